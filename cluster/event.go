@@ -1,0 +1,149 @@
+package cluster
+
+// Event is a fact that changes the State. The concrete types below are the only ones; EventKinds numbers them for
+// storage. Events and everything they point to are immutable once made.
+type Event interface{ isEvent() }
+
+// Record is an event with its place in history.
+type Record struct {
+	Seq   uint64 // 1, 2, 3, …
+	At    Time   // when it was decided
+	Event Event
+}
+
+// The events, by what they are about.
+type (
+	// ClusterCreated starts a history. ID is random, so that host managers can tell one cluster's tasks from another's.
+	ClusterCreated struct{ ID string }
+
+	// PoolPut creates a pool or replaces its settings; State fills in Version and Created.
+	PoolPut struct{ Pool Pool }
+	// PoolDeleted removes a pool without children and jobs.
+	PoolDeleted struct{ Path PoolPath }
+
+	// JobsSubmitted adds jobs, all or none, with all their tasks PENDING.
+	JobsSubmitted struct{ Jobs []NewJob }
+	// JobUpdated replaces the spec of a job. More instances become new PENDING tasks; there are never fewer.
+	JobUpdated struct {
+		Job  JobUID
+		Spec *JobSpec
+	}
+	// JobStopping sets the goal of a job to KILLED. Waiting tasks become KILLED at once and bound ones KILLING.
+	JobStopping struct{ Job JobUID }
+	// JobDeleted forgets a job whose tasks have all ended.
+	JobDeleted struct{ Job JobUID }
+
+	// Placed decides where the next run of a PENDING task runs. It is durable before anything is launched.
+	Placed struct {
+		Task TaskKey
+		Run  uint32 // the previous run number plus one
+		Host HostID
+	}
+	// TaskStatus is what a host manager reported of a run, or what was concluded from its silence.
+	TaskStatus struct {
+		Task     TaskKey
+		Run      uint32
+		State    TaskState
+		ExitCode int32
+		Signal   int32
+		Reason   Reason
+		Message  string
+	}
+	// TaskStopping ends a task: at once where it waits, through KILLING where it is bound. With Restart set, it waits
+	// again when its run has ended; where it has ended or waits already, it waits anew at once.
+	TaskStopping struct {
+		Task    TaskKey
+		Reason  Reason
+		Restart bool
+	}
+	// TaskRequeued makes a task PENDING again after its run ended, or after its launch was given back.
+	TaskRequeued struct {
+		Task   TaskKey
+		Reason Reason
+	}
+
+	// HostReported adds a host or replaces the facts about it, and makes it reachable.
+	HostReported struct {
+		ID      HostID
+		Machine Machine
+	}
+	// HostDrain sets or clears the operator's wish that the host takes no new work.
+	HostDrain struct {
+		ID     HostID
+		Drain  bool
+		Reason string
+	}
+	// HostUnreached says that nobody vouches for the host any more.
+	HostUnreached struct {
+		ID     HostID
+		Reason string
+	}
+	// HostRemoved forgets a host on which nothing is bound.
+	HostRemoved struct{ ID HostID }
+
+	// Restored loads a part of a checkpoint into an empty State. Parts come in the order in which Snapshot.Parts gives
+	// them.
+	Restored struct {
+		Header *RestoredHeader `cbor:",omitempty"`
+		Pools  []*Pool         `cbor:",omitempty"`
+		Hosts  []*Host         `cbor:",omitempty"`
+		Jobs   []*Job          `cbor:",omitempty"`
+		Tasks  []*Task         `cbor:",omitempty"`
+	}
+)
+
+// NewJob is one job of a JobsSubmitted.
+type NewJob struct {
+	UID            JobUID
+	Spec           *JobSpec
+	IdempotencyKey string
+}
+
+// RestoredHeader holds the scalars of a checkpointed State.
+type RestoredHeader struct {
+	Seq       uint64
+	ClusterID string
+	NextJob   JobUID
+	Revision  uint64
+}
+
+func (*ClusterCreated) isEvent() {}
+func (*PoolPut) isEvent()        {}
+func (*PoolDeleted) isEvent()    {}
+func (*JobsSubmitted) isEvent()  {}
+func (*JobUpdated) isEvent()     {}
+func (*JobStopping) isEvent()    {}
+func (*JobDeleted) isEvent()     {}
+func (*Placed) isEvent()         {}
+func (*TaskStatus) isEvent()     {}
+func (*TaskStopping) isEvent()   {}
+func (*TaskRequeued) isEvent()   {}
+func (*HostReported) isEvent()   {}
+func (*HostDrain) isEvent()      {}
+func (*HostUnreached) isEvent()  {}
+func (*HostRemoved) isEvent()    {}
+func (*Restored) isEvent()       {}
+
+// EventKinds returns a new empty event for each stored kind. The index is the kind's number in the journal: entries
+// are only ever appended, and one that is retired stays as nil.
+func EventKinds() []Event {
+	return []Event{
+		0:  nil,
+		1:  new(ClusterCreated),
+		2:  new(PoolPut),
+		3:  new(PoolDeleted),
+		4:  new(JobsSubmitted),
+		5:  new(JobUpdated),
+		6:  new(JobStopping),
+		7:  new(JobDeleted),
+		8:  new(Placed),
+		9:  new(TaskStatus),
+		10: new(TaskStopping),
+		11: new(TaskRequeued),
+		12: new(HostReported),
+		13: new(HostDrain),
+		14: new(HostUnreached),
+		15: new(HostRemoved),
+		16: new(Restored),
+	}
+}

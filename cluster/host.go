@@ -1,0 +1,78 @@
+package cluster
+
+// HostState says whether a host takes work.
+type HostState uint8
+
+// The states of a host.
+const (
+	// HostUp: takes new tasks.
+	HostUp HostState = iota
+	// HostDraining: gets no new tasks; those it runs finish.
+	HostDraining
+	// HostUnreachable: its shard is cut off or does not see it. Its tasks are presumed running until the timeout.
+	HostUnreachable
+)
+
+var hostStateNames = [...]string{"UP", "DRAINING", "UNREACHABLE"}
+
+// String returns the state's name.
+func (s HostState) String() string { return hostStateNames[s] }
+
+// Machine is what a host manager reports of a host: the facts, without what the scheduler decided about it.
+type Machine struct {
+	Rack, Zone string
+	Attributes []KeyValue `cbor:",omitempty"` // sorted; keys may repeat
+	Capacity   Resources
+	Notes      []string `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
+}
+
+// Host is a machine in the cluster with what is allocated on it. Immutable; State replaces it.
+type Host struct {
+	ID HostID
+	Machine
+	Draining    bool   // the operator's wish
+	Unreachable bool   // the shard does not vouch for it
+	Since       Time   // when Draining or Unreachable last changed
+	Reason      string // why, in words
+
+	Tasks     []TaskKey // tasks bound to the host, sorted
+	Allocated Resources // sum of the requests of Tasks
+}
+
+// State folds the operator's wish and reachability into one word: unreachable wins.
+func (h *Host) State() HostState {
+	switch {
+	case h.Unreachable:
+		return HostUnreachable
+	case h.Draining:
+		return HostDraining
+	default:
+		return HostUp
+	}
+}
+
+// Free returns Capacity − Allocated; negative where the capacity shrank below what is allocated.
+func (h *Host) Free() Resources { return h.Capacity.Sub(h.Allocated) }
+
+func (h *Host) countLabel(l KeyValue) uint32 {
+	var n uint32
+	switch l.Key {
+	case LabelHostname:
+		n = b2u(l.Value == h.ID.Name() || l.Value == string(h.ID))
+	case LabelRack:
+		n = b2u(l.Value == h.Rack)
+	case LabelZone:
+		n = b2u(l.Value == h.Zone)
+	}
+	for _, a := range h.Attributes {
+		n += b2u(a == l)
+	}
+	return n
+}
+
+func b2u(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}

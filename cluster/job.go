@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"time"
+)
+
+// JobType says what a job's desired state is.
+type JobType uint8
+
+// The types of jobs.
+const (
+	// Batch: every instance runs until it succeeds.
+	Batch JobType = iota
+	// Stateless: instances run for ever and are interchangeable.
+	Stateless
+	// Stateful: instances run for ever, each bound to its host and volume.
+	Stateful
+	// Daemon: one instance on every matching host.
+	Daemon
+)
+
+var jobTypeNames = [...]string{"BATCH", "STATELESS", "STATEFUL", "DAEMON"}
+
+// String returns the type's name.
+func (t JobType) String() string { return jobTypeNames[t] }
+
+// Limits of a job that hold everywhere.
+const (
+	MaxInstances   = 100_000
+	MaxPriority    = 1000
+	MaxMaxFailures = 100
+)
+
+// JobSpec is what a user asked for. Immutable once submitted; an update replaces it whole.
+type JobSpec struct {
+	Name        JobID
+	Type        JobType
+	Pool        PoolPath
+	Owner       string
+	Labels      []KeyValue `cbor:",omitempty"`
+	Priority    int32      // 0..MaxPriority, higher goes first
+	Preemptible bool
+	Instances   uint32      // 1..MaxInstances
+	MaxFailures uint32      // failed runs of one instance that are retried, 0..MaxMaxFailures
+	Constraint  *Constraint `cbor:",omitempty"`
+	Task        TaskSpec
+}
+
+// TaskSpec is what every instance of a job runs.
+type TaskSpec struct {
+	Resources     Resources
+	Command       []string   // argv; Command[0] is looked up in PATH of the task's environment
+	Env           []KeyValue `cbor:",omitempty"`
+	WorkDir       string     // "" = the task's own folder
+	KillGrace     time.Duration
+	LogLimitBytes int64 // of each of stdout and stderr; 0 = the host manager's default
+}
+
+// JobState is derived from the states of a job's tasks and from its goal.
+type JobState uint8
+
+// The states of a job.
+const (
+	JobPending JobState = iota // no task has started
+	JobRunning
+	JobKilling // stop was asked for, and some task has not ended
+	JobSucceeded
+	JobFailed
+	JobKilled
+)
+
+var jobStateNames = [...]string{"PENDING", "RUNNING", "KILLING", "SUCCEEDED", "FAILED", "KILLED"}
+
+// String returns the state's name.
+func (s JobState) String() string { return jobStateNames[s] }
+
+// Terminal reports whether nothing more will happen to the job by itself.
+func (s JobState) Terminal() bool { return s >= JobSucceeded }
+
+// Job is a submitted job. Immutable; State replaces it.
+type Job struct {
+	UID            JobUID
+	Spec           *JobSpec
+	Version        uint64 // 1 when submitted, one more with every update
+	IdempotencyKey string
+	Submitted      Time
+	Started        Time // when the first task was placed
+	Finished       Time // when the state became terminal; 0 before
+	Stopping       bool // the goal is KILLED
+
+	// Revision grows with every change of the job or of one of its tasks, so that watchers can tell old from new.
+	Revision uint64
+	// Counts holds the number of tasks by TaskState.
+	Counts [NumTaskStates]uint32
+}
+
+// State derives the job's state, in the order: all succeeded; all ended and one was killed, or a stop was asked for;
+// all ended; a stop in progress; something has started; pending.
+func (j *Job) State() JobState {
+	var ended uint32
+	for s := range NumTaskStates {
+		if s.Terminal() {
+			ended += j.Counts[s]
+		}
+	}
+	n := j.Spec.Instances
+	switch {
+	case j.Counts[TaskSucceeded] == n:
+		return JobSucceeded
+	case ended == n && (j.Counts[TaskKilled] > 0 || j.Stopping):
+		return JobKilled
+	case ended == n:
+		return JobFailed
+	case j.Stopping:
+		return JobKilling
+	case j.Started != 0:
+		return JobRunning
+	default:
+		return JobPending
+	}
+}

@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+)
+
+func (s *State) submitJobs(at Time, jobs []NewJob) error {
+	for i, n := range jobs {
+		switch {
+		case n.UID != s.nextJob+JobUID(i):
+			return fmt.Errorf("job uid %d is not the next one", n.UID)
+		case s.JobByName(n.Spec.Name) != nil:
+			return fmt.Errorf("job %q exists", n.Spec.Name)
+		case !s.IsLeaf(n.Spec.Pool):
+			return fmt.Errorf("pool %q does not exist or has children", n.Spec.Pool)
+		}
+	}
+	for _, n := range jobs {
+		j := &Job{UID: n.UID, Spec: n.Spec, Version: 1, IdempotencyKey: n.IdempotencyKey, Submitted: at}
+		s.nextJob++
+		s.index(j)
+		s.jobs.Set(j.UID, j) // before its tasks, which look it up
+		s.addTasks(at, j, 0)
+		s.setJob(at, j)
+	}
+	return nil
+}
+
+// addTasks creates the PENDING tasks of the job's instances from the given one on.
+func (s *State) addTasks(at Time, j *Job, from uint32) {
+	fresh := make([]Task, j.Spec.Instances-from)
+	for i := range fresh {
+		fresh[i] = Task{Key: MakeTaskKey(j.UID, from+uint32(i)), State: TaskPending, Queued: at, ExitCode: -1}
+		s.setTask(at, nil, &fresh[i], j)
+	}
+}
+
+func (s *State) updateJob(at Time, e *JobUpdated) error {
+	old := s.Job(e.Job)
+	switch {
+	case old == nil:
+		return fmt.Errorf("no job %d", e.Job)
+	case e.Spec.Name != old.Spec.Name || e.Spec.Instances < old.Spec.Instances:
+		return errors.New("an update changes the name or removes instances")
+	case !e.Spec.Task.Resources.Equal(old.Spec.Task.Resources):
+		return errors.New("an update changes what is allocated")
+	}
+	j := *old
+	j.Spec = e.Spec
+	j.Version++
+	s.jobs.Set(j.UID, &j)
+	s.addTasks(at, &j, old.Spec.Instances)
+	for t := range s.TasksOf(j.UID, 0) {
+		if t.State == TaskPending { // what waits may be worth more or less now
+			s.changes.Tasks = append(s.changes.Tasks, t.Key)
+		}
+	}
+	s.setJob(at, &j)
+	return nil
+}
+
+func (s *State) stopJob(at Time, uid JobUID) error {
+	old := s.Job(uid)
+	if old == nil {
+		return fmt.Errorf("no job %d", uid)
+	}
+	j := *old
+	j.Stopping = true
+	var live []*Task
+	for t := range s.TasksOf(uid, 0) {
+		if !t.State.Terminal() {
+			live = append(live, t)
+		}
+	}
+	for _, t := range live {
+		if t.State != TaskKilling {
+			s.setTask(at, t, stopped(at, t, ReasonJobStopped), &j)
+		}
+	}
+	s.setJob(at, &j)
+	return nil
+}
+
+// stopped returns t on its way out: KILLED where nothing runs, KILLING where something may.
+func stopped(at Time, t *Task, why Reason) *Task {
+	next := *t
+	next.Reason, next.Restart = why, false
+	if t.State.Bound() {
+		next.State = TaskKilling
+	} else {
+		next.State, next.Finished = TaskKilled, at
+	}
+	return &next
+}
+
+func (s *State) deleteJob(uid JobUID) error {
+	j := s.Job(uid)
+	if j == nil || !j.State().Terminal() {
+		return fmt.Errorf("job %d does not exist or has not ended", uid)
+	}
+	for i := range j.Spec.Instances {
+		k := MakeTaskKey(uid, i)
+		s.tasks.Delete(k)
+		s.changes.Tasks = append(s.changes.Tasks, k)
+	}
+	s.jobs.Delete(uid)
+	s.names.Delete(j.Spec.Name)
+	if j.IdempotencyKey != "" {
+		s.keys.Delete(j.IdempotencyKey)
+	}
+	s.changes.Jobs = append(s.changes.Jobs, uid)
+	s.revision++
+	return nil
+}
+
+// changeTask replaces a task and its job. change gets copies of both to modify, or refuses.
+func (s *State) changeTask(at Time, k TaskKey, change func(t *Task, j *Job) error) error {
+	old := s.Task(k)
+	if old == nil {
+		return fmt.Errorf("no task %v", k)
+	}
+	t, j := *old, *s.Job(k.Job())
+	if err := change(&t, &j); err != nil {
+		return err
+	}
+	if t.State != old.State && !old.State.CanBecome(t.State) {
+		return fmt.Errorf("task %v cannot go from %v to %v", k, old.State, t.State)
+	}
+	s.setTask(at, old, &t, &j)
+	s.setJob(at, &j)
+	return nil
+}
+
+func (s *State) placeTask(at Time, e *Placed) error {
+	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
+		h := s.Host(e.Host)
+		switch {
+		case e.Run != t.Run+1:
+			return fmt.Errorf("run %d of task %v follows run %d", e.Run, t.Key, t.Run)
+		case h == nil || h.State() != HostUp:
+			return fmt.Errorf("host %q takes no work", e.Host)
+		case !j.Spec.Task.Resources.Fits(h.Free()):
+			return fmt.Errorf("task %v does not fit on host %q", t.Key, e.Host)
+		}
+		t.State, t.Run, t.Host = TaskPlaced, e.Run, e.Host
+		t.Started, t.Finished, t.ExitCode, t.Signal = 0, 0, -1, 0
+		t.Reason, t.Message, t.Restart = ReasonNone, "", false
+		if j.Started == 0 {
+			j.Started = at
+		}
+		return nil
+	})
+}
+
+func (s *State) reportTask(at Time, e *TaskStatus) error {
+	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
+		switch {
+		case e.Run != t.Run:
+			return fmt.Errorf("task %v is in run %d, not %d", t.Key, t.Run, e.Run)
+		case e.State == TaskPending || e.State < TaskLaunching || e.State == TaskPreempting || e.State == TaskKilling:
+			return fmt.Errorf("nobody reports the state %v", e.State)
+		case !t.State.CanBecome(e.State):
+			return fmt.Errorf("task %v cannot go from %v to %v", t.Key, t.State, e.State)
+		}
+		// A task that was told to stop and fell to the signal was killed: how it died is in the exit code.
+		stopping := t.State == TaskKilling
+		t.State = e.State
+		if !stopping || e.State != TaskKilled {
+			t.Reason = e.Reason
+		}
+		t.Message = e.Message
+		if e.State == TaskRunning && t.Started == 0 {
+			t.Started = at
+		}
+		if e.State.Terminal() {
+			t.Finished, t.ExitCode, t.Signal = at, e.ExitCode, e.Signal
+		}
+		if e.State == TaskFailed {
+			t.Failures++
+		}
+		return nil
+	})
+}
+
+func (s *State) stopTask(at Time, e *TaskStopping) error {
+	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
+		switch {
+		case e.Restart && j.Stopping:
+			return errors.New("the job is being stopped")
+		case e.Restart && !t.State.Bound():
+			t.State, t.Queued, t.Failures, t.Reason, t.Message = TaskPending, at, 0, e.Reason, ""
+			return nil
+		case t.State.Terminal():
+			return fmt.Errorf("task %v has ended", t.Key)
+		}
+		*t = *stopped(at, t, e.Reason)
+		if t.Restart = e.Restart; e.Restart {
+			t.Failures = 0
+		}
+		return nil
+	})
+}
+
+func (s *State) requeueTask(at Time, e *TaskRequeued) error {
+	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
+		if j.Stopping {
+			return errors.New("the job is being stopped")
+		}
+		t.State, t.Reason, t.Restart = TaskPending, e.Reason, false
+		return nil
+	})
+}
+
+// ShouldRequeue reports whether the policy of the task's job, or the user, wants a task that has just ended to wait
+// again. A lost run is nobody's fault and does not count against the job's failures.
+func (t *Task) ShouldRequeue(j *Job) (Reason, bool) {
+	switch {
+	case j.Stopping:
+		return "", false
+	case t.Restart && t.State.Terminal():
+		return ReasonTaskRestarted, true
+	case t.State == TaskLost:
+		return ReasonRetry, true
+	case t.State == TaskFailed && t.Failures <= j.Spec.MaxFailures:
+		return ReasonRetry, true
+	default:
+		return "", false
+	}
+}

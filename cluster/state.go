@@ -1,0 +1,267 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/btree"
+)
+
+// ErrIllegal is wrapped by every error of State.Apply: the event contradicts the State. The State is as it was.
+var ErrIllegal = errors.New("cluster: event contradicts the state")
+
+// State is all that the scheduler knows and must not forget. It is changed by Apply alone and is not safe for
+// concurrent use; readers take a Snapshot.
+type State struct {
+	tables
+	changes Changes
+}
+
+// NewState returns the state before any event: no cluster id, and only the root pool.
+func NewState() *State {
+	s := &State{tables: newTables()}
+	s.pools.Set(RootPool, &Pool{Path: RootPool, Version: 1})
+	return s
+}
+
+// Changes names the records that changed between two snapshots. Keys may repeat and may name records that are gone.
+// The receiver of a Changes owns it.
+type Changes struct {
+	Tasks []TaskKey
+	Hosts []HostID
+	Jobs  []JobUID
+	Pools []PoolPath
+}
+
+// Empty reports whether nothing changed.
+func (c *Changes) Empty() bool {
+	return len(c.Tasks) == 0 && len(c.Hosts) == 0 && len(c.Jobs) == 0 && len(c.Pools) == 0
+}
+
+// Merge adds what d names to c.
+func (c *Changes) Merge(d Changes) {
+	c.Tasks = append(c.Tasks, d.Tasks...)
+	c.Hosts = append(c.Hosts, d.Hosts...)
+	c.Jobs = append(c.Jobs, d.Jobs...)
+	c.Pools = append(c.Pools, d.Pools...)
+}
+
+// Snapshot returns an immutable view of the state as it is now and what changed since the last call. O(1).
+func (s *State) Snapshot() (*Snapshot, Changes) {
+	changes := s.changes
+	s.changes = Changes{}
+	return &Snapshot{s.copy()}, changes
+}
+
+// Apply changes the state by one record. Records come in the order of Seq without gaps, save that a Restored header
+// may set it. On error the state is unchanged.
+func (s *State) Apply(r Record) error {
+	if restored, ok := r.Event.(*Restored); ok {
+		return s.restore(restored)
+	}
+	if r.Seq != s.seq+1 {
+		return fmt.Errorf("%w: record %d follows record %d", ErrIllegal, r.Seq, s.seq)
+	}
+	if err := s.apply(r.At, r.Event); err != nil {
+		return fmt.Errorf("%w: record %d, %T: %w", ErrIllegal, r.Seq, r.Event, err)
+	}
+	s.seq = r.Seq
+	return nil
+}
+
+func (s *State) apply(at Time, e Event) error {
+	switch e := e.(type) {
+	case *ClusterCreated:
+		if s.clusterID != "" {
+			return errors.New("the cluster exists already")
+		}
+		s.clusterID = e.ID
+		return nil
+	case *PoolPut:
+		return s.putPool(at, e.Pool)
+	case *PoolDeleted:
+		return s.deletePool(e.Path)
+	case *JobsSubmitted:
+		return s.submitJobs(at, e.Jobs)
+	case *JobUpdated:
+		return s.updateJob(at, e)
+	case *JobStopping:
+		return s.stopJob(at, e.Job)
+	case *JobDeleted:
+		return s.deleteJob(e.Job)
+	case *Placed:
+		return s.placeTask(at, e)
+	case *TaskStatus:
+		return s.reportTask(at, e)
+	case *TaskStopping:
+		return s.stopTask(at, e)
+	case *TaskRequeued:
+		return s.requeueTask(at, e)
+	case *HostReported:
+		return s.reportHost(at, e)
+	case *HostDrain:
+		return s.changeHost(e.ID, func(h *Host) { h.Draining, h.Reason, h.Since = e.Drain, e.Reason, at })
+	case *HostUnreached:
+		return s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Reason, h.Since = true, e.Reason, at })
+	case *HostRemoved:
+		return s.removeHost(e.ID)
+	default:
+		return errors.New("unknown event")
+	}
+}
+
+func (s *State) putPool(at Time, p Pool) error {
+	old := s.Pool(p.Path)
+	if parent := p.Path.Parent(); parent != "" && s.Pool(parent) == nil {
+		return fmt.Errorf("pool %q has no parent", p.Path)
+	}
+	p.Created, p.Version = at, 1
+	if old != nil {
+		p.Created, p.Version = old.Created, old.Version+1
+	}
+	s.pools.Set(p.Path, &p)
+	s.changes.Pools = append(s.changes.Pools, p.Path)
+	return nil
+}
+
+func (s *State) deletePool(path PoolPath) error {
+	if path == RootPool || !s.IsLeaf(path) {
+		return fmt.Errorf("pool %q is the root, has children or does not exist", path)
+	}
+	for j := range s.Jobs(0) {
+		if j.Spec.Pool == path {
+			return fmt.Errorf("pool %q has jobs", path)
+		}
+	}
+	s.pools.Delete(path)
+	s.changes.Pools = append(s.changes.Pools, path)
+	return nil
+}
+
+func (s *State) reportHost(at Time, e *HostReported) error {
+	h := Host{ID: e.ID, Since: at}
+	if old := s.Host(e.ID); old != nil {
+		h = *old
+		if h.Unreachable {
+			h.Unreachable, h.Reason, h.Since = false, "", at
+		}
+	}
+	h.Machine = e.Machine
+	s.setHost(&h)
+	return nil
+}
+
+func (s *State) changeHost(id HostID, change func(*Host)) error {
+	old := s.Host(id)
+	if old == nil {
+		return fmt.Errorf("no host %q", id)
+	}
+	h := *old
+	change(&h)
+	s.setHost(&h)
+	return nil
+}
+
+func (s *State) removeHost(id HostID) error {
+	h := s.Host(id)
+	if h == nil || len(h.Tasks) > 0 {
+		return fmt.Errorf("host %q does not exist or has tasks", id)
+	}
+	s.hosts.Delete(id)
+	s.changes.Hosts = append(s.changes.Hosts, id)
+	return nil
+}
+
+func (s *State) setHost(h *Host) {
+	s.hosts.Set(h.ID, h)
+	s.changes.Hosts = append(s.changes.Hosts, h.ID)
+}
+
+// bind adds the task to its host's allocation, or takes it away.
+func (s *State) bind(t *Task, bound bool) {
+	old := s.Host(t.Host)
+	if old == nil {
+		return // a bound task keeps its host from being removed, so only a status of an older run comes here
+	}
+	h := *old
+	request := s.Job(t.Key.Job()).Spec.Task.Resources
+	i, found := slices.BinarySearch(h.Tasks, t.Key)
+	switch {
+	case bound && !found:
+		h.Tasks = slices.Insert(slices.Clone(h.Tasks), i, t.Key)
+		h.Allocated = h.Allocated.Add(request)
+	case !bound && found:
+		h.Tasks = slices.Delete(slices.Clone(h.Tasks), i, i+1)
+		h.Allocated = h.Allocated.Sub(request)
+	default:
+		return
+	}
+	s.setHost(&h)
+}
+
+// setJob stores a changed job with a new revision.
+func (s *State) setJob(at Time, j *Job) {
+	s.revision++
+	j.Revision = s.revision
+	switch terminal := j.State().Terminal(); {
+	case terminal && j.Finished == 0:
+		j.Finished = at
+	case !terminal:
+		j.Finished = 0
+	}
+	s.jobs.Set(j.UID, j)
+	s.changes.Jobs = append(s.changes.Jobs, j.UID)
+}
+
+// setTask stores a changed task and keeps the job's counts and the host's allocation in step. from is the task as it
+// was, nil for a new one.
+func (s *State) setTask(at Time, from, to *Task, job *Job) {
+	if from != nil {
+		job.Counts[from.State]--
+		if from.State.Bound() && (!to.State.Bound() || from.Host != to.Host) {
+			s.bind(from, false)
+		}
+	}
+	job.Counts[to.State]++
+	if to.State.Bound() {
+		s.bind(to, true)
+	}
+	if from == nil || from.State != to.State {
+		to.Since = at
+	}
+	s.tasks.Set(to.Key, to)
+	s.changes.Tasks = append(s.changes.Tasks, to.Key)
+}
+
+func (s *State) restore(r *Restored) error {
+	if h := r.Header; h != nil {
+		if s.seq != 0 {
+			return fmt.Errorf("%w: a checkpoint is loaded into a state that is not empty", ErrIllegal)
+		}
+		s.seq, s.clusterID, s.nextJob, s.revision = h.Seq, h.ClusterID, h.NextJob, h.Revision
+	}
+	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
+	load(s.hosts, r.Hosts, func(h *Host) HostID { return h.ID })
+	load(s.jobs, r.Jobs, func(j *Job) JobUID { return j.UID })
+	load(s.tasks, r.Tasks, func(t *Task) TaskKey { return t.Key })
+	for _, j := range r.Jobs {
+		s.index(j)
+	}
+	return nil
+}
+
+func (s *State) index(j *Job) {
+	s.names.Set(j.Spec.Name, j.UID)
+	if j.IdempotencyKey != "" {
+		s.keys.Set(j.IdempotencyKey, j.UID)
+	}
+}
+
+func load[K interface {
+	~string | ~uint32 | ~uint64
+}, V any](m *btree.Map[K, V], records []V, key func(V) K) {
+	for _, r := range records {
+		m.Set(key(r), r)
+	}
+}

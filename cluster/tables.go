@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/tidwall/btree"
+)
+
+// degree keeps the nodes of the B-trees small: a change after a snapshot copies one node per level.
+const degree = 32
+
+// tables are the records of a cluster, shared by State, which changes them, and Snapshot, which does not.
+type tables struct {
+	clusterID string
+	seq       uint64
+	revision  uint64
+	nextJob   JobUID
+	pools     *btree.Map[PoolPath, *Pool]
+	hosts     *btree.Map[HostID, *Host]
+	jobs      *btree.Map[JobUID, *Job]
+	names     *btree.Map[JobID, JobUID]
+	keys      *btree.Map[string, JobUID] // by idempotency key
+	tasks     *btree.Map[TaskKey, *Task]
+}
+
+func newTables() tables {
+	return tables{
+		nextJob: 1,
+		pools:   btree.NewMap[PoolPath, *Pool](degree),
+		hosts:   btree.NewMap[HostID, *Host](degree),
+		jobs:    btree.NewMap[JobUID, *Job](degree),
+		names:   btree.NewMap[JobID, JobUID](degree),
+		keys:    btree.NewMap[string, JobUID](degree),
+		tasks:   btree.NewMap[TaskKey, *Task](degree),
+	}
+}
+
+func (t *tables) copy() tables {
+	c := *t
+	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.Copy(), t.jobs.Copy()
+	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
+	return c
+}
+
+// ClusterID returns the random id given at creation, "" before.
+func (t *tables) ClusterID() string { return t.clusterID }
+
+// Seq returns the sequence number of the last event applied.
+func (t *tables) Seq() uint64 { return t.seq }
+
+// Revision returns the last revision given to a job. See Job.Revision.
+func (t *tables) Revision() uint64 { return t.revision }
+
+// NextJob returns the uid that the next submitted job gets.
+func (t *tables) NextJob() JobUID { return t.nextJob }
+
+// Pool returns a pool, nil if there is none of that path.
+func (t *tables) Pool(p PoolPath) *Pool { return find(t.pools, p) }
+
+// Host returns a host, nil if there is none of that id.
+func (t *tables) Host(id HostID) *Host { return find(t.hosts, id) }
+
+// Job returns a job, nil if there is none of that uid.
+func (t *tables) Job(uid JobUID) *Job { return find(t.jobs, uid) }
+
+// Task returns a task, nil if there is none of that key.
+func (t *tables) Task(k TaskKey) *Task { return find(t.tasks, k) }
+
+// JobByName returns the existing job of that name, nil if there is none.
+func (t *tables) JobByName(name JobID) *Job { return find(t.jobs, find(t.names, name)) }
+
+// JobByIdempotencyKey returns the existing job that was submitted with the key, nil if there is none.
+func (t *tables) JobByIdempotencyKey(key string) *Job { return find(t.jobs, find(t.keys, key)) }
+
+// NumTasks returns how many tasks there are, of all states.
+func (t *tables) NumTasks() int { return t.tasks.Len() }
+
+// NumHosts returns how many hosts there are, of all states.
+func (t *tables) NumHosts() int { return t.hosts.Len() }
+
+// NumJobs returns how many jobs there are, of all states.
+func (t *tables) NumJobs() int { return t.jobs.Len() }
+
+// Pools yields all pools by path, parents before their children.
+func (t *tables) Pools() iter.Seq[*Pool] { return ascend(t.pools, "") }
+
+// Hosts yields the hosts with ids from the given one on, by id.
+func (t *tables) Hosts(from HostID) iter.Seq[*Host] { return ascend(t.hosts, from) }
+
+// Jobs yields the jobs with uids from the given one on, in the order of submission.
+func (t *tables) Jobs(from JobUID) iter.Seq[*Job] { return ascend(t.jobs, from) }
+
+// JobNames yields the jobs with names from the given one on, by name.
+func (t *tables) JobNames(from JobID) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		t.names.Ascend(from, func(_ JobID, uid JobUID) bool { return yield(find(t.jobs, uid)) })
+	}
+}
+
+// Tasks yields the tasks with keys from the given one on, by key.
+func (t *tables) Tasks(from TaskKey) iter.Seq[*Task] { return ascend(t.tasks, from) }
+
+// TasksOf yields the tasks of a job with instances from the given one on, by instance.
+func (t *tables) TasksOf(job JobUID, from uint32) iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		t.tasks.Ascend(MakeTaskKey(job, from), func(k TaskKey, task *Task) bool {
+			return k.Job() == job && yield(task)
+		})
+	}
+}
+
+// IsLeaf reports whether a pool exists and has no children. Complexity: O(log pools).
+func (t *tables) IsLeaf(p PoolPath) bool {
+	if t.Pool(p) == nil {
+		return false
+	}
+	leaf := true
+	t.pools.Ascend(p+"/", func(q PoolPath, _ *Pool) bool {
+		leaf = !strings.HasPrefix(string(q), string(p)+"/")
+		return false
+	})
+	return leaf
+}
+
+func find[K interface {
+	~string | ~uint32 | ~uint64
+}, V any](m *btree.Map[K, V], k K) V {
+	v, _ := m.Get(k)
+	return v
+}
+
+func ascend[K interface {
+	~string | ~uint32 | ~uint64
+}, V any](m *btree.Map[K, V], from K) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		m.Ascend(from, func(_ K, v V) bool { return yield(v) })
+	}
+}
+
+// Snapshot is an immutable view of a State at one moment. It may be read from any number of goroutines.
+type Snapshot struct{ tables }
+
+// partSize bounds the number of records in one part of a checkpoint, and with it the memory of encoding one.
+const partSize = 1000
+
+// Parts yields the whole content as events that rebuild an equal State when applied, in this order, to a new one.
+func (s *Snapshot) Parts() iter.Seq[*Restored] {
+	return func(yield func(*Restored) bool) {
+		header := &RestoredHeader{Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision}
+		_ = yield(&Restored{Header: header}) &&
+			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&
+			chunks(s.Hosts(""), func(c []*Host) bool { return yield(&Restored{Hosts: c}) }) &&
+			chunks(s.Jobs(0), func(c []*Job) bool { return yield(&Restored{Jobs: c}) }) &&
+			chunks(s.Tasks(0), func(c []*Task) bool { return yield(&Restored{Tasks: c}) })
+	}
+}
+
+func chunks[V any](all iter.Seq[V], yield func([]V) bool) bool {
+	var chunk []V
+	for v := range all {
+		chunk = append(chunk, v)
+		if len(chunk) == partSize {
+			if !yield(chunk) {
+				return false
+			}
+			chunk = nil
+		}
+	}
+	return len(chunk) == 0 || yield(chunk)
+}

@@ -1,0 +1,124 @@
+package cluster
+
+// TaskState is where a task is in its life. See docs/states.md for the table as a picture.
+type TaskState uint8
+
+// The states of a task.
+//
+// The predecessor's table had four more. READY and PLACING are positions inside a cycle, which is a pure function here
+// and has no durable middle; LAUNCHED duplicated LAUNCHING; DELETED is the absence of the record.
+const (
+	// TaskInitialized: exists, but its job may not run yet.
+	TaskInitialized TaskState = iota
+	// TaskPending: waits to be placed.
+	TaskPending
+	// TaskReserved: waits for room that a nomination holds for it.
+	TaskReserved
+	// TaskPlaced: the decision for a host is durable; the launch may or may not have been sent.
+	TaskPlaced
+	// TaskLaunching: the host manager has recorded the launch; a process may start at any moment.
+	TaskLaunching
+	// TaskStarting: the host prepares it (image, init steps).
+	TaskStarting
+	TaskRunning
+	// TaskPreempting: asked to leave for another; its room is not free yet.
+	TaskPreempting
+	// TaskKilling: asked to stop.
+	TaskKilling
+	TaskSucceeded
+	TaskFailed
+	// TaskLost: it is not known to run any more, and how it ended is not known.
+	TaskLost
+	TaskKilled
+	NumTaskStates
+)
+
+var taskStateNames = [NumTaskStates]string{
+	"INITIALIZED", "PENDING", "RESERVED", "PLACED", "LAUNCHING", "STARTING", "RUNNING",
+	"PREEMPTING", "KILLING", "SUCCEEDED", "FAILED", "LOST", "KILLED",
+}
+
+// String returns the state's name.
+func (s TaskState) String() string { return taskStateNames[s] }
+
+// Terminal reports whether the task's last run has ended.
+func (s TaskState) Terminal() bool { return s >= TaskSucceeded }
+
+// Bound reports whether a task in this state holds room on its host.
+func (s TaskState) Bound() bool { return s >= TaskPlaced && s <= TaskKilling }
+
+// transitions lists, for each state, the states that may follow. It completes the predecessor's table:
+//
+//   - STARTING, RUNNING and LAUNCHING can end in every way, because a status may be the first one that arrives
+//     (a short task is over before its start was reported);
+//   - PREEMPTING and KILLING can end in every way too: the task may finish, fail or get lost before the signal
+//     takes effect. PREEMPTING goes back to RUNNING when the preemption is withdrawn, to KILLING when the user stops it;
+//   - LOST is left by a retry only. A copy that turns up again is killed, never resumed;
+//   - PLACED and LAUNCHING go back to PENDING when the host manager gives the launch back or the host is lost first;
+//   - every terminal state can go to PENDING: a retry by policy, or a restart that the user asked for.
+var transitions = [NumTaskStates][]TaskState{
+	TaskInitialized: {TaskPending, TaskKilled},
+	TaskPending:     {TaskReserved, TaskPlaced, TaskKilled},
+	TaskReserved:    {TaskPending, TaskPlaced, TaskKilled},
+	TaskPlaced:      {TaskPending, TaskLaunching, TaskStarting, TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
+	TaskLaunching:   {TaskPending, TaskStarting, TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
+	TaskStarting:    {TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
+	TaskRunning:     {TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
+	TaskPreempting:  {TaskRunning, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
+	TaskKilling:     {TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
+	TaskSucceeded:   {TaskPending},
+	TaskFailed:      {TaskPending},
+	TaskLost:        {TaskPending},
+	TaskKilled:      {TaskPending},
+}
+
+// CanBecome reports whether the table allows a task in state s to go to state next.
+func (s TaskState) CanBecome(next TaskState) bool {
+	for _, t := range transitions[s] {
+		if t == next {
+			return true
+		}
+	}
+	return false
+}
+
+// Reason says in one constant why a task is in its state.
+type Reason string
+
+// The reasons for the states of tasks.
+const (
+	ReasonNone           Reason = ""
+	ReasonExited         Reason = "EXITED"          // the process ended by itself
+	ReasonSignaled       Reason = "SIGNALED"        // a signal that nobody here sent ended it
+	ReasonLaunchFailed   Reason = "LAUNCH_FAILED"   // it could not be started
+	ReasonLaunchRefused  Reason = "LAUNCH_REFUSED"  // the host manager gave the launch back
+	ReasonJobStopped     Reason = "JOB_STOPPED"     // the user stopped the job
+	ReasonTaskStopped    Reason = "TASK_STOPPED"    // the user stopped the task
+	ReasonTaskRestarted  Reason = "TASK_RESTARTED"  // the user restarted the task
+	ReasonRetry          Reason = "RETRY"           // the restart policy starts it again
+	ReasonHostLost       Reason = "HOST_LOST"       // its host was unreachable for too long or was removed
+	ReasonSupervisorLost Reason = "SUPERVISOR_LOST" // what watched the process died, so its end is not known
+	ReasonUnknownToHost  Reason = "UNKNOWN_TO_HOST" // the host manager does not know the run
+	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
+)
+
+// Task is one instance of a job. Immutable; State replaces it.
+type Task struct {
+	Key      TaskKey
+	State    TaskState
+	Run      uint32 // number of the current or last run, 0 before the first placement
+	Failures uint32 // failed runs since the submission or the last restart by the user
+	Restart  bool   // when the current run has ended, run again whatever the policy says
+	Host     HostID // where the current or last run was placed
+	Since    Time   // when State was entered
+	Queued   Time   // when it last began to wait; the queue is in this order
+	Started  Time   // when the last run was first seen running; 0 if never
+	Finished Time   // when the last run ended; 0 before
+	ExitCode int32  // of the last run, −1 if there is none
+	Signal   int32  // that ended the last run, 0 if none
+	Reason   Reason
+	Message  string
+}
+
+// RunID returns the id of the task's current or last run.
+func (t *Task) RunID() RunID { return RunID{t.Key, t.Run} }
