@@ -1,0 +1,116 @@
+// Package hostmgr defines the contract between the scheduler and what runs tasks: a [Driver] owns the hosts of one
+// resource provider (this machine, one Mesos cluster, a simulated fleet), and a shard connects one driver to the
+// scheduler. The conformance suite in drivertest holds every driver to this contract.
+package hostmgr
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Errors that drivers wrap.
+var (
+	// ErrUnknownHost: a launch names a host that the driver does not have (any more).
+	ErrUnknownHost = errors.New("hostmgr: no such host")
+	// ErrUnknownRun: the driver has never seen the run, or has released it.
+	ErrUnknownRun = errors.New("hostmgr: no such run")
+	// ErrConflict: a run was launched before with another payload.
+	ErrConflict = errors.New("hostmgr: the run was launched before with another payload")
+)
+
+// Host is a host as its driver reports it. Name is unique within the driver.
+type Host struct {
+	Name string
+	cluster.Machine
+}
+
+// Launch is all that a driver needs to start one run. It is immutable.
+type Launch struct {
+	Run           cluster.RunID
+	Job           cluster.JobID
+	Host          string // the driver's name of the host
+	Resources     cluster.Resources
+	Command       []string           // argv
+	Env           []cluster.KeyValue // added to the driver's base environment and the SLUICE_* variables
+	WorkDir       string             // "" = the run's own folder
+	LogLimitBytes int64              // of each of stdout and stderr; 0 = the driver's default
+}
+
+// Status is what a driver knows of a run. States that drivers report: LAUNCHING (the launch is recorded and survives a
+// crash of the driver), STARTING, RUNNING, and the terminal ones. A terminal status is final.
+type Status struct {
+	Run      cluster.RunID
+	Host     string
+	State    cluster.TaskState
+	ExitCode int32 // −1 where there is none
+	Signal   int32 // 0 where there is none
+	Reason   cluster.Reason
+	Message  string
+	At       cluster.Time
+}
+
+// Usage is what a run uses, as measured.
+type Usage struct {
+	Run         cluster.RunID
+	CPUMilli    int64 // thousandths of a core, averaged since the last report
+	MemoryBytes int64 // resident now
+}
+
+// Sink takes a driver's reports. Its methods do not block for long and may be called from any goroutine; reports of
+// one run come in order.
+type Sink interface {
+	// ReportHosts replaces the whole list of hosts.
+	ReportHosts(hosts []Host)
+	// ReportStatus tells a change of a run's state. The driver keeps a terminal status in its inventory until Release.
+	ReportStatus(s Status)
+	// ReportUsage replaces the usage of the runs named; it may be dropped under pressure.
+	ReportUsage(usage []Usage)
+}
+
+// Driver runs tasks on one resource provider. All methods are safe for concurrent use.
+//
+// The promise that everything else rests on: a RunID starts at most once, whatever crashes and whatever is repeated.
+// If a driver cannot tell whether a recorded run was started, it must not start it (again) and reports it LOST.
+type Driver interface {
+	// Start recovers what earlier incarnations left, adopts what still runs, begins to report to sink, and returns when
+	// the first ReportHosts has been made and Inventory is complete. Call it once, before anything else.
+	Start(ctx context.Context, sink Sink) error
+	// Launch records a run durably and starts it, soon but not necessarily before returning. Launching a known run
+	// again changes nothing and returns nil. An error means that the run will never start, not now and not later.
+	Launch(ctx context.Context, l Launch) error
+	// Kill asks a run to end: SIGTERM to all its processes, and SIGKILL after grace. It returns at once; the end is
+	// reported as a status. A run that was recorded but not started ends as KILLED without starting. Repeating a Kill
+	// with a shorter grace shortens it. Killing a run that has ended changes nothing.
+	Kill(ctx context.Context, run cluster.RunID, grace time.Duration) error
+	// Inventory lists every run that the driver knows, ended ones too until they are released, sorted by run.
+	Inventory() []Status
+	// Release tells that the terminal status of a run is durable with the scheduler: the driver may forget the run and
+	// remove its files when its retention says so. Releasing an unknown run changes nothing.
+	Release(run cluster.RunID)
+	// OpenLog returns the output of a run from the given byte offset on. With follow it ends when the run has ended
+	// and all has been read, else at the present end.
+	OpenLog(ctx context.Context, req LogRequest) (io.ReadCloser, error)
+	// Close stops reporting and releases resources. Tasks keep running if the provider can keep them.
+	Close() error
+}
+
+// LogStream selects one of a run's outputs.
+type LogStream uint8
+
+// The streams.
+const (
+	Stdout LogStream = iota
+	Stderr
+)
+
+// LogRequest selects a part of a run's output.
+type LogRequest struct {
+	Run    cluster.RunID
+	Stream LogStream
+	Offset int64 // bytes from the beginning; where rotation dropped them, reading begins at what is left
+	Follow bool
+}
