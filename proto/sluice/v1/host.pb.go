@@ -30,10 +30,8 @@ const (
 	HostState_HOST_STATE_DRAINING    HostState = 2
 	// Draining, and nothing runs on it any more.
 	HostState_HOST_STATE_DRAINED HostState = 3
-	// Its shard says that it is gone.
-	HostState_HOST_STATE_DOWN HostState = 4
 	// Its shard is cut off, or cannot reach it; what ran may still run.
-	HostState_HOST_STATE_UNREACHABLE HostState = 5
+	HostState_HOST_STATE_UNREACHABLE HostState = 4
 )
 
 // Enum value maps for HostState.
@@ -43,16 +41,14 @@ var (
 		1: "HOST_STATE_UP",
 		2: "HOST_STATE_DRAINING",
 		3: "HOST_STATE_DRAINED",
-		4: "HOST_STATE_DOWN",
-		5: "HOST_STATE_UNREACHABLE",
+		4: "HOST_STATE_UNREACHABLE",
 	}
 	HostState_value = map[string]int32{
 		"HOST_STATE_UNSPECIFIED": 0,
 		"HOST_STATE_UP":          1,
 		"HOST_STATE_DRAINING":    2,
 		"HOST_STATE_DRAINED":     3,
-		"HOST_STATE_DOWN":        4,
-		"HOST_STATE_UNREACHABLE": 5,
+		"HOST_STATE_UNREACHABLE": 4,
 	}
 )
 
@@ -100,13 +96,13 @@ type Host struct {
 	// What the host manager has to say, for example that limits are not enforced.
 	Notes []string `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`
 	Tasks uint32   `protobuf:"varint,11,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// Set while the host is draining or drained.
+	// Set while the operator wants the host out of service.
 	Drain *Drain `protobuf:"bytes,12,opt,name=drain,proto3" json:"drain,omitempty"`
-	// The cluster's revision when the host last changed.
-	Revision       uint64                 `protobuf:"varint,13,opt,name=revision,proto3" json:"revision,omitempty"`
-	LastReportTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=last_report_time,json=lastReportTime,proto3" json:"last_report_time,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// When the state last changed, and why. Unset: it never did.
+	StateTime     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=state_time,json=stateTime,proto3" json:"state_time,omitempty"`
+	Reason        string                 `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Host) Reset() {
@@ -223,26 +219,25 @@ func (x *Host) GetDrain() *Drain {
 	return nil
 }
 
-func (x *Host) GetRevision() uint64 {
+func (x *Host) GetStateTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.Revision
-	}
-	return 0
-}
-
-func (x *Host) GetLastReportTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.LastReportTime
+		return x.StateTime
 	}
 	return nil
 }
 
+func (x *Host) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type Drain struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unset: none.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -277,13 +272,6 @@ func (*Drain) Descriptor() ([]byte, []int) {
 	return file_sluice_v1_host_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Drain) GetStartTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartTime
-	}
-	return nil
-}
-
 func (x *Drain) GetDeadline() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Deadline
@@ -307,7 +295,7 @@ type ListHostsRequest struct {
 	Zone   string      `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
 	// All of these attributes, with these values.
 	Attributes map[string]string `protobuf:"bytes,5,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// 1..1000; unset: 100. Ordered by name.
+	// Most hosts in the answer, 1..1000; unset: 100. Ordered by name.
 	PageSize      *uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	PageToken     string  `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -397,7 +385,6 @@ type ListHostsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hosts         []*Host                `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,13 +431,6 @@ func (x *ListHostsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
-}
-
-func (x *ListHostsResponse) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
 }
 
 type GetHostRequest struct {
@@ -544,14 +524,12 @@ func (x *GetHostResponse) GetHost() *Host {
 type DrainHostRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// For people; up to 1000 bytes.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Move away what may be moved, within the jobs' availability.
+	Move bool `protobuf:"varint,3,opt,name=move,proto3" json:"move,omitempty"`
 	// After this time what still runs is ended, whatever it is. Unset: never.
-	Deadline *durationpb.Duration `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// For people.
-	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// End also what waits for its availability budget, at once.
-	Force bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
-	// Let everything that runs finish; only nothing new starts.
-	KeepRunning   bool `protobuf:"varint,5,opt,name=keep_running,json=keepRunning,proto3" json:"keep_running,omitempty"`
+	Deadline      *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -593,13 +571,6 @@ func (x *DrainHostRequest) GetName() string {
 	return ""
 }
 
-func (x *DrainHostRequest) GetDeadline() *durationpb.Duration {
-	if x != nil {
-		return x.Deadline
-	}
-	return nil
-}
-
 func (x *DrainHostRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
@@ -607,18 +578,18 @@ func (x *DrainHostRequest) GetReason() string {
 	return ""
 }
 
-func (x *DrainHostRequest) GetForce() bool {
+func (x *DrainHostRequest) GetMove() bool {
 	if x != nil {
-		return x.Force
+		return x.Move
 	}
 	return false
 }
 
-func (x *DrainHostRequest) GetKeepRunning() bool {
+func (x *DrainHostRequest) GetDeadline() *durationpb.Duration {
 	if x != nil {
-		return x.KeepRunning
+		return x.Deadline
 	}
-	return false
+	return nil
 }
 
 type DrainHostResponse struct {
@@ -757,7 +728,7 @@ var File_sluice_v1_host_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/host.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\xd3\x04\n" +
+	"\x14sluice/v1/host.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\xc4\x04\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\tR\x05shard\x12\x12\n" +
@@ -773,17 +744,16 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"\x05notes\x18\n" +
 	" \x03(\tR\x05notes\x12\x14\n" +
 	"\x05tasks\x18\v \x01(\rR\x05tasks\x12&\n" +
-	"\x05drain\x18\f \x01(\v2\x10.sluice.v1.DrainR\x05drain\x12\x1a\n" +
-	"\brevision\x18\r \x01(\x04R\brevision\x12D\n" +
-	"\x10last_report_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x0elastReportTime\x1a=\n" +
+	"\x05drain\x18\f \x01(\v2\x10.sluice.v1.DrainR\x05drain\x129\n" +
+	"\n" +
+	"state_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tstateTime\x12\x16\n" +
+	"\x06reason\x18\x0e \x01(\tR\x06reason\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x92\x01\n" +
-	"\x05Drain\x129\n" +
-	"\n" +
-	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x126\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd9\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"W\n" +
+	"\x05Drain\x126\n" +
+	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd9\x02\n" +
 	"\x10ListHostsRequest\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\tR\x05shard\x12,\n" +
 	"\x06states\x18\x02 \x03(\x0e2\x14.sluice.v1.HostStateR\x06states\x12\x12\n" +
@@ -799,34 +769,31 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_page_size\"x\n" +
+	"_page_size\"b\n" +
 	"\x11ListHostsResponse\x12%\n" +
 	"\x05hosts\x18\x01 \x03(\v2\x0f.sluice.v1.HostR\x05hosts\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\"$\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"$\n" +
 	"\x0eGetHostRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"6\n" +
 	"\x0fGetHostResponse\x12#\n" +
-	"\x04host\x18\x01 \x01(\v2\x0f.sluice.v1.HostR\x04host\"\xae\x01\n" +
+	"\x04host\x18\x01 \x01(\v2\x0f.sluice.v1.HostR\x04host\"\x89\x01\n" +
 	"\x10DrainHostRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05force\x18\x04 \x01(\bR\x05force\x12!\n" +
-	"\fkeep_running\x18\x05 \x01(\bR\vkeepRunning\"8\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04move\x18\x03 \x01(\bR\x04move\x125\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\"8\n" +
 	"\x11DrainHostResponse\x12#\n" +
 	"\x04host\x18\x01 \x01(\v2\x0f.sluice.v1.HostR\x04host\"'\n" +
 	"\x11ResumeHostRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"9\n" +
 	"\x12ResumeHostResponse\x12#\n" +
-	"\x04host\x18\x01 \x01(\v2\x0f.sluice.v1.HostR\x04host*\x9c\x01\n" +
+	"\x04host\x18\x01 \x01(\v2\x0f.sluice.v1.HostR\x04host*\x87\x01\n" +
 	"\tHostState\x12\x1a\n" +
 	"\x16HOST_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rHOST_STATE_UP\x10\x01\x12\x17\n" +
 	"\x13HOST_STATE_DRAINING\x10\x02\x12\x16\n" +
-	"\x12HOST_STATE_DRAINED\x10\x03\x12\x13\n" +
-	"\x0fHOST_STATE_DOWN\x10\x04\x12\x1a\n" +
-	"\x16HOST_STATE_UNREACHABLE\x10\x052\xaa\x02\n" +
+	"\x12HOST_STATE_DRAINED\x10\x03\x12\x1a\n" +
+	"\x16HOST_STATE_UNREACHABLE\x10\x042\xaa\x02\n" +
 	"\vHostService\x12F\n" +
 	"\tListHosts\x12\x1b.sluice.v1.ListHostsRequest\x1a\x1c.sluice.v1.ListHostsResponse\x12@\n" +
 	"\aGetHost\x12\x19.sluice.v1.GetHostRequest\x1a\x1a.sluice.v1.GetHostResponse\x12F\n" +
@@ -874,29 +841,28 @@ var file_sluice_v1_host_proto_depIdxs = []int32{
 	14, // 3: sluice.v1.Host.used:type_name -> sluice.v1.ResourceVector
 	0,  // 4: sluice.v1.Host.state:type_name -> sluice.v1.HostState
 	2,  // 5: sluice.v1.Host.drain:type_name -> sluice.v1.Drain
-	15, // 6: sluice.v1.Host.last_report_time:type_name -> google.protobuf.Timestamp
-	15, // 7: sluice.v1.Drain.start_time:type_name -> google.protobuf.Timestamp
-	15, // 8: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 9: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
-	12, // 10: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
-	1,  // 11: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
-	1,  // 12: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
-	16, // 13: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
-	1,  // 14: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
-	1,  // 15: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
-	3,  // 16: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
-	5,  // 17: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
-	7,  // 18: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
-	9,  // 19: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
-	4,  // 20: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
-	6,  // 21: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
-	8,  // 22: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
-	10, // 23: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
-	20, // [20:24] is the sub-list for method output_type
-	16, // [16:20] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	15, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
+	15, // 7: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 8: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
+	12, // 9: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
+	1,  // 10: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
+	1,  // 11: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
+	16, // 12: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
+	1,  // 13: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
+	1,  // 14: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
+	3,  // 15: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
+	5,  // 16: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
+	7,  // 17: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
+	9,  // 18: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
+	4,  // 19: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
+	6,  // 20: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
+	8,  // 21: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
+	10, // 22: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
+	19, // [19:23] is the sub-list for method output_type
+	15, // [15:19] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_host_proto_init() }

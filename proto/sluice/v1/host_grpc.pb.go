@@ -32,8 +32,8 @@ const (
 type HostServiceClient interface {
 	ListHosts(ctx context.Context, in *ListHostsRequest, opts ...grpc.CallOption) (*ListHostsResponse, error)
 	GetHost(ctx context.Context, in *GetHostRequest, opts ...grpc.CallOption) (*GetHostResponse, error)
-	// Places nothing more on the host and moves away what may be moved, within
-	// the jobs' availability. Draining a draining host changes its deadline.
+	// Places nothing more on the host and, unless told otherwise, lets finish what
+	// runs there. Draining a draining host replaces what was asked before.
 	DrainHost(ctx context.Context, in *DrainHostRequest, opts ...grpc.CallOption) (*DrainHostResponse, error)
 	// Opens a draining or drained host again.
 	ResumeHost(ctx context.Context, in *ResumeHostRequest, opts ...grpc.CallOption) (*ResumeHostResponse, error)
@@ -95,8 +95,8 @@ func (c *hostServiceClient) ResumeHost(ctx context.Context, in *ResumeHostReques
 type HostServiceServer interface {
 	ListHosts(context.Context, *ListHostsRequest) (*ListHostsResponse, error)
 	GetHost(context.Context, *GetHostRequest) (*GetHostResponse, error)
-	// Places nothing more on the host and moves away what may be moved, within
-	// the jobs' availability. Draining a draining host changes its deadline.
+	// Places nothing more on the host and, unless told otherwise, lets finish what
+	// runs there. Draining a draining host replaces what was asked before.
 	DrainHost(context.Context, *DrainHostRequest) (*DrainHostResponse, error)
 	// Opens a draining or drained host again.
 	ResumeHost(context.Context, *ResumeHostRequest) (*ResumeHostResponse, error)

@@ -40,8 +40,6 @@ const (
 	JobState_JOB_STATE_KILLING JobState = 6
 	// All tasks have ended and at least one was killed.
 	JobState_JOB_STATE_KILLED JobState = 7
-	// Only ever seen as the last message of a watch.
-	JobState_JOB_STATE_DELETED JobState = 8
 )
 
 // Enum value maps for JobState.
@@ -55,7 +53,6 @@ var (
 		5: "JOB_STATE_FAILED",
 		6: "JOB_STATE_KILLING",
 		7: "JOB_STATE_KILLED",
-		8: "JOB_STATE_DELETED",
 	}
 	JobState_value = map[string]int32{
 		"JOB_STATE_UNSPECIFIED": 0,
@@ -66,7 +63,6 @@ var (
 		"JOB_STATE_FAILED":      5,
 		"JOB_STATE_KILLING":     6,
 		"JOB_STATE_KILLED":      7,
-		"JOB_STATE_DELETED":     8,
 	}
 )
 
@@ -284,12 +280,14 @@ type Job struct {
 	// As submitted, with defaults filled in and without secret values.
 	Spec  *JobSpec `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	State JobState `protobuf:"varint,4,opt,name=state,proto3,enum=sluice.v1.JobState" json:"state,omitempty"`
-	// Why the state is what it is: a constant, and a sentence.
+	// Why the state is what it is: a constant, and a sentence. Empty: it speaks
+	// for itself.
 	Reason  string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
-	// Counts the changes of the spec from 1; for UpdateJobRequest.
+	// Counts the specs of the job from 1; for UpdateJobRequest.
 	Version uint64 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
-	// The cluster's revision when this job or one of its tasks last changed.
+	// The revision of the last change to this job or one of its tasks. Revisions
+	// grow with every change to any job.
 	Revision   uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	TaskCounts []*TaskStateCount      `protobuf:"bytes,9,rep,name=task_counts,json=taskCounts,proto3" json:"task_counts,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -905,7 +903,8 @@ type ListJobsRequest struct {
 	Filter     *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	Order      JobOrder               `protobuf:"varint,2,opt,name=order,proto3,enum=sluice.v1.JobOrder" json:"order,omitempty"`
 	Descending bool                   `protobuf:"varint,3,opt,name=descending,proto3" json:"descending,omitempty"`
-	// 1..1000; unset: 100.
+	// Most jobs in the answer, 1..1000; unset: 100. There may be fewer although
+	// more pages follow, where specs are large.
 	PageSize *uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	// From the response before; the rest of the request has to be the same.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -983,8 +982,6 @@ type ListJobsResponse struct {
 	Jobs  []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	// Empty: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Jobs that match, on all pages.
-	Total         uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1031,13 +1028,6 @@ func (x *ListJobsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
-}
-
-func (x *ListJobsResponse) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
 }
 
 type StopJobRequest struct {
@@ -1379,8 +1369,8 @@ func (x *UpdateJobResponse) GetJob() *Job {
 type WatchJobsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Filter *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// Only what changed after this revision. If the server no longer knows that
-	// far back it sends everything that matches. Zero: everything.
+	// Of the jobs that have not changed since this revision only the uids are
+	// sent at first. Zero: send everything.
 	AfterRevision uint64 `protobuf:"varint,2,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
 	// Send the tasks of the matching jobs as well.
 	IncludeTasks  bool `protobuf:"varint,3,opt,name=include_tasks,json=includeTasks,proto3" json:"include_tasks,omitempty"`
@@ -1441,17 +1431,19 @@ func (x *WatchJobsRequest) GetIncludeTasks() bool {
 
 type WatchJobsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs and tasks as they are at revision. A deleted job has the state
-	// DELETED.
+	// Jobs and tasks as they are now.
 	Jobs  []*Job  `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	Tasks []*Task `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// To resume from.
-	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Everything up to revision has been sent.
-	Synced bool `protobuf:"varint,4,opt,name=synced,proto3" json:"synced,omitempty"`
-	// The server could not resume: what the client holds and does not see again
-	// before synced is gone.
-	Reset_        bool `protobuf:"varint,5,opt,name=reset,proto3" json:"reset,omitempty"`
+	// Jobs, by uid, that match and have not changed since after_revision. What a
+	// client holds from before and finds neither here nor in jobs until synced is
+	// gone.
+	Unchanged []uint32 `protobuf:"varint,3,rep,packed,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// Jobs, by uid, that were deleted or no longer match.
+	Gone []uint32 `protobuf:"varint,4,rep,packed,name=gone,proto3" json:"gone,omitempty"`
+	// To resume from. Zero: more messages of the same revision follow.
+	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Everything that matched at the beginning has been sent.
+	Synced        bool `protobuf:"varint,6,opt,name=synced,proto3" json:"synced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1500,6 +1492,20 @@ func (x *WatchJobsResponse) GetTasks() []*Task {
 	return nil
 }
 
+func (x *WatchJobsResponse) GetUnchanged() []uint32 {
+	if x != nil {
+		return x.Unchanged
+	}
+	return nil
+}
+
+func (x *WatchJobsResponse) GetGone() []uint32 {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
 func (x *WatchJobsResponse) GetRevision() uint64 {
 	if x != nil {
 		return x.Revision
@@ -1510,13 +1516,6 @@ func (x *WatchJobsResponse) GetRevision() uint64 {
 func (x *WatchJobsResponse) GetSynced() bool {
 	if x != nil {
 		return x.Synced
-	}
-	return false
-}
-
-func (x *WatchJobsResponse) GetReset_() bool {
-	if x != nil {
-		return x.Reset_
 	}
 	return false
 }
@@ -2322,11 +2321,10 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageTokenB\f\n" +
 	"\n" +
-	"_page_size\"t\n" +
+	"_page_size\"^\n" +
 	"\x10ListJobsResponse\x12\"\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x0e.sluice.v1.JobR\x04jobs\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\"\xb4\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb4\x01\n" +
 	"\x0eStopJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x18\n" +
@@ -2352,13 +2350,14 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\x10WatchJobsRequest\x12,\n" +
 	"\x06filter\x18\x01 \x01(\v2\x14.sluice.v1.JobFilterR\x06filter\x12%\n" +
 	"\x0eafter_revision\x18\x02 \x01(\x04R\rafterRevision\x12#\n" +
-	"\rinclude_tasks\x18\x03 \x01(\bR\fincludeTasks\"\xa8\x01\n" +
+	"\rinclude_tasks\x18\x03 \x01(\bR\fincludeTasks\"\xc4\x01\n" +
 	"\x11WatchJobsResponse\x12\"\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x0e.sluice.v1.JobR\x04jobs\x12%\n" +
-	"\x05tasks\x18\x02 \x03(\v2\x0f.sluice.v1.TaskR\x05tasks\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x16\n" +
-	"\x06synced\x18\x04 \x01(\bR\x06synced\x12\x14\n" +
-	"\x05reset\x18\x05 \x01(\bR\x05reset\"\xc7\x03\n" +
+	"\x05tasks\x18\x02 \x03(\v2\x0f.sluice.v1.TaskR\x05tasks\x12\x1c\n" +
+	"\tunchanged\x18\x03 \x03(\rR\tunchanged\x12\x12\n" +
+	"\x04gone\x18\x04 \x03(\rR\x04gone\x12\x1a\n" +
+	"\brevision\x18\x05 \x01(\x04R\brevision\x12\x16\n" +
+	"\x06synced\x18\x06 \x01(\bR\x06synced\"\xc7\x03\n" +
 	"\tJobUpdate\x12!\n" +
 	"\ffrom_version\x18\x01 \x01(\x04R\vfromVersion\x12\x1d\n" +
 	"\n" +
@@ -2434,7 +2433,7 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12\x1b\n" +
 	"\tfrom_host\x18\x04 \x01(\tR\bfromHost\x12\x17\n" +
 	"\acost_ms\x18\x05 \x01(\x03R\x06costMs\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason*\xe1\x01\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason*\xca\x01\n" +
 	"\bJobState\x12\x19\n" +
 	"\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15JOB_STATE_INITIALIZED\x10\x01\x12\x15\n" +
@@ -2443,8 +2442,7 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\x13JOB_STATE_SUCCEEDED\x10\x04\x12\x14\n" +
 	"\x10JOB_STATE_FAILED\x10\x05\x12\x15\n" +
 	"\x11JOB_STATE_KILLING\x10\x06\x12\x14\n" +
-	"\x10JOB_STATE_KILLED\x10\a\x12\x15\n" +
-	"\x11JOB_STATE_DELETED\x10\b*l\n" +
+	"\x10JOB_STATE_KILLED\x10\a*l\n" +
 	"\bJobOrder\x12\x19\n" +
 	"\x15JOB_ORDER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_ORDER_NAME\x10\x01\x12\x19\n" +

@@ -57,10 +57,11 @@ type JobServiceClient interface {
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
 	// Replaces the spec. Running instances follow by the update policy.
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error)
-	// Level-triggered: first every job that matches as it is now, then a message
-	// with synced set, then each job again whenever it has changed. Changes in
-	// quick succession may arrive as one. A client that was cut off subscribes
-	// again with the last revision it saw and misses nothing.
+	// Level-triggered: first every job that matches as it is now, the last
+	// message of these with synced set; then each job again whenever it has
+	// changed. Changes in quick succession may arrive as one. A client that was
+	// cut off subscribes again with the last revision it saw and misses nothing,
+	// also when the scheduler was restarted.
 	WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error)
 	// Restarts instances in batches, as the update policy says.
 	RestartJob(ctx context.Context, in *RestartJobRequest, opts ...grpc.CallOption) (*RestartJobResponse, error)
@@ -235,10 +236,11 @@ type JobServiceServer interface {
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
 	// Replaces the spec. Running instances follow by the update policy.
 	UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error)
-	// Level-triggered: first every job that matches as it is now, then a message
-	// with synced set, then each job again whenever it has changed. Changes in
-	// quick succession may arrive as one. A client that was cut off subscribes
-	// again with the last revision it saw and misses nothing.
+	// Level-triggered: first every job that matches as it is now, the last
+	// message of these with synced set; then each job again whenever it has
+	// changed. Changes in quick succession may arrive as one. A client that was
+	// cut off subscribes again with the last revision it saw and misses nothing,
+	// also when the scheduler was restarted.
 	WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error
 	// Restarts instances in batches, as the update policy says.
 	RestartJob(context.Context, *RestartJobRequest) (*RestartJobResponse, error)

@@ -310,7 +310,9 @@ type PoolSpec struct {
 	// the server's setting.
 	AgeingInterval *durationpb.Duration `protobuf:"bytes,10,opt,name=ageing_interval,json=ageingInterval,proto3" json:"ageing_interval,omitempty"`
 	// Labels of hosts that the pool's tasks may use. Empty: any host.
-	HostSelector  map[string]string `protobuf:"bytes,11,rep,name=host_selector,json=hostSelector,proto3" json:"host_selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	HostSelector map[string]string `protobuf:"bytes,11,rep,name=host_selector,json=hostSelector,proto3" json:"host_selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// For people and filters; rules as for a job's labels.
+	Labels        map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +420,13 @@ func (x *PoolSpec) GetAgeingInterval() *durationpb.Duration {
 func (x *PoolSpec) GetHostSelector() map[string]string {
 	if x != nil {
 		return x.HostSelector
+	}
+	return nil
+}
+
+func (x *PoolSpec) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
 	}
 	return nil
 }
@@ -1099,7 +1108,7 @@ type ListPoolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Pools at and below this path. Empty: all. Ordered by path.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// 1..1000; unset: 100.
+	// Most pools in the answer, 1..1000; unset: 100.
 	PageSize      *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	PageToken     string  `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1161,7 +1170,6 @@ type ListPoolsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pools         []*Pool                `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1208,13 +1216,6 @@ func (x *ListPoolsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
-}
-
-func (x *ListPoolsResponse) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
 }
 
 type UpdatePoolRequest struct {
@@ -1844,7 +1845,7 @@ var File_sluice_v1_pool_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/pool.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\x05\n" +
+	"\x14sluice/v1/pool.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x06\n" +
 	"\bPoolSpec\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x125\n" +
@@ -1858,8 +1859,12 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"cost_model\x18\t \x01(\tR\tcostModel\x12B\n" +
 	"\x0fageing_interval\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x0eageingInterval\x12J\n" +
-	"\rhost_selector\x18\v \x03(\v2%.sluice.v1.PoolSpec.HostSelectorEntryR\fhostSelector\x1a?\n" +
+	"\rhost_selector\x18\v \x03(\v2%.sluice.v1.PoolSpec.HostSelectorEntryR\fhostSelector\x127\n" +
+	"\x06labels\x18\f \x03(\v2\x1f.sluice.v1.PoolSpec.LabelsEntryR\x06labels\x1a?\n" +
 	"\x11HostSelectorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"P\n" +
 	"\x05Order\x12\x15\n" +
@@ -1962,11 +1967,10 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageTokenB\f\n" +
 	"\n" +
-	"_page_size\"x\n" +
+	"_page_size\"b\n" +
 	"\x11ListPoolsResponse\x12%\n" +
 	"\x05pools\x18\x01 \x03(\v2\x0f.sluice.v1.PoolR\x05pools\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\"g\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"g\n" +
 	"\x11UpdatePoolRequest\x12'\n" +
 	"\x04spec\x18\x01 \x01(\v2\x13.sluice.v1.PoolSpecR\x04spec\x12)\n" +
 	"\x10expected_version\x18\x02 \x01(\x04R\x0fexpectedVersion\"9\n" +
@@ -2034,7 +2038,7 @@ func file_sluice_v1_pool_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_pool_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sluice_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_sluice_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_sluice_v1_pool_proto_goTypes = []any{
 	(PoolState)(0),                  // 0: sluice.v1.PoolState
 	(PoolSpec_Order)(0),             // 1: sluice.v1.PoolSpec.Order
@@ -2066,9 +2070,10 @@ var file_sluice_v1_pool_proto_goTypes = []any{
 	(*SetQueueMappingRequest)(nil),  // 27: sluice.v1.SetQueueMappingRequest
 	(*SetQueueMappingResponse)(nil), // 28: sluice.v1.SetQueueMappingResponse
 	nil,                             // 29: sluice.v1.PoolSpec.HostSelectorEntry
-	nil,                             // 30: sluice.v1.QueueMappingRule.LabelsEntry
-	(*durationpb.Duration)(nil),     // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 32: google.protobuf.Timestamp
+	nil,                             // 30: sluice.v1.PoolSpec.LabelsEntry
+	nil,                             // 31: sluice.v1.QueueMappingRule.LabelsEntry
+	(*durationpb.Duration)(nil),     // 32: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
 }
 var file_sluice_v1_pool_proto_depIdxs = []int32{
 	6,  // 0: sluice.v1.PoolSpec.resources:type_name -> sluice.v1.PoolResource
@@ -2076,47 +2081,48 @@ var file_sluice_v1_pool_proto_depIdxs = []int32{
 	2,  // 2: sluice.v1.PoolSpec.division:type_name -> sluice.v1.PoolSpec.Division
 	8,  // 3: sluice.v1.PoolSpec.access:type_name -> sluice.v1.AccessRule
 	7,  // 4: sluice.v1.PoolSpec.limits:type_name -> sluice.v1.PoolLimits
-	31, // 5: sluice.v1.PoolSpec.ageing_interval:type_name -> google.protobuf.Duration
+	32, // 5: sluice.v1.PoolSpec.ageing_interval:type_name -> google.protobuf.Duration
 	29, // 6: sluice.v1.PoolSpec.host_selector:type_name -> sluice.v1.PoolSpec.HostSelectorEntry
-	3,  // 7: sluice.v1.PoolResource.mode:type_name -> sluice.v1.PoolResource.Mode
-	4,  // 8: sluice.v1.AccessRule.permission:type_name -> sluice.v1.AccessRule.Permission
-	5,  // 9: sluice.v1.Pool.spec:type_name -> sluice.v1.PoolSpec
-	0,  // 10: sluice.v1.Pool.state:type_name -> sluice.v1.PoolState
-	10, // 11: sluice.v1.Pool.dimensions:type_name -> sluice.v1.PoolDimensionStatus
-	32, // 12: sluice.v1.Pool.create_time:type_name -> google.protobuf.Timestamp
-	5,  // 13: sluice.v1.CreatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
-	9,  // 14: sluice.v1.CreatePoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 15: sluice.v1.GetPoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 16: sluice.v1.ListPoolsResponse.pools:type_name -> sluice.v1.Pool
-	5,  // 17: sluice.v1.UpdatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
-	9,  // 18: sluice.v1.UpdatePoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 19: sluice.v1.DrainPoolResponse.pool:type_name -> sluice.v1.Pool
-	24, // 20: sluice.v1.QueueMapping.rules:type_name -> sluice.v1.QueueMappingRule
-	30, // 21: sluice.v1.QueueMappingRule.labels:type_name -> sluice.v1.QueueMappingRule.LabelsEntry
-	23, // 22: sluice.v1.GetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
-	23, // 23: sluice.v1.SetQueueMappingRequest.mapping:type_name -> sluice.v1.QueueMapping
-	23, // 24: sluice.v1.SetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
-	11, // 25: sluice.v1.PoolService.CreatePool:input_type -> sluice.v1.CreatePoolRequest
-	13, // 26: sluice.v1.PoolService.GetPool:input_type -> sluice.v1.GetPoolRequest
-	15, // 27: sluice.v1.PoolService.ListPools:input_type -> sluice.v1.ListPoolsRequest
-	17, // 28: sluice.v1.PoolService.UpdatePool:input_type -> sluice.v1.UpdatePoolRequest
-	19, // 29: sluice.v1.PoolService.DeletePool:input_type -> sluice.v1.DeletePoolRequest
-	21, // 30: sluice.v1.PoolService.DrainPool:input_type -> sluice.v1.DrainPoolRequest
-	25, // 31: sluice.v1.PoolService.GetQueueMapping:input_type -> sluice.v1.GetQueueMappingRequest
-	27, // 32: sluice.v1.PoolService.SetQueueMapping:input_type -> sluice.v1.SetQueueMappingRequest
-	12, // 33: sluice.v1.PoolService.CreatePool:output_type -> sluice.v1.CreatePoolResponse
-	14, // 34: sluice.v1.PoolService.GetPool:output_type -> sluice.v1.GetPoolResponse
-	16, // 35: sluice.v1.PoolService.ListPools:output_type -> sluice.v1.ListPoolsResponse
-	18, // 36: sluice.v1.PoolService.UpdatePool:output_type -> sluice.v1.UpdatePoolResponse
-	20, // 37: sluice.v1.PoolService.DeletePool:output_type -> sluice.v1.DeletePoolResponse
-	22, // 38: sluice.v1.PoolService.DrainPool:output_type -> sluice.v1.DrainPoolResponse
-	26, // 39: sluice.v1.PoolService.GetQueueMapping:output_type -> sluice.v1.GetQueueMappingResponse
-	28, // 40: sluice.v1.PoolService.SetQueueMapping:output_type -> sluice.v1.SetQueueMappingResponse
-	33, // [33:41] is the sub-list for method output_type
-	25, // [25:33] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	30, // 7: sluice.v1.PoolSpec.labels:type_name -> sluice.v1.PoolSpec.LabelsEntry
+	3,  // 8: sluice.v1.PoolResource.mode:type_name -> sluice.v1.PoolResource.Mode
+	4,  // 9: sluice.v1.AccessRule.permission:type_name -> sluice.v1.AccessRule.Permission
+	5,  // 10: sluice.v1.Pool.spec:type_name -> sluice.v1.PoolSpec
+	0,  // 11: sluice.v1.Pool.state:type_name -> sluice.v1.PoolState
+	10, // 12: sluice.v1.Pool.dimensions:type_name -> sluice.v1.PoolDimensionStatus
+	33, // 13: sluice.v1.Pool.create_time:type_name -> google.protobuf.Timestamp
+	5,  // 14: sluice.v1.CreatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
+	9,  // 15: sluice.v1.CreatePoolResponse.pool:type_name -> sluice.v1.Pool
+	9,  // 16: sluice.v1.GetPoolResponse.pool:type_name -> sluice.v1.Pool
+	9,  // 17: sluice.v1.ListPoolsResponse.pools:type_name -> sluice.v1.Pool
+	5,  // 18: sluice.v1.UpdatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
+	9,  // 19: sluice.v1.UpdatePoolResponse.pool:type_name -> sluice.v1.Pool
+	9,  // 20: sluice.v1.DrainPoolResponse.pool:type_name -> sluice.v1.Pool
+	24, // 21: sluice.v1.QueueMapping.rules:type_name -> sluice.v1.QueueMappingRule
+	31, // 22: sluice.v1.QueueMappingRule.labels:type_name -> sluice.v1.QueueMappingRule.LabelsEntry
+	23, // 23: sluice.v1.GetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
+	23, // 24: sluice.v1.SetQueueMappingRequest.mapping:type_name -> sluice.v1.QueueMapping
+	23, // 25: sluice.v1.SetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
+	11, // 26: sluice.v1.PoolService.CreatePool:input_type -> sluice.v1.CreatePoolRequest
+	13, // 27: sluice.v1.PoolService.GetPool:input_type -> sluice.v1.GetPoolRequest
+	15, // 28: sluice.v1.PoolService.ListPools:input_type -> sluice.v1.ListPoolsRequest
+	17, // 29: sluice.v1.PoolService.UpdatePool:input_type -> sluice.v1.UpdatePoolRequest
+	19, // 30: sluice.v1.PoolService.DeletePool:input_type -> sluice.v1.DeletePoolRequest
+	21, // 31: sluice.v1.PoolService.DrainPool:input_type -> sluice.v1.DrainPoolRequest
+	25, // 32: sluice.v1.PoolService.GetQueueMapping:input_type -> sluice.v1.GetQueueMappingRequest
+	27, // 33: sluice.v1.PoolService.SetQueueMapping:input_type -> sluice.v1.SetQueueMappingRequest
+	12, // 34: sluice.v1.PoolService.CreatePool:output_type -> sluice.v1.CreatePoolResponse
+	14, // 35: sluice.v1.PoolService.GetPool:output_type -> sluice.v1.GetPoolResponse
+	16, // 36: sluice.v1.PoolService.ListPools:output_type -> sluice.v1.ListPoolsResponse
+	18, // 37: sluice.v1.PoolService.UpdatePool:output_type -> sluice.v1.UpdatePoolResponse
+	20, // 38: sluice.v1.PoolService.DeletePool:output_type -> sluice.v1.DeletePoolResponse
+	22, // 39: sluice.v1.PoolService.DrainPool:output_type -> sluice.v1.DrainPoolResponse
+	26, // 40: sluice.v1.PoolService.GetQueueMapping:output_type -> sluice.v1.GetQueueMappingResponse
+	28, // 41: sluice.v1.PoolService.SetQueueMapping:output_type -> sluice.v1.SetQueueMappingResponse
+	34, // [34:42] is the sub-list for method output_type
+	26, // [26:34] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_pool_proto_init() }
@@ -2138,7 +2144,7 @@ func file_sluice_v1_pool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_pool_proto_rawDesc), len(file_sluice_v1_pool_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

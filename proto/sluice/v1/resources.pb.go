@@ -22,7 +22,7 @@ const (
 
 // ResourceRequest is what one task, or one process of it, asks of a host.
 // Every amount is an integer in the unit that the field name states; zero
-// means "none asked". Amounts below zero or above 2^53 are refused.
+// means "none asked". Amounts below zero or above 2^50 are refused.
 type ResourceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Thousandths of a CPU core: 1500 is one and a half cores.

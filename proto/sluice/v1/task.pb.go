@@ -29,35 +29,26 @@ const (
 	// Exists, but may not run yet: a dependency or a restart's back-off is
 	// outstanding.
 	TaskState_TASK_STATE_INITIALIZED TaskState = 1
-	// Waits for admission by its pool.
+	// Waits to be placed.
 	TaskState_TASK_STATE_PENDING TaskState = 2
-	// Admitted; waits for a host.
-	TaskState_TASK_STATE_READY TaskState = 3
-	// In the plan that is being made.
-	TaskState_TASK_STATE_PLACING TaskState = 4
-	// A host is being kept for it.
-	TaskState_TASK_STATE_RESERVED TaskState = 5
+	// Waits for room that is being vacated for it.
+	TaskState_TASK_STATE_RESERVED TaskState = 3
 	// A host is chosen and its resources are allocated.
-	TaskState_TASK_STATE_PLACED TaskState = 6
-	// The launch has been recorded; the host manager has not confirmed it.
-	TaskState_TASK_STATE_LAUNCHING TaskState = 7
-	// The host manager has taken the launch.
-	TaskState_TASK_STATE_LAUNCHED TaskState = 8
+	TaskState_TASK_STATE_PLACED TaskState = 4
+	// The host manager has recorded the launch.
+	TaskState_TASK_STATE_LAUNCHING TaskState = 5
 	// The host prepares the run: images, files, init steps.
-	TaskState_TASK_STATE_STARTING  TaskState = 9
-	TaskState_TASK_STATE_RUNNING   TaskState = 10
-	TaskState_TASK_STATE_SUCCEEDED TaskState = 11
-	TaskState_TASK_STATE_FAILED    TaskState = 12
-	// The run is gone, and nobody can say how it ended.
-	TaskState_TASK_STATE_LOST TaskState = 13
+	TaskState_TASK_STATE_STARTING TaskState = 6
+	TaskState_TASK_STATE_RUNNING  TaskState = 7
 	// Asked to end so that another may start.
-	TaskState_TASK_STATE_PREEMPTING TaskState = 14
+	TaskState_TASK_STATE_PREEMPTING TaskState = 8
 	// Asked to end.
-	TaskState_TASK_STATE_KILLING TaskState = 15
-	TaskState_TASK_STATE_KILLED  TaskState = 16
-	TaskState_TASK_STATE_DELETED TaskState = 17
-	// Its host does not answer; the run may still be going on.
-	TaskState_TASK_STATE_UNREACHABLE TaskState = 18
+	TaskState_TASK_STATE_KILLING   TaskState = 9
+	TaskState_TASK_STATE_SUCCEEDED TaskState = 10
+	TaskState_TASK_STATE_FAILED    TaskState = 11
+	// The run is gone, and nobody can say how it ended.
+	TaskState_TASK_STATE_LOST   TaskState = 12
+	TaskState_TASK_STATE_KILLED TaskState = 13
 )
 
 // Enum value maps for TaskState.
@@ -66,43 +57,33 @@ var (
 		0:  "TASK_STATE_UNSPECIFIED",
 		1:  "TASK_STATE_INITIALIZED",
 		2:  "TASK_STATE_PENDING",
-		3:  "TASK_STATE_READY",
-		4:  "TASK_STATE_PLACING",
-		5:  "TASK_STATE_RESERVED",
-		6:  "TASK_STATE_PLACED",
-		7:  "TASK_STATE_LAUNCHING",
-		8:  "TASK_STATE_LAUNCHED",
-		9:  "TASK_STATE_STARTING",
-		10: "TASK_STATE_RUNNING",
-		11: "TASK_STATE_SUCCEEDED",
-		12: "TASK_STATE_FAILED",
-		13: "TASK_STATE_LOST",
-		14: "TASK_STATE_PREEMPTING",
-		15: "TASK_STATE_KILLING",
-		16: "TASK_STATE_KILLED",
-		17: "TASK_STATE_DELETED",
-		18: "TASK_STATE_UNREACHABLE",
+		3:  "TASK_STATE_RESERVED",
+		4:  "TASK_STATE_PLACED",
+		5:  "TASK_STATE_LAUNCHING",
+		6:  "TASK_STATE_STARTING",
+		7:  "TASK_STATE_RUNNING",
+		8:  "TASK_STATE_PREEMPTING",
+		9:  "TASK_STATE_KILLING",
+		10: "TASK_STATE_SUCCEEDED",
+		11: "TASK_STATE_FAILED",
+		12: "TASK_STATE_LOST",
+		13: "TASK_STATE_KILLED",
 	}
 	TaskState_value = map[string]int32{
 		"TASK_STATE_UNSPECIFIED": 0,
 		"TASK_STATE_INITIALIZED": 1,
 		"TASK_STATE_PENDING":     2,
-		"TASK_STATE_READY":       3,
-		"TASK_STATE_PLACING":     4,
-		"TASK_STATE_RESERVED":    5,
-		"TASK_STATE_PLACED":      6,
-		"TASK_STATE_LAUNCHING":   7,
-		"TASK_STATE_LAUNCHED":    8,
-		"TASK_STATE_STARTING":    9,
-		"TASK_STATE_RUNNING":     10,
-		"TASK_STATE_SUCCEEDED":   11,
-		"TASK_STATE_FAILED":      12,
-		"TASK_STATE_LOST":        13,
-		"TASK_STATE_PREEMPTING":  14,
-		"TASK_STATE_KILLING":     15,
-		"TASK_STATE_KILLED":      16,
-		"TASK_STATE_DELETED":     17,
-		"TASK_STATE_UNREACHABLE": 18,
+		"TASK_STATE_RESERVED":    3,
+		"TASK_STATE_PLACED":      4,
+		"TASK_STATE_LAUNCHING":   5,
+		"TASK_STATE_STARTING":    6,
+		"TASK_STATE_RUNNING":     7,
+		"TASK_STATE_PREEMPTING":  8,
+		"TASK_STATE_KILLING":     9,
+		"TASK_STATE_SUCCEEDED":   10,
+		"TASK_STATE_FAILED":      11,
+		"TASK_STATE_LOST":        12,
+		"TASK_STATE_KILLED":      13,
 	}
 )
 
@@ -247,14 +228,16 @@ type Task struct {
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	// Empty: none.
 	Host string `protobuf:"bytes,8,opt,name=host,proto3" json:"host,omitempty"`
-	// Of the current or last run; see RunResult.
+	// How the last run ended. Unset: it has not.
 	Result *RunResult `protobuf:"bytes,9,opt,name=result,proto3" json:"result,omitempty"`
 	// Failures that count against the restart policy.
-	Failures   uint32                 `protobuf:"varint,10,opt,name=failures,proto3" json:"failures,omitempty"`
-	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	PlaceTime  *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=place_time,json=placeTime,proto3" json:"place_time,omitempty"`
-	StartTime  *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	EndTime    *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	Failures uint32 `protobuf:"varint,10,opt,name=failures,proto3" json:"failures,omitempty"`
+	// When it last began to wait, entered its state, was first seen running, and
+	// ended its last run. Unset: not yet.
+	QueueTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=queue_time,json=queueTime,proto3" json:"queue_time,omitempty"`
+	StateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=state_time,json=stateTime,proto3" json:"state_time,omitempty"`
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	EndTime   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// What it holds while it runs.
 	Allocated *ResourceVector `protobuf:"bytes,15,opt,name=allocated,proto3" json:"allocated,omitempty"`
 	// Last measured. Unset: not measured.
@@ -266,12 +249,10 @@ type Task struct {
 	Health   Health   `protobuf:"varint,19,opt,name=health,proto3,enum=sluice.v1.Health" json:"health,omitempty"`
 	// Version of the spec that the run was started with.
 	JobVersion uint64 `protobuf:"varint,20,opt,name=job_version,json=jobVersion,proto3" json:"job_version,omitempty"`
-	// The cluster's revision when the task last changed.
-	Revision uint64 `protobuf:"varint,21,opt,name=revision,proto3" json:"revision,omitempty"`
 	// When a task that backs off may run again. Unset: now.
-	NotBefore *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	NotBefore *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	// Where the run's folder is on its host, for people. Empty: not known.
-	Sandbox       string `protobuf:"bytes,23,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Sandbox       string `protobuf:"bytes,22,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -376,16 +357,16 @@ func (x *Task) GetFailures() uint32 {
 	return 0
 }
 
-func (x *Task) GetCreateTime() *timestamppb.Timestamp {
+func (x *Task) GetQueueTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.CreateTime
+		return x.QueueTime
 	}
 	return nil
 }
 
-func (x *Task) GetPlaceTime() *timestamppb.Timestamp {
+func (x *Task) GetStateTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.PlaceTime
+		return x.StateTime
 	}
 	return nil
 }
@@ -442,13 +423,6 @@ func (x *Task) GetHealth() Health {
 func (x *Task) GetJobVersion() uint64 {
 	if x != nil {
 		return x.JobVersion
-	}
-	return 0
-}
-
-func (x *Task) GetRevision() uint64 {
-	if x != nil {
-		return x.Revision
 	}
 	return 0
 }
@@ -624,7 +598,8 @@ type ListTasksRequest struct {
 	Job    string      `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	States []TaskState `protobuf:"varint,2,rep,packed,name=states,proto3,enum=sluice.v1.TaskState" json:"states,omitempty"`
 	Host   string      `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	// 1..1000; unset: 100. Ordered by job name, then instance.
+	// Most tasks in the answer, 1..1000; unset: 100. Ordered by submission of the
+	// job, then by instance.
 	PageSize *uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	// From the response before; the rest of the request has to be the same.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -698,11 +673,10 @@ func (x *ListTasksRequest) GetPageToken() string {
 }
 
 type ListTasksResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tasks         []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Tasks that match, on all pages.
-	Total         uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tasks []*Task                `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Empty: this was the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -749,13 +723,6 @@ func (x *ListTasksResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
-}
-
-func (x *ListTasksResponse) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
 }
 
 type TaskLogsRequest struct {
@@ -1525,7 +1492,6 @@ type TaskEvent struct {
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message       string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	Host          string                 `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
-	Revision      uint64                 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1602,18 +1568,11 @@ func (x *TaskEvent) GetHost() string {
 	return ""
 }
 
-func (x *TaskEvent) GetRevision() uint64 {
-	if x != nil {
-		return x.Revision
-	}
-	return 0
-}
-
 var File_sluice_v1_task_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/task.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17sluice/v1/explain.proto\x1a\x19sluice/v1/resources.proto\"\xee\x06\n" +
+	"\x14sluice/v1/task.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17sluice/v1/explain.proto\x1a\x19sluice/v1/resources.proto\"\xd0\x06\n" +
 	"\x04Task\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x17\n" +
 	"\ajob_uid\x18\x02 \x01(\rR\x06jobUid\x12\x1a\n" +
@@ -1625,11 +1584,11 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\x04host\x18\b \x01(\tR\x04host\x12,\n" +
 	"\x06result\x18\t \x01(\v2\x14.sluice.v1.RunResultR\x06result\x12\x1a\n" +
 	"\bfailures\x18\n" +
-	" \x01(\rR\bfailures\x12;\n" +
-	"\vcreate_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x129\n" +
+	" \x01(\rR\bfailures\x129\n" +
 	"\n" +
-	"place_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tplaceTime\x129\n" +
+	"queue_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tqueueTime\x129\n" +
+	"\n" +
+	"state_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\tstateTime\x129\n" +
 	"\n" +
 	"start_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
 	"\bend_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x127\n" +
@@ -1639,11 +1598,10 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\bprogress\x18\x12 \x01(\x01H\x00R\bprogress\x88\x01\x01\x12)\n" +
 	"\x06health\x18\x13 \x01(\x0e2\x11.sluice.v1.HealthR\x06health\x12\x1f\n" +
 	"\vjob_version\x18\x14 \x01(\x04R\n" +
-	"jobVersion\x12\x1a\n" +
-	"\brevision\x18\x15 \x01(\x04R\brevision\x129\n" +
+	"jobVersion\x129\n" +
 	"\n" +
-	"not_before\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12\x18\n" +
-	"\asandbox\x18\x17 \x01(\tR\asandboxB\v\n" +
+	"not_before\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12\x18\n" +
+	"\asandbox\x18\x16 \x01(\tR\asandboxB\v\n" +
 	"\t_progress\"S\n" +
 	"\tRunResult\x12 \n" +
 	"\texit_code\x18\x01 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
@@ -1663,11 +1621,10 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageTokenB\f\n" +
 	"\n" +
-	"_page_size\"x\n" +
+	"_page_size\"b\n" +
 	"\x11ListTasksResponse\x12%\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0f.sluice.v1.TaskR\x05tasks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\"\x80\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x80\x03\n" +
 	"\x0fTaskLogsRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x15\n" +
@@ -1730,36 +1687,30 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"_page_size\"n\n" +
 	"\x16ListTaskEventsResponse\x12,\n" +
 	"\x06events\x18\x01 \x03(\v2\x14.sluice.v1.TaskEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xdb\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbf\x01\n" +
 	"\tTaskEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12*\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x14.sluice.v1.TaskStateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\tR\amessage\x12\x12\n" +
-	"\x04host\x18\x06 \x01(\tR\x04host\x12\x1a\n" +
-	"\brevision\x18\a \x01(\x04R\brevision*\xe1\x03\n" +
+	"\x04host\x18\x06 \x01(\tR\x04host*\xe6\x02\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16TASK_STATE_INITIALIZED\x10\x01\x12\x16\n" +
-	"\x12TASK_STATE_PENDING\x10\x02\x12\x14\n" +
-	"\x10TASK_STATE_READY\x10\x03\x12\x16\n" +
-	"\x12TASK_STATE_PLACING\x10\x04\x12\x17\n" +
-	"\x13TASK_STATE_RESERVED\x10\x05\x12\x15\n" +
-	"\x11TASK_STATE_PLACED\x10\x06\x12\x18\n" +
-	"\x14TASK_STATE_LAUNCHING\x10\a\x12\x17\n" +
-	"\x13TASK_STATE_LAUNCHED\x10\b\x12\x17\n" +
-	"\x13TASK_STATE_STARTING\x10\t\x12\x16\n" +
-	"\x12TASK_STATE_RUNNING\x10\n" +
-	"\x12\x18\n" +
-	"\x14TASK_STATE_SUCCEEDED\x10\v\x12\x15\n" +
-	"\x11TASK_STATE_FAILED\x10\f\x12\x13\n" +
-	"\x0fTASK_STATE_LOST\x10\r\x12\x19\n" +
-	"\x15TASK_STATE_PREEMPTING\x10\x0e\x12\x16\n" +
-	"\x12TASK_STATE_KILLING\x10\x0f\x12\x15\n" +
-	"\x11TASK_STATE_KILLED\x10\x10\x12\x16\n" +
-	"\x12TASK_STATE_DELETED\x10\x11\x12\x1a\n" +
-	"\x16TASK_STATE_UNREACHABLE\x10\x12*J\n" +
+	"\x12TASK_STATE_PENDING\x10\x02\x12\x17\n" +
+	"\x13TASK_STATE_RESERVED\x10\x03\x12\x15\n" +
+	"\x11TASK_STATE_PLACED\x10\x04\x12\x18\n" +
+	"\x14TASK_STATE_LAUNCHING\x10\x05\x12\x17\n" +
+	"\x13TASK_STATE_STARTING\x10\x06\x12\x16\n" +
+	"\x12TASK_STATE_RUNNING\x10\a\x12\x19\n" +
+	"\x15TASK_STATE_PREEMPTING\x10\b\x12\x16\n" +
+	"\x12TASK_STATE_KILLING\x10\t\x12\x18\n" +
+	"\x14TASK_STATE_SUCCEEDED\x10\n" +
+	"\x12\x15\n" +
+	"\x11TASK_STATE_FAILED\x10\v\x12\x13\n" +
+	"\x0fTASK_STATE_LOST\x10\f\x12\x15\n" +
+	"\x11TASK_STATE_KILLED\x10\r*J\n" +
 	"\x06Health\x12\x16\n" +
 	"\x12HEALTH_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eHEALTH_HEALTHY\x10\x01\x12\x14\n" +
@@ -1823,8 +1774,8 @@ var file_sluice_v1_task_proto_goTypes = []any{
 var file_sluice_v1_task_proto_depIdxs = []int32{
 	0,  // 0: sluice.v1.Task.state:type_name -> sluice.v1.TaskState
 	4,  // 1: sluice.v1.Task.result:type_name -> sluice.v1.RunResult
-	20, // 2: sluice.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	20, // 3: sluice.v1.Task.place_time:type_name -> google.protobuf.Timestamp
+	20, // 2: sluice.v1.Task.queue_time:type_name -> google.protobuf.Timestamp
+	20, // 3: sluice.v1.Task.state_time:type_name -> google.protobuf.Timestamp
 	20, // 4: sluice.v1.Task.start_time:type_name -> google.protobuf.Timestamp
 	20, // 5: sluice.v1.Task.end_time:type_name -> google.protobuf.Timestamp
 	21, // 6: sluice.v1.Task.allocated:type_name -> sluice.v1.ResourceVector

@@ -143,8 +143,9 @@ type TaskSpec struct {
 	// added; the same key here wins.
 	Labels  map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Volumes []*VolumeMount    `protobuf:"bytes,5,rep,name=volumes,proto3" json:"volumes,omitempty"`
-	// How much of each output stream is kept. Unset: the host manager's setting.
-	LogLimit      *LogLimit `protobuf:"bytes,6,opt,name=log_limit,json=logLimit,proto3" json:"log_limit,omitempty"`
+	// Bytes kept of each output stream of a run; the oldest go first. 4 KiB..1 TiB.
+	// Unset: the host manager's setting.
+	LogLimitBytes *int64 `protobuf:"varint,6,opt,name=log_limit_bytes,json=logLimitBytes,proto3,oneof" json:"log_limit_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,11 +215,11 @@ func (x *TaskSpec) GetVolumes() []*VolumeMount {
 	return nil
 }
 
-func (x *TaskSpec) GetLogLimit() *LogLimit {
-	if x != nil {
-		return x.LogLimit
+func (x *TaskSpec) GetLogLimitBytes() int64 {
+	if x != nil && x.LogLimitBytes != nil {
+		return *x.LogLimitBytes
 	}
-	return nil
+	return 0
 }
 
 // ProcessSpec is one process or container of a task.
@@ -1072,78 +1073,22 @@ func (*VolumeMount_HostPath) isVolumeMount_Source() {}
 
 func (*VolumeMount_ScratchBytes) isVolumeMount_Source() {}
 
-// LogLimit bounds what is kept of each output stream of a run.
-type LogLimit struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes of one file; when it is full the next begins. Unset: the host
-	// manager's setting.
-	MaxFileBytes *int64 `protobuf:"varint,1,opt,name=max_file_bytes,json=maxFileBytes,proto3,oneof" json:"max_file_bytes,omitempty"`
-	// Files kept for a stream; the oldest goes first. Unset: the host manager's
-	// setting.
-	MaxFiles      *uint32 `protobuf:"varint,2,opt,name=max_files,json=maxFiles,proto3,oneof" json:"max_files,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LogLimit) Reset() {
-	*x = LogLimit{}
-	mi := &file_sluice_v1_taskspec_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LogLimit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LogLimit) ProtoMessage() {}
-
-func (x *LogLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_taskspec_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LogLimit.ProtoReflect.Descriptor instead.
-func (*LogLimit) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_taskspec_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *LogLimit) GetMaxFileBytes() int64 {
-	if x != nil && x.MaxFileBytes != nil {
-		return *x.MaxFileBytes
-	}
-	return 0
-}
-
-func (x *LogLimit) GetMaxFiles() uint32 {
-	if x != nil && x.MaxFiles != nil {
-		return *x.MaxFiles
-	}
-	return 0
-}
-
 var File_sluice_v1_taskspec_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_taskspec_proto_rawDesc = "" +
 	"\n" +
-	"\x18sluice/v1/taskspec.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19sluice/v1/resources.proto\"\xfe\x02\n" +
+	"\x18sluice/v1/taskspec.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19sluice/v1/resources.proto\"\x8d\x03\n" +
 	"\bTaskSpec\x12*\n" +
 	"\x04init\x18\x01 \x03(\v2\x16.sluice.v1.ProcessSpecR\x04init\x124\n" +
 	"\tprocesses\x18\x02 \x03(\v2\x16.sluice.v1.ProcessSpecR\tprocesses\x128\n" +
 	"\tresources\x18\x03 \x01(\v2\x1a.sluice.v1.ResourceRequestR\tresources\x127\n" +
 	"\x06labels\x18\x04 \x03(\v2\x1f.sluice.v1.TaskSpec.LabelsEntryR\x06labels\x120\n" +
-	"\avolumes\x18\x05 \x03(\v2\x16.sluice.v1.VolumeMountR\avolumes\x120\n" +
-	"\tlog_limit\x18\x06 \x01(\v2\x13.sluice.v1.LogLimitR\blogLimit\x1a9\n" +
+	"\avolumes\x18\x05 \x03(\v2\x16.sluice.v1.VolumeMountR\avolumes\x12+\n" +
+	"\x0flog_limit_bytes\x18\x06 \x01(\x03H\x00R\rlogLimitBytes\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa6\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
+	"\x10_log_limit_bytes\"\xa6\x04\n" +
 	"\vProcessSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x04argv\x18\x02 \x01(\v2\x0f.sluice.v1.ArgvH\x00R\x04argv\x12\x16\n" +
@@ -1228,13 +1173,7 @@ const file_sluice_v1_taskspec_proto_rawDesc = "" +
 	"\n" +
 	"mount_path\x18\x04 \x01(\tR\tmountPath\x12\x1b\n" +
 	"\tread_only\x18\x05 \x01(\bR\breadOnlyB\b\n" +
-	"\x06source\"x\n" +
-	"\bLogLimit\x12)\n" +
-	"\x0emax_file_bytes\x18\x01 \x01(\x03H\x00R\fmaxFileBytes\x88\x01\x01\x12 \n" +
-	"\tmax_files\x18\x02 \x01(\rH\x01R\bmaxFiles\x88\x01\x01B\x11\n" +
-	"\x0f_max_file_bytesB\f\n" +
-	"\n" +
-	"_max_filesB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
+	"\x06sourceB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
 
 var (
 	file_sluice_v1_taskspec_proto_rawDescOnce sync.Once
@@ -1249,7 +1188,7 @@ func file_sluice_v1_taskspec_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_taskspec_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sluice_v1_taskspec_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_sluice_v1_taskspec_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_sluice_v1_taskspec_proto_goTypes = []any{
 	(ContainerSpec_Runtime)(0),  // 0: sluice.v1.ContainerSpec.Runtime
 	(HealthCheck_Effect)(0),     // 1: sluice.v1.HealthCheck.Effect
@@ -1263,44 +1202,42 @@ var file_sluice_v1_taskspec_proto_goTypes = []any{
 	(*TcpCheck)(nil),            // 9: sluice.v1.TcpCheck
 	(*PortRef)(nil),             // 10: sluice.v1.PortRef
 	(*VolumeMount)(nil),         // 11: sluice.v1.VolumeMount
-	(*LogLimit)(nil),            // 12: sluice.v1.LogLimit
-	nil,                         // 13: sluice.v1.TaskSpec.LabelsEntry
-	nil,                         // 14: sluice.v1.ProcessSpec.EnvironmentEntry
-	nil,                         // 15: sluice.v1.ContainerSpec.ParametersEntry
-	nil,                         // 16: sluice.v1.HttpCheck.HeadersEntry
-	(*ResourceRequest)(nil),     // 17: sluice.v1.ResourceRequest
-	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
+	nil,                         // 12: sluice.v1.TaskSpec.LabelsEntry
+	nil,                         // 13: sluice.v1.ProcessSpec.EnvironmentEntry
+	nil,                         // 14: sluice.v1.ContainerSpec.ParametersEntry
+	nil,                         // 15: sluice.v1.HttpCheck.HeadersEntry
+	(*ResourceRequest)(nil),     // 16: sluice.v1.ResourceRequest
+	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
 }
 var file_sluice_v1_taskspec_proto_depIdxs = []int32{
 	3,  // 0: sluice.v1.TaskSpec.init:type_name -> sluice.v1.ProcessSpec
 	3,  // 1: sluice.v1.TaskSpec.processes:type_name -> sluice.v1.ProcessSpec
-	17, // 2: sluice.v1.TaskSpec.resources:type_name -> sluice.v1.ResourceRequest
-	13, // 3: sluice.v1.TaskSpec.labels:type_name -> sluice.v1.TaskSpec.LabelsEntry
+	16, // 2: sluice.v1.TaskSpec.resources:type_name -> sluice.v1.ResourceRequest
+	12, // 3: sluice.v1.TaskSpec.labels:type_name -> sluice.v1.TaskSpec.LabelsEntry
 	11, // 4: sluice.v1.TaskSpec.volumes:type_name -> sluice.v1.VolumeMount
-	12, // 5: sluice.v1.TaskSpec.log_limit:type_name -> sluice.v1.LogLimit
-	4,  // 6: sluice.v1.ProcessSpec.argv:type_name -> sluice.v1.Argv
-	14, // 7: sluice.v1.ProcessSpec.environment:type_name -> sluice.v1.ProcessSpec.EnvironmentEntry
-	5,  // 8: sluice.v1.ProcessSpec.container:type_name -> sluice.v1.ContainerSpec
-	17, // 9: sluice.v1.ProcessSpec.resources:type_name -> sluice.v1.ResourceRequest
-	7,  // 10: sluice.v1.ProcessSpec.health_checks:type_name -> sluice.v1.HealthCheck
-	6,  // 11: sluice.v1.ProcessSpec.fetch:type_name -> sluice.v1.FetchItem
-	0,  // 12: sluice.v1.ContainerSpec.runtime:type_name -> sluice.v1.ContainerSpec.Runtime
-	15, // 13: sluice.v1.ContainerSpec.parameters:type_name -> sluice.v1.ContainerSpec.ParametersEntry
-	4,  // 14: sluice.v1.HealthCheck.command:type_name -> sluice.v1.Argv
-	8,  // 15: sluice.v1.HealthCheck.http:type_name -> sluice.v1.HttpCheck
-	9,  // 16: sluice.v1.HealthCheck.tcp:type_name -> sluice.v1.TcpCheck
-	1,  // 17: sluice.v1.HealthCheck.effect:type_name -> sluice.v1.HealthCheck.Effect
-	18, // 18: sluice.v1.HealthCheck.initial_delay:type_name -> google.protobuf.Duration
-	18, // 19: sluice.v1.HealthCheck.interval:type_name -> google.protobuf.Duration
-	18, // 20: sluice.v1.HealthCheck.timeout:type_name -> google.protobuf.Duration
-	10, // 21: sluice.v1.HttpCheck.port:type_name -> sluice.v1.PortRef
-	16, // 22: sluice.v1.HttpCheck.headers:type_name -> sluice.v1.HttpCheck.HeadersEntry
-	10, // 23: sluice.v1.TcpCheck.port:type_name -> sluice.v1.PortRef
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	4,  // 5: sluice.v1.ProcessSpec.argv:type_name -> sluice.v1.Argv
+	13, // 6: sluice.v1.ProcessSpec.environment:type_name -> sluice.v1.ProcessSpec.EnvironmentEntry
+	5,  // 7: sluice.v1.ProcessSpec.container:type_name -> sluice.v1.ContainerSpec
+	16, // 8: sluice.v1.ProcessSpec.resources:type_name -> sluice.v1.ResourceRequest
+	7,  // 9: sluice.v1.ProcessSpec.health_checks:type_name -> sluice.v1.HealthCheck
+	6,  // 10: sluice.v1.ProcessSpec.fetch:type_name -> sluice.v1.FetchItem
+	0,  // 11: sluice.v1.ContainerSpec.runtime:type_name -> sluice.v1.ContainerSpec.Runtime
+	14, // 12: sluice.v1.ContainerSpec.parameters:type_name -> sluice.v1.ContainerSpec.ParametersEntry
+	4,  // 13: sluice.v1.HealthCheck.command:type_name -> sluice.v1.Argv
+	8,  // 14: sluice.v1.HealthCheck.http:type_name -> sluice.v1.HttpCheck
+	9,  // 15: sluice.v1.HealthCheck.tcp:type_name -> sluice.v1.TcpCheck
+	1,  // 16: sluice.v1.HealthCheck.effect:type_name -> sluice.v1.HealthCheck.Effect
+	17, // 17: sluice.v1.HealthCheck.initial_delay:type_name -> google.protobuf.Duration
+	17, // 18: sluice.v1.HealthCheck.interval:type_name -> google.protobuf.Duration
+	17, // 19: sluice.v1.HealthCheck.timeout:type_name -> google.protobuf.Duration
+	10, // 20: sluice.v1.HttpCheck.port:type_name -> sluice.v1.PortRef
+	15, // 21: sluice.v1.HttpCheck.headers:type_name -> sluice.v1.HttpCheck.HeadersEntry
+	10, // 22: sluice.v1.TcpCheck.port:type_name -> sluice.v1.PortRef
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_taskspec_proto_init() }
@@ -1309,6 +1246,7 @@ func file_sluice_v1_taskspec_proto_init() {
 		return
 	}
 	file_sluice_v1_resources_proto_init()
+	file_sluice_v1_taskspec_proto_msgTypes[0].OneofWrappers = []any{}
 	file_sluice_v1_taskspec_proto_msgTypes[1].OneofWrappers = []any{
 		(*ProcessSpec_Argv)(nil),
 		(*ProcessSpec_Shell)(nil),
@@ -1328,14 +1266,13 @@ func file_sluice_v1_taskspec_proto_init() {
 		(*VolumeMount_HostPath)(nil),
 		(*VolumeMount_ScratchBytes)(nil),
 	}
-	file_sluice_v1_taskspec_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_taskspec_proto_rawDesc), len(file_sluice_v1_taskspec_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   15,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
