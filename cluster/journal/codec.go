@@ -1,0 +1,153 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Limits of what is encoded and decoded. They are far above what the API accepts; an event beyond them is refused when
+// it is appended rather than found unreadable at the next start.
+const (
+	maxNesting  = 1000
+	maxElements = 1 << 24
+)
+
+var (
+	encoding = must(func() (cbor.EncMode, error) { return cbor.CoreDetEncOptions().EncMode() }())
+	decoding = must(cbor.DecOptions{
+		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+		IndefLength:       cbor.IndefLengthForbidden,
+		TagsMd:            cbor.TagsForbidden,
+		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+		FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
+		UTF8:              cbor.UTF8DecodeInvalid, // a Go string may hold any bytes, and each must come back as it was
+		MaxNestedLevels:   maxNesting,
+		MaxArrayElements:  maxElements,
+		MaxMapPairs:       maxElements,
+	}.DecMode())
+
+	kindTypes, kindNumbers = kinds()
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return v
+}
+
+// kinds returns the type of event for each kind's number, nil for none, and the number for each type.
+func kinds() ([]reflect.Type, map[reflect.Type]uint64) {
+	var types []reflect.Type
+	numbers := map[reflect.Type]uint64{}
+	for i, e := range cluster.EventKinds() {
+		types = append(types, nil)
+		if e != nil {
+			types[i] = reflect.TypeOf(e).Elem()
+			numbers[types[i]] = uint64(i)
+		}
+	}
+	return types, numbers
+}
+
+// encodeBatch returns the stored form of records with consecutive numbers; there is at least one.
+func encodeBatch(records []cluster.Record) ([]byte, error) {
+	var b bytes.Buffer
+	enc := encoding.NewEncoder(&b)
+	err := errors.Join(enc.Encode(records[0].Seq), enc.Encode(uint64(len(records))))
+	for i := 0; i < len(records) && err == nil; i++ {
+		err = encodeRecord(&b, enc, &records[i])
+	}
+	return b.Bytes(), err
+}
+
+func encodeRecord(b *bytes.Buffer, enc *cbor.Encoder, r *cluster.Record) error {
+	v := reflect.ValueOf(r.Event)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return fmt.Errorf("journal: record %d has no event", r.Seq)
+	}
+	kind, ok := kindNumbers[v.Type().Elem()]
+	if !ok {
+		return fmt.Errorf("journal: record %d: %T is not a kind of event that is stored", r.Seq, r.Event)
+	}
+	if err := errors.Join(enc.Encode(int64(r.At)), enc.Encode(kind)); err != nil {
+		return fmt.Errorf("journal: record %d: %w", r.Seq, err)
+	}
+	start := b.Len()
+	if err := enc.Encode(r.Event); err != nil {
+		return fmt.Errorf("journal: record %d, %T: %w", r.Seq, r.Event, err)
+	}
+	if err := decoding.Wellformed(b.Bytes()[start:]); err != nil {
+		return fmt.Errorf("journal: record %d, %T, could not be read back: %w", r.Seq, r.Event, err)
+	}
+	return nil
+}
+
+// decodeBatch reads what encodeBatch wrote.
+func decodeBatch(blob []byte) ([]cluster.Record, error) {
+	var first, count uint64
+	rest, err := decodeTwo(blob, &first, &count)
+	if err != nil || count == 0 || count > uint64(len(rest)) {
+		return nil, fmt.Errorf("%w: a batch without a header: %w", ErrDamaged, err)
+	}
+	records := make([]cluster.Record, count)
+	for i := range records {
+		records[i].Seq = first + uint64(i)
+		if rest, err = decodeRecord(rest, &records[i]); err != nil {
+			return nil, fmt.Errorf("record %d: %w", records[i].Seq, err)
+		}
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("%w: %d bytes after record %d", ErrDamaged, len(rest), records[count-1].Seq)
+	}
+	return records, nil
+}
+
+func decodeRecord(data []byte, r *cluster.Record) ([]byte, error) {
+	var at int64
+	var kind uint64
+	data, err := decodeTwo(data, &at, &kind)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if kind >= uint64(len(kindTypes)) {
+		return nil, fmt.Errorf("%w: it holds events of kind %d", ErrNewer, kind)
+	}
+	if kindTypes[kind] == nil {
+		return nil, fmt.Errorf("%w: there are no events of kind %d", ErrDamaged, kind)
+	}
+	event := reflect.New(kindTypes[kind])
+	data, err = decoding.UnmarshalFirst(data, event.Interface())
+	var unknown *cbor.UnknownFieldError
+	switch {
+	case errors.As(err, &unknown):
+		return nil, fmt.Errorf("%w: it holds a %v with a field that is not known here", ErrNewer, kindTypes[kind])
+	case err != nil:
+		return nil, fmt.Errorf("%w: %v: %w", ErrDamaged, kindTypes[kind], err)
+	}
+	r.At, r.Event = cluster.Time(at), event.Interface().(cluster.Event)
+	return data, nil
+}
+
+func decodeTwo(data []byte, a, b any) ([]byte, error) {
+	data, err := decoding.UnmarshalFirst(data, a)
+	if err != nil {
+		return nil, err
+	}
+	return decoding.UnmarshalFirst(data, b)
+}
+
+// batchEnd returns the sequence number of the last record of a batch.
+func batchEnd(blob []byte) (uint64, error) {
+	var first, count uint64
+	if _, err := decodeTwo(blob, &first, &count); err != nil || count == 0 {
+		return 0, fmt.Errorf("%w: a batch without a header: %w", ErrDamaged, err)
+	}
+	return first + count - 1, nil
+}

@@ -1,0 +1,101 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// formatVersion grows when older versions of Sluice could misread what is written.
+const formatVersion = 1
+
+const (
+	formatName  = "FORMAT"
+	formatMagic = "sluice-journal"
+)
+
+// openFormat makes sure that the folder is a store of this format, or becomes one, and locks it until the file that it
+// returns is closed. It looks before it touches anything, and Badger has not been there yet.
+func openFormat(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil { // jobs' environments are nobody else's business
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	path := filepath.Join(dir, formatName)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := mustBeEmpty(dir); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%w: another process works in %s", ErrLocked, dir)
+	}
+	if err == nil {
+		err = readFormat(f, dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// mustBeEmpty refuses a folder with files in it that are not ours.
+func mustBeEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != formatName {
+			return fmt.Errorf("%w: %s holds other files, such as %s; name an empty or a new folder",
+				ErrNotStore, dir, e.Name())
+		}
+	}
+	return nil
+}
+
+// readFormat checks the version, and writes it where the file is new.
+func readFormat(f *os.File, dir string) error {
+	content, err := io.ReadAll(io.LimitReader(f, 100))
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	if len(content) == 0 {
+		if err := mustBeEmpty(dir); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(f, "%s %d\n", formatMagic, formatVersion)
+		if err = errors.Join(err, f.Sync(), syncDir(dir)); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		return nil
+	}
+	word, number, _ := strings.Cut(strings.TrimSpace(string(content)), " ")
+	version, err := strconv.ParseUint(number, 10, 32)
+	switch {
+	case word != formatMagic || err != nil || version == 0:
+		return fmt.Errorf("%w: %s says %q", ErrNotStore, f.Name(), content)
+	case version > formatVersion:
+		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use a newer one",
+			ErrNewer, dir, version, formatVersion)
+	}
+	return nil
+}
+
+// syncDir makes the names of the files in a folder durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
