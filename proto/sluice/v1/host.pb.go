@@ -82,12 +82,13 @@ func (HostState) EnumDescriptor() ([]byte, []int) {
 type Host struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// shard/name; unique in the cluster.
-	Name       string            `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Shard      string            `protobuf:"bytes,2,opt,name=shard,proto3" json:"shard,omitempty"`
-	Rack       string            `protobuf:"bytes,3,opt,name=rack,proto3" json:"rack,omitempty"`
-	Zone       string            `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
-	Attributes map[string]string `protobuf:"bytes,5,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Capacity   *Capacity         `protobuf:"bytes,6,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Name  string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Shard string `protobuf:"bytes,2,opt,name=shard,proto3" json:"shard,omitempty"`
+	Rack  string `protobuf:"bytes,3,opt,name=rack,proto3" json:"rack,omitempty"`
+	Zone  string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
+	// Sorted by key, then value; a key may have several values.
+	Attributes []*Attribute `protobuf:"bytes,5,rep,name=attributes,proto3" json:"attributes,omitempty"`
+	Capacity   *Capacity    `protobuf:"bytes,6,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// Promised to tasks.
 	Allocated *ResourceVector `protobuf:"bytes,7,opt,name=allocated,proto3" json:"allocated,omitempty"`
 	// Last measured, over all tasks. Unset: not measured.
@@ -163,7 +164,7 @@ func (x *Host) GetZone() string {
 	return ""
 }
 
-func (x *Host) GetAttributes() map[string]string {
+func (x *Host) GetAttributes() []*Attribute {
 	if x != nil {
 		return x.Attributes
 	}
@@ -728,14 +729,14 @@ var File_sluice_v1_host_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/host.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\xc4\x04\n" +
+	"\x14sluice/v1/host.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\xfa\x03\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\tR\x05shard\x12\x12\n" +
 	"\x04rack\x18\x03 \x01(\tR\x04rack\x12\x12\n" +
-	"\x04zone\x18\x04 \x01(\tR\x04zone\x12?\n" +
+	"\x04zone\x18\x04 \x01(\tR\x04zone\x124\n" +
 	"\n" +
-	"attributes\x18\x05 \x03(\v2\x1f.sluice.v1.Host.AttributesEntryR\n" +
+	"attributes\x18\x05 \x03(\v2\x14.sluice.v1.AttributeR\n" +
 	"attributes\x12/\n" +
 	"\bcapacity\x18\x06 \x01(\v2\x13.sluice.v1.CapacityR\bcapacity\x127\n" +
 	"\tallocated\x18\a \x01(\v2\x19.sluice.v1.ResourceVectorR\tallocated\x12-\n" +
@@ -747,10 +748,7 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"\x05drain\x18\f \x01(\v2\x10.sluice.v1.DrainR\x05drain\x129\n" +
 	"\n" +
 	"state_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tstateTime\x12\x16\n" +
-	"\x06reason\x18\x0e \x01(\tR\x06reason\x1a=\n" +
-	"\x0fAttributesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"W\n" +
+	"\x06reason\x18\x0e \x01(\tR\x06reason\"W\n" +
 	"\x05Drain\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd9\x02\n" +
@@ -814,7 +812,7 @@ func file_sluice_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_sluice_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_sluice_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: sluice.v1.HostState
 	(*Host)(nil),                  // 1: sluice.v1.Host
@@ -827,15 +825,15 @@ var file_sluice_v1_host_proto_goTypes = []any{
 	(*DrainHostResponse)(nil),     // 8: sluice.v1.DrainHostResponse
 	(*ResumeHostRequest)(nil),     // 9: sluice.v1.ResumeHostRequest
 	(*ResumeHostResponse)(nil),    // 10: sluice.v1.ResumeHostResponse
-	nil,                           // 11: sluice.v1.Host.AttributesEntry
-	nil,                           // 12: sluice.v1.ListHostsRequest.AttributesEntry
+	nil,                           // 11: sluice.v1.ListHostsRequest.AttributesEntry
+	(*Attribute)(nil),             // 12: sluice.v1.Attribute
 	(*Capacity)(nil),              // 13: sluice.v1.Capacity
 	(*ResourceVector)(nil),        // 14: sluice.v1.ResourceVector
 	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
 }
 var file_sluice_v1_host_proto_depIdxs = []int32{
-	11, // 0: sluice.v1.Host.attributes:type_name -> sluice.v1.Host.AttributesEntry
+	12, // 0: sluice.v1.Host.attributes:type_name -> sluice.v1.Attribute
 	13, // 1: sluice.v1.Host.capacity:type_name -> sluice.v1.Capacity
 	14, // 2: sluice.v1.Host.allocated:type_name -> sluice.v1.ResourceVector
 	14, // 3: sluice.v1.Host.used:type_name -> sluice.v1.ResourceVector
@@ -844,7 +842,7 @@ var file_sluice_v1_host_proto_depIdxs = []int32{
 	15, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
 	15, // 7: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 8: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
-	12, // 9: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
+	11, // 9: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
 	1,  // 10: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
 	1,  // 11: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
 	16, // 12: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
@@ -878,7 +876,7 @@ func file_sluice_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_host_proto_rawDesc), len(file_sluice_v1_host_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -876,11 +876,12 @@ type HostInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Within the shard; 1..255 characters of letters, digits, '-', '_', '.' and
 	// ':'.
-	Name       string            `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Rack       string            `protobuf:"bytes,2,opt,name=rack,proto3" json:"rack,omitempty"`
-	Zone       string            `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
-	Attributes map[string]string `protobuf:"bytes,4,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Capacity   *Capacity         `protobuf:"bytes,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Rack string `protobuf:"bytes,2,opt,name=rack,proto3" json:"rack,omitempty"`
+	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	// In any order; a key may have several values.
+	Attributes []*Attribute `protobuf:"bytes,4,rep,name=attributes,proto3" json:"attributes,omitempty"`
+	Capacity   *Capacity    `protobuf:"bytes,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// For people, for example that limits are not enforced.
 	Notes []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
 	// Address that other hosts reach its tasks at. Empty: the name.
@@ -944,7 +945,7 @@ func (x *HostInfo) GetZone() string {
 	return ""
 }
 
-func (x *HostInfo) GetAttributes() map[string]string {
+func (x *HostInfo) GetAttributes() []*Attribute {
 	if x != nil {
 		return x.Attributes
 	}
@@ -2840,22 +2841,19 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\x12)\n" +
 	"\x05hosts\x18\x03 \x03(\v2\x13.sluice.v1.HostInfoR\x05hosts\x12\x18\n" +
-	"\aremoved\x18\x04 \x03(\tR\aremoved\"\x8d\x03\n" +
+	"\aremoved\x18\x04 \x03(\tR\aremoved\"\xbf\x02\n" +
 	"\bHostInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rack\x18\x02 \x01(\tR\x04rack\x12\x12\n" +
-	"\x04zone\x18\x03 \x01(\tR\x04zone\x12C\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\x124\n" +
 	"\n" +
-	"attributes\x18\x04 \x03(\v2#.sluice.v1.HostInfo.AttributesEntryR\n" +
+	"attributes\x18\x04 \x03(\v2\x14.sluice.v1.AttributeR\n" +
 	"attributes\x12/\n" +
 	"\bcapacity\x18\x05 \x01(\v2\x13.sluice.v1.CapacityR\bcapacity\x12\x14\n" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\x12\x18\n" +
 	"\aaddress\x18\a \x01(\tR\aaddress\x12 \n" +
 	"\vunreachable\x18\b \x01(\bR\vunreachable\x12>\n" +
-	"\vmaintenance\x18\t \x01(\v2\x1c.sluice.v1.MaintenanceWindowR\vmaintenance\x1a=\n" +
-	"\x0fAttributesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"X\n" +
+	"\vmaintenance\x18\t \x01(\v2\x1c.sluice.v1.MaintenanceWindowR\vmaintenance\"X\n" +
 	"\x11MaintenanceWindow\x12\"\n" +
 	"\rstart_unix_ns\x18\x01 \x01(\x03R\vstartUnixNs\x12\x1f\n" +
 	"\vduration_ns\x18\x02 \x01(\x03R\n" +
@@ -3034,7 +3032,7 @@ func file_sluice_v1_hostmanager_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_hostmanager_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sluice_v1_hostmanager_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_sluice_v1_hostmanager_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_sluice_v1_hostmanager_proto_goTypes = []any{
 	(RunState)(0),               // 0: sluice.v1.RunState
 	(HostCommand_Action)(0),     // 1: sluice.v1.HostCommand.Action
@@ -3071,8 +3069,8 @@ var file_sluice_v1_hostmanager_proto_goTypes = []any{
 	(*LogRequest)(nil),          // 32: sluice.v1.LogRequest
 	(*LogChunk)(nil),            // 33: sluice.v1.LogChunk
 	(*LogCancel)(nil),           // 34: sluice.v1.LogCancel
-	nil,                         // 35: sluice.v1.HostInfo.AttributesEntry
-	nil,                         // 36: sluice.v1.TaskPayload.EnvironmentEntry
+	nil,                         // 35: sluice.v1.TaskPayload.EnvironmentEntry
+	(*Attribute)(nil),           // 36: sluice.v1.Attribute
 	(*Capacity)(nil),            // 37: sluice.v1.Capacity
 	(*RunResult)(nil),           // 38: sluice.v1.RunResult
 	(*TaskSpec)(nil),            // 39: sluice.v1.TaskSpec
@@ -3100,7 +3098,7 @@ var file_sluice_v1_hostmanager_proto_depIdxs = []int32{
 	25, // 15: sluice.v1.ShardDown.volume:type_name -> sluice.v1.VolumeCommand
 	26, // 16: sluice.v1.ShardDown.host:type_name -> sluice.v1.HostCommand
 	9,  // 17: sluice.v1.HostReport.hosts:type_name -> sluice.v1.HostInfo
-	35, // 18: sluice.v1.HostInfo.attributes:type_name -> sluice.v1.HostInfo.AttributesEntry
+	36, // 18: sluice.v1.HostInfo.attributes:type_name -> sluice.v1.Attribute
 	37, // 19: sluice.v1.HostInfo.capacity:type_name -> sluice.v1.Capacity
 	10, // 20: sluice.v1.HostInfo.maintenance:type_name -> sluice.v1.MaintenanceWindow
 	12, // 21: sluice.v1.Inventory.runs:type_name -> sluice.v1.RunStatus
@@ -3112,7 +3110,7 @@ var file_sluice_v1_hostmanager_proto_depIdxs = []int32{
 	16, // 27: sluice.v1.Launch.task:type_name -> sluice.v1.TaskPayload
 	39, // 28: sluice.v1.TaskPayload.spec:type_name -> sluice.v1.TaskSpec
 	40, // 29: sluice.v1.TaskPayload.resources:type_name -> sluice.v1.ResourceRequest
-	36, // 30: sluice.v1.TaskPayload.environment:type_name -> sluice.v1.TaskPayload.EnvironmentEntry
+	35, // 30: sluice.v1.TaskPayload.environment:type_name -> sluice.v1.TaskPayload.EnvironmentEntry
 	41, // 31: sluice.v1.TaskPayload.kill_grace:type_name -> google.protobuf.Duration
 	17, // 32: sluice.v1.TaskPayload.secrets:type_name -> sluice.v1.SecretFile
 	41, // 33: sluice.v1.TaskPayload.progress_interval:type_name -> google.protobuf.Duration
@@ -3194,7 +3192,7 @@ func file_sluice_v1_hostmanager_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_hostmanager_proto_rawDesc), len(file_sluice_v1_hostmanager_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   35,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

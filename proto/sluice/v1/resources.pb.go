@@ -422,6 +422,59 @@ func (x *Capacity) GetRevocable() *ResourceVector {
 	return nil
 }
 
+// Attribute is a property of a host that constraints can ask for.
+type Attribute struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attribute) Reset() {
+	*x = Attribute{}
+	mi := &file_sluice_v1_resources_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attribute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attribute) ProtoMessage() {}
+
+func (x *Attribute) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_resources_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
+func (*Attribute) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_resources_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Attribute) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Attribute) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 type GpuDevice struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -432,7 +485,7 @@ type GpuDevice struct {
 
 func (x *GpuDevice) Reset() {
 	*x = GpuDevice{}
-	mi := &file_sluice_v1_resources_proto_msgTypes[5]
+	mi := &file_sluice_v1_resources_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +497,7 @@ func (x *GpuDevice) String() string {
 func (*GpuDevice) ProtoMessage() {}
 
 func (x *GpuDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_resources_proto_msgTypes[5]
+	mi := &file_sluice_v1_resources_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +510,7 @@ func (x *GpuDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuDevice.ProtoReflect.Descriptor instead.
 func (*GpuDevice) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_resources_proto_rawDescGZIP(), []int{5}
+	return file_sluice_v1_resources_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GpuDevice) GetModel() string {
@@ -485,7 +538,7 @@ type PortRange struct {
 
 func (x *PortRange) Reset() {
 	*x = PortRange{}
-	mi := &file_sluice_v1_resources_proto_msgTypes[6]
+	mi := &file_sluice_v1_resources_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +550,7 @@ func (x *PortRange) String() string {
 func (*PortRange) ProtoMessage() {}
 
 func (x *PortRange) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_resources_proto_msgTypes[6]
+	mi := &file_sluice_v1_resources_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +563,7 @@ func (x *PortRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortRange.ProtoReflect.Descriptor instead.
 func (*PortRange) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_resources_proto_rawDescGZIP(), []int{6}
+	return file_sluice_v1_resources_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PortRange) GetFirst() uint32 {
@@ -572,7 +625,10 @@ const file_sluice_v1_resources_proto_rawDesc = "" +
 	"\x04gpus\x18\x02 \x03(\v2\x14.sluice.v1.GpuDeviceR\x04gpus\x125\n" +
 	"\vport_ranges\x18\x03 \x03(\v2\x14.sluice.v1.PortRangeR\n" +
 	"portRanges\x127\n" +
-	"\trevocable\x18\x04 \x01(\v2\x19.sluice.v1.ResourceVectorR\trevocable\"D\n" +
+	"\trevocable\x18\x04 \x01(\v2\x19.sluice.v1.ResourceVectorR\trevocable\"3\n" +
+	"\tAttribute\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"D\n" +
 	"\tGpuDevice\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12!\n" +
 	"\fmemory_bytes\x18\x02 \x01(\x03R\vmemoryBytes\"5\n" +
@@ -592,26 +648,27 @@ func file_sluice_v1_resources_proto_rawDescGZIP() []byte {
 	return file_sluice_v1_resources_proto_rawDescData
 }
 
-var file_sluice_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_sluice_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_sluice_v1_resources_proto_goTypes = []any{
 	(*ResourceRequest)(nil), // 0: sluice.v1.ResourceRequest
 	(*GpuRequest)(nil),      // 1: sluice.v1.GpuRequest
 	(*PortRequest)(nil),     // 2: sluice.v1.PortRequest
 	(*ResourceVector)(nil),  // 3: sluice.v1.ResourceVector
 	(*Capacity)(nil),        // 4: sluice.v1.Capacity
-	(*GpuDevice)(nil),       // 5: sluice.v1.GpuDevice
-	(*PortRange)(nil),       // 6: sluice.v1.PortRange
-	nil,                     // 7: sluice.v1.ResourceRequest.NamedEntry
-	nil,                     // 8: sluice.v1.ResourceVector.NamedEntry
+	(*Attribute)(nil),       // 5: sluice.v1.Attribute
+	(*GpuDevice)(nil),       // 6: sluice.v1.GpuDevice
+	(*PortRange)(nil),       // 7: sluice.v1.PortRange
+	nil,                     // 8: sluice.v1.ResourceRequest.NamedEntry
+	nil,                     // 9: sluice.v1.ResourceVector.NamedEntry
 }
 var file_sluice_v1_resources_proto_depIdxs = []int32{
 	1, // 0: sluice.v1.ResourceRequest.gpu:type_name -> sluice.v1.GpuRequest
 	2, // 1: sluice.v1.ResourceRequest.ports:type_name -> sluice.v1.PortRequest
-	7, // 2: sluice.v1.ResourceRequest.named:type_name -> sluice.v1.ResourceRequest.NamedEntry
-	8, // 3: sluice.v1.ResourceVector.named:type_name -> sluice.v1.ResourceVector.NamedEntry
+	8, // 2: sluice.v1.ResourceRequest.named:type_name -> sluice.v1.ResourceRequest.NamedEntry
+	9, // 3: sluice.v1.ResourceVector.named:type_name -> sluice.v1.ResourceVector.NamedEntry
 	3, // 4: sluice.v1.Capacity.total:type_name -> sluice.v1.ResourceVector
-	5, // 5: sluice.v1.Capacity.gpus:type_name -> sluice.v1.GpuDevice
-	6, // 6: sluice.v1.Capacity.port_ranges:type_name -> sluice.v1.PortRange
+	6, // 5: sluice.v1.Capacity.gpus:type_name -> sluice.v1.GpuDevice
+	7, // 6: sluice.v1.Capacity.port_ranges:type_name -> sluice.v1.PortRange
 	3, // 7: sluice.v1.Capacity.revocable:type_name -> sluice.v1.ResourceVector
 	8, // [8:8] is the sub-list for method output_type
 	8, // [8:8] is the sub-list for method input_type
@@ -631,7 +688,7 @@ func file_sluice_v1_resources_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_resources_proto_rawDesc), len(file_sluice_v1_resources_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -247,7 +247,7 @@ type Task struct {
 	// 0..1. Unset: none reported.
 	Progress *float64 `protobuf:"fixed64,18,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
 	Health   Health   `protobuf:"varint,19,opt,name=health,proto3,enum=sluice.v1.Health" json:"health,omitempty"`
-	// Version of the spec that the run was started with.
+	// Version of the spec that the run was started with. 0: not known.
 	JobVersion uint64 `protobuf:"varint,20,opt,name=job_version,json=jobVersion,proto3" json:"job_version,omitempty"`
 	// When a task that backs off may run again. Unset: now.
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
