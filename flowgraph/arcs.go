@@ -1,0 +1,109 @@
+package flowgraph
+
+import "fmt"
+
+// AddArc adds an arc and returns its id. Parallel arcs and loops are allowed.
+// Amortized O(1).
+func (n *Network) AddArc(tail, head NodeID, lower, upper int64, cost Cost) ArcID {
+	n.checkNode(tail)
+	n.checkNode(head)
+	checkBounds(lower, upper)
+	var a ArcID
+	if k := len(n.freeArcs); k > 0 {
+		a = n.freeArcs[k-1]
+		n.freeArcs = n.freeArcs[:k-1]
+	} else {
+		if len(n.arcs) == maxIndex {
+			panic("flowgraph: more than 2³¹ arcs")
+		}
+		a = ArcID(len(n.arcs))
+		n.arcs = append(n.arcs, arcRecord{})
+	}
+	r := &n.arcs[a]
+	r.Arc = Arc{Tail: tail, Head: head, Lower: lower, Upper: upper, Cost: cost}
+	r.outPos = n.out.push(&n.nodes[tail].out, a)
+	r.inPos = n.in.push(&n.nodes[head].in, a)
+	n.totals.addBounds(lower, upper, 1)
+	n.totals.addCost(cost, 1)
+	n.stats.ArcsAdded++
+	n.touchArc(a, r)
+	return a
+}
+
+// RemoveArc removes a. O(1).
+func (n *Network) RemoveArc(a ArcID) {
+	n.checkArc(a)
+	r := &n.arcs[a]
+	if moved := n.out.remove(&n.nodes[r.Tail].out, r.outPos); moved != NoArc {
+		n.arcs[moved].outPos = r.outPos
+	}
+	if moved := n.in.remove(&n.nodes[r.Head].in, r.inPos); moved != NoArc {
+		n.arcs[moved].inPos = r.inPos
+	}
+	n.totals.addBounds(r.Lower, r.Upper, -1)
+	n.totals.addCost(r.Cost, -1)
+	r.Tail = NoNode
+	n.freeArcs = append(n.freeArcs, a)
+	n.stats.ArcsRemoved++
+	n.touchArc(a, r)
+}
+
+// SetCost sets the price per unit of flow on a. O(1).
+func (n *Network) SetCost(a ArcID, c Cost) {
+	n.checkArc(a)
+	r := &n.arcs[a]
+	if r.Cost == c {
+		return
+	}
+	n.totals.addCost(r.Cost, -1)
+	n.totals.addCost(c, 1)
+	r.Cost = c
+	n.stats.CostsChanged++
+	n.touchArc(a, r)
+}
+
+// SetBounds sets the bounds of the flow on a. O(1).
+func (n *Network) SetBounds(a ArcID, lower, upper int64) {
+	n.checkArc(a)
+	checkBounds(lower, upper)
+	r := &n.arcs[a]
+	if r.Lower == lower && r.Upper == upper {
+		return
+	}
+	n.totals.addBounds(r.Lower, r.Upper, -1)
+	n.totals.addBounds(lower, upper, 1)
+	r.Lower, r.Upper = lower, upper
+	n.stats.BoundsChanged++
+	n.touchArc(a, r)
+}
+
+// Arc returns the description of a. For an id that is free, any value below
+// [Network.ArcBound], its Tail is [NoNode].
+func (n *Network) Arc(a ArcID) Arc { return n.arcs[a].Arc }
+
+// Tail returns the node that a leaves.
+func (n *Network) Tail(a ArcID) NodeID { n.checkArc(a); return n.arcs[a].Tail }
+
+// Head returns the node that a enters.
+func (n *Network) Head(a ArcID) NodeID { n.checkArc(a); return n.arcs[a].Head }
+
+// Lower returns the least flow that a must carry.
+func (n *Network) Lower(a ArcID) int64 { n.checkArc(a); return n.arcs[a].Lower }
+
+// Upper returns the most flow that a may carry, or [Infinite].
+func (n *Network) Upper(a ArcID) int64 { n.checkArc(a); return n.arcs[a].Upper }
+
+// Cost returns the price per unit of flow on a.
+func (n *Network) Cost(a ArcID) Cost { n.checkArc(a); return n.arcs[a].Cost }
+
+func (n *Network) checkArc(a ArcID) {
+	if !n.ArcAlive(a) {
+		panic(fmt.Sprintf("flowgraph: arc %d is not alive", a))
+	}
+}
+
+func checkBounds(lower, upper int64) {
+	if lower < 0 || lower > upper {
+		panic(fmt.Sprintf("flowgraph: bounds [%d, %d] break 0 ≤ lower ≤ upper", lower, upper))
+	}
+}

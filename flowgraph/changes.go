@@ -1,0 +1,88 @@
+package flowgraph
+
+import "sync/atomic"
+
+// Seq is a position in the sequence of changes of one network. Zero is its
+// beginning.
+type Seq int64
+
+// Change names a node or an arc that was added, removed or given other values.
+type Change int32
+
+// Node returns the node that was touched, if it is one.
+func (c Change) Node() (NodeID, bool) { return NodeID(^c), c < 0 }
+
+// Arc returns the arc that was touched, if it is one.
+func (c Change) Arc() (ArcID, bool) { return ArcID(c), c >= 0 }
+
+// changeLog is a window on the sequence of touched ids. Within one epoch, the
+// time between two reads by anyone, an id is logged once: whoever has not read
+// the first entry will find the state as it is when he does.
+type changeLog struct {
+	entries []Change
+	first   Seq // of entries[0]
+	epoch   uint32
+	read    atomic.Bool // someone has read in this epoch
+}
+
+// minWindow keeps small networks from trimming at every turn.
+const minWindow = 1 << 12
+
+// Changes returns which nodes and arcs were touched since the given position,
+// and the position to ask from next time. An id may appear more than once if
+// others have read in between. If complete is false the window no longer
+// reaches back so far, and every id up to the bounds must be compared.
+//
+// Only the present state can be read from the network: an id that was removed
+// and given out again appears as one change. The slice is the network's own,
+// valid until the next verb that changes it. O(1), no allocation; readers may
+// call it concurrently.
+func (n *Network) Changes(since Seq) (touched []Change, next Seq, complete bool) {
+	l := &n.log
+	next = l.first + Seq(len(l.entries))
+	if next > since {
+		l.read.Store(true)
+	}
+	if since < l.first {
+		return nil, next, false
+	}
+	return l.entries[since-l.first:], next, true
+}
+
+func (n *Network) touchNode(v NodeID) {
+	n.beginEpoch()
+	if r := &n.nodes[v]; r.stamp != n.log.epoch {
+		r.stamp = n.log.epoch
+		n.appendChange(^Change(v))
+	}
+}
+
+func (n *Network) touchArc(a ArcID, r *arcRecord) {
+	n.beginEpoch()
+	if r.stamp != n.log.epoch {
+		r.stamp = n.log.epoch
+		n.appendChange(Change(a))
+	}
+}
+
+func (n *Network) beginEpoch() {
+	l := &n.log
+	if l.read.Load() || l.epoch == 0 {
+		l.read.Store(false)
+		l.epoch++
+	}
+}
+
+// appendChange keeps at least as many entries as would make comparing all ids
+// the cheaper way for the reader.
+func (n *Network) appendChange(c Change) {
+	l := &n.log
+	window := max(minWindow, len(n.nodes)+len(n.arcs))
+	if len(l.entries) >= 2*window {
+		drop := len(l.entries) - window
+		copy(l.entries, l.entries[drop:])
+		l.entries = l.entries[:window]
+		l.first += Seq(drop)
+	}
+	l.entries = append(l.entries, c)
+}

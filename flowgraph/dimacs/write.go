@@ -1,0 +1,85 @@
+package dimacs
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// Write writes n, its live nodes renumbered from 1 in order of id and its live
+// arcs in order of id. For a network without removals, [Read] gives back the
+// same ids.
+func Write(w io.Writer, n *flowgraph.Network) error {
+	out := bufio.NewWriterSize(w, 1<<16)
+	number := Numbers(n)
+	_, _ = fmt.Fprintf(out, "p min %d %d\n", n.NumNodes(), n.NumArcs())
+	buf := make([]byte, 0, 128)
+	for v, id := range number {
+		if id > 0 && n.Supply(flowgraph.NodeID(v)) != 0 {
+			buf = line(buf, 'n', int64(id), n.Supply(flowgraph.NodeID(v)))
+			_, _ = out.Write(buf)
+		}
+	}
+	for a := range n.ArcBound() {
+		if d := n.Arc(flowgraph.ArcID(a)); d.Tail >= 0 {
+			if d.Upper == flowgraph.Infinite {
+				d.Upper = -1
+			}
+			buf = line(buf, 'a', int64(number[d.Tail]), int64(number[d.Head]), d.Lower, d.Upper, int64(d.Cost))
+			_, _ = out.Write(buf)
+		}
+	}
+	// A bufio.Writer keeps its first error.
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("dimacs: write: %w", err)
+	}
+	return nil
+}
+
+// Numbers returns the id that [Write] gives each node, indexed by NodeID; zero
+// where none lives.
+func Numbers(n *flowgraph.Network) []int32 {
+	number := make([]int32, n.NodeBound())
+	next := int32(1)
+	for v := range number {
+		if n.NodeAlive(flowgraph.NodeID(v)) {
+			number[v] = next
+			next++
+		}
+	}
+	return number
+}
+
+// Flow is what [WriteFlow] reads.
+type Flow interface{ Flow(a flowgraph.ArcID) int64 }
+
+// WriteFlow writes a solution: an s line with its cost and an f line
+// "f TAIL HEAD AMOUNT" for every arc with flow, numbered as by [Write].
+func WriteFlow(w io.Writer, n *flowgraph.Network, cost int64, flow Flow) error {
+	out := bufio.NewWriterSize(w, 1<<16)
+	number := Numbers(n)
+	buf := line(make([]byte, 0, 128), 's', cost)
+	_, _ = out.Write(buf)
+	for a := range n.ArcBound() {
+		id := flowgraph.ArcID(a)
+		if d := n.Arc(id); d.Tail >= 0 && flow.Flow(id) != 0 {
+			buf = line(buf, 'f', int64(number[d.Tail]), int64(number[d.Head]), flow.Flow(id))
+			_, _ = out.Write(buf)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("dimacs: write flow: %w", err)
+	}
+	return nil
+}
+
+func line(buf []byte, kind byte, fields ...int64) []byte {
+	buf = append(buf[:0], kind)
+	for _, f := range fields {
+		buf = strconv.AppendInt(append(buf, ' '), f, 10)
+	}
+	return append(buf, '\n')
+}

@@ -1,0 +1,193 @@
+// Package view shows a network to programs written for gonum graphs, and as a
+// picture.
+package view
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/iterator"
+	"gonum.org/v1/gonum/graph/multi"
+	"gonum.org/v1/gonum/graph/simple"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// Graph presents a network as a weighted directed multigraph without copying
+// it: node and line ids are NodeID and ArcID, weights are costs. To algorithms on
+// simple graphs the cheapest of parallel arcs is the edge. It shows the network
+// as it is when asked.
+type Graph struct{ Network *flowgraph.Network }
+
+var (
+	_ graph.WeightedDirectedMultigraph = Graph{}
+	_ graph.WeightedDirected           = Graph{}
+)
+
+// Node returns the node of that id, or nil.
+func (g Graph) Node(id int64) graph.Node {
+	if v := flowgraph.NodeID(id); int64(v) == id && g.Network.NodeAlive(v) {
+		return multi.Node(id)
+	}
+	return nil
+}
+
+// Nodes returns all live nodes in order of id. O(nodes).
+func (g Graph) Nodes() graph.Nodes {
+	var list []graph.Node
+	for v := range g.Network.NodeBound() {
+		if g.Network.NodeAlive(flowgraph.NodeID(v)) {
+			list = append(list, multi.Node(v))
+		}
+	}
+	return iterator.NewOrderedNodes(list)
+}
+
+// From returns the nodes that arcs out of id enter, each once. O(degree).
+func (g Graph) From(id int64) graph.Nodes {
+	return g.neighbours(id, g.Network.Out, g.Network.Head)
+}
+
+// To returns the nodes that arcs into id leave, each once. O(degree).
+func (g Graph) To(id int64) graph.Nodes {
+	return g.neighbours(id, g.Network.In, g.Network.Tail)
+}
+
+func (g Graph) neighbours(id int64, arcs func(flowgraph.NodeID) []flowgraph.ArcID, end func(flowgraph.ArcID) flowgraph.NodeID) graph.Nodes {
+	if g.Node(id) == nil {
+		return graph.Empty
+	}
+	seen := map[flowgraph.NodeID]bool{}
+	var list []graph.Node
+	for _, a := range arcs(flowgraph.NodeID(id)) {
+		if v := end(a); !seen[v] {
+			seen[v] = true
+			list = append(list, multi.Node(v))
+		}
+	}
+	return iterator.NewOrderedNodes(list)
+}
+
+// HasEdgeBetween tells whether an arc joins x and y in either direction.
+func (g Graph) HasEdgeBetween(x, y int64) bool {
+	return g.HasEdgeFromTo(x, y) || g.HasEdgeFromTo(y, x)
+}
+
+// HasEdgeFromTo tells whether an arc leads from u to v.
+func (g Graph) HasEdgeFromTo(u, v int64) bool { return len(g.between(u, v)) > 0 }
+
+// Lines returns the arcs from u to v.
+func (g Graph) Lines(u, v int64) graph.Lines {
+	var list []graph.Line
+	for _, l := range g.between(u, v) {
+		list = append(list, l)
+	}
+	return iterator.NewOrderedLines(list)
+}
+
+// WeightedLines returns the arcs from u to v with their costs.
+func (g Graph) WeightedLines(u, v int64) graph.WeightedLines {
+	return iterator.NewOrderedWeightedLines(g.between(u, v))
+}
+
+// Edge returns the cheapest arc from u to v, or nil.
+func (g Graph) Edge(u, v int64) graph.Edge {
+	if e := g.WeightedEdge(u, v); e != nil {
+		return e
+	}
+	return nil
+}
+
+// WeightedEdge returns the cheapest arc from u to v, or nil.
+func (g Graph) WeightedEdge(u, v int64) graph.WeightedEdge {
+	lines := g.between(u, v)
+	if len(lines) == 0 {
+		return nil
+	}
+	best := slices.MinFunc(lines, func(a, b graph.WeightedLine) int { return cmp.Compare(a.Weight(), b.Weight()) })
+	return simple.WeightedEdge{F: best.From(), T: best.To(), W: best.Weight()}
+}
+
+// Weight returns the cost of the cheapest arc from u to v and whether there is
+// one; zero for a node and itself.
+func (g Graph) Weight(u, v int64) (float64, bool) {
+	if e := g.WeightedEdge(u, v); e != nil {
+		return e.Weight(), true
+	}
+	if u == v {
+		return 0, g.Node(u) != nil
+	}
+	return math.Inf(1), false
+}
+
+func (g Graph) between(u, v int64) []graph.WeightedLine {
+	if g.Node(u) == nil || g.Node(v) == nil {
+		return nil
+	}
+	var list []graph.WeightedLine
+	for _, a := range g.Network.Out(flowgraph.NodeID(u)) {
+		if int64(g.Network.Head(a)) == v {
+			list = append(list, multi.WeightedLine{F: multi.Node(u), T: multi.Node(v), W: float64(g.Network.Cost(a)), UID: int64(a)})
+		}
+	}
+	return list
+}
+
+// Flow is what [WriteDOT] reads.
+type Flow interface{ Flow(a flowgraph.ArcID) int64 }
+
+// WriteDOT writes the network in Graphviz's language: nodes with their supply,
+// arcs with "flow/upper @ cost". flow may be nil; name labels nodes and may be
+// nil too.
+func WriteDOT(w io.Writer, n *flowgraph.Network, flow Flow, name func(flowgraph.NodeID) string) error {
+	out := bufio.NewWriter(w)
+	_, _ = fmt.Fprintln(out, "digraph network {\n  rankdir=LR;")
+	for v := range n.NodeBound() {
+		id := flowgraph.NodeID(v)
+		if !n.NodeAlive(id) {
+			continue
+		}
+		label := fmt.Sprint(v)
+		if name != nil {
+			label = name(id)
+		}
+		if s := n.Supply(id); s != 0 {
+			label = fmt.Sprintf("%s\n%+d", label, s)
+		}
+		_, _ = fmt.Fprintf(out, "  %d [label=%q];\n", v, label)
+	}
+	for i := range n.ArcBound() {
+		if a := flowgraph.ArcID(i); n.ArcAlive(a) {
+			_, _ = fmt.Fprintln(out, dotArc(n, a, flow))
+		}
+	}
+	_, _ = fmt.Fprintln(out, "}")
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("view: write: %w", err)
+	}
+	return nil
+}
+
+func dotArc(n *flowgraph.Network, a flowgraph.ArcID, flow Flow) string {
+	d := n.Arc(a)
+	bound, style := fmt.Sprint(d.Upper), ""
+	if d.Upper == flowgraph.Infinite {
+		bound = "∞"
+	}
+	if d.Lower > 0 {
+		bound = fmt.Sprintf("%d..%s", d.Lower, bound)
+	}
+	if flow != nil {
+		x := flow.Flow(a)
+		bound = fmt.Sprintf("%d/%s", x, bound)
+		if x > 0 {
+			style = ", penwidth=2"
+		}
+	}
+	return fmt.Sprintf("  %d -> %d [label=\"%s @ %d\"%s];", d.Tail, d.Head, bound, d.Cost, style)
+}
