@@ -1,0 +1,45 @@
+// Package registry names every solver that configuration may ask for.
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/ssp"
+)
+
+// Default is the solver to use when nothing else is asked for.
+const Default = "netsimplex"
+
+// ErrUnknown is wrapped by the error of [New].
+var ErrUnknown = errors.New("registry: unknown solver")
+
+var table = []struct {
+	name string
+	make func() solver.Solver
+}{
+	{"netsimplex", func() solver.Solver { return netsimplex.New() }},
+	{"ssp", func() solver.Solver { return ssp.New() }},
+}
+
+// Names lists the solvers of this build.
+func Names() []string {
+	names := make([]string, len(table))
+	for i, e := range table {
+		names[i] = e.name
+	}
+	return names
+}
+
+// New returns a fresh solver of the given name.
+func New(name string) (solver.Solver, error) {
+	for _, e := range table {
+		if e.name == name {
+			return e.make(), nil
+		}
+	}
+	return nil, fmt.Errorf("%w %q: choose one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
+}
