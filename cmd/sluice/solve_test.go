@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func solve(t *testing.T, input string, args ...string) (string, error) {
+	t.Helper()
+	cmd := newSolveCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetIn(strings.NewReader(input))
+	cmd.SetArgs(append([]string{"-"}, args...))
+	err := cmd.Execute()
+	return out.String(), err
+}
+
+func TestSolveStatuses(t *testing.T) {
+	for _, c := range []struct{ name, input, status string }{
+		{"malformed", "p min 2 1\na 1 2 0 x 1\n", "malformed"},
+		{"infeasible", "p min 2 1\nn 1 2\nn 2 -2\na 1 2 0 1 1\n", "infeasible"},
+		{"unbalanced", "p min 2 1\nn 1 2\na 1 2 0 2 1\n", "unbalanced"},
+		{"unbounded", "p min 2 2\na 1 2 0 -1 -5\na 2 1 0 -1 1\n", "unbounded"},
+		{"overflow in the cost", "p min 2 1\nn 1 1\nn 2 -1\na 1 2 0 1 9223372036854775807\n", "cost range"},
+		{"overflow in the sum", "p min 2 1\nn 1 1000000000000\nn 2 -1000000000000\na 1 2 0 -1 1000000000000\n", "cost range"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, algorithm := range []string{"ssp", "netsimplex"} {
+				out, err := solve(t, c.input, "-o", "json", "--algorithm", algorithm)
+				var exit exitError
+				require.ErrorAs(t, err, &exit)
+				require.Equal(t, 1, exit.code)
+				require.NoError(t, exit.err, "already printed")
+				require.Equal(t, 1, strings.Count(out, "\n"), "one line")
+				var answer solveAnswer
+				require.NoError(t, json.Unmarshal([]byte(out), &answer))
+				require.Equal(t, c.status, answer.Status)
+				require.Nil(t, answer.Objective)
+
+				text, err := solve(t, c.input, "--algorithm", algorithm)
+				require.Error(t, err)
+				require.True(t, strings.HasPrefix(text, c.status), text)
+				require.Equal(t, 1, strings.Count(text, "\n"))
+			}
+		})
+	}
+}
+
+func TestSolveOptimal(t *testing.T) {
+	input := "p min 3 3\nn 1 2\nn 3 -2\na 1 2 0 2 1\na 2 3 0 1 1\na 1 3 0 2 5\n"
+	out, err := solve(t, input, "-o", "json", "--verify")
+	require.NoError(t, err)
+	var answer map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &answer))
+	require.Equal(t, "optimal", answer["status"])
+	require.Equal(t, 7.0, answer["objective"])
+	require.Equal(t, 3.0, answer["nodes"])
+	require.Equal(t, 3.0, answer["arcs"])
+	require.Contains(t, answer, "solve_ms")
+	require.Contains(t, answer, "algorithm")
+
+	out, err = solve(t, input, "--flow", "--verify")
+	require.NoError(t, err)
+	require.Contains(t, out, "verified")
+	require.Contains(t, out, "s 7\nf 1 2 1\nf 2 3 1\nf 1 3 1\n")
+}
+
+func TestSolveMisuse(t *testing.T) {
+	for _, args := range [][]string{{"--algorithm", "magic"}, {"-o", "xml"}} {
+		_, err := solve(t, "p min 0 0\n", args...)
+		var exit exitError
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, 2, exit.code)
+		require.Error(t, exit.err)
+	}
+	cmd := newSolveCommand()
+	cmd.SetArgs([]string{filepath.Join(t.TempDir(), "absent.min")})
+	require.True(t, errors.Is(cmd.Execute(), os.ErrNotExist))
+}
