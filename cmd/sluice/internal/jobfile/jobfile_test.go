@@ -1,0 +1,263 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func Example() {
+	jobs, err := Jobs("hello.yaml", []byte(`
+name: hello
+instances: 3
+task:
+  processes:
+    - shell: echo "hello from $SLUICE_INSTANCE"
+  resources: {cpu: 500m, memory: 64Mi}
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := jobs[0].Task.Resources
+	fmt.Println(jobs[0].Name, jobs[0].GetInstances(), r.CpuMilli, r.MemoryBytes)
+	_, err = Jobs("hello.yaml", []byte("name: hello\ninstnces: 3\n"))
+	fmt.Println(err)
+	// Output:
+	// hello 3 500 67108864
+	// hello.yaml:2:1: unknown key "instnces": did you mean "instances"?
+}
+
+// full holds every rule of the format at least once.
+const full = `
+name: train
+type: stateless
+instances: 4
+labels: {app: web}
+priority: 7
+preemptible: false
+kill_grace: 1m30s
+limits: {max_run_time: 2h, deadline: 2026-05-01T12:00:00Z, max_running_instances: 0}
+gang: {}
+constraints:
+  - expression:
+      any_of:
+        - label: {kind: host, key: zone, value: a, comparison: greater}
+        - all_of:
+            - label: {kind: task, key: app, comparison: less, requirement: 2}
+spread:
+  - {domain: rack, max_per_domain: 2, selector: {app: web}}
+locality:
+  inputs:
+    - {name: logs, size: 1.5Gi, replicas: [{rack: r1}, {host: local/h0}]}
+depends_on:
+  - {job: prepare, condition: succeeded}
+preemption: {action: requeue, on_preempt: [sh, -c, save]}
+update: {batch_percent: 10, order: start_first}
+secrets:
+  - {name: key, path: /run/key, value: "s3cret"}
+task:
+  log_limit: 1M
+  processes:
+    - name: main
+      shell: |
+        echo one
+        echo two
+      environment: {PORT: "80"}
+      container: {runtime: docker, image: busybox, image_size: 2Mi}
+      health_checks:
+        - {http: {port: {name: http}, path: /ok}, failure_threshold: 2}
+      resources:
+        cpu: 1.25
+        memory: 100
+        network_per_second: 1k
+        gpu: {milli: 500, models: [a100]}
+        ports: {numbers: [80, 443], dynamic: 1}
+        named: {licence: 1}
+  volumes:
+    - {scratch: 1Gi, mount_path: /tmp/x}
+`
+
+const fullText = `
+name: "train" type: JOB_TYPE_STATELESS instances: 4 labels: {key: "app" value: "web"} priority: 7 preemptible: false
+kill_grace: {seconds: 90}
+limits: {max_run_time: {seconds: 7200} deadline: {seconds: 1777636800} max_running_instances: 0}
+gang: {}
+constraints: {expression: {any_of: {
+  operands: {label: {kind: HOST key: "zone" value: "a" comparison: GREATER}}
+  operands: {all_of: {operands: {label: {kind: TASK key: "app" comparison: LESS requirement: 2}}}}}}}
+spread: {domain: "rack" max_per_domain: 2 selector: {key: "app" value: "web"}}
+locality: {inputs: {name: "logs" bytes: 1610612736 replicas: {rack: "r1"} replicas: {host: "local/h0"}}}
+depends_on: {job: "prepare" condition: SUCCEEDED}
+preemption: {action: REQUEUE on_preempt: {args: "sh" args: "-c" args: "save"}}
+update: {batch_percent: 10 order: START_FIRST}
+secrets: {name: "key" path: "/run/key" value: "s3cret"}
+task: {
+  log_limit_bytes: 1000000
+  processes: {
+    name: "main" shell: "echo one\necho two\n" environment: {key: "PORT" value: "80"}
+    container: {runtime: DOCKER image: "busybox" image_bytes: 2097152}
+    health_checks: {http: {port: {name: "http"} path: "/ok"} failure_threshold: 2}
+    resources: {cpu_milli: 1250 memory_bytes: 100 network_bytes_per_second: 1000 gpu: {milli: 500 models: "a100"}
+      ports: {numbers: 80 numbers: 443 dynamic: 1} named: {key: "licence" value: 1}}
+  }
+  volumes: {scratch_bytes: 1073741824 mount_path: "/tmp/x"}
+}`
+
+func TestJobs(t *testing.T) {
+	want := new(sluicev1.JobSpec)
+	require.NoError(t, prototext.Unmarshal([]byte(fullText), want))
+	got, err := Jobs("f", []byte(full))
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Truef(t, proto.Equal(want, got[0]), "got %v", prototext.Format(got[0]))
+}
+
+func TestSeveralDocuments(t *testing.T) {
+	got, err := Jobs("f", []byte("# a graph\n---\nname: a\n---\nname: b\ndepends_on: [{job: a}]\n---\n"))
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.Equal(t, "a", got[1].DependsOn[0].Job)
+}
+
+func TestPools(t *testing.T) {
+	got, err := Pools("f", []byte("path: root/batch\nresources: [{dimension: cpu_milli, reservation: 500, mode: static}]\n"))
+	require.NoError(t, err)
+	require.Equal(t, "root/batch", got[0].Path)
+	require.Equal(t, sluicev1.PoolResource_STATIC, got[0].Resources[0].Mode)
+}
+
+func TestRefusals(t *testing.T) {
+	task := func(s string) string { return "name: x\ntask:\n  resources: {" + s + "}\n" }
+	for name, c := range map[string]struct{ in, want string }{
+		"empty":            {"", "f: is empty"},
+		"comment":          {"# nothing\n", "f: is empty"},
+		"syntax":           {"name: [x\n", "f:1:7: "},
+		"twice":            {"name: x\nname: y\n", "f:2:1: "},
+		"unknown key":      {"nmae: x\n", `f:1:1: unknown key "nmae": did you mean "name"?`},
+		"far key":          {"name: x\ngang: {zzzzzz: 1}\n", `f:2:8: unknown key "zzzzzz": the keys here are launch_timeout, minimum`},
+		"raw unit":         {task("cpu_milli: 5"), `f:3:15: unknown key "cpu_milli": it is written as "cpu", with a unit in the value`},
+		"number as text":   {"name: 5\n", "f:1:7: name: expected a text, found the number 5: put it in quotes"},
+		"text as number":   {"instances: many\n", `f:1:12: instances: expected a whole number, found the text "many"`},
+		"float as number":  {"instances: 1.5\n", "f:1:12: instances: expected a whole number, found the number 1.5"},
+		"too many":         {"instances: 4294967296\n", "f:1:12: instances: 4294967296 is out of range: 0 to 4294967295"},
+		"negative":         {"instances: -1\n", "f:1:12: instances: -1 is out of range: 0 to 4294967295"},
+		"huge":             {"priority: 99999999999999999999\n", "f:1:11: priority: "},
+		"bool":             {"preemptible: yes\n", `f:1:14: preemptible: expected true or false, found the text "yes"`},
+		"enum":             {"type: cron\n", `f:1:7: type: "cron" is none of batch, stateless, stateful, daemon`},
+		"enum number":      {"type: 1\n", "f:1:7: type: expected a text, found the number 1: put it in quotes"},
+		"duration":         {"kill_grace: 5\n", "f:1:13: kill_grace: expected a duration such as 10s, 1m30s or 2h, found the number 5"},
+		"time":             {"limits: {deadline: tomorrow}\n", "f:1:20: limits"},
+		"list":             {"depends_on: a\n", `f:1:13: depends_on: expected a list, found the text "a"`},
+		"mapping":          {"task: run\n", `f:1:7: TaskSpec: expected keys with values, found the text "run"`},
+		"top":              {"- name: x\n", "f:1:1: JobSpec: expected keys with values, found a list"},
+		"null":             {"name:\n", "f:1:7: has no value: give one or remove the key"},
+		"null item":        {"groups: [null]\n", "f:1:10: has no value: give one or remove the key"},
+		"choice":           {"task:\n  processes:\n    - shell: a\n      argv: [b]\n", `f:4:7: "shell" and "argv" exclude each other: give one`},
+		"alias":            {"labels: &l {a: b}\n", "f:1:9: anchors and aliases are not supported"},
+		"merge":            {"labels: {<<: {a: b}}\n", "f:1:10: merge keys are not supported: write the values out"},
+		"tag":              {"name: !!str 5\n", "f:1:7: tags are not supported: write the plain value"},
+		"cpu unit":         {task("cpu: 1Mi"), `f:3:20: cpu: "1Mi" is not an amount such as 2, 0.5 or 500m`},
+		"cpu too fine":     {task("cpu: 0.0001"), `f:3:20: cpu: "0.0001" is finer than a thousandth`},
+		"cpu half milli":   {task("cpu: 1.5m"), `f:3:20: cpu: "1.5m" is finer than a thousandth`},
+		"cpu exponent":     {task("cpu: 1e3"), "f:3:20: cpu: "},
+		"cpu infinite":     {task("cpu: .inf"), "f:3:20: cpu: expected an amount, found the number .inf"},
+		"memory unit":      {task("memory: 64mb"), `f:3:23: memory: "64mb": unknown unit "mb": use Ki, Mi, Gi, Ti, Pi or k, M, G, T, P`},
+		"memory fraction":  {task("memory: 0.3"), `f:3:23: memory: "0.3" is not a whole number of bytes`},
+		"memory range":     {task("memory: 9999999Pi"), `f:3:23: memory: "9999999Pi" is out of range`},
+		"memory list":      {task("memory: [1]"), "f:3:23: memory: expected an amount, found a list"},
+		"deep":             {"a: " + strings.Repeat("[", 200), "f: has more than 100 brackets open at once"},
+		"big":              {strings.Repeat("#", MaxBytes+1), "f: has more than 4194304 bytes"},
+		"second document":  {"name: a\n---\nnam: b\n", `f:3:1: unknown key "nam": did you mean "name"?`},
+		"several problems": {"nmae: x\ntype: cron\n", "did you mean \"name\"?\nf:2:7: type:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Jobs("f", []byte(c.in))
+			require.ErrorContains(t, err, strings.TrimSuffix(c.want, "limits"))
+			require.Nil(t, got)
+		})
+	}
+}
+
+// Constraints that lie deeper in each other than people write must not exhaust the stack.
+func TestDepthByIndentation(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("constraints:\n  - expression:\n")
+	for i := range 3 * MaxDepth {
+		fmt.Fprintf(&b, "%sall_of:\n%s-\n", strings.Repeat(" ", 6+2*i), strings.Repeat(" ", 7+2*i))
+	}
+	_, err := Jobs("f", []byte(b.String()))
+	require.Error(t, err)
+}
+
+// Every field that a file can reach has to be of a kind that the decoder knows, under a key of its own, and a unit in
+// a name has to be in the table.
+func TestFormatCoversTheMessages(t *testing.T) {
+	seen := map[protoreflect.FullName]bool{}
+	used := map[protoreflect.FullName]bool{}
+	var visit func(md protoreflect.MessageDescriptor)
+	field := func(t *testing.T, fd protoreflect.FieldDescriptor) {
+		if isWellKnown(fd) {
+			require.Contains(t, []protoreflect.Name{"Duration", "Timestamp"}, fd.Message().Name(), fd.FullName())
+			return
+		}
+		switch fd.Kind() {
+		case protoreflect.MessageKind:
+			visit(fd.Message())
+		case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.BoolKind, protoreflect.EnumKind,
+			protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Uint32Kind:
+		default:
+			t.Errorf("%s: the decoder does not know kind %v", fd.FullName(), fd.Kind())
+		}
+	}
+	visit = func(md protoreflect.MessageDescriptor) {
+		if seen[md.FullName()] {
+			return
+		}
+		seen[md.FullName()] = true
+		require.Lenf(t, schemaOf(md).fields, md.Fields().Len(), "%s: two fields share a key", md.FullName())
+		for i := range md.Fields().Len() {
+			fd := md.Fields().Get(i)
+			name := string(fd.Name())
+			_, listed := units[fd.FullName()]
+			used[fd.FullName()] = true
+			carries := name == "bytes" || strings.HasSuffix(name, "_bytes") || strings.HasSuffix(name, "_milli") ||
+				strings.HasSuffix(name, "_bytes_per_second")
+			require.Equalf(t, carries, listed, "%s: a unit in the name and the table of units have to agree", fd.FullName())
+			if fd.IsMap() {
+				require.Equal(t, protoreflect.StringKind, fd.MapKey().Kind())
+				require.NotEqual(t, protoreflect.MessageKind, fd.MapValue().Kind())
+				fd = fd.MapValue()
+			}
+			field(t, fd)
+		}
+	}
+	visit(new(sluicev1.JobSpec).ProtoReflect().Descriptor())
+	visit(new(sluicev1.PoolSpec).ProtoReflect().Descriptor())
+	for name := range units {
+		require.True(t, used[name], "%s: in the table of units, but in no message", name)
+	}
+}
+
+func FuzzJobs(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("name: a\n---\nname: &x b\n"))
+	f.Add([]byte("? [a]\n: {b: !!int 1}\n<<: *x\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		jobs, err := Jobs("f", data)
+		require.Equal(t, err != nil, jobs == nil)
+		if err != nil {
+			require.NotContains(t, err.Error(), "%!")
+			var p *Problem
+			require.True(t, errors.As(err, &p))
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"google.golang.org/protobuf/proto"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// Limits of a file.
+const (
+	// MaxBytes is the largest file that is read: the size of the largest request that a server takes.
+	MaxBytes = 4 << 20
+	// MaxDepth bounds how deep mappings and lists may lie in each other.
+	MaxDepth = 100
+	// maxProblems bounds how many problems one error lists.
+	maxProblems = 20
+)
+
+// Problem is one thing that is wrong in a file. Line and Column count from 1; 0 means the file as a whole.
+type Problem struct {
+	File         string
+	Line, Column int
+	Message      string
+}
+
+// Error returns "file:line:column: message".
+func (p *Problem) Error() string {
+	if p.Line == 0 {
+		return fmt.Sprintf("%s: %s", p.File, p.Message)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+}
+
+// Jobs reads the job specs of a file, one of each document, at least one. name is used in errors, which join one
+// [Problem] for each thing that is wrong.
+func Jobs(name string, data []byte) ([]*sluicev1.JobSpec, error) {
+	return documents(name, data, func() *sluicev1.JobSpec { return new(sluicev1.JobSpec) })
+}
+
+// Pools reads the pool specs of a file in the same way.
+func Pools(name string, data []byte) ([]*sluicev1.PoolSpec, error) {
+	return documents(name, data, func() *sluicev1.PoolSpec { return new(sluicev1.PoolSpec) })
+}
+
+func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, error) {
+	d := &decoder{file: name}
+	if len(data) > MaxBytes {
+		return nil, d.whole("has more than %d bytes", MaxBytes)
+	}
+	if deep(data) {
+		return nil, d.whole("has more than %d brackets open at once", MaxDepth)
+	}
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, d.syntax(err)
+	}
+	var all []M
+	for _, doc := range file.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.NullType {
+			continue // what stands between two separators, or only comments
+		}
+		m := blank()
+		d.message(m.ProtoReflect(), doc.Body, 0)
+		all = append(all, m)
+	}
+	if err := errors.Join(d.problems...); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, d.whole("is empty")
+	}
+	return all, nil
+}
+
+// deep reports whether flow brackets nest so deep that parsing them would need an absurd stack. It overestimates where
+// strings hold brackets that do not close.
+func deep(data []byte) bool {
+	open := 0
+	for _, c := range data {
+		switch c {
+		case '[', '{':
+			if open++; open > MaxDepth {
+				return true
+			}
+		case ']', '}':
+			open = max(0, open-1)
+		}
+	}
+	return false
+}
+
+func (d *decoder) whole(format string, args ...any) error {
+	return &Problem{File: d.file, Message: fmt.Sprintf(format, args...)}
+}
+
+// syntax gives an error of the YAML parser our form.
+func (d *decoder) syntax(err error) error {
+	var y yaml.Error
+	if !errors.As(err, &y) || y.GetToken() == nil {
+		return d.whole("%s", strings.TrimSpace(err.Error()))
+	}
+	at := y.GetToken().Position
+	return &Problem{File: d.file, Line: at.Line, Column: at.Column, Message: y.GetMessage()}
+}

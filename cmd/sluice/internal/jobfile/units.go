@@ -1,0 +1,82 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// unit says how a file spells a field whose name carries a unit.
+type unit struct {
+	key   string
+	parse func(string) (int64, error)
+}
+
+// units lists every field with a unit in its name that a file may hold.
+var units = map[protoreflect.FullName]unit{
+	"sluice.v1.ResourceRequest.cpu_milli":                {"cpu", ParseMilli},
+	"sluice.v1.ResourceRequest.memory_bytes":             {"memory", ParseBytes},
+	"sluice.v1.ResourceRequest.disk_bytes":               {"disk", ParseBytes},
+	"sluice.v1.ResourceRequest.network_bytes_per_second": {"network_per_second", ParseBytes},
+	"sluice.v1.ContainerSpec.image_bytes":                {"image_size", ParseBytes},
+	"sluice.v1.DataInput.bytes":                          {"size", ParseBytes},
+	"sluice.v1.VolumeMount.scratch_bytes":                {"scratch", ParseBytes},
+	"sluice.v1.TaskSpec.log_limit_bytes":                 {"log_limit", ParseBytes},
+}
+
+var (
+	number   = regexp.MustCompile(`^([+-]?[0-9]{1,25}(?:\.[0-9]{1,25})?)([A-Za-z]*)$`)
+	errRange = errors.New("is out of range")
+)
+
+// ParseMilli reads an amount in thousandths: "500m", "0.5", "2". Nothing is rounded.
+func ParseMilli(s string) (int64, error) {
+	m := number.FindStringSubmatch(s)
+	if m == nil || m[2] != "" && m[2] != "m" {
+		return 0, fmt.Errorf("%q is not an amount such as 2, 0.5 or 500m", s)
+	}
+	scale := int64(1000)
+	if m[2] == "m" {
+		scale = 1
+	}
+	return whole(s, m[1], scale, "finer than a thousandth")
+}
+
+var byteScales = map[string]int64{
+	"":  1,
+	"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50,
+}
+
+// ParseBytes reads an amount of bytes: "64Mi" (1024-based: Ki Mi Gi Ti Pi), "64M" (1000-based: k M G T P), "65536".
+// Nothing is rounded.
+func ParseBytes(s string) (int64, error) {
+	m := number.FindStringSubmatch(s)
+	if m == nil {
+		return 0, fmt.Errorf("%q is not a size such as 64Mi, 1.5Gi or 65536", s)
+	}
+	scale, ok := byteScales[m[2]]
+	if !ok {
+		return 0, fmt.Errorf("%q: unknown unit %q: use Ki, Mi, Gi, Ti, Pi or k, M, G, T, P", s, m[2])
+	}
+	return whole(s, m[1], scale, "not a whole number of bytes")
+}
+
+func whole(s, digits string, scale int64, inexact string) (int64, error) {
+	r, ok := new(big.Rat).SetString(strings.TrimPrefix(digits, "+"))
+	if !ok {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	r.Mul(r, new(big.Rat).SetInt64(scale))
+	switch {
+	case !r.IsInt():
+		return 0, fmt.Errorf("%q is %s", s, inexact)
+	case !r.Num().IsInt64():
+		return 0, fmt.Errorf("%q %w", s, errRange)
+	}
+	return r.Num().Int64(), nil
+}
