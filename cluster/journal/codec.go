@@ -91,10 +91,9 @@ func encodeRecord(b *bytes.Buffer, enc *cbor.Encoder, r *cluster.Record) error {
 
 // decodeBatch reads what encodeBatch wrote.
 func decodeBatch(blob []byte) ([]cluster.Record, error) {
-	var first, count uint64
-	rest, err := decodeTwo(blob, &first, &count)
-	if err != nil || count == 0 || count > uint64(len(rest)) {
-		return nil, fmt.Errorf("%w: a batch without a header: %w", ErrDamaged, err)
+	first, count, rest, err := decodeHeader(blob)
+	if err != nil {
+		return nil, err
 	}
 	records := make([]cluster.Record, count)
 	for i := range records {
@@ -135,6 +134,18 @@ func decodeRecord(data []byte, r *cluster.Record) ([]byte, error) {
 	return data, nil
 }
 
+// decodeHeader returns the number of a batch's first record, how many there are, and the rest, which holds them.
+func decodeHeader(blob []byte) (first, count uint64, rest []byte, err error) {
+	rest, err = decodeTwo(blob, &first, &count)
+	if err == nil && (count == 0 || count > uint64(len(rest)) || first+count < first) {
+		err = fmt.Errorf("%d records from %d on in %d bytes", count, first, len(rest))
+	}
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("%w: a batch without a header: %w", ErrDamaged, err)
+	}
+	return first, count, rest, nil
+}
+
 func decodeTwo(data []byte, a, b any) ([]byte, error) {
 	data, err := decoding.UnmarshalFirst(data, a)
 	if err != nil {
@@ -145,9 +156,6 @@ func decodeTwo(data []byte, a, b any) ([]byte, error) {
 
 // batchEnd returns the sequence number of the last record of a batch.
 func batchEnd(blob []byte) (uint64, error) {
-	var first, count uint64
-	if _, err := decodeTwo(blob, &first, &count); err != nil || count == 0 {
-		return 0, fmt.Errorf("%w: a batch without a header: %w", ErrDamaged, err)
-	}
-	return first + count - 1, nil
+	first, count, _, err := decodeHeader(blob)
+	return first + count - 1, err
 }

@@ -1,0 +1,271 @@
+package journal
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+func labelled(seq uint64) cluster.Record {
+	labels := []cluster.KeyValue{{Key: "seq", Value: fmt.Sprint(seq)}}
+	return cluster.Record{Seq: seq, Event: &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Labels: labels}}}
+}
+
+// store makes a store with some batches, and closes it.
+func store(t *testing.T, batches int) string {
+	dir := filepath.Join(t.TempDir(), "new", "state")
+	j, err := Open(dir, Options{})
+	require.NoError(t, err)
+	for i := range uint64(batches) {
+		require.NoError(t, j.Append([]cluster.Record{labelled(2*i + 1), labelled(2*i + 2)}))
+	}
+	require.NoError(t, j.Close())
+	return dir
+}
+
+// tamper changes what Badger holds.
+func tamper(t *testing.T, dir string, change func(txn *badger.Txn) error) {
+	db, err := badger.Open(badgerOptions(dir, Options{}))
+	require.NoError(t, err)
+	require.NoError(t, db.Update(change))
+	require.NoError(t, db.Close())
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	content := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		content[e.Name()] = string(data)
+	}
+	return content
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		make func(t *testing.T, dir string)
+		want error
+		text string
+	}{
+		"newer format": {
+			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 2\n") },
+			ErrNewer, "has format 2, this version reads up to 1",
+		},
+		"other format": {
+			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "something else\n") },
+			ErrNotStore, `FORMAT says "something else\n"`,
+		},
+		"other files": {
+			func(t *testing.T, dir string) { write(t, dir, "thesis.tex", "\\begin") },
+			ErrNotStore, "holds other files, such as thesis.tex; name an empty or a new folder",
+		},
+		"other files and an empty FORMAT": {
+			func(t *testing.T, dir string) { write(t, dir, "FORMAT", ""); write(t, dir, "a", "") },
+			ErrNotStore, "holds other files, such as a",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			test.make(t, dir)
+			before := files(t, dir)
+			_, err := Open(dir, Options{})
+			require.ErrorIs(t, err, test.want)
+			require.ErrorContains(t, err, test.text)
+			require.ErrorContains(t, err, dir)
+			require.Equal(t, before, files(t, dir), "the folder is as it was")
+		})
+	}
+	t.Run("a file", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, "file", "")
+		_, err := Open(filepath.Join(dir, "file"), Options{})
+		require.ErrorContains(t, err, "not a directory")
+	})
+}
+
+func write(t *testing.T, dir, name, content string) {
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+}
+
+func TestOpenAfterACrashAtCreation(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "FORMAT", "")
+	for range 2 {
+		j, err := Open(dir, Options{})
+		require.NoError(t, err)
+		require.NoError(t, j.Close())
+	}
+}
+
+func TestLocked(t *testing.T) {
+	dir := store(t, 1)
+	j, err := Open(dir, Options{})
+	require.NoError(t, err)
+	_, err = Open(dir, Options{})
+	require.ErrorIs(t, err, ErrLocked)
+	require.ErrorContains(t, err, dir)
+	require.NoError(t, j.Append([]cluster.Record{labelled(3)}), "the first one is not disturbed")
+	require.NoError(t, j.Close())
+	j, err = Open(dir, Options{})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+}
+
+func TestDamage(t *testing.T) {
+	second := blobID{kind: batchBlob, seq: 3}
+	head := blobID{kind: headBlob}
+	base := blobID{kind: baseBlob, seq: 4}
+	set := func(id blobID, blob []byte) func(*badger.Txn) error {
+		return func(txn *badger.Txn) error { return txn.Set(id.key(0), chunkValue(id, 0, blob)) }
+	}
+	for name, test := range map[string]struct {
+		change func(txn *badger.Txn) error
+		want   error
+		text   string
+	}{
+		"flipped bit": {func(txn *badger.Txn) error {
+			item, err := txn.Get(second.key(0))
+			if err != nil {
+				return err
+			}
+			value, err := item.ValueCopy(nil)
+			if err != nil {
+				return err
+			}
+			value[len(value)-3] ^= 4
+			return txn.SetEntry(badger.NewEntry(second.key(0), value))
+		}, ErrDamaged, "the batch from record 3 on: chunk 0 has a wrong checksum"},
+		"value at another key": {func(txn *badger.Txn) error {
+			return txn.Set(second.key(0), chunkValue(blobID{kind: batchBlob, seq: 1}, 0, []byte("x")))
+		}, ErrDamaged, "wrong checksum"},
+		"short value": {
+			func(txn *badger.Txn) error { return txn.Set(second.key(0), []byte{1, 2}) },
+			ErrDamaged, "wrong checksum",
+		},
+		"lost batch": {
+			func(txn *badger.Txn) error { return txn.Delete(second.key(0)) },
+			ErrDamaged, "record 3 is missing, 5 is the next one there is",
+		},
+		"lost chunk": {func(txn *badger.Txn) error {
+			return txn.Set(second.key(0), chunkValue(second, 0, make([]byte, 2*chunkSize)))
+		}, ErrDamaged, "the batch from record 3 on: chunk 1 is missing"},
+		"no records": {set(second, []byte{3, 0}), ErrDamaged, "a batch without a header"},
+		"nothing":    {set(second, nil), ErrDamaged, "a batch without a header"},
+		"lost base": {
+			set(head, []byte{0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 2}),
+			ErrDamaged, "part 0 of the checkpoint at 4 is missing",
+		},
+		"base of something else": {func(txn *badger.Txn) error {
+			blob, err := encodeBatch([]cluster.Record{labelled(4)})
+			if err != nil {
+				return err
+			}
+			if err := set(base, blob)(txn); err != nil {
+				return err
+			}
+			return set(head, []byte{0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1})(txn)
+		}, ErrDamaged, "record 4, *cluster.PoolPut, in the checkpoint at 4"},
+		"short head": {set(head, []byte{1}), ErrDamaged, "the pointer to the checkpoint has 1 bytes"},
+		"newer event": {
+			set(second, append([]byte{3, 1, 0, 25, 255, 255}, 0xa0)),
+			ErrNewer, "record 3: journal: the store was written by a newer version: it holds events of kind 65535",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := store(t, 3)
+			tamper(t, dir, test.change)
+			j, err := Open(dir, Options{})
+			if err == nil {
+				_, err = Load(j)
+				require.NoError(t, j.Close())
+			}
+			require.ErrorIs(t, err, test.want)
+			require.ErrorContains(t, err, test.text)
+			require.ErrorContains(t, err, dir)
+			if test.want == ErrDamaged {
+				require.ErrorContains(t, err, "bring the folder back from a copy")
+			}
+		})
+	}
+	t.Run("manifest", func(t *testing.T) {
+		dir := store(t, 3)
+		write(t, dir, "MANIFEST", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")
+		_, err := Open(dir, Options{})
+		require.ErrorIs(t, err, ErrDamaged)
+		require.ErrorContains(t, err, dir)
+	})
+}
+
+// TestTornBatch: a batch whose last chunk did not get to the disk was never acknowledged, and goes.
+func TestTornBatch(t *testing.T) {
+	dir := store(t, 2)
+	long := make([]byte, 3*chunkSize)
+	id := blobID{kind: batchBlob, seq: 5}
+	tamper(t, dir, func(txn *badger.Txn) error { return txn.Set(id.key(0), chunkValue(id, 0, long)) })
+	tamper(t, dir, func(txn *badger.Txn) error { return txn.Set(id.key(1), chunkValue(id, 1, long)) })
+	for range 2 {
+		j, err := Open(dir, Options{})
+		require.NoError(t, err)
+		var got []cluster.Record
+		require.NoError(t, j.Replay(func(r cluster.Record) error { got = append(got, r); return nil }))
+		require.Equal(t, []cluster.Record{labelled(1), labelled(2), labelled(3), labelled(4)}, got)
+		require.NoError(t, j.Close())
+	}
+	j, err := Open(dir, Options{})
+	require.NoError(t, err)
+	require.NoError(t, j.Append([]cluster.Record{labelled(5)}))
+	require.NoError(t, j.Close())
+	j, err = Open(dir, Options{})
+	require.NoError(t, err)
+	require.ErrorIs(t, j.Append([]cluster.Record{labelled(5)}), ErrSequence)
+	require.NoError(t, j.Close())
+}
+
+// TestFailedWrite: after a write that may or may not be durable nothing more is accepted.
+func TestFailedWrite(t *testing.T) {
+	j, err := Open(t.TempDir(), Options{})
+	require.NoError(t, err)
+	require.NoError(t, j.(*onDisk).db.Close()) // as good as a disk that went away
+	require.Error(t, j.Append([]cluster.Record{labelled(1)}))
+	require.ErrorIs(t, j.Append([]cluster.Record{labelled(1)}), ErrFailed)
+	snapshot, _ := cluster.NewState().Snapshot()
+	require.ErrorIs(t, j.Checkpoint(t.Context(), snapshot), ErrFailed)
+	require.NoError(t, j.Close())
+}
+
+// TestBounded: what checkpoints replace is given back.
+func TestBounded(t *testing.T) {
+	dir := t.TempDir()
+	j, err := Open(dir, Options{})
+	require.NoError(t, err)
+	s := cluster.NewState()
+	for seq := uint64(1); seq <= 400; {
+		batch := make([]cluster.Record, 4)
+		for i := range batch {
+			labels := make([]cluster.KeyValue, 500)
+			for l := range labels { // hardly compressible
+				labels[l] = cluster.KeyValue{Key: string(rune('a' + l%26)), Value: string(rune(0x4e00 + (int(seq)*7919+l*104729)%20000))}
+			}
+			batch[i] = cluster.Record{Seq: seq, Event: &cluster.PoolPut{Pool: cluster.Pool{Path: "root", Labels: labels}}}
+			require.NoError(t, s.Apply(batch[i]))
+			seq++
+		}
+		require.NoError(t, j.Append(batch))
+		snapshot, _ := s.Snapshot()
+		require.NoError(t, j.Checkpoint(t.Context(), snapshot))
+	}
+	keys := 0
+	require.NoError(t, j.(*onDisk).db.View(func(txn *badger.Txn) error {
+		return scanIDs(txn, nil, func(blobID, uint32) error { keys++; return nil })
+	}))
+	require.Less(t, keys, 10, "one checkpoint, one batch, one pointer")
+	require.NoError(t, j.Close())
+}
