@@ -1,5 +1,7 @@
 package cluster
 
+import "slices"
+
 // HostState says whether a host takes work.
 type HostState uint8
 
@@ -24,6 +26,12 @@ type Machine struct {
 	Attributes []KeyValue `cbor:",omitempty"` // sorted; keys may repeat
 	Capacity   Resources
 	Notes      []string `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
+}
+
+// Equal reports whether m and n state the same facts.
+func (m *Machine) Equal(n Machine) bool {
+	return m.Rack == n.Rack && m.Zone == n.Zone && m.Capacity.Equal(n.Capacity) &&
+		slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes)
 }
 
 // Host is a machine in the cluster with what is allocated on it. Immutable; State replaces it.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -59,6 +60,11 @@ type RunID struct {
 // String returns "uid.instance.run", a valid file name.
 func (r RunID) String() string { return fmt.Sprintf("%v.%d", r.Task, r.Run) }
 
+// Compare orders runs by task, then by number.
+func (r RunID) Compare(o RunID) int {
+	return cmp.Or(cmp.Compare(r.Task, o.Task), cmp.Compare(r.Run, o.Run))
+}
+
 // ParseRunID reads what RunID.String wrote.
 func ParseRunID(s string) (RunID, error) {
 	var n [3]uint32
@@ -116,4 +122,9 @@ func (p PoolPath) Parent() PoolPath {
 // said otherwise.
 type KeyValue struct {
 	Key, Value string
+}
+
+// Compare orders by Key, then by Value.
+func (a KeyValue) Compare(b KeyValue) int {
+	return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.Value, b.Value))
 }

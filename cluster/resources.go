@@ -93,6 +93,31 @@ func (r Resources) combine(s Resources, sign int64) Resources {
 	return r
 }
 
+// Times returns r multiplied by n ≥ 0, saturating.
+func (r Resources) Times(n int64) Resources {
+	for d, v := range r.Fixed {
+		r.Fixed[d] = mulSaturating(v, n)
+	}
+	if len(r.Named) > 0 && n == 0 {
+		r.Named = nil
+	}
+	r.Named = slices.Clone(r.Named)
+	for i := range r.Named {
+		r.Named[i].Value = mulSaturating(r.Named[i].Value, n)
+	}
+	return r
+}
+
+func mulSaturating(v, n int64) int64 {
+	if v != 0 && n != 0 && v*n/n != v {
+		if v > 0 {
+			return math.MaxInt64
+		}
+		return math.MinInt64
+	}
+	return v * n
+}
+
 func addSaturating(a, b int64) int64 {
 	s := a + b
 	if (a > 0) == (b > 0) && (s > 0) != (a > 0) && a != 0 && b != 0 {

@@ -1,0 +1,83 @@
+package cycle
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/ssp"
+)
+
+// The optimum over the candidates that price-out found is the optimum of the complete network, in which every class has
+// an arc to every host that has room for it.
+func TestPriceOutIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		state := cluster.NewState()
+		emit := func(e cluster.Event) {
+			require.NoError(t, state.Apply(cluster.Record{Seq: state.Seq() + 1, At: 1, Event: e}))
+		}
+		draw := func(label string, lo, hi int64) int64 { return rapid.Int64Range(lo, hi).Draw(t, label) }
+		vector := func(scale int64) cluster.Resources {
+			return cluster.Resources{Fixed: [cluster.NumDimensions]int64{draw("cpu", 1, 9) * scale, draw("memory", 1, 9) * scale}}
+		}
+		for i := range draw("hosts", 1, 40) {
+			emit(&cluster.HostReported{
+				ID: cluster.MakeHostID("s", fmt.Sprint(i)), Machine: cluster.Machine{Capacity: vector(draw("size", 1, 6))},
+			})
+		}
+		for i := range draw("jobs", 1, 6) {
+			uid := cluster.JobUID(i + 1)
+			spec := &cluster.JobSpec{
+				Name: cluster.JobID(fmt.Sprint("j", i)), Pool: cluster.RootPool,
+				Priority: int32(draw("priority", 0, 3)), Instances: uint32(draw("instances", 1, 60)),
+				Task: cluster.TaskSpec{Resources: vector(1)},
+			}
+			emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
+		}
+		snapshot, changes := state.Snapshot()
+		p := New(loadspread.Model{}, func() solver.Solver { return ssp.New() })
+		in := Input{Snapshot: snapshot, Changes: changes, Now: 1}
+		p.ingest(in)
+		p.price(in.Now)
+		var stats Stats
+		_, ok := p.optimize(in.Budget, &stats, newLaps(nil))
+		require.True(t, ok, stats.LimitedBy)
+
+		res, err := ssp.New().Solve(complete(p), solver.Budget{})
+		require.NoError(t, err)
+		require.Equal(t, solver.Optimal, res.Status)
+		require.Equal(t, res.Objective, stats.Objective)
+	})
+}
+
+func complete(p *Planner) *flowgraph.Network {
+	n := flowgraph.New()
+	sink := n.AddNode(0)
+	nodes := make([]flowgraph.NodeID, len(p.hosts.byIndex))
+	demand := int64(0)
+	for i, h := range p.hosts.byIndex {
+		nodes[i] = n.AddNode(0)
+		for from := int64(0); from < 1000; from += segment(from) {
+			crowd := loadspread.Model{}.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, from)
+			n.AddArc(nodes[i], sink, 0, segment(from), crowd)
+		}
+	}
+	for _, c := range p.order {
+		v := n.AddNode(c.waiting())
+		demand += c.waiting()
+		n.AddArc(v, sink, 0, flowgraph.Infinite, c.price)
+		for _, s := range c.row.open {
+			fit := c.row.request.Count(p.hosts.byIndex[s.index()].rec.Free(), 1000)
+			n.AddArc(v, nodes[s.index()], 0, fit, s.price())
+		}
+	}
+	n.SetSupply(sink, -demand)
+	return n
+}

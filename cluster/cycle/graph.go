@@ -1,0 +1,200 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// candidates is how many hosts a class begins with, and the least number that price-out adds at a time.
+const candidates = 8
+
+// graph is the flow network between cycles:
+//
+//	class ──(fit, start price)──► host ══(crowd segments)══► sink
+//	  └──(waiting price)──► unscheduled aggregator of the pool ──► sink
+//
+// Its verbs change only what differs, so that the solver sees only what differs.
+type graph struct {
+	net    *flowgraph.Network
+	solver solver.Solver
+	model  costmodels.Model
+	sink   flowgraph.NodeID
+	pools  map[cluster.PoolPath]flowgraph.NodeID // unscheduled aggregators
+	stale  []*host                               // with links that may be out of date
+	demand int64                                 // sum of all supplies
+}
+
+// link is the arc from a class to a candidate host.
+type link struct {
+	class *class
+	host  *host
+	arc   flowgraph.ArcID
+}
+
+func newGraph(model costmodels.Model, s solver.Solver) *graph {
+	g := &graph{net: flowgraph.New(), solver: s, model: model, pools: map[cluster.PoolPath]flowgraph.NodeID{}}
+	g.sink = g.net.AddNode(0)
+	return g
+}
+
+// setClass brings the class's node in line with its queue and price.
+func (g *graph) setClass(c *class) {
+	if c.node == flowgraph.NoNode {
+		c.node = g.net.AddNode(0)
+		c.wait = g.net.AddArc(c.node, g.unscheduled(c.key.pool), 0, flowgraph.Infinite, c.price)
+	}
+	g.net.SetCost(c.wait, c.price)
+	g.supply(c, c.waiting())
+}
+
+func (g *graph) supply(c *class, n int64) {
+	g.demand += n - g.net.Supply(c.node)
+	g.net.SetSupply(c.node, n)
+	g.net.SetSupply(g.sink, -g.demand)
+}
+
+func (g *graph) unscheduled(pool cluster.PoolPath) flowgraph.NodeID {
+	v, ok := g.pools[pool]
+	if !ok {
+		v = g.net.AddNode(0)
+		g.net.AddArc(v, g.sink, 0, flowgraph.Infinite, 0)
+		g.pools[pool] = v
+	}
+	return v
+}
+
+func (g *graph) dropClass(c *class) {
+	if c.node == flowgraph.NoNode {
+		return
+	}
+	g.supply(c, 0)
+	for len(c.links) > 0 {
+		g.unlink(c.links[len(c.links)-1])
+	}
+	g.net.RemoveNode(c.node)
+	c.node, c.wait = flowgraph.NoNode, flowgraph.NoArc
+}
+
+// link makes the host a candidate of the class. The host has room for one task at least.
+func (g *graph) link(c *class, h *host, unit cluster.Resources) {
+	if h.node == flowgraph.NoNode {
+		h.node, h.unit = g.net.AddNode(0), unit
+	}
+	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, 0, 0)}
+	c.links = append(c.links, l)
+	c.to[h.index] = l
+	h.links = append(h.links, l)
+	g.touch(h)
+}
+
+func (g *graph) unlink(l *link) {
+	l.class.links = without(l.class.links, l)
+	delete(l.class.to, l.host.index)
+	l.host.links = without(l.host.links, l)
+	g.net.RemoveArc(l.arc)
+	if len(l.host.links) == 0 {
+		g.net.RemoveNode(l.host.node)
+		l.host.node, l.host.crowd = flowgraph.NoNode, nil
+	}
+}
+
+func without(links []*link, l *link) []*link {
+	i := slices.Index(links, l)
+	return slices.Delete(links, i, i+1)
+}
+
+func (g *graph) dropHost(h *host) {
+	for len(h.links) > 0 {
+		g.unlink(h.links[len(h.links)-1])
+	}
+}
+
+// touch remembers that the host changed.
+func (g *graph) touch(h *host) {
+	if h.node != flowgraph.NoNode && !h.stale {
+		h.stale = true
+		g.stale = append(g.stale, h)
+	}
+}
+
+// sync brings the arcs of all touched hosts in line with the rows, which must be fresh.
+func (g *graph) sync() {
+	for _, h := range g.stale {
+		h.stale = false
+		for _, l := range slices.Clone(h.links) {
+			row := l.class.row
+			if row.verdict[h.index] != open {
+				g.unlink(l)
+				continue
+			}
+			g.net.SetCost(l.arc, row.entry[h.index].price())
+			g.net.SetBounds(l.arc, 0, row.request.Count(h.rec.Free(), cluster.MaxInstances))
+		}
+		if h.node != flowgraph.NoNode {
+			g.setCrowd(h)
+		}
+	}
+	g.stale = g.stale[:0]
+}
+
+// setCrowd gives the host as many crowd segments as its links can fill, and room for one more task: the potentials then
+// tell what a task would pay that has no link yet.
+func (g *graph) setCrowd(h *host) {
+	most := int64(1)
+	for _, l := range h.links {
+		most += g.net.Upper(l.arc)
+	}
+	n := 0
+	for from := int64(0); from < most; n++ {
+		width := segment(from)
+		if n == len(h.crowd) {
+			price := clamp(g.model.Crowd(&costmodels.Round{Unit: h.unit}, h.rec, from))
+			h.crowd = append(h.crowd, g.net.AddArc(h.node, g.sink, 0, width, price))
+		}
+		g.net.SetBounds(h.crowd[n], 0, min(width, most-from))
+		from += width
+	}
+	for _, a := range h.crowd[n:] {
+		g.net.RemoveArc(a)
+	}
+	h.crowd = h.crowd[:n]
+}
+
+// segment returns the width of the crowd segment that begins after that many tasks: single ones at first, then a fifth
+// more each, so that the number of arcs grows with the logarithm of the room.
+func segment(from int64) int64 { return max(1, from/5) }
+
+// solve finds the optimum over the candidates.
+func (g *graph) solve(budget solver.Budget, s *Stats) (solver.Result, bool) {
+	res, err := g.solver.Solve(g.net, budget)
+	s.Solves++
+	s.SolverWork += res.Work.Units
+	switch {
+	case err != nil:
+		s.LimitedBy = err.Error()
+	case res.Status != solver.Optimal:
+		s.LimitedBy = res.Status.String()
+	default:
+		s.Objective = res.Objective
+		return res, true
+	}
+	return res, false
+}
+
+// marginal returns what one more task at the host would pay beyond its start price, by the potentials. A host that
+// carries no flow may be given the potential that its first segment implies, which is the tightest one.
+func (g *graph) marginal(h *host, unit cluster.Resources, res solver.Result) flowgraph.Cost {
+	if len(h.crowd) == 0 { // not in the network, or linked just now
+		return clamp(g.model.Crowd(&costmodels.Round{Unit: unit}, h.rec, 0))
+	}
+	for _, a := range h.crowd {
+		if res.Flow(a) > 0 {
+			return res.Potential(g.sink) - res.Potential(h.node)
+		}
+	}
+	return g.net.Cost(h.crowd[0])
+}

@@ -1,0 +1,93 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// host is a host as the plan sees it.
+type host struct {
+	index int32
+	id    cluster.HostID
+	rec   *cluster.Host // with what is planned on it; nil once it is gone
+
+	node  flowgraph.NodeID  // in the network only while it is a candidate
+	unit  cluster.Resources // the Round.Unit that its crowd prices came from
+	crowd []flowgraph.ArcID // parallel arcs to the sink, cheapest first; see segment
+	links []*link           // arcs from classes
+	stale bool              // stands in graph.stale
+}
+
+// hosts numbers the hosts densely and remembers the order in which they changed.
+type hosts struct {
+	byID    map[cluster.HostID]*host
+	byIndex []*host // nil where an index is free
+	free    []int32
+	log     []int32 // indices in the order of their changes
+	start   int     // position of log[0]
+	touched func(*host)
+}
+
+func newHosts(touched func(*host)) *hosts {
+	return &hosts{byID: map[cluster.HostID]*host{}, touched: touched}
+}
+
+func (t *hosts) add(id cluster.HostID) *host {
+	h := &host{id: id, node: flowgraph.NoNode}
+	if n := len(t.free); n > 0 {
+		h.index, t.free = t.free[n-1], t.free[:n-1]
+		t.byIndex[h.index] = h
+	} else {
+		h.index = int32(len(t.byIndex))
+		t.byIndex = append(t.byIndex, h)
+	}
+	t.byID[id] = h
+	return h
+}
+
+// set replaces what is known of the host.
+func (t *hosts) set(h *host, rec *cluster.Host) {
+	if old := h.rec; old != nil && old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) && sameMachine(old, rec) {
+		h.rec = rec
+		return
+	}
+	h.rec = rec
+	t.note(h.index)
+	t.touched(h)
+}
+
+func sameMachine(a, b *cluster.Host) bool {
+	return a.Rack == b.Rack && a.Zone == b.Zone && a.Capacity.Equal(b.Capacity) && slices.Equal(a.Attributes, b.Attributes)
+}
+
+func (t *hosts) remove(h *host) {
+	h.rec = nil
+	delete(t.byID, h.id)
+	t.byIndex[h.index] = nil
+	t.free = append(t.free, h.index)
+	t.note(h.index)
+}
+
+func (t *hosts) note(i int32) {
+	if len(t.log) > 4*len(t.byIndex)+1024 {
+		drop := len(t.log) / 2
+		t.log = slices.Delete(t.log, 0, drop)
+		t.start += drop
+	}
+	t.log = append(t.log, i)
+}
+
+// position is where the log ends now.
+func (t *hosts) position() int { return t.start + len(t.log) }
+
+// since returns the indices that changed from a position on, each once, in order; false if the log no longer reaches back.
+func (t *hosts) since(position int) ([]int32, bool) {
+	if position < t.start {
+		return nil, false
+	}
+	changed := slices.Clone(t.log[position-t.start:])
+	slices.Sort(changed)
+	return slices.Compact(changed), true
+}

@@ -1,0 +1,167 @@
+package cycle
+
+import (
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// Input is what a cycle depends on besides the planner's own history.
+type Input struct {
+	Snapshot *cluster.Snapshot
+	// Changes since the snapshot of the previous call.
+	Changes cluster.Changes
+	// Rescan says that Changes is not complete: everything is read anew, as in the first call.
+	Rescan bool
+	Now    cluster.Time
+	// Budget limits each solve; zero is no limit. When it is spent the waiting tasks are inserted without a flow.
+	Budget solver.Budget
+	// Stopwatch measures the phases for Stats. It has no influence on the plan and may be nil.
+	Stopwatch func() time.Duration
+}
+
+// Placement starts the next run of a task on a host.
+type Placement struct {
+	Task  cluster.TaskKey
+	Run   uint32
+	Host  cluster.HostID
+	Price flowgraph.Cost // what the arc to the host cost, in milliseconds of expected delay
+}
+
+// Output is the plan of a cycle. The caller owns it.
+type Output struct {
+	// Placements in the order in which they were decided. A task is in it once at most.
+	Placements []Placement
+	// Waiting describes every class that has tasks left, in the order in which the classes came to be.
+	Waiting []Waiting
+	Stats   Stats
+}
+
+// Phase indexes the parts of a cycle.
+type Phase int
+
+// The phases.
+const (
+	Ingest Phase = iota // changes into classes and hosts
+	Price               // rows and waiting prices
+	Graph               // deltas of the network, price-out
+	Solve
+	Fit // exact commit and insertion
+	NumPhases
+)
+
+var phaseNames = [NumPhases]string{"ingest", "price", "graph", "solve", "fit"}
+
+// String returns the phase's name.
+func (p Phase) String() string { return phaseNames[p] }
+
+// Stats says what a cycle did.
+type Stats struct {
+	Durations    [NumPhases]time.Duration
+	Classes      int   // with waiting tasks, after the cycle
+	Waiting      int   // tasks, after the cycle
+	Nodes, Arcs  int   // of the network, after the cycle
+	NodesTouched int64 // added, removed or given another supply
+	ArcsTouched  int64 // added, removed, re-priced or re-bounded
+	Rounds       int
+	Solves       int
+	SolverWork   int64 // units, see solver.Work
+	Objective    int64 // of the last solve
+	Inserted     int   // placements that the flow did not make
+	// LimitedBy names the outcome of a solve that was not optimal; the plan was then made without a flow.
+	LimitedBy string
+}
+
+// Planner holds the network and what it was built from. It is not safe for concurrent use.
+type Planner struct {
+	model     costmodels.Model
+	newSolver func() solver.Solver
+
+	graph   *graph
+	hosts   *hosts
+	rows    *rows
+	classes map[ClassKey]*class
+	order   []*class // by creation: maps are for look-up, never for iteration
+	waiting map[cluster.TaskKey]entry
+	keys    map[cluster.JobUID]jobKey
+
+	round   costmodels.Round
+	planned cluster.Changes // what the last plan touched, to be compared with what became of it
+	dirty   bool            // something happened since the last solve that may let a task be placed
+	primed  bool            // the first call is done
+}
+
+// New returns a planner that prices with the model and solves with what newSolver returns. It asks for a new solver
+// whenever it begins a new network.
+func New(model costmodels.Model, newSolver func() solver.Solver) *Planner {
+	return &Planner{model: model, newSolver: newSolver}
+}
+
+// reset forgets everything that came from snapshots.
+func (p *Planner) reset() {
+	p.graph = newGraph(p.model, p.newSolver())
+	p.hosts = newHosts(p.graph.touch)
+	p.rows = &rows{model: p.model, hosts: p.hosts, byKey: map[rowKey]*row{}}
+	p.classes, p.order = map[ClassKey]*class{}, nil
+	p.waiting = map[cluster.TaskKey]entry{}
+	p.keys = map[cluster.JobUID]jobKey{}
+}
+
+// Run plans one cycle. If nothing changed that could let a task be placed, nothing is solved. Complexity: the changes,
+// the waiting classes with the changed hosts of their rows, and the solves; never the number of waiting tasks.
+func (p *Planner) Run(in Input) Output {
+	var out Output
+	lap := newLaps(in.Stopwatch)
+	before := flowgraph.Stats{}
+	if p.primed && !in.Rescan {
+		before = p.graph.net.Stats()
+	}
+	p.ingest(in)
+	p.dropEmpty()
+	lap.end(&out.Stats, Ingest)
+	if p.dirty && len(p.order) > 0 {
+		p.plan(in, &out, lap)
+	}
+	p.dirty = false
+	p.dropEmpty()
+	p.describe(&out, before)
+	lap.end(&out.Stats, Graph)
+	return out
+}
+
+func (p *Planner) describe(out *Output, before flowgraph.Stats) {
+	s := &out.Stats
+	for _, c := range p.order {
+		s.Classes++
+		s.Waiting += c.queue.Len()
+		out.Waiting = append(out.Waiting, p.describeClass(c))
+	}
+	after := p.graph.net.Stats()
+	s.Nodes, s.Arcs = p.graph.net.NumNodes(), p.graph.net.NumArcs()
+	s.NodesTouched = after.NodesAdded + after.NodesRemoved + after.SuppliesChanged -
+		before.NodesAdded - before.NodesRemoved - before.SuppliesChanged
+	s.ArcsTouched = after.ArcsAdded + after.ArcsRemoved + after.CostsChanged + after.BoundsChanged -
+		before.ArcsAdded - before.ArcsRemoved - before.CostsChanged - before.BoundsChanged
+}
+
+// laps adds the time since the last call to a phase.
+type laps struct {
+	clock func() time.Duration
+	last  time.Duration
+}
+
+func newLaps(clock func() time.Duration) *laps {
+	if clock == nil {
+		clock = func() time.Duration { return 0 }
+	}
+	return &laps{clock, clock()}
+}
+
+func (l *laps) end(s *Stats, p Phase) {
+	now := l.clock()
+	s.Durations[p] += now - l.last
+	l.last = now
+}

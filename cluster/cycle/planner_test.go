@@ -1,0 +1,252 @@
+package cycle_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+)
+
+// world is a State that a test drives, with a planner beside it.
+type world struct {
+	t       require.TestingT
+	state   *cluster.State
+	planner *cycle.Planner
+	now     cluster.Time
+}
+
+func newWorld(t require.TestingT) *world {
+	w := &world{t: t, state: cluster.NewState(), now: cluster.Time(time.Hour)}
+	w.planner = cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() })
+	return w
+}
+
+func (w *world) emit(e cluster.Event) {
+	require.NoError(w.t, w.state.Apply(cluster.Record{Seq: w.state.Seq() + 1, At: w.now, Event: e}))
+}
+
+func vector(cpu, memory int64) cluster.Resources {
+	return cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: cpu, cluster.Memory: memory}}
+}
+
+func (w *world) host(i int, capacity cluster.Resources, attributes ...cluster.KeyValue) cluster.HostID {
+	id := cluster.MakeHostID("s", fmt.Sprintf("h%05d", i))
+	w.emit(&cluster.HostReported{ID: id, Machine: cluster.Machine{Capacity: capacity, Attributes: attributes}})
+	return id
+}
+
+func (w *world) submit(spec cluster.JobSpec) cluster.JobUID {
+	uid := w.state.NextJob()
+	spec.Name, spec.Pool = cluster.JobID(fmt.Sprintf("job-%d", uid)), cluster.RootPool
+	w.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: &spec}}})
+	return uid
+}
+
+func (w *world) plan() cycle.Output {
+	snapshot, changes := w.state.Snapshot()
+	w.now = w.now.Add(time.Second)
+	return w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
+}
+
+// cycle plans and carries the plan out.
+func (w *world) cycle() cycle.Output {
+	out := w.plan()
+	for _, p := range out.Placements {
+		w.emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host}) // refuses what over-commits
+	}
+	return out
+}
+
+func (w *world) end(k cluster.TaskKey) {
+	w.emit(&cluster.TaskStatus{Task: k, Run: w.state.Task(k).Run, State: cluster.TaskSucceeded})
+}
+
+func TestSpreadsABatchEvenly(t *testing.T) {
+	w := newWorld(t)
+	for i := range 10 {
+		w.host(i, vector(16000, 64<<30))
+	}
+	w.submit(cluster.JobSpec{Instances: 50, Task: cluster.TaskSpec{Resources: vector(500, 1<<30)}})
+	out := w.cycle()
+	require.Len(t, out.Placements, 50)
+	for h := range w.state.Hosts("") {
+		require.Len(t, h.Tasks, 5, "host %s", h.ID)
+	}
+	require.Zero(t, out.Stats.Inserted, "the flow places everything")
+}
+
+func TestPriorityThenAgeDecideWhoWaits(t *testing.T) {
+	w := newWorld(t)
+	w.host(0, vector(2000, 1<<30))
+	low := w.submit(cluster.JobSpec{Instances: 2, Task: cluster.TaskSpec{Resources: vector(1000, 1)}})
+	w.now = w.now.Add(time.Minute)
+	w.submit(cluster.JobSpec{Instances: 2, Task: cluster.TaskSpec{Resources: vector(1000, 1)}})
+	high := w.submit(cluster.JobSpec{Instances: 1, Priority: 7, Task: cluster.TaskSpec{Resources: vector(1000, 1)}})
+	var placed []cluster.TaskKey
+	for _, p := range w.cycle().Placements {
+		placed = append(placed, p.Task)
+	}
+	require.ElementsMatch(t, []cluster.TaskKey{cluster.MakeTaskKey(high, 0), cluster.MakeTaskKey(low, 0)}, placed)
+}
+
+func TestExplainsWhatWaits(t *testing.T) {
+	w := newWorld(t)
+	gpu := cluster.KeyValue{Key: "disk", Value: "ssd"}
+	w.host(0, vector(1000, 100), gpu)
+	w.host(1, vector(4000, 100), gpu)
+	w.host(2, vector(4000, 100))
+	drained := w.host(3, vector(4000, 100), gpu)
+	w.emit(&cluster.HostDrain{ID: drained, Drain: true})
+	w.emit(&cluster.HostUnreached{ID: w.host(4, vector(4000, 100), gpu)})
+	constraint := &cluster.Constraint{Label: gpu, Comparison: cluster.Greater}
+	w.submit(cluster.JobSpec{Instances: 3, Constraint: constraint, Task: cluster.TaskSpec{Resources: vector(2000, 60)}})
+	out := w.cycle()
+	require.Len(t, out.Placements, 1)
+	require.Equal(t, []cycle.Waiting{{
+		Class: cycle.KeyOf(w.state.Job(1).Spec), Tasks: 2, Price: out.Waiting[0].Price, Hosts: 5,
+		Tally: []cycle.Tally{
+			{Reason: cycle.HostMismatch, Hosts: 1},
+			{Reason: cycle.HostDraining, Hosts: 1},
+			{Reason: cycle.HostFull, Detail: "memory_bytes", Hosts: 1},
+			{Reason: cycle.HostTooSmall, Detail: "cpu_milli", Hosts: 1},
+			{Reason: cycle.HostUnreachable, Hosts: 1},
+		},
+	}}, out.Waiting)
+}
+
+func TestNothingChangedMeansNoSolve(t *testing.T) {
+	w := newWorld(t)
+	w.host(0, vector(1000, 100))
+	w.submit(cluster.JobSpec{Instances: 3, Task: cluster.TaskSpec{Resources: vector(1000, 1)}})
+	require.Len(t, w.cycle().Placements, 1)
+	for range 5 {
+		w.now = w.now.Add(time.Hour)
+		out := w.cycle()
+		require.Zero(t, out.Stats.Solves)
+		require.Zero(t, out.Stats.ArcsTouched+out.Stats.NodesTouched)
+		require.Equal(t, 2, out.Stats.Waiting)
+	}
+	w.end(cluster.MakeTaskKey(1, 0))
+	require.Len(t, w.cycle().Placements, 1)
+}
+
+func TestARefusedPlacementWaitsAgain(t *testing.T) {
+	w := newWorld(t)
+	first := w.host(0, vector(1000, 100))
+	w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(1000, 1)}})
+	require.Len(t, w.plan().Placements, 1) // and nobody carries it out
+	out := w.plan()
+	require.Len(t, out.Placements, 1)
+	require.Equal(t, first, out.Placements[0].Host)
+}
+
+// One submission touches the same part of the network however many hosts there are.
+func TestTouchesDoNotGrowWithTheCluster(t *testing.T) {
+	touched := func(n int) int64 {
+		w := newWorld(t)
+		for i := range n {
+			w.host(i, vector(16000, 64<<30))
+		}
+		w.submit(cluster.JobSpec{Instances: uint32(8 * n), Task: cluster.TaskSpec{Resources: vector(1000, 1<<30)}})
+		w.cycle()
+		w.cycle()
+		w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(700, 1<<30)}})
+		out := w.cycle()
+		require.Len(t, out.Placements, 1)
+		return out.Stats.ArcsTouched + out.Stats.NodesTouched
+	}
+	small := touched(100)
+	for _, n := range []int{1000, 10_000} {
+		require.LessOrEqual(t, touched(n), 2*small, "%d hosts", n)
+	}
+}
+
+// Over random histories no plan over-commits a host (carrying it out would fail), nothing waits that fits, everything is
+// the same when it is done again, and the counts add up.
+func TestRandomHistories(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		script := drawScript(t)
+		first, second := script.run(t), script.run(t)
+		require.Equal(t, first, second)
+	})
+}
+
+type step struct {
+	kind             int
+	cpu, memory      int64
+	instances, which int
+	priority         int32
+}
+
+type script []step
+
+func drawScript(t *rapid.T) script {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+		return step{
+			kind:      rapid.IntRange(0, 6).Draw(t, "kind"),
+			cpu:       rapid.Int64Range(0, 8).Draw(t, "cpu") * 250,
+			memory:    rapid.Int64Range(0, 8).Draw(t, "memory"),
+			instances: rapid.IntRange(1, 20).Draw(t, "instances"),
+			which:     rapid.IntRange(0, 1000).Draw(t, "which"),
+			priority:  rapid.Int32Range(0, 2).Draw(t, "priority"),
+		}
+	}), 1, 40).Draw(t, "script")
+}
+
+func (s script) run(t *rapid.T) (history []cycle.Output) {
+	w := newWorld(t)
+	hosts := 0
+	for _, st := range s {
+		switch st.kind {
+		case 0, 1:
+			w.host(hosts, vector(4*st.cpu, 4*st.memory), cluster.KeyValue{Key: "odd", Value: fmt.Sprint(hosts % 2)})
+			hosts++
+		case 2, 3, 4:
+			spec := cluster.JobSpec{Instances: uint32(st.instances), Priority: st.priority, Task: cluster.TaskSpec{Resources: vector(st.cpu, st.memory)}}
+			if st.kind == 4 {
+				spec.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: "odd", Value: "1"}, Comparison: cluster.Equal, Count: 1}
+			}
+			w.submit(spec)
+		case 5:
+			var bound []cluster.TaskKey
+			for h := range w.state.Hosts("") {
+				bound = append(bound, h.Tasks...)
+			}
+			for i, k := range bound {
+				if i%3 == st.which%3 {
+					w.end(k)
+				}
+			}
+		case 6:
+			if hosts > 0 {
+				w.emit(&cluster.HostDrain{ID: cluster.MakeHostID("s", fmt.Sprintf("h%05d", st.which%hosts)), Drain: st.which%2 == 0})
+			}
+		}
+		out := w.cycle()
+		w.checkNothingFits()
+		history = append(history, out)
+	}
+	return history
+}
+
+func (w *world) checkNothingFits() {
+	for task := range w.state.Tasks(0) {
+		if task.State != cluster.TaskPending {
+			continue
+		}
+		spec := w.state.Job(task.Key.Job()).Spec
+		for h := range w.state.Hosts("") {
+			if h.State() == cluster.HostUp && (spec.Constraint == nil || spec.Constraint.Allows(h)) {
+				require.False(w.t, spec.Task.Resources.Fits(h.Free()), "task %v waits and fits on %s", task.Key, h.ID)
+			}
+		}
+	}
+}

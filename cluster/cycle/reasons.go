@@ -1,0 +1,116 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// HostReason says why a host was ruled out for a task.
+type HostReason string
+
+// The reasons.
+const (
+	HostDraining    HostReason = "DRAINING"            // takes no new work
+	HostUnreachable HostReason = "UNREACHABLE"         // its shard is cut off
+	HostMismatch    HostReason = "CONSTRAINT_MISMATCH" // the job's constraint does not allow it
+	HostTooSmall    HostReason = "TOO_SMALL"           // even empty it has less than the task asks for
+	HostFull        HostReason = "NO_ROOM"             // others hold what the task asks for
+	HostOpen        HostReason = "OPEN"                // it has room
+)
+
+// verdict is a HostReason with the dimension it is about: reason + 8 × dimension. The fixed dimensions come first, then
+// the named ones in the order of the request.
+type verdict uint16
+
+const (
+	absent verdict = iota // no such host
+	open
+	draining
+	unreachable
+	mismatch
+	tooSmall
+	full
+)
+
+var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostTooSmall, HostFull}
+
+func judgeHost(r *row, h *host) verdict {
+	switch {
+	case h == nil:
+		return absent
+	case h.rec.Unreachable:
+		return unreachable
+	case h.rec.Draining:
+		return draining
+	case r.constraint != nil && !r.constraint.Allows(h.rec):
+		return mismatch
+	}
+	if d, lacks := firstLacking(r.request, h.rec.Capacity); lacks {
+		return tooSmall + 8*d
+	}
+	if d, lacks := firstLacking(r.request, h.rec.Free()); lacks {
+		return full + 8*d
+	}
+	return open
+}
+
+// firstLacking returns the first dimension in which the request exceeds the room.
+func firstLacking(request, room cluster.Resources) (verdict, bool) {
+	for d, v := range request.Fixed {
+		if v > 0 && v > room.Fixed[d] {
+			return verdict(d), true
+		}
+	}
+	for i, a := range request.Named {
+		if a.Value > 0 && a.Value > room.Amount(a.Name) {
+			return verdict(int(cluster.NumDimensions) + i), true
+		}
+	}
+	return 0, false
+}
+
+// reason splits a verdict into the constant and the name of the dimension, "" where there is none.
+func (v verdict) reason(request cluster.Resources) (HostReason, string) {
+	kind, d := v%8, int(v/8)
+	switch {
+	case kind < tooSmall:
+		return verdictReasons[kind], ""
+	case d < int(cluster.NumDimensions):
+		return verdictReasons[kind], cluster.Dimension(d).String()
+	default:
+		return verdictReasons[kind], request.Named[d-int(cluster.NumDimensions)].Name
+	}
+}
+
+// Waiting says why the tasks of a class wait.
+type Waiting struct {
+	Class ClassKey
+	Tasks int
+	Price flowgraph.Cost // of one task's waiting for one cycle
+	Hosts int            // all hosts; the sum of the tally
+	Tally []Tally        // most hosts first
+}
+
+// Tally counts the hosts that were ruled out for one reason.
+type Tally struct {
+	Reason HostReason
+	Detail string // the dimension that lacks, "" where the reason has none
+	Hosts  int
+}
+
+func (p *Planner) describeClass(c *class) Waiting {
+	p.rows.refresh(c.row)
+	w := Waiting{Class: c.key, Tasks: c.queue.Len(), Price: c.price}
+	for v, n := range c.row.tally { // sorted below
+		reason, detail := v.reason(c.row.request)
+		w.Tally = append(w.Tally, Tally{reason, detail, n})
+		w.Hosts += n
+	}
+	slices.SortFunc(w.Tally, func(a, b Tally) int {
+		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Detail, b.Detail))
+	})
+	return w
+}
