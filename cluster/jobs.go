@@ -136,6 +136,8 @@ func (s *State) placeTask(at Time, e *Placed) error {
 	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
 		h := s.Host(e.Host)
 		switch {
+		case !t.State.CanBecome(TaskPlaced):
+			return fmt.Errorf("task %v is %v and cannot be placed", t.Key, t.State)
 		case e.Run != t.Run+1:
 			return fmt.Errorf("run %d of task %v follows run %d", e.Run, t.Key, t.Run)
 		case h == nil || h.State() != HostUp:
@@ -158,9 +160,9 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		switch {
 		case e.Run != t.Run:
 			return fmt.Errorf("task %v is in run %d, not %d", t.Key, t.Run, e.Run)
-		case e.State == TaskPending || e.State < TaskLaunching || e.State == TaskPreempting || e.State == TaskKilling:
+		case e.State < TaskLaunching || e.State == TaskPreempting || e.State == TaskKilling:
 			return fmt.Errorf("nobody reports the state %v", e.State)
-		case !t.State.CanBecome(e.State):
+		case !t.State.Bound() || !t.State.CanBecome(e.State):
 			return fmt.Errorf("task %v cannot go from %v to %v", t.Key, t.State, e.State)
 		}
 		// A task that was told to stop and fell to the signal was killed: how it died is in the exit code.
@@ -204,8 +206,11 @@ func (s *State) stopTask(at Time, e *TaskStopping) error {
 
 func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
-		if j.Stopping {
+		switch {
+		case j.Stopping:
 			return errors.New("the job is being stopped")
+		case !t.State.CanBecome(TaskPending):
+			return fmt.Errorf("task %v is %v and cannot wait again", t.Key, t.State)
 		}
 		t.State, t.Reason, t.Restart = TaskPending, e.Reason, false
 		return nil

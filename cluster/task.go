@@ -111,7 +111,7 @@ type Task struct {
 	Restart  bool   // when the current run has ended, run again whatever the policy says
 	Host     HostID // where the current or last run was placed
 	Since    Time   // when State was entered
-	Queued   Time   // when it last began to wait; the queue is in this order
+	Queued   Time   // when it was submitted, or restarted by the user; the queue is in this order
 	Started  Time   // when the last run was first seen running; 0 if never
 	Finished Time   // when the last run ended; 0 before
 	ExitCode int32  // of the last run, −1 if there is none

@@ -1,0 +1,35 @@
+package cluster_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+func ExampleRunID() {
+	run := cluster.RunID{Task: cluster.MakeTaskKey(12, 5), Run: 1}
+	fmt.Println(run)
+	// Output: 12.5.1
+}
+
+func TestParseRunID(t *testing.T) {
+	run := cluster.RunID{Task: cluster.MakeTaskKey(1<<32-1, 1<<32-1), Run: 3}
+	parsed, err := cluster.ParseRunID(run.String())
+	require.NoError(t, err)
+	require.Equal(t, run, parsed)
+	for _, bad := range []string{"", "1", "1.2", "1.2.3.4", "1.2.x", "01.2.3", "1.2.-3", "1.2.4294967296", " 1.2.3"} {
+		_, err := cluster.ParseRunID(bad)
+		require.Error(t, err, "%q", bad)
+	}
+}
+
+func TestNames(t *testing.T) {
+	id := cluster.MakeHostID("west", "10.0.0.1:5051")
+	require.Equal(t, cluster.ShardID("west"), id.Shard())
+	require.Equal(t, "10.0.0.1:5051", id.Name())
+	require.Equal(t, cluster.PoolPath("root/a"), cluster.PoolPath("root/a/b").Parent())
+	require.Equal(t, cluster.PoolPath(""), cluster.RootPool.Parent())
+}
