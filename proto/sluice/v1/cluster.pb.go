@@ -804,7 +804,8 @@ func (*ExportSnapshotRequest) Descriptor() ([]byte, []int) {
 
 type ExportSnapshotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Parts of one file, in order.
+	// Parts of one file, in order: JSON, one object on a line, with the names that
+	// the scheduler's own checkpoints use.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 	// In the first message.
 	Revision      uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
