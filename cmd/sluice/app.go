@@ -1,0 +1,36 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+)
+
+// app is what the commands share.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+
+	configFile string
+	config     *config.Loaded // from the moment a command runs
+}
+
+// load reads the settings before a command runs.
+func (a *app) load(cmd *cobra.Command) error {
+	loaded, err := config.Load(a.configFile, cmd.Flags())
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	a.config = loaded
+	return nil
+}
+
+// isTerminal reports whether w is one, so that a line on it may be rewritten.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+const (
+	connectTimeout = 5 * time.Second
+	callTimeout    = 30 * time.Second
+	firstPause     = 100 * time.Millisecond
+	longestPause   = 2 * time.Second
+	maxAnswerBytes = 64 << 20
+)
+
+// client speaks with one scheduler.
+type client struct {
+	conn   *grpc.ClientConn
+	server string
+	// reconnect is for how long a broken conversation is taken up again.
+	reconnect time.Duration
+	notes     io.Writer
+
+	jobs    sluicev1.JobServiceClient
+	tasks   sluicev1.TaskServiceClient
+	pools   sluicev1.PoolServiceClient
+	hosts   sluicev1.HostServiceClient
+	cluster sluicev1.ClusterServiceClient
+}
+
+// connect returns a client with a connection that stands: a scheduler that is not there is told at once, while one
+// that goes away later is waited for where that makes sense.
+func (a *app) connect(ctx context.Context) (*client, error) {
+	conn, err := grpc.NewClient("passthrough:///"+a.config.Server,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestPause},
+			MinConnectTimeout: connectTimeout,
+		}))
+	if err != nil {
+		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
+	}
+	c := &client{
+		conn: conn, server: a.config.Server, reconnect: a.config.Reconnect, notes: a.err,
+		jobs:    sluicev1.NewJobServiceClient(conn),
+		tasks:   sluicev1.NewTaskServiceClient(conn),
+		pools:   sluicev1.NewPoolServiceClient(conn),
+		hosts:   sluicev1.NewHostServiceClient(conn),
+		cluster: sluicev1.NewClusterServiceClient(conn),
+	}
+	if err := c.ready(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return c, nil
+}
+
+func (c *client) close() { _ = c.conn.Close() }
+
+func (c *client) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	c.conn.Connect()
+	for {
+		state := c.conn.GetState()
+		switch state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.TransientFailure:
+			return c.unreachable()
+		}
+		if !c.conn.WaitForStateChange(ctx, state) {
+			return c.unreachable()
+		}
+	}
+}
+
+func (c *client) unreachable() error {
+	return exitError{exitUnavailable, fmt.Errorf(
+		"no scheduler answers at %s: start one with `sluice dev`, or name its address with --server or SLUICE_SERVER", c.server)}
+}
+
+// call makes one call and gives its error the form for people.
+func call[Req, Res any](ctx context.Context, c *client, f func(context.Context, *Req, ...grpc.CallOption) (*Res, error), req *Req) (*Res, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := f(ctx, req)
+	return res, c.describe(err)
+}
+
+// persist runs attempt until it succeeds or fails for good. While the scheduler is away it tries again with growing
+// pauses, until it has been away for the configured time. attempt has to be able to begin anew, and calls alive when it
+// hears from the scheduler.
+func (c *client) persist(ctx context.Context, attempt func(alive func()) error) error {
+	pause, heard := firstPause, time.Now()
+	told := false
+	for {
+		answered := false
+		err := attempt(func() { answered = true })
+		if err == nil || ctx.Err() != nil || !isAway(err) {
+			return c.describe(err)
+		}
+		if answered {
+			pause, heard, told = firstPause, time.Now(), false
+		}
+		if time.Since(heard) > c.reconnect {
+			return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s has been away for %v", c.server, c.reconnect)}
+		}
+		if !told {
+			fmt.Fprintf(c.notes, "sluice: the scheduler at %s is away, trying again for up to %v\n", c.server, c.reconnect)
+			told = true
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// isAway reports errors that a scheduler which starts again will mend: the connection broke, or it is stopping.
+func isAway(err error) bool {
+	if errors.Is(err, io.EOF) {
+		return true
+	}
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// exitCodes gives the exit code for each code of the API; others are exitFailure.
+var exitCodes = map[codes.Code]int{
+	codes.NotFound:           exitNotFound,
+	codes.InvalidArgument:    exitRefused,
+	codes.Unimplemented:      exitRefused,
+	codes.OutOfRange:         exitRefused,
+	codes.ResourceExhausted:  exitRefused,
+	codes.AlreadyExists:      exitConflict,
+	codes.Aborted:            exitConflict,
+	codes.FailedPrecondition: exitConflict,
+	codes.Unavailable:        exitUnavailable,
+	codes.DeadlineExceeded:   exitUnavailable,
+	codes.Canceled:           exitInterrupted,
+}
+
+// describe turns an error of the API into one for people: a line for each field that is wrong, else one line. Errors
+// that already have an exit code stay as they are.
+func (c *client) describe(err error) error {
+	var e exitError
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	code, known := exitCodes[s.Code()]
+	if !known {
+		code = exitFailure
+	}
+	switch s.Code() {
+	case codes.Unavailable:
+		return exitError{code, fmt.Errorf("the scheduler at %s went away: %s", c.server, s.Message())}
+	case codes.DeadlineExceeded:
+		return exitError{code, fmt.Errorf("the scheduler at %s did not answer in time", c.server)}
+	case codes.Canceled:
+		return exitError{code, errors.New("interrupted")}
+	}
+	var lines []string
+	for _, d := range s.Details() {
+		bad, ok := d.(*errdetails.BadRequest)
+		if !ok {
+			continue
+		}
+		for _, v := range bad.GetFieldViolations() {
+			lines = append(lines, v.GetField()+": "+v.GetDescription())
+		}
+	}
+	switch {
+	case len(lines) > 0:
+	case s.Code() == codes.Unimplemented:
+		lines = []string{"this scheduler cannot do that yet: " + s.Message()}
+	default:
+		lines = []string{s.Message()}
+	}
+	return exitError{code, errors.New(strings.Join(lines, "\nsluice: "))}
+}

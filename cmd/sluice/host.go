@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newHostCommand(a *app) *cobra.Command {
+	return group("host", "Show hosts, take them out of service and back",
+		newHostListCommand(a), newHostGetCommand(a), newHostDrainCommand(a), newHostResumeCommand(a))
+}
+
+func newHostListCommand(a *app) *cobra.Command {
+	req := &sluicev1.ListHostsRequest{}
+	var states []string
+	var limit uint32
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List hosts",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if req.States, err = parseStates[sluicev1.HostState](states, "HOST_STATE_", sluicev1.HostState_value); err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			all := &sluicev1.ListHostsResponse{}
+			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
+				req.PageSize, req.PageToken = &size, token
+				res, err := call(cmd.Context(), c, c.hosts.ListHosts, req)
+				all.Hosts = append(all.Hosts, res.GetHosts()...)
+				return len(res.GetHosts()), res.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return a.show(all, func(w io.Writer) { hostTable(w, all.GetHosts()); a.cut(more, limit) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&states, "state", nil, "only in these states, such as up,draining")
+	f.StringVar(&req.Shard, "shard", "", "only of this shard")
+	f.StringVar(&req.Rack, "rack", "", "only in this rack")
+	f.StringVar(&req.Zone, "zone", "", "only in this zone")
+	f.StringToStringVar(&req.Attributes, "attribute", nil, "only with these attributes, as key=value")
+	f.Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
+	return cmd
+}
+
+func hostTable(w io.Writer, hosts []*sluicev1.Host) {
+	var rows [][]string
+	for _, h := range hosts {
+		total, allocated := h.GetCapacity().GetTotal(), h.GetAllocated()
+		rows = append(rows, []string{
+			h.GetName(), hostStateWord(h.GetState()), h.GetRack(), h.GetZone(), strconv.Itoa(int(h.GetTasks())),
+			milliWord(allocated.GetCpuMilli()) + "/" + milliWord(total.GetCpuMilli()),
+			bytesWord(allocated.GetMemoryBytes()) + "/" + bytesWord(total.GetMemoryBytes()),
+		})
+	}
+	columns(w, "NAME STATE RACK ZONE TASKS CPU MEMORY", rows)
+}
+
+func newHostGetCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a host",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.hosts.GetHost, &sluicev1.GetHostRequest{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.show(res.GetHost(), func(w io.Writer) { hostProperties(w, res.GetHost()) })
+		},
+	}
+}
+
+func hostProperties(w io.Writer, h *sluicev1.Host) {
+	var attributes []string
+	for _, x := range h.GetAttributes() {
+		attributes = append(attributes, x.GetKey()+"="+x.GetValue())
+	}
+	properties(w,
+		[2]string{"name", h.GetName()},
+		[2]string{"state", hostStateWord(h.GetState())},
+		[2]string{"since", timeWord(h.GetStateTime())},
+		[2]string{"reason", h.GetReason()},
+		[2]string{"drain", h.GetDrain().GetReason()},
+		[2]string{"drained by", timeWord(h.GetDrain().GetDeadline())},
+		[2]string{"shard", h.GetShard()},
+		[2]string{"rack", h.GetRack()},
+		[2]string{"zone", h.GetZone()},
+		[2]string{"attributes", strings.Join(attributes, ",")},
+		[2]string{"capacity", resourcesWord(h.GetCapacity().GetTotal())},
+		[2]string{"allocated", resourcesWord(h.GetAllocated())},
+		[2]string{"used", resourcesWord(h.GetUsed())},
+		[2]string{"tasks", strconv.Itoa(int(h.GetTasks()))},
+	)
+	for _, n := range h.GetNotes() {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+}
+
+func newHostDrainCommand(a *app) *cobra.Command {
+	req := &sluicev1.DrainHostRequest{}
+	var deadline time.Duration
+	cmd := &cobra.Command{
+		Use:   "drain NAME",
+		Short: "Place nothing more on a host, and let finish what runs there",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Name = args[0]
+			req.Deadline = durationFlag(cmd, "deadline", deadline)
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.hosts.DrainHost, req)
+			if err != nil {
+				return err
+			}
+			return a.showHostState(res.GetHost())
+		},
+	}
+	f := cmd.Flags()
+	f.DurationVar(&deadline, "deadline", 0, "end what still runs after this time")
+	f.StringVar(&req.Reason, "reason", "", "for people")
+	f.BoolVar(&req.Move, "move", false, "move away what may be moved, within the jobs' availability")
+	return cmd
+}
+
+func newHostResumeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume NAME",
+		Short: "Open a draining or drained host again",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.hosts.ResumeHost, &sluicev1.ResumeHostRequest{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.showHostState(res.GetHost())
+		},
+	}
+}
+
+func (a *app) showHostState(h *sluicev1.Host) error {
+	return a.show(h, func(w io.Writer) {
+		fmt.Fprintf(w, "host %s is %s, %d tasks on it\n", h.GetName(), hostStateWord(h.GetState()), h.GetTasks())
+	})
+}

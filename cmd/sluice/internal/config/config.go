@@ -1,0 +1,167 @@
+// Package config collects the settings of the command line: flags before environment variables before a file before
+// defaults. Every key has a default, unknown keys in a file are refused, and all problems come in one error.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+)
+
+// Config is the effective settings. Settings in settings.go says what each key means.
+type Config struct {
+	Server    string
+	Output    string
+	Reconnect time.Duration
+	Log       Log
+	Scheduler Scheduler
+	Dev       Dev
+	Local     Local
+}
+
+// Log says what is logged.
+type Log struct{ Level string }
+
+// Scheduler is for the process that schedules.
+type Scheduler struct {
+	Listen           string
+	HTTPListen       string `mapstructure:"http_listen"`
+	StateDir         string `mapstructure:"state_dir"`
+	CostModel        string `mapstructure:"cost_model"`
+	Solver           string
+	BatchWindow      time.Duration `mapstructure:"batch_window"`
+	SolveBudget      int64         `mapstructure:"solve_budget"`
+	UnreachableAfter time.Duration `mapstructure:"unreachable_after"`
+	LostAfter        time.Duration `mapstructure:"lost_after"`
+	CheckpointEvery  uint64        `mapstructure:"checkpoint_every"`
+}
+
+// Dev is for everything in one process.
+type Dev struct {
+	StateDir string `mapstructure:"state_dir"`
+}
+
+// Local is for the host manager of this machine.
+type Local struct {
+	Shard         string
+	StateDir      string `mapstructure:"state_dir"`
+	Hosts         int
+	Racks         int
+	Zone          string
+	CPU           string
+	Memory        string
+	Disk          string
+	Cgroup        string
+	LogLimit      string        `mapstructure:"log_limit"`
+	UsageInterval time.Duration `mapstructure:"usage_interval"`
+	Retention     Retention
+}
+
+// Retention bounds what is kept of runs that have ended.
+type Retention struct {
+	Runs int
+	Size string
+	Age  time.Duration
+}
+
+// Outputs are the forms that answers are printed in.
+var Outputs = []string{"table", "json", "yaml"}
+
+// Validate joins all that is wrong with c into one error. What the parts of the system know better about their own
+// settings they check themselves.
+func (c *Config) Validate() error {
+	var problems []error
+	check := func(key string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	check("server", loopback(c.Server))
+	check("scheduler.listen", loopback(c.Scheduler.Listen))
+	check("scheduler.http_listen", loopback(c.Scheduler.HTTPListen))
+	check("output", oneOf(c.Output, Outputs))
+	check("log.level", new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)))
+	check("reconnect", positive(c.Reconnect))
+	check("scheduler.batch_window", positive(c.Scheduler.BatchWindow))
+	check("scheduler.unreachable_after", positive(c.Scheduler.UnreachableAfter))
+	check("scheduler.lost_after", positive(c.Scheduler.LostAfter))
+	check("scheduler.solve_budget", notNegative(c.Scheduler.SolveBudget))
+	check("scheduler.checkpoint_every", notNegative(int64(c.Scheduler.CheckpointEvery)-1))
+	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
+	check("dev.state_dir", absolute(c.Dev.StateDir))
+	check("local.state_dir", absolute(c.Local.StateDir))
+	check("local.shard", shardName(c.Local.Shard))
+	for _, a := range []struct {
+		key, value string
+		parse      func(string) (int64, error)
+	}{
+		{"local.cpu", c.Local.CPU, jobfile.ParseMilli},
+		{"local.memory", c.Local.Memory, jobfile.ParseBytes},
+		{"local.disk", c.Local.Disk, jobfile.ParseBytes},
+		{"local.log_limit", c.Local.LogLimit, jobfile.ParseBytes},
+		{"local.retention.size", c.Local.Retention.Size, jobfile.ParseBytes},
+	} {
+		n, err := a.parse(a.value)
+		check(a.key, errors.Join(err, notNegative(n)))
+	}
+	return errors.Join(problems...)
+}
+
+// loopback refuses addresses that others could reach or listen to: nothing is encrypted yet.
+func loopback(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not an address such as 127.0.0.1:7461", address)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%q: the port has to be a number from 0 to 65535", address)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("%q is not on this machine; only loopback addresses such as 127.0.0.1 are supported, because connections are not encrypted", address)
+	}
+	return nil
+}
+
+func oneOf(v string, all []string) error {
+	if slices.Contains(all, v) {
+		return nil
+	}
+	return fmt.Errorf("%q is none of %s", v, strings.Join(all, ", "))
+}
+
+func positive(d time.Duration) error {
+	if d > 0 {
+		return nil
+	}
+	return fmt.Errorf("%v has to be more than 0s", d)
+}
+
+func notNegative(n int64) error {
+	if n >= 0 {
+		return nil
+	}
+	return errors.New("is too small")
+}
+
+func absolute(dir string) error {
+	if filepath.IsAbs(dir) {
+		return nil
+	}
+	return fmt.Errorf("%q is not an absolute path", dir)
+}
+
+func shardName(s string) error {
+	if s == "" || len(s) > 63 || strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
+	}) {
+		return fmt.Errorf("%q has to be 1 to 63 characters of a-z, 0-9 and '-'", s)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+func load(t *testing.T, file string, env map[string]string, args ...string) (*Loaded, error) {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("SLUICE_CONFIG", "")
+	for k, v := range env {
+		t.Setenv(k, v)
+	}
+	path := ""
+	if file != "" {
+		path = filepath.Join(t.TempDir(), "c.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
+	}
+	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	AddFlags(flags, "server", "output", "local.hosts", "dev.state_dir")
+	require.NoError(t, flags.Parse(args))
+	return Load(path, flags)
+}
+
+func value(t *testing.T, l *Loaded, key string) Value {
+	t.Helper()
+	for _, v := range l.Values() {
+		if v.Key == key {
+			return v
+		}
+	}
+	t.Fatalf("no key %q", key)
+	return Value{}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/state")
+	l, err := load(t, "", nil)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1:7461", l.Server)
+	require.Equal(t, 8, l.Local.Hosts)
+	require.Equal(t, 5*time.Minute, l.Scheduler.LostAfter)
+	require.Equal(t, "/state/sluice/dev", l.Dev.StateDir)
+	require.Len(t, l.Values(), len(Settings()))
+	for _, v := range l.Values() {
+		require.Equal(t, "default", v.Source, v.Key)
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := "server: localhost:1\noutput: json\nlocal: {hosts: 3, racks: 1}\nlog: {level: warn}\n"
+	env := map[string]string{"SLUICE_SERVER": "localhost:2", "SLUICE_LOCAL_HOSTS": "4"}
+	l, err := load(t, file, env, "--server=localhost:3")
+	require.NoError(t, err)
+	require.Equal(t, "localhost:3", l.Server)
+	require.Equal(t, "flag --server", value(t, l, "server").Source)
+	require.Equal(t, 4, l.Local.Hosts)
+	require.Equal(t, "environment SLUICE_LOCAL_HOSTS", value(t, l, "local.hosts").Source)
+	require.Equal(t, "warn", l.Log.Level)
+	require.Equal(t, "json", l.Output)
+	require.Equal(t, Value{"local.racks", "1", "file " + l.File}, value(t, l, "local.racks"))
+}
+
+func TestFileByEnvironment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("reconnect: 3s\n"), 0o600))
+	l, err := load(t, "", map[string]string{"SLUICE_CONFIG": path})
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Second, l.Reconnect)
+}
+
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		env  map[string]string
+		args []string
+		want []string
+	}{
+		"unknown key":    {file: "servr: x\n", want: []string{`unknown key "servr": did you mean "server"?`}},
+		"unknown nested": {file: "local: {colour: x}\n", want: []string{`unknown key "local.colour": `}},
+		"not yaml":       {file: "server: [\n", want: []string{"config: file "}},
+		"wrong type":     {file: "local: {hosts: many}\n", want: []string{`config: local.hosts: "many" is not a value such as 8 (from file `}},
+		"all at once": {
+			file: "output: xml\nlog: {level: loud}\n", args: []string{"--server=10.1.2.3:5"},
+			want: []string{
+				`server: "10.1.2.3:5" is not on this machine`, "(from flag --server)",
+				`output: "xml" is none of table, json, yaml (from file `, "log.level: ",
+			},
+		},
+		"no port":    {args: []string{"--server=localhost"}, want: []string{`"localhost" is not an address such as 127.0.0.1:7461`}},
+		"port":       {args: []string{"--server=localhost:99999"}, want: []string{"the port has to be a number"}},
+		"folder":     {args: []string{"--state-dir=here"}, want: []string{`dev.state_dir: "here" is not an absolute path`}},
+		"duration":   {env: map[string]string{"SLUICE_RECONNECT": "0s"}, want: []string{"reconnect: 0s has to be more than 0s (from environment SLUICE_RECONNECT)"}},
+		"amount":     {env: map[string]string{"SLUICE_LOCAL_MEMORY": "lots"}, want: []string{`local.memory: "lots" is not a size`}},
+		"less":       {env: map[string]string{"SLUICE_LOCAL_CPU": "-1"}, want: []string{"local.cpu: is too small"}},
+		"shard":      {env: map[string]string{"SLUICE_LOCAL_SHARD": "a/b"}, want: []string{`local.shard: "a/b" has to be`}},
+		"checkpoint": {env: map[string]string{"SLUICE_SCHEDULER_CHECKPOINT_EVERY": "0"}, want: []string{"scheduler.checkpoint_every: is too small"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, c.file, c.env, c.args...)
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestMissingFileIsAnErrorWhereItIsNamed(t *testing.T) {
+	_, err := load(t, "", map[string]string{"SLUICE_CONFIG": "/does/not/exist.yaml"})
+	require.ErrorContains(t, err, "/does/not/exist.yaml")
+}
+
+// Every field of Config has to be reachable by a key and the other way round.
+func TestSettingsCoverConfig(t *testing.T) {
+	var count func(reflect.Type) int
+	count = func(x reflect.Type) int {
+		if x.Kind() != reflect.Struct {
+			return 1
+		}
+		n := 0
+		for i := range x.NumField() {
+			n += count(x.Field(i).Type)
+		}
+		return n
+	}
+	require.Equal(t, count(reflect.TypeFor[Config]()), len(Settings()))
+	for _, s := range Settings() {
+		require.NotEmpty(t, s.Usage, s.Key)
+		require.NotNil(t, s.Default, s.Key)
+	}
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+)
+
+// annotation marks a flag with the key that it sets.
+const annotation = "config-key"
+
+// AddFlags gives a command the flags of some keys.
+func AddFlags(flags *pflag.FlagSet, keys ...string) {
+	all := Settings()
+	for _, key := range keys {
+		i := slices.IndexFunc(all, func(s Setting) bool { return s.Key == key && s.Flag != "" })
+		s := all[i]
+		flags.StringP(s.Flag, s.Short, fmt.Sprint(s.Default), s.Usage)
+		f := flags.Lookup(s.Flag)
+		f.Annotations = map[string][]string{annotation: {key}}
+	}
+}
+
+// Loaded is a Config with where each value comes from.
+type Loaded struct {
+	Config
+	File   string // that was read, "" if none
+	values []Value
+}
+
+// Value is the effective value of one key.
+type Value struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Source string `json:"source"` // "flag --x", "environment SLUICE_X", "file PATH" or "default"
+}
+
+// Values lists the effective settings in the order of Settings.
+func (l *Loaded) Values() []Value { return l.values }
+
+// Load reads the settings. file may be "": then the environment variable SLUICE_CONFIG names the file, or else it is
+// sluice/config.yaml in the user's configuration folder, if that exists. Of flags, those made by AddFlags and set count.
+func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
+	v := viper.New()
+	all := Settings()
+	for _, s := range all {
+		v.SetDefault(s.Key, s.Default)
+		if err := v.BindEnv(s.Key, envName(s.Key)); err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+	}
+	path, err := readFile(v, file)
+	if err != nil {
+		return nil, err
+	}
+	set := map[string]string{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if key := f.Annotations[annotation]; len(key) == 1 && f.Changed {
+			v.Set(key[0], f.Value.String())
+			set[key[0]] = f.Name
+		}
+	})
+	l := &Loaded{File: path}
+	for _, s := range all {
+		source := "default"
+		switch {
+		case set[s.Key] != "":
+			source = "flag --" + set[s.Key]
+		case os.Getenv(envName(s.Key)) != "":
+			source = "environment " + envName(s.Key)
+		case v.InConfig(s.Key):
+			source = "file " + path
+		}
+		l.values = append(l.values, Value{s.Key, fmt.Sprint(v.Get(s.Key)), source})
+	}
+	var problems []error
+	for _, s := range all {
+		// Into a value of the default's type, so that an error names the key.
+		if err := v.UnmarshalKey(s.Key, reflect.New(reflect.TypeOf(s.Default)).Interface()); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %q is not a value such as %v", s.Key, v.Get(s.Key), s.Default))
+		}
+	}
+	err = errors.Join(problems...)
+	if err == nil {
+		err = errors.Join(v.Unmarshal(&l.Config), l.Validate())
+	}
+	if err != nil {
+		return nil, l.blame(err)
+	}
+	return l, nil
+}
+
+// blame adds to an error of Validate where the values come from.
+func (l *Loaded) blame(err error) error {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		key, _, _ := strings.Cut(line, ":")
+		j := slices.IndexFunc(l.values, func(v Value) bool { return v.Key == key })
+		if j >= 0 {
+			lines[i] += " (from " + l.values[j].Source + ")"
+		}
+	}
+	return errors.New("config: " + strings.Join(lines, "\nconfig: "))
+}
+
+func envName(key string) string {
+	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// readFile reads the configuration file into v and returns its path, "" if there is none.
+func readFile(v *viper.Viper, path string) (string, error) {
+	if path == "" {
+		path = os.Getenv("SLUICE_CONFIG")
+	}
+	if path == "" {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return "", nil // no home, no file
+		}
+		path = filepath.Join(dir, "sluice", "config.yaml")
+		if _, err := os.Stat(path); err != nil {
+			return "", nil
+		}
+	}
+	own := viper.New()
+	for _, x := range []*viper.Viper{own, v} {
+		x.SetConfigFile(path)
+		x.SetConfigType("yaml")
+		if err := x.ReadInConfig(); err != nil {
+			return "", fmt.Errorf("config: file %s: %w", path, err)
+		}
+	}
+	return path, unknown(path, own.AllKeys())
+}
+
+func unknown(path string, given []string) error {
+	var keys []string
+	for _, s := range Settings() {
+		keys = append(keys, s.Key)
+	}
+	slices.Sort(given)
+	var problems []error
+	for _, key := range given {
+		if slices.Contains(keys, key) {
+			continue
+		}
+		hint := ": `sluice config print` lists the keys"
+		if near := jobfile.Nearest(key, keys); near != "" {
+			hint = fmt.Sprintf(": did you mean %q?", near)
+		}
+		problems = append(problems, fmt.Errorf("config: file %s: unknown key %q%s", path, key, hint))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Setting is one key with its default. Flag is the name of its command-line flag, where it has one.
+type Setting struct {
+	Key     string
+	Default any
+	Flag    string
+	Short   string
+	Usage   string
+}
+
+// Settings lists every key, in the order in which they are printed.
+func Settings() []Setting {
+	state := StateHome()
+	return []Setting{
+		{"server", "127.0.0.1:7461", "server", "", "address of the scheduler"},
+		{"output", "table", "output", "o", "table, json or yaml"},
+		{"reconnect", 5 * time.Minute, "reconnect", "", "how long to try again when the scheduler goes away in the middle"},
+		{"log.level", "info", "log-level", "", "debug, info, warn or error"},
+
+		{"scheduler.listen", "127.0.0.1:7461", "listen", "", "address for the API; port 0 takes a free one"},
+		{"scheduler.http_listen", "127.0.0.1:7462", "http-listen", "", "address for /metrics and /debug/pprof; port 0 takes a free one"},
+		{"scheduler.state_dir", filepath.Join(state, "scheduler"), "state-dir", "", "folder of the journal"},
+		{"scheduler.cost_model", "loadspread", "cost-model", "", "what makes one place better than another"},
+		{"scheduler.solver", "netsimplex", "solver", "", "algorithm for the min-cost flow"},
+		{"scheduler.batch_window", 2 * time.Millisecond, "", "", "how long a cycle waits for more changes after the first"},
+		{"scheduler.solve_budget", 0, "", "", "most work of one solve, in the solver's unit; 0 is no limit"},
+		{"scheduler.unreachable_after", 10 * time.Second, "", "", "a shard may be away for this long before its hosts count as unreachable"},
+		{"scheduler.lost_after", 5 * time.Minute, "", "", "a host may be unreachable for this long before its tasks run elsewhere"},
+		{"scheduler.checkpoint_every", 50_000, "", "", "records of the journal between two checkpoints"},
+
+		{"dev.state_dir", filepath.Join(state, "dev"), "state-dir", "", "folder of the journal and of the tasks"},
+
+		{"local.shard", "local", "shard", "", "name of this shard; its hosts are SHARD/h0, SHARD/h1, ..."},
+		{"local.state_dir", filepath.Join(state, "hostmgr-local"), "state-dir", "", "folder of the tasks"},
+		{"local.hosts", 8, "hosts", "", "number of virtual hosts"},
+		{"local.racks", 2, "racks", "", "number of racks that they are dealt to"},
+		{"local.zone", "local", "zone", "", "zone of the hosts"},
+		{"local.cpu", "0", "host-cpu", "", "CPU of each virtual host, such as 2 or 500m; 0 divides this machine"},
+		{"local.memory", "0", "host-memory", "", "memory of each virtual host, such as 4Gi; 0 divides this machine"},
+		{"local.disk", "0", "host-disk", "", "disk of each virtual host, such as 10Gi; 0 divides this machine"},
+		{"local.cgroup", "", "cgroup", "", "cgroup v2 folder for the limits of tasks; empty looks for one"},
+		{"local.log_limit", "8Mi", "", "", "what is kept of each output of a run, where the job does not say"},
+		{"local.usage_interval", 5 * time.Second, "", "", "time between two measurements of what tasks use"},
+		{"local.retention.runs", 1000, "", "", "ended runs that are kept for their output; -1 keeps none"},
+		{"local.retention.size", "1Gi", "", "", "bytes that ended runs may take"},
+		{"local.retention.age", 24 * time.Hour, "", "", "how long ended runs are kept"},
+	}
+}
+
+// StateHome returns the folder below which state is kept: sluice in XDG_STATE_HOME or, without it, in ~/.local/state.
+func StateHome() string {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "sluice")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = os.TempDir()
+	}
+	return filepath.Join(home, ".local", "state", "sluice")
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newJobCommand(a *app) *cobra.Command {
+	return group("job", "Submit, show and end jobs",
+		newJobSubmitCommand(a), newJobGetCommand(a), newJobListCommand(a), newJobStopCommand(a), newJobDeleteCommand(a),
+		newJobUpdateCommand(a), newJobWatchCommand(a), newJobWaitCommand(a))
+}
+
+func newJobGetCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a job",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.show(res.GetJob(), func(w io.Writer) { jobProperties(w, res.GetJob()) })
+		},
+	}
+}
+
+func jobProperties(w io.Writer, j *sluicev1.Job) {
+	s := j.GetSpec()
+	properties(w,
+		[2]string{"name", j.GetName()},
+		[2]string{"state", jobStateWord(j.GetState())},
+		[2]string{"reason", strings.TrimSpace(j.GetReason() + " " + j.GetMessage())},
+		[2]string{"tasks", countsWord(j)},
+		[2]string{"type", stateWord(s.GetType(), "JOB_TYPE_")},
+		[2]string{"pool", s.GetPool()},
+		[2]string{"owner", s.GetOwner()},
+		[2]string{"priority", strconv.Itoa(int(s.GetPriority()))},
+		[2]string{"labels", labelsWord(s.GetLabels())},
+		[2]string{"uid", strconv.FormatUint(uint64(j.GetUid()), 10)},
+		[2]string{"version", strconv.FormatUint(j.GetVersion(), 10)},
+		[2]string{"submitted", timeWord(j.GetCreateTime())},
+		[2]string{"started", timeWord(j.GetStartTime())},
+		[2]string{"ended", timeWord(j.GetEndTime())},
+		[2]string{"ran for", spanWord(j.GetStartTime(), j.GetEndTime())},
+	)
+}
+
+// countsWord says how many of a job's tasks are in which state: "200: 12 running, 188 succeeded".
+func countsWord(j *sluicev1.Job) string {
+	var parts []string
+	for _, c := range j.GetTaskCounts() {
+		if c.GetCount() > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.GetCount(), taskStateWord(c.GetState())))
+		}
+	}
+	return fmt.Sprintf("%d: %s", j.GetSpec().GetInstances(), strings.Join(parts, ", "))
+}
+
+func newJobListCommand(a *app) *cobra.Command {
+	req := &sluicev1.ListJobsRequest{Filter: &sluicev1.JobFilter{}}
+	var states []string
+	var order string
+	var limit uint32
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List jobs",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if req.Filter.States, err = parseStates[sluicev1.JobState](states, "JOB_STATE_", sluicev1.JobState_value); err != nil {
+				return err
+			}
+			orders, err := parseStates[sluicev1.JobOrder]([]string{order}, "JOB_ORDER_", sluicev1.JobOrder_value)
+			if err != nil {
+				return err
+			}
+			req.Order = orders[0]
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			all := &sluicev1.ListJobsResponse{}
+			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
+				req.PageSize, req.PageToken = &size, token
+				res, err := call(cmd.Context(), c, c.jobs.ListJobs, req)
+				all.Jobs = append(all.Jobs, res.GetJobs()...)
+				return len(res.GetJobs()), res.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return a.show(all, func(w io.Writer) { jobTable(w, all.GetJobs()); a.cut(more, limit) })
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&req.Filter.Pool, "pool", "", "only in this pool or below it")
+	f.StringSliceVar(&states, "state", nil, "only in these states, such as running,pending")
+	f.StringVar(&req.Filter.Owner, "owner", "", "only of this owner")
+	f.StringVar(&req.Filter.NamePrefix, "prefix", "", "only names that begin so")
+	f.StringToStringVar(&req.Filter.Labels, "label", nil, "only with these labels, as key=value")
+	f.StringVar(&order, "order", "name", "name, create_time or priority")
+	f.BoolVar(&req.Descending, "descending", false, "the other way round")
+	f.Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
+	return cmd
+}
+
+func jobTable(w io.Writer, jobs []*sluicev1.Job) {
+	var rows [][]string
+	for _, j := range jobs {
+		rows = append(rows, []string{
+			j.GetName(), jobStateWord(j.GetState()), j.GetSpec().GetPool(), j.GetSpec().GetOwner(),
+			strconv.Itoa(int(j.GetSpec().GetPriority())), countsWord(j), spanWord(j.GetCreateTime(), nil),
+		})
+	}
+	columns(w, "NAME STATE POOL OWNER PRIORITY TASKS AGE", rows)
+}
+
+// pageSize is the largest page that the API gives.
+const pageSize = 1000
+
+// pages asks for pages until the last one, or until there are limit items where limit is not 0; more says that the
+// list was cut.
+func pages(limit uint32, next func(size uint32, token string) (int, string, error)) (more bool, err error) {
+	var got uint32
+	token := ""
+	for {
+		size := uint32(pageSize)
+		if limit > 0 {
+			size = min(size, limit-got)
+		}
+		n, after, err := next(size, token)
+		if err != nil {
+			return false, err
+		}
+		got += uint32(n)
+		if after == "" || limit > 0 && got >= limit {
+			return after != "", nil
+		}
+		token = after
+	}
+}
+
+// cut says that there is more than a list shows.
+func (a *app) cut(more bool, limit uint32) {
+	if more {
+		fmt.Fprintf(a.err, "sluice: the first %d are shown; see --limit\n", limit)
+	}
+}
+
+func newJobStopCommand(a *app) *cobra.Command {
+	req := &sluicev1.StopJobRequest{}
+	var grace time.Duration
+	var version uint64
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "stop NAME",
+		Short: "End all tasks of a job; it stays listed",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Name = args[0]
+			req.Grace = durationFlag(cmd, "grace", grace)
+			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.jobs.StopJob, req)
+			if err != nil {
+				return err
+			}
+			job := res.GetJob()
+			if wait {
+				ended, err := a.waitForJobs(cmd.Context(), c, []string{job.GetName()})
+				if err != nil {
+					return err
+				}
+				job = ended[0]
+			}
+			return a.show(job, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", job.GetName(), jobStateWord(job.GetState())) })
+		},
+	}
+	f := cmd.Flags()
+	f.DurationVar(&grace, "grace", 0, "time from SIGTERM to SIGKILL instead of the job's own")
+	f.Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
+	f.BoolVar(&req.Cascade, "cascade", false, "stop the jobs that depend on it as well")
+	f.BoolVar(&wait, "wait", false, "wait until all tasks have ended")
+	return cmd
+}
+
+func newJobDeleteCommand(a *app) *cobra.Command {
+	req := &sluicev1.DeleteJobRequest{}
+	var version uint64
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Remove a job that has ended, with its output",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Name = args[0]
+			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.jobs.DeleteJob, req)
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "job %s deleted\n", args[0]) })
+		},
+	}
+	cmd.Flags().BoolVar(&req.Stop, "stop", false, "end it first if it has not ended")
+	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
+	return cmd
+}
+
+// durationFlag returns the value of a flag, nil if it was not given.
+func durationFlag(cmd *cobra.Command, name string, d time.Duration) *durationpb.Duration {
+	if !cmd.Flags().Changed(name) {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+func uintFlag[N uint32 | uint64](cmd *cobra.Command, name string, n N) *N {
+	if !cmd.Flags().Changed(name) {
+		return nil
+	}
+	return &n
+}

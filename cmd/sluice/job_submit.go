@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newJobSubmitCommand(a *app) *cobra.Command {
+	var key string
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "submit FILE",
+		Short: "Submit the jobs of a YAML file; \"-\" reads standard input",
+		Long: `Submit the jobs of a YAML file; "-" reads standard input.
+
+Several documents in one file, separated by "---", are a graph of jobs: all are
+accepted or none is. The keys of a file are described in docs/cli.md, and the
+folder examples holds files to begin with.
+
+Submitting is safe to repeat. Every invocation makes an idempotency key and
+repeats the request under it when the scheduler goes away in the middle; a script
+that may itself be run again gives its own with --idempotency-key.`,
+		Args: wants("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			specs, err := readSpecs(a, args[0], jobfile.Jobs)
+			if err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			if key == "" {
+				key = rand.Text()
+			}
+			res, err := c.submit(cmd.Context(), specs, key)
+			if err != nil {
+				return err
+			}
+			if !wait {
+				return a.show(res, func(w io.Writer) { submittedLines(w, res) })
+			}
+			submittedLines(a.err, res)
+			var names []string
+			for _, j := range res.GetJobs() {
+				names = append(names, j.GetName())
+			}
+			return a.finishWait(cmd.Context(), c, names)
+		},
+	}
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key never submits twice")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the jobs have ended; exit code 4 if one did not succeed")
+	return cmd
+}
+
+// readSpecs reads a file, or standard input for "-", and parses it.
+func readSpecs[S any](a *app, path string, parse func(name string, data []byte) ([]S, error)) ([]S, error) {
+	name, in := path, a.in
+	if path == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, exitError{exitUsage, err}
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, jobfile.MaxBytes+1))
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	specs, err := parse(name, data)
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	return specs, nil
+}
+
+// submit hands specs over, one by itself and several as a graph, and repeats it under the same key while the scheduler
+// is away.
+func (c *client) submit(ctx context.Context, specs []*sluicev1.JobSpec, key string) (*sluicev1.SubmitJobsResponse, error) {
+	var res *sluicev1.SubmitJobsResponse
+	err := c.persist(ctx, func(func()) error {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		if len(specs) > 1 {
+			var err error
+			res, err = c.jobs.SubmitJobs(ctx, &sluicev1.SubmitJobsRequest{Specs: specs, IdempotencyKey: key})
+			return err
+		}
+		one, err := c.jobs.SubmitJob(ctx, &sluicev1.SubmitJobRequest{Spec: specs[0], IdempotencyKey: key})
+		res = &sluicev1.SubmitJobsResponse{Jobs: []*sluicev1.SubmitJobResponse{one}}
+		return err
+	})
+	return res, err
+}
+
+func submittedLines(w io.Writer, res *sluicev1.SubmitJobsResponse) {
+	for _, j := range res.GetJobs() {
+		if j.GetCreated() {
+			fmt.Fprintf(w, "job %s submitted\n", j.GetName())
+		} else {
+			fmt.Fprintf(w, "job %s was there already, with the same contents\n", j.GetName())
+		}
+	}
+}
+
+func newJobUpdateCommand(a *app) *cobra.Command {
+	req := &sluicev1.UpdateJobRequest{}
+	cmd := &cobra.Command{
+		Use:   "update FILE",
+		Short: "Replace the contents of a job by those of a YAML file; \"-\" reads standard input",
+		Args:  wants("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			specs, err := readSpecs(a, args[0], jobfile.Jobs)
+			if err != nil {
+				return err
+			}
+			if len(specs) != 1 {
+				return exitError{exitUsage, errors.New("an update takes a file with one job")}
+			}
+			req.Spec, req.IdempotencyKey = specs[0], rand.Text()
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			if !cmd.Flags().Changed("expected-version") {
+				now, err := call(cmd.Context(), c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: req.Spec.GetName()})
+				if err != nil {
+					return err
+				}
+				req.ExpectedVersion = now.GetJob().GetVersion()
+			}
+			res, err := call(cmd.Context(), c, c.jobs.UpdateJob, req)
+			if err != nil {
+				return err
+			}
+			return a.show(res.GetJob(), func(w io.Writer) {
+				fmt.Fprintf(w, "job %s has version %d\n", res.GetJob().GetName(), res.GetJob().GetVersion())
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&req.ExpectedVersion, "expected-version", 0, "the version that the file was made from; without it, the present one")
+	cmd.Flags().StringVar(&req.Description, "description", "", "kept in the job's history")
+	return cmd
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// follow watches jobs and calls handle after each message, with all that the watch has told so far, until it reports
+// that it is done. It takes the watch up again where it was when the scheduler goes away.
+func (c *client) follow(ctx context.Context, filter *sluicev1.JobFilter, handle func(*jobView, *sluicev1.WatchJobsResponse) (done bool, err error)) error {
+	view := &jobView{jobs: map[uint32]*sluicev1.Job{}}
+	return c.persist(ctx, func(alive func()) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := c.jobs.WatchJobs(ctx, &sluicev1.WatchJobsRequest{Filter: filter, AfterRevision: view.revision})
+		if err != nil {
+			return err
+		}
+		view.begin()
+		for {
+			res, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			alive()
+			view.take(res)
+			if done, err := handle(view, res); done || err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// jobView is what a watch has told so far. Deleted jobs vanish from it.
+type jobView struct {
+	jobs     map[uint32]*sluicev1.Job
+	stale    map[uint32]bool // not confirmed since the watch was taken up again
+	synced   bool            // everything that there was at the beginning has been told
+	revision uint64          // to resume from
+}
+
+// begin prepares for a new stream.
+func (v *jobView) begin() {
+	v.stale, v.synced = map[uint32]bool{}, false
+	for uid := range v.jobs {
+		v.stale[uid] = true
+	}
+}
+
+// take brings the view up to date with a message.
+func (v *jobView) take(res *sluicev1.WatchJobsResponse) {
+	for _, j := range res.GetJobs() {
+		v.jobs[j.GetUid()] = j
+		delete(v.stale, j.GetUid())
+	}
+	for _, uid := range res.GetUnchanged() {
+		delete(v.stale, uid)
+	}
+	for _, uid := range res.GetGone() {
+		delete(v.jobs, uid)
+	}
+	if res.GetSynced() {
+		for uid := range v.stale {
+			delete(v.jobs, uid)
+		}
+		v.stale, v.synced = nil, true
+	}
+	if res.GetRevision() != 0 {
+		v.revision = res.GetRevision()
+	}
+}
+
+// named returns the jobs of these names in their order, nil for one that is not there.
+func (v *jobView) named(names []string) []*sluicev1.Job {
+	jobs := make([]*sluicev1.Job, len(names))
+	for _, j := range v.jobs {
+		if i := slices.Index(names, j.GetName()); i >= 0 {
+			jobs[i] = j
+		}
+	}
+	return jobs
+}
+
+func hasEnded(j *sluicev1.Job) bool {
+	switch j.GetState() {
+	case sluicev1.JobState_JOB_STATE_SUCCEEDED, sluicev1.JobState_JOB_STATE_FAILED, sluicev1.JobState_JOB_STATE_KILLED:
+		return true
+	}
+	return false
+}
+
+// waitForJobs waits until all the jobs have ended, showing progress, and returns them in the order of names.
+func (a *app) waitForJobs(ctx context.Context, c *client, names []string) ([]*sluicev1.Job, error) {
+	var jobs []*sluicev1.Job
+	p := newProgress(a.err)
+	defer p.end()
+	err := c.follow(ctx, &sluicev1.JobFilter{Names: names}, func(view *jobView, _ *sluicev1.WatchJobsResponse) (bool, error) {
+		if !view.synced {
+			return false, nil
+		}
+		jobs = view.named(names)
+		if i := slices.Index(jobs, nil); i >= 0 {
+			return false, status.Errorf(codes.NotFound, "job %s does not exist, or has been deleted", names[i])
+		}
+		p.show(progressLine(jobs), time.Now())
+		return !slices.ContainsFunc(jobs, func(j *sluicev1.Job) bool { return !hasEnded(j) }), nil
+	})
+	return jobs, err
+}
+
+// finishWait waits for jobs, prints them, and fails if one of them did not succeed.
+func (a *app) finishWait(ctx context.Context, c *client, names []string) error {
+	jobs, err := a.waitForJobs(ctx, c, names)
+	if err != nil {
+		return err
+	}
+	err = a.show(&sluicev1.ListJobsResponse{Jobs: jobs}, func(w io.Writer) {
+		for _, j := range jobs {
+			fmt.Fprintf(w, "job %s %s after %s (%s)\n", j.GetName(), jobStateWord(j.GetState()),
+				spanWord(j.GetCreateTime(), j.GetEndTime()), countsWord(j))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	failed := false
+	for _, j := range jobs {
+		if j.GetState() != sluicev1.JobState_JOB_STATE_SUCCEEDED {
+			failed = true
+			a.failures(ctx, c, j.GetName())
+		}
+	}
+	if failed {
+		return exitError{exitJobFailed, nil}
+	}
+	return nil
+}
+
+// failures tells the first tasks of a job that did not succeed.
+func (a *app) failures(ctx context.Context, c *client, job string) {
+	size := uint32(3)
+	res, err := call(ctx, c, c.tasks.ListTasks, &sluicev1.ListTasksRequest{
+		Job: job, PageSize: &size,
+		States: []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_FAILED, sluicev1.TaskState_TASK_STATE_LOST},
+	})
+	if err != nil {
+		return // the job's state has been told; this was only help
+	}
+	for _, t := range res.GetTasks() {
+		fmt.Fprintf(a.err, "sluice: task %s %s: %s; see: sluice task logs %s\n", taskWord(t), taskStateWord(t.GetState()), endWord(t), taskWord(t))
+	}
+	if res.GetNextPageToken() != "" {
+		fmt.Fprintf(a.err, "sluice: and more; see: sluice task list %s --state failed,lost\n", job)
+	}
+}
+
+func newJobWaitCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "wait NAME...",
+		Short: "Wait until jobs have ended; exit code 4 if one did not succeed",
+		Args:  atLeastOne("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			slices.Sort(args)
+			return a.finishWait(cmd.Context(), c, slices.Compact(args))
+		},
+	}
+}
+
+func newJobWatchCommand(a *app) *cobra.Command {
+	filter := &sluicev1.JobFilter{}
+	cmd := &cobra.Command{
+		Use:   "watch [NAME...]",
+		Short: "Print jobs as they are, and again whenever they change, until interrupted",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter.Names = args
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			return c.follow(cmd.Context(), filter, func(_ *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
+				return false, a.showEach(res, func(w io.Writer) {
+					for _, j := range res.GetJobs() {
+						fmt.Fprintf(w, "%s  %-9s  %s  %s\n", time.Now().Format("15:04:05"), jobStateWord(j.GetState()), j.GetName(), countsWord(j))
+					}
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&filter.Pool, "pool", "", "only in this pool or below it")
+	cmd.Flags().StringVar(&filter.Owner, "owner", "", "only of this owner")
+	return cmd
+}
+
+func atLeastOne(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usageError(cmd, fmt.Errorf("%s is missing", name))
+		}
+		return nil
+	}
+}

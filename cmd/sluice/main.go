@@ -1,0 +1,152 @@
+// Command sluice is the whole of Sluice in one binary: the scheduler, the host managers and the command line.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal ends the process at once
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	root := newRootCommand(&app{in: in, out: out, err: errOut})
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var e exitError
+	if !errors.As(err, &e) {
+		e = exitError{exitFailure, err}
+	}
+	if e.err != nil {
+		fmt.Fprintln(errOut, "sluice: "+e.Error())
+	}
+	if errors.Is(ctx.Err(), context.Canceled) && e.code != exitOK {
+		return exitInterrupted
+	}
+	return e.code
+}
+
+// The exit codes, as the help of the root command documents them.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitJobFailed   = 4
+	exitUnavailable = 5
+	exitRefused     = 6
+	exitConflict    = 7
+	exitInterrupted = 130
+)
+
+const rootHelp = `Sluice schedules jobs on a cluster by min-cost flow.
+
+Begin with "sluice dev", which runs everything in one process on this machine,
+and "sluice job submit FILE" in a second terminal.
+
+Settings come from flags, then from the environment (SLUICE_SERVER for server,
+SLUICE_LOCAL_HOSTS for local.hosts), then from a YAML file (--config,
+SLUICE_CONFIG, or sluice/config.yaml in the user's configuration folder), then
+from defaults. "sluice config print" shows them with where they come from.
+
+Exit codes:
+  0    done
+  1    any other error
+  2    wrong usage: flags, arguments, settings, or a file that cannot be read
+  3    not found: job, task, pool or host
+  4    a job that was waited for did not succeed
+  5    the scheduler cannot be reached
+  6    the scheduler refuses the contents of the request
+  7    the request does not fit the present state: exists already, has ended, changed
+  130  interrupted`
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "sluice",
+		Short:         "A cluster scheduler that treats placement as one optimization problem",
+		Long:          rootHelp,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       versionLine(),
+		Args:          noSubcommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.load(cmd)
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError(cmd, err)
+	})
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.PersistentFlags().StringVar(&a.configFile, "config", "", "file with settings")
+	config.AddFlags(root.PersistentFlags(), "server", "output", "reconnect", "log.level")
+	root.AddCommand(
+		newJobCommand(a), newTaskCommand(a), newPoolCommand(a), newHostCommand(a), newClusterCommand(a),
+		newSolveCommand(), newConfigCommand(a), newVersionCommand(a),
+	)
+	return root
+}
+
+// usageError says what is wrong with the command line and where the help is.
+func usageError(cmd *cobra.Command, err error) error {
+	return exitError{exitUsage, fmt.Errorf("%w\nSee: %s --help", err, cmd.CommandPath())}
+}
+
+// group makes a command that only holds others.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  noSubcommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	g.AddCommand(commands...)
+	return g
+}
+
+// noSubcommand refuses what was meant as the name of a command.
+func noSubcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown command %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w: did you mean %q?", err, near[0])
+	}
+	return usageError(cmd, err)
+}
+
+// wants checks the number of arguments and names them in the error.
+func wants(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usageError(cmd, fmt.Errorf("%s is missing", names[len(args)]))
+		case len(args) > len(names):
+			return usageError(cmd, fmt.Errorf("unexpected argument %q", args[len(names)]))
+		}
+		return nil
+	}
+}

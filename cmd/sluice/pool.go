@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newPoolCommand(a *app) *cobra.Command {
+	return group("pool", "Create and show pools",
+		newPoolListCommand(a), newPoolGetCommand(a), newPoolCreateCommand(a), newPoolDeleteCommand(a))
+}
+
+func newPoolListCommand(a *app) *cobra.Command {
+	req := &sluicev1.ListPoolsRequest{}
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List pools",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			all := &sluicev1.ListPoolsResponse{}
+			_, err = pages(0, func(size uint32, token string) (int, string, error) {
+				req.PageSize, req.PageToken = &size, token
+				res, err := call(cmd.Context(), c, c.pools.ListPools, req)
+				all.Pools = append(all.Pools, res.GetPools()...)
+				return len(res.GetPools()), res.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return a.show(all, func(w io.Writer) {
+				var rows [][]string
+				for _, p := range all.GetPools() {
+					rows = append(rows, []string{
+						p.GetSpec().GetPath(), poolStateWord(p.GetState()), strconv.FormatUint(p.GetActiveJobs(), 10),
+						strconv.FormatUint(p.GetWaitingTasks(), 10), strconv.FormatUint(p.GetRunningTasks(), 10), p.GetSpec().GetDescription(),
+					})
+				}
+				columns(w, "PATH STATE JOBS WAITING RUNNING DESCRIPTION", rows)
+			})
+		},
+	}
+}
+
+func newPoolGetCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get PATH",
+		Short: "Show a pool",
+		Args:  wants("PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.pools.GetPool, &sluicev1.GetPoolRequest{Path: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.show(res.GetPool(), func(w io.Writer) { poolProperties(w, res.GetPool()) })
+		},
+	}
+}
+
+func poolProperties(w io.Writer, p *sluicev1.Pool) {
+	properties(w,
+		[2]string{"path", p.GetSpec().GetPath()},
+		[2]string{"state", poolStateWord(p.GetState())},
+		[2]string{"description", p.GetSpec().GetDescription()},
+		[2]string{"leaf", strconv.FormatBool(p.GetLeaf())},
+		[2]string{"version", strconv.FormatUint(p.GetVersion(), 10)},
+		[2]string{"active jobs", strconv.FormatUint(p.GetActiveJobs(), 10)},
+		[2]string{"waiting tasks", strconv.FormatUint(p.GetWaitingTasks(), 10)},
+		[2]string{"running tasks", strconv.FormatUint(p.GetRunningTasks(), 10)},
+		[2]string{"created", timeWord(p.GetCreateTime())},
+	)
+	if len(p.GetDimensions()) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, d := range p.GetDimensions() {
+		rows = append(rows, []string{
+			d.GetDimension(), fmt.Sprint(d.GetReservation()), fmt.Sprint(d.GetLimit()), fmt.Sprint(d.GetShare()),
+			fmt.Sprint(d.GetDemand()), fmt.Sprint(d.GetAllocation()), fmt.Sprint(d.GetEntitlement()), d.GetBoundBy(),
+		})
+	}
+	fmt.Fprintln(w)
+	columns(w, "DIMENSION RESERVATION LIMIT SHARE DEMAND ALLOCATION ENTITLEMENT BOUND-BY", rows)
+}
+
+func newPoolCreateCommand(a *app) *cobra.Command {
+	var description, file string
+	cmd := &cobra.Command{
+		Use:   "create {PATH | --file FILE}",
+		Short: "Create a pool below one that exists, such as root/batch",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := poolSpec(a, cmd, args, description, file)
+			if err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.pools.CreatePool, &sluicev1.CreatePoolRequest{Spec: spec})
+			if err != nil {
+				return err
+			}
+			return a.show(res.GetPool(), func(w io.Writer) { fmt.Fprintf(w, "pool %s created\n", res.GetPool().GetSpec().GetPath()) })
+		},
+	}
+	cmd.Flags().StringVar(&description, "description", "", "for people")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the whole pool; \"-\" reads standard input")
+	return cmd
+}
+
+func poolSpec(a *app, cmd *cobra.Command, args []string, description, file string) (*sluicev1.PoolSpec, error) {
+	if file == "" {
+		if err := wants("PATH")(cmd, args); err != nil {
+			return nil, err
+		}
+		return &sluicev1.PoolSpec{Path: args[0], Description: description}, nil
+	}
+	if len(args) > 0 || cmd.Flags().Changed("description") {
+		return nil, usageError(cmd, errors.New("--file holds the whole pool: give no PATH and no --description"))
+	}
+	specs, err := readSpecs(a, file, jobfile.Pools)
+	if err != nil {
+		return nil, err
+	}
+	if len(specs) != 1 {
+		return nil, exitError{exitUsage, fmt.Errorf("%s: holds %d pools, give one", file, len(specs))}
+	}
+	return specs[0], nil
+}
+
+func newPoolDeleteCommand(a *app) *cobra.Command {
+	req := &sluicev1.DeletePoolRequest{}
+	var version uint64
+	cmd := &cobra.Command{
+		Use:   "delete PATH",
+		Short: "Delete a pool that has no children and no jobs that go on",
+		Args:  wants("PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Path = args[0]
+			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.pools.DeletePool, req)
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "pool %s deleted\n", args[0]) })
+		},
+	}
+	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the pool has another version")
+	return cmd
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/goccy/go-yaml"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// show prints a message: as JSON or YAML as it is, or by calling table.
+func (a *app) show(m proto.Message, table func(w io.Writer)) error {
+	switch a.config.Output {
+	case "json", "yaml":
+		compact, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+		if err != nil {
+			return fmt.Errorf("printing the answer: %w", err)
+		}
+		return a.showJSON(compact)
+	}
+	table(a.out)
+	return nil
+}
+
+// showJSON prints JSON in the form that was asked for, indented.
+func (a *app) showJSON(compact []byte) error {
+	var b bytes.Buffer
+	if a.config.Output == "yaml" {
+		y, err := yaml.JSONToYAML(compact)
+		if err != nil {
+			return fmt.Errorf("printing the answer: %w", err)
+		}
+		b.Write(y)
+	} else {
+		// Indented here: protojson varies its white space on purpose.
+		if err := json.Indent(&b, compact, "", "  "); err != nil {
+			return fmt.Errorf("printing the answer: %w", err)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := a.out.Write(b.Bytes())
+	return err
+}
+
+// showEach prints one message of a stream: a line of JSON, a document of YAML, or by calling table.
+func (a *app) showEach(m proto.Message, table func(w io.Writer)) error {
+	switch a.config.Output {
+	case "json":
+		line, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+		if err != nil {
+			return fmt.Errorf("printing the answer: %w", err)
+		}
+		var b bytes.Buffer
+		if err := json.Compact(&b, line); err != nil {
+			return fmt.Errorf("printing the answer: %w", err)
+		}
+		_, err = fmt.Fprintln(a.out, b.String())
+		return err
+	case "yaml":
+		if _, err := fmt.Fprintln(a.out, "---"); err != nil {
+			return err
+		}
+	}
+	return a.show(m, table)
+}
+
+// columns prints rows under a heading, aligned. An empty cell is shown as "-".
+func columns(w io.Writer, heading string, rows [][]string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(strings.Fields(heading), "\t"))
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = orDash(cell)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	_ = t.Flush() // w reports its own errors
+}
+
+// properties prints names with values, aligned, and leaves out what is empty.
+func properties(w io.Writer, pairs ...[2]string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, p := range pairs {
+		if p[1] != "" {
+			fmt.Fprintf(t, "%s:\t%s\n", p[0], p[1])
+		}
+	}
+	_ = t.Flush()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

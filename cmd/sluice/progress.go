@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// progress shows one line that changes: rewritten on a terminal, else printed anew at most once a second.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	last     string
+	held     string // not printed yet
+	printed  time.Time
+}
+
+func newProgress(w io.Writer) *progress { return &progress{w: w, terminal: isTerminal(w)} }
+
+func (p *progress) show(line string, now time.Time) {
+	switch {
+	case line == p.last:
+		p.held = ""
+	case p.terminal:
+		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+		p.last = line
+	case now.Sub(p.printed) < time.Second:
+		p.held = line
+	default:
+		fmt.Fprintln(p.w, line)
+		p.last, p.held, p.printed = line, "", now
+	}
+}
+
+// end leaves the last line standing.
+func (p *progress) end() {
+	switch {
+	case p.held != "":
+		fmt.Fprintln(p.w, p.held)
+	case p.terminal && p.last != "":
+		fmt.Fprintln(p.w)
+	}
+}
+
+// progressLine sums up what is left to wait for.
+func progressLine(jobs []*sluicev1.Job) string {
+	var total, waiting, running, succeeded, failed uint32
+	names := make([]string, len(jobs))
+	for i, j := range jobs {
+		names[i] = j.GetName()
+		total += j.GetSpec().GetInstances()
+		for _, c := range j.GetTaskCounts() {
+			switch s := c.GetState(); {
+			case s == sluicev1.TaskState_TASK_STATE_SUCCEEDED:
+				succeeded += c.GetCount()
+			case s == sluicev1.TaskState_TASK_STATE_FAILED, s == sluicev1.TaskState_TASK_STATE_LOST, s == sluicev1.TaskState_TASK_STATE_KILLED:
+				failed += c.GetCount()
+			case s < sluicev1.TaskState_TASK_STATE_PLACED:
+				waiting += c.GetCount()
+			default:
+				running += c.GetCount()
+			}
+		}
+	}
+	what := "job " + strings.Join(names, ", ")
+	if len(names) > 3 {
+		what = fmt.Sprintf("%d jobs", len(names))
+	}
+	return fmt.Sprintf("%s: %d of %d tasks succeeded, %d running, %d waiting, %d failed", what, succeeded, total, running, waiting, failed)
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newTaskCommand(a *app) *cobra.Command {
+	return group("task", "Show tasks, their output and their reasons, restart and stop them",
+		newTaskListCommand(a), newTaskGetCommand(a), newTaskLogsCommand(a), newTaskExplainCommand(a), newTaskEventsCommand(a),
+		newTaskRestartCommand(a), newTaskStopCommand(a))
+}
+
+// parseTask reads JOB/INSTANCE, as tables print it.
+func parseTask(cmd *cobra.Command, s string) (job string, instance uint32, err error) {
+	job, number, ok := strings.Cut(s, "/")
+	n, perr := strconv.ParseUint(number, 10, 32)
+	if !ok || job == "" || perr != nil {
+		return "", 0, usageError(cmd, fmt.Errorf("%q is not JOB/INSTANCE, such as hello/0", s))
+	}
+	return job, uint32(n), nil
+}
+
+func taskWord(t *sluicev1.Task) string { return fmt.Sprintf("%s/%d", t.GetJob(), t.GetInstance()) }
+
+// endWord says how a run ended, "" where it has not.
+func endWord(t *sluicev1.Task) string {
+	var parts []string
+	if r := t.GetResult(); r != nil {
+		if r.ExitCode != nil {
+			parts = append(parts, fmt.Sprintf("exit code %d", r.GetExitCode()))
+		}
+		if r.GetSignal() != 0 {
+			parts = append(parts, fmt.Sprintf("signal %d", r.GetSignal()))
+		}
+	}
+	if t.GetMessage() != "" {
+		parts = append(parts, t.GetMessage())
+	} else if t.GetReason() != "" {
+		parts = append(parts, t.GetReason())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func newTaskListCommand(a *app) *cobra.Command {
+	req := &sluicev1.ListTasksRequest{}
+	var states []string
+	var limit uint32
+	cmd := &cobra.Command{
+		Use:   "list [JOB]",
+		Short: "List tasks, of one job or of all",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError(cmd, fmt.Errorf("unexpected argument %q", args[1]))
+			}
+			req.Job = strings.Join(args, "")
+			var err error
+			if req.States, err = parseStates[sluicev1.TaskState](states, "TASK_STATE_", sluicev1.TaskState_value); err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			all := &sluicev1.ListTasksResponse{}
+			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
+				req.PageSize, req.PageToken = &size, token
+				res, err := call(cmd.Context(), c, c.tasks.ListTasks, req)
+				all.Tasks = append(all.Tasks, res.GetTasks()...)
+				return len(res.GetTasks()), res.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return a.show(all, func(w io.Writer) { taskTable(w, all.GetTasks()); a.cut(more, limit) })
+		},
+	}
+	cmd.Flags().StringSliceVar(&states, "state", nil, "only in these states, such as running,failed")
+	cmd.Flags().StringVar(&req.Host, "host", "", "only on this host")
+	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
+	return cmd
+}
+
+func taskTable(w io.Writer, tasks []*sluicev1.Task) {
+	var rows [][]string
+	for _, t := range tasks {
+		rows = append(rows, []string{
+			taskWord(t), taskStateWord(t.GetState()), t.GetHost(), strconv.Itoa(int(t.GetRun())),
+			strconv.Itoa(int(t.GetFailures())), spanWord(t.GetStartTime(), t.GetEndTime()), endWord(t),
+		})
+	}
+	columns(w, "TASK STATE HOST RUN FAILURES RAN REASON", rows)
+}
+
+func newTaskGetCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get JOB/INSTANCE",
+		Short: "Show a task",
+		Args:  wants("JOB/INSTANCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, instance, err := parseTask(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.tasks.GetTask, &sluicev1.GetTaskRequest{Job: job, Instance: instance})
+			if err != nil {
+				return err
+			}
+			return a.show(res.GetTask(), func(w io.Writer) { taskProperties(w, res.GetTask()) })
+		},
+	}
+}
+
+func taskProperties(w io.Writer, t *sluicev1.Task) {
+	progress := ""
+	if t.Progress != nil {
+		progress = fmt.Sprintf("%.0f %%", 100*t.GetProgress())
+	}
+	properties(w,
+		[2]string{"task", taskWord(t)},
+		[2]string{"state", taskStateWord(t.GetState())},
+		[2]string{"reason", endWord(t)},
+		[2]string{"host", t.GetHost()},
+		[2]string{"run", strconv.Itoa(int(t.GetRun()))},
+		[2]string{"failures", strconv.Itoa(int(t.GetFailures()))},
+		[2]string{"allocated", resourcesWord(t.GetAllocated())},
+		[2]string{"used", resourcesWord(t.GetUsed())},
+		[2]string{"progress", progress},
+		[2]string{"waiting since", timeWord(t.GetQueueTime())},
+		[2]string{"started", timeWord(t.GetStartTime())},
+		[2]string{"ended", timeWord(t.GetEndTime())},
+		[2]string{"ran for", spanWord(t.GetStartTime(), t.GetEndTime())},
+		[2]string{"not before", timeWord(t.GetNotBefore())},
+		[2]string{"sandbox", t.GetSandbox()},
+	)
+}
+
+func newTaskRestartCommand(a *app) *cobra.Command {
+	req := &sluicev1.RestartTaskRequest{}
+	var run uint32
+	cmd := &cobra.Command{
+		Use:   "restart JOB/INSTANCE",
+		Short: "End a task's run, if there is one, and start another",
+		Args:  wants("JOB/INSTANCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
+				return err
+			}
+			req.ExpectedRun = uintFlag(cmd, "expected-run", run)
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.tasks.RestartTask, req)
+			if err != nil {
+				return err
+			}
+			return a.showTaskState(res.GetTask())
+		},
+	}
+	cmd.Flags().Uint32Var(&run, "expected-run", 0, "refuse if the task's run is another")
+	return cmd
+}
+
+func newTaskStopCommand(a *app) *cobra.Command {
+	req := &sluicev1.StopTaskRequest{}
+	var run uint32
+	var grace time.Duration
+	cmd := &cobra.Command{
+		Use:   "stop JOB/INSTANCE",
+		Short: "End a task for good; the rest of its job goes on",
+		Args:  wants("JOB/INSTANCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
+				return err
+			}
+			req.ExpectedRun = uintFlag(cmd, "expected-run", run)
+			req.Grace = durationFlag(cmd, "grace", grace)
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.tasks.StopTask, req)
+			if err != nil {
+				return err
+			}
+			return a.showTaskState(res.GetTask())
+		},
+	}
+	cmd.Flags().Uint32Var(&run, "expected-run", 0, "refuse if the task's run is another")
+	cmd.Flags().DurationVar(&grace, "grace", 0, "time from SIGTERM to SIGKILL instead of the job's own")
+	return cmd
+}
+
+func (a *app) showTaskState(t *sluicev1.Task) error {
+	return a.show(t, func(w io.Writer) { fmt.Fprintf(w, "task %s is %s\n", taskWord(t), taskStateWord(t.GetState())) })
+}
+
+func newTaskEventsCommand(a *app) *cobra.Command {
+	req := &sluicev1.ListTaskEventsRequest{}
+	var run uint32
+	cmd := &cobra.Command{
+		Use:   "events JOB/INSTANCE",
+		Short: "List what happened to a task, oldest first",
+		Args:  wants("JOB/INSTANCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
+				return err
+			}
+			req.Run = uintFlag(cmd, "run", run)
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			all := &sluicev1.ListTaskEventsResponse{}
+			_, err = pages(0, func(size uint32, token string) (int, string, error) {
+				req.PageSize, req.PageToken = &size, token
+				res, err := call(cmd.Context(), c, c.tasks.ListTaskEvents, req)
+				all.Events = append(all.Events, res.GetEvents()...)
+				return len(res.GetEvents()), res.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return a.show(all, func(w io.Writer) {
+				var rows [][]string
+				for _, e := range all.GetEvents() {
+					rows = append(rows, []string{
+						timeWord(e.GetTime()), strconv.Itoa(int(e.GetRun())), taskStateWord(e.GetState()), e.GetHost(),
+						strings.TrimSpace(e.GetReason() + " " + e.GetMessage()),
+					})
+				}
+				columns(w, "TIME RUN STATE HOST REASON", rows)
+			})
+		},
+	}
+	cmd.Flags().Uint32Var(&run, "run", 0, "only of this run")
+	return cmd
+}

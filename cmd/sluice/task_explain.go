@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newTaskExplainCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain JOB/INSTANCE",
+		Short: "Say why a task waits, is where it is, or was stopped",
+		Args:  wants("JOB/INSTANCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job, instance, err := parseTask(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.tasks.ExplainTask, &sluicev1.ExplainTaskRequest{Job: job, Instance: instance})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) { explanation(w, res) })
+		},
+	}
+}
+
+func explanation(w io.Writer, res *sluicev1.ExplainTaskResponse) {
+	fmt.Fprintf(w, "task %s is %s\n", taskWord(res.GetTask()), taskStateWord(res.GetTask().GetState()))
+	if s := strings.TrimSpace(res.GetSummary()); s != "" {
+		fmt.Fprintln(w, s)
+	}
+	switch x := res.GetExplanation().(type) {
+	case *sluicev1.ExplainTaskResponse_Waiting:
+		waiting(w, x.Waiting)
+	case *sluicev1.ExplainTaskResponse_Placed:
+		fmt.Fprintf(w, "\ncost on %s: %s\n", x.Placed.GetHost(), costWord(x.Placed.GetCostMs(), x.Placed.GetTerms()))
+		for _, alt := range x.Placed.GetAlternatives() {
+			fmt.Fprintf(w, "next best %s: %s\n", alt.GetHost(), costWord(alt.GetCostMs(), alt.GetTerms()))
+		}
+	}
+}
+
+// waiting adds the numbers to what the summary says in words.
+func waiting(w io.Writer, x *sluicev1.WaitingExplanation) {
+	if len(x.GetTally()) > 0 {
+		fmt.Fprintln(w)
+		var rows [][]string
+		for _, t := range x.GetTally() {
+			rows = append(rows, []string{fmt.Sprint(t.GetHosts()), t.GetReason(), t.GetDetail()})
+		}
+		columns(w, "HOSTS RULED-OUT-BY DETAIL", rows)
+	}
+	if b := x.GetCheapestBlocked(); b != nil {
+		fmt.Fprintf(w, "\nbest place if it were open: %s, blocked by %s, cost %s\n", b.GetHost(), b.GetBlockedBy(), costWord(b.GetCostMs(), b.GetTerms()))
+	}
+	for _, u := range x.GetUnblockers() {
+		fmt.Fprintf(w, "would help: %s\n", u)
+	}
+}
+
+// costWord writes a price with its terms.
+func costWord(ms int64, terms []*sluicev1.CostTerm) string {
+	var parts []string
+	for _, t := range terms {
+		parts = append(parts, fmt.Sprintf("%s %d", t.GetName(), t.GetCostMs()))
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("%d ms", ms)
+	}
+	return fmt.Sprintf("%d ms (%s)", ms, strings.Join(parts, " + "))
+}

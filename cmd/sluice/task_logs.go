@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newTaskLogsCommand(a *app) *cobra.Command {
+	req := &sluicev1.TaskLogsRequest{}
+	var run, lines uint32
+	var stream string
+	cmd := &cobra.Command{
+		Use:   "logs JOB/INSTANCE",
+		Short: "Print the output of a task's run",
+		Long: `Print the output of a task's run: its standard output to standard output and its
+standard error to standard error. With --follow it goes on until the run ends,
+also over a restart of the scheduler. With -o json or yaml it prints the pieces
+with stream, run and position.`,
+		Args: wants("JOB/INSTANCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
+				return err
+			}
+			req.Run = uintFlag(cmd, "run", run)
+			switch stream {
+			case "both":
+			case "stdout":
+				req.Stream = sluicev1.LogStream_LOG_STREAM_STDOUT
+			case "stderr":
+				req.Stream = sluicev1.LogStream_LOG_STREAM_STDERR
+			default:
+				return usageError(cmd, fmt.Errorf("--stream %q is none of both, stdout, stderr", stream))
+			}
+			if cmd.Flags().Changed("tail") {
+				req.Tail = &sluicev1.TaskLogsRequest_TailLines{TailLines: lines}
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			return c.logs(cmd.Context(), req, a.showLog)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&req.Follow, "follow", "f", false, "go on until the run ends")
+	f.Uint32Var(&run, "run", 0, "a certain run; without it, the current or last one")
+	f.StringVar(&stream, "stream", "both", "both, stdout or stderr")
+	f.Uint32Var(&lines, "tail", 0, "begin with so many of the last lines")
+	f.StringVar(&req.Process, "process", "", "process of a task with several")
+	return cmd
+}
+
+// showLog prints a piece of output.
+func (a *app) showLog(res *sluicev1.TaskLogsResponse) error {
+	if a.config.Output != "table" {
+		return a.showEach(res, nil)
+	}
+	w := a.out
+	if res.GetStream() == sluicev1.LogStream_LOG_STREAM_STDERR {
+		w = a.err
+	}
+	_, err := w.Write(res.GetData())
+	return err
+}
+
+// logs calls handle with each piece of output once and in order, also when the stream has to be taken up again: then
+// it asks for the same run from the positions reached.
+func (c *client) logs(ctx context.Context, req *sluicev1.TaskLogsRequest, handle func(*sluicev1.TaskLogsResponse) error) error {
+	return c.persist(ctx, func(alive func()) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := c.tasks.TaskLogs(ctx, req)
+		if err != nil {
+			return err
+		}
+		for {
+			res, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			alive()
+			if err := handle(res); err != nil {
+				return err
+			}
+			run, next := res.GetRun(), res.GetOffset()+int64(len(res.GetData()))
+			req.Run, req.Tail = &run, nil
+			if res.GetStream() == sluicev1.LogStream_LOG_STREAM_STDERR {
+				req.StderrOffset = &next
+			} else {
+				req.StdoutOffset = &next
+			}
+		}
+	})
+}
