@@ -1,0 +1,63 @@
+// Package local is the driver that runs tasks as plain processes of this machine, divided into virtual hosts.
+//
+// The process with the driver may be killed at any moment. What runs goes on running, the next driver over the same
+// state folder adopts it, and no run is started twice or forgotten. So each run has a supervisor, a small process of
+// its own (the same program again, see [Supervise]), and the two sides share nothing but the folder of the run:
+//
+//	launch     the intent: all that is needed to start the run       driver, before anybody knows of the run
+//	lock       held by the supervisor as long as it lives            whoever holds it decides about the run
+//	started    from here on the run may have started                 holder of the lock, exclusively created
+//	running    the process of the task                               supervisor
+//	kill       the wish that the run ends, and the grace             driver
+//	exit       how it ended; synced                                  holder of the lock
+//	stdout.N, stderr.N   the output from byte N on                   supervisor
+//	errors     what the supervisor has to complain about             supervisor
+//	work, tmp  the task's own
+//
+// # A run starts at most once
+//
+// A task is forked by a supervisor that holds the lock and has created "started" itself. The file is created
+// exclusively and never removed while the run is known, so this happens once per folder; and a run has one folder,
+// because it appears in "runs" whole, by a rename, and the driver refuses to make it again. The interleavings:
+//
+//   - The driver dies before the rename. The run is unknown, nothing runs, the launch was not acknowledged. What is in
+//     "tmp" is removed by the next driver.
+//   - It dies after the rename, before or after it has started a supervisor S1. The next driver finds neither a holder
+//     of the lock nor "started", and starts S2. S1 and S2 compete for the lock without waiting: one is refused and ends.
+//     Should the other be done before the late one comes, that one gets the lock, finds "exit" or "started", and ends.
+//     The driver is not interested in which of them won: when S2 has ended it looks again, and follows the holder.
+//   - A supervisor dies before "started": nothing was forked, the driver starts another, a few times. Then it takes the
+//     lock, creates "started" itself, which shuts late supervisors out, and records LAUNCH_FAILED.
+//   - A supervisor dies between "started" and "exit". Whether the task ran, and how it ended, cannot be known. The
+//     driver takes the lock (nobody forks any more), kills what is left, and records LOST. The first process of the task
+//     dies with its supervisor by itself (PR_SET_PDEATHSIG); the others are known by their session and by a variable in
+//     their environment.
+//   - The driver dies while it does that: "exit" is written last, so the next one does it again.
+//   - The machine restarts. "started" is not synced, because the launch names the boot in which it was recorded: without
+//     "exit", a run of an earlier boot is LOST, whether or not it was started.
+//   - A supervisor cannot write "exit", say on a full disk. It keeps the lock and tries again.
+//
+// The end of a supervisor releases its lock before anybody is told that it has ended, so a driver that is told looks
+// at the final state. To follow a supervisor that it did not start, the driver asks the kernel who holds the lock, opens
+// a descriptor for that process, and asks again: if the answer is the same, the descriptor means the holder, even if the
+// number was given to somebody else in between.
+//
+// # A run that is killed ends
+//
+// The driver writes "kill" and then sends a signal; the supervisor installs its handler and then reads "kill", first
+// before it claims the run (if the file is there, the task is never forked), and again after the fork. One of the two
+// always sees the other. A driver that did not send the signal, because it died or knew of no supervisor yet, is made up
+// for: whoever begins to follow a supervisor of a run with a kill record sends it. The supervisor keeps the time, and
+// only ever brings the deadline forward, so looking twice changes nothing.
+//
+// # Nothing is left behind
+//
+// The supervisor is the reaper of all orphans below it. When the first process of the task has ended, it kills its
+// children until it has none; orphans become its children one after the other, so in the end there is no descendant,
+// whatever session, group or environment it has chosen. Only then is the end recorded.
+//
+// # Cost
+//
+// A waiting run costs the driver a goroutine parked in the poller (no thread), and the machine a supervisor with one
+// processor and a small heap. A launch syncs three times, an end twice.
+package local

@@ -1,0 +1,246 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// errClosed: the driver was used after Close.
+var errClosed = errors.New("local: the driver is not running")
+
+// driver runs tasks as processes of this machine.
+type driver struct {
+	config Config
+	state  *stateFolder
+	sink   hostmgr.Sink
+	boot   string
+	cgroup string // folder for the control groups of runs, "" where limits are not enforced
+	hosts  map[string]bool
+
+	ctx      context.Context // ends with Close
+	stop     context.CancelFunc
+	watchers sync.WaitGroup
+	starting chan struct{} // bounds how many supervisors are being started at once
+
+	reporting sync.RWMutex // held for reading while the sink is called; Close takes it to end reporting
+	mu        sync.Mutex
+	runs      map[cluster.RunID]*run
+	released  map[cluster.RunID]*kept
+	dropping  chan struct{} // wakes the janitor
+}
+
+// run is what the driver knows of one run. Its status is changed by one goroutine at a time: Start or Launch, and then
+// its watcher. The driver's mutex guards the fields that change.
+type run struct {
+	id          cluster.RunID
+	dir         string
+	boot        string // id of the boot in which the launch was recorded
+	cgroup      *cgroupLimits
+	fingerprint [sha256.Size]byte
+	recorded    chan struct{} // closed when the intent is durable, or has failed
+	ended       chan struct{} // closed when the status is terminal
+
+	status     hostmgr.Status
+	failed     error       // why the intent could not be recorded
+	supervisor *supervised // nil while none is known
+	killed     bool        // there is a kill record
+	killing    sync.Mutex  // held while the kill record is written
+	meter      meter       // of the goroutine that reports usage
+}
+
+var _ hostmgr.Driver = (*driver)(nil)
+
+// New returns a driver that is not started.
+func New(c Config) (hostmgr.Driver, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	ctx, stop := context.WithCancel(context.Background())
+	return &driver{
+		config: c, ctx: ctx, stop: stop,
+		starting: make(chan struct{}, 2*runtime.NumCPU()),
+		runs:     map[cluster.RunID]*run{},
+		dropping: make(chan struct{}, 1),
+	}, nil
+}
+
+// Start implements [hostmgr.Driver]. It fails if another driver has the state folder, or if the folder belongs to
+// another cluster or has a format that this version does not know.
+func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
+	if d.state, err = openState(d.config.Dir, d.config.Cluster); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	d.sink = sink
+	if d.boot, err = bootID(); err != nil {
+		return err
+	}
+	hosts, err := d.measure()
+	if err != nil {
+		return err
+	}
+	adopted, err := d.adopt()
+	if err != nil {
+		return err
+	}
+	sink.ReportHosts(hosts)
+	for _, r := range adopted {
+		d.watchers.Go(func() { d.watch(r) })
+	}
+	d.watchers.Go(d.janitor)
+	d.watchers.Go(d.reportUsage)
+	return nil
+}
+
+// measure finds out what this machine has and can do.
+func (d *driver) measure() ([]hostmgr.Host, error) {
+	var notes []string
+	parent, problem := findCgroup(d.config.Cgroup)
+	if problem != nil {
+		notes = []string{fmt.Sprintf("limits on cpu and memory are not enforced: %v", problem)}
+		d.config.Log.Warn("limits on cpu and memory are not enforced", "reason", problem)
+	}
+	d.cgroup = parent
+	hosts, err := divide(d.config, notes)
+	if err != nil {
+		return nil, err
+	}
+	d.hosts = map[string]bool{}
+	for _, h := range hosts {
+		d.hosts[h.Name] = true
+	}
+	return hosts, nil
+}
+
+// adopt reads what earlier incarnations left and returns the runs that have to be watched.
+func (d *driver) adopt() (watch []*run, err error) {
+	if d.released, err = d.state.loadReleased(); err != nil {
+		return nil, err
+	}
+	names, err := d.state.runNames()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		r, err := adoptRun(name, d.state.run(name))
+		if err != nil {
+			return nil, err
+		}
+		d.runs[r.id] = r
+		if r.status.State.Terminal() {
+			close(r.ended)
+		} else {
+			watch = append(watch, r)
+		}
+	}
+	return watch, nil
+}
+
+// adoptRun reads what is known of a run.
+func adoptRun(name, dir string) (*run, error) {
+	id, err := cluster.ParseRunID(name)
+	if err != nil {
+		return nil, fmt.Errorf("local: %s is not the folder of a run: %w", dir, err)
+	}
+	launch, err := readRecord[launchRecord](dir, launchFile)
+	if err != nil {
+		return nil, err
+	}
+	if launch == nil || launch.Launch.Run != id {
+		return nil, fmt.Errorf("local: %s does not hold the launch of run %v", dir, id)
+	}
+	r, err := newRun(launch.Launch, dir)
+	if err != nil {
+		return nil, err
+	}
+	close(r.recorded)
+	r.killed = exists(dir, killFile)
+	r.status = hostmgr.Status{Run: id, Host: launch.Launch.Host, State: cluster.TaskLaunching, ExitCode: -1, At: launch.At}
+	r.boot, r.cgroup = launch.Boot, launch.Cgroup
+	// A machine that lost its power may have damaged the records that need not outlive it.
+	if running, err := readRecord[runningRecord](dir, runningFile); err == nil && running != nil {
+		r.status.State, r.status.At = cluster.TaskRunning, running.At
+	}
+	if exit, err := readRecord[exitRecord](dir, exitFile); err != nil {
+		return nil, err
+	} else if exit != nil {
+		r.status = exit.after(r.status)
+	}
+	return r, nil
+}
+
+// after returns the terminal status that follows another.
+func (e *exitRecord) after(s hostmgr.Status) hostmgr.Status {
+	return hostmgr.Status{
+		Run: s.Run, Host: s.Host, State: e.State, ExitCode: e.ExitCode, Signal: e.Signal,
+		Reason: e.Reason, Message: e.Message, At: max(s.At, e.At),
+	}
+}
+
+// Close implements [hostmgr.Driver]. The tasks keep running.
+func (d *driver) Close() error {
+	d.mu.Lock()
+	d.stop()
+	d.mu.Unlock()
+	d.watchers.Wait()
+	d.reporting.Lock()
+	defer d.reporting.Unlock()
+	d.sink = nil
+	return d.state.close()
+}
+
+// report changes a run's status and tells the sink, unless the driver is closed.
+func (d *driver) report(r *run, s hostmgr.Status) {
+	d.reporting.RLock()
+	defer d.reporting.RUnlock()
+	d.mu.Lock()
+	r.status = s
+	if s.State.Terminal() {
+		r.supervisor = nil
+		close(r.ended)
+	}
+	d.mu.Unlock()
+	crashPoint(r.dir, "driver before report "+s.State.String())
+	if d.sink != nil {
+		d.sink.ReportStatus(s)
+	}
+}
+
+// Inventory implements [hostmgr.Driver]. Complexity: O(n log n) for n runs.
+func (d *driver) Inventory() []hostmgr.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]hostmgr.Status, 0, len(d.runs))
+	for _, r := range d.runs {
+		if r.status.At != 0 { // else its intent is still being recorded
+			all = append(all, r.status)
+		}
+	}
+	slices.SortFunc(all, func(a, b hostmgr.Status) int { return compareRuns(a.Run, b.Run) })
+	return all
+}
+
+// known returns a run whose intent is durable, nil if there is none.
+func (d *driver) known(id cluster.RunID) *run {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.runs[id]; r != nil && r.status.At != 0 {
+		return r
+	}
+	return nil
+}

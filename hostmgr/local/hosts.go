@@ -1,0 +1,70 @@
+//go:build linux
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// divide returns the virtual hosts: this machine, or what the configuration claims it to be, in equal parts.
+func divide(c Config, notes []string) ([]hostmgr.Host, error) {
+	machine, err := measure(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	capacity := c.Capacity
+	for d, v := range capacity.Fixed {
+		if v == 0 {
+			capacity.Fixed[d] = machine[d] / int64(c.Hosts)
+		}
+	}
+	hosts := make([]hostmgr.Host, c.Hosts)
+	for i := range hosts {
+		hosts[i] = hostmgr.Host{
+			Name: fmt.Sprintf("h%d", i),
+			Machine: cluster.Machine{
+				Rack:       fmt.Sprintf("r%d", i%c.Racks),
+				Zone:       c.Zone,
+				Attributes: []cluster.KeyValue{{Key: "arch", Value: runtime.GOARCH}, {Key: "local", Value: "true"}, {Key: "os", Value: runtime.GOOS}},
+				Capacity:   capacity,
+				Notes:      notes,
+			},
+		}
+	}
+	return hosts, nil
+}
+
+// measure returns what this machine has: the processors that this process may use, all memory, and the size of the
+// file system with the state folder.
+func measure(dir string) (amounts [cluster.NumDimensions]int64, err error) {
+	memory, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return amounts, err
+	}
+	var total int64
+	for line := range strings.Lines(string(memory)) {
+		if _, err := fmt.Sscanf(line, "MemTotal: %d kB", &total); err == nil {
+			break
+		}
+	}
+	if total == 0 {
+		return amounts, errors.New("local: /proc/meminfo does not tell the size of the memory")
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return amounts, fmt.Errorf("local: measure the file system of %s: %w", dir, err)
+	}
+	amounts[cluster.CPU] = int64(runtime.NumCPU()) * 1000
+	amounts[cluster.Memory] = total << 10
+	amounts[cluster.Disk] = min(int64(disk.Blocks)*disk.Bsize, cluster.MaxAmount)
+	return amounts, nil
+}

@@ -1,0 +1,46 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// Kill implements [hostmgr.Driver]. The wish is recorded in the folder of the run, where its supervisor finds it
+// whenever it looks; the supervisor keeps the time, so that the grace does not depend on the driver's life.
+func (d *driver) Kill(_ context.Context, id cluster.RunID, grace time.Duration) error {
+	if d.ctx.Err() != nil {
+		return errClosed
+	}
+	r := d.known(id)
+	if r == nil {
+		return fmt.Errorf("%w: %v", hostmgr.ErrUnknownRun, id)
+	}
+	r.killing.Lock()
+	defer r.killing.Unlock()
+	select {
+	case <-r.ended:
+		return nil
+	default:
+	}
+	kill, err := readRecord[killRecord](r.dir, killFile)
+	if grace = max(grace, 0); err != nil || kill == nil || grace < kill.Grace {
+		if err := writeRecord(r.dir, killFile, killRecord{grace}, unsynced); err != nil {
+			return fmt.Errorf("local: record the kill of run %v: %w", id, err)
+		}
+	}
+	crashPoint(r.dir, "driver after kill record")
+	d.mu.Lock()
+	r.killed = true
+	p := r.supervisor
+	d.mu.Unlock()
+	if p != nil {
+		p.wake()
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+//go:build linux
+
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain makes this binary a supervisor, a driver, or the tests.
+func TestMain(m *testing.M) {
+	crashPoint = crashOnce
+	Supervise()
+	if dir := os.Getenv(driverVariable); dir != "" {
+		os.Exit(driverProcess(dir))
+	}
+	os.Exit(m.Run())
+}
+
+// crashOnce kills this process at a point that armCrash has chosen, once.
+func crashOnce(dir, point string) {
+	state := filepath.Dir(filepath.Dir(dir))
+	if os.Remove(crashFile(state, point)) == nil {
+		if err := unix.Kill(os.Getpid(), unix.SIGKILL); err != nil {
+			panic(err)
+		}
+		select {}
+	}
+}
+
+func crashFile(state, point string) string {
+	return filepath.Join(state, "crash "+strings.ReplaceAll(point, "/", "-"))
+}
+
+// armCrash makes the first process that comes to a crash point of a state folder die there.
+func armCrash(t *testing.T, state, point string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(state, 0o700), os.WriteFile(crashFile(state, point), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,144 @@
+//go:build linux
+
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// The files in the folder of a run. Who may write which, and when, is argued in the package documentation.
+const (
+	launchFile  = "launch"  // by the driver before the run is known to anybody: what to run
+	lockFile    = "lock"    // locked by the supervisor while it lives
+	startedFile = "started" // by the holder of the lock, once: from here on the run may have started
+	runningFile = "running" // by the supervisor: the task's process exists
+	killFile    = "kill"    // by the driver: the run is to end
+	exitFile    = "exit"    // by the holder of the lock, once: how it ended
+	errorFile   = "errors"  // stderr of the supervisor
+	workFolder  = "work"    // the task's own
+	tempFolder  = "tmp"     // the task's TMPDIR
+)
+
+type (
+	// launchRecord is all that a supervisor needs to know.
+	launchRecord struct {
+		Launch   hostmgr.Launch
+		At       cluster.Time
+		Boot     string        // id of the boot of the machine in which the launch was recorded
+		Env      []string      // whole environment of the task
+		Dir      string        // working directory
+		LogLimit int64         // of each output
+		Cgroup   *cgroupLimits `json:",omitempty"`
+	}
+	// startedRecord tells whom to look for when the supervisor is gone. It may be empty: it is written after the file
+	// was created.
+	startedRecord struct {
+		Supervisor int    // its process id, which is also its session; 0 if there was none
+		PIDs       string // the namespace in which that number means something
+	}
+	runningRecord struct {
+		PID int // of the task's first process, which is also its process group
+		At  cluster.Time
+	}
+	killRecord struct {
+		Grace time.Duration // from the moment at which the supervisor sees it
+	}
+	exitRecord struct {
+		State    cluster.TaskState
+		ExitCode int32
+		Signal   int32
+		Reason   cluster.Reason
+		Message  string
+		At       cluster.Time
+	}
+)
+
+// durability says whether a record must survive the machine, or only the processes on it.
+type durability bool
+
+const (
+	synced   durability = true
+	unsynced durability = false
+)
+
+// writeRecord makes v the content of a file, all at once.
+func writeRecord(dir, name string, v any, d durability) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, name)
+	if err := writeNew(path+".new", data, d); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	if d == synced {
+		return syncDir(dir)
+	}
+	return nil
+}
+
+func writeNew(path string, data []byte, d durability) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if d == synced {
+		return f.Sync()
+	}
+	return nil
+}
+
+// syncDir makes the names in a folder durable.
+func syncDir(dir string) (err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return f.Sync()
+}
+
+// readRecord reads what writeRecord wrote. A record that does not exist is nil without an error.
+func readRecord[T any](dir, name string) (*T, error) {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := new(T)
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, name), err)
+	}
+	return v, nil
+}
+
+func exists(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
+	return err == nil
+}
+
+func now() cluster.Time { return cluster.Time(time.Now().UnixNano()) }
+
+// bootID names the current boot of the machine.
+func bootID() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return string(id), err
+}

@@ -1,0 +1,95 @@
+//go:build linux
+
+package local
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Release implements [hostmgr.Driver]. The run's folder moves to those that are kept for their logs. A run that has not
+// ended is not released.
+func (d *driver) Release(id cluster.RunID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.runs[id]
+	if r == nil || !r.status.State.Terminal() || d.ctx.Err() != nil {
+		return
+	}
+	// Not synced: after a crash of the machine the run is known again, and is released again.
+	if err := os.Rename(r.dir, d.state.releasedRun(id.String())); err != nil {
+		d.config.Log.Warn("a released run stays", "run", id, "error", err)
+		return
+	}
+	delete(d.runs, id)
+	d.released[id] = &kept{id: id, ended: r.status.At, bytes: -1}
+	select {
+	case d.dropping <- struct{}{}:
+	default:
+	}
+}
+
+// janitor removes the folders that the retention does not keep.
+func (d *driver) janitor() {
+	tick := time.NewTicker(janitorInterval)
+	defer tick.Stop()
+	for {
+		d.measureKept()
+		for _, name := range d.drop() {
+			if err := removeAll(d.state.temp(name)); err != nil {
+				d.config.Log.Warn("a folder stays until the next start", "error", err)
+			}
+		}
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-tick.C:
+		case <-d.dropping:
+		}
+	}
+}
+
+// measureKept finds the sizes of the folders that were added.
+func (d *driver) measureKept() {
+	d.mu.Lock()
+	var added []cluster.RunID
+	for id, k := range d.released {
+		if k.bytes < 0 {
+			added = append(added, id)
+		}
+	}
+	d.mu.Unlock()
+	for _, id := range added {
+		bytes := size(d.state.releasedRun(id.String()))
+		d.mu.Lock()
+		d.released[id].bytes = bytes
+		d.mu.Unlock()
+	}
+}
+
+// drop takes the surplus away from the kept runs and returns the names of their folders in tmp.
+func (d *driver) drop() (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := slices.Collect(maps.Values(d.released))
+	all = slices.DeleteFunc(all, func(k *kept) bool { return k.bytes < 0 }) // come next time
+	for _, k := range d.config.Retention.surplus(all, now()) {
+		// A RunID may come back when nothing is known of it any more, so its name alone is not enough.
+		to, err := os.MkdirTemp(d.state.temp(""), "removed-")
+		if err == nil {
+			err = os.Rename(d.state.releasedRun(k.id.String()), to)
+		}
+		if err != nil {
+			d.config.Log.Warn("a kept run stays", "run", k.id, "error", err)
+			continue
+		}
+		delete(d.released, k.id)
+		names = append(names, strings.TrimPrefix(to, d.state.temp("")+"/"))
+	}
+	return names
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// settle records the end of a run that no supervisor will record, unless one has the run after all. The lock keeps
+// late supervisors away; the claim keeps away those that come when the lock is free again.
+func (d *driver) settle(r *run, end exitRecord) (err error) {
+	lock, err := tryLock(filepath.Join(r.dir, lockFile))
+	if errors.Is(err, errHeld) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if exists(r.dir, exitFile) {
+		return nil
+	}
+	unclaimed, err := claim(r.dir, 0)
+	if err != nil {
+		return err
+	}
+	if !unclaimed && end.State != cluster.TaskLost {
+		return nil // claimed since we looked: look again
+	}
+	crashPoint(r.dir, "driver before settle")
+	if !unclaimed && r.boot == d.boot {
+		if err := d.killLeftovers(r.dir); err != nil {
+			return err
+		}
+	}
+	if r.cgroup != nil {
+		if err := r.cgroup.remove(); err != nil {
+			return err
+		}
+	}
+	crashPoint(r.dir, "driver before settled")
+	end.At = now()
+	return writeRecord(r.dir, exitFile, end, synced)
+}
+
+// killLeftovers ends the processes of a run whose supervisor has died, and returns when none is left.
+func (d *driver) killLeftovers(dir string) error {
+	started, err := readRecord[startedRecord](dir, startedFile)
+	if err != nil || started == nil || started.PIDs != pidNamespace() {
+		started = &startedRecord{} // died while it wrote; or its numbers mean nothing here
+	}
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, retryPause) {
+		all, err := processes()
+		if err != nil {
+			return err
+		}
+		left := leftovers(all, started.Supervisor, runDirVariable+"="+runDirValue(dir))
+		if len(left) == 0 {
+			return nil
+		}
+		for _, pid := range left {
+			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+				d.config.Log.Warn("a process of a lost run cannot be killed", "process", pid, "error", err)
+			}
+		}
+		select {
+		case <-d.ctx.Done():
+			return d.ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// leftovers returns the processes of a run: those in the session of its supervisor, and those that were started with its
+// mark in their environment, wherever they went. A session's number is not given away while it has members; if its
+// leader is alive, the number has been given away since, because the supervisor is dead.
+func leftovers(all []process, supervisor int, mark string) (pids []int) {
+	session := supervisor
+	for _, p := range all {
+		if p.pid == supervisor && !p.ended {
+			session = 0
+		}
+	}
+	for _, p := range all {
+		if !p.ended && p.pid != os.Getpid() && (session != 0 && p.session == session || hasEnv(p.pid, mark)) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,212 @@
+//go:build linux
+
+package local
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// stateFolder is the folder that one driver owns at a time:
+//
+//	format        its version and cluster
+//	lock          locked by the driver while it runs
+//	tmp/          folders that are being made or removed
+//	runs/ID/      the runs that the driver knows
+//	released/ID/  kept for their logs
+type stateFolder struct {
+	dir  string
+	lock *os.File
+}
+
+// stateFormat is the version of what is written here.
+const stateFormat = 1
+
+type formatRecord struct {
+	Format  int
+	Cluster string
+}
+
+// owned holds the state folders of this process: the locks of fcntl do not keep a process from locking twice.
+var owned sync.Map
+
+// openState locks a state folder, making it if it does not exist.
+func openState(dir, clusterID string) (s *stateFolder, err error) {
+	s = &stateFolder{dir: filepath.Clean(dir)}
+	for _, sub := range []string{"runs", "released", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("local: make the state folder: %w", err)
+		}
+	}
+	if _, taken := owned.LoadOrStore(s.dir, true); taken {
+		return nil, fmt.Errorf("local: state folder %s is in use by another driver of this process; give each its own", s.dir)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+			s = nil
+		}
+	}()
+	lock := filepath.Join(s.dir, "lock")
+	if s.lock, err = tryLock(lock); errors.Is(err, errHeld) {
+		pid, _ := lockHolder(lock)
+		return s, fmt.Errorf("local: state folder %s is in use by process %d; stop it or choose another folder", s.dir, pid)
+	} else if err != nil {
+		return s, err
+	}
+	if err := s.checkFormat(clusterID); err != nil {
+		return s, err
+	}
+	return s, s.clear()
+}
+
+// checkFormat refuses folders of other versions and clusters, and marks a new one.
+func (s *stateFolder) checkFormat(clusterID string) error {
+	f, err := readRecord[formatRecord](s.dir, "format")
+	switch {
+	case err != nil:
+		return fmt.Errorf("local: state folder: %w", err)
+	case f == nil:
+		return writeRecord(s.dir, "format", formatRecord{stateFormat, clusterID}, synced)
+	case f.Format != stateFormat:
+		return fmt.Errorf("local: state folder %s has format %d, this version knows %d only", s.dir, f.Format, stateFormat)
+	case clusterID == "" || f.Cluster == clusterID:
+		return nil
+	case f.Cluster == "":
+		return writeRecord(s.dir, "format", formatRecord{stateFormat, clusterID}, synced)
+	default:
+		return fmt.Errorf("local: state folder %s belongs to cluster %q, not %q; choose another folder", s.dir, f.Cluster, clusterID)
+	}
+}
+
+// clear removes what was being made or removed when the last driver ended.
+func (s *stateFolder) clear() error {
+	entries, err := os.ReadDir(s.temp(""))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := removeAll(s.temp(e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stateFolder) close() error {
+	if s == nil {
+		return nil
+	}
+	var err error
+	if s.lock != nil {
+		err = s.lock.Close()
+		s.lock = nil
+	}
+	owned.Delete(s.dir)
+	return err
+}
+
+func (s *stateFolder) run(name string) string         { return filepath.Join(s.dir, "runs", name) }
+func (s *stateFolder) releasedRun(name string) string { return filepath.Join(s.dir, "released", name) }
+func (s *stateFolder) temp(name string) string        { return filepath.Join(s.dir, "tmp", name) }
+
+// runNames lists the folders of the known runs.
+func (s *stateFolder) runNames() ([]string, error) {
+	entries, err := os.ReadDir(s.run(""))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+// kept is a released run whose folder still exists.
+type kept struct {
+	id    cluster.RunID
+	ended cluster.Time
+	bytes int64 // −1 = not measured yet
+}
+
+// loadReleased lists the folders that are kept.
+func (s *stateFolder) loadReleased() (map[cluster.RunID]*kept, error) {
+	entries, err := os.ReadDir(s.releasedRun(""))
+	if err != nil {
+		return nil, err
+	}
+	all := map[cluster.RunID]*kept{}
+	for _, e := range entries {
+		id, err := cluster.ParseRunID(e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("local: %s is not the folder of a run: %w", s.releasedRun(e.Name()), err)
+		}
+		k := &kept{id: id, bytes: -1}
+		if exit, err := readRecord[exitRecord](s.releasedRun(e.Name()), exitFile); err == nil && exit != nil {
+			k.ended = exit.At
+		}
+		all[id] = k
+	}
+	return all, nil
+}
+
+// surplus returns which of the kept runs have to go, oldest first. Complexity: O(n log n).
+func (r Retention) surplus(all []*kept, at cluster.Time) []*kept {
+	slices.SortFunc(all, func(a, b *kept) int {
+		return cmp.Or(cmp.Compare(a.ended, b.ended), compareRuns(a.id, b.id))
+	})
+	var bytes int64
+	for i, k := range slices.Backward(all) { // newest first, as long as there is room
+		bytes += k.bytes
+		if len(all)-i > r.Runs || bytes > r.Bytes || at.Sub(k.ended) > r.Age {
+			return all[:i+1]
+		}
+	}
+	return nil
+}
+
+func compareRuns(a, b cluster.RunID) int {
+	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Run, b.Run))
+}
+
+// removeAll removes a folder, also where a task has taken its own rights away.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, e os.DirEntry, _ error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("local: remove %s: %w", dir, err)
+	}
+	return nil
+}
+
+// size returns the bytes of all files in a folder, as far as they can be seen.
+func size(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return nil
+	})
+	return bytes
+}
+
+// janitorInterval is how often the age of kept runs is looked at.
+const janitorInterval = time.Minute
