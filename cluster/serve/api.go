@@ -1,0 +1,96 @@
+package serve
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// MaxRequestBytes is the size of the largest message that the server takes; a larger one is RESOURCE_EXHAUSTED.
+const MaxRequestBytes = 4 << 20
+
+// api implements the services for clients. Reads come from the latest snapshot; changes run in the writer.
+type api struct {
+	s     *Scheduler
+	about About
+}
+
+// About is what GetStatus says of the software and its configuration.
+type About struct {
+	Version   string
+	CostModel string
+	Solver    string
+}
+
+// NewServer returns a gRPC server with all services of the scheduler, health and reflection, ready to Serve. Everything
+// that a client or a host manager sends passes the gate first; options come on top of the server's own.
+func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Server {
+	a := &api{s: s, about: about}
+	g := gate{check: a.check}
+	server := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxRequestBytes),
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ChainUnaryInterceptor(g.unary),
+		grpc.ChainStreamInterceptor(g.stream),
+	}, options...)...)
+	sluicev1.RegisterJobServiceServer(server, &jobService{api: a})
+	sluicev1.RegisterTaskServiceServer(server, &taskService{api: a})
+	sluicev1.RegisterPoolServiceServer(server, &poolService{api: a})
+	sluicev1.RegisterHostServiceServer(server, &hostService{api: a})
+	sluicev1.RegisterClusterServiceServer(server, &clusterService{api: a})
+	sluicev1.RegisterHostManagerServiceServer(server, hostManagers{s: s})
+	// Registered so that clients learn of them; every call says that it is not implemented.
+	sluicev1.RegisterVolumeServiceServer(server, sluicev1.UnimplementedVolumeServiceServer{})
+	sluicev1.RegisterDiscoveryServiceServer(server, sluicev1.UnimplementedDiscoveryServiceServer{})
+	healthv1.RegisterHealthServer(server, health.NewServer())
+	reflection.Register(server)
+	return server
+}
+
+// do runs a change in the writer and returns a status.
+func (a *api) do(ctx context.Context, change func(*Tx) error) error {
+	return statusOf(a.s.Do(ctx, change))
+}
+
+// jobs is what is needed of a State or a Snapshot to find a job and its tasks.
+type jobs interface {
+	JobByName(cluster.JobID) *cluster.Job
+	Task(cluster.TaskKey) *cluster.Task
+}
+
+// findJob returns the job of that name or NOT_FOUND.
+func findJob(in jobs, name string) (*cluster.Job, error) {
+	if j := in.JobByName(cluster.JobID(name)); j != nil {
+		return j, nil
+	}
+	return nil, resourceError(codes.NotFound, "job", name, "there is no such job")
+}
+
+// findTask returns the task and its job or NOT_FOUND.
+func findTask(in jobs, name string, instance uint32) (*cluster.Task, *cluster.Job, error) {
+	j, err := findJob(in, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if instance >= j.Spec.Instances {
+		return nil, nil, resourceError(codes.NotFound, "job", name, "there is no instance %d: it has instances 0 to %d",
+			instance, j.Spec.Instances-1)
+	}
+	return in.Task(cluster.MakeTaskKey(j.UID, instance)), j, nil
+}
+
+// checkJobVersion refuses a change that was made for another version of the job.
+func checkJobVersion(j *cluster.Job, expected *uint64) error {
+	if expected == nil || *expected == j.Version {
+		return nil
+	}
+	return resourceError(codes.Aborted, "job", string(j.Spec.Name),
+		"its version is %d, not %d: get it and decide anew", j.Version, *expected)
+}

@@ -1,0 +1,509 @@
+package serve
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func hostLabel(key, value string, c sluicev1.LabelConstraint_Comparison, n uint32) *sluicev1.Constraint {
+	return &sluicev1.Constraint{Kind: &sluicev1.Constraint_Label{Label: &sluicev1.LabelConstraint{
+		Kind: sluicev1.LabelConstraint_HOST, Key: key, Value: &value, Comparison: c, Requirement: n,
+	}}}
+}
+
+func allOf(operands ...*sluicev1.Constraint) *sluicev1.Constraint {
+	return &sluicev1.Constraint{Kind: &sluicev1.Constraint_AllOf{AllOf: &sluicev1.ConstraintList{Operands: operands}}}
+}
+
+func nested(depth int) *sluicev1.Constraint {
+	c := hostLabel("a", "b", sluicev1.LabelConstraint_GREATER, 0)
+	for range depth {
+		c = allOf(c)
+	}
+	return c
+}
+
+func manyLabels(n int) map[string]string {
+	m := map[string]string{}
+	for i := range n {
+		m[fmt.Sprintf("k%d", i)] = "v"
+	}
+	return m
+}
+
+// badSpecs change a valid spec into one that is refused.
+var badSpecs = []struct {
+	name   string
+	change func(*sluicev1.JobSpec)
+	code   codes.Code
+	field  string
+	text   string
+}{
+	{"no name", func(s *sluicev1.JobSpec) { s.Name = "" }, codes.InvalidArgument, "spec.name", "is required"},
+	{"long name", func(s *sluicev1.JobSpec) { s.Name = strings.Repeat("a", 101) }, codes.InvalidArgument, "spec.name", "is 101 characters long: 1 to 100"},
+	{"upper case name", func(s *sluicev1.JobSpec) { s.Name = "Job" }, codes.InvalidArgument, "spec.name", `is "Job": 1 to 100 characters of a-z`},
+	{"name ends with a dash", func(s *sluicev1.JobSpec) { s.Name = "job-" }, codes.InvalidArgument, "spec.name", "ending with a letter or a digit"},
+	{"name of a path", func(s *sluicev1.JobSpec) { s.Name = "a/../b" }, codes.InvalidArgument, "spec.name", "1 to 100 characters"},
+	{"unknown pool", func(s *sluicev1.JobSpec) { s.Pool = "root/nowhere" }, codes.InvalidArgument, "spec.pool", `is "root/nowhere": there is no such pool`},
+	{"inner pool", func(s *sluicev1.JobSpec) { s.Pool = "root" }, codes.InvalidArgument, "spec.pool", "it has pools below it"},
+	{"pool outside the root", func(s *sluicev1.JobSpec) { s.Pool = "batch" }, codes.InvalidArgument, "spec.pool", `paths begin with "root"`},
+	{"pool with an empty part", func(s *sluicev1.JobSpec) { s.Pool = "root//x" }, codes.InvalidArgument, "spec.pool", `has a part ""`},
+	{"no instances", func(s *sluicev1.JobSpec) { s.Instances = proto.Uint32(0) }, codes.InvalidArgument, "spec.instances", "is 0: 1 to 100000"},
+	{"10⁹ instances", func(s *sluicev1.JobSpec) { s.Instances = proto.Uint32(1e9) }, codes.InvalidArgument, "spec.instances", "is 1000000000: 1 to 100000"},
+	{"negative priority", func(s *sluicev1.JobSpec) { s.Priority = -1 }, codes.InvalidArgument, "spec.priority", "is -1: 0 to 1000"},
+	{"high priority", func(s *sluicev1.JobSpec) { s.Priority = 1001 }, codes.InvalidArgument, "spec.priority", "is 1001: 0 to 1000"},
+	{"long owner", func(s *sluicev1.JobSpec) { s.Owner = strings.Repeat("o", 256) }, codes.InvalidArgument, "spec.owner", "is 256 bytes long: at most 255"},
+	{"owner with a line break", func(s *sluicev1.JobSpec) { s.Owner = "a\nb" }, codes.InvalidArgument, "spec.owner", "control characters"},
+	{"many labels", func(s *sluicev1.JobSpec) { s.Labels = manyLabels(65) }, codes.InvalidArgument, "spec.labels", "has 65 entries: at most 64"},
+	{"bad label key", func(s *sluicev1.JobSpec) { s.Labels = map[string]string{"a b": "c"} }, codes.InvalidArgument, `spec.labels["a b"]`, "bad key: 1 to 63"},
+	{"long label", func(s *sluicev1.JobSpec) { s.Labels = map[string]string{"a": strings.Repeat("x", 256)} }, codes.InvalidArgument, `spec.labels["a"]`, "256 bytes"},
+	{"many retries", func(s *sluicev1.JobSpec) { s.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(101)} }, codes.InvalidArgument, "spec.restart.max_failures", "is 101: 0 to 100"},
+	{"negative grace", func(s *sluicev1.JobSpec) { s.KillGrace = &durationpb.Duration{Seconds: -1} }, codes.InvalidArgument, "spec.kill_grace", "is -1 s and 0 ns: 0 s to 24h"},
+	{"endless grace", func(s *sluicev1.JobSpec) { s.KillGrace = &durationpb.Duration{Seconds: math.MaxInt64} }, codes.InvalidArgument, "spec.kill_grace", "0 s to 24h"},
+	{"grace of mixed signs", func(s *sluicev1.JobSpec) { s.KillGrace = &durationpb.Duration{Seconds: 1, Nanos: -1} }, codes.InvalidArgument, "spec.kill_grace", "is 1 s and -1 ns"},
+	{"huge spec", func(s *sluicev1.JobSpec) {
+		for range 16 {
+			args := s.Task.Processes[0].GetArgv()
+			args.Args = append(args.Args, strings.Repeat("x", 100_000))
+		}
+	}, codes.InvalidArgument, "spec", "bytes long: at most 1048576"},
+
+	{"no task", func(s *sluicev1.JobSpec) { s.Task = nil }, codes.InvalidArgument, "spec.task", "is required"},
+	{"no process", func(s *sluicev1.JobSpec) { s.Task.Processes = nil }, codes.InvalidArgument, "spec.task.processes", "is required"},
+	{"no command", func(s *sluicev1.JobSpec) { s.Task.Processes[0].Command = nil }, codes.InvalidArgument, "spec.task.processes[0]", "needs a command"},
+	{"empty argv", func(s *sluicev1.JobSpec) { s.Task.Processes[0].GetArgv().Args = nil }, codes.InvalidArgument, "spec.task.processes[0].argv.args", "is required"},
+	{"empty program", func(s *sluicev1.JobSpec) { s.Task.Processes[0].GetArgv().Args = []string{"", "x"} }, codes.InvalidArgument, "spec.task.processes[0].argv.args", "is required"},
+	{"NUL in an argument", func(s *sluicev1.JobSpec) { s.Task.Processes[0].GetArgv().Args[1] = "a\x00b" }, codes.InvalidArgument, "spec.task.processes[0].argv.args[1]", "NUL"},
+	{"long argument", func(s *sluicev1.JobSpec) { s.Task.Processes[0].GetArgv().Args[1] = strings.Repeat("x", 128<<10) }, codes.InvalidArgument, "spec.task.processes[0].argv.args[1]", "is 131072 bytes long"},
+	{"blank shell line", func(s *sluicev1.JobSpec) { s.Task.Processes[0].Command = &sluicev1.ProcessSpec_Shell{Shell: " "} }, codes.InvalidArgument, "spec.task.processes[0].shell", "is empty"},
+	{"bad variable", func(s *sluicev1.JobSpec) { s.Task.Processes[0].Environment = map[string]string{"A=B": "c"} }, codes.InvalidArgument, `spec.task.processes[0].environment["A=B"]`, "without '='"},
+	{"reserved variable", func(s *sluicev1.JobSpec) {
+		s.Task.Processes[0].Environment = map[string]string{"SLUICE_HOST": "c"}
+	}, codes.InvalidArgument, `spec.task.processes[0].environment["SLUICE_HOST"]`, "is reserved"},
+	{"folder outside", func(s *sluicev1.JobSpec) { s.Task.Processes[0].WorkingDirectory = "../x" }, codes.InvalidArgument, "spec.task.processes[0].working_directory", "inside the task's own folder"},
+	{"small log", func(s *sluicev1.JobSpec) { s.Task.LogLimitBytes = proto.Int64(0) }, codes.InvalidArgument, "spec.task.log_limit_bytes", "is 0: 4096 to"},
+	{"second process", func(s *sluicev1.JobSpec) { s.Task.Processes = append(s.Task.Processes, s.Task.Processes[0]) }, codes.Unimplemented, "spec.task.processes[1]", "one process per task"},
+	{"variable in a value", func(s *sluicev1.JobSpec) { s.Task.Processes[0].Environment = map[string]string{"A": "${SLUICE_HOST}"} }, codes.Unimplemented, `spec.task.processes[0].environment["A"]`, "does not replace variables"},
+
+	{"no resources", func(s *sluicev1.JobSpec) { s.Task.Resources = nil }, codes.InvalidArgument, "spec.task.resources", "is required"},
+	{"no cpu", func(s *sluicev1.JobSpec) { s.Task.Resources.CpuMilli = 0 }, codes.InvalidArgument, "spec.task.resources.cpu_milli", "is 0: 1 to 1125899906842624 (thousandths of a core)"},
+	{"negative cpu", func(s *sluicev1.JobSpec) { s.Task.Resources.CpuMilli = -5 }, codes.InvalidArgument, "spec.task.resources.cpu_milli", "is -5: 1 to"},
+	{"absurd cpu", func(s *sluicev1.JobSpec) { s.Task.Resources.CpuMilli = math.MaxInt64 }, codes.InvalidArgument, "spec.task.resources.cpu_milli", "is 9223372036854775807: 1 to"},
+	{"no memory", func(s *sluicev1.JobSpec) { s.Task.Resources.MemoryBytes = 0 }, codes.InvalidArgument, "spec.task.resources.memory_bytes", "is 0: 1 to"},
+	{"absurd memory", func(s *sluicev1.JobSpec) { s.Task.Resources.MemoryBytes = 1<<50 + 1 }, codes.InvalidArgument, "spec.task.resources.memory_bytes", "to 1125899906842624 (bytes)"},
+	{"negative disk", func(s *sluicev1.JobSpec) { s.Task.Resources.DiskBytes = -1 }, codes.InvalidArgument, "spec.task.resources.disk_bytes", "is -1: 0 to"},
+	{"negative gpu", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: -1} }, codes.InvalidArgument, "spec.task.resources.gpu.count", "is -1: 0 to"},
+	{"gpus that overflow", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: math.MaxInt64 / 10} }, codes.InvalidArgument, "spec.task.resources.gpu.count", "whole devices"},
+	{"negative named", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"tape": -1} }, codes.InvalidArgument, `spec.task.resources.named["tape"]`, "is -1: 0 to"},
+	{"named without a name", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"": 1} }, codes.InvalidArgument, `spec.task.resources.named[""]`, "bad name"},
+	{"named with a field of its own", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"cpu_milli": 1} }, codes.InvalidArgument, `spec.task.resources.named["cpu_milli"]`, "field of its own"},
+	{"fraction of a gpu", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Milli: 500} }, codes.Unimplemented, "spec.task.resources.gpu.milli", "does not support"},
+	{"gpu model", func(s *sluicev1.JobSpec) {
+		s.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: 1, Models: []string{"A"}}
+	}, codes.Unimplemented, "spec.task.resources.gpu.models", "does not support"},
+	{"ports", func(s *sluicev1.JobSpec) { s.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1} }, codes.Unimplemented, "spec.task.resources.ports", "does not support"},
+
+	{"service", func(s *sluicev1.JobSpec) { s.Type = sluicev1.JobType_JOB_TYPE_STATELESS }, codes.Unimplemented, "spec.type", "JOB_TYPE_BATCH only"},
+	{"unknown type", func(s *sluicev1.JobSpec) { s.Type = 99 }, codes.Unimplemented, "spec.type", "is 99"},
+	{"revocable", func(s *sluicev1.JobSpec) { s.Revocable = true }, codes.Unimplemented, "spec.revocable", "does not support"},
+	{"gang", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{Minimum: 2} }, codes.Unimplemented, "spec.gang", "does not support"},
+	{"empty gang", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{} }, codes.Unimplemented, "spec.gang", "does not support"},
+	{"secret", func(s *sluicev1.JobSpec) { s.Secrets = []*sluicev1.Secret{{Name: "x"}} }, codes.Unimplemented, "spec.secrets", "does not support"},
+	{"back-off", func(s *sluicev1.JobSpec) {
+		s.Restart = &sluicev1.RestartPolicy{BackoffMax: durationpb.New(1)}
+	}, codes.Unimplemented, "spec.restart.backoff_max", "does not support"},
+	{"container", func(s *sluicev1.JobSpec) {
+		s.Task.Processes[0].Container = &sluicev1.ContainerSpec{Image: "x"}
+	}, codes.Unimplemented, "spec.task.processes[0].container", "does not support"},
+
+	{"empty rule", func(s *sluicev1.JobSpec) { s.Constraints = []*sluicev1.ConstraintRule{{}} }, codes.InvalidArgument, "spec.constraints[0].expression", "is required"},
+	{"empty expression", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: &sluicev1.Constraint{}}}
+	}, codes.InvalidArgument, "spec.constraints[0].expression", "is empty"},
+	{"no operands", func(s *sluicev1.JobSpec) { s.Constraints = []*sluicev1.ConstraintRule{{Expression: allOf()}} }, codes.InvalidArgument, "spec.constraints[0].expression.all_of.operands", "is required"},
+	{"less than none", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: hostLabel("zone", "a", sluicev1.LabelConstraint_LESS, 0)}}
+	}, codes.InvalidArgument, "spec.constraints[0].expression.label.requirement", "no count is less"},
+	{"no comparison", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: hostLabel("zone", "a", 0, 0)}}
+	}, codes.InvalidArgument, "spec.constraints[0].expression.label.comparison", "LESS, EQUAL or GREATER"},
+	{"no key", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: hostLabel("", "a", sluicev1.LabelConstraint_EQUAL, 0)}}
+	}, codes.InvalidArgument, "spec.constraints[0].expression.label.key", `is ""`},
+	{"deep expression", func(s *sluicev1.JobSpec) { s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(20)}} }, codes.InvalidArgument, "spec.constraints[0].expression" + strings.Repeat(".all_of.operands[0]", 16), "is nested more than 16 levels"},
+	{"bottomless expression", func(s *sluicev1.JobSpec) { s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(500)}} }, codes.InvalidArgument, "spec.constraints[0].expression" + strings.Repeat(".all_of.operands[0]", 16), "is nested more than"},
+	{"wide expression", func(s *sluicev1.JobSpec) {
+		wide := make([]*sluicev1.Constraint, 300)
+		for i := range wide {
+			wide[i] = nested(0)
+		}
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: allOf(wide...)}}
+	}, codes.InvalidArgument, "spec.constraints", "has 301 expressions: at most 256"},
+	{"task label", func(s *sluicev1.JobSpec) {
+		c := hostLabel("app", "web", sluicev1.LabelConstraint_LESS, 1)
+		c.GetLabel().Kind = sluicev1.LabelConstraint_TASK
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: c}}
+	}, codes.Unimplemented, "spec.constraints[0].expression.label.kind", "HOST only"},
+	{"soft rule", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(0), Soft: &sluicev1.SoftRule{}}}
+	}, codes.Unimplemented, "spec.constraints[0].soft", "does not support"},
+
+	{"depends on itself", func(s *sluicev1.JobSpec) { s.DependsOn = []*sluicev1.Dependency{{Job: "job"}} }, codes.InvalidArgument, "spec.depends_on[0].job", `cycle of dependencies: "job" → "job"`},
+	{"depends on nothing known", func(s *sluicev1.JobSpec) { s.DependsOn = []*sluicev1.Dependency{{Job: "ghost"}} }, codes.InvalidArgument, "spec.depends_on[0].job", `is "ghost": there is no such job`},
+	{"depends on a job", func(s *sluicev1.JobSpec) { s.DependsOn = []*sluicev1.Dependency{{Job: "there"}} }, codes.Unimplemented, "spec.depends_on", "in the order of their dependencies"},
+}
+
+func TestBadSpecs(t *testing.T) {
+	a := newAPITest(t)
+	for _, path := range []string{"root/default", "root/batch"} {
+		_, err := a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: path}})
+		require.NoError(t, err)
+	}
+	a.submit(t, sleepJob("there"))
+	for _, c := range badSpecs {
+		t.Run(c.name, func(t *testing.T) {
+			spec := sleepJob("job")
+			c.change(spec)
+			before := a.Snapshot().NumJobs()
+			_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec, IdempotencyKey: "k"})
+			requireViolation(t, err, c.code, c.field, c.text)
+			require.Equal(t, before, a.Snapshot().NumJobs())
+
+			// The same spec is no better for being in a graph, and takes the rest of the graph with it.
+			_, err = a.jobs.SubmitJobs(t.Context(), &sluicev1.SubmitJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("good"), spec}})
+			requireViolation(t, err, c.code, strings.Replace(c.field, "spec", "specs[1]", 1), c.text)
+			require.Equal(t, before, a.Snapshot().NumJobs())
+			require.Nil(t, a.Snapshot().JobByIdempotencyKey("k"))
+		})
+	}
+}
+
+func TestAllViolationsAtOnce(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("Bad")
+	spec.Priority = -1
+	spec.Revocable = true
+	spec.Task.Resources.CpuMilli = -1
+	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
+	require.Equal(t, codes.InvalidArgument, status.Code(err))
+	fields := violated(err)
+	require.Len(t, fields, 4)
+	for _, f := range []string{"spec.name", "spec.priority", "spec.revocable", "spec.task.resources.cpu_milli"} {
+		require.Contains(t, fields, f)
+	}
+
+	spec = sleepJob("job")
+	spec.Labels = map[string]string{}
+	for i := range 60 {
+		spec.Labels[fmt.Sprintf("%d ", i)] = ""
+	}
+	_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
+	require.Len(t, violated(err), maxViolations)
+	require.Contains(t, err.Error(), "and 57 more")
+}
+
+func TestBadGraphs(t *testing.T) {
+	a := newAPITest(t)
+	after := func(name string, on ...string) *sluicev1.JobSpec {
+		spec := sleepJob(name)
+		for _, n := range on {
+			spec.DependsOn = append(spec.DependsOn, &sluicev1.Dependency{Job: n})
+		}
+		return spec
+	}
+	big := func(name string) *sluicev1.JobSpec {
+		spec := sleepJob(name)
+		spec.Instances = proto.Uint32(cluster.MaxInstances)
+		return spec
+	}
+	var manyInstances, manyJobs []*sluicev1.JobSpec
+	for i := range 11 {
+		manyInstances = append(manyInstances, big(fmt.Sprintf("j%d", i)))
+	}
+	for i := range maxGraphJobs + 1 {
+		manyJobs = append(manyJobs, sleepJob(fmt.Sprintf("j%d", i)))
+	}
+	for _, c := range []struct {
+		name  string
+		specs []*sluicev1.JobSpec
+		code  codes.Code
+		field string
+		text  string
+	}{
+		{"nothing", nil, codes.InvalidArgument, "specs", "is required"},
+		{"empty job", []*sluicev1.JobSpec{{}}, codes.InvalidArgument, "specs[0].name", "is required"},
+		{"too many", manyJobs, codes.InvalidArgument, "specs", "has 1001 jobs: at most 1000"},
+		{"too many instances", manyInstances, codes.InvalidArgument, "specs", "have 1100000 instances together: at most 1000000"},
+		{"same name", []*sluicev1.JobSpec{sleepJob("a"), sleepJob("a")}, codes.InvalidArgument, "specs[1].name", `is "a", as that of specs[0]`},
+		{"cycle", []*sluicev1.JobSpec{after("a", "b"), after("b", "c"), after("c", "b")}, codes.InvalidArgument, "specs[2].depends_on[0].job", `"b" → "c" → "b"`},
+		{"unknown reference", []*sluicev1.JobSpec{after("a", "b"), after("b", "ghost")}, codes.InvalidArgument, "specs[1].depends_on[0].job", `is "ghost"`},
+		{"valid graph", []*sluicev1.JobSpec{after("a", "b"), after("b"), after("c", "a", "b")}, codes.Unimplemented, "specs[0].depends_on", "dependencies"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := a.jobs.SubmitJobs(t.Context(), &sluicev1.SubmitJobsRequest{Specs: c.specs})
+			requireViolation(t, err, c.code, c.field, c.text)
+			require.Zero(t, a.Snapshot().NumJobs())
+		})
+	}
+}
+
+func TestTextThatIsNotUTF8(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	spec.Task.Processes[0].GetArgv().Args[1] = "replace-me"
+	raw, err := proto.Marshal(&sluicev1.SubmitJobRequest{Spec: spec})
+	require.NoError(t, err)
+	raw = bytes.Replace(raw, []byte("replace-me"), []byte("replace\xff\xfeme")[:10], 1)
+	err = a.sendRaw(t.Context(), sluicev1.JobService_SubmitJob_FullMethodName, raw, &sluicev1.SubmitJobResponse{})
+	requireViolation(t, err, codes.InvalidArgument, "spec.task.processes[0].argv.args[1]", `is not valid UTF-8: "replace\xff\xfem"`)
+	require.Len(t, violated(err), 1)
+	require.Zero(t, a.Snapshot().NumJobs())
+
+	// In a stream of the API, and in services that are not ours.
+	bad := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "\xff")
+	err = a.sendRaw(t.Context(), "/grpc.health.v1.Health/Check", bad, &sluicev1.GetJobResponse{})
+	requireViolation(t, err, codes.InvalidArgument, "service", "is not valid UTF-8")
+}
+
+func TestUnknownFields(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	newer := protowire.AppendVarint(protowire.AppendTag(nil, 12345, protowire.VarintType), 1)
+	spec.Task.Resources.ProtoReflect().SetUnknown(newer)
+	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
+	requireViolation(t, err, codes.Unimplemented, "spec.task.resources", "field number 12345")
+	require.Zero(t, a.Snapshot().NumJobs())
+
+	list := &sluicev1.ListJobsRequest{}
+	list.ProtoReflect().SetUnknown(newer)
+	_, err = a.jobs.ListJobs(t.Context(), list)
+	requireViolation(t, err, codes.Unimplemented, "", "field number 12345")
+}
+
+func TestOversizeMessage(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	spec.Owner = strings.Repeat("x", MaxRequestBytes)
+	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	require.Contains(t, err.Error(), "larger than max")
+	require.Contains(t, err.Error(), "vs. 4194304")
+	require.Zero(t, a.Snapshot().NumJobs())
+}
+
+func TestBytesThatAreNoMessage(t *testing.T) {
+	a := newAPITest(t)
+	err := a.sendRaw(t.Context(), sluicev1.JobService_SubmitJob_FullMethodName, []byte{0xff, 0xff, 0xff}, &sluicev1.SubmitJobResponse{})
+	require.Equal(t, codes.Internal, status.Code(err))
+	require.Zero(t, a.Snapshot().NumJobs())
+}
+
+func TestNameInUse(t *testing.T) {
+	a := newAPITest(t)
+	first := a.submit(t, sleepJob("job"))
+	require.True(t, first.Created)
+	again := a.submit(t, sleepJob("job"))
+	require.False(t, again.Created)
+	require.Equal(t, first.Uid, again.Uid)
+
+	other := sleepJob("job")
+	other.Priority = 7
+	before := a.job(t, "job")
+	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: other})
+	requireViolation(t, err, codes.AlreadyExists, "spec.name", `is "job": a job of that name exists with another spec`)
+	_, err = a.jobs.SubmitJobs(t.Context(), &sluicev1.SubmitJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("new"), other}})
+	requireViolation(t, err, codes.AlreadyExists, "specs[1].name", "exists with another spec")
+	require.Equal(t, 1, a.Snapshot().NumJobs())
+	require.True(t, proto.Equal(before, a.job(t, "job")))
+}
+
+func TestBadRequests(t *testing.T) {
+	a := newAPITest(t)
+	a.submit(t, sleepJob("job"))
+	a.addHost(t, "s/h", 1)
+	ctx := t.Context()
+	seven := uint64(7)
+	zero, sevenRuns := uint32(0), uint32(7)
+	for _, c := range []struct {
+		name  string
+		call  func() error
+		code  codes.Code
+		field string // of a violation, "" where there is none
+		text  string
+	}{
+		{"get nothing", func() error { _, err := a.jobs.GetJob(ctx, &sluicev1.GetJobRequest{}); return err }, codes.InvalidArgument, "name", "is required"},
+		{"get unknown", func() error { _, err := a.jobs.GetJob(ctx, &sluicev1.GetJobRequest{Name: "ghost"}); return err }, codes.NotFound, "", `job "ghost": there is no such job`},
+		{"stop another version", func() error {
+			_, err := a.jobs.StopJob(ctx, &sluicev1.StopJobRequest{Name: "job", ExpectedVersion: &seven})
+			return err
+		}, codes.Aborted, "", "its version is 1, not 7"},
+		{"stop with dependents", func() error {
+			_, err := a.jobs.StopJob(ctx, &sluicev1.StopJobRequest{Name: "job", Cascade: true})
+			return err
+		}, codes.Unimplemented, "cascade", "does not support"},
+		{"delete what runs", func() error {
+			_, err := a.jobs.DeleteJob(ctx, &sluicev1.DeleteJobRequest{Name: "job"})
+			return err
+		}, codes.FailedPrecondition, "", `job "job": it has not ended`},
+		{"update without a version", func() error {
+			_, err := a.jobs.UpdateJob(ctx, &sluicev1.UpdateJobRequest{Spec: sleepJob("job")})
+			return err
+		}, codes.InvalidArgument, "expected_version", "is required"},
+		{"update nothing", func() error {
+			_, err := a.jobs.UpdateJob(ctx, &sluicev1.UpdateJobRequest{ExpectedVersion: 1})
+			return err
+		}, codes.InvalidArgument, "spec", "is required"},
+		{"update the command", func() error {
+			spec := sleepJob("job")
+			spec.Task.Processes[0].GetArgv().Args[1] = "2"
+			_, err := a.jobs.UpdateJob(ctx, &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+			return err
+		}, codes.Unimplemented, "spec.task", "does not change"},
+		{"list too many", func() error {
+			_, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{PageSize: proto.Uint32(1001)})
+			return err
+		}, codes.InvalidArgument, "page_size", "is 1001: 1 to 1000"},
+		{"list none", func() error {
+			_, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{PageSize: &zero})
+			return err
+		}, codes.InvalidArgument, "page_size", "is 0: 1 to 1000"},
+		{"made-up token", func() error {
+			_, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{PageToken: "bm8gdG9rZW4gYXQgYWxs"})
+			return err
+		}, codes.InvalidArgument, "page_token", "is not of this list"},
+		{"unknown state", func() error {
+			_, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{Filter: &sluicev1.JobFilter{States: []sluicev1.JobState{77}}})
+			return err
+		}, codes.Unimplemented, "filter.states[0]", "is 77"},
+		{"filter by unknown pool", func() error {
+			_, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{Filter: &sluicev1.JobFilter{Pool: "root/x"}})
+			return err
+		}, codes.InvalidArgument, "filter.pool", "there is no such pool"},
+		{"watch unknown pool", func() error {
+			s, err := a.jobs.WatchJobs(ctx, &sluicev1.WatchJobsRequest{Filter: &sluicev1.JobFilter{Pool: "root/x"}})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		}, codes.InvalidArgument, "filter.pool", "there is no such pool"},
+		{"no such instance", func() error {
+			_, err := a.tasks.GetTask(ctx, &sluicev1.GetTaskRequest{Job: "job", Instance: 1})
+			return err
+		}, codes.NotFound, "", "there is no instance 1: it has instances 0 to 0"},
+		{"explain nothing", func() error { _, err := a.tasks.ExplainTask(ctx, &sluicev1.ExplainTaskRequest{}); return err }, codes.InvalidArgument, "job", "is required"},
+		{"restart another run", func() error {
+			_, err := a.tasks.RestartTask(ctx, &sluicev1.RestartTaskRequest{Job: "job", ExpectedRun: &sevenRuns})
+			return err
+		}, codes.Aborted, "", "not 7"},
+		{"logs of run 0", func() error {
+			s, err := a.tasks.TaskLogs(ctx, &sluicev1.TaskLogsRequest{Job: "job", Run: &zero})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		}, codes.InvalidArgument, "run", "runs count from 1"},
+		{"logs from before the start", func() error {
+			s, err := a.tasks.TaskLogs(ctx, &sluicev1.TaskLogsRequest{Job: "job", StdoutOffset: proto.Int64(-1)})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		}, codes.InvalidArgument, "stdout_offset", "is -1"},
+		{"logs of a process", func() error {
+			s, err := a.tasks.TaskLogs(ctx, &sluicev1.TaskLogsRequest{Job: "job", Process: "x"})
+			require.NoError(t, err)
+			_, err = s.Recv()
+			return err
+		}, codes.Unimplemented, "process", "does not support"},
+		{"pool without a path", func() error {
+			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{}})
+			return err
+		}, codes.InvalidArgument, "spec.path", "is required"},
+		{"pool without a spec", func() error { _, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{}); return err }, codes.InvalidArgument, "spec", "is required"},
+		{"pool of upper case", func() error {
+			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/A"}})
+			return err
+		}, codes.InvalidArgument, "spec.path", `has a part "A"`},
+		{"pool without a parent", func() error {
+			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/a/b"}})
+			return err
+		}, codes.FailedPrecondition, "spec.path", `there is no pool "root/a" above it`},
+		{"pool below jobs", func() error {
+			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/a"}})
+			return err
+		}, codes.FailedPrecondition, "spec.path", `job "job" in "root" has not ended`},
+		{"the root again", func() error {
+			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root"}})
+			return err
+		}, codes.AlreadyExists, "spec.path", "exists already"},
+		{"pool with a limit", func() error {
+			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{
+				Path: "root/a", Resources: []*sluicev1.PoolResource{{Dimension: "cpu_milli"}},
+			}})
+			return err
+		}, codes.Unimplemented, "spec.resources", "does not support"},
+		{"update an old pool", func() error {
+			_, err := a.pools.UpdatePool(ctx, &sluicev1.UpdatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root"}, ExpectedVersion: 7})
+			return err
+		}, codes.Aborted, "", "its version is 1, not 7"},
+		{"delete the root", func() error {
+			_, err := a.pools.DeletePool(ctx, &sluicev1.DeletePoolRequest{Path: "root"})
+			return err
+		}, codes.FailedPrecondition, "", "the root stays"},
+		{"delete no pool", func() error {
+			_, err := a.pools.DeletePool(ctx, &sluicev1.DeletePoolRequest{Path: "root/x"})
+			return err
+		}, codes.NotFound, "", `pool "root/x"`},
+		{"drain nothing", func() error { _, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{}); return err }, codes.InvalidArgument, "name", "is required"},
+		{"drain unknown", func() error {
+			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "h"})
+			return err
+		}, codes.NotFound, "", "hosts are named shard/name"},
+		{"drain and move", func() error {
+			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "s/h", Move: true})
+			return err
+		}, codes.Unimplemented, "move", "does not support"},
+		{"drain with a novel", func() error {
+			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "s/h", Reason: strings.Repeat("x", 1001)})
+			return err
+		}, codes.InvalidArgument, "reason", "at most 1000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := a.jobsPoolsHosts()
+			err := c.call()
+			if c.field != "" {
+				requireViolation(t, err, c.code, c.field, c.text)
+			} else {
+				require.Equal(t, c.code, status.Code(err), "%v", err)
+				require.Contains(t, err.Error(), c.text)
+			}
+			require.Equal(t, before, a.jobsPoolsHosts())
+		})
+	}
+}
+
+// jobsPoolsHosts lists what a request could have changed. What cycles change goes on meanwhile.
+func (a *apiTest) jobsPoolsHosts() []string {
+	s := a.Snapshot()
+	var all []string
+	for j := range s.Jobs(0) {
+		all = append(all, fmt.Sprintf("%s %d %v", j.Spec.Name, j.Version, j.Stopping))
+	}
+	for p := range s.Pools() {
+		all = append(all, fmt.Sprintf("%s %d", p.Path, p.Version))
+	}
+	for h := range s.Hosts("") {
+		all = append(all, fmt.Sprintf("%s %v", h.ID, h.Draining))
+	}
+	return all
+}

@@ -1,0 +1,203 @@
+package serve
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// The way out: what the core calls a thing to what the API calls it. What comes out of a spec goes in again as the
+// same spec.
+
+func timeTo(t cluster.Time) *timestamppb.Timestamp {
+	if t == 0 {
+		return nil
+	}
+	return timestamppb.New(t.Go())
+}
+
+// pairsTo makes a map of pairs with different keys.
+func pairsTo(pairs []cluster.KeyValue) map[string]string {
+	if len(pairs) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		m[p.Key] = p.Value
+	}
+	return m
+}
+
+func attributesTo(pairs []cluster.KeyValue) []*sluicev1.Attribute {
+	attributes := make([]*sluicev1.Attribute, len(pairs))
+	for i, p := range pairs {
+		attributes[i] = &sluicev1.Attribute{Key: p.Key, Value: p.Value}
+	}
+	return attributes
+}
+
+var jobTypes = map[cluster.JobType]sluicev1.JobType{
+	cluster.Batch:     sluicev1.JobType_JOB_TYPE_BATCH,
+	cluster.Stateless: sluicev1.JobType_JOB_TYPE_STATELESS,
+	cluster.Stateful:  sluicev1.JobType_JOB_TYPE_STATEFUL,
+	cluster.Daemon:    sluicev1.JobType_JOB_TYPE_DAEMON,
+}
+
+var jobStates = map[cluster.JobState]sluicev1.JobState{
+	cluster.JobPending:   sluicev1.JobState_JOB_STATE_PENDING,
+	cluster.JobRunning:   sluicev1.JobState_JOB_STATE_RUNNING,
+	cluster.JobKilling:   sluicev1.JobState_JOB_STATE_KILLING,
+	cluster.JobSucceeded: sluicev1.JobState_JOB_STATE_SUCCEEDED,
+	cluster.JobFailed:    sluicev1.JobState_JOB_STATE_FAILED,
+	cluster.JobKilled:    sluicev1.JobState_JOB_STATE_KILLED,
+}
+
+var taskStates = [cluster.NumTaskStates]sluicev1.TaskState{
+	cluster.TaskInitialized: sluicev1.TaskState_TASK_STATE_INITIALIZED,
+	cluster.TaskPending:     sluicev1.TaskState_TASK_STATE_PENDING,
+	cluster.TaskReserved:    sluicev1.TaskState_TASK_STATE_RESERVED,
+	cluster.TaskPlaced:      sluicev1.TaskState_TASK_STATE_PLACED,
+	cluster.TaskLaunching:   sluicev1.TaskState_TASK_STATE_LAUNCHING,
+	cluster.TaskStarting:    sluicev1.TaskState_TASK_STATE_STARTING,
+	cluster.TaskRunning:     sluicev1.TaskState_TASK_STATE_RUNNING,
+	cluster.TaskPreempting:  sluicev1.TaskState_TASK_STATE_PREEMPTING,
+	cluster.TaskKilling:     sluicev1.TaskState_TASK_STATE_KILLING,
+	cluster.TaskSucceeded:   sluicev1.TaskState_TASK_STATE_SUCCEEDED,
+	cluster.TaskFailed:      sluicev1.TaskState_TASK_STATE_FAILED,
+	cluster.TaskLost:        sluicev1.TaskState_TASK_STATE_LOST,
+	cluster.TaskKilled:      sluicev1.TaskState_TASK_STATE_KILLED,
+}
+
+func jobTo(j *cluster.Job) *sluicev1.Job {
+	p := &sluicev1.Job{
+		Name:       string(j.Spec.Name),
+		Uid:        uint32(j.UID),
+		Spec:       jobSpecTo(j.Spec),
+		State:      jobStates[j.State()],
+		Version:    j.Version,
+		Revision:   j.Revision,
+		CreateTime: timeTo(j.Submitted),
+		StartTime:  timeTo(j.Started),
+		EndTime:    timeTo(j.Finished),
+	}
+	for state, n := range j.Counts {
+		if n > 0 {
+			p.TaskCounts = append(p.TaskCounts, &sluicev1.TaskStateCount{State: taskStates[state], Count: n})
+		}
+	}
+	return p
+}
+
+func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
+	return &sluicev1.JobSpec{
+		Name:        string(s.Name),
+		Type:        jobTypes[s.Type],
+		Pool:        string(s.Pool),
+		Owner:       s.Owner,
+		Labels:      pairsTo(s.Labels),
+		Instances:   &s.Instances,
+		Task:        taskSpecTo(&s.Task),
+		Priority:    s.Priority,
+		Preemptible: &s.Preemptible,
+		Constraints: constraintTo(s.Constraint),
+		Restart:     &sluicev1.RestartPolicy{MaxFailures: &s.MaxFailures},
+		KillGrace:   durationpb.New(s.Task.KillGrace),
+	}
+}
+
+func taskSpecTo(s *cluster.TaskSpec) *sluicev1.TaskSpec {
+	process := &sluicev1.ProcessSpec{
+		Environment:      pairsTo(s.Env),
+		WorkingDirectory: s.WorkDir,
+	}
+	if n := len(shellCommand); len(s.Command) == n+1 && slices.Equal(s.Command[:n], shellCommand) {
+		process.Command = &sluicev1.ProcessSpec_Shell{Shell: s.Command[n]}
+	} else {
+		process.Command = &sluicev1.ProcessSpec_Argv{Argv: &sluicev1.Argv{Args: s.Command}}
+	}
+	p := &sluicev1.TaskSpec{
+		Processes: []*sluicev1.ProcessSpec{process},
+		Resources: resourcesTo(s.Resources),
+	}
+	if s.LogLimitBytes > 0 {
+		p.LogLimitBytes = &s.LogLimitBytes
+	}
+	return p
+}
+
+func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
+	p := &sluicev1.Task{
+		Job:       string(j.Spec.Name),
+		JobUid:    uint32(j.UID),
+		Instance:  t.Key.Instance(),
+		Run:       t.Run,
+		State:     taskStates[t.State],
+		Reason:    string(t.Reason),
+		Message:   t.Message,
+		Host:      string(t.Host),
+		Failures:  t.Failures,
+		QueueTime: timeTo(t.Queued),
+		StateTime: timeTo(t.Since),
+		StartTime: timeTo(t.Started),
+		EndTime:   timeTo(t.Finished),
+	}
+	if t.State.Bound() {
+		p.Allocated = vectorTo(j.Spec.Task.Resources)
+	}
+	if t.Run > 0 && t.Finished != 0 {
+		p.Result = &sluicev1.RunResult{Signal: t.Signal}
+		if t.ExitCode >= 0 {
+			p.Result.ExitCode = &t.ExitCode
+		}
+	}
+	return p
+}
+
+func poolTo(p *cluster.Pool, leaf bool) *sluicev1.Pool {
+	return &sluicev1.Pool{
+		Spec:       &sluicev1.PoolSpec{Path: string(p.Path), Labels: pairsTo(p.Labels)},
+		State:      sluicev1.PoolState_POOL_STATE_OPEN,
+		Version:    p.Version,
+		Leaf:       leaf,
+		CreateTime: timeTo(p.Created),
+	}
+}
+
+func hostTo(h *cluster.Host) *sluicev1.Host {
+	p := &sluicev1.Host{
+		Name:       string(h.ID),
+		Shard:      string(h.ID.Shard()),
+		Rack:       h.Rack,
+		Zone:       h.Zone,
+		Attributes: attributesTo(h.Attributes),
+		Capacity:   &sluicev1.Capacity{Total: vectorTo(h.Capacity)},
+		Allocated:  vectorTo(h.Allocated),
+		State:      hostStateTo(h),
+		Notes:      h.Notes,
+		Tasks:      uint32(len(h.Tasks)),
+		StateTime:  timeTo(h.Since),
+		Reason:     h.Reason,
+	}
+	if h.Draining {
+		p.Drain = &sluicev1.Drain{Reason: h.Reason}
+	}
+	return p
+}
+
+func hostStateTo(h *cluster.Host) sluicev1.HostState {
+	switch h.State() {
+	case cluster.HostUnreachable:
+		return sluicev1.HostState_HOST_STATE_UNREACHABLE
+	case cluster.HostDraining:
+		if len(h.Tasks) == 0 {
+			return sluicev1.HostState_HOST_STATE_DRAINED
+		}
+		return sluicev1.HostState_HOST_STATE_DRAINING
+	default:
+		return sluicev1.HostState_HOST_STATE_UP
+	}
+}

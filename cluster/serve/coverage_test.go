@@ -1,0 +1,199 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// probe sets one field of a spec and reads it back.
+type probe struct {
+	path string
+	set  func(protoreflect.Message)
+	get  func(protoreflect.Message) string
+}
+
+// probes returns one probe for every field of the message and of the messages in it. Lists are probed in their first
+// element.
+func probes(d protoreflect.MessageDescriptor, depth int) []probe {
+	if depth == 0 {
+		return nil
+	}
+	var all []probe
+	for i := range d.Fields().Len() {
+		f := d.Fields().Get(i)
+		name := string(f.Name())
+		show := func(m protoreflect.Message) string {
+			if !m.Has(f) {
+				return ""
+			}
+			return fmt.Sprint(m.Get(f).Interface())
+		}
+		switch {
+		case f.IsMap():
+			all = append(all, probe{name, func(m protoreflect.Message) {
+				value := sample(f.MapValue())
+				m.Mutable(f).Map().Set(protoreflect.ValueOfString("key7").MapKey(), value)
+			}, func(m protoreflect.Message) string {
+				v := m.Get(f).Map().Get(protoreflect.ValueOfString("key7").MapKey())
+				if !v.IsValid() {
+					return ""
+				}
+				return fmt.Sprint(v.Interface())
+			}})
+		case f.Message() != nil && f.IsList():
+			for _, p := range probes(f.Message(), depth-1) {
+				all = append(all, probe{name + "[0]." + p.path, func(m protoreflect.Message) {
+					list := m.Mutable(f).List()
+					if list.Len() == 0 {
+						list.AppendMutable()
+					}
+					p.set(list.Get(0).Message())
+				}, func(m protoreflect.Message) string {
+					if m.Get(f).List().Len() == 0 {
+						return ""
+					}
+					return p.get(m.Get(f).List().Get(0).Message())
+				}})
+			}
+		case f.Message() != nil:
+			for _, p := range probes(f.Message(), depth-1) {
+				all = append(all, probe{name + "." + p.path, func(m protoreflect.Message) {
+					p.set(m.Mutable(f).Message())
+				}, func(m protoreflect.Message) string { return p.get(m.Get(f).Message()) }})
+			}
+		case f.IsList():
+			all = append(all, probe{
+				name, func(m protoreflect.Message) { m.Mutable(f).List().Append(sample(f)) },
+				func(m protoreflect.Message) string {
+					list := m.Get(f).List()
+					if list.Len() == 0 {
+						return ""
+					}
+					return fmt.Sprint(list.Get(list.Len() - 1).Interface())
+				},
+			})
+		default:
+			all = append(all, probe{name, func(m protoreflect.Message) { m.Set(f, sample(f)) }, show})
+		}
+	}
+	return all
+}
+
+// sample is a value that differs from the field's default, and from what unset means.
+func sample(f protoreflect.FieldDescriptor) protoreflect.Value {
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString("x7")
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte("x7"))
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(2)
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(7)
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(7)
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(7)
+	default:
+		panic("no sample for a field of kind " + f.Kind().String())
+	}
+}
+
+// Whatever field of a spec is set: the server either keeps it, so that it comes back, or refuses it by name.
+func TestNothingIsAcceptedAndIgnored(t *testing.T) {
+	a := newAPITest(t)
+	all := probes((&sluicev1.JobSpec{}).ProtoReflect().Descriptor(), 8)
+	require.Greater(t, len(all), 200)
+	kept := 0
+	for i, p := range all {
+		spec := sleepJob(fmt.Sprintf("job-%d", i))
+		p.set(spec.ProtoReflect())
+		want := p.get(spec.ProtoReflect())
+		require.NotEmpty(t, want, p.path)
+		answer, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
+		if err == nil {
+			require.Equal(t, want, p.get(a.job(t, answer.Name).Spec.ProtoReflect()), p.path)
+			kept++
+			continue
+		}
+		code := status.Code(err)
+		require.Contains(t, []codes.Code{codes.Unimplemented, codes.InvalidArgument}, code, "%s: %v", p.path, err)
+		// The field, what it is in, or, where a message with just this field is not enough, its neighbour is named.
+		within := p.path[:strings.LastIndexByte(p.path, '.')+1]
+		named := false
+		for field := range violated(err) {
+			field = strings.TrimPrefix(field, "spec.")
+			named = named || strings.HasPrefix(p.path, field) || strings.HasPrefix(field, p.path) ||
+				within != "" && strings.HasPrefix(field, within)
+		}
+		require.True(t, named, "%s is not named by %v", p.path, err)
+	}
+	require.Greater(t, kept, 10)
+}
+
+// The table of supported fields has no misspelt entry: each is a field of the API.
+func TestSupportedFieldsExist(t *testing.T) {
+	known := map[protoreflect.FullName]bool{}
+	for _, file := range []protoreflect.FileDescriptor{
+		sluicev1.File_sluice_v1_job_proto, sluicev1.File_sluice_v1_jobspec_proto, sluicev1.File_sluice_v1_taskspec_proto,
+		sluicev1.File_sluice_v1_task_proto, sluicev1.File_sluice_v1_pool_proto, sluicev1.File_sluice_v1_host_proto,
+		sluicev1.File_sluice_v1_resources_proto, sluicev1.File_sluice_v1_constraint_proto, sluicev1.File_sluice_v1_cluster_proto,
+	} {
+		for i := range file.Messages().Len() {
+			m := file.Messages().Get(i)
+			for k := range m.Fields().Len() {
+				known[m.Fields().Get(k).FullName()] = true
+			}
+		}
+	}
+	for name := range supported {
+		require.Contains(t, known, name)
+	}
+}
+
+// What comes out of a spec goes in again as the same spec.
+func TestSpecsRoundTrip(t *testing.T) {
+	a := newAPITest(t)
+	rich := sleepJob("rich")
+	rich.Type = sluicev1.JobType_JOB_TYPE_BATCH
+	rich.Owner, rich.Priority = "somebody", 12
+	rich.Instances, rich.Preemptible = proto.Uint32(3), proto.Bool(false)
+	rich.Labels = map[string]string{"b": "2", "a": "1"}
+	rich.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(2)}
+	rich.Constraints = []*sluicev1.ConstraintRule{
+		{Expression: nested(3)},
+		{Expression: hostLabel("zone", "a", sluicev1.LabelConstraint_LESS, 1)},
+		{Expression: &sluicev1.Constraint{Kind: &sluicev1.Constraint_AnyOf{AnyOf: &sluicev1.ConstraintList{
+			Operands: []*sluicev1.Constraint{hostLabel("rack", "r", sluicev1.LabelConstraint_EQUAL, 1)},
+		}}}},
+	}
+	rich.Task.LogLimitBytes = proto.Int64(1 << 20)
+	rich.Task.Resources.DiskBytes = 5
+	rich.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: 2}
+	rich.Task.Resources.Named = map[string]int64{"tape": 3, "lens": 1}
+	rich.Task.Processes[0].Command = &sluicev1.ProcessSpec_Shell{Shell: "echo $A"}
+	rich.Task.Processes[0].Environment = map[string]string{"A": "1"}
+	rich.Task.Processes[0].WorkingDirectory = "/tmp"
+	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), rich} {
+		a.submit(t, spec)
+		out := a.job(t, spec.Name).Spec
+		again := a.submit(t, out)
+		require.False(t, again.Created)
+		require.True(t, proto.Equal(out, a.job(t, spec.Name).Spec))
+	}
+	out := a.job(t, "rich").Spec
+	require.Equal(t, "echo $A", out.Task.Processes[0].GetShell())
+	require.Len(t, out.Constraints, 1)
+	require.Len(t, out.Constraints[0].Expression.GetAllOf().Operands, 3)
+}

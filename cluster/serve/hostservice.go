@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+type hostService struct {
+	sluicev1.UnimplementedHostServiceServer
+	*api
+}
+
+// ListHosts implements sluicev1.HostServiceServer. Complexity: the hosts from the beginning of the page on that it takes
+// to fill it, with their tasks.
+func (a *hostService) ListHosts(_ context.Context, r *sluicev1.ListHostsRequest) (*sluicev1.ListHostsResponse, error) {
+	page, err := openPage(r)
+	if err != nil {
+		return nil, err
+	}
+	s := a.s.Snapshot()
+	answer := &sluicev1.ListHostsResponse{}
+	last := ""
+	for h := range s.Hosts(cluster.HostID(page.after)) {
+		if string(h.ID) == page.after || !matchHost(r, h) {
+			continue
+		}
+		record := a.measuredHost(s, h)
+		if !page.Add(record) {
+			answer.NextPageToken = page.Token(last)
+			break
+		}
+		answer.Hosts = append(answer.Hosts, record)
+		last = string(h.ID)
+	}
+	return answer, nil
+}
+
+func matchHost(r *sluicev1.ListHostsRequest, h *cluster.Host) bool {
+	if r.Shard != "" && string(h.ID.Shard()) != r.Shard ||
+		r.Rack != "" && h.Rack != r.Rack ||
+		r.Zone != "" && h.Zone != r.Zone ||
+		len(r.States) > 0 && !slices.Contains(r.States, hostStateTo(h)) {
+		return false
+	}
+	for k, v := range r.Attributes {
+		if !slices.Contains(h.Attributes, cluster.KeyValue{Key: k, Value: v}) {
+			return false
+		}
+	}
+	return true
+}
+
+// GetHost implements sluicev1.HostServiceServer.
+func (a *hostService) GetHost(_ context.Context, r *sluicev1.GetHostRequest) (*sluicev1.GetHostResponse, error) {
+	s := a.s.Snapshot()
+	h, err := findHost(s, r.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.GetHostResponse{Host: a.measuredHost(s, h)}, nil
+}
+
+// hostTable is what is needed of a State or a Snapshot to find a host.
+type hostTable interface {
+	Host(cluster.HostID) *cluster.Host
+}
+
+func findHost(in hostTable, name string) (*cluster.Host, error) {
+	if h := in.Host(cluster.HostID(name)); h != nil {
+		return h, nil
+	}
+	return nil, resourceError(codes.NotFound, "host", name, "there is no such host; hosts are named shard/name")
+}
+
+// measuredHost is the host with what its tasks were last measured to use together.
+func (a *hostService) measuredHost(s *cluster.Snapshot, h *cluster.Host) *sluicev1.Host {
+	p := hostTo(h)
+	for _, k := range h.Tasks {
+		t := s.Task(k)
+		if t == nil {
+			continue // the host may be older than the snapshot
+		}
+		if u, ok := a.s.TaskUsage(t); ok {
+			if p.Used == nil {
+				p.Used = &sluicev1.ResourceVector{}
+			}
+			p.Used.CpuMilli += u.CPUMilli
+			p.Used.MemoryBytes += u.MemoryBytes
+		}
+	}
+	return p
+}
+
+// DrainHost implements sluicev1.HostServiceServer.
+func (a *hostService) DrainHost(ctx context.Context, r *sluicev1.DrainHostRequest) (*sluicev1.DrainHostResponse, error) {
+	host, err := a.setDrain(ctx, r.Name, true, r.Reason)
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.DrainHostResponse{Host: host}, nil
+}
+
+// ResumeHost implements sluicev1.HostServiceServer.
+func (a *hostService) ResumeHost(ctx context.Context, r *sluicev1.ResumeHostRequest) (*sluicev1.ResumeHostResponse, error) {
+	host, err := a.setDrain(ctx, r.Name, false, "")
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.ResumeHostResponse{Host: host}, nil
+}
+
+func (a *hostService) setDrain(ctx context.Context, name string, drain bool, reason string) (*sluicev1.Host, error) {
+	var after *cluster.Host
+	err := a.do(ctx, func(tx *Tx) error {
+		h, err := findHost(tx.State(), name)
+		if err != nil {
+			return err
+		}
+		after = h
+		if h.Draining == drain && (!drain || h.Reason == reason) {
+			return nil
+		}
+		err = tx.Emit(&cluster.HostDrain{ID: h.ID, Drain: drain, Reason: reason})
+		after = tx.State().Host(h.ID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.measuredHost(a.s.Snapshot(), after), nil
+}

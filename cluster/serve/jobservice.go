@@ -1,0 +1,256 @@
+package serve
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+type jobService struct {
+	sluicev1.UnimplementedJobServiceServer
+	*api
+}
+
+// SubmitJob implements sluicev1.JobServiceServer.
+func (a *jobService) SubmitJob(ctx context.Context, r *sluicev1.SubmitJobRequest) (*sluicev1.SubmitJobResponse, error) {
+	answers, err := a.submit(ctx, []*sluicev1.JobSpec{r.Spec}, r.IdempotencyKey, single)
+	if err != nil {
+		return nil, err
+	}
+	return answers[0], nil
+}
+
+// SubmitJobs implements sluicev1.JobServiceServer.
+func (a *jobService) SubmitJobs(ctx context.Context, r *sluicev1.SubmitJobsRequest) (*sluicev1.SubmitJobsResponse, error) {
+	answers, err := a.submit(ctx, r.Specs, r.IdempotencyKey, numbered)
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.SubmitJobsResponse{Jobs: answers}, nil
+}
+
+func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, key string, path func(int) string) ([]*sluicev1.SubmitJobResponse, error) {
+	sub := submission{key: key, path: path}
+	for i, p := range wanted {
+		sub.specs = append(sub.specs, jobSpecFrom(p, path(i), new(violations)))
+	}
+	if err := a.do(ctx, sub.run); err != nil {
+		return nil, err
+	}
+	answers := make([]*sluicev1.SubmitJobResponse, len(sub.jobs))
+	for i, j := range sub.jobs {
+		answers[i] = &sluicev1.SubmitJobResponse{
+			Name: string(j.Spec.Name), Uid: uint32(j.UID), Version: j.Version, Created: sub.created[i], Revision: j.Revision,
+		}
+	}
+	return answers, nil
+}
+
+// submission is the command that adds jobs, all or none.
+type submission struct {
+	specs []*cluster.JobSpec
+	key   string
+	path  func(int) string
+
+	jobs    []*cluster.Job // as they are afterwards, for each spec
+	created []bool         // by this request, or by an earlier one with the same key
+}
+
+func (s *submission) run(tx *Tx) error {
+	again, err := s.repeats(tx.State())
+	if err != nil {
+		return err
+	}
+	if !again {
+		if err := s.add(tx); err != nil {
+			return err
+		}
+	}
+	for _, spec := range s.specs {
+		s.jobs = append(s.jobs, tx.State().JobByName(spec.Name))
+	}
+	return nil
+}
+
+// add emits the jobs that do not exist yet. A name in use is an error, save for the very same job.
+func (s *submission) add(tx *Tx) error {
+	var taken, wrong violations
+	var fresh []cluster.NewJob
+	for i, spec := range s.specs {
+		spec.Pool = resolvePool(tx.State(), spec.Pool, child(s.path(i), "pool"), &wrong)
+		old := tx.State().JobByName(spec.Name)
+		s.created = append(s.created, old == nil)
+		switch {
+		case old == nil:
+			uid := tx.State().NextJob() + cluster.JobUID(len(fresh))
+			fresh = append(fresh, cluster.NewJob{UID: uid, Spec: spec, IdempotencyKey: s.key})
+		case !sameSpec(old.Spec, spec):
+			taken.Invalid(child(s.path(i), "name"),
+				"is %s: a job of that name exists with another spec: choose another name, update the job or delete it", quote(string(spec.Name)))
+		}
+	}
+	switch {
+	case !wrong.Empty():
+		return wrong.Err()
+	case !taken.Empty():
+		return taken.status(codes.AlreadyExists)
+	case len(fresh) == 0:
+		return nil
+	}
+	return tx.Emit(&cluster.JobsSubmitted{Jobs: fresh})
+}
+
+// repeats reports whether the request was carried out before, and refuses the key of another request. The jobs that one
+// request made follow each other by uid.
+func (s *submission) repeats(in *cluster.State) (bool, error) {
+	if s.key == "" || in.JobByIdempotencyKey(s.key) == nil {
+		return false, nil
+	}
+	conflict := fieldError(codes.AlreadyExists, "idempotency_key", "is %s: it was used for another request", quote(s.key))
+	made := map[cluster.JobID]bool{}
+	for j := in.JobByIdempotencyKey(s.key); j != nil && j.IdempotencyKey == s.key; j = in.Job(j.UID - 1) {
+		made[j.Spec.Name] = true
+	}
+	found := 0
+	for _, spec := range s.specs {
+		j := in.JobByName(spec.Name)
+		if j == nil || !made[spec.Name] && !sameSpec(j.Spec, spec) {
+			return false, conflict
+		}
+		if made[spec.Name] {
+			found++
+			if j.Version == 1 && !sameSpec(j.Spec, spec) {
+				return false, conflict
+			}
+		}
+		s.created = append(s.created, made[spec.Name])
+	}
+	if found < len(made) {
+		return false, conflict
+	}
+	return true, nil
+}
+
+// sameSpec compares what users see, so that it does not matter how a spec came to be in memory. A spec that names no pool
+// is the same in any pool.
+func sameSpec(have, want *cluster.JobSpec) bool {
+	a, b := jobSpecTo(have), jobSpecTo(want)
+	if want.Pool == "" {
+		b.Pool = a.Pool
+	}
+	return proto.Equal(a, b)
+}
+
+// GetJob implements sluicev1.JobServiceServer.
+func (a *jobService) GetJob(_ context.Context, r *sluicev1.GetJobRequest) (*sluicev1.GetJobResponse, error) {
+	j, err := findJob(a.s.Snapshot(), r.Name)
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.GetJobResponse{Job: jobTo(j)}, nil
+}
+
+// StopJob implements sluicev1.JobServiceServer.
+func (a *jobService) StopJob(ctx context.Context, r *sluicev1.StopJobRequest) (*sluicev1.StopJobResponse, error) {
+	job, err := a.changeJob(ctx, r.Name, r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
+		if j.Stopping || j.State().Terminal() {
+			return nil
+		}
+		return tx.Emit(&cluster.JobStopping{Job: j.UID})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.StopJobResponse{Job: job}, nil
+}
+
+// DeleteJob implements sluicev1.JobServiceServer.
+func (a *jobService) DeleteJob(ctx context.Context, r *sluicev1.DeleteJobRequest) (*sluicev1.DeleteJobResponse, error) {
+	var revision uint64
+	_, err := a.changeJob(ctx, r.Name, r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
+		if !j.State().Terminal() {
+			return resourceError(codes.FailedPrecondition, "job", r.Name, "it has not ended: stop it first")
+		}
+		err := tx.Emit(&cluster.JobDeleted{Job: j.UID})
+		revision = tx.State().Revision()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.DeleteJobResponse{Revision: revision}, nil
+}
+
+// UpdateJob implements sluicev1.JobServiceServer.
+func (a *jobService) UpdateJob(ctx context.Context, r *sluicev1.UpdateJobRequest) (*sluicev1.UpdateJobResponse, error) {
+	spec := jobSpecFrom(r.Spec, "spec", new(violations))
+	job, err := a.changeJob(ctx, r.Spec.GetName(), &r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
+		if j.Stopping || j.State().Terminal() {
+			return resourceError(codes.FailedPrecondition, "job", r.Spec.GetName(), "it has ended or is being stopped")
+		}
+		if spec.Pool == "" {
+			spec.Pool = j.Spec.Pool
+		}
+		if sameSpec(j.Spec, spec) {
+			return nil
+		}
+		if err := checkUpdate(j.Spec, spec); err != nil {
+			return err
+		}
+		return tx.Emit(&cluster.JobUpdated{Job: j.UID, Spec: spec})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.UpdateJobResponse{Job: job}, nil
+}
+
+// checkUpdate refuses changes that running tasks would have to follow: labels, owner, priority, restart policy and kill
+// grace change at once, and instances may be added; the rest cannot change yet.
+func checkUpdate(from, to *cluster.JobSpec) error {
+	const notYet = "this server does not change it in a job that exists yet"
+	var v violations
+	if from.Type != to.Type {
+		v.Unsupported("spec.type", notYet)
+	}
+	if from.Pool != to.Pool {
+		v.Unsupported("spec.pool", notYet)
+	}
+	if to.Instances < from.Instances {
+		v.Unsupported("spec.instances", "is %d and was %d: this server only adds instances so far", to.Instances, from.Instances)
+	}
+	if !proto.Equal(taskSpecTo(&from.Task), taskSpecTo(&to.Task)) {
+		v.Unsupported("spec.task", notYet)
+	}
+	if (from.Constraint == nil) != (to.Constraint == nil) || from.Constraint != nil && from.Constraint.String() != to.Constraint.String() {
+		v.Unsupported("spec.constraints", notYet)
+	}
+	return v.Err()
+}
+
+// changeJob runs a change of one job in the writer and returns the job as it is afterwards, nil if it is gone.
+func (a *jobService) changeJob(ctx context.Context, name string, version *uint64, change func(*Tx, *cluster.Job) error) (*sluicev1.Job, error) {
+	var after *cluster.Job
+	err := a.do(ctx, func(tx *Tx) error {
+		j, err := findJob(tx.State(), name)
+		if err != nil {
+			return err
+		}
+		if err := checkJobVersion(j, version); err != nil {
+			return err
+		}
+		if err := change(tx, j); err != nil {
+			return err
+		}
+		after = tx.State().Job(j.UID)
+		return nil
+	})
+	if err != nil || after == nil {
+		return nil, err
+	}
+	return jobTo(after), nil
+}

@@ -1,0 +1,169 @@
+package serve
+
+import (
+	"slices"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// WatchJobs implements sluicev1.JobServiceServer. However slow the client is, the server keeps for it the uids of the
+// jobs that it has been shown and a bounded list of what changed, never a queue of messages.
+func (a *jobService) WatchJobs(r *sluicev1.WatchJobsRequest, stream grpc.ServerStreamingServer[sluicev1.WatchJobsResponse]) error {
+	w := a.s.Watch()
+	defer w.Close()
+	watch := jobWatch{
+		filter: newJobFilter(r.Filter),
+		tasks:  r.IncludeTasks,
+		since:  r.AfterRevision,
+		shown:  map[cluster.JobUID]bool{},
+		send:   stream.Send,
+	}
+	for first := true; ; first = false {
+		select {
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		case <-a.s.stopped:
+			return statusOf(ErrStopped)
+		case <-w.C:
+		}
+		snapshot, changes, all := w.Take()
+		if err := watch.step(snapshot, changes, all, first); err != nil {
+			return err
+		}
+	}
+}
+
+// jobWatch is one client's view of the jobs.
+type jobWatch struct {
+	filter jobFilter
+	tasks  bool
+	since  uint64 // revision up to which the client knows everything
+	shown  map[cluster.JobUID]bool
+	send   func(*sluicev1.WatchJobsResponse) error
+
+	message *sluicev1.WatchJobsResponse
+	bytes   int
+}
+
+// step shows the client what is new in the snapshot: everything at first or when the changes are not complete.
+func (w *jobWatch) step(s *cluster.Snapshot, changes cluster.Changes, all, first bool) error {
+	w.message, w.bytes = &sluicev1.WatchJobsResponse{}, 0
+	var err error
+	if first || all {
+		err = w.showAll(s, first)
+	} else {
+		err = w.showChanged(s, changes)
+	}
+	if err != nil {
+		return err
+	}
+	m := w.message
+	if !first && len(m.Jobs)+len(m.Tasks)+len(m.Gone) == 0 {
+		return nil
+	}
+	m.Synced = first
+	m.Revision = s.Revision()
+	w.since = m.Revision
+	return w.send(m)
+}
+
+// showAll shows every matching job that is new since w.since.
+func (w *jobWatch) showAll(s *cluster.Snapshot, first bool) error {
+	missing := w.shown
+	w.shown = map[cluster.JobUID]bool{}
+	for j := range s.Jobs(0) {
+		if !w.filter.Match(j) {
+			continue
+		}
+		known := missing[j.UID] || first && j.Revision <= w.since
+		delete(missing, j.UID)
+		w.shown[j.UID] = true
+		switch {
+		case !known || j.Revision > w.since:
+			if err := w.show(s, j, w.tasks); err != nil {
+				return err
+			}
+		case first:
+			w.message.Unchanged = append(w.message.Unchanged, uint32(j.UID))
+			if err := w.grow(4); err != nil {
+				return err
+			}
+		}
+	}
+	return w.gone(missing)
+}
+
+// showChanged shows the matching jobs among the changed ones.
+func (w *jobWatch) showChanged(s *cluster.Snapshot, changes cluster.Changes) error {
+	gone := map[cluster.JobUID]bool{}
+	slices.Sort(changes.Jobs)
+	for _, uid := range slices.Compact(changes.Jobs) {
+		j := s.Job(uid)
+		switch {
+		case j != nil && w.filter.Match(j):
+			known := w.shown[uid]
+			w.shown[uid] = true
+			if err := w.show(s, j, w.tasks && !known); err != nil {
+				return err
+			}
+		case w.shown[uid]:
+			gone[uid] = true
+			delete(w.shown, uid)
+		}
+	}
+	if err := w.gone(gone); err != nil || !w.tasks {
+		return err
+	}
+	slices.Sort(changes.Tasks)
+	for _, k := range slices.Compact(changes.Tasks) {
+		if t := s.Task(k); t != nil && w.shown[k.Job()] {
+			if err := w.showTask(t, s.Job(k.Job())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *jobWatch) show(s *cluster.Snapshot, j *cluster.Job, tasks bool) error {
+	record := jobTo(j)
+	w.message.Jobs = append(w.message.Jobs, record)
+	if err := w.grow(proto.Size(record)); err != nil || !tasks {
+		return err
+	}
+	for t := range s.TasksOf(j.UID, 0) {
+		if err := w.showTask(t, j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *jobWatch) showTask(t *cluster.Task, j *cluster.Job) error {
+	record := taskTo(t, j)
+	w.message.Tasks = append(w.message.Tasks, record)
+	return w.grow(proto.Size(record))
+}
+
+func (w *jobWatch) gone(uids map[cluster.JobUID]bool) error {
+	for uid := range uids {
+		w.message.Gone = append(w.message.Gone, uint32(uid))
+	}
+	slices.Sort(w.message.Gone)
+	return w.grow(4 * len(uids))
+}
+
+// grow counts what was added to the message and sends it on its way when it is large enough.
+func (w *jobWatch) grow(n int) error {
+	if w.bytes += n; w.bytes < maxPageBytes {
+		return nil
+	}
+	m := w.message
+	w.message, w.bytes = &sluicev1.WatchJobsResponse{}, 0
+	return w.send(m)
+}

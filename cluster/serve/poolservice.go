@@ -1,0 +1,226 @@
+package serve
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+type poolService struct {
+	sluicev1.UnimplementedPoolServiceServer
+	*api
+}
+
+// CreatePool implements sluicev1.PoolServiceServer.
+func (a *poolService) CreatePool(ctx context.Context, r *sluicev1.CreatePoolRequest) (*sluicev1.CreatePoolResponse, error) {
+	path := cluster.PoolPath(r.Spec.GetPath())
+	var made *sluicev1.Pool
+	err := a.do(ctx, func(tx *Tx) error {
+		parent := path.Parent()
+		switch {
+		case tx.State().Pool(path) != nil:
+			return fieldError(codes.AlreadyExists, "spec.path", "is %s: the pool exists already", quote(string(path)))
+		case tx.State().Pool(parent) == nil:
+			return fieldError(codes.FailedPrecondition, "spec.path", "is %s: there is no pool %s above it: create that first",
+				quote(string(path)), quote(string(parent)))
+		}
+		if j := activeJob(tx.State(), parent); j != nil {
+			return fieldError(codes.FailedPrecondition, "spec.path",
+				"is %s: jobs go to the lowest pools only, and job %s in %s has not ended", quote(string(path)), quote(string(j.Spec.Name)), quote(string(parent)))
+		}
+		return putPool(tx, r.Spec, &made)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.CreatePoolResponse{Pool: made}, nil
+}
+
+// UpdatePool implements sluicev1.PoolServiceServer.
+func (a *poolService) UpdatePool(ctx context.Context, r *sluicev1.UpdatePoolRequest) (*sluicev1.UpdatePoolResponse, error) {
+	var made *sluicev1.Pool
+	err := a.do(ctx, func(tx *Tx) error {
+		if _, err := findPool(tx.State(), r.Spec.GetPath(), &r.ExpectedVersion); err != nil {
+			return err
+		}
+		return putPool(tx, r.Spec, &made)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.UpdatePoolResponse{Pool: made}, nil
+}
+
+func putPool(tx *Tx, spec *sluicev1.PoolSpec, made **sluicev1.Pool) error {
+	path := cluster.PoolPath(spec.GetPath())
+	p := cluster.Pool{Path: path, Labels: labelsFrom(spec.GetLabels(), "spec.labels", new(violations))}
+	if err := tx.Emit(&cluster.PoolPut{Pool: p}); err != nil {
+		return err
+	}
+	*made = poolTo(tx.State().Pool(path), tx.State().IsLeaf(path))
+	return nil
+}
+
+// DeletePool implements sluicev1.PoolServiceServer.
+func (a *poolService) DeletePool(ctx context.Context, r *sluicev1.DeletePoolRequest) (*sluicev1.DeletePoolResponse, error) {
+	var revision uint64
+	err := a.do(ctx, func(tx *Tx) error {
+		p, err := findPool(tx.State(), r.Path, r.ExpectedVersion)
+		switch {
+		case err != nil:
+			return err
+		case p.Path == cluster.RootPool:
+			return resourceError(codes.FailedPrecondition, "pool", r.Path, "the root stays")
+		case !tx.State().IsLeaf(p.Path):
+			return resourceError(codes.FailedPrecondition, "pool", r.Path, "it has pools below it: delete those first")
+		}
+		for j := range tx.State().Jobs(0) {
+			if j.Spec.Pool == p.Path {
+				return resourceError(codes.FailedPrecondition, "pool", r.Path, "it has jobs, such as %s: delete those first",
+					quote(string(j.Spec.Name)))
+			}
+		}
+		revision = tx.State().Revision()
+		return tx.Emit(&cluster.PoolDeleted{Path: p.Path})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.DeletePoolResponse{Revision: revision}, nil
+}
+
+// GetPool implements sluicev1.PoolServiceServer.
+func (a *poolService) GetPool(_ context.Context, r *sluicev1.GetPoolRequest) (*sluicev1.GetPoolResponse, error) {
+	s := a.s.Snapshot()
+	p, err := findPool(s, r.Path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.GetPoolResponse{Pool: poolTotals(s).describe(s, p)}, nil
+}
+
+// ListPools implements sluicev1.PoolServiceServer. Complexity: the jobs and the pools.
+func (a *poolService) ListPools(_ context.Context, r *sluicev1.ListPoolsRequest) (*sluicev1.ListPoolsResponse, error) {
+	page, err := openPage(r)
+	if err != nil {
+		return nil, err
+	}
+	s := a.s.Snapshot()
+	if r.Path != "" {
+		if _, err := findPool(s, r.Path, nil); err != nil {
+			return nil, err
+		}
+	}
+	totals := poolTotals(s)
+	answer := &sluicev1.ListPoolsResponse{}
+	last := ""
+	for p := range s.Pools() {
+		if string(p.Path) <= page.after || r.Path != "" && !within(p.Path, cluster.PoolPath(r.Path)) {
+			continue
+		}
+		record := totals.describe(s, p)
+		if !page.Add(record) {
+			answer.NextPageToken = page.Token(last)
+			break
+		}
+		answer.Pools = append(answer.Pools, record)
+		last = string(p.Path)
+	}
+	return answer, nil
+}
+
+// within reports whether p is the other pool or below it.
+func within(p, other cluster.PoolPath) bool {
+	return p == other || strings.HasPrefix(string(p), string(other)+"/")
+}
+
+func findPool(in pools, path string, version *uint64) (*cluster.Pool, error) {
+	p := in.Pool(cluster.PoolPath(path))
+	switch {
+	case p == nil:
+		return nil, resourceError(codes.NotFound, "pool", path, "there is no such pool")
+	case version != nil && *version != p.Version:
+		return nil, resourceError(codes.Aborted, "pool", path, "its version is %d, not %d: get it and decide anew", p.Version, *version)
+	}
+	return p, nil
+}
+
+// activeJob returns a job in the pool that has not ended, nil if there is none.
+func activeJob(s *cluster.State, in cluster.PoolPath) *cluster.Job {
+	for j := range s.Jobs(0) {
+		if j.Spec.Pool == in && !j.State().Terminal() {
+			return j
+		}
+	}
+	return nil
+}
+
+// poolTotal counts what is in a pool and below it.
+type poolTotal struct {
+	activeJobs, waiting, running uint64
+	allocated, demand            cluster.Resources
+}
+
+type poolTotalTable map[cluster.PoolPath]*poolTotal
+
+// poolTotals counts all jobs, each for its pool and those above it. Complexity: jobs × depth of the tree.
+func poolTotals(s *cluster.Snapshot) poolTotalTable {
+	table := poolTotalTable{}
+	for j := range s.Jobs(0) {
+		if j.State().Terminal() {
+			continue
+		}
+		var waiting, bound, running uint64
+		for state := range cluster.NumTaskStates {
+			n := uint64(j.Counts[state])
+			switch {
+			case state == cluster.TaskRunning:
+				running += n
+				bound += n
+			case state.Bound():
+				bound += n
+			case !state.Terminal():
+				waiting += n
+			}
+		}
+		request := j.Spec.Task.Resources
+		for p := j.Spec.Pool; p != ""; p = p.Parent() {
+			t := table[p]
+			if t == nil {
+				t = &poolTotal{}
+				table[p] = t
+			}
+			t.activeJobs++
+			t.waiting += waiting
+			t.running += running
+			t.allocated = t.allocated.Add(request.Times(int64(bound)))
+			t.demand = t.demand.Add(request.Times(int64(waiting)))
+		}
+	}
+	return table
+}
+
+func (table poolTotalTable) describe(s *cluster.Snapshot, p *cluster.Pool) *sluicev1.Pool {
+	out := poolTo(p, s.IsLeaf(p.Path))
+	t := table[p.Path]
+	if t == nil {
+		return out
+	}
+	out.ActiveJobs, out.WaitingTasks, out.RunningTasks = t.activeJobs, t.waiting, t.running
+	dimension := func(name string, demand, allocated int64) {
+		if demand != 0 || allocated != 0 {
+			out.Dimensions = append(out.Dimensions, &sluicev1.PoolDimensionStatus{Dimension: name, Demand: demand, Allocation: allocated})
+		}
+	}
+	for d := range cluster.NumDimensions {
+		dimension(d.String(), t.demand.Fixed[d], t.allocated.Fixed[d])
+	}
+	for _, a := range t.demand.Add(t.allocated).Named {
+		dimension(a.Name, t.demand.Amount(a.Name), t.allocated.Amount(a.Name))
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package serve
+
+import (
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// DefaultPool is where jobs go that name no pool, if it exists; the root, if that has no children, comes next.
+const DefaultPool cluster.PoolPath = "root/default"
+
+// pools is what is needed of a State or a Snapshot to find a pool.
+type pools interface {
+	Pool(cluster.PoolPath) *cluster.Pool
+	IsLeaf(cluster.PoolPath) bool
+}
+
+// resolvePool finds the pool of a job from the one that its spec names, and reports if there is none.
+func resolvePool(in pools, named cluster.PoolPath, path string, v *violations) cluster.PoolPath {
+	switch {
+	case named == "" && in.IsLeaf(DefaultPool):
+		return DefaultPool
+	case named == "" && in.IsLeaf(cluster.RootPool):
+		return cluster.RootPool
+	case named == "":
+		v.Invalid(path, "is required: there is no pool %q to go to without", DefaultPool)
+	case in.Pool(named) == nil:
+		v.Invalid(path, "is %s: there is no such pool", quote(string(named)))
+	case !in.IsLeaf(named):
+		v.Invalid(path, "is %s: it has pools below it, and jobs go to the lowest ones only", quote(string(named)))
+	}
+	return named
+}
+
+// single and numbered give the field path of the i-th spec of a request.
+func single(int) string { return "spec" }
+
+func numbered(i int) string { return item("specs", i) }
+
+// checkSubmission validates the specs of a request, which are submitted together.
+func (a *api) checkSubmission(specs []*sluicev1.JobSpec, path func(int) string, v *violations) {
+	switch {
+	case len(specs) == 0:
+		v.Invalid("specs", "is required: at least one job")
+	case len(specs) > maxGraphJobs:
+		v.Invalid("specs", "has %d jobs: at most %d", len(specs), maxGraphJobs)
+		return
+	}
+	snapshot := a.s.Snapshot()
+	first := map[string]int{}
+	var instances uint64
+	for i, p := range specs {
+		if p == nil {
+			v.Invalid(path(i), "is required")
+			continue
+		}
+		instances += uint64(jobSpecFrom(p, path(i), v).Instances)
+		if k, twice := first[p.Name]; twice && p.Name != "" {
+			v.Invalid(child(path(i), "name"), "is %s, as that of %s: names are unique", quote(p.Name), path(k))
+		} else {
+			first[p.Name] = i
+		}
+		if p.Pool == "" || checkPoolPath(p.Pool, "", new(violations)) {
+			resolvePool(snapshot, cluster.PoolPath(p.Pool), child(path(i), "pool"), v)
+		}
+	}
+	if instances > maxGraphInstances {
+		v.Invalid("specs", "have %d instances together: at most %d", instances, maxGraphInstances)
+	}
+	g := dependencies{specs: specs, path: path, first: first, snapshot: snapshot, v: v}
+	g.check()
+}
+
+// dependencies checks that what the jobs of a request wait for exists and does not, in the end, wait for them.
+type dependencies struct {
+	specs    []*sluicev1.JobSpec
+	path     func(int) string
+	first    map[string]int // by name
+	snapshot *cluster.Snapshot
+	v        *violations
+
+	state []visit
+	trail []int // the jobs on the way to the one being visited
+}
+
+// visit is how far the search has come with a job.
+type visit uint8
+
+const (
+	unvisited visit = iota
+	visiting
+	visited
+)
+
+// check reports references to unknown jobs and cycles. Valid dependencies are reported as not supported.
+// Complexity: jobs + dependencies.
+func (g *dependencies) check() {
+	g.state = make([]visit, len(g.specs))
+	for i, spec := range g.specs {
+		if len(spec.GetDependsOn()) > 0 {
+			g.v.Unsupported(child(g.path(i), "depends_on"), "this server does not run jobs in the order of their dependencies yet")
+		}
+		if g.state[i] == unvisited {
+			g.visit(i)
+		}
+	}
+}
+
+func (g *dependencies) visit(i int) {
+	g.state[i] = visiting
+	g.trail = append(g.trail, i)
+	for k, d := range g.specs[i].GetDependsOn() {
+		at := child(item(child(g.path(i), "depends_on"), k), "job")
+		next, here := g.first[d.GetJob()]
+		switch {
+		case !here && d.GetJob() == "":
+			g.v.Invalid(at, "is required: the name of a job")
+		case !here && g.snapshot.JobByName(cluster.JobID(d.Job)) == nil:
+			g.v.Invalid(at, "is %s: there is no such job, neither in this request nor submitted before", quote(d.Job))
+		case here && g.state[next] == visiting:
+			g.v.Invalid(at, "closes a cycle of dependencies: %s", g.cycle(next))
+		case here && g.state[next] == unvisited:
+			g.visit(next)
+		}
+	}
+	g.trail = g.trail[:len(g.trail)-1]
+	g.state[i] = visited
+}
+
+// cycle names the jobs on the trail from the given one on, and that one again.
+func (g *dependencies) cycle(from int) string {
+	var names []string
+	on := false
+	for _, i := range g.trail {
+		on = on || i == from
+		if on {
+			names = append(names, quote(g.specs[i].GetName()))
+		}
+	}
+	names = append(names, quote(g.specs[from].GetName()))
+	const most = 12
+	if n := len(names); n > most {
+		names = append(append(names[:most/2:most/2], "…"), names[n-most/2:]...)
+	}
+	return strings.Join(names, " → ")
+}

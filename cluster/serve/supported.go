@@ -1,0 +1,141 @@
+package serve
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// supported lists, for each message that a client may send, the fields that the server acts on. The API describes more
+// than that; a field that is not listed is refused wherever it is set, so that nothing is ever accepted and ignored,
+// also when a field is added to the API and forgotten here. Values may be restricted further (validate.go).
+var supported = fieldSet(map[string]string{
+	"SubmitJobRequest":  "spec idempotency_key",
+	"SubmitJobsRequest": "specs idempotency_key",
+	"GetJobRequest":     "name",
+	"ListJobsRequest":   "filter order descending page_size page_token",
+	"StopJobRequest":    "name expected_version",
+	"DeleteJobRequest":  "name expected_version",
+	"UpdateJobRequest":  "spec expected_version",
+	"WatchJobsRequest":  "filter after_revision include_tasks",
+	"JobFilter":         "names name_prefix pool states owner labels types",
+
+	"JobSpec": "name type pool owner labels instances task priority preemptible constraints depends_on restart kill_grace",
+	// Every dependency is checked, and then refused: the graph has to be right before the answer is "not yet".
+	"Dependency":      "job condition",
+	"RestartPolicy":   "max_failures",
+	"TaskSpec":        "processes resources log_limit_bytes",
+	"ProcessSpec":     "argv shell environment working_directory",
+	"Argv":            "args",
+	"ResourceRequest": "cpu_milli memory_bytes disk_bytes gpu named",
+	"GpuRequest":      "count",
+	"ConstraintRule":  "expression",
+	"Constraint":      "label all_of any_of",
+	"ConstraintList":  "operands",
+	"LabelConstraint": "kind key value comparison requirement",
+
+	"GetTaskRequest":     "job instance",
+	"ListTasksRequest":   "job states host page_size page_token",
+	"TaskLogsRequest":    "job instance run stream follow tail_bytes tail_lines stdout_offset stderr_offset",
+	"RestartTaskRequest": "job instance expected_run",
+	"StopTaskRequest":    "job instance expected_run",
+	"ExplainTaskRequest": "job instance",
+
+	"CreatePoolRequest": "spec",
+	"GetPoolRequest":    "path",
+	"ListPoolsRequest":  "path page_size page_token",
+	"UpdatePoolRequest": "spec expected_version",
+	"DeletePoolRequest": "path expected_version",
+	"PoolSpec":          "path labels",
+
+	"ListHostsRequest":  "shard states rack zone attributes page_size page_token",
+	"GetHostRequest":    "name",
+	"DrainHostRequest":  "name reason",
+	"ResumeHostRequest": "name",
+})
+
+func fieldSet(messages map[string]string) map[protoreflect.FullName]bool {
+	set := map[protoreflect.FullName]bool{}
+	for message, fields := range messages {
+		for _, f := range strings.Fields(fields) {
+			set[protoreflect.FullName(apiPackage+"."+message+"."+f)] = true
+		}
+	}
+	return set
+}
+
+// apiPackage is the protobuf package whose messages the table above covers.
+const apiPackage = "sluice.v1"
+
+// maxDepth bounds how deep the messages of a request may nest.
+const maxDepth = 64
+
+// inspect reports every field of m that the server does not know, could not decode, or does not support.
+func inspect(m protoreflect.Message, path string, v *violations) { inspectDepth(m, path, 0, v) }
+
+func inspectDepth(m protoreflect.Message, path string, depth int, v *violations) {
+	if depth > maxDepth {
+		v.Invalid(path, "is nested more than %d levels deep", maxDepth)
+		return
+	}
+	inspectUnknown(m, path, v)
+	if m.Descriptor().ParentFile().Package() != apiPackage {
+		return // a well-known type: its value is checked where it is used
+	}
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() { // not Range, whose order is random
+		f := fields.Get(i)
+		if v.Full() || !m.Has(f) {
+			continue
+		}
+		at := child(path, string(f.Name()))
+		switch {
+		case !supported[f.FullName()]:
+			v.Unsupported(at, "this server does not support it yet: leave it out")
+		case f.IsMap(): // no map of the API has messages or enums as values
+		case f.Enum() != nil:
+			inspectEnum(f, m.Get(f), at, v)
+		case f.Message() == nil:
+		case f.IsList():
+			for k, list := 0, m.Get(f).List(); k < list.Len() && !v.Full(); k++ {
+				inspectDepth(list.Get(k).Message(), item(at, k), depth+1, v)
+			}
+		default:
+			inspectDepth(m.Get(f).Message(), at, depth+1, v)
+		}
+	}
+}
+
+// inspectEnum reports values that have no name: they would pass for the default, or match nothing.
+func inspectEnum(f protoreflect.FieldDescriptor, value protoreflect.Value, path string, v *violations) {
+	check := func(n protoreflect.EnumNumber, at string) {
+		if f.Enum().Values().ByNumber(n) == nil {
+			v.Unsupported(at, "is %d: this server knows no %s of that number", n, f.Enum().Name())
+		}
+	}
+	if !f.IsList() {
+		check(value.Enum(), path)
+		return
+	}
+	for k, list := 0, value.List(); k < list.Len() && !v.Full(); k++ {
+		check(list.Get(k).Enum(), item(path, k))
+	}
+}
+
+// inspectUnknown reports the fields that the message keeps undecoded: those with numbers that the server does not know,
+// and those of a message that was kept undecoded as a whole (wire.go).
+func inspectUnknown(m protoreflect.Message, path string, v *violations) {
+	if findBadText(m.Descriptor(), m.GetUnknown(), path, 0, v) {
+		return
+	}
+	for raw := m.GetUnknown(); len(raw) > 0 && !v.Full(); {
+		number, _, n := protowire.ConsumeField(raw)
+		if n < 0 {
+			v.Invalid(path, "is not a valid protobuf message")
+			return
+		}
+		raw = raw[n:]
+		v.Unsupported(path, "has a field number %d that this server does not know: the client is newer than the server", number)
+	}
+}

@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// TaskLogs implements sluicev1.TaskServiceServer. The output stays where the run was; the server only passes it on, at the
+// pace of the client.
+func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerStreamingServer[sluicev1.TaskLogsResponse]) error {
+	ctx := stream.Context()
+	t, j, err := a.awaitRun(ctx, r)
+	if err != nil {
+		return err
+	}
+	run := t.RunID()
+	if r.Run != nil {
+		run.Run = *r.Run
+	}
+	request := &sluicev1.LogRequest{
+		Run:          runRef(run, j),
+		Stream:       r.Stream,
+		Follow:       r.Follow,
+		StdoutOffset: r.StdoutOffset,
+		StderrOffset: r.StderrOffset,
+	}
+	switch tail := r.Tail.(type) {
+	case *sluicev1.TaskLogsRequest_TailBytes:
+		request.Tail = &sluicev1.LogRequest_TailBytes{TailBytes: tail.TailBytes}
+	case *sluicev1.TaskLogsRequest_TailLines:
+		request.Tail = &sluicev1.LogRequest_TailLines{TailLines: tail.TailLines}
+	}
+	// Where earlier runs were is not kept; within one shard it does not matter.
+	err = a.s.ReadLog(ctx, t.Host, request, func(c *sluicev1.LogChunk) error {
+		if len(c.Data) == 0 && !c.Eof {
+			return nil
+		}
+		return stream.Send(&sluicev1.TaskLogsResponse{
+			Stream: c.Stream, Data: c.Data, Offset: c.Offset, Run: run.Run, Eof: c.Eof,
+		})
+	})
+	return logStatus(err, t.Host)
+}
+
+// awaitRun finds the task with the run whose output is wanted. A client that follows waits until there is one.
+func (a *taskService) awaitRun(ctx context.Context, r *sluicev1.TaskLogsRequest) (*cluster.Task, *cluster.Job, error) {
+	w := a.s.Watch()
+	defer w.Close()
+	for {
+		snapshot, _, _ := w.Take()
+		t, j, err := findTask(snapshot, r.Job, r.Instance)
+		if err != nil {
+			return nil, nil, err
+		}
+		launched := t.Run // the last run that may have an output
+		if t.State == cluster.TaskPlaced {
+			launched--
+		}
+		wanted := max(1, t.Run)
+		if r.Run != nil {
+			wanted = *r.Run
+		}
+		switch {
+		case launched >= wanted:
+			return t, j, nil
+		case !r.Follow || t.State.Terminal():
+			return nil, nil, resourceError(codes.FailedPrecondition, "job", r.Job,
+				"instance %d has no output of run %d: it is %v, and %d runs have been launched", r.Instance, wanted, t.State, launched)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, status.FromContextError(ctx.Err()).Err()
+		case <-a.s.stopped:
+			return nil, nil, statusOf(ErrStopped)
+		case <-w.C:
+		}
+	}
+}
+
+// logStatus turns what ended a reading into a status.
+func logStatus(err error, host cluster.HostID) error {
+	if err == nil {
+		return nil
+	}
+	if _, is := status.FromError(err); is {
+		return err
+	}
+	switch {
+	case errors.Is(err, ErrShardAway):
+		return resourceError(codes.Unavailable, "host", string(host), "its host manager is not connected: try again")
+	case errors.Is(err, ErrSlowReader):
+		return status.Error(codes.ResourceExhausted, "the output was not read for too long: ask again from where it ended")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(err).Err()
+	default:
+		return resourceError(codes.NotFound, "host", string(host), "%v", err)
+	}
+}

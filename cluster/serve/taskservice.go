@@ -1,0 +1,144 @@
+package serve
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+type taskService struct {
+	sluicev1.UnimplementedTaskServiceServer
+	*api
+}
+
+// measuredTask is the task with what its run was last measured to use.
+func (a *api) measuredTask(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
+	p := taskTo(t, j)
+	if u, ok := a.s.TaskUsage(t); ok {
+		p.Used = &sluicev1.ResourceVector{CpuMilli: u.CPUMilli, MemoryBytes: u.MemoryBytes}
+	}
+	return p
+}
+
+// GetTask implements sluicev1.TaskServiceServer.
+func (a *taskService) GetTask(_ context.Context, r *sluicev1.GetTaskRequest) (*sluicev1.GetTaskResponse, error) {
+	t, j, err := findTask(a.s.Snapshot(), r.Job, r.Instance)
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.GetTaskResponse{Task: a.measuredTask(t, j)}, nil
+}
+
+// ListTasks implements sluicev1.TaskServiceServer. Complexity: the tasks of the job, or of all jobs, from the beginning
+// of the page on that it takes to fill it.
+func (a *taskService) ListTasks(_ context.Context, r *sluicev1.ListTasksRequest) (*sluicev1.ListTasksResponse, error) {
+	page, err := openPage(r)
+	if err != nil {
+		return nil, err
+	}
+	snapshot := a.s.Snapshot()
+	tasks, err := tasksAfter(snapshot, r.Job, page.after)
+	if err != nil {
+		return nil, err
+	}
+	answer := &sluicev1.ListTasksResponse{}
+	var last cluster.TaskKey
+	for t := range tasks {
+		if len(r.States) > 0 && !slices.Contains(r.States, taskStates[t.State]) || r.Host != "" && string(t.Host) != r.Host {
+			continue
+		}
+		record := a.measuredTask(t, snapshot.Job(t.Key.Job()))
+		if !page.Add(record) {
+			answer.NextPageToken = page.Token(strconv.FormatUint(uint64(last), 10))
+			break
+		}
+		answer.Tasks = append(answer.Tasks, record)
+		last = t.Key
+	}
+	return answer, nil
+}
+
+// tasksAfter yields the tasks of the job, of all jobs if it is "", after the one that a page ended with.
+func tasksAfter(s *cluster.Snapshot, job, after string) (iter.Seq[*cluster.Task], error) {
+	var from cluster.TaskKey
+	if after != "" {
+		last, err := strconv.ParseUint(after, 10, 64)
+		if err != nil {
+			return nil, fieldError(codes.InvalidArgument, "page_token", "is damaged")
+		}
+		from = cluster.TaskKey(last) + 1
+	}
+	if job == "" {
+		return s.Tasks(from), nil
+	}
+	j, err := findJob(s, job)
+	if err != nil {
+		return nil, err
+	}
+	if after == "" {
+		return s.TasksOf(j.UID, 0), nil
+	}
+	if from.Job() != j.UID {
+		return func(func(*cluster.Task) bool) {}, nil // the job is another one by now, or that was its last instance
+	}
+	return s.TasksOf(j.UID, from.Instance()), nil
+}
+
+// RestartTask implements sluicev1.TaskServiceServer.
+func (a *taskService) RestartTask(ctx context.Context, r *sluicev1.RestartTaskRequest) (*sluicev1.RestartTaskResponse, error) {
+	task, err := a.changeTask(ctx, r, r.ExpectedRun, func(tx *Tx, t *cluster.Task, j *cluster.Job) error {
+		if j.Stopping {
+			return resourceError(codes.FailedPrecondition, "job", r.Job, "it was stopped: its tasks do not run again")
+		}
+		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.RestartTaskResponse{Task: task}, nil
+}
+
+// StopTask implements sluicev1.TaskServiceServer.
+func (a *taskService) StopTask(ctx context.Context, r *sluicev1.StopTaskRequest) (*sluicev1.StopTaskResponse, error) {
+	task, err := a.changeTask(ctx, r, r.ExpectedRun, func(tx *Tx, t *cluster.Task, _ *cluster.Job) error {
+		if t.State.Terminal() || t.State == cluster.TaskKilling && !t.Restart {
+			return nil
+		}
+		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonTaskStopped})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.StopTaskResponse{Task: task}, nil
+}
+
+// changeTask runs a change of one task in the writer and returns the task as it is afterwards.
+func (a *taskService) changeTask(ctx context.Context, r taskRequest, run *uint32, change func(*Tx, *cluster.Task, *cluster.Job) error) (*sluicev1.Task, error) {
+	var task *cluster.Task
+	var job *cluster.Job
+	err := a.do(ctx, func(tx *Tx) error {
+		t, j, err := findTask(tx.State(), r.GetJob(), r.GetInstance())
+		if err != nil {
+			return err
+		}
+		if run != nil && *run != t.Run {
+			return resourceError(codes.Aborted, "job", r.GetJob(), "instance %d is in run %d, not %d: get it and decide anew",
+				r.GetInstance(), t.Run, *run)
+		}
+		if err := change(tx, t, j); err != nil {
+			return err
+		}
+		task, job = tx.State().Task(t.Key), tx.State().Job(j.UID)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.measuredTask(task, job), nil
+}

@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// check refuses a request of the API that asks for what the server does not know, does not support or does not allow,
+// with all that is wrong in one error. It runs before every handler, so that handlers convert without looking back;
+// what depends on the state is looked up in the latest snapshot, and decided once more where the state is changed.
+func (a *api) check(request proto.Message) error {
+	var v violations
+	m := request.ProtoReflect()
+	if findBadText(m.Descriptor(), m.GetUnknown(), "", 0, &v) {
+		return v.Err() // the rest of the request was not decoded
+	}
+	inspect(m, "", &v)
+	a.validate(request, &v)
+	return v.Err()
+}
+
+func (a *api) validate(request proto.Message, v *violations) {
+	switch r := request.(type) {
+	case *sluicev1.SubmitJobRequest:
+		checkText(r.IdempotencyKey, "idempotency_key", maxIdempotencyKey, v)
+		a.checkSubmission([]*sluicev1.JobSpec{r.Spec}, single, v)
+	case *sluicev1.SubmitJobsRequest:
+		checkText(r.IdempotencyKey, "idempotency_key", maxIdempotencyKey, v)
+		a.checkSubmission(r.Specs, numbered, v)
+	case *sluicev1.UpdateJobRequest:
+		jobSpecFrom(r.Spec, "spec", v)
+		checkVersion(r.ExpectedVersion, v)
+	case *sluicev1.GetJobRequest:
+		checkName(r.Name, "name", v)
+	case *sluicev1.StopJobRequest:
+		checkName(r.Name, "name", v)
+	case *sluicev1.DeleteJobRequest:
+		checkName(r.Name, "name", v)
+	case *sluicev1.ListJobsRequest:
+		a.checkFilter(r.Filter, v)
+		checkPage(r, v)
+	case *sluicev1.WatchJobsRequest:
+		a.checkFilter(r.Filter, v)
+
+	case *sluicev1.ListTasksRequest:
+		if r.Job != "" {
+			checkName(r.Job, "job", v)
+		}
+		checkPage(r, v)
+	case *sluicev1.TaskLogsRequest:
+		checkName(r.Job, "job", v)
+		checkLogRequest(r, v)
+	case taskRequest: // every other one that names a task
+		checkName(r.GetJob(), "job", v)
+
+	case *sluicev1.CreatePoolRequest:
+		checkPoolSpec(r.Spec, v)
+	case *sluicev1.UpdatePoolRequest:
+		checkPoolSpec(r.Spec, v)
+		checkVersion(r.ExpectedVersion, v)
+	case *sluicev1.GetPoolRequest:
+		checkPoolPath(r.Path, "path", v)
+	case *sluicev1.DeletePoolRequest:
+		checkPoolPath(r.Path, "path", v)
+	case *sluicev1.ListPoolsRequest:
+		if r.Path != "" {
+			checkPoolPath(r.Path, "path", v)
+		}
+		checkPage(r, v)
+
+	case *sluicev1.ListHostsRequest:
+		checkPage(r, v)
+	case *sluicev1.DrainHostRequest:
+		checkRequired(r.Name, "name", v)
+		checkText(r.Reason, "reason", maxReason, v)
+	case *sluicev1.GetHostRequest:
+		checkRequired(r.Name, "name", v)
+	case *sluicev1.ResumeHostRequest:
+		checkRequired(r.Name, "name", v)
+	}
+}
+
+// taskRequest is a request about one task.
+type taskRequest interface {
+	GetJob() string
+	GetInstance() uint32
+}
+
+func checkRequired(s, path string, v *violations) {
+	if s == "" {
+		v.Invalid(path, "is required")
+	}
+}
+
+func checkVersion(version uint64, v *violations) {
+	if version == 0 {
+		v.Invalid("expected_version", "is required: the version that the new spec was made from")
+	}
+}
+
+func checkPoolSpec(p *sluicev1.PoolSpec, v *violations) {
+	if p == nil {
+		v.Invalid("spec", "is required")
+		return
+	}
+	checkPoolPath(p.Path, "spec.path", v)
+	labelsFrom(p.Labels, "spec.labels", v)
+}
+
+func (a *api) checkFilter(f *sluicev1.JobFilter, v *violations) {
+	if len(f.GetNames()) > maxFilterNames {
+		v.Invalid("filter.names", "has %d entries: at most %d", len(f.Names), maxFilterNames)
+	}
+	if p := f.GetPool(); p != "" && checkPoolPath(p, "filter.pool", v) && a.s.Snapshot().Pool(cluster.PoolPath(p)) == nil {
+		v.Invalid("filter.pool", "is %s: there is no such pool", quote(p))
+	}
+}
+
+func checkLogRequest(r *sluicev1.TaskLogsRequest, v *violations) {
+	if r.Run != nil && *r.Run == 0 {
+		v.Invalid("run", "is 0: runs count from 1")
+	}
+	checkOffset(r.StdoutOffset, "stdout_offset", v)
+	checkOffset(r.StderrOffset, "stderr_offset", v)
+	if t, ok := r.Tail.(*sluicev1.TaskLogsRequest_TailBytes); ok && t.TailBytes < 0 {
+		v.Invalid("tail_bytes", "is %d: 0 or more", t.TailBytes)
+	}
+}
+
+func checkOffset(n *int64, path string, v *violations) {
+	if n != nil && *n < 0 {
+		v.Invalid(path, "is %d: bytes from the beginning, 0 or more", *n)
+	}
+}

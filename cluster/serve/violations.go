@@ -1,0 +1,165 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+)
+
+// Reasons of field violations, beside the description for people. Violations are shown in the order of these words.
+const (
+	violationInvalid     = "INVALID"
+	violationUnsupported = "UNSUPPORTED"
+)
+
+// Bounds that keep an answer within what clients accept as trailing metadata, however bad the request is.
+const (
+	maxViolations   = 20
+	maxShownValue   = 60
+	maxShownPath    = 200
+	shownInSentence = 3
+)
+
+// violations collects everything that is wrong with a request. The zero value is empty.
+type violations struct {
+	list    []*errdetails.BadRequest_FieldViolation
+	omitted int
+	invalid int
+}
+
+// Invalid says that the value at path is not allowed, and what is.
+func (v *violations) Invalid(path, format string, args ...any) {
+	v.invalid++
+	v.add(path, violationInvalid, fmt.Sprintf(format, args...))
+}
+
+// Unsupported says that the request is valid, but asks for what this server cannot do.
+func (v *violations) Unsupported(path, format string, args ...any) {
+	v.add(path, violationUnsupported, fmt.Sprintf(format, args...))
+}
+
+func (v *violations) add(path, reason, description string) {
+	if v.Full() {
+		v.omitted++
+		return
+	}
+	v.list = append(v.list, &errdetails.BadRequest_FieldViolation{
+		Field: shorten(path, maxShownPath), Reason: reason, Description: description,
+	})
+}
+
+// Full reports whether further violations would only be counted.
+func (v *violations) Full() bool { return len(v.list) >= maxViolations }
+
+// Empty reports whether nothing is wrong.
+func (v *violations) Empty() bool { return len(v.list) == 0 }
+
+// Err returns nil if nothing is wrong, else one status with all violations: Unimplemented if the request would be fine
+// for a server that can do more, InvalidArgument otherwise.
+func (v *violations) Err() error {
+	if v.Empty() {
+		return nil
+	}
+	if v.invalid == 0 {
+		return v.status(codes.Unimplemented)
+	}
+	// What is wrong comes before what is merely too early.
+	slices.SortStableFunc(v.list, func(a, b *errdetails.BadRequest_FieldViolation) int {
+		return strings.Compare(a.Reason, b.Reason)
+	})
+	return v.status(codes.InvalidArgument)
+}
+
+func (v *violations) status(code codes.Code) error {
+	var b strings.Builder
+	for i, f := range v.list {
+		if i == shownInSentence {
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		if f.Field != "" {
+			b.WriteString(f.Field + ": ")
+		}
+		b.WriteString(f.Description)
+	}
+	if more := len(v.list) + v.omitted - shownInSentence; more > 0 {
+		fmt.Fprintf(&b, "; and %d more", more)
+	}
+	return withDetails(code, b.String(), &errdetails.BadRequest{FieldViolations: v.list})
+}
+
+// fieldError is a status about a single field.
+func fieldError(code codes.Code, path, format string, args ...any) error {
+	var v violations
+	v.Invalid(path, format, args...)
+	return v.status(code)
+}
+
+// resourceError is a status about something that exists or does not; kind and name say what.
+func resourceError(code codes.Code, kind, name, format string, args ...any) error {
+	text := fmt.Sprintf("%s %s: %s", kind, quote(name), fmt.Sprintf(format, args...))
+	return withDetails(code, text, &errdetails.ResourceInfo{ResourceType: kind, ResourceName: shorten(name, maxShownPath)})
+}
+
+func withDetails(code codes.Code, text string, detail protoadapt.MessageV1) error {
+	s := status.New(code, text)
+	if d, err := s.WithDetails(detail); err == nil {
+		s = d
+	}
+	return s.Err()
+}
+
+// statusOf turns an error of the writer into a status. Statuses made by a command pass unchanged.
+func statusOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	switch {
+	case errors.Is(err, ErrStopped):
+		return status.Error(codes.Unavailable, "the scheduler is stopping: try again when it is back")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(err).Err()
+	default:
+		return status.Error(codes.Internal, err.Error())
+	}
+}
+
+// child extends a field path.
+func child(path, field string) string {
+	if path == "" {
+		return field
+	}
+	return path + "." + field
+}
+
+func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+func entry(path, key string) string { return path + "[" + quote(key) + "]" }
+
+// quote shows a value that a client sent, at a length that suits an error.
+func quote(s string) string { return strconv.Quote(shorten(s, maxShownValue)) }
+
+// shorten cuts s to at most n bytes of whole characters.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
