@@ -1,0 +1,210 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// Errors of reading logs.
+var (
+	// ErrShardAway: the shard that has the log is not connected.
+	ErrShardAway = errors.New("serve: the host manager of the run's host is not connected")
+	// ErrSlowReader: the reader did not take what it asked for, and others waited behind it.
+	ErrSlowReader = errors.New("serve: the reader is too slow")
+)
+
+// slowReader is how long a chunk of a log may wait for its reader before the request is given up.
+const slowReader = 10 * time.Second
+
+// bulk is a shard's stream for what may wait: usage reports and logs.
+type bulk struct {
+	down chan *sluicev1.BulkDown
+	done chan struct{} // closed when the stream has ended
+
+	mu       sync.Mutex
+	next     uint64
+	requests map[uint64]chan *sluicev1.LogChunk
+}
+
+// Bulk implements the stream of that name.
+func (m hostManagers) Bulk(stream sluicev1.HostManagerService_BulkServer) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	hello := first.GetHello()
+	b := &bulk{
+		down:     make(chan *sluicev1.BulkDown, 64),
+		done:     make(chan struct{}),
+		requests: map[uint64]chan *sluicev1.LogChunk{},
+	}
+	if err := m.s.shards.attach(hello, b); err != nil {
+		return err
+	}
+	defer m.s.shards.detach(hello, b)
+	defer close(b.done)
+
+	received := make(chan error, 1)
+	go func() { received <- m.s.receiveBulk(stream, cluster.ShardID(hello.GetShard()), b) }()
+	for {
+		select {
+		case err := <-received:
+			return err
+		case <-m.s.stopped:
+			return status.Error(codes.Unavailable, "the scheduler is stopping")
+		case message := <-b.down:
+			if err := stream.Send(message); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (t *shardTable) attach(hello *sluicev1.BulkHello, b *bulk) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sh := t.byName[cluster.ShardID(hello.GetShard())]
+	if sh == nil || sh.control == nil || sh.control.sessionID != hello.GetSessionId() {
+		return status.Error(codes.FailedPrecondition, "no control stream with this shard and session id; open that one first")
+	}
+	sh.bulk = b
+	return nil
+}
+
+func (t *shardTable) detach(hello *sluicev1.BulkHello, b *bulk) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sh := t.byName[cluster.ShardID(hello.GetShard())]; sh.bulk == b {
+		sh.bulk = nil
+	}
+}
+
+func (s *Scheduler) receiveBulk(stream sluicev1.HostManagerService_BulkServer, shard cluster.ShardID, b *bulk) error {
+	for {
+		up, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if usage := up.GetUsage(); usage != nil {
+			s.takeUsage(shard, usage)
+		}
+		if chunk := up.GetLog(); chunk != nil {
+			b.deliver(chunk)
+		}
+	}
+}
+
+// takeUsage replaces what is known of the shard's runs: each report names all that run.
+func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
+	usage := make(map[cluster.TaskKey]Usage, len(r.GetRuns()))
+	for _, u := range r.GetRuns() {
+		run := runFrom(u.GetRun())
+		usage[run.Task] = Usage{Run: run.Run, At: time.Now(), CPUMilli: u.GetCpuMilli(), MemoryBytes: u.GetMemoryBytes()}
+	}
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
+	s.shards.get(shard).usage = usage
+}
+
+// deliver hands a chunk to its reader. One that does not take it in time is given up, so that it cannot hold the others.
+func (b *bulk) deliver(chunk *sluicev1.LogChunk) {
+	b.mu.Lock()
+	reader := b.requests[chunk.GetRequestId()]
+	b.mu.Unlock()
+	if reader == nil {
+		return // cancelled
+	}
+	select {
+	case reader <- chunk:
+		return
+	default:
+	}
+	patience := time.NewTimer(slowReader)
+	defer patience.Stop()
+	select {
+	case reader <- chunk:
+	case <-patience.C:
+		b.forget(chunk.GetRequestId())
+		close(reader)
+	}
+}
+
+func (b *bulk) forget(id uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.requests, id)
+}
+
+// open registers a reader under a new request id.
+func (b *bulk) open() (uint64, chan *sluicev1.LogChunk) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next++
+	reader := make(chan *sluicev1.LogChunk, 16)
+	b.requests[b.next] = reader
+	return b.next, reader
+}
+
+// ReadLog asks the shard that has the run's output for it and passes on the chunks until the request is done, fails, or
+// ctx ends. The request's id is filled in.
+func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluicev1.LogRequest, each func(*sluicev1.LogChunk) error) error {
+	s.shards.mu.Lock()
+	b := s.shards.get(host.Shard()).bulk
+	s.shards.mu.Unlock()
+	if b == nil {
+		return ErrShardAway
+	}
+	id, reader := b.open()
+	defer b.forget(id)
+	req.RequestId = id
+	if err := b.send(ctx, &sluicev1.BulkDown{Message: &sluicev1.BulkDown_Log{Log: req}}); err != nil {
+		return err
+	}
+	defer func() {
+		cancel := &sluicev1.BulkDown{Message: &sluicev1.BulkDown_Cancel{Cancel: &sluicev1.LogCancel{RequestId: id}}}
+		if ctx.Err() != nil { // otherwise the shard knows that it is over
+			_ = b.send(context.WithoutCancel(ctx), cancel)
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.done:
+			return ErrShardAway
+		case chunk, ok := <-reader:
+			switch {
+			case !ok:
+				return ErrSlowReader
+			case chunk.GetError() != "":
+				return fmt.Errorf("serve: host manager: %s", chunk.GetError())
+			}
+			if err := each(chunk); err != nil {
+				return err
+			}
+			if chunk.GetDone() {
+				return nil
+			}
+		}
+	}
+}
+
+func (b *bulk) send(ctx context.Context, m *sluicev1.BulkDown) error {
+	select {
+	case b.down <- m:
+		return nil
+	case <-b.done:
+		return ErrShardAway
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,207 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// protocolVersion is the version of the host-manager streams that is spoken here.
+const protocolVersion = 1
+
+// maxAnswers bounds the statuses of one shard that are on their way to the journal.
+const maxAnswers = 1024
+
+// hostManagers serves the streams of host-manager shards.
+type hostManagers struct {
+	sluicev1.UnimplementedHostManagerServiceServer
+	s *Scheduler
+}
+
+// control is one session with a shard: from Hello to the end of the Control stream.
+//
+// Three goroutines work on it: receive takes what comes up and queues it for the writer, dispatch derives from the state
+// of the shard's tasks what is to be launched and killed, and send is the only one that writes to the stream. A shard
+// that does not read blocks its own dispatch, and nobody else.
+type control struct {
+	s         *Scheduler
+	shard     cluster.ShardID
+	sessionID string
+	driver    string
+	cancel    context.CancelFunc
+
+	answers  chan *sluicev1.ShardDown // acknowledgements and releases; never full, since slots bound it
+	commands chan *sluicev1.ShardDown // launches and kills, from dispatch
+	slots    chan struct{}
+
+	hosts map[string]cluster.Machine // of a full report that is coming in
+	runs  map[cluster.RunID]*sluicev1.RunStatus
+	ready chan struct{} // closed when the inventory has been reconciled
+}
+
+// Control implements the stream of that name.
+func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	hello := first.GetHello()
+	if reason := m.s.rejects(hello); reason != "" {
+		return stream.Send(rejectDown(reason, false))
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	c := &control{
+		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: hello.GetDriver(), cancel: cancel,
+		answers:  make(chan *sluicev1.ShardDown, 2*maxAnswers), // a status may cause an Ack and a Release
+		commands: make(chan *sluicev1.ShardDown, 64),
+		slots:    make(chan struct{}, maxAnswers),
+		hosts:    map[string]cluster.Machine{},
+		runs:     map[cluster.RunID]*sluicev1.RunStatus{},
+		ready:    make(chan struct{}),
+	}
+	if err := m.s.shards.connect(c, time.Now()); err != nil {
+		return stream.Send(rejectDown(err.Error(), true))
+	}
+	defer func() { m.s.shards.disconnect(c, time.Now()) }()
+	m.s.log.Info("shard connected", "shard", c.shard, "driver", c.driver)
+	return c.serve(ctx, stream)
+}
+
+// rejects says why a shard may not connect, "" if it may.
+func (s *Scheduler) rejects(h *sluicev1.Hello) string {
+	var v violations
+	checkName(h.GetShard(), "hello.shard", &v)
+	id := s.Snapshot().ClusterID()
+	switch {
+	case h == nil:
+		return "the first message must be a hello"
+	case !v.Empty():
+		return v.Err().Error()
+	case h.GetSessionId() == "":
+		return "hello.session_id is empty; it must be random and new for each process"
+	case h.GetProtocolVersion() != protocolVersion:
+		return fmt.Sprintf("hello.protocol_version is %d, this scheduler speaks %d; use the same release on both sides",
+			h.GetProtocolVersion(), protocolVersion)
+	case h.GetClusterId() != "" && h.GetClusterId() != id:
+		return fmt.Sprintf("the shard's state folder belongs to cluster %s, this is cluster %s; give the shard another state folder, or connect it to its own scheduler",
+			h.GetClusterId(), id)
+	}
+	return ""
+}
+
+// serve runs the session until one of its goroutines ends it, and waits for all of them.
+func (c *control) serve(ctx context.Context, stream sluicev1.HostManagerService_ControlServer) error {
+	welcome := &sluicev1.Welcome{ClusterId: c.s.Snapshot().ClusterID(), ProtocolVersion: protocolVersion}
+	if err := stream.Send(&sluicev1.ShardDown{Message: &sluicev1.ShardDown_Welcome{Welcome: welcome}}); err != nil {
+		return err
+	}
+	done := make(chan error, 2)
+	go func() { done <- c.send(ctx, stream) }()
+	go func() { done <- c.dispatch(ctx) }()
+	received := make(chan error, 1) // receive ends with the stream, when this function returns
+	go func() { received <- c.receive(ctx, stream) }()
+
+	var err error
+	running := 2
+	select {
+	case err = <-received:
+	case err = <-done:
+		running--
+	case <-c.s.stopped:
+		err = status.Error(codes.Unavailable, "the scheduler is stopping")
+	}
+	c.cancel()
+	for range running {
+		<-done
+	}
+	c.s.log.Info("shard disconnected", "shard", c.shard, "reason", err)
+	return err
+}
+
+func (c *control) send(ctx context.Context, stream sluicev1.HostManagerService_ControlServer) error {
+	for {
+		var message *sluicev1.ShardDown
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case message = <-c.answers:
+		case message = <-c.commands:
+		}
+		if err := stream.Send(message); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *control) receive(ctx context.Context, stream sluicev1.HostManagerService_ControlServer) error {
+	for {
+		up, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch m := up.GetMessage().(type) {
+		case *sluicev1.ShardUp_HostReport:
+			err = c.hostReport(ctx, m.HostReport)
+		case *sluicev1.ShardUp_Inventory:
+			err = c.inventory(ctx, m.Inventory)
+		case *sluicev1.ShardUp_Status:
+			err = c.status(ctx, m.Status)
+		case *sluicev1.ShardUp_Pong:
+		default:
+			c.s.log.Warn("shard sent a message that this release does not know", "shard", c.shard, "message", fmt.Sprintf("%T", m))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// status queues a status for the writer, and the acknowledgement for when it is durable.
+func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
+	e, err := statusFrom(st)
+	if err != nil {
+		c.s.log.Warn("shard sent a status that makes no sense", "shard", c.shard, "error", err)
+		c.answer(ackDown(st))
+		return nil
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var outcome verdict
+	return c.s.Send(ctx, func(tx *Tx) (err error) {
+		outcome, err = report(tx, e)
+		return err
+	}, func(err error) {
+		<-c.slots
+		if err != nil {
+			c.s.log.Error("status refused by the state", "run", cluster.RunID{Task: e.Task, Run: e.Run}, "error", err)
+			return // unacknowledged, so it comes again
+		}
+		c.answer(ackDown(st))
+		switch {
+		case e.State.Terminal():
+			c.answer(releaseDown(st))
+		case outcome == stale:
+			c.answer(killDown(st.GetRun(), staleGrace, cluster.ReasonSuperseded))
+		}
+	})
+}
+
+// answer queues a message without blocking; see the capacity of answers.
+func (c *control) answer(m *sluicev1.ShardDown) {
+	select {
+	case c.answers <- m:
+	default:
+		c.s.log.Error("answers overflow, ending the session", "shard", c.shard)
+		c.cancel()
+	}
+}

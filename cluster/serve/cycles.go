@@ -1,0 +1,128 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+)
+
+// CycleSummary is what one cycle did, from the changes it took in to its placements being durable.
+type CycleSummary struct {
+	Number     uint64 // from 1, since the start of the scheduler
+	At         time.Time
+	Stats      cycle.Stats
+	Commit     time.Duration // making the placements durable
+	Total      time.Duration
+	Placements int
+	Conflicts  int // placements that the state no longer allowed
+}
+
+// runCycles plans whenever something changed, and never otherwise.
+func (s *Scheduler) runCycles(ctx context.Context) error {
+	w := s.Watch()
+	defer w.Close()
+	conflicts := false
+	for number := uint64(1); ; number++ {
+		if !conflicts { // the tasks of a refused placement wait again, though nothing else may change
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-w.C:
+			}
+			if !sleep(ctx, s.config.BatchWindow) {
+				return nil
+			}
+		}
+		snapshot, changes, all := w.Take()
+		begun := time.Now()
+		out := s.config.Planner.Run(cycle.Input{
+			Snapshot: snapshot, Changes: changes, Rescan: all,
+			Now:       cluster.Time(begun.UnixNano()),
+			Budget:    s.budget(),
+			Stopwatch: func() time.Duration { return time.Since(begun) },
+		})
+		sum := CycleSummary{Number: number, At: begun, Stats: out.Stats, Placements: len(out.Placements)}
+		committing := time.Now()
+		refused, err := s.commitPlan(ctx, out.Placements)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		sum.Conflicts, sum.Commit, sum.Total = refused, time.Since(committing), time.Since(begun)
+		conflicts = refused > 0
+		s.cycles.publish(sum, out.Waiting)
+		s.metrics.observe(&sum)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// commitPlan makes the placements durable and returns how many the state refused: since the snapshot of the plan, the
+// task may have been stopped, or the host drained or lost.
+func (s *Scheduler) commitPlan(ctx context.Context, placements []cycle.Placement) (refused int, err error) {
+	if len(placements) == 0 {
+		return 0, nil
+	}
+	err = s.Do(ctx, func(tx *Tx) error {
+		for _, p := range placements {
+			if err := tx.Emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host}); err != nil {
+				refused++
+				s.log.Debug("placement refused", "task", p.Task, "host", p.Host, "error", err)
+			}
+		}
+		return nil
+	})
+	return refused, err
+}
+
+// cycleFeed holds the latest cycle for readers and wakes those who wait for the next.
+type cycleFeed struct {
+	mu      sync.Mutex
+	last    CycleSummary
+	waiting map[cycle.ClassKey]cycle.Waiting
+	next    chan struct{} // closed when last changes
+}
+
+func (f *cycleFeed) init() { f.next = make(chan struct{}) }
+
+func (f *cycleFeed) publish(sum CycleSummary, waiting []cycle.Waiting) {
+	byClass := make(map[cycle.ClassKey]cycle.Waiting, len(waiting))
+	for _, w := range waiting {
+		byClass[w.Class] = w
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last, f.waiting = sum, byClass
+	close(f.next)
+	f.next = make(chan struct{})
+}
+
+// LastCycle returns the latest cycle (Number 0 before the first) and a channel that is closed when there is a later one.
+func (s *Scheduler) LastCycle() (CycleSummary, <-chan struct{}) {
+	s.cycles.mu.Lock()
+	defer s.cycles.mu.Unlock()
+	return s.cycles.last, s.cycles.next
+}
+
+// WhyWaiting returns what the last cycle found out about the waiting tasks of jobs with this spec; false if none of them
+// was waiting when it ended.
+func (s *Scheduler) WhyWaiting(spec *cluster.JobSpec) (cycle.Waiting, CycleSummary, bool) {
+	s.cycles.mu.Lock()
+	defer s.cycles.mu.Unlock()
+	w, ok := s.cycles.waiting[cycle.KeyOf(spec)]
+	return w, s.cycles.last, ok
+}

@@ -1,0 +1,87 @@
+package serve
+
+import (
+	"context"
+	"iter"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// dispatch sends what the durable state of the shard's tasks calls for: a launch for each that is PLACED, a kill for each
+// that is KILLING. In a session each is sent once; after a reconnect it starts over, and repetitions do no harm.
+func (c *control) dispatch(ctx context.Context) error {
+	select {
+	case <-c.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w := c.s.Watch()
+	defer w.Close()
+	sent := map[cluster.TaskKey]sentRun{}
+	for first := true; ; first = false {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.C:
+		}
+		snapshot, changes, all := w.Take()
+		if first || all {
+			changes.Tasks = nil
+			for h := range ownHosts(c.shard, snapshot.Hosts) {
+				changes.Tasks = append(changes.Tasks, h.Tasks...)
+			}
+		}
+		for _, k := range changes.Tasks {
+			if err := c.command(ctx, snapshot, k, sent); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sentRun is what a session has sent for a run.
+type sentRun struct {
+	run    uint32
+	killed bool
+}
+
+func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k cluster.TaskKey, sent map[cluster.TaskKey]sentRun) error {
+	t := snapshot.Task(k)
+	if t == nil || !t.State.Bound() || t.Host.Shard() != c.shard {
+		delete(sent, k)
+		return nil
+	}
+	before := sent[k]
+	var message *sluicev1.ShardDown
+	switch {
+	case t.State == cluster.TaskPlaced && before.run != t.Run:
+		message = launchDown(t, snapshot.Job(k.Job()))
+		sent[k] = sentRun{run: t.Run}
+	case t.State == cluster.TaskKilling && (before.run != t.Run || !before.killed):
+		j := snapshot.Job(k.Job())
+		message = killDown(runRef(t.RunID(), j), j.Spec.Task.KillGrace, t.Reason)
+		sent[k] = sentRun{run: t.Run, killed: true}
+	default:
+		return nil
+	}
+	select {
+	case c.commands <- message:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// own yields the hosts of the session's shard.
+func (c *control) own(s *cluster.State) iter.Seq[*cluster.Host] { return ownHosts(c.shard, s.Hosts) }
+
+func ownHosts(shard cluster.ShardID, hosts func(cluster.HostID) iter.Seq[*cluster.Host]) iter.Seq[*cluster.Host] {
+	return func(yield func(*cluster.Host) bool) {
+		for h := range hosts(cluster.MakeHostID(shard, "")) {
+			if h.ID.Shard() != shard || !yield(h) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package serve
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+)
+
+// metrics are the scheduler's own figures, in a registry of its own.
+type metrics struct {
+	registry   *prometheus.Registry
+	cycles     prometheus.Counter
+	phases     *prometheus.HistogramVec
+	total      prometheus.Histogram
+	placements prometheus.Counter
+	conflicts  prometheus.Counter
+	solves     prometheus.Counter
+	work       prometheus.Counter
+	limited    prometheus.Counter
+	touched    *prometheus.CounterVec
+	outcomes   *prometheus.CounterVec
+}
+
+func newMetrics(s *Scheduler) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "sluice", Name: name, Help: help})
+	}
+	vec := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "sluice", Name: name, Help: help}, []string{label})
+	}
+	buckets := prometheus.ExponentialBuckets(50e-6, 2, 18) // 50 µs to 6.5 s
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		cycles:   counter("cycles_total", "Scheduling cycles run."),
+		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "sluice", Name: "cycle_phase_seconds", Help: "Time spent in each phase of a cycle.", Buckets: buckets,
+		}, []string{"phase"}),
+		total: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "sluice", Name: "cycle_seconds", Help: "Time of a whole cycle, its placements durable.", Buckets: buckets,
+		}),
+		placements: counter("placements_total", "Placements planned."),
+		conflicts:  counter("placement_conflicts_total", "Placements that the state refused when they were to be committed."),
+		solves:     counter("solves_total", "Calls of the min-cost-flow solver."),
+		work:       counter("solver_work_total", "Work of the solver, in its own units."),
+		limited:    counter("cycles_limited_total", "Cycles that were planned without an optimal flow."),
+		touched:    vec("network_touched_total", "Nodes and arcs of the flow network that were added, removed or changed.", "kind"),
+		outcomes:   vec("task_runs_total", "Runs of tasks that ended, by how.", "state"),
+	}
+	m.registry.MustRegister(m.cycles, m.phases, m.total, m.placements, m.conflicts, m.solves, m.work, m.limited, m.touched, m.outcomes,
+		&stateCollector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) observe(c *CycleSummary) {
+	m.cycles.Inc()
+	m.total.Observe(c.Total.Seconds())
+	for p := range cycle.NumPhases {
+		m.phases.WithLabelValues(p.String()).Observe(c.Stats.Durations[p].Seconds())
+	}
+	m.phases.WithLabelValues("commit").Observe(c.Commit.Seconds())
+	m.placements.Add(float64(c.Placements))
+	m.conflicts.Add(float64(c.Conflicts))
+	m.solves.Add(float64(c.Stats.Solves))
+	m.work.Add(float64(c.Stats.SolverWork))
+	m.touched.WithLabelValues("node").Add(float64(c.Stats.NodesTouched))
+	m.touched.WithLabelValues("arc").Add(float64(c.Stats.ArcsTouched))
+	if c.Stats.LimitedBy != "" {
+		m.limited.Inc()
+	}
+}
+
+// count takes in what became durable.
+func (m *metrics) count(records []cluster.Record) {
+	for _, r := range records {
+		if e, ok := r.Event.(*cluster.TaskStatus); ok && e.State.Terminal() {
+			m.outcomes.WithLabelValues(e.State.String()).Inc()
+		}
+	}
+}
+
+// MetricsHandler serves the figures in Prometheus's text format.
+func (s *Scheduler) MetricsHandler() http.Handler {
+	return promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
+}
+
+// stateCollector counts tasks, jobs, hosts and queues when it is asked.
+type stateCollector struct{ s *Scheduler }
+
+var (
+	tasksDesc    = prometheus.NewDesc("sluice_tasks", "Tasks by state.", []string{"state"}, nil)
+	jobsDesc     = prometheus.NewDesc("sluice_jobs", "Jobs by state.", []string{"state"}, nil)
+	hostsDesc    = prometheus.NewDesc("sluice_hosts", "Hosts by state.", []string{"state"}, nil)
+	commandsDesc = prometheus.NewDesc("sluice_writer_queue", "Commands that wait for the writer.", nil, nil)
+	shardDesc    = prometheus.NewDesc("sluice_shard_queue", "Messages that wait to be sent to a shard.", []string{"shard"}, nil)
+	connected    = prometheus.NewDesc("sluice_shard_connected", "Whether a shard is connected.", []string{"shard"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	snapshot := c.s.Snapshot()
+	var tasks [cluster.NumTaskStates]uint64
+	jobs := make([]uint64, cluster.JobKilled+1)
+	for j := range snapshot.Jobs(0) {
+		jobs[j.State()]++
+		for state, n := range j.Counts {
+			tasks[state] += uint64(n)
+		}
+	}
+	hosts := make([]uint64, cluster.HostUnreachable+1)
+	for h := range snapshot.Hosts("") {
+		hosts[h.State()]++
+	}
+	for state, n := range tasks {
+		gauge(tasksDesc, float64(n), cluster.TaskState(state).String())
+	}
+	for state, n := range jobs {
+		gauge(jobsDesc, float64(n), cluster.JobState(state).String())
+	}
+	for state, n := range hosts {
+		gauge(hostsDesc, float64(n), cluster.HostState(state).String())
+	}
+	gauge(commandsDesc, float64(len(c.s.queue)))
+	for _, sh := range c.s.Shards() {
+		gauge(shardDesc, float64(sh.Pending), string(sh.Name))
+		up := 0.0
+		if sh.Connected {
+			up = 1
+		}
+		gauge(connected, up, string(sh.Name))
+	}
+}

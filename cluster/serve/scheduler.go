@@ -1,0 +1,151 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// Checkpointer is what the scheduler needs of a journal besides Append.
+type Checkpointer interface {
+	Log
+	// Checkpoint makes the snapshot the base from which a restart replays. It may run beside Append.
+	Checkpoint(ctx context.Context, s *cluster.Snapshot) error
+}
+
+// Config is what a Scheduler is made of. Journal, State and Planner are owned by the scheduler from New on.
+type Config struct {
+	Journal Checkpointer
+	State   *cluster.State // as replayed from the journal
+	Planner *cycle.Planner
+	Logger  *slog.Logger
+
+	// BatchWindow is how long a cycle waits for more changes after the first one.
+	BatchWindow time.Duration
+	// SolveBudget limits each solve, in the solver's work units; zero is no limit.
+	SolveBudget int64
+	// UnreachableAfter is how long a shard may be away before its hosts count as unreachable.
+	UnreachableAfter time.Duration
+	// LostAfter is how long a host may be unreachable before its tasks are given up and run elsewhere.
+	LostAfter time.Duration
+	// CheckpointEvery is the number of records after which a checkpoint is written.
+	CheckpointEvery uint64
+}
+
+// The settings that hold where a Config leaves them at zero.
+const (
+	DefaultBatchWindow      = 2 * time.Millisecond
+	DefaultUnreachableAfter = 10 * time.Second
+	DefaultLostAfter        = 5 * time.Minute
+	DefaultCheckpointEvery  = 50_000
+)
+
+func (c *Config) fill() {
+	setDefault(&c.BatchWindow, DefaultBatchWindow)
+	setDefault(&c.UnreachableAfter, DefaultUnreachableAfter)
+	setDefault(&c.LostAfter, DefaultLostAfter)
+	setDefault(&c.CheckpointEvery, DefaultCheckpointEvery)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Scheduler ties the writer, the cycles and the shards together. Make it with New, then call Run once.
+type Scheduler struct {
+	*writer
+	config  Config
+	log     *slog.Logger
+	started time.Time
+	cycles  cycleFeed
+	shards  shardTable
+	metrics *metrics
+}
+
+// New returns a scheduler over the recovered state. A state without a cluster id gets one: a new cluster is created.
+func New(c Config) (*Scheduler, error) {
+	c.fill()
+	s := &Scheduler{
+		writer:  newWriter(c.State, c.Journal, time.Now),
+		config:  c,
+		log:     c.Logger,
+		started: time.Now(),
+	}
+	s.cycles.init()
+	s.shards.init(time.Now())
+	s.metrics = newMetrics(s)
+	s.durable = s.metrics.count
+	if c.State.ClusterID() == "" {
+		var id [16]byte
+		_, _ = rand.Read(id[:]) // never fails
+		tx := &Tx{w: s.writer, at: cluster.Time(time.Now().UnixNano())}
+		if err := errors.Join(tx.Emit(&cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}), c.Journal.Append(tx.sent)); err != nil {
+			return nil, fmt.Errorf("serve: creating the cluster: %w", err)
+		}
+		s.publish(c.State.Snapshot())
+	}
+	return s, nil
+}
+
+// Run works until ctx ends or something fails that leaves no way on, such as the journal. On a clean end it writes a
+// checkpoint, so that the next start is quick.
+func (s *Scheduler) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.run(ctx) })
+	group.Go(func() error { return s.runCycles(ctx) })
+	group.Go(func() error { return s.runDeadlines(ctx) })
+	group.Go(func() error { return s.runCheckpoints(ctx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.config.Journal.Checkpoint(context.WithoutCancel(ctx), s.Snapshot())
+}
+
+// runCheckpoints writes a checkpoint whenever enough records have come since the last one.
+func (s *Scheduler) runCheckpoints(ctx context.Context) error {
+	w := s.Watch()
+	defer w.Close()
+	last := s.Snapshot().Seq()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.C:
+		}
+		snapshot, _, _ := w.Take()
+		if snapshot.Seq()-last < s.config.CheckpointEvery {
+			continue
+		}
+		begun := time.Now()
+		if err := s.config.Journal.Checkpoint(ctx, snapshot); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("serve: checkpoint: %w", err)
+		}
+		last = snapshot.Seq()
+		s.log.Debug("checkpoint written", "seq", last, "took", time.Since(begun))
+	}
+}
+
+// Started returns when the scheduler was made.
+func (s *Scheduler) Started() time.Time { return s.started }
+
+// budget is the limit of each solve.
+func (s *Scheduler) budget() solver.Budget { return solver.Budget{Work: s.config.SolveBudget} }

@@ -1,0 +1,338 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+)
+
+// rig is a scheduler with its real server, over connections in memory.
+type rig struct {
+	t    *testing.T
+	s    *Scheduler
+	conn *grpc.ClientConn
+	stop func() // may be called before the test ends
+}
+
+// newRig starts a scheduler over the journal; it stops with the test.
+func newRig(t *testing.T, j journal.Journal) *rig {
+	state, err := journal.Load(j)
+	require.NoError(t, err)
+	s, err := New(Config{
+		Journal: j, State: state,
+		Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() }),
+	})
+	require.NoError(t, err)
+	server := NewServer(s, About{})
+	listener := bufconn.Listen(1 << 20)
+	conn, err := grpc.NewClient("passthrough:///rig", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { _ = server.Serve(listener) })
+	group.Go(func() {
+		if err := s.Run(ctx); err != nil && !errors.Is(err, errBroken) {
+			t.Errorf("the scheduler failed: %v", err)
+		}
+	})
+	stop := sync.OnceFunc(func() {
+		_ = conn.Close()
+		server.Stop()
+		cancel()
+		group.Wait()
+	})
+	t.Cleanup(stop)
+	return &rig{t, s, conn, stop}
+}
+
+func (r *rig) submit(name string, instances, maxFailures uint32) cluster.JobUID {
+	var uid cluster.JobUID
+	require.NoError(r.t, r.s.Do(r.t.Context(), func(tx *Tx) error {
+		uid = tx.State().NextJob()
+		return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: &cluster.JobSpec{
+			Name: cluster.JobID(name), Pool: cluster.RootPool, Instances: instances, MaxFailures: maxFailures,
+			Task: cluster.TaskSpec{
+				Command:   []string{"/bin/true"},
+				Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 1000}},
+			},
+		}}}})
+	}))
+	return uid
+}
+
+// eventually waits until the task is as wanted.
+func (r *rig) eventually(k cluster.TaskKey, want func(*cluster.Task) bool) *cluster.Task {
+	w := r.s.Watch()
+	defer w.Close()
+	patience := time.After(time.Minute)
+	for {
+		select {
+		case <-w.C:
+			snapshot, _, _ := w.Take()
+			if t := snapshot.Task(k); t != nil && want(t) {
+				return t
+			}
+		case <-patience:
+			r.t.Fatalf("task %v is %+v", k, r.s.Snapshot().Task(k))
+		}
+	}
+}
+
+// scripted is a host-manager shard that a test plays by hand.
+type scripted struct {
+	t      *testing.T
+	stream sluicev1.HostManagerService_ControlClient
+	cancel context.CancelFunc
+	update uint64
+}
+
+func (r *rig) hello(hello *sluicev1.Hello) (*scripted, *sluicev1.ShardDown) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	stream, err := sluicev1.NewHostManagerServiceClient(r.conn).Control(ctx)
+	require.NoError(r.t, err)
+	sh := &scripted{t: r.t, stream: stream, cancel: cancel}
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Hello{Hello: hello}})
+	return sh, sh.down()
+}
+
+// connect plays the beginning of a session: hosts with room for four tasks each, and the runs that the shard knows.
+func (r *rig) connect(name string, hosts int, runs ...*sluicev1.RunStatus) *scripted {
+	sh, answer := r.hello(&sluicev1.Hello{Shard: name, ProtocolVersion: protocolVersion, SessionId: fmt.Sprint(time.Now().UnixNano())})
+	require.NotNil(r.t, answer.GetWelcome(), "%v", answer)
+	report := &sluicev1.HostReport{Full: true, Last: true}
+	for i := range hosts {
+		report.Hosts = append(report.Hosts, &sluicev1.HostInfo{
+			Name: fmt.Sprintf("h%d", i), Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: 4000}},
+		})
+	}
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: report}})
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Inventory{Inventory: &sluicev1.Inventory{Runs: runs, Last: true}}})
+	return sh
+}
+
+func (sh *scripted) up(m *sluicev1.ShardUp) { require.NoError(sh.t, sh.stream.Send(m)) }
+
+func (sh *scripted) down() *sluicev1.ShardDown {
+	m, err := sh.stream.Recv()
+	require.NoError(sh.t, err)
+	return m
+}
+
+func runStatus(run *sluicev1.RunRef, state sluicev1.RunState) *sluicev1.RunStatus {
+	return &sluicev1.RunStatus{Run: run, State: state}
+}
+
+// status reports a state and returns what comes back: an acknowledgement, then a release of a run that has ended.
+func (sh *scripted) status(st *sluicev1.RunStatus) {
+	sh.update++
+	st.UpdateId = sh.update
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: st}})
+	require.Equal(sh.t, sh.update, sh.down().GetAck().GetUpdateId())
+	if runStates[st.State].Terminal() {
+		require.Equal(sh.t, runFrom(st.Run), runFrom(sh.down().GetRelease().GetRun()))
+	}
+}
+
+func ref(uid cluster.JobUID, instance, run uint32) *sluicev1.RunRef {
+	return &sluicev1.RunRef{JobUid: uint32(uid), Instance: instance, Run: run}
+}
+
+func inState(state cluster.TaskState) func(*cluster.Task) bool {
+	return func(t *cluster.Task) bool { return t.State == state }
+}
+
+func TestLaunchStatusAcknowledgement(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	uid := r.submit("job", 1, 0)
+	launch := sh.down().GetLaunch()
+	require.Equal(t, "h0", launch.GetHost())
+	require.Equal(t, "job", launch.GetRun().GetJob())
+	require.Equal(t, []string{"/bin/true"}, launch.GetTask().GetSpec().GetProcesses()[0].GetArgv().GetArgs())
+
+	sh.status(runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_RUNNING))
+	require.Equal(t, cluster.TaskRunning, r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0)).State, "acknowledged means durable")
+	sh.status(runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_RUNNING)) // again: acknowledged, and no harm
+	sh.status(runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_SUCCEEDED))
+	require.Equal(t, cluster.JobSucceeded, r.s.Snapshot().Job(uid).State())
+	sh.status(runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_SUCCEEDED))
+}
+
+func TestFailuresAreRetriedAndRefusalsAreNotFailures(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	uid := r.submit("job", 1, 1)
+	for run, reason := range []cluster.Reason{
+		cluster.ReasonExited, cluster.ReasonLaunchRefused, cluster.ReasonLaunchRefused, cluster.ReasonExited,
+	} {
+		launch := sh.down().GetLaunch()
+		require.Equal(t, uint32(run+1), launch.GetRun().GetRun())
+		st := runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_FAILED)
+		st.Reason = string(reason)
+		sh.status(st)
+	}
+	task := r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0))
+	require.Equal(t, cluster.TaskFailed, task.State)
+	require.Equal(t, uint32(2), task.Failures)
+	require.Equal(t, cluster.JobFailed, r.s.Snapshot().Job(uid).State())
+}
+
+func TestStoppingKillsOnce(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	uid := r.submit("job", 1, 0)
+	run := sh.down().GetLaunch().GetRun()
+	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobStopping{Job: uid}) }))
+	require.Equal(t, runFrom(run), runFrom(sh.down().GetKill().GetRun()))
+	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_KILLED))
+	require.Equal(t, cluster.JobKilled, r.s.Snapshot().Job(uid).State())
+}
+
+// After a restart of the scheduler the shard's inventory and the journal are brought together.
+func TestReconciliation(t *testing.T) {
+	j := journal.NewMemory()
+	first := newRig(t, j)
+	sh := first.connect("s", 2)
+	uid := first.submit("job", 4, 0)
+	for range 4 {
+		sh.down()
+	}
+	// 0 is running and stays; 1 was running and is forgotten by the shard; 2 ended unseen; 3 never reached the shard.
+	sh.status(runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING))
+	sh.status(runStatus(ref(uid, 1, 1), sluicev1.RunState_RUN_STATE_RUNNING))
+	first.stop()
+
+	second := newRig(t, j)
+	sh = second.connect("s", 2,
+		runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING),
+		runStatus(ref(uid, 2, 1), sluicev1.RunState_RUN_STATE_SUCCEEDED),
+		runStatus(ref(uid, 2, 7), sluicev1.RunState_RUN_STATE_RUNNING), // a run of a task that is elsewhere by now
+		runStatus(ref(99, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING),  // a job that nobody knows
+		runStatus(ref(99, 1, 1), sluicev1.RunState_RUN_STATE_FAILED),
+	)
+	var launched, killed, released []string
+	for range 6 {
+		m := sh.down()
+		switch {
+		case m.GetLaunch() != nil:
+			launched = append(launched, runFrom(m.GetLaunch().GetRun()).String())
+		case m.GetKill() != nil:
+			killed = append(killed, runFrom(m.GetKill().GetRun()).String())
+		case m.GetRelease() != nil:
+			released = append(released, runFrom(m.GetRelease().GetRun()).String())
+		}
+	}
+	require.ElementsMatch(t, []string{"1.1.2", "1.3.1"}, launched)
+	require.ElementsMatch(t, []string{"1.2.7", "99.0.1"}, killed)
+	require.ElementsMatch(t, []string{"1.2.1", "99.1.1"}, released)
+	task := func(i uint32) *cluster.Task { return second.s.Snapshot().Task(cluster.MakeTaskKey(uid, i)) }
+	require.Equal(t, cluster.TaskRunning, task(0).State)
+	require.Equal(t, cluster.TaskSucceeded, task(2).State)
+	require.Zero(t, task(1).Failures, "a lost run is no failure")
+}
+
+// A shard that stays away loses its tasks to other hosts, and what it brings back is killed.
+func TestACutOffShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		sh := r.connect("a", 1)
+		uid := r.submit("job", 1, 0)
+		run := sh.down().GetLaunch().GetRun()
+		sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+		other := r.connect("b", 1)
+		sh.cancel()
+
+		time.Sleep(DefaultUnreachableAfter - 5*time.Second)
+		require.Equal(t, cluster.HostUp, r.s.Snapshot().Host("a/h0").State())
+		time.Sleep(10 * time.Second)
+		require.Equal(t, cluster.HostUnreachable, r.s.Snapshot().Host("a/h0").State())
+		require.Equal(t, cluster.TaskRunning, r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0)).State)
+		time.Sleep(DefaultLostAfter)
+		again := other.down().GetLaunch().GetRun()
+		require.Equal(t, "1.0.2", runFrom(again).String())
+
+		sh = r.connect("a", 1, runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+		require.Equal(t, runFrom(run), runFrom(sh.down().GetKill().GetRun()))
+		other.status(runStatus(again, sluicev1.RunState_RUN_STATE_SUCCEEDED))
+		synctest.Wait()
+		require.Equal(t, cluster.HostUp, r.s.Snapshot().Host("a/h0").State())
+		require.Equal(t, cluster.JobSucceeded, r.s.Snapshot().Job(uid).State())
+	})
+}
+
+// A shard that does not read what it is sent delays nobody else.
+func TestASlowShardDelaysNoOther(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	r.connect("slow", 500) // and reads nothing
+	r.submit("flood", 2000, 0)
+	k := cluster.MakeTaskKey(1, 1999)
+	r.eventually(k, inState(cluster.TaskPlaced))
+	fast := r.connect("fast", 1)
+	r.submit("job", 1, 0)
+	require.Equal(t, "job", fast.down().GetLaunch().GetRun().GetJob())
+}
+
+func TestWhoMayConnect(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	r.connect("taken", 1)
+	good := func(change func(*sluicev1.Hello)) *sluicev1.Hello {
+		h := &sluicev1.Hello{Shard: "s", ProtocolVersion: protocolVersion, SessionId: "x"}
+		change(h)
+		return h
+	}
+	for _, c := range []struct {
+		name   string
+		hello  *sluicev1.Hello
+		says   string
+		repeat bool
+	}{
+		{"no name", good(func(h *sluicev1.Hello) { h.Shard = "" }), "hello.shard", false},
+		{"a bad name", good(func(h *sluicev1.Hello) { h.Shard = "a/b" }), "hello.shard", false},
+		{"no session", good(func(h *sluicev1.Hello) { h.SessionId = "" }), "session_id", false},
+		{"another protocol", good(func(h *sluicev1.Hello) { h.ProtocolVersion = 99 }), "protocol_version is 99", false},
+		{"another cluster", good(func(h *sluicev1.Hello) { h.ClusterId = "other" }), "belongs to cluster other", false},
+		{"a name in use", good(func(h *sluicev1.Hello) { h.Shard = "taken" }), "connected already", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, answer := r.hello(c.hello)
+			require.Contains(t, answer.GetReject().GetReason(), c.says)
+			require.Equal(t, c.repeat, answer.GetReject().GetRetry())
+		})
+	}
+}
+
+// What a shard sends that makes no sense is left out; it neither stops the scheduler nor the session.
+func TestNonsenseFromAShard(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: &sluicev1.HostReport{Hosts: []*sluicev1.HostInfo{
+		{Name: "a/b"}, {Name: ""}, nil,
+		{Name: "negative", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: -1}}},
+	}}}})
+	sh.up(&sluicev1.ShardUp{})
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: &sluicev1.RunStatus{UpdateId: 1, State: 99}}})
+	require.Equal(t, uint64(1), sh.down().GetAck().GetUpdateId())
+	require.Equal(t, 1, r.s.Snapshot().NumHosts())
+	uid := r.submit("job", 1, 0)
+	require.Equal(t, uint32(uid), sh.down().GetLaunch().GetRun().GetJobUid())
+}

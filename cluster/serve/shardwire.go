@@ -1,0 +1,125 @@
+package serve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// staleGrace is how long a run that nobody waits for has to end by itself.
+const staleGrace = 5 * time.Second
+
+func rejectDown(reason string, retry bool) *sluicev1.ShardDown {
+	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Reject{Reject: &sluicev1.Reject{Reason: reason, Retry: retry}}}
+}
+
+func ackDown(st *sluicev1.RunStatus) *sluicev1.ShardDown {
+	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Ack{Ack: &sluicev1.Ack{UpdateId: st.GetUpdateId()}}}
+}
+
+func releaseDown(st *sluicev1.RunStatus) *sluicev1.ShardDown {
+	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Release{Release: &sluicev1.Release{Run: st.GetRun()}}}
+}
+
+func killDown(run *sluicev1.RunRef, grace time.Duration, why cluster.Reason) *sluicev1.ShardDown {
+	kill := &sluicev1.Kill{Run: run, Grace: durationpb.New(grace), Reason: string(why)}
+	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Kill{Kill: kill}}
+}
+
+func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
+	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: &sluicev1.Launch{
+		Run:  runRef(t.RunID(), j),
+		Host: t.Host.Name(),
+		Task: &sluicev1.TaskPayload{
+			Spec:      taskSpecTo(&j.Spec.Task),
+			Resources: resourcesTo(j.Spec.Task.Resources),
+			KillGrace: durationpb.New(j.Spec.Task.KillGrace),
+			Owner:     j.Spec.Owner,
+		},
+	}}}
+}
+
+func runRef(run cluster.RunID, j *cluster.Job) *sluicev1.RunRef {
+	return &sluicev1.RunRef{
+		JobUid: uint32(run.Task.Job()), Instance: run.Task.Instance(), Run: run.Run, Job: string(j.Spec.Name),
+	}
+}
+
+func runFrom(r *sluicev1.RunRef) cluster.RunID {
+	return cluster.RunID{Task: cluster.MakeTaskKey(cluster.JobUID(r.GetJobUid()), r.GetInstance()), Run: r.GetRun()}
+}
+
+var runStates = map[sluicev1.RunState]cluster.TaskState{
+	sluicev1.RunState_RUN_STATE_LAUNCHING: cluster.TaskLaunching,
+	sluicev1.RunState_RUN_STATE_STARTING:  cluster.TaskStarting,
+	sluicev1.RunState_RUN_STATE_RUNNING:   cluster.TaskRunning,
+	sluicev1.RunState_RUN_STATE_SUCCEEDED: cluster.TaskSucceeded,
+	sluicev1.RunState_RUN_STATE_FAILED:    cluster.TaskFailed,
+	sluicev1.RunState_RUN_STATE_KILLED:    cluster.TaskKilled,
+	sluicev1.RunState_RUN_STATE_LOST:      cluster.TaskLost,
+}
+
+// maxMessage bounds the text that a host manager may add to a status.
+const maxMessage = 1024
+
+func statusFrom(st *sluicev1.RunStatus) (*cluster.TaskStatus, error) {
+	state, ok := runStates[st.GetState()]
+	run := runFrom(st.GetRun())
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("serve: run %v has the state %v, which this release does not handle", run, st.GetState())
+	case run.Run == 0 || run.Task.Job() == 0:
+		return nil, fmt.Errorf("serve: a status names no run: %v", run)
+	}
+	e := &cluster.TaskStatus{
+		Task: run.Task, Run: run.Run, State: state, ExitCode: -1,
+		Signal:  st.GetResult().GetSignal(),
+		Reason:  cluster.Reason(shorten(st.GetReason(), 64)),
+		Message: shorten(strings.ToValidUTF8(st.GetMessage(), "�"), maxMessage),
+	}
+	if r := st.GetResult(); r != nil && r.ExitCode != nil {
+		e.ExitCode = r.GetExitCode()
+	}
+	return e, nil
+}
+
+func machineFrom(h *sluicev1.HostInfo) (cluster.Machine, error) {
+	total := h.GetCapacity().GetTotal()
+	var fixed [cluster.NumDimensions]int64
+	fixed[cluster.CPU] = total.GetCpuMilli()
+	fixed[cluster.Memory] = total.GetMemoryBytes()
+	fixed[cluster.Disk] = total.GetDiskBytes()
+	fixed[cluster.GPU] = total.GetGpuMilli()
+	m := cluster.Machine{Rack: h.GetRack(), Zone: h.GetZone(), Notes: h.GetNotes()}
+	for d, v := range fixed {
+		if v < 0 || v > cluster.MaxAmount {
+			return m, fmt.Errorf("serve: %v is %d, it must be 0..%d", cluster.Dimension(d), v, int64(cluster.MaxAmount))
+		}
+	}
+	var named []cluster.Amount
+	for _, name := range sortedKeys(total.GetNamed()) {
+		v := total.GetNamed()[name]
+		if v < 0 || v > cluster.MaxAmount {
+			return m, fmt.Errorf("serve: resource %q is %d, it must be 0..%d", name, v, int64(cluster.MaxAmount))
+		}
+		named = append(named, cluster.Amount{Name: name, Value: v})
+	}
+	if name := h.GetName(); name == "" || len(name) > 255 || strings.Contains(name, "/") {
+		return m, fmt.Errorf("serve: the name must have 1..255 characters and no slash")
+	}
+	m.Capacity = cluster.NewResources(fixed, named...)
+	for _, a := range h.GetAttributes() {
+		m.Attributes = append(m.Attributes, cluster.KeyValue{Key: a.GetKey(), Value: a.GetValue()})
+	}
+	slices.SortFunc(m.Attributes, cluster.KeyValue.Compare)
+	return m, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

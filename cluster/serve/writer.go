@@ -1,0 +1,193 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// ErrStopped is returned for commands that the writer will not run because it is stopping or has failed.
+var ErrStopped = errors.New("serve: the scheduler is stopping")
+
+// maxBatch bounds the commands that share one sync, and so the latency that a flood adds to each of them.
+const maxBatch = 512
+
+// Log is what the writer needs of a journal.
+type Log interface {
+	// Append makes the records durable, all or none, before it returns.
+	Append(records []cluster.Record) error
+}
+
+// Tx is a command's access to the state. It is valid only while the command runs.
+type Tx struct {
+	w    *writer
+	at   cluster.Time
+	sent []cluster.Record
+}
+
+// Now returns the time of the batch; it never goes backwards.
+func (tx *Tx) Now() cluster.Time { return tx.at }
+
+// State returns the state with everything emitted so far applied. It must be changed through Emit only.
+func (tx *Tx) State() *cluster.State { return tx.w.state }
+
+// Emit applies an event and sends it on its way to the journal. An error leaves the state as it was before the event,
+// but does not take back what the command emitted earlier: check first, then emit.
+func (tx *Tx) Emit(e cluster.Event) error {
+	r := cluster.Record{Seq: tx.w.state.Seq() + 1, At: tx.at, Event: e}
+	if err := tx.w.state.Apply(r); err != nil {
+		return err
+	}
+	tx.sent = append(tx.sent, r)
+	return nil
+}
+
+// command is a queued function with its answer.
+type command struct {
+	run  func(*Tx) error
+	done func(error) // called once, when what run emitted is durable
+}
+
+// writer is the single goroutine that changes the State.
+type writer struct {
+	log       Log
+	now       func() time.Time
+	durable   func([]cluster.Record) // told of every batch, in the writer; may be nil
+	state     *cluster.State
+	queue     chan command
+	published atomic.Pointer[cluster.Snapshot]
+
+	mu       sync.Mutex // guards watchers
+	watchers map[*Watcher]struct{}
+
+	stopped chan struct{} // closed when the writer takes no more commands
+}
+
+func newWriter(state *cluster.State, log Log, now func() time.Time) *writer {
+	w := &writer{
+		log: log, now: now, state: state,
+		queue:    make(chan command, maxBatch),
+		watchers: map[*Watcher]struct{}{},
+		stopped:  make(chan struct{}),
+	}
+	snapshot, _ := state.Snapshot()
+	w.published.Store(snapshot)
+	return w
+}
+
+// run executes commands until ctx ends or the journal fails; the error is the journal's.
+func (w *writer) run(ctx context.Context) error {
+	defer close(w.stopped)
+	var last cluster.Time
+	for {
+		var batch []command
+		select {
+		case <-ctx.Done():
+			return nil
+		case c := <-w.queue:
+			batch = w.drain(c)
+		}
+		last = max(last, cluster.Time(w.now().UnixNano()))
+		if err := w.commit(batch, last); err != nil {
+			return err
+		}
+	}
+}
+
+// drain collects first and the commands already waiting behind it.
+func (w *writer) drain(first command) []command {
+	batch := []command{first}
+	for len(batch) < maxBatch {
+		select {
+		case c := <-w.queue:
+			batch = append(batch, c)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit runs a batch of commands, makes their events durable together, publishes the result and answers.
+func (w *writer) commit(batch []command, at cluster.Time) error {
+	tx := &Tx{w: w, at: at}
+	answers := make([]error, len(batch))
+	for i, c := range batch {
+		answers[i] = c.run(tx)
+	}
+	if len(tx.sent) > 0 {
+		if err := w.log.Append(tx.sent); err != nil {
+			// The state in memory is ahead of the journal now: nothing of it may be shown or acted on.
+			err = fmt.Errorf("serve: the journal failed, stopping: %w", err)
+			for _, c := range batch {
+				c.done(err)
+			}
+			return err
+		}
+		w.publish(w.state.Snapshot())
+		if w.durable != nil {
+			w.durable(tx.sent)
+		}
+	}
+	for i, c := range batch {
+		c.done(answers[i])
+	}
+	return nil
+}
+
+func (w *writer) publish(snapshot *cluster.Snapshot, changes cluster.Changes) {
+	w.published.Store(snapshot)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for watcher := range w.watchers { // each gets the same; the order does not matter
+		watcher.add(snapshot, changes)
+	}
+}
+
+// Do runs fn in the writer and returns its error once what it emitted is durable. fn must be quick and must not call
+// Do. When ctx ends first, fn may run all the same.
+func (w *writer) Do(ctx context.Context, fn func(*Tx) error) error {
+	answer := make(chan error, 1)
+	if err := w.Send(ctx, fn, func(err error) { answer <- err }); err != nil {
+		return err
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.stopped:
+		select { // it may have been answered just before
+		case err := <-answer:
+			return err
+		default:
+			return ErrStopped
+		}
+	}
+}
+
+// Send queues fn for the writer and returns; done is called in the writer, with fn's error, once what fn emitted is
+// durable. It must not block. When the writer stops first, done is never called.
+func (w *writer) Send(ctx context.Context, fn func(*Tx) error, done func(error)) error {
+	select {
+	case <-w.stopped:
+		return ErrStopped
+	default:
+	}
+	select {
+	case w.queue <- command{fn, done}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.stopped:
+		return ErrStopped
+	}
+}
+
+// Snapshot returns the latest durable view.
+func (w *writer) Snapshot() *cluster.Snapshot { return w.published.Load() }
