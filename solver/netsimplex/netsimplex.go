@@ -60,7 +60,6 @@ type Solver struct {
 	penalty int64
 	scan    int // where block search goes on
 
-	path    []int32
 	stack   []int32
 	changed []flowgraph.ArcID
 }

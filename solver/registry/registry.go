@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/ssp"
 )
 
@@ -21,6 +22,7 @@ var table = []struct {
 	name string
 	make func() solver.Solver
 }{
+	{"repair", func() solver.Solver { return repair.New() }},
 	{"netsimplex", func() solver.Solver { return netsimplex.New() }},
 	{"ssp", func() solver.Solver { return ssp.New() }},
 }

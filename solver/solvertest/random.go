@@ -23,7 +23,7 @@ func (s seeded) Intn(n int) int { return s.IntN(n) }
 
 type rapidSource struct{ t *rapid.T }
 
-func (s rapidSource) Intn(n int) int { return rapid.IntRange(0, n-1).Draw(s.t, "n") }
+func (s rapidSource) Intn(n int) int { return rapid.IntRange(0, n-1).Draw(s.t, "draw") }
 
 // Shape bounds a random network.
 type Shape struct {

@@ -21,6 +21,7 @@ func Run(t *testing.T, fresh func() solver.Solver) {
 	t.Run("budget", func(t *testing.T) { budget(t, fresh) })
 	t.Run("changed", func(t *testing.T) { changed(t, fresh) })
 	t.Run("differential", func(t *testing.T) { differential(t, fresh) })
+	t.Run("cluster", func(t *testing.T) { cluster(t, fresh) })
 }
 
 const inf = flowgraph.Infinite
@@ -167,6 +168,22 @@ func differential(t *testing.T, fresh func() solver.Solver) {
 		for range 5 {
 			Compare(t, n, s)
 			Perturb(n, src, 1+src.Intn(6))
+		}
+	})
+}
+
+// cluster compares on networks of the scheduler's shape under churn.
+func cluster(t *testing.T, fresh func() solver.Solver) {
+	rapid.Check(t, func(t *rapid.T) {
+		src := rapidSource{t}
+		c := NewCluster(src, ClusterShape{
+			Hosts: 1 + src.Intn(12), Slots: 1 + src.Intn(3), Classes: src.Intn(30),
+			Patterns: 1 + src.Intn(4), MaxCost: src.Intn(20), MaxSupply: 1 + src.Intn(4),
+		})
+		s := fresh()
+		for range 6 {
+			Compare(t, c.Network, s)
+			c.Churn(1 + src.Intn(8))
 		}
 	})
 }

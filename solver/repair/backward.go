@@ -1,0 +1,227 @@
+package repair
+
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
+// backward fetches what v lacks along a cheapest path; false if none exists.
+// Labels are costs of paths that end in v.
+func (s *Solver) backward(v int32) bool {
+	s.begin()
+	t := target{cost: far}
+	if s.kinds[v] == isSource {
+		return false // its flow was withdrawn when the lack was found
+	}
+	s.reachBack(&t, v, none, 0, none, none)
+	for len(s.queue) > 0 {
+		top := s.queue.pop()
+		if top.key >= t.cost {
+			break
+		}
+		x := &s.nodes[top.node]
+		if top.key != x.label-s.price[top.node] {
+			continue
+		}
+		s.settled = append(s.settled, top.node)
+		s.work.Steps++
+		s.expandBack(&t, top.node, x.label)
+	}
+	if !t.found {
+		return false
+	}
+	for _, u := range s.settled {
+		if p := s.nodes[u].label - t.cost; p < s.price[u] {
+			s.price[u] = p
+			s.loosen(u)
+		}
+	}
+	s.sendBack(v, t)
+	return true
+}
+
+// reachBack labels w with a path of the given cost that goes on to node next
+// over arc over, freed arc through given back to it if a source lies between.
+func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through int32) {
+	if w == s.ground {
+		if label < t.cost {
+			*t = target{cost: label, node: next, over: over, through: through, found: true}
+		}
+		return
+	}
+	key := label - s.price[w]
+	if key >= t.cost {
+		return
+	}
+	x := &s.nodes[w]
+	if x.seen == s.search && label >= x.label {
+		return
+	}
+	x.seen, x.label, x.over, x.through = s.search, label, over, through
+	if s.excess[w] > 0 {
+		*t = target{cost: key, node: w, over: none, through: none, found: true}
+		return
+	}
+	if x.entry < far && label+x.entry < t.cost {
+		*t = target{cost: label + x.entry, node: w, over: x.entryArc, through: none, found: true}
+		if key >= t.cost {
+			return
+		}
+	}
+	s.queue.push(item{key, w})
+}
+
+// expandBack steps from v to all its residual predecessors.
+func (s *Solver) expandBack(t *target, v int32, label int64) {
+	out := s.net.Out(flowgraph.NodeID(v))
+	x := &s.nodes[v]
+	s.work.Units += int64(len(out) + len(x.in))
+	for _, a := range out {
+		if r := &s.arcs[a]; r.flow > r.lower && r.head != s.ground {
+			s.reachBack(t, r.head, v, label-r.cost, int32(a), none)
+		}
+	}
+	for _, a := range x.in {
+		if r := &s.arcs[a]; r.flow < r.upper && r.tail != s.ground {
+			s.reachBack(t, r.tail, v, label+r.cost, a, none)
+		}
+	}
+	if s.isHub(v) {
+		s.expandHub(t, v, label)
+		return
+	}
+	in := s.net.In(flowgraph.NodeID(v))
+	s.work.Units += int64(len(in))
+	for _, a := range in {
+		r := &s.arcs[a]
+		p := &s.payers[r.tail]
+		switch {
+		case p.count == 0 || r.flow >= r.upper:
+		case p.count > 1:
+			s.openBack(t, v, int32(a), label+r.cost)
+		case p.arc != int32(a):
+			cost := label + r.cost - p.cost
+			if cost-s.price[p.head] < t.cost {
+				s.reachBack(t, p.head, v, cost, p.arc, int32(a))
+			}
+		}
+	}
+}
+
+// openBack steps back over the source of arc a to every other head it has flow on.
+func (s *Solver) openBack(t *target, v, a int32, label int64) {
+	out := s.net.Out(flowgraph.NodeID(s.arcs[a].tail))
+	s.work.Units += int64(len(out))
+	for _, b := range out {
+		if r := &s.arcs[b]; int32(b) != a && r.flow > r.lower && label-r.cost-s.price[r.head] < t.cost {
+			s.reachBack(t, r.head, v, label-r.cost, int32(b), a)
+		}
+	}
+}
+
+// expandHub steps back from hub v to the best holder of every node.
+func (s *Solver) expandHub(t *target, v int32, label int64) {
+	b := s.hubOf(v)
+	s.work.Units += int64(len(b.members))
+	for _, u := range b.members {
+		if u == v {
+			continue
+		}
+		// A stale entry is at most the true gain, so it may rule out, never in.
+		if m := &b.moves[u]; m.gain < far && label+m.gain-s.price[u] < t.cost {
+			if m := b.best(s, u); m.gain < far {
+				s.reachBack(t, u, v, label+m.gain, m.from, m.to)
+			}
+		}
+	}
+}
+
+// loosen lowers the slack of holders that could move to u, whose price fell. Hubs
+// are left out of slacks.
+func (s *Solver) loosen(u int32) {
+	if s.isHub(u) {
+		return
+	}
+	in := s.net.In(flowgraph.NodeID(u))
+	s.work.Units += int64(len(in))
+	for _, a := range in {
+		r := &s.arcs[a]
+		p := &s.payers[r.tail]
+		switch {
+		case p.count == 1 && p.arc != int32(a):
+			h := &s.nodes[p.head].held[s.arcs[p.arc].pos]
+			h.slack = min(h.slack, r.cost+s.price[u]-p.cost)
+		case p.count > 1:
+			s.loosenAll(int32(a), r.cost+s.price[u])
+		}
+	}
+}
+
+func (s *Solver) loosenAll(a int32, value int64) {
+	for _, b := range s.net.Out(flowgraph.NodeID(s.arcs[a].tail)) {
+		if r := &s.arcs[b]; int32(b) != a && r.flow > r.lower {
+			h := &s.nodes[r.head].held[r.pos]
+			h.slack = min(h.slack, value-r.cost)
+		}
+	}
+}
+
+// sendBack moves as much as the path from t to v bears.
+func (s *Solver) sendBack(v int32, t target) {
+	amount := -s.excess[v]
+	if t.over == none {
+		amount = min(amount, s.excess[t.node])
+	} else {
+		amount = min(amount, s.bearsInto(s.ground, t.over, t.through))
+	}
+	for w := t.node; w != v; w = s.ahead(w) {
+		amount = min(amount, s.bearsInto(w, s.nodes[w].over, s.nodes[w].through))
+	}
+	start := s.ground
+	if t.over == none {
+		start = t.node
+	} else {
+		s.shift(s.ground, t.over, t.through, amount)
+	}
+	for w := t.node; w != v; {
+		x := &s.nodes[w]
+		over, through, next := x.over, x.through, s.ahead(w)
+		s.shift(w, over, through, amount)
+		w = next
+	}
+	s.excess[v] += amount
+	s.excess[start] -= amount
+}
+
+// bearsInto is how much can leave w over arc over, and a source's other arc.
+func (s *Solver) bearsInto(w, over, through int32) int64 {
+	if through != none {
+		return min(s.load(over), s.room(through))
+	}
+	if s.arcs[over].tail == w {
+		return s.room(over)
+	}
+	return s.load(over)
+}
+
+func (s *Solver) shift(w, over, through int32, amount int64) {
+	switch {
+	case through != none:
+		s.addFlow(over, -amount)
+		s.addFlow(through, amount)
+	case s.arcs[over].tail == w:
+		s.addFlow(over, amount)
+	default:
+		s.addFlow(over, -amount)
+	}
+}
+
+// ahead returns the node after w on the path to v.
+func (s *Solver) ahead(w int32) int32 {
+	x := &s.nodes[w]
+	if x.through != none {
+		return s.arcs[x.through].head
+	}
+	r := &s.arcs[x.over]
+	if r.tail == w {
+		return r.head
+	}
+	return r.tail
+}

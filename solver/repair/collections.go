@@ -1,0 +1,81 @@
+package repair
+
+// marks is a list of indices, each at most once.
+type marks struct {
+	list []int32
+	on   []bool
+}
+
+func (m *marks) grow(n int) {
+	if n > len(m.on) {
+		m.on = append(m.on, make([]bool, n-len(m.on))...)
+	}
+}
+
+func (m *marks) add(i int32) {
+	if !m.on[i] {
+		m.on[i] = true
+		m.list = append(m.list, i)
+	}
+}
+
+func (m *marks) clear() {
+	for _, i := range m.list {
+		m.on[i] = false
+	}
+	m.list = m.list[:0]
+}
+
+// heap is a binary heap of nodes by key, ties by node. Outdated entries stay in
+// it; the reader recognizes them.
+type heap []item
+
+type item struct {
+	key  int64
+	node int32
+}
+
+func (a item) before(b item) bool {
+	return a.key < b.key || a.key == b.key && a.node < b.node
+}
+
+func (h *heap) push(x item) {
+	q := append(*h, x)
+	i := len(q) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !x.before(q[up]) {
+			break
+		}
+		q[i] = q[up]
+		i = up
+	}
+	q[i] = x
+	*h = q
+}
+
+func (h *heap) pop() item {
+	q := *h
+	top, last := q[0], q[len(q)-1]
+	q = q[:len(q)-1]
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(q) {
+			break
+		}
+		if child+1 < len(q) && q[child+1].before(q[child]) {
+			child++
+		}
+		if !q[child].before(last) {
+			break
+		}
+		q[i] = q[child]
+		i = child
+	}
+	if len(q) > 0 {
+		q[i] = last
+	}
+	*h = q
+	return top
+}

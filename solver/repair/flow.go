@@ -1,0 +1,135 @@
+package repair
+
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
+// room is how much more arc a can carry, load how much less.
+func (s *Solver) room(a int32) int64 { return s.arcs[a].upper - s.arcs[a].flow }
+func (s *Solver) load(a int32) int64 { return s.arcs[a].flow - s.arcs[a].lower }
+
+// addFlow changes the flow on a and everything that is derived from it, except
+// the excess of its ends.
+func (s *Solver) addFlow(a int32, amount int64) {
+	r := &s.arcs[a]
+	if r.stamp != s.batch {
+		r.stamp = s.batch
+		s.moved = append(s.moved, movement{flow: r.flow, arc: a})
+	}
+	held, full := r.flow > r.lower, r.flow >= r.upper
+	r.flow += amount
+	s.objective.AddMul(r.cost, amount)
+	s.derive(a, held, full)
+}
+
+// derive follows a change of flow, bounds or both on a, before which it had
+// movable flow (held) and no room (full).
+func (s *Solver) derive(a int32, held, full bool) {
+	r := &s.arcs[a]
+	if r.tail == r.head {
+		return
+	}
+	nowHeld, nowFull := r.flow > r.lower, r.flow >= r.upper
+	if held == nowHeld && full == nowFull {
+		return
+	}
+	if s.kinds[r.tail] == isSource {
+		if nowHeld && !held {
+			s.hold(a)
+		} else if held && !nowHeld {
+			s.release(a)
+		}
+		if full != nowFull {
+			if b := s.hubOf(r.head); b != nil {
+				b.renew(s, r.tail)
+			} else if !nowFull && s.payers[r.tail].count > 0 {
+				// What else the source holds has one more way to go.
+				s.loosenAll(a, r.cost+s.price[r.head])
+			}
+		}
+		return
+	}
+	s.deriveExit(r)
+}
+
+// deriveExit renews the ways to and from the ground at the other end of r.
+func (s *Solver) deriveExit(r *arc) {
+	if r.head == s.ground {
+		s.findExit(r.tail)
+	} else if r.tail == s.ground {
+		s.findExit(r.head)
+	}
+}
+
+func (s *Solver) findExit(v int32) {
+	x := &s.nodes[v]
+	x.exit, x.exitArc, x.entry, x.entryArc = far, none, far, none
+	if !s.net.NodeAlive(flowgraph.NodeID(v)) {
+		return
+	}
+	offer := func(a int32, c int64, out, in bool) {
+		if out && c < x.exit {
+			x.exit, x.exitArc = c, a
+		}
+		if in && -c < x.entry {
+			x.entry, x.entryArc = -c, a
+		}
+	}
+	for _, a := range s.net.Out(flowgraph.NodeID(v)) {
+		if r := &s.arcs[a]; r.tail == v && r.head == s.ground {
+			offer(int32(a), r.cost, r.flow < r.upper, r.flow > r.lower)
+		}
+	}
+	for _, a := range x.in {
+		if r := &s.arcs[a]; r.tail == s.ground {
+			offer(a, -r.cost, r.flow > r.lower, r.flow < r.upper)
+		}
+	}
+}
+
+func (s *Solver) hold(a int32) {
+	r := &s.arcs[a]
+	x := &s.nodes[r.head]
+	r.pos = int32(len(x.held))
+	x.held = append(x.held, holding{slack: -far, arc: a, from: r.tail})
+	p := &s.payers[r.tail]
+	if p.count++; p.count == 1 {
+		p.arc, p.head, p.cost = a, r.head, r.cost
+	}
+	for _, b := range s.hubs {
+		b.held(s, r.head, a, r.tail)
+	}
+}
+
+func (s *Solver) release(a int32) {
+	r := &s.arcs[a]
+	s.unlist(a)
+	for _, b := range s.hubs {
+		b.left(r.head, a)
+	}
+	p := &s.payers[r.tail]
+	p.count--
+	if p.count == 1 && s.net.NodeAlive(flowgraph.NodeID(r.tail)) {
+		for _, o := range s.net.Out(flowgraph.NodeID(r.tail)) {
+			if q := &s.arcs[o]; int32(o) != a && q.tail == r.tail && q.flow > q.lower {
+				p.arc, p.head, p.cost = int32(o), q.head, q.cost
+				break
+			}
+		}
+	}
+}
+
+// unlist takes a out of the list at its head.
+func (s *Solver) unlist(a int32) {
+	r := &s.arcs[a]
+	x := &s.nodes[r.head]
+	if s.kinds[r.tail] == isSource {
+		last := len(x.held) - 1
+		x.held[r.pos] = x.held[last]
+		s.arcs[x.held[r.pos].arc].pos = r.pos
+		x.held = x.held[:last]
+		return
+	}
+	last := len(x.in) - 1
+	x.in[r.pos] = x.in[last]
+	s.arcs[x.in[r.pos]].pos = r.pos
+	x.in = x.in[:last]
+}

@@ -1,0 +1,216 @@
+package repair
+
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
+// target is the best end of a search found so far.
+type target struct {
+	cost    int64 // of the path, in A* terms: cost plus price of the end
+	node    int32 // where the path leaves the nodes; none: straight from the start to the ground
+	over    int32 // arc between node and ground, or none if the path ends in node
+	through int32 // other arc of a source between node and ground
+	found   bool
+}
+
+func (s *Solver) begin() {
+	s.search++
+	if s.search == 0 {
+		for i := range s.nodes {
+			s.nodes[i].seen = 0
+		}
+		s.search = 1
+	}
+	s.queue = s.queue[:0]
+	s.settled = s.settled[:0]
+}
+
+// forward sends excess of v along a cheapest path; false if none exists.
+func (s *Solver) forward(v int32) bool {
+	s.begin()
+	t := target{cost: far}
+	if s.kinds[v] == isSource {
+		out := s.net.Out(flowgraph.NodeID(v))
+		s.work.Units += int64(len(out))
+		for _, a := range out {
+			if r := &s.arcs[a]; r.flow < r.upper {
+				s.reach(&t, r.head, none, r.cost, int32(a), none)
+			}
+		}
+	} else {
+		s.reach(&t, v, none, 0, none, none)
+	}
+	for len(s.queue) > 0 {
+		top := s.queue.pop()
+		if top.key >= t.cost {
+			break
+		}
+		x := &s.nodes[top.node]
+		if top.key != x.label+s.price[top.node] {
+			continue
+		}
+		s.settled = append(s.settled, top.node)
+		s.work.Steps++
+		s.expand(&t, top.node, x.label)
+	}
+	if !t.found {
+		return false
+	}
+	for _, u := range s.settled {
+		if p := t.cost - s.nodes[u].label; p > s.price[u] {
+			s.price[u] = p
+		}
+	}
+	s.sendForward(v, t)
+	return true
+}
+
+// reach labels w with a path of the given cost that comes from node last over
+// arc over, having taken flow off arc through if a source lies between.
+func (s *Solver) reach(t *target, w, last int32, label int64, over, through int32) {
+	if w == s.ground {
+		if label < t.cost {
+			*t = target{cost: label, node: last, over: over, through: through, found: true}
+		}
+		return
+	}
+	key := label + s.price[w]
+	if key >= t.cost {
+		return
+	}
+	x := &s.nodes[w]
+	if x.seen == s.search && label >= x.label {
+		return
+	}
+	x.seen, x.label, x.over, x.through = s.search, label, over, through
+	if s.excess[w] < 0 {
+		*t = target{cost: key, node: w, over: none, through: none, found: true}
+		return
+	}
+	if x.exit < far && label+x.exit < t.cost {
+		*t = target{cost: label + x.exit, node: w, over: x.exitArc, through: none, found: true}
+		if key >= t.cost {
+			return
+		}
+	}
+	s.queue.push(item{key, w})
+}
+
+// expand steps from v to all its residual successors.
+func (s *Solver) expand(t *target, v int32, label int64) {
+	out := s.net.Out(flowgraph.NodeID(v))
+	x := &s.nodes[v]
+	s.work.Units += int64(len(out) + len(x.in) + len(x.held))
+	for _, a := range out {
+		if r := &s.arcs[a]; r.flow < r.upper && r.head != s.ground {
+			s.reach(t, r.head, v, label+r.cost, int32(a), none)
+		}
+	}
+	for _, a := range x.in {
+		if r := &s.arcs[a]; r.flow > r.lower && r.tail != s.ground {
+			s.reach(t, r.tail, v, label-r.cost, a, none)
+		}
+	}
+	for i := range x.held {
+		if h := &x.held[i]; label+h.slack < t.cost {
+			s.open(t, v, h, label)
+		}
+	}
+	for _, b := range s.hubs {
+		if b.node == v {
+			continue
+		}
+		if m := b.best(s, v); m.gain < far {
+			s.reach(t, b.node, v, label+m.gain, m.to, m.from)
+		}
+	}
+}
+
+// open steps over the source of h to its other heads and renews its slack.
+func (s *Solver) open(t *target, v int32, h *holding, label int64) {
+	given := h.arc
+	base := label - s.arcs[given].cost
+	least := far
+	out := s.net.Out(flowgraph.NodeID(h.from))
+	s.work.Units += int64(len(out))
+	for _, a := range out {
+		r := &s.arcs[a]
+		if int32(a) == given || r.flow >= r.upper || s.isHub(r.head) {
+			continue
+		}
+		value := r.cost + s.price[r.head]
+		least = min(least, value)
+		if base+value < t.cost {
+			s.reach(t, r.head, v, base+r.cost, int32(a), given)
+		}
+	}
+	h.slack = least - s.arcs[given].cost
+}
+
+// sendForward moves as much as the path from v to t bears.
+func (s *Solver) sendForward(v int32, t target) {
+	amount := s.excess[v]
+	if t.over != none {
+		if t.node == none || s.arcs[t.over].head == s.ground {
+			amount = min(amount, s.room(t.over))
+		} else {
+			amount = min(amount, s.load(t.over))
+		}
+		if t.through != none {
+			amount = min(amount, s.load(t.through))
+		}
+	} else {
+		amount = min(amount, -s.excess[t.node])
+	}
+	for w := t.node; w != none && w != v; {
+		x := &s.nodes[w]
+		if s.arcs[x.over].head == w {
+			amount = min(amount, s.room(x.over))
+		} else {
+			amount = min(amount, s.load(x.over))
+		}
+		if x.through != none {
+			amount = min(amount, s.load(x.through))
+		}
+		w = s.back(w, v)
+	}
+	end := s.ground
+	if t.over == none {
+		end = t.node
+	} else {
+		if t.node == none || s.arcs[t.over].head == s.ground {
+			s.addFlow(t.over, amount)
+		} else {
+			s.addFlow(t.over, -amount)
+		}
+		if t.through != none {
+			s.addFlow(t.through, -amount)
+		}
+	}
+	for w := t.node; w != none && w != v; {
+		x := &s.nodes[w]
+		prev := s.back(w, v)
+		if s.arcs[x.over].head == w {
+			s.addFlow(x.over, amount)
+		} else {
+			s.addFlow(x.over, -amount)
+		}
+		if x.through != none {
+			s.addFlow(x.through, -amount)
+		}
+		w = prev
+	}
+	s.excess[v] -= amount
+	s.excess[end] += amount
+}
+
+// back returns the node before w on the path from v, or v.
+func (s *Solver) back(w, v int32) int32 {
+	x := &s.nodes[w]
+	if x.through != none {
+		return s.arcs[x.through].head
+	}
+	r := &s.arcs[x.over]
+	if r.head == w {
+		return r.tail
+	}
+	return r.head
+}

@@ -1,0 +1,139 @@
+package repair
+
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
+// move is the cheapest way for a holder on some node to go to a hub: to less
+// from, in cost. The cost of a stale move is a lower bound.
+type move struct {
+	gain     int64
+	from, to int32
+	stale    bool
+}
+
+// hub is a node that very many sources have an arc to.
+type hub struct {
+	node    int32
+	arcOf   []int32 // by source: its cheapest residual arc to the hub, or none
+	moves   []move  // by node
+	members []int32 // nodes that have had holders
+	known   []bool  // by node: is a member
+}
+
+// A hub pays when going through all nodes is cheaper than through its arcs.
+const (
+	defaultHubDegree = 2048
+	maxHubs          = 4
+)
+
+func (s *Solver) isHub(v int32) bool { return s.hubOf(v) != nil }
+
+func (s *Solver) hubOf(v int32) *hub {
+	for _, b := range s.hubs {
+		if b.node == v {
+			return b
+		}
+	}
+	return nil
+}
+
+// best renews the move of u if it is stale.
+func (b *hub) best(s *Solver, u int32) *move {
+	m := &b.moves[u]
+	if !m.stale {
+		return m
+	}
+	*m = move{gain: far, from: none, to: none}
+	held := s.nodes[u].held
+	s.work.Units += int64(len(held))
+	for i := range held {
+		b.offer(s, m, held[i].arc, held[i].from)
+	}
+	return m
+}
+
+func (b *hub) offer(s *Solver, m *move, from, source int32) {
+	to := b.arcOf[source]
+	if to == none || to == from {
+		return
+	}
+	if gain := s.arcs[to].cost - s.arcs[from].cost; gain < m.gain {
+		m.gain, m.from, m.to = gain, from, to
+	}
+}
+
+// held tells the hub that source now has movable flow on arc a into u.
+func (b *hub) held(s *Solver, u, a, source int32) {
+	if !b.known[u] {
+		b.known[u] = true
+		b.members = append(b.members, u)
+		b.moves[u] = move{gain: far, from: none, to: none}
+	}
+	b.offer(s, &b.moves[u], a, source)
+}
+
+// left tells the hub that flow on arc a into u is gone.
+func (b *hub) left(u, a int32) {
+	if m := &b.moves[u]; m.from == a {
+		m.stale = true
+	}
+}
+
+// renew looks again for the arc of source to the hub, after its arcs or the flow
+// on one into the hub changed.
+func (b *hub) renew(s *Solver, source int32) {
+	best := none
+	out := s.net.Out(flowgraph.NodeID(source))
+	for _, a := range out {
+		r := &s.arcs[a]
+		if r.head == b.node && r.flow < r.upper && (best == none || r.cost < s.arcs[best].cost) {
+			best = int32(a)
+		}
+	}
+	b.arcOf[source] = best
+	for _, a := range out {
+		if r := &s.arcs[a]; r.flow > r.lower {
+			m := &b.moves[r.head]
+			if m.from == int32(a) {
+				m.stale, m.gain = true, -far
+			} else {
+				b.offer(s, m, int32(a), source)
+			}
+		}
+	}
+}
+
+func (b *hub) grow(n int) {
+	for len(b.arcOf) < n {
+		b.arcOf = append(b.arcOf, none)
+		b.moves = append(b.moves, move{gain: far, from: none, to: none})
+		b.known = append(b.known, false)
+	}
+}
+
+// findHubs makes hubs of the nodes of highest degree. A hub stays one.
+func (s *Solver) findHubs() {
+	for v := range s.kinds {
+		if len(s.hubs) == maxHubs {
+			return
+		}
+		if s.kinds[v] != isCore || int32(v) == s.ground || len(s.net.In(flowgraph.NodeID(v))) < s.hubDegree || s.isHub(int32(v)) {
+			continue
+		}
+		b := &hub{node: int32(v)}
+		b.grow(len(s.kinds))
+		s.hubs = append(s.hubs, b)
+		for u := range s.kinds {
+			if s.kinds[u] != isCore {
+				continue
+			}
+			for _, h := range s.nodes[u].held {
+				b.held(s, int32(u), h.arc, h.from)
+			}
+		}
+		for u := range s.kinds {
+			if s.kinds[u] == isSource {
+				b.renew(s, int32(u))
+			}
+		}
+	}
+}

@@ -1,0 +1,282 @@
+// Package repair re-solves a network that changed a little: what a change puts
+// out of balance is brought back along shortest paths, and everything else
+// stays. It keeps, between calls, a flow and exact prices.
+//
+// # Prices
+//
+// The price p(v) = −π(v) of a node is the cost of bringing one more unit from it
+// to the ground, the node that demands most. A residual arc of cost c from v to
+// w must have p(v) ≤ c + p(w). Both searches are those of the successive
+// shortest path method (Ahuja, Magnanti, Orlin, Network Flows, §9.7), ordered by
+// cost so far plus price, which makes them A*:
+//
+//   - forward: a unit too much at v looks for the cheapest way to the ground, or
+//     to a node that lacks one, and raises the prices it has passed;
+//   - backward: a unit lacking at v, such as a slot set free, keeps its price
+//     and looks for who would pay it, the ground included (then the slot stays
+//     empty), and lowers the prices it has passed.
+//
+// As the ground takes and gives any amount, the order of repairs is free; when
+// all other nodes balance, so does the ground.
+//
+// # Two layers
+//
+// Nearly all nodes of a scheduling network are sources: classes or tasks, with
+// no arc in. A source never enters a heap. A search steps from node v over a
+// source that has flow on its arc into v straight to the source's other heads,
+// as if there were an arc between them. Each node lists the flow that sources
+// hold on it, with a lower bound on what their best move would cost, so that
+// most are passed over unseen. A node that nearly every source points at would
+// make backward steps long: for such a hub each node caches which of its holders
+// could move there at the least cost.
+//
+// # Changes
+//
+// Changes are taken in by comparing what was touched with a copy of it. Flow
+// that has become illegal or too dear is withdrawn: its source then has a unit
+// too much, and its head lacks one, at the old price.
+package repair
+
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+)
+
+// MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits.
+const MaxBits = 59
+
+const (
+	far  = int64(1) << 62 // above every price and label
+	none = int32(-1)
+)
+
+// arc is the solver's copy of an arc with its flow.
+type arc struct {
+	cost         int64
+	lower, upper int64
+	flow         int64
+	tail, head   int32 // tail < 0: none here
+	pos          int32 // where it is listed at its head: in held if the tail is a source, else in in
+	stamp        uint32
+}
+
+// holding is movable flow of one source into a node. slack is a lower bound on
+// (cost + price of head) of the source's cheapest other arc, hubs left out, less
+// the cost of this one.
+type holding struct {
+	slack int64
+	arc   int32
+	from  int32
+}
+
+// node is what searches know of a node that is no source.
+type node struct {
+	label    int64 // cost of the best path found between here and its end
+	exit     int64 // of the cheapest residual arc to the ground, or far
+	entry    int64 // of the cheapest residual arc from the ground, or far
+	seen     uint32
+	over     int32 // arc by which the path leaves its last stop
+	through  int32 // other arc of the source in between, or none
+	exitArc  int32
+	entryArc int32
+	held     []holding
+	in       []int32 // arcs from nodes that are no sources
+}
+
+// payer is what searches know of a source: its arc with movable flow, if it has
+// one only.
+type payer struct {
+	cost  int64
+	arc   int32
+	head  int32
+	count int32 // arcs with movable flow
+}
+
+type kind uint8
+
+const (
+	absent kind = iota
+	isSource
+	isCore
+)
+
+// Solver repairs. Use [New].
+type Solver struct {
+	net    *flowgraph.Network
+	seq    flowgraph.Seq
+	ground int32
+	// misplaced: another node demands so much more than the ground that it
+	// should be the ground.
+	misplaced bool
+
+	arcs   []arc // indexed by ArcID; the rest by NodeID
+	kinds  []kind
+	supply []int64
+	excess []int64
+	price  []int64
+	nodes  []node
+	payers []payer
+	hubs   []*hub
+	// hubDegree is how many arcs in make a hub.
+	hubDegree int
+	sized     int // arcs when hubs were last looked for
+
+	objective flowgraph.Int128
+	work      solver.Work
+
+	search  uint32
+	queue   heap
+	settled []int32
+	pending marks // nodes that may be out of balance
+	dirty   marks // sources to compare again
+	suspect marks // nodes whose arcs to compare again
+	todo    []int32
+	raised  []uint32
+	reprice int // price changes while taking in one batch
+
+	batch   uint32 // stamps arcs whose flow moved since the last optimum
+	moved   []movement
+	changed []flowgraph.ArcID
+}
+
+// movement remembers the flow of an arc at the last optimum. With list the caller
+// may know of less: what flow there is must be listed.
+type movement struct {
+	flow int64
+	arc  int32
+	list bool
+}
+
+var (
+	_ solver.Solver   = (*Solver)(nil)
+	_ solver.Solution = (*Solver)(nil)
+)
+
+// New returns a solver that has seen nothing.
+func New() *Solver { return &Solver{hubDegree: defaultHubDegree} }
+
+// Name returns "repair".
+func (s *Solver) Name() string { return "repair" }
+
+// Flow returns the flow on a in the last optimal result.
+func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.arcs[a].flow }
+
+// Potential returns π(v) in the last optimal result. O(1), for a source
+// O(degree).
+func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost {
+	if s.kinds[v] == isCore {
+		return flowgraph.Cost(-s.price[v])
+	}
+	least, most := far, -far
+	for _, a := range s.net.Out(v) {
+		r := &s.arcs[a]
+		value := r.cost + s.price[r.head]
+		if r.flow < r.upper {
+			least = min(least, value)
+		} else {
+			most = max(most, value)
+		}
+	}
+	switch {
+	case least < far:
+		return flowgraph.Cost(-least)
+	case most > -far:
+		return flowgraph.Cost(-most)
+	}
+	return 0
+}
+
+// Changed lists the arcs whose flow differs from the last optimal result.
+func (s *Solver) Changed() []flowgraph.ArcID { return s.changed }
+
+// Solve takes in what changed and repairs it.
+func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	s.work = solver.Work{}
+	if status := solver.Precheck(n, MaxBits); status != solver.Optimal {
+		return solver.Result{Status: status}, nil
+	}
+	if n.NumNodes() == 0 {
+		s.net = nil
+		return solver.Result{Status: solver.Optimal, Solution: s}, nil
+	}
+	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) || s.misplaced {
+		s.reset(n)
+	}
+	if !s.takeIn() {
+		if status := s.consult(); status != solver.Optimal {
+			return solver.Result{Status: status, Work: s.work}, nil
+		}
+	}
+	r := solver.Result{Status: s.balance(budget)}
+	r.Work = s.work
+	if r.Status != solver.Optimal {
+		return r, nil
+	}
+	var fits bool
+	if r.Objective, fits = s.objective.Int64(); !fits {
+		r.Status = solver.CostRange
+		return r, nil
+	}
+	s.finish()
+	r.Solution = s
+	return r, nil
+}
+
+// consult asks the simplex when prices do not settle, as on a free negative
+// cycle, and goes on from its answer if there is one.
+func (s *Solver) consult() solver.Status {
+	n := s.net
+	r, err := netsimplex.New().Solve(n, solver.Budget{})
+	s.work.Units += r.Work.Units
+	if err != nil || r.Status != solver.Optimal {
+		s.seq = 0
+		return r.Status
+	}
+	s.Adopt(n, r)
+	return solver.Optimal
+}
+
+// balance sends every excess forward, then fetches every lack.
+func (s *Solver) balance(budget solver.Budget) solver.Status {
+	for i := 0; i < len(s.pending.list); i++ {
+		v := s.pending.list[i]
+		for s.excess[v] > 0 && v != s.ground {
+			if !s.forward(v) {
+				return solver.Infeasible
+			}
+			if budget.Spent(s.work.Units) {
+				return solver.BudgetSpent
+			}
+		}
+	}
+	for i := 0; i < len(s.pending.list); i++ {
+		v := s.pending.list[i]
+		for s.excess[v] < 0 && v != s.ground {
+			if !s.backward(v) {
+				return solver.Infeasible
+			}
+			if budget.Spent(s.work.Units) {
+				return solver.BudgetSpent
+			}
+		}
+	}
+	s.pending.clear()
+	return solver.Optimal
+}
+
+func (s *Solver) finish() {
+	s.changed = s.changed[:0]
+	for _, m := range s.moved {
+		r := &s.arcs[m.arc]
+		if r.tail < 0 || r.stamp != s.batch {
+			continue // gone, or listed
+		}
+		if r.flow != m.flow || m.list && r.flow != 0 {
+			s.changed = append(s.changed, flowgraph.ArcID(m.arc))
+			r.stamp = 0
+		}
+	}
+	s.moved = s.moved[:0]
+	s.batch++
+}

@@ -1,0 +1,21 @@
+package repair
+
+import (
+	"testing"
+
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/solvertest"
+)
+
+func TestConformance(t *testing.T) {
+	solvertest.Run(t, func() solver.Solver { return New() })
+}
+
+// TestConformanceWithHubs treats nearly every node as a hub.
+func TestConformanceWithHubs(t *testing.T) {
+	solvertest.Run(t, func() solver.Solver {
+		s := New()
+		s.hubDegree = 3
+		return s
+	})
+}

@@ -1,0 +1,461 @@
+package repair
+
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// reset forgets everything but what flow the caller knows of, and chooses the
+// ground.
+func (s *Solver) reset(n *flowgraph.Network) {
+	fresh := Solver{net: n, batch: 1, ground: none, hubDegree: s.hubDegree}
+	least := int64(0)
+	for v := range n.NodeBound() {
+		id := flowgraph.NodeID(v)
+		if n.NodeAlive(id) && (fresh.ground == none || n.Supply(id) < least) {
+			fresh.ground, least = int32(v), n.Supply(id)
+		}
+	}
+	old := s.arcs
+	same := n == s.net
+	// Flow moved since the last optimum is known to the caller as it was then.
+	for i := len(s.moved) - 1; same && i >= 0; i-- {
+		old[s.moved[i].arc].flow = s.moved[i].flow
+	}
+	*s = fresh
+	s.grow()
+	for a := range old {
+		if same && old[a].flow != 0 {
+			s.arcs[a].stamp = s.batch
+			s.moved = append(s.moved, movement{flow: old[a].flow, arc: int32(a), list: true})
+		}
+	}
+}
+
+func (s *Solver) grow() {
+	n := s.net
+	if k := n.ArcBound(); k > len(s.arcs) {
+		old := len(s.arcs)
+		s.arcs = append(s.arcs, make([]arc, k-old)...)
+		for i := old; i < k; i++ {
+			s.arcs[i].tail = none
+		}
+	}
+	if k := n.NodeBound(); k > len(s.kinds) {
+		more := k - len(s.kinds)
+		s.kinds = append(s.kinds, make([]kind, more)...)
+		s.supply = append(s.supply, make([]int64, more)...)
+		s.excess = append(s.excess, make([]int64, more)...)
+		s.price = append(s.price, make([]int64, more)...)
+		s.payers = append(s.payers, make([]payer, more)...)
+		s.raised = append(s.raised, make([]uint32, more)...)
+		s.nodes = append(s.nodes, make([]node, more)...)
+		s.pending.grow(k)
+		s.dirty.grow(k)
+		s.suspect.grow(k)
+		for _, b := range s.hubs {
+			b.grow(k)
+		}
+	}
+}
+
+// takeIn brings the copy up to date and the flow back to one that is optimal for
+// what nodes now lack or have too much. It reports false if prices do not settle.
+func (s *Solver) takeIn() bool {
+	s.sync()
+	if !s.settle() {
+		return false
+	}
+	for _, v := range s.dirty.list {
+		s.compare(v)
+	}
+	s.dirty.clear()
+	return true
+}
+
+// sync brings the copy up to date, and the flow within bounds.
+func (s *Solver) sync() {
+	touched, next, complete := s.net.Changes(s.seq)
+	s.seq = next
+	s.grow()
+	s.node(s.ground)
+	s.promote(s.ground)
+	if complete {
+		for _, c := range touched {
+			if a, ok := c.Arc(); ok {
+				s.dropArc(int32(a))
+			}
+		}
+		for _, c := range touched {
+			if v, ok := c.Node(); ok {
+				s.node(int32(v))
+			}
+		}
+		for _, c := range touched {
+			if a, ok := c.Arc(); ok {
+				s.setArc(int32(a))
+			}
+		}
+		s.work.Touched = int64(len(touched))
+	} else {
+		for a := range s.arcs {
+			s.dropArc(int32(a))
+		}
+		for v := range s.kinds {
+			s.node(int32(v))
+		}
+		for a := range s.arcs {
+			s.setArc(int32(a))
+		}
+		s.work.Touched = int64(len(s.arcs) + len(s.kinds))
+	}
+	s.work.Units += s.work.Touched
+	if m := s.net.NumArcs(); m > s.sized+s.sized/4 {
+		s.sized = m
+		s.findHubs()
+	}
+}
+
+// dropArc takes out what is no longer the same arc, with its flow.
+func (s *Solver) dropArc(a int32) {
+	r := &s.arcs[a]
+	if r.tail < 0 {
+		return
+	}
+	d := s.net.Arc(flowgraph.ArcID(a))
+	if int32(d.Tail) == r.tail && int32(d.Head) == r.head {
+		return
+	}
+	if r.stamp != s.batch {
+		r.stamp = s.batch
+		s.moved = append(s.moved, movement{flow: r.flow, arc: a})
+	}
+	s.moved = append(s.moved, movement{flow: r.flow, arc: a, list: true})
+	flow, tail, head := r.flow, r.tail, r.head
+	s.excess[tail] += flow
+	s.excess[head] -= flow
+	s.pending.add(tail)
+	s.pending.add(head)
+	s.objective.AddMul(r.cost, -flow)
+	if tail != head {
+		if s.kinds[tail] != isSource {
+			s.unlist(a)
+		} else if r.flow > r.lower {
+			s.release(a)
+		}
+	}
+	r.flow, r.lower, r.upper = 0, 0, 0
+	if s.kinds[tail] == isSource {
+		s.dirty.add(tail)
+	} else {
+		s.deriveExit(r)
+	}
+	r.tail = none
+}
+
+// node takes in the existence and the supply of v.
+func (s *Solver) node(v int32) {
+	if !s.net.NodeAlive(flowgraph.NodeID(v)) {
+		if s.kinds[v] != absent {
+			// Its arcs are gone, so what is left is the supply.
+			s.kinds[v], s.supply[v], s.excess[v], s.price[v] = absent, 0, 0, 0
+			s.payers[v] = payer{}
+		}
+		return
+	}
+	if s.kinds[v] == absent {
+		s.kinds[v] = isSource
+		x := &s.nodes[v]
+		x.exit, x.entry, x.exitArc, x.entryArc = far, far, none, none
+	}
+	supply := s.net.Supply(flowgraph.NodeID(v))
+	if supply != s.supply[v] {
+		s.excess[v] += supply - s.supply[v]
+		s.supply[v] = supply
+		s.pending.add(v)
+		if s.kinds[v] == isSource {
+			s.dirty.add(v)
+		}
+	}
+	if supply < 0 {
+		s.promote(v)
+		s.misplaced = s.misplaced || supply < 4*min(s.supply[s.ground], -16)
+	}
+}
+
+// promote makes a source a node that paths may enter.
+func (s *Solver) promote(v int32) {
+	if s.kinds[v] != isSource {
+		return
+	}
+	price := far
+	for _, a := range s.net.Out(flowgraph.NodeID(v)) {
+		r := &s.arcs[a]
+		if r.tail != v || r.tail == r.head {
+			continue // not taken in yet
+		}
+		if r.flow < r.upper {
+			price = min(price, r.cost+s.price[r.head])
+		}
+		if r.flow > r.lower {
+			s.release(int32(a))
+		}
+	}
+	s.kinds[v] = isCore
+	for _, a := range s.net.Out(flowgraph.NodeID(v)) {
+		if r := &s.arcs[a]; r.tail == v && r.tail != r.head {
+			s.enlist(int32(a))
+			s.deriveExit(r)
+		}
+	}
+	if v != s.ground && price < far {
+		s.price[v] = price
+	}
+	s.payers[v] = payer{}
+	s.suspect.add(v)
+}
+
+// enlist puts a into the list of arcs in at its head.
+func (s *Solver) enlist(a int32) {
+	r := &s.arcs[a]
+	x := &s.nodes[r.head]
+	r.pos = int32(len(x.in))
+	x.in = append(x.in, a)
+}
+
+// setArc takes in the bounds and cost of a, which may be new.
+func (s *Solver) setArc(a int32) {
+	d := s.net.Arc(flowgraph.ArcID(a))
+	if d.Tail < 0 {
+		return
+	}
+	r := &s.arcs[a]
+	if r.tail < 0 {
+		s.promote(int32(d.Head))
+		*r = arc{tail: int32(d.Tail), head: int32(d.Head), stamp: r.stamp, cost: int64(d.Cost)}
+		if r.tail != r.head && s.kinds[r.tail] == isCore {
+			s.enlist(a)
+		}
+	} else if r.flow != 0 {
+		// It may have been removed and added alike.
+		if r.stamp != s.batch {
+			r.stamp = s.batch
+		}
+		s.moved = append(s.moved, movement{flow: r.flow, arc: a, list: true})
+	}
+	if r.cost == int64(d.Cost) && r.lower == d.Lower && r.upper == d.Upper {
+		return
+	}
+	// Withdrawing what no longer fits, or adding what must flow.
+	held := r.flow > r.lower
+	s.objective.AddMul(int64(d.Cost)-r.cost, r.flow)
+	r.cost, r.lower, r.upper = int64(d.Cost), d.Lower, d.Upper
+	s.derive(a, held, r.flow >= r.upper)
+	if x := min(max(r.flow, r.lower), r.upper) - r.flow; x != 0 {
+		s.force(a, x)
+	}
+	if s.kinds[r.tail] == isSource {
+		s.dirty.add(r.tail)
+		if p := &s.payers[r.tail]; p.arc == a {
+			p.cost = r.cost
+		}
+		return
+	}
+	s.deriveExit(r)
+	s.suspectArc(a)
+}
+
+func (s *Solver) suspectArc(a int32) {
+	s.todo = append(s.todo, a)
+}
+
+// force adds flow to a whatever its ends say.
+func (s *Solver) force(a int32, amount int64) {
+	r := &s.arcs[a]
+	s.addFlow(a, amount)
+	s.excess[r.tail] -= amount
+	s.excess[r.head] += amount
+	s.pending.add(r.tail)
+	s.pending.add(r.head)
+}
+
+// settle makes every arc between nodes agree with prices: flow that can be put
+// right is, prices move where an arc has no upper bound. False if that does not
+// end, as on a free negative cycle.
+func (s *Solver) settle() bool {
+	s.reprice = 0
+	limit := 64 + 8*len(s.kinds)
+	for len(s.todo) > 0 || len(s.suspect.list) > 0 {
+		for len(s.todo) > 0 {
+			a := s.todo[len(s.todo)-1]
+			s.todo = s.todo[:len(s.todo)-1]
+			s.agree(a)
+		}
+		if k := len(s.suspect.list); k > 0 {
+			v := s.suspect.list[k-1]
+			s.suspect.list = s.suspect.list[:k-1]
+			s.suspect.on[v] = false
+			s.suspectAround(v)
+		}
+		if s.reprice > limit {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Solver) suspectAround(v int32) {
+	out, in := s.net.Out(flowgraph.NodeID(v)), s.net.In(flowgraph.NodeID(v))
+	s.work.Units += int64(len(out) + len(in))
+	for _, a := range out {
+		s.suspectArc(int32(a))
+	}
+	for _, a := range in {
+		if t := s.arcs[a].tail; s.kinds[t] == isSource {
+			s.dirty.add(t)
+		} else {
+			s.suspectArc(int32(a))
+		}
+	}
+}
+
+// agree makes one arc agree with the prices of its ends.
+func (s *Solver) agree(a int32) {
+	r := &s.arcs[a]
+	if r.tail < 0 || s.kinds[r.tail] != isCore {
+		return
+	}
+	reduced := r.cost - s.price[r.tail] + s.price[r.head]
+	switch {
+	case reduced > 0 && r.flow > r.lower:
+		s.force(a, r.lower-r.flow)
+	case reduced >= 0 || r.flow >= r.upper:
+	case r.upper != flowgraph.Infinite:
+		s.force(a, r.upper-r.flow)
+	case r.tail == r.head:
+		s.reprice = int(far) // a free negative loop
+	case r.tail == s.ground || r.head != s.ground && s.raisable(r.head):
+		// What lies behind is dearer than it was: a new host, say. Its free
+		// capacity then is lacking, and is offered to who would pay.
+		s.raised[r.head] = s.batch
+		s.setPrice(r.head, s.price[r.tail]-r.cost)
+	default:
+		s.setPrice(r.tail, r.cost+s.price[r.head])
+	}
+}
+
+// raisable tells whether to raise v rather than lower who points at it: once a
+// batch, and not if it has free passage to the ground.
+func (s *Solver) raisable(v int32) bool {
+	if s.raised[v] == s.batch {
+		return false
+	}
+	x := &s.nodes[v]
+	return x.exitArc == none || s.arcs[x.exitArc].head != s.ground || s.arcs[x.exitArc].upper != flowgraph.Infinite
+}
+
+func (s *Solver) setPrice(v int32, p int64) {
+	if v == s.ground {
+		s.reprice = int(far)
+		return
+	}
+	s.price[v] = p
+	s.reprice++
+	s.suspect.add(v)
+}
+
+// compare withdraws flow of a source that is dearer than what it could have, and
+// what it holds beyond its supply, dearest first.
+func (s *Solver) compare(v int32) {
+	if s.kinds[v] != isSource {
+		return
+	}
+	if s.payers[v].count > 0 {
+		s.withdraw(v)
+		s.tighten(v)
+	}
+	for _, b := range s.hubs {
+		b.renew(s, v)
+	}
+}
+
+func (s *Solver) withdraw(v int32) {
+	out := s.net.Out(flowgraph.NodeID(v))
+	s.work.Units += int64(len(out))
+	least := far
+	for _, a := range out {
+		if r := &s.arcs[a]; r.flow < r.upper {
+			least = min(least, r.cost+s.price[r.head])
+		}
+	}
+	for _, a := range out {
+		if r := &s.arcs[a]; r.flow > r.lower && r.cost+s.price[r.head] > least {
+			s.force(int32(a), r.lower-r.flow)
+		}
+	}
+	for s.excess[v] < 0 && s.payers[v].count > 0 {
+		dearest, most := none, -far
+		for _, a := range out {
+			if r := &s.arcs[a]; r.flow > r.lower && r.cost+s.price[r.head] > most {
+				dearest, most = int32(a), r.cost+s.price[r.head]
+			}
+		}
+		s.force(dearest, -min(s.load(dearest), -s.excess[v]))
+	}
+}
+
+// tighten sets the slack of all that v holds.
+func (s *Solver) tighten(v int32) {
+	first, second, best := far, far, none
+	out := s.net.Out(flowgraph.NodeID(v))
+	for _, a := range out {
+		r := &s.arcs[a]
+		if r.flow >= r.upper || s.isHub(r.head) {
+			continue
+		}
+		if value := r.cost + s.price[r.head]; value < first {
+			first, second, best = value, first, int32(a)
+		} else if value < second {
+			second = value
+		}
+	}
+	for _, a := range out {
+		if r := &s.arcs[a]; r.flow > r.lower {
+			value := first
+			if best == int32(a) {
+				value = second
+			}
+			s.nodes[r.head].held[r.pos].slack = value - r.cost
+		}
+	}
+}
+
+// Adopt takes over an optimal solution of n found by another solver, so that the
+// next call of Solve starts from it. O(nodes + arcs).
+func (s *Solver) Adopt(n *flowgraph.Network, found solver.Solution) {
+	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) {
+		s.reset(n)
+	}
+	s.sync()
+	shift := int64(found.Potential(flowgraph.NodeID(s.ground)))
+	for v, k := range s.kinds {
+		if k == isCore {
+			s.price[v] = shift - int64(found.Potential(flowgraph.NodeID(v)))
+		}
+	}
+	for a := range s.arcs {
+		if r := &s.arcs[a]; r.tail >= 0 {
+			if x := found.Flow(flowgraph.ArcID(a)) - r.flow; x != 0 {
+				s.force(int32(a), x)
+			}
+		}
+	}
+	s.todo = s.todo[:0]
+	s.suspect.clear()
+	s.dirty.clear()
+	for v, k := range s.kinds {
+		if k == isSource {
+			s.compare(int32(v))
+		}
+	}
+}
