@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -41,8 +42,8 @@ type control struct {
 	slots    chan struct{}
 
 	hosts map[string]cluster.Machine // of a full report that is coming in
-	runs  map[cluster.RunID]*sluicev1.RunStatus
-	ready chan struct{} // closed when the inventory has been reconciled
+	runs  []*cluster.TaskStatus      // of an inventory that is coming in
+	ready chan struct{}              // closed when the inventory has been reconciled
 }
 
 // Control implements the stream of that name.
@@ -63,7 +64,6 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 		commands: make(chan *sluicev1.ShardDown, 64),
 		slots:    make(chan struct{}, maxAnswers),
 		hosts:    map[string]cluster.Machine{},
-		runs:     map[cluster.RunID]*sluicev1.RunStatus{},
 		ready:    make(chan struct{}),
 	}
 	if err := m.s.shards.connect(c, time.Now()); err != nil {
@@ -119,7 +119,7 @@ func (c *control) serve(ctx context.Context, stream sluicev1.HostManagerService_
 	}
 	c.cancel()
 	for range running {
-		<-done
+		_ = <-done
 	}
 	c.s.log.Info("shard disconnected", "shard", c.shard, "reason", err)
 	return err
@@ -176,9 +176,9 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	var outcome verdict
+	var outcome rules.Verdict
 	return c.s.Send(ctx, func(tx *Tx) (err error) {
-		outcome, err = report(tx, e)
+		outcome, err = rules.Report(tx, e)
 		return err
 	}, func(err error) {
 		<-c.slots
@@ -189,8 +189,8 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		c.answer(ackDown(st))
 		switch {
 		case e.State.Terminal():
-			c.answer(releaseDown(st))
-		case outcome == stale:
+			c.answer(releaseDown(st.GetRun()))
+		case outcome == rules.Stale:
 			c.answer(killDown(st.GetRun(), staleGrace, cluster.ReasonSuperseded))
 		}
 	})

@@ -37,6 +37,10 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			}
 		}
 		snapshot, changes, all := w.Take()
+		if s.evacuating.Load() {
+			conflicts = false
+			continue
+		}
 		begun := time.Now()
 		out := s.config.Planner.Run(cycle.Input{
 			Snapshot: snapshot, Changes: changes, Rescan: all,

@@ -2,9 +2,9 @@ package serve
 
 import (
 	"context"
-	"iter"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -28,7 +28,7 @@ func (c *control) dispatch(ctx context.Context) error {
 		snapshot, changes, all := w.Take()
 		if first || all {
 			changes.Tasks = nil
-			for h := range ownHosts(c.shard, snapshot.Hosts) {
+			for h := range rules.HostsOf(snapshot, c.shard) {
 				changes.Tasks = append(changes.Tasks, h.Tasks...)
 			}
 		}
@@ -60,7 +60,7 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 		sent[k] = sentRun{run: t.Run}
 	case t.State == cluster.TaskKilling && (before.run != t.Run || !before.killed):
 		j := snapshot.Job(k.Job())
-		message = killDown(runRef(t.RunID(), j), j.Spec.Task.KillGrace, t.Reason)
+		message = killDown(runRef(t.RunID(), j.Spec.Name), j.Spec.Task.KillGrace, t.Reason)
 		sent[k] = sentRun{run: t.Run, killed: true}
 	default:
 		return nil
@@ -70,18 +70,5 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// own yields the hosts of the session's shard.
-func (c *control) own(s *cluster.State) iter.Seq[*cluster.Host] { return ownHosts(c.shard, s.Hosts) }
-
-func ownHosts(shard cluster.ShardID, hosts func(cluster.HostID) iter.Seq[*cluster.Host]) iter.Seq[*cluster.Host] {
-	return func(yield func(*cluster.Host) bool) {
-		for h := range hosts(cluster.MakeHostID(shard, "")) {
-			if h.ID.Shard() != shard || !yield(h) {
-				return
-			}
-		}
 	}
 }

@@ -2,9 +2,9 @@ package serve
 
 import (
 	"context"
-	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -28,38 +28,7 @@ func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error 
 	}
 	hosts := c.hosts
 	c.hosts = map[string]cluster.Machine{}
-	return c.s.Do(ctx, func(tx *Tx) error { return c.applyHosts(tx, hosts, removed, r.GetFull()) })
-}
-
-func (c *control) applyHosts(tx *Tx, hosts map[string]cluster.Machine, removed []string, full bool) error {
-	var gone []*cluster.Host
-	for h := range c.own(tx.State()) {
-		if _, there := hosts[h.ID.Name()]; !there && (full || slices.Contains(removed, h.ID.Name())) {
-			gone = append(gone, h)
-		}
-	}
-	for _, h := range gone {
-		var e cluster.Event = &cluster.HostRemoved{ID: h.ID}
-		if len(h.Tasks) > 0 {
-			if h.Unreachable {
-				continue
-			}
-			e = &cluster.HostUnreached{ID: h.ID, Reason: "its shard does not see it any more"}
-		}
-		if err := tx.Emit(e); err != nil {
-			return err
-		}
-	}
-	for _, name := range sortedKeys(hosts) {
-		id := cluster.MakeHostID(c.shard, name)
-		if old := tx.State().Host(id); old != nil && !old.Unreachable && old.Machine.Equal(hosts[name]) {
-			continue
-		}
-		if err := tx.Emit(&cluster.HostReported{ID: id, Machine: hosts[name]}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.s.Do(ctx, func(tx *Tx) error { return rules.ReportHosts(tx, c.shard, hosts, removed, r.GetFull()) })
 }
 
 // inventory takes in a part of the list of all runs that the shard knows, and compares it with the state when it is
@@ -71,24 +40,28 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 			c.s.log.Warn("shard's inventory has an entry that makes no sense", "shard", c.shard, "error", err)
 			continue
 		}
-		c.runs[cluster.RunID{Task: e.Task, Run: e.Run}] = st
+		c.runs = append(c.runs, e)
 	}
 	if !inv.GetLast() {
 		return nil
 	}
 	runs := c.runs
-	c.runs = map[cluster.RunID]*sluicev1.RunStatus{}
-	var answers []*sluicev1.ShardDown
+	c.runs = nil
+	var answers []rules.Answer
 	err := c.s.Do(ctx, func(tx *Tx) (err error) {
-		answers, err = c.reconcile(tx, runs)
+		answers, err = rules.Reconcile(tx, c.shard, runs)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	for _, a := range answers {
+		message := killDown(runRef(a.Run, ""), staleGrace, cluster.ReasonSuperseded)
+		if a.Release {
+			message = releaseDown(runRef(a.Run, ""))
+		}
 		select {
-		case c.commands <- a:
+		case c.commands <- message:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -99,55 +72,4 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 		close(c.ready)
 	}
 	return nil
-}
-
-// reconcile brings the state and the shard's runs together: what the shard reports is applied, runs that it should know
-// and does not are concluded, and for runs that nobody waits for it returns what to answer.
-func (c *control) reconcile(tx *Tx, runs map[cluster.RunID]*sluicev1.RunStatus) ([]*sluicev1.ShardDown, error) {
-	var bound []*cluster.Task
-	for h := range c.own(tx.State()) {
-		for _, k := range h.Tasks {
-			bound = append(bound, tx.State().Task(k))
-		}
-	}
-	for _, t := range bound {
-		if runs[t.RunID()] != nil {
-			continue
-		}
-		var err error
-		switch t.State {
-		case cluster.TaskPlaced: // the launch did not arrive; dispatch sends it
-		case cluster.TaskKilling:
-			err = conclude(tx, t.Key, cluster.TaskKilled, cluster.ReasonUnknownToHost, "its host manager does not know the run")
-		default:
-			err = conclude(tx, t.Key, cluster.TaskLost, cluster.ReasonUnknownToHost, "its host manager does not know the run")
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	var answers []*sluicev1.ShardDown
-	for _, run := range sortedRuns(runs) {
-		st := runs[run]
-		e, _ := statusFrom(st) // it was read before
-		outcome, err := report(tx, e)
-		switch {
-		case err != nil:
-			return nil, err
-		case e.State.Terminal():
-			answers = append(answers, releaseDown(st))
-		case outcome == stale:
-			answers = append(answers, killDown(st.GetRun(), staleGrace, cluster.ReasonSuperseded))
-		}
-	}
-	return answers, nil
-}
-
-func sortedRuns(runs map[cluster.RunID]*sluicev1.RunStatus) []cluster.RunID {
-	ids := make([]cluster.RunID, 0, len(runs))
-	for id := range runs {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, cluster.RunID.Compare)
-	return ids
 }

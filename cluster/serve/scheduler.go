@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
@@ -76,6 +78,8 @@ type Scheduler struct {
 	cycles  cycleFeed
 	shards  shardTable
 	metrics *metrics
+
+	evacuating atomic.Bool // nothing is placed any more
 }
 
 // New returns a scheduler over the recovered state. A state without a cluster id gets one: a new cluster is created.
@@ -94,8 +98,8 @@ func New(c Config) (*Scheduler, error) {
 	if c.State.ClusterID() == "" {
 		var id [16]byte
 		_, _ = rand.Read(id[:]) // never fails
-		tx := &Tx{w: s.writer, at: cluster.Time(time.Now().UnixNano())}
-		if err := errors.Join(tx.Emit(&cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}), c.Journal.Append(tx.sent)); err != nil {
+		tx := rules.Begin(c.State, cluster.Time(time.Now().UnixNano()))
+		if err := errors.Join(tx.Emit(&cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}), c.Journal.Append(tx.Records())); err != nil {
 			return nil, fmt.Errorf("serve: creating the cluster: %w", err)
 		}
 		s.publish(c.State.Snapshot())

@@ -326,7 +326,9 @@ func TestNonsenseFromAShard(t *testing.T) {
 	r := newRig(t, journal.NewMemory())
 	sh := r.connect("s", 1)
 	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: &sluicev1.HostReport{Hosts: []*sluicev1.HostInfo{
-		{Name: "a/b"}, {Name: ""}, nil,
+		{Name: "a/b"},
+		{Name: ""},
+		nil,
 		{Name: "negative", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: -1}}},
 	}}}})
 	sh.up(&sluicev1.ShardUp{})

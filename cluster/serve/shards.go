@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
 // shardTable knows which host-manager shards there are and which are connected. What the hosts of a shard run is in the
@@ -85,11 +86,11 @@ func (t *shardTable) disconnect(c *control, now time.Time) {
 }
 
 // away reports since when the shard is cut off; false if it is connected.
-func (t *shardTable) away(name cluster.ShardID) (time.Time, bool) {
+func (t *shardTable) away(name cluster.ShardID) (cluster.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sh := t.get(name)
-	return sh.since, sh.control == nil
+	return cluster.Time(sh.since.UnixNano()), sh.control == nil
 }
 
 // Shards lists the shards that have ever connected to this process or own a known host, by name.
@@ -125,62 +126,28 @@ const deadlineTick = time.Second
 
 // runDeadlines gives up hosts whose shard is away for too long, and later the tasks on them.
 func (s *Scheduler) runDeadlines(ctx context.Context) error {
+	deadlines := rules.Deadlines{
+		UnreachableAfter: s.config.UnreachableAfter, LostAfter: s.config.LostAfter, Away: s.shards.away,
+	}
 	tick := time.NewTicker(deadlineTick)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
-			if !s.overdue(now) {
-				continue
-			}
-			if err := s.Do(ctx, func(tx *Tx) error { return s.expire(tx, now) }); err != nil && ctx.Err() == nil {
-				return err
-			}
+		case <-tick.C:
 		}
-	}
-}
-
-// overdue looks, without the writer, whether expire would do something.
-func (s *Scheduler) overdue(now time.Time) bool {
-	for h := range s.Snapshot().Hosts("") {
-		if s.lostContact(h, now) || s.lostForGood(h, now) {
-			return true
+		now := cluster.Time(time.Now().UnixNano())
+		overdue := false
+		for h := range s.Snapshot().Hosts("") {
+			overdue = overdue || deadlines.Overdue(h, now)
 		}
-	}
-	return false
-}
-
-func (s *Scheduler) lostContact(h *cluster.Host, now time.Time) bool {
-	since, away := s.shards.away(h.ID.Shard())
-	return away && !h.Unreachable && now.Sub(since) >= s.config.UnreachableAfter
-}
-
-func (s *Scheduler) lostForGood(h *cluster.Host, now time.Time) bool {
-	return h.Unreachable && len(h.Tasks) > 0 && now.Sub(h.Since.Go()) >= s.config.LostAfter
-}
-
-func (s *Scheduler) expire(tx *Tx, now time.Time) error {
-	var overdue []*cluster.Host
-	for h := range tx.State().Hosts("") {
-		if s.lostContact(h, now) || s.lostForGood(h, now) {
-			overdue = append(overdue, h)
-		}
-	}
-	for _, h := range overdue {
-		if !h.Unreachable {
-			if err := tx.Emit(&cluster.HostUnreached{ID: h.ID, Reason: "its host-manager shard is cut off"}); err != nil {
-				return err
-			}
+		if !overdue {
 			continue
 		}
-		s.log.Warn("host is gone for too long, its tasks run elsewhere", "host", h.ID, "tasks", len(h.Tasks))
-		for _, k := range h.Tasks {
-			if err := conclude(tx, k, cluster.TaskLost, cluster.ReasonHostLost, "host "+string(h.ID)+" was unreachable for too long"); err != nil {
-				return err
-			}
+		s.log.Warn("hosts are out of reach for too long")
+		if err := s.Do(ctx, deadlines.Expire); err != nil && ctx.Err() == nil {
+			return err
 		}
 	}
-	return nil
 }

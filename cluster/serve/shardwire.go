@@ -24,8 +24,8 @@ func ackDown(st *sluicev1.RunStatus) *sluicev1.ShardDown {
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Ack{Ack: &sluicev1.Ack{UpdateId: st.GetUpdateId()}}}
 }
 
-func releaseDown(st *sluicev1.RunStatus) *sluicev1.ShardDown {
-	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Release{Release: &sluicev1.Release{Run: st.GetRun()}}}
+func releaseDown(run *sluicev1.RunRef) *sluicev1.ShardDown {
+	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Release{Release: &sluicev1.Release{Run: run}}}
 }
 
 func killDown(run *sluicev1.RunRef, grace time.Duration, why cluster.Reason) *sluicev1.ShardDown {
@@ -35,7 +35,7 @@ func killDown(run *sluicev1.RunRef, grace time.Duration, why cluster.Reason) *sl
 
 func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: &sluicev1.Launch{
-		Run:  runRef(t.RunID(), j),
+		Run:  runRef(t.RunID(), j.Spec.Name),
 		Host: t.Host.Name(),
 		Task: &sluicev1.TaskPayload{
 			Spec:      taskSpecTo(&j.Spec.Task),
@@ -46,9 +46,10 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 	}}}
 }
 
-func runRef(run cluster.RunID, j *cluster.Job) *sluicev1.RunRef {
+// runRef names a run; the job's name is for people only.
+func runRef(run cluster.RunID, job cluster.JobID) *sluicev1.RunRef {
 	return &sluicev1.RunRef{
-		JobUid: uint32(run.Task.Job()), Instance: run.Task.Instance(), Run: run.Run, Job: string(j.Spec.Name),
+		JobUid: uint32(run.Task.Job()), Instance: run.Task.Instance(), Run: run.Run, Job: string(job),
 	}
 }
 

@@ -25,7 +25,7 @@ func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerSt
 		run.Run = *r.Run
 	}
 	request := &sluicev1.LogRequest{
-		Run:          runRef(run, j),
+		Run:          runRef(run, j.Spec.Name),
 		Stream:       r.Stream,
 		Follow:       r.Follow,
 		StdoutOffset: r.StdoutOffset,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
 // ErrStopped is returned for commands that the writer will not run because it is stopping or has failed.
@@ -24,28 +25,7 @@ type Log interface {
 }
 
 // Tx is a command's access to the state. It is valid only while the command runs.
-type Tx struct {
-	w    *writer
-	at   cluster.Time
-	sent []cluster.Record
-}
-
-// Now returns the time of the batch; it never goes backwards.
-func (tx *Tx) Now() cluster.Time { return tx.at }
-
-// State returns the state with everything emitted so far applied. It must be changed through Emit only.
-func (tx *Tx) State() *cluster.State { return tx.w.state }
-
-// Emit applies an event and sends it on its way to the journal. An error leaves the state as it was before the event,
-// but does not take back what the command emitted earlier: check first, then emit.
-func (tx *Tx) Emit(e cluster.Event) error {
-	r := cluster.Record{Seq: tx.w.state.Seq() + 1, At: tx.at, Event: e}
-	if err := tx.w.state.Apply(r); err != nil {
-		return err
-	}
-	tx.sent = append(tx.sent, r)
-	return nil
-}
+type Tx = rules.Tx
 
 // command is a queued function with its answer.
 type command struct {
@@ -115,13 +95,13 @@ func (w *writer) drain(first command) []command {
 
 // commit runs a batch of commands, makes their events durable together, publishes the result and answers.
 func (w *writer) commit(batch []command, at cluster.Time) error {
-	tx := &Tx{w: w, at: at}
+	tx := rules.Begin(w.state, at)
 	answers := make([]error, len(batch))
 	for i, c := range batch {
 		answers[i] = c.run(tx)
 	}
-	if len(tx.sent) > 0 {
-		if err := w.log.Append(tx.sent); err != nil {
+	if records := tx.Records(); len(records) > 0 {
+		if err := w.log.Append(records); err != nil {
 			// The state in memory is ahead of the journal now: nothing of it may be shown or acted on.
 			err = fmt.Errorf("serve: the journal failed, stopping: %w", err)
 			for _, c := range batch {
@@ -131,7 +111,7 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 		}
 		w.publish(w.state.Snapshot())
 		if w.durable != nil {
-			w.durable(tx.sent)
+			w.durable(records)
 		}
 	}
 	for i, c := range batch {

@@ -1,0 +1,105 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Verdict says what a reported status means to the state.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Applied Verdict = iota
+	Known           // nothing new: repeated, or overtaken by a later one
+	Stale           // of a run that nobody waits for any more
+)
+
+// Report applies a status that a host manager sent, and lets the restart policy act on it.
+func Report(tx *Tx, e *cluster.TaskStatus) (Verdict, error) {
+	t := tx.State().Task(e.Task)
+	switch {
+	case t == nil || t.Run != e.Run || !t.State.Bound():
+		return Stale, nil
+	case !t.State.CanBecome(e.State) || e.State == cluster.TaskPending:
+		return Known, nil
+	}
+	if e.Reason == cluster.ReasonLaunchRefused && t.State.CanBecome(cluster.TaskPending) {
+		// Given back: the run never began, so it is no failure, and the task is placed again at once.
+		return Applied, tx.Emit(&cluster.TaskRequeued{Task: e.Task, Reason: e.Reason})
+	}
+	if err := tx.Emit(e); err != nil {
+		return Known, err
+	}
+	return Applied, requeue(tx, e.Task)
+}
+
+// requeue lets a task that has just ended wait again if its policy or the user wants it.
+func requeue(tx *Tx, k cluster.TaskKey) error {
+	t := tx.State().Task(k)
+	if why, again := t.ShouldRequeue(tx.State().Job(k.Job())); again {
+		return tx.Emit(&cluster.TaskRequeued{Task: k, Reason: why})
+	}
+	return nil
+}
+
+// conclude ends the current run of a task that nobody will report on any more.
+func conclude(tx *Tx, k cluster.TaskKey, state cluster.TaskState, why cluster.Reason, message string) error {
+	run := tx.State().Task(k).Run
+	_, err := Report(tx, &cluster.TaskStatus{Task: k, Run: run, State: state, ExitCode: -1, Reason: why, Message: message})
+	return err
+}
+
+// Answer is what a host manager is told about one run of its inventory.
+type Answer struct {
+	Run cluster.RunID
+	// Release: its end is known and durable, forget it. Otherwise: nobody waits for it, kill it.
+	Release bool
+}
+
+// Reconcile brings the state and a shard together. inventory holds every run that the shard knows: what it reports is
+// applied, runs that it should know and does not are concluded, and for the others it returns what to answer. Launches
+// that did not arrive stay as they are: they are sent again, because their tasks are PLACED.
+func Reconcile(tx *Tx, shard cluster.ShardID, inventory []*cluster.TaskStatus) ([]Answer, error) {
+	inventory = slices.Clone(inventory)
+	slices.SortFunc(inventory, func(a, b *cluster.TaskStatus) int { return runOf(a).Compare(runOf(b)) })
+	for _, k := range boundTo(tx, shard) {
+		t := tx.State().Task(k)
+		_, known := slices.BinarySearchFunc(inventory, t.RunID(), func(e *cluster.TaskStatus, r cluster.RunID) int {
+			return runOf(e).Compare(r)
+		})
+		if known || t.State == cluster.TaskPlaced {
+			continue
+		}
+		end := cluster.TaskLost
+		if t.State == cluster.TaskKilling {
+			end = cluster.TaskKilled
+		}
+		if err := conclude(tx, k, end, cluster.ReasonUnknownToHost, "its host manager does not know the run"); err != nil {
+			return nil, err
+		}
+	}
+	var answers []Answer
+	for _, e := range inventory {
+		verdict, err := Report(tx, e)
+		switch {
+		case err != nil:
+			return nil, err
+		case e.State.Terminal() || verdict == Stale:
+			answers = append(answers, Answer{Run: runOf(e), Release: e.State.Terminal()})
+		}
+	}
+	return answers, nil
+}
+
+func runOf(e *cluster.TaskStatus) cluster.RunID { return cluster.RunID{Task: e.Task, Run: e.Run} }
+
+// boundTo lists the tasks bound to the shard's hosts.
+func boundTo(tx *Tx, shard cluster.ShardID) []cluster.TaskKey {
+	var keys []cluster.TaskKey
+	for h := range HostsOf(tx.State(), shard) {
+		keys = append(keys, h.Tasks...)
+	}
+	return keys
+}

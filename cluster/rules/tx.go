@@ -1,0 +1,39 @@
+// Package rules decides what follows from what: which events a report of a host manager, an inventory, a deadline or the
+// end of a run calls for. It is pure: the State and the time are inputs, events are the output. The server and the
+// simulator run the same rules, so that what is simulated is what happens.
+package rules
+
+import (
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Tx collects the events of one or more commands that become durable together. Its State runs ahead of the journal by
+// Records: nothing of it may be shown or acted on before they are durable.
+type Tx struct {
+	state   *cluster.State
+	at      cluster.Time
+	records []cluster.Record
+}
+
+// Begin returns a transaction on the state, which it owns until its records are durable.
+func Begin(state *cluster.State, at cluster.Time) *Tx { return &Tx{state: state, at: at} }
+
+// Now returns the time of the transaction.
+func (tx *Tx) Now() cluster.Time { return tx.at }
+
+// State returns the state with everything emitted so far applied. It must be changed through Emit only.
+func (tx *Tx) State() *cluster.State { return tx.state }
+
+// Records returns what was emitted, in order.
+func (tx *Tx) Records() []cluster.Record { return tx.records }
+
+// Emit applies an event and adds it to the records. An error leaves the state as it was before the event, but does not
+// take back what was emitted earlier: check first, then emit.
+func (tx *Tx) Emit(e cluster.Event) error {
+	r := cluster.Record{Seq: tx.state.Seq() + 1, At: tx.at, Event: e}
+	if err := tx.state.Apply(r); err != nil {
+		return err
+	}
+	tx.records = append(tx.records, r)
+	return nil
+}
