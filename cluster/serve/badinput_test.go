@@ -291,6 +291,10 @@ func TestUnknownFields(t *testing.T) {
 	list.ProtoReflect().SetUnknown(newer)
 	_, err = a.jobs.ListJobs(t.Context(), list)
 	requireViolation(t, err, codes.Unimplemented, "", "field number 12345")
+
+	number := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
+	err = a.sendRaw(t.Context(), sluicev1.JobService_GetJob_FullMethodName, number, &sluicev1.GetJobResponse{})
+	requireViolation(t, err, codes.InvalidArgument, "name", "is not encoded as a field of its type is")
 }
 
 func TestOversizeMessage(t *testing.T) {

@@ -123,8 +123,8 @@ func inspectEnum(f protoreflect.FieldDescriptor, value protoreflect.Value, path 
 	}
 }
 
-// inspectUnknown reports the fields that the message keeps undecoded: those with numbers that the server does not know,
-// and those of a message that was kept undecoded as a whole (wire.go).
+// inspectUnknown reports the fields that the message keeps undecoded: those with numbers that the server does not know or
+// with another encoding, and those of a message that was kept undecoded as a whole (wire.go).
 func inspectUnknown(m protoreflect.Message, path string, v *violations) {
 	if findBadText(m.Descriptor(), m.GetUnknown(), path, 0, v) {
 		return
@@ -136,6 +136,10 @@ func inspectUnknown(m protoreflect.Message, path string, v *violations) {
 			return
 		}
 		raw = raw[n:]
+		if f := m.Descriptor().Fields().ByNumber(number); f != nil {
+			v.Invalid(child(path, string(f.Name())), "is not encoded as a field of its type is")
+			continue
+		}
 		v.Unsupported(path, "has a field number %d that this server does not know: the client is newer than the server", number)
 	}
 }

@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// unaryMethods are the calls with one request and one answer, in a fixed order, so that a corpus stays valid as long as
+// methods are only added at the end of a service.
+func unaryMethods() []string {
+	var all []string
+	for _, service := range []struct {
+		name    string
+		methods []string
+	}{
+		{sluicev1.JobService_ServiceDesc.ServiceName, []string{"SubmitJob", "SubmitJobs", "UpdateJob", "GetJob", "ListJobs", "StopJob", "DeleteJob"}},
+		{sluicev1.TaskService_ServiceDesc.ServiceName, []string{"GetTask", "ListTasks", "RestartTask", "StopTask", "ExplainTask"}},
+		{sluicev1.PoolService_ServiceDesc.ServiceName, []string{"CreatePool", "UpdatePool", "GetPool", "ListPools", "DeletePool"}},
+		{sluicev1.HostService_ServiceDesc.ServiceName, []string{"GetHost", "ListHosts", "DrainHost", "ResumeHost"}},
+		{sluicev1.ClusterService_ServiceDesc.ServiceName, []string{"GetStatus"}},
+	} {
+		for _, m := range service.methods {
+			all = append(all, "/"+service.name+"/"+m)
+		}
+	}
+	return all
+}
+
+// Whatever bytes come as a request: the server answers, with a status that says whose fault it is, and what it stored
+// is a state that a checkpoint can rebuild.
+func FuzzRequests(f *testing.F) {
+	graph := &sluicev1.SubmitJobsRequest{IdempotencyKey: "k", Specs: []*sluicev1.JobSpec{sleepJob("a"), sleepJob("b")}}
+	graph.Specs[0].DependsOn = []*sluicev1.Dependency{{Job: "b"}}
+	graph.Specs[0].Constraints = []*sluicev1.ConstraintRule{{Expression: nested(2)}}
+	for i, m := range []proto.Message{
+		&sluicev1.SubmitJobRequest{Spec: sleepJob("job")}, graph,
+		&sluicev1.UpdateJobRequest{Spec: sleepJob("there"), ExpectedVersion: 1},
+		&sluicev1.GetJobRequest{Name: "there"},
+		&sluicev1.ListJobsRequest{Filter: &sluicev1.JobFilter{NamePrefix: "t", Labels: map[string]string{"a": "b"}}, PageSize: proto.Uint32(1)},
+		&sluicev1.StopJobRequest{Name: "there"}, &sluicev1.DeleteJobRequest{Name: "there"},
+		&sluicev1.GetTaskRequest{Job: "there"}, &sluicev1.ListTasksRequest{Job: "there"},
+		&sluicev1.RestartTaskRequest{Job: "there"}, &sluicev1.StopTaskRequest{Job: "there", Instance: 1},
+		&sluicev1.ExplainTaskRequest{Job: "there"},
+		&sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/x"}},
+		&sluicev1.UpdatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root"}, ExpectedVersion: 1},
+		&sluicev1.GetPoolRequest{Path: "root"}, &sluicev1.ListPoolsRequest{Path: "root"}, &sluicev1.DeletePoolRequest{Path: "root/x"},
+		&sluicev1.GetHostRequest{Name: "s/h"}, &sluicev1.ListHostsRequest{Shard: "s"},
+		&sluicev1.DrainHostRequest{Name: "s/h"}, &sluicev1.ResumeHostRequest{Name: "s/h"},
+	} {
+		raw, err := proto.Marshal(m)
+		require.NoError(f, err)
+		f.Add(uint8(i), raw)
+	}
+	methods := unaryMethods()
+	f.Fuzz(func(t *testing.T, method uint8, raw []byte) {
+		a := newAPITest(t)
+		a.addHost(t, "s/h", 2)
+		there := sleepJob("there")
+		there.Instances = proto.Uint32(3)
+		a.submit(t, there)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		name := methods[int(method)%len(methods)]
+		err := a.sendRaw(ctx, name, raw, &emptypb.Empty{})
+		switch code := status.Code(err); code {
+		case codes.OK, codes.InvalidArgument, codes.Unimplemented, codes.NotFound, codes.AlreadyExists, codes.Aborted,
+			codes.FailedPrecondition:
+		case codes.Internal: // gRPC's own answer to what is no protobuf at all
+			require.Contains(t, err.Error(), "unmarshal the received message")
+		default:
+			t.Fatalf("%s: %v", name, err)
+		}
+		copied := cluster.NewState()
+		for part := range a.Snapshot().Parts() {
+			require.NoError(t, copied.Apply(cluster.Record{Event: part}))
+		}
+	})
+}

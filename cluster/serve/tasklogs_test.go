@@ -1,0 +1,204 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// logShard is a host-manager shard, played by hand, that runs whatever it is sent and answers requests for logs.
+type logShard struct {
+	control  sluicev1.HostManagerService_ControlClient
+	bulk     sluicev1.HostManagerService_BulkClient
+	requests chan *sluicev1.LogRequest
+	cancels  chan uint64
+}
+
+func (a *apiTest) connectLogShard(t *testing.T) *logShard {
+	t.Helper()
+	client := sluicev1.NewHostManagerServiceClient(a.conn)
+	sh := &logShard{requests: make(chan *sluicev1.LogRequest, 1), cancels: make(chan uint64, 1)}
+	var err error
+	sh.control, err = client.Control(t.Context())
+	require.NoError(t, err)
+	total := &sluicev1.ResourceVector{CpuMilli: 4000, MemoryBytes: 1 << 30}
+	for _, m := range []*sluicev1.ShardUp{
+		{Message: &sluicev1.ShardUp_Hello{Hello: &sluicev1.Hello{Shard: "s", SessionId: "1", ProtocolVersion: protocolVersion}}},
+		{Message: &sluicev1.ShardUp_HostReport{HostReport: &sluicev1.HostReport{Full: true, Last: true, Hosts: []*sluicev1.HostInfo{
+			{Name: "h", Capacity: &sluicev1.Capacity{Total: total}},
+		}}}},
+		{Message: &sluicev1.ShardUp_Inventory{Inventory: &sluicev1.Inventory{Last: true}}},
+	} {
+		require.NoError(t, sh.control.Send(m))
+	}
+	welcome, err := sh.control.Recv()
+	require.NoError(t, err)
+	require.NotNil(t, welcome.GetWelcome())
+	sh.bulk, err = client.Bulk(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, sh.bulk.Send(&sluicev1.BulkUp{Message: &sluicev1.BulkUp_Hello{Hello: &sluicev1.BulkHello{Shard: "s", SessionId: "1"}}}))
+	go func() {
+		for {
+			m, err := sh.bulk.Recv()
+			switch {
+			case err != nil:
+				return
+			case m.GetLog() != nil:
+				sh.requests <- m.GetLog()
+			case m.GetCancel() != nil:
+				sh.cancels <- m.GetCancel().RequestId
+			}
+		}
+	}()
+	return sh
+}
+
+// launch waits for a launch and reports the run in the state.
+func (sh *logShard) launch(t *testing.T, update uint64, state sluicev1.RunState) {
+	t.Helper()
+	var run *sluicev1.RunRef
+	for run == nil {
+		m, err := sh.control.Recv()
+		require.NoError(t, err)
+		run = m.GetLaunch().GetRun()
+	}
+	require.NoError(t, sh.control.Send(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: &sluicev1.RunStatus{
+		UpdateId: update, Run: run, State: state, Host: "h", Result: &sluicev1.RunResult{ExitCode: proto.Int32(1)},
+	}}}))
+}
+
+func (sh *logShard) answer(t *testing.T, r *sluicev1.LogRequest, chunks ...*sluicev1.LogChunk) {
+	t.Helper()
+	for _, c := range chunks {
+		c.RequestId = r.RequestId
+		require.NoError(t, sh.bulk.Send(&sluicev1.BulkUp{Message: &sluicev1.BulkUp_Log{Log: c}}))
+	}
+}
+
+func (a *apiTest) logs(t *testing.T, ctx context.Context, r *sluicev1.TaskLogsRequest) (got []*sluicev1.TaskLogsResponse, err error) {
+	t.Helper()
+	stream, err := a.tasks.TaskLogs(ctx, r)
+	require.NoError(t, err)
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return got, nil
+		}
+		if err != nil {
+			return got, err
+		}
+		got = append(got, m)
+	}
+}
+
+func TestTaskLogs(t *testing.T) {
+	a := newAPITest(t)
+	sh := a.connectLogShard(t)
+	spec := sleepJob("job")
+	spec.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(1)}
+	a.submit(t, spec)
+	sh.launch(t, 1, sluicev1.RunState_RUN_STATE_FAILED)
+	sh.launch(t, 2, sluicev1.RunState_RUN_STATE_RUNNING) // the second run
+
+	type result struct {
+		got []*sluicev1.TaskLogsResponse
+		err error
+	}
+	done := make(chan result, 1)
+	ask := func(ctx context.Context, r *sluicev1.TaskLogsRequest) *sluicev1.LogRequest {
+		go func() {
+			got, err := a.logs(t, ctx, r)
+			done <- result{got, err}
+		}()
+		return <-sh.requests
+	}
+	r := ask(t.Context(), &sluicev1.TaskLogsRequest{
+		Job: "job", Follow: true, Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, StdoutOffset: proto.Int64(5),
+		Tail: &sluicev1.TaskLogsRequest_TailLines{TailLines: 3}, Run: proto.Uint32(2),
+	})
+	require.Equal(t, uint32(2), r.Run.Run)
+	require.True(t, r.Follow)
+	require.Equal(t, int64(5), r.GetStdoutOffset())
+	require.Equal(t, uint32(3), r.GetTailLines())
+	require.Equal(t, sluicev1.LogStream_LOG_STREAM_STDOUT, r.Stream)
+	sh.answer(t, r,
+		&sluicev1.LogChunk{Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Data: []byte("one\n"), Offset: 5},
+		&sluicev1.LogChunk{Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Data: []byte{0xff}, Offset: 9},
+		&sluicev1.LogChunk{Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Offset: 10, Eof: true},
+		&sluicev1.LogChunk{Done: true},
+	)
+	answer := <-done
+	require.NoError(t, answer.err)
+	require.Len(t, answer.got, 3)
+	require.Equal(t, "one\n", string(answer.got[0].Data))
+	require.Equal(t, []byte{0xff}, answer.got[1].Data)
+	require.Equal(t, int64(9), answer.got[1].Offset)
+	require.Equal(t, uint32(2), answer.got[1].Run)
+	require.True(t, answer.got[2].Eof)
+
+	// Both runs are there; what the shard cannot do is said.
+	r = ask(t.Context(), &sluicev1.TaskLogsRequest{Job: "job", Run: proto.Uint32(1)})
+	require.Equal(t, uint32(1), r.Run.Run)
+	sh.answer(t, r, &sluicev1.LogChunk{Error: "the output is gone", Done: true})
+	answer = <-done
+	require.Equal(t, codes.NotFound, status.Code(answer.err))
+	require.Contains(t, answer.err.Error(), "the output is gone")
+
+	// A client that goes away ends the reading.
+	ctx, cancel := context.WithCancel(t.Context())
+	r = ask(ctx, &sluicev1.TaskLogsRequest{Job: "job", Follow: true})
+	cancel()
+	require.Equal(t, codes.Canceled, status.Code((<-done).err))
+	require.Equal(t, r.RequestId, <-sh.cancels)
+}
+
+func TestTaskLogsWithoutARun(t *testing.T) {
+	a := newAPITest(t)
+	a.submit(t, sleepJob("job"))
+	_, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job"})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+	require.Contains(t, err.Error(), "no output of run 1: it is PENDING, and 0 runs have been launched")
+
+	// Once a shard runs it, those who waited get it.
+	done := make(chan error, 1)
+	go func() {
+		got, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job", Follow: true})
+		if err == nil && string(got[0].Data) != "hello" {
+			err = fmt.Errorf("got %q", got[0].Data)
+		}
+		done <- err
+	}()
+	sh := a.connectLogShard(t)
+	sh.launch(t, 1, sluicev1.RunState_RUN_STATE_RUNNING)
+	sh.answer(t, <-sh.requests, &sluicev1.LogChunk{Data: []byte("hello")}, &sluicev1.LogChunk{Done: true})
+	require.NoError(t, <-done)
+	_, err = a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job", Run: proto.Uint32(2)})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+}
+
+// A host whose shard is away: the client is told to try again.
+func TestTaskLogsOfAShardThatIsAway(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "away/h", 1)
+	uid := a.submit(t, sleepJob("job")).Uid
+	key := cluster.MakeTaskKey(cluster.JobUID(uid), 0)
+	w := a.Watch()
+	defer w.Close()
+	for a.Snapshot().Task(key).State != cluster.TaskPlaced {
+		<-w.C
+	}
+	a.emit(t, &cluster.TaskStatus{Task: key, Run: 1, State: cluster.TaskRunning})
+	_, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job"})
+	require.Equal(t, codes.Unavailable, status.Code(err))
+	require.Contains(t, err.Error(), `host "away/h": its host manager is not connected`)
+}
