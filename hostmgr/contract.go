@@ -92,10 +92,17 @@ type Driver interface {
 	// remove its files when its retention says so. Releasing an unknown run changes nothing.
 	Release(run cluster.RunID)
 	// OpenLog returns the output of a run from the given byte offset on. With follow it ends when the run has ended
-	// and all has been read, else at the present end.
+	// and all has been read, else at the present end. Where output may be lost to rotation, the result is an Offsetter.
 	OpenLog(ctx context.Context, req LogRequest) (io.ReadCloser, error)
 	// Close stops reporting and releases resources. Tasks keep running if the provider can keep them.
 	Close() error
+}
+
+// Offsetter tells where in a log a reader is.
+type Offsetter interface {
+	// Offset returns the offset of the byte after the last one read. It grows by more than was read where rotation
+	// dropped what came between.
+	Offset() int64
 }
 
 // LogStream selects one of a run's outputs.

@@ -1,0 +1,309 @@
+package hostmgr_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// bulkUp takes the next message from a Bulk stream.
+func (b *bench) bulkUp(s *bulk) *sluicev1.BulkUp {
+	b.Helper()
+	m, err := s.stream.Recv()
+	require.NoError(b, err)
+	return m
+}
+
+// bulk takes the next Bulk stream and its hello.
+func (b *bench) bulk() *bulk {
+	b.Helper()
+	s := <-b.bulks
+	require.Equal(b, "here", b.bulkUp(s).GetHello().GetShard())
+	return s
+}
+
+func (b *bench) ask(s *bulk, req *sluicev1.LogRequest) {
+	b.Helper()
+	req.Run = ref(1)
+	require.NoError(b, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Log{Log: req}}))
+}
+
+// chunks takes what answers one request up to the chunk that is marked done: the data of each stream, the offset of its
+// first byte, and the error.
+func (b *bench) chunks(s *bulk, id uint64) (data map[sluicev1.LogStream]string, begin map[sluicev1.LogStream]int64, problem string) {
+	b.Helper()
+	data, begin = map[sluicev1.LogStream]string{}, map[sluicev1.LogStream]int64{}
+	next := map[sluicev1.LogStream]int64{}
+	for {
+		c := b.bulkUp(s).GetLog()
+		require.Equal(b, id, c.GetRequestId())
+		if c.GetDone() {
+			return data, begin, c.GetError()
+		}
+		if at, begun := next[c.GetStream()]; begun {
+			require.Equal(b, at, c.GetOffset())
+		} else {
+			begin[c.GetStream()] = c.GetOffset()
+		}
+		data[c.GetStream()] += string(c.GetData())
+		next[c.GetStream()] = c.GetOffset() + int64(len(c.GetData()))
+	}
+}
+
+func TestUsage(t *testing.T) {
+	onBench(t, func(b *bench) {
+		c := b.begin()
+		s := b.bulk()
+		b.driver.sink.ReportUsage([]hostmgr.Usage{{Run: run(2), CPUMilli: 20, MemoryBytes: 200}, {Run: run(1), CPUMilli: 10, MemoryBytes: 100}})
+		got := b.bulkUp(s).GetUsage()
+		require.Len(t, got.GetRuns(), 2)
+		require.True(t, proto.Equal(&sluicev1.RunUsage{
+			Run: &sluicev1.RunRef{JobUid: 1, Instance: 1, Run: 1}, CpuMilli: 10, MemoryBytes: 100,
+		}, got.GetRuns()[0]))
+
+		time.Sleep(5 * time.Second)
+		b.driver.sink.ReportUsage([]hostmgr.Usage{{Run: run(2), CPUMilli: 30}})
+		got = b.bulkUp(s).GetUsage()
+		require.Equal(t, int64(5*time.Second), got.GetIntervalNs())
+		require.Len(t, got.GetRuns(), 2, "a report names all that run")
+		require.EqualValues(t, 30, got.GetRuns()[1].GetCpuMilli())
+
+		b.driver.report(status(2, cluster.TaskSucceeded))
+		b.status(c)
+		b.driver.sink.ReportUsage(nil)
+		require.Len(t, b.bulkUp(s).GetUsage().GetRuns(), 1)
+	})
+}
+
+// TestUsageIsDroppedUnderPressure: what nobody reads is replaced, and neither status nor commands wait for it.
+func TestUsageIsDroppedUnderPressure(t *testing.T) {
+	onBench(t, func(b *bench) {
+		c := b.begin()
+		s := b.bulk()
+		usage := make([]hostmgr.Usage, 1000)
+		for i := range 500 {
+			for n := range usage {
+				usage[n] = hostmgr.Usage{Run: run(n), CPUMilli: int64(i)}
+			}
+			b.driver.sink.ReportUsage(usage)
+			synctest.Wait()
+		}
+		b.driver.report(status(1, cluster.TaskRunning))
+		require.Equal(t, sluicev1.RunState_RUN_STATE_RUNNING, b.status(c).GetState())
+		b.launch(c, 2)
+		synctest.Wait()
+		require.Equal(t, 1, b.driver.launches(2))
+		reports := 0
+		for last := int64(-1); last < 499; reports++ {
+			got := b.bulkUp(s).GetUsage().GetRuns()[0].GetCpuMilli()
+			require.Greater(t, got, last)
+			last = got
+		}
+		require.Less(t, reports, 100)
+	})
+}
+
+func TestLogs(t *testing.T) {
+	const out, errs = "one\ntwo\nthree\n", "oops"
+	stdout, stderr := sluicev1.LogStream_LOG_STREAM_STDOUT, sluicev1.LogStream_LOG_STREAM_STDERR
+	type data = map[sluicev1.LogStream]string
+	for name, test := range map[string]struct {
+		req   *sluicev1.LogRequest
+		want  data
+		begin int64 // of stdout
+	}{
+		"both":           {&sluicev1.LogRequest{}, data{stdout: out, stderr: errs}, 0},
+		"one":            {&sluicev1.LogRequest{Stream: stderr}, data{stderr: errs}, 0},
+		"offset":         {&sluicev1.LogRequest{Stream: stdout, StdoutOffset: proto.Int64(4)}, data{stdout: out[4:]}, 4},
+		"offsets":        {&sluicev1.LogRequest{StdoutOffset: proto.Int64(9), StderrOffset: proto.Int64(4)}, data{stdout: out[9:], stderr: ""}, 9},
+		"below zero":     {&sluicev1.LogRequest{Stream: stdout, StdoutOffset: proto.Int64(-4)}, data{stdout: out}, 0},
+		"last bytes":     {&sluicev1.LogRequest{Tail: &sluicev1.LogRequest_TailBytes{TailBytes: 3}}, data{stdout: "ee\n", stderr: "ops"}, 11},
+		"more bytes":     {&sluicev1.LogRequest{Tail: &sluicev1.LogRequest_TailBytes{TailBytes: 1 << 40}}, data{stdout: out, stderr: errs}, 0},
+		"last lines":     {&sluicev1.LogRequest{Tail: &sluicev1.LogRequest_TailLines{TailLines: 2}}, data{stdout: "two\nthree\n", stderr: errs}, 4},
+		"no lines":       {&sluicev1.LogRequest{Stream: stdout, Tail: &sluicev1.LogRequest_TailLines{}}, data{stdout: ""}, 14},
+		"tail, resumed":  {&sluicev1.LogRequest{Stream: stdout, StdoutOffset: proto.Int64(12), Tail: &sluicev1.LogRequest_TailLines{TailLines: 2}}, data{stdout: "e\n"}, 12},
+		"tail, followed": {&sluicev1.LogRequest{Stream: stdout, Follow: true, Tail: &sluicev1.LogRequest_TailLines{TailLines: 1}}, data{stdout: "three\n"}, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBench(t, func(b *bench) {
+				b.driver.logs = map[hostmgr.LogStream]func(context.Context, hostmgr.LogRequest) io.Reader{
+					hostmgr.Stdout: text(out), hostmgr.Stderr: text(errs),
+				}
+				b.begin()
+				s := b.bulk()
+				test.req.RequestId = 7
+				b.ask(s, test.req)
+				got, begin, problem := b.chunks(s, 7)
+				require.Empty(t, problem)
+				require.Equal(t, test.want, got)
+				require.Equal(t, test.begin, begin[stdout])
+			})
+		})
+	}
+}
+
+func TestLogsThatFail(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.driver.logs = map[hostmgr.LogStream]func(context.Context, hostmgr.LogRequest) io.Reader{
+			hostmgr.Stderr: func(context.Context, hostmgr.LogRequest) io.Reader {
+				return io.MultiReader(strings.NewReader("begun"), failing{})
+			},
+		}
+		b.begin()
+		s := b.bulk()
+		b.ask(s, &sluicev1.LogRequest{RequestId: 1, Stream: sluicev1.LogStream_LOG_STREAM_STDOUT})
+		_, _, problem := b.chunks(s, 1)
+		require.Equal(t, hostmgr.ErrUnknownRun.Error(), problem)
+		b.ask(s, &sluicev1.LogRequest{RequestId: 2, Stream: sluicev1.LogStream_LOG_STREAM_STDERR})
+		got, _, problem := b.chunks(s, 2)
+		require.Equal(t, "begun", got[sluicev1.LogStream_LOG_STREAM_STDERR])
+		require.Equal(t, "bad sector", problem)
+		b.ask(s, &sluicev1.LogRequest{RequestId: 3, Process: "sidecar"})
+		_, _, problem = b.chunks(s, 3)
+		require.ErrorContains(t, errors.New(problem), `none named "sidecar"`)
+		require.NoError(t, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Log{Log: &sluicev1.LogRequest{RequestId: 4}}}))
+		_, _, problem = b.chunks(s, 4)
+		require.Contains(t, problem, "names no run")
+	})
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("bad sector") }
+
+// endless is a log that never ends, and that stops at its context only.
+type endless struct {
+	ctx   context.Context
+	reads *int
+}
+
+func (e endless) Read(p []byte) (int, error) {
+	if e.ctx.Err() != nil {
+		return 0, e.ctx.Err()
+	}
+	*e.reads++
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// TestLogsWaitForTheirReader: a stream that is not read stops the reading of logs, and nothing else.
+func TestLogsWaitForTheirReader(t *testing.T) {
+	onBench(t, func(b *bench) {
+		reads := 0
+		b.driver.logs = map[hostmgr.LogStream]func(context.Context, hostmgr.LogRequest) io.Reader{
+			hostmgr.Stdout: func(ctx context.Context, _ hostmgr.LogRequest) io.Reader { return endless{ctx, &reads} },
+		}
+		c := b.begin()
+		s := b.bulk()
+		b.ask(s, &sluicev1.LogRequest{RequestId: 1, Stream: sluicev1.LogStream_LOG_STREAM_STDOUT})
+		time.Sleep(time.Minute)
+		require.Less(t, reads, 50)
+		before := reads
+		b.driver.report(status(1, cluster.TaskRunning))
+		require.NotNil(t, b.status(c))
+		time.Sleep(time.Minute)
+		require.Equal(t, before, reads)
+
+		require.NoError(t, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Cancel{Cancel: &sluicev1.LogCancel{RequestId: 1}}}))
+		require.NoError(t, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Cancel{Cancel: &sluicev1.LogCancel{RequestId: 9}}}))
+		synctest.Wait()
+		b.driver.sink.ReportUsage(nil)
+		for b.bulkUp(s).GetUsage() == nil { // what was under way, and then no more
+			require.Less(t, reads, before+50)
+		}
+	})
+}
+
+func TestFollowedLog(t *testing.T) {
+	onBench(t, func(b *bench) {
+		output, task := io.Pipe()
+		b.driver.logs = map[hostmgr.LogStream]func(context.Context, hostmgr.LogRequest) io.Reader{
+			hostmgr.Stdout: func(_ context.Context, req hostmgr.LogRequest) io.Reader {
+				require.True(t, req.Follow)
+				return rotated{output}
+			},
+		}
+		b.begin()
+		s := b.bulk()
+		b.ask(s, &sluicev1.LogRequest{RequestId: 1, Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Follow: true})
+		for i := range 3 {
+			_, err := fmt.Fprint(task, i)
+			require.NoError(t, err)
+			chunk := b.bulkUp(s).GetLog()
+			require.Equal(t, fmt.Sprint(i), string(chunk.GetData()))
+			require.EqualValues(t, 999, chunk.GetOffset(), "the reader knows better than the request where it is")
+		}
+		require.NoError(t, task.Close())
+		require.True(t, b.bulkUp(s).GetLog().GetEof())
+		require.True(t, b.bulkUp(s).GetLog().GetDone())
+	})
+}
+
+// rotated is a log of which everything but the last byte is always gone.
+type rotated struct{ io.Reader }
+
+func (rotated) Offset() int64 { return 1000 }
+
+func (r rotated) Close() error { return nil }
+
+func TestTooManyLogs(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.driver.logs = map[hostmgr.LogStream]func(context.Context, hostmgr.LogRequest) io.Reader{
+			hostmgr.Stdout: func(ctx context.Context, _ hostmgr.LogRequest) io.Reader { return waiting{ctx} },
+		}
+		b.begin()
+		s := b.bulk()
+		for id := range 65 {
+			b.ask(s, &sluicev1.LogRequest{RequestId: uint64(id), Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Follow: true})
+		}
+		_, _, problem := b.chunks(s, 64)
+		require.Contains(t, problem, "64 logs are being read")
+		require.NoError(t, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Cancel{Cancel: &sluicev1.LogCancel{RequestId: 3}}}))
+		synctest.Wait()
+		b.driver.logs[hostmgr.Stderr] = text("there is room again")
+		b.ask(s, &sluicev1.LogRequest{RequestId: 99, Stream: sluicev1.LogStream_LOG_STREAM_STDERR})
+		_, _, problem = b.chunks(s, 99)
+		require.Empty(t, problem)
+	})
+}
+
+// waiting is a log to which nothing is added.
+type waiting struct{ ctx context.Context }
+
+func (w waiting) Read([]byte) (int, error) {
+	<-w.ctx.Done()
+	return 0, w.ctx.Err()
+}
+
+// TestBulkBreaks: the stream for usage and logs is opened again, and the session does not notice.
+func TestBulkBreaks(t *testing.T) {
+	onBench(t, func(b *bench) {
+		c := b.begin()
+		for range 3 {
+			s := b.bulk()
+			s.result <- grpcstatus.Error(codes.FailedPrecondition, "no control stream with this shard and session id")
+		}
+		s := b.bulk()
+		b.driver.sink.ReportUsage(nil)
+		require.NotNil(t, b.bulkUp(s).GetUsage())
+		b.silent(c)
+		b.welcome()
+		b.bulk()
+	})
+}

@@ -1,0 +1,92 @@
+package hostmgr
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func fullLaunch() *sluicev1.Launch {
+	return &sluicev1.Launch{
+		Run:  &sluicev1.RunRef{JobUid: 3, Instance: 4, Run: 5, Job: "work"},
+		Host: "h1",
+		Task: &sluicev1.TaskPayload{
+			Spec: &sluicev1.TaskSpec{
+				Processes: []*sluicev1.ProcessSpec{{
+					Command:          &sluicev1.ProcessSpec_Shell{Shell: "echo $A"},
+					Environment:      map[string]string{"A": "mine", "C": "3"},
+					WorkingDirectory: "/srv",
+				}},
+				LogLimitBytes: proto.Int64(1 << 20),
+			},
+			Resources: &sluicev1.ResourceRequest{
+				CpuMilli: 1, MemoryBytes: 2, DiskBytes: 3, Gpu: &sluicev1.GpuRequest{Count: 2},
+				Named: map[string]int64{"z": 1, "a": 2, "none": 0},
+			},
+			Environment: map[string]string{"A": "given", "B": "2"},
+		},
+	}
+}
+
+func TestLaunchFrom(t *testing.T) {
+	got, err := launchFrom(fullLaunch())
+	require.NoError(t, err)
+	require.Equal(t, Launch{
+		Run: cluster.RunID{Task: cluster.MakeTaskKey(3, 4), Run: 5}, Job: "work", Host: "h1",
+		Resources: cluster.Resources{
+			Fixed: [cluster.NumDimensions]int64{cluster.CPU: 1, cluster.Memory: 2, cluster.Disk: 3, cluster.GPU: 2000},
+			Named: []cluster.Amount{{Name: "a", Value: 2}, {Name: "z", Value: 1}},
+		},
+		Command: []string{"/bin/sh", "-c", "echo $A"},
+		Env:     []cluster.KeyValue{{Key: "A", Value: "mine"}, {Key: "B", Value: "2"}, {Key: "C", Value: "3"}},
+		WorkDir: "/srv", LogLimitBytes: 1 << 20,
+	}, got)
+}
+
+func TestLaunchFromRefuses(t *testing.T) {
+	spec := func(l *sluicev1.Launch) *sluicev1.TaskSpec { return l.Task.Spec }
+	process := func(l *sluicev1.Launch) *sluicev1.ProcessSpec { return l.Task.Spec.Processes[0] }
+	for want, change := range map[string]func(l *sluicev1.Launch){
+		"names no run":                func(l *sluicev1.Launch) { l.Run.Run = 0 },
+		"init steps":                  func(l *sluicev1.Launch) { spec(l).Init = []*sluicev1.ProcessSpec{{}} },
+		"a task of 2 processes":       func(l *sluicev1.Launch) { spec(l).Processes = append(spec(l).Processes, &sluicev1.ProcessSpec{}) },
+		"a task of 0 processes":       func(l *sluicev1.Launch) { l.Task = nil },
+		"without a command":           func(l *sluicev1.Launch) { process(l).Command = nil },
+		"a launch without a command":  func(l *sluicev1.Launch) { process(l).Command = &sluicev1.ProcessSpec_Argv{} },
+		"volumes":                     func(l *sluicev1.Launch) { spec(l).Volumes = []*sluicev1.VolumeMount{{}} },
+		"ports":                       func(l *sluicev1.Launch) { l.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1} },
+		"support ports":               func(l *sluicev1.Launch) { l.Task.Ports = []uint32{80} },
+		"GPU devices":                 func(l *sluicev1.Launch) { l.Task.GpuDevices = []uint32{0} },
+		"choice of GPU devices":       func(l *sluicev1.Launch) { l.Task.Resources.Gpu.Models = []string{"a"} },
+		"network bandwidth":           func(l *sluicev1.Launch) { l.Task.Resources.NetworkBytesPerSecond = 1 },
+		"secrets":                     func(l *sluicev1.Launch) { l.Task.Secrets = []*sluicev1.SecretFile{{}} },
+		"services":                    func(l *sluicev1.Launch) { l.Task.Service = true },
+		"a run-time limit":            func(l *sluicev1.Launch) { l.Task.MaxRunTimeNs = 1 },
+		"progress reports":            func(l *sluicev1.Launch) { l.Task.ProgressInterval = durationpb.New(1) },
+		"containers":                  func(l *sluicev1.Launch) { process(l).Container = &sluicev1.ContainerSpec{} },
+		"another user":                func(l *sluicev1.Launch) { process(l).User = "root" },
+		"fetching files":              func(l *sluicev1.Launch) { process(l).Fetch = []*sluicev1.FetchItem{{}} },
+		"does not support health che": func(l *sluicev1.Launch) { process(l).HealthChecks = []*sluicev1.HealthCheck{{}} },
+	} {
+		l := fullLaunch()
+		change(l)
+		_, err := launchFrom(l)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestText(t *testing.T) {
+	require.Equal(t, "as it is", text("as it is"))
+	require.Equal(t, "a�b", text("a\xffb"))
+	long := text(strings.Repeat("ä", maxMessage))
+	require.LessOrEqual(t, len(long), maxMessage+4)
+	require.True(t, utf8.ValidString(long))
+	require.True(t, strings.HasSuffix(long, "…"))
+}

@@ -1,0 +1,241 @@
+package hostmgr
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// outbox is what the scheduler has yet to be told over the Control stream. Nothing that fills it ever waits for the
+// stream: of hosts and of each run it holds the latest news only, so that it is bounded by what exists.
+type outbox struct {
+	wake chan struct{} // has an element when next may return something
+
+	mu       sync.Mutex
+	hosts    []Host
+	newHosts bool
+	pongs    []uint64
+	runs     map[cluster.RunID]*known
+	queue    []cluster.RunID // with news that has not been sent, in the order of the news
+	updateID uint64          // last one given
+	sent     map[uint64]cluster.RunID
+	ended    chan struct{} // closed and replaced when a run ends
+}
+
+// known is the latest status of a run that has not been released.
+type known struct {
+	Status
+	news     bool   // the scheduler has not acknowledged it
+	updateID uint64 // that it was sent under, 0 if it was not sent in this session
+	ours     bool   // of a launch that never got to the driver, or that the driver refused
+}
+
+// maxPongs bounds the answers that wait; a scheduler that does not read them is not waiting for them.
+const maxPongs = 16
+
+func newOutbox() *outbox {
+	return &outbox{
+		wake:  make(chan struct{}, 1),
+		runs:  map[cluster.RunID]*known{},
+		sent:  map[uint64]cluster.RunID{},
+		ended: make(chan struct{}),
+	}
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *outbox) setHosts(hosts []Host) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.hosts, o.newHosts = slices.Clone(hosts), true
+	o.signal()
+}
+
+func (o *outbox) pong(number uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pongs = append(o.pongs, number); len(o.pongs) > maxPongs {
+		o.pongs = o.pongs[1:]
+	}
+	o.signal()
+}
+
+// report takes in a status. ours marks one that did not come from the driver. A status after the end is dropped.
+func (o *outbox) report(s Status, ours bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.runs[s.Run]
+	if k == nil {
+		k = &known{ours: ours}
+		o.runs[s.Run] = k
+	} else if k.State.Terminal() {
+		return
+	}
+	k.Status = s
+	o.push(k)
+	if s.State.Terminal() {
+		close(o.ended)
+		o.ended = make(chan struct{})
+	}
+}
+
+// push queues what is known of a run, in place of what was queued or sent before.
+func (o *outbox) push(k *known) {
+	queued := k.news && k.updateID == 0
+	delete(o.sent, k.updateID)
+	k.news, k.updateID = true, 0
+	if !queued {
+		o.queue = append(o.queue, k.Run)
+	}
+	o.signal()
+}
+
+// repeat queues the latest status of a run again; false if the run is not known.
+func (o *outbox) repeat(run cluster.RunID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.runs[run]
+	if k != nil {
+		o.push(k)
+	}
+	return k != nil
+}
+
+// ack takes in that the scheduler has made an update durable.
+func (o *outbox) ack(updateID uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	run, ok := o.sent[updateID]
+	if !ok {
+		return // replaced by a later one, or released
+	}
+	delete(o.sent, updateID)
+	k := o.runs[run]
+	k.news, k.updateID = false, 0
+}
+
+// release forgets a run.
+func (o *outbox) release(run cluster.RunID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if k := o.runs[run]; k != nil {
+		delete(o.sent, k.updateID)
+		delete(o.runs, run)
+	}
+}
+
+// await returns when a run is known to have ended.
+func (o *outbox) await(ctx context.Context, run cluster.RunID) error {
+	for {
+		o.mu.Lock()
+		k, ended := o.runs[run], o.ended
+		o.mu.Unlock()
+		if k != nil && k.State.Terminal() {
+			return nil
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// begin starts a session: it returns what goes up first, all hosts and the inventory, and queues again what has not
+// been acknowledged. The driver's word on what exists counts; inventory is called for it. No command may be in progress,
+// or a run that is about to exist would be missing.
+func (o *outbox) begin(inventory func() []Status) []*sluicev1.ShardUp {
+	o.mu.Lock()
+	before := make([]cluster.RunID, 0, len(o.runs))
+	for run, k := range o.runs {
+		if !k.ours {
+			before = append(before, run)
+		}
+	}
+	o.mu.Unlock()
+	current := inventory() // not under the lock: a driver may report at the same time
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.merge(before, current)
+	o.requeue()
+	o.newHosts, o.pongs = false, nil
+	all := make([]Status, 0, len(o.runs))
+	for _, k := range o.runs {
+		all = append(all, k.Status)
+	}
+	slices.SortFunc(all, func(a, b Status) int { return a.Run.Compare(b.Run) })
+	return append(hostReports(o.hosts), inventories(all)...)
+}
+
+// merge drops runs that the driver does not know any more, and adds what it knows and has not reported.
+func (o *outbox) merge(before []cluster.RunID, current []Status) {
+	there := make(map[cluster.RunID]bool, len(current))
+	for _, s := range current {
+		there[s.Run] = true
+		switch k := o.runs[s.Run]; {
+		case k == nil:
+			o.runs[s.Run] = &known{Status: s}
+		case k.State.CanBecome(s.State) && !k.State.Terminal():
+			k.Status = s // the report is on its way
+		}
+	}
+	for _, run := range before {
+		if k := o.runs[run]; !there[run] && k != nil {
+			delete(o.sent, k.updateID)
+			delete(o.runs, run)
+		}
+	}
+}
+
+// requeue puts what was sent and not acknowledged before what was not sent, in the old order.
+func (o *outbox) requeue() {
+	var again []*known
+	for _, run := range o.sent {
+		again = append(again, o.runs[run])
+	}
+	slices.SortFunc(again, func(a, b *known) int { return int(a.updateID) - int(b.updateID) })
+	queue := make([]cluster.RunID, 0, len(again)+len(o.queue))
+	for _, k := range again {
+		k.updateID = 0
+		queue = append(queue, k.Run)
+	}
+	o.queue = append(queue, o.queue...)
+	clear(o.sent)
+	o.signal()
+}
+
+// next returns what is to be sent next, nothing if there is nothing.
+func (o *outbox) next() []*sluicev1.ShardUp {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.pongs) > 0 {
+		pong := &sluicev1.Pong{Number: o.pongs[0]}
+		o.pongs = o.pongs[1:]
+		return []*sluicev1.ShardUp{{Message: &sluicev1.ShardUp_Pong{Pong: pong}}}
+	}
+	if o.newHosts {
+		o.newHosts = false
+		return hostReports(o.hosts)
+	}
+	for len(o.queue) > 0 {
+		k := o.runs[o.queue[0]]
+		o.queue = o.queue[1:]
+		if k == nil || !k.news || k.updateID != 0 {
+			continue // released since
+		}
+		o.updateID++
+		k.updateID = o.updateID
+		o.sent[k.updateID] = k.Run
+		status := statusTo(k.updateID, k.Status)
+		return []*sluicev1.ShardUp{{Message: &sluicev1.ShardUp_Status{Status: status}}}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package hostmgr_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func reject(reason string, retry bool) *sluicev1.ShardDown {
+	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Reject{Reject: &sluicev1.Reject{Reason: reason, Retry: retry}}}
+}
+
+func TestRejectedForGood(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.start()
+		c, _ := b.hello()
+		b.down(c, reject(`hello.shard is "here", which is taken; give this one another name`, false))
+		err := b.fails()
+		require.ErrorIs(t, err, hostmgr.ErrRejected)
+		require.ErrorContains(t, err, "give this one another name")
+	})
+}
+
+func TestRejectedForNow(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.start()
+		for range 5 {
+			c, _ := b.hello()
+			b.down(c, reject("the other one is still there", true))
+		}
+		b.welcome()
+	})
+}
+
+func TestOtherProtocolVersion(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.start()
+		c, _ := b.hello()
+		b.down(c, &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Welcome{Welcome: &sluicev1.Welcome{
+			ClusterId: "cluster-1", ProtocolVersion: 2,
+		}}})
+		require.ErrorIs(t, b.fails(), hostmgr.ErrRejected)
+	})
+}
+
+// TestBackoff: attempts go on for ever, ever more slowly, and quickly again after a session.
+func TestBackoff(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.start()
+		attempt := func() time.Duration {
+			begun := time.Now()
+			c := <-b.controls
+			c.result <- grpcstatus.Error(codes.Unavailable, "not yet")
+			return time.Since(begun)
+		}
+		attempt()
+		longest := 100 * time.Millisecond
+		for range 20 {
+			waited := attempt()
+			require.GreaterOrEqual(t, waited, longest/2)
+			require.LessOrEqual(t, waited, longest)
+			longest = min(2*longest, 10*time.Second)
+		}
+		c, _ := b.welcome()
+		c.result <- nil
+		require.LessOrEqual(t, attempt(), 100*time.Millisecond)
+	})
+}
+
+func TestNoAnswerToAHello(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.start()
+		begun := time.Now()
+		b.hello()
+		b.welcome()
+		require.Greater(t, time.Since(begun), 15*time.Second)
+	})
+}
+
+func TestStrangeAnswersToAHello(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.start()
+		for _, answer := range []*sluicev1.ShardDown{
+			{},
+			{Message: &sluicev1.ShardDown_Ack{Ack: &sluicev1.Ack{}}},
+			{Message: &sluicev1.ShardDown_Welcome{Welcome: &sluicev1.Welcome{ProtocolVersion: 1}}},
+		} {
+			c, _ := b.hello()
+			b.down(c, answer)
+		}
+		b.welcome()
+	})
+}
+
+func TestRejectInTheMiddle(t *testing.T) {
+	onBench(t, func(b *bench) {
+		c := b.begin()
+		b.down(c, reject("the scheduler is stopping", true))
+		b.welcome()
+	})
+}
+
+type broken struct{ *driver }
+
+func (broken) Start(context.Context, hostmgr.Sink) error { return errors.New("the folder is in use") }
+
+func TestDriverThatDoesNotStart(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.config.Driver = broken{b.driver}
+		b.start()
+		require.ErrorContains(t, b.fails(), "the folder is in use")
+	})
+}
+
+func TestConfigurationThatLacksSomething(t *testing.T) {
+	_, err := hostmgr.NewShard(hostmgr.ShardConfig{})
+	require.ErrorContains(t, err, "a shard needs a name")
+	require.ErrorContains(t, err, "a shard needs a driver and a connection")
+}
+
+func TestOtherCluster(t *testing.T) {
+	onBench(t, func(b *bench) {
+		file := hostmgr.ClusterFile(filepath.Join(t.TempDir(), "cluster"))
+		require.NoError(t, file.SetClusterID("cluster-0"))
+		b.config.Cluster = file
+		b.driver.runs[run(1)] = status(1, cluster.TaskRunning)
+		b.start()
+		c, hello := b.hello()
+		require.Equal(t, "cluster-0", hello.GetClusterId())
+		b.down(c, &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Welcome{Welcome: &sluicev1.Welcome{
+			ClusterId: "cluster-1", ProtocolVersion: 1,
+		}}})
+		err := b.fails()
+		require.ErrorIs(t, err, hostmgr.ErrOtherCluster)
+		require.ErrorContains(t, err, "cluster-0")
+		require.ErrorContains(t, err, "cluster-1")
+		require.Empty(t, b.driver.killed, "nobody has asked for that")
+	})
+}
+
+func TestTakeOver(t *testing.T) {
+	onBench(t, func(b *bench) {
+		file := hostmgr.ClusterFile(filepath.Join(t.TempDir(), "cluster"))
+		require.NoError(t, file.SetClusterID("cluster-0"))
+		b.config.Cluster, b.config.TakeOver = file, true
+		b.driver.runs[run(1)] = status(1, cluster.TaskRunning)
+		b.driver.runs[run(2)] = status(2, cluster.TaskSucceeded)
+		b.driver.runs[run(3)] = status(3, cluster.TaskRunning)
+		b.driver.onKill = func(r cluster.RunID) error {
+			if r == run(3) { // ended and gone by itself in the meantime
+				return hostmgr.ErrUnknownRun
+			}
+			go func() {
+				time.Sleep(time.Second)
+				b.driver.report(hostmgr.Status{Run: r, Host: "h0", State: cluster.TaskKilled, ExitCode: -1, Signal: 9, At: 2})
+			}()
+			return nil
+		}
+		b.start()
+		c, runs := b.welcome()
+		require.Empty(t, runs, "the new scheduler never hears of them")
+		require.Equal(t, []cluster.RunID{run(1), run(2), run(3)}, b.driver.released)
+		id, err := file.ClusterID()
+		require.NoError(t, err)
+		require.Equal(t, "cluster-1", id)
+
+		b.driver.report(status(4, cluster.TaskRunning)) // of the new cluster
+		b.status(c)
+		c.result <- nil
+		_, runs = b.welcome()
+		require.Len(t, runs, 1)
+		require.Len(t, b.driver.killed, 2, "there is nothing to take over any more")
+	})
+}
+
+func TestClusterFile(t *testing.T) {
+	dir := t.TempDir()
+	file := hostmgr.ClusterFile(filepath.Join(dir, "cluster"))
+	id, err := file.ClusterID()
+	require.NoError(t, err)
+	require.Empty(t, id)
+	for _, want := range []string{"a", "b"} {
+		require.NoError(t, file.SetClusterID(want))
+		id, err = file.ClusterID()
+		require.NoError(t, err)
+		require.Equal(t, want, id)
+	}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+
+	require.NoError(t, os.WriteFile(string(file), []byte(" \n"), 0o600))
+	_, err = file.ClusterID()
+	require.ErrorContains(t, err, string(file))
+	require.Error(t, hostmgr.ClusterFile(filepath.Join(dir, "no", "cluster")).SetClusterID("a"))
+}
+
+func TestClusterFileThatFails(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.config.Cluster = hostmgr.ClusterFile(filepath.Join(t.TempDir(), "no", "cluster"))
+		b.start()
+		c, _ := b.hello()
+		b.down(c, &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Welcome{Welcome: &sluicev1.Welcome{
+			ClusterId: "cluster-1", ProtocolVersion: 1,
+		}}})
+		require.ErrorIs(t, b.fails(), os.ErrNotExist, "serving without would mix the runs of two clusters one day")
+	})
+}
+
+// TestEndInTheMiddle: Run ends at once wherever it is.
+func TestEndInTheMiddle(t *testing.T) {
+	for name, at := range map[string]func(b *bench){
+		"waiting":  func(b *bench) { c, _ := b.hello(); c.result <- nil },
+		"greeting": func(b *bench) { b.hello() },
+		"serving":  func(b *bench) { b.welcome() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBench(t, func(b *bench) {
+				b.start()
+				at(b)
+				synctest.Wait()
+				begun := time.Now()
+				b.cancel()
+				require.NoError(t, <-b.result)
+				require.Zero(t, time.Since(begun))
+				b.cancel = nil
+			})
+		})
+	}
+}

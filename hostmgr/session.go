@@ -1,0 +1,189 @@
+package hostmgr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// welcomeTimeout is how long a scheduler may take to answer a Hello.
+const welcomeTimeout = 15 * time.Second
+
+// session is one connection to the scheduler, from Hello to the end of the Control stream.
+type session struct {
+	*Shard
+	life   context.Context // of the shard: a command that has begun is not given up with the session
+	stream sluicev1.HostManagerService_ControlClient
+	group  *errgroup.Group
+	lanes  lanes
+}
+
+// connect runs one session and tells why it ended, and whether the scheduler had welcomed the shard.
+func (s *Shard) connect(life context.Context) (welcomed bool, err error) {
+	ctx, cancel := context.WithCancel(life)
+	defer cancel()
+	stream, err := s.client.Control(ctx)
+	if err != nil {
+		return false, err
+	}
+	c := &session{Shard: s, life: life, stream: stream}
+	patience := time.AfterFunc(welcomeTimeout, cancel)
+	id, err := c.greet()
+	switch {
+	case !patience.Stop() && err != nil:
+		return false, fmt.Errorf("hostmgr: the scheduler did not answer within %v", welcomeTimeout)
+	case err != nil:
+		return false, err
+	}
+	if err := s.enter(ctx, id); err != nil {
+		return true, err
+	}
+	s.log.Info("connected to the scheduler", "cluster", id)
+	return true, c.serve(ctx, cancel)
+}
+
+// greet says Hello and returns the cluster id of the Welcome.
+func (c *session) greet() (clusterID string, err error) {
+	recorded, err := c.config.Cluster.ClusterID()
+	if err != nil {
+		return "", err
+	}
+	if c.config.TakeOver {
+		recorded = ""
+	}
+	hello := &sluicev1.Hello{
+		Shard:           string(c.config.Name),
+		ProtocolVersion: protocolVersion,
+		ClusterId:       recorded,
+		SessionId:       c.id,
+		Driver:          c.config.Kind,
+		Version:         c.config.Version,
+	}
+	if err := c.stream.Send(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Hello{Hello: hello}}); err != nil && !errors.Is(err, io.EOF) {
+		return "", err // after io.EOF, Recv says what it was
+	}
+	down, err := c.stream.Recv()
+	if err != nil {
+		return "", err
+	}
+	switch m := down.GetMessage().(type) {
+	case *sluicev1.ShardDown_Welcome:
+		if v := m.Welcome.GetProtocolVersion(); v != protocolVersion {
+			return "", fmt.Errorf("%w: it speaks version %d of the protocol, this shard %d; use the same release on both sides",
+				ErrRejected, v, protocolVersion)
+		}
+		if m.Welcome.GetClusterId() == "" {
+			return "", errors.New("hostmgr: the scheduler has no cluster id")
+		}
+		return m.Welcome.GetClusterId(), nil
+	case *sluicev1.ShardDown_Reject:
+		if m.Reject.GetRetry() {
+			return "", fmt.Errorf("hostmgr: rejected for now: %s", m.Reject.GetReason())
+		}
+		return "", fmt.Errorf("%w: %s", ErrRejected, m.Reject.GetReason())
+	default:
+		return "", fmt.Errorf("hostmgr: the scheduler answered a hello with %T", m)
+	}
+}
+
+// enter makes sure that what the driver runs belongs to the scheduler's cluster.
+func (s *Shard) enter(ctx context.Context, id string) error {
+	recorded, err := s.config.Cluster.ClusterID()
+	switch {
+	case err != nil:
+		return err
+	case recorded == id:
+		return nil
+	case recorded != "" && !s.config.TakeOver:
+		return fmt.Errorf("%w: its runs are of cluster %s, the scheduler's is %s; connect it to its own scheduler, or give it another state folder",
+			ErrOtherCluster, recorded, id)
+	case recorded != "":
+		if err := s.clear(ctx, recorded); err != nil {
+			return err
+		}
+	}
+	return s.config.Cluster.SetClusterID(id)
+}
+
+// clear kills and releases all that the driver runs, and returns when it is gone.
+func (s *Shard) clear(ctx context.Context, old string) error {
+	left := s.config.Driver.Inventory()
+	unknown := map[cluster.RunID]bool{}
+	s.log.Warn("taken over from another cluster: killing its runs", "cluster", old, "runs", len(left))
+	for _, st := range left {
+		if st.State.Terminal() {
+			continue
+		}
+		s.log.Info("killing a run of another cluster", "cluster", old, "run", st.Run, "host", st.Host)
+		err := s.config.Driver.Kill(ctx, st.Run, 0)
+		if unknown[st.Run] = errors.Is(err, ErrUnknownRun); err != nil && !unknown[st.Run] {
+			return fmt.Errorf("hostmgr: kill run %v of cluster %s: %w", st.Run, old, err)
+		}
+	}
+	for _, st := range left {
+		if !st.State.Terminal() && !unknown[st.Run] {
+			if err := s.out.await(ctx, st.Run); err != nil {
+				return err
+			}
+		}
+		s.config.Driver.Release(st.Run)
+		s.out.release(st.Run)
+	}
+	return nil
+}
+
+// serve works until the stream or ctx ends. When it returns, no command is in progress any more.
+func (c *session) serve(ctx context.Context, cancel func()) error {
+	group, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, cancel)() // whichever part fails ends the stream, and with it the others
+	c.group = group
+	opening := c.out.begin(c.config.Driver.Inventory)
+	c.lanes = newLanes(ctx, group)
+	group.Go(func() error { return c.send(ctx, opening) })
+	group.Go(func() error { return c.bulk(ctx) })
+	group.Go(func() error { return c.receive(ctx) })
+	return group.Wait()
+}
+
+func (c *session) send(ctx context.Context, messages []*sluicev1.ShardUp) error {
+	for {
+		for _, m := range messages {
+			if err := c.stream.Send(m); errors.Is(err, io.EOF) {
+				<-ctx.Done() // the stream is broken; receive learns why and ends the session
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+		if messages = c.out.next(); messages != nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.out.wake:
+		}
+	}
+}
+
+func (c *session) receive(ctx context.Context) error {
+	for {
+		down, err := c.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return errors.New("hostmgr: the scheduler ended the stream")
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.obey(ctx, down); err != nil {
+			return err
+		}
+	}
+}

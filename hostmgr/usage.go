@@ -1,0 +1,63 @@
+package hostmgr
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// usageBox holds the latest usage of every run that has not ended. What is not sent before newer numbers come is never
+// sent: a report names all runs, so nothing is missed that still matters.
+type usageBox struct {
+	wake chan struct{} // has an element when take returns something new
+
+	mu       sync.Mutex
+	runs     map[cluster.RunID]Usage
+	at       time.Time // of the last put
+	interval time.Duration
+}
+
+func newUsageBox() *usageBox {
+	return &usageBox{wake: make(chan struct{}, 1), runs: map[cluster.RunID]Usage{}}
+}
+
+func (b *usageBox) put(usage []Usage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if !b.at.IsZero() {
+		b.interval = now.Sub(b.at)
+	}
+	b.at = now
+	for _, u := range usage {
+		b.runs[u.Run] = u
+	}
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (b *usageBox) drop(run cluster.RunID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.runs, run)
+}
+
+// take returns a report of all runs, sorted.
+func (b *usageBox) take() *sluicev1.BulkUp {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	report := &sluicev1.UsageReport{TimeUnixNs: b.at.UnixNano(), IntervalNs: int64(b.interval)}
+	for _, run := range slices.SortedFunc(maps.Keys(b.runs), cluster.RunID.Compare) {
+		u := b.runs[run]
+		report.Runs = append(report.Runs, &sluicev1.RunUsage{
+			Run: runTo(run), CpuMilli: u.CPUMilli, MemoryBytes: u.MemoryBytes,
+		})
+	}
+	return &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Usage{Usage: report}}
+}
