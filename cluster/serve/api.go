@@ -59,14 +59,14 @@ func (a *api) do(ctx context.Context, change func(*Tx) error) error {
 	return statusOf(a.s.Do(ctx, change))
 }
 
-// jobs is what is needed of a State or a Snapshot to find a job and its tasks.
-type jobs interface {
+// jobTable is what is needed of a State or a Snapshot to find a job and its tasks.
+type jobTable interface {
 	JobByName(cluster.JobID) *cluster.Job
 	Task(cluster.TaskKey) *cluster.Task
 }
 
 // findJob returns the job of that name or NOT_FOUND.
-func findJob(in jobs, name string) (*cluster.Job, error) {
+func findJob(in jobTable, name string) (*cluster.Job, error) {
 	if j := in.JobByName(cluster.JobID(name)); j != nil {
 		return j, nil
 	}
@@ -74,7 +74,7 @@ func findJob(in jobs, name string) (*cluster.Job, error) {
 }
 
 // findTask returns the task and its job or NOT_FOUND.
-func findTask(in jobs, name string, instance uint32) (*cluster.Task, *cluster.Job, error) {
+func findTask(in jobTable, name string, instance uint32) (*cluster.Task, *cluster.Job, error) {
 	j, err := findJob(in, name)
 	if err != nil {
 		return nil, nil, err

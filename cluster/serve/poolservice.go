@@ -138,7 +138,7 @@ func within(p, other cluster.PoolPath) bool {
 	return p == other || strings.HasPrefix(string(p), string(other)+"/")
 }
 
-func findPool(in pools, path string, version *uint64) (*cluster.Pool, error) {
+func findPool(in poolTable, path string, version *uint64) (*cluster.Pool, error) {
 	p := in.Pool(cluster.PoolPath(path))
 	switch {
 	case p == nil:

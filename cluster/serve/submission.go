@@ -10,14 +10,14 @@ import (
 // DefaultPool is where jobs go that name no pool, if it exists; the root, if that has no children, comes next.
 const DefaultPool cluster.PoolPath = "root/default"
 
-// pools is what is needed of a State or a Snapshot to find a pool.
-type pools interface {
+// poolTable is what is needed of a State or a Snapshot to find a pool.
+type poolTable interface {
 	Pool(cluster.PoolPath) *cluster.Pool
 	IsLeaf(cluster.PoolPath) bool
 }
 
 // resolvePool finds the pool of a job from the one that its spec names, and reports if there is none.
-func resolvePool(in pools, named cluster.PoolPath, path string, v *violations) cluster.PoolPath {
+func resolvePool(in poolTable, named cluster.PoolPath, path string, v *violations) cluster.PoolPath {
 	switch {
 	case named == "" && in.IsLeaf(DefaultPool):
 		return DefaultPool
