@@ -1,0 +1,88 @@
+// Package trace reads recorded workloads and makes synthetic ones: hosts, and jobs in the order of their submission.
+//
+// A [Format] opens files and returns a [Workload]; [Formats] lists all of them. Readers are strict (every error says
+// file, line and column), take plain and gzipped files alike, and hold at most a compact row per job: a file of 300,000
+// lines stays far below 1 GiB. What a format does not record (requests, durations, block positions) is synthesised by a
+// rule stated in the format's doc comment and in docs/traces.md, from a seed.
+//
+// Wrappers change when jobs arrive: [OfferedLoad] compresses arrivals, [Order] draws jobs until a demand is reached.
+//
+// Everything is deterministic: the same files, options and seed give the same workload. Nothing is safe for concurrent
+// use.
+package trace
+
+import (
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Shard owns the hosts of every workload: where a job names a host, it does so as MakeHostID(Shard, Host.Name).
+const Shard cluster.ShardID = "sim"
+
+// DefaultPool is the pool of jobs whose trace knows no pools.
+const DefaultPool cluster.PoolPath = "root/default"
+
+// Host is a machine of a trace.
+type Host struct {
+	Name string // unique in its workload
+	cluster.Machine
+}
+
+// ID returns the id under which the host's shard reports it.
+func (h *Host) ID() cluster.HostID { return cluster.MakeHostID(Shard, h.Name) }
+
+// Job is a job of a trace. Whoever gets one from a Source owns it, except for slices that its Spec shares with other
+// jobs of the source, which nobody may write.
+type Job struct {
+	Submit time.Duration // since the beginning of the trace; never falls from one job of a Source to the next
+
+	// Spec is complete and valid. Its Name is unique in the workload, and its Pool is below the root: pools come into
+	// being with the first job that names them, and no pool of a workload is above another one that has jobs.
+	Spec cluster.JobSpec
+
+	// Durations holds the run time of each instance, or one for all of them. 0 means that the instance runs for ever.
+	Durations []time.Duration
+
+	// Gang is how many instances are of use only together; 0 and 1 mean that each is of use alone.
+	Gang uint32
+}
+
+// Duration returns the run time of an instance, 0 for ever.
+func (j *Job) Duration(instance uint32) time.Duration {
+	if len(j.Durations) == 1 {
+		return j.Durations[0]
+	}
+	return j.Durations[instance]
+}
+
+// Source yields jobs in the order of Submit, and io.EOF after the last one. Any other error is final; it names the
+// file, line and column where there is one.
+type Source interface {
+	Next() (*Job, error)
+}
+
+// Workload is what a run of the simulator is fed with. The owner closes it when done with Jobs.
+type Workload struct {
+	Hosts []Host // sorted by Name
+	Jobs  Source
+
+	// Departures tells whether jobs have durations. Where they do not, all run for ever.
+	Departures bool
+	// Arrivals tells whether Submit was recorded. Where it was not, every Submit is 0 and the order is the file's.
+	Arrivals bool
+
+	close []func() error
+}
+
+// Close releases the files behind Jobs.
+func (w *Workload) Close() error {
+	var first error
+	for _, f := range w.close {
+		if err := f(); err != nil && first == nil {
+			first = err
+		}
+	}
+	w.close = nil
+	return first
+}
