@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/hostmgr/local"
 )
 
 func main() {
+	local.Supervise()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
@@ -104,7 +106,8 @@ func newRootCommand(a *app) *cobra.Command {
 	config.AddFlags(root.PersistentFlags(), "server", "output", "reconnect", "log.level")
 	root.AddCommand(
 		newJobCommand(a), newTaskCommand(a), newPoolCommand(a), newHostCommand(a), newClusterCommand(a),
-		newSolveCommand(), newConfigCommand(a), newVersionCommand(a),
+		newDevCommand(a), newSchedulerCommand(a), newHostmgrCommand(a),
+		newSolveCommand(), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)
 	return root
 }

@@ -41,7 +41,7 @@ func explanation(w io.Writer, res *sluicev1.ExplainTaskResponse) {
 	}
 	switch x := res.GetExplanation().(type) {
 	case *sluicev1.ExplainTaskResponse_Waiting:
-		waiting(w, x.Waiting)
+		blocked(w, x.Waiting.GetCheapestBlocked())
 	case *sluicev1.ExplainTaskResponse_Placed:
 		fmt.Fprintf(w, "\ncost on %s: %s\n", x.Placed.GetHost(), costWord(x.Placed.GetCostMs(), x.Placed.GetTerms()))
 		for _, alt := range x.Placed.GetAlternatives() {
@@ -50,21 +50,10 @@ func explanation(w io.Writer, res *sluicev1.ExplainTaskResponse) {
 	}
 }
 
-// waiting adds the numbers to what the summary says in words.
-func waiting(w io.Writer, x *sluicev1.WaitingExplanation) {
-	if len(x.GetTally()) > 0 {
-		fmt.Fprintln(w)
-		var rows [][]string
-		for _, t := range x.GetTally() {
-			rows = append(rows, []string{fmt.Sprint(t.GetHosts()), t.GetReason(), t.GetDetail()})
-		}
-		columns(w, "HOSTS RULED-OUT-BY DETAIL", rows)
-	}
-	if b := x.GetCheapestBlocked(); b != nil {
+// blocked adds the price of the best place to what the summary says in words.
+func blocked(w io.Writer, b *sluicev1.BlockedArc) {
+	if b != nil {
 		fmt.Fprintf(w, "\nbest place if it were open: %s, blocked by %s, cost %s\n", b.GetHost(), b.GetBlockedBy(), costWord(b.GetCostMs(), b.GetTerms()))
-	}
-	for _, u := range x.GetUnblockers() {
-		fmt.Fprintf(w, "would help: %s\n", u)
 	}
 }
 

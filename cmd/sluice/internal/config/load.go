@@ -47,6 +47,15 @@ type Value struct {
 // Values lists the effective settings in the order of Settings.
 func (l *Loaded) Values() []Value { return l.values }
 
+// DevLogLevel is the level of the log where people watch: only what matters, if the settings do not say otherwise.
+func (l *Loaded) DevLogLevel() string {
+	i := slices.IndexFunc(l.values, func(v Value) bool { return v.Key == "log.level" })
+	if l.values[i].Source == "default" {
+		return "warn"
+	}
+	return l.Log.Level
+}
+
 // Load reads the settings. file may be "": then the environment variable SLUICE_CONFIG names the file, or else it is
 // sluice/config.yaml in the user's configuration folder, if that exists. Of flags, those made by AddFlags and set count.
 func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {

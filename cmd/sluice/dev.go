@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/serve"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+)
+
+// evacuation bounds how long a stopping dev waits for its tasks to end.
+const evacuation = 30 * time.Second
+
+func newDevCommand(a *app) *cobra.Command {
+	var d demo
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in one process on this machine",
+		Long: `Run the scheduler and a host manager in one process: this machine is divided into
+virtual hosts, and tasks are processes on it.
+
+Ctrl-C ends the tasks, then the scheduler; the tasks wait and run again at the next
+start. A second Ctrl-C ends the scheduler at once. Only a crash leaves tasks running,
+and the next start finds them again.`,
+		Args: wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.runDev(cmd.Context(), &d)
+		},
+	}
+	cmd.Flags().BoolVar(&d.wanted, "demo", false, "submit a job that hashes and counts the files of Go's library, and check its result")
+	cmd.Flags().StringVar(&d.dir, "demo-dir", "", "folder whose files the demo counts instead")
+	keys := append(append([]string{"dev.state_dir"}, schedulerKeys...), localKeys...)
+	config.AddFlags(cmd.Flags(), keys...)
+	return cmd
+}
+
+func (a *app) runDev(ctx context.Context, d *demo) error {
+	c := a.config
+	log := newLogger(a.err, c.DevLogLevel())
+	s, err := openServer(c.Scheduler, c.Dev.StateDir, log)
+	if err != nil {
+		return err
+	}
+	pipe := bufconn.Listen(1 << 20)
+	conn, err := grpc.NewClient("passthrough:///dev", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }))
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	m, err := openManager(c.Local, filepath.Join(c.Dev.StateDir, "local"), conn, log)
+	if err != nil {
+		return errors.Join(err, conn.Close(), s.close())
+	}
+	managing, stopManaging := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopManaging()
+	managed := make(chan struct{})
+	parts := append(s.parts(),
+		func(context.Context) error { defer close(managed); return m.run(managing) },
+		func(context.Context) error { return s.grpc.Serve(pipe) },
+		func(working context.Context) error {
+			if err := awaitHosts(ctx, working, s.scheduler, c.Local.Hosts); err != nil {
+				return nil // somebody else ends it and says why
+			}
+			a.greet(s)
+			return d.run(ctx, a, s.api.Addr().String())
+		})
+	stop := func() {
+		a.evacuate(ctx, s.scheduler)
+		stopManaging() // before the server, or it would try to reach it again
+		<-managed
+		s.stopServing()
+	}
+	return runUntil(ctx, parts, stop, func() error {
+		return errors.Join(m.driver.Close(), conn.Close(), s.close())
+	})
+}
+
+// awaitHosts waits until so many hosts take tasks, or until one of the contexts ends.
+func awaitHosts(ctx, working context.Context, s *serve.Scheduler, want int) error {
+	w := s.Watch()
+	defer w.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-working.Done():
+			return working.Err()
+		case <-w.C:
+		}
+		snapshot, _, _ := w.Take()
+		up := 0
+		for h := range snapshot.Hosts("") {
+			if h.State() != cluster.HostUnreachable {
+				up++
+			}
+		}
+		if up >= want {
+			return nil
+		}
+	}
+}
+
+// greet says what there is and how to go on.
+func (a *app) greet(s *server) {
+	c := a.config
+	properties(a.out,
+		[2]string{"API", s.api.Addr().String()},
+		[2]string{"metrics", fmt.Sprintf("http://%s/metrics, profiles under /debug/pprof/", s.web.Addr())},
+		[2]string{"state", c.Dev.StateDir},
+		[2]string{"hosts", fmt.Sprintf("%d: %s", c.Local.Hosts, hostNames(c.Local))},
+	)
+	server := ""
+	if s.api.Addr().String() != defaultServer() {
+		server = " --server " + s.api.Addr().String()
+	}
+	fmt.Fprintf(a.out, "In a second terminal: sluice%s job submit examples/hello.yaml --wait\nCtrl-C ends the tasks and the scheduler.\n", server)
+}
+
+// defaultServer is the address that commands use where nothing else is said.
+func defaultServer() string {
+	for _, s := range config.Settings() {
+		if s.Key == "server" {
+			return s.Default.(string)
+		}
+	}
+	return ""
+}
+
+// evacuate ends all tasks, if the stop was asked for and not caused by a failure.
+func (a *app) evacuate(ctx context.Context, s *serve.Scheduler) {
+	if ctx.Err() == nil {
+		return
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), evacuation)
+	defer cancel()
+	err := s.Evacuate(bounded, func(runs int) {
+		if runs > 0 {
+			fmt.Fprintf(a.out, "ending %d tasks, which run again at the next start; press Ctrl-C again to leave them\n", runs)
+		}
+	})
+	if err != nil {
+		fmt.Fprintf(a.err, "sluice: some tasks have not ended: %v\n", err)
+	}
+}

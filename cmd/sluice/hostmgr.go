@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/local"
+)
+
+// localKeys are the settings of commands with a local host manager that have flags.
+var localKeys = []string{
+	"local.shard", "local.hosts", "local.racks", "local.zone", "local.cpu", "local.memory", "local.disk", "local.cgroup",
+}
+
+func newHostmgrCommand(a *app) *cobra.Command {
+	return group("hostmgr", "Run a host manager, which starts tasks for a scheduler", newHostmgrLocalCommand(a))
+}
+
+func newHostmgrLocalCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "local",
+		Short: "Run tasks as processes of this machine, divided into virtual hosts",
+		Long: `Run tasks as processes of this machine, divided into virtual hosts, for the
+scheduler at --server. Tasks run on while the host manager is away, and it finds
+them again when it starts with the same state folder.`,
+		Args: wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := a.config
+			conn, err := grpc.NewClient("passthrough:///"+c.Server,
+				grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+				grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}))
+			if err != nil {
+				return exitError{exitUsage, fmt.Errorf("--server: %w", err)}
+			}
+			m, err := openManager(c.Local, c.Local.StateDir, conn, newLogger(a.err, c.Log.Level))
+			if err != nil {
+				return errors.Join(err, conn.Close())
+			}
+			fmt.Fprintf(a.out, "host manager: %d hosts as %s for the scheduler at %s, state in %s\n", c.Local.Hosts, hostNames(c.Local), c.Server, c.Local.StateDir)
+			return runUntil(cmd.Context(), []func(context.Context) error{m.run}, func() {}, func() error {
+				return errors.Join(m.driver.Close(), conn.Close())
+			})
+		},
+	}
+	config.AddFlags(cmd.Flags(), append(localKeys, "local.state_dir")...)
+	return cmd
+}
+
+// hostNames says which hosts there are.
+func hostNames(c config.Local) string {
+	if c.Hosts == 1 {
+		return c.Shard + "/h0"
+	}
+	return fmt.Sprintf("%s/h0 to %s/h%d", c.Shard, c.Shard, c.Hosts-1)
+}
+
+// manager is the local driver with the shard that connects it.
+type manager struct {
+	driver hostmgr.Driver
+	shard  *hostmgr.Shard
+	dir    string
+}
+
+// openManager prepares the driver and the shard; nothing runs yet.
+func openManager(c config.Local, dir string, conn *grpc.ClientConn, log *slog.Logger) (*manager, error) {
+	amount := func(s string, parse func(string) (int64, error)) int64 {
+		n, _ := parse(s) // was checked with the settings
+		return n
+	}
+	var capacity cluster.Resources
+	capacity.Fixed[cluster.CPU] = amount(c.CPU, jobfile.ParseMilli)
+	capacity.Fixed[cluster.Memory] = amount(c.Memory, jobfile.ParseBytes)
+	capacity.Fixed[cluster.Disk] = amount(c.Disk, jobfile.ParseBytes)
+	driver, err := local.New(local.Config{
+		Dir:           dir,
+		Hosts:         c.Hosts,
+		Racks:         min(c.Racks, c.Hosts),
+		Zone:          c.Zone,
+		Capacity:      capacity,
+		Cgroup:        c.Cgroup,
+		LogLimitBytes: amount(c.LogLimit, jobfile.ParseBytes),
+		UsageInterval: c.UsageInterval,
+		Retention: local.Retention{
+			Runs: c.Retention.Runs, Bytes: amount(c.Retention.Size, jobfile.ParseBytes), Age: c.Retention.Age,
+		},
+		Log: log,
+	})
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{
+		Name: cluster.ShardID(c.Shard), Kind: "local", Version: version,
+		Driver: driver, Conn: conn,
+		Cluster: hostmgr.ClusterFile(filepath.Join(dir, "cluster")),
+		Log:     log,
+	})
+	if err != nil {
+		return nil, errors.Join(exitError{exitUsage, err}, driver.Close())
+	}
+	return &manager{driver: driver, shard: shard, dir: dir}, nil
+}
+
+// run serves the scheduler until ctx ends.
+func (m *manager) run(ctx context.Context) error {
+	if err := m.shard.Run(ctx); err != nil {
+		return fmt.Errorf("%w; --state-dir chooses another folder, --shard another name", err)
+	}
+	return nil
+}

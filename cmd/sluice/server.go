@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/serve"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/registry"
+)
+
+// goodbye is how long open calls may take to end when the server stops. Watches do not end by themselves.
+const goodbye = 300 * time.Millisecond
+
+// server is a scheduler with its journal and its addresses.
+type server struct {
+	scheduler *serve.Scheduler
+	journal   journal.Journal
+	grpc      *grpc.Server
+	http      *http.Server
+	api, web  net.Listener
+	log       *slog.Logger
+}
+
+// newLogger returns the logger of the long-running commands.
+func newLogger(w io.Writer, level string) *slog.Logger {
+	var l slog.LevelVar
+	_ = l.UnmarshalText([]byte(level)) // was checked with the settings
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l}))
+}
+
+// openServer recovers the state in dir and takes the addresses; nothing is served yet.
+func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, err error) {
+	s = &server{log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+			s = nil
+		}
+	}()
+	model, err := models.New(c.CostModel)
+	if err != nil {
+		return s, exitError{exitUsage, fmt.Errorf("--cost-model: %w", err)}
+	}
+	if _, err := registry.New(c.Solver); err != nil {
+		return s, exitError{exitUsage, fmt.Errorf("--solver: %w", err)}
+	}
+	if s.journal, err = journal.Open(filepath.Join(dir, "journal"), journal.Options{Warn: func(m string) { log.Warn(m) }}); err != nil {
+		return s, storeError(dir, err)
+	}
+	if s.api, err = listen(c.Listen, "--listen"); err != nil {
+		return s, err
+	}
+	if s.web, err = listen(c.HTTPListen, "--http-listen"); err != nil {
+		return s, err
+	}
+	state, err := journal.Load(s.journal)
+	if err != nil {
+		return s, err
+	}
+	s.scheduler, err = serve.New(serve.Config{
+		Journal: s.journal,
+		State:   state,
+		Planner: cycle.New(model, func() solver.Solver {
+			algorithm, _ := registry.New(c.Solver) // was checked above
+			return algorithm
+		}),
+		Logger:           log,
+		BatchWindow:      c.BatchWindow,
+		SolveBudget:      c.SolveBudget,
+		UnreachableAfter: c.UnreachableAfter,
+		LostAfter:        c.LostAfter,
+		CheckpointEvery:  c.CheckpointEvery,
+	})
+	if err != nil {
+		return s, err
+	}
+	s.grpc = serve.NewServer(s.scheduler, serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver})
+	s.http = &http.Server{Handler: s.pages(), ReadHeaderTimeout: 10 * time.Second}
+	return s, nil
+}
+
+// storeError says what to do about a store that cannot be opened.
+func storeError(dir string, err error) error {
+	if errors.Is(err, journal.ErrLocked) {
+		return fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", dir)
+	}
+	return fmt.Errorf("%w; --state-dir chooses another folder", err)
+}
+
+// listen takes an address.
+func listen(address, flag string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("the address %s is in use, perhaps by another sluice: stop it, or choose another with %s", address, flag)
+	case err != nil:
+		return nil, fmt.Errorf("%w; %s chooses another address", err, flag)
+	}
+	return l, nil
+}
+
+// pages serves metrics and profiles.
+func (s *server) pages() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", s.scheduler.MetricsHandler())
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// parts returns what has to run side by side; each ends when ctx does, save the gRPC server, which stopServing ends.
+func (s *server) parts() []func(context.Context) error {
+	return []func(context.Context) error{
+		s.scheduler.Run,
+		func(context.Context) error { return s.grpc.Serve(s.api) },
+		func(ctx context.Context) error {
+			stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
+			defer stop()
+			if err := s.http.Serve(s.web); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		},
+	}
+}
+
+// stopServing lets calls in progress end, but not for long.
+func (s *server) stopServing() {
+	timer := time.AfterFunc(goodbye, s.grpc.Stop)
+	defer timer.Stop()
+	s.grpc.GracefulStop()
+}
+
+// close releases what openServer took. Whatever ran has to have ended.
+func (s *server) close() error {
+	var errs []error
+	for _, l := range []net.Listener{s.api, s.web} {
+		if l == nil {
+			continue
+		}
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.journal != nil {
+		errs = append(errs, s.journal.Close())
+	}
+	return errors.Join(errs...)
+}
