@@ -1,0 +1,43 @@
+# Bare `make` prints the targets.
+GO ?= go
+# All commands work without a C compiler, save race.
+export CGO_ENABLED ?= 0
+# Packages that the unit tests cover.
+PACKAGES := ./...
+
+.DEFAULT_GOAL := help
+.PHONY: help build test check race e2e bench long proto proto-check cover
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/sluice
+	$(GO) build -trimpath -o bin/sluice ./cmd/sluice
+
+test: ## run the tests (no root, no C compiler, no data needed)
+	$(GO) test $(PACKAGES)
+
+check: ## vet, lint, format, and compile for the other platforms
+	scripts/check.sh
+
+race: ## run the tests with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $(PACKAGES)
+
+e2e: build ## run the end-to-end tests with the real binary
+	SLUICE_BINARY=$(CURDIR)/bin/sluice $(GO) test -tags e2e -count 1 -timeout 15m ./test/e2e
+
+bench: ## run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
+
+long: ## run the long tests: more seeds, more instances, fuzzing
+	SLUICE_LONG=1 $(GO) test -count 1 -timeout 2h $(PACKAGES)
+
+proto: ## generate the code of proto/sluice/v1 (needs protoc)
+	scripts/proto.sh
+
+proto-check: ## fail if the generated code is not what is committed (needs protoc)
+	scripts/proto.sh --check
+
+cover: ## run the tests with coverage; the report goes to coverage.out
+	$(GO) test -coverprofile coverage.out $(PACKAGES)
+	$(GO) tool cover -func coverage.out | tail -n 1

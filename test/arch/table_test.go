@@ -1,0 +1,94 @@
+package arch
+
+// row is one package of the module: what it may import besides the standard library. Paths of this module are relative
+// to its root; others are prefixes of import paths. Tests may import more.
+type row struct {
+	pkg     string
+	imports []string
+	kind    kind
+}
+
+// kind says what a package may do.
+type kind uint8
+
+const (
+	// pure packages are deterministic: no clock, no shared source of randomness, no files, no network, no log.
+	pure kind = iota
+	// shell packages meet the world.
+	shell
+	// support packages are for tests and benchmarks.
+	support
+)
+
+const (
+	badger     = "github.com/dgraph-io/badger/v4"
+	btree      = "github.com/tidwall/btree"
+	cbor       = "github.com/fxamacker/cbor/v2"
+	cobra      = "github.com/spf13/cobra"
+	errgroup   = "golang.org/x/sync/errgroup"
+	genproto   = "google.golang.org/genproto/googleapis/rpc"
+	gonum      = "gonum.org/v1/gonum"
+	grpc       = "google.golang.org/grpc"
+	pflag      = "github.com/spf13/pflag"
+	prometheus = "github.com/prometheus/client_golang/prometheus"
+	protobuf   = "google.golang.org/protobuf"
+	rapid      = "pgregory.net/rapid"
+	term       = "golang.org/x/term"
+	testify    = "github.com/stretchr/testify"
+	unix       = "golang.org/x/sys/unix"
+	viper      = "github.com/spf13/viper"
+	yaml       = "github.com/goccy/go-yaml"
+
+	api = "proto/sluice/v1"
+
+	// anything lies below: only for what nothing else imports.
+	anything = "*"
+)
+
+// table lists every package. A new one gets its row in the commit that adds it.
+var table = []row{
+	{"flowgraph", nil, pure},
+	{"flowgraph/dimacs", []string{"flowgraph"}, pure},
+	{"flowgraph/view", []string{"flowgraph", gonum}, pure},
+
+	{"solver", []string{"flowgraph"}, pure},
+	{"solver/ssp", []string{"flowgraph", "solver"}, pure},
+	{"solver/netsimplex", []string{"flowgraph", "solver"}, pure},
+	{"solver/repair", []string{"flowgraph", "solver", "solver/netsimplex"}, pure},
+	{"solver/registry", []string{"solver", "solver/ssp", "solver/netsimplex", "solver/repair"}, pure},
+	{"solver/solvertest", []string{"flowgraph", "solver", "solver/ssp", testify, rapid}, support},
+
+	{"cluster", []string{btree}, pure},
+	{"cluster/rules", []string{"cluster"}, pure},
+	{"costmodels", []string{"cluster", "flowgraph"}, pure},
+	{"costmodels/loadspread", []string{"cluster", "flowgraph", "costmodels"}, pure},
+	{"costmodels/models", []string{"costmodels", "costmodels/loadspread"}, pure},
+	{"costmodels/modeltest", []string{"cluster", "flowgraph", "costmodels", testify, rapid}, support},
+	{"cluster/cycle", []string{"cluster", "costmodels", "flowgraph", "solver", btree}, pure},
+
+	{"cluster/journal", []string{"cluster", badger, cbor}, shell},
+	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
+	{api, []string{protobuf, grpc}, shell},
+	{"cluster/serve", []string{
+		"cluster", "cluster/cycle", "cluster/rules", "solver", api, protobuf, grpc, genproto, prometheus, errgroup,
+	}, shell},
+
+	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},
+	{"hostmgr/local", []string{"cluster", "hostmgr", unix}, shell},
+	{"hostmgr/drivertest", []string{"cluster", "hostmgr", testify}, support},
+
+	{"cmd/sluice/internal/jobfile", []string{api, protobuf, yaml}, shell},
+	{"cmd/sluice/internal/config", []string{"cmd/sluice/internal/jobfile", pflag, viper}, shell},
+	{"cmd/sluice/internal/filecount", nil, shell},
+	{"cmd/sluice", []string{
+		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount",
+		"cluster", "cluster/cycle", "cluster/journal", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
+		"hostmgr", "hostmgr/local", "solver", "solver/registry", api,
+		cobra, yaml, term, errgroup, genproto, grpc, protobuf,
+	}, shell},
+
+	{"bench", []string{anything}, support},
+	{"bench/peer", []string{anything}, support},
+	{"test/arch", nil, support},
+	{"test/e2e", nil, support},
+}
