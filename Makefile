@@ -4,6 +4,8 @@ GO ?= go
 export CGO_ENABLED ?= 0
 # Packages that the unit tests cover.
 PACKAGES := ./...
+# Further flags for `make test`, such as -v or -run.
+TESTFLAGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help build test check race e2e bench long proto proto-check cover
@@ -12,10 +14,10 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/sluice
-	$(GO) build -trimpath -o bin/sluice ./cmd/sluice
+	$(GO) build -o bin/sluice ./cmd/sluice
 
 test: ## run the tests (no root, no C compiler, no data needed)
-	$(GO) test $(PACKAGES)
+	$(GO) test $(TESTFLAGS) $(PACKAGES)
 
 check: ## vet, lint, format, and compile for the other platforms
 	scripts/check.sh
