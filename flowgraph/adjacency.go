@@ -1,5 +1,14 @@
 package flowgraph
 
+// Ref is an arc as seen from one of its ends: Node is the other end. Lists of
+// them carry the price, so that a search reads one list in sequence and not an
+// arc here and an arc there.
+type Ref struct {
+	Cost Cost
+	Arc  ArcID
+	Node NodeID
+}
+
 // span is one node's list of arcs inside the arena of an adjacency; its
 // capacity is 1<<class, or none when class is zero.
 type span struct {
@@ -12,20 +21,20 @@ type span struct {
 // pointers, so that a million lists cost the garbage collector nothing. Removal
 // moves the last entry into the hole; the caller keeps each arc's position.
 type adjacency struct {
-	arena []ArcID
+	arena []Ref
 	free  [32][]int32 // offsets of unused spans by class
 }
 
 const firstClass = 2
 
-func (d *adjacency) list(s span) []ArcID { return d.arena[s.off : s.off+s.len : s.off+s.len] }
+func (d *adjacency) list(s span) []Ref { return d.arena[s.off : s.off+s.len : s.off+s.len] }
 
-// push appends a and returns its position.
-func (d *adjacency) push(s *span, a ArcID) int32 {
+// push appends r and returns its position.
+func (d *adjacency) push(s *span, r Ref) int32 {
 	if s.class == 0 || s.len == 1<<s.class {
 		d.grow(s)
 	}
-	d.arena[s.off+s.len] = a
+	d.arena[s.off+s.len] = r
 	s.len++
 	return s.len - 1
 }
@@ -38,7 +47,7 @@ func (d *adjacency) remove(s *span, p int32) ArcID {
 	}
 	moved := d.arena[s.off+s.len]
 	d.arena[s.off+p] = moved
-	return moved
+	return moved.Arc
 }
 
 func (d *adjacency) grow(s *span) {
@@ -52,7 +61,7 @@ func (d *adjacency) grow(s *span) {
 			panic("flowgraph: more than 2³¹ arc references")
 		}
 		off = int32(len(d.arena))
-		d.arena = append(d.arena, make([]ArcID, 1<<class)...)
+		d.arena = append(d.arena, make([]Ref, 1<<class)...)
 	}
 	copy(d.arena[off:], d.list(*s))
 	d.release(*s)

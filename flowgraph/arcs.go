@@ -21,9 +21,9 @@ func (n *Network) AddArc(tail, head NodeID, lower, upper int64, cost Cost) ArcID
 	}
 	r := &n.arcs[a]
 	r.Arc = Arc{Tail: tail, Head: head, Lower: lower, Upper: upper, Cost: cost}
-	r.outPos = n.out.push(&n.nodes[tail].out, a)
-	r.inPos = n.in.push(&n.nodes[head].in, a)
-	n.totals.addBounds(lower, upper, 1)
+	r.outPos = n.out.push(&n.nodes[tail].out, Ref{Cost: cost, Arc: a, Node: head})
+	r.inPos = n.in.push(&n.nodes[head].in, Ref{Cost: cost, Arc: a, Node: tail})
+	n.totals.addBounds(lower, upper)
 	n.totals.addCost(cost, 1)
 	n.stats.ArcsAdded++
 	n.touchArc(a, r)
@@ -37,10 +37,15 @@ func (n *Network) RemoveArc(a ArcID) {
 	if moved := n.out.remove(&n.nodes[r.Tail].out, r.outPos); moved != NoArc {
 		n.arcs[moved].outPos = r.outPos
 	}
+	n.removeInward(a, r)
+}
+
+// removeInward removes a, which is already out of the list of its tail.
+func (n *Network) removeInward(a ArcID, r *arcRecord) {
 	if moved := n.in.remove(&n.nodes[r.Head].in, r.inPos); moved != NoArc {
 		n.arcs[moved].inPos = r.inPos
 	}
-	n.totals.addBounds(r.Lower, r.Upper, -1)
+	n.totals.dropBounds(r.Lower, r.Upper)
 	n.totals.addCost(r.Cost, -1)
 	r.Tail = NoNode
 	n.freeArcs = append(n.freeArcs, a)
@@ -58,6 +63,8 @@ func (n *Network) SetCost(a ArcID, c Cost) {
 	n.totals.addCost(r.Cost, -1)
 	n.totals.addCost(c, 1)
 	r.Cost = c
+	n.out.arena[n.nodes[r.Tail].out.off+r.outPos].Cost = c
+	n.in.arena[n.nodes[r.Head].in.off+r.inPos].Cost = c
 	n.stats.CostsChanged++
 	n.touchArc(a, r)
 }
@@ -70,8 +77,8 @@ func (n *Network) SetBounds(a ArcID, lower, upper int64) {
 	if r.Lower == lower && r.Upper == upper {
 		return
 	}
-	n.totals.addBounds(r.Lower, r.Upper, -1)
-	n.totals.addBounds(lower, upper, 1)
+	n.totals.dropBounds(r.Lower, r.Upper)
+	n.totals.addBounds(lower, upper)
 	r.Lower, r.Upper = lower, upper
 	n.stats.BoundsChanged++
 	n.touchArc(a, r)

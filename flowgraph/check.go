@@ -38,7 +38,7 @@ func (n *Network) Check() error {
 			return err
 		}
 		r := &n.arcs[i]
-		want.addBounds(r.Lower, r.Upper, 1)
+		want.addBounds(r.Lower, r.Upper)
 		want.addCost(r.Cost, 1)
 	}
 	switch {
@@ -59,7 +59,8 @@ func (n *Network) checkArcRecord(a ArcID) error {
 		return fmt.Errorf("%w: arc %d has bounds [%d, %d]", ErrCorrupt, a, r.Lower, r.Upper)
 	}
 	out, in := n.Out(r.Tail), n.In(r.Head)
-	if int(r.outPos) >= len(out) || out[r.outPos] != a || int(r.inPos) >= len(in) || in[r.inPos] != a {
+	if int(r.outPos) >= len(out) || out[r.outPos] != (Ref{r.Cost, a, r.Head}) ||
+		int(r.inPos) >= len(in) || in[r.inPos] != (Ref{r.Cost, a, r.Tail}) {
 		return fmt.Errorf("%w: arc %d is not where it says in its lists", ErrCorrupt, a)
 	}
 	return nil

@@ -50,24 +50,24 @@ func (g Graph) Nodes() graph.Nodes {
 
 // From returns the nodes that arcs out of id enter, each once. O(degree).
 func (g Graph) From(id int64) graph.Nodes {
-	return g.neighbours(id, g.Network.Out, g.Network.Head)
+	return g.neighbours(id, g.Network.Out)
 }
 
 // To returns the nodes that arcs into id leave, each once. O(degree).
 func (g Graph) To(id int64) graph.Nodes {
-	return g.neighbours(id, g.Network.In, g.Network.Tail)
+	return g.neighbours(id, g.Network.In)
 }
 
-func (g Graph) neighbours(id int64, arcs func(flowgraph.NodeID) []flowgraph.ArcID, end func(flowgraph.ArcID) flowgraph.NodeID) graph.Nodes {
+func (g Graph) neighbours(id int64, arcs func(flowgraph.NodeID) []flowgraph.Ref) graph.Nodes {
 	if g.Node(id) == nil {
 		return graph.Empty
 	}
 	seen := map[flowgraph.NodeID]bool{}
 	var list []graph.Node
-	for _, a := range arcs(flowgraph.NodeID(id)) {
-		if v := end(a); !seen[v] {
-			seen[v] = true
-			list = append(list, multi.Node(v))
+	for _, r := range arcs(flowgraph.NodeID(id)) {
+		if !seen[r.Node] {
+			seen[r.Node] = true
+			list = append(list, multi.Node(r.Node))
 		}
 	}
 	return iterator.NewOrderedNodes(list)
@@ -130,9 +130,9 @@ func (g Graph) between(u, v int64) []graph.WeightedLine {
 		return nil
 	}
 	var list []graph.WeightedLine
-	for _, a := range g.Network.Out(flowgraph.NodeID(u)) {
-		if int64(g.Network.Head(a)) == v {
-			list = append(list, multi.WeightedLine{F: multi.Node(u), T: multi.Node(v), W: float64(g.Network.Cost(a)), UID: int64(a)})
+	for _, r := range g.Network.Out(flowgraph.NodeID(u)) {
+		if int64(r.Node) == v {
+			list = append(list, multi.WeightedLine{F: multi.Node(u), T: multi.Node(v), W: float64(r.Cost), UID: int64(r.Arc)})
 		}
 	}
 	return list

@@ -73,9 +73,9 @@ func (s *Solver) expandBack(t *target, v int32, label int64) {
 	out := s.net.Out(flowgraph.NodeID(v))
 	x := &s.nodes[v]
 	s.work.Units += int64(len(out) + len(x.in))
-	for _, a := range out {
-		if r := &s.arcs[a]; r.flow > r.lower && r.head != s.ground {
-			s.reachBack(t, r.head, v, label-r.cost, int32(a), none)
+	for _, ref := range out {
+		if r := &s.arcs[ref.Arc]; r.flow > r.lower && r.head != s.ground {
+			s.reachBack(t, r.head, v, label-r.cost, int32(ref.Arc), none)
 		}
 	}
 	for _, a := range x.in {
@@ -83,23 +83,24 @@ func (s *Solver) expandBack(t *target, v int32, label int64) {
 			s.reachBack(t, r.tail, v, label+r.cost, a, none)
 		}
 	}
-	if s.isHub(v) {
+	if s.kinds[v] == isHub {
 		s.expandHub(t, v, label)
 		return
 	}
 	in := s.net.In(flowgraph.NodeID(v))
 	s.work.Units += int64(len(in))
-	for _, a := range in {
-		r := &s.arcs[a]
-		p := &s.payers[r.tail]
+	for _, ref := range in {
+		p, a := &s.payers[ref.Node], int32(ref.Arc)
 		switch {
-		case p.count == 0 || r.flow >= r.upper:
+		case p.count == 0 || p.arc == a && p.count == 1:
 		case p.count > 1:
-			s.openBack(t, v, int32(a), label+r.cost)
-		case p.arc != int32(a):
-			cost := label + r.cost - p.cost
-			if cost-s.price[p.head] < t.cost {
-				s.reachBack(t, p.head, v, cost, p.arc, int32(a))
+			if s.room(a) > 0 {
+				s.openBack(t, v, a, label+int64(ref.Cost))
+			}
+		default:
+			cost := label + int64(ref.Cost) - p.cost
+			if cost-s.price[p.head] < t.cost && s.room(a) > 0 {
+				s.reachBack(t, p.head, v, cost, p.arc, a)
 			}
 		}
 	}
@@ -109,9 +110,11 @@ func (s *Solver) expandBack(t *target, v int32, label int64) {
 func (s *Solver) openBack(t *target, v, a int32, label int64) {
 	out := s.net.Out(flowgraph.NodeID(s.arcs[a].tail))
 	s.work.Units += int64(len(out))
-	for _, b := range out {
-		if r := &s.arcs[b]; int32(b) != a && r.flow > r.lower && label-r.cost-s.price[r.head] < t.cost {
-			s.reachBack(t, r.head, v, label-r.cost, int32(b), a)
+	for _, ref := range out {
+		b, w := int32(ref.Arc), int32(ref.Node)
+		cost := label - int64(ref.Cost)
+		if b != a && cost-s.price[w] < t.cost && s.load(b) > 0 {
+			s.reachBack(t, w, v, cost, b, a)
 		}
 	}
 }
@@ -133,32 +136,18 @@ func (s *Solver) expandHub(t *target, v int32, label int64) {
 	}
 }
 
-// loosen lowers the slack of holders that could move to u, whose price fell. Hubs
-// are left out of slacks.
+// loosen lowers the bounds of holders that could move to u, whose price fell.
 func (s *Solver) loosen(u int32) {
-	if s.isHub(u) {
+	if s.kinds[u] == isHub {
 		return
 	}
 	in := s.net.In(flowgraph.NodeID(u))
 	s.work.Units += int64(len(in))
-	for _, a := range in {
-		r := &s.arcs[a]
-		p := &s.payers[r.tail]
-		switch {
-		case p.count == 1 && p.arc != int32(a):
-			h := &s.nodes[p.head].held[s.arcs[p.arc].pos]
-			h.slack = min(h.slack, r.cost+s.price[u]-p.cost)
-		case p.count > 1:
-			s.loosenAll(int32(a), r.cost+s.price[u])
-		}
-	}
-}
-
-func (s *Solver) loosenAll(a int32, value int64) {
-	for _, b := range s.net.Out(flowgraph.NodeID(s.arcs[a].tail)) {
-		if r := &s.arcs[b]; int32(b) != a && r.flow > r.lower {
-			h := &s.nodes[r.head].held[r.pos]
-			h.slack = min(h.slack, value-r.cost)
+	price := s.price[u]
+	for _, ref := range in {
+		p := &s.payers[ref.Node]
+		if value := int64(ref.Cost) + price; p.count > 0 && value < p.second && s.room(int32(ref.Arc)) > 0 {
+			p.loosen(int32(ref.Arc), value)
 		}
 	}
 }

@@ -40,9 +40,8 @@ func (s *Solver) derive(a int32, held, full bool) {
 		if full != nowFull {
 			if b := s.hubOf(r.head); b != nil {
 				b.renew(s, r.tail)
-			} else if !nowFull && s.payers[r.tail].count > 0 {
-				// What else the source holds has one more way to go.
-				s.loosenAll(a, r.cost+s.price[r.head])
+			} else if !nowFull {
+				s.payers[r.tail].loosen(a, r.cost+s.price[r.head])
 			}
 		}
 		return
@@ -73,9 +72,9 @@ func (s *Solver) findExit(v int32) {
 			x.entry, x.entryArc = -c, a
 		}
 	}
-	for _, a := range s.net.Out(flowgraph.NodeID(v)) {
-		if r := &s.arcs[a]; r.tail == v && r.head == s.ground {
-			offer(int32(a), r.cost, r.flow < r.upper, r.flow > r.lower)
+	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+		if r := &s.arcs[ref.Arc]; r.tail == v && r.head == s.ground {
+			offer(int32(ref.Arc), r.cost, r.flow < r.upper, r.flow > r.lower)
 		}
 	}
 	for _, a := range x.in {
@@ -89,7 +88,7 @@ func (s *Solver) hold(a int32) {
 	r := &s.arcs[a]
 	x := &s.nodes[r.head]
 	r.pos = int32(len(x.held))
-	x.held = append(x.held, holding{slack: -far, arc: a, from: r.tail})
+	x.held = append(x.held, holding{cost: r.cost, arc: a, from: r.tail})
 	p := &s.payers[r.tail]
 	if p.count++; p.count == 1 {
 		p.arc, p.head, p.cost = a, r.head, r.cost
@@ -108,9 +107,9 @@ func (s *Solver) release(a int32) {
 	p := &s.payers[r.tail]
 	p.count--
 	if p.count == 1 && s.net.NodeAlive(flowgraph.NodeID(r.tail)) {
-		for _, o := range s.net.Out(flowgraph.NodeID(r.tail)) {
-			if q := &s.arcs[o]; int32(o) != a && q.tail == r.tail && q.flow > q.lower {
-				p.arc, p.head, p.cost = int32(o), q.head, q.cost
+		for _, ref := range s.net.Out(flowgraph.NodeID(r.tail)) {
+			if q := &s.arcs[ref.Arc]; int32(ref.Arc) != a && q.tail == r.tail && q.flow > q.lower {
+				p.arc, p.head, p.cost = int32(ref.Arc), q.head, q.cost
 				break
 			}
 		}

@@ -28,13 +28,7 @@ func (s *Solver) forward(v int32) bool {
 	s.begin()
 	t := target{cost: far}
 	if s.kinds[v] == isSource {
-		out := s.net.Out(flowgraph.NodeID(v))
-		s.work.Units += int64(len(out))
-		for _, a := range out {
-			if r := &s.arcs[a]; r.flow < r.upper {
-				s.reach(&t, r.head, none, r.cost, int32(a), none)
-			}
-		}
+		s.leave(&t, v)
 	} else {
 		s.reach(&t, v, none, 0, none, none)
 	}
@@ -61,6 +55,23 @@ func (s *Solver) forward(v int32) bool {
 	}
 	s.sendForward(v, t)
 	return true
+}
+
+// leave starts a search from a source, and takes its bounds on the way.
+func (s *Solver) leave(t *target, v int32) {
+	p := &s.payers[v]
+	p.first, p.second, p.best = far, far, none
+	out := s.net.Out(flowgraph.NodeID(v))
+	s.work.Units += int64(len(out))
+	for _, ref := range out {
+		a, w := int32(ref.Arc), int32(ref.Node)
+		if r := &s.arcs[a]; r.flow < r.upper {
+			if s.kinds[w] != isHub {
+				p.loosen(a, int64(ref.Cost)+s.price[w])
+			}
+			s.reach(t, w, none, int64(ref.Cost), a, none)
+		}
+	}
 }
 
 // reach labels w with a path of the given cost that comes from node last over
@@ -99,9 +110,9 @@ func (s *Solver) expand(t *target, v int32, label int64) {
 	out := s.net.Out(flowgraph.NodeID(v))
 	x := &s.nodes[v]
 	s.work.Units += int64(len(out) + len(x.in) + len(x.held))
-	for _, a := range out {
-		if r := &s.arcs[a]; r.flow < r.upper && r.head != s.ground {
-			s.reach(t, r.head, v, label+r.cost, int32(a), none)
+	for _, ref := range out {
+		if r := &s.arcs[ref.Arc]; r.flow < r.upper && r.head != s.ground {
+			s.reach(t, r.head, v, label+r.cost, int32(ref.Arc), none)
 		}
 	}
 	for _, a := range x.in {
@@ -110,8 +121,9 @@ func (s *Solver) expand(t *target, v int32, label int64) {
 		}
 	}
 	for i := range x.held {
-		if h := &x.held[i]; label+h.slack < t.cost {
-			s.open(t, v, h, label)
+		h := &x.held[i]
+		if base := label - h.cost; base+s.payers[h.from].without(h.arc) < t.cost {
+			s.open(t, v, h, base)
 		}
 	}
 	for _, b := range s.hubs {
@@ -124,25 +136,26 @@ func (s *Solver) expand(t *target, v int32, label int64) {
 	}
 }
 
-// open steps over the source of h to its other heads and renews its slack.
-func (s *Solver) open(t *target, v int32, h *holding, label int64) {
-	given := h.arc
-	base := label - s.arcs[given].cost
-	least := far
+// open steps over the source of h to its other heads and renews its bounds.
+func (s *Solver) open(t *target, v int32, h *holding, base int64) {
+	p := &s.payers[h.from]
+	p.first, p.second, p.best = far, far, none
 	out := s.net.Out(flowgraph.NodeID(h.from))
 	s.work.Units += int64(len(out))
-	for _, a := range out {
-		r := &s.arcs[a]
-		if int32(a) == given || r.flow >= r.upper || s.isHub(r.head) {
+	for _, ref := range out {
+		w := int32(ref.Node)
+		value := int64(ref.Cost) + s.price[w]
+		if value >= p.second && base+value >= t.cost || s.kinds[w] == isHub {
 			continue
 		}
-		value := r.cost + s.price[r.head]
-		least = min(least, value)
-		if base+value < t.cost {
-			s.reach(t, r.head, v, base+r.cost, int32(a), given)
+		a := int32(ref.Arc)
+		if r := &s.arcs[a]; r.flow < r.upper {
+			p.loosen(a, value)
+			if a != h.arc && base+value < t.cost {
+				s.reach(t, w, v, base+int64(ref.Cost), a, h.arc)
+			}
 		}
 	}
-	h.slack = least - s.arcs[given].cost
 }
 
 // sendForward moves as much as the path from v to t bears.

@@ -25,8 +25,6 @@ const (
 	maxHubs          = 4
 )
 
-func (s *Solver) isHub(v int32) bool { return s.hubOf(v) != nil }
-
 func (s *Solver) hubOf(v int32) *hub {
 	for _, b := range s.hubs {
 		if b.node == v {
@@ -83,22 +81,31 @@ func (b *hub) left(u, a int32) {
 func (b *hub) renew(s *Solver, source int32) {
 	best := none
 	out := s.net.Out(flowgraph.NodeID(source))
-	for _, a := range out {
-		r := &s.arcs[a]
-		if r.head == b.node && r.flow < r.upper && (best == none || r.cost < s.arcs[best].cost) {
-			best = int32(a)
+	for _, ref := range out {
+		if int32(ref.Node) == b.node && s.room(int32(ref.Arc)) > 0 && (best == none || int64(ref.Cost) < s.arcs[best].cost) {
+			best = int32(ref.Arc)
 		}
 	}
 	b.arcOf[source] = best
-	for _, a := range out {
-		if r := &s.arcs[a]; r.flow > r.lower {
-			m := &b.moves[r.head]
-			if m.from == int32(a) {
-				m.stale, m.gain = true, -far
-			} else {
-				b.offer(s, m, int32(a), source)
+	switch p := &s.payers[source]; p.count {
+	case 0:
+	case 1:
+		b.reconsider(s, p.head, p.arc, source)
+	default:
+		for _, ref := range out {
+			if a := int32(ref.Arc); s.load(a) > 0 {
+				b.reconsider(s, int32(ref.Node), a, source)
 			}
 		}
+	}
+}
+
+// reconsider takes in that a move from arc a on u may have another price now.
+func (b *hub) reconsider(s *Solver, u, a, source int32) {
+	if m := &b.moves[u]; m.from == a {
+		m.stale, m.gain = true, -far
+	} else {
+		b.offer(s, m, a, source)
 	}
 }
 
@@ -116,14 +123,15 @@ func (s *Solver) findHubs() {
 		if len(s.hubs) == maxHubs {
 			return
 		}
-		if s.kinds[v] != isCore || int32(v) == s.ground || len(s.net.In(flowgraph.NodeID(v))) < s.hubDegree || s.isHub(int32(v)) {
+		if s.kinds[v] != isCore || int32(v) == s.ground || len(s.net.In(flowgraph.NodeID(v))) < s.hubDegree {
 			continue
 		}
+		s.kinds[v] = isHub
 		b := &hub{node: int32(v)}
 		b.grow(len(s.kinds))
 		s.hubs = append(s.hubs, b)
 		for u := range s.kinds {
-			if s.kinds[u] != isCore {
+			if s.kinds[u] < isCore {
 				continue
 			}
 			for _, h := range s.nodes[u].held {

@@ -61,13 +61,11 @@ type arc struct {
 	stamp        uint32
 }
 
-// holding is movable flow of one source into a node. slack is a lower bound on
-// (cost + price of head) of the source's cheapest other arc, hubs left out, less
-// the cost of this one.
+// holding is movable flow of one source into a node.
 type holding struct {
-	slack int64
-	arc   int32
-	from  int32
+	cost int64
+	arc  int32
+	from int32
 }
 
 // node is what searches know of a node that is no source.
@@ -84,13 +82,35 @@ type node struct {
 	in       []int32 // arcs from nodes that are no sources
 }
 
-// payer is what searches know of a source: its arc with movable flow, if it has
-// one only.
+// payer is what searches know of a source: the arc it has movable flow on, if
+// that is one, and bounds from below on (cost + price of head) of its cheapest
+// residual arc and of the cheapest but that one, hubs left out.
 type payer struct {
-	cost  int64
-	arc   int32
-	head  int32
-	count int32 // arcs with movable flow
+	cost          int64
+	first, second int64
+	arc, head     int32
+	best          int32 // arc of first
+	count         int32 // arcs with movable flow
+}
+
+// without is the bound that leaves out arc a.
+func (p *payer) without(a int32) int64 {
+	if p.best == a {
+		return p.second
+	}
+	return p.first
+}
+
+// loosen takes in that arc a may now be had at value.
+func (p *payer) loosen(a int32, value int64) {
+	switch {
+	case a == p.best:
+		p.first = min(p.first, value)
+	case value < p.first:
+		p.second, p.first, p.best = p.first, value, a
+	case value < p.second:
+		p.second = value
+	}
 }
 
 type kind uint8
@@ -99,6 +119,7 @@ const (
 	absent kind = iota
 	isSource
 	isCore
+	isHub // and core
 )
 
 // Solver repairs. Use [New].
@@ -165,12 +186,12 @@ func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.arcs[a].flow }
 // Potential returns π(v) in the last optimal result. O(1), for a source
 // O(degree).
 func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost {
-	if s.kinds[v] == isCore {
+	if s.kinds[v] >= isCore {
 		return flowgraph.Cost(-s.price[v])
 	}
 	least, most := far, -far
-	for _, a := range s.net.Out(v) {
-		r := &s.arcs[a]
+	for _, ref := range s.net.Out(v) {
+		r := &s.arcs[ref.Arc]
 		value := r.cost + s.price[r.head]
 		if r.flow < r.upper {
 			least = min(least, value)

@@ -1,6 +1,8 @@
 package repair
 
 import (
+	"slices"
+
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -126,10 +128,12 @@ func (s *Solver) dropArc(a int32) {
 	if int32(d.Tail) == r.tail && int32(d.Head) == r.head {
 		return
 	}
-	if r.stamp != s.batch {
-		r.stamp = s.batch
-		s.moved = append(s.moved, movement{flow: r.flow, arc: a})
+	if s.kinds[r.tail] == isSource && r.flow == 0 && r.lower == 0 && r.stamp != s.batch {
+		s.dirty.add(r.tail)
+		r.tail = none
+		return
 	}
+	r.stamp = s.batch
 	s.moved = append(s.moved, movement{flow: r.flow, arc: a, list: true})
 	flow, tail, head := r.flow, r.tail, r.head
 	s.excess[tail] += flow
@@ -156,6 +160,9 @@ func (s *Solver) dropArc(a int32) {
 // node takes in the existence and the supply of v.
 func (s *Solver) node(v int32) {
 	if !s.net.NodeAlive(flowgraph.NodeID(v)) {
+		if s.kinds[v] == isHub {
+			s.hubs = slices.DeleteFunc(s.hubs, func(b *hub) bool { return b.node == v })
+		}
 		if s.kinds[v] != absent {
 			// Its arcs are gone, so what is left is the supply.
 			s.kinds[v], s.supply[v], s.excess[v], s.price[v] = absent, 0, 0, 0
@@ -189,8 +196,8 @@ func (s *Solver) promote(v int32) {
 		return
 	}
 	price := far
-	for _, a := range s.net.Out(flowgraph.NodeID(v)) {
-		r := &s.arcs[a]
+	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+		r := &s.arcs[ref.Arc]
 		if r.tail != v || r.tail == r.head {
 			continue // not taken in yet
 		}
@@ -198,13 +205,13 @@ func (s *Solver) promote(v int32) {
 			price = min(price, r.cost+s.price[r.head])
 		}
 		if r.flow > r.lower {
-			s.release(int32(a))
+			s.release(int32(ref.Arc))
 		}
 	}
 	s.kinds[v] = isCore
-	for _, a := range s.net.Out(flowgraph.NodeID(v)) {
-		if r := &s.arcs[a]; r.tail == v && r.tail != r.head {
-			s.enlist(int32(a))
+	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+		if r := &s.arcs[ref.Arc]; r.tail == v && r.tail != r.head {
+			s.enlist(int32(ref.Arc))
 			s.deriveExit(r)
 		}
 	}
@@ -233,14 +240,12 @@ func (s *Solver) setArc(a int32) {
 	if r.tail < 0 {
 		s.promote(int32(d.Head))
 		*r = arc{tail: int32(d.Tail), head: int32(d.Head), stamp: r.stamp, cost: int64(d.Cost)}
-		if r.tail != r.head && s.kinds[r.tail] == isCore {
+		if r.tail != r.head && s.kinds[r.tail] >= isCore {
 			s.enlist(a)
 		}
 	} else if r.flow != 0 {
 		// It may have been removed and added alike.
-		if r.stamp != s.batch {
-			r.stamp = s.batch
-		}
+		r.stamp = s.batch
 		s.moved = append(s.moved, movement{flow: r.flow, arc: a, list: true})
 	}
 	if r.cost == int64(d.Cost) && r.lower == d.Lower && r.upper == d.Upper {
@@ -256,8 +261,11 @@ func (s *Solver) setArc(a int32) {
 	}
 	if s.kinds[r.tail] == isSource {
 		s.dirty.add(r.tail)
-		if p := &s.payers[r.tail]; p.arc == a {
-			p.cost = r.cost
+		if r.flow > r.lower && r.tail != r.head {
+			s.nodes[r.head].held[r.pos].cost = r.cost
+			if p := &s.payers[r.tail]; p.arc == a {
+				p.cost = r.cost
+			}
 		}
 		return
 	}
@@ -307,14 +315,14 @@ func (s *Solver) settle() bool {
 func (s *Solver) suspectAround(v int32) {
 	out, in := s.net.Out(flowgraph.NodeID(v)), s.net.In(flowgraph.NodeID(v))
 	s.work.Units += int64(len(out) + len(in))
-	for _, a := range out {
-		s.suspectArc(int32(a))
+	for _, ref := range out {
+		s.suspectArc(int32(ref.Arc))
 	}
-	for _, a := range in {
-		if t := s.arcs[a].tail; s.kinds[t] == isSource {
-			s.dirty.add(t)
+	for _, ref := range in {
+		if s.kinds[ref.Node] == isSource {
+			s.dirty.add(int32(ref.Node))
 		} else {
-			s.suspectArc(int32(a))
+			s.suspectArc(int32(ref.Arc))
 		}
 	}
 }
@@ -322,7 +330,7 @@ func (s *Solver) suspectAround(v int32) {
 // agree makes one arc agree with the prices of its ends.
 func (s *Solver) agree(a int32) {
 	r := &s.arcs[a]
-	if r.tail < 0 || s.kinds[r.tail] != isCore {
+	if r.tail < 0 || s.kinds[r.tail] < isCore {
 		return
 	}
 	reduced := r.cost - s.price[r.tail] + s.price[r.head]
@@ -365,68 +373,65 @@ func (s *Solver) setPrice(v int32, p int64) {
 }
 
 // compare withdraws flow of a source that is dearer than what it could have, and
-// what it holds beyond its supply, dearest first.
+// what it holds beyond its supply, dearest first. It renews what is cached of it.
 func (s *Solver) compare(v int32) {
 	if s.kinds[v] != isSource {
 		return
 	}
 	if s.payers[v].count > 0 {
-		s.withdraw(v)
-		s.tighten(v)
+		least := s.bound(v)
+		s.withdraw(v, least)
 	}
 	for _, b := range s.hubs {
 		b.renew(s, v)
 	}
 }
 
-func (s *Solver) withdraw(v int32) {
+// bound sets the bounds of v and returns (cost + price of head) of its cheapest
+// residual arc, hubs included.
+func (s *Solver) bound(v int32) int64 {
+	p := &s.payers[v]
+	p.first, p.second, p.best = far, far, none
 	out := s.net.Out(flowgraph.NodeID(v))
 	s.work.Units += int64(len(out))
 	least := far
-	for _, a := range out {
-		if r := &s.arcs[a]; r.flow < r.upper {
-			least = min(least, r.cost+s.price[r.head])
+	for _, ref := range out {
+		value := int64(ref.Cost) + s.price[ref.Node]
+		if value < p.second && s.room(int32(ref.Arc)) > 0 {
+			least = min(least, value)
+			if s.kinds[ref.Node] != isHub {
+				p.loosen(int32(ref.Arc), value)
+			}
 		}
 	}
-	for _, a := range out {
-		if r := &s.arcs[a]; r.flow > r.lower && r.cost+s.price[r.head] > least {
-			s.force(int32(a), r.lower-r.flow)
+	return least
+}
+
+func (s *Solver) withdraw(v int32, least int64) {
+	p := &s.payers[v]
+	if p.count == 1 {
+		if p.cost+s.price[p.head] > least {
+			s.force(p.arc, -s.load(p.arc))
+		} else if s.excess[v] < 0 {
+			s.force(p.arc, -min(s.load(p.arc), -s.excess[v]))
+		}
+		return
+	}
+	out := s.net.Out(flowgraph.NodeID(v))
+	for _, ref := range out {
+		if a := int32(ref.Arc); s.load(a) > 0 && int64(ref.Cost)+s.price[ref.Node] > least {
+			s.force(a, -s.load(a))
 		}
 	}
-	for s.excess[v] < 0 && s.payers[v].count > 0 {
+	for s.excess[v] < 0 && p.count > 0 {
 		dearest, most := none, -far
-		for _, a := range out {
-			if r := &s.arcs[a]; r.flow > r.lower && r.cost+s.price[r.head] > most {
-				dearest, most = int32(a), r.cost+s.price[r.head]
+		for _, ref := range out {
+			value := int64(ref.Cost) + s.price[ref.Node]
+			if s.load(int32(ref.Arc)) > 0 && value > most {
+				dearest, most = int32(ref.Arc), value
 			}
 		}
 		s.force(dearest, -min(s.load(dearest), -s.excess[v]))
-	}
-}
-
-// tighten sets the slack of all that v holds.
-func (s *Solver) tighten(v int32) {
-	first, second, best := far, far, none
-	out := s.net.Out(flowgraph.NodeID(v))
-	for _, a := range out {
-		r := &s.arcs[a]
-		if r.flow >= r.upper || s.isHub(r.head) {
-			continue
-		}
-		if value := r.cost + s.price[r.head]; value < first {
-			first, second, best = value, first, int32(a)
-		} else if value < second {
-			second = value
-		}
-	}
-	for _, a := range out {
-		if r := &s.arcs[a]; r.flow > r.lower {
-			value := first
-			if best == int32(a) {
-				value = second
-			}
-			s.nodes[r.head].held[r.pos].slack = value - r.cost
-		}
 	}
 }
 
@@ -439,7 +444,7 @@ func (s *Solver) Adopt(n *flowgraph.Network, found solver.Solution) {
 	s.sync()
 	shift := int64(found.Potential(flowgraph.NodeID(s.ground)))
 	for v, k := range s.kinds {
-		if k == isCore {
+		if k >= isCore {
 			s.price[v] = shift - int64(found.Potential(flowgraph.NodeID(v)))
 		}
 	}

@@ -130,13 +130,13 @@ func (c *Cluster) reprice() {
 		return
 	}
 	out := c.Out(c.classes[c.src.Intn(len(c.classes))])
-	a := out[c.src.Intn(len(out))]
+	a := out[c.src.Intn(len(out))].Arc
 	c.SetCost(a, flowgraph.Cost(c.src.Intn(c.maxCost+1)))
 }
 
 func (c *Cluster) toggleHost() {
-	for _, a := range c.Out(c.hosts[c.src.Intn(len(c.hosts))]) {
-		c.SetBounds(a, 0, 1-c.Upper(a))
+	for _, r := range c.Out(c.hosts[c.src.Intn(len(c.hosts))]) {
+		c.SetBounds(r.Arc, 0, 1-c.Upper(r.Arc))
 	}
 }
 
@@ -150,7 +150,7 @@ func (c *Cluster) replaceHost() {
 
 // growWaiting raises the price of waiting for everyone in one place.
 func (c *Cluster) growWaiting() {
-	for _, a := range c.In(c.waits[c.src.Intn(len(c.waits))]) {
-		c.SetCost(a, c.Cost(a)+flowgraph.Cost(1+c.src.Intn(3)))
+	for _, r := range c.In(c.waits[c.src.Intn(len(c.waits))]) {
+		c.SetCost(r.Arc, r.Cost+flowgraph.Cost(1+c.src.Intn(3)))
 	}
 }

@@ -215,14 +215,14 @@ func (s *Solver) search(w *solver.Work) (target flowgraph.NodeID, more bool) {
 func (s *Solver) scan(v flowgraph.NodeID, w *solver.Work) {
 	out, in := s.net.Out(v), s.net.In(v)
 	w.Units += int64(len(out) + len(in))
-	for _, a := range out {
-		if d := s.net.Arc(a); s.flow[a] < d.Upper {
-			s.label(d.Head, a, s.dist[v]+s.reduced(d))
+	for _, r := range out {
+		if d := s.net.Arc(r.Arc); s.flow[r.Arc] < d.Upper {
+			s.label(d.Head, r.Arc, s.dist[v]+s.reduced(d))
 		}
 	}
-	for _, a := range in {
-		if d := s.net.Arc(a); s.flow[a] > d.Lower {
-			s.label(d.Tail, a, s.dist[v]-s.reduced(d))
+	for _, r := range in {
+		if d := s.net.Arc(r.Arc); s.flow[r.Arc] > d.Lower {
+			s.label(d.Tail, r.Arc, s.dist[v]-s.reduced(d))
 		}
 	}
 }
