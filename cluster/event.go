@@ -38,6 +38,7 @@ type (
 		Task TaskKey
 		Run  uint32 // the previous run number plus one
 		Host HostID
+		GPUs []uint16 `cbor:",omitempty"` // devices of the host, as the task's request needs them
 	}
 	// TaskStatus is what a host manager reported of a run, or what was concluded from its silence.
 	TaskStatus struct {

@@ -25,13 +25,14 @@ type Machine struct {
 	Rack, Zone string
 	Attributes []KeyValue `cbor:",omitempty"` // sorted; keys may repeat
 	Capacity   Resources
-	Notes      []string `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
+	GPUs       []GPUDevice `cbor:",omitempty"` // Capacity has WholeGPU for each
+	Notes      []string    `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
 }
 
 // Equal reports whether m and n state the same facts.
 func (m *Machine) Equal(n Machine) bool {
 	return m.Rack == n.Rack && m.Zone == n.Zone && m.Capacity.Equal(n.Capacity) &&
-		slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes)
+		slices.Equal(m.GPUs, n.GPUs) && slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes)
 }
 
 // Host is a machine in the cluster with what is allocated on it. Immutable; State replaces it.
@@ -45,6 +46,7 @@ type Host struct {
 
 	Tasks     []TaskKey // tasks bound to the host, sorted
 	Allocated Resources // sum of the requests of Tasks
+	GPUFree   []int32   `cbor:",omitempty"` // thousandths left of each device, by index
 }
 
 // State folds the operator's wish and reachability into one word: unreachable wins.

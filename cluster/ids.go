@@ -32,6 +32,9 @@ type JobID string
 // it (task keys, run ids, folders of tasks on hosts) names one thing for ever.
 type JobUID uint32
 
+// String returns the number.
+func (u JobUID) String() string { return strconv.FormatUint(uint64(u), 10) }
+
 // TaskKey identifies a task: the job's uid and the instance within the job. Keys order tasks by submission, then
 // by instance.
 type TaskKey uint64

@@ -43,12 +43,23 @@ type JobSpec struct {
 	Instances   uint32      // 1..MaxInstances
 	MaxFailures uint32      // failed runs of one instance that are retried, 0..MaxMaxFailures
 	Constraint  *Constraint `cbor:",omitempty"`
+	Inputs      []Input     `cbor:",omitempty"` // data that the tasks read, where it matters where they run
 	Task        TaskSpec
+}
+
+// Input is data that some instances of a job read, with the places that hold it.
+type Input struct {
+	Name        string
+	Bytes       int64
+	Hosts       []HostID `cbor:",omitempty"` // hosts with a replica
+	Racks       []string `cbor:",omitempty"` // racks with a replica on some host
+	First, Last uint32   // the instances that read it, both included
 }
 
 // TaskSpec is what every instance of a job runs.
 type TaskSpec struct {
 	Resources     Resources
+	GPU           GPURequest // its amount is in Resources
 	Command       []string   // argv; Command[0] is looked up in PATH of the task's environment
 	Env           []KeyValue `cbor:",omitempty"`
 	WorkDir       string     // "" = the task's own folder

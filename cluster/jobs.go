@@ -43,7 +43,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 		return fmt.Errorf("no job %d", e.Job)
 	case e.Spec.Name != old.Spec.Name || e.Spec.Instances < old.Spec.Instances:
 		return errors.New("an update changes the name or removes instances")
-	case !e.Spec.Task.Resources.Equal(old.Spec.Task.Resources):
+	case !e.Spec.Task.Resources.Equal(old.Spec.Task.Resources) || !e.Spec.Task.GPU.equal(&old.Spec.Task.GPU):
 		return errors.New("an update changes what is allocated")
 	}
 	j := *old
@@ -144,8 +144,10 @@ func (s *State) placeTask(at Time, e *Placed) error {
 			return fmt.Errorf("host %q takes no work", e.Host)
 		case !j.Spec.Task.Resources.Fits(h.Free()):
 			return fmt.Errorf("task %v does not fit on host %q", t.Key, e.Host)
+		case !j.Spec.Task.GPU.valid(h.GPUs, h.GPUFree, e.GPUs):
+			return fmt.Errorf("task %v cannot have the devices %v of host %q", t.Key, e.GPUs, e.Host)
 		}
-		t.State, t.Run, t.Host = TaskPlaced, e.Run, e.Host
+		t.State, t.Run, t.Host, t.GPUs = TaskPlaced, e.Run, e.Host, e.GPUs
 		t.Started, t.Finished, t.ExitCode, t.Signal = 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
 		if j.Started == 0 {

@@ -148,8 +148,22 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 		}
 	}
 	h.Machine = e.Machine
+	h.GPUFree = s.freeGPUs(&h)
 	s.setHost(&h)
 	return nil
+}
+
+// freeGPUs recounts what the tasks on the host leave of its devices.
+func (s *State) freeGPUs(h *Host) []int32 {
+	if len(h.GPUs) == 0 {
+		return nil
+	}
+	free := slices.Repeat([]int32{WholeGPU}, len(h.GPUs))
+	for _, k := range h.Tasks {
+		request := &s.Job(k.Job()).Spec.Task.GPU
+		free = request.allocate(free, s.Task(k).GPUs, false)
+	}
+	return free
 }
 
 func (s *State) changeHost(id HostID, change func(*Host)) error {
@@ -185,15 +199,17 @@ func (s *State) bind(t *Task, bound bool) {
 		return // a bound task keeps its host from being removed, so only a status of an older run comes here
 	}
 	h := *old
-	request := s.Job(t.Key.Job()).Spec.Task.Resources
+	spec := &s.Job(t.Key.Job()).Spec.Task
 	i, found := slices.BinarySearch(h.Tasks, t.Key)
 	switch {
 	case bound && !found:
 		h.Tasks = slices.Insert(slices.Clone(h.Tasks), i, t.Key)
-		h.Allocated = h.Allocated.Add(request)
+		h.Allocated = h.Allocated.Add(spec.Resources)
+		h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, false)
 	case !bound && found:
 		h.Tasks = slices.Delete(slices.Clone(h.Tasks), i, i+1)
-		h.Allocated = h.Allocated.Sub(request)
+		h.Allocated = h.Allocated.Sub(spec.Resources)
+		h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, true)
 	default:
 		return
 	}

@@ -106,16 +106,17 @@ const (
 type Task struct {
 	Key      TaskKey
 	State    TaskState
-	Run      uint32 // number of the current or last run, 0 before the first placement
-	Failures uint32 // failed runs since the submission or the last restart by the user
-	Restart  bool   // when the current run has ended, run again whatever the policy says
-	Host     HostID // where the current or last run was placed
-	Since    Time   // when State was entered
-	Queued   Time   // when it was submitted, or restarted by the user; the queue is in this order
-	Started  Time   // when the last run was first seen running; 0 if never
-	Finished Time   // when the last run ended; 0 before
-	ExitCode int32  // of the last run, −1 if there is none
-	Signal   int32  // that ended the last run, 0 if none
+	Run      uint32   // number of the current or last run, 0 before the first placement
+	Failures uint32   // failed runs since the submission or the last restart by the user
+	Restart  bool     // when the current run has ended, run again whatever the policy says
+	Host     HostID   // where the current or last run was placed
+	GPUs     []uint16 `cbor:",omitempty"` // devices of that host that the run has
+	Since    Time     // when State was entered
+	Queued   Time     // when it was submitted, or restarted by the user; the queue is in this order
+	Started  Time     // when the last run was first seen running; 0 if never
+	Finished Time     // when the last run ended; 0 before
+	ExitCode int32    // of the last run, −1 if there is none
+	Signal   int32    // that ended the last run, 0 if none
 	Reason   Reason
 	Message  string
 }

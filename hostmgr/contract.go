@@ -34,6 +34,7 @@ type Launch struct {
 	Job           cluster.JobID
 	Host          string // the driver's name of the host
 	Resources     cluster.Resources
+	GPUs          []uint16           // indices into the host's Machine.GPUs that the run gets
 	Command       []string           // argv
 	Env           []cluster.KeyValue // added to the driver's base environment and the SLUICE_* variables
 	WorkDir       string             // "" = the run's own folder

@@ -80,6 +80,9 @@ func hostTo(h Host) *sluicev1.HostInfo {
 	for _, a := range h.Attributes {
 		p.Attributes = append(p.Attributes, &sluicev1.Attribute{Key: text(a.Key), Value: text(a.Value)})
 	}
+	for _, g := range h.GPUs {
+		p.Capacity.Gpus = append(p.Capacity.Gpus, &sluicev1.GpuDevice{Model: text(g.Model)})
+	}
 	for _, n := range h.Notes {
 		p.Notes = append(p.Notes, text(n))
 	}
@@ -152,6 +155,9 @@ func launchFrom(p *sluicev1.Launch) (Launch, error) {
 		return l, err
 	}
 	l.Resources = resourcesFrom(payload.GetResources())
+	for _, d := range payload.GetGpuDevices() {
+		l.GPUs = append(l.GPUs, uint16(d))
+	}
 	l.Env = envFrom(payload.GetEnvironment(), process.GetEnvironment())
 	l.WorkDir = process.GetWorkingDirectory()
 	l.LogLimitBytes = payload.GetSpec().GetLogLimitBytes()
@@ -170,7 +176,6 @@ func supported(p *sluicev1.TaskPayload) error {
 	refuse(len(spec.GetInit()) > 0, "init steps")
 	refuse(len(spec.GetVolumes()) > 0, "volumes")
 	refuse(len(p.GetPorts()) > 0 || p.GetResources().GetPorts() != nil, "ports")
-	refuse(len(p.GetGpuDevices()) > 0 || p.GetResources().GetGpu().GetModels() != nil, "the choice of GPU devices")
 	refuse(p.GetResources().GetNetworkBytesPerSecond() > 0, "network bandwidth")
 	refuse(len(p.GetSecrets()) > 0, "secrets")
 	refuse(p.GetService(), "services")

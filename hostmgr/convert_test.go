@@ -31,6 +31,7 @@ func fullLaunch() *sluicev1.Launch {
 				Named: map[string]int64{"z": 1, "a": 2, "none": 0},
 			},
 			Environment: map[string]string{"A": "given", "B": "2"},
+			GpuDevices:  []uint32{1, 3},
 		},
 	}
 }
@@ -44,6 +45,7 @@ func TestLaunchFrom(t *testing.T) {
 			Fixed: [cluster.NumDimensions]int64{cluster.CPU: 1, cluster.Memory: 2, cluster.Disk: 3, cluster.GPU: 2000},
 			Named: []cluster.Amount{{Name: "a", Value: 2}, {Name: "z", Value: 1}},
 		},
+		GPUs:    []uint16{1, 3},
 		Command: []string{"/bin/sh", "-c", "echo $A"},
 		Env:     []cluster.KeyValue{{Key: "A", Value: "mine"}, {Key: "B", Value: "2"}, {Key: "C", Value: "3"}},
 		WorkDir: "/srv", LogLimitBytes: 1 << 20,
@@ -63,8 +65,6 @@ func TestLaunchFromRefuses(t *testing.T) {
 		"volumes":                     func(l *sluicev1.Launch) { spec(l).Volumes = []*sluicev1.VolumeMount{{}} },
 		"ports":                       func(l *sluicev1.Launch) { l.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1} },
 		"support ports":               func(l *sluicev1.Launch) { l.Task.Ports = []uint32{80} },
-		"GPU devices":                 func(l *sluicev1.Launch) { l.Task.GpuDevices = []uint32{0} },
-		"choice of GPU devices":       func(l *sluicev1.Launch) { l.Task.Resources.Gpu.Models = []string{"a"} },
 		"network bandwidth":           func(l *sluicev1.Launch) { l.Task.Resources.NetworkBytesPerSecond = 1 },
 		"secrets":                     func(l *sluicev1.Launch) { l.Task.Secrets = []*sluicev1.SecretFile{{}} },
 		"services":                    func(l *sluicev1.Launch) { l.Task.Service = true },

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"fmt"
 	"math/bits"
 	"time"
 
@@ -16,6 +17,7 @@ type ClassKey struct {
 	pool     cluster.PoolPath
 	jobType  cluster.JobType
 	priority int32
+	inputs   string
 	row      rowKey
 }
 
@@ -23,20 +25,38 @@ type ClassKey struct {
 type rowKey struct {
 	fixed      [cluster.NumDimensions]int64
 	named      string
+	gpu        string
 	constraint string
 }
 
-// KeyOf returns the class that waiting tasks of a job with this spec belong to.
-func KeyOf(spec *cluster.JobSpec) ClassKey {
+// KeyOf returns the class that an instance of a job with this spec belongs to while it waits.
+func KeyOf(spec *cluster.JobSpec, instance uint32) ClassKey {
 	request := spec.Task.Resources
 	k := ClassKey{pool: spec.Pool, jobType: spec.Type, priority: spec.Priority, row: rowKey{fixed: request.Fixed}}
 	if len(request.Named) > 0 {
 		k.row.named = cluster.Resources{Named: request.Named}.String()
 	}
+	if gpu := &spec.Task.GPU; len(gpu.Models) > 0 || gpu.Milli > 0 { // otherwise the amount says it all
+		k.row.gpu = fmt.Sprintf("%d %q", gpu.Milli, gpu.Models)
+	}
 	if spec.Constraint != nil {
 		k.row.constraint = spec.Constraint.String()
 	}
+	for _, in := range inputsOf(spec, instance) {
+		k.inputs += fmt.Sprintf("%d %q %q;", in.Bytes, in.Hosts, in.Racks)
+	}
 	return k
+}
+
+// inputsOf returns the inputs that the instance reads.
+func inputsOf(spec *cluster.JobSpec, instance uint32) []cluster.Input {
+	var read []cluster.Input
+	for _, in := range spec.Inputs {
+		if in.First <= instance && instance <= in.Last {
+			read = append(read, in)
+		}
+	}
+	return read
 }
 
 // waiter is a task in the queue of its class.
@@ -60,6 +80,7 @@ type class struct {
 	queue *btree.BTreeG[waiter]
 	row   *row
 	price flowgraph.Cost // of waiting
+	local locality
 
 	node  flowgraph.NodeID
 	wait  flowgraph.ArcID
@@ -67,15 +88,20 @@ type class struct {
 	to    map[int32]*link // the same by host index
 }
 
-func newClass(key ClassKey, spec *cluster.JobSpec, row *row) *class {
+func newClass(key ClassKey, spec *cluster.JobSpec, inputs []cluster.Input, row *row) *class {
 	return &class{
 		key: key, row: row,
-		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Request: spec.Task.Resources},
+		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Task: &spec.Task, Inputs: inputs},
 		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
 		node:  flowgraph.NoNode,
 		wait:  flowgraph.NoArc,
 		to:    map[int32]*link{},
 	}
+}
+
+// start returns the price of starting a task of the class on a host that is open to it.
+func (c *class) start(i int32) flowgraph.Cost {
+	return clamp(c.row.entry[i].price() + c.local.extra(i))
 }
 
 // age sets how long the head of the class has waited, in stages.

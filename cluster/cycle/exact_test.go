@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/ssp"
@@ -27,9 +28,11 @@ func TestPriceOutIsExact(t *testing.T) {
 		vector := func(scale int64) cluster.Resources {
 			return cluster.Resources{Fixed: [cluster.NumDimensions]int64{draw("cpu", 1, 9) * scale, draw("memory", 1, 9) * scale}}
 		}
-		for i := range draw("hosts", 1, 40) {
+		hosts := draw("hosts", 1, 40)
+		hostID := func(i int64) cluster.HostID { return cluster.MakeHostID("s", fmt.Sprint(i)) }
+		for i := range hosts {
 			emit(&cluster.HostReported{
-				ID: cluster.MakeHostID("s", fmt.Sprint(i)), Machine: cluster.Machine{Capacity: vector(draw("size", 1, 6))},
+				ID: hostID(i), Machine: cluster.Machine{Capacity: vector(draw("size", 1, 6)), Rack: fmt.Sprint(i % 5)},
 			})
 		}
 		for i := range draw("jobs", 1, 6) {
@@ -39,10 +42,16 @@ func TestPriceOutIsExact(t *testing.T) {
 				Priority: int32(draw("priority", 0, 3)), Instances: uint32(draw("instances", 1, 60)),
 				Task: cluster.TaskSpec{Resources: vector(1)},
 			}
+			for range draw("inputs", 0, 3) {
+				spec.Inputs = append(spec.Inputs, cluster.Input{
+					Bytes: draw("bytes", 1, 2_000_000_000), Last: spec.Instances,
+					Hosts: []cluster.HostID{hostID(draw("replica", 0, hosts-1)), hostID(draw("replica", 0, hosts-1))},
+				})
+			}
 			emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
 		}
 		snapshot, changes := state.Snapshot()
-		p := New(loadspread.Model{}, func() solver.Solver { return ssp.New() })
+		p := New(both{}, func() solver.Solver { return ssp.New() })
 		in := Input{Snapshot: snapshot, Changes: changes, Now: 1}
 		p.ingest(in)
 		p.price(in.Now)
@@ -55,6 +64,13 @@ func TestPriceOutIsExact(t *testing.T) {
 		require.Equal(t, solver.Optimal, res.Status)
 		require.Equal(t, res.Objective, stats.Objective)
 	})
+}
+
+// both spreads load, and prefers hosts with data.
+type both struct{ loadspread.Model }
+
+func (both) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Locality {
+	return quincy.Model{}.Locality(r, c)
 }
 
 func complete(p *Planner) *flowgraph.Network {
@@ -74,8 +90,8 @@ func complete(p *Planner) *flowgraph.Network {
 		demand += c.waiting()
 		n.AddArc(v, sink, 0, flowgraph.Infinite, c.price)
 		for _, s := range c.row.open {
-			fit := c.row.request.Count(p.hosts.byIndex[s.index()].rec.Free(), 1000)
-			n.AddArc(v, nodes[s.index()], 0, fit, s.price())
+			fit := c.row.task.CountOn(p.hosts.byIndex[s.index()].rec, 1000)
+			n.AddArc(v, nodes[s.index()], 0, fit, c.start(s.index()))
 		}
 	}
 	n.SetSupply(sink, -demand)

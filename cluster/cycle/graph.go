@@ -131,8 +131,8 @@ func (g *graph) sync() {
 				g.unlink(l)
 				continue
 			}
-			g.net.SetCost(l.arc, row.entry[h.index].price())
-			g.net.SetBounds(l.arc, 0, row.request.Count(h.rec.Free(), cluster.MaxInstances))
+			g.net.SetCost(l.arc, l.class.start(h.index))
+			g.net.SetBounds(l.arc, 0, row.task.CountOn(h.rec, cluster.MaxInstances))
 		}
 		if h.node != flowgraph.NoNode {
 			g.setCrowd(h)

@@ -25,13 +25,15 @@ type hosts struct {
 	byID    map[cluster.HostID]*host
 	byIndex []*host // nil where an index is free
 	free    []int32
-	log     []int32 // indices in the order of their changes
-	start   int     // position of log[0]
+	version int                // grows when hosts come, go or change rack
+	log     []int32            // indices in the order of their changes
+	start   int                // position of log[0]
+	inRack  map[string][]int32 // indices by rack, in the order of arrival
 	touched func(*host)
 }
 
 func newHosts(touched func(*host)) *hosts {
-	return &hosts{byID: map[cluster.HostID]*host{}, touched: touched}
+	return &hosts{byID: map[cluster.HostID]*host{}, inRack: map[string][]int32{}, touched: touched}
 }
 
 func (t *hosts) add(id cluster.HostID) *host {
@@ -49,20 +51,38 @@ func (t *hosts) add(id cluster.HostID) *host {
 
 // set replaces what is known of the host.
 func (t *hosts) set(h *host, rec *cluster.Host) {
-	if old := h.rec; old != nil && old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) && sameMachine(old, rec) {
+	if old := h.rec; old != nil && old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) &&
+		slices.Equal(old.GPUFree, rec.GPUFree) && sameMachine(old, rec) {
 		h.rec = rec
 		return
+	}
+	if h.rec == nil || h.rec.Rack != rec.Rack {
+		t.leaveRack(h)
+		t.inRack[rec.Rack] = append(t.inRack[rec.Rack], h.index)
+		t.version++
 	}
 	h.rec = rec
 	t.note(h.index)
 	t.touched(h)
 }
 
+func (t *hosts) leaveRack(h *host) {
+	if h.rec == nil {
+		return
+	}
+	rest := t.inRack[h.rec.Rack]
+	i := slices.Index(rest, h.index)
+	t.inRack[h.rec.Rack] = slices.Delete(rest, i, i+1)
+}
+
 func sameMachine(a, b *cluster.Host) bool {
-	return a.Rack == b.Rack && a.Zone == b.Zone && a.Capacity.Equal(b.Capacity) && slices.Equal(a.Attributes, b.Attributes)
+	return a.Rack == b.Rack && a.Zone == b.Zone && a.Capacity.Equal(b.Capacity) &&
+		slices.Equal(a.Attributes, b.Attributes) && slices.Equal(a.GPUs, b.GPUs)
 }
 
 func (t *hosts) remove(h *host) {
+	t.leaveRack(h)
+	t.version++
 	h.rec = nil
 	delete(t.byID, h.id)
 	t.byIndex[h.index] = nil
@@ -90,4 +110,12 @@ func (t *hosts) since(position int) ([]int32, bool) {
 	changed := slices.Clone(t.log[position-t.start:])
 	slices.Sort(changed)
 	return slices.Compact(changed), true
+}
+
+// lookup returns what is known of a host, nil for nothing.
+func (t *hosts) lookup(id cluster.HostID) *cluster.Host {
+	if h := t.byID[id]; h != nil {
+		return h.rec
+	}
+	return nil
 }

@@ -12,7 +12,7 @@ type entry struct {
 	as    waiter
 }
 
-// jobKey caches the class of a job's tasks for as long as the spec is the same.
+// jobKey caches the class of a job's first task for as long as the spec is the same.
 type jobKey struct {
 	spec *cluster.JobSpec
 	key  ClassKey
@@ -72,7 +72,7 @@ func (p *Planner) ingestTask(snap *cluster.Snapshot, k cluster.TaskKey) {
 		}
 		return
 	}
-	now := entry{p.classFor(snap.Job(k.Job())), waiter{queued: t.Queued, task: k, run: t.Run + 1}}
+	now := entry{p.classFor(snap.Job(k.Job()), k.Instance()), waiter{queued: t.Queued, task: k, run: t.Run + 1}}
 	if waits && now == was {
 		return
 	}
@@ -84,17 +84,21 @@ func (p *Planner) ingestTask(snap *cluster.Snapshot, k cluster.TaskKey) {
 	p.dirty = true
 }
 
-// classFor returns the class of the job's waiting tasks, a new one if there was none.
-func (p *Planner) classFor(j *cluster.Job) *class {
+// classFor returns the class of a waiting instance of the job, a new one if there was none.
+func (p *Planner) classFor(j *cluster.Job, instance uint32) *class {
 	cached, ok := p.keys[j.UID]
 	if !ok || cached.spec != j.Spec {
-		cached = jobKey{j.Spec, KeyOf(j.Spec)}
+		cached = jobKey{j.Spec, KeyOf(j.Spec, 0)}
 		p.keys[j.UID] = cached
 	}
-	c := p.classes[cached.key]
+	key := cached.key
+	if len(j.Spec.Inputs) > 0 { // instances may differ
+		key = KeyOf(j.Spec, instance)
+	}
+	c := p.classes[key]
 	if c == nil {
-		c = newClass(cached.key, j.Spec, p.rows.get(cached.key.row, j.Spec))
-		p.classes[cached.key] = c
+		c = newClass(key, j.Spec, inputsOf(j.Spec, instance), p.rows.get(key.row, j.Spec))
+		p.classes[key] = c
 		p.order = append(p.order, c)
 	}
 	return c
@@ -126,8 +130,13 @@ func gained(old, rec *cluster.Host) bool {
 		return false
 	case old == nil || old.State() != cluster.HostUp:
 		return true
-	case !slices.Equal(old.Attributes, rec.Attributes) || old.Rack != rec.Rack || old.Zone != rec.Zone:
+	case !slices.Equal(old.Attributes, rec.Attributes) || old.Rack != rec.Rack || old.Zone != rec.Zone || !slices.Equal(old.GPUs, rec.GPUs):
 		return true
+	}
+	for i, free := range rec.GPUFree {
+		if free > old.GPUFree[i] {
+			return true
+		}
 	}
 	return !rec.Free().Fits(old.Free()) // more of something, or of something new
 }

@@ -2,7 +2,9 @@ package cycle
 
 import (
 	"cmp"
+	"iter"
 	"slices"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/flowgraph"
@@ -37,12 +39,13 @@ func (p *Planner) price(now cluster.Time) {
 	var sum cluster.Resources
 	var n int64
 	for _, c := range p.order {
-		sum = sum.Add(c.seen.Request.Times(c.waiting()))
+		sum = sum.Add(c.seen.Task.Resources.Times(c.waiting()))
 		n += c.waiting()
 	}
 	p.round.Unit = divide(sum, n)
 	for _, c := range p.order {
 		c.age(now)
+		p.localize(c)
 		c.price = clamp(p.model.Wait(&p.round, &c.seen))
 	}
 }
@@ -93,38 +96,65 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	}
 }
 
-// seed gives a class its first candidates: the cheapest hosts, at least as many as have room for all that waits.
-func (p *Planner) seed(c *class) {
-	room := int64(0)
-	for i, s := range c.row.open {
-		if i >= candidates && room >= c.waiting() {
-			return
+// cheapest yields the hosts that are open to the class by the price of starting there: near ones first where the data
+// makes a difference, then all by the price they have for anybody. A host may come twice.
+func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
+	return func(yield func(*host, flowgraph.Cost) bool) {
+		for _, i := range c.local.order {
+			if c.row.verdict[i] == open && !yield(p.hosts.byIndex[i], c.start(i)) {
+				return
+			}
 		}
-		h := p.hosts.byIndex[s.index()]
-		room += c.row.request.Count(h.rec.Free(), c.waiting())
-		p.graph.link(c, h, p.round.Unit)
+		for _, s := range c.row.open {
+			if !yield(p.hosts.byIndex[s.index()], c.start(s.index())) {
+				return
+			}
+		}
 	}
 }
 
-// priceOut adds hosts whose missing arc has a negative reduced cost, cheapest first, at most as many as the class has
-// already, and reports whether there were any. Since no task pays less than nothing for the crowd, hosts that start at
-// the class's marginal price or above need no look.
+// seed gives a class its first candidates: the cheapest hosts, at least as many as have room for all that waits.
+func (p *Planner) seed(c *class) {
+	room := int64(0)
+	for h := range p.cheapest(c) {
+		if len(c.links) >= candidates && room >= c.waiting() {
+			return
+		}
+		if c.to[h.index] == nil {
+			room += c.row.task.CountOn(h.rec, c.waiting())
+			p.graph.link(c, h, p.round.Unit)
+		}
+	}
+}
+
+// priceOut adds hosts whose missing arc has a negative reduced cost, at most as many as the class has already, and
+// reports whether there were any. No task pays less than nothing for the crowd, and no host further down the row is
+// cheaper than its price with the data elsewhere, so the look ends where that reaches the class's marginal price; only
+// the near hosts are all looked at.
 func (p *Planner) priceOut(c *class, res solver.Result) bool {
 	limit := max(candidates, len(c.links))
 	worth := res.Potential(p.graph.sink) - res.Potential(c.node) // what the dearest placed or waiting unit pays
 	added := 0
-	for _, s := range c.row.open {
-		if s.price() >= worth || added == limit {
-			break
+	consider := func(i int32) {
+		if added == limit || c.to[i] != nil {
+			return
 		}
-		if c.to[s.index()] != nil {
-			continue
-		}
-		h := p.hosts.byIndex[s.index()]
-		if s.price()+p.graph.marginal(h, p.round.Unit, res) < worth {
+		h := p.hosts.byIndex[i]
+		if price := c.start(i); price < worth && price+p.graph.marginal(h, p.round.Unit, res) < worth {
 			p.graph.link(c, h, p.round.Unit)
 			added++
 		}
+	}
+	for _, i := range c.local.order {
+		if c.row.verdict[i] == open {
+			consider(i)
+		}
+	}
+	for _, s := range c.row.open {
+		if added == limit || s.price()+c.local.elsewhere >= worth {
+			break
+		}
+		consider(s.index())
 	}
 	return added > 0
 }
@@ -155,7 +185,7 @@ func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
 		slices.SortStableFunc(group, func(a, b start) int { return cmp.Compare(b.link.class.price, a.link.class.price) })
 		for _, s := range group {
 			c := s.link.class
-			n := c.row.request.Count(h.rec.Free(), s.n)
+			n := c.row.task.CountOn(h.rec, s.n)
 			p.place(out, c, h, n, p.graph.net.Cost(s.link.arc))
 			cut = cut || n < s.n
 		}
@@ -176,40 +206,69 @@ func (p *Planner) someFits() bool {
 	return false
 }
 
-// place takes n tasks from the class and puts them on the host.
+// place takes n tasks from the class and puts them on the host, which has room for them.
 func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph.Cost) {
 	if n == 0 {
 		return
 	}
+	task := c.row.task
+	rec := h.rec
 	for range n {
 		w, _ := c.queue.PopMin()
 		delete(p.waiting, w.task)
-		out.Placements = append(out.Placements, Placement{Task: w.task, Run: w.run, Host: h.id, Price: price})
+		devices, _ := task.GPU.Pick(rec.GPUs, rec.GPUFree)
+		rec = task.Bind(rec, devices)
+		out.Placements = append(out.Placements, Placement{Task: w.task, Run: w.run, Host: h.id, GPUs: devices, Price: price})
 		p.planned.Tasks = append(p.planned.Tasks, w.task)
 	}
 	p.planned.Hosts = append(p.planned.Hosts, h.id)
-	rec := *h.rec
-	rec.Allocated = rec.Allocated.Add(c.row.request.Times(n))
-	p.hosts.set(h, &rec)
+	p.hosts.set(h, rec)
 }
 
 // insert places waiting tasks where they fit, without a flow: the class that pays most for waiting first, on its
-// cheapest host, a fair part of what waits at a time.
+// cheapest host, a fair part of what waits at a time. A class that rather waits than pays for the cheapest host is left,
+// and says when it may think otherwise.
 func (p *Planner) insert(out *Output) {
+	p.wakeAt = 0
 	order := slices.Clone(p.order)
 	slices.SortStableFunc(order, func(a, b *class) int { return cmp.Compare(b.price, a.price) })
 	for _, c := range order {
 		for c.queue.Len() > 0 {
-			p.rows.refresh(c.row)
-			if len(c.row.open) == 0 {
+			h, price := p.best(c)
+			if h == nil {
 				break
 			}
-			best := c.row.open[0]
-			h := p.hosts.byIndex[best.index()]
+			if price >= c.price {
+				p.wake(c)
+				break
+			}
 			share := max(1, c.waiting()/int64(4*len(c.row.open)))
-			n := c.row.request.Count(h.rec.Free(), min(share, c.waiting()))
-			p.place(out, c, h, n, best.price())
+			n := c.row.task.CountOn(h.rec, min(share, c.waiting()))
+			p.place(out, c, h, n, price)
 			out.Stats.Inserted += int(n)
 		}
+	}
+}
+
+// best returns the cheapest host that is open to the class, nil if there is none.
+func (p *Planner) best(c *class) (best *host, price flowgraph.Cost) {
+	p.rows.refresh(c.row)
+	for h, start := range p.cheapest(c) {
+		if best == nil || start < price {
+			best, price = h, start
+		}
+		if _, near := c.local.near[h.index]; !near {
+			break // the rest of the row is no cheaper
+		}
+	}
+	return best, price
+}
+
+// wake remembers when the waiting price of the class rises next.
+func (p *Planner) wake(c *class) {
+	head, _ := c.queue.Min()
+	at := head.queued.Add(time.Second << min(c.seen.Stage, 32))
+	if p.wakeAt == 0 || at < p.wakeAt {
+		p.wakeAt = at
 	}
 }

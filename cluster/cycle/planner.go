@@ -28,6 +28,7 @@ type Placement struct {
 	Task  cluster.TaskKey
 	Run   uint32
 	Host  cluster.HostID
+	GPUs  []uint16       // devices of the host, as the task's request needs them
 	Price flowgraph.Cost // what the arc to the host cost, in milliseconds of expected delay
 }
 
@@ -37,7 +38,10 @@ type Output struct {
 	Placements []Placement
 	// Waiting describes every class that has tasks left, in the order in which the classes came to be.
 	Waiting []Waiting
-	Stats   Stats
+	// WakeAt is when a task that rather waits than goes where there is room may think otherwise; 0 if there is none. The
+	// caller runs another cycle then.
+	WakeAt cluster.Time
+	Stats  Stats
 }
 
 // Phase indexes the parts of a cycle.
@@ -90,6 +94,7 @@ type Planner struct {
 
 	round   costmodels.Round
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it
+	wakeAt  cluster.Time    // see Output.WakeAt
 	dirty   bool            // something happened since the last solve that may let a task be placed
 	primed  bool            // the first call is done
 }
@@ -108,6 +113,7 @@ func (p *Planner) reset() {
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.keys = map[cluster.JobUID]jobKey{}
+	p.round.Host = p.hosts.lookup
 }
 
 // Run plans one cycle. If nothing changed that could let a task be placed, nothing is solved. Complexity: the changes,
@@ -122,11 +128,15 @@ func (p *Planner) Run(in Input) Output {
 	p.ingest(in)
 	p.dropEmpty()
 	lap.end(&out.Stats, Ingest)
+	if p.wakeAt != 0 && in.Now >= p.wakeAt {
+		p.dirty = true
+	}
 	if p.dirty && len(p.order) > 0 {
 		p.plan(in, &out, lap)
 	}
 	p.dirty = false
 	p.dropEmpty()
+	out.WakeAt = p.wakeAt
 	p.describe(&out, before)
 	lap.end(&out.Stats, Graph)
 	return out

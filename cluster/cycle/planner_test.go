@@ -10,7 +10,9 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
@@ -23,9 +25,11 @@ type world struct {
 	now     cluster.Time
 }
 
-func newWorld(t require.TestingT) *world {
+func newWorld(t require.TestingT) *world { return newWorldWith(t, loadspread.Model{}) }
+
+func newWorldWith(t require.TestingT, m costmodels.Model) *world {
 	w := &world{t: t, state: cluster.NewState(), now: cluster.Time(time.Hour)}
-	w.planner = cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() })
+	w.planner = cycle.New(m, func() solver.Solver { return netsimplex.New() })
 	return w
 }
 
@@ -38,8 +42,12 @@ func vector(cpu, memory int64) cluster.Resources {
 }
 
 func (w *world) host(i int, capacity cluster.Resources, attributes ...cluster.KeyValue) cluster.HostID {
+	return w.machine(i, cluster.Machine{Capacity: capacity, Attributes: attributes})
+}
+
+func (w *world) machine(i int, m cluster.Machine) cluster.HostID {
 	id := cluster.MakeHostID("s", fmt.Sprintf("h%05d", i))
-	w.emit(&cluster.HostReported{ID: id, Machine: cluster.Machine{Capacity: capacity, Attributes: attributes}})
+	w.emit(&cluster.HostReported{ID: id, Machine: m})
 	return id
 }
 
@@ -60,7 +68,7 @@ func (w *world) plan() cycle.Output {
 func (w *world) cycle() cycle.Output {
 	out := w.plan()
 	for _, p := range out.Placements {
-		w.emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host}) // refuses what over-commits
+		w.emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs}) // refuses what over-commits
 	}
 	return out
 }
@@ -111,7 +119,7 @@ func TestExplainsWhatWaits(t *testing.T) {
 	out := w.cycle()
 	require.Len(t, out.Placements, 1)
 	require.Equal(t, []cycle.Waiting{{
-		Class: cycle.KeyOf(w.state.Job(1).Spec), Tasks: 2, Price: out.Waiting[0].Price, Hosts: 5,
+		Class: cycle.KeyOf(w.state.Job(1).Spec, 0), Tasks: 2, Price: out.Waiting[0].Price, Hosts: 5,
 		Tally: []cycle.Tally{
 			{Reason: cycle.HostMismatch, Hosts: 1},
 			{Reason: cycle.HostDraining, Hosts: 1},
@@ -167,6 +175,67 @@ func TestTouchesDoNotGrowWithTheCluster(t *testing.T) {
 	for _, n := range []int{1000, 10_000} {
 		require.LessOrEqual(t, touched(n), 2*small, "%d hosts", n)
 	}
+}
+
+func TestGPUsAreCutExactly(t *testing.T) {
+	w := newWorld(t)
+	devices := func(models ...string) cluster.Machine {
+		m := cluster.Machine{Capacity: vector(64_000, 1<<40)}
+		for _, model := range models {
+			m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: model})
+		}
+		m.Capacity.Fixed[cluster.GPU] = int64(len(models)) * cluster.WholeGPU
+		return m
+	}
+	w.machine(0, devices("A", "A"))
+	w.machine(1, devices("B", "B"))
+	ask := func(n uint32, gpu cluster.GPURequest) cluster.JobSpec {
+		r := vector(100, 1)
+		r.Fixed[cluster.GPU] = gpu.Amount()
+		return cluster.JobSpec{Instances: n, Task: cluster.TaskSpec{Resources: r, GPU: gpu}}
+	}
+	w.submit(ask(5, cluster.GPURequest{Milli: 600}))
+	require.Len(t, w.cycle().Placements, 4, "two on each host, though the sums have room for three")
+
+	w.submit(ask(3, cluster.GPURequest{Milli: 400, Models: []string{"B"}}))
+	w.submit(ask(1, cluster.GPURequest{Count: 1}))
+	w.submit(ask(1, cluster.GPURequest{Count: 1, Models: []string{"C"}}))
+	out := w.cycle()
+	require.Len(t, out.Placements, 2)
+	for _, p := range out.Placements {
+		require.Equal(t, cluster.HostID("s/h00001"), p.Host)
+	}
+	require.Equal(t, []cycle.Tally{{Reason: cycle.HostFull, Detail: "gpu_milli", Hosts: 2}}, out.Waiting[0].Tally)
+	require.Equal(t, []cycle.Tally{{Reason: cycle.HostFull, Detail: "gpu_milli", Hosts: 2}}, out.Waiting[2].Tally)
+}
+
+// Data decides where a task goes; where its places are taken it waits a while, and then goes elsewhere.
+func TestLocalityWaitsAndGivesWay(t *testing.T) {
+	w := newWorldWith(t, quincy.Model{})
+	for i := range 6 {
+		w.machine(i, cluster.Machine{Rack: fmt.Sprintf("r%d", i/2), Capacity: vector(1000, 10)})
+	}
+	spec := cluster.JobSpec{
+		Instances: 4, Task: cluster.TaskSpec{Resources: vector(1000, 1)},
+		Inputs: []cluster.Input{{Bytes: 3_000_000_000, Hosts: []cluster.HostID{"s/h00002"}, Last: 3}},
+	}
+	w.submit(spec)
+	placed := func(out cycle.Output) (hosts []cluster.HostID) {
+		for _, p := range out.Placements {
+			hosts = append(hosts, p.Host)
+		}
+		return hosts
+	}
+	out := w.cycle() // a second after the submission: waiting is worth 1,001 ms, the rack 6,000 and elsewhere 12,000
+	require.Equal(t, []cluster.HostID{"s/h00002"}, placed(out))
+	require.Equal(t, w.now.Add(time.Second), out.WakeAt)
+	w.now = w.now.Add(6 * time.Second) // 8 seconds waited
+	require.Equal(t, []cluster.HostID{"s/h00003"}, placed(w.cycle()))
+	w.now = w.now.Add(7 * time.Second)
+	out = w.cycle()
+	require.Len(t, out.Placements, 2)
+	require.NotSubset(t, []cluster.HostID{"s/h00002", "s/h00003"}, placed(out))
+	require.Zero(t, out.WakeAt)
 }
 
 // Over random histories no plan over-commits a host (carrying it out would fail), nothing waits that fits, everything is

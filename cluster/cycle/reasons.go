@@ -16,12 +16,13 @@ const (
 	HostDraining    HostReason = "DRAINING"            // takes no new work
 	HostUnreachable HostReason = "UNREACHABLE"         // its shard is cut off
 	HostMismatch    HostReason = "CONSTRAINT_MISMATCH" // the job's constraint does not allow it
+	HostWrongGPU    HostReason = "GPU_MISMATCH"        // its devices are of other models, or too few are of the right one
 	HostTooSmall    HostReason = "TOO_SMALL"           // even empty it has less than the task asks for
 	HostFull        HostReason = "NO_ROOM"             // others hold what the task asks for
 	HostOpen        HostReason = "OPEN"                // it has room
 )
 
-// verdict is a HostReason with the dimension it is about: reason + 8 × dimension. The fixed dimensions come first, then
+// verdict is a HostReason with the dimension it is about: reason + 8 × dimension, the reasons being 0..7. The fixed dimensions come first, then
 // the named ones in the order of the request.
 type verdict uint16
 
@@ -31,11 +32,12 @@ const (
 	draining
 	unreachable
 	mismatch
+	wrongGPU
 	tooSmall
 	full
 )
 
-var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostTooSmall, HostFull}
+var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostTooSmall, HostFull}
 
 func judgeHost(r *row, h *host) verdict {
 	switch {
@@ -48,13 +50,26 @@ func judgeHost(r *row, h *host) verdict {
 	case r.constraint != nil && !r.constraint.Allows(h.rec):
 		return mismatch
 	}
-	if d, lacks := firstLacking(r.request, h.rec.Capacity); lacks {
+	if d, lacks := firstLacking(r.task.Resources, h.rec.Capacity); lacks {
 		return tooSmall + 8*d
 	}
-	if d, lacks := firstLacking(r.request, h.rec.Free()); lacks {
+	if d, lacks := firstLacking(r.task.Resources, h.rec.Free()); lacks {
 		return full + 8*d
 	}
-	return open
+	return judgeGPUs(r, h)
+}
+
+// judgeGPUs decides for a host with room in every dimension whether its devices can be cut as the task needs it.
+func judgeGPUs(r *row, h *host) verdict {
+	request := &r.task.GPU
+	if request.IsZero() || request.Fit(h.rec.GPUs, h.rec.GPUFree, 1) > 0 {
+		return open
+	}
+	empty := slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))
+	if request.Fit(h.rec.GPUs, empty, 1) == 0 {
+		return wrongGPU
+	}
+	return full + 8*verdict(cluster.GPU)
 }
 
 // firstLacking returns the first dimension in which the request exceeds the room.
@@ -105,7 +120,7 @@ func (p *Planner) describeClass(c *class) Waiting {
 	p.rows.refresh(c.row)
 	w := Waiting{Class: c.key, Tasks: c.queue.Len(), Price: c.price}
 	for v, n := range c.row.tally { // sorted below
-		reason, detail := v.reason(c.row.request)
+		reason, detail := v.reason(c.row.task.Resources)
 		w.Tally = append(w.Tally, Tally{reason, detail, n})
 		w.Hosts += n
 	}

@@ -22,7 +22,7 @@ type rows struct {
 // row knows for one request and constraint which hosts can take one more task, and at which price.
 type row struct {
 	key        rowKey
-	request    cluster.Resources
+	task       *cluster.TaskSpec // what is asked for
 	constraint *cluster.Constraint
 	users      int // classes
 
@@ -46,7 +46,7 @@ func (t *rows) get(key rowKey, spec *cluster.JobSpec) *row {
 	r := t.byKey[key]
 	if r == nil {
 		r = &row{
-			key: key, request: spec.Task.Resources, constraint: spec.Constraint,
+			key: key, task: &spec.Task, constraint: spec.Constraint,
 			tally: map[verdict]int{}, read: -1,
 		}
 		t.byKey[key] = r
@@ -131,7 +131,7 @@ func (t *rows) judge(r *row, i int32) {
 	}
 	r.tally[v]++
 	if v == open {
-		r.entry[i] = makeSlot(clamp(t.model.Start(&costmodels.Round{}, r.request, h.rec)), i)
+		r.entry[i] = makeSlot(clamp(t.model.Start(&costmodels.Round{}, r.task, h.rec)), i)
 	}
 }
 

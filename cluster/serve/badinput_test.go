@@ -110,10 +110,11 @@ var badSpecs = []struct {
 	{"negative named", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"tape": -1} }, codes.InvalidArgument, `spec.task.resources.named["tape"]`, "is -1: 0 to"},
 	{"named without a name", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"": 1} }, codes.InvalidArgument, `spec.task.resources.named[""]`, "bad name"},
 	{"named with a field of its own", func(s *sluicev1.JobSpec) { s.Task.Resources.Named = map[string]int64{"cpu_milli": 1} }, codes.InvalidArgument, `spec.task.resources.named["cpu_milli"]`, "field of its own"},
-	{"fraction of a gpu", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Milli: 500} }, codes.Unimplemented, "spec.task.resources.gpu.milli", "does not support"},
-	{"gpu model", func(s *sluicev1.JobSpec) {
-		s.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: 1, Models: []string{"A"}}
-	}, codes.Unimplemented, "spec.task.resources.gpu.models", "does not support"},
+	{"more than a gpu as a part", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Milli: 1500} }, codes.InvalidArgument, "spec.task.resources.gpu.milli", "is 1500: 0 to 999"},
+	{"whole gpus and a part", func(s *sluicev1.JobSpec) { s.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: 1, Milli: 5} }, codes.InvalidArgument, "spec.task.resources.gpu.milli", "beside count"},
+	{"a model of no gpu", func(s *sluicev1.JobSpec) {
+		s.Task.Resources.Gpu = &sluicev1.GpuRequest{Models: []string{"A"}}
+	}, codes.InvalidArgument, "spec.task.resources.gpu.models", "no device is asked for"},
 	{"ports", func(s *sluicev1.JobSpec) { s.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1} }, codes.Unimplemented, "spec.task.resources.ports", "does not support"},
 
 	{"service", func(s *sluicev1.JobSpec) { s.Type = sluicev1.JobType_JOB_TYPE_STATELESS }, codes.Unimplemented, "spec.type", "JOB_TYPE_BATCH only"},

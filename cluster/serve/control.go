@@ -119,7 +119,9 @@ func (c *control) serve(ctx context.Context, stream sluicev1.HostManagerService_
 	}
 	c.cancel()
 	for range running {
-		_ = <-done
+		if e := <-done; err == nil {
+			err = e
+		}
 	}
 	c.s.log.Info("shard disconnected", "shard", c.shard, "reason", err)
 	return err

@@ -125,7 +125,9 @@ func taskSpecFrom(p *sluicev1.TaskSpec, path string, v *violations) cluster.Task
 	}
 	task := cluster.TaskSpec{
 		Resources: resourcesFrom(p.Resources, child(path, "resources"), v),
+		GPU:       gpuFrom(p.Resources.GetGpu(), child(path, "resources.gpu"), v),
 	}
+	task.Resources.Fixed[cluster.GPU] = task.GPU.Amount()
 	if p.LogLimitBytes != nil {
 		checkRange(*p.LogLimitBytes, minLogLimit, maxLogLimit, "bytes", child(path, "log_limit_bytes"), v)
 		task.LogLimitBytes = *p.LogLimitBytes

@@ -121,7 +121,7 @@ func taskSpecTo(s *cluster.TaskSpec) *sluicev1.TaskSpec {
 	}
 	p := &sluicev1.TaskSpec{
 		Processes: []*sluicev1.ProcessSpec{process},
-		Resources: resourcesTo(s.Resources),
+		Resources: resourcesTo(s),
 	}
 	if s.LogLimitBytes > 0 {
 		p.LogLimitBytes = &s.LogLimitBytes

@@ -8,9 +8,6 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// gpuMilli is how much one whole GPU counts.
-const gpuMilli = 1000
-
 // resourcesFrom converts what a task asks for. Some CPU and some memory are required: a task that asks for nothing would
 // fit on a full host without end.
 func resourcesFrom(p *sluicev1.ResourceRequest, path string, v *violations) cluster.Resources {
@@ -21,13 +18,10 @@ func resourcesFrom(p *sluicev1.ResourceRequest, path string, v *violations) clus
 	checkRange(p.CpuMilli, 1, cluster.MaxAmount, "thousandths of a core", child(path, "cpu_milli"), v)
 	checkRange(p.MemoryBytes, 1, cluster.MaxAmount, "bytes", child(path, "memory_bytes"), v)
 	checkRange(p.DiskBytes, 0, cluster.MaxAmount, "bytes", child(path, "disk_bytes"), v)
-	gpus := p.GetGpu().GetCount()
-	checkRange(gpus, 0, cluster.MaxAmount/gpuMilli, "whole devices", child(path, "gpu.count"), v)
 	var fixed [cluster.NumDimensions]int64
 	fixed[cluster.CPU] = p.CpuMilli
 	fixed[cluster.Memory] = p.MemoryBytes
 	fixed[cluster.Disk] = p.DiskBytes
-	fixed[cluster.GPU] = gpus * gpuMilli
 	return cluster.NewResources(fixed, namedFrom(p.Named, child(path, "named"), v)...)
 }
 
@@ -60,16 +54,41 @@ func isDimension(name string) bool {
 	return false
 }
 
-// resourcesTo converts what a task asks for back. The amount of GPU is whole devices, for nothing else gets in.
-func resourcesTo(r cluster.Resources) *sluicev1.ResourceRequest {
+// gpuFrom converts what a task asks of GPUs: whole devices, or a part of one.
+func gpuFrom(p *sluicev1.GpuRequest, path string, v *violations) cluster.GPURequest {
+	checkRange(p.GetCount(), 0, maxDevices, "whole devices", child(path, "count"), v)
+	checkRange(p.GetMilli(), 0, cluster.WholeGPU-1, "thousandths of one device", child(path, "milli"), v)
+	if p.GetCount() > 0 && p.GetMilli() > 0 {
+		v.Invalid(child(path, "milli"), "is given beside count: ask for whole devices or for a part of one")
+	}
+	models := slices.Clone(p.GetModels())
+	slices.Sort(models)
+	models = slices.Compact(models)
+	at := child(path, "models")
+	if len(models) > maxLabels {
+		v.Invalid(at, "has %d entries: at most %d", len(models), maxLabels)
+		return cluster.GPURequest{}
+	}
+	for i, m := range models {
+		checkText(m, item(at, i), maxLabelValue, v)
+	}
+	if len(models) > 0 && p.GetCount() == 0 && p.GetMilli() == 0 {
+		v.Invalid(at, "is given, but no device is asked for: set count or milli")
+	}
+	return cluster.GPURequest{Count: int32(p.GetCount()), Milli: int32(p.GetMilli()), Models: models}
+}
+
+// resourcesTo converts what a task asks for back.
+func resourcesTo(s *cluster.TaskSpec) *sluicev1.ResourceRequest {
+	r := s.Resources
 	p := &sluicev1.ResourceRequest{
 		CpuMilli:    r.Fixed[cluster.CPU],
 		MemoryBytes: r.Fixed[cluster.Memory],
 		DiskBytes:   r.Fixed[cluster.Disk],
 		Named:       namedTo(r.Named),
 	}
-	if n := r.Fixed[cluster.GPU]; n > 0 {
-		p.Gpu = &sluicev1.GpuRequest{Count: n / gpuMilli}
+	if !s.GPU.IsZero() {
+		p.Gpu = &sluicev1.GpuRequest{Count: int64(s.GPU.Count), Milli: int64(s.GPU.Milli), Models: s.GPU.Models}
 	}
 	return p
 }

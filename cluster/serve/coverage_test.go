@@ -180,7 +180,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	}
 	rich.Task.LogLimitBytes = proto.Int64(1 << 20)
 	rich.Task.Resources.DiskBytes = 5
-	rich.Task.Resources.Gpu = &sluicev1.GpuRequest{Count: 2}
+	rich.Task.Resources.Gpu = &sluicev1.GpuRequest{Milli: 250, Models: []string{"A", "B"}}
 	rich.Task.Resources.Named = map[string]int64{"tape": 3, "lens": 1}
 	rich.Task.Processes[0].Command = &sluicev1.ProcessSpec_Shell{Shell: "echo $A"}
 	rich.Task.Processes[0].Environment = map[string]string{"A": "1"}

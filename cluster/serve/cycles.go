@@ -25,11 +25,15 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	w := s.Watch()
 	defer w.Close()
 	conflicts := false
+	wake := time.NewTimer(time.Hour)
+	defer wake.Stop()
+	wake.Stop()
 	for number := uint64(1); ; number++ {
 		if !conflicts { // the tasks of a refused placement wait again, though nothing else may change
 			select {
 			case <-ctx.Done():
 				return nil
+			case <-wake.C:
 			case <-w.C:
 			}
 			if !sleep(ctx, s.config.BatchWindow) {
@@ -59,6 +63,9 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		}
 		sum.Conflicts, sum.Commit, sum.Total = refused, time.Since(committing), time.Since(begun)
 		conflicts = refused > 0
+		if wake.Stop(); out.WakeAt != 0 {
+			wake.Reset(time.Until(out.WakeAt.Go()))
+		}
 		s.cycles.publish(sum, out.Waiting)
 		s.metrics.observe(&sum)
 	}
@@ -83,7 +90,7 @@ func (s *Scheduler) commitPlan(ctx context.Context, placements []cycle.Placement
 	}
 	err = s.Do(ctx, func(tx *Tx) error {
 		for _, p := range placements {
-			if err := tx.Emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host}); err != nil {
+			if err := tx.Emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs}); err != nil {
 				refused++
 				s.log.Debug("placement refused", "task", p.Task, "host", p.Host, "error", err)
 			}
@@ -122,11 +129,11 @@ func (s *Scheduler) LastCycle() (CycleSummary, <-chan struct{}) {
 	return s.cycles.last, s.cycles.next
 }
 
-// WhyWaiting returns what the last cycle found out about the waiting tasks of jobs with this spec; false if none of them
-// was waiting when it ended.
-func (s *Scheduler) WhyWaiting(spec *cluster.JobSpec) (cycle.Waiting, CycleSummary, bool) {
+// WhyWaiting returns what the last cycle found out about tasks like this instance of a job with this spec; false if none
+// of them was waiting when it ended.
+func (s *Scheduler) WhyWaiting(spec *cluster.JobSpec, instance uint32) (cycle.Waiting, CycleSummary, bool) {
 	s.cycles.mu.Lock()
 	defer s.cycles.mu.Unlock()
-	w, ok := s.cycles.waiting[cycle.KeyOf(spec)]
+	w, ok := s.cycles.waiting[cycle.KeyOf(spec, instance)]
 	return w, s.cycles.last, ok
 }

@@ -39,9 +39,11 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 		Host: t.Host.Name(),
 		Task: &sluicev1.TaskPayload{
 			Spec:      taskSpecTo(&j.Spec.Task),
-			Resources: resourcesTo(j.Spec.Task.Resources),
+			Resources: resourcesTo(&j.Spec.Task),
 			KillGrace: durationpb.New(j.Spec.Task.KillGrace),
 			Owner:     j.Spec.Owner,
+
+			GpuDevices: devicesTo(t.GPUs),
 		},
 	}}}
 }
@@ -115,12 +117,33 @@ func machineFrom(h *sluicev1.HostInfo) (cluster.Machine, error) {
 	if name := h.GetName(); name == "" || len(name) > 255 || strings.Contains(name, "/") {
 		return m, fmt.Errorf("serve: the name must have 1..255 characters and no slash")
 	}
+	for _, g := range h.GetCapacity().GetGpus() {
+		m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: g.GetModel()})
+	}
+	for int64(len(m.GPUs)) < min(fixed[cluster.GPU]/cluster.WholeGPU, maxDevices) { // a sum without a list: devices of no known model
+		m.GPUs = append(m.GPUs, cluster.GPUDevice{})
+	}
+	if len(m.GPUs) > maxDevices {
+		return m, fmt.Errorf("serve: it has %d GPU devices, at most %d are handled", len(m.GPUs), maxDevices)
+	}
+	fixed[cluster.GPU] = int64(len(m.GPUs)) * cluster.WholeGPU
 	m.Capacity = cluster.NewResources(fixed, named...)
 	for _, a := range h.GetAttributes() {
 		m.Attributes = append(m.Attributes, cluster.KeyValue{Key: a.GetKey(), Value: a.GetValue()})
 	}
 	slices.SortFunc(m.Attributes, cluster.KeyValue.Compare)
 	return m, nil
+}
+
+// maxDevices bounds the GPU devices of one host.
+const maxDevices = 1024
+
+func devicesTo(devices []uint16) []uint32 {
+	var out []uint32
+	for _, d := range devices {
+		out = append(out, uint32(d))
+	}
+	return out
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -29,7 +29,7 @@ var supported = fieldSet(map[string]string{
 	"ProcessSpec":     "argv shell environment working_directory",
 	"Argv":            "args",
 	"ResourceRequest": "cpu_milli memory_bytes disk_bytes gpu named",
-	"GpuRequest":      "count",
+	"GpuRequest":      "count milli models",
 	"ConstraintRule":  "expression",
 	"Constraint":      "label all_of any_of",
 	"ConstraintList":  "operands",

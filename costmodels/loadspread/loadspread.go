@@ -53,8 +53,8 @@ func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 }
 
 // Start returns the delay expected on the host once the task is there.
-func (Model) Start(_ *costmodels.Round, request cluster.Resources, h *cluster.Host) flowgraph.Cost {
-	return delay(h.Allocated.Add(request), h.Capacity, 1)
+func (Model) Start(_ *costmodels.Round, task *cluster.TaskSpec, h *cluster.Host) flowgraph.Cost {
+	return delay(h.Allocated.Add(task.Resources), h.Capacity, 1)
 }
 
 // Crowd returns the delay that k starts before this one add, each of the size of the mean waiting request.

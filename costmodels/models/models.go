@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 )
 
 // Default is the model in use where the configuration names none.
@@ -16,6 +17,7 @@ const Default = "loadspread"
 // table lists every model. Add a line here when you add a model.
 var table = []costmodels.Model{
 	loadspread.Model{},
+	quincy.Model{},
 }
 
 // Names returns the names of all models, sorted.

@@ -1,0 +1,55 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// locality is what reading its inputs costs a class, by host.
+type locality struct {
+	elsewhere flowgraph.Cost
+	near      map[int32]flowgraph.Cost // hosts where it costs something else
+	order     []int32                  // the keys of near, cheapest first
+	version   int                      // of hosts, when this was resolved
+}
+
+// extra returns the price of reading the inputs on the host.
+func (l *locality) extra(i int32) flowgraph.Cost {
+	if price, ok := l.near[i]; ok {
+		return price
+	}
+	return l.elsewhere
+}
+
+// localize asks the model, if it cares, what the class's inputs cost, and resolves racks into their hosts. It does so
+// once, and again when hosts came, went or changed rack.
+func (p *Planner) localize(c *class) {
+	model, ok := p.model.(costmodels.Localizer)
+	if !ok || len(c.seen.Inputs) == 0 || c.local.version == p.hosts.version {
+		return
+	}
+	prices := model.Locality(&p.round, &c.seen)
+	c.local = locality{elsewhere: clamp(prices.Elsewhere), near: map[int32]flowgraph.Cost{}, version: p.hosts.version}
+	for _, r := range prices.Racks {
+		for _, i := range p.hosts.inRack[r.Rack] {
+			c.local.near[i] = clamp(r.Price)
+		}
+	}
+	for _, h := range prices.Hosts {
+		if host := p.hosts.byID[h.Host]; host != nil {
+			c.local.near[host.index] = clamp(h.Price)
+		}
+	}
+	for i := range c.local.near { // sorted below
+		c.local.order = append(c.local.order, i)
+	}
+	slices.SortFunc(c.local.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(c.local.near[a], c.local.near[b]), cmp.Compare(a, b))
+	})
+	for _, l := range c.links {
+		p.graph.touch(l.host)
+	}
+}

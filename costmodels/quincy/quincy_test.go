@@ -1,0 +1,60 @@
+package quincy_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/modeltest"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+func TestConformance(t *testing.T) { modeltest.Run(t, quincy.Model{}) }
+
+const gb = 1_000_000_000
+
+// Two inputs: 3 GB on h1 (rack r1) and h2 (rack r2), 1 GB on h3 (rack r1). In the paper's units: everything from the core
+// costs 4·ξ = 8, so 16,000 ms.
+func TestWorkedExample(t *testing.T) {
+	racks := map[cluster.HostID]string{"s/h1": "r1", "s/h2": "r2", "s/h3": "r1"}
+	round := &costmodels.Round{Host: func(id cluster.HostID) *cluster.Host {
+		return &cluster.Host{ID: id, Machine: cluster.Machine{Rack: racks[id]}}
+	}}
+	class := &costmodels.Class{Inputs: []cluster.Input{
+		{Name: "a", Bytes: 3 * gb, Hosts: []cluster.HostID{"s/h1", "s/h2"}},
+		{Name: "b", Bytes: gb, Hosts: []cluster.HostID{"s/h3"}},
+	}}
+	require.Equal(t, costmodels.Locality{
+		Elsewhere: 16_000,
+		Hosts: []costmodels.HostPrice{
+			{Host: "s/h1", Price: 2000}, // 1 GB through the rack switch
+			{Host: "s/h2", Price: 4000}, // 1 GB through the core
+			{Host: "s/h3", Price: 6000}, // 3 GB through the rack switch
+		},
+		Racks: []costmodels.RackPrice{
+			{Rack: "r1", Price: 8000},            // all of it through the rack switch
+			{Rack: "r2", Price: 3*2000 + 1*4000}, // 3 GB in the rack, 1 GB from the core
+		},
+	}, quincy.Model{}.Locality(round, class))
+}
+
+// A place with less than a tenth of the input is like any other.
+func TestSmallPartsAreNotPreferred(t *testing.T) {
+	l := quincy.Model{}.Locality(&costmodels.Round{}, &costmodels.Class{Inputs: []cluster.Input{
+		{Bytes: 10 * gb, Hosts: []cluster.HostID{"s/much"}},
+		{Bytes: gb / 2, Hosts: []cluster.HostID{"s/little"}},
+	}})
+	require.Equal(t, []costmodels.HostPrice{{Host: "s/much", Price: flowgraph.Cost(quincy.Xi / 2)}}, l.Hosts)
+}
+
+// A second of waiting is worth half a GB through a rack switch.
+func TestWaitingOvertakesDistance(t *testing.T) {
+	wait := func(stage int) flowgraph.Cost {
+		return quincy.Model{}.Wait(&costmodels.Round{}, &costmodels.Class{Stage: stage})
+	}
+	require.Less(t, wait(1), flowgraph.Cost(quincy.Psi))    // 1 s
+	require.Greater(t, wait(2), flowgraph.Cost(quincy.Psi)) // 2 s
+}
