@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -41,7 +40,7 @@ them again when it starts with the same state folder.`,
 			c := a.config
 			conn, err := grpc.NewClient("passthrough:///"+c.Server,
 				grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
-				grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}))
+				grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))
 			if err != nil {
 				return exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 			}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
@@ -27,6 +29,9 @@ import (
 // goodbye is how long open calls may take to end when the server stops. Watches do not end by themselves.
 const goodbye = 300 * time.Millisecond
 
+// keepaliveTime is how long a connection may be silent before its other end is asked whether it is still there.
+const keepaliveTime = 10 * time.Second
+
 // server is a scheduler with its journal and its addresses.
 type server struct {
 	scheduler *serve.Scheduler
@@ -39,6 +44,8 @@ type server struct {
 
 // newLogger returns the logger of the long-running commands.
 func newLogger(w io.Writer, level string) *slog.Logger {
+	// What gRPC has to say of connections is told by those who use them.
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	var l slog.LevelVar
 	_ = l.UnmarshalText([]byte(level)) // was checked with the settings
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l}))
@@ -90,7 +97,9 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	s.grpc = serve.NewServer(s.scheduler, serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver})
+	s.grpc = serve.NewServer(s.scheduler, serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver},
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}))
 	s.http = &http.Server{Handler: s.pages(), ReadHeaderTimeout: 10 * time.Second}
 	return s, nil
 }

@@ -1,0 +1,141 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTwoHundredTasks(t *testing.T) {
+	s := newSite(t)
+	dev := s.dev()
+	s.must("job", "submit", s.file("job.yaml", `
+name: many
+instances: 200
+task:
+  processes:
+    - shell: echo "out $SLUICE_INSTANCE"; echo "err $SLUICE_INSTANCE" >&2
+  resources: {cpu: 1, memory: 16Mi}
+`), "--wait")
+	list := get[taskList](s, "task", "list", "many")
+	require.Len(t, list.Tasks, 200)
+	hosts := map[string]int{}
+	for i, task := range list.Tasks {
+		require.Equal(t, i, task.Instance)
+		require.Equal(t, "TASK_STATE_SUCCEEDED", task.State)
+		require.Equal(t, 1, task.Run)
+		require.NotNil(t, task.Result.ExitCode)
+		require.Zero(t, *task.Result.ExitCode)
+		hosts[task.Host]++
+		logs := s.try("task", "logs", fmt.Sprintf("many/%d", i))
+		require.Equal(t, answer{fmt.Sprintf("out %d\n", i), fmt.Sprintf("err %d\n", i), 0}, logs)
+	}
+	require.Len(t, hosts, 8)
+	dev.finish()
+}
+
+func TestFailedTaskIsRetriedAsItsPolicySays(t *testing.T) {
+	s := newSite(t)
+	dev := s.dev()
+	job := func(name string, failures int) string {
+		return s.file(name+".yaml", fmt.Sprintf(`
+name: %s
+restart: {max_failures: %d}
+task:
+  processes:
+    - shell: echo "run $SLUICE_RUN"; test "$SLUICE_RUN" -ge 3 || exit 7
+  resources: {cpu: 100m, memory: 16Mi}
+`, name, failures))
+	}
+	s.must("job", "submit", job("enough", 2), "--wait")
+	task := get[taskList](s, "task", "list", "enough").Tasks[0]
+	require.Equal(t, 3, task.Run)
+	require.Equal(t, "TASK_STATE_SUCCEEDED", task.State)
+	require.Equal(t, "run 2\n", s.must("task", "logs", "enough/0", "--run", "2"))
+
+	a := s.try("job", "submit", job("short", 1), "--wait")
+	require.Equal(t, 4, a.code, a.err)
+	require.Contains(t, a.err, "task short/0 failed: exit code 7")
+	task = get[taskList](s, "task", "list", "short").Tasks[0]
+	require.Equal(t, 2, task.Run)
+	require.Equal(t, "TASK_STATE_FAILED", task.State)
+	require.Equal(t, 7, *task.Result.ExitCode)
+	require.Equal(t, 4, s.try("job", "wait", "short", "enough").code)
+	dev.finish()
+}
+
+func TestTaskTooLargeSaysSo(t *testing.T) {
+	s := newSite(t)
+	dev := s.dev()
+	s.must("job", "submit", s.file("job.yaml", `
+name: giant
+task:
+  processes: [{argv: ["true"]}]
+  resources: {cpu: 4001m, memory: 1Mi}
+`))
+	var out string
+	eventually(t, func() bool {
+		out = s.must("task", "explain", "giant/0")
+		return strings.Contains(out, "8 have too little cpu_milli, even empty")
+	}, "the explanation: %s", out)
+	explained := get[struct {
+		Waiting struct {
+			Reason string
+			Tally  []struct{ Hosts string }
+		}
+	}](s, "task", "explain", "giant/0")
+	require.NotEmpty(t, explained.Waiting.Reason)
+	require.Equal(t, "8", explained.Waiting.Tally[0].Hosts)
+	s.must("job", "stop", "giant", "--wait")
+	s.must("job", "delete", "giant")
+	require.Equal(t, 3, s.try("job", "get", "giant").code)
+	dev.finish()
+}
+
+func TestDemoIsRepeatable(t *testing.T) {
+	s := newSite(t)
+	for i := range 40 {
+		path := filepath.Join(s.path("files"), fmt.Sprint(i%3), fmt.Sprint(i))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, make([]byte, i), 0o600))
+	}
+	for range 2 {
+		dev := s.dev("--demo", "--demo-dir", s.path("files"))
+		dev.says("demo: equal")
+		require.Contains(t, dev.output(), "files=40 bytes=780 ")
+		dev.finish()
+	}
+}
+
+func TestExamplesAreAccepted(t *testing.T) {
+	s := newSite(t)
+	dev := s.dev()
+	files, err := filepath.Glob("../../examples/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		path, err := filepath.Abs(f)
+		require.NoError(t, err)
+		s.must("job", "submit", path)
+	}
+	s.must("job", "wait", "hello", "retry", "words", "numbers", "rack")
+	dev.finish()
+}
+
+func TestStandardInputAndRepetition(t *testing.T) {
+	s := newSite(t)
+	dev := s.dev()
+	file := s.file("job.yaml", "name: one\ntask:\n  processes: [{argv: [\"true\"]}]\n  resources: {cpu: 100m, memory: 1Mi}\n")
+	require.Contains(t, s.must("job", "submit", file, "--idempotency-key", "k"), "job one submitted")
+	require.Zero(t, s.try("job", "submit", file, "--idempotency-key", "k").code)
+	require.Contains(t, s.must("job", "submit", file), "was there already")
+	other := s.file("other.yaml", "name: one\npriority: 5\ntask:\n  processes: [{argv: [\"true\"]}]\n  resources: {cpu: 100m, memory: 1Mi}\n")
+	require.Equal(t, 7, s.try("job", "submit", other).code)
+	dev.finish()
+}
