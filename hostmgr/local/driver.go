@@ -113,7 +113,7 @@ func (d *driver) measure() ([]hostmgr.Host, error) {
 	parent, problem := findCgroup(d.config.Cgroup)
 	if problem != nil {
 		notes = []string{fmt.Sprintf("limits on cpu and memory are not enforced: %v", problem)}
-		d.config.Log.Warn("limits on cpu and memory are not enforced", "reason", problem)
+		d.config.Log.Info("limits on cpu and memory are not enforced", "reason", problem)
 	}
 	d.cgroup = parent
 	hosts, err := divide(d.config, notes)
