@@ -68,7 +68,8 @@ func (o *outbox) pong(number uint64) {
 	o.signal()
 }
 
-// report takes in a status. ours marks one that did not come from the driver. A status after the end is dropped.
+// report takes in a status; ours marks one that did not come from the driver. One that cannot follow what is known, as
+// when a driver repeats itself or its reports overtake each other, is dropped.
 func (o *outbox) report(s Status, ours bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,7 +77,7 @@ func (o *outbox) report(s Status, ours bool) {
 	if k == nil {
 		k = &known{ours: ours}
 		o.runs[s.Run] = k
-	} else if k.State.Terminal() {
+	} else if k.State.Terminal() || !k.State.CanBecome(s.State) {
 		return
 	}
 	k.Status = s
