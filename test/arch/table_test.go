@@ -62,7 +62,8 @@ var table = []row{
 	{"cluster/rules", []string{"cluster"}, pure},
 	{"costmodels", []string{"cluster", "flowgraph"}, pure},
 	{"costmodels/loadspread", []string{"cluster", "flowgraph", "costmodels"}, pure},
-	{"costmodels/models", []string{"costmodels", "costmodels/loadspread"}, pure},
+	{"costmodels/quincy", []string{"cluster", "flowgraph", "costmodels"}, pure},
+	{"costmodels/models", []string{"costmodels", "costmodels/loadspread", "costmodels/quincy"}, pure},
 	{"costmodels/modeltest", []string{"cluster", "flowgraph", "costmodels", testify, rapid}, support},
 	{"cluster/cycle", []string{"cluster", "costmodels", "flowgraph", "solver", btree}, pure},
 
