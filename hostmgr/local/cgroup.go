@@ -48,7 +48,8 @@ func (c *cgroupLimits) create() (*os.File, error) {
 		if err := set("memory.max", strconv.FormatInt(c.MemoryBytes, 10)); err != nil {
 			return nil, err
 		}
-		_ = set("memory.swap.max", "0") // does not exist where swap is not accounted
+		_ = set("memory.oom.group", "1") // the task ends as a whole, not one process at a time
+		_ = set("memory.swap.max", "0")  // does not exist where swap is not accounted
 	}
 	return os.Open(c.Path)
 }

@@ -3,9 +3,7 @@
 package local
 
 import (
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,19 +54,4 @@ func newDriver(t *testing.T, c Config) *driver {
 	d, err := New(c)
 	require.NoError(t, err)
 	return d.(*driver)
-}
-
-// countLines returns how many lines of a file equal a text; a file that does not exist has none.
-func countLines(t *testing.T, path, line string) (n int) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if !os.IsNotExist(err) {
-		require.NoError(t, err)
-	}
-	for l := range strings.Lines(string(data)) {
-		if strings.TrimSuffix(l, "\n") == line {
-			n++
-		}
-	}
-	return n
 }

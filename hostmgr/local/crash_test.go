@@ -100,10 +100,16 @@ func newCrashTest(t *testing.T, runs, served int) *crashTest {
 	return c
 }
 
-// process starts a process with a driver. It is killed at the end of the test if it still exists.
-func (c *crashTest) process() *exec.Cmd {
+// command returns a process with a driver. It is killed at the end of the test if it still exists.
+func (c *crashTest) command() *exec.Cmd {
 	cmd := exec.CommandContext(c.Context(), "/proc/self/exe")
 	cmd.Env = append(os.Environ(), driverVariable+"="+c.dir)
+	return cmd
+}
+
+// process starts a process with a driver.
+func (c *crashTest) process() *exec.Cmd {
+	cmd := c.command()
 	cmd.Stderr = os.Stderr
 	require.NoError(c, cmd.Start())
 	return cmd

@@ -5,8 +5,8 @@ package local
 import (
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -40,8 +40,8 @@ func (d *driver) janitor() {
 	defer tick.Stop()
 	for {
 		d.measureKept()
-		for _, name := range d.drop() {
-			if err := removeAll(d.state.temp(name)); err != nil {
+		for _, folder := range d.drop() {
+			if err := removeAll(folder); err != nil {
 				d.config.Log.Warn("a folder stays until the next start", "error", err)
 			}
 		}
@@ -72,8 +72,8 @@ func (d *driver) measureKept() {
 	}
 }
 
-// drop takes the surplus away from the kept runs and returns the names of their folders in tmp.
-func (d *driver) drop() (names []string) {
+// drop takes the surplus away from the kept runs and returns the folders to remove.
+func (d *driver) drop() (folders []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := slices.Collect(maps.Values(d.released))
@@ -82,14 +82,14 @@ func (d *driver) drop() (names []string) {
 		// A RunID may come back when nothing is known of it any more, so its name alone is not enough.
 		to, err := os.MkdirTemp(d.state.temp(""), "removed-")
 		if err == nil {
-			err = os.Rename(d.state.releasedRun(k.id.String()), to)
+			err = os.Rename(d.state.releasedRun(k.id.String()), filepath.Join(to, k.id.String()))
 		}
 		if err != nil {
 			d.config.Log.Warn("a kept run stays", "run", k.id, "error", err)
 			continue
 		}
 		delete(d.released, k.id)
-		names = append(names, strings.TrimPrefix(to, d.state.temp("")+"/"))
+		folders = append(folders, to)
 	}
-	return names
+	return folders
 }

@@ -1,0 +1,138 @@
+//go:build linux
+
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("PATH", "/bin:/usr/bin")
+	t.Setenv("HOME", "/home/somebody")
+	t.Setenv("PRIVATE", "to the scheduler")
+	for _, name := range inherited[1:] {
+		t.Setenv(name, "")
+		require.NoError(t, os.Unsetenv(name))
+	}
+	f := newFixture(t, nil)
+	id := f.shell(4, "env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= -e ^OLDPWD= | sort", func(l *hostmgr.Launch) {
+		l.Job = "a job"
+		l.Env = []cluster.KeyValue{{Key: "HOME", Value: "/home/task"}, {Key: "MORE", Value: "a=b\n"}, {Key: "HOME", Value: "/home/last"}}
+	})
+	require.Equal(t, cluster.TaskSucceeded, f.ended(id).State)
+	dir := f.state.run("3.4.2")
+	require.Equal(t, `
+HOME=/home/last
+MORE=a=b
+PATH=/bin:/usr/bin
+SLUICE_HOST=h1
+SLUICE_INSTANCE=4
+SLUICE_JOB=a job
+SLUICE_JOB_UID=3
+SLUICE_RUN=2
+SLUICE_RUN_DIR=`+dir+`/work
+SLUICE_RUN_ID=3.4.2
+SLUICE_TASK_ID=3.4
+TMPDIR=`+dir+`/tmp
+`, f.output(id, 0))
+}
+
+// TestSurroundings: stdin is empty, no descriptor of the scheduler is open, the folders exist, signals are at rest.
+func TestSurroundings(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, `wc -c; ls /proc/self/fd | wc -l; pwd; test -w "$TMPDIR" && echo writable; grep -E 'Sig(Blk|Ign)' /proc/self/status | cut -f 2`, nil)
+	require.Equal(t, cluster.TaskSucceeded, f.ended(id).State)
+	const none = "0000000000000000\n"
+	// Four descriptors: the three of every process and the one with which ls reads the folder.
+	require.Equal(t, "0\n4\n"+filepath.Join(f.state.run(id.String()), workFolder)+"\nwritable\n"+none+none, f.output(id, 0))
+}
+
+func TestLaunchRefused(t *testing.T) {
+	cases := []struct {
+		change func(*hostmgr.Launch)
+		says   string
+	}{
+		{func(l *hostmgr.Launch) { l.Command = []string{""} }, "command is empty"},
+		{func(l *hostmgr.Launch) { l.Command = []string{"true", "a\x00b"} }, "command[1] contains a zero byte"},
+		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Key: "A"}, {Key: "B=C"}} }, `env[1] "B=C"`},
+		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Value: "x"}} }, "env[0]"},
+		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Key: "A", Value: "\x00"}} }, "env[0]"},
+		{func(l *hostmgr.Launch) { l.WorkDir = "work" }, "not an absolute path"},
+		{func(l *hostmgr.Launch) { l.WorkDir = "/a\x00" }, "not an absolute path"},
+		{func(l *hostmgr.Launch) { l.LogLimitBytes = -1 }, "negative"},
+		{func(l *hostmgr.Launch) { l.Host = "h2" }, "no such host"},
+	}
+	f := newFixture(t, nil)
+	for _, c := range cases {
+		l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Command: []string{"true"}}
+		c.change(&l)
+		require.ErrorContains(t, f.Launch(t.Context(), l), c.says)
+	}
+	require.Empty(t, f.Inventory())
+	names, err := f.state.runNames()
+	require.NoError(t, err)
+	require.Empty(t, names)
+}
+
+func TestLaunchFails(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text")
+	require.NoError(t, os.WriteFile(text, []byte("#!/no/such/interpreter\n"), 0o700))
+	plain := filepath.Join(dir, "plain")
+	require.NoError(t, os.WriteFile(plain, []byte("words"), 0o600))
+	cases := []struct {
+		change func(*hostmgr.Launch)
+		says   string
+	}{
+		{func(l *hostmgr.Launch) { l.Command = []string{"no-such-program"} }, `command "no-such-program" was not found in PATH /`},
+		{func(l *hostmgr.Launch) { l.Command = []string{"./no-such-program"} }, "start ./no-such-program: no such file"},
+		{func(l *hostmgr.Launch) { l.Command = []string{text} }, "no such file"},
+		{func(l *hostmgr.Launch) { l.Command = []string{plain} }, "permission denied"},
+		{func(l *hostmgr.Launch) { l.WorkDir = dir + "/none" }, "working directory " + dir + "/none does not exist"},
+		{func(l *hostmgr.Launch) { l.WorkDir = text }, "is not a folder"},
+	}
+	f := newFixture(t, nil)
+	for i, c := range cases {
+		id := f.shell(i, "true", c.change)
+		s := f.ended(id)
+		require.Equal(t, cluster.TaskFailed, s.State, "%+v", s)
+		require.Equal(t, cluster.ReasonLaunchFailed, s.Reason)
+		require.Contains(t, s.Message, c.says)
+		require.EqualValues(t, -1, s.ExitCode)
+	}
+}
+
+// TestPathOfTheTask: the command is looked up where the task looks, and a relative one starts in its working directory.
+func TestPathOfTheTask(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\necho tool in $(pwd)\n"), 0o700))
+	f := newFixture(t, nil)
+	found := f.shell(0, "", func(l *hostmgr.Launch) {
+		l.Command, l.WorkDir = []string{"tool"}, "/"
+		l.Env = []cluster.KeyValue{{Key: "PATH", Value: dir + ":" + os.Getenv("PATH")}}
+	})
+	relative := f.shell(1, "", func(l *hostmgr.Launch) { l.Command, l.WorkDir = []string{"./tool"}, dir })
+	require.Equal(t, cluster.TaskSucceeded, f.ended(found).State)
+	require.Equal(t, "tool in /\n", f.output(found, 0))
+	require.Equal(t, cluster.TaskSucceeded, f.ended(relative).State)
+	require.Equal(t, "tool in "+dir+"\n", f.output(relative, 0))
+}
+
+// TestLaunchNotRecorded: a launch whose intent cannot be recorded leaves nothing, and can be repeated.
+func TestLaunchNotRecorded(t *testing.T) {
+	f := newFixture(t, nil)
+	l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Command: []string{"true"}}
+	obstacle := f.state.temp(l.Run.String())
+	require.NoError(t, os.WriteFile(obstacle, nil, 0o600))
+	require.ErrorContains(t, f.Launch(t.Context(), l), "record the launch")
+	require.Empty(t, f.Inventory())
+	require.NoError(t, f.Launch(t.Context(), l), "the obstacle was removed with what was left")
+	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
+}

@@ -1,0 +1,208 @@
+//go:build linux
+
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// escapes are ways in which a task tries to leave processes behind.
+var escapes = map[string]string{
+	"in the background":        `sleep 1000 & `,
+	"in another session":       `setsid sleep 1000 & `,
+	"as a daemon":              `(setsid sh -c 'sleep 1000 & sleep 1000' &) ; `,
+	"with no environment":      `(setsid env -i sleep 1000 &) ; `,
+	"deaf and dumb":            `(trap '' TERM HUP INT; sleep 1000 > /dev/null 2>&1 &) ; `,
+	"while it makes many more": `for i in 1 2 3 4 5 6 7 8; do setsid sh -c 'sleep 1000 & sleep 1000' & done; `,
+}
+
+// TestNothingIsLeft: when the end of a run is known, none of its processes exists, whatever it has tried.
+func TestNothingIsLeft(t *testing.T) {
+	for name, escape := range escapes {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			id := f.shell(0, escape+"exit 0", nil)
+			require.Equal(t, cluster.TaskSucceeded, f.ended(id).State)
+			require.Empty(t, sleepers(t, f.config.Dir))
+
+			id = f.shell(1, escape+"echo ready; exec sleep 1000", nil)
+			f.says(id, "ready\n")
+			require.NoError(t, f.Kill(t.Context(), id, time.Hour))
+			require.Equal(t, cluster.TaskKilled, f.ended(id).State)
+			require.Empty(t, sleepers(t, f.config.Dir))
+		})
+	}
+}
+
+// sleepers returns the processes with the working directory of a task below a folder: also those with another
+// environment.
+func sleepers(t *testing.T, state string) (pids []int) {
+	t.Helper()
+	all, err := processes()
+	require.NoError(t, err)
+	for _, p := range all {
+		dir, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(p.pid), "cwd"))
+		if err == nil && !p.ended && strings.HasPrefix(dir, state) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// TestSupervisorKilled: a task does not outlive its supervisor unnoticed.
+func TestSupervisorKilled(t *testing.T) {
+	for _, name := range []string{"in the background", "in another session", "as a daemon"} {
+		for _, restart := range []bool{false, true} {
+			t.Run(name+", restart "+map[bool]string{false: "no", true: "yes"}[restart], func(t *testing.T) {
+				f := newFixture(t, nil)
+				id := f.shell(0, escapes[name]+"echo ready; sleep 1000; true", nil)
+				f.says(id, "ready\n")
+				pid := f.supervisorOf(id)
+				if restart {
+					require.NoError(t, f.Close())
+				}
+				require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+				if restart {
+					f.start()
+				}
+				s := f.ended(id)
+				require.Equal(t, cluster.TaskLost, s.State)
+				require.Equal(t, cluster.ReasonSupervisorLost, s.Reason)
+				require.Contains(t, s.Message, "how the run ended is not known")
+				require.Empty(t, sleepers(t, f.config.Dir))
+				f.reopen()
+				require.Equal(t, s, f.status(id), "a terminal status is final")
+			})
+		}
+	}
+}
+
+// TestReboot: a run of an earlier boot without an end is lost, started or not, and numbers of that boot mean nothing.
+func TestReboot(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, "exit 0", nil)
+	f.ended(id)
+	require.NoError(t, f.Close())
+	dir := f.state.run(id.String())
+	rec, err := readRecord[launchRecord](dir, launchFile)
+	require.NoError(t, err)
+	rec.Boot = "an earlier one"
+	require.NoError(t, writeRecord(dir, launchFile, rec, unsynced))
+	for _, started := range []bool{true, false} {
+		require.NoError(t, os.Remove(filepath.Join(dir, exitFile)))
+		if !started {
+			require.NoError(t, os.Remove(filepath.Join(dir, startedFile)))
+		}
+		f.sink.Forget()
+		f.start()
+		s := f.ended(id)
+		require.Equal(t, cluster.TaskLost, s.State)
+		require.Contains(t, s.Message, "restarted")
+		require.NoError(t, f.Close())
+	}
+	f.sink.Forget()
+	f.start()
+}
+
+// TestSupervisorsCompete: of many supervisors of one run, one starts it, whenever they come.
+func TestSupervisorsCompete(t *testing.T) {
+	f := newFixture(t, nil)
+	starts := filepath.Join(t.TempDir(), "starts")
+	id := f.shell(0, `echo start >> `+starts+`; sleep 0.05`, nil)
+	var rivals []*supervised
+	for range 8 {
+		p, ready, err := spawn(f.state.run(id.String()))
+		require.NoError(t, err)
+		require.NoError(t, ready.Close())
+		rivals = append(rivals, p)
+	}
+	require.Equal(t, cluster.TaskSucceeded, f.ended(id).State)
+	p, ready, err := spawn(f.state.run(id.String())) // much too late
+	require.NoError(t, err)
+	require.NoError(t, ready.Close())
+	for _, p := range append(rivals, p) {
+		require.NoError(t, p.wait())
+		p.close()
+	}
+	require.Equal(t, 1, countLines(t, starts, "start"))
+}
+
+// TestSupervisorNeverStarts: a driver that cannot get a run supervised says so, and late supervisors do not start it.
+func TestSupervisorNeverStarts(t *testing.T) {
+	f := newFixture(t, nil)
+	starts := filepath.Join(t.TempDir(), "starts")
+	for range cap(f.starting) { // hold the driver's own supervisors back
+		f.starting <- struct{}{}
+	}
+	id := f.shell(0, `echo start >> `+starts, nil)
+	dir := f.state.run(id.String())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, launchFile), []byte("{"), 0o600))
+	for range cap(f.starting) {
+		<-f.starting
+	}
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskFailed, s.State)
+	require.Equal(t, cluster.ReasonLaunchFailed, s.Reason)
+	require.Contains(t, s.Message, "is damaged")
+	p, ready, err := spawn(dir)
+	require.NoError(t, err)
+	require.NoError(t, ready.Close())
+	require.NoError(t, p.wait())
+	p.close()
+	require.NoFileExists(t, starts)
+	f.Release(id) // a damaged launch would keep the next driver from starting
+}
+
+// TestKillWhileDriverIsAway: the supervisor keeps the grace by itself.
+func TestKillWhileDriverIsAway(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, `trap '' TERM; echo ready; while :; do sleep 1000; done`, nil)
+	f.says(id, "ready\n")
+	require.NoError(t, f.Kill(t.Context(), id, 30*time.Millisecond))
+	require.NoError(t, f.Close())
+	dir := f.state.run(id.String())
+	eventually(t, "the end is recorded", func() bool { return exists(dir, exitFile) })
+	f.start()
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.EqualValues(t, 9, s.Signal)
+}
+
+// TestTermReachesTheGroup: SIGTERM goes to all processes of the group, also to one that was stopped.
+func TestTermReachesTheGroup(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, `trap 'wait; echo parent; exit 5' TERM; sh -c 'trap "echo child; exit 0" TERM; echo ready; while :; do sleep 0.01; done' & wait; wait`, nil)
+	f.says(id, "ready\n")
+	running, err := readRecord[runningRecord](f.state.run(id.String()), runningFile)
+	require.NoError(t, err)
+	require.NoError(t, unix.Kill(-running.PID, unix.SIGSTOP))
+	require.NoError(t, f.Kill(t.Context(), id, time.Hour))
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.EqualValues(t, 5, s.ExitCode, "the exit code of a task that was killed is kept")
+	require.Equal(t, "ready\nchild\nparent\n", f.output(id, 0))
+}
+
+// TestSupervisorIsDeaf: signals that were meant for the scheduler do not end what runs.
+func TestSupervisorIsDeaf(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, "echo ready; exec sleep 1000", nil)
+	f.says(id, "ready\n")
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, wake} {
+		require.NoError(t, unix.Kill(f.supervisorOf(id), sig))
+	}
+	require.NoError(t, f.Kill(t.Context(), id, time.Hour))
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.EqualValues(t, 15, s.Signal)
+}

@@ -1,0 +1,168 @@
+//go:build linux
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/drivertest"
+)
+
+func TestStateFolderIsOwned(t *testing.T) {
+	f := newFixture(t, nil)
+	second := newDriver(t, f.config)
+	require.ErrorContains(t, second.Start(t.Context(), f.sink), f.config.Dir+" is in use by another driver of this process")
+	require.NoError(t, second.Close())
+
+	other := newCrashTest(t, 0, 1)
+	held, err := openState(other.state, "")
+	require.NoError(t, err)
+	cmd := other.command()
+	words, err := cmd.CombinedOutput()
+	require.Error(t, err, "another process does not get the folder")
+	require.Contains(t, string(words), fmt.Sprintf("%s is in use by process %d", other.state, os.Getpid()))
+	require.NoError(t, held.close())
+	other.finish()
+}
+
+func TestLockHolder(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, "echo ready; exec sleep 1000", nil)
+	f.says(id, "ready\n")
+	_, err := tryLock(filepath.Join(f.state.run(id.String()), lockFile))
+	require.ErrorIs(t, err, errHeld)
+	cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(f.supervisorOf(id)) + "/cmdline")
+	require.NoError(t, err)
+	require.Equal(t, "sluice\x00"+superviseArgument+"\x00"+f.state.run(id.String())+"\x00", string(cmdline))
+	none, err := lockHolder(filepath.Join(t.TempDir(), "none"))
+	require.NoError(t, err)
+	require.Zero(t, none)
+}
+
+func TestStateFormat(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	open := func(cluster string) error {
+		s, err := openState(dir, cluster)
+		if err == nil {
+			require.NoError(t, s.close())
+		}
+		return err
+	}
+	require.NoError(t, open(""))
+	require.NoError(t, open("one"), "a folder without a cluster takes the first")
+	require.NoError(t, open(""))
+	require.NoError(t, open("one"))
+	require.ErrorContains(t, open("two"), `belongs to cluster "one", not "two"`)
+	require.NoError(t, writeRecord(dir, "format", formatRecord{Format: 2}, unsynced))
+	require.ErrorContains(t, open("one"), "has format 2, this version knows 1 only")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte("{"), 0o600))
+	require.ErrorContains(t, open("one"), "format is damaged")
+}
+
+func TestStateDamaged(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, "true", nil)
+	f.ended(id)
+	require.NoError(t, f.Close())
+	cases := []struct {
+		damage func(dir string) error
+		says   string
+	}{
+		{func(dir string) error { return os.WriteFile(filepath.Join(dir, launchFile), nil, 0o600) }, "launch is damaged"},
+		{func(dir string) error { return os.Remove(filepath.Join(dir, launchFile)) }, "does not hold the launch of run 3.0.2"},
+		{func(dir string) error { return os.WriteFile(filepath.Join(dir, exitFile), []byte("x"), 0o600) }, "exit is damaged"},
+		{func(dir string) error { return os.Rename(dir, filepath.Join(filepath.Dir(dir), "stranger")) }, "stranger is not the folder of a run"},
+	}
+	for _, c := range cases {
+		state := filepath.Join(t.TempDir(), "state")
+		require.NoError(t, os.CopyFS(state, os.DirFS(f.config.Dir)))
+		require.NoError(t, c.damage(filepath.Join(state, "runs", id.String())))
+		d := newDriver(t, Config{Dir: state})
+		require.ErrorContains(t, d.Start(t.Context(), drivertest.NewRecorder()), c.says)
+	}
+	f.sink.Forget()
+	f.start()
+}
+
+func TestSurplus(t *testing.T) {
+	hours := func(n int) cluster.Time { return cluster.Time(time.Duration(n) * time.Hour) }
+	all := func() []*kept {
+		var out []*kept
+		for i := range 5 { // the i-th ended in hour i and has i bytes
+			out = append(out, &kept{id: cluster.RunID{Task: cluster.TaskKey(9 - i), Run: 1}, ended: hours(i), bytes: int64(i)})
+		}
+		return out
+	}
+	cases := []struct {
+		retention Retention
+		gone      int
+	}{
+		{Retention{Runs: 5, Bytes: 10, Age: 5 * time.Hour}, 0},
+		{Retention{Runs: 3, Bytes: 10, Age: 5 * time.Hour}, 2},
+		{Retention{Runs: 5, Bytes: 9, Age: 5 * time.Hour}, 2}, // 4 + 3 + 2 fit, with 1 more they do not
+		{Retention{Runs: 5, Bytes: 10, Age: 2 * time.Hour}, 3},
+		{Retention{Runs: -1, Bytes: 10, Age: 5 * time.Hour}, 5},
+		{Retention{Runs: 5, Bytes: 3, Age: 5 * time.Hour}, 5},
+	}
+	for _, c := range cases {
+		gone := c.retention.surplus(all(), hours(5))
+		require.Len(t, gone, c.gone, "%+v", c.retention)
+		for i, k := range gone {
+			require.Equal(t, hours(i), k.ended, "the oldest go first")
+		}
+	}
+}
+
+func TestRetention(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Retention.Runs = 2 })
+	var ids []cluster.RunID
+	for i := range 4 {
+		ids = append(ids, f.shell(i, "echo run; mkdir sealed; touch sealed/file; chmod 0 sealed", nil))
+		f.ended(ids[i])
+		f.Release(ids[i])
+	}
+	gone := func(id cluster.RunID) bool {
+		log, err := f.OpenLog(t.Context(), hostmgr.LogRequest{Run: id})
+		if err == nil {
+			require.NoError(t, log.Close())
+		}
+		return errors.Is(err, hostmgr.ErrUnknownRun)
+	}
+	eventually(t, "the oldest are dropped", func() bool { return gone(ids[0]) && gone(ids[1]) })
+	require.Equal(t, "run\n", f.output(ids[3], 0))
+	l := hostmgr.Launch{Run: ids[3], Host: "h0", Command: []string{"true"}}
+	require.ErrorContains(t, f.Launch(t.Context(), l), "has ended and was released")
+	f.reopen()
+	require.Empty(t, f.Inventory())
+	require.Equal(t, "run\n", f.output(ids[2], 0), "what is kept is kept by the next driver too")
+	eventually(t, "what was dropped is removed", func() bool {
+		entries, err := os.ReadDir(f.state.temp(""))
+		return err == nil && len(entries) == 0
+	})
+}
+
+func TestConfigValidate(t *testing.T) {
+	require.NoError(t, Config{Dir: "/state"}.Validate())
+	bad := Config{
+		Dir: "state", Hosts: 20_000, Racks: -1, Cgroup: "group", LogLimitBytes: 5, UsageInterval: 1,
+		Capacity:  cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: -1}, cluster.Amount{Name: "licenses", Value: -2}),
+		Retention: Retention{Runs: -2, Bytes: -1},
+	}
+	_, err := New(bad)
+	for _, part := range []string{
+		`state folder "state"`, "hosts is 20000", "racks is -1", `cgroup "group"`, "log limit is 5", "usage interval is 1ns",
+		"capacity cpu_milli is -1", "capacity licenses is -2", "retention of -2 runs", "retention by bytes",
+	} {
+		require.ErrorContains(t, err, part)
+	}
+}
