@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -48,6 +49,9 @@ func Open(dir string, o Options) (Journal, error) {
 	format, err := openFormat(dir)
 	if err != nil {
 		return nil, err
+	}
+	if err := removeUnbegun(dir); err != nil {
+		return nil, errors.Join(openError(dir, err), format.Close())
 	}
 	db, err := badger.Open(badgerOptions(dir, o))
 	if err != nil {
@@ -93,6 +97,28 @@ func (w warnings) Warningf(format string, args ...any) {
 }
 func (w warnings) Infof(string, ...any)  {}
 func (w warnings) Debugf(string, ...any) {}
+
+// removeUnbegun removes the memory tables and value logs that a crash left between their creation and their first byte.
+// Badger gives them their size in a second step, and takes an empty one for damage.
+func removeUnbegun(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); ext != ".mem" && ext != ".vlog" {
+			continue
+		}
+		info, err := e.Info()
+		if err == nil && info.Size() == 0 {
+			err = os.Remove(filepath.Join(dir, e.Name()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // openError tells damage from what the machine lacks. Badger passes most causes on as text only.
 func openError(dir string, err error) error {
