@@ -59,5 +59,6 @@
 // # Cost
 //
 // A waiting run costs the driver a goroutine parked in the poller (no thread), and the machine a supervisor with one
-// processor and a small heap. A launch syncs three times, an end twice.
+// processor and a small heap (2.3 MB that it shares with nobody). A launch syncs three times, an end twice. Linux 5.4 or
+// newer is needed.
 package local

@@ -74,7 +74,7 @@ func (s *supervisor) signal(sig unix.Signal) {
 // sweep ends everything that the task left behind. All its descendants are descendants of this process, and an orphan
 // becomes its child: so when it has no child, nothing is left.
 func (s *supervisor) sweep() {
-	for {
+	for pause := time.Millisecond; ; pause = min(2*pause, time.Second) {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		switch {
 		case errors.Is(err, unix.ECHILD):
@@ -83,7 +83,7 @@ func (s *supervisor) sweep() {
 			continue
 		}
 		if killChildren() == 0 {
-			time.Sleep(10 * time.Millisecond) // an orphan was on its way to us, or it may not be killed by us
+			time.Sleep(pause) // an orphan was on its way to us, or it may not be killed by us
 			continue
 		}
 		_, _ = syscall.Wait4(-1, nil, 0, nil) // one that was killed
