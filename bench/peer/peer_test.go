@@ -1,0 +1,65 @@
+package peer
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/flowgraph/dimacs"
+	"github.com/sluice-scheduler/sluice/solver/solvertest"
+)
+
+func TestLemon(t *testing.T) {
+	_, err := NewLemon(t.Context(), "magic")
+	require.ErrorContains(t, err, "magic")
+	l, err := NewLemon(t.Context())
+	if errors.Is(err, ErrMissing) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	// One with 32-bit numbers, one beyond them, one without an optimum.
+	for _, c := range []struct {
+		cost, demand int64
+		optimal      bool
+	}{{7, 3, true}, {1 << 40, 3, true}, {1, 9, false}} {
+		n := solvertest.Build([]int64{c.demand, -c.demand}, [5]int64{0, 1, 1, 5, c.cost})
+		file := filepath.Join(t.TempDir(), "n.min")
+		f, err := os.Create(file)
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(dimacs.Write(f, n), f.Close()))
+		answers, err := l.Solve(t.Context(), n, file)
+		require.NoError(t, err)
+		require.Len(t, answers, 2)
+		for i, a := range answers {
+			require.Equal(t, LemonAlgorithms[i], a.Algorithm)
+			require.Equal(t, c.optimal, a.Optimal)
+			if c.optimal {
+				require.Equal(t, c.demand*c.cost, a.Objective)
+			}
+		}
+	}
+	_, err = l.Solve(t.Context(), nil, filepath.Join(t.TempDir(), "absent"))
+	require.ErrorContains(t, err, "cannot be read")
+}
+
+func TestLemonTellsWhatToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := NewLemon(t.Context())
+	require.ErrorIs(t, err, ErrMissing)
+	require.ErrorContains(t, err, "apt-get install g++ liblemon-dev")
+}
+
+func TestHighs(t *testing.T) {
+	h, err := NewHighs()
+	if errors.Is(err, ErrMissing) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	n := solvertest.Build([]int64{3, -3}, [5]int64{0, 1, 1, 5, 7})
+	answers, err := h.Solve(t.Context(), n, "")
+	require.NoError(t, err)
+	require.Equal(t, int64(21), answers[0].Objective)
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-scheduler/sluice/bench"
+	"github.com/sluice-scheduler/sluice/bench/peer"
+	"github.com/sluice-scheduler/sluice/solver/registry"
+)
+
+func newBenchCommand() *cobra.Command {
+	return group("bench", "Measure Sluice", newBenchSolverCommand())
+}
+
+const benchSolverHelp = `Measure solvers on scheduling networks that change from cycle to cycle.
+
+Arguments are declared workloads or files (.yaml) of the same form; without any,
+those of --suite run. Flags that describe a workload replace what it says. All
+algorithms follow one network, cycle by cycle, and must agree; the first one
+leads: its placements become running tasks.
+
+The table gives, in milliseconds, the median cold solve; apply + solve + read
+of warm cycles (min, median, p99, max) with the medians of its parts; arcs
+examined, steps (pivots, expansions), allocations of the median cycle; and the
+memory of the solver. Ratio is the cold median of the first peer over our p99.
+
+Peers solve the very same networks, cold, a sample of cycles in the same run:
+  --peer lemon   compiles a small program against the LEMON library
+                 (Debian: apt-get install g++ liblemon-dev)
+  --peer highs   needs a build with -tags highs
+
+Declared workloads: `
+
+type benchFlags struct {
+	suite, output, clock string
+	algorithms, peers    []string
+	lemon                []string
+	verify               bool
+	export, html, svg    string
+	w                    bench.Workload
+}
+
+func newBenchSolverCommand() *cobra.Command {
+	f := benchFlags{w: bench.Default()}
+	cmd := &cobra.Command{
+		Use:   "solver [WORKLOAD...]",
+		Short: "Measure solvers on networks that change",
+		Long:  benchSolverHelp + strings.Join(bench.Names(""), ", ") + ".",
+		RunE:  func(cmd *cobra.Command, args []string) error { return runBenchSolver(cmd, args, f) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.suite, "suite", "short", "workloads to run if none is named: "+strings.Join(bench.Suites(), ", "))
+	fs.StringSliceVar(&f.algorithms, "algorithms", []string{registry.Default}, "some of "+strings.Join(registry.Names(), ", "))
+	fs.StringVarP(&f.output, "output", "o", "table", "table, json (summaries) or csv (every cycle)")
+	fs.StringVar(&f.clock, "clock", bench.Wall, "wall, or cpu: processor time of the process, steadier on a busy machine")
+	fs.BoolVar(&f.verify, "verify", false, "check every answer against the definition of optimality")
+	fs.StringSliceVar(&f.peers, "peer", nil, "lemon, highs")
+	fs.StringSliceVar(&f.lemon, "lemon", peer.LemonAlgorithms, "algorithms of lemon")
+	fs.StringVar(&f.export, "export", "", "folder for the networks of the sampled cycles, in DIMACS format")
+	fs.StringVar(&f.html, "html", "", "file for a page with plots")
+	fs.StringVar(&f.svg, "svg", "", "folder for the plots as single files")
+	addWorkloadFlags(fs, &f.w)
+	return cmd
+}
+
+// addWorkloadFlags offers every setting of a workload under the name that it has
+// in files.
+func addWorkloadFlags(fs *pflag.FlagSet, w *bench.Workload) {
+	fs.IntVar(&w.Hosts, "hosts", w.Hosts, "hosts")
+	fs.IntVar(&w.Slots, "slots", w.Slots, "slots of a host")
+	fs.IntVar(&w.HostsPerRack, "hosts-per-rack", w.HostsPerRack, "hosts of a rack")
+	fs.Float64Var(&w.Utilisation, "utilisation", w.Utilisation, "tasks per slot")
+	fs.IntVar(&w.TasksPerJob, "tasks-per-job", w.TasksPerJob, "tasks of a job")
+	fs.StringVar(&w.Shape, "shape", w.Shape, "preferences: random (of each task) or patterns (shared in a job)")
+	fs.IntVar(&w.Preferences, "preferences", w.Preferences, "preferred hosts of a task")
+	fs.IntVar(&w.PatternsPerJob, "patterns-per-job", w.PatternsPerJob, "patterns of a job")
+	fs.BoolVar(&w.Merge, "merge", w.Merge, "make tasks of one pattern one class")
+	fs.IntVar(&w.Convex, "convex", w.Convex, "parallel arcs of convex prices")
+	fs.IntVar(&w.Fit, "fit", w.Fit, "most units on an arc of a class to a preferred host; 0 is no bound")
+	fs.BoolVar(&w.Placed, "placed", w.Placed, "begin with running tasks")
+	fs.Float64Var(&w.Churn, "churn", w.Churn, "part of the tasks that finishes and arrives each cycle")
+	fs.IntVar(&w.Hysteresis, "hysteresis", w.Hysteresis, "what a running task pays less for its place")
+	fs.IntVar(&w.Growth, "growth", w.Growth, "of the price of waiting, each cycle")
+	fs.Float64Var(&w.Failures, "failures", w.Failures, "part of the hosts that fails or returns each cycle")
+	fs.IntVar(&w.Huge.Tasks, "huge-tasks", w.Huge.Tasks, "tasks of a job that comes at once")
+	fs.IntVar(&w.Huge.Every, "huge-every", w.Huge.Every, "cycles from one such job to the next")
+	fs.StringVar(&w.Mode, "mode", w.Mode, "warm (cycles) or cold (one solve of each of several networks)")
+	fs.IntVar(&w.Cycles, "cycles", w.Cycles, "warm cycles")
+	fs.IntVar(&w.Samples, "samples", w.Samples, "cycles given to peers and to export; networks of a cold workload")
+	fs.Uint64Var(&w.Seed, "seed", w.Seed, "of everything that is drawn")
+}
+
+func runBenchSolver(cmd *cobra.Command, args []string, f benchFlags) error {
+	if !slices.Contains([]string{"table", "json", "csv"}, f.output) {
+		return usageError(cmd, fmt.Errorf("--output %q: choose table, json or csv", f.output))
+	}
+	workloads, err := chooseWorkloads(cmd, args, f)
+	if err != nil {
+		return usageError(cmd, err)
+	}
+	ctx := cmd.Context()
+	options := bench.Options{Algorithms: f.algorithms, Verify: f.verify, Clock: f.clock, Export: f.export}
+	if options.Peers, err = choosePeers(ctx, f); err != nil {
+		return exitError{exitFailure, err}
+	}
+	report := bench.NewReport(f.clock, time.Now())
+	for i, w := range workloads {
+		bar := progressBar{w: cmd.ErrOrStderr(), label: fmt.Sprintf("%d/%d %s", i+1, len(workloads), w.Name)}
+		options.Progress = bar.show
+		r, err := bench.Run(ctx, w, options)
+		bar.clear()
+		if err != nil {
+			return exitError{exitFailure, err}
+		}
+		report.Runs = append(report.Runs, r)
+	}
+	if err := writeReport(cmd.OutOrStdout(), report, f); err != nil {
+		return exitError{exitFailure, err}
+	}
+	return nil
+}
+
+func chooseWorkloads(cmd *cobra.Command, names []string, f benchFlags) ([]bench.Workload, error) {
+	if len(names) == 0 {
+		names = bench.Names(f.suite)
+		if !slices.Contains(bench.Suites(), f.suite) {
+			return nil, fmt.Errorf("--suite %q: choose one of %s", f.suite, strings.Join(bench.Suites(), ", "))
+		}
+	}
+	var chosen []bench.Workload
+	for _, name := range names {
+		w, err := bench.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		replaceSettings(cmd.Flags(), &w)
+		for _, x := range w.Expand() {
+			if err := x.Validate(); err != nil {
+				return nil, err
+			}
+			chosen = append(chosen, x)
+		}
+	}
+	return chosen, nil
+}
+
+// replaceSettings gives w the values of the flags that were set.
+func replaceSettings(given *pflag.FlagSet, w *bench.Workload) {
+	own := pflag.NewFlagSet("workload", pflag.ContinueOnError)
+	addWorkloadFlags(own, w)
+	given.Visit(func(flag *pflag.Flag) {
+		if target := own.Lookup(flag.Name); target != nil {
+			// The value has been parsed once by a flag of the same type.
+			_ = target.Value.Set(flag.Value.String())
+		}
+	})
+}
+
+func choosePeers(ctx context.Context, f benchFlags) ([]bench.Peer, error) {
+	var peers []bench.Peer
+	for _, name := range f.peers {
+		switch name {
+		case "lemon":
+			p, err := peer.NewLemon(ctx, f.lemon...)
+			if err != nil {
+				return nil, err
+			}
+			peers = append(peers, p)
+		case "highs":
+			p, err := peer.NewHighs()
+			if err != nil {
+				return nil, err
+			}
+			peers = append(peers, p)
+		default:
+			return nil, fmt.Errorf("--peer %q: choose lemon or highs", name)
+		}
+	}
+	return peers, nil
+}
+
+func writeReport(out io.Writer, report *bench.Report, f benchFlags) error {
+	write := report.WriteTable
+	switch f.output {
+	case "json":
+		write = report.WriteJSON
+	case "csv":
+		write = report.WriteCSV
+	}
+	if err := write(out); err != nil {
+		return err
+	}
+	if f.html != "" {
+		if err := writeFile(f.html, report.WriteHTML); err != nil {
+			return err
+		}
+	}
+	if f.svg == "" {
+		return nil
+	}
+	if err := os.MkdirAll(f.svg, 0o755); err != nil {
+		return fmt.Errorf("--svg: %w", err)
+	}
+	for _, p := range report.Plots() {
+		if err := writeFile(filepath.Join(f.svg, p.Name+".svg"), p.WriteSVG); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
+}
+
+// progressBar rewrites one line of a terminal, and shows nothing elsewhere.
+type progressBar struct {
+	w     io.Writer
+	label string
+	shown string
+}
+
+func (b *progressBar) show(done, total int) {
+	if !isTerminal(b.w) || total == 0 {
+		return
+	}
+	const width = 30
+	full := width * done / total
+	line := fmt.Sprintf("\r%s [%s%s] %d/%d", b.label, strings.Repeat("#", full), strings.Repeat(".", width-full), done, total)
+	if line != b.shown {
+		b.shown = line
+		_, _ = fmt.Fprint(b.w, line)
+	}
+}
+
+func (b *progressBar) clear() {
+	if b.shown != "" {
+		_, _ = fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", len(b.shown)))
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/bench"
+)
+
+func runBench(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	code := run(t.Context(), append([]string{"bench", "solver"}, args...), strings.NewReader(""), &out, &errOut)
+	return out.String() + errOut.String(), code
+}
+
+func TestBenchSolver(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "tiny.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("hosts: 20\nslots: 3\ncycles: 9\nsweep: {churn: [0.1, 0.2]}\n"), 0o600))
+	page, plots, networks := filepath.Join(folder, "p.html"), filepath.Join(folder, "svg"), filepath.Join(folder, "dimacs")
+	out, code := runBench(t, file, "--cycles", "4", "--algorithms", "netsimplex,ssp", "--verify", "-o", "json",
+		"--clock", "cpu", "--samples", "2", "--html", page, "--svg", plots, "--export", networks)
+	require.Zero(t, code, out)
+	var report bench.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Len(t, report.Runs, 2)
+	require.Equal(t, 20, report.Runs[0].Workload.Hosts, "of the file")
+	require.Equal(t, 4, report.Runs[0].Workload.Cycles, "of the flag")
+	require.Equal(t, 0.2, report.Runs[1].Workload.Churn, "of the sweep")
+	require.Len(t, report.Runs[1].Algorithms, 2)
+	for folder, count := range map[string]int{plots: 2, networks: 4} {
+		entries, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		require.Len(t, entries, count, folder)
+	}
+	require.FileExists(t, page)
+
+	exported, err := filepath.Glob(filepath.Join(networks, "*-4.min"))
+	require.NoError(t, err)
+	require.Len(t, exported, 2)
+	var solved bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"solve", "--verify", exported[0]}, nil, &solved, &solved), solved.String())
+	require.Contains(t, solved.String(), "verified")
+}
+
+func TestBenchSolverRefuses(t *testing.T) {
+	for _, c := range []struct {
+		message string
+		args    []string
+	}{
+		{"no-such", []string{"no-such"}},
+		{"--suite \"long\"", []string{"--suite", "long"}},
+		{"--output \"xml\"", []string{"-o", "xml"}},
+		{"hosts: -1", []string{"1k-90", "--hosts", "-1"}},
+		{"--peer \"cplex\"", []string{"1k-90", "--peer", "cplex"}},
+		{"unknown solver \"magic\"", []string{"1k-90", "--algorithms", "magic"}},
+	} {
+		out, code := runBench(t, c.args...)
+		require.NotZero(t, code, out)
+		require.Contains(t, out, c.message)
+		require.Equal(t, 1, strings.Count(out, "sluice: "), "one message")
+	}
+}
