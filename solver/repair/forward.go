@@ -1,6 +1,10 @@
 package repair
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
 
 // target is the best end of a search found so far.
 type target struct {
@@ -21,6 +25,105 @@ func (s *Solver) begin() {
 	}
 	s.queue = s.queue[:0]
 	s.settled = s.settled[:0]
+}
+
+// placeAll sends excess of sources to the ground, or to who lacks it, as long as
+// no price has to change, and returns the nodes that still have some. Those come
+// first who lose most by waiting: who comes late then waits at once, instead
+// of driving out who came before.
+func (s *Solver) placeAll() []int32 {
+	late := s.late[:0]
+	if crowded := s.crowded(); crowded {
+		late = append(late, s.pending.list...)
+	} else {
+		for _, v := range s.pending.list {
+			if s.excess[v] > 0 && s.kinds[v] == isSource {
+				s.place(v)
+			}
+			if s.excess[v] > 0 {
+				late = append(late, v)
+			}
+		}
+	}
+	s.order(late)
+	s.late = late
+	return late
+}
+
+// crowded tells whether sources have more than the nodes can pass on to the
+// ground within bounds. Placing who fits would then only delay who must wait.
+func (s *Solver) crowded() bool {
+	var excess, free int64
+	for _, v := range s.pending.list {
+		if s.kinds[v] == isSource {
+			excess += s.excess[v]
+		}
+	}
+	if len(s.pending.list) < 64 {
+		return false
+	}
+	for _, ref := range s.net.In(flowgraph.NodeID(s.ground)) {
+		if r := &s.arcs[ref.Arc]; r.upper != flowgraph.Infinite && s.kinds[r.tail] >= isCore {
+			free += r.upper - r.flow
+		}
+		if free >= excess {
+			return false
+		}
+	}
+	return true
+}
+
+// place sends what it can of source v without a change of prices.
+func (s *Solver) place(v int32) {
+	for s.excess[v] > 0 {
+		s.begin()
+		t := target{cost: far}
+		s.leave(&t, v)
+		if !t.found || len(s.queue) > 0 && s.queue[0].key < t.cost {
+			return
+		}
+		s.sendForward(v, t)
+	}
+}
+
+func (s *Solver) order(list []int32) {
+	s.queue = s.queue[:0]
+	for _, v := range list {
+		key := -far
+		if s.kinds[v] == isSource {
+			key = s.regret(v)
+		}
+		s.queue = append(s.queue, item{key, v})
+	}
+	slices.SortFunc(s.queue, func(a, b item) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	for i, x := range s.queue {
+		list[i] = x.node
+	}
+}
+
+// regret is what the best place of v saves over waiting, negative: over the
+// cheapest arc whose head has free passage to the ground.
+func (s *Solver) regret(v int32) int64 {
+	least, wait := far, far
+	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+		value := int64(ref.Cost) + s.price[ref.Node]
+		least = min(least, value)
+		if w := int32(ref.Node); w == s.ground || s.passable(w) {
+			wait = min(wait, value)
+		}
+	}
+	return least - wait
+}
+
+// passable tells whether any amount can go from w to the ground.
+func (s *Solver) passable(w int32) bool {
+	a := s.nodes[w].exitArc
+	return a != none && s.arcs[a].head == s.ground && s.arcs[a].upper == flowgraph.Infinite
 }
 
 // forward sends excess of v along a cheapest path; false if none exists.
@@ -111,8 +214,8 @@ func (s *Solver) expand(t *target, v int32, label int64) {
 	x := &s.nodes[v]
 	s.work.Units += int64(len(out) + len(x.in) + len(x.held))
 	for _, ref := range out {
-		if r := &s.arcs[ref.Arc]; r.flow < r.upper && r.head != s.ground {
-			s.reach(t, r.head, v, label+r.cost, int32(ref.Arc), none)
+		if w := int32(ref.Node); w != s.ground && s.room(int32(ref.Arc)) > 0 {
+			s.reach(t, w, v, label+int64(ref.Cost), int32(ref.Arc), none)
 		}
 	}
 	for _, a := range x.in {
@@ -148,12 +251,15 @@ func (s *Solver) open(t *target, v int32, h *holding, base int64) {
 		if value >= p.second && base+value >= t.cost || s.kinds[w] == isHub {
 			continue
 		}
+		// Of a source that holds one arc only, the others are empty. If one
+		// bears nothing at all the bound is lower than need be.
 		a := int32(ref.Arc)
-		if r := &s.arcs[a]; r.flow < r.upper {
-			p.loosen(a, value)
-			if a != h.arc && base+value < t.cost {
-				s.reach(t, w, v, base+int64(ref.Cost), a, h.arc)
-			}
+		if p.count > 1 && s.room(a) == 0 {
+			continue
+		}
+		p.loosen(a, value)
+		if a != h.arc && base+value < t.cost && s.room(a) > 0 {
+			s.reach(t, w, v, base+int64(ref.Cost), a, h.arc)
 		}
 	}
 }

@@ -149,9 +149,10 @@ type Solver struct {
 	search  uint32
 	queue   heap
 	settled []int32
-	pending marks // nodes that may be out of balance
-	dirty   marks // sources to compare again
-	suspect marks // nodes whose arcs to compare again
+	late    []int32 // nodes whose excess no free place takes
+	pending marks   // nodes that may be out of balance
+	dirty   marks   // sources to compare again
+	suspect marks   // nodes whose arcs to compare again
 	todo    []int32
 	raised  []uint32
 	reprice int // price changes while taking in one batch
@@ -260,8 +261,7 @@ func (s *Solver) consult() solver.Status {
 
 // balance sends every excess forward, then fetches every lack.
 func (s *Solver) balance(budget solver.Budget) solver.Status {
-	for i := 0; i < len(s.pending.list); i++ {
-		v := s.pending.list[i]
+	for _, v := range s.placeAll() {
 		for s.excess[v] > 0 && v != s.ground {
 			if !s.forward(v) {
 				return solver.Infeasible

@@ -358,8 +358,7 @@ func (s *Solver) raisable(v int32) bool {
 	if s.raised[v] == s.batch {
 		return false
 	}
-	x := &s.nodes[v]
-	return x.exitArc == none || s.arcs[x.exitArc].head != s.ground || s.arcs[x.exitArc].upper != flowgraph.Infinite
+	return !s.passable(v)
 }
 
 func (s *Solver) setPrice(v int32, p int64) {
