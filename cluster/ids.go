@@ -112,6 +112,9 @@ type PoolPath string
 // RootPool is the top of the tree of pools. It always exists.
 const RootPool PoolPath = "root"
 
+// DefaultPool takes the jobs that name no pool. A new cluster has it.
+const DefaultPool PoolPath = "root/default"
+
 // Parent returns the pool above p, and "" for the root.
 func (p PoolPath) Parent() PoolPath {
 	i := strings.LastIndexByte(string(p), '/')

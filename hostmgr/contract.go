@@ -37,7 +37,7 @@ type Launch struct {
 	GPUs          []uint16           // indices into the host's Machine.GPUs that the run gets
 	Command       []string           // argv
 	Env           []cluster.KeyValue // added to the driver's base environment and the SLUICE_* variables
-	WorkDir       string             // "" = the run's own folder
+	WorkDir       string             // absolute, or inside the run's own folder, which "" is; made there if it is missing
 	LogLimitBytes int64              // of each of stdout and stderr; 0 = the driver's default
 }
 

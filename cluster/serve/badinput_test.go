@@ -169,7 +169,7 @@ var badSpecs = []struct {
 
 func TestBadSpecs(t *testing.T) {
 	a := newAPITest(t)
-	for _, path := range []string{"root/default", "root/batch"} {
+	for _, path := range []string{"root/batch"} {
 		_, err := a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: path}})
 		require.NoError(t, err)
 	}
@@ -444,9 +444,9 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}, codes.FailedPrecondition, "spec.path", `there is no pool "root/a" above it`},
 		{"pool below jobs", func() error {
-			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/a"}})
+			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/default/a"}})
 			return err
-		}, codes.FailedPrecondition, "spec.path", `job "job" in "root" has not ended`},
+		}, codes.FailedPrecondition, "spec.path", `job "job" in "root/default" has not ended`},
 		{"the root again", func() error {
 			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root"}})
 			return err

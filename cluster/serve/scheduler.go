@@ -99,7 +99,12 @@ func New(c Config) (*Scheduler, error) {
 		var id [16]byte
 		_, _ = rand.Read(id[:]) // never fails
 		tx := rules.Begin(c.State, cluster.Time(time.Now().UnixNano()))
-		if err := errors.Join(tx.Emit(&cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}), c.Journal.Append(tx.Records())); err != nil {
+		err := errors.Join(
+			tx.Emit(&cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}),
+			tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: cluster.DefaultPool}}),
+			c.Journal.Append(tx.Records()),
+		)
+		if err != nil {
 			return nil, fmt.Errorf("serve: creating the cluster: %w", err)
 		}
 		s.publish(c.State.Snapshot())

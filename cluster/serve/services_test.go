@@ -62,17 +62,12 @@ func TestIdempotencyKeys(t *testing.T) {
 
 func TestDefaultPool(t *testing.T) {
 	a := newAPITest(t)
-	a.submit(t, sleepJob("early"))
-	require.Equal(t, "root", a.job(t, "early").Spec.Pool)
-	_, err := a.jobs.StopJob(t.Context(), &sluicev1.StopJobRequest{Name: "early"})
-	require.NoError(t, err)
-
-	_, err = a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/batch"}})
+	_, err := a.pools.DeletePool(t.Context(), &sluicev1.DeletePoolRequest{Path: string(cluster.DefaultPool)})
 	require.NoError(t, err)
 	_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: sleepJob("lost")})
 	requireViolation(t, err, codes.InvalidArgument, "spec.pool", `there is no pool "root/default"`)
 
-	_, err = a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: string(DefaultPool)}})
+	_, err = a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: string(cluster.DefaultPool)}})
 	require.NoError(t, err)
 	a.submit(t, sleepJob("late"))
 	require.Equal(t, "root/default", a.job(t, "late").Spec.Pool)

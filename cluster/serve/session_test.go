@@ -69,7 +69,7 @@ func (r *rig) submit(name string, instances, maxFailures uint32) cluster.JobUID 
 	require.NoError(r.t, r.s.Do(r.t.Context(), func(tx *Tx) error {
 		uid = tx.State().NextJob()
 		return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: &cluster.JobSpec{
-			Name: cluster.JobID(name), Pool: cluster.RootPool, Instances: instances, MaxFailures: maxFailures,
+			Name: cluster.JobID(name), Pool: cluster.DefaultPool, Instances: instances, MaxFailures: maxFailures,
 			Task: cluster.TaskSpec{
 				Command:   []string{"/bin/true"},
 				Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 1000}},

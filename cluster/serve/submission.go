@@ -7,9 +7,6 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// DefaultPool is where jobs go that name no pool, if it exists; the root, if that has no children, comes next.
-const DefaultPool cluster.PoolPath = "root/default"
-
 // poolTable is what is needed of a State or a Snapshot to find a pool.
 type poolTable interface {
 	Pool(cluster.PoolPath) *cluster.Pool
@@ -19,12 +16,10 @@ type poolTable interface {
 // resolvePool finds the pool of a job from the one that its spec names, and reports if there is none.
 func resolvePool(in poolTable, named cluster.PoolPath, path string, v *violations) cluster.PoolPath {
 	switch {
-	case named == "" && in.IsLeaf(DefaultPool):
-		return DefaultPool
-	case named == "" && in.IsLeaf(cluster.RootPool):
-		return cluster.RootPool
+	case named == "" && in.IsLeaf(cluster.DefaultPool):
+		return cluster.DefaultPool
 	case named == "":
-		v.Invalid(path, "is required: there is no pool %q to go to without", DefaultPool)
+		v.Invalid(path, "is required: there is no pool %q to go to without", cluster.DefaultPool)
 	case in.Pool(named) == nil:
 		v.Invalid(path, "is %s: there is no such pool", quote(string(named)))
 	case !in.IsLeaf(named):

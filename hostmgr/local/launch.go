@@ -118,8 +118,8 @@ func check(l *hostmgr.Launch) error {
 			return fmt.Errorf("local: launch: env[%d] %q is not a name without '=' and a value without zero bytes", i, kv.Key)
 		}
 	}
-	if l.WorkDir != "" && !filepath.IsAbs(l.WorkDir) || strings.ContainsRune(l.WorkDir, 0) {
-		return fmt.Errorf("local: launch: work dir %q is not an absolute path; leave it empty for the run's own folder", l.WorkDir)
+	if l.WorkDir != "" && !filepath.IsAbs(l.WorkDir) && !filepath.IsLocal(l.WorkDir) || strings.ContainsRune(l.WorkDir, 0) {
+		return fmt.Errorf("local: launch: work dir %q is neither an absolute path nor one inside the run's own folder", l.WorkDir)
 	}
 	if l.LogLimitBytes < 0 {
 		return fmt.Errorf("local: launch: log limit of %d bytes is negative", l.LogLimitBytes)
@@ -138,6 +138,11 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 	}()
 	for _, dir := range []string{temp, filepath.Join(temp, workFolder), filepath.Join(temp, tempFolder)} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
+			return fmt.Errorf("local: record the launch: %w", err)
+		}
+	}
+	if filepath.IsLocal(l.WorkDir) {
+		if err := os.MkdirAll(filepath.Join(temp, workFolder, l.WorkDir), 0o700); err != nil {
 			return fmt.Errorf("local: record the launch: %w", err)
 		}
 	}
@@ -162,7 +167,7 @@ func (d *driver) launchRecord(r *run, l hostmgr.Launch) *launchRecord {
 	rec := &launchRecord{
 		Launch: l, At: now(), Boot: d.boot,
 		Env:      environment(&l, r.dir),
-		Dir:      or(l.WorkDir, filepath.Join(r.dir, workFolder)),
+		Dir:      workDir(l.WorkDir, r.dir),
 		LogLimit: max(or(l.LogLimitBytes, d.config.LogLimitBytes), minLogLimit),
 	}
 	if d.cgroup != "" {
@@ -175,6 +180,14 @@ func (d *driver) launchRecord(r *run, l hostmgr.Launch) *launchRecord {
 		}
 	}
 	return rec
+}
+
+// workDir returns where a task begins: an absolute path as it is, another inside the run's own folder, where it is made.
+func workDir(named, dir string) string {
+	if filepath.IsAbs(named) {
+		return named
+	}
+	return filepath.Join(dir, workFolder, named)
 }
 
 // inherited variables make up the base environment of a task, where the driver has them itself.

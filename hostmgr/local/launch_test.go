@@ -64,8 +64,8 @@ func TestLaunchRefused(t *testing.T) {
 		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Key: "A"}, {Key: "B=C"}} }, `env[1] "B=C"`},
 		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Value: "x"}} }, "env[0]"},
 		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Key: "A", Value: "\x00"}} }, "env[0]"},
-		{func(l *hostmgr.Launch) { l.WorkDir = "work" }, "not an absolute path"},
-		{func(l *hostmgr.Launch) { l.WorkDir = "/a\x00" }, "not an absolute path"},
+		{func(l *hostmgr.Launch) { l.WorkDir = "../work" }, "inside the run's own folder"},
+		{func(l *hostmgr.Launch) { l.WorkDir = "/a\x00" }, "inside the run's own folder"},
 		{func(l *hostmgr.Launch) { l.LogLimitBytes = -1 }, "negative"},
 		{func(l *hostmgr.Launch) { l.Host = "h2" }, "no such host"},
 	}
@@ -123,6 +123,9 @@ func TestPathOfTheTask(t *testing.T) {
 	require.Equal(t, "tool in /\n", f.output(found, 0))
 	require.Equal(t, cluster.TaskSucceeded, f.ended(relative).State)
 	require.Equal(t, "tool in "+dir+"\n", f.output(relative, 0))
+
+	own := f.shell(2, `cd "$SLUICE_RUN_DIR/a/b" && [ "$PWD" = "$OLDPWD" ]`, func(l *hostmgr.Launch) { l.WorkDir = "a/b" })
+	require.Equal(t, cluster.TaskSucceeded, f.ended(own).State, "a folder inside the run's own is made")
 }
 
 // TestLaunchNotRecorded: a launch whose intent cannot be recorded leaves nothing, and can be repeated.
