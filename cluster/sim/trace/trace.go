@@ -5,7 +5,7 @@
 // lines stays far below 1 GiB. What a format does not record (requests, durations, block positions) is synthesised by a
 // rule stated in the format's doc comment and in docs/traces.md, from a seed.
 //
-// Wrappers change when jobs arrive: [OfferedLoad] compresses arrivals, [Order] draws jobs until a demand is reached.
+// A [Mode] changes when jobs arrive: compressed until an offered load is reached, or drawn until a demand is.
 //
 // Everything is deterministic: the same files, options and seed give the same workload. Nothing is safe for concurrent
 // use.
@@ -72,17 +72,16 @@ type Workload struct {
 	// Arrivals tells whether Submit was recorded. Where it was not, every Submit is 0 and the order is the file's.
 	Arrivals bool
 
-	close []func() error
+	// Compression says how arrivals were compressed for an offered load; nil if they were not.
+	Compression *Compression
+
+	close func() error
 }
 
-// Close releases the files behind Jobs.
+// Close releases the file behind Jobs.
 func (w *Workload) Close() error {
-	var first error
-	for _, f := range w.close {
-		if err := f(); err != nil && first == nil {
-			first = err
-		}
+	if w.close == nil {
+		return nil
 	}
-	w.close = nil
-	return first
+	return w.close()
 }

@@ -1,0 +1,319 @@
+package trace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Mode says when jobs arrive. The zero value leaves everything as recorded.
+type Mode struct {
+	// OfferedLoad, if not 0, compresses the arrivals until the offered load reaches this part of the capacity (0.9 is
+	// 90 %); durations are kept. See OfferedLoad for what that is.
+	OfferedLoad float64
+
+	// Demand, if not 0, ignores the recorded times: jobs arrive one by one, Gap apart, until together they ask for this
+	// part of the capacity (1.3 is 130 %) in the dimension where that is most. They are drawn at random with
+	// replacement if their arrivals were recorded, and else come in the order of the file, over and over.
+	Demand float64
+	Gap    time.Duration // of Demand
+
+	// NoDepartures makes every job run for ever.
+	NoDepartures bool
+}
+
+func (m Mode) validate() error {
+	switch {
+	case m.OfferedLoad != 0 && m.Demand != 0:
+		return errors.New("trace: offered load and demand exclude each other: give one of them")
+	case !(m.OfferedLoad >= 0 && m.OfferedLoad <= maxLoad) || !(m.Demand >= 0 && m.Demand <= maxLoad):
+		return fmt.Errorf("trace: offered load and demand are parts of the capacity: 0 to %d", maxLoad)
+	case m.Gap < 0:
+		return errors.New("trace: the gap between arrivals is negative")
+	case m.OfferedLoad > 0 && m.NoDepartures:
+		return errors.New("trace: offered load needs departures: use demand")
+	}
+	return nil
+}
+
+const maxLoad = 1000
+
+var errIdle = errors.New("trace: no job asks for anything that the hosts have")
+
+func (m Mode) apply(w *Workload, seed uint64) error {
+	switch {
+	case m.OfferedLoad > 0 && !(w.Arrivals && w.Departures):
+		return errors.New("trace: offered load needs recorded arrivals and durations: use demand")
+	case m.OfferedLoad > 0:
+		jobs, err := collectForCopies(w.Jobs)
+		if err != nil {
+			return err
+		}
+		w.Jobs, w.Compression, err = compress(w.Hosts, jobs, m.OfferedLoad)
+		return err
+	case m.Demand > 0:
+		jobs, err := collectForCopies(w.Jobs)
+		if err != nil {
+			return err
+		}
+		next := inOrder(jobs)
+		if w.Arrivals {
+			next = withReplacement(jobs, seed)
+		}
+		if w.Jobs, err = untilDemand(w.Hosts, jobs, next, m); err != nil {
+			return err
+		}
+		w.Arrivals = true
+	}
+	if m.NoDepartures {
+		from := w.Jobs
+		w.Departures = false
+		w.Jobs = sourceFunc(func() (*Job, error) {
+			j, err := from.Next()
+			if err == nil {
+				j.Durations = forEver
+			}
+			return j, err
+		})
+	}
+	return nil
+}
+
+// shares is a vector of amounts by fixed dimension, as parts of what all hosts have; 0 where they have nothing.
+type shares [cluster.NumDimensions]float64
+
+func capacityOf(hosts []Host) cluster.Resources {
+	var c cluster.Resources
+	for i := range hosts {
+		c = c.Add(hosts[i].Capacity)
+	}
+	return c
+}
+
+func sharesOf(r, capacity cluster.Resources) shares {
+	var s shares
+	for d, v := range capacity.Fixed {
+		if v > 0 {
+			s[d] = float64(r.Fixed[d]) / float64(v)
+		}
+	}
+	return s
+}
+
+func (s *shares) add(t shares, times float64) {
+	for d := range s {
+		s[d] += t[d] * times
+	}
+}
+
+// dominant returns the largest share.
+func (s *shares) dominant() float64 { return slices.Max(s[:]) }
+
+// Compression says how the arrivals of a workload were compressed.
+type Compression struct {
+	Factor float64       // what recorded times were multiplied by; more than 1 where arrivals had to be stretched
+	Copies int           // how many times the trace is there, one after the other
+	Load   float64       // the offered load that was reached
+	Span   time.Duration // from the first to the last arrival
+}
+
+// OfferedLoad returns the offered load of jobs on hosts, if all submission times were multiplied by factor: the largest
+// part of the capacity, in any dimension and at any time, that would be in use if every instance started when its job is
+// submitted. Formally,
+//
+//	max over t, d of  Σ { request_d(i) : factor·submit(i) ≤ t < factor·submit(i) + duration(i) } / capacity_d .
+//
+// It never falls as the factor falls. Complexity: n log n for n different (job, duration).
+func OfferedLoad(hosts []Host, jobs []*Job, factor float64) float64 {
+	return offeredLoad(intervalsOf(capacityOf(hosts), jobs), factor)
+}
+
+// interval is what instances of one job with one duration would take.
+type interval struct {
+	submit   time.Duration
+	duration time.Duration // 0: for ever
+	share    shares
+}
+
+func intervalsOf(capacity cluster.Resources, jobs []*Job) []interval {
+	var out []interval
+	for _, j := range jobs {
+		one := sharesOf(j.Spec.Task.Resources, capacity)
+		each := float64(j.Spec.Instances) / float64(len(j.Durations))
+		for _, d := range j.Durations {
+			v := interval{submit: j.Submit, duration: d}
+			v.share.add(one, each)
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func offeredLoad(intervals []interval, factor float64) float64 {
+	type end struct {
+		at    time.Duration
+		share *shares
+	}
+	ends := make([]end, 0, len(intervals))
+	for i := range intervals {
+		if v := &intervals[i]; v.duration > 0 {
+			ends = append(ends, end{scale(v.submit, factor) + v.duration, &v.share})
+		}
+	}
+	slices.SortFunc(ends, func(a, b end) int { return cmp.Compare(a.at, b.at) })
+	var running shares
+	peak := 0.0
+	for i := range intervals {
+		v := &intervals[i]
+		for at := scale(v.submit, factor); len(ends) > 0 && ends[0].at <= at; ends = ends[1:] {
+			running.add(*ends[0].share, -1)
+		}
+		running.add(v.share, 1)
+		peak = max(peak, running.dominant())
+	}
+	return peak
+}
+
+func scale(t time.Duration, factor float64) time.Duration {
+	return time.Duration(math.Round(float64(t) * factor))
+}
+
+// headroom is how much more than the offered load all jobs together must ask for, so that arrivals are spread over a
+// while instead of coming all at once.
+const headroom = 2
+
+// compress finds the slowest arrivals with which the offered load reaches the wanted one. Where all jobs together do not
+// ask for headroom times that, the trace is repeated, each copy beginning where the one before ended.
+func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, error) {
+	capacity := capacityOf(hosts)
+	all := offeredLoad(intervalsOf(capacity, jobs), 0)
+	if all == 0 {
+		return nil, nil, errIdle
+	}
+	c := &Compression{Copies: max(1, int(math.Ceil(headroom*load/all)))}
+	if c.Copies*len(jobs) > maxRows {
+		return nil, nil, fmt.Errorf("trace: an offered load of %v needs %d copies of the trace: choose fewer hosts", load, c.Copies)
+	}
+	jobs = repeat(jobs, c.Copies)
+	intervals := intervalsOf(capacity, jobs)
+	low, high := 0.0, 1.0 // the load at low is large enough, that at high is not
+	for offeredLoad(intervals, high) >= load && high < 1e6 {
+		low, high = high, high*2
+	}
+	for range 40 {
+		middle := (low + high) / 2
+		if low == 0 {
+			middle = high / 16
+		}
+		if offeredLoad(intervals, middle) >= load {
+			low = middle
+		} else {
+			high = middle
+		}
+		if high-low < high*1e-4 {
+			break
+		}
+	}
+	c.Factor, c.Load = low, offeredLoad(intervals, low)
+	for _, j := range jobs {
+		j.Submit = scale(j.Submit, low)
+	}
+	c.Span = jobs[len(jobs)-1].Submit - jobs[0].Submit
+	return fromSlice(jobs), c, nil
+}
+
+// repeat returns the jobs n times, one copy after the other, a mean gap between arrivals apart.
+func repeat(jobs []*Job, n int) []*Job {
+	first, last := jobs[0].Submit, jobs[len(jobs)-1].Submit
+	period := last - first + max(time.Second, (last-first)/time.Duration(len(jobs)))
+	out := slices.Clone(jobs)
+	for k := 1; k < n; k++ {
+		for _, j := range jobs {
+			again := *j
+			again.Submit += time.Duration(k) * period
+			again.Spec.Name = copyName(j.Spec.Name, k)
+			out = append(out, &again)
+		}
+	}
+	return out
+}
+
+// copyName names the k-th copy of a job.
+func copyName(name cluster.JobID, k int) cluster.JobID {
+	return cluster.JobID(fmt.Sprintf("%s%s%d", name, copyMark, k))
+}
+
+const copyMark = "-copy-"
+
+// collectForCopies reads all jobs, of which copies may be made later: no name may look like that of a copy.
+func collectForCopies(s Source) ([]*Job, error) {
+	jobs, err := collect(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if strings.Contains(string(j.Spec.Name), copyMark) {
+			return nil, fmt.Errorf("trace: job %q: names with %q are for copies", j.Spec.Name, copyMark)
+		}
+	}
+	return jobs, nil
+}
+
+func inOrder(jobs []*Job) func() int {
+	i := -1
+	return func() int {
+		i = (i + 1) % len(jobs)
+		return i
+	}
+}
+
+func withReplacement(jobs []*Job, seed uint64) func() int {
+	random := rand.New(rand.NewPCG(seed, 1))
+	return func() int { return random.IntN(len(jobs)) }
+}
+
+// untilDemand yields jobs, chosen by next, until together they ask for the wanted part of the capacity; the one with
+// which they do is the last.
+func untilDemand(hosts []Host, jobs []*Job, next func() int, m Mode) (Source, error) {
+	capacity := capacityOf(hosts)
+	asks := func(j *Job) (s shares) {
+		s.add(sharesOf(j.Spec.Task.Resources, capacity), float64(j.Spec.Instances))
+		return s
+	}
+	var all shares
+	for _, j := range jobs {
+		all.add(asks(j), 1)
+	}
+	if all.dominant() == 0 {
+		return nil, errIdle
+	}
+	if rounds := m.Demand / all.dominant(); rounds*float64(len(jobs)) > maxRows {
+		return nil, fmt.Errorf("trace: a demand of %v is not reached with %d jobs: choose fewer hosts", m.Demand, maxRows)
+	}
+	var demand shares
+	copies := make([]int, len(jobs))
+	arrived := 0
+	return sourceFunc(func() (*Job, error) {
+		if demand.dominant() >= m.Demand {
+			return nil, io.EOF
+		}
+		i := next()
+		j := *jobs[i]
+		if k := copies[i]; k > 0 {
+			j.Spec.Name = copyName(j.Spec.Name, k)
+		}
+		copies[i]++
+		demand.add(asks(&j), 1)
+		j.Submit = time.Duration(arrived) * m.Gap
+		arrived++
+		return &j, nil
+	}), nil
+}

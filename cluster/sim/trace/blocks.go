@@ -1,0 +1,164 @@
+package trace
+
+import (
+	"cmp"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// DefaultBlockBytes is the size of the blocks into which input files are cut.
+const DefaultBlockBytes = 256 * mib
+
+// How a byte becomes run time where a trace records bytes only: each task starts up and reads what it reads at a steady
+// rate. Both numbers are ours.
+const (
+	taskStartup    = time.Second
+	bytesPerSecond = 50_000_000
+)
+
+// hadoopFleet has the shape of the cluster of the Facebook traces: 150 racks of 20 machines.
+var hadoopFleet = Fleet{Hosts: 3000, HostsPerRack: 20, CPUMilli: 16_000, MemoryBytes: 64 * gib}
+
+// hadoopTask is the size of every task of a trace that records bytes only.
+var hadoopTask = task(1000, 2*gib, 0, cluster.GPURequest{})
+
+func readTime(bytes int64) time.Duration {
+	return taskStartup + time.Duration(float64(bytes)/bytesPerSecond*float64(time.Second))
+}
+
+// blockMap says where the blocks of files are. Each has three replicas: one on any host, two on different hosts of one
+// other rack, as HDFS places them by default (Shvachko et al., "The Hadoop Distributed File System", MSST 2010, §III.B);
+// fewer where there are not enough hosts or racks. The position of a block follows from seed, path and index alone, so
+// that jobs reading one path find the same blocks.
+type blockMap struct {
+	seed  uint64
+	hosts []cluster.HostID
+	rack  []string // of each host
+	racks [][]int  // hosts by rack, in the order of rack names
+	of    []int    // index into racks, by host
+}
+
+func newBlockMap(hosts []Host, seed uint64) *blockMap {
+	m := &blockMap{seed: seed, of: make([]int, len(hosts))}
+	for i := range hosts {
+		m.hosts, m.rack = append(m.hosts, hosts[i].ID()), append(m.rack, hosts[i].Rack)
+	}
+	names := rackNames(hosts)
+	m.racks = make([][]int, len(names))
+	for i, rack := range m.rack {
+		n, _ := slices.BinarySearch(names, rack)
+		m.of[i], m.racks[n] = n, append(m.racks[n], i)
+	}
+	return m
+}
+
+// rackNames returns the racks of the hosts, sorted.
+func rackNames(hosts []Host) []string {
+	var names []string
+	for i := range hosts {
+		names = append(names, hosts[i].Rack)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// replicas returns the hosts that hold a block, and their racks.
+func (m *blockMap) replicas(path string, block int) ([]cluster.HostID, []string) {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, path) // never fails
+	random := rand.New(rand.NewPCG(m.seed^h.Sum64(), uint64(block)))
+	first := random.IntN(len(m.hosts))
+	rack := m.racks[m.of[first]]
+	if len(m.racks) > 1 {
+		rack = m.racks[(m.of[first]+1+random.IntN(len(m.racks)-1))%len(m.racks)]
+	} else {
+		rack = slices.Delete(slices.Clone(rack), first, first+1) // the only rack has the hosts in order
+	}
+	chosen := []int{first}
+	if n := len(rack); n > 0 {
+		second := random.IntN(n)
+		chosen = append(chosen, rack[second])
+		if n > 1 {
+			chosen = append(chosen, rack[(second+1+random.IntN(n-1))%n])
+		}
+	}
+	slices.Sort(chosen)
+	hosts, racks := make([]cluster.HostID, len(chosen)), make([]string, len(chosen))
+	for i, c := range chosen {
+		hosts[i], racks[i] = m.hosts[c], m.rack[c]
+	}
+	slices.Sort(racks)
+	return hosts, slices.Compact(racks)
+}
+
+// openSWIM reads the jobs of SWIM (Chen, Alspaugh, Katz, "Interactive Analytical Processing in Big Data Systems", VLDB
+// 2012). A job's instances are its maps, one for each block of its input; each reads its block. Shuffles and reduces are
+// left out: they begin when the maps have ended, and have no preferred place.
+func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
+	t, err := openTable(name, r, '\t')
+	if err != nil {
+		return nil, err
+	}
+	t.row.names = []string{
+		"job id", "submit time", "gap", "map input bytes", "shuffle bytes", "reduce output bytes", "input path",
+		"column 8", "column 9",
+	}
+	t.r.FieldsPerRecord = len(t.row.names)
+	size := cmp.Or(o.blockBytes, DefaultBlockBytes)
+	blocks := newBlockMap(o.hosts, o.seed)
+	number, last := 0, int64(0)
+	jobs := streamJobs(t, func(r *row) *Job {
+		if want := numbered("job", number); r.fields[0] != "job"+string(want[len("job-"):]) {
+			r.fail(0, "is %s: want job%d, jobs are numbered", quote(r.fields[0]), number)
+		}
+		number++
+		at := r.integer(1, 0, maxSeconds)
+		if gap := r.integer(2, 0, maxSeconds); gap != at-last {
+			r.fail(2, "is %d: want %d, the time since the row above", gap, at-last)
+		}
+		last = at
+		bytes := r.integer(3, 0, maxAmount)
+		r.integer(4, 0, maxAmount)
+		r.integer(5, 0, maxAmount)
+		path := r.text(6)
+		for i := 7; i <= 8; i++ {
+			if r.fields[i] != "" {
+				r.fail(i, "is %s: want nothing", quote(r.fields[i]))
+			}
+		}
+		n := max(1, (bytes+size-1)/size)
+		if n > cluster.MaxInstances {
+			r.fail(3, "is %d: %d blocks of %d bytes; a job has at most %d tasks: choose larger blocks",
+				bytes, n, size, cluster.MaxInstances)
+		}
+		if r.err != nil {
+			return nil
+		}
+		j := newJob(numbered("swim", number), time.Duration(at)*time.Second, uint32(n), hadoopTask)
+		j.Durations = []time.Duration{readTime(min(bytes, size))}
+		if tail := bytes - (n-1)*size; tail != size && n > 1 {
+			j.Durations = slices.Repeat(j.Durations, int(n))
+			j.Durations[n-1] = readTime(tail)
+		}
+		j.Spec.Inputs = blocks.inputs(path, bytes, size)
+		return j
+	})
+	return &jobList{Source: jobs, arrivals: true, departures: true}, nil
+}
+
+// inputs returns one input for each block of a file, read by the instance of the same index.
+func (m *blockMap) inputs(path string, bytes, size int64) []cluster.Input {
+	inputs := make([]cluster.Input, (bytes+size-1)/size)
+	for i := range inputs {
+		hosts, racks := m.replicas(path, i)
+		inputs[i] = cluster.Input{
+			Name: path, Bytes: min(size, bytes-int64(i)*size), Hosts: hosts, Racks: racks, First: uint32(i), Last: uint32(i),
+		}
+	}
+	return inputs
+}

@@ -1,0 +1,189 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Format is a kind of files that a workload can be read from. docs/traces.md describes each of them.
+type Format struct {
+	Name string
+	Doc  string // one line for people
+
+	// Fleet is what stands in for hosts that the format does not record. Its machines have room for the format's jobs.
+	Fleet Fleet
+
+	hosts   func(name string, r io.Reader) ([]Host, error)                 // nil: there are no machine lists
+	jobs    func(name string, r io.Reader, o jobOptions) (*jobList, error) // nil: there are only machine lists
+	oneFile bool                                                           // a file of jobs says what the hosts are
+}
+
+// HasJobs reports whether the format has files of jobs.
+func (f *Format) HasJobs() bool { return f.jobs != nil }
+
+// HasHosts reports whether the format has machine lists.
+func (f *Format) HasHosts() bool { return f.hosts != nil }
+
+// jobOptions is what readers of jobs need besides the file.
+type jobOptions struct {
+	hosts      []Host
+	seed       uint64
+	blockBytes int64
+}
+
+// jobList is a Source and what its file records.
+type jobList struct {
+	Source
+	arrivals, departures bool
+}
+
+// Formats lists the known formats by name.
+var Formats = []Format{
+	{Name: "alibaba-2018", Doc: "machine list of Alibaba's cluster-trace-v2018", hosts: readAlibaba2018},
+	{Name: "batch-jobs", Doc: "batch tasks of many instances, as CloudSimPy ships them", Fleet: batchFleet, jobs: openBatchJobs},
+	{
+		Name: "bytedance-services", Doc: "services and machines of a microservice cluster (JSON)",
+		hosts: readServiceHosts, jobs: openServices, oneFile: true,
+	},
+	{Name: "coflow", Doc: "coflow-benchmark lists: shuffles between racks", Fleet: hadoopFleet, jobs: openCoflow},
+	{Name: "csv", Doc: "Sluice's own tables of jobs and hosts", Fleet: csvFleet, hosts: readCSVHosts, jobs: openCSV},
+	{Name: "dlrm", Doc: "inference instances of Alibaba's cluster-trace-gpu-v2025", Fleet: dlrmFleet, jobs: openDLRM},
+	{
+		Name: "google-2011", Doc: "clusterdata-2011-2: machines; jobs with task durations (Hawk/Eagle form)",
+		hosts: readGoogleMachines, jobs: openGoogleSubtrace,
+	},
+	{
+		Name: "google-2011-events", Doc: "clusterdata-2011-2: machines; jobs from job_events",
+		hosts: readGoogleMachines, jobs: openGoogleEvents,
+	},
+	{Name: "openb", Doc: "Alibaba's cluster-trace-gpu-v2023: nodes and pods with parts of GPUs", hosts: readOpenbNodes, jobs: openOpenb},
+	{Name: "pai-2020", Doc: "machine list of Alibaba's cluster-trace-gpu-v2020", hosts: readPAIMachines},
+	{
+		Name: "philly", Doc: "Microsoft Philly: gangs of GPUs by virtual cluster; machine list",
+		Fleet: phillyFleet, hosts: readPhillyMachines, jobs: openPhilly,
+	},
+	{Name: "spot-2026", Doc: "machine list of Alibaba's cluster-trace-v2026-spot-gpu", hosts: readSpotNodes},
+	{
+		Name: "swf", Doc: "the Parallel Workloads Archive's standard workload format", Fleet: swfFleet,
+		hosts: readSWFHosts, jobs: openSWF, oneFile: true,
+	},
+	{Name: "swim", Doc: "SWIM: Hadoop jobs with input paths", Fleet: hadoopFleet, jobs: openSWIM},
+}
+
+// Lookup returns the format of that name.
+func Lookup(name string) (*Format, error) {
+	names := make([]string, len(Formats))
+	for i := range Formats {
+		if Formats[i].Name == name {
+			return &Formats[i], nil
+		}
+		names[i] = Formats[i].Name
+	}
+	return nil, fmt.Errorf("trace: format %q is not known: one of %s", name, strings.Join(names, ", "))
+}
+
+// Options says what Open reads and how the jobs of it arrive. The zero value of a field means its default.
+type Options struct {
+	Format string // of Jobs
+	Jobs   string // path
+
+	// The hosts come from a machine list, or are made up, or, with neither, are those that the file of jobs describes,
+	// or at last the format's usual ones.
+	HostFormat string // of Hosts; "": Format
+	Hosts      string // path
+	Fleet      Fleet  // where Fleet.Hosts > 0; its other fields default to those of the format's fleet
+
+	Seed       uint64 // of everything that the files do not say
+	BlockBytes int64  // of input files where jobs name them; 0: DefaultBlockBytes
+
+	Every int // only every n-th job, from the first on; 0 and 1: all
+	Limit int // at most so many jobs; 0: all
+
+	Mode Mode
+}
+
+// Open reads a workload. The caller closes it. Errors name the option, or the file with line and column.
+func Open(o Options) (*Workload, error) {
+	f, err := Lookup(o.Format)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.jobs == nil:
+		return nil, fmt.Errorf("trace: format %q is a machine list: give the jobs in another format", f.Name)
+	case o.Jobs == "":
+		return nil, errors.New("trace: no file of jobs is given")
+	case o.Every < 0 || o.Limit < 0 || o.BlockBytes < 0:
+		return nil, errors.New("trace: every, limit and block bytes cannot be negative")
+	}
+	if err := o.Mode.validate(); err != nil {
+		return nil, err
+	}
+	hosts, err := openHosts(f, o)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(o.Jobs)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	jobs, err := f.jobs(o.Jobs, file, jobOptions{hosts: hosts, seed: o.Seed, blockBytes: o.BlockBytes})
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	w := &Workload{Hosts: hosts, Jobs: jobs.Source, Arrivals: jobs.arrivals, Departures: jobs.departures, close: file.Close}
+	w.Jobs = thin(w.Jobs, o.Every, o.Limit)
+	if err := o.Mode.apply(w, o.Seed); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+func openHosts(f *Format, o Options) ([]Host, error) {
+	path := o.Hosts
+	switch {
+	case path != "" && o.Fleet.Hosts > 0:
+		return nil, errors.New("trace: hosts are given twice: as a machine list and as a number")
+	case o.Fleet.Hosts > 0:
+		return o.Fleet.or(f.Fleet).build()
+	case path == "" && f.oneFile:
+		path = o.Jobs
+	case path == "" && f.Fleet.Hosts > 0:
+		return f.Fleet.build()
+	case path == "":
+		return nil, fmt.Errorf("trace: format %q needs hosts: give its machine list, or how many there are", f.Name)
+	}
+	if o.HostFormat != "" {
+		var err error
+		if f, err = Lookup(o.HostFormat); err != nil {
+			return nil, err
+		}
+	}
+	if f.hosts == nil {
+		return nil, fmt.Errorf("trace: format %q has no machine lists: name another format for the hosts", f.Name)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	hosts, err := f.hosts(path, file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	return finishHosts(path, hosts)
+}
+
+// machine returns the facts about a machine.
+func machine(cpuMilli, memory, disk int64, gpus int, model string) cluster.Machine {
+	m := cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{
+		cluster.CPU: cpuMilli, cluster.Memory: memory, cluster.Disk: disk, cluster.GPU: int64(gpus) * cluster.WholeGPU,
+	}}}
+	for range gpus {
+		m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: model})
+	}
+	return m
+}

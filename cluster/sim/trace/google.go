@@ -1,0 +1,217 @@
+package trace
+
+import (
+	"io"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Google's clusterdata-2011-2 (Reiss, Wilkes, Hellerstein, "Google cluster-usage traces: format + schema"). Capacities are
+// normalised to the largest machine; that machine is given this size.
+const (
+	googleCPUMilli = 64_000
+	googleMemory   = 256 * gib
+)
+
+// googleSizes are the synthetic requests of the tasks of a job: the excerpts have lost the recorded ones. A job draws one
+// of them with these weights; they are ours, not measured.
+var googleSizes = []struct {
+	weight        int
+	cpuMilli, mib int64
+}{
+	{25, 800, 1024},
+	{20, 400, 512},
+	{20, 1600, 2048},
+	{10, 1600, 4096},
+	{10, 3200, 4096},
+	{8, 4000, 8192},
+	{5, 800, 8192},
+	{2, 6400, 12288},
+}
+
+// googleSize draws the size of one job's tasks.
+func googleSize(random *rand.Rand) cluster.TaskSpec {
+	n := random.IntN(100)
+	for _, s := range googleSizes {
+		if n -= s.weight; n < 0 {
+			return task(s.cpuMilli, s.mib*mib, 0, cluster.GPURequest{})
+		}
+	}
+	panic("trace: the weights of googleSizes do not add up to 100")
+}
+
+func readGoogleMachines(name string, r io.Reader) ([]Host, error) {
+	t, err := openTable(name, r, ',', []string{"machine_id", "cpu", "memory"})
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := readHosts(t, func(r *row) Host {
+		r.integer(0, 0, math.MaxInt64)
+		return Host{Name: r.hostName(0), Machine: machine(
+			int64(math.Round(r.number(1, 0, 1)*googleCPUMilli)),
+			int64(math.Round(r.number(2, 0, 1)*googleMemory)), 0, 0, "")}
+	})
+	return inRacks(hosts), err
+}
+
+// openGoogleSubtrace reads jobs in the form of the Hawk and Eagle simulators: arrival in seconds, number of tasks, mean
+// duration, duration of each task. Time begins with the first arrival; sizes are synthetic.
+func openGoogleSubtrace(name string, r io.Reader, o jobOptions) (*jobList, error) {
+	rs, err := newBlanks(name, r, 0, "arrival", "number of tasks", "mean duration", "duration")
+	if err != nil {
+		return nil, err
+	}
+	random := rand.New(rand.NewPCG(o.seed, 2011))
+	var begin time.Duration
+	number := 0
+	jobs := streamJobs(rs, func(r *row) *Job {
+		if len(r.fields) < 4 {
+			r.err = r.errorf("%d fields: want arrival, number of tasks, mean duration and a duration for each task", len(r.fields))
+			return nil
+		}
+		at := r.seconds(0)
+		if number++; number == 1 {
+			begin = at
+		}
+		n := int(r.integer(1, 1, cluster.MaxInstances))
+		if got := len(r.fields) - 3; got != n && r.err == nil {
+			r.fail(1, "is %d, but %d durations follow", n, got)
+		}
+		if r.err != nil {
+			return nil
+		}
+		j := newJob(numbered("google", number), at-begin, uint32(n), googleSize(random))
+		j.Durations = r.durations(2)
+		return j
+	})
+	return &jobList{Source: jobs, arrivals: true, departures: true}, nil
+}
+
+// durations returns the fields after field mean, whose mean that field must be to a thousandth.
+func (r *row) durations(mean int) []time.Duration {
+	ds := make([]time.Duration, len(r.fields)-mean-1)
+	sum := 0.0
+	for i := range ds {
+		d := r.seconds(mean + 1 + i)
+		sum += d.Seconds()
+		ds[i] = max(d, time.Nanosecond)
+	}
+	want := sum / float64(len(ds))
+	if got := r.number(mean, 0, maxSeconds); math.Abs(got-want) > 1e-3*max(want, 1) {
+		r.fail(mean, "is %v, but the durations' mean is %v", got, want)
+	}
+	return ds
+}
+
+func numbered[N int | int64](prefix string, n N) cluster.JobID {
+	return cluster.JobID(prefix + "-" + strconv.FormatInt(int64(n), 10))
+}
+
+// Event types of job_events.
+const (
+	googleSubmit = iota
+	googleSchedule
+	googleEvict
+	googleFail
+	googleFinish
+	googleKill
+	googleLost
+	googleUpdatePending
+	googleUpdateRunning
+)
+
+// googleJob is what the events so far say of a job.
+type googleJob struct {
+	id                          int64
+	submitted, scheduled, ended time.Duration
+	class                       int8
+	state                       uint8 // the last event type that was not an update
+}
+
+// openGoogleEvents reads job_events. Each job has one task, because the events do not say how many; it runs from the last
+// schedule event to the end that followed, and for ever where the excerpt stops before. Sizes are synthetic.
+func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) {
+	t, err := openTable(name, r, ',')
+	if err != nil {
+		return nil, err
+	}
+	t.row.names = []string{"timestamp", "missing_info", "job_id", "event_type", "scheduling_class"}
+	t.r.FieldsPerRecord = len(t.row.names)
+	var jobs []googleJob
+	index := make(map[int64]int)
+	var last time.Duration
+	err = each(t, func(r *row) error {
+		at := time.Duration(r.integer(0, 0, maxSeconds*1e6)) * time.Microsecond
+		if at < last {
+			r.fail(0, "is %s: before the event above", quote(r.fields[0]))
+		}
+		last = at
+		if r.fields[1] != "" {
+			r.integer(1, 0, 2)
+		}
+		id, event, class := r.integer(2, 0, math.MaxInt64), r.integer(3, 0, googleUpdateRunning), r.integer(4, 0, 3)
+		if r.err != nil {
+			return r.err
+		}
+		i, known := index[id]
+		if !known {
+			if event != googleSubmit {
+				r.fail(3, "is %d for a job that was not submitted", event)
+				return r.err
+			}
+			i = len(jobs)
+			index[id], jobs = i, append(jobs, googleJob{id: id, submitted: at, class: int8(class), state: googleEvict})
+		}
+		if !jobs[i].step(uint8(event), at) {
+			r.fail(3, "is %d after event %d of the same job", event, jobs[i].state)
+		}
+		return r.err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &jobList{Source: googleJobs(jobs, o.seed), arrivals: true, departures: true}, nil
+}
+
+// step notes an event and reports whether it can follow what came before: a job is submitted, scheduled, ends, and may be
+// submitted again; it may end before it is scheduled.
+func (j *googleJob) step(event uint8, at time.Duration) bool {
+	ok := true
+	switch event {
+	case googleUpdatePending, googleUpdateRunning:
+		return j.state <= googleSchedule
+	case googleSubmit:
+		ok = j.state > googleSchedule
+	case googleSchedule:
+		ok = j.state == googleSubmit
+		j.scheduled, j.ended = at, 0
+	default:
+		ok = j.state <= googleSchedule
+		j.ended = at
+	}
+	if ok {
+		j.state = event
+	}
+	return ok
+}
+
+func googleJobs(jobs []googleJob, seed uint64) Source {
+	random := rand.New(rand.NewPCG(seed, 2011))
+	return sourceFunc(func() (*Job, error) {
+		if len(jobs) == 0 {
+			return nil, io.EOF
+		}
+		g := jobs[0]
+		jobs = jobs[1:]
+		j := newJob(numbered("google", g.id), g.submitted, 1, googleSize(random))
+		j.Spec.Priority, j.Spec.Preemptible = int32(g.class)*100, g.class < 3
+		if g.state > googleSchedule {
+			j.Durations = runTime(g.ended - max(g.scheduled, g.submitted))
+		}
+		return j, nil
+	})
+}

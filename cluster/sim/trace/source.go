@@ -1,0 +1,157 @@
+package trace
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// maxAmount bounds every amount of a resource.
+const maxAmount = cluster.MaxAmount
+
+// command is what all tasks of traces pretend to run.
+var command = []string{"true"}
+
+// newJob returns a batch job of equal instances that has the usual settings: in the default pool, preemptible, retried
+// as often as is allowed.
+func newJob(name cluster.JobID, submit time.Duration, instances uint32, task cluster.TaskSpec) *Job {
+	task.Command = command
+	return &Job{
+		Submit: submit,
+		Spec: cluster.JobSpec{
+			Name: name, Pool: DefaultPool, Preemptible: true, Instances: instances,
+			MaxFailures: cluster.MaxMaxFailures, Task: task,
+		},
+		Durations: forEver,
+	}
+}
+
+var forEver = []time.Duration{0}
+
+// runTime returns the durations of a job whose instances all run for d. A recorded 0 counts as one second: traces round,
+// and 0 means for ever here.
+func runTime(d time.Duration) []time.Duration {
+	return []time.Duration{cmp.Or(d, time.Second)}
+}
+
+// task returns the spec of a task with these requests; gpu says how the GPUs must be cut.
+func task(cpuMilli, memory, disk int64, gpu cluster.GPURequest) cluster.TaskSpec {
+	return cluster.TaskSpec{
+		Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{
+			cluster.CPU: cpuMilli, cluster.Memory: memory, cluster.Disk: disk, cluster.GPU: gpu.Amount(),
+		}},
+		GPU: gpu,
+	}
+}
+
+// sourceFunc is a Source made of its method.
+type sourceFunc func() (*Job, error)
+
+// Next implements Source.
+func (f sourceFunc) Next() (*Job, error) { return f() }
+
+// fromSlice yields jobs that are all in memory.
+func fromSlice(jobs []*Job) Source {
+	return sourceFunc(func() (*Job, error) {
+		if len(jobs) == 0 {
+			return nil, io.EOF
+		}
+		j := jobs[0]
+		jobs = jobs[1:]
+		return j, nil
+	})
+}
+
+// collect reads a source to its end.
+func collect(s Source) ([]*Job, error) {
+	var jobs []*Job
+	for {
+		j, err := s.Next()
+		if err != nil {
+			return jobs, endOf(err)
+		}
+		jobs = append(jobs, j)
+	}
+}
+
+// endOf turns the end of a file into success.
+func endOf(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// readJobs reads the jobs of a file that need not be in the order of their submission: it collects and sorts them,
+// stably. parse returns nil for a row that is no job.
+func readJobs(rs rows, parse func(*row) *Job) (Source, error) {
+	lines := make(map[cluster.JobID]int)
+	var jobs []*Job
+	err := each(rs, func(r *row) error {
+		j := parse(r)
+		if j == nil || r.err != nil {
+			return r.err
+		}
+		if first, taken := lines[j.Spec.Name]; taken {
+			return r.errorf("job %q is in line %d already", j.Spec.Name, first)
+		}
+		lines[j.Spec.Name] = r.line
+		jobs = append(jobs, j)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	return fromSlice(jobs), nil
+}
+
+// streamJobs reads the jobs of a file that is in the order of their submission, one row at a time. parse returns nil for
+// a row that is no job.
+func streamJobs(rs rows, parse func(*row) *Job) Source {
+	var last time.Duration
+	return sourceFunc(func() (*Job, error) {
+		for {
+			r, err := rs.next()
+			if err != nil {
+				return nil, err
+			}
+			j := parse(r)
+			switch {
+			case r.err != nil:
+				return nil, r.err
+			case j == nil:
+				continue
+			case j.Submit < last:
+				return nil, r.errorf("job %q is submitted at %v, before the one above at %v: sort the file by submission",
+					j.Spec.Name, j.Submit, last)
+			}
+			last = j.Submit
+			return j, nil
+		}
+	})
+}
+
+// thin keeps every n-th job and at most limit of them; 0 stands for all.
+func thin(s Source, every, limit int) Source {
+	if every <= 1 && limit == 0 {
+		return s
+	}
+	seen, kept := 0, 0
+	return sourceFunc(func() (*Job, error) {
+		for limit == 0 || kept < limit {
+			j, err := s.Next()
+			if err != nil {
+				return nil, err
+			}
+			if seen++; every <= 1 || (seen-1)%every == 0 {
+				kept++
+				return j, nil
+			}
+		}
+		return nil, io.EOF
+	})
+}

@@ -1,0 +1,128 @@
+package trace
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// The standard workload format, version 2.2 (Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job
+// Schedulers", JSSPP 1999): 18 numbers a job, −1 where unknown.
+var swfFields = []string{
+	"job number", "submit time", "wait time", "run time", "allocated processors", "average cpu time", "used memory",
+	"requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue",
+	"partition", "preceding job", "think time",
+}
+
+// A processor of which the log does not say more brings this memory, and a process takes that.
+const (
+	swfHostMemory = 4 * gib
+	swfTaskMemory = 1 * gib
+)
+
+var swfFleet = Fleet{MemoryBytes: 32 * swfHostMemory, HostsPerRack: DefaultHostsPerRack}
+
+// openSWF reads a log. A job is a gang of as many instances as it requested (else: was allocated) processors, one core
+// each. Jobs that never ran are left out. Queues are pools.
+func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
+	rs, err := newBlanks(name, r, ';', swfFields...)
+	if err != nil {
+		return nil, err
+	}
+	taken := make(map[int64]struct{})
+	jobs := streamJobs(rs, func(r *row) *Job {
+		if len(r.fields) != len(swfFields) {
+			r.err = r.errorf("%d fields: want %d", len(r.fields), len(swfFields))
+			return nil
+		}
+		for i := range r.fields {
+			r.number(i, -1, 1e15)
+		}
+		number, run := r.integer(0, 0, math.MaxInt64), r.number(3, -1, maxSeconds)
+		processors := r.integer(7, -1, cluster.MaxInstances)
+		if processors <= 0 {
+			processors = r.integer(4, -1, cluster.MaxInstances)
+		}
+		if _, again := taken[number]; again {
+			r.fail(0, "is %d: that job was there already", number)
+		}
+		taken[number] = struct{}{}
+		if run < 0 || processors <= 0 {
+			return nil
+		}
+		memory := int64(swfTaskMemory)
+		for _, i := range []int{6, 9} { // what was requested counts more than what was used
+			if kb := r.number(i, -1, maxAmount/1024); kb > 0 {
+				memory = int64(kb * 1024)
+			}
+		}
+		j := newJob(numbered("swf", number), r.seconds(1), uint32(processors), task(1000, memory, 0, cluster.GPURequest{}))
+		j.Durations, j.Gang = runTime(toDuration(run)), uint32(processors)
+		if queue := r.integer(14, -1, math.MaxInt32); queue >= 0 {
+			j.Spec.Pool = cluster.PoolPath(fmt.Sprintf("%s/queue-%d", cluster.RootPool, queue))
+		}
+		if user := r.integer(11, -1, math.MaxInt32); user >= 0 {
+			j.Spec.Owner = fmt.Sprintf("user-%d", user)
+		}
+		return j
+	})
+	return &jobList{Source: jobs, arrivals: true, departures: true}, nil
+}
+
+// readSWFHosts makes hosts of what the header comments MaxNodes and MaxProcs say: so many nodes that share the processors.
+func readSWFHosts(name string, r io.Reader) ([]Host, error) {
+	text, err := decompress(name, r)
+	if err != nil {
+		return nil, err
+	}
+	nodes, processors, err := swfHeader(name, text)
+	if err != nil {
+		return nil, err
+	}
+	if nodes == 0 {
+		nodes = processors
+	}
+	if nodes == 0 {
+		return nil, fmt.Errorf("trace: %s: the header has neither MaxNodes nor MaxProcs: say how many hosts there are", name)
+	}
+	cores := max(1, (processors+nodes-1)/nodes)
+	return Fleet{Hosts: nodes, CPUMilli: int64(cores) * 1000, MemoryBytes: int64(cores) * swfHostMemory}.build()
+}
+
+func swfHeader(name string, text *bufio.Reader) (nodes, processors int, err error) {
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, maxLineBytes)
+	for line := 1; lines.Scan(); line++ {
+		comment, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), ";")
+		if !ok {
+			if comment == "" {
+				continue
+			}
+			break
+		}
+		key, value, _ := strings.Cut(comment, ":")
+		key = strings.TrimSpace(key)
+		if key != "MaxNodes" && key != "MaxProcs" {
+			continue
+		}
+		digits, _, _ := strings.Cut(strings.TrimSpace(value), " ") // remarks may follow
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 1 || n > maxHosts {
+			return 0, 0, fmt.Errorf("trace: %s:%d:1: %s is %s: want 1 to %d", name, line, key, quote(digits), maxHosts)
+		}
+		if key == "MaxNodes" {
+			nodes = n
+		} else {
+			processors = n
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, 0, fmt.Errorf("trace: %s: %w", name, err)
+	}
+	return nodes, processors, nil
+}

@@ -1,0 +1,341 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Limits of what is read. They keep what a damaged file can cost bounded, and sums of amounts and times exact.
+const (
+	maxLineBytes = 1 << 20
+	maxRows      = 10_000_000
+	maxSeconds   = 1e9 // about 31 years
+)
+
+// decompress returns the text behind r, which may be gzipped: the content decides, not the name. A byte-order mark at
+// the beginning of the text is dropped.
+func decompress(name string, r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	if head, err := in.Peek(2); err == nil && bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("trace: %s: %w", name, err)
+		}
+		in = bufio.NewReaderSize(z, 64<<10)
+	}
+	if head, err := in.Peek(3); err == nil && string(head) == "\ufeff" {
+		_, _ = in.Discard(3)
+	}
+	return in, nil
+}
+
+// row is one line of a file, split into fields.
+type row struct {
+	file   string
+	line   int      // from 1
+	fields []string // valid until the next row is read; clone what is kept
+	cols   []int    // column of the first byte of each field, from 1
+	names  []string // what the fields mean
+	err    error    // the first complaint
+}
+
+// fail keeps the first complaint about field i.
+func (r *row) fail(i int, format string, args ...any) {
+	if r.err != nil {
+		return
+	}
+	name := "field " + strconv.Itoa(i+1)
+	if i < len(r.names) {
+		name = r.names[i]
+	}
+	r.err = fmt.Errorf("trace: %s:%d:%d: %s %s", r.file, r.line, r.cols[i], name, fmt.Sprintf(format, args...))
+}
+
+// errorf describes what is wrong with the row as a whole.
+func (r *row) errorf(format string, args ...any) error {
+	return fmt.Errorf("trace: %s:%d:1: %s", r.file, r.line, fmt.Sprintf(format, args...))
+}
+
+// integer returns field i, a whole number from lo to hi.
+func (r *row) integer(i int, lo, hi int64) int64 {
+	n, err := strconv.ParseInt(r.fields[i], 10, 64)
+	if err != nil || n < lo || n > hi {
+		r.fail(i, "is %s: want a whole number from %d to %d", quote(r.fields[i]), lo, hi)
+		return lo
+	}
+	return n
+}
+
+// number returns field i, a finite number from lo to hi.
+func (r *row) number(i int, lo, hi float64) float64 {
+	v, err := strconv.ParseFloat(r.fields[i], 64)
+	if err != nil || math.IsNaN(v) || v < lo || v > hi {
+		r.fail(i, "is %s: want a number from %v to %v", quote(r.fields[i]), lo, hi)
+		return lo
+	}
+	return v
+}
+
+// seconds returns field i, a time or a duration of 0 or more seconds.
+func (r *row) seconds(i int) time.Duration { return toDuration(r.number(i, 0, maxSeconds)) }
+
+// text returns a copy of field i, which must not be empty.
+func (r *row) text(i int) string {
+	s := r.fields[i]
+	if s == "" {
+		r.fail(i, "is empty")
+	}
+	return strings.Clone(s)
+}
+
+// hostName returns a copy of field i, which must be fit to name a host.
+func (r *row) hostName(i int) string {
+	s := r.text(i)
+	if r.err == nil && !isHostName(s) {
+		r.fail(i, "is %s: want at most %d characters of letters, digits, '-', '_', '.' and ':'", quote(s), maxName)
+	}
+	return s
+}
+
+// jobName returns field i after the prefix, in lower case; it must be fit to name a job.
+func (r *row) jobName(prefix string, i int) cluster.JobID {
+	s := prefix + strings.ToLower(r.text(i))
+	if r.err == nil && !isJobName(s) {
+		r.fail(i, "is %s: want at most %d characters of letters, digits, '-', '_' and '.', beginning and ending with a letter or a digit",
+			quote(r.fields[i]), maxName-len(prefix))
+	}
+	return cluster.JobID(s)
+}
+
+// maxName bounds names of jobs and hosts; the API allows jobs 100, of which a copy of a job needs some.
+const maxName = 80
+
+func isHostName(s string) bool {
+	return s != "" && len(s) <= maxName && consists(strings.ToLower(s), "-_.:")
+}
+
+func isJobName(s string) bool {
+	return s != "" && len(s) <= maxName && consists(s, "-_.") && isAlnum(s[0]) && isAlnum(s[len(s)-1])
+}
+
+// isPoolName reports whether s may be one part of the path of a pool.
+func isPoolName(s string) bool { return s != "" && len(s) <= 63 && consists(s, "-_") && isAlnum(s[0]) }
+
+func consists(s, others string) bool {
+	for i := range len(s) {
+		if !isAlnum(s[i]) && strings.IndexByte(others, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlnum(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
+
+// quote shows a field in an error, shortened.
+func quote(s string) string {
+	if len(s) > 40 {
+		return strconv.Quote(s[:40]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// toDuration rounds seconds to the nearest nanosecond.
+func toDuration(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
+
+// rows yields the lines of a file. The row is reused by the next call; io.EOF ends it.
+type rows interface{ next() (*row, error) }
+
+// table reads separated values: RFC 4180 quoting, and the same number of fields in every row.
+type table struct {
+	row  row
+	r    *csv.Reader
+	rows int
+}
+
+// openTable reads name from r. Without headers the number of columns is that of the first row, and the names of fields
+// are numbers until someone sets them; with headers the first row must be one of them.
+func openTable(name string, r io.Reader, comma rune, headers ...[]string) (*table, error) {
+	text, err := decompress(name, r)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{row: row{file: name}, r: csv.NewReader(&lineGuard{r: text})}
+	t.r.Comma, t.r.ReuseRecord = comma, true
+	if len(headers) == 0 {
+		return t, nil
+	}
+	want := headers[0]
+	got, err := t.next()
+	if err == io.EOF {
+		return nil, fmt.Errorf("trace: %s:1:1: the file is empty: want the header %s", name, strings.Join(want, string(comma)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range headers {
+		if slices.Equal(got.fields, h) {
+			t.row.names = h
+			return t, nil
+		}
+		if len(h) == len(got.fields) {
+			want = h
+		}
+	}
+	return nil, got.badHeader(want)
+}
+
+// badHeader says where the header r differs from the wanted one.
+func (r *row) badHeader(want []string) error {
+	for i, name := range want {
+		if i >= len(r.fields) {
+			return fmt.Errorf("trace: %s:%d:%d: the header ends here: want column %q next", r.file, r.line, r.cols[i-1], name)
+		}
+		if r.fields[i] != name {
+			return fmt.Errorf("trace: %s:%d:%d: column %d of the header is %s: want %q",
+				r.file, r.line, r.cols[i], i+1, quote(r.fields[i]), name)
+		}
+	}
+	return fmt.Errorf("trace: %s:%d:%d: the header goes on with %s: want %d columns",
+		r.file, r.line, r.cols[len(want)], quote(r.fields[len(want)]), len(want))
+}
+
+// next implements rows.
+func (t *table) next() (*row, error) {
+	fields, err := t.r.Read()
+	if err == io.EOF {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, t.explain(fields, err)
+	}
+	if t.rows++; t.rows > maxRows {
+		return nil, t.row.errorf("more than %d rows", maxRows)
+	}
+	t.row.fields, t.row.cols, t.row.err = fields, t.row.cols[:0], nil
+	for i := range fields {
+		line, col := t.r.FieldPos(i)
+		if i == 0 {
+			t.row.line = line
+		}
+		t.row.cols = append(t.row.cols, col)
+	}
+	return &t.row, nil
+}
+
+func (t *table) explain(fields []string, err error) error {
+	var p *csv.ParseError
+	switch {
+	case !errors.As(err, &p):
+		return fmt.Errorf("trace: %s:%d:1: %w", t.row.file, t.row.line+1, err)
+	case errors.Is(p.Err, csv.ErrFieldCount):
+		return fmt.Errorf("trace: %s:%d:1: %d fields: want %d", t.row.file, p.StartLine, len(fields), t.r.FieldsPerRecord)
+	default:
+		return fmt.Errorf("trace: %s:%d:%d: %w", t.row.file, p.Line, p.Column, p.Err)
+	}
+}
+
+// lineGuard fails when a line is too long to be one, before it is all in memory.
+type lineGuard struct {
+	r    io.Reader
+	line int
+}
+
+func (g *lineGuard) Read(p []byte) (int, error) {
+	n, err := g.r.Read(p[:min(len(p), maxLineBytes)])
+	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
+		g.line = n - i - 1
+	} else {
+		g.line += n
+	}
+	if g.line > maxLineBytes {
+		return 0, errLongLine
+	}
+	return n, err
+}
+
+var errLongLine = fmt.Errorf("a line is longer than %d bytes", maxLineBytes)
+
+// blanks reads fields separated by spaces and tabs. Empty lines and lines that begin with the comment character, if
+// there is one, are skipped.
+type blanks struct {
+	row     row
+	r       *bufio.Reader
+	comment byte
+	buf     []byte
+}
+
+func newBlanks(name string, r io.Reader, comment byte, names ...string) (*blanks, error) {
+	text, err := decompress(name, r)
+	if err != nil {
+		return nil, err
+	}
+	return &blanks{row: row{file: name, names: names}, r: text, comment: comment}, nil
+}
+
+// next implements rows.
+func (b *blanks) next() (*row, error) {
+	for {
+		line, err := b.readLine()
+		if err != nil {
+			return nil, err
+		}
+		b.split(string(line))
+		if len(b.row.fields) == 0 || b.comment != 0 && b.row.fields[0][0] == b.comment {
+			continue
+		}
+		return &b.row, nil
+	}
+}
+
+func (b *blanks) readLine() ([]byte, error) {
+	b.buf = b.buf[:0]
+	b.row.line++
+	for {
+		part, err := b.r.ReadSlice('\n')
+		b.buf = append(b.buf, part...)
+		switch {
+		case len(b.buf) > maxLineBytes:
+			return nil, b.row.errorf("%v", errLongLine)
+		case b.row.line > maxRows:
+			return nil, b.row.errorf("more than %d rows", maxRows)
+		case err == nil, err == io.EOF && len(b.buf) > 0:
+			return b.buf, nil
+		case err == io.EOF:
+			return nil, io.EOF
+		case err != bufio.ErrBufferFull:
+			return nil, fmt.Errorf("trace: %s:%d:%d: %w", b.row.file, b.row.line, len(b.buf)+1, err)
+		}
+	}
+}
+
+func (b *blanks) split(line string) {
+	r := &b.row
+	r.fields, r.cols, r.err = r.fields[:0], r.cols[:0], nil
+	for i := 0; i < len(line); {
+		if isBlank(line[i]) {
+			i++
+			continue
+		}
+		end := i
+		for end < len(line) && !isBlank(line[end]) {
+			end++
+		}
+		r.fields, r.cols = append(r.fields, line[i:end]), append(r.cols, i+1)
+		i = end
+	}
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
