@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,14 +189,14 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("bad sector") }
 // endless is a log that never ends, and that stops at its context only.
 type endless struct {
 	ctx   context.Context
-	reads *int
+	reads *atomic.Int64
 }
 
 func (e endless) Read(p []byte) (int, error) {
 	if e.ctx.Err() != nil {
 		return 0, e.ctx.Err()
 	}
-	*e.reads++
+	e.reads.Add(1)
 	for i := range p {
 		p[i] = 'x'
 	}
@@ -205,7 +206,7 @@ func (e endless) Read(p []byte) (int, error) {
 // TestLogsWaitForTheirReader: a stream that is not read stops the reading of logs, and nothing else.
 func TestLogsWaitForTheirReader(t *testing.T) {
 	onBench(t, func(b *bench) {
-		reads := 0
+		var reads atomic.Int64
 		b.driver.logs = map[hostmgr.LogStream]func(context.Context, hostmgr.LogRequest) io.Reader{
 			hostmgr.Stdout: func(ctx context.Context, _ hostmgr.LogRequest) io.Reader { return endless{ctx, &reads} },
 		}
@@ -213,19 +214,19 @@ func TestLogsWaitForTheirReader(t *testing.T) {
 		s := b.bulk()
 		b.ask(s, &sluicev1.LogRequest{RequestId: 1, Stream: sluicev1.LogStream_LOG_STREAM_STDOUT})
 		time.Sleep(time.Minute)
-		require.Less(t, reads, 50)
-		before := reads
+		require.Less(t, reads.Load(), int64(50))
+		before := reads.Load()
 		b.driver.report(status(1, cluster.TaskRunning))
 		require.NotNil(t, b.status(c))
 		time.Sleep(time.Minute)
-		require.Equal(t, before, reads)
+		require.Equal(t, before, reads.Load())
 
 		require.NoError(t, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Cancel{Cancel: &sluicev1.LogCancel{RequestId: 1}}}))
 		require.NoError(t, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Cancel{Cancel: &sluicev1.LogCancel{RequestId: 9}}}))
 		synctest.Wait()
 		b.driver.sink.ReportUsage(nil)
 		for b.bulkUp(s).GetUsage() == nil { // what was under way, and then no more
-			require.Less(t, reads, before+50)
+			require.Less(t, reads.Load(), before+50)
 		}
 	})
 }

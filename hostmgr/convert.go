@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -156,6 +157,9 @@ func launchFrom(p *sluicev1.Launch) (Launch, error) {
 	}
 	l.Resources = resourcesFrom(payload.GetResources())
 	for _, d := range payload.GetGpuDevices() {
+		if d > math.MaxUint16 {
+			return l, fmt.Errorf("hostmgr: there is no GPU device %d", d)
+		}
 		l.GPUs = append(l.GPUs, uint16(d))
 	}
 	l.Env = envFrom(payload.GetEnvironment(), process.GetEnvironment())

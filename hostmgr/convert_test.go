@@ -65,6 +65,7 @@ func TestLaunchFromRefuses(t *testing.T) {
 		"volumes":                     func(l *sluicev1.Launch) { spec(l).Volumes = []*sluicev1.VolumeMount{{}} },
 		"ports":                       func(l *sluicev1.Launch) { l.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1} },
 		"support ports":               func(l *sluicev1.Launch) { l.Task.Ports = []uint32{80} },
+		"no GPU device 70000":         func(l *sluicev1.Launch) { l.Task.GpuDevices[1] = 70_000 },
 		"network bandwidth":           func(l *sluicev1.Launch) { l.Task.Resources.NetworkBytesPerSecond = 1 },
 		"secrets":                     func(l *sluicev1.Launch) { l.Task.Secrets = []*sluicev1.SecretFile{{}} },
 		"services":                    func(l *sluicev1.Launch) { l.Task.Service = true },

@@ -226,6 +226,7 @@ func TestKillThatFailsIsTriedAgain(t *testing.T) {
 		c := b.begin()
 		b.kill(c, 1, &sluicev1.Kill{})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Len(t, b.driver.killed, 3)
 		b.silent(c)
 	})

@@ -100,9 +100,10 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 
 // same compares payloads; an empty list is as good as none.
 func same(a, b hostmgr.Launch) bool {
-	equal := slices.Equal(a.Command, b.Command) && slices.Equal(a.Env, b.Env) && a.Resources.Equal(b.Resources)
+	equal := slices.Equal(a.Command, b.Command) && slices.Equal(a.Env, b.Env) && slices.Equal(a.GPUs, b.GPUs) &&
+		a.Resources.Equal(b.Resources)
 	for _, l := range []*hostmgr.Launch{&a, &b} {
-		l.Command, l.Env, l.Resources = nil, nil, cluster.Resources{}
+		l.Command, l.Env, l.GPUs, l.Resources = nil, nil, nil, cluster.Resources{}
 	}
 	return equal && reflect.DeepEqual(a, b)
 }

@@ -66,6 +66,8 @@ type logReader struct {
 	start int64    // offset of its first byte
 }
 
+var _ hostmgr.Offsetter = (*logReader)(nil)
+
 // Read implements [io.Reader].
 func (l *logReader) Read(p []byte) (int, error) {
 	for {
@@ -166,6 +168,9 @@ func (l *logReader) closeSegment() {
 		_ = l.file.Close() // was only read
 	}
 }
+
+// Offset implements [hostmgr.Offsetter].
+func (l *logReader) Offset() int64 { return l.offset }
 
 // Close implements [io.Closer].
 func (l *logReader) Close() error {
