@@ -115,15 +115,12 @@ func demoSpec(program, dir string) *sluicev1.JobSpec {
 
 // removeJob makes room for a job of that name.
 func (c *client) removeJob(ctx context.Context, a *app, name string) error {
-	_, err := call(ctx, c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name})
+	err := c.stopAndWait(ctx, a, name, nil)
 	var e exitError
 	if errors.As(err, &e) && e.code == exitNotFound {
 		return nil
 	}
 	if err != nil {
-		return err
-	}
-	if _, err := a.waitForJobs(ctx, c, []string{name}); err != nil {
 		return err
 	}
 	_, err = call(ctx, c, c.jobs.DeleteJob, &sluicev1.DeleteJobRequest{Name: name})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -207,9 +208,10 @@ func newJobStopCommand(a *app) *cobra.Command {
 func newJobDeleteCommand(a *app) *cobra.Command {
 	req := &sluicev1.DeleteJobRequest{}
 	var version uint64
+	var stop bool
 	cmd := &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Remove a job that has ended, with its output",
+		Short: "Remove a job that has ended",
 		Args:  wants("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req.Name = args[0]
@@ -219,6 +221,11 @@ func newJobDeleteCommand(a *app) *cobra.Command {
 				return err
 			}
 			defer c.close()
+			if stop {
+				if err := c.stopAndWait(cmd.Context(), a, args[0], req.ExpectedVersion); err != nil {
+					return err
+				}
+			}
 			res, err := call(cmd.Context(), c, c.jobs.DeleteJob, req)
 			if err != nil {
 				return err
@@ -226,9 +233,18 @@ func newJobDeleteCommand(a *app) *cobra.Command {
 			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "job %s deleted\n", args[0]) })
 		},
 	}
-	cmd.Flags().BoolVar(&req.Stop, "stop", false, "end it first if it has not ended")
+	cmd.Flags().BoolVar(&stop, "stop", false, "end it first if it has not ended, and wait for that")
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
 	return cmd
+}
+
+// stopAndWait ends a job if it has not ended.
+func (c *client) stopAndWait(ctx context.Context, a *app, name string, version *uint64) error {
+	if _, err := call(ctx, c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name, ExpectedVersion: version}); err != nil {
+		return err
+	}
+	_, err := a.waitForJobs(ctx, c, []string{name})
+	return err
 }
 
 // durationFlag returns the value of a flag, nil if it was not given.

@@ -32,6 +32,9 @@ const goodbye = 300 * time.Millisecond
 // keepaliveTime is how long a connection may be silent before its other end is asked whether it is still there.
 const keepaliveTime = 10 * time.Second
 
+// lockPatience is how long a start waits for the state folder to become free.
+const lockPatience = time.Second
+
 // server is a scheduler with its journal and its addresses.
 type server struct {
 	scheduler *serve.Scheduler
@@ -67,8 +70,8 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if _, err := registry.New(c.Solver); err != nil {
 		return s, exitError{exitUsage, fmt.Errorf("--solver: %w", err)}
 	}
-	if s.journal, err = journal.Open(filepath.Join(dir, "journal"), journal.Options{Warn: func(m string) { log.Warn(m) }}); err != nil {
-		return s, storeError(dir, err)
+	if s.journal, err = openJournal(dir, log); err != nil {
+		return s, err
 	}
 	if s.api, err = listen(c.Listen, "--listen"); err != nil {
 		return s, err
@@ -104,12 +107,20 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	return s, nil
 }
 
-// storeError says what to do about a store that cannot be opened.
-func storeError(dir string, err error) error {
-	if errors.Is(err, journal.ErrLocked) {
-		return fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", dir)
+// openJournal opens the journal in a state folder, and says what to do when that fails. It waits a moment for a lock: a
+// scheduler that was killed may go on to hold it through a process that it was about to start.
+func openJournal(dir string, log *slog.Logger) (journal.Journal, error) {
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPatience / 20) {
+		j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{Warn: func(m string) { log.Warn(m) }})
+		switch {
+		case err == nil:
+			return j, nil
+		case !errors.Is(err, journal.ErrLocked):
+			return nil, fmt.Errorf("%w; --state-dir chooses another folder", err)
+		case time.Now().After(deadline):
+			return nil, fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", dir)
+		}
 	}
-	return fmt.Errorf("%w; --state-dir chooses another folder", err)
 }
 
 // listen takes an address.

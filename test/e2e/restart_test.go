@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -134,11 +134,18 @@ func TestClientsGoOnOverARestart(t *testing.T) {
 	dev.finish()
 }
 
-// sleepers says how many processes of the test's tasks there are.
-func sleepers(mark string) int {
-	out, _ := exec.Command("pgrep", "-fc", "sleep "+mark).Output() // fails when there are none
-	n, _ := strconv.Atoi(strings.TrimSpace(string(out)))
-	return n
+// sleepers says how many processes of this machine were started as `sleep mark`.
+func sleepers(t *testing.T, mark string) int {
+	t.Helper()
+	found := 0
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, path := range all {
+		if b, err := os.ReadFile(path); err == nil && string(b) == "sleep\x00"+mark+"\x00" { // it may have ended meanwhile
+			found++
+		}
+	}
+	return found
 }
 
 func TestInterruptEndsTasksAndTheNextStartRunsThemAgain(t *testing.T) {
@@ -164,16 +171,16 @@ task:
 		}
 	}
 	eventually(t, running(1), "three tasks run")
-	require.Equal(t, 3, sleepers(mark))
+	require.Equal(t, 3, sleepers(t, mark))
 	dev.finish()
 	require.Contains(t, dev.output(), "ending 3 tasks")
-	require.Zero(t, sleepers(mark))
+	require.Zero(t, sleepers(t, mark))
 
 	dev = s.dev()
 	eventually(t, running(2), "three tasks run again")
 	dev.signal(syscall.SIGTERM)
 	require.Zero(t, dev.wait())
-	require.Zero(t, sleepers(mark))
+	require.Zero(t, sleepers(t, mark))
 }
 
 func TestSchedulerAndHostManagerOfTheirOwn(t *testing.T) {

@@ -92,8 +92,8 @@ task:
 	}](s, "task", "explain", "giant/0")
 	require.NotEmpty(t, explained.Waiting.Reason)
 	require.Equal(t, "8", explained.Waiting.Tally[0].Hosts)
-	s.must("job", "stop", "giant", "--wait")
-	s.must("job", "delete", "giant")
+	require.Equal(t, 7, s.try("job", "delete", "giant").code)
+	s.must("job", "delete", "giant", "--stop")
 	require.Equal(t, 3, s.try("job", "get", "giant").code)
 	dev.finish()
 }
