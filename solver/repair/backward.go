@@ -70,12 +70,15 @@ func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through 
 
 // expandBack steps from v to all its residual predecessors.
 func (s *Solver) expandBack(t *target, v int32, label int64) {
-	out := s.net.Out(flowgraph.NodeID(v))
 	x := &s.nodes[v]
-	s.work.Units += int64(len(out) + len(x.in))
-	for _, ref := range out {
-		if r := &s.arcs[ref.Arc]; r.flow > r.lower && r.head != s.ground {
-			s.reachBack(t, r.head, v, label-r.cost, int32(ref.Arc), none)
+	s.work.Units += int64(len(x.in))
+	if x.forks > 0 {
+		out := s.net.Out(flowgraph.NodeID(v))
+		s.work.Units += int64(len(out))
+		for _, ref := range out {
+			if r := &s.arcs[ref.Arc]; r.flow > r.lower && r.head != s.ground {
+				s.reachBack(t, r.head, v, label-r.cost, int32(ref.Arc), none)
+			}
 		}
 	}
 	for _, a := range x.in {
@@ -99,7 +102,7 @@ func (s *Solver) expandBack(t *target, v int32, label int64) {
 			}
 		default:
 			cost := label + int64(ref.Cost) - p.cost
-			if cost-s.price[p.head] < t.cost && s.room(a) > 0 {
+			if cost-s.price[p.head] < t.cost && s.nodes[p.head].improves(s.search, cost) && s.room(a) > 0 {
 				s.reachBack(t, p.head, v, cost, p.arc, a)
 			}
 		}

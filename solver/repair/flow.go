@@ -127,6 +127,9 @@ func (s *Solver) unlist(a int32) {
 		x.held = x.held[:last]
 		return
 	}
+	if r.head != s.ground {
+		s.nodes[r.tail].forks--
+	}
 	last := len(x.in) - 1
 	x.in[r.pos] = x.in[last]
 	s.arcs[x.in[r.pos]].pos = r.pos

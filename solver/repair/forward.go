@@ -210,12 +210,15 @@ func (s *Solver) reach(t *target, w, last int32, label int64, over, through int3
 
 // expand steps from v to all its residual successors.
 func (s *Solver) expand(t *target, v int32, label int64) {
-	out := s.net.Out(flowgraph.NodeID(v))
 	x := &s.nodes[v]
-	s.work.Units += int64(len(out) + len(x.in) + len(x.held))
-	for _, ref := range out {
-		if w := int32(ref.Node); w != s.ground && s.room(int32(ref.Arc)) > 0 {
-			s.reach(t, w, v, label+int64(ref.Cost), int32(ref.Arc), none)
+	s.work.Units += int64(len(x.in) + len(x.held))
+	if x.forks > 0 {
+		out := s.net.Out(flowgraph.NodeID(v))
+		s.work.Units += int64(len(out))
+		for _, ref := range out {
+			if w := int32(ref.Node); w != s.ground && s.room(int32(ref.Arc)) > 0 {
+				s.reach(t, w, v, label+int64(ref.Cost), int32(ref.Arc), none)
+			}
 		}
 	}
 	for _, a := range x.in {
@@ -258,7 +261,7 @@ func (s *Solver) open(t *target, v int32, h *holding, base int64) {
 			continue
 		}
 		p.loosen(a, value)
-		if a != h.arc && base+value < t.cost && s.room(a) > 0 {
+		if a != h.arc && base+value < t.cost && s.nodes[w].improves(s.search, base+int64(ref.Cost)) && s.room(a) > 0 {
 			s.reach(t, w, v, base+int64(ref.Cost), a, h.arc)
 		}
 	}

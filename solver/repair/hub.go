@@ -17,6 +17,7 @@ type hub struct {
 	moves   []move  // by node
 	members []int32 // nodes that have had holders
 	known   []bool  // by node: is a member
+	double  bool    // some source has had two arcs to the hub
 }
 
 // A hub pays when going through all nodes is cheaper than through its arcs.
@@ -100,6 +101,30 @@ func (b *hub) renew(s *Solver, source int32) {
 	}
 }
 
+// found takes in arc a to the hub.
+func (b *hub) found(s *Solver, a int32) {
+	r := &s.arcs[a]
+	switch cur := b.arcOf[r.tail]; {
+	case s.room(a) == 0:
+		b.lost(r.tail, a)
+	case cur == a:
+	case cur == none:
+		b.arcOf[r.tail] = a
+	default:
+		b.double = true
+		if r.cost < s.arcs[cur].cost {
+			b.arcOf[r.tail] = a
+		}
+	}
+}
+
+// lost takes in that arc a to the hub is gone.
+func (b *hub) lost(source, a int32) {
+	if b.arcOf[source] == a {
+		b.arcOf[source] = none
+	}
+}
+
 // reconsider takes in that a move from arc a on u may have another price now.
 func (b *hub) reconsider(s *Solver, u, a, source int32) {
 	if m := &b.moves[u]; m.from == a {
@@ -130,17 +155,17 @@ func (s *Solver) findHubs() {
 		b := &hub{node: int32(v)}
 		b.grow(len(s.kinds))
 		s.hubs = append(s.hubs, b)
+		for _, ref := range s.net.In(flowgraph.NodeID(v)) {
+			if s.kinds[ref.Node] == isSource {
+				b.found(s, int32(ref.Arc))
+			}
+		}
 		for u := range s.kinds {
 			if s.kinds[u] < isCore {
 				continue
 			}
 			for _, h := range s.nodes[u].held {
 				b.held(s, int32(u), h.arc, h.from)
-			}
-		}
-		for u := range s.kinds {
-			if s.kinds[u] == isSource {
-				b.renew(s, int32(u))
 			}
 		}
 	}

@@ -78,8 +78,14 @@ type node struct {
 	through  int32 // other arc of the source in between, or none
 	exitArc  int32
 	entryArc int32
+	forks    int32 // arcs out that do not lead to the ground
 	held     []holding
 	in       []int32 // arcs from nodes that are no sources
+}
+
+// improves tells whether a path of the given cost is the best to x so far.
+func (x *node) improves(search uint32, label int64) bool {
+	return x.seen != search || label < x.label
 }
 
 // payer is what searches know of a source: the arc it has movable flow on, if

@@ -82,7 +82,11 @@ func (s *Solver) sync() {
 	s.grow()
 	s.node(s.ground)
 	s.promote(s.ground)
-	if complete {
+	switch {
+	case s.sized == 0:
+		s.takeAll()
+		s.work.Touched = int64(s.net.NumArcs() + s.net.NumNodes())
+	case complete:
 		for _, c := range touched {
 			if a, ok := c.Arc(); ok {
 				s.dropArc(int32(a))
@@ -99,7 +103,7 @@ func (s *Solver) sync() {
 			}
 		}
 		s.work.Touched = int64(len(touched))
-	} else {
+	default:
 		for a := range s.arcs {
 			s.dropArc(int32(a))
 		}
@@ -118,6 +122,45 @@ func (s *Solver) sync() {
 	}
 }
 
+// takeAll takes in a whole network where nothing was before.
+func (s *Solver) takeAll() {
+	n := s.net
+	for v := range s.kinds {
+		s.node(int32(v))
+		if id := flowgraph.NodeID(v); n.NodeAlive(id) && len(n.In(id)) > 0 {
+			s.kinds[v] = isCore
+		}
+	}
+	for a := range s.arcs {
+		d := n.Arc(flowgraph.ArcID(a))
+		if d.Tail < 0 {
+			continue
+		}
+		r := &s.arcs[a]
+		*r = arc{
+			tail: int32(d.Tail), head: int32(d.Head), cost: int64(d.Cost),
+			lower: d.Lower, upper: d.Upper, stamp: r.stamp,
+		}
+		if s.kinds[r.tail] >= isCore {
+			if r.tail != r.head {
+				s.enlist(int32(a))
+			}
+			s.suspectArc(int32(a))
+		}
+		if r.lower > 0 {
+			s.force(int32(a), r.lower)
+		}
+	}
+	ground := flowgraph.NodeID(s.ground)
+	for _, refs := range [][]flowgraph.Ref{n.In(ground), n.Out(ground)} {
+		for _, ref := range refs {
+			if s.kinds[ref.Node] >= isCore {
+				s.findExit(int32(ref.Node))
+			}
+		}
+	}
+}
+
 // dropArc takes out what is no longer the same arc, with its flow.
 func (s *Solver) dropArc(a int32) {
 	r := &s.arcs[a]
@@ -127,6 +170,9 @@ func (s *Solver) dropArc(a int32) {
 	d := s.net.Arc(flowgraph.ArcID(a))
 	if int32(d.Tail) == r.tail && int32(d.Head) == r.head {
 		return
+	}
+	if s.kinds[r.head] == isHub {
+		s.hubOf(r.head).lost(r.tail, a)
 	}
 	if s.kinds[r.tail] == isSource && r.flow == 0 && r.lower == 0 && r.stamp != s.batch {
 		s.dirty.add(r.tail)
@@ -228,6 +274,9 @@ func (s *Solver) enlist(a int32) {
 	x := &s.nodes[r.head]
 	r.pos = int32(len(x.in))
 	x.in = append(x.in, a)
+	if r.head != s.ground {
+		s.nodes[r.tail].forks++
+	}
 }
 
 // setArc takes in the bounds and cost of a, which may be new.
@@ -261,6 +310,9 @@ func (s *Solver) setArc(a int32) {
 	}
 	if s.kinds[r.tail] == isSource {
 		s.dirty.add(r.tail)
+		if s.kinds[r.head] == isHub {
+			s.hubOf(r.head).found(s, a)
+		}
 		if r.flow > r.lower && r.tail != r.head {
 			s.nodes[r.head].held[r.pos].cost = r.cost
 			if p := &s.payers[r.tail]; p.arc == a {
@@ -377,12 +429,14 @@ func (s *Solver) compare(v int32) {
 	if s.kinds[v] != isSource {
 		return
 	}
-	if s.payers[v].count > 0 {
-		least := s.bound(v)
-		s.withdraw(v, least)
+	holds := s.payers[v].count > 0
+	if holds {
+		s.withdraw(v, s.bound(v))
 	}
 	for _, b := range s.hubs {
-		b.renew(s, v)
+		if holds || b.double {
+			b.renew(s, v)
+		}
 	}
 }
 
