@@ -11,40 +11,72 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/flowgraph/dimacs"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
-// solveAnswer is one line of output of `sluice solve`.
+// solveAnswer is what `sluice solve` says of one batch.
 type solveAnswer struct {
 	Status    string  `json:"status"`
 	Objective *int64  `json:"objective,omitempty"`
 	Algorithm string  `json:"algorithm"`
+	Batch     int     `json:"batch"` // 0 is the problem itself
 	Nodes     int     `json:"nodes"`
 	Arcs      int     `json:"arcs"`
+	ApplyMS   float64 `json:"apply_ms"` // bringing the batch into the network
 	SolveMS   float64 `json:"solve_ms"`
+	ReadMS    float64 `json:"read_ms"` // reading the flow that changed
+	Changed   int     `json:"changed"` // arcs with another flow
 	Verified  bool    `json:"verified,omitempty"`
 	Error     string  `json:"error,omitempty"`
 }
 
+const solveHelp = `Solve a minimum-cost-flow problem in DIMACS format, plain or gzip; "-" reads
+standard input. Prints one line: the status and, if it is optimal, the objective.
+
+The problem may be followed by batches of changes, each ended by a line "c EOI",
+in the same input or in files of --changes. The solver then goes on from its last
+state, and each batch is answered as it comes:
+
+  n ID SUPPLY [TYPE]                         give a node another supply
+  a TAIL HEAD LOWER UPPER COST [TYPE]        add an arc
+  x TAIL HEAD LOWER UPPER COST [TYPE [OLD]]  change an arc, add it if there is
+                                             none, or remove it by bounds 0 0
+  r ID                                       remove a node with its arcs
+  d SUPPLY POTENTIAL ARCS [TYPE]             add a node with the a lines after
+                                             it, in which 0 stands for it
+
+With -o dimacs each answer is a comment, an s line with the objective, f lines
+with the flow, and "c EOI".
+
+Statuses: optimal, infeasible, unbalanced, unbounded, cost range (a number is
+beyond what the algorithm can compute exactly), malformed. The exit code is 0 if
+every batch is optimal and 1 if not.`
+
 type solveOptions struct {
 	algorithm, output string
-	verify, flow      bool
+	changes           []string
+	verify            bool
+}
+
+// solving is one call of the command.
+type solving struct {
+	solveOptions
+	cmd    *cobra.Command
+	solver solver.Solver
+	stream *dimacs.Stream
+	flow   []int64 // by ArcID, as last read
+	batch  int
+	failed bool // some batch was not optimal
 }
 
 func newSolveCommand() *cobra.Command {
 	var o solveOptions
 	cmd := &cobra.Command{
-		Use:   "solve FILE.min[.gz]",
-		Short: "Solve a minimum-cost-flow problem in DIMACS format",
-		Long: `Solve a minimum-cost-flow problem in DIMACS format, plain or gzip; "-" reads
-standard input. Prints one line: the status and, if it is optimal, the objective.
-
-Statuses: optimal, infeasible, unbalanced, unbounded, cost range (a number is
-beyond what the algorithm can compute exactly), malformed. The exit code is 0 for
-optimal and 1 for every other.`,
+		Use:           "solve FILE.min[.gz]",
+		Short:         "Solve a minimum-cost-flow problem in DIMACS format",
+		Long:          solveHelp,
 		Args:          cobra.ExactArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -53,53 +85,62 @@ optimal and 1 for every other.`,
 		},
 	}
 	cmd.Flags().StringVar(&o.algorithm, "algorithm", registry.Default, "one of "+strings.Join(registry.Names(), ", "))
-	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
-	cmd.Flags().BoolVar(&o.verify, "verify", false, "check the answer against the definition of optimality")
-	cmd.Flags().BoolVar(&o.flow, "flow", false, "print the flow in DIMACS format after the answer")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or dimacs (with the flow)")
+	cmd.Flags().StringArrayVar(&o.changes, "changes", nil, "file with batches of changes; may be given again")
+	cmd.Flags().BoolVar(&o.verify, "verify", false, "check each answer against the definition of optimality")
 	return cmd
 }
 
 func runSolve(cmd *cobra.Command, path string, o solveOptions) error {
-	if o.output != "text" && o.output != "json" {
-		return exitError{code: 2, err: fmt.Errorf("--output %q: choose text or json", o.output)}
+	if o.output != "text" && o.output != "json" && o.output != "dimacs" {
+		return exitError{exitUsage, fmt.Errorf("--output %q: choose text, json or dimacs", o.output)}
 	}
-	s, err := registry.New(o.algorithm)
-	if err != nil {
-		return exitError{code: 2, err: fmt.Errorf("--algorithm: %w", err)}
+	s := solving{solveOptions: o, cmd: cmd}
+	var err error
+	if s.solver, err = registry.New(o.algorithm); err != nil {
+		return exitError{exitUsage, fmt.Errorf("--algorithm: %w", err)}
 	}
-	in, err := openInput(cmd, path)
-	if err != nil {
-		return exitError{code: 1, err: err}
-	}
-	defer func() { _ = in.Close() }()
-
-	answer := solveAnswer{Algorithm: s.Name()}
-	n, err := dimacs.Read(in)
-	if errors.Is(err, dimacs.ErrFormat) {
-		answer.Status, answer.Error = "malformed", err.Error()
-		return printAnswer(cmd.OutOrStdout(), o, answer)
-	}
-	if err != nil {
-		return exitError{code: 1, err: fmt.Errorf("%s: %w", path, err)}
-	}
-	answer.Nodes, answer.Arcs = n.NumNodes(), n.NumArcs()
-	r, err := solveTimed(s, n, &answer)
-	if err != nil {
-		return exitError{code: 1, err: err}
-	}
-	if r.Status == solver.Optimal && o.verify {
-		if err := solver.Verify(n, r); err != nil {
-			return exitError{code: 1, err: fmt.Errorf("%s gave a wrong answer, please report it: %w", s.Name(), err)}
+	for _, p := range append([]string{path}, o.changes...) {
+		if err := s.file(p); err != nil {
+			return err
 		}
-		answer.Verified = true
 	}
-	if err := printAnswer(cmd.OutOrStdout(), o, answer); err != nil {
-		return err
-	}
-	if o.flow {
-		return dimacs.WriteFlow(cmd.OutOrStdout(), n, r.Objective, r)
+	if s.failed {
+		return exitError{code: exitFailure}
 	}
 	return nil
+}
+
+// file answers all batches of one input.
+func (s *solving) file(path string) error {
+	in, err := openInput(s.cmd, path)
+	if err != nil {
+		return exitError{exitFailure, err}
+	}
+	defer func() { _ = in.Close() }()
+	if s.stream == nil {
+		s.stream, err = dimacs.NewStream(in)
+	} else {
+		err = s.stream.Continue(in)
+	}
+	for err == nil {
+		if err = s.cmd.Context().Err(); err == nil {
+			err = s.next()
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.Is(err, dimacs.ErrFormat):
+		s.failed = true
+		if err := s.print(solveAnswer{Status: "malformed", Error: err.Error()}, nil); err != nil {
+			return exitError{exitFailure, err}
+		}
+		return exitError{code: exitFailure}
+	case errors.As(err, new(exitError)):
+		return err
+	}
+	return exitError{exitFailure, fmt.Errorf("%s: %w", path, err)}
 }
 
 func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
@@ -109,42 +150,90 @@ func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 	return os.Open(path)
 }
 
-func solveTimed(s solver.Solver, n *flowgraph.Network, answer *solveAnswer) (solver.Result, error) {
+// next reads, applies, solves and answers one batch.
+func (s *solving) next() error {
+	if err := s.stream.Next(); err != nil {
+		return err
+	}
 	begin := time.Now()
-	r, err := s.Solve(n, solver.Budget{})
-	answer.SolveMS = float64(time.Since(begin).Microseconds()) / 1000
-	answer.Status = r.Status.String()
+	if err := s.stream.Apply(); err != nil {
+		return err
+	}
+	n := s.stream.Network()
+	answer := solveAnswer{Nodes: n.NumNodes(), Arcs: n.NumArcs(), ApplyMS: since(begin)}
+	begin = time.Now()
+	r, err := s.solver.Solve(n, solver.Budget{})
+	if err != nil {
+		return exitError{exitFailure, err}
+	}
+	answer.Status, answer.SolveMS = r.Status.String(), since(begin)
 	if r.Status == solver.Optimal {
 		answer.Objective = &r.Objective
-	}
-	return r, err
-}
-
-// printAnswer prints one line; whatever is not optimal ends with exit code 1.
-func printAnswer(w io.Writer, o solveOptions, answer solveAnswer) error {
-	if o.output == "json" {
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			return exitError{code: 1, err: err}
+		begin = time.Now()
+		answer.Changed = s.read(r)
+		answer.ReadMS = since(begin)
+		if s.verify {
+			if err := solver.Verify(n, r); err != nil {
+				return exitError{exitFailure, fmt.Errorf("%s gave a wrong answer, please report it: %w", s.solver.Name(), err)}
+			}
+			answer.Verified = true
 		}
-	} else if _, err := fmt.Fprintln(w, answer.text()); err != nil {
-		return exitError{code: 1, err: err}
 	}
-	if answer.Status != solver.Optimal.String() {
-		return exitError{code: 1}
+	s.failed = s.failed || r.Status != solver.Optimal
+	if err := s.print(answer, r.Solution); err != nil {
+		return exitError{exitFailure, err}
 	}
+	s.batch++
 	return nil
 }
 
-func (a solveAnswer) text() string {
-	switch {
-	case a.Error != "":
-		return a.Status + ": " + a.Error
-	case a.Objective == nil:
-		return fmt.Sprintf("%s (%s, %d nodes, %d arcs, %.3f ms)", a.Status, a.Algorithm, a.Nodes, a.Arcs, a.SolveMS)
+// read takes in the flow that changed, as a scheduler would, and returns on how
+// many arcs.
+func (s *solving) read(r solver.Result) int {
+	if short := s.stream.Network().ArcBound() - len(s.flow); short > 0 {
+		s.flow = append(s.flow, make([]int64, short)...)
 	}
-	verified := ""
+	changed := r.Changed()
+	for _, a := range changed {
+		s.flow[a] = r.Flow(a)
+	}
+	return len(changed)
+}
+
+func since(begin time.Time) float64 { return float64(time.Since(begin).Microseconds()) / 1000 }
+
+// print prints one line, or with -o dimacs the flow if there is one.
+func (s *solving) print(answer solveAnswer, flow dimacs.Flow) error {
+	answer.Algorithm, answer.Batch = s.solver.Name(), s.batch
+	w := s.cmd.OutOrStdout()
+	switch s.output {
+	case "json":
+		return json.NewEncoder(w).Encode(answer)
+	case "text":
+		_, err := fmt.Fprintln(w, answer.text())
+		return err
+	}
+	if _, err := fmt.Fprintln(w, "c "+answer.text()); err != nil {
+		return err
+	}
+	if answer.Objective == nil {
+		_, err := io.WriteString(w, dimacs.EndOfBatch)
+		return err
+	}
+	return s.stream.WriteFlow(w, *answer.Objective, flow)
+}
+
+func (a solveAnswer) text() string {
+	if a.Error != "" {
+		return a.Status + ": " + a.Error
+	}
+	objective, verified := "", ""
+	if a.Objective != nil {
+		objective = fmt.Sprintf(" %d", *a.Objective)
+	}
 	if a.Verified {
 		verified = ", verified"
 	}
-	return fmt.Sprintf("%s %d (%s, %d nodes, %d arcs, %.3f ms%s)", a.Status, *a.Objective, a.Algorithm, a.Nodes, a.Arcs, a.SolveMS, verified)
+	return fmt.Sprintf("%s%s (%s, %d nodes, %d arcs; apply %.3f, solve %.3f, read %.3f ms%s)",
+		a.Status, objective, a.Algorithm, a.Nodes, a.Arcs, a.ApplyMS, a.SolveMS, a.ReadMS, verified)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
 func solve(t *testing.T, input string, args ...string) (string, error) {
@@ -20,7 +22,7 @@ func solve(t *testing.T, input string, args ...string) (string, error) {
 	cmd.SetErr(&out)
 	cmd.SetIn(strings.NewReader(input))
 	cmd.SetArgs(append([]string{"-"}, args...))
-	err := cmd.Execute()
+	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
 }
 
@@ -68,10 +70,43 @@ func TestSolveOptimal(t *testing.T) {
 	require.Contains(t, answer, "solve_ms")
 	require.Contains(t, answer, "algorithm")
 
-	out, err = solve(t, input, "--flow", "--verify")
+	require.Equal(t, 3.0, answer["changed"])
+
+	out, err = solve(t, input, "-o", "dimacs", "--verify")
 	require.NoError(t, err)
-	require.Contains(t, out, "verified")
-	require.Contains(t, out, "s 7\nf 1 2 1\nf 2 3 1\nf 1 3 1\n")
+	require.Regexp(t, `^c optimal 7 .*verified.*\n`, out)
+	require.Contains(t, out, "\ns 7\nf 1 2 1\nf 2 3 1\nf 1 3 1\nc EOI\n")
+}
+
+// TestSolveStream gives every algorithm a problem with batches of changes, one of
+// them infeasible in between.
+func TestSolveStream(t *testing.T) {
+	problem := "p min 3 3\nn 1 2\nn 3 -2\na 1 2 0 2 1\na 2 3 0 1 1\na 1 3 0 2 5\n"
+	first := "x 1 3 0 2 4\nc EOI\nx 1 3 0 0 4\nc EOI\nx 2 3 0 2 1\n"
+	second := filepath.Join(t.TempDir(), "more")
+	require.NoError(t, os.WriteFile(second, []byte("d 1 0 1\na 0 2 0 1 7\nx 2 3 0 3 1\nc EOI\nr 4\n"), 0o600))
+	for _, algorithm := range registry.Names() {
+		out, err := solve(t, problem+"c EOI\n"+first, "-o", "json", "--verify", "--algorithm", algorithm, "--changes", second)
+		var exit exitError
+		require.ErrorAs(t, err, &exit)
+		require.NoError(t, exit.err, "the batches say what there is to say")
+		var got []any
+		lines := json.NewDecoder(strings.NewReader(out))
+		for batch := 0; lines.More(); batch++ {
+			var answer solveAnswer
+			require.NoError(t, lines.Decode(&answer))
+			require.Equal(t, batch, answer.Batch)
+			if answer.Objective == nil {
+				got = append(got, answer.Status)
+			} else {
+				got = append(got, *answer.Objective)
+			}
+		}
+		require.Equal(t, []any{int64(7), int64(6), "infeasible", int64(4), int64(12), int64(4)}, got, algorithm)
+	}
+	out, err := solve(t, problem+"c EOI\nx 1 9 0 1 1\nc EOI\n", "-o", "dimacs")
+	require.Error(t, err)
+	require.Contains(t, out, "c EOI\nc malformed: ", "what came before is answered")
 }
 
 func TestSolveMisuse(t *testing.T) {
@@ -84,5 +119,5 @@ func TestSolveMisuse(t *testing.T) {
 	}
 	cmd := newSolveCommand()
 	cmd.SetArgs([]string{filepath.Join(t.TempDir(), "absent.min")})
-	require.True(t, errors.Is(cmd.Execute(), os.ErrNotExist))
+	require.True(t, errors.Is(cmd.ExecuteContext(t.Context()), os.ErrNotExist))
 }

@@ -1,0 +1,201 @@
+package dimacs
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// Apply brings what Next has read into the network. Errors wrap [ErrFormat].
+func (s *Stream) Apply() error {
+	if s.net == nil {
+		n, err := s.problem.build()
+		if err != nil {
+			return err
+		}
+		s.net, s.problem = n, reader{}
+		for v := range n.NodeBound() {
+			s.nodes = append(s.nodes, flowgraph.NodeID(v))
+			s.ids = append(s.ids, int64(v+1))
+			if n.Supply(flowgraph.NodeID(v)) < 0 {
+				s.demands = append(s.demands, flowgraph.NodeID(v))
+			}
+		}
+		return nil
+	}
+	for i := range s.batch {
+		s.lines.number = s.batch[i].line
+		if err := s.apply(&s.batch[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stream) apply(c *change) error {
+	if c.kind == 'd' {
+		return s.addNode(c)
+	}
+	var ends [2]flowgraph.NodeID
+	for i, name := range []string{"tail", "head"} {
+		if i == 1 && (c.kind == 'n' || c.kind == 'r') {
+			break
+		}
+		var err error
+		if ends[i], err = s.node(c, name, c.arc[i]); err != nil {
+			return err
+		}
+	}
+	switch c.kind {
+	case 'n':
+		s.setSupply(ends[0], c.supply)
+	case 'r':
+		return s.removeNode(ends[0], c.arc[0])
+	case 'a':
+		s.net.AddArc(ends[0], ends[1], c.lower, c.upper, flowgraph.Cost(c.cost))
+	case 'x':
+		return s.changeArc(c, ends[0], ends[1])
+	}
+	return nil
+}
+
+func (s *Stream) node(c *change, name string, id int64) (flowgraph.NodeID, error) {
+	if c.kind == 'n' || c.kind == 'r' {
+		name = "id"
+	}
+	switch {
+	case id == 0 && c.kind == 'a' && s.added != flowgraph.NoNode:
+		return s.added, nil
+	case id == 0 && c.kind == 'a':
+		return 0, s.lines.fail("%s 0 stands for the node of a d line, and there is none before", name)
+	case id < 1 || id > int64(len(s.nodes)):
+		return 0, s.lines.fail("%s %d is not a node, want 1 to %d", name, id, len(s.nodes))
+	case s.nodes[id-1] == flowgraph.NoNode:
+		return 0, s.lines.fail("%s %d is a node that was removed", name, id)
+	}
+	return s.nodes[id-1], nil
+}
+
+func (s *Stream) addNode(c *change) error {
+	if err := s.shiftDemand(c.supply, 1); err != nil {
+		return err
+	}
+	s.added = s.net.AddNode(0)
+	s.nodes = append(s.nodes, s.added)
+	if int(s.added) == len(s.ids) {
+		s.ids = append(s.ids, 0)
+	}
+	s.ids[s.added] = int64(len(s.nodes))
+	s.setSupply(s.added, c.supply)
+	return nil
+}
+
+func (s *Stream) removeNode(v flowgraph.NodeID, id int64) error {
+	if supply := s.net.Supply(v); supply > 0 {
+		if err := s.shiftDemand(supply, -1); err != nil {
+			return err
+		}
+	}
+	s.setSupply(v, 0)
+	s.net.RemoveNode(v)
+	s.nodes[id-1] = flowgraph.NoNode
+	if s.added == v {
+		s.added = flowgraph.NoNode
+	}
+	return nil
+}
+
+// shiftDemand raises or lowers the demand of the sink by a supply.
+func (s *Stream) shiftDemand(supply, sign int64) error {
+	if supply == 0 {
+		return nil
+	}
+	if len(s.demands) != 1 {
+		return s.lines.fail("supply %d changes the demand of a single sink, and %d nodes demand: give the node supply 0 and set supplies by n lines", supply, len(s.demands))
+	}
+	sink := s.demands[0]
+	demand := s.net.Supply(sink)
+	next := demand - sign*supply
+	if sign*supply > 0 != (next < demand) {
+		return s.lines.fail("the demand of node %d would not fit in 64 bits", s.ids[sink])
+	}
+	s.setSupply(sink, next)
+	return nil
+}
+
+// setSupply keeps the list of nodes that demand.
+func (s *Stream) setSupply(v flowgraph.NodeID, supply int64) {
+	if s.net.Supply(v) < 0 {
+		s.demands = slices.DeleteFunc(s.demands, func(x flowgraph.NodeID) bool { return x == v })
+	}
+	if supply < 0 {
+		s.demands = append(s.demands, v)
+	}
+	s.net.SetSupply(v, supply)
+}
+
+func (s *Stream) changeArc(c *change, tail, head flowgraph.NodeID) error {
+	n := s.net
+	found := s.between(tail, head)
+	if c.hasOld {
+		found = slices.DeleteFunc(found, func(a flowgraph.ArcID) bool { return n.Cost(a) != flowgraph.Cost(c.old) })
+	}
+	remove := c.lower == 0 && c.upper == 0
+	switch {
+	case len(found) == 0 && remove:
+		return s.lines.fail("no arc %d→%d to remove", c.arc[0], c.arc[1])
+	case len(found) == 0:
+		n.AddArc(tail, head, c.lower, c.upper, flowgraph.Cost(c.cost))
+	case len(found) > 1 && !c.hasOld:
+		return s.lines.fail("%d arcs %d→%d: give a type and the old cost", len(found), c.arc[0], c.arc[1])
+	case remove:
+		n.RemoveArc(found[0])
+	default:
+		n.SetBounds(found[0], c.lower, c.upper)
+		n.SetCost(found[0], flowgraph.Cost(c.cost))
+	}
+	return nil
+}
+
+// between returns the arcs from tail to head in order of id. O(the smaller
+// degree).
+func (s *Stream) between(tail, head flowgraph.NodeID) []flowgraph.ArcID {
+	list, other := s.net.Out(tail), head
+	if in := s.net.In(head); len(in) < len(list) {
+		list, other = in, tail
+	}
+	var found []flowgraph.ArcID
+	for _, ref := range list {
+		if ref.Node == other {
+			found = append(found, ref.Arc)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// WriteFlow writes a solution as the function of that name does, with the ids of
+// the stream, and ends it with a line "c EOI".
+func (s *Stream) WriteFlow(w io.Writer, cost int64, flow Flow) error {
+	out := bufio.NewWriterSize(w, 1<<16)
+	buf := line(make([]byte, 0, 128), 's', cost)
+	_, _ = out.Write(buf)
+	for a := range s.net.ArcBound() {
+		id := flowgraph.ArcID(a)
+		if d := s.net.Arc(id); d.Tail >= 0 && flow.Flow(id) != 0 {
+			buf = line(buf, 'f', s.ids[d.Tail], s.ids[d.Head], flow.Flow(id))
+			_, _ = out.Write(buf)
+		}
+	}
+	_, _ = out.WriteString(EndOfBatch)
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("dimacs: write flow: %w", err)
+	}
+	return nil
+}
+
+// EndOfBatch is the line that ends a batch, and an answer to one.
+const EndOfBatch = "c EOI\n"
