@@ -31,7 +31,8 @@ type onDisk struct {
 	format *os.File // carries the lock
 	db     *badger.DB
 
-	checkpointing sync.Mutex // held by Checkpoint and Close, before mu
+	inUse         sync.RWMutex // held for reading by Checkpoint and Replay, for writing by Close; before the others
+	checkpointing sync.Mutex   // held by Checkpoint, before mu
 
 	mu      sync.Mutex // guards what follows, and the order of Appends
 	closed  bool
@@ -238,6 +239,8 @@ func (j *onDisk) Append(records []cluster.Record) error {
 }
 
 func (j *onDisk) Checkpoint(ctx context.Context, snapshot *cluster.Snapshot) error {
+	j.inUse.RLock()
+	defer j.inUse.RUnlock()
 	j.checkpointing.Lock()
 	defer j.checkpointing.Unlock()
 	j.mu.Lock()
@@ -326,6 +329,8 @@ func (j *onDisk) drop(prefix []byte, which func(blobID) bool) error {
 }
 
 func (j *onDisk) Replay(fn func(cluster.Record) error) error {
+	j.inUse.RLock()
+	defer j.inUse.RUnlock()
 	j.mu.Lock()
 	closed := j.closed
 	j.mu.Unlock()
@@ -360,8 +365,8 @@ func (j *onDisk) Replay(fn func(cluster.Record) error) error {
 }
 
 func (j *onDisk) Close() error {
-	j.checkpointing.Lock()
-	defer j.checkpointing.Unlock()
+	j.inUse.Lock()
+	defer j.inUse.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {

@@ -22,7 +22,7 @@ const (
 // openFormat makes sure that the folder is a store of this format, or becomes one, and locks it until the file that it
 // returns is closed. It looks before it touches anything, and Badger has not been there yet.
 func openFormat(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil { // jobs' environments are nobody else's business
+	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	path := filepath.Join(dir, formatName)
@@ -46,6 +46,24 @@ func openFormat(dir string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// makeDir creates a folder and those above it, durably, since what will be acknowledged depends on them.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeDir(parent); err != nil {
+			return err
+		}
+	}
+	err := os.Mkdir(dir, 0o700) // jobs' environments are nobody else's business
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
 }
 
 // mustBeEmpty refuses a folder with files in it that are not ours.

@@ -258,6 +258,16 @@ func TestFailedWrite(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
+func TestWarnings(t *testing.T) {
+	var got []string
+	logger := badgerOptions(t.TempDir(), Options{Warn: func(m string) { got = append(got, m) }}).Logger
+	logger.Infof("all is well")
+	logger.Debugf("all is well")
+	logger.Warningf("file %d is torn\n", 1)
+	logger.Errorf("disk %q is full", "a")
+	require.Equal(t, []string{"file 1 is torn", `disk "a" is full`}, got)
+}
+
 // TestBounded: what checkpoints replace is given back.
 func TestBounded(t *testing.T) {
 	dir := t.TempDir()

@@ -42,6 +42,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("CheckpointBesideAppend", h.checkpointBesideAppend)
 	t.Run("ReplayStops", h.replayStops)
 	t.Run("Closed", h.closed)
+	t.Run("CloseWaits", h.closeWaits)
 	t.Run("AnyHistory", h.anyHistory)
 }
 
@@ -313,6 +314,26 @@ func (h Harness) closed(t *testing.T) {
 	require.ErrorIs(t, j.Append(Labels(2, 1)), journal.ErrClosed)
 	require.ErrorIs(t, j.Checkpoint(t.Context(), snapshotOf(t, Labels(1, 1))), journal.ErrClosed)
 	require.ErrorIs(t, j.Replay(func(cluster.Record) error { return nil }), journal.ErrClosed)
+}
+
+// closeWaits closes a journal that is being read: the reader gets everything all the same.
+func (h Harness) closeWaits(t *testing.T) {
+	j := h.Open(t)
+	all := Labels(1, 200)
+	for i := range all {
+		require.NoError(t, j.Append(all[i:i+1]))
+	}
+	closed := make(chan error, 1)
+	var got []cluster.Record
+	require.NoError(t, j.Replay(func(r cluster.Record) error {
+		if r.Seq == 2 {
+			go func() { closed <- j.Close() }()
+		}
+		got = append(got, r)
+		return nil
+	}))
+	require.Equal(t, all, got)
+	require.NoError(t, <-closed)
 }
 
 // anyHistory appends, checkpoints and reopens in any order; what is loaded is always what was appended.
