@@ -121,8 +121,12 @@ func removeUnbegun(dir string) error {
 	return nil
 }
 
-// openError tells damage from what the machine lacks. Badger passes most causes on as text only.
+// openError tells damage from what the machine lacks and from Badger's own lock, which only other tools take alone.
+// Badger passes most causes on as text only.
 func openError(dir string, err error) error {
+	if strings.Contains(err.Error(), "Cannot acquire directory lock") {
+		return fmt.Errorf("%w: another process works in %s", ErrLocked, dir)
+	}
 	for _, lack := range []error{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.EMFILE, syscall.ENFILE,
 		syscall.ENOMEM,

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // formatVersion grows when older versions of Sluice could misread what is written.
@@ -35,17 +36,34 @@ func openFormat(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("%w: another process works in %s", ErrLocked, dir)
-	}
-	if err == nil {
+	if err = lock(f); err == nil {
 		err = readFormat(f, dir)
+	}
+	if errors.Is(err, ErrLocked) {
+		err = fmt.Errorf("%w: another process works in %s", err, dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// lock takes the lock of a file that ends with the file. A process that is being forked shares it until it calls exec, and
+// so may outlive a process that was killed by a moment; that is waited for.
+func lock(f *os.File) error {
+	const attempts, pause = 10, 30 * time.Millisecond
+	for attempt := 1; ; attempt++ {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("journal: lock %s: %w", f.Name(), err)
+		case attempt == attempts:
+			return ErrLocked
+		}
+		time.Sleep(pause)
+	}
 }
 
 // makeDir creates a folder and those above it, durably, since what will be acknowledged depends on them.

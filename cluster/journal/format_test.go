@@ -136,6 +136,16 @@ func TestLocked(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
+// TestLockedByATool: a tool for Badger stores knows nothing of our lock.
+func TestLockedByATool(t *testing.T) {
+	dir := store(t, 1)
+	db, err := badger.Open(badgerOptions(dir, Options{}))
+	require.NoError(t, err)
+	_, err = Open(dir, Options{})
+	require.ErrorIs(t, err, ErrLocked)
+	require.NoError(t, db.Close())
+}
+
 func TestDamage(t *testing.T) {
 	second := blobID{kind: batchBlob, seq: 3}
 	head := blobID{kind: headBlob}
