@@ -56,6 +56,15 @@ func kinds() ([]reflect.Type, map[reflect.Type]uint64) {
 	return types, numbers
 }
 
+// Encode returns the stored form of records with consecutive numbers: what one Append stores. Equal records have equal
+// forms, so that a digest of them names a history.
+func Encode(records []cluster.Record) ([]byte, error) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	return encodeBatch(records)
+}
+
 // encodeBatch returns the stored form of records with consecutive numbers; there is at least one.
 func encodeBatch(records []cluster.Record) ([]byte, error) {
 	var b bytes.Buffer

@@ -1,0 +1,213 @@
+package check_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/sim/check"
+)
+
+// log feeds a checker.
+type log struct {
+	*check.Checker
+	seq uint64
+}
+
+func (l *log) add(events ...cluster.Event) {
+	for _, e := range events {
+		l.seq++
+		l.Record(cluster.Record{Seq: l.seq, At: cluster.Time(l.seq), Event: e})
+	}
+}
+
+func machine() cluster.Machine {
+	return cluster.Machine{
+		Rack:       "r1",
+		Attributes: []cluster.KeyValue{{Key: "disk", Value: "ssd"}},
+		Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 1000, cluster.Memory: 100, cluster.GPU: 2000},
+			cluster.Amount{Name: "ports", Value: 3}),
+		GPUs: []cluster.GPUDevice{{Model: "A"}, {Model: "B"}},
+	}
+}
+
+const (
+	a, b = cluster.HostID("s/a"), cluster.HostID("s/b")
+	uid  = cluster.JobUID(1)
+)
+
+func key(i uint32) cluster.TaskKey { return cluster.MakeTaskKey(uid, i) }
+
+func spec(change func(*cluster.JobSpec)) *cluster.JobSpec {
+	s := &cluster.JobSpec{Name: "j", Instances: 4, Task: cluster.TaskSpec{
+		Resources: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 400, cluster.Memory: 10}),
+	}}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+// begun returns a log with hosts a and b and a job.
+func begun(change func(*cluster.JobSpec)) *log {
+	l := &log{Checker: check.New(map[cluster.HostID]cluster.Machine{a: machine(), b: machine()})}
+	l.add(&cluster.ClusterCreated{ID: "c"},
+		&cluster.HostReported{ID: a, Machine: machine()}, &cluster.HostReported{ID: b, Machine: machine()},
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec(change)}}})
+	return l
+}
+
+func placed(i, run uint32, h cluster.HostID, devices ...uint16) *cluster.Placed {
+	return &cluster.Placed{Task: key(i), Run: run, Host: h, GPUs: devices}
+}
+
+func status(i, run uint32, s cluster.TaskState) *cluster.TaskStatus {
+	return &cluster.TaskStatus{Task: key(i), Run: run, State: s}
+}
+
+func TestAGoodLifeBreaksNoRule(t *testing.T) {
+	l := begun(nil)
+	l.add(placed(0, 1, a), status(0, 1, cluster.TaskLaunching), status(0, 1, cluster.TaskRunning), status(0, 1, cluster.TaskFailed),
+		&cluster.TaskRequeued{Task: key(0)}, placed(0, 2, b), status(0, 2, cluster.TaskRunning), status(0, 2, cluster.TaskSucceeded),
+		placed(1, 1, a), placed(2, 1, a), placed(3, 1, b), // a is full with 800
+		status(1, 1, cluster.TaskRunning), status(2, 1, cluster.TaskRunning), status(3, 1, cluster.TaskRunning))
+	l.Started(cluster.RunID{Task: key(1), Run: 1})
+	l.Quiet()
+	l.Settled()
+	l.Compare(0, 3)
+	l.add(&cluster.JobStopping{Job: uid}, status(1, 1, cluster.TaskKilled), status(2, 1, cluster.TaskKilled),
+		status(3, 1, cluster.TaskKilled), &cluster.JobDeleted{Job: uid},
+		&cluster.HostDrain{ID: a, Drain: true}, &cluster.HostUnreached{ID: b}, &cluster.HostRemoved{ID: b})
+	require.Zero(t, l.Count(), "%v", l.Violations())
+}
+
+func gpu(r cluster.GPURequest) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Task.GPU, s.Task.Resources.Fixed[cluster.GPU] = r, r.Amount() }
+}
+
+func constrained(c cluster.Constraint) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Constraint = &c }
+}
+
+func label(k, v string, c cluster.Comparison, n uint32) cluster.Constraint {
+	return cluster.Constraint{Label: cluster.KeyValue{Key: k, Value: v}, Comparison: c, Count: n}
+}
+
+// TestEachRule breaks one rule at a time.
+func TestEachRule(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rule check.Rule // "" for none
+		spec func(*cluster.JobSpec)
+		do   func(l *log)
+	}{
+		{"a gap", check.Sequence, nil, func(l *log) { l.seq++; l.add(placed(0, 1, a)) }},
+		{"a step back in time", check.Sequence, nil, func(l *log) {
+			l.Record(cluster.Record{Seq: l.seq + 1, At: 1, Event: placed(0, 1, a)})
+		}},
+		{"placed twice", check.Once, nil, func(l *log) { l.add(placed(0, 1, a), placed(0, 2, b)) }},
+		{"a run number again", check.Once, nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskLost), &cluster.TaskRequeued{Task: key(0)}, placed(0, 1, b))
+		}},
+		{"waits again while it runs", check.Once, nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), &cluster.TaskRequeued{Task: key(0)})
+		}},
+		{"a process twice", check.Once, nil, func(l *log) {
+			l.add(placed(0, 1, a))
+			l.Started(cluster.RunID{Task: key(0), Run: 1})
+			l.Started(cluster.RunID{Task: key(0), Run: 1})
+		}},
+		{"a process after the end", check.Once, nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskKilled))
+			l.Started(cluster.RunID{Task: key(0), Run: 1})
+		}},
+		{"a process nobody asked for", check.Life, nil, func(l *log) { l.Started(cluster.RunID{Task: key(0), Run: 1}) }},
+		{"placed after its end", check.Life, nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskSucceeded), placed(0, 2, a))
+		}},
+		{"a status of an old run", check.Life, nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskSucceeded), status(0, 1, cluster.TaskFailed))
+		}},
+		{"no such task", check.Life, nil, func(l *log) { l.add(placed(9, 1, a)) }},
+		{"deleted alive", check.Life, nil, func(l *log) { l.add(&cluster.JobDeleted{Job: uid}) }},
+		{"removed with tasks", check.Life, nil, func(l *log) { l.add(placed(0, 1, a), &cluster.HostRemoved{ID: a}) }},
+		{"a host that is not there", check.Life, nil, func(l *log) { l.add(&cluster.HostReported{ID: "s/c"}) }},
+		{"a state that lost a task", check.Life, nil, func(l *log) { l.Compare(3, 0) }},
+		{"on an unknown host", check.TakesWork, nil, func(l *log) { l.add(placed(0, 1, "s/z")) }},
+		{"on a draining host", check.TakesWork, nil, func(l *log) { l.add(&cluster.HostDrain{ID: a, Drain: true}, placed(0, 1, a)) }},
+		{"on a lost host", check.TakesWork, nil, func(l *log) { l.add(&cluster.HostUnreached{ID: a}, placed(0, 1, a)) }},
+		{"on a host that is back", "", nil, func(l *log) {
+			l.add(&cluster.HostUnreached{ID: a}, &cluster.HostReported{ID: a, Machine: machine()}, placed(0, 1, a))
+		}},
+		{"cpu", check.Capacity, nil, func(l *log) { l.add(placed(0, 1, a), placed(1, 1, a), placed(2, 1, a)) }},
+		{"memory", check.Capacity, func(s *cluster.JobSpec) { s.Task.Resources.Fixed[cluster.Memory] = 60 }, func(l *log) {
+			l.add(placed(0, 1, a), placed(1, 1, a))
+		}},
+		{"a named resource", check.Capacity, func(s *cluster.JobSpec) {
+			s.Task.Resources.Named = []cluster.Amount{{Name: "ports", Value: 2}}
+		}, func(l *log) { l.add(placed(0, 1, a), placed(1, 1, a)) }},
+		{"a lie about the machine", check.Capacity, func(s *cluster.JobSpec) { s.Task.Resources.Fixed[cluster.CPU] = 1500 }, func(l *log) {
+			m := machine()
+			m.Capacity.Fixed[cluster.CPU] = 2000
+			l.add(&cluster.HostReported{ID: a, Machine: m}, placed(0, 1, a))
+		}},
+		{"no device", check.Devices, gpu(cluster.GPURequest{Count: 1}), func(l *log) { l.add(placed(0, 1, a)) }},
+		{"a device too many", check.Devices, nil, func(l *log) { l.add(placed(0, 1, a, 0)) }},
+		{"a device that is not there", check.Devices, gpu(cluster.GPURequest{Count: 1}), func(l *log) { l.add(placed(0, 1, a, 2)) }},
+		{"one device twice", check.Devices, gpu(cluster.GPURequest{Count: 2}), func(l *log) { l.add(placed(0, 1, a, 1, 1)) }},
+		{"another model", check.Devices, gpu(cluster.GPURequest{Count: 1, Models: []string{"A"}}), func(l *log) { l.add(placed(0, 1, a, 1)) }},
+		{"a device of two", check.Devices, gpu(cluster.GPURequest{Milli: 600}), func(l *log) { l.add(placed(0, 1, a, 0), placed(1, 1, a, 0)) }},
+		{"shares of a device", "", gpu(cluster.GPURequest{Milli: 500}), func(l *log) { l.add(placed(0, 1, a, 0), placed(1, 1, a, 0)) }},
+		{"a label", check.Constraint, constrained(label("disk", "ssd", cluster.Less, 1)), func(l *log) { l.add(placed(0, 1, a)) }},
+		{"the host's name", check.Constraint, constrained(label("hostname", "b", cluster.Greater, 0)), func(l *log) { l.add(placed(0, 1, a)) }},
+		{"the rack", "", constrained(label("rack", "r1", cluster.Equal, 1)), func(l *log) { l.add(placed(0, 1, a)) }},
+		{"one of two", "", constrained(cluster.Constraint{Op: cluster.Or, Terms: []cluster.Constraint{
+			label("disk", "hdd", cluster.Greater, 0), label("rack", "r1", cluster.Greater, 0),
+		}}), func(l *log) { l.add(placed(0, 1, a)) }},
+		{"both of two", check.Constraint, constrained(cluster.Constraint{Op: cluster.And, Terms: []cluster.Constraint{
+			label("disk", "hdd", cluster.Greater, 0), label("rack", "r1", cluster.Greater, 0),
+		}}), func(l *log) { l.add(placed(0, 1, a)) }},
+		{"waits beside room", check.Idle, nil, func(l *log) { l.Quiet() }},
+		{"waits for a device", "", gpu(cluster.GPURequest{Count: 2}), func(l *log) {
+			l.add(placed(0, 1, a, 0, 1), placed(1, 1, b, 0, 1))
+			l.Quiet()
+		}},
+		{"waits beside half a device", check.Idle, gpu(cluster.GPURequest{Milli: 500, Models: []string{"B"}}), func(l *log) {
+			l.add(placed(0, 1, a, 1), placed(1, 1, a, 1), placed(2, 1, b, 1))
+			l.Quiet()
+		}},
+		{"waits for what drains", "", nil, func(l *log) {
+			l.add(&cluster.HostDrain{ID: a, Drain: true}, &cluster.HostUnreached{ID: b})
+			l.Quiet()
+		}},
+		{"neither here nor there", check.Stuck, nil, func(l *log) { l.add(placed(0, 1, a)); l.Settled() }},
+		{"killed and never ended", check.Stuck, nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), &cluster.TaskStopping{Task: key(0)})
+			l.Settled()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := begun(c.spec)
+			c.do(l)
+			if c.rule == "" {
+				require.Zero(t, l.Count(), "%v", l.Violations())
+				return
+			}
+			require.NotEmpty(t, l.Violations())
+			for _, v := range l.Violations() {
+				require.Equal(t, c.rule, v.Rule, v.String())
+			}
+		})
+	}
+}
+
+func TestViolationsAreCountedAndKeptInBounds(t *testing.T) {
+	l := begun(nil)
+	for range 1000 {
+		l.Compare(9, 9)
+	}
+	require.Equal(t, 1000, l.Count())
+	require.Len(t, l.Violations(), 100)
+	require.Contains(t, l.Violations()[0].String(), "LIFE at record 4: the state has 9")
+}

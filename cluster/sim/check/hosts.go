@@ -1,0 +1,130 @@
+package check
+
+import (
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// whole is one device, in thousandths.
+const whole = 1000
+
+// host is a machine with what is bound to it.
+type host struct {
+	id                    cluster.HostID
+	machine               cluster.Machine
+	draining, unreachable bool
+
+	used    [cluster.NumDimensions]int64
+	named   map[string]int64
+	devices []int64 // thousandths used, by index
+	tasks   int
+}
+
+func (c *Checker) reportHost(e *cluster.HostReported) {
+	machine := e.Machine
+	if c.truth != nil {
+		real, ok := c.truth[e.ID]
+		if !ok {
+			c.report(Life, "host %q is reported and there is no such machine", e.ID)
+			return
+		}
+		machine = real
+	}
+	h := c.hosts[e.ID]
+	if h == nil {
+		h = &host{id: e.ID, named: map[string]int64{}}
+		c.hosts[e.ID] = h
+	}
+	h.machine, h.unreachable = machine, false
+	for len(h.devices) < len(machine.GPUs) {
+		h.devices = append(h.devices, 0)
+	}
+}
+
+func (c *Checker) withHost(id cluster.HostID, change func(*host)) {
+	if h := c.hosts[id]; h != nil {
+		change(h)
+		return
+	}
+	c.report(Life, "an event about host %q, which does not exist", id)
+}
+
+func (c *Checker) removeHost(id cluster.HostID) {
+	c.withHost(id, func(h *host) {
+		if h.tasks > 0 {
+			c.report(Life, "host %q is removed with %d tasks on it", id, h.tasks)
+		}
+		delete(c.hosts, id)
+	})
+}
+
+// take adds a task to what is bound to the host, with sign −1 the reverse.
+func (h *host) take(s *cluster.TaskSpec, devices []uint16, sign int64) {
+	h.tasks += int(sign)
+	for d, v := range s.Resources.Fixed {
+		h.used[d] += sign * v
+	}
+	for _, a := range s.Resources.Named {
+		h.named[a.Name] += sign * a.Value
+	}
+	each := int64(whole)
+	if s.GPU.Milli > 0 {
+		each = int64(s.GPU.Milli)
+	}
+	for _, i := range devices {
+		if int(i) < len(h.devices) {
+			h.devices[i] += sign * each
+		}
+	}
+}
+
+// judge holds a placement to everything that it must respect. The task is not bound yet.
+func (c *Checker) judge(s *cluster.JobSpec, h *host, e *cluster.Placed) {
+	if h.unreachable || h.draining {
+		c.report(TakesWork, "task %v is placed on %q, which is unreachable (%t) or draining (%t)", e.Task, h.id, h.unreachable, h.draining)
+	}
+	if s.Constraint != nil && !holds(s.Constraint, h) {
+		c.report(Constraint, "task %v is placed on %q, which its constraint does not allow", e.Task, h.id)
+	}
+	if what, lacks := h.lacks(&s.Task); lacks {
+		c.report(Capacity, "task %v is placed on %q, which has too little %s left: the machine has %s, others use %s, the task wants %s",
+			e.Task, h.id, what, h.amounts(what, "has"), h.amounts(what, "used"), wants(&s.Task, what))
+	}
+	c.judgeDevices(&s.Task.GPU, h, e)
+}
+
+func (c *Checker) judgeDevices(want *cluster.GPURequest, h *host, e *cluster.Placed) {
+	number, each := int(want.Count), int64(whole)
+	if want.Milli > 0 {
+		number, each = 1, int64(want.Milli)
+	}
+	if len(e.GPUs) != number {
+		c.report(Devices, "task %v has %d devices and asked for %d", e.Task, len(e.GPUs), number)
+	}
+	seen := map[uint16]bool{}
+	for _, i := range e.GPUs {
+		switch {
+		case int(i) >= len(h.machine.GPUs):
+			c.report(Devices, "task %v has device %d of %q, which has %d", e.Task, i, h.id, len(h.machine.GPUs))
+			continue
+		case seen[i]:
+			c.report(Devices, "task %v has device %d of %q twice", e.Task, i, h.id)
+		case !accepts(want.Models, h.machine.GPUs[i].Model):
+			c.report(Devices, "task %v has device %d of %q, a %q, and asked for %q", e.Task, i, h.id, h.machine.GPUs[i].Model, want.Models)
+		case h.devices[i]+each > whole:
+			c.report(Devices, "task %v has %d thousandths of device %d of %q, of which others use %d", e.Task, each, i, h.id, h.devices[i])
+		}
+		seen[i] = true
+	}
+}
+
+func accepts(models []string, model string) bool {
+	if len(models) == 0 {
+		return true
+	}
+	for _, m := range models {
+		if m == model {
+			return true
+		}
+	}
+	return false
+}

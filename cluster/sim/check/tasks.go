@@ -1,0 +1,234 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// state is as much of a task's state as rules depend on.
+type state uint8
+
+const (
+	waiting  state = iota
+	placed         // bound, and nothing was heard of the run yet
+	begun          // bound, and on its way
+	running        // bound, and seen running
+	stopping       // bound, and told to end
+	ended
+)
+
+func (s state) bound() bool { return s != waiting && s != ended }
+
+// task is one instance of a job.
+type task struct {
+	state    state
+	presumed bool // its last run was given up without word from the host
+	run      uint32
+	host     *host
+	devices  []uint16
+}
+
+type job struct {
+	uid       cluster.JobUID
+	spec      *cluster.JobSpec
+	signature string // of what decides where its tasks fit
+	stopping  bool
+	tasks     []task
+	waiting   int
+}
+
+func (c *Checker) submit(n *cluster.NewJob) {
+	if c.jobs[n.UID] != nil {
+		c.report(Life, "job %d is submitted twice", n.UID)
+		return
+	}
+	j := &job{uid: n.UID, spec: n.Spec, signature: signature(n.Spec)}
+	c.jobs[n.UID] = j
+	c.grow(j)
+}
+
+// grow adds waiting tasks up to the number of instances.
+func (c *Checker) grow(j *job) {
+	added := int(j.spec.Instances) - len(j.tasks)
+	j.tasks = append(j.tasks, make([]task, added)...)
+	j.waiting += added
+	c.waiting += added
+}
+
+func (c *Checker) update(e *cluster.JobUpdated) {
+	j := c.jobs[e.Job]
+	if j == nil || int(e.Spec.Instances) < len(j.tasks) {
+		c.report(Life, "job %d does not exist or loses instances", e.Job)
+		return
+	}
+	j.spec, j.signature = e.Spec, signature(e.Spec)
+	c.grow(j)
+}
+
+// signature renders everything about a spec that decides where it fits.
+func signature(s *cluster.JobSpec) string {
+	constraint := ""
+	if s.Constraint != nil {
+		constraint = fmt.Sprintf("%+v", describe(s.Constraint))
+	}
+	return fmt.Sprintf("%v %v %v %s", s.Task.Resources.Fixed, s.Task.Resources.Named, s.Task.GPU, constraint)
+}
+
+func describe(k *cluster.Constraint) string {
+	text := fmt.Sprintf("%d %q %d %d [", k.Op, k.Label, k.Comparison, k.Count)
+	for i := range k.Terms {
+		text += describe(&k.Terms[i])
+	}
+	return text + "]"
+}
+
+// task returns the task of a key, nil if there is none.
+func (c *Checker) task(k cluster.TaskKey) *task {
+	j := c.jobs[k.Job()]
+	if j == nil || int(k.Instance()) >= len(j.tasks) {
+		return nil
+	}
+	return &j.tasks[k.Instance()]
+}
+
+// enter moves a task to a state, and keeps the counts and its host in step.
+func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
+	j := c.jobs[k.Job()]
+	was := t.state
+	if was == waiting {
+		j.waiting--
+		c.waiting--
+	}
+	if next == waiting {
+		j.waiting++
+		c.waiting++
+	}
+	switch {
+	case !was.bound() && next.bound():
+		c.bound++
+		t.host.take(&j.spec.Task, t.devices, 1)
+	case was.bound() && !next.bound():
+		c.bound--
+		t.host.take(&j.spec.Task, t.devices, -1)
+		t.host, t.devices = nil, nil
+	}
+	t.state = next
+}
+
+func (c *Checker) place(e *cluster.Placed) {
+	t, h := c.task(e.Task), c.hosts[e.Host]
+	switch {
+	case t == nil:
+		c.report(Life, "task %v is placed and does not exist", e.Task)
+		return
+	case h == nil:
+		c.report(TakesWork, "task %v is placed on host %q, which does not exist", e.Task, e.Host)
+		return
+	case t.state.bound():
+		c.report(Once, "task %v is placed on %q while run %d of it is on %q", e.Task, e.Host, t.run, t.host.id)
+		return
+	case t.state != waiting:
+		c.report(Life, "task %v is placed and does not wait", e.Task)
+		return
+	case e.Run != t.run+1:
+		c.report(Once, "run %d of task %v follows run %d", e.Run, e.Task, t.run)
+	}
+	c.judge(c.jobs[e.Task.Job()].spec, h, e)
+	t.run, t.host, t.devices, t.presumed = e.Run, h, e.GPUs, false
+	c.enter(e.Task, t, placed)
+}
+
+func (c *Checker) status(e *cluster.TaskStatus) {
+	t := c.task(e.Task)
+	switch {
+	case t == nil:
+		c.report(Life, "a status of task %v, which does not exist", e.Task)
+		return
+	case t.run != e.Run || !t.state.bound():
+		c.report(Life, "a status of run %d of task %v, which is not bound in that run", e.Run, e.Task)
+		return
+	}
+	switch e.State {
+	case cluster.TaskLaunching, cluster.TaskStarting:
+		if t.state == placed {
+			c.enter(e.Task, t, begun)
+		}
+	case cluster.TaskRunning:
+		if t.state != stopping {
+			c.enter(e.Task, t, running)
+		}
+	case cluster.TaskSucceeded, cluster.TaskFailed, cluster.TaskLost, cluster.TaskKilled:
+		t.presumed = e.Reason == cluster.ReasonHostLost
+		c.enter(e.Task, t, ended)
+	default:
+		c.report(Life, "a status %v of task %v, which nobody may report", e.State, e.Task)
+	}
+}
+
+func (c *Checker) stop(e *cluster.TaskStopping) {
+	t := c.task(e.Task)
+	switch {
+	case t == nil:
+		c.report(Life, "task %v is stopped and does not exist", e.Task)
+	case t.state.bound():
+		c.enter(e.Task, t, stopping)
+	case e.Restart:
+		c.enter(e.Task, t, waiting)
+	case t.state == waiting:
+		c.enter(e.Task, t, ended)
+	default:
+		c.report(Life, "task %v is stopped after its end", e.Task)
+	}
+}
+
+func (c *Checker) requeue(k cluster.TaskKey) {
+	t := c.task(k)
+	switch {
+	case t == nil:
+		c.report(Life, "task %v waits again and does not exist", k)
+	case c.jobs[k.Job()].stopping:
+		c.report(Life, "task %v waits again, of a job that is being stopped", k)
+	case t.state == waiting || t.state == running || t.state == stopping:
+		c.report(Once, "task %v waits again while it waits or run %d of it is under way", k, t.run)
+	default:
+		c.enter(k, t, waiting)
+	}
+}
+
+func (c *Checker) stopJob(uid cluster.JobUID) {
+	j := c.jobs[uid]
+	if j == nil {
+		c.report(Life, "job %d is stopped and does not exist", uid)
+		return
+	}
+	j.stopping = true
+	for i := range j.tasks {
+		k := cluster.MakeTaskKey(uid, uint32(i))
+		switch t := &j.tasks[i]; {
+		case t.state == waiting:
+			c.enter(k, t, ended)
+		case t.state.bound():
+			c.enter(k, t, stopping)
+		}
+	}
+}
+
+func (c *Checker) deleteJob(uid cluster.JobUID) {
+	j := c.jobs[uid]
+	if j == nil {
+		c.report(Life, "job %d is deleted and does not exist", uid)
+		return
+	}
+	for i := range j.tasks {
+		k, t := cluster.MakeTaskKey(uid, uint32(i)), &j.tasks[i]
+		if t.state != ended {
+			c.report(Life, "job %d is deleted while task %v has not ended", uid, k)
+			c.enter(k, t, ended)
+		}
+		for run := range t.run {
+			delete(c.starts, cluster.RunID{Task: k, Run: run + 1})
+		}
+	}
+	delete(c.jobs, uid)
+}

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// Config is all that a run depends on.
+type Config struct {
+	// Workload is read once, to its end. The caller closes it.
+	Workload *trace.Workload
+	Model    costmodels.Model
+	// NewSolver makes the solver of a network; see cycle.New.
+	NewSolver func() solver.Solver
+	// SolveBudget limits each solve; zero is no limit.
+	SolveBudget solver.Budget
+	// Seed decides what is left to chance: faults.
+	Seed   uint64
+	Faults Faults
+	// Horizon ends the run: after it no job arrives and no fault happens, and the run ends at the first quiet moment. 0
+	// runs until everything that can end has ended.
+	Horizon time.Duration
+
+	// What takes virtual time. A field that is zero gets its default; NoTime means none.
+	BatchWindow time.Duration // between the first change and the plan; default 2ms, as in production
+	SyncTime    time.Duration // of the journal for one batch; default 1ms
+	PlanTime    time.Duration // of a plan; default 5ms
+
+	UnreachableAfter time.Duration // default 10s, as in production
+	LostAfter        time.Duration // default 5min, as in production
+	CheckpointEvery  uint64        // records; default 500,000
+
+	// Stopwatch measures latencies in wall time. It has no influence on the history; nil measures none.
+	Stopwatch func() time.Duration
+	// Placements, if set, gets a line for every run as it ends; see placements.go for the columns.
+	Placements io.Writer
+	// Progress, if set, is called now and then from the loop.
+	Progress func(Progress)
+
+	// With these a test plants bugs: around the planner, in what the scheduler is told of hosts, and in what the checker
+	// sees of its decisions.
+	wrap    func(Planner) Planner
+	report  func(hostmgr.Host) hostmgr.Host
+	rewrite func(cluster.Event)
+}
+
+// NoTime is a duration that is set and takes no time.
+const NoTime time.Duration = -1
+
+// Progress tells how far a run is.
+type Progress struct {
+	Now                        time.Duration // virtual, since the beginning of the trace
+	Jobs                       int64         // submitted
+	Waiting, Running, Finished int64         // tasks
+	Cycles                     int64
+}
+
+func (c *Config) fill() error {
+	set := func(d *time.Duration, def time.Duration) {
+		switch {
+		case *d == 0:
+			*d = def
+		case *d < 0:
+			*d = 0
+		}
+	}
+	set(&c.BatchWindow, 2*time.Millisecond)
+	set(&c.SyncTime, time.Millisecond)
+	set(&c.PlanTime, 5*time.Millisecond)
+	set(&c.UnreachableAfter, 10*time.Second)
+	set(&c.LostAfter, 5*time.Minute)
+	if c.CheckpointEvery == 0 {
+		c.CheckpointEvery = 500_000
+	}
+	var problems []error
+	if c.Workload == nil || c.Model == nil || c.NewSolver == nil {
+		problems = append(problems, errors.New("sim: a workload, a model and a solver are needed"))
+	} else if len(c.Workload.Hosts) == 0 {
+		problems = append(problems, errors.New("sim: the workload has no hosts; give a list of machines"))
+	}
+	if c.Horizon < 0 {
+		problems = append(problems, fmt.Errorf("sim: the horizon %v is negative", c.Horizon))
+	}
+	problems = append(problems, c.Faults.validate())
+	return errors.Join(problems...)
+}
+
+func (c *Config) newPlanner() Planner {
+	var p Planner = cycle.New(c.Model, c.NewSolver)
+	if c.wrap != nil {
+		p = c.wrap(p)
+	}
+	return p
+}

@@ -1,0 +1,319 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
+)
+
+// FaultKind is what can break, for a while.
+type FaultKind string
+
+// The kinds.
+const (
+	HostCrash FaultKind = "host"      // a host stops with all that it runs, and returns empty
+	RackCut   FaultKind = "rack"      // a rack is cut off; its runs go on
+	HostDrain FaultKind = "drain"     // the operator drains a host, and resumes it
+	LinkCut   FaultKind = "link"      // the shard loses its connection with the scheduler
+	Crash     FaultKind = "scheduler" // the scheduler dies; another one replays the journal
+)
+
+// kinds lists them in the order in which rates are drawn.
+var kinds = []FaultKind{HostCrash, RackCut, HostDrain, LinkCut, Crash}
+
+// Fault is one scripted fault.
+type Fault struct {
+	At     time.Duration // since the beginning of the trace
+	Kind   FaultKind
+	Target string        // the host's or rack's name; "" for the others
+	For    time.Duration // until it is mended
+}
+
+// Rate is how often something of a kind breaks, and for how long, both as means of exponential times.
+type Rate struct {
+	Every time.Duration // between two faults of the kind in the whole cluster; 0 is never
+	For   time.Duration
+}
+
+// Faults says what goes wrong: by rate, by probability, and by script. The zero value is a perfect world.
+type Faults struct {
+	Rates  map[FaultKind]Rate
+	Script []Fault
+
+	LaunchRefused    float64       // probability that a launch is refused
+	LaunchFails      float64       // probability that a run that was recorded cannot be started
+	StatusDelay      time.Duration // each status is late by a time between 0 and this
+	StatusDuplicated float64       // probability that a status comes twice
+	StatusReordered  float64       // probability that a status overtakes those before it
+
+	// Steps ends the faults of Rates after so many; 0 is no limit.
+	Steps int64
+}
+
+func (f *Faults) validate() error {
+	var problems []error
+	for kind, r := range f.Rates {
+		if !slices.Contains(kinds, kind) {
+			problems = append(problems, fmt.Errorf("sim: no fault %q; there are: %v", kind, kinds))
+		}
+		if r.Every < 0 || r.For < 0 || r.Every > 0 && r.For == 0 {
+			problems = append(problems, fmt.Errorf("sim: fault %s: every %v for %v; both must be above zero", kind, r.Every, r.For))
+		}
+	}
+	for i, x := range f.Script {
+		if !slices.Contains(kinds, x.Kind) || x.At < 0 || x.For <= 0 {
+			problems = append(problems, fmt.Errorf("sim: fault %d of the script: %q at %v for %v; give a kind of %v, a time, and how long", i+1, x.Kind, x.At, x.For, kinds))
+		}
+	}
+	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(problems...)
+}
+
+// ofReports are the faults that the fleet draws.
+func (f *Faults) ofReports(seed uint64) fleet.Faults {
+	return fleet.Faults{
+		Seed: seed, LaunchRefused: f.LaunchRefused, LaunchFails: f.LaunchFails,
+		StatusDelay: f.StatusDelay, StatusDuplicated: f.StatusDuplicated, StatusReordered: f.StatusReordered,
+	}
+}
+
+// ParseFaults reads "host=10m/2m,launch-fails=0.01,status-delay=2s,…": for each kind how often and for how long, as
+// means; for launches and statuses a probability or a time. "" is none.
+func ParseFaults(text string) (Faults, error) {
+	f := Faults{Rates: map[FaultKind]Rate{}}
+	if text == "" {
+		return f, nil
+	}
+	for _, item := range strings.Split(text, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+		if err := f.set(key, value); err != nil {
+			return Faults{}, fmt.Errorf("sim: faults: %q: %w", item, err)
+		}
+	}
+	return f, f.validate()
+}
+
+func (f *Faults) set(key, value string) (err error) {
+	switch key {
+	case "launch-refused":
+		f.LaunchRefused, err = parseProbability(value)
+	case "launch-fails":
+		f.LaunchFails, err = parseProbability(value)
+	case "status-delay":
+		f.StatusDelay, err = time.ParseDuration(value)
+	case "status-duplicated":
+		f.StatusDuplicated, err = parseProbability(value)
+	case "status-reordered":
+		f.StatusReordered, err = parseProbability(value)
+	default:
+		if !slices.Contains(kinds, FaultKind(key)) {
+			return fmt.Errorf("no such fault; there are %v, launch-refused, launch-fails, status-delay, status-duplicated and status-reordered", kinds)
+		}
+		every, down, _ := strings.Cut(value, "/")
+		var r Rate
+		if r.Every, err = time.ParseDuration(every); err == nil {
+			r.For, err = time.ParseDuration(down)
+		}
+		if err != nil {
+			return fmt.Errorf("say how often and for how long, as in %s=1h/5m: %w", key, err)
+		}
+		f.Rates[FaultKind(key)] = r
+	}
+	return err
+}
+
+func parseProbability(text string) (float64, error) {
+	p, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(p >= 0 && p <= 1) {
+		return 0, fmt.Errorf("%q is not a probability; give a number from 0 to 1", text)
+	}
+	return p, nil
+}
+
+// ParseFault reads one fault of a script, "10m:rack:r3:30s" or "10m:scheduler::5s".
+func ParseFault(text string) (Fault, error) {
+	parts := strings.Split(text, ":")
+	if len(parts) != 4 {
+		return Fault{}, fmt.Errorf("sim: fault %q is not TIME:KIND:TARGET:DURATION", text)
+	}
+	at, err1 := time.ParseDuration(parts[0])
+	down, err2 := time.ParseDuration(parts[3])
+	if err := cmp.Or(err1, err2); err != nil {
+		return Fault{}, fmt.Errorf("sim: fault %q: %w", text, err)
+	}
+	f := Fault{At: at, Kind: FaultKind(parts[1]), Target: parts[2], For: down}
+	return f, (&Faults{Script: []Fault{f}}).validate()
+}
+
+// injector makes faults happen, and mends them.
+type injector struct {
+	s       *simulation
+	random  *rand.Rand
+	racks   []string
+	broken  map[Fault]bool // by kind and target, without times
+	steps   int64
+	stopped bool
+	mends   []func() // of what is broken now, in the order of breaking; nil where mended
+}
+
+func newInjector(s *simulation) *injector {
+	in := &injector{s: s, random: rand.New(rand.NewPCG(s.config.Seed, 0x6661756c7473)), broken: map[Fault]bool{}}
+	for _, h := range s.config.Workload.Hosts {
+		in.racks = append(in.racks, h.Rack)
+	}
+	slices.Sort(in.racks)
+	in.racks = slices.Compact(in.racks)
+	return in
+}
+
+// start schedules the script and the first fault of every rate.
+func (in *injector) start() {
+	for _, x := range in.s.config.Faults.Script {
+		in.s.clock.AfterFunc(x.At, func() {
+			if err := in.strike(x); err != nil {
+				in.s.fail(err)
+			}
+		})
+	}
+	for _, kind := range kinds {
+		if r := in.s.config.Faults.Rates[kind]; r.Every > 0 {
+			in.schedule(kind, r)
+		}
+	}
+}
+
+func (in *injector) schedule(kind FaultKind, r Rate) {
+	in.s.clock.AfterFunc(in.exponential(r.Every), func() {
+		if in.stopped {
+			return
+		}
+		if !in.s.busy() || in.s.config.Faults.Steps > 0 && in.steps >= in.s.config.Faults.Steps {
+			in.stop()
+			return
+		}
+		x := Fault{Kind: kind, Target: in.target(kind), For: max(time.Millisecond, in.exponential(r.For))}
+		if err := in.strike(x); err != nil {
+			in.s.fail(err)
+		}
+		in.schedule(kind, r)
+	})
+}
+
+func (in *injector) exponential(mean time.Duration) time.Duration {
+	return time.Duration(min(in.random.ExpFloat64()*float64(mean), math.MaxInt64/4))
+}
+
+func (in *injector) target(kind FaultKind) string {
+	switch kind {
+	case HostCrash, HostDrain:
+		hosts := in.s.config.Workload.Hosts
+		return hosts[in.random.IntN(len(hosts))].Name
+	case RackCut:
+		return in.racks[in.random.IntN(len(in.racks))]
+	default:
+		return ""
+	}
+}
+
+// strike breaks something and schedules when it is mended. What is broken already is left as it is.
+func (in *injector) strike(x Fault) error {
+	what := Fault{Kind: x.Kind, Target: x.Target}
+	if in.broken[what] || in.s.scheduler.dead && x.Kind == LinkCut || in.broken[Fault{Kind: LinkCut}] && x.Kind == Crash {
+		return nil
+	}
+	in.steps++
+	mend, err := in.brk(x)
+	if err != nil {
+		return fmt.Errorf("fault %s %q: %w", x.Kind, x.Target, err)
+	}
+	in.broken[what] = true
+	n := len(in.mends)
+	in.mends = append(in.mends, func() {
+		in.mends[n] = nil
+		delete(in.broken, what)
+		in.s.failOn(mend())
+	})
+	in.s.clock.AfterFunc(x.For, func() {
+		if fn := in.mends[n]; fn != nil {
+			fn()
+		}
+	})
+	return nil
+}
+
+// brk breaks something and returns what mends it.
+func (in *injector) brk(x Fault) (mend func() error, err error) {
+	s := in.s
+	switch x.Kind {
+	case HostCrash:
+		return func() error { return s.fleet.Return(x.Target) }, s.fleet.Crash(x.Target)
+	case RackCut:
+		return func() error { return s.fleet.HealRack(x.Target) }, s.fleet.CutOffRack(x.Target)
+	case HostDrain:
+		s.drain(x.Target, true)
+		return func() error { s.drain(x.Target, false); return nil }, nil
+	case LinkCut:
+		s.link.cut()
+		return func() error { s.link.connect(); return nil }, nil
+	default:
+		s.scheduler.crash()
+		s.link.cut()
+		return s.restart, nil
+	}
+}
+
+// stop ends all faults for good: nothing breaks any more, and what is broken is mended.
+func (in *injector) stop() {
+	in.stopped = true
+	for _, mend := range in.mends {
+		if mend != nil {
+			mend()
+		}
+	}
+}
+
+// drain has the operator drain or resume a host, unless there is nobody to tell or the host is not known.
+func (s *simulation) drain(name string, drain bool) {
+	if s.scheduler.dead {
+		return
+	}
+	id := cluster.MakeHostID(trace.Shard, name)
+	s.scheduler.send(func(tx *rules.Tx) error {
+		if h := tx.State().Host(id); h == nil || h.Draining == drain {
+			return nil
+		}
+		return tx.Emit(&cluster.HostDrain{ID: id, Drain: drain, Reason: "the operator wants it so"})
+	}, s.failOn)
+}
+
+// restart begins the next life of the scheduler.
+func (s *simulation) restart() error {
+	if err := s.startScheduler(); err != nil {
+		return err
+	}
+	s.measure.restarts++
+	s.link.connect()
+	if len(s.unheard) > 0 {
+		s.submit(slices.Clone(s.unheard))
+	}
+	for h := range s.scheduler.snapshot.Hosts("") { // what the operator asked for while nobody answered
+		if want := s.faults.broken[Fault{Kind: HostDrain, Target: h.ID.Name()}]; want != h.Draining {
+			s.drain(h.ID.Name(), want)
+		}
+	}
+	return nil
+}
+
+// busy reports whether faults still have something to disturb: jobs are to come, or a task that will end is under way.
+func (s *simulation) busy() bool { return s.next != nil || s.measure.ending > 0 }

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// link is the host-manager shard and its connection with the scheduler: what hostmgr.Shard and the streams do. While it
+// is cut nothing gets through, and a session begins with all hosts and the inventory.
+type link struct {
+	s         *simulation
+	driver    hostmgr.Driver
+	connected bool
+	since     cluster.Time // connected, or cut off, since then
+	session   uint64
+
+	hosts   map[string]cluster.Machine // as reported last
+	refused map[cluster.RunID]hostmgr.Status
+}
+
+var _ hostmgr.Sink = (*link)(nil)
+
+// staleGrace is how long a run that nobody waits for has to end by itself, as in production.
+const staleGrace = 5 * time.Second
+
+// away is rules.Deadlines.Away; there is one shard.
+func (l *link) away(cluster.ShardID) (since cluster.Time, away bool) { return l.since, !l.connected }
+
+// cut ends the session.
+func (l *link) cut() {
+	if l.connected {
+		l.connected, l.since = false, l.s.clock.Now()
+		l.s.scheduler.ready = false
+		l.s.scheduler.watch()
+	}
+}
+
+// connect begins a session with the scheduler that lives now: all hosts, then the inventory, and when both are durable
+// the commands that the state calls for.
+func (l *link) connect() {
+	p := l.s.scheduler
+	l.connected, l.since, l.session = true, l.s.clock.Now(), l.session+1
+	session := l.session
+	clear(p.sent)
+	p.send(func(tx *rules.Tx) error {
+		return rules.ReportHosts(tx, trace.Shard, l.hosts, nil, true)
+	}, l.s.failOn)
+	var inventory []*cluster.TaskStatus
+	for _, s := range l.driver.Inventory() {
+		inventory = append(inventory, event(s))
+	}
+	var answers []rules.Answer
+	p.send(func(tx *rules.Tx) (err error) {
+		answers, err = rules.Reconcile(tx, trace.Shard, inventory)
+		return err
+	}, func(err error) {
+		if err != nil || l.session != session {
+			l.s.failOn(err)
+			return
+		}
+		for _, a := range answers {
+			if a.Release {
+				l.release(a.Run)
+			} else {
+				l.kill(a.Run, staleGrace)
+			}
+		}
+		p.ready = true
+		var bound []cluster.TaskKey
+		for h := range p.snapshot.Hosts("") {
+			bound = append(bound, h.Tasks...)
+		}
+		p.dispatch(bound)
+	})
+}
+
+// ReportHosts implements hostmgr.Sink.
+func (l *link) ReportHosts(hosts []hostmgr.Host) {
+	now := make(map[string]cluster.Machine, len(hosts))
+	for _, h := range hosts {
+		if l.s.config.report != nil {
+			h = l.s.config.report(h)
+		}
+		now[h.Name] = h.Machine
+	}
+	changed, gone := map[string]cluster.Machine{}, []string(nil)
+	for name, m := range now { // into a map and a list that is sorted where it is used
+		if old, there := l.hosts[name]; !there || !old.Equal(m) {
+			changed[name] = m
+		}
+	}
+	for name := range l.hosts {
+		if _, there := now[name]; !there {
+			gone = append(gone, name)
+		}
+	}
+	l.hosts = now
+	if l.connected {
+		l.s.scheduler.send(func(tx *rules.Tx) error {
+			return rules.ReportHosts(tx, trace.Shard, changed, gone, false)
+		}, l.s.failOn)
+	}
+}
+
+// ReportStatus implements hostmgr.Sink. A status that the cut link swallows is in the inventory of the next session.
+func (l *link) ReportStatus(s hostmgr.Status) {
+	if !l.connected {
+		return
+	}
+	e, session := event(s), l.session
+	var verdict rules.Verdict
+	l.s.scheduler.send(func(tx *rules.Tx) (err error) {
+		verdict, err = rules.Report(tx, e)
+		return err
+	}, func(err error) {
+		l.s.measure.verdicts[verdict]++
+		switch {
+		case err != nil:
+			l.s.fail(err)
+		case l.session != session:
+		case e.State.Terminal():
+			l.release(s.Run)
+		case verdict == rules.Stale:
+			l.kill(s.Run, staleGrace)
+		}
+	})
+}
+
+// ReportUsage implements hostmgr.Sink. Nothing here depends on usage.
+func (l *link) ReportUsage([]hostmgr.Usage) {}
+
+func event(s hostmgr.Status) *cluster.TaskStatus {
+	return &cluster.TaskStatus{
+		Task: s.Run.Task, Run: s.Run.Run, State: s.State, ExitCode: s.ExitCode, Signal: s.Signal,
+		Reason: s.Reason, Message: s.Message,
+	}
+}
+
+// launch starts the run of a task that is PLACED. A launch that was refused once must never start later.
+func (l *link) launch(t *cluster.Task, j *cluster.Job) {
+	run := t.RunID()
+	if s, was := l.refused[run]; was {
+		l.ReportStatus(s)
+		return
+	}
+	spec := &j.Spec.Task
+	err := l.driver.Launch(context.Background(), hostmgr.Launch{
+		Run: run, Job: j.Spec.Name, Host: t.Host.Name(),
+		Resources: spec.Resources, GPUs: t.GPUs, Command: spec.Command, Env: spec.Env,
+		WorkDir: spec.WorkDir, LogLimitBytes: spec.LogLimitBytes,
+	})
+	if err == nil {
+		return
+	}
+	why := cluster.ReasonLaunchFailed
+	if errors.Is(err, hostmgr.ErrUnknownHost) {
+		why = cluster.ReasonLaunchRefused
+	}
+	s := hostmgr.Status{
+		Run: run, Host: t.Host.Name(), State: cluster.TaskFailed, ExitCode: -1, Reason: why,
+		Message: err.Error(), At: l.s.clock.Now(),
+	}
+	l.refused[run] = s
+	l.ReportStatus(s)
+}
+
+// kill ends a run. One that the driver does not know is answered for.
+func (l *link) kill(run cluster.RunID, grace time.Duration) {
+	err := l.driver.Kill(context.Background(), run, grace)
+	if errors.Is(err, hostmgr.ErrUnknownRun) {
+		l.ReportStatus(hostmgr.Status{
+			Run: run, State: cluster.TaskKilled, ExitCode: -1, Reason: cluster.ReasonUnknownToHost,
+			Message: "the host manager does not know the run", At: l.s.clock.Now(),
+		})
+		return
+	}
+	l.s.failOn(err)
+}
+
+// release tells the driver that the end of a run is durable.
+func (l *link) release(run cluster.RunID) {
+	delete(l.refused, run)
+	l.driver.Release(run)
+}

@@ -1,0 +1,391 @@
+package sim
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+)
+
+// measure reads the records and the cycles and sums them up.
+type measure struct {
+	s     *simulation
+	began time.Duration // wall
+
+	byUID map[cluster.JobUID]*measuredJob
+	hosts map[cluster.HostID]*measuredHost
+	runs  map[cluster.TaskKey]*openRun // bound tasks
+
+	jobs, placements        int64
+	preemptions, migrations int64
+	tasks                   Tasks
+	ends                    map[string]int64
+	read                    BytesRead
+	waits                   map[waitKey]*histogram
+
+	capacity, allocated [cluster.NumDimensions]int64
+	peak                [cluster.NumDimensions]float64
+	full                int
+	series              *series
+	stress              Stress
+
+	ending   int64 // bound tasks that will end by themselves
+	quiet    int64
+	refused  int64
+	restarts int64
+	verdicts [3]int64
+
+	cycle  cycleMeasure
+	writer *placementWriter
+}
+
+// measuredJob is a job that exists.
+type measuredJob struct {
+	spec      *cluster.JobSpec
+	submitted cluster.Time
+	queued    map[cluster.TaskKey]cluster.Time   // of tasks that wait again
+	last      map[cluster.TaskKey]cluster.HostID // of tasks that have run before
+	finite    []bool                             // by instance, or one for all: whether its runs end by themselves
+	placed    []bool                             // by instance: at least once
+}
+
+type measuredHost struct {
+	rack      string
+	capacity  cluster.Resources
+	allocated [cluster.NumDimensions]int64
+	full      bool
+}
+
+// openRun is a run that holds room.
+type openRun struct {
+	run     uint32
+	host    cluster.HostID
+	devices []uint16
+	placed  cluster.Time
+	finite  bool
+}
+
+type waitKey struct {
+	pool cluster.PoolPath
+	kind cluster.JobType
+}
+
+// The positions in the series after those of the dimensions.
+const (
+	seriesWaiting = int(cluster.NumDimensions) + iota
+	seriesRunning
+	seriesHosts
+)
+
+func newMeasure(s *simulation) *measure {
+	m := &measure{
+		s: s, began: s.stopwatch(),
+		byUID: map[cluster.JobUID]*measuredJob{}, hosts: map[cluster.HostID]*measuredHost{},
+		runs: map[cluster.TaskKey]*openRun{}, ends: map[string]int64{}, waits: map[waitKey]*histogram{},
+	}
+	var names []string
+	for d := range cluster.NumDimensions {
+		names = append(names, d.String())
+	}
+	m.series = newSeries(append(names, "waiting_tasks", "running_tasks", "hosts")...)
+	if s.config.Placements != nil {
+		m.writer = newPlacementWriter(s.config.Placements)
+	}
+	return m
+}
+
+// record takes in a durable record.
+func (m *measure) record(r cluster.Record) {
+	switch e := r.Event.(type) {
+	case *cluster.JobsSubmitted:
+		for _, n := range e.Jobs {
+			m.submit(n, r.At)
+		}
+	case *cluster.JobDeleted:
+		delete(m.byUID, e.Job)
+	case *cluster.Placed:
+		m.place(e, r.At)
+	case *cluster.TaskStatus:
+		if e.State.Terminal() {
+			m.end(e.Task, e.State, e.Reason, r.At)
+		}
+	case *cluster.TaskRequeued:
+		m.requeue(e, r.At)
+	case *cluster.TaskStopping:
+		if _, bound := m.runs[e.Task]; bound && e.Restart {
+			m.preemptions++
+		}
+	case *cluster.HostReported:
+		m.report(e)
+	case *cluster.HostRemoved:
+		m.resize(m.hosts[e.ID], -1)
+		delete(m.hosts, e.ID)
+	}
+}
+
+func (m *measure) submit(n cluster.NewJob, at cluster.Time) {
+	j := &measuredJob{spec: n.Spec, submitted: at, placed: make([]bool, n.Spec.Instances)}
+	for _, d := range m.s.jobs[n.Spec.Name].Durations {
+		j.finite = append(j.finite, d > 0)
+	}
+	m.byUID[n.UID] = j
+	m.jobs++
+	m.tasks.Submitted += int64(n.Spec.Instances)
+	m.tasks.Waiting += int64(n.Spec.Instances)
+}
+
+func (m *measure) place(e *cluster.Placed, at cluster.Time) {
+	j, h := m.byUID[e.Task.Job()], m.hosts[e.Host]
+	i := e.Task.Instance()
+	run := &openRun{run: e.Run, host: e.Host, devices: e.GPUs, placed: at, finite: j.finite[min(int(i), len(j.finite)-1)]}
+	m.runs[e.Task] = run
+	m.placements++
+	m.tasks.Waiting--
+	m.tasks.Running++
+	if !j.placed[i] {
+		j.placed[i] = true
+		m.tasks.Placed++
+	}
+	if run.finite {
+		m.ending++
+	}
+	if last, again := j.last[e.Task]; again && last != e.Host {
+		m.migrations++
+	}
+	since := j.submitted
+	if queued, again := j.queued[e.Task]; again {
+		since = queued
+	}
+	key := waitKey{j.spec.Pool, j.spec.Type}
+	if m.waits[key] == nil {
+		m.waits[key] = &histogram{}
+	}
+	m.waits[key].add(int64(at.Sub(since)))
+	m.load(h, &j.spec.Task, 1)
+	m.readInputs(j.spec, i, e.Host, h.rack)
+}
+
+// end ends the run of a task for the given reason.
+func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Reason, at cluster.Time) {
+	run := m.runs[k]
+	if run == nil {
+		return
+	}
+	delete(m.runs, k)
+	j := m.byUID[k.Job()]
+	m.ends[state.String()+"/"+string(why)]++
+	m.tasks.Running--
+	if run.finite {
+		m.ending--
+	}
+	switch state {
+	case cluster.TaskPending: // given back
+	case cluster.TaskSucceeded:
+		m.tasks.Finished++
+	default:
+		m.tasks.Failed++
+	}
+	if state != cluster.TaskSucceeded {
+		j.lastOn(k, run.host)
+	}
+	m.load(m.hosts[run.host], &j.spec.Task, -1)
+	m.writer.write(j.spec, k, run, at.Sub(begin), state.String())
+}
+
+// lastOn remembers where a task was that may run again.
+func (j *measuredJob) lastOn(k cluster.TaskKey, host cluster.HostID) {
+	if j.last == nil {
+		j.queued, j.last = map[cluster.TaskKey]cluster.Time{}, map[cluster.TaskKey]cluster.HostID{}
+	}
+	j.last[k] = host
+}
+
+func (m *measure) requeue(e *cluster.TaskRequeued, at cluster.Time) {
+	j := m.byUID[e.Task.Job()]
+	if run := m.runs[e.Task]; run != nil { // the launch was given back
+		m.end(e.Task, cluster.TaskPending, e.Reason, at)
+	} else {
+		m.tasks.Failed--
+	}
+	j.queued[e.Task] = at
+	m.tasks.Waiting++
+}
+
+func (m *measure) report(e *cluster.HostReported) {
+	h := m.hosts[e.ID]
+	if h == nil {
+		h = &measuredHost{}
+		m.hosts[e.ID] = h
+	} else {
+		m.resize(h, -1)
+	}
+	h.rack, h.capacity = e.Machine.Rack, e.Machine.Capacity
+	m.resize(h, 1)
+}
+
+// resize adds a host to the capacity, or takes it away.
+func (m *measure) resize(h *measuredHost, sign int64) {
+	for d, v := range h.capacity.Fixed {
+		m.capacity[d] += sign * v
+	}
+	m.judgeFull(h, sign > 0)
+}
+
+// load adds a task to a host's allocation, or takes it away.
+func (m *measure) load(h *measuredHost, s *cluster.TaskSpec, sign int64) {
+	for d, v := range s.Resources.Fixed {
+		h.allocated[d] += sign * v
+		m.allocated[d] += sign * v
+	}
+	m.judgeFull(h, true)
+}
+
+func (m *measure) judgeFull(h *measuredHost, there bool) {
+	full := false
+	for d, c := range h.capacity.Fixed {
+		full = full || there && c > 0 && h.allocated[d] > c-c/100
+	}
+	switch {
+	case full && !h.full:
+		m.full++
+	case !full && h.full:
+		m.full--
+	}
+	h.full = full
+}
+
+// part returns the part of a dimension that is allocated now.
+func (m *measure) part(d cluster.Dimension) float64 {
+	if m.capacity[d] == 0 {
+		return 0
+	}
+	return float64(m.allocated[d]) / float64(m.capacity[d])
+}
+
+// batch is called after the records of a batch.
+func (m *measure) batch() {
+	now := m.s.now()
+	for d := range cluster.NumDimensions {
+		part := m.part(d)
+		m.peak[d] = max(m.peak[d], part)
+		m.series.set(int(d), now, part)
+	}
+	m.series.set(seriesWaiting, now, float64(m.tasks.Waiting))
+	m.series.set(seriesRunning, now, float64(m.tasks.Running))
+	m.series.set(seriesHosts, now, float64(len(m.hosts)))
+	m.stress.PeakWaiting = max(m.stress.PeakWaiting, m.tasks.Waiting)
+	m.stress.PeakRunning = max(m.stress.PeakRunning, m.tasks.Running)
+	m.stress.PeakFullHosts = max(m.stress.PeakFullHosts, m.full)
+}
+
+// readInputs adds what an instance reads to the bytes by distance.
+func (m *measure) readInputs(s *cluster.JobSpec, instance uint32, host cluster.HostID, rack string) {
+	for i := range s.Inputs {
+		in := &s.Inputs[i]
+		switch {
+		case instance < in.First || instance > in.Last:
+		case slices.Contains(in.Hosts, host):
+			m.read.Local += in.Bytes
+		case slices.Contains(in.Racks, rack):
+			m.read.InRack += in.Bytes
+		default:
+			m.read.Remote += in.Bytes
+		}
+	}
+}
+
+func (m *measure) waitingTimes() []WaitingTime {
+	keys := slices.SortedFunc(maps.Keys(m.waits), func(a, b waitKey) int {
+		return cmp.Or(cmp.Compare(a.pool, b.pool), cmp.Compare(a.kind, b.kind))
+	})
+	var out []WaitingTime
+	for _, k := range keys {
+		h := m.waits[k]
+		out = append(out, WaitingTime{
+			Pool: string(k.pool), Type: k.kind.String(), Seconds: h.quantiles(seconds), CDF: h.cdf(seconds, 200),
+		})
+	}
+	return out
+}
+
+func (m *measure) progress() Progress {
+	return Progress{
+		Now: m.s.now(), Jobs: m.jobs, Waiting: m.tasks.Waiting, Running: m.tasks.Running,
+		Finished: m.tasks.Finished + m.tasks.Failed, Cycles: m.cycle.count,
+	}
+}
+
+// cycleMeasure sums up cycles.
+type cycleMeasure struct {
+	count, solved, solves, work, inserted, limited int64
+
+	phases  [cycle.NumPhases]histogram // wall
+	commit  histogram
+	total   histogram
+	idle    histogram
+	arcs    histogram
+	nodes   histogram
+	placed  histogram
+	now     cycle.Stats // of the cycle in progress
+	plans   int
+	took    time.Duration // planning of it
+	durable time.Duration // making its placements durable
+	placing bool          // the batch in progress holds its placements
+}
+
+// planned takes in a plan and how long it took.
+func (m *measure) planned(out *cycle.Output, took time.Duration) {
+	c := &m.cycle
+	c.now, c.plans, c.took, c.durable = out.Stats, len(out.Placements), took, 0
+}
+
+// committed takes in how long a batch took.
+func (m *measure) committed(took time.Duration) {
+	if m.cycle.placing {
+		m.cycle.placing, m.cycle.durable = false, took
+	}
+}
+
+func (m *measure) cycleEnded() {
+	c := &m.cycle
+	c.count++
+	if c.now.Solves == 0 {
+		c.idle.add(int64(c.took))
+		return
+	}
+	c.solved++
+	c.solves += int64(c.now.Solves)
+	c.work += c.now.SolverWork
+	c.inserted += int64(c.now.Inserted)
+	if c.now.LimitedBy != "" {
+		c.limited++
+	}
+	for p, d := range c.now.Durations {
+		c.phases[p].add(int64(d))
+	}
+	c.commit.add(int64(c.durable))
+	c.total.add(int64(c.took + c.durable))
+	c.arcs.add(c.now.ArcsTouched)
+	c.nodes.add(c.now.NodesTouched)
+	c.placed.add(int64(c.plans))
+	m.stress.VectorConflicts += int64(max(0, c.now.Rounds-1))
+}
+
+func (m *measure) cycles() Cycles {
+	c := &m.cycle
+	out := Cycles{
+		Count: c.count, Solved: c.solved, Solves: c.solves, SolverWork: c.work, Inserted: c.inserted,
+		Refused: m.refused, Limited: c.limited, Latency: map[string]Quantiles{},
+		ArcsTouched: c.arcs.quantiles(1), NodesTouched: c.nodes.quantiles(1), Placements: c.placed.quantiles(1),
+	}
+	for p := range cycle.NumPhases {
+		out.Latency[p.String()] = c.phases[p].quantiles(milliseconds)
+	}
+	out.Latency["commit"] = c.commit.quantiles(milliseconds)
+	out.Latency["total"] = c.total.quantiles(milliseconds)
+	out.Latency["idle"] = c.idle.quantiles(milliseconds)
+	return out
+}

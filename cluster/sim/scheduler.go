@@ -1,0 +1,329 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+)
+
+// maxBatch bounds the commands that share one sync, as in production.
+const maxBatch = 512
+
+// Planner decides placements: cycle.Planner, or something a test puts around it.
+type Planner interface {
+	Run(cycle.Input) cycle.Output
+}
+
+// command is a function for the writer with its answer, which is called when what it emitted is durable.
+type command struct {
+	run  func(*rules.Tx) error
+	done func(error)
+}
+
+// scheduler is one life of the scheduler process, from a start to a crash: what package serve does, on the event loop.
+type scheduler struct {
+	s       *simulation
+	state   *cluster.State
+	planner Planner
+	dead    bool // crashed: whatever the loop still calls does nothing
+
+	queue   []command
+	syncing bool // a batch is on its way to the journal
+
+	snapshot *cluster.Snapshot // the latest durable view
+	fresh    cluster.Changes   // since the snapshot that the last cycle took
+	rescan   bool              // the next cycle is the first
+	planning planStage
+	wakeAt   cluster.Time // when a task that rather waits may think otherwise, 0 if there is none
+	noWake   func()       // takes the alarm for wakeAt back
+	awake    bool         // the alarm has rung, and no cycle has begun since
+
+	checkpointed uint64 // Seq of the last checkpoint
+	ready        bool   // the shard's inventory has been reconciled
+	sent         map[cluster.TaskKey]sentRun
+	watching     bool // for deadlines
+}
+
+// planStage is where the cycle is.
+type planStage uint8
+
+const (
+	resting   planStage = iota // nothing has changed since the last cycle
+	gathering                  // the batch window is open
+	deciding                   // a plan is being made, or on its way to the journal
+)
+
+// sentRun is what the session with the shard has sent for a run.
+type sentRun struct {
+	run    uint32
+	killed bool
+}
+
+// startScheduler begins a life from what the journal holds. In an empty journal it creates the cluster.
+func (s *simulation) startScheduler() error {
+	state, err := journal.Load(s.journal)
+	if err != nil {
+		return fmt.Errorf("sim: replaying the journal: %w", err)
+	}
+	p := &scheduler{
+		s: s, state: state, planner: s.config.newPlanner(), rescan: true,
+		sent: map[cluster.TaskKey]sentRun{}, checkpointed: state.Seq(), noWake: func() {},
+	}
+	p.snapshot, _ = state.Snapshot()
+	s.scheduler = p
+	if state.ClusterID() == "" {
+		p.send(func(tx *rules.Tx) error {
+			return tx.Emit(&cluster.ClusterCreated{ID: fmt.Sprintf("simulation-%d", s.config.Seed)})
+		}, nil)
+	}
+	for h := range state.Hosts("") {
+		if h.Unreachable {
+			p.watch()
+		}
+	}
+	p.gather()
+	return nil
+}
+
+// crash ends this life. What the journal holds is all that is left of it.
+func (p *scheduler) crash() {
+	p.dead = true
+	p.state, p.planner, p.snapshot = nil, nil, nil
+}
+
+// idle reports whether the scheduler has planned with all there is, and nothing has happened since.
+func (p *scheduler) idle() bool {
+	return !p.dead && p.planning == resting && !p.due() && !p.syncing && len(p.queue) == 0
+}
+
+// due reports whether there is something to plan for.
+func (p *scheduler) due() bool { return !p.fresh.Empty() || p.rescan || p.awake }
+
+// after has the loop call fn unless the scheduler has crashed by then. stop takes fn back.
+func (p *scheduler) after(d time.Duration, fn func()) (stop func()) {
+	return p.s.clock.AfterFunc(d, func() {
+		if !p.dead && p.s.err == nil {
+			fn()
+		}
+	})
+}
+
+// send queues a command for the writer. done, which may be nil, is called when it is durable, and never if the scheduler
+// crashes first.
+func (p *scheduler) send(run func(*rules.Tx) error, done func(error)) {
+	p.queue = append(p.queue, command{run, done})
+	if !p.syncing {
+		p.syncing = true
+		p.after(0, p.commit) // what else comes in this moment shares the sync
+	}
+}
+
+// commit runs the commands that wait as one batch, and publishes the result when the sync is over.
+func (p *scheduler) commit() {
+	batch := p.queue[:min(len(p.queue), maxBatch)]
+	p.queue = p.queue[len(batch):]
+	begun := p.s.stopwatch()
+	tx := rules.Begin(p.state, p.s.clock.Now())
+	answers := make([]error, len(batch))
+	for i, c := range batch {
+		answers[i] = c.run(tx)
+	}
+	records := tx.Records()
+	if err := p.s.append(records); err != nil {
+		p.s.fail(err)
+		return
+	}
+	p.s.measure.committed(p.s.stopwatch() - begun)
+	if len(records) == 0 {
+		p.answer(batch, answers)
+		return
+	}
+	p.s.observe(records)
+	snapshot, changes := p.state.Snapshot()
+	p.after(p.s.config.SyncTime, func() {
+		p.publish(snapshot, changes)
+		p.answer(batch, answers)
+	})
+}
+
+// answer ends a batch and begins the next.
+func (p *scheduler) answer(batch []command, answers []error) {
+	p.syncing = false
+	for i, c := range batch {
+		if c.done != nil {
+			c.done(answers[i])
+		}
+	}
+	if len(p.queue) > 0 && !p.syncing {
+		p.syncing = true
+		p.after(0, p.commit)
+	}
+}
+
+// publish lets everybody who watches see the durable state.
+func (p *scheduler) publish(snapshot *cluster.Snapshot, changes cluster.Changes) {
+	p.snapshot = snapshot
+	p.fresh.Merge(changes)
+	p.dispatch(changes.Tasks)
+	p.forget(changes.Jobs)
+	for _, id := range changes.Hosts {
+		if h := snapshot.Host(id); h != nil && h.Unreachable {
+			p.watch()
+		}
+	}
+	if snapshot.Seq()-p.checkpointed >= p.s.config.CheckpointEvery {
+		p.checkpointed = snapshot.Seq()
+		if err := p.s.checkpoint(snapshot); err != nil {
+			p.s.fail(err)
+			return
+		}
+	}
+	p.gather()
+}
+
+// gather opens the batch window of the next cycle if there is something to plan for.
+func (p *scheduler) gather() {
+	if p.planning != resting || !p.due() {
+		return
+	}
+	p.planning = gathering
+	p.after(p.s.config.BatchWindow, p.plan)
+}
+
+// plan makes a plan of the durable state and sends it to the writer when the time that planning takes is over.
+func (p *scheduler) plan() {
+	p.planning = deciding
+	in := cycle.Input{
+		Snapshot: p.snapshot, Changes: p.fresh, Rescan: p.rescan,
+		Now: p.s.clock.Now(), Budget: p.s.config.SolveBudget, Stopwatch: p.s.config.Stopwatch,
+	}
+	p.fresh, p.rescan, p.awake = cluster.Changes{}, false, false
+	begun := p.s.stopwatch()
+	out := p.planner.Run(in)
+	p.s.measure.planned(&out, p.s.stopwatch()-begun)
+	p.after(p.s.config.PlanTime, func() {
+		if len(out.Placements) == 0 {
+			p.planned(0, out.WakeAt)
+			return
+		}
+		refused := 0
+		p.send(func(tx *rules.Tx) error {
+			p.s.measure.cycle.placing = true
+			refused = place(tx, out.Placements)
+			return nil
+		}, func(error) {
+			p.s.measure.refused += int64(refused)
+			p.planned(refused, out.WakeAt)
+		})
+	})
+}
+
+// place emits the placements that the state still allows and returns how many it does not.
+func place(tx *rules.Tx, placements []cycle.Placement) (refused int) {
+	for _, x := range placements {
+		if err := tx.Emit(&cluster.Placed{Task: x.Task, Run: x.Run, Host: x.Host, GPUs: x.GPUs}); err != nil {
+			refused++
+		}
+	}
+	return refused
+}
+
+// planned ends a cycle. The tasks of a refused placement wait again though nothing else may change, so then the next one
+// begins at once.
+func (p *scheduler) planned(refused int, wakeAt cluster.Time) {
+	p.s.measure.cycleEnded()
+	p.planning = resting
+	p.noWake()
+	if p.wakeAt, p.noWake = wakeAt, func() {}; wakeAt != 0 {
+		p.noWake = p.after(wakeAt.Sub(p.s.clock.Now()), func() {
+			p.awake = true
+			p.gather()
+		})
+	}
+	if refused > 0 {
+		p.plan()
+		return
+	}
+	if p.idle() && wakeAt == 0 {
+		p.s.quiet()
+	}
+	p.gather()
+}
+
+// dispatch sends to the shard what the durable state of tasks calls for: a launch for each that is PLACED, a kill for
+// each that is KILLING, each once in a session.
+func (p *scheduler) dispatch(tasks []cluster.TaskKey) {
+	if !p.ready {
+		return
+	}
+	for _, k := range tasks {
+		t := p.snapshot.Task(k)
+		if t == nil || !t.State.Bound() {
+			delete(p.sent, k)
+			continue
+		}
+		before := p.sent[k]
+		switch j := p.snapshot.Job(k.Job()); {
+		case t.State == cluster.TaskPlaced && before.run != t.Run:
+			p.sent[k] = sentRun{run: t.Run}
+			p.s.link.launch(t, j)
+		case t.State == cluster.TaskKilling && (before.run != t.Run || !before.killed):
+			p.sent[k] = sentRun{run: t.Run, killed: true}
+			p.s.link.kill(t.RunID(), j.Spec.Task.KillGrace)
+		}
+	}
+}
+
+// forget deletes the jobs that have ended, as their owners would, so that a long trace needs no more memory than what is
+// alive of it.
+func (p *scheduler) forget(jobs []cluster.JobUID) {
+	for _, uid := range jobs {
+		j := p.snapshot.Job(uid)
+		if j == nil || !j.State().Terminal() {
+			continue
+		}
+		name := j.Spec.Name
+		p.send(func(tx *rules.Tx) error {
+			if j := tx.State().Job(uid); j == nil || !j.State().Terminal() {
+				return nil // named twice among the changes, or restarted
+			}
+			return tx.Emit(&cluster.JobDeleted{Job: uid})
+		}, func(err error) {
+			if err == nil {
+				delete(p.s.jobs, name)
+			}
+		})
+	}
+}
+
+// deadlineTick is how often deadlines are looked at, as in production.
+const deadlineTick = time.Second
+
+// watch looks at the deadlines of unreachable hosts once a second for as long as there are any with tasks.
+func (p *scheduler) watch() {
+	if p.watching {
+		return
+	}
+	p.watching = true
+	p.after(deadlineTick, func() {
+		p.watching = false
+		deadlines := rules.Deadlines{
+			UnreachableAfter: p.s.config.UnreachableAfter, LostAfter: p.s.config.LostAfter, Away: p.s.link.away,
+		}
+		overdue, again := false, false
+		for h := range p.snapshot.Hosts("") {
+			overdue = overdue || deadlines.Overdue(h, p.s.clock.Now())
+			again = again || h.Unreachable && len(h.Tasks) > 0
+		}
+		if overdue {
+			p.send(deadlines.Expire, nil)
+		}
+		if _, cut := p.s.link.away(""); again || cut {
+			p.watch()
+		}
+	})
+}

@@ -1,0 +1,310 @@
+package sim
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/sim/check"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
+)
+
+// begin is the virtual time at which every trace begins.
+const begin = cluster.Time(24 * time.Hour)
+
+// simulation is one run.
+type simulation struct {
+	config Config
+	clock  *fleet.VirtualClock
+	err    error // ends the run
+
+	journal   journal.Journal
+	digest    hash.Hash
+	scheduler *scheduler
+	fleet     *fleet.Fleet
+	link      *link
+	checker   *check.Checker
+	measure   *measure
+	faults    *injector
+
+	next    *trace.Job                   // to arrive, nil after the last
+	unheard []*trace.Job                 // submitted and not acknowledged
+	jobs    map[cluster.JobID]*trace.Job // that are alive
+	steps   int64                        // of the loop
+	paid    int                          // for questions to the checker, in records; see quiet
+	ending  bool                         // the horizon has passed
+}
+
+// Run simulates the workload to its end. An error means that the run could not be carried out; what the checker found is
+// in the result. Run is single-threaded.
+func Run(ctx context.Context, config Config) (*Result, error) {
+	if err := config.fill(); err != nil {
+		return nil, err
+	}
+	s, err := newSimulation(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.loop(ctx); err != nil {
+		return nil, err
+	}
+	s.finish()
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.result()
+}
+
+func newSimulation(config Config) (*simulation, error) {
+	s := &simulation{
+		config: config, clock: fleet.NewVirtualClock(begin), journal: journal.NewMemory(), digest: sha256.New(),
+		jobs: map[cluster.JobID]*trace.Job{},
+	}
+	truth := map[cluster.HostID]cluster.Machine{}
+	var hosts []hostmgr.Host
+	for _, h := range config.Workload.Hosts {
+		truth[h.ID()] = h.Machine
+		hosts = append(hosts, hostmgr.Host{Name: h.Name, Machine: h.Machine})
+	}
+	s.checker = check.New(truth)
+	s.measure = newMeasure(s)
+	var err error
+	s.fleet, err = fleet.New(fleet.Config{
+		Hosts: hosts, Clock: s.clock, Plan: s.script,
+		OnStart: func(l hostmgr.Launch) { s.checker.Started(l.Run) },
+		Faults:  config.Faults.ofReports(config.Seed),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.link = &link{s: s, driver: s.fleet.Open(), since: begin, refused: map[cluster.RunID]hostmgr.Status{}}
+	if err := s.link.driver.Start(context.Background(), s.link); err != nil {
+		return nil, err
+	}
+	s.faults = newInjector(s)
+	if err := s.startScheduler(); err != nil {
+		return nil, err
+	}
+	s.link.connect()
+	if config.Horizon > 0 {
+		s.clock.AfterFunc(config.Horizon, func() {
+			s.ending = true
+			s.faults.stop()
+		})
+	}
+	s.faults.start()
+	return s, s.arrive()
+}
+
+// script tells the fleet what becomes of a run.
+func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
+	d := s.jobs[l.Job].Duration(l.Run.Task.Instance())
+	if d == 0 {
+		d = fleet.Forever
+	}
+	return fleet.Plan{Duration: d}
+}
+
+// progressSteps is how many steps of the loop lie between two reports of progress, and looks at the context.
+const progressSteps = 1 << 12
+
+// loop moves the clock from event to event until there is none left, or the run has come to its end.
+func (s *simulation) loop(ctx context.Context) error {
+	for s.err == nil {
+		at, more := s.clock.Next()
+		if !more || s.over() {
+			break
+		}
+		s.clock.Advance(at.Sub(s.clock.Now()))
+		if s.steps++; s.steps%progressSteps == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if s.config.Progress != nil {
+				s.config.Progress(s.measure.progress())
+			}
+		}
+	}
+	return s.err
+}
+
+// over reports whether the horizon has passed and the moment is quiet.
+func (s *simulation) over() bool { return s.ending && s.scheduler.idle() }
+
+// now returns the virtual time since the beginning of the trace.
+func (s *simulation) now() time.Duration { return s.clock.Now().Sub(begin) }
+
+// fail ends the run; failOn does if there is an error.
+func (s *simulation) fail(err error) {
+	if s.err == nil {
+		s.err = fmt.Errorf("sim: at %v: %w", s.now(), err)
+	}
+}
+
+func (s *simulation) failOn(err error) {
+	if err != nil {
+		s.fail(err)
+	}
+}
+
+func (s *simulation) stopwatch() time.Duration {
+	if s.config.Stopwatch == nil {
+		return 0
+	}
+	return s.config.Stopwatch()
+}
+
+// append makes records durable and adds them to the digest.
+func (s *simulation) append(records []cluster.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	blob, err := journal.Encode(records)
+	if err != nil {
+		return err
+	}
+	_, _ = s.digest.Write(blob) // never fails
+	return s.journal.Append(records)
+}
+
+func (s *simulation) checkpoint(snapshot *cluster.Snapshot) error {
+	return s.journal.Checkpoint(context.Background(), snapshot)
+}
+
+// observe shows a batch that is in the journal to those who judge and measure.
+func (s *simulation) observe(records []cluster.Record) {
+	for _, r := range records {
+		s.measure.record(r)
+		if s.config.rewrite != nil {
+			s.config.rewrite(r.Event)
+		}
+		s.checker.Record(r)
+	}
+	s.measure.batch()
+	s.paid += len(records)
+}
+
+// quietPrice is how many looks at a host, for one request, a record pays for.
+const quietPrice = 50
+
+// quiet is called when the scheduler has planned with all there is and nothing has happened since. Asking the checker
+// costs requests × hosts, so it is done as often as the records pay for it, and at the end in any case.
+func (s *simulation) quiet() {
+	if s.paid < 0 {
+		return
+	}
+	s.measure.quiet++
+	s.paid -= s.checker.Quiet() * len(s.config.Workload.Hosts) / quietPrice
+}
+
+// finish asks the last questions. The loop has come to a quiet end.
+func (s *simulation) finish() {
+	if s.scheduler.wakeAt == 0 { // else some wait because they want to
+		s.checker.Quiet()
+	}
+	if s.config.Horizon == 0 {
+		s.checker.Settled()
+	}
+	waiting, bound := 0, 0
+	for t := range s.scheduler.state.Tasks(0) {
+		switch {
+		case t.State.Bound():
+			bound++
+		case t.State == cluster.TaskPending:
+			waiting++
+		}
+	}
+	s.checker.Compare(waiting, bound)
+}
+
+// arrive schedules the submission of the next jobs.
+func (s *simulation) arrive() error {
+	if s.next == nil {
+		next, err := s.config.Workload.Jobs.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.next = next
+	}
+	at := begin.Add(s.next.Submit)
+	s.clock.AfterFunc(at.Sub(s.clock.Now()), func() { s.failOn(s.submitDue()) })
+	return nil
+}
+
+// arrivalBatch bounds the jobs of one submission.
+const arrivalBatch = 1000
+
+// submitDue submits the jobs whose time has come, and schedules the next.
+func (s *simulation) submitDue() error {
+	if s.ending {
+		s.next = nil
+		return nil
+	}
+	at := s.next.Submit
+	var due []*trace.Job
+	for s.next != nil && s.next.Submit == at && len(due) < arrivalBatch {
+		due = append(due, s.next)
+		next, err := s.config.Workload.Jobs.Next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		s.next = next
+	}
+	for _, j := range due {
+		s.jobs[j.Spec.Name] = j
+	}
+	s.unheard = append(s.unheard, due...)
+	if !s.scheduler.dead {
+		s.submit(due)
+	}
+	if s.next == nil {
+		return nil
+	}
+	return s.arrive()
+}
+
+// submit has the jobs accepted by the scheduler that lives now. If it crashes before it answers, they come again.
+func (s *simulation) submit(jobs []*trace.Job) {
+	s.scheduler.send(func(tx *rules.Tx) error {
+		var fresh []cluster.NewJob
+		for _, j := range jobs {
+			if tx.State().JobByName(j.Spec.Name) != nil {
+				continue // durable, and its acknowledgement was lost
+			}
+			if err := makePool(tx, j.Spec.Pool); err != nil {
+				return err
+			}
+			fresh = append(fresh, cluster.NewJob{UID: tx.State().NextJob() + cluster.JobUID(len(fresh)), Spec: &j.Spec})
+		}
+		if len(fresh) == 0 {
+			return nil
+		}
+		return tx.Emit(&cluster.JobsSubmitted{Jobs: fresh})
+	}, func(err error) {
+		s.failOn(err)
+		s.unheard = s.unheard[len(jobs):] // they are answered in the order in which they were sent
+	})
+}
+
+// makePool creates a pool and those above it as far as they are missing.
+func makePool(tx *rules.Tx, path cluster.PoolPath) error {
+	if path == "" || tx.State().Pool(path) != nil {
+		return nil
+	}
+	if err := makePool(tx, path.Parent()); err != nil {
+		return err
+	}
+	return tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path}})
+}

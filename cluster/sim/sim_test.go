@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+)
+
+// jobs is a Source of jobs made by index.
+type jobs struct {
+	n, at int
+	make  func(i int) *trace.Job
+}
+
+func (j *jobs) Next() (*trace.Job, error) {
+	if j.at == j.n {
+		return nil, io.EOF
+	}
+	j.at++
+	return j.make(j.at - 1), nil
+}
+
+// mixed is a small cluster with everything that can bind: racks, GPUs of two models, a named resource, constraints.
+func mixed(seed uint64, hosts, n int, gap time.Duration) *trace.Workload {
+	w := &trace.Workload{Departures: true, Arrivals: true}
+	for i := range hosts {
+		m := cluster.Machine{
+			Rack: fmt.Sprintf("r%d", i/5),
+			Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 16_000, cluster.Memory: 64 << 30},
+				cluster.Amount{Name: "ports", Value: 10}),
+			Attributes: []cluster.KeyValue{{Key: "disk", Value: []string{"ssd", "hdd"}[i%2]}},
+		}
+		if i%4 == 0 {
+			m.GPUs = []cluster.GPUDevice{{Model: "A"}, {Model: "A"}, {Model: "B"}, {Model: "B"}}
+			m.Capacity.Fixed[cluster.GPU] = int64(len(m.GPUs)) * cluster.WholeGPU
+		}
+		w.Hosts = append(w.Hosts, trace.Host{Name: fmt.Sprintf("h%03d", i), Machine: m})
+	}
+	random := rand.New(rand.NewPCG(seed, 1))
+	at := time.Duration(0)
+	w.Jobs = &jobs{n: n, make: func(i int) *trace.Job {
+		at += time.Duration(random.ExpFloat64() * float64(gap))
+		return mixedJob(random, i, at)
+	}}
+	return w
+}
+
+func mixedJob(random *rand.Rand, i int, at time.Duration) *trace.Job {
+	j := &trace.Job{Submit: at, Spec: cluster.JobSpec{
+		Name: cluster.JobID(fmt.Sprintf("job-%d", i)), Pool: cluster.PoolPath([]string{"root/a", "root/b/c"}[random.IntN(2)]),
+		Instances: 1 + random.Uint32N(8), MaxFailures: 100, Priority: random.Int32N(3),
+	}}
+	s := &j.Spec
+	s.Task.Command = []string{"true"}
+	s.Task.Resources.Fixed = [cluster.NumDimensions]int64{
+		cluster.CPU: 500 << random.IntN(4), cluster.Memory: 1 << (30 + random.IntN(5)),
+	}
+	switch random.IntN(6) {
+	case 0:
+		s.Task.GPU = cluster.GPURequest{Count: 1 + random.Int32N(2)}
+	case 1:
+		s.Task.GPU = cluster.GPURequest{Milli: 100 + 250*random.Int32N(4), Models: []string{"A"}}
+	case 2:
+		s.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: "disk", Value: "ssd"}, Comparison: cluster.Greater}
+	case 3:
+		s.Task.Resources.Named = []cluster.Amount{{Name: "ports", Value: 1 + random.Int64N(4)}}
+	}
+	s.Task.Resources.Fixed[cluster.GPU] = s.Task.GPU.Amount()
+	for range s.Instances {
+		j.Durations = append(j.Durations, time.Second+time.Duration(random.ExpFloat64()*float64(time.Minute)))
+	}
+	return j
+}
+
+func config(w *trace.Workload) Config {
+	return Config{Workload: w, Model: loadspread.Model{}, NewSolver: func() solver.Solver { return netsimplex.New() }}
+}
+
+func run(t *testing.T, c Config) *Result {
+	t.Helper()
+	r, err := Run(t.Context(), c)
+	require.NoError(t, err)
+	return r
+}
+
+func clean(t *testing.T, r *Result) {
+	t.Helper()
+	require.Zero(t, r.ViolationCount, "%v", r.Violations)
+}
+
+func TestAWorkloadRunsToItsEnd(t *testing.T) {
+	var placements bytes.Buffer
+	c := config(mixed(1, 20, 400, 2*time.Second))
+	c.Placements = &placements
+	r := run(t, c)
+	clean(t, r)
+	require.EqualValues(t, 400, r.Jobs)
+	require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished, "%+v", r.Tasks)
+	require.Zero(t, r.Tasks.Waiting+r.Tasks.Running+r.Tasks.Failed)
+	require.Positive(t, r.QuietChecks)
+	require.Greater(t, r.Stress.PeakWaiting, int64(10), "the workload was too light to test anything")
+	require.Positive(t, r.Stress.PeakFullHosts)
+	require.Greater(t, r.Utilisation["cpu_milli"].Mean, 0.2)
+
+	rows, err := csv.NewReader(&placements).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, placementColumns, rows[0])
+	require.Len(t, rows, int(r.Placements)+1)
+}
+
+// faulty has everything go wrong that can.
+func faulty(every time.Duration) Faults {
+	rate := Rate{Every: every, For: every}
+	return Faults{
+		Rates: map[FaultKind]Rate{
+			HostCrash: rate, RackCut: {2 * every, every}, HostDrain: rate, LinkCut: {4 * every, every}, Crash: {4 * every, every / 4},
+		},
+		LaunchRefused: 0.01, LaunchFails: 0.01, StatusDelay: every / 2, StatusDuplicated: 0.1, StatusReordered: 0.1,
+	}
+}
+
+func TestTheSameSeedGivesTheSameHistory(t *testing.T) {
+	hash := func(procs int, seed uint64) string {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		c := config(mixed(3, 20, 100, time.Second))
+		c.Seed, c.Faults, c.LostAfter = seed, faulty(10*time.Second), 20*time.Second
+		r := run(t, c)
+		clean(t, r)
+		return r.Hash
+	}
+	one := hash(1, 7)
+	require.Equal(t, one, hash(2, 7))
+	require.NotEqual(t, one, hash(2, 8))
+}
+
+func TestNothingBreaksUnderFaults(t *testing.T) {
+	c := config(mixed(5, 20, 300, 4*time.Second))
+	c.Seed, c.Faults = 5, faulty(8*time.Second)
+	c.LostAfter, c.CheckpointEvery = 15*time.Second, 1000
+	r := run(t, c)
+	clean(t, r)
+	require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished, "%+v", r.Tasks)
+	require.Greater(t, r.Faults.Injected, int64(500))
+	require.Greater(t, r.Faults.Restarts, int64(20))
+	require.Positive(t, r.Faults.Known)
+	require.Positive(t, r.Faults.Stale)
+	require.Positive(t, r.Faults.Launches)
+	require.Positive(t, r.Migrations)
+	require.Positive(t, r.RunEnds["LOST/HOST_LOST"])
+}
