@@ -18,14 +18,16 @@ const Default = "netsimplex"
 // ErrUnknown is wrapped by the error of [New].
 var ErrUnknown = errors.New("registry: unknown solver")
 
-var table = []struct {
+type entry struct {
 	name string
 	make func() solver.Solver
-}{
+}
+
+var table = append([]entry{
 	{"repair", func() solver.Solver { return repair.New() }},
 	{"netsimplex", func() solver.Solver { return netsimplex.New() }},
 	{"ssp", func() solver.Solver { return ssp.New() }},
-}
+}, tagged...)
 
 // Names lists the solvers of this build.
 func Names() []string {

@@ -52,7 +52,8 @@ var table = []row{
 	{"solver/ssp", []string{"flowgraph", "solver"}, pure},
 	{"solver/netsimplex", []string{"flowgraph", "solver"}, pure},
 	{"solver/repair", []string{"flowgraph", "solver", "solver/netsimplex"}, pure},
-	{"solver/registry", []string{"solver", "solver/ssp", "solver/netsimplex", "solver/repair"}, pure},
+	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
+	{"solver/registry", []string{"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/highs"}, pure},
 	{"solver/solvertest", []string{"flowgraph", "solver", "solver/ssp", testify, rapid}, support},
 
 	{"cluster", []string{btree}, pure},
