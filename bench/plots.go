@@ -150,7 +150,9 @@ pre{overflow-x:auto;background:#f6f6f6;padding:1rem}svg{max-width:100%%;height:a
 <body><h1>Solver benchmark</h1><p>%s · %d cores · %s · %s · commit %s · %s time</p>
 `, html.EscapeString(r.Machine.CPU), r.Machine.Cores, r.Machine.OS, r.Machine.Go, html.EscapeString(r.Commit), r.Clock)
 	for _, run := range r.Runs {
-		run.writeBars(out)
+		if !run.Workload.Instance {
+			run.writeBars(out)
+		}
 	}
 	for _, p := range r.Plots() {
 		_, _ = io.WriteString(out, p.svg())

@@ -44,6 +44,7 @@ type run struct {
 	w       Workload
 	now     clock
 	cluster *Cluster
+	net     *flowgraph.Network
 	racers  []*racer
 	result  *Result
 	folder  string // of exported networks
@@ -62,6 +63,21 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
+	return measure(w, o, func(r *run) error {
+		body := r.warm
+		if w.Mode == Cold {
+			body = r.cold
+		}
+		if err := body(ctx); err != nil {
+			return err
+		}
+		r.result.Counts = r.cluster.Counts()
+		return nil
+	})
+}
+
+// measure prepares a run, lets body do it and sums it up.
+func measure(w Workload, o Options, body func(*run) error) (*Result, error) {
 	now, err := newClock(o.Clock)
 	if err != nil {
 		return nil, err
@@ -74,12 +90,7 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 		defer func() { _ = os.RemoveAll(r.folder) }()
 	}
 	begin := time.Now()
-	if w.Mode == Cold {
-		err = r.cold(ctx)
-	} else {
-		err = r.warm(ctx)
-	}
-	if err != nil {
+	if err := body(r); err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", w.Name, err)
 	}
 	for _, x := range r.racers {
@@ -90,7 +101,6 @@ func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 		p.Times = Summarize(p.samples)
 	}
 	r.result.compare()
-	r.result.Counts = r.cluster.Counts()
 	r.result.PeakMB = peakMB()
 	r.result.Seconds = time.Since(begin).Seconds()
 	return r.result, nil
@@ -132,9 +142,7 @@ func (r *run) cold(ctx context.Context) error {
 		if r.cluster, err = NewCluster(w); err != nil {
 			return err
 		}
-		before := heap()
-		r.cluster.Build()
-		r.result.NetworkMB = heap() - before
+		r.build()
 		for _, x := range r.racers {
 			if x.solver, err = registry.New(x.out.Name); err != nil {
 				return err
@@ -158,9 +166,7 @@ func (r *run) warm(ctx context.Context) error {
 	if r.cluster, err = NewCluster(r.w); err != nil {
 		return err
 	}
-	before := heap()
-	r.cluster.Build()
-	r.result.NetworkMB = heap() - before
+	r.build()
 	if err := r.first(0); err != nil {
 		return err
 	}
@@ -174,6 +180,9 @@ func (r *run) warm(ctx context.Context) error {
 		r.cluster.Plan()
 		apply := milliseconds(r.now.timed(r.cluster.Apply))
 		cycle := Cycle{Index: i, Counted: r.cluster.Counted(), Apply: apply}
+		for k := range r.racers {
+			r.racers[k].reader.Forget(r.cluster.Removed())
+		}
 		for k := range r.racers {
 			// The order rotates: nobody always finds the caches warm.
 			if err := r.step(r.racers[(k+i)%len(r.racers)], cycle); err != nil {
@@ -194,6 +203,13 @@ func (r *run) warm(ctx context.Context) error {
 	return nil
 }
 
+func (r *run) build() {
+	before := heap()
+	r.cluster.Build()
+	r.net = r.cluster.Network()
+	r.result.NetworkMB = heap() - before
+}
+
 // first solves a network that is new to all, and notes what memory each holds.
 func (r *run) first(index int) error {
 	for _, x := range r.racers {
@@ -208,8 +224,7 @@ func (r *run) first(index int) error {
 
 // step solves and reads once.
 func (r *run) step(x *racer, cycle Cycle) error {
-	n := r.cluster.Network()
-	x.reader.Forget(r.cluster.Removed())
+	n := r.net
 	var answer solver.Result
 	var err error
 	allocs := mallocs()
@@ -276,9 +291,8 @@ func (r *run) sample(ctx context.Context, index int, again bool) error {
 	if r.folder == "" {
 		return nil
 	}
-	n := r.cluster.Network()
 	file := filepath.Join(r.folder, fmt.Sprintf("%s-%d.min", r.w.Name, index))
-	if err := export(file, n); err != nil {
+	if err := export(file, r.net); err != nil {
 		return err
 	}
 	want := r.last().Objective
@@ -286,20 +300,9 @@ func (r *run) sample(ctx context.Context, index int, again bool) error {
 		if !again {
 			break
 		}
-		fresh, err := registry.New(x.out.Name)
-		if err != nil {
+		if err := r.fresh(x, index); err != nil {
 			return err
 		}
-		runtime.GC()
-		probe := &racer{solver: fresh, out: &Algorithm{Name: x.out.Name}}
-		if err := r.step(probe, Cycle{Index: index, Cold: true}); err != nil {
-			return err
-		}
-		if got := probe.out.Cycles[0]; got.Objective != want {
-			return fmt.Errorf("cycle %d: %s cold finds %d, warm %d: %w", index, x.out.Name, got.Objective, want, ErrDisagree)
-		}
-		x.out.Cycles = append(x.out.Cycles, probe.out.Cycles[0])
-		x.out.Verified += probe.out.Verified
 	}
 	for _, p := range r.Peers {
 		if err := r.ask(ctx, p, index, file, want); err != nil {
@@ -312,8 +315,29 @@ func (r *run) sample(ctx context.Context, index int, again bool) error {
 	return nil
 }
 
+// fresh solves the present network cold, beside the warm solver of x.
+func (r *run) fresh(x *racer, index int) error {
+	s, err := registry.New(x.out.Name)
+	if err != nil {
+		return err
+	}
+	runtime.GC()
+	want := r.last().Objective
+	probe := &racer{solver: s, out: &Algorithm{Name: x.out.Name}}
+	if err := r.step(probe, Cycle{Index: index, Cold: true}); err != nil {
+		return err
+	}
+	got := probe.out.Cycles[0]
+	if got.Objective != want {
+		return fmt.Errorf("cycle %d: %s cold finds %d, before %d: %w", index, x.out.Name, got.Objective, want, ErrDisagree)
+	}
+	x.out.Cycles = append(x.out.Cycles, got)
+	x.out.Verified += probe.out.Verified
+	return nil
+}
+
 func (r *run) ask(ctx context.Context, p Peer, index int, file string, want int64) error {
-	answers, err := p.Solve(ctx, r.cluster.Network(), file)
+	answers, err := p.Solve(ctx, r.net, file)
 	if err != nil {
 		return err
 	}

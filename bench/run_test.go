@@ -105,6 +105,42 @@ func TestRunRefuses(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+func TestRunInstance(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "n.min")
+	require.NoError(t, os.WriteFile(file, []byte("p min 3 3\nn 1 2\nn 3 -2\na 1 2 0 2 1\na 2 3 0 1 1\na 1 3 0 2 5\n"), 0o600))
+	options := Options{Algorithms: []string{"netsimplex", "ssp"}, Clock: Wall, Verify: true}
+	r, err := RunInstance(t.Context(), "a/n", file, 3, 4, options)
+	require.NoError(t, err)
+	require.Equal(t, "a-n", r.Workload.Name)
+	require.Equal(t, Counts{Nodes: 3, Arcs: 3}, r.Counts)
+	require.Equal(t, 4, r.Algorithms[1].Cold.Count)
+	require.Equal(t, 4, r.Algorithms[1].Verified)
+
+	options.Peers = []Peer{fakePeer{}}
+	r, err = RunInstance(t.Context(), "n", file, 3, 4, options)
+	require.NoError(t, err)
+	require.Equal(t, 4, r.Peers[0].Agreed)
+	require.Equal(t, 4, r.Algorithms[0].Cold.Count)
+	options.Peers[0] = fakePeer{lie: 1}
+	_, err = RunInstance(t.Context(), "n", file, 3, 4, options)
+	require.ErrorIs(t, err, ErrDisagree)
+	_, err = RunInstance(t.Context(), "n", file, 4, 4, options)
+	require.ErrorIs(t, err, ErrSmall)
+	_, err = RunInstance(t.Context(), "n", file+"x", 4, 4, options)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestGeometricMeans(t *testing.T) {
+	r := &Report{}
+	for _, ratio := range []float64{2, 8} {
+		r.Runs = append(r.Runs, &Result{Workload: Workload{Name: short(ratio), Instance: true}, Algorithms: []*Algorithm{{Name: "x", Ratio: ratio}, {Name: "y"}}})
+	}
+	require.Equal(t, []Mean{{Algorithm: "x", Count: 2, Mean: 4, Worst: 2, WorstName: "2.00"}}, r.GeometricMeans())
+	var out bytes.Buffer
+	require.NoError(t, r.WriteTable(&out))
+	require.Contains(t, out.String(), "x: geometric mean of 2 ratios 4.00×, worst 2.00× (2.00)")
+}
+
 func TestSummarize(t *testing.T) {
 	var values []float64
 	for i := 200; i > 0; i-- {

@@ -65,6 +65,9 @@ type Workload struct {
 
 	// Sweep runs the workload once for each value of one setting.
 	Sweep Sweep `yaml:"sweep" json:"-"`
+	// Instance is set for a problem from a file; only the name, mode and samples
+	// then mean something.
+	Instance bool `yaml:"-" json:"instance,omitempty"`
 	// Point is where in a sweep an expanded workload stands.
 	Point Point `yaml:"-" json:"point,omitzero"`
 }

@@ -64,8 +64,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 	out := &failing{w: w}
 	_, _ = fmt.Fprintf(out, "%s, %d cores, %s, %s; commit %s; %s time in ms\n", r.Machine.CPU, r.Machine.Cores, r.Machine.OS, r.Machine.Go, r.Commit, r.Clock)
 	for _, run := range r.Runs {
-		run.writeTable(out)
+		if !run.Workload.Instance {
+			run.writeTable(out)
+		}
 	}
+	r.writeInstances(out)
 	if out.err != nil {
 		return fmt.Errorf("bench: write: %w", out.err)
 	}

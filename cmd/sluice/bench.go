@@ -20,7 +20,7 @@ import (
 )
 
 func newBenchCommand() *cobra.Command {
-	return group("bench", "Measure Sluice", newBenchSolverCommand())
+	return group("bench", "Measure solvers", newBenchSolverCommand(), newBenchInstancesCommand())
 }
 
 const benchSolverHelp = `Measure solvers on scheduling networks that change from cycle to cycle.
@@ -61,6 +61,13 @@ func newBenchSolverCommand() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.suite, "suite", "short", "workloads to run if none is named: "+strings.Join(bench.Suites(), ", "))
+	addRunFlags(fs, &f)
+	addWorkloadFlags(fs, &f.w)
+	return cmd
+}
+
+// addRunFlags offers what all benchmarks share.
+func addRunFlags(fs *pflag.FlagSet, f *benchFlags) {
 	fs.StringSliceVar(&f.algorithms, "algorithms", []string{registry.Default}, "some of "+strings.Join(registry.Names(), ", "))
 	fs.StringVarP(&f.output, "output", "o", "table", "table, json (summaries) or csv (every cycle)")
 	fs.StringVar(&f.clock, "clock", bench.Wall, "wall, or cpu: processor time of the process, steadier on a busy machine")
@@ -70,8 +77,19 @@ func newBenchSolverCommand() *cobra.Command {
 	fs.StringVar(&f.export, "export", "", "folder for the networks of the sampled cycles, in DIMACS format")
 	fs.StringVar(&f.html, "html", "", "file for a page with plots")
 	fs.StringVar(&f.svg, "svg", "", "folder for the plots as single files")
-	addWorkloadFlags(fs, &f.w)
-	return cmd
+}
+
+// options checks what the flags say of a run.
+func (f *benchFlags) options(cmd *cobra.Command) (bench.Options, error) {
+	o := bench.Options{Algorithms: f.algorithms, Verify: f.verify, Clock: f.clock, Export: f.export}
+	if !slices.Contains([]string{"table", "json", "csv"}, f.output) {
+		return o, usageError(cmd, fmt.Errorf("--output %q: choose table, json or csv", f.output))
+	}
+	var err error
+	if o.Peers, err = choosePeers(cmd.Context(), *f); err != nil {
+		return o, exitError{exitFailure, err}
+	}
+	return o, nil
 }
 
 // addWorkloadFlags offers every setting of a workload under the name that it has
@@ -102,33 +120,26 @@ func addWorkloadFlags(fs *pflag.FlagSet, w *bench.Workload) {
 }
 
 func runBenchSolver(cmd *cobra.Command, args []string, f benchFlags) error {
-	if !slices.Contains([]string{"table", "json", "csv"}, f.output) {
-		return usageError(cmd, fmt.Errorf("--output %q: choose table, json or csv", f.output))
-	}
 	workloads, err := chooseWorkloads(cmd, args, f)
 	if err != nil {
 		return usageError(cmd, err)
 	}
-	ctx := cmd.Context()
-	options := bench.Options{Algorithms: f.algorithms, Verify: f.verify, Clock: f.clock, Export: f.export}
-	if options.Peers, err = choosePeers(ctx, f); err != nil {
-		return exitError{exitFailure, err}
+	options, err := f.options(cmd)
+	if err != nil {
+		return err
 	}
 	report := bench.NewReport(f.clock, time.Now())
 	for i, w := range workloads {
 		bar := progressBar{w: cmd.ErrOrStderr(), label: fmt.Sprintf("%d/%d %s", i+1, len(workloads), w.Name)}
 		options.Progress = bar.show
-		r, err := bench.Run(ctx, w, options)
+		r, err := bench.Run(cmd.Context(), w, options)
 		bar.clear()
 		if err != nil {
 			return exitError{exitFailure, err}
 		}
 		report.Runs = append(report.Runs, r)
 	}
-	if err := writeReport(cmd.OutOrStdout(), report, f); err != nil {
-		return exitError{exitFailure, err}
-	}
-	return nil
+	return f.write(cmd.OutOrStdout(), report)
 }
 
 func chooseWorkloads(cmd *cobra.Command, names []string, f benchFlags) ([]bench.Workload, error) {
@@ -190,7 +201,8 @@ func choosePeers(ctx context.Context, f benchFlags) ([]bench.Peer, error) {
 	return peers, nil
 }
 
-func writeReport(out io.Writer, report *bench.Report, f benchFlags) error {
+// write writes the report to out and to the files that were asked for.
+func (f *benchFlags) write(out io.Writer, report *bench.Report) error {
 	write := report.WriteTable
 	switch f.output {
 	case "json":
@@ -198,24 +210,20 @@ func writeReport(out io.Writer, report *bench.Report, f benchFlags) error {
 	case "csv":
 		write = report.WriteCSV
 	}
-	if err := write(out); err != nil {
-		return err
+	err := write(out)
+	if err == nil && f.html != "" {
+		err = writeFile(f.html, report.WriteHTML)
 	}
-	if f.html != "" {
-		if err := writeFile(f.html, report.WriteHTML); err != nil {
-			return err
+	if err == nil && f.svg != "" {
+		err = os.MkdirAll(f.svg, 0o755)
+		for _, p := range report.Plots() {
+			if err == nil {
+				err = writeFile(filepath.Join(f.svg, p.Name+".svg"), p.WriteSVG)
+			}
 		}
 	}
-	if f.svg == "" {
-		return nil
-	}
-	if err := os.MkdirAll(f.svg, 0o755); err != nil {
-		return fmt.Errorf("--svg: %w", err)
-	}
-	for _, p := range report.Plots() {
-		if err := writeFile(filepath.Join(f.svg, p.Name+".svg"), p.WriteSVG); err != nil {
-			return err
-		}
+	if err != nil {
+		return exitError{exitFailure, err}
 	}
 	return nil
 }

@@ -68,3 +68,24 @@ func TestBenchSolverRefuses(t *testing.T) {
 		require.Equal(t, 1, strings.Count(out, "sluice: "), "one message")
 	}
 }
+
+func TestBenchInstances(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "deep"), 0o755))
+	problem := "p min 3 3\nn 1 2\nn 3 -2\na 1 2 0 2 1\na 2 3 0 1 1\na 1 3 0 2 5\n"
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "deep", "one.min"), []byte(problem), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "README"), []byte("no problem"), 0o600))
+	var out bytes.Buffer
+	bench := func(args ...string) int {
+		out.Reset()
+		return run(t.Context(), append([]string{"bench", "instances"}, args...), nil, &out, &out)
+	}
+	require.Zero(t, bench(folder, "--min-arcs", "3", "--algorithms", "ssp", "--verify"), out.String())
+	require.Regexp(t, `deep-one +3 +3`, out.String())
+	require.Zero(t, bench(folder), out.String())
+	require.NotContains(t, out.String(), "deep-one", "too small")
+	require.Equal(t, exitFailure, bench(filepath.Join(folder, "absent")))
+	require.Equal(t, exitUsage, bench(folder, "--repeats", "0"))
+	require.Equal(t, exitFailure, bench(filepath.Join(folder, "README")))
+	require.Contains(t, out.String(), "malformed")
+}
