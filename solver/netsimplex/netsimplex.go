@@ -1,14 +1,22 @@
-// Package netsimplex is the primal network simplex method on any network.
+// Package netsimplex is the primal network simplex method, cold and warm.
 //
 // A basis is a spanning tree over the nodes and one root; each node also has an
-// artificial arc to the root at a price above every path, so that a basis
-// exists for any supplies. The tree is kept strongly feasible (Cunningham
-// 1976), which excludes cycling; the entering arc comes from block search (as
-// measured best by Király and Kovács, Efficient implementations of
-// minimum-cost flow algorithms, 2012); theory in Ahuja, Magnanti, Orlin,
-// Network Flows, ch. 11.
+// artificial arc to the root, priced above every path, so that a basis exists
+// for any supplies. The tree is kept strongly feasible (Cunningham 1976), which
+// excludes cycling. The entering arc comes from block search over the arcs in a
+// mixed order (both as measured best by Király and Kovács, Efficient
+// implementations of minimum-cost flow algorithms, 2012); the tree is a
+// preorder thread with sizes and last descendants, so that a pivot costs the
+// cycle and the potentials of the moved subtree. Theory in Ahuja, Magnanti,
+// Orlin, Network Flows, ch. 11.
 //
-// A pivot takes O(path + nodes of the smaller changed subtree) besides pricing.
+// # Warm
+//
+// After changes the tree stays. Arcs that are gone leave it, flows on it are
+// computed anew, and wherever one breaks a bound or strong feasibility, its arc
+// leaves at the bound and an artificial arc takes what is over. That basis is
+// feasible, and few pivots from the next optimum if little changed. It costs
+// O(nodes) and a full round of pricing, O(arcs), whatever changed.
 package netsimplex
 
 import (
@@ -22,45 +30,62 @@ import (
 // artificial price is above every path and potentials are sums of both.
 const MaxBits = 59
 
-// Where an arc stands.
+// Where an arc stands, as the sign that its reduced cost must have.
 const (
 	atUpper int8 = -1
-	inTree  int8 = 0 // also: not alive
+	inTree  int8 = 0 // also: not there
 	atLower int8 = 1
 )
 
 const none = int32(-1)
 
-// node is a node of the tree. The arc to the parent is the network's arc pred,
-// or the artificial one if pred is negative.
+// priced is what pricing reads of an arc.
+type priced struct {
+	cost       int64
+	tail, head int32
+	arc        int32
+}
+
+// carried is what else a pivot needs.
+type carried struct {
+	lower, upper, flow int64
+	slot               int32 // in the mixed order
+	here               bool
+}
+
+// node is a node of the tree. Its arc to the parent is the network's arc pred,
+// or the artificial one if pred is none.
 type node struct {
-	pi                int64
-	parent            int32
-	pred              int32
-	child, next, prev int32 // children as a doubly linked list
-	depth             int32
-	up                bool // the arc to the parent leads to it
+	parent, pred int32
+	size         int32 // nodes in the subtree
+	thread, back int32 // next and previous in preorder
+	last         int32 // last of the subtree in preorder
+	up           bool  // the arc to the parent leads to it
+	here         bool
 }
 
 // Solver is a network simplex. Use [New].
 type Solver struct {
 	net  *flowgraph.Network
 	seq  flowgraph.Seq
-	busy bool
+	busy bool // a budget ran out on the way
 
-	// Indexed by ArcID.
-	arcs  []flowgraph.Arc
-	flow  []int64
-	old   []int64
-	state []int8
-	// Indexed by NodeID; the root comes last.
-	nodes   []node
-	spare   []int64 // flow on the artificial arc
-	root    int32
+	slots []priced // mixed order of arcs
+	state []int8   // by slot
+	arcs  []carried
+	nodes []node // by NodeID, then the root
+	pi    []int64
+	spare []int64 // flow on the artificial arc
+	need  []int64 // scratch: what a subtree lacks
+	root  int32
+
 	penalty int64
-	scan    int // where block search goes on
+	scan    int // slot where block search goes on
+	stem    []link
+	child   []int32 // scratch: first child, next sibling
+	sibling []int32
 
-	stack   []int32
+	old     []int64 // flow of the last optimal result
 	changed []flowgraph.ArcID
 }
 
@@ -76,38 +101,32 @@ func New() *Solver { return &Solver{} }
 func (s *Solver) Name() string { return "netsimplex" }
 
 // Flow returns the flow on a in the last optimal result.
-func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.flow[a] }
+func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.arcs[a].flow }
 
 // Potential returns π(v) in the last optimal result. O(1).
-func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.Cost(s.nodes[v].pi) }
+func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.Cost(s.pi[v]) }
 
 // Changed lists the arcs whose flow differs from the last optimal result.
 func (s *Solver) Changed() []flowgraph.ArcID { return s.changed }
 
 // Solve pivots to the optimum.
 func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
-	var r solver.Result
-	_, seq, _ := n.Changes(s.seq)
-	if n != s.net {
-		s.old = s.old[:0]
+	r := solver.Result{Status: solver.Precheck(n, MaxBits)}
+	if r.Status != solver.Optimal {
+		return r, nil
 	}
-	if n != s.net || seq != s.seq || !s.busy {
-		s.net, s.seq, s.busy = n, seq, false
-		if r.Status = solver.Precheck(n, MaxBits); r.Status != solver.Optimal {
-			return r, nil
-		}
-		s.start()
+	if n != s.net {
+		*s = Solver{net: n}
+	}
+	if _, seq, _ := n.Changes(s.seq); seq != s.seq || !s.busy {
+		r.Work.Touched = s.takeIn()
 	}
 	r.Status = s.run(budget, &r.Work)
+	s.busy = r.Status == solver.BudgetSpent
 	switch r.Status {
 	case solver.Unbounded:
 		r.Status = s.unboundedOrInfeasible()
-	case solver.BudgetSpent:
-		s.busy = true
-		return r, nil
-	}
-	s.busy = false
-	if r.Status == solver.Optimal {
+	case solver.Optimal:
 		var fits bool
 		if r.Objective, fits = s.finish(); !fits {
 			r.Status = solver.CostRange
@@ -118,63 +137,13 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return r, nil
 }
 
-// start builds the basis of artificial arcs alone.
-func (s *Solver) start() {
-	n := s.net
-	s.arcs = grow(s.arcs, n.ArcBound())
-	s.flow = grow(s.flow, n.ArcBound())
-	s.state = grow(s.state, n.ArcBound())
-	s.nodes = grow(s.nodes, n.NodeBound()+1)
-	s.spare = grow(s.spare, n.NodeBound())
-	s.root = int32(n.NodeBound())
-	s.penalty = 1 << (solver.PotentialBits(n) + 1)
-	s.scan = 0
-	for v := range s.spare {
-		s.spare[v] = 0
-		if id := flowgraph.NodeID(v); n.NodeAlive(id) {
-			s.spare[v] = n.Supply(id)
-		}
-	}
-	for a := range s.arcs {
-		d := n.Arc(flowgraph.ArcID(a))
-		s.arcs[a], s.flow[a], s.state[a] = d, 0, inTree
-		if d.Tail < 0 {
-			continue
-		}
-		s.flow[a], s.state[a] = d.Lower, atLower
-		s.spare[d.Tail] -= d.Lower
-		s.spare[d.Head] += d.Lower
-	}
-	s.nodes[s.root] = node{parent: none, pred: none, child: none, next: none, prev: none}
-	for v := int32(0); v < s.root; v++ {
-		if !n.NodeAlive(flowgraph.NodeID(v)) {
-			continue
-		}
-		up := s.spare[v] >= 0
-		pi := -s.penalty // rc of v→root is zero
-		if !up {
-			pi, s.spare[v] = s.penalty, -s.spare[v]
-		}
-		s.nodes[v] = node{pi: pi, pred: none, child: none, next: none, prev: none, up: up}
-		s.link(v, s.root)
-		s.nodes[v].depth = 1
-	}
-}
-
-func grow[T any](s []T, n int) []T {
-	if n <= cap(s) {
-		return s[:n]
-	}
-	return append(s[:cap(s)], make([]T, n-cap(s))...)
-}
-
 func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
 	for {
-		entering := s.price(w)
-		if entering == none {
+		slot := s.price(w)
+		if slot == none {
 			break
 		}
-		if !s.pivot(entering) {
+		if !s.pivot(slot) {
 			return solver.Unbounded
 		}
 		w.Steps++
@@ -182,52 +151,54 @@ func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
 			return solver.BudgetSpent
 		}
 	}
-	for v := range s.spare {
-		if s.net.NodeAlive(flowgraph.NodeID(v)) && s.nodes[v].pred < 0 && s.spare[v] != 0 {
+	for v := range s.root {
+		if s.nodes[v].here && s.nodes[v].pred == none && s.spare[v] != 0 {
 			return solver.Infeasible
 		}
 	}
 	return solver.Optimal
 }
 
-// price returns the arc of the most negative reduced cost in the first block
+// price returns the slot of the most negative reduced cost in the first block
 // that has any, or none.
 func (s *Solver) price(w *solver.Work) int32 {
-	m := len(s.arcs)
-	block := max(20, int(math.Sqrt(float64(m))))
-	best, bestCost := none, int64(0)
-	left := block
-	for i := range m {
-		a := s.scan
-		if s.scan++; s.scan == m {
+	m := len(s.slots)
+	block := max(32, int(math.Sqrt(float64(m))))
+	for left := m; left > 0; {
+		from := s.scan
+		to := min(from+block, m, from+left)
+		best, least := none, int64(0)
+		slots, state := s.slots[from:to], s.state[from:to]
+		for i := range slots {
+			x := &slots[i]
+			if rc := int64(state[i]) * (x.cost + s.pi[x.tail] - s.pi[x.head]); rc < least {
+				best, least = int32(from+i), rc
+			}
+		}
+		w.Units += int64(to - from)
+		left -= to - from
+		if s.scan = to; to == m {
 			s.scan = 0
 		}
-		if s.state[a] != inTree {
-			d := &s.arcs[a]
-			rc := int64(s.state[a]) * (int64(d.Cost) + s.nodes[d.Tail].pi - s.nodes[d.Head].pi)
-			if rc < bestCost {
-				best, bestCost = int32(a), rc
-			}
-		}
-		if left--; left == 0 || i == m-1 {
-			w.Units += int64(block - left)
-			if best != none {
-				return best
-			}
-			left = block
+		if best != none {
+			return best
 		}
 	}
 	return none
 }
 
+// unboundedOrInfeasible decides what a free negative cycle means: without any
+// feasible flow the problem is infeasible. Prices do not matter for that.
 func (s *Solver) unboundedOrInfeasible() solver.Status {
-	free := New()
-	free.net = s.net
-	free.start()
-	for a := range free.arcs {
-		free.arcs[a].Cost = 0
+	free := &Solver{net: s.net}
+	free.takeIn()
+	for i := range free.slots {
+		free.slots[i].cost = 0
 	}
+	free.reprice()
 	var w solver.Work
+	s.seq = 0 // the basis is half way along a ray
+	s.net = nil
 	if free.run(solver.Budget{}, &w) == solver.Infeasible {
 		return solver.Infeasible
 	}
@@ -237,15 +208,27 @@ func (s *Solver) unboundedOrInfeasible() solver.Status {
 func (s *Solver) finish() (int64, bool) {
 	var sum flowgraph.Int128
 	s.changed = s.changed[:0]
-	for a, x := range s.flow {
-		if s.arcs[a].Tail < 0 {
+	s.old = grow(s.old, len(s.arcs))
+	for a := range s.arcs {
+		r := &s.arcs[a]
+		if !r.here {
+			s.old[a] = 0
 			continue
 		}
-		sum.AddMul(int64(s.arcs[a].Cost), x)
-		if a >= len(s.old) && x != 0 || a < len(s.old) && x != s.old[a] {
+		if r.flow != 0 {
+			sum.AddMul(s.slots[r.slot].cost, r.flow)
+		}
+		if r.flow != s.old[a] {
+			s.old[a] = r.flow
 			s.changed = append(s.changed, flowgraph.ArcID(a))
 		}
 	}
-	s.old = append(s.old[:0], s.flow...)
 	return sum.Int64()
+}
+
+func grow[T any](s []T, n int) []T {
+	if n > len(s) {
+		s = append(s, make([]T, n-len(s))...)
+	}
+	return s
 }
