@@ -193,10 +193,13 @@ func Names(suite string) []string {
 	files, _ := fs.Glob(declared, "workloads/*.yaml")
 	var names []string
 	for _, f := range files {
-		w, err := parse(declared, f)
-		if err == nil && (suite == "" || slices.Contains(w.Suites, suite)) {
-			names = append(names, strings.TrimSuffix(path.Base(f), ".yaml"))
+		if suite != "" {
+			w, err := parse(declared, f)
+			if err != nil || !slices.Contains(w.Suites, suite) {
+				continue
+			}
 		}
+		names = append(names, strings.TrimSuffix(path.Base(f), ".yaml"))
 	}
 	return names
 }

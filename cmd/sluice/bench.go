@@ -60,7 +60,7 @@ func newBenchSolverCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return runBenchSolver(cmd, args, f) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.suite, "suite", "short", "workloads to run if none is named: "+strings.Join(bench.Suites(), ", "))
+	fs.StringVar(&f.suite, "suite", "short", "workloads to run if none is named")
 	addRunFlags(fs, &f)
 	addWorkloadFlags(fs, &f.w)
 	return cmd

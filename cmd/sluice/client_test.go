@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func TestDescribe(t *testing.T) {
+	violations := func(code codes.Code) error {
+		s, err := status.New(code, "2 violations").WithDetails(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: "spec.name", Description: "is empty"},
+			{Field: "spec.task", Description: "is missing"},
+		}})
+		require.NoError(t, err)
+		return s.Err()
+	}
+	c := &client{server: "there:1"}
+	for name, test := range map[string]struct {
+		err  error
+		code int
+		text string
+	}{
+		"violations":    {violations(codes.InvalidArgument), exitRefused, "spec.name: is empty\nsluice: spec.task: is missing"},
+		"not yet":       {violations(codes.Unimplemented), exitRefused, "spec.name: is empty\nsluice: spec.task: is missing"},
+		"unknown call":  {status.Error(codes.Unimplemented, "unknown method"), exitRefused, "this scheduler cannot do that yet: unknown method"},
+		"not found":     {status.Error(codes.NotFound, "no job x"), exitNotFound, "no job x"},
+		"exists":        {status.Error(codes.AlreadyExists, "job x exists"), exitConflict, "job x exists"},
+		"version":       {status.Error(codes.Aborted, "version 2"), exitConflict, "version 2"},
+		"ended":         {status.Error(codes.FailedPrecondition, "has ended"), exitConflict, "has ended"},
+		"too large":     {status.Error(codes.ResourceExhausted, "larger than 4 MiB"), exitRefused, "larger than 4 MiB"},
+		"away":          {status.Error(codes.Unavailable, "EOF"), exitUnavailable, "the scheduler at there:1 went away: EOF"},
+		"slow":          {status.Error(codes.DeadlineExceeded, "x"), exitUnavailable, "the scheduler at there:1 did not answer in time"},
+		"interrupted":   {status.Error(codes.Canceled, "x"), exitInterrupted, "interrupted"},
+		"fault":         {status.Error(codes.Internal, "a bug"), exitFailure, "a bug"},
+		"has code":      {exitError{exitNotFound, errors.New("gone")}, exitNotFound, "gone"},
+		"no status":     {errors.New("disk full"), exitFailure, "disk full"},
+		"nothing wrong": {nil, exitOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.describe(test.err)
+			if test.code == exitOK {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, test.text)
+			var e exitError
+			if errors.As(err, &e) {
+				require.Equal(t, test.code, e.code)
+			} else {
+				require.Equal(t, test.code, exitFailure)
+			}
+		})
+	}
+}
+
+// flaky serves output in pieces and watches of one job, and breaks every stream off after a few messages.
+type flaky struct {
+	sluicev1.UnimplementedTaskServiceServer
+	sluicev1.UnimplementedJobServiceServer
+	output    string
+	requests  []*sluicev1.TaskLogsRequest
+	revisions []uint64
+}
+
+var errBroken = status.Error(codes.Unavailable, "broken")
+
+func (f *flaky) TaskLogs(req *sluicev1.TaskLogsRequest, stream sluicev1.TaskService_TaskLogsServer) error {
+	f.requests = append(f.requests, req)
+	from := req.GetStdoutOffset()
+	for sent := 0; from < int64(len(f.output)); sent++ {
+		if sent == 2 {
+			return errBroken
+		}
+		to := min(from+3, int64(len(f.output)))
+		err := stream.Send(&sluicev1.TaskLogsResponse{
+			Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Data: []byte(f.output[from:to]), Offset: from, Run: 4,
+		})
+		if err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+func (f *flaky) WatchJobs(req *sluicev1.WatchJobsRequest, stream sluicev1.JobService_WatchJobsServer) error {
+	f.revisions = append(f.revisions, req.GetAfterRevision())
+	n := uint64(len(f.revisions))
+	job := &sluicev1.Job{Name: "a", Uid: 1, Revision: n, State: sluicev1.JobState_JOB_STATE_RUNNING, Spec: &sluicev1.JobSpec{}}
+	switch n {
+	case 1:
+		err := stream.Send(&sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job}, Revision: 7, Synced: true})
+		return errors.Join(err, errBroken)
+	case 2:
+		err := stream.Send(&sluicev1.WatchJobsResponse{Unchanged: []uint32{1}, Revision: 7, Synced: true})
+		return errors.Join(err, errBroken)
+	}
+	job.State = sluicev1.JobState_JOB_STATE_SUCCEEDED
+	return stream.Send(&sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job}, Revision: 9, Synced: true})
+}
+
+// serveFlaky starts a server of f and returns an app that is connected to it.
+func serveFlaky(t *testing.T, f *flaky) (*app, *client, *bytes.Buffer) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := grpc.NewServer()
+	sluicev1.RegisterTaskServiceServer(server, f)
+	sluicev1.RegisterJobServiceServer(server, f)
+	go func() { _ = server.Serve(l) }() // ends with Stop
+	t.Cleanup(server.Stop)
+	var notes bytes.Buffer
+	a := &app{err: &notes, config: &config.Loaded{Config: config.Config{Server: l.Addr().String(), Reconnect: time.Minute}}}
+	c, err := a.connect(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(c.close)
+	return a, c, &notes
+}
+
+func TestLogsGoOnWhereTheyBroke(t *testing.T) {
+	f := &flaky{output: "the quick brown fox"}
+	_, c, notes := serveFlaky(t, f)
+	var got bytes.Buffer
+	lines := uint32(3)
+	req := &sluicev1.TaskLogsRequest{Job: "a", Tail: &sluicev1.TaskLogsRequest_TailLines{TailLines: lines}}
+	require.NoError(t, c.logs(t.Context(), req, func(res *sluicev1.TaskLogsResponse) error {
+		got.Write(res.GetData())
+		return nil
+	}))
+	require.Equal(t, f.output, got.String())
+	require.Len(t, f.requests, 4)
+	require.Nil(t, f.requests[0].Run)
+	require.Equal(t, lines, f.requests[0].GetTailLines())
+	for i, r := range f.requests[1:] {
+		require.EqualValues(t, 4, r.GetRun(), "a resumed stream is of the same run")
+		require.EqualValues(t, 6*(i+1), r.GetStdoutOffset())
+		require.Nil(t, r.Tail)
+	}
+	require.Contains(t, notes.String(), "is away, trying again for up to 1m0s\n")
+}
+
+func TestWaitGoesOnWhereItBroke(t *testing.T) {
+	f := &flaky{}
+	a, c, _ := serveFlaky(t, f)
+	jobs, err := a.waitForJobs(t.Context(), c, []string{"a"})
+	require.NoError(t, err)
+	require.Equal(t, sluicev1.JobState_JOB_STATE_SUCCEEDED, jobs[0].GetState())
+	require.Equal(t, []uint64{0, 7, 7}, f.revisions)
+}
+
+func TestWaitForWhatIsNotThere(t *testing.T) {
+	a, c, _ := serveFlaky(t, &flaky{})
+	_, err := a.waitForJobs(t.Context(), c, []string{"a", "b"})
+	require.EqualError(t, err, "job b does not exist, or has been deleted")
+}
+
+func TestPersistGivesUp(t *testing.T) {
+	c := &client{server: "there:1", reconnect: time.Millisecond, notes: new(bytes.Buffer)}
+	attempts := 0
+	err := c.persist(t.Context(), func(func()) error { attempts++; return errBroken })
+	require.EqualError(t, err, "the scheduler at there:1 has been away for 1ms")
+	require.Equal(t, 2, attempts)
+	attempts = 0
+	err = c.persist(t.Context(), func(func()) error { attempts++; return status.Error(codes.NotFound, "none") })
+	require.EqualError(t, err, "none")
+	require.Equal(t, 1, attempts)
+	ctx, cancel := context.WithCancel(t.Context())
+	err = c.persist(ctx, func(func()) error { cancel(); return errBroken })
+	require.Error(t, err)
+}
+
+func TestJobView(t *testing.T) {
+	job := func(uid uint32, name string) *sluicev1.Job { return &sluicev1.Job{Uid: uid, Name: name} }
+	names := func(v *jobView) (all []string) {
+		for _, uid := range []uint32{1, 2, 3} {
+			if j := v.jobs[uid]; j != nil {
+				all = append(all, j.GetName())
+			}
+		}
+		return all
+	}
+	v := &jobView{jobs: map[uint32]*sluicev1.Job{}}
+	v.begin()
+	v.take(&sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job(1, "a"), job(2, "b")}}) // more of the same revision follows
+	require.False(t, v.synced)
+	require.Zero(t, v.revision)
+	v.take(&sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job(3, "c")}, Revision: 5, Synced: true})
+	require.True(t, v.synced)
+	require.Equal(t, []string{"a", "b", "c"}, names(v))
+	v.take(&sluicev1.WatchJobsResponse{Gone: []uint32{2}, Revision: 6})
+	require.Equal(t, []string{"a", "c"}, names(v))
+
+	v.begin() // one was deleted while nobody watched
+	require.False(t, v.synced)
+	v.take(&sluicev1.WatchJobsResponse{Unchanged: []uint32{3}, Revision: 8, Synced: true})
+	require.Equal(t, []string{"c"}, names(v))
+	require.EqualValues(t, 8, v.revision)
+	require.Nil(t, v.named([]string{"a"})[0])
+}

@@ -1,0 +1,107 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// output is a buffer that may be read while a command writes to it.
+type output struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// startDev runs dev in this process, makes its address the default, and returns what ends it with its exit code.
+func startDev(t *testing.T, dir string, args ...string) (finish func() int) {
+	t.Helper()
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out output
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{
+			"dev", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--state-dir", dir, "--host-cpu", "2", "--host-memory", "1Gi",
+		}, args...), nil, &out, &out)
+	}()
+	api := regexp.MustCompile(`API: +(\S+)\n`)
+	for {
+		if m := api.FindStringSubmatch(out.String()); m != nil && strings.Contains(out.String(), "Ctrl-C") {
+			t.Setenv("SLUICE_SERVER", m[1])
+			break
+		}
+		select {
+		case code := <-ended:
+			require.FailNow(t, "dev ended", "exit code %d: %s", code, out.String())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return func() int {
+		interrupt()
+		code := <-ended
+		t.Log(out.String())
+		return code
+	}
+}
+
+func TestDev(t *testing.T) {
+	noSettings(t)
+	finish := startDev(t, t.TempDir())
+	spec := "name: hello\ninstances: 5\ntask:\n  processes: [{shell: 'echo out $SLUICE_INSTANCE; echo err >&2'}]\n  resources: {cpu: 500m, memory: 16Mi}\n"
+	a := try(t, spec, "job", "submit", "-", "--wait")
+	require.Zero(t, a.code, a.err)
+	require.Regexp(t, `^job hello succeeded after \S+ \(5: 5 succeeded\)\n$`, a.out)
+	require.Contains(t, a.err, "job hello: 5 of 5 tasks succeeded, 0 running, 0 waiting, 0 failed\n")
+	for i := range 5 {
+		require.Equal(t, answer{0, fmt.Sprintf("out %d\n", i), "err\n"}, try(t, "", "task", "logs", fmt.Sprintf("hello/%d", i)))
+	}
+	require.Contains(t, try(t, spec, "job", "submit", "-").out, "was there already")
+	for _, c := range []struct{ line, want string }{
+		{"job list", `hello +succeeded +root\S* .* 5: 5 succeeded`},
+		{"job list --state pending", `^NAME .*\n$`},
+		{"job get hello", `(?m)^tasks: +5: 5 succeeded$`},
+		{"task list hello --limit 2", `hello/1 +succeeded`},
+		{"task get hello/4", `(?m)^reason: +exit code 0`},
+		{"task explain hello/0", `task hello/0 is succeeded\n.+`},
+		{"pool create root/a", `pool root/a created`},
+		{"pool list", `(?m)^root/a +open`},
+		{"pool get root/a", `(?m)^leaf: +true$`},
+		{"pool delete root/a", `pool root/a deleted`},
+		{"host list", `(?m)^local/h7 +up +r1 +local +0 +0/2 +0/1Gi$`},
+		{"host get local/h0", `(?m)^capacity: +cpu=2 memory=1Gi`},
+		{"host drain local/h0", `host local/h0 is drain(ing|ed), 0 tasks on it`},
+		{"host resume local/h0", `host local/h0 is up`},
+		{"cluster status", `(?m)^hosts: +8, 8 up$`},
+		{"job wait hello", `job hello succeeded`},
+		{"task logs hello/0 -o json", `"run":1`},
+		{"job list -o yaml --label a=b", `^{}\n$|jobs: \[\]`},
+		{"job stop hello --wait -o json", `"name": "hello"`},
+	} {
+		a := try(t, "", strings.Fields(c.line)...)
+		require.Zero(t, a.code, "%s: %s", c.line, a.err)
+		require.Regexp(t, c.want, a.out, c.line)
+	}
+	require.Equal(t, answer{0, "job hello deleted\n", ""}, try(t, "", "job", "delete", "hello"))
+	require.Equal(t, exitNotFound, try(t, "", "job", "get", "hello").code)
+	require.Equal(t, exitJobFailed, try(t, strings.Replace(spec, "echo out $SLUICE_INSTANCE", "exit 3", 1), "job", "submit", "-", "--wait").code)
+	require.Zero(t, finish())
+}

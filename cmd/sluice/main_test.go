@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/hostmgr/local"
+)
+
+func TestMain(m *testing.M) {
+	local.Supervise() // the test binary supervises the tasks of the dev that it runs
+	os.Exit(m.Run())
+}
+
+// answer is what a command line left.
+type answer struct {
+	code     int
+	out, err string
+}
+
+// try runs a command line in this process, with no settings but the given environment.
+func try(t *testing.T, in string, args ...string) answer {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	code := run(t.Context(), args, strings.NewReader(in), &out, &errOut)
+	return answer{code, out.String(), errOut.String()}
+}
+
+func noSettings(t *testing.T) {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("SLUICE_CONFIG", "")
+}
+
+func TestUsageErrors(t *testing.T) {
+	noSettings(t)
+	for line, want := range map[string]string{
+		"jub":                               `unknown command "jub": did you mean "job"?`,
+		"job sumbit":                        `unknown command "sumbit": did you mean "submit"?`,
+		"job submit":                        "FILE is missing",
+		"job submit a b":                    `unexpected argument "b"`,
+		"job get":                           "NAME is missing",
+		"job wait":                          "NAME is missing",
+		"job list x":                        `unexpected argument "x"`,
+		"job list --colour":                 "unknown flag: --colour",
+		"job list --limit x":                "invalid argument",
+		"job list --state lost":             `"lost" is none of failed, initialized, killed, killing, pending, running, succeeded`,
+		"job list --order size":             `"size" is none of create_time, name, priority`,
+		"task get hello":                    `"hello" is not JOB/INSTANCE, such as hello/0`,
+		"task get hello/x":                  "is not JOB/INSTANCE",
+		"task get /1":                       "is not JOB/INSTANCE",
+		"task get hello/4294967296":         "is not JOB/INSTANCE",
+		"task list a b":                     `unexpected argument "b"`,
+		"task list --state lots":            `"lots" is none of`,
+		"task logs hello/0 --stream all":    `--stream "all" is none of both, stdout, stderr`,
+		"pool create":                       "PATH is missing",
+		"pool create root/a --file x":       "give no PATH",
+		"host list --state gone":            `"gone" is none of`,
+		"count-files":                       "DIR is missing",
+		"count-files . --shares 0":          "--share 0 has to be from 0 to one less than --shares, 0",
+		"count-files . --share 2":           "--share 2 has to be",
+		"job list --server nowhere":         "is not an address such as 127.0.0.1:7461",
+		"job list -o xml":                   `"xml" is none of table, json, yaml`,
+		"config print --config nowhere":     "nowhere",
+		"dev --state-dir here":              `"here" is not an absolute path`,
+		"dev --hosts many":                  `local.hosts: "many" is not a value such as 8`,
+		"dev --host-cpu 1x":                 `local.cpu: "1x" is not an amount`,
+		"dev --listen :7461":                "only loopback addresses",
+		"scheduler --solver magic":          `--solver: `,
+		"scheduler --cost-model magic":      `--cost-model: `,
+		"hostmgr local --hosts -1":          "hosts is -1",
+		"hostmgr mesos":                     `unknown command "mesos"`,
+		"job submit nowhere.yaml":           "nowhere.yaml",
+		"job update nowhere.yaml":           "nowhere.yaml",
+		"pool create --file nowhere.yaml":   "nowhere.yaml",
+		"task stop a/0 --grace soon":        "invalid argument",
+		"task restart a/0 --expected-run x": "invalid argument",
+	} {
+		t.Run(line, func(t *testing.T) {
+			a := try(t, "", strings.Fields(line)...)
+			require.Equal(t, exitUsage, a.code, a.err)
+			require.Contains(t, a.err, want)
+			require.Empty(t, a.out)
+		})
+	}
+}
+
+func TestFilesAreCheckedBeforeTheSchedulerIsAsked(t *testing.T) {
+	noSettings(t)
+	a := try(t, "nmae: x\n", "job", "submit", "-")
+	require.Equal(t, answer{exitUsage, "", "sluice: standard input:1:1: unknown key \"nmae\": did you mean \"name\"?\n"}, a)
+	a = try(t, "name: a\n---\nname: b\n", "job", "update", "-")
+	require.Equal(t, answer{exitUsage, "", "sluice: an update takes a file with one job\n"}, a)
+	a = try(t, "path: root/a\n---\npath: root/b\n", "pool", "create", "--file", "-")
+	require.Equal(t, answer{exitUsage, "", "sluice: -: holds 2 pools, give one\n"}, a)
+}
+
+func TestNobodyListens(t *testing.T) {
+	noSettings(t)
+	a := try(t, "", "job", "list", "--server", "127.0.0.1:1")
+	require.Equal(t, exitUnavailable, a.code)
+	require.Equal(t, "sluice: no scheduler answers at 127.0.0.1:1: start one with `sluice dev`, or name its address with --server or SLUICE_SERVER\n", a.err)
+}
+
+func TestConfigPrint(t *testing.T) {
+	noSettings(t)
+	t.Setenv("SLUICE_LOCAL_HOSTS", "3")
+	a := try(t, "", "config", "print", "--server", "localhost:1")
+	require.Zero(t, a.code)
+	require.Regexp(t, `(?m)^server +localhost:1 +flag --server$`, a.out)
+	require.Regexp(t, `(?m)^local.hosts +3 +environment SLUICE_LOCAL_HOSTS$`, a.out)
+	a = try(t, "", "config", "print", "-o", "json")
+	require.Contains(t, a.out, "\"key\": \"local.hosts\",\n    \"value\": \"3\"")
+	a = try(t, "", "config", "print", "-o", "yaml")
+	require.Contains(t, a.out, "- key: local.hosts\n  value: \"3\"\n")
+}
+
+func TestVersion(t *testing.T) {
+	noSettings(t)
+	require.Equal(t, try(t, "", "--version").out, try(t, "", "version").out)
+	require.Contains(t, try(t, "", "version", "-o", "json").out, `"version": "dev"`)
+}
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		require.NotEmpty(t, c.Short, c.CommandPath())
+		require.NotContains(t, c.Short, "\n")
+		if c.Name() != "completion" && c.Name() != "help" {
+			for _, sub := range c.Commands() {
+				visit(sub)
+			}
+		}
+	}
+	visit(newRootCommand(&app{}))
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		noSettings(t)
+		require.Contains(t, try(t, "", "completion", shell).out, "sluice")
+	}
+}
+
+func TestInterruptedCommandsSaySo(t *testing.T) {
+	noSettings(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errOut bytes.Buffer
+	require.Equal(t, exitInterrupted, run(ctx, []string{"job", "list", "--server", "127.0.0.1:1"}, nil, &errOut, &errOut))
+}

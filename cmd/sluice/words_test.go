@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func TestWords(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0", 1023: "1023", 1024: "1Ki", 1536: "1.5Ki", 64 << 20: "64Mi", -2048: "-2Ki", 5 << 40: "5Ti", 1 << 62: "4096Pi",
+	} {
+		require.Equal(t, want, bytesWord(n))
+	}
+	require.Equal(t, "0.25", milliWord(250))
+	require.Equal(t, "cpu=1.5 memory=1Gi licence=2", resourcesWord(&sluicev1.ResourceVector{
+		CpuMilli: 1500, MemoryBytes: 1 << 30, Named: map[string]int64{"licence": 2},
+	}))
+	require.Empty(t, resourcesWord(nil))
+	require.Equal(t, "a=1,b=2", labelsWord(map[string]string{"b": "2", "a": "1"}))
+	require.Empty(t, timeWord(nil))
+	at := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Unix(1000, 0).Add(d)) }
+	for d, want := range map[time.Duration]string{
+		1234 * time.Millisecond: "1.2s", 75*time.Second + 300*time.Millisecond: "1m15s", 150 * time.Minute: "2h30m", 75 * time.Hour: "3d3h", -time.Second: "0s",
+	} {
+		require.Equal(t, want, spanWord(at(0), at(d)))
+	}
+	require.Empty(t, spanWord(nil, at(0)))
+}
+
+func TestEndWord(t *testing.T) {
+	seven := int32(7)
+	require.Equal(t, "exit code 7, EXITED", endWord(&sluicev1.Task{Reason: "EXITED", Result: &sluicev1.RunResult{ExitCode: &seven}}))
+	require.Equal(t, "signal 9, out of memory", endWord(&sluicev1.Task{Reason: "SIGNALED", Message: "out of memory", Result: &sluicev1.RunResult{Signal: 9}}))
+	require.Empty(t, endWord(&sluicev1.Task{}))
+}
+
+func TestProgressOnATerminal(t *testing.T) {
+	var b bytes.Buffer
+	p := &progress{w: &b, terminal: true}
+	for _, line := range []string{"one", "one", "two"} {
+		p.show(line, time.Time{})
+	}
+	p.end()
+	require.Equal(t, "\r\x1b[Kone\r\x1b[Ktwo\n", b.String())
+}
+
+func TestProgressElsewhere(t *testing.T) {
+	var b bytes.Buffer
+	p := &progress{w: &b}
+	at := time.Unix(1000, 0)
+	p.show("one", at)
+	p.show("two", at.Add(100*time.Millisecond))
+	p.show("three", at.Add(200*time.Millisecond))
+	p.show("four", at.Add(1200*time.Millisecond))
+	p.show("five", at.Add(1300*time.Millisecond))
+	p.end()
+	require.Equal(t, "one\nfour\nfive\n", b.String())
+}
+
+func TestProgressLine(t *testing.T) {
+	n := uint32(6)
+	count := func(s sluicev1.TaskState, n uint32) *sluicev1.TaskStateCount {
+		return &sluicev1.TaskStateCount{State: s, Count: n}
+	}
+	job := &sluicev1.Job{Name: "a", Spec: &sluicev1.JobSpec{Instances: &n}, TaskCounts: []*sluicev1.TaskStateCount{
+		count(sluicev1.TaskState_TASK_STATE_PENDING, 1), count(sluicev1.TaskState_TASK_STATE_PLACED, 1),
+		count(sluicev1.TaskState_TASK_STATE_RUNNING, 1), count(sluicev1.TaskState_TASK_STATE_SUCCEEDED, 2),
+		count(sluicev1.TaskState_TASK_STATE_LOST, 1),
+	}}
+	require.Equal(t, "job a: 2 of 6 tasks succeeded, 2 running, 1 waiting, 1 failed", progressLine([]*sluicev1.Job{job}))
+	require.Contains(t, progressLine([]*sluicev1.Job{job, job, job, job}), "4 jobs: 8 of 24 tasks")
+}
+
+func TestPrinting(t *testing.T) {
+	n := uint32(2)
+	jobs := &sluicev1.ListJobsResponse{Jobs: []*sluicev1.Job{{
+		Name: "a", Version: 3, State: sluicev1.JobState_JOB_STATE_PENDING, Spec: &sluicev1.JobSpec{Instances: &n, Pool: "root", Priority: 5},
+		TaskCounts: []*sluicev1.TaskStateCount{{State: sluicev1.TaskState_TASK_STATE_PENDING, Count: 2}},
+	}}}
+	for output, want := range map[string]string{
+		"table": "NAME  STATE    POOL  OWNER  PRIORITY  TASKS         AGE\n" +
+			"a     pending  root  -      5         2: 2 pending  -\n",
+		"json": "{\n  \"name\": \"a\",\n  \"version\": \"3\"\n}\n",
+		"yaml": "name: a\nversion: \"3\"\n",
+	} {
+		var b bytes.Buffer
+		a := &app{out: &b, config: &config.Loaded{Config: config.Config{Output: output}}}
+		if output == "table" {
+			jobTable(&b, jobs.GetJobs())
+		} else {
+			require.NoError(t, a.show(&sluicev1.Job{Name: "a", Version: 3}, nil))
+		}
+		require.Equal(t, want, b.String())
+	}
+}
+
+func TestStreamsOfMessages(t *testing.T) {
+	for output, want := range map[string]string{
+		"json": "{\"name\":\"a\",\"version\":\"3\"}\n{\"name\":\"a\",\"version\":\"3\"}\n",
+		"yaml": "---\nname: a\nversion: \"3\"\n---\nname: a\nversion: \"3\"\n",
+	} {
+		var b bytes.Buffer
+		a := &app{out: &b, config: &config.Loaded{Config: config.Config{Output: output}}}
+		for range 2 {
+			require.NoError(t, a.showEach(&sluicev1.Job{Name: "a", Version: 3}, nil))
+		}
+		require.Equal(t, want, b.String())
+	}
+}
+
+func TestPages(t *testing.T) {
+	for _, c := range []struct {
+		limit uint32
+		pages []int
+		sizes []uint32
+		more  bool
+	}{
+		{0, []int{1000, 1000, 3}, []uint32{1000, 1000, 1000}, false},
+		{1500, []int{1000, 500}, []uint32{1000, 500}, true},
+		{10, []int{4, 3, 2}, []uint32{10, 6, 3}, false}, // a server may give fewer than asked for
+		{5, []int{5}, []uint32{5}, false},
+	} {
+		var sizes []uint32
+		more, err := pages(c.limit, func(size uint32, token string) (int, string, error) {
+			require.Equal(t, len(sizes) > 0, token != "")
+			sizes = append(sizes, size)
+			next := "next"
+			if len(sizes) == len(c.pages) && !c.more {
+				next = ""
+			}
+			return c.pages[len(sizes)-1], next, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, c.sizes, sizes)
+		require.Equal(t, c.more, more)
+	}
+}
