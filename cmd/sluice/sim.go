@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sluice-scheduler/sluice/cluster/sim"
+	"github.com/sluice-scheduler/sluice/cluster/sim/report"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/registry"
+)
+
+const simHelp = `Replay a workload through the production scheduler on a virtual clock, with every
+decision judged by an independent checker. The same flags and seed give the same
+history, which the printed hash names. Any broken rule fails the run with exit
+code 1.
+
+The workload is a trace (--format, --jobs, --machines) or made up (--generate).
+docs/traces.md describes the formats, docs/simulator.md what is simulated.
+
+Faults by rate: --faults host=1h/5m breaks a host about every hour for about five
+minutes; so do rack, drain, link (to the shard) and scheduler (crash and replay).
+launch-refused, launch-fails, status-duplicated and status-reordered are
+probabilities, status-delay is a time. By script: --fault 90s:rack:rack-2:30s.
+
+Examples:
+  sluice sim --generate --hosts 200 --load 0.9 --html page.html
+  sluice sim --format openb --jobs pods.csv.gz --machines nodes.csv --offered-load 0.9
+  sluice sim --format openb --jobs pods.csv.gz --machines nodes.csv \
+      --arrivals order --no-departures --demand 1.3
+  sluice sim --format swim --jobs day.tsv.gz --hosts 600 --compare loadspread,quincy
+
+Formats: `
+
+// simFlags is what the flags of `sluice sim` say.
+type simFlags struct {
+	generate  bool
+	open      trace.Options
+	arrivals  string
+	synthetic trace.Synthetic
+	mix       string
+	fleet     trace.Fleet
+
+	model, solver string
+	compare       []string
+	budget        int64
+	faults        string
+	script        []string
+	config        sim.Config
+
+	placements, html string
+}
+
+func newSimCommand(a *app) *cobra.Command {
+	var f simFlags
+	var formats []string
+	for _, x := range trace.Formats {
+		formats = append(formats, fmt.Sprintf("\n  %-20s%s", x.Name, x.Doc))
+	}
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Replay a workload through the scheduler on a virtual clock",
+		Long:  simHelp + strings.Join(formats, ""),
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.finish(cmd.Flags()); err != nil {
+				return usageError(cmd, err)
+			}
+			return a.runSim(cmd, &f)
+		},
+	}
+	fs := cmd.Flags()
+	addWorkloadSourceFlags(fs, &f)
+	addSimulationFlags(fs, &f)
+	return cmd
+}
+
+// addWorkloadSourceFlags offers what says where the workload comes from.
+func addWorkloadSourceFlags(fs *pflag.FlagSet, f *simFlags) {
+	fs.StringVar(&f.open.Format, "format", "", "format of --jobs")
+	fs.StringVar(&f.open.Jobs, "jobs", "", "file of jobs, plain or gzip")
+	fs.StringVar(&f.open.Hosts, "machines", "", "machine list, plain or gzip")
+	fs.StringVar(&f.open.HostFormat, "machines-format", "", "format of --machines, if it is another one than --format")
+	fs.Int64Var(&f.open.BlockBytes, "block-size", 0, "bytes of a block of input data, for formats that name data; 0: the format's default")
+	fs.IntVar(&f.open.Every, "every", 0, "take only every n-th job")
+	fs.IntVar(&f.open.Limit, "limit", 0, "take at most so many jobs")
+
+	fs.IntVar(&f.fleet.Hosts, "hosts", 0, "make up so many equal hosts")
+	fs.IntVar(&f.fleet.HostsPerRack, "hosts-per-rack", 0, "hosts of a rack; 0: the format's default, as with the following")
+	fs.Int64Var(&f.fleet.CPUMilli, "host-cpu-milli", 0, "thousandths of a core of a host that is made up")
+	fs.Int64Var(&f.fleet.MemoryBytes, "host-memory-bytes", 0, "its memory")
+	fs.Int64Var(&f.fleet.DiskBytes, "host-disk-bytes", 0, "its disk")
+	fs.IntVar(&f.fleet.GPUs, "host-gpus", 0, "its devices; -1: none")
+	fs.StringVar(&f.fleet.GPUModel, "host-gpu-model", "", "their model")
+
+	fs.StringVar(&f.arrivals, "arrivals", "recorded", "recorded, or order: one job after the other until --demand is reached")
+	fs.Float64Var(&f.open.Mode.OfferedLoad, "offered-load", 0, "compress arrivals until the offered load is this part of the capacity")
+	fs.Float64Var(&f.open.Mode.Demand, "demand", 0, "part of the capacity that jobs ask for in all, with --arrivals order")
+	fs.DurationVar(&f.open.Mode.Gap, "gap", 0, "time between two jobs, with --arrivals order")
+	fs.BoolVar(&f.open.Mode.NoDepartures, "no-departures", false, "all jobs run for ever")
+
+	fs.BoolVar(&f.generate, "generate", false, "make up a workload")
+	fs.Float64Var(&f.synthetic.Load, "load", 0, "part of the capacity that it uses in the long run, with --generate (default 0.8)")
+	fs.DurationVar(&f.synthetic.Horizon, "span", 0, "how long jobs arrive, with --generate (default 1h)")
+	fs.StringVar(&f.mix, "mix", trace.DefaultMix, "kinds of jobs with their parts of the load, with --generate: "+strings.Join(trace.Kinds(), ", "))
+}
+
+// addSimulationFlags offers what says how the workload is simulated and what is written.
+func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
+	fs.StringVar(&f.model, "model", models.Default, "cost model: "+strings.Join(models.Names(), ", "))
+	fs.StringSliceVar(&f.compare, "compare", nil, "run the workload once with each of these cost models, and show them side by side")
+	fs.StringVar(&f.solver, "solver", registry.Default, "one of "+strings.Join(registry.Names(), ", "))
+	fs.Int64Var(&f.budget, "solve-budget", 0, "work units of each solve; 0 is no limit")
+	fs.Uint64Var(&f.config.Seed, "seed", 1, "of everything that is left to chance")
+	fs.StringVar(&f.faults, "faults", "", "faults by rate, as in host=1h/5m,launch-fails=0.01")
+	fs.StringArrayVar(&f.script, "fault", nil, "a fault by script, TIME:KIND:TARGET:DURATION; may be repeated")
+	fs.DurationVar(&f.config.Horizon, "horizon", 0, "stop at the first quiet moment after this time; 0 runs to the end of all that ends")
+	fs.DurationVar(&f.config.BatchWindow, "batch-window", 0, "virtual time between the first change and the plan (default 2ms)")
+	fs.DurationVar(&f.config.SyncTime, "sync-time", 0, "virtual time that the journal takes for a batch (default 1ms)")
+	fs.DurationVar(&f.config.PlanTime, "plan-time", 0, "virtual time that a plan takes (default 5ms)")
+	fs.DurationVar(&f.config.LostAfter, "lost-after", 0, "how long a host may be unreachable before its tasks run elsewhere (default 5m)")
+	fs.StringVar(&f.placements, "placements", "", "file for all runs: job, instance, run, host, devices, start, end")
+	fs.StringVar(&f.html, "html", "", "file for a page with plots")
+}
+
+// finish checks what can be checked before anything is read.
+func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
+	switch {
+	case f.generate && (f.open.Jobs != "" || f.open.Format != "" || f.open.Hosts != ""):
+		return errors.New("--generate makes up what --format, --jobs and --machines would read: give one or the other")
+	case !f.generate && f.open.Jobs == "":
+		return errors.New("give a workload: --generate, or --format with --jobs")
+	case f.arrivals != "recorded" && f.arrivals != "order":
+		return fmt.Errorf("--arrivals %q: choose recorded or order", f.arrivals)
+	case (f.arrivals == "order") != (f.open.Mode.Demand > 0):
+		return errors.New("--arrivals order and --demand go together")
+	case f.generate && f.open.Mode != (trace.Mode{}):
+		return errors.New("--offered-load, --demand and --no-departures are for traces: with --generate give --load")
+	case f.placements != "" && len(f.compare) > 1:
+		return errors.New("--placements holds one run: give it without --compare")
+	}
+	if len(f.compare) == 0 {
+		f.compare = []string{f.model}
+	} else if fs.Changed("model") {
+		return errors.New("--model and --compare exclude each other")
+	}
+	for _, name := range f.compare {
+		if _, err := models.New(name); err != nil {
+			return err
+		}
+	}
+	if _, err := registry.New(f.solver); err != nil {
+		return fmt.Errorf("--solver: %w", err)
+	}
+	f.config.NewSolver = func() solver.Solver {
+		s, _ := registry.New(f.solver) // was checked
+		return s
+	}
+	f.config.SolveBudget = solver.Budget{Work: f.budget}
+	if f.config.Faults, err = sim.ParseFaults(f.faults); err != nil {
+		return fmt.Errorf("--faults: %w", err)
+	}
+	for _, text := range f.script {
+		x, err := sim.ParseFault(text)
+		if err != nil {
+			return fmt.Errorf("--fault: %w", err)
+		}
+		f.config.Faults.Script = append(f.config.Faults.Script, x)
+	}
+	f.open.Seed, f.open.Fleet = f.config.Seed, f.fleet
+	f.synthetic.Seed, f.synthetic.Fleet = f.config.Seed, f.fleet
+	if f.synthetic.Mix, err = trace.ParseMix(f.mix); err != nil {
+		return fmt.Errorf("--mix: %w", err)
+	}
+	return nil
+}
+
+// workload opens or makes up the workload anew.
+func (f *simFlags) workload() (*trace.Workload, error) {
+	if f.generate {
+		return trace.Generate(f.synthetic)
+	}
+	return trace.Open(f.open)
+}
+
+func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
+	var results []*sim.Result
+	for _, name := range f.compare {
+		r, err := a.simulate(cmd.Context(), f, name)
+		if err != nil {
+			return err
+		}
+		results = append(results, r)
+	}
+	if err := a.showResults(results); err != nil {
+		return err
+	}
+	if f.html != "" {
+		if err := writeFile(f.html, func(w io.Writer) error { return report.WriteHTML(w, replay(cmd), results) }); err != nil {
+			return err
+		}
+	}
+	violations := 0
+	for _, r := range results {
+		violations += r.ViolationCount
+	}
+	if violations > 0 {
+		return fmt.Errorf("%d rules were broken; the same again: %s", violations, replay(cmd))
+	}
+	return nil
+}
+
+// simulate runs the workload once with a cost model.
+func (a *app) simulate(ctx context.Context, f *simFlags, model string) (r *sim.Result, err error) {
+	c := f.config
+	if c.Model, err = models.New(model); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if c.Workload, err = f.workload(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Workload.Close()) }()
+	bar := newProgress(a.err)
+	c.Stopwatch = func() time.Duration { return time.Since(began) }
+	c.Progress = func(p sim.Progress) { bar.show(simProgress(model, p, &c), time.Now()) }
+	run := func(w io.Writer) error {
+		c.Placements = w
+		r, err = sim.Run(ctx, c)
+		return err
+	}
+	if f.placements != "" {
+		err = writeFile(f.placements, run)
+	} else {
+		err = run(nil)
+	}
+	bar.end()
+	return r, err
+}
+
+func simProgress(model string, p sim.Progress, c *sim.Config) string {
+	part := ""
+	if c.Horizon > 0 {
+		part = fmt.Sprintf(" (%d%%)", min(100, 100*p.Now/c.Horizon))
+	}
+	return fmt.Sprintf("%s: %v%s: %d jobs, %d tasks waiting, %d running, %d ended; %d cycles",
+		model, p.Now.Round(time.Second), part, p.Jobs, p.Waiting, p.Running, p.Finished, p.Cycles)
+}
+
+func (a *app) showResults(results []*sim.Result) error {
+	if a.config.Output == "table" {
+		return report.WriteTable(a.out, results)
+	}
+	var shown any = results
+	if len(results) == 1 {
+		shown = results[0]
+	}
+	compact, err := json.Marshal(shown)
+	if err != nil {
+		return err
+	}
+	return a.showJSON(compact)
+}
+
+// replay is the command line that does the same again.
+func replay(cmd *cobra.Command) string {
+	line := []string{cmd.CommandPath()}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+			if f.Value.Type() == "stringSlice" {
+				values = []string{strings.Join(values, ",")}
+			}
+		}
+		for _, v := range values {
+			if strings.ContainsAny(v, " \t\"'$&|;<>*?()\\") {
+				v = "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
+			}
+			line = append(line, "--"+f.Name+"="+v)
+		}
+	})
+	return strings.Join(line, " ")
+}
