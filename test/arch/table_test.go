@@ -52,9 +52,11 @@ var table = []row{
 	{"solver/ssp", []string{"flowgraph", "solver"}, pure},
 	{"solver/netsimplex", []string{"flowgraph", "solver"}, pure},
 	{"solver/repair", []string{"flowgraph", "solver", "solver/netsimplex"}, pure},
+	{"solver/costscaling", []string{"flowgraph", "solver"}, pure},
 	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
 	{"solver/registry", []string{"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/highs"}, pure},
 	{"solver/solvertest", []string{"flowgraph", "solver", "solver/ssp", testify, rapid}, support},
+	{"solver/solvertest/difftest", []string{"flowgraph", "solver"}, support},
 
 	{"cluster", []string{btree}, pure},
 	{"cluster/rules", []string{"cluster"}, pure},
