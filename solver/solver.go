@@ -60,7 +60,7 @@ func (s Status) String() string {
 
 // Work counts what one call of Solve did.
 type Work struct {
-	// Units is the effort that budgets limit: arcs examined.
+	// Units is the effort that budgets limit: arcs examined, and nodes moved.
 	Units int64
 	// Steps counts the algorithm's own unit of progress: pivots of a simplex,
 	// expanded nodes of a search, pushes of a scaling method.

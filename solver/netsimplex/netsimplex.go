@@ -58,7 +58,7 @@ type carried struct {
 type node struct {
 	parent, pred int32
 	size         int32 // nodes in the subtree
-	thread, back int32 // next and previous in preorder
+	back         int32 // previous in preorder
 	last         int32 // last of the subtree in preorder
 	up           bool  // the arc to the parent leads to it
 	here         bool
@@ -74,13 +74,17 @@ type Solver struct {
 	state []int8   // by slot
 	arcs  []carried
 	nodes []node // by NodeID, then the root
-	pi    []int64
-	spare []int64 // flow on the artificial arc
-	need  []int64 // scratch: what a subtree lacks
-	root  int32
+	// thread is the next node in preorder. It and pi are all that moving a
+	// subtree's potentials reads.
+	thread []int32
+	pi     []int64
+	spare  []int64 // flow on the artificial arc
+	need   []int64 // scratch: what a subtree lacks
+	root   int32
 
 	penalty int64
-	scan    int // slot where block search goes on
+	effort  int64 // nodes moved by pivots since last counted
+	scan    int   // slot where block search goes on
 	stem    []link
 	child   []int32 // scratch: first child, next sibling
 	sibling []int32
@@ -147,6 +151,8 @@ func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
 			return solver.Unbounded
 		}
 		w.Steps++
+		w.Units += s.effort
+		s.effort = 0
 		if budget.Spent(w.Units) {
 			return solver.BudgetSpent
 		}

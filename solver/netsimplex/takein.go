@@ -49,6 +49,7 @@ func (s *Solver) growNodes() {
 		return
 	}
 	s.nodes = grow(s.nodes, int(bound)+1)
+	s.thread = grow(s.thread, int(bound)+1)
 	s.pi = grow(s.pi, int(bound)+1)
 	s.spare = grow(s.spare, int(bound)+1)
 	s.need = grow(s.need, int(bound)+1)
@@ -85,6 +86,9 @@ func (s *Solver) mix() {
 func (s *Solver) compare(a int32) {
 	d := s.net.Arc(flowgraph.ArcID(a))
 	r := &s.arcs[a]
+	if int(a) < len(s.old) && s.old[a] != 0 {
+		s.old[a] = -1 // it may be another arc of that id: list it
+	}
 	if r.here {
 		x := &s.slots[r.slot]
 		if int32(d.Tail) == x.tail && int32(d.Head) == x.head {
@@ -152,7 +156,7 @@ func (s *Solver) rebuild() {
 	}
 	prev := s.root
 	for v := s.child[s.root]; v != none; {
-		s.nodes[prev].thread, s.nodes[v].back = v, prev
+		s.thread[prev], s.nodes[v].back = v, prev
 		prev = v
 		if s.child[v] != none {
 			v = s.child[v]
@@ -166,8 +170,8 @@ func (s *Solver) rebuild() {
 		}
 		v = s.sibling[v]
 	}
-	s.nodes[prev].thread, s.nodes[s.root].back = s.root, prev
-	for v := s.root; ; v = s.nodes[v].thread {
+	s.thread[prev], s.nodes[s.root].back = s.root, prev
+	for v := s.root; ; v = s.thread[v] {
 		s.nodes[v].size, s.nodes[v].last = 1, v
 		if v == prev {
 			break
@@ -241,7 +245,7 @@ func (s *Solver) carry(v int32) {
 // reprice computes potentials from the root down.
 func (s *Solver) reprice() {
 	s.pi[s.root] = 0
-	for v := s.nodes[s.root].thread; v != s.root; v = s.nodes[v].thread {
+	for v := s.thread[s.root]; v != s.root; v = s.thread[v] {
 		t := &s.nodes[v]
 		cost := s.penalty
 		if t.pred != none {

@@ -15,6 +15,7 @@ func (s *Solver) pivot(slot int32) bool {
 		first, second = second, first
 	}
 	join := s.join(first, second)
+	s.effort += 2
 
 	// The last blocking arc in the direction of the cycle from join leaves;
 	// that keeps the tree strongly feasible.
@@ -150,17 +151,17 @@ func (s *Solver) rehang(q, other, leaving, join int32, x priced) {
 // node that came before u.
 func (s *Solver) cut(u int32) (end, before int32) {
 	end, before = s.nodes[u].last, s.nodes[u].back
-	after := s.nodes[end].thread
-	s.nodes[before].thread = after
+	after := s.thread[end]
+	s.thread[before] = after
 	s.nodes[after].back = before
 	return end, before
 }
 
 // paste puts the chain q … tail into the thread after u.
 func (s *Solver) paste(q, tail, u int32) {
-	after := s.nodes[u].thread
-	s.nodes[u].thread, s.nodes[q].back = q, u
-	s.nodes[tail].thread, s.nodes[after].back = after, tail
+	after := s.thread[u]
+	s.thread[u], s.nodes[q].back = q, u
+	s.thread[tail], s.nodes[after].back = after, tail
 }
 
 // link is a node of the stem as it was before the turn.
@@ -180,7 +181,7 @@ func (s *Solver) turn(q, leaving int32) int32 {
 		t := &s.nodes[u]
 		s.stem = append(s.stem, link{
 			node: u, pred: t.pred, size: t.size, last: t.last,
-			before: t.back, after: s.nodes[t.last].thread, up: t.up,
+			before: t.back, after: s.thread[t.last], up: t.up,
 		})
 		if u == leaving {
 			break
@@ -191,9 +192,9 @@ func (s *Solver) turn(q, leaving int32) int32 {
 	for i := 1; i < len(s.stem); i++ {
 		c, p := &s.stem[i-1], &s.stem[i]
 		t := &s.nodes[p.node]
-		s.nodes[tail].thread, t.back = p.node, tail
+		s.thread[tail], t.back = p.node, tail
 		if p.last != c.last {
-			s.nodes[c.before].thread, s.nodes[c.after].back = c.after, c.before
+			s.thread[c.before], s.nodes[c.after].back = c.after, c.before
 			tail = p.last
 		} else {
 			tail = c.before
@@ -208,16 +209,20 @@ func (s *Solver) turn(q, leaving int32) int32 {
 }
 
 // shift moves the potentials of the subtree q … tail so that arc x, by which it
-// now hangs, has reduced cost zero.
+// now hangs, has reduced cost zero. Only differences count: if the subtree is
+// more than half of all, the rest moves the other way, unless so many moves of
+// the root might leave 64 bits.
 func (s *Solver) shift(q, tail int32, x priced) {
 	rc := x.cost + s.pi[x.tail] - s.pi[x.head]
 	if x.tail == q {
 		rc = -rc
 	}
-	for u := q; ; u = s.nodes[u].thread {
+	end := s.thread[tail]
+	if 2*s.nodes[q].size > s.nodes[s.root].size && s.penalty < 1<<40 {
+		q, end, rc = end, q, -rc
+	}
+	for u := q; u != end; u = s.thread[u] {
 		s.pi[u] += rc
-		if u == tail {
-			return
-		}
+		s.effort++
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/auto"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/ssp"
 )
 
 // Default is the solver to use when nothing else is asked for.
-const Default = "netsimplex"
+const Default = "auto"
 
 // ErrUnknown is wrapped by the error of [New].
 var ErrUnknown = errors.New("registry: unknown solver")
@@ -24,6 +25,7 @@ type entry struct {
 }
 
 var table = append([]entry{
+	{"auto", func() solver.Solver { return auto.New() }},
 	{"repair", func() solver.Solver { return repair.New() }},
 	{"netsimplex", func() solver.Solver { return netsimplex.New() }},
 	{"ssp", func() solver.Solver { return ssp.New() }},

@@ -1,0 +1,183 @@
+// Package auto is the solver to use when there is no reason to choose: it picks
+// one, watches its effort, and lets two race when the first takes long.
+//
+// Networks of the scheduler's shape, where most arcs leave sources, go to repair;
+// others start with the simplex. Repair is by far the faster after a small
+// change, but a shock that moves the whole price level can keep it busy for
+// long. When it has spent its patience, a multiple of the size of the network,
+// the warm simplex starts beside it. Both advance in equal quanta of counted work
+// with a barrier after each; the first to finish wins, repair if both do. Then
+// repair takes over the answer, and goes on from it next time.
+//
+// No clock is read: the same history gives the same answer on any machine, with
+// one core or two.
+package auto
+
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/repair"
+)
+
+const (
+	// patience is how many units of work per node and arc repair gets before
+	// the simplex starts.
+	patience = 12
+	// quanta is into how many turns a race divides that much work.
+	quanta = 24
+)
+
+// Solver picks. Use [New].
+type Solver struct {
+	net     *flowgraph.Network
+	repair  *repair.Solver
+	simplex *netsimplex.Solver
+	// ready: repair knows the last answer. Until then the simplex answers.
+	ready bool
+	// answers counts the optimal results on this network.
+	answers int
+	racing  bool
+	// spent is repair's work since its last answer.
+	spent int64
+}
+
+type outcome struct {
+	result solver.Result
+	err    error
+}
+
+var _ solver.Solver = (*Solver)(nil)
+
+// New returns a solver that has seen nothing.
+func New() *Solver { return &Solver{} }
+
+// Name returns "auto".
+func (s *Solver) Name() string { return "auto" }
+
+// Solve finds an optimal flow by whatever means are fastest.
+func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	if status := solver.Precheck(n, repair.MaxBits); status != solver.Optimal {
+		return solver.Result{Status: status}, nil
+	}
+	if n != s.net {
+		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New()}
+		s.ready = layered(n)
+	}
+	if !s.ready {
+		return s.bySimplex(n, budget)
+	}
+	var total solver.Work
+	limit := int64(patience) * int64(n.NumNodes()+n.NumArcs()+64)
+	if !s.racing {
+		r, err := s.byRepair(n, budget, limit, &total)
+		if err != nil || !s.racing {
+			return r, err
+		}
+	}
+	return s.race(n, budget, limit/quanta, total)
+}
+
+// layered tells whether most arcs leave nodes without arcs in.
+func layered(n *flowgraph.Network) bool {
+	arcs := 0
+	for v := range n.NodeBound() {
+		if id := flowgraph.NodeID(v); n.NodeAlive(id) && len(n.In(id)) == 0 {
+			arcs += len(n.Out(id))
+		}
+	}
+	return 2*arcs >= n.NumArcs()
+}
+
+// bySimplex answers with the simplex. The second answer on a network shows that
+// it is one that changes: repair then takes over.
+func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	r, err := s.simplex.Solve(n, budget)
+	if err != nil || r.Status != solver.Optimal {
+		return r, err
+	}
+	if s.answers++; s.answers > 1 {
+		s.repair.Adopt(n, r)
+		if _, err := s.repair.Solve(n, solver.Budget{}); err != nil {
+			return solver.Result{}, err
+		}
+		s.ready = true
+	}
+	return r, nil
+}
+
+// byRepair lets repair work alone. It sets racing if that is not enough.
+func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int64, total *solver.Work) (solver.Result, error) {
+	own := solver.Budget{Work: max(1, limit-s.spent)}
+	if budget.Work > 0 && budget.Work < own.Work {
+		own.Work = budget.Work
+	}
+	r, err := s.repair.Solve(n, own)
+	if err != nil {
+		return r, err
+	}
+	s.spent += r.Work.Units
+	*total = r.Work
+	if r.Status == solver.BudgetSpent {
+		s.racing = s.spent >= limit
+		if budget.Spent(r.Work.Units) {
+			s.racing = false
+		}
+		return r, nil
+	}
+	s.spent = 0
+	return r, nil
+}
+
+// race advances both in quanta until one has an answer.
+func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64, total solver.Work) (solver.Result, error) {
+	turn := solver.Budget{Work: max(1, quantum)}
+	for {
+		if budget.Spent(total.Units) {
+			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
+		}
+		other := make(chan outcome, 1)
+		go func() {
+			r, err := s.simplex.Solve(n, turn)
+			other <- outcome{r, err}
+		}()
+		mine, err := s.repair.Solve(n, turn)
+		theirs := <-other
+		if err != nil {
+			return mine, err
+		}
+		if theirs.err != nil {
+			return theirs.result, theirs.err
+		}
+		add(&total, mine.Work)
+		add(&total, theirs.result.Work)
+		switch {
+		case mine.Status != solver.BudgetSpent:
+			s.racing, s.spent = false, 0
+			mine.Work = total
+			return mine, nil
+		case theirs.result.Status == solver.Optimal:
+			return s.handOver(n, theirs.result, total)
+		case theirs.result.Status != solver.BudgetSpent:
+			s.racing, s.spent = false, 0
+			theirs.result.Work = total
+			return theirs.result, nil
+		}
+	}
+}
+
+// handOver gives the simplex's answer to repair, which answers from then on.
+func (s *Solver) handOver(n *flowgraph.Network, found solver.Result, total solver.Work) (solver.Result, error) {
+	s.racing, s.spent = false, 0
+	s.repair.Adopt(n, found)
+	r, err := s.repair.Solve(n, solver.Budget{})
+	add(&total, r.Work)
+	r.Work = total
+	return r, err
+}
+
+func add(total *solver.Work, w solver.Work) {
+	total.Units += w.Units
+	total.Steps += w.Steps
+	total.Touched += w.Touched
+}
