@@ -29,8 +29,12 @@ func Report(tx *Tx, e *cluster.TaskStatus) (Verdict, error) {
 		// Given back: the run never began, so it is no failure, and the task is placed again at once.
 		return Applied, tx.Emit(&cluster.TaskRequeued{Task: e.Task, Reason: e.Reason})
 	}
+	stopped := t.State == cluster.TaskKilling && !t.Restart
 	if err := tx.Emit(e); err != nil {
 		return Known, err
+	}
+	if stopped { // the user's word goes before the policy's, however the run ended before the signal got to it
+		return Applied, nil
 	}
 	return Applied, requeue(tx, e.Task)
 }
