@@ -129,7 +129,7 @@ func (p *Planner) Run(in Input) Output {
 	p.dropEmpty()
 	lap.end(&out.Stats, Ingest)
 	if p.wakeAt != 0 && in.Now >= p.wakeAt {
-		p.dirty = true
+		p.dirty, p.wakeAt = true, 0 // a plan may set it again
 	}
 	if p.dirty && len(p.order) > 0 {
 		p.plan(in, &out, lap)

@@ -238,6 +238,22 @@ func TestLocalityWaitsAndGivesWay(t *testing.T) {
 	require.Zero(t, out.WakeAt)
 }
 
+// A task that rather waited and is gone leaves no alarm behind that rings for ever.
+func TestNothingWakesForWhatIsGone(t *testing.T) {
+	w := newWorldWith(t, quincy.Model{})
+	w.machine(0, cluster.Machine{Rack: "a", Capacity: vector(1000, 10)})
+	uid := w.submit(cluster.JobSpec{
+		Instances: 1, Task: cluster.TaskSpec{Resources: vector(1000, 1)},
+		Inputs: []cluster.Input{{Bytes: 3_000_000_000, Hosts: []cluster.HostID{"s/away"}}},
+	})
+	out := w.cycle()
+	require.Empty(t, out.Placements)
+	require.NotZero(t, out.WakeAt)
+	w.emit(&cluster.JobStopping{Job: uid})
+	w.now = out.WakeAt
+	require.Zero(t, w.cycle().WakeAt)
+}
+
 // Over random histories no plan over-commits a host (carrying it out would fail), nothing waits that fits, everything is
 // the same when it is done again, and the counts add up.
 func TestRandomHistories(t *testing.T) {
