@@ -16,7 +16,7 @@ import (
 // protocolVersion is the version of the host-manager streams that is spoken here.
 const protocolVersion = 1
 
-// maxAnswers bounds the statuses of one shard that are on their way to the journal.
+// maxAnswers bounds the statuses of one shard that are on their way to the journal, or whose answers are on their way back.
 const maxAnswers = 1024
 
 // hostManagers serves the streams of host-manager shards.
@@ -37,9 +37,9 @@ type control struct {
 	driver    string
 	cancel    context.CancelFunc
 
-	answers  chan *sluicev1.ShardDown // acknowledgements and releases; never full, since slots bound it
-	commands chan *sluicev1.ShardDown // launches and kills, from dispatch
-	slots    chan struct{}
+	answers  chan []*sluicev1.ShardDown // to one status each; never full, since slots bound it
+	commands chan *sluicev1.ShardDown   // launches and kills, from dispatch
+	slots    chan struct{}              // has an element for each status whose answer has not been sent
 
 	hosts map[string]cluster.Machine // of a full report that is coming in
 	runs  []*cluster.TaskStatus      // of an inventory that is coming in
@@ -60,7 +60,7 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 	defer cancel()
 	c := &control{
 		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: hello.GetDriver(), cancel: cancel,
-		answers:  make(chan *sluicev1.ShardDown, 2*maxAnswers), // a status may cause an Ack and a Release
+		answers:  make(chan []*sluicev1.ShardDown, maxAnswers),
 		commands: make(chan *sluicev1.ShardDown, 64),
 		slots:    make(chan struct{}, maxAnswers),
 		hosts:    map[string]cluster.Machine{},
@@ -129,15 +129,20 @@ func (c *control) serve(ctx context.Context, stream sluicev1.HostManagerService_
 
 func (c *control) send(ctx context.Context, stream sluicev1.HostManagerService_ControlServer) error {
 	for {
-		var message *sluicev1.ShardDown
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case message = <-c.answers:
-		case message = <-c.commands:
-		}
-		if err := stream.Send(message); err != nil {
-			return err
+		case message := <-c.commands:
+			if err := stream.Send(message); err != nil {
+				return err
+			}
+		case answer := <-c.answers:
+			for _, message := range answer {
+				if err := stream.Send(message); err != nil {
+					return err
+				}
+			}
+			<-c.slots
 		}
 	}
 }
@@ -167,43 +172,34 @@ func (c *control) receive(ctx context.Context, stream sluicev1.HostManagerServic
 
 // status queues a status for the writer, and the acknowledgement for when it is durable.
 func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
-	e, err := statusFrom(st)
-	if err != nil {
-		c.s.log.Warn("shard sent a status that makes no sense", "shard", c.shard, "error", err)
-		c.answer(ackDown(st))
-		return nil
-	}
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	e, err := statusFrom(st)
+	if err != nil {
+		c.s.log.Warn("shard sent a status that makes no sense", "shard", c.shard, "error", err)
+		c.answers <- []*sluicev1.ShardDown{ackDown(st)}
+		return nil
 	}
 	var outcome rules.Verdict
 	return c.s.Send(ctx, func(tx *Tx) (err error) {
 		outcome, err = rules.Report(tx, e)
 		return err
 	}, func(err error) {
-		<-c.slots
 		if err != nil {
 			c.s.log.Error("status refused by the state", "run", cluster.RunID{Task: e.Task, Run: e.Run}, "error", err)
+			<-c.slots
 			return // unacknowledged, so it comes again
 		}
-		c.answer(ackDown(st))
+		answer := []*sluicev1.ShardDown{ackDown(st)}
 		switch {
 		case e.State.Terminal():
-			c.answer(releaseDown(st.GetRun()))
+			answer = append(answer, releaseDown(st.GetRun()))
 		case outcome == rules.Stale:
-			c.answer(killDown(st.GetRun(), staleGrace, cluster.ReasonSuperseded))
+			answer = append(answer, killDown(st.GetRun(), staleGrace, cluster.ReasonSuperseded))
 		}
+		c.answers <- answer
 	})
-}
-
-// answer queues a message without blocking; see the capacity of answers.
-func (c *control) answer(m *sluicev1.ShardDown) {
-	select {
-	case c.answers <- m:
-	default:
-		c.s.log.Error("answers overflow, ending the session", "shard", c.shard)
-		c.cancel()
-	}
 }

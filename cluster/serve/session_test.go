@@ -292,6 +292,29 @@ func TestASlowShardDelaysNoOther(t *testing.T) {
 	require.Equal(t, "job", fast.down().GetLaunch().GetRun().GetJob())
 }
 
+// A shard that sends and does not read is held up until it does; nothing is lost and the session goes on.
+func TestAShardThatReadsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		sh := r.connect("s", 1)
+		const statuses = 10 * maxAnswers
+		go func() {
+			for i := range statuses {
+				st := runStatus(ref(99, uint32(i), 1), sluicev1.RunState_RUN_STATE_SUCCEEDED)
+				st.UpdateId = uint64(i + 1)
+				if sh.stream.Send(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: st}}) != nil {
+					return // the reader finds out why
+				}
+			}
+		}()
+		synctest.Wait() // all that has room on the way is on the way
+		for i := range statuses {
+			require.Equal(t, uint64(i+1), sh.down().GetAck().GetUpdateId())
+			require.Equal(t, uint32(i), sh.down().GetRelease().GetRun().GetInstance())
+		}
+	})
+}
+
 func TestWhoMayConnect(t *testing.T) {
 	r := newRig(t, journal.NewMemory())
 	r.connect("taken", 1)
