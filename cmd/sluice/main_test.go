@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -152,4 +153,16 @@ func TestInterruptedCommandsSaySo(t *testing.T) {
 	cancel()
 	var errOut bytes.Buffer
 	require.Equal(t, exitInterrupted, run(ctx, []string{"job", "list", "--server", "127.0.0.1:1"}, nil, &errOut, &errOut))
+}
+
+// The page about the command line tells the same exit codes as the help.
+func TestExitCodesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/cli.md")
+	require.NoError(t, err)
+	for _, code := range []int{
+		exitOK, exitFailure, exitUsage, exitNotFound, exitJobFailed, exitUnavailable, exitRefused, exitConflict, exitInterrupted,
+	} {
+		require.Regexp(t, fmt.Sprintf(`(?m)^  %d +\S`, code), rootHelp)
+		require.Contains(t, string(page), fmt.Sprintf("\n| %d | ", code))
+	}
 }

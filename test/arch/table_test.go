@@ -54,7 +54,10 @@ var table = []row{
 	{"solver/repair", []string{"flowgraph", "solver", "solver/netsimplex"}, pure},
 	{"solver/costscaling", []string{"flowgraph", "solver"}, pure},
 	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
-	{"solver/registry", []string{"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/highs"}, pure},
+	{"solver/auto", []string{"flowgraph", "solver", "solver/netsimplex", "solver/repair"}, pure},
+	{"solver/registry", []string{
+		"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/auto", "solver/highs",
+	}, pure},
 	{"solver/solvertest", []string{"flowgraph", "solver", "solver/ssp", testify, rapid}, support},
 	{"solver/solvertest/difftest", []string{"flowgraph", "solver"}, support},
 
@@ -90,7 +93,9 @@ var table = []row{
 	{"bench/peer", []string{"flowgraph", "solver", "solver/registry"}, shell},
 
 	{"cmd/sluice/internal/jobfile", []string{api, protobuf, yaml}, shell},
-	{"cmd/sluice/internal/config", []string{"cmd/sluice/internal/jobfile", pflag, viper}, shell},
+	{"cmd/sluice/internal/config", []string{
+		"cmd/sluice/internal/jobfile", "costmodels/models", "solver/registry", pflag, viper,
+	}, shell},
 	{"cmd/sluice/internal/filecount", nil, shell},
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount",

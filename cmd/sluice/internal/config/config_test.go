@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,5 +136,30 @@ func TestSettingsCoverConfig(t *testing.T) {
 	for _, s := range Settings() {
 		require.NotEmpty(t, s.Usage, s.Key)
 		require.NotNil(t, s.Default, s.Key)
+	}
+}
+
+// The page about the command line has a row for every setting, as it is here.
+func TestSettingsAreDocumented(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/state")
+	page, err := os.ReadFile("../../../../docs/cli.md")
+	require.NoError(t, err)
+	code := func(s string) string {
+		if s == "" {
+			return ""
+		}
+		return "`" + s + "`"
+	}
+	for _, s := range Settings() {
+		value := strings.Replace(fmt.Sprint(s.Default), "/state/sluice", "…", 1)
+		flag := ""
+		if s.Flag != "" {
+			flag = code("--" + s.Flag)
+		}
+		if s.Short != "" {
+			flag = code("-"+s.Short) + ", " + flag
+		}
+		row := fmt.Sprintf("| %s | %s | %s | %s |\n", code(s.Key), code(value), flag, s.Usage)
+		require.True(t, strings.Contains(string(page), row), "docs/cli.md has no row\n%s", row)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
 // Setting is one key with its default. Flag is the name of its command-line flag, where it has one.
@@ -27,8 +30,8 @@ func Settings() []Setting {
 		{"scheduler.listen", "127.0.0.1:7461", "listen", "", "address for the API; port 0 takes a free one"},
 		{"scheduler.http_listen", "127.0.0.1:7462", "http-listen", "", "address for /metrics and /debug/pprof; port 0 takes a free one"},
 		{"scheduler.state_dir", filepath.Join(state, "scheduler"), "state-dir", "", "folder of the journal"},
-		{"scheduler.cost_model", "loadspread", "cost-model", "", "what makes one place better than another"},
-		{"scheduler.solver", "netsimplex", "solver", "", "algorithm for the min-cost flow"},
+		{"scheduler.cost_model", models.Default, "cost-model", "", "what makes one place better than another"},
+		{"scheduler.solver", registry.Default, "solver", "", "algorithm for the min-cost flow"},
 		{"scheduler.batch_window", 2 * time.Millisecond, "", "", "how long a cycle waits for more changes after the first"},
 		{"scheduler.solve_budget", 0, "", "", "most work of one solve, in the solver's unit; 0 is no limit"},
 		{"scheduler.unreachable_after", 10 * time.Second, "", "", "a shard may be away for this long before its hosts count as unreachable"},

@@ -3,6 +3,7 @@ package jobfile
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -244,6 +245,23 @@ func TestFormatCoversTheMessages(t *testing.T) {
 	visit(new(sluicev1.PoolSpec).ProtoReflect().Descriptor())
 	for name := range units {
 		require.True(t, used[name], "%s: in the table of units, but in no message", name)
+	}
+}
+
+// The page about the command line shows a file that can be read, and how every field with a unit is written.
+func TestFormatIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/cli.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(page), "## Job files")
+	require.True(t, found)
+	_, example, _ := strings.Cut(section, "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	jobs, err := Jobs("docs/cli.md", []byte(example))
+	require.NoError(t, err)
+	require.Equal(t, "hello", jobs[0].Name)
+	for name, u := range units {
+		require.Contains(t, section, "`"+string(name.Name())+"`")
+		require.Contains(t, section, "`"+u.key+"`")
 	}
 }
 
