@@ -88,6 +88,7 @@ var table = []row{
 	}, pure},
 	{"cluster/sim/check", []string{"cluster"}, pure},
 	{"cluster/sim/trace", []string{"cluster"}, shell},
+	{"cluster/sim/report", []string{"cluster/sim"}, shell},
 
 	{"bench", []string{"bench/peer", "flowgraph", "flowgraph/dimacs", "solver", "solver/registry", unix, yaml}, shell},
 	{"bench/peer", []string{"flowgraph", "solver", "solver/registry"}, shell},
@@ -100,7 +101,8 @@ var table = []row{
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount",
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
-		"hostmgr", "hostmgr/local", "solver", "solver/registry", "bench", "bench/peer", api,
+		"hostmgr", "hostmgr/local", "solver", "solver/registry", "bench", "bench/peer",
+		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
 		cobra, pflag, yaml, term, errgroup, genproto, grpc, protobuf,
 	}, shell},
 
