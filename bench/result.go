@@ -37,6 +37,7 @@ type Result struct {
 	NetworkMB  float64      `json:"network_mb"`  // of the network with its history of changes
 	PeakMB     float64      `json:"peak_rss_mb"` // of the whole process so far
 	Seconds    float64      `json:"seconds"`     // wall time of the run
+	Limited    bool         `json:"limited,omitempty"`
 }
 
 // Algorithm is what one solver did in a run.

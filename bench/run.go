@@ -30,6 +30,8 @@ type Options struct {
 	Clock      string   // [Wall] or [CPU]
 	Peers      []Peer
 	Export     string // folder for the networks of the sampled cycles, or none
+	// Limit ends a run early, after the cycle in which it is reached; zero does not.
+	Limit time.Duration
 	// Progress is told how far the run is; it may be nil.
 	Progress func(done, total int)
 }
@@ -48,6 +50,7 @@ type run struct {
 	racers  []*racer
 	result  *Result
 	folder  string // of exported networks
+	begin   time.Time
 }
 
 // racer is one solver with its reading of the flow.
@@ -89,7 +92,7 @@ func measure(w Workload, o Options, body func(*run) error) (*Result, error) {
 	if r.folder != r.Export {
 		defer func() { _ = os.RemoveAll(r.folder) }()
 	}
-	begin := time.Now()
+	r.begin = time.Now()
 	if err := body(r); err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", w.Name, err)
 	}
@@ -102,7 +105,7 @@ func measure(w Workload, o Options, body func(*run) error) (*Result, error) {
 	}
 	r.result.compare()
 	r.result.PeakMB = peakMB()
-	r.result.Seconds = time.Since(begin).Seconds()
+	r.result.Seconds = time.Since(r.begin).Seconds()
 	return r.result, nil
 }
 
@@ -155,6 +158,9 @@ func (r *run) cold(ctx context.Context) error {
 		if err := r.sample(ctx, i, false); err != nil {
 			return err
 		}
+		if r.over() {
+			break
+		}
 	}
 	r.progress(r.w.Samples, r.w.Samples)
 	return nil
@@ -192,10 +198,14 @@ func (r *run) warm(ctx context.Context) error {
 		if err := r.agree(); err != nil {
 			return err
 		}
-		if samples[i] {
+		over := r.over()
+		if samples[i] || over && cycle.Counted && len(samples) > 0 && len(r.result.Peers) == 0 {
 			if err := r.sample(ctx, i, true); err != nil {
 				return err
 			}
+		}
+		if over {
+			break
 		}
 		r.absorb()
 	}
@@ -208,6 +218,12 @@ func (r *run) build() {
 	r.cluster.Build()
 	r.net = r.cluster.Network()
 	r.result.NetworkMB = heap() - before
+}
+
+// over tells that the limit is reached, and notes it.
+func (r *run) over() bool {
+	r.result.Limited = r.Limit > 0 && time.Since(r.begin) > r.Limit
+	return r.result.Limited
 }
 
 // first solves a network that is new to all, and notes what memory each holds.

@@ -83,6 +83,21 @@ func TestRunCold(t *testing.T) {
 	require.InDelta(t, 5/a.Cold.Median, a.Ratio, 1e-9)
 }
 
+func TestRunLimit(t *testing.T) {
+	w := small()["random"]
+	w.Cycles = 1000
+	options := Options{Algorithms: []string{"netsimplex"}, Clock: Wall, Peers: []Peer{fakePeer{}}, Limit: 1}
+	r, err := Run(t.Context(), w, options)
+	require.NoError(t, err)
+	require.True(t, r.Limited)
+	require.Equal(t, 1, r.Algorithms[0].Total.Count)
+	require.Equal(t, 1, r.Peers[0].Agreed, "one sample is taken even so")
+	w.Mode = Cold
+	r, err = Run(t.Context(), w, options)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Algorithms[0].Cold.Count)
+}
+
 func TestRunRefuses(t *testing.T) {
 	w := small()["random"]
 	options := Options{Algorithms: []string{"netsimplex"}, Clock: Wall}

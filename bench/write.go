@@ -80,6 +80,14 @@ func (r *Result) writeTable(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "\n%s: %s\n", r.Workload.Name, r.Workload.About)
 	_, _ = fmt.Fprintf(w, "%d tasks in %d groups, %d running arcs; %d nodes, %d arcs; network %.0f MB, process at most %.0f MB\n",
 		n.Tasks, n.Groups, n.Running, n.Nodes, n.Arcs, r.NetworkMB, r.PeakMB)
+	if len(r.Algorithms) > 0 {
+		a := r.Algorithms[0]
+		stopped := ""
+		if r.Limited {
+			stopped = ", ended by the limit of time"
+		}
+		_, _ = fmt.Fprintf(w, "%d cold solves, %d cycles%s; %.0f s\n", a.Cold.Count, a.Total.Count, stopped, r.Seconds)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...string) {
 		for _, c := range cells {

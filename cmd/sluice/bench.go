@@ -43,12 +43,12 @@ Peers solve the very same networks, cold, a sample of cycles in the same run:
 Declared workloads: `
 
 type benchFlags struct {
-	suite, output, clock string
-	algorithms, peers    []string
-	lemon                []string
-	verify               bool
-	export, html, svg    string
-	w                    bench.Workload
+	suite, output, clock      string
+	algorithms, peers, lemon  []string
+	verify                    bool
+	limit                     time.Duration
+	export, html, svg, report string
+	w                         bench.Workload
 }
 
 func newBenchSolverCommand() *cobra.Command {
@@ -76,12 +76,14 @@ func addRunFlags(fs *pflag.FlagSet, f *benchFlags) {
 	fs.StringSliceVar(&f.lemon, "lemon", peer.LemonAlgorithms, "algorithms of lemon")
 	fs.StringVar(&f.export, "export", "", "folder for the networks of the sampled cycles, in DIMACS format")
 	fs.StringVar(&f.html, "html", "", "file for a page with plots")
+	fs.StringVar(&f.report, "report", "", "file for the report as JSON, besides the output")
+	fs.DurationVar(&f.limit, "limit", 0, "end each run after this time; 0 does not")
 	fs.StringVar(&f.svg, "svg", "", "folder for the plots as single files")
 }
 
 // options checks what the flags say of a run.
 func (f *benchFlags) options(cmd *cobra.Command) (bench.Options, error) {
-	o := bench.Options{Algorithms: f.algorithms, Verify: f.verify, Clock: f.clock, Export: f.export}
+	o := bench.Options{Algorithms: f.algorithms, Verify: f.verify, Clock: f.clock, Export: f.export, Limit: f.limit}
 	if !slices.Contains([]string{"table", "json", "csv"}, f.output) {
 		return o, usageError(cmd, fmt.Errorf("--output %q: choose table, json or csv", f.output))
 	}
@@ -135,7 +137,8 @@ func runBenchSolver(cmd *cobra.Command, args []string, f benchFlags) error {
 		r, err := bench.Run(cmd.Context(), w, options)
 		bar.clear()
 		if err != nil {
-			return exitError{exitFailure, err}
+			// What has been measured so far is not lost.
+			return errors.Join(exitError{exitFailure, err}, f.write(cmd.OutOrStdout(), report))
 		}
 		report.Runs = append(report.Runs, r)
 	}
@@ -211,6 +214,9 @@ func (f *benchFlags) write(out io.Writer, report *bench.Report) error {
 		write = report.WriteCSV
 	}
 	err := write(out)
+	if err == nil && f.report != "" {
+		err = writeFile(f.report, report.WriteJSON)
+	}
 	if err == nil && f.html != "" {
 		err = writeFile(f.html, report.WriteHTML)
 	}

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Runs declared workloads and keeps the results with machine and commit.
+#
+#   bench/run.sh short   a few minutes, 1,000 hosts
+#   bench/run.sh full    everything in docs/solver.md, about a quarter of an hour
+#
+# ALGORITHMS, CLOCK and PEER (lemon, or empty for none) may be set. With
+# SLUICE_DATA the known DIMACS instances are measured, too.
+set -eu
+cd "$(dirname "$0")/.."
+
+suite=${1:-short}
+peer=${PEER-lemon}
+results=bench/results
+binary=$(mktemp -d)/sluice
+go build -o "$binary" ./cmd/sluice
+mkdir -p "$results"
+
+# run NAME ARGUMENT... prints a table and keeps it beside the report.
+run() {
+	name=$1
+	shift
+	"$binary" bench "$@" --algorithms "${ALGORITHMS:-auto}" --clock "${CLOCK:-wall}" \
+		--report "$results/$name.json" >"$results/$name.txt"
+	cat "$results/$name.txt"
+}
+
+peers() {
+	[ -z "$peer" ] || echo "--peer=$peer --lemon=networksimplex"
+}
+
+case $suite in
+short)
+	# shellcheck disable=SC2046 # the flags are words
+	run short solver --suite short --limit 60s $(peers)
+	;;
+full)
+	pictures=$(dirname "$binary")/pictures
+	# shellcheck disable=SC2046
+	run full solver --suite full --limit 60s --svg "$pictures" $(peers)
+	run growth solver --suite growth --limit 15s --svg "$pictures"
+	run scale solver --suite scale --limit 60s
+	if [ -n "${SLUICE_DATA:-}" ]; then
+		# shellcheck disable=SC2046
+		run instances instances "$SLUICE_DATA/mcf-instances" --repeats 3 $(peers)
+	fi
+	for plot in 12k-90-cycles 12k-100-cycles 12k-110-cycles 12k-merged-110-cycles size \
+		sweep-by-hosts-hosts sweep-by-tasks-utilisation sweep-by-changes-churn sweep-by-classes-tasks_per_job; do
+		cp "$pictures/$plot.svg" docs/pictures/
+	done
+	;;
+*)
+	echo "usage: bench/run.sh short|full" >&2
+	exit 2
+	;;
+esac
