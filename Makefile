@@ -8,7 +8,7 @@ PACKAGES := ./...
 TESTFLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check race e2e bench long proto proto-check cover
+.PHONY: help build test check race e2e bench bench-full long proto proto-check cover
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +28,12 @@ race: ## run the tests with the race detector (needs a C compiler)
 e2e: build ## run the end-to-end tests with the real binary
 	SLUICE_BINARY=$(CURDIR)/bin/sluice $(GO) test -tags e2e -count 1 -timeout 15m ./test/e2e
 
-bench: ## run the benchmarks
+bench: ## run the benchmarks, and measure the solvers on small networks
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
+	bench/run.sh short
+
+bench-full: ## measure everything in docs/solver.md, a quarter of an hour
+	bench/run.sh full
 
 long: ## run the long tests: more seeds, more instances, fuzzing
 	SLUICE_LONG=1 $(GO) test -count 1 -timeout 2h $(PACKAGES)

@@ -4,13 +4,17 @@
 #   bench/run.sh short   a few minutes, 1,000 hosts
 #   bench/run.sh full    everything in docs/solver.md, about a quarter of an hour
 #
-# ALGORITHMS, CLOCK and PEER (lemon, or empty for none) may be set. With
-# SLUICE_DATA the known DIMACS instances are measured, too.
+# ALGORITHMS, CLOCK and PEER may be set; PEER is lemon where that is installed,
+# else empty. With SLUICE_DATA the known DIMACS instances are measured, too.
 set -eu
 cd "$(dirname "$0")/.."
 
 suite=${1:-short}
-peer=${PEER-lemon}
+installed=
+if command -v g++ >/dev/null && [ -e /usr/include/lemon/network_simplex.h ]; then
+	installed=lemon
+fi
+peer=${PEER-$installed}
 results=bench/results
 binary=$(mktemp -d)/sluice
 go build -o "$binary" ./cmd/sluice
