@@ -126,7 +126,7 @@ func (c *client) persist(ctx context.Context, attempt func(alive func()) error) 
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return ctx.Err()
+			return c.describe(status.FromContextError(ctx.Err()).Err())
 		}
 		pause = min(2*pause, longestPause)
 	}

@@ -113,11 +113,20 @@ func awaitHosts(ctx, working context.Context, s *serve.Scheduler, want int) erro
 // greet says what there is and how to go on.
 func (a *app) greet(s *server) {
 	c := a.config
+	found := 0
+	for h := range s.scheduler.Snapshot().Hosts("") {
+		found += len(h.Tasks)
+	}
+	adopted := ""
+	if found > 0 {
+		adopted = fmt.Sprintf("%d were left running and are found again", found)
+	}
 	properties(a.out,
 		[2]string{"API", s.api.Addr().String()},
 		[2]string{"metrics", fmt.Sprintf("http://%s/metrics, profiles under /debug/pprof/", s.web.Addr())},
 		[2]string{"state", c.Dev.StateDir},
 		[2]string{"hosts", fmt.Sprintf("%d: %s", c.Local.Hosts, hostNames(c.Local))},
+		[2]string{"tasks", adopted},
 	)
 	server := ""
 	if s.api.Addr().String() != defaultServer() {
