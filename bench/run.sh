@@ -25,8 +25,17 @@ run() {
 	name=$1
 	shift
 	"$binary" bench "$@" --algorithms "${ALGORITHMS:-auto}" --clock "${CLOCK:-wall}" \
-		--report "$results/$name.json" >"$results/$name.txt"
+		--report "$results/$name.json" --report "$results/$name.md" >"$results/$name.txt"
 	cat "$results/$name.txt"
+}
+
+# place NAME puts a table between its marks in the documentation.
+place() {
+	awk -v file="$results/$1.md" -v begin="<!-- $1 -->" -v end="<!-- end of $1 -->" '
+		$0 == end { skip = 0 }
+		!skip { print }
+		$0 == begin { while ((getline line < file) > 0) print line; skip = 1 }
+	' docs/solver.md >"$results/solver.md" && mv "$results/solver.md" docs/solver.md
 }
 
 peers() {
@@ -48,6 +57,10 @@ full)
 		# shellcheck disable=SC2046
 		run instances instances "$SLUICE_DATA/mcf-instances" --repeats 3 $(peers)
 	fi
+	for table in full growth scale instances; do
+		[ ! -e "$results/$table.md" ] || place "$table"
+	done
+	mkdir -p docs/pictures
 	for plot in 12k-90-cycles 12k-100-cycles 12k-110-cycles 12k-merged-110-cycles size \
 		sweep-by-hosts-hosts sweep-by-tasks-utilisation sweep-by-changes-churn sweep-by-classes-tasks_per_job; do
 		cp "$pictures/$plot.svg" docs/pictures/

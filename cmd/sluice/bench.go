@@ -43,12 +43,13 @@ Peers solve the very same networks, cold, a sample of cycles in the same run:
 Declared workloads: `
 
 type benchFlags struct {
-	suite, output, clock      string
-	algorithms, peers, lemon  []string
-	verify                    bool
-	limit                     time.Duration
-	export, html, svg, report string
-	w                         bench.Workload
+	suite, output, clock     string
+	algorithms, peers, lemon []string
+	verify                   bool
+	limit                    time.Duration
+	export, html, svg        string
+	reports                  []string
+	w                        bench.Workload
 }
 
 func newBenchSolverCommand() *cobra.Command {
@@ -69,14 +70,14 @@ func newBenchSolverCommand() *cobra.Command {
 // addRunFlags offers what all benchmarks share.
 func addRunFlags(fs *pflag.FlagSet, f *benchFlags) {
 	fs.StringSliceVar(&f.algorithms, "algorithms", []string{registry.Default}, "some of "+strings.Join(registry.Names(), ", "))
-	fs.StringVarP(&f.output, "output", "o", "table", "table, json (summaries) or csv (every cycle)")
+	fs.StringVarP(&f.output, "output", "o", "table", "table, json (summaries), csv (every cycle) or md (the table of the documentation)")
 	fs.StringVar(&f.clock, "clock", bench.Wall, "wall, or cpu: processor time of the process, steadier on a busy machine")
 	fs.BoolVar(&f.verify, "verify", false, "check every answer against the definition of optimality")
 	fs.StringSliceVar(&f.peers, "peer", nil, "lemon, highs")
 	fs.StringSliceVar(&f.lemon, "lemon", peer.LemonAlgorithms, "algorithms of lemon")
 	fs.StringVar(&f.export, "export", "", "folder for the networks of the sampled cycles, in DIMACS format")
 	fs.StringVar(&f.html, "html", "", "file for a page with plots")
-	fs.StringVar(&f.report, "report", "", "file for the report as JSON, besides the output")
+	fs.StringArrayVar(&f.reports, "report", nil, "file for the report besides the output, in the format of its ending: .json, .csv or .md; may be given again")
 	fs.DurationVar(&f.limit, "limit", 0, "end each run after this time; 0 does not")
 	fs.StringVar(&f.svg, "svg", "", "folder for the plots as single files")
 }
@@ -84,8 +85,13 @@ func addRunFlags(fs *pflag.FlagSet, f *benchFlags) {
 // options checks what the flags say of a run.
 func (f *benchFlags) options(cmd *cobra.Command) (bench.Options, error) {
 	o := bench.Options{Algorithms: f.algorithms, Verify: f.verify, Clock: f.clock, Export: f.export, Limit: f.limit}
-	if !slices.Contains([]string{"table", "json", "csv"}, f.output) {
-		return o, usageError(cmd, fmt.Errorf("--output %q: choose table, json or csv", f.output))
+	if !slices.Contains([]string{"table", "json", "csv", "md"}, f.output) {
+		return o, usageError(cmd, fmt.Errorf("--output %q: choose table, json, csv or md", f.output))
+	}
+	for _, file := range f.reports {
+		if !slices.Contains([]string{".json", ".csv", ".md"}, filepath.Ext(file)) {
+			return o, usageError(cmd, fmt.Errorf("--report %q: the name must end in .json, .csv or .md", file))
+		}
 	}
 	var err error
 	if o.Peers, err = choosePeers(cmd.Context(), *f); err != nil {
@@ -206,16 +212,14 @@ func choosePeers(ctx context.Context, f benchFlags) ([]bench.Peer, error) {
 
 // write writes the report to out and to the files that were asked for.
 func (f *benchFlags) write(out io.Writer, report *bench.Report) error {
-	write := report.WriteTable
-	switch f.output {
-	case "json":
-		write = report.WriteJSON
-	case "csv":
-		write = report.WriteCSV
+	formats := map[string]func(io.Writer) error{
+		"table": report.WriteTable, "json": report.WriteJSON, "csv": report.WriteCSV, "md": report.WriteMarkdown,
 	}
-	err := write(out)
-	if err == nil && f.report != "" {
-		err = writeFile(f.report, report.WriteJSON)
+	err := formats[f.output](out)
+	for _, file := range f.reports {
+		if err == nil {
+			err = writeFile(file, formats[strings.TrimPrefix(filepath.Ext(file), ".")])
+		}
 	}
 	if err == nil && f.html != "" {
 		err = writeFile(f.html, report.WriteHTML)

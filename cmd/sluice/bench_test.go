@@ -26,7 +26,8 @@ func TestBenchSolver(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("hosts: 20\nslots: 3\ncycles: 9\nsweep: {churn: [0.1, 0.2]}\n"), 0o600))
 	page, plots, networks := filepath.Join(folder, "p.html"), filepath.Join(folder, "svg"), filepath.Join(folder, "dimacs")
 	out, code := runBench(t, file, "--cycles", "4", "--algorithms", "netsimplex,ssp", "--verify", "-o", "json",
-		"--clock", "cpu", "--samples", "2", "--html", page, "--svg", plots, "--export", networks)
+		"--clock", "cpu", "--samples", "2", "--html", page, "--svg", plots, "--export", networks,
+		"--report", filepath.Join(folder, "r.md"), "--report", filepath.Join(folder, "r.csv"))
 	require.Zero(t, code, out)
 	var report bench.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
@@ -41,6 +42,9 @@ func TestBenchSolver(t *testing.T) {
 		require.Len(t, entries, count, folder)
 	}
 	require.FileExists(t, page)
+	table, err := os.ReadFile(filepath.Join(folder, "r.md"))
+	require.NoError(t, err)
+	require.Contains(t, string(table), "| tiny-churn-0.2 |")
 
 	exported, err := filepath.Glob(filepath.Join(networks, "*-4.min"))
 	require.NoError(t, err)
@@ -58,6 +62,7 @@ func TestBenchSolverRefuses(t *testing.T) {
 		{"no-such", []string{"no-such"}},
 		{"--suite \"long\"", []string{"--suite", "long"}},
 		{"--output \"xml\"", []string{"-o", "xml"}},
+		{"must end in .json", []string{"1k-90", "--report", "r.pdf"}},
 		{"hosts: -1", []string{"1k-90", "--hosts", "-1"}},
 		{"--peer \"cplex\"", []string{"1k-90", "--peer", "cplex"}},
 		{"unknown solver \"magic\"", []string{"1k-90", "--algorithms", "magic"}},
