@@ -190,6 +190,9 @@ func scale(t time.Duration, factor float64) time.Duration {
 // while instead of coming all at once.
 const headroom = 2
 
+// maxStretch bounds how far apart arrivals are moved. Jobs that overlap even then come at once, or never end.
+const maxStretch = 1 << 14
+
 // compress finds the slowest arrivals with which the offered load reaches the wanted one. Where all jobs together do not
 // ask for headroom times that, the trace is repeated, each copy beginning where the one before ended.
 func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, error) {
@@ -205,8 +208,11 @@ func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, er
 	jobs = repeat(jobs, c.Copies)
 	intervals := intervalsOf(capacity, jobs)
 	low, high := 0.0, 1.0 // the load at low is large enough, that at high is not
-	for offeredLoad(intervals, high) >= load && high < 1e6 {
-		low, high = high, high*2
+	for offeredLoad(intervals, high) >= load {
+		if low, high = high, high*2; high > maxStretch {
+			return nil, nil, fmt.Errorf("trace: the offered load is %.3g at least, however far apart jobs arrive: "+
+				"ask for more than that, or for more hosts", offeredLoad(intervals, high))
+		}
 	}
 	for range 40 {
 		middle := (low + high) / 2

@@ -57,7 +57,7 @@ func (r *row) fail(i int, format string, args ...any) {
 		return
 	}
 	name := "field " + strconv.Itoa(i+1)
-	if i < len(r.names) {
+	if i < len(r.names) && r.names[i] != "" {
 		name = r.names[i]
 	}
 	r.err = fmt.Errorf("trace: %s:%d:%d: %s %s", r.file, r.line, r.cols[i], name, fmt.Sprintf(format, args...))

@@ -1,0 +1,225 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// drawJobs makes jobs in the order of submission.
+func drawJobs(t *rapid.T) []*Job {
+	n := rapid.IntRange(1, 40).Draw(t, "jobs")
+	var jobs []*Job
+	var at time.Duration
+	for i := range n {
+		at += time.Duration(rapid.Int64Range(0, 100).Draw(t, "gap")) * time.Second
+		spec := task(rapid.Int64Range(1000, 9000).Draw(t, "cpu"), rapid.Int64Range(0, 20*gib).Draw(t, "memory"), 0, cluster.GPURequest{})
+		j := newJob(numbered("job", i), at, uint32(rapid.IntRange(1, 5).Draw(t, "instances")), spec)
+		j.Durations = []time.Duration{time.Duration(rapid.Int64Range(1, 200).Draw(t, "duration")) * time.Second}
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// concurrentPeak is the offered load by its definition: at every arrival, add up everything that runs.
+func concurrentPeak(hosts []Host, jobs []*Job, factor float64) float64 {
+	capacity, peak := capacityOf(hosts), 0.0
+	for _, now := range jobs {
+		at := scale(now.Submit, factor)
+		var running shares
+		for _, j := range jobs {
+			start := scale(j.Submit, factor)
+			for i := range j.Spec.Instances {
+				if d := j.Duration(i); start <= at && (d == 0 || at < start+d) {
+					running.add(sharesOf(j.Spec.Task.Resources, capacity), 1)
+				}
+			}
+		}
+		peak = max(peak, running.dominant())
+	}
+	return peak
+}
+
+func TestOfferedLoadIsThePeak(t *testing.T) {
+	hosts := testFleet(t)
+	rapid.Check(t, func(t *rapid.T) {
+		jobs := drawJobs(t)
+		last := -1.0
+		for _, factor := range []float64{2, 1, 0.5, 0.01, 0} {
+			got := OfferedLoad(hosts, jobs, factor)
+			require.InDelta(t, concurrentPeak(hosts, jobs, factor), got, 1e-9)
+			require.GreaterOrEqual(t, got, last-1e-9, "faster arrivals, lower load")
+			last = got
+		}
+	})
+}
+
+func TestCompress(t *testing.T) {
+	hosts := testFleet(t)
+	rapid.Check(t, func(t *rapid.T) {
+		recorded := drawJobs(t)
+		load := rapid.Float64Range(0.05, 1.5).Draw(t, "load")
+		w := &Workload{Hosts: hosts, Jobs: fromSlice(clone(recorded)), Arrivals: true, Departures: true}
+		if err := (Mode{OfferedLoad: load}).apply(w, 1); err != nil {
+			require.ErrorContains(t, err, "however far apart")
+			require.GreaterOrEqual(t, OfferedLoad(hosts, recorded, maxStretch), load)
+			return
+		}
+		jobs, err := collect(w.Jobs)
+		require.NoError(t, err)
+		c := w.Compression
+		require.Len(t, jobs, c.Copies*len(recorded))
+		require.InDelta(t, c.Load, OfferedLoad(hosts, jobs, 1), 1e-6)
+		require.GreaterOrEqual(t, c.Load, load)
+		if c.Factor > 1e-6 { // slower arrivals would not do
+			require.Less(t, OfferedLoad(hosts, repeat(clone(recorded), c.Copies), c.Factor*1.001), load)
+		}
+		v := validator{hosts: hosts}
+		for i, j := range jobs {
+			require.NoError(t, v.check(j))
+			require.Equal(t, recorded[i%len(recorded)].Durations, j.Durations)
+			require.Equal(t, recorded[i%len(recorded)].Spec.Task, j.Spec.Task)
+		}
+	})
+}
+
+func clone(jobs []*Job) []*Job {
+	out := make([]*Job, len(jobs))
+	for i, j := range jobs {
+		c := *j
+		out[i] = &c
+	}
+	return out
+}
+
+func TestDemand(t *testing.T) {
+	hosts := testFleet(t)
+	rapid.Check(t, func(t *rapid.T) {
+		recorded, m := drawJobs(t), Mode{Demand: rapid.Float64Range(0.05, 1.5).Draw(t, "demand"), Gap: time.Second, NoDepartures: true}
+		timed := rapid.Bool().Draw(t, "timed")
+		draw := func(seed uint64) []*Job {
+			w := &Workload{Hosts: hosts, Jobs: fromSlice(clone(recorded)), Arrivals: timed, Departures: true}
+			require.NoError(t, m.apply(w, seed))
+			require.False(t, w.Departures)
+			jobs, err := collect(w.Jobs)
+			require.NoError(t, err)
+			return jobs
+		}
+		jobs := draw(1)
+		require.Equal(t, jobs, draw(1), "not deterministic")
+		v := validator{hosts: hosts}
+		for i, j := range jobs {
+			require.NoError(t, v.check(j))
+			require.Equal(t, time.Duration(i)*time.Second, j.Submit)
+			require.Equal(t, forEver, j.Durations)
+			original, _, _ := strings.Cut(string(j.Spec.Name), copyMark)
+			if !timed {
+				require.EqualValues(t, numbered("job", i%len(recorded)), original)
+			}
+		}
+		// All run for ever: the offered load of all is their demand, and without the last one it is too small.
+		require.GreaterOrEqual(t, OfferedLoad(hosts, jobs, 1), m.Demand-1e-9)
+		require.Less(t, OfferedLoad(hosts, jobs[:len(jobs)-1], 1), m.Demand+1e-9)
+	})
+}
+
+// TestDemandIsDrawn: with recorded times, jobs are drawn with replacement, differently for every seed.
+func TestDemandIsDrawn(t *testing.T) {
+	draw := func(seed uint64) string {
+		w := &Workload{Hosts: testFleet(t), Arrivals: true, Departures: true}
+		var recorded []*Job
+		for i := range 20 {
+			recorded = append(recorded, newJob(numbered("job", i), time.Hour, 1, task(1000, gib, 0, cluster.GPURequest{})))
+		}
+		w.Jobs = fromSlice(recorded)
+		require.NoError(t, Mode{Demand: 39.5 / (9 * 32)}.apply(w, seed))
+		jobs, err := collect(w.Jobs)
+		require.NoError(t, err)
+		require.Len(t, jobs, 40)
+		var names []string
+		copies := 0
+		for _, j := range jobs {
+			names = append(names, string(j.Spec.Name))
+			copies += strings.Count(string(j.Spec.Name), copyMark)
+		}
+		require.Greater(t, copies, 20, "all 20 jobs came: that is not a sample with replacement")
+		return strings.Join(names, " ")
+	}
+	require.Equal(t, draw(1), draw(1))
+	require.NotEqual(t, draw(1), draw(2))
+}
+
+func TestModeErrors(t *testing.T) {
+	free := newJob("free", 0, 1, cluster.TaskSpec{})
+	copied := newJob("a-copy-1", 0, 1, task(1, 1, 0, cluster.GPURequest{}))
+	nan := 0.0
+	nan /= nan
+	for _, c := range []struct {
+		mode                 Mode
+		jobs                 []*Job
+		arrivals, departures bool
+		want                 string
+	}{
+		{Mode{OfferedLoad: 1, Demand: 1}, nil, true, true, "exclude each other"},
+		{Mode{OfferedLoad: -1}, nil, true, true, "parts of the capacity: 0 to 1000"},
+		{Mode{OfferedLoad: nan}, nil, true, true, "parts of the capacity: 0 to 1000"},
+		{Mode{Demand: 1001}, nil, true, true, "parts of the capacity: 0 to 1000"},
+		{Mode{Gap: -1}, nil, true, true, "gap between arrivals is negative"},
+		{Mode{OfferedLoad: 1, NoDepartures: true}, nil, true, true, "needs departures"},
+		{Mode{OfferedLoad: 1}, nil, true, false, "needs recorded arrivals and durations"},
+		{Mode{OfferedLoad: 1}, nil, false, true, "needs recorded arrivals and durations"},
+		{Mode{OfferedLoad: 1}, []*Job{free}, true, true, "no job asks for anything"},
+		{Mode{OfferedLoad: 1}, nil, true, true, "no job asks for anything"},
+		{Mode{Demand: 1}, []*Job{free}, true, true, "no job asks for anything"},
+		{Mode{Demand: 1}, nil, true, true, "no job asks for anything"},
+		{Mode{Demand: 1}, []*Job{copied}, true, true, `job "a-copy-1": names with "-copy-" are for copies`},
+		{Mode{OfferedLoad: 1000}, []*Job{newJob("tiny", 0, 1, task(1, 1, 0, cluster.GPURequest{}))}, true, true, "choose fewer hosts"},
+		{Mode{Demand: 1000}, []*Job{newJob("tiny", 0, 1, task(1, 1, 0, cluster.GPURequest{}))}, true, true, "choose fewer hosts"},
+	} {
+		t.Run(fmt.Sprintf("%+v", c.mode), func(t *testing.T) {
+			w := &Workload{Hosts: testFleet(t), Jobs: fromSlice(c.jobs), Arrivals: c.arrivals, Departures: c.departures}
+			err := c.mode.validate()
+			if err == nil {
+				err = c.mode.apply(w, 1)
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestThin(t *testing.T) {
+	for _, c := range []struct {
+		every, limit int
+		want         string
+	}{
+		{0, 0, "0 1 2 3 4 5 6 "},
+		{1, 3, "0 1 2 "},
+		{3, 0, "0 3 6 "},
+		{3, 2, "0 3 "},
+		{9, 0, "0 "},
+		{2, 99, "0 2 4 6 "},
+	} {
+		var jobs []*Job
+		for i := range 7 {
+			jobs = append(jobs, newJob(numbered("", i), 0, 1, cluster.TaskSpec{}))
+		}
+		got := ""
+		s := thin(fromSlice(jobs), c.every, c.limit)
+		for {
+			j, err := s.Next()
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err)
+			got += string(j.Spec.Name[1:]) + " "
+		}
+		require.Equal(t, c.want, got, "%+v", c)
+	}
+}

@@ -1,0 +1,162 @@
+package trace
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func ExampleOpen() {
+	w, err := Open(Options{Format: "csv", Jobs: "testdata/jobs.csv", Hosts: "testdata/hosts.csv"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = w.Close() }()
+	for {
+		j, err := w.Jobs.Next()
+		if err == io.EOF {
+			break
+		}
+		fmt.Println(j.Submit, j.Spec.Name, "x", j.Spec.Instances)
+	}
+	// Output:
+	// 0s web x 3
+	// 1.5s train-1 x 4
+	// 1.5s infer x 1
+	// 2s crunch x 3
+}
+
+func testdata(name string) string { return filepath.Join("testdata", name) }
+
+func TestHostsOfOpen(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		want int // hosts
+	}{
+		{"machine list", Options{Format: "openb", Jobs: testdata("openb-pods.csv"), Hosts: testdata("openb-nodes.csv")}, 3},
+		{"of another format", Options{Format: "openb", Jobs: testdata("openb-pods.csv"), HostFormat: "csv", Hosts: testdata("hosts.csv")}, 3},
+		{"made up", Options{Format: "openb", Jobs: testdata("openb-pods.csv"), Fleet: Fleet{Hosts: 7}}, 7},
+		{"instead of the file's", Options{Format: "swf", Jobs: testdata("log.swf"), Fleet: Fleet{Hosts: 7}}, 7},
+		{"in the file of jobs", Options{Format: "swf", Jobs: testdata("log.swf")}, 4},
+		{"the usual ones", Options{Format: "swim", Jobs: testdata("swim.tsv")}, 3000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, err := Open(c.o)
+			require.NoError(t, err)
+			require.Len(t, w.Hosts, c.want)
+			_, err = collect(w.Jobs)
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+		})
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	pods := testdata("openb-pods.csv")
+	for want, o := range map[string]Options{
+		`format "excel" is not known: one of alibaba-2018, batch-jobs`:        {Format: "excel", Jobs: pods},
+		`format "pai-2020" is a machine list`:                                 {Format: "pai-2020", Jobs: pods},
+		"no file of jobs is given":                                            {Format: "openb"},
+		`format "openb" needs hosts`:                                          {Format: "openb", Jobs: pods},
+		"hosts are given twice":                                               {Format: "openb", Jobs: pods, Hosts: pods, Fleet: Fleet{Hosts: 1}},
+		`format "swim" has no machine lists`:                                  {Format: "swim", Jobs: pods, Hosts: pods},
+		`format "x" is not known`:                                             {Format: "swim", Jobs: pods, Hosts: pods, HostFormat: "x"},
+		"missing.csv: no such file":                                           {Format: "openb", Jobs: testdata("missing.csv"), Fleet: Fleet{Hosts: 1}},
+		"nodes.csv: no such file":                                             {Format: "openb", Jobs: pods, Hosts: "nodes.csv"},
+		"every, limit and block bytes cannot be negative":                     {Format: "openb", Jobs: pods, Limit: -1},
+		"offered load and demand exclude each other":                          {Format: "openb", Jobs: pods, Mode: Mode{Demand: 1, OfferedLoad: 1}},
+		"offered load needs recorded arrivals and durations":                  {Format: "openb", Jobs: testdata("openb-pods-untimed.csv"), Fleet: Fleet{Hosts: 1}, Mode: Mode{OfferedLoad: 1}},
+		"openb-pods.csv:1:1: column 1 of the header is \"name\": want \"sn\"": {Format: "openb", Jobs: pods, Hosts: pods},
+	} {
+		_, err := Open(o)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// longFile writes a gzipped file of n rows.
+func longFile(t *testing.T, name string, n int, header string, row func(i int) string) string {
+	path := filepath.Join(t.TempDir(), name)
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	z := gzip.NewWriter(f)
+	b := bufio.NewWriter(z)
+	fmt.Fprintln(b, header)
+	for i := range n {
+		fmt.Fprintln(b, row(i))
+	}
+	require.NoError(t, b.Flush())
+	require.NoError(t, z.Close())
+	require.NoError(t, f.Close())
+	return path
+}
+
+// TestLongFiles: 300,000 jobs take a fraction of 1 GiB even where they have to be collected, and next to nothing where
+// they are streamed.
+func TestLongFiles(t *testing.T) {
+	const n = 300_000
+	for _, c := range []struct {
+		format, header string
+		row            func(i int) string
+		mode           Mode
+		limit          uint64
+	}{
+		{
+			"csv", "submit_s,job,instances,duration_s,cpu_milli,memory_bytes",
+			func(i int) string { return fmt.Sprintf("%d,job-%d,3,100,500,1073741824", i, i) },
+			Mode{},
+			100 * mib,
+		},
+		{
+			"openb", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time",
+			func(i int) string { return fmt.Sprintf("pod-%d,4000,8192,1,500,T4|G2,LS,Running,%d,%d,", i, n-i, n+i) },
+			Mode{},
+			400 * mib,
+		},
+		{
+			"openb", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time",
+			func(i int) string { return fmt.Sprintf("pod-%d,4000,8192,1,500,,LS,Running,%d,%d,", i, n-i, n+i) },
+			Mode{OfferedLoad: 0.9},
+			500 * mib,
+		},
+	} {
+		path := longFile(t, c.format, n, c.header, c.row)
+		before := heap()
+		w, err := Open(Options{Format: c.format, Jobs: path, Fleet: Fleet{Hosts: 20_000, GPUs: 4}, Mode: c.mode})
+		require.NoError(t, err)
+		jobs, most := 0, heap()
+		var last time.Duration
+		for {
+			j, err := w.Jobs.Next()
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, j.Submit, last)
+			last = j.Submit
+			if jobs++; jobs%(n/4) == 0 {
+				most = max(most, heap())
+			}
+		}
+		require.NoError(t, w.Close())
+		require.Zero(t, jobs%n)
+		require.Less(t, most-min(before, most), c.limit)
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,245 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestSamples reads every small file and compares all that is read with what was judged right once.
+func TestSamples(t *testing.T) {
+	for _, s := range samples {
+		name := s.file + ".jobs"
+		if s.hosts {
+			name = s.file + ".hosts"
+		}
+		t.Run(name, func(t *testing.T) {
+			got, err := s.read(t, bytes.NewReader(s.text(t)))
+			require.NoError(t, err)
+			golden := filepath.Join("testdata", "golden", name)
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+// TestEveryFormatHasSamples keeps the table of samples complete.
+func TestEveryFormatHasSamples(t *testing.T) {
+	for _, f := range Formats {
+		var jobs, hosts bool
+		for _, s := range samples {
+			jobs = jobs || s.format == f.Name && !s.hosts
+			hosts = hosts || s.format == f.Name && s.hosts
+		}
+		if f.Name == "google-2011-events" {
+			hosts = true // the list of google-2011
+		}
+		require.Equal(t, f.HasJobs(), jobs, f.Name)
+		require.Equal(t, f.HasHosts(), hosts, f.Name)
+	}
+}
+
+// TestPacking: gzip is recognised by content, and neither it nor a byte-order mark nor CRLF changes what is read.
+func TestPacking(t *testing.T) {
+	for _, s := range samples {
+		want, err := s.read(t, bytes.NewReader(s.text(t)))
+		require.NoError(t, err)
+		crlf := bytes.ReplaceAll(s.text(t), []byte("\n"), []byte("\r\n"))
+		for name, text := range map[string][]byte{
+			"gzip": pack(t, s.text(t)), "mark": append([]byte("\xef\xbb\xbf"), s.text(t)...), "crlf": crlf, "packed crlf": pack(t, crlf),
+		} {
+			got, err := s.read(t, bytes.NewReader(text))
+			require.NoError(t, err, "%s %s", s.file, name)
+			require.Equal(t, want, got, "%s %s", s.file, name)
+		}
+	}
+}
+
+func pack(t testing.TB, text []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return b.Bytes()
+}
+
+// TestCutOff: a gzipped file that ends too early is no shorter trace, and neither is one that is damaged.
+func TestCutOff(t *testing.T) {
+	for _, s := range samples {
+		if s.hosts && s.format == "swf" {
+			continue // reads the head of the file only
+		}
+		packed := pack(t, s.text(t))
+		_, err := s.read(t, bytes.NewReader(packed[:len(packed)-9]))
+		require.ErrorContains(t, err, "unexpected EOF", s.file)
+		require.ErrorContains(t, err, s.file)
+		packed[len(packed)-8] ^= 1
+		_, err = s.read(t, bytes.NewReader(packed))
+		require.ErrorContains(t, err, "checksum", s.file)
+	}
+}
+
+// TestNothingInIt: empty files are refused where there must be something.
+func TestNothingInIt(t *testing.T) {
+	for _, s := range samples {
+		_, err := s.read(t, strings.NewReader(""))
+		switch s.file {
+		case "google-subtrace.tr", "google-events.csv", "swim.tsv": // have no header: no job is no mistake
+			require.NoError(t, err, s.file)
+		case "log.swf":
+			require.Equal(t, s.hosts, err != nil)
+		default:
+			require.ErrorContains(t, err, s.file)
+		}
+	}
+}
+
+// TestStrictness changes one thing in a sample and expects one error that says where and what.
+func TestStrictness(t *testing.T) {
+	for _, c := range []struct {
+		file     string
+		old, new string
+		want     string
+	}{
+		{"openb-pods.csv", "name,cpu_milli", "name,cpu", `:1:6: column 2 of the header is "cpu": want "cpu_milli"`},
+		{"openb-pods.csv", ",scheduled_time", "", `:1:82: the header ends here: want column "scheduled_time" next`},
+		{"openb-pods.csv", ",scheduled_time", ",scheduled_time,x", `:1:111: the header goes on with "x": want 11 columns`},
+		{"openb-pods.csv", "pod-1,6000", "pod-1,6000.5", `:4:7: cpu_milli is "6000.5": want a whole number from 0 to 1125899906842624`},
+		{"openb-pods.csv", "pod-1,", "pod-2,", `:4:1: job "pod-2" is in line 2 already`},
+		{"openb-pods.csv", "pod-1,", "pod 1,", `:4:1: name is "pod 1": want at most 80 characters`},
+		{"openb-pods.csv", "pod-1,", ",", `:4:1: name is empty`},
+		{"openb-pods.csv", "1,460", "1,0", `:4:20: gpu_milli is 0 for 1 gpus`},
+		{"openb-pods.csv", "1,460", "2,460", `:4:20: gpu_milli is 460 for 2 gpus: only one gpu can be shared`},
+		{"openb-pods.csv", "P100|G2", "P100||G2", `:2:24: gpu_spec is "P100||G2|P100": want models`},
+		{"openb-pods.csv", "500,1024,0,0,,", "500,1024,0,0,T4,", `:5:20: gpu_spec is "T4" for no gpus`},
+		{"openb-pods.csv", ",BE,", ",Best,", `:4:27: qos is "Best": want BE, Burstable, LS or Guaranteed`},
+		{"openb-pods.csv", "Running,10,10", "Running,10,9", `:4:41: deletion_time is "9": before creation_time`},
+		{"openb-pods.csv", "20,90,25", "20,90,91", `:2:64: scheduled_time is "91": not between`},
+		{"openb-pods.csv", "20,90,25", "20,90,-1", `:2:64: scheduled_time is "-1": want a number from 0 to 1e+09`},
+		{"openb-pods.csv", "20,90,25", "20,1e99,25", `:2:61: deletion_time is "1e99"`},
+		{"openb-pods.csv", "20,90,25", "20,NaN,25", `:2:61: deletion_time is "NaN"`},
+		{"openb-pods.csv", "20,90,25", "20,90", `:2:1: 10 fields: want 11`},
+		{"openb-pods.csv", "pod-2,4000", "\"pod-2,4000", `extraneous or missing " in quoted-field`},
+		{"openb-pods.csv", "pod-2,4000", "po\"d-2,4000", `:2:3: bare " in non-quoted-field`},
+		{"openb-nodes.csv", "G2", "", `:2:23: model is "" for 8 gpus`},
+		{"openb-nodes.csv", "node-c", "node-a", `:4:1: host "node-a" is in line 3 already`},
+		{"openb-nodes.csv", "node-c", "node/c", `:4:1: sn is "node/c": want at most 80 characters`},
+		{"google-machines.csv", "0.25,", "1.25,", `:4:5: cpu is "1.25": want a number from 0 to 1`},
+		{"google-machines.csv", "910", "x910", `:4:1: machine_id is "x910": want a whole number`},
+		{"google-subtrace.tr", "1003.5 3", "1003.5 4", `:2:8: number of tasks is 4, but 3 durations follow`},
+		{"google-subtrace.tr", "20.0 10.0", "20.1 10.0", `:2:10: mean duration is 20.1, but the durations' mean is 20`},
+		{"google-subtrace.tr", "1003.5 2", "1003.4 2", `:3:1: job "google-3" is submitted at 3.4s, before the one above`},
+		{"google-subtrace.tr", "12.5 12.5", "12.5", `:1:1: 3 fields: want arrival`},
+		{"google-events.csv", "601000000,,32,1", "601000000,,34,1", `:5:15: event_type is 1 for a job that was not submitted`},
+		{"google-events.csv", "601000000,,32,1", "601000000,,32,0", `:5:15: event_type is 0 after event 0 of the same job`},
+		{"google-events.csv", "601000000,", "600000000,", `:5:1: timestamp is "600000000": before the event above`},
+		{"google-events.csv", "601000000,,", "601000000,3,", `:5:11: missing_info is "3": want a whole number from 0 to 2`},
+		{"google-events.csv", "601000000,,32,1,0", "601000000,,32,1,4", `:5:17: scheduling_class is "4": want a whole number from 0 to 3`},
+		{"philly-jobs.csv", "07:00:41", "25:00:41", `:3:1: timestamp is "2017-10-09 25:00:41": want year-month-day`},
+		{"philly-jobs.csv", "122.0", "121.0", `:3:28: gpu_time is "121.0": want duration times num_gpus`},
+		{"philly-jobs.csv", "vc2", "VC 2", `:3:34: cluster is "VC 2": want lower-case letters and digits`},
+		{"philly-jobs.csv", "66.0,1,66.0", "66.0,0,0", `:2:26: num_gpus is "0": want a whole number from 1 to 100000`},
+		{"philly-machines.csv", "1,m10", "2,m10", `:3:1: field 1 is "2": want 1, rows are numbered`},
+		{"batch-jobs.csv", "2,20,", "3,20,", `is "3": want 2, rows are numbered`},
+		{"batch-jobs.csv", ",67,0", ",67,1", `:3:28: disk is "1": want a whole number from 0 to 0`},
+		{"batch-jobs.csv", "9,24,1", "9,23,1", `:4:1: job "batch-23" is in line 3 already`},
+		{"batch-jobs.csv", ",283,", ",100001,", `instances_num is "100001": want a whole number from 1 to 100000`},
+		{"swim.tsv", "job1", "job2", `:2:1: job id is "job2": want job1, jobs are numbered`},
+		{"swim.tsv", "5\t3\t900", "5\t2\t900", `:4:8: gap is 2: want 3, the time since the row above`},
+		{"swim.tsv", "/data/b\t\t", "/data/b\tx\t", `:2:38: column 8 is "x": want nothing`},
+		{"swim.tsv", "/data/b", "", `:2:30: input path is empty`},
+		{"swim.tsv", "300000000", "900000000000000", `choose larger blocks`},
+		{"services.json", `"Front",`, `"Front"`, `:3:3: ServiceList: invalid character`},
+		{"services.json", `"MachineList"`, `"Machines"`, `:18:2: Machines: want MachineList`},
+		{"services.json", `"CompatibleMachines": "*"`, `"Compatible": "*"`, `:3:3: ServiceList: unknown field "Compatible"`},
+		{"services.json", `"CompatibleMachines": "*"`, `"CompatibleMachines": "all"`, `ServiceList: CompatibleMachines is "all"`},
+		{"services.json", `"10.0.0.2", "10.0.0.1"]`, `"10.0.0.3"]`, `service "Store": compatible machine "10.0.0.3" is not in MachineList`},
+		{"services.json", `["c3"]`, `["c1"]`, `:10:3: ServiceList: container "c1" is there twice`},
+		{"services.json", `"c2", "c1"`, `"c2", "c3"`, `:20:3: MachineList: container "c3" is of no service, or on a machine already`},
+		{"services.json", `"RequestCPU": 0.05`, `"RequestCPU": 0`, `:10:3: ServiceList: RequestCPU and RequestMem: want parts`},
+		{"services.json", `"Service2": "Store"`, `"Service2": "Shop"`, `:23:3: TrafficList: service "Shop" is not in ServiceList`},
+		{"services.json", "\n}\n", "\n}\n{}", `:26:1: text after the end`},
+		{"log.swf", "1  10", "1", `:10:1: 17 fields: want 18`},
+		{"log.swf", "    3     75", "    3     59", `is submitted at 59s, before the one above at 1m0s: sort the file`},
+		{"log.swf", "    3     75", "    4     75", `:10:5: job number is 4: that job was there already`},
+		{"log.swf", "    3     75", "    3     x5", `submit time is "x5"`},
+		{"log.swf", "MaxNodes: 4", "MaxNodes: many", `:3:1: MaxNodes is "many": want 1 to 1000000`},
+		{"coflows.txt", "3 3\n", "3 4\n", `:5:1: the file ends after 3 coflows: the first line says 4`},
+		{"coflows.txt", "3 3\n", "3 2\n", `:4:1: a line after 2 coflows`},
+		{"coflows.txt", "3 3\n", "4 3\n", `:1:1: field 1 is 4: the hosts have only 3 racks`},
+		{"coflows.txt", "3 0:3.0", "3 1 0:3.0", `:3:1: 10 fields: want 9 for 2 mappers and 3 reducers`},
+		{"coflows.txt", "2:100", "3:100", `:3:27: port is "3": want a whole number from 0 to 2`},
+		{"coflows.txt", "2:100", "2:-1", `:3:29: megabytes is "-1"`},
+		{"coflows.txt", "2:100", "2", `:3:27: field 9 is "2": want port:megabytes`},
+		{"coflows.txt", "3 250 3", "3 249 3", `is submitted at 249ms, before the one above at 250ms`},
+		{"coflows.txt", "3 250 3", "4 250 3", `:4:1: field 1 is "4": want a whole number from 3 to 3`},
+		{"hosts.csv", "zone,", "zome,", `:1:11: field 3 "zome": no such column: want attributes, cpu_milli`},
+		{"hosts.csv", "zone,", "rack,", `"rack": the column is there twice`},
+		{"hosts.csv", "host,", "resource:h,", `:1:1: the header lacks the column "host"`},
+		{"hosts.csv", "A10|A10|T4|T4", "A10|T4", `gpu_models has 2 models for 4 gpus: want one, or one for each`},
+		{"hosts.csv", "disk=ssd;", "disk;", `attributes is "disk;kernel=6.1": want key=value, joined with ';'`},
+		{"hosts.csv", "\nweb-2,", "\n,", `:2:1: host is empty`},
+		{"jobs.csv", "1.5,infer", "1.4,infer", `:4:1: job "infer" is submitted at 1.4s, before the one above at 1.5s: sort the file by submission`},
+		{"jobs.csv", "infer", "web", `:4:5: job is "web", which is in line 2 already`},
+		{"jobs.csv", "infer", "Infer!", `:4:5: job is "Infer!": want at most 80 characters`},
+		{"jobs.csv", "root/ml,,", "root/prod,,", `pool is "root/prod": a pool with jobs cannot be above another one with jobs`},
+		{"jobs.csv", "root/ml,,", "root/ml/sub,,", `pool is "root/ml/sub": a pool with jobs cannot be above another one with jobs`},
+		{"jobs.csv", "root/ml,,", "ml,,", `pool is "ml": want a path below root`},
+		{"jobs.csv", "1;2.5;0", "1;2.5", `duration_s has 2 durations for 3 instances`},
+		{"jobs.csv", "1;2.5;0", "1;x;0", `:5:23: duration_s is "x"`},
+		{"jobs.csv", "stateless", "service", `type is "service": want batch or stateless`},
+		{"jobs.csv", "false", "no", `preemptible is "no": want true or false`},
+		{"jobs.csv", "T4|A10,4", "T4|A10,5", `gang is 5: more than the 4 instances`},
+		{"jobs.csv", ",,250,", ",2,250,", `gpu_milli is 250 besides 2 gpus`},
+		{"jobs.csv", "3,1;2.5;0,250,1,,,,,", "3,1;2.5;0,250,1,,,,A10,", `gpu_models is set, but no gpus are asked for`},
+		{"alibaba-2018.csv", "96,100,USING", "96,101,USING", `:1:17: mem_size is "101"`},
+		{"pai.csv", "384,8", "384", `:2:1: 4 fields: want 5`},
+		{"spot.csv", ",1,128,1", ",0,128,1", `:3:5: gpu_capacity_num is "0"`},
+		{"dlrm.csv", "instance_0,HN", "instance_0,XN", `:2:12: role is "XN": want CN or HN`},
+		{"dlrm.csv", ",100.5,101,", ",100.5,,", `:2:69: scheduled_time is "" and creation_time is "100.5"`},
+		{"dlrm.csv", ",100.5,101,", ",100.5,99,", `:2:69: scheduled_time is "99": before creation_time`},
+	} {
+		t.Run(fmt.Sprintf("%s %s", c.file, c.want), func(t *testing.T) {
+			var errs []string
+			for _, s := range samples {
+				if s.file != c.file {
+					continue
+				}
+				text := s.text(t)
+				require.Contains(t, string(text), c.old)
+				_, err := s.read(t, strings.NewReader(strings.Replace(string(text), c.old, c.new, 1)))
+				if err != nil {
+					require.True(t, strings.HasPrefix(err.Error(), "trace: "+c.file), err.Error())
+					errs = append(errs, strings.TrimPrefix(err.Error(), "trace: "+c.file))
+				}
+			}
+			require.Contains(t, strings.Join(errs, "\n"), c.want)
+		})
+	}
+}
+
+// TestLongLines: a line without end is refused before it fills the memory.
+func TestLongLines(t *testing.T) {
+	for _, file := range []string{"google-subtrace.tr", "openb-pods.csv"} {
+		for _, s := range samples {
+			if s.file == file {
+				_, err := s.read(t, strings.NewReader(string(s.text(t))+strings.Repeat("1 ", maxLineBytes)))
+				require.ErrorContains(t, err, "a line is longer than 1048576 bytes")
+			}
+		}
+	}
+}
