@@ -5,9 +5,12 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,4 +162,24 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// TestDocumented: docs/traces.md knows every format, every column of our own tables and every kind of generated jobs.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "traces.md"))
+	require.NoError(t, err)
+	var names []string
+	for _, f := range Formats {
+		names = append(names, f.Name)
+	}
+	names = slices.Concat(names, slices.Collect(maps.Keys(csvJobColumns)), slices.Collect(maps.Keys(csvHostColumns)), Kinds())
+	for _, n := range names {
+		require.Contains(t, string(text), "`"+n+"`")
+	}
+	_, example, found := strings.Cut(string(text), "\n    submit_s")
+	require.True(t, found)
+	table, _, _ := strings.Cut("    submit_s"+example, "\n\n")
+	read, err := sample{format: "csv", file: "docs"}.read(t, strings.NewReader(strings.ReplaceAll(table, "    ", "")))
+	require.NoError(t, err)
+	require.Contains(t, read, "train BATCH")
 }
