@@ -1,7 +1,7 @@
 // Package auto is the solver to use when there is no reason to choose: it picks
 // one, watches its effort, and lets two race when the first takes long.
 //
-// Networks of the scheduler's shape, where most arcs leave sources, go to repair;
+// Networks where most arcs leave sources of single tasks go to repair;
 // others start with the simplex. Repair is by far the faster after a small
 // change, but a shock that moves the whole price level can keep it busy for
 // long. When it has spent its patience, a multiple of the size of the network,
@@ -26,6 +26,9 @@ const (
 	patience = 12
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
+	// handicap is how many units the simplex gets for one of repair: it reads
+	// arcs in sequence, repair here and there.
+	handicap = 4
 )
 
 // Solver picks. Use [New].
@@ -78,15 +81,20 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return s.race(n, budget, limit/quanta, total)
 }
 
-// layered tells whether most arcs leave nodes without arcs in.
+// layered tells whether most arcs leave sources, and those of one unit: from
+// zero, repair places a class of many by many searches.
 func layered(n *flowgraph.Network) bool {
-	arcs := 0
+	arcs, sources := 0, int64(0)
+	var supply flowgraph.Int128
 	for v := range n.NodeBound() {
 		if id := flowgraph.NodeID(v); n.NodeAlive(id) && len(n.In(id)) == 0 {
 			arcs += len(n.Out(id))
+			sources++
+			supply.Add(n.Supply(id))
 		}
 	}
-	return 2*arcs >= n.NumArcs()
+	supply.Add(-2 * sources)
+	return 2*arcs >= n.NumArcs() && supply.Sign() <= 0
 }
 
 // bySimplex answers with the simplex. The second answer on a network shows that
@@ -132,13 +140,14 @@ func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int6
 // race advances both in quanta until one has an answer.
 func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64, total solver.Work) (solver.Result, error) {
 	turn := solver.Budget{Work: max(1, quantum)}
+	longer := solver.Budget{Work: handicap * turn.Work}
 	for {
 		if budget.Spent(total.Units) {
 			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 		}
 		other := make(chan outcome, 1)
 		go func() {
-			r, err := s.simplex.Solve(n, turn)
+			r, err := s.simplex.Solve(n, longer)
 			other <- outcome{r, err}
 		}()
 		mine, err := s.repair.Solve(n, turn)

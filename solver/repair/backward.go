@@ -97,8 +97,8 @@ func (s *Solver) expandBack(t *target, v int32, label int64) {
 		switch {
 		case p.count == 0 || p.arc == a && p.count == 1:
 		case p.count > 1:
-			if s.room(a) > 0 {
-				s.openBack(t, v, a, label+int64(ref.Cost))
+			if cost := label + int64(ref.Cost); cost-p.most < t.cost && s.room(a) > 0 {
+				s.openBack(t, v, a, cost)
 			}
 		default:
 			cost := label + int64(ref.Cost) - p.cost
@@ -109,17 +109,25 @@ func (s *Solver) expandBack(t *target, v int32, label int64) {
 	}
 }
 
-// openBack steps back over the source of arc a to every other head it has flow on.
+// openBack steps back over the source of arc a to every other head it has flow
+// on, and renews what it pays at most.
 func (s *Solver) openBack(t *target, v, a int32, label int64) {
-	out := s.net.Out(flowgraph.NodeID(s.arcs[a].tail))
+	source := s.arcs[a].tail
+	out := s.net.Out(flowgraph.NodeID(source))
 	s.work.Units += int64(len(out))
+	most := -far
 	for _, ref := range out {
 		b, w := int32(ref.Arc), int32(ref.Node)
-		cost := label - int64(ref.Cost)
-		if b != a && cost-s.price[w] < t.cost && s.load(b) > 0 {
+		value := int64(ref.Cost) + s.price[w]
+		if value <= most && label-value >= t.cost || s.load(b) == 0 {
+			continue
+		}
+		most = max(most, value)
+		if cost := label - int64(ref.Cost); b != a && label-value < t.cost && s.nodes[w].improves(s.search, cost) {
 			s.reachBack(t, w, v, cost, b, a)
 		}
 	}
+	s.payers[source].most = most
 }
 
 // expandHub steps back from hub v to the best holder of every node.

@@ -90,9 +90,15 @@ func (s *Solver) hold(a int32) {
 	r.pos = int32(len(x.held))
 	x.held = append(x.held, holding{cost: r.cost, arc: a, from: r.tail})
 	p := &s.payers[r.tail]
-	if p.count++; p.count == 1 {
+	switch value := r.cost + s.price[r.head]; p.count {
+	case 0:
 		p.arc, p.head, p.cost = a, r.head, r.cost
+	case 1:
+		p.most = max(value, p.cost+s.price[p.head])
+	default:
+		p.most = max(value, p.most)
 	}
+	p.count++
 	for _, b := range s.hubs {
 		b.held(s, r.head, a, r.tail)
 	}

@@ -22,8 +22,8 @@ type hub struct {
 
 // A hub pays when going through all nodes is cheaper than through its arcs.
 const (
-	defaultHubDegree = 2048
-	maxHubs          = 4
+	minHubDegree = 2048
+	maxHubs      = 4
 )
 
 func (s *Solver) hubOf(v int32) *hub {
@@ -144,11 +144,21 @@ func (b *hub) grow(n int) {
 
 // findHubs makes hubs of the nodes of highest degree. A hub stays one.
 func (s *Solver) findHubs() {
+	cores := 0
+	for _, k := range s.kinds {
+		if k >= isCore {
+			cores++
+		}
+	}
+	degree := max(s.hubDegree, 2*cores)
+	if s.hubDegree < minHubDegree {
+		degree = s.hubDegree
+	}
 	for v := range s.kinds {
 		if len(s.hubs) == maxHubs {
 			return
 		}
-		if s.kinds[v] != isCore || int32(v) == s.ground || len(s.net.In(flowgraph.NodeID(v))) < s.hubDegree {
+		if s.kinds[v] != isCore || int32(v) == s.ground || len(s.net.In(flowgraph.NodeID(v))) < degree {
 			continue
 		}
 		s.kinds[v] = isHub

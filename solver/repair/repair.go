@@ -89,11 +89,12 @@ func (x *node) improves(search uint32, label int64) bool {
 }
 
 // payer is what searches know of a source: the arc it has movable flow on, if
-// that is one, and bounds from below on (cost + price of head) of its cheapest
+// that is one; and bounds from below on (cost + price of head) of its cheapest
 // residual arc and of the cheapest but that one, hubs left out.
 type payer struct {
 	cost          int64
 	first, second int64
+	most          int64 // with several: at least the highest (cost + price of head) paid
 	arc, head     int32
 	best          int32 // arc of first
 	count         int32 // arcs with movable flow
@@ -182,7 +183,7 @@ var (
 )
 
 // New returns a solver that has seen nothing.
-func New() *Solver { return &Solver{hubDegree: defaultHubDegree} }
+func New() *Solver { return &Solver{hubDegree: minHubDegree} }
 
 // Name returns "repair".
 func (s *Solver) Name() string { return "repair" }

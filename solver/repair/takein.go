@@ -423,15 +423,19 @@ func (s *Solver) setPrice(v int32, p int64) {
 	s.suspect.add(v)
 }
 
-// compare withdraws flow of a source that is dearer than what it could have, and
-// what it holds beyond its supply, dearest first. It renews what is cached of it.
+// compare moves flow of a source from what has become too dear to what it could
+// have, withdraws what it holds beyond its supply, dearest first, and renews
+// what is cached of it.
 func (s *Solver) compare(v int32) {
 	if s.kinds[v] != isSource {
 		return
 	}
-	holds := s.payers[v].count > 0
+	p := &s.payers[v]
+	holds := p.count > 0
 	if holds {
-		s.withdraw(v, s.bound(v))
+		s.exchange(v)
+		s.withdraw(v)
+		s.bound(v)
 	}
 	for _, b := range s.hubs {
 		if holds || b.double {
@@ -440,47 +444,57 @@ func (s *Solver) compare(v int32) {
 	}
 }
 
-// bound sets the bounds of v and returns (cost + price of head) of its cheapest
-// residual arc, hubs included.
-func (s *Solver) bound(v int32) int64 {
+// bound sets the bounds of v.
+func (s *Solver) bound(v int32) {
 	p := &s.payers[v]
-	p.first, p.second, p.best = far, far, none
+	p.first, p.second, p.best, p.most = far, far, none, -far
 	out := s.net.Out(flowgraph.NodeID(v))
 	s.work.Units += int64(len(out))
-	least := far
 	for _, ref := range out {
 		value := int64(ref.Cost) + s.price[ref.Node]
-		if value < p.second && s.room(int32(ref.Arc)) > 0 {
-			least = min(least, value)
-			if s.kinds[ref.Node] != isHub {
-				p.loosen(int32(ref.Arc), value)
-			}
+		if p.count > 1 && value > p.most && s.load(int32(ref.Arc)) > 0 {
+			p.most = value
+		}
+		if value < p.second && s.kinds[ref.Node] != isHub && s.room(int32(ref.Arc)) > 0 {
+			p.loosen(int32(ref.Arc), value)
 		}
 	}
-	return least
 }
 
-func (s *Solver) withdraw(v int32, least int64) {
-	p := &s.payers[v]
-	if p.count == 1 {
-		if p.cost+s.price[p.head] > least {
-			s.force(p.arc, -s.load(p.arc))
-		} else if s.excess[v] < 0 {
-			s.force(p.arc, -min(s.load(p.arc), -s.excess[v]))
-		}
-		return
-	}
+// exchange moves flow of v from its dearest arc to its cheapest until that gains
+// nothing. Between arcs of one head nothing else is touched: so it is when running
+// tasks get an arc of their own.
+func (s *Solver) exchange(v int32) {
 	out := s.net.Out(flowgraph.NodeID(v))
-	for _, ref := range out {
-		if a := int32(ref.Arc); s.load(a) > 0 && int64(ref.Cost)+s.price[ref.Node] > least {
-			s.force(a, -s.load(a))
+	for {
+		s.work.Units += int64(len(out))
+		dearest, most, cheapest, least := none, -far, none, far
+		for _, ref := range out {
+			value := int64(ref.Cost) + s.price[ref.Node]
+			if value < least && s.room(int32(ref.Arc)) > 0 {
+				cheapest, least = int32(ref.Arc), value
+			}
+			if value > most && s.load(int32(ref.Arc)) > 0 {
+				dearest, most = int32(ref.Arc), value
+			}
 		}
+		if most <= least {
+			return
+		}
+		amount := min(s.load(dearest), s.room(cheapest))
+		s.force(dearest, -amount)
+		s.force(cheapest, amount)
 	}
-	for s.excess[v] < 0 && p.count > 0 {
+}
+
+// withdraw takes back what v holds beyond its supply.
+func (s *Solver) withdraw(v int32) {
+	out := s.net.Out(flowgraph.NodeID(v))
+	for s.excess[v] < 0 && s.payers[v].count > 0 {
 		dearest, most := none, -far
 		for _, ref := range out {
 			value := int64(ref.Cost) + s.price[ref.Node]
-			if s.load(int32(ref.Arc)) > 0 && value > most {
+			if value > most && s.load(int32(ref.Arc)) > 0 {
 				dearest, most = int32(ref.Arc), value
 			}
 		}

@@ -1,0 +1,220 @@
+package costscaling
+
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits, as
+// scaled costs must fit. Potentials are watched on the way, and [solver.CostRange]
+// is the answer if one leaves ±2^61. That cannot be while |cost|·(nodes+1)² stays
+// below 2^58, and takes price differences of hundreds of arcs in sequence beyond.
+const MaxBits = 57
+
+const (
+	lowest = -1 << 61 // potential
+	none   = int32(-1)
+)
+
+// residual is one direction of an arc. What the other direction has room for is
+// total − room, at cost −cost.
+type residual struct {
+	cost        int64 // scaled
+	room, total int64
+	head, back  int32 // back: position of the other direction
+}
+
+// ends tells whether an arc is still the same one.
+type ends struct {
+	tail, head int32
+	place      int32 // of its forward direction in residuals
+	lower      int64
+}
+
+// Solver is a cost-scaling solver. Use [New].
+type Solver struct {
+	net  *flowgraph.Network
+	seq  flowgraph.Seq
+	busy bool // a budget ran out on the way
+	warm bool // flow and potentials are those of an optimum before changes
+
+	scale   uint  // costs are multiplied by 1<<scale, which is above the nodes
+	limit   int64 // stands for no upper bound
+	epsilon uint  // ε is 1<<epsilon
+
+	first     []int32 // by node: where its residuals begin
+	next      []int32 // by node: where to look for an admissible one
+	residuals []residual
+	arcs      []ends
+	pi        []int64 // scaled potentials
+	excess    []int64
+	supply    []int64
+
+	queue    ring // nodes with excess
+	path     []int32
+	relabels int // since prices were updated
+	updates  int
+	rank     []int64 // by node, in updates
+	heap     radix
+	failed   bool // a potential left its range
+
+	boundary int64 // see Potential
+	taken    []uint64
+	old      []int64 // flow of the last optimal result, unknown where negative
+	flow     []int64 // scratch for take-in
+	changed  []flowgraph.ArcID
+}
+
+var (
+	_ solver.Solver   = (*Solver)(nil)
+	_ solver.Solution = (*Solver)(nil)
+)
+
+// New returns a solver that has seen nothing.
+func New() *Solver { return &Solver{} }
+
+// Name returns "costscaling".
+func (s *Solver) Name() string { return "costscaling" }
+
+// Flow returns the flow on a in the last optimal result. O(1).
+func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.old[a] }
+
+// Potential returns π(v) in the last optimal result. O(1).
+//
+// Scaled potentials keep every residual reduced cost at −1 or above. Rounding
+// them down to whole costs could turn that into −1 of a whole cost only where
+// the rounding falls between two residues that are both in use; there are more
+// residues than nodes, so one boundary is harmless for all.
+func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost {
+	return flowgraph.Cost((s.pi[v] - s.boundary) >> s.scale)
+}
+
+// Changed lists the arcs whose flow differs from the last optimal result.
+func (s *Solver) Changed() []flowgraph.ArcID { return s.changed }
+
+// Solve refines the flow to the optimum. O(arcs) at least, whatever changed.
+func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	r := solver.Result{Status: solver.Precheck(n, MaxBits)}
+	if r.Status != solver.Optimal {
+		return r, nil
+	}
+	if n != s.net {
+		*s = Solver{net: n}
+	}
+	if _, seq, _ := n.Changes(s.seq); seq != s.seq || !s.busy {
+		r.Work.Touched = s.takeIn()
+		r.Work.Units += r.Work.Touched
+		if !s.amountsFit() {
+			s.forget()
+			r.Status = solver.CostRange
+			return r, nil
+		}
+		s.begin(&r.Work)
+	}
+	r.Status = s.run(budget, &r.Work)
+	if s.failed && s.warm {
+		// Potentials may have drifted apart over many calls.
+		s.forget()
+		s.takeIn()
+		s.begin(&r.Work)
+		r.Status = s.run(budget, &r.Work)
+	}
+	s.busy = r.Status == solver.BudgetSpent
+	if r.Status != solver.Optimal {
+		if !s.busy {
+			s.forget()
+		}
+		return r, nil
+	}
+	var fits bool
+	if r.Objective, fits = s.finish(); !fits {
+		r.Status = solver.CostRange
+		return r, nil
+	}
+	r.Solution = s
+	return r, nil
+}
+
+// run refines phase by phase until ε is below one part in nodes of a cost.
+func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
+	for {
+		if status := s.refine(budget, w); status != solver.Optimal {
+			return status
+		}
+		if s.epsilon == 0 {
+			break
+		}
+		s.epsilon -= min(s.epsilon, phaseBits)
+		s.begin(w)
+	}
+	return s.bounded(w)
+}
+
+// bounded reports Unbounded if the optimum uses up the bound that stands for
+// none.
+func (s *Solver) bounded(w *solver.Work) solver.Status {
+	w.Units += int64(len(s.arcs))
+	for a := range s.arcs {
+		e := &s.arcs[a]
+		if e.place == none {
+			continue
+		}
+		r := &s.residuals[e.place]
+		if r.room == 0 && r.total == s.limit && s.net.Upper(flowgraph.ArcID(a)) > e.lower+s.limit &&
+			r.cost+s.pi[e.tail]-s.pi[e.head] < 0 {
+			return solver.Unbounded
+		}
+	}
+	return solver.Optimal
+}
+
+// forget makes the next solve a cold one.
+func (s *Solver) forget() { s.seq, s.warm, s.failed = 0, false, false }
+
+// finish lists what changed and returns the objective.
+func (s *Solver) finish() (int64, bool) {
+	var sum flowgraph.Int128
+	s.warm = true
+	s.changed = s.changed[:0]
+	s.chooseBoundary()
+	for a := range s.arcs {
+		e := &s.arcs[a]
+		if e.place == none {
+			s.old[a] = 0
+			continue
+		}
+		r := &s.residuals[e.place]
+		flow := e.lower + r.total - r.room
+		if flow != 0 {
+			sum.AddMul(r.cost>>s.scale, flow)
+		}
+		if flow != s.old[a] {
+			s.old[a] = flow
+			s.changed = append(s.changed, flowgraph.ArcID(a))
+		}
+	}
+	return sum.Int64()
+}
+
+// chooseBoundary finds a residue of potentials that no node has.
+func (s *Solver) chooseBoundary() {
+	size := int64(1) << s.scale
+	s.taken = grow(s.taken, int(size/64)+1)
+	clear(s.taken)
+	for _, p := range s.pi {
+		x := p & (size - 1)
+		s.taken[x/64] |= 1 << (x % 64)
+	}
+	free := int64(0)
+	for s.taken[free/64]>>(free%64)&1 != 0 {
+		free++
+	}
+	s.boundary = free + 1
+}
+
+func grow[T any](s []T, n int) []T {
+	if n > len(s) {
+		s = append(s, make([]T, n-len(s))...)
+	}
+	return s
+}

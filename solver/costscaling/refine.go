@@ -1,0 +1,210 @@
+package costscaling
+
+import "github.com/sluice-scheduler/sluice/solver"
+
+const (
+	// phaseBits is by how many bits ε shrinks from phase to phase.
+	phaseBits = 4
+	// maxPath is how many arcs excess moves along before it is left to others;
+	// measured best by Király and Kovács.
+	maxPath = 4
+)
+
+// begin makes the flow ε-optimal by filling arcs of lower reduced cost, and
+// collects the nodes with excess.
+func (s *Solver) begin(w *solver.Work) {
+	w.Units += int64(len(s.residuals))
+	for v := range s.supply {
+		pi := s.pi[v]
+		for i := s.first[v]; i < s.first[v+1]; i++ {
+			if r := &s.residuals[i]; r.room > 0 && r.cost+pi-s.pi[r.head] < 0 {
+				s.push(int32(v), i, r.room)
+			}
+		}
+		s.next[v] = s.first[v]
+	}
+	s.queue.clear()
+	for v, x := range s.excess {
+		if x > 0 {
+			s.queue.push(int32(v))
+		}
+	}
+	s.relabels, s.updates = 0, 0
+}
+
+// push moves flow along one residual.
+func (s *Solver) push(tail, i int32, amount int64) {
+	r := &s.residuals[i]
+	r.room -= amount
+	s.residuals[r.back].room += amount
+	s.excess[tail] -= amount
+	s.excess[r.head] += amount
+}
+
+// refine moves all excess to where it lacks, keeping the flow ε-optimal.
+func (s *Solver) refine(budget solver.Budget, w *solver.Work) solver.Status {
+	for s.queue.len > 0 {
+		if s.relabels >= s.patience() || s.updates == 0 {
+			if !s.updatePrices(w) {
+				return solver.Infeasible
+			}
+		}
+		v := s.queue.pop()
+		if s.excess[v] > 0 {
+			s.discharge(v, w)
+		}
+		if s.failed {
+			return solver.CostRange
+		}
+		if budget.Spent(w.Units) {
+			if s.excess[v] > 0 {
+				s.queue.push(v)
+			}
+			return solver.BudgetSpent
+		}
+	}
+	return solver.Optimal
+}
+
+// patience is the number of relabels after which prices are updated.
+func (s *Solver) patience() int { return len(s.supply) }
+
+// discharge moves the excess of v along admissible paths, relabelling at dead
+// ends (partial augment-relabel).
+func (s *Solver) discharge(v int32, w *solver.Work) {
+	for s.excess[v] > 0 && !s.failed {
+		s.findPath(v, w)
+		tail := v
+		for _, i := range s.path {
+			r := &s.residuals[i]
+			amount := min(s.excess[tail], r.room)
+			was := s.excess[r.head]
+			s.push(tail, i, amount)
+			w.Steps++
+			if was <= 0 && was+amount > 0 {
+				s.queue.push(r.head)
+			}
+			tail = r.head
+		}
+		if s.relabels >= s.patience() {
+			if s.excess[v] > 0 {
+				s.queue.push(v)
+			}
+			return
+		}
+	}
+}
+
+// findPath follows admissible arcs from v to a node that lacks flow, or as far as
+// maxPath.
+func (s *Solver) findPath(v int32, w *solver.Work) {
+	s.path = s.path[:0]
+	tip := v
+	for len(s.path) < maxPath && (s.excess[tip] >= 0) {
+		if i := s.admissible(tip, w); i != none {
+			s.path = append(s.path, i)
+			tip = s.residuals[i].head
+			continue
+		}
+		s.relabel(tip, w)
+		if s.failed {
+			s.path = s.path[:0]
+			return
+		}
+		if k := len(s.path); k > 0 {
+			tip = s.residuals[s.residuals[s.path[k-1]].back].head
+			s.path = s.path[:k-1]
+		}
+		if s.relabels >= s.patience() {
+			return
+		}
+	}
+}
+
+// admissible returns the next residual of v with room and a negative reduced
+// cost. Those passed stay inadmissible until v is relabelled.
+func (s *Solver) admissible(v int32, w *solver.Work) int32 {
+	pi, from, to := s.pi[v], s.next[v], s.first[v+1]
+	list := s.residuals[from:to]
+	for i := range list {
+		if r := &list[i]; r.room > 0 && r.cost+pi-s.pi[r.head] < 0 {
+			s.next[v] = from + int32(i)
+			w.Units += int64(i + 1)
+			return from + int32(i)
+		}
+	}
+	s.next[v] = to
+	w.Units += int64(len(list))
+	return none
+}
+
+// relabel lowers the potential of v until its best residual has reduced cost −ε.
+func (s *Solver) relabel(v int32, w *solver.Work) {
+	const far = int64(1) << 62
+	pi, least := s.pi[v], far
+	list := s.residuals[s.first[v]:s.first[v+1]]
+	for i := range list {
+		// A loop would hold the potential up for nothing: it moves with it.
+		if r := &list[i]; r.room > 0 && r.head != v {
+			least = min(least, r.cost+pi-s.pi[r.head])
+		}
+	}
+	w.Units += int64(len(list))
+	s.relabels++
+	s.next[v] = s.first[v]
+	if least == far {
+		// A dead end: the next update of prices puts it right.
+		least = int64(len(s.supply)) << s.epsilon
+	}
+	s.lower(v, least+1<<s.epsilon)
+}
+
+// lower takes an amount off a potential.
+func (s *Solver) lower(v int32, by int64) {
+	if s.pi[v] -= by; s.pi[v] < lowest {
+		s.failed = true
+	}
+}
+
+// ring is a queue of nodes, each in it at most once.
+type ring struct {
+	list      []int32
+	in        []bool
+	head, len int
+}
+
+func (q *ring) grow(n int) {
+	if n > len(q.list) {
+		q.list = make([]int32, n)
+		q.in = make([]bool, n)
+		q.head, q.len = 0, 0
+	}
+}
+
+func (q *ring) clear() {
+	q.head, q.len = 0, 0
+	clear(q.in)
+}
+
+func (q *ring) push(v int32) {
+	if q.in[v] {
+		return
+	}
+	q.in[v] = true
+	i := q.head + q.len
+	if i >= len(q.list) {
+		i -= len(q.list)
+	}
+	q.list[i] = v
+	q.len++
+}
+
+func (q *ring) pop() int32 {
+	v := q.list[q.head]
+	if q.head++; q.head == len(q.list) {
+		q.head = 0
+	}
+	q.len--
+	q.in[v] = false
+	return v
+}

@@ -1,0 +1,129 @@
+package costscaling
+
+import (
+	"math/bits"
+
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+const unranked = int64(1) << 62
+
+// updatePrices lowers potentials by the distance, in units of ε, to the nearest
+// node that lacks flow, so that all excess has admissible paths (Goldberg 1997:
+// price update). It stops when all excess is reached, and reports false if some
+// cannot be: then no flow keeps all bounds and balances.
+func (s *Solver) updatePrices(w *solver.Work) bool {
+	s.relabels = 0
+	s.updates++
+	s.heap.clear()
+	left := 0
+	for v, x := range s.excess {
+		s.rank[v] = unranked
+		if x < 0 {
+			s.rank[v] = 0
+			s.heap.push(0, int32(v))
+		} else if x > 0 {
+			left++
+		}
+	}
+	w.Units += int64(len(s.excess))
+	last := int64(0)
+	for left > 0 {
+		e, ok := s.heap.pop()
+		if !ok {
+			return false
+		}
+		if e.rank != s.rank[e.node] {
+			continue // it was reached more cheaply since
+		}
+		last = e.rank
+		if s.excess[e.node] > 0 {
+			left--
+		}
+		s.reach(e.node, last, w)
+	}
+	for v := range s.excess {
+		if by := min(s.rank[v], last); by > 0 {
+			s.lower(int32(v), by<<s.epsilon)
+			s.next[v] = s.first[v]
+		}
+	}
+	return true
+}
+
+// reach ranks the nodes with an arc to v.
+func (s *Solver) reach(v int32, rank int64, w *solver.Work) {
+	pi := s.pi[v]
+	list := s.residuals[s.first[v]:s.first[v+1]]
+	w.Units += int64(len(list))
+	for i := range list {
+		r := &list[i]
+		u := r.head
+		if r.room == r.total || s.rank[u] <= rank {
+			continue
+		}
+		farther := rank
+		if reduced := s.pi[u] - r.cost - pi; reduced >= 0 {
+			farther += reduced>>s.epsilon + 1
+		}
+		if farther < s.rank[u] {
+			s.rank[u] = farther
+			s.heap.push(farther, u)
+		}
+	}
+}
+
+// ranked is a node with its rank when it was pushed.
+type ranked struct {
+	rank int64
+	node int32
+}
+
+// radix is a monotone priority queue: what is pushed ranks no lower than what was
+// popped last (Ahuja, Mehlhorn, Orlin and Tarjan, Faster algorithms for the
+// shortest path problem, 1990). Bucket i holds what differs from that in bit i−1
+// first.
+type radix struct {
+	buckets [64][]ranked
+	last    int64
+	full    uint64 // buckets that hold something
+}
+
+func (h *radix) clear() {
+	for i := range h.buckets {
+		h.buckets[i] = h.buckets[i][:0]
+	}
+	h.last, h.full = 0, 0
+}
+
+func (h *radix) push(rank int64, node int32) {
+	i := bits.Len64(uint64(rank ^ h.last))
+	h.buckets[i] = append(h.buckets[i], ranked{rank, node})
+	h.full |= 1 << i
+}
+
+// pop removes one of the lowest; false if there is none.
+func (h *radix) pop() (ranked, bool) {
+	if h.full == 0 {
+		return ranked{}, false
+	}
+	if i := bits.TrailingZeros64(h.full); i > 0 {
+		list := h.buckets[i]
+		h.last = list[0].rank
+		for _, e := range list {
+			h.last = min(h.last, e.rank)
+		}
+		h.buckets[i] = list[:0]
+		h.full &^= 1 << i
+		for _, e := range list {
+			h.push(e.rank, e.node)
+		}
+	}
+	list := h.buckets[0]
+	e := list[len(list)-1]
+	h.buckets[0] = list[:len(list)-1]
+	if len(list) == 1 {
+		h.full &^= 1
+	}
+	return e, true
+}
