@@ -93,9 +93,9 @@ func longFile(t *testing.T, name string, n int, header string, row func(i int) s
 	require.NoError(t, err)
 	z := gzip.NewWriter(f)
 	b := bufio.NewWriter(z)
-	fmt.Fprintln(b, header)
+	_, _ = fmt.Fprintln(b, header) // Flush tells
 	for i := range n {
-		fmt.Fprintln(b, row(i))
+		_, _ = fmt.Fprintln(b, row(i))
 	}
 	require.NoError(t, b.Flush())
 	require.NoError(t, z.Close())
