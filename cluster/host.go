@@ -40,9 +40,10 @@ type Host struct {
 	ID HostID
 	Machine
 	Draining    bool   // the operator's wish
+	DrainReason string `cbor:",omitempty"` // of the wish, in words
 	Unreachable bool   // the shard does not vouch for it
-	Since       Time   // when Draining or Unreachable last changed
-	Reason      string // why, in words
+	Reason      string // why it does not, in words
+	Since       Time   // when it became Unreachable; if it is not, when either last changed
 
 	Tasks     []TaskKey // tasks bound to the host, sorted
 	Allocated Resources // sum of the requests of Tasks

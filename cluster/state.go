@@ -101,7 +101,12 @@ func (s *State) apply(at Time, e Event) error {
 	case *HostReported:
 		return s.reportHost(at, e)
 	case *HostDrain:
-		return s.changeHost(e.ID, func(h *Host) { h.Draining, h.Reason, h.Since = e.Drain, e.Reason, at })
+		return s.changeHost(e.ID, func(h *Host) {
+			h.Draining, h.DrainReason = e.Drain, e.Reason
+			if !h.Unreachable {
+				h.Since = at
+			}
+		})
 	case *HostUnreached:
 		return s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Reason, h.Since = true, e.Reason, at })
 	case *HostRemoved:

@@ -25,8 +25,9 @@ func HostsOf(in interface {
 }
 
 // ReportHosts takes in what a shard says of its hosts, by the shard's own names. A host that it does not see any more,
-// because gone names it or because the report is full and leaves it out, is removed; with tasks on it, it becomes
-// unreachable instead. Hosts that have not changed cause no event.
+// because gone names it or because the report is full and leaves it out, is removed; with tasks on it, or drained, it
+// becomes unreachable instead, so that what is known of it is there when it comes back. Hosts that have not changed cause
+// no event.
 func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine, gone []string, full bool) error {
 	var missing []*cluster.Host
 	for h := range HostsOf(tx.State(), shard) {
@@ -37,7 +38,7 @@ func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine
 	for _, h := range missing {
 		var err error
 		switch {
-		case len(h.Tasks) == 0:
+		case len(h.Tasks) == 0 && !h.Draining:
 			err = tx.Emit(&cluster.HostRemoved{ID: h.ID})
 		case !h.Unreachable:
 			err = tx.Emit(&cluster.HostUnreached{ID: h.ID, Reason: "its shard does not see it any more"})
@@ -62,9 +63,10 @@ func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine
 type Deadlines struct {
 	// UnreachableAfter is how long a shard may be away before its hosts count as unreachable.
 	UnreachableAfter time.Duration
-	// LostAfter is how long a host may be unreachable before its tasks are given up and run elsewhere.
+	// LostAfter is how long a host may be unreachable before its tasks are given up and run elsewhere. It counts from when
+	// the shard was connected or cut off, if that is later: time in which nobody listened does not count.
 	LostAfter time.Duration
-	// Away returns since when a shard is cut off, and whether it is.
+	// Away returns since when a shard is cut off or connected, and whether it is cut off.
 	Away func(cluster.ShardID) (since cluster.Time, away bool)
 }
 
@@ -79,7 +81,11 @@ func (d *Deadlines) lostContact(h *cluster.Host, now cluster.Time) bool {
 }
 
 func (d *Deadlines) lostForGood(h *cluster.Host, now cluster.Time) bool {
-	return h.Unreachable && len(h.Tasks) > 0 && now.Sub(h.Since) >= d.LostAfter
+	if !h.Unreachable || len(h.Tasks) == 0 {
+		return false
+	}
+	since, _ := d.Away(h.ID.Shard())
+	return now.Sub(max(since, h.Since)) >= d.LostAfter
 }
 
 // Expire marks the hosts of shards that are away for too long as unreachable, and gives up the tasks of hosts that are

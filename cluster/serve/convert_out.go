@@ -183,7 +183,10 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 		Reason:     h.Reason,
 	}
 	if h.Draining {
-		p.Drain = &sluicev1.Drain{Reason: h.Reason}
+		p.Drain = &sluicev1.Drain{Reason: h.DrainReason}
+		if !h.Unreachable {
+			p.Reason = h.DrainReason
+		}
 	}
 	return p
 }

@@ -122,7 +122,7 @@ func (a *hostService) setDrain(ctx context.Context, name string, drain bool, rea
 			return err
 		}
 		after = h
-		if h.Draining == drain && (!drain || h.Reason == reason) {
+		if h.Draining == drain && (!drain || h.DrainReason == reason) {
 			return nil
 		}
 		err = tx.Emit(&cluster.HostDrain{ID: h.ID, Drain: drain, Reason: reason})

@@ -85,7 +85,7 @@ func (t *shardTable) disconnect(c *control, now time.Time) {
 	}
 }
 
-// away reports since when the shard is cut off; false if it is connected.
+// away reports since when the shard is cut off, or connected, and whether it is cut off.
 func (t *shardTable) away(name cluster.ShardID) (cluster.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
