@@ -109,8 +109,9 @@ func (c *Cluster) direct(p pair, r *Reader) int32 {
 	return units
 }
 
-// decompose pairs, unit by unit, the flow of groups into aggregators with the
-// flow of racks into their hosts. Any pairing is right: the price is the same.
+// decompose pairs, unit by unit and at random, the flow of groups into
+// aggregators with the flow of racks into their hosts. Any pairing is right: the
+// price is the same; one in order would put the tasks of a class side by side.
 func (c *Cluster) decompose(r *Reader) {
 	c.settled = c.settled[:0]
 	rackUnits := make([][]int32, len(c.racks))
@@ -125,6 +126,13 @@ func (c *Cluster) decompose(r *Reader) {
 				anyUnits = append(anyUnits, g)
 			}
 		}
+	}
+	mix := func(units []int32) {
+		c.rng.Shuffle(len(units), func(i, k int) { units[i], units[k] = units[k], units[i] })
+	}
+	mix(anyUnits)
+	for _, units := range rackUnits {
+		mix(units)
 	}
 	for _, h := range c.fed.list {
 		from := &rackUnits[c.rackOf(h)]

@@ -177,29 +177,25 @@ func (r *run) warm(ctx context.Context) error {
 		return err
 	}
 	r.absorb()
+	// The first placements become running arcs all at once: a change of
+	// everything, which belongs to no cycle.
+	if err := r.cycle(Cycle{}); err != nil {
+		return err
+	}
 	samples := r.sampled()
 	for i := 1; i <= r.w.Cycles; i++ {
 		r.progress(i-1, r.w.Cycles)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		r.absorb()
 		r.cluster.Plan()
-		apply := milliseconds(r.now.timed(r.cluster.Apply))
-		cycle := Cycle{Index: i, Counted: r.cluster.Counted(), Apply: apply}
-		for k := range r.racers {
-			r.racers[k].reader.Forget(r.cluster.Removed())
-		}
-		for k := range r.racers {
-			// The order rotates: nobody always finds the caches warm.
-			if err := r.step(r.racers[(k+i)%len(r.racers)], cycle); err != nil {
-				return err
-			}
-		}
-		if err := r.agree(); err != nil {
+		counted := r.cluster.Counted()
+		if err := r.cycle(Cycle{Index: i, Counted: counted}); err != nil {
 			return err
 		}
 		over := r.over()
-		if samples[i] || over && cycle.Counted && len(samples) > 0 && len(r.result.Peers) == 0 {
+		if samples[i] || over && counted && len(samples) > 0 && len(r.result.Peers) == 0 {
 			if err := r.sample(ctx, i, true); err != nil {
 				return err
 			}
@@ -207,10 +203,24 @@ func (r *run) warm(ctx context.Context) error {
 		if over {
 			break
 		}
-		r.absorb()
 	}
 	r.progress(r.w.Cycles, r.w.Cycles)
 	return nil
+}
+
+// cycle applies what was planned and lets everybody solve it.
+func (r *run) cycle(c Cycle) error {
+	c.Apply = milliseconds(r.now.timed(r.cluster.Apply))
+	for _, x := range r.racers {
+		x.reader.Forget(r.cluster.Removed())
+	}
+	for k := range r.racers {
+		// The order rotates: nobody always finds the caches warm.
+		if err := r.step(r.racers[(k+c.Index)%len(r.racers)], c); err != nil {
+			return err
+		}
+	}
+	return r.agree()
 }
 
 func (r *run) build() {
@@ -325,6 +335,8 @@ func (r *run) sample(ctx context.Context, index int, again bool) error {
 			return err
 		}
 	}
+	// The rubbish of all this is not for the next cycle to clear.
+	runtime.GC()
 	if r.Export == "" {
 		return os.Remove(file)
 	}
