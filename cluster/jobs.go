@@ -106,12 +106,25 @@ func (s *State) deleteJob(uid JobUID) error {
 	}
 	s.jobs.Delete(uid)
 	s.names.Delete(j.Spec.Name)
-	if j.IdempotencyKey != "" {
-		s.keys.Delete(j.IdempotencyKey)
-	}
+	s.unindexKey(j)
 	s.changes.Jobs = append(s.changes.Jobs, uid)
 	s.revision++
 	return nil
+}
+
+// unindexKey lets the key of a job that was deleted find the last job of the same request that is left. Those follow each
+// other by uid, and the key finds the last one, as it does after a restore.
+func (s *State) unindexKey(j *Job) {
+	if j.IdempotencyKey == "" || find(s.keys, j.IdempotencyKey) != j.UID {
+		return
+	}
+	s.keys.Delete(j.IdempotencyKey)
+	s.jobs.Descend(j.UID, func(_ JobUID, before *Job) bool {
+		if before.IdempotencyKey == j.IdempotencyKey {
+			s.keys.Set(j.IdempotencyKey, before.UID)
+		}
+		return false
+	})
 }
 
 // changeTask replaces a task and its job. change gets copies of both to modify, or refuses.

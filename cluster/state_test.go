@@ -326,3 +326,32 @@ func checkSums(t require.TestingT, s *cluster.State) {
 		require.Len(t, h.Tasks, int(h.Allocated.Fixed[cluster.Memory]))
 	}
 }
+
+// Jobs of one request share its key. While one of them exists the key finds the last one, in a state that was restored
+// from a checkpoint as in the one it was made of.
+func TestAKeyOutlivesSomeOfItsJobs(t *testing.T) {
+	for _, deleted := range [][]cluster.JobUID{{1}, {2}, {3}, {2, 3}, {3, 2}, {1, 2, 3}} {
+		h := newHistory(t)
+		var jobs []cluster.NewJob
+		for uid := range cluster.JobUID(3) {
+			jobs = append(jobs, cluster.NewJob{UID: uid + 1, IdempotencyKey: "key", Spec: &cluster.JobSpec{
+				Name: cluster.JobID(fmt.Sprint("job-", uid)), Pool: cluster.RootPool, Instances: 1,
+			}})
+		}
+		h.emit(&cluster.JobsSubmitted{Jobs: jobs})
+		for _, uid := range deleted {
+			h.emit(&cluster.JobStopping{Job: uid}, &cluster.JobDeleted{Job: uid})
+		}
+		snapshot, _ := h.state.Snapshot()
+		restored := cluster.NewState()
+		for part := range snapshot.Parts() {
+			require.NoError(t, restored.Apply(cluster.Record{Seq: snapshot.Seq(), Event: part}))
+		}
+		var last *cluster.Job
+		for j := range snapshot.Jobs(0) {
+			last = j
+		}
+		require.Equal(t, last, h.state.JobByIdempotencyKey("key"), "deleted %v", deleted)
+		require.Equal(t, last, restored.JobByIdempotencyKey("key"), "deleted %v", deleted)
+	}
+}
