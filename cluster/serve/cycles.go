@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -36,9 +37,9 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			case <-wake.C:
 			case <-w.C:
 			}
-			if !sleep(ctx, s.config.BatchWindow) {
-				return nil
-			}
+		}
+		if !sleep(ctx, s.config.BatchWindow) {
+			return nil
 		}
 		snapshot, changes, all := w.Take()
 		if s.evacuating.Load() {
@@ -56,7 +57,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		committing := time.Now()
 		refused, err := s.commitPlan(ctx, out.Placements)
 		if err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || errors.Is(err, ErrStopped) { // the writer tells why
 				return nil
 			}
 			return err
@@ -88,16 +89,20 @@ func (s *Scheduler) commitPlan(ctx context.Context, placements []cycle.Placement
 	if len(placements) == 0 {
 		return 0, nil
 	}
+	count := 0 // not the result: the command may run on when Do has given up
 	err = s.Do(ctx, func(tx *Tx) error {
 		for _, p := range placements {
 			if err := tx.Emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs}); err != nil {
-				refused++
+				count++
 				s.log.Debug("placement refused", "task", p.Task, "host", p.Host, "error", err)
 			}
 		}
 		return nil
 	})
-	return refused, err
+	if err != nil {
+		return 0, err
+	}
+	return count, nil
 }
 
 // cycleFeed holds the latest cycle for readers and wakes those who wait for the next.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -146,7 +147,7 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 			continue
 		}
 		s.log.Warn("hosts are out of reach for too long")
-		if err := s.Do(ctx, deadlines.Expire); err != nil && ctx.Err() == nil {
+		if err := s.Do(ctx, deadlines.Expire); err != nil && ctx.Err() == nil && !errors.Is(err, ErrStopped) {
 			return err
 		}
 	}
