@@ -126,11 +126,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return s.config.Journal.Checkpoint(context.WithoutCancel(ctx), s.Snapshot())
 }
 
-// runCheckpoints writes a checkpoint whenever enough records have come since the last one.
+// runCheckpoints writes a checkpoint whenever enough records have come since the last one, and at the start, since it is
+// not known how long ago that was: a scheduler that is killed again and again would let the log grow for ever.
 func (s *Scheduler) runCheckpoints(ctx context.Context) error {
 	w := s.Watch()
 	defer w.Close()
-	last := s.Snapshot().Seq()
+	last := uint64(0)
 	for {
 		select {
 		case <-ctx.Done():

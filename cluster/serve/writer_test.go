@@ -1,13 +1,19 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
 
 var errBroken = errors.New("the disk is gone")
@@ -42,6 +48,52 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, state.Pool("root/a"))
 	require.Nil(t, state.Pool("root/b"))
+}
+
+// A scheduler that never gets as far as the next checkpoint, or to a clean end, still keeps its log short.
+func TestALongLogIsCutAtTheStart(t *testing.T) {
+	memory := journal.NewMemory()
+	state := cluster.NewState()
+	tx := rules.Begin(state, 1)
+	for range DefaultCheckpointEvery {
+		require.NoError(t, tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a"}}))
+	}
+	require.NoError(t, memory.Append(tx.Records()))
+	j := &watchedJournal{Journal: memory, checkpoint: make(chan uint64, 1)}
+	r := newRig(t, j)
+	require.GreaterOrEqual(t, <-j.checkpoint, uint64(DefaultCheckpointEvery))
+	r.stop()
+}
+
+// watchedJournal tells of its first checkpoint.
+type watchedJournal struct {
+	journal.Journal
+	checkpoint chan uint64
+}
+
+func (j *watchedJournal) Checkpoint(ctx context.Context, s *cluster.Snapshot) error {
+	select {
+	case j.checkpoint <- s.Seq():
+	default:
+	}
+	return j.Journal.Checkpoint(ctx, s)
+}
+
+// The writer alone tells why it stopped: what else runs ends quietly, or its complaint would hide the reason.
+func TestTheReasonForStoppingIsNotHidden(t *testing.T) {
+	state := cluster.NewState()
+	s, err := New(Config{Journal: journal.NewMemory(), State: state, Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() })})
+	require.NoError(t, err)
+	require.NoError(t, s.commit([]command{{func(tx *Tx) error {
+		return errors.Join(
+			tx.Emit(&cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{1000}}}}),
+			tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: &cluster.JobSpec{
+				Name: "job", Pool: cluster.DefaultPool, Instances: 1,
+			}}}}),
+		)
+	}, func(error) {}}}, 1))
+	close(s.stopped) // as when the journal has failed
+	require.NoError(t, s.runCycles(t.Context()))
 }
 
 func TestARefusedCommandLeavesNoTrace(t *testing.T) {
