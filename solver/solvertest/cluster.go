@@ -81,6 +81,9 @@ func (c *Cluster) AddClass() {
 	}
 }
 
+// Classes lists the nodes of the classes there are.
+func (c *Cluster) Classes() []flowgraph.NodeID { return c.classes }
+
 // Churn applies k random events of a cluster's life.
 func (c *Cluster) Churn(k int) {
 	for range k {
