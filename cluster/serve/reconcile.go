@@ -28,7 +28,7 @@ func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error 
 	}
 	hosts := c.hosts
 	c.hosts = map[string]cluster.Machine{}
-	return c.s.Do(ctx, func(tx *Tx) error { return rules.ReportHosts(tx, c.shard, hosts, removed, r.GetFull()) })
+	return c.do(ctx, func(tx *Tx) error { return rules.ReportHosts(tx, c.shard, hosts, removed, r.GetFull()) })
 }
 
 // inventory takes in a part of the list of all runs that the shard knows, and compares it with the state when it is
@@ -48,7 +48,7 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 	runs := c.runs
 	c.runs = nil
 	var answers []rules.Answer
-	err := c.s.Do(ctx, func(tx *Tx) (err error) {
+	err := c.do(ctx, func(tx *Tx) (err error) {
 		answers, err = rules.Reconcile(tx, c.shard, runs)
 		return err
 	})
@@ -72,4 +72,15 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 		close(c.ready)
 	}
 	return nil
+}
+
+// do runs fn in the writer unless the session has ended by then: what it said of all hosts or all runs must not undo what
+// the next session says.
+func (c *control) do(ctx context.Context, fn func(*Tx) error) error {
+	return c.s.Do(ctx, func(tx *Tx) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 }

@@ -315,6 +315,30 @@ func TestAShardThatReadsLate(t *testing.T) {
 	})
 }
 
+// What a session said of hosts and runs does not count any more when another has taken its place.
+func TestASessionThatWasReplacedSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		sh := r.connect("s", 1)
+		uid := r.submit("job", 1, 0)
+		sh.status(runStatus(sh.down().GetLaunch().GetRun(), sluicev1.RunState_RUN_STATE_RUNNING))
+
+		ctx, replaced := context.WithCancel(t.Context())
+		old := &control{s: r.s, shard: "s", ready: make(chan struct{})}
+		busy := make(chan struct{})
+		go func() { _ = r.s.Do(t.Context(), func(*Tx) error { <-busy; return nil }) }()
+		synctest.Wait()
+		go func() { _ = old.hostReport(ctx, &sluicev1.HostReport{Full: true, Last: true}) }()
+		go func() { _ = old.inventory(ctx, &sluicev1.Inventory{Last: true}) }()
+		synctest.Wait() // both are in the queue of the writer
+		replaced()
+		close(busy)
+		synctest.Wait()
+		require.Equal(t, cluster.HostUp, r.s.Snapshot().Host("s/h0").State())
+		require.Equal(t, cluster.TaskRunning, r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0)).State)
+	})
+}
+
 func TestWhoMayConnect(t *testing.T) {
 	r := newRig(t, journal.NewMemory())
 	r.connect("taken", 1)
