@@ -1,0 +1,228 @@
+package cycle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+)
+
+// A planner that lives through a random history knows, after every cycle, what one knows that has just read everything:
+// the same tasks wait in the same classes, for the same reasons. What it keeps is consistent, and nothing waits that
+// fits, whether or not its plans are carried out.
+func TestAPlannerThatLivesKnowsWhatAFreshOneKnows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := history{t: t, state: cluster.NewState(), planner: newPlanner()}
+		t.Repeat(map[string]func(*rapid.T){
+			"report a host":   h.reportHost,
+			"change a host":   h.changeHost,
+			"submit":          h.submit,
+			"update":          h.update,
+			"end or stop one": h.end,
+			"stop a job":      h.stop,
+			"forget a job":    h.forget,
+			"cycle":           h.cycle,
+		})
+		h.cycle(t)
+	})
+}
+
+func newPlanner() *Planner {
+	return New(both{}, func() solver.Solver { return netsimplex.New() })
+}
+
+type history struct {
+	t       *rapid.T
+	state   *cluster.State
+	planner *Planner
+	now     cluster.Time
+}
+
+func (h *history) try(e cluster.Event) error {
+	return h.state.Apply(cluster.Record{Seq: h.state.Seq() + 1, At: h.now, Event: e})
+}
+
+func (h *history) emit(e cluster.Event) { require.NoError(h.t, h.try(e)) }
+
+func hostNumber(t *rapid.T) cluster.HostID {
+	return cluster.MakeHostID("s", fmt.Sprint(rapid.IntRange(0, 7).Draw(t, "host")))
+}
+
+func (h *history) reportHost(t *rapid.T) {
+	m := cluster.Machine{Rack: fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "rack"))}
+	if rapid.Bool().Draw(t, "ssd") {
+		m.Attributes = []cluster.KeyValue{{Key: "disk", Value: "ssd"}}
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "gpus") {
+		m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: rapid.SampledFrom([]string{"A", "B"}).Draw(t, "model")})
+	}
+	m.Capacity = cluster.NewResources([cluster.NumDimensions]int64{
+		cluster.CPU: rapid.Int64Range(0, 8).Draw(t, "cpu"), cluster.GPU: int64(len(m.GPUs)) * cluster.WholeGPU,
+	}, cluster.Amount{Name: "x", Value: rapid.Int64Range(0, 2).Draw(t, "x")})
+	h.emit(&cluster.HostReported{ID: hostNumber(t), Machine: m})
+}
+
+func (h *history) changeHost(t *rapid.T) {
+	id := hostNumber(t)
+	_ = h.try(rapid.SampledFrom([]cluster.Event{ // refused where there is no such host, or where tasks are on it
+		&cluster.HostDrain{ID: id, Drain: true},
+		&cluster.HostDrain{ID: id},
+		&cluster.HostUnreached{ID: id},
+		&cluster.HostRemoved{ID: id},
+	}).Draw(t, "change"))
+}
+
+func (h *history) submit(t *rapid.T) {
+	gpu := rapid.SampledFrom([]cluster.GPURequest{
+		{}, {}, {Count: 1}, {Count: 2, Models: []string{"B"}}, {Milli: 400}, {Milli: 600, Models: []string{"A"}},
+	}).Draw(t, "gpu")
+	spec := &cluster.JobSpec{
+		Name: cluster.JobID(fmt.Sprint("j", h.state.NextJob())), Pool: cluster.RootPool,
+		Priority:  rapid.Int32Range(0, 1).Draw(t, "priority"),
+		Instances: rapid.Uint32Range(1, 12).Draw(t, "instances"),
+		Task: cluster.TaskSpec{GPU: gpu, Resources: cluster.NewResources([cluster.NumDimensions]int64{
+			cluster.CPU: rapid.Int64Range(0, 4).Draw(t, "cpu"), cluster.GPU: gpu.Amount(),
+		}, cluster.Amount{Name: "x", Value: rapid.Int64Range(0, 1).Draw(t, "x")})},
+	}
+	if rapid.Bool().Draw(t, "constrained") {
+		spec.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: "disk", Value: "ssd"}, Comparison: cluster.Greater}
+	}
+	if rapid.Bool().Draw(t, "local") {
+		spec.Inputs = []cluster.Input{{
+			Name: "in", Bytes: 1_000_000, Hosts: []cluster.HostID{hostNumber(t)}, Racks: []string{"1"},
+			Last: rapid.Uint32Range(0, spec.Instances-1).Draw(t, "last"),
+		}}
+	}
+	h.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: h.state.NextJob(), Spec: spec}}})
+}
+
+// job draws a job, nil if there is none.
+func (h *history) job(t *rapid.T) *cluster.Job {
+	if h.state.NumJobs() == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(slices.Collect(h.state.Jobs(0))).Draw(t, "job")
+}
+
+func (h *history) update(t *rapid.T) {
+	if j := h.job(t); j != nil && !j.Stopping {
+		spec := *j.Spec
+		spec.Priority = rapid.Int32Range(0, 1).Draw(t, "priority")
+		spec.Instances += rapid.Uint32Range(0, 2).Draw(t, "more")
+		h.emit(&cluster.JobUpdated{Job: j.UID, Spec: &spec})
+	}
+}
+
+func (h *history) end(t *rapid.T) {
+	j := h.job(t)
+	if j == nil {
+		return
+	}
+	k := cluster.MakeTaskKey(j.UID, rapid.Uint32Range(0, j.Spec.Instances-1).Draw(t, "instance"))
+	task := h.state.Task(k)
+	_ = h.try(rapid.SampledFrom([]cluster.Event{ // refused where the task's state does not allow it
+		&cluster.TaskStatus{Task: k, Run: task.Run, State: cluster.TaskRunning},
+		&cluster.TaskStatus{Task: k, Run: task.Run, State: cluster.TaskSucceeded},
+		&cluster.TaskRequeued{Task: k},
+		&cluster.TaskStopping{Task: k},
+		&cluster.TaskStopping{Task: k, Restart: true},
+	}).Draw(t, "event"))
+}
+
+func (h *history) stop(t *rapid.T) {
+	if j := h.job(t); j != nil {
+		h.emit(&cluster.JobStopping{Job: j.UID})
+	}
+}
+
+func (h *history) forget(t *rapid.T) {
+	if j := h.job(t); j != nil {
+		_ = h.try(&cluster.JobDeleted{Job: j.UID}) // refused where it has not ended
+	}
+}
+
+// cycle plans, checks, and carries out all of the plan, some of it, or nothing.
+func (h *history) cycle(t *rapid.T) {
+	h.now += 1e9
+	snapshot, changes := h.state.Snapshot()
+	lived := h.planner.Run(Input{Snapshot: snapshot, Changes: changes, Now: h.now})
+	h.check()
+
+	every := rapid.IntRange(0, 2).Draw(t, "carried out")
+	for i, p := range lived.Placements {
+		if every > 0 && i%every == 0 {
+			h.emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs})
+		}
+	}
+	if every != 1 && len(lived.Placements) > 0 {
+		return // the planner finds out in its next cycle
+	}
+	snapshot, changes = h.state.Snapshot()
+	lived = h.planner.Run(Input{Snapshot: snapshot, Changes: changes, Now: h.now})
+	fresh := newPlanner().Run(Input{Snapshot: snapshot, Rescan: true, Now: h.now})
+	require.Empty(t, lived.Placements, "another plan follows though nothing changed")
+	require.Empty(t, fresh.Placements, "something waits that fits")
+	require.ElementsMatch(t, reasons(fresh), reasons(lived))
+}
+
+// reasons is what waits and why; prices depend on when they were last looked at.
+func reasons(out Output) []Waiting {
+	all := slices.Clone(out.Waiting)
+	for i := range all {
+		all[i].Price = 0
+	}
+	return all
+}
+
+// check holds what the planner keeps together.
+func (h *history) check() {
+	t, p := h.t, h.planner
+	require.NoError(t, p.graph.net.Check())
+	known := 0
+	for i, host := range p.hosts.byIndex {
+		if host == nil {
+			require.Contains(t, p.hosts.free, int32(i))
+			continue
+		}
+		known++
+		require.Equal(t, int32(i), host.index)
+		require.Same(t, host, p.hosts.byID[host.id])
+		require.Contains(t, p.hosts.inRack[host.rec.Rack], host.index)
+		require.Equal(t, len(host.links) > 0, host.node != flowgraph.NoNode)
+	}
+	require.Len(t, p.hosts.byID, known)
+	require.Len(t, p.classes, len(p.order))
+	waiting := 0
+	for _, c := range p.order {
+		waiting += c.queue.Len()
+		require.Same(t, c, p.classes[c.key])
+		h.checkRow(c.row, known)
+		require.Len(t, c.to, len(c.links))
+		for _, l := range c.links {
+			require.Same(t, l, c.to[l.host.index])
+			require.Contains(t, l.host.links, l)
+		}
+	}
+	require.Len(t, p.waiting, waiting)
+}
+
+func (h *history) checkRow(r *row, hosts int) {
+	sum := 0
+	for n := range maps.Values(r.tally) {
+		sum += n
+	}
+	require.Equal(h.t, hosts, sum)
+	require.True(h.t, slices.IsSorted(r.open))
+	require.Len(h.t, r.open, r.tally[open])
+	for _, s := range r.open {
+		require.Equal(h.t, judgeHost(r, h.planner.hosts.byIndex[s.index()]), open)
+	}
+}
