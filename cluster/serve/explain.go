@@ -85,6 +85,8 @@ func unblocker(c cycle.Tally, request cluster.Resources) string {
 		return fmt.Sprintf("a host with at least %d %s, or a request for less", asked, c.Detail)
 	case cycle.HostMismatch:
 		return "a host that the constraints allow, or other constraints"
+	case cycle.HostWrongGPU:
+		return "a host with such GPUs, or a request for others"
 	case cycle.HostDraining:
 		return "a draining host that is resumed"
 	case cycle.HostUnreachable:
@@ -125,6 +127,7 @@ var hostReasons = map[string]string{
 	string(cycle.HostFull):        "have too little %s free",
 	string(cycle.HostTooSmall):    "have too little %s, even empty",
 	string(cycle.HostMismatch):    "do not meet the constraints",
+	string(cycle.HostWrongGPU):    "have no such GPUs, or too few of them",
 	string(cycle.HostDraining):    "are draining",
 	string(cycle.HostUnreachable): "are unreachable",
 	string(cycle.HostOpen):        "have room by now",

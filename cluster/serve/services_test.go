@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -366,6 +367,17 @@ func TestExplain(t *testing.T) {
 	_, err := a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: "huge"})
 	require.NoError(t, err)
 	require.Equal(t, "TASK_STOPPED", explain("huge").GetEnded().GetReason())
+}
+
+func TestEveryReasonHasWords(t *testing.T) {
+	for _, r := range []cycle.HostReason{
+		cycle.HostDraining, cycle.HostUnreachable, cycle.HostMismatch, cycle.HostWrongGPU, cycle.HostTooSmall, cycle.HostFull, cycle.HostOpen,
+	} {
+		require.NotEmpty(t, hostReasons[string(r)], r)
+		if r != cycle.HostOpen {
+			require.NotEmpty(t, unblocker(cycle.Tally{Reason: r}, cluster.Resources{}), r)
+		}
+	}
 }
 
 // watcher replays a WatchJobs stream into the view that a client has.
