@@ -29,9 +29,13 @@ func HostsOf(in interface {
 // becomes unreachable instead, so that what is known of it is there when it comes back. Hosts that have not changed cause
 // no event.
 func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine, gone []string, full bool) error {
+	lost := make(map[string]bool, len(gone))
+	for _, name := range gone {
+		lost[name] = true
+	}
 	var missing []*cluster.Host
 	for h := range HostsOf(tx.State(), shard) {
-		if _, there := hosts[h.ID.Name()]; !there && (full || slices.Contains(gone, h.ID.Name())) {
+		if _, there := hosts[h.ID.Name()]; !there && (full || lost[h.ID.Name()]) {
 			missing = append(missing, h)
 		}
 	}
