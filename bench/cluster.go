@@ -30,7 +30,7 @@ const (
 // aggregator, as numbered by Cluster.place.
 type way struct {
 	place int32
-	upper int32 // 0: none
+	upper int32 // of the tasks of a class there, running ones included; 0: none
 	price int32
 }
 

@@ -158,6 +158,10 @@ func (c *Cluster) syncStay(at pair) {
 	} else if s.units > 0 {
 		n.SetBounds(s.arc, 0, int64(s.units))
 	}
+	if way := r.pattern.find(at.host); way >= 0 && r.pattern.ways[way].upper > 0 {
+		// Together, who stays and who starts fit.
+		n.SetBounds(r.ways[way], 0, int64(max(0, r.pattern.ways[way].upper-s.units)))
+	}
 	if s.units == 0 {
 		last := len(r.stays) - 1
 		r.stays[i] = r.stays[last]

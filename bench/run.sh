@@ -4,8 +4,9 @@
 #   bench/run.sh short   a few minutes, 1,000 hosts
 #   bench/run.sh full    everything in docs/solver.md, about a quarter of an hour
 #
-# ALGORITHMS, CLOCK and PEER may be set; PEER is lemon where that is installed,
-# else empty. With SLUICE_DATA the known DIMACS instances are measured, too.
+# ALGORITHMS, CLOCK, PEER and LIMIT (of each run) may be set; PEER is lemon where
+# that is installed, else empty. With SLUICE_DATA the known DIMACS instances are
+# measured, too.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -45,14 +46,14 @@ peers() {
 case $suite in
 short)
 	# shellcheck disable=SC2046 # the flags are words
-	run short solver --suite short --limit 60s $(peers)
+	run short solver --suite short --limit "${LIMIT:-30s}" $(peers)
 	;;
 full)
 	pictures=$(dirname "$binary")/pictures
 	# shellcheck disable=SC2046
-	run full solver --suite full --limit 60s --svg "$pictures" $(peers)
-	run growth solver --suite growth --limit 15s --svg "$pictures"
-	run scale solver --suite scale --limit 60s
+	run full solver --suite full --limit "${LIMIT:-75s}" --svg "$pictures" $(peers)
+	run growth solver --suite growth --limit 5s --svg "$pictures"
+	run scale solver --suite scale --limit "${LIMIT:-75s}"
 	if [ -n "${SLUICE_DATA:-}" ]; then
 		# shellcheck disable=SC2046
 		run instances instances "$SLUICE_DATA/mcf-instances" --repeats 3 $(peers)

@@ -45,7 +45,7 @@ type Workload struct {
 	PatternsPerJob int    `yaml:"patterns_per_job" json:"patterns_per_job"` // with shape patterns
 	Merge          bool   `yaml:"merge" json:"merge"`                       // tasks of one pattern into a class
 	Convex         int    `yaml:"convex" json:"convex"`                     // parallel arcs of a convex price
-	Fit            int    `yaml:"fit" json:"fit"`                           // most units on an arc of a class to a preferred host; 0: no bounds
+	Fit            int    `yaml:"fit" json:"fit"`                           // most tasks of a class on a preferred host; 0: no bounds
 
 	Placed     bool    `yaml:"placed" json:"placed"` // slots are taken by running tasks at the start
 	Churn      float64 `yaml:"churn" json:"churn"`   // part of the tasks that finishes, and as many arrive, each cycle

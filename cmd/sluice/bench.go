@@ -113,7 +113,7 @@ func addWorkloadFlags(fs *pflag.FlagSet, w *bench.Workload) {
 	fs.IntVar(&w.PatternsPerJob, "patterns-per-job", w.PatternsPerJob, "patterns of a job")
 	fs.BoolVar(&w.Merge, "merge", w.Merge, "make tasks of one pattern one class")
 	fs.IntVar(&w.Convex, "convex", w.Convex, "parallel arcs of convex prices")
-	fs.IntVar(&w.Fit, "fit", w.Fit, "most units on an arc of a class to a preferred host; 0 is no bound")
+	fs.IntVar(&w.Fit, "fit", w.Fit, "most tasks of a class on a preferred host; 0 is no bound")
 	fs.BoolVar(&w.Placed, "placed", w.Placed, "begin with running tasks")
 	fs.Float64Var(&w.Churn, "churn", w.Churn, "part of the tasks that finishes and arrives each cycle")
 	fs.IntVar(&w.Hysteresis, "hysteresis", w.Hysteresis, "what a running task pays less for its place")
