@@ -84,7 +84,8 @@ func (g *graph) link(c *class, h *host, unit cluster.Resources) {
 	if h.node == flowgraph.NoNode {
 		h.node, h.unit = g.net.AddNode(0), unit
 	}
-	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, 0, 0)}
+	room := c.row.task.CountOn(h.rec, cluster.MaxInstances)
+	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, c.start(h.index))}
 	c.links = append(c.links, l)
 	c.to[h.index] = l
 	h.links = append(h.links, l)

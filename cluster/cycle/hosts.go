@@ -18,6 +18,9 @@ type host struct {
 	crowd []flowgraph.ArcID // parallel arcs to the sink, cheapest first; see segment
 	links []*link           // arcs from classes
 	stale bool              // stands in graph.stale
+
+	offered int64 // links made in the pass of price-out with the number pass
+	pass    int
 }
 
 // hosts numbers the hosts densely and remembers the order in which they changed.

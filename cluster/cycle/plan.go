@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -86,8 +87,9 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 			return res, false
 		}
 		added := false
+		p.pass++
 		for _, c := range p.order {
-			added = p.priceOut(c, res) || added
+			added = p.priceOut(c, res, p.pass) || added
 		}
 		if !added {
 			lap.end(s, Graph)
@@ -127,12 +129,16 @@ func (p *Planner) seed(c *class) {
 	}
 }
 
-// priceOut adds hosts whose missing arc has a negative reduced cost, at most as many as the class has already, and
-// reports whether there were any. No task pays less than nothing for the crowd, and no host further down the row is
-// cheaper than its price with the data elsewhere, so the look ends where that reaches the class's marginal price; only
-// the near hosts are all looked at.
-func (p *Planner) priceOut(c *class, res solver.Result) bool {
-	limit := max(candidates, len(c.links))
+// priceOut adds hosts whose missing arc has a negative reduced cost, at most as many as tasks wait or as the class has
+// already, and reports whether there were any. No task pays less than nothing for the crowd, and no host further down the row is cheaper than its
+// price with the data elsewhere, so the look ends where that reaches the class's marginal price; only the near hosts are
+// all looked at.
+//
+// Since every class of a pass sees the same potentials, all would ask for the same few hosts. So a host that was offered
+// to others in this pass counts as if they had come: the next class looks further. The first one to look at a host sees
+// it as it is, hence a pass without additions means that there is nothing to add.
+func (p *Planner) priceOut(c *class, res solver.Result, pass int) bool {
+	limit := max(candidates, len(c.links), int(min(c.waiting(), int64(len(c.row.open)))))
 	worth := res.Potential(p.graph.sink) - res.Potential(c.node) // what the dearest placed or waiting unit pays
 	added := 0
 	consider := func(i int32) {
@@ -140,8 +146,19 @@ func (p *Planner) priceOut(c *class, res solver.Result) bool {
 			return
 		}
 		h := p.hosts.byIndex[i]
-		if price := c.start(i); price < worth && price+p.graph.marginal(h, p.round.Unit, res) < worth {
+		price := c.start(i)
+		if price >= worth {
+			return
+		}
+		if h.pass != pass {
+			h.pass, h.offered = pass, 0
+		}
+		if h.offered > 0 {
+			price += clamp(p.model.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, h.offered))
+		}
+		if price+p.graph.marginal(h, p.round.Unit, res) < worth {
 			p.graph.link(c, h, p.round.Unit)
+			h.offered++
 			added++
 		}
 	}

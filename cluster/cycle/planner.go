@@ -95,6 +95,7 @@ type Planner struct {
 	round   costmodels.Round
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it
 	wakeAt  cluster.Time    // see Output.WakeAt
+	pass    int             // counts the passes of price-out
 	dirty   bool            // something happened since the last solve that may let a task be placed
 	primed  bool            // the first call is done
 }

@@ -13,7 +13,8 @@
 //
 // Unit: milliseconds of expected delay. A task on a host whose busiest resource is fully allocated is expected to lose
 // FullDelay; waiting costs more than that at any priority, so nothing waits that fits. A step of priority outweighs any
-// time of waiting, and time of waiting decides among equals.
+// time of waiting, and time of waiting decides among equals. Delays are multiples of Grain: a hundredth of a host is no
+// difference worth an arc, and hosts that are alike leave the solver free.
 //
 // Source: the spreading rule of worst-fit by dominant share; the crowd term makes it hold inside one solve too, where a
 // flat price would let a batch pile up on one machine (the fault of Firmament's Octopus model).
@@ -31,6 +32,7 @@ import (
 // The constants of the formula, in milliseconds.
 const (
 	FullDelay = 1000
+	Grain     = 10
 	Step      = 1 << 20
 	Second    = 1000
 )
@@ -62,7 +64,7 @@ func (Model) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost
 	return delay(r.Unit, h.Capacity, k)
 }
 
-// delay returns FullDelay · n · share(load), rounded down, at most twice FullDelay: beyond "twice as much as there is"
+// delay returns FullDelay · n · share(load), rounded down to a Grain, at most twice FullDelay: beyond "twice as much as there is"
 // one host is as bad as another.
 func delay(load, capacity cluster.Resources, n int64) flowgraph.Cost {
 	worst := int64(0)
@@ -72,7 +74,7 @@ func delay(load, capacity cluster.Resources, n int64) flowgraph.Cost {
 	for _, a := range load.Named {
 		worst = max(worst, ratio(a.Value, capacity.Amount(a.Name), n))
 	}
-	return flowgraph.Cost(worst)
+	return flowgraph.Cost(worst - worst%Grain)
 }
 
 func ratio(v, capacity, n int64) int64 {

@@ -26,7 +26,7 @@ func TestStartFollowsTheBusiestResource(t *testing.T) {
 	}{
 		{"empty: memory binds", vector(0, 0), 250},
 		{"half the memory taken", vector(0, 50), 750},
-		{"cpu binds", vector(3000, 0), 875},
+		{"cpu binds", vector(3000, 0), 870},
 		{"full afterwards", vector(0, 75), 1000},
 		{"over-committed", vector(100_000, 0), 2000},
 	} {
