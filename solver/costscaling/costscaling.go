@@ -147,6 +147,7 @@ func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
 		s.epsilon -= min(s.epsilon, phaseBits)
 		s.begin(w)
 	}
+	s.chooseBoundary()
 	return s.bounded(w)
 }
 
@@ -160,8 +161,11 @@ func (s *Solver) bounded(w *solver.Work) solver.Status {
 			continue
 		}
 		r := &s.residuals[e.place]
-		if r.room == 0 && r.total == s.limit && s.net.Upper(flowgraph.ArcID(a)) > e.lower+s.limit &&
-			r.cost+s.pi[e.tail]-s.pi[e.head] < 0 {
+		if r.room > 0 || r.total < s.limit || s.net.Upper(flowgraph.ArcID(a))-e.lower == s.limit {
+			continue
+		}
+		tail, head := s.Potential(flowgraph.NodeID(e.tail)), s.Potential(flowgraph.NodeID(e.head))
+		if s.net.Cost(flowgraph.ArcID(a))+tail-head < 0 {
 			return solver.Unbounded
 		}
 	}
@@ -176,7 +180,6 @@ func (s *Solver) finish() (int64, bool) {
 	var sum flowgraph.Int128
 	s.warm = true
 	s.changed = s.changed[:0]
-	s.chooseBoundary()
 	for a := range s.arcs {
 		e := &s.arcs[a]
 		if e.place == none {
@@ -193,7 +196,14 @@ func (s *Solver) finish() (int64, bool) {
 			s.changed = append(s.changed, flowgraph.ArcID(a))
 		}
 	}
-	return sum.Int64()
+	total, fits := sum.Int64()
+	if !fits {
+		// Nobody will read the list: each of its arcs is to be listed next time.
+		for _, a := range s.changed {
+			s.old[a] = -1
+		}
+	}
+	return total, fits
 }
 
 // chooseBoundary finds a residue of potentials that no node has.

@@ -179,9 +179,7 @@ func (s *Solver) keepFlow(cold bool) {
 			r := &s.residuals[e.place]
 			s.flow[a] = e.lower + r.total - r.room
 		}
-		if same {
-			s.doubt(int32(a))
-		} else {
+		if s.doubt(int32(a)); d.Tail < 0 {
 			s.old[a] = 0
 		}
 	}
