@@ -203,8 +203,8 @@ func (s *Solver) unboundedOrInfeasible() solver.Status {
 	}
 	free.reprice()
 	var w solver.Work
-	s.seq = 0 // the basis is half way along a ray
-	s.net = nil
+	// The basis is half way along a ray: the next solve starts cold.
+	*s = Solver{net: s.net, old: s.old}
 	if free.run(solver.Budget{}, &w) == solver.Infeasible {
 		return solver.Infeasible
 	}
@@ -229,7 +229,14 @@ func (s *Solver) finish() (int64, bool) {
 			s.changed = append(s.changed, flowgraph.ArcID(a))
 		}
 	}
-	return sum.Int64()
+	total, fits := sum.Int64()
+	if !fits {
+		// Nobody will read the list: each of its arcs is to be listed next time.
+		for _, a := range s.changed {
+			s.old[a] = -1
+		}
+	}
+	return total, fits
 }
 
 func grow[T any](s []T, n int) []T {

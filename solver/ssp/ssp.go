@@ -65,12 +65,11 @@ func (s *Solver) Changed() []flowgraph.ArcID { return s.changed }
 // Solve starts from zero unless it goes on after a spent budget.
 func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	var r solver.Result
-	_, seq, _ := n.Changes(s.seq)
 	if n != s.net {
-		s.old = nil
+		s.net, s.seq, s.busy, s.old = n, 0, false, nil
 	}
-	if n != s.net || seq != s.seq || !s.busy {
-		s.net, s.seq, s.busy = n, seq, false
+	if _, seq, _ := n.Changes(s.seq); seq != s.seq || !s.busy {
+		s.seq, s.busy = seq, false
 		if r.Status = solver.Precheck(n, MaxBits); r.Status != solver.Optimal {
 			return r, nil
 		}

@@ -59,7 +59,7 @@ var table = []row{
 		"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/auto", "solver/highs",
 	}, pure},
 	{"solver/solvertest", []string{"flowgraph", "solver", "solver/ssp", testify, rapid}, support},
-	{"solver/solvertest/difftest", []string{"flowgraph", "solver"}, support},
+	{"solver/solvertest/difftest", []string{"flowgraph", "solver", "solver/solvertest"}, support},
 
 	{"cluster", []string{btree}, pure},
 	{"cluster/rules", []string{"cluster"}, pure},

@@ -1,0 +1,273 @@
+package difftest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver/solvertest"
+)
+
+// Size bounds a generated script.
+type Size struct {
+	Nodes, Arcs int // sizes are log-uniform up to these
+	Batches     int // of changes
+}
+
+// Shapes lists the kinds of networks, each of which hurts in its own way.
+var Shapes = []string{"any", "cluster", "full", "chain", "parallel", "ring"}
+
+// Generate makes the script of a seed: a network of one of [Shapes], then batches
+// of changes with a solve after each. The same seed and size give the same.
+func Generate(seed uint64, size Size) Script {
+	src := solvertest.Seeded(seed)
+	g := &generator{src: src}
+	nodes := 1 + g.log(size.Nodes)
+	arcs := g.log(size.Arcs)
+	g.maxCost = []int64{0, 1, 20, 1000, 1 << 20, 1 << 40}[src.Intn(6)]
+	g.maxAmount = []int64{1, 3, 12, 1000}[src.Intn(4)]
+	switch Shapes[src.Intn(len(Shapes))] {
+	case "any":
+		g.any(nodes, arcs)
+	case "cluster":
+		g.cluster(nodes, 0)
+	case "full":
+		g.cluster(nodes, 1)
+	case "chain":
+		g.chain(nodes, arcs)
+	case "parallel":
+		g.parallel(nodes, arcs)
+	case "ring":
+		g.ring(nodes, arcs)
+	default:
+		panic(fmt.Sprintf("difftest: shape without a generator among %v", Shapes))
+	}
+	g.op(Solve)
+	for range size.Batches {
+		g.batch()
+	}
+	return g.script
+}
+
+type generator struct {
+	src                solvertest.Source
+	script             Script
+	maxCost, maxAmount int64
+	nodes, arcs        []int64 // labels in use; some arcs may be gone with their nodes
+	label              int64
+}
+
+// log draws log-uniformly from [1, n].
+func (g *generator) log(n int) int {
+	return int(math.Exp(float64(g.src.Intn(1<<20)) / (1 << 20) * math.Log(float64(n+1))))
+}
+
+func (g *generator) op(verb Verb, args ...int64) {
+	op := Op{Verb: verb}
+	copy(op.Args[:], args)
+	g.script = append(g.script, op)
+}
+
+func (g *generator) node(supply int64) int64 {
+	g.label++
+	g.op(AddNode, g.label)
+	g.nodes = append(g.nodes, g.label)
+	if supply != 0 {
+		g.op(SetSupply, g.label, supply)
+	}
+	return g.label
+}
+
+func (g *generator) arc(tail, head, lower, upper, cost int64) {
+	g.label++
+	g.op(AddArc, g.label, tail, head, lower, upper, cost)
+	g.arcs = append(g.arcs, g.label)
+}
+
+func (g *generator) cost() int64 {
+	if g.maxCost > math.MaxInt32 {
+		return int64(g.src.Intn(1<<10)) * (g.maxCost >> 10)
+	}
+	return int64(g.src.Intn(int(g.maxCost) + 1))
+}
+
+// amount is 0 as often as not when amounts are small.
+func (g *generator) amount() int64 { return int64(g.src.Intn(int(g.maxAmount) + 1)) }
+
+func (g *generator) supply() int64 {
+	source, sink := g.amount(), g.amount()
+	return source - sink
+}
+
+func (g *generator) some() int64 { return g.nodes[g.src.Intn(len(g.nodes))] }
+
+// anyArc joins any two nodes: loops, lower bounds, negative costs of bounded
+// capacity, no bound.
+func (g *generator) anyArc() {
+	cost, lower, upper := g.cost(), int64(0), g.amount()
+	switch g.src.Intn(8) {
+	case 0:
+		cost = -cost
+	case 1:
+		lower = upper
+	case 2, 3:
+		upper = flowgraph.Infinite
+	}
+	g.arc(g.some(), g.some(), lower, upper, cost)
+}
+
+// grounded adds a node that a dear way joins with the first.
+func (g *generator) grounded(supply int64) {
+	v := g.node(supply)
+	dear := 3*g.maxCost + 1
+	g.arc(v, g.nodes[0], 0, flowgraph.Infinite, dear)
+	g.arc(g.nodes[0], v, 0, flowgraph.Infinite, dear)
+}
+
+func (g *generator) any(nodes, arcs int) {
+	g.node(0)
+	for range nodes {
+		g.grounded(g.supply())
+	}
+	for range arcs {
+		g.anyArc()
+	}
+}
+
+// cluster is the shape of scheduling: classes, patterns of preferred hosts that
+// they share, two slots a host, a place to wait. With tight being 1, what there is
+// to place is just what fits, and nobody may wait.
+func (g *generator) cluster(nodes, tight int) {
+	sink := g.node(0)
+	wait := g.node(0)
+	g.arc(wait, sink, 0, flowgraph.Infinite, 0)
+	hosts := make([]int64, max(1, nodes/3))
+	for i := range hosts {
+		hosts[i] = g.node(0)
+		for slot := range 2 {
+			g.arc(hosts[i], sink, 0, 1, int64(slot)*g.cost())
+		}
+	}
+	left := int64(2 * len(hosts))
+	for c := 0; left > 0 || tight == 0 && c < nodes; c++ {
+		supply := g.amount()
+		if tight == 1 {
+			supply = min(left, 1+supply)
+		}
+		left -= supply
+		class := g.node(supply)
+		if tight == 0 {
+			g.arc(class, wait, 0, flowgraph.Infinite, 2*g.maxCost+g.cost())
+		}
+		pattern := g.src.Intn(1 + len(hosts)/4)
+		for i := range 1 + g.src.Intn(6) {
+			g.arc(class, hosts[(4*pattern+i)%len(hosts)], 0, 1+g.amount(), g.cost())
+		}
+		if tight == 1 {
+			g.arc(class, hosts[c%len(hosts)], 0, flowgraph.Infinite, g.cost())
+		}
+		if left <= 0 && c >= nodes {
+			break
+		}
+	}
+}
+
+// chain is a long path with few shortcuts.
+func (g *generator) chain(nodes, arcs int) {
+	v := g.node(0)
+	for range nodes {
+		u := g.node(0)
+		g.arc(v, u, 0, g.maxAmount+g.amount(), g.cost())
+		v = u
+	}
+	g.op(SetSupply, v, -g.maxAmount)
+	for range min(arcs, nodes/8) {
+		g.anyArc()
+	}
+}
+
+// parallel has bundles of convex prices between few nodes.
+func (g *generator) parallel(nodes, arcs int) {
+	g.node(0)
+	for range min(nodes, 12) {
+		g.grounded(g.supply())
+	}
+	for arcs > 0 {
+		tail, head, cost := g.some(), g.some(), int64(0)
+		for range 1 + g.src.Intn(8) {
+			cost += g.cost()
+			g.arc(tail, head, 0, g.amount(), cost)
+			arcs--
+		}
+	}
+}
+
+// ring has cycles of negative cost, rarely without a bound.
+func (g *generator) ring(nodes, arcs int) {
+	g.node(0)
+	for range nodes {
+		g.grounded(g.supply())
+	}
+	for i := range g.nodes {
+		upper := g.amount()
+		if g.src.Intn(4*len(g.nodes)) == 0 {
+			upper = flowgraph.Infinite
+		}
+		g.arc(g.nodes[i], g.nodes[(i+1)%len(g.nodes)], 0, upper, -g.cost())
+	}
+	for range arcs {
+		g.anyArc()
+	}
+}
+
+// batch changes a few things or many and solves.
+func (g *generator) batch() {
+	for range g.log(1 + len(g.arcs)/8) {
+		g.change()
+	}
+	switch g.src.Intn(40) {
+	case 0:
+		g.op(Copy)
+	case 1, 2, 3:
+		g.op(Step, int64(1+g.src.Intn(2000)))
+		g.change()
+	case 4:
+		v := g.some()
+		g.op(Tilt, v, 1)
+		g.op(Solve)
+		g.op(Tilt, v, -1)
+	}
+	g.op(Solve)
+}
+
+func (g *generator) change() {
+	a := func() int64 {
+		if len(g.arcs) == 0 {
+			return 0
+		}
+		return g.arcs[g.src.Intn(len(g.arcs))]
+	}
+	switch g.src.Intn(12) {
+	case 0:
+		g.grounded(g.supply())
+	case 1:
+		if i := g.src.Intn(len(g.nodes)); i > 0 {
+			g.op(RemoveNode, g.nodes[i])
+			g.nodes[i] = g.nodes[len(g.nodes)-1]
+			g.nodes = g.nodes[:len(g.nodes)-1]
+		}
+	case 2, 3:
+		g.anyArc()
+	case 4:
+		g.op(RemoveArc, a())
+	case 5, 6:
+		g.op(SetSupply, g.some(), g.supply())
+	case 7, 8:
+		g.op(SetBounds, a(), 0, g.amount())
+	case 9:
+		lower := g.amount() / 2
+		g.op(SetBounds, a(), lower, lower+g.amount())
+	default:
+		g.op(SetCost, a(), g.cost())
+	}
+}
