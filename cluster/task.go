@@ -54,7 +54,7 @@ func (s TaskState) Bound() bool { return s >= TaskPlaced && s <= TaskKilling }
 //   - PREEMPTING and KILLING can end in every way too: the task may finish, fail or get lost before the signal
 //     takes effect. PREEMPTING goes back to RUNNING when the preemption is withdrawn, to KILLING when the user stops it;
 //   - LOST is left by a retry only. A copy that turns up again is killed, never resumed;
-//   - PLACED and LAUNCHING go back to PENDING when the host manager gives the launch back or the host is lost first;
+//   - PLACED and LAUNCHING go back to PENDING when the host manager gives the launch back;
 //   - every terminal state can go to PENDING: a retry by policy, or a restart that the user asked for.
 var transitions = [NumTaskStates][]TaskState{
 	TaskInitialized: {TaskPending, TaskKilled},
