@@ -85,7 +85,7 @@ func TestUsage(t *testing.T) {
 
 		b.driver.report(status(2, cluster.TaskSucceeded))
 		b.status(c)
-		b.driver.sink.ReportUsage(nil)
+		b.driver.sink.ReportUsage([]hostmgr.Usage{{Run: run(2), CPUMilli: 40}}) // measured just before it ended
 		require.Len(t, b.bulkUp(s).GetUsage().GetRuns(), 1)
 	})
 }

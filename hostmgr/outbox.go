@@ -133,6 +133,14 @@ func (o *outbox) release(run cluster.RunID) {
 	}
 }
 
+// over reports whether a run is known to have ended.
+func (o *outbox) over(run cluster.RunID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.runs[run]
+	return k != nil && k.State.Terminal()
+}
+
 // await returns when a run is known to have ended.
 func (o *outbox) await(ctx context.Context, run cluster.RunID) error {
 	for {

@@ -138,7 +138,7 @@ type sink struct{ s *Shard }
 var _ Sink = sink{}
 
 func (k sink) ReportHosts(hosts []Host)  { k.s.out.setHosts(hosts) }
-func (k sink) ReportUsage(usage []Usage) { k.s.usage.put(usage) }
+func (k sink) ReportUsage(usage []Usage) { k.s.usage.put(usage, k.s.out.over) }
 
 func (k sink) ReportStatus(s Status) {
 	if _, ok := runStates[s.State]; !ok {

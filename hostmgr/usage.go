@@ -25,7 +25,8 @@ func newUsageBox() *usageBox {
 	return &usageBox{wake: make(chan struct{}, 1), runs: map[cluster.RunID]Usage{}}
 }
 
-func (b *usageBox) put(usage []Usage) {
+// put takes in usage, save that of runs which are over: it was measured before, and nobody would drop it again.
+func (b *usageBox) put(usage []Usage, over func(cluster.RunID) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -34,7 +35,9 @@ func (b *usageBox) put(usage []Usage) {
 	}
 	b.at = now
 	for _, u := range usage {
-		b.runs[u.Run] = u
+		if !over(u.Run) {
+			b.runs[u.Run] = u
+		}
 	}
 	select {
 	case b.wake <- struct{}{}:
