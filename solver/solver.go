@@ -67,6 +67,10 @@ type Work struct {
 	Steps int64
 	// Touched counts changes of the network taken in.
 	Touched int64
+	// Rebuilds counts how often the solver found its own state inconsistent
+	// and started again from nothing. The answer stands; the defect should be
+	// reported.
+	Rebuilds int64
 }
 
 // Solution is read access to an optimal flow and its potentials.

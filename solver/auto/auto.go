@@ -22,7 +22,8 @@ import (
 
 const (
 	// patience is how many units of work per node and arc repair gets before
-	// the simplex starts.
+	// the simplex starts; half of that after each race it lost, twice after each
+	// solve it did not need one for.
 	patience = 12
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
@@ -41,6 +42,8 @@ type Solver struct {
 	// answers counts the optimal results on this network.
 	answers int
 	racing  bool
+	// patience is the present one, from 1 to the constant.
+	patience int64
 	// spent is repair's work since its last answer.
 	spent int64
 }
@@ -64,14 +67,14 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		return solver.Result{Status: status}, nil
 	}
 	if n != s.net {
-		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New()}
+		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New(), patience: patience}
 		s.ready = layered(n)
 	}
 	if !s.ready {
 		return s.bySimplex(n, budget)
 	}
 	var total solver.Work
-	limit := int64(patience) * int64(n.NumNodes()+n.NumArcs()+64)
+	limit := s.patience * int64(n.NumNodes()+n.NumArcs()+64)
 	if !s.racing {
 		r, err := s.byRepair(n, budget, limit, &total)
 		if err != nil || !s.racing {
@@ -134,6 +137,7 @@ func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int6
 		return r, nil
 	}
 	s.spent = 0
+	s.patience = min(2*s.patience, patience)
 	return r, nil
 }
 
@@ -178,6 +182,7 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 // handOver gives the simplex's answer to repair, which answers from then on.
 func (s *Solver) handOver(n *flowgraph.Network, found solver.Result, total solver.Work) (solver.Result, error) {
 	s.racing, s.spent = false, 0
+	s.patience = max(1, s.patience/2)
 	s.repair.Adopt(n, found)
 	r, err := s.repair.Solve(n, solver.Budget{})
 	add(&total, r.Work)
@@ -189,4 +194,5 @@ func add(total *solver.Work, w solver.Work) {
 	total.Units += w.Units
 	total.Steps += w.Steps
 	total.Touched += w.Touched
+	total.Rebuilds += w.Rebuilds
 }

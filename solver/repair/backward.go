@@ -11,11 +11,16 @@ func (s *Solver) backward(v int32) bool {
 		return false // its flow was withdrawn when the lack was found
 	}
 	s.reachBack(&t, v, none, 0, none, none)
-	for len(s.queue) > 0 {
+	for least := -far; len(s.queue) > 0; {
 		top := s.queue.pop()
 		if top.key >= t.cost {
 			break
 		}
+		if top.key < least {
+			s.broken = true
+			return false
+		}
+		least = top.key
 		x := &s.nodes[top.node]
 		if top.key != x.label-s.price[top.node] {
 			continue

@@ -135,11 +135,16 @@ func (s *Solver) forward(v int32) bool {
 	} else {
 		s.reach(&t, v, none, 0, none, none)
 	}
-	for len(s.queue) > 0 {
+	for least := -far; len(s.queue) > 0; {
 		top := s.queue.pop()
 		if top.key >= t.cost {
 			break
 		}
+		if top.key < least {
+			s.broken = true
+			return false
+		}
+		least = top.key
 		x := &s.nodes[top.node]
 		if top.key != x.label+s.price[top.node] {
 			continue

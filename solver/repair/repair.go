@@ -154,6 +154,7 @@ type Solver struct {
 	work      solver.Work
 
 	search  uint32
+	broken  bool // a search went backwards: prices do not fit the flow
 	queue   heap
 	settled []int32
 	late    []int32 // nodes whose excess no free place takes
@@ -238,6 +239,13 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		}
 	}
 	r := solver.Result{Status: s.balance(budget)}
+	if s.broken {
+		s.work.Rebuilds++
+		s.reset(n)
+		if r.Status = s.consult(); r.Status == solver.Optimal {
+			r.Status = s.balance(budget)
+		}
+	}
 	r.Work = s.work
 	if r.Status != solver.Optimal {
 		return r, nil

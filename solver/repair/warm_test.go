@@ -50,3 +50,29 @@ func TestWarmSolveDoesNotAllocate(t *testing.T) {
 	}))
 	require.Positive(t, touched)
 }
+
+// TestBrokenStateIsRebuilt spoils prices behind the solver's back. Where a search
+// notices, the answer must be right all the same.
+func TestBrokenStateIsRebuilt(t *testing.T) {
+	rebuilds := int64(0)
+	for seed := range uint64(40) {
+		c := solvertest.NewCluster(solvertest.Seeded(seed), solvertest.ClusterShape{Hosts: 30, Slots: 2, Classes: 60, Patterns: 9, MaxCost: 40, MaxSupply: 3})
+		s := New()
+		solvertest.Compare(t, c.Network, s)
+		for v := range s.price {
+			if int32(v) != s.ground {
+				s.price[v] -= int64(v*v%13) * 10
+			}
+		}
+		c.Churn(10)
+		r, err := s.Solve(c.Network, solver.Budget{})
+		require.NoError(t, err)
+		if r.Work.Rebuilds > 0 {
+			require.NoError(t, solver.Verify(c.Network, r))
+			c.Churn(10)
+			solvertest.Compare(t, c.Network, s)
+		}
+		rebuilds += r.Work.Rebuilds
+	}
+	require.Positive(t, rebuilds)
+}
