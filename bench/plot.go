@@ -24,6 +24,7 @@ type Curve struct {
 	Name   string
 	X, Y   []float64
 	Points bool // mark the points
+	Loose  bool // do not join them
 	Dashed bool
 }
 
@@ -132,6 +133,12 @@ func (p *Plot) drawAxes(b *strings.Builder, x, y axis) {
 }
 
 func drawCurve(b *strings.Builder, c Curve, x, y axis, colour string) {
+	if c.Points {
+		drawPoints(b, c, x, y, colour)
+	}
+	if c.Loose {
+		return
+	}
 	dash := ""
 	if c.Dashed {
 		dash = ` stroke-dasharray="6 4"`
@@ -143,9 +150,9 @@ func drawCurve(b *strings.Builder, c Curve, x, y axis, colour string) {
 		}
 	}
 	b.WriteString("\"/>\n")
-	if !c.Points {
-		return
-	}
+}
+
+func drawPoints(b *strings.Builder, c Curve, x, y axis, colour string) {
 	for i := range c.X {
 		if c.Y[i] > 0 {
 			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="3.5" fill="%s"/>`+"\n", x.at(c.X[i]), y.at(c.Y[i]), colour)

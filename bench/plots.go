@@ -105,9 +105,13 @@ func (r *Report) bySize() *Plot {
 	for _, run := range r.Runs {
 		c.addRun(run, float64(run.Counts.Arcs))
 	}
+	points := c.list()
+	for i := range points {
+		points[i].Loose = true // they are of different workloads
+	}
 	return &Plot{
 		Name: "size", Title: "All workloads by size", LogX: true,
-		XLabel: "arcs", YLabel: r.Clock + " ms", Curves: c.list(),
+		XLabel: "arcs", YLabel: r.Clock + " ms", Curves: points,
 	}
 }
 

@@ -52,7 +52,7 @@ full)
 	pictures=$(dirname "$binary")/pictures
 	# shellcheck disable=SC2046
 	run full solver --suite full --limit "${LIMIT:-75s}" --svg "$pictures" $(peers)
-	run growth solver --suite growth --limit 5s --svg "$pictures"
+	run growth solver --suite growth --limit 5s --svg "$pictures/growth"
 	run scale solver --suite scale --limit "${LIMIT:-75s}"
 	if [ -n "${SLUICE_DATA:-}" ]; then
 		# shellcheck disable=SC2046
@@ -62,10 +62,10 @@ full)
 		[ ! -e "$results/$table.md" ] || place "$table"
 	done
 	mkdir -p docs/pictures
-	for plot in 12k-90-cycles 12k-100-cycles 12k-110-cycles 12k-merged-110-cycles size \
-		sweep-by-hosts-hosts sweep-by-tasks-utilisation sweep-by-changes-churn sweep-by-classes-tasks_per_job; do
+	for plot in 12k-90-cycles 12k-100-cycles 12k-110-cycles 12k-merged-110-cycles size; do
 		cp "$pictures/$plot.svg" docs/pictures/
 	done
+	cp "$pictures"/growth/sweep-*.svg docs/pictures/
 	;;
 *)
 	echo "usage: bench/run.sh short|full" >&2
