@@ -50,6 +50,7 @@ type measuredJob struct {
 	last      map[cluster.TaskKey]cluster.HostID // of tasks that have run before
 	finite    []bool                             // by instance, or one for all: whether its runs end by themselves
 	placed    []bool                             // by instance: at least once
+	inOrder   bool                               // the inputs are sorted by First and by Last
 }
 
 type measuredHost struct {
@@ -128,6 +129,9 @@ func (m *measure) record(r cluster.Record) {
 
 func (m *measure) submit(n cluster.NewJob, at cluster.Time) {
 	j := &measuredJob{spec: n.Spec, submitted: at, placed: make([]bool, n.Spec.Instances)}
+	j.inOrder = slices.IsSortedFunc(n.Spec.Inputs, func(a, b cluster.Input) int {
+		return min(cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
+	})
 	for _, d := range m.s.jobs[n.Spec.Name].Durations {
 		j.finite = append(j.finite, d > 0)
 	}
@@ -165,7 +169,7 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 	}
 	m.waits[key].add(int64(at.Sub(since)))
 	m.load(h, &j.spec.Task, 1)
-	m.readInputs(j.spec, i, e.Host, h.rack)
+	m.readInputs(j, i, e.Host, h.rack)
 }
 
 // end ends the run of a task for the given reason.
@@ -282,9 +286,19 @@ func (m *measure) batch() {
 }
 
 // readInputs adds what an instance reads to the bytes by distance.
-func (m *measure) readInputs(s *cluster.JobSpec, instance uint32, host cluster.HostID, rack string) {
-	for i := range s.Inputs {
-		in := &s.Inputs[i]
+func (m *measure) readInputs(j *measuredJob, instance uint32, host cluster.HostID, rack string) {
+	from, to := 0, len(j.spec.Inputs)
+	if j.inOrder { // of instances: only a few in the middle can matter
+		from, _ = slices.BinarySearchFunc(j.spec.Inputs, instance, func(in cluster.Input, i uint32) int { return cmp.Compare(in.Last, i) })
+		to, _ = slices.BinarySearchFunc(j.spec.Inputs, instance, func(in cluster.Input, i uint32) int {
+			if in.First > i {
+				return 1
+			}
+			return -1
+		})
+	}
+	for i := from; i < to; i++ {
+		in := &j.spec.Inputs[i]
 		switch {
 		case instance < in.First || instance > in.Last:
 		case slices.Contains(in.Hosts, host):

@@ -52,7 +52,7 @@ var bugs = []struct {
 	}},
 	{"memory is misread", check.Capacity, misreport(func(m *cluster.Machine) { m.Capacity.Fixed[cluster.Memory] *= 2 })},
 	{"a named resource is misread", check.Capacity, misreport(func(m *cluster.Machine) {
-		m.Capacity = m.Capacity.Add(cluster.Resources{Named: []cluster.Amount{{Name: "ports", Value: 1}}})
+		m.Capacity = m.Capacity.Add(cluster.Resources{Named: []cluster.Amount{{Name: "ports", Value: 30}}})
 	})},
 	{"models of devices are misread", check.Devices, misreport(func(m *cluster.Machine) {
 		m.GPUs = slices.Clone(m.GPUs)

@@ -114,8 +114,8 @@ func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
 	return fleet.Plan{Duration: d}
 }
 
-// progressSteps is how many steps of the loop lie between two reports of progress, and looks at the context.
-const progressSteps = 1 << 12
+// progressSteps is how many steps of the loop lie between two reports of progress.
+const progressSteps = 1 << 10
 
 // loop moves the clock from event to event until there is none left, or the run has come to its end.
 func (s *simulation) loop(ctx context.Context) error {
@@ -125,13 +125,11 @@ func (s *simulation) loop(ctx context.Context) error {
 			break
 		}
 		s.clock.Advance(at.Sub(s.clock.Now()))
-		if s.steps++; s.steps%progressSteps == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if s.config.Progress != nil {
-				s.config.Progress(s.measure.progress())
-			}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.steps++; s.steps%progressSteps == 0 && s.config.Progress != nil {
+			s.config.Progress(s.measure.progress())
 		}
 	}
 	return s.err

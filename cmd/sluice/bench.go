@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
-func newBenchCommand() *cobra.Command {
-	return group("bench", "Measure solvers", newBenchSolverCommand(), newBenchInstancesCommand())
+func newBenchCommand(a *app) *cobra.Command {
+	return group("bench", "Measure solvers and cycles", newBenchSolverCommand(), newBenchInstancesCommand(), newBenchCycleCommand(a))
 }
 
 const benchSolverHelp = `Measure solvers on scheduling networks that change from cycle to cycle.

@@ -107,7 +107,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(
 		newJobCommand(a), newTaskCommand(a), newPoolCommand(a), newHostCommand(a), newClusterCommand(a),
 		newDevCommand(a), newSchedulerCommand(a), newHostmgrCommand(a),
-		newSolveCommand(), newSimCommand(a), newBenchCommand(), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),
+		newSolveCommand(), newSimCommand(a), newBenchCommand(a), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)
 	return root
 }

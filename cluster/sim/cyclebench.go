@@ -1,0 +1,247 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// CycleBench measures whole cycles, from events to durable placements: in each, a part of the running tasks ends and as
+// many new ones are submitted, both through the journal, and a plan is made of it and becomes durable.
+type CycleBench struct {
+	Hosts       int     `json:"hosts"`       // of 16 cores and 64 GiB, 40 to a rack
+	Tasks       int     `json:"tasks"`       // running and waiting
+	Classes     int     `json:"classes"`     // different requests among them
+	Utilisation float64 `json:"utilisation"` // part of the cores that all tasks ask for; above 1 some wait
+	Churn       float64 `json:"churn"`       // part of the tasks that ends and is submitted in each cycle
+	Cycles      int     `json:"cycles"`      // measured; the ones that fill the cluster come before
+	Seed        uint64  `json:"seed"`
+
+	Model     costmodels.Model     `json:"-"`
+	NewSolver func() solver.Solver `json:"-"`
+	Journal   journal.Journal      `json:"-"` // empty; the caller closes it
+	Stopwatch func() time.Duration `json:"-"`
+	Mallocs   func() uint64        `json:"-"` // allocations so far; nil counts none
+	Progress  func(done int)       `json:"-"` // called after every cycle; may be nil
+}
+
+// CycleReport is what a CycleBench measured. Latencies are in wall milliseconds, by phase: "events" is taking in what
+// happened and making it durable, then those of cycle.Phase, "commit" makes the placements durable, "total" is all.
+type CycleReport struct {
+	CycleBench
+	Latency             map[string]Quantiles `json:"latency_ms"`
+	Allocations         Quantiles            `json:"allocations"` // in a cycle
+	ArcsTouched         Quantiles            `json:"arcs_touched"`
+	Placements          int64                `json:"placements"`
+	Waiting             int                  `json:"waiting"` // tasks, after the last cycle
+	PlacementsPerSecond float64              `json:"placements_per_second"`
+}
+
+const (
+	benchCPU    = 16_000
+	benchMemory = 64 << 30
+)
+
+func (b *CycleBench) validate() error {
+	switch {
+	case b.Hosts <= 0 || b.Tasks <= 0 || b.Cycles <= 0 || b.Classes <= 0:
+		return errors.New("sim: hosts, tasks, classes and cycles must be above 0")
+	case b.Classes > b.Tasks:
+		return fmt.Errorf("sim: %d classes need at least as many tasks", b.Classes)
+	case !(b.Utilisation > 0 && b.Utilisation <= 10):
+		return fmt.Errorf("sim: utilisation is %v, it must be above 0 and up to 10", b.Utilisation)
+	case !(b.Churn > 0 && b.Churn <= 1):
+		return fmt.Errorf("sim: churn is %v, it must be above 0 and up to 1", b.Churn)
+	case int64(b.Hosts)*benchCPU*int64(100*b.Utilisation)/100 < int64(b.Tasks):
+		return errors.New("sim: more tasks than thousandths of cores: take more hosts or fewer tasks")
+	}
+	return nil
+}
+
+// cycleRun is a CycleBench in progress.
+type cycleRun struct {
+	*CycleBench
+	state   *cluster.State
+	planner *cycle.Planner
+	random  *rand.Rand
+	now     cluster.Time
+	jobs    int
+	running []cluster.RunID // that have begun and not ended
+
+	phases       map[string]*histogram
+	allocs, arcs histogram
+	placed       int64
+	waiting      int
+	spent        time.Duration
+}
+
+// Run fills the cluster, then measures. Complexity: it is what is measured.
+func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
+	if err := b.validate(); err != nil {
+		return nil, err
+	}
+	if b.Mallocs == nil {
+		b.Mallocs = func() uint64 { return 0 }
+	}
+	r := &cycleRun{
+		CycleBench: b, state: cluster.NewState(), planner: cycle.New(b.Model, b.NewSolver),
+		random: rand.New(rand.NewPCG(b.Seed, 1)), now: begin, phases: map[string]*histogram{},
+	}
+	if err := r.fill(); err != nil {
+		return nil, err
+	}
+	r.phases, r.allocs, r.arcs, r.placed, r.spent = map[string]*histogram{}, histogram{}, histogram{}, 0, 0
+	churn := max(1, int(b.Churn*float64(b.Tasks)))
+	for done := range b.Cycles {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := r.cycle(min(churn, len(r.running)), churn); err != nil {
+			return nil, err
+		}
+		if b.Progress != nil {
+			b.Progress(done + 1)
+		}
+	}
+	return r.report(), nil
+}
+
+// fill submits the hosts and the tasks, and plans until everything is placed that fits.
+func (r *cycleRun) fill() error {
+	err := r.commit(func(tx *rules.Tx) error {
+		err := tx.Emit(&cluster.ClusterCreated{ID: "bench"})
+		for i := 0; i < r.Hosts && err == nil; i++ {
+			err = tx.Emit(&cluster.HostReported{ID: cluster.HostID(fmt.Sprintf("bench/h%05d", i)), Machine: cluster.Machine{
+				Rack:     fmt.Sprintf("r%04d", i/40),
+				Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: benchCPU, cluster.Memory: benchMemory}),
+			}})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.cycle(0, r.Tasks)
+}
+
+// cycle ends that many runs and submits that many tasks, plans, and makes the plan durable.
+func (r *cycleRun) cycle(ends, starts int) error {
+	r.now = r.now.Add(time.Second)
+	mallocs, begun := r.Mallocs(), r.Stopwatch()
+	if err := r.commit(func(tx *rules.Tx) error { return r.happen(tx, ends, starts) }); err != nil {
+		return err
+	}
+	snapshot, changes := r.state.Snapshot()
+	taken := r.Stopwatch()
+	out := r.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: r.now, Stopwatch: r.Stopwatch})
+	planned := r.Stopwatch()
+	refused := 0
+	if err := r.commit(func(tx *rules.Tx) error { refused = place(tx, out.Placements); return nil }); err != nil {
+		return err
+	}
+	end := r.Stopwatch()
+	if refused > 0 {
+		return fmt.Errorf("sim: the state refused %d placements of a plan that nothing came between", refused)
+	}
+	r.add("events", taken-begun)
+	for p := range cycle.NumPhases {
+		r.add(p.String(), out.Stats.Durations[p])
+	}
+	r.add("commit", end-planned)
+	r.add("total", end-begun)
+	r.spent += end - begun
+	r.allocs.add(int64(r.Mallocs() - mallocs))
+	r.arcs.add(out.Stats.ArcsTouched)
+	r.placed += int64(len(out.Placements))
+	r.waiting = out.Stats.Waiting
+	return r.launched(out.Placements)
+}
+
+func (r *cycleRun) add(phase string, d time.Duration) {
+	if r.phases[phase] == nil {
+		r.phases[phase] = &histogram{}
+	}
+	r.phases[phase].add(int64(d))
+}
+
+// happen ends random runs, and submits jobs of up to 100 tasks that ask for random requests.
+func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
+	for range ends {
+		i := r.random.IntN(len(r.running))
+		run := r.running[i]
+		r.running[i] = r.running[len(r.running)-1]
+		r.running = r.running[:len(r.running)-1]
+		if _, err := rules.Report(tx, &cluster.TaskStatus{Task: run.Task, Run: run.Run, State: cluster.TaskSucceeded}); err != nil {
+			return err
+		}
+	}
+	var jobs []cluster.NewJob
+	perJob := max(1, min(100, starts/r.Classes))
+	for starts > 0 {
+		n := min(perJob, starts)
+		starts -= n
+		jobs = append(jobs, cluster.NewJob{UID: tx.State().NextJob() + cluster.JobUID(len(jobs)), Spec: r.spec(n)})
+		r.jobs++
+	}
+	return tx.Emit(&cluster.JobsSubmitted{Jobs: jobs})
+}
+
+// spec makes a job of the next class. Requests lie around the mean that fills the cluster to the utilisation.
+func (r *cycleRun) spec(instances int) *cluster.JobSpec {
+	mean := int64(float64(r.Hosts) * benchCPU * r.Utilisation / float64(r.Tasks))
+	class := int64(r.jobs % r.Classes)
+	cpu := max(1, mean/2+mean*class/int64(max(1, r.Classes-1)))
+	return &cluster.JobSpec{
+		Name: cluster.JobID(fmt.Sprintf("bench-%d", r.jobs)), Pool: cluster.RootPool, Instances: uint32(instances),
+		Task: cluster.TaskSpec{
+			Resources: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: cpu, cluster.Memory: min(benchMemory, cpu*(1+class%4)<<20)}),
+			Command:   []string{"true"},
+		},
+	}
+}
+
+// launched reports the placed runs as running, which is not measured.
+func (r *cycleRun) launched(placements []cycle.Placement) error {
+	err := r.commit(func(tx *rules.Tx) error {
+		for _, p := range placements {
+			if _, err := rules.Report(tx, &cluster.TaskStatus{Task: p.Task, Run: p.Run, State: cluster.TaskRunning}); err != nil {
+				return err
+			}
+			r.running = append(r.running, cluster.RunID{Task: p.Task, Run: p.Run})
+		}
+		return nil
+	})
+	return err
+}
+
+// commit makes durable what fn emits.
+func (r *cycleRun) commit(fn func(*rules.Tx) error) error {
+	tx := rules.Begin(r.state, r.now)
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return r.Journal.Append(tx.Records())
+}
+
+func (r *cycleRun) report() *CycleReport {
+	out := &CycleReport{
+		CycleBench: *r.CycleBench, Latency: map[string]Quantiles{},
+		Allocations: r.allocs.quantiles(1), ArcsTouched: r.arcs.quantiles(1), Placements: r.placed, Waiting: r.waiting,
+	}
+	for name, h := range r.phases {
+		out.Latency[name] = h.quantiles(milliseconds)
+	}
+	if r.spent > 0 {
+		out.PlacementsPerSecond = float64(r.placed) / r.spent.Seconds()
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+)
+
+// TestManyFaultSteps is the long version of TestNothingBreaksUnderFaults.
+func TestManyFaultSteps(t *testing.T) {
+	if os.Getenv("SLUICE_LONG") == "" {
+		t.Skip("takes minutes: set SLUICE_LONG=1, or make long")
+	}
+	for seed, steps := uint64(1), int64(0); steps < 100_000; seed++ {
+		c := config(mixed(seed, 20, 600, 5*time.Second))
+		c.Seed, c.Faults = seed, faulty(3*time.Second)
+		c.LostAfter, c.CheckpointEvery = 10*time.Second, 500
+		r := run(t, c)
+		require.Zero(t, r.ViolationCount, "seed %d: %v", seed, r.Violations)
+		require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished, "seed %d", seed)
+		steps += r.Faults.Injected + r.Faults.Known + r.Faults.Stale + r.Faults.Launches
+	}
+}
+
+func TestFaultsFromText(t *testing.T) {
+	f, err := ParseFaults("host=1h/5m, scheduler=10m/1s,launch-fails=0.25,status-delay=2s")
+	require.NoError(t, err)
+	require.Equal(t, Faults{
+		Rates:       map[FaultKind]Rate{HostCrash: {time.Hour, 5 * time.Minute}, Crash: {10 * time.Minute, time.Second}},
+		LaunchFails: 0.25, StatusDelay: 2 * time.Second,
+	}, f)
+	x, err := ParseFault("90s:rack:r1:30s")
+	require.NoError(t, err)
+	require.Equal(t, Fault{At: 90 * time.Second, Kind: RackCut, Target: "r1", For: 30 * time.Second}, x)
+
+	for text, want := range map[string]string{
+		"hosts=1h/5m":        "no such fault",
+		"host=1h":            "as in host=1h/5m",
+		"host=1h/0s":         "must be above zero",
+		"launch-refused=1.5": "not a probability",
+		"launch-fails=NaN":   "not a probability",
+		"status-delay=2":     "missing unit",
+	} {
+		_, err := ParseFaults(text)
+		require.ErrorContains(t, err, want, text)
+	}
+	for _, text := range []string{"", "90s:rack:r1", "x:rack:r1:30s", "90s:rock:r1:30s", "-1s:rack:r1:30s", "1s:rack:r1:0s"} {
+		_, err := ParseFault(text)
+		require.Error(t, err, text)
+	}
+}
+
+func TestAScriptNamesWhatThereIs(t *testing.T) {
+	c := config(mixed(1, 5, 5, time.Second))
+	c.Faults.Script = []Fault{{At: time.Second, Kind: RackCut, Target: "nowhere", For: time.Second}}
+	_, err := Run(t.Context(), c)
+	require.ErrorContains(t, err, `rack "nowhere"`)
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	c := config(mixed(1, 5, 5, time.Second))
+	c.Model, c.Horizon = nil, -time.Second
+	_, err := Run(t.Context(), c)
+	require.ErrorContains(t, err, "a model")
+	require.ErrorContains(t, err, "horizon")
+	c = config(mixed(1, 0, 5, time.Second))
+	_, err = Run(t.Context(), c)
+	require.ErrorContains(t, err, "no hosts")
+}
+
+// TestQuantilesAreNearAndNeverTooSmall holds the histogram to sorting.
+func TestQuantilesAreNearAndNeverTooSmall(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Int64Range(0, 1e12), 1, 200).Draw(t, "values")
+		var h histogram
+		for _, v := range values {
+			h.add(v)
+		}
+		slices.Sort(values)
+		for _, p := range []float64{0.5, 0.9, 0.99, 1} {
+			want := values[max(0, int(float64(len(values))*p+0.999999)-1)]
+			got := h.quantile(p)
+			require.GreaterOrEqual(t, got, want-1, "p%v", p) // a float may fall short of an integer
+			require.LessOrEqual(t, float64(got), float64(want)*ratio+1, "p%v", p)
+		}
+		cdf := h.cdf(1, 50)
+		require.InDelta(t, 1, cdf[len(cdf)-1][1], 1e-9)
+		require.True(t, slices.IsSortedFunc(cdf, func(a, b [2]float64) int {
+			if a[1] < b[1] {
+				return -1
+			}
+			return 0
+		}))
+	})
+}
+
+// TestASeriesKeepsTheIntegral checks that no merging of intervals changes the mean.
+func TestASeriesKeepsTheIntegral(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSeries("x")
+		now, integral, value := time.Duration(0), 0.0, 0.0
+		for range rapid.IntRange(1, 50).Draw(t, "steps") {
+			d := time.Duration(rapid.Int64Range(1, int64(100*time.Hour)).Draw(t, "gap"))
+			integral += value * d.Seconds()
+			now += d
+			value = float64(rapid.IntRange(0, 100).Draw(t, "value"))
+			s.set(0, now, value)
+			require.LessOrEqual(t, len(s.sums), maxPoints)
+		}
+		require.InEpsilon(t, 1+integral/now.Seconds(), 1+s.mean(0), 1e-9)
+	})
+}
+
+func TestCycleBenchMeasuresWhatItSays(t *testing.T) {
+	ticks := time.Duration(0)
+	b := CycleBench{
+		Hosts: 20, Tasks: 400, Classes: 10, Utilisation: 1.2, Churn: 0.05, Cycles: 10, Seed: 1,
+		Model: loadspread.Model{}, NewSolver: config(nil).NewSolver, Journal: journal.NewMemory(),
+		Stopwatch: func() time.Duration { ticks += time.Millisecond; return ticks },
+	}
+	r, err := b.Run(t.Context())
+	require.NoError(t, err)
+	require.Positive(t, r.Placements)
+	require.Positive(t, r.Waiting, "the cluster was not full")
+	require.EqualValues(t, 10, r.Latency["total"].Count)
+	require.Positive(t, r.PlacementsPerSecond)
+
+	b.Churn = 2
+	_, err = b.Run(t.Context())
+	require.ErrorContains(t, err, "churn")
+}

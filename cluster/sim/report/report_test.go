@@ -1,0 +1,73 @@
+package report_test
+
+import (
+	"encoding/xml"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster/sim"
+	"github.com/sluice-scheduler/sluice/cluster/sim/check"
+	"github.com/sluice-scheduler/sluice/cluster/sim/report"
+)
+
+func result(model string, violations int) *sim.Result {
+	r := &sim.Result{
+		Model: model, Hosts: 7, Tasks: sim.Tasks{Submitted: 11, Placed: 10, Waiting: 1}, VirtualSeconds: 40, ViolationCount: violations,
+		Utilisation: map[string]sim.Utilisation{"cpu_milli": {Mean: 0.5, Peak: 0.75, Final: 0.25}},
+		Waiting: []sim.WaitingTime{{
+			Pool: "root/<a>", Type: "BATCH", Seconds: sim.Quantiles{P50: 1, P90: 2, P99: 3, Max: 4},
+			CDF: [][2]float64{{0, 0.1}, {4, 1}},
+		}},
+		Read:   sim.BytesRead{Local: 3e9, Remote: 1e9},
+		Cycles: sim.Cycles{Latency: map[string]sim.Quantiles{"solve": {P50: 1.5, P99: 9}, "total": {P50: 2, P99: 10}}},
+		Series: sim.Series{IntervalSeconds: 10, Values: map[string][]float64{
+			"cpu_milli": {0, 0.5, 0.75, 0.25}, "running_tasks": {1, 2, 3, 2}, "waiting_tasks": {0, 0, 5, 1}, "hosts": {7, 7, 6, 7},
+		}},
+	}
+	for range violations {
+		r.Violations = append(r.Violations, check.Violation{Rule: check.Once, Message: "a task ran twice"})
+	}
+	return r
+}
+
+func TestTheTableShowsResultsSideBySide(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, report.WriteTable(&b, []*sim.Result{result("one", 0), result("two", 12)}))
+	for _, want := range []string{
+		"one ", "two", "50.0 % / 75.0 % / 25.0 %", "1 / 2 / 3 / 4", "1.500 / 9.000 / 0.000", "3.0 GB (75.0 %)",
+		"VIOLATION (two) ONCE at record 0: a task ran twice", "… and 2 more",
+	} {
+		require.Contains(t, b.String(), want)
+	}
+}
+
+func TestThePageNeedsNothingElse(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, report.WriteHTML(&b, `sluice sim --jobs='<a&b>'`, []*sim.Result{result("one", 0), result("two", 1)}))
+	page := b.String()
+	require.Equal(t, 4, strings.Count(page, "<svg"))
+	require.Contains(t, page, "1 rules were broken")
+	require.Contains(t, page, "&lt;a&amp;b&gt;")
+	for _, outside := range []string{"src=", "href=", "@import", "url(", "<script"} {
+		require.NotContains(t, page, outside)
+	}
+	require.NotContains(t, page, "NaN")
+	require.NotContains(t, page, "Inf")
+	for _, svg := range strings.SplitAfter(page, "</svg>") {
+		_, svg, found := strings.Cut(svg, "<svg")
+		if !found {
+			continue
+		}
+		d := xml.NewDecoder(strings.NewReader("<svg" + svg))
+		for {
+			_, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			require.NoError(t, err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/sim"
+	"github.com/sluice-scheduler/sluice/cluster/sim/report"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/registry"
+)
+
+const benchCycleHelp = `Measure whole cycles, from events to durable placements.
+
+A cluster is filled with tasks of so many different requests; then, in each cycle,
+a part of the running tasks ends and as many new ones are submitted, the events go
+through the journal, a plan is made, and its placements go through the journal.
+With --disk the journal is on disk and syncs, in a folder that is removed.`
+
+func newBenchCycleCommand(a *app) *cobra.Command {
+	b := sim.CycleBench{Hosts: 1000, Tasks: 10_000, Classes: 100, Utilisation: 0.9, Churn: 0.01, Cycles: 100, Seed: 1}
+	var model, algorithm string
+	var disk bool
+	cmd := &cobra.Command{
+		Use:   "cycle",
+		Short: "Measure whole cycles, from events to durable placements",
+		Long:  benchCycleHelp,
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if b.Model, err = models.New(model); err != nil {
+				return usageError(cmd, fmt.Errorf("--model: %w", err))
+			}
+			if _, err := registry.New(algorithm); err != nil {
+				return usageError(cmd, fmt.Errorf("--solver: %w", err))
+			}
+			b.NewSolver = func() solver.Solver {
+				s, _ := registry.New(algorithm) // was checked
+				return s
+			}
+			return a.runBenchCycle(cmd, &b, disk)
+		},
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&b.Hosts, "hosts", b.Hosts, "hosts of 16 cores and 64 GiB")
+	fs.IntVar(&b.Tasks, "tasks", b.Tasks, "tasks, running and waiting")
+	fs.IntVar(&b.Classes, "classes", b.Classes, "different requests among them")
+	fs.Float64Var(&b.Utilisation, "utilisation", b.Utilisation, "part of the cores that all tasks ask for; above 1 some wait")
+	fs.Float64Var(&b.Churn, "churn", b.Churn, "part of the tasks that ends and is submitted in each cycle")
+	fs.IntVar(&b.Cycles, "cycles", b.Cycles, "cycles to measure")
+	fs.Uint64Var(&b.Seed, "seed", b.Seed, "of everything that is drawn")
+	fs.StringVar(&model, "model", models.Default, "cost model")
+	fs.StringVar(&algorithm, "solver", registry.Default, "solver")
+	fs.BoolVar(&disk, "disk", false, "keep the journal on disk, with a sync for every batch")
+	return cmd
+}
+
+// cycleAnswer is what `sluice bench cycle -o json` prints.
+type cycleAnswer struct {
+	*sim.CycleReport
+	Model   string  `json:"model"`
+	Solver  string  `json:"solver"`
+	Disk    bool    `json:"disk"`
+	HeapMB  float64 `json:"heap_mb"` // alive after the last cycle
+	Cores   int     `json:"cores"`
+	Go      string  `json:"go"`
+	Seconds float64 `json:"seconds"` // of the whole run, filling included
+}
+
+func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, disk bool) (err error) {
+	b.Journal = journal.NewMemory()
+	if disk {
+		dir, err := os.MkdirTemp("", "sluice-bench-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		if b.Journal, err = journal.Open(filepath.Join(dir, "journal"), journal.Options{}); err != nil {
+			return err
+		}
+	}
+	defer func() { err = errors.Join(err, b.Journal.Close()) }()
+	began := time.Now()
+	b.Stopwatch = func() time.Duration { return time.Since(began) }
+	b.Mallocs = func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.Mallocs
+	}
+	bar := newProgress(a.err)
+	b.Progress = func(done int) { bar.show(fmt.Sprintf("%d of %d cycles", done, b.Cycles), time.Now()) }
+	r, err := b.Run(cmd.Context())
+	bar.end()
+	if err != nil {
+		return err
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	answer := cycleAnswer{
+		CycleReport: r, Model: b.Model.Name(), Solver: b.NewSolver().Name(), Disk: disk,
+		HeapMB: float64(m.HeapAlloc) / (1 << 20), Cores: runtime.NumCPU(), Go: runtime.Version(), Seconds: time.Since(began).Seconds(),
+	}
+	if a.config.Output == "table" {
+		fmt.Fprintf(a.out, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v; %s, %s; heap %.0f MB\n\n",
+			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, answer.Model, answer.Solver, answer.HeapMB)
+		return report.WriteCycles(a.out, r)
+	}
+	compact, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	return a.showJSON(compact)
+}

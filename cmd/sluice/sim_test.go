@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster/sim"
+)
+
+const simLine = "sim --generate --hosts 10 --span 1m --faults host=20s/5s,scheduler=30s/1s --lost-after 20s"
+
+func TestSimulate(t *testing.T) {
+	noSettings(t)
+	page, placements := filepath.Join(t.TempDir(), "page.html"), filepath.Join(t.TempDir(), "runs.csv")
+	args := append(strings.Fields(simLine), "-o", "json", "--html", page, "--placements", placements)
+	got := try(t, "", args...)
+	require.Zero(t, got.code, got.err)
+	var r sim.Result
+	require.NoError(t, json.Unmarshal([]byte(got.out), &r))
+	require.Positive(t, r.Tasks.Finished)
+	require.Positive(t, r.Faults.Restarts)
+	require.Zero(t, r.ViolationCount)
+	require.Positive(t, r.Cycles.Latency["total"].Max, "no latency was measured")
+
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(html), "sluice sim --faults=host=20s/5s,scheduler=30s/1s --generate=true")
+	runs, err := os.ReadFile(placements)
+	require.NoError(t, err)
+	require.Equal(t, int(r.Placements)+1, strings.Count(string(runs), "\n"))
+}
+
+func TestCompareModels(t *testing.T) {
+	noSettings(t)
+	got := try(t, "", append(strings.Fields(simLine), "--compare", "loadspread,quincy", "-o", "json")...)
+	require.Zero(t, got.code, got.err)
+	var results []sim.Result
+	require.NoError(t, json.Unmarshal([]byte(got.out), &results))
+	require.Len(t, results, 2)
+	require.Equal(t, "quincy", results[1].Model)
+	require.Equal(t, results[0].Tasks.Submitted, results[1].Tasks.Submitted)
+	require.NotEqual(t, results[0].Hash, results[1].Hash)
+}
+
+func TestSimUsage(t *testing.T) {
+	noSettings(t)
+	for line, want := range map[string]string{
+		"":                                                  "give a workload",
+		"--generate --jobs x":                               "give one or the other",
+		"--jobs x --arrivals sideways":                      "choose recorded or order",
+		"--jobs x --arrivals order":                         "go together",
+		"--jobs x --demand 2":                               "go together",
+		"--generate --demand 2 --arrivals order":            "give --load",
+		"--generate --model nonesuch":                       "nonesuch",
+		"--generate --compare loadspread,nonesuch":          "nonesuch",
+		"--generate --compare quincy --model quincy":        "exclude each other",
+		"--generate --compare quincy,quincy --placements x": "without --compare",
+		"--generate --solver nonesuch":                      "--solver",
+		"--generate --faults rock=1h/1m":                    "--faults",
+		"--generate --fault 1s:rack":                        "--fault:",
+		"--generate --mix nothing=1":                        "--mix",
+	} {
+		got := try(t, "", append([]string{"sim"}, strings.Fields(line)...)...)
+		require.Equal(t, exitUsage, got.code, line)
+		require.Contains(t, got.err, want, line)
+	}
+}
+
+func TestBenchCycle(t *testing.T) {
+	noSettings(t)
+	got := try(t, "", "bench", "cycle", "--hosts", "10", "--tasks", "100", "--classes", "5", "--cycles", "3", "--disk", "-o", "json")
+	require.Zero(t, got.code, got.err)
+	var a cycleAnswer
+	require.NoError(t, json.Unmarshal([]byte(got.out), &a))
+	require.EqualValues(t, 3, a.Placements)
+	require.Positive(t, a.Latency["commit"].P50)
+	require.Positive(t, a.Allocations.P50)
+}
