@@ -163,7 +163,7 @@ func TestTouchesDoNotGrowWithTheCluster(t *testing.T) {
 		for i := range n {
 			w.host(i, vector(16000, 64<<30))
 		}
-		w.submit(cluster.JobSpec{Instances: uint32(8 * n), Task: cluster.TaskSpec{Resources: vector(1000, 1<<30)}})
+		w.submit(cluster.JobSpec{Instances: uint32(n), Task: cluster.TaskSpec{Resources: vector(1000, 1<<30)}})
 		w.cycle()
 		w.cycle()
 		w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(700, 1<<30)}})
