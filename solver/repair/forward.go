@@ -33,16 +33,13 @@ func (s *Solver) begin() {
 // of driving out who came before.
 func (s *Solver) placeAll() []int32 {
 	late := s.late[:0]
-	if crowded := s.crowded(); crowded {
-		late = append(late, s.pending.list...)
-	} else {
-		for _, v := range s.pending.list {
-			if s.excess[v] > 0 && s.kinds[v] == isSource {
-				s.place(v)
-			}
-			if s.excess[v] > 0 {
-				late = append(late, v)
-			}
+	crowded := s.crowded()
+	for _, v := range s.pending.list {
+		if s.excess[v] > 0 && s.kinds[v] == isSource && !crowded {
+			s.place(v)
+		}
+		if s.excess[v] > 0 && v != s.ground {
+			late = append(late, v)
 		}
 	}
 	s.order(late)
@@ -53,14 +50,14 @@ func (s *Solver) placeAll() []int32 {
 // crowded tells whether sources have more than the nodes can pass on to the
 // ground within bounds. Placing who fits would then only delay who must wait.
 func (s *Solver) crowded() bool {
+	if len(s.pending.list) < 64 {
+		return false // the order of a few does not matter
+	}
 	var excess, free int64
 	for _, v := range s.pending.list {
 		if s.kinds[v] == isSource {
 			excess += s.excess[v]
 		}
-	}
-	if len(s.pending.list) < 64 {
-		return false
 	}
 	for _, ref := range s.net.In(flowgraph.NodeID(s.ground)) {
 		if r := &s.arcs[ref.Arc]; r.upper != flowgraph.Infinite && s.kinds[r.tail] >= isCore {

@@ -60,6 +60,12 @@ func (s *Solver) exchange(v int32) {
 		if most <= least {
 			return
 		}
+		if p := &s.payers[v]; p.count == 1 && s.load(dearest) <= s.room(cheapest) && p.head != s.arcs[cheapest].head {
+			// All that v has: it looks for its place itself, the cheapest
+			// may be taken at a higher price.
+			s.force(dearest, -s.load(dearest))
+			return
+		}
 		amount := min(s.load(dearest), s.room(cheapest))
 		s.force(dearest, -amount)
 		s.force(cheapest, amount)
