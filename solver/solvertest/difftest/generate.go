@@ -117,11 +117,26 @@ func (g *generator) anyArc() {
 }
 
 // grounded adds a node that a dear way joins with the first.
-func (g *generator) grounded(supply int64) {
-	v := g.node(supply)
+func (g *generator) grounded(supply int64) { g.ground(g.node(supply)) }
+
+// ground adds the dear way, which no change touches: what is grounded stays
+// feasible.
+func (g *generator) ground(v int64) {
 	dear := 3*g.maxCost + 1
-	g.arc(v, g.nodes[0], 0, flowgraph.Infinite, dear)
-	g.arc(g.nodes[0], v, 0, flowgraph.Infinite, dear)
+	for _, way := range [][2]int64{{v, g.nodes[0]}, {g.nodes[0], v}} {
+		g.label++
+		g.op(AddArc, g.label, way[0], way[1], 0, flowgraph.Infinite, dear)
+	}
+}
+
+// groundMost grounds all nodes of two scripts in three; the others become
+// infeasible sooner or later.
+func (g *generator) groundMost() {
+	if g.src.Intn(3) > 0 {
+		for _, v := range g.nodes[1:] {
+			g.ground(v)
+		}
+	}
 }
 
 func (g *generator) any(nodes, arcs int) {
@@ -149,7 +164,7 @@ func (g *generator) cluster(nodes, tight int) {
 		}
 	}
 	left := int64(2 * len(hosts))
-	for c := 0; left > 0 || tight == 0 && c < nodes; c++ {
+	for c := 0; tight == 1 && left > 0 || tight == 0 && c < nodes; c++ {
 		supply := g.amount()
 		if tight == 1 {
 			supply = min(left, 1+supply)
@@ -166,10 +181,8 @@ func (g *generator) cluster(nodes, tight int) {
 		if tight == 1 {
 			g.arc(class, hosts[c%len(hosts)], 0, flowgraph.Infinite, g.cost())
 		}
-		if left <= 0 && c >= nodes {
-			break
-		}
 	}
+	g.groundMost()
 }
 
 // chain is a long path with few shortcuts.
@@ -181,6 +194,7 @@ func (g *generator) chain(nodes, arcs int) {
 		v = u
 	}
 	g.op(SetSupply, v, -g.maxAmount)
+	g.groundMost()
 	for range min(arcs, nodes/8) {
 		g.anyArc()
 	}
