@@ -7,8 +7,9 @@ import (
 
 // MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits, as
 // scaled costs must fit. Potentials are watched on the way, and [solver.CostRange]
-// is the answer if one leaves ±2^61. That cannot be while |cost|·(nodes+1)² stays
-// below 2^58, and takes price differences of hundreds of arcs in sequence beyond.
+// is also the answer if one leaves ±2^61: that takes price differences of many
+// arcs in sequence, or dead ends that lower prices before a network is found to
+// be infeasible.
 const MaxBits = 57
 
 const (
