@@ -39,6 +39,8 @@ type Solver struct {
 	simplex *netsimplex.Solver
 	// ready: repair knows the last answer. Until then the simplex answers.
 	ready bool
+	// layered: the network has the scheduler's shape, and will change.
+	layered bool
 	// answers counts the optimal results on this network.
 	answers int
 	racing  bool
@@ -68,7 +70,9 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	}
 	if n != s.net {
 		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New(), patience: patience}
-		s.ready = layered(n)
+		var single bool
+		s.layered, single = shape(n)
+		s.ready = s.layered && single
 	}
 	if !s.ready {
 		return s.bySimplex(n, budget)
@@ -84,9 +88,9 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return s.race(n, budget, limit/quanta, total)
 }
 
-// layered tells whether most arcs leave sources, and those of one unit: from
-// zero, repair places a class of many by many searches.
-func layered(n *flowgraph.Network) bool {
+// shape tells whether most arcs leave sources, and whether those are mostly of
+// one unit: from zero, repair places a class of many by many searches.
+func shape(n *flowgraph.Network) (layered, single bool) {
 	arcs, sources := 0, int64(0)
 	var supply flowgraph.Int128
 	for v := range n.NodeBound() {
@@ -97,17 +101,17 @@ func layered(n *flowgraph.Network) bool {
 		}
 	}
 	supply.Add(-2 * sources)
-	return 2*arcs >= n.NumArcs() && supply.Sign() <= 0
+	return 2*arcs >= n.NumArcs(), supply.Sign() <= 0
 }
 
-// bySimplex answers with the simplex. The second answer on a network shows that
-// it is one that changes: repair then takes over.
+// bySimplex answers with the simplex. Then repair takes over; on a network of
+// another shape only after the second answer, which shows that it changes.
 func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	r, err := s.simplex.Solve(n, budget)
 	if err != nil || r.Status != solver.Optimal {
 		return r, err
 	}
-	if s.answers++; s.answers > 1 {
+	if s.answers++; s.layered || s.answers > 1 {
 		s.repair.Adopt(n, r)
 		if _, err := s.repair.Solve(n, solver.Budget{}); err != nil {
 			return solver.Result{}, err
