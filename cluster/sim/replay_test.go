@@ -152,7 +152,7 @@ func TestQuincyReadsCloser(t *testing.T) {
 	dir := traces(t)
 	o := trace.Options{
 		Format: "swim", Jobs: filepath.Join(dir, "swim-facebook-2010", "FB-2010_samples_24_times_1hr_withInputPaths_0.tsv.gz"),
-		BlockBytes: 16 << 30, Every: 20, Seed: 1, // one task for each block
+		Fleet: trace.Fleet{Hosts: 200}, BlockBytes: 16 << 30, Every: 20, Seed: 1, // one task for each block
 	}
 	if os.Getenv("SLUICE_LONG") != "" {
 		o.Every = 1
