@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/auto"
+	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/ssp"
@@ -28,6 +29,7 @@ var table = append([]entry{
 	{"auto", func() solver.Solver { return auto.New() }},
 	{"repair", func() solver.Solver { return repair.New() }},
 	{"netsimplex", func() solver.Solver { return netsimplex.New() }},
+	{"costscaling", func() solver.Solver { return costscaling.New() }},
 	{"ssp", func() solver.Solver { return ssp.New() }},
 }, tagged...)
 

@@ -56,7 +56,7 @@ var table = []row{
 	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
 	{"solver/auto", []string{"flowgraph", "solver", "solver/netsimplex", "solver/repair"}, pure},
 	{"solver/registry", []string{
-		"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/auto", "solver/highs",
+		"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/auto", "solver/costscaling", "solver/highs",
 	}, pure},
 	{"solver/solvertest", []string{"flowgraph", "solver", "solver/ssp", testify, rapid}, support},
 	{"solver/solvertest/difftest", []string{"flowgraph", "solver", "solver/solvertest"}, support},
