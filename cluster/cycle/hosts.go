@@ -19,8 +19,9 @@ type host struct {
 	links []*link           // arcs from classes
 	stale bool              // stands in graph.stale
 
-	offered int64 // links made in the pass of price-out with the number pass
-	pass    int
+	pass    int            // the last pass of price-out that looked here
+	offered int64          // links made in that pass
+	margin  flowgraph.Cost // what one more task pays here beyond its start price, by that pass's potentials
 }
 
 // hosts numbers the hosts densely and remembers the order in which they changed.

@@ -151,12 +151,12 @@ func (p *Planner) priceOut(c *class, res solver.Result, pass int) bool {
 			return
 		}
 		if h.pass != pass {
-			h.pass, h.offered = pass, 0
+			h.pass, h.offered, h.margin = pass, 0, p.graph.marginal(h, p.round.Unit, res)
 		}
 		if h.offered > 0 {
 			price += clamp(p.model.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, h.offered))
 		}
-		if price+p.graph.marginal(h, p.round.Unit, res) < worth {
+		if price+h.margin < worth {
 			p.graph.link(c, h, p.round.Unit)
 			h.offered++
 			added++
