@@ -89,7 +89,7 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 		added := false
 		p.pass++
 		for _, c := range p.order {
-			added = p.priceOut(c, res, p.pass) || added
+			added = p.priceOut(c, res) || added
 		}
 		if !added {
 			lap.end(s, Graph)
@@ -137,7 +137,7 @@ func (p *Planner) seed(c *class) {
 // Since every class of a pass sees the same potentials, all would ask for the same few hosts. So a host that was offered
 // to others in this pass counts as if they had come: the next class looks further. The first one to look at a host sees
 // it as it is, hence a pass without additions means that there is nothing to add.
-func (p *Planner) priceOut(c *class, res solver.Result, pass int) bool {
+func (p *Planner) priceOut(c *class, res solver.Result) bool {
 	limit := max(candidates, len(c.links), int(min(c.waiting(), int64(len(c.row.open)))))
 	worth := res.Potential(p.graph.sink) - res.Potential(c.node) // what the dearest placed or waiting unit pays
 	added := 0
@@ -150,8 +150,8 @@ func (p *Planner) priceOut(c *class, res solver.Result, pass int) bool {
 		if price >= worth {
 			return
 		}
-		if h.pass != pass {
-			h.pass, h.offered, h.margin = pass, 0, p.graph.marginal(h, p.round.Unit, res)
+		if h.pass != p.pass {
+			h.pass, h.offered, h.margin = p.pass, 0, p.graph.marginal(h, p.round.Unit, res)
 		}
 		if h.offered > 0 {
 			price += clamp(p.model.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, h.offered))

@@ -22,7 +22,7 @@ func newJob(name cluster.JobID, submit time.Duration, instances uint32, task clu
 	return &Job{
 		Submit: submit,
 		Spec: cluster.JobSpec{
-			Name: name, Pool: DefaultPool, Preemptible: true, Instances: instances,
+			Name: name, Pool: cluster.DefaultPool, Preemptible: true, Instances: instances,
 			MaxFailures: cluster.MaxMaxFailures, Task: task,
 		},
 		Durations: forEver,

@@ -20,9 +20,6 @@ import (
 // Shard owns the hosts of every workload: where a job names a host, it does so as MakeHostID(Shard, Host.Name).
 const Shard cluster.ShardID = "sim"
 
-// DefaultPool is the pool of jobs whose trace knows no pools.
-const DefaultPool cluster.PoolPath = "root/default"
-
 // Host is a machine of a trace.
 type Host struct {
 	Name string // unique in its workload
