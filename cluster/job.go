@@ -37,15 +37,46 @@ type JobSpec struct {
 	Type        JobType
 	Pool        PoolPath
 	Owner       string
+	Groups      []string   `cbor:",omitempty"` // of the owner, sorted
 	Labels      []KeyValue `cbor:",omitempty"`
 	Priority    int32      // 0..MaxPriority, higher goes first
-	Preemptible bool
-	Instances   uint32      // 1..MaxInstances
-	MaxFailures uint32      // failed runs of one instance that are retried, 0..MaxMaxFailures
-	Constraint  *Constraint `cbor:",omitempty"`
-	Inputs      []Input     `cbor:",omitempty"` // data that the tasks read, where it matters where they run
+	Preemptible bool       // running tasks may be stopped for others; the others only ever use the pool's reservation
+	Revocable   bool       `cbor:",omitempty"` // runs on what is allocated and not used, and goes first when usage rises
+	Gang        *Gang      `cbor:",omitempty"` // nil: every task is started on its own
+	Limits      JobLimits
+	Preemption  PreemptionPolicy
+	Controller  bool          `cbor:",omitempty"` // instance 0 is the controller: the job ends as it ends
+	Estimate    time.Duration `cbor:",omitempty"` // of one task's run time, 0 where the user does not know
+	Instances   uint32        // 1..MaxInstances
+	MaxFailures uint32        // failed runs of one instance that are retried, 0..MaxMaxFailures
+	Constraint  *Constraint   `cbor:",omitempty"`
+	Inputs      []Input       `cbor:",omitempty"` // data that the tasks read, where it matters where they run
 	Task        TaskSpec
 }
+
+// Gang is a core of tasks that start together or not at all.
+type Gang struct {
+	Minimum       uint32        // the core is the instances below it; 2..Instances
+	LaunchTimeout time.Duration // from the first launch until all of the core run, else all is given back; 0: the server's setting
+}
+
+// JobLimits bounds a job. Zero values are no limit.
+type JobLimits struct {
+	MaxRunning     uint32        `cbor:",omitempty"` // tasks bound at once
+	MaxUnavailable uint32        `cbor:",omitempty"` // instances of a service that anything voluntary may make unavailable at once
+	MaxRunTime     time.Duration `cbor:",omitempty"` // a run that takes longer is ended and has failed
+	Deadline       Time          `cbor:",omitempty"` // the job has failed if it has not finished by then
+}
+
+// PreemptionPolicy says how a task leaves for another.
+type PreemptionPolicy struct {
+	Kill    bool          `cbor:",omitempty"` // it ends as killed; else it waits again at the head of its priority
+	Grace   time.Duration `cbor:",omitempty"` // between asking and forcing; 0: Task.KillGrace
+	Command []string      `cbor:",omitempty"` // argv, run beside the task when the grace begins
+}
+
+// Core reports whether the instance is one of those that start together.
+func (s *JobSpec) Core(instance uint32) bool { return s.Gang != nil && instance < s.Gang.Minimum }
 
 // Input is data that some instances of a job read, with the places that hold it.
 type Input struct {
