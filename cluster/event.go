@@ -63,6 +63,19 @@ type (
 		Reason Reason
 	}
 
+	// TaskHeld keeps room on a host for a PENDING task, or for a RESERVED one elsewhere than before.
+	TaskHeld struct {
+		Task TaskKey
+		Hold Hold
+	}
+	// TaskPreempted asks a bound task to leave. With a Hold it moves: the room is kept for its next run.
+	TaskPreempted struct {
+		Task       TaskKey
+		Run        uint32
+		Preemption Preemption // State fills in At
+		Hold       *Hold      `cbor:",omitempty"`
+	}
+
 	// HostReported adds a host or replaces the facts about it, and makes it reachable.
 	HostReported struct {
 		ID      HostID
@@ -119,6 +132,8 @@ func (*Placed) isEvent()         {}
 func (*TaskStatus) isEvent()     {}
 func (*TaskStopping) isEvent()   {}
 func (*TaskRequeued) isEvent()   {}
+func (*TaskHeld) isEvent()       {}
+func (*TaskPreempted) isEvent()  {}
 func (*HostReported) isEvent()   {}
 func (*HostDrain) isEvent()      {}
 func (*HostUnreached) isEvent()  {}
@@ -146,5 +161,7 @@ func EventKinds() []Event {
 		14: new(HostUnreached),
 		15: new(HostRemoved),
 		16: new(Restored),
+		17: new(TaskHeld),
+		18: new(TaskPreempted),
 	}
 }

@@ -48,6 +48,10 @@ type Host struct {
 	Tasks     []TaskKey // tasks bound to the host, sorted
 	Allocated Resources // sum of the requests of Tasks
 	GPUFree   []int32   `cbor:",omitempty"` // thousandths left of each device, by index
+
+	Held        []TaskKey `cbor:",omitempty"` // tasks that have a hold on the host, sorted
+	Withheld    Resources // what their holds keep from others, out of what is free
+	GPUWithheld []int32   `cbor:",omitempty"` // the same in thousandths of each device
 }
 
 // State folds the operator's wish and reachability into one word: unreachable wins.

@@ -85,7 +85,7 @@ func (s *State) stopJob(at Time, uid JobUID) error {
 // stopped returns t on its way out: KILLED where nothing runs, KILLING where something may.
 func stopped(at Time, t *Task, why Reason) *Task {
 	next := *t
-	next.Reason, next.Restart = why, false
+	next.Reason, next.Restart, next.Hold = why, false, nil
 	if t.State.Bound() {
 		next.State = TaskKilling
 	} else {
@@ -155,7 +155,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 			return fmt.Errorf("run %d of task %v follows run %d", e.Run, t.Key, t.Run)
 		case h == nil || h.State() != HostUp:
 			return fmt.Errorf("host %q takes no work", e.Host)
-		case !j.Spec.Task.Resources.Fits(h.Free()):
+		case !j.Spec.Task.Resources.Fits(s.roomFor(t, h)):
 			return fmt.Errorf("task %v does not fit on host %q", t.Key, e.Host)
 		case !j.Spec.Task.GPU.valid(h.GPUs, h.GPUFree, e.GPUs):
 			return fmt.Errorf("task %v cannot have the devices %v of host %q", t.Key, e.GPUs, e.Host)
@@ -163,6 +163,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 		t.State, t.Run, t.Host, t.GPUs = TaskPlaced, e.Run, e.Host, e.GPUs
 		t.Started, t.Finished, t.ExitCode, t.Signal = 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
+		t.Hold, t.Ahead = nil, false
 		if j.Started == 0 {
 			j.Started = at
 		}
@@ -170,20 +171,37 @@ func (s *State) placeTask(at Time, e *Placed) error {
 	})
 }
 
+// roomFor returns the room that the task may take on the host: what is kept for it counts.
+func (s *State) roomFor(t *Task, h *Host) Resources {
+	if t.Hold != nil && t.Hold.Host == h.ID {
+		return h.Free()
+	}
+	return h.Room()
+}
+
+func errRun(t *Task, run uint32) error {
+	return fmt.Errorf("task %v is in run %d, not %d", t.Key, t.Run, run)
+}
+
 func (s *State) reportTask(at Time, e *TaskStatus) error {
 	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
 		switch {
 		case e.Run != t.Run:
-			return fmt.Errorf("task %v is in run %d, not %d", t.Key, t.Run, e.Run)
+			return errRun(t, e.Run)
 		case e.State < TaskLaunching || e.State == TaskPreempting || e.State == TaskKilling:
 			return fmt.Errorf("nobody reports the state %v", e.State)
 		case !t.State.Bound() || !t.State.CanBecome(e.State):
 			return fmt.Errorf("task %v cannot go from %v to %v", t.Key, t.State, e.State)
 		}
 		// A task that was told to stop and fell to the signal was killed: how it died is in the exit code.
-		stopping := t.State == TaskKilling
+		stopping, leaving := t.State == TaskKilling, t.State == TaskPreempting
 		t.State = e.State
-		if !stopping || e.State != TaskKilled {
+		if leaving && e.State == TaskFailed { // whatever it said when it was told to go
+			t.State = TaskKilled
+		}
+		if leaving && t.State == TaskKilled {
+			t.Reason = ReasonPreempted
+		} else if !stopping || e.State != TaskKilled {
 			t.Reason = e.Reason
 		}
 		t.Message = e.Message
@@ -193,7 +211,7 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		if e.State.Terminal() {
 			t.Finished, t.ExitCode, t.Signal = at, e.ExitCode, e.Signal
 		}
-		if e.State == TaskFailed {
+		if t.State == TaskFailed {
 			t.Failures++
 		}
 		return nil
@@ -207,6 +225,7 @@ func (s *State) stopTask(at Time, e *TaskStopping) error {
 			return errors.New("the job is being stopped")
 		case e.Restart && !t.State.Bound():
 			t.State, t.Queued, t.Failures, t.Reason, t.Message = TaskPending, at, 0, e.Reason, ""
+			t.Hold, t.Ahead = nil, false
 			return nil
 		case t.State.Terminal():
 			return fmt.Errorf("task %v has ended", t.Key)
@@ -227,7 +246,14 @@ func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 		case !t.State.CanBecome(TaskPending):
 			return fmt.Errorf("task %v is %v and cannot wait again", t.Key, t.State)
 		}
+		old := t.State
+		t.Ahead = t.Reason == ReasonPreempted
 		t.State, t.Reason, t.Restart = TaskPending, e.Reason, false
+		if t.Hold != nil && old.Terminal() {
+			t.State = TaskReserved
+			return nil
+		}
+		t.Hold = nil
 		return nil
 	})
 }
@@ -240,6 +266,8 @@ func (t *Task) ShouldRequeue(j *Job) (Reason, bool) {
 		return "", false
 	case t.Restart && t.State.Terminal():
 		return ReasonTaskRestarted, true
+	case t.State == TaskKilled && t.Reason == ReasonPreempted && !j.Spec.Preemption.Kill:
+		return ReasonPreempted, true
 	case t.State == TaskLost:
 		return ReasonRetry, true
 	case t.State == TaskFailed && t.Failures <= j.Spec.MaxFailures:

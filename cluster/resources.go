@@ -93,6 +93,16 @@ func (r Resources) combine(s Resources, sign int64) Resources {
 	return r
 }
 
+// positive returns r with 0 for every negative amount.
+func (r Resources) positive() Resources {
+	for d, v := range r.Fixed {
+		r.Fixed[d] = max(0, v)
+	}
+	r.Named = slices.Clone(r.Named)
+	r.Named = slices.DeleteFunc(r.Named, func(a Amount) bool { return a.Value <= 0 })
+	return r
+}
+
 // Times returns r multiplied by n ≥ 0, saturating.
 func (r Resources) Times(n int64) Resources {
 	for d, v := range r.Fixed {

@@ -98,6 +98,10 @@ func (s *State) apply(at Time, e Event) error {
 		return s.stopTask(at, e)
 	case *TaskRequeued:
 		return s.requeueTask(at, e)
+	case *TaskHeld:
+		return s.reserveTask(at, e)
+	case *TaskPreempted:
+		return s.preemptTask(at, e)
 	case *HostReported:
 		return s.reportHost(at, e)
 	case *HostDrain:
@@ -110,7 +114,7 @@ func (s *State) apply(at Time, e Event) error {
 	case *HostUnreached:
 		return s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Reason, h.Since = true, e.Reason, at })
 	case *HostRemoved:
-		return s.removeHost(e.ID)
+		return s.removeHost(at, e.ID)
 	default:
 		return errors.New("unknown event")
 	}
@@ -154,6 +158,7 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 	}
 	h.Machine = e.Machine
 	h.GPUFree = s.freeGPUs(&h)
+	s.withhold(&h)
 	s.setHost(&h)
 	return nil
 }
@@ -182,10 +187,13 @@ func (s *State) changeHost(id HostID, change func(*Host)) error {
 	return nil
 }
 
-func (s *State) removeHost(id HostID) error {
+func (s *State) removeHost(at Time, id HostID) error {
 	h := s.Host(id)
 	if h == nil || len(h.Tasks) > 0 {
 		return fmt.Errorf("host %q does not exist or has tasks", id)
+	}
+	for _, k := range slices.Clone(h.Held) {
+		s.endHold(at, k)
 	}
 	s.hosts.Delete(id)
 	s.changes.Hosts = append(s.changes.Hosts, id)
@@ -252,7 +260,23 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 		to.Since = at
 	}
 	s.tasks.Set(to.Key, to)
+	if from != nil {
+		s.setHold(to.Key, from.Hold, to.Hold)
+		s.vacate(from, to)
+	}
 	s.changes.Tasks = append(s.changes.Tasks, to.Key)
+}
+
+// vacate recounts what a host withholds when one of its tasks begins to leave, or has left.
+func (s *State) vacate(from, to *Task) {
+	if from.State.Vacating() == to.State.Vacating() {
+		return
+	}
+	if old := s.Host(from.Host); old != nil && len(old.Held) > 0 {
+		h := *old
+		s.withhold(&h)
+		s.setHost(&h)
+	}
 }
 
 func (s *State) restore(r *Restored) error {

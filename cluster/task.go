@@ -55,7 +55,8 @@ func (s TaskState) Bound() bool { return s >= TaskPlaced && s <= TaskKilling }
 //     takes effect. PREEMPTING goes back to RUNNING when the preemption is withdrawn, to KILLING when the user stops it;
 //   - LOST is left by a retry only. A copy that turns up again is killed, never resumed;
 //   - PLACED and LAUNCHING go back to PENDING when the host manager gives the launch back;
-//   - every terminal state can go to PENDING: a retry by policy, or a restart that the user asked for.
+//   - every terminal state can go to PENDING: a retry by policy, or a restart that the user asked for. A task that moves
+//     goes to RESERVED: room is kept for it where it goes.
 var transitions = [NumTaskStates][]TaskState{
 	TaskInitialized: {TaskPending, TaskKilled},
 	TaskPending:     {TaskReserved, TaskPlaced, TaskKilled},
@@ -68,8 +69,8 @@ var transitions = [NumTaskStates][]TaskState{
 	TaskKilling:     {TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
 	TaskSucceeded:   {TaskPending},
 	TaskFailed:      {TaskPending},
-	TaskLost:        {TaskPending},
-	TaskKilled:      {TaskPending},
+	TaskLost:        {TaskPending, TaskReserved},
+	TaskKilled:      {TaskPending, TaskReserved},
 }
 
 // CanBecome reports whether the table allows a task in state s to go to state next.
@@ -99,6 +100,9 @@ const (
 	ReasonHostLost       Reason = "HOST_LOST"       // its host was unreachable for too long or was removed
 	ReasonSupervisorLost Reason = "SUPERVISOR_LOST" // what watched the process died, so its end is not known
 	ReasonUnknownToHost  Reason = "UNKNOWN_TO_HOST" // the host manager does not know the run
+	ReasonPreempted      Reason = "PREEMPTED"       // it left for another
+	ReasonHoldEnded      Reason = "HOLD_ENDED"      // the room that was kept for it could not be had in time
+	ReasonGangBroken     Reason = "GANG_BROKEN"     // not all of the gang's core came to run
 	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
 )
 
@@ -112,6 +116,8 @@ type Task struct {
 	Host     HostID   // where the current or last run was placed
 	GPUs     []uint16 `cbor:",omitempty"` // devices of that host that the run has
 	Since    Time     // when State was entered
+	Ahead    bool     `cbor:",omitempty"` // waits before others of its priority, since it was preempted
+	Hold     *Hold    `cbor:",omitempty"` // room kept for its next run
 	Queued   Time     // when it was submitted, or restarted by the user; the queue is in this order
 	Started  Time     // when the last run was first seen running; 0 if never
 	Finished Time     // when the last run ended; 0 before
@@ -119,6 +125,8 @@ type Task struct {
 	Signal   int32    // that ended the last run, 0 if none
 	Reason   Reason
 	Message  string
+	// Preempted is about the last time it was asked to leave for another; nil if it never was.
+	Preempted *Preemption `cbor:",omitempty"`
 }
 
 // RunID returns the id of the task's current or last run.

@@ -56,7 +56,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 // set replaces what is known of the host.
 func (t *hosts) set(h *host, rec *cluster.Host) {
 	if old := h.rec; old != nil && old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) &&
-		slices.Equal(old.GPUFree, rec.GPUFree) && sameMachine(old, rec) {
+		slices.Equal(old.GPUFree, rec.GPUFree) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) {
 		h.rec = rec
 		return
 	}

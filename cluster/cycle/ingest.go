@@ -133,12 +133,13 @@ func gained(old, rec *cluster.Host) bool {
 	case !slices.Equal(old.Attributes, rec.Attributes) || old.Rack != rec.Rack || old.Zone != rec.Zone || !slices.Equal(old.GPUs, rec.GPUs):
 		return true
 	}
-	for i, free := range rec.GPUFree {
-		if free > old.GPUFree[i] {
+	before := old.GPURoom()
+	for i, free := range rec.GPURoom() {
+		if free > before[i] {
 			return true
 		}
 	}
-	return !rec.Free().Fits(old.Free()) // more of something, or of something new
+	return !rec.Room().Fits(old.Room()) // more of something, or of something new
 }
 
 // dropEmpty forgets the classes without waiting tasks.

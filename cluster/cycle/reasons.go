@@ -53,7 +53,7 @@ func judgeHost(r *row, h *host) verdict {
 	if d, lacks := firstLacking(r.task.Resources, h.rec.Capacity); lacks {
 		return tooSmall + 8*d
 	}
-	if d, lacks := firstLacking(r.task.Resources, h.rec.Free()); lacks {
+	if d, lacks := firstLacking(r.task.Resources, h.rec.Room()); lacks {
 		return full + 8*d
 	}
 	return judgeGPUs(r, h)
@@ -62,7 +62,7 @@ func judgeHost(r *row, h *host) verdict {
 // judgeGPUs decides for a host with room in every dimension whether its devices can be cut as the task needs it.
 func judgeGPUs(r *row, h *host) verdict {
 	request := &r.task.GPU
-	if request.IsZero() || request.Fit(h.rec.GPUs, h.rec.GPUFree, 1) > 0 {
+	if request.IsZero() || request.Fit(h.rec.GPUs, h.rec.GPURoom(), 1) > 0 {
 		return open
 	}
 	empty := slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))

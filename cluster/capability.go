@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"math/bits"
+	"strings"
+)
+
+// Capabilities is a set of things that not every host manager can do. A task is placed only where all that it needs can
+// be done.
+type Capabilities uint32
+
+// The capabilities.
+const (
+	CanGroups       Capabilities = 1 << iota // several processes and init steps
+	CanContainers                            // images of the host manager's own runtime, or of Mesos
+	CanDocker                                // images of Docker
+	CanUsers                                 // running as another user
+	CanFetch                                 // fetching files
+	CanHealthChecks                          // health checks
+	CanVolumes                               // persistent volumes
+	CanHostPaths                             // folders of the host
+	CanScratch                               // scratch folders
+	CanSecrets                               // delivering secrets
+	CanPorts                                 // telling processes their ports
+	numCapabilities = iota
+)
+
+var capabilityNames = [numCapabilities]string{
+	"groups", "containers", "docker", "users", "fetch", "health-checks", "volumes", "host-paths", "scratch", "secrets", "ports",
+}
+
+// Names lists the set, in the order of the constants.
+func (c Capabilities) Names() []string {
+	var names []string
+	for i, name := range capabilityNames {
+		if c&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// String joins the names with commas.
+func (c Capabilities) String() string { return strings.Join(c.Names(), ", ") }
+
+// First returns the set of the first of c only; 0 for none.
+func (c Capabilities) First() Capabilities { return c & -c }
+
+// Index returns the position of the first of c among all capabilities; c is not empty.
+func (c Capabilities) Index() int { return bits.TrailingZeros32(uint32(c)) }
+
+// ParseCapabilities reads names. Those that are not known are skipped: nobody here asks for them.
+func ParseCapabilities(names []string) Capabilities {
+	var c Capabilities
+	for i, known := range capabilityNames {
+		for _, name := range names {
+			if name == known {
+				c |= 1 << i
+			}
+		}
+	}
+	return c
+}
+
+// Needs returns what a host manager must be able to do to run the task.
+func (s *TaskSpec) Needs() Capabilities {
+	var c Capabilities
+	if len(s.Processes) > 1 || len(s.Init) > 0 {
+		c |= CanGroups
+	}
+	for _, list := range [][]Process{s.Init, s.Processes} {
+		for i := range list {
+			c |= list[i].needs()
+		}
+	}
+	for _, v := range s.Volumes {
+		switch {
+		case v.Name != "":
+			c |= CanVolumes
+		case v.HostPath != "":
+			c |= CanHostPaths
+		default:
+			c |= CanScratch
+		}
+	}
+	if !s.Ports.IsZero() {
+		c |= CanPorts
+	}
+	return c
+}
+
+func (p *Process) needs() Capabilities {
+	var c Capabilities
+	switch {
+	case p.Container == nil:
+	case p.Container.Runtime == DockerRuntime:
+		c |= CanDocker
+	default:
+		c |= CanContainers
+	}
+	if p.User != "" {
+		c |= CanUsers
+	}
+	if len(p.Fetch) > 0 {
+		c |= CanFetch
+	}
+	if len(p.Checks) > 0 {
+		c |= CanHealthChecks
+	}
+	return c
+}

@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Hold is room on a host that is kept for a task before it can start there: because those who leave for it are not gone
+// yet, or because nothing else lets it start at all. A waiting task with a hold is RESERVED.
+type Hold struct {
+	Host HostID
+	GPUs []uint16 `cbor:",omitempty"` // devices, as the task's request needs them
+	// Until is when the hold ends by itself, so that no room is kept in vain.
+	Until Time
+}
+
+// Preemption says for what a task was asked to leave, and what that was thought to cost. The amounts are prices in
+// milliseconds of expected delay.
+type Preemption struct {
+	At      Time
+	For     TaskKey  // zero where the task moves for its own good
+	ForPool PoolPath `cbor:",omitempty"`
+	Price   int64    // of leaving: the work that is lost
+	Next    int64    `cbor:",omitempty"` // of the best other choice, 0 if there was none
+}
+
+// Vacating reports whether a task in this state has been asked to leave its host and still holds room there.
+func (s TaskState) Vacating() bool { return s == TaskPreempting || s == TaskKilling }
+
+// Room returns what is free for tasks that have no hold on the host: Free without what is withheld. It never counts on
+// room that is still being vacated.
+func (h *Host) Room() Resources {
+	if h.Withheld.IsZero() {
+		return h.Free()
+	}
+	return h.Free().Sub(h.Withheld)
+}
+
+// GPURoom returns the thousandths of each device that are free for tasks that have no hold on the host. The caller must
+// not modify it.
+func (h *Host) GPURoom() []int32 {
+	if len(h.GPUWithheld) == 0 {
+		return h.GPUFree
+	}
+	room := slices.Clone(h.GPUFree)
+	for i := range room {
+		room[i] -= h.GPUWithheld[i]
+	}
+	return room
+}
+
+// endHold takes a task's hold away, whatever state it is in.
+func (s *State) endHold(at Time, k TaskKey) {
+	old := s.Task(k)
+	t, j := *old, *s.Job(k.Job())
+	t.Hold = nil
+	if t.State == TaskReserved {
+		t.State, t.Reason = TaskPending, ReasonHoldEnded
+	}
+	s.setTask(at, old, &t, &j)
+	s.setJob(at, &j)
+}
+
+// setHold moves a task's hold from one host to another; either may be nil.
+func (s *State) setHold(k TaskKey, from, to *Hold) {
+	if from == to {
+		return
+	}
+	change := func(hold *Hold, held bool) {
+		if hold == nil {
+			return
+		}
+		old := s.Host(hold.Host)
+		if old == nil {
+			return // a host that is gone holds nothing
+		}
+		h := *old
+		i, found := slices.BinarySearch(h.Held, k)
+		switch {
+		case held && !found:
+			h.Held = slices.Insert(slices.Clone(h.Held), i, k)
+		case !held && found:
+			h.Held = slices.Delete(slices.Clone(h.Held), i, i+1)
+		}
+		s.withhold(&h)
+		s.setHost(&h)
+	}
+	change(from, false)
+	change(to, true)
+}
+
+// withhold recounts what the host keeps from others: what its holds ask for beyond what is being vacated, since that is
+// not free yet anyway. Complexity: the tasks of the host, if it has holds.
+func (s *State) withhold(h *Host) {
+	h.Withheld, h.GPUWithheld = Resources{}, nil
+	if len(h.Held) == 0 {
+		return
+	}
+	devices := make([]int32, len(h.GPUs))
+	count := func(k TaskKey, gpus []uint16, sign int32) {
+		spec := &s.Job(k.Job()).Spec.Task
+		if sign > 0 {
+			h.Withheld = h.Withheld.Add(spec.Resources)
+		} else {
+			h.Withheld = h.Withheld.Sub(spec.Resources)
+		}
+		for _, i := range gpus {
+			if int(i) < len(devices) {
+				devices[i] += sign * spec.GPU.takes()
+			}
+		}
+	}
+	for _, k := range h.Held {
+		if t := s.Task(k); t.Hold != nil {
+			count(k, t.Hold.GPUs, 1)
+		}
+	}
+	for _, k := range h.Tasks {
+		if t := s.Task(k); t.State.Vacating() {
+			count(k, t.GPUs, -1)
+		}
+	}
+	h.Withheld = h.Withheld.positive()
+	for i := range devices {
+		devices[i] = max(0, devices[i])
+	}
+	if slices.Max(append(devices, 0)) > 0 {
+		h.GPUWithheld = devices
+	}
+}
+
+// checkHold refuses a hold that the host could not honour even if it were empty.
+func (s *State) checkHold(k TaskKey, hold *Hold) error {
+	h := s.Host(hold.Host)
+	spec := &s.Job(k.Job()).Spec.Task
+	switch {
+	case h == nil || h.State() != HostUp:
+		return fmt.Errorf("host %q takes no work", hold.Host)
+	case !spec.Resources.Fits(h.Capacity):
+		return fmt.Errorf("task %v could not fit on host %q", k, hold.Host)
+	case !spec.GPU.valid(h.GPUs, slices.Repeat([]int32{WholeGPU}, len(h.GPUs)), hold.GPUs):
+		return fmt.Errorf("task %v could not have the devices %v of host %q", k, hold.GPUs, hold.Host)
+	}
+	return nil
+}
+
+func (s *State) reserveTask(at Time, e *TaskHeld) error {
+	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
+		if err := s.checkHold(t.Key, &e.Hold); err != nil {
+			return err
+		}
+		hold := e.Hold
+		t.State, t.Hold, t.Reason = TaskReserved, &hold, ReasonNone
+		return nil
+	})
+}
+
+func (s *State) preemptTask(at Time, e *TaskPreempted) error {
+	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
+		if e.Run != t.Run {
+			return errRun(t, e.Run)
+		}
+		if e.Hold != nil {
+			if err := s.checkHold(t.Key, e.Hold); err != nil {
+				return err
+			}
+		}
+		p := e.Preemption
+		p.At = at
+		t.State, t.Preempted, t.Hold, t.Reason = TaskPreempting, &p, e.Hold, ReasonPreempted
+		return nil
+	})
+}
