@@ -60,7 +60,7 @@ func (c *session) obey(ctx context.Context, down *sluicev1.ShardDown) error {
 			c.out.release(run)
 		})
 	case *sluicev1.ShardDown_Ack:
-		c.out.ack(m.Ack.GetUpdateId())
+		c.ack(m.Ack.GetUpdateId())
 	case *sluicev1.ShardDown_Ping:
 		c.out.pong(m.Ping.GetNumber())
 	case *sluicev1.ShardDown_Reject:
@@ -69,6 +69,14 @@ func (c *session) obey(ctx context.Context, down *sluicev1.ShardDown) error {
 		c.log.Warn("the scheduler sent a message that this release does not know", "message", fmt.Sprintf("%T", m))
 	}
 	return nil
+}
+
+// ack takes in that a status is durable, and lets a driver know that waits for it.
+func (c *session) ack(updateID uint64) {
+	status, fromDriver := c.out.ack(updateID)
+	if d, ok := c.config.Driver.(Acknowledger); ok && fromDriver {
+		d.Durable(status)
+	}
 }
 
 func (c *session) command(ctx context.Context, ref *sluicev1.RunRef, command func(cluster.RunID)) error {
@@ -96,7 +104,7 @@ func (c *session) launch(run cluster.RunID, p *sluicev1.Launch) {
 	case c.life.Err() != nil: // given up half-way; the scheduler repeats it to the next shard of this name
 	case errors.Is(err, ErrConflict):
 		c.log.Error("a run was launched before with another payload; it goes on as it was", "run", run)
-	case errors.Is(err, ErrUnknownHost):
+	case errors.Is(err, ErrUnknownHost), errors.Is(err, ErrRefused):
 		c.refuse(run, p.GetHost(), cluster.ReasonLaunchRefused, err)
 	default:
 		c.refuse(run, p.GetHost(), cluster.ReasonLaunchFailed, err)

@@ -18,6 +18,8 @@ var (
 	ErrUnknownHost = errors.New("hostmgr: no such host")
 	// ErrUnknownRun: the driver has never seen the run, or has released it.
 	ErrUnknownRun = errors.New("hostmgr: no such run")
+	// ErrRefused: the provider has no room for the run any more. It was not recorded, and may be placed again at once.
+	ErrRefused = errors.New("hostmgr: the launch is given back")
 	// ErrConflict: a run was launched before with another payload.
 	ErrConflict = errors.New("hostmgr: the run was launched before with another payload")
 )
@@ -97,6 +99,19 @@ type Driver interface {
 	OpenLog(ctx context.Context, req LogRequest) (io.ReadCloser, error)
 	// Close stops reporting and releases resources. Tasks keep running if the provider can keep them.
 	Close() error
+}
+
+// Acknowledger is a driver whose provider repeats a status until it is told that somebody has made it durable.
+type Acknowledger interface {
+	// Durable tells that the status was reported and is durable with the scheduler. Where a run's reports overtook each
+	// other it is told of the latest only. It does not block for long.
+	Durable(s Status)
+}
+
+// Ender is a driver that may come to an end which trying again does not change, as when its provider has removed it.
+type Ender interface {
+	// Ended receives the reason, once.
+	Ended() <-chan error
 }
 
 // Offsetter tells where in a log a reader is.

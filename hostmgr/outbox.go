@@ -52,11 +52,40 @@ func (o *outbox) signal() {
 	}
 }
 
+// setHosts replaces the list of hosts. What runs on a host that was not in it before is told again: the scheduler may have
+// given it up while the host was away, and has to say so.
 func (o *outbox) setHosts(hosts []Host) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	before := make(map[string]bool, len(o.hosts))
+	for _, h := range o.hosts {
+		before[h.Name] = true
+	}
+	back := map[string]bool{}
+	for _, h := range hosts {
+		if !before[h.Name] {
+			back[h.Name] = true
+		}
+	}
 	o.hosts, o.newHosts = slices.Clone(hosts), true
+	if len(back) > 0 {
+		o.tellAgain(back)
+	}
 	o.signal()
+}
+
+// tellAgain queues the latest status of all that runs on the hosts, in the order of the runs.
+func (o *outbox) tellAgain(hosts map[string]bool) {
+	var again []*known
+	for _, k := range o.runs {
+		if hosts[k.Host] && !k.State.Terminal() {
+			again = append(again, k)
+		}
+	}
+	slices.SortFunc(again, func(a, b *known) int { return a.Run.Compare(b.Run) })
+	for _, k := range again {
+		o.push(k)
+	}
 }
 
 func (o *outbox) pong(number uint64) {
@@ -110,17 +139,18 @@ func (o *outbox) repeat(run cluster.RunID) bool {
 	return k != nil
 }
 
-// ack takes in that the scheduler has made an update durable.
-func (o *outbox) ack(updateID uint64) {
+// ack takes in that the scheduler has made an update durable, and returns it if it is the driver's and still the latest.
+func (o *outbox) ack(updateID uint64) (s Status, fromDriver bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	run, ok := o.sent[updateID]
 	if !ok {
-		return // replaced by a later one, or released
+		return Status{}, false // replaced by a later one, or released
 	}
 	delete(o.sent, updateID)
 	k := o.runs[run]
 	k.news, k.updateID = false, 0
+	return k.Status, !k.ours
 }
 
 // release forgets a run.

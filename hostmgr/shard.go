@@ -100,11 +100,34 @@ func NewShard(c ShardConfig) (*Shard, error) {
 }
 
 // Run starts the driver and serves the scheduler until ctx ends, when it returns nil, or until trying again is useless:
-// the driver does not start, or the scheduler rejects the shard for good. Call it once.
+// the driver does not start or comes to an end (see Ender), or the scheduler rejects the shard for good. Call it once.
 func (s *Shard) Run(ctx context.Context) error {
 	if err := s.config.Driver.Start(ctx, sink{s}); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return fmt.Errorf("hostmgr: start the driver: %w", err)
 	}
+	d, ok := s.config.Driver.(Ender)
+	if !ok {
+		return s.keepConnected(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	connected := make(chan error, 1)
+	go func() { connected <- s.keepConnected(ctx) }()
+	select {
+	case err := <-connected:
+		return err
+	case err := <-d.Ended():
+		cancel()
+		<-connected
+		return fmt.Errorf("hostmgr: the driver has ended: %w", err)
+	}
+}
+
+// keepConnected serves the scheduler, connecting again whenever a session ends.
+func (s *Shard) keepConnected(ctx context.Context) error {
 	backoff, shown := minBackoff, ""
 	for {
 		welcomed, err := s.connect(ctx)
