@@ -1,6 +1,6 @@
 // Package costmodels holds the contract of a cost model: the policy that turns "better" and "worse" into prices on the
-// arcs of the scheduling network. Each subfolder is one policy; models/ is the table of them; modeltest holds every
-// model to this contract.
+// arcs of the scheduling network. Each subfolder is one policy; models/ is the table of them and reads configurations;
+// modeltest holds every model to this contract.
 //
 // There is one currency: a price is the expected delay in milliseconds that a choice causes, so that terms from
 // different policies add up and a number in an explanation means something. A price lies in [0, MaxPrice].
@@ -14,39 +14,42 @@ import (
 // MaxPrice is the largest price of one arc. The steps between tiers lie above it.
 const MaxPrice flowgraph.Cost = 1 << 30
 
+// Request is what tasks have in common that start at the same price: classes with equal requests share it.
+type Request struct {
+	Task *cluster.TaskSpec // only Resources and GPU: other fields may differ between the classes
+	// Work names the kind of work, "" where the job does not say; see WorkOf.
+	Work string
+	// Route is what Router.Route said of the classes, 0 for a model that is no Router.
+	Route int
+}
+
 // Class is what a model sees of tasks that placement cannot tell apart.
 type Class struct {
+	Request
 	Pool     cluster.PoolPath
 	Type     cluster.JobType
-	Priority int32 // 0..cluster.MaxPriority
-	Task     *cluster.TaskSpec
+	Priority int32           // 0..cluster.MaxPriority
 	Inputs   []cluster.Input // that every task of the class reads; only where the model is a Localizer
 	Stage    int             // how long the head of the class has waited: 0 below a second, s from 2^(s−1) seconds on
+	Estimate int             // the user's estimate of the run time in the same stages, 0 where there is none
 }
 
-// Round is what the prices of one solve may depend on besides their arguments.
-type Round struct {
-	// Unit is the mean request of the tasks that wait. A host keeps the Unit at which it was first priced while it stays
-	// in the network.
-	Unit cluster.Resources
-	// Host looks a host up, for its rack; it returns nil for one that is not known. It may be nil itself.
-	Host func(cluster.HostID) *cluster.Host
-}
-
-// Model prices the arcs of the network. Methods are pure: equal arguments give equal prices, and what they are given
-// must not be modified. The cycle calls them from one goroutine, and as rarely as it can: a price is asked for again
-// only when one of its arguments changed.
+// Model prices the arcs of the network. Methods are pure: equal arguments and an equal round give equal prices, and what
+// they are given must not be modified. The cycle calls them from one goroutine, and as rarely as it can: a price is asked
+// for again only when one of its arguments changed. A loop over more than a host's devices, tasks or the round's Mix
+// must pay for its steps with Round.Spend.
 type Model interface {
 	// Name is the model's key in the configuration.
 	Name() string
 	// Wait is the price of leaving one task of the class unplaced in this cycle. It must exceed any Start plus Crowd
 	// that the model prefers to waiting, and must not fall as Stage or Priority grows.
 	Wait(r *Round, c *Class) flowgraph.Cost
-	// Start is the price of starting one task on the host as it is now. The host has room for it. Of the task it may use
-	// what is asked for, Resources and GPU, and nothing else: classes that ask for the same share these prices.
-	Start(r *Round, task *cluster.TaskSpec, h *cluster.Host) flowgraph.Cost
+	// Start is the price of starting one task on the host as it is now. The host has room for it.
+	Start(r *Round, q *Request, h *cluster.Host) flowgraph.Cost
 	// Crowd is what the k-th (from 0) task that this solve starts on the host pays for those before it. It must not
-	// fall as k grows: the network is convex.
+	// fall as k grows: the network is convex. A model whose Start is the margin at the host as it is now, and may be
+	// another one after the next start, lets only as many start as it can answer for: it returns MaxPrice from there on,
+	// and the cycle asks for Start again before it starts more.
 	Crowd(r *Round, h *cluster.Host, k int64) flowgraph.Cost
 }
 
@@ -55,6 +58,13 @@ type Localizer interface {
 	Model
 	// Locality is the price of reading the class's inputs, on top of Start.
 	Locality(r *Round, c *Class) Locality
+}
+
+// Router is implemented by a model that is made of others and chooses among them by class.
+type Router interface {
+	Model
+	// Route returns the number that stands in the Request of the pool's classes of that type of job.
+	Route(pool cluster.PoolPath, kind cluster.JobType) int
 }
 
 // Locality is what reading a class's inputs costs, by where the task runs: Hosts where it names the host, else Racks where
@@ -75,4 +85,18 @@ type HostPrice struct {
 type RackPrice struct {
 	Rack  string
 	Price flowgraph.Cost
+}
+
+// WorkLabel is the label of a job whose value names the kind of work that its tasks do: those that are expected to run
+// equally long, use as much, and bear company as well. What is learned of one is believed of the others.
+const WorkLabel = "work"
+
+// WorkOf returns the kind of work that the job's tasks do, "" where the job does not say.
+func WorkOf(s *cluster.JobSpec) string {
+	for _, l := range s.Labels {
+		if l.Key == WorkLabel {
+			return l.Value
+		}
+	}
+	return ""
 }

@@ -91,7 +91,7 @@ type class struct {
 func newClass(key ClassKey, spec *cluster.JobSpec, inputs []cluster.Input, row *row) *class {
 	return &class{
 		key: key, row: row,
-		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Task: &spec.Task, Inputs: inputs},
+		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Request: costmodels.Request{Task: &spec.Task}, Inputs: inputs},
 		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
 		node:  flowgraph.NoNode,
 		wait:  flowgraph.NoArc,

@@ -114,7 +114,7 @@ func (p *Planner) reset() {
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.keys = map[cluster.JobUID]jobKey{}
-	p.round.Host = p.hosts.lookup
+	p.round.Hosts = p.hosts.lookup
 }
 
 // Run plans one cycle. If nothing changed that could let a task be placed, nothing is solved. Complexity: the changes,

@@ -131,7 +131,7 @@ func (t *rows) judge(r *row, i int32) {
 	}
 	r.tally[v]++
 	if v == open {
-		r.entry[i] = makeSlot(clamp(t.model.Start(&costmodels.Round{}, r.task, h.rec)), i)
+		r.entry[i] = makeSlot(clamp(t.model.Start(&costmodels.Round{}, &costmodels.Request{Task: r.task}, h.rec)), i)
 	}
 }
 

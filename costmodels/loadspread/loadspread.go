@@ -5,7 +5,7 @@
 //	share(v, h) = max over dimensions d of v[d] / capacity(h)[d]
 //	start(c, h) = FullDelay · share(allocated(h) + request(c), h)
 //	crowd(h, k) = FullDelay · k · share(unit, h)
-//	wait(c)     = Step · (priority + 1) + Second · 2^(stage−1)
+//	wait(c)     = Step · (priority + 1) + Second · 2^(stage−1)            costmodels.Patience
 //
 //	    start: what the host will carry      crowd: each further start of the same solve
 //	class ───────────────────────────► host ══════════════════════════════► sink
@@ -21,20 +21,15 @@
 package loadspread
 
 import (
-	"math/bits"
-
 	"github.com/sluice-scheduler/sluice/cluster"
-	"github.com/sluice-scheduler/sluice/flowgraph"
-
 	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // The constants of the formula, in milliseconds.
 const (
 	FullDelay = 1000
 	Grain     = 10
-	Step      = 1 << 20
-	Second    = 1000
 )
 
 // Model is the policy. The zero value is ready for use.
@@ -47,16 +42,12 @@ func (Model) Name() string { return "loadspread" }
 
 // Wait returns the price of one more cycle without a place.
 func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
-	waited := flowgraph.Cost(0)
-	if c.Stage > 0 {
-		waited = min(flowgraph.Cost(Second)<<min(c.Stage-1, 20), Step-1)
-	}
-	return min(flowgraph.Cost(c.Priority+1)*Step+waited, costmodels.MaxPrice)
+	return costmodels.Patience(c)
 }
 
 // Start returns the delay expected on the host once the task is there.
-func (Model) Start(_ *costmodels.Round, task *cluster.TaskSpec, h *cluster.Host) flowgraph.Cost {
-	return delay(h.Allocated.Add(task.Resources), h.Capacity, 1)
+func (Model) Start(_ *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	return delay(h.Allocated.Add(q.Task.Resources), h.Capacity, 1)
 }
 
 // Crowd returns the delay that k starts before this one add, each of the size of the mean waiting request.
@@ -64,28 +55,9 @@ func (Model) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost
 	return delay(r.Unit, h.Capacity, k)
 }
 
-// delay returns FullDelay · n · share(load), rounded down to a Grain, at most twice FullDelay: beyond "twice as much as there is"
-// one host is as bad as another.
+// delay returns FullDelay · n · share(load), rounded down to a Grain, at most twice FullDelay: beyond "twice as much as
+// there is" one host is as bad as another.
 func delay(load, capacity cluster.Resources, n int64) flowgraph.Cost {
-	worst := int64(0)
-	for d, v := range load.Fixed {
-		worst = max(worst, ratio(v, capacity.Fixed[d], n))
-	}
-	for _, a := range load.Named {
-		worst = max(worst, ratio(a.Value, capacity.Amount(a.Name), n))
-	}
+	worst := costmodels.DominantShare(load, capacity, n, 2*FullDelay)
 	return flowgraph.Cost(worst - worst%Grain)
-}
-
-func ratio(v, capacity, n int64) int64 {
-	const most = 2 * FullDelay
-	if v <= 0 || n <= 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(v), uint64(FullDelay*n))
-	if capacity <= 0 || hi >= uint64(capacity) {
-		return most
-	}
-	q, _ := bits.Div64(hi, lo, uint64(capacity))
-	return int64(min(q, most))
 }

@@ -2,7 +2,9 @@
 package modeltest
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -21,17 +23,10 @@ func Run(t *testing.T, m costmodels.Model) {
 }
 
 func laws(t *rapid.T, m costmodels.Model) {
-	round := &costmodels.Round{Unit: drawResources(t, "unit")}
-	host := &cluster.Host{
-		ID:        "shard/host",
-		Machine:   cluster.Machine{Capacity: drawResources(t, "capacity"), Rack: "r", Zone: "z"},
-		Allocated: drawResources(t, "allocated"),
-	}
-	class := &costmodels.Class{
-		Pool:     "root/pool",
-		Priority: rapid.Int32Range(0, cluster.MaxPriority).Draw(t, "priority"),
-		Task:     &cluster.TaskSpec{Resources: drawResources(t, "request")},
-		Stage:    rapid.IntRange(0, 40).Draw(t, "stage"),
+	round, host, class := drawRound(t), drawHost(t), drawClass(t)
+	if r, ok := m.(costmodels.Router); ok {
+		class.Route = r.Route(class.Pool, class.Type)
+		require.Equal(t, class.Route, r.Route(class.Pool, class.Type), "the route differs when asked again")
 	}
 	price := func(what string, ask func() flowgraph.Cost) flowgraph.Cost {
 		p := ask()
@@ -43,7 +38,7 @@ func laws(t *rapid.T, m costmodels.Model) {
 	before := *host
 
 	wait := price("wait", func() flowgraph.Cost { return m.Wait(round, class) })
-	price("start", func() flowgraph.Cost { return m.Start(round, class.Task, host) })
+	price("start", func() flowgraph.Cost { return m.Start(round, &class.Request, host) })
 	last := flowgraph.Cost(0)
 	for _, k := range []int64{0, 1, 2, 3, 5, 10, 100, 10_000, 1 << 30} {
 		crowd := price("crowd", func() flowgraph.Cost { return m.Crowd(round, host, k) })
@@ -57,15 +52,103 @@ func laws(t *rapid.T, m costmodels.Model) {
 	require.GreaterOrEqual(t, m.Wait(round, &older), wait, "waiting got cheaper with time")
 	require.GreaterOrEqual(t, m.Wait(round, &dearer), wait, "waiting got cheaper with priority")
 
-	empty := &cluster.Host{ID: host.ID, Machine: host.Machine}
-	if class.Task.Resources.Fits(empty.Capacity) {
-		require.Less(t, m.Start(round, class.Task, empty)+m.Crowd(round, empty, 0), wait,
+	empty := &cluster.Host{ID: "shard/empty", Machine: host.Machine, GPUFree: slices.Repeat([]int32{cluster.WholeGPU}, len(host.GPUs))}
+	if class.Task.CountOn(empty, 1) > 0 {
+		require.Less(t, m.Start(round, &class.Request, empty)+m.Crowd(round, empty, 0), wait,
 			"the model lets a task wait beside an empty host with room")
 	}
 	require.Equal(t, before, *host, "the model modified the host")
 	if l, ok := m.(costmodels.Localizer); ok {
 		locality(t, l, round, class, price)
 	}
+}
+
+// works are the kinds of work that classes and residents are drawn from.
+var works = []string{"", "devil", "rabbit", "sheep", "sort", "train", "turtle"}
+
+func drawClass(t *rapid.T) *costmodels.Class {
+	return &costmodels.Class{
+		Request:  costmodels.Request{Task: drawTask(t, "request"), Work: rapid.SampledFrom(works).Draw(t, "work")},
+		Pool:     cluster.PoolPath(rapid.SampledFrom([]string{"root", "root/a", "root/a/b"}).Draw(t, "pool")),
+		Type:     rapid.SampledFrom([]cluster.JobType{cluster.Batch, cluster.Stateless, cluster.Stateful}).Draw(t, "type"),
+		Priority: rapid.Int32Range(0, cluster.MaxPriority).Draw(t, "priority"),
+		Stage:    rapid.IntRange(0, 40).Draw(t, "stage"),
+		Estimate: rapid.IntRange(0, 40).Draw(t, "estimate"),
+	}
+}
+
+// drawTask returns a task that may ask for whole devices, a part of one, or none.
+func drawTask(t *rapid.T, label string) *cluster.TaskSpec {
+	task := &cluster.TaskSpec{Resources: drawResources(t, label)}
+	switch rapid.IntRange(0, 2).Draw(t, label+" devices") {
+	case 1:
+		task.GPU.Count = rapid.Int32Range(1, 4).Draw(t, label+" count")
+	case 2:
+		task.GPU.Milli = rapid.Int32Range(1, cluster.WholeGPU-1).Draw(t, label+" milli")
+	}
+	if !task.GPU.IsZero() && rapid.Bool().Draw(t, label+" particular") {
+		task.GPU.Models = []string{"A"}
+	}
+	task.Resources.Fixed[cluster.GPU] = task.GPU.Amount()
+	return task
+}
+
+// drawHost returns a host that may be over-committed.
+func drawHost(t *rapid.T) *cluster.Host {
+	h := &cluster.Host{
+		ID: "shard/host",
+		Machine: cluster.Machine{
+			Capacity: drawResources(t, "capacity"), Rack: "r", Zone: "z",
+			Attributes: []cluster.KeyValue{{Key: "platform", Value: rapid.SampledFrom([]string{"new", "old"}).Draw(t, "platform")}},
+		},
+		Allocated: drawResources(t, "allocated"),
+		Tasks:     []cluster.TaskKey{1},
+	}
+	h.Capacity.Fixed[cluster.GPU], h.Allocated.Fixed[cluster.GPU] = 0, 0
+	for range rapid.IntRange(0, 8).Draw(t, "devices") {
+		free := rapid.OneOf(rapid.Just(int32(cluster.WholeGPU)), rapid.Int32Range(0, cluster.WholeGPU)).Draw(t, "free")
+		h.GPUs = append(h.GPUs, cluster.GPUDevice{Model: rapid.SampledFrom([]string{"", "A", "B"}).Draw(t, "model")})
+		h.GPUFree = append(h.GPUFree, free)
+		h.Capacity.Fixed[cluster.GPU] += cluster.WholeGPU
+		h.Allocated.Fixed[cluster.GPU] += int64(cluster.WholeGPU - free)
+	}
+	return h
+}
+
+// drawRound returns a round in which everything that a model may ask for is known, or nothing.
+func drawRound(t *rapid.T) *costmodels.Round {
+	r := &costmodels.Round{Unit: drawResources(t, "unit")}
+	if !rapid.Bool().Draw(t, "knows") {
+		return r
+	}
+	weight := int64(1_000_000)
+	for range rapid.IntRange(0, 4).Draw(t, "shares") {
+		weight /= 2
+		r.Mix = append(r.Mix, costmodels.Share{Task: drawTask(t, "typical"), Weight: weight})
+	}
+	known := Known{UsedOn: map[cluster.HostID]cluster.Resources{"shard/host": drawResources(t, "used")}}
+	for _, w := range works[1:] {
+		known.Work = append(known.Work, Learned{
+			Work: w, RunTime: time.Duration(rapid.Int64Range(0, 1<<50).Draw(t, "run time")), Usage: drawResources(t, "usage"),
+		})
+	}
+	known.Paces = func(work, kind, company string) int64 {
+		return 1000 + 250*int64((len(work)+len(kind)*3+len(company)*5)%9)
+	}
+	r.Known = &known
+	var guests []costmodels.Resident
+	for _, w := range works {
+		if n := rapid.IntRange(0, 3).Draw(t, "residents"); n > 0 {
+			guests = append(guests, costmodels.Resident{Work: w, Tasks: n})
+		}
+	}
+	r.Guests = func(h *cluster.Host) []costmodels.Resident {
+		if len(h.Tasks) == 0 {
+			return nil
+		}
+		return guests
+	}
+	return r
 }
 
 // locality checks that the prices of places are in range, that no place is dearer than elsewhere, that a host with all

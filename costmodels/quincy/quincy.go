@@ -59,7 +59,7 @@ func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 }
 
 // Start returns 0: only data decides.
-func (Model) Start(*costmodels.Round, *cluster.TaskSpec, *cluster.Host) flowgraph.Cost { return 0 }
+func (Model) Start(*costmodels.Round, *costmodels.Request, *cluster.Host) flowgraph.Cost { return 0 }
 
 // Crowd returns 0.
 func (Model) Crowd(*costmodels.Round, *cluster.Host, int64) flowgraph.Cost { return 0 }
@@ -80,7 +80,7 @@ func (Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Local
 	}
 	for _, id := range slices.Sorted(maps.Keys(onHost)) {
 		if here := onHost[id]; here >= total/Delta {
-			near := max(here, inRack[rackOf(r, id)])
+			near := max(here, inRack[r.RackOf(id)])
 			cost := min(price(near-here, Psi)+price(total-near, Xi), l.Elsewhere)
 			l.Hosts = append(l.Hosts, costmodels.HostPrice{Host: id, Price: cost})
 		}
@@ -97,7 +97,7 @@ func tally(r *costmodels.Round, inputs []cluster.Input) (total int64, onHost map
 		slices.Sort(hosts)
 		for _, h := range slices.Compact(hosts) {
 			onHost[h] += in.Bytes
-			if rack := rackOf(r, h); rack != "" {
+			if rack := r.RackOf(h); rack != "" {
 				racks = append(racks, rack)
 			}
 		}
@@ -113,17 +113,6 @@ func tally(r *costmodels.Round, inputs []cluster.Input) (total int64, onHost map
 		inRack[rack] = min(bytes, total)
 	}
 	return total, onHost, inRack
-}
-
-// rackOf returns the host's rack, "" where it is not known.
-func rackOf(r *costmodels.Round, id cluster.HostID) string {
-	if r.Host == nil {
-		return ""
-	}
-	if h := r.Host(id); h != nil {
-		return h.Rack
-	}
-	return ""
 }
 
 // price returns the milliseconds of moving the bytes at a rate per GB, rounded up, saturating.

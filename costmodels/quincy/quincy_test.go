@@ -20,7 +20,7 @@ const gb = 1_000_000_000
 // costs 4·ξ = 8, so 16,000 ms.
 func TestWorkedExample(t *testing.T) {
 	racks := map[cluster.HostID]string{"s/h1": "r1", "s/h2": "r2", "s/h3": "r1"}
-	round := &costmodels.Round{Host: func(id cluster.HostID) *cluster.Host {
+	round := &costmodels.Round{Hosts: func(id cluster.HostID) *cluster.Host {
 		return &cluster.Host{ID: id, Machine: cluster.Machine{Rack: racks[id]}}
 	}}
 	class := &costmodels.Class{Inputs: []cluster.Input{

@@ -1,0 +1,70 @@
+package costmodels
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// Invalid is no price. A model that returns it is broken.
+const Invalid flowgraph.Cost = -1
+
+// Price turns milliseconds into a price: rounded to the nearest, halves up, at most MaxPrice. Less than nothing and what
+// is not a number are Invalid, so that the mistake shows where it was made.
+func Price(ms float64) flowgraph.Cost {
+	switch {
+	case math.IsNaN(ms) || ms < -0.5:
+		return Invalid
+	case ms >= float64(MaxPrice):
+		return MaxPrice
+	}
+	return flowgraph.Cost(math.Floor(ms + 0.5))
+}
+
+// Scale returns a · b / c for a, b ≥ 0, exactly and rounded down, at most limit; limit where c ≤ 0 < a · b.
+func Scale(a, b, c, limit int64) int64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if c <= 0 || hi >= uint64(c) {
+		return limit
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, uint64(limit)))
+}
+
+// DominantShare returns, in thousandths and rounded down, the part of the capacity that n times the load takes of the
+// dimension where that is largest, at most limit.
+func DominantShare(load, capacity cluster.Resources, n, limit int64) int64 {
+	worst := int64(0)
+	if n <= 0 {
+		return 0
+	}
+	for d, v := range load.Fixed {
+		worst = max(worst, Scale(v, 1000*n, capacity.Fixed[d], limit))
+	}
+	for _, a := range load.Named {
+		worst = max(worst, Scale(a.Value, 1000*n, capacity.Amount(a.Name), limit))
+	}
+	return worst
+}
+
+// The price of waiting that most models share, in milliseconds: see Patience.
+const (
+	Step   = 1 << 20 // of one step of priority
+	Second = 1000    // of a second of waiting
+)
+
+// Patience returns Step · (priority + 1) + Second · 2^(stage−1), the second term below Step: a step of priority outweighs
+// any time of waiting, and the time of waiting decides among equals. It exceeds any Start below Step, so that nothing
+// waits that fits.
+func Patience(c *Class) flowgraph.Cost {
+	waited := flowgraph.Cost(0)
+	if c.Stage > 0 {
+		waited = min(flowgraph.Cost(Second)<<min(c.Stage-1, 20), Step-1)
+	}
+	return min(flowgraph.Cost(c.Priority+1)*Step+waited, MaxPrice)
+}

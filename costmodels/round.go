@@ -1,0 +1,128 @@
+package costmodels
+
+import (
+	"errors"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Round is what the prices of one solve may depend on besides their arguments. The zero value knows nothing and is ready
+// for use.
+type Round struct {
+	// Unit is the mean request of the tasks that wait. A host keeps the Unit at which it was first priced while it stays
+	// in the network.
+	Unit cluster.Resources
+	// Mix is what tasks typically ask for, most frequent first. It changes rarely: see Census.
+	Mix []Share
+	// Hosts looks a host up, for its rack; it returns nil for one that is not known. Call Host.
+	Hosts func(cluster.HostID) *cluster.Host
+	// Guests returns the kinds of work of the tasks on a host, sorted. Call Residents.
+	Guests func(*cluster.Host) []Resident
+	// Known is what was learned from runs. Call RunTime, Usage, Used and Pace.
+	Known Knowledge
+	// Work limits how many steps the model may still spend; nil does not. See Spend.
+	Work *int64
+}
+
+// Share is a part of the tasks.
+type Share struct {
+	Task   *cluster.TaskSpec // what is asked for: only Resources and GPU
+	Weight int64             // in millionths of all tasks, at least 1
+}
+
+// Resident is a number of tasks of one kind of work.
+type Resident struct {
+	Work  string
+	Tasks int
+}
+
+// Knowledge is what was learned from runs of a kind of work. Each method returns false where too little is known, and
+// always the same answer during a solve.
+type Knowledge interface {
+	// RunTime is the median run time of a task.
+	RunTime(work string) (time.Duration, bool)
+	// Usage is the peak of what a task uses.
+	Usage(work string) (cluster.Resources, bool)
+	// Used is what the tasks on the host use now.
+	Used(h cluster.HostID) (cluster.Resources, bool)
+	// Pace is how many thousandths of its run time alone on its best kind of host a task needs on hosts of the given kind
+	// in company of one task of the other work; company "" is none.
+	Pace(work, kind, company string) (int64, bool)
+}
+
+// ErrSpent is what Spend panics with.
+var ErrSpent = errors.New("costmodels: the model took more steps than it may")
+
+// Spend takes n steps from what the model may still do, and panics with ErrSpent when nothing is left: the caller of the
+// model recovers and does without it.
+func (r *Round) Spend(n int64) {
+	if r.Work == nil {
+		return
+	}
+	if *r.Work -= n; *r.Work < 0 {
+		panic(ErrSpent)
+	}
+}
+
+// Host returns the host, nil where it is not known.
+func (r *Round) Host(id cluster.HostID) *cluster.Host {
+	if r.Hosts == nil {
+		return nil
+	}
+	return r.Hosts(id)
+}
+
+// RackOf returns the host's rack, "" where it is not known.
+func (r *Round) RackOf(id cluster.HostID) string {
+	if h := r.Host(id); h != nil {
+		return h.Rack
+	}
+	return ""
+}
+
+// Residents returns the kinds of work of the tasks on the host, sorted by name. The caller must not modify it.
+// Complexity: the tasks on the host.
+func (r *Round) Residents(h *cluster.Host) []Resident {
+	if r.Guests == nil {
+		return nil
+	}
+	return r.Guests(h)
+}
+
+// RunTime returns the expected run time of a task of the class: what was observed of its work, else the user's estimate.
+func (r *Round) RunTime(c *Class) (time.Duration, bool) {
+	if r.Known != nil && c.Work != "" {
+		if d, ok := r.Known.RunTime(c.Work); ok {
+			return d, true
+		}
+	}
+	return time.Second << max(0, min(c.Estimate, 32)-1), c.Estimate > 0
+}
+
+// Usage returns the peak of what a task of the request uses: what was observed of its work, else what it asks for.
+func (r *Round) Usage(q *Request) cluster.Resources {
+	if r.Known != nil && q.Work != "" {
+		if u, ok := r.Known.Usage(q.Work); ok {
+			return u
+		}
+	}
+	return q.Task.Resources
+}
+
+// Used returns what the tasks on the host use now, false where it is not observed.
+func (r *Round) Used(h *cluster.Host) (cluster.Resources, bool) {
+	if r.Known == nil {
+		return cluster.Resources{}, false
+	}
+	return r.Known.Used(h.ID)
+}
+
+// Pace returns how many thousandths of its best run time the work needs on hosts of a kind, in company; false where that
+// is not known.
+func (r *Round) Pace(work, kind, company string) (int64, bool) {
+	if r.Known == nil || work == "" {
+		return 0, false
+	}
+	return r.Known.Pace(work, kind, company)
+}
