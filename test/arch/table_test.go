@@ -63,12 +63,13 @@ var table = []row{
 
 	{"cluster", []string{btree}, pure},
 	{"cluster/rules", []string{"cluster"}, pure},
+	{"cluster/pool", []string{"cluster"}, pure},
 	{"costmodels", []string{"cluster", "flowgraph"}, pure},
 	{"costmodels/loadspread", []string{"cluster", "flowgraph", "costmodels"}, pure},
 	{"costmodels/quincy", []string{"cluster", "flowgraph", "costmodels"}, pure},
 	{"costmodels/models", []string{"costmodels", "costmodels/loadspread", "costmodels/quincy"}, pure},
 	{"costmodels/modeltest", []string{"cluster", "flowgraph", "costmodels", testify, rapid}, support},
-	{"cluster/cycle", []string{"cluster", "costmodels", "flowgraph", "solver", btree}, pure},
+	{"cluster/cycle", []string{"cluster", "cluster/pool", "costmodels", "flowgraph", "solver", btree}, pure},
 
 	{"cluster/journal", []string{"cluster", badger, cbor}, shell},
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},

@@ -1,0 +1,81 @@
+package pool
+
+import (
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Group is tasks of one leaf that admission cannot tell apart. How finely a queue is cut is the caller's choice: age is
+// exact between groups and not within one, and limits of jobs and fairness between jobs or users need groups that belong
+// to a single job or user.
+type Group struct {
+	Job    cluster.JobUID // 0 where the tasks belong to several jobs
+	User   string         // owner of the job
+	Groups []string       // of the owner
+
+	Priority int32
+	Queued   cluster.Time      // since when its first waiting task waits
+	Ahead    bool              // goes before others of its priority, as what was preempted does
+	Request  cluster.Resources // of one task
+
+	// Running counts the tasks that hold room, whether they run yet or leave already; also those with room kept for them.
+	// Waiting counts those that want some.
+	Running, Waiting int64
+	// Core counts those of Waiting that are admitted together with the cores of all groups of the same job, or not at all.
+	Core int64
+
+	Preemptible bool // otherwise only inside the reservation
+	Revocable   bool // only on slack
+	Controller  bool // controller tasks, which the pools' limits may bound
+	// MaxRunning bounds the running tasks of the job, over all its groups; 0 is no limit.
+	MaxRunning int64
+	// MaxRunTime ends a run, 0 if nothing does.
+	MaxRunTime time.Duration
+	// RunningUntil is when the last of Running ends at the latest by its run-time limit, 0 if that is not known.
+	RunningUntil cluster.Time
+}
+
+// Grant is what admission decided for a group.
+type Grant struct {
+	// Running and Waiting count tasks by tier. Running tasks are always admitted: what exceeds every bound is borrowed.
+	Running, Waiting [cluster.NumTiers]int64
+	Refused          int64 // waiting tasks that get no tier
+	// Why names what keeps some of the waiting tasks from the tiers reserved and entitled; zero if nothing does.
+	Why Binding
+}
+
+// Admitted returns how many waiting tasks have a tier.
+func (g *Grant) Admitted() int64 {
+	var n int64
+	for _, w := range g.Waiting {
+		n += w
+	}
+	return n
+}
+
+// Rule is a kind of bound that keeps tasks from being admitted, or lets them only borrow.
+type Rule string
+
+// The rules.
+const (
+	RuleNone         Rule = ""
+	RuleEntitlement  Rule = "ENTITLEMENT"            // the pool is not entitled to more of the dimension
+	RuleReservation  Rule = "RESERVATION"            // not preemptible, and the reservation has no more of the dimension
+	RuleLimit        Rule = "LIMIT"                  // the pool, or one above it, is at its limit in the dimension
+	RuleSlack        Rule = "SLACK"                  // revocable, and no slack is left in the dimension
+	RuleHead         Rule = "HEAD_OF_QUEUE"          // room in the dimension is kept for a unit that was there before
+	RuleGang         Rule = "GANG"                   // the core of its job does not fit as a whole
+	RuleMaxRunning   Rule = "MAX_RUNNING_INSTANCES"  // of its job
+	RuleController   Rule = "CONTROLLER_LIMIT"       // controller tasks have used up their part of the reservation
+	RuleRunningJobs  Rule = "RUNNING_JOBS"           // of the pool
+	RuleRunningUser  Rule = "RUNNING_JOBS_PER_USER"  // of the pool, for the owner
+	RuleRunningGroup Rule = "RUNNING_JOBS_PER_GROUP" // of the pool, for one of the owner's groups
+)
+
+// Binding is what binds: a rule, the pool that it belongs to, and the dimension where the rule has one.
+type Binding struct {
+	Rule      Rule
+	Pool      cluster.PoolPath
+	Dimension string // as in cluster.PoolResource
+}
