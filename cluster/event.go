@@ -39,6 +39,8 @@ type (
 		Run  uint32 // the previous run number plus one
 		Host HostID
 		GPUs []uint16 `cbor:",omitempty"` // devices of the host, as the task's request needs them
+		// Ports of the host, in the order of the request.
+		Ports []uint16 `cbor:",omitempty"`
 	}
 	// TaskStatus is what a host manager reported of a run, or what was concluded from its silence.
 	TaskStatus struct {
@@ -49,6 +51,12 @@ type (
 		Signal   int32
 		Reason   Reason
 		Message  string
+	}
+	// TaskHealth is what a host manager said of the health of a run.
+	TaskHealth struct {
+		Task   TaskKey
+		Run    uint32
+		Health Health
 	}
 	// TaskStopping ends a task: at once where it waits, through KILLING where it is bound. With Restart set, it waits
 	// again when its run has ended; where it has ended or waits already, it waits anew at once.
@@ -130,6 +138,7 @@ func (*JobStopping) isEvent()    {}
 func (*JobDeleted) isEvent()     {}
 func (*Placed) isEvent()         {}
 func (*TaskStatus) isEvent()     {}
+func (*TaskHealth) isEvent()     {}
 func (*TaskStopping) isEvent()   {}
 func (*TaskRequeued) isEvent()   {}
 func (*TaskHeld) isEvent()       {}
@@ -163,5 +172,6 @@ func EventKinds() []Event {
 		16: new(Restored),
 		17: new(TaskHeld),
 		18: new(TaskPreempted),
+		19: new(TaskHealth),
 	}
 }

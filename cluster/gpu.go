@@ -122,16 +122,3 @@ func (r *GPURequest) allocate(free []int32, picked []uint16, back bool) []int32 
 	}
 	return free
 }
-
-// CountOn returns how many tasks of this size the room that is free on the host takes together, at most limit.
-func (s *TaskSpec) CountOn(h *Host, limit int64) int64 {
-	return s.GPU.Fit(h.GPUs, h.GPURoom(), s.Resources.Count(h.Room(), limit))
-}
-
-// Bind returns the host with one more task of this size on it, on the given devices. The list of tasks is left as it is.
-func (s *TaskSpec) Bind(h *Host, devices []uint16) *Host {
-	bound := *h
-	bound.Allocated = h.Allocated.Add(s.Resources)
-	bound.GPUFree = s.GPU.allocate(h.GPUFree, devices, false)
-	return &bound
-}

@@ -70,7 +70,7 @@ func TestGPUsAreAllocatedExactly(t *testing.T) {
 				picked, ok := task.GPU.Pick(on.GPUs, on.GPUFree)
 				require.True(t, ok)
 				k := cluster.MakeTaskKey(uid, i)
-				require.Equal(t, task.Bind(on, picked).GPUFree, bound(h, k, picked).GPUFree)
+				require.Equal(t, task.Bind(on, cluster.Devices{GPUs: picked}).GPUFree, bound(h, k, picked).GPUFree)
 				placed = append(placed, k)
 			}
 			if fit < 10 {

@@ -10,6 +10,8 @@ import (
 type Hold struct {
 	Host HostID
 	GPUs []uint16 `cbor:",omitempty"` // devices, as the task's request needs them
+	// Ports are those that the run is to get, in the order of the request; empty where it takes what it finds.
+	Ports []uint16 `cbor:",omitempty"`
 	// Until is when the hold ends by itself, so that no room is kept in vain.
 	Until Time
 }
@@ -92,13 +94,13 @@ func (s *State) setHold(k TaskKey, from, to *Hold) {
 // withhold recounts what the host keeps from others: what its holds ask for beyond what is being vacated, since that is
 // not free yet anyway. Complexity: the tasks of the host, if it has holds.
 func (s *State) withhold(h *Host) {
-	h.Withheld, h.GPUWithheld = Resources{}, nil
+	h.Withheld, h.GPUWithheld, h.PortsWithheld = Resources{}, nil, nil
 	if len(h.Held) == 0 {
 		return
 	}
 	devices := make([]int32, len(h.GPUs))
 	count := func(k TaskKey, gpus []uint16, sign int32) {
-		spec := &s.Job(k.Job()).Spec.Task
+		spec := s.spec(k)
 		if sign > 0 {
 			h.Withheld = h.Withheld.Add(spec.Resources)
 		} else {
@@ -113,6 +115,7 @@ func (s *State) withhold(h *Host) {
 	for _, k := range h.Held {
 		if t := s.Task(k); t.Hold != nil {
 			count(k, t.Hold.GPUs, 1)
+			h.PortsWithheld = allocatePorts(h.PortsWithheld, t.Hold.Ports, false)
 		}
 	}
 	for _, k := range h.Tasks {
@@ -132,7 +135,8 @@ func (s *State) withhold(h *Host) {
 // checkHold refuses a hold that the host could not honour even if it were empty.
 func (s *State) checkHold(k TaskKey, hold *Hold) error {
 	h := s.Host(hold.Host)
-	spec := &s.Job(k.Job()).Spec.Task
+	spec := s.spec(k)
+	empty := Host{Machine: h.Machine}
 	switch {
 	case h == nil || h.State() != HostUp:
 		return fmt.Errorf("host %q takes no work", hold.Host)
@@ -140,6 +144,10 @@ func (s *State) checkHold(k TaskKey, hold *Hold) error {
 		return fmt.Errorf("task %v could not fit on host %q", k, hold.Host)
 	case !spec.GPU.valid(h.GPUs, slices.Repeat([]int32{WholeGPU}, len(h.GPUs)), hold.GPUs):
 		return fmt.Errorf("task %v could not have the devices %v of host %q", k, hold.GPUs, hold.Host)
+	case len(hold.Ports) > 0 && !spec.Ports.valid(&empty, hold.Ports):
+		return fmt.Errorf("task %v could not have the ports %v of host %q", k, hold.Ports, hold.Host)
+	case spec.Needs()&^h.Capabilities != 0:
+		return fmt.Errorf("host %q cannot do what task %v needs: %v", hold.Host, k, spec.Needs()&^h.Capabilities)
 	}
 	return nil
 }

@@ -26,13 +26,17 @@ type Machine struct {
 	Attributes []KeyValue `cbor:",omitempty"` // sorted; keys may repeat
 	Capacity   Resources
 	GPUs       []GPUDevice `cbor:",omitempty"` // Capacity has WholeGPU for each
-	Notes      []string    `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
+	Ports      []PortRange `cbor:",omitempty"` // that may be given to tasks; sorted, without overlaps
+	// Capabilities are those of the host manager that has the host.
+	Capabilities Capabilities `cbor:",omitempty"`
+	Notes        []string     `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
 }
 
 // Equal reports whether m and n state the same facts.
 func (m *Machine) Equal(n Machine) bool {
 	return m.Rack == n.Rack && m.Zone == n.Zone && m.Capacity.Equal(n.Capacity) &&
-		slices.Equal(m.GPUs, n.GPUs) && slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes)
+		m.Capabilities == n.Capabilities && slices.Equal(m.GPUs, n.GPUs) && slices.Equal(m.Ports, n.Ports) &&
+		slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes)
 }
 
 // Host is a machine in the cluster with what is allocated on it. Immutable; State replaces it.
@@ -48,10 +52,13 @@ type Host struct {
 	Tasks     []TaskKey // tasks bound to the host, sorted
 	Allocated Resources // sum of the requests of Tasks
 	GPUFree   []int32   `cbor:",omitempty"` // thousandths left of each device, by index
+	// PortsTaken are the ports of Tasks, sorted; also those that the machine has stopped offering.
+	PortsTaken []uint16 `cbor:",omitempty"`
 
-	Held        []TaskKey `cbor:",omitempty"` // tasks that have a hold on the host, sorted
-	Withheld    Resources // what their holds keep from others, out of what is free
-	GPUWithheld []int32   `cbor:",omitempty"` // the same in thousandths of each device
+	Held          []TaskKey `cbor:",omitempty"` // tasks that have a hold on the host, sorted
+	Withheld      Resources // what their holds keep from others, out of what is free
+	GPUWithheld   []int32   `cbor:",omitempty"` // the same in thousandths of each device
+	PortsWithheld []uint16  `cbor:",omitempty"` // the ports of their holds, sorted
 }
 
 // State folds the operator's wish and reachability into one word: unreachable wins.

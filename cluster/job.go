@@ -52,6 +52,7 @@ type JobSpec struct {
 	Constraint  *Constraint   `cbor:",omitempty"`
 	Inputs      []Input       `cbor:",omitempty"` // data that the tasks read, where it matters where they run
 	Task        TaskSpec
+	Overrides   []InstanceOverride `cbor:",omitempty"` // of Task; where several cover an instance, later ones win
 }
 
 // Gang is a core of tasks that start together or not at all.
@@ -85,17 +86,6 @@ type Input struct {
 	Hosts       []HostID `cbor:",omitempty"` // hosts with a replica
 	Racks       []string `cbor:",omitempty"` // racks with a replica on some host
 	First, Last uint32   // the instances that read it, both included
-}
-
-// TaskSpec is what every instance of a job runs.
-type TaskSpec struct {
-	Resources     Resources
-	GPU           GPURequest // its amount is in Resources
-	Command       []string   // argv; Command[0] is looked up in PATH of the task's environment
-	Env           []KeyValue `cbor:",omitempty"`
-	WorkDir       string     // "" = the task's own folder
-	KillGrace     time.Duration
-	LogLimitBytes int64 // of each of stdout and stderr; 0 = the host manager's default
 }
 
 // JobState is derived from the states of a job's tasks and from its goal.

@@ -27,6 +27,20 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 	return nil
 }
 
+// sameRequests reports whether the first n instances ask for the same under both specs.
+func sameRequests(a, b *JobSpec, n uint32) bool {
+	if len(a.Overrides) == 0 && len(b.Overrides) == 0 {
+		n = min(n, 1)
+	}
+	for i := range n {
+		was, is := a.TaskOf(i).Request(), b.TaskOf(i).Request()
+		if !was.Equal(&is) {
+			return false
+		}
+	}
+	return true
+}
+
 // addTasks creates the PENDING tasks of the job's instances from the given one on.
 func (s *State) addTasks(at Time, j *Job, from uint32) {
 	fresh := make([]Task, j.Spec.Instances-from)
@@ -43,7 +57,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 		return fmt.Errorf("no job %d", e.Job)
 	case e.Spec.Name != old.Spec.Name || e.Spec.Instances < old.Spec.Instances:
 		return errors.New("an update changes the name or removes instances")
-	case !e.Spec.Task.Resources.Equal(old.Spec.Task.Resources) || !e.Spec.Task.GPU.equal(&old.Spec.Task.GPU):
+	case !sameRequests(old.Spec, e.Spec, old.Spec.Instances):
 		return errors.New("an update changes what is allocated")
 	}
 	j := *old
@@ -155,12 +169,11 @@ func (s *State) placeTask(at Time, e *Placed) error {
 			return fmt.Errorf("run %d of task %v follows run %d", e.Run, t.Key, t.Run)
 		case h == nil || h.State() != HostUp:
 			return fmt.Errorf("host %q takes no work", e.Host)
-		case !j.Spec.Task.Resources.Fits(s.roomFor(t, h)):
-			return fmt.Errorf("task %v does not fit on host %q", t.Key, e.Host)
-		case !j.Spec.Task.GPU.valid(h.GPUs, h.GPUFree, e.GPUs):
-			return fmt.Errorf("task %v cannot have the devices %v of host %q", t.Key, e.GPUs, e.Host)
 		}
-		t.State, t.Run, t.Host, t.GPUs = TaskPlaced, e.Run, e.Host, e.GPUs
+		if err := s.checkRoom(t, h, Devices{e.GPUs, e.Ports}); err != nil {
+			return err
+		}
+		t.State, t.Run, t.Host, t.GPUs, t.Ports, t.Health = TaskPlaced, e.Run, e.Host, e.GPUs, e.Ports, HealthUnknown
 		t.Started, t.Finished, t.ExitCode, t.Signal = 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
 		t.Hold, t.Ahead = nil, false
@@ -169,6 +182,26 @@ func (s *State) placeTask(at Time, e *Placed) error {
 		}
 		return nil
 	})
+}
+
+// checkRoom refuses a place that lacks what the task asks for.
+func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
+	spec := s.spec(t.Key)
+	own := *h
+	if t.Hold != nil && t.Hold.Host == h.ID {
+		own.PortsWithheld = allocatePorts(h.PortsWithheld, t.Hold.Ports, true)
+	}
+	switch {
+	case spec.Needs()&^h.Capabilities != 0:
+		return fmt.Errorf("host %q cannot do what task %v needs: %v", h.ID, t.Key, spec.Needs()&^h.Capabilities)
+	case !spec.Resources.Fits(s.roomFor(t, h)):
+		return fmt.Errorf("task %v does not fit on host %q", t.Key, h.ID)
+	case !spec.GPU.valid(h.GPUs, h.GPUFree, on.GPUs):
+		return fmt.Errorf("task %v cannot have the devices %v of host %q", t.Key, on.GPUs, h.ID)
+	case !spec.Ports.valid(&own, on.Ports):
+		return fmt.Errorf("task %v cannot have the ports %v of host %q", t.Key, on.Ports, h.ID)
+	}
+	return nil
 }
 
 // roomFor returns the room that the task may take on the host: what is kept for it counts.

@@ -69,7 +69,7 @@ func inRanges(ranges []PortRange, port uint16) bool {
 	return slices.ContainsFunc(ranges, func(r PortRange) bool { return r.First <= port && port <= r.Last })
 }
 
-// PortsFree returns how many ports of the host nobody has. Complexity: ranges × taken ports.
+// PortsFree returns how many ports of the host nobody has and are kept for nobody. Complexity: ranges × taken ports.
 func (h *Host) PortsFree() int {
 	n := CountPorts(h.Ports)
 	for _, p := range h.PortsTaken {
@@ -77,12 +77,41 @@ func (h *Host) PortsFree() int {
 			n--
 		}
 	}
+	for _, p := range h.PortsWithheld {
+		if h.portFreed(p) && inRanges(h.Ports, p) {
+			n--
+		}
+	}
 	return n
 }
 
-func (h *Host) portFree(port uint16) bool {
+// portFreed reports whether no task has the port.
+func (h *Host) portFreed(port uint16) bool {
 	_, taken := slices.BinarySearch(h.PortsTaken, port)
-	return !taken && inRanges(h.Ports, port)
+	return !taken
+}
+
+func (h *Host) portFree(port uint16) bool {
+	_, kept := slices.BinarySearch(h.PortsWithheld, port)
+	return !kept && h.portFreed(port) && inRanges(h.Ports, port)
+}
+
+// SamePorts reports whether the same ports are free on both.
+func (h *Host) SamePorts(o *Host) bool {
+	return slices.Equal(h.Ports, o.Ports) && slices.Equal(h.PortsTaken, o.PortsTaken) && slices.Equal(h.PortsWithheld, o.PortsWithheld)
+}
+
+// GainedPorts reports whether a port may be free now that was not in the record before.
+func (h *Host) GainedPorts(before *Host) bool {
+	if !slices.Equal(h.Ports, before.Ports) {
+		return true
+	}
+	for _, old := range [][]uint16{before.PortsTaken, before.PortsWithheld} {
+		if slices.ContainsFunc(old, h.portFree) {
+			return true
+		}
+	}
+	return false
 }
 
 // Fit returns how many such requests the free ports of the host serve together, at most limit.

@@ -12,14 +12,15 @@ type Dimension uint8
 
 // The fixed dimensions with their units.
 const (
-	CPU    Dimension = iota // thousandths of a core
-	Memory                  // bytes
-	Disk                    // bytes
-	GPU                     // thousandths of a device
+	CPU     Dimension = iota // thousandths of a core
+	Memory                   // bytes
+	Disk                     // bytes
+	GPU                      // thousandths of a device
+	Network                  // bytes per second of the interface, both directions together
 	NumDimensions
 )
 
-var dimensionNames = [NumDimensions]string{"cpu_milli", "memory_bytes", "disk_bytes", "gpu_milli"}
+var dimensionNames = [NumDimensions]string{"cpu_milli", "memory_bytes", "disk_bytes", "gpu_milli", "network_bytes_per_second"}
 
 // String returns the dimension's name with its unit, as the API spells it.
 func (d Dimension) String() string { return dimensionNames[d] }

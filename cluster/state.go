@@ -94,6 +94,8 @@ func (s *State) apply(at Time, e Event) error {
 		return s.placeTask(at, e)
 	case *TaskStatus:
 		return s.reportTask(at, e)
+	case *TaskHealth:
+		return s.reportHealth(at, e)
 	case *TaskStopping:
 		return s.stopTask(at, e)
 	case *TaskRequeued:
@@ -170,11 +172,14 @@ func (s *State) freeGPUs(h *Host) []int32 {
 	}
 	free := slices.Repeat([]int32{WholeGPU}, len(h.GPUs))
 	for _, k := range h.Tasks {
-		request := &s.Job(k.Job()).Spec.Task.GPU
+		request := &s.spec(k).GPU
 		free = request.allocate(free, s.Task(k).GPUs, false)
 	}
 	return free
 }
+
+// spec returns what a task runs.
+func (s *State) spec(k TaskKey) *TaskSpec { return s.Job(k.Job()).Spec.TaskOf(k.Instance()) }
 
 func (s *State) changeHost(id HostID, change func(*Host)) error {
 	old := s.Host(id)
@@ -212,17 +217,19 @@ func (s *State) bind(t *Task, bound bool) {
 		return // a bound task keeps its host from being removed, so only a status of an older run comes here
 	}
 	h := *old
-	spec := &s.Job(t.Key.Job()).Spec.Task
+	spec := s.spec(t.Key)
 	i, found := slices.BinarySearch(h.Tasks, t.Key)
 	switch {
 	case bound && !found:
 		h.Tasks = slices.Insert(slices.Clone(h.Tasks), i, t.Key)
 		h.Allocated = h.Allocated.Add(spec.Resources)
 		h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, false)
+		h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, false)
 	case !bound && found:
 		h.Tasks = slices.Delete(slices.Clone(h.Tasks), i, i+1)
 		h.Allocated = h.Allocated.Sub(spec.Resources)
 		h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, true)
+		h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, true)
 	default:
 		return
 	}

@@ -115,6 +115,8 @@ type Task struct {
 	Restart  bool     // when the current run has ended, run again whatever the policy says
 	Host     HostID   // where the current or last run was placed
 	GPUs     []uint16 `cbor:",omitempty"` // devices of that host that the run has
+	Ports    []uint16 `cbor:",omitempty"` // of that host that the run has, in the order of the request
+	Health   Health   // of the current run, as its checks say
 	Since    Time     // when State was entered
 	Ahead    bool     `cbor:",omitempty"` // waits before others of its priority, since it was preempted
 	Hold     *Hold    `cbor:",omitempty"` // room kept for its next run

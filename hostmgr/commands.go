@@ -95,7 +95,7 @@ func (c *session) launch(run cluster.RunID, p *sluicev1.Launch) {
 	if c.out.repeat(run) {
 		return
 	}
-	l, err := launchFrom(p)
+	l, err := launchFrom(p, CapabilitiesOf(c.config.Driver))
 	if err == nil {
 		err = c.config.Driver.Launch(c.life, l)
 	}

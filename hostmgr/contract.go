@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -32,16 +33,32 @@ type Host struct {
 
 // Launch is all that a driver needs to start one run. It is immutable.
 type Launch struct {
-	Run           cluster.RunID
-	Job           cluster.JobID
-	Host          string // the driver's name of the host
-	Resources     cluster.Resources
-	GPUs          []uint16           // indices into the host's Machine.GPUs that the run gets
-	Command       []string           // argv
-	Env           []cluster.KeyValue // added to the driver's base environment and the SLUICE_* variables
-	WorkDir       string             // absolute, or inside the run's own folder, which "" is; made there if it is missing
-	LogLimitBytes int64              // of each of stdout and stderr; 0 = the driver's default
+	Run   cluster.RunID
+	Job   cluster.JobID
+	Owner string             // of the job, for people
+	Host  string             // the driver's name of the host
+	Task  cluster.TaskSpec   // of this instance, with its overrides applied and the labels of the job added
+	Env   []cluster.KeyValue // of every process, beside the driver's base environment and the SLUICE_* variables; a process's own wins
+
+	GPUs    []uint16     // indices into the host's Machine.GPUs that the run gets
+	Ports   []uint16     // that the run gets, in the order of Task.Ports
+	Secrets []SecretFile // never logged
 }
+
+// SecretFile is a secret as a task sees it: a file that only it can read.
+type SecretFile struct {
+	Path  string
+	Value []byte
+}
+
+// LogValue implements slog.LogValuer: the value of a secret is nobody's business.
+func (s SecretFile) LogValue() slog.Value { return slog.StringValue(s.Path) }
+
+// String implements fmt.Stringer, for the same reason.
+func (s SecretFile) String() string { return s.Path }
+
+// GoString implements fmt.GoStringer, for the same reason.
+func (s SecretFile) GoString() string { return s.Path }
 
 // Status is what a driver knows of a run. States that drivers report: LAUNCHING (the launch is recorded and survives a
 // crash of the driver), STARTING, RUNNING, and the terminal ones. A terminal status is final.
@@ -63,6 +80,14 @@ type Usage struct {
 	MemoryBytes int64 // resident now
 }
 
+// Health is what the checks of a run say, as a driver found out.
+type Health struct {
+	Run     cluster.RunID
+	Health  cluster.Health
+	Message string // what the last check that changed it said, "" where all is well
+	At      cluster.Time
+}
+
 // Sink takes a driver's reports. Its methods do not block for long and may be called from any goroutine; reports of
 // one run come in order.
 type Sink interface {
@@ -70,6 +95,8 @@ type Sink interface {
 	ReportHosts(hosts []Host)
 	// ReportStatus tells a change of a run's state. The driver keeps a terminal status in its inventory until Release.
 	ReportStatus(s Status)
+	// ReportHealth tells a change of the health of a run that runs.
+	ReportHealth(h Health)
 	// ReportUsage replaces the usage of the runs named; it may be dropped under pressure.
 	ReportUsage(usage []Usage)
 }
@@ -112,6 +139,21 @@ type Acknowledger interface {
 type Ender interface {
 	// Ended receives the reason, once.
 	Ended() <-chan error
+}
+
+// Capable is a driver that can do more than run one plain process in a task. What a driver does not list here never
+// reaches it.
+type Capable interface {
+	// Capabilities is the same at all times.
+	Capabilities() cluster.Capabilities
+}
+
+// CapabilitiesOf returns what a driver says that it can do.
+func CapabilitiesOf(d Driver) cluster.Capabilities {
+	if c, ok := d.(Capable); ok {
+		return c.Capabilities()
+	}
+	return 0
 }
 
 // Offsetter tells where in a log a reader is.

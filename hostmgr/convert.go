@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -76,6 +75,9 @@ func hostTo(h Host) *sluicev1.HostInfo {
 			MemoryBytes: h.Capacity.Fixed[cluster.Memory],
 			DiskBytes:   h.Capacity.Fixed[cluster.Disk],
 			GpuMilli:    h.Capacity.Fixed[cluster.GPU],
+			Ports:       int64(cluster.CountPorts(h.Ports)),
+
+			NetworkBytesPerSecond: h.Capacity.Fixed[cluster.Network],
 		}},
 	}
 	for _, a := range h.Attributes {
@@ -83,6 +85,9 @@ func hostTo(h Host) *sluicev1.HostInfo {
 	}
 	for _, g := range h.GPUs {
 		p.Capacity.Gpus = append(p.Capacity.Gpus, &sluicev1.GpuDevice{Model: text(g.Model)})
+	}
+	for _, r := range h.Ports {
+		p.Capacity.PortRanges = append(p.Capacity.PortRanges, &sluicev1.PortRange{First: uint32(r.First), Last: uint32(r.Last)})
 	}
 	for _, n := range h.Notes {
 		p.Notes = append(p.Notes, text(n))
@@ -139,100 +144,54 @@ func parts[M proto.Message](list []M) iter.Seq2[[]M, bool] {
 	}
 }
 
-// launchFrom converts a launch. What this version of the shard cannot do is an error that names it: nothing is left out
-// silently.
-func launchFrom(p *sluicev1.Launch) (Launch, error) {
+// launchFrom converts a launch. What the driver or this version of the shard cannot do is an error that names it:
+// nothing is left out silently.
+func launchFrom(p *sluicev1.Launch, can cluster.Capabilities) (Launch, error) {
 	run, err := runFrom(p.GetRun())
 	if err != nil {
 		return Launch{}, err
 	}
-	l := Launch{Run: run, Job: cluster.JobID(p.GetRun().GetJob()), Host: p.GetHost()}
 	payload := p.GetTask()
-	if err := supported(payload); err != nil {
+	l := Launch{Run: run, Job: cluster.JobID(p.GetRun().GetJob()), Owner: payload.GetOwner(), Host: p.GetHost()}
+	if l.Task, err = taskFrom(payload); err != nil {
 		return l, err
 	}
-	process := payload.GetSpec().GetProcesses()[0]
-	if l.Command, err = commandFrom(process); err != nil {
+	if l.Ports, err = portsFrom(payload.GetPorts()); err != nil {
 		return l, err
 	}
-	l.Resources = resourcesFrom(payload.GetResources())
 	for _, d := range payload.GetGpuDevices() {
 		if d > math.MaxUint16 {
 			return l, fmt.Errorf("hostmgr: there is no GPU device %d", d)
 		}
 		l.GPUs = append(l.GPUs, uint16(d))
 	}
-	l.Env = envFrom(payload.GetEnvironment(), process.GetEnvironment())
-	l.WorkDir = process.GetWorkingDirectory()
-	l.LogLimitBytes = payload.GetSpec().GetLogLimitBytes()
-	return l, nil
+	for _, s := range payload.GetSecrets() {
+		l.Secrets = append(l.Secrets, SecretFile{Path: s.GetPath(), Value: s.GetValue()})
+	}
+	l.Env = envFrom(payload.GetEnvironment())
+	return l, l.refuse(payload, can)
 }
 
-// supported joins all that a payload asks for and that there is no way to do.
-func supported(p *sluicev1.TaskPayload) error {
+// refuse joins all that a launch asks for and that there is no way to do.
+func (l *Launch) refuse(p *sluicev1.TaskPayload, can cluster.Capabilities) error {
 	var problems []error
 	refuse := func(there bool, what string) {
 		if there {
 			problems = append(problems, fmt.Errorf("hostmgr: this host manager does not support %s", what))
 		}
 	}
-	spec := p.GetSpec()
-	refuse(len(spec.GetInit()) > 0, "init steps")
-	refuse(len(spec.GetVolumes()) > 0, "volumes")
-	refuse(len(p.GetPorts()) > 0 || p.GetResources().GetPorts() != nil, "ports")
-	refuse(p.GetResources().GetNetworkBytesPerSecond() > 0, "network bandwidth")
-	refuse(len(p.GetSecrets()) > 0, "secrets")
+	needs := l.Task.Needs()
+	if len(l.Secrets) > 0 {
+		needs |= cluster.CanSecrets
+	}
+	for _, name := range (needs &^ can).Names() {
+		refuse(true, name)
+	}
 	refuse(p.GetService(), "services")
 	refuse(p.GetMaxRunTimeNs() > 0, "a run-time limit")
 	refuse(p.GetProgressInterval() != nil, "progress reports")
-	if n := len(spec.GetProcesses()); n != 1 {
-		return errors.Join(append(problems, fmt.Errorf("hostmgr: a task of %d processes, this host manager runs one", n))...)
+	if want := l.Task.Ports.Count(); len(l.Ports) != want {
+		problems = append(problems, fmt.Errorf("hostmgr: the task asks for %d ports and the scheduler chose %d", want, len(l.Ports)))
 	}
-	process := spec.GetProcesses()[0]
-	refuse(process.GetContainer() != nil, "containers")
-	refuse(process.GetUser() != "", "running as another user")
-	refuse(len(process.GetFetch()) > 0, "fetching files")
-	refuse(len(process.GetHealthChecks()) > 0, "health checks")
 	return errors.Join(problems...)
-}
-
-func commandFrom(p *sluicev1.ProcessSpec) ([]string, error) {
-	switch c := p.GetCommand().(type) {
-	case *sluicev1.ProcessSpec_Argv:
-		if len(c.Argv.GetArgs()) > 0 {
-			return c.Argv.GetArgs(), nil
-		}
-	case *sluicev1.ProcessSpec_Shell:
-		return []string{"/bin/sh", "-c", c.Shell}, nil
-	}
-	return nil, errors.New("hostmgr: a launch without a command")
-}
-
-func resourcesFrom(p *sluicev1.ResourceRequest) cluster.Resources {
-	var fixed [cluster.NumDimensions]int64
-	fixed[cluster.CPU] = p.GetCpuMilli()
-	fixed[cluster.Memory] = p.GetMemoryBytes()
-	fixed[cluster.Disk] = p.GetDiskBytes()
-	fixed[cluster.GPU] = 1000*p.GetGpu().GetCount() + p.GetGpu().GetMilli()
-	var named []cluster.Amount
-	for name, v := range p.GetNamed() {
-		named = append(named, cluster.Amount{Name: name, Value: v})
-	}
-	return cluster.NewResources(fixed, named...) // which sorts
-}
-
-// envFrom merges environments; later ones win. The result is sorted.
-func envFrom(layers ...map[string]string) []cluster.KeyValue {
-	merged := map[string]string{}
-	for _, layer := range layers {
-		for k, v := range layer {
-			merged[k] = v
-		}
-	}
-	env := make([]cluster.KeyValue, 0, len(merged))
-	for k, v := range merged {
-		env = append(env, cluster.KeyValue{Key: k, Value: v})
-	}
-	slices.SortFunc(env, func(a, b cluster.KeyValue) int { return strings.Compare(a.Key, b.Key) })
-	return env
 }

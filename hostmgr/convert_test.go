@@ -3,6 +3,7 @@ package hostmgr
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -37,18 +38,23 @@ func fullLaunch() *sluicev1.Launch {
 }
 
 func TestLaunchFrom(t *testing.T) {
-	got, err := launchFrom(fullLaunch())
+	got, err := launchFrom(fullLaunch(), 0)
 	require.NoError(t, err)
 	require.Equal(t, Launch{
 		Run: cluster.RunID{Task: cluster.MakeTaskKey(3, 4), Run: 5}, Job: "work", Host: "h1",
-		Resources: cluster.Resources{
-			Fixed: [cluster.NumDimensions]int64{cluster.CPU: 1, cluster.Memory: 2, cluster.Disk: 3, cluster.GPU: 2000},
-			Named: []cluster.Amount{{Name: "a", Value: 2}, {Name: "z", Value: 1}},
+		Task: cluster.TaskSpec{
+			Resources: cluster.Resources{
+				Fixed: [cluster.NumDimensions]int64{cluster.CPU: 1, cluster.Memory: 2, cluster.Disk: 3, cluster.GPU: 2000},
+				Named: []cluster.Amount{{Name: "a", Value: 2}, {Name: "z", Value: 1}},
+			},
+			GPU: cluster.GPURequest{Count: 2},
+			Processes: []cluster.Process{{
+				Shell: "echo $A", WorkDir: "/srv", Env: []cluster.KeyValue{{Key: "A", Value: "mine"}, {Key: "C", Value: "3"}},
+			}},
+			LogLimitBytes: 1 << 20,
 		},
-		GPUs:    []uint16{1, 3},
-		Command: []string{"/bin/sh", "-c", "echo $A"},
-		Env:     []cluster.KeyValue{{Key: "A", Value: "mine"}, {Key: "B", Value: "2"}, {Key: "C", Value: "3"}},
-		WorkDir: "/srv", LogLimitBytes: 1 << 20,
+		GPUs: []uint16{1, 3},
+		Env:  []cluster.KeyValue{{Key: "A", Value: "given"}, {Key: "B", Value: "2"}},
 	}, got)
 }
 
@@ -56,30 +62,59 @@ func TestLaunchFromRefuses(t *testing.T) {
 	spec := func(l *sluicev1.Launch) *sluicev1.TaskSpec { return l.Task.Spec }
 	process := func(l *sluicev1.Launch) *sluicev1.ProcessSpec { return l.Task.Spec.Processes[0] }
 	for want, change := range map[string]func(l *sluicev1.Launch){
-		"names no run":                func(l *sluicev1.Launch) { l.Run.Run = 0 },
-		"init steps":                  func(l *sluicev1.Launch) { spec(l).Init = []*sluicev1.ProcessSpec{{}} },
-		"a task of 2 processes":       func(l *sluicev1.Launch) { spec(l).Processes = append(spec(l).Processes, &sluicev1.ProcessSpec{}) },
-		"a task of 0 processes":       func(l *sluicev1.Launch) { l.Task = nil },
-		"without a command":           func(l *sluicev1.Launch) { process(l).Command = nil },
-		"a launch without a command":  func(l *sluicev1.Launch) { process(l).Command = &sluicev1.ProcessSpec_Argv{} },
-		"volumes":                     func(l *sluicev1.Launch) { spec(l).Volumes = []*sluicev1.VolumeMount{{}} },
-		"ports":                       func(l *sluicev1.Launch) { l.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1} },
-		"support ports":               func(l *sluicev1.Launch) { l.Task.Ports = []uint32{80} },
-		"no GPU device 70000":         func(l *sluicev1.Launch) { l.Task.GpuDevices[1] = 70_000 },
-		"network bandwidth":           func(l *sluicev1.Launch) { l.Task.Resources.NetworkBytesPerSecond = 1 },
-		"secrets":                     func(l *sluicev1.Launch) { l.Task.Secrets = []*sluicev1.SecretFile{{}} },
-		"services":                    func(l *sluicev1.Launch) { l.Task.Service = true },
-		"a run-time limit":            func(l *sluicev1.Launch) { l.Task.MaxRunTimeNs = 1 },
-		"progress reports":            func(l *sluicev1.Launch) { l.Task.ProgressInterval = durationpb.New(1) },
-		"containers":                  func(l *sluicev1.Launch) { process(l).Container = &sluicev1.ContainerSpec{} },
-		"another user":                func(l *sluicev1.Launch) { process(l).User = "root" },
-		"fetching files":              func(l *sluicev1.Launch) { process(l).Fetch = []*sluicev1.FetchItem{{}} },
-		"does not support health che": func(l *sluicev1.Launch) { process(l).HealthChecks = []*sluicev1.HealthCheck{{}} },
+		"names no run":           func(l *sluicev1.Launch) { l.Run.Run = 0 },
+		"support groups":         func(l *sluicev1.Launch) { spec(l).Init = []*sluicev1.ProcessSpec{process(l)} },
+		"not support groups":     func(l *sluicev1.Launch) { spec(l).Processes = append(spec(l).Processes, process(l)) },
+		"without a process":      func(l *sluicev1.Launch) { l.Task = nil },
+		"has no command":         func(l *sluicev1.Launch) { process(l).Command = nil },
+		`process "" of a launch`: func(l *sluicev1.Launch) { process(l).Command = &sluicev1.ProcessSpec_Argv{} },
+		"volume 0 has no source": func(l *sluicev1.Launch) { spec(l).Volumes = []*sluicev1.VolumeMount{{}} },
+		"support host-paths": func(l *sluicev1.Launch) {
+			spec(l).Volumes = []*sluicev1.VolumeMount{{Source: &sluicev1.VolumeMount_HostPath{HostPath: "/a"}}}
+		},
+		"support ports": func(l *sluicev1.Launch) {
+			l.Task.Resources.Ports, l.Task.Ports = &sluicev1.PortRequest{Dynamic: 1}, []uint32{80}
+		},
+		"asks for 1 ports and the scheduler chose 0": func(l *sluicev1.Launch) { l.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1} },
+		"asks for 0 ports and the scheduler chose 1": func(l *sluicev1.Launch) { l.Task.Ports = []uint32{80} },
+		"there is no port 70000":                     func(l *sluicev1.Launch) { l.Task.Ports = []uint32{70_000} },
+		"no GPU device 70000":                        func(l *sluicev1.Launch) { l.Task.GpuDevices[1] = 70_000 },
+		"secrets":                                    func(l *sluicev1.Launch) { l.Task.Secrets = []*sluicev1.SecretFile{{}} },
+		"services":                                   func(l *sluicev1.Launch) { l.Task.Service = true },
+		"a run-time limit":                           func(l *sluicev1.Launch) { l.Task.MaxRunTimeNs = 1 },
+		"progress reports":                           func(l *sluicev1.Launch) { l.Task.ProgressInterval = durationpb.New(1) },
+		"support containers":                         func(l *sluicev1.Launch) { process(l).Container = &sluicev1.ContainerSpec{} },
+		"support docker": func(l *sluicev1.Launch) {
+			process(l).Container = &sluicev1.ContainerSpec{Runtime: sluicev1.ContainerSpec_DOCKER}
+		},
+		"does not know":  func(l *sluicev1.Launch) { process(l).Container = &sluicev1.ContainerSpec{Runtime: 9} },
+		"users":          func(l *sluicev1.Launch) { process(l).User = "root" },
+		"fetch":          func(l *sluicev1.Launch) { process(l).Fetch = []*sluicev1.FetchItem{{}} },
+		"checks nothing": func(l *sluicev1.Launch) { process(l).HealthChecks = []*sluicev1.HealthCheck{check()} },
+		"lacks its interval": func(l *sluicev1.Launch) {
+			process(l).HealthChecks = []*sluicev1.HealthCheck{check()}
+			process(l).HealthChecks[0].Interval = nil
+		},
+		"a reference to no port": func(l *sluicev1.Launch) {
+			process(l).HealthChecks = []*sluicev1.HealthCheck{check()}
+			process(l).HealthChecks[0].Check = &sluicev1.HealthCheck_Tcp{Tcp: &sluicev1.TcpCheck{}}
+		},
+		"support health-checks": func(l *sluicev1.Launch) {
+			process(l).HealthChecks = []*sluicev1.HealthCheck{check()}
+			process(l).HealthChecks[0].Check = &sluicev1.HealthCheck_Command{Command: &sluicev1.Argv{Args: []string{"true"}}}
+		},
 	} {
 		l := fullLaunch()
 		change(l)
-		_, err := launchFrom(l)
+		_, err := launchFrom(l, 0)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+func check() *sluicev1.HealthCheck {
+	return &sluicev1.HealthCheck{
+		Interval: durationpb.New(time.Second), Timeout: durationpb.New(time.Second),
+		FailureThreshold: proto.Uint32(1), SuccessThreshold: proto.Uint32(1),
 	}
 }
 

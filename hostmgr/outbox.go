@@ -23,6 +23,7 @@ type outbox struct {
 	updateID uint64          // last one given
 	sent     map[uint64]cluster.RunID
 	ended    chan struct{} // closed and replaced when a run ends
+	health   healthBox
 }
 
 // known is the latest status of a run that has not been released.
@@ -38,10 +39,11 @@ const maxPongs = 16
 
 func newOutbox() *outbox {
 	return &outbox{
-		wake:  make(chan struct{}, 1),
-		runs:  map[cluster.RunID]*known{},
-		sent:  map[uint64]cluster.RunID{},
-		ended: make(chan struct{}),
+		wake:   make(chan struct{}, 1),
+		runs:   map[cluster.RunID]*known{},
+		sent:   map[uint64]cluster.RunID{},
+		ended:  make(chan struct{}),
+		health: newHealthBox(),
 	}
 }
 
@@ -112,6 +114,7 @@ func (o *outbox) report(s Status, ours bool) {
 	k.Status = s
 	o.push(k)
 	if s.State.Terminal() {
+		o.health.drop(s.Run)
 		close(o.ended)
 		o.ended = make(chan struct{})
 	}
@@ -206,6 +209,7 @@ func (o *outbox) begin(inventory func() []Status) []*sluicev1.ShardUp {
 	o.merge(before, current)
 	o.requeue()
 	o.newHosts, o.pongs = false, nil
+	o.health.again()
 	all := make([]Status, 0, len(o.runs))
 	for _, k := range o.runs {
 		all = append(all, k.Status)
@@ -276,5 +280,5 @@ func (o *outbox) next() []*sluicev1.ShardUp {
 		status := statusTo(k.updateID, k.Status)
 		return []*sluicev1.ShardUp{{Message: &sluicev1.ShardUp_Status{Status: status}}}
 	}
-	return nil
+	return o.health.next() // after the statuses, so that the run is known to run
 }

@@ -64,6 +64,7 @@ func (c *session) greet() (clusterID string, err error) {
 		ClusterId:       recorded,
 		SessionId:       c.id,
 		Driver:          c.config.Kind,
+		Capabilities:    CapabilitiesOf(c.config.Driver).Names(),
 		Version:         c.config.Version,
 	}
 	if err := c.stream.Send(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Hello{Hello: hello}}); err != nil && !errors.Is(err, io.EOF) {

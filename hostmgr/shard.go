@@ -161,6 +161,7 @@ type sink struct{ s *Shard }
 var _ Sink = sink{}
 
 func (k sink) ReportHosts(hosts []Host)  { k.s.out.setHosts(hosts) }
+func (k sink) ReportHealth(h Health)     { k.s.out.reportHealth(h) }
 func (k sink) ReportUsage(usage []Usage) { k.s.usage.put(usage, k.s.out.over) }
 
 func (k sink) ReportStatus(s Status) {

@@ -101,8 +101,10 @@ func TestLifeOfARun(t *testing.T) {
 		b.launch(c, 1)
 		synctest.Wait()
 		require.Equal(t, []hostmgr.Launch{{
-			Run: run(1), Job: "work", Host: "h0", Command: []string{"work", "hard"}, Env: []cluster.KeyValue{},
-			Resources: cluster.NewResources([cluster.NumDimensions]int64{100, 1 << 20, 0, 0}),
+			Run: run(1), Job: "work", Host: "h0", Task: cluster.TaskSpec{
+				Processes: []cluster.Process{{Command: []string{"work", "hard"}}},
+				Resources: cluster.NewResources([cluster.NumDimensions]int64{100, 1 << 20, 0, 0}),
+			},
 		}}, b.driver.launched)
 
 		b.driver.report(status(1, cluster.TaskLaunching))

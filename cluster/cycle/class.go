@@ -25,19 +25,24 @@ type ClassKey struct {
 type rowKey struct {
 	fixed      [cluster.NumDimensions]int64
 	named      string
-	gpu        string
+	devices    string
+	needs      cluster.Capabilities
 	constraint string
 }
 
 // KeyOf returns the class that an instance of a job with this spec belongs to while it waits.
 func KeyOf(spec *cluster.JobSpec, instance uint32) ClassKey {
-	request := spec.Task.Resources
-	k := ClassKey{pool: spec.Pool, jobType: spec.Type, priority: spec.Priority, row: rowKey{fixed: request.Fixed}}
+	task := spec.TaskOf(instance)
+	request := task.Resources
+	k := ClassKey{pool: spec.Pool, jobType: spec.Type, priority: spec.Priority, row: rowKey{fixed: request.Fixed, needs: task.Needs()}}
 	if len(request.Named) > 0 {
 		k.row.named = cluster.Resources{Named: request.Named}.String()
 	}
-	if gpu := &spec.Task.GPU; len(gpu.Models) > 0 || gpu.Milli > 0 { // otherwise the amount says it all
-		k.row.gpu = fmt.Sprintf("%d %q", gpu.Milli, gpu.Models)
+	if gpu := &task.GPU; len(gpu.Models) > 0 || gpu.Milli > 0 { // otherwise the amount says it all
+		k.row.devices = fmt.Sprintf("%d %q", gpu.Milli, gpu.Models)
+	}
+	if ports := &task.Ports; !ports.IsZero() {
+		k.row.devices += fmt.Sprintf(" %d %d", ports.Numbers, ports.Dynamic)
 	}
 	if spec.Constraint != nil {
 		k.row.constraint = spec.Constraint.String()
@@ -91,7 +96,7 @@ type class struct {
 func newClass(key ClassKey, spec *cluster.JobSpec, inputs []cluster.Input, row *row) *class {
 	return &class{
 		key: key, row: row,
-		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Request: costmodels.Request{Task: &spec.Task}, Inputs: inputs},
+		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Request: costmodels.Request{Task: row.task}, Inputs: inputs},
 		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
 		node:  flowgraph.NoNode,
 		wait:  flowgraph.NoArc,

@@ -56,7 +56,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 // set replaces what is known of the host.
 func (t *hosts) set(h *host, rec *cluster.Host) {
 	if old := h.rec; old != nil && old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) &&
-		slices.Equal(old.GPUFree, rec.GPUFree) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) {
+		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) {
 		h.rec = rec
 		return
 	}
@@ -81,7 +81,7 @@ func (t *hosts) leaveRack(h *host) {
 
 func sameMachine(a, b *cluster.Host) bool {
 	return a.Rack == b.Rack && a.Zone == b.Zone && a.Capacity.Equal(b.Capacity) &&
-		slices.Equal(a.Attributes, b.Attributes) && slices.Equal(a.GPUs, b.GPUs)
+		slices.Equal(a.Attributes, b.Attributes) && slices.Equal(a.GPUs, b.GPUs) && a.Capabilities == b.Capabilities
 }
 
 func (t *hosts) remove(h *host) {

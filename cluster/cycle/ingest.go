@@ -92,12 +92,12 @@ func (p *Planner) classFor(j *cluster.Job, instance uint32) *class {
 		p.keys[j.UID] = cached
 	}
 	key := cached.key
-	if len(j.Spec.Inputs) > 0 { // instances may differ
+	if len(j.Spec.Inputs) > 0 || len(j.Spec.Overrides) > 0 { // instances may differ
 		key = KeyOf(j.Spec, instance)
 	}
 	c := p.classes[key]
 	if c == nil {
-		c = newClass(key, j.Spec, inputsOf(j.Spec, instance), p.rows.get(key.row, j.Spec))
+		c = newClass(key, j.Spec, inputsOf(j.Spec, instance), p.rows.get(key.row, j.Spec.TaskOf(instance), j.Spec.Constraint))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}
@@ -131,6 +131,8 @@ func gained(old, rec *cluster.Host) bool {
 	case old == nil || old.State() != cluster.HostUp:
 		return true
 	case !slices.Equal(old.Attributes, rec.Attributes) || old.Rack != rec.Rack || old.Zone != rec.Zone || !slices.Equal(old.GPUs, rec.GPUs):
+		return true
+	case rec.Capabilities&^old.Capabilities != 0 || rec.GainedPorts(old):
 		return true
 	}
 	before := old.GPURoom()

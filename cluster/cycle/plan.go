@@ -233,9 +233,9 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 	for range n {
 		w, _ := c.queue.PopMin()
 		delete(p.waiting, w.task)
-		devices, _ := task.GPU.Pick(rec.GPUs, rec.GPURoom())
+		devices, _ := task.Pick(rec)
 		rec = task.Bind(rec, devices)
-		out.Placements = append(out.Placements, Placement{Task: w.task, Run: w.run, Host: h.id, GPUs: devices, Price: price})
+		out.Placements = append(out.Placements, Placement{Task: w.task, Run: w.run, Host: h.id, Devices: devices, Price: price})
 		p.planned.Tasks = append(p.planned.Tasks, w.task)
 	}
 	p.planned.Hosts = append(p.planned.Hosts, h.id)

@@ -25,10 +25,10 @@ type Input struct {
 
 // Placement starts the next run of a task on a host.
 type Placement struct {
-	Task  cluster.TaskKey
-	Run   uint32
-	Host  cluster.HostID
-	GPUs  []uint16       // devices of the host, as the task's request needs them
+	Task cluster.TaskKey
+	Run  uint32
+	Host cluster.HostID
+	cluster.Devices
 	Price flowgraph.Cost // what the arc to the host cost, in milliseconds of expected delay
 }
 

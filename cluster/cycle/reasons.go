@@ -16,14 +16,15 @@ const (
 	HostDraining    HostReason = "DRAINING"            // takes no new work
 	HostUnreachable HostReason = "UNREACHABLE"         // its shard is cut off
 	HostMismatch    HostReason = "CONSTRAINT_MISMATCH" // the job's constraint does not allow it
+	HostIncapable   HostReason = "INCAPABLE"           // its host manager cannot do something that the task needs
 	HostWrongGPU    HostReason = "GPU_MISMATCH"        // its devices are of other models, or too few are of the right one
 	HostTooSmall    HostReason = "TOO_SMALL"           // even empty it has less than the task asks for
 	HostFull        HostReason = "NO_ROOM"             // others hold what the task asks for
 	HostOpen        HostReason = "OPEN"                // it has room
 )
 
-// verdict is a HostReason with the dimension it is about: reason + 8 × dimension, the reasons being 0..7. The fixed dimensions come first, then
-// the named ones in the order of the request.
+// verdict is a HostReason with what it is about: reason + 16 × dimension, the reasons being 0..15. The fixed dimensions come
+// first, then the named ones in the order of the request, then ports. For incapable it is the capability's index.
 type verdict uint16
 
 const (
@@ -33,11 +34,15 @@ const (
 	unreachable
 	mismatch
 	wrongGPU
+	incapable
 	tooSmall
 	full
 )
 
-var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostTooSmall, HostFull}
+// kinds is how many reasons there are at most.
+const kinds = 16
+
+var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull}
 
 func judgeHost(r *row, h *host) verdict {
 	switch {
@@ -50,13 +55,32 @@ func judgeHost(r *row, h *host) verdict {
 	case r.constraint != nil && !r.constraint.Allows(h.rec):
 		return mismatch
 	}
+	if missing := r.key.needs &^ h.rec.Capabilities; missing != 0 {
+		return incapable + kinds*verdict(missing.Index())
+	}
 	if d, lacks := firstLacking(r.task.Resources, h.rec.Capacity); lacks {
-		return tooSmall + 8*d
+		return tooSmall + kinds*d
 	}
 	if d, lacks := firstLacking(r.task.Resources, h.rec.Room()); lacks {
-		return full + 8*d
+		return full + kinds*d
 	}
-	return judgeGPUs(r, h)
+	if v := judgeGPUs(r, h); v != open {
+		return v
+	}
+	return judgePorts(r, h)
+}
+
+// judgePorts decides for a host that has all else.
+func judgePorts(r *row, h *host) verdict {
+	ports := verdict(int(cluster.NumDimensions) + len(r.task.Resources.Named))
+	switch request := &r.task.Ports; {
+	case request.Fit(h.rec, 1) > 0:
+		return open
+	case request.Fit(&cluster.Host{Machine: h.rec.Machine}, 1) > 0:
+		return full + kinds*ports
+	default:
+		return tooSmall + kinds*ports
+	}
 }
 
 // judgeGPUs decides for a host with room in every dimension whether its devices can be cut as the task needs it.
@@ -69,7 +93,7 @@ func judgeGPUs(r *row, h *host) verdict {
 	if request.Fit(h.rec.GPUs, empty, 1) == 0 {
 		return wrongGPU
 	}
-	return full + 8*verdict(cluster.GPU)
+	return full + kinds*verdict(cluster.GPU)
 }
 
 // firstLacking returns the first dimension in which the request exceeds the room.
@@ -89,12 +113,16 @@ func firstLacking(request, room cluster.Resources) (verdict, bool) {
 
 // reason splits a verdict into the constant and the name of the dimension, "" where there is none.
 func (v verdict) reason(request cluster.Resources) (HostReason, string) {
-	kind, d := v%8, int(v/8)
+	kind, d := v%kinds, int(v/kinds)
 	switch {
+	case kind == incapable:
+		return verdictReasons[kind], cluster.Capabilities(1 << d).String()
 	case kind < tooSmall:
 		return verdictReasons[kind], ""
 	case d < int(cluster.NumDimensions):
 		return verdictReasons[kind], cluster.Dimension(d).String()
+	case d == int(cluster.NumDimensions)+len(request.Named):
+		return verdictReasons[kind], "ports"
 	default:
 		return verdictReasons[kind], request.Named[d-int(cluster.NumDimensions)].Name
 	}

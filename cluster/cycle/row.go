@@ -42,11 +42,11 @@ func (s slot) price() flowgraph.Cost { return flowgraph.Cost(s >> 32) }
 func (s slot) index() int32          { return int32(uint32(s)) }
 
 // get returns the row of the key for one more class.
-func (t *rows) get(key rowKey, spec *cluster.JobSpec) *row {
+func (t *rows) get(key rowKey, task *cluster.TaskSpec, constraint *cluster.Constraint) *row {
 	r := t.byKey[key]
 	if r == nil {
 		r = &row{
-			key: key, task: &spec.Task, constraint: spec.Constraint,
+			key: key, task: task, constraint: constraint,
 			tally: map[verdict]int{}, read: -1,
 		}
 		t.byKey[key] = r

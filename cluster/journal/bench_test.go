@@ -48,8 +48,10 @@ func fillCluster(h *history, hosts, tasks int) {
 			Labels: []cluster.KeyValue{{Key: "team", Value: "search"}},
 			Task: cluster.TaskSpec{
 				Resources: cluster.NewResources([cluster.NumDimensions]int64{500, 1 << 30, 0, 0}),
-				Command:   []string{"/bin/sh", "-c", "exec work --input \"$INPUT\""},
-				Env:       []cluster.KeyValue{{Key: "INPUT", Value: "somewhere"}},
+				Processes: []cluster.Process{{
+					Command: []string{"/bin/sh", "-c", "exec work --input \"$INPUT\""},
+					Env:     []cluster.KeyValue{{Key: "INPUT", Value: "somewhere"}},
+				}},
 			},
 		}}}})
 		var placed, running []cluster.Event

@@ -13,7 +13,7 @@ import (
 )
 
 // formatVersion grows when older versions of Sluice could misread what is written.
-const formatVersion = 1
+const formatVersion = 2
 
 const (
 	formatName  = "FORMAT"
@@ -120,6 +120,9 @@ func readFormat(f *os.File, dir string) error {
 	switch {
 	case word != formatMagic || err != nil || version == 0:
 		return fmt.Errorf("%w: %s says %q", ErrNotStore, f.Name(), content)
+	case version < formatVersion:
+		return fmt.Errorf("%w: %s has format %d of an unreleased version, this one reads %d only; begin with a new folder",
+			ErrNotStore, dir, version, formatVersion)
 	case version > formatVersion:
 		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use a newer one",
 			ErrNewer, dir, version, formatVersion)

@@ -56,8 +56,12 @@ func TestOpenRefuses(t *testing.T) {
 		text string
 	}{
 		"newer format": {
-			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 2\n") },
-			ErrNewer, "has format 2, this version reads up to 1",
+			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 3\n") },
+			ErrNewer, "has format 3, this version reads up to 2",
+		},
+		"unreleased format": {
+			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 1\n") },
+			ErrNotStore, "has format 1 of an unreleased version, this one reads 2 only; begin with a new folder",
 		},
 		"other format": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "something else\n") },

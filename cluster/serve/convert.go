@@ -25,9 +25,6 @@ const (
 	reservedEnvironment = "SLUICE_"
 )
 
-// shellCommand is what a shell line becomes.
-var shellCommand = []string{"/bin/sh", "-c"}
-
 // jobSpecFrom converts a spec. An empty pool stays empty; see resolvePool.
 func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSpec {
 	if p == nil {
@@ -141,19 +138,22 @@ func taskSpecFrom(p *sluicev1.TaskSpec, path string, v *violations) cluster.Task
 		v.Unsupported(item(at, i+1), "this server runs one process per task so far")
 	}
 	process, at := p.Processes[0], item(at, 0)
-	task.Command = commandFrom(process, at, v)
-	task.Env = environmentFrom(process.GetEnvironment(), child(at, "environment"), v)
-	task.WorkDir = process.GetWorkingDirectory()
-	switch at := child(at, "working_directory"); {
-	case strings.IndexByte(task.WorkDir, 0) >= 0 || len(task.WorkDir) > maxArgument:
-		v.Invalid(at, "is not a path: %s", quote(task.WorkDir))
-	case task.WorkDir != "" && !filepath.IsAbs(task.WorkDir) && !filepath.IsLocal(task.WorkDir):
-		v.Invalid(at, "is %s: an absolute path, or one inside the task's own folder", quote(task.WorkDir))
+	one := cluster.Process{
+		Env:     environmentFrom(process.GetEnvironment(), child(at, "environment"), v),
+		WorkDir: process.GetWorkingDirectory(),
 	}
+	one.Command, one.Shell = commandFrom(process, at, v)
+	switch at := child(at, "working_directory"); {
+	case strings.IndexByte(one.WorkDir, 0) >= 0 || len(one.WorkDir) > maxArgument:
+		v.Invalid(at, "is not a path: %s", quote(one.WorkDir))
+	case one.WorkDir != "" && !filepath.IsAbs(one.WorkDir) && !filepath.IsLocal(one.WorkDir):
+		v.Invalid(at, "is %s: an absolute path, or one inside the task's own folder", quote(one.WorkDir))
+	}
+	task.Processes = []cluster.Process{one}
 	return task
 }
 
-func commandFrom(p *sluicev1.ProcessSpec, path string, v *violations) []string {
+func commandFrom(p *sluicev1.ProcessSpec, path string, v *violations) (argv []string, shell string) {
 	switch c := p.GetCommand().(type) {
 	case *sluicev1.ProcessSpec_Argv:
 		at := child(path, "argv.args")
@@ -164,17 +164,17 @@ func commandFrom(p *sluicev1.ProcessSpec, path string, v *violations) []string {
 		for i, a := range args {
 			checkArgument(a, item(at, i), v)
 		}
-		return slices.Clone(args)
+		return slices.Clone(args), ""
 	case *sluicev1.ProcessSpec_Shell:
 		at := child(path, "shell")
 		if strings.TrimSpace(c.Shell) == "" {
 			v.Invalid(at, "is empty: a line for /bin/sh -c")
 		}
 		checkArgument(c.Shell, at, v)
-		return append(slices.Clone(shellCommand), c.Shell)
+		return nil, c.Shell
 	default:
 		v.Invalid(path, "needs a command: argv or shell")
-		return nil
+		return nil, ""
 	}
 }
 

@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"slices"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -110,14 +108,18 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 }
 
 func taskSpecTo(s *cluster.TaskSpec) *sluicev1.TaskSpec {
-	process := &sluicev1.ProcessSpec{
-		Environment:      pairsTo(s.Env),
-		WorkingDirectory: s.WorkDir,
+	var one cluster.Process
+	if len(s.Processes) > 0 {
+		one = s.Processes[0]
 	}
-	if n := len(shellCommand); len(s.Command) == n+1 && slices.Equal(s.Command[:n], shellCommand) {
-		process.Command = &sluicev1.ProcessSpec_Shell{Shell: s.Command[n]}
+	process := &sluicev1.ProcessSpec{
+		Environment:      pairsTo(one.Env),
+		WorkingDirectory: one.WorkDir,
+	}
+	if one.Shell != "" {
+		process.Command = &sluicev1.ProcessSpec_Shell{Shell: one.Shell}
 	} else {
-		process.Command = &sluicev1.ProcessSpec_Argv{Argv: &sluicev1.Argv{Args: s.Command}}
+		process.Command = &sluicev1.ProcessSpec_Argv{Argv: &sluicev1.Argv{Args: one.Command}}
 	}
 	p := &sluicev1.TaskSpec{
 		Processes: []*sluicev1.ProcessSpec{process},

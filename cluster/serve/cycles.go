@@ -92,7 +92,7 @@ func (s *Scheduler) commitPlan(ctx context.Context, placements []cycle.Placement
 	count := 0 // not the result: the command may run on when Do has given up
 	err = s.Do(ctx, func(tx *Tx) error {
 		for _, p := range placements {
-			if err := tx.Emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs}); err != nil {
+			if err := tx.Emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs, Ports: p.Ports}); err != nil {
 				count++
 				s.log.Debug("placement refused", "task", p.Task, "host", p.Host, "error", err)
 			}

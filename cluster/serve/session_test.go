@@ -71,7 +71,7 @@ func (r *rig) submit(name string, instances, maxFailures uint32) cluster.JobUID 
 		return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: &cluster.JobSpec{
 			Name: cluster.JobID(name), Pool: cluster.DefaultPool, Instances: instances, MaxFailures: maxFailures,
 			Task: cluster.TaskSpec{
-				Command:   []string{"/bin/true"},
+				Processes: []cluster.Process{{Command: []string{"/bin/true"}}},
 				Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 1000}},
 			},
 		}}}})

@@ -204,7 +204,7 @@ func (r *cycleRun) spec(instances int) *cluster.JobSpec {
 		Name: cluster.JobID(fmt.Sprintf("bench-%d", r.jobs)), Pool: cluster.RootPool, Instances: uint32(instances),
 		Task: cluster.TaskSpec{
 			Resources: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: cpu, cluster.Memory: min(benchMemory, cpu*(1+class%4)<<20)}),
-			Command:   []string{"true"},
+			Processes: []cluster.Process{{Command: []string{"true"}}},
 		},
 	}
 }

@@ -132,6 +132,9 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 	})
 }
 
+// ReportHealth implements hostmgr.Sink. No simulated task has checks.
+func (l *link) ReportHealth(hostmgr.Health) {}
+
 // ReportUsage implements hostmgr.Sink. Nothing here depends on usage.
 func (l *link) ReportUsage([]hostmgr.Usage) {}
 
@@ -149,11 +152,9 @@ func (l *link) launch(t *cluster.Task, j *cluster.Job) {
 		l.ReportStatus(s)
 		return
 	}
-	spec := &j.Spec.Task
 	err := l.driver.Launch(context.Background(), hostmgr.Launch{
 		Run: run, Job: j.Spec.Name, Host: t.Host.Name(),
-		Resources: spec.Resources, GPUs: t.GPUs, Command: spec.Command, Env: spec.Env,
-		WorkDir: spec.WorkDir, LogLimitBytes: spec.LogLimitBytes,
+		Task: *j.Spec.TaskOf(t.Key.Instance()), GPUs: t.GPUs, Ports: t.Ports,
 	})
 	if err == nil {
 		return

@@ -225,7 +225,7 @@ func (p *scheduler) plan() {
 // place emits the placements that the state still allows and returns how many it does not.
 func place(tx *rules.Tx, placements []cycle.Placement) (refused int) {
 	for _, x := range placements {
-		if err := tx.Emit(&cluster.Placed{Task: x.Task, Run: x.Run, Host: x.Host, GPUs: x.GPUs}); err != nil {
+		if err := tx.Emit(&cluster.Placed{Task: x.Task, Run: x.Run, Host: x.Host, GPUs: x.GPUs, Ports: x.Ports}); err != nil {
 			refused++
 		}
 	}

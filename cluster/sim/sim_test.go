@@ -64,7 +64,7 @@ func mixedJob(random *rand.Rand, i int, at time.Duration) *trace.Job {
 		Instances: 1 + random.Uint32N(8), MaxFailures: 100, Priority: random.Int32N(3),
 	}}
 	s := &j.Spec
-	s.Task.Command = []string{"true"}
+	s.Task.Processes = []cluster.Process{{Command: []string{"true"}}}
 	s.Task.Resources.Fixed = [cluster.NumDimensions]int64{
 		cluster.CPU: 500 << random.IntN(4), cluster.Memory: 1 << (30 + random.IntN(5)),
 	}

@@ -163,12 +163,14 @@ func run(n int) cluster.RunID {
 func (s *suite) payload(r cluster.RunID, b Behavior) hostmgr.Launch {
 	hosts := s.sink.Hosts()
 	return hostmgr.Launch{
-		Run:       r,
-		Job:       "conformance",
-		Host:      hosts[int(r.Task.Instance())%len(hosts)].Name,
-		Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 10, cluster.Memory: 16 << 20}},
-		Command:   s.Command(b),
-		Env:       []cluster.KeyValue{{Key: "CONFORMANCE", Value: "1"}},
+		Run:  r,
+		Job:  "conformance",
+		Host: hosts[int(r.Task.Instance())%len(hosts)].Name,
+		Task: cluster.TaskSpec{
+			Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 10, cluster.Memory: 16 << 20}},
+			Processes: []cluster.Process{{Command: s.Command(b)}},
+		},
+		Env: []cluster.KeyValue{{Key: "CONFORMANCE", Value: "1"}},
 	}
 }
 

@@ -101,7 +101,7 @@ func (s *suite) launchRefused() {
 	elsewhere.Host = "no-such-host"
 	require.ErrorIs(s, s.driver.Launch(s.Context(), elsewhere), hostmgr.ErrUnknownHost)
 	nothing := s.payload(run(1), Succeed)
-	nothing.Command = nil
+	nothing.Task.Processes = []cluster.Process{{}}
 	require.ErrorContains(s, s.driver.Launch(s.Context(), nothing), "command")
 	require.Empty(s, s.driver.Inventory(), "a launch that was refused leaves no trace")
 	require.Zero(s, s.Starts(run(0)))

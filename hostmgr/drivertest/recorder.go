@@ -15,6 +15,7 @@ type Recorder struct {
 	hosts      []hostmgr.Host
 	statuses   map[cluster.RunID][]hostmgr.Status
 	usage      map[cluster.RunID][]hostmgr.Usage
+	health     map[cluster.RunID][]hostmgr.Health
 	reports    int
 	violations []string
 }
@@ -35,6 +36,7 @@ func (r *Recorder) Forget() {
 	r.hosts, r.reports = nil, 0
 	r.statuses = map[cluster.RunID][]hostmgr.Status{}
 	r.usage = map[cluster.RunID][]hostmgr.Usage{}
+	r.health = map[cluster.RunID][]hostmgr.Health{}
 }
 
 // ReportHosts keeps the list of hosts.
@@ -84,6 +86,24 @@ func checkStatus(s hostmgr.Status) string {
 		return "a loss without a reason, or with an end that is known"
 	}
 	return ""
+}
+
+// ReportHealth keeps the health and checks that it is one.
+func (r *Recorder) ReportHealth(h hostmgr.Health) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reports++
+	if h.Health == cluster.HealthUnknown || h.At <= 0 {
+		r.violations = append(r.violations, fmt.Sprintf("health that says nothing %+v", h))
+	}
+	r.health[h.Run] = append(r.health[h.Run], h)
+}
+
+// Health returns all that was reported of a run's health, in order.
+func (r *Recorder) Health(run cluster.RunID) []hostmgr.Health {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.health[run])
 }
 
 // ReportUsage keeps the usage and checks that it makes sense.

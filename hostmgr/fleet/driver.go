@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -85,7 +83,7 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 	}
 	r := &run{launch: l, host: f.byName[l.Host], cancel: func() {}}
 	switch {
-	case len(l.Command) == 0:
+	case len(l.Task.Processes) == 0 || len(l.Task.Processes[0].Argv()) == 0:
 		return fmt.Errorf("fleet: run %v has no command", l.Run)
 	case r.host == nil || r.host.dead || r.host.cutOff:
 		return fmt.Errorf("%w: %q", hostmgr.ErrUnknownHost, l.Host)
@@ -100,12 +98,7 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 
 // same compares payloads; an empty list is as good as none.
 func same(a, b hostmgr.Launch) bool {
-	equal := slices.Equal(a.Command, b.Command) && slices.Equal(a.Env, b.Env) && slices.Equal(a.GPUs, b.GPUs) &&
-		a.Resources.Equal(b.Resources)
-	for _, l := range []*hostmgr.Launch{&a, &b} {
-		l.Command, l.Env, l.GPUs, l.Resources = nil, nil, nil, cluster.Resources{}
-	}
-	return equal && reflect.DeepEqual(a, b)
+	return a.Fingerprint() == b.Fingerprint()
 }
 
 // Kill implements [hostmgr.Driver].

@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 				world, err := fleet.New(fleet.Config{
 					Hosts: hosts(5), Clock: clock,
 					Plan: func(l hostmgr.Launch) fleet.Plan {
-						p := plans[l.Command[0]]
+						p := plans[l.Task.Processes[0].Command[0]]
 						p.Launch, p.Startup = delay, delay
 						return p
 					},

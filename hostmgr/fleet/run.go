@@ -148,8 +148,8 @@ func (f *Fleet) fall(r *run, signal int32) {
 func (r *run) usage(now cluster.Time) hostmgr.Usage {
 	u := hostmgr.Usage{
 		Run:         r.launch.Run,
-		CPUMilli:    r.launch.Resources.Fixed[cluster.CPU],
-		MemoryBytes: r.launch.Resources.Fixed[cluster.Memory],
+		CPUMilli:    r.launch.Task.Resources.Fixed[cluster.CPU],
+		MemoryBytes: r.launch.Task.Resources.Fixed[cluster.Memory],
 	}
 	if r.plan.Usage != nil {
 		u.CPUMilli, u.MemoryBytes = r.plan.Usage(now.Sub(r.started))

@@ -147,7 +147,7 @@ func standEverything(t *testing.T, seed uint64) {
 		return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
 			Name: "work", Pool: "root/work", Instances: tasks, MaxFailures: cluster.MaxMaxFailures,
 			Task: cluster.TaskSpec{
-				Command:   []string{"work"},
+				Processes: []cluster.Process{{Command: []string{"work"}}},
 				Resources: cluster.NewResources([cluster.NumDimensions]int64{1000, 1 << 30, 0, 0}),
 			},
 		}}}})

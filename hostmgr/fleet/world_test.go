@@ -46,6 +46,8 @@ func (w *transcript) ReportStatus(s hostmgr.Status) {
 	w.note("%s", line)
 }
 
+func (w *transcript) ReportHealth(h hostmgr.Health) { w.note("health %v %v", h.Run, h.Health) }
+
 func (w *transcript) ReportUsage(usage []hostmgr.Usage) {
 	for _, u := range usage {
 		w.note("%v uses %d %d", u.Run, u.CPUMilli, u.MemoryBytes)
@@ -69,7 +71,7 @@ func newWorld(t *testing.T, faults fleet.Faults, options ...func(*fleet.Config))
 	config := fleet.Config{
 		Hosts: hosts(8), Clock: clock, Faults: faults,
 		Plan: func(l hostmgr.Launch) fleet.Plan {
-			seconds, err := time.ParseDuration(l.Command[0])
+			seconds, err := time.ParseDuration(l.Task.Processes[0].Command[0])
 			require.NoError(t, err)
 			return fleet.Plan{Launch: time.Second, Startup: time.Second, Duration: seconds, Stop: 2 * time.Second}
 		},
@@ -94,8 +96,10 @@ func run(n int) cluster.RunID { return cluster.RunID{Task: cluster.MakeTaskKey(1
 
 func (w *world) launch(n int, host, lasts string) error {
 	return w.driver.Launch(w.Context(), hostmgr.Launch{
-		Run: run(n), Host: host, Command: []string{lasts},
-		Resources: cluster.NewResources([cluster.NumDimensions]int64{500, 1 << 20, 0, 0}),
+		Run: run(n), Host: host, Task: cluster.TaskSpec{
+			Processes: []cluster.Process{{Command: []string{lasts}}},
+			Resources: cluster.NewResources([cluster.NumDimensions]int64{500, 1 << 20, 0, 0}),
+		},
 	})
 }
 
@@ -368,13 +372,13 @@ func Example() {
 	world, err := fleet.New(fleet.Config{
 		Hosts: hosts(1), Clock: clock,
 		Plan: func(l hostmgr.Launch) fleet.Plan {
-			return fleet.Plan{Launch: time.Second, Duration: time.Minute, ExitCode: 7, Stdout: "what " + l.Command[0] + " says\n"}
+			return fleet.Plan{Launch: time.Second, Duration: time.Minute, ExitCode: 7, Stdout: "what " + l.Task.Processes[0].Command[0] + " says\n"}
 		},
 	})
 	told := &transcript{clock: clock}
 	driver := world.Open()
 	err = errors.Join(err, driver.Start(context.Background(), told))
-	err = errors.Join(err, driver.Launch(context.Background(), hostmgr.Launch{Run: run(0), Host: "h0", Command: []string{"work"}}))
+	err = errors.Join(err, driver.Launch(context.Background(), hostmgr.Launch{Run: run(0), Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"work"}}}}}))
 	clock.Advance(time.Hour)
 	log, _ := driver.OpenLog(context.Background(), hostmgr.LogRequest{Run: run(0)})
 	output, _ := io.ReadAll(log)

@@ -62,7 +62,7 @@ func carryOut(dir string) error {
 		if i >= plan.Runs {
 			text = "sleep 1000"
 		}
-		launch := hostmgr.Launch{Run: plan.run(i), Host: fmt.Sprintf("h%d", i%2), Command: script(plan.Starts, text)}
+		launch := hostmgr.Launch{Run: plan.run(i), Host: fmt.Sprintf("h%d", i%2), Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: script(plan.Starts, text)}}}}
 		if err := d.Launch(ctx, launch); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ package local
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"runtime"
@@ -46,7 +45,7 @@ type run struct {
 	dir         string
 	boot        string // id of the boot in which the launch was recorded
 	cgroup      *cgroupLimits
-	fingerprint [sha256.Size]byte
+	fingerprint hostmgr.Fingerprint
 	recorded    chan struct{} // closed when the intent is durable, or has failed
 	ended       chan struct{} // closed when the status is terminal
 

@@ -25,7 +25,7 @@ func Example() {
 	check(driver.Start(ctx, drivertest.NewRecorder())) // a scheduler's sink goes here
 
 	run := cluster.RunID{Task: cluster.MakeTaskKey(1, 0), Run: 1}
-	check(driver.Launch(ctx, hostmgr.Launch{Run: run, Host: "h2", Command: []string{"sh", "-c", "echo $SLUICE_RUN_ID on $SLUICE_HOST"}}))
+	check(driver.Launch(ctx, hostmgr.Launch{Run: run, Host: "h2", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"sh", "-c", "echo $SLUICE_RUN_ID on $SLUICE_HOST"}}}}}))
 	log, err := driver.OpenLog(ctx, hostmgr.LogRequest{Run: run, Follow: true}) // ends with the run
 	check(err)
 	output, err := io.ReadAll(log)

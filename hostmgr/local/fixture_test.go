@@ -62,7 +62,7 @@ func (f *fixture) shell(n int, text string, change func(*hostmgr.Launch)) cluste
 	f.Helper()
 	l := hostmgr.Launch{
 		Run: cluster.RunID{Task: cluster.MakeTaskKey(3, uint32(n)), Run: 2}, Job: "fixture", Host: "h1",
-		Command: []string{"sh", "-c", text},
+		Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"sh", "-c", text}}}},
 	}
 	if change != nil {
 		change(&l)

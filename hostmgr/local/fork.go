@@ -21,7 +21,7 @@ func (s *supervisor) fork() (err error) {
 	if info, err := os.Stat(l.Dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("local: the working directory %s does not exist or is not a folder", l.Dir)
 	}
-	program, err := lookUp(l.Launch.Command[0], l.Env)
+	program, err := lookUp(l.Argv[0], l.Env)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *supervisor) fork() (err error) {
 		closers = append(closers, group.Close)
 		attr.UseCgroupFD, attr.CgroupFD = true, int(group.Fd())
 	}
-	s.pid, err = syscall.ForkExec(program, l.Launch.Command, &syscall.ProcAttr{Dir: l.Dir, Env: l.Env, Files: files, Sys: attr})
+	s.pid, err = syscall.ForkExec(program, l.Argv, &syscall.ProcAttr{Dir: l.Dir, Env: l.Env, Files: files, Sys: attr})
 	if err != nil {
 		return fmt.Errorf("local: start %s: %w", program, err)
 	}

@@ -4,13 +4,12 @@ package local
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,22 +41,8 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 
 // newRun returns a run of which nothing has been recorded.
 func newRun(l hostmgr.Launch, dir string) (*run, error) {
-	// What is empty and what is absent are the same payload; the one becomes the other on its way through a protocol.
-	if len(l.Command) == 0 {
-		l.Command = nil
-	}
-	if len(l.Env) == 0 {
-		l.Env = nil
-	}
-	if len(l.Resources.Named) == 0 {
-		l.Resources.Named = nil
-	}
-	payload, err := json.Marshal(l)
-	if err != nil {
-		return nil, fmt.Errorf("local: launch: %w", err)
-	}
 	return &run{
-		id: l.Run, dir: dir, fingerprint: sha256.Sum256(payload),
+		id: l.Run, dir: dir, fingerprint: l.Fingerprint(),
 		recorded: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }
@@ -105,24 +90,28 @@ func (r *run) repeat(ctx context.Context, again *run) error {
 
 // check refuses payloads that no process can be made of.
 func check(l *hostmgr.Launch) error {
-	if len(l.Command) == 0 || l.Command[0] == "" {
+	if len(l.Task.Processes) != 1 {
+		return fmt.Errorf("local: launch: %d processes, one is needed", len(l.Task.Processes))
+	}
+	p := &l.Task.Processes[0]
+	if argv := p.Argv(); len(argv) == 0 || argv[0] == "" {
 		return errors.New("local: launch: the command is empty")
 	}
-	for i, arg := range l.Command {
+	for i, arg := range p.Argv() {
 		if strings.ContainsRune(arg, 0) {
 			return fmt.Errorf("local: launch: command[%d] contains a zero byte", i)
 		}
 	}
-	for i, kv := range l.Env {
+	for i, kv := range slices.Concat(l.Env, p.Env) {
 		if kv.Key == "" || strings.ContainsAny(kv.Key, "=\x00") || strings.ContainsRune(kv.Value, 0) {
 			return fmt.Errorf("local: launch: env[%d] %q is not a name without '=' and a value without zero bytes", i, kv.Key)
 		}
 	}
-	if l.WorkDir != "" && !filepath.IsAbs(l.WorkDir) && !filepath.IsLocal(l.WorkDir) || strings.ContainsRune(l.WorkDir, 0) {
-		return fmt.Errorf("local: launch: work dir %q is neither an absolute path nor one inside the run's own folder", l.WorkDir)
+	if p.WorkDir != "" && !filepath.IsAbs(p.WorkDir) && !filepath.IsLocal(p.WorkDir) || strings.ContainsRune(p.WorkDir, 0) {
+		return fmt.Errorf("local: launch: work dir %q is neither an absolute path nor one inside the run's own folder", p.WorkDir)
 	}
-	if l.LogLimitBytes < 0 {
-		return fmt.Errorf("local: launch: log limit of %d bytes is negative", l.LogLimitBytes)
+	if l.Task.LogLimitBytes < 0 {
+		return fmt.Errorf("local: launch: log limit of %d bytes is negative", l.Task.LogLimitBytes)
 	}
 	return nil
 }
@@ -141,8 +130,8 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 			return fmt.Errorf("local: record the launch: %w", err)
 		}
 	}
-	if filepath.IsLocal(l.WorkDir) {
-		if err := os.MkdirAll(filepath.Join(temp, workFolder, l.WorkDir), 0o700); err != nil {
+	if dir := l.Task.Processes[0].WorkDir; filepath.IsLocal(dir) {
+		if err := os.MkdirAll(filepath.Join(temp, workFolder, dir), 0o700); err != nil {
 			return fmt.Errorf("local: record the launch: %w", err)
 		}
 	}
@@ -166,17 +155,18 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 func (d *driver) launchRecord(r *run, l hostmgr.Launch) *launchRecord {
 	rec := &launchRecord{
 		Launch: l, At: now(), Boot: d.boot,
+		Argv:     l.Task.Processes[0].Argv(),
 		Env:      environment(&l, r.dir),
-		Dir:      workDir(l.WorkDir, r.dir),
-		LogLimit: max(or(l.LogLimitBytes, d.config.LogLimitBytes), minLogLimit),
+		Dir:      workDir(l.Task.Processes[0].WorkDir, r.dir),
+		LogLimit: max(or(l.Task.LogLimitBytes, d.config.LogLimitBytes), minLogLimit),
 	}
 	if d.cgroup != "" {
 		folder := fnv.New32a()
 		_, _ = folder.Write([]byte(d.state.dir)) // never fails
 		rec.Cgroup = &cgroupLimits{
 			Path:        filepath.Join(d.cgroup, fmt.Sprintf("sluice-%08x-%v", folder.Sum32(), r.id)),
-			CPUMilli:    l.Resources.Fixed[cluster.CPU],
-			MemoryBytes: l.Resources.Fixed[cluster.Memory],
+			CPUMilli:    l.Task.Resources.Fixed[cluster.CPU],
+			MemoryBytes: l.Task.Resources.Fixed[cluster.Memory],
 		}
 	}
 	return rec
@@ -222,7 +212,7 @@ func environment(l *hostmgr.Launch, dir string) []string {
 	set("SLUICE_RUN_ID", l.Run.String())
 	set("SLUICE_HOST", l.Host)
 	set(runDirVariable, runDirValue(dir))
-	for _, kv := range l.Env {
+	for _, kv := range slices.Concat(l.Env, l.Task.Processes[0].Env) {
 		set(kv.Key, kv.Value)
 	}
 	return env

@@ -59,19 +59,19 @@ func TestLaunchRefused(t *testing.T) {
 		change func(*hostmgr.Launch)
 		says   string
 	}{
-		{func(l *hostmgr.Launch) { l.Command = []string{""} }, "command is empty"},
-		{func(l *hostmgr.Launch) { l.Command = []string{"true", "a\x00b"} }, "command[1] contains a zero byte"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].Command = []string{""} }, "command is empty"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].Command = []string{"true", "a\x00b"} }, "command[1] contains a zero byte"},
 		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Key: "A"}, {Key: "B=C"}} }, `env[1] "B=C"`},
 		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Value: "x"}} }, "env[0]"},
 		{func(l *hostmgr.Launch) { l.Env = []cluster.KeyValue{{Key: "A", Value: "\x00"}} }, "env[0]"},
-		{func(l *hostmgr.Launch) { l.WorkDir = "../work" }, "inside the run's own folder"},
-		{func(l *hostmgr.Launch) { l.WorkDir = "/a\x00" }, "inside the run's own folder"},
-		{func(l *hostmgr.Launch) { l.LogLimitBytes = -1 }, "negative"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].WorkDir = "../work" }, "inside the run's own folder"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].WorkDir = "/a\x00" }, "inside the run's own folder"},
+		{func(l *hostmgr.Launch) { l.Task.LogLimitBytes = -1 }, "negative"},
 		{func(l *hostmgr.Launch) { l.Host = "h2" }, "no such host"},
 	}
 	f := newFixture(t, nil)
 	for _, c := range cases {
-		l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Command: []string{"true"}}
+		l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
 		c.change(&l)
 		require.ErrorContains(t, f.Launch(t.Context(), l), c.says)
 	}
@@ -91,12 +91,12 @@ func TestLaunchFails(t *testing.T) {
 		change func(*hostmgr.Launch)
 		says   string
 	}{
-		{func(l *hostmgr.Launch) { l.Command = []string{"no-such-program"} }, `command "no-such-program" was not found in PATH /`},
-		{func(l *hostmgr.Launch) { l.Command = []string{"./no-such-program"} }, "start ./no-such-program: no such file"},
-		{func(l *hostmgr.Launch) { l.Command = []string{text} }, "no such file"},
-		{func(l *hostmgr.Launch) { l.Command = []string{plain} }, "permission denied"},
-		{func(l *hostmgr.Launch) { l.WorkDir = dir + "/none" }, "working directory " + dir + "/none does not exist"},
-		{func(l *hostmgr.Launch) { l.WorkDir = text }, "is not a folder"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].Command = []string{"no-such-program"} }, `command "no-such-program" was not found in PATH /`},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].Command = []string{"./no-such-program"} }, "start ./no-such-program: no such file"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].Command = []string{text} }, "no such file"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].Command = []string{plain} }, "permission denied"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].WorkDir = dir + "/none" }, "working directory " + dir + "/none does not exist"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].WorkDir = text }, "is not a folder"},
 	}
 	f := newFixture(t, nil)
 	for i, c := range cases {
@@ -115,23 +115,25 @@ func TestPathOfTheTask(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\necho tool in $(pwd)\n"), 0o700))
 	f := newFixture(t, nil)
 	found := f.shell(0, "", func(l *hostmgr.Launch) {
-		l.Command, l.WorkDir = []string{"tool"}, "/"
+		l.Task.Processes[0].Command, l.Task.Processes[0].WorkDir = []string{"tool"}, "/"
 		l.Env = []cluster.KeyValue{{Key: "PATH", Value: dir + ":" + os.Getenv("PATH")}}
 	})
-	relative := f.shell(1, "", func(l *hostmgr.Launch) { l.Command, l.WorkDir = []string{"./tool"}, dir })
+	relative := f.shell(1, "", func(l *hostmgr.Launch) {
+		l.Task.Processes[0].Command, l.Task.Processes[0].WorkDir = []string{"./tool"}, dir
+	})
 	require.Equal(t, cluster.TaskSucceeded, f.ended(found).State)
 	require.Equal(t, "tool in /\n", f.output(found, 0))
 	require.Equal(t, cluster.TaskSucceeded, f.ended(relative).State)
 	require.Equal(t, "tool in "+dir+"\n", f.output(relative, 0))
 
-	own := f.shell(2, `cd "$SLUICE_RUN_DIR/a/b" && [ "$PWD" = "$OLDPWD" ]`, func(l *hostmgr.Launch) { l.WorkDir = "a/b" })
+	own := f.shell(2, `cd "$SLUICE_RUN_DIR/a/b" && [ "$PWD" = "$OLDPWD" ]`, func(l *hostmgr.Launch) { l.Task.Processes[0].WorkDir = "a/b" })
 	require.Equal(t, cluster.TaskSucceeded, f.ended(own).State, "a folder inside the run's own is made")
 }
 
 // TestLaunchNotRecorded: a launch whose intent cannot be recorded leaves nothing, and can be repeated.
 func TestLaunchNotRecorded(t *testing.T) {
 	f := newFixture(t, nil)
-	l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Command: []string{"true"}}
+	l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
 	obstacle := f.state.temp(l.Run.String())
 	require.NoError(t, os.WriteFile(obstacle, nil, 0o600))
 	require.ErrorContains(t, f.Launch(t.Context(), l), "record the launch")

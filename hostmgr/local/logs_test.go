@@ -60,7 +60,7 @@ func TestLogLaws(t *testing.T) {
 // TestLogRotates: a task that writes more than its limit keeps the newest, and followers miss nothing that was kept.
 func TestLogRotates(t *testing.T) {
 	f := newFixture(t, nil)
-	id := f.shell(0, "i=0; while [ $i -lt 4000 ]; do echo $i; i=$((i+1)); done", func(l *hostmgr.Launch) { l.LogLimitBytes = 8 << 10 })
+	id := f.shell(0, "i=0; while [ $i -lt 4000 ]; do echo $i; i=$((i+1)); done", func(l *hostmgr.Launch) { l.Task.LogLimitBytes = 8 << 10 })
 	require.Equal(t, cluster.TaskSucceeded, f.ended(id).State)
 	var all bytes.Buffer
 	for i := range 4000 {
@@ -79,7 +79,7 @@ func TestFollowOverRotation(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	line := strings.Repeat("x", 1023)
 	// After each kilobyte the task waits until it has been read, so that nothing is dropped unread.
-	id := f.shell(0, `for i in 1 2 3 4 5 6 7 8 9; do echo `+line+`; while [ ! -e '`+gate+`'$i ]; do sleep 0.005; done; done`, func(l *hostmgr.Launch) { l.LogLimitBytes = 4 << 10 })
+	id := f.shell(0, `for i in 1 2 3 4 5 6 7 8 9; do echo `+line+`; while [ ! -e '`+gate+`'$i ]; do sleep 0.005; done; done`, func(l *hostmgr.Launch) { l.Task.LogLimitBytes = 4 << 10 })
 	log, err := f.OpenLog(t.Context(), hostmgr.LogRequest{Run: id, Follow: true})
 	require.NoError(t, err)
 	part := make([]byte, 1024)

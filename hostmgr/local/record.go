@@ -33,7 +33,8 @@ type (
 	launchRecord struct {
 		Launch   hostmgr.Launch
 		At       cluster.Time
-		Boot     string        // id of the boot of the machine in which the launch was recorded
+		Boot     string // id of the boot of the machine in which the launch was recorded
+		Argv     []string
 		Env      []string      // whole environment of the task
 		Dir      string        // working directory
 		LogLimit int64         // of each output

@@ -28,7 +28,7 @@ type stateFolder struct {
 }
 
 // stateFormat is the version of what is written here.
-const stateFormat = 1
+const stateFormat = 2
 
 type formatRecord struct {
 	Format  int

@@ -63,8 +63,8 @@ func TestStateFormat(t *testing.T) {
 	require.NoError(t, open(""))
 	require.NoError(t, open("one"))
 	require.ErrorContains(t, open("two"), `belongs to cluster "one", not "two"`)
-	require.NoError(t, writeRecord(dir, "format", formatRecord{Format: 2}, unsynced))
-	require.ErrorContains(t, open("one"), "has format 2, this version knows 1 only")
+	require.NoError(t, writeRecord(dir, "format", formatRecord{Format: 3}, unsynced))
+	require.ErrorContains(t, open("one"), "has format 3, this version knows 2 only")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte("{"), 0o600))
 	require.ErrorContains(t, open("one"), "format is damaged")
 }
@@ -140,7 +140,7 @@ func TestRetention(t *testing.T) {
 	}
 	eventually(t, "the oldest are dropped", func() bool { return gone(ids[0]) && gone(ids[1]) })
 	require.Equal(t, "run\n", f.output(ids[3], 0))
-	l := hostmgr.Launch{Run: ids[3], Host: "h0", Command: []string{"true"}}
+	l := hostmgr.Launch{Run: ids[3], Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
 	require.ErrorContains(t, f.Launch(t.Context(), l), "has ended and was released")
 	f.reopen()
 	require.Empty(t, f.Inventory())

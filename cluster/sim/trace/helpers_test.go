@@ -138,7 +138,7 @@ func (v *validator) check(j *Job) error {
 		holds(len(j.Durations) == 1 || len(j.Durations) == int(s.Instances), "%d durations", len(j.Durations)),
 		holds(j.Gang <= s.Instances, "gang of %d", j.Gang),
 		holds(s.Priority >= 0 && s.Priority <= cluster.MaxPriority, "priority %d", s.Priority),
-		holds(len(s.Task.Command) > 0, "no command"),
+		holds(len(s.Task.Processes) == 1 && len(s.Task.Processes[0].Command) > 0, "no command"),
 		holds(s.Task.Resources.Fixed[cluster.GPU] == s.Task.GPU.Amount(), "gpu amount"),
 		holds(s.Task.GPU.Count == 0 || s.Task.GPU.Milli == 0, "whole and shared gpus"),
 		holds(strings.HasPrefix(string(s.Pool), "root/"), "pool %q", s.Pool),

@@ -12,13 +12,13 @@ import (
 // maxAmount bounds every amount of a resource.
 const maxAmount = cluster.MaxAmount
 
-// command is what all tasks of traces pretend to run.
-var command = []string{"true"}
+// processes is what all tasks of traces pretend to run.
+var processes = []cluster.Process{{Command: []string{"true"}}}
 
 // newJob returns a batch job of equal instances that has the usual settings: in the default pool, preemptible, retried
 // as often as is allowed.
 func newJob(name cluster.JobID, submit time.Duration, instances uint32, task cluster.TaskSpec) *Job {
-	task.Command = command
+	task.Processes = processes
 	return &Job{
 		Submit: submit,
 		Spec: cluster.JobSpec{
