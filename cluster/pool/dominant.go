@@ -1,0 +1,192 @@
+package pool
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// dominant divides vectors by weighted dominant resource fairness (Ghodsi et al., NSDI 2011), by progressive filling:
+// every member's vector grows in proportion to what it asks for, all with the same dominant share by weight, until it has
+// all or a dimension that it asks for is used up.
+type dominant struct {
+	filler
+	members []member
+	order   []int32 // members that still grow, by span
+	caps    []int64
+	parts   []int64
+	weights []uint64
+}
+
+// member is one who shares.
+type member struct {
+	ask    []int64  // per dimension, ≥ 0
+	weight []uint64 // per dimension
+	out    []int64  // per dimension, the result
+	span   float64  // the dominant share by weight at which it has all that it asks for; +Inf if it never gets anything
+}
+
+// divide sets each member's out to its part of the amounts. Shares are measured against total, which is never less than
+// the amounts in any dimension.
+//
+// The order in which members are served and dimensions run out is found in floating point. What a dimension that runs out
+// gives to those who then stop is split exactly, in integers, and their other dimensions follow in proportion, rounded up
+// so that whole tasks stay whole; so the amounts of a division that works out without fractions are exact. No dimension is
+// ever over-spent. Complexity: O(n (log n + dimensions²)).
+func (d *dominant) divide(amounts, total []int64) {
+	d.order = d.order[:0]
+	for i := range d.members {
+		m := &d.members[i]
+		m.span = span(m, total)
+		clear(m.out)
+		if m.span > 0 && !math.IsInf(m.span, 1) {
+			d.order = append(d.order, int32(i))
+		}
+	}
+	slices.SortFunc(d.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(d.members[a].span, d.members[b].span), cmp.Compare(a, b))
+	})
+	for spent := make([]bool, len(amounts)); ; {
+		level, dim := d.nextSpent(amounts, spent)
+		d.serve(level)
+		if dim < 0 {
+			break
+		}
+		spent[dim] = true
+		d.exhaust(dim, amounts)
+	}
+	for dim, amount := range amounts {
+		d.trim(dim, amount)
+	}
+}
+
+func span(m *member, total []int64) float64 {
+	var most float64
+	for k, ask := range m.ask {
+		if ask > 0 {
+			most = max(most, float64(ask)/(float64(total[k])*float64(m.weight[k])))
+		}
+	}
+	return most
+}
+
+// nextSpent returns the dimension that is used up first while the members that still grow do so, and at which level; −1
+// and +Inf if all of them get what they ask for.
+func (d *dominant) nextSpent(amounts []int64, spent []bool) (level float64, dim int) {
+	level, dim = math.Inf(1), -1
+	for k, amount := range amounts {
+		left, rate := float64(amount-d.used(k)), 0.0
+		if spent[k] || float64(d.asked(k)) <= left {
+			continue // for all who still grow
+		}
+		for _, i := range d.order {
+			rate += float64(d.members[i].ask[k]) / d.members[i].span
+		}
+		served := 0.0 // the members that are full at the level
+		for _, i := range d.order {
+			m := &d.members[i]
+			if rate <= 0 || float64(left-served) <= float64(rate*m.span) {
+				break
+			}
+			served += float64(m.ask[k])
+			rate -= float64(m.ask[k]) / m.span
+		}
+		if at := max(0, (left-served)/rate); rate > 0 && at < level {
+			level, dim = at, k
+		}
+	}
+	return level, dim
+}
+
+func (d *dominant) used(dim int) (n int64) {
+	for i := range d.members {
+		n = sum(n, d.members[i].out[dim])
+	}
+	return n
+}
+
+func (d *dominant) asked(dim int) (n int64) {
+	for _, i := range d.order {
+		n = sum(n, d.members[i].ask[dim])
+	}
+	return n
+}
+
+// serve gives all they ask for to the members that are full at the level.
+func (d *dominant) serve(level float64) {
+	full := 0
+	for _, i := range d.order {
+		if d.members[i].span > level {
+			break
+		}
+		copy(d.members[i].out, d.members[i].ask)
+		full++
+	}
+	d.order = d.order[full:]
+}
+
+// exhaust splits what is left of a dimension among the members that grow and ask for it, and ends their growth.
+func (d *dominant) exhaust(dim int, amounts []int64) {
+	left := max(0, amounts[dim]-d.used(dim))
+	n := len(d.members)
+	d.caps = slices.Grow(d.caps[:0], n)[:n]
+	d.parts = slices.Grow(d.parts[:0], n)[:n]
+	d.weights = slices.Grow(d.weights[:0], n)[:n]
+	clear(d.caps)
+	clear(d.weights)
+	fastest := 0.0
+	for _, i := range d.order {
+		fastest = max(fastest, float64(d.members[i].ask[dim])/d.members[i].span)
+	}
+	scale := math.Ldexp(1, 62-bits.Len(uint(n))) / fastest // the sum of the weights stays within a word
+	for _, i := range d.order {
+		m := &d.members[i]
+		if ask := m.ask[dim]; ask > 0 {
+			d.caps[i] = ask
+			d.weights[i] = max(1, uint64(float64(ask)/m.span*scale))
+		}
+	}
+	d.fill(left, d.caps, d.weights, d.parts)
+	growing := d.order
+	d.order = growing[:0]
+	for _, i := range growing {
+		m := &d.members[i]
+		if m.ask[dim] == 0 {
+			d.order = append(d.order, i)
+			continue
+		}
+		for k, ask := range m.ask {
+			m.out[k] = proportion(ask, d.parts[i], m.ask[dim])
+		}
+	}
+}
+
+// proportion returns ⌈a·b/c⌉ for 0 ≤ b ≤ c, c > 0.
+func proportion(a, b, c int64) int64 {
+	p := wide(uint64(a), uint64(b))
+	q, r := bits.Div64(p.hi, p.lo, uint64(c))
+	if r > 0 {
+		q++
+	}
+	return int64(q)
+}
+
+// trim takes back what rounding gave too much of a dimension.
+func (d *dominant) trim(dim int, amount int64) {
+	if d.used(dim) <= amount {
+		return
+	}
+	n := len(d.members)
+	d.caps = slices.Grow(d.caps[:0], n)[:n]
+	d.weights = slices.Grow(d.weights[:0], n)[:n]
+	d.parts = slices.Grow(d.parts[:0], n)[:n]
+	for i := range d.members {
+		d.caps[i] = d.members[i].out[dim]
+		d.weights[i] = uint64(d.caps[i])
+	}
+	d.fill(amount, d.caps, d.weights, d.parts)
+	for i := range d.members {
+		d.members[i].out[dim] = d.parts[i]
+	}
+}

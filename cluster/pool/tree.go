@@ -1,0 +1,299 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Tree divides a capacity among pools. See the package for the rules.
+//
+// What pools have and ask for is set at the leaves; Update then works out again what that changes, and only that. The
+// methods that name a pool panic if the tree has none of that path.
+type Tree struct {
+	dims  []string // the fixed ones, then the named ones in the order in which they turned up
+	named map[string]int
+	nodes []node // by path, so that parents come before their children
+	index map[cluster.PoolPath]int32
+
+	filler   filler
+	dominant dominant
+	scratch  scratch
+}
+
+// node is a pool with its vectors, all indexed by dimension.
+type node struct {
+	pool     *cluster.Pool
+	parent   int32 // −1 for the root
+	children []int32
+
+	reservation, limit []int64
+	share              []uint64
+	static             []bool
+
+	allocation, demand []int64 // of an inner pool the sums of its children
+	claim              []int64
+	reserved           []int64 // the part of the reservation that it claims and that can be honoured
+	entitled           []int64
+	ceiling            []int64 // the most that it may use, by borrowing what nobody claims
+
+	summed  bool // allocation, demand and claim are up to date
+	divided bool // so are the bounds of the children
+	moved   bool // a bound of its own has changed since the last reading of it; see Admission
+}
+
+// NewTree returns the tree of pools for a capacity, in which nobody has or asks for anything. The pools come in any order
+// and without duplicates; the parent of each is among them, otherwise NewTree panics. Complexity: O(pools · (log pools +
+// dimensions)).
+func NewTree(pools []*cluster.Pool, capacity cluster.Resources) *Tree {
+	t := &Tree{
+		named: map[string]int{},
+		nodes: make([]node, len(pools)),
+		index: make(map[cluster.PoolPath]int32, len(pools)),
+	}
+	for d := range cluster.NumDimensions {
+		t.addDimension(d.String())
+	}
+	pools = slices.SortedFunc(slices.Values(pools), func(a, b *cluster.Pool) int { return cmp.Compare(a.Path, b.Path) })
+	for _, p := range pools {
+		for _, r := range p.Resources {
+			t.dimension(r.Dimension)
+		}
+	}
+	for i, p := range pools {
+		t.index[p.Path] = int32(i)
+		n := &t.nodes[i]
+		n.pool, n.parent = p, -1
+		if above := p.Path.Parent(); above != "" {
+			n.parent = t.at(above)
+			parent := &t.nodes[n.parent]
+			parent.children = append(parent.children, int32(i))
+		}
+		n.init(len(t.dims))
+		for _, r := range p.Resources {
+			n.set(t.dimension(r.Dimension), r)
+		}
+	}
+	t.SetCapacity(capacity)
+	return t
+}
+
+// init makes the vectors of a pool without settings.
+func (n *node) init(dimensions int) {
+	all := make([]int64, 8*dimensions)
+	for _, v := range []*[]int64{
+		&n.reservation, &n.limit, &n.allocation, &n.demand, &n.claim, &n.reserved, &n.entitled, &n.ceiling,
+	} {
+		*v, all = all[:dimensions:dimensions], all[dimensions:]
+	}
+	n.share, n.static = make([]uint64, dimensions), make([]bool, dimensions)
+	for d := range dimensions {
+		n.limit[d], n.share[d] = unlimited, 1
+	}
+}
+
+func (n *node) set(d int, r cluster.PoolResource) {
+	n.reservation[d], n.share[d], n.static[d] = max(0, r.Reservation), uint64(r.Share), r.Static
+	if r.Limit != cluster.NoLimit {
+		n.limit[d] = max(0, r.Limit)
+	}
+}
+
+func (t *Tree) at(p cluster.PoolPath) int32 {
+	i, ok := t.index[p]
+	if !ok {
+		panic(fmt.Sprintf("pool: no pool %q", p))
+	}
+	return i
+}
+
+// dimension returns the index of a dimension, a new one if it has not been seen.
+func (t *Tree) dimension(name string) int {
+	if d, ok := t.named[name]; ok {
+		return d
+	}
+	return t.addDimension(name)
+}
+
+func (t *Tree) addDimension(name string) int {
+	t.dims = append(t.dims, name)
+	t.named[name] = len(t.dims) - 1
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if n.pool == nil {
+			continue // not made yet
+		}
+		for _, v := range []*[]int64{&n.reservation, &n.allocation, &n.demand, &n.claim, &n.reserved, &n.entitled, &n.ceiling} {
+			*v = append(*v, 0)
+		}
+		n.limit, n.share, n.static = append(n.limit, unlimited), append(n.share, 1), append(n.static, false)
+		if n.parent < 0 {
+			n.ceiling[len(n.ceiling)-1] = unlimited
+		}
+		n.summed, n.divided = false, false
+	}
+	return len(t.dims) - 1
+}
+
+// vector writes r by the dimensions of the tree into v, which may be nil, and returns it.
+func (t *Tree) vector(r cluster.Resources, v []int64) []int64 {
+	for _, a := range r.Named {
+		t.dimension(a.Name)
+	}
+	v = slices.Grow(v[:0], len(t.dims))[:len(t.dims)]
+	clear(v)
+	copy(v, r.Fixed[:])
+	for _, a := range r.Named {
+		v[t.named[a.Name]] = a.Value
+	}
+	return v
+}
+
+// resources is the reverse of vector.
+func (t *Tree) resources(v []int64) cluster.Resources {
+	var r cluster.Resources
+	copy(r.Fixed[:], v)
+	for d := int(cluster.NumDimensions); d < len(v); d++ {
+		if v[d] != 0 {
+			r.Named = append(r.Named, cluster.Amount{Name: t.dims[d], Value: v[d]})
+		}
+	}
+	slices.SortFunc(r.Named, func(a, b cluster.Amount) int { return cmp.Compare(a.Name, b.Name) })
+	return r
+}
+
+// SetCapacity sets what the root divides, at most its own limit.
+func (t *Tree) SetCapacity(capacity cluster.Resources) {
+	v := t.vector(capacity, nil)
+	root := &t.nodes[0]
+	for d := range t.dims {
+		v[d] = min(max(0, v[d]), root.limit[d])
+	}
+	if !slices.Equal(v, root.entitled) || !root.divided {
+		copy(root.entitled, v)
+		copy(root.reserved, v)
+		copy(root.ceiling, root.limit)
+		root.divided = false
+	}
+}
+
+// SetAllocation sets what the tasks of a leaf hold. Negative amounts count as 0.
+func (t *Tree) SetAllocation(leaf cluster.PoolPath, r cluster.Resources) {
+	t.setLeaf(leaf, func(n *node) *[]int64 { return &n.allocation }, r)
+}
+
+// SetDemand sets what the waiting tasks of a leaf ask for beside what the leaf holds. Negative amounts count as 0.
+func (t *Tree) SetDemand(leaf cluster.PoolPath, r cluster.Resources) {
+	t.setLeaf(leaf, func(n *node) *[]int64 { return &n.demand }, r)
+}
+
+func (t *Tree) setLeaf(leaf cluster.PoolPath, which func(*node) *[]int64, r cluster.Resources) {
+	i := t.at(leaf)
+	v := t.vector(r, nil) // may add dimensions
+	n := &t.nodes[i]
+	if len(n.children) > 0 {
+		panic(fmt.Sprintf("pool: pool %q has children", leaf))
+	}
+	for d := range v {
+		v[d] = max(0, v[d])
+	}
+	if into := which(n); !slices.Equal(v, *into) {
+		copy(*into, v)
+		n.summed = false
+	}
+}
+
+// Update brings claims and bounds in line with what was set. Complexity: for each pool whose claim or bound has changed,
+// O(n log n) for its parent's n children, per dimension; besides that one look at each pool.
+func (t *Tree) Update() {
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		n := &t.nodes[i]
+		if n.summed {
+			continue
+		}
+		claimed := t.sum(n)
+		n.summed = true
+		if n.parent >= 0 {
+			parent := &t.nodes[n.parent]
+			parent.summed = false
+			parent.divided = parent.divided && !claimed
+		}
+	}
+	for i := range t.nodes {
+		if n := &t.nodes[i]; !n.divided {
+			t.divide(n)
+			n.divided = true
+		}
+	}
+}
+
+// sum works out what a pool has, asks for and claims, and reports whether its claim has changed.
+func (t *Tree) sum(n *node) (changed bool) {
+	for d := range t.dims {
+		var claim int64
+		if len(n.children) == 0 {
+			claim = sum(n.allocation[d], n.demand[d])
+		} else {
+			n.allocation[d], n.demand[d] = 0, 0
+			for _, c := range n.children {
+				child := &t.nodes[c]
+				n.allocation[d] = sum(n.allocation[d], child.allocation[d])
+				n.demand[d] = sum(n.demand[d], child.demand[d])
+				claim = sum(claim, child.claim[d])
+			}
+		}
+		claim = min(claim, n.limit[d])
+		if n.static[d] {
+			claim = max(claim, n.reservation[d])
+		}
+		changed = changed || claim != n.claim[d]
+		n.claim[d] = claim
+	}
+	return changed
+}
+
+// Claim returns what a pool has and asks for, at most its limit, and at least its reservation where it is static.
+func (t *Tree) Claim(p cluster.PoolPath) cluster.Resources {
+	return t.resources(t.nodes[t.at(p)].claim)
+}
+
+// Reserved returns the part of a pool's reservation that it claims and that can be honoured.
+func (t *Tree) Reserved(p cluster.PoolPath) cluster.Resources {
+	return t.resources(t.nodes[t.at(p)].reserved)
+}
+
+// Entitlement returns what a pool may claim against others. Of the root it is the capacity.
+func (t *Tree) Entitlement(p cluster.PoolPath) cluster.Resources {
+	return t.resources(t.nodes[t.at(p)].entitled)
+}
+
+// Ceiling returns the most that a pool may use, by borrowing what nobody claims. It is never more than the pool claims,
+// save for the root, whose ceiling is its limit, math.MaxInt64 where it has none.
+func (t *Tree) Ceiling(p cluster.PoolPath) cluster.Resources {
+	return t.resources(t.nodes[t.at(p)].ceiling)
+}
+
+// BoundBy returns the pool, itself or one above, that keeps the pool's entitlement in the dimension below what it has and
+// asks for: the one whose own limit is reached, or the one that is to divide less than its children claim. It is "" if
+// nothing does. Complexity: the depth of the pool.
+func (t *Tree) BoundBy(p cluster.PoolPath, dimension string) cluster.PoolPath {
+	d, ok := t.named[dimension]
+	if !ok {
+		return ""
+	}
+	return t.binds(t.at(p), d, func(n *node) []int64 { return n.entitled })
+}
+
+// binds finds the pool that keeps the bound of node i in dimension d below what the pool wants.
+func (t *Tree) binds(i int32, d int, bound func(*node) []int64) cluster.PoolPath {
+	n := &t.nodes[i]
+	if bound(n)[d] >= sum(n.allocation[d], n.demand[d]) {
+		return ""
+	}
+	for n.parent >= 0 && bound(n)[d] < n.claim[d] { // it gets less than it claims: that comes from above
+		n = &t.nodes[n.parent]
+	}
+	return n.pool.Path
+}
