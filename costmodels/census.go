@@ -15,7 +15,7 @@ const (
 	mixMemory  = 1 << 16 // tasks after which all counts are halved
 )
 
-// Census counts what tasks ask for, for Round.Mix. Old tasks count less: whenever mixMemory are counted, all counts are
+// Census counts what tasks with GPUs ask for, for Round.Mix. Old tasks count less: whenever mixMemory are counted, all counts are
 // halved. It gives a new picture when as many tasks have been counted as stood behind the last one, so that prices which
 // depend on it are worked out anew a logarithmic number of times at first and seldom afterwards. The zero value is empty.
 type Census struct {
@@ -45,8 +45,11 @@ type shape struct {
 	order int
 }
 
-// Add counts n tasks.
+// Add counts n tasks; those without GPUs are not counted.
 func (c *Census) Add(task *cluster.TaskSpec, n int64) {
+	if task.GPU.IsZero() || n <= 0 {
+		return
+	}
 	key := keyOf(task)
 	s := c.byKey[key]
 	if s == nil {

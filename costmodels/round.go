@@ -13,7 +13,7 @@ type Round struct {
 	// Unit is the mean request of the tasks that wait. A host keeps the Unit at which it was first priced while it stays
 	// in the network.
 	Unit cluster.Resources
-	// Mix is what tasks typically ask for, most frequent first. It changes rarely: see Census.
+	// Mix is what tasks that need GPUs typically ask for, most frequent first. It changes rarely: see Census.
 	Mix []Share
 	// Hosts looks a host up, for its rack; it returns nil for one that is not known. Call Host.
 	Hosts func(cluster.HostID) *cluster.Host
@@ -25,10 +25,10 @@ type Round struct {
 	Work *int64
 }
 
-// Share is a part of the tasks.
+// Share is a part of the tasks that need GPUs.
 type Share struct {
 	Task   *cluster.TaskSpec // what is asked for: only Resources and GPU
-	Weight int64             // in millionths of all tasks, at least 1
+	Weight int64             // in millionths, at least 1
 }
 
 // Resident is a number of tasks of one kind of work.
@@ -125,4 +125,14 @@ func (r *Round) Pace(work, kind, company string) (int64, bool) {
 		return 0, false
 	}
 	return r.Known.Pace(work, kind, company)
+}
+
+// Attribute returns the value of the host's first attribute with the key, "" where it has none.
+func Attribute(h *cluster.Host, key string) string {
+	for _, a := range h.Attributes {
+		if a.Key == key {
+			return a.Value
+		}
+	}
+	return ""
 }

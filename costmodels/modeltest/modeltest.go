@@ -15,7 +15,7 @@ import (
 )
 
 // Run checks on random rounds that the model's prices lie in range, are reproducible and leave their arguments alone,
-// that marginal prices never fall, that waiting never gets cheaper with time or priority, and that the model would
+// that the first start on a host pays for no other and marginal prices never fall, that waiting never gets cheaper with time or priority, and that the model would
 // rather start a task on an empty host that has room than let it wait.
 func Run(t *testing.T, m costmodels.Model) {
 	t.Run("name", func(t *testing.T) { require.NotEmpty(t, m.Name()) })
@@ -39,7 +39,8 @@ func laws(t *rapid.T, m costmodels.Model) {
 
 	wait := price("wait", func() flowgraph.Cost { return m.Wait(round, class) })
 	price("start", func() flowgraph.Cost { return m.Start(round, &class.Request, host) })
-	last := flowgraph.Cost(0)
+	last := m.Crowd(round, host, 0)
+	require.Zero(t, last, "the first start pays for nobody")
 	for _, k := range []int64{0, 1, 2, 3, 5, 10, 100, 10_000, 1 << 30} {
 		crowd := price("crowd", func() flowgraph.Cost { return m.Crowd(round, host, k) })
 		require.GreaterOrEqual(t, crowd, last, "the marginal price falls at %d", k)

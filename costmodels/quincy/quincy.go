@@ -17,14 +17,16 @@
 // A rack's price is that of its worst host, where nothing is local; a host is preferred when it holds at least δ = 1/10
 // of the input, and so is a rack. Running tasks do not move, so the term for time already run has nothing to price.
 //
+// Configuration: cost_model: quincy(psi=2000, xi=4000, second=1000, delta=10)
+//
 // Source: M. Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters", SOSP 2009, section 4 and
 // appendix, doi:10.1145/1629575.1629601. We differ in that waiting is a step function, so that a quiet cluster costs
 // nothing, and in that priority weighs it.
 package quincy
 
 import (
-	"maps"
-	"slices"
+	"cmp"
+	"errors"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
@@ -41,19 +43,38 @@ const (
 	gb = 1_000_000_000
 )
 
-// Model is the policy. The zero value is ready for use.
-type Model struct{}
+// Model is the policy. The zero value is ready for use: a field that is zero has the value of the constant.
+type Model struct {
+	Psi, Xi, Second flowgraph.Cost
+	Delta           int64
+}
 
 var _ costmodels.Localizer = Model{}
+
+// Validate says what is wrong with the settings.
+func (m Model) Validate() error {
+	if m.Psi < 0 || m.Xi < 0 || m.Second < 0 || m.Delta < 0 {
+		return errors.New("psi, xi, second and delta must be positive")
+	}
+	if p := m.prices(); p.Psi > p.Xi || p.Xi > 1<<20 || p.Second > 1<<20 {
+		return errors.New("psi must not exceed xi, nor xi and second 1048576")
+	}
+	return nil
+}
+
+// prices returns the model with every setting filled in.
+func (m Model) prices() Model {
+	return Model{cmp.Or(m.Psi, Psi), cmp.Or(m.Xi, Xi), cmp.Or(m.Second, Second), cmp.Or(m.Delta, Delta)}
+}
 
 // Name returns "quincy".
 func (Model) Name() string { return "quincy" }
 
 // Wait returns what the time waited so far is worth.
-func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
+func (m Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 	waited := flowgraph.Cost(1)
 	if c.Stage > 0 {
-		waited += Second << min(c.Stage-1, 20)
+		waited += m.prices().Second << min(c.Stage-1, 20)
 	}
 	return min(waited*flowgraph.Cost(c.Priority+1), costmodels.MaxPrice)
 }
@@ -66,60 +87,32 @@ func (Model) Crowd(*costmodels.Round, *cluster.Host, int64) flowgraph.Cost { ret
 
 // Locality returns the price of reading the inputs from anywhere, from the preferred racks and on the preferred hosts.
 // Complexity: O(replicas · log replicas).
-func (Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Locality {
-	total, onHost, inRack := tally(r, c.Inputs)
-	if total == 0 {
+func (m Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Locality {
+	data, p := costmodels.Replicas(r, c.Inputs), m.prices()
+	if data.Total == 0 {
 		return costmodels.Locality{}
 	}
-	l := costmodels.Locality{Elsewhere: price(total, Xi)}
-	for _, rack := range slices.Sorted(maps.Keys(inRack)) {
-		if near := inRack[rack]; near >= total/Delta {
-			cost := min(price(near, Psi)+price(total-near, Xi), l.Elsewhere)
-			l.Racks = append(l.Racks, costmodels.RackPrice{Rack: rack, Price: cost})
+	l := costmodels.Locality{Elsewhere: price(data.Total, p.Xi)}
+	for _, rack := range data.Racks {
+		if rack.Bytes >= data.Total/p.Delta {
+			cost := min(price(rack.Bytes, p.Psi)+price(data.Total-rack.Bytes, p.Xi), l.Elsewhere)
+			l.Racks = append(l.Racks, costmodels.RackPrice{Rack: rack.Rack, Price: cost})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(onHost)) {
-		if here := onHost[id]; here >= total/Delta {
-			near := max(here, inRack[r.RackOf(id)])
-			cost := min(price(near-here, Psi)+price(total-near, Xi), l.Elsewhere)
-			l.Hosts = append(l.Hosts, costmodels.HostPrice{Host: id, Price: cost})
+	for _, h := range data.Hosts {
+		if h.Bytes >= data.Total/p.Delta {
+			cost := min(price(h.InRack-h.Bytes, p.Psi)+price(data.Total-h.InRack, p.Xi), l.Elsewhere)
+			l.Hosts = append(l.Hosts, costmodels.HostPrice{Host: h.Host, Price: cost})
 		}
 	}
 	return l
 }
 
-// tally sums the bytes of all inputs, of those with a replica on each host, and of those with one in each rack.
-func tally(r *costmodels.Round, inputs []cluster.Input) (total int64, onHost map[cluster.HostID]int64, inRack map[string]int64) {
-	onHost, inRack = map[cluster.HostID]int64{}, map[string]int64{}
-	for _, in := range inputs {
-		total = min(total+in.Bytes, cluster.MaxAmount)
-		hosts, racks := slices.Clone(in.Hosts), slices.Clone(in.Racks)
-		slices.Sort(hosts)
-		for _, h := range slices.Compact(hosts) {
-			onHost[h] += in.Bytes
-			if rack := r.RackOf(h); rack != "" {
-				racks = append(racks, rack)
-			}
-		}
-		slices.Sort(racks)
-		for _, rack := range slices.Compact(racks) {
-			inRack[rack] += in.Bytes
-		}
-	}
-	for h, bytes := range onHost {
-		onHost[h] = min(bytes, total)
-	}
-	for rack, bytes := range inRack {
-		inRack[rack] = min(bytes, total)
-	}
-	return total, onHost, inRack
-}
-
 // price returns the milliseconds of moving the bytes at a rate per GB, rounded up, saturating.
-func price(bytes int64, perGB int64) flowgraph.Cost {
-	if bytes >= int64(costmodels.MaxPrice)/perGB*gb {
+func price(bytes int64, perGB flowgraph.Cost) flowgraph.Cost {
+	if bytes >= int64(costmodels.MaxPrice)/int64(perGB)*gb {
 		return costmodels.MaxPrice
 	}
-	whole, rest := bytes/gb, bytes%gb
-	return flowgraph.Cost(whole*perGB + (rest*perGB+gb-1)/gb)
+	whole, rest := flowgraph.Cost(bytes/gb), flowgraph.Cost(bytes%gb)
+	return whole*perGB + (rest*perGB+gb-1)/gb
 }

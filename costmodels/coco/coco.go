@@ -1,0 +1,124 @@
+// Package coco keeps apart what disturbs each other, and fills all dimensions of a host evenly.
+//
+// Intent: tasks that fight for the same thing should not share a host. Work is of one of four classes: turtles neither
+// disturb nor mind, sheep are gentle and mind a little, rabbits run fast and mind a lot, devils disturb everybody.
+//
+//	load(c, h)     = Σ over dimensions d of (allocated(h)[d] + request(c)[d]) / capacity(h)[d]
+//	fight(c, h)    = Σ over residents x of pressure(x) · care(c) + pressure(c) · care(x)
+//	start(c, h)    = FullDelay · load / dimensions + Disturbance · fight
+//	crowd(h, k)    = 0 below Starts, then MaxPrice                          wait(c) = costmodels.Patience(c)
+//
+//	           pressure  care
+//	  turtle       0       0        class ── fights: dear ──► host (devil, rabbit)
+//	  sheep        1       1            └─── quiet: cheap ──► host (turtle, sheep)
+//	  rabbit       2       4
+//	  devil        8       1
+//
+// Unit: milliseconds of expected delay. The class of work is its name, if that is one of the four; else the settings may
+// say, else what nobody knows is a sheep. Company changes with every start, so only Starts tasks start on a host before
+// the price is asked for again.
+//
+// Source: M. Schwarzkopf, "Operating System Support for Warehouse-Scale Computing", PhD thesis, University of Cambridge
+// 2015, section 7.3 (the CoCo cost model); the animals from Y. Xie and G. Loh, "Dynamic Classification of Program Memory
+// Behaviors in CMPs", CMP-MSI 2008. We differ in the scores, which are products, so that the matrix is made of two columns.
+//
+// Configuration: cost_model: coco(devils=sort scan, rabbits=web, disturbance=50)
+package coco
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// The constants of the formula, in milliseconds.
+const (
+	FullDelay   = 1000
+	Grain       = 10
+	Disturbance = 50
+	Starts      = 1
+)
+
+// temper is what work of a class does to others, and what it suffers from them.
+type temper struct{ pressure, care int64 }
+
+var (
+	turtle = temper{0, 0}
+	sheep  = temper{1, 1}
+	rabbit = temper{2, 4}
+	devil  = temper{8, 1}
+)
+
+// Model is the policy. The zero value is ready for use: a number that is zero has the value of the constant.
+type Model struct {
+	Turtles, Rabbits, Devils []string // kinds of work of these classes
+	Disturbance              flowgraph.Cost
+	Starts                   int64 // tasks that start on a host before its price is asked for again
+}
+
+var _ costmodels.Model = Model{}
+
+// Validate says what is wrong with the settings.
+func (m Model) Validate() error {
+	if m.Disturbance < 0 || m.Disturbance > FullDelay || m.Starts < 0 {
+		return errors.New("disturbance must be 1 to 1000, and starts positive")
+	}
+	return nil
+}
+
+// Name returns "coco".
+func (Model) Name() string { return "coco" }
+
+// Wait returns the price of one more cycle without a place.
+func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
+	return costmodels.Patience(c)
+}
+
+// Start returns the delay by load and by company. Complexity: the residents of the host.
+func (m Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	mine, fight := m.temper(q.Work), int64(0)
+	for _, x := range r.Residents(h) {
+		other := m.temper(x.Work)
+		fight += int64(x.Tasks) * (other.pressure*mine.care + mine.pressure*other.care)
+	}
+	load := meanShare(h.Allocated.Add(q.Task.Resources), h.Capacity)
+	price := flowgraph.Cost(load-load%Grain) + cmp.Or(m.Disturbance, Disturbance)*flowgraph.Cost(fight)
+	return min(price, costmodels.Step/2)
+}
+
+// Crowd lets Starts tasks start on a host before its price is asked for again.
+func (m Model) Crowd(_ *costmodels.Round, _ *cluster.Host, k int64) flowgraph.Cost {
+	if k >= cmp.Or(m.Starts, Starts) {
+		return costmodels.MaxPrice
+	}
+	return 0
+}
+
+func (m Model) temper(work string) temper {
+	switch {
+	case work == "turtle" || slices.Contains(m.Turtles, work):
+		return turtle
+	case work == "rabbit" || slices.Contains(m.Rabbits, work):
+		return rabbit
+	case work == "devil" || slices.Contains(m.Devils, work):
+		return devil
+	default:
+		return sheep
+	}
+}
+
+// meanShare returns the mean part of the capacity, over the dimensions that there are, in thousandths.
+func meanShare(load, capacity cluster.Resources) int64 {
+	sum, n := int64(0), int64(0)
+	for d, c := range capacity.Fixed {
+		if c > 0 {
+			sum += costmodels.Scale(load.Fixed[d], FullDelay, c, 2*FullDelay)
+			n++
+		}
+	}
+	return sum / max(1, n)
+}

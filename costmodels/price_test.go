@@ -1,0 +1,110 @@
+package costmodels_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+func TestPriceRounds(t *testing.T) {
+	for ms, want := range map[float64]flowgraph.Cost{
+		0: 0, 0.49: 0, 0.5: 1, 1.5: 2, -0.4: 0, -0.6: costmodels.Invalid, 1e300: costmodels.MaxPrice,
+		math.Inf(1): costmodels.MaxPrice, math.Inf(-1): costmodels.Invalid,
+	} {
+		require.Equal(t, want, costmodels.Price(ms), "%v", ms)
+	}
+	require.Equal(t, costmodels.Invalid, costmodels.Price(math.NaN()))
+}
+
+func TestScaleIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := rapid.OneOf(rapid.Int64Range(-5, 5), rapid.Int64Range(0, math.MaxInt64))
+		a, b, c := number.Draw(t, "a"), number.Draw(t, "b"), number.Draw(t, "c")
+		limit := rapid.Int64Range(0, math.MaxInt64).Draw(t, "limit")
+		want := big.NewInt(0)
+		switch {
+		case a <= 0 || b <= 0:
+		case c <= 0:
+			want.SetInt64(limit)
+		default:
+			want.Mul(big.NewInt(a), big.NewInt(b)).Quo(want, big.NewInt(c))
+			if want.Cmp(big.NewInt(limit)) > 0 {
+				want.SetInt64(limit)
+			}
+		}
+		require.Equal(t, want.Int64(), costmodels.Scale(a, b, c, limit))
+	})
+}
+
+func TestPriorityOutweighsWaiting(t *testing.T) {
+	wait := func(priority int32, stage int) flowgraph.Cost {
+		return costmodels.Patience(&costmodels.Class{Priority: priority, Stage: stage})
+	}
+	require.Greater(t, wait(1, 0), wait(0, 40))
+	require.Greater(t, wait(0, 3), wait(0, 2))
+	require.LessOrEqual(t, wait(cluster.MaxPriority, 60), costmodels.MaxPrice)
+}
+
+func TestSpendingEnds(t *testing.T) {
+	left := int64(3)
+	r := costmodels.Round{Work: &left}
+	r.Spend(3)
+	require.PanicsWithValue(t, costmodels.ErrSpent, func() { r.Spend(1) })
+	require.NotPanics(t, func() { new(costmodels.Round).Spend(1 << 60) }, "without a limit")
+}
+
+func gpus(milli int32, count int32) *cluster.TaskSpec {
+	task := &cluster.TaskSpec{GPU: cluster.GPURequest{Milli: milli, Count: count}}
+	task.Resources.Fixed[cluster.GPU] = task.GPU.Amount()
+	return task
+}
+
+func TestCensusShowsWhatIsFrequent(t *testing.T) {
+	var c costmodels.Census
+	c.Add(&cluster.TaskSpec{}, 1000)
+	_, due := c.Mix()
+	require.False(t, due, "nobody asked for a GPU")
+	c.Add(gpus(300, 0), 1)
+	c.Add(gpus(0, 1), 3)
+	mix, due := c.Mix()
+	require.True(t, due)
+	require.Len(t, mix, 2)
+	require.Equal(t, gpus(0, 1), mix[0].Task)
+	require.EqualValues(t, 750_000, mix[0].Weight)
+	require.EqualValues(t, 250_000, mix[1].Weight)
+
+	c.Add(gpus(300, 0), 3)
+	_, due = c.Mix()
+	require.False(t, due, "half of it is known")
+	c.Add(gpus(300, 0), 1)
+	mix, due = c.Mix()
+	require.True(t, due)
+	require.Equal(t, gpus(300, 0), mix[0].Task, "the same shape is one shape")
+	require.EqualValues(t, 625_000, mix[0].Weight)
+}
+
+func TestCensusForgets(t *testing.T) {
+	var c costmodels.Census
+	c.Add(gpus(0, 8), 1)
+	c.Add(gpus(500, 0), 1<<16)
+	c.Add(gpus(250, 0), 1<<16)
+	mix, due := c.Mix()
+	require.True(t, due)
+	require.Len(t, mix, 2, "a shape seen once long ago is gone")
+	require.Equal(t, gpus(250, 0), mix[0].Task, "the newer half counts more")
+	pictures := 0
+	for range 1 << 16 {
+		c.Add(gpus(250, 0), 1)
+		if _, due := c.Mix(); due {
+			pictures++
+		}
+	}
+	require.InDelta(t, 16, pictures, 1)
+}

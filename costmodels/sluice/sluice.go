@@ -1,0 +1,78 @@
+// Package sluice is the default: the even load, whole GPUs and near data that most clusters want, without a setting.
+//
+// Intent: a task goes where its data and its image are, where it leaves the GPUs usable, and where it has the least
+// company, in this order of what a mistake costs. Nothing waits that fits.
+//
+//	load(c, h) = the delay of loadspread                       up to 2 s
+//	gpus(c, h) = what fragmentation charges                    up to minutes: a GPU that nobody can use stays so for long
+//	read(c, h) = Quincy's transfer cost of the inputs          up to Reach
+//	start(c, h) = load + gpus      crowd(h, k) = loadspread's, and fragmentation's      wait(c) = costmodels.Patience(c)
+//
+//	         ┌── read ──► preferred host ─┐ load, GPUs
+//	class ───┼── read ──► hosts of a rack ─┼═══ each further start ═══► sink
+//	         ├── Reach ─► any other host ─┘
+//	         └── wait ──────────────────────────────────────────────► sink
+//
+// Unit: milliseconds of expected delay, and the terms are simply added. On a cluster without GPUs and without inputs this
+// is loadspread. Reach bounds what distance may cost, so that not even the largest input keeps a task waiting that could
+// run: whoever wants tasks to wait for data binds quincy or delay to their pool.
+//
+// Source: the three models that it adds up; see there.
+//
+// Configuration: cost_model: sluice
+package sluice
+
+import (
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/fragmentation"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// Reach is the most that reading from afar may cost, in milliseconds.
+const Reach = costmodels.Step / 4
+
+// Model is the policy. The zero value is ready for use.
+type Model struct{}
+
+var _ costmodels.Localizer = Model{}
+
+// The terms.
+var (
+	load = loadspread.Model{}
+	gpus = fragmentation.Model{}
+	read = quincy.Model{}
+)
+
+// Name returns "sluice".
+func (Model) Name() string { return "sluice" }
+
+// Wait returns the price of one more cycle without a place.
+func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
+	return costmodels.Patience(c)
+}
+
+// Start returns the price of load and of what happens to the GPUs.
+func (Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	return load.Start(r, q, h) + gpus.Start(r, q, h)
+}
+
+// Crowd returns the larger of both terms.
+func (Model) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
+	return max(load.Crowd(r, h, k), gpus.Crowd(r, h, k))
+}
+
+// Locality returns the price of reading the inputs.
+func (Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Locality {
+	l := read.Locality(r, c)
+	l.Elsewhere = min(l.Elsewhere, Reach)
+	for i := range l.Hosts {
+		l.Hosts[i].Price = min(l.Hosts[i].Price, Reach)
+	}
+	for i := range l.Racks {
+		l.Racks[i].Price = min(l.Racks[i].Price, Reach)
+	}
+	return l
+}
