@@ -82,13 +82,14 @@ func (Model) Crowd(_ *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost
 // Lost returns how many thousandths of the host's devices the task takes and makes useless for typical tasks, 0 or more.
 // The host has room for the task.
 func Lost(r *costmodels.Round, task *cluster.TaskSpec, h *cluster.Host) int64 {
-	devices, _ := task.GPU.Pick(h.GPUs, h.GPUFree)
+	devices, _ := task.Pick(h)
 	with := task.Bind(h, devices)
-	before, after := h.Free(), with.Free()
+	before, after := h.Room(), with.Room()
+	free, left := h.GPURoom(), with.GPURoom()
 	lost := int64(0)
 	for i := range r.Mix {
 		m := &r.Mix[i]
-		lost += m.Weight * (useless(m.Task, h, &after, with.GPUFree) - useless(m.Task, h, &before, h.GPUFree))
+		lost += m.Weight * (useless(m.Task, h, &after, left) - useless(m.Task, h, &before, free))
 	}
 	return max(0, lost/1_000_000+task.GPU.Amount())
 }
@@ -101,6 +102,7 @@ func useless(kind *cluster.TaskSpec, h *cluster.Host, room *cluster.Resources, f
 	}
 	total, small, usable := int64(0), int64(0), int32(0)
 	for i, f := range free {
+		f = max(0, f)
 		total += int64(f)
 		if f < need || !accepts(kind.GPU.Models, h.GPUs[i]) {
 			small += int64(f)

@@ -33,9 +33,6 @@ const (
 	Grain     = 10
 )
 
-// Bandwidth is the named resource that stands for the bandwidth of a host's interface, in bytes a second.
-const Bandwidth = "network_bytes_per_second"
-
 // Model is the policy. The zero value is ready for use.
 type Model struct{}
 
@@ -51,22 +48,22 @@ func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 
 // Start returns the delay expected on the host's link once the task is there.
 func (Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
-	busy := h.Allocated.Amount(Bandwidth)
+	busy := h.Allocated.Fixed[cluster.Network]
 	if used, ok := r.Used(h); ok {
-		busy = max(busy, used.Amount(Bandwidth))
+		busy = max(busy, used.Fixed[cluster.Network])
 	}
-	request := max(q.Task.Resources.Amount(Bandwidth), r.Usage(q).Amount(Bandwidth))
+	request := max(q.Task.Resources.Fixed[cluster.Network], r.Usage(q).Fixed[cluster.Network])
 	return delay(busy+request, h)
 }
 
 // Crowd returns the delay that k starts before this one add, each with the bandwidth of the mean waiting request.
 func (Model) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
-	return delay(costmodels.Scale(r.Unit.Amount(Bandwidth), k, 1, cluster.MaxAmount), h)
+	return delay(costmodels.Scale(r.Unit.Fixed[cluster.Network], k, 1, cluster.MaxAmount), h)
 }
 
 // delay returns FullDelay · load / bandwidth of the host in multiples of Grain, at most twice FullDelay.
 func delay(load int64, h *cluster.Host) flowgraph.Cost {
-	bandwidth := h.Capacity.Amount(Bandwidth)
+	bandwidth := h.Capacity.Fixed[cluster.Network]
 	if bandwidth <= 0 {
 		return 0
 	}
