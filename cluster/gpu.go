@@ -84,8 +84,8 @@ func (r *GPURequest) needs() int {
 	return int(r.Count)
 }
 
-// takes returns the thousandths that a run takes of each of its devices.
-func (r *GPURequest) takes() int32 {
+// Takes returns the thousandths that a run takes of each of its devices.
+func (r *GPURequest) Takes() int32 {
 	if r.Milli > 0 {
 		return r.Milli
 	}
@@ -98,7 +98,7 @@ func (r *GPURequest) valid(devices []GPUDevice, free []int32, picked []uint16) b
 		return false
 	}
 	for n, i := range picked {
-		if int(i) >= len(devices) || !r.accepts(devices[i]) || free[i] < r.takes() || slices.Contains(picked[:n], i) {
+		if int(i) >= len(devices) || !r.accepts(devices[i]) || free[i] < r.Takes() || slices.Contains(picked[:n], i) {
 			return false
 		}
 	}
@@ -115,9 +115,9 @@ func (r *GPURequest) allocate(free []int32, picked []uint16, back bool) []int32 
 		switch {
 		case int(i) >= len(free): // the device is gone
 		case back:
-			free[i] += r.takes()
+			free[i] += r.Takes()
 		default:
-			free[i] -= r.takes()
+			free[i] -= r.Takes()
 		}
 	}
 	return free

@@ -108,7 +108,7 @@ func (s *State) withhold(h *Host) {
 		}
 		for _, i := range gpus {
 			if int(i) < len(devices) {
-				devices[i] += sign * spec.GPU.takes()
+				devices[i] += sign * spec.GPU.Takes()
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func (s *State) withhold(h *Host) {
 			count(k, t.GPUs, -1)
 		}
 	}
-	h.Withheld = h.Withheld.positive()
+	h.Withheld = h.Withheld.Positive()
 	for i := range devices {
 		devices[i] = max(0, devices[i])
 	}

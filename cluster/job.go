@@ -76,6 +76,14 @@ type PreemptionPolicy struct {
 	Command []string      `cbor:",omitempty"` // argv, run beside the task when the grace begins
 }
 
+// PreemptionGrace returns how long a task that is asked to leave has until it is forced.
+func (s *JobSpec) PreemptionGrace() time.Duration {
+	if s.Preemption.Grace > 0 {
+		return s.Preemption.Grace
+	}
+	return s.Task.KillGrace
+}
+
 // Core reports whether the instance is one of those that start together.
 func (s *JobSpec) Core(instance uint32) bool { return s.Gang != nil && instance < s.Gang.Minimum }
 

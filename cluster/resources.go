@@ -94,8 +94,8 @@ func (r Resources) combine(s Resources, sign int64) Resources {
 	return r
 }
 
-// positive returns r with 0 for every negative amount.
-func (r Resources) positive() Resources {
+// Positive returns r with 0 for every negative amount.
+func (r Resources) Positive() Resources {
 	for d, v := range r.Fixed {
 		r.Fixed[d] = max(0, v)
 	}

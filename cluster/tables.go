@@ -141,6 +141,9 @@ func ascend[K interface {
 // Snapshot is an immutable view of a State at one moment. It may be read from any number of goroutines.
 type Snapshot struct{ tables }
 
+// Fork returns a state of its own that is equal to s, so that a change can be tried. O(1).
+func (s *State) Fork() *State { return &State{tables: s.copy()} }
+
 // partSize bounds the number of records in one part of a checkpoint, and with it the memory of encoding one.
 const partSize = 1000
 

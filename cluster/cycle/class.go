@@ -8,45 +8,64 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // ClassKey names a class by everything about a waiting task that prices or bounds depend on. Keys are comparable.
 type ClassKey struct {
-	pool     cluster.PoolPath
-	jobType  cluster.JobType
-	priority int32
-	inputs   string
-	row      rowKey
+	group  groupKey
+	ahead  bool // was preempted, and goes first
+	inputs string
+	row    rowKey
 }
 
 // rowKey holds what decides which hosts can take a task, and at which price.
 type rowKey struct {
 	fixed      [cluster.NumDimensions]int64
 	named      string
-	devices    string
+	gpu        string
+	ports      string
 	needs      cluster.Capabilities
 	constraint string
 }
 
-// KeyOf returns the class that an instance of a job with this spec belongs to while it waits.
-func KeyOf(spec *cluster.JobSpec, instance uint32) ClassKey {
-	task := spec.TaskOf(instance)
+// KeyOf returns the class that a task belongs to while it waits.
+func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) ClassKey {
+	return classKeyOf(snap.Pool(j.Spec.Pool), j, j.Spec.TaskOf(t.Key.Instance())).of(j.Spec, t)
+}
+
+// classKeyOf returns what the tasks of a job that ask for the same have in common.
+func classKeyOf(leaf *cluster.Pool, j *cluster.Job, task *cluster.TaskSpec) ClassKey {
+	spec := j.Spec
 	request := task.Resources
-	k := ClassKey{pool: spec.Pool, jobType: spec.Type, priority: spec.Priority, row: rowKey{fixed: request.Fixed, needs: task.Needs()}}
+	k := ClassKey{row: rowKey{fixed: request.Fixed, needs: task.Needs()}}
 	if len(request.Named) > 0 {
 		k.row.named = cluster.Resources{Named: request.Named}.String()
 	}
 	if gpu := &task.GPU; len(gpu.Models) > 0 || gpu.Milli > 0 { // otherwise the amount says it all
-		k.row.devices = fmt.Sprintf("%d %q", gpu.Milli, gpu.Models)
+		k.row.gpu = fmt.Sprintf("%d %q", gpu.Milli, gpu.Models)
 	}
 	if ports := &task.Ports; !ports.IsZero() {
-		k.row.devices += fmt.Sprintf(" %d %d", ports.Numbers, ports.Dynamic)
+		k.row.ports = fmt.Sprintf("%v %d", ports.Numbers, ports.Dynamic)
 	}
 	if spec.Constraint != nil {
 		k.row.constraint = spec.Constraint.String()
 	}
+	k.group = groupKeyOf(leaf, j)
+	k.group.fixed, k.group.named = k.row.fixed, k.row.named
+	return k
+}
+
+// of completes the key for one of the job's tasks.
+func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task) ClassKey {
+	instance := t.Key.Instance()
+	k.ahead = t.Ahead
+	if spec.Core(instance) {
+		k.group.gang, k.group.job = true, t.Key.Job()
+	}
+	k.group.controller = spec.Controller && instance == 0
 	for _, in := range inputsOf(spec, instance) {
 		k.inputs += fmt.Sprintf("%d %q %q;", in.Bytes, in.Hosts, in.Racks)
 	}
@@ -81,26 +100,84 @@ func earlier(a, b waiter) bool {
 // class is the waiting tasks that placement cannot tell apart: one node of the network.
 type class struct {
 	key   ClassKey
+	group *group
 	seen  costmodels.Class // as the cost model sees it
 	queue *btree.BTreeG[waiter]
 	row   *row
-	price flowgraph.Cost // of waiting
+	price flowgraph.Cost // of waiting, before the tier's step
 	local locality
 
+	left    [cluster.NumTiers]int64 // admitted and not placed, by tier
+	refused int64                   // not admitted
+	why     pool.Binding            // what keeps some of them from claiming room
+
+	// In this cycle:
+	skipped bool  // a gang that cannot be whole
+	passed  bool  // its claims went to those next in the pool
+	pledged int64 // have room held by a displacement
+
 	node  flowgraph.NodeID
-	wait  flowgraph.ArcID
+	wait  [cluster.NumTiers]flowgraph.ArcID
 	links []*link         // arcs to candidate hosts, in the order they were added
 	to    map[int32]*link // the same by host index
 }
 
-func newClass(key ClassKey, spec *cluster.JobSpec, inputs []cluster.Input, row *row) *class {
-	return &class{
-		key: key, row: row,
-		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Request: costmodels.Request{Task: row.task}, Inputs: inputs},
+func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskSpec, inputs []cluster.Input, row *row) *class {
+	c := &class{
+		key: key, group: g, row: row,
+		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Request: costmodels.Request{Task: task}, Inputs: inputs},
 		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
 		node:  flowgraph.NoNode,
-		wait:  flowgraph.NoArc,
 		to:    map[int32]*link{},
+	}
+	for t := range c.wait {
+		c.wait[t] = flowgraph.NoArc
+	}
+	return c
+}
+
+// tierSteps is what a unit of each tier costs to leave waiting, on top of the price of waiting: no sum of prices of a
+// weaker tier reaches the step of a stronger one.
+var tierSteps = [cluster.NumTiers]flowgraph.Cost{
+	cluster.TierReserved: 1 << 36,
+	cluster.TierEntitled: 1 << 33,
+	cluster.TierBorrowed: 0,
+}
+
+// open returns how many units are admitted and not placed.
+func (c *class) open() int64 {
+	var n int64
+	for _, left := range c.left {
+		n += left
+	}
+	return n
+}
+
+// claims returns how many units wait that their pool may claim room for.
+func (c *class) claims() int64 { return c.left[cluster.TierReserved] + c.left[cluster.TierEntitled] }
+
+// tier returns the strongest tier in which a unit is left.
+func (c *class) tier() cluster.Tier {
+	for t, left := range c.left {
+		if left > 0 {
+			return cluster.Tier(t)
+		}
+	}
+	return cluster.TierBorrowed
+}
+
+// worth returns what placing the next unit saves: its price of waiting and the step of its tier.
+func (c *class) worth() flowgraph.Cost { return c.price + tierSteps[c.tier()] }
+
+// giveBack counts one unit as not placed, in the tier it had.
+func (c *class) giveBack(t cluster.Tier) { c.left[t]++ }
+
+// take counts n units as placed, strongest tier first.
+func (c *class) take(n int64) {
+	for t := range c.left {
+		taken := min(n, c.left[t])
+		c.left[t] -= taken
+		n -= taken
 	}
 }
 

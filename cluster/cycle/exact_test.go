@@ -54,6 +54,7 @@ func TestPriceOutIsExact(t *testing.T) {
 		p := New(both{}, func() solver.Solver { return ssp.New() })
 		in := Input{Snapshot: snapshot, Changes: changes, Now: 1}
 		p.ingest(in)
+		p.admit(in.Now)
 		p.price(in.Now)
 		var stats Stats
 		_, ok := p.optimize(in.Budget, &stats, newLaps(nil))

@@ -15,7 +15,7 @@ const candidates = 8
 // graph is the flow network between cycles:
 //
 //	class ──(fit, start price)──► host ══(crowd segments)══► sink
-//	  └──(waiting price)──► unscheduled aggregator of the pool ──► sink
+//	  └══(waiting price, by tier)══► unscheduled aggregator of the pool ──► sink
 //
 // Its verbs change only what differs, so that the solver sees only what differs.
 type graph struct {
@@ -41,14 +41,32 @@ func newGraph(model costmodels.Model, s solver.Solver) *graph {
 	return g
 }
 
-// setClass brings the class's node in line with its queue and price.
+// setClass brings the class's node in line with what is admitted of it, and its price. A class with nothing to place has no
+// node.
 func (g *graph) setClass(c *class) {
+	open := c.open()
+	if open == 0 || c.skipped {
+		g.dropClass(c)
+		return
+	}
+	pool := g.unscheduled(c.key.group.pool)
 	if c.node == flowgraph.NoNode {
 		c.node = g.net.AddNode(0)
-		c.wait = g.net.AddArc(c.node, g.unscheduled(c.key.pool), 0, flowgraph.Infinite, c.price)
 	}
-	g.net.SetCost(c.wait, c.price)
-	g.supply(c, c.waiting())
+	for t, left := range c.left {
+		price := c.price + tierSteps[t]
+		switch a := c.wait[t]; {
+		case a == flowgraph.NoArc && left > 0:
+			c.wait[t] = g.net.AddArc(c.node, pool, 0, left, price)
+		case a != flowgraph.NoArc && left == 0:
+			g.net.RemoveArc(a)
+			c.wait[t] = flowgraph.NoArc
+		case a != flowgraph.NoArc:
+			g.net.SetCost(a, price)
+			g.net.SetBounds(a, 0, left)
+		}
+	}
+	g.supply(c, open)
 }
 
 func (g *graph) supply(c *class, n int64) {
@@ -76,7 +94,10 @@ func (g *graph) dropClass(c *class) {
 		g.unlink(c.links[len(c.links)-1])
 	}
 	g.net.RemoveNode(c.node)
-	c.node, c.wait = flowgraph.NoNode, flowgraph.NoArc
+	c.node = flowgraph.NoNode
+	for t := range c.wait {
+		c.wait[t] = flowgraph.NoArc
+	}
 }
 
 // link makes the host a candidate of the class. The host has room for one task at least.
@@ -103,9 +124,12 @@ func (g *graph) unlink(l *link) {
 	}
 }
 
-func without(links []*link, l *link) []*link {
-	i := slices.Index(links, l)
-	return slices.Delete(links, i, i+1)
+// without returns the list without x, which it holds at most once.
+func without[T comparable](list []T, x T) []T {
+	if i := slices.Index(list, x); i >= 0 {
+		return slices.Delete(list, i, i+1)
+	}
+	return list
 }
 
 func (g *graph) dropHost(h *host) {

@@ -17,7 +17,13 @@ type host struct {
 	unit  cluster.Resources // the Round.Unit that its crowd prices came from
 	crowd []flowgraph.ArcID // parallel arcs to the sink, cheapest first; see segment
 	links []*link           // arcs from classes
-	stale bool              // stands in graph.stale
+	units []*unit           // bound tasks, in the order they were seen
+	holds []*unit           // tasks that have room held here, in the order they were seen
+
+	// What this cycle plans beside rec.
+	nominated []*nomination
+	stamp     int  // grows when a displacement changes the host
+	stale     bool // stands in graph.stale
 
 	pass    int            // the last pass of price-out that looked here
 	offered int64          // links made in that pass
@@ -34,6 +40,9 @@ type hosts struct {
 	start   int                // position of log[0]
 	inRack  map[string][]int32 // indices by rack, in the order of arrival
 	touched func(*host)
+
+	sums, summed int // versions of what total is the sum of, and of total
+	total        cluster.Resources
 }
 
 func newHosts(touched func(*host)) *hosts {
@@ -65,6 +74,9 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 		t.inRack[rec.Rack] = append(t.inRack[rec.Rack], h.index)
 		t.version++
 	}
+	if h.rec == nil || h.rec.State() != rec.State() || rec.State() != cluster.HostUp || !h.rec.Capacity.Equal(rec.Capacity) {
+		t.sums++
+	}
 	h.rec = rec
 	t.note(h.index)
 	t.touched(h)
@@ -87,6 +99,7 @@ func sameMachine(a, b *cluster.Host) bool {
 func (t *hosts) remove(h *host) {
 	t.leaveRack(h)
 	t.version++
+	t.sums++
 	h.rec = nil
 	delete(t.byID, h.id)
 	t.byIndex[h.index] = nil
@@ -101,6 +114,24 @@ func (t *hosts) note(i int32) {
 		t.start += drop
 	}
 	t.log = append(t.log, i)
+}
+
+// capacity returns what there is to divide: all of the hosts that take work, and of the others what is allocated. Complexity: hosts, when one of them changed.
+func (t *hosts) capacity() cluster.Resources {
+	if t.summed != t.sums {
+		t.total = cluster.Resources{}
+		for _, h := range t.byIndex {
+			switch {
+			case h == nil:
+			case h.rec.State() == cluster.HostUp:
+				t.total = t.total.Add(h.rec.Capacity)
+			default:
+				t.total = t.total.Add(h.rec.Allocated)
+			}
+		}
+		t.summed = t.sums
+	}
+	return t.total
 }
 
 // position is where the log ends now.

@@ -12,9 +12,9 @@ type entry struct {
 	as    waiter
 }
 
-// jobKey caches the class of a job's first task for as long as the spec is the same.
+// jobKey caches what the classes of a job have in common for as long as they ask for the same.
 type jobKey struct {
-	spec *cluster.JobSpec
+	spec *cluster.TaskSpec
 	key  ClassKey
 }
 
@@ -23,7 +23,8 @@ type jobKey struct {
 func (p *Planner) ingest(in Input) {
 	changes := p.planned
 	p.planned = cluster.Changes{}
-	if in.Rescan || !p.primed {
+	p.forgetPlan()
+	if in.Rescan || !p.primed || len(in.Changes.Pools) > 0 { // pools say what belongs together
 		p.primed = true
 		p.reset()
 		changes = everything(in.Snapshot)
@@ -34,7 +35,9 @@ func (p *Planner) ingest(in Input) {
 		p.ingestHost(id, in.Snapshot.Host(id))
 	}
 	for _, k := range sorted(changes.Tasks) {
-		p.ingestTask(in.Snapshot, k)
+		t := in.Snapshot.Task(k)
+		p.ingestUnit(in.Snapshot, k, t)
+		p.ingestWaiting(in.Snapshot, k, t)
 	}
 	for _, uid := range changes.Jobs {
 		if in.Snapshot.Job(uid) == nil {
@@ -49,7 +52,7 @@ func everything(snap *cluster.Snapshot) cluster.Changes {
 		all.Hosts = append(all.Hosts, h.ID)
 	}
 	for t := range snap.Tasks(0) {
-		if t.State == cluster.TaskPending {
+		if !t.State.Terminal() {
 			all.Tasks = append(all.Tasks, t.Key)
 		}
 	}
@@ -62,17 +65,17 @@ func sorted[T interface{ ~string | ~uint64 }](keys []T) []T {
 	return slices.Compact(keys)
 }
 
-func (p *Planner) ingestTask(snap *cluster.Snapshot, k cluster.TaskKey) {
+func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
 	was, waits := p.waiting[k]
-	t := snap.Task(k)
 	if t == nil || t.State != cluster.TaskPending {
 		if waits {
 			was.class.queue.Delete(was.as)
 			delete(p.waiting, k)
+			p.moved = true
 		}
 		return
 	}
-	now := entry{p.classFor(snap.Job(k.Job()), k.Instance()), waiter{queued: t.Queued, task: k, run: t.Run + 1}}
+	now := entry{p.classFor(snap, snap.Job(k.Job()), t), waiter{queued: t.Queued, task: k, run: t.Run + 1}}
 	if waits && now == was {
 		return
 	}
@@ -84,20 +87,25 @@ func (p *Planner) ingestTask(snap *cluster.Snapshot, k cluster.TaskKey) {
 	p.dirty = true
 }
 
-// classFor returns the class of a waiting instance of the job, a new one if there was none.
-func (p *Planner) classFor(j *cluster.Job, instance uint32) *class {
+// keyOf returns the class key of a task of the job.
+func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, spec *cluster.TaskSpec) ClassKey {
 	cached, ok := p.keys[j.UID]
-	if !ok || cached.spec != j.Spec {
-		cached = jobKey{j.Spec, KeyOf(j.Spec, 0)}
+	if !ok || cached.spec != spec {
+		cached = jobKey{spec, classKeyOf(snap.Pool(j.Spec.Pool), j, spec)}
 		p.keys[j.UID] = cached
 	}
-	key := cached.key
-	if len(j.Spec.Inputs) > 0 || len(j.Spec.Overrides) > 0 { // instances may differ
-		key = KeyOf(j.Spec, instance)
-	}
+	return cached.key.of(j.Spec, t)
+}
+
+// classFor returns the class of a waiting task, a new one if there was none.
+func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) *class {
+	spec := j.Spec.TaskOf(t.Key.Instance())
+	key := p.keyOf(snap, j, t, spec)
 	c := p.classes[key]
 	if c == nil {
-		c = newClass(key, j.Spec, inputsOf(j.Spec, instance), p.rows.get(key.row, j.Spec.TaskOf(instance), j.Spec.Constraint))
+		g := p.groupFor(key.group, j.Spec, spec)
+		g.classes++
+		c = newClass(key, g, j.Spec, spec, inputsOf(j.Spec, t.Key.Instance()), p.rows.get(key.row, spec, j.Spec.Constraint))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}
@@ -152,6 +160,7 @@ func (p *Planner) dropEmpty() {
 		}
 		p.graph.dropClass(c)
 		p.rows.release(c.row)
+		c.group.classes--
 		delete(p.classes, c.key)
 		return true
 	})

@@ -15,24 +15,45 @@ import (
 // maxRounds bounds how often what did not fit is solved again; what is left then is inserted one by one.
 const maxRounds = 5
 
-// plan places what can be placed.
+// maxPasses bounds how often claims that cannot be met are passed on to those next in their pools.
+const maxPasses = 3
+
+// plan places what can be placed, and makes room for what its pool may claim room for.
 func (p *Planner) plan(in Input, out *Output, lap *laps) {
+	p.wakeAt = 0
+	p.admit(in.Now)
+	lap.end(&out.Stats, Pools)
 	p.price(in.Now)
 	lap.end(&out.Stats, Price)
+	for pass := range maxPasses {
+		p.solveRounds(in, out, lap)
+		p.insert(out)
+		if pass == 0 {
+			p.displace(in.Now, out)
+		}
+		lap.end(&out.Stats, Fit)
+		again := p.passOn(in.Now)
+		lap.end(&out.Stats, Pools)
+		if !again {
+			return
+		}
+	}
+}
+
+// solveRounds solves, commits what fits exactly, and solves again for the rest until nothing is gained.
+func (p *Planner) solveRounds(in Input, out *Output, lap *laps) {
 	for range maxRounds {
 		out.Stats.Rounds++
 		res, ok := p.optimize(in.Budget, &out.Stats, lap)
 		if !ok {
-			break
+			return
 		}
 		cut := p.commit(out, res)
 		lap.end(&out.Stats, Fit)
 		if !cut {
-			break
+			return
 		}
 	}
-	p.insert(out)
-	lap.end(&out.Stats, Fit)
 }
 
 // price sets the waiting prices and the mean request of what waits.
@@ -74,7 +95,7 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	}
 	p.graph.sync()
 	for _, c := range p.order {
-		if len(c.links) == 0 {
+		if c.node != flowgraph.NoNode && len(c.links) == 0 {
 			p.seed(c)
 		}
 	}
@@ -89,7 +110,9 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 		added := false
 		p.pass++
 		for _, c := range p.order {
-			added = p.priceOut(c, res) || added
+			if c.node != flowgraph.NoNode {
+				added = p.priceOut(c, res) || added
+			}
 		}
 		if !added {
 			lap.end(s, Graph)
@@ -119,11 +142,11 @@ func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 func (p *Planner) seed(c *class) {
 	room := int64(0)
 	for h := range p.cheapest(c) {
-		if len(c.links) >= candidates && room >= c.waiting() {
+		if len(c.links) >= candidates && room >= c.open() {
 			return
 		}
 		if c.to[h.index] == nil {
-			room += c.row.task.CountOn(h.rec, c.waiting())
+			room += p.fit(c, h, c.open())
 			p.graph.link(c, h, p.round.Unit)
 		}
 	}
@@ -138,7 +161,7 @@ func (p *Planner) seed(c *class) {
 // to others in this pass counts as if they had come: the next class looks further. The first one to look at a host sees
 // it as it is, hence a pass without additions means that there is nothing to add.
 func (p *Planner) priceOut(c *class, res solver.Result) bool {
-	limit := max(candidates, len(c.links), int(min(c.waiting(), int64(len(c.row.open)))))
+	limit := max(candidates, len(c.links), int(min(c.open(), int64(len(c.row.open)))))
 	worth := res.Potential(p.graph.sink) - res.Potential(c.node) // what the dearest placed or waiting unit pays
 	added := 0
 	consider := func(i int32) {
@@ -176,44 +199,60 @@ func (p *Planner) priceOut(c *class, res solver.Result) bool {
 	return added > 0
 }
 
-// start is a number of tasks of one class that the flow sends to a host.
-type start struct {
-	link *link
-	n    int64
-}
+// fit returns how many tasks of the class the host takes as it is planned, at most limit.
+func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.task.CountOn(h.rec, limit) }
 
-// commit places what the flow sends to each host as far as it fits there exactly, dearest waiting first, and reports
-// whether something had to be cut that fits elsewhere.
+// commit places what the flow sends to the hosts as far as it fits there exactly, the class first that gains most, and
+// reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all.
 func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
-	var touched []*host
-	starts := map[*host][]start{}
-	for _, c := range p.order {
+	for _, c := range p.byWorth() {
+		if c.node == flowgraph.NoNode {
+			continue
+		}
+		var flow []share
 		for _, l := range c.links {
 			if n := res.Flow(l.arc); n > 0 {
-				if starts[l.host] == nil {
-					touched = append(touched, l.host)
-				}
-				starts[l.host] = append(starts[l.host], start{l, n})
+				flow = append(flow, share{l.host, n, p.graph.net.Cost(l.arc)})
 			}
 		}
-	}
-	for _, h := range touched {
-		group := starts[h]
-		slices.SortStableFunc(group, func(a, b start) int { return cmp.Compare(b.link.class.price, a.link.class.price) })
-		for _, s := range group {
-			c := s.link.class
-			n := c.row.task.CountOn(h.rec, s.n)
-			p.place(out, c, h, n, p.graph.net.Cost(s.link.arc))
-			cut = cut || n < s.n
+		switch {
+		case len(flow) == 0:
+			if c.group.key.gang { // the flow prefers others; it may still fit beside them
+				c.skipped, cut = true, true
+			}
+		case c.group.key.gang:
+			whole := p.whole(c, flow)
+			p.placeShares(out, c, whole)
+			if whole == nil {
+				c.skipped, cut = true, true
+			}
+		default:
+			for _, s := range flow {
+				n := p.fit(c, s.host, s.n)
+				p.place(out, c, s.host, n, s.price)
+				cut = cut || n < s.n
+			}
 		}
 	}
 	return cut && p.someFits()
 }
 
+// byWorth returns the classes that have something to place, the one first that gains most.
+func (p *Planner) byWorth() []*class {
+	order := make([]*class, 0, len(p.order))
+	for _, c := range p.order {
+		if c.open() > 0 {
+			order = append(order, c)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *class) int { return cmp.Compare(b.worth(), a.worth()) })
+	return order
+}
+
 // someFits reports whether a task waits that has room somewhere.
 func (p *Planner) someFits() bool {
 	for _, c := range p.order {
-		if c.queue.Len() == 0 {
+		if c.open() == 0 || c.skipped {
 			continue
 		}
 		if p.rows.refresh(c.row); len(c.row.open) > 0 {
@@ -230,37 +269,46 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 	}
 	task := c.row.task
 	rec := h.rec
+	var gang cluster.JobUID
+	if c.group.key.gang {
+		gang = c.group.key.job
+	}
 	for range n {
 		w, _ := c.queue.PopMin()
 		delete(p.waiting, w.task)
 		devices, _ := task.Pick(rec)
 		rec = task.Bind(rec, devices)
-		out.Placements = append(out.Placements, Placement{Task: w.task, Run: w.run, Host: h.id, Devices: devices, Price: price})
+		out.Placements = append(out.Placements, Placement{
+			Task: w.task, Run: w.run, Host: h.id, Devices: devices, Price: price, Tier: c.tier(), Gang: gang,
+		})
 		p.planned.Tasks = append(p.planned.Tasks, w.task)
+		c.take(1)
 	}
+	c.group.placed += n
 	p.planned.Hosts = append(p.planned.Hosts, h.id)
 	p.hosts.set(h, rec)
 }
 
-// insert places waiting tasks where they fit, without a flow: the class that pays most for waiting first, on its
-// cheapest host, a fair part of what waits at a time. A class that rather waits than pays for the cheapest host is left,
-// and says when it may think otherwise.
+// insert places waiting tasks where they fit, without a flow: the class that gains most first, on its cheapest host, a
+// fair part of what waits at a time. A class that rather waits than pays for the cheapest host is left, and says when it
+// may think otherwise.
 func (p *Planner) insert(out *Output) {
-	p.wakeAt = 0
-	order := slices.Clone(p.order)
-	slices.SortStableFunc(order, func(a, b *class) int { return cmp.Compare(b.price, a.price) })
-	for _, c := range order {
-		for c.queue.Len() > 0 {
+	for _, c := range p.byWorth() {
+		if c.group.key.gang {
+			p.placeShares(out, c, p.whole(c, nil))
+			continue
+		}
+		for c.open() > 0 {
 			h, price := p.best(c)
 			if h == nil {
 				break
 			}
-			if price >= c.price {
+			if price >= c.worth() {
 				p.wake(c)
 				break
 			}
-			share := max(1, c.waiting()/int64(4*len(c.row.open)))
-			n := c.row.task.CountOn(h.rec, min(share, c.waiting()))
+			share := max(1, c.open()/int64(4*len(c.row.open)))
+			n := p.fit(c, h, min(share, c.open()))
 			p.place(out, c, h, n, price)
 			out.Stats.Inserted += int(n)
 		}
@@ -284,8 +332,12 @@ func (p *Planner) best(c *class) (best *host, price flowgraph.Cost) {
 // wake remembers when the waiting price of the class rises next.
 func (p *Planner) wake(c *class) {
 	head, _ := c.queue.Min()
-	at := head.queued.Add(time.Second << min(c.seen.Stage, 32))
-	if p.wakeAt == 0 || at < p.wakeAt {
+	p.alarm(head.queued.Add(time.Second << min(c.seen.Stage, 32)))
+}
+
+// alarm remembers that there is something to do at that time.
+func (p *Planner) alarm(at cluster.Time) {
+	if at != 0 && (p.wakeAt == 0 || at < p.wakeAt) {
 		p.wakeAt = at
 	}
 }

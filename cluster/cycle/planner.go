@@ -30,12 +30,18 @@ type Placement struct {
 	Host cluster.HostID
 	cluster.Devices
 	Price flowgraph.Cost // what the arc to the host cost, in milliseconds of expected delay
+	Tier  cluster.Tier
+	Gang  cluster.JobUID // of the core that starts whole or not at all; 0 for a task on its own
 }
 
 // Output is the plan of a cycle. The caller owns it.
 type Output struct {
 	// Placements in the order in which they were decided. A task is in it once at most.
 	Placements []Placement
+	// Displacements make room for waiting tasks. Each is carried out whole or not at all.
+	Displacements []Displacement
+	// Ended lists the tasks whose holds end in vain: they wait again.
+	Ended []cluster.TaskKey
 	// Waiting describes every class that has tasks left, in the order in which the classes came to be.
 	Waiting []Waiting
 	// WakeAt is when a task that rather waits than goes where there is room may think otherwise; 0 if there is none. The
@@ -50,6 +56,7 @@ type Phase int
 // The phases.
 const (
 	Ingest Phase = iota // changes into classes and hosts
+	Pools               // entitlement and admission
 	Price               // rows and waiting prices
 	Graph               // deltas of the network, price-out
 	Solve
@@ -57,7 +64,7 @@ const (
 	NumPhases
 )
 
-var phaseNames = [NumPhases]string{"ingest", "price", "graph", "solve", "fit"}
+var phaseNames = [NumPhases]string{"ingest", "pools", "price", "graph", "solve", "fit"}
 
 // String returns the phase's name.
 func (p Phase) String() string { return phaseNames[p] }
@@ -75,8 +82,28 @@ type Stats struct {
 	SolverWork   int64 // units, see solver.Work
 	Objective    int64 // of the last solve
 	Inserted     int   // placements that the flow did not make
+	Preemptions  int   // tasks asked to leave, to wait again or to end
+	Migrations   int   // tasks asked to move
+	Held         int   // tasks that room is kept for, after the cycle
 	// LimitedBy names the outcome of a solve that was not optimal; the plan was then made without a flow.
 	LimitedBy string
+}
+
+// Options bounds what a plan may do to running work.
+type Options struct {
+	// MaxDisplaced is how many tasks one cycle may ask to leave.
+	MaxDisplaced int
+	// Hysteresis is how long a task that was asked to leave is left alone afterwards.
+	Hysteresis time.Duration
+	// HoldFor is how long room is held beyond the time that those who leave have for it.
+	HoldFor time.Duration
+	// ReserveAfter is how long a task with a claim waits before a host is kept for it.
+	ReserveAfter time.Duration
+}
+
+// DefaultOptions are those of a planner that is not told otherwise.
+func DefaultOptions() Options {
+	return Options{MaxDisplaced: 1000, Hysteresis: time.Minute, HoldFor: time.Minute, ReserveAfter: time.Minute}
 }
 
 // Planner holds the network and what it was built from. It is not safe for concurrent use.
@@ -84,18 +111,30 @@ type Planner struct {
 	model     costmodels.Model
 	newSolver func() solver.Solver
 
-	graph   *graph
-	hosts   *hosts
-	rows    *rows
-	classes map[ClassKey]*class
-	order   []*class // by creation: maps are for look-up, never for iteration
-	waiting map[cluster.TaskKey]entry
-	keys    map[cluster.JobUID]jobKey
+	graph      *graph
+	hosts      *hosts
+	rows       *rows
+	classes    map[ClassKey]*class
+	order      []*class // by creation: maps are for look-up, never for iteration
+	groups     map[groupKey]*group
+	groupOrder []*group // by creation
+	waiting    map[cluster.TaskKey]entry
+	units      map[cluster.TaskKey]*unit // bound and held tasks
+	held       map[cluster.TaskKey]*unit // those with a hold
+	keys       map[cluster.JobUID]jobKey
+
+	cores map[cluster.JobUID][]*unit // bound core members of gangs, by job
+
+	leaves  []cluster.PoolPath
+	options Options
+	crowded []*host // with nominations of the last plan
+	victims []*unit // of the last plan
 
 	round   costmodels.Round
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it
 	wakeAt  cluster.Time    // see Output.WakeAt
 	pass    int             // counts the passes of price-out
+	moved   bool            // a task was bound, left or went to wait since the last admission
 	dirty   bool            // something happened since the last solve that may let a task be placed
 	primed  bool            // the first call is done
 }
@@ -103,7 +142,7 @@ type Planner struct {
 // New returns a planner that prices with the model and solves with what newSolver returns. It asks for a new solver
 // whenever it begins a new network.
 func New(model costmodels.Model, newSolver func() solver.Solver) *Planner {
-	return &Planner{model: model, newSolver: newSolver}
+	return &Planner{model: model, newSolver: newSolver, options: DefaultOptions()}
 }
 
 // reset forgets everything that came from snapshots.
@@ -112,7 +151,11 @@ func (p *Planner) reset() {
 	p.hosts = newHosts(p.graph.touch)
 	p.rows = &rows{model: p.model, hosts: p.hosts, byKey: map[rowKey]*row{}}
 	p.classes, p.order = map[ClassKey]*class{}, nil
+	p.groups, p.groupOrder = map[groupKey]*group{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
+	p.cores = map[cluster.JobUID][]*unit{}
+	p.crowded, p.victims = nil, nil
+	p.units, p.held = map[cluster.TaskKey]*unit{}, map[cluster.TaskKey]*unit{}
 	p.keys = map[cluster.JobUID]jobKey{}
 	p.round.Hosts = p.hosts.lookup
 }
@@ -132,11 +175,13 @@ func (p *Planner) Run(in Input) Output {
 	if p.wakeAt != 0 && in.Now >= p.wakeAt {
 		p.dirty, p.wakeAt = true, 0 // a plan may set it again
 	}
+	p.settle(in.Now, &out)
 	if p.dirty && len(p.order) > 0 {
 		p.plan(in, &out, lap)
 	}
 	p.dirty = false
 	p.dropEmpty()
+	p.dropGroups()
 	out.WakeAt = p.wakeAt
 	p.describe(&out, before)
 	lap.end(&out.Stats, Graph)

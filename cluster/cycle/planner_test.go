@@ -105,6 +105,11 @@ func TestPriorityThenAgeDecideWhoWaits(t *testing.T) {
 	require.ElementsMatch(t, []cluster.TaskKey{cluster.MakeTaskKey(high, 0), cluster.MakeTaskKey(low, 0)}, placed)
 }
 
+func (w *world) keyOf(job cluster.JobUID) cycle.ClassKey {
+	snap, _ := w.state.Fork().Snapshot()
+	return cycle.KeyOf(snap, w.state.Job(job), w.state.Task(cluster.MakeTaskKey(job, 0)))
+}
+
 func TestExplainsWhatWaits(t *testing.T) {
 	w := newWorld(t)
 	gpu := cluster.KeyValue{Key: "disk", Value: "ssd"}
@@ -119,7 +124,7 @@ func TestExplainsWhatWaits(t *testing.T) {
 	out := w.cycle()
 	require.Len(t, out.Placements, 1)
 	require.Equal(t, []cycle.Waiting{{
-		Class: cycle.KeyOf(w.state.Job(1).Spec, 0), Tasks: 2, Price: out.Waiting[0].Price, Hosts: 5,
+		Class: w.keyOf(1), Tasks: 2, Price: out.Waiting[0].Price, Hosts: 5,
 		Tally: []cycle.Tally{
 			{Reason: cycle.HostMismatch, Hosts: 1},
 			{Reason: cycle.HostDraining, Hosts: 1},

@@ -198,7 +198,7 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		case e.State.Terminal():
 			answer = append(answer, releaseDown(st.GetRun()))
 		case outcome == rules.Stale:
-			answer = append(answer, killDown(st.GetRun(), staleGrace, cluster.ReasonSuperseded))
+			answer = append(answer, killDown(st.GetRun(), staleGrace, nil, cluster.ReasonSuperseded))
 		}
 		c.answers <- answer
 	})

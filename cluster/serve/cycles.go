@@ -3,11 +3,13 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
 // CycleSummary is what one cycle did, from the changes it took in to its placements being durable.
@@ -18,7 +20,7 @@ type CycleSummary struct {
 	Commit     time.Duration // making the placements durable
 	Total      time.Duration
 	Placements int
-	Conflicts  int // placements that the state no longer allowed
+	Conflicts  int // events of the plan that the state no longer allowed
 }
 
 // runCycles plans whenever something changed, and never otherwise.
@@ -55,7 +57,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		})
 		sum := CycleSummary{Number: number, At: begun, Stats: out.Stats, Placements: len(out.Placements)}
 		committing := time.Now()
-		refused, err := s.commitPlan(ctx, out.Placements)
+		refused, err := s.commitPlan(ctx, out.Steps())
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, ErrStopped) { // the writer tells why
 				return nil
@@ -83,20 +85,17 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// commitPlan makes the placements durable and returns how many the state refused: since the snapshot of the plan, the
-// task may have been stopped, or the host drained or lost.
-func (s *Scheduler) commitPlan(ctx context.Context, placements []cycle.Placement) (refused int, err error) {
-	if len(placements) == 0 {
+// commitPlan makes the plan durable and returns how many of its events the state refused: since the snapshot of the plan, a
+// task may have been stopped, or a host drained or lost.
+func (s *Scheduler) commitPlan(ctx context.Context, steps [][]cluster.Event) (refused int, err error) {
+	if len(steps) == 0 {
 		return 0, nil
 	}
 	count := 0 // not the result: the command may run on when Do has given up
 	err = s.Do(ctx, func(tx *Tx) error {
-		for _, p := range placements {
-			if err := tx.Emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs, Ports: p.Ports}); err != nil {
-				count++
-				s.log.Debug("placement refused", "task", p.Task, "host", p.Host, "error", err)
-			}
-		}
+		count = rules.Commit(tx, steps, func(e cluster.Event, err error) {
+			s.log.Debug("a step of the plan was refused", "event", fmt.Sprintf("%T", e), "error", err)
+		})
 		return nil
 	})
 	if err != nil {
@@ -134,11 +133,11 @@ func (s *Scheduler) LastCycle() (CycleSummary, <-chan struct{}) {
 	return s.cycles.last, s.cycles.next
 }
 
-// WhyWaiting returns what the last cycle found out about tasks like this instance of a job with this spec; false if none
-// of them was waiting when it ended.
-func (s *Scheduler) WhyWaiting(spec *cluster.JobSpec, instance uint32) (cycle.Waiting, CycleSummary, bool) {
+// WhyWaiting returns what the last cycle found out about tasks like this one of the job; false if none of them was waiting
+// when it ended.
+func (s *Scheduler) WhyWaiting(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) (cycle.Waiting, CycleSummary, bool) {
 	s.cycles.mu.Lock()
 	defer s.cycles.mu.Unlock()
-	w, ok := s.cycles.waiting[cycle.KeyOf(spec, instance)]
+	w, ok := s.cycles.waiting[cycle.KeyOf(snap, j, t)]
 	return w, s.cycles.last, ok
 }

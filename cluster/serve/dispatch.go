@@ -9,7 +9,7 @@ import (
 )
 
 // dispatch sends what the durable state of the shard's tasks calls for: a launch for each that is PLACED, a kill for each
-// that is KILLING. In a session each is sent once; after a reconnect it starts over, and repetitions do no harm.
+// that is KILLING or PREEMPTING. In a session each is sent once; after a reconnect it starts over, and repetitions do no harm.
 func (c *control) dispatch(ctx context.Context) error {
 	select {
 	case <-c.ready:
@@ -58,9 +58,10 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 	case t.State == cluster.TaskPlaced && before.run != t.Run:
 		message = launchDown(t, snapshot.Job(k.Job()))
 		sent[k] = sentRun{run: t.Run}
-	case t.State == cluster.TaskKilling && (before.run != t.Run || !before.killed):
+	case t.State.Vacating() && (before.run != t.Run || !before.killed):
 		j := snapshot.Job(k.Job())
-		message = killDown(runRef(t.RunID(), j.Spec.Name), j.Spec.Task.KillGrace, t.Reason)
+		grace, command := rules.Leave(t, j.Spec)
+		message = killDown(runRef(t.RunID(), j.Spec.Name), grace, command, t.Reason)
 		sent[k] = sentRun{run: t.Run, killed: true}
 	default:
 		return nil

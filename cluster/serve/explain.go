@@ -38,7 +38,7 @@ func (a *taskService) ExplainTask(_ context.Context, r *sluicev1.ExplainTaskRequ
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Placed{Placed: &sluicev1.PlacedExplanation{Host: string(t.Host)}}
 		answer.Summary = fmt.Sprintf("run %d is %v on host %s", t.Run, t.State, t.Host)
 	default:
-		why, last, known := a.s.WhyWaiting(j.Spec, t.Key.Instance())
+		why, last, known := a.s.WhyWaiting(a.s.Snapshot(), j, t)
 		waiting := explainWaiting(t, j, why, known)
 		waiting.Cycle = last.Number
 		if last.Number > 0 {

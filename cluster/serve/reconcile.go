@@ -56,7 +56,7 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 		return err
 	}
 	for _, a := range answers {
-		message := killDown(runRef(a.Run, ""), staleGrace, cluster.ReasonSuperseded)
+		message := killDown(runRef(a.Run, ""), staleGrace, nil, cluster.ReasonSuperseded)
 		if a.Release {
 			message = releaseDown(runRef(a.Run, ""))
 		}

@@ -28,8 +28,11 @@ func releaseDown(run *sluicev1.RunRef) *sluicev1.ShardDown {
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Release{Release: &sluicev1.Release{Run: run}}}
 }
 
-func killDown(run *sluicev1.RunRef, grace time.Duration, why cluster.Reason) *sluicev1.ShardDown {
+func killDown(run *sluicev1.RunRef, grace time.Duration, command []string, why cluster.Reason) *sluicev1.ShardDown {
 	kill := &sluicev1.Kill{Run: run, Grace: durationpb.New(grace), Reason: string(why)}
+	if len(command) > 0 {
+		kill.OnKill = &sluicev1.Argv{Args: command}
+	}
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Kill{Kill: kill}}
 }
 

@@ -144,8 +144,8 @@ func (r *cycleRun) cycle(ends, starts int) error {
 	taken := r.Stopwatch()
 	out := r.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: r.now, Stopwatch: r.Stopwatch})
 	planned := r.Stopwatch()
-	refused := 0
-	if err := r.commit(func(tx *rules.Tx) error { refused = place(tx, out.Placements); return nil }); err != nil {
+	refused, steps := 0, out.Steps()
+	if err := r.commit(func(tx *rules.Tx) error { refused = rules.Commit(tx, steps, func(cluster.Event, error) {}); return nil }); err != nil {
 		return err
 	}
 	end := r.Stopwatch()

@@ -205,31 +205,22 @@ func (p *scheduler) plan() {
 	begun := p.s.stopwatch()
 	out := p.planner.Run(in)
 	p.s.measure.planned(&out, p.s.stopwatch()-begun)
+	steps := out.Steps()
 	p.after(p.s.config.PlanTime, func() {
-		if len(out.Placements) == 0 {
+		if len(steps) == 0 {
 			p.planned(0, out.WakeAt)
 			return
 		}
 		refused := 0
 		p.send(func(tx *rules.Tx) error {
 			p.s.measure.cycle.placing = true
-			refused = place(tx, out.Placements)
+			refused = rules.Commit(tx, steps, func(cluster.Event, error) {})
 			return nil
 		}, func(error) {
 			p.s.measure.refused += int64(refused)
 			p.planned(refused, out.WakeAt)
 		})
 	})
-}
-
-// place emits the placements that the state still allows and returns how many it does not.
-func place(tx *rules.Tx, placements []cycle.Placement) (refused int) {
-	for _, x := range placements {
-		if err := tx.Emit(&cluster.Placed{Task: x.Task, Run: x.Run, Host: x.Host, GPUs: x.GPUs, Ports: x.Ports}); err != nil {
-			refused++
-		}
-	}
-	return refused
 }
 
 // planned ends a cycle. The tasks of a refused placement wait again though nothing else may change, so then the next one
@@ -271,9 +262,10 @@ func (p *scheduler) dispatch(tasks []cluster.TaskKey) {
 		case t.State == cluster.TaskPlaced && before.run != t.Run:
 			p.sent[k] = sentRun{run: t.Run}
 			p.s.link.launch(t, j)
-		case t.State == cluster.TaskKilling && (before.run != t.Run || !before.killed):
+		case t.State.Vacating() && (before.run != t.Run || !before.killed):
 			p.sent[k] = sentRun{run: t.Run, killed: true}
-			p.s.link.kill(t.RunID(), j.Spec.Task.KillGrace)
+			grace, _ := rules.Leave(t, j.Spec)
+			p.s.link.kill(t.RunID(), grace)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // phases are the keys of Cycles.Latency in the order of a cycle.
-var phases = []string{"ingest", "price", "graph", "solve", "fit", "commit", "total", "idle"}
+var phases = []string{"ingest", "pools", "price", "graph", "solve", "fit", "commit", "total", "idle"}
 
 // row is a line of the table: a name, and what each result has for it.
 type row struct {

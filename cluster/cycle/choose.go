@@ -1,0 +1,257 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// maxNodes bounds the search for the cheapest victims on one host. What the search has found by then is used.
+const maxNodes = 1 << 12
+
+// bundle is units that leave together: one, or the core of a gang, of which the host sees a part.
+type bundle struct {
+	units []*unit
+	price flowgraph.Cost
+}
+
+// choose finds the cheapest set of units whose leaving makes room for one task of the class on the host, exactly for up to
+// maxNodes sets, and prices it. It returns nil if there is none. With moves, units that fit elsewhere now may go there.
+func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
+	s := search{d: d, class: c, host: h, room: h.promise(), best: -1}
+	task := c.row.task
+	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
+		return nil
+	}
+	if !s.room.takes(h, task) {
+		s.lacks = s.binding()
+		s.bundles = d.bundles(c, h, s.lacks, moves)
+		s.greedy()
+		if s.best < 0 {
+			return nil
+		}
+		s.try(0, 0)
+		if s.found == nil {
+			return nil
+		}
+	}
+	after := h.promise()
+	for _, b := range s.found {
+		s.leave(&after, b, 1)
+	}
+	devices, ok := task.GPU.Pick(h.rec.GPUs, after.gpus)
+	if !ok {
+		return nil
+	}
+	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: devices}}
+	n.price = max(0, s.best) + clamp(d.p.model.Start(&d.p.round, &c.seen.Request, h.rec)) + c.local.extra(h.index)
+	for _, b := range s.found {
+		n.victims = append(n.victims, b.units...)
+	}
+	return n
+}
+
+// search looks for the cheapest bundles by branch and bound.
+type search struct {
+	d       *displacer
+	class   *class
+	host    *host
+	room    space
+	lacks   []string // dimensions that bind on the host
+	bundles []bundle
+	taken   []bundle
+	nodes   int
+
+	best  flowgraph.Cost // −1: none found
+	found []bundle
+}
+
+// binding lists the dimensions in which the host has too little for the class.
+func (s *search) binding() []string {
+	var dims []string
+	task := s.class.row.task
+	for d, v := range task.Resources.Fixed {
+		lacks := v > 0 && v > s.room.amounts.Fixed[d]
+		if cluster.Dimension(d) == cluster.GPU && v > 0 && task.GPU.Fit(s.host.rec.GPUs, s.room.gpus, 1) == 0 {
+			lacks = true
+		}
+		if lacks {
+			dims = append(dims, cluster.Dimension(d).String())
+		}
+	}
+	for _, a := range task.Resources.Named {
+		if a.Value > s.room.amounts.Amount(a.Name) {
+			dims = append(dims, a.Name)
+		}
+	}
+	return dims
+}
+
+// leave gives the room that a bundle has on the host back, or takes it again.
+func (s *search) leave(room *space, b bundle, sign int32) {
+	for _, u := range b.units {
+		if u.host == s.host.id {
+			room.add(u.spec, u.devices.GPUs, sign)
+		}
+	}
+}
+
+func (s *search) enter(b bundle) bool {
+	if b.units[0].move == nil && !s.d.permits(s.class, b, s.lacks) {
+		return false
+	}
+	s.leave(&s.room, b, 1)
+	s.taken = append(s.taken, b)
+	s.count(b, -1)
+	return true
+}
+
+func (s *search) exit() {
+	b := s.taken[len(s.taken)-1]
+	s.taken = s.taken[:len(s.taken)-1]
+	s.leave(&s.room, b, -1)
+	s.count(b, 1)
+}
+
+func (s *search) count(b bundle, sign int64) {
+	for _, u := range b.units {
+		if u.move == nil {
+			s.d.account(u, sign)
+		}
+	}
+}
+
+// greedy takes the cheapest bundles until the task fits, which gives the search a first bound.
+func (s *search) greedy() {
+	var price flowgraph.Cost
+	for _, b := range s.bundles {
+		if s.room.takes(s.host, s.class.row.task) {
+			break
+		}
+		if s.enter(b) {
+			price += b.price
+		}
+	}
+	if s.room.takes(s.host, s.class.row.task) {
+		s.best, s.found = price, slices.Clone(s.taken)
+	}
+	for len(s.taken) > 0 {
+		s.exit()
+	}
+}
+
+// try decides on the bundles from i on, given those taken at the price.
+func (s *search) try(i int, price flowgraph.Cost) {
+	if s.nodes++; s.nodes > maxNodes {
+		return
+	}
+	if s.room.takes(s.host, s.class.row.task) {
+		if price < s.best || price == s.best && len(s.taken) < len(s.found) {
+			s.best, s.found = price, slices.Clone(s.taken)
+		}
+		return
+	}
+	if i == len(s.bundles) || price+s.bundles[i].price > s.best { // they only get dearer
+		return
+	}
+	b := s.bundles[i]
+	if s.enter(b) {
+		s.try(i+1, price+b.price)
+		s.exit()
+	}
+	next := i + 1
+	if s.class.row.task.GPU.IsZero() { // without this one, none that gives the same and costs more
+		for next < len(s.bundles) && alike(s.bundles[next], b) {
+			next++
+		}
+	}
+	s.try(next, price)
+}
+
+func alike(a, b bundle) bool {
+	return len(a.units) == 1 && len(b.units) == 1 && a.units[0].group == b.units[0].group && (a.units[0].move == nil) == (b.units[0].move == nil)
+}
+
+// bundles lists what may leave the host for the class, cheapest first.
+func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
+	var all []bundle
+	for _, u := range h.units {
+		if u.leaves() || u.group == c.group || !u.displaceable(d.now, d.p.options.Hysteresis) {
+			continue
+		}
+		together := d.p.together(u)
+		if together[0] != u && slices.ContainsFunc(together, func(v *unit) bool { return v.host == h.id && v.task < u.task }) {
+			continue // the gang is listed at its first task here
+		}
+		b := bundle{units: together}
+		ok := true
+		for _, v := range together {
+			v.move, v.price = nil, d.loss(v)
+			b.price += v.price
+			ok = ok && v.displaceable(d.now, d.p.options.Hysteresis)
+		}
+		if !ok || len(together) > d.budget() {
+			continue
+		}
+		if !d.permits(c, b, binding) {
+			if !moves || len(together) > 1 || !d.findMove(u) {
+				continue
+			}
+			b.price = u.price
+		}
+		all = append(all, b)
+	}
+	slices.SortStableFunc(all, func(a, b bundle) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.units[0].task, b.units[0].task))
+	})
+	return all
+}
+
+// displaceable reports whether the unit may be asked to leave at all.
+func (u *unit) displaceable(now cluster.Time, hysteresis time.Duration) bool {
+	return u.host != "" && u.job.Preemptible && u.job.Type != cluster.Stateful && u.job.Type != cluster.Daemon &&
+		(u.last == 0 || now.Sub(u.last) >= hysteresis)
+}
+
+// together returns the units that leave only with this one: the core of its gang, or itself.
+func (p *Planner) together(u *unit) []*unit {
+	if u.group.key.gang {
+		return p.cores[u.group.key.job]
+	}
+	return []*unit{u}
+}
+
+// findMove looks for the cheapest host other than its own where the unit fits now, and prices its going there.
+func (d *displacer) findMove(u *unit) bool {
+	p := d.p
+	r := p.rows.get(u.row, u.spec, u.job.Constraint)
+	defer p.rows.release(r)
+	p.rows.refresh(r)
+	u.move = nil
+	for _, s := range r.open {
+		h := p.hosts.byIndex[s.index()]
+		if h.id == u.host || h.id == "" {
+			continue
+		}
+		devices, ok := u.spec.Pick(h.rec)
+		if !ok {
+			continue
+		}
+		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices.GPUs}}
+		u.price = d.loss(u) + s.price()
+		return true
+	}
+	return false
+}
+
+// loss is what is lost when the unit leaves: the work it has done, by its priority.
+func (d *displacer) loss(u *unit) flowgraph.Cost {
+	if u.started == 0 {
+		return 0
+	}
+	lost := 1 + int64(d.now.Sub(u.started).Milliseconds())
+	return clamp(flowgraph.Cost(max(0, lost)) * flowgraph.Cost(u.group.key.priority+1))
+}

@@ -1,0 +1,404 @@
+package cycle
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// Displacement is room that is made for waiting tasks: what is held for them, and who leaves for it. All of it is carried
+// out, or nothing.
+type Displacement struct {
+	Holds   []Held
+	Victims []Victim
+}
+
+// Held keeps room for a waiting task.
+type Held struct {
+	Task cluster.TaskKey
+	Hold cluster.Hold
+}
+
+// Victim is a task that is asked to leave.
+type Victim struct {
+	Task       cluster.TaskKey
+	Run        uint32
+	Preemption cluster.Preemption
+	Hold       *cluster.Hold // where it moves; nil: it waits again, or ends
+}
+
+// nomination is room held by this plan on a host.
+type nomination struct {
+	spec    *cluster.TaskSpec
+	devices []uint16
+}
+
+// displacement is one waiting unit, the host it is to have, and who leaves that host for it.
+type displacement struct {
+	class   *class
+	host    *host
+	nominee *nomination
+	victims []*unit
+	price   flowgraph.Cost // of the victims and of starting there
+	next    flowgraph.Cost // of the second best host, 0 if there is none
+	tier    cluster.Tier   // that the unit was admitted in
+	step    int            // displacements with the same step are carried out together
+}
+
+// displace makes room for units that wait although their pools may claim room for them: the strongest claims first, among
+// equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
+// goes in vain: in the end every one who can stay stays.
+func (p *Planner) displace(now cluster.Time, out *Output) {
+	d := displacer{p: p, now: now}
+	claims := make([]*class, 0, len(p.order))
+	for _, c := range p.order {
+		if c.claims() > 0 {
+			claims = append(claims, c)
+		}
+	}
+	if len(claims) == 0 {
+		return
+	}
+	total := p.hosts.capacity()
+	slices.SortStableFunc(claims, func(a, b *class) int {
+		return cmp.Or(cmp.Compare(a.tier(), b.tier()),
+			cmp.Compare(dominant(b.row.task.Resources, total), dominant(a.row.task.Resources, total)),
+			cmp.Compare(b.price, a.price))
+	})
+	for _, c := range claims {
+		for _, moves := range []bool{false, true} {
+			if c.claims() > 0 && d.budget() > 0 {
+				d.serve(c, moves)
+			}
+		}
+	}
+	d.reprieve()
+	d.emit(out)
+	d.reserve(out)
+}
+
+// dominant returns the largest share that the request has of any dimension of the total, in 2^-20ths.
+func dominant(request, total cluster.Resources) int64 {
+	var most int64
+	for d, v := range request.Fixed {
+		if t := total.Fixed[d]; t > 0 {
+			most = max(most, int64(float64(v)/float64(t)*(1<<20)))
+		}
+	}
+	for _, a := range request.Named {
+		if t := total.Amount(a.Name); t > 0 {
+			most = max(most, int64(float64(a.Value)/float64(t)*(1<<20)))
+		}
+	}
+	return most
+}
+
+// displacer is the state of one pass of displacements.
+type displacer struct {
+	p    *Planner
+	now  cluster.Time
+	done []*displacement
+	hit  []*unit // victims, in the order in which they were chosen
+	step int
+}
+
+// budget returns how many more may be asked to leave in this cycle.
+func (d *displacer) budget() int { return d.p.options.MaxDisplaced - len(d.hit) }
+
+// option is a host with what it would cost to make room there, as it was when it was looked at.
+type option struct {
+	host  *host
+	price flowgraph.Cost
+	stamp int // of the host when it was looked at
+}
+
+type options []option
+
+func (o options) Len() int { return len(o) }
+func (o options) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(o[i].price, o[j].price), cmp.Compare(o[i].host.index, o[j].host.index)) < 0
+}
+func (o options) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
+func (o *options) Push(x any)   { *o = append(*o, x.(option)) }
+func (o *options) Pop() any {
+	last := (*o)[len(*o)-1]
+	*o = (*o)[:len(*o)-1]
+	return last
+}
+
+// serve makes room for the claims of a class, as many as can be served; for a gang for all or none.
+func (d *displacer) serve(c *class, moves bool) {
+	all := d.look(c, moves)
+	began, count := len(d.done), c.claims()
+	if c.group.key.gang {
+		count = c.open()
+	}
+	d.step++
+	for range count {
+		next := d.cheapest(c, all, moves)
+		if next == nil {
+			break
+		}
+		if !c.group.key.gang {
+			d.step++
+		}
+		next.step = d.step
+		if !d.apply(next) {
+			continue
+		}
+		if again, ok := d.price(c, next.host, moves); ok {
+			heap.Push(all, again)
+		}
+	}
+	if c.group.key.gang && int64(len(d.done)-began) < count {
+		for len(d.done) > began {
+			d.revert()
+		}
+	}
+}
+
+// look prices every host on which room could be made for the class.
+func (d *displacer) look(c *class, moves bool) *options {
+	all := &options{}
+	d.p.rows.refresh(c.row)
+	for i, v := range c.row.verdict {
+		if !couldTake(v) {
+			continue
+		}
+		if o, ok := d.price(c, d.p.hosts.byIndex[i], moves); ok {
+			*all = append(*all, o)
+		}
+	}
+	heap.Init(all)
+	return all
+}
+
+// couldTake reports whether a host with this verdict would have room if it were empty.
+func couldTake(v verdict) bool { return v == open || v%kinds == full }
+
+func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
+	found := d.choose(c, h, moves)
+	if found == nil {
+		return option{}, false
+	}
+	return option{h, found.price, h.stamp}, true
+}
+
+// cheapest returns the best displacement for one unit of the class. Prices of hosts only rise as room on them goes, so one
+// that has not changed since it was looked at is the cheapest if it comes first.
+func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
+	for all.Len() > 0 {
+		first := heap.Pop(all).(option)
+		if first.host.stamp != first.stamp || moves {
+			again, ok := d.price(c, first.host, moves)
+			if !ok {
+				continue
+			}
+			if all.Len() > 0 && again.price > (*all)[0].price {
+				heap.Push(all, again)
+				continue
+			}
+		}
+		found := d.choose(c, first.host, moves)
+		if found == nil || len(found.victims) > d.budget() {
+			continue
+		}
+		if all.Len() > 0 {
+			found.next = (*all)[0].price
+		}
+		return found
+	}
+	return nil
+}
+
+// apply takes a displacement into the plan, unless somebody who was to move has lost the place to go to.
+func (d *displacer) apply(n *displacement) bool {
+	for i, u := range n.victims {
+		if u.move != nil && !d.findMove(u) {
+			for _, v := range n.victims[:i] {
+				d.spare(v)
+			}
+			return false
+		}
+		d.strike(u)
+	}
+	n.tier = n.class.tier()
+	n.class.take(1)
+	n.class.pledged++
+	d.nominate(n.host, n.nominee)
+	d.done = append(d.done, n)
+	return true
+}
+
+// revert takes the last displacement out of the plan again.
+func (d *displacer) revert() {
+	n := d.done[len(d.done)-1]
+	d.done = d.done[:len(d.done)-1]
+	n.class.giveBack(n.tier)
+	n.class.pledged--
+	n.host.nominated = without(n.host.nominated, n.nominee)
+	d.touch(n.host)
+	for _, u := range n.victims {
+		d.spare(u)
+	}
+}
+
+func (d *displacer) nominate(h *host, n *nomination) {
+	h.nominated = append(h.nominated, n)
+	d.p.crowded = append(d.p.crowded, h)
+	d.touch(h)
+}
+
+// touch brings a host up to date with what is planned on it.
+func (d *displacer) touch(h *host) {
+	d.p.withhold(h)
+	h.stamp++
+}
+
+// strike makes a unit a victim.
+func (d *displacer) strike(u *unit) {
+	u.victim = true
+	d.hit = append(d.hit, u)
+	d.p.victims = append(d.p.victims, u)
+	if u.move != nil {
+		d.nominate(u.move.host, &u.move.nomination)
+	} else {
+		d.account(u, -1)
+	}
+	d.touch(d.p.hosts.byID[u.host])
+}
+
+// spare lets a victim stay.
+func (d *displacer) spare(u *unit) {
+	u.victim = false
+	d.hit = without(d.hit, u)
+	if u.move != nil {
+		u.move.host.nominated = without(u.move.host.nominated, &u.move.nomination)
+		d.touch(u.move.host)
+		u.move = nil
+	} else {
+		d.account(u, 1)
+	}
+	d.touch(d.p.hosts.byID[u.host])
+}
+
+// reprieve lets every victim stay who can: the dearest first, a gang as a whole, until none can.
+func (d *displacer) reprieve() {
+	order := slices.Clone(d.hit)
+	slices.SortStableFunc(order, func(a, b *unit) int { return cmp.Compare(b.price, a.price) })
+	for again := true; again; {
+		again = false
+		for _, u := range order {
+			together := d.p.together(u)
+			if !u.victim || !d.canStay(together) {
+				continue
+			}
+			for _, v := range together {
+				d.spare(v)
+			}
+			again = true
+		}
+	}
+}
+
+// canStay reports whether the units, if they stay, leave to everybody what is promised.
+func (d *displacer) canStay(units []*unit) bool {
+	for i, u := range units {
+		h := d.p.hosts.byID[u.host]
+		promise := h.promise()
+		for _, v := range units[:i+1] {
+			if v.host == u.host {
+				promise.add(v.spec, v.devices.GPUs, -1)
+			}
+		}
+		if promise.short(u.spec) {
+			return false
+		}
+	}
+	return true
+}
+
+// emit writes the displacements into the output, those that share a host or a gang together.
+func (d *displacer) emit(out *Output) {
+	for _, n := range d.done { // those that share a host share a step
+		for _, m := range d.done {
+			if m.host == n.host && m.step != n.step {
+				d.rename(max(m.step, n.step), min(m.step, n.step))
+			}
+		}
+	}
+	steps := map[int]*Displacement{}
+	var order []*Displacement
+	for _, n := range d.done {
+		step := steps[n.step]
+		if step == nil {
+			step = &Displacement{}
+			steps[n.step] = step
+			order = append(order, step)
+		}
+		d.write(n, step, out)
+	}
+	for _, step := range order {
+		out.Displacements = append(out.Displacements, *step)
+	}
+}
+
+func (d *displacer) rename(from, to int) {
+	for _, n := range d.done {
+		if n.step == from {
+			n.step = to
+		}
+	}
+}
+
+// write gives the head of the class the room that the displacement makes.
+func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
+	p := d.p
+	w, _ := n.class.queue.PopMin()
+	delete(p.waiting, w.task)
+	p.planned.Tasks = append(p.planned.Tasks, w.task)
+	until := d.now.Add(p.options.HoldFor + grace(n.victims))
+	p.alarm(until)
+	step.Holds = append(step.Holds, Held{Task: w.task, Hold: cluster.Hold{Host: n.host.id, GPUs: n.nominee.devices, Until: until}})
+	for _, u := range n.victims {
+		if !u.victim || u.written {
+			continue
+		}
+		u.written = true
+		v := Victim{Task: u.task, Run: u.run, Preemption: cluster.Preemption{
+			For: w.task, ForPool: n.class.key.group.pool, Price: int64(u.price), Next: int64(n.next),
+		}}
+		if u.move != nil {
+			v.Hold = &cluster.Hold{Host: u.move.host.id, GPUs: u.move.devices, Until: until}
+			out.Stats.Migrations++
+		} else {
+			out.Stats.Preemptions++
+		}
+		step.Victims = append(step.Victims, v)
+		p.planned.Tasks = append(p.planned.Tasks, u.task)
+	}
+}
+
+// grace returns the longest time that any of the victims has to leave.
+func grace(victims []*unit) time.Duration {
+	var most time.Duration
+	for _, u := range victims {
+		most = max(most, u.job.PreemptionGrace())
+	}
+	return most
+}
+
+// forgetPlan takes back what the last plan noted beside the snapshot: what has come of it is in the next one.
+func (p *Planner) forgetPlan() {
+	for _, h := range p.crowded {
+		h.nominated = h.nominated[:0]
+	}
+	for _, u := range p.victims {
+		u.victim, u.written, u.move = false, false, nil
+	}
+	p.crowded, p.victims = p.crowded[:0], p.victims[:0]
+}

@@ -1,0 +1,187 @@
+package cycle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// groupKey holds what the pools can tell apart: everything that decides the order in which tasks are admitted and what
+// they count against.
+type groupKey struct {
+	pool        cluster.PoolPath
+	jobType     cluster.JobType
+	priority    int32
+	preemptible bool
+	revocable   bool
+	controller  bool
+	gang        bool           // the core of job
+	job         cluster.JobUID // where the job's own bounds matter, else 0
+	maxRunTime  time.Duration
+	owner       string // where the leaf divides by users, else ""
+	fixed       [cluster.NumDimensions]int64
+	named       string
+}
+
+func groupKeyOf(leaf *cluster.Pool, j *cluster.Job) groupKey {
+	spec := j.Spec
+	k := groupKey{
+		pool: spec.Pool, jobType: spec.Type, priority: spec.Priority,
+		preemptible: spec.Preemptible, revocable: spec.Revocable, maxRunTime: spec.Limits.MaxRunTime,
+	}
+	if spec.Limits.MaxRunning > 0 || spec.Type == cluster.Stateless || leaf != nil && leaf.Order == cluster.FairJobs {
+		k.job = j.UID
+	}
+	if leaf != nil && (leaf.Order == cluster.FairUsers || perUser(&leaf.Limits)) {
+		k.owner = spec.Owner
+	}
+	return k
+}
+
+func perUser(l *cluster.PoolLimits) bool {
+	return l.RunningJobsPerUser != nil || l.RunningJobsPerGroup != nil
+}
+
+// group is the tasks, waiting and bound, that the pools cannot tell apart.
+type group struct {
+	key     groupKey
+	job     *cluster.JobSpec // of one of them
+	request cluster.Resources
+	running int64 // bound or with a hold, and not asked to leave
+	leaving int64 // asked to leave for another, and going to wait again
+	classes int   // that refer to it
+
+	placed int64 // in this cycle
+	beyond int64 // in this cycle: how many of running are beyond what the pool may claim
+}
+
+func (p *Planner) groupFor(key groupKey, job *cluster.JobSpec, task *cluster.TaskSpec) *group {
+	g := p.groups[key]
+	if g == nil {
+		g = &group{key: key, job: job, request: task.Resources}
+		p.groups[key] = g
+		p.groupOrder = append(p.groupOrder, g)
+	}
+	return g
+}
+
+// unit is a task that is bound to a host or has a hold.
+type unit struct {
+	task    cluster.TaskKey
+	run     uint32
+	state   cluster.TaskState
+	group   *group
+	job     *cluster.JobSpec
+	host    cluster.HostID // where it is bound
+	spec    *cluster.TaskSpec
+	devices cluster.Devices
+	started cluster.Time // 0: not seen running yet
+	last    cluster.Time // when it was last asked to leave, 0 if never
+	hold    *cluster.Hold
+	row     rowKey
+	counted *int64 // the count of its group that it is in, nil if in none
+
+	// What this cycle plans with it.
+	victim  bool
+	written bool           // it stands in the output
+	price   flowgraph.Cost // of its leaving
+	move    *move          // where it goes on; nil: it waits again, or ends
+}
+
+// move is where a victim goes on.
+type move struct {
+	host *host
+	nomination
+}
+
+// ingestUnit brings the unit of a bound or held task in line with the snapshot.
+func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
+	old := p.units[k]
+	if t == nil || !t.State.Bound() && t.State != cluster.TaskReserved {
+		if old != nil {
+			p.dropUnit(old)
+		}
+		return
+	}
+	j := snap.Job(k.Job())
+	spec := j.Spec.TaskOf(k.Instance())
+	key := p.keyOf(snap, j, t, spec)
+	u := &unit{
+		task: k, run: t.Run, state: t.State, job: j.Spec, spec: spec, started: t.Started, hold: t.Hold,
+		devices: cluster.Devices{GPUs: t.GPUs, Ports: t.Ports},
+		row:     key.row,
+		group:   p.groupFor(key.group, j.Spec, spec),
+	}
+	if t.State.Bound() {
+		u.host = t.Host
+	}
+	if t.Preempted != nil {
+		u.last = t.Preempted.At
+	}
+	if old != nil {
+		if old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.host == u.host {
+			old.started = u.started
+			return
+		}
+		p.dropUnit(old)
+	}
+	switch {
+	case !t.State.Vacating():
+		u.counted = &u.group.running
+	case t.State == cluster.TaskPreempting && !j.Spec.Preemption.Kill && !j.Stopping || t.Restart:
+		u.counted = &u.group.leaving
+	}
+	if u.counted != nil {
+		*u.counted++
+	}
+	p.units[k] = u
+	if u.hold != nil {
+		p.held[k] = u
+		if h := p.hosts.byID[u.hold.Host]; h != nil {
+			h.holds = append(h.holds, u)
+		}
+	}
+	if key.group.gang && t.State.Bound() {
+		p.cores[key.group.job] = append(p.cores[key.group.job], u)
+	}
+	if u.host != "" {
+		h := p.hosts.byID[u.host] // hosts come first, and one with tasks is never removed
+		h.units = append(h.units, u)
+	}
+	p.moved = true
+}
+
+func (p *Planner) dropUnit(u *unit) {
+	if u.counted != nil {
+		*u.counted--
+	}
+	delete(p.units, u.task)
+	if u.hold != nil {
+		delete(p.held, u.task)
+		if h := p.hosts.byID[u.hold.Host]; h != nil {
+			h.holds = without(h.holds, u)
+		}
+	}
+	if job := u.group.key.job; u.group.key.gang && u.host != "" {
+		if p.cores[job] = without(p.cores[job], u); len(p.cores[job]) == 0 {
+			delete(p.cores, job)
+		}
+	}
+	if h := p.hosts.byID[u.host]; h != nil {
+		h.units = without(h.units, u)
+	}
+	p.moved = true
+}
+
+// dropGroups forgets the groups that have no tasks left.
+func (p *Planner) dropGroups() {
+	p.groupOrder = slices.DeleteFunc(p.groupOrder, func(g *group) bool {
+		if g.running > 0 || g.leaving > 0 || g.classes > 0 {
+			return false
+		}
+		delete(p.groups, g.key)
+		return true
+	})
+}

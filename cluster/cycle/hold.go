@@ -1,0 +1,185 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// space is what a host has left, or is going to have: amounts, and thousandths of each device.
+type space struct {
+	amounts cluster.Resources
+	gpus    []int32
+}
+
+// promise returns what the host will have left when all who were asked to leave it are gone and all who have room held
+// there have come. Complexity: the units of the host.
+func (h *host) promise() space {
+	s := space{h.rec.Free(), slices.Clone(h.rec.GPUFree)}
+	for _, u := range h.units {
+		if u.leaves() {
+			s.add(u.spec, u.devices.GPUs, 1)
+		}
+	}
+	for _, u := range h.holds {
+		s.add(u.spec, u.hold.GPUs, -1)
+	}
+	for _, n := range h.nominated {
+		s.add(n.spec, n.devices, -1)
+	}
+	return s
+}
+
+func (s *space) add(spec *cluster.TaskSpec, devices []uint16, sign int32) {
+	if sign > 0 {
+		s.amounts = s.amounts.Add(spec.Resources)
+	} else {
+		s.amounts = s.amounts.Sub(spec.Resources)
+	}
+	for _, i := range devices {
+		if int(i) < len(s.gpus) {
+			s.gpus[i] += sign * spec.GPU.Takes()
+		}
+	}
+}
+
+// takes reports whether one task of the spec fits.
+func (s *space) takes(h *host, spec *cluster.TaskSpec) bool {
+	return spec.Resources.Fits(s.amounts) && spec.GPU.Fit(h.rec.GPUs, s.gpus, 1) > 0
+}
+
+// short reports whether the space is overdrawn in something that the spec asks for.
+func (s *space) short(spec *cluster.TaskSpec) bool {
+	for d, v := range spec.Resources.Fixed {
+		if v > 0 && s.amounts.Fixed[d] < 0 {
+			return true
+		}
+	}
+	for _, a := range spec.Resources.Named {
+		if s.amounts.Amount(a.Name) < 0 {
+			return true
+		}
+	}
+	return !spec.GPU.IsZero() && slices.ContainsFunc(s.gpus, func(left int32) bool { return left < 0 })
+}
+
+// leaves reports whether the unit has been asked to leave its host, or is asked by this plan.
+func (u *unit) leaves() bool { return u.victim || u.state.Vacating() }
+
+// withhold brings what the host keeps from others in line with its promise: what is free now and promised to somebody.
+func (p *Planner) withhold(h *host) {
+	rec := *h.rec
+	promise := h.promise()
+	rec.Withheld = cluster.Resources{}
+	rec.Withheld = rec.Free().Sub(promise.amounts).Positive()
+	rec.GPUWithheld = nil
+	for i, left := range promise.gpus {
+		promise.gpus[i] = max(0, rec.GPUFree[i]-left)
+	}
+	if slices.Max(append(promise.gpus, 0)) > 0 {
+		rec.GPUWithheld = promise.gpus
+	}
+	p.hosts.set(h, &rec)
+	p.planned.Hosts = append(p.planned.Hosts, h.id)
+}
+
+// settle starts the tasks whose room has become free, a gang when it is free for all of it, and ends holds that nothing
+// can come of.
+func (p *Planner) settle(now cluster.Time, out *Output) {
+	var waiting []*unit
+	for _, u := range p.held { // sorted below
+		if u.state == cluster.TaskReserved {
+			waiting = append(waiting, u)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *unit) int { return cmp.Compare(a.task, b.task) })
+	for len(waiting) > 0 {
+		n := 1
+		if g := &waiting[0].group.key; g.gang {
+			for n < len(waiting) && waiting[n].group.key.gang && waiting[n].task.Job() == g.job {
+				n++
+			}
+		}
+		p.settleTogether(now, waiting[:n], out)
+		waiting = waiting[n:]
+	}
+	out.Stats.Held = len(p.held)
+}
+
+func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
+	free, hopeless := true, false
+	for i, u := range units {
+		h := p.hosts.byID[u.hold.Host]
+		switch {
+		case h == nil || h.rec.State() != cluster.HostUp || now >= u.hold.Until:
+			hopeless = true
+		case !p.arrives(h, units[:i+1]):
+			free = false
+		}
+	}
+	for _, u := range units {
+		switch {
+		case hopeless:
+			out.Ended = append(out.Ended, u.task)
+			p.planned.Tasks = append(p.planned.Tasks, u.task)
+		case free:
+			p.arrive(u, out)
+		default:
+			p.alarm(u.hold.Until)
+		}
+	}
+}
+
+// arrives reports whether those of the units that have room held on the host fit there now, together.
+func (p *Planner) arrives(h *host, units []*unit) bool {
+	rec := h.rec
+	for _, u := range units {
+		if u.hold.Host != h.id {
+			continue
+		}
+		devices, ok := u.land(rec)
+		if !ok {
+			return false
+		}
+		rec = u.spec.Bind(rec, devices)
+	}
+	return true
+}
+
+// land picks the devices that a held task gets on its host: those that are held for it, as far as they are free.
+func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
+	if !u.spec.Resources.Fits(rec.Free()) {
+		return cluster.Devices{}, false
+	}
+	bare := *rec // what is held for it is not kept from it
+	bare.Withheld, bare.GPUWithheld, bare.PortsWithheld = cluster.Resources{}, nil, nil
+	for _, i := range u.hold.GPUs {
+		if rec.GPUFree[i] < u.spec.GPU.Takes() {
+			return cluster.Devices{}, false
+		}
+	}
+	devices, ok := u.spec.Pick(&bare)
+	if len(u.hold.GPUs) > 0 {
+		devices.GPUs = u.hold.GPUs
+	}
+	return devices, ok
+}
+
+// arrive places a held task on its host.
+func (p *Planner) arrive(u *unit, out *Output) {
+	h := p.hosts.byID[u.hold.Host]
+	devices, ok := u.land(h.rec)
+	if !ok {
+		return // ports that went meanwhile: the next cycle sees
+	}
+	var gang cluster.JobUID
+	if u.group.key.gang {
+		gang = u.task.Job()
+	}
+	out.Placements = append(out.Placements, Placement{Task: u.task, Run: u.run + 1, Host: h.id, Devices: devices, Gang: gang})
+	p.planned.Tasks = append(p.planned.Tasks, u.task)
+	h.holds = slices.DeleteFunc(h.holds, func(v *unit) bool { return v == u })
+	h.rec = u.spec.Bind(h.rec, devices)
+	p.withhold(h)
+}

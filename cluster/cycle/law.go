@@ -1,0 +1,117 @@
+package cycle
+
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// permits reports whether the pools allow a bundle to be stopped for a unit of the class, given what has been planned so
+// far, and whether services stay above their minimum. dims are the dimensions that bind on the host.
+func (d *displacer) permits(c *class, b bundle, dims []string) bool {
+	u := b.units[0]
+	return d.p.available(u, int64(len(b.units)))
+}
+
+// available reports whether the service of the unit, if it is one, bears that n more of its instances stop.
+func (p *Planner) available(u *unit, n int64) bool {
+	if u.job.Type != cluster.Stateless {
+		return true
+	}
+	most := int64(max(1, u.job.Limits.MaxUnavailable))
+	return int64(u.job.Instances)-u.group.running-u.group.placed+n <= most
+}
+
+// account counts a unit as stopped (−1) or running (+1).
+func (d *displacer) account(u *unit, sign int64) {
+	u.group.running += sign
+	u.group.beyond += sign
+}
+
+// reserve keeps a host for the head of each class that has waited long with a claim and found no room, so that smaller
+// tasks do not take it away piece by piece; of a gang for all that is left of it. The host that lacks least is kept.
+func (d *displacer) reserve(out *Output) {
+	p := d.p
+	for _, c := range p.order {
+		head, ok := c.queue.Min()
+		if c.claims() == 0 || !ok {
+			continue
+		}
+		if at := head.queued.Add(p.options.ReserveAfter); d.now < at {
+			p.alarm(at)
+			continue
+		}
+		count := int64(1)
+		if c.key.group.gang {
+			count = c.open()
+		}
+		var chosen []*displacement
+		for range count {
+			n := d.roomiest(c)
+			if n == nil {
+				break
+			}
+			d.nominate(n.host, n.nominee)
+			chosen = append(chosen, n)
+		}
+		if int64(len(chosen)) < count {
+			for _, n := range chosen {
+				n.host.nominated = without(n.host.nominated, n.nominee)
+				d.touch(n.host)
+			}
+			continue
+		}
+		step := Displacement{}
+		c.take(count)
+		for _, n := range chosen {
+			d.write(n, &step, out)
+		}
+		out.Displacements = append(out.Displacements, step)
+	}
+}
+
+// roomiest returns the host where the class would fit if others ended by themselves, and lacks least of what it asks for.
+// Hosts that are kept for somebody already are left out.
+func (d *displacer) roomiest(c *class) *displacement {
+	task := c.row.task
+	var best *host
+	var least int64
+	for i, v := range c.row.verdict {
+		if !couldTake(v) {
+			continue
+		}
+		h := d.p.hosts.byIndex[i]
+		if len(h.holds)+len(h.nominated) > 0 && !c.key.group.gang || !task.Ports.IsZero() {
+			continue
+		}
+		promise := h.promise()
+		lack := dominant(task.Resources.Sub(promise.amounts).Positive(), h.rec.Capacity)
+		if !task.Resources.Fits(h.rec.Capacity) {
+			continue
+		}
+		if best == nil || lack < least {
+			best, least = h, lack
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	devices, ok := task.GPU.Pick(best.rec.GPUs, emptiest(best))
+	if !ok {
+		return nil
+	}
+	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: devices}}
+}
+
+// emptiest returns the devices of the host without those that room is held on.
+func emptiest(h *host) []int32 {
+	gpus := slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))
+	s := space{gpus: gpus}
+	for _, u := range h.holds {
+		s.add(u.spec, u.hold.GPUs, -1)
+	}
+	for _, n := range h.nominated {
+		s.add(n.spec, n.devices, -1)
+	}
+	return s.gpus
+}
