@@ -29,6 +29,7 @@ const (
 	genproto   = "google.golang.org/genproto/googleapis/rpc"
 	gonum      = "gonum.org/v1/gonum"
 	grpc       = "google.golang.org/grpc"
+	mesosGo    = "github.com/mesos/mesos-go/api/v1/lib"
 	pflag      = "github.com/spf13/pflag"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	protobuf   = "google.golang.org/protobuf"
@@ -98,6 +99,7 @@ var table = []row{
 	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},
 	{"hostmgr/local", []string{"cluster", "hostmgr", unix}, shell},
 	{"hostmgr/fleet", []string{"cluster", "hostmgr"}, pure},
+	{"hostmgr/mesos/mesostest", []string{grpc, mesosGo}, support},
 	{"hostmgr/drivertest", []string{"cluster", "hostmgr", testify}, support},
 
 	{"cluster/sim", []string{

@@ -1,0 +1,370 @@
+package mesostest
+
+import (
+	"cmp"
+
+	mesos "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+)
+
+// accepted is what an ACCEPT works on: the resources of its offers, which its operations change.
+type accepted struct {
+	m    *master
+	f    *framework
+	a    *agent
+	role string
+	has  bag
+}
+
+// accept is the call of this name: offers are used up, whatever comes of it.
+func (m *master) accept(f *framework, call *scheduler.Call_Accept) {
+	if m.c.faults.rescindOne() { // the rescission crosses the call
+		for _, id := range call.OfferIDs {
+			m.takeOffersBack(func(o *offer) bool { return o.id == id.Value && o.f == f }, true)
+		}
+	}
+	offers, err := m.validateOffers(f, call.OfferIDs)
+	for _, o := range offers {
+		o.timeout.cancel()
+		delete(m.offers, o.id)
+	}
+	if err != nil {
+		for _, o := range offers {
+			o.a.give(o.has)
+		}
+		m.refuseOperations(f, call.Operations, err)
+		return
+	}
+	w := &accepted{m: m, f: f, a: offers[0].a, role: offers[0].role}
+	for _, o := range offers {
+		w.has = w.has.add(o.has)
+	}
+	for i := range call.Operations {
+		w.do(&call.Operations[i])
+	}
+	f.giveBack(w.a, w.role, w.has, call.Filters)
+}
+
+// validateOffers returns the offers that are valid, and what is wrong with the others, or with all together.
+func (m *master) validateOffers(f *framework, ids []mesos.OfferID) (offers []*offer, err error) {
+	if len(ids) == 0 {
+		return nil, refuse("No offers specified")
+	}
+	seen := make(map[string]bool)
+	for _, id := range ids {
+		o := m.offers[id.Value]
+		switch {
+		case seen[id.Value]:
+			err = cmp.Or(err, refuse("Duplicate offer %s in offer list", id.Value))
+			continue
+		case o == nil:
+			err = cmp.Or(err, refuse("Offer %s is no longer valid", id.Value))
+			continue
+		case o.f != f:
+			err = cmp.Or(err, refuse("Offer %s has invalid framework %s while framework %s is expected", o.id, o.f.id, f.id))
+			continue
+		}
+		seen[id.Value] = true
+		offers = append(offers, o)
+	}
+	for _, o := range offers {
+		switch first := offers[0]; {
+		case err != nil:
+		case o.a != first.a:
+			err = refuse("Aggregated offers must belong to one single agent. Offer %s uses agent %s and agent %s",
+				o.id, o.a.id, first.a.id)
+		case o.role != first.role:
+			err = refuse("Aggregated offers must be allocated to the same role. Offer %s uses role %s but another is using role %s",
+				o.id, o.role, first.role)
+		}
+	}
+	return offers, err
+}
+
+// refuseOperations answers for operations on offers that are not valid.
+func (m *master) refuseOperations(f *framework, operations []mesos.Offer_Operation, err error) {
+	state := mesos.TASK_LOST
+	if f.can[mesos.FrameworkInfo_Capability_PARTITION_AWARE] {
+		state = mesos.TASK_DROPPED
+	}
+	for i := range operations {
+		op := &operations[i]
+		for _, t := range tasksOf(op) {
+			m.update(f, m.status(t.TaskID.Value, t.AgentID.Value, state, mesos.REASON_INVALID_OFFERS,
+				"Task launched with invalid offers: "+err.Error()))
+		}
+		if op.ID != nil {
+			m.operationStatus(f, &operation{
+				id: op.ID.Value, state: mesos.OPERATION_DROPPED,
+				message: "Operation attempted with invalid offers: " + err.Error(),
+			})
+		}
+	}
+}
+
+func tasksOf(op *mesos.Offer_Operation) []mesos.TaskInfo {
+	switch {
+	case op.Launch != nil:
+		return op.Launch.TaskInfos
+	case op.LaunchGroup != nil:
+		return op.LaunchGroup.TaskGroup.Tasks
+	}
+	return nil
+}
+
+// do carries one operation out. Unknown ones are ignored.
+func (w *accepted) do(op *mesos.Offer_Operation) {
+	var err error
+	switch op.Type {
+	case mesos.Offer_Operation_LAUNCH:
+		for i := range op.Launch.GetTaskInfos() {
+			w.launch(&op.Launch.TaskInfos[i])
+		}
+		return
+	case mesos.Offer_Operation_LAUNCH_GROUP:
+		if op.LaunchGroup != nil {
+			w.launchGroup(op.LaunchGroup)
+		}
+		return
+	case mesos.Offer_Operation_RESERVE:
+		err = w.convert(unreserved(bagOf(op.Reserve.GetResources())), bagOf(op.Reserve.GetResources()))
+	case mesos.Offer_Operation_UNRESERVE:
+		err = w.convert(bagOf(op.Unreserve.GetResources()), unreserved(bagOf(op.Unreserve.GetResources())))
+	case mesos.Offer_Operation_CREATE:
+		err = w.convert(withoutVolume(bagOf(op.Create.GetVolumes())), bagOf(op.Create.GetVolumes()))
+	case mesos.Offer_Operation_DESTROY:
+		err = w.convert(bagOf(op.Destroy.GetVolumes()), withoutVolume(bagOf(op.Destroy.GetVolumes())))
+	default:
+		return
+	}
+	if op.ID == nil {
+		return
+	}
+	done := &operation{id: op.ID.Value, agentID: w.a.id, state: mesos.OPERATION_FINISHED, uuid: w.m.c.uuid()}
+	if err != nil {
+		done = &operation{id: op.ID.Value, state: mesos.OPERATION_ERROR, message: err.Error()}
+	}
+	w.m.operationStatus(w.f, done)
+}
+
+// convert changes resources of the agent from one kind into another.
+func (w *accepted) convert(from, to bag) error {
+	if !w.has.contains(from) {
+		return refuse("%s does not contain %s", w.has.text(w.role), from.text(w.role))
+	}
+	w.has = w.has.sub(from).add(to)
+	w.a.total = w.a.total.sub(from).add(to)
+	return nil
+}
+
+// unreserved returns resources without their last reservation.
+func unreserved(b bag) bag {
+	var out bag
+	for _, p := range b {
+		if n := len(p.kind.Reservations); n > 0 {
+			p.kind.Reservations = p.kind.Reservations[: n-1 : n-1]
+		}
+		p.key = kindKey(&p.kind)
+		out = out.add(bag{p})
+	}
+	return out
+}
+
+// withoutVolume returns the disk space of persistent volumes.
+func withoutVolume(b bag) bag {
+	var out bag
+	for _, p := range b {
+		p.kind.Disk, p.kind.Shared = nil, nil
+		p.key = kindKey(&p.kind)
+		out = out.add(bag{p})
+	}
+	return out
+}
+
+// operation is an offer operation whose status is to be acknowledged.
+type operation struct {
+	id, agentID, message string
+	state                mesos.OperationState
+	uuid                 []byte // nil: needs no acknowledgement
+}
+
+func (m *master) operationStatus(f *framework, op *operation) {
+	s := mesos.OperationStatus{OperationID: &mesos.OperationID{Value: op.id}, State: op.state}
+	if op.message != "" {
+		s.Message = &op.message
+	}
+	if op.agentID != "" {
+		s.AgentID = &mesos.AgentID{Value: op.agentID}
+	}
+	if op.uuid != nil {
+		s.UUID = &mesos.UUID{Value: op.uuid}
+		f.operations[op.id] = op
+	}
+	f.send(&scheduler.Event{
+		Type:                  scheduler.Event_UPDATE_OPERATION_STATUS,
+		UpdateOperationStatus: &scheduler.Event_UpdateOperationStatus{Status: s},
+	})
+}
+
+// acknowledgeOperation is the call of this name.
+func (m *master) acknowledgeOperation(f *framework, call *scheduler.Call_AcknowledgeOperationStatus) {
+	if op := f.operations[call.OperationID.Value]; op != nil && string(op.uuid) == string(call.UUID) {
+		delete(f.operations, op.id)
+	}
+}
+
+// reconcileOperations is the call of this name. What is acknowledged is forgotten.
+func (m *master) reconcileOperations(f *framework, call *scheduler.Call_ReconcileOperations) {
+	for _, want := range call.Operations {
+		answer := &operation{
+			id: want.OperationID.Value, agentID: want.AgentID.GetValue(), state: mesos.OPERATION_UNKNOWN,
+			message: "Reconciliation: Operation is unknown",
+		}
+		if known := f.operations[answer.id]; known != nil {
+			answer = &operation{id: known.id, agentID: known.agentID, state: known.state, message: "Reconciliation: Latest operation state"}
+		}
+		m.operationStatus(f, answer)
+	}
+}
+
+// launch starts one task, or answers TASK_ERROR.
+func (w *accepted) launch(info *mesos.TaskInfo) {
+	err := w.validateTask(info)
+	if err == nil && (info.Command == nil) == (info.Executor == nil) {
+		err = refuse("Task should have at least one (but not both) of CommandInfo or ExecutorInfo present")
+	}
+	has := bagOf(info.Resources)
+	whole := has
+	if err == nil && info.Executor != nil {
+		whole = has.add(bagOf(info.Executor.Resources))
+	}
+	if err == nil {
+		err = w.fits(info.Resources, whole)
+	}
+	if err != nil {
+		w.m.update(w.f, w.m.status(info.TaskID.Value, info.AgentID.Value, mesos.TASK_ERROR, mesos.REASON_TASK_INVALID, err.Error()))
+		return
+	}
+	w.run(info, whole, nil)
+}
+
+// launchGroup starts the tasks of a group, all or none.
+func (w *accepted) launchGroup(group *mesos.Offer_Operation_LaunchGroup) {
+	tasks := group.TaskGroup.Tasks
+	key := runKey{w.f.id, group.Executor.ExecutorID.Value}
+	e := w.a.executors[key]
+	var err error
+	var whole bag
+	seen := make(map[string]bool)
+	if len(tasks) == 0 {
+		err = refuse("Task group cannot be empty")
+	}
+	if e == nil {
+		whole = bagOf(group.Executor.Resources)
+		if whole.scalar("cpus") == 0 || whole.scalar("mem") == 0 {
+			err = cmp.Or(err, refuse("Executor '%s' uses less CPUs or memory than the minimum required", key.id))
+		}
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		err = cmp.Or(err, w.validateTask(t))
+		switch {
+		case seen[t.TaskID.Value]:
+			err = cmp.Or(err, refuse("Task has duplicate ID: %s", t.TaskID.Value))
+		case t.Executor != nil:
+			err = cmp.Or(err, refuse("'TaskInfo.executor' must not be set"))
+		case t.Container != nil && t.Container.GetType() == mesos.ContainerInfo_DOCKER:
+			err = cmp.Or(err, refuse("Docker ContainerInfo is not supported on the task"))
+		case t.Command == nil:
+			err = cmp.Or(err, refuse("Task '%s' has no command", t.TaskID.Value))
+		}
+		seen[t.TaskID.Value] = true
+		whole = whole.add(bagOf(t.Resources))
+		err = cmp.Or(err, w.roles(t.Resources))
+	}
+	if err == nil {
+		err = w.fits(nil, whole)
+	}
+	if err != nil {
+		for i := range tasks {
+			w.m.update(w.f, w.m.status(tasks[i].TaskID.Value, tasks[i].AgentID.Value, mesos.TASK_ERROR,
+				mesos.REASON_TASK_GROUP_INVALID, err.Error()))
+		}
+		return
+	}
+	if e == nil {
+		e = &executor{framework: key.framework, id: key.id, container: w.m.c.uuidText(), has: bagOf(group.Executor.Resources)}
+		w.has = w.has.sub(e.has)
+		if w.a.heard() {
+			w.a.executors[key] = e
+		}
+	}
+	for i := range tasks {
+		e.left++
+		w.run(&tasks[i], bagOf(tasks[i].Resources), e)
+	}
+}
+
+// validateTask tells why the master refuses a task, its resources aside.
+func (w *accepted) validateTask(info *mesos.TaskInfo) error {
+	id := info.TaskID.Value
+	if err := validateID(id); err != nil {
+		return err
+	}
+	if w.f.tasks[id] != nil {
+		return refuse("Task has duplicate ID: %s", id)
+	}
+	if info.AgentID.Value != w.a.id {
+		return refuse("Task uses invalid agent %s while agent %s is expected", info.AgentID.Value, w.a.id)
+	}
+	if p := info.KillPolicy; p != nil && p.GracePeriod != nil && p.GracePeriod.Nanoseconds < 0 {
+		return refuse("Task's 'kill_policy.grace_period' must be non-negative")
+	}
+	if len(info.Resources) == 0 {
+		return refuse("Task uses no resources")
+	}
+	for i := range info.Resources {
+		if s := info.Resources[i].Scalar; s != nil && s.Value < 0 {
+			return refuse("Task uses invalid resources: Invalid scalar resource: value < 0")
+		}
+	}
+	return nil
+}
+
+// roles tells whether resources are allocated to another role than the offers. Without a role they get the offers'.
+func (w *accepted) roles(resources []mesos.Resource) error {
+	for i := range resources {
+		if r := resources[i].AllocationInfo; r != nil && r.Role != nil && *r.Role != w.role {
+			return refuse("Total resources %s required by task and its executor is more than available %s",
+				bagOf(resources).text(*r.Role), w.has.text(w.role))
+		}
+	}
+	return nil
+}
+
+func (w *accepted) fits(resources []mesos.Resource, whole bag) error {
+	if err := w.roles(resources); err != nil {
+		return err
+	}
+	if !w.has.contains(whole) {
+		return refuse("Total resources %s required by task and its executor is more than available %s",
+			whole.text(w.role), w.has.text(w.role))
+	}
+	return nil
+}
+
+// run hands a valid task to the agent. If the agent does not hear of it, nobody does.
+func (w *accepted) run(info *mesos.TaskInfo, has bag, e *executor) {
+	id := info.TaskID.Value
+	w.has = w.has.sub(has)
+	w.f.tasks[id] = &task{f: w.f, a: w.a, info: *info, role: w.role, has: has, state: mesos.TASK_STAGING}
+	if !w.a.heard() {
+		return
+	}
+	r := &run{
+		a: w.a, framework: w.f.id, id: id, frameworkInfo: w.f.info, info: *info, role: w.role, has: has,
+		executor: e, container: w.m.c.uuidText(), does: w.m.c.config.Behave(*info),
+	}
+	w.a.runs[runKey{w.f.id, id}] = r
+	r.start()
+}
