@@ -38,7 +38,7 @@ func onBench(t *testing.T, config mesostest.Config, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := mesostest.New(config)
 		net := mesostest.NewNet(c)
-		transport := &http.Transport{DialContext: net.DialContext}
+		transport := &http.Transport{DialContext: net.DialContext, DisableKeepAlives: true}
 		b := &bench{T: t, Cluster: c, http: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

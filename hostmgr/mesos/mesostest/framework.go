@@ -38,6 +38,7 @@ type framework struct {
 	constraints constraints
 	can         map[mesos.FrameworkInfo_Capability_Type]bool
 	suppressed  map[string]bool
+	served      map[string]int // role → offers made
 	filters     map[filterKey][]filter
 	tasks       map[string]*task // by id, until a terminal state is acknowledged
 	operations  map[string]*operation
@@ -172,7 +173,7 @@ func (m *master) subscribe(call *scheduler.Call, raw map[string]any, principal s
 	f.setInfo(info)
 	f.again = at
 	f.constraints = limits
-	f.suppressed = make(map[string]bool)
+	f.suppressed, f.served = make(map[string]bool), make(map[string]int)
 	for _, role := range sub.SuppressedRoles {
 		f.suppressed[role] = true
 	}

@@ -1,6 +1,7 @@
 package mesostest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -183,7 +184,7 @@ func (m *master) choose(a *agent, claims []claim) *offer {
 		case *x.share > *y.share:
 			return 1
 		}
-		return strings.Compare(x.role, y.role)
+		return cmp.Or(cmp.Compare(y.role, x.role), cmp.Compare(x.f.served[x.role], y.f.served[y.role]))
 	})
 	for _, want := range claims {
 		has := a.offerTo(want.f, want.role)
@@ -192,6 +193,7 @@ func (m *master) choose(a *agent, claims []claim) *offer {
 		}
 		o := &offer{id: m.nextOfferID(), serial: m.offerSerial, f: want.f, a: a, role: want.role, has: has}
 		m.offers[o.id] = o
+		want.f.served[want.role]++
 		a.take(has)
 		if cpus := a.total.scalar("cpus"); cpus > 0 { // near enough for the next choice
 			*want.share += float64(has.scalar("cpus")) / float64(cpus) / float64(max(1, len(m.c.agents)))

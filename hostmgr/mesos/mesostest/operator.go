@@ -51,6 +51,8 @@ func (c *Cluster) handleOperator(addr, path string, w http.ResponseWriter, r *ht
 		c.sayJSON(w, func() any { return map[string]any{"slaves": c.m.slaves()} })
 	case path == "tasks":
 		c.sayJSON(w, func() any { return map[string]any{"tasks": c.m.oldTasks()} })
+	case path == "frameworks":
+		c.sayJSON(w, func() any { return c.m.oldFrameworks() })
 	case path == "metrics/snapshot":
 		c.sayJSON(w, func() any { return c.m.metrics() })
 	case path == "maintenance/schedule" && r.Method == http.MethodGet:
@@ -357,17 +359,27 @@ func (m *master) oldTasks() []any {
 	return out
 }
 
-func (m *master) state() map[string]any {
-	frameworks := []any{}
-	for _, f := range m.sortedFrameworks() {
-		frameworks = append(frameworks, map[string]any{
+func (m *master) oldFrameworks() map[string]any {
+	describe := func(f *framework) any {
+		return map[string]any{
 			"id": f.id, "name": f.info.Name, "active": f.stream != nil, "connected": f.stream != nil, "roles": f.roles(),
-		})
+		}
 	}
+	frameworks, completed := []any{}, []any{}
+	for _, f := range m.sortedFrameworks() {
+		frameworks = append(frameworks, describe(f))
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.completed)) {
+		completed = append(completed, describe(m.completed[id]))
+	}
+	return map[string]any{"frameworks": frameworks, "completed_frameworks": completed, "unregistered_frameworks": []any{}}
+}
+
+func (m *master) state() map[string]any {
 	started := float64(m.started.UnixMicro()) / 1e6
 	return map[string]any{
 		"version": version, "id": m.id, "pid": "master@" + m.addr, "leader": "master@" + m.addr,
-		"start_time": started, "elected_time": started, "slaves": m.slaves(), "frameworks": frameworks,
+		"start_time": started, "elected_time": started, "slaves": m.slaves(), "frameworks": m.oldFrameworks()["frameworks"],
 	}
 }
 

@@ -18,6 +18,7 @@ type Behaviour struct {
 	Signal      int           // that ends it, instead of an exit code; 0 = none
 	IgnoresTerm bool          // only SIGKILL ends it
 	TermTakes   time.Duration // from SIGTERM to its end
+	LaunchFails bool          // its container cannot be started
 	Checks      []CheckResult
 }
 
@@ -101,6 +102,14 @@ func (r *run) start() {
 		r.check = &mesos.CheckStatusInfo{Type: &r.info.Check.Type, Command: new(mesos.CheckStatusInfo_Command)}
 	}
 	c.after(&r.step, r.does.Startup, func() {
+		if r.does.LaunchFails {
+			r.ended = true
+			r.update(mesos.TASK_FAILED, func(s *mesos.TaskStatus) {
+				s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
+				s.Message, s.ContainerStatus = text("Failed to launch container"), nil
+			})
+			return
+		}
 		r.record = &Run{
 			Framework: r.framework, TaskID: r.id, AgentID: r.a.id, Hostname: r.a.spec.Hostname, Started: c.clock.Now(),
 		}
