@@ -29,7 +29,10 @@ type (
 		Spec *JobSpec
 	}
 	// JobStopping sets the goal of a job to KILLED. Waiting tasks become KILLED at once and bound ones KILLING.
-	JobStopping struct{ Job JobUID }
+	JobStopping struct {
+		Job    JobUID
+		Reason Reason `cbor:",omitempty"` // of its tasks' ends; none: JOB_STOPPED
+	}
 	// JobDeleted forgets a job whose tasks have all ended.
 	JobDeleted struct{ Job JobUID }
 

@@ -124,9 +124,10 @@ type Job struct {
 	Version        uint64 // 1 when submitted, one more with every update
 	IdempotencyKey string
 	Submitted      Time
-	Started        Time // when the first task was placed
-	Finished       Time // when the state became terminal; 0 before
-	Stopping       bool // the goal is KILLED
+	Started        Time   // when the first task was placed
+	Finished       Time   // when the state became terminal; 0 before
+	Stopping       bool   // the goal is KILLED
+	StopReason     Reason `cbor:",omitempty"` // why
 
 	// Revision grows with every change of the job or of one of its tasks, so that watchers can tell old from new.
 	Revision uint64
@@ -147,7 +148,7 @@ func (j *Job) State() JobState {
 	switch {
 	case j.Counts[TaskSucceeded] == n:
 		return JobSucceeded
-	case ended == n && (j.Counts[TaskKilled] > 0 || j.Stopping):
+	case ended == n && j.StopReason != ReasonDeadline && (j.Counts[TaskKilled] > 0 || j.Stopping):
 		return JobKilled
 	case ended == n:
 		return JobFailed

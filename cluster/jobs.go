@@ -74,13 +74,17 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	return nil
 }
 
-func (s *State) stopJob(at Time, uid JobUID) error {
+func (s *State) stopJob(at Time, e *JobStopping) error {
+	uid, why := e.Job, e.Reason
 	old := s.Job(uid)
 	if old == nil {
 		return fmt.Errorf("no job %d", uid)
 	}
+	if why == ReasonNone {
+		why = ReasonJobStopped
+	}
 	j := *old
-	j.Stopping = true
+	j.Stopping, j.StopReason = true, why
 	var live []*Task
 	for t := range s.TasksOf(uid, 0) {
 		if !t.State.Terminal() {
@@ -89,7 +93,7 @@ func (s *State) stopJob(at Time, uid JobUID) error {
 	}
 	for _, t := range live {
 		if t.State != TaskKilling {
-			s.setTask(at, t, stopped(at, t, ReasonJobStopped), &j)
+			s.setTask(at, t, stopped(at, t, why), &j)
 		}
 	}
 	s.setJob(at, &j)
@@ -174,7 +178,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 			return err
 		}
 		t.State, t.Run, t.Host, t.GPUs, t.Ports, t.Health = TaskPlaced, e.Run, e.Host, e.GPUs, e.Ports, HealthUnknown
-		t.Started, t.Finished, t.ExitCode, t.Signal = 0, 0, -1, 0
+		t.Placed, t.Started, t.Finished, t.ExitCode, t.Signal = at, 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
 		t.Hold, t.Ahead = nil, false
 		if j.Started == 0 {
@@ -229,8 +233,11 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		// A task that was told to stop and fell to the signal was killed: how it died is in the exit code.
 		stopping, leaving := t.State == TaskKilling, t.State == TaskPreempting
 		t.State = e.State
-		if leaving && e.State == TaskFailed { // whatever it said when it was told to go
+		switch {
+		case leaving && e.State == TaskFailed: // whatever it said when it was told to go
 			t.State = TaskKilled
+		case stopping && t.Reason == ReasonRunTime && e.State == TaskKilled:
+			t.State = TaskFailed
 		}
 		if leaving && t.State == TaskKilled {
 			t.Reason = ReasonPreempted

@@ -87,7 +87,7 @@ func (s *State) apply(at Time, e Event) error {
 	case *JobUpdated:
 		return s.updateJob(at, e)
 	case *JobStopping:
-		return s.stopJob(at, e.Job)
+		return s.stopJob(at, e)
 	case *JobDeleted:
 		return s.deleteJob(e.Job)
 	case *Placed:

@@ -102,6 +102,8 @@ const (
 	ReasonUnknownToHost  Reason = "UNKNOWN_TO_HOST" // the host manager does not know the run
 	ReasonPreempted      Reason = "PREEMPTED"       // it left for another
 	ReasonHoldEnded      Reason = "HOLD_ENDED"      // the room that was kept for it could not be had in time
+	ReasonRunTime        Reason = "RUN_TIME"        // its run took longer than the job allows
+	ReasonDeadline       Reason = "DEADLINE"        // the job had not finished by its deadline
 	ReasonGangBroken     Reason = "GANG_BROKEN"     // not all of the gang's core came to run
 	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
 )
@@ -121,6 +123,7 @@ type Task struct {
 	Ahead    bool     `cbor:",omitempty"` // waits before others of its priority, since it was preempted
 	Hold     *Hold    `cbor:",omitempty"` // room kept for its next run
 	Queued   Time     // when it was submitted, or restarted by the user; the queue is in this order
+	Placed   Time     `cbor:",omitempty"` // when the current or last run was placed
 	Started  Time     // when the last run was first seen running; 0 if never
 	Finished Time     // when the last run ended; 0 before
 	ExitCode int32    // of the last run, −1 if there is none

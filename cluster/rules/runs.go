@@ -25,13 +25,22 @@ func Report(tx *Tx, e *cluster.TaskStatus) (Verdict, error) {
 	case !t.State.CanBecome(e.State) || e.State == cluster.TaskPending:
 		return Known, nil
 	}
+	j := tx.State().Job(e.Task.Job())
 	if e.Reason == cluster.ReasonLaunchRefused && t.State.CanBecome(cluster.TaskPending) {
 		// Given back: the run never began, so it is no failure, and the task is placed again at once.
-		return Applied, tx.Emit(&cluster.TaskRequeued{Task: e.Task, Reason: e.Reason})
+		if err := tx.Emit(&cluster.TaskRequeued{Task: e.Task, Reason: e.Reason}); err != nil || !breaks(tx, j, t) {
+			return Applied, err
+		}
+		return Applied, giveBack(tx, j)
 	}
-	stopped := t.State == cluster.TaskKilling && !t.Restart
+	stopped := t.State == cluster.TaskKilling && !t.Restart && t.Reason != cluster.ReasonRunTime
 	if err := tx.Emit(e); err != nil {
 		return Known, err
+	}
+	if e.State.Terminal() && e.State != cluster.TaskSucceeded && !t.State.Vacating() && breaks(tx, j, t) {
+		if err := giveBack(tx, j); err != nil {
+			return Applied, err
+		}
 	}
 	if stopped { // the user's word goes before the policy's, however the run ended before the signal got to it
 		return Applied, nil

@@ -119,6 +119,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	group.Go(func() error { return s.run(ctx) })
 	group.Go(func() error { return s.runCycles(ctx) })
 	group.Go(func() error { return s.runDeadlines(ctx) })
+	group.Go(func() error { return s.runTimers(ctx) })
 	group.Go(func() error { return s.runCheckpoints(ctx) })
 	if err := group.Wait(); err != nil {
 		return err

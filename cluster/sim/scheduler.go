@@ -42,6 +42,10 @@ type scheduler struct {
 	noWake   func()       // takes the alarm for wakeAt back
 	awake    bool         // the alarm has rung, and no cycle has begun since
 
+	timers  *rules.Timers
+	alarmAt cluster.Time // when the alarm for what the timers know of rings, 0 if it is not set
+	noAlarm func()       // takes the alarm back
+
 	checkpointed uint64 // Seq of the last checkpoint
 	ready        bool   // the shard's inventory has been reconciled
 	sent         map[cluster.TaskKey]sentRun
@@ -72,9 +76,12 @@ func (s *simulation) startScheduler() error {
 	p := &scheduler{
 		s: s, state: state, planner: s.config.newPlanner(), rescan: true,
 		sent: map[cluster.TaskKey]sentRun{}, checkpointed: state.Seq(), noWake: func() {},
+		timers: rules.NewTimers(), noAlarm: func() {},
 	}
 	p.snapshot, _ = state.Snapshot()
 	s.scheduler = p
+	p.timers.Note(p.snapshot, cluster.Changes{}, true)
+	p.setAlarm()
 	if state.ClusterID() == "" {
 		p.send(func(tx *rules.Tx) error {
 			return tx.Emit(&cluster.ClusterCreated{ID: fmt.Sprintf("simulation-%d", s.config.Seed)})
@@ -168,6 +175,8 @@ func (p *scheduler) answer(batch []command, answers []error) {
 func (p *scheduler) publish(snapshot *cluster.Snapshot, changes cluster.Changes) {
 	p.snapshot = snapshot
 	p.fresh.Merge(changes)
+	p.timers.Note(snapshot, changes, false)
+	p.setAlarm()
 	p.dispatch(changes.Tasks)
 	p.forget(changes.Jobs)
 	for _, id := range changes.Hosts {
@@ -192,6 +201,30 @@ func (p *scheduler) gather() {
 	}
 	p.planning = gathering
 	p.after(p.s.config.BatchWindow, p.plan)
+}
+
+// setAlarm has the timers' next alarm ring.
+func (p *scheduler) setAlarm() {
+	at := p.timers.Next()
+	if at == p.alarmAt {
+		return
+	}
+	p.noAlarm()
+	p.noAlarm = func() {}
+	if p.alarmAt = at; at == 0 {
+		return
+	}
+	p.noAlarm = p.after(max(0, at.Sub(p.s.clock.Now())), func() {
+		p.alarmAt = 0
+		due := p.timers.Due(p.s.clock.Now())
+		p.send(func(tx *rules.Tx) error { return rules.Fire(tx, due) }, func(err error) {
+			if err != nil {
+				p.s.fail(err)
+				return
+			}
+			p.setAlarm()
+		})
+	})
 }
 
 // plan makes a plan of the durable state and sends it to the writer when the time that planning takes is over.

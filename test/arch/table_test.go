@@ -64,6 +64,7 @@ var table = []row{
 
 	{"cluster", []string{btree}, pure},
 	{"cluster/rules", []string{"cluster"}, pure},
+	{"cluster/verify", []string{"cluster", "cluster/cycle", "cluster/pool"}, pure},
 	{"cluster/pool", []string{"cluster"}, pure},
 	{"costmodels", []string{"cluster", "flowgraph"}, pure},
 	{"costmodels/binpack", []string{"cluster", "flowgraph", "costmodels"}, pure},

@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"container/heap"
+	"fmt"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// DefaultGangTimeout is how long the core of a gang has to come to run where the job does not say.
+const DefaultGangTimeout = 2 * time.Minute
+
+// Timers knows when something is due that no report will bring up: a run at its run-time limit, a gang that does not come
+// to run, a job past its deadline. It is told of what changed and says what to look at; whether something is still to be
+// done about it Fire decides by the State, so that an alarm too many does no harm. Not safe for concurrent use.
+type Timers struct {
+	alarms alarms
+	set    map[alarm]struct{} // those in the heap, so that none stands in it twice
+}
+
+// alarm is a task to be looked at at a time. A job is looked at through its first task.
+type alarm struct {
+	at   cluster.Time
+	task cluster.TaskKey
+}
+
+type alarms []alarm
+
+func (a alarms) Len() int { return len(a) }
+func (a alarms) Less(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].task < a[j].task
+}
+func (a alarms) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a *alarms) Push(x any)   { *a = append(*a, x.(alarm)) }
+func (a *alarms) Pop() any {
+	last := (*a)[len(*a)-1]
+	*a = (*a)[:len(*a)-1]
+	return last
+}
+
+// NewTimers returns timers that have been told of nothing.
+func NewTimers() *Timers { return &Timers{set: map[alarm]struct{}{}} }
+
+// Note takes in what changed. With all, everything in the snapshot counts as changed. Complexity: changes · log alarms.
+func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool) {
+	if all {
+		for task := range snap.Tasks(0) {
+			t.note(snap, task)
+		}
+		return
+	}
+	for _, k := range changes.Tasks {
+		if task := snap.Task(k); task != nil {
+			t.note(snap, task)
+		}
+	}
+}
+
+func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
+	spec := snap.Job(task.Key.Job()).Spec
+	if at := runEnds(task, spec); at != 0 {
+		t.add(at, task.Key)
+	}
+	if at := gangEnds(task, spec); at != 0 {
+		t.add(at, task.Key)
+	}
+	if spec.Limits.Deadline != 0 && task.Key.Instance() == 0 && !task.State.Terminal() {
+		t.add(spec.Limits.Deadline, task.Key)
+	}
+}
+
+func (t *Timers) add(at cluster.Time, k cluster.TaskKey) {
+	a := alarm{at, k}
+	if _, there := t.set[a]; !there {
+		t.set[a] = struct{}{}
+		heap.Push(&t.alarms, a)
+	}
+}
+
+// Next returns when something is due next, 0 if nothing is.
+func (t *Timers) Next() cluster.Time {
+	if len(t.alarms) == 0 {
+		return 0
+	}
+	return t.alarms[0].at
+}
+
+// Due returns the tasks to be looked at by now, for Fire, and forgets them.
+func (t *Timers) Due(now cluster.Time) (tasks []cluster.TaskKey) {
+	for len(t.alarms) > 0 && t.alarms[0].at <= now {
+		a := heap.Pop(&t.alarms).(alarm)
+		delete(t.set, a)
+		tasks = append(tasks, a.task)
+	}
+	return tasks
+}
+
+// runEnds returns when the current run reaches its job's limit, 0 if it has none.
+func runEnds(t *cluster.Task, spec *cluster.JobSpec) cluster.Time {
+	if spec.Limits.MaxRunTime == 0 || t.State != cluster.TaskRunning || t.Started == 0 {
+		return 0
+	}
+	return t.Started.Add(spec.Limits.MaxRunTime)
+}
+
+// gangEnds returns when a core member that does not run yet has to, 0 if it runs or is none.
+func gangEnds(t *cluster.Task, spec *cluster.JobSpec) cluster.Time {
+	if !spec.Core(t.Key.Instance()) || !t.State.Bound() || t.State >= cluster.TaskRunning {
+		return 0
+	}
+	if t.State != cluster.TaskPlaced {
+		return t.Placed.Add(gangTimeout(spec))
+	}
+	return t.Since.Add(gangTimeout(spec))
+}
+
+func gangTimeout(spec *cluster.JobSpec) time.Duration {
+	if spec.Gang.LaunchTimeout > 0 {
+		return spec.Gang.LaunchTimeout
+	}
+	return DefaultGangTimeout
+}
+
+// Fire does what is due for the tasks.
+func Fire(tx *Tx, tasks []cluster.TaskKey) error {
+	for _, k := range tasks {
+		t := tx.State().Task(k)
+		if t == nil {
+			continue
+		}
+		if err := fire(tx, t, tx.State().Job(k.Job())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
+	if at := j.Spec.Limits.Deadline; at != 0 && tx.Now() >= at && !j.Stopping && !j.State().Terminal() {
+		return tx.Emit(&cluster.JobStopping{Job: j.UID, Reason: cluster.ReasonDeadline})
+	}
+	if at := gangEnds(t, j.Spec); at != 0 && tx.Now() >= at {
+		return giveBack(tx, j)
+	}
+	if at := runEnds(t, j.Spec); at != 0 && tx.Now() >= at {
+		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonRunTime})
+	}
+	return nil
+}
+
+// giveBack takes the bound members of a gang's core down: all of them wait again, and start together or not at all.
+func giveBack(tx *Tx, j *cluster.Job) error {
+	for i := range j.Spec.Gang.Minimum {
+		t := tx.State().Task(cluster.MakeTaskKey(j.UID, i))
+		if !t.State.Bound() || t.State.Vacating() {
+			continue
+		}
+		e := &cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonGangBroken, Restart: true}
+		if err := tx.Emit(e); err != nil {
+			return fmt.Errorf("rules: giving back a gang: %w", err)
+		}
+	}
+	return nil
+}
+
+// breaks reports whether the end of a core member's run, from a state before, leaves a gang that has not come to run as a
+// whole. One that once ran goes on without the member until it is back.
+func breaks(tx *Tx, j *cluster.Job, before *cluster.Task) bool {
+	if !j.Spec.Core(before.Key.Instance()) || j.Stopping {
+		return false
+	}
+	whole := before.Started != 0
+	for i := range j.Spec.Gang.Minimum {
+		t := tx.State().Task(cluster.MakeTaskKey(j.UID, i))
+		whole = whole && (t.Key == before.Key || t.State == cluster.TaskSucceeded || t.Started != 0)
+	}
+	return !whole
+}

@@ -1,0 +1,107 @@
+package rules_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+)
+
+// A gang of which one member does not come to run in time is given back whole; one that has come to run goes on without a
+// member that fails later.
+func TestAGangComesToRunTogetherOrIsGivenBack(t *testing.T) {
+	state, placed := gang(t)
+	timers := rules.NewTimers()
+	snapshot, _ := state.Fork().Snapshot()
+	timers.Note(snapshot, cluster.Changes{}, true)
+	due := at(0).Add(rules.DefaultGangTimeout)
+	require.Equal(t, due, timers.Next())
+	require.Empty(t, timers.Due(due-1))
+
+	run(t, state, placed[0], cluster.TaskRunning)
+	require.NoError(t, rules.Fire(rules.Begin(state, due), timers.Due(due)))
+	for _, k := range placed {
+		require.Equal(t, cluster.TaskKilling, state.Task(k).State)
+		run(t, state, k, cluster.TaskKilled)
+		require.Equal(t, cluster.TaskPending, state.Task(k).State)
+	}
+}
+
+func TestAGangThatOnceRanGoesOnWithoutAMember(t *testing.T) {
+	state, placed := gang(t)
+	for _, k := range placed {
+		run(t, state, k, cluster.TaskRunning)
+	}
+	run(t, state, placed[0], cluster.TaskLost)
+	require.Equal(t, cluster.TaskPending, state.Task(placed[0]).State)
+	require.Equal(t, cluster.TaskRunning, state.Task(placed[1]).State)
+}
+
+func TestAGangIsGivenBackWhenAMemberCannotBeLaunched(t *testing.T) {
+	state, placed := gang(t)
+	run(t, state, placed[1], cluster.TaskRunning)
+	_, err := rules.Report(rules.Begin(state, at(0)), &cluster.TaskStatus{
+		Task: placed[0], Run: 1, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused, ExitCode: -1,
+	})
+	require.NoError(t, err)
+	require.Equal(t, cluster.TaskPending, state.Task(placed[0]).State)
+	require.Equal(t, cluster.TaskKilling, state.Task(placed[1]).State)
+	require.True(t, state.Task(placed[1]).Restart)
+}
+
+func TestARunThatTakesTooLongHasFailed(t *testing.T) {
+	state := running(t)
+	k := cluster.MakeTaskKey(1, 0)
+	spec := *state.Job(1).Spec
+	spec.Limits.MaxRunTime, spec.MaxFailures = time.Minute, 0
+	emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
+	timers := rules.NewTimers()
+	snapshot, _ := state.Fork().Snapshot()
+	timers.Note(snapshot, cluster.Changes{}, true)
+	require.Equal(t, state.Task(k).Started.Add(time.Minute), timers.Next())
+	require.NoError(t, rules.Fire(rules.Begin(state, timers.Next()), timers.Due(timers.Next())))
+	require.Equal(t, cluster.TaskKilling, state.Task(k).State)
+	run(t, state, k, cluster.TaskKilled)
+	require.Equal(t, cluster.TaskFailed, state.Task(k).State)
+	require.Equal(t, cluster.ReasonRunTime, state.Task(k).Reason)
+}
+
+func TestAJobPastItsDeadlineHasFailed(t *testing.T) {
+	state := running(t)
+	spec := *state.Job(1).Spec
+	spec.Limits.Deadline = at(time.Hour)
+	emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
+	k := cluster.MakeTaskKey(1, 0)
+	require.NoError(t, rules.Fire(rules.Begin(state, at(time.Hour)-1), []cluster.TaskKey{k}))
+	require.Equal(t, cluster.TaskRunning, state.Task(k).State)
+	require.NoError(t, rules.Fire(rules.Begin(state, at(time.Hour)), []cluster.TaskKey{k}))
+	run(t, state, k, cluster.TaskKilled)
+	require.Equal(t, cluster.JobFailed, state.Job(1).State())
+}
+
+// gang returns a state with a gang of two on one host, both just placed.
+func gang(t *testing.T) (*cluster.State, []cluster.TaskKey) {
+	t.Helper()
+	state := running(t)
+	spec := &cluster.JobSpec{
+		Name: "gang", Pool: cluster.RootPool, Instances: 2, Gang: &cluster.Gang{Minimum: 2},
+		Task: cluster.TaskSpec{Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{1}}},
+	}
+	uid := state.NextJob()
+	emit(t, state, at(0), &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
+	keys := []cluster.TaskKey{cluster.MakeTaskKey(uid, 0), cluster.MakeTaskKey(uid, 1)}
+	for _, k := range keys {
+		emit(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: host})
+	}
+	return state, keys
+}
+
+// run reports a state of the task's current run.
+func run(t *testing.T, state *cluster.State, k cluster.TaskKey, to cluster.TaskState) {
+	t.Helper()
+	_, err := rules.Report(rules.Begin(state, at(0)), &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: to, ExitCode: -1})
+	require.NoError(t, err)
+}
