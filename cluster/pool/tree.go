@@ -48,13 +48,21 @@ type node struct {
 // and without duplicates; the parent of each is among them, otherwise NewTree panics. Complexity: O(pools · (log pools +
 // dimensions)).
 func NewTree(pools []*cluster.Pool, capacity cluster.Resources) *Tree {
+	return newTree(nil, pools, capacity)
+}
+
+// newTree is NewTree with dimensions that come first, after the fixed ones.
+func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *Tree {
 	t := &Tree{
 		named: map[string]int{},
 		nodes: make([]node, len(pools)),
 		index: make(map[cluster.PoolPath]int32, len(pools)),
 	}
 	for d := range cluster.NumDimensions {
-		t.addDimension(d.String())
+		t.dimension(d.String())
+	}
+	for _, name := range dims {
+		t.dimension(name)
 	}
 	pools = slices.SortedFunc(slices.Values(pools), func(a, b *cluster.Pool) int { return cmp.Compare(a.Path, b.Path) })
 	for _, p := range pools {
@@ -203,6 +211,17 @@ func (t *Tree) setLeaf(leaf cluster.PoolPath, which func(*node) *[]int64, r clus
 		copy(*into, v)
 		n.summed = false
 	}
+}
+
+// setVectors sets what a leaf has and asks for, by the dimensions of the tree. The vectors are copied.
+func (t *Tree) setVectors(leaf int32, has, asks []int64) {
+	n := &t.nodes[leaf]
+	if slices.Equal(n.allocation, has) && slices.Equal(n.demand, asks) {
+		return
+	}
+	copy(n.allocation, has)
+	copy(n.demand, asks)
+	n.summed = false
 }
 
 // Update brings claims and bounds in line with what was set. Complexity: for each pool whose claim or bound has changed,

@@ -1,0 +1,328 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Admission decides which tasks of the leaves may be placed, and in which tier. See the package for the rules and for how
+// it is used. The methods that name a pool panic if there is none of that path.
+type Admission struct {
+	pools    []*cluster.Pool
+	capacity cluster.Resources
+	slack    cluster.Resources
+	ageing   time.Duration
+
+	tree    *Tree // of the capacity
+	lending *Tree // of the slack
+	queues  []*queue
+	gates   gates
+	walk    walk
+	now     cluster.Time
+}
+
+// queue is what waits and runs in a leaf.
+type queue struct {
+	node   int32 // the leaf, in both trees
+	groups []Group
+	grants []Grant
+	open   []int64   // of each group, the waiting tasks that no limit on jobs keeps back
+	shut   []Binding // what keeps the others back
+	stale  bool      // groups or what is open have changed
+	due    cluster.Time
+	asked  []int64 // what all waiting tasks ask for, by dimension, open or not, without revocable ones
+}
+
+// NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.
+func NewAdmission(pools []*cluster.Pool, capacity cluster.Resources) *Admission {
+	a := &Admission{capacity: capacity}
+	a.SetPools(pools)
+	return a
+}
+
+// SetPools replaces the tree of pools. The queues of leaves that stay leaves are kept; others are forgotten.
+// Complexity: all pools and groups.
+func (a *Admission) SetPools(pools []*cluster.Pool) {
+	var kept []*queue
+	var paths []cluster.PoolPath
+	for _, q := range a.queues {
+		kept, paths = append(kept, q), append(paths, a.tree.nodes[q.node].pool.Path)
+	}
+	a.pools = pools
+	a.tree = NewTree(pools, a.capacity)
+	a.lending = nil
+	a.know(a.slack)
+	a.queues = nil
+	for i := range a.tree.nodes {
+		if len(a.tree.nodes[i].children) == 0 {
+			a.queues = append(a.queues, &queue{node: int32(i)})
+		}
+	}
+	a.lend()
+	for i, q := range kept {
+		if node, ok := a.tree.index[paths[i]]; ok && len(a.tree.nodes[node].children) == 0 {
+			a.SetQueue(paths[i], q.groups)
+		}
+	}
+	a.gates.init(a.tree)
+}
+
+// SetCapacity sets what all hosts together offer.
+func (a *Admission) SetCapacity(capacity cluster.Resources) {
+	if a.capacity.Equal(capacity) {
+		return
+	}
+	a.capacity = capacity
+	a.know(capacity)
+	a.tree.SetCapacity(capacity)
+	a.lend() // revocable work is bounded in parts of the capacity
+}
+
+// SetSlack sets what is allocated and, as measured, not used: the room of revocable tasks.
+func (a *Admission) SetSlack(slack cluster.Resources) {
+	a.slack = slack
+	a.know(slack)
+	a.lending.SetCapacity(slack)
+}
+
+// SetAgeing sets the interval in which a waiting task gains one step of priority in pools that set none; 0 is never.
+func (a *Admission) SetAgeing(interval time.Duration) {
+	if a.ageing != interval {
+		a.ageing = interval
+		for _, q := range a.queues {
+			q.stale = true
+		}
+	}
+}
+
+// SetQueue replaces the groups of a leaf. Ties of rank are broken by their order. The Admission keeps the slice, and the
+// caller must not modify it.
+func (a *Admission) SetQueue(leaf cluster.PoolPath, groups []Group) {
+	q := a.queue(leaf)
+	q.groups, q.stale = groups, true
+	for i := range groups {
+		a.know(groups[i].Request)
+	}
+}
+
+// Queue returns the groups of a leaf. The caller must not modify them.
+func (a *Admission) Queue(leaf cluster.PoolPath) []Group { return a.queue(leaf).groups }
+
+// Grants returns what the last Run decided, one for each group of the leaf's queue then. It is valid until the next Run.
+func (a *Admission) Grants(leaf cluster.PoolPath) []Grant { return a.queue(leaf).grants }
+
+// Tree returns the division of the capacity, as of the last Run. The caller must not modify it.
+func (a *Admission) Tree() *Tree { return a.tree }
+
+func (a *Admission) queue(leaf cluster.PoolPath) *queue {
+	node := a.tree.at(leaf)
+	i, ok := slices.BinarySearchFunc(a.queues, node, func(q *queue, n int32) int { return cmp.Compare(q.node, n) })
+	if !ok {
+		panic(fmt.Sprintf("pool: pool %q has children", leaf))
+	}
+	return a.queues[i]
+}
+
+// know adds the named dimensions of r to both trees, so that their vectors always have the same ones.
+func (a *Admission) know(r cluster.Resources) {
+	for _, named := range r.Named {
+		a.tree.dimension(named.Name)
+		if a.lending != nil {
+			a.lending.dimension(named.Name)
+		}
+	}
+}
+
+// lend builds the tree that divides the slack: the same shares, nothing reserved, limits in parts of the capacity.
+func (a *Admission) lend() {
+	lending := make([]*cluster.Pool, len(a.pools))
+	for i, p := range a.pools {
+		copied := &cluster.Pool{Path: p.Path, Division: p.Division}
+		share := map[string]uint32{}
+		for _, r := range p.Resources {
+			share[r.Dimension] = r.Share
+			copied.Resources = append(copied.Resources, cluster.PoolResource{
+				Dimension: r.Dimension, Share: r.Share, Limit: a.revocable(p, r.Dimension),
+			})
+		}
+		for _, name := range a.tree.dims {
+			if _, ok := share[name]; !ok && p.Limits.RevocablePercent != nil {
+				copied.Resources = append(copied.Resources, cluster.PoolResource{Dimension: name, Share: 1, Limit: a.revocable(p, name)})
+			}
+		}
+		lending[i] = copied
+	}
+	a.lending = newTree(a.tree.dims, lending, a.slack)
+	for _, q := range a.queues {
+		q.stale = true
+	}
+}
+
+// revocable returns the most that revocable tasks of a pool may use of a dimension.
+func (a *Admission) revocable(p *cluster.Pool, dimension string) int64 {
+	if p.Limits.RevocablePercent == nil {
+		return cluster.NoLimit
+	}
+	amount := a.capacity.Amount(dimension)
+	for d := range cluster.NumDimensions {
+		if d.String() == dimension {
+			amount = a.capacity.Fixed[d]
+		}
+	}
+	return percentOf(amount, *p.Limits.RevocablePercent)
+}
+
+// percentOf returns a part of an amount, rounded down.
+func percentOf(amount int64, percent uint32) int64 {
+	return int64(wide(uint64(max(0, amount)), uint64(percent)).over(100))
+}
+
+// Run decides anew where something has changed: a queue, a bound of its leaf, or the order of a queue by its ageing.
+func (a *Admission) Run(now cluster.Time) {
+	a.now = now
+	a.openQueues()
+	for _, q := range a.queues {
+		q.stale = q.stale || q.due != 0 && now >= q.due
+		if q.stale {
+			a.claim(q)
+		}
+	}
+	a.tree.Update()
+	a.lending.Update()
+	for _, q := range a.queues {
+		leaf, lent := &a.tree.nodes[q.node], &a.lending.nodes[q.node]
+		if !q.stale && !leaf.moved && !lent.moved {
+			continue
+		}
+		a.admit(q)
+		q.stale, leaf.moved, lent.moved = false, false, false
+	}
+}
+
+// interval returns the ageing of a leaf.
+func (a *Admission) interval(node int32) time.Duration {
+	if own := a.tree.nodes[node].pool.Ageing; own > 0 {
+		return own
+	}
+	return a.ageing
+}
+
+// rank is the place of a group among those that wait.
+type rank struct {
+	priority int64 // raised by ageing
+	ahead    bool
+	queued   cluster.Time
+	leaf     int32
+	index    int32 // in the leaf's queue
+}
+
+func (a *Admission) rank(q *queue, i int) rank {
+	g := &q.groups[i]
+	r := rank{priority: int64(g.Priority), ahead: g.Ahead, queued: g.Queued, leaf: q.node, index: int32(i)}
+	if every := a.interval(q.node); every > 0 && a.now > g.Queued {
+		r.priority += int64(a.now.Sub(g.Queued) / every)
+	}
+	return r
+}
+
+func (r rank) compare(s rank) int {
+	ahead := func(r rank) int {
+		if r.ahead {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(s.priority, r.priority), cmp.Compare(ahead(r), ahead(s)), cmp.Compare(r.queued, s.queued),
+		cmp.Compare(r.leaf, s.leaf), cmp.Compare(r.index, s.index),
+	)
+}
+
+// claim tells the trees what a queue has and asks for: in whole tasks, no more than its leaf's own limit admits and one
+// unit, which then waits at the head; and of what may not be preempted no more than the reservation.
+func (a *Admission) claim(q *queue) {
+	w := &a.walk
+	w.load(a, q)
+	leaf := &a.tree.nodes[q.node]
+	has, asks, hasSlack, asksSlack := w.vector(nil), w.vector(nil), w.vector(nil), w.vector(nil)
+	limit, reservation := w.vector(leaf.limit), w.vector(leaf.reservation)
+	q.asked = w.vector(nil)
+	for i := range q.groups {
+		g, v := &q.groups[i], w.request[i]
+		if g.Revocable {
+			addTimes(hasSlack, v, g.Running)
+			addTimes(asksSlack, v, q.open[i])
+			continue
+		}
+		addTimes(has, v, g.Running)
+		addTimes(q.asked, v, g.Waiting)
+		subTimes(limit, v, g.Running)
+		if !g.Preemptible {
+			subTimes(reservation, v, g.Running)
+		}
+	}
+	head := false
+	for _, i := range w.all.waiting {
+		g, v := &q.groups[i], w.request[i]
+		n := count(v, limit, q.open[i])
+		if n < q.open[i] && !head {
+			head = true
+			addTimes(asks, v, max(1, g.Core))
+		}
+		if !g.Preemptible {
+			n = count(v, reservation, n)
+			subTimes(reservation, v, n)
+		}
+		subTimes(limit, v, n)
+		addTimes(asks, v, n)
+	}
+	a.tree.setVectors(q.node, has, asks)
+	a.lending.setVectors(q.node, hasSlack, asksSlack)
+}
+
+// admit grants tiers to the groups of a queue.
+func (a *Admission) admit(q *queue) {
+	w := &a.walk
+	w.load(a, q)
+	q.grants = slices.Grow(q.grants[:0], len(q.groups))[:len(q.groups)]
+	clear(q.grants)
+	leaf := &a.tree.nodes[q.node]
+	bounds := bands{leaf.reserved, leaf.entitled, leaf.ceiling}
+	if leaf.pool.Order == cluster.PriorityFIFO {
+		w.admit(w.all, bounds)
+	} else {
+		w.admitFairly(leaf.pool.Order, bounds)
+	}
+	w.admit(w.revocable, bands{w.vector(nil), w.vector(nil), a.lending.nodes[q.node].entitled})
+	for i := range q.groups {
+		g, grant := &q.groups[i], &q.grants[i]
+		grant.Refused = g.Waiting - grant.Admitted()
+		if q.open[i] < g.Waiting && grant.Why.Rule == RuleNone {
+			grant.Why = q.shut[i]
+		}
+	}
+	q.due = a.nextStep(q)
+}
+
+// nextStep returns when a waiting group gains its next step of priority, 0 if none ever does.
+func (a *Admission) nextStep(q *queue) (due cluster.Time) {
+	every := a.interval(q.node)
+	if every == 0 {
+		return 0
+	}
+	for i := range q.groups {
+		g := &q.groups[i]
+		if g.Waiting == 0 {
+			continue
+		}
+		steps := max(0, a.now.Sub(g.Queued)/every)
+		if next := g.Queued.Add((steps + 1) * every); due == 0 || next < due {
+			due = next
+		}
+	}
+	return due
+}

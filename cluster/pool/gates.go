@@ -1,0 +1,231 @@
+package pool
+
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// gates keep jobs and controller tasks back that exceed the limits of a pool. A limit holds for the pool and all below it,
+// so the order in which waiting jobs are let in goes across leaves: it is that of their ranks.
+type gates struct {
+	limited []int32           // pools with such a limit
+	above   map[int32][]int32 // by leaf, the limited pools from itself upwards; leaves without are not in it
+	count   map[int32]*tally
+}
+
+// tally counts what runs in a limited pool and below it.
+type tally struct {
+	jobs          uint32
+	users, groups map[string]uint32
+	controllers   []int64 // room that is left for controller tasks
+}
+
+// init finds the limited pools of a tree.
+func (s *gates) init(t *Tree) {
+	s.limited, s.above = nil, map[int32][]int32{}
+	for i := range t.nodes {
+		l := &t.nodes[i].pool.Limits
+		if l.RunningJobs != nil || l.RunningJobsPerUser != nil || l.RunningJobsPerGroup != nil || l.ControllerPercent != nil {
+			s.limited = append(s.limited, int32(i))
+		}
+	}
+	for i := range t.nodes {
+		if len(t.nodes[i].children) > 0 {
+			continue
+		}
+		for p := int32(i); p >= 0; p = t.nodes[p].parent {
+			if slices.Contains(s.limited, p) {
+				s.above[int32(i)] = append(s.above[int32(i)], p)
+			}
+		}
+	}
+}
+
+// openQueues sets how many waiting tasks of each group the limits on jobs let in. Complexity: the groups of queues that
+// changed and of those below a limited pool.
+func (a *Admission) openQueues() {
+	for _, q := range a.queues {
+		if _, limited := a.gates.above[q.node]; q.stale && !limited {
+			open, shut := make([]int64, len(q.groups)), make([]Binding, len(q.groups))
+			for i := range q.groups {
+				open[i] = q.groups[i].Waiting
+			}
+			a.boundJobs(q, open, shut)
+			q.open, q.shut = open, shut
+		}
+	}
+	if len(a.gates.limited) > 0 {
+		a.openLimited()
+	}
+}
+
+// boundJobs applies the jobs' own limits on running tasks.
+func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
+	var left map[cluster.JobUID]int64
+	for i := range q.groups {
+		if g := &q.groups[i]; g.MaxRunning > 0 {
+			if left == nil {
+				left = map[cluster.JobUID]int64{}
+			}
+			if _, seen := left[g.Job]; !seen {
+				left[g.Job] = g.MaxRunning
+			}
+			left[g.Job] -= g.Running
+		}
+	}
+	if left == nil {
+		return
+	}
+	for i := range q.groups {
+		g := &q.groups[i]
+		if g.MaxRunning == 0 {
+			continue
+		}
+		n := min(open[i], max(0, left[g.Job]))
+		if n < open[i] {
+			shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
+		}
+		open[i] = n
+		left[g.Job] -= n
+	}
+}
+
+// candidate is a group with waiting tasks below a limited pool.
+type candidate struct {
+	rank
+	q *queue
+	i int
+}
+
+// openLimited lets groups below limited pools in: the jobs that run already, then by rank.
+func (a *Admission) openLimited() {
+	a.gates.count = map[int32]*tally{}
+	for _, p := range a.gates.limited {
+		a.gates.count[p] = a.newTally(p)
+	}
+	decided := map[cluster.JobUID]Binding{} // none where the job is let in
+	var waiting []candidate
+	for _, q := range a.queues {
+		if a.gates.above[q.node] == nil {
+			continue
+		}
+		for i := range q.groups {
+			g := &q.groups[i]
+			if _, seen := decided[g.Job]; g.Job != 0 && g.Running > 0 && !seen {
+				decided[g.Job] = Binding{}
+				a.tallyJob(q, g)
+			}
+			a.tallyControllers(q, g, g.Running)
+			if g.Waiting > 0 {
+				waiting = append(waiting, candidate{a.rank(q, i), q, i})
+			}
+		}
+	}
+	slices.SortFunc(waiting, func(a, b candidate) int { return a.compare(b.rank) })
+	open, shut := map[*queue][]int64{}, map[*queue][]Binding{}
+	for _, c := range waiting {
+		if open[c.q] == nil {
+			open[c.q], shut[c.q] = make([]int64, len(c.q.groups)), make([]Binding, len(c.q.groups))
+		}
+		g := &c.q.groups[c.i]
+		why, seen := decided[g.Job]
+		if g.Job != 0 && !seen {
+			if why = a.jobBinding(c.q, g); why.Rule == RuleNone {
+				a.tallyJob(c.q, g)
+			}
+			decided[g.Job] = why
+		}
+		if shut[c.q][c.i] = why; why.Rule == RuleNone {
+			open[c.q][c.i], shut[c.q][c.i] = a.openControllers(c.q, g)
+		}
+	}
+	for _, q := range a.queues {
+		if a.gates.above[q.node] == nil {
+			continue
+		}
+		if open[q] == nil {
+			open[q], shut[q] = make([]int64, len(q.groups)), make([]Binding, len(q.groups))
+		}
+		a.boundJobs(q, open[q], shut[q])
+		q.stale = q.stale || !slices.Equal(open[q], q.open)
+		q.open, q.shut = open[q], shut[q]
+	}
+}
+
+func (a *Admission) newTally(p int32) *tally {
+	t := &tally{users: map[string]uint32{}, groups: map[string]uint32{}}
+	n := &a.tree.nodes[p]
+	if percent := n.pool.Limits.ControllerPercent; percent != nil {
+		t.controllers = make([]int64, len(a.tree.dims))
+		for d, amount := range n.reservation {
+			t.controllers[d] = percentOf(amount, *percent)
+		}
+	}
+	return t
+}
+
+func (a *Admission) tallyJob(q *queue, g *Group) {
+	for _, p := range a.gates.above[q.node] {
+		t := a.gates.count[p]
+		t.jobs++
+		t.users[g.User]++
+		for _, name := range g.Groups {
+			t.groups[name]++
+		}
+	}
+}
+
+// jobBinding returns what keeps one more job out of a leaf, the lowest pool first; none if nothing does.
+func (a *Admission) jobBinding(q *queue, g *Group) Binding {
+	for _, p := range a.gates.above[q.node] {
+		limits, t := &a.tree.nodes[p].pool.Limits, a.gates.count[p]
+		path := a.tree.nodes[p].pool.Path
+		switch {
+		case limits.RunningJobs != nil && t.jobs >= *limits.RunningJobs:
+			return Binding{Rule: RuleRunningJobs, Pool: path}
+		case limits.RunningJobsPerUser != nil && t.users[g.User] >= *limits.RunningJobsPerUser:
+			return Binding{Rule: RuleRunningUser, Pool: path}
+		case limits.RunningJobsPerGroup != nil && slices.ContainsFunc(g.Groups, func(name string) bool {
+			return t.groups[name] >= *limits.RunningJobsPerGroup
+		}):
+			return Binding{Rule: RuleRunningGroup, Pool: path}
+		}
+	}
+	return Binding{}
+}
+
+// tallyControllers takes the room of n controller tasks of a group.
+func (a *Admission) tallyControllers(q *queue, g *Group, n int64) {
+	if !g.Controller {
+		return
+	}
+	v := a.tree.vector(g.Request, nil)
+	for _, p := range a.gates.above[q.node] {
+		if room := a.gates.count[p].controllers; room != nil {
+			subTimes(room, v, n)
+		}
+	}
+}
+
+// openControllers returns how many waiting tasks of a group the limits on controller tasks let in, and takes their room.
+func (a *Admission) openControllers(q *queue, g *Group) (n int64, why Binding) {
+	n = g.Waiting
+	if !g.Controller {
+		return n, why
+	}
+	v := a.tree.vector(g.Request, nil)
+	for _, p := range a.gates.above[q.node] {
+		room := a.gates.count[p].controllers
+		if room == nil {
+			continue
+		}
+		if fits := count(v, room, n); fits < n {
+			rest := slices.Clone(room)
+			subTimes(rest, v, fits)
+			n, why = fits, Binding{Rule: RuleController, Pool: a.tree.nodes[p].pool.Path, Dimension: a.tree.dims[lacking(v, rest)]}
+		}
+	}
+	a.tallyControllers(q, g, n)
+	return n, why
+}

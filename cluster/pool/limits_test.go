@@ -1,0 +1,341 @@
+package pool_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
+)
+
+func owned(g pool.Group, job cluster.JobUID, user string, groups ...string) pool.Group {
+	g.Job, g.User, g.Groups = job, user, groups
+	return g
+}
+
+// Ageing lets old work go before new work of higher priority, but not before what runs: that would stop it.
+func TestAgeing(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, 10, 1)
+	leaf.Ageing = 10 * time.Nanosecond
+	a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, cpu(10))
+	old, young := batch(0, 100, cpu(1), 0, 6), batch(3, 130, cpu(1), 0, 6)
+	a.SetQueue(leaf.Path, []pool.Group{old, young})
+	a.Run(159) // 5 steps and 2: 5 against 5, and the older one goes first
+	require.Equal(t, tiers{0, 6, 0}, a.Grants(leaf.Path)[0].Waiting)
+	require.Equal(t, tiers{0, 4, 0}, a.Grants(leaf.Path)[1].Waiting)
+	a.Run(129) // 2 steps: 2 against 3. Run finds out itself that the order is another one
+	require.Equal(t, tiers{0, 6, 0}, a.Grants(leaf.Path)[0].Waiting, "nothing was due yet")
+	a.SetQueue(leaf.Path, []pool.Group{old, young})
+	a.Run(129)
+	require.Equal(t, tiers{0, 4, 0}, a.Grants(leaf.Path)[0].Waiting)
+	a.Run(150)
+	require.Equal(t, tiers{0, 6, 0}, a.Grants(leaf.Path)[0].Waiting, "steps were due")
+
+	running := batch(1, 1, cpu(1), 8, 0)
+	a.SetQueue(leaf.Path, []pool.Group{old, young, running})
+	a.Run(1000)
+	grants := a.Grants(leaf.Path)
+	require.Equal(t, tiers{0, 2, 0}, grants[0].Waiting, "old work gets what is free")
+	require.Equal(t, tiers{0, 6, 0}, grants[1].Waiting, "higher priority gets the tier of what runs")
+	require.Equal(t, tiers{0, 2, 6}, grants[2].Running)
+
+	leaf.Ageing = 0
+	a.SetPools([]*cluster.Pool{root(), leaf})
+	a.SetAgeing(10)
+	a.Run(1000)
+	require.Equal(t, tiers{0, 2, 0}, a.Grants(leaf.Path)[0].Waiting, "the server's setting")
+}
+
+func TestRevocable(t *testing.T) {
+	revocable := func(running, waiting int64) pool.Group {
+		g := batch(0, 1, cpu(1), running, waiting)
+		g.Revocable = true
+		return g
+	}
+	half := uint32(50)
+	limited := claims("root/b", cluster.CPU, 0, cluster.NoLimit, 3)
+	limited.Limits.RevocablePercent = &half
+	a := pool.NewAdmission([]*cluster.Pool{root(), claims("root/a", cluster.CPU, 10, 10, 1), limited}, cpu(10))
+	a.SetQueue("root/a", []pool.Group{revocable(1, 9), batch(0, 1, cpu(1), 8, 2)})
+	a.SetQueue("root/b", []pool.Group{revocable(0, 9)})
+	a.Run(1)
+	require.Equal(t, int64(9), a.Grants("root/a")[0].Refused, "no slack has been measured")
+	require.Equal(t, tiers{0, 0, 1}, a.Grants("root/a")[0].Running)
+	require.Equal(t, pool.Binding{Rule: pool.RuleSlack, Pool: "root/a", Dimension: "cpu_milli"}, a.Grants("root/a")[0].Why)
+	require.Equal(t, tiers{2, 0, 0}, a.Grants("root/a")[1].Waiting, "slack takes nothing from others")
+
+	a.SetSlack(cpu(8)) // by 1 : 3 is 2 : 6; b may have half of the capacity, which leaves 3 for a, one of which it has
+	a.Run(2)
+	require.Equal(t, tiers{0, 0, 2}, a.Grants("root/a")[0].Waiting)
+	require.Equal(t, tiers{0, 0, 5}, a.Grants("root/b")[0].Waiting)
+	a.SetSlack(cpu(0))
+	a.Run(3)
+	require.Equal(t, int64(9), a.Grants("root/b")[0].Refused)
+	a.SetSlack(cpu(20))
+	a.SetCapacity(cpu(4))
+	a.Run(3)
+	require.Equal(t, tiers{0, 0, 2}, a.Grants("root/b")[0].Waiting, "half of the new capacity")
+}
+
+func TestFairUsers(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
+	leaf.Order = cluster.FairUsers
+	grants := admit(t, leaf, cpu(9), 10,
+		owned(batch(9, 1, cpu(1), 6, 20), 1, "ann"),
+		owned(batch(0, 2, cpu(1), 0, 20), 2, "bob"),
+		owned(batch(0, 3, cpu(1), 1, 20), 3, "bob"),
+		owned(batch(0, 4, cpu(1), 0, 1), 4, "eve"),
+	)
+	// eve has all she wants; ann and bob get 4 each, though ann's jobs are older and of higher priority.
+	require.Equal(t, tiers{0, 4, 2}, grants[0].Running, "ann is above her share")
+	require.Equal(t, tiers{0, 0, 20}, grants[0].Waiting)
+	require.Equal(t, tiers{0, 3, 17}, grants[1].Waiting)
+	require.Equal(t, tiers{0, 1, 0}, grants[2].Running)
+	require.Equal(t, tiers{0, 0, 20}, grants[2].Waiting)
+	require.Equal(t, tiers{0, 1, 0}, grants[3].Waiting)
+
+	leaf.Order = cluster.FairJobs
+	grants = admit(t, leaf, cpu(9), 10,
+		owned(batch(9, 1, cpu(1), 0, 20), 1, "ann"),
+		owned(batch(0, 2, cpu(1), 0, 20), 2, "ann"),
+		owned(batch(0, 3, cpu(1), 0, 20), 3, "bob"),
+	)
+	for i := range grants {
+		require.Equal(t, tiers{0, 3, 17}, grants[i].Waiting, "job %d", i+1)
+	}
+}
+
+// A user who asks for memory and one who asks for CPU each get most of what they want. What whole tasks leave over goes to
+// the first in the queue.
+func TestFairUsersByDominantShare(t *testing.T) {
+	leaf := &cluster.Pool{Path: "root/a", Order: cluster.FairUsers}
+	grants := admit(t, leaf, cpuMemory(9, 18), 10,
+		owned(batch(0, 1, cpuMemory(1, 4), 0, 9), 1, "ann"),
+		owned(batch(0, 2, cpuMemory(3, 1), 0, 9), 2, "bob"),
+	)
+	require.Equal(t, tiers{0, 3, 6}, grants[0].Waiting)
+	require.Equal(t, tiers{0, 2, 7}, grants[1].Waiting)
+	grants = admit(t, leaf, cpu(11), 10,
+		owned(batch(0, 1, cpu(3), 0, 9), 1, "ann"),
+		owned(batch(0, 2, cpu(3), 0, 9), 2, "bob"),
+	)
+	require.Equal(t, tiers{0, 2, 7}, grants[0].Waiting, "one of 5.5 each, and one more where the rest is enough")
+	require.Equal(t, tiers{0, 1, 8}, grants[1].Waiting)
+}
+
+func TestRunningJobs(t *testing.T) {
+	limited := func(l cluster.PoolLimits) []*cluster.Pool {
+		return []*cluster.Pool{root(), {Path: "root/a", Limits: l}, {Path: "root/a/x"}, {Path: "root/a/y"}}
+	}
+	x := []pool.Group{
+		owned(batch(0, 1, cpu(1), 1, 1), 1, "ann", "red"),
+		owned(batch(0, 5, cpu(1), 0, 1), 2, "ann", "red"),
+		owned(batch(0, 6, cpu(1), 0, 1), 3, "bob", "blue", "red"),
+	}
+	y := []pool.Group{
+		owned(batch(0, 4, cpu(1), 0, 1), 4, "ann", "red"),
+		owned(batch(1, 9, cpu(1), 0, 1), 5, "eve", "blue"),
+		owned(batch(1, 9, cpu(2), 0, 1), 5, "eve", "blue"),
+	}
+	tests := []struct {
+		name   string
+		limits cluster.PoolLimits
+		in     []cluster.JobUID
+		rule   pool.Rule
+	}{
+		{"no limit", cluster.PoolLimits{}, []cluster.JobUID{1, 2, 3, 4, 5}, ""},
+		{"jobs, by rank and across leaves", cluster.PoolLimits{RunningJobs: uintp(3)}, []cluster.JobUID{1, 4, 5}, pool.RuleRunningJobs},
+		{"users", cluster.PoolLimits{RunningJobsPerUser: uintp(1)}, []cluster.JobUID{1, 3, 5}, pool.RuleRunningUser},
+		{"groups", cluster.PoolLimits{RunningJobsPerGroup: uintp(2)}, []cluster.JobUID{1, 4, 5}, pool.RuleRunningGroup},
+		{"none at all", cluster.PoolLimits{RunningJobs: uintp(0)}, []cluster.JobUID{1}, pool.RuleRunningJobs},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := pool.NewAdmission(limited(tt.limits), cpu(100))
+			a.SetQueue("root/a/x", x)
+			a.SetQueue("root/a/y", y)
+			a.Run(10)
+			in := map[cluster.JobUID]bool{}
+			for _, uid := range tt.in {
+				in[uid] = true
+			}
+			for path, groups := range map[cluster.PoolPath][]pool.Group{"root/a/x": x, "root/a/y": y} {
+				for i, grant := range a.Grants(path) {
+					if in[groups[i].Job] {
+						require.Equal(t, int64(1), grant.Admitted(), "job %d", groups[i].Job)
+						continue
+					}
+					require.Equal(t, int64(1), grant.Refused, "job %d", groups[i].Job)
+					require.Equal(t, pool.Binding{Rule: tt.rule, Pool: "root/a"}, grant.Why, "job %d", groups[i].Job)
+				}
+			}
+			// When the running job has ended, the next one comes in, also in a leaf whose queue has not changed.
+			if tt.name == "jobs, by rank and across leaves" {
+				a.SetQueue("root/a/y", nil)
+				a.Run(11)
+				require.Equal(t, int64(1), a.Grants("root/a/x")[2].Admitted())
+			}
+		})
+	}
+}
+
+func TestControllers(t *testing.T) {
+	controller := func(queued cluster.Time, running, waiting int64) pool.Group {
+		g := batch(0, queued, cpu(2), running, waiting)
+		g.Controller = true
+		return g
+	}
+	leaf := claims("root/a", cluster.CPU, 20, cluster.NoLimit, 1)
+	leaf.Limits.ControllerPercent = uintp(35) // 7 of 20
+	grants := admit(t, leaf, cpu(100), 10, controller(5, 1, 1), controller(2, 0, 4), batch(0, 9, cpu(2), 0, 4))
+	require.Equal(t, int64(0), grants[0].Admitted())
+	require.Equal(t, int64(2), grants[1].Admitted(), "the older ones")
+	require.Equal(t, int64(2), grants[1].Refused)
+	require.Equal(t, pool.Binding{Rule: pool.RuleController, Pool: "root/a", Dimension: "cpu_milli"}, grants[1].Why)
+	require.Equal(t, int64(4), grants[2].Admitted())
+}
+
+func TestSetPoolsKeepsQueues(t *testing.T) {
+	a := pool.NewAdmission([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}}, cpu(10))
+	a.SetQueue("root/a", []pool.Group{batch(0, 1, cpu(1), 4, 0)})
+	a.SetQueue("root/b", []pool.Group{batch(0, 1, cpu(1), 4, 0)})
+	a.Run(1)
+	a.SetPools([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}, {Path: "root/b/c"}})
+	a.Run(2)
+	require.Equal(t, cpu(4), a.Tree().Entitlement("root/a"))
+	require.Equal(t, cpu(0), a.Tree().Entitlement("root/b"), "its queue went with the leaf")
+	require.Panics(t, func() { a.SetQueue("root/b", nil) })
+}
+
+func drawQueue(t *rapid.T, jobs *cluster.JobUID) []pool.Group {
+	var groups []pool.Group
+	for range rapid.IntRange(0, 5).Draw(t, "groups") {
+		*jobs++
+		g := pool.Group{
+			Job: *jobs, User: rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "user"), Groups: []string{"all"},
+			Priority:    rapid.Int32Range(0, 3).Draw(t, "priority"),
+			Queued:      cluster.Time(rapid.IntRange(1, 50).Draw(t, "queued")),
+			Request:     drawVector(t, 6, "request"),
+			Running:     rapid.Int64Range(0, 10).Draw(t, "running"),
+			Waiting:     rapid.Int64Range(0, 30).Draw(t, "waiting"),
+			Preemptible: rapid.IntRange(0, 3).Draw(t, "preemptible") > 0,
+			Revocable:   rapid.IntRange(0, 5).Draw(t, "revocable") == 0,
+			Controller:  rapid.IntRange(0, 5).Draw(t, "controller") == 0,
+			MaxRunTime:  time.Duration(rapid.IntRange(0, 20).Draw(t, "limit")),
+		}
+		g.RunningUntil = cluster.Time(rapid.IntRange(0, 100).Draw(t, "until"))
+		if g.Waiting > 1 && rapid.IntRange(0, 3).Draw(t, "gang") == 0 {
+			g.Core = rapid.Int64Range(2, g.Waiting).Draw(t, "core")
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// The laws of admission on random trees and queues: every task is counted once; no bound of a leaf is exceeded by what is
+// granted, and by what runs only where that alone exceeds it; cores are whole; what may not be preempted is reserved or
+// refused; a waiting task gets a stronger tier than a running one that it may not stop only where there is room for both;
+// and deciding step by step comes to the same as deciding once.
+func TestAdmissionLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, true)
+		for _, p := range w.pools {
+			p.Order = rapid.SampledFrom([]cluster.PoolOrder{cluster.PriorityFIFO, cluster.PriorityFIFO, cluster.FairJobs, cluster.FairUsers}).Draw(t, "order")
+			p.Ageing = time.Duration(rapid.IntRange(0, 10).Draw(t, "ageing"))
+			if rapid.IntRange(0, 4).Draw(t, "limited") == 0 {
+				p.Limits.RunningJobs = uintp(uint32(rapid.IntRange(0, 4).Draw(t, "jobs")))
+				p.Limits.ControllerPercent = uintp(20)
+			}
+		}
+		slack := drawVector(t, 50, "slack")
+		queues := map[cluster.PoolPath][]pool.Group{}
+		var jobs cluster.JobUID
+		a := pool.NewAdmission(w.pools, drawVector(t, 100, "old capacity"))
+		b := pool.NewAdmission(w.pools, w.capacity)
+		b.SetSlack(slack)
+		for _, p := range w.leaves {
+			a.SetQueue(p, drawQueue(t, &jobs))
+			queues[p] = drawQueue(t, &jobs)
+			b.SetQueue(p, queues[p])
+		}
+		a.Run(50)
+		a.SetCapacity(w.capacity)
+		a.Run(55)
+		a.SetSlack(slack)
+		for _, p := range w.leaves {
+			a.SetQueue(p, queues[p])
+		}
+		a.Run(60)
+		b.Run(60)
+		for _, p := range w.leaves {
+			require.Equal(t, append([]pool.Grant{}, b.Grants(p)...), append([]pool.Grant{}, a.Grants(p)...), "%s, step by step", p)
+			require.Equal(t, b.Tree().Entitlement(p), a.Tree().Entitlement(p))
+			checkLeaf(t, b.Tree(), p, queues[p], b.Grants(p))
+		}
+	})
+}
+
+func checkLeaf(t *rapid.T, tree *pool.Tree, p cluster.PoolPath, groups []pool.Group, grants []pool.Grant) {
+	bounds := [cluster.NumTiers]cluster.Resources{tree.Reserved(p), tree.Entitlement(p), tree.Ceiling(p)}
+	var granted, running, fixed cluster.Resources // fixed runs and may not be preempted
+	for i, g := range groups {
+		var n int64
+		for _, c := range grants[i].Running {
+			n += c
+		}
+		require.Equal(t, g.Running, n)
+		require.Equal(t, g.Waiting, grants[i].Admitted()+grants[i].Refused)
+		if g.Waiting > grants[i].Waiting[cluster.TierReserved]+grants[i].Waiting[cluster.TierEntitled] && !g.Revocable {
+			require.NotEmpty(t, grants[i].Why.Rule, "group %d of %s: %+v %+v", i, p, g, grants[i])
+		}
+		if g.Core > 0 {
+			require.True(t, grants[i].Admitted() == 0 || grants[i].Admitted() >= g.Core, "%+v %+v", g, grants[i])
+		}
+		if !g.Preemptible && !g.Revocable {
+			require.Equal(t, grants[i].Waiting[cluster.TierReserved], grants[i].Admitted())
+		}
+		if !g.Preemptible && !g.Revocable {
+			fixed = fixed.Add(g.Request.Times(g.Running))
+		}
+	}
+	for tier := range bounds {
+		for i, g := range groups {
+			if g.Revocable {
+				continue
+			}
+			granted = granted.Add(g.Request.Times(grants[i].Waiting[tier]))
+			running = running.Add(g.Request.Times(grants[i].Running[tier]))
+		}
+		for _, d := range dimensions {
+			require.LessOrEqual(t, granted.Fixed[d], bounds[tier].Fixed[d], fmt.Sprint(p, tier))
+			if cluster.Tier(tier) < cluster.TierBorrowed {
+				require.LessOrEqual(t, granted.Fixed[d]+running.Fixed[d], max(bounds[tier].Fixed[d], fixed.Fixed[d]), fmt.Sprint(p, tier))
+			}
+		}
+	}
+}
+
+// BenchmarkRun5000Groups decides anew about 1,000,000 waiting tasks in 5,000 groups of 50 leaves, all of which changed.
+func BenchmarkRun5000Groups(b *testing.B) {
+	pools := []*cluster.Pool{root()}
+	queues := make([][]pool.Group, 50)
+	for i := range queues {
+		pools = append(pools, claims(cluster.PoolPath(fmt.Sprintf("root/%02d", i)), cluster.CPU, 10_000, 400_000, uint32(i%3+1)))
+		for k := range 100 {
+			queues[i] = append(queues[i], owned(batch(int32(k%5), cluster.Time(k*37%100), cpuMemory(int64(100+k), 1<<30), 5, 200), cluster.JobUID(i*100+k+1), "ann"))
+		}
+	}
+	a := pool.NewAdmission(pools, cpuMemory(4_000_000, 1<<45))
+	now := cluster.Time(0)
+	for b.Loop() {
+		for i, p := range pools[1:] {
+			a.SetQueue(p.Path, queues[i])
+		}
+		now++
+		a.Run(now)
+	}
+}
