@@ -22,11 +22,12 @@ const (
 	CanScratch                               // scratch folders
 	CanSecrets                               // delivering secrets
 	CanPorts                                 // telling processes their ports
+	CanMount                                 // volumes at absolute paths, and volumes that cannot be written
 	numCapabilities = iota
 )
 
 var capabilityNames = [numCapabilities]string{
-	"groups", "containers", "docker", "users", "fetch", "health-checks", "volumes", "host-paths", "scratch", "secrets", "ports",
+	"groups", "containers", "docker", "users", "fetch", "health-checks", "volumes", "host-paths", "scratch", "secrets", "ports", "mounts",
 }
 
 // Names lists the set, in the order of the constants.
@@ -70,18 +71,11 @@ func (s *TaskSpec) Needs() Capabilities {
 	}
 	for _, list := range [][]Process{s.Init, s.Processes} {
 		for i := range list {
-			c |= list[i].needs()
+			c |= list[i].Needs()
 		}
 	}
-	for _, v := range s.Volumes {
-		switch {
-		case v.Name != "":
-			c |= CanVolumes
-		case v.HostPath != "":
-			c |= CanHostPaths
-		default:
-			c |= CanScratch
-		}
+	for i := range s.Volumes {
+		c |= s.Volumes[i].Needs()
 	}
 	if !s.Ports.IsZero() {
 		c |= CanPorts
@@ -89,7 +83,8 @@ func (s *TaskSpec) Needs() Capabilities {
 	return c
 }
 
-func (p *Process) needs() Capabilities {
+// Needs returns what a host manager must be able to do to run the process.
+func (p *Process) Needs() Capabilities {
 	var c Capabilities
 	switch {
 	case p.Container == nil:
@@ -106,6 +101,21 @@ func (p *Process) needs() Capabilities {
 	}
 	if len(p.Checks) > 0 {
 		c |= CanHealthChecks
+	}
+	return c
+}
+
+// Needs returns what a host manager must be able to do to provide the volume.
+func (v *Volume) Needs() Capabilities {
+	c := CanScratch
+	switch {
+	case v.Name != "":
+		c = CanVolumes
+	case v.HostPath != "":
+		c = CanHostPaths
+	}
+	if v.ReadOnly || strings.HasPrefix(v.MountPath, "/") && v.MountPath != v.HostPath {
+		c |= CanMount
 	}
 	return c
 }

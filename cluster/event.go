@@ -60,6 +60,8 @@ type (
 		Task   TaskKey
 		Run    uint32
 		Health Health
+		// Message is what the check said that changed it.
+		Message string `cbor:",omitempty"`
 	}
 	// TaskStopping ends a task: at once where it waits, through KILLING where it is bound. With Restart set, it waits
 	// again when its run has ended; where it has ended or waits already, it waits anew at once.

@@ -29,13 +29,15 @@ type Machine struct {
 	Ports      []PortRange `cbor:",omitempty"` // that may be given to tasks; sorted, without overlaps
 	// Capabilities are those of the host manager that has the host.
 	Capabilities Capabilities `cbor:",omitempty"`
-	Notes        []string     `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
+	// Address is where other hosts reach the tasks of this one; "" where the name is it.
+	Address string   `cbor:",omitempty"`
+	Notes   []string `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
 }
 
 // Equal reports whether m and n state the same facts.
 func (m *Machine) Equal(n Machine) bool {
 	return m.Rack == n.Rack && m.Zone == n.Zone && m.Capacity.Equal(n.Capacity) &&
-		m.Capabilities == n.Capabilities && slices.Equal(m.GPUs, n.GPUs) && slices.Equal(m.Ports, n.Ports) &&
+		m.Capabilities == n.Capabilities && m.Address == n.Address && slices.Equal(m.GPUs, n.GPUs) && slices.Equal(m.Ports, n.Ports) &&
 		slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes)
 }
 

@@ -6,8 +6,11 @@ package hostmgr
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -21,6 +24,8 @@ var (
 	ErrUnknownRun = errors.New("hostmgr: no such run")
 	// ErrRefused: the provider has no room for the run any more. It was not recorded, and may be placed again at once.
 	ErrRefused = errors.New("hostmgr: the launch is given back")
+	// ErrUnknownProcess: the run has no process of that name.
+	ErrUnknownProcess = errors.New("hostmgr: no such process")
 	// ErrConflict: a run was launched before with another payload.
 	ErrConflict = errors.New("hostmgr: the run was launched before with another payload")
 )
@@ -43,6 +48,28 @@ type Launch struct {
 	GPUs    []uint16     // indices into the host's Machine.GPUs that the run gets
 	Ports   []uint16     // that the run gets, in the order of Task.Ports
 	Secrets []SecretFile // never logged
+}
+
+// ProcessName returns the name of the process that is meant by a name in a LogRequest: "" is the main process, or the
+// first where none is marked.
+func (l *Launch) ProcessName(name string) (string, error) {
+	processes := l.Task.Processes
+	if name == "" {
+		for i := range processes {
+			if processes[i].Main {
+				return processes[i].Name, nil
+			}
+		}
+		return processes[0].Name, nil
+	}
+	var names []string
+	for _, p := range slices.Concat(processes, l.Task.Init) {
+		if p.Name == name {
+			return name, nil
+		}
+		names = append(names, fmt.Sprintf("%q", p.Name))
+	}
+	return "", fmt.Errorf("%w: run %v has %s, and none named %q", ErrUnknownProcess, l.Run, strings.Join(names, ", "), name)
 }
 
 // SecretFile is a secret as a task sees it: a file that only it can read.
@@ -174,8 +201,9 @@ const (
 
 // LogRequest selects a part of a run's output.
 type LogRequest struct {
-	Run    cluster.RunID
-	Stream LogStream
-	Offset int64 // bytes from the beginning; where rotation dropped them, reading begins at what is left
-	Follow bool
+	Run     cluster.RunID
+	Process string // by name, init steps too; "": the main process, or the first
+	Stream  LogStream
+	Offset  int64 // bytes from the beginning; where rotation dropped them, reading begins at what is left
+	Follow  bool
 }

@@ -69,7 +69,7 @@ func text(s string) string {
 
 func hostTo(h Host) *sluicev1.HostInfo {
 	p := &sluicev1.HostInfo{
-		Name: text(h.Name), Rack: text(h.Rack), Zone: text(h.Zone),
+		Name: text(h.Name), Rack: text(h.Rack), Zone: text(h.Zone), Address: text(h.Address),
 		Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{
 			CpuMilli:    h.Capacity.Fixed[cluster.CPU],
 			MemoryBytes: h.Capacity.Fixed[cluster.Memory],

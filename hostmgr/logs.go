@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"golang.org/x/sync/errgroup"
@@ -24,11 +23,8 @@ var logStreams = [...]sluicev1.LogStream{
 // readLogs sends what a request asks for, both streams side by side where it names none.
 func (b *bulkStream) readLogs(ctx context.Context, req *sluicev1.LogRequest) error {
 	run, err := runFrom(req.GetRun())
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case req.GetProcess() != "":
-		return fmt.Errorf("hostmgr: run %v has one process, there is none named %q", run, req.GetProcess())
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, stream := range []LogStream{Stdout, Stderr} {
@@ -46,7 +42,7 @@ func (b *bulkStream) readLog(ctx context.Context, run cluster.RunID, stream LogS
 	if err != nil {
 		return err
 	}
-	log := LogRequest{Run: run, Stream: stream, Offset: begin, Follow: req.GetFollow()}
+	log := LogRequest{Run: run, Process: req.GetProcess(), Stream: stream, Offset: begin, Follow: req.GetFollow()}
 	end, err := eachChunk(ctx, b.config.Driver, log, func(at int64, data []byte) error {
 		return b.chunk(ctx, &sluicev1.LogChunk{
 			RequestId: req.GetRequestId(), Stream: logStreams[stream], Offset: at, Data: bytes.Clone(data),
@@ -109,7 +105,7 @@ func logBegin(ctx context.Context, d Driver, run cluster.RunID, stream LogStream
 	if given != nil {
 		return max(0, *given), nil // a reader that comes back knows where it was
 	}
-	_, err := eachChunk(ctx, d, LogRequest{Run: run, Stream: stream}, t.add)
+	_, err := eachChunk(ctx, d, LogRequest{Run: run, Process: req.GetProcess(), Stream: stream}, t.add)
 	return t.offset(), err
 }
 

@@ -48,6 +48,16 @@ func Report(tx *Tx, e *cluster.TaskStatus) (Verdict, error) {
 	return Applied, requeue(tx, e.Task)
 }
 
+// Health applies what a host manager said of the health of a run. What is known already, or is about a run that nobody
+// waits for any more, is no news.
+func Health(tx *Tx, e *cluster.TaskHealth) error {
+	t := tx.State().Task(e.Task)
+	if t == nil || t.Run != e.Run || !t.State.Bound() || t.Health == e.Health {
+		return nil
+	}
+	return tx.Emit(e)
+}
+
 // requeue lets a task that has just ended wait again if its policy or the user wants it.
 func requeue(tx *Tx, k cluster.TaskKey) error {
 	t := tx.State().Task(k)

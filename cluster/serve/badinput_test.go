@@ -95,8 +95,6 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, `spec.task.processes[0].environment["SLUICE_HOST"]`, "is reserved"},
 	{"folder outside", func(s *sluicev1.JobSpec) { s.Task.Processes[0].WorkingDirectory = "../x" }, codes.InvalidArgument, "spec.task.processes[0].working_directory", "inside the task's own folder"},
 	{"small log", func(s *sluicev1.JobSpec) { s.Task.LogLimitBytes = proto.Int64(0) }, codes.InvalidArgument, "spec.task.log_limit_bytes", "is 0: 4096 to"},
-	{"second process", func(s *sluicev1.JobSpec) { s.Task.Processes = append(s.Task.Processes, s.Task.Processes[0]) }, codes.Unimplemented, "spec.task.processes[1]", "one process per task"},
-	{"variable in a value", func(s *sluicev1.JobSpec) { s.Task.Processes[0].Environment = map[string]string{"A": "${SLUICE_HOST}"} }, codes.Unimplemented, `spec.task.processes[0].environment["A"]`, "does not replace variables"},
 
 	{"no resources", func(s *sluicev1.JobSpec) { s.Task.Resources = nil }, codes.InvalidArgument, "spec.task.resources", "is required"},
 	{"no cpu", func(s *sluicev1.JobSpec) { s.Task.Resources.CpuMilli = 0 }, codes.InvalidArgument, "spec.task.resources.cpu_milli", "is 0: 1 to 1125899906842624 (thousandths of a core)"},
@@ -115,7 +113,6 @@ var badSpecs = []struct {
 	{"a model of no gpu", func(s *sluicev1.JobSpec) {
 		s.Task.Resources.Gpu = &sluicev1.GpuRequest{Models: []string{"A"}}
 	}, codes.InvalidArgument, "spec.task.resources.gpu.models", "no device is asked for"},
-	{"ports", func(s *sluicev1.JobSpec) { s.Task.Resources.Ports = &sluicev1.PortRequest{Dynamic: 1} }, codes.Unimplemented, "spec.task.resources.ports", "does not support"},
 
 	{"service", func(s *sluicev1.JobSpec) { s.Type = sluicev1.JobType_JOB_TYPE_STATELESS }, codes.Unimplemented, "spec.type", "JOB_TYPE_BATCH only"},
 	{"unknown type", func(s *sluicev1.JobSpec) { s.Type = 99 }, codes.Unimplemented, "spec.type", "is 99"},
@@ -126,9 +123,6 @@ var badSpecs = []struct {
 	{"back-off", func(s *sluicev1.JobSpec) {
 		s.Restart = &sluicev1.RestartPolicy{BackoffMax: durationpb.New(1)}
 	}, codes.Unimplemented, "spec.restart.backoff_max", "does not support"},
-	{"container", func(s *sluicev1.JobSpec) {
-		s.Task.Processes[0].Container = &sluicev1.ContainerSpec{Image: "x"}
-	}, codes.Unimplemented, "spec.task.processes[0].container", "does not support"},
 
 	{"empty rule", func(s *sluicev1.JobSpec) { s.Constraints = []*sluicev1.ConstraintRule{{}} }, codes.InvalidArgument, "spec.constraints[0].expression", "is required"},
 	{"empty expression", func(s *sluicev1.JobSpec) {
@@ -424,12 +418,6 @@ func TestBadRequests(t *testing.T) {
 			_, err = s.Recv()
 			return err
 		}, codes.InvalidArgument, "stdout_offset", "is -1"},
-		{"logs of a process", func() error {
-			s, err := a.tasks.TaskLogs(ctx, &sluicev1.TaskLogsRequest{Job: "job", Process: "x"})
-			require.NoError(t, err)
-			_, err = s.Recv()
-			return err
-		}, codes.Unimplemented, "process", "does not support"},
 		{"pool without a path", func() error {
 			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{}})
 			return err

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -35,6 +36,7 @@ type control struct {
 	shard     cluster.ShardID
 	sessionID string
 	driver    string
+	can       cluster.Capabilities
 	cancel    context.CancelFunc
 
 	answers  chan []*sluicev1.ShardDown // to one status each; never full, since slots bound it
@@ -60,6 +62,7 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 	defer cancel()
 	c := &control{
 		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: hello.GetDriver(), cancel: cancel,
+		can:      cluster.ParseCapabilities(hello.GetCapabilities()),
 		answers:  make(chan []*sluicev1.ShardDown, maxAnswers),
 		commands: make(chan *sluicev1.ShardDown, 64),
 		slots:    make(chan struct{}, maxAnswers),
@@ -160,6 +163,8 @@ func (c *control) receive(ctx context.Context, stream sluicev1.HostManagerServic
 			err = c.inventory(ctx, m.Inventory)
 		case *sluicev1.ShardUp_Status:
 			err = c.status(ctx, m.Status)
+		case *sluicev1.ShardUp_Health:
+			err = c.health(ctx, m.Health)
 		case *sluicev1.ShardUp_Pong:
 		default:
 			c.s.log.Warn("shard sent a message that this release does not know", "shard", c.shard, "message", fmt.Sprintf("%T", m))
@@ -168,6 +173,17 @@ func (c *control) receive(ctx context.Context, stream sluicev1.HostManagerServic
 			return err
 		}
 	}
+}
+
+// health queues what checks say for the writer. It is not acknowledged: the shard tells it again in its next session.
+func (c *control) health(ctx context.Context, h *sluicev1.RunHealth) error {
+	run := runFrom(h.GetRun())
+	e := &cluster.TaskHealth{Task: run.Task, Run: run.Run, Health: healthFrom(h), Message: shorten(strings.ToValidUTF8(h.GetMessage(), "�"), maxMessage)}
+	return c.s.Send(ctx, func(tx *Tx) error { return rules.Health(tx, e) }, func(err error) {
+		if err != nil {
+			c.s.log.Error("health refused by the state", "run", run, "error", err)
+		}
+	})
 }
 
 // status queues a status for the writer, and the acknowledgement for when it is durable.

@@ -2,9 +2,7 @@ package serve
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -63,6 +61,7 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	if p.Preemptible != nil {
 		job.Preemptible = *p.Preemptible
 	}
+	job.Overrides = overridesFrom(p, job, child(path, "overrides"), v)
 	job.Task.KillGrace = durationFrom(p.KillGrace, defaultKillGrace, maxKillGrace, child(path, "kill_grace"), v)
 	return job
 }
@@ -113,91 +112,4 @@ func durationFrom(d *durationpb.Duration, unset, most time.Duration, path string
 	}
 	v.Invalid(path, "is %d s and %d ns: 0 s to %v", d.GetSeconds(), d.GetNanos(), most)
 	return unset
-}
-
-func taskSpecFrom(p *sluicev1.TaskSpec, path string, v *violations) cluster.TaskSpec {
-	if p == nil {
-		v.Invalid(path, "is required: what each instance runs")
-		return cluster.TaskSpec{}
-	}
-	task := cluster.TaskSpec{
-		Resources: resourcesFrom(p.Resources, child(path, "resources"), v),
-		GPU:       gpuFrom(p.Resources.GetGpu(), child(path, "resources.gpu"), v),
-	}
-	task.Resources.Fixed[cluster.GPU] = task.GPU.Amount()
-	if p.LogLimitBytes != nil {
-		checkRange(*p.LogLimitBytes, minLogLimit, maxLogLimit, "bytes", child(path, "log_limit_bytes"), v)
-		task.LogLimitBytes = *p.LogLimitBytes
-	}
-	at := child(path, "processes")
-	if len(p.Processes) == 0 {
-		v.Invalid(at, "is required: one process with argv or shell")
-		return task
-	}
-	for i := range p.Processes[1:] {
-		v.Unsupported(item(at, i+1), "this server runs one process per task so far")
-	}
-	process, at := p.Processes[0], item(at, 0)
-	one := cluster.Process{
-		Env:     environmentFrom(process.GetEnvironment(), child(at, "environment"), v),
-		WorkDir: process.GetWorkingDirectory(),
-	}
-	one.Command, one.Shell = commandFrom(process, at, v)
-	switch at := child(at, "working_directory"); {
-	case strings.IndexByte(one.WorkDir, 0) >= 0 || len(one.WorkDir) > maxArgument:
-		v.Invalid(at, "is not a path: %s", quote(one.WorkDir))
-	case one.WorkDir != "" && !filepath.IsAbs(one.WorkDir) && !filepath.IsLocal(one.WorkDir):
-		v.Invalid(at, "is %s: an absolute path, or one inside the task's own folder", quote(one.WorkDir))
-	}
-	task.Processes = []cluster.Process{one}
-	return task
-}
-
-func commandFrom(p *sluicev1.ProcessSpec, path string, v *violations) (argv []string, shell string) {
-	switch c := p.GetCommand().(type) {
-	case *sluicev1.ProcessSpec_Argv:
-		at := child(path, "argv.args")
-		args := c.Argv.GetArgs()
-		if len(args) == 0 || args[0] == "" {
-			v.Invalid(at, "is required: the program and its arguments")
-		}
-		for i, a := range args {
-			checkArgument(a, item(at, i), v)
-		}
-		return slices.Clone(args), ""
-	case *sluicev1.ProcessSpec_Shell:
-		at := child(path, "shell")
-		if strings.TrimSpace(c.Shell) == "" {
-			v.Invalid(at, "is empty: a line for /bin/sh -c")
-		}
-		checkArgument(c.Shell, at, v)
-		return nil, c.Shell
-	default:
-		v.Invalid(path, "needs a command: argv or shell")
-		return nil, ""
-	}
-}
-
-func checkArgument(a, path string, v *violations) {
-	switch {
-	case len(a) > maxArgument:
-		v.Invalid(path, "is %d bytes long: at most %d", len(a), maxArgument)
-	case strings.IndexByte(a, 0) >= 0:
-		v.Invalid(path, "contains a NUL character, which no argument can")
-	}
-}
-
-func environmentFrom(m map[string]string, path string, v *violations) []cluster.KeyValue {
-	return pairsFrom(m, func(k, value string) {
-		at := entry(path, k)
-		switch {
-		case k == "" || strings.ContainsAny(k, "=\x00"):
-			v.Invalid(at, "is not a name: not empty, without '=' and NUL")
-		case strings.HasPrefix(k, reservedEnvironment):
-			v.Invalid(at, "is reserved: names that begin with %s are set for every task", reservedEnvironment)
-		case strings.Contains(value, "${"+reservedEnvironment):
-			v.Unsupported(at, "this server does not replace variables in values yet")
-		}
-		checkArgument(value, at, v)
-	})
 }

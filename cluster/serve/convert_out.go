@@ -99,36 +99,13 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 		Labels:      pairsTo(s.Labels),
 		Instances:   &s.Instances,
 		Task:        taskSpecTo(&s.Task),
+		Overrides:   overridesTo(s.Overrides),
 		Priority:    s.Priority,
 		Preemptible: &s.Preemptible,
 		Constraints: constraintTo(s.Constraint),
 		Restart:     &sluicev1.RestartPolicy{MaxFailures: &s.MaxFailures},
 		KillGrace:   durationpb.New(s.Task.KillGrace),
 	}
-}
-
-func taskSpecTo(s *cluster.TaskSpec) *sluicev1.TaskSpec {
-	var one cluster.Process
-	if len(s.Processes) > 0 {
-		one = s.Processes[0]
-	}
-	process := &sluicev1.ProcessSpec{
-		Environment:      pairsTo(one.Env),
-		WorkingDirectory: one.WorkDir,
-	}
-	if one.Shell != "" {
-		process.Command = &sluicev1.ProcessSpec_Shell{Shell: one.Shell}
-	} else {
-		process.Command = &sluicev1.ProcessSpec_Argv{Argv: &sluicev1.Argv{Args: one.Command}}
-	}
-	p := &sluicev1.TaskSpec{
-		Processes: []*sluicev1.ProcessSpec{process},
-		Resources: resourcesTo(s),
-	}
-	if s.LogLimitBytes > 0 {
-		p.LogLimitBytes = &s.LogLimitBytes
-	}
-	return p
 }
 
 func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
@@ -146,9 +123,12 @@ func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 		StateTime: timeTo(t.Since),
 		StartTime: timeTo(t.Started),
 		EndTime:   timeTo(t.Finished),
+		Ports:     portsTo(t.Ports),
 	}
 	if t.State.Bound() {
-		p.Allocated = vectorTo(j.Spec.Task.Resources)
+		p.Allocated = vectorTo(j.Spec.TaskOf(t.Key.Instance()).Resources)
+		p.Allocated.Ports = int64(len(t.Ports))
+		p.Health = healths[t.Health]
 	}
 	if t.Run > 0 && t.Finished != 0 {
 		p.Result = &sluicev1.RunResult{Signal: t.Signal}
@@ -176,7 +156,7 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 		Rack:       h.Rack,
 		Zone:       h.Zone,
 		Attributes: attributesTo(h.Attributes),
-		Capacity:   &sluicev1.Capacity{Total: vectorTo(h.Capacity)},
+		Capacity:   capacityTo(&h.Machine),
 		Allocated:  vectorTo(h.Allocated),
 		State:      hostStateTo(h),
 		Notes:      h.Notes,
@@ -184,12 +164,25 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 		StateTime:  timeTo(h.Since),
 		Reason:     h.Reason,
 	}
+	p.Allocated.Ports = int64(len(h.PortsTaken))
 	if h.Draining {
 		p.Drain = &sluicev1.Drain{Reason: h.DrainReason}
 		if !h.Unreachable {
 			p.Reason = h.DrainReason
 		}
 	}
+	return p
+}
+
+func capacityTo(m *cluster.Machine) *sluicev1.Capacity {
+	p := &sluicev1.Capacity{Total: vectorTo(m.Capacity)}
+	for _, g := range m.GPUs {
+		p.Gpus = append(p.Gpus, &sluicev1.GpuDevice{Model: g.Model})
+	}
+	for _, r := range m.Ports {
+		p.PortRanges = append(p.PortRanges, &sluicev1.PortRange{First: uint32(r.First), Last: uint32(r.Last)})
+	}
+	p.Total.Ports = int64(cluster.CountPorts(m.Ports))
 	return p
 }
 

@@ -11,17 +11,15 @@ import (
 // resourcesFrom converts what a task asks for. Some CPU and some memory are required: a task that asks for nothing would
 // fit on a full host without end.
 func resourcesFrom(p *sluicev1.ResourceRequest, path string, v *violations) cluster.Resources {
-	if p == nil {
-		v.Invalid(path, "is required: what one task asks for, at least cpu_milli and memory_bytes")
-		return cluster.Resources{}
-	}
 	checkRange(p.CpuMilli, 1, cluster.MaxAmount, "thousandths of a core", child(path, "cpu_milli"), v)
 	checkRange(p.MemoryBytes, 1, cluster.MaxAmount, "bytes", child(path, "memory_bytes"), v)
+	checkRange(p.NetworkBytesPerSecond, 0, cluster.MaxAmount, "bytes per second", child(path, "network_bytes_per_second"), v)
 	checkRange(p.DiskBytes, 0, cluster.MaxAmount, "bytes", child(path, "disk_bytes"), v)
 	var fixed [cluster.NumDimensions]int64
 	fixed[cluster.CPU] = p.CpuMilli
 	fixed[cluster.Memory] = p.MemoryBytes
 	fixed[cluster.Disk] = p.DiskBytes
+	fixed[cluster.Network] = p.NetworkBytesPerSecond
 	return cluster.NewResources(fixed, namedFrom(p.Named, child(path, "named"), v)...)
 }
 
@@ -54,6 +52,103 @@ func isDimension(name string) bool {
 	return false
 }
 
+// requestFrom converts what a task, or one of its processes, asks for.
+func requestFrom(p *sluicev1.ResourceRequest, path string, v *violations) cluster.Request {
+	r := cluster.Request{
+		Resources: resourcesFrom(p, path, v),
+		GPU:       gpuFrom(p.GetGpu(), child(path, "gpu"), v),
+		Ports:     portRequestFrom(p.GetPorts(), child(path, "ports"), v),
+	}
+	r.Resources.Fixed[cluster.GPU] = r.GPU.Amount()
+	return r
+}
+
+// statesOwn reports whether a process states what it asks for by itself.
+func statesOwn(list []*sluicev1.ProcessSpec) bool {
+	return slices.ContainsFunc(list, func(p *sluicev1.ProcessSpec) bool { return p.GetResources() != nil })
+}
+
+// wholeRequest returns what the task asks for: what it states, or the sum of what its processes state.
+func wholeRequest(p *sluicev1.TaskSpec, task *cluster.TaskSpec, path string, v *violations) cluster.Request {
+	at := child(path, "resources")
+	switch {
+	case !statesOwn(p.Processes) && p.Resources == nil:
+		return cluster.Request{}
+	case !statesOwn(p.Processes):
+		return requestFrom(p.Resources, at, v)
+	case p.Resources != nil:
+		v.Invalid(at, "is given beside those of processes: give either")
+	}
+	var sum cluster.Request
+	for i := range task.Processes {
+		of := task.Processes[i].Request
+		at := child(item(child(path, "processes"), i), "resources")
+		if of == nil {
+			v.Invalid(at, "is required, as other processes state theirs")
+			continue
+		}
+		if !of.GPU.IsZero() && !sum.GPU.IsZero() {
+			v.Invalid(child(at, "gpu"), "is given by another process too: one process of a task may ask for devices")
+		}
+		if !of.GPU.IsZero() {
+			sum.GPU = of.GPU
+		}
+		sum.Resources = sum.Resources.Add(of.Resources)
+		sum.Ports.Numbers = append(sum.Ports.Numbers, of.Ports.Numbers...)
+		sum.Ports.Names = append(sum.Ports.Names, of.Ports.Names...)
+		sum.Ports.Dynamic += of.Ports.Dynamic
+		checkPorts(&sum.Ports, child(at, "ports"), v)
+	}
+	for d, amount := range sum.Resources.Fixed {
+		checkRange(amount, 0, cluster.MaxAmount, "all processes together", child(at, cluster.Dimension(d).String()), v)
+	}
+	return sum
+}
+
+func portRequestFrom(p *sluicev1.PortRequest, path string, v *violations) cluster.PortRequest {
+	var r cluster.PortRequest
+	if len(p.GetNumbers()) > maxPorts {
+		v.Invalid(child(path, "numbers"), "has %d entries: at most %d", len(p.Numbers), maxPorts)
+		return r
+	}
+	for i, n := range p.GetNumbers() {
+		checkRange(int64(n), 1, 65535, "", item(child(path, "numbers"), i), v)
+		r.Numbers = append(r.Numbers, uint16(n))
+	}
+	checkRange(int64(p.GetDynamic()), 0, maxPorts, "", child(path, "dynamic"), v)
+	r.Dynamic = uint16(min(p.GetDynamic(), maxPorts))
+	r.Names = slices.Clone(p.GetDynamicNames())
+	for i, name := range r.Names {
+		if !isKey(name) || '0' <= name[0] && name[0] <= '9' {
+			v.Invalid(item(child(path, "dynamic_names"), i), "is %s: %s, beginning with a letter", quote(name), keyRule)
+		}
+	}
+	checkPorts(&r, path, v)
+	return r
+}
+
+// checkPorts reports what makes ports ambiguous.
+func checkPorts(r *cluster.PortRequest, path string, v *violations) {
+	if len(r.Names) > 0 && len(r.Names) != int(r.Dynamic) {
+		v.Invalid(child(path, "dynamic_names"), "has %d entries for %d dynamic ports: as many, or none", len(r.Names), r.Dynamic)
+	}
+	seen := map[uint16]bool{}
+	for i, n := range r.Numbers {
+		if seen[n] {
+			v.Invalid(item(child(path, "numbers"), i), "is %d a second time", n)
+		}
+		seen[n] = true
+	}
+	variables := map[string]bool{}
+	for i, name := range r.Names {
+		if variable := cluster.PortVariable(name); variables[variable] {
+			v.Invalid(item(child(path, "dynamic_names"), i), "is %s, and its variable %s is that of another", quote(name), variable)
+		} else {
+			variables[variable] = true
+		}
+	}
+}
+
 // gpuFrom converts what a task asks of GPUs: whole devices, or a part of one.
 func gpuFrom(p *sluicev1.GpuRequest, path string, v *violations) cluster.GPURequest {
 	checkRange(p.GetCount(), 0, maxDevices, "whole devices", child(path, "count"), v)
@@ -78,21 +173,6 @@ func gpuFrom(p *sluicev1.GpuRequest, path string, v *violations) cluster.GPURequ
 	return cluster.GPURequest{Count: int32(p.GetCount()), Milli: int32(p.GetMilli()), Models: models}
 }
 
-// resourcesTo converts what a task asks for back.
-func resourcesTo(s *cluster.TaskSpec) *sluicev1.ResourceRequest {
-	r := s.Resources
-	p := &sluicev1.ResourceRequest{
-		CpuMilli:    r.Fixed[cluster.CPU],
-		MemoryBytes: r.Fixed[cluster.Memory],
-		DiskBytes:   r.Fixed[cluster.Disk],
-		Named:       namedTo(r.Named),
-	}
-	if !s.GPU.IsZero() {
-		p.Gpu = &sluicev1.GpuRequest{Count: int64(s.GPU.Count), Milli: int64(s.GPU.Milli), Models: s.GPU.Models}
-	}
-	return p
-}
-
 // vectorTo converts an amount in every dimension.
 func vectorTo(r cluster.Resources) *sluicev1.ResourceVector {
 	return &sluicev1.ResourceVector{
@@ -101,6 +181,8 @@ func vectorTo(r cluster.Resources) *sluicev1.ResourceVector {
 		DiskBytes:   r.Fixed[cluster.Disk],
 		GpuMilli:    r.Fixed[cluster.GPU],
 		Named:       namedTo(r.Named),
+
+		NetworkBytesPerSecond: r.Fixed[cluster.Network],
 	}
 }
 

@@ -110,6 +110,47 @@ func sample(f protoreflect.FieldDescriptor) protoreflect.Value {
 	}
 }
 
+// complete adds to what a probe has made what it cannot be without.
+func complete(spec *sluicev1.JobSpec) {
+	task := func(s *sluicev1.TaskSpec) {
+		for i, list := range [][]*sluicev1.ProcessSpec{s.GetInit(), s.GetProcesses()} {
+			for _, p := range list {
+				if p.Name == "" && len(spec.Task.Init) > 0 {
+					p.Name = fmt.Sprint("n", i)
+				}
+				if p.Command == nil {
+					p.Command = &sluicev1.ProcessSpec_Shell{Shell: "true"}
+				}
+				for _, f := range p.Fetch {
+					if f.Uri == "" {
+						f.Uri = "file:///a/b"
+					}
+				}
+				for _, c := range p.HealthChecks {
+					if c.Check == nil {
+						c.Check = &sluicev1.HealthCheck_Command{Command: &sluicev1.Argv{Args: []string{"true"}}}
+					}
+				}
+			}
+		}
+		for _, m := range s.GetVolumes() {
+			if m.Source == nil {
+				m.Source = &sluicev1.VolumeMount_Volume{Volume: "v"}
+			}
+			if m.MountPath == "" {
+				m.MountPath = "m"
+			}
+		}
+	}
+	task(spec.Task)
+	for _, o := range spec.Overrides {
+		if o.Instances == nil {
+			o.Instances = &sluicev1.InstanceRange{}
+		}
+		task(o.Task)
+	}
+}
+
 // Whatever field of a spec is set: the server either keeps it, so that it comes back, or refuses it by name.
 func TestNothingIsAcceptedAndIgnored(t *testing.T) {
 	a := newAPITest(t)
@@ -119,6 +160,7 @@ func TestNothingIsAcceptedAndIgnored(t *testing.T) {
 	for i, p := range all {
 		spec := sleepJob(fmt.Sprintf("job-%d", i))
 		p.set(spec.ProtoReflect())
+		complete(spec)
 		want := p.get(spec.ProtoReflect())
 		require.NotEmpty(t, want, p.path)
 		answer, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
@@ -131,15 +173,16 @@ func TestNothingIsAcceptedAndIgnored(t *testing.T) {
 		require.Contains(t, []codes.Code{codes.Unimplemented, codes.InvalidArgument}, code, "%s: %v", p.path, err)
 		// The field, what it is in, or, where a message with just this field is not enough, its neighbour is named.
 		within := p.path[:strings.LastIndexByte(p.path, '.')+1]
+		element := p.path[:strings.LastIndexByte(p.path, ']')+1]
 		named := false
 		for field := range violated(err) {
 			field = strings.TrimPrefix(field, "spec.")
 			named = named || strings.HasPrefix(p.path, field) || strings.HasPrefix(field, p.path) ||
-				within != "" && strings.HasPrefix(field, within)
+				within != "" && strings.HasPrefix(field, within) || element != "" && strings.HasPrefix(field, element)
 		}
 		require.True(t, named, "%s is not named by %v", p.path, err)
 	}
-	require.Greater(t, kept, 10)
+	require.Greater(t, kept, 60)
 }
 
 // The table of supported fields has no misspelt entry: each is a field of the API.
@@ -185,6 +228,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Task.Processes[0].Command = &sluicev1.ProcessSpec_Shell{Shell: "echo $A"}
 	rich.Task.Processes[0].Environment = map[string]string{"A": "1"}
 	rich.Task.Processes[0].WorkingDirectory = "/tmp"
+	enrich(rich)
 	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), rich} {
 		a.submit(t, spec)
 		out := a.job(t, spec.Name).Spec
@@ -194,6 +238,11 @@ func TestSpecsRoundTrip(t *testing.T) {
 	}
 	out := a.job(t, "rich").Spec
 	require.Equal(t, "echo $A", out.Task.Processes[0].GetShell())
+	require.True(t, proto.Equal(rich.Task, out.Task), "%v\n%v", rich.Task, out.Task)
+	require.Len(t, out.Overrides, 2)
+	for i := range rich.Overrides {
+		require.True(t, proto.Equal(rich.Overrides[i], out.Overrides[i]), "%v\n%v", rich.Overrides[i], out.Overrides[i])
+	}
 	require.Len(t, out.Constraints, 1)
 	require.Len(t, out.Constraints[0].Expression.GetAllOf().Operands, 3)
 }

@@ -68,7 +68,7 @@ func explainWaiting(t *cluster.Task, j *cluster.Job, why cycle.Waiting, known bo
 		case cycle.HostFull, cycle.HostOpen:
 			w.Reason = waitingForRoom
 		}
-		if u := unblocker(c, j.Spec.Task.Resources); u != "" {
+		if u := unblocker(c, j.Spec.TaskOf(t.Key.Instance())); u != "" {
 			w.Unblockers = append(w.Unblockers, u)
 		}
 	}
@@ -76,15 +76,23 @@ func explainWaiting(t *cluster.Task, j *cluster.Job, why cycle.Waiting, known bo
 }
 
 // unblocker says what would open the hosts that were ruled out for a reason.
-func unblocker(c cycle.Tally, request cluster.Resources) string {
-	asked := amountOf(request, c.Detail)
+func unblocker(c cycle.Tally, task *cluster.TaskSpec) string {
+	asked := amountOf(task.Resources, c.Detail)
 	switch c.Reason {
 	case cycle.HostFull:
+		if c.Detail == dimensionPorts {
+			return describePorts(&task.Ports) + " free on one host"
+		}
 		return fmt.Sprintf("%d %s free on one host", asked, c.Detail)
 	case cycle.HostTooSmall:
+		if c.Detail == dimensionPorts {
+			return "a host that offers " + describePorts(&task.Ports)
+		}
 		return fmt.Sprintf("a host with at least %d %s, or a request for less", asked, c.Detail)
 	case cycle.HostMismatch:
 		return "a host that the constraints allow, or other constraints"
+	case cycle.HostIncapable:
+		return fmt.Sprintf("a host manager that can do %s, or a task that does not need it", c.Detail)
 	case cycle.HostWrongGPU:
 		return "a host with such GPUs, or a request for others"
 	case cycle.HostDraining:
@@ -93,6 +101,21 @@ func unblocker(c cycle.Tally, request cluster.Resources) string {
 		return "an unreachable host whose host manager connects again"
 	default:
 		return ""
+	}
+}
+
+// dimensionPorts is how a tally names ports.
+const dimensionPorts = "ports"
+
+// describePorts says which ports are asked for.
+func describePorts(r *cluster.PortRequest) string {
+	switch {
+	case len(r.Numbers) == 0:
+		return fmt.Sprintf("%d ports", r.Dynamic)
+	case r.Dynamic == 0:
+		return fmt.Sprintf("the ports %v", r.Numbers)
+	default:
+		return fmt.Sprintf("the ports %v and %d more", r.Numbers, r.Dynamic)
 	}
 }
 
@@ -127,6 +150,7 @@ var hostReasons = map[string]string{
 	string(cycle.HostFull):        "have too little %s free",
 	string(cycle.HostTooSmall):    "have too little %s, even empty",
 	string(cycle.HostMismatch):    "do not meet the constraints",
+	string(cycle.HostIncapable):   "have a host manager that cannot do what the task needs: %s",
 	string(cycle.HostWrongGPU):    "have no such GPUs, or too few of them",
 	string(cycle.HostDraining):    "are draining",
 	string(cycle.HostUnreachable): "are unreachable",

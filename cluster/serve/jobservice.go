@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -225,11 +226,30 @@ func checkUpdate(from, to *cluster.JobSpec) error {
 	}
 	if !proto.Equal(taskSpecTo(&from.Task), taskSpecTo(&to.Task)) {
 		v.Unsupported("spec.task", notYet)
+	} else if i, differs := firstOtherTask(from, to); differs {
+		v.Unsupported("spec.overrides", "change what instance %d runs: %s", i, notYet)
 	}
 	if (from.Constraint == nil) != (to.Constraint == nil) || from.Constraint != nil && from.Constraint.String() != to.Constraint.String() {
 		v.Unsupported("spec.constraints", notYet)
 	}
 	return v.Err()
+}
+
+// firstOtherTask returns the first instance of from that runs something else under to.
+func firstOtherTask(from, to *cluster.JobSpec) (uint32, bool) {
+	turns := []uint32{0} // the instances at which the overrides of either begin or end
+	for _, s := range []*cluster.JobSpec{from, to} {
+		for _, o := range s.Overrides {
+			turns = append(turns, o.First, o.Last+1)
+		}
+	}
+	slices.Sort(turns)
+	for _, i := range turns {
+		if i < from.Instances && !proto.Equal(taskSpecTo(from.TaskOf(i)), taskSpecTo(to.TaskOf(i))) {
+			return i, true
+		}
+	}
+	return 0, false
 }
 
 // changeJob runs a change of one job in the writer and returns the job as it is afterwards, nil if it is gone.

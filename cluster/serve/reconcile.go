@@ -12,7 +12,7 @@ import (
 func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error {
 	removed := r.GetRemoved()
 	for _, info := range r.GetHosts() {
-		machine, err := machineFrom(info)
+		machine, err := machineFrom(info, c.can)
 		if err != nil {
 			c.s.log.Warn("shard reported a host that is left out", "shard", c.shard, "host", shorten(info.GetName(), maxShownValue), "error", err)
 			continue

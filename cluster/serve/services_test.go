@@ -371,11 +371,11 @@ func TestExplain(t *testing.T) {
 
 func TestEveryReasonHasWords(t *testing.T) {
 	for _, r := range []cycle.HostReason{
-		cycle.HostDraining, cycle.HostUnreachable, cycle.HostMismatch, cycle.HostWrongGPU, cycle.HostTooSmall, cycle.HostFull, cycle.HostOpen,
+		cycle.HostDraining, cycle.HostUnreachable, cycle.HostMismatch, cycle.HostWrongGPU, cycle.HostIncapable, cycle.HostTooSmall, cycle.HostFull, cycle.HostOpen,
 	} {
 		require.NotEmpty(t, hostReasons[string(r)], r)
 		if r != cycle.HostOpen {
-			require.NotEmpty(t, unblocker(cycle.Tally{Reason: r}, cluster.Resources{}), r)
+			require.NotEmpty(t, unblocker(cycle.Tally{Reason: r}, &cluster.TaskSpec{}), r)
 		}
 	}
 }

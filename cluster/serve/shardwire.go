@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -37,16 +39,21 @@ func killDown(run *sluicev1.RunRef, grace time.Duration, command []string, why c
 }
 
 func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
+	instance := t.Key.Instance()
+	spec := *j.Spec.TaskOf(instance)
+	spec.Labels = j.Spec.LabelsOf(instance)
+	request := spec.Request()
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: &sluicev1.Launch{
 		Run:  runRef(t.RunID(), j.Spec.Name),
 		Host: t.Host.Name(),
 		Task: &sluicev1.TaskPayload{
-			Spec:      taskSpecTo(&j.Spec.Task),
-			Resources: resourcesTo(&j.Spec.Task),
-			KillGrace: durationpb.New(j.Spec.Task.KillGrace),
+			Spec:      taskSpecTo(&spec),
+			Resources: requestTo(&request),
+			KillGrace: durationpb.New(spec.KillGrace),
 			Owner:     j.Spec.Owner,
 
-			GpuDevices: devicesTo(t.GPUs),
+			GpuDevices: portsTo(t.GPUs),
+			Ports:      portsTo(t.Ports),
 		},
 	}}}
 }
@@ -70,6 +77,17 @@ var runStates = map[sluicev1.RunState]cluster.TaskState{
 	sluicev1.RunState_RUN_STATE_FAILED:    cluster.TaskFailed,
 	sluicev1.RunState_RUN_STATE_KILLED:    cluster.TaskKilled,
 	sluicev1.RunState_RUN_STATE_LOST:      cluster.TaskLost,
+}
+
+func healthFrom(h *sluicev1.RunHealth) cluster.Health {
+	switch {
+	case !h.GetHealthy():
+		return cluster.Unhealthy
+	case h.GetReady():
+		return cluster.HealthReady
+	default:
+		return cluster.HealthUnready
+	}
 }
 
 // maxMessage bounds the text that a host manager may add to a status.
@@ -96,14 +114,15 @@ func statusFrom(st *sluicev1.RunStatus) (*cluster.TaskStatus, error) {
 	return e, nil
 }
 
-func machineFrom(h *sluicev1.HostInfo) (cluster.Machine, error) {
+func machineFrom(h *sluicev1.HostInfo, can cluster.Capabilities) (cluster.Machine, error) {
 	total := h.GetCapacity().GetTotal()
 	var fixed [cluster.NumDimensions]int64
 	fixed[cluster.CPU] = total.GetCpuMilli()
 	fixed[cluster.Memory] = total.GetMemoryBytes()
 	fixed[cluster.Disk] = total.GetDiskBytes()
 	fixed[cluster.GPU] = total.GetGpuMilli()
-	m := cluster.Machine{Rack: h.GetRack(), Zone: h.GetZone(), Notes: h.GetNotes()}
+	fixed[cluster.Network] = total.GetNetworkBytesPerSecond()
+	m := cluster.Machine{Rack: h.GetRack(), Zone: h.GetZone(), Address: h.GetAddress(), Capabilities: can, Notes: h.GetNotes()}
 	for d, v := range fixed {
 		if v < 0 || v > cluster.MaxAmount {
 			return m, fmt.Errorf("serve: %v is %d, it must be 0..%d", cluster.Dimension(d), v, int64(cluster.MaxAmount))
@@ -135,18 +154,34 @@ func machineFrom(h *sluicev1.HostInfo) (cluster.Machine, error) {
 		m.Attributes = append(m.Attributes, cluster.KeyValue{Key: a.GetKey(), Value: a.GetValue()})
 	}
 	slices.SortFunc(m.Attributes, cluster.KeyValue.Compare)
-	return m, nil
+	var err error
+	m.Ports, err = portRangesFrom(h.GetCapacity().GetPortRanges())
+	return m, err
+}
+
+// portRangesFrom sorts the ranges and joins those that follow each other.
+func portRangesFrom(list []*sluicev1.PortRange) ([]cluster.PortRange, error) {
+	var ranges []cluster.PortRange
+	sorted := slices.SortedFunc(slices.Values(list), func(a, b *sluicev1.PortRange) int { return cmp.Compare(a.GetFirst(), b.GetFirst()) })
+	for _, r := range sorted {
+		if r.GetFirst() == 0 || r.GetFirst() > r.GetLast() || r.GetLast() > math.MaxUint16 {
+			return nil, fmt.Errorf("serve: port range %d to %d is not within 1..65535", r.GetFirst(), r.GetLast())
+		}
+		next := cluster.PortRange{First: uint16(r.First), Last: uint16(r.Last)}
+		last := len(ranges) - 1
+		switch {
+		case last >= 0 && next.First <= ranges[last].Last:
+			return nil, fmt.Errorf("serve: port ranges overlap at %d", next.First)
+		case last >= 0 && next.First == ranges[last].Last+1:
+			ranges[last].Last = next.Last
+		default:
+			ranges = append(ranges, next)
+		}
+	}
+	return ranges, nil
 }
 
 // maxDevices bounds the GPU devices of one host.
 const maxDevices = 1024
-
-func devicesTo(devices []uint16) []uint32 {
-	var out []uint32
-	for _, d := range devices {
-		out = append(out, uint32(d))
-	}
-	return out
-}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -50,12 +50,14 @@ func (a *api) checkSubmission(specs []*sluicev1.JobSpec, path func(int) string, 
 			v.Invalid(path(i), "is required")
 			continue
 		}
-		instances += uint64(jobSpecFrom(p, path(i), v).Instances)
+		spec := jobSpecFrom(p, path(i), v)
+		instances += uint64(spec.Instances)
 		if k, twice := first[p.Name]; twice && p.Name != "" {
 			v.Invalid(child(path(i), "name"), "is %s, as that of %s: names are unique", quote(p.Name), path(k))
 		} else {
 			first[p.Name] = i
 		}
+		checkCapabilities(snapshot, spec, path(i), v)
 		if p.Pool == "" || checkPoolPath(p.Pool, "", new(violations)) {
 			resolvePool(snapshot, cluster.PoolPath(p.Pool), child(path(i), "pool"), v)
 		}

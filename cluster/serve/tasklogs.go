@@ -28,6 +28,7 @@ func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerSt
 		Run:          runRef(run, j.Spec.Name),
 		Stream:       r.Stream,
 		Follow:       r.Follow,
+		Process:      r.Process,
 		StdoutOffset: r.StdoutOffset,
 		StderrOffset: r.StderrOffset,
 	}

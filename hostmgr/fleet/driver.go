@@ -187,6 +187,9 @@ func (d *driver) OpenLog(ctx context.Context, req hostmgr.LogRequest) (io.ReadCl
 	case req.Offset < 0:
 		return nil, fmt.Errorf("fleet: log offset %d is negative", req.Offset)
 	}
+	if _, err := r.launch.ProcessName(req.Process); err != nil {
+		return nil, err
+	}
 	log := &logReader{f: d.f, r: r, ctx: ctx, text: r.plan.Stdout, offset: req.Offset, follow: req.Follow}
 	if req.Stream == hostmgr.Stderr {
 		log.text = r.plan.Stderr

@@ -121,6 +121,8 @@ const (
 	Health_HEALTH_UNSPECIFIED Health = 0
 	Health_HEALTH_HEALTHY     Health = 1
 	Health_HEALTH_UNHEALTHY   Health = 2
+	// Alive, but not fit to serve.
+	Health_HEALTH_UNREADY Health = 3
 )
 
 // Enum value maps for Health.
@@ -129,11 +131,13 @@ var (
 		0: "HEALTH_UNSPECIFIED",
 		1: "HEALTH_HEALTHY",
 		2: "HEALTH_UNHEALTHY",
+		3: "HEALTH_UNREADY",
 	}
 	Health_value = map[string]int32{
 		"HEALTH_UNSPECIFIED": 0,
 		"HEALTH_HEALTHY":     1,
 		"HEALTH_UNHEALTHY":   2,
+		"HEALTH_UNREADY":     3,
 	}
 )
 
@@ -1710,11 +1714,12 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\x12\x15\n" +
 	"\x11TASK_STATE_FAILED\x10\v\x12\x13\n" +
 	"\x0fTASK_STATE_LOST\x10\f\x12\x15\n" +
-	"\x11TASK_STATE_KILLED\x10\r*J\n" +
+	"\x11TASK_STATE_KILLED\x10\r*^\n" +
 	"\x06Health\x12\x16\n" +
 	"\x12HEALTH_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eHEALTH_HEALTHY\x10\x01\x12\x14\n" +
-	"\x10HEALTH_UNHEALTHY\x10\x02*U\n" +
+	"\x10HEALTH_UNHEALTHY\x10\x02\x12\x12\n" +
+	"\x0eHEALTH_UNREADY\x10\x03*U\n" +
 	"\tLogStream\x12\x1a\n" +
 	"\x16LOG_STREAM_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LOG_STREAM_STDOUT\x10\x01\x12\x15\n" +

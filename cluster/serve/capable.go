@@ -1,0 +1,61 @@
+package serve
+
+import (
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// checkCapabilities reports what a job needs and no host of the cluster can do. In a cluster without hosts that is not
+// known, and the job waits.
+func checkCapabilities(snapshot *cluster.Snapshot, job *cluster.JobSpec, path string, v *violations) {
+	check := func(task *cluster.TaskSpec, at string) {
+		needs := task.Needs()
+		if needs == 0 || snapshot.NumHosts() == 0 {
+			return
+		}
+		var anywhere cluster.Capabilities
+		for h := range snapshot.Hosts("") {
+			if anywhere |= h.Capabilities; needs&^h.Capabilities == 0 {
+				return
+			}
+		}
+		missing := needs &^ anywhere
+		if missing == 0 {
+			v.Unsupported(at, "needs %v together, and no host of this cluster can do all of that", needs)
+			return
+		}
+		for ; missing != 0; missing &^= missing.First() {
+			one := missing.First()
+			v.Unsupported(fieldOf(task, one, at), "needs what the host managers of this cluster cannot do: %v", one)
+		}
+	}
+	check(&job.Task, child(path, "task"))
+	for i := range job.Overrides {
+		o := &job.Overrides[i]
+		if o.Task != nil {
+			check(job.TaskOf(o.First), child(item(child(path, "overrides"), i), "task"))
+		}
+	}
+}
+
+// fieldOf returns the path of the first field of the task for which it needs the capability.
+func fieldOf(task *cluster.TaskSpec, need cluster.Capabilities, path string) string {
+	for i := range task.Volumes {
+		if task.Volumes[i].Needs()&need != 0 {
+			return item(child(path, "volumes"), i)
+		}
+	}
+	for i := range task.Init {
+		if task.Init[i].Needs()&need != 0 {
+			return item(child(path, "init"), i)
+		}
+	}
+	for i := range task.Processes {
+		if task.Processes[i].Needs()&need != 0 {
+			return item(child(path, "processes"), i)
+		}
+	}
+	if need == cluster.CanPorts {
+		return child(path, "resources.ports")
+	}
+	return child(path, "processes")
+}

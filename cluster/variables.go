@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The variables that every process of a task has in its environment, whatever runs it. Values of the task's own
+// environment and arguments may refer to them, as ${SLUICE_JOB}.
+const (
+	VarJob         = "SLUICE_JOB"      // name
+	VarJobUID      = "SLUICE_JOB_UID"  // number that is never used twice
+	VarInstance    = "SLUICE_INSTANCE" // from 0
+	VarTask        = "SLUICE_TASK_ID"
+	VarRun         = "SLUICE_RUN" // from 1
+	VarRunID       = "SLUICE_RUN_ID"
+	VarHost        = "SLUICE_HOST"         // name
+	VarHostAddress = "SLUICE_HOST_ADDRESS" // that other hosts reach the task at
+	VarPortPrefix  = "SLUICE_PORT_"        // with the position of a dynamic port, and with its name
+)
+
+var variables = []string{VarJob, VarJobUID, VarInstance, VarTask, VarRun, VarRunID, VarHost, VarHostAddress}
+
+// PortVariable returns the name of the variable that holds a named port: the name in capitals, with an underscore for
+// what no variable may contain.
+func PortVariable(name string) string {
+	return VarPortPrefix + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		default:
+			return '_'
+		}
+	}, name)
+}
+
+// Variables returns the variables that hold the run's ports: each dynamic one by its position and, if it has one, by
+// its name. ports are in the order of the request.
+func (r *PortRequest) Variables(ports []uint16) []KeyValue {
+	var all []KeyValue
+	for i := range int(r.Dynamic) {
+		number := ""
+		if at := len(r.Numbers) + i; at < len(ports) {
+			number = fmt.Sprint(ports[at])
+		}
+		all = append(all, KeyValue{fmt.Sprint(VarPortPrefix, i), number})
+		if i < len(r.Names) {
+			all = append(all, KeyValue{PortVariable(r.Names[i]), number})
+		}
+	}
+	return all
+}
+
+// Interpolate replaces the ${SLUICE_...} in a text by the values of the variables. What refers to none of them stays.
+func Interpolate(text string, values []KeyValue) string {
+	const opening = "${SLUICE_"
+	var b strings.Builder
+	for {
+		i := strings.Index(text, opening)
+		if i < 0 {
+			break
+		}
+		name, rest, closed := strings.Cut(text[i+2:], "}")
+		at := slices.IndexFunc(values, func(v KeyValue) bool { return v.Key == name })
+		if !closed || at < 0 {
+			b.WriteString(text[:i+len(opening)])
+			text = text[i+len(opening):]
+			continue
+		}
+		b.WriteString(text[:i])
+		b.WriteString(values[at].Value)
+		text = rest
+	}
+	if b.Len() == 0 {
+		return text
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// Undefined returns the first ${SLUICE_...} in a text that no task with the ports has, "" if there is none.
+func (r *PortRequest) Undefined(text string) string {
+	known := r.Variables(nil)
+	for _, name := range variables {
+		known = append(known, KeyValue{Key: name})
+	}
+	left := Interpolate(text, known)
+	i := strings.Index(left, "${SLUICE_")
+	if i < 0 {
+		return ""
+	}
+	name, _, closed := strings.Cut(left[i:], "}")
+	if closed {
+		name += "}"
+	}
+	return name
+}
