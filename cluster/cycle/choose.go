@@ -227,7 +227,7 @@ func (p *Planner) together(u *unit) []*unit {
 // findMove looks for the cheapest host other than its own where the unit fits now, and prices its going there.
 func (d *displacer) findMove(u *unit) bool {
 	p := d.p
-	r := p.rows.get(u.row, u.spec, u.job.Constraint)
+	r := p.rows.get(u.row, u.spec, u.job)
 	defer p.rows.release(r)
 	p.rows.refresh(r)
 	u.move = nil

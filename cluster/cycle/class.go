@@ -18,6 +18,7 @@ type ClassKey struct {
 	group  groupKey
 	ahead  bool // was preempted, and goes first
 	inputs string
+	stage  int // of the user's estimate of the run time; see costmodels.Class.Estimate
 	row    rowKey
 }
 
@@ -29,6 +30,7 @@ type rowKey struct {
 	ports      string
 	needs      cluster.Capabilities
 	constraint string
+	work       string // see costmodels.WorkOf
 }
 
 // KeyOf returns the class that a task belongs to while it waits.
@@ -40,7 +42,10 @@ func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) ClassKey {
 func classKeyOf(leaf *cluster.Pool, j *cluster.Job, task *cluster.TaskSpec) ClassKey {
 	spec := j.Spec
 	request := task.Resources
-	k := ClassKey{row: rowKey{fixed: request.Fixed, needs: task.Needs()}}
+	k := ClassKey{row: rowKey{fixed: request.Fixed, needs: task.Needs(), work: costmodels.WorkOf(spec)}}
+	if spec.Estimate > 0 {
+		k.stage = max(1, stageOf(spec.Estimate))
+	}
 	if len(request.Named) > 0 {
 		k.row.named = cluster.Resources{Named: request.Named}.String()
 	}
@@ -125,7 +130,10 @@ type class struct {
 func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskSpec, inputs []cluster.Input, row *row) *class {
 	c := &class{
 		key: key, group: g, row: row,
-		seen:  costmodels.Class{Pool: spec.Pool, Type: spec.Type, Priority: spec.Priority, Request: costmodels.Request{Task: task}, Inputs: inputs},
+		seen: costmodels.Class{
+			Request: costmodels.Request{Task: task, Work: key.row.work, Route: row.request.Route},
+			Pool:    spec.Pool, Type: spec.Type, Priority: spec.Priority, Inputs: inputs, Estimate: key.stage,
+		},
 		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
 		node:  flowgraph.NoNode,
 		to:    map[int32]*link{},
@@ -189,8 +197,11 @@ func (c *class) start(i int32) flowgraph.Cost {
 // age sets how long the head of the class has waited, in stages.
 func (c *class) age(now cluster.Time) {
 	if head, ok := c.queue.Min(); ok {
-		c.seen.Stage = bits.Len64(uint64(max(0, now.Sub(head.queued)) / time.Second))
+		c.seen.Stage = stageOf(now.Sub(head.queued))
 	}
 }
+
+// stageOf returns 0 below a second, and s from 2^(s−1) seconds on.
+func stageOf(d time.Duration) int { return bits.Len64(uint64(max(0, d) / time.Second)) }
 
 func (c *class) waiting() int64 { return int64(c.queue.Len()) }

@@ -401,4 +401,8 @@ func (p *Planner) forgetPlan() {
 		u.victim, u.written, u.move = false, false, nil
 	}
 	p.crowded, p.victims = p.crowded[:0], p.victims[:0]
+	for _, h := range p.joined {
+		h.joined = h.joined[:0]
+	}
+	p.joined = p.joined[:0]
 }

@@ -22,6 +22,7 @@ type graph struct {
 	net    *flowgraph.Network
 	solver solver.Solver
 	model  costmodels.Model
+	round  *costmodels.Round
 	sink   flowgraph.NodeID
 	pools  map[cluster.PoolPath]flowgraph.NodeID // unscheduled aggregators
 	stale  []*host                               // with links that may be out of date
@@ -35,8 +36,8 @@ type link struct {
 	arc   flowgraph.ArcID
 }
 
-func newGraph(model costmodels.Model, s solver.Solver) *graph {
-	g := &graph{net: flowgraph.New(), solver: s, model: model, pools: map[cluster.PoolPath]flowgraph.NodeID{}}
+func newGraph(model costmodels.Model, round *costmodels.Round, s solver.Solver) *graph {
+	g := &graph{net: flowgraph.New(), solver: s, model: model, round: round, pools: map[cluster.PoolPath]flowgraph.NodeID{}}
 	g.sink = g.net.AddNode(0)
 	return g
 }
@@ -177,7 +178,7 @@ func (g *graph) setCrowd(h *host) {
 	for from := int64(0); from < most; n++ {
 		width := segment(from)
 		if n == len(h.crowd) {
-			price := clamp(g.model.Crowd(&costmodels.Round{Unit: h.unit}, h.rec, from))
+			price := g.crowd(h, h.unit, from)
 			h.crowd = append(h.crowd, g.net.AddArc(h.node, g.sink, 0, width, price))
 		}
 		g.net.SetBounds(h.crowd[n], 0, min(width, most-from))
@@ -187,6 +188,13 @@ func (g *graph) setCrowd(h *host) {
 		g.net.RemoveArc(a)
 	}
 	h.crowd = h.crowd[:n]
+}
+
+// crowd returns what the k-th start on the host pays for those before it.
+func (g *graph) crowd(h *host, unit cluster.Resources, k int64) flowgraph.Cost {
+	round := *g.round
+	round.Unit = unit
+	return clamp(g.model.Crowd(&round, h.rec, k))
 }
 
 // segment returns the width of the crowd segment that begins after that many tasks: single ones at first, then a fifth
@@ -214,7 +222,7 @@ func (g *graph) solve(budget solver.Budget, s *Stats) (solver.Result, bool) {
 // carries no flow may be given the potential that its first segment implies, which is the tightest one.
 func (g *graph) marginal(h *host, unit cluster.Resources, res solver.Result) flowgraph.Cost {
 	if len(h.crowd) == 0 { // not in the network, or linked just now
-		return clamp(g.model.Crowd(&costmodels.Round{Unit: unit}, h.rec, 0))
+		return g.crowd(h, unit, 0)
 	}
 	for _, a := range h.crowd {
 		if res.Flow(a) > 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -20,6 +21,7 @@ type host struct {
 	units []*unit           // bound tasks, in the order they were seen
 	holds []*unit           // tasks that have room held here, in the order they were seen
 
+	joined []costmodels.Resident // tasks that this plan placed here
 	// What this cycle plans beside rec.
 	nominated []*nomination
 	stamp     int  // grows when a displacement changes the host
@@ -40,6 +42,7 @@ type hosts struct {
 	start   int                // position of log[0]
 	inRack  map[string][]int32 // indices by rack, in the order of arrival
 	touched func(*host)
+	social  bool // prices depend on who is on a host, and not only on how much they hold
 
 	sums, summed int // versions of what total is the sum of, and of total
 	total        cluster.Resources
@@ -65,7 +68,8 @@ func (t *hosts) add(id cluster.HostID) *host {
 // set replaces what is known of the host.
 func (t *hosts) set(h *host, rec *cluster.Host) {
 	if old := h.rec; old != nil && old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) &&
-		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) {
+		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) &&
+		(!t.social || slices.Equal(old.Tasks, rec.Tasks)) {
 		h.rec = rec
 		return
 	}

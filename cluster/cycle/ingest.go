@@ -24,6 +24,7 @@ func (p *Planner) ingest(in Input) {
 	changes := p.planned
 	p.planned = cluster.Changes{}
 	p.forgetPlan()
+	p.learn(in.Knowledge)
 	if in.Rescan || !p.primed || len(in.Changes.Pools) > 0 { // pools say what belongs together
 		p.primed = true
 		p.reset()
@@ -36,6 +37,7 @@ func (p *Planner) ingest(in Input) {
 	}
 	for _, k := range sorted(changes.Tasks) {
 		t := in.Snapshot.Task(k)
+		p.survey(in.Snapshot, k, t)
 		p.ingestUnit(in.Snapshot, k, t)
 		p.ingestWaiting(in.Snapshot, k, t)
 	}
@@ -105,7 +107,7 @@ func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Ta
 	if c == nil {
 		g := p.groupFor(key.group, j.Spec, spec)
 		g.classes++
-		c = newClass(key, g, j.Spec, spec, inputsOf(j.Spec, t.Key.Instance()), p.rows.get(key.row, spec, j.Spec.Constraint))
+		c = newClass(key, g, j.Spec, spec, inputsOf(j.Spec, t.Key.Instance()), p.rows.get(key.row, spec, j.Spec))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -27,11 +26,10 @@ func (l *locality) extra(i int32) flowgraph.Cost {
 // localize asks the model, if it cares, what the class's inputs cost, and resolves racks into their hosts. It does so
 // once, and again when hosts came, went or changed rack.
 func (p *Planner) localize(c *class) {
-	model, ok := p.model.(costmodels.Localizer)
-	if !ok || len(c.seen.Inputs) == 0 || c.local.version == p.hosts.version {
+	if len(c.seen.Inputs) == 0 || c.local.version == p.hosts.version {
 		return
 	}
-	prices := model.Locality(&p.round, &c.seen)
+	prices := p.model.Locality(&p.round, &c.seen)
 	c.local = locality{elsewhere: clamp(prices.Elsewhere), near: map[int32]flowgraph.Cost{}, version: p.hosts.version}
 	for _, r := range prices.Racks {
 		for _, i := range p.hosts.inRack[r.Rack] {

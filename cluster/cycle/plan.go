@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
-	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -65,6 +64,10 @@ func (p *Planner) price(now cluster.Time) {
 		n += c.waiting()
 	}
 	p.round.Unit = divide(sum, n)
+	if mix, due := p.census.Mix(); due {
+		p.round.Mix = mix
+		p.reprice()
+	}
 	for _, c := range p.order {
 		c.age(now)
 		p.localize(c)
@@ -177,7 +180,7 @@ func (p *Planner) priceOut(c *class, res solver.Result) bool {
 			h.pass, h.offered, h.margin = p.pass, 0, p.graph.marginal(h, p.round.Unit, res)
 		}
 		if h.offered > 0 {
-			price += clamp(p.model.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, h.offered))
+			price += p.graph.crowd(h, p.round.Unit, h.offered)
 		}
 		if price+h.margin < worth {
 			p.graph.link(c, h, p.round.Unit)
@@ -286,6 +289,7 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 	}
 	c.group.placed += n
 	p.planned.Hosts = append(p.planned.Hosts, h.id)
+	p.welcome(h, c.key.row.work, n)
 	p.hosts.set(h, rec)
 }
 

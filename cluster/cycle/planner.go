@@ -5,6 +5,8 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/guard"
+	"github.com/sluice-scheduler/sluice/costmodels/trivial"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -21,6 +23,11 @@ type Input struct {
 	Budget solver.Budget
 	// Stopwatch measures the phases for Stats. It has no influence on the plan and may be nil.
 	Stopwatch func() time.Duration
+	// Policy to plan by from now on; nil, or the one in use: as before. Another one begins a new network.
+	Policy *Policy
+	// Knowledge is what was learned from runs, nil for nothing. It is a pointer to what does not change: another pointer
+	// has prices worked out anew.
+	Knowledge costmodels.Knowledge
 }
 
 // Placement starts the next run of a task on a host.
@@ -48,6 +55,8 @@ type Output struct {
 	// caller runs another cycle then.
 	WakeAt cluster.Time
 	Stats  Stats
+	// Shadow compares the plan with that of the policy's shadow; nil where there is none, or not in this cycle.
+	Shadow *Comparison
 }
 
 // Phase indexes the parts of a cycle.
@@ -87,6 +96,8 @@ type Stats struct {
 	Held         int   // tasks that room is kept for, after the cycle
 	// LimitedBy names the outcome of a solve that was not optimal; the plan was then made without a flow.
 	LimitedBy string
+	Model     string // that gave the prices
+	Fault     string // why it is not the policy's own, "" if it is
 }
 
 // Options bounds what a plan may do to running work.
@@ -108,7 +119,11 @@ func DefaultOptions() Options {
 
 // Planner holds the network and what it was built from. It is not safe for concurrent use.
 type Planner struct {
-	model     costmodels.Model
+	model     *guard.Guard // the one in use
+	policy    *Policy
+	good      costmodels.Model // the last one without a fault
+	fault     error            // why the policy's own model is not in use; nil if it is
+	shadow    *shadow
 	newSolver func() solver.Solver
 
 	graph      *graph
@@ -131,6 +146,8 @@ type Planner struct {
 	victims []*unit // of the last plan
 
 	round   costmodels.Round
+	census  costmodels.Census
+	joined  []*host         // with guests that this plan placed
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it
 	wakeAt  cluster.Time    // see Output.WakeAt
 	pass    int             // counts the passes of price-out
@@ -142,14 +159,16 @@ type Planner struct {
 // New returns a planner that prices with the model and solves with what newSolver returns. It asks for a new solver
 // whenever it begins a new network.
 func New(model costmodels.Model, newSolver func() solver.Solver) *Planner {
-	return &Planner{model: model, newSolver: newSolver, options: DefaultOptions()}
+	p := &Planner{newSolver: newSolver, options: DefaultOptions(), good: trivial.Model{}}
+	p.adopt(&Policy{Model: model})
+	return p
 }
 
 // reset forgets everything that came from snapshots.
 func (p *Planner) reset() {
-	p.graph = newGraph(p.model, p.newSolver())
+	p.graph = newGraph(p.model, &p.round, p.newSolver())
 	p.hosts = newHosts(p.graph.touch)
-	p.rows = &rows{model: p.model, hosts: p.hosts, byKey: map[rowKey]*row{}}
+	p.rows = &rows{model: p.model, round: &p.round, hosts: p.hosts, byKey: map[pricedKey]*row{}}
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.groups, p.groupOrder = map[groupKey]*group{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
@@ -157,12 +176,16 @@ func (p *Planner) reset() {
 	p.crowded, p.victims = nil, nil
 	p.units, p.held = map[cluster.TaskKey]*unit{}, map[cluster.TaskKey]*unit{}
 	p.keys = map[cluster.JobUID]jobKey{}
-	p.round.Hosts = p.hosts.lookup
+	p.round.Hosts, p.round.Guests, p.round.Mix = p.hosts.lookup, p.residents, nil
+	p.census, p.joined = costmodels.Census{}, nil
 }
 
 // Run plans one cycle. If nothing changed that could let a task be placed, nothing is solved. Complexity: the changes,
 // the waiting classes with the changed hosts of their rows, and the solves; never the number of waiting tasks.
-func (p *Planner) Run(in Input) Output {
+func (p *Planner) Run(in Input) Output { return p.supervise(in) }
+
+// cycle plans one cycle with the model in use.
+func (p *Planner) cycle(in Input) Output {
 	var out Output
 	lap := newLaps(in.Stopwatch)
 	before := flowgraph.Stats{}

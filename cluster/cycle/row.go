@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/guard"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -13,16 +14,24 @@ const idleRows = 64
 
 // rows is the table of all rows.
 type rows struct {
-	model costmodels.Model
+	model *guard.Guard
+	round *costmodels.Round
 	hosts *hosts
-	byKey map[rowKey]*row
+	byKey map[pricedKey]*row
 	idle  []*row // without a class, longest idle first
+}
+
+// pricedKey names a row: the same request has another price by another route of the model.
+type pricedKey struct {
+	rowKey
+	route int
 }
 
 // row knows for one request and constraint which hosts can take one more task, and at which price.
 type row struct {
-	key        rowKey
+	key        pricedKey
 	task       *cluster.TaskSpec // what is asked for
+	request    costmodels.Request
 	constraint *cluster.Constraint
 	users      int // classes
 
@@ -42,12 +51,14 @@ func (s slot) price() flowgraph.Cost { return flowgraph.Cost(s >> 32) }
 func (s slot) index() int32          { return int32(uint32(s)) }
 
 // get returns the row of the key for one more class.
-func (t *rows) get(key rowKey, task *cluster.TaskSpec, constraint *cluster.Constraint) *row {
+func (t *rows) get(asks rowKey, task *cluster.TaskSpec, job *cluster.JobSpec) *row {
+	key := pricedKey{asks, t.model.Route(job.Pool, job.Type)}
 	r := t.byKey[key]
 	if r == nil {
 		r = &row{
-			key: key, task: task, constraint: constraint,
-			tally: map[verdict]int{}, read: -1,
+			key: key, task: task, constraint: job.Constraint,
+			request: costmodels.Request{Task: task, Work: asks.work, Route: key.route},
+			tally:   map[verdict]int{}, read: -1,
 		}
 		t.byKey[key] = r
 	}
@@ -131,7 +142,7 @@ func (t *rows) judge(r *row, i int32) {
 	}
 	r.tally[v]++
 	if v == open {
-		r.entry[i] = makeSlot(clamp(t.model.Start(&costmodels.Round{}, &costmodels.Request{Task: r.task}, h.rec)), i)
+		r.entry[i] = makeSlot(clamp(t.model.Start(t.round, &r.request, h.rec)), i)
 	}
 }
 

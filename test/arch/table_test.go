@@ -82,13 +82,16 @@ var table = []row{
 		"cluster", "flowgraph", "costmodels", "costmodels/fragmentation", "costmodels/loadspread", "costmodels/quincy",
 	}, pure},
 	{"costmodels/compose", []string{"cluster", "flowgraph", "costmodels"}, pure},
+	{"costmodels/guard", []string{"cluster", "flowgraph", "costmodels"}, pure},
 	{"costmodels/models", []string{
 		"cluster", "costmodels", "costmodels/binpack", "costmodels/coco", "costmodels/compose", "costmodels/delay",
 		"costmodels/fragmentation", "costmodels/loadspread", "costmodels/network", "costmodels/quincy", "costmodels/random",
 		"costmodels/sjf", "costmodels/sluice", "costmodels/trivial", "costmodels/whare",
 	}, pure},
 	{"costmodels/modeltest", []string{"cluster", "flowgraph", "costmodels", testify, rapid}, support},
-	{"cluster/cycle", []string{"cluster", "cluster/pool", "costmodels", "flowgraph", "solver", btree}, pure},
+	{"cluster/cycle", []string{
+		"cluster", "cluster/pool", "costmodels", "costmodels/guard", "costmodels/trivial", "flowgraph", "solver", btree,
+	}, pure},
 
 	{"cluster/journal", []string{"cluster", badger, cbor}, shell},
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},

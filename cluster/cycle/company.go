@@ -1,0 +1,79 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+)
+
+// survey counts what a task asks for that begins to wait, and of one that runs already when everything is read anew.
+func (p *Planner) survey(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
+	if t == nil || t.State.Terminal() {
+		return
+	}
+	if _, waits := p.waiting[k]; waits || p.units[k] != nil {
+		return
+	}
+	p.census.Add(snap.Job(k.Job()).Spec.TaskOf(k.Instance()), 1)
+}
+
+// learn takes in what was learned from runs.
+func (p *Planner) learn(k costmodels.Knowledge) {
+	if k != p.round.Known {
+		p.round.Known = k
+		p.reprice()
+	}
+}
+
+// reprice has every price of a start worked out anew when it is needed next, since something changed that all of them may
+// depend on.
+func (p *Planner) reprice() {
+	if p.rows == nil {
+		return
+	}
+	p.dirty = true
+	for _, r := range p.rows.byKey { // in any order: each for itself
+		r.read = -1
+	}
+	for _, h := range p.hosts.byIndex {
+		if h != nil {
+			p.graph.touch(h)
+		}
+	}
+}
+
+// welcome notes that n tasks of the work start on the host by this plan.
+func (p *Planner) welcome(h *host, work string, n int64) {
+	if len(h.joined) == 0 {
+		p.joined = append(p.joined, h)
+	}
+	h.joined = append(h.joined, costmodels.Resident{Work: work, Tasks: int(n)})
+}
+
+// residents counts the tasks on a host, and those that this plan starts there, by kind of work; those that leave by this
+// plan not. See costmodels.Round. Complexity: the tasks.
+func (p *Planner) residents(rec *cluster.Host) []costmodels.Resident {
+	p.hosts.social = true
+	h := p.hosts.byID[rec.ID]
+	if h == nil {
+		return nil
+	}
+	all := slices.Clone(h.joined)
+	for _, u := range h.units {
+		if !u.leaves() {
+			all = append(all, costmodels.Resident{Work: u.row.work, Tasks: 1})
+		}
+	}
+	slices.SortFunc(all, func(a, b costmodels.Resident) int { return cmp.Compare(a.Work, b.Work) })
+	merged := all[:0]
+	for _, r := range all {
+		if n := len(merged); n > 0 && merged[n-1].Work == r.Work {
+			merged[n-1].Tasks += r.Tasks
+		} else {
+			merged = append(merged, r)
+		}
+	}
+	return merged
+}

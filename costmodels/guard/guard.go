@@ -1,0 +1,162 @@
+// Package guard keeps what a broken cost model does away from the plan.
+//
+// A model is someone's policy, written in a hurry perhaps, and runs in the middle of every cycle. A [Guard] stands between:
+// it hands on prices that keep the contract, and at the first that does not it notes the fault, calls the model no more and
+// answers with prices that are safe, so that the caller can come to an end, throw away what it has and plan with another
+// model.
+package guard
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// ErrBroken is wrapped by every fault.
+var ErrBroken = errors.New("guard: the cost model is broken")
+
+// Steps is how many steps one call of a model may spend; see costmodels.Round.Spend. A model that loops without paying for
+// its steps cannot be stopped, nor one that exhausts the stack or the memory.
+const Steps = 1 << 20
+
+// Guard is a model that watches another one. It is not safe for concurrent use.
+type Guard struct {
+	model costmodels.Model
+	local costmodels.Localizer // the model, if it is one
+	route costmodels.Router    // the model, if it is one
+	fault error
+
+	round costmodels.Round // of the call in progress, with steps for its limit
+	steps int64
+
+	// The last look at a crowd: marginal prices are asked for in rising order.
+	host  *cluster.Host
+	k     int64
+	price flowgraph.Cost
+}
+
+var (
+	_ costmodels.Localizer = (*Guard)(nil)
+	_ costmodels.Router    = (*Guard)(nil)
+)
+
+// New returns a guard around the model.
+func New(m costmodels.Model) *Guard {
+	g := &Guard{model: m}
+	g.local, _ = m.(costmodels.Localizer)
+	g.route, _ = m.(costmodels.Router)
+	return g
+}
+
+// Fault returns what is wrong with the model, nil if nothing was seen.
+func (g *Guard) Fault() error { return g.fault }
+
+// Name returns the model's.
+func (g *Guard) Name() string { return g.model.Name() }
+
+func (g *Guard) blame(format string, a ...any) {
+	if g.fault == nil {
+		g.fault = fmt.Errorf("%w: %s: %s", ErrBroken, g.model.Name(), fmt.Sprintf(format, a...))
+	}
+}
+
+// call lets the model do something with a round of limited steps, and recovers from a panic.
+func (g *Guard) call(r *costmodels.Round, what string, do func(*costmodels.Round)) {
+	defer func() {
+		if v := recover(); v != nil {
+			g.blame("%s panics: %v", what, v)
+		}
+	}()
+	g.round, g.steps = *r, Steps
+	g.round.Work = &g.steps
+	do(&g.round)
+}
+
+// ask returns the model's price if it keeps the contract, else what is safe.
+func (g *Guard) ask(r *costmodels.Round, what string, safe flowgraph.Cost, price func(*costmodels.Round) flowgraph.Cost) flowgraph.Cost {
+	if g.fault != nil {
+		return safe
+	}
+	answer := safe
+	g.call(r, what, func(r *costmodels.Round) { answer = price(r) })
+	switch {
+	case g.fault != nil:
+		return safe
+	case answer < 0 || answer > costmodels.MaxPrice:
+		g.blame("%s is %d, which is not between 0 and %d", what, answer, costmodels.MaxPrice)
+		return safe
+	}
+	return answer
+}
+
+// Wait implements costmodels.Model. It also looks whether waiting gets cheaper with time.
+func (g *Guard) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
+	wait := g.ask(r, "Wait", costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.model.Wait(r, c) })
+	older := *c
+	older.Stage++
+	later := g.ask(r, "Wait", costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.model.Wait(r, &older) })
+	if g.fault == nil && later < wait {
+		g.blame("Wait falls from %d to %d at stage %d", wait, later, older.Stage)
+	}
+	return wait
+}
+
+// Start implements costmodels.Model.
+func (g *Guard) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	return g.ask(r, "Start", 0, func(r *costmodels.Round) flowgraph.Cost { return g.model.Start(r, q, h) })
+}
+
+// Crowd implements costmodels.Model. It also looks whether marginal prices fall from one start to the next, and from one
+// call to the next for the same host.
+func (g *Guard) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
+	ask := func(k int64) flowgraph.Cost {
+		return g.ask(r, "Crowd", 0, func(r *costmodels.Round) flowgraph.Cost { return g.model.Crowd(r, h, k) })
+	}
+	price := ask(k)
+	if k > 0 && g.fault == nil {
+		if before := ask(k - 1); before > price {
+			g.blame("Crowd falls from %d to %d at %d", before, price, k)
+		}
+	}
+	if g.fault == nil && g.host == h && g.k < k && g.price > price {
+		g.blame("Crowd falls from %d at %d to %d at %d", g.price, g.k, price, k)
+	}
+	g.host, g.k, g.price = h, k, price
+	return price
+}
+
+// Locality implements costmodels.Localizer: nothing for a model that is none.
+func (g *Guard) Locality(r *costmodels.Round, c *costmodels.Class) (l costmodels.Locality) {
+	if g.local == nil || g.fault != nil {
+		return l
+	}
+	g.call(r, "Locality", func(r *costmodels.Round) { l = g.local.Locality(r, c) })
+	check := func(what any, price, most flowgraph.Cost) {
+		if price < 0 || price > most {
+			g.blame("Locality: %v costs %d, which is not between 0 and %d", what, price, most)
+		}
+	}
+	check("elsewhere", l.Elsewhere, costmodels.MaxPrice)
+	for _, x := range l.Racks {
+		check(x.Rack, x.Price, l.Elsewhere)
+	}
+	for _, x := range l.Hosts {
+		check(x.Host, x.Price, l.Elsewhere)
+	}
+	if g.fault != nil {
+		return costmodels.Locality{}
+	}
+	return l
+}
+
+// Route implements costmodels.Router: 0 for a model that is none.
+func (g *Guard) Route(pool cluster.PoolPath, kind cluster.JobType) (route int) {
+	if g.route == nil || g.fault != nil {
+		return 0
+	}
+	g.call(&costmodels.Round{}, "Route", func(*costmodels.Round) { route = g.route.Route(pool, kind) })
+	return route
+}

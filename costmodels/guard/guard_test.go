@@ -1,0 +1,124 @@
+package guard_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/guard"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/modeltest"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// watched is a guarded model for which a fault fails the test.
+type watched struct {
+	*guard.Guard
+	t *testing.T
+}
+
+func (w watched) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
+	defer func() { require.NoError(w.t, w.Fault()) }()
+	return w.Guard.Wait(r, c)
+}
+
+func TestGoodModelsPass(t *testing.T) {
+	modeltest.Run(t, watched{guard.New(loadspread.Model{}), t})
+	modeltest.Run(t, watched{guard.New(quincy.Model{}), t})
+}
+
+// broken is a model that breaks the contract as its functions say.
+type broken struct {
+	quincy.Model
+	wait     func(*costmodels.Class) flowgraph.Cost
+	start    func(*costmodels.Round) flowgraph.Cost
+	crowd    func(k int64) flowgraph.Cost
+	locality costmodels.Locality
+}
+
+func (b broken) Name() string { return "broken" }
+
+func (b broken) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
+	if b.wait != nil {
+		return b.wait(c)
+	}
+	return b.Model.Wait(r, c)
+}
+
+func (b broken) Start(r *costmodels.Round, _ *costmodels.Request, _ *cluster.Host) flowgraph.Cost {
+	if b.start != nil {
+		return b.start(r)
+	}
+	return 0
+}
+
+func (b broken) Crowd(_ *costmodels.Round, _ *cluster.Host, k int64) flowgraph.Cost {
+	if b.crowd != nil {
+		return b.crowd(k)
+	}
+	return 0
+}
+
+func (b broken) Locality(*costmodels.Round, *costmodels.Class) costmodels.Locality { return b.locality }
+
+func TestFaultsAreNamedAndHarmless(t *testing.T) {
+	start := func(f func(*costmodels.Round) flowgraph.Cost) broken { return broken{start: f} }
+	for _, c := range []struct {
+		name, want string
+		model      broken
+	}{
+		{"negative", "Start is -5", start(func(*costmodels.Round) flowgraph.Cost { return -5 })},
+		{"overflow", "Start is 1073741825", start(func(*costmodels.Round) flowgraph.Cost { return costmodels.MaxPrice + 1 })},
+		{"not a number", "Start is -1", start(func(*costmodels.Round) flowgraph.Cost { return costmodels.Price(math.NaN()) })},
+		{"panic", "Start panics: runtime error: invalid memory address", start(func(*costmodels.Round) flowgraph.Cost {
+			var h *cluster.Host
+			return flowgraph.Cost(len(h.Tasks))
+		})},
+		{"endless", "Start panics: " + costmodels.ErrSpent.Error(), start(func(r *costmodels.Round) flowgraph.Cost {
+			for {
+				r.Spend(1)
+			}
+		})},
+		{"falling margins", "Crowd falls from 9 to 8 at 2", broken{crowd: func(k int64) flowgraph.Cost { return flowgraph.Cost(10 - k) }}},
+		{"a margin that falls later", "Crowd falls from 5 at 3 to 4 at 100", broken{crowd: func(k int64) flowgraph.Cost {
+			if k < 50 {
+				return min(5, flowgraph.Cost(k)*5)
+			}
+			return 4
+		}}},
+		{"waiting gets cheaper", "Wait falls from 100 to 99 at stage 1", broken{wait: func(c *costmodels.Class) flowgraph.Cost {
+			return flowgraph.Cost(100 - c.Stage)
+		}}},
+		{"near is dearer than far", "Locality: s/h costs 2, which is not between 0 and 1", broken{locality: costmodels.Locality{
+			Elsewhere: 1, Hosts: []costmodels.HostPrice{{Host: "s/h", Price: 2}},
+		}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := guard.New(c.model)
+			r, q, h := &costmodels.Round{}, &costmodels.Request{Task: &cluster.TaskSpec{}}, &cluster.Host{ID: "s/h"}
+			prices := func() {
+				for _, p := range []flowgraph.Cost{
+					g.Wait(r, &costmodels.Class{Request: *q}), g.Start(r, q, h),
+					g.Crowd(r, h, 0), g.Crowd(r, h, 2), g.Crowd(r, h, 3), g.Crowd(r, h, 100),
+				} {
+					require.GreaterOrEqual(t, p, flowgraph.Cost(0))
+					require.LessOrEqual(t, p, costmodels.MaxPrice)
+				}
+				g.Locality(r, &costmodels.Class{})
+			}
+			prices()
+			require.ErrorIs(t, g.Fault(), guard.ErrBroken)
+			require.ErrorContains(t, g.Fault(), "broken: "+c.want)
+			first := g.Fault()
+			prices()
+			require.Equal(t, first, g.Fault(), "a model that is out is not asked again")
+			require.Equal(t, costmodels.MaxPrice, g.Wait(r, &costmodels.Class{Request: *q}))
+			require.Zero(t, g.Start(r, q, h))
+			require.Equal(t, costmodels.Locality{}, g.Locality(r, &costmodels.Class{}))
+		})
+	}
+}
