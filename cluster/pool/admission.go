@@ -34,7 +34,8 @@ type queue struct {
 	shut   []Binding // what keeps the others back
 	stale  bool      // groups or what is open have changed
 	due    cluster.Time
-	asked  []int64 // what all waiting tasks ask for, by dimension, open or not, without revocable ones
+	asked  []int64            // what all waiting tasks ask for, by dimension, open or not, without revocable ones
+	shares map[string][]int64 // of users, in what the leaf is entitled to, if it is fair between users
 }
 
 // NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.
@@ -291,6 +292,7 @@ func (a *Admission) admit(q *queue) {
 	q.grants = slices.Grow(q.grants[:0], len(q.groups))[:len(q.groups)]
 	clear(q.grants)
 	leaf := &a.tree.nodes[q.node]
+	q.shares = nil
 	bounds := bands{leaf.reserved, leaf.entitled, leaf.ceiling}
 	if leaf.pool.Order == cluster.PriorityFIFO {
 		w.admit(w.all, bounds)

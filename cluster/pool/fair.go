@@ -51,8 +51,14 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 			addTimes(parts[i][tier], w.dominant.members[i].out, 1)
 		}
 	}
+	if order == cluster.FairUsers {
+		w.q.shares = map[string][]int64{}
+	}
 	for i, p := range parties {
 		w.admit(p.line, parts[i])
+		if order == cluster.FairUsers {
+			w.q.shares[p.user] = parts[i][cluster.TierEntitled]
+		}
 	}
 	w.topUp(bounds)
 }

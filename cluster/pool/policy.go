@@ -1,0 +1,79 @@
+package pool
+
+import (
+	"maps"
+	"slices"
+)
+
+// Policy says for whom running work may be stopped. An inner pool has one by name, which rules between its children, and
+// inside those of them that are leaves. What is never stopped (not preemptible, stateful, daemon) does not come before a
+// policy.
+//
+// A policy may only forbid more than Default does: its laws hold whatever is configured.
+type Policy interface {
+	// Inside reports whether, within one leaf, work of one may be stopped for the other.
+	Inside(to, from Rival) bool
+	// Across reports whether work of one pool may be stopped for another one. Default's law about entitlements holds in
+	// any case. reserved tells that the beneficiary stays within its reservation.
+	Across(reserved bool) bool
+}
+
+// Rival is one side of a comparison inside a leaf.
+type Rival struct {
+	Priority int32
+	// Fair tells that the leaf is fair between users, and that its user is on his side of his share: stays within it as
+	// the beneficiary, keeps it as the one who gives.
+	Fair bool
+}
+
+// DefaultPolicy is the name of the policy of pools that set none.
+const DefaultPolicy = "default"
+
+var policies = map[string]Policy{
+	DefaultPolicy:  Default{},
+	"conservative": Conservative{},
+	"none":         None{},
+}
+
+// PolicyNames returns the names of all policies, sorted.
+func PolicyNames() []string { return slices.Sorted(maps.Keys(policies)) }
+
+// policyNamed returns a policy, the default one for names that are not known: a pool may have been set up by a newer
+// server.
+func policyNamed(name string) Policy {
+	if p, ok := policies[name]; ok {
+		return p
+	}
+	return Default{}
+}
+
+// Default lets higher priority, or a user below his share at equal priority, stop work inside a leaf; and between pools
+// whoever is entitled to what the other one has beyond its own entitlement.
+type Default struct{}
+
+// Inside implements Policy.
+func (Default) Inside(to, from Rival) bool {
+	return to.Priority > from.Priority || to.Priority == from.Priority && to.Fair && from.Fair
+}
+
+// Across implements Policy.
+func (Default) Across(bool) bool { return true }
+
+// Conservative stops work of other pools only for what is reserved, and inside a leaf only for higher priority: what is
+// merely a matter of shares is left to time.
+type Conservative struct{}
+
+// Inside implements Policy.
+func (Conservative) Inside(to, from Rival) bool { return to.Priority > from.Priority }
+
+// Across implements Policy.
+func (Conservative) Across(reserved bool) bool { return reserved }
+
+// None never stops anything.
+type None struct{}
+
+// Inside implements Policy.
+func (None) Inside(Rival, Rival) bool { return false }
+
+// Across implements Policy.
+func (None) Across(bool) bool { return false }

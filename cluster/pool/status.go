@@ -1,0 +1,109 @@
+package pool
+
+import "github.com/sluice-scheduler/sluice/cluster"
+
+// Status is what the last Run found out about a pool and all below it. Revocable work is not in it.
+type Status struct {
+	Path cluster.PoolPath
+	// Dimensions has an entry for each dimension that is set, held or asked for in the pool, the fixed ones first.
+	Dimensions []DimensionStatus
+}
+
+// DimensionStatus is a Status in one dimension, in its unit.
+type DimensionStatus struct {
+	Dimension   string
+	Reservation int64
+	Limit       int64 // cluster.NoLimit if there is none
+	Share       uint32
+	Demand      int64 // of all waiting tasks
+	Allocation  int64
+	Reserved    int64 // see Tree.Reserved, and so on
+	Entitlement int64
+	Ceiling     int64
+	// BoundBy is the pool that keeps the entitlement below allocation and demand, "" if none does.
+	BoundBy cluster.PoolPath
+	// Tasks that ask for the dimension, running and waiting, by tier; and those that are refused.
+	Tiers   [cluster.NumTiers]int64
+	Refused int64
+}
+
+// Status describes all pools, by path. The caller owns it. Complexity: groups · depth of their leaves, and pools, times
+// dimensions.
+func (a *Admission) Status() []Status {
+	t := a.tree
+	counts := make([][]DimensionStatus, len(t.nodes)) // Demand, Tiers and Refused only
+	at := func(i int32) []DimensionStatus {
+		if counts[i] == nil {
+			counts[i] = make([]DimensionStatus, len(t.dims))
+		}
+		return counts[i]
+	}
+	for _, q := range a.queues {
+		into := at(q.node)
+		for d := range q.asked {
+			into[d].Demand = q.asked[d]
+		}
+		for k := range q.grants {
+			if g := &q.groups[k]; !g.Revocable {
+				countGrant(into, t.vector(g.Request, nil), &q.grants[k])
+			}
+		}
+	}
+	for i := len(t.nodes) - 1; i > 0; i-- {
+		above := at(t.nodes[i].parent)
+		for d, c := range at(int32(i)) {
+			above[d].add(&c)
+		}
+	}
+	out := make([]Status, len(t.nodes))
+	for i := range t.nodes {
+		out[i] = Status{Path: t.nodes[i].pool.Path, Dimensions: t.describe(int32(i), at(int32(i)))}
+	}
+	return out
+}
+
+func countGrant(into []DimensionStatus, request []int64, g *Grant) {
+	for d, n := range request {
+		if n == 0 {
+			continue
+		}
+		for tier := range g.Running {
+			into[d].Tiers[tier] += g.Running[tier] + g.Waiting[tier]
+		}
+		into[d].Refused += g.Refused
+	}
+}
+
+func (s *DimensionStatus) add(o *DimensionStatus) {
+	s.Demand = sum(s.Demand, o.Demand)
+	for tier := range s.Tiers {
+		s.Tiers[tier] += o.Tiers[tier]
+	}
+	s.Refused += o.Refused
+}
+
+func (t *Tree) describe(i int32, counts []DimensionStatus) []DimensionStatus {
+	n := &t.nodes[i]
+	set := map[string]bool{}
+	for _, r := range n.pool.Resources {
+		set[r.Dimension] = true
+	}
+	var out []DimensionStatus
+	for d, name := range t.dims {
+		s := counts[d]
+		s.Dimension, s.Reservation, s.Limit, s.Share = name, n.reservation[d], n.limit[d], uint32(n.share[d])
+		s.Allocation, s.Reserved, s.Entitlement, s.Ceiling = n.allocation[d], n.reserved[d], n.entitled[d], n.ceiling[d]
+		if !set[name] && s.Allocation == 0 && s.Demand == 0 && s.Entitlement == 0 {
+			continue
+		}
+		if s.Limit == unlimited {
+			s.Limit = cluster.NoLimit
+		}
+		s.BoundBy = t.binds(i, d, func(n *node) []int64 { return n.entitled })
+		if s.BoundBy == "" && len(n.children) == 0 && s.Entitlement < sum(s.Allocation, s.Demand) {
+			s.BoundBy = n.pool.Path // its own limits keep something from being claimed
+		}
+		out = append(out, s)
+	}
+	return out
+}
