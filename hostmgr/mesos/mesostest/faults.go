@@ -134,3 +134,42 @@ func (s *faultState) release(f *framework) {
 		f.send(h.event)
 	}
 }
+
+// Outstanding is an offer that is out.
+type Outstanding struct {
+	ID, Hostname string
+	Since        time.Time
+}
+
+// Offers lists the offers that are out, in the order in which they were made.
+func (c *Cluster) Offers() []Outstanding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		return nil
+	}
+	var out []Outstanding
+	for _, o := range c.m.sorted(func(*offer) bool { return true }) {
+		out = append(out, Outstanding{o.id, o.a.spec.Hostname, o.since})
+	}
+	return out
+}
+
+// Cores sums up, over the agents that are there, the cores that tasks use, those that are offered, and all.
+func (c *Cluster) Cores() (used, offered, total float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil {
+		return 0, 0, 0
+	}
+	for _, a := range c.agents {
+		if a.registered {
+			used += float64(a.total.scalar("cpus")-a.free.scalar("cpus")) / 1000
+			total += float64(a.total.scalar("cpus")) / 1000
+		}
+	}
+	for _, o := range c.m.offers {
+		offered += float64(o.has.scalar("cpus")) / 1000
+	}
+	return used - offered, offered, total
+}

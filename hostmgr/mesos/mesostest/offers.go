@@ -20,6 +20,7 @@ type offer struct {
 	a       *agent
 	role    string
 	has     bag
+	since   time.Time
 	timeout timer
 }
 
@@ -191,7 +192,7 @@ func (m *master) choose(a *agent, claims []claim) *offer {
 		if !has.worthOffering() || want.f.refuses(a, want.role, has) || !want.f.constraints.admit(want.role, a) {
 			continue
 		}
-		o := &offer{id: m.nextOfferID(), serial: m.offerSerial, f: want.f, a: a, role: want.role, has: has}
+		o := &offer{id: m.nextOfferID(), serial: m.offerSerial, f: want.f, a: a, role: want.role, has: has, since: m.c.clock.Now()}
 		m.offers[o.id] = o
 		want.f.served[want.role]++
 		a.take(has)
