@@ -5,10 +5,11 @@
 // for any supplies. The tree is kept strongly feasible (Cunningham 1976), which
 // excludes cycling. The entering arc comes from block search over the arcs in a
 // mixed order (both as measured best by Király and Kovács, Efficient
-// implementations of minimum-cost flow algorithms, 2012); the tree is a
-// preorder thread with sizes and last descendants, so that a pivot costs the
-// cycle and the potentials of the moved subtree. Theory in Ahuja, Magnanti,
-// Orlin, Network Flows, ch. 11.
+// implementations of minimum-cost flow algorithms, 2012), joined with a short
+// list of good arcs that earlier pivots passed over (multiple partial pricing);
+// the tree is a preorder thread with sizes and last descendants, so that a pivot
+// costs the cycle and the potentials of the moved subtree. Theory in Ahuja,
+// Magnanti, Orlin, Network Flows, ch. 11.
 //
 // # Warm
 //
@@ -20,8 +21,6 @@
 package netsimplex
 
 import (
-	"math"
-
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -43,25 +42,25 @@ const none = int32(-1)
 type priced struct {
 	cost       int64
 	tail, head int32
-	arc        int32
 }
 
-// carried is what else a pivot needs.
-type carried struct {
-	lower, upper, flow int64
-	slot               int32 // in the mixed order
-	here               bool
+// bound is the rest of an arc. Its flow outside the tree is one of the two, as
+// its state tells; in the tree, the node below keeps it.
+type bound struct {
+	lower, upper int64 // upper < 0: no arc here
 }
 
-// node is a node of the tree. Its arc to the parent is the network's arc pred,
-// or the artificial one if pred is none.
+// node is a node of the tree. Its arc to the parent is the one in slot pred, or
+// the artificial one if pred is none. Half a cache line: all that the walk around
+// a cycle reads.
 type node struct {
 	parent, pred int32
-	size         int32 // nodes in the subtree
-	back         int32 // previous in preorder
+	size         int32 // nodes in the subtree; 0: no node here
 	last         int32 // last of the subtree in preorder
-	up           bool  // the arc to the parent leads to it
-	here         bool
+	// How much more can run over the arc to the parent towards it and away from
+	// it; Infinite stays that. Away from it is the flow above the lower bound
+	// where the arc leads up.
+	up, down int64
 }
 
 // Solver is a network simplex. Use [New].
@@ -70,26 +69,31 @@ type Solver struct {
 	seq  flowgraph.Seq
 	busy bool // a budget ran out on the way
 
-	slots []priced // mixed order of arcs
-	state []int8   // by slot
-	arcs  []carried
-	nodes []node // by NodeID, then the root
+	// By slot, which is an arc's place in the mixed order.
+	slots  []priced
+	state  []int8
+	bounds []bound
+	arcOf  []int32
+	known  []int64 // flow of the last optimal result; −1: to be listed
+	slotOf []int32 // by ArcID, or none
+
+	nodes []node  // by NodeID, then the root
+	back  []int32 // previous in preorder
 	// thread is the next node in preorder. It and pi are all that moving a
 	// subtree's potentials reads.
 	thread []int32
 	pi     []int64
-	spare  []int64 // flow on the artificial arc
 	need   []int64 // scratch: what a subtree lacks
 	root   int32
 
 	penalty int64
-	effort  int64 // nodes moved by pivots since last counted
-	scan    int   // slot where block search goes on
+	found   []candidate // entering arcs found before
+	effort  int64       // nodes moved by pivots since last counted
+	scan    int         // slot where block search goes on
 	stem    []link
 	child   []int32 // scratch: first child, next sibling
 	sibling []int32
 
-	old     []int64 // flow of the last optimal result
 	changed []flowgraph.ArcID
 }
 
@@ -105,7 +109,7 @@ func New() *Solver { return &Solver{} }
 func (s *Solver) Name() string { return "netsimplex" }
 
 // Flow returns the flow on a in the last optimal result.
-func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.arcs[a].flow }
+func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.known[s.slotOf[a]] }
 
 // Potential returns π(v) in the last optimal result. O(1).
 func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.Cost(s.pi[v]) }
@@ -158,39 +162,11 @@ func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
 		}
 	}
 	for v := range s.root {
-		if s.nodes[v].here && s.nodes[v].pred == none && s.spare[v] != 0 {
+		if t := &s.nodes[v]; t.size > 0 && t.pred == none && min(t.up, t.down) != 0 {
 			return solver.Infeasible
 		}
 	}
 	return solver.Optimal
-}
-
-// price returns the slot of the most negative reduced cost in the first block
-// that has any, or none.
-func (s *Solver) price(w *solver.Work) int32 {
-	m := len(s.slots)
-	block := max(32, int(math.Sqrt(float64(m))))
-	for left := m; left > 0; {
-		from := s.scan
-		to := min(from+block, m, from+left)
-		best, least := none, int64(0)
-		slots, state := s.slots[from:to], s.state[from:to]
-		for i := range slots {
-			x := &slots[i]
-			if rc := int64(state[i]) * (x.cost + s.pi[x.tail] - s.pi[x.head]); rc < least {
-				best, least = int32(from+i), rc
-			}
-		}
-		w.Units += int64(to - from)
-		left -= to - from
-		if s.scan = to; to == m {
-			s.scan = 0
-		}
-		if best != none {
-			return best
-		}
-	}
-	return none
 }
 
 // unboundedOrInfeasible decides what a free negative cycle means: without any
@@ -203,40 +179,70 @@ func (s *Solver) unboundedOrInfeasible() solver.Status {
 	}
 	free.reprice()
 	var w solver.Work
-	// The basis is half way along a ray: the next solve starts cold.
-	*s = Solver{net: s.net, old: s.old}
+	s.abandon()
 	if free.run(solver.Budget{}, &w) == solver.Infeasible {
 		return solver.Infeasible
 	}
 	return solver.Unbounded
 }
 
+// abandon goes back to a basis of artificial arcs: the present one is half way
+// along a ray.
+func (s *Solver) abandon() {
+	for v := range s.root {
+		if s.nodes[v].size > 0 {
+			s.nodes[v].parent, s.nodes[v].pred = s.root, none
+		}
+	}
+	for i := range s.state {
+		s.state[i] = inTree
+		if s.bounds[i].upper >= 0 {
+			s.state[i] = atLower
+		}
+	}
+}
+
+// finish lists what changed and returns the objective.
 func (s *Solver) finish() (int64, bool) {
 	var sum flowgraph.Int128
 	s.changed = s.changed[:0]
-	s.old = grow(s.old, len(s.arcs))
-	for a := range s.arcs {
-		r := &s.arcs[a]
-		if !r.here {
-			s.old[a] = 0
-			continue
+	for i := range s.slots {
+		flow := s.flow(int32(i))
+		if flow != 0 {
+			sum.AddMul(s.slots[i].cost, flow)
 		}
-		if r.flow != 0 {
-			sum.AddMul(s.slots[r.slot].cost, r.flow)
-		}
-		if r.flow != s.old[a] {
-			s.old[a] = r.flow
-			s.changed = append(s.changed, flowgraph.ArcID(a))
+		if flow != s.known[i] {
+			if s.known[i] = flow; s.bounds[i].upper >= 0 {
+				s.changed = append(s.changed, flowgraph.ArcID(s.arcOf[i]))
+			}
 		}
 	}
 	total, fits := sum.Int64()
 	if !fits {
 		// Nobody will read the list: each of its arcs is to be listed next time.
 		for _, a := range s.changed {
-			s.old[a] = -1
+			s.known[s.slotOf[a]] = -1
 		}
 	}
 	return total, fits
+}
+
+// flow returns the flow on the arc in slot.
+func (s *Solver) flow(slot int32) int64 {
+	b := &s.bounds[slot]
+	switch {
+	case s.state[slot] == atLower:
+		return b.lower
+	case s.state[slot] == atUpper:
+		return b.upper
+	case b.upper < 0:
+		return 0
+	}
+	x := &s.slots[slot]
+	if t := &s.nodes[x.tail]; t.pred == slot {
+		return b.lower + t.down
+	}
+	return b.lower + s.nodes[x.head].up
 }
 
 func grow[T any](s []T, n int) []T {

@@ -2,130 +2,131 @@ package netsimplex
 
 import "github.com/sluice-scheduler/sluice/flowgraph"
 
+// cycle is what the entering arc closes: flow is to run first → second over it,
+// and second → join → first in the tree.
+type cycle struct {
+	first, second, join int32
+	amount              int64
+	leaving             int32 // whose arc to the parent leaves, or none: the entering one itself
+	onFirst             bool  // leaving is on the way from first to join
+}
+
 // pivot brings the arc in slot into the basis. It reports false if nothing limits
 // the flow around the cycle that it closes.
 func (s *Solver) pivot(slot int32) bool {
-	x := s.slots[slot]
-	entering := &s.arcs[x.arc]
-	sign := int64(s.state[slot])
-	// Flow will run first → second over the arc, and second → join → first in
-	// the tree.
-	first, second := x.tail, x.head
-	if sign < 0 {
-		first, second = second, first
+	x, b := &s.slots[slot], &s.bounds[slot]
+	c := cycle{first: x.tail, second: x.head, amount: room(b.lower, b.upper)}
+	if s.state[slot] == atUpper {
+		c.first, c.second = c.second, c.first
 	}
-	join := s.join(first, second)
-	s.effort += 2
-
-	// The last blocking arc in the direction of the cycle from join leaves;
-	// that keeps the tree strongly feasible.
-	amount, leaving, onFirst := room(entering.lower, entering.upper), none, false
-	for u := first; u != join; u = s.nodes[u].parent {
-		if r := s.residual(u, false); r < amount {
-			amount, leaving, onFirst = r, u, true
-		}
-	}
-	for u := second; u != join; u = s.nodes[u].parent {
-		if r := s.residual(u, true); r <= amount && r != flowgraph.Infinite {
-			amount, leaving, onFirst = r, u, false
-		}
-	}
-	if amount == flowgraph.Infinite {
+	s.walk(&c)
+	if c.amount == flowgraph.Infinite {
 		return false
 	}
-	if amount != 0 {
-		entering.flow += sign * amount
-		for u := first; u != join; u = s.nodes[u].parent {
-			s.push(u, false, amount)
-		}
-		for u := second; u != join; u = s.nodes[u].parent {
-			s.push(u, true, amount)
-		}
-	}
-	if leaving == none {
+	if c.leaving == none {
+		s.push(c.first, c.second, c.join, c.amount)
 		s.state[slot] = -s.state[slot]
 		return true
 	}
-	s.retire(leaving)
-	s.state[slot] = inTree
-	if onFirst {
-		s.rehang(first, second, leaving, join, x)
-	} else {
-		s.rehang(second, first, leaving, join, x)
+	if c.amount != 0 {
+		s.push(c.first, c.second, c.join, c.amount)
 	}
+	// The flow on the entering arc above its lower bound, and the room left.
+	flow, left := c.amount, room(c.amount, room(b.lower, b.upper))
+	if s.state[slot] == atUpper {
+		flow, left = b.upper-b.lower-c.amount, c.amount
+	}
+	s.retire(c.leaving)
+	s.state[slot] = inTree
+	q, other := c.first, c.second
+	if !c.onFirst {
+		q, other = other, q
+	}
+	t := node{parent: other, pred: slot, up: left, down: flow}
+	if x.head == q {
+		t.up, t.down = flow, left
+	}
+	s.rehang(q, c.leaving, c.join, t)
 	return true
 }
 
-func room(flow, upper int64) int64 {
-	if upper == flowgraph.Infinite {
-		return flowgraph.Infinite
-	}
-	return upper - flow
-}
-
-// join is the lowest common ancestor: subtrees grow strictly on the way up.
-func (s *Solver) join(u, v int32) int32 {
+// walk finds the join, the lowest common ancestor: subtrees grow strictly on the
+// way up. On the way it finds how much can run around. The last blocking arc in
+// the direction of the cycle from the join leaves; that keeps the tree strongly
+// feasible.
+func (s *Solver) walk(c *cycle) {
+	u, v := c.first, c.second
+	least, most := c.amount, flowgraph.Infinite
+	out1, out2 := none, none
+	steps := int64(2)
 	for u != v {
+		steps++
 		a, b := &s.nodes[u], &s.nodes[v]
-		switch {
-		case a.size < b.size:
+		if a.size <= b.size {
+			if a.down < least {
+				least, out1 = a.down, u
+			}
 			u = a.parent
-		case a.size > b.size:
+		} else {
+			if b.up <= most {
+				most, out2 = b.up, v
+			}
 			v = b.parent
-		default:
-			u, v = a.parent, b.parent
 		}
 	}
-	return u
+	s.effort += steps
+	c.join = u
+	c.amount, c.leaving, c.onFirst = least, out1, true
+	if most <= least && most != flowgraph.Infinite {
+		c.amount, c.leaving, c.onFirst = most, out2, false
+	}
 }
 
-// residual is how much more can run over u's tree arc towards (up) or away from
-// its parent.
-func (s *Solver) residual(u int32, up bool) int64 {
-	t := &s.nodes[u]
-	if t.pred == none {
-		if t.up == up {
-			return flowgraph.Infinite
+// push runs amount from second over join to first.
+func (s *Solver) push(first, second, join int32, amount int64) {
+	for u := first; u != join; {
+		t := &s.nodes[u]
+		if t.down != flowgraph.Infinite {
+			t.down -= amount
 		}
-		return s.spare[u]
+		if t.up != flowgraph.Infinite {
+			t.up += amount
+		}
+		u = t.parent
 	}
-	d := &s.arcs[t.pred]
-	if t.up == up {
-		return room(d.flow, d.upper)
-	}
-	return d.flow - d.lower
-}
-
-func (s *Solver) push(u int32, up bool, amount int64) {
-	t := &s.nodes[u]
-	if t.up != up {
-		amount = -amount
-	}
-	if t.pred == none {
-		s.spare[u] += amount
-	} else {
-		s.arcs[t.pred].flow += amount
+	for u := second; u != join; {
+		t := &s.nodes[u]
+		if t.up != flowgraph.Infinite {
+			t.up -= amount
+		}
+		if t.down != flowgraph.Infinite {
+			t.down += amount
+		}
+		u = t.parent
 	}
 }
 
 // retire puts u's tree arc outside the basis at the bound it has reached. An
 // artificial arc that leaves does not come back in this run.
 func (s *Solver) retire(u int32) {
-	a := s.nodes[u].pred
-	if a == none {
+	t := &s.nodes[u]
+	if t.pred == none {
 		return
 	}
-	d := &s.arcs[a]
-	s.state[d.slot] = atLower
-	if d.flow != d.lower {
-		s.state[d.slot] = atUpper
+	flow := t.up
+	if s.slots[t.pred].tail == u {
+		flow = t.down
+	}
+	s.state[t.pred] = atLower
+	if flow != 0 {
+		s.state[t.pred] = atUpper
 	}
 }
 
-// rehang cuts off the subtree of leaving and hangs it under other by the arc x
-// from its node q, turning the tree path q … leaving upside down.
-func (s *Solver) rehang(q, other, leaving, join int32, x priced) {
-	size := s.nodes[leaving].size
+// rehang cuts off the subtree of leaving, turns the tree path q … leaving upside
+// down, and hangs it by q as t says.
+func (s *Solver) rehang(q, leaving, join int32, t node) {
+	size, other := s.nodes[leaving].size, t.parent
 	above := s.nodes[leaving].parent
 	end, before := s.cut(leaving)
 	for u := above; u != join; u = s.nodes[u].parent {
@@ -139,80 +140,81 @@ func (s *Solver) rehang(q, other, leaving, join int32, x priced) {
 		s.nodes[u].last = before
 	}
 	tail := s.turn(q, leaving)
-	s.nodes[q].parent, s.nodes[q].pred, s.nodes[q].up = other, x.arc, x.tail == q
+	t.size, t.last = size, tail
+	s.nodes[q] = t
 	s.paste(q, tail, other)
 	for u := other; u != none && s.nodes[u].last == other; u = s.nodes[u].parent {
 		s.nodes[u].last = tail
 	}
-	s.shift(q, tail, x)
+	s.shift(q, tail)
 }
 
 // cut takes the subtree of u out of the thread; it returns its last node and the
 // node that came before u.
 func (s *Solver) cut(u int32) (end, before int32) {
-	end, before = s.nodes[u].last, s.nodes[u].back
+	end, before = s.nodes[u].last, s.back[u]
 	after := s.thread[end]
 	s.thread[before] = after
-	s.nodes[after].back = before
+	s.back[after] = before
 	return end, before
 }
 
 // paste puts the chain q … tail into the thread after u.
 func (s *Solver) paste(q, tail, u int32) {
 	after := s.thread[u]
-	s.thread[u], s.nodes[q].back = q, u
-	s.thread[tail], s.nodes[after].back = after, tail
-}
-
-// link is a node of the stem as it was before the turn.
-type link struct {
-	node, pred    int32
-	size, last    int32
-	before, after int32 // neighbours of its subtree in the thread
-	up            bool
+	s.thread[u], s.back[q] = q, u
+	s.thread[tail], s.back[after] = after, tail
 }
 
 // turn makes q the top of the subtree whose top was leaving. The nodes of the
 // stem between become, each in turn, the last child of the one before; each keeps
 // its other children. It returns the new last node of the subtree.
 func (s *Solver) turn(q, leaving int32) int32 {
+	if q == leaving {
+		return s.nodes[q].last
+	}
 	s.stem = s.stem[:0]
-	for u := q; ; u = s.nodes[u].parent {
+	for u := q; ; {
 		t := &s.nodes[u]
-		s.stem = append(s.stem, link{
-			node: u, pred: t.pred, size: t.size, last: t.last,
-			before: t.back, after: s.thread[t.last], up: t.up,
-		})
+		s.stem = append(s.stem, link{node: *t, id: u, before: s.back[u], after: s.thread[t.last]})
 		if u == leaving {
 			break
 		}
+		u = t.parent
 	}
 	total := s.nodes[leaving].size
 	tail := s.stem[0].last
 	for i := 1; i < len(s.stem); i++ {
 		c, p := &s.stem[i-1], &s.stem[i]
-		t := &s.nodes[p.node]
-		s.thread[tail], t.back = p.node, tail
+		s.thread[tail], s.back[p.id] = p.id, tail
 		if p.last != c.last {
-			s.thread[c.before], s.nodes[c.after].back = c.after, c.before
+			s.thread[c.before], s.back[c.after] = c.after, c.before
 			tail = p.last
 		} else {
 			tail = c.before
 		}
-		t.parent, t.pred, t.up, t.size = c.node, c.pred, !c.up, total-c.size
+		// The arc is that of the one below, upside down.
+		s.nodes[p.id] = node{parent: c.id, pred: c.pred, size: total - c.size, up: c.down, down: c.up}
 	}
-	s.nodes[q].size = total
 	for i := range s.stem {
-		s.nodes[s.stem[i].node].last = tail
+		s.nodes[s.stem[i].id].last = tail
 	}
 	return tail
 }
 
-// shift moves the potentials of the subtree q … tail so that arc x, by which it
-// now hangs, has reduced cost zero. Only differences count: if the subtree is
+// link is a node of the stem as it was before the turn.
+type link struct {
+	node
+	id            int32
+	before, after int32 // neighbours of its subtree in the thread
+}
+
+// shift moves the potentials of the subtree q … tail so that the arc by which it
+// now hangs has reduced cost zero. Only differences count: if the subtree is
 // more than half of all, the rest moves the other way, unless so many moves of
 // the root might leave 64 bits.
-func (s *Solver) shift(q, tail int32, x priced) {
+func (s *Solver) shift(q, tail int32) {
+	x := &s.slots[s.nodes[q].pred]
 	rc := x.cost + s.pi[x.tail] - s.pi[x.head]
 	if x.tail == q {
 		rc = -rc
@@ -221,8 +223,16 @@ func (s *Solver) shift(q, tail int32, x priced) {
 	if 2*s.nodes[q].size > s.nodes[s.root].size && s.penalty < 1<<40 {
 		q, end, rc = end, q, -rc
 	}
-	for u := q; u != end; u = s.thread[u] {
-		s.pi[u] += rc
-		s.effort++
+	s.effort += raise(s.pi, s.thread, q, end, rc)
+}
+
+// raise adds to the potentials from one node of the thread up to another.
+//
+//go:noinline
+func raise(pi []int64, thread []int32, from, to int32, by int64) (moved int64) {
+	for u := from; u != to; u = thread[uint32(u)] {
+		pi[uint32(u)] += by
+		moved++
 	}
+	return moved
 }

@@ -1,0 +1,142 @@
+package netsimplex
+
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
+// rebuild makes thread, sizes and last descendants from the parents.
+func (s *Solver) rebuild() {
+	for v := range s.child {
+		s.child[v] = none
+	}
+	for v := s.root - 1; v >= 0; v-- {
+		if t := &s.nodes[v]; t.size > 0 {
+			s.sibling[v] = s.child[t.parent]
+			s.child[t.parent] = v
+		}
+	}
+	prev := s.root
+	for v := s.child[s.root]; v != none; {
+		s.thread[prev], s.back[v] = v, prev
+		prev = v
+		if s.child[v] != none {
+			v = s.child[v]
+			continue
+		}
+		for v != s.root && s.sibling[v] == none {
+			v = s.nodes[v].parent
+		}
+		if v == s.root {
+			break
+		}
+		v = s.sibling[v]
+	}
+	s.thread[prev], s.back[s.root] = s.root, prev
+	for v := s.root; ; v = s.thread[v] {
+		s.nodes[v].size, s.nodes[v].last = 1, v
+		if v == prev {
+			break
+		}
+	}
+	for v := prev; v != s.root; v = s.back[v] {
+		t := &s.nodes[v]
+		p := &s.nodes[t.parent]
+		p.size += t.size
+		// Children come last to first: the first to arrive ends the parent.
+		if p.last == t.parent {
+			p.last = t.last
+		}
+	}
+}
+
+// balance computes the flow on the tree, from the leaves up. Where it breaks a
+// bound, or leaves no way to send more towards the root, the arc leaves at
+// the bound, and an artificial one carries the rest. It tells whether any did.
+func (s *Solver) balance() bool {
+	for v := range s.root {
+		s.need[v] = 0
+		if s.nodes[v].size > 0 {
+			s.need[v] = s.net.Supply(flowgraph.NodeID(v))
+		}
+	}
+	s.need[s.root] = 0
+	for i, state := range s.state {
+		if state == inTree {
+			continue
+		}
+		b := &s.bounds[i]
+		if state == atUpper && b.upper == flowgraph.Infinite {
+			s.state[i], state = atLower, atLower
+		}
+		flow := b.lower
+		if state == atUpper {
+			flow = b.upper
+		}
+		if flow != 0 {
+			s.need[s.slots[i].tail] -= flow
+			s.need[s.slots[i].head] += flow
+		}
+	}
+	left := false
+	for v := s.back[s.root]; v != s.root; v = s.back[v] {
+		if !s.carry(v) {
+			left = true
+		}
+	}
+	return left
+}
+
+// carry sends what the subtree of v has to its parent, or to the root if the arc
+// cannot take it; then it reports false.
+func (s *Solver) carry(v int32) bool {
+	t := &s.nodes[v]
+	need, fits := s.need[v], true
+	if t.pred != none {
+		b := &s.bounds[t.pred]
+		if s.slots[t.pred].tail == v {
+			flow := min(max(need, b.lower), b.upper)
+			t.up, t.down = room(flow, b.upper), flow-b.lower
+			s.need[t.parent] += flow
+			need -= flow
+		} else {
+			flow := min(max(-need, b.lower), b.upper)
+			t.up, t.down = flow-b.lower, room(flow, b.upper)
+			s.need[t.parent] -= flow
+			need += flow
+		}
+		if need == 0 && t.up > 0 {
+			return true
+		}
+		s.retire(v)
+		t.pred, t.parent, fits = none, s.root, false
+	}
+	if need >= 0 {
+		t.up, t.down = flowgraph.Infinite, need
+	} else {
+		t.up, t.down = -need, flowgraph.Infinite
+	}
+	return fits
+}
+
+func room(flow, upper int64) int64 {
+	if upper == flowgraph.Infinite {
+		return flowgraph.Infinite
+	}
+	return upper - flow
+}
+
+// reprice computes potentials from the root down.
+func (s *Solver) reprice() {
+	s.pi[s.root] = 0
+	for v := s.thread[s.root]; v != s.root; v = s.thread[v] {
+		t := &s.nodes[v]
+		switch {
+		case t.pred == none && t.up == flowgraph.Infinite:
+			s.pi[v] = s.pi[t.parent] - s.penalty
+		case t.pred == none:
+			s.pi[v] = s.pi[t.parent] + s.penalty
+		case s.slots[t.pred].tail == v:
+			s.pi[v] = s.pi[t.parent] - s.slots[t.pred].cost
+		default:
+			s.pi[v] = s.pi[t.parent] + s.slots[t.pred].cost
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package netsimplex
+
+import (
+	"math"
+
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+const (
+	// parts is how many parts of a block each pivot looks at, and kept how many
+	// of the arcs found it leaves for the next ones.
+	parts = 3
+	kept  = 16
+)
+
+// candidate is an arc of negative reduced cost when last looked at.
+type candidate struct {
+	reduced int64
+	slot    int32
+}
+
+// price returns the slot of the arc to enter, or none if no reduced cost is
+// negative. It looks at a block of about √m arcs in parts, and again at the best
+// arcs of parts that earlier pivots passed over; the best of all enters.
+func (s *Solver) price(w *solver.Work) int32 {
+	m := len(s.slots)
+	part := max(16, int(0.4*math.Sqrt(float64(m))))
+	found := s.reconsider()
+	seen := 0
+	for seen < m && (seen < parts*part || len(found) == 0) {
+		from := s.scan
+		to := min(from+part, m)
+		if i, least := cheapest(s.slots[from:to], s.state[from:to], s.pi); i >= 0 {
+			found = append(found, candidate{least, int32(from + i)})
+		}
+		seen += to - from
+		if s.scan = to; to == m {
+			s.scan = 0
+		}
+	}
+	w.Units += int64(seen + len(found))
+	s.found = found
+	if len(found) == 0 {
+		return none
+	}
+	return s.choose()
+}
+
+// reconsider drops from what was found earlier what would gain nothing now.
+func (s *Solver) reconsider() []candidate {
+	left := s.found[:0]
+	for _, c := range s.found {
+		x := &s.slots[c.slot]
+		c.reduced = int64(s.state[c.slot]) * (x.cost + s.pi[x.tail] - s.pi[x.head])
+		if c.reduced < 0 {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// choose takes the best out of what was found. If many are left it keeps those
+// that come near it.
+func (s *Solver) choose() int32 {
+	found := s.found
+	best := 0
+	for i := range found {
+		if found[i].reduced < found[best].reduced {
+			best = i
+		}
+	}
+	chosen := found[best]
+	last := len(found) - 1
+	found[best] = found[last]
+	found = found[:last]
+	if len(found) > kept {
+		near := found[:0]
+		for _, c := range found {
+			if c.reduced <= chosen.reduced/2 && len(near) < kept {
+				near = append(near, c)
+			}
+		}
+		found = near
+	}
+	s.found = found
+	return chosen.slot
+}
+
+// cheapest returns the index of the least reduced cost, signed by state, and the
+// cost, or −1 if none is negative. Half of all time goes here: in a function of
+// its own everything stays in registers.
+//
+//go:noinline
+func cheapest(slots []priced, state []int8, pi []int64) (best int, least int64) {
+	best = -1
+	if len(state) < len(slots) {
+		return
+	}
+	for i := range slots {
+		x := &slots[i]
+		reduced := int64(state[i]) * (x.cost + pi[uint32(x.tail)] - pi[uint32(x.head)])
+		if reduced < least {
+			best, least = i, reduced
+		}
+	}
+	return best, least
+}
