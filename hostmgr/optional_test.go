@@ -74,6 +74,22 @@ func TestDriverIsToldWhatIsDurable(t *testing.T) {
 	})
 }
 
+// What a driver brings from an earlier life is told as news too: it waits to hear that it is durable.
+func TestDriverIsToldOfWhatItBrings(t *testing.T) {
+	onBench(t, func(b *bench) {
+		d := &curious{driver: b.driver}
+		b.config.Driver = d
+		running := status(0, cluster.TaskRunning)
+		b.driver.runs = map[cluster.RunID]hostmgr.Status{running.Run: running}
+		b.start()
+		c, inventory := b.welcome()
+		require.Len(b, inventory, 1)
+		require.Empty(b, d.told())
+		b.ack(c, b.status(c))
+		require.Equal(b, []hostmgr.Status{running}, d.told())
+	})
+}
+
 // A driver that comes to an end takes the shard with it, and its reason is the shard's.
 func TestDriverThatEnds(t *testing.T) {
 	onBench(t, func(b *bench) {

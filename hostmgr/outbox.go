@@ -24,6 +24,7 @@ type outbox struct {
 	sent     map[uint64]cluster.RunID
 	ended    chan struct{} // closed and replaced when a run ends
 	health   healthBox
+	confirm  bool // the driver wants to know of each status that it is durable, of those in its inventory too
 }
 
 // known is the latest status of a run that has not been released.
@@ -226,6 +227,9 @@ func (o *outbox) merge(before []cluster.RunID, current []Status) {
 		switch k := o.runs[s.Run]; {
 		case k == nil:
 			o.runs[s.Run] = &known{Status: s}
+			if o.confirm {
+				o.push(o.runs[s.Run])
+			}
 		case k.State.CanBecome(s.State) && !k.State.Terminal():
 			k.Status = s // the report is on its way
 		}

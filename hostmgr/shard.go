@@ -89,14 +89,16 @@ func NewShard(c ShardConfig) (*Shard, error) {
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	return &Shard{
+	s := &Shard{
 		config: c,
 		id:     hex.EncodeToString(id[:]),
 		client: sluicev1.NewHostManagerServiceClient(c.Conn),
 		log:    c.Log.With("shard", c.Name),
 		out:    newOutbox(),
 		usage:  newUsageBox(),
-	}, nil
+	}
+	_, s.out.confirm = c.Driver.(Acknowledger)
+	return s, nil
 }
 
 // Run starts the driver and serves the scheduler until ctx ends, when it returns nil, or until trying again is useless:
