@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -117,8 +118,36 @@ var badSpecs = []struct {
 	{"service", func(s *sluicev1.JobSpec) { s.Type = sluicev1.JobType_JOB_TYPE_STATELESS }, codes.Unimplemented, "spec.type", "JOB_TYPE_BATCH only"},
 	{"unknown type", func(s *sluicev1.JobSpec) { s.Type = 99 }, codes.Unimplemented, "spec.type", "is 99"},
 	{"revocable", func(s *sluicev1.JobSpec) { s.Revocable = true }, codes.Unimplemented, "spec.revocable", "does not support"},
-	{"gang", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{Minimum: 2} }, codes.Unimplemented, "spec.gang", "does not support"},
-	{"empty gang", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{} }, codes.Unimplemented, "spec.gang", "does not support"},
+	{"gang of one", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{Minimum: 2} }, codes.InvalidArgument, "spec.gang", "needs at least 2 instances"},
+	{"empty gang", func(s *sluicev1.JobSpec) {
+		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{}
+	}, codes.InvalidArgument, "spec.gang.minimum", "is 0: 2 to 3"},
+	{"gang larger than the job", func(s *sluicev1.JobSpec) {
+		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{Minimum: 4}
+	}, codes.InvalidArgument, "spec.gang.minimum", "is 4: 2 to 3"},
+	{"no time to launch", func(s *sluicev1.JobSpec) {
+		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{Minimum: 2, LaunchTimeout: durationpb.New(0)}
+	}, codes.InvalidArgument, "spec.gang.launch_timeout", "is 0 s"},
+	{"fewer may run than the gang has", func(s *sluicev1.JobSpec) {
+		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{Minimum: 3}
+		s.Limits = &sluicev1.JobLimits{MaxRunningInstances: proto.Uint32(2)}
+	}, codes.InvalidArgument, "spec.limits.max_running_instances", "could never start"},
+	{"nothing may run", func(s *sluicev1.JobSpec) {
+		s.Limits = &sluicev1.JobLimits{MaxRunningInstances: proto.Uint32(0)}
+	}, codes.InvalidArgument, "spec.limits.max_running_instances", "is 0: 1 to"},
+	{"no time to run", func(s *sluicev1.JobSpec) {
+		s.Limits = &sluicev1.JobLimits{MaxRunTime: durationpb.New(-1)}
+	}, codes.InvalidArgument, "spec.limits.max_run_time", "0 s to"},
+	{"deadline before time began", func(s *sluicev1.JobSpec) {
+		s.Limits = &sluicev1.JobLimits{Deadline: &timestamppb.Timestamp{}}
+	}, codes.InvalidArgument, "spec.limits.deadline", "is not a time after 1970"},
+	{"unavailable instances of a batch job", func(s *sluicev1.JobSpec) {
+		s.Limits = &sluicev1.JobLimits{MaxUnavailableInstances: proto.Uint32(1)}
+	}, codes.Unimplemented, "spec.limits.max_unavailable_instances", "does not support"},
+	{"command on preemption", func(s *sluicev1.JobSpec) {
+		s.Preemption = &sluicev1.PreemptionPolicy{OnPreempt: &sluicev1.Argv{Args: []string{"x"}}}
+	}, codes.Unimplemented, "spec.preemption.on_preempt", "does not support"},
+	{"group without a name", func(s *sluicev1.JobSpec) { s.Groups = []string{"a", ""} }, codes.InvalidArgument, "spec.groups[1]", "is required"},
 	{"secret", func(s *sluicev1.JobSpec) { s.Secrets = []*sluicev1.Secret{{Name: "x"}} }, codes.Unimplemented, "spec.secrets", "does not support"},
 	{"back-off", func(s *sluicev1.JobSpec) {
 		s.Restart = &sluicev1.RestartPolicy{BackoffMax: durationpb.New(1)}
@@ -439,12 +468,14 @@ func TestBadRequests(t *testing.T) {
 			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root"}})
 			return err
 		}, codes.AlreadyExists, "spec.path", "exists already"},
-		{"pool with a limit", func() error {
-			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{
-				Path: "root/a", Resources: []*sluicev1.PoolResource{{Dimension: "cpu_milli"}},
-			}})
+		{"pool with a cost model", func() error {
+			_, err := a.pools.CreatePool(ctx, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/a", CostModel: "x"}})
 			return err
-		}, codes.Unimplemented, "spec.resources", "does not support"},
+		}, codes.Unimplemented, "spec.cost_model", "does not support"},
+		{"drain no pool", func() error {
+			_, err := a.pools.DrainPool(ctx, &sluicev1.DrainPoolRequest{Path: "root/x"})
+			return err
+		}, codes.NotFound, "", `pool "root/x"`},
 		{"update an old pool", func() error {
 			_, err := a.pools.UpdatePool(ctx, &sluicev1.UpdatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root"}, ExpectedVersion: 7})
 			return err

@@ -61,6 +61,7 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	if p.Preemptible != nil {
 		job.Preemptible = *p.Preemptible
 	}
+	boundsFrom(p, job, path, v)
 	job.Overrides = overridesFrom(p, job, child(path, "overrides"), v)
 	job.Task.KillGrace = durationFrom(p.KillGrace, defaultKillGrace, maxKillGrace, child(path, "kill_grace"), v)
 	return job

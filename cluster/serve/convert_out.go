@@ -91,7 +91,7 @@ func jobTo(j *cluster.Job) *sluicev1.Job {
 }
 
 func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
-	return &sluicev1.JobSpec{
+	p := &sluicev1.JobSpec{
 		Name:        string(s.Name),
 		Type:        jobTypes[s.Type],
 		Pool:        string(s.Pool),
@@ -106,6 +106,8 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 		Restart:     &sluicev1.RestartPolicy{MaxFailures: &s.MaxFailures},
 		KillGrace:   durationpb.New(s.Task.KillGrace),
 	}
+	boundsTo(s, p)
+	return p
 }
 
 func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
@@ -141,7 +143,7 @@ func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 
 func poolTo(p *cluster.Pool, leaf bool) *sluicev1.Pool {
 	return &sluicev1.Pool{
-		Spec:       &sluicev1.PoolSpec{Path: string(p.Path), Labels: pairsTo(p.Labels)},
+		Spec:       poolSpecTo(p),
 		State:      sluicev1.PoolState_POOL_STATE_OPEN,
 		Version:    p.Version,
 		Leaf:       leaf,

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -228,6 +231,12 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Task.Processes[0].Command = &sluicev1.ProcessSpec_Shell{Shell: "echo $A"}
 	rich.Task.Processes[0].Environment = map[string]string{"A": "1"}
 	rich.Task.Processes[0].WorkingDirectory = "/tmp"
+	rich.Groups, rich.EstimatedRunTime = []string{"g1", "g2"}, durationpb.New(time.Hour)
+	rich.Gang = &sluicev1.GangPolicy{Minimum: 2, LaunchTimeout: durationpb.New(time.Minute)}
+	rich.Limits = &sluicev1.JobLimits{
+		MaxRunningInstances: proto.Uint32(2), MaxRunTime: durationpb.New(time.Hour), Deadline: timestamppb.New(time.Unix(4e9, 5)),
+	}
+	rich.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_KILL, Grace: durationpb.New(time.Second)}
 	enrich(rich)
 	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), rich} {
 		a.submit(t, spec)
@@ -239,6 +248,8 @@ func TestSpecsRoundTrip(t *testing.T) {
 	out := a.job(t, "rich").Spec
 	require.Equal(t, "echo $A", out.Task.Processes[0].GetShell())
 	require.True(t, proto.Equal(rich.Task, out.Task), "%v\n%v", rich.Task, out.Task)
+	require.True(t, proto.Equal(rich.Gang, out.Gang) && proto.Equal(rich.Limits, out.Limits) && proto.Equal(rich.Preemption, out.Preemption), out)
+	require.Equal(t, rich.Groups, out.Groups)
 	require.Len(t, out.Overrides, 2)
 	for i := range rich.Overrides {
 		require.True(t, proto.Equal(rich.Overrides[i], out.Overrides[i]), "%v\n%v", rich.Overrides[i], out.Overrides[i])

@@ -102,6 +102,9 @@ func (s *submission) add(tx *Tx) error {
 	case len(fresh) == 0:
 		return nil
 	}
+	if err := checkPending(tx.State(), fresh); err != nil {
+		return err
+	}
 	return tx.Emit(&cluster.JobsSubmitted{Jobs: fresh})
 }
 
@@ -231,6 +234,9 @@ func checkUpdate(from, to *cluster.JobSpec) error {
 	}
 	if (from.Constraint == nil) != (to.Constraint == nil) || from.Constraint != nil && from.Constraint.String() != to.Constraint.String() {
 		v.Unsupported("spec.constraints", notYet)
+	}
+	if (from.Gang == nil) != (to.Gang == nil) || from.Gang != nil && *from.Gang != *to.Gang {
+		v.Unsupported("spec.gang", notYet)
 	}
 	return v.Err()
 }

@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -56,13 +58,71 @@ func (a *poolService) UpdatePool(ctx context.Context, r *sluicev1.UpdatePoolRequ
 }
 
 func putPool(tx *Tx, spec *sluicev1.PoolSpec, made **sluicev1.Pool) error {
-	path := cluster.PoolPath(spec.GetPath())
-	p := cluster.Pool{Path: path, Labels: labelsFrom(spec.GetLabels(), "spec.labels", new(violations))}
-	if err := tx.Emit(&cluster.PoolPut{Pool: p}); err != nil {
+	p := poolFrom(spec, "spec", new(violations))
+	if old := tx.State().Pool(p.Path); old != nil {
+		p.Draining = old.Draining
+	}
+	var v violations
+	if checkTree(tx.State(), p, &v); !v.Empty() {
+		return v.status(codes.FailedPrecondition)
+	}
+	if err := tx.Emit(&cluster.PoolPut{Pool: *p}); err != nil {
 		return err
 	}
-	*made = poolTo(tx.State().Pool(path), tx.State().IsLeaf(path))
+	*made = poolNow(tx.State(), p.Path)
 	return nil
+}
+
+// DrainPool implements sluicev1.PoolServiceServer. What has been submitted runs to its end.
+func (a *poolService) DrainPool(ctx context.Context, r *sluicev1.DrainPoolRequest) (*sluicev1.DrainPoolResponse, error) {
+	var made *sluicev1.Pool
+	err := a.do(ctx, func(tx *Tx) error {
+		old, err := findPool(tx.State(), r.Path, nil)
+		if err != nil {
+			return err
+		}
+		if old.Draining == r.Resume {
+			p := *old
+			p.Draining = !r.Resume
+			if err := tx.Emit(&cluster.PoolPut{Pool: p}); err != nil {
+				return err
+			}
+		}
+		made = poolNow(tx.State(), old.Path)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.DrainPoolResponse{Pool: made}, nil
+}
+
+// poolNow describes a pool without what is in it.
+func poolNow(in *cluster.State, path cluster.PoolPath) *sluicev1.Pool {
+	out := poolTo(in.Pool(path), in.IsLeaf(path))
+	out.State = poolStateTo(in, path, activeBelow(in, path))
+	return out
+}
+
+func poolStateTo(in poolTable, path cluster.PoolPath, active bool) sluicev1.PoolState {
+	switch {
+	case draining(in, path) == nil:
+		return sluicev1.PoolState_POOL_STATE_OPEN
+	case active:
+		return sluicev1.PoolState_POOL_STATE_DRAINING
+	default:
+		return sluicev1.PoolState_POOL_STATE_DRAINED
+	}
+}
+
+// activeBelow reports whether a job in the pool or below it has not ended.
+func activeBelow(s *cluster.State, p cluster.PoolPath) bool {
+	for j := range s.Jobs(0) {
+		if within(j.Spec.Pool, p) && !j.State().Terminal() {
+			return true
+		}
+	}
+	return false
 }
 
 // DeletePool implements sluicev1.PoolServiceServer.
@@ -207,20 +267,34 @@ func poolTotals(s *cluster.Snapshot) poolTotalTable {
 func (table poolTotalTable) describe(s *cluster.Snapshot, p *cluster.Pool) *sluicev1.Pool {
 	out := poolTo(p, s.IsLeaf(p.Path))
 	t := table[p.Path]
+	out.State = poolStateTo(s, p.Path, t != nil)
 	if t == nil {
-		return out
+		t = &poolTotal{}
 	}
 	out.ActiveJobs, out.WaitingTasks, out.RunningTasks = t.activeJobs, t.waiting, t.running
 	dimension := func(name string, demand, allocated int64) {
-		if demand != 0 || allocated != 0 {
-			out.Dimensions = append(out.Dimensions, &sluicev1.PoolDimensionStatus{Dimension: name, Demand: demand, Allocation: allocated})
+		set := resourceOf(p, name)
+		if demand != 0 || allocated != 0 || slices.Contains(p.Resources, set) {
+			out.Dimensions = append(out.Dimensions, &sluicev1.PoolDimensionStatus{
+				Dimension: name, Reservation: set.Reservation, Limit: set.Limit, Share: set.Share,
+				Demand: demand, Allocation: allocated,
+			})
 		}
 	}
 	for d := range cluster.NumDimensions {
 		dimension(d.String(), t.demand.Fixed[d], t.allocated.Fixed[d])
 	}
+	named := map[string]bool{}
 	for _, a := range t.demand.Add(t.allocated).Named {
-		dimension(a.Name, t.demand.Amount(a.Name), t.allocated.Amount(a.Name))
+		named[a.Name] = true
+	}
+	for _, r := range p.Resources {
+		if !isDimension(r.Dimension) {
+			named[r.Dimension] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		dimension(name, t.demand.Amount(name), t.allocated.Amount(name))
 	}
 	return out
 }

@@ -24,6 +24,8 @@ func resolvePool(in poolTable, named cluster.PoolPath, path string, v *violation
 		v.Invalid(path, "is %s: there is no such pool", quote(string(named)))
 	case !in.IsLeaf(named):
 		v.Invalid(path, "is %s: it has pools below it, and jobs go to the lowest ones only", quote(string(named)))
+	case draining(in, named) != nil:
+		v.Invalid(path, "is %s: %s is draining and takes no new jobs", quote(string(named)), quote(string(draining(in, named).Path)))
 	}
 	return named
 }

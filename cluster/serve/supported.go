@@ -21,7 +21,11 @@ var supported = fieldSet(map[string]string{
 	"WatchJobsRequest":  "filter after_revision include_tasks",
 	"JobFilter":         "names name_prefix pool states owner labels types",
 
-	"JobSpec": "name type pool owner labels instances task overrides priority preemptible constraints depends_on restart kill_grace",
+	"JobSpec": "name type pool owner labels instances task overrides priority preemptible " +
+		"constraints depends_on restart kill_grace gang limits preemption estimated_run_time groups",
+	"GangPolicy":       "minimum launch_timeout",
+	"JobLimits":        "max_running_instances max_run_time deadline",
+	"PreemptionPolicy": "action grace",
 	// Every dependency is checked, and then refused: the graph has to be right before the answer is "not yet".
 	"Dependency":       "job condition",
 	"RestartPolicy":    "max_failures",
@@ -57,7 +61,12 @@ var supported = fieldSet(map[string]string{
 	"ListPoolsRequest":  "path page_size page_token",
 	"UpdatePoolRequest": "spec expected_version",
 	"DeletePoolRequest": "path expected_version",
-	"PoolSpec":          "path labels",
+	"DrainPoolRequest":  "path resume",
+	"PoolSpec":          "path description resources order division preemption_policy access limits ageing_interval labels",
+	"PoolResource":      "dimension reservation limit share mode",
+	"PoolLimits": "max_running_jobs max_pending_jobs max_running_jobs_per_user max_pending_jobs_per_user " +
+		"max_running_jobs_per_group max_pending_jobs_per_group",
+	"AccessRule": "permission users groups",
 
 	"ListHostsRequest":  "shard states rack zone attributes page_size page_token",
 	"GetHostRequest":    "name",

@@ -62,6 +62,8 @@ func (a *api) validate(request proto.Message, v *violations) {
 		checkVersion(r.ExpectedVersion, v)
 	case *sluicev1.GetPoolRequest:
 		checkPoolPath(r.Path, "path", v)
+	case *sluicev1.DrainPoolRequest:
+		checkPoolPath(r.Path, "path", v)
 	case *sluicev1.DeletePoolRequest:
 		checkPoolPath(r.Path, "path", v)
 	case *sluicev1.ListPoolsRequest:
@@ -101,12 +103,7 @@ func checkVersion(version uint64, v *violations) {
 }
 
 func checkPoolSpec(p *sluicev1.PoolSpec, v *violations) {
-	if p == nil {
-		v.Invalid("spec", "is required")
-		return
-	}
-	checkPoolPath(p.Path, "spec.path", v)
-	labelsFrom(p.Labels, "spec.labels", v)
+	poolFrom(p, "spec", v)
 }
 
 func (a *api) checkFilter(f *sluicev1.JobFilter, v *violations) {

@@ -97,7 +97,7 @@ var table = []row{
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
-		"cluster", "cluster/cycle", "cluster/rules", "solver", api, protobuf, grpc, genproto, prometheus, errgroup,
+		"cluster", "cluster/cycle", "cluster/pool", "cluster/rules", "solver", api, protobuf, grpc, genproto, prometheus, errgroup,
 	}, shell},
 
 	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},

@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// maxTime bounds durations that have no natural end.
+const maxTime = 10 * 365 * 24 * time.Hour
+
+// boundsFrom adds to a job how it may be bounded, started and stopped: its gang, limits, preemption and estimate.
+func boundsFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) {
+	job.Groups = principalsFrom(p.Groups, child(path, "groups"), v)
+	job.Estimate = positiveFrom(p.EstimatedRunTime, child(path, "estimated_run_time"), v)
+	if g := p.Gang; g != nil {
+		at := child(path, "gang")
+		if job.Instances < 2 {
+			v.Invalid(at, "needs at least 2 instances: there is 1")
+		} else {
+			checkRange(int64(g.Minimum), 2, int64(job.Instances), "tasks that start together", child(at, "minimum"), v)
+		}
+		job.Gang = &cluster.Gang{Minimum: g.Minimum, LaunchTimeout: positiveFrom(g.LaunchTimeout, child(at, "launch_timeout"), v)}
+	}
+	limitsFrom(p.Limits, job, child(path, "limits"), v)
+	if e := p.Preemption; e != nil {
+		job.Preemption.Kill = e.Action == sluicev1.PreemptionPolicy_KILL
+		job.Preemption.Grace = positiveFrom(e.Grace, child(path, "preemption.grace"), v)
+	}
+}
+
+func limitsFrom(p *sluicev1.JobLimits, job *cluster.JobSpec, path string, v *violations) {
+	if p == nil {
+		return
+	}
+	if n := p.MaxRunningInstances; n != nil {
+		at := child(path, "max_running_instances")
+		checkRange(int64(*n), 1, cluster.MaxInstances, "tasks", at, v)
+		if job.Gang != nil && *n < job.Gang.Minimum {
+			v.Invalid(at, "is %d: the %d tasks of the gang could never start", *n, job.Gang.Minimum)
+		}
+		job.Limits.MaxRunning = *n
+	}
+	job.Limits.MaxRunTime = positiveFrom(p.MaxRunTime, child(path, "max_run_time"), v)
+	if t := p.Deadline; t != nil {
+		if at := t.AsTime(); !t.IsValid() || at.Year() < 1970 || at.Year() > 2261 || at.Unix() <= 0 {
+			v.Invalid(child(path, "deadline"), "is not a time after 1970 and before 2262")
+		} else {
+			job.Limits.Deadline = cluster.Time(at.UnixNano())
+		}
+	}
+}
+
+// positiveFrom converts a duration that is 0 where it is unset, and only there.
+func positiveFrom(d *durationpb.Duration, path string, v *violations) time.Duration {
+	n := durationFrom(d, 0, maxTime, path, v)
+	if d != nil && n == 0 && d.CheckValid() == nil && d.AsDuration() == 0 {
+		v.Invalid(path, "is 0 s: more than that, or leave it out")
+	}
+	return n
+}
+
+// boundsTo is the reverse of boundsFrom.
+func boundsTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
+	p.Groups = s.Groups
+	p.EstimatedRunTime = durationTo(s.Estimate)
+	if g := s.Gang; g != nil {
+		p.Gang = &sluicev1.GangPolicy{Minimum: g.Minimum, LaunchTimeout: durationTo(g.LaunchTimeout)}
+	}
+	if l := s.Limits; l.MaxRunning > 0 || l.MaxRunTime > 0 || l.Deadline != 0 {
+		p.Limits = &sluicev1.JobLimits{MaxRunTime: durationTo(l.MaxRunTime)}
+		if l.MaxRunning > 0 {
+			p.Limits.MaxRunningInstances = &l.MaxRunning
+		}
+		if l.Deadline != 0 {
+			p.Limits.Deadline = timestamppb.New(l.Deadline.Go())
+		}
+	}
+	if e := s.Preemption; e.Kill || e.Grace > 0 {
+		p.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_REQUEUE, Grace: durationTo(e.Grace)}
+		if e.Kill {
+			p.Preemption.Action = sluicev1.PreemptionPolicy_KILL
+		}
+	}
+}
+
+// durationTo returns nil for 0, which means unset.
+func durationTo(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}

@@ -1,0 +1,262 @@
+package serve
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func (a *apiTest) createPool(t *testing.T, spec *sluicev1.PoolSpec) *sluicev1.Pool {
+	t.Helper()
+	answer, err := a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: spec})
+	require.NoError(t, err)
+	return answer.Pool
+}
+
+func (a *apiTest) pool(t *testing.T, path string) *sluicev1.Pool {
+	t.Helper()
+	answer, err := a.pools.GetPool(t.Context(), &sluicev1.GetPoolRequest{Path: path})
+	require.NoError(t, err)
+	return answer.Pool
+}
+
+// cpuClaim is a pool that sets one dimension; a limit below 0 is none.
+func cpuClaim(path string, reservation, limit int64) *sluicev1.PoolSpec {
+	r := &sluicev1.PoolResource{Dimension: "cpu_milli", Reservation: reservation}
+	if limit >= 0 {
+		r.Limit = &limit
+	}
+	return &sluicev1.PoolSpec{Path: path, Resources: []*sluicev1.PoolResource{r}}
+}
+
+func TestPoolSpecsRoundTrip(t *testing.T) {
+	a := newAPITest(t)
+	spec := &sluicev1.PoolSpec{
+		Path: "root/a", Description: "for tests", Order: sluicev1.PoolSpec_FAIR_USERS, Division: sluicev1.PoolSpec_DOMINANT_RESOURCE,
+		PreemptionPolicy: "conservative",
+		Resources: []*sluicev1.PoolResource{
+			{Dimension: "cpu_milli", Reservation: 5, Limit: proto.Int64(9), Share: proto.Uint32(0), Mode: sluicev1.PoolResource_STATIC},
+			{Dimension: "licence", Reservation: 1, Share: proto.Uint32(3)},
+		},
+		Access: []*sluicev1.AccessRule{{Permission: sluicev1.AccessRule_SUBMIT, Users: []string{"ann", "bob"}, Groups: []string{"red"}}},
+		Limits: &sluicev1.PoolLimits{
+			MaxRunningJobs: proto.Uint32(1), MaxPendingJobs: proto.Uint32(2), MaxRunningJobsPerUser: proto.Uint32(3),
+			MaxPendingJobsPerUser: proto.Uint32(4), MaxRunningJobsPerGroup: proto.Uint32(0), MaxPendingJobsPerGroup: proto.Uint32(6),
+		},
+		AgeingInterval: durationpb.New(time.Minute),
+		Labels:         map[string]string{"a": "b"},
+	}
+	made := a.createPool(t, spec)
+	require.True(t, proto.Equal(spec, made.Spec), "%v", made.Spec)
+	require.True(t, proto.Equal(spec, a.pool(t, "root/a").Spec))
+	updated, err := a.pools.UpdatePool(t.Context(), &sluicev1.UpdatePoolRequest{Spec: made.Spec, ExpectedVersion: 1})
+	require.NoError(t, err)
+	require.True(t, proto.Equal(spec, updated.Pool.Spec))
+	updated, err = a.pools.UpdatePool(t.Context(), &sluicev1.UpdatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/a"}, ExpectedVersion: 2})
+	require.NoError(t, err)
+	require.Empty(t, updated.Pool.Spec.Resources)
+	require.Nil(t, updated.Pool.Spec.Limits)
+}
+
+func TestBadPools(t *testing.T) {
+	a := newAPITest(t)
+	tests := []struct {
+		name        string
+		change      func(*sluicev1.PoolSpec)
+		field, text string
+	}{
+		{"no dimension", func(s *sluicev1.PoolSpec) { s.Resources[0].Dimension = "" }, "spec.resources[0].dimension", "is required"},
+		{"bad dimension", func(s *sluicev1.PoolSpec) { s.Resources[0].Dimension = "a b" }, "spec.resources[0].dimension", `is "a b"`},
+		{"twice", func(s *sluicev1.PoolSpec) { s.Resources = append(s.Resources, s.Resources[0]) }, "spec.resources[1].dimension", "again"},
+		{"negative reservation", func(s *sluicev1.PoolSpec) { s.Resources[0].Reservation = -1 }, "spec.resources[0].reservation", "is -1: 0 to"},
+		{"negative limit", func(s *sluicev1.PoolSpec) { s.Resources[0].Limit = proto.Int64(-1) }, "spec.resources[0].limit", "is -1: 0 to"},
+		{"large share", func(s *sluicev1.PoolSpec) { s.Resources[0].Share = proto.Uint32(1_000_001) }, "spec.resources[0].share", "0 to 1000000"},
+		{"unknown policy", func(s *sluicev1.PoolSpec) { s.PreemptionPolicy = "x" }, "spec.preemption_policy", "one of conservative, default, none"},
+		{"rule for nobody", func(s *sluicev1.PoolSpec) {
+			s.Access = []*sluicev1.AccessRule{{Permission: sluicev1.AccessRule_VIEW}}
+		}, "spec.access[0]", "lets nobody"},
+		{"rule for nothing", func(s *sluicev1.PoolSpec) { s.Access = []*sluicev1.AccessRule{{Users: []string{"x"}}} }, "spec.access[0].permission", "is required"},
+		{"user without a name", func(s *sluicev1.PoolSpec) {
+			s.Access = []*sluicev1.AccessRule{{Permission: sluicev1.AccessRule_VIEW, Users: []string{""}}}
+		}, "spec.access[0].users[0]", "is required"},
+		{"endless ageing", func(s *sluicev1.PoolSpec) { s.AgeingInterval = durationpb.New(1 << 62) }, "spec.ageing_interval", "0 s to"},
+		{"long description", func(s *sluicev1.PoolSpec) { s.Description = string(make([]byte, 1001)) }, "spec.description", "1001 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			spec := cpuClaim("root/a", 1, 5)
+			tt.change(spec)
+			_, err := a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: spec})
+			requireViolation(t, err, codes.InvalidArgument, tt.field, tt.text)
+			require.Nil(t, a.Snapshot().Pool("root/a"))
+		})
+	}
+}
+
+// All rules between parents and children that a change would break are named together.
+func TestPoolTreeRules(t *testing.T) {
+	a := newAPITest(t)
+	a.createPool(t, cpuClaim("root/a", 50, 80))
+	a.createPool(t, cpuClaim("root/a/x", 30, 60))
+	a.createPool(t, cpuClaim("root/a/y", 20, -1))
+	a.createPool(t, cpuClaim("root/b", 1_000_000, -1)) // the root gives what there is
+	create := func(spec *sluicev1.PoolSpec) error {
+		_, err := a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: spec})
+		return err
+	}
+	update := func(spec *sluicev1.PoolSpec) error {
+		_, err := a.pools.UpdatePool(t.Context(), &sluicev1.UpdatePoolRequest{Spec: spec, ExpectedVersion: a.pool(t, spec.Path).Version})
+		return err
+	}
+	const reservation, limit = `spec.resources["cpu_milli"].reservation`, `spec.resources["cpu_milli"].limit`
+	tests := []struct {
+		name   string
+		err    error
+		fields map[string]string
+	}{
+		{"above the parent's limit", create(cpuClaim("root/a/z", 0, 81)), map[string]string{limit: `the limit of "root/a" above it is 80`}},
+		{"above a limit further up", create(cpuClaim("root/a/z", 0, 99)), map[string]string{limit: `is 99`}},
+		{"nothing is left to reserve", create(cpuClaim("root/a/z", 1, 10)), map[string]string{
+			reservation: `"root/a" reserves 50, of which its other children have 50`,
+		}},
+		{"two rules at once", create(cpuClaim("root/a/z", 100, 90)), map[string]string{
+			limit: "is 90: the limit", reservation: "is 100:",
+		}},
+		{"more than the limit", create(cpuClaim("root/c", 11, 10)), map[string]string{reservation: "is 11: the limit is 10"}},
+		{"more than the limit above", update(cpuClaim("root/a/y", 81, -1)), map[string]string{reservation: "is 81:"}},
+		{"below a child's limit", update(cpuClaim("root/a", 50, 59)), map[string]string{limit: `the limit of "root/a/x" below it is 60`}},
+		{"below the children's reservations", update(cpuClaim("root/a", 49, 80)), map[string]string{
+			reservation: "is 49: the pools below it reserve 50 together",
+		}},
+		{"no reservation at all", update(&sluicev1.PoolSpec{Path: "root/a"}), map[string]string{
+			reservation: "is 0: the pools below it reserve 50 together",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for field, text := range tt.fields {
+				requireViolation(t, tt.err, codes.FailedPrecondition, field, text)
+			}
+		})
+	}
+	require.Equal(t, uint64(1), a.pool(t, "root/a").Version)
+	require.NoError(t, update(cpuClaim("root/a/x", 20, 80)))
+	require.NoError(t, create(cpuClaim("root/a/z", 10, 80)))
+}
+
+func TestDrainPool(t *testing.T) {
+	a := newAPITest(t)
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a"})
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a/b"})
+	job := func(name string) *sluicev1.JobSpec {
+		spec := sleepJob(name)
+		spec.Pool = "root/a/b"
+		return spec
+	}
+	a.submit(t, job("before"))
+	drain := func(resume bool) *sluicev1.Pool {
+		answer, err := a.pools.DrainPool(t.Context(), &sluicev1.DrainPoolRequest{Path: "root/a", Resume: resume})
+		require.NoError(t, err)
+		return answer.Pool
+	}
+	require.Equal(t, sluicev1.PoolState_POOL_STATE_DRAINING, drain(false).State)
+	version := drain(false).Version
+	require.Equal(t, uint64(2), version, "draining twice changes nothing")
+	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: job("during")})
+	requireViolation(t, err, codes.InvalidArgument, "spec.pool", `"root/a" is draining and takes no new jobs`)
+
+	// An update of the settings does not open the pool.
+	_, err = a.pools.UpdatePool(t.Context(), &sluicev1.UpdatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/a", Description: "x"}, ExpectedVersion: version})
+	require.NoError(t, err)
+	require.Equal(t, sluicev1.PoolState_POOL_STATE_DRAINING, a.pool(t, "root/a/b").State, "with the one above")
+	_, err = a.jobs.StopJob(t.Context(), &sluicev1.StopJobRequest{Name: "before"})
+	require.NoError(t, err)
+	require.Equal(t, sluicev1.PoolState_POOL_STATE_DRAINED, a.pool(t, "root/a").State)
+
+	require.Equal(t, sluicev1.PoolState_POOL_STATE_OPEN, drain(true).State)
+	a.submit(t, job("after"))
+}
+
+func TestPendingJobs(t *testing.T) {
+	tests := []struct {
+		name   string
+		limits *sluicev1.PoolLimits
+		fits   int // of jobs of ann, ann, bob, all in group red
+		text   string
+	}{
+		{"pool", &sluicev1.PoolLimits{MaxPendingJobs: proto.Uint32(2)}, 2, "2 jobs wait in it"},
+		{"user", &sluicev1.PoolLimits{MaxPendingJobsPerUser: proto.Uint32(1)}, 1, `1 jobs of "ann" wait in it`},
+		{"group", &sluicev1.PoolLimits{MaxPendingJobsPerGroup: proto.Uint32(2)}, 2, `2 jobs of group "red" wait in it`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAPITest(t)
+			a.createPool(t, &sluicev1.PoolSpec{Path: "root/a", Limits: tt.limits})
+			a.createPool(t, &sluicev1.PoolSpec{Path: "root/a/b"})
+			var specs []*sluicev1.JobSpec
+			for i, owner := range []string{"ann", "ann", "bob"} {
+				spec := sleepJob(fmt.Sprintf("job-%d", i))
+				spec.Pool, spec.Owner, spec.Groups = "root/a/b", owner, []string{"red"}
+				specs = append(specs, spec)
+			}
+			_, err := a.jobs.SubmitJobs(t.Context(), &sluicev1.SubmitJobsRequest{Specs: specs[:tt.fits+1]})
+			require.Equal(t, codes.ResourceExhausted, status.Code(err), "%v", err)
+			require.ErrorContains(t, err, tt.text)
+			require.Zero(t, a.Snapshot().NumJobs(), "all or none")
+			for _, spec := range specs[:tt.fits] {
+				a.submit(t, spec)
+			}
+			a.submit(t, specs[0]) // the same job again is no new one
+			_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: specs[tt.fits]})
+			require.ErrorContains(t, err, tt.text)
+			_, err = a.jobs.StopJob(t.Context(), &sluicev1.StopJobRequest{Name: "job-0"})
+			require.NoError(t, err)
+			a.submit(t, specs[tt.fits])
+		})
+	}
+}
+
+// Whatever field of a pool is set: the server either keeps it, so that it comes back, or refuses it by name.
+func TestNothingOfAPoolIsIgnored(t *testing.T) {
+	a := newAPITest(t)
+	kept := 0
+	for i, p := range probes((&sluicev1.PoolSpec{}).ProtoReflect().Descriptor(), 4) {
+		spec := &sluicev1.PoolSpec{Path: fmt.Sprintf("root/p%d", i)}
+		p.set(spec.ProtoReflect())
+		want := p.get(spec.ProtoReflect())
+		for _, r := range spec.Resources {
+			if r.Dimension == "" {
+				r.Dimension = "cpu_milli"
+			}
+			if r.Reservation > 0 {
+				r.Limit = nil
+			}
+		}
+		for _, r := range spec.Access {
+			r.Users = append(r.Users, "z") // the last one comes back
+			if want == "x7" {
+				r.Users = []string{"x7"}
+			}
+			if r.Permission == 0 {
+				r.Permission = sluicev1.AccessRule_VIEW
+			}
+		}
+		_, err := a.pools.CreatePool(t.Context(), &sluicev1.CreatePoolRequest{Spec: spec})
+		if err == nil {
+			require.Equal(t, want, p.get(a.pool(t, spec.Path).Spec.ProtoReflect()), p.path)
+			kept++
+			continue
+		}
+		require.Contains(t, []codes.Code{codes.Unimplemented, codes.InvalidArgument}, status.Code(err), "%s: %v", p.path, err)
+		require.Contains(t, err.Error(), p.path[:min(len(p.path), 4)], "%s is not named by %v", p.path, err)
+	}
+	require.Greater(t, kept, 15)
+}
