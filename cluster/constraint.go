@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -71,6 +72,17 @@ func (c *Constraint) Allows(h *Host) bool {
 	default:
 		return n == c.Count
 	}
+}
+
+// Mentions reports whether c, which may be nil, says something about the label with that key.
+func (c *Constraint) Mentions(key string) bool {
+	if c == nil {
+		return false
+	}
+	if c.Op == HostLabel {
+		return c.Label.Key == key
+	}
+	return slices.ContainsFunc(c.Terms, func(t Constraint) bool { return t.Mentions(key) })
 }
 
 // String renders c unambiguously, so that equal strings mean equal expressions: `and(host(zone="a")>0, ...)`.

@@ -4,8 +4,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/auto"
 )
 
 // BenchmarkChurn measures one cycle of a busy cluster in which one task in a hundred ends and as many arrive: the plan
@@ -17,7 +22,8 @@ func BenchmarkChurn(b *testing.B) {
 	}{{1000, 50, 0.9}, {12_500, 50, 0.9}, {12_500, 500, 0.9}, {12_500, 500, 1.1}} {
 		b.Run(fmt.Sprintf("hosts=%d/classes=%d/load=%.1f", c.hosts, c.classes, c.load), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 2))
-			w := newWorld(b)
+			w, begun := newWorld(b), time.Now()
+			w.planner = cycle.New(loadspread.Model{}, func() solver.Solver { return auto.New() })
 			for i := range c.hosts {
 				w.host(i, vector(12_000, 48_000))
 			}
@@ -38,7 +44,8 @@ func BenchmarkChurn(b *testing.B) {
 				}
 			}
 			settle()
-			var touched, solves, placed int64
+			var touched, solves, rounds, placed int64
+			var spent [cycle.NumPhases]time.Duration
 			for b.Loop() {
 				b.StopTimer()
 				for range total / 100 {
@@ -49,19 +56,32 @@ func BenchmarkChurn(b *testing.B) {
 					w.submit(shape())
 				}
 				b.StartTimer()
-				out := w.plan()
+				snapshot, changes := w.state.Snapshot()
+				w.now = w.now.Add(time.Second)
+				out := w.planner.Run(cycle.Input{
+					Snapshot: snapshot, Changes: changes, Now: w.now,
+					Stopwatch: func() time.Duration { return time.Since(begun) },
+				})
 				b.StopTimer()
 				for _, p := range out.Placements {
 					w.emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs})
 					running[len(running)] = p.Task
 				}
 				touched += out.Stats.ArcsTouched
+				rounds += int64(out.Stats.Rounds)
+				for p, d := range out.Stats.Durations {
+					spent[p] += d
+				}
 				solves += int64(out.Stats.Solves)
 				placed += int64(len(out.Placements))
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(touched)/float64(b.N), "arcs/op")
 			b.ReportMetric(float64(solves)/float64(b.N), "solves/op")
+			for p, d := range spent {
+				b.ReportMetric(float64(d.Microseconds())/1000/float64(b.N), cycle.Phase(p).String()+"-ms/op")
+			}
+			b.ReportMetric(float64(rounds)/float64(b.N), "rounds/op")
 			b.ReportMetric(float64(placed)/float64(b.N), "placed/op")
 		})
 	}

@@ -231,7 +231,11 @@ func (d *displacer) findMove(u *unit) bool {
 	defer p.rows.release(r)
 	p.rows.refresh(r)
 	u.move = nil
-	for _, s := range r.open {
+	for k := 0; ; k++ {
+		s, ok := r.at(k)
+		if !ok {
+			return false
+		}
 		h := p.hosts.byIndex[s.index()]
 		if h.id == u.host || h.id == "" {
 			continue
@@ -244,7 +248,6 @@ func (d *displacer) findMove(u *unit) bool {
 		u.price = d.loss(u) + s.price()
 		return true
 	}
-	return false
 }
 
 // loss is what is lost when the unit leaves: the work it has done, by its priority.

@@ -189,9 +189,18 @@ func (c *class) take(n int64) {
 	}
 }
 
-// start returns the price of starting a task of the class on a host that is open to it.
-func (c *class) start(i int32) flowgraph.Cost {
-	return clamp(c.row.entry[i].price() + c.local.extra(i))
+// total returns what a task of the class pays for starting on an open host of its row.
+func (c *class) total(s slot) flowgraph.Cost { return clamp(s.price() + c.local.extra(s.index())) }
+
+// accepts returns the price of starting a task of the class on the host, and whether it would start there rather than wait:
+// the host is open to it, and not so dear that the class waits for a better one.
+func (c *class) accepts(i int32) (flowgraph.Cost, bool) {
+	s, ok := c.row.price(i)
+	if !ok {
+		return 0, false
+	}
+	price := c.total(s)
+	return price, price < c.price
 }
 
 // age sets how long the head of the class has waited, in stages.

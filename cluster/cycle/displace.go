@@ -164,12 +164,11 @@ func (d *displacer) serve(c *class, moves bool) {
 // look prices every host on which room could be made for the class.
 func (d *displacer) look(c *class, moves bool) *options {
 	all := &options{}
-	d.p.rows.refresh(c.row)
-	for i, v := range c.row.verdict {
-		if !couldTake(v) {
+	for _, h := range d.p.hosts.byIndex {
+		if !couldTake(c.row.judge(h)) {
 			continue
 		}
-		if o, ok := d.price(c, d.p.hosts.byIndex[i], moves); ok {
+		if o, ok := d.price(c, h, moves); ok {
 			*all = append(*all, o)
 		}
 	}

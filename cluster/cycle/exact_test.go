@@ -90,9 +90,10 @@ func complete(p *Planner) *flowgraph.Network {
 		v := n.AddNode(c.waiting())
 		demand += c.waiting()
 		n.AddArc(v, sink, 0, flowgraph.Infinite, c.price)
-		for _, s := range c.row.open {
-			fit := c.row.task.CountOn(p.hosts.byIndex[s.index()].rec, 1000)
-			n.AddArc(v, nodes[s.index()], 0, fit, c.start(s.index()))
+		for _, h := range p.hosts.byIndex {
+			if price, ok := c.accepts(h.index); ok {
+				n.AddArc(v, nodes[h.index], 0, c.row.task.CountOn(h.rec, 1000), price)
+			}
 		}
 	}
 	n.SetSupply(sink, -demand)

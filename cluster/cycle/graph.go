@@ -9,9 +9,6 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// candidates is how many hosts a class begins with, and the least number that price-out adds at a time.
-const candidates = 8
-
 // graph is the flow network between cycles:
 //
 //	class ──(fit, start price)──► host ══(crowd segments)══► sink
@@ -107,7 +104,8 @@ func (g *graph) link(c *class, h *host, unit cluster.Resources) {
 		h.node, h.unit = g.net.AddNode(0), unit
 	}
 	room := c.row.task.CountOn(h.rec, cluster.MaxInstances)
-	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, c.start(h.index))}
+	price, _ := c.accepts(h.index)
+	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, price)}
 	c.links = append(c.links, l)
 	c.to[h.index] = l
 	h.links = append(h.links, l)
@@ -152,13 +150,13 @@ func (g *graph) sync() {
 	for _, h := range g.stale {
 		h.stale = false
 		for _, l := range slices.Clone(h.links) {
-			row := l.class.row
-			if row.verdict[h.index] != open {
+			price, ok := l.class.accepts(h.index)
+			if !ok {
 				g.unlink(l)
 				continue
 			}
-			g.net.SetCost(l.arc, l.class.start(h.index))
-			g.net.SetBounds(l.arc, 0, row.task.CountOn(h.rec, cluster.MaxInstances))
+			g.net.SetCost(l.arc, price)
+			g.net.SetBounds(l.arc, 0, l.class.row.task.CountOn(h.rec, cluster.MaxInstances))
 		}
 		if h.node != flowgraph.NoNode {
 			g.setCrowd(h)
@@ -179,6 +177,9 @@ func (g *graph) setCrowd(h *host) {
 		width := segment(from)
 		if n == len(h.crowd) {
 			price := g.crowd(h, h.unit, from)
+			if from > 0 && price == costmodels.MaxPrice { // the model answers for no more
+				break
+			}
 			h.crowd = append(h.crowd, g.net.AddArc(h.node, g.sink, 0, width, price))
 		}
 		g.net.SetBounds(h.crowd[n], 0, min(width, most-from))
@@ -230,4 +231,17 @@ func (g *graph) marginal(h *host, unit cluster.Resources, res solver.Result) flo
 		}
 	}
 	return g.net.Cost(h.crowd[0])
+}
+
+// worth returns what the dearest placed or waiting unit of the class pays by the potentials; 0 if it has none. The
+// potential of the class itself may lie higher, at what one more unit would pay, and ask for hosts that gain nothing.
+func (g *graph) worth(c *class, res solver.Result) flowgraph.Cost {
+	var most flowgraph.Cost
+	sink := res.Potential(g.sink)
+	for _, a := range g.net.Out(c.node) {
+		if res.Flow(a.Arc) > 0 {
+			most = max(most, a.Cost+sink-res.Potential(a.Node))
+		}
+	}
+	return most
 }

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -13,6 +14,8 @@ type host struct {
 	index int32
 	id    cluster.HostID
 	rec   *cluster.Host // with what is planned on it; nil once it is gone
+	alike signature
+	room  cluster.Resources // of rec, for anybody
 
 	node  flowgraph.NodeID  // in the network only while it is a candidate
 	unit  cluster.Resources // the Round.Unit that its crowd prices came from
@@ -26,10 +29,6 @@ type host struct {
 	nominated []*nomination
 	stamp     int  // grows when a displacement changes the host
 	stale     bool // stands in graph.stale
-
-	pass    int            // the last pass of price-out that looked here
-	offered int64          // links made in that pass
-	margin  flowgraph.Cost // what one more task pays here beyond its start price, by that pass's potentials
 }
 
 // hosts numbers the hosts densely and remembers the order in which they changed.
@@ -40,16 +39,21 @@ type hosts struct {
 	version int                // grows when hosts come, go or change rack
 	log     []int32            // indices in the order of their changes
 	start   int                // position of log[0]
+	last    []int              // by index: position of the last change
 	inRack  map[string][]int32 // indices by rack, in the order of arrival
 	touched func(*host)
 	social  bool // prices depend on who is on a host, and not only on how much they hold
+
+	signatures map[string]signature
+	signed     int // signatures given in this era
+	era        int // grows when signatures are given anew
 
 	sums, summed int // versions of what total is the sum of, and of total
 	total        cluster.Resources
 }
 
 func newHosts(touched func(*host)) *hosts {
-	return &hosts{byID: map[cluster.HostID]*host{}, inRack: map[string][]int32{}, touched: touched}
+	return &hosts{byID: map[cluster.HostID]*host{}, signatures: map[string]signature{}, inRack: map[string][]int32{}, touched: touched}
 }
 
 func (t *hosts) add(id cluster.HostID) *host {
@@ -60,6 +64,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 	} else {
 		h.index = int32(len(t.byIndex))
 		t.byIndex = append(t.byIndex, h)
+		t.last = append(t.last, -1)
 	}
 	t.byID[id] = h
 	return h
@@ -81,9 +86,43 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 	if h.rec == nil || h.rec.State() != rec.State() || rec.State() != cluster.HostUp || !h.rec.Capacity.Equal(rec.Capacity) {
 		t.sums++
 	}
-	h.rec = rec
+	if h.rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec) {
+		h.alike = t.sign(rec)
+	}
+	h.rec, h.room = rec, rec.Room()
 	t.note(h.index)
 	t.touched(h)
+}
+
+// signature numbers what decides about a task on a host whatever the load is: hosts with the same one are alike but for
+// their names and ports.
+type signature int32
+
+// sign returns the signature of a host. Machines that change again and again leave signatures that nobody has; when those
+// are the most, all are given anew.
+func (t *hosts) sign(rec *cluster.Host) signature {
+	if t.signed > 2*len(t.byID)+64 {
+		clear(t.signatures)
+		t.signed = 0
+		t.era++
+		for _, h := range t.byIndex {
+			if h != nil && h.rec != nil {
+				h.alike = t.signatureOf(h.rec)
+			}
+		}
+	}
+	return t.signatureOf(rec)
+}
+
+func (t *hosts) signatureOf(rec *cluster.Host) signature {
+	key := fmt.Sprintf("%d %q %q %q %v %q %d", rec.State(), rec.Rack, rec.Zone, rec.Attributes, rec.Capacity, rec.GPUs, rec.Capabilities)
+	s, ok := t.signatures[key]
+	if !ok {
+		s = signature(t.signed)
+		t.signatures[key] = s
+		t.signed++
+	}
+	return s
 }
 
 func (t *hosts) leaveRack(h *host) {
@@ -117,6 +156,7 @@ func (t *hosts) note(i int32) {
 		t.log = slices.Delete(t.log, 0, drop)
 		t.start += drop
 	}
+	t.last[i] = t.position()
 	t.log = append(t.log, i)
 }
 
@@ -140,16 +180,6 @@ func (t *hosts) capacity() cluster.Resources {
 
 // position is where the log ends now.
 func (t *hosts) position() int { return t.start + len(t.log) }
-
-// since returns the indices that changed from a position on, each once, in order; false if the log no longer reaches back.
-func (t *hosts) since(position int) ([]int32, bool) {
-	if position < t.start {
-		return nil, false
-	}
-	changed := slices.Clone(t.log[position-t.start:])
-	slices.Sort(changed)
-	return slices.Compact(changed), true
-}
 
 // lookup returns what is known of a host, nil for nothing.
 func (t *hosts) lookup(id cluster.HostID) *cluster.Host {

@@ -76,11 +76,10 @@ func (d *displacer) roomiest(c *class) *displacement {
 	task := c.row.task
 	var best *host
 	var least int64
-	for i, v := range c.row.verdict {
-		if !couldTake(v) {
+	for _, h := range d.p.hosts.byIndex {
+		if !couldTake(c.row.judge(h)) {
 			continue
 		}
-		h := d.p.hosts.byIndex[i]
 		if len(h.holds)+len(h.nominated) > 0 && !c.key.group.gang || !task.Ports.IsZero() {
 			continue
 		}

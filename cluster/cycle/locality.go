@@ -23,6 +23,12 @@ func (l *locality) extra(i int32) flowgraph.Cost {
 	return l.elsewhere
 }
 
+// isNear reports whether the host has a price of its own.
+func (l *locality) isNear(i int32) bool {
+	_, ok := l.near[i]
+	return ok
+}
+
 // localize asks the model, if it cares, what the class's inputs cost, and resolves racks into their hosts. It does so
 // once, and again when hosts came, went or changed rack.
 func (p *Planner) localize(c *class) {

@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"time"
 
@@ -89,119 +88,6 @@ func divide(r cluster.Resources, n int64) cluster.Resources {
 	return out
 }
 
-// optimize brings the network up to date, solves it, and adds candidates until the flow is optimal for the complete
-// network: the one in which every class has an arc to every host that has room for it.
-func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Result, bool) {
-	for _, c := range p.order {
-		p.rows.refresh(c.row)
-		p.graph.setClass(c)
-	}
-	p.graph.sync()
-	for _, c := range p.order {
-		if c.node != flowgraph.NoNode && len(c.links) == 0 {
-			p.seed(c)
-		}
-	}
-	for {
-		p.graph.sync()
-		lap.end(s, Graph)
-		res, ok := p.graph.solve(budget, s)
-		lap.end(s, Solve)
-		if !ok {
-			return res, false
-		}
-		added := false
-		p.pass++
-		for _, c := range p.order {
-			if c.node != flowgraph.NoNode {
-				added = p.priceOut(c, res) || added
-			}
-		}
-		if !added {
-			lap.end(s, Graph)
-			return res, true
-		}
-	}
-}
-
-// cheapest yields the hosts that are open to the class by the price of starting there: near ones first where the data
-// makes a difference, then all by the price they have for anybody. A host may come twice.
-func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
-	return func(yield func(*host, flowgraph.Cost) bool) {
-		for _, i := range c.local.order {
-			if c.row.verdict[i] == open && !yield(p.hosts.byIndex[i], c.start(i)) {
-				return
-			}
-		}
-		for _, s := range c.row.open {
-			if !yield(p.hosts.byIndex[s.index()], c.start(s.index())) {
-				return
-			}
-		}
-	}
-}
-
-// seed gives a class its first candidates: the cheapest hosts, at least as many as have room for all that waits.
-func (p *Planner) seed(c *class) {
-	room := int64(0)
-	for h := range p.cheapest(c) {
-		if len(c.links) >= candidates && room >= c.open() {
-			return
-		}
-		if c.to[h.index] == nil {
-			room += p.fit(c, h, c.open())
-			p.graph.link(c, h, p.round.Unit)
-		}
-	}
-}
-
-// priceOut adds hosts whose missing arc has a negative reduced cost, at most as many as tasks wait or as the class has
-// already, and reports whether there were any. No task pays less than nothing for the crowd, and no host further down the row is cheaper than its
-// price with the data elsewhere, so the look ends where that reaches the class's marginal price; only the near hosts are
-// all looked at.
-//
-// Since every class of a pass sees the same potentials, all would ask for the same few hosts. So a host that was offered
-// to others in this pass counts as if they had come: the next class looks further. The first one to look at a host sees
-// it as it is, hence a pass without additions means that there is nothing to add.
-func (p *Planner) priceOut(c *class, res solver.Result) bool {
-	limit := max(candidates, len(c.links), int(min(c.open(), int64(len(c.row.open)))))
-	worth := res.Potential(p.graph.sink) - res.Potential(c.node) // what the dearest placed or waiting unit pays
-	added := 0
-	consider := func(i int32) {
-		if added == limit || c.to[i] != nil {
-			return
-		}
-		h := p.hosts.byIndex[i]
-		price := c.start(i)
-		if price >= worth {
-			return
-		}
-		if h.pass != p.pass {
-			h.pass, h.offered, h.margin = p.pass, 0, p.graph.marginal(h, p.round.Unit, res)
-		}
-		if h.offered > 0 {
-			price += p.graph.crowd(h, p.round.Unit, h.offered)
-		}
-		if price+h.margin < worth {
-			p.graph.link(c, h, p.round.Unit)
-			h.offered++
-			added++
-		}
-	}
-	for _, i := range c.local.order {
-		if c.row.verdict[i] == open {
-			consider(i)
-		}
-	}
-	for _, s := range c.row.open {
-		if added == limit || s.price()+c.local.elsewhere >= worth {
-			break
-		}
-		consider(s.index())
-	}
-	return added > 0
-}
-
 // fit returns how many tasks of the class the host takes as it is planned, at most limit.
 func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.task.CountOn(h.rec, limit) }
 
@@ -258,7 +144,7 @@ func (p *Planner) someFits() bool {
 		if c.open() == 0 || c.skipped {
 			continue
 		}
-		if p.rows.refresh(c.row); len(c.row.open) > 0 {
+		if h, _ := p.best(c); h != nil {
 			return true
 		}
 	}
@@ -305,13 +191,12 @@ func (p *Planner) insert(out *Output) {
 		for c.open() > 0 {
 			h, price := p.best(c)
 			if h == nil {
+				if c.row.anyOpen() {
+					p.wake(c)
+				}
 				break
 			}
-			if price >= c.worth() {
-				p.wake(c)
-				break
-			}
-			share := max(1, c.open()/int64(4*len(c.row.open)))
+			share := max(1, c.open()/int64(4*c.row.breadth()))
 			n := p.fit(c, h, min(share, c.open()))
 			p.place(out, c, h, n, price)
 			out.Stats.Inserted += int(n)
@@ -319,14 +204,14 @@ func (p *Planner) insert(out *Output) {
 	}
 }
 
-// best returns the cheapest host that is open to the class, nil if there is none.
+// best returns the cheapest host that the class would rather take than wait, nil if there is none.
 func (p *Planner) best(c *class) (best *host, price flowgraph.Cost) {
 	p.rows.refresh(c.row)
 	for h, start := range p.cheapest(c) {
 		if best == nil || start < price {
 			best, price = h, start
 		}
-		if _, near := c.local.near[h.index]; !near {
+		if !c.local.isNear(h.index) {
 			break // the rest of the row is no cheaper
 		}
 	}

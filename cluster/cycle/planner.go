@@ -150,10 +150,10 @@ type Planner struct {
 	joined  []*host         // with guests that this plan placed
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it
 	wakeAt  cluster.Time    // see Output.WakeAt
-	pass    int             // counts the passes of price-out
-	moved   bool            // a task was bound, left or went to wait since the last admission
-	dirty   bool            // something happened since the last solve that may let a task be placed
-	primed  bool            // the first call is done
+	offers  offers
+	moved   bool // a task was bound, left or went to wait since the last admission
+	dirty   bool // something happened since the last solve that may let a task be placed
+	primed  bool // the first call is done
 }
 
 // New returns a planner that prices with the model and solves with what newSolver returns. It asks for a new solver

@@ -44,62 +44,80 @@ const kinds = 16
 
 var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull}
 
-func judgeHost(r *row, h *host) verdict {
-	switch {
-	case h == nil:
+// judge decides whether the host, nil for none, can take one task of the row. Complexity: the dimensions; what holds at
+// any load is worked out once for all hosts that are alike.
+func (r *row) judge(h *host) verdict {
+	if h == nil {
 		return absent
-	case h.rec.Unreachable:
-		return unreachable
-	case h.rec.Draining:
-		return draining
-	case r.constraint != nil && !r.constraint.Allows(h.rec):
+	}
+	if grow := int(h.alike) + 1 - len(r.fixed); grow > 0 {
+		r.fixed = append(r.fixed, make([]verdict, grow)...)
+	}
+	v := r.fixed[h.alike]
+	if v == absent {
+		v = r.judgeMachine(h.rec)
+		r.fixed[h.alike] = v
+	}
+	if r.byName && v != unreachable && v != draining && !r.constraint.Allows(h.rec) {
 		return mismatch
 	}
-	if missing := r.key.needs &^ h.rec.Capabilities; missing != 0 {
-		return incapable + kinds*verdict(missing.Index())
+	if v == open {
+		v = r.judgeRoom(h.rec, &h.room)
 	}
-	if d, lacks := firstLacking(r.task.Resources, h.rec.Capacity); lacks {
-		return tooSmall + kinds*d
-	}
-	if d, lacks := firstLacking(r.task.Resources, h.rec.Room()); lacks {
-		return full + kinds*d
-	}
-	if v := judgeGPUs(r, h); v != open {
-		return v
-	}
-	return judgePorts(r, h)
+	return v
 }
 
-// judgePorts decides for a host that has all else.
-func judgePorts(r *row, h *host) verdict {
+// judgeMachine decides by what hosts of one signature have in common.
+func (r *row) judgeMachine(rec *cluster.Host) verdict {
+	switch {
+	case rec.Unreachable:
+		return unreachable
+	case rec.Draining:
+		return draining
+	case r.constraint != nil && !r.byName && !r.constraint.Allows(rec):
+		return mismatch
+	}
+	if missing := r.key.needs &^ rec.Capabilities; missing != 0 {
+		return incapable + kinds*verdict(missing.Index())
+	}
+	if d, lacks := firstLacking(&r.task.Resources, &rec.Capacity); lacks {
+		return tooSmall + kinds*d
+	}
+	if gpu := &r.task.GPU; !gpu.IsZero() {
+		empty := slices.Repeat([]int32{cluster.WholeGPU}, len(rec.GPUs))
+		if gpu.Fit(rec.GPUs, empty, 1) == 0 {
+			return wrongGPU
+		}
+	}
+	return open
+}
+
+// judgeRoom decides for a host that could take the task if it were empty. room is rec.Room().
+func (r *row) judgeRoom(rec *cluster.Host, room *cluster.Resources) verdict {
+	if d, lacks := firstLacking(&r.task.Resources, room); lacks {
+		return full + kinds*d
+	}
+	if gpu := &r.task.GPU; !gpu.IsZero() && gpu.Fit(rec.GPUs, rec.GPURoom(), 1) == 0 {
+		return full + kinds*verdict(cluster.GPU)
+	}
+	if r.task.Ports.IsZero() {
+		return open
+	}
 	ports := verdict(int(cluster.NumDimensions) + len(r.task.Resources.Named))
 	switch request := &r.task.Ports; {
-	case request.Fit(h.rec, 1) > 0:
+	case request.Fit(rec, 1) > 0:
 		return open
-	case request.Fit(&cluster.Host{Machine: h.rec.Machine}, 1) > 0:
+	case request.Fit(&cluster.Host{Machine: rec.Machine}, 1) > 0:
 		return full + kinds*ports
 	default:
 		return tooSmall + kinds*ports
 	}
 }
 
-// judgeGPUs decides for a host with room in every dimension whether its devices can be cut as the task needs it.
-func judgeGPUs(r *row, h *host) verdict {
-	request := &r.task.GPU
-	if request.IsZero() || request.Fit(h.rec.GPUs, h.rec.GPURoom(), 1) > 0 {
-		return open
-	}
-	empty := slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))
-	if request.Fit(h.rec.GPUs, empty, 1) == 0 {
-		return wrongGPU
-	}
-	return full + kinds*verdict(cluster.GPU)
-}
-
 // firstLacking returns the first dimension in which the request exceeds the room.
-func firstLacking(request, room cluster.Resources) (verdict, bool) {
-	for d, v := range request.Fixed {
-		if v > 0 && v > room.Fixed[d] {
+func firstLacking(request, room *cluster.Resources) (verdict, bool) {
+	for d := range request.Fixed {
+		if v := request.Fixed[d]; v > 0 && v > room.Fixed[d] {
 			return verdict(d), true
 		}
 	}
@@ -145,12 +163,17 @@ type Tally struct {
 }
 
 func (p *Planner) describeClass(c *class) Waiting {
-	p.rows.refresh(c.row)
 	w := Waiting{Class: c.key, Tasks: c.queue.Len(), Price: c.price}
-	for v, n := range c.row.tally { // sorted below
+	counts := map[verdict]int{}
+	for _, h := range p.hosts.byIndex {
+		if v := c.row.judge(h); v != absent {
+			counts[v]++
+			w.Hosts++
+		}
+	}
+	for v, n := range counts { // sorted below
 		reason, detail := v.reason(c.row.task.Resources)
 		w.Tally = append(w.Tally, Tally{reason, detail, n})
-		w.Hosts += n
 	}
 	slices.SortFunc(w.Tally, func(a, b Tally) int {
 		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Detail, b.Detail))

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"math"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -9,8 +10,12 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// idleRows is how many rows without a class are kept, since the next job often asks for what an earlier one did.
-const idleRows = 64
+const (
+	// idleRows is how many rows without a class are kept, since the next job often asks for what an earlier one did.
+	idleRows = 1024
+	// shortHead is how many hosts a row lists at least.
+	shortHead = 128
+)
 
 // rows is the table of all rows.
 type rows struct {
@@ -19,6 +24,8 @@ type rows struct {
 	hosts *hosts
 	byKey map[pricedKey]*row
 	idle  []*row // without a class, longest idle first
+
+	scratch []slot
 }
 
 // pricedKey names a row: the same request has another price by another route of the model.
@@ -27,23 +34,31 @@ type pricedKey struct {
 	route int
 }
 
-// row knows for one request and constraint which hosts can take one more task, and at which price.
+// row knows for one request and constraint which hosts can take one more task, and at which price. It lists only its head,
+// the cheapest hosts, and more when somebody looks further. So a change of a host costs a row one look at that host,
+// however many hosts there are.
 type row struct {
 	key        pricedKey
+	table      *rows
 	task       *cluster.TaskSpec // what is asked for
 	request    costmodels.Request
 	constraint *cluster.Constraint
-	users      int // classes
+	byName     bool // the constraint tells hosts apart that are alike otherwise
+	users      int  // classes
 
-	open    []slot    // hosts that can, by price
-	entry   []slot    // by host index: the slot in open, where verdict is open
-	verdict []verdict // by host index
-	tally   map[verdict]int
-	read    int // position in the log of host changes
+	fixed []verdict // by signature: what holds at any load; absent where nobody has asked yet
+	era   int       // of the signatures
+	head  []slot    // the open hosts below the end, cheapest first
+	end   slot
+	count int // open hosts when all were last looked at
+	read  int // position in the log of host changes
 }
 
 // slot packs a price and a host index, so that slots sort by price, then by index. Prices are below 2^31.
 type slot uint64
+
+// endless lies above all slots.
+const endless slot = math.MaxUint64
 
 func makeSlot(price flowgraph.Cost, index int32) slot { return slot(price)<<32 | slot(uint32(index)) }
 
@@ -54,16 +69,16 @@ func (s slot) index() int32          { return int32(uint32(s)) }
 func (t *rows) get(asks rowKey, task *cluster.TaskSpec, job *cluster.JobSpec) *row {
 	key := pricedKey{asks, t.model.Route(job.Pool, job.Type)}
 	r := t.byKey[key]
-	if r == nil {
+	switch {
+	case r == nil:
 		r = &row{
-			key: key, task: task, constraint: job.Constraint,
+			key: key, table: t, task: task, constraint: job.Constraint, byName: job.Constraint.Mentions(cluster.LabelHostname),
 			request: costmodels.Request{Task: task, Work: asks.work, Route: key.route},
-			tally:   map[verdict]int{}, read: -1,
+			read:    -1,
 		}
 		t.byKey[key] = r
-	}
-	if i := slices.Index(t.idle, r); i >= 0 {
-		t.idle = slices.Delete(t.idle, i, i+1)
+	case r.users == 0:
+		t.idle = without(t.idle, r)
 	}
 	r.users++
 	return r
@@ -81,69 +96,129 @@ func (t *rows) release(r *row) {
 	}
 }
 
-// refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, each at the price
-// of moving a part of the list; all hosts for a new row or after many changes.
+// refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and the length of
+// the head; all hosts for a new row or after many changes.
 func (t *rows) refresh(r *row) {
-	changed, ok := t.hosts.since(r.read)
-	r.read = t.hosts.position()
-	if len(r.verdict) < len(t.hosts.byIndex) {
-		grow := len(t.hosts.byIndex) - len(r.verdict)
-		r.verdict = append(r.verdict, make([]verdict, grow)...)
-		r.entry = append(r.entry, make([]slot, grow)...)
-	}
-	if !ok || len(changed) > len(t.hosts.byIndex)/8+8 {
-		t.rebuild(r)
+	from, to := r.read, t.hosts.position()
+	if from == to {
 		return
 	}
-	for _, i := range changed {
-		t.update(r, i)
+	r.read = to
+	if r.era != t.hosts.era {
+		r.era, r.fixed = t.hosts.era, nil
 	}
-}
-
-func (t *rows) rebuild(r *row) {
-	r.open = r.open[:0]
-	clear(r.tally)
-	for i := range t.hosts.byIndex {
-		t.judge(r, int32(i))
-		if r.verdict[i] == open {
-			r.open = append(r.open, r.entry[i])
+	if from < t.hosts.start || to-from > len(t.hosts.byIndex)/2+8 {
+		t.rebuild(r, shortHead)
+		return
+	}
+	last := t.hosts.last
+	r.head = slices.DeleteFunc(r.head, func(s slot) bool { return last[s.index()] >= from })
+	found := t.scratch[:0]
+	for at, i := range t.hosts.log[from-t.hosts.start:] {
+		if last[i] != from+at { // it changed again later
+			continue
+		}
+		if s, ok := r.price(i); ok && s < r.end {
+			found = append(found, s)
 		}
 	}
-	slices.Sort(r.open)
+	slices.Sort(found)
+	r.head = merge(r.head, found)
+	t.scratch = found
 }
 
-func (t *rows) update(r *row, i int32) {
-	was, before := r.verdict[i], r.entry[i]
-	if r.tally[was]--; r.tally[was] <= 0 {
-		delete(r.tally, was)
+// merge inserts sorted slots into sorted slots.
+func merge(into, found []slot) []slot {
+	i, j := len(into)-1, len(found)-1
+	into = append(into, found...)
+	for k := len(into) - 1; j >= 0; k-- {
+		if i >= 0 && into[i] > found[j] {
+			into[k] = into[i]
+			i--
+		} else {
+			into[k] = found[j]
+			j--
+		}
 	}
-	t.judge(r, i)
-	now, after := r.verdict[i], r.entry[i]
-	if was == open && now == open && before == after {
-		return
-	}
-	if was == open {
-		at, _ := slices.BinarySearch(r.open, before)
-		r.open = slices.Delete(r.open, at, at+1)
-	}
-	if now == open {
-		at, _ := slices.BinarySearch(r.open, after)
-		r.open = slices.Insert(r.open, at, after)
-	}
+	return into
 }
 
-// judge decides whether the host can take one task of the row, and prices it.
-func (t *rows) judge(r *row, i int32) {
-	h := t.hosts.byIndex[i]
-	v := judgeHost(r, h)
-	r.verdict[i] = v
-	if v == absent {
-		return
+// rebuild looks at all hosts and lists the cheapest n.
+func (t *rows) rebuild(r *row, n int) {
+	all := t.scratch[:0]
+	for i := range t.hosts.byIndex {
+		if s, ok := r.price(int32(i)); ok {
+			all = append(all, s)
+		}
 	}
-	r.tally[v]++
-	if v == open {
-		r.entry[i] = makeSlot(clamp(t.model.Start(t.round, &r.request, h.rec)), i)
+	r.count, r.end = len(all), endless
+	if n < len(all) {
+		r.end = nth(all, n)
 	}
+	r.head = append(r.head[:0], all[:min(n, len(all))]...)
+	slices.Sort(r.head)
+	t.scratch = all
+}
+
+// nth returns the n-th smallest of distinct slots, from 0, and moves the smaller ones before it. Expected complexity: the
+// number of slots. Source: C. A. R. Hoare, "Algorithm 65: FIND", CACM 4(7), 1961, doi:10.1145/366622.366647.
+func nth(all []slot, n int) slot {
+	lo, hi := 0, len(all)-1
+	for lo < hi {
+		pivot := all[lo+(hi-lo)/2]
+		i, j := lo, hi
+		for i <= j {
+			for all[i] < pivot {
+				i++
+			}
+			for all[j] > pivot {
+				j--
+			}
+			if i <= j {
+				all[i], all[j] = all[j], all[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n <= j:
+			hi = j
+		case n >= i:
+			lo = i
+		default:
+			return all[n]
+		}
+	}
+	return all[n]
+}
+
+// at returns the k-th cheapest open host, from 0, false if there are fewer. The row must be fresh.
+func (r *row) at(k int) (slot, bool) {
+	if k >= len(r.head) && r.end != endless {
+		r.table.rebuild(r, max(shortHead, 4*k))
+	}
+	if k >= len(r.head) {
+		return 0, false
+	}
+	return r.head[k], true
+}
+
+// anyOpen reports whether a host can take a task. The row must be fresh.
+func (r *row) anyOpen() bool {
+	_, ok := r.at(0)
+	return ok
+}
+
+// breadth estimates how many hosts are open. The row must be fresh.
+func (r *row) breadth() int { return max(r.count, len(r.head)) }
+
+// price returns the slot of a host, false if it is not open.
+func (r *row) price(i int32) (slot, bool) {
+	h := r.table.hosts.byIndex[i]
+	if r.judge(h) != open {
+		return 0, false
+	}
+	return makeSlot(clamp(r.table.model.Start(r.table.round, &r.request, h.rec)), i), true
 }
 
 // clamp keeps a price inside the range that the network is exact for, whatever a model returns.

@@ -1,0 +1,230 @@
+package cycle
+
+import (
+	"container/heap"
+	"iter"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+const (
+	// leastCandidates is the least number of hosts that price-out adds for a class at a time.
+	leastCandidates = 8
+	// spareCandidates is how many hosts a class begins with beyond those where its tasks would go.
+	spareCandidates = 4
+)
+
+// optimize brings the network up to date, solves it, and adds candidates until the flow is optimal for the complete
+// network: the one in which every class has an arc to every host that has room for it.
+func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Result, bool) {
+	for _, c := range p.order {
+		p.graph.setClass(c)
+		if c.node != flowgraph.NoNode {
+			p.rows.refresh(c.row)
+		}
+	}
+	p.graph.sync()
+	p.beginOffers(func(h *host) flowgraph.Cost { return p.graph.crowd(h, p.round.Unit, 0) })
+	for _, c := range p.order {
+		if c.node != flowgraph.NoNode && len(c.links) == 0 {
+			p.seed(c)
+		}
+	}
+	for {
+		p.graph.sync()
+		lap.end(s, Graph)
+		res, ok := p.graph.solve(budget, s)
+		lap.end(s, Solve)
+		if !ok {
+			return res, false
+		}
+		added := false
+		p.beginOffers(func(h *host) flowgraph.Cost { return p.graph.marginal(h, p.round.Unit, res) })
+		for _, c := range p.order {
+			if c.node != flowgraph.NoNode {
+				added = p.priceOut(c, res) || added
+			}
+		}
+		if !added {
+			lap.end(s, Graph)
+			return res, true
+		}
+	}
+}
+
+// offers is what one pass over the classes remembers of the hosts. All classes of a pass see the same potentials and would
+// ask for the same few hosts, so each asks at the price that those before it have left.
+type offers struct {
+	pass    int
+	byHost  []offer                      // by index
+	initial func(h *host) flowgraph.Cost // what one more task pays on the host beyond its start price
+}
+
+type offer struct {
+	pass  int            // the pass that the rest belongs to
+	units int64          // that classes were offered in it
+	base  flowgraph.Cost // the initial price of the host
+	ask   flowgraph.Cost // what the next unit is asked
+}
+
+func (p *Planner) beginOffers(initial func(h *host) flowgraph.Cost) {
+	o := &p.offers
+	if grow := len(p.hosts.byIndex) - len(o.byHost); grow > 0 {
+		o.byHost = append(o.byHost, make([]offer, grow)...)
+	}
+	o.pass++
+	o.initial = initial
+}
+
+// offer returns what the pass remembers of a host.
+func (p *Planner) offer(i int32) *offer {
+	o := &p.offers.byHost[i]
+	if o.pass != p.offers.pass {
+		base := p.offers.initial(p.hosts.byIndex[i])
+		*o = offer{pass: p.offers.pass, base: base, ask: base}
+	}
+	return o
+}
+
+// give counts one more unit that a class was offered on the host.
+func (p *Planner) give(i int32, o *offer) {
+	o.units++
+	o.ask = o.base + p.graph.crowd(p.hosts.byIndex[i], p.round.Unit, o.units)
+}
+
+// cheapest yields the hosts that are open to the class by the price of starting there: near ones first where the data
+// makes a difference, then all by the price they have for anybody. A host may come twice. One that costs more than to wait
+// for a better one is left out: the step of a tier says how much a pool claims, not how much a task hurries. The row must
+// be fresh, and stay as it is meanwhile.
+func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
+	return func(yield func(*host, flowgraph.Cost) bool) {
+		for _, i := range c.local.order {
+			if price, ok := c.accepts(i); ok && !yield(p.hosts.byIndex[i], price) {
+				return
+			}
+		}
+		for k := 0; ; k++ {
+			s, ok := c.row.at(k)
+			if !ok || s.price()+c.local.elsewhere >= c.price || !yield(p.hosts.byIndex[s.index()], c.total(s)) {
+				return
+			}
+		}
+	}
+}
+
+// prospect is a host that a class may be given as a candidate.
+type prospect struct {
+	price flowgraph.Cost // that its next unit would pay
+	start flowgraph.Cost // of it, the price of the start
+	host  int32
+	fit   int64 // units that it takes yet
+}
+
+// prospects is a heap, the cheapest first.
+type prospects []prospect
+
+func (q prospects) Len() int { return len(q) }
+func (q prospects) Less(i, j int) bool {
+	return q[i].price < q[j].price || q[i].price == q[j].price && q[i].host < q[j].host
+}
+func (q prospects) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *prospects) Push(x any)   { *q = append(*q, x.(prospect)) }
+func (q *prospects) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+// seed gives a class its first candidates: the hosts where its tasks would go if they chose one after the other, after
+// those of the classes before it, and a few more. That is close to the optimum, so the potentials of the first solve are
+// worth something.
+func (p *Planner) seed(c *class) {
+	q := &prospects{}
+	consider := func(i int32, start flowgraph.Cost) {
+		o := p.offer(i)
+		if fit := p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances) - o.units; fit > 0 {
+			heap.Push(q, prospect{price: start + o.ask, start: start, host: i, fit: fit})
+		}
+	}
+	for _, i := range c.local.order {
+		if start, ok := c.accepts(i); ok {
+			consider(i, start)
+		}
+	}
+	next := 0 // in the row
+	for left, spare := c.open(), spareCandidates; left > 0 || spare > 0; {
+		s, ok := c.row.at(next)
+		if elsewhere := s.price() + c.local.elsewhere; ok && elsewhere < c.price && (len(*q) == 0 || elsewhere <= (*q)[0].price) {
+			if next++; !c.local.isNear(s.index()) {
+				consider(s.index(), c.total(s))
+			}
+			continue
+		}
+		if len(*q) == 0 {
+			return
+		}
+		first := &(*q)[0]
+		i := first.host
+		if c.to[i] == nil {
+			p.graph.link(c, p.hosts.byIndex[i], p.round.Unit)
+			if left == 0 {
+				spare--
+			}
+		}
+		o := p.offer(i)
+		if left > 0 {
+			left--
+			p.give(i, o)
+			first.fit--
+		}
+		if left == 0 || first.fit == 0 {
+			heap.Pop(q)
+			continue
+		}
+		first.price = first.start + o.ask
+		heap.Fix(q, 0)
+	}
+}
+
+// priceOut adds hosts whose missing arc has a negative reduced cost, a few times as many as tasks wait at most, and reports
+// whether there were any. No task pays less than nothing for the crowd, and no host further down the row is cheaper than
+// its price with the data elsewhere, so the look ends where that reaches what the class pays; only the near hosts are all
+// looked at.
+//
+// What a class was offered before in the same pass is left to a later one only if that gains more by it. The first one to
+// look at a host sees it as it is, hence a pass without additions means that there is nothing to add.
+func (p *Planner) priceOut(c *class, res solver.Result) bool {
+	limit := max(leastCandidates, len(c.links), 2*int(c.open()))
+	worth := p.graph.worth(c, res)
+	added := 0
+	consider := func(i int32, start flowgraph.Cost) {
+		o := p.offer(i)
+		gain := worth - start - o.ask
+		if gain <= 0 || c.to[i] != nil {
+			return
+		}
+		p.graph.link(c, p.hosts.byIndex[i], p.round.Unit)
+		was := o.ask
+		p.give(i, o)
+		o.ask = min(o.ask, was+gain)
+		added++
+	}
+	for _, i := range c.local.order {
+		if start, ok := c.accepts(i); ok {
+			consider(i, start)
+		}
+	}
+	most := min(worth, c.price)
+	for k := 0; added < limit; k++ {
+		s, ok := c.row.at(k)
+		if !ok || s.price()+c.local.elsewhere >= most {
+			break
+		}
+		if start := c.total(s); start < most {
+			consider(s.index(), start)
+		}
+	}
+	return added > 0
+}
