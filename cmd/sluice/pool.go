@@ -13,8 +13,9 @@ import (
 )
 
 func newPoolCommand(a *app) *cobra.Command {
-	return group("pool", "Create and show pools",
-		newPoolListCommand(a), newPoolGetCommand(a), newPoolCreateCommand(a), newPoolDeleteCommand(a))
+	return group("pool", "Create, change and show pools",
+		newPoolListCommand(a), newPoolGetCommand(a), newPoolCreateCommand(a), newPoolUpdateCommand(a), newPoolDeleteCommand(a),
+		newPoolDrainCommand(a), newPoolResumeCommand(a))
 }
 
 func newPoolListCommand(a *app) *cobra.Command {
@@ -91,12 +92,20 @@ func poolProperties(w io.Writer, p *sluicev1.Pool) {
 	var rows [][]string
 	for _, d := range p.GetDimensions() {
 		rows = append(rows, []string{
-			d.GetDimension(), fmt.Sprint(d.GetReservation()), fmt.Sprint(d.GetLimit()), fmt.Sprint(d.GetShare()),
+			d.GetDimension(), fmt.Sprint(d.GetReservation()), limitWord(d.GetLimit()), fmt.Sprint(d.GetShare()),
 			fmt.Sprint(d.GetDemand()), fmt.Sprint(d.GetAllocation()), fmt.Sprint(d.GetEntitlement()), d.GetBoundBy(),
 		})
 	}
 	fmt.Fprintln(w)
 	columns(w, "DIMENSION RESERVATION LIMIT SHARE DEMAND ALLOCATION ENTITLEMENT BOUND-BY", rows)
+}
+
+// limitWord shows a limit; below 0 is none.
+func limitWord(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 func newPoolCreateCommand(a *app) *cobra.Command {
