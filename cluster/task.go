@@ -105,6 +105,8 @@ const (
 	ReasonRunTime        Reason = "RUN_TIME"        // its run took longer than the job allows
 	ReasonDeadline       Reason = "DEADLINE"        // the job had not finished by its deadline
 	ReasonGangBroken     Reason = "GANG_BROKEN"     // not all of the gang's core came to run
+	ReasonUnhealthy      Reason = "UNHEALTHY"       // its checks said that it was not alive
+	ReasonScratchFull    Reason = "SCRATCH_FULL"    // a scratch folder held more than the task asked for
 	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
 )
 

@@ -20,6 +20,10 @@ type Config struct {
 	Zone     string            // of all hosts; default "local"
 	Capacity cluster.Resources // of each host; a fixed amount of 0 means this machine's divided by Hosts
 
+	// Ports may be given to tasks; each host has its own part of them. Default 20000 to 29999.
+	Ports   cluster.PortRange
+	Address string // where the tasks of all hosts are reached; default "127.0.0.1"
+
 	// Cgroup is a cgroup v2 folder that the driver may fill; "" looks for one at the driver's own place. Where there is
 	// none, limits are not enforced and every host says so in its notes.
 	Cgroup string
@@ -50,6 +54,8 @@ func (c Config) withDefaults() Config {
 	c.Hosts = or(c.Hosts, 1)
 	c.Racks = or(c.Racks, 1)
 	c.Zone = or(c.Zone, "local")
+	c.Ports = or(c.Ports, cluster.PortRange{First: 20_000, Last: 29_999})
+	c.Address = or(c.Address, "127.0.0.1")
 	c.LogLimitBytes = or(c.LogLimitBytes, 8<<20)
 	c.UsageInterval = or(c.UsageInterval, 5*time.Second)
 	c.Retention.Runs = or(c.Retention.Runs, 1000)
@@ -79,6 +85,7 @@ func (c Config) Validate() error {
 	check(filepath.IsAbs(c.Dir), "state folder %q is not an absolute path", c.Dir)
 	check(c.Hosts >= 1 && c.Hosts <= maxHosts, "hosts is %d, must be 1 to %d", c.Hosts, maxHosts)
 	check(c.Racks >= 1 && c.Racks <= c.Hosts, "racks is %d, must be 1 to the number of hosts, %d", c.Racks, c.Hosts)
+	check(c.Ports.First >= 1 && c.Ports.First <= c.Ports.Last, "ports %d to %d are no range of 1 to 65535", c.Ports.First, c.Ports.Last)
 	check(c.Cgroup == "" || filepath.IsAbs(c.Cgroup), "cgroup %q is not an absolute path", c.Cgroup)
 	check(c.LogLimitBytes >= minLogLimit, "log limit is %d bytes, must be at least %d", c.LogLimitBytes, minLogLimit)
 	check(c.UsageInterval >= 100*time.Millisecond, "usage interval is %v, must be at least 100ms", c.UsageInterval)

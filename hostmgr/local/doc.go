@@ -7,12 +7,14 @@
 //	launch     the intent: all that is needed to start the run       driver, before anybody knows of the run
 //	lock       held by the supervisor as long as it lives            whoever holds it decides about the run
 //	started    from here on the run may have started                 holder of the lock, exclusively created
-//	running    the process of the task                               supervisor
+//	running    the processes of the task exist                       supervisor
+//	health     what the checks say                                   supervisor
 //	kill       the wish that the run ends, and the grace             driver
 //	exit       how it ended; synced                                  holder of the lock
-//	stdout.N, stderr.N   the output from byte N on                   supervisor
+//	stdout.N, stderr.N   the output from byte N on; that of further processes begins with their names and a dot
 //	errors     what the supervisor has to complain about             supervisor
 //	work, tmp  the task's own
+//	scratch    its scratch volumes, removed at the end
 //
 // # A run starts at most once
 //
@@ -55,6 +57,23 @@
 // The supervisor is the reaper of all orphans below it. When the first process of the task has ended, it kills its
 // children until it has none; orphans become its children one after the other, so in the end there is no descendant,
 // whatever session, group or environment it has chosen. Only then is the end recorded.
+//
+// # Tasks of several processes
+//
+// The supervisor makes the volumes, fetches files and runs the init steps before the processes; the driver reports
+// STARTING meanwhile. Each process has its own group and logs. When the main process ends, or when all have where none is
+// marked, the others are asked to end, and made to after the kill grace. A kill reaches whatever is running at the
+// moment; what has not begun yet does not begin.
+//
+// Volumes are folders that the task finds by symbolic links in its own folder: nothing is mounted, since that takes
+// rights that the driver need not have. So a volume at an absolute path, or one that must not be written, is beyond this
+// driver (CanMount), and the size of a scratch folder is looked at every few seconds instead of being enforced.
+//
+// # Health
+//
+// The supervisor runs the checks too, so they go on while there is no driver. It writes down what changes, and ends a
+// task that is not alive. The driver looks at these files, only of runs with checks, and tells what is new; a new driver
+// tells it all again.
 //
 // # Cost
 //

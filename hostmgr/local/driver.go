@@ -50,14 +50,20 @@ type run struct {
 	ended       chan struct{} // closed when the status is terminal
 
 	status     hostmgr.Status
-	failed     error       // why the intent could not be recorded
-	supervisor *supervised // nil while none is known
-	killed     bool        // there is a kill record
-	killing    sync.Mutex  // held while the kill record is written
-	meter      meter       // of the goroutine that reports usage
+	failed     error        // why the intent could not be recorded
+	supervisor *supervised  // nil while none is known
+	killed     bool         // there is a kill record
+	killing    sync.Mutex   // held while the kill record is written
+	meter      meter        // of the goroutine that reports usage
+	checked    bool         // it has health checks
+	prepares   bool         // there is something to do before its processes can start
+	health     healthRecord // of the goroutine that reports health
 }
 
-var _ hostmgr.Driver = (*driver)(nil)
+var (
+	_ hostmgr.Driver  = (*driver)(nil)
+	_ hostmgr.Capable = (*driver)(nil)
+)
 
 // New returns a driver that is not started.
 func New(c Config) (hostmgr.Driver, error) {
@@ -103,6 +109,7 @@ func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
 	}
 	d.watchers.Go(d.janitor)
 	d.watchers.Go(d.reportUsage)
+	d.watchers.Go(d.reportHealth)
 	return nil
 }
 
@@ -170,7 +177,7 @@ func adoptRun(name, dir string) (*run, error) {
 	close(r.recorded)
 	r.killed = exists(dir, killFile)
 	r.status = hostmgr.Status{Run: id, Host: launch.Launch.Host, State: cluster.TaskLaunching, ExitCode: -1, At: launch.At}
-	r.boot, r.cgroup = launch.Boot, launch.Cgroup
+	r.boot, r.cgroup, r.prepares = launch.Boot, launch.Cgroup, launch.prepares()
 	// A machine that lost its power may have damaged the records that need not outlive it.
 	if running, err := readRecord[runningRecord](dir, runningFile); err == nil && running != nil {
 		r.status.State, r.status.At = cluster.TaskRunning, running.At

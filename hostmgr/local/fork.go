@@ -15,53 +15,73 @@ import (
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
-// fork starts the task's first process. An error means that nothing was started.
-func (s *supervisor) fork() (err error) {
-	l := s.launch
-	if info, err := os.Stat(l.Dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("local: the working directory %s does not exist or is not a folder", l.Dir)
+// child is a process that the supervisor has started.
+type child struct {
+	rec    *processRecord
+	pid    int // of the process and of its group
+	ended  bool
+	status syscall.WaitStatus // how it ended
+	then   func(syscall.WaitStatus)
+}
+
+// fork starts a process of the task, with its output in the logs of the run. An error means that nothing was started.
+func (s *supervisor) fork(rec *processRecord) (c *child, err error) {
+	var files []uintptr
+	var logs []*logWriter
+	for _, stream := range []hostmgr.LogStream{hostmgr.Stdout, hostmgr.Stderr} {
+		w, in, err := newLogWriter(s.dir, rec.Log, stream, s.launch.LogLimit)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, unix.Close(in)) }()
+		files = append(files, uintptr(in))
+		logs = append(logs, w)
 	}
-	program, err := lookUp(l.Argv[0], l.Env)
+	if c, err = s.start(rec, files); err != nil {
+		return nil, err
+	}
+	for _, w := range logs {
+		go w.copy()
+	}
+	s.logs = append(s.logs, logs...)
+	return c, nil
+}
+
+// start starts a process with the given stdout and stderr, which stay the caller's.
+func (s *supervisor) start(rec *processRecord, output []uintptr) (c *child, err error) {
+	if info, err := os.Stat(rec.Dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("local: the working directory %s does not exist or is not a folder", rec.Dir)
+	}
+	program, err := lookUp(rec.Argv[0], rec.Env)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	files := []uintptr{null.Fd()}
-	closers := []func() error{null.Close}
-	defer func() {
-		for _, c := range closers {
-			err = errors.Join(err, c())
-		}
-	}()
-	for _, stream := range []hostmgr.LogStream{hostmgr.Stdout, hostmgr.Stderr} {
-		w, in, err := newLogWriter(s.dir, stream, l.LogLimit)
-		if err != nil {
-			return err
-		}
-		files = append(files, uintptr(in))
-		closers = append(closers, func() error { return unix.Close(in) })
-		s.logs = append(s.logs, w)
-	}
+	defer closeQuietly(null)
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
-	if l.Cgroup != nil {
-		group, err := l.Cgroup.create()
+	if u := rec.User; u != nil {
+		attr.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+	}
+	if g := s.launch.Cgroup; g != nil {
+		group, err := g.create()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		closers = append(closers, group.Close)
+		defer closeQuietly(group)
 		attr.UseCgroupFD, attr.CgroupFD = true, int(group.Fd())
 	}
-	s.pid, err = syscall.ForkExec(program, l.Argv, &syscall.ProcAttr{Dir: l.Dir, Env: l.Env, Files: files, Sys: attr})
+	pid, err := syscall.ForkExec(program, rec.Argv, &syscall.ProcAttr{
+		Dir: rec.Dir, Env: rec.Env, Files: append([]uintptr{null.Fd()}, output...), Sys: attr,
+	})
 	if err != nil {
-		return fmt.Errorf("local: start %s: %w", program, err)
+		return nil, fmt.Errorf("local: start %s: %w", program, err)
 	}
-	for _, w := range s.logs {
-		go w.copy()
-	}
-	return nil
+	c = &child{rec: rec, pid: pid}
+	s.live[pid] = c
+	return c, nil
 }
 
 // lookUp finds a program in the PATH of an environment. A name with a slash is taken as it is, relative to the working

@@ -36,11 +36,24 @@ func divide(c Config, notes []string) ([]hostmgr.Host, error) {
 				Zone:       c.Zone,
 				Attributes: []cluster.KeyValue{{Key: "arch", Value: runtime.GOARCH}, {Key: "local", Value: "true"}, {Key: "os", Value: runtime.GOOS}},
 				Capacity:   capacity,
+				Ports:      portsOf(c, i),
+				Address:    c.Address,
 				Notes:      notes,
 			},
 		}
 	}
 	return hosts, nil
+}
+
+// portsOf returns the part of the ports that a host has to give: equal parts, none where there are more hosts than
+// ports.
+func portsOf(c Config, host int) []cluster.PortRange {
+	each := (int(c.Ports.Last) - int(c.Ports.First) + 1) / c.Hosts
+	if each == 0 {
+		return nil
+	}
+	first := int(c.Ports.First) + host*each
+	return []cluster.PortRange{{First: uint16(first), Last: uint16(first + each - 1)}}
 }
 
 // measure returns what this machine has: the processors that this process may use, all memory, and the size of the

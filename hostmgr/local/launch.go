@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -42,7 +40,7 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 // newRun returns a run of which nothing has been recorded.
 func newRun(l hostmgr.Launch, dir string) (*run, error) {
 	return &run{
-		id: l.Run, dir: dir, fingerprint: l.Fingerprint(),
+		id: l.Run, dir: dir, fingerprint: l.Fingerprint(), checked: checked(&l.Task),
 		recorded: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }
@@ -88,34 +86,6 @@ func (r *run) repeat(ctx context.Context, again *run) error {
 	return r.failed
 }
 
-// check refuses payloads that no process can be made of.
-func check(l *hostmgr.Launch) error {
-	if len(l.Task.Processes) != 1 {
-		return fmt.Errorf("local: launch: %d processes, one is needed", len(l.Task.Processes))
-	}
-	p := &l.Task.Processes[0]
-	if argv := p.Argv(); len(argv) == 0 || argv[0] == "" {
-		return errors.New("local: launch: the command is empty")
-	}
-	for i, arg := range p.Argv() {
-		if strings.ContainsRune(arg, 0) {
-			return fmt.Errorf("local: launch: command[%d] contains a zero byte", i)
-		}
-	}
-	for i, kv := range slices.Concat(l.Env, p.Env) {
-		if kv.Key == "" || strings.ContainsAny(kv.Key, "=\x00") || strings.ContainsRune(kv.Value, 0) {
-			return fmt.Errorf("local: launch: env[%d] %q is not a name without '=' and a value without zero bytes", i, kv.Key)
-		}
-	}
-	if p.WorkDir != "" && !filepath.IsAbs(p.WorkDir) && !filepath.IsLocal(p.WorkDir) || strings.ContainsRune(p.WorkDir, 0) {
-		return fmt.Errorf("local: launch: work dir %q is neither an absolute path nor one inside the run's own folder", p.WorkDir)
-	}
-	if l.Task.LogLimitBytes < 0 {
-		return fmt.Errorf("local: launch: log limit of %d bytes is negative", l.Task.LogLimitBytes)
-	}
-	return nil
-}
-
 // record makes the intent durable: the folder of the run appears with all that is needed to start it, or not at all.
 func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 	temp := d.state.temp(r.id.String())
@@ -130,14 +100,23 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 			return fmt.Errorf("local: record the launch: %w", err)
 		}
 	}
-	if dir := l.Task.Processes[0].WorkDir; filepath.IsLocal(dir) {
-		if err := os.MkdirAll(filepath.Join(temp, workFolder, dir), 0o700); err != nil {
+	for _, p := range slices.Concat(l.Task.Init, l.Task.Processes) {
+		if !filepath.IsLocal(p.WorkDir) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(temp, workFolder, p.WorkDir), 0o700); err != nil {
 			return fmt.Errorf("local: record the launch: %w", err)
 		}
 	}
 	crashPoint(temp, "driver after mkdir")
-	rec := d.launchRecord(r, l)
-	r.boot, r.cgroup = rec.Boot, rec.Cgroup
+	rec, err := d.launchRecord(r, l)
+	if err != nil {
+		return err
+	}
+	if err := d.openTo(rec, temp); err != nil {
+		return fmt.Errorf("local: record the launch: %w", err)
+	}
+	r.boot, r.cgroup, r.prepares = rec.Boot, rec.Cgroup, rec.prepares()
 	if err := writeRecord(temp, launchFile, rec, synced); err != nil {
 		return fmt.Errorf("local: record the launch: %w", err)
 	}
@@ -152,12 +131,63 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 	return nil
 }
 
-func (d *driver) launchRecord(r *run, l hostmgr.Launch) *launchRecord {
+// openTo gives the folders of a run to the user that its processes run as, if it is another one. Where they run as
+// several, the folders are open to all of them, as the machine's own folder for temporary files is.
+func (d *driver) openTo(rec *launchRecord, dir string) error {
+	owners := rec.owners()
+	if len(owners) == 0 {
+		return nil
+	}
+	for _, path := range []string{d.state.dir, d.state.run(""), dir} { // to be passed through, not to be read
+		if err := os.Chmod(path, 0o711); err != nil {
+			return err
+		}
+	}
+	if err := giveTo(filepath.Join(dir, tempFolder), owners); err != nil {
+		return err
+	}
+	return filepath.WalkDir(filepath.Join(dir, workFolder), func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return giveTo(path, owners)
+	})
+}
+
+// owners lists the users that processes run as, where that is not the driver's own.
+func (rec *launchRecord) owners() []credential {
+	var all []credential
+	for _, p := range slices.Concat(rec.Init, rec.Processes) {
+		if p.User != nil && !slices.ContainsFunc(all, func(c credential) bool { return c.UID == p.User.UID }) {
+			all = append(all, *p.User)
+		}
+	}
+	return all
+}
+
+// giveTo makes a folder one that the users can write to.
+func giveTo(path string, owners []credential) error {
+	if len(owners) == 0 {
+		return nil
+	}
+	if err := os.Chown(path, int(owners[0].UID), int(owners[0].GID)); err != nil || len(owners) == 1 {
+		return err
+	}
+	return os.Chmod(path, 0o777|os.ModeSticky)
+}
+
+func (d *driver) launchRecord(r *run, l hostmgr.Launch) (*launchRecord, error) {
+	init, err := d.processRecords(&l, l.Task.Init, r.dir)
+	if err != nil {
+		return nil, err
+	}
+	processes, err := d.processRecords(&l, l.Task.Processes, r.dir)
+	if err != nil {
+		return nil, err
+	}
 	rec := &launchRecord{
-		Launch: l, At: now(), Boot: d.boot,
-		Argv:     l.Task.Processes[0].Argv(),
-		Env:      environment(&l, r.dir),
-		Dir:      workDir(l.Task.Processes[0].WorkDir, r.dir),
+		Launch: l, At: now(), Boot: d.boot, Address: d.config.Address,
+		Init: init, Processes: processes, Volumes: d.volumeRecords(&l, r.dir),
 		LogLimit: max(or(l.Task.LogLimitBytes, d.config.LogLimitBytes), minLogLimit),
 	}
 	if d.cgroup != "" {
@@ -169,57 +199,5 @@ func (d *driver) launchRecord(r *run, l hostmgr.Launch) *launchRecord {
 			MemoryBytes: l.Task.Resources.Fixed[cluster.Memory],
 		}
 	}
-	return rec
+	return rec, nil
 }
-
-// workDir returns where a task begins: an absolute path as it is, another inside the run's own folder, where it is made.
-func workDir(named, dir string) string {
-	if filepath.IsAbs(named) {
-		return named
-	}
-	return filepath.Join(dir, workFolder, named)
-}
-
-// inherited variables make up the base environment of a task, where the driver has them itself.
-var inherited = []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "TZ", "USER"}
-
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-// environment returns all variables of a task: the base, those that tell it who it is, and the job's own, which win.
-func environment(l *hostmgr.Launch, dir string) []string {
-	var env []string
-	at := map[string]int{}
-	set := func(key, value string) {
-		if i, ok := at[key]; ok {
-			env[i] = key + "=" + value
-			return
-		}
-		at[key] = len(env)
-		env = append(env, key+"="+value)
-	}
-	set("PATH", or(os.Getenv("PATH"), defaultPath))
-	for _, key := range inherited {
-		if value, ok := os.LookupEnv(key); ok {
-			set(key, value)
-		}
-	}
-	set("TMPDIR", filepath.Join(dir, tempFolder))
-	set("SLUICE_JOB", string(l.Job))
-	set("SLUICE_JOB_UID", strconv.FormatUint(uint64(l.Run.Task.Job()), 10))
-	set("SLUICE_INSTANCE", strconv.FormatUint(uint64(l.Run.Task.Instance()), 10))
-	set("SLUICE_TASK_ID", l.Run.Task.String())
-	set("SLUICE_RUN", strconv.FormatUint(uint64(l.Run.Run), 10))
-	set("SLUICE_RUN_ID", l.Run.String())
-	set("SLUICE_HOST", l.Host)
-	set(runDirVariable, runDirValue(dir))
-	for _, kv := range slices.Concat(l.Env, l.Task.Processes[0].Env) {
-		set(kv.Key, kv.Value)
-	}
-	return env
-}
-
-// runDirVariable names the task's own folder. Because no other run has the same value, it also marks the task's
-// processes; see leftovers.
-const runDirVariable = "SLUICE_RUN_DIR"
-
-func runDirValue(dir string) string { return filepath.Join(dir, workFolder) }

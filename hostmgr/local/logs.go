@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,10 +47,35 @@ func (d *driver) OpenLog(ctx context.Context, req hostmgr.LogRequest) (io.ReadCl
 	if err != nil {
 		return nil, err
 	}
+	process, err := logsOf(folder, req.Process)
+	if err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
 	return &logReader{
-		ctx: ctx, closing: d.ctx, folder: folder, prefix: streamNames[req.Stream] + ".",
+		ctx: ctx, closing: d.ctx, folder: folder, prefix: process + streamNames[req.Stream] + ".",
 		offset: req.Offset, follow: req.Follow, ended: ended,
 	}, nil
+}
+
+// logsOf returns what the names of a process's logs begin with.
+func logsOf(folder *os.Root, process string) (string, error) {
+	if process == "" {
+		return "", nil
+	}
+	data, err := folder.ReadFile(launchFile)
+	if err != nil {
+		return "", err
+	}
+	var rec launchRecord
+	if err := json.Unmarshal(data, &rec); err != nil {
+		return "", fmt.Errorf("local: the launch record is damaged: %w", err)
+	}
+	name, err := rec.Launch.ProcessName(process)
+	if err != nil {
+		return "", err
+	}
+	logged, err := rec.Launch.ProcessName("")
+	return logPrefix(name, logged), err
 }
 
 // logReader reads the segments of a log one after the other. It holds the folder open, so that it reads on when the

@@ -32,8 +32,8 @@ type logWriter struct {
 	failed bool
 }
 
-// newLogWriter returns a writer and the end of its pipe for the task.
-func newLogWriter(dir string, stream hostmgr.LogStream, limit int64) (*logWriter, int, error) {
+// newLogWriter returns a writer, for the logs whose names begin with process, and the end of its pipe for the task.
+func newLogWriter(dir, process string, stream hostmgr.LogStream, limit int64) (*logWriter, int, error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		return nil, 0, fmt.Errorf("local: make a pipe for the output: %w", err)
@@ -43,7 +43,7 @@ func newLogWriter(dir string, stream hostmgr.LogStream, limit int64) (*logWriter
 		return nil, 0, err
 	}
 	return &logWriter{
-		prefix:  filepath.Join(dir, streamNames[stream]) + ".",
+		prefix:  filepath.Join(dir, process+streamNames[stream]) + ".",
 		segment: max(limit/2, 1),
 		pipe:    os.NewFile(uintptr(p[0]), "output"),
 		done:    make(chan struct{}),

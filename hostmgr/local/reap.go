@@ -5,7 +5,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"syscall"
 	"time"
@@ -13,34 +12,56 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wait returns how the task's first process ended. Meanwhile it reaps the orphans of the task and carries out kills.
-func (s *supervisor) wait() syscall.WaitStatus {
-	timer := time.NewTimer(math.MaxInt64)
-	s.heed(timer)
-	for {
+// until works until done holds: it reaps the processes and orphans of the task, carries out kills, and runs what other
+// goroutines have posted. It looks at the kill record first, so that no wish of before is missed.
+func (s *supervisor) until(done func() bool) {
+	s.heed()
+	for !done() {
 		select {
 		case <-s.children:
-			for {
-				var status syscall.WaitStatus
-				pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-				if pid == s.pid {
-					return status
-				}
-				if pid <= 0 && !errors.Is(err, unix.EINTR) {
-					break
-				}
-			}
+			s.reap()
 		case <-s.wakes:
-			s.heed(timer)
-		case <-timer.C:
+			s.heed()
+		case <-s.timer.C:
 			s.signal(unix.SIGKILL)
+		case posted := <-s.posts:
+			posted()
+		}
+	}
+}
+
+// post lets the supervisor's goroutine run f, unless it works no more.
+func (s *supervisor) post(f func()) {
+	select {
+	case s.posts <- f:
+	case <-s.over:
+	}
+}
+
+// reap takes the status of all that has ended.
+func (s *supervisor) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if c := s.live[pid]; c != nil {
+			delete(s.live, pid)
+			c.ended, c.status = true, status
+			if c.rec.Main && s.first == nil {
+				s.first = c
+			}
+			if c.then != nil {
+				c.then(status)
+			}
+		}
+		if pid <= 0 && !errors.Is(err, unix.EINTR) {
+			return
 		}
 	}
 }
 
 // heed carries out a kill if there is a record of one. Looking again at the same record changes nothing, because a
 // deadline is only ever brought forward.
-func (s *supervisor) heed(timer *time.Timer) {
+func (s *supervisor) heed() {
 	kill, err := readRecord[killRecord](s.dir, killFile)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,7 +70,13 @@ func (s *supervisor) heed(timer *time.Timer) {
 	if kill == nil {
 		return
 	}
-	deadline := time.Now().Add(kill.Grace)
+	s.killed = true
+	s.stop(kill.Grace)
+}
+
+// stop asks all processes to end, and ends them after the grace. Asked again, it may only bring the end forward.
+func (s *supervisor) stop(grace time.Duration) {
+	deadline := time.Now().Add(grace)
 	if s.deadline.IsZero() {
 		s.signal(unix.SIGTERM)
 		s.signal(unix.SIGCONT) // one that was stopped is to hear it as well
@@ -57,14 +84,20 @@ func (s *supervisor) heed(timer *time.Timer) {
 		return
 	}
 	s.deadline = deadline
-	timer.Reset(kill.Grace)
+	s.timer.Reset(grace)
 }
 
-// signal sends a signal to the task's process group. The first process has not been reaped, so the number is its own.
+// signal sends a signal to the groups of all processes. None of them has been reaped, so the numbers are their own.
 func (s *supervisor) signal(sig unix.Signal) {
-	err := unix.Kill(-s.pid, sig)
+	for pid := range s.live {
+		signalGroup(pid, sig)
+	}
+}
+
+func signalGroup(pid int, sig unix.Signal) {
+	err := unix.Kill(-pid, sig)
 	if errors.Is(err, unix.ESRCH) {
-		err = unix.Kill(s.pid, sig) // it has left its group
+		err = unix.Kill(pid, sig) // it has left its group
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "local: send %v: %v\n", sig, err)

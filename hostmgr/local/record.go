@@ -26,19 +26,50 @@ const (
 	errorFile   = "errors"  // stderr of the supervisor
 	workFolder  = "work"    // the task's own
 	tempFolder  = "tmp"     // the task's TMPDIR
+	healthFile  = "health"  // by the supervisor: what the checks say
+	scratches   = "scratch" // scratch volumes
 )
 
 type (
 	// launchRecord is all that a supervisor needs to know.
 	launchRecord struct {
-		Launch   hostmgr.Launch
-		At       cluster.Time
-		Boot     string // id of the boot of the machine in which the launch was recorded
-		Argv     []string
-		Env      []string      // whole environment of the task
-		Dir      string        // working directory
-		LogLimit int64         // of each output
-		Cgroup   *cgroupLimits `json:",omitempty"`
+		Launch    hostmgr.Launch
+		At        cluster.Time
+		Boot      string          // id of the boot of the machine in which the launch was recorded
+		Address   string          // of the host
+		Init      []processRecord `json:",omitempty"`
+		Processes []processRecord
+		Volumes   []volumeRecord `json:",omitempty"`
+		LogLimit  int64          // of each output
+		Cgroup    *cgroupLimits  `json:",omitempty"`
+	}
+	// processRecord is one process, ready to be started.
+	processRecord struct {
+		Name string
+		Log  string // what the names of its logs begin with
+		Argv []string
+		Env  []string    // whole environment
+		Dir  string      // working directory
+		User *credential `json:",omitempty"` // nil: the driver's own
+		Main bool
+	}
+	// credential is a user as the kernel knows it.
+	credential struct {
+		UID, GID uint32
+		Groups   []uint32
+	}
+	// volumeRecord is a folder that the task finds in its own.
+	volumeRecord struct {
+		Source string // absolute
+		Link   string // in the task's own folder; "" where the task uses Source itself
+		Make   bool   // Source is made if it does not exist
+		Limit  int64  // bytes that it may hold, 0 = no limit
+	}
+	// healthRecord is what the checks of the task say.
+	healthRecord struct {
+		Health  cluster.Health
+		Message string
+		At      cluster.Time
 	}
 	// startedRecord tells whom to look for when the supervisor is gone. It may be empty: it is written after the file
 	// was created.

@@ -22,6 +22,7 @@ import (
 //	tmp/          folders that are being made or removed
 //	runs/ID/      the runs that the driver knows
 //	released/ID/  kept for their logs
+//	volumes/NAME/ what tasks keep; never removed by the driver
 type stateFolder struct {
 	dir  string
 	lock *os.File
@@ -41,7 +42,7 @@ var owned sync.Map
 // openState locks a state folder, making it if it does not exist.
 func openState(dir, clusterID string) (s *stateFolder, err error) {
 	s = &stateFolder{dir: filepath.Clean(dir)}
-	for _, sub := range []string{"runs", "released", "tmp"} {
+	for _, sub := range []string{"runs", "released", "tmp", "volumes"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("local: make the state folder: %w", err)
 		}
@@ -116,6 +117,7 @@ func (s *stateFolder) close() error {
 
 func (s *stateFolder) run(name string) string         { return filepath.Join(s.dir, "runs", name) }
 func (s *stateFolder) releasedRun(name string) string { return filepath.Join(s.dir, "released", name) }
+func (s *stateFolder) volume(name string) string      { return filepath.Join(s.dir, "volumes", name) }
 func (s *stateFolder) temp(name string) string        { return filepath.Join(s.dir, "tmp", name) }
 
 // runNames lists the folders of the known runs.

@@ -27,7 +27,8 @@ const superviseArgument = "__supervise"
 // process's life.
 const wake = unix.SIGWINCH
 
-// readyFD is the descriptor on which the driver of a supervisor waits for its end: the task runs, or never will.
+// readyFD is the descriptor on which the driver of a supervisor waits: a byte says that the run is being prepared, the
+// end that the task runs, or never will.
 const readyFD = 3
 
 // crashPoint is called between the steps that must be safe to be interrupted. Tests set it.
@@ -42,14 +43,25 @@ func Supervise() {
 }
 
 // supervisor runs one task and records its end. Everything happens in one goroutine, so that a process id is never
-// used for a signal after the process was reaped; two more copy the output.
+// used for a signal after the process was reaped. Others copy the output, fetch files and look at ports; they post what
+// they have found out.
 type supervisor struct {
 	dir      string
 	launch   *launchRecord
 	children chan os.Signal // SIGCHLD
 	wakes    chan os.Signal
-	pid      int       // of the task's first process and of its group
-	deadline time.Time // of the grace; zero as long as nobody asked for the end
+	posts    chan func()
+	over     chan struct{} // closed when nothing is posted any more
+
+	live     map[int]*child // that have not been reaped, by process id
+	started  []*child       // the processes, in their order
+	first    *child         // main process that ended first
+	timer    *time.Timer    // of the deadline
+	deadline time.Time      // of the grace; zero as long as nobody asked for the end
+	killed   bool           // the end was asked for by a kill
+	failure  *exitRecord    // why the supervisor ends the task, nil if it does not
+	checks   []*probe
+	health   healthRecord // last written
 	logs     []*logWriter
 }
 
@@ -59,7 +71,11 @@ func supervise(dir string) int {
 	runtime.LockOSThread()
 	_ = unix.CloseRange(readyFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // what others forgot to close; may be unsupported
 	unix.CloseOnExec(readyFD)
-	s := &supervisor{dir: dir, children: make(chan os.Signal, 1), wakes: make(chan os.Signal, 1)}
+	s := &supervisor{
+		dir: dir, children: make(chan os.Signal, 1), wakes: make(chan os.Signal, 1),
+		posts: make(chan func()), over: make(chan struct{}),
+		live: map[int]*child{}, timer: time.NewTimer(math.MaxInt64),
+	}
 	signal.Notify(s.children, unix.SIGCHLD)
 	signal.Notify(s.wakes, wake)
 	// Caught and dropped rather than ignored: the task would inherit the ignoring.
@@ -99,19 +115,101 @@ func (s *supervisor) run() (err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return s.exit(launchFailed(err))
 	}
-	if err := s.fork(); err != nil {
-		return s.exit(launchFailed(err))
+	end := s.perform()
+	close(s.over)
+	s.sweep()
+	s.finishLogs()
+	s.clean()
+	return s.exit(end)
+}
+
+// perform prepares the run, runs its init steps and processes, and returns how it ended.
+func (s *supervisor) perform() exitRecord {
+	if s.launch.prepares() {
+		_, _ = unix.Write(readyFD, []byte{0}) // the driver may be gone
+	}
+	if err := s.prepare(); err != nil {
+		return s.unless(launchFailed(err))
+	}
+	for i := range s.launch.Init {
+		if end := s.step(&s.launch.Init[i]); end != nil {
+			return s.unless(*end)
+		}
+	}
+	if s.heed(); s.killed {
+		return s.unless(exitRecord{})
+	}
+	for i := range s.launch.Processes {
+		c, err := s.fork(&s.launch.Processes[i])
+		if err != nil {
+			return s.unless(launchFailed(err))
+		}
+		s.started = append(s.started, c)
 	}
 	crashPoint(s.dir, "supervisor after fork")
-	if err := writeRecord(s.dir, runningFile, runningRecord{s.pid, now()}, unsynced); err != nil {
+	if err := writeRecord(s.dir, runningFile, runningRecord{s.started[0].pid, now()}, unsynced); err != nil {
 		fmt.Fprintln(os.Stderr, err) // costs the report that it runs, not the run
 	}
 	crashPoint(s.dir, "supervisor after pid record")
 	_ = unix.Close(readyFD)
-	status := s.wait()
-	s.sweep()
-	s.finishLogs()
-	return s.exit(s.verdict(status))
+	s.beginChecks()
+	s.until(s.ended)
+	end := s.verdict()
+	s.endChecks()
+	if len(s.live) > 0 {
+		s.stop(s.launch.Launch.Task.KillGrace)
+		s.until(func() bool { return len(s.live) == 0 })
+	}
+	return s.unless(end)
+}
+
+// prepares reports whether there is something to do before the processes can start.
+func (l *launchRecord) prepares() bool {
+	return len(l.Init) > 0 || len(l.Launch.Task.Volumes) > 0 || len(l.fetches()) > 0
+}
+
+// unless returns the end, unless the run was killed: then that is how it ended.
+func (s *supervisor) unless(end exitRecord) exitRecord {
+	if s.killed {
+		end.State, end.Reason = cluster.TaskKilled, cluster.ReasonNone
+		if len(s.started) == 0 {
+			end.ExitCode, end.Signal, end.Message = -1, 0, "killed before it was started"
+		}
+	}
+	return end
+}
+
+// step runs an init step, and returns the end of the run if it did not go well.
+func (s *supervisor) step(rec *processRecord) *exitRecord {
+	if s.heed(); s.killed {
+		return &exitRecord{}
+	}
+	c, err := s.fork(rec)
+	if err != nil {
+		end := launchFailed(err)
+		return &end
+	}
+	s.until(func() bool { return c.ended })
+	s.sweep() // what it left behind does not belong to the processes
+	if c.status.Exited() && c.status.ExitStatus() == 0 {
+		return nil
+	}
+	end := endOf(c.status)
+	end.State, end.Message = cluster.TaskFailed, fmt.Sprintf("init step %q %s", rec.Name, words(c.status))
+	return &end
+}
+
+// ended reports whether the task has: with its main process, or where there is none with all.
+func (s *supervisor) ended() bool {
+	if s.first != nil {
+		return true
+	}
+	for _, c := range s.started {
+		if !c.ended {
+			return false
+		}
+	}
+	return true
 }
 
 // claim creates the record that a run may have started, and reports whether it did not exist before. The supervisor is
@@ -152,28 +250,69 @@ func launchFailed(err error) exitRecord {
 	}
 }
 
-// verdict turns how the first process ended into how the run ended.
-func (s *supervisor) verdict(status syscall.WaitStatus) exitRecord {
-	e := exitRecord{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonExited}
+// endOf turns how a process ended into how the run ended, if it ends with it.
+func endOf(status syscall.WaitStatus) exitRecord {
 	if status.Signaled() {
-		e.Signal, e.Reason = int32(status.Signal()), cluster.ReasonSignaled
-		e.Message = "ended by " + unix.SignalName(status.Signal())
-	} else {
-		e.ExitCode = int32(status.ExitStatus())
-	}
-	if c := s.launch.Cgroup; c != nil {
-		if c.outOfMemory() {
-			e.Message = fmt.Sprintf("ended by the kernel: it used more than its %d bytes of memory", c.MemoryBytes)
+		return exitRecord{
+			State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonSignaled, Signal: int32(status.Signal()),
+			Message: "ended by " + unix.SignalName(status.Signal()),
 		}
+	}
+	e := exitRecord{State: cluster.TaskFailed, ExitCode: int32(status.ExitStatus()), Reason: cluster.ReasonExited}
+	if e.ExitCode == 0 {
+		e.State = cluster.TaskSucceeded
+	}
+	return e
+}
+
+func words(status syscall.WaitStatus) string {
+	if status.Signaled() {
+		return "was ended by " + unix.SignalName(status.Signal())
+	}
+	return fmt.Sprintf("ended with exit code %d", status.ExitStatus())
+}
+
+// verdict says how the run ended: as its main process did, where there is none as the first process that failed, and in
+// whatever way, if the supervisor has ended it.
+func (s *supervisor) verdict() exitRecord {
+	decisive := s.first
+	for _, c := range s.started {
+		if decisive == nil && (c.status.Signaled() || c.status.ExitStatus() != 0) {
+			decisive = c
+		}
+	}
+	if decisive == nil {
+		decisive = s.started[0]
+	}
+	e := endOf(decisive.status)
+	if len(s.started) > 1 && e.State == cluster.TaskFailed {
+		e.Message = fmt.Sprintf("process %q %s", decisive.rec.Name, words(decisive.status))
+	}
+	if c := s.launch.Cgroup; c != nil && c.outOfMemory() {
+		e.Message = fmt.Sprintf("ended by the kernel: it used more than its %d bytes of memory", c.MemoryBytes)
+	}
+	if f := s.failure; f != nil {
+		e.State, e.Reason, e.Message = f.State, f.Reason, f.Message
+	}
+	return e
+}
+
+// fail ends the task because of something that the supervisor has found out.
+func (s *supervisor) fail(why cluster.Reason, message string) {
+	if s.failure == nil {
+		s.failure = &exitRecord{State: cluster.TaskFailed, Reason: why, Message: message}
+		s.stop(s.launch.Launch.Task.KillGrace)
+	}
+}
+
+// clean removes what lives as long as the run.
+func (s *supervisor) clean() {
+	if c := s.launch.Cgroup; c != nil {
 		if err := c.remove(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
-	switch {
-	case !s.deadline.IsZero():
-		e.State, e.Reason = cluster.TaskKilled, cluster.ReasonNone
-	case e.ExitCode == 0:
-		e.State = cluster.TaskSucceeded
+	if err := removeAll(filepath.Join(s.dir, scratches)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
-	return e
 }

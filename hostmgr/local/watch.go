@@ -95,10 +95,16 @@ func (d *driver) start(r *run) error {
 	crashPoint(r.dir, "driver after spawn")
 	stop := context.AfterFunc(d.ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
 	return d.accompany(r, p, func() {
-		_, _ = ready.Read(make([]byte, 1)) // ends when the task runs, when it never will, and when the driver closes
+		// The first read ends when the run is being prepared, the second when the task runs or never will; both when the
+		// driver closes.
+		n, _ := ready.Read(make([]byte, 1))
+		<-d.starting
+		if n > 0 {
+			d.preparing(r)
+			_, _ = ready.Read(make([]byte, 1))
+		}
 		stop()
 		_ = ready.Close()
-		<-d.starting
 	})
 }
 
@@ -115,6 +121,9 @@ func (d *driver) follow(r *run, holder int) error {
 	}
 	return d.accompany(r, p, func() {
 		for d.ctx.Err() == nil && !exists(r.dir, runningFile) && !p.hasEnded() {
+			if exists(r.dir, startedFile) && r.prepares {
+				d.preparing(r)
+			}
 			time.Sleep(lookAgain)
 		}
 	})
@@ -135,7 +144,7 @@ func (d *driver) accompany(r *run, p *supervised, begun func()) error {
 	}
 	begun()
 	running, err := readRecord[runningRecord](r.dir, runningFile)
-	if err == nil && running != nil && r.status.State == cluster.TaskLaunching {
+	if err == nil && running != nil && r.status.State < cluster.TaskRunning {
 		s := r.status
 		s.State, s.At = cluster.TaskRunning, max(s.At, running.At)
 		d.report(r, s)
@@ -147,6 +156,15 @@ func (d *driver) accompany(r *run, p *supervised, begun func()) error {
 	r.supervisor = nil
 	d.mu.Unlock()
 	return err
+}
+
+// preparing reports that a run is being prepared, once.
+func (d *driver) preparing(r *run) {
+	if r.status.State == cluster.TaskLaunching {
+		s := r.status
+		s.State, s.At = cluster.TaskStarting, max(s.At, now())
+		d.report(r, s)
+	}
 }
 
 // lastWords returns the last line that a supervisor has written, as the end of a sentence.

@@ -1,0 +1,179 @@
+//go:build linux
+
+package local
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// fetchAll brings files into a folder, one after the other. Nothing is written outside of the folder, whatever archives
+// contain.
+func fetchAll(ctx context.Context, dir string, items []cluster.Fetch) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer closeRoot(root)
+	for i := range items {
+		if err := fetch(ctx, root, &items[i]); err != nil {
+			return fmt.Errorf("local: fetch %s: %w", items[i].URI, err)
+		}
+	}
+	return nil
+}
+
+func closeRoot(root *os.Root) { _ = root.Close() } // nothing is written through it
+
+func fetch(ctx context.Context, root *os.Root, f *cluster.Fetch) (err error) {
+	from, err := open(ctx, f.URI)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	target := path.Clean(f.Target())
+	if err := root.MkdirAll(path.Dir(target), 0o755); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	if f.Executable {
+		mode = 0o755
+	}
+	if err := write(root, target, from, mode); err != nil || !f.Extract {
+		return err
+	}
+	return extract(root, target)
+}
+
+// open returns the content behind a URI.
+func open(ctx context.Context, uri string) (io.ReadCloser, error) {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return nil, err
+	}
+	switch u.Scheme {
+	case "file":
+		return os.Open(u.Path)
+	case "http", "https":
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		if answer.StatusCode != http.StatusOK {
+			return nil, errors.Join(fmt.Errorf("the answer is %s", answer.Status), answer.Body.Close())
+		}
+		return answer.Body, nil
+	default:
+		return nil, fmt.Errorf("this host manager fetches file, http and https, not %q", u.Scheme)
+	}
+}
+
+func write(root *os.Root, name string, from io.Reader, mode fs.FileMode) (err error) {
+	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	_, err = io.Copy(to, from)
+	return err
+}
+
+// extract unpacks an archive beside it. Its name says what it is.
+func extract(root *os.Root, name string) (err error) {
+	file, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	beside := path.Dir(name)
+	switch {
+	case strings.HasSuffix(name, ".tar"):
+		return untar(root, beside, file)
+	case strings.HasSuffix(name, ".tar.gz"), strings.HasSuffix(name, ".tgz"):
+		unpacked, err := gzip.NewReader(file)
+		if err != nil {
+			return err
+		}
+		return untar(root, beside, unpacked)
+	case strings.HasSuffix(name, ".zip"):
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		return unzip(root, beside, file, info.Size())
+	default:
+		return fmt.Errorf("%s is no archive that this host manager unpacks: .tar, .tar.gz, .tgz or .zip", name)
+	}
+}
+
+func untar(root *os.Root, beside string, from io.Reader) error {
+	archive := tar.NewReader(from)
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		target := path.Join(beside, h.Name)
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = root.MkdirAll(target, 0o755)
+		case tar.TypeReg:
+			err = writeEntry(root, target, archive, h.FileInfo().Mode())
+		case tar.TypeSymlink:
+			err = errors.Join(root.MkdirAll(path.Dir(target), 0o755), root.Symlink(h.Linkname, target))
+		}
+		if err != nil {
+			return fmt.Errorf("unpack %s: %w", h.Name, err)
+		}
+	}
+}
+
+func unzip(root *os.Root, beside string, from io.ReaderAt, size int64) error {
+	archive, err := zip.NewReader(from, size)
+	if err != nil {
+		return err
+	}
+	for _, f := range archive.File {
+		target := path.Join(beside, f.Name)
+		if strings.HasSuffix(f.Name, "/") {
+			err = root.MkdirAll(target, 0o755)
+		} else {
+			var content io.ReadCloser
+			if content, err = f.Open(); err == nil {
+				err = errors.Join(writeEntry(root, target, content, f.Mode()), content.Close())
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("unpack %s: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+// writeEntry writes a file of an archive. Of its mode only the right to execute is kept.
+func writeEntry(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return write(root, name, from, 0o644|mode&0o111)
+}

@@ -1,0 +1,423 @@
+//go:build linux
+
+package local
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// task launches a task as the n-th run.
+func (f *fixture) task(n int, task cluster.TaskSpec, change func(*hostmgr.Launch)) cluster.RunID {
+	f.Helper()
+	return f.shell(n, "", func(l *hostmgr.Launch) {
+		l.Task = task
+		if change != nil {
+			change(l)
+		}
+	})
+}
+
+func sh(name, text string) cluster.Process { return cluster.Process{Name: name, Shell: text} }
+
+// log reads the stdout of a process.
+func (f *fixture) log(id cluster.RunID, process string) string {
+	f.Helper()
+	log, err := f.OpenLog(f.Context(), hostmgr.LogRequest{Run: id, Process: process})
+	require.NoError(f, err)
+	data, err := io.ReadAll(log)
+	require.NoError(f, err)
+	require.NoError(f, log.Close())
+	return string(data)
+}
+
+func TestInitStepsRunInOrder(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.task(0, cluster.TaskSpec{
+		Init:      []cluster.Process{sh("one", "echo 1 >> order; echo from one; sleep 1000 &"), sh("two", "cat order; echo 2 >> order")},
+		Processes: []cluster.Process{sh("work", "echo 3 >> order; cat order")},
+	}, nil)
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskSucceeded, s.State, "%+v", s)
+	require.Equal(t, "1\n2\n3\n", f.output(id, 0))
+	require.Equal(t, "from one\n", f.log(id, "one"))
+	require.Equal(t, "1\n", f.log(id, "two"))
+	require.Equal(t, "1\n2\n3\n", f.log(id, "work"))
+	_, err := f.OpenLog(t.Context(), hostmgr.LogRequest{Run: id, Process: "three"})
+	require.ErrorIs(t, err, hostmgr.ErrUnknownProcess)
+	require.ErrorContains(t, err, `"work", "one", "two"`)
+	var states []cluster.TaskState
+	for _, s := range f.sink.Statuses(id) {
+		states = append(states, s.State)
+	}
+	require.Equal(t, []cluster.TaskState{cluster.TaskLaunching, cluster.TaskStarting, cluster.TaskRunning, cluster.TaskSucceeded}, states)
+}
+
+func TestInitStepFails(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.task(0, cluster.TaskSpec{
+		Init:      []cluster.Process{sh("one", "exit 3"), sh("two", "touch two")},
+		Processes: []cluster.Process{sh("work", "touch work")},
+	}, nil)
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskFailed, s.State)
+	require.Equal(t, cluster.ReasonExited, s.Reason)
+	require.EqualValues(t, 3, s.ExitCode)
+	require.Equal(t, `init step "one" ended with exit code 3`, s.Message)
+	require.NoFileExists(t, filepath.Join(f.state.run(id.String()), workFolder, "two"))
+	require.NoFileExists(t, filepath.Join(f.state.run(id.String()), workFolder, "work"))
+}
+
+// TestMainProcess: the end of the main process is that of the task, and the others are asked to end, and made to.
+func TestMainProcess(t *testing.T) {
+	f := newFixture(t, nil)
+	first := sh("main", "while [ ! -e polite ] || [ ! -e deaf ]; do sleep 0.01; done; exit 7")
+	first.Main = true
+	id := f.task(0, cluster.TaskSpec{
+		Processes: []cluster.Process{
+			sh("polite", "trap 'echo goodbye; exit 0' TERM; touch polite; while :; do sleep 0.01; done"), first,
+			sh("deaf", "trap '' TERM; touch deaf; while :; do sleep 0.01; done"),
+		},
+		KillGrace: 100 * time.Millisecond,
+	}, nil)
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskFailed, s.State, "%+v", s)
+	require.EqualValues(t, 7, s.ExitCode)
+	require.Equal(t, `process "main" ended with exit code 7`, s.Message)
+	require.Equal(t, "goodbye\n", f.log(id, "polite"))
+}
+
+func TestAllProcesses(t *testing.T) {
+	f := newFixture(t, nil)
+	good := f.task(0, cluster.TaskSpec{Processes: []cluster.Process{sh("a", "exit 0"), sh("b", "sleep 0.1; echo b; exit 0")}}, nil)
+	bad := f.task(1, cluster.TaskSpec{Processes: []cluster.Process{sh("a", "exit 0"), sh("b", "sleep 0.1; exit 4"), sh("c", "exit 0")}}, nil)
+	none := f.task(2, cluster.TaskSpec{Processes: []cluster.Process{sh("a", "sleep 1000"), {Name: "b", Command: []string{"no-such-program"}}}}, nil)
+	require.Equal(t, cluster.TaskSucceeded, f.ended(good).State)
+	require.Equal(t, "b\n", f.log(good, "b"))
+	s := f.ended(bad)
+	require.Equal(t, cluster.TaskFailed, s.State)
+	require.EqualValues(t, 4, s.ExitCode)
+	s = f.ended(none)
+	require.Equal(t, cluster.ReasonLaunchFailed, s.Reason, "a process that cannot be started ends those that were")
+	require.Contains(t, s.Message, "no-such-program")
+}
+
+func TestKillOfSeveral(t *testing.T) {
+	f := newFixture(t, nil)
+	spec := cluster.TaskSpec{
+		Init:      []cluster.Process{sh("slow", "touch begun; exec sleep 1000")},
+		Processes: []cluster.Process{sh("a", "exec sleep 1000"), sh("b", "exec sleep 1000")},
+	}
+	early := f.task(0, spec, nil)
+	eventually(t, "init step runs", func() bool { return exists(filepath.Join(f.state.run(early.String()), workFolder), "begun") })
+	require.Equal(t, cluster.TaskStarting, f.status(early).State)
+	require.NoError(t, f.Kill(t.Context(), early, time.Minute))
+	s := f.ended(early)
+	require.Equal(t, cluster.TaskKilled, s.State, "%+v", s)
+
+	spec.Init = nil
+	late := f.task(1, spec, nil)
+	eventually(t, "it runs", func() bool { return f.status(late).State == cluster.TaskRunning })
+	require.NoError(t, f.Kill(t.Context(), late, time.Minute))
+	s = f.ended(late)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.EqualValues(t, 15, s.Signal)
+}
+
+func TestPortsAndVariables(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Hosts, c.Address = 3, "127.0.0.2" })
+	var taken []cluster.PortRange
+	for _, h := range f.sink.Hosts() {
+		require.Len(t, h.Ports, 1)
+		require.Equal(t, "127.0.0.2", h.Address)
+		for _, other := range taken {
+			require.True(t, other.Last < h.Ports[0].First || h.Ports[0].Last < other.First, "hosts share ports")
+		}
+		taken = append(taken, h.Ports[0])
+	}
+	id := f.task(4, cluster.TaskSpec{
+		Ports: cluster.PortRequest{Numbers: []uint16{80}, Dynamic: 2, Names: []string{"http", "ad-min"}},
+		Processes: []cluster.Process{{
+			Command: []string{"sh", "-c", `echo "$1 $WHERE $SLUICE_PORT_0 $SLUICE_PORT_AD_MIN"`, "sh", "run ${SLUICE_RUN_ID} ${OTHER} ${SLUICE_NONE}"},
+			Env:     []cluster.KeyValue{{Key: "WHERE", Value: "${SLUICE_HOST_ADDRESS}:${SLUICE_PORT_HTTP}"}},
+		}},
+	}, func(l *hostmgr.Launch) { l.Ports = []uint16{80, 21000, 21001} })
+	require.Equal(t, cluster.TaskSucceeded, f.ended(id).State)
+	require.Equal(t, "run 3.4.2 ${OTHER} ${SLUICE_NONE} 127.0.0.2:21000 21000 21001\n", f.output(id, 0))
+}
+
+func TestOtherUser(t *testing.T) {
+	nobody, err := user.Lookup("nobody")
+	if os.Geteuid() != 0 || err != nil {
+		t.Skip("running as another user needs root and a user named nobody")
+	}
+	dir, err := os.MkdirTemp("", "sluice-user")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	f := newFixture(t, func(c *Config) { c.Dir = filepath.Join(dir, "state") })
+	require.NotZero(t, f.Capabilities()&cluster.CanUsers)
+	p := sh("", "id -u; echo $USER; touch here; touch $TMPDIR/there && echo done; cat "+filepath.Join(f.state.run("3.0.2"), launchFile))
+	p.User = "nobody"
+	id := f.task(0, cluster.TaskSpec{Processes: []cluster.Process{p}, Volumes: []cluster.Volume{{Name: "data", MountPath: "data"}}}, nil)
+	s := f.ended(id)
+	require.EqualValues(t, 1, s.ExitCode, "it cannot read the record of the launch: %+v", s)
+	require.Equal(t, nobody.Uid+"\nnobody\ndone\n", f.output(id, 0))
+
+	p.User = "no-such-user"
+	require.ErrorContains(t, f.Launch(t.Context(), hostmgr.Launch{
+		Run: cluster.RunID{Task: 9, Run: 1}, Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{p}},
+	}), `user "no-such-user" is not known`)
+}
+
+func TestVolumes(t *testing.T) {
+	f := newFixture(t, nil)
+	shared := t.TempDir()
+	spec := func(text string) cluster.TaskSpec {
+		return cluster.TaskSpec{
+			Processes: []cluster.Process{sh("", text)},
+			Volumes: []cluster.Volume{
+				{Name: "data-{instance}", MountPath: "data"}, {HostPath: shared, MountPath: "a/shared"},
+				{HostPath: shared, MountPath: shared}, {ScratchBytes: 1 << 20, MountPath: "scratch"},
+			},
+		}
+	}
+	writes := f.task(0, spec("echo kept > data/file; echo shared > a/shared/file; echo gone > scratch/file; ls scratch"), nil)
+	require.Equal(t, cluster.TaskSucceeded, f.ended(writes).State)
+	require.Equal(t, "file\n", f.output(writes, 0))
+	require.NoDirExists(t, filepath.Join(f.state.run(writes.String()), scratches), "a scratch folder ends with its run")
+	f.reopen()
+	again := f.task(0, spec("cat data/file a/shared/file "+shared+"/file; ls scratch | wc -l"), func(l *hostmgr.Launch) { l.Run.Run = 9 })
+	require.Equal(t, cluster.TaskSucceeded, f.ended(again).State)
+	require.Equal(t, "kept\nshared\nshared\n0\n", f.output(again, 0))
+	other := f.task(1, spec("ls data | wc -l"), nil)
+	require.Equal(t, cluster.TaskSucceeded, f.ended(other).State)
+	require.Equal(t, "0\n", f.output(other, 0), "another instance has another volume")
+
+	missing := f.task(2, cluster.TaskSpec{
+		Processes: []cluster.Process{sh("", "true")}, Volumes: []cluster.Volume{{HostPath: shared + "/none", MountPath: "x"}},
+	}, nil)
+	s := f.ended(missing)
+	require.Equal(t, cluster.ReasonLaunchFailed, s.Reason)
+	require.Contains(t, s.Message, "/none does not exist on this host")
+	for _, v := range []cluster.Volume{{Name: "x", MountPath: "/data"}, {Name: "x", MountPath: "d", ReadOnly: true}} {
+		require.ErrorContains(t, f.Launch(t.Context(), hostmgr.Launch{
+			Run: cluster.RunID{Task: 9, Run: 1}, Host: "h0",
+			Task: cluster.TaskSpec{Processes: []cluster.Process{sh("", "true")}, Volumes: []cluster.Volume{v}},
+		}), "cannot be mounted")
+	}
+}
+
+func tarball(t *testing.T, name, content string) []byte {
+	var b bytes.Buffer
+	zipped := gzip.NewWriter(&b)
+	w := tar.NewWriter(zipped)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
+	_, err := w.Write([]byte(content))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, zipped.Close())
+	return b.Bytes()
+}
+
+func TestFetch(t *testing.T) {
+	var zipped bytes.Buffer
+	w := zip.NewWriter(&zipped)
+	entry, err := w.Create("in/zip")
+	require.NoError(t, err)
+	_, err = entry.Write([]byte("from zip"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	files := map[string][]byte{
+		"/plain": []byte("plain\n"), "/tool": []byte("#!/bin/sh\necho tool\n"), "/a.tgz": tarball(t, "deep/script", "#!/bin/sh\necho script\n"),
+		"/b.zip": zipped.Bytes(), "/evil.tar.gz": tarball(t, "../../../evil", "x"),
+	}
+	stuck := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stuck" {
+			select {
+			case <-stuck:
+			case <-r.Context().Done():
+			}
+		}
+		data, ok := files[r.URL.Path]
+		if !ok {
+			out.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = out.Write(data)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(stuck) })
+	local := filepath.Join(t.TempDir(), "local file")
+	require.NoError(t, os.WriteFile(local, []byte("local\n"), 0o600))
+	f := newFixture(t, nil)
+	fetching := func(n int, items ...cluster.Fetch) cluster.RunID {
+		p := sh("", "cat plain sub/named && ./tool && deep/script && cat in/zip")
+		p.Fetch = items
+		return f.task(n, cluster.TaskSpec{Processes: []cluster.Process{p}}, nil)
+	}
+	good := fetching(0,
+		cluster.Fetch{URI: server.URL + "/plain?version=1"}, cluster.Fetch{URI: "file://" + strings.ReplaceAll(local, " ", "%20"), Path: "sub/named"},
+		cluster.Fetch{URI: server.URL + "/tool", Executable: true}, cluster.Fetch{URI: server.URL + "/a.tgz", Extract: true},
+		cluster.Fetch{URI: server.URL + "/b.zip", Extract: true})
+	s := f.ended(good)
+	require.Equal(t, cluster.TaskSucceeded, s.State, "%+v", s)
+	require.Equal(t, "plain\nlocal\ntool\nscript\nfrom zip", f.output(good, 0))
+
+	for n, c := range []struct {
+		item cluster.Fetch
+		says string
+	}{
+		{cluster.Fetch{URI: server.URL + "/none"}, "/none: the answer is 404 Not Found"},
+		{cluster.Fetch{URI: "file:///no/such/file"}, "no such file"},
+		{cluster.Fetch{URI: "gopher://host/file"}, `this host manager fetches file, http and https, not "gopher"`},
+		{cluster.Fetch{URI: server.URL + "/plain", Extract: true}, "is no archive"},
+		{cluster.Fetch{URI: server.URL + "/evil.tar.gz", Extract: true}, "escapes"},
+	} {
+		s := f.ended(fetching(n+1, c.item))
+		require.Equal(t, cluster.ReasonLaunchFailed, s.Reason, "%+v", s)
+		require.Contains(t, s.Message, c.says)
+	}
+	require.NoFileExists(t, filepath.Join(f.state.dir, "evil"))
+
+	waiting := fetching(9, cluster.Fetch{URI: server.URL + "/stuck"})
+	eventually(t, "it fetches", func() bool { return f.status(waiting).State == cluster.TaskStarting })
+	require.NoError(t, f.Kill(t.Context(), waiting, time.Minute))
+	require.Equal(t, cluster.TaskKilled, f.ended(waiting).State)
+}
+
+// every returns a check that is done as often as possible.
+func every(c cluster.HealthCheck) cluster.HealthCheck {
+	c.Interval, c.Timeout, c.Failures, c.Successes = 20*time.Millisecond, 2*time.Second, 2, 2
+	return c
+}
+
+// is waits until the last report of a run's health is this one.
+func (f *fixture) is(id cluster.RunID, health cluster.Health) hostmgr.Health {
+	f.Helper()
+	var last hostmgr.Health
+	eventually(f.T, id.String()+" is "+health.String(), func() bool {
+		all := f.sink.Health(id)
+		if len(all) > 0 {
+			last = all[len(all)-1]
+		}
+		return last.Health == health
+	})
+	return last
+}
+
+func TestReadiness(t *testing.T) {
+	f := newFixture(t, nil)
+	p := sh("web", "exec sleep 1000")
+	p.Checks = []cluster.HealthCheck{every(cluster.HealthCheck{Command: []string{"test", "-e", "ready-${SLUICE_INSTANCE}"}, Effect: cluster.Readiness})}
+	id := f.task(5, cluster.TaskSpec{Processes: []cluster.Process{p}}, nil)
+	h := f.is(id, cluster.HealthUnready)
+	require.Contains(t, h.Message, `process "web": `)
+	require.Contains(t, h.Message, "checks in a row have failed, the last one: it ended with exit code 1")
+	mark := filepath.Join(f.state.run(id.String()), workFolder, "ready-5")
+	require.NoError(t, os.WriteFile(mark, nil, 0o600))
+	require.Empty(t, f.is(id, cluster.HealthReady).Message)
+	f.reopen()
+	f.is(id, cluster.HealthReady) // a new driver tells it anew
+	require.NoError(t, os.Remove(mark))
+	f.is(id, cluster.HealthUnready)
+	require.Equal(t, cluster.TaskRunning, f.status(id).State, "who is not ready goes on")
+}
+
+func TestLiveness(t *testing.T) {
+	f := newFixture(t, nil)
+	p := sh("web", "trap 'echo asked; exit 0' TERM; while :; do sleep 0.01; done")
+	p.Checks = []cluster.HealthCheck{every(cluster.HealthCheck{Command: []string{"test", "!", "-e", "dead"}})}
+	spec := cluster.TaskSpec{Processes: []cluster.Process{sh("other", "exec sleep 1000"), p}, KillGrace: time.Minute}
+	id := f.task(0, spec, nil)
+	f.is(id, cluster.HealthReady)
+	require.NoError(t, os.WriteFile(filepath.Join(f.state.run(id.String()), workFolder, "dead"), nil, 0o600))
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskFailed, s.State)
+	require.Equal(t, cluster.ReasonUnhealthy, s.Reason)
+	require.Contains(t, s.Message, `process "web": 2 checks in a row have failed`)
+	require.Equal(t, "asked\n", f.log(id, "web"))
+
+	spec.Processes[1].Checks[0].Command = []string{"sleep", "1000"}
+	spec.Processes[1].Checks[0].Timeout = 30 * time.Millisecond
+	s = f.ended(f.task(1, spec, nil))
+	require.Equal(t, cluster.ReasonUnhealthy, s.Reason)
+	require.Contains(t, s.Message, "it took longer than 30ms")
+}
+
+func TestPortChecks(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" || r.Header.Get("X-Check") != "1" || r.Host != "service" {
+			out.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	t.Cleanup(server.Close)
+	_, number, err := net.SplitHostPort(server.Listener.Addr().String())
+	require.NoError(t, err)
+	port, err := strconv.ParseUint(number, 10, 16)
+	require.NoError(t, err)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody := uint16(free.Addr().(*net.TCPAddr).Port)
+	require.NoError(t, free.Close())
+
+	f := newFixture(t, nil)
+	checking := func(n int, c cluster.HealthCheck, port uint16) cluster.RunID {
+		p := sh("", "exec sleep 1000")
+		c.Effect = cluster.Readiness
+		p.Checks = []cluster.HealthCheck{every(c)}
+		return f.task(n, cluster.TaskSpec{
+			Ports: cluster.PortRequest{Dynamic: 1, Names: []string{"http"}}, Processes: []cluster.Process{p},
+		}, func(l *hostmgr.Launch) { l.Ports = []uint16{port} })
+	}
+	headers := []cluster.KeyValue{{Key: "Host", Value: "service"}, {Key: "X-Check", Value: "1"}}
+	named := cluster.PortRef{Name: "http"}
+	f.is(checking(0, cluster.HealthCheck{TCP: &named}, uint16(port)), cluster.HealthReady)
+	f.is(checking(1, cluster.HealthCheck{TCP: &cluster.PortRef{Number: uint16(port)}}, nobody), cluster.HealthReady)
+	f.is(checking(2, cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Path: "/health", Headers: headers}}, uint16(port)), cluster.HealthReady)
+	h := f.is(checking(3, cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Port: named, Headers: headers}}, uint16(port)), cluster.HealthUnready)
+	require.Contains(t, h.Message, "the answer is 418")
+	h = f.is(checking(4, cluster.HealthCheck{TCP: &named}, nobody), cluster.HealthUnready)
+	require.Contains(t, h.Message, "connection refused")
+}
+
+// TestCrashOfASupervisorOfSeveral: whatever the processes and checks of a task have become, nothing of it is left.
+func TestCrashOfASupervisorOfSeveral(t *testing.T) {
+	f := newFixture(t, nil)
+	p := sh("a", "exec sleep 1000")
+	p.Checks = []cluster.HealthCheck{every(cluster.HealthCheck{Command: []string{"true"}})}
+	id := f.task(0, cluster.TaskSpec{Processes: []cluster.Process{p, sh("b", "setsid sleep 1000 & exec sleep 1000")}}, nil)
+	f.is(id, cluster.HealthReady)
+	crash, err := os.FindProcess(f.supervisorOf(id))
+	require.NoError(t, err)
+	require.NoError(t, crash.Kill())
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskLost, s.State, "%+v", s)
+	eventually(t, "nothing is left", func() bool { return len(marked(t, f.config.Dir)) == 0 })
+}
+
+func TestPortsOf(t *testing.T) {
+	c := Config{Hosts: 3, Ports: cluster.PortRange{First: 1000, Last: 1009}}
+	require.Equal(t, "[{1000 1002}] [{1003 1005}] [{1006 1008}]", fmt.Sprint(portsOf(c, 0), portsOf(c, 1), portsOf(c, 2)))
+	c.Hosts = 20
+	require.Empty(t, portsOf(c, 0))
+}
