@@ -61,10 +61,12 @@ const (
 // Patience returns Step · (priority + 1) + Second · 2^(stage−1), the second term below Step: a step of priority outweighs
 // any time of waiting, and the time of waiting decides among equals. It exceeds any Start below Step, so that nothing
 // waits that fits.
-func Patience(c *Class) flowgraph.Cost {
-	waited := flowgraph.Cost(0)
+func Patience(c *Class) flowgraph.Cost { return Preference(c, 0) }
+
+// Preference is Patience for a class that counts as if it had waited the given milliseconds longer, 0 or more.
+func Preference(c *Class, more flowgraph.Cost) flowgraph.Cost {
 	if c.Stage > 0 {
-		waited = min(flowgraph.Cost(Second)<<min(c.Stage-1, 20), Step-1)
+		more += Second << min(c.Stage-1, 20)
 	}
-	return min(flowgraph.Cost(c.Priority+1)*Step+waited, MaxPrice)
+	return min(flowgraph.Cost(c.Priority+1)*Step+min(more, Step-1), MaxPrice)
 }

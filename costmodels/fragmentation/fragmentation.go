@@ -8,7 +8,8 @@
 //	F(h)        = Σ over the kinds m in Round.Mix of weight(m) · f(h, m)
 //	lost(c, h)  = F(h with a task of c) − F(h) + gpu(c)                  in thousandths of a device
 //	start(c, h) = Rate · lost(c, h)
-//	crowd(h, k) = 0 for k = 0, else MaxPrice where h has GPUs            wait(c) = costmodels.Patience(c)
+//	crowd(h, k) = 0 for k = 0, else MaxPrice where h has GPUs
+//	wait(c)     = costmodels.Preference(c, 2 · Rate · gpu(c))
 //
 //	            ┌────┐ ┌────┐            ┌────┐ ┌────┐
 //	   0.3 here │▓▓▓▓│ │    │    or here │▓▓░░│ │    │   the second: the first breaks
@@ -17,8 +18,9 @@
 //
 // Unit: milliseconds of expected delay, Rate for each thousandth of a device that typical tasks cannot use any more. What
 // the task takes itself counts as well: no task can make useless less than minus that, so no price is negative, and the
-// hosts keep their order, since it is the same everywhere. F is not convex in the starts on a host: the price is the
-// margin as the host is now, one start at a time.
+// hosts keep their order, since it is the same everywhere. Of those that came together the large go first, while there are
+// places for them: what they ask for counts as waiting, and twice as much as it costs. F is not convex in the starts on a
+// host: the price is the margin as the host is now, one start at a time.
 //
 // Source: Q. Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
 // USENIX ATC 2023, sections 3 and 4. Kinds without GPUs, for which everything free is a fragment, add the same to every
@@ -49,8 +51,8 @@ var _ costmodels.Model = Model{}
 
 // Validate says what is wrong with the settings.
 func (m Model) Validate() error {
-	if m.Rate < 0 || m.Rate > 1000 {
-		return errors.New("rate must be 1 to 1000")
+	if m.Rate < 0 || m.Rate > 60 { // so that eight devices stay below a step of priority
+		return errors.New("rate must be 1 to 60")
 	}
 	return nil
 }
@@ -59,8 +61,8 @@ func (m Model) Validate() error {
 func (Model) Name() string { return "fragmentation" }
 
 // Wait returns the price of one more cycle without a place.
-func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
-	return costmodels.Patience(c)
+func (m Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
+	return costmodels.Preference(c, min(2*cmp.Or(m.Rate, Rate)*flowgraph.Cost(c.Task.GPU.Amount()), costmodels.Step))
 }
 
 // Start returns the price of what the task takes and makes useless. Complexity: the mix times the devices of the host.

@@ -6,7 +6,7 @@
 //	load(c, h) = the delay of loadspread                       up to 2 s
 //	gpus(c, h) = what fragmentation charges                    up to minutes: a GPU that nobody can use stays so for long
 //	read(c, h) = Quincy's transfer cost of the inputs          up to Reach
-//	start(c, h) = load + gpus      crowd(h, k) = loadspread's, and fragmentation's      wait(c) = costmodels.Patience(c)
+//	start(c, h) = load + gpus      crowd(h, k) = loadspread's, and fragmentation's      wait(c) = fragmentation's
 //
 //	         ┌── read ──► preferred host ─┐ load, GPUs
 //	class ───┼── read ──► hosts of a rack ─┼═══ each further start ═══► sink
@@ -50,9 +50,7 @@ var (
 func (Model) Name() string { return "sluice" }
 
 // Wait returns the price of one more cycle without a place.
-func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
-	return costmodels.Patience(c)
-}
+func (Model) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost { return gpus.Wait(r, c) }
 
 // Start returns the price of load and of what happens to the GPUs.
 func (Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {

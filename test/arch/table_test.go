@@ -116,6 +116,7 @@ var table = []row{
 
 	{"bench", []string{"bench/peer", "flowgraph", "flowgraph/dimacs", "solver", "solver/registry", unix, yaml}, shell},
 	{"bench/peer", []string{"flowgraph", "solver", "solver/registry"}, shell},
+	{"bench/quality", []string{"cluster", "cluster/cycle", "cluster/sim/trace", "costmodels", "solver"}, shell},
 
 	{"cmd/sluice/internal/jobfile", []string{api, protobuf, yaml}, shell},
 	{"cmd/sluice/internal/config", []string{
@@ -125,7 +126,7 @@ var table = []row{
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount",
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
-		"hostmgr", "hostmgr/local", "solver", "solver/registry", "bench", "bench/peer",
+		"hostmgr", "hostmgr/local", "solver", "solver/registry", "bench", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
 		cobra, pflag, yaml, term, errgroup, genproto, grpc, protobuf,
 	}, shell},
