@@ -1,12 +1,15 @@
 // Package auto is the solver to use when there is no reason to choose: it picks
 // one, watches its effort, and lets two race when the first takes long.
 //
-// Networks where most arcs leave sources of single tasks go to repair;
-// others start with the simplex. Repair is by far the faster after a small
-// change, but a shock that moves the whole price level can keep it busy for
-// long. When it has spent its patience, a multiple of the size of the network,
-// the warm simplex starts beside it. Both advance in equal quanta of counted work
-// with a barrier after each; the first to finish wins, repair if both do. Then
+// Networks that are mostly sources of single tasks go to repair; others start
+// with the simplex. Repair is by far the faster after a small change, but a shock
+// that moves the whole price level can keep it busy for long. When it has spent
+// its patience, a multiple of the size of the network, the warm simplex starts
+// beside it. Likewise cost scaling starts beside a simplex that takes long from
+// zero: of a large network it reads the same arcs fewer times.
+//
+// Both advance in quanta of counted work that take about as long, with a barrier
+// after each; the first to finish wins, the one that began if both do. Then
 // repair takes over the answer, and goes on from it next time.
 //
 // No clock is read: the same history gives the same answer on any machine, with
@@ -16,6 +19,7 @@ package auto
 import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 )
@@ -29,7 +33,13 @@ const (
 	quanta = 24
 	// handicap is how many units the simplex gets for one of repair: it reads
 	// arcs in sequence, repair here and there.
-	handicap = 4
+	handicap = 8
+
+	// headStart and more for each node and arc is what the simplex may do from
+	// zero before costscaling starts: some 0.1 s, as a race takes two cores.
+	headStart, headStartEach = 20_000_000, 100
+	// lead is how many units the simplex gets for one of costscaling.
+	lead = 2
 )
 
 // Solver picks. Use [New].
@@ -37,6 +47,8 @@ type Solver struct {
 	net     *flowgraph.Network
 	repair  *repair.Solver
 	simplex *netsimplex.Solver
+	// scaling runs beside a simplex that takes long; nil when it does not.
+	scaling *costscaling.Solver
 	// ready: repair knows the last answer. Until then the simplex answers.
 	ready bool
 	// layered: the network has the scheduler's shape, and will change.
@@ -46,7 +58,7 @@ type Solver struct {
 	racing  bool
 	// patience is the present one, from 1 to the constant.
 	patience int64
-	// spent is repair's work since its last answer.
+	// spent is the work since its last answer of the one that begins.
 	spent int64
 }
 
@@ -88,10 +100,11 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return s.race(n, budget, limit/quanta, total)
 }
 
-// shape tells whether most arcs leave sources, and whether those are mostly of
-// one unit: from zero, repair places a class of many by many searches.
+// shape tells whether most arcs leave sources, and whether those are most of the
+// nodes and of one unit: from zero, repair places a class of many by many
+// searches, each of which may go through all the other nodes.
 func shape(n *flowgraph.Network) (layered, single bool) {
-	arcs, sources := 0, int64(0)
+	arcs, sources := 0, 0
 	var supply flowgraph.Int128
 	for v := range n.NodeBound() {
 		if id := flowgraph.NodeID(v); n.NodeAlive(id) && len(n.In(id)) == 0 {
@@ -100,16 +113,21 @@ func shape(n *flowgraph.Network) (layered, single bool) {
 			supply.Add(n.Supply(id))
 		}
 	}
-	supply.Add(-2 * sources)
-	return 2*arcs >= n.NumArcs(), supply.Sign() <= 0
+	supply.Add(-2 * int64(sources))
+	return 2*arcs >= n.NumArcs(), supply.Sign() <= 0 && 2*sources >= n.NumNodes()
 }
 
-// bySimplex answers with the simplex. Then repair takes over; on a network of
-// another shape only after the second answer, which shows that it changes.
+// bySimplex answers with the simplex, or what overtakes it. Then repair takes
+// over; on a network of another shape only after the second answer, which shows
+// that it changes.
 func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
-	r, err := s.simplex.Solve(n, budget)
-	if err != nil || r.Status != solver.Optimal {
+	r, err := s.fromZero(n, budget)
+	if err != nil || r.Status == solver.BudgetSpent {
 		return r, err
+	}
+	s.spent, s.racing, s.scaling = 0, false, nil
+	if r.Status != solver.Optimal {
+		return r, nil
 	}
 	if s.answers++; s.layered || s.answers > 1 {
 		s.repair.Adopt(n, r)
@@ -119,6 +137,62 @@ func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.R
 		s.ready = true
 	}
 	return r, nil
+}
+
+// fromZero lets the simplex work alone, then beside costscaling.
+func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	size := int64(n.NumNodes() + n.NumArcs())
+	limit := headStart + headStartEach*size
+	var total solver.Work
+	if !s.racing {
+		own := solver.Budget{Work: max(1, limit-s.spent)}
+		if budget.Work > 0 && budget.Work < own.Work {
+			own.Work = budget.Work
+		}
+		r, err := s.simplex.Solve(n, own)
+		s.spent += r.Work.Units
+		if err != nil || r.Status != solver.BudgetSpent || s.spent < limit {
+			return r, err
+		}
+		s.racing, s.scaling, total = true, costscaling.New(), r.Work
+	}
+	turn := solver.Budget{Work: size/4 + 1}
+	longer := solver.Budget{Work: lead * turn.Work}
+	for !budget.Spent(total.Units) {
+		if s.scaling == nil {
+			// It refused the costs.
+			r, err := s.simplex.Solve(n, longer)
+			add(&total, r.Work)
+			if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
+				return r, err
+			}
+			continue
+		}
+		mine, theirs := sideBySide(n, s.simplex, longer, s.scaling, turn)
+		add(&total, mine.result.Work)
+		add(&total, theirs.result.Work)
+		mine.result.Work, theirs.result.Work = total, total
+		switch {
+		case mine.err != nil || mine.result.Status != solver.BudgetSpent:
+			return mine.result, mine.err
+		case theirs.err != nil || theirs.result.Status == solver.CostRange:
+			s.scaling = nil
+		case theirs.result.Status != solver.BudgetSpent:
+			return theirs.result, nil
+		}
+	}
+	return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
+}
+
+// sideBySide gives each of two solvers a turn and waits for both.
+func sideBySide(n *flowgraph.Network, a solver.Solver, forA solver.Budget, b solver.Solver, forB solver.Budget) (mine, theirs outcome) {
+	other := make(chan outcome, 1)
+	go func() {
+		r, err := b.Solve(n, forB)
+		other <- outcome{r, err}
+	}()
+	r, err := a.Solve(n, forA)
+	return outcome{r, err}, <-other
 }
 
 // byRepair lets repair work alone. It sets racing if that is not enough.
@@ -153,19 +227,14 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 		if budget.Spent(total.Units) {
 			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 		}
-		other := make(chan outcome, 1)
-		go func() {
-			r, err := s.simplex.Solve(n, longer)
-			other <- outcome{r, err}
-		}()
-		mine, err := s.repair.Solve(n, turn)
-		theirs := <-other
-		if err != nil {
-			return mine, err
+		first, theirs := sideBySide(n, s.repair, turn, s.simplex, longer)
+		if first.err != nil {
+			return first.result, first.err
 		}
 		if theirs.err != nil {
 			return theirs.result, theirs.err
 		}
+		mine := first.result
 		add(&total, mine.Work)
 		add(&total, theirs.result.Work)
 		switch {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
 )
 
@@ -28,6 +29,46 @@ func TestEveryHandOver(t *testing.T) {
 			c.Churn(1 + src.Intn(8))
 		}
 	}
+}
+
+func TestWarmSolveDoesNotAllocate(t *testing.T) {
+	solvertest.WarmAllocatesNothing(t, New())
+}
+
+// TestEveryRaceFromZero starts cost scaling beside the simplex at once, every
+// other time so far ahead that it wins.
+func TestEveryRaceFromZero(t *testing.T) {
+	races, overtaken := 0, 0
+	for seed := range uint64(200) {
+		src := solvertest.Seeded(seed)
+		c := solvertest.NewCluster(src, solvertest.ClusterShape{
+			Hosts: 1 + src.Intn(12), Slots: 1 + src.Intn(3), Classes: 1 + src.Intn(30),
+			Patterns: 1 + src.Intn(4), MaxCost: src.Intn(20), MaxSupply: 6,
+		})
+		s := New()
+		r, err := s.Solve(c.Network, solver.Budget{Work: 1})
+		require.NoError(t, err)
+		if s.ready || r.Status != solver.BudgetSpent {
+			continue
+		}
+		races++
+		s.racing, s.scaling = true, costscaling.New()
+		if seed%2 == 0 {
+			_, err := s.scaling.Solve(c.Network, solver.Budget{})
+			require.NoError(t, err)
+		}
+		solvertest.Compare(t, c.Network, s)
+		if r, err := s.simplex.Solve(c.Network, solver.Budget{Work: 1}); r.Status == solver.BudgetSpent {
+			require.NoError(t, err)
+			overtaken++
+		}
+		for range 4 {
+			c.Churn(1 + src.Intn(8))
+			solvertest.Compare(t, c.Network, s)
+		}
+	}
+	require.Greater(t, races, 50)
+	require.Greater(t, overtaken, 10)
 }
 
 // TestSameHistorySameFlow: goroutines may run in any order, answers may not.

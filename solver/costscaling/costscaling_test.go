@@ -11,3 +11,7 @@ import (
 func TestConformance(t *testing.T) {
 	solvertest.Run(t, func() solver.Solver { return costscaling.New() })
 }
+
+func TestWarmSolveDoesNotAllocate(t *testing.T) {
+	solvertest.WarmAllocatesNothing(t, costscaling.New())
+}

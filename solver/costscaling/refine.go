@@ -4,7 +4,7 @@ import "github.com/sluice-scheduler/sluice/solver"
 
 const (
 	// phaseBits is by how many bits ε shrinks from phase to phase.
-	phaseBits = 4
+	phaseBits = 3
 	// maxPath is how many arcs excess moves along before it is left to others;
 	// measured best by Király and Kovács.
 	maxPath = 4
@@ -124,39 +124,61 @@ func (s *Solver) findPath(v int32, w *solver.Work) {
 // admissible returns the next residual of v with room and a negative reduced
 // cost. Those passed stay inadmissible until v is relabelled.
 func (s *Solver) admissible(v int32, w *solver.Work) int32 {
-	pi, from, to := s.pi[v], s.next[v], s.first[v+1]
-	list := s.residuals[from:to]
+	from, to := s.next[v], s.first[v+1]
+	i := firstAdmissible(s.residuals[from:to], s.pi, s.pi[v])
+	s.next[v] = from + i
+	if from+i == to {
+		w.Units += int64(i)
+		return none
+	}
+	w.Units += int64(i + 1)
+	return from + i
+}
+
+// firstAdmissible returns the index of the first residual with room and a
+// negative reduced cost at a node of potential own, or the length of the list.
+//
+//go:noinline
+func firstAdmissible(list []residual, pi []int64, own int64) int32 {
 	for i := range list {
-		if r := &list[i]; r.room > 0 && r.cost+pi-s.pi[r.head] < 0 {
-			s.next[v] = from + int32(i)
-			w.Units += int64(i + 1)
-			return from + int32(i)
+		if r := &list[i]; r.room > 0 && r.cost+own < pi[uint32(r.head)] {
+			return int32(i)
 		}
 	}
-	s.next[v] = to
-	w.Units += int64(len(list))
-	return none
+	return int32(len(list))
 }
+
+const far = int64(1) << 62 // above every reduced cost
 
 // relabel lowers the potential of v until its best residual has reduced cost −ε.
 func (s *Solver) relabel(v int32, w *solver.Work) {
-	const far = int64(1) << 62
-	pi, least := s.pi[v], far
 	list := s.residuals[s.first[v]:s.first[v+1]]
-	for i := range list {
-		// A loop would hold the potential up for nothing: it moves with it.
-		if r := &list[i]; r.room > 0 && r.head != v {
-			least = min(least, r.cost+pi-s.pi[r.head])
-		}
-	}
+	least := leastReduced(list, s.pi, v)
 	w.Units += int64(len(list))
 	s.relabels++
 	s.next[v] = s.first[v]
 	if least == far {
 		// A dead end: the next update of prices puts it right.
 		least = int64(len(s.supply)) << s.epsilon
+	} else {
+		least += s.pi[v]
 	}
 	s.lower(v, least+1<<s.epsilon)
+}
+
+// leastReduced returns the least cost − π(head) of what has room, or far. A loop
+// would hold the potential of v up for nothing: it moves with it.
+//
+//go:noinline
+func leastReduced(list []residual, pi []int64, v int32) int64 {
+	least := far
+	for i := range list {
+		r := &list[i]
+		if x := r.cost - pi[uint32(r.head)]; x < least && r.room > 0 && r.head != v {
+			least = x
+		}
+	}
+	return least
 }
 
 // lower takes an amount off a potential.

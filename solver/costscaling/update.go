@@ -53,22 +53,22 @@ func (s *Solver) updatePrices(w *solver.Work) bool {
 
 // reach ranks the nodes with an arc to v.
 func (s *Solver) reach(v int32, rank int64, w *solver.Work) {
-	pi := s.pi[v]
+	pi, ranks, own, epsilon := s.pi, s.rank, s.pi[v], s.epsilon
 	list := s.residuals[s.first[v]:s.first[v+1]]
 	w.Units += int64(len(list))
 	for i := range list {
 		r := &list[i]
-		u := r.head
-		if r.room == r.total || s.rank[u] <= rank {
+		u := uint32(r.head)
+		if r.room == r.total || ranks[u] <= rank {
 			continue
 		}
 		farther := rank
-		if reduced := s.pi[u] - r.cost - pi; reduced >= 0 {
-			farther += reduced>>s.epsilon + 1
+		if reduced := pi[u] - r.cost - own; reduced >= 0 {
+			farther += reduced>>epsilon + 1
 		}
-		if farther < s.rank[u] {
-			s.rank[u] = farther
-			s.heap.push(farther, u)
+		if farther < ranks[u] {
+			ranks[u] = farther
+			s.heap.push(farther, r.head)
 		}
 	}
 }

@@ -39,6 +39,7 @@ const (
 	unix       = "golang.org/x/sys/unix"
 	viper      = "github.com/spf13/viper"
 	yaml       = "github.com/goccy/go-yaml"
+	zookeeper  = "github.com/go-zookeeper/zk"
 
 	api = "proto/sluice/v1"
 )
@@ -55,7 +56,7 @@ var table = []row{
 	{"solver/repair", []string{"flowgraph", "solver", "solver/netsimplex"}, pure},
 	{"solver/costscaling", []string{"flowgraph", "solver"}, pure},
 	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
-	{"solver/auto", []string{"flowgraph", "solver", "solver/netsimplex", "solver/repair"}, pure},
+	{"solver/auto", []string{"flowgraph", "solver", "solver/costscaling", "solver/netsimplex", "solver/repair"}, pure},
 	{"solver/registry", []string{
 		"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/auto", "solver/costscaling", "solver/highs",
 	}, pure},
@@ -103,6 +104,7 @@ var table = []row{
 	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},
 	{"hostmgr/local", []string{"cluster", "hostmgr", unix}, shell},
 	{"hostmgr/fleet", []string{"cluster", "hostmgr"}, pure},
+	{"hostmgr/mesos", []string{"cluster", "hostmgr", badger, cbor, mesosGo, zookeeper}, shell},
 	{"hostmgr/mesos/mesostest", []string{grpc, mesosGo}, support},
 	{"hostmgr/drivertest", []string{"cluster", "hostmgr", testify}, support},
 
