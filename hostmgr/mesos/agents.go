@@ -1,0 +1,250 @@
+package mesos
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// agent is a Mesos agent, which is a host. What a task may use there at some time is
+//
+//	held     in offers that we have, or
+//	used     by our runs, or
+//	resting  not ours now, but free when we last saw it: we declined it, did not use all of what we accepted, or a run
+//	         of ours has ended there. It is expected in an offer soon, or when offers are revived.
+//
+// The sum of the three is the host's capacity. It is steady as long as no other framework takes or frees anything, and
+// follows the offers where one does.
+type agent struct {
+	agentRecord
+	address string // that its tasks are reached at
+	offers  map[string]*offer
+	runs    map[cluster.RunID]*run // that have not ended
+	queue   []*run                 // that wait for resources
+
+	resting   quantity
+	restUntil time.Time // zero: until the next offer
+
+	flushing    bool            // a flush of the queue is on its way
+	lost        bool            // the master has no contact
+	away        time.Time       // when it was lost
+	maintenance *maintenance    // planned
+	inverse     map[string]bool // ids of inverse offers
+	recorded    bool            // agentRecord is in the store
+}
+
+// maintenance is when an agent is taken out of service.
+type maintenance struct {
+	start    time.Time
+	duration time.Duration // 0: open end
+}
+
+// offer is resources of one agent for one role that are ours until they are taken back.
+type offer struct {
+	id, role string
+	agent    *agent
+	pieces   []*piece
+	total    quantity
+	since    time.Time
+}
+
+func (a *agent) used() quantity {
+	var q quantity
+	for _, r := range a.runs {
+		if r.placed {
+			q = q.plus(r.need)
+		}
+	}
+	return q
+}
+
+func (a *agent) held() quantity {
+	var q quantity
+	for _, o := range a.offers {
+		q = q.plus(o.total)
+	}
+	return q
+}
+
+// wanted is what launches that wait are going to take.
+func (a *agent) wanted() quantity {
+	var q quantity
+	for _, r := range a.queue {
+		q = q.plus(r.need)
+	}
+	return q
+}
+
+// rest adds to what is expected in an offer within d; 0 is without end.
+func (a *agent) rest(q quantity, now time.Time, d time.Duration) {
+	if q.isZero() {
+		return
+	}
+	var until time.Time
+	if d > 0 {
+		until = now.Add(d)
+	}
+	if a.resting.isZero() || !a.restUntil.IsZero() && (until.IsZero() || until.After(a.restUntil)) {
+		a.restUntil = until
+	}
+	a.resting = a.resting.plus(q)
+}
+
+// closing reports whether the agent gets no more work because maintenance is near.
+func (a *agent) closing(now time.Time, lead time.Duration) bool {
+	m := a.maintenance
+	if m == nil || m.duration > 0 && now.After(m.start.Add(m.duration)) {
+		return false
+	}
+	return m.start.Sub(now) <= lead
+}
+
+// host describes the agent to the scheduler.
+func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
+	capacity := a.used()
+	closing := a.closing(now, c.MaintenanceLead)
+	if !closing {
+		capacity = capacity.plus(a.held()).plus(a.resting)
+	}
+	h := hostmgr.Host{Name: a.Name, Machine: a.Machine}
+	h.Capacity, h.Ports = capacity.amount, capacity.ports
+	for d := range h.Capacity.Fixed {
+		h.Capacity.Fixed[d] = min(h.Capacity.Fixed[d], cluster.MaxAmount)
+	}
+	h.Capabilities = capabilities
+	model := ""
+	for _, kv := range a.Machine.Attributes {
+		if kv.Key == c.GPUModelAttribute {
+			model = kv.Value
+		}
+	}
+	for range h.Capacity.Fixed[cluster.GPU] / cluster.WholeGPU {
+		h.GPUs = append(h.GPUs, cluster.GPUDevice{Model: model})
+	}
+	if m := a.maintenance; m != nil {
+		note := "maintenance is planned from " + m.start.UTC().Format(time.RFC3339)
+		if m.duration > 0 {
+			note += " for " + m.duration.String()
+		}
+		if closing {
+			note += "; no new tasks"
+		}
+		h.Notes = append(slices.Clone(h.Notes), note)
+	}
+	return h
+}
+
+// describe takes in what an offer says of its agent, and reports whether anything that is recorded has changed.
+func (a *agent) describe(o *api.Offer, c *Config) bool {
+	a.address = o.Hostname
+	if ip := o.GetURL().GetAddress().IP; ip != nil && *ip != "" {
+		a.address = *ip
+	}
+	m := cluster.Machine{
+		Attributes: attributes(o.Attributes),
+		Zone:       o.GetDomain().GetFaultDomain().GetZone().Name,
+	}
+	for _, kv := range m.Attributes {
+		switch kv.Key {
+		case c.RackAttribute:
+			m.Rack = kv.Value
+		case c.ZoneAttribute:
+			m.Zone = kv.Value
+		}
+	}
+	a.maintenance = windowOf(o.Unavailability)
+	changed := !a.Machine.Equal(m)
+	a.Machine = m
+	return changed
+}
+
+func windowOf(u *api.Unavailability) *maintenance {
+	if u == nil {
+		return nil
+	}
+	return &maintenance{start: time.Unix(0, u.Start.Nanoseconds), duration: time.Duration(u.GetDuration().GetNanoseconds())}
+}
+
+// attributes makes pairs of text from attributes of all types: a scalar as a number, each range and each item of a set by
+// itself.
+func attributes(list []api.Attribute) []cluster.KeyValue {
+	var out []cluster.KeyValue
+	for _, a := range list {
+		add := func(value string) { out = append(out, cluster.KeyValue{Key: a.Name, Value: value}) }
+		switch a.Type {
+		case api.TEXT:
+			add(a.GetText().GetValue())
+		case api.SCALAR:
+			if v := a.GetScalar().GetValue(); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				add(strconv.FormatFloat(v, 'f', -1, 64))
+			}
+		case api.RANGES:
+			for _, r := range a.GetRanges().GetRange() {
+				add(strconv.FormatUint(r.Begin, 10) + "-" + strconv.FormatUint(r.End, 10))
+			}
+		case api.SET:
+			for _, item := range a.GetSet().GetItem() {
+				add(item)
+			}
+		}
+	}
+	slices.SortFunc(out, cluster.KeyValue.Compare)
+	return slices.Compact(out)
+}
+
+// hostName returns a name for an agent that no other agent has: its hostname, with its port if that is taken.
+func (d *driver) hostName(o *api.Offer) string {
+	name := strings.Map(func(r rune) rune {
+		if r == '/' || r < ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, or(o.Hostname, o.AgentID.Value))
+	if len(name) > 240 {
+		name = name[:240]
+	}
+	port := strconv.Itoa(int(o.GetURL().GetAddress().Port))
+	for _, try := range []string{name, name + ":" + port} {
+		other := d.byName[try]
+		if other != nil && other.lost && len(other.runs) == 0 {
+			d.forget(other) // the machine is back with a new id
+			other = nil
+		}
+		if other == nil {
+			return try
+		}
+	}
+	return o.AgentID.Value
+}
+
+// forget drops an agent.
+func (d *driver) forget(a *agent) {
+	delete(d.agents, a.ID)
+	if d.byName[a.Name] == a {
+		delete(d.byName, a.Name)
+	}
+	if a.recorded {
+		d.goneAgents = append(d.goneAgents, a.ID)
+	}
+	d.hostsChanged()
+}
+
+// visible lists the hosts for the scheduler, by name.
+func (d *driver) visible(now time.Time) []hostmgr.Host {
+	hosts := make([]hostmgr.Host, 0, len(d.agents))
+	for _, a := range d.agents {
+		if !a.lost {
+			hosts = append(hosts, a.host(now, &d.config))
+		}
+	}
+	slices.SortFunc(hosts, func(a, b hostmgr.Host) int { return cmp.Compare(a.Name, b.Name) })
+	return hosts
+}

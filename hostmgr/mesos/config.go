@@ -1,0 +1,184 @@
+package mesos
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mesos/mesos-go/api/v1/lib/encoding"
+	"github.com/mesos/mesos-go/api/v1/lib/encoding/codecs"
+)
+
+// Config says which Mesos cluster a driver serves and how. Where a default is named, the zero value takes it.
+type Config struct {
+	// Dir is the state folder: the framework's id and the runs. It belongs to one driver at a time.
+	Dir string
+	// Masters is "HOST:PORT,HOST:PORT..." or "zk://HOST:PORT,HOST:PORT.../PATH", see ParseMasters.
+	Masters string
+
+	Name      string   // of the framework; default "sluice"
+	User      string   // that tasks run as if they name none; default: the user of this process
+	Roles     []string // that resources are offered to; default "*"
+	Principal string   // "" = not authenticated
+	Secret    string   // of the principal; never logged
+	WebUIURL  string   // that Mesos shows for the framework; "" = none
+
+	// FailoverTimeout is how long the master keeps the tasks of a framework that is not connected; default one week.
+	FailoverTimeout time.Duration
+	// NoCheckpoint lets tasks end when their agent's process restarts.
+	NoCheckpoint bool
+	// GPUs lets the framework be offered hosts with GPUs.
+	GPUs bool
+	// PartitionUnaware leaves out the PARTITION_AWARE capability: tasks on agents out of reach are LOST at once.
+	PartitionUnaware bool
+
+	// RackAttribute and ZoneAttribute name the agents' attributes that hold their rack and zone; default "rack" and
+	// "zone". Where an agent has no such zone attribute, the zone of its fault domain is taken.
+	RackAttribute, ZoneAttribute string
+	// GPUModelAttribute names the attribute that holds the model of an agent's GPUs; default "gpu_model".
+	GPUModelAttribute string
+
+	// OfferHold is how long an offer is kept unused before it is declined; default 5 min.
+	OfferHold time.Duration
+	// DeclineFor is the filter of such a decline: for so long others may use what we do not; default 5 min.
+	DeclineFor time.Duration
+	// IdleAfter is how long nothing may have been launched before offers are suppressed; default 15 min.
+	IdleAfter time.Duration
+	// OfferWait is how long a launch waits for resources that were declined, or that came free, to be offered again,
+	// before it is given back; default 5 s.
+	OfferWait time.Duration
+	// LaunchWindow is how long launches on one agent are collected for one call; default 5 ms.
+	LaunchWindow time.Duration
+	// MaintenanceLead is how long before planned maintenance an agent gets no more work; default 30 min.
+	MaintenanceLead time.Duration
+	// ReconcileEvery is the pause between implicit reconciliations; default 10 min.
+	ReconcileEvery time.Duration
+
+	// ExecutorCPUMilli and ExecutorMemoryBytes are what the executor of a task with several processes uses. They come
+	// out of what the task asks for; default 100 and 32 MiB.
+	ExecutorCPUMilli, ExecutorMemoryBytes int64
+
+	// NewFramework gives up the framework that the state folder remembers, with all its tasks, and begins a new one. It
+	// is what an operator says after the master has removed the framework.
+	NewFramework bool
+
+	TLS  *tls.Config // nil: plain HTTP
+	JSON bool        // speak JSON in place of protobuf, to watch the traffic
+	// Dial opens connections to masters and to ZooKeeper; nil dials TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Log  *slog.Logger // nil discards everything
+}
+
+// Validate joins all that is wrong with c. Every part names the field.
+func (c *Config) Validate() error {
+	var problems []error
+	bad := func(field, format string, args ...any) {
+		problems = append(problems, fmt.Errorf("mesos: %s: %s", field, fmt.Sprintf(format, args...)))
+	}
+	if c.Dir == "" {
+		bad("state folder", "is not set; it keeps the framework's id, without which its tasks are lost at a restart")
+	}
+	if _, err := ParseMasters(c.Masters); err != nil {
+		problems = append(problems, err)
+	}
+	if c.Principal == "" && c.Secret != "" {
+		bad("principal", "there is a secret, but no principal that it belongs to")
+	}
+	for i, role := range c.Roles {
+		switch {
+		case role == "" || strings.ContainsAny(role, " \t\n\\"):
+			bad("roles", "%q is not a role: it must not be empty, nor have blanks or backslashes", role)
+		case slices.Contains(c.Roles[:i], role):
+			bad("roles", "%q is there twice", role)
+		}
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"failover timeout", c.FailoverTimeout},
+		{"offer hold", c.OfferHold},
+		{"decline for", c.DeclineFor},
+		{"idle after", c.IdleAfter},
+		{"offer wait", c.OfferWait},
+		{"launch window", c.LaunchWindow},
+		{"maintenance lead", c.MaintenanceLead},
+		{"reconcile every", c.ReconcileEvery},
+	} {
+		if d.value < 0 {
+			bad(d.field, "%v is negative", d.value)
+		}
+	}
+	if c.ExecutorCPUMilli < 0 || c.ExecutorMemoryBytes < 0 {
+		bad("executor resources", "are negative")
+	}
+	return errors.Join(problems...)
+}
+
+// withDefaults fills in what was left out.
+func (c Config) withDefaults() Config {
+	text := func(s *string, value string) {
+		if *s == "" {
+			*s = value
+		}
+	}
+	span := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	text(&c.Name, "sluice")
+	text(&c.RackAttribute, "rack")
+	text(&c.ZoneAttribute, "zone")
+	text(&c.GPUModelAttribute, "gpu_model")
+	if u, err := user.Current(); err == nil {
+		text(&c.User, u.Username)
+	}
+	if len(c.Roles) == 0 {
+		c.Roles = []string{"*"}
+	}
+	span(&c.FailoverTimeout, 7*24*time.Hour)
+	span(&c.OfferHold, 5*time.Minute)
+	span(&c.DeclineFor, 5*time.Minute)
+	span(&c.IdleAfter, 15*time.Minute)
+	span(&c.OfferWait, 5*time.Second)
+	span(&c.LaunchWindow, 5*time.Millisecond)
+	span(&c.MaintenanceLead, 30*time.Minute)
+	span(&c.ReconcileEvery, 10*time.Minute)
+	if c.ExecutorCPUMilli == 0 {
+		c.ExecutorCPUMilli = 100
+	}
+	if c.ExecutorMemoryBytes == 0 {
+		c.ExecutorMemoryBytes = 32 << 20
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
+	}
+	return c
+}
+
+// codec returns how calls and events are written.
+func (c *Config) codec() encoding.Codec {
+	if c.JSON {
+		return codecs.ByMediaType[codecs.MediaTypeJSON]
+	}
+	return codecs.ByMediaType[codecs.MediaTypeProtobuf]
+}
+
+// scheme returns that of the masters' addresses.
+func (c *Config) scheme() string {
+	if c.TLS != nil {
+		return "https"
+	}
+	return "http"
+}

@@ -1,0 +1,348 @@
+package mesos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// Errors that end a driver: an operator has to decide.
+var (
+	// ErrSuperseded: another subscription with the same framework id has taken over.
+	ErrSuperseded = errors.New("mesos: another subscription has taken this framework over; two drivers must not share a state folder or its copy, so stop one of them")
+	// ErrRemoved: the master has removed the framework, and with it all its tasks.
+	ErrRemoved = errors.New("mesos: the master has removed this framework, because it was away for longer than its failover timeout or because somebody tore it down; its tasks are gone. Start with a new framework to go on")
+	// ErrRejected: the master does not accept the framework as it is.
+	ErrRejected = errors.New("mesos: the master rejects the framework")
+)
+
+var errClosed = errors.New("mesos: the driver is not running")
+
+// capabilities is what tasks may ask for on Mesos.
+const capabilities = cluster.CanGroups | cluster.CanContainers | cluster.CanDocker | cluster.CanUsers | cluster.CanFetch |
+	cluster.CanHealthChecks | cluster.CanVolumes | cluster.CanHostPaths | cluster.CanScratch | cluster.CanSecrets | cluster.CanPorts
+
+// driver runs tasks on a Mesos cluster. One mutex guards all that it knows; nothing under it waits for the network or the
+// disk. The sink is called under it, so that reports keep their order.
+type driver struct {
+	config   Config
+	client   *client
+	detector detector
+	store    *store
+
+	ctx     context.Context // ends with Close
+	stop    context.CancelFunc
+	working sync.WaitGroup
+	ended   chan error
+	wake    chan struct{} // of the keeper
+	persist chan struct{} // wakes the writer
+
+	mu         sync.Mutex
+	started    bool
+	sink       hostmgr.Sink // nil before Start and after Close
+	framework  string       // id, "" before the first subscription
+	session    *session     // nil while there is no subscription
+	agents     map[string]*agent
+	byName     map[string]*agent
+	offers     map[string]*offer
+	runs       map[cluster.RunID]*run
+	lastHosts  []hostmgr.Host
+	newHosts   bool      // lastHosts is not what there is
+	launched   time.Time // the last launch, or demand for offers
+	quiet      bool      // offers are suppressed
+	quietFrom  time.Time
+	revived    time.Time
+	complaints complaints
+
+	toWrite    []write
+	goneAgents []string
+}
+
+var (
+	_ hostmgr.Driver       = (*driver)(nil)
+	_ hostmgr.Acknowledger = (*driver)(nil)
+	_ hostmgr.Ender        = (*driver)(nil)
+	_ hostmgr.Capable      = (*driver)(nil)
+)
+
+// New returns a driver that is not started. It touches neither disk nor network.
+func New(c Config) (hostmgr.Driver, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	ctx, stop := context.WithCancel(context.Background())
+	d := &driver{
+		config: c, ctx: ctx, stop: stop,
+		ended: make(chan error, 1), wake: make(chan struct{}, 1), persist: make(chan struct{}, 1),
+		agents: map[string]*agent{}, byName: map[string]*agent{}, offers: map[string]*offer{},
+		runs: map[cluster.RunID]*run{},
+	}
+	d.client = newClient(&d.config)
+	return d, nil
+}
+
+// firstOffers is how long Start waits for offers after the subscription: there may be none.
+const firstOffers = 3 * time.Second
+
+// Start implements [hostmgr.Driver]. It returns when the framework is subscribed, however long that takes, and hosts are
+// known; it fails when the master rejects the framework.
+func (d *driver) Start(ctx context.Context, sink hostmgr.Sink) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
+	}()
+	warn := func(m string) { d.config.Log.Warn("state folder: " + m) }
+	if d.store, err = openStore(d.config.Dir, warn); err != nil {
+		return err
+	}
+	if err := d.recover(); err != nil {
+		return err
+	}
+	if d.detector, err = d.config.detector(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.sink, d.started, d.launched = sink, true, time.Now()
+	d.mu.Unlock()
+	subscribed, offered := make(chan struct{}), make(chan struct{})
+	d.working.Go(d.write)
+	d.working.Go(func() { d.keepSubscribed(subscribed, offered) })
+	if err := d.await(ctx, subscribed, 0); err != nil {
+		return err
+	}
+	if err := d.await(ctx, offered, firstOffers); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	d.reportHosts(true)
+	d.mu.Unlock()
+	d.working.Go(d.keep)
+	return nil
+}
+
+// await waits for an event of the subscription; patience 0 is without end.
+func (d *driver) await(ctx context.Context, event <-chan struct{}, patience time.Duration) error {
+	var over <-chan time.Time
+	if patience > 0 {
+		t := time.NewTimer(patience)
+		defer t.Stop()
+		over = t.C
+	}
+	select {
+	case <-event:
+	case <-over:
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-d.ended:
+		return err
+	}
+	return nil
+}
+
+// recover reads what earlier incarnations left.
+func (d *driver) recover() error {
+	framework, err := d.store.framework()
+	if err != nil {
+		return err
+	}
+	agents, runs, err := d.store.load()
+	if err != nil {
+		return err
+	}
+	if d.config.NewFramework && framework != "" {
+		d.config.Log.Warn("giving up the framework and its tasks", "framework", framework)
+		if err := d.store.setFramework(""); err != nil {
+			return err
+		}
+		framework = ""
+	}
+	d.framework = framework
+	for _, record := range agents {
+		a := d.newAgent(record)
+		a.recorded, a.lost = true, true // until it is heard of
+	}
+	for _, record := range runs {
+		d.adoptRecord(record)
+	}
+	return nil
+}
+
+func (d *driver) newAgent(record agentRecord) *agent {
+	a := &agent{agentRecord: record, offers: map[string]*offer{}, runs: map[cluster.RunID]*run{}, inverse: map[string]bool{}}
+	d.agents[a.ID] = a
+	d.byName[a.Name] = a
+	return a
+}
+
+// Close implements [hostmgr.Driver]. The tasks keep running, as long as the failover timeout allows.
+func (d *driver) Close() error {
+	d.drain()
+	d.mu.Lock()
+	d.sink = nil // nothing is reported any more
+	d.mu.Unlock()
+	d.stop()
+	d.working.Wait()
+	if d.detector != nil {
+		d.detector.close()
+		d.detector = nil
+	}
+	d.client.close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.store == nil {
+		return nil
+	}
+	err := d.store.close()
+	d.store = nil
+	return err
+}
+
+// drain waits until Mesos has what was promised to be launched: what has not got there when the driver ends is lost.
+func (d *driver) drain() {
+	deadline := time.Now().Add(d.config.OfferWait)
+	for time.Now().Before(deadline) {
+		d.mu.Lock()
+		waits := false
+		for _, r := range d.runs {
+			waits = waits || d.sink != nil && d.session != nil && !r.ended() && (!r.placed || r.accepting)
+		}
+		d.mu.Unlock()
+		if !waits || pauseFor(d.ctx, drainPause) != nil {
+			return
+		}
+	}
+}
+
+const drainPause = 5 * time.Millisecond
+
+// Ended implements [hostmgr.Ender].
+func (d *driver) Ended() <-chan error { return d.ended }
+
+// Capabilities implements [hostmgr.Capable].
+func (d *driver) Capabilities() cluster.Capabilities { return capabilities }
+
+// Inventory implements [hostmgr.Driver]. Complexity: O(n log n) for n runs.
+func (d *driver) Inventory() []hostmgr.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]hostmgr.Status, 0, len(d.runs))
+	for _, r := range d.runs {
+		if r.status.At != 0 { // else it is still being recorded
+			all = append(all, r.status)
+		}
+	}
+	slices.SortFunc(all, func(a, b hostmgr.Status) int { return a.Run.Compare(b.Run) })
+	return all
+}
+
+// OpenLog implements [hostmgr.Driver]. Mesos keeps the output of tasks on the agents, in the sandbox of each, where this
+// driver does not read.
+func (d *driver) OpenLog(_ context.Context, req hostmgr.LogRequest) (io.ReadCloser, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.runs[req.Run]
+	if r == nil {
+		return nil, fmt.Errorf("%w: %v", hostmgr.ErrUnknownRun, req.Run)
+	}
+	return nil, fmt.Errorf("mesos: logs are in the sandbox of task %v on agent %s (%s); look there, for example with the Mesos console",
+		req.Run, r.record.Agent, r.record.Host)
+}
+
+// hostsChanged lets the keeper report the hosts.
+func (d *driver) hostsChanged() {
+	d.newHosts = true
+	d.wakeKeeper()
+}
+
+func (d *driver) wakeKeeper() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// reportHosts reports the hosts if they are not as they were last reported.
+func (d *driver) reportHosts(first bool) {
+	d.newHosts = false
+	hosts := d.visible(time.Now())
+	same := len(hosts) == len(d.lastHosts)
+	for i := 0; same && i < len(hosts); i++ {
+		same = hosts[i].Name == d.lastHosts[i].Name && hosts[i].Equal(d.lastHosts[i].Machine)
+	}
+	if same && !first {
+		return
+	}
+	d.lastHosts = hosts
+	if d.sink != nil {
+		d.sink.ReportHosts(hosts)
+	}
+}
+
+// fail ends the driver for good.
+func (d *driver) fail(err error) {
+	d.config.Log.Error("the driver has ended", "error", err)
+	select {
+	case d.ended <- err:
+	default:
+	}
+}
+
+// complain logs a thing that may happen often: the first time as a warning, then for debugging only. It may be called
+// with the mutex held or not, but not both at once: it has one of its own.
+func (d *driver) complain(what string, args ...any) {
+	key := fmt.Sprint(append([]any{what}, args...)...)
+	if d.complaints.first(key) {
+		d.config.Log.Warn("mesos: "+what, args...)
+	} else {
+		d.config.Log.Debug("mesos: "+what, args...)
+	}
+}
+
+// frameworkInfo describes us to the master.
+func (d *driver) frameworkInfo() *api.FrameworkInfo {
+	c := &d.config
+	timeout := c.FailoverTimeout.Seconds()
+	info := &api.FrameworkInfo{
+		User: c.User, Name: c.Name, Roles: slices.Clone(c.Roles), FailoverTimeout: &timeout, Checkpoint: flag(!c.NoCheckpoint),
+	}
+	if c.Principal != "" {
+		info.Principal = text(c.Principal)
+	}
+	if c.WebUIURL != "" {
+		info.WebUiURL = text(c.WebUIURL)
+	}
+	can := func(t api.FrameworkInfo_Capability_Type) {
+		info.Capabilities = append(info.Capabilities, api.FrameworkInfo_Capability{Type: t})
+	}
+	can(api.FrameworkInfo_Capability_MULTI_ROLE)
+	can(api.FrameworkInfo_Capability_RESERVATION_REFINEMENT)
+	can(api.FrameworkInfo_Capability_TASK_KILLING_STATE)
+	if !c.PartitionUnaware {
+		can(api.FrameworkInfo_Capability_PARTITION_AWARE)
+	}
+	if c.GPUs {
+		can(api.FrameworkInfo_Capability_GPU_RESOURCES)
+	}
+	if d.framework != "" {
+		info.ID = &api.FrameworkID{Value: d.framework}
+	}
+	return info
+}
+
+// subscribeCall subscribes with the id that is remembered, in both places where the master wants it.
+func (d *driver) subscribeCall() *scheduler.Call {
+	info := d.frameworkInfo()
+	return &scheduler.Call{Type: scheduler.Call_SUBSCRIBE, FrameworkID: info.ID, Subscribe: &scheduler.Call_Subscribe{FrameworkInfo: info}}
+}

@@ -1,0 +1,214 @@
+package mesos
+
+import (
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+)
+
+// connected makes s the session. The master has forgotten which offers were suppressed, and whom we asked it to kill.
+func (d *driver) connected(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	d.session, d.framework, d.quiet = s, s.framework.Value, false
+	s.rounds.begin(now, d.config.ReconcileEvery)
+	for _, r := range d.runs {
+		if r.record.Killed && !r.status.State.Terminal() {
+			r.killAt = now
+		}
+	}
+	d.wakeKeeper()
+}
+
+// disconnected drops what was true in the session only. The offers are gone without being rescinded; their resources are
+// expected to be offered again soon.
+func (d *driver) disconnected(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.session != s {
+		return
+	}
+	d.session = nil
+	now := time.Now()
+	for _, a := range d.agents {
+		a.rest(a.held(), now, 2*d.config.OfferWait)
+		clear(a.offers)
+		clear(a.inverse)
+	}
+	clear(d.offers)
+	d.hostsChanged()
+}
+
+// handle takes in an event of a session.
+func (d *driver) handle(s *session, e *scheduler.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.session != s {
+		return
+	}
+	now := time.Now()
+	switch e.Type {
+	case scheduler.Event_OFFERS:
+		d.offered(s, e.GetOffers().GetOffers(), now)
+	case scheduler.Event_RESCIND:
+		d.rescinded(e.GetRescind().GetOfferID().Value)
+	case scheduler.Event_UPDATE:
+		if u := e.GetUpdate(); u != nil {
+			d.update(s, &u.Status, now)
+		}
+	case scheduler.Event_FAILURE:
+		// With an executor it is an executor's end, good or bad, which the tasks' updates tell better.
+		if f := e.GetFailure(); f.GetAgentID() != nil && f.GetExecutorID() == nil {
+			if a := d.agents[f.AgentID.Value]; a != nil {
+				d.loseAgent(a, now)
+			}
+		}
+	case scheduler.Event_INVERSE_OFFERS:
+		for i := range e.GetInverseOffers().GetInverseOffers() {
+			d.inverseOffered(s, &e.InverseOffers.InverseOffers[i], now)
+		}
+	case scheduler.Event_RESCIND_INVERSE_OFFER:
+		d.inverseRescinded(e.GetRescindInverseOffer().GetInverseOfferID().Value)
+	case scheduler.Event_HEARTBEAT, scheduler.Event_MESSAGE, scheduler.Event_UPDATE_OPERATION_STATUS:
+	default:
+		d.complain("the master sent an event that this release does not know", "type", int32(e.Type))
+	}
+}
+
+// offered takes in offers.
+func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
+	var useless []api.OfferID
+	for i := range offers {
+		o := &offers[i]
+		if o.AgentID.Value == "" || o.ID.Value == "" || o.AllocationInfo.GetRole() == "" && len(d.config.Roles) > 1 {
+			d.complain("an offer names no agent or no role, and is declined", "offer", o.ID.Value)
+			useless = append(useless, o.ID)
+			continue
+		}
+		a := d.agents[o.AgentID.Value]
+		if a == nil {
+			a = d.newAgent(agentRecord{ID: o.AgentID.Value, Name: d.hostName(o)})
+		}
+		if a.describe(o, &d.config) || !a.recorded {
+			a.recorded = true
+			d.writeLater(write{agent: &agentRecord{a.ID, a.Name, a.Machine}})
+		}
+		d.foundAgent(a)
+		all := pieces(o.Resources)
+		held := &offer{id: o.ID.Value, role: or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}
+		a.offers[held.id], d.offers[held.id] = held, held
+		a.resting = a.resting.minus(held.total)
+		if len(a.queue) > 0 {
+			d.flushSoon(a)
+		}
+	}
+	if len(useless) > 0 {
+		s.send(0, decline(useless, d.config.DeclineFor), nil)
+	}
+	d.hostsChanged()
+}
+
+// rescinded drops an offer that the master took back. Launches that counted on it are given back at once.
+func (d *driver) rescinded(id string) {
+	o := d.offers[id]
+	if o == nil {
+		return
+	}
+	d.dropOffer(o)
+	d.refuseExcess(o.agent, "an offer was rescinded")
+	d.hostsChanged()
+}
+
+func (d *driver) dropOffer(o *offer) {
+	delete(d.offers, o.id)
+	delete(o.agent.offers, o.id)
+}
+
+// refuseExcess gives launches back for which there are no resources in sight any more, the latest first.
+func (d *driver) refuseExcess(a *agent, why string) {
+	room := a.held().plus(a.resting)
+	for len(a.queue) > 0 && !room.covers(a.wanted()) {
+		d.refuse(a.queue[len(a.queue)-1], why)
+	}
+}
+
+// loseAgent takes in that the master has lost contact with an agent. Its tasks may run on.
+func (d *driver) loseAgent(a *agent, now time.Time) {
+	for _, o := range a.offers {
+		d.dropOffer(o)
+	}
+	a.resting, a.restUntil = quantity{}, time.Time{}
+	for len(a.queue) > 0 {
+		d.refuse(a.queue[0], "its agent is gone")
+	}
+	if !a.lost {
+		a.lost, a.away = true, now
+		d.hostsChanged()
+	}
+	if len(a.runs) == 0 {
+		d.forget(a)
+	}
+}
+
+// foundAgent takes in that the master has contact with an agent.
+func (d *driver) foundAgent(a *agent) {
+	if a.lost {
+		a.lost = false
+		d.hostsChanged()
+	}
+}
+
+// inverseOffered takes in that an operator wants an agent back. It is agreed to when none of our tasks is there, and
+// declined as long as some are, until the next time that it is asked.
+func (d *driver) inverseOffered(s *session, o *api.InverseOffer, now time.Time) {
+	call := &scheduler.Call{Type: scheduler.Call_ACCEPT_INVERSE_OFFERS, AcceptInverseOffers: &scheduler.Call_AcceptInverseOffers{
+		InverseOfferIDs: []api.OfferID{o.OfferID}, Filters: filter(inverseFilter),
+	}}
+	lane := 0
+	if a := d.agents[o.GetAgentID().GetValue()]; a != nil {
+		a.maintenance = windowOf(&o.Unavailability)
+		a.inverse[o.OfferID.Value] = true
+		lane = laneOf(a.ID)
+		if len(a.runs) > 0 {
+			call = &scheduler.Call{Type: scheduler.Call_DECLINE_INVERSE_OFFERS, DeclineInverseOffers: &scheduler.Call_DeclineInverseOffers{
+				InverseOfferIDs: []api.OfferID{o.OfferID}, Filters: filter(inverseFilter),
+			}}
+		}
+		if a.closing(now, d.config.MaintenanceLead) {
+			d.refuseAll(a, "maintenance of its agent is near")
+		}
+		d.hostsChanged()
+	}
+	s.send(lane, call, nil)
+}
+
+// inverseFilter is after how long the master asks again whether an agent is ready for maintenance.
+const inverseFilter = 30 * time.Second
+
+// inverseRescinded takes in that maintenance is not planned any more.
+func (d *driver) inverseRescinded(id string) {
+	for _, a := range d.agents {
+		if a.inverse[id] {
+			delete(a.inverse, id)
+			a.maintenance = nil
+			d.hostsChanged()
+		}
+	}
+}
+
+func (d *driver) refuseAll(a *agent, why string) {
+	for len(a.queue) > 0 {
+		d.refuse(a.queue[0], why)
+	}
+}
+
+func filter(d time.Duration) *api.Filters {
+	s := d.Seconds()
+	return &api.Filters{RefuseSeconds: &s}
+}
+
+func decline(ids []api.OfferID, d time.Duration) *scheduler.Call {
+	return &scheduler.Call{Type: scheduler.Call_DECLINE, Decline: &scheduler.Call_Decline{OfferIDs: ids, Filters: filter(d)}}
+}

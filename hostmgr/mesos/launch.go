@@ -1,0 +1,289 @@
+package mesos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// Launch implements [hostmgr.Driver]. A run for which there are no resources at its host, or none that are expected to be
+// offered soon, is refused at once. Others are recorded, and accepted on the host's offers a moment later, together with
+// what else comes for that host.
+func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
+	if err := check(&l, &d.config); err != nil {
+		return err
+	}
+	fingerprint := l.Fingerprint()
+	r, record, err := d.reserve(&l, fingerprint[:])
+	if err != nil || record == nil {
+		return err
+	}
+	err = d.store.putRun(record)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer close(r.done)
+	if err != nil {
+		r.failed = fmt.Errorf("mesos: record the launch: %w", err)
+		delete(d.runs, l.Run)
+		d.unqueue(r)
+		return r.failed
+	}
+	d.report(r, hostmgr.Status{Run: l.Run, Host: l.Host, State: cluster.TaskLaunching, ExitCode: -1, At: record.At})
+	switch {
+	case r.record.Killed:
+		d.finish(r, ending{State: cluster.TaskKilled, ExitCode: -1, Message: "killed before it was launched"})
+	case r.agent.lost:
+		d.refuse(r, "its agent is gone")
+	default:
+		d.flushSoon(r.agent)
+	}
+	return nil
+}
+
+// reserve makes a run for a launch that is new and can be carried out. It returns no record for one that is known.
+func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *runRecord, error) {
+	d.mu.Lock()
+	if r := d.runs[l.Run]; r != nil {
+		d.mu.Unlock()
+		<-r.done // it may be recorded by another call at this moment
+		switch {
+		case r.failed != nil:
+			return nil, nil, r.failed
+		case len(r.record.Fingerprint) > 0 && !slices.Equal(r.record.Fingerprint, fingerprint):
+			return nil, nil, fmt.Errorf("%w: %v", hostmgr.ErrConflict, l.Run)
+		}
+		return r, nil, nil
+	}
+	defer d.mu.Unlock()
+	a := d.byName[l.Host]
+	switch {
+	case d.sink == nil:
+		return nil, nil, errClosed
+	case a == nil || a.lost:
+		return nil, nil, fmt.Errorf("%w: %q", hostmgr.ErrUnknownHost, l.Host)
+	case a.closing(time.Now(), d.config.MaintenanceLead):
+		return nil, nil, fmt.Errorf("%w: maintenance of %s is near", hostmgr.ErrRefused, l.Host)
+	}
+	want := need(l)
+	if room := a.held().plus(a.resting).minus(a.wanted()); !room.covers(want) {
+		return nil, nil, fmt.Errorf("%w: the offers of %s hold no room for it any more", hostmgr.ErrRefused, l.Host)
+	}
+	now := time.Now()
+	record := &runRecord{
+		Run: l.Run, Host: l.Host, Agent: a.ID, Fingerprint: fingerprint, Resources: l.Task.Resources, Ports: l.Ports,
+		At: cluster.Time(now.UnixNano()), Grace: l.Task.KillGrace,
+	}
+	if len(l.Task.Processes) > 1 {
+		for _, p := range l.Task.Processes {
+			record.Members, record.Main = append(record.Members, p.Name), append(record.Main, p.Main)
+		}
+	}
+	r := newRun(record)
+	r.launch, r.agent, r.deadline = l, a, now.Add(d.config.OfferWait)
+	d.runs[l.Run], a.runs[l.Run] = r, r
+	a.queue = append(a.queue, r)
+	d.launched = now
+	return r, record.copy(), nil
+}
+
+// unqueue takes back what reserve did at the agent.
+func (d *driver) unqueue(r *run) {
+	delete(r.agent.runs, r.record.Run)
+	r.agent.queue = slices.DeleteFunc(r.agent.queue, func(q *run) bool { return q == r })
+}
+
+// flushSoon accepts offers for what waits at an agent, after a moment in which more may come.
+func (d *driver) flushSoon(a *agent) {
+	if a.flushing {
+		return
+	}
+	a.flushing = true
+	time.AfterFunc(d.config.LaunchWindow, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		a.flushing = false
+		if d.sink != nil && d.session != nil {
+			d.flush(d.session, a)
+		}
+	})
+}
+
+// flush accepts offers of an agent, one ACCEPT for each role, for as many of the runs that wait as the offers hold.
+func (d *driver) flush(s *session, a *agent) {
+	byRole := map[string][]*offer{}
+	for _, o := range a.offers {
+		byRole[o.role] = append(byRole[o.role], o)
+	}
+	for _, role := range slices.Sorted(maps.Keys(byRole)) {
+		if len(a.queue) > 0 {
+			d.accept(s, a, role, byRole[role])
+		}
+	}
+	if len(a.queue) > 0 {
+		d.demand(s)
+	}
+}
+
+// accept launches on the offers of an agent for one role.
+func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
+	slices.SortFunc(offers, func(x, y *offer) int { return cmp.Compare(x.id, y.id) })
+	var all []*piece
+	ids := make([]api.OfferID, len(offers))
+	for i, o := range offers {
+		all = append(all, o.pieces...)
+		ids[i] = api.OfferID{Value: o.id}
+	}
+	b := &batch{d: d, agent: a, role: role, supply: newSupply(all), framework: s.framework}
+	for _, r := range slices.Clone(a.queue) {
+		if r.status.At == 0 {
+			continue // its record is not on disk yet
+		}
+		if err := b.add(r); errors.Is(err, errNeverFits) {
+			d.finish(r, ending{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchFailed, Message: err.Error()})
+		}
+	}
+	if len(b.runs) == 0 {
+		return
+	}
+	for _, o := range offers {
+		d.dropOffer(o)
+	}
+	for _, r := range b.runs {
+		r.placed, r.accepting, r.launch = true, true, nil
+		a.queue = slices.DeleteFunc(a.queue, func(q *run) bool { return q == r })
+	}
+	a.rest(total(b.supply.left), time.Now(), d.config.OfferWait)
+	call := &scheduler.Call{Type: scheduler.Call_ACCEPT, Accept: &scheduler.Call_Accept{
+		OfferIDs: ids, Operations: b.operations(), Filters: filter(0),
+	}}
+	runs := b.runs
+	s.send(laneOf(a.ID), call, func(err error) { d.accepted(s, runs, err) })
+}
+
+// accepted learns how an ACCEPT went. Where it is certain that it had no effect the runs are given back; where it is not
+// Mesos is asked.
+func (d *driver) accepted(s *session, runs []*run, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range runs {
+		r.accepting = false
+	}
+	if err == nil || d.sink == nil {
+		return // after the driver's end, the next one asks Mesos
+	}
+	certain := errors.Is(err, errNeverSent) || errors.Is(err, errRefused) || errors.Is(err, errNotSubscribed)
+	for _, r := range runs {
+		switch {
+		case r.ended() || r.status.State > cluster.TaskLaunching:
+		case certain:
+			r.placed = false
+			d.refuse(r, "the offers could not be accepted: "+err.Error())
+		default:
+			r.uncertain, r.heard = true, nil
+			s.rounds.soon(time.Now())
+			d.wakeKeeper()
+		}
+	}
+}
+
+// demand asks for offers of all that was declined or suppressed.
+func (d *driver) demand(s *session) {
+	now := time.Now()
+	if now.Sub(d.revived) < minRevive {
+		return
+	}
+	d.revived, d.quiet = now, false
+	s.send(0, &scheduler.Call{Type: scheduler.Call_REVIVE}, nil)
+}
+
+// minRevive is the least pause between two calls of REVIVE, each of which makes the master offer everything.
+const minRevive = time.Second
+
+// errNeverFits: a launch cannot be carried out with any offers.
+var errNeverFits = errors.New("mesos: cannot be launched")
+
+// batch is what one ACCEPT launches.
+type batch struct {
+	d         *driver
+	agent     *agent
+	role      string
+	framework *api.FrameworkID
+	supply    *supply
+	runs      []*run
+	prepare   []api.Offer_Operation // reservations and volumes
+	tasks     []api.TaskInfo
+	groups    []api.Offer_Operation
+}
+
+// add takes the resources of a run, all or none.
+func (b *batch) add(r *run) error {
+	l := r.launch
+	before := newSupply(b.supply.left)
+	mounts, prepare, err := b.mounts(l)
+	if err == nil {
+		err = b.fill(l, mounts)
+	}
+	if err != nil {
+		b.supply = before
+		return err
+	}
+	b.prepare = append(b.prepare, prepare...)
+	b.runs = append(b.runs, r)
+	return nil
+}
+
+// fill makes the Mesos tasks of a run, and their executor where there are several.
+func (b *batch) fill(l *hostmgr.Launch, mounts []api.Resource) error {
+	parts, err := shares(l, &b.d.config)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNeverFits, err)
+	}
+	taken := make([][]api.Resource, len(parts))
+	for i, q := range parts {
+		if taken[i], err = b.supply.take(q); err != nil {
+			return err
+		}
+	}
+	if len(parts) == 1 {
+		t := taskInfo(l, 0, b.agent.ID, b.agent.address)
+		t.Resources = append(taken[0], mounts...)
+		b.tasks = append(b.tasks, t)
+		return nil
+	}
+	group := api.TaskGroupInfo{}
+	for i := range l.Task.Processes {
+		t := taskInfo(l, i, b.agent.ID, b.agent.address)
+		t.Resources = taken[i+1]
+		if i == 0 {
+			t.Resources = append(t.Resources, mounts...)
+		}
+		group.Tasks = append(group.Tasks, t)
+	}
+	b.groups = append(b.groups, api.Offer_Operation{Type: api.Offer_Operation_LAUNCH_GROUP, LaunchGroup: &api.Offer_Operation_LaunchGroup{
+		Executor: api.ExecutorInfo{
+			Type: api.ExecutorInfo_DEFAULT, ExecutorID: api.ExecutorID{Value: l.Run.String()},
+			FrameworkID: b.framework, Resources: taken[0],
+		},
+		TaskGroup: group,
+	}})
+	return nil
+}
+
+// operations lists what the ACCEPT does, in the order in which Mesos does it.
+func (b *batch) operations() []api.Offer_Operation {
+	all := b.prepare
+	if len(b.tasks) > 0 {
+		all = append(all, api.Offer_Operation{Type: api.Offer_Operation_LAUNCH, Launch: &api.Offer_Operation_Launch{TaskInfos: b.tasks}})
+	}
+	return append(all, b.groups...)
+}

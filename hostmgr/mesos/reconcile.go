@@ -1,0 +1,182 @@
+package mesos
+
+import (
+	"slices"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+)
+
+// reconciliation is when Mesos is asked next what it knows of our tasks.
+//
+// Explicitly, by their ids, after each subscription: a master answers for each, but one that has just started does not
+// while it waits for the task's agent to come back, so what was not answered is asked again, ever more rarely.
+// Implicitly, for all that it knows, now and then: that shows tasks of which we know nothing.
+type reconciliation struct {
+	explicit time.Time // zero: not needed
+	pause    time.Duration
+	implicit time.Time
+}
+
+// Bounds of the pause between explicit rounds, and how many tasks one call names.
+const (
+	minRound   = 5 * time.Second
+	maxRound   = 2 * time.Minute
+	roundTasks = 500
+)
+
+func (r *reconciliation) begin(now time.Time, every time.Duration) {
+	r.explicit, r.pause, r.implicit = now, minRound, now.Add(every)
+}
+
+// soon begins explicit rounds, if none are going on.
+func (r *reconciliation) soon(now time.Time) {
+	if r.explicit.IsZero() {
+		r.explicit, r.pause = now.Add(minRound), minRound
+	}
+}
+
+// reconcile makes the calls that are due.
+func (d *driver) reconcile(s *session, now time.Time) {
+	if !s.rounds.explicit.IsZero() && !now.Before(s.rounds.explicit) {
+		asked := d.ask(s)
+		s.rounds.explicit = time.Time{}
+		if asked {
+			s.rounds.explicit = now.Add(s.rounds.pause)
+			s.rounds.pause = min(2*s.rounds.pause, maxRound)
+		}
+	}
+	if !now.Before(s.rounds.implicit) {
+		s.rounds.implicit = now.Add(d.config.ReconcileEvery)
+		s.send(0, &scheduler.Call{Type: scheduler.Call_RECONCILE, Reconcile: &scheduler.Call_Reconcile{}}, nil)
+	}
+}
+
+// ask asks for all tasks of which nothing was heard in this session.
+func (d *driver) ask(s *session) bool {
+	var unheard []*run
+	for _, r := range d.runs {
+		if r.placed && !r.accepting && !r.ended() && r.heard != s {
+			unheard = append(unheard, r)
+		}
+	}
+	slices.SortFunc(unheard, func(a, b *run) int { return a.record.Run.Compare(b.record.Run) })
+	var tasks []scheduler.Call_Reconcile_Task
+	for _, r := range unheard {
+		for member := range r.members() {
+			if !slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == member }) {
+				tasks = append(tasks, scheduler.Call_Reconcile_Task{
+					TaskID: api.TaskID{Value: taskID(r.record.Run, member, r.members())}, AgentID: &api.AgentID{Value: r.record.Agent},
+				})
+			}
+		}
+	}
+	for some := range slices.Chunk(tasks, roundTasks) {
+		s.send(0, &scheduler.Call{Type: scheduler.Call_RECONCILE, Reconcile: &scheduler.Call_Reconcile{Tasks: some}}, nil)
+	}
+	return len(tasks) > 0
+}
+
+// Pauses of the keeper.
+const (
+	keepEvery  = time.Second
+	reportRest = 100 * time.Millisecond // between two reports of all hosts
+)
+
+// keep does what time calls for, until the driver is closed.
+func (d *driver) keep() {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-tick.C:
+		case <-d.wake:
+		}
+		d.mu.Lock()
+		if d.sink != nil {
+			d.housekeeping(time.Now())
+		}
+		d.mu.Unlock()
+		if pauseFor(d.ctx, reportRest) != nil {
+			return
+		}
+	}
+}
+
+func (d *driver) housekeeping(now time.Time) {
+	for _, a := range d.agents {
+		d.keepAgent(a, now)
+	}
+	if s := d.session; s != nil {
+		d.reconcile(s, now)
+		for _, r := range d.runs {
+			if r.record.Killed && r.placed && !r.ended() && !r.killAt.IsZero() && !now.Before(r.killAt) {
+				d.sendKill(s, r, r.record.Grace)
+			}
+		}
+		d.keepOffers(s, now)
+	}
+	if d.newHosts {
+		d.reportHosts(false)
+	}
+}
+
+// keepAgent gives back launches that have waited too long, and stops counting on what was not offered in time.
+func (d *driver) keepAgent(a *agent, now time.Time) {
+	late := false
+	for len(a.queue) > 0 && !now.Before(a.queue[0].deadline) && a.queue[0].status.At != 0 {
+		d.refuse(a.queue[0], "its resources were not offered in time")
+		late = true
+	}
+	if late || !d.quiet && !a.restUntil.IsZero() && !now.Before(a.restUntil) {
+		if !a.resting.isZero() {
+			a.resting = quantity{}
+			d.hostsChanged()
+		}
+		a.restUntil = time.Time{}
+	}
+}
+
+// keepOffers declines what was held too long and what lies on agents near their maintenance, and suppresses offers while
+// nothing is launched.
+func (d *driver) keepOffers(s *session, now time.Time) {
+	idle := now.Sub(d.launched) >= d.config.IdleAfter
+	var ids []api.OfferID
+	for _, o := range d.offers {
+		closing := o.agent.closing(now, d.config.MaintenanceLead)
+		if len(o.agent.queue) > 0 || !closing && !idle && now.Sub(o.since) < d.config.OfferHold {
+			continue
+		}
+		ids = append(ids, api.OfferID{Value: o.id})
+		d.dropOffer(o)
+		if !closing {
+			o.agent.rest(o.total, now, d.config.DeclineFor+d.config.OfferWait)
+		}
+		d.hostsChanged()
+	}
+	slices.SortFunc(ids, func(a, b api.OfferID) int { return compareText(a.Value, b.Value) })
+	for some := range slices.Chunk(ids, roundTasks) {
+		s.send(0, decline(some, d.config.DeclineFor), nil)
+	}
+	switch {
+	case idle && !d.quiet:
+		d.quiet, d.quietFrom = true, now
+		s.send(0, &scheduler.Call{Type: scheduler.Call_SUPPRESS}, nil)
+	case d.quiet && now.Sub(d.quietFrom) >= d.config.IdleAfter: // a look at what there is
+		d.launched = now
+		d.demand(s)
+	}
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

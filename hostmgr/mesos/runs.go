@@ -1,0 +1,369 @@
+package mesos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// run is what the driver knows of one run. From the moment that it is recorded it is reported to the sink, once for each
+// change; it is forgotten when it is released.
+type run struct {
+	record *runRecord
+	need   quantity
+	agent  *agent              // nil once it has ended
+	launch *hostmgr.Launch     // until it is accepted
+	status hostmgr.Status      // At is 0 while it is being recorded
+	failed error               // why it could not be recorded
+	done   chan struct{}       // closed when it is recorded, or has failed
+	states []cluster.TaskState // of its members
+
+	placed    bool      // an ACCEPT was made for it, by this driver or an earlier one
+	accepting bool      // that ACCEPT is on its way
+	uncertain bool      // that ACCEPT may not have arrived, and no update has come
+	deadline  time.Time // while it waits for resources
+	heard     *session  // the last one in which it was heard of
+
+	killAt    time.Time // when KILL is sent again
+	killTries int
+
+	durable  bool // the status is durable with the scheduler
+	awaiting []receipt
+	health   cluster.Health
+}
+
+// receipt is an update that is acknowledged to Mesos when what it changed is durable.
+type receipt struct {
+	agent, task string
+	uuid        []byte
+}
+
+func (r *run) ended() bool { return r.status.State.Terminal() }
+
+func (r *run) members() int { return max(1, len(r.record.Members)) }
+
+// newRun returns a run for a record.
+func newRun(record *runRecord) *run {
+	r := &run{
+		record: record, need: quantity{record.Resources, portRanges(record.Ports)}, done: make(chan struct{}),
+	}
+	r.states = make([]cluster.TaskState, r.members())
+	return r
+}
+
+// adoptRecord takes in a run of an earlier incarnation. Whether it was accepted is found out by reconciliation.
+func (d *driver) adoptRecord(record *runRecord) {
+	r := newRun(record)
+	close(r.done)
+	r.placed = true
+	d.runs[record.Run] = r
+	r.status = hostmgr.Status{Run: record.Run, Host: record.Host, State: cluster.TaskLaunching, ExitCode: -1, At: record.At}
+	if record.Status.At != 0 {
+		r.status = record.Status
+	}
+	switch {
+	case r.ended():
+		return
+	case d.framework == "":
+		end := ending{
+			State: cluster.TaskLost, ExitCode: -1, Reason: cluster.ReasonHostLost, Message: "the framework that it ran in was given up",
+		}
+		r.status = end.status(r.status)
+		return
+	}
+	d.bind(r, record.Agent, record.Host)
+}
+
+// bind makes a run known at its agent, which may be known by this only.
+func (d *driver) bind(r *run, agentID, host string) {
+	a := d.agents[agentID]
+	if a == nil {
+		a = d.newAgent(agentRecord{ID: agentID, Name: host})
+		a.lost = true
+	}
+	r.agent = a
+	a.runs[r.record.Run] = r
+}
+
+// report makes a status the run's, and tells the sink. The status follows the one before.
+func (d *driver) report(r *run, s hostmgr.Status) {
+	r.status, r.durable = s, false
+	if d.sink != nil {
+		d.sink.ReportStatus(s)
+	}
+}
+
+// finish ends a run. What it used is expected to be offered soon.
+func (d *driver) finish(r *run, e ending) {
+	a := r.agent
+	if a != nil {
+		delete(a.runs, r.record.Run)
+		a.queue = slices.DeleteFunc(a.queue, func(q *run) bool { return q == r })
+		if r.placed && !a.lost {
+			a.rest(r.need, time.Now(), d.config.OfferWait)
+		}
+		if a.lost && len(a.runs) == 0 {
+			d.forget(a)
+		}
+	}
+	r.agent, r.launch, r.killAt = nil, nil, time.Time{}
+	if e.At == 0 {
+		e.At = cluster.Time(time.Now().UnixNano())
+	}
+	r.record.Status = e.status(r.status)
+	d.report(r, r.record.Status)
+}
+
+// refuse gives back a launch that waits for resources.
+func (d *driver) refuse(r *run, why string) {
+	e := ending{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchRefused, Message: why}
+	if r.record.Killed {
+		e.State, e.Reason = cluster.TaskKilled, cluster.ReasonNone
+	}
+	d.finish(r, e)
+}
+
+// update takes in the status of a task.
+func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
+	id, member, err := parseTaskID(u.TaskID.Value)
+	agentID := u.GetAgentID().GetValue()
+	slip := receipt{agent: agentID, task: u.TaskID.Value, uuid: u.UUID}
+	d.config.Log.Debug("update", "task", u.TaskID.Value, "says", explain(u), "acknowledged", len(u.UUID) > 0)
+	if err != nil {
+		d.complain("a task that is not ours is killed", "task", u.TaskID.Value)
+		d.acknowledge(s, slip)
+		if _, lives := progressOf(u.GetState()); lives {
+			s.send(laneOf(agentID), kill(u.TaskID.Value, agentID, 0), nil)
+		}
+		return
+	}
+	r := d.runs[id]
+	if r == nil {
+		if r = d.adopt(id, u, now); r == nil {
+			d.acknowledge(s, slip)
+			return
+		}
+	}
+	r.heard = s
+	if a := d.agents[agentID]; a != nil && u.GetState() == api.TASK_UNREACHABLE {
+		d.loseAgent(a, now)
+	}
+	if member >= r.members() {
+		d.complain("a task has more members than were launched", "task", u.TaskID.Value)
+	} else if state, lives := progressOf(u.GetState()); lives {
+		d.lives(s, r, member, state, u, now)
+	} else if end, over := endOf(u, circumstances{r.record.Killed, r.status.State > cluster.TaskLaunching}); over {
+		if r.uncertain && end.State == cluster.TaskLost {
+			end.State, end.Reason = cluster.TaskFailed, cluster.ReasonLaunchRefused // it never arrived
+		}
+		end.Member = member
+		d.memberEnded(s, r, end, now)
+	}
+	d.receipt(s, r, slip)
+}
+
+// adopt takes in a task that Mesos knows and we do not: the scheduler knows what is to become of it. An answer that
+// nobody knows the task is no news.
+func (d *driver) adopt(id cluster.RunID, u *api.TaskStatus, now time.Time) *run {
+	_, lives := progressOf(u.GetState())
+	if !lives && len(u.UUID) == 0 {
+		return nil
+	}
+	agentID := u.GetAgentID().GetValue()
+	host := agentID
+	if a := d.agents[agentID]; a != nil {
+		host = a.Name
+	}
+	record := &runRecord{Run: id, Host: host, Agent: agentID, At: cluster.Time(now.UnixNano())}
+	r := newRun(record)
+	close(r.done)
+	r.placed = true
+	d.runs[id] = r
+	d.bind(r, agentID, host)
+	d.config.Log.Info("found a task that was not known", "run", id, "host", host)
+	d.report(r, hostmgr.Status{Run: id, Host: host, State: cluster.TaskLaunching, ExitCode: -1, At: record.At})
+	return r
+}
+
+// lives takes in that a member of a run lives.
+func (d *driver) lives(s *session, r *run, member int, state cluster.TaskState, u *api.TaskStatus, now time.Time) {
+	if r.ended() {
+		d.config.Log.Info("a copy of a task that has ended came back, and is killed", "run", r.record.Run)
+		s.send(laneOf(u.GetAgentID().GetValue()), kill(u.TaskID.Value, u.GetAgentID().GetValue(), 0), nil)
+		return
+	}
+	if a := d.agents[u.GetAgentID().GetValue()]; a != nil {
+		d.foundAgent(a)
+	}
+	r.uncertain = false
+	r.states[member] = max(r.states[member], state)
+	slowest := slices.Min(r.states)
+	if r.status.State.CanBecome(slowest) {
+		at := max(r.status.At, timeOf(u))
+		d.report(r, hostmgr.Status{Run: r.record.Run, Host: r.record.Host, State: slowest, ExitCode: -1, At: at})
+		if slowest == cluster.TaskRunning {
+			r.record.Status = r.status
+			d.writeLater(write{run: r.record.copy()})
+		}
+	}
+	if health, why := healthOf(u); health != cluster.HealthUnknown && health != r.health && r.status.State == cluster.TaskRunning {
+		r.health = health
+		if d.sink != nil {
+			d.sink.ReportHealth(hostmgr.Health{Run: r.record.Run, Health: health, Message: why, At: cluster.Time(now.UnixNano())})
+		}
+	}
+}
+
+// memberEnded takes in that a member of a run has ended. The run ends with the last of them; when its main process has
+// ended, or one has failed, the others are killed.
+func (d *driver) memberEnded(s *session, r *run, e ending, now time.Time) {
+	again := slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == e.Member })
+	if r.ended() || again {
+		return
+	}
+	if e.At == 0 {
+		e.At = cluster.Time(now.UnixNano())
+	}
+	r.record.Ended = append(r.record.Ended, e)
+	r.states[e.Member] = cluster.TaskRunning // no longer what the others wait for
+	if len(r.record.Ended) == r.members() {
+		d.finish(r, combined(r.record.Ended, r.record.Main, r.record.Killed))
+		return
+	}
+	d.writeLater(write{run: r.record.copy()})
+	if e.State != cluster.TaskSucceeded || e.Member < len(r.record.Main) && r.record.Main[e.Member] {
+		d.sendKill(s, r, r.record.Grace)
+	}
+}
+
+// receipt acknowledges an update: at once if all that is known of the run is durable, else when it will be.
+func (d *driver) receipt(s *session, r *run, slip receipt) {
+	switch {
+	case len(slip.uuid) == 0:
+	case r.durable && !r.ended():
+		d.acknowledge(s, slip)
+	case r.durable:
+		d.writeLater(write{then: []receipt{slip}}) // behind the write of the end
+	case !slices.ContainsFunc(r.awaiting, func(x receipt) bool { return slices.Equal(x.uuid, slip.uuid) }):
+		r.awaiting = append(r.awaiting, slip)
+	}
+}
+
+// acknowledge tells Mesos that an update need not be repeated.
+func (d *driver) acknowledge(s *session, slips ...receipt) {
+	for _, slip := range slips {
+		if s == nil || len(slip.uuid) == 0 {
+			continue
+		}
+		s.send(laneOf(slip.agent), &scheduler.Call{Type: scheduler.Call_ACKNOWLEDGE, Acknowledge: &scheduler.Call_Acknowledge{
+			AgentID: api.AgentID{Value: slip.agent}, TaskID: api.TaskID{Value: slip.task}, UUID: slip.uuid,
+		}}, nil)
+	}
+}
+
+// Durable implements [hostmgr.Acknowledger].
+func (d *driver) Durable(s hostmgr.Status) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.runs[s.Run]
+	if r == nil || r.status.State != s.State {
+		return // of an earlier status
+	}
+	d.settle(r)
+}
+
+// settle takes in that the run's status is durable with the scheduler. The end of a run is durable here, too, before Mesos
+// is told that it may forget it.
+func (d *driver) settle(r *run) {
+	first := !r.durable
+	r.durable = true
+	slips := r.awaiting
+	r.awaiting = nil
+	switch {
+	case r.ended() && first:
+		d.writeLater(write{run: r.record.copy(), then: slips})
+	case len(r.record.Ended) > 0:
+		d.writeLater(write{then: slips})
+	default:
+		d.acknowledge(d.session, slips...)
+	}
+}
+
+// Release implements [hostmgr.Driver].
+func (d *driver) Release(id cluster.RunID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.runs[id]
+	if r == nil || !r.ended() {
+		return
+	}
+	delete(d.runs, id)
+	d.writeLater(write{drop: id.String(), then: r.awaiting})
+}
+
+// Kill implements [hostmgr.Driver]. The call is repeated until Mesos says that the task has ended.
+func (d *driver) Kill(_ context.Context, id cluster.RunID, grace time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.runs[id]
+	switch {
+	case !d.started:
+		return errClosed
+	case r == nil || r.status.At == 0 && r.failed != nil:
+		return fmt.Errorf("%w: %v", hostmgr.ErrUnknownRun, id)
+	case r.ended():
+		return nil
+	case !r.record.Killed || grace < r.record.Grace:
+		r.record.Killed, r.record.Grace = true, grace
+	default:
+		return nil
+	}
+	if r.status.At == 0 {
+		return nil // being recorded; Launch sees it
+	}
+	d.writeLater(write{run: r.record.copy()})
+	if !r.placed {
+		d.finish(r, ending{State: cluster.TaskKilled, ExitCode: -1, Message: "killed before it was launched"})
+		return nil
+	}
+	r.killTries = 0
+	d.sendKill(d.session, r, grace)
+	return nil
+}
+
+// Bounds of the pause between two calls to kill the same run.
+const (
+	minKillPause = 5 * time.Second
+	maxKillPause = time.Minute
+)
+
+// sendKill asks Mesos to end the members of a run that have not ended.
+func (d *driver) sendKill(s *session, r *run, grace time.Duration) {
+	r.killAt = time.Now().Add(max(grace, 0) + min(minKillPause<<min(r.killTries, 4), maxKillPause))
+	r.killTries++
+	if s == nil {
+		return // the next session does it
+	}
+	for member := range r.members() {
+		if !slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == member }) {
+			s.send(laneOf(r.record.Agent), kill(taskID(r.record.Run, member, r.members()), r.record.Agent, grace), nil)
+		}
+	}
+}
+
+func kill(task, agentID string, grace time.Duration) *scheduler.Call {
+	k := &scheduler.Call_Kill{
+		TaskID: api.TaskID{Value: task}, KillPolicy: &api.KillPolicy{GracePeriod: &api.DurationInfo{Nanoseconds: int64(max(0, grace))}},
+	}
+	if agentID != "" {
+		k.AgentID = &api.AgentID{Value: agentID}
+	}
+	return &scheduler.Call{Type: scheduler.Call_KILL, Kill: k}
+}

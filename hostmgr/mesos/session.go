@@ -1,0 +1,200 @@
+package mesos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
+)
+
+// session is one subscription, from SUBSCRIBED to the end of the event stream.
+type session struct {
+	d         *driver
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	master    string
+	streamID  string
+	framework *api.FrameworkID
+	lanes     [callLanes]*lane
+	rounds    reconciliation
+}
+
+// end ends the session; the first reason counts.
+func (s *session) end(why error) { s.cancel(why) }
+
+// send queues a call in a lane.
+func (s *session) send(lane int, call *scheduler.Call, done func(error)) {
+	s.lanes[lane].add(pending{call, done})
+}
+
+// Bounds of the wait before the next attempt to subscribe. It doubles from the first to the second, with jitter.
+const (
+	minBackoff = 200 * time.Millisecond
+	maxBackoff = 15 * time.Second
+)
+
+// missedHeartbeats is after how many of their intervals without any event the stream counts as dead.
+const missedHeartbeats = 3
+
+// keepSubscribed subscribes again and again until the driver is closed, or until the master says that it is useless.
+// The channels are closed at the first subscription and at its first offers.
+func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
+	var once, first sync.Once
+	backoff, shown := minBackoff, ""
+	for d.ctx.Err() == nil {
+		worked, err := d.subscribe(func() { once.Do(func() { close(subscribed) }) }, func() { first.Do(func() { close(offered) }) })
+		switch {
+		case d.ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrSuperseded), errors.Is(err, ErrRemoved), errors.Is(err, ErrRejected), errors.Is(err, errStore):
+			d.fail(err)
+			return
+		}
+		if worked {
+			backoff, shown = minBackoff, ""
+		}
+		if message := err.Error(); message != shown {
+			shown = message
+			d.config.Log.Warn("no subscription, trying again", "error", err)
+		}
+		if pauseFor(d.ctx, backoff/2+rand.N(backoff/2)) != nil {
+			return
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// errStore: what has to be durable could not be written.
+var errStore = errors.New("mesos: the state folder does not take what has to be durable")
+
+// subscribe runs one session and tells why it ended, and whether the master had accepted the subscription.
+func (d *driver) subscribe(onSubscribed, onOffers func()) (worked bool, err error) {
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	defer cancel(nil)
+	master, changed, err := d.detector.next(ctx)
+	if err != nil {
+		return false, err
+	}
+	d.mu.Lock()
+	call := d.subscribeCall()
+	d.mu.Unlock()
+	stream, err := d.client.subscribe(ctx, master, call)
+	if err != nil {
+		if errors.Is(err, errRefused) {
+			err = fmt.Errorf("%w: %w", ErrRejected, err)
+		}
+		return false, err
+	}
+	defer func() { _ = stream.body.Close() }()
+	s := &session{d: d, ctx: ctx, cancel: cancel, master: stream.master, streamID: stream.streamID}
+	watchdog := time.AfterFunc(callTimeout, func() { cancel(errors.New("mesos: the master has gone silent")) })
+	defer watchdog.Stop()
+	if changed != nil {
+		go func() {
+			select {
+			case <-changed:
+				cancel(errors.New("mesos: another master leads"))
+			case <-ctx.Done():
+			}
+		}()
+	}
+	err = s.read(stream.events, watchdog, onSubscribed, onOffers)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	cancel(err)
+	return s.framework != nil, err
+}
+
+// read takes in events until the stream ends. Lanes work as long as it does.
+func (s *session) read(events *eventReader, watchdog *time.Timer, onSubscribed, onOffers func()) error {
+	var lanes sync.WaitGroup
+	defer func() {
+		s.cancel(errNotSubscribed)
+		lanes.Wait()
+		s.d.disconnected(s)
+	}()
+	silence := callTimeout
+	for {
+		e, err := events.next()
+		switch {
+		case errors.Is(err, errRecord):
+			s.d.complain("an event is left out", "error", err)
+			continue
+		case errors.Is(err, io.EOF):
+			return errors.New("mesos: the master ended the event stream")
+		case err != nil:
+			return err
+		}
+		watchdog.Reset(silence)
+		switch {
+		case e.Type == scheduler.Event_ERROR:
+			return rejection(e.GetError().GetMessage(), s.framework != nil)
+		case s.framework == nil && e.Type != scheduler.Event_SUBSCRIBED:
+			return fmt.Errorf("mesos: the master begins with the event %v", e.Type)
+		case s.framework == nil:
+			if silence, err = s.subscribed(e.GetSubscribed()); err != nil {
+				return err
+			}
+			watchdog.Reset(silence)
+			for i := range s.lanes {
+				s.lanes[i] = newLane()
+				lanes.Go(func() { s.work(s.lanes[i]) })
+			}
+			s.d.connected(s)
+			onSubscribed()
+		default:
+			s.d.handle(s, e)
+			if e.Type == scheduler.Event_OFFERS {
+				onOffers()
+			}
+		}
+	}
+}
+
+// rejection says what an ERROR event means.
+func rejection(message string, subscribed bool) error {
+	switch {
+	case strings.Contains(message, "Framework failed over"):
+		return ErrSuperseded
+	case strings.Contains(message, "Framework has been removed"):
+		return ErrRemoved
+	case subscribed:
+		return fmt.Errorf("mesos: the master ended the subscription: %s", message)
+	default:
+		return fmt.Errorf("%w: %s", ErrRejected, message)
+	}
+}
+
+// subscribed takes in the framework's id, which is durable before anything is done in its name, and returns how long the
+// stream may be silent.
+func (s *session) subscribed(e *scheduler.Event_Subscribed) (time.Duration, error) {
+	id := e.GetFrameworkID().GetValue()
+	s.d.mu.Lock()
+	known := s.d.framework
+	s.d.mu.Unlock()
+	switch {
+	case id == "":
+		return 0, errors.New("mesos: the master accepts the subscription without a framework id")
+	case known != "" && known != id:
+		return 0, fmt.Errorf("%w: it knows the framework %s as %s", ErrRejected, known, id)
+	case known == "":
+		if err := s.d.store.setFramework(id); err != nil {
+			return 0, fmt.Errorf("%w: %w", errStore, err)
+		}
+	}
+	s.framework = &api.FrameworkID{Value: id}
+	s.d.config.Log.Info("subscribed", "framework", id, "master", s.master, "version", e.GetMasterInfo().GetVersion())
+	interval := time.Duration(e.GetHeartbeatIntervalSeconds() * float64(time.Second))
+	if interval <= 0 || interval > time.Hour {
+		interval = 15 * time.Second
+	}
+	return missedHeartbeats * interval, nil
+}

@@ -1,0 +1,261 @@
+package mesos
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// ending is how one Mesos task ended.
+type ending struct {
+	Member   int // index of the process, 0 where there is one
+	State    cluster.TaskState
+	ExitCode int32
+	Signal   int32
+	Reason   cluster.Reason
+	Message  string
+	At       cluster.Time
+}
+
+// reasonUnhealthy: its health check failed too often.
+const reasonUnhealthy cluster.Reason = "UNHEALTHY"
+
+// circumstances are what a status means something else for.
+type circumstances struct {
+	killed  bool // we asked for the end
+	started bool // it was seen beyond LAUNCHING
+}
+
+// progressOf maps the states in which a task lives. TASK_KILLING is none of them: the task is as it was.
+func progressOf(s api.TaskState) (cluster.TaskState, bool) {
+	switch s {
+	case api.TASK_STAGING:
+		return cluster.TaskLaunching, true
+	case api.TASK_STARTING:
+		return cluster.TaskStarting, true
+	case api.TASK_RUNNING:
+		return cluster.TaskRunning, true
+	}
+	return 0, false
+}
+
+// endOf maps the states in which a task has ended, or is not known to anybody any more; false for the others.
+//
+//	FINISHED            SUCCEEDED
+//	FAILED              FAILED; the exit code or signal is in the text, where the executor writes it
+//	ERROR               FAILED, LAUNCH_FAILED: Mesos cannot run it as it is
+//	KILLED              KILLED if we asked for it; LOST where the operator drained the agent; else FAILED
+//	DROPPED             given back: it never started. LOST where it had
+//	LOST                given back where it says that the offers were gone; else LOST
+//	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it
+func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
+	e := ending{ExitCode: -1, Message: explain(s), At: timeOf(s)}
+	switch s.GetState() {
+	case api.TASK_FINISHED:
+		e.State, e.ExitCode, e.Reason = cluster.TaskSucceeded, 0, cluster.ReasonExited
+	case api.TASK_FAILED:
+		e.failed(s, c)
+	case api.TASK_ERROR:
+		e.State, e.Reason = cluster.TaskFailed, cluster.ReasonLaunchFailed
+	case api.TASK_KILLED:
+		e.killed(s, c)
+	case api.TASK_DROPPED:
+		e.dropped(c)
+	case api.TASK_LOST:
+		if reasonOf(s) == api.REASON_INVALID_OFFERS {
+			e.dropped(c)
+		} else {
+			e.lost(s, c)
+		}
+	case api.TASK_GONE, api.TASK_GONE_BY_OPERATOR, api.TASK_UNKNOWN:
+		e.lost(s, c)
+	default:
+		return ending{}, false
+	}
+	return e, true
+}
+
+func (e *ending) failed(s *api.TaskStatus, c circumstances) {
+	e.State = cluster.TaskFailed
+	e.ExitCode, e.Signal = exitOf(s.GetMessage())
+	switch reason := reasonOf(s); {
+	case e.ExitCode == 0: // a success by the text only
+		e.ExitCode, e.Reason = -1, cluster.ReasonSupervisorLost
+	case e.Signal > 0:
+		e.Reason = cluster.ReasonSignaled
+	case e.ExitCode > 0:
+		e.Reason = cluster.ReasonExited
+	case !c.started || reason == api.REASON_CONTAINER_LAUNCH_FAILED || reason == api.REASON_EXECUTOR_REGISTRATION_TIMEOUT:
+		e.Reason = cluster.ReasonLaunchFailed
+	case reason == api.REASON_EXECUTOR_TERMINATED || reason == api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT:
+		e.Reason = cluster.ReasonSupervisorLost
+	default: // a limit that it went beyond, for example
+		e.Reason = cluster.ReasonSignaled
+	}
+}
+
+func (e *ending) killed(s *api.TaskStatus, c circumstances) {
+	_, e.Signal = exitOf(s.GetMessage())
+	switch {
+	case c.killed:
+		e.State = cluster.TaskKilled
+	case reasonOf(s) == api.REASON_AGENT_DRAINING:
+		e.State, e.Signal, e.Reason = cluster.TaskLost, 0, cluster.ReasonHostLost
+	case s.Healthy != nil && !*s.Healthy:
+		e.State, e.Reason = cluster.TaskFailed, reasonUnhealthy
+	default:
+		e.State, e.Reason = cluster.TaskFailed, cluster.ReasonSignaled
+	}
+}
+
+func (e *ending) dropped(c circumstances) {
+	switch {
+	case c.killed:
+		e.State = cluster.TaskKilled
+	case c.started:
+		e.State, e.Reason = cluster.TaskLost, cluster.ReasonHostLost
+	default:
+		e.State, e.Reason = cluster.TaskFailed, cluster.ReasonLaunchRefused
+	}
+}
+
+func (e *ending) lost(s *api.TaskStatus, c circumstances) {
+	switch {
+	case c.killed:
+		e.State = cluster.TaskKilled
+	case s.GetState() == api.TASK_UNKNOWN:
+		e.State, e.Reason = cluster.TaskLost, cluster.ReasonUnknownToHost
+	default:
+		e.State, e.Reason = cluster.TaskLost, cluster.ReasonHostLost
+	}
+}
+
+// reasonOf returns the reason, −1 where there is none.
+func reasonOf(s *api.TaskStatus) api.TaskStatus_Reason {
+	if s.Reason == nil {
+		return -1
+	}
+	return *s.Reason
+}
+
+// explain puts Mesos' state, reason, source and text into one line.
+func explain(s *api.TaskStatus) string {
+	words := []string{s.GetState().String()}
+	if s.Reason != nil {
+		words = append(words, s.Reason.String())
+	}
+	if s.Source != nil {
+		words = append(words, "from "+strings.ToLower(strings.TrimPrefix(s.Source.String(), "SOURCE_")))
+	}
+	if s.GetMessage() != "" {
+		return fmt.Sprintf("%s: %s", strings.Join(words, " "), s.GetMessage())
+	}
+	return strings.Join(words, " ")
+}
+
+// timeOf returns when the status came about, 0 where it does not say.
+func timeOf(s *api.TaskStatus) cluster.Time {
+	seconds := s.GetTimestamp()
+	if !(seconds > 0) || seconds > math.MaxInt64/float64(time.Second) {
+		return 0
+	}
+	return cluster.Time(seconds * float64(time.Second))
+}
+
+var (
+	exitText   = regexp.MustCompile(`(?i)exited with status (\d{1,3})\b`)
+	signalText = regexp.MustCompile(`(?i)terminated with signal ([A-Za-z0-9/ ]+?)(?: \(core dumped\))?$`)
+)
+
+// exitOf finds the exit code or the signal in the text of a status, the only place that has it; −1 and 0 if there is none.
+func exitOf(message string) (code, signal int32) {
+	if m := exitText.FindStringSubmatch(message); m != nil {
+		n, _ := strconv.Atoi(m[1]) // three digits
+		return int32(n), 0
+	}
+	if m := signalText.FindStringSubmatch(strings.TrimSpace(message)); m != nil {
+		return -1, signals[strings.ToLower(m[1])]
+	}
+	return -1, 0
+}
+
+// signals are Linux' texts for signals, as strsignal gives them.
+var signals = map[string]int32{
+	"hangup": 1, "interrupt": 2, "quit": 3, "illegal instruction": 4, "trace/breakpoint trap": 5, "aborted": 6,
+	"bus error": 7, "floating point exception": 8, "killed": 9, "user defined signal 1": 10, "segmentation fault": 11,
+	"user defined signal 2": 12, "broken pipe": 13, "alarm clock": 14, "terminated": 15, "stack fault": 16,
+	"cpu time limit exceeded": 24, "file size limit exceeded": 25, "virtual timer expired": 26,
+	"profiling timer expired": 27, "power failure": 30, "bad system call": 31,
+}
+
+// healthOf returns what a status says of the health of a task, HealthUnknown where it says nothing new.
+func healthOf(s *api.TaskStatus) (cluster.Health, string) {
+	switch {
+	case s.Healthy != nil && !*s.Healthy:
+		return cluster.Unhealthy, explain(s)
+	case s.CheckStatus != nil:
+		if ready, known := checked(s.CheckStatus); known && !ready {
+			return cluster.HealthUnready, explain(s)
+		} else if known {
+			return cluster.HealthReady, ""
+		}
+	case s.Healthy != nil:
+		return cluster.HealthReady, ""
+	}
+	return cluster.HealthUnknown, ""
+}
+
+// checked reads the result of a check; known is false as long as there is none.
+func checked(s *api.CheckStatusInfo) (ready, known bool) {
+	switch {
+	case s.Command != nil && s.Command.ExitCode != nil:
+		return *s.Command.ExitCode == 0, true
+	case s.HTTP != nil && s.HTTP.StatusCode != nil:
+		return *s.HTTP.StatusCode >= 200 && *s.HTTP.StatusCode < 400, true
+	case s.TCP != nil && s.TCP.Succeeded != nil:
+		return *s.TCP.Succeeded, true
+	}
+	return false, false
+}
+
+// combined returns the end of a task of several processes from those of its members, in the order in which they came. It
+// is the end of the first main process, or where none is main the first that is no success. A member that was killed
+// because another one failed is not what ended the task.
+func combined(ends []ending, main []bool, killed bool) ending {
+	hasMain := false
+	for _, m := range main {
+		hasMain = hasMain || m
+	}
+	decisive := ends[len(ends)-1]
+	for _, e := range ends {
+		if hasMain && e.Member < len(main) && main[e.Member] || !hasMain && e.State != cluster.TaskSucceeded {
+			decisive = e
+			break
+		}
+	}
+	if killed || decisive.State == cluster.TaskSucceeded {
+		return decisive
+	}
+	for _, e := range ends {
+		if e.State == cluster.TaskFailed && e.Signal != 15 && e.Signal != 9 || e.State == cluster.TaskLost {
+			return e
+		}
+	}
+	return decisive
+}
+
+// status returns the status of a run that ended so.
+func (e *ending) status(before hostmgr.Status) hostmgr.Status {
+	return hostmgr.Status{
+		Run: before.Run, Host: before.Host, State: e.State, ExitCode: e.ExitCode, Signal: e.Signal,
+		Reason: e.Reason, Message: e.Message, At: max(before.At, e.At),
+	}
+}

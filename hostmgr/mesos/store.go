@@ -1,0 +1,214 @@
+package mesos
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// store keeps what must survive the driver: the framework's id, the agents' names, and the runs. What is written is on
+// disk when the call returns; concurrent writers share a sync.
+//
+//	format        the version of what is here
+//	framework     the framework's id
+//	agent/ID      an agentRecord
+//	run/ID        a runRecord
+type store struct{ db *badger.DB }
+
+const storeFormat = "1"
+
+const (
+	formatKey    = "format"
+	frameworkKey = "framework"
+	agentPrefix  = "agent/"
+	runPrefix    = "run/"
+)
+
+// agentRecord is what is known of an agent, so that the hosts of running tasks have their names after a restart.
+type agentRecord struct {
+	ID      string
+	Name    string // of the host
+	Machine cluster.Machine
+}
+
+// runRecord is a run that has been promised to start, or has ended and is not released.
+type runRecord struct {
+	Run         cluster.RunID
+	Host, Agent string
+	Fingerprint []byte // of the launch
+	Resources   cluster.Resources
+	Ports       []uint16
+	Members     []string // names of the processes, one Mesos task each; empty where there is one
+	Main        []bool   // which of them are main
+	At          cluster.Time
+	Killed      bool
+	Grace       time.Duration  // of the kill, or before one of what the task asked for
+	Ended       []ending       // of members that have ended
+	Status      hostmgr.Status // from RUNNING on; At is 0 before
+}
+
+// openStore opens the state folder, which belongs to one driver at a time.
+func openStore(dir string, warn func(string)) (*store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("mesos: make the state folder: %w", err)
+	}
+	db, err := badger.Open(badger.DefaultOptions(dir).
+		WithSyncWrites(true).WithDetectConflicts(false).WithMetricsEnabled(false).
+		WithMemTableSize(8 << 20).WithNumMemtables(2).WithNumLevelZeroTables(2).WithNumLevelZeroTablesStall(8).
+		WithNumCompactors(2).WithBlockCacheSize(4 << 20).WithValueThreshold(256 << 10).WithValueLogFileSize(8 << 20).
+		WithLogger(warnings(warn)))
+	if err != nil {
+		if strings.Contains(err.Error(), "lock") {
+			return nil, fmt.Errorf("mesos: the state folder %s is in use by another driver; stop it, or choose another folder: %w", dir, err)
+		}
+		return nil, fmt.Errorf("mesos: open the state folder %s: %w", dir, err)
+	}
+	s := &store{db}
+	format, err := s.get(formatKey)
+	if err == nil && format == "" {
+		err = s.put(formatKey, []byte(storeFormat))
+		format = storeFormat
+	}
+	if err == nil && format != storeFormat {
+		err = fmt.Errorf("mesos: the state folder %s has format %q, this release knows %q", dir, format, storeFormat)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func (s *store) close() error { return s.db.Close() }
+
+func (s *store) get(key string) (value string, err error) {
+	err = s.db.View(func(txn *badger.Txn) error {
+		item, err := txn.Get([]byte(key))
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return item.Value(func(v []byte) error { value = string(v); return nil })
+	})
+	if err != nil {
+		return "", fmt.Errorf("mesos: read the state folder: %w", err)
+	}
+	return value, nil
+}
+
+func (s *store) put(key string, value []byte) error {
+	return s.change(func(txn *badger.Txn) error { return txn.Set([]byte(key), value) })
+}
+
+func (s *store) change(fn func(txn *badger.Txn) error) error {
+	if err := s.db.Update(fn); err != nil {
+		return fmt.Errorf("mesos: write to the state folder: %w", err)
+	}
+	return nil
+}
+
+func (s *store) framework() (string, error)      { return s.get(frameworkKey) }
+func (s *store) setFramework(id string) error    { return s.put(frameworkKey, []byte(id)) }
+func (s *store) putAgent(a agentRecord) error    { return s.putRecord(agentPrefix+a.ID, a) }
+func (s *store) putRun(r *runRecord) error       { return s.putRecord(runPrefix+r.Run.String(), r) }
+func (s *store) dropAgents(ids []string) error   { return s.drop(agentPrefix, ids) }
+func (s *store) dropRuns(names []string) error   { return s.drop(runPrefix, names) }
+func (s *store) putRuns(runs []*runRecord) error { return putAll(s, runs) }
+
+func (s *store) putRecord(key string, record any) error {
+	value, err := cbor.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("mesos: encode %s: %w", key, err)
+	}
+	return s.put(key, value)
+}
+
+// putAll writes runs in as few transactions as hold them.
+func putAll(s *store, runs []*runRecord) error {
+	batch := s.db.NewWriteBatch()
+	defer batch.Cancel()
+	for _, r := range runs {
+		value, err := cbor.Marshal(r)
+		if err == nil {
+			err = batch.Set([]byte(runPrefix+r.Run.String()), value)
+		}
+		if err != nil {
+			return fmt.Errorf("mesos: write to the state folder: %w", err)
+		}
+	}
+	return flush(batch)
+}
+
+func (s *store) drop(prefix string, names []string) error {
+	batch := s.db.NewWriteBatch()
+	defer batch.Cancel()
+	for _, name := range names {
+		if err := batch.Delete([]byte(prefix + name)); err != nil {
+			return fmt.Errorf("mesos: write to the state folder: %w", err)
+		}
+	}
+	return flush(batch)
+}
+
+func flush(batch *badger.WriteBatch) error {
+	if err := batch.Flush(); err != nil {
+		return fmt.Errorf("mesos: write to the state folder: %w", err)
+	}
+	return nil
+}
+
+// load reads all records.
+func (s *store) load() (agents []agentRecord, runs []*runRecord, err error) {
+	err = s.each(agentPrefix, func(value []byte) error {
+		var a agentRecord
+		agents = append(agents, a)
+		return cbor.Unmarshal(value, &agents[len(agents)-1])
+	})
+	if err == nil {
+		err = s.each(runPrefix, func(value []byte) error {
+			r := new(runRecord)
+			runs = append(runs, r)
+			return cbor.Unmarshal(value, r)
+		})
+	}
+	return agents, runs, err
+}
+
+func (s *store) each(prefix string, fn func(value []byte) error) error {
+	err := s.db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte(prefix), PrefetchValues: true, PrefetchSize: 100})
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			if err := it.Item().Value(fn); err != nil {
+				return fmt.Errorf("record %s: %w", it.Item().Key(), err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("mesos: read the state folder: %w", err)
+	}
+	return nil
+}
+
+// warnings passes on what Badger logs as a warning or an error.
+type warnings func(string)
+
+func (w warnings) Errorf(format string, args ...any) {
+	w(strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+func (w warnings) Warningf(format string, args ...any) {
+	w(strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+func (w warnings) Infof(string, ...any)  {}
+func (w warnings) Debugf(string, ...any) {}

@@ -1,0 +1,383 @@
+package mesos
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// taskID names the Mesos task of a process: the run's id, so that a launch that is repeated is recognised; with the
+// number of the process where there are several.
+func taskID(run cluster.RunID, member, members int) string {
+	if members <= 1 {
+		return run.String()
+	}
+	return run.String() + "_" + strconv.Itoa(member)
+}
+
+// parseTaskID reads what taskID wrote.
+func parseTaskID(id string) (run cluster.RunID, member int, err error) {
+	name, number, several := strings.Cut(id, "_")
+	if several {
+		n, err := strconv.ParseUint(number, 10, 16)
+		if err != nil {
+			return run, 0, fmt.Errorf("mesos: %q is not the id of a task of ours", id)
+		}
+		member = int(n)
+	}
+	run, err = cluster.ParseRunID(name)
+	return run, member, err
+}
+
+// shares divides what a run may use among its processes and, where there are several, their executor. The executor comes
+// first in the list then. What a process asks for by itself it gets, the first one the rest.
+func shares(l *hostmgr.Launch, c *Config) ([]quantity, error) {
+	all := need(l)
+	n := len(l.Task.Processes)
+	if n == 1 {
+		return []quantity{all}, nil
+	}
+	executor := quantity{amount: cluster.Resources{}}
+	executor.amount.Fixed[cluster.CPU] = c.ExecutorCPUMilli
+	executor.amount.Fixed[cluster.Memory] = c.ExecutorMemoryBytes
+	out := make([]quantity, n+1)
+	out[0] = executor
+	rest := all.amount.Sub(executor.amount)
+	for i := 1; i < n; i++ {
+		if r := l.Task.Processes[i].Request; r != nil {
+			out[i+1].amount = r.Resources
+		} else { // the task asks for all: the others get little, and containers of one executor share it
+			out[i+1].amount.Fixed[cluster.CPU] = 10
+			out[i+1].amount.Fixed[cluster.Memory] = 1 << 20
+		}
+		rest = rest.Sub(out[i+1].amount)
+	}
+	if rest.Fixed[cluster.CPU] < 10 || rest.Fixed[cluster.Memory] < 1<<20 {
+		return nil, fmt.Errorf("mesos: resources: %d processes and the executor, which takes %d thousandths of a core and %d MiB, leave nothing for the first one; ask for more",
+			n, c.ExecutorCPUMilli, c.ExecutorMemoryBytes/megabyte)
+	}
+	out[1] = quantity{rest, all.ports}
+	return out, nil
+}
+
+// need returns all that a run may use.
+func need(l *hostmgr.Launch) quantity {
+	return quantity{l.Task.Resources, portRanges(l.Ports)}
+}
+
+// check says what this driver cannot do of a launch.
+func check(l *hostmgr.Launch, c *Config) error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf("mesos: "+format, args...)) }
+	if len(l.Task.Processes) == 0 {
+		bad("a launch without a command")
+	}
+	if r := l.Task.Resources; r.Fixed[cluster.GPU]%cluster.WholeGPU != 0 {
+		bad("gpu: Mesos gives whole devices only, not %d thousandths", r.Fixed[cluster.GPU])
+	}
+	if len(l.Task.Init) > 0 && len(l.Task.Processes) > 1 {
+		bad("init: init steps before several processes cannot be done; run them in a process of their own")
+	}
+	for i := range l.Task.Processes {
+		p := &l.Task.Processes[i]
+		if p.Shell == "" && len(p.Command) == 0 {
+			bad("process %q: a launch without a command", p.Name)
+		}
+		if len(l.Task.Processes) > 1 && docker(p) {
+			bad("process %q: containers of the Docker runtime run alone, not beside other processes; use the MESOS runtime", p.Name)
+		}
+		checkHealth(p, bad)
+	}
+	for i := range l.Task.Init {
+		p := &l.Task.Init[i]
+		if p.Shell == "" && len(p.Command) == 0 {
+			bad("init step %q: a launch without a command", p.Name)
+		}
+		if p.Container != nil || p.User != "" && p.User != l.Task.Processes[0].User || len(p.Fetch) > 0 {
+			bad("init step %q: it runs in the container of the process, and cannot have its own container, user or files", p.Name)
+		}
+	}
+	for _, v := range l.Task.Volumes {
+		if v.Name != "" && v.Name == cluster.InstanceMark {
+			bad("volume %q: has no name", v.Name)
+		}
+	}
+	if len(problems) == 0 && len(l.Task.Processes) > 1 {
+		_, err := shares(l, c)
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+func checkHealth(p *cluster.Process, bad func(string, ...any)) {
+	var health, ready int
+	for _, c := range p.Checks {
+		if c.Effect == cluster.Readiness {
+			ready++
+		} else {
+			health++
+		}
+	}
+	if health > 1 || ready > 1 {
+		bad("process %q: Mesos has one check of liveness and one of readiness for each process", p.Name)
+	}
+}
+
+func docker(p *cluster.Process) bool {
+	return p.Container != nil && p.Container.Runtime == cluster.DockerRuntime
+}
+
+// taskInfo describes one process to Mesos. Its resources are filled in by the caller.
+func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskInfo {
+	p := &l.Task.Processes[member]
+	t := api.TaskInfo{
+		Name:    string(l.Job),
+		TaskID:  api.TaskID{Value: taskID(l.Run, member, len(l.Task.Processes))},
+		AgentID: api.AgentID{Value: agentID},
+		Command: command(l, p, address),
+		Labels:  labels(l.Task.Labels),
+	}
+	if p.Name != "" {
+		t.Name += "." + p.Name
+	}
+	if g := l.Task.KillGrace; g > 0 {
+		t.KillPolicy = &api.KillPolicy{GracePeriod: &api.DurationInfo{Nanoseconds: int64(g)}}
+	}
+	if member == 0 {
+		t.Discovery = discovery(l)
+	}
+	t.Container = container(l, p)
+	for i := range p.Checks {
+		if c := &p.Checks[i]; c.Effect == cluster.Readiness {
+			t.Check = readiness(l, c)
+		} else {
+			t.HealthCheck = liveness(l, c)
+		}
+	}
+	return t
+}
+
+// command returns what a process runs. Init steps run before it, in its shell.
+func command(l *hostmgr.Launch, p *cluster.Process, address string) *api.CommandInfo {
+	c := &api.CommandInfo{Environment: &api.Environment{}}
+	variables := identity(l, address)
+	replace := replacer(variables)
+	for _, v := range environment(variables, l, p) {
+		variable := api.Environment_Variable{Name: v.Key, Type: api.Environment_Variable_VALUE.Enum(), Value: text(v.Value)}
+		c.Environment.Variables = append(c.Environment.Variables, variable)
+	}
+	switch {
+	case len(l.Task.Init) > 0 || p.WorkDir != "":
+		c.Shell, c.Value = flag(true), text(script(l, p, replace))
+	case p.Shell != "":
+		c.Shell, c.Value = flag(true), text(p.Shell)
+	default:
+		c.Shell, c.Value = flag(false), text(p.Command[0])
+		for _, a := range p.Command {
+			c.Arguments = append(c.Arguments, replace(a))
+		}
+	}
+	if p.User != "" {
+		c.User = text(p.User)
+	}
+	for _, f := range p.Fetch {
+		uri := api.CommandInfo_URI{Value: f.URI, Executable: flag(f.Executable), Extract: flag(f.Extract)}
+		if f.Path != "" {
+			uri.OutputFile = text(f.Path)
+		}
+		c.URIs = append(c.URIs, uri)
+	}
+	return c
+}
+
+// script returns a line for the shell that runs the init steps one after the other and becomes the process.
+func script(l *hostmgr.Launch, p *cluster.Process, replace func(string) string) string {
+	var steps []string
+	line := func(p *cluster.Process, last bool) {
+		quoted := make([]string, 0, len(p.Command)+1)
+		for _, kv := range p.Env {
+			if !last {
+				quoted = append(quoted, quote(kv.Key+"="+replace(kv.Value)))
+			}
+		}
+		if len(quoted) > 0 {
+			quoted = append([]string{"env"}, quoted...)
+		}
+		for _, a := range p.Argv() {
+			if p.Shell == "" {
+				a = replace(a)
+			}
+			quoted = append(quoted, quote(a))
+		}
+		s := strings.Join(quoted, " ")
+		if last {
+			s = "exec " + s
+		}
+		if p.WorkDir != "" {
+			dir := quote(p.WorkDir)
+			s = "mkdir -p " + dir + " && cd " + dir + " && " + s
+		}
+		if !last {
+			s = "( " + s + " )"
+		}
+		steps = append(steps, s)
+	}
+	for i := range l.Task.Init {
+		line(&l.Task.Init[i], false)
+	}
+	line(p, true)
+	return strings.Join(steps, " && ")
+}
+
+// quote makes a word of a shell from any text.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func labels(list []cluster.KeyValue) *api.Labels {
+	if len(list) == 0 {
+		return nil
+	}
+	out := &api.Labels{}
+	for _, kv := range list {
+		out.Labels = append(out.Labels, api.Label{Key: kv.Key, Value: text(kv.Value)})
+	}
+	return out
+}
+
+// discovery tells others where the ports of a run are.
+func discovery(l *hostmgr.Launch) *api.DiscoveryInfo {
+	if len(l.Ports) == 0 {
+		return nil
+	}
+	ports := &api.Ports{}
+	for i, number := range l.Ports {
+		p := api.Port{Number: uint32(number), Protocol: text("tcp")}
+		if dynamic := i - len(l.Task.Ports.Numbers); dynamic >= 0 && dynamic < len(l.Task.Ports.Names) {
+			p.Name = text(l.Task.Ports.Names[dynamic])
+		}
+		ports.Ports = append(ports.Ports, p)
+	}
+	return &api.DiscoveryInfo{Visibility: api.CLUSTER, Name: text(string(l.Job)), Ports: ports}
+}
+
+// container describes the container of a process, nil for a plain one without volumes and secrets.
+func container(l *hostmgr.Launch, p *cluster.Process) *api.ContainerInfo {
+	c := &api.ContainerInfo{Type: api.ContainerInfo_MESOS.Enum(), Volumes: volumes(l)}
+	switch {
+	case docker(p):
+		c.Type = api.ContainerInfo_DOCKER.Enum()
+		c.Docker = &api.ContainerInfo_DockerInfo{
+			Image: p.Container.Image, Network: api.ContainerInfo_DockerInfo_HOST.Enum(), ForcePullImage: flag(p.Container.ForcePull),
+		}
+		for _, kv := range p.Container.Parameters {
+			c.Docker.Parameters = append(c.Docker.Parameters, api.Parameter{Key: kv.Key, Value: kv.Value})
+		}
+	case p.Container != nil:
+		c.Mesos = &api.ContainerInfo_MesosInfo{Image: &api.Image{
+			Type: api.Image_DOCKER.Enum(), Docker: &api.Image_Docker{Name: p.Container.Image}, Cached: flag(!p.Container.ForcePull),
+		}}
+	case len(c.Volumes) == 0:
+		return nil
+	}
+	return c
+}
+
+// volumes returns what is mounted in every process: folders, scratch folders and secrets. Persistent volumes are not
+// here, but part of the resources.
+func volumes(l *hostmgr.Launch) []api.Volume {
+	var out []api.Volume
+	for i, v := range l.Task.Volumes {
+		m := api.Volume{ContainerPath: v.MountPath, Mode: mode(v.ReadOnly)}
+		switch {
+		case v.HostPath != "":
+			m.HostPath = text(v.HostPath)
+		case v.ScratchBytes > 0:
+			m.Source = &api.Volume_Source{
+				Type: api.Volume_Source_SANDBOX_PATH, SandboxPath: &api.Volume_Source_SandboxPath{
+					Type: api.Volume_Source_SandboxPath_SELF, Path: "scratch-" + strconv.Itoa(i),
+				},
+			}
+		default:
+			continue
+		}
+		out = append(out, m)
+	}
+	for _, s := range l.Secrets {
+		out = append(out, api.Volume{ContainerPath: s.Path, Mode: mode(true), Source: &api.Volume_Source{
+			Type: api.Volume_Source_SECRET, Secret: &api.Secret{Type: api.Secret_VALUE, Value: &api.Secret_Value{Data: s.Value}},
+		}})
+	}
+	return out
+}
+
+func mode(readOnly bool) *api.Volume_Mode {
+	if readOnly {
+		return api.RO.Enum()
+	}
+	return api.RW.Enum()
+}
+
+// liveness is a check after whose failures Mesos kills the task.
+func liveness(l *hostmgr.Launch, c *cluster.HealthCheck) *api.HealthCheck {
+	h := &api.HealthCheck{
+		DelaySeconds: seconds(c.Delay), IntervalSeconds: seconds(c.Interval), TimeoutSeconds: seconds(c.Timeout),
+		ConsecutiveFailures: &c.Failures, GracePeriodSeconds: seconds(0),
+	}
+	switch {
+	case c.HTTP != nil:
+		h.Type = api.HealthCheck_HTTP
+		h.HTTP = &api.HealthCheck_HTTPCheckInfo{Port: port(l, c.HTTP.Port), Path: text(or(c.HTTP.Path, "/")), Scheme: text(or(c.HTTP.Scheme, "http"))}
+	case c.TCP != nil:
+		h.Type = api.HealthCheck_TCP
+		h.TCP = &api.HealthCheck_TCPCheckInfo{Port: port(l, *c.TCP)}
+	default:
+		h.Type = api.HealthCheck_COMMAND
+		h.Command = &api.CommandInfo{Shell: flag(false), Value: text(c.Command[0]), Arguments: c.Command}
+	}
+	return h
+}
+
+// readiness is a check that only tells.
+func readiness(l *hostmgr.Launch, c *cluster.HealthCheck) *api.CheckInfo {
+	k := &api.CheckInfo{DelaySeconds: seconds(c.Delay), IntervalSeconds: seconds(c.Interval), TimeoutSeconds: seconds(c.Timeout)}
+	switch {
+	case c.HTTP != nil:
+		k.Type = api.CheckInfo_HTTP
+		k.HTTP = &api.CheckInfo_Http{Port: port(l, c.HTTP.Port), Path: text(or(c.HTTP.Path, "/"))}
+	case c.TCP != nil:
+		k.Type = api.CheckInfo_TCP
+		k.TCP = &api.CheckInfo_Tcp{Port: port(l, *c.TCP)}
+	default:
+		k.Type = api.CheckInfo_COMMAND
+		k.Command = &api.CheckInfo_Command{Command: api.CommandInfo{Shell: flag(false), Value: text(c.Command[0]), Arguments: c.Command}}
+	}
+	return k
+}
+
+func port(l *hostmgr.Launch, ref cluster.PortRef) uint32 {
+	n, _ := l.Task.Ports.Resolve(ref, l.Ports) // was checked with the job
+	return uint32(n)
+}
+
+func seconds(d time.Duration) *float64 {
+	s := math.Max(0, d.Seconds())
+	return &s
+}
+
+func text(s string) *string { return &s }
+
+func flag(b bool) *bool { return &b }
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -1,0 +1,175 @@
+package mesos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// zookeeper finds the leading master in ZooKeeper, where each master has an ephemeral node "json.info_<sequence>" under
+// the path, with its MasterInfo as JSON. The one with the lowest sequence leads.
+type zookeeper struct {
+	conn *zk.Conn
+	path string
+}
+
+// zkSession is the session timeout asked for.
+const zkSession = 10 * time.Second
+
+func newZooKeeper(m Masters, dial func(context.Context, string, string) (net.Conn, error), log *slog.Logger) (*zookeeper, error) {
+	conn, events, err := zk.Connect(m.Addresses, zkSession,
+		zk.WithLogger(zkLog{log}), zk.WithLogInfo(false),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			return dial(ctx, network, address)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("mesos: zookeeper: %w", err)
+	}
+	go func() { // the library stops when nobody reads them
+		for range events {
+			continue
+		}
+	}()
+	return &zookeeper{conn: conn, path: m.Path}, nil
+}
+
+func (z *zookeeper) close() { z.conn.Close() }
+
+// next implements detector. A change of the nodes that leaves the leader as it is is not a change.
+func (z *zookeeper) next(ctx context.Context) (string, <-chan struct{}, error) {
+	for {
+		leader, address, changes, err := z.look()
+		if err != nil {
+			return "", nil, err
+		}
+		if address != "" {
+			changed := make(chan struct{})
+			go z.follow(ctx, leader, changes, changed)
+			return address, changed, nil
+		}
+		select {
+		case <-changes: // nobody leads
+		case <-ctx.Done():
+			return "", nil, ctx.Err()
+		}
+	}
+}
+
+// follow closes changed when another master than leader leads, or when that cannot be known any more.
+func (z *zookeeper) follow(ctx context.Context, leader string, changes <-chan zk.Event, changed chan<- struct{}) {
+	defer close(changed)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changes:
+		}
+		now, _, next, err := z.look()
+		if err != nil || now != leader {
+			return
+		}
+		changes = next
+	}
+}
+
+// look returns the leader's node and address, "" if there is none, and a channel that tells of changes.
+func (z *zookeeper) look() (node, address string, changes <-chan zk.Event, err error) {
+	nodes, _, changes, err := z.conn.ChildrenW(z.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return z.lookForPath()
+	}
+	if err != nil {
+		return "", "", nil, fmt.Errorf("mesos: zookeeper: list %s: %w", z.path, err)
+	}
+	if node = leadingNode(nodes); node == "" {
+		return "", "", changes, nil
+	}
+	data, _, err := z.conn.Get(path.Join(z.path, node))
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // it has just gone, which the watch tells too
+		return "", "", changes, nil
+	case err != nil:
+		return "", "", nil, fmt.Errorf("mesos: zookeeper: read %s: %w", node, err)
+	}
+	if address, err = masterAddress(data); err != nil {
+		return "", "", nil, fmt.Errorf("mesos: zookeeper: %s/%s: %w", z.path, node, err)
+	}
+	return node, address, changes, nil
+}
+
+// lookForPath waits for the first master, which makes the path.
+func (z *zookeeper) lookForPath() (node, address string, changes <-chan zk.Event, err error) {
+	exists, _, changes, err := z.conn.ExistsW(z.path)
+	switch {
+	case err != nil:
+		return "", "", nil, fmt.Errorf("mesos: zookeeper: look for %s: %w", z.path, err)
+	case exists:
+		return z.look()
+	}
+	return "", "", changes, nil
+}
+
+// leadingNode returns the node of the lowest sequence, "" if there is none.
+func leadingNode(nodes []string) string {
+	sequence := func(node string) (int64, bool) {
+		digits, ok := strings.CutPrefix(node, "json.info_")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		return n, ok && err == nil
+	}
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { _, ok := sequence(n); return !ok })
+	if len(nodes) == 0 {
+		return ""
+	}
+	return slices.MinFunc(nodes, func(a, b string) int {
+		x, _ := sequence(a)
+		y, _ := sequence(b)
+		return int(min(max(x-y, -1), 1))
+	})
+}
+
+// masterAddress reads the address in a MasterInfo.
+func masterAddress(data []byte) (string, error) {
+	var info struct {
+		Address struct {
+			Hostname, IP string
+			Port         int
+		}
+		Hostname string
+		Port     int
+	}
+	if err := json.Unmarshal(data, &info); err != nil {
+		return "", fmt.Errorf("is not the JSON of a MasterInfo: %w", err)
+	}
+	host, port := info.Address.IP, info.Address.Port
+	for _, h := range []string{info.Address.Hostname, info.Hostname} {
+		if host == "" {
+			host = h
+		}
+	}
+	if port == 0 {
+		port = info.Port
+	}
+	if host == "" || port < 1 || port > 65535 {
+		return "", errors.New("has no address")
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port)), nil
+}
+
+// zkLog passes on what the library complains about.
+type zkLog struct{ log *slog.Logger }
+
+func (l zkLog) Printf(format string, args ...any) {
+	l.log.Debug("zookeeper: " + fmt.Sprintf(format, args...))
+}
