@@ -34,9 +34,7 @@ func (s *State) reportHealth(at Time, e *TaskHealth) error {
 			return errors.New("unknown health")
 		}
 		t.Health = e.Health
-		if e.Message != "" || t.State == TaskRunning {
-			t.Message = e.Message
-		}
+		t.Message = e.Message
 		return nil
 	})
 }

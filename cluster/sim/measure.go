@@ -168,7 +168,7 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 		m.waits[key] = &histogram{}
 	}
 	m.waits[key].add(int64(at.Sub(since)))
-	m.load(h, &j.spec.Task, 1)
+	m.load(h, j.spec.TaskOf(i), 1)
 	m.readInputs(j, i, e.Host, h.rack)
 }
 
@@ -195,7 +195,7 @@ func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Re
 	if state != cluster.TaskSucceeded {
 		j.lastOn(k, run.host)
 	}
-	m.load(m.hosts[run.host], &j.spec.Task, -1)
+	m.load(m.hosts[run.host], j.spec.TaskOf(k.Instance()), -1)
 	m.writer.write(j.spec, k, run, at.Sub(begin), state.String())
 }
 

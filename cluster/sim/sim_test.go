@@ -42,6 +42,7 @@ func mixed(seed uint64, hosts, n int, gap time.Duration) *trace.Workload {
 			Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 16_000, cluster.Memory: 64 << 30},
 				cluster.Amount{Name: "ports", Value: 10}),
 			Attributes: []cluster.KeyValue{{Key: "disk", Value: []string{"ssd", "hdd"}[i%2]}},
+			Ports:      []cluster.PortRange{{First: 80, Last: 80}, {First: 8000, Last: 8009}}, Capabilities: cluster.CanPorts,
 		}
 		if i%4 == 0 {
 			m.GPUs = []cluster.GPUDevice{{Model: "A"}, {Model: "A"}, {Model: "B"}, {Model: "B"}}
@@ -68,7 +69,11 @@ func mixedJob(random *rand.Rand, i int, at time.Duration) *trace.Job {
 	s.Task.Resources.Fixed = [cluster.NumDimensions]int64{
 		cluster.CPU: 500 << random.IntN(4), cluster.Memory: 1 << (30 + random.IntN(5)),
 	}
-	switch random.IntN(6) {
+	switch random.IntN(8) {
+	case 6:
+		s.Task.Ports = cluster.PortRequest{Numbers: []uint16{80}, Dynamic: 1}
+	case 7:
+		s.Task.Ports = cluster.PortRequest{Dynamic: 1 + uint16(random.IntN(3))}
 	case 0:
 		s.Task.GPU = cluster.GPURequest{Count: 1 + random.Int32N(2)}
 	case 1:

@@ -34,6 +34,10 @@ const (
 	Capacity Rule = "CAPACITY"
 	// Devices: a run has just the devices it asked for, of the right model, none beyond a whole.
 	Devices Rule = "DEVICES"
+	// Ports: a run has just the ports it asked for, of those that the machine gives, and none that another run has.
+	Ports Rule = "PORTS"
+	// Capability: a task is where all that it needs can be done.
+	Capability Rule = "CAPABILITY"
 	// Idle: at a quiet moment nothing waits that fits.
 	Idle Rule = "IDLE"
 	// Stuck: when all is settled no task is between two states.

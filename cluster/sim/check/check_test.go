@@ -28,7 +28,9 @@ func machine() cluster.Machine {
 		Attributes: []cluster.KeyValue{{Key: "disk", Value: "ssd"}},
 		Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 1000, cluster.Memory: 100, cluster.GPU: 2000},
 			cluster.Amount{Name: "ports", Value: 3}),
-		GPUs: []cluster.GPUDevice{{Model: "A"}, {Model: "B"}},
+		GPUs:         []cluster.GPUDevice{{Model: "A"}, {Model: "B"}},
+		Ports:        []cluster.PortRange{{First: 80, Last: 82}},
+		Capabilities: cluster.CanPorts,
 	}
 }
 
@@ -84,6 +86,14 @@ func TestAGoodLifeBreaksNoRule(t *testing.T) {
 
 func gpu(r cluster.GPURequest) func(*cluster.JobSpec) {
 	return func(s *cluster.JobSpec) { s.Task.GPU, s.Task.Resources.Fixed[cluster.GPU] = r, r.Amount() }
+}
+
+func ports(numbers []uint16, dynamic uint16) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Task.Ports = cluster.PortRequest{Numbers: numbers, Dynamic: dynamic} }
+}
+
+func withPorts(i uint32, h cluster.HostID, ports ...uint16) *cluster.Placed {
+	return &cluster.Placed{Task: key(i), Run: 1, Host: h, Ports: ports}
 }
 
 func constrained(c cluster.Constraint) func(*cluster.JobSpec) {
@@ -158,6 +168,33 @@ func TestEachRule(t *testing.T) {
 		{"one device twice", check.Devices, gpu(cluster.GPURequest{Count: 2}), func(l *log) { l.add(placed(0, 1, a, 1, 1)) }},
 		{"another model", check.Devices, gpu(cluster.GPURequest{Count: 1, Models: []string{"A"}}), func(l *log) { l.add(placed(0, 1, a, 1)) }},
 		{"a device of two", check.Devices, gpu(cluster.GPURequest{Milli: 600}), func(l *log) { l.add(placed(0, 1, a, 0), placed(1, 1, a, 0)) }},
+		{"no port", check.Ports, ports(nil, 1), func(l *log) { l.add(placed(0, 1, a)) }},
+		{"another port", check.Ports, ports([]uint16{80}, 0), func(l *log) { l.add(withPorts(0, a, 81)) }},
+		{"a port that is not there", check.Ports, ports(nil, 1), func(l *log) { l.add(withPorts(0, a, 83)) }},
+		{"a port twice", check.Ports, ports(nil, 2), func(l *log) { l.add(withPorts(0, a, 80, 80)) }},
+		{"a port of another", check.Ports, ports(nil, 1), func(l *log) { l.add(withPorts(0, a, 80), withPorts(1, a, 80)) }},
+		{"a port of one that has ended", "", ports(nil, 1), func(l *log) {
+			l.add(withPorts(0, a, 80), status(0, 1, cluster.TaskSucceeded), withPorts(1, a, 80))
+		}},
+		{"the port of another host", "", ports([]uint16{80}, 1), func(l *log) { l.add(withPorts(0, a, 80, 82), withPorts(1, b, 80, 81)) }},
+		{"what cannot be done there", check.Capability, func(s *cluster.JobSpec) {
+			s.Task.Processes = []cluster.Process{{Container: &cluster.Container{Image: "x"}}}
+		}, func(l *log) { l.add(placed(0, 1, a)) }},
+		{"waits beside a port", check.Idle, ports([]uint16{80}, 1), func(l *log) { l.add(withPorts(0, a, 80, 81)); l.Quiet() }},
+		{"waits for a port", "", ports([]uint16{80}, 1), func(l *log) {
+			l.add(withPorts(0, a, 80, 81), withPorts(1, b, 80, 81))
+			l.Quiet()
+		}},
+		{"an override that fits nowhere", "", func(s *cluster.JobSpec) {
+			big := s.Task
+			big.Resources.Fixed[cluster.CPU] = 5000
+			s.Overrides = []cluster.InstanceOverride{{First: 0, Last: 3, Task: &big}}
+		}, func(l *log) { l.Quiet() }},
+		{"an override that does not fit", check.Capacity, func(s *cluster.JobSpec) {
+			big := s.Task
+			big.Resources.Fixed[cluster.CPU] = 5000
+			s.Overrides = []cluster.InstanceOverride{{First: 1, Last: 1, Task: &big}}
+		}, func(l *log) { l.add(placed(0, 1, a), placed(1, 1, b)) }},
 		{"shares of a device", "", gpu(cluster.GPURequest{Milli: 500}), func(l *log) { l.add(placed(0, 1, a, 0), placed(1, 1, a, 0)) }},
 		{"a label", check.Constraint, constrained(label("disk", "ssd", cluster.Less, 1)), func(l *log) { l.add(placed(0, 1, a)) }},
 		{"the host's name", check.Constraint, constrained(label("hostname", "b", cluster.Greater, 0)), func(l *log) { l.add(placed(0, 1, a)) }},

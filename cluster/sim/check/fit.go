@@ -74,13 +74,31 @@ func (h *host) hasDevices(want *cluster.GPURequest) bool {
 	return want.Milli == 0 && found >= int(want.Count)
 }
 
-// fits reports whether one more task with the spec could run on the host now.
-func (h *host) fits(s *cluster.JobSpec) bool {
+// hasPorts reports whether the host has ports left for one such request.
+func (h *host) hasPorts(want *cluster.PortRequest) bool {
+	free := 0
+	for _, r := range h.machine.Ports {
+		for p := int(r.First); p <= int(r.Last); p++ {
+			if _, taken := h.ports[uint16(p)]; !taken {
+				free++
+			}
+		}
+	}
+	for _, p := range want.Numbers {
+		if _, taken := h.ports[p]; taken || !h.offers(p) {
+			return false
+		}
+	}
+	return free >= len(want.Numbers)+int(want.Dynamic)
+}
+
+// fits reports whether one more such task of the job could run on the host now.
+func (h *host) fits(s *cluster.JobSpec, task *cluster.TaskSpec) bool {
 	if h.unreachable || h.draining || s.Constraint != nil && !holds(s.Constraint, h) {
 		return false
 	}
-	_, lacks := h.lacks(&s.Task)
-	return !lacks && h.hasDevices(&s.Task.GPU)
+	_, lacks := h.lacks(task)
+	return !lacks && task.Needs()&^h.machine.Capabilities == 0 && h.hasDevices(&task.GPU) && h.hasPorts(&task.Ports)
 }
 
 // holds evaluates a constraint on the host.
@@ -137,23 +155,34 @@ func (c *Checker) Quiet() (requests int) {
 		if j.waiting == 0 {
 			continue
 		}
-		h, asked := where[j.signature]
-		if !asked {
-			h = c.anyFor(j.spec)
-			where[j.signature] = h
+		ask := func(task *cluster.TaskSpec, signature string, tasks int) {
+			h, asked := where[signature]
+			if !asked {
+				h = c.anyFor(j.spec, task)
+				where[signature] = h
+			}
+			if h != nil {
+				c.report(Idle, "%d tasks of job %d (%q) wait, though one fits on host %q", tasks, uid, j.spec.Name, h.id)
+			}
 		}
-		if h != nil {
-			c.report(Idle, "%d tasks of job %d (%q) wait, though one fits on host %q", j.waiting, uid, j.spec.Name, h.id)
+		if len(j.spec.Overrides) == 0 {
+			ask(&j.spec.Task, j.signature, j.waiting)
+			continue
+		}
+		for i := range j.tasks {
+			if task := j.spec.TaskOf(uint32(i)); j.tasks[i].state == waiting {
+				ask(task, signature(j.spec, task), 1)
+			}
 		}
 	}
 	return len(where)
 }
 
-// anyFor returns the first host by id that has room for a task with the spec, nil if there is none.
-func (c *Checker) anyFor(s *cluster.JobSpec) *host {
+// anyFor returns the first host by id that has room for such a task of the job, nil if there is none.
+func (c *Checker) anyFor(s *cluster.JobSpec, task *cluster.TaskSpec) *host {
 	var first *host
 	for _, h := range c.hosts { // the least id, so the order does not matter
-		if (first == nil || h.id < first.id) && h.fits(s) {
+		if (first == nil || h.id < first.id) && h.fits(s, task) {
 			first = h
 		}
 	}

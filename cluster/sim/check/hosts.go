@@ -15,7 +15,8 @@ type host struct {
 
 	used    [cluster.NumDimensions]int64
 	named   map[string]int64
-	devices []int64 // thousandths used, by index
+	devices []int64                    // thousandths used, by index
+	ports   map[uint16]cluster.TaskKey // taken, by whom
 	tasks   int
 }
 
@@ -31,7 +32,7 @@ func (c *Checker) reportHost(e *cluster.HostReported) {
 	}
 	h := c.hosts[e.ID]
 	if h == nil {
-		h = &host{id: e.ID, named: map[string]int64{}}
+		h = &host{id: e.ID, named: map[string]int64{}, ports: map[uint16]cluster.TaskKey{}}
 		c.hosts[e.ID] = h
 	}
 	h.machine, h.unreachable = machine, false
@@ -58,7 +59,7 @@ func (c *Checker) removeHost(id cluster.HostID) {
 }
 
 // take adds a task to what is bound to the host, with sign −1 the reverse.
-func (h *host) take(s *cluster.TaskSpec, devices []uint16, sign int64) {
+func (h *host) take(s *cluster.TaskSpec, k cluster.TaskKey, t *task, sign int64) {
 	h.tasks += int(sign)
 	for d, v := range s.Resources.Fixed {
 		h.used[d] += sign * v
@@ -70,7 +71,14 @@ func (h *host) take(s *cluster.TaskSpec, devices []uint16, sign int64) {
 	if s.GPU.Milli > 0 {
 		each = int64(s.GPU.Milli)
 	}
-	for _, i := range devices {
+	for _, p := range t.ports {
+		if sign > 0 {
+			h.ports[p] = k
+		} else if h.ports[p] == k {
+			delete(h.ports, p)
+		}
+	}
+	for _, i := range t.devices {
 		if int(i) < len(h.devices) {
 			h.devices[i] += sign * each
 		}
@@ -85,11 +93,47 @@ func (c *Checker) judge(s *cluster.JobSpec, h *host, e *cluster.Placed) {
 	if s.Constraint != nil && !holds(s.Constraint, h) {
 		c.report(Constraint, "task %v is placed on %q, which its constraint does not allow", e.Task, h.id)
 	}
-	if what, lacks := h.lacks(&s.Task); lacks {
+	task := s.TaskOf(e.Task.Instance())
+	if what, lacks := h.lacks(task); lacks {
 		c.report(Capacity, "task %v is placed on %q, which has too little %s left: the machine has %s, others use %s, the task wants %s",
-			e.Task, h.id, what, h.amounts(what, "has"), h.amounts(what, "used"), wants(&s.Task, what))
+			e.Task, h.id, what, h.amounts(what, "has"), h.amounts(what, "used"), wants(task, what))
 	}
-	c.judgeDevices(&s.Task.GPU, h, e)
+	if missing := task.Needs() &^ h.machine.Capabilities; missing != 0 {
+		c.report(Capability, "task %v is placed on %q, which cannot do %v", e.Task, h.id, missing)
+	}
+	c.judgeDevices(&task.GPU, h, e)
+	c.judgePorts(&task.Ports, h, e)
+}
+
+func (c *Checker) judgePorts(want *cluster.PortRequest, h *host, e *cluster.Placed) {
+	if asked := len(want.Numbers) + int(want.Dynamic); len(e.Ports) != asked {
+		c.report(Ports, "task %v has %d ports and asked for %d", e.Task, len(e.Ports), asked)
+		return
+	}
+	seen := map[uint16]bool{}
+	for i, p := range e.Ports {
+		other, taken := h.ports[p]
+		switch {
+		case i < len(want.Numbers) && p != want.Numbers[i]:
+			c.report(Ports, "task %v has port %d of %q and asked for %d", e.Task, p, h.id, want.Numbers[i])
+		case seen[p]:
+			c.report(Ports, "task %v has port %d of %q twice", e.Task, p, h.id)
+		case taken:
+			c.report(Ports, "task %v has port %d of %q, which task %v has", e.Task, p, h.id, other)
+		case !h.offers(p):
+			c.report(Ports, "task %v has port %d of %q, which gives no such port", e.Task, p, h.id)
+		}
+		seen[p] = true
+	}
+}
+
+func (h *host) offers(port uint16) bool {
+	for _, r := range h.machine.Ports {
+		if r.First <= port && port <= r.Last {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Checker) judgeDevices(want *cluster.GPURequest, h *host, e *cluster.Placed) {

@@ -27,12 +27,13 @@ type task struct {
 	run      uint32
 	host     *host
 	devices  []uint16
+	ports    []uint16
 }
 
 type job struct {
 	uid       cluster.JobUID
 	spec      *cluster.JobSpec
-	signature string // of what decides where its tasks fit
+	signature string // of what decides where its tasks fit, where there are no overrides
 	stopping  bool
 	tasks     []task
 	waiting   int
@@ -43,7 +44,7 @@ func (c *Checker) submit(n *cluster.NewJob) {
 		c.report(Life, "job %d is submitted twice", n.UID)
 		return
 	}
-	j := &job{uid: n.UID, spec: n.Spec, signature: signature(n.Spec)}
+	j := &job{uid: n.UID, spec: n.Spec, signature: signature(n.Spec, &n.Spec.Task)}
 	c.jobs[n.UID] = j
 	c.grow(j)
 }
@@ -62,17 +63,17 @@ func (c *Checker) update(e *cluster.JobUpdated) {
 		c.report(Life, "job %d does not exist or loses instances", e.Job)
 		return
 	}
-	j.spec, j.signature = e.Spec, signature(e.Spec)
+	j.spec, j.signature = e.Spec, signature(e.Spec, &e.Spec.Task)
 	c.grow(j)
 }
 
-// signature renders everything about a spec that decides where it fits.
-func signature(s *cluster.JobSpec) string {
+// signature renders everything about a task of a job that decides where it fits.
+func signature(s *cluster.JobSpec, task *cluster.TaskSpec) string {
 	constraint := ""
 	if s.Constraint != nil {
 		constraint = fmt.Sprintf("%+v", describe(s.Constraint))
 	}
-	return fmt.Sprintf("%v %v %v %s", s.Task.Resources.Fixed, s.Task.Resources.Named, s.Task.GPU, constraint)
+	return fmt.Sprintf("%v %v %v %v %d %d %s", task.Resources.Fixed, task.Resources.Named, task.GPU, task.Ports.Numbers, task.Ports.Dynamic, task.Needs(), constraint)
 }
 
 func describe(k *cluster.Constraint) string {
@@ -107,11 +108,11 @@ func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 	switch {
 	case !was.bound() && next.bound():
 		c.bound++
-		t.host.take(&j.spec.Task, t.devices, 1)
+		t.host.take(j.spec.TaskOf(k.Instance()), k, t, 1)
 	case was.bound() && !next.bound():
 		c.bound--
-		t.host.take(&j.spec.Task, t.devices, -1)
-		t.host, t.devices = nil, nil
+		t.host.take(j.spec.TaskOf(k.Instance()), k, t, -1)
+		t.host, t.devices, t.ports = nil, nil, nil
 	}
 	t.state = next
 }
@@ -135,7 +136,7 @@ func (c *Checker) place(e *cluster.Placed) {
 		c.report(Once, "run %d of task %v follows run %d", e.Run, e.Task, t.run)
 	}
 	c.judge(c.jobs[e.Task.Job()].spec, h, e)
-	t.run, t.host, t.devices, t.presumed = e.Run, h, e.GPUs, false
+	t.run, t.host, t.devices, t.ports, t.presumed = e.Run, h, e.GPUs, e.Ports, false
 	c.enter(e.Task, t, placed)
 }
 
