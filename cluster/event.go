@@ -20,6 +20,8 @@ type (
 	PoolPut struct{ Pool Pool }
 	// PoolDeleted removes a pool without children and jobs.
 	PoolDeleted struct{ Path PoolPath }
+	// QueueMappingSet replaces the rules that find the pools of jobs that name none.
+	QueueMappingSet struct{ Rules []QueueRule }
 
 	// JobsSubmitted adds jobs, all or none, with all their tasks PENDING.
 	JobsSubmitted struct{ Jobs []NewJob }
@@ -132,27 +134,29 @@ type RestoredHeader struct {
 	ClusterID string
 	NextJob   JobUID
 	Revision  uint64
+	Mapping   *QueueMapping `cbor:",omitempty"`
 }
 
-func (*ClusterCreated) isEvent() {}
-func (*PoolPut) isEvent()        {}
-func (*PoolDeleted) isEvent()    {}
-func (*JobsSubmitted) isEvent()  {}
-func (*JobUpdated) isEvent()     {}
-func (*JobStopping) isEvent()    {}
-func (*JobDeleted) isEvent()     {}
-func (*Placed) isEvent()         {}
-func (*TaskStatus) isEvent()     {}
-func (*TaskHealth) isEvent()     {}
-func (*TaskStopping) isEvent()   {}
-func (*TaskRequeued) isEvent()   {}
-func (*TaskHeld) isEvent()       {}
-func (*TaskPreempted) isEvent()  {}
-func (*HostReported) isEvent()   {}
-func (*HostDrain) isEvent()      {}
-func (*HostUnreached) isEvent()  {}
-func (*HostRemoved) isEvent()    {}
-func (*Restored) isEvent()       {}
+func (*ClusterCreated) isEvent()  {}
+func (*PoolPut) isEvent()         {}
+func (*PoolDeleted) isEvent()     {}
+func (*QueueMappingSet) isEvent() {}
+func (*JobsSubmitted) isEvent()   {}
+func (*JobUpdated) isEvent()      {}
+func (*JobStopping) isEvent()     {}
+func (*JobDeleted) isEvent()      {}
+func (*Placed) isEvent()          {}
+func (*TaskStatus) isEvent()      {}
+func (*TaskHealth) isEvent()      {}
+func (*TaskStopping) isEvent()    {}
+func (*TaskRequeued) isEvent()    {}
+func (*TaskHeld) isEvent()        {}
+func (*TaskPreempted) isEvent()   {}
+func (*HostReported) isEvent()    {}
+func (*HostDrain) isEvent()       {}
+func (*HostUnreached) isEvent()   {}
+func (*HostRemoved) isEvent()     {}
+func (*Restored) isEvent()        {}
 
 // EventKinds returns a new empty event for each stored kind. The index is the kind's number in the journal: entries
 // are only ever appended, and one that is retired stays as nil.
@@ -178,5 +182,6 @@ func EventKinds() []Event {
 		17: new(TaskHeld),
 		18: new(TaskPreempted),
 		19: new(TaskHealth),
+		20: new(QueueMappingSet),
 	}
 }

@@ -16,6 +16,7 @@ type tables struct {
 	seq       uint64
 	revision  uint64
 	nextJob   JobUID
+	mapping   *QueueMapping
 	pools     *btree.Map[PoolPath, *Pool]
 	hosts     *btree.Map[HostID, *Host]
 	jobs      *btree.Map[JobUID, *Job]
@@ -150,7 +151,7 @@ const partSize = 1000
 // Parts yields the whole content as events that rebuild an equal State when applied, in this order, to a new one.
 func (s *Snapshot) Parts() iter.Seq[*Restored] {
 	return func(yield func(*Restored) bool) {
-		header := &RestoredHeader{Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision}
+		header := &RestoredHeader{Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping}
 		_ = yield(&Restored{Header: header}) &&
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&
 			chunks(s.Hosts(""), func(c []*Host) bool { return yield(&Restored{Hosts: c}) }) &&

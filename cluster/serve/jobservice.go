@@ -82,7 +82,7 @@ func (s *submission) add(tx *Tx) error {
 	var taken, wrong violations
 	var fresh []cluster.NewJob
 	for i, spec := range s.specs {
-		spec.Pool = resolvePool(tx.State(), spec.Pool, child(s.path(i), "pool"), &wrong)
+		spec.Pool = resolvePool(tx.State(), spec, child(s.path(i), "pool"), &wrong)
 		old := tx.State().JobByName(spec.Name)
 		s.created = append(s.created, old == nil)
 		switch {

@@ -11,15 +11,19 @@ import (
 type poolTable interface {
 	Pool(cluster.PoolPath) *cluster.Pool
 	IsLeaf(cluster.PoolPath) bool
+	Mapping() *cluster.QueueMapping
 }
 
-// resolvePool finds the pool of a job from the one that its spec names, and reports if there is none.
-func resolvePool(in poolTable, named cluster.PoolPath, path string, v *violations) cluster.PoolPath {
+// resolvePool finds the pool of a job: the one that its spec names, or the one that it is mapped to. It reports if there is
+// none that takes the job.
+func resolvePool(in poolTable, spec *cluster.JobSpec, path string, v *violations) cluster.PoolPath {
+	named := spec.Pool
+	if named == "" {
+		if named = mapped(in, spec, path, v); named == "" {
+			return ""
+		}
+	}
 	switch {
-	case named == "" && in.IsLeaf(cluster.DefaultPool):
-		return cluster.DefaultPool
-	case named == "":
-		v.Invalid(path, "is required: there is no pool %q to go to without", cluster.DefaultPool)
 	case in.Pool(named) == nil:
 		v.Invalid(path, "is %s: there is no such pool", quote(string(named)))
 	case !in.IsLeaf(named):
@@ -61,7 +65,7 @@ func (a *api) checkSubmission(specs []*sluicev1.JobSpec, path func(int) string, 
 		}
 		checkCapabilities(snapshot, spec, path(i), v)
 		if p.Pool == "" || checkPoolPath(p.Pool, "", new(violations)) {
-			resolvePool(snapshot, cluster.PoolPath(p.Pool), child(path(i), "pool"), v)
+			resolvePool(snapshot, spec, child(path(i), "pool"), v)
 		}
 	}
 	if instances > maxGraphInstances {

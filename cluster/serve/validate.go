@@ -62,6 +62,8 @@ func (a *api) validate(request proto.Message, v *violations) {
 		checkVersion(r.ExpectedVersion, v)
 	case *sluicev1.GetPoolRequest:
 		checkPoolPath(r.Path, "path", v)
+	case *sluicev1.SetQueueMappingRequest:
+		mappingFrom(r.Mapping, "mapping", v)
 	case *sluicev1.DrainPoolRequest:
 		checkPoolPath(r.Path, "path", v)
 	case *sluicev1.DeletePoolRequest:
