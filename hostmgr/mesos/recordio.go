@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/mesos/mesos-go/api/v1/lib/encoding"
+	"github.com/mesos/mesos-go/api/v1/lib/encoding/codecs"
 	"github.com/mesos/mesos-go/api/v1/lib/encoding/framing"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
@@ -90,11 +91,12 @@ func (r *recordReader) readLength() (int64, error) {
 type eventReader struct {
 	records *recordReader
 	decode  encoding.Decoder
+	json    bool
 	last    []byte
 }
 
 func newEventReader(codec encoding.Codec, in io.Reader) *eventReader {
-	r := &eventReader{records: newRecordReader(in)}
+	r := &eventReader{records: newRecordReader(in), json: codec.Type == codecs.MediaTypeJSON}
 	r.decode = codec.NewDecoder(func() framing.Reader {
 		return framing.ReaderFunc(func() ([]byte, error) { return r.last, nil })
 	})
@@ -111,7 +113,11 @@ func (r *eventReader) next() (*scheduler.Event, error) {
 		return nil, err
 	}
 	e := new(scheduler.Event)
-	if err := guarded(func() error { return r.decode.Decode(e) }); err != nil {
+	err = guarded(func() error { return r.decode.Decode(e) })
+	if err != nil && r.json {
+		err = guarded(func() error { return decodeLeniently(r.last, e) })
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %d bytes: %w", errRecord, len(r.last), err)
 	}
 	return e, nil

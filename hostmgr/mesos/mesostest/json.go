@@ -331,6 +331,9 @@ func appendValue(b []byte, v reflect.Value, f field) []byte {
 	case reflect.Uint32, reflect.Uint64:
 		return strconv.AppendUint(b, v.Uint(), 10)
 	}
+	if v.Interface() == quotaV2 {
+		return append(b, `"QUOTA_V2"`...)
+	}
 	if name, ok := v.Interface().(fmt.Stringer); ok && f.enum {
 		return strconv.AppendQuote(b, name.String())
 	}

@@ -88,6 +88,9 @@ func versionInfo() map[string]any {
 	}
 }
 
+// quotaV2 is a capability that the generated code is too old to know, as real masters have it.
+const quotaV2 mesos.MasterInfo_Capability_Type = 3
+
 func (m *master) info() mesos.MasterInfo {
 	host, port := m.addr, uint32(5050)
 	if name, number, ok := strings.Cut(m.addr, ":"); ok {
@@ -98,7 +101,7 @@ func (m *master) info() mesos.MasterInfo {
 		ID: m.id, IP: 0x0100007f, Port: &port, PID: text("master@" + m.addr), Hostname: &host, Version: text(version),
 		Address: &mesos.Address{Hostname: &host, IP: text("127.0.0.1"), Port: int32(port)},
 		Capabilities: []mesos.MasterInfo_Capability{
-			{Type: mesos.MasterInfo_Capability_AGENT_UPDATE}, {Type: mesos.MasterInfo_Capability_AGENT_DRAINING},
+			{Type: mesos.MasterInfo_Capability_AGENT_UPDATE}, {Type: mesos.MasterInfo_Capability_AGENT_DRAINING}, {Type: quotaV2},
 		},
 	}
 }
