@@ -135,11 +135,12 @@ func (s *State) withhold(h *Host) {
 // checkHold refuses a hold that the host could not honour even if it were empty.
 func (s *State) checkHold(k TaskKey, hold *Hold) error {
 	h := s.Host(hold.Host)
+	if h == nil || h.State() != HostUp {
+		return fmt.Errorf("host %q takes no work", hold.Host)
+	}
 	spec := s.spec(k)
 	empty := Host{Machine: h.Machine}
 	switch {
-	case h == nil || h.State() != HostUp:
-		return fmt.Errorf("host %q takes no work", hold.Host)
 	case !spec.Resources.Fits(h.Capacity):
 		return fmt.Errorf("task %v could not fit on host %q", k, hold.Host)
 	case !spec.GPU.valid(h.GPUs, slices.Repeat([]int32{WholeGPU}, len(h.GPUs)), hold.GPUs):

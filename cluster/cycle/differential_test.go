@@ -156,19 +156,22 @@ func (h *history) cycle(t *rapid.T) {
 	h.check()
 
 	every := rapid.IntRange(0, 2).Draw(t, "carried out")
-	for i, p := range lived.Placements {
+	steps := lived.Steps()
+	for i, step := range steps {
 		if every > 0 && i%every == 0 {
-			h.emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs})
+			for _, e := range step {
+				h.emit(e)
+			}
 		}
 	}
-	if every != 1 && len(lived.Placements) > 0 {
+	if every != 1 && len(steps) > 0 {
 		return // the planner finds out in its next cycle
 	}
 	snapshot, changes = h.state.Snapshot()
 	lived = h.planner.Run(Input{Snapshot: snapshot, Changes: changes, Now: h.now})
 	fresh := newPlanner().Run(Input{Snapshot: snapshot, Rescan: true, Now: h.now})
-	require.Empty(t, lived.Placements, "another plan follows though nothing changed")
-	require.Empty(t, fresh.Placements, "something waits that fits")
+	require.Empty(t, lived.Steps(), "another plan follows though nothing changed")
+	require.Empty(t, fresh.Steps(), "something waits that fits, or can be made to: %+v %+v", fresh.Placements, fresh.Displacements)
 	require.ElementsMatch(t, reasons(fresh), reasons(lived))
 }
 

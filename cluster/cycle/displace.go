@@ -56,7 +56,10 @@ func (p *Planner) displace(now cluster.Time, out *Output) {
 	d := displacer{p: p, now: now}
 	claims := make([]*class, 0, len(p.order))
 	for _, c := range p.order {
-		if c.claims() > 0 {
+		if c.claims() == 0 {
+			continue
+		}
+		if p.rows.refresh(c.row); !c.row.anyOpen() || c.key.group.gang {
 			claims = append(claims, c)
 		}
 	}
@@ -228,6 +231,7 @@ func (d *displacer) apply(n *displacement) bool {
 	n.tier = n.class.tier()
 	n.class.take(1)
 	n.class.pledged++
+	d.p.ledger.Add(n.class.group.unit(1))
 	d.nominate(n.host, n.nominee)
 	d.done = append(d.done, n)
 	return true
@@ -239,6 +243,7 @@ func (d *displacer) revert() {
 	d.done = d.done[:len(d.done)-1]
 	n.class.giveBack(n.tier)
 	n.class.pledged--
+	d.p.ledger.Remove(n.class.group.unit(1))
 	n.host.nominated = without(n.host.nominated, n.nominee)
 	d.touch(n.host)
 	for _, u := range n.victims {

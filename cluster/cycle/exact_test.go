@@ -52,7 +52,7 @@ func TestPriceOutIsExact(t *testing.T) {
 		}
 		snapshot, changes := state.Snapshot()
 		p := New(both{}, func() solver.Solver { return ssp.New() })
-		in := Input{Snapshot: snapshot, Changes: changes, Now: 1}
+		in := Input{Snapshot: snapshot, Changes: changes, Rescan: true, Now: 1}
 		p.ingest(in)
 		p.admit(in.Now)
 		p.price(in.Now)
@@ -87,9 +87,11 @@ func complete(p *Planner) *flowgraph.Network {
 		}
 	}
 	for _, c := range p.order {
-		v := n.AddNode(c.waiting())
-		demand += c.waiting()
-		n.AddArc(v, sink, 0, flowgraph.Infinite, c.price)
+		v := n.AddNode(c.open())
+		demand += c.open()
+		for tier, left := range c.left {
+			n.AddArc(v, sink, 0, left, c.price+tierSteps[tier])
+		}
 		for _, h := range p.hosts.byIndex {
 			if price, ok := c.accepts(h.index); ok {
 				n.AddArc(v, nodes[h.index], 0, c.row.task.CountOn(h.rec, 1000), price)

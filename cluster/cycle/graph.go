@@ -20,10 +20,12 @@ type graph struct {
 	solver solver.Solver
 	model  costmodels.Model
 	round  *costmodels.Round
-	sink   flowgraph.NodeID
-	pools  map[cluster.PoolPath]flowgraph.NodeID // unscheduled aggregators
-	stale  []*host                               // with links that may be out of date
-	demand int64                                 // sum of all supplies
+
+	crowding costmodels.Round // the round of a call of crowd
+	sink     flowgraph.NodeID
+	pools    map[cluster.PoolPath]flowgraph.NodeID // unscheduled aggregators
+	stale    []*host                               // with links that may be out of date
+	demand   int64                                 // sum of all supplies
 }
 
 // link is the arc from a class to a candidate host.
@@ -193,9 +195,9 @@ func (g *graph) setCrowd(h *host) {
 
 // crowd returns what the k-th start on the host pays for those before it.
 func (g *graph) crowd(h *host, unit cluster.Resources, k int64) flowgraph.Cost {
-	round := *g.round
-	round.Unit = unit
-	return clamp(g.model.Crowd(&round, h.rec, k))
+	g.crowding = *g.round
+	g.crowding.Unit = unit
+	return clamp(g.model.Crowd(&g.crowding, h.rec, k))
 }
 
 // segment returns the width of the crowd segment that begins after that many tasks: single ones at first, then a fifth

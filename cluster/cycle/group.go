@@ -136,6 +136,9 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 	if u.counted != nil {
 		*u.counted++
 	}
+	if t.State.Vacating() { // room that may be promised
+		p.dirty = true
+	}
 	p.units[k] = u
 	if u.hold != nil {
 		p.held[k] = u

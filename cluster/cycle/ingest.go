@@ -25,9 +25,10 @@ func (p *Planner) ingest(in Input) {
 	p.planned = cluster.Changes{}
 	p.forgetPlan()
 	p.learn(in.Knowledge)
-	if in.Rescan || !p.primed || len(in.Changes.Pools) > 0 { // pools say what belongs together
+	if in.Rescan {
 		p.primed = true
 		p.reset()
+		p.seePools(in.Snapshot)
 		changes = everything(in.Snapshot)
 	} else {
 		changes.Merge(in.Changes)

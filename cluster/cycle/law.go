@@ -4,13 +4,24 @@ import (
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 )
 
 // permits reports whether the pools allow a bundle to be stopped for a unit of the class, given what has been planned so
 // far, and whether services stay above their minimum. dims are the dimensions that bind on the host.
 func (d *displacer) permits(c *class, b bundle, dims []string) bool {
 	u := b.units[0]
+	if !d.p.ledger.Permits(c.group.unit(1), u.group.unit(int64(len(b.units))), dims) {
+		return false
+	}
 	return d.p.available(u, int64(len(b.units)))
+}
+
+// unit returns n tasks of the group as the pools' accounts see them.
+func (g *group) unit(n int64) pool.Unit {
+	return pool.Unit{
+		Pool: g.key.pool, User: g.key.owner, Priority: g.key.priority, Revocable: g.key.revocable, Request: g.request.Times(n),
+	}
 }
 
 // available reports whether the service of the unit, if it is one, bears that n more of its instances stop.
@@ -26,6 +37,11 @@ func (p *Planner) available(u *unit, n int64) bool {
 func (d *displacer) account(u *unit, sign int64) {
 	u.group.running += sign
 	u.group.beyond += sign
+	if sign < 0 {
+		d.p.ledger.Remove(u.group.unit(1))
+	} else {
+		d.p.ledger.Add(u.group.unit(1))
+	}
 }
 
 // reserve keeps a host for the head of each class that has waited long with a claim and found no room, so that smaller

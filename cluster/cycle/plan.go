@@ -23,12 +23,11 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 	lap.end(&out.Stats, Pools)
 	p.price(in.Now)
 	lap.end(&out.Stats, Price)
-	for pass := range maxPasses {
+	for range maxPasses {
+		p.trade()
 		p.solveRounds(in, out, lap)
 		p.insert(out)
-		if pass == 0 {
-			p.displace(in.Now, out)
-		}
+		p.displace(in.Now, out)
 		lap.end(&out.Stats, Fit)
 		again := p.passOn(in.Now)
 		lap.end(&out.Stats, Pools)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/guard"
 	"github.com/sluice-scheduler/sluice/costmodels/trivial"
@@ -140,10 +141,13 @@ type Planner struct {
 
 	cores map[cluster.JobUID][]*unit // bound core members of gangs, by job
 
-	leaves  []cluster.PoolPath
-	options Options
-	crowded []*host // with nominations of the last plan
-	victims []*unit // of the last plan
+	admission *pool.Admission
+	ledger    *pool.Ledger
+	leaves    []cluster.PoolPath // by path
+	reserves  bool               // some pool reserves something; until then everything may use what its pool is entitled to
+	options   Options
+	crowded   []*host // with nominations of the last plan
+	victims   []*unit // of the last plan
 
 	round   costmodels.Round
 	census  costmodels.Census
@@ -189,7 +193,8 @@ func (p *Planner) cycle(in Input) Output {
 	var out Output
 	lap := newLaps(in.Stopwatch)
 	before := flowgraph.Stats{}
-	if p.primed && !in.Rescan {
+	in.Rescan = in.Rescan || !p.primed || len(in.Changes.Pools) > 0 // pools say what belongs together
+	if !in.Rescan {
 		before = p.graph.net.Stats()
 	}
 	p.ingest(in)

@@ -67,8 +67,10 @@ func (w *world) plan() cycle.Output {
 // cycle plans and carries the plan out.
 func (w *world) cycle() cycle.Output {
 	out := w.plan()
-	for _, p := range out.Placements {
-		w.emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs}) // refuses what over-commits
+	for _, step := range out.Steps() {
+		for _, e := range step {
+			w.emit(e) // refuses what over-commits
+		}
 	}
 	return out
 }

@@ -1,14 +1,208 @@
 package cycle
 
-import "github.com/sluice-scheduler/sluice/cluster"
+import (
+	"cmp"
+	"slices"
 
-// admit lets everything that waits borrow.
-func (p *Planner) admit(cluster.Time) {
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
+)
+
+// queue is the order in which a leaf's groups were handed to admission, so that its grants find back.
+type queue struct {
+	groups  []pool.Group
+	running []*group // nil where the entry is a class
+	classes []*class
+}
+
+// admit asks the pools how much of what waits may be placed, and in which tier; and how much of what runs is beyond what its
+// pool may claim. Complexity: groups and classes.
+func (p *Planner) admit(now cluster.Time) {
+	for _, g := range p.groupOrder {
+		g.placed, g.beyond = 0, 0
+	}
 	for _, c := range p.order {
 		c.skipped, c.passed, c.pledged = false, false, 0
-		c.left = [cluster.NumTiers]int64{cluster.TierBorrowed: c.waiting()}
 	}
+	p.readmit(now)
+}
+
+// readmit admits again, with what this plan has placed so far.
+func (p *Planner) readmit(now cluster.Time) {
+	queues := map[cluster.PoolPath]*queue{}
+	of := func(path cluster.PoolPath) *queue {
+		q := queues[path]
+		if q == nil {
+			q = &queue{}
+			queues[path] = q
+		}
+		return q
+	}
+	for _, g := range p.groupOrder {
+		q := of(g.key.pool)
+		if n := g.running + g.placed; n > 0 {
+			entry := p.entry(g)
+			entry.Running = n
+			q.add(entry, g, nil)
+		}
+		if g.leaving > 0 { // they will wait, and keep their claim meanwhile
+			entry := p.entry(g)
+			entry.Waiting, entry.Ahead = g.leaving, true
+			q.add(entry, nil, nil)
+		}
+	}
+	for _, c := range p.order {
+		head, ok := c.queue.Min()
+		if !ok || c.passed {
+			continue
+		}
+		entry := p.entry(c.group)
+		entry.Waiting, entry.Queued, entry.Ahead = c.waiting(), head.queued, c.key.ahead
+		if c.group.key.gang {
+			entry.Core = c.waiting()
+		}
+		of(c.key.group.pool).add(entry, nil, c)
+	}
+	for _, path := range p.leaves {
+		q := queues[path]
+		if q == nil {
+			q = &queue{}
+		}
+		p.admission.SetQueue(path, q.groups)
+	}
+	p.admission.SetCapacity(p.hosts.capacity())
+	p.admission.Run(now)
+	for _, path := range p.leaves {
+		if q := queues[path]; q != nil {
+			q.take(p.admission.Grants(path))
+		}
+	}
+	p.ledger = p.admission.Ledger()
 	p.moved = false
 }
 
-func (p *Planner) passOn(cluster.Time) bool { return false }
+func (p *Planner) entry(g *group) pool.Group {
+	k := &g.key
+	return pool.Group{
+		Job: k.job, User: k.owner, Groups: g.job.Groups, Priority: k.priority, Request: g.request,
+		Preemptible: k.preemptible || !p.reserves, Revocable: k.revocable, Controller: k.controller,
+		MaxRunning: int64(g.job.Limits.MaxRunning), MaxRunTime: k.maxRunTime,
+	}
+}
+
+func (q *queue) add(entry pool.Group, g *group, c *class) {
+	q.groups = append(q.groups, entry)
+	q.running = append(q.running, g)
+	q.classes = append(q.classes, c)
+}
+
+// take hands the grants back to those they are for.
+func (q *queue) take(grants []pool.Grant) {
+	for i := range grants {
+		if g := q.running[i]; g != nil {
+			g.beyond = grants[i].Running[cluster.TierBorrowed]
+		}
+		if c := q.classes[i]; c != nil {
+			c.left, c.refused, c.why = grants[i].Waiting, grants[i].Refused, grants[i].Why
+		}
+	}
+}
+
+// passOn lets those next in their pools have the claims that could not be met, and reports whether that changes anything.
+func (p *Planner) passOn(now cluster.Time) bool {
+	passed, behind := false, false
+	for _, c := range p.order {
+		if c.claims() > 0 && !c.passed {
+			if h, _ := p.best(c); h == nil || c.skipped {
+				c.passed, passed = true, true
+			}
+		}
+		behind = behind || !c.passed && c.refused+c.left[cluster.TierBorrowed] > 0
+	}
+	if !passed || !behind {
+		return false
+	}
+	for _, c := range p.order {
+		c.left = [cluster.NumTiers]int64{}
+	}
+	p.readmit(now)
+	return true
+}
+
+// seePools reads the tree of pools.
+func (p *Planner) seePools(snap *cluster.Snapshot) {
+	var all []*cluster.Pool
+	p.leaves, p.reserves = nil, false
+	for q := range snap.Pools() {
+		all = append(all, q)
+		for _, r := range q.Resources {
+			p.reserves = p.reserves || r.Reservation > 0
+		}
+		if snap.IsLeaf(q.Path) {
+			p.leaves = append(p.leaves, q.Path)
+		}
+	}
+	p.admission = pool.NewAdmission(all, p.hosts.capacity())
+}
+
+// trade hands the tiers that the pools granted to tasks of one leaf, priority and request, which admission can only tell
+// apart by age, to those of them whose waiting costs most by the model. What each tier takes of the pool stays the same.
+func (p *Planner) trade() {
+	type peers struct {
+		pool     cluster.PoolPath
+		priority int32
+		fixed    [cluster.NumDimensions]int64
+		named    string
+		traits   [4]bool
+	}
+	var order []peers
+	markets := map[peers][]*class{}
+	for _, c := range p.order {
+		k := &c.key.group
+		if c.open() == 0 && c.refused == 0 || k.gang || k.job != 0 || k.owner != "" || c.passed {
+			continue
+		}
+		at := peers{k.pool, k.priority, k.fixed, k.named, [4]bool{c.key.ahead, k.preemptible, k.revocable, k.controller}}
+		if markets[at] == nil {
+			order = append(order, at)
+		}
+		markets[at] = append(markets[at], c)
+	}
+	for _, at := range order {
+		if classes := markets[at]; len(classes) > 1 {
+			deal(classes)
+		}
+	}
+}
+
+// deal gives what the classes have of each tier together to the dearest first.
+func deal(classes []*class) {
+	var total [cluster.NumTiers]int64
+	want := make([]int64, len(classes))
+	for i, c := range classes {
+		want[i] = c.open() + c.refused
+		for t, left := range c.left {
+			total[t] += left
+		}
+	}
+	index := make([]int, len(classes))
+	for i := range index {
+		index[i] = i
+	}
+	slices.SortStableFunc(index, func(i, j int) int {
+		a, b := classes[i], classes[j]
+		headA, _ := a.queue.Min()
+		headB, _ := b.queue.Min()
+		return cmp.Or(cmp.Compare(b.price, a.price), cmp.Compare(headA.queued, headB.queued), cmp.Compare(headA.task, headB.task))
+	})
+	for _, i := range index {
+		c := classes[i]
+		c.refused = want[i]
+		for t := range c.left {
+			n := min(c.refused, total[t])
+			c.left[t] = n
+			c.refused -= n
+			total[t] -= n
+		}
+	}
+}

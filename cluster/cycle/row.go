@@ -97,7 +97,7 @@ func (t *rows) release(r *row) {
 }
 
 // refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and the length of
-// the head; all hosts for a new row or after many changes.
+// the head; all hosts for a new row or one that was not refreshed for long.
 func (t *rows) refresh(r *row) {
 	from, to := r.read, t.hosts.position()
 	if from == to {
@@ -107,8 +107,8 @@ func (t *rows) refresh(r *row) {
 	if r.era != t.hosts.era {
 		r.era, r.fixed = t.hosts.era, nil
 	}
-	if from < t.hosts.start || to-from > len(t.hosts.byIndex)/2+8 {
-		t.rebuild(r, shortHead)
+	if from < t.hosts.start {
+		t.rebuild(r, max(shortHead, len(r.head)))
 		return
 	}
 	last := t.hosts.last

@@ -38,6 +38,10 @@ const (
 	Ports Rule = "PORTS"
 	// Capability: a task is where all that it needs can be done.
 	Capability Rule = "CAPABILITY"
+	// Gang: the core of a gang is placed whole, and asked to leave whole.
+	Gang Rule = "GANG"
+	// Reservation: nothing is placed into room that is held for another task, and only what may be preempted is preempted.
+	Reservation Rule = "RESERVATION"
 	// Idle: at a quiet moment nothing waits that fits.
 	Idle Rule = "IDLE"
 	// Stuck: when all is settled no task is between two states.
@@ -72,6 +76,8 @@ type Checker struct {
 
 	waiting int // tasks
 	bound   int // tasks
+
+	forming, leaving *job // whose core the records before were about
 
 	violations []Violation
 	count      int
@@ -116,6 +122,7 @@ func (c *Checker) Record(r cluster.Record) {
 		c.report(Sequence, "record %d is of an earlier time than the one before", r.Seq)
 	}
 	c.seq, c.at = r.Seq, r.At
+	c.whole(r.Event)
 	switch e := r.Event.(type) {
 	case *cluster.ClusterCreated, *cluster.PoolPut, *cluster.PoolDeleted:
 	case *cluster.JobsSubmitted:
@@ -136,6 +143,11 @@ func (c *Checker) Record(r cluster.Record) {
 		c.stop(e)
 	case *cluster.TaskRequeued:
 		c.requeue(e.Task)
+	case *cluster.TaskHeld:
+		c.hold(e)
+	case *cluster.TaskPreempted:
+		c.preempt(e)
+	case *cluster.TaskHealth:
 	case *cluster.HostReported:
 		c.reportHost(e)
 	case *cluster.HostDrain:

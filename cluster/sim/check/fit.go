@@ -92,9 +92,10 @@ func (h *host) hasPorts(want *cluster.PortRequest) bool {
 	return free >= len(want.Numbers)+int(want.Dynamic)
 }
 
-// fits reports whether one more such task of the job could run on the host now.
+// fits reports whether one more such task of the job could run on the host now. A host on which room is held for
+// somebody is not asked.
 func (h *host) fits(s *cluster.JobSpec, task *cluster.TaskSpec) bool {
-	if h.unreachable || h.draining || s.Constraint != nil && !holds(s.Constraint, h) {
+	if h.unreachable || h.draining || len(h.holds) > 0 || s.Constraint != nil && !holds(s.Constraint, h) {
 		return false
 	}
 	_, lacks := h.lacks(task)

@@ -18,6 +18,8 @@ type host struct {
 	devices []int64                    // thousandths used, by index
 	ports   map[uint16]cluster.TaskKey // taken, by whom
 	tasks   int
+	holds   map[cluster.TaskKey]*cluster.TaskSpec // tasks that room is kept for
+	going   [cluster.NumDimensions]int64          // of used: by tasks that were told to end
 }
 
 func (c *Checker) reportHost(e *cluster.HostReported) {
@@ -32,7 +34,9 @@ func (c *Checker) reportHost(e *cluster.HostReported) {
 	}
 	h := c.hosts[e.ID]
 	if h == nil {
-		h = &host{id: e.ID, named: map[string]int64{}, ports: map[uint16]cluster.TaskKey{}}
+		h = &host{
+			id: e.ID, named: map[string]int64{}, ports: map[uint16]cluster.TaskKey{}, holds: map[cluster.TaskKey]*cluster.TaskSpec{},
+		}
 		c.hosts[e.ID] = h
 	}
 	h.machine, h.unreachable = machine, false
@@ -53,6 +57,12 @@ func (c *Checker) removeHost(id cluster.HostID) {
 	c.withHost(id, func(h *host) {
 		if h.tasks > 0 {
 			c.report(Life, "host %q is removed with %d tasks on it", id, h.tasks)
+		}
+		for k := range h.holds { // each for itself: the order does not matter
+			if t := c.task(k); t.state == held {
+				c.enter(k, t, waiting)
+			}
+			c.task(k).hold = nil
 		}
 		delete(c.hosts, id)
 	})
@@ -93,6 +103,7 @@ func (c *Checker) judge(s *cluster.JobSpec, h *host, e *cluster.Placed) {
 	if s.Constraint != nil && !holds(s.Constraint, h) {
 		c.report(Constraint, "task %v is placed on %q, which its constraint does not allow", e.Task, h.id)
 	}
+	c.keepsAway(s, h, e)
 	task := s.TaskOf(e.Task.Instance())
 	if what, lacks := h.lacks(task); lacks {
 		c.report(Capacity, "task %v is placed on %q, which has too little %s left: the machine has %s, others use %s, the task wants %s",

@@ -11,6 +11,7 @@ type state uint8
 
 const (
 	waiting  state = iota
+	held           // waits, and room is kept for it
 	placed         // bound, and nothing was heard of the run yet
 	begun          // bound, and on its way
 	running        // bound, and seen running
@@ -18,7 +19,7 @@ const (
 	ended
 )
 
-func (s state) bound() bool { return s != waiting && s != ended }
+func (s state) bound() bool { return s != waiting && s != held && s != ended }
 
 // task is one instance of a job.
 type task struct {
@@ -28,6 +29,7 @@ type task struct {
 	host     *host
 	devices  []uint16
 	ports    []uint16
+	hold     *host // that keeps room for its next run
 }
 
 type job struct {
@@ -112,7 +114,13 @@ func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 	case was.bound() && !next.bound():
 		c.bound--
 		t.host.take(j.spec.TaskOf(k.Instance()), k, t, -1)
+		if was == stopping {
+			t.host.vacate(j.spec.TaskOf(k.Instance()), -1)
+		}
 		t.host, t.devices, t.ports = nil, nil, nil
+	}
+	if next == stopping && was != stopping {
+		t.host.vacate(j.spec.TaskOf(k.Instance()), 1)
 	}
 	t.state = next
 }
@@ -129,13 +137,14 @@ func (c *Checker) place(e *cluster.Placed) {
 	case t.state.bound():
 		c.report(Once, "task %v is placed on %q while run %d of it is on %q", e.Task, e.Host, t.run, t.host.id)
 		return
-	case t.state != waiting:
+	case t.state != waiting && t.state != held:
 		c.report(Life, "task %v is placed and does not wait", e.Task)
 		return
 	case e.Run != t.run+1:
 		c.report(Once, "run %d of task %v follows run %d", e.Run, e.Task, t.run)
 	}
 	c.judge(c.jobs[e.Task.Job()].spec, h, e)
+	c.release(e.Task, t)
 	t.run, t.host, t.devices, t.ports, t.presumed = e.Run, h, e.GPUs, e.Ports, false
 	c.enter(e.Task, t, placed)
 }
@@ -173,10 +182,13 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 	case t == nil:
 		c.report(Life, "task %v is stopped and does not exist", e.Task)
 	case t.state.bound():
+		c.release(e.Task, t)
 		c.enter(e.Task, t, stopping)
 	case e.Restart:
+		c.release(e.Task, t)
 		c.enter(e.Task, t, waiting)
-	case t.state == waiting:
+	case t.state == waiting || t.state == held:
+		c.release(e.Task, t)
 		c.enter(e.Task, t, ended)
 	default:
 		c.report(Life, "task %v is stopped after its end", e.Task)
@@ -192,7 +204,10 @@ func (c *Checker) requeue(k cluster.TaskKey) {
 		c.report(Life, "task %v waits again, of a job that is being stopped", k)
 	case t.state == waiting || t.state == running || t.state == stopping:
 		c.report(Once, "task %v waits again while it waits or run %d of it is under way", k, t.run)
+	case t.state == ended && t.hold != nil: // it moves
+		c.enter(k, t, held)
 	default:
+		c.release(k, t)
 		c.enter(k, t, waiting)
 	}
 }
@@ -207,9 +222,11 @@ func (c *Checker) stopJob(uid cluster.JobUID) {
 	for i := range j.tasks {
 		k := cluster.MakeTaskKey(uid, uint32(i))
 		switch t := &j.tasks[i]; {
-		case t.state == waiting:
+		case t.state == waiting || t.state == held:
+			c.release(k, t)
 			c.enter(k, t, ended)
 		case t.state.bound():
+			c.release(k, t)
 			c.enter(k, t, stopping)
 		}
 	}

@@ -1,0 +1,248 @@
+package cycle_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/verify"
+)
+
+// shared is a world with pools. Its plans are verified and carried out by the rules of the server.
+type shared struct {
+	*world
+	changes cluster.Changes
+	named   int
+}
+
+func newShared(t require.TestingT) *shared { return &shared{world: newWorld(t)} }
+
+// pool adds a pool with a reservation of CPU, and the share 1 of the rest.
+func (s *shared) pool(path cluster.PoolPath, reservation int64) {
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path, Resources: []cluster.PoolResource{
+		{Dimension: cluster.CPU.String(), Reservation: reservation, Limit: cluster.NoLimit, Share: 1},
+	}}})
+}
+
+// job submits instances that ask for CPU only.
+func (s *shared) job(pool cluster.PoolPath, instances uint32, cpu int64, change ...func(*cluster.JobSpec)) cluster.JobUID {
+	s.named++
+	spec := &cluster.JobSpec{
+		Name: cluster.JobID(fmt.Sprintf("job-%d", s.named)), Pool: pool, Owner: "user", Instances: instances, Preemptible: true,
+		Task: cluster.TaskSpec{Resources: vector(cpu, 0), KillGrace: 5 * time.Second},
+	}
+	for _, c := range change {
+		c(spec)
+	}
+	uid := s.state.NextJob()
+	s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
+	return uid
+}
+
+func urgent(priority int32) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Priority = priority }
+}
+
+func core(n uint32) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Gang = &cluster.Gang{Minimum: n} }
+}
+
+// step plans, verifies the plan and carries it out; then everything that was placed runs.
+func (s *shared) step() cycle.Output {
+	snapshot, changes := s.state.Snapshot()
+	s.now = s.now.Add(time.Second)
+	out := s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now})
+	require.Empty(s.t, verify.Plan(snapshot, &out, s.now, cycle.DefaultOptions().Hysteresis))
+	tx := rules.Begin(s.state, s.now)
+	require.Zero(s.t, rules.Commit(tx, out.Steps(), func(e cluster.Event, err error) { require.NoError(s.t, err, "%T", e) }))
+	for _, p := range out.Placements {
+		s.report(p.Task, cluster.TaskRunning)
+	}
+	return out
+}
+
+func (s *shared) report(k cluster.TaskKey, state cluster.TaskState) {
+	t := s.state.Task(k)
+	_, err := rules.Report(rules.Begin(s.state, s.now), &cluster.TaskStatus{Task: k, Run: t.Run, State: state, ExitCode: -1})
+	require.NoError(s.t, err)
+}
+
+// settle steps until nothing more is placed.
+func (s *shared) settle() {
+	for range 10 {
+		if len(s.step().Placements) == 0 {
+			return
+		}
+	}
+	require.Fail(s.t, "placing goes on")
+}
+
+// leave ends everybody who was asked to leave.
+func (s *shared) leave() (left int) {
+	for _, k := range s.in(cluster.TaskPreempting) {
+		s.report(k, cluster.TaskKilled)
+		left++
+	}
+	return left
+}
+
+func (s *shared) in(states ...cluster.TaskState) (keys []cluster.TaskKey) {
+	for t := range s.state.Tasks(0) {
+		if slices.Contains(states, t.State) {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
+}
+
+func (s *shared) running(jobs ...cluster.JobUID) (n int) {
+	for _, k := range s.in(cluster.TaskRunning) {
+		if slices.Contains(jobs, k.Job()) {
+			n++
+		}
+	}
+	return n
+}
+
+// Capacity 300, three pools that reserve 60 each. The first takes back what the others borrowed, exactly as much as makes
+// them equal, in one decision; and it is done one cycle after the last of the others is gone.
+func TestWhatIsLentComesBackAtOnceAndNotMore(t *testing.T) {
+	s := newShared(t)
+	for i := range 30 {
+		s.host(i, vector(10, 0))
+	}
+	for _, p := range []cluster.PoolPath{"root/a", "root/b", "root/c"} {
+		s.pool(p, 60)
+	}
+	a, b, c := s.job("root/a", 30, 1), s.job("root/b", 135, 1), s.job("root/c", 135, 1)
+	s.settle()
+	require.Equal(t, []int{30, 135, 135}, []int{s.running(a), s.running(b), s.running(c)})
+
+	more := s.job("root/a", 120, 1)
+	out := s.step()
+	require.Equal(t, 70, out.Stats.Preemptions)
+	require.Len(t, s.in(cluster.TaskReserved), 70)
+	require.Equal(t, []int{30, 100, 100}, []int{s.running(a), s.running(b), s.running(c)})
+	require.Empty(t, s.step().Placements, "nobody has left yet")
+	require.Equal(t, 70, s.leave())
+	require.Len(t, s.step().Placements, 70)
+	require.Equal(t, 100, s.running(a, more))
+
+	for range 50 { // and so it stays
+		out := s.step()
+		require.Empty(t, out.Placements)
+		require.Empty(t, out.Displacements)
+	}
+}
+
+// Inside a pool the more urgent take the place of the less urgent, and of nobody else.
+func TestUrgencyMakesRoomInsideAPool(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(4, 0))
+	s.pool("root/a", 4)
+	low, mid := s.job("root/a", 2, 1, urgent(1)), s.job("root/a", 2, 1, urgent(5))
+	s.settle()
+	s.job("root/a", 3, 1, urgent(5))
+	out := s.step()
+	require.Equal(t, 2, out.Stats.Preemptions)
+	require.Equal(t, 2, s.running(mid))
+	require.Zero(t, s.running(low))
+	s.leave()
+	s.settle()
+	require.Len(t, s.in(cluster.TaskRunning), 4)
+	for _, k := range s.in(cluster.TaskPending) {
+		task := s.state.Task(k)
+		if k.Job() == low {
+			require.True(t, task.Ahead)
+			require.Equal(t, cluster.ReasonPreempted, task.Reason)
+			require.Equal(t, cluster.PoolPath("root/a"), task.Preempted.ForPool)
+		}
+	}
+}
+
+// A gang leaves whole, and is dearer than one who is enough.
+func TestAGangLeavesWhole(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(4, 0))
+	s.host(1, vector(4, 0))
+	s.pool("root/a", 2)
+	s.pool("root/b", 2)
+	s.job("root/b", 4, 2, core(4))
+	s.settle()
+	require.Len(t, s.in(cluster.TaskRunning), 4)
+	s.job("root/a", 1, 2)
+	out := s.step()
+	require.Empty(t, out.Displacements, "without it the pool would have less than it is entitled to")
+
+	s.job("root/a", 3, 2)
+	out = s.step()
+	require.Empty(t, out.Displacements, "nor with two that are entitled to come")
+}
+
+func TestAGangLeavesWholeForMany(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(4, 0))
+	s.host(1, vector(4, 0))
+	s.pool("root/a", 8)
+	s.pool("root/b", 0)
+	g := s.job("root/b", 4, 2, core(4))
+	s.settle()
+	s.job("root/a", 4, 2)
+	out := s.step()
+	require.Equal(t, 4, out.Stats.Preemptions)
+	require.Zero(t, s.running(g))
+}
+
+// A gang comes in whole, over room that others make for all of it, or not at all.
+func TestRoomIsMadeForAWholeGang(t *testing.T) {
+	s := newShared(t)
+	for i := range 3 {
+		s.host(i, vector(4, 0))
+	}
+	s.pool("root/a", 8)
+	s.pool("root/b", 0)
+	s.job("root/b", 6, 2)
+	s.settle()
+	g := s.job("root/a", 4, 2, core(4))
+	out := s.step()
+	require.Equal(t, 4, out.Stats.Preemptions)
+	require.Len(t, out.Displacements, 1, "all of it is one step")
+	gone := s.in(cluster.TaskPreempting)
+	for _, k := range gone[:3] {
+		s.report(k, cluster.TaskKilled)
+		require.Empty(t, s.step().Placements, "the room for all of it is not free yet")
+	}
+	s.report(gone[3], cluster.TaskKilled)
+	require.Len(t, s.step().Placements, 4)
+	require.Equal(t, 4, s.running(g))
+}
+
+// Two small tasks in the way of a big gang move to where there is room, and nobody else does.
+func TestAFragmentedFleetIsPutInOrder(t *testing.T) {
+	s := newShared(t)
+	for i := range 4 {
+		s.host(i, vector(4, 0))
+	}
+	s.pool("root/a", 16)
+	small := s.job("root/a", 4, 1) // one on each host
+	s.settle()
+	g := s.job("root/a", 2, 4, core(2))
+	out := s.step()
+	require.Equal(t, 2, out.Stats.Migrations)
+	require.Zero(t, out.Stats.Preemptions)
+	require.Equal(t, 2, s.leave())
+	require.Len(t, s.step().Placements, 4, "the two where they go, and the gang")
+	require.Equal(t, 2, s.running(g))
+	require.Equal(t, 4, s.running(small))
+	for range 50 {
+		out := s.step()
+		require.Empty(t, out.Placements)
+		require.Empty(t, out.Displacements)
+	}
+}
