@@ -87,6 +87,7 @@ func TestDev(t *testing.T) {
 		{"pool get root/a", `(?m)^leaf: +true$`},
 		{"pool drain root/a", `pool root/a is drained`},
 		{"pool resume root/a", `pool root/a is open`},
+		{"pool mapping get", `no rules`},
 		{"pool delete root/a", `pool root/a deleted`},
 		{"host list", `(?m)^local/h7 +up +r1 +local +0 +0/2 +0/1Gi$`},
 		{"host get local/h0", `(?m)^capacity: +cpu=2 memory=1Gi`},

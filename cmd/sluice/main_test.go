@@ -63,6 +63,7 @@ func TestUsageErrors(t *testing.T) {
 		"task logs hello/0 --stream all":    `--stream "all" is none of both, stdout, stderr`,
 		"pool create":                       "PATH is missing",
 		"pool update":                       "--file is missing",
+		"pool mapping set":                  "--file is missing",
 		"pool drain":                        "PATH is missing",
 		"pool create root/a --file x":       "give no PATH",
 		"host list --state gone":            `"gone" is none of`,

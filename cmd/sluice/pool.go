@@ -15,7 +15,7 @@ import (
 func newPoolCommand(a *app) *cobra.Command {
 	return group("pool", "Create, change and show pools",
 		newPoolListCommand(a), newPoolGetCommand(a), newPoolCreateCommand(a), newPoolUpdateCommand(a), newPoolDeleteCommand(a),
-		newPoolDrainCommand(a), newPoolResumeCommand(a))
+		newPoolDrainCommand(a), newPoolResumeCommand(a), newPoolMappingCommand(a))
 }
 
 func newPoolListCommand(a *app) *cobra.Command {

@@ -129,6 +129,15 @@ func TestSeveralDocuments(t *testing.T) {
 	require.Equal(t, "a", got[1].DependsOn[0].Job)
 }
 
+func TestMappings(t *testing.T) {
+	got, err := Mappings("f", []byte("rules:\n- {user: eve, reject: true}\n- {group: ml, labels: {gpu: \"yes\"}, pool: \"root/{group}\"}\n"))
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.True(t, got[0].Rules[0].GetReject())
+	require.Equal(t, "root/{group}", got[0].Rules[1].GetPool())
+	require.Equal(t, map[string]string{"gpu": "yes"}, got[0].Rules[1].GetLabels())
+}
+
 func TestPools(t *testing.T) {
 	got, err := Pools("f", []byte("path: root/batch\nresources: [{dimension: cpu_milli, reservation: 500, mode: static}]\n"))
 	require.NoError(t, err)

@@ -49,6 +49,11 @@ func Pools(name string, data []byte) ([]*sluicev1.PoolSpec, error) {
 	return documents(name, data, func() *sluicev1.PoolSpec { return new(sluicev1.PoolSpec) })
 }
 
+// Mappings reads queue mappings in the same way.
+func Mappings(name string, data []byte) ([]*sluicev1.QueueMapping, error) {
+	return documents(name, data, func() *sluicev1.QueueMapping { return new(sluicev1.QueueMapping) })
+}
+
 func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, error) {
 	d := &decoder{file: name}
 	if len(data) > MaxBytes {
