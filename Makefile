@@ -8,7 +8,7 @@ PACKAGES := ./...
 TESTFLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check race e2e bench bench-full long proto proto-check cover
+.PHONY: help build test check race e2e bench bench-full fuzz long proto proto-check cover
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,11 @@ bench: ## run the benchmarks, and measure the solvers on small networks
 
 bench-full: ## measure everything in docs/solver.md, a quarter of an hour
 	bench/run.sh full
+
+# Every commit plays other scripts, and the same ones each time it is checked.
+FUZZ_SEED ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 1)00000
+fuzz: ## set the solvers against each other on random networks, about a minute
+	$(GO) test ./solver/solvertest/difftest -run 'TestSolvers$$' -count 1 -timeout 20m -v -args -scripts 30000 -seed $(FUZZ_SEED)
 
 long: ## run the long tests: more seeds, more instances, fuzzing
 	SLUICE_LONG=1 $(GO) test -count 1 -timeout 2h $(PACKAGES)
