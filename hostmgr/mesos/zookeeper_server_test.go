@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -118,6 +119,11 @@ func (z *zooServer) candidate(ip string, port int) *zk.Conn {
 	return conn
 }
 
+// testLog shows what the driver says if the test fails.
+func testLog(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
 // quiet logs nothing.
 type quiet struct{}
 
@@ -146,7 +152,7 @@ func (w *watcher) ReportStatus(s hostmgr.Status) {
 	}
 }
 
-func (w *watcher) ReportHealth(hostmgr.Health)  {}
+func (w *watcher) ReportHealth(hostmgr.Health) {}
 func (w *watcher) ReportUsage([]hostmgr.Usage) {}
 
 func (w *watcher) is(run cluster.RunID, state cluster.TaskState) func() bool {
@@ -169,7 +175,7 @@ func TestZooKeeper(t *testing.T) {
 		Hostname: "h", Resources: []api.Resource{mesostest.Scalar("cpus", 8), mesostest.Scalar("mem", 8192), mesostest.Scalar("disk", 1000)},
 	})
 	driver, err := mesos.New(mesos.Config{
-		Dir: t.TempDir(), Masters: "zk://" + server.address + "/mesos", User: "nobody",
+		Dir: t.TempDir(), Masters: "zk://" + server.address + "/mesos", User: "nobody", Log: testLog(t),
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address == server.address {
 				return new(net.Dialer).DialContext(ctx, network, address)
