@@ -29,8 +29,7 @@ type Guard struct {
 	route costmodels.Router    // the model, if it is one
 	fault error
 
-	round costmodels.Round // of the call in progress, with steps for its limit
-	steps int64
+	steps int64 // left to the call in progress
 
 	// The last look at a crowd: marginal prices are asked for in rising order.
 	host  *cluster.Host
@@ -63,16 +62,18 @@ func (g *Guard) blame(format string, a ...any) {
 	}
 }
 
-// call lets the model do something with a round of limited steps, and recovers from a panic.
+// call lets the model do something with the round, which has a limit of steps meanwhile, and recovers from a panic.
 func (g *Guard) call(r *costmodels.Round, what string, do func(*costmodels.Round)) {
+	was := r.Work
 	defer func() {
+		r.Work = was
 		if v := recover(); v != nil {
 			g.blame("%s panics: %v", what, v)
 		}
 	}()
-	g.round, g.steps = *r, Steps
-	g.round.Work = &g.steps
-	do(&g.round)
+	g.steps = Steps
+	r.Work = &g.steps
+	do(r)
 }
 
 // ask returns the model's price if it keeps the contract, else what is safe.
