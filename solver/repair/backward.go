@@ -28,6 +28,10 @@ func (s *Solver) backward(v int32) bool {
 		s.settled = append(s.settled, top.node)
 		s.work.Steps++
 		s.expandBack(&t, top.node, x.label)
+		if s.tires() {
+			t = s.collect(-1)
+			break
+		}
 	}
 	if !t.found {
 		return false
@@ -60,7 +64,7 @@ func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through 
 		return
 	}
 	x.seen, x.label, x.over, x.through = s.search, label, over, through
-	if s.excess[w] > 0 {
+	if s.excess[w] > 0 || s.collectors.on[w] {
 		*t = target{cost: key, node: w, over: none, through: none, found: true}
 		return
 	}
@@ -172,7 +176,7 @@ func (s *Solver) loosen(u int32) {
 func (s *Solver) sendBack(v int32, t target) {
 	amount := -s.excess[v]
 	if t.over == none {
-		amount = min(amount, s.excess[t.node])
+		amount = min(amount, s.takes(t.node, -1))
 	} else {
 		amount = min(amount, s.bearsInto(s.ground, t.over, t.through))
 	}

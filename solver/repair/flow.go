@@ -41,7 +41,7 @@ func (s *Solver) derive(a int32, held, full bool) {
 			if b := s.hubOf(r.head); b != nil {
 				b.renew(s, r.tail)
 			} else if !nowFull {
-				s.payers[r.tail].loosen(a, r.cost+s.price[r.head])
+				s.payers[r.tail].loosen(a, r.cost+s.at(r.head))
 			}
 		}
 		return
@@ -90,11 +90,11 @@ func (s *Solver) hold(a int32) {
 	r.pos = int32(len(x.held))
 	x.held = append(x.held, holding{cost: r.cost, arc: a, from: r.tail})
 	p := &s.payers[r.tail]
-	switch value := r.cost + s.price[r.head]; p.count {
+	switch value := r.cost + s.at(r.head); p.count {
 	case 0:
 		p.arc, p.head, p.cost = a, r.head, r.cost
 	case 1:
-		p.most = max(value, p.cost+s.price[p.head])
+		p.most = max(value, p.cost+s.at(p.head))
 	default:
 		p.most = max(value, p.most)
 	}

@@ -28,10 +28,10 @@ func (s *Solver) begin() {
 }
 
 // placeAll sends excess of sources to the ground, or to who lacks it, as long as
-// no price has to change, and returns the nodes that still have some. Those come
+// no price has to change, and lists as late the nodes that still have some. Those come
 // first who lose most by waiting: who comes late then waits at once, instead
 // of driving out who came before.
-func (s *Solver) placeAll() []int32 {
+func (s *Solver) placeAll() {
 	late := s.late[:0]
 	crowded := s.crowded()
 	for _, v := range s.pending.list {
@@ -44,7 +44,6 @@ func (s *Solver) placeAll() []int32 {
 	}
 	s.order(late)
 	s.late = late
-	return late
 }
 
 // crowded tells whether sources have more than the nodes can pass on to the
@@ -149,6 +148,10 @@ func (s *Solver) forward(v int32) bool {
 		s.settled = append(s.settled, top.node)
 		s.work.Steps++
 		s.expand(&t, top.node, x.label)
+		if s.tires() {
+			t = s.collect(1)
+			break
+		}
 	}
 	if !t.found {
 		return false
@@ -208,7 +211,7 @@ func (s *Solver) reach(t *target, w, last int32, label int64, over, through int3
 		return
 	}
 	x.seen, x.label, x.over, x.through = s.search, label, over, through
-	if s.excess[w] < 0 {
+	if s.excess[w] < 0 || s.collectors.on[w] {
 		*t = target{cost: key, node: w, over: none, through: none, found: true}
 		return
 	}
@@ -293,7 +296,7 @@ func (s *Solver) sendForward(v int32, t target) {
 			amount = min(amount, s.load(t.through))
 		}
 	} else {
-		amount = min(amount, -s.excess[t.node])
+		amount = min(amount, s.takes(t.node, 1))
 	}
 	for w := t.node; w != none && w != v; {
 		x := &s.nodes[w]

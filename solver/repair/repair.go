@@ -19,6 +19,15 @@
 // As the ground takes and gives any amount, the order of repairs is free; when
 // all other nodes balance, so does the ground.
 //
+// When very many nodes share a price, as where every host is as good as any
+// other, each such search would pass over all of them. One that has settled many
+// nodes therefore stops at the best connected of them, a collector, and leaves its
+// units there, as do all after it that come by. A forest of paths then grows from
+// the collectors; it stays while unit after unit is sent, and the prices of
+// all its nodes move as one. This is the primal-dual method (ibid., §9.8), with the
+// forest kept as in Boykov and Kolmogorov, An experimental comparison of
+// min-cut/max-flow algorithms (2004).
+//
 // # Two layers
 //
 // Nearly all nodes of a scheduling network are sources: classes or tasks, with
@@ -150,20 +159,27 @@ type Solver struct {
 	hubDegree int
 	sized     int // arcs when hubs were last looked for
 
-	objective flowgraph.Int128
-	work      solver.Work
+	objective  flowgraph.Int128
+	work       solver.Work
+	forest     forest
+	collectors marks // nodes that keep excess, or lack, for the forest
+	// stamina is how many nodes a search settles before it leaves the rest to the
+	// forest.
+	stamina int
 
 	search  uint32
 	broken  bool // a search went backwards: prices do not fit the flow
 	queue   heap
 	settled []int32
 	late    []int32 // nodes whose excess no free place takes
-	pending marks   // nodes that may be out of balance
-	dirty   marks   // sources to compare again
-	suspect marks   // nodes whose arcs to compare again
-	todo    []int32
-	raised  []uint32
-	reprice int // price changes while taking in one batch
+	// underWay: the last call spent its budget, and nothing has changed since.
+	underWay bool
+	pending  marks // nodes that may be out of balance
+	dirty    marks // sources to compare again
+	suspect  marks // nodes whose arcs to compare again
+	todo     []int32
+	raised   []uint32
+	reprice  int // price changes while taking in one batch
 
 	batch   uint32 // stamps arcs whose flow moved since the last optimum
 	moved   []movement
@@ -184,7 +200,7 @@ var (
 )
 
 // New returns a solver that has seen nothing.
-func New() *Solver { return &Solver{hubDegree: minHubDegree} }
+func New() *Solver { return &Solver{hubDegree: minHubDegree, stamina: stamina} }
 
 // Name returns "repair".
 func (s *Solver) Name() string { return "repair" }
@@ -271,33 +287,6 @@ func (s *Solver) consult() solver.Status {
 		return r.Status
 	}
 	s.Adopt(n, r)
-	return solver.Optimal
-}
-
-// balance sends every excess forward, then fetches every lack.
-func (s *Solver) balance(budget solver.Budget) solver.Status {
-	for _, v := range s.placeAll() {
-		for s.excess[v] > 0 && v != s.ground {
-			if !s.forward(v) {
-				return solver.Infeasible
-			}
-			if budget.Spent(s.work.Units) {
-				return solver.BudgetSpent
-			}
-		}
-	}
-	for i := 0; i < len(s.pending.list); i++ {
-		v := s.pending.list[i]
-		for s.excess[v] < 0 && v != s.ground {
-			if !s.backward(v) {
-				return solver.Infeasible
-			}
-			if budget.Spent(s.work.Units) {
-				return solver.BudgetSpent
-			}
-		}
-	}
-	s.pending.clear()
 	return solver.Optimal
 }
 

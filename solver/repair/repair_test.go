@@ -19,3 +19,15 @@ func TestConformanceWithHubs(t *testing.T) {
 		return s
 	})
 }
+
+// TestConformanceWithForest lets nearly every search leave its units to the
+// forest.
+func TestConformanceWithForest(t *testing.T) {
+	for _, nodes := range []int{0, 3} {
+		solvertest.Run(t, func() solver.Solver {
+			s := New()
+			s.stamina = nodes
+			return s
+		})
+	}
+}

@@ -10,7 +10,7 @@ import (
 // reset forgets everything but what flow the caller knows of, and chooses the
 // ground.
 func (s *Solver) reset(n *flowgraph.Network) {
-	fresh := Solver{net: n, batch: 1, ground: none, hubDegree: s.hubDegree, work: s.work}
+	fresh := Solver{net: n, batch: 1, ground: none, hubDegree: s.hubDegree, stamina: s.stamina, work: s.work}
 	least := int64(0)
 	for v := range n.NodeBound() {
 		id := flowgraph.NodeID(v)
@@ -52,6 +52,8 @@ func (s *Solver) grow() {
 		s.payers = append(s.payers, make([]payer, more)...)
 		s.raised = append(s.raised, make([]uint32, more)...)
 		s.nodes = append(s.nodes, make([]node, more)...)
+		s.forest.stems = append(s.forest.stems, make([]stem, more)...)
+		s.collectors.grow(k)
 		s.pending.grow(k)
 		s.dirty.grow(k)
 		s.suspect.grow(k)
@@ -78,6 +80,9 @@ func (s *Solver) takeIn() bool {
 // sync brings the copy up to date, and the flow within bounds.
 func (s *Solver) sync() {
 	touched, next, complete := s.net.Changes(s.seq)
+	if len(touched) > 0 || !complete {
+		s.interrupt()
+	}
 	s.seq = next
 	s.grow()
 	s.node(s.ground)
@@ -345,6 +350,7 @@ func (s *Solver) Adopt(n *flowgraph.Network, found solver.Solution) {
 	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) {
 		s.reset(n)
 	}
+	s.interrupt()
 	s.sync()
 	shift := int64(found.Potential(flowgraph.NodeID(s.ground)))
 	for v, k := range s.kinds {

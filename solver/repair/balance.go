@@ -1,0 +1,93 @@
+package repair
+
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// stamina was best of 64 to 2,048 on merged classes that wait: shorter, collectors
+// are too many; longer, the first searches take longer than the forest.
+const stamina = 512
+
+// balance sends every excess forward, then fetches every lack. If the budget is
+// spent and nothing changes, the next call goes on where this one stopped.
+func (s *Solver) balance(budget solver.Budget) solver.Status {
+	status := solver.Optimal
+	if !s.underWay {
+		s.underWay = true
+		s.collectors.clear()
+		s.placeAll()
+	} else if s.forest.growing {
+		status = s.growOn(budget)
+	}
+	if status == solver.Optimal {
+		status = s.balanceAlong(1, s.late, budget)
+	}
+	if status == solver.Optimal {
+		status = s.balanceAlong(-1, s.pending.list, budget)
+	}
+	if status == solver.Optimal {
+		s.pending.clear()
+	}
+	s.underWay = status == solver.BudgetSpent
+	return status
+}
+
+// interrupt ends what was under way, at the prices that there are.
+func (s *Solver) interrupt() {
+	s.fell()
+	s.underWay = false
+}
+
+// balanceAlong sends what nodes have too much (dir 1) or fetches what they lack
+// (dir -1), path by path, then from the collectors.
+func (s *Solver) balanceAlong(dir int64, nodes []int32, budget solver.Budget) solver.Status {
+	for _, v := range nodes {
+		for s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
+			if dir > 0 && !s.forward(v) || dir < 0 && !s.backward(v) {
+				return solver.Infeasible
+			}
+			if budget.Spent(s.work.Units) {
+				return solver.BudgetSpent
+			}
+		}
+	}
+	kept := false
+	for _, v := range s.collectors.list {
+		kept = kept || s.excess[v]*dir > 0
+	}
+	if !kept {
+		return solver.Optimal
+	}
+	s.collectors.clear()
+	s.plantForest(dir)
+	return s.growOn(budget)
+}
+
+// tires tells whether a search has gone far enough. With hubs it may go on:
+// there the forest is no faster.
+func (s *Solver) tires() bool {
+	return len(s.settled) > s.stamina && len(s.hubs) == 0
+}
+
+// collect ends a search at the settled node with most arcs in, which from then on
+// keeps what comes by.
+func (s *Solver) collect(dir int64) target {
+	best, degree := none, -1
+	for _, u := range s.settled {
+		if d := len(s.net.In(flowgraph.NodeID(u))); d > degree {
+			best, degree = u, d
+		}
+	}
+	s.collectors.add(best)
+	s.pending.add(best)
+	return target{cost: s.nodes[best].label + dir*s.price[best], node: best, over: none, through: none, found: true}
+}
+
+// takes is how much a path may bring to v, where searches end.
+func (s *Solver) takes(v int32, dir int64) int64 {
+	if s.collectors.on[v] {
+		return far
+	}
+	return -s.excess[v] * dir
+}
