@@ -88,7 +88,7 @@ type Solver struct {
 
 	penalty int64
 	found   []candidate // entering arcs found before
-	effort  int64       // nodes moved by pivots since last counted
+	effort  int64       // nodes that pivots walked over and moved since last counted
 	scan    int         // slot where block search goes on
 	stem    []link
 	child   []int32 // scratch: first child, next sibling
