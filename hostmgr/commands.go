@@ -13,15 +13,21 @@ import (
 )
 
 // lanes carry out commands: those of one run in order, others side by side, since a launch waits for disks and forks.
-type lanes [8]chan func()
+type lanes []chan func()
+
+// defaultWidth is how many lanes there are unless the driver is [Wide].
+const defaultWidth = 8
 
 // laneLength is how many commands may wait in each lane; with more, the scheduler waits.
 const laneLength = 256
 
 // newLanes starts the lanes. They end with ctx, after the command that they are at; what still waits is dropped, and the
 // scheduler repeats it in the next session if it is still due.
-func newLanes(ctx context.Context, group *errgroup.Group) lanes {
-	var l lanes
+func newLanes(ctx context.Context, group *errgroup.Group, d Driver) lanes {
+	l := make(lanes, defaultWidth)
+	if d, ok := d.(Wide); ok {
+		l = make(lanes, max(1, d.Width()))
+	}
 	for i := range l {
 		l[i] = make(chan func(), laneLength)
 		group.Go(func() error {
@@ -40,7 +46,7 @@ func newLanes(ctx context.Context, group *errgroup.Group) lanes {
 	return l
 }
 
-func (l *lanes) do(ctx context.Context, run cluster.RunID, command func()) {
+func (l lanes) do(ctx context.Context, run cluster.RunID, command func()) {
 	select {
 	case l[(uint64(run.Task)+uint64(run.Task.Job()))%uint64(len(l))] <- command:
 	case <-ctx.Done():

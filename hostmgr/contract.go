@@ -162,6 +162,12 @@ type Acknowledger interface {
 	Durable(s Status)
 }
 
+// Wide is a driver of which more commands may be carried out side by side than of others, since they wait and do not work.
+type Wide interface {
+	// Width returns how many. It does not change.
+	Width() int
+}
+
 // Ender is a driver that may come to an end which trying again does not change, as when its provider has removed it.
 type Ender interface {
 	// Ended receives the reason, once.

@@ -146,7 +146,7 @@ func (c *session) serve(ctx context.Context, cancel func()) error {
 	defer context.AfterFunc(ctx, cancel)() // whichever part fails ends the stream, and with it the others
 	c.group = group
 	opening := c.out.begin(c.config.Driver.Inventory)
-	c.lanes = newLanes(ctx, group)
+	c.lanes = newLanes(ctx, group, c.config.Driver)
 	group.Go(func() error { return c.send(ctx, opening) })
 	group.Go(func() error { return c.bulk(ctx) })
 	group.Go(func() error { return c.receive(ctx) })

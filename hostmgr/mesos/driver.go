@@ -73,6 +73,7 @@ var (
 	_ hostmgr.Acknowledger = (*driver)(nil)
 	_ hostmgr.Ender        = (*driver)(nil)
 	_ hostmgr.Capable      = (*driver)(nil)
+	_ hostmgr.Wide         = (*driver)(nil)
 )
 
 // New returns a driver that is not started. It touches neither disk nor network.
@@ -232,6 +233,9 @@ func (d *driver) Ended() <-chan error { return d.ended }
 
 // Capabilities implements [hostmgr.Capable].
 func (d *driver) Capabilities() cluster.Capabilities { return capabilities }
+
+// Width implements [hostmgr.Wide]: launches wait for a sync of the state folder, which those that wait together share.
+func (d *driver) Width() int { return 128 }
 
 // Inventory implements [hostmgr.Driver]. Complexity: O(n log n) for n runs.
 func (d *driver) Inventory() []hostmgr.Status {
