@@ -11,7 +11,7 @@ import (
 // for use.
 type Round struct {
 	// Unit is the mean request of the tasks that wait. A host keeps the Unit at which it was first priced while it stays
-	// in the network.
+	// in the network. It is for Crowd: a Start is not asked for again when it changes.
 	Unit cluster.Resources
 	// Mix is what tasks that need GPUs typically ask for, most frequent first. It changes rarely: see Census.
 	Mix []Share

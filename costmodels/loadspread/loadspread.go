@@ -16,6 +16,8 @@
 // time of waiting, and time of waiting decides among equals. Delays are multiples of Grain: a hundredth of a host is no
 // difference worth an arc, and hosts that are alike leave the solver free.
 //
+// Configuration: cost_model: loadspread
+//
 // Source: the spreading rule of worst-fit by dominant share; the crowd term makes it hold inside one solve too, where a
 // flat price would let a batch pile up on one machine (the fault of Firmament's Octopus model).
 package loadspread

@@ -1,6 +1,9 @@
 package models_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +79,30 @@ func TestEveryNameIsAModel(t *testing.T) {
 		m, err := models.New(name)
 		require.NoError(t, err)
 		require.Equal(t, name, m.Name())
+	}
+}
+
+// Every package of a model, and the page about them, shows a configuration that works.
+func TestExamplesWork(t *testing.T) {
+	files, err := filepath.Glob("../*/*.go")
+	require.NoError(t, err)
+	shown := map[string]bool{}
+	for _, file := range append(files, "../../docs/cost-models.md") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if _, policy, ok := strings.Cut(line, "cost_model: "); ok {
+				policy = strings.Trim(strings.TrimSpace(policy), `"`)
+				_, err := models.New(policy)
+				require.NoError(t, err, "%s: %s", file, policy)
+				shown[filepath.Base(filepath.Dir(file))] = true
+			}
+		}
+	}
+	for _, name := range append(models.Names(), "docs") {
+		require.True(t, shown[name], "%s shows no configuration", name)
 	}
 }

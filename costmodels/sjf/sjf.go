@@ -15,7 +15,7 @@
 // Unit: milliseconds of expected delay, per second of slot. Priority is a weight, as in Smith's rule, not a rank: a long
 // task of high priority may go behind a short one of low priority. The ageing keeps long tasks from starving: every
 // Ageing seconds of waiting count as one second less to run. Where a task goes is all the same to this model; add
-// another one for that: cost_model: sjf + loadspread.
+// another one for that, as in sjf + loadspread.
 //
 // Source: W. E. Smith, "Various optimizers for single-stage production", Naval Research Logistics Quarterly 3, 1956,
 // doi:10.1002/nav.3800030106; estimates from earlier runs of the same work as in Firmament's SJF model.
