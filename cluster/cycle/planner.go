@@ -52,6 +52,8 @@ type Output struct {
 	Ended []cluster.TaskKey
 	// Waiting describes every class that has tasks left, in the order in which the classes came to be.
 	Waiting []Waiting
+	// Pools describes all pools, by path, as they were admitted before anything was placed. The caller must not modify it.
+	Pools []pool.Status
 	// WakeAt is when a task that rather waits than goes where there is room may think otherwise; 0 if there is none. The
 	// caller runs another cycle then.
 	WakeAt cluster.Time
@@ -142,6 +144,7 @@ type Planner struct {
 	cores map[cluster.JobUID][]*unit // bound core members of gangs, by job
 
 	admission *pool.Admission
+	status    []pool.Status // of the last admission
 	ledger    *pool.Ledger
 	leaves    []cluster.PoolPath // by path
 	reserves  bool               // some pool reserves something; until then everything may use what its pool is entitled to
@@ -206,7 +209,10 @@ func (p *Planner) cycle(in Input) Output {
 	p.settle(in.Now, &out)
 	if p.dirty && len(p.order) > 0 {
 		p.plan(in, &out, lap)
+	} else if p.moved {
+		p.admit(in.Now) // nobody waits for room, but pools have less or more now
 	}
+	out.Pools = p.status
 	p.dirty = false
 	p.dropEmpty()
 	p.dropGroups()

@@ -25,6 +25,7 @@ func (p *Planner) admit(now cluster.Time) {
 		c.skipped, c.passed, c.pledged = false, false, 0
 	}
 	p.readmit(now)
+	p.status = p.admission.Status()
 }
 
 // readmit admits again, with what this plan has placed so far.
@@ -143,6 +144,7 @@ func (p *Planner) seePools(snap *cluster.Snapshot) {
 		}
 	}
 	p.admission = pool.NewAdmission(all, p.hosts.capacity())
+	p.status = p.admission.Status()
 }
 
 // trade hands the tiers that the pools granted to tasks of one leaf, priority and request, which admission can only tell

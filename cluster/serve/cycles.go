@@ -1,14 +1,17 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
@@ -69,7 +72,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		if wake.Stop(); out.WakeAt != 0 {
 			wake.Reset(time.Until(out.WakeAt.Go()))
 		}
-		s.cycles.publish(sum, out.Waiting)
+		s.cycles.publish(sum, &out)
 		s.metrics.observe(&sum)
 	}
 }
@@ -109,19 +112,20 @@ type cycleFeed struct {
 	mu      sync.Mutex
 	last    CycleSummary
 	waiting map[cycle.ClassKey]cycle.Waiting
+	pools   []pool.Status // by path
 	next    chan struct{} // closed when last changes
 }
 
 func (f *cycleFeed) init() { f.next = make(chan struct{}) }
 
-func (f *cycleFeed) publish(sum CycleSummary, waiting []cycle.Waiting) {
-	byClass := make(map[cycle.ClassKey]cycle.Waiting, len(waiting))
-	for _, w := range waiting {
+func (f *cycleFeed) publish(sum CycleSummary, out *cycle.Output) {
+	byClass := make(map[cycle.ClassKey]cycle.Waiting, len(out.Waiting))
+	for _, w := range out.Waiting {
 		byClass[w.Class] = w
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.last, f.waiting = sum, byClass
+	f.last, f.waiting, f.pools = sum, byClass, out.Pools
 	close(f.next)
 	f.next = make(chan struct{})
 }
@@ -131,6 +135,17 @@ func (s *Scheduler) LastCycle() (CycleSummary, <-chan struct{}) {
 	s.cycles.mu.Lock()
 	defer s.cycles.mu.Unlock()
 	return s.cycles.last, s.cycles.next
+}
+
+// poolStatus returns what the last cycle found out about a pool; empty if that cycle did not know the pool.
+func (s *Scheduler) poolStatus(p cluster.PoolPath) pool.Status {
+	s.cycles.mu.Lock()
+	defer s.cycles.mu.Unlock()
+	i, ok := slices.BinarySearchFunc(s.cycles.pools, p, func(s pool.Status, p cluster.PoolPath) int { return cmp.Compare(s.Path, p) })
+	if !ok {
+		return pool.Status{Path: p}
+	}
+	return s.cycles.pools[i]
 }
 
 // WhyWaiting returns what the last cycle found out about tasks like this one of the job; false if none of them was waiting

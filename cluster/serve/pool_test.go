@@ -260,3 +260,29 @@ func TestNothingOfAPoolIsIgnored(t *testing.T) {
 	}
 	require.Greater(t, kept, 15)
 }
+
+// What the cycle found out about pools comes with them: entitlement, tiers, and what binds.
+func TestPoolStatus(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 6)
+	a.createPool(t, cpuClaim("root/a", 2000, -1))
+	a.createPool(t, cpuClaim("root/b", 0, 3000))
+	for _, p := range []string{"root/a", "root/b"} {
+		spec := sleepJob("job-" + p[len("root/"):])
+		spec.Pool, spec.Instances = p, proto.Uint32(10)
+		a.submit(t, spec)
+	}
+	// 2 are reserved for a, and the other 4 are shared: 4 for a and 2 for b.
+	show := func(path string) string {
+		for _, d := range a.pool(t, path).Dimensions {
+			if d.Dimension == "cpu_milli" {
+				return fmt.Sprint(d.Reservation, d.Limit, d.Share, d.Entitlement, d.BoundBy, d.ReservedTasks, d.EntitledTasks)
+			}
+		}
+		return ""
+	}
+	require.Eventually(t, func() bool {
+		return show("root/a") == fmt.Sprint(2000, -1, 1, 4000, "root", 2, 2) && show("root/b") == fmt.Sprint(0, 3000, 1, 2000, "root", 0, 2)
+	}, 10*time.Second, 10*time.Millisecond, "a: %s, b: %s", show("root/a"), show("root/b"))
+	require.Equal(t, int64(6000), a.pool(t, "root").Dimensions[0].Entitlement)
+}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -160,7 +161,7 @@ func (a *poolService) GetPool(_ context.Context, r *sluicev1.GetPoolRequest) (*s
 	if err != nil {
 		return nil, err
 	}
-	return &sluicev1.GetPoolResponse{Pool: poolTotals(s).describe(s, p)}, nil
+	return &sluicev1.GetPoolResponse{Pool: poolTotals(s).describe(s, p, a.s.poolStatus(p.Path))}, nil
 }
 
 // ListPools implements sluicev1.PoolServiceServer. Complexity: the jobs and the pools.
@@ -182,7 +183,7 @@ func (a *poolService) ListPools(_ context.Context, r *sluicev1.ListPoolsRequest)
 		if string(p.Path) <= page.after || r.Path != "" && !within(p.Path, cluster.PoolPath(r.Path)) {
 			continue
 		}
-		record := totals.describe(s, p)
+		record := totals.describe(s, p, a.s.poolStatus(p.Path))
 		if !page.Add(record) {
 			answer.NextPageToken = page.Token(last)
 			break
@@ -264,7 +265,8 @@ func poolTotals(s *cluster.Snapshot) poolTotalTable {
 	return table
 }
 
-func (table poolTotalTable) describe(s *cluster.Snapshot, p *cluster.Pool) *sluicev1.Pool {
+// describe shows a pool with what is in it now, by the totals, and what the last cycle found out.
+func (table poolTotalTable) describe(s *cluster.Snapshot, p *cluster.Pool, last pool.Status) *sluicev1.Pool {
 	out := poolTo(p, s.IsLeaf(p.Path))
 	t := table[p.Path]
 	out.State = poolStateTo(s, p.Path, t != nil)
@@ -272,29 +274,49 @@ func (table poolTotalTable) describe(s *cluster.Snapshot, p *cluster.Pool) *slui
 		t = &poolTotal{}
 	}
 	out.ActiveJobs, out.WaitingTasks, out.RunningTasks = t.activeJobs, t.waiting, t.running
-	dimension := func(name string, demand, allocated int64) {
-		set := resourceOf(p, name)
-		if demand != 0 || allocated != 0 || slices.Contains(p.Resources, set) {
-			out.Dimensions = append(out.Dimensions, &sluicev1.PoolDimensionStatus{
+	byName := map[string]*sluicev1.PoolDimensionStatus{}
+	at := func(name string) *sluicev1.PoolDimensionStatus {
+		if byName[name] == nil {
+			set := resourceOf(p, name)
+			byName[name] = &sluicev1.PoolDimensionStatus{
 				Dimension: name, Reservation: set.Reservation, Limit: set.Limit, Share: set.Share,
-				Demand: demand, Allocation: allocated,
-			})
+			}
 		}
-	}
-	for d := range cluster.NumDimensions {
-		dimension(d.String(), t.demand.Fixed[d], t.allocated.Fixed[d])
-	}
-	named := map[string]bool{}
-	for _, a := range t.demand.Add(t.allocated).Named {
-		named[a.Name] = true
+		return byName[name]
 	}
 	for _, r := range p.Resources {
-		if !isDimension(r.Dimension) {
-			named[r.Dimension] = true
+		at(r.Dimension)
+	}
+	for _, d := range last.Dimensions {
+		status := at(d.Dimension)
+		status.Entitlement, status.BoundBy = d.Entitlement, string(d.BoundBy)
+		status.ReservedTasks = uint64(d.Tiers[cluster.TierReserved])
+		status.EntitledTasks = uint64(d.Tiers[cluster.TierEntitled])
+		status.BorrowedTasks = uint64(d.Tiers[cluster.TierBorrowed])
+		status.RefusedTasks = uint64(d.Refused)
+	}
+	eachAmount(t.demand, func(name string, amount int64) { at(name).Demand = amount })
+	eachAmount(t.allocated, func(name string, amount int64) { at(name).Allocation = amount })
+	for d := range cluster.NumDimensions {
+		if status := byName[d.String()]; status != nil {
+			out.Dimensions = append(out.Dimensions, status)
+			delete(byName, d.String())
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		dimension(name, t.demand.Amount(name), t.allocated.Amount(name))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out.Dimensions = append(out.Dimensions, byName[name])
 	}
 	return out
+}
+
+// eachAmount shows the amounts of r that are not 0.
+func eachAmount(r cluster.Resources, show func(name string, amount int64)) {
+	for d, amount := range r.Fixed {
+		if amount != 0 {
+			show(cluster.Dimension(d).String(), amount)
+		}
+	}
+	for _, a := range r.Named {
+		show(a.Name, a.Value)
+	}
 }

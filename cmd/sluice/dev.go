@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"time"
@@ -27,7 +28,8 @@ func newDevCommand(a *app) *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything in one process on this machine",
 		Long: `Run the scheduler and a host manager in one process: this machine is divided into
-virtual hosts, and tasks are processes on it.
+virtual hosts, and tasks are processes on it. With --driver mesos they run on the
+Mesos cluster at --master.
 
 Ctrl-C ends the tasks, then the scheduler; the tasks wait and run again at the next
 start. A second Ctrl-C ends the scheduler at once. Only a crash leaves tasks running,
@@ -39,8 +41,8 @@ and the next start finds them again.`,
 	}
 	cmd.Flags().BoolVar(&d.wanted, "demo", false, "submit a job that hashes and counts the files of Go's library, and check its result")
 	cmd.Flags().StringVar(&d.dir, "demo-dir", "", "folder whose files the demo counts instead")
-	keys := append(append([]string{"dev.state_dir"}, schedulerKeys...), localKeys...)
-	config.AddFlags(cmd.Flags(), keys...)
+	keys := append(append([]string{"dev.state_dir", "dev.driver"}, schedulerKeys...), localKeys...)
+	config.AddFlags(cmd.Flags(), append(keys, mesosKeys...)...)
 	return cmd
 }
 
@@ -57,7 +59,7 @@ func (a *app) runDev(ctx context.Context, d *demo) error {
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
-	m, err := openManager(c.Local, filepath.Join(c.Dev.StateDir, "local"), conn, log)
+	m, hosts, err := openDevManager(c, conn, log)
 	if err != nil {
 		return errors.Join(err, conn.Close(), s.close())
 	}
@@ -68,7 +70,7 @@ func (a *app) runDev(ctx context.Context, d *demo) error {
 		func(context.Context) error { defer close(managed); return m.run(managing) },
 		func(context.Context) error { return s.grpc.Serve(pipe) },
 		func(working context.Context) error {
-			if err := awaitHosts(ctx, working, s.scheduler, c.Local.Hosts); err != nil {
+			if err := awaitHosts(ctx, working, s.scheduler, hosts); err != nil {
 				return nil // somebody else ends it and says why
 			}
 			a.greet(s)
@@ -83,6 +85,23 @@ func (a *app) runDev(ctx context.Context, d *demo) error {
 	return runUntil(ctx, parts, stop, func() error {
 		return errors.Join(m.driver.Close(), conn.Close(), s.close())
 	})
+}
+
+// openDevManager prepares the host manager that the settings choose, and returns how many hosts there are to be at least.
+func openDevManager(c *config.Loaded, conn *grpc.ClientConn, log *slog.Logger) (*manager, int, error) {
+	if c.Dev.Driver == "mesos" {
+		m, err := openMesos(c.Mesos, filepath.Join(c.Dev.StateDir, "mesos"), false, conn, log)
+		return m, 1, err
+	}
+	m, err := openManager(c.Local, filepath.Join(c.Dev.StateDir, "local"), conn, log)
+	return m, c.Local.Hosts, err
+}
+
+func devHosts(c *config.Loaded) string {
+	if c.Dev.Driver == "mesos" {
+		return fmt.Sprintf("%s/...: the agents of the Mesos cluster at %s", c.Mesos.Shard, c.Mesos.Master)
+	}
+	return fmt.Sprintf("%d: %s", c.Local.Hosts, hostNames(c.Local))
 }
 
 // awaitHosts waits until so many hosts take tasks, or until one of the contexts ends.
@@ -125,7 +144,7 @@ func (a *app) greet(s *server) {
 		[2]string{"API", s.api.Addr().String()},
 		[2]string{"metrics", fmt.Sprintf("http://%s/metrics, profiles under /debug/pprof/", s.web.Addr())},
 		[2]string{"state", c.Dev.StateDir},
-		[2]string{"hosts", fmt.Sprintf("%d: %s", c.Local.Hosts, hostNames(c.Local))},
+		[2]string{"hosts", devHosts(c)},
 		[2]string{"tasks", adopted},
 	)
 	server := ""

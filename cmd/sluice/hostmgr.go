@@ -25,7 +25,7 @@ var localKeys = []string{
 }
 
 func newHostmgrCommand(a *app) *cobra.Command {
-	return group("hostmgr", "Run a host manager, which starts tasks for a scheduler", newHostmgrLocalCommand(a))
+	return group("hostmgr", "Run a host manager, which starts tasks for a scheduler", newHostmgrLocalCommand(a), newHostmgrMesosCommand(a))
 }
 
 func newHostmgrLocalCommand(a *app) *cobra.Command {
@@ -38,11 +38,9 @@ them again when it starts with the same state folder.`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := a.config
-			conn, err := grpc.NewClient("passthrough:///"+c.Server,
-				grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
-				grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))
+			conn, err := dialScheduler(c.Server)
 			if err != nil {
-				return exitError{exitUsage, fmt.Errorf("--server: %w", err)}
+				return err
 			}
 			m, err := openManager(c.Local, c.Local.StateDir, conn, newLogger(a.err, c.Log.Level))
 			if err != nil {
@@ -58,6 +56,17 @@ them again when it starts with the same state folder.`,
 	return cmd
 }
 
+// dialScheduler prepares the connection of a host manager to its scheduler.
+func dialScheduler(server string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+server,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))
+	if err != nil {
+		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
+	}
+	return conn, nil
+}
+
 // hostNames says which hosts there are.
 func hostNames(c config.Local) string {
 	if c.Hosts == 1 {
@@ -66,7 +75,7 @@ func hostNames(c config.Local) string {
 	return fmt.Sprintf("%s/h0 to %s/h%d", c.Shard, c.Shard, c.Hosts-1)
 }
 
-// manager is the local driver with the shard that connects it.
+// manager is a driver with the shard that connects it.
 type manager struct {
 	driver hostmgr.Driver
 	shard  *hostmgr.Shard

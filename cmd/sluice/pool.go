@@ -93,11 +93,12 @@ func poolProperties(w io.Writer, p *sluicev1.Pool) {
 	for _, d := range p.GetDimensions() {
 		rows = append(rows, []string{
 			d.GetDimension(), fmt.Sprint(d.GetReservation()), limitWord(d.GetLimit()), fmt.Sprint(d.GetShare()),
-			fmt.Sprint(d.GetDemand()), fmt.Sprint(d.GetAllocation()), fmt.Sprint(d.GetEntitlement()), d.GetBoundBy(),
+			fmt.Sprint(d.GetDemand()), fmt.Sprint(d.GetAllocation()), fmt.Sprint(d.GetEntitlement()), fmt.Sprint(d.GetReservedTasks()), fmt.Sprint(d.GetEntitledTasks()),
+			fmt.Sprint(d.GetBorrowedTasks()), fmt.Sprint(d.GetRefusedTasks()), d.GetBoundBy(),
 		})
 	}
 	fmt.Fprintln(w)
-	columns(w, "DIMENSION RESERVATION LIMIT SHARE DEMAND ALLOCATION ENTITLEMENT BOUND-BY", rows)
+	columns(w, "DIMENSION RESERVATION LIMIT SHARE DEMAND ALLOCATION ENTITLEMENT RESERVED ENTITLED BORROWED REFUSED BOUND-BY", rows)
 }
 
 // limitWord shows a limit; below 0 is none.

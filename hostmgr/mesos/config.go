@@ -65,6 +65,9 @@ type Config struct {
 	// out of what the task asks for; default 100 and 32 MiB.
 	ExecutorCPUMilli, ExecutorMemoryBytes int64
 
+	// VolumeBytes is the size of a persistent volume that is made for a task; default 1 GiB.
+	VolumeBytes int64
+
 	// NewFramework gives up the framework that the state folder remembers, with all its tasks, and begins a new one. It
 	// is what an operator says after the master has removed the framework.
 	NewFramework bool
@@ -116,6 +119,9 @@ func (c *Config) Validate() error {
 			bad(d.field, "%v is negative", d.value)
 		}
 	}
+	if c.VolumeBytes < 0 {
+		bad("volume size", "%d bytes is negative", c.VolumeBytes)
+	}
 	if c.ExecutorCPUMilli < 0 || c.ExecutorMemoryBytes < 0 {
 		bad("executor resources", "are negative")
 	}
@@ -152,6 +158,9 @@ func (c Config) withDefaults() Config {
 	span(&c.LaunchWindow, 5*time.Millisecond)
 	span(&c.MaintenanceLead, 30*time.Minute)
 	span(&c.ReconcileEvery, 10*time.Minute)
+	if c.VolumeBytes == 0 {
+		c.VolumeBytes = 1 << 30
+	}
 	if c.ExecutorCPUMilli == 0 {
 		c.ExecutorCPUMilli = 100
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
-// volumeDefault is the size of a persistent volume that is made for a task, where its disk request names none.
-const volumeDefault = 1 << 30
-
 // mounts returns the disks of the persistent volumes of a run, and what makes those that the agent does not have yet. A
 // volume is disk that is reserved to the role, so a role other than "*" is needed. It stays when the run ends.
 func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.Offer_Operation, err error) {
@@ -43,7 +40,7 @@ func (b *batch) create(id string, i int, l *hostmgr.Launch) (disk api.Resource, 
 		return disk, nil, fmt.Errorf("%w: volume %q: persistent volumes need a role other than \"*\", to which their disk is reserved", errNeverFits, id)
 	}
 	var size quantity
-	size.amount.Fixed[cluster.Disk] = volumeDefault
+	size.amount.Fixed[cluster.Disk] = b.d.config.VolumeBytes
 	taken, err := b.supply.take(size)
 	if err != nil {
 		return disk, nil, err

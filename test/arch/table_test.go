@@ -128,7 +128,7 @@ var table = []row{
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount",
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
-		"hostmgr", "hostmgr/local", "solver", "solver/registry", "bench", "bench/peer", "bench/quality",
+		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
 		cobra, pflag, yaml, term, errgroup, genproto, grpc, protobuf,
 	}, shell},

@@ -24,6 +24,7 @@ type Config struct {
 	Scheduler Scheduler
 	Dev       Dev
 	Local     Local
+	Mesos     Mesos
 }
 
 // Log says what is logged.
@@ -46,6 +47,7 @@ type Scheduler struct {
 // Dev is for everything in one process.
 type Dev struct {
 	StateDir string `mapstructure:"state_dir"`
+	Driver   string
 }
 
 // Local is for the host manager of this machine.
@@ -63,6 +65,42 @@ type Local struct {
 	UsageInterval time.Duration `mapstructure:"usage_interval"`
 	Retention     Retention
 }
+
+// Mesos is for the host manager of a Mesos cluster.
+type Mesos struct {
+	Shard           string
+	StateDir        string `mapstructure:"state_dir"`
+	Master          string
+	Name            string
+	User            string
+	Roles           string // joined by commas
+	Principal       string
+	SecretFile      string        `mapstructure:"secret_file"`
+	FailoverTimeout time.Duration `mapstructure:"failover_timeout"`
+	Checkpoint      bool
+	GPUs            bool
+	WebUIURL        string        `mapstructure:"webui_url"`
+	RackAttribute   string        `mapstructure:"rack_attribute"`
+	ZoneAttribute   string        `mapstructure:"zone_attribute"`
+	GPUAttribute    string        `mapstructure:"gpu_model_attribute"`
+	OfferHold       time.Duration `mapstructure:"offer_hold"`
+	DeclineFor      time.Duration `mapstructure:"decline_for"`
+	IdleAfter       time.Duration `mapstructure:"idle_after"`
+	OfferWait       time.Duration `mapstructure:"offer_wait"`
+	MaintenanceLead time.Duration `mapstructure:"maintenance_lead"`
+	ReconcileEvery  time.Duration `mapstructure:"reconcile_every"`
+	VolumeSize      string        `mapstructure:"volume_size"`
+	TLS             MesosTLS
+}
+
+// MesosTLS says how masters are connected to. All are files; CA or Cert makes it TLS, as Enabled does.
+type MesosTLS struct {
+	Enabled       bool
+	CA, Cert, Key string
+}
+
+// Drivers are the host managers that dev may have.
+var Drivers = []string{"local", "mesos"}
 
 // Retention bounds what is kept of runs that have ended.
 type Retention struct {
@@ -98,6 +136,12 @@ func (c *Config) Validate() error {
 	check("dev.state_dir", absolute(c.Dev.StateDir))
 	check("local.state_dir", absolute(c.Local.StateDir))
 	check("local.shard", shardName(c.Local.Shard))
+	check("dev.driver", oneOf(c.Dev.Driver, Drivers))
+	check("mesos.state_dir", absolute(c.Mesos.StateDir))
+	check("mesos.shard", shardName(c.Mesos.Shard))
+	if (c.Mesos.TLS.Cert == "") != (c.Mesos.TLS.Key == "") {
+		check("mesos.tls.cert", errors.New("a certificate and its key belong together; set mesos.tls.key too, or neither"))
+	}
 	for _, a := range []struct {
 		key, value string
 		parse      func(string) (int64, error)
@@ -107,6 +151,7 @@ func (c *Config) Validate() error {
 		{"local.disk", c.Local.Disk, jobfile.ParseBytes},
 		{"local.log_limit", c.Local.LogLimit, jobfile.ParseBytes},
 		{"local.retention.size", c.Local.Retention.Size, jobfile.ParseBytes},
+		{"mesos.volume_size", c.Mesos.VolumeSize, jobfile.ParseBytes},
 	} {
 		n, err := a.parse(a.value)
 		check(a.key, errors.Join(err, notNegative(n)))

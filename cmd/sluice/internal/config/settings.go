@@ -39,6 +39,7 @@ func Settings() []Setting {
 		{"scheduler.checkpoint_every", 50_000, "", "", "records of the journal between two checkpoints"},
 
 		{"dev.state_dir", filepath.Join(state, "dev"), "state-dir", "", "folder of the journal and of the tasks"},
+		{"dev.driver", "local", "driver", "", "where tasks run: local (processes of this machine) or mesos"},
 
 		{"local.shard", "local", "shard", "", "name of this shard; its hosts are SHARD/h0, SHARD/h1, ..."},
 		{"local.state_dir", filepath.Join(state, "hostmgr-local"), "state-dir", "", "folder of the tasks"},
@@ -54,6 +55,33 @@ func Settings() []Setting {
 		{"local.retention.runs", 1000, "", "", "ended runs that are kept for their output; -1 keeps none"},
 		{"local.retention.size", "1Gi", "", "", "bytes that ended runs may take"},
 		{"local.retention.age", 24 * time.Hour, "", "", "how long ended runs are kept"},
+
+		{"mesos.shard", "mesos", "shard", "", "name of this shard; its hosts are SHARD/AGENT"},
+		{"mesos.state_dir", filepath.Join(state, "hostmgr-mesos"), "state-dir", "", "folder of the framework's id and the runs"},
+		{"mesos.master", "127.0.0.1:5050", "master", "", "HOST:PORT,HOST:PORT... of masters, or zk://HOST:PORT,HOST:PORT.../mesos"},
+		{"mesos.name", "sluice", "framework-name", "", "name of the framework in Mesos"},
+		{"mesos.user", "", "framework-user", "", "user of tasks that name none; empty: the user of this process"},
+		{"mesos.roles", "*", "roles", "", "roles of the framework, joined by commas"},
+		{"mesos.principal", "", "principal", "", "principal that the framework authenticates as; empty: none"},
+		{"mesos.secret_file", "", "secret-file", "", "file with the secret of the principal"},
+		{"mesos.failover_timeout", 7 * 24 * time.Hour, "failover-timeout", "", "how long Mesos keeps the tasks while no host manager is connected"},
+		{"mesos.checkpoint", true, "", "", "let tasks survive a restart of their agent's process"},
+		{"mesos.gpus", false, "gpus", "", "true: take offers of hosts with GPUs"},
+		{"mesos.webui_url", "", "", "", "address that Mesos shows for the framework"},
+		{"mesos.rack_attribute", "rack", "rack-attribute", "", "attribute of agents that holds their rack"},
+		{"mesos.zone_attribute", "zone", "zone-attribute", "", "attribute of agents that holds their zone; without it, that of the fault domain"},
+		{"mesos.gpu_model_attribute", "gpu_model", "", "", "attribute of agents that holds the model of their GPUs"},
+		{"mesos.offer_hold", 5 * time.Minute, "", "", "how long an unused offer is held"},
+		{"mesos.decline_for", 5 * time.Minute, "", "", "for how long others may have what was held in vain"},
+		{"mesos.idle_after", 15 * time.Minute, "", "", "after how long without a launch offers are suppressed"},
+		{"mesos.offer_wait", 5 * time.Second, "", "", "how long a launch waits for resources to be offered again"},
+		{"mesos.maintenance_lead", 30 * time.Minute, "", "", "how long before planned maintenance a host gets no more tasks"},
+		{"mesos.reconcile_every", 10 * time.Minute, "", "", "time between two comparisons of all tasks with Mesos"},
+		{"mesos.volume_size", "1Gi", "", "", "size of a persistent volume that is made for a task"},
+		{"mesos.tls.enabled", false, "", "", "true: connect to masters over TLS, with the system's authorities"},
+		{"mesos.tls.ca", "", "tls-ca", "", "file with the authorities of the masters' certificates; makes it TLS"},
+		{"mesos.tls.cert", "", "tls-cert", "", "file with this framework's certificate"},
+		{"mesos.tls.key", "", "tls-key", "", "file with the key of the certificate"},
 	}
 }
 

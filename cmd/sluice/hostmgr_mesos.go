@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos"
+)
+
+// mesosKeys are the settings of commands with a host manager for Mesos that have flags of their own.
+var mesosKeys = []string{
+	"mesos.master", "mesos.name", "mesos.user", "mesos.roles", "mesos.principal", "mesos.secret_file", "mesos.failover_timeout",
+	"mesos.gpus", "mesos.rack_attribute", "mesos.zone_attribute", "mesos.tls.ca", "mesos.tls.cert", "mesos.tls.key",
+}
+
+func newHostmgrMesosCommand(a *app) *cobra.Command {
+	var newFramework bool
+	cmd := &cobra.Command{
+		Use:   "mesos",
+		Short: "Run tasks on an Apache Mesos cluster",
+		Long: `Run tasks on the Apache Mesos cluster whose masters --master names, for the scheduler
+at --server. Tasks run on while the host manager is away, for at most
+--failover-timeout, and it finds them again when it starts with the same state
+folder. Several clusters have a host manager each, with a name each (--shard).`,
+		Args: wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c := a.config
+			conn, err := dialScheduler(c.Server)
+			if err != nil {
+				return err
+			}
+			m, err := openMesos(c.Mesos, c.Mesos.StateDir, newFramework, conn, newLogger(a.err, c.Log.Level))
+			if err != nil {
+				return errors.Join(err, conn.Close())
+			}
+			fmt.Fprintf(a.out, "host manager: agents of the Mesos cluster at %s as %s/... for the scheduler at %s, state in %s\n",
+				c.Mesos.Master, c.Mesos.Shard, c.Server, c.Mesos.StateDir)
+			return runUntil(cmd.Context(), []func(context.Context) error{m.run}, func() {}, func() error {
+				return errors.Join(m.driver.Close(), conn.Close())
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&newFramework, "new-framework", false, "give up the framework that the state folder remembers, with its tasks, and begin a new one")
+	config.AddFlags(cmd.Flags(), append(mesosKeys, "mesos.shard", "mesos.state_dir")...)
+	return cmd
+}
+
+// openMesos prepares the driver and the shard; nothing runs yet.
+func openMesos(c config.Mesos, dir string, newFramework bool, conn *grpc.ClientConn, log *slog.Logger) (*manager, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("--state-dir: %w", err)
+	}
+	secret := ""
+	if c.SecretFile != "" {
+		content, err := os.ReadFile(c.SecretFile)
+		if err != nil {
+			return nil, exitError{exitUsage, fmt.Errorf("mesos.secret_file: %w", err)}
+		}
+		secret = strings.TrimRight(string(content), "\r\n")
+	}
+	secure, err := mesosTLS(c.TLS)
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	volume, _ := jobfile.ParseBytes(c.VolumeSize) // was checked with the settings
+	driver, err := mesos.New(mesos.Config{
+		Dir: filepath.Join(dir, "framework"), Masters: c.Master, Name: c.Name, User: c.User, Roles: strings.Split(c.Roles, ","),
+		Principal: c.Principal, Secret: secret, WebUIURL: c.WebUIURL,
+		FailoverTimeout: c.FailoverTimeout, NoCheckpoint: !c.Checkpoint, GPUs: c.GPUs,
+		RackAttribute: c.RackAttribute, ZoneAttribute: c.ZoneAttribute, GPUModelAttribute: c.GPUAttribute,
+		OfferHold: c.OfferHold, DeclineFor: c.DeclineFor, IdleAfter: c.IdleAfter, OfferWait: c.OfferWait,
+		MaintenanceLead: c.MaintenanceLead, ReconcileEvery: c.ReconcileEvery, VolumeBytes: volume,
+		NewFramework: newFramework, TLS: secure, Log: log,
+	})
+	if err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{
+		Name: cluster.ShardID(c.Shard), Kind: "mesos", Version: version,
+		Driver: driver, Conn: conn,
+		Cluster: hostmgr.ClusterFile(filepath.Join(dir, "cluster")),
+		Log:     log,
+	})
+	if err != nil {
+		return nil, errors.Join(exitError{exitUsage, err}, driver.Close())
+	}
+	return &manager{driver: driver, shard: shard, dir: dir}, nil
+}
+
+// mesosTLS returns how to connect to masters, nil for plain HTTP.
+func mesosTLS(c config.MesosTLS) (*tls.Config, error) {
+	if !c.Enabled && c.CA == "" && c.Cert == "" {
+		return nil, nil
+	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("mesos.tls.ca: %w", err)
+		}
+		secure.RootCAs = x509.NewCertPool()
+		if !secure.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("mesos.tls.ca: %s holds no certificate in PEM", c.CA)
+		}
+	}
+	if c.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("mesos.tls.cert: %w", err)
+		}
+		secure.Certificates = []tls.Certificate{pair}
+	}
+	return secure, nil
+}
