@@ -30,6 +30,7 @@ const (
 type bench struct {
 	*testing.T
 	*mesostest.Cluster
+	net  *mesostest.Net
 	http *http.Client
 }
 
@@ -39,7 +40,7 @@ func onBench(t *testing.T, config mesostest.Config, test func(*bench)) {
 		c := mesostest.New(config)
 		net := mesostest.NewNet(c)
 		transport := &http.Transport{DialContext: net.DialContext, DisableKeepAlives: true}
-		b := &bench{T: t, Cluster: c, http: &http.Client{
+		b := &bench{T: t, Cluster: c, net: net, http: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}

@@ -957,6 +957,23 @@ func TestFaults(t *testing.T) {
 			require.Len(t, s.all(), 1)
 		})
 	})
+	t.Run("silence", func(t *testing.T) {
+		onFacts(t, func(b *bench) {
+			f := b.framework(frameworkA)
+			before := len(f.all())
+			b.net.SetSilent(true)
+			pass(time.Minute)
+			require.Len(t, f.all(), before, "nothing comes through")
+			f.cancel() // the master does not see that
+			synctest.Wait()
+			b.net.SetSilent(false)
+			g := f.again(frameworkA)
+			require.Equal(t, http.StatusOK, g.status)
+			pass(time.Second)
+			require.Equal(t, 202, g.call("REVIVE", "").status)
+			require.Empty(t, f.all("ERROR"), "the old stream is replaced, but nobody hears it")
+		})
+	})
 	t.Run("calls", func(t *testing.T) {
 		onFacts(t, func(b *bench) {
 			f := b.framework(frameworkA)

@@ -33,8 +33,9 @@ type CheckResult struct {
 // Run is what became of a launch, for tests.
 type Run struct {
 	Framework, TaskID, AgentID, Hostname string
-	Started                              time.Time // of the process
-	Ended                                time.Time // zero while it runs
+	Started                              time.Time       // of the process
+	Ended                                time.Time       // zero while it runs
+	State                                mesos.TaskState // RUNNING, how it ended, or LOST where nobody was left to tell
 }
 
 // History is the runs of a Cluster, in the order of their starts.
@@ -112,6 +113,7 @@ func (r *run) start() {
 		}
 		r.record = &Run{
 			Framework: r.framework, TaskID: r.id, AgentID: r.a.id, Hostname: r.a.spec.Hostname, Started: c.clock.Now(),
+			State: mesos.TASK_RUNNING,
 		}
 		c.history = append(c.history, r.record)
 		r.update(mesos.TASK_STARTING, nil)
@@ -146,7 +148,7 @@ func (r *run) end(code, signal int) {
 		state = mesos.TASK_FAILED
 	}
 	r.ended = true
-	r.stopProcess()
+	r.stopProcess(state)
 	r.update(state, func(s *mesos.TaskStatus) { s.Message = text(exit(code, signal)) })
 	if e := r.executor; e != nil && state != mesos.TASK_FINISHED { // a group lives and dies together
 		for _, other := range r.a.sortedRuns() {
@@ -158,14 +160,14 @@ func (r *run) end(code, signal int) {
 }
 
 // stopProcess ends what happens by itself and closes the record.
-func (r *run) stopProcess() {
+func (r *run) stopProcess(state mesos.TaskState) {
 	r.step.cancel()
 	r.force.cancel()
 	for _, t := range r.checks {
 		t.cancel()
 	}
 	if r.record != nil && r.record.Ended.IsZero() {
-		r.record.Ended = r.a.c.clock.Now()
+		r.record.Ended, r.record.State = r.a.c.clock.Now(), state
 	}
 }
 
@@ -180,7 +182,7 @@ func (r *run) stopTimers() {
 
 // vanish ends a run of which nobody will hear.
 func (r *run) vanish() {
-	r.stopProcess()
+	r.stopProcess(mesos.TASK_LOST)
 	r.retry.cancel()
 	r.ended = true
 }
@@ -201,7 +203,7 @@ func (r *run) kill(policy *mesos.KillPolicy, reason *mesos.TaskStatus_Reason) {
 		return
 	case r.record == nil: // not started yet
 		r.killing, r.ended = true, true
-		r.stopProcess()
+		r.stopProcess(mesos.TASK_KILLED)
 		r.update(mesos.TASK_KILLED, func(s *mesos.TaskStatus) {
 			s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_TASK_KILLED_DURING_LAUNCH.Enum()
 			s.Message = text("Task killed before it was delivered to the executor")
@@ -344,7 +346,7 @@ func (c *Cluster) KillExecutor(taskID string) bool {
 			e := r.executor
 			if e == nil {
 				r.ended = true
-				r.stopProcess()
+				r.stopProcess(mesos.TASK_FAILED)
 				r.update(mesos.TASK_FAILED, func(s *mesos.TaskStatus) {
 					s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_EXECUTOR_TERMINATED.Enum()
 					s.Message, s.ContainerStatus = text("Executor terminated"), nil
