@@ -2,6 +2,7 @@ package mesos
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -161,8 +162,9 @@ func (a *agent) describe(o *api.Offer, c *Config) bool {
 		}
 	}
 	a.maintenance = windowOf(o.Unavailability)
-	changed := !a.Machine.Equal(m)
-	a.Machine = m
+	port := o.GetURL().GetAddress().Port
+	changed := !a.Machine.Equal(m) || a.Port != port
+	a.Machine, a.Port = m, port
 	return changed
 }
 
@@ -201,7 +203,7 @@ func attributes(list []api.Attribute) []cluster.KeyValue {
 }
 
 // hostName returns a name for an agent that no other agent has: its hostname, with its port if that is taken.
-func (d *driver) hostName(o *api.Offer) string {
+func (d *driver) hostName(o *api.Offer, now time.Time) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '/' || r < ' ' || r > '~' {
 			return '_'
@@ -211,11 +213,11 @@ func (d *driver) hostName(o *api.Offer) string {
 	if len(name) > 240 {
 		name = name[:240]
 	}
-	port := strconv.Itoa(int(o.GetURL().GetAddress().Port))
-	for _, try := range []string{name, name + ":" + port} {
+	port := o.GetURL().GetAddress().Port
+	for _, try := range []string{name, name + ":" + strconv.Itoa(int(port))} {
 		other := d.byName[try]
-		if other != nil && other.lost && len(other.runs) == 0 {
-			d.forget(other) // the machine is back with a new id
+		if other != nil && (other.lost && len(other.runs) == 0 || port != 0 && other.Port == port) {
+			d.succeeded(other, now)
 			other = nil
 		}
 		if other == nil {
@@ -223,6 +225,21 @@ func (d *driver) hostName(o *api.Offer) string {
 		}
 	}
 	return o.AgentID.Value
+}
+
+// succeeded ends what an agent ran when another one has registered at its address: the machine is back with a new id, and
+// nobody will ever tell how those runs ended. A master gives such an agent up, too, unless it had done so before.
+func (d *driver) succeeded(a *agent, now time.Time) {
+	d.loseAgent(a, now)
+	for _, id := range slices.SortedFunc(maps.Keys(a.runs), cluster.RunID.Compare) {
+		e := ending{
+			State: cluster.TaskLost, ExitCode: -1, Reason: cluster.ReasonHostLost, Message: "a new agent has registered at the address of its agent",
+		}
+		if r := a.runs[id]; r.record.Killed {
+			e.State, e.Reason = cluster.TaskKilled, cluster.ReasonNone
+		}
+		d.finish(a.runs[id], e)
+	}
 }
 
 // forget drops an agent.

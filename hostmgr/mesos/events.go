@@ -89,11 +89,11 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		}
 		a := d.agents[o.AgentID.Value]
 		if a == nil {
-			a = d.newAgent(agentRecord{ID: o.AgentID.Value, Name: d.hostName(o)})
+			a = d.newAgent(agentRecord{ID: o.AgentID.Value, Name: d.hostName(o, now)})
 		}
 		if a.describe(o, &d.config) || !a.recorded {
 			a.recorded = true
-			d.writeLater(write{agent: &agentRecord{a.ID, a.Name, a.Machine}})
+			d.writeLater(write{agent: &agentRecord{a.ID, a.Name, a.Port, a.Machine}})
 		}
 		d.foundAgent(a)
 		all := pieces(o.Resources)

@@ -36,6 +36,7 @@ const (
 type agentRecord struct {
 	ID      string
 	Name    string // of the host
+	Port    int32  // of the agent's process, 0 where it was not told
 	Machine cluster.Machine
 }
 

@@ -217,7 +217,8 @@ func (a *agent) comeBack(after time.Duration) {
 	a.c.after(&a.returning, after, a.register)
 }
 
-// register makes the agent known to the leading master, again or for the first time.
+// register makes the agent known to the leading master, again or for the first time. A disconnected agent at the same
+// address is removed.
 func (a *agent) register() {
 	m := a.c.m
 	if m == nil || !a.reaches() {
@@ -226,6 +227,11 @@ func (a *agent) register() {
 	if a.c.reg.gone[a.id] {
 		a.leave()
 		return
+	}
+	for _, other := range a.c.agents {
+		if other != a && other.registered && !other.connected && other.spec.Hostname == a.spec.Hostname && other.spec.Port == a.spec.Port {
+			m.agentRemoved(other, fmt.Sprintf("Agent %s removed: a new agent registered at the same address", a.spec.Hostname))
+		}
 	}
 	a.enter()
 	m.allocate()

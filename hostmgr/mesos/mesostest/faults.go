@@ -155,6 +155,20 @@ func (c *Cluster) Offers() []Outstanding {
 	return out
 }
 
+// Subscribers counts the frameworks that have a stream.
+func (c *Cluster) Subscribers() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m != nil {
+		for _, f := range c.m.frameworks {
+			if f.stream != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Cores sums up, over the agents that are there, the cores that tasks use, those that are offered, and all.
 func (c *Cluster) Cores() (used, offered, total float64) {
 	c.mu.Lock()
@@ -162,14 +176,15 @@ func (c *Cluster) Cores() (used, offered, total float64) {
 	if c.m == nil {
 		return 0, 0, 0
 	}
+	var taken, out, all int64
 	for _, a := range c.agents {
 		if a.registered {
-			used += float64(a.total.scalar("cpus")-a.free.scalar("cpus")) / 1000
-			total += float64(a.total.scalar("cpus")) / 1000
+			taken += a.total.scalar("cpus") - a.free.scalar("cpus")
+			all += a.total.scalar("cpus")
 		}
 	}
 	for _, o := range c.m.offers {
-		offered += float64(o.has.scalar("cpus")) / 1000
+		out += o.has.scalar("cpus")
 	}
-	return used - offered, offered, total
+	return float64(taken-out) / 1000, float64(out) / 1000, float64(all) / 1000
 }
