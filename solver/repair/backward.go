@@ -21,13 +21,17 @@ func (s *Solver) backward(v int32) bool {
 			return false
 		}
 		least = top.key
+		if s.kinds[top.node] == isSource {
+			s.openBack(&t, top.node)
+			continue
+		}
 		x := &s.nodes[top.node]
 		if top.key != x.label-s.price[top.node] {
 			continue
 		}
 		s.settled = append(s.settled, top.node)
 		s.work.Steps++
-		s.expandBack(&t, top.node, x.label)
+		s.expandBack(&t, top.node, least)
 		if s.tires() {
 			t = s.collect(-1)
 			break
@@ -77,21 +81,26 @@ func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through 
 	s.queue.push(item{key, w})
 }
 
-// expandBack steps from v to all its residual predecessors.
-func (s *Solver) expandBack(t *target, v int32, label int64) {
+// expandBack steps from v, which is settled at the given key, to all its residual
+// predecessors.
+func (s *Solver) expandBack(t *target, v int32, key int64) {
 	x := &s.nodes[v]
+	label := x.label
 	s.work.Units += int64(len(x.in))
 	if x.forks > 0 {
 		out := s.net.Out(flowgraph.NodeID(v))
 		s.work.Units += int64(len(out))
 		for _, ref := range out {
-			if r := &s.arcs[ref.Arc]; r.flow > r.lower && r.head != s.ground {
-				s.reachBack(t, r.head, v, label-r.cost, int32(ref.Arc), none)
+			if w := int32(ref.Node); w != s.ground && s.hasLoad(int32(ref.Arc)) {
+				s.reachBack(t, w, v, label-int64(ref.Cost), int32(ref.Arc), none)
 			}
 		}
 	}
 	for _, a := range x.in {
-		if r := &s.arcs[a]; r.flow < r.upper && r.tail != s.ground {
+		if !s.hasRoom(a) {
+			continue
+		}
+		if r := &s.arcs[a]; r.tail != s.ground {
 			s.reachBack(t, r.tail, v, label+r.cost, a, none)
 		}
 	}
@@ -106,29 +115,37 @@ func (s *Solver) expandBack(t *target, v int32, label int64) {
 		switch {
 		case p.count == 0 || p.arc == a && p.count == 1:
 		case p.count > 1:
-			if cost := label + int64(ref.Cost); cost-p.most < t.cost && s.room(a) > 0 {
-				s.openBack(t, v, a, cost)
+			cost := label + int64(ref.Cost)
+			if bound := cost - p.most; bound < t.cost && p.improves(s.search, cost) && s.hasRoom(a) {
+				p.seen, p.label, p.via = s.search, cost, a
+				s.queue.push(item{max(bound, key), int32(ref.Node)})
 			}
 		default:
 			cost := label + int64(ref.Cost) - p.cost
-			if cost-s.price[p.head] < t.cost && s.nodes[p.head].improves(s.search, cost) && s.room(a) > 0 {
+			if cost-s.price[p.head] < t.cost && s.nodes[p.head].improves(s.search, cost) && s.hasRoom(a) {
 				s.reachBack(t, p.head, v, cost, p.arc, a)
 			}
 		}
 	}
 }
 
-// openBack steps back over the source of arc a to every other head it has flow
-// on, and renews what it pays at most.
-func (s *Solver) openBack(t *target, v, a int32, label int64) {
-	source := s.arcs[a].tail
+// openBack steps back over a source, whose turn it is, to every other head it has
+// flow on, and renews what it pays at most.
+func (s *Solver) openBack(t *target, source int32) {
+	p := &s.payers[source]
+	label, a := p.label, p.via
+	if a == none {
+		return // opened before
+	}
+	p.via = none
+	v := s.arcs[a].head
 	out := s.net.Out(flowgraph.NodeID(source))
 	s.work.Units += int64(len(out))
 	most := -far
 	for _, ref := range out {
 		b, w := int32(ref.Arc), int32(ref.Node)
 		value := int64(ref.Cost) + s.price[w]
-		if value <= most && label-value >= t.cost || s.load(b) == 0 {
+		if value <= most && label-value >= t.cost || !s.hasLoad(b) {
 			continue
 		}
 		most = max(most, value)
@@ -136,7 +153,7 @@ func (s *Solver) openBack(t *target, v, a int32, label int64) {
 			s.reachBack(t, w, v, cost, b, a)
 		}
 	}
-	s.payers[source].most = most
+	p.most = most
 }
 
 // expandHub steps back from hub v to the best holder of every node.
@@ -166,7 +183,7 @@ func (s *Solver) loosen(u int32) {
 	price := s.price[u]
 	for _, ref := range in {
 		p := &s.payers[ref.Node]
-		if value := int64(ref.Cost) + price; p.count > 0 && value < p.second && s.room(int32(ref.Arc)) > 0 {
+		if value := int64(ref.Cost) + price; p.count > 0 && value < p.second && s.hasRoom(int32(ref.Arc)) {
 			p.loosen(int32(ref.Arc), value)
 		}
 	}

@@ -26,6 +26,20 @@ func (m *marks) clear() {
 	m.list = m.list[:0]
 }
 
+// bitset is a set of indices.
+type bitset []uint64
+
+func (b bitset) has(i int32) bool { return b[uint32(i)>>6]>>(uint32(i)&63)&1 != 0 }
+
+func (b bitset) set(i int32, on bool) {
+	mask := uint64(1) << (uint32(i) & 63)
+	if on {
+		b[uint32(i)>>6] |= mask
+	} else {
+		b[uint32(i)>>6] &^= mask
+	}
+}
+
 // heap is a binary heap of nodes by key, ties by node. Outdated entries stay in
 // it; the reader recognizes them.
 type heap []item

@@ -6,6 +6,18 @@ import "github.com/sluice-scheduler/sluice/flowgraph"
 func (s *Solver) room(a int32) int64 { return s.arcs[a].upper - s.arcs[a].flow }
 func (s *Solver) load(a int32) int64 { return s.arcs[a].flow - s.arcs[a].lower }
 
+// hasRoom and hasLoad tell whether there is any. Searches ask for most arcs they
+// see, so the answers lie close together.
+func (s *Solver) hasRoom(a int32) bool { return !s.full.has(a) }
+func (s *Solver) hasLoad(a int32) bool { return s.loaded.has(a) }
+
+// mark notes whether a, of which flow or bounds changed, has room and load.
+func (s *Solver) mark(a int32) {
+	r := &s.arcs[a]
+	s.full.set(a, r.flow >= r.upper)
+	s.loaded.set(a, r.flow > r.lower)
+}
+
 // addFlow changes the flow on a and everything that is derived from it, except
 // the excess of its ends.
 func (s *Solver) addFlow(a int32, amount int64) {
@@ -24,6 +36,7 @@ func (s *Solver) addFlow(a int32, amount int64) {
 // movable flow (held) and no room (full).
 func (s *Solver) derive(a int32, held, full bool) {
 	r := &s.arcs[a]
+	s.mark(a)
 	if r.tail == r.head {
 		return
 	}

@@ -174,7 +174,7 @@ func (s *Solver) worth(v int32) int64 {
 		q.first, q.second, q.best = far, far, none
 		for _, ref := range out {
 			a, value := int32(ref.Arc), int64(ref.Cost)+s.at(int32(ref.Node))
-			if value >= q.second || s.room(a) == 0 {
+			if value >= q.second || !s.hasRoom(a) {
 				continue
 			}
 			if s.kinds[ref.Node] == isHub {
@@ -187,7 +187,7 @@ func (s *Solver) worth(v int32) int64 {
 	}
 	most := -far
 	for _, ref := range out {
-		if s.load(int32(ref.Arc)) > 0 {
+		if s.hasLoad(int32(ref.Arc)) {
 			most = max(most, int64(ref.Cost)+s.at(int32(ref.Node)))
 		}
 	}
@@ -236,7 +236,7 @@ func (s *Solver) spread(v int32) {
 		for _, ref := range out {
 			a, w := int32(ref.Arc), int32(ref.Node)
 			switch {
-			case f.stems[w].place != outside || w == s.ground && !source || dir > 0 && s.room(a) == 0 || dir < 0 && s.load(a) == 0:
+			case f.stems[w].place != outside || w == s.ground && !source || dir > 0 && !s.hasRoom(a) || dir < 0 && !s.hasLoad(a):
 			case w == s.ground:
 				s.plan(dir*(int64(ref.Cost)-p), a, w)
 			default:
@@ -279,7 +279,7 @@ func (s *Solver) spreadIn(v int32) {
 	s.work.Units += int64(len(in))
 	for _, ref := range in {
 		q, a, u := &s.payers[ref.Node], int32(ref.Arc), int32(ref.Node)
-		if q.count == 0 || q.count == 1 && q.arc == a || f.stems[u].place != outside || s.room(a) == 0 {
+		if q.count == 0 || q.count == 1 && q.arc == a || f.stems[u].place != outside || !s.hasRoom(a) {
 			continue
 		}
 		most := q.most

@@ -19,7 +19,7 @@ func (s *Solver) begin() {
 	s.search++
 	if s.search == 0 {
 		for i := range s.nodes {
-			s.nodes[i].seen = 0
+			s.nodes[i].seen, s.payers[i].seen = 0, 0
 		}
 		s.search = 1
 	}
@@ -141,13 +141,17 @@ func (s *Solver) forward(v int32) bool {
 			return false
 		}
 		least = top.key
+		if s.kinds[top.node] == isSource {
+			s.open(&t, top.node)
+			continue
+		}
 		x := &s.nodes[top.node]
 		if top.key != x.label+s.price[top.node] {
 			continue
 		}
 		s.settled = append(s.settled, top.node)
 		s.work.Steps++
-		s.expand(&t, top.node, x.label)
+		s.expand(&t, top.node, least)
 		if s.tires() {
 			t = s.collect(1)
 			break
@@ -180,11 +184,12 @@ func (s *Solver) charge(u int32) {
 func (s *Solver) leave(t *target, v int32) {
 	p := &s.payers[v]
 	p.first, p.second, p.best = far, far, none
+	p.seen, p.label, p.via = s.search, 0, none
 	out := s.net.Out(flowgraph.NodeID(v))
 	s.work.Units += int64(len(out))
 	for _, ref := range out {
 		a, w := int32(ref.Arc), int32(ref.Node)
-		if r := &s.arcs[a]; r.flow < r.upper {
+		if s.hasRoom(a) {
 			if s.kinds[w] != isHub {
 				p.loosen(a, int64(ref.Cost)+s.price[w])
 			}
@@ -224,28 +229,36 @@ func (s *Solver) reach(t *target, w, last int32, label int64, over, through int3
 	s.queue.push(item{key, w})
 }
 
-// expand steps from v to all its residual successors.
-func (s *Solver) expand(t *target, v int32, label int64) {
+// expand steps from v, which is settled at the given key, to all its residual
+// successors.
+func (s *Solver) expand(t *target, v int32, key int64) {
 	x := &s.nodes[v]
+	label := x.label
 	s.work.Units += int64(len(x.in) + len(x.held))
 	if x.forks > 0 {
 		out := s.net.Out(flowgraph.NodeID(v))
 		s.work.Units += int64(len(out))
 		for _, ref := range out {
-			if w := int32(ref.Node); w != s.ground && s.room(int32(ref.Arc)) > 0 {
+			if w := int32(ref.Node); w != s.ground && s.hasRoom(int32(ref.Arc)) {
 				s.reach(t, w, v, label+int64(ref.Cost), int32(ref.Arc), none)
 			}
 		}
 	}
 	for _, a := range x.in {
-		if r := &s.arcs[a]; r.flow > r.lower && r.tail != s.ground {
+		if !s.hasLoad(a) {
+			continue
+		}
+		if r := &s.arcs[a]; r.tail != s.ground {
 			s.reach(t, r.tail, v, label-r.cost, a, none)
 		}
 	}
 	for i := range x.held {
 		h := &x.held[i]
-		if base := label - h.cost; base+s.payers[h.from].without(h.arc) < t.cost {
-			s.open(t, v, h, base)
+		p := &s.payers[h.from]
+		base := label - h.cost
+		if bound := base + p.without(h.arc); bound < t.cost && p.improves(s.search, base) {
+			p.seen, p.label, p.via = s.search, base, h.arc
+			s.queue.push(item{max(bound, key), h.from})
 		}
 	}
 	for _, b := range s.hubs {
@@ -258,11 +271,18 @@ func (s *Solver) expand(t *target, v int32, label int64) {
 	}
 }
 
-// open steps over the source of h to its other heads and renews its bounds.
-func (s *Solver) open(t *target, v int32, h *holding, base int64) {
-	p := &s.payers[h.from]
+// open steps over a source, whose turn it is, to its other heads and renews its
+// bounds.
+func (s *Solver) open(t *target, source int32) {
+	p := &s.payers[source]
+	base, via := p.label, p.via
+	if via == none {
+		return // opened before
+	}
+	p.via = none
+	v := s.arcs[via].head
 	p.first, p.second, p.best = far, far, none
-	out := s.net.Out(flowgraph.NodeID(h.from))
+	out := s.net.Out(flowgraph.NodeID(source))
 	s.work.Units += int64(len(out))
 	for _, ref := range out {
 		w := int32(ref.Node)
@@ -273,12 +293,12 @@ func (s *Solver) open(t *target, v int32, h *holding, base int64) {
 		// Of a source that holds one arc only, the others are empty. If one
 		// bears nothing at all the bound is lower than need be.
 		a := int32(ref.Arc)
-		if p.count > 1 && s.room(a) == 0 {
+		if p.count > 1 && !s.hasRoom(a) {
 			continue
 		}
 		p.loosen(a, value)
-		if a != h.arc && base+value < t.cost && s.nodes[w].improves(s.search, base+int64(ref.Cost)) && s.room(a) > 0 {
-			s.reach(t, w, v, base+int64(ref.Cost), a, h.arc)
+		if a != via && base+value < t.cost && s.nodes[w].improves(s.search, base+int64(ref.Cost)) && s.hasRoom(a) {
+			s.reach(t, w, v, base+int64(ref.Cost), a, via)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (b *hub) renew(s *Solver, source int32) {
 	best := none
 	out := s.net.Out(flowgraph.NodeID(source))
 	for _, ref := range out {
-		if int32(ref.Node) == b.node && s.room(int32(ref.Arc)) > 0 && (best == none || int64(ref.Cost) < s.arcs[best].cost) {
+		if int32(ref.Node) == b.node && s.hasRoom(int32(ref.Arc)) && (best == none || int64(ref.Cost) < s.arcs[best].cost) {
 			best = int32(ref.Arc)
 		}
 	}
@@ -94,7 +94,7 @@ func (b *hub) renew(s *Solver, source int32) {
 		b.reconsider(s, p.head, p.arc, source)
 	default:
 		for _, ref := range out {
-			if a := int32(ref.Arc); s.load(a) > 0 {
+			if a := int32(ref.Arc); s.hasLoad(a) {
 				b.reconsider(s, int32(ref.Node), a, source)
 			}
 		}
@@ -105,7 +105,7 @@ func (b *hub) renew(s *Solver, source int32) {
 func (b *hub) found(s *Solver, a int32) {
 	r := &s.arcs[a]
 	switch cur := b.arcOf[r.tail]; {
-	case s.room(a) == 0:
+	case !s.hasRoom(a):
 		b.lost(r.tail, a)
 	case cur == a:
 	case cur == none:

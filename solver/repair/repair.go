@@ -98,15 +98,24 @@ func (x *node) improves(search uint32, label int64) bool {
 }
 
 // payer is what searches know of a source: the arc it has movable flow on, if
-// that is one; and bounds from below on (cost + price of head) of its cheapest
-// residual arc and of the cheapest but that one, hubs left out.
+// that is one; bounds from below on (cost + price of head) of its cheapest
+// residual arc and of the cheapest but that one, hubs left out; and the best path
+// found to it.
 type payer struct {
 	cost          int64
 	first, second int64
 	most          int64 // with several: at least the highest (cost + price of head) paid
+	label         int64
 	arc, head     int32
 	best          int32 // arc of first
 	count         int32 // arcs with movable flow
+	seen          uint32
+	via           int32 // arc by which the path enters the source, or none once opened
+}
+
+// improves tells whether a path of the given cost is the best to p so far.
+func (p *payer) improves(search uint32, label int64) bool {
+	return p.seen != search || label < p.label
 }
 
 // without is the bound that leaves out arc a.
@@ -147,7 +156,10 @@ type Solver struct {
 	// should be the ground.
 	misplaced bool
 
-	arcs   []arc // indexed by ArcID; the rest by NodeID
+	arcs   []arc  // indexed by ArcID
+	full   bitset // arcs without room
+	loaded bitset // arcs with flow above their lower bound
+	// The rest is indexed by NodeID.
 	kinds  []kind
 	supply []int64
 	excess []int64
@@ -216,9 +228,8 @@ func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost {
 	}
 	least, most := far, -far
 	for _, ref := range s.net.Out(v) {
-		r := &s.arcs[ref.Arc]
-		value := r.cost + s.price[r.head]
-		if r.flow < r.upper {
+		value := int64(ref.Cost) + s.price[ref.Node]
+		if s.hasRoom(int32(ref.Arc)) {
 			least = min(least, value)
 		} else {
 			most = max(most, value)

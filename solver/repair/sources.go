@@ -31,10 +31,10 @@ func (s *Solver) bound(v int32) {
 	s.work.Units += int64(len(out))
 	for _, ref := range out {
 		value := int64(ref.Cost) + s.price[ref.Node]
-		if p.count > 1 && value > p.most && s.load(int32(ref.Arc)) > 0 {
+		if p.count > 1 && value > p.most && s.hasLoad(int32(ref.Arc)) {
 			p.most = value
 		}
-		if value < p.second && s.kinds[ref.Node] != isHub && s.room(int32(ref.Arc)) > 0 {
+		if value < p.second && s.kinds[ref.Node] != isHub && s.hasRoom(int32(ref.Arc)) {
 			p.loosen(int32(ref.Arc), value)
 		}
 	}
@@ -50,10 +50,10 @@ func (s *Solver) exchange(v int32) {
 		dearest, most, cheapest, least := none, -far, none, far
 		for _, ref := range out {
 			value := int64(ref.Cost) + s.price[ref.Node]
-			if value < least && s.room(int32(ref.Arc)) > 0 {
+			if value < least && s.hasRoom(int32(ref.Arc)) {
 				cheapest, least = int32(ref.Arc), value
 			}
-			if value > most && s.load(int32(ref.Arc)) > 0 {
+			if value > most && s.hasLoad(int32(ref.Arc)) {
 				dearest, most = int32(ref.Arc), value
 			}
 		}
@@ -79,7 +79,7 @@ func (s *Solver) withdraw(v int32) {
 		dearest, most := none, -far
 		for _, ref := range out {
 			value := int64(ref.Cost) + s.price[ref.Node]
-			if value > most && s.load(int32(ref.Arc)) > 0 {
+			if value > most && s.hasLoad(int32(ref.Arc)) {
 				dearest, most = int32(ref.Arc), value
 			}
 		}

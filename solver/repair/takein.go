@@ -39,6 +39,9 @@ func (s *Solver) grow() {
 	if k := n.ArcBound(); k > len(s.arcs) {
 		old := len(s.arcs)
 		s.arcs = append(s.arcs, make([]arc, k-old)...)
+		words := (len(s.arcs) + 63) / 64
+		s.full = append(s.full, make(bitset, words-len(s.full))...)
+		s.loaded = append(s.loaded, make(bitset, words-len(s.loaded))...)
 		for i := old; i < k; i++ {
 			s.arcs[i].tail = none
 		}
@@ -146,6 +149,7 @@ func (s *Solver) takeAll() {
 			tail: int32(d.Tail), head: int32(d.Head), cost: int64(d.Cost),
 			lower: d.Lower, upper: d.Upper, stamp: r.stamp,
 		}
+		s.mark(int32(a))
 		if s.kinds[r.tail] >= isCore {
 			if r.tail != r.head {
 				s.enlist(int32(a))
@@ -294,6 +298,7 @@ func (s *Solver) setArc(a int32) {
 	if r.tail < 0 {
 		s.promote(int32(d.Head))
 		*r = arc{tail: int32(d.Tail), head: int32(d.Head), stamp: r.stamp, cost: int64(d.Cost)}
+		s.mark(a)
 		if r.tail != r.head && s.kinds[r.tail] >= isCore {
 			s.enlist(a)
 		}
