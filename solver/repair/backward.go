@@ -21,6 +21,10 @@ func (s *Solver) backward(v int32) bool {
 			return false
 		}
 		least = top.key
+		if int(top.node) >= len(s.kinds) {
+			s.openBlock(&t, int(top.node)-len(s.kinds))
+			continue
+		}
 		if s.kinds[top.node] == isSource {
 			s.openBack(&t, top.node)
 			continue
@@ -43,7 +47,7 @@ func (s *Solver) backward(v int32) bool {
 	for _, u := range s.settled {
 		if p := s.nodes[u].label - t.cost; p < s.price[u] {
 			s.price[u] = p
-			s.loosen(u)
+			s.cheaper.add(u)
 		}
 	}
 	s.sendBack(v, t)
@@ -105,26 +109,25 @@ func (s *Solver) expandBack(t *target, v int32, key int64) {
 		}
 	}
 	if s.kinds[v] == isHub {
-		s.expandHub(t, v, label)
+		s.expandHub(t, v, key)
 		return
 	}
 	in := s.net.In(flowgraph.NodeID(v))
 	s.work.Units += int64(len(in))
 	for _, ref := range in {
-		p, a := &s.payers[ref.Node], int32(ref.Arc)
-		switch {
+		a, u, cost := int32(ref.Arc), int32(ref.Node), label+int64(ref.Cost)
+		bound := cost - s.price[u]
+		if bound >= t.cost || !s.hasRoom(a) {
+			continue
+		}
+		switch p := &s.payers[u]; {
 		case p.count == 0 || p.arc == a && p.count == 1:
-		case p.count > 1:
-			cost := label + int64(ref.Cost)
-			if bound := cost - p.most; bound < t.cost && p.improves(s.search, cost) && s.hasRoom(a) {
-				p.seen, p.label, p.via = s.search, cost, a
-				s.queue.push(item{max(bound, key), int32(ref.Node)})
-			}
-		default:
-			cost := label + int64(ref.Cost) - p.cost
-			if cost-s.price[p.head] < t.cost && s.nodes[p.head].improves(s.search, cost) && s.hasRoom(a) {
-				s.reachBack(t, p.head, v, cost, p.arc, a)
-			}
+		case p.count == 1:
+			s.price[u] = p.cost + s.price[p.head]
+			s.reachBack(t, p.head, v, cost-p.cost, p.arc, a)
+		case p.improves(s.search, cost):
+			p.seen, p.label, p.via = s.search, cost, a
+			s.queue.push(item{max(bound, key), u})
 		}
 	}
 }
@@ -153,23 +156,71 @@ func (s *Solver) openBack(t *target, source int32) {
 			s.reachBack(t, w, v, cost, b, a)
 		}
 	}
-	p.most = most
+	s.price[source] = most
 }
 
-// expandHub steps back from hub v to the best holder of every node.
-func (s *Solver) expandHub(t *target, v int32, label int64) {
-	b := s.hubOf(v)
-	s.work.Units += int64(len(b.members))
-	for _, u := range b.members {
-		if u == v {
+// expandHub plans steps back from hub v to the best holder of every node.
+func (s *Solver) expandHub(t *target, v int32, key int64) {
+	label := s.nodes[v].label
+	for i, b := range s.hubs {
+		if b.node != v {
 			continue
 		}
-		// A stale entry is at most the true gain, so it may rule out, never in.
-		if m := &b.moves[u]; m.gain < far && label+m.gain-s.price[u] < t.cost {
-			if m := b.best(s, u); m.gain < far {
-				s.reachBack(t, u, v, label+m.gain, m.from, m.to)
+		s.work.Units += int64(len(b.blocks))
+		for k, least := range b.blocks {
+			if bound := label + least; bound < t.cost {
+				s.queue.push(item{max(bound, key), int32(len(s.kinds) + k*maxHubs + i)})
 			}
 		}
+	}
+}
+
+// openBlock steps back from a hub to the best holders of a block of nodes.
+func (s *Solver) openBlock(t *target, id int) {
+	b, k := s.hubs[id%maxHubs], id/maxHubs
+	label := s.nodes[b.node].label
+	least := far
+	s.work.Units += hubBlock
+	for u := k * hubBlock; u < min((k+1)*hubBlock, len(b.moves)); u++ {
+		// A stale entry is at most the true gain, so it may rule out, never in.
+		m, price := &b.moves[u], s.price[u]
+		if m.gain < far && int32(u) != b.node && label+m.gain-price < t.cost {
+			if m = b.best(s, int32(u)); m.gain < far {
+				s.reachBack(t, int32(u), b.node, label+m.gain, m.from, m.to)
+			}
+		}
+		if m.gain < far {
+			least = min(least, m.gain-price)
+		}
+	}
+	b.blocks[k] = least
+}
+
+// tell lets sources know of prices that have risen since bounds on what they pay
+// were last needed (dir -1), or fallen since those on their moves were (dir 1).
+func (s *Solver) tell(dir int64) {
+	list, tell := &s.dearer, s.charge
+	if dir > 0 {
+		list, tell = &s.cheaper, s.loosen
+	}
+	for _, u := range list.list {
+		if s.kinds[u] >= isCore {
+			tell(u)
+		}
+	}
+	list.clear()
+}
+
+// charge raises the bounds of holders on u, whose price rose.
+func (s *Solver) charge(u int32) {
+	held, price := s.nodes[u].held, s.price[u]
+	s.work.Units += int64(len(held))
+	for i := range held {
+		h := &held[i]
+		s.price[h.from] = max(s.price[h.from], h.cost+price)
+	}
+	for _, b := range s.hubs {
+		b.lower(s, u)
 	}
 }
 

@@ -42,6 +42,7 @@ func (s *Solver) interrupt() {
 // balanceAlong sends what nodes have too much (dir 1) or fetches what they lack
 // (dir -1), path by path, then from the collectors.
 func (s *Solver) balanceAlong(dir int64, nodes []int32, budget solver.Budget) solver.Status {
+	s.tell(dir)
 	for _, v := range nodes {
 		for s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
 			if dir > 0 && !s.forward(v) || dir < 0 && !s.backward(v) {

@@ -103,15 +103,19 @@ func (s *Solver) hold(a int32) {
 	r.pos = int32(len(x.held))
 	x.held = append(x.held, holding{cost: r.cost, arc: a, from: r.tail})
 	p := &s.payers[r.tail]
-	switch value := r.cost + s.at(r.head); p.count {
+	value := r.cost + s.at(r.head)
+	switch p.count {
 	case 0:
 		p.arc, p.head, p.cost = a, r.head, r.cost
 	case 1:
-		p.most = max(value, p.cost+s.at(p.head))
+		value = max(value, p.cost+s.at(p.head))
 	default:
-		p.most = max(value, p.most)
+		value = max(value, s.price[r.tail])
 	}
 	p.count++
+	if s.forest.stems[r.tail].place == outside {
+		s.price[r.tail] = value
+	}
 	for _, b := range s.hubs {
 		b.held(s, r.head, a, r.tail)
 	}

@@ -137,9 +137,9 @@ func (s *Solver) part(v int32) {
 	if moved && s.kinds[v] >= isCore {
 		s.work.Steps++
 		if s.forest.dir > 0 {
-			s.charge(v)
+			s.dearer.add(v)
 		} else {
-			s.loosen(v)
+			s.cheaper.add(v)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func (s *Solver) spreadIn(v int32) {
 		if q.count == 0 || q.count == 1 && q.arc == a || f.stems[u].place != outside || !s.hasRoom(a) {
 			continue
 		}
-		most := q.most
+		most := s.price[u]
 		if q.count == 1 {
 			most = q.cost + s.at(q.head)
 		}

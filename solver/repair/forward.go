@@ -163,21 +163,11 @@ func (s *Solver) forward(v int32) bool {
 	for _, u := range s.settled {
 		if p := t.cost - s.nodes[u].label; p > s.price[u] {
 			s.price[u] = p
-			s.charge(u)
+			s.dearer.add(u)
 		}
 	}
 	s.sendForward(v, t)
 	return true
-}
-
-// charge lets holders on u, whose price rose, pay it.
-func (s *Solver) charge(u int32) {
-	price := s.price[u]
-	for _, h := range s.nodes[u].held {
-		if p := &s.payers[h.from]; p.count > 1 {
-			p.most = max(p.most, h.cost+price)
-		}
-	}
 }
 
 // leave starts a search from a source, and takes its bounds on the way.

@@ -12,18 +12,18 @@ type move struct {
 
 // hub is a node that very many sources have an arc to.
 type hub struct {
-	node    int32
-	arcOf   []int32 // by source: its cheapest residual arc to the hub, or none
-	moves   []move  // by node
-	members []int32 // nodes that have had holders
-	known   []bool  // by node: is a member
-	double  bool    // some source has had two arcs to the hub
+	node   int32
+	arcOf  []int32 // by source: its cheapest residual arc to the hub, or none
+	moves  []move  // by node
+	blocks []int64 // by hubBlock nodes: bound from below on the least (gain - price)
+	double bool    // some source has had two arcs to the hub
 }
 
 // A hub pays when going through all nodes is cheaper than through its arcs.
 const (
 	minHubDegree = 2048
 	maxHubs      = 4
+	hubBlock     = 64
 )
 
 func (s *Solver) hubOf(v int32) *hub {
@@ -57,16 +57,19 @@ func (b *hub) offer(s *Solver, m *move, from, source int32) {
 	}
 	if gain := s.arcs[to].cost - s.arcs[from].cost; gain < m.gain {
 		m.gain, m.from, m.to = gain, from, to
+		b.lower(s, s.arcs[from].head)
+	}
+}
+
+// lower takes in that u has a better move, or a higher price.
+func (b *hub) lower(s *Solver, u int32) {
+	if gain := b.moves[u].gain; gain < far {
+		b.blocks[u/hubBlock] = min(b.blocks[u/hubBlock], gain-s.price[u])
 	}
 }
 
 // held tells the hub that source now has movable flow on arc a into u.
 func (b *hub) held(s *Solver, u, a, source int32) {
-	if !b.known[u] {
-		b.known[u] = true
-		b.members = append(b.members, u)
-		b.moves[u] = move{gain: far, from: none, to: none}
-	}
 	b.offer(s, &b.moves[u], a, source)
 }
 
@@ -129,6 +132,7 @@ func (b *hub) lost(source, a int32) {
 func (b *hub) reconsider(s *Solver, u, a, source int32) {
 	if m := &b.moves[u]; m.from == a {
 		m.stale, m.gain = true, -far
+		b.lower(s, u)
 	} else {
 		b.offer(s, m, a, source)
 	}
@@ -138,7 +142,9 @@ func (b *hub) grow(n int) {
 	for len(b.arcOf) < n {
 		b.arcOf = append(b.arcOf, none)
 		b.moves = append(b.moves, move{gain: far, from: none, to: none})
-		b.known = append(b.known, false)
+	}
+	for len(b.blocks)*hubBlock < n {
+		b.blocks = append(b.blocks, far)
 	}
 }
 

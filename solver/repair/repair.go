@@ -100,11 +100,10 @@ func (x *node) improves(search uint32, label int64) bool {
 // payer is what searches know of a source: the arc it has movable flow on, if
 // that is one; bounds from below on (cost + price of head) of its cheapest
 // residual arc and of the cheapest but that one, hubs left out; and the best path
-// found to it.
+// found to it. Its price is a bound from above on what it pays anywhere.
 type payer struct {
 	cost          int64
 	first, second int64
-	most          int64 // with several: at least the highest (cost + price of head) paid
 	label         int64
 	arc, head     int32
 	best          int32 // arc of first
@@ -184,6 +183,8 @@ type Solver struct {
 	queue   heap
 	settled []int32
 	late    []int32 // nodes whose excess no free place takes
+	// dearer and cheaper list nodes whose price moved, unknown to sources.
+	dearer, cheaper marks
 	// underWay: the last call spent its budget, and nothing has changed since.
 	underWay bool
 	pending  marks // nodes that may be out of balance

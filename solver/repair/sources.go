@@ -26,17 +26,21 @@ func (s *Solver) compare(v int32) {
 // bound sets the bounds of v.
 func (s *Solver) bound(v int32) {
 	p := &s.payers[v]
-	p.first, p.second, p.best, p.most = far, far, none, -far
+	p.first, p.second, p.best = far, far, none
+	most := -far
 	out := s.net.Out(flowgraph.NodeID(v))
 	s.work.Units += int64(len(out))
 	for _, ref := range out {
 		value := int64(ref.Cost) + s.price[ref.Node]
-		if p.count > 1 && value > p.most && s.hasLoad(int32(ref.Arc)) {
-			p.most = value
+		if value > most && s.hasLoad(int32(ref.Arc)) {
+			most = value
 		}
 		if value < p.second && s.kinds[ref.Node] != isHub && s.hasRoom(int32(ref.Arc)) {
 			p.loosen(int32(ref.Arc), value)
 		}
+	}
+	if most > -far {
+		s.price[v] = most
 	}
 }
 

@@ -58,6 +58,8 @@ func (s *Solver) grow() {
 		s.forest.stems = append(s.forest.stems, make([]stem, more)...)
 		s.collectors.grow(k)
 		s.pending.grow(k)
+		s.dearer.grow(k)
+		s.cheaper.grow(k)
 		s.dirty.grow(k)
 		s.suspect.grow(k)
 		for _, b := range s.hubs {
@@ -270,9 +272,10 @@ func (s *Solver) promote(v int32) {
 			s.deriveExit(r)
 		}
 	}
-	if v != s.ground && price < far {
-		s.price[v] = price
+	if v == s.ground || price == far {
+		price = 0
 	}
+	s.price[v] = price
 	s.payers[v] = payer{}
 	s.suspect.add(v)
 }
