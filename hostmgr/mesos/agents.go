@@ -40,6 +40,8 @@ type agent struct {
 	maintenance *maintenance    // planned
 	inverse     map[string]bool // ids of inverse offers
 	recorded    bool            // agentRecord is in the store
+	shown       *hostmgr.Host   // as it was last reported, nil if it was not
+	touched     bool            // it may be different now
 }
 
 // maintenance is when an agent is taken out of service.
@@ -141,6 +143,20 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 		h.Notes = append(slices.Clone(h.Notes), note)
 	}
 	return h
+}
+
+// refresh makes what is reported what there is, and reports whether it was not.
+func (a *agent) refresh(there bool, now time.Time, c *Config) bool {
+	before := a.shown
+	a.shown = nil
+	if there {
+		h := a.host(now, c)
+		a.shown = &h
+	}
+	if a.shown == nil || before == nil {
+		return a.shown != before
+	}
+	return a.shown.Name != before.Name || !a.shown.Equal(before.Machine)
 }
 
 // describe takes in what an offer says of its agent, and reports whether anything that is recorded has changed.
@@ -251,15 +267,15 @@ func (d *driver) forget(a *agent) {
 	if a.recorded {
 		d.goneAgents = append(d.goneAgents, a.ID)
 	}
-	d.hostsChanged()
+	d.touch(a)
 }
 
 // visible lists the hosts for the scheduler, by name.
-func (d *driver) visible(now time.Time) []hostmgr.Host {
+func (d *driver) visible() []hostmgr.Host {
 	hosts := make([]hostmgr.Host, 0, len(d.agents))
 	for _, a := range d.agents {
-		if !a.lost {
-			hosts = append(hosts, a.host(now, &d.config))
+		if a.shown != nil {
+			hosts = append(hosts, *a.shown)
 		}
 	}
 	slices.SortFunc(hosts, func(a, b hostmgr.Host) int { return cmp.Compare(a.Name, b.Name) })

@@ -56,8 +56,8 @@ type driver struct {
 	byName     map[string]*agent
 	offers     map[string]*offer
 	runs       map[cluster.RunID]*run
-	lastHosts  []hostmgr.Host
-	newHosts   bool      // lastHosts is not what there is
+	touched    []*agent  // that may not be as they were last reported
+	overdue    bool      // the keeper must not wait for its tick
 	launched   time.Time // the last launch, or demand for offers
 	quiet      bool      // offers are suppressed
 	quietFrom  time.Time
@@ -264,9 +264,12 @@ func (d *driver) OpenLog(_ context.Context, req hostmgr.LogRequest) (io.ReadClos
 		req.Run, r.record.Agent, r.record.Host)
 }
 
-// hostsChanged lets the keeper report the hosts.
-func (d *driver) hostsChanged() {
-	d.newHosts = true
+// touch lets the keeper see whether the host is as it was last reported.
+func (d *driver) touch(a *agent) {
+	if !a.touched {
+		a.touched = true
+		d.touched = append(d.touched, a)
+	}
 	d.wakeKeeper()
 }
 
@@ -277,20 +280,19 @@ func (d *driver) wakeKeeper() {
 	}
 }
 
-// reportHosts reports the hosts if they are not as they were last reported.
+// reportHosts reports the hosts if any is not as it was last reported. Complexity: O(k) for k hosts that were touched,
+// and O(n log n) for all n where one has changed.
 func (d *driver) reportHosts(first bool) {
-	d.newHosts = false
-	hosts := d.visible(time.Now())
-	same := len(hosts) == len(d.lastHosts)
-	for i := 0; same && i < len(hosts); i++ {
-		same = hosts[i].Name == d.lastHosts[i].Name && hosts[i].Equal(d.lastHosts[i].Machine)
+	now, changed := time.Now(), first
+	for _, a := range d.touched {
+		a.touched = false
+		there := d.agents[a.ID] == a && !a.lost
+		changed = a.refresh(there, now, &d.config) || changed
 	}
-	if same && !first {
-		return
-	}
-	d.lastHosts = hosts
-	if d.sink != nil {
-		d.sink.ReportHosts(hosts)
+	clear(d.touched)
+	d.touched = d.touched[:0]
+	if changed && d.sink != nil {
+		d.sink.ReportHosts(d.visible())
 	}
 }
 

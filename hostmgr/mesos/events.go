@@ -19,6 +19,7 @@ func (d *driver) connected(s *session) {
 			r.killAt = now
 		}
 	}
+	d.overdue = true
 	d.wakeKeeper()
 }
 
@@ -36,9 +37,9 @@ func (d *driver) disconnected(s *session) {
 		a.rest(a.held(), now, 2*d.config.OfferWait)
 		clear(a.offers)
 		clear(a.inverse)
+		d.touch(a)
 	}
 	clear(d.offers)
-	d.hostsChanged()
 }
 
 // handle takes in an event of a session.
@@ -100,6 +101,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		held := &offer{id: o.ID.Value, role: or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}
 		a.offers[held.id], d.offers[held.id] = held, held
 		a.resting = a.resting.minus(held.total)
+		d.touch(a)
 		if len(a.queue) > 0 {
 			d.flushSoon(a)
 		}
@@ -107,7 +109,6 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 	if len(useless) > 0 {
 		s.send(0, decline(useless, d.config.DeclineFor), nil)
 	}
-	d.hostsChanged()
 }
 
 // rescinded drops an offer that the master took back. Launches that counted on it are given back at once.
@@ -118,7 +119,7 @@ func (d *driver) rescinded(id string) {
 	}
 	d.dropOffer(o)
 	d.refuseExcess(o.agent, "an offer was rescinded")
-	d.hostsChanged()
+	d.touch(o.agent)
 }
 
 func (d *driver) dropOffer(o *offer) {
@@ -145,7 +146,7 @@ func (d *driver) loseAgent(a *agent, now time.Time) {
 	}
 	if !a.lost {
 		a.lost, a.away = true, now
-		d.hostsChanged()
+		d.touch(a)
 	}
 	if len(a.runs) == 0 {
 		d.forget(a)
@@ -156,7 +157,10 @@ func (d *driver) loseAgent(a *agent, now time.Time) {
 func (d *driver) foundAgent(a *agent) {
 	if a.lost {
 		a.lost = false
-		d.hostsChanged()
+		d.touch(a)
+		if d.session != nil && len(a.runs) > 0 {
+			d.session.rounds.anew(time.Now()) // which of them does it still have?
+		}
 	}
 }
 
@@ -179,7 +183,7 @@ func (d *driver) inverseOffered(s *session, o *api.InverseOffer, now time.Time) 
 		if a.closing(now, d.config.MaintenanceLead) {
 			d.refuseAll(a, "maintenance of its agent is near")
 		}
-		d.hostsChanged()
+		d.touch(a)
 	}
 	s.send(lane, call, nil)
 }
@@ -193,7 +197,7 @@ func (d *driver) inverseRescinded(id string) {
 		if a.inverse[id] {
 			delete(a.inverse, id)
 			a.maintenance = nil
-			d.hostsChanged()
+			d.touch(a)
 		}
 	}
 }

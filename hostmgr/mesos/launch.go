@@ -163,11 +163,17 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		a.queue = slices.DeleteFunc(a.queue, func(q *run) bool { return q == r })
 	}
 	a.rest(total(b.supply.left), time.Now(), d.config.OfferWait)
+	d.touch(a)
 	call := &scheduler.Call{Type: scheduler.Call_ACCEPT, Accept: &scheduler.Call_Accept{
 		OfferIDs: ids, Operations: b.operations(), Filters: filter(0),
 	}}
 	runs := b.runs
-	s.send(laneOf(a.ID), call, func(err error) { d.accepted(s, runs, err) })
+	s.send(laneOf(a.ID), call, func(err error) {
+		if err != nil { // else the master keeps them for us for ever; those that it does not know any more it passes over
+			s.send(laneOf(a.ID), decline(ids, 0), nil)
+		}
+		d.accepted(s, runs, err)
+	})
 }
 
 // accepted learns how an ACCEPT went. Where it is certain that it had no effect the runs are given back; where it is not

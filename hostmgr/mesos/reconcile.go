@@ -33,8 +33,13 @@ func (r *reconciliation) begin(now time.Time, every time.Duration) {
 // soon begins explicit rounds, if none are going on.
 func (r *reconciliation) soon(now time.Time) {
 	if r.explicit.IsZero() {
-		r.explicit, r.pause = now.Add(minRound), minRound
+		r.anew(now)
 	}
+}
+
+// anew begins explicit rounds from the first pause on.
+func (r *reconciliation) anew(now time.Time) {
+	r.explicit, r.pause = now.Add(minRound), minRound
 }
 
 // reconcile makes the calls that are due.
@@ -89,15 +94,23 @@ func (d *driver) keep() {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
 	for {
+		ticked := false
 		select {
 		case <-d.ctx.Done():
 			return
 		case <-tick.C:
+			ticked = true
 		case <-d.wake:
 		}
 		d.mu.Lock()
 		if d.sink != nil {
-			d.housekeeping(time.Now())
+			now := time.Now()
+			if ticked || d.overdue {
+				d.housekeeping(now)
+			}
+			if len(d.touched) > 0 {
+				d.reportHosts(false)
+			}
 		}
 		d.mu.Unlock()
 		if pauseFor(d.ctx, reportRest) != nil {
@@ -106,22 +119,23 @@ func (d *driver) keep() {
 	}
 }
 
+// housekeeping goes through all that there is.
 func (d *driver) housekeeping(now time.Time) {
+	d.overdue = false
 	for _, a := range d.agents {
 		d.keepAgent(a, now)
 	}
-	if s := d.session; s != nil {
-		d.reconcile(s, now)
-		for _, r := range d.runs {
-			if r.record.Killed && r.placed && !r.ended() && !r.killAt.IsZero() && !now.Before(r.killAt) {
-				d.sendKill(s, r, r.record.Grace)
-			}
+	s := d.session
+	if s == nil {
+		return
+	}
+	d.reconcile(s, now)
+	for _, r := range d.runs {
+		if r.record.Killed && r.placed && !r.ended() && !r.killAt.IsZero() && !now.Before(r.killAt) {
+			d.sendKill(s, r, r.record.Grace)
 		}
-		d.keepOffers(s, now)
 	}
-	if d.newHosts {
-		d.reportHosts(false)
-	}
+	d.keepOffers(s, now)
 }
 
 // keepAgent gives back launches that have waited too long, and stops counting on what was not offered in time.
@@ -134,9 +148,12 @@ func (d *driver) keepAgent(a *agent, now time.Time) {
 	if late || !d.quiet && !a.restUntil.IsZero() && !now.Before(a.restUntil) {
 		if !a.resting.isZero() {
 			a.resting = quantity{}
-			d.hostsChanged()
+			d.touch(a)
 		}
 		a.restUntil = time.Time{}
+	}
+	if a.maintenance != nil {
+		d.touch(a) // it comes nearer
 	}
 }
 
@@ -155,7 +172,7 @@ func (d *driver) keepOffers(s *session, now time.Time) {
 		if !closing {
 			o.agent.rest(o.total, now, d.config.DeclineFor+d.config.OfferWait)
 		}
-		d.hostsChanged()
+		d.touch(o.agent)
 	}
 	slices.SortFunc(ids, func(a, b api.OfferID) int { return compareText(a.Value, b.Value) })
 	for some := range slices.Chunk(ids, roundTasks) {

@@ -81,15 +81,20 @@ func (d *driver) adoptRecord(record *runRecord) {
 	d.bind(r, record.Agent, record.Host)
 }
 
-// bind makes a run known at its agent, which may be known by this only.
+// bind makes a run known at its agent, which may be known by this only. An agent that has come in its place keeps the
+// host's name.
 func (d *driver) bind(r *run, agentID, host string) {
 	a := d.agents[agentID]
 	if a == nil {
+		if d.byName[host] != nil {
+			host = agentID
+		}
 		a = d.newAgent(agentRecord{ID: agentID, Name: host})
 		a.lost = true
 	}
 	r.agent = a
 	a.runs[r.record.Run] = r
+	d.touch(a)
 }
 
 // report makes a status the run's, and tells the sink. The status follows the one before.
@@ -109,6 +114,7 @@ func (d *driver) finish(r *run, e ending) {
 		if r.placed && !a.lost {
 			a.rest(r.need, time.Now(), d.config.OfferWait)
 		}
+		d.touch(a)
 		if a.lost && len(a.runs) == 0 {
 			d.forget(a)
 		}
@@ -152,8 +158,12 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		}
 	}
 	r.heard = s
-	if a := d.agents[agentID]; a != nil && u.GetState() == api.TASK_UNREACHABLE {
-		d.loseAgent(a, now)
+	if u.GetState() == api.TASK_UNREACHABLE {
+		r.heard = nil // an agent that comes back without the task says nothing, so it is asked again
+		s.rounds.soon(now)
+		if a := d.agents[agentID]; a != nil {
+			d.loseAgent(a, now)
+		}
 	}
 	if member >= r.members() {
 		d.complain("a task has more members than were launched", "task", u.TaskID.Value)
