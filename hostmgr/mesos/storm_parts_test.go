@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -124,6 +125,7 @@ type site struct {
 	root, dir string // where managers keep their folders, and that of the present one
 	managers  int
 	up        *line // to the scheduler
+	conn      *grpc.ClientConn
 	driver    hostmgr.Driver
 	stop      func(crash bool)
 }
@@ -166,7 +168,7 @@ func (at *site) start() {
 		OfferHold: offerHold, FailoverTimeout: 24 * time.Hour, ReconcileEvery: time.Minute,
 	})
 	require.NoError(at, err)
-	at.driver, at.up = driver, up
+	at.driver, at.up, at.conn = driver, up, conn
 	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{Name: cluster.ShardID(at.name), Kind: "mesos", Driver: driver, Conn: conn})
 	require.NoError(at, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -185,6 +187,11 @@ func (at *site) start() {
 		assert.NoError(at, driver.Close())
 		assert.NoError(at, conn.Close())
 	}
+}
+
+// serves reports whether the host manager is connected on both sides.
+func (at *site) serves() bool {
+	return at.mesos.Subscribers() > 0 && at.conn.GetState() == connectivity.Ready
 }
 
 // leave keeps what a host manager that crashes now leaves on disk.

@@ -186,7 +186,7 @@ func callStrike(at *site) *strike {
 // restartStrike happens to the scheduler or a host manager.
 func restartStrike(at *site) *strike {
 	s := at.storm
-	x := &strike{holds: at.name + " manager", where: at.name, lasts: at.upTo(20 * time.Second)}
+	x := &strike{holds: at.name + " manager", where: at.name, lasts: at.upTo(20 * time.Second), back: at.serves}
 	crash := at.random.IntN(2) == 0
 	if at.random.IntN(4) == 0 {
 		x.lasts += lostAfter
@@ -194,6 +194,7 @@ func restartStrike(at *site) *strike {
 	switch at.random.IntN(4) {
 	case 0:
 		x.kind, x.holds, x.where = "the scheduler ends", "scheduler", "all"
+		x.back = func() bool { return s.sites[0].serves() && s.sites[1].serves() }
 		if crash {
 			x.kind = "the scheduler crashes"
 		}
@@ -201,7 +202,6 @@ func restartStrike(at *site) *strike {
 		x.end = s.startScheduler
 	case 1, 2:
 		x.kind = "the host manager ends"
-		x.back = func() bool { return at.mesos.Subscribers() > 0 } // it is a host manager from then on
 		if crash {
 			x.kind = "the host manager crashes"
 		}

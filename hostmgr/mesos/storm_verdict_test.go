@@ -61,7 +61,7 @@ func (s *storm) await(from time.Time, longest time.Duration, uid cluster.JobUID,
 		if there(j) {
 			return
 		}
-		require.Less(s, time.Since(from), longest, "job %d: %v, %d live\nunfinished: %s\nknown: %v\n%s", uid, j.Counts, s.living(),
+		require.Less(s, time.Since(from), longest, "job %d %v: %v, %d live\nunfinished: %s\nknown: %v\n%s", uid, s.jobs[uid-1], j.Counts, s.living(),
 			s.unfinished(uid), s.known(), s.story())
 		time.Sleep(time.Second)
 	}
