@@ -1,24 +1,27 @@
 // Package auto is the solver to use when there is no reason to choose: it picks
 // one, watches its effort, and lets two race when the first takes long.
 //
-// Networks that are mostly sources of single tasks go to repair; others start
-// with the simplex. Repair is by far the faster after a small change, but a shock
-// that moves the whole price level can keep it busy for long. When it has spent
-// its patience, a multiple of the size of the network, the warm simplex starts
-// beside it. Likewise cost scaling starts beside a simplex that takes long from
-// zero: of a large network it reads the same arcs fewer times.
+// From zero, networks that are mostly sources of single tasks go to assignment,
+// others to the simplex. If the network then changes, repair takes over the
+// answer and goes on from it: it is by far the fastest after a small change, but
+// a shock that moves the whole price level can keep it busy for long. When the
+// one that began has spent its patience, a multiple of the size of the network,
+// the simplex starts beside it. Likewise cost scaling starts beside a simplex that
+// takes long from zero: of a large network it reads the same arcs fewer times.
 //
 // Both advance in quanta of counted work that take about as long, with a barrier
-// after each; the first to finish wins, the one that began if both do. Then
-// repair takes over the answer, and goes on from it next time.
+// after each; the first to finish wins, the one that began if both do.
 //
 // No clock is read: the same history gives the same answer on any machine, with
 // one core or two.
 package auto
 
 import (
+	"errors"
+
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/assignment"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/repair"
@@ -29,6 +32,8 @@ const (
 	// the simplex starts; half of that after each race it lost, twice after each
 	// solve it did not need one for.
 	patience = 12
+	// unitPatience is the same for assignment, from zero.
+	unitPatience = 48
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
 	// handicap is how many units the simplex gets for one of repair: it reads
@@ -49,13 +54,18 @@ type Solver struct {
 	simplex *netsimplex.Solver
 	// scaling runs beside a simplex that takes long; nil when it does not.
 	scaling *costscaling.Solver
-	// ready: repair knows the last answer. Until then the simplex answers.
-	ready bool
-	// layered: the network has the scheduler's shape, and will change.
-	layered bool
-	// answers counts the optimal results on this network.
-	answers int
-	racing  bool
+	// units takes the place of repair until the first answer, on a network of
+	// single tasks that is as it was at seq; else nil.
+	units *assignment.Solver
+	seq   flowgraph.Seq
+	// single: the network is one of single tasks. On others the simplex gives the
+	// first answer.
+	single bool
+	// first is the first answer, until repair takes it over.
+	first *repair.Older
+	// ready: repair answers.
+	ready  bool
+	racing bool
 	// patience is the present one, from 1 to the constant.
 	patience int64
 	// spent is the work since its last answer of the one that begins.
@@ -82,17 +92,19 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	}
 	if n != s.net {
 		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New(), patience: patience}
-		var single bool
-		s.layered, single = shape(n)
-		s.ready = s.layered && single
+		s.single = single(n)
 	}
-	if !s.ready {
+	if s.first != nil {
+		s.repair.AdoptOlder(n, *s.first)
+		s.first, s.units, s.scaling, s.ready = nil, nil, nil, true
+	}
+	if !s.ready && !s.begin(n) {
 		return s.bySimplex(n, budget)
 	}
 	var total solver.Work
-	limit := s.patience * int64(n.NumNodes()+n.NumArcs()+64)
+	limit := s.limit(n)
 	if !s.racing {
-		r, err := s.byRepair(n, budget, limit, &total)
+		r, err := s.alone(n, budget, limit, &total)
 		if err != nil || !s.racing {
 			return r, err
 		}
@@ -100,10 +112,10 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return s.race(n, budget, limit/quanta, total)
 }
 
-// shape tells whether most arcs leave sources, and whether those are most of the
-// nodes and of one unit: from zero, repair places a class of many by many
-// searches, each of which may go through all the other nodes.
-func shape(n *flowgraph.Network) (layered, single bool) {
+// single tells whether sources of one unit are most of the nodes. From zero,
+// repair places a class of many by many searches, each of which may go through
+// all the other nodes.
+func single(n *flowgraph.Network) bool {
 	arcs, sources := 0, 0
 	var supply flowgraph.Int128
 	for v := range n.NodeBound() {
@@ -114,28 +126,60 @@ func shape(n *flowgraph.Network) (layered, single bool) {
 		}
 	}
 	supply.Add(-2 * int64(sources))
-	return 2*arcs >= n.NumArcs(), supply.Sign() <= 0 && 2*sources >= n.NumNodes()
+	return 2*arcs >= n.NumArcs() && supply.Sign() <= 0 && 2*sources >= n.NumNodes()
 }
 
-// bySimplex answers with the simplex, or what overtakes it. Then repair takes
-// over; on a network of another shape only after the second answer, which shows
-// that it changes.
+// begin gets ready for the first answer on a network of single tasks; false on
+// any other.
+func (s *Solver) begin(n *flowgraph.Network) bool {
+	if !s.single {
+		return false
+	}
+	if _, seq, _ := n.Changes(s.seq); s.units == nil || seq != s.seq {
+		var ok bool
+		if s.units, ok = assignment.New(n); !ok {
+			s.units, s.ready = nil, true
+		}
+		s.seq = seq
+	}
+	return true
+}
+
+// local is the one that begins.
+func (s *Solver) local() solver.Solver {
+	if s.units != nil {
+		return s.units
+	}
+	return s.repair
+}
+
+// limit is the work after which the simplex starts beside the one that begins.
+func (s *Solver) limit(n *flowgraph.Network) int64 {
+	size := int64(n.NumNodes() + n.NumArcs() + 64)
+	if s.units != nil {
+		return unitPatience * size
+	}
+	return s.patience * size
+}
+
+// remember keeps the first answer for repair, which takes it over when it turns
+// out that the network changes.
+func (s *Solver) remember(n *flowgraph.Network, r solver.Result) {
+	if s.ready || r.Status != solver.Optimal {
+		return
+	}
+	s.first = &repair.Older{Solution: r.Solution, Nodes: n.NodeBound()}
+	_, s.first.Since, _ = n.Changes(0)
+}
+
+// bySimplex answers with the simplex, or what overtakes it.
 func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	r, err := s.fromZero(n, budget)
 	if err != nil || r.Status == solver.BudgetSpent {
 		return r, err
 	}
-	s.spent, s.racing, s.scaling = 0, false, nil
-	if r.Status != solver.Optimal {
-		return r, nil
-	}
-	if s.answers++; s.layered || s.answers > 1 {
-		s.repair.Adopt(n, r)
-		if _, err := s.repair.Solve(n, solver.Budget{}); err != nil {
-			return solver.Result{}, err
-		}
-		s.ready = true
-	}
+	s.spent, s.racing = 0, false
+	s.remember(n, r)
 	return r, nil
 }
 
@@ -195,13 +239,13 @@ func sideBySide(n *flowgraph.Network, a solver.Solver, forA solver.Budget, b sol
 	return outcome{r, err}, <-other
 }
 
-// byRepair lets repair work alone. It sets racing if that is not enough.
-func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int64, total *solver.Work) (solver.Result, error) {
+// alone lets the one that begins work alone. It sets racing if that is not enough.
+func (s *Solver) alone(n *flowgraph.Network, budget solver.Budget, limit int64, total *solver.Work) (solver.Result, error) {
 	own := solver.Budget{Work: max(1, limit-s.spent)}
 	if budget.Work > 0 && budget.Work < own.Work {
 		own.Work = budget.Work
 	}
-	r, err := s.repair.Solve(n, own)
+	r, err := s.local().Solve(n, own)
 	if err != nil {
 		return r, err
 	}
@@ -216,6 +260,7 @@ func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int6
 	}
 	s.spent = 0
 	s.patience = min(2*s.patience, patience)
+	s.remember(n, r)
 	return r, nil
 }
 
@@ -227,28 +272,27 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 		if budget.Spent(total.Units) {
 			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 		}
-		first, theirs := sideBySide(n, s.repair, turn, s.simplex, longer)
-		if first.err != nil {
-			return first.result, first.err
+		mine, theirs := sideBySide(n, s.local(), turn, s.simplex, longer)
+		if err := errors.Join(mine.err, theirs.err); err != nil {
+			return solver.Result{}, err
 		}
-		if theirs.err != nil {
-			return theirs.result, theirs.err
-		}
-		mine := first.result
-		add(&total, mine.Work)
+		add(&total, mine.result.Work)
 		add(&total, theirs.result.Work)
+		won := mine.result
 		switch {
-		case mine.Status != solver.BudgetSpent:
-			s.racing, s.spent = false, 0
-			mine.Work = total
-			return mine, nil
-		case theirs.result.Status == solver.Optimal:
-			return s.handOver(n, theirs.result, total)
-		case theirs.result.Status != solver.BudgetSpent:
-			s.racing, s.spent = false, 0
-			theirs.result.Work = total
-			return theirs.result, nil
+		case won.Status != solver.BudgetSpent:
+		case theirs.result.Status == solver.BudgetSpent:
+			continue
+		default:
+			won = theirs.result
+			if s.ready && won.Status == solver.Optimal {
+				return s.handOver(n, won, total)
+			}
 		}
+		s.racing, s.spent = false, 0
+		won.Work = total
+		s.remember(n, won)
+		return won, nil
 	}
 }
 

@@ -56,7 +56,8 @@ var table = []row{
 	{"solver/repair", []string{"flowgraph", "solver", "solver/netsimplex"}, pure},
 	{"solver/costscaling", []string{"flowgraph", "solver"}, pure},
 	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
-	{"solver/auto", []string{"flowgraph", "solver", "solver/costscaling", "solver/netsimplex", "solver/repair"}, pure},
+	{"solver/assignment", []string{"flowgraph", "solver"}, pure},
+	{"solver/auto", []string{"flowgraph", "solver", "solver/assignment", "solver/costscaling", "solver/netsimplex", "solver/repair"}, pure},
 	{"solver/registry", []string{
 		"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/auto", "solver/costscaling", "solver/highs",
 	}, pure},

@@ -66,7 +66,10 @@ func TestSolvers(t *testing.T) {
 	long := os.Getenv("SLUICE_LONG") != ""
 	scripts := *count
 	if scripts == 0 {
-		if scripts = 1000; long {
+		if scripts = 1000; testing.Short() {
+			scripts = 200
+		}
+		if long {
 			scripts = 10_000
 		}
 	}

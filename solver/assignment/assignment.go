@@ -1,0 +1,201 @@
+package assignment
+
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+const (
+	far  = int64(1) << 62 // above every price and label
+	none = int32(-1)
+	// maxCostBits keeps a cost in 32 bits, maxBits a price in 64.
+	maxCostBits = 30
+	maxBits     = 59
+)
+
+// way is an arc of a source, as searches see it.
+type way struct {
+	cost int32
+	head int32 // in the core
+}
+
+// source is a node of one unit.
+type source struct {
+	first, last int32 // its ways
+	at          int32 // the one it has taken, or none
+	pos         int32 // where it is listed at the head of that
+}
+
+// holding is a unit at a node of the core.
+type holding struct {
+	// At most what its best other place costs, price included, less the cost of
+	// the way that it has taken.
+	rest int64
+	from int32 // source
+}
+
+// link is one direction of an arc between nodes of the core.
+type link struct {
+	cost int64
+	arc  int32 // of the core
+	head int32
+	sign int32 // 1 along the arc, −1 against it
+}
+
+// coreArc is an arc between nodes of the core.
+type coreArc struct {
+	id          flowgraph.ArcID
+	flow, upper int64
+}
+
+// node is what a search reads of a node of the core at once.
+type node struct {
+	label int64 // cost of the best path from the source that searches
+	exit  int64 // cost of the cheapest arc with room to the ground, or far
+	seen  uint32
+	// The path comes from node prev: over a link of the core, or over the unit of
+	// a source, which takes that of its ways.
+	prev, over, through int32
+}
+
+// Solver places units. Use [New].
+type Solver struct {
+	net    *flowgraph.Network
+	seq    flowgraph.Seq
+	ground flowgraph.NodeID
+	index  []int32 // by NodeID: of a node of the core, −2 − that of a source, or none
+	arcs   []coreArc
+
+	// By node of the core.
+	nodes   []node
+	price   []int64
+	held    [][]holding
+	links   [][]link // to and from nodes that are not the ground
+	exits   [][]link // to the ground
+	exitArc []int32  // the arc of exit
+
+	ways    []way
+	sources []source
+	of      []flowgraph.NodeID // by source
+	flows   []int64            // by ArcID, once solved
+	changed []flowgraph.ArcID
+
+	waiting []int32 // sources to place, the next one first
+	search  uint32
+	queue   []item
+	settled []int32
+	work    solver.Work
+}
+
+var (
+	_ solver.Solver   = (*Solver)(nil)
+	_ solver.Solution = (*Solver)(nil)
+)
+
+// New returns a solver for n as it is, or false if n is not in its range.
+// O(nodes + arcs), at most.
+func New(n *flowgraph.Network) (*Solver, bool) {
+	s := &Solver{net: n, ground: flowgraph.NoNode}
+	_, s.seq, _ = n.Changes(0)
+	if !s.survey() || !s.takeCore() || !s.takeSources() {
+		return nil, false
+	}
+	s.priceCore()
+	s.order()
+	return s, true
+}
+
+// Name returns "assignment".
+func (s *Solver) Name() string { return "assignment" }
+
+// Flow returns the flow on a. O(1).
+func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.flows[a] }
+
+// Potential returns π(v). O(degree) for a source without supply, else O(1).
+func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost {
+	i := s.index[v]
+	switch {
+	case i >= 0:
+		return flowgraph.Cost(-s.price[i])
+	case i < none:
+		w := s.ways[s.sources[-2-i].at]
+		return flowgraph.Cost(-int64(w.cost) - s.price[w.head])
+	}
+	least := far
+	for _, ref := range s.net.Out(v) {
+		if int(ref.Node) >= len(s.index) || s.index[ref.Node] < 0 {
+			continue // the network has changed since
+		}
+		least = min(least, int64(ref.Cost)+s.price[s.index[ref.Node]])
+	}
+	if least == far {
+		return 0
+	}
+	return flowgraph.Cost(-least)
+}
+
+// Changed lists the arcs with flow.
+func (s *Solver) Changed() []flowgraph.ArcID { return s.changed }
+
+// Solve places the units that are left. The network must be the one that [New]
+// was given, unchanged.
+func (s *Solver) Solve(_ *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	r := solver.Result{Status: solver.Optimal}
+	for len(s.waiting) > 0 {
+		if !s.place(s.waiting[0]) {
+			r.Status = solver.Infeasible
+			break
+		}
+		s.waiting = s.waiting[1:]
+		if budget.Spent(s.work.Units) {
+			r.Status = solver.BudgetSpent
+			break
+		}
+	}
+	r.Work = s.work
+	s.work = solver.Work{}
+	if r.Status != solver.Optimal {
+		return r, nil
+	}
+	var fits bool
+	if r.Objective, fits = s.finish(); !fits {
+		r.Status = solver.CostRange
+		return r, nil
+	}
+	r.Solution = s
+	return r, nil
+}
+
+// finish writes down flow by arc, prices what no unit can reach, and returns the
+// objective.
+func (s *Solver) finish() (int64, bool) {
+	var sum flowgraph.Int128
+	s.flows = make([]int64, s.net.ArcBound())
+	s.changed = make([]flowgraph.ArcID, 0, len(s.sources)+len(s.arcs))
+	carry := func(a flowgraph.ArcID, flow int64) {
+		s.flows[a] = flow
+		s.changed = append(s.changed, a)
+		sum.AddMul(int64(s.net.Cost(a)), flow)
+	}
+	for i := range s.sources {
+		x := &s.sources[i]
+		carry(s.net.Out(s.of[i])[x.at-x.first].Arc, 1)
+	}
+	for i := range s.arcs {
+		if a := &s.arcs[i]; a.flow > 0 && a.id != flowgraph.NoArc {
+			carry(a.id, a.flow)
+		}
+	}
+	top := int64(0)
+	for i := range s.nodes {
+		if p := s.price[i]; p < far {
+			top = max(top, p)
+		}
+	}
+	for i := range s.nodes {
+		if s.price[i] == far {
+			s.price[i] = top + 1<<(maxCostBits+1)
+		}
+	}
+	return sum.Int64()
+}

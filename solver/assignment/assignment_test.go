@@ -1,0 +1,121 @@
+package assignment_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/assignment"
+	"github.com/sluice-scheduler/sluice/solver/solvertest"
+)
+
+// TestAgainstOracle compares on networks of the scheduler's shape: convex exits,
+// bounded racks, hosts that are gone.
+func TestAgainstOracle(t *testing.T) {
+	taken := 0
+	for seed := range uint64(300) {
+		src := solvertest.Seeded(seed)
+		c := solvertest.NewCluster(src, solvertest.ClusterShape{
+			Hosts: 1 + src.Intn(12), Slots: 1 + src.Intn(3), Classes: src.Intn(60),
+			Patterns: 1 + src.Intn(8), MaxCost: src.Intn(20), MaxSupply: 1,
+		})
+		for range 6 {
+			if s, ok := assignment.New(c.Network); ok {
+				taken++
+				solvertest.Compare(t, c.Network, s)
+				flows(t, c.Network, s)
+			}
+			c.Churn(1 + src.Intn(8))
+		}
+	}
+	require.Greater(t, taken, 1000)
+}
+
+// flows requires that the arcs with flow are those listed.
+func flows(t *testing.T, n *flowgraph.Network, s *assignment.Solver) {
+	listed := map[flowgraph.ArcID]bool{}
+	for _, a := range s.Changed() {
+		require.False(t, listed[a], "arc %d is listed twice", a)
+		listed[a] = true
+	}
+	for i := range n.ArcBound() {
+		if a := flowgraph.ArcID(i); n.ArcAlive(a) {
+			require.Equal(t, s.Flow(a) != 0, listed[a], "arc %d", a)
+		}
+	}
+}
+
+const inf = flowgraph.Infinite
+
+func TestRange(t *testing.T) {
+	for name, c := range map[string]struct {
+		supplies []int64
+		arcs     [][5]int64
+	}{
+		"two sinks":           {[]int64{1, 1, -1, -1}, [][5]int64{{0, 2, 0, 1, 0}, {1, 3, 0, 1, 0}}},
+		"class of two":        {[]int64{2, -2}, [][5]int64{{0, 1, 0, 2, 0}}},
+		"supply in the core":  {[]int64{1, 1, -2}, [][5]int64{{0, 1, 0, 1, 0}, {1, 2, 0, 2, 0}}},
+		"lower bound, source": {[]int64{1, -1}, [][5]int64{{0, 1, 1, 1, 0}}},
+		"lower bound, core":   {[]int64{1, 0, -1}, [][5]int64{{0, 1, 0, 1, 0}, {1, 2, 1, 1, 0}}},
+		"negative in core":    {[]int64{1, 0, -1}, [][5]int64{{0, 1, 0, 1, 0}, {1, 2, 0, 1, -1}}},
+		"way out of the sink": {[]int64{1, 0, -1}, [][5]int64{{0, 2, 0, 1, 0}, {2, 1, 0, 1, 0}}},
+		"cost":                {[]int64{1, -1}, [][5]int64{{0, 1, 0, 1, 1 << 30}}},
+		"balance":             {[]int64{1, -2}, [][5]int64{{0, 1, 0, 1, 0}}},
+	} {
+		_, ok := assignment.New(solvertest.Build(c.supplies, c.arcs...))
+		require.False(t, ok, name)
+	}
+}
+
+// TestStraightToGround: ways may lead there without a node between.
+func TestStraightToGround(t *testing.T) {
+	n := solvertest.Build([]int64{1, 1, 1, 0, -3},
+		[5]int64{0, 3, 0, 1, 1}, [5]int64{0, 4, 0, 1, 9}, [5]int64{1, 3, 0, 1, 2}, [5]int64{1, 4, 0, inf, 5},
+		[5]int64{2, 4, 0, 1, -7}, [5]int64{3, 4, 0, 1, 1})
+	s, ok := assignment.New(n)
+	require.True(t, ok)
+	solvertest.Compare(t, n, s)
+	flows(t, n, s)
+}
+
+func TestInfeasible(t *testing.T) {
+	for _, arcs := range [][][5]int64{
+		{{0, 2, 0, 1, 0}, {1, 2, 0, 1, 0}, {2, 3, 0, 1, 0}},                  // room for one
+		{{0, 3, 0, 0, 0}, {1, 2, 0, 1, 0}, {2, 3, 0, 1, 0}},                  // closed
+		{{1, 2, 0, 1, 0}, {2, 3, 0, inf, 0}},                                 // no way
+		{{0, 2, 0, 1, 0}, {1, 2, 0, 1, 0}, {2, 3, 0, 1, 7}, {2, 3, 0, 0, 0}}, // convex and closed
+	} {
+		s, ok := assignment.New(solvertest.Build([]int64{1, 1, 0, -2}, arcs...))
+		require.True(t, ok)
+		r, err := s.Solve(nil, solver.Budget{})
+		require.NoError(t, err)
+		require.Equal(t, solver.Infeasible, r.Status)
+		require.Nil(t, r.Solution)
+	}
+}
+
+// TestBudget goes on in the smallest steps.
+func TestBudget(t *testing.T) {
+	c := solvertest.NewCluster(solvertest.Seeded(1), solvertest.ClusterShape{
+		Hosts: 30, Slots: 2, Classes: 80, Patterns: 20, MaxCost: 50, MaxSupply: 1,
+	})
+	whole, ok := assignment.New(c.Network)
+	require.True(t, ok)
+	want, err := whole.Solve(c.Network, solver.Budget{})
+	require.NoError(t, err)
+	s, _ := assignment.New(c.Network)
+	turns := 0
+	for {
+		r, err := s.Solve(c.Network, solver.Budget{Work: 1})
+		require.NoError(t, err)
+		if turns++; r.Status != solver.BudgetSpent {
+			require.Equal(t, want.Objective, r.Objective)
+			require.NoError(t, solver.Verify(c.Network, r))
+			break
+		}
+		require.Nil(t, r.Solution)
+	}
+	require.Greater(t, turns, 5)
+}

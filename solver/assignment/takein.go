@@ -1,0 +1,222 @@
+package assignment
+
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// survey finds the ground and numbers the core; false if the network is not in
+// range.
+func (s *Solver) survey() bool {
+	n := s.net
+	if n.CostBits() > maxCostBits || solver.Precheck(n, maxBits) != solver.Optimal {
+		return false
+	}
+	s.index = make([]int32, n.NodeBound())
+	var count int32
+	for v := range s.index {
+		s.index[v] = none
+		id := flowgraph.NodeID(v)
+		if !n.NodeAlive(id) {
+			continue
+		}
+		supply := n.Supply(id)
+		if supply < 0 {
+			if s.ground != flowgraph.NoNode {
+				return false
+			}
+			s.ground = id
+		}
+		switch {
+		case supply < 0 || len(n.In(id)) > 0:
+			if supply > 0 {
+				return false
+			}
+			s.index[v] = count
+			count++
+		case supply > 1:
+			return false
+		}
+	}
+	s.nodes = make([]node, count+1)
+	s.price = make([]int64, count+1)
+	s.held = make([][]holding, count+1)
+	s.links = make([][]link, count+1)
+	s.exits = make([][]link, count+1)
+	s.exitArc = make([]int32, count+1)
+	return s.ground != flowgraph.NoNode && len(n.Out(s.ground)) == 0
+}
+
+// takeCore takes in the nodes of the core and the arcs between them; false if one
+// is not in range. The last node is where ways without capacity lead.
+func (s *Solver) takeCore() bool {
+	n := s.net
+	for v, c := range s.index {
+		if c == none {
+			continue
+		}
+		s.price[c] = far
+		for _, ref := range n.Out(flowgraph.NodeID(v)) {
+			d := n.Arc(ref.Arc)
+			if d.Lower != 0 || d.Cost < 0 {
+				return false
+			}
+			if d.Upper == 0 || d.Head == d.Tail {
+				continue
+			}
+			head, arc := s.index[d.Head], int32(len(s.arcs))
+			s.arcs = append(s.arcs, coreArc{id: ref.Arc, upper: d.Upper})
+			if d.Head == s.ground {
+				s.exits[c] = append(s.exits[c], link{int64(d.Cost), arc, head, 1})
+				continue
+			}
+			s.links[c] = append(s.links[c], link{int64(d.Cost), arc, head, 1})
+			s.links[head] = append(s.links[head], link{-int64(d.Cost), arc, c, -1})
+		}
+	}
+	s.price[len(s.nodes)-1] = far
+	// Where a way leads straight to the ground, the path goes on over no arc.
+	ground := s.index[s.ground]
+	s.exits[ground] = append(s.exits[ground], link{0, int32(len(s.arcs)), none, 1})
+	s.arcs = append(s.arcs, coreArc{id: flowgraph.NoArc, upper: flowgraph.Infinite})
+	return true
+}
+
+// priceCore finds the distance of each node of the core to the ground.
+func (s *Solver) priceCore() {
+	s.queue = s.queue[:0]
+	for i := range s.nodes {
+		x := &s.nodes[i]
+		s.findExit(int32(i))
+		x.label = far
+		if x.exit < far {
+			x.label = x.exit
+			s.push(x.exit, int32(i))
+		}
+	}
+	for len(s.queue) > 0 {
+		top := s.pop()
+		if s.price[top.node] < far {
+			continue
+		}
+		s.price[top.node] = top.key
+		for _, l := range s.links[top.node] {
+			y := &s.nodes[l.head]
+			if l.sign < 0 && top.key-l.cost < y.label {
+				y.label = top.key - l.cost
+				s.push(y.label, l.head)
+			}
+		}
+	}
+}
+
+// findExit finds the cheapest way from v straight to the ground.
+func (s *Solver) findExit(v int32) {
+	x := &s.nodes[v]
+	x.exit, s.exitArc[v] = far, none
+	for _, l := range s.exits[v] {
+		if a := &s.arcs[l.arc]; l.cost < x.exit && a.flow < a.upper {
+			x.exit, s.exitArc[v] = l.cost, l.arc
+		}
+	}
+}
+
+// takeSources takes in the sources and their ways; false if an arc is not in
+// range.
+func (s *Solver) takeSources() bool {
+	n := s.net
+	nowhere := int32(len(s.nodes) - 1)
+	s.ways = make([]way, 0, n.NumArcs()+1-len(s.arcs))
+	for v, c := range s.index {
+		id := flowgraph.NodeID(v)
+		if c != none || !n.NodeAlive(id) {
+			continue
+		}
+		first := int32(len(s.ways))
+		for _, ref := range n.Out(id) {
+			head := s.index[ref.Node]
+			if upper := n.Upper(ref.Arc); upper == 0 {
+				head = nowhere
+			}
+			if n.Lower(ref.Arc) != 0 {
+				return false
+			}
+			s.ways = append(s.ways, way{int32(ref.Cost), head})
+		}
+		if n.Supply(id) == 0 {
+			s.ways = s.ways[:first]
+			continue
+		}
+		s.index[v] = -2 - int32(len(s.of))
+		s.of = append(s.of, id)
+		s.sources = append(s.sources, source{first: first, last: int32(len(s.ways)), at: none})
+	}
+	return true
+}
+
+// order places the units that find their best place free, and lines up the
+// others: those first who lose most by waiting. If there is not room for all, who
+// comes first decides, and all line up.
+func (s *Solver) order() {
+	room := int64(0)
+	for i := range s.nodes {
+		for _, l := range s.exits[i] {
+			if a := &s.arcs[l.arc]; a.upper != flowgraph.Infinite {
+				room = min(room+a.upper, far)
+			}
+		}
+	}
+	crowded := room < int64(len(s.sources))
+	keys := make([]uint64, 0, len(s.sources))
+	for i := range s.sources {
+		if !crowded && s.settle(int32(i)) {
+			continue
+		}
+		keys = append(keys, uint64(s.regret(int32(i)))<<32|uint64(uint32(i)))
+	}
+	slices.Sort(keys)
+	s.waiting = make([]int32, len(keys))
+	for i, k := range keys {
+		s.waiting[i] = int32(uint32(k))
+	}
+}
+
+// settle places unit q if its best place is free and reports whether.
+func (s *Solver) settle(q int32) bool {
+	x := &s.sources[q]
+	best, least := none, far
+	for k := x.first; k < x.last; k++ {
+		w := &s.ways[k]
+		if value := int64(w.cost) + s.price[w.head]; value < least {
+			best, least = k, value
+		}
+	}
+	if best == none {
+		return false
+	}
+	v := s.ways[best].head
+	if s.nodes[v].exit != s.price[v] {
+		return false
+	}
+	s.fill(v)
+	s.hold(q, best)
+	return true
+}
+
+// regret is what the best place of q costs beyond waiting: beyond the cheapest that
+// passes any number on to the ground. It is below 2³¹ and biased not to be
+// negative.
+func (s *Solver) regret(q int32) int64 {
+	x := &s.sources[q]
+	least, wait := far, far
+	for _, w := range s.ways[x.first:x.last] {
+		value := int64(w.cost) + s.price[w.head]
+		least = min(least, value)
+		if exit := s.exitArc[w.head]; exit != none && s.arcs[exit].upper == flowgraph.Infinite {
+			wait = min(wait, value)
+		}
+	}
+	return min(max(least-wait, -1<<30), 0) + 1<<30
+}
