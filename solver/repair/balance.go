@@ -28,6 +28,7 @@ func (s *Solver) balance(budget solver.Budget) solver.Status {
 	}
 	if status == solver.Optimal {
 		s.pending.clear()
+		s.tell(1) // bounds hold when the next changes are taken in
 	}
 	s.underWay = status == solver.BudgetSpent
 	return status

@@ -11,10 +11,15 @@ func (s *Solver) compare(v int32) {
 	}
 	p := &s.payers[v]
 	holds := p.count > 0
-	if holds {
-		s.exchange(v)
-		s.withdraw(v)
-		s.bound(v)
+	for p.count > 0 {
+		dearest, most, cheapest, least := s.bound(v)
+		if s.excess[v] < 0 {
+			s.force(dearest, -min(s.load(dearest), -s.excess[v]))
+		} else if most > least {
+			s.exchange(v, dearest, cheapest)
+		} else {
+			break
+		}
 	}
 	for _, b := range s.hubs {
 		if holds || b.double {
@@ -23,70 +28,80 @@ func (s *Solver) compare(v int32) {
 	}
 }
 
-// bound sets the bounds of v.
-func (s *Solver) bound(v int32) {
+// bound renews the bounds and the price of v, and returns the arc on which its flow pays
+// most and the residual one on which it would pay least.
+func (s *Solver) bound(v int32) (dearest int32, most int64, cheapest int32, least int64) {
 	p := &s.payers[v]
 	p.first, p.second, p.best = far, far, none
-	most := -far
+	dearest, most, cheapest, least = none, -far, none, far
 	out := s.net.Out(flowgraph.NodeID(v))
 	s.work.Units += int64(len(out))
 	for _, ref := range out {
-		value := int64(ref.Cost) + s.price[ref.Node]
-		if value > most && s.hasLoad(int32(ref.Arc)) {
-			most = value
+		a, value := int32(ref.Arc), int64(ref.Cost)+s.price[ref.Node]
+		if value > most && s.hasLoad(a) {
+			dearest, most = a, value
 		}
-		if value < p.second && s.kinds[ref.Node] != isHub && s.hasRoom(int32(ref.Arc)) {
-			p.loosen(int32(ref.Arc), value)
+		if value < p.second && s.hasRoom(a) {
+			if value < least {
+				cheapest, least = a, value
+			}
+			if s.kinds[ref.Node] != isHub {
+				p.loosen(a, value)
+			}
 		}
 	}
-	if most > -far {
-		s.price[v] = most
-	}
+	s.price[v] = most
+	return dearest, most, cheapest, least
 }
 
-// exchange moves flow of v from its dearest arc to its cheapest until that gains
-// nothing. Between arcs of one head nothing else is touched: so it is when running
-// tasks get an arc of their own.
-func (s *Solver) exchange(v int32) {
-	out := s.net.Out(flowgraph.NodeID(v))
-	for {
-		s.work.Units += int64(len(out))
-		dearest, most, cheapest, least := none, -far, none, far
-		for _, ref := range out {
-			value := int64(ref.Cost) + s.price[ref.Node]
-			if value < least && s.hasRoom(int32(ref.Arc)) {
-				cheapest, least = int32(ref.Arc), value
-			}
-			if value > most && s.hasLoad(int32(ref.Arc)) {
-				dearest, most = int32(ref.Arc), value
-			}
-		}
-		if most <= least {
-			return
-		}
-		if p := &s.payers[v]; p.count == 1 && s.load(dearest) <= s.room(cheapest) && p.head != s.arcs[cheapest].head {
-			// All that v has: it looks for its place itself, the cheapest
-			// may be taken at a higher price.
-			s.force(dearest, -s.load(dearest))
-			return
-		}
-		amount := min(s.load(dearest), s.room(cheapest))
+// exchange moves flow of v from its dearest arc to its cheapest. Between arcs of
+// one head nothing else is touched: so it is when running tasks get an arc of their own.
+func (s *Solver) exchange(v, dearest, cheapest int32) {
+	amount := min(s.load(dearest), s.room(cheapest))
+	if p := &s.payers[v]; p.count == 1 && amount == s.load(dearest) && p.head != s.arcs[cheapest].head {
+		// All that v has: it looks for its place itself, the cheapest may be
+		// taken at a higher price.
 		s.force(dearest, -amount)
-		s.force(cheapest, amount)
+		return
 	}
+	s.force(dearest, -amount)
+	s.force(cheapest, amount)
 }
 
-// withdraw takes back what v holds beyond its supply.
-func (s *Solver) withdraw(v int32) {
-	out := s.net.Out(flowgraph.NodeID(v))
-	for s.excess[v] < 0 && s.payers[v].count > 0 {
-		dearest, most := none, -far
-		for _, ref := range out {
-			value := int64(ref.Cost) + s.price[ref.Node]
-			if value > most && s.hasLoad(int32(ref.Arc)) {
-				dearest, most = int32(ref.Arc), value
+// repriced takes in that nothing but the cost of arc a of a source changed. Most
+// such changes leave everything in its place, as when waiting gets dearer for all, and
+// the bounds tell.
+func (s *Solver) repriced(a int32) {
+	r := &s.arcs[a]
+	p, value := &s.payers[r.tail], r.cost+s.price[r.head]
+	held := s.hasLoad(a)
+	if held {
+		s.nodes[r.head].held[r.pos].cost = r.cost
+		if p.arc == a {
+			p.cost = r.cost
+		}
+		s.price[r.tail] = max(s.price[r.tail], value)
+		if value > p.without(a) {
+			s.dirty.add(r.tail)
+		}
+	}
+	if s.hasRoom(a) {
+		if s.kinds[r.head] != isHub {
+			p.loosen(a, value)
+		}
+		if p.count > 0 && value < s.price[r.tail] {
+			s.dirty.add(r.tail)
+		}
+	}
+	for _, b := range s.hubs {
+		if b.node == r.head {
+			b.found(s, a)
+			s.dirty.add(r.tail)
+		} else if held {
+			b.reconsider(s, r.head, a, r.tail)
+			if to := b.arcOf[r.tail]; to != none && s.arcs[to].cost+s.price[b.node] < value {
+				s.dirty.add(r.tail)
 			}
 		}
-		s.force(dearest, -min(s.load(dearest), -s.excess[v]))
 	}
 }
