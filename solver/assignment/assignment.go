@@ -26,11 +26,13 @@ type source struct {
 	pos         int32 // where it is listed at the head of that
 }
 
-// holding is a unit at a node of the core.
+// holding is a unit at a node of the core, with what searches ask of it. Costs are
+// beyond that of the way that it has taken.
 type holding struct {
-	// At most what its best other place costs, price included, less the cost of
-	// the way that it has taken.
-	rest int64
+	rest int64 // bounds from below the cost, price included, of all other ways but next
+	cost int32 // of next
+	next int32 // the way that was best of the others when last seen, or none
+	head int32 // of next
 	from int32 // source
 }
 

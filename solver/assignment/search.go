@@ -75,7 +75,11 @@ func (s *Solver) expand(t *target, u int32, label int64) {
 		}
 	}
 	for i := range held {
-		if h := &held[i]; label+h.rest < t.cost {
+		h := &held[i]
+		if h.next != none {
+			s.reach(t, h.head, u, h.next, h.from, label+int64(h.cost))
+		}
+		if label+h.rest < t.cost {
 			s.open(t, u, h, label)
 		}
 	}
@@ -87,21 +91,30 @@ func (s *Solver) open(t *target, u int32, h *holding, label int64) {
 	x := &s.sources[h.from]
 	ways := s.ways[x.first:x.last]
 	now := int(x.at - x.first)
-	base := label - int64(ways[now].cost)
-	least := far
+	own := int64(ways[now].cost)
+	base := label - own
+	least, second, next := far, far, none
 	s.work.Units += int64(len(ways))
 	for i := range ways {
 		w := &ways[i]
 		value := int64(w.cost) + s.price[w.head]
-		if value >= least && base+value >= t.cost || i == now {
+		if value >= second && base+value >= t.cost || i == now {
 			continue
 		}
-		least = min(least, value)
+		if value < least {
+			least, second, next = value, least, int32(i)
+		} else {
+			second = min(second, value)
+		}
 		if base+value < t.cost {
 			s.reach(t, w.head, u, x.first+int32(i), h.from, base+int64(w.cost))
 		}
 	}
-	h.rest = least - int64(ways[now].cost)
+	h.rest = second - own
+	if h.next = none; next != none {
+		w := &ways[next]
+		h.next, h.cost, h.head = x.first+next, w.cost-int32(own), w.head
+	}
 }
 
 // augment sends a unit along the path to node v and on to the ground: each unit on
@@ -142,7 +155,7 @@ func (s *Solver) hold(q, k int32) {
 	v := s.ways[k].head
 	x.at, x.pos = k, int32(len(s.held[v]))
 	// Nothing is known of its other places but that none is better.
-	s.held[v] = append(s.held[v], holding{s.price[v], q})
+	s.held[v] = append(s.held[v], holding{rest: s.price[v], next: none, from: q})
 }
 
 // release takes unit q from where it is.
