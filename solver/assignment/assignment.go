@@ -73,6 +73,7 @@ type Solver struct {
 	price   []int64
 	held    [][]holding
 	links   [][]link // to and from nodes that are not the ground
+	leads   []int32  // how many of those lead on: all outward, inward those with flow
 	exits   [][]link // to the ground
 	exitArc []int32  // the arc of exit
 

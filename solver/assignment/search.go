@@ -66,21 +66,30 @@ func (s *Solver) reach(t *target, w, prev, over, through int32, label int64) {
 
 // expand steps from v over the links with room and over the units held there.
 func (s *Solver) expand(t *target, u int32, label int64) {
-	links, held := s.links[u], s.held[u]
-	s.work.Units += int64(len(links) + len(held))
+	held := s.held[u]
+	s.work.Units += int64(len(held))
+	if s.leads[u] > 0 {
+		s.follow(t, u, label)
+	}
+	for i := range held {
+		h := &held[i]
+		if next := label + int64(h.cost); h.next != none && next+s.price[h.head] < t.cost {
+			s.reach(t, h.head, u, h.next, h.from, next)
+		}
+		if label+h.rest < t.cost {
+			s.open(t, u, h, label)
+		}
+	}
+}
+
+// follow steps from u over the links that lead on.
+func (s *Solver) follow(t *target, u int32, label int64) {
+	links := s.links[u]
+	s.work.Units += int64(len(links))
 	for i := range links {
 		l := &links[i]
 		if a := &s.arcs[l.arc]; l.sign > 0 && a.flow < a.upper || l.sign < 0 && a.flow > 0 {
 			s.reach(t, l.head, u, int32(i), none, label+l.cost)
-		}
-	}
-	for i := range held {
-		h := &held[i]
-		if h.next != none {
-			s.reach(t, h.head, u, h.next, h.from, label+int64(h.cost))
-		}
-		if label+h.rest < t.cost {
-			s.open(t, u, h, label)
 		}
 	}
 }
@@ -127,7 +136,12 @@ func (s *Solver) augment(v int32) {
 		switch {
 		case x.through == none:
 			l := &s.links[prev][x.over]
-			s.arcs[l.arc].flow += int64(l.sign)
+			a := &s.arcs[l.arc]
+			if a.flow += int64(l.sign); l.sign > 0 && a.flow == 1 {
+				s.leads[v]++
+			} else if l.sign < 0 && a.flow == 0 {
+				s.leads[prev]--
+			}
 		default:
 			if prev != none {
 				s.release(x.through)

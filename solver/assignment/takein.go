@@ -44,6 +44,7 @@ func (s *Solver) survey() bool {
 	s.price = make([]int64, count+1)
 	s.held = make([][]holding, count+1)
 	s.links = make([][]link, count+1)
+	s.leads = make([]int32, count+1)
 	s.exits = make([][]link, count+1)
 	s.exitArc = make([]int32, count+1)
 	return s.ground != flowgraph.NoNode && len(n.Out(s.ground)) == 0
@@ -72,6 +73,7 @@ func (s *Solver) takeCore() bool {
 				s.exits[c] = append(s.exits[c], link{int64(d.Cost), arc, head, 1})
 				continue
 			}
+			s.leads[c]++
 			s.links[c] = append(s.links[c], link{int64(d.Cost), arc, head, 1})
 			s.links[head] = append(s.links[head], link{-int64(d.Cost), arc, c, -1})
 		}
