@@ -221,7 +221,7 @@ func errRun(t *Task, run uint32) error {
 }
 
 func (s *State) reportTask(at Time, e *TaskStatus) error {
-	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
+	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
 		switch {
 		case e.Run != t.Run:
 			return errRun(t, e.Run)
@@ -253,6 +253,9 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		}
 		if t.State == TaskFailed {
 			t.Failures++
+		}
+		if _, again := t.ShouldRequeue(j); t.State.Terminal() && !again {
+			t.Hold = nil // it was to move, and has ended
 		}
 		return nil
 	})

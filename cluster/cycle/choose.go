@@ -37,6 +37,8 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		if s.found == nil {
 			return nil
 		}
+	} else if !d.p.ledger.Stays(c.group.unit(1)) { // what others have been stopped for goes to claims only
+		return nil
 	}
 	after := h.promise()
 	for _, b := range s.found {
@@ -179,7 +181,7 @@ func alike(a, b bundle) bool {
 func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
 	var all []bundle
 	for _, u := range h.units {
-		if u.leaves() || u.group == c.group || !u.displaceable(d.now, d.p.options.Hysteresis) {
+		if u.leaves() || u.group == c.group || h.makesWay(u) || !u.displaceable(d.now, d.p.options.Hysteresis) {
 			continue
 		}
 		together := d.p.together(u)
@@ -191,7 +193,8 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 		for _, v := range together {
 			v.move, v.price = nil, d.loss(v)
 			b.price += v.price
-			ok = ok && v.displaceable(d.now, d.p.options.Hysteresis)
+			on := d.p.hosts.byID[v.host]
+			ok = ok && v.displaceable(d.now, d.p.options.Hysteresis) && !on.decided && !on.makesWay(v)
 		}
 		if !ok || len(together) > d.budget() {
 			continue
@@ -227,6 +230,9 @@ func (p *Planner) together(u *unit) []*unit {
 // findMove looks for the cheapest host other than its own where the unit fits now, and prices its going there.
 func (d *displacer) findMove(u *unit) bool {
 	p := d.p
+	if u.job.Preemption.Kill {
+		return false // being asked to leave ends it
+	}
 	r := p.rows.get(u.row, u.spec, u.job)
 	defer p.rows.release(r)
 	p.rows.refresh(r)

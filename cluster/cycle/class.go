@@ -16,7 +16,7 @@ import (
 // ClassKey names a class by everything about a waiting task that prices or bounds depend on. Keys are comparable.
 type ClassKey struct {
 	group  groupKey
-	ahead  bool // was preempted, and goes first
+	ahead  bool // was preempted, and goes first; of the core of a gang see waiter
 	inputs string
 	stage  int // of the user's estimate of the run time; see costmodels.Class.Estimate
 	row    rowKey
@@ -66,11 +66,13 @@ func classKeyOf(leaf *cluster.Pool, j *cluster.Job, task *cluster.TaskSpec) Clas
 // of completes the key for one of the job's tasks.
 func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task) ClassKey {
 	instance := t.Key.Instance()
-	k.ahead = t.Ahead
-	if spec.Core(instance) {
+	if spec.Core(instance) { // all of them are one class, whatever tells them apart
 		k.group.gang, k.group.job = true, t.Key.Job()
+		instance = 0
+	} else {
+		k.ahead = t.Ahead
+		k.group.controller = spec.Controller && instance == 0
 	}
-	k.group.controller = spec.Controller && instance == 0
 	for _, in := range inputsOf(spec, instance) {
 		k.inputs += fmt.Sprintf("%d %q %q;", in.Bytes, in.Hosts, in.Racks)
 	}
@@ -93,6 +95,7 @@ type waiter struct {
 	queued cluster.Time
 	task   cluster.TaskKey
 	run    uint32 // the number that its next run gets
+	ahead  bool   // was preempted
 }
 
 func earlier(a, b waiter) bool {
@@ -117,9 +120,8 @@ type class struct {
 	why     pool.Binding            // what keeps some of them from claiming room
 
 	// In this cycle:
-	skipped bool  // a gang that cannot be whole
-	passed  bool  // its claims went to those next in the pool
-	pledged int64 // have room held by a displacement
+	skipped bool // a gang that cannot be whole
+	passed  bool // its claims went to those next in the pool
 
 	node  flowgraph.NodeID
 	wait  [cluster.NumTiers]flowgraph.ArcID

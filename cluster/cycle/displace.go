@@ -37,6 +37,9 @@ type nomination struct {
 	devices []uint16
 }
 
+// maxReservation bounds how many times longer than HoldFor a host is kept for a task that waits for others to end.
+const maxReservation = 10
+
 // displacement is one waiting unit, the host it is to have, and who leaves that host for it.
 type displacement struct {
 	class   *class
@@ -168,7 +171,7 @@ func (d *displacer) serve(c *class, moves bool) {
 func (d *displacer) look(c *class, moves bool) *options {
 	all := &options{}
 	for _, h := range d.p.hosts.byIndex {
-		if !couldTake(c.row.judge(h)) {
+		if h.decided || !couldTake(c.row.judge(h)) { // who leaves it has been weighed against who comes
 			continue
 		}
 		if o, ok := d.price(c, h, moves); ok {
@@ -230,7 +233,7 @@ func (d *displacer) apply(n *displacement) bool {
 	}
 	n.tier = n.class.tier()
 	n.class.take(1)
-	n.class.pledged++
+	n.class.group.pledged++
 	d.p.ledger.Add(n.class.group.unit(1))
 	d.nominate(n.host, n.nominee)
 	d.done = append(d.done, n)
@@ -242,7 +245,7 @@ func (d *displacer) revert() {
 	n := d.done[len(d.done)-1]
 	d.done = d.done[:len(d.done)-1]
 	n.class.giveBack(n.tier)
-	n.class.pledged--
+	n.class.group.pledged--
 	d.p.ledger.Remove(n.class.group.unit(1))
 	n.host.nominated = without(n.host.nominated, n.nominee)
 	d.touch(n.host)
@@ -365,14 +368,19 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 	w, _ := n.class.queue.PopMin()
 	delete(p.waiting, w.task)
 	p.planned.Tasks = append(p.planned.Tasks, w.task)
-	until := d.now.Add(p.options.HoldFor + grace(n.victims))
+	keep := p.options.HoldFor + grace(n.victims)
+	if len(step.Victims)+len(n.victims) == 0 { // it counts on others to end; the longer it has waited, the longer
+		keep = max(keep, min(d.now.Sub(w.queued), maxReservation*keep))
+	}
+	until := d.now.Add(keep)
 	p.alarm(until)
 	step.Holds = append(step.Holds, Held{Task: w.task, Hold: cluster.Hold{Host: n.host.id, GPUs: n.nominee.devices, Until: until}})
+	n.host.decided = true
 	for _, u := range n.victims {
 		if !u.victim || u.written {
 			continue
 		}
-		u.written = true
+		u.written, p.hosts.byID[u.host].decided = true, true
 		v := Victim{Task: u.task, Run: u.run, Preemption: cluster.Preemption{
 			For: w.task, ForPool: n.class.key.group.pool, Price: int64(u.price), Next: int64(n.next),
 		}}
@@ -396,13 +404,32 @@ func grace(victims []*unit) time.Duration {
 	return most
 }
 
+// arrival is a task that this plan starts on a host.
+type arrival struct {
+	job   cluster.JobUID
+	group *group
+}
+
+func (p *Planner) note(h *host, k cluster.TaskKey, g *group) {
+	h.arrivals = append(h.arrivals, arrival{k.Job(), g})
+	p.crowded = append(p.crowded, h)
+}
+
+// makesWay reports whether the plan starts one of the unit's own on its host: then it is not the unit that leaves.
+func (h *host) makesWay(u *unit) bool {
+	return slices.ContainsFunc(h.arrivals, func(a arrival) bool { return a.job == u.task.Job() || a.group == u.group })
+}
+
 // forgetPlan takes back what the last plan noted beside the snapshot: what has come of it is in the next one.
 func (p *Planner) forgetPlan() {
 	for _, h := range p.crowded {
-		h.nominated = h.nominated[:0]
+		h.nominated, h.arrivals, h.decided = h.nominated[:0], h.arrivals[:0], false
 	}
 	for _, u := range p.victims {
 		u.victim, u.written, u.move = false, false, nil
+		if h := p.hosts.byID[u.host]; h != nil {
+			h.decided = false
+		}
 	}
 	p.crowded, p.victims = p.crowded[:0], p.victims[:0]
 	for _, h := range p.joined {

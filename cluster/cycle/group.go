@@ -53,8 +53,10 @@ type group struct {
 	leaving int64 // asked to leave for another, and going to wait again
 	classes int   // that refer to it
 
-	placed int64 // in this cycle
-	beyond int64 // in this cycle: how many of running are beyond what the pool may claim
+	// In this cycle:
+	placed  int64
+	pledged int64 // have room held by a displacement
+	stopped int64 // of running, victims
 }
 
 func (p *Planner) groupFor(key groupKey, job *cluster.JobSpec, task *cluster.TaskSpec) *group {
@@ -84,6 +86,7 @@ type unit struct {
 	counted *int64 // the count of its group that it is in, nil if in none
 
 	// What this cycle plans with it.
+	settled bool // its hold is over
 	victim  bool
 	written bool           // it stands in the output
 	price   flowgraph.Cost // of its leaving
@@ -121,7 +124,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 		u.last = t.Preempted.At
 	}
 	if old != nil {
-		if old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.host == u.host {
+		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.host == u.host {
 			old.started = u.started
 			return
 		}

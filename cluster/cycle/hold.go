@@ -16,17 +16,28 @@ type space struct {
 // promise returns what the host will have left when all who were asked to leave it are gone and all who have room held
 // there have come. Complexity: the units of the host.
 func (h *host) promise() space {
+	s := h.prospect()
+	for _, u := range h.units {
+		if u.victim {
+			s.add(u.spec, u.devices.GPUs, 1)
+		}
+	}
+	for _, n := range h.nominated {
+		s.add(n.spec, n.devices, -1)
+	}
+	return s
+}
+
+// prospect is the same without what this plan displaces.
+func (h *host) prospect() space {
 	s := space{h.rec.Free(), slices.Clone(h.rec.GPUFree)}
 	for _, u := range h.units {
-		if u.leaves() {
+		if u.state.Vacating() {
 			s.add(u.spec, u.devices.GPUs, 1)
 		}
 	}
 	for _, u := range h.holds {
 		s.add(u.spec, u.hold.GPUs, -1)
-	}
-	for _, n := range h.nominated {
-		s.add(n.spec, n.devices, -1)
 	}
 	return s
 }
@@ -67,15 +78,16 @@ func (s *space) short(spec *cluster.TaskSpec) bool {
 // leaves reports whether the unit has been asked to leave its host, or is asked by this plan.
 func (u *unit) leaves() bool { return u.victim || u.state.Vacating() }
 
-// withhold brings what the host keeps from others in line with its promise: what is free now and promised to somebody.
+// withhold brings what the host keeps from others in line with its promise: what is free now and promised to somebody. Since
+// placements are carried out first, none counts on a displacement of the same plan.
 func (p *Planner) withhold(h *host) {
 	rec := *h.rec
-	promise := h.promise()
-	rec.Withheld = cluster.Resources{}
+	promise, prospect := h.promise(), h.prospect()
 	rec.Withheld = rec.Free().Sub(promise.amounts).Positive()
+	rec.Withheld = rec.Withheld.Add(rec.Free().Sub(prospect.amounts).Sub(rec.Withheld).Positive())
 	rec.GPUWithheld = nil
 	for i, left := range promise.gpus {
-		promise.gpus[i] = max(0, rec.GPUFree[i]-left)
+		promise.gpus[i] = max(0, rec.GPUFree[i]-min(left, prospect.gpus[i]))
 	}
 	if slices.Max(append(promise.gpus, 0)) > 0 {
 		rec.GPUWithheld = promise.gpus
@@ -123,6 +135,8 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 		case hopeless:
 			out.Ended = append(out.Ended, u.task)
 			p.planned.Tasks = append(p.planned.Tasks, u.task)
+			p.release(u)
+			p.dirty = true
 		case free:
 			p.arrive(u, out)
 		default:
@@ -179,7 +193,16 @@ func (p *Planner) arrive(u *unit, out *Output) {
 	}
 	out.Placements = append(out.Placements, Placement{Task: u.task, Run: u.run + 1, Host: h.id, Devices: devices, Gang: gang})
 	p.planned.Tasks = append(p.planned.Tasks, u.task)
-	h.holds = slices.DeleteFunc(h.holds, func(v *unit) bool { return v == u })
-	h.rec = u.spec.Bind(h.rec, devices)
-	p.withhold(h)
+	p.note(h, u.task, u.group)
+	p.hosts.set(h, u.spec.Bind(h.rec, devices))
+	p.release(u)
+}
+
+// release ends what is held for the unit. If that comes to nothing, the next cycle finds it as it was.
+func (p *Planner) release(u *unit) {
+	u.settled = true
+	if h := p.hosts.byID[u.hold.Host]; h != nil {
+		h.holds = without(h.holds, u)
+		p.withhold(h)
+	}
 }

@@ -27,8 +27,10 @@ type host struct {
 	joined []costmodels.Resident // tasks that this plan placed here
 	// What this cycle plans beside rec.
 	nominated []*nomination
-	stamp     int  // grows when a displacement changes the host
-	stale     bool // stands in graph.stale
+	arrivals  []arrival // whom it starts here
+	decided   bool      // displacements here stand in the output already
+	stamp     int       // grows when a displacement changes the host
+	stale     bool      // stands in graph.stale
 }
 
 // hosts numbers the hosts densely and remembers the order in which they changed.

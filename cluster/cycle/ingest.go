@@ -78,7 +78,7 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cl
 		}
 		return
 	}
-	now := entry{p.classFor(snap, snap.Job(k.Job()), t), waiter{queued: t.Queued, task: k, run: t.Run + 1}}
+	now := entry{p.classFor(snap, snap.Job(k.Job()), t), waiter{queued: t.Queued, task: k, run: t.Run + 1, ahead: t.Ahead}}
 	if waits && now == was {
 		return
 	}
@@ -108,7 +108,11 @@ func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Ta
 	if c == nil {
 		g := p.groupFor(key.group, j.Spec, spec)
 		g.classes++
-		c = newClass(key, g, j.Spec, spec, inputsOf(j.Spec, t.Key.Instance()), p.rows.get(key.row, spec, j.Spec))
+		reads := inputsOf(j.Spec, t.Key.Instance())
+		if key.group.gang {
+			reads = inputsOf(j.Spec, 0)
+		}
+		c = newClass(key, g, j.Spec, spec, reads, p.rows.get(key.row, spec, j.Spec))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}

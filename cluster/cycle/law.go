@@ -10,11 +10,11 @@ import (
 // permits reports whether the pools allow a bundle to be stopped for a unit of the class, given what has been planned so
 // far, and whether services stay above their minimum. dims are the dimensions that bind on the host.
 func (d *displacer) permits(c *class, b bundle, dims []string) bool {
-	u := b.units[0]
-	if !d.p.ledger.Permits(c.group.unit(1), u.group.unit(int64(len(b.units))), dims) {
-		return false
+	from := b.units[0].group.unit(1)
+	for _, u := range b.units[1:] {
+		from.Request = from.Request.Add(u.spec.Resources)
 	}
-	return d.p.available(u, int64(len(b.units)))
+	return d.p.ledger.Permits(c.group.unit(1), from, dims) && d.p.available(b.units[0], int64(len(b.units)))
 }
 
 // unit returns n tasks of the group as the pools' accounts see them.
@@ -30,13 +30,12 @@ func (p *Planner) available(u *unit, n int64) bool {
 		return true
 	}
 	most := int64(max(1, u.job.Limits.MaxUnavailable))
-	return int64(u.job.Instances)-u.group.running-u.group.placed+n <= most
+	return int64(u.job.Instances)-u.group.running-u.group.placed+u.group.stopped+n <= most
 }
 
 // account counts a unit as stopped (−1) or running (+1).
 func (d *displacer) account(u *unit, sign int64) {
-	u.group.running += sign
-	u.group.beyond += sign
+	u.group.stopped -= sign
 	if sign < 0 {
 		d.p.ledger.Remove(u.group.unit(1))
 	} else {
@@ -61,6 +60,9 @@ func (d *displacer) reserve(out *Output) {
 		if c.key.group.gang {
 			count = c.open()
 		}
+		if !p.ledger.Stays(c.group.unit(count)) {
+			continue // its pool has to give something back first
+		}
 		var chosen []*displacement
 		for range count {
 			n := d.roomiest(c)
@@ -79,6 +81,8 @@ func (d *displacer) reserve(out *Output) {
 		}
 		step := Displacement{}
 		c.take(count)
+		c.group.pledged += count
+		p.ledger.Add(c.group.unit(count))
 		for _, n := range chosen {
 			d.write(n, &step, out)
 		}

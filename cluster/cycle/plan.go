@@ -170,9 +170,11 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 			Task: w.task, Run: w.run, Host: h.id, Devices: devices, Price: price, Tier: c.tier(), Gang: gang,
 		})
 		p.planned.Tasks = append(p.planned.Tasks, w.task)
+		p.note(h, w.task, c.group)
 		c.take(1)
 	}
 	c.group.placed += n
+	p.ledger.Add(c.group.unit(n))
 	p.planned.Hosts = append(p.planned.Hosts, h.id)
 	p.welcome(h, c.key.row.work, n)
 	p.hosts.set(h, rec)

@@ -147,9 +147,8 @@ type Planner struct {
 	status    []pool.Status // of the last admission
 	ledger    *pool.Ledger
 	leaves    []cluster.PoolPath // by path
-	reserves  bool               // some pool reserves something; until then everything may use what its pool is entitled to
 	options   Options
-	crowded   []*host // with nominations of the last plan
+	crowded   []*host // with nominations or arrivals of the last plan
 	victims   []*unit // of the last plan
 
 	round   costmodels.Round

@@ -11,18 +11,16 @@ import (
 // queue is the order in which a leaf's groups were handed to admission, so that its grants find back.
 type queue struct {
 	groups  []pool.Group
-	running []*group // nil where the entry is a class
-	classes []*class
+	classes []*class // nil where the entry is no class
 }
 
-// admit asks the pools how much of what waits may be placed, and in which tier; and how much of what runs is beyond what its
-// pool may claim. Complexity: groups and classes.
+// admit asks the pools how much of what waits may be placed, and in which tier. Complexity: groups and classes.
 func (p *Planner) admit(now cluster.Time) {
 	for _, g := range p.groupOrder {
-		g.placed, g.beyond = 0, 0
+		g.placed, g.pledged, g.stopped = 0, 0, 0
 	}
 	for _, c := range p.order {
-		c.skipped, c.passed, c.pledged = false, false, 0
+		c.skipped, c.passed = false, c.group.key.gang && c.group.leaving > 0 // a core waits for those of its own who still leave
 	}
 	p.readmit(now)
 	p.status = p.admission.Status()
@@ -41,28 +39,28 @@ func (p *Planner) readmit(now cluster.Time) {
 	}
 	for _, g := range p.groupOrder {
 		q := of(g.key.pool)
-		if n := g.running + g.placed; n > 0 {
+		if n := g.running + g.placed + g.pledged - g.stopped; n > 0 {
 			entry := p.entry(g)
 			entry.Running = n
-			q.add(entry, g, nil)
+			q.add(entry, nil)
 		}
-		if g.leaving > 0 { // they will wait, and keep their claim meanwhile
+		if n := g.leaving + g.stopped; n > 0 { // they will wait, and keep their claim meanwhile
 			entry := p.entry(g)
-			entry.Waiting, entry.Ahead = g.leaving, true
-			q.add(entry, nil, nil)
+			entry.Waiting, entry.Ahead = n, true
+			q.add(entry, nil)
 		}
 	}
 	for _, c := range p.order {
 		head, ok := c.queue.Min()
-		if !ok || c.passed {
+		if !ok {
 			continue
 		}
 		entry := p.entry(c.group)
-		entry.Waiting, entry.Queued, entry.Ahead = c.waiting(), head.queued, c.key.ahead
+		entry.Waiting, entry.Queued, entry.Ahead, entry.Passed = c.waiting(), head.queued, head.ahead, c.passed
 		if c.group.key.gang {
 			entry.Core = c.waiting()
 		}
-		of(c.key.group.pool).add(entry, nil, c)
+		of(c.key.group.pool).add(entry, c)
 	}
 	for _, path := range p.leaves {
 		q := queues[path]
@@ -86,23 +84,19 @@ func (p *Planner) entry(g *group) pool.Group {
 	k := &g.key
 	return pool.Group{
 		Job: k.job, User: k.owner, Groups: g.job.Groups, Priority: k.priority, Request: g.request,
-		Preemptible: k.preemptible || !p.reserves, Revocable: k.revocable, Controller: k.controller,
+		Preemptible: k.preemptible, Revocable: k.revocable, Controller: k.controller,
 		MaxRunning: int64(g.job.Limits.MaxRunning), MaxRunTime: k.maxRunTime,
 	}
 }
 
-func (q *queue) add(entry pool.Group, g *group, c *class) {
+func (q *queue) add(entry pool.Group, c *class) {
 	q.groups = append(q.groups, entry)
-	q.running = append(q.running, g)
 	q.classes = append(q.classes, c)
 }
 
 // take hands the grants back to those they are for.
 func (q *queue) take(grants []pool.Grant) {
 	for i := range grants {
-		if g := q.running[i]; g != nil {
-			g.beyond = grants[i].Running[cluster.TierBorrowed]
-		}
 		if c := q.classes[i]; c != nil {
 			c.left, c.refused, c.why = grants[i].Waiting, grants[i].Refused, grants[i].Why
 		}
@@ -110,6 +104,7 @@ func (q *queue) take(grants []pool.Grant) {
 }
 
 // passOn lets those next in their pools have the claims that could not be met, and reports whether that changes anything.
+// The pools go on claiming for them: what a pool is entitled to is the same throughout a plan.
 func (p *Planner) passOn(now cluster.Time) bool {
 	passed, behind := false, false
 	for _, c := range p.order {
@@ -123,9 +118,6 @@ func (p *Planner) passOn(now cluster.Time) bool {
 	if !passed || !behind {
 		return false
 	}
-	for _, c := range p.order {
-		c.left = [cluster.NumTiers]int64{}
-	}
 	p.readmit(now)
 	return true
 }
@@ -133,12 +125,9 @@ func (p *Planner) passOn(now cluster.Time) bool {
 // seePools reads the tree of pools.
 func (p *Planner) seePools(snap *cluster.Snapshot) {
 	var all []*cluster.Pool
-	p.leaves, p.reserves = nil, false
+	p.leaves = nil
 	for q := range snap.Pools() {
 		all = append(all, q)
-		for _, r := range q.Resources {
-			p.reserves = p.reserves || r.Reservation > 0
-		}
 		if snap.IsLeaf(q.Path) {
 			p.leaves = append(p.leaves, q.Path)
 		}

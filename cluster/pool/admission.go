@@ -251,6 +251,11 @@ func (a *Admission) claim(q *queue) {
 	leaf := &a.tree.nodes[q.node]
 	has, asks, hasSlack, asksSlack := w.vector(nil), w.vector(nil), w.vector(nil), w.vector(nil)
 	limit, reservation := w.vector(leaf.limit), w.vector(leaf.reservation)
+	for d, kept := range a.tree.kept {
+		if !kept {
+			reservation[d] = unlimited
+		}
+	}
 	q.asked = w.vector(nil)
 	for i := range q.groups {
 		g, v := &q.groups[i], w.request[i]
@@ -293,7 +298,7 @@ func (a *Admission) admit(q *queue) {
 	clear(q.grants)
 	leaf := &a.tree.nodes[q.node]
 	q.shares = nil
-	bounds := bands{leaf.reserved, leaf.entitled, leaf.ceiling}
+	bounds := bands{a.tree.guaranteed(q.node), leaf.entitled, leaf.ceiling}
 	if leaf.pool.Order == cluster.PriorityFIFO {
 		w.admit(w.all, bounds)
 	} else {

@@ -111,7 +111,7 @@ func TestAdmission(t *testing.T) {
 		{
 			name: "vectors are exact: a tier is had in all dimensions", leaf: leaf(4, none), capacity: 10,
 			groups:  []pool.Group{batch(1, 1, cpuMemory(1, 3), 0, 8)},
-			waiting: []tiers{{0, 3, 5}}, // no memory is reserved, and 9 bytes of 10 are entitled
+			waiting: []tiers{{3, 0, 5}}, // nobody reserves memory, and 9 bytes of 10 are entitled
 			why:     []pool.Binding{{Rule: pool.RuleEntitlement, Pool: "root", Dimension: "memory_bytes"}},
 		},
 		{

@@ -33,7 +33,11 @@
 //	borrowed   within its ceiling: on what nobody claims
 //	refused    the pool or dimension that binds is named
 //
-// Tasks that may not be preempted are admitted inside the reservation only; revocable ones against measured slack only.
+// The tier reserved looks at a dimension only if some pool reserves something of it; in the others the entitlement stands
+// for the reservation. Work that asks for no such dimension at all is entitled at best.
+//
+// Tasks that may not be preempted are admitted in the tier reserved only, or, where they ask for nothing that any pool
+// reserves, like all others; revocable ones against measured slack only.
 // Waiting work is ordered by priority, raised one step in each ageing interval, then by age. It goes before running work
 // only where its own priority, without ageing, is higher: so a tier never tells the cycle to stop what it may not stop.
 //

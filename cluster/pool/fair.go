@@ -35,6 +35,9 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 			}
 		}
 		for _, r := range p.line.waiting {
+			if w.q.groups[r].Passed {
+				continue
+			}
 			addTimes(m.ask, w.request[r], w.q.open[r])
 		}
 		addTimes(all, fixed[i], 1)
@@ -112,12 +115,12 @@ func (w *walk) topUp(bounds bands) {
 	}
 	for _, i := range w.all.waiting {
 		g, grant := &w.q.groups[i], &w.q.grants[i]
-		if g.Core > 0 || w.cores[g.Job] != nil && !w.whole[g.Job] {
+		if g.Passed || g.Core > 0 || w.cores[g.Job] != nil && !w.whole[g.Job] {
 			continue // the core stays in one tier, and goes before the rest
 		}
 		w.raise(i, &grant.Waiting, room)
 		left := w.q.open[i] - grant.Admitted()
-		for tier := cluster.TierReserved; tier <= w.weakest(i) && left > 0; tier++ {
+		for tier := w.strongest(i); tier <= w.weakest(i) && left > 0; tier++ {
 			n := room.fit(w.request[i], tier, left)
 			room.take(w.request[i], tier, n)
 			grant.Waiting[tier] += n
@@ -129,7 +132,7 @@ func (w *walk) topUp(bounds bands) {
 // raise moves borrowed tasks of a group into stronger tiers, as far as there is room.
 func (w *walk) raise(i int32, tiers *[cluster.NumTiers]int64, room bands) {
 	v := w.request[i]
-	for tier := cluster.TierReserved; tier < cluster.TierBorrowed; tier++ {
+	for tier := w.strongest(i); tier < cluster.TierBorrowed; tier++ {
 		n := tiers[cluster.TierBorrowed]
 		for t := tier; t < cluster.TierBorrowed; t++ { // the weakest bound counts them already
 			n = count(v, room[t], n)

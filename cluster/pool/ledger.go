@@ -114,19 +114,31 @@ func (l *Ledger) Permits(to, from Unit, dims []string) bool {
 		return l.policy(l.tree.nodes[gains].parent).Inside(a, b)
 	}
 	common := l.common(gains, loses)
-	reserved := true
+	reserved := l.tree.keeps(asks)
 	for i := gains; i != common; i = l.tree.nodes[i].parent {
 		n := &l.tree.nodes[i]
 		if !within(l.holds[i], asks, n.entitled) {
 			return false
 		}
-		reserved = reserved && within(l.holds[i], asks, n.reserved)
+		reserved = reserved && within(l.holds[i], asks, l.tree.guaranteed(i))
 	}
 	short := l.short(dims, gives)
 	for i := loses; i != common; i = l.tree.nodes[i].parent {
 		short = slices.DeleteFunc(short, func(d int) bool { return l.holds[i][d]-gives[d] < l.tree.nodes[i].entitled[d] })
 	}
 	return len(short) > 0 && l.policy(common).Across(reserved)
+}
+
+// Stays reports whether a unit that is not booked yet would leave its pool, and all above, within what they are entitled to.
+// Complexity: the depth of the pool and the dimensions.
+func (l *Ledger) Stays(u Unit) bool {
+	asks := l.vector(u.Request)
+	for i := l.tree.at(u.Pool); i >= 0; i = l.tree.nodes[i].parent {
+		if !within(l.holds[i], asks, l.tree.nodes[i].entitled) {
+			return false
+		}
+	}
+	return true
 }
 
 func (l *Ledger) policy(pool int32) Policy {

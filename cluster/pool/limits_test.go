@@ -274,13 +274,30 @@ func TestAdmissionLaws(t *testing.T) {
 		for _, p := range w.leaves {
 			require.Equal(t, append([]pool.Grant{}, b.Grants(p)...), append([]pool.Grant{}, a.Grants(p)...), "%s, step by step", p)
 			require.Equal(t, b.Tree().Entitlement(p), a.Tree().Entitlement(p))
-			checkLeaf(t, b.Tree(), p, queues[p], b.Grants(p))
+			checkLeaf(t, b.Tree(), w.pools, p, queues[p], b.Grants(p))
 		}
 	})
 }
 
-func checkLeaf(t *rapid.T, tree *pool.Tree, p cluster.PoolPath, groups []pool.Group, grants []pool.Grant) {
+func checkLeaf(t *rapid.T, tree *pool.Tree, pools []*cluster.Pool, p cluster.PoolPath, groups []pool.Group, grants []pool.Grant) {
 	bounds := [cluster.NumTiers]cluster.Resources{tree.Reserved(p), tree.Entitlement(p), tree.Ceiling(p)}
+	kept := map[string]bool{} // dimensions of which somebody reserves something
+	for _, q := range pools {
+		for _, r := range q.Resources {
+			kept[r.Dimension] = kept[r.Dimension] || r.Reservation > 0
+		}
+	}
+	for d := range cluster.NumDimensions {
+		if !kept[d.String()] {
+			bounds[cluster.TierReserved].Fixed[d] = bounds[cluster.TierEntitled].Fixed[d]
+		}
+	}
+	keeps := func(request cluster.Resources) (yes bool) {
+		for d, n := range request.Fixed {
+			yes = yes || n > 0 && kept[cluster.Dimension(d).String()]
+		}
+		return yes
+	}
 	var granted, running, fixed cluster.Resources // fixed runs and may not be preempted
 	for i, g := range groups {
 		var n int64
@@ -295,7 +312,9 @@ func checkLeaf(t *rapid.T, tree *pool.Tree, p cluster.PoolPath, groups []pool.Gr
 		if g.Core > 0 {
 			require.True(t, grants[i].Admitted() == 0 || grants[i].Admitted() >= g.Core, "%+v %+v", g, grants[i])
 		}
-		if !g.Preemptible && !g.Revocable {
+		if !keeps(g.Request) {
+			require.Zero(t, grants[i].Waiting[cluster.TierReserved])
+		} else if !g.Preemptible && !g.Revocable {
 			require.Equal(t, grants[i].Waiting[cluster.TierReserved], grants[i].Admitted())
 		}
 		if !g.Preemptible && !g.Revocable {

@@ -15,6 +15,7 @@ import (
 type Tree struct {
 	dims  []string // the fixed ones, then the named ones in the order in which they turned up
 	named map[string]int
+	kept  []bool // by dimension: some pool reserves something of it
 	nodes []node // by path, so that parents come before their children
 	index map[cluster.PoolPath]int32
 
@@ -81,7 +82,9 @@ func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *
 		}
 		n.init(len(t.dims))
 		for _, r := range p.Resources {
-			n.set(t.dimension(r.Dimension), r)
+			d := t.dimension(r.Dimension)
+			n.set(d, r)
+			t.kept[d] = t.kept[d] || r.Reservation > 0
 		}
 	}
 	t.SetCapacity(capacity)
@@ -128,6 +131,7 @@ func (t *Tree) dimension(name string) int {
 func (t *Tree) addDimension(name string) int {
 	t.dims = append(t.dims, name)
 	t.named[name] = len(t.dims) - 1
+	t.kept = append(t.kept, false)
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		if n.pool == nil {
@@ -170,6 +174,28 @@ func (t *Tree) resources(v []int64) cluster.Resources {
 	}
 	slices.SortFunc(r.Named, func(a, b cluster.Amount) int { return cmp.Compare(a.Name, b.Name) })
 	return r
+}
+
+// guaranteed returns what the tier reserved of a pool is bounded by: its reservation, save in dimensions of which no pool
+// reserves anything. There what it is entitled to is all that can be promised to anybody.
+func (t *Tree) guaranteed(i int32) []int64 {
+	bound := slices.Clone(t.nodes[i].entitled)
+	for d, kept := range t.kept {
+		if kept {
+			bound[d] = t.nodes[i].reserved[d]
+		}
+	}
+	return bound
+}
+
+// keeps reports whether the vector asks for something that some pool reserves.
+func (t *Tree) keeps(v []int64) bool {
+	for d, n := range v {
+		if n > 0 && t.kept[d] {
+			return true
+		}
+	}
+	return false
 }
 
 // SetCapacity sets what the root divides, at most its own limit.

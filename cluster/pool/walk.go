@@ -145,6 +145,9 @@ func (w *walk) admit(l line, bounds bands) {
 	}
 	w.begin(l, bounds)
 	for _, i := range l.waiting {
+		if w.q.groups[i].Passed {
+			continue
+		}
 		if w.q.groups[i].Core > 0 {
 			w.admitCore(l, i)
 		}
@@ -176,14 +179,14 @@ func (w *walk) begin(l line, bounds bands) {
 	w.levels = append(w.levels, level{priority: math.MinInt32, room: room})
 }
 
-// settle splits the running tasks of a group by tier and takes their room. What may not be preempted is counted as
-// reserved, whatever the reservation; what exceeds every bound as borrowed.
+// settle splits the running tasks of a group by tier and takes their room. What may not be preempted is counted in its
+// strongest tier, whatever the bound; what exceeds every bound as borrowed.
 func (w *walk) settle(i int32, room bands) (tiers [cluster.NumTiers]int64) {
 	g, v := &w.q.groups[i], w.request[i]
 	left := g.Running
 	if w.standing(i) == math.MaxInt32 {
-		tiers[cluster.TierReserved], left = left, 0
-		room.take(v, cluster.TierReserved, g.Running)
+		tiers[w.strongest(i)], left = left, 0
+		room.take(v, w.strongest(i), g.Running)
 	}
 	for tier := w.strongest(i); tier < cluster.NumTiers && left > 0; tier++ {
 		n := room.fit(v, tier, left)
@@ -199,14 +202,18 @@ func (w *walk) settle(i int32, room bands) (tiers [cluster.NumTiers]int64) {
 
 // strongest and weakest bound the tiers that waiting tasks of a group may have.
 func (w *walk) strongest(i int32) cluster.Tier {
-	if w.q.groups[i].Revocable {
+	switch g := &w.q.groups[i]; {
+	case g.Revocable:
 		return cluster.TierBorrowed
+	case !w.a.tree.keeps(w.request[i]):
+		return cluster.TierEntitled
+	default:
+		return cluster.TierReserved
 	}
-	return cluster.TierReserved
 }
 
 func (w *walk) weakest(i int32) cluster.Tier {
-	if g := &w.q.groups[i]; !g.Preemptible && !g.Revocable {
+	if g := &w.q.groups[i]; !g.Preemptible && !g.Revocable && w.a.tree.keeps(w.request[i]) {
 		return cluster.TierReserved
 	}
 	return cluster.TierBorrowed
@@ -286,8 +293,8 @@ func (w *walk) admitCore(l line, i int32) {
 	w.whole[job] = false
 	unit := w.vector(nil)
 	for _, m := range w.cores[job] {
-		if w.q.open[m] < w.q.groups[m].Core {
-			return // a limit on jobs keeps some of them back
+		if w.q.open[m] < w.q.groups[m].Core || w.q.groups[m].Passed {
+			return // a limit on jobs keeps some of them back, or there is no host for them
 		}
 		addTimes(unit, w.request[m], w.q.groups[m].Core)
 	}

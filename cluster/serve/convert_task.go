@@ -324,8 +324,29 @@ func overridesFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *vi
 	if !v.Empty() {
 		return all
 	}
-	checkMerged(&cluster.JobSpec{Task: job.Task, Overrides: all}, path, v)
+	merged := &cluster.JobSpec{Task: job.Task, Overrides: all, Gang: job.Gang}
+	checkMerged(merged, path, v)
+	checkCore(merged, path, v)
 	return all
+}
+
+// checkCore refuses overrides by which tasks that start together, and therefore count as one, would ask for different hosts.
+func checkCore(job *cluster.JobSpec, path string, v *violations) {
+	if job.Gang == nil {
+		return
+	}
+	first := job.TaskOf(0)
+	request := first.Request()
+	for i, o := range job.Overrides {
+		for _, instance := range []uint32{o.First, o.Last + 1} { // nothing changes in between
+			task := job.TaskOf(instance)
+			if other := task.Request(); job.Core(instance) && (!request.Equal(&other) || task.Needs() != first.Needs()) {
+				v.Invalid(child(item(path, i), "task"), "lets task %d ask for something else than task 0: the %d tasks of the gang have to be alike",
+					instance, job.Gang.Minimum)
+				return
+			}
+		}
+	}
 }
 
 // checkMerged checks what instances run with all overrides that cover them. What is wrong is said of the last of these.

@@ -256,10 +256,18 @@ func (c *checker) victim(v *cycle.Victim) {
 		c.hold(v.Task, v.Hold)
 	}
 	for i := range c.plan.Placements {
-		if p := &c.plan.Placements[i]; p.Host == t.Host && p.Task.Job() == v.Task.Job() {
-			c.fail("task %v starts on the host from which task %v of the same job is asked to leave", p.Task, v.Task)
+		if p := &c.plan.Placements[i]; p.Host == t.Host && c.alike(p.Task, v.Task) {
+			c.fail("task %v starts on the host from which task %v, one of its own, is asked to leave", p.Task, v.Task)
 		}
 	}
+}
+
+// alike reports whether two tasks belong to the same job, or wait in the same way.
+func (c *checker) alike(a, b cluster.TaskKey) bool {
+	x, y := c.snap.Job(a.Job()).Spec, c.snap.Job(b.Job()).Spec
+	return a.Job() == b.Job() || x.Pool == y.Pool && x.Priority == y.Priority && x.Type == y.Type && x.Preemptible == y.Preemptible &&
+		x.Owner == y.Owner && x.Revocable == y.Revocable && x.Gang == nil && y.Gang == nil && x.Limits == y.Limits &&
+		!x.Controller && !y.Controller && c.spec(a).Resources.Equal(c.spec(b).Resources)
 }
 
 // gangs checks that the waiting members of a core all come in, and the bound ones all go, or none.
@@ -334,11 +342,18 @@ func (c *checker) inVain() {
 				continue
 			}
 			needed := false
+			takes := map[cluster.HostID]amounts{} // what it has on each host
 			for _, k := range c.together(v.Task) {
 				t := c.snap.Task(k)
-				l := c.hosts[t.Host]
-				for dim, takes := range ask(c.spec(k), t.GPUs, t.Ports) {
-					needed = needed || takes > 0 && l.promised[dim] > l.promise(dim)-takes
+				if takes[t.Host] == nil {
+					takes[t.Host] = amounts{}
+				}
+				takes[t.Host].add(ask(c.spec(k), t.GPUs, t.Ports), 1)
+			}
+			for id, all := range takes {
+				l := c.hosts[id]
+				for dim, n := range all {
+					needed = needed || n > 0 && l.promised[dim] > l.promise(dim)-n
 				}
 			}
 			if !needed {

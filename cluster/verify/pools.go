@@ -1,21 +1,70 @@
 package verify
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
-	"github.com/sluice-scheduler/sluice/cluster/pool"
 )
 
 // books are the sums of the pools, each with those below it.
 type books struct {
-	tree    *pool.Tree
-	has     map[cluster.PoolPath]amounts // before the plan, without who is leaving
-	lost    map[cluster.PoolPath]amounts // to other pools
-	gained  map[cluster.PoolPath]amounts // from other pools
-	bounded map[cluster.PoolPath]amounts // entitlements
+	entitled map[cluster.PoolPath]amounts // as the plan says
+	has      map[cluster.PoolPath]amounts // before the plan, without who is leaving
+	after    map[cluster.PoolPath]amounts // when all that is planned has been carried out
+}
+
+// openBooks sums up what the pools hold, and holds what the plan says about them to that and to each other. What a pool
+// claims is the business of admission; that its entitlements are a division of the capacity is checked here.
+func (c *checker) openBooks() *books {
+	b := &books{
+		entitled: map[cluster.PoolPath]amounts{}, has: map[cluster.PoolPath]amounts{}, after: map[cluster.PoolPath]amounts{},
+	}
+	for t := range c.snap.Tasks(0) {
+		spec := c.snap.Job(t.Key.Job()).Spec
+		holds := t.State == cluster.TaskReserved || t.State.Bound() && t.State != cluster.TaskPreempting && t.State != cluster.TaskKilling
+		if holds && !spec.Revocable {
+			book(b.has, spec.Pool, c.spec(t.Key))
+			book(b.after, spec.Pool, c.spec(t.Key))
+		}
+	}
+	divided := map[cluster.PoolPath]amounts{} // what the children of a pool are entitled to together
+	for i := range c.plan.Pools {
+		p := &c.plan.Pools[i]
+		b.entitled[p.Path] = amounts{}
+		for _, d := range p.Dimensions {
+			b.entitled[p.Path][d.Dimension] = d.Entitlement
+			if d.Limit != cluster.NoLimit && d.Entitlement > d.Limit {
+				c.fail("pool %s is entitled to %d of %s and limited to %d", p.Path, d.Entitlement, d.Dimension, d.Limit)
+			}
+			if has := b.has[p.Path][d.Dimension]; d.Allocation != has {
+				c.fail("pool %s has %d of %s and is said to have %d", p.Path, has, d.Dimension, d.Allocation)
+			}
+		}
+		if above := p.Path.Parent(); above != "" {
+			if divided[above] == nil {
+				divided[above] = amounts{}
+			}
+			divided[above].add(b.entitled[p.Path], 1)
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(divided)) {
+		for _, d := range slices.Sorted(maps.Keys(divided[p])) {
+			if divided[p][d] > b.entitled[p][d] {
+				c.fail("the pools below %s are entitled to %d of %s, and it to %d", p, divided[p][d], d, b.entitled[p][d])
+			}
+		}
+	}
+	if root, all := b.entitled[cluster.RootPool], vector(c.capacity()); root != nil {
+		for _, d := range slices.Sorted(maps.Keys(root)) {
+			if root[d] > all[d] {
+				c.fail("%d of %s are divided and there are %d", root[d], d, all[d])
+			}
+		}
+	}
+	return b
 }
 
 func (c *checker) capacity() cluster.Resources {
@@ -30,49 +79,37 @@ func (c *checker) capacity() cluster.Resources {
 	return sum
 }
 
-func (c *checker) openBooks() *books {
-	var all []*cluster.Pool
-	for p := range c.snap.Pools() {
-		all = append(all, p)
-	}
-	b := &books{
-		tree: pool.NewTree(all, c.capacity()), has: map[cluster.PoolPath]amounts{}, lost: map[cluster.PoolPath]amounts{},
-		gained: map[cluster.PoolPath]amounts{}, bounded: map[cluster.PoolPath]amounts{},
-	}
-	has, wants := map[cluster.PoolPath]cluster.Resources{}, map[cluster.PoolPath]cluster.Resources{}
-	for t := range c.snap.Tasks(0) {
-		leaf, request := c.snap.Job(t.Key.Job()).Spec.Pool, c.spec(t.Key).Resources
-		switch {
-		case t.State == cluster.TaskReserved, t.State.Bound() && t.State != cluster.TaskPreempting && t.State != cluster.TaskKilling:
-			has[leaf] = has[leaf].Add(request)
-			b.book(b.has, leaf, request)
-		case t.State == cluster.TaskPending, t.State == cluster.TaskPreempting:
-			wants[leaf] = wants[leaf].Add(request)
-		}
-	}
-	for leaf, r := range has {
-		b.tree.SetAllocation(leaf, r)
-	}
-	for leaf, r := range wants {
-		b.tree.SetDemand(leaf, r)
-	}
-	b.tree.Update()
-	for _, p := range all {
-		b.bounded[p.Path] = vector(b.tree.Entitlement(p.Path))
-	}
-	return b
-}
-
 func vector(r cluster.Resources) amounts { return ask(&cluster.TaskSpec{Resources: r}, nil, nil) }
 
-// book adds a request to a pool and all above it.
-func (b *books) book(in map[cluster.PoolPath]amounts, leaf cluster.PoolPath, r cluster.Resources) {
+// book adds what a task takes to its pool and all above it.
+func book(in map[cluster.PoolPath]amounts, leaf cluster.PoolPath, spec *cluster.TaskSpec) {
 	for p := leaf; p != ""; p = p.Parent() {
 		if in[p] == nil {
 			in[p] = amounts{}
 		}
-		in[p].add(vector(r), 1)
+		in[p].add(vector(spec.Resources), 1)
 	}
+}
+
+// stop is a task, or the core of a gang, that is stopped for another task.
+type stop struct {
+	victim     *cycle.Victim
+	from, to   *cluster.JobSpec
+	gives      amounts
+	short      []string // dimensions that the hosts would lack if all victims there had stayed
+	accountFor bool     // it is not shown yet that its pool can do without it
+}
+
+func (c *checker) stop(v *cycle.Victim) *stop {
+	s := &stop{victim: v, from: c.snap.Job(v.Task.Job()).Spec, to: c.snap.Job(v.Preemption.For.Job()).Spec, gives: amounts{}}
+	for _, k := range c.together(v.Task) {
+		s.gives.add(vector(c.spec(k).Resources), 1)
+		s.short = append(s.short, c.short(c.snap.Task(k).Host)...)
+	}
+	slices.Sort(s.short)
+	s.short = slices.Compact(s.short)
+	s.accountFor = s.from.Pool != s.to.Pool && !s.from.Revocable
+	return s
 }
 
 // pools checks the laws between and inside pools.
@@ -81,69 +118,192 @@ func (c *checker) pools() {
 		return
 	}
 	b := c.openBooks()
-	stopped := func(visit func(v *cycle.Victim, from, to *cluster.JobSpec)) {
-		for i := range c.plan.Displacements {
-			for j := range c.plan.Displacements[i].Victims {
-				v := &c.plan.Displacements[i].Victims[j]
-				if v.Hold == nil && c.victims[v.Task] == v {
-					visit(v, c.snap.Job(v.Task.Job()).Spec, c.snap.Job(v.Preemption.For.Job()).Spec)
-				}
+	var stops []*stop
+	for i := range c.plan.Displacements {
+		for j := range c.plan.Displacements[i].Victims {
+			v := &c.plan.Displacements[i].Victims[j]
+			switch {
+			case v.Hold != nil || c.victims[v.Task] != v || !c.first(v.Task):
+				continue
+			case c.snap.Task(v.Preemption.For) == nil:
+				c.fail("task %v is stopped for task %v, which does not exist", v.Task, v.Preemption.For)
+				continue
+			}
+			s := c.stop(v)
+			stops = append(stops, s)
+			c.policy(s)
+		}
+	}
+	c.settleBooks(b, stops)
+	c.donors(b, stops)
+	for _, s := range stops {
+		if s.from.Pool != s.to.Pool && !s.from.Revocable {
+			c.beneficiary(b, s)
+		}
+	}
+	c.minimums(stops)
+}
+
+// settleBooks carries the plan out in the books, save for what borrows: that is on nobody's claim.
+func (c *checker) settleBooks(b *books, stops []*stop) {
+	c.gains(cluster.TierEntitled, func(k cluster.TaskKey) { book(b.after, c.snap.Job(k.Job()).Spec.Pool, c.spec(k)) })
+	for _, s := range stops {
+		for p := s.from.Pool; p != "" && !s.from.Revocable; p = p.Parent() {
+			b.after[p].add(s.gives, -1)
+		}
+	}
+}
+
+// gains visits the tasks that the plan starts in a tier no weaker than the given one, or makes room for.
+func (c *checker) gains(weakest cluster.Tier, visit func(cluster.TaskKey)) {
+	count := func(k cluster.TaskKey) {
+		if t := c.snap.Task(k); t != nil && t.State == cluster.TaskPending && !c.snap.Job(k.Job()).Spec.Revocable {
+			visit(k)
+		}
+	}
+	for i := range c.plan.Placements {
+		if p := &c.plan.Placements[i]; p.Tier <= weakest {
+			count(p.Task)
+		}
+	}
+	for i := range c.plan.Displacements {
+		for _, h := range c.plan.Displacements[i].Holds {
+			count(h.Task)
+		}
+	}
+}
+
+// policy checks what the policy of the lowest pool above both allows whatever they hold.
+func (c *checker) policy(s *stop) {
+	v := s.victim
+	switch {
+	case s.to.Revocable:
+		c.fail("task %v is stopped for task %v, which is revocable", v.Task, v.Preemption.For)
+		return
+	case s.from.Revocable:
+		return
+	}
+	common := s.from.Pool.Parent()
+	for common != "" && !covers(common, s.to.Pool) {
+		common = common.Parent()
+	}
+	var name string
+	if p := c.snap.Pool(common); p != nil {
+		name = p.Preemption
+	}
+	if name == "none" {
+		c.fail("task %v is stopped for task %v, and pool %s never stops anything", v.Task, v.Preemption.For, common)
+	}
+	if s.from.Pool != s.to.Pool {
+		return
+	}
+	users := c.snap.Pool(s.from.Pool).Order == cluster.FairUsers && name != "conservative"
+	if s.from.Priority >= s.to.Priority && (!users || s.from.Owner == s.to.Owner || s.from.Priority > s.to.Priority) {
+		c.fail("task %v is stopped for task %v of the same pool, which is no more urgent", v.Task, v.Preemption.For)
+	}
+}
+
+// donors checks that pools keep what they are entitled to. There has to be an order in which their tasks can be taken one by
+// one, each for a dimension that is short on its host and of which every pool up to the common one keeps its entitlement.
+// Taking those back that can be taken last never makes it worse for the others, so the order is found if there is one.
+// What a pool does to its own is its own business.
+func (c *checker) donors(b *books, stops []*stop) {
+	left := map[cluster.PoolPath]amounts{}
+	for p, has := range b.has {
+		left[p] = maps.Clone(has)
+	}
+	own := map[cluster.TaskKey]cluster.PoolPath{} // the lowest pool that stops some of its own for the task
+	for _, s := range stops {
+		p := s.from.Pool
+		for ; !covers(p, s.to.Pool); p = p.Parent() {
+			if s.accountFor {
+				left[p].add(s.gives, -1)
+			}
+		}
+		if k := s.victim.Preemption.For; len(p) > len(own[k]) {
+			own[k] = p
+		}
+	}
+	c.gains(cluster.TierBorrowed, func(k cluster.TaskKey) {
+		for p := c.snap.Job(k.Job()).Spec.Pool; !covers(p, own[k]) && p != ""; p = p.Parent() {
+			if left[p] == nil {
+				left[p] = amounts{}
+			}
+			left[p].add(vector(c.spec(k).Resources), 1)
+		}
+	})
+	for again := true; again; {
+		again = false
+		for _, s := range stops {
+			if !s.accountFor || !b.keeps(left, s) {
+				continue
+			}
+			s.accountFor, again = false, true
+			for p := s.from.Pool; !covers(p, s.to.Pool); p = p.Parent() {
+				left[p].add(s.gives, 1)
 			}
 		}
 	}
-	gains := map[cluster.TaskKey]bool{}
-	stopped(func(v *cycle.Victim, from, to *cluster.JobSpec) {
-		if from.Pool == to.Pool {
-			return
+	for _, s := range stops {
+		if s.accountFor {
+			c.fail("pool %s loses task %v and has no more than it is entitled to of what is short: %v", s.from.Pool, s.victim.Task, s.short)
 		}
-		b.book(b.lost, from.Pool, c.spec(v.Task).Resources)
-		if k := v.Preemption.For; !gains[k] {
-			gains[k] = true
-			b.book(b.gained, to.Pool, c.spec(k).Resources)
-		}
-	})
-	stopped(func(v *cycle.Victim, from, to *cluster.JobSpec) {
-		if from.Pool == to.Pool {
-			users := c.snap.Pool(from.Pool).Order == cluster.FairUsers
-			if from.Priority >= to.Priority && (!users || from.Owner == to.Owner || from.Priority > to.Priority) {
-				c.fail("task %v is stopped for task %v of the same pool, which is no more urgent", v.Task, v.Preemption.For)
-			}
-			return
-		}
-		short := c.short(v)
-		for p := from.Pool; !covers(p, to.Pool); p = p.Parent() {
-			if !b.gives(p, short) {
-				c.fail("pool %s loses task %v and has no more than it is entitled to of what is short: %v", p, v.Task, short)
+	}
+}
+
+// keeps reports whether in some dimension that is short every pool that loses the task keeps what it is entitled to.
+func (b *books) keeps(left map[cluster.PoolPath]amounts, s *stop) bool {
+	return slices.ContainsFunc(s.short, func(d string) bool {
+		for p := s.from.Pool; !covers(p, s.to.Pool); p = p.Parent() {
+			if s.gives[d] == 0 || left[p][d] < b.entitled[p][d] {
+				return false
 			}
 		}
-		for p := to.Pool; !covers(p, from.Pool); p = p.Parent() {
-			for _, d := range short {
-				if b.gained[p][d] > 0 && b.has[p][d]-b.lost[p][d]+b.gained[p][d] > b.bounded[p][d] {
-					c.fail("pool %s gains %d of %s, has %d and is entitled to %d", p, b.gained[p][d], d, b.has[p][d], b.bounded[p][d])
-				}
-			}
-		}
+		return true
 	})
 }
 
-// gives reports whether the pool has more than it is entitled to in one of the dimensions, and keeps its entitlement.
-func (b *books) gives(p cluster.PoolPath, short []string) bool {
-	over := false
-	for _, d := range short {
-		over = over || b.has[p][d] > b.bounded[p][d]
-	}
-	for d, lost := range b.lost[p] {
-		if lost > 0 && b.has[p][d] > b.bounded[p][d] && b.has[p][d]-lost < b.bounded[p][d] {
-			return false
+// beneficiary checks that a pool for which others stop work ends within what it is entitled to.
+func (c *checker) beneficiary(b *books, s *stop) {
+	asks := vector(c.spec(s.victim.Preemption.For).Resources)
+	for p := s.to.Pool; !covers(p, s.from.Pool); p = p.Parent() {
+		for _, d := range slices.Sorted(maps.Keys(asks)) {
+			if asks[d] > 0 && b.after[p][d] > b.entitled[p][d] {
+				c.fail("pool %s gets task %v stopped, ends with %d of %s and is entitled to %d", p, s.victim.Task, b.after[p][d], d, b.entitled[p][d])
+			}
 		}
 	}
-	return over
 }
 
-// short lists the dimensions that the host of a victim would lack if the victims there had stayed.
-func (c *checker) short(v *cycle.Victim) []string {
+// minimums checks that services bear the loss: no more of their instances are away than they allow.
+func (c *checker) minimums(stops []*stop) {
+	checked := map[cluster.JobUID]bool{}
+	for _, s := range stops {
+		uid := s.victim.Task.Job()
+		if s.from.Type != cluster.Stateless || checked[uid] {
+			continue
+		}
+		checked[uid] = true
+		away := 0
+		for i := range s.from.Instances {
+			t := c.snap.Task(cluster.MakeTaskKey(uid, i))
+			_, victim := c.victims[t.Key]
+			placed := c.seen[t.Key] == "a placement"
+			stays := t.State.Bound() && t.State != cluster.TaskPreempting && t.State != cluster.TaskKilling && !victim
+			if !stays && !placed && t.State != cluster.TaskReserved {
+				away++
+			}
+		}
+		if most := int(max(1, s.from.Limits.MaxUnavailable)); away > most {
+			c.fail("service %d has %d instances away and allows %d", uid, away, most)
+		}
+	}
+}
+
+// short lists the dimensions that the host would lack if the victims there had stayed.
+func (c *checker) short(id cluster.HostID) []string {
 	var dims []string
-	l := c.hosts[c.snap.Task(v.Task).Host]
+	l := c.hosts[id]
 	devices := false
 	for d, promised := range l.promised {
 		if promised <= 0 || promised <= l.promise(d)-l.vacated[d] {

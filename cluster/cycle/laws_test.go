@@ -1,0 +1,283 @@
+package cycle_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/verify"
+)
+
+// Random clusters live under random trees of pools, and every plan is held to the laws. A run goes on until it has seen
+// enough cycles that stop somebody, and enough of those with gangs; SLUICE_SEED replays one cluster.
+func TestLawsOfPreemption(t *testing.T) {
+	preempting, gangs := 400, 40
+	if os.Getenv("SLUICE_LONG") != "" {
+		preempting, gangs = 20_000, 2_000
+	}
+	first, last := uint64(1), uint64(1<<40)
+	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
+		first, last = seed, seed
+	}
+	var seen tally
+	for seed := first; seed <= last && (seen.preempting < preempting || seen.gangs < gangs); seed++ {
+		l := newLife(t, seed)
+		for range 60 {
+			l.live()
+		}
+		l.calm()
+		seen.add(l.seen)
+	}
+	t.Logf("%+v", seen)
+	require.NotZero(t, seen.victims)
+}
+
+// tally counts what a run has seen.
+type tally struct {
+	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between int
+}
+
+func (a *tally) add(b tally) {
+	a.clusters++
+	a.cycles += b.cycles
+	a.preempting += b.preempting
+	a.gangs += b.gangs
+	a.victims += b.victims
+	a.moves += b.moves
+	a.holds += b.holds
+	a.inside += b.inside
+	a.between += b.between
+}
+
+// life is a random cluster that lives on. What happens to it is drawn from its seed.
+type life struct {
+	*shared
+	r      *rand.Rand
+	seed   uint64
+	seen   tally
+	leaves []cluster.PoolPath
+	hosts  int
+}
+
+func newLife(t *testing.T, seed uint64) *life {
+	l := &life{r: rand.New(rand.NewPCG(seed, 6)), seed: seed}
+	l.shared = newShared(t)
+	total := cluster.Resources{}
+	l.hosts = 1 + l.r.IntN(8)
+	for i := range l.hosts {
+		m := cluster.Machine{Capacity: vector(int64(2+l.r.IntN(9)), int64(4+l.r.IntN(12)))}
+		if l.chance(3) {
+			for range 1 + l.r.IntN(4) {
+				m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: "A"})
+			}
+			m.Capacity.Fixed[cluster.GPU] = int64(len(m.GPUs)) * cluster.WholeGPU
+		}
+		total = total.Add(m.Capacity)
+		l.machine(i, m)
+	}
+	l.grow(cluster.RootPool, total, 0)
+	return l
+}
+
+func (l *life) chance(n int) bool { return l.r.IntN(n) == 0 }
+
+// grow adds random children to a pool, which divide what it reserves.
+func (l *life) grow(above cluster.PoolPath, reserved cluster.Resources, depth int) {
+	for i := range 2 + l.r.IntN(3) {
+		p := cluster.Pool{
+			Path: above + cluster.PoolPath(fmt.Sprintf("/p%d", i)), Order: cluster.PoolOrder(l.r.IntN(3)), Division: cluster.Division(l.r.IntN(2)),
+			Preemption: []string{"", "", "default", "conservative", "none"}[l.r.IntN(5)],
+		}
+		part := cluster.Resources{}
+		for _, d := range []cluster.Dimension{cluster.CPU, cluster.Memory, cluster.GPU} {
+			if l.chance(4) {
+				continue // nothing set
+			}
+			own := cluster.PoolResource{Dimension: d.String(), Limit: cluster.NoLimit, Share: uint32(l.r.IntN(4)), Static: l.chance(8)}
+			if own.Reservation = l.r.Int64N(reserved.Fixed[d]/2 + 1); l.chance(2) {
+				own.Reservation = 0
+			}
+			if l.chance(5) {
+				own.Limit = own.Reservation + l.r.Int64N(reserved.Fixed[d]+1)
+			}
+			part.Fixed[d] = own.Reservation
+			reserved.Fixed[d] -= own.Reservation
+			p.Resources = append(p.Resources, own)
+		}
+		if l.chance(6) {
+			n := uint32(1 + l.r.IntN(3))
+			p.Limits.RunningJobs = &n
+		}
+		slices.SortFunc(p.Resources, func(a, b cluster.PoolResource) int { return slices.Compare([]byte(a.Dimension), []byte(b.Dimension)) })
+		l.emit(&cluster.PoolPut{Pool: p})
+		if depth < 2 && l.chance(3) {
+			l.grow(p.Path, part, depth+1)
+		} else {
+			l.leaves = append(l.leaves, p.Path)
+		}
+	}
+}
+
+// live lets something happen, and plans.
+func (l *life) live() {
+	for range l.r.IntN(4) {
+		switch l.r.IntN(10) {
+		case 0, 1, 2, 3:
+			l.demand()
+		case 4, 5:
+			l.finish()
+		case 6, 7:
+			l.depart()
+		case 8:
+			l.trouble()
+		case 9:
+			l.now = l.now.Add(time.Duration(l.r.IntN(90)) * time.Second)
+		}
+	}
+	l.cycle()
+}
+
+func (l *life) demand() {
+	leaf := l.leaves[l.r.IntN(len(l.leaves))]
+	n := uint32(1 + l.r.IntN(8))
+	l.job(leaf, n, int64(1+l.r.IntN(4)), func(s *cluster.JobSpec) {
+		s.Owner = fmt.Sprint("user", l.r.IntN(3))
+		s.Priority = int32(l.r.IntN(4))
+		s.Preemptible = !l.chance(5)
+		s.Task.Resources.Fixed[cluster.Memory] = l.r.Int64N(5)
+		switch {
+		case l.chance(6):
+			s.Task.GPU = cluster.GPURequest{Count: int32(1 + l.r.IntN(2))}
+		case l.chance(8):
+			s.Task.GPU = cluster.GPURequest{Milli: 400}
+		}
+		s.Task.Resources.Fixed[cluster.GPU] = s.Task.GPU.Amount()
+		s.Preemption.Kill = l.chance(6)
+		switch {
+		case l.chance(8):
+			s.Type, s.Limits.MaxUnavailable = cluster.Stateless, uint32(1+l.r.IntN(2))
+		case l.chance(12):
+			s.Type = cluster.Stateful
+		case n > 1 && l.chance(3):
+			s.Gang = &cluster.Gang{Minimum: 2 + uint32(l.r.IntN(int(n-1)))}
+		}
+		if l.chance(8) {
+			s.Limits.MaxRunning = 1 + uint32(l.r.IntN(int(n)))
+			s.Gang = nil
+		}
+	})
+}
+
+// finish ends some running tasks.
+func (l *life) finish() {
+	for _, k := range l.in(cluster.TaskRunning) {
+		if l.chance(4) {
+			l.report(k, cluster.TaskSucceeded)
+		}
+	}
+}
+
+// depart ends some of those who were asked to leave.
+func (l *life) depart() {
+	for _, k := range l.in(cluster.TaskPreempting, cluster.TaskKilling) {
+		if !l.chance(3) {
+			l.report(k, cluster.TaskKilled)
+		}
+	}
+}
+
+// trouble happens to a host.
+func (l *life) trouble() {
+	id := cluster.MakeHostID("s", fmt.Sprintf("h%05d", l.r.IntN(l.hosts)))
+	h := l.state.Host(id)
+	switch {
+	case h.Unreachable:
+		l.emit(&cluster.HostReported{ID: id, Machine: h.Machine})
+	case h.Draining:
+		l.emit(&cluster.HostDrain{ID: id})
+	case l.chance(2):
+		l.emit(&cluster.HostDrain{ID: id, Drain: true})
+	default:
+		l.emit(&cluster.HostUnreached{ID: id})
+	}
+}
+
+// cycle plans, holds the plan to the laws, and carries it out.
+func (l *life) cycle() cycle.Output {
+	snapshot, changes := l.state.Snapshot()
+	l.now = l.now.Add(time.Second)
+	out := l.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: l.now})
+	options := cycle.DefaultOptions()
+	replay := fmt.Sprintf("replay with SLUICE_SEED=%d, cycle %d", l.seed, l.seen.cycles)
+	require.Empty(l.t, verify.Plan(snapshot, &out, l.now, options.Hysteresis), replay)
+	l.count(&out)
+	tx := rules.Begin(l.state, l.now)
+	refused := rules.Commit(tx, out.Steps(), func(e cluster.Event, err error) { require.NoError(l.t, err, "%T: %s", e, replay) })
+	require.Zero(l.t, refused)
+	for _, p := range out.Placements {
+		if !l.chance(5) || p.Gang != 0 {
+			l.report(p.Task, cluster.TaskRunning)
+		}
+	}
+	return out
+}
+
+func (l *life) count(out *cycle.Output) {
+	l.seen.cycles++
+	stopped, gang := 0, false
+	for i := range out.Displacements {
+		l.seen.holds += len(out.Displacements[i].Holds)
+		for _, v := range out.Displacements[i].Victims {
+			if v.Hold != nil {
+				l.seen.moves++
+				continue
+			}
+			stopped++
+			from, to := l.state.Job(v.Task.Job()).Spec, l.state.Job(v.Preemption.For.Job()).Spec
+			gang = gang || from.Core(v.Task.Instance()) || to.Core(v.Preemption.For.Instance())
+			if from.Pool == to.Pool {
+				l.seen.inside++
+			} else {
+				l.seen.between++
+			}
+		}
+	}
+	l.seen.victims += stopped
+	if stopped > 0 {
+		l.seen.preempting++
+		if gang {
+			l.seen.gangs++
+		}
+	}
+}
+
+// calm lets everything that is under way come to its end, with nothing new; after that nothing may move any more.
+func (l *life) calm() {
+	for id := range l.hosts {
+		if h := l.state.Host(cluster.MakeHostID("s", fmt.Sprintf("h%05d", id))); h.Draining || h.Unreachable {
+			l.emit(&cluster.HostDrain{ID: h.ID})
+			l.emit(&cluster.HostReported{ID: h.ID, Machine: h.Machine})
+		}
+	}
+	moved := 0
+	for range 200 {
+		for _, k := range l.in(cluster.TaskPreempting, cluster.TaskKilling) {
+			l.report(k, cluster.TaskKilled)
+		}
+		l.now = l.now.Add(40 * time.Second)
+		out := l.cycle()
+		if moved = len(out.Placements) + out.Stats.Preemptions + out.Stats.Migrations; moved == 0 && len(l.in(cluster.TaskPreempting)) == 0 {
+			break
+		}
+	}
+	require.Zero(l.t, moved, "seed %d: the cluster does not come to rest", l.seed)
+}
