@@ -6,7 +6,8 @@ import (
 )
 
 const (
-	far  = int64(1) << 62 // above every price and label
+	// far is the price of a node from which there is no way; no path costs half of it.
+	far  = int64(1) << 62
 	none = int32(-1)
 	// maxCostBits keeps a cost in 32 bits, maxBits a price in 64.
 	maxCostBits = 30
@@ -64,8 +65,8 @@ type node struct {
 type Solver struct {
 	net    *flowgraph.Network
 	seq    flowgraph.Seq
-	ground flowgraph.NodeID
-	index  []int32 // by NodeID: of a node of the core, −2 − that of a source, or none
+	ground flowgraph.NodeID // or none
+	index  []int32          // by NodeID: of a node of the core, −2 − that of a source, or none
 	arcs   []coreArc
 
 	// By node of the core.

@@ -6,8 +6,8 @@
 // Successive shortest paths (Ahuja, Magnanti, Orlin, Network Flows, §9.7), as
 // for the assignment problem (ibid., §12.4; Jonker and Volgenant, A shortest
 // augmenting path algorithm for dense and sparse linear assignment problems,
-// 1987): each unit in turn takes the cheapest way to the ground, the node that
-// demands all, and on it may drive others to where they go next best. Units that
+// 1987): each unit in turn takes the cheapest way to the ground, where all demand
+// is, and on it may drive others to where they go next best. Units that
 // find their best place free take it first; the others come in the order of what
 // waiting costs them, so that who comes late waits at once.
 //
@@ -21,7 +21,7 @@
 //
 // # Range
 //
-// It takes networks of which every node but one, the ground, is a source of at
-// most one unit or has no supply; without lower bounds; whose costs are below 2³⁰ and,
-// between nodes of the core, not negative. Any other is refused by [New].
+// It takes networks of which every node with supply is a source of one unit that no
+// arc enters; without lower bounds; whose costs are below 2³⁰ and, between nodes
+// of the core, not negative. Any other is refused by [New].
 package assignment

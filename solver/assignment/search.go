@@ -9,7 +9,7 @@ func (s *Solver) place(q int32) bool {
 		s.search = 1
 	}
 	s.queue, s.settled = s.queue[:0], s.settled[:0]
-	t := target{cost: far, node: none}
+	t := target{cost: far / 2, node: none}
 	x := &s.sources[q]
 	s.work.Units += int64(x.last - x.first)
 	for k := x.first; k < x.last; k++ {

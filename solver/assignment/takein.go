@@ -7,15 +7,15 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// survey finds the ground and numbers the core; false if the network is not in
-// range.
+// survey finds the ground, if one node demands all and nothing leaves it, and
+// numbers the core; false if the network is not in range.
 func (s *Solver) survey() bool {
 	n := s.net
 	if n.CostBits() > maxCostBits || solver.Precheck(n, maxBits) != solver.Optimal {
 		return false
 	}
 	s.index = make([]int32, n.NodeBound())
-	var count int32
+	var count, sinks int32
 	for v := range s.index {
 		s.index[v] = none
 		id := flowgraph.NodeID(v)
@@ -24,10 +24,8 @@ func (s *Solver) survey() bool {
 		}
 		supply := n.Supply(id)
 		if supply < 0 {
-			if s.ground != flowgraph.NoNode {
-				return false
-			}
 			s.ground = id
+			sinks++
 		}
 		switch {
 		case supply < 0 || len(n.In(id)) > 0:
@@ -47,7 +45,10 @@ func (s *Solver) survey() bool {
 	s.leads = make([]int32, count+1)
 	s.exits = make([][]link, count+1)
 	s.exitArc = make([]int32, count+1)
-	return s.ground != flowgraph.NoNode && len(n.Out(s.ground)) == 0
+	if sinks != 1 || len(n.Out(s.ground)) > 0 {
+		s.ground = flowgraph.NoNode
+	}
+	return true
 }
 
 // takeCore takes in the nodes of the core and the arcs between them; false if one
@@ -59,6 +60,12 @@ func (s *Solver) takeCore() bool {
 			continue
 		}
 		s.price[c] = far
+		if supply := n.Supply(flowgraph.NodeID(v)); supply < 0 {
+			// What it demands goes on over no arc, to a ground that is none of
+			// the nodes unless it is this one.
+			s.exits[c] = append(s.exits[c], link{0, int32(len(s.arcs)), none, 1})
+			s.arcs = append(s.arcs, coreArc{id: flowgraph.NoArc, upper: -supply})
+		}
 		for _, ref := range n.Out(flowgraph.NodeID(v)) {
 			d := n.Arc(ref.Arc)
 			if d.Lower != 0 || d.Cost < 0 {
@@ -79,10 +86,6 @@ func (s *Solver) takeCore() bool {
 		}
 	}
 	s.price[len(s.nodes)-1] = far
-	// Where a way leads straight to the ground, the path goes on over no arc.
-	ground := s.index[s.ground]
-	s.exits[ground] = append(s.exits[ground], link{0, int32(len(s.arcs)), none, 1})
-	s.arcs = append(s.arcs, coreArc{id: flowgraph.NoArc, upper: flowgraph.Infinite})
 	return true
 }
 
@@ -130,7 +133,7 @@ func (s *Solver) findExit(v int32) {
 func (s *Solver) takeSources() bool {
 	n := s.net
 	nowhere := int32(len(s.nodes) - 1)
-	s.ways = make([]way, 0, n.NumArcs()+1-len(s.arcs))
+	s.ways = make([]way, 0, max(0, n.NumArcs()-len(s.arcs)))
 	for v, c := range s.index {
 		id := flowgraph.NodeID(v)
 		if c != none || !n.NodeAlive(id) {
@@ -165,7 +168,7 @@ func (s *Solver) order() {
 	room := int64(0)
 	for i := range s.nodes {
 		for _, l := range s.exits[i] {
-			if a := &s.arcs[l.arc]; a.upper != flowgraph.Infinite {
+			if a := &s.arcs[l.arc]; (a.id != flowgraph.NoArc || s.ground == flowgraph.NoNode) && a.upper != flowgraph.Infinite {
 				room = min(room+a.upper, far)
 			}
 		}
@@ -188,7 +191,7 @@ func (s *Solver) order() {
 // settle places unit q if its best place is free and reports whether.
 func (s *Solver) settle(q int32) bool {
 	x := &s.sources[q]
-	best, least := none, far
+	best, least := none, far/2
 	for k := x.first; k < x.last; k++ {
 		w := &s.ways[k]
 		if value := int64(w.cost) + s.price[w.head]; value < least {

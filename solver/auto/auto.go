@@ -4,10 +4,10 @@
 // From zero, networks that are mostly sources of single tasks go to assignment,
 // others to the simplex. If the network then changes, repair takes over the
 // answer and goes on from it: it is by far the fastest after a small change, but
-// a shock that moves the whole price level can keep it busy for long. When the
-// one that began has spent its patience, a multiple of the size of the network,
-// the simplex starts beside it. Likewise cost scaling starts beside a simplex that
-// takes long from zero: of a large network it reads the same arcs fewer times.
+// a shock that moves the whole price level can keep it busy for long. When it has
+// spent its patience, a multiple of the size of the network, the simplex starts
+// beside it. Likewise cost scaling starts beside a simplex that takes long from
+// zero: of a large network it reads the same arcs fewer times.
 //
 // Both advance in quanta of counted work that take about as long, with a barrier
 // after each; the first to finish wins, the one that began if both do.
@@ -32,8 +32,10 @@ const (
 	// the simplex starts; half of that after each race it lost, twice after each
 	// solve it did not need one for.
 	patience = 12
-	// unitPatience is the same for assignment, from zero.
-	unitPatience = 48
+	// unitPatience is how many units of work for each source and arc out of one
+	// assignment gets before repair begins, which knows how to deal with crowds at
+	// one price.
+	unitPatience = 32
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
 	// handicap is how many units the simplex gets for one of repair: it reads
@@ -58,9 +60,10 @@ type Solver struct {
 	// single tasks that is as it was at seq; else nil.
 	units *assignment.Solver
 	seq   flowgraph.Seq
-	// single: the network is one of single tasks. On others the simplex gives the
-	// first answer.
+	// single: the network is one of single tasks, with so many sources and arcs out
+	// of them. On others the simplex gives the first answer.
 	single bool
+	size   int64
 	// first is the first answer, until repair takes it over.
 	first *repair.Older
 	// ready: repair answers.
@@ -92,7 +95,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	}
 	if n != s.net {
 		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New(), patience: patience}
-		s.single = single(n)
+		s.single, s.size = single(n)
 	}
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
@@ -102,9 +105,15 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		return s.bySimplex(n, budget)
 	}
 	var total solver.Work
-	limit := s.limit(n)
+	if s.units != nil {
+		r, err := s.byUnits(n, budget, &total)
+		if err != nil || s.units != nil {
+			return r, err
+		}
+	}
+	limit := s.patience * int64(n.NumNodes()+n.NumArcs()+64)
 	if !s.racing {
-		r, err := s.alone(n, budget, limit, &total)
+		r, err := s.byRepair(n, budget, limit, &total)
 		if err != nil || !s.racing {
 			return r, err
 		}
@@ -115,7 +124,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 // single tells whether sources of one unit are most of the nodes. From zero,
 // repair places a class of many by many searches, each of which may go through
 // all the other nodes.
-func single(n *flowgraph.Network) bool {
+func single(n *flowgraph.Network) (is bool, size int64) {
 	arcs, sources := 0, 0
 	var supply flowgraph.Int128
 	for v := range n.NodeBound() {
@@ -126,7 +135,8 @@ func single(n *flowgraph.Network) bool {
 		}
 	}
 	supply.Add(-2 * int64(sources))
-	return 2*arcs >= n.NumArcs() && supply.Sign() <= 0 && 2*sources >= n.NumNodes()
+	is = 2*arcs >= n.NumArcs() && supply.Sign() <= 0 && 2*sources >= n.NumNodes()
+	return is, int64(arcs + sources)
 }
 
 // begin gets ready for the first answer on a network of single tasks; false on
@@ -145,27 +155,32 @@ func (s *Solver) begin(n *flowgraph.Network) bool {
 	return true
 }
 
-// local is the one that begins.
-func (s *Solver) local() solver.Solver {
-	if s.units != nil {
-		return s.units
+// byUnits lets assignment work alone. When that takes long, repair is to begin
+// from nothing.
+func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solver.Work) (solver.Result, error) {
+	limit := unitPatience * s.size
+	own := solver.Budget{Work: max(1, limit-s.spent)}
+	if budget.Work > 0 && budget.Work < own.Work {
+		own.Work = budget.Work
 	}
-	return s.repair
-}
-
-// limit is the work after which the simplex starts beside the one that begins.
-func (s *Solver) limit(n *flowgraph.Network) int64 {
-	size := int64(n.NumNodes() + n.NumArcs() + 64)
-	if s.units != nil {
-		return unitPatience * size
+	r, err := s.units.Solve(n, own)
+	s.spent += r.Work.Units
+	if *total = r.Work; err != nil || r.Status == solver.BudgetSpent && s.spent < limit {
+		return r, err
 	}
-	return s.patience * size
+	s.spent = 0
+	if r.Status == solver.BudgetSpent {
+		s.units, s.ready = nil, true
+		return r, nil
+	}
+	s.remember(n, r)
+	return r, nil
 }
 
 // remember keeps the first answer for repair, which takes it over when it turns
 // out that the network changes.
 func (s *Solver) remember(n *flowgraph.Network, r solver.Result) {
-	if s.ready || r.Status != solver.Optimal {
+	if r.Status != solver.Optimal {
 		return
 	}
 	s.first = &repair.Older{Solution: r.Solution, Nodes: n.NodeBound()}
@@ -239,28 +254,25 @@ func sideBySide(n *flowgraph.Network, a solver.Solver, forA solver.Budget, b sol
 	return outcome{r, err}, <-other
 }
 
-// alone lets the one that begins work alone. It sets racing if that is not enough.
-func (s *Solver) alone(n *flowgraph.Network, budget solver.Budget, limit int64, total *solver.Work) (solver.Result, error) {
+// byRepair lets repair work alone. It sets racing if that is not enough.
+func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int64, total *solver.Work) (solver.Result, error) {
 	own := solver.Budget{Work: max(1, limit-s.spent)}
-	if budget.Work > 0 && budget.Work < own.Work {
-		own.Work = budget.Work
+	if budget.Work > 0 {
+		own.Work = min(own.Work, max(1, budget.Work-total.Units))
 	}
-	r, err := s.local().Solve(n, own)
+	r, err := s.repair.Solve(n, own)
 	if err != nil {
 		return r, err
 	}
 	s.spent += r.Work.Units
-	*total = r.Work
+	add(total, r.Work)
+	r.Work = *total
 	if r.Status == solver.BudgetSpent {
-		s.racing = s.spent >= limit
-		if budget.Spent(r.Work.Units) {
-			s.racing = false
-		}
+		s.racing = s.spent >= limit && !budget.Spent(total.Units)
 		return r, nil
 	}
 	s.spent = 0
 	s.patience = min(2*s.patience, patience)
-	s.remember(n, r)
 	return r, nil
 }
 
@@ -272,7 +284,7 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 		if budget.Spent(total.Units) {
 			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 		}
-		mine, theirs := sideBySide(n, s.local(), turn, s.simplex, longer)
+		mine, theirs := sideBySide(n, s.repair, turn, s.simplex, longer)
 		if err := errors.Join(mine.err, theirs.err); err != nil {
 			return solver.Result{}, err
 		}
@@ -281,17 +293,15 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 		won := mine.result
 		switch {
 		case won.Status != solver.BudgetSpent:
-		case theirs.result.Status == solver.BudgetSpent:
-			continue
-		default:
+		case theirs.result.Status == solver.Optimal:
+			return s.handOver(n, theirs.result, total)
+		case theirs.result.Status != solver.BudgetSpent:
 			won = theirs.result
-			if s.ready && won.Status == solver.Optimal {
-				return s.handOver(n, won, total)
-			}
+		default:
+			continue
 		}
 		s.racing, s.spent = false, 0
 		won.Work = total
-		s.remember(n, won)
 		return won, nil
 	}
 }
