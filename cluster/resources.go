@@ -131,7 +131,7 @@ func mulSaturating(v, n int64) int64 {
 
 func addSaturating(a, b int64) int64 {
 	s := a + b
-	if (a > 0) == (b > 0) && (s > 0) != (a > 0) && a != 0 && b != 0 {
+	if (a^s)&(b^s) < 0 { // both have the sign that the sum has not
 		if a > 0 {
 			return math.MaxInt64
 		}

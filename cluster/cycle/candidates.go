@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"container/heap"
 	"iter"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -60,6 +59,7 @@ type offers struct {
 	pass    int
 	byHost  []offer                      // by index
 	initial func(h *host) flowgraph.Cost // what one more task pays on the host beyond its start price
+	queue   prospects                    // of the class that is seeded
 }
 
 type offer struct {
@@ -119,34 +119,63 @@ type prospect struct {
 	price flowgraph.Cost // that its next unit would pay
 	start flowgraph.Cost // of it, the price of the start
 	host  int32
-	fit   int64 // units that it takes yet
+	fit   int64 // units that it takes yet, −1 as long as nobody has looked
 }
 
 // prospects is a heap, the cheapest first.
 type prospects []prospect
 
-func (q prospects) Len() int { return len(q) }
-func (q prospects) Less(i, j int) bool {
-	return q[i].price < q[j].price || q[i].price == q[j].price && q[i].host < q[j].host
+func (a prospect) before(b prospect) bool {
+	return a.price < b.price || a.price == b.price && a.host < b.host
 }
-func (q prospects) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *prospects) Push(x any)   { *q = append(*q, x.(prospect)) }
-func (q *prospects) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+
+func (q *prospects) push(x prospect) {
+	*q = append(*q, x)
+	h := *q
+	i := len(h) - 1
+	for i > 0 && x.before(h[(i-1)/2]) {
+		h[i] = h[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	h[i] = x
+}
+
+func (q *prospects) pop() {
+	h := *q
+	last := len(h) - 1
+	h[0] = h[last]
+	*q = h[:last]
+	q.sink()
+}
+
+// sink puts the first in its place after it became dearer.
+func (q prospects) sink() {
+	if len(q) == 0 {
+		return
+	}
+	x, i := q[0], 0
+	for {
+		next := 2*i + 1
+		if next+1 < len(q) && q[next+1].before(q[next]) {
+			next++
+		}
+		if next >= len(q) || !q[next].before(x) {
+			break
+		}
+		q[i] = q[next]
+		i = next
+	}
+	q[i] = x
 }
 
 // seed gives a class its first candidates: the hosts where its tasks would go if they chose one after the other, after
 // those of the classes before it, and a few more. That is close to the optimum, so the potentials of the first solve are
 // worth something.
 func (p *Planner) seed(c *class) {
-	q := &prospects{}
+	p.offers.queue = p.offers.queue[:0]
+	q := &p.offers.queue
 	consider := func(i int32, start flowgraph.Cost) {
-		o := p.offer(i)
-		if fit := p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances) - o.units; fit > 0 {
-			heap.Push(q, prospect{price: start + o.ask, start: start, host: i, fit: fit})
-		}
+		q.push(prospect{price: start + p.offer(i).ask, start: start, host: i, fit: -1})
 	}
 	for _, i := range c.local.order {
 		if start, ok := c.accepts(i); ok {
@@ -167,24 +196,31 @@ func (p *Planner) seed(c *class) {
 		}
 		first := &(*q)[0]
 		i := first.host
+		o := p.offer(i)
+		if first.fit < 0 {
+			first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances) - o.units
+		}
+		if first.fit <= 0 {
+			q.pop()
+			continue
+		}
 		if c.to[i] == nil {
 			p.graph.link(c, p.hosts.byIndex[i], p.round.Unit)
 			if left == 0 {
 				spare--
 			}
 		}
-		o := p.offer(i)
 		if left > 0 {
 			left--
 			p.give(i, o)
 			first.fit--
 		}
 		if left == 0 || first.fit == 0 {
-			heap.Pop(q)
+			q.pop()
 			continue
 		}
 		first.price = first.start + o.ask
-		heap.Fix(q, 0)
+		q.sink()
 	}
 }
 
@@ -202,7 +238,7 @@ func (p *Planner) priceOut(c *class, res solver.Result) bool {
 	consider := func(i int32, start flowgraph.Cost) {
 		o := p.offer(i)
 		gain := worth - start - o.ask
-		if gain <= 0 || c.to[i] != nil {
+		if gain <= p.options.Tolerance || c.to[i] != nil {
 			return
 		}
 		p.graph.link(c, p.hosts.byIndex[i], p.round.Unit)
@@ -216,7 +252,7 @@ func (p *Planner) priceOut(c *class, res solver.Result) bool {
 			consider(i, start)
 		}
 	}
-	most := min(worth, c.price)
+	most := min(worth-p.options.Tolerance, c.price)
 	for k := 0; added < limit; k++ {
 		s, ok := c.row.at(k)
 		if !ok || s.price()+c.local.elsewhere >= most {

@@ -10,8 +10,9 @@
 //   - A row is the list of all hosts that can take one more task of a given request and constraint, by price. Classes
 //     that ask for the same thing share a row. Rows are not part of the network.
 //   - Only hosts that are candidates of some class have nodes. A class begins with its cheapest few; after a solve the
-//     potentials tell whether any host left out would lower the cost, and those are added until none would (price-out).
-//     The flow is then optimal for the complete network, at the size of what is placed and not of the cluster.
+//     potentials tell whether any host left out would lower the cost, and those are added until none would (price-out),
+//     or none by more than a tolerance. The flow is then as good as that of the complete network, up to the tolerance, at
+//     the size of what is placed and not of the cluster.
 //
 // One unit of flow is one task, but tasks are vectors. So the flow is turned into placements by exact arithmetic, host
 // by host; what does not fit is taken out, and the rest is solved again with the room that is left, a few rounds. What

@@ -113,11 +113,16 @@ type Options struct {
 	HoldFor time.Duration
 	// ReserveAfter is how long a task with a claim waits before a host is kept for it.
 	ReserveAfter time.Duration
+	// Tolerance is how much of its price a task may lose because a host that would save it no more is not looked for: the
+	// price of a flow is at most this much times the tasks above that of the complete network. 0: it is that price exactly.
+	Tolerance flowgraph.Cost
 }
 
 // DefaultOptions are those of a planner that is not told otherwise.
 func DefaultOptions() Options {
-	return Options{MaxDisplaced: 1000, Hysteresis: time.Minute, HoldFor: time.Minute, ReserveAfter: time.Minute}
+	return Options{
+		MaxDisplaced: 1000, Hysteresis: time.Minute, HoldFor: time.Minute, ReserveAfter: time.Minute, Tolerance: 20,
+	}
 }
 
 // Planner holds the network and what it was built from. It is not safe for concurrent use.

@@ -25,7 +25,10 @@ type rows struct {
 	byKey map[pricedKey]*row
 	idle  []*row // without a class, longest idle first
 
+	recent  changed
 	scratch []slot
+	spare   []slot
+	counts  []int32
 }
 
 // pricedKey names a row: the same request has another price by another route of the model.
@@ -94,53 +97,6 @@ func (t *rows) release(r *row) {
 		delete(t.byKey, t.idle[0].key)
 		t.idle = slices.Delete(t.idle, 0, 1)
 	}
-}
-
-// refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and the length of
-// the head; all hosts for a new row or one that was not refreshed for long.
-func (t *rows) refresh(r *row) {
-	from, to := r.read, t.hosts.position()
-	if from == to {
-		return
-	}
-	r.read = to
-	if r.era != t.hosts.era {
-		r.era, r.fixed = t.hosts.era, nil
-	}
-	if from < t.hosts.start {
-		t.rebuild(r, max(shortHead, len(r.head)))
-		return
-	}
-	last := t.hosts.last
-	r.head = slices.DeleteFunc(r.head, func(s slot) bool { return last[s.index()] >= from })
-	found := t.scratch[:0]
-	for at, i := range t.hosts.log[from-t.hosts.start:] {
-		if last[i] != from+at { // it changed again later
-			continue
-		}
-		if s, ok := r.price(i); ok && s < r.end {
-			found = append(found, s)
-		}
-	}
-	slices.Sort(found)
-	r.head = merge(r.head, found)
-	t.scratch = found
-}
-
-// merge inserts sorted slots into sorted slots.
-func merge(into, found []slot) []slot {
-	i, j := len(into)-1, len(found)-1
-	into = append(into, found...)
-	for k := len(into) - 1; j >= 0; k-- {
-		if i >= 0 && into[i] > found[j] {
-			into[k] = into[i]
-			i--
-		} else {
-			into[k] = found[j]
-			j--
-		}
-	}
-	return into
 }
 
 // rebuild looks at all hosts and lists the cheapest n.

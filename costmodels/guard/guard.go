@@ -106,19 +106,43 @@ func (g *Guard) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 }
 
 // Start implements costmodels.Model.
-func (g *Guard) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
-	return g.ask(r, "Start", 0, func(r *costmodels.Round) flowgraph.Cost { return g.model.Start(r, q, h) })
+func (g *Guard) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) (price flowgraph.Cost) {
+	if g.fault != nil {
+		return 0
+	}
+	defer g.watch(r, r.Work, "Start", &price)
+	g.steps, r.Work = Steps, &g.steps
+	return g.model.Start(r, q, h)
+}
+
+// watch ends a call that a cycle makes for every host, where the closures of ask would be felt. It is to be deferred.
+func (g *Guard) watch(r *costmodels.Round, was *int64, what string, price *flowgraph.Cost) {
+	r.Work = was
+	if v := recover(); v != nil {
+		g.blame("%s panics: %v", what, v)
+	} else if *price < 0 || *price > costmodels.MaxPrice {
+		g.blame("%s is %d, which is not between 0 and %d", what, *price, costmodels.MaxPrice)
+	}
+	if g.fault != nil {
+		*price = 0
+	}
+}
+
+func (g *Guard) crowd(r *costmodels.Round, h *cluster.Host, k int64) (price flowgraph.Cost) {
+	if g.fault != nil {
+		return 0
+	}
+	defer g.watch(r, r.Work, "Crowd", &price)
+	g.steps, r.Work = Steps, &g.steps
+	return g.model.Crowd(r, h, k)
 }
 
 // Crowd implements costmodels.Model. It also looks whether marginal prices fall from one start to the next, and from one
 // call to the next for the same host.
 func (g *Guard) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
-	ask := func(k int64) flowgraph.Cost {
-		return g.ask(r, "Crowd", 0, func(r *costmodels.Round) flowgraph.Cost { return g.model.Crowd(r, h, k) })
-	}
-	price := ask(k)
+	price := g.crowd(r, h, k)
 	if k > 0 && g.fault == nil {
-		if before := ask(k - 1); before > price {
+		if before := g.crowd(r, h, k-1); before > price {
 			g.blame("Crowd falls from %d to %d at %d", before, price, k)
 		}
 	}

@@ -34,8 +34,7 @@ func (s *session) send(lane int, call *scheduler.Call, done func(error)) {
 	s.lanes[lane].add(pending{call, done})
 }
 
-// Bounds of the wait before the next attempt to subscribe. It doubles from the first to the second, with jitter, until a
-// subscription lasts for longer than the second.
+// Bounds of the wait before the next attempt to subscribe. It doubles from the first to the second, with jitter.
 const (
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 15 * time.Second
@@ -50,7 +49,6 @@ func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 	var once, first sync.Once
 	backoff, shown := minBackoff, ""
 	for d.ctx.Err() == nil {
-		begun := time.Now()
 		worked, err := d.subscribe(func() { once.Do(func() { close(subscribed) }) }, func() { first.Do(func() { close(offered) }) })
 		switch {
 		case d.ctx.Err() != nil:
@@ -59,7 +57,7 @@ func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 			d.fail(err)
 			return
 		}
-		if worked && time.Since(begun) > maxBackoff { // else the master may end every subscription with the same nonsense
+		if worked {
 			backoff, shown = minBackoff, ""
 		}
 		if message := err.Error(); message != shown {
@@ -116,10 +114,10 @@ func (d *driver) subscribe(onSubscribed, onOffers func()) (worked bool, err erro
 }
 
 // read takes in events until the stream ends. Lanes work as long as it does.
-func (s *session) read(events *eventReader, watchdog *time.Timer, onSubscribed, onOffers func()) (err error) {
+func (s *session) read(events *eventReader, watchdog *time.Timer, onSubscribed, onOffers func()) error {
 	var lanes sync.WaitGroup
 	defer func() {
-		s.cancel(err) // the first reason counts
+		s.cancel(errNotSubscribed)
 		lanes.Wait()
 		s.d.disconnected(s)
 	}()

@@ -1,0 +1,118 @@
+package cycle
+
+import "slices"
+
+// changed is the hosts that changed between two positions of their log, each once, by index. The rows of a cycle were
+// mostly last read at the same position, and share it.
+type changed struct {
+	from, to int
+	hosts    []int32
+}
+
+// changes returns the hosts that changed since the position, which the log still holds.
+func (t *rows) changes(from int) []int32 {
+	c, to := &t.recent, t.hosts.position()
+	if c.from == from && c.to == to {
+		return c.hosts
+	}
+	*c = changed{from, to, c.hosts[:0]}
+	for at, i := range t.hosts.log[from-t.hosts.start:] {
+		if t.hosts.last[i] == from+at { // else it changed again later
+			c.hosts = append(c.hosts, i)
+		}
+	}
+	slices.Sort(c.hosts)
+	return c.hosts
+}
+
+// refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and the length of
+// the head; all hosts for a new row or one that was not refreshed for long.
+func (t *rows) refresh(r *row) {
+	from, to := r.read, t.hosts.position()
+	if from == to {
+		return
+	}
+	r.read = to
+	if r.era != t.hosts.era {
+		r.era, r.fixed = t.hosts.era, nil
+	}
+	if from < t.hosts.start {
+		t.rebuild(r, max(shortHead, len(r.head)))
+		return
+	}
+	last, kept := t.hosts.last, r.head[:0]
+	for _, s := range r.head {
+		if last[s.index()] < from {
+			kept = append(kept, s)
+		}
+	}
+	found := t.scratch[:0]
+	for _, i := range t.changes(from) {
+		if s, ok := r.price(i); ok && s < r.end {
+			found = append(found, s)
+		}
+	}
+	t.scratch = found
+	r.head = merge(kept, t.sorted(found))
+}
+
+const (
+	digit    = 11 // bits of a price that one pass of the radix sort looks at
+	fewSlots = 64 // below it a sort by comparisons is faster
+)
+
+// sorted returns slots that come in the order of their hosts in the order of their prices. Either slice may be
+// overwritten by the next call. Complexity: linear, unless prices differ by 2^22 or more.
+func (t *rows) sorted(found []slot) []slot {
+	if len(found) < fewSlots {
+		slices.Sort(found)
+		return found
+	}
+	least, most := found[0].price(), found[0].price()
+	for _, s := range found[1:] {
+		least, most = min(least, s.price()), max(most, s.price())
+	}
+	if most-least >= 1<<(2*digit) {
+		slices.Sort(found)
+		return found
+	}
+	if t.counts == nil {
+		t.counts = make([]int32, 1<<digit)
+	}
+	from, to := found, slices.Grow(t.spare[:0], len(found))[:len(found)]
+	for shift := 0; (most-least)>>shift > 0; shift += digit {
+		clear(t.counts)
+		for _, s := range from {
+			t.counts[int(s.price()-least)>>shift&(1<<digit-1)]++
+		}
+		sum := int32(0)
+		for d, n := range t.counts {
+			t.counts[d] = sum
+			sum += n
+		}
+		for _, s := range from {
+			d := int(s.price()-least) >> shift & (1<<digit - 1)
+			to[t.counts[d]] = s
+			t.counts[d]++
+		}
+		from, to = to, from
+	}
+	t.scratch, t.spare = from, to
+	return from
+}
+
+// merge inserts sorted slots into sorted slots.
+func merge(into, found []slot) []slot {
+	i, j := len(into)-1, len(found)-1
+	into = append(into, found...)
+	for k := len(into) - 1; j >= 0; k-- {
+		if i >= 0 && into[i] > found[j] {
+			into[k] = into[i]
+			i--
+		} else {
+			into[k] = found[j]
+			j--
+		}
+	}
+	return into
+}
