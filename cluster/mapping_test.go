@@ -17,7 +17,9 @@ func TestQueueMapping(t *testing.T) {
 		{User: "bob", Pool: "root/bob"},
 		{Labels: []cluster.KeyValue{{Key: "own", Value: "1"}}, Pool: "root/users/{user}"},
 	}}
-	label := func(k, v string) []cluster.KeyValue { return []cluster.KeyValue{{Key: "a", Value: "b"}, {Key: k, Value: v}} }
+	label := func(k, v string) []cluster.KeyValue {
+		return []cluster.KeyValue{{Key: "a", Value: "b"}, {Key: k, Value: v}}
+	}
 	tests := []struct {
 		name string
 		spec cluster.JobSpec

@@ -64,7 +64,9 @@ var bugs = []struct {
 			m.Capacity.Fixed[cluster.GPU] += cluster.WholeGPU
 		}
 	})},
-	{"ports are misread", check.Ports, misreport(func(m *cluster.Machine) { m.Ports = []cluster.PortRange{{First: 80, Last: 80}, {First: 8000, Last: 9000}} })},
+	{"ports are misread", check.Ports, misreport(func(m *cluster.Machine) {
+		m.Ports = []cluster.PortRange{{First: 80, Last: 80}, {First: 8000, Last: 9000}}
+	})},
 	{"a draining host is used", check.TakesWork, func(c *Config) {
 		c.Faults.Script = []Fault{{At: time.Second, Kind: HostDrain, Target: "h000", For: time.Hour}}
 		c.rewrite = func(e cluster.Event) {

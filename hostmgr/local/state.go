@@ -115,10 +115,11 @@ func (s *stateFolder) close() error {
 	return err
 }
 
-func (s *stateFolder) run(name string) string         { return filepath.Join(s.dir, "runs", name) }
+func (s *stateFolder) run(name string) string { return filepath.Join(s.dir, "runs", name) }
 func (s *stateFolder) releasedRun(name string) string { return filepath.Join(s.dir, "released", name) }
-func (s *stateFolder) volume(name string) string      { return filepath.Join(s.dir, "volumes", name) }
-func (s *stateFolder) temp(name string) string        { return filepath.Join(s.dir, "tmp", name) }
+
+func (s *stateFolder) volume(name string) string { return filepath.Join(s.dir, "volumes", name) }
+func (s *stateFolder) temp(name string) string   { return filepath.Join(s.dir, "tmp", name) }
 
 // runNames lists the folders of the known runs.
 func (s *stateFolder) runNames() ([]string, error) {

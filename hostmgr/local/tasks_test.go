@@ -196,8 +196,10 @@ func TestVolumes(t *testing.T) {
 		return cluster.TaskSpec{
 			Processes: []cluster.Process{sh("", text)},
 			Volumes: []cluster.Volume{
-				{Name: "data-{instance}", MountPath: "data"}, {HostPath: shared, MountPath: "a/shared"},
-				{HostPath: shared, MountPath: shared}, {ScratchBytes: 1 << 20, MountPath: "scratch"},
+				{Name: "data-{instance}", MountPath: "data"},
+				{HostPath: shared, MountPath: "a/shared"},
+				{HostPath: shared, MountPath: shared},
+				{ScratchBytes: 1 << 20, MountPath: "scratch"},
 			},
 		}
 	}
