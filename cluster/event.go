@@ -56,6 +56,7 @@ type (
 		Signal   int32
 		Reason   Reason
 		Message  string
+		Peak     *Resources `cbor:",omitempty"` // of what the run used, where it ended and was measured
 	}
 	// TaskHealth is what a host manager said of the health of a run.
 	TaskHealth struct {
@@ -118,6 +119,7 @@ type (
 		Hosts  []*Host         `cbor:",omitempty"`
 		Jobs   []*Job          `cbor:",omitempty"`
 		Tasks  []*Task         `cbor:",omitempty"`
+		Works  []*Work         `cbor:",omitempty"`
 	}
 )
 

@@ -251,8 +251,11 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		if e.State.Terminal() {
 			t.Finished, t.ExitCode, t.Signal = at, e.ExitCode, e.Signal
 		}
-		if t.State == TaskFailed {
+		switch t.State {
+		case TaskFailed:
 			t.Failures++
+		case TaskSucceeded:
+			s.learn(at, t, j, e.Peak.orNone())
 		}
 		if _, again := t.ShouldRequeue(j); t.State.Terminal() && !again {
 			t.Hold = nil // it was to move, and has ended

@@ -60,6 +60,14 @@ func (r Resources) Amount(name string) int64 {
 	return r.Named[i].Value
 }
 
+// orNone returns the vector, or an empty one where there is none.
+func (r *Resources) orNone() Resources {
+	if r == nil {
+		return Resources{}
+	}
+	return *r
+}
+
 // Add returns r + s, saturating.
 func (r Resources) Add(s Resources) Resources { return r.combine(s, 1) }
 

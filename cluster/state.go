@@ -301,6 +301,7 @@ func (s *State) restore(r *Restored) error {
 	load(s.hosts, r.Hosts, func(h *Host) HostID { return h.ID })
 	load(s.jobs, r.Jobs, func(j *Job) JobUID { return j.UID })
 	load(s.tasks, r.Tasks, func(t *Task) TaskKey { return t.Key })
+	load(s.works, r.Works, func(w *Work) string { return w.Name })
 	for _, j := range r.Jobs {
 		s.index(j)
 	}

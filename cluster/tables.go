@@ -23,6 +23,8 @@ type tables struct {
 	names     *btree.Map[JobID, JobUID]
 	keys      *btree.Map[string, JobUID] // by idempotency key
 	tasks     *btree.Map[TaskKey, *Task]
+	works     *btree.Map[string, *Work] // by name
+	lessons   uint64                    // runs that were learned from since the state was made or loaded
 }
 
 func newTables() tables {
@@ -34,6 +36,7 @@ func newTables() tables {
 		names:   btree.NewMap[JobID, JobUID](degree),
 		keys:    btree.NewMap[string, JobUID](degree),
 		tasks:   btree.NewMap[TaskKey, *Task](degree),
+		works:   btree.NewMap[string, *Work](degree),
 	}
 }
 
@@ -41,6 +44,7 @@ func (t *tables) copy() tables {
 	c := *t
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.Copy(), t.jobs.Copy()
 	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
+	c.works = t.works.Copy()
 	return c
 }
 
@@ -111,6 +115,16 @@ func (t *tables) TasksOf(job JobUID, from uint32) iter.Seq[*Task] {
 	}
 }
 
+// Work returns what was learned of a kind of work, nil for nothing.
+func (t *tables) Work(name string) *Work { return find(t.works, name) }
+
+// Works yields all that was learned, by name.
+func (t *tables) Works() iter.Seq[*Work] { return ascend(t.works, "") }
+
+// Lessons counts the runs that were learned from since the state was made or loaded: as long as it stays, so does what
+// Work returns.
+func (t *tables) Lessons() uint64 { return t.lessons }
+
 // IsLeaf reports whether a pool exists and has no children. Complexity: O(log pools).
 func (t *tables) IsLeaf(p PoolPath) bool {
 	if t.Pool(p) == nil {
@@ -156,7 +170,8 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&
 			chunks(s.Hosts(""), func(c []*Host) bool { return yield(&Restored{Hosts: c}) }) &&
 			chunks(s.Jobs(0), func(c []*Job) bool { return yield(&Restored{Jobs: c}) }) &&
-			chunks(s.Tasks(0), func(c []*Task) bool { return yield(&Restored{Tasks: c}) })
+			chunks(s.Tasks(0), func(c []*Task) bool { return yield(&Restored{Tasks: c}) }) &&
+			chunks(s.Works(), func(c []*Work) bool { return yield(&Restored{Works: c}) })
 	}
 }
 

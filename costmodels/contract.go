@@ -17,7 +17,7 @@ const MaxPrice flowgraph.Cost = 1 << 30
 // Request is what tasks have in common that start at the same price: classes with equal requests share it.
 type Request struct {
 	Task *cluster.TaskSpec // only Resources and GPU: other fields may differ between the classes
-	// Work names the kind of work, "" where the job does not say; see WorkOf.
+	// Work names the kind of work, "" where the job does not say; see cluster.WorkOf.
 	Work string
 	// Route is what Router.Route said of the classes, 0 for a model that is no Router.
 	Route int
@@ -85,18 +85,4 @@ type HostPrice struct {
 type RackPrice struct {
 	Rack  string
 	Price flowgraph.Cost
-}
-
-// WorkLabel is the label of a job whose value names the kind of work that its tasks do: those that are expected to run
-// equally long, use as much, and bear company as well. What is learned of one is believed of the others.
-const WorkLabel = "work"
-
-// WorkOf returns the kind of work that the job's tasks do, "" where the job does not say.
-func WorkOf(s *cluster.JobSpec) string {
-	for _, l := range s.Labels {
-		if l.Key == WorkLabel {
-			return l.Value
-		}
-	}
-	return ""
 }

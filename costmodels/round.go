@@ -126,13 +126,3 @@ func (r *Round) Pace(work, kind, company string) (int64, bool) {
 	}
 	return r.Known.Pace(work, kind, company)
 }
-
-// Attribute returns the value of the host's first attribute with the key, "" where it has none.
-func Attribute(h *cluster.Host, key string) string {
-	for _, a := range h.Attributes {
-		if a.Key == key {
-			return a.Value
-		}
-	}
-	return ""
-}

@@ -95,6 +95,9 @@ func TestPublishedOrder(t *testing.T) {
 	if data == "" {
 		t.Skip("set SLUICE_DATA to the folder with the recorded traces")
 	}
+	if testing.Short() {
+		t.Skip("takes seconds, and minutes under the race detector")
+	}
 	dir := filepath.Join(data, "traces", "alibaba-gpu-2023")
 	w, err := quality.Read(filepath.Join(dir, "openb_pod_list_multigpu50.csv.gz"), filepath.Join(dir, "openb_node_list_all_node.csv"))
 	require.NoError(t, err)

@@ -30,7 +30,7 @@ type rowKey struct {
 	ports      string
 	needs      cluster.Capabilities
 	constraint string
-	work       string // see costmodels.WorkOf
+	work       string // see cluster.WorkOf
 }
 
 // KeyOf returns the class that a task belongs to while it waits.
@@ -42,7 +42,7 @@ func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) ClassKey {
 func classKeyOf(leaf *cluster.Pool, j *cluster.Job, task *cluster.TaskSpec) ClassKey {
 	spec := j.Spec
 	request := task.Resources
-	k := ClassKey{row: rowKey{fixed: request.Fixed, needs: task.Needs(), work: costmodels.WorkOf(spec)}}
+	k := ClassKey{row: rowKey{fixed: request.Fixed, needs: task.Needs(), work: cluster.WorkOf(spec)}}
 	if spec.Estimate > 0 {
 		k.stage = max(1, stageOf(spec.Estimate))
 	}

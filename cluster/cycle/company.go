@@ -3,6 +3,7 @@ package cycle
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
@@ -19,12 +20,49 @@ func (p *Planner) survey(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.T
 	p.census.Add(snap.Job(k.Job()).Spec.TaskOf(k.Instance()), 1)
 }
 
-// learn takes in what was learned from runs.
+// learn takes in what was learned from runs. Prices that nobody asked it for stay.
 func (p *Planner) learn(k costmodels.Knowledge) {
-	if k != p.round.Known {
-		p.round.Known = k
+	if k == p.known.Knowledge {
+		return
+	}
+	p.known.Knowledge, p.round.Known = k, nil
+	if k != nil {
+		p.round.Known = &p.known
+	}
+	if p.known.asked {
+		p.known.asked = false
 		p.reprice()
 	}
+}
+
+// consulted is knowledge that notices whether a model has asked it since it was last said to have changed.
+type consulted struct {
+	costmodels.Knowledge
+	asked bool
+}
+
+// RunTime implements costmodels.Knowledge.
+func (c *consulted) RunTime(work string) (time.Duration, bool) {
+	c.asked = true
+	return c.Knowledge.RunTime(work)
+}
+
+// Usage implements costmodels.Knowledge.
+func (c *consulted) Usage(work string) (cluster.Resources, bool) {
+	c.asked = true
+	return c.Knowledge.Usage(work)
+}
+
+// Used implements costmodels.Knowledge.
+func (c *consulted) Used(h cluster.HostID) (cluster.Resources, bool) {
+	c.asked = true
+	return c.Knowledge.Used(h)
+}
+
+// Pace implements costmodels.Knowledge.
+func (c *consulted) Pace(work, kind, company string) (int64, bool) {
+	c.asked = true
+	return c.Knowledge.Pace(work, kind, company)
 }
 
 // reprice has every price of a start worked out anew when it is needed next, since something changed that all of them may

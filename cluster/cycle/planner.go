@@ -157,6 +157,7 @@ type Planner struct {
 	victims   []*unit // of the last plan
 
 	round   costmodels.Round
+	known   consulted // what round.Known is, if anything is known
 	census  costmodels.Census
 	joined  []*host         // with guests that this plan placed
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it

@@ -171,7 +171,7 @@ func TestTheShadowOnlyReports(t *testing.T) {
 }
 
 func work(name string, spec cluster.JobSpec) cluster.JobSpec {
-	spec.Labels = []cluster.KeyValue{{Key: costmodels.WorkLabel, Value: name}}
+	spec.Labels = []cluster.KeyValue{{Key: cluster.WorkLabel, Value: name}}
 	return spec
 }
 
@@ -187,7 +187,7 @@ func TestCompanyCounts(t *testing.T) {
 	for h := range w.state.Hosts("") {
 		kinds := map[string]bool{}
 		for _, k := range h.Tasks {
-			kinds[costmodels.WorkOf(w.state.Job(k.Job()).Spec)] = true
+			kinds[cluster.WorkOf(w.state.Job(k.Job()).Spec)] = true
 		}
 		require.Len(t, kinds, 1, "host %s: %v", h.ID, kinds)
 	}

@@ -103,18 +103,6 @@ func (s *Scheduler) receiveBulk(stream sluicev1.HostManagerService_BulkServer, s
 	}
 }
 
-// takeUsage replaces what is known of the shard's runs: each report names all that run.
-func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
-	usage := make(map[cluster.TaskKey]Usage, len(r.GetRuns()))
-	for _, u := range r.GetRuns() {
-		run := runFrom(u.GetRun())
-		usage[run.Task] = Usage{Run: run.Run, At: time.Now(), CPUMilli: u.GetCpuMilli(), MemoryBytes: u.GetMemoryBytes()}
-	}
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	s.shards.get(shard).usage = usage
-}
-
 // deliver hands a chunk to its reader. One that does not take it in time is given up, so that it cannot hold the others.
 func (b *bulk) deliver(chunk *sluicev1.LogChunk) {
 	b.mu.Lock()

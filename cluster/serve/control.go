@@ -199,6 +199,7 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		c.answers <- []*sluicev1.ShardDown{ackDown(st)}
 		return nil
 	}
+	c.s.notePeak(c.shard, e)
 	var outcome rules.Verdict
 	return c.s.Send(ctx, func(tx *Tx) (err error) {
 		outcome, err = rules.Report(tx, e)

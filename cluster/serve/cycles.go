@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
@@ -31,6 +32,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	w := s.Watch()
 	defer w.Close()
 	conflicts := false
+	feed := knowledge.Feed{Interval: s.config.LearnEvery}
 	wake := time.NewTimer(time.Hour)
 	defer wake.Stop()
 	wake.Stop()
@@ -55,6 +57,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		out := s.config.Planner.Run(cycle.Input{
 			Snapshot: snapshot, Changes: changes, Rescan: all,
 			Now:       cluster.Time(begun.UnixNano()),
+			Knowledge: feed.Next(snapshot, cluster.Time(begun.UnixNano()), func() knowledge.Usage { return s.hostUsage(snapshot) }),
 			Budget:    s.budget(),
 			Stopwatch: func() time.Duration { return time.Since(begun) },
 		})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -281,8 +282,9 @@ func TestPoolStatus(t *testing.T) {
 		}
 		return ""
 	}
-	require.Eventually(t, func() bool {
-		return show("root/a") == fmt.Sprint(2000, -1, 1, 4000, "root", 2, 2) && show("root/b") == fmt.Sprint(0, 3000, 1, 2000, "root", 0, 2)
-	}, 10*time.Second, 10*time.Millisecond, "a: %s, b: %s", show("root/a"), show("root/b"))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Equal(c, fmt.Sprint(2000, -1, 1, 4000, "root", 2, 2), show("root/a"))
+		assert.Equal(c, fmt.Sprint(0, 3000, 1, 2000, "root", 0, 2), show("root/b"))
+	}, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, int64(6000), a.pool(t, "root").Dimensions[0].Entitlement)
 }

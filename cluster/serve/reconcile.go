@@ -40,6 +40,7 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 			c.s.log.Warn("shard's inventory has an entry that makes no sense", "shard", c.shard, "error", err)
 			continue
 		}
+		c.s.notePeak(c.shard, e)
 		c.runs = append(c.runs, e)
 	}
 	if !inv.GetLast() {

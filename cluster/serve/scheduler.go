@@ -40,6 +40,8 @@ type Config struct {
 	UnreachableAfter time.Duration
 	// LostAfter is how long a host may be unreachable before its tasks are given up and run elsewhere.
 	LostAfter time.Duration
+	// LearnEvery is how often the cost model is told what was learned from runs: each time all prices are worked out anew.
+	LearnEvery time.Duration
 	// CheckpointEvery is the number of records after which a checkpoint is written.
 	CheckpointEvery uint64
 }
@@ -49,6 +51,7 @@ const (
 	DefaultBatchWindow      = 2 * time.Millisecond
 	DefaultUnreachableAfter = 10 * time.Second
 	DefaultLostAfter        = 5 * time.Minute
+	DefaultLearnEvery       = time.Minute
 	DefaultCheckpointEvery  = 50_000
 )
 
@@ -56,6 +59,7 @@ func (c *Config) fill() {
 	setDefault(&c.BatchWindow, DefaultBatchWindow)
 	setDefault(&c.UnreachableAfter, DefaultUnreachableAfter)
 	setDefault(&c.LostAfter, DefaultLostAfter)
+	setDefault(&c.LearnEvery, DefaultLearnEvery)
 	setDefault(&c.CheckpointEvery, DefaultCheckpointEvery)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

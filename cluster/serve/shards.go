@@ -30,14 +30,6 @@ type shard struct {
 	usage   map[cluster.TaskKey]Usage
 }
 
-// Usage is what a run used when it was last measured.
-type Usage struct {
-	Run         uint32
-	At          time.Time
-	CPUMilli    int64
-	MemoryBytes int64
-}
-
 // ShardInfo describes a shard for people.
 type ShardInfo struct {
 	Name      cluster.ShardID
@@ -108,18 +100,6 @@ func (s *Scheduler) Shards() []ShardInfo {
 		out = append(out, info)
 	}
 	return out
-}
-
-// TaskUsage returns what the task's current run was last measured to use; false if it was not measured.
-func (s *Scheduler) TaskUsage(t *cluster.Task) (Usage, bool) {
-	s.shards.mu.Lock()
-	defer s.shards.mu.Unlock()
-	sh := s.shards.byName[t.Host.Shard()]
-	if sh == nil || !t.State.Bound() {
-		return Usage{}, false
-	}
-	u, ok := sh.usage[t.Key]
-	return u, ok && u.Run == t.Run
 }
 
 // deadlineTick is how often deadlines are looked at; they are tens of seconds apart.

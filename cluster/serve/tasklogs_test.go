@@ -72,6 +72,11 @@ func (sh *logShard) launch(t *testing.T, update uint64, state sluicev1.RunState)
 		require.NoError(t, err)
 		run = m.GetLaunch().GetRun()
 	}
+	sh.report(t, update, run, state)
+}
+
+func (sh *logShard) report(t *testing.T, update uint64, run *sluicev1.RunRef, state sluicev1.RunState) {
+	t.Helper()
 	require.NoError(t, sh.control.Send(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: &sluicev1.RunStatus{
 		UpdateId: update, Run: run, State: state, Host: "h", Result: &sluicev1.RunResult{ExitCode: proto.Int32(1)},
 	}}}))

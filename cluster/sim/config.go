@@ -35,6 +35,7 @@ type Config struct {
 	SyncTime    time.Duration // of the journal for one batch; default 1ms
 	PlanTime    time.Duration // of a plan; default 5ms
 
+	LearnEvery       time.Duration // how often the model is told what was learned; default 1min, as in production
 	UnreachableAfter time.Duration // default 10s, as in production
 	LostAfter        time.Duration // default 5min, as in production
 	CheckpointEvery  uint64        // records; default 500,000
@@ -76,6 +77,7 @@ func (c *Config) fill() error {
 	set(&c.BatchWindow, 2*time.Millisecond)
 	set(&c.SyncTime, time.Millisecond)
 	set(&c.PlanTime, 5*time.Millisecond)
+	set(&c.LearnEvery, time.Minute)
 	set(&c.UnreachableAfter, 10*time.Second)
 	set(&c.LostAfter, 5*time.Minute)
 	if c.CheckpointEvery == 0 {

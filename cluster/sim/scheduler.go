@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
@@ -29,6 +30,7 @@ type scheduler struct {
 	s       *simulation
 	state   *cluster.State
 	planner Planner
+	feed    knowledge.Feed
 	dead    bool // crashed: whatever the loop still calls does nothing
 
 	queue   []command
@@ -75,6 +77,7 @@ func (s *simulation) startScheduler() error {
 	}
 	p := &scheduler{
 		s: s, state: state, planner: s.config.newPlanner(), rescan: true,
+		feed: knowledge.Feed{Interval: s.config.LearnEvery},
 		sent: map[cluster.TaskKey]sentRun{}, checkpointed: state.Seq(), noWake: func() {},
 		timers: rules.NewTimers(), noAlarm: func() {},
 	}
@@ -233,6 +236,7 @@ func (p *scheduler) plan() {
 	in := cycle.Input{
 		Snapshot: p.snapshot, Changes: p.fresh, Rescan: p.rescan,
 		Now: p.s.clock.Now(), Budget: p.s.config.SolveBudget, Stopwatch: p.s.config.Stopwatch,
+		Knowledge: p.feed.Next(p.snapshot, p.s.clock.Now(), nil),
 	}
 	p.fresh, p.rescan, p.awake = cluster.Changes{}, false, false
 	begun := p.s.stopwatch()

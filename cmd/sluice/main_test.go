@@ -80,7 +80,6 @@ func TestUsageErrors(t *testing.T) {
 		"scheduler --solver magic":          `--solver: `,
 		"scheduler --cost-model magic":      `--cost-model: `,
 		"hostmgr local --hosts -1":          "hosts is -1",
-		"hostmgr mesos":                     `unknown command "mesos"`,
 		"job submit nowhere.yaml":           "nowhere.yaml",
 		"job update nowhere.yaml":           "nowhere.yaml",
 		"pool update --file nowhere.yaml":   "nowhere.yaml",

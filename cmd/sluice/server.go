@@ -95,6 +95,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		SolveBudget:      c.SolveBudget,
 		UnreachableAfter: c.UnreachableAfter,
 		LostAfter:        c.LostAfter,
+		LearnEvery:       c.LearnEvery,
 		CheckpointEvery:  c.CheckpointEvery,
 	})
 	if err != nil {

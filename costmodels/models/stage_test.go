@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -25,10 +26,12 @@ type stage struct {
 	state   *cluster.State
 	planner *cycle.Planner
 	known   costmodels.Knowledge
+	feed    *knowledge.Feed // of what is learned from the stage's own runs, instead of known
 	now     cluster.Time
 	lasts   map[cluster.JobUID]time.Duration // how long the tasks of a job run; without one, for ever
 	ends    map[cluster.TaskKey]cluster.Time
 	wakeAt  cluster.Time
+	takes   func(*cluster.Task) time.Duration // how long a task that starts runs, instead of lasts
 }
 
 const begin = cluster.Time(time.Hour)
@@ -77,6 +80,9 @@ func (s *stage) submit(n uint32, lasts time.Duration, change func(*cluster.JobSp
 func (s *stage) plan() cycle.Output {
 	s.t.Helper()
 	snapshot, changes := s.state.Snapshot()
+	if s.feed != nil {
+		s.known = s.feed.Next(snapshot, s.now, nil)
+	}
 	out := s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now, Knowledge: s.known})
 	require.Empty(s.t, out.Stats.Fault)
 	for _, step := range out.Steps() {
@@ -85,8 +91,17 @@ func (s *stage) plan() cycle.Output {
 		}
 	}
 	for i := range out.Placements {
-		if k := out.Placements[i].Task; s.lasts[k.Job()] > 0 {
-			s.ends[k] = s.now.Add(s.lasts[k.Job()])
+		p := &out.Placements[i]
+		s.emit(&cluster.TaskStatus{Task: p.Task, Run: p.Run, State: cluster.TaskRunning})
+	}
+	for i := range out.Placements { // all of them are there
+		k := out.Placements[i].Task
+		lasts := s.lasts[k.Job()]
+		if s.takes != nil {
+			lasts = s.takes(s.state.Task(k))
+		}
+		if lasts > 0 {
+			s.ends[k] = s.now.Add(lasts)
 		}
 	}
 	s.wakeAt = out.WakeAt
@@ -128,12 +143,12 @@ func (s *stage) guests(yield func(*cluster.Host, []string)) {
 	for h := range snapshot.Hosts("") {
 		var works []string
 		for _, k := range h.Tasks {
-			works = append(works, costmodels.WorkOf(snapshot.Job(k.Job()).Spec))
+			works = append(works, cluster.WorkOf(snapshot.Job(k.Job()).Spec))
 		}
 		yield(h, works)
 	}
 }
 
 func does(work string) func(*cluster.JobSpec) {
-	return func(s *cluster.JobSpec) { s.Labels = []cluster.KeyValue{{Key: costmodels.WorkLabel, Value: work}} }
+	return func(s *cluster.JobSpec) { s.Labels = []cluster.KeyValue{{Key: cluster.WorkLabel, Value: work}} }
 }

@@ -14,14 +14,14 @@
 //
 // Unit: milliseconds of expected delay. time(w) is the observed run time of the work, Unknown where none is. Paces come
 // from earlier runs (Round.Known); work of which nothing is known is the same everywhere. The kind of a host is the value
-// of its attribute Attribute. Company changes with every start, so only Starts tasks start on a host before the price is
+// of its attribute "platform". Company changes with every start, so only Starts tasks start on a host before the price is
 // asked for again.
 //
 // Source: J. Mars and L. Tang, "Whare-Map: Heterogeneity in 'Homogeneous' Warehouse-Scale Computers", ISCA 2013,
 // doi:10.1145/2485922.2485975: scores by application, machine type and co-runners. We differ in that the effects of
 // several co-runners add up, so that pairs suffice, and in that those who are there already count.
 //
-// Configuration: cost_model: whare(attribute=platform, unknown=1m, starts=1)
+// Configuration: cost_model: whare(unknown=1m, starts=1)
 package whare
 
 import (
@@ -36,16 +36,14 @@ import (
 
 // The constants of the formula.
 const (
-	Attribute = "platform"
-	Unknown   = time.Minute
-	Starts    = 1
+	Unknown = time.Minute
+	Starts  = 1
 )
 
 // Model is the policy. The zero value is ready for use: a field that is zero has the value of the constant.
 type Model struct {
-	Attribute string        // of hosts: its value is their kind
-	Unknown   time.Duration // the run time of work of which none is known
-	Starts    int64         // tasks that start on a host before its price is asked for again
+	Unknown time.Duration // the run time of work of which none is known
+	Starts  int64         // tasks that start on a host before its price is asked for again
 }
 
 var _ costmodels.Model = Model{}
@@ -68,7 +66,7 @@ func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 
 // Start returns the time that the task and the residents of the host are expected to lose. Complexity: the residents.
 func (m Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
-	kind := costmodels.Attribute(h, cmp.Or(m.Attribute, Attribute))
+	kind := h.Kind()
 	alone := pace(r, q.Work, kind, "", 1000)
 	mine, loss := m.seconds(r, q.Work), 0.0
 	loss += float64(mine * float64(max(0, alone-1000))) // the conversions keep every machine to the same rounding

@@ -68,6 +68,7 @@ var table = []row{
 	{"cluster/rules", []string{"cluster"}, pure},
 	{"cluster/verify", []string{"cluster", "cluster/cycle", "cluster/pool"}, pure},
 	{"cluster/pool", []string{"cluster"}, pure},
+	{"cluster/knowledge", []string{"cluster"}, pure},
 	{"costmodels", []string{"cluster", "flowgraph"}, pure},
 	{"costmodels/binpack", []string{"cluster", "flowgraph", "costmodels"}, pure},
 	{"costmodels/coco", []string{"cluster", "flowgraph", "costmodels"}, pure},
@@ -99,7 +100,8 @@ var table = []row{
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
-		"cluster", "cluster/cycle", "cluster/pool", "cluster/rules", "solver", api, protobuf, grpc, genproto, prometheus, errgroup,
+		"cluster", "cluster/cycle", "cluster/knowledge", "cluster/pool", "cluster/rules", "solver", api, protobuf, grpc, genproto,
+		prometheus, errgroup,
 	}, shell},
 
 	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},
@@ -110,8 +112,8 @@ var table = []row{
 	{"hostmgr/drivertest", []string{"cluster", "hostmgr", testify}, support},
 
 	{"cluster/sim", []string{
-		"cluster", "cluster/cycle", "cluster/journal", "cluster/rules", "cluster/sim/check", "cluster/sim/trace",
-		"costmodels", "hostmgr", "hostmgr/fleet", "solver",
+		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/rules", "cluster/sim/check",
+		"cluster/sim/trace", "costmodels", "hostmgr", "hostmgr/fleet", "solver",
 	}, pure},
 	{"cluster/sim/check", []string{"cluster"}, pure},
 	{"cluster/sim/trace", []string{"cluster"}, shell},

@@ -41,6 +41,7 @@ type Scheduler struct {
 	SolveBudget      int64         `mapstructure:"solve_budget"`
 	UnreachableAfter time.Duration `mapstructure:"unreachable_after"`
 	LostAfter        time.Duration `mapstructure:"lost_after"`
+	LearnEvery       time.Duration `mapstructure:"learn_every"`
 	CheckpointEvery  uint64        `mapstructure:"checkpoint_every"`
 }
 
@@ -131,6 +132,7 @@ func (c *Config) Validate() error {
 	check("scheduler.unreachable_after", positive(c.Scheduler.UnreachableAfter))
 	check("scheduler.lost_after", positive(c.Scheduler.LostAfter))
 	check("scheduler.solve_budget", notNegative(c.Scheduler.SolveBudget))
+	check("scheduler.learn_every", positive(c.Scheduler.LearnEvery))
 	check("scheduler.checkpoint_every", notNegative(int64(c.Scheduler.CheckpointEvery)-1))
 	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
 	check("dev.state_dir", absolute(c.Dev.StateDir))
