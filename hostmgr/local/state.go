@@ -115,7 +115,7 @@ func (s *stateFolder) close() error {
 	return err
 }
 
-func (s *stateFolder) run(name string) string { return filepath.Join(s.dir, "runs", name) }
+func (s *stateFolder) run(name string) string         { return filepath.Join(s.dir, "runs", name) }
 func (s *stateFolder) releasedRun(name string) string { return filepath.Join(s.dir, "released", name) }
 
 func (s *stateFolder) volume(name string) string { return filepath.Join(s.dir, "volumes", name) }
