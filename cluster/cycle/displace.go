@@ -171,7 +171,7 @@ func (d *displacer) serve(c *class, moves bool) {
 func (d *displacer) look(c *class, moves bool) *options {
 	all := &options{}
 	for _, h := range d.p.hosts.byIndex {
-		if h.decided || !couldTake(c.row.judge(h)) { // who leaves it has been weighed against who comes
+		if !couldTake(c.row.judge(h)) || h.decided { // who leaves it has been weighed against who comes
 			continue
 		}
 		if o, ok := d.price(c, h, moves); ok {

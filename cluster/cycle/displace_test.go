@@ -246,3 +246,25 @@ func TestAFragmentedFleetIsPutInOrder(t *testing.T) {
 		require.Empty(t, out.Displacements)
 	}
 }
+
+// TestRoomIsMadeAfterAHostHasGone: the indices of hosts have gaps then.
+func TestRoomIsMadeAfterAHostHasGone(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 2)
+	s.pool("root/b", 0)
+	gone := s.host(1, vector(1, 8))
+	s.host(2, vector(2, 8))
+	b := s.job("root/b", 2, 1)
+	s.step()
+	s.emit(&cluster.HostUnreached{ID: gone, Reason: "test"})
+	for _, k := range s.in(cluster.TaskRunning) {
+		if s.state.Task(k).Host == gone {
+			s.end(k)
+		}
+	}
+	s.emit(&cluster.HostRemoved{ID: gone})
+	s.step()
+	s.job("root/a", 2, 1)
+	s.step()
+	require.Less(t, s.running(b), 2)
+}
