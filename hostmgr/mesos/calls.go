@@ -17,6 +17,10 @@ const callLanes = 8
 // callRetries is how often a call that may be repeated is tried again when it failed on the way.
 const callRetries = 3
 
+// lastWords is how long a stream that is over according to the answer to a call may take to say so itself. It knows why:
+// another driver may have taken the framework over, which must not be taken back.
+const lastWords = 2 * time.Second
+
 // errNeverSent: the subscription ended before the call was made.
 var errNeverSent = errors.New("mesos: the subscription ended before the call")
 
@@ -126,6 +130,7 @@ func (s *session) make(call *scheduler.Call) error {
 			s.d.complain("the master refuses a call", "call", call.Type.String(), "error", err)
 			return err
 		case errors.Is(err, errNotSubscribed), s.ctx.Err() != nil:
+			_ = pauseFor(s.ctx, lastWords)
 			s.end(err)
 			return err
 		case call.Type == scheduler.Call_ACCEPT || try == callRetries: // an ACCEPT may have arrived

@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +43,43 @@ func TestOffersOfAnAcceptThatFailed(t *testing.T) {
 				after := w.Offers()
 				require.Len(t, after, 1)
 				require.NotEqual(t, before[0].ID, after[0].ID)
+			})
+		})
+	}
+}
+
+// TestASlowMaster: calls that take seconds, and those that take too long to wait for, delay launches and lose or double
+// none.
+func TestASlowMaster(t *testing.T) {
+	for name, slow := range map[string]time.Duration{"slow": 3 * time.Second, "too slow": callTimeout + time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const n = 40
+				w := newWorld(t, mesostest.Config{}, n/8)
+				d, _ := w.drive(t, nil)
+				w.SetFaults(mesostest.Faults{SlowCalls: slow})
+				for i := range n {
+					require.NoError(t, d.Launch(t.Context(), launchOf(i, fmt.Sprint("h", i%(n/8)), "serve")))
+				}
+				time.Sleep(2 * time.Minute)
+				w.SetFaults(mesostest.Faults{})
+				time.Sleep(5 * time.Minute)
+				for _, st := range d.Inventory() {
+					starts := w.starts(st.Run)
+					switch st.State {
+					case cluster.TaskRunning:
+						require.Equal(t, 1, starts)
+					case cluster.TaskFailed:
+						require.Equal(t, cluster.ReasonLaunchRefused, st.Reason)
+						require.Zero(t, starts)
+					default:
+						require.Fail(t, "a run hangs", "%+v", st)
+					}
+					if slow < callTimeout {
+						require.Equal(t, cluster.TaskRunning, st.State)
+					}
+				}
+				require.Len(t, d.Inventory(), n)
 			})
 		})
 	}

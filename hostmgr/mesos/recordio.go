@@ -118,7 +118,7 @@ func (r *eventReader) next() (*scheduler.Event, error) {
 		err = guarded(func() error { return decodeLeniently(r.last, e) })
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %d bytes: %w", errRecord, len(r.last), err)
+		return nil, fmt.Errorf("%w: %w", errRecord, err)
 	}
 	return e, nil
 }

@@ -34,7 +34,8 @@ func (s *session) send(lane int, call *scheduler.Call, done func(error)) {
 	s.lanes[lane].add(pending{call, done})
 }
 
-// Bounds of the wait before the next attempt to subscribe. It doubles from the first to the second, with jitter.
+// Bounds of the wait before the next attempt to subscribe. It doubles from the first to the second, with jitter, until a
+// subscription lasts for longer than the second.
 const (
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 15 * time.Second
@@ -49,6 +50,7 @@ func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 	var once, first sync.Once
 	backoff, shown := minBackoff, ""
 	for d.ctx.Err() == nil {
+		begun := time.Now()
 		worked, err := d.subscribe(func() { once.Do(func() { close(subscribed) }) }, func() { first.Do(func() { close(offered) }) })
 		switch {
 		case d.ctx.Err() != nil:
@@ -57,7 +59,7 @@ func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 			d.fail(err)
 			return
 		}
-		if worked {
+		if worked && time.Since(begun) > maxBackoff { // else the master may end every subscription with the same nonsense
 			backoff, shown = minBackoff, ""
 		}
 		if message := err.Error(); message != shown {
@@ -114,10 +116,10 @@ func (d *driver) subscribe(onSubscribed, onOffers func()) (worked bool, err erro
 }
 
 // read takes in events until the stream ends. Lanes work as long as it does.
-func (s *session) read(events *eventReader, watchdog *time.Timer, onSubscribed, onOffers func()) error {
+func (s *session) read(events *eventReader, watchdog *time.Timer, onSubscribed, onOffers func()) (err error) {
 	var lanes sync.WaitGroup
 	defer func() {
-		s.cancel(errNotSubscribed)
+		s.cancel(err) // the first reason counts
 		lanes.Wait()
 		s.d.disconnected(s)
 	}()

@@ -158,7 +158,7 @@ func callStrike(at *site) *strike {
 		x.begin = func() { m.SetFaults(f) }
 		x.end = func() { m.SetFaults(mesostest.Faults{}) }
 	}
-	switch at.random.IntN(6) {
+	switch at.random.IntN(7) {
 	case 0:
 		x.kind = "calls go wrong"
 		faults(mesostest.Faults{RefuseCalls: few(8), LoseCalls: few(8), LoseAnswers: few(8)})
@@ -176,6 +176,9 @@ func callStrike(at *site) *strike {
 		x.begin = func() { m.SetFaults(mesostest.Faults{Slow: 20 * time.Millisecond}); m.BreakStreams(false) }
 		x.end = func() { m.SetFaults(mesostest.Faults{}); m.BreakStreams(false) }
 	case 5:
+		x.kind = "calls crawl"
+		faults(mesostest.Faults{SlowCalls: time.Duration(1+few(20)) * 500 * time.Millisecond})
+	case 6:
 		x.kind = "silence"
 		x.begin = func() { at.net.SetSilent(true) }
 		x.end = func() { at.net.SetSilent(false) }

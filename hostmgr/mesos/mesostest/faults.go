@@ -18,6 +18,8 @@ type Faults struct {
 
 	// Slow is a wait before each half of a record, in streams that begin from now on.
 	Slow time.Duration
+	// SlowCalls is a wait before each call beside SUBSCRIBE.
+	SlowCalls time.Duration
 }
 
 // faultState is the faults that are left.

@@ -220,6 +220,10 @@ func (c *Cluster) dispatch(w http.ResponseWriter, r *http.Request, call *schedul
 		return
 	}
 	c.mu.Lock()
+	slow := c.faults.SlowCalls
+	c.mu.Unlock()
+	c.sleep(r, slow)
+	c.mu.Lock()
 	switch c.faults.take(call) {
 	case refused:
 		c.mu.Unlock()

@@ -1,0 +1,81 @@
+package mesos
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr/drivertest"
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
+)
+
+// ended returns why a driver has ended.
+func ended(t *testing.T, d *settled) error {
+	t.Helper()
+	select {
+	case err := <-d.Ended():
+		return err
+	case <-time.After(time.Minute):
+		require.Fail(t, "it goes on")
+		return nil
+	}
+}
+
+// TestAnotherTakesTheFrameworkOver: the first of two drivers with one state folder ends, also when a call of it is told
+// first that its subscription is over, and does not take the framework back.
+func TestAnotherTakesTheFrameworkOver(t *testing.T) {
+	for name, busy := range map[string]bool{"idle": false, "calling": true} {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "copy")
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, mesostest.Config{}, 1)
+				first, _ := w.drive(t, nil)
+				require.NoError(t, first.Launch(t.Context(), launchOf(0, "h0", "stubborn")))
+				time.Sleep(time.Second)
+				require.NoError(t, os.CopyFS(folder, os.DirFS(w.dir)))
+				if busy { // its next call is on the way while the other one subscribes
+					w.SetFaults(mesostest.Faults{SlowCalls: 10 * time.Second})
+					require.NoError(t, first.Kill(t.Context(), runID(0), time.Hour))
+				}
+				second, _ := w.drive(t, func(c *Config) { c.Dir = folder })
+				require.ErrorIs(t, ended(t, first), ErrSuperseded)
+				select {
+				case err := <-second.Ended():
+					require.NoError(t, err)
+				case <-time.After(time.Hour):
+				}
+				require.Equal(t, 1, w.Subscribers())
+			})
+		})
+	}
+}
+
+// TestAFrameworkThatWasRemoved: a driver that comes back later than its failover timeout ends and says so; with the
+// setting for it, it begins anew.
+func TestAFrameworkThatWasRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		c := w.config()
+		c.FailoverTimeout = time.Hour
+		first := newSettled(newDriver(t, c))
+		require.NoError(t, first.Start(t.Context(), drivertest.NewRecorder()))
+		require.NoError(t, first.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		becomes(t, first, runID(0), cluster.TaskRunning)
+		require.NoError(t, first.Close())
+		time.Sleep(2 * time.Hour)
+		require.False(t, w.Runs()[0].Ended.IsZero())
+		require.ErrorIs(t, newDriver(t, c).Start(t.Context(), drivertest.NewRecorder()), ErrRemoved)
+		c.NewFramework = true
+		again := newSettled(newDriver(t, c))
+		require.NoError(t, again.Start(t.Context(), drivertest.NewRecorder()))
+		require.Equal(t, cluster.TaskLost, again.Inventory()[0].State)
+		require.NoError(t, again.Launch(t.Context(), launchOf(1, "h0", "serve")))
+		becomes(t, again, runID(1), cluster.TaskRunning)
+		require.NoError(t, again.Close())
+	})
+}
