@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type pending struct {
 type lane struct {
 	mu     sync.Mutex
 	queue  []pending
+	making bool // a call that was in the queue
 	closed bool
 	wake   chan struct{}
 }
@@ -62,7 +64,8 @@ func (l *lane) add(p pending) {
 func (l *lane) take() (pending, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) == 0 {
+	l.making = len(l.queue) > 0
+	if !l.making {
 		l.queue = nil
 		return pending{}, false
 	}
@@ -70,6 +73,13 @@ func (l *lane) take() (pending, bool) {
 	l.queue[0] = pending{}
 	l.queue = l.queue[1:]
 	return p, true
+}
+
+// busy reports whether calls wait or are being made.
+func (l *lane) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.making || len(l.queue) > 0
 }
 
 // close returns what was never sent.
@@ -86,6 +96,11 @@ func laneOf(agentID string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(agentID)) // never fails
 	return int(h.Sum32() % callLanes)
+}
+
+// busy reports whether calls wait or are being made.
+func (s *session) busy() bool {
+	return slices.ContainsFunc(s.lanes[:], (*lane).busy)
 }
 
 // work makes the calls of a lane until the session ends.

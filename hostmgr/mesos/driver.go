@@ -65,6 +65,7 @@ type driver struct {
 	complaints complaints
 
 	toWrite    []write
+	writing    bool // what was in toWrite
 	goneAgents []string
 }
 
@@ -210,14 +211,17 @@ func (d *driver) Close() error {
 	return err
 }
 
-// drain waits until Mesos has what was promised to be launched: what has not got there when the driver ends is lost.
+// drain waits until Mesos has what was promised to be launched, since what has not got there when the driver ends is lost,
+// and until it knows which updates it need not send to the next driver.
 func (d *driver) drain() {
 	deadline := time.Now().Add(d.config.OfferWait)
 	for time.Now().Before(deadline) {
 		d.mu.Lock()
-		waits := false
-		for _, r := range d.runs {
-			waits = waits || d.sink != nil && d.session != nil && !r.ended() && (!r.placed || r.accepting)
+		waits := d.sink != nil && d.session != nil && (d.writing || len(d.toWrite) > 0 || d.session.busy())
+		if !waits && d.sink != nil && d.session != nil {
+			for _, r := range d.runs {
+				waits = waits || !r.ended() && (!r.placed || r.accepting)
+			}
 		}
 		d.mu.Unlock()
 		if !waits || pauseFor(d.ctx, drainPause) != nil {

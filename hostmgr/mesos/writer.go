@@ -51,7 +51,7 @@ func (d *driver) write() {
 func (d *driver) writeAll() bool {
 	d.mu.Lock()
 	batch, gone := d.toWrite, d.goneAgents
-	d.toWrite, d.goneAgents = nil, nil
+	d.toWrite, d.goneAgents, d.writing = nil, nil, true
 	d.mu.Unlock()
 	if err := d.flushWrites(batch, gone); err != nil {
 		d.config.Log.Error("the state folder does not take what is to be kept; trying again", "error", err)
@@ -62,6 +62,7 @@ func (d *driver) writeAll() bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.writing = false
 	for _, w := range batch {
 		d.acknowledge(d.session, w.then...)
 	}
