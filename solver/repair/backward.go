@@ -204,7 +204,7 @@ func (s *Solver) tell(dir int64) {
 		list, tell = &s.cheaper, s.loosen
 	}
 	for _, u := range list.list {
-		if s.kinds[u] >= isCore {
+		if s.kinds[u] >= isCore && s.net.NodeAlive(flowgraph.NodeID(u)) {
 			tell(u)
 		}
 	}

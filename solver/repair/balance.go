@@ -66,8 +66,8 @@ func (s *Solver) balanceAlong(dir int64, nodes []int32, budget solver.Budget) so
 	return s.growOn(budget)
 }
 
-// tires tells whether a search has gone far enough. With hubs it may go on:
-// there the forest is no faster.
+// tires tells whether a search has gone far enough. With hubs it must go on: the
+// forest knows no short cut through them, and bounds leave them out.
 func (s *Solver) tires() bool {
 	return len(s.settled) > s.stamina && len(s.hubs) == 0
 }

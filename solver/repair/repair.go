@@ -31,17 +31,23 @@
 // # Two layers
 //
 // Nearly all nodes of a scheduling network are sources: classes or tasks, with
-// no arc in. A source never enters a heap. A search steps from node v over a
-// source that has flow on its arc into v straight to the source's other heads,
-// as if there were an arc between them. Each node lists the flow that sources
-// hold on it, with a lower bound on what their best move would cost, so that
-// most are passed over unseen. A node that nearly every source points at would
-// make backward steps long: for such a hub each node caches which of its holders
-// could move there at the least cost.
+// no arc in. A search steps from node v over a source that has flow on its arc
+// into v straight to the source's other heads, as if there were an arc between
+// them. Each node lists the flow that sources hold on it, and for each source a
+// lower bound is known on what its best move would cost, and an upper one on what
+// it pays. Most are passed over by that; the others wait in the queue until the
+// search has come as far as the bound, and only then are their arcs read. Prices
+// that moved are told to the sources around once, before the direction of searches
+// changes: searches forward need the one bound, those backward the other.
+//
+// A node that nearly every source points at would make backward steps long. For
+// such a hub each node caches which of its holders could move there at the least cost, and
+// each block of nodes a bound on the best of them.
 //
 // # Changes
 //
-// Changes are taken in by comparing what was touched with a copy of it. Flow
+// Changes are taken in by comparing what was touched with a copy of it. Where only
+// a price changed, the bounds tell whether anything can be in the wrong place. Flow
 // that has become illegal or too dear is withdrawn: its source then has a unit
 // too much, and its head lacks one, at the old price.
 package repair

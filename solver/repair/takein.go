@@ -90,6 +90,7 @@ func (s *Solver) sync() {
 	}
 	s.seq = next
 	s.grow()
+	s.tell(1) // of what a search left unfinished
 	s.node(s.ground)
 	s.promote(s.ground)
 	switch {

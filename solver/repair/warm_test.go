@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
 )
 
@@ -75,4 +76,67 @@ func TestBrokenStateIsRebuilt(t *testing.T) {
 		rebuilds += r.Work.Rebuilds
 	}
 	require.Positive(t, rebuilds)
+}
+
+// TestBoundsHold compares what is cached of sources and hubs with what it bounds,
+// also after another solver answered in between, which moves all prices.
+func TestBoundsHold(t *testing.T) {
+	for seed := range uint64(30) {
+		c := solvertest.NewCluster(solvertest.Seeded(seed), solvertest.ClusterShape{Hosts: 150, Slots: 2, Classes: 200, Patterns: 60, MaxCost: 90, MaxSupply: 3})
+		s := New()
+		s.hubDegree = 40
+		for round := range 8 {
+			r, err := s.Solve(c.Network, solver.Budget{})
+			require.NoError(t, err)
+			if r.Status == solver.Optimal {
+				requireBounds(t, s)
+			}
+			c.Churn(12)
+			if round%3 != 2 {
+				continue
+			}
+			if r, err = netsimplex.New().Solve(c.Network, solver.Budget{}); r.Status == solver.Optimal {
+				s.Adopt(c.Network, r)
+				requireBounds(t, s)
+			}
+			require.NoError(t, err)
+		}
+	}
+}
+
+func requireBounds(t *testing.T, s *Solver) {
+	t.Helper()
+	s.tell(1)
+	s.tell(-1)
+	for v, k := range s.kinds {
+		p := &s.payers[v]
+		if k != isSource || p.count == 0 {
+			continue
+		}
+		for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+			a, value := int32(ref.Arc), int64(ref.Cost)+s.price[ref.Node]
+			require.Equal(t, s.room(a) > 0, s.hasRoom(a))
+			require.Equal(t, s.load(a) > 0, s.hasLoad(a))
+			if s.hasLoad(a) {
+				require.LessOrEqual(t, value, s.price[v])
+			}
+			if s.hasRoom(a) && s.kinds[ref.Node] != isHub {
+				require.LessOrEqual(t, p.first, value)
+				if a != p.best {
+					require.LessOrEqual(t, p.second, value)
+				}
+			}
+		}
+	}
+	for _, b := range s.hubs {
+		for u := range b.moves {
+			for _, h := range s.nodes[u].held {
+				if to := b.arcOf[h.from]; to != none && to != h.arc {
+					gain := s.arcs[to].cost - h.cost
+					require.LessOrEqual(t, b.moves[u].gain, gain)
+					require.LessOrEqual(t, b.blocks[u/hubBlock], gain-s.price[u])
+				}
+			}
+		}
+	}
 }
