@@ -176,18 +176,18 @@ func (s *Solver) finish() (int64, bool) {
 	var sum flowgraph.Int128
 	s.flows = make([]int64, s.net.ArcBound())
 	s.changed = make([]flowgraph.ArcID, 0, len(s.sources)+len(s.arcs))
-	carry := func(a flowgraph.ArcID, flow int64) {
+	carry := func(a flowgraph.ArcID, flow, cost int64) {
 		s.flows[a] = flow
 		s.changed = append(s.changed, a)
-		sum.AddMul(int64(s.net.Cost(a)), flow)
+		sum.AddMul(cost, flow)
 	}
 	for i := range s.sources {
 		x := &s.sources[i]
-		carry(s.net.Out(s.of[i])[x.at-x.first].Arc, 1)
+		carry(s.net.Out(s.of[i])[x.at-x.first].Arc, 1, int64(s.ways[x.at].cost))
 	}
 	for i := range s.arcs {
 		if a := &s.arcs[i]; a.flow > 0 && a.id != flowgraph.NoArc {
-			carry(a.id, a.flow)
+			carry(a.id, a.flow, int64(s.net.Cost(a.id)))
 		}
 	}
 	top := int64(0)

@@ -62,9 +62,13 @@ func (s *Solver) takeCore() bool {
 		s.price[c] = far
 		if supply := n.Supply(flowgraph.NodeID(v)); supply < 0 {
 			// What it demands goes on over no arc, to a ground that is none of
-			// the nodes unless it is this one.
+			// the nodes; unless it is this one, which takes all.
+			demand := -supply
+			if flowgraph.NodeID(v) == s.ground {
+				demand = flowgraph.Infinite
+			}
 			s.exits[c] = append(s.exits[c], link{0, int32(len(s.arcs)), none, 1})
-			s.arcs = append(s.arcs, coreArc{id: flowgraph.NoArc, upper: -supply})
+			s.arcs = append(s.arcs, coreArc{id: flowgraph.NoArc, upper: demand})
 		}
 		for _, ref := range n.Out(flowgraph.NodeID(v)) {
 			d := n.Arc(ref.Arc)
@@ -86,7 +90,29 @@ func (s *Solver) takeCore() bool {
 		}
 	}
 	s.price[len(s.nodes)-1] = far
+	s.reserve()
 	return true
+}
+
+// reserve lays the lists of units held by nodes with little room side by side.
+func (s *Solver) reserve() {
+	const little = 32
+	room := make([]int32, len(s.nodes))
+	total := 0
+	for i := range room {
+		for _, l := range s.exits[i] {
+			room[i] += int32(min(s.arcs[l.arc].upper, little+1))
+		}
+		if room[i] <= little {
+			total += int(room[i])
+		}
+	}
+	arena := make([]holding, total)
+	for i, k := range room {
+		if k <= little {
+			s.held[i], arena = arena[:0:k], arena[k:]
+		}
+	}
 }
 
 // priceCore finds the distance of each node of the core to the ground.
@@ -142,10 +168,11 @@ func (s *Solver) takeSources() bool {
 		first := int32(len(s.ways))
 		for _, ref := range n.Out(id) {
 			head := s.index[ref.Node]
-			if upper := n.Upper(ref.Arc); upper == 0 {
+			d := n.Arc(ref.Arc)
+			if d.Upper == 0 {
 				head = nowhere
 			}
-			if n.Lower(ref.Arc) != 0 {
+			if d.Lower != 0 {
 				return false
 			}
 			s.ways = append(s.ways, way{int32(ref.Cost), head})
@@ -168,7 +195,7 @@ func (s *Solver) order() {
 	room := int64(0)
 	for i := range s.nodes {
 		for _, l := range s.exits[i] {
-			if a := &s.arcs[l.arc]; (a.id != flowgraph.NoArc || s.ground == flowgraph.NoNode) && a.upper != flowgraph.Infinite {
+			if a := &s.arcs[l.arc]; a.upper != flowgraph.Infinite {
 				room = min(room+a.upper, far)
 			}
 		}
