@@ -147,6 +147,16 @@ func (c *Cluster) SetRecovering(recovering bool) {
 	}
 }
 
+// SetStarting makes the leader answer 404, as it does for some milliseconds between its start and its recovery; or no
+// longer.
+func (c *Cluster) SetStarting(starting bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m != nil {
+		c.m.starting = starting
+	}
+}
+
 // Leader returns the address of the leading master, "" if there is none.
 func (c *Cluster) Leader() string {
 	c.mu.Lock()

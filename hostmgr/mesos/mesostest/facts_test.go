@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -376,6 +377,9 @@ func TestMastersThatDoNotLead(t *testing.T) {
 		b.SetMasterDown("one:5050", true)
 		require.Zero(t, call("one:5050").status, "no connection")
 		b.Elect("two:5050")
+		b.SetStarting(true)
+		require.Equal(t, 404, call("two:5050").status, "its routes are not there yet")
+		b.SetStarting(false)
 		b.SetRecovering(true)
 		busy := call("two:5050")
 		require.Equal(t, 503, busy.status)
@@ -539,6 +543,46 @@ func TestATaskThatHasEndedIsGone(t *testing.T) {
 		require.Equal(t, "Command exited with status 3", f.last("t").message)
 		f.call("KILL", `"kill":{"task_id":{"value":"t"},"agent_id":{"value":"`+o.agent+`"}}`)
 		require.Equal(t, "TASK_GONE", f.last("t").state)
+	})
+}
+
+func TestTimestampsAreSecondsInADouble(t *testing.T) {
+	onFacts(t, func(b *bench) {
+		f := b.framework(frameworkA)
+		o := f.on("h1")
+		f.accept(o, 0, taskJSON("t", o.agent, "x", 1))
+		pass(250 * time.Millisecond)
+		seconds, err := at(f.last("t").raw, "timestamp").(json.Number).Float64()
+		require.NoError(t, err)
+		require.InDelta(t, float64(time.Now().UnixNano())/1e9, seconds, 0.3)
+		require.NotEqual(t, math.Trunc(seconds), seconds)
+	})
+}
+
+func TestOperationsThatNobodyKnowsArePassedOver(t *testing.T) {
+	onFacts(t, func(b *bench) {
+		f := b.framework(frameworkA)
+		o := f.on("h1")
+		before := len(f.all("UPDATE", "ERROR", "UPDATE_OPERATION_STATUS"))
+		require.Equal(t, 202, f.call("ACCEPT", `"accept":{"offer_ids":[{"value":"`+o.id+`"}],"operations":[{"type":"SING"}],"filters":{"refuse_seconds":0}}`).status)
+		pass(200 * time.Millisecond)
+		require.Len(t, f.all("UPDATE", "ERROR", "UPDATE_OPERATION_STATUS"), before)
+		require.NotEqual(t, o.id, f.on("h1").id, "the offer is used up, and its resources are offered again")
+		require.Equal(t, o.amounts, f.on("h1").amounts)
+	})
+}
+
+func TestAnInvalidAcceptGivesAllItsOffersBack(t *testing.T) {
+	onFacts(t, func(b *bench) {
+		f := b.framework(frameworkA)
+		one, two := f.on("h1"), f.on("h2")
+		f.call("ACCEPT", `"accept":{"offer_ids":[{"value":"`+one.id+`"},{"value":"`+two.id+`"}],"operations":[{"type":"LAUNCH","launch":{"task_infos":[`+
+			taskJSON("t", one.agent, "x", 1)+`]}}],"filters":{"refuse_seconds":0}}`)
+		require.Equal(t, "TASK_DROPPED", f.last("t").state)
+		require.Contains(t, f.last("t").message, "must belong to one single agent")
+		pass(200 * time.Millisecond)
+		require.NotEqual(t, one.id, f.on("h1").id)
+		require.NotEqual(t, two.id, f.on("h2").id)
 	})
 }
 

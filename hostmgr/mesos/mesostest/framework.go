@@ -19,6 +19,7 @@ type master struct {
 	id, addr   string
 	started    time.Time
 	recovering bool
+	starting   bool
 
 	frameworks map[string]*framework
 	completed  map[string]*framework // by id: those that were torn down

@@ -33,9 +33,14 @@ func (c *Cluster) Handler(addr string) http.Handler {
 func (c *Cluster) handle(addr string, w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	down := c.down[addr]
+	starting := c.leader == addr && c.m.starting
 	c.mu.Unlock()
-	if down {
+	switch {
+	case down:
 		panic(http.ErrAbortHandler)
+	case starting:
+		say(w, http.StatusNotFound, "")
+		return
 	}
 	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/master"), "/")
 	if "/"+path == schedulerPath {
