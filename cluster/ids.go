@@ -124,6 +124,11 @@ func (p PoolPath) Parent() PoolPath {
 	return p[:i]
 }
 
+// Covers reports whether q is p or below it.
+func (p PoolPath) Covers(q PoolPath) bool {
+	return q == p || strings.HasPrefix(string(q), string(p)+"/")
+}
+
 // KeyValue is a label, an attribute or an environment variable. Lists of them are sorted by Key, then Value, unless
 // said otherwise.
 type KeyValue struct {

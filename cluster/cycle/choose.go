@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -21,7 +22,7 @@ type bundle struct {
 // choose finds the cheapest set of units whose leaving makes room for one task of the class on the host, exactly for up to
 // maxNodes sets, and prices it. It returns nil if there is none. With moves, units that fit elsewhere now may go there.
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
-	s := search{d: d, class: c, host: h, room: h.promise(), best: -1}
+	s := search{d: d, class: c, host: h, room: h.promise(), best: math.MaxInt64}
 	task := c.row.task
 	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
 		return nil
@@ -30,14 +31,12 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		s.lacks = s.binding()
 		s.bundles = d.bundles(c, h, s.lacks, moves)
 		s.greedy()
-		if s.best < 0 {
-			return nil
-		}
 		s.try(0, 0)
 		if s.found == nil {
 			return nil
 		}
-	} else if !d.p.ledger.Stays(c.group.unit(1)) { // what others have been stopped for goes to claims only
+	}
+	if !s.stays() {
 		return nil
 	}
 	after := h.promise()
@@ -49,7 +48,10 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		return nil
 	}
 	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: devices}}
-	n.price = max(0, s.best) + clamp(d.p.model.Start(&d.p.round, &c.seen.Request, h.rec)) + c.local.extra(h.index)
+	for _, b := range s.found {
+		n.price += b.price
+	}
+	n.price += clamp(d.p.model.Start(&d.p.round, &c.seen.Request, h.rec)) + c.local.extra(h.index)
 	for _, b := range s.found {
 		n.victims = append(n.victims, b.units...)
 	}
@@ -67,7 +69,7 @@ type search struct {
 	taken   []bundle
 	nodes   int
 
-	best  flowgraph.Cost // −1: none found
+	best  flowgraph.Cost
 	found []bundle
 }
 
@@ -102,7 +104,7 @@ func (s *search) leave(room *space, b bundle, sign int32) {
 }
 
 func (s *search) enter(b bundle) bool {
-	if b.units[0].move == nil && !s.d.permits(s.class, b, s.lacks) {
+	if u := b.units[0]; u.move == nil && !s.d.permits(s.class, b, s.lacks) || u.move != nil && !s.d.p.available(u, 1) {
 		return false
 	}
 	s.leave(&s.room, b, 1)
@@ -118,15 +120,34 @@ func (s *search) exit() {
 	s.count(b, 1)
 }
 
+// stays reports whether the pool of the class ends within what it is entitled to, or at least takes no more than it gives
+// back. Room that others leave, or move for, goes to claims only.
+func (s *search) stays() bool {
+	c := s.class
+	var back cluster.Resources
+	for _, b := range s.found {
+		s.count(b, -1)
+		for _, u := range b.units {
+			if u.move == nil && u.group.key.pool == c.key.group.pool {
+				back = back.Add(u.spec.Resources)
+			}
+		}
+	}
+	within := c.group.request.Fits(back) || s.d.p.ledger.Stays(c.group.unit(1))
+	for _, b := range s.found {
+		s.count(b, 1)
+	}
+	return within
+}
+
 func (s *search) count(b bundle, sign int64) {
 	for _, u := range b.units {
-		if u.move == nil {
-			s.d.account(u, sign)
-		}
+		s.d.account(u, sign)
 	}
 }
 
-// greedy takes the cheapest bundles until the task fits, which gives the search a first bound.
+// greedy takes the cheapest bundles until the task fits, which gives the search a first bound, if it gets there: one that the
+// pools allow may stand in the way of another.
 func (s *search) greedy() {
 	var price flowgraph.Cost
 	for _, b := range s.bundles {

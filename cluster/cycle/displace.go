@@ -271,10 +271,9 @@ func (d *displacer) strike(u *unit) {
 	u.victim = true
 	d.hit = append(d.hit, u)
 	d.p.victims = append(d.p.victims, u)
+	d.account(u, -1)
 	if u.move != nil {
 		d.nominate(u.move.host, &u.move.nomination)
-	} else {
-		d.account(u, -1)
 	}
 	d.touch(d.p.hosts.byID[u.host])
 }
@@ -283,12 +282,11 @@ func (d *displacer) strike(u *unit) {
 func (d *displacer) spare(u *unit) {
 	u.victim = false
 	d.hit = without(d.hit, u)
+	d.account(u, 1)
 	if u.move != nil {
 		u.move.host.nominated = without(u.move.host.nominated, &u.move.nomination)
 		d.touch(u.move.host)
 		u.move = nil
-	} else {
-		d.account(u, 1)
 	}
 	d.touch(d.p.hosts.byID[u.host])
 }
@@ -301,7 +299,7 @@ func (d *displacer) reprieve() {
 		again = false
 		for _, u := range order {
 			together := d.p.together(u)
-			if !u.victim || !d.canStay(together) {
+			if !u.victim || !d.canStay(together) || u.move == nil && d.pays(together) {
 				continue
 			}
 			for _, v := range together {
@@ -310,6 +308,21 @@ func (d *displacer) reprieve() {
 			again = true
 		}
 	}
+}
+
+// pays reports whether the units leave so that their own pool, or one above, can take something from others without ending
+// beyond what it is entitled to.
+func (d *displacer) pays(units []*unit) bool {
+	all := together(units)
+	return slices.ContainsFunc(d.done, func(n *displacement) bool {
+		common := all.Pool // the lowest pool above those who leave and those who come
+		for !common.Covers(n.class.key.group.pool) {
+			common = common.Parent()
+		}
+		return slices.ContainsFunc(n.victims, func(u *unit) bool {
+			return u.victim && u.move == nil && !d.p.ledger.StaysBeside(all, common, u.group.key.pool)
+		})
+	})
 }
 
 // canStay reports whether the units, if they stay, leave to everybody what is promised.

@@ -56,7 +56,8 @@ type group struct {
 	// In this cycle:
 	placed  int64
 	pledged int64 // have room held by a displacement
-	stopped int64 // of running, victims
+	stopped int64 // of running, victims that wait again or end
+	moving  int64 // of running, victims that go elsewhere
 }
 
 func (p *Planner) groupFor(key groupKey, job *cluster.JobSpec, task *cluster.TaskSpec) *group {

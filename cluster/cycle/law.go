@@ -10,11 +10,16 @@ import (
 // permits reports whether the pools allow a bundle to be stopped for a unit of the class, given what has been planned so
 // far, and whether services stay above their minimum. dims are the dimensions that bind on the host.
 func (d *displacer) permits(c *class, b bundle, dims []string) bool {
-	from := b.units[0].group.unit(1)
-	for _, u := range b.units[1:] {
-		from.Request = from.Request.Add(u.spec.Resources)
+	return d.p.ledger.Permits(c.group.unit(1), together(b.units), dims) && d.p.available(b.units[0], int64(len(b.units)))
+}
+
+// together returns units that leave as one, as the pools' accounts see them.
+func together(units []*unit) pool.Unit {
+	all := units[0].group.unit(1)
+	for _, u := range units[1:] {
+		all.Request = all.Request.Add(u.spec.Resources)
 	}
-	return d.p.ledger.Permits(c.group.unit(1), from, dims) && d.p.available(b.units[0], int64(len(b.units)))
+	return all
 }
 
 // unit returns n tasks of the group as the pools' accounts see them.
@@ -30,11 +35,15 @@ func (p *Planner) available(u *unit, n int64) bool {
 		return true
 	}
 	most := int64(max(1, u.job.Limits.MaxUnavailable))
-	return int64(u.job.Instances)-u.group.running-u.group.placed+u.group.stopped+n <= most
+	return int64(u.job.Instances)-u.group.running-u.group.placed+u.group.stopped+u.group.moving+n <= most
 }
 
-// account counts a unit as stopped (−1) or running (+1).
+// account counts a unit as leaving (−1) or staying (+1).
 func (d *displacer) account(u *unit, sign int64) {
+	if u.move != nil {
+		u.group.moving -= sign
+		return
+	}
 	u.group.stopped -= sign
 	if sign < 0 {
 		d.p.ledger.Remove(u.group.unit(1))

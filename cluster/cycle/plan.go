@@ -29,7 +29,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 		p.insert(out)
 		p.displace(in.Now, out)
 		lap.end(&out.Stats, Fit)
-		again := p.passOn(in.Now)
+		again := p.passOn()
 		lap.end(&out.Stats, Pools)
 		if !again {
 			return

@@ -17,17 +17,22 @@ type queue struct {
 // admit asks the pools how much of what waits may be placed, and in which tier. Complexity: groups and classes.
 func (p *Planner) admit(now cluster.Time) {
 	for _, g := range p.groupOrder {
-		g.placed, g.pledged, g.stopped = 0, 0, 0
+		g.placed, g.pledged, g.stopped, g.moving = 0, 0, 0, 0
 	}
 	for _, c := range p.order {
 		c.skipped, c.passed = false, c.group.key.gang && c.group.leaving > 0 // a core waits for those of its own who still leave
 	}
-	p.readmit(now)
+	queues := p.queue()
+	p.admission.SetCapacity(p.hosts.capacity())
+	p.admission.Run(now)
+	p.grant(queues)
 	p.status = p.admission.Status()
+	p.ledger = p.admission.Ledger()
+	p.moved = false
 }
 
-// readmit admits again, with what this plan has placed so far.
-func (p *Planner) readmit(now cluster.Time) {
+// queue hands admission what runs and waits in every leaf, as this plan has it so far.
+func (p *Planner) queue() map[cluster.PoolPath]*queue {
 	queues := map[cluster.PoolPath]*queue{}
 	of := func(path cluster.PoolPath) *queue {
 		q := queues[path]
@@ -69,15 +74,16 @@ func (p *Planner) readmit(now cluster.Time) {
 		}
 		p.admission.SetQueue(path, q.groups)
 	}
-	p.admission.SetCapacity(p.hosts.capacity())
-	p.admission.Run(now)
+	return queues
+}
+
+// grant takes in what was granted.
+func (p *Planner) grant(queues map[cluster.PoolPath]*queue) {
 	for _, path := range p.leaves {
 		if q := queues[path]; q != nil {
 			q.take(p.admission.Grants(path))
 		}
 	}
-	p.ledger = p.admission.Ledger()
-	p.moved = false
 }
 
 func (p *Planner) entry(g *group) pool.Group {
@@ -104,8 +110,8 @@ func (q *queue) take(grants []pool.Grant) {
 }
 
 // passOn lets those next in their pools have the claims that could not be met, and reports whether that changes anything.
-// The pools go on claiming for them: what a pool is entitled to is the same throughout a plan.
-func (p *Planner) passOn(now cluster.Time) bool {
+// What a pool is entitled to is the same throughout a plan.
+func (p *Planner) passOn() bool {
 	passed, behind := false, false
 	for _, c := range p.order {
 		if c.claims() > 0 && !c.passed {
@@ -118,7 +124,9 @@ func (p *Planner) passOn(now cluster.Time) bool {
 	if !passed || !behind {
 		return false
 	}
-	p.readmit(now)
+	queues := p.queue()
+	p.admission.Regrant()
+	p.grant(queues)
 	return true
 }
 

@@ -204,6 +204,18 @@ func (a *Admission) Run(now cluster.Time) {
 	}
 }
 
+// Regrant decides anew about the queues that have changed since the last Run, within the bounds that it found: what pools
+// claim and are entitled to stays as it is.
+func (a *Admission) Regrant() {
+	a.openQueues()
+	for _, q := range a.queues {
+		if q.stale {
+			a.admit(q)
+			q.stale = false
+		}
+	}
+}
+
 // interval returns the ageing of a leaf.
 func (a *Admission) interval(node int32) time.Duration {
 	if own := a.tree.nodes[node].pool.Ageing; own > 0 {

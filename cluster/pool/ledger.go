@@ -131,9 +131,12 @@ func (l *Ledger) Permits(to, from Unit, dims []string) bool {
 
 // Stays reports whether a unit that is not booked yet would leave its pool, and all above, within what they are entitled to.
 // Complexity: the depth of the pool and the dimensions.
-func (l *Ledger) Stays(u Unit) bool {
+func (l *Ledger) Stays(u Unit) bool { return l.StaysBeside(u, u.Pool, "") }
+
+// StaysBeside is Stays for the pools from lowest, which is the unit's or above it, up to those that are above the rival too.
+func (l *Ledger) StaysBeside(u Unit, lowest, rival cluster.PoolPath) bool {
 	asks := l.vector(u.Request)
-	for i := l.tree.at(u.Pool); i >= 0; i = l.tree.nodes[i].parent {
+	for i := l.tree.at(lowest); i >= 0 && !l.tree.nodes[i].pool.Path.Covers(rival); i = l.tree.nodes[i].parent {
 		if !within(l.holds[i], asks, l.tree.nodes[i].entitled) {
 			return false
 		}

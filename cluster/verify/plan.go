@@ -23,8 +23,8 @@ func Plan(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteres
 	c.displacements()
 	c.gangs()
 	c.overfull()
-	c.inVain()
 	c.pools()
+	c.inVain()
 	return c.wrong
 }
 
@@ -36,6 +36,8 @@ type checker struct {
 	hosts      map[cluster.HostID]*ledger
 	seen       map[cluster.TaskKey]string
 	victims    map[cluster.TaskKey]*cycle.Victim
+	stops      []*stop
+	books      *books // nil if nobody is asked to leave
 	wrong      []string
 }
 
@@ -262,12 +264,12 @@ func (c *checker) victim(v *cycle.Victim) {
 	}
 }
 
-// alike reports whether two tasks belong to the same job, or wait in the same way.
+// alike reports whether two tasks belong to the same job or class.
 func (c *checker) alike(a, b cluster.TaskKey) bool {
-	x, y := c.snap.Job(a.Job()).Spec, c.snap.Job(b.Job()).Spec
-	return a.Job() == b.Job() || x.Pool == y.Pool && x.Priority == y.Priority && x.Type == y.Type && x.Preemptible == y.Preemptible &&
-		x.Owner == y.Owner && x.Revocable == y.Revocable && x.Gang == nil && y.Gang == nil && x.Limits == y.Limits &&
-		!x.Controller && !y.Controller && c.spec(a).Resources.Equal(c.spec(b).Resources)
+	class := func(k cluster.TaskKey) cycle.ClassKey {
+		return cycle.KeyOf(c.snap, c.snap.Job(k.Job()), c.snap.Task(k))
+	}
+	return a.Job() == b.Job() || class(a) == class(b)
 }
 
 // gangs checks that the waiting members of a core all come in, and the bound ones all go, or none.
@@ -356,7 +358,7 @@ func (c *checker) inVain() {
 					needed = needed || n > 0 && l.promised[dim] > l.promise(dim)-n
 				}
 			}
-			if !needed {
+			if !needed && !c.pays(v) {
 				c.fail("task %v is asked to leave in vain", v.Task)
 			}
 		}

@@ -118,6 +118,7 @@ func (c *checker) pools() {
 		return
 	}
 	b := c.openBooks()
+	c.books = b
 	var stops []*stop
 	for i := range c.plan.Displacements {
 		for j := range c.plan.Displacements[i].Victims {
@@ -134,6 +135,7 @@ func (c *checker) pools() {
 			c.policy(s)
 		}
 	}
+	c.stops = stops
 	c.settleBooks(b, stops)
 	c.donors(b, stops)
 	for _, s := range stops {
@@ -144,9 +146,9 @@ func (c *checker) pools() {
 	c.minimums(stops)
 }
 
-// settleBooks carries the plan out in the books, save for what borrows: that is on nobody's claim.
+// settleBooks carries the plan out in the books, save for placements: what starts in free room takes nothing from anybody.
 func (c *checker) settleBooks(b *books, stops []*stop) {
-	c.gains(cluster.TierEntitled, func(k cluster.TaskKey) { book(b.after, c.snap.Job(k.Job()).Spec.Pool, c.spec(k)) })
+	c.gains(false, func(k cluster.TaskKey) { book(b.after, c.snap.Job(k.Job()).Spec.Pool, c.spec(k)) })
 	for _, s := range stops {
 		for p := s.from.Pool; p != "" && !s.from.Revocable; p = p.Parent() {
 			b.after[p].add(s.gives, -1)
@@ -154,16 +156,16 @@ func (c *checker) settleBooks(b *books, stops []*stop) {
 	}
 }
 
-// gains visits the tasks that the plan starts in a tier no weaker than the given one, or makes room for.
-func (c *checker) gains(weakest cluster.Tier, visit func(cluster.TaskKey)) {
+// gains visits the tasks that the plan makes room for, with starts also those that it starts.
+func (c *checker) gains(starts bool, visit func(cluster.TaskKey)) {
 	count := func(k cluster.TaskKey) {
 		if t := c.snap.Task(k); t != nil && t.State == cluster.TaskPending && !c.snap.Job(k.Job()).Spec.Revocable {
 			visit(k)
 		}
 	}
 	for i := range c.plan.Placements {
-		if p := &c.plan.Placements[i]; p.Tier <= weakest {
-			count(p.Task)
+		if starts {
+			count(c.plan.Placements[i].Task)
 		}
 	}
 	for i := range c.plan.Displacements {
@@ -184,7 +186,7 @@ func (c *checker) policy(s *stop) {
 		return
 	}
 	common := s.from.Pool.Parent()
-	for common != "" && !covers(common, s.to.Pool) {
+	for common != "" && !common.Covers(s.to.Pool) {
 		common = common.Parent()
 	}
 	var name string
@@ -215,7 +217,7 @@ func (c *checker) donors(b *books, stops []*stop) {
 	own := map[cluster.TaskKey]cluster.PoolPath{} // the lowest pool that stops some of its own for the task
 	for _, s := range stops {
 		p := s.from.Pool
-		for ; !covers(p, s.to.Pool); p = p.Parent() {
+		for ; !p.Covers(s.to.Pool); p = p.Parent() {
 			if s.accountFor {
 				left[p].add(s.gives, -1)
 			}
@@ -224,8 +226,8 @@ func (c *checker) donors(b *books, stops []*stop) {
 			own[k] = p
 		}
 	}
-	c.gains(cluster.TierBorrowed, func(k cluster.TaskKey) {
-		for p := c.snap.Job(k.Job()).Spec.Pool; !covers(p, own[k]) && p != ""; p = p.Parent() {
+	c.gains(true, func(k cluster.TaskKey) {
+		for p := c.snap.Job(k.Job()).Spec.Pool; !p.Covers(own[k]) && p != ""; p = p.Parent() {
 			if left[p] == nil {
 				left[p] = amounts{}
 			}
@@ -239,7 +241,7 @@ func (c *checker) donors(b *books, stops []*stop) {
 				continue
 			}
 			s.accountFor, again = false, true
-			for p := s.from.Pool; !covers(p, s.to.Pool); p = p.Parent() {
+			for p := s.from.Pool; !p.Covers(s.to.Pool); p = p.Parent() {
 				left[p].add(s.gives, 1)
 			}
 		}
@@ -254,7 +256,7 @@ func (c *checker) donors(b *books, stops []*stop) {
 // keeps reports whether in some dimension that is short every pool that loses the task keeps what it is entitled to.
 func (b *books) keeps(left map[cluster.PoolPath]amounts, s *stop) bool {
 	return slices.ContainsFunc(s.short, func(d string) bool {
-		for p := s.from.Pool; !covers(p, s.to.Pool); p = p.Parent() {
+		for p := s.from.Pool; !p.Covers(s.to.Pool); p = p.Parent() {
 			if s.gives[d] == 0 || left[p][d] < b.entitled[p][d] {
 				return false
 			}
@@ -266,13 +268,29 @@ func (b *books) keeps(left map[cluster.PoolPath]amounts, s *stop) bool {
 // beneficiary checks that a pool for which others stop work ends within what it is entitled to.
 func (c *checker) beneficiary(b *books, s *stop) {
 	asks := vector(c.spec(s.victim.Preemption.For).Resources)
-	for p := s.to.Pool; !covers(p, s.from.Pool); p = p.Parent() {
+	for p := s.to.Pool; !p.Covers(s.from.Pool); p = p.Parent() {
 		for _, d := range slices.Sorted(maps.Keys(asks)) {
 			if asks[d] > 0 && b.after[p][d] > b.entitled[p][d] {
 				c.fail("pool %s gets task %v stopped, ends with %d of %s and is entitled to %d", p, s.victim.Task, b.after[p][d], d, b.entitled[p][d])
 			}
 		}
 	}
+}
+
+// pays reports whether a victim leaves so that its own pool can take something from others without ending beyond what it is
+// entitled to.
+func (c *checker) pays(v *cycle.Victim) bool {
+	from := c.snap.Job(v.Task.Job()).Spec.Pool
+	for _, s := range c.stops {
+		for p := s.to.Pool; v.Hold == nil && !p.Covers(s.from.Pool); p = p.Parent() {
+			for d, n := range c.stop(v).gives {
+				if p.Covers(from) && n > 0 && c.books.after[p][d]+n > c.books.entitled[p][d] {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // minimums checks that services bear the loss: no more of their instances are away than they allow.
@@ -320,6 +338,3 @@ func (c *checker) short(id cluster.HostID) []string {
 	}
 	return dims
 }
-
-// covers reports whether q is p or below it.
-func covers(p, q cluster.PoolPath) bool { return q == p || strings.HasPrefix(string(q), string(p)+"/") }

@@ -1,0 +1,165 @@
+package cycle_test
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels/trivial"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+)
+
+// With one beneficiary on a small cluster, those who leave for it lose as little as any set of tasks that could leave one
+// host for it without taking from their pool what it is entitled to.
+func TestVictimsAreTheCheapest(t *testing.T) {
+	preempting := 0
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 66))
+		s := &shared{world: newWorldWith(t, trivial.Model{})} // all hosts cost the same
+		hosts := 1 + r.IntN(4)
+		for i := range hosts {
+			s.host(i, vector(int64(4+r.IntN(5)), int64(4+r.IntN(5))))
+		}
+		s.pool("root/a", 8)
+		s.pool("root/b", 0)
+		for range 3 + r.IntN(6) {
+			cpu, memory := int64(1+r.IntN(3)), r.Int64N(4)
+			s.job("root/b", uint32(1+r.IntN(3)), cpu, func(j *cluster.JobSpec) {
+				j.Task.Resources = vector(cpu, memory)
+			})
+			s.now = s.now.Add(time.Duration(r.IntN(5000)) * time.Millisecond)
+			s.step()
+		}
+		s.settle()
+		s.leave() // who was to move
+		s.settle()
+		if len(s.in(cluster.TaskPreempting, cluster.TaskReserved)) > 0 {
+			continue
+		}
+		wanted := vector(int64(2+r.IntN(5)), r.Int64N(5))
+		a := s.job("root/a", 1, 1, func(j *cluster.JobSpec) { j.Task.Resources = wanted })
+		own, entitled, held := s.entitlements("root/a"), s.entitlements("root/b"), s.held("root/b")
+		if own[cluster.CPU.String()] < wanted.Fixed[cluster.CPU] || own[cluster.Memory.String()] < wanted.Fixed[cluster.Memory] {
+			continue // it may not have so much
+		}
+		best := s.cheapestSet(wanted, entitled, held)
+		out := s.step()
+		if out.Stats.Preemptions == 0 {
+			require.True(t, best < 0 || s.running(a) == 1 || out.Stats.Migrations > 0, "seed %d: nobody leaves, and %d would do", seed, best)
+			continue
+		}
+		if out.Stats.Migrations > 0 {
+			continue // some of those in the way had another place
+		}
+		preempting++
+		var price int64
+		for _, v := range out.Displacements[0].Victims {
+			price += v.Preemption.Price
+		}
+		require.Equal(t, best, price, "seed %d", seed)
+	}
+	require.Greater(t, preempting, 50)
+}
+
+// planAfresh plans without a history.
+func planAfresh(snapshot *cluster.Snapshot, now cluster.Time) cycle.Output {
+	p := cycle.New(trivial.Model{}, func() solver.Solver { return netsimplex.New() })
+	return p.Run(cycle.Input{Snapshot: snapshot, Rescan: true, Now: now})
+}
+
+// entitlements returns what a pool is entitled to when everything that waits is counted, by a cycle that is not carried out.
+func (s *shared) entitlements(pool cluster.PoolPath) map[string]int64 {
+	snapshot, _ := s.state.Fork().Snapshot()
+	entitled := map[string]int64{}
+	for _, p := range planAfresh(snapshot, s.now).Pools {
+		for _, d := range p.Dimensions {
+			if p.Path == pool {
+				entitled[d.Dimension] = d.Entitlement
+			}
+		}
+	}
+	return entitled
+}
+
+func (s *shared) held(pool cluster.PoolPath) (sum cluster.Resources) {
+	for task := range s.state.Tasks(0) {
+		if j := s.state.Job(task.Key.Job()); task.State.Bound() && j.Spec.Pool == pool {
+			sum = sum.Add(j.Spec.Task.Resources)
+		}
+	}
+	return sum
+}
+
+// cheapestSet tries all sets of tasks of every host; −1 if none will do. Who leaves must leave the pool its entitlement in a
+// dimension that the host is short of, one after the other in some order: since taking only lowers what is held, all of a set
+// may go if and only if each could go last.
+func (s *shared) cheapestSet(wanted cluster.Resources, entitled map[string]int64, held cluster.Resources) int64 {
+	best := int64(-1)
+	for h := range s.state.Hosts("") {
+		for set := uint(1); set < 1<<len(h.Tasks); set++ {
+			if bits.OnesCount(set) > 6 {
+				continue
+			}
+			price, freed, free := int64(0), cluster.Resources{}, true
+			for i, k := range h.Tasks {
+				if set&(1<<i) != 0 {
+					task, spec := s.state.Task(k), s.state.Job(k.Job()).Spec
+					free = free && task.Preempted == nil // they have been asked a moment ago
+					price += (1 + int64(s.now.Add(1e9).Sub(task.Started).Milliseconds())) * int64(spec.Priority+1)
+					freed = freed.Add(spec.Task.Resources)
+				}
+			}
+			if free && wanted.Fits(h.Free().Add(freed)) && s.allowed(h, set, wanted, entitled, held) && (best < 0 || price < best) {
+				best = price
+			}
+		}
+	}
+	return best
+}
+
+// allowed looks for an order in which the tasks of the set may leave.
+func (s *shared) allowed(h *cluster.Host, set uint, wanted cluster.Resources, entitled map[string]int64, held cluster.Resources) bool {
+	if set == 0 {
+		return true
+	}
+	for i, k := range h.Tasks {
+		if set&(1<<i) == 0 {
+			continue
+		}
+		gives := s.state.Job(k.Job()).Spec.Task.Resources
+		for d, n := range wanted.Fixed {
+			name := cluster.Dimension(d).String()
+			short := n > h.Free().Fixed[d]
+			if short && gives.Fixed[d] > 0 && held.Fixed[d]-gives.Fixed[d] >= entitled[name] && s.allowed(h, set&^(1<<i), wanted, entitled, held.Sub(gives)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Once a cluster has come to rest it stays so: a thousand cycles later, with time going on, nothing has moved.
+func TestNothingOscillates(t *testing.T) {
+	for seed := range uint64(3) {
+		l := newLife(t, 1000+seed)
+		for range 40 {
+			l.live()
+		}
+		l.calm()
+		before := fmt.Sprint(l.in(cluster.TaskRunning, cluster.TaskPlaced))
+		for range 1000 {
+			l.now = l.now.Add(time.Duration(1+l.r.IntN(60)) * time.Second)
+			out := l.cycle()
+			require.Empty(t, out.Placements, "seed %d", seed)
+			require.Zero(t, out.Stats.Preemptions+out.Stats.Migrations, "seed %d", seed)
+		}
+		require.Equal(t, before, fmt.Sprint(l.in(cluster.TaskRunning, cluster.TaskPlaced)))
+	}
+}

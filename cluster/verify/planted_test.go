@@ -1,0 +1,183 @@
+package verify_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/cluster/verify"
+)
+
+const now = cluster.Time(time.Hour)
+
+func cpu(n int64) cluster.Resources {
+	return cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: n})
+}
+
+// stage is a cluster in which pool b runs six tasks of 1 CPU on two hosts of 4 and 2, and pool a waits with two.
+type stage struct {
+	t     *testing.T
+	state *cluster.State
+}
+
+func newStage(t *testing.T, change ...func(b *cluster.JobSpec)) *stage {
+	s := &stage{t, cluster.NewState()}
+	s.emit(&cluster.HostReported{ID: "s/h0", Machine: cluster.Machine{Capacity: cpu(4)}})
+	s.emit(&cluster.HostReported{ID: "s/h1", Machine: cluster.Machine{Capacity: cpu(2)}})
+	for _, p := range []cluster.PoolPath{"root/a", "root/b"} {
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: p}})
+	}
+	spec := func(p cluster.PoolPath, n uint32) *cluster.JobSpec {
+		return &cluster.JobSpec{
+			Name: cluster.JobID("in " + string(p)), Pool: p, Preemptible: true, Instances: n, Task: cluster.TaskSpec{Resources: cpu(1)},
+		}
+	}
+	b := spec("root/b", 6)
+	for _, c := range change {
+		c(b)
+	}
+	s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: b}, {UID: 2, Spec: spec("root/a", 2)}}})
+	for i := range b.Instances {
+		s.emit(&cluster.Placed{Task: cluster.MakeTaskKey(1, i), Run: 1, Host: cluster.HostID(fmt.Sprint("s/h", i/4))})
+		s.emit(&cluster.TaskStatus{Task: cluster.MakeTaskKey(1, i), Run: 1, State: cluster.TaskRunning})
+	}
+	return s
+}
+
+func (s *stage) emit(e cluster.Event) {
+	require.NoError(s.t, s.state.Apply(cluster.Record{Seq: s.state.Seq() + 1, At: 1, Event: e}))
+}
+
+// pools is what a true plan says about them: 6 CPUs in equal parts, but a claims only 2.
+func pools(a, b int64) []pool.Status {
+	one := func(p cluster.PoolPath, has, entitled int64) pool.Status {
+		return pool.Status{Path: p, Dimensions: []pool.DimensionStatus{{
+			Dimension: cluster.CPU.String(), Limit: cluster.NoLimit, Allocation: has, Entitlement: entitled,
+		}}}
+	}
+	return []pool.Status{one("root", 6, 6), one("root/a", 0, a), one("root/b", 6, b)}
+}
+
+func held(task uint32, host cluster.HostID) cycle.Held {
+	return cycle.Held{Task: cluster.MakeTaskKey(2, task), Hold: cluster.Hold{Host: host, Until: now.Add(time.Minute)}}
+}
+
+func victim(task, beneficiary uint32) cycle.Victim {
+	return cycle.Victim{Task: cluster.MakeTaskKey(1, task), Run: 1, Preemption: cluster.Preemption{
+		For: cluster.MakeTaskKey(2, beneficiary), ForPool: "root/a",
+	}}
+}
+
+func good() *cycle.Output {
+	return &cycle.Output{
+		Pools: pools(2, 4),
+		Displacements: []cycle.Displacement{
+			{Holds: []cycle.Held{held(0, "s/h0")}, Victims: []cycle.Victim{victim(0, 0)}},
+			{Holds: []cycle.Held{held(1, "s/h1")}, Victims: []cycle.Victim{victim(4, 1)}},
+		},
+	}
+}
+
+func (s *stage) verify(plan *cycle.Output) []string {
+	snap, _ := s.state.Fork().Snapshot()
+	return verify.Plan(snap, plan, now, time.Minute)
+}
+
+func TestATruePlanIsTrue(t *testing.T) {
+	require.Empty(t, newStage(t).verify(good()))
+}
+
+// Each law is broken by itself, and found.
+func TestBrokenLawsAreFound(t *testing.T) {
+	job := func(change func(*cluster.JobSpec)) func(*testing.T) *stage {
+		return func(t *testing.T) *stage { return newStage(t, change) }
+	}
+	with := func(events ...cluster.Event) func(*testing.T) *stage {
+		return func(t *testing.T) *stage {
+			s := newStage(t)
+			for _, e := range events {
+				s.emit(e)
+			}
+			return s
+		}
+	}
+	tests := []struct {
+		name  string
+		stage func(*testing.T) *stage
+		plan  func(*cycle.Output)
+		want  string
+	}{
+		{"one leaves who could stay", nil, func(o *cycle.Output) {
+			o.Displacements[0].Victims = append(o.Displacements[0].Victims, victim(1, 0))
+		}, "in vain"},
+		{"nobody leaves and room is promised", nil, func(o *cycle.Output) {
+			o.Displacements[1].Victims = nil
+			o.Displacements[1].Holds[0].Hold.Host = "s/h0"
+			o.Displacements[0].Holds = append(o.Displacements[0].Holds, o.Displacements[1].Holds[0])
+			o.Displacements = o.Displacements[:1]
+		}, "are promised"},
+		{"the donor keeps less than its entitlement", nil, func(o *cycle.Output) { o.Pools = pools(1, 5) }, "loses task"},
+		{"the beneficiary ends beyond its own", nil, func(o *cycle.Output) { o.Pools = pools(1, 4) }, "ends with 2"},
+		{"more is divided than there is", nil, func(o *cycle.Output) { o.Pools = pools(3, 4) }, "entitled to 7"},
+		{"an allocation is wrong", nil, func(o *cycle.Output) { o.Pools[2].Dimensions[0].Allocation = 5 }, "said to have 5"},
+		{"an entitlement is above the limit", nil, func(o *cycle.Output) { o.Pools[2].Dimensions[0].Limit = 3 }, "limited to 3"},
+		{"not preemptible", job(func(j *cluster.JobSpec) { j.Preemptible = false }), nil, "may not be preempted"},
+		{"stateful", job(func(j *cluster.JobSpec) { j.Type = cluster.Stateful }), nil, "may not be preempted"},
+		{"daemon", job(func(j *cluster.JobSpec) { j.Type = cluster.Daemon }), nil, "may not be preempted"},
+		{"a service loses too many", job(func(j *cluster.JobSpec) { j.Type = cluster.Stateless }), nil, "2 instances away and allows 1"},
+		{"half a gang leaves", job(func(j *cluster.JobSpec) { j.Gang = &cluster.Gang{Minimum: 2} }), nil, "1 leave and 1 stay"},
+		{"it was asked before", with(
+			&cluster.TaskPreempted{Task: cluster.MakeTaskKey(1, 4), Run: 1, Preemption: cluster.Preemption{For: cluster.MakeTaskKey(2, 0)}},
+		), nil, "is not there"},
+		{"the same pool, no more urgent", nil, func(o *cycle.Output) {
+			o.Displacements[1].Victims[0].Preemption.For = cluster.MakeTaskKey(1, 0)
+		}, "no more urgent"},
+		{"a policy that forbids it", with(&cluster.PoolPut{Pool: cluster.Pool{Path: "root", Version: 1, Preemption: "none"}}), nil, "never stops"},
+		{"one of its own starts there", with(&cluster.TaskStatus{Task: cluster.MakeTaskKey(1, 3), Run: 1, State: cluster.TaskLost}, &cluster.TaskRequeued{Task: cluster.MakeTaskKey(1, 3)}), func(o *cycle.Output) {
+			o.Pools[0].Dimensions[0].Allocation, o.Pools[2].Dimensions[0].Allocation = 5, 5
+			o.Placements = []cycle.Placement{{Task: cluster.MakeTaskKey(1, 3), Run: 2, Host: "s/h0"}}
+		}, "one of its own"},
+		{"for somebody who does not exist", nil, func(o *cycle.Output) { o.Displacements[0].Victims[0].Preemption.For = cluster.MakeTaskKey(9, 0) }, "does not exist"},
+		{"twice in the plan", nil, func(o *cycle.Output) { o.Displacements[1].Victims[0] = victim(0, 1) }, "as a victim and as a victim"},
+		{"a hold that is over", nil, func(o *cycle.Output) { o.Displacements[0].Holds[0].Hold.Until = now }, "over before it begins"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newStage(t)
+			if test.stage != nil {
+				s = test.stage(t)
+			}
+			plan := good()
+			if test.plan != nil {
+				test.plan(plan)
+			}
+			require.Contains(t, fmt.Sprint(s.verify(plan)), test.want)
+		})
+	}
+}
+
+// A task that was preempted and runs again is left alone for a while.
+func TestHysteresis(t *testing.T) {
+	s := newStage(t)
+	k := cluster.MakeTaskKey(1, 0)
+	for i, e := range []cluster.Event{
+		&cluster.TaskPreempted{Task: k, Run: 1, Preemption: cluster.Preemption{For: cluster.MakeTaskKey(2, 0)}},
+		&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled},
+		&cluster.TaskRequeued{Task: k},
+		&cluster.Placed{Task: k, Run: 2, Host: "s/h0"},
+		&cluster.TaskStatus{Task: k, Run: 2, State: cluster.TaskRunning},
+	} {
+		at := now.Add(time.Duration(i-10) * time.Second)
+		require.NoError(t, s.state.Apply(cluster.Record{Seq: s.state.Seq() + 1, At: at, Event: e}))
+	}
+	plan := good()
+	plan.Displacements[0].Victims[0].Run = 2
+	require.Contains(t, fmt.Sprint(s.verify(plan)), "a moment ago")
+	snap, _ := s.state.Fork().Snapshot()
+	require.Empty(t, verify.Plan(snap, plan, now, 5*time.Second))
+}
