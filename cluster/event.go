@@ -22,6 +22,12 @@ type (
 	PoolDeleted struct{ Path PoolPath }
 	// QueueMappingSet replaces the rules that find the pools of jobs that name none.
 	QueueMappingSet struct{ Rules []QueueRule }
+	// CostModelSet binds a cost model at run time. A binding of the whole cluster sets the shadow as well.
+	CostModelSet struct {
+		Binding     CostBinding
+		Shadow      string `cbor:",omitempty"`
+		ShadowEvery uint32 `cbor:",omitempty"`
+	}
 
 	// JobsSubmitted adds jobs, all or none, with all their tasks PENDING.
 	JobsSubmitted struct{ Jobs []NewJob }
@@ -137,12 +143,14 @@ type RestoredHeader struct {
 	NextJob   JobUID
 	Revision  uint64
 	Mapping   *QueueMapping `cbor:",omitempty"`
+	Costs     *CostPolicy   `cbor:",omitempty"`
 }
 
 func (*ClusterCreated) isEvent()  {}
 func (*PoolPut) isEvent()         {}
 func (*PoolDeleted) isEvent()     {}
 func (*QueueMappingSet) isEvent() {}
+func (*CostModelSet) isEvent()    {}
 func (*JobsSubmitted) isEvent()   {}
 func (*JobUpdated) isEvent()      {}
 func (*JobStopping) isEvent()     {}
@@ -185,5 +193,6 @@ func EventKinds() []Event {
 		18: new(TaskPreempted),
 		19: new(TaskHealth),
 		20: new(QueueMappingSet),
+		21: new(CostModelSet),
 	}
 }

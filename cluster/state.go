@@ -85,6 +85,9 @@ func (s *State) apply(at Time, e Event) error {
 	case *QueueMappingSet:
 		s.setMapping(e.Rules)
 		return nil
+	case *CostModelSet:
+		s.setCostModel(e)
+		return nil
 	case *JobsSubmitted:
 		return s.submitJobs(at, e.Jobs)
 	case *JobUpdated:
@@ -295,7 +298,7 @@ func (s *State) restore(r *Restored) error {
 			return fmt.Errorf("%w: a checkpoint is loaded into a state that is not empty", ErrIllegal)
 		}
 		s.seq, s.clusterID, s.nextJob, s.revision = h.Seq, h.ClusterID, h.NextJob, h.Revision
-		s.mapping = h.Mapping
+		s.mapping, s.costs = h.Mapping, h.Costs
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
 	load(s.hosts, r.Hosts, func(h *Host) HostID { return h.ID })

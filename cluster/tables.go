@@ -17,6 +17,7 @@ type tables struct {
 	revision  uint64
 	nextJob   JobUID
 	mapping   *QueueMapping
+	costs     *CostPolicy
 	pools     *btree.Map[PoolPath, *Pool]
 	hosts     *btree.Map[HostID, *Host]
 	jobs      *btree.Map[JobUID, *Job]
@@ -165,7 +166,7 @@ const partSize = 1000
 // Parts yields the whole content as events that rebuild an equal State when applied, in this order, to a new one.
 func (s *Snapshot) Parts() iter.Seq[*Restored] {
 	return func(yield func(*Restored) bool) {
-		header := &RestoredHeader{Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping}
+		header := &RestoredHeader{Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping, Costs: s.costs}
 		_ = yield(&Restored{Header: header}) &&
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&
 			chunks(s.Hosts(""), func(c []*Host) bool { return yield(&Restored{Hosts: c}) }) &&

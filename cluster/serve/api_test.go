@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/ssp"
@@ -45,6 +46,7 @@ func newAPITest(t *testing.T) *apiTest {
 		Journal: journal.NewMemory(),
 		State:   cluster.NewState(),
 		Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return ssp.New() }),
+		Costs:   CostModels{Configured: "loadspread", Names: models.Names(), New: models.New},
 		// Hosts made up by a test have no shard; they stay as they are.
 		UnreachableAfter: time.Hour,
 	})

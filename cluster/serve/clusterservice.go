@@ -31,7 +31,7 @@ func (a *clusterService) GetStatus(context.Context, *sluicev1.GetStatusRequest) 
 		Revision:  s.Revision(),
 		Jobs:      uint64(s.NumJobs()),
 		Hosts:     uint64(s.NumHosts()),
-		CostModel: a.about.CostModel,
+		CostModel: a.costModelText(s),
 		Solver:    a.about.Solver,
 		Mode:      &sluicev1.ClusterMode{},
 	}

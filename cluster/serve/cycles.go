@@ -32,6 +32,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	w := s.Watch()
 	defer w.Close()
 	conflicts := false
+	costs := costPolicy{s: s}
 	feed := knowledge.Feed{Interval: s.config.LearnEvery}
 	wake := time.NewTimer(time.Hour)
 	defer wake.Stop()
@@ -57,6 +58,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		out := s.config.Planner.Run(cycle.Input{
 			Snapshot: snapshot, Changes: changes, Rescan: all,
 			Now:       cluster.Time(begun.UnixNano()),
+			Policy:    costs.of(snapshot),
 			Knowledge: feed.Next(snapshot, cluster.Time(begun.UnixNano()), func() knowledge.Usage { return s.hostUsage(snapshot) }),
 			Budget:    s.budget(),
 			Stopwatch: func() time.Duration { return time.Since(begun) },
@@ -77,6 +79,11 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		}
 		s.cycles.publish(sum, &out)
 		s.metrics.observe(&sum)
+		if c := out.Shadow; c != nil {
+			s.metrics.compare(c)
+			s.log.Info("the model in the shadow plans otherwise", "model", c.Model, "same", c.Same, "elsewhere", c.Elsewhere, "later", c.Later,
+				"earlier", c.Earlier, "preemptions", c.Preemptions, "fault", c.Fault, "first", c.Differences)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ type metrics struct {
 	limited    prometheus.Counter
 	touched    *prometheus.CounterVec
 	outcomes   *prometheus.CounterVec
+	shadow     *prometheus.CounterVec
 }
 
 func newMetrics(s *Scheduler) *metrics {
@@ -50,8 +51,9 @@ func newMetrics(s *Scheduler) *metrics {
 		limited:    counter("cycles_limited_total", "Cycles that were planned without an optimal flow."),
 		touched:    vec("network_touched_total", "Nodes and arcs of the flow network that were added, removed or changed.", "kind"),
 		outcomes:   vec("task_runs_total", "Runs of tasks that ended, by how.", "state"),
+		shadow:     vec("shadow_placements_total", "What the model in the shadow would do with tasks, compared with the plan.", "outcome"),
 	}
-	m.registry.MustRegister(m.cycles, m.phases, m.total, m.placements, m.conflicts, m.solves, m.work, m.limited, m.touched, m.outcomes,
+	m.registry.MustRegister(m.cycles, m.phases, m.total, m.placements, m.conflicts, m.solves, m.work, m.limited, m.touched, m.outcomes, m.shadow,
 		&stateCollector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -71,6 +73,13 @@ func (m *metrics) observe(c *CycleSummary) {
 	m.touched.WithLabelValues("arc").Add(float64(c.Stats.ArcsTouched))
 	if c.Stats.LimitedBy != "" {
 		m.limited.Inc()
+	}
+}
+
+// compare takes in what the model in the shadow would have done.
+func (m *metrics) compare(c *cycle.Comparison) {
+	for outcome, n := range map[string]int{"same": c.Same, "elsewhere": c.Elsewhere, "later": c.Later, "earlier": c.Earlier} {
+		m.shadow.WithLabelValues(outcome).Add(float64(n))
 	}
 }
 

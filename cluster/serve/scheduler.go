@@ -30,6 +30,7 @@ type Config struct {
 	Journal Checkpointer
 	State   *cluster.State // as replayed from the journal
 	Planner *cycle.Planner
+	Costs   CostModels // that can be set at run time
 	Logger  *slog.Logger
 
 	// BatchWindow is how long a cycle waits for more changes after the first one.

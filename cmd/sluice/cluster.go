@@ -12,7 +12,8 @@ import (
 )
 
 func newClusterCommand(a *app) *cobra.Command {
-	return group("cluster", "Show the scheduler as a whole", newClusterStatusCommand(a), newClusterWatchCommand(a))
+	return group("cluster", "Show the scheduler as a whole", newClusterStatusCommand(a), newClusterWatchCommand(a),
+		newCostModelCommand(a))
 }
 
 func newClusterStatusCommand(a *app) *cobra.Command {

@@ -90,6 +90,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 			algorithm, _ := registry.New(c.Solver) // was checked above
 			return algorithm
 		}),
+		Costs:            serve.CostModels{Configured: c.CostModel, Names: models.Names(), New: models.New},
 		Logger:           log,
 		BatchWindow:      c.BatchWindow,
 		SolveBudget:      c.SolveBudget,

@@ -100,7 +100,7 @@ var table = []row{
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
-		"cluster", "cluster/cycle", "cluster/knowledge", "cluster/pool", "cluster/rules", "solver", api, protobuf, grpc, genproto,
+		"cluster", "cluster/cycle", "cluster/knowledge", "cluster/pool", "cluster/rules", "costmodels", "solver", api, protobuf, grpc, genproto,
 		prometheus, errgroup,
 	}, shell},
 

@@ -1,0 +1,224 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// CostModels are the cost models that can be set at run time. The zero value has none.
+type CostModels struct {
+	Configured string // in use until something else is set, as the configuration spells it
+	Names      []string
+	// New returns the model that a policy describes, as the configuration spells it.
+	New func(policy string) (costmodels.Model, error)
+}
+
+// merge returns the policy that holds when what was set at run time goes before what is configured.
+func (m *CostModels) merge(set *cluster.CostPolicy) string {
+	pieces := strings.Split(m.Configured, ";")
+	for i := range pieces {
+		pieces[i] = strings.TrimSpace(pieces[i])
+	}
+	for _, b := range set.Bindings {
+		target := targetOf(b)
+		if target == "" {
+			pieces[0] = b.Model
+			continue
+		}
+		pieces = slices.DeleteFunc(pieces, func(p string) bool {
+			before, _, bound := strings.Cut(p, "=")
+			return bound && strings.TrimSpace(before) == target && !strings.Contains(before, "(")
+		})
+		pieces = append(pieces, target+" = "+b.Model)
+	}
+	return strings.Join(pieces, "; ")
+}
+
+func targetOf(b cluster.CostBinding) string {
+	switch {
+	case b.Pool == "":
+		return b.Type
+	case b.Type == "":
+		return string(b.Pool)
+	default:
+		return string(b.Pool) + ":" + b.Type
+	}
+}
+
+// policy returns what the planner plans by after something was set.
+func (m *CostModels) policy(set *cluster.CostPolicy) (*cycle.Policy, error) {
+	model, err := m.New(m.merge(set))
+	if err != nil {
+		return nil, err
+	}
+	p := &cycle.Policy{Model: model, ShadowEvery: int(set.ShadowEvery)}
+	if set.Shadow != "" {
+		if p.Shadow, err = m.New(set.Shadow); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// costPolicy remembers what the planner was last told to plan by.
+type costPolicy struct {
+	s      *Scheduler
+	set    *cluster.CostPolicy
+	policy *cycle.Policy
+}
+
+// of returns what to plan by, nil for what is configured. What this release cannot read, since another one wrote it, is
+// left out and logged.
+func (p *costPolicy) of(snapshot *cluster.Snapshot) *cycle.Policy {
+	if set := snapshot.CostPolicy(); set != p.set {
+		p.set = set
+		policy, err := p.s.config.Costs.policy(set)
+		if err != nil {
+			p.s.log.Error("the cost model that was set cannot be used; planning goes on as before", "error", err)
+			return p.policy
+		}
+		p.policy = policy
+	}
+	return p.policy
+}
+
+// GetCostModels implements sluicev1.ClusterServiceServer.
+func (a *clusterService) GetCostModels(context.Context, *sluicev1.GetCostModelsRequest) (*sluicev1.GetCostModelsResponse, error) {
+	return &sluicev1.GetCostModelsResponse{
+		Available: a.s.config.Costs.Names, Bindings: a.bindings(a.s.Snapshot().CostPolicy()),
+	}, nil
+}
+
+// SetCostModel implements sluicev1.ClusterServiceServer. A binding without models is taken back.
+func (a *clusterService) SetCostModel(ctx context.Context, r *sluicev1.SetCostModelRequest) (*sluicev1.SetCostModelResponse, error) {
+	var v violations
+	e := costModelFrom(r.Binding, &v)
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	var set *cluster.CostPolicy
+	err := a.do(ctx, func(tx *Tx) error {
+		if e.Binding.Pool != "" && tx.State().Pool(e.Binding.Pool) == nil {
+			return fieldError(codes.NotFound, "binding.pool", "is %q: there is no such pool", e.Binding.Pool)
+		}
+		trial := tx.State().Fork()
+		if err := trial.Apply(cluster.Record{Seq: trial.Seq() + 1, Event: e}); err != nil {
+			return err
+		}
+		if _, err := a.s.config.Costs.policy(trial.CostPolicy()); err != nil {
+			return fieldError(codes.InvalidArgument, "binding", "cannot be used: %v", err)
+		}
+		if err := tx.Emit(e); err != nil {
+			return err
+		}
+		set = tx.State().CostPolicy()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.SetCostModelResponse{Bindings: a.bindings(set)}, nil
+}
+
+func costModelFrom(b *sluicev1.CostModelBinding, v *violations) *cluster.CostModelSet {
+	e := &cluster.CostModelSet{
+		Binding: cluster.CostBinding{Pool: cluster.PoolPath(b.GetPool()), Type: b.GetJobType()},
+		Shadow:  b.GetShadow(), ShadowEvery: b.GetShadowEvery(),
+	}
+	if b == nil {
+		v.Invalid("binding", "is required")
+	}
+	if e.Binding.Pool != "" {
+		checkPoolPath(b.GetPool(), "binding.pool", v)
+	}
+	if t := e.Binding.Type; t != strings.ToLower(t) || strings.ContainsAny(t, " ;=:()+") {
+		v.Invalid("binding.job_type", "is %q: batch, stateless, stateful or daemon", t)
+	}
+	whole := e.Binding.Pool == "" && e.Binding.Type == ""
+	switch {
+	case !whole && (e.Shadow != "" || e.ShadowEvery != 0):
+		v.Invalid("binding.shadow", "belongs to the whole cluster: leave pool and job_type out")
+	case e.Shadow != "" && e.ShadowEvery == 0:
+		v.Invalid("binding.shadow_every", "is missing: the number of cycles between two plans of the shadow")
+	case e.Shadow == "" && e.ShadowEvery != 0:
+		v.Invalid("binding.shadow", "is missing: the model that plans every %d cycles", e.ShadowEvery)
+	}
+	var sum []string
+	for i, m := range b.GetModels() {
+		at := item("binding.models", i)
+		if m.GetName() == "" || strings.ContainsAny(m.GetName(), ";+") {
+			v.Invalid(child(at, "name"), "is %q: one model, such as sjf(ageing=10)", m.GetName())
+		}
+		if m.GetWeightMilli() < 0 || m.GetWeightMilli() > 1_000_000 {
+			v.Invalid(child(at, "weight_milli"), "is %d: 1 to 1000000; 1000 is the model's own price", m.GetWeightMilli())
+		}
+		if w := m.GetWeightMilli(); w == 0 || w == 1000 {
+			sum = append(sum, m.GetName())
+		} else {
+			sum = append(sum, strconv.FormatFloat(float64(w)/1000, 'f', -1, 64)+" "+m.GetName())
+		}
+	}
+	e.Binding.Model = strings.Join(sum, " + ")
+	return e
+}
+
+// bindings describes the policy in use. What stands in one place of the policy is one model of weight 1000, as it is spelled.
+func (a *clusterService) bindings(set *cluster.CostPolicy) []*sluicev1.CostModelBinding {
+	if set == nil {
+		set = &cluster.CostPolicy{}
+	}
+	var all []*sluicev1.CostModelBinding
+	for i, piece := range strings.Split(a.s.config.Costs.merge(set), "; ") {
+		b := &sluicev1.CostModelBinding{}
+		if i == 0 {
+			b.Shadow, b.ShadowEvery = set.Shadow, set.ShadowEvery
+		} else {
+			target, models, _ := strings.Cut(piece, " = ")
+			piece = models
+			if pool, kind, both := strings.Cut(target, ":"); both || strings.HasPrefix(pool, string(cluster.RootPool)) {
+				b.Pool, b.JobType = pool, kind
+			} else {
+				b.JobType = pool
+			}
+		}
+		for _, one := range strings.Split(piece, " + ") {
+			b.Models = append(b.Models, weighted(one))
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// weighted splits "0.5 sjf(ageing=10)".
+func weighted(text string) *sluicev1.WeightedCostModel {
+	m := &sluicev1.WeightedCostModel{Name: text, WeightMilli: 1000}
+	if weight, name, ok := strings.Cut(text, " "); ok {
+		if w, err := strconv.ParseFloat(weight, 64); err == nil {
+			m.Name, m.WeightMilli = name, int64(w*1000+0.5)
+		}
+	}
+	return m
+}
+
+// costModelText names the policy in use.
+func (a *api) costModelText(s *cluster.Snapshot) string {
+	set := s.CostPolicy()
+	if set == nil {
+		return a.about.CostModel
+	}
+	text := a.s.config.Costs.merge(set)
+	if set.Shadow != "" {
+		text += fmt.Sprintf(" (shadow: %s, every %d cycles)", set.Shadow, set.ShadowEvery)
+	}
+	return text
+}

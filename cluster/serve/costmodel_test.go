@@ -1,0 +1,140 @@
+package serve
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/ssp"
+)
+
+func binding(pool, kind string, names ...string) *sluicev1.CostModelBinding {
+	b := &sluicev1.CostModelBinding{Pool: pool, JobType: kind}
+	for _, n := range names {
+		b.Models = append(b.Models, &sluicev1.WeightedCostModel{Name: n, WeightMilli: 1000})
+	}
+	return b
+}
+
+func (a *apiTest) costModel(t *testing.T) string {
+	t.Helper()
+	s, err := a.cluster.GetStatus(t.Context(), &sluicev1.GetStatusRequest{})
+	require.NoError(t, err)
+	return s.CostModel
+}
+
+// A model that is set at run time plans from the next cycle on: binpack fills one host where loadspread takes two.
+func TestTheCostModelIsSwapped(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h1", 4)
+	a.addHost(t, "s/h2", 4)
+	hosts := func(name string) map[cluster.HostID]int {
+		spec := sleepJob(name)
+		spec.Instances = new(uint32)
+		*spec.Instances = 2
+		a.submit(t, spec)
+		var on map[cluster.HostID]int
+		require.Eventually(t, func() bool {
+			on = map[cluster.HostID]int{}
+			for task := range a.Snapshot().TasksOf(a.Snapshot().JobByName(cluster.JobID(name)).UID, 0) {
+				if task.State.Bound() {
+					on[task.Host]++
+				}
+			}
+			return on["s/h1"]+on["s/h2"] == 2
+		}, 10*time.Second, time.Millisecond)
+		return on
+	}
+	require.Equal(t, map[cluster.HostID]int{"s/h1": 1, "s/h2": 1}, hosts("spread"))
+	set, err := a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: binding("", "", "binpack")})
+	require.NoError(t, err)
+	require.Len(t, set.Bindings, 1)
+	require.Equal(t, "binpack", set.Bindings[0].Models[0].Name)
+	require.Equal(t, "binpack", a.costModel(t))
+	require.Len(t, hosts("packed"), 1)
+}
+
+func TestBindingsAreMergedAndTakenBack(t *testing.T) {
+	a := newAPITest(t)
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a"})
+	set := func(b *sluicev1.CostModelBinding) []*sluicev1.CostModelBinding {
+		t.Helper()
+		r, err := a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: b})
+		require.NoError(t, err)
+		return r.Bindings
+	}
+	half := binding("root/a", "batch", "sjf(ageing=5)", "quincy")
+	half.Models[1].WeightMilli = 500
+	require.Len(t, set(half), 2)
+	all := set(binding("", "stateless", "coco"))
+	require.Len(t, all, 3)
+	require.Equal(t, "stateless", all[1].JobType)
+	require.Equal(t, half.Models[1].WeightMilli, all[2].Models[1].WeightMilli)
+	require.Equal(t, "sjf(ageing=5)", all[2].Models[0].Name)
+	got, err := a.cluster.GetCostModels(t.Context(), &sluicev1.GetCostModelsRequest{})
+	require.NoError(t, err)
+	require.Len(t, got.Bindings, 3)
+	require.Contains(t, got.Available, "whare")
+
+	require.Len(t, set(binding("root/a", "batch")), 2, "a binding without models is taken back")
+	shadowed := binding("", "", "loadspread")
+	shadowed.Shadow, shadowed.ShadowEvery = "random", 3
+	require.Equal(t, "random", set(shadowed)[0].Shadow)
+	require.Equal(t, "loadspread; stateless = coco (shadow: random, every 3 cycles)", a.costModel(t))
+}
+
+func TestBadCostModelsAreRefused(t *testing.T) {
+	a := newAPITest(t)
+	shadow := binding("", "", "sluice")
+	shadow.Shadow = "random"
+	for want, b := range map[string]*sluicev1.CostModelBinding{
+		"binding: is required":              nil,
+		`no cost model "slice"`:             binding("", "", "slice"),
+		"no such pool":                      binding("root/none", "", "sjf"),
+		"binding.job_type":                  binding("", "Batch", "sjf"),
+		`is no pool (such as root/batch)`:   binding("", "batches", "sjf"),
+		"binding.shadow_every: is missing":  shadow,
+		`binding.models[0].name: is "a; b"`: binding("", "", "a; b"),
+	} {
+		_, err := a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: b})
+		require.Contains(t, []codes.Code{codes.InvalidArgument, codes.NotFound}, status.Code(err), want)
+		require.ErrorContains(t, err, want)
+		require.Nil(t, a.Snapshot().CostPolicy())
+	}
+}
+
+// What was set is in the journal; what a later release cannot read does not keep it from planning.
+func TestTheCostModelStaysSet(t *testing.T) {
+	log := journal.NewMemory()
+	state := cluster.NewState()
+	tx := func(e cluster.Event) {
+		r := cluster.Record{Seq: state.Seq() + 1, Event: e}
+		require.NoError(t, state.Apply(r))
+		require.NoError(t, log.Append([]cluster.Record{r}))
+	}
+	tx(&cluster.CostModelSet{Binding: cluster.CostBinding{Model: "binpack"}})
+	again, err := journal.Load(log)
+	require.NoError(t, err)
+	s := &Scheduler{config: Config{Costs: CostModels{Configured: "loadspread", New: models.New}, State: again}}
+	s.config.Planner = cycle.New(loadspread.Model{}, func() solver.Solver { return ssp.New() })
+	s.config.fill()
+	s.log = s.config.Logger
+	costs := costPolicy{s: s}
+	snapshot, _ := again.Snapshot()
+	policy := costs.of(snapshot)
+	require.Equal(t, "binpack", policy.Model.Name())
+	require.Same(t, policy, costs.of(snapshot))
+	tx(&cluster.CostModelSet{Binding: cluster.CostBinding{Model: "of-the-future"}})
+	snapshot, _ = state.Snapshot()
+	require.Same(t, policy, costs.of(snapshot))
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newCostModelCommand(a *app) *cobra.Command {
+	return group("cost-model", "Show and set the cost models in use", newCostModelGetCommand(a), newCostModelSetCommand(a))
+}
+
+func newCostModelGetCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get",
+		Short: "Show which cost models are in use, and which there are",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.cluster.GetCostModels, &sluicev1.GetCostModelsRequest{})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) {
+				costModelTable(w, res.GetBindings())
+				fmt.Fprintf(w, "\navailable: %s\n", strings.Join(res.GetAvailable(), ", "))
+			})
+		},
+	}
+}
+
+func costModelTable(w io.Writer, bindings []*sluicev1.CostModelBinding) {
+	var rows [][]string
+	for _, b := range bindings {
+		var sum []string
+		for _, m := range b.GetModels() {
+			text := m.GetName()
+			if m.GetWeightMilli() != 1000 {
+				text = strconv.FormatFloat(float64(m.GetWeightMilli())/1000, 'f', -1, 64) + " " + text
+			}
+			sum = append(sum, text)
+		}
+		shadow := b.GetShadow()
+		if shadow != "" {
+			shadow += fmt.Sprintf(", every %d cycles", b.GetShadowEvery())
+		}
+		rows = append(rows, []string{b.GetPool(), b.GetJobType(), strings.Join(sum, " + "), shadow})
+	}
+	columns(w, "POOL TYPE MODEL SHADOW", rows)
+}
+
+const costModelSetHelp = `Set the cost model of the cluster, of a pool and those below it, or of a type of job,
+from the next cycle on, in place of the configured one. It stays set over restarts.
+
+  sluice cluster cost-model set "sluice + 0.5 quincy"
+  sluice cluster cost-model set sjf --pool root/batch --type batch
+  sluice cluster cost-model set sluice --shadow "whare + loadspread" --shadow-every 10
+  sluice cluster cost-model set --configured
+
+A model in the shadow plans every so many cycles on the same state. Its plans are not
+carried out: what they would change is logged, and counted in the metrics.`
+
+func newCostModelSetCommand(a *app) *cobra.Command {
+	b := &sluicev1.CostModelBinding{}
+	var configured bool
+	cmd := &cobra.Command{
+		Use:   "set [MODEL]",
+		Short: "Set the cost model of the cluster, a pool or a type of job",
+		Long:  costModelSetHelp,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == configured {
+				return usageError(cmd, errors.New("name a model, or give --configured to take back what was set"))
+			}
+			b.Models = nil
+			if len(args) == 1 {
+				for _, part := range strings.Split(args[0], "+") {
+					m, err := weightedModel(strings.TrimSpace(part))
+					if err != nil {
+						return usageError(cmd, err)
+					}
+					b.Models = append(b.Models, m)
+				}
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.cluster.SetCostModel, &sluicev1.SetCostModelRequest{Binding: b})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) { costModelTable(w, res.GetBindings()) })
+		},
+	}
+	cmd.Flags().StringVar(&b.Pool, "pool", "", "only for this pool and those below it")
+	cmd.Flags().StringVar(&b.JobType, "type", "", "only for this type of job: batch, stateless, stateful or daemon")
+	cmd.Flags().StringVar(&b.Shadow, "shadow", "", "model that plans in the shadow and only reports")
+	cmd.Flags().Uint32Var(&b.ShadowEvery, "shadow-every", 0, "cycles between two plans of the shadow")
+	cmd.Flags().BoolVar(&configured, "configured", false, "take back what was set: the configured model counts again")
+	return cmd
+}
+
+// weightedModel reads "0.5 sjf(ageing=10)".
+func weightedModel(text string) (*sluicev1.WeightedCostModel, error) {
+	weight, name, ok := strings.Cut(text, " ")
+	if !ok || strings.Contains(weight, "(") {
+		return &sluicev1.WeightedCostModel{Name: text, WeightMilli: 1000}, nil
+	}
+	w, err := strconv.ParseFloat(weight, 64)
+	if err != nil || !(w >= 0.001 && w <= 1000) {
+		return nil, fmt.Errorf("%q is no weight: 0.001 to 1000", weight)
+	}
+	return &sluicev1.WeightedCostModel{Name: strings.TrimSpace(name), WeightMilli: int64(w*1000 + 0.5)}, nil
+}
