@@ -207,14 +207,17 @@ func (s *Solver) finish() (int64, bool) {
 	return total, fits
 }
 
-// chooseBoundary finds a residue of potentials that no node has.
+// chooseBoundary finds a residue of potentials that no live node has.
 func (s *Solver) chooseBoundary() {
 	size := int64(1) << s.scale
 	s.taken = grow(s.taken, int(size/64)+1)
 	clear(s.taken)
-	for _, p := range s.pi {
-		x := p & (size - 1)
-		s.taken[x/64] |= 1 << (x % 64)
+	for v, p := range s.pi {
+		// Together with those of nodes that are gone they might be all.
+		if s.net.NodeAlive(flowgraph.NodeID(v)) {
+			x := p & (size - 1)
+			s.taken[x/64] |= 1 << (x % 64)
+		}
 	}
 	free := int64(0)
 	for s.taken[free/64]>>(free%64)&1 != 0 {
