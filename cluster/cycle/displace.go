@@ -56,7 +56,7 @@ type displacement struct {
 // equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
 // goes in vain: in the end every one who can stay stays.
 func (p *Planner) displace(now cluster.Time, out *Output) {
-	d := displacer{p: p, now: now}
+	d := displacer{p: p, now: now, vain: map[errand]int{}}
 	claims := make([]*class, 0, len(p.order))
 	for _, c := range p.order {
 		if c.claims() == 0 {
@@ -110,6 +110,16 @@ type displacer struct {
 	done []*displacement
 	hit  []*unit // victims, in the order in which they were chosen
 	step int
+
+	touched int            // how often a host was touched
+	vain    map[errand]int // who found no host, and touched then
+}
+
+// errand is what decides whether room can be made for a class: its inputs only decide at what price.
+type errand struct {
+	row   *row
+	group *group
+	moves bool
 }
 
 // budget returns how many more may be asked to leave in this cycle.
@@ -138,7 +148,15 @@ func (o *options) Pop() any {
 
 // serve makes room for the claims of a class, as many as can be served; for a gang for all or none.
 func (d *displacer) serve(c *class, moves bool) {
+	what := errand{c.row, c.group, moves}
+	if touched, known := d.vain[what]; known && touched == d.touched {
+		return
+	}
 	all := d.look(c, moves)
+	if all.Len() == 0 {
+		d.vain[what] = d.touched
+		return
+	}
 	began, count := len(d.done), c.claims()
 	if c.group.key.gang {
 		count = c.open()
@@ -171,7 +189,11 @@ func (d *displacer) serve(c *class, moves bool) {
 func (d *displacer) look(c *class, moves bool) *options {
 	all := &options{}
 	for _, h := range d.p.hosts.byIndex {
-		if !couldTake(c.row.judge(h)) || h.decided { // who leaves it has been weighed against who comes
+		v := c.row.judge(h)
+		if !couldTake(v) || h.decided { // who leaves it has been weighed against who comes
+			continue
+		}
+		if v != open && !h.yields() {
 			continue
 		}
 		if o, ok := d.price(c, h, moves); ok {
@@ -180,6 +202,12 @@ func (d *displacer) look(c *class, moves bool) *options {
 	}
 	heap.Init(all)
 	return all
+}
+
+// yields reports whether anybody leaves the host or might, or room is held there: otherwise what is full stays full.
+func (h *host) yields() bool {
+	return len(h.holds)+len(h.nominated) > 0 ||
+		slices.ContainsFunc(h.units, func(u *unit) bool { return u.leaves() || u.job.Preemptible })
 }
 
 // couldTake reports whether a host with this verdict would have room if it were empty.
@@ -264,6 +292,7 @@ func (d *displacer) nominate(h *host, n *nomination) {
 func (d *displacer) touch(h *host) {
 	d.p.withhold(h)
 	h.stamp++
+	d.touched++
 }
 
 // strike makes a unit a victim.
