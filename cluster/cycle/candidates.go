@@ -247,12 +247,18 @@ func (p *Planner) priceOut(c *class, res solver.Result) bool {
 		o.ask = min(o.ask, was+gain)
 		added++
 	}
+	most := min(worth-p.options.Tolerance, c.price)
 	for _, i := range c.local.order {
+		if c.local.near[i] >= most { // the rest is no cheaper, whatever the host costs
+			break
+		}
+		if c.to[i] != nil {
+			continue
+		}
 		if start, ok := c.accepts(i); ok {
 			consider(i, start)
 		}
 	}
-	most := min(worth-p.options.Tolerance, c.price)
 	for k := 0; added < limit; k++ {
 		s, ok := c.row.at(k)
 		if !ok || s.price()+c.local.elsewhere >= most {

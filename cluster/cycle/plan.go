@@ -39,6 +39,10 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 
 // solveRounds solves, commits what fits exactly, and solves again for the rest until nothing is gained.
 func (p *Planner) solveRounds(in Input, out *Output, lap *laps) {
+	if p.newSolver == nil {
+		out.Stats.Rounds++
+		return
+	}
 	for range maxRounds {
 		out.Stats.Rounds++
 		res, ok := p.optimize(in.Budget, &out.Stats, lap)

@@ -99,8 +99,11 @@ type Stats struct {
 	Held         int   // tasks that room is kept for, after the cycle
 	// LimitedBy names the outcome of a solve that was not optimal; the plan was then made without a flow.
 	LimitedBy string
-	Model     string // that gave the prices
-	Fault     string // why it is not the policy's own, "" if it is
+	// Cost is what the tasks that this cycle placed pay for starting, each as it was decided, and those that wait for
+	// waiting, in milliseconds; the steps of tiers left out.
+	Cost  int64
+	Model string // that gave the prices
+	Fault string // why it is not the policy's own, "" if it is
 }
 
 // Options bounds what a plan may do to running work.
@@ -169,7 +172,8 @@ type Planner struct {
 }
 
 // New returns a planner that prices with the model and solves with what newSolver returns. It asks for a new solver
-// whenever it begins a new network.
+// whenever it begins a new network. With nil it plans without a flow: the tasks in order take the cheapest start. That is
+// the baseline that the flow is measured against; tiers, prices, displacement and what fits are the same.
 func New(model costmodels.Model, newSolver func() solver.Solver) *Planner {
 	p := &Planner{newSolver: newSolver, options: DefaultOptions(), good: trivial.Model{}}
 	p.adopt(&Policy{Model: model})
@@ -178,7 +182,11 @@ func New(model costmodels.Model, newSolver func() solver.Solver) *Planner {
 
 // reset forgets everything that came from snapshots.
 func (p *Planner) reset() {
-	p.graph = newGraph(p.model, &p.round, p.newSolver())
+	var s solver.Solver
+	if p.newSolver != nil {
+		s = p.newSolver()
+	}
+	p.graph = newGraph(p.model, &p.round, s)
 	p.hosts = newHosts(p.graph.touch)
 	p.rows = &rows{model: p.model, round: &p.round, hosts: p.hosts, byKey: map[pricedKey]*row{}}
 	p.classes, p.order = map[ClassKey]*class{}, nil
@@ -232,7 +240,11 @@ func (p *Planner) describe(out *Output, before flowgraph.Stats) {
 	for _, c := range p.order {
 		s.Classes++
 		s.Waiting += c.queue.Len()
+		s.Cost += int64(c.queue.Len()) * int64(c.price)
 		out.Waiting = append(out.Waiting, p.describeClass(c))
+	}
+	for i := range out.Placements {
+		s.Cost += int64(out.Placements[i].Price)
 	}
 	after := p.graph.net.Stats()
 	s.Nodes, s.Arcs = p.graph.net.NumNodes(), p.graph.net.NumArcs()

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
+	"github.com/sluice-scheduler/sluice/costmodels/sluice"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
@@ -236,9 +237,18 @@ func TestLocalityWaitsAndGivesWay(t *testing.T) {
 		}
 		return hosts
 	}
+	quiet := func() { // nothing happened, and no step of a price is due
+		t.Helper()
+		out := w.cycle()
+		require.Empty(t, out.Placements)
+		require.Zero(t, out.Stats.Solves+out.Stats.Rounds)
+		require.Zero(t, out.Stats.ArcsTouched+out.Stats.NodesTouched)
+	}
 	out := w.cycle() // a second after the submission: waiting is worth 1,001 ms, the rack 6,000 and elsewhere 12,000
 	require.Equal(t, []cluster.HostID{"s/h00002"}, placed(out))
 	require.Equal(t, w.now.Add(time.Second), out.WakeAt)
+	w.now = out.WakeAt.Add(-2 * time.Second)
+	quiet()
 	w.now = w.now.Add(6 * time.Second) // 8 seconds waited
 	require.Equal(t, []cluster.HostID{"s/h00003"}, placed(w.cycle()))
 	w.now = w.now.Add(7 * time.Second)
@@ -246,6 +256,44 @@ func TestLocalityWaitsAndGivesWay(t *testing.T) {
 	require.Len(t, out.Placements, 2)
 	require.NotSubset(t, []cluster.HostID{"s/h00002", "s/h00003"}, placed(out))
 	require.Zero(t, out.WakeAt)
+}
+
+// Two tasks for two hosts: the first to come likes both, the second only the one that the first would take.
+func TestTheFlowShares(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		newSolver func() solver.Solver
+		remote    int
+		solves    bool
+	}{
+		{"flow", func() solver.Solver { return netsimplex.New() }, 0, true},
+		{"greedy", nil, 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.planner = cycle.New(sluice.Model{}, c.newSolver)
+			first, second := w.host(0, vector(1000, 10)), w.host(1, vector(1000, 10))
+			likes := func(hosts ...cluster.HostID) cluster.JobSpec {
+				return cluster.JobSpec{
+					Instances: 1, Task: cluster.TaskSpec{Resources: vector(1000, 1)},
+					Inputs: []cluster.Input{{Bytes: 3_000_000_000, Hosts: hosts}},
+				}
+			}
+			w.submit(likes(first, second))
+			w.submit(likes(first))
+			out := w.cycle()
+			require.Len(t, out.Placements, 2, "what fits is placed")
+			remote := 0
+			for _, p := range out.Placements {
+				if p.Task.Job() == 2 && p.Host != first {
+					remote++
+				}
+			}
+			require.Equal(t, c.remote, remote)
+			require.Equal(t, c.solves, out.Stats.Solves > 0)
+			require.Equal(t, int64(out.Placements[0].Price+out.Placements[1].Price), out.Stats.Cost)
+		})
+	}
 }
 
 // A task that rather waited and is gone leaves no alarm behind that rings for ever.

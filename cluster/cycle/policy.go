@@ -29,7 +29,7 @@ func (p *Planner) supervise(in Input) Output {
 		again := in
 		again.Rescan = true
 		out = p.cycle(again)
-	} else if out.Stats.Solves > 0 && p.fault == nil {
+	} else if out.Stats.Rounds > 0 && p.fault == nil {
 		p.good = p.policy.Model
 	}
 	out.Stats.Model = p.model.Name()
@@ -84,7 +84,7 @@ type Comparison struct {
 func (s *shadow) follow(in Input, out *Output) *Comparison {
 	s.changes.Merge(in.Changes)
 	s.rescan = s.rescan || in.Rescan
-	if out.Stats.Solves == 0 {
+	if out.Stats.Rounds == 0 {
 		return nil
 	}
 	if s.count++; s.count < s.every {
