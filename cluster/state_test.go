@@ -355,3 +355,23 @@ func TestAKeyOutlivesSomeOfItsJobs(t *testing.T) {
 		require.Equal(t, last, restored.JobByIdempotencyKey("key"), "deleted %v", deleted)
 	}
 }
+
+// A task that was to move and ends for good gives back the room that was kept for it.
+func TestNoRoomIsKeptForWhatHasEnded(t *testing.T) {
+	for _, ended := range []cluster.TaskState{cluster.TaskSucceeded, cluster.TaskKilled} {
+		h := oneJob(t, 1)
+		h.emit(&cluster.HostReported{ID: "s/other", Machine: cluster.Machine{Capacity: vector(10_000, 10_000)}})
+		h.place(0)
+		h.emit(&cluster.TaskPreempted{Task: cluster.MakeTaskKey(1, 0), Run: 1, Hold: &cluster.Hold{Host: "s/other", Until: 1000}})
+		require.Len(t, h.state.Host("s/other").Held, 1)
+		require.NoError(t, h.report(0, ended))
+		if ended == cluster.TaskKilled { // it goes on where room is kept
+			require.Len(t, h.state.Host("s/other").Held, 1)
+			h.emit(&cluster.TaskRequeued{Task: cluster.MakeTaskKey(1, 0)})
+			require.Equal(t, cluster.TaskReserved, h.task(0).State)
+			continue
+		}
+		require.Empty(t, h.state.Host("s/other").Held)
+		require.True(t, h.state.Host("s/other").Withheld.IsZero())
+	}
+}
