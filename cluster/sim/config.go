@@ -40,6 +40,14 @@ type Config struct {
 	LostAfter        time.Duration // default 5min, as in production
 	CheckpointEvery  uint64        // records; default 500,000
 
+	// Pools are made before anything arrives, each after the one above it. A pool that a job names and that is not here
+	// comes with its first job and has no settings; so do the Pools of the workload.
+	Pools []cluster.Pool
+	// Verify has every plan checked against its snapshot before it is carried out; see package verify.
+	Verify bool
+	// StopAfter ends the run when so many rules were broken; 0 runs on.
+	StopAfter int
+
 	// Stopwatch measures latencies in wall time. It has no influence on the history; nil measures none.
 	Stopwatch func() time.Duration
 	// Placements, if set, gets a line for every run as it ends; see placements.go for the columns.
@@ -51,7 +59,7 @@ type Config struct {
 	// sees of its decisions.
 	wrap    func(Planner) Planner
 	report  func(hostmgr.Host) hostmgr.Host
-	rewrite func(cluster.Event)
+	rewrite func(*cluster.Record)
 }
 
 // NoTime is a duration that is set and takes no time.

@@ -24,9 +24,11 @@ type measure struct {
 	tasks                   Tasks
 	ends                    map[string]int64
 	read                    BytesRead
+	work                    [numFates][cluster.NumDimensions]float64 // of runs that have ended, by what came of them
+	pools                   *poolMeasure
 	waits                   map[waitKey]*histogram
 
-	capacity, allocated [cluster.NumDimensions]int64
+	capacity, allocated amounts
 	peak                [cluster.NumDimensions]float64
 	full                int
 	series              *series
@@ -42,21 +44,40 @@ type measure struct {
 	writer *placementWriter
 }
 
+// amounts are by fixed dimension.
+type amounts [cluster.NumDimensions]int64
+
+func (a *amounts) add(b *amounts, times int64) {
+	for d, v := range b {
+		a[d] += times * v
+	}
+}
+
+// fate is what came of the work of a run.
+type fate int
+
+// The fates.
+const (
+	useful    fate = iota // the run succeeded
+	preempted             // it left for another, or moved
+	lost                  // it failed, or its host was lost
+	numFates
+)
+
 // measuredJob is a job that exists.
 type measuredJob struct {
 	spec      *cluster.JobSpec
 	submitted cluster.Time
-	queued    map[cluster.TaskKey]cluster.Time   // of tasks that wait again
-	last      map[cluster.TaskKey]cluster.HostID // of tasks that have run before
-	finite    []bool                             // by instance, or one for all: whether its runs end by themselves
-	placed    []bool                             // by instance: at least once
-	inOrder   bool                               // the inputs are sorted by First and by Last
+	queued    map[cluster.TaskKey]cluster.Time // of tasks that wait again
+	finite    []bool                           // by instance, or one for all: whether its runs end by themselves
+	placed    []bool                           // by instance: at least once
+	inOrder   bool                             // the inputs are sorted by First and by Last
 }
 
 type measuredHost struct {
 	rack      string
 	capacity  cluster.Resources
-	allocated [cluster.NumDimensions]int64
+	allocated amounts
 	full      bool
 }
 
@@ -67,6 +88,7 @@ type openRun struct {
 	devices []uint16
 	placed  cluster.Time
 	finite  bool
+	leaves  bool // was asked to, for another
 }
 
 type waitKey struct {
@@ -86,6 +108,7 @@ func newMeasure(s *simulation) *measure {
 		s: s, began: s.stopwatch(),
 		byUID: map[cluster.JobUID]*measuredJob{}, hosts: map[cluster.HostID]*measuredHost{},
 		runs: map[cluster.TaskKey]*openRun{}, ends: map[string]int64{}, waits: map[waitKey]*histogram{},
+		pools: newPoolMeasure(),
 	}
 	var names []string
 	for d := range cluster.NumDimensions {
@@ -115,10 +138,8 @@ func (m *measure) record(r cluster.Record) {
 		}
 	case *cluster.TaskRequeued:
 		m.requeue(e, r.At)
-	case *cluster.TaskStopping:
-		if _, bound := m.runs[e.Task]; bound && e.Restart {
-			m.preemptions++
-		}
+	case *cluster.TaskPreempted:
+		m.preempt(e)
 	case *cluster.HostReported:
 		m.report(e)
 	case *cluster.HostRemoved:
@@ -156,9 +177,6 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 	if run.finite {
 		m.ending++
 	}
-	if last, again := j.last[e.Task]; again && last != e.Host {
-		m.migrations++
-	}
 	since := j.submitted
 	if queued, again := j.queued[e.Task]; again {
 		since = queued
@@ -168,7 +186,7 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 		m.waits[key] = &histogram{}
 	}
 	m.waits[key].add(int64(at.Sub(since)))
-	m.load(h, j.spec.TaskOf(i), 1)
+	m.load(h, j.spec, i, 1)
 	m.readInputs(j, i, e.Host, h.rack)
 }
 
@@ -180,6 +198,9 @@ func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Re
 	}
 	delete(m.runs, k)
 	j := m.byUID[k.Job()]
+	if run.leaves && (state == cluster.TaskFailed || state == cluster.TaskKilled) {
+		state, why = cluster.TaskKilled, cluster.ReasonPreempted // whatever it said when it was told to go
+	}
 	m.ends[state.String()+"/"+string(why)]++
 	m.tasks.Running--
 	if run.finite {
@@ -192,30 +213,54 @@ func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Re
 	default:
 		m.tasks.Failed++
 	}
-	if state != cluster.TaskSucceeded {
-		j.lastOn(k, run.host)
-	}
-	m.load(m.hosts[run.host], j.spec.TaskOf(k.Instance()), -1)
+	m.load(m.hosts[run.host], j.spec, k.Instance(), -1)
+	m.account(j.spec.TaskOf(k.Instance()), run, state, at)
 	m.writer.write(j.spec, k, run, at.Sub(begin), state.String())
 }
 
-// lastOn remembers where a task was that may run again.
-func (j *measuredJob) lastOn(k cluster.TaskKey, host cluster.HostID) {
-	if j.last == nil {
-		j.queued, j.last = map[cluster.TaskKey]cluster.Time{}, map[cluster.TaskKey]cluster.HostID{}
+// account books the work of a run that ends.
+func (m *measure) account(s *cluster.TaskSpec, run *openRun, state cluster.TaskState, at cluster.Time) {
+	f := lost
+	switch {
+	case state == cluster.TaskSucceeded:
+		f = useful
+	case run.leaves:
+		f = preempted
 	}
-	j.last[k] = host
+	for d, v := range s.Resources.Fixed {
+		m.work[f][d] += float64(v) * at.Sub(run.placed).Seconds()
+	}
+}
+
+// preempt takes in that a task was asked to leave for another, or to go on elsewhere.
+func (m *measure) preempt(e *cluster.TaskPreempted) {
+	m.runs[e.Task].leaves = true
+	if e.Hold == nil {
+		m.preemptions++
+	} else {
+		m.migrations++
+	}
 }
 
 func (m *measure) requeue(e *cluster.TaskRequeued, at cluster.Time) {
-	j := m.byUID[e.Task.Job()]
-	if run := m.runs[e.Task]; run != nil { // the launch was given back
+	switch j := m.byUID[e.Task.Job()]; {
+	case e.Reason == cluster.ReasonHoldEnded:
+		return // it has waited all the time
+	case m.runs[e.Task] != nil: // the launch was given back
 		m.end(e.Task, cluster.TaskPending, e.Reason, at)
-	} else {
+		j.waitAgain(e.Task, at)
+	default:
 		m.tasks.Failed--
+		j.waitAgain(e.Task, at)
 	}
-	j.queued[e.Task] = at
 	m.tasks.Waiting++
+}
+
+func (j *measuredJob) waitAgain(k cluster.TaskKey, at cluster.Time) {
+	if j.queued == nil {
+		j.queued = map[cluster.TaskKey]cluster.Time{}
+	}
+	j.queued[k] = at
 }
 
 func (m *measure) report(e *cluster.HostReported) {
@@ -232,18 +277,16 @@ func (m *measure) report(e *cluster.HostReported) {
 
 // resize adds a host to the capacity, or takes it away.
 func (m *measure) resize(h *measuredHost, sign int64) {
-	for d, v := range h.capacity.Fixed {
-		m.capacity[d] += sign * v
-	}
+	m.capacity.add((*amounts)(&h.capacity.Fixed), sign)
 	m.judgeFull(h, sign > 0)
 }
 
 // load adds a task to a host's allocation, or takes it away.
-func (m *measure) load(h *measuredHost, s *cluster.TaskSpec, sign int64) {
-	for d, v := range s.Resources.Fixed {
-		h.allocated[d] += sign * v
-		m.allocated[d] += sign * v
-	}
+func (m *measure) load(h *measuredHost, s *cluster.JobSpec, instance uint32, sign int64) {
+	takes := (*amounts)(&s.TaskOf(instance).Resources.Fixed)
+	h.allocated.add(takes, sign)
+	m.allocated.add(takes, sign)
+	m.pools.load(s.Pool, takes, sign)
 	m.judgeFull(h, true)
 }
 
@@ -277,6 +320,7 @@ func (m *measure) batch() {
 		m.peak[d] = max(m.peak[d], part)
 		m.series.set(int(d), now, part)
 	}
+	m.pools.until(now)
 	m.series.set(seriesWaiting, now, float64(m.tasks.Waiting))
 	m.series.set(seriesRunning, now, float64(m.tasks.Running))
 	m.series.set(seriesHosts, now, float64(len(m.hosts)))
@@ -352,6 +396,7 @@ type cycleMeasure struct {
 
 // planned takes in a plan and how long it took.
 func (m *measure) planned(out *cycle.Output, took time.Duration) {
+	m.pools.entitle(out.Pools)
 	c := &m.cycle
 	c.now, c.plans, c.took, c.durable = out.Stats, len(out.Placements), took, 0
 }

@@ -44,7 +44,7 @@ func replay(t *testing.T, open trace.Options, model string, change func(*sim.Con
 
 func simulate(t *testing.T, w *trace.Workload, model string, change func(*sim.Config)) *sim.Result {
 	t.Helper()
-	c := sim.Config{Workload: w, Seed: 1}
+	c := sim.Config{Workload: w, Seed: 1, Verify: true}
 	var err error
 	c.Model, err = models.New(model)
 	require.NoError(t, err)

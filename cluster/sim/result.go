@@ -26,13 +26,15 @@ type Result struct {
 	Placements int64 `json:"placements"` // runs begun
 	// RunEnds counts how runs ended, as "STATE/REASON".
 	RunEnds map[string]int64 `json:"run_ends"`
-	// Preemptions counts the runs that were told to end so that their task waits again.
+	// Preemptions counts the runs that were asked to leave for another task.
 	Preemptions int64 `json:"preemptions"`
-	// Migrations counts the runs that are on another host than the task's run before.
+	// Migrations counts the runs that were asked to go on elsewhere.
 	Migrations int64 `json:"migrations"`
 
 	Utilisation map[string]Utilisation `json:"utilisation"` // by dimension, of those that the machines have
 	Waiting     []WaitingTime          `json:"waiting"`     // by pool, then type of job
+	Work        map[string]Work        `json:"work"`        // by dimension, of those that the machines have
+	Fairness    Fairness               `json:"fairness"`
 	Read        BytesRead              `json:"bytes_read"`
 	Cycles      Cycles                 `json:"cycles"`
 	Faults      FaultCounts            `json:"faults"`
@@ -59,6 +61,22 @@ type Utilisation struct {
 	Mean  float64 `json:"mean"` // over time
 	Peak  float64 `json:"peak"` // at one moment
 	Final float64 `json:"final"`
+}
+
+// Work is what the runs that have ended took, in the dimension's unit times seconds.
+type Work struct {
+	Useful    float64 `json:"useful"`    // by runs that succeeded
+	Preempted float64 `json:"preempted"` // by runs that left for another task, or to go on elsewhere
+	Lost      float64 `json:"lost"`      // by runs that failed, or whose host was lost
+}
+
+// Wasted returns the part of the work that has to be done again.
+func (w Work) Wasted() float64 {
+	wasted := w.Preempted + w.Lost
+	if wasted == 0 {
+		return 0
+	}
+	return wasted / (w.Useful + wasted)
 }
 
 // WaitingTime is how long tasks waited for each of their placements, from being queued, or queued again, until the
@@ -123,8 +141,9 @@ func (s *simulation) result() (*Result, error) {
 		Hosts: len(s.config.Workload.Hosts), Capacity: map[string]int64{},
 		Jobs: m.jobs, Tasks: m.tasks, Placements: m.placements, RunEnds: m.ends,
 		Preemptions: m.preemptions, Migrations: m.migrations,
-		Utilisation: map[string]Utilisation{}, Waiting: m.waitingTimes(), Read: m.read,
-		Cycles: m.cycles(), Stress: m.stress, Series: m.series.export(),
+		Utilisation: map[string]Utilisation{}, Work: map[string]Work{}, Waiting: m.waitingTimes(), Read: m.read,
+		Fairness: m.pools.fairness(),
+		Cycles:   m.cycles(), Stress: m.stress, Series: m.series.export(),
 		Faults: FaultCounts{
 			Injected: s.faults.steps, Restarts: m.restarts,
 			Known: m.verdicts[1], Stale: m.verdicts[2],
@@ -141,6 +160,7 @@ func (s *simulation) result() (*Result, error) {
 			delete(r.Capacity, d.String())
 			continue
 		}
+		r.Work[d.String()] = Work{m.work[useful][d], m.work[preempted][d], m.work[lost][d]}
 		r.Utilisation[d.String()] = Utilisation{Mean: m.series.mean(int(d)), Peak: m.peak[d], Final: m.part(d)}
 	}
 	return r, m.flushPlacements()

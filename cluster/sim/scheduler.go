@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -9,6 +10,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/verify"
 )
 
 // maxBatch bounds the commands that share one sync, as in production.
@@ -87,8 +89,8 @@ func (s *simulation) startScheduler() error {
 	p.setAlarm()
 	if state.ClusterID() == "" {
 		p.send(func(tx *rules.Tx) error {
-			return tx.Emit(&cluster.ClusterCreated{ID: fmt.Sprintf("simulation-%d", s.config.Seed)})
-		}, nil)
+			return s.found(tx)
+		}, s.failOn)
 	}
 	for h := range state.Hosts("") {
 		if h.Unreachable {
@@ -96,6 +98,22 @@ func (s *simulation) startScheduler() error {
 		}
 	}
 	p.gather()
+	return nil
+}
+
+// found creates the cluster with the pools that are there from the beginning.
+func (s *simulation) found(tx *rules.Tx) error {
+	if err := tx.Emit(&cluster.ClusterCreated{ID: fmt.Sprintf("simulation-%d", s.config.Seed)}); err != nil {
+		return err
+	}
+	for _, p := range slices.Concat(s.config.Workload.Pools, s.config.Pools) {
+		if err := makePool(tx, p.Path.Parent()); err != nil {
+			return err
+		}
+		if err := tx.Emit(&cluster.PoolPut{Pool: p}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -242,6 +260,9 @@ func (p *scheduler) plan() {
 	begun := p.s.stopwatch()
 	out := p.planner.Run(in)
 	p.s.measure.planned(&out, p.s.stopwatch()-begun)
+	if p.s.config.Verify {
+		p.s.checker.Plan(verify.Plan(in.Snapshot, &out, in.Now, cycle.DefaultOptions().Hysteresis))
+	}
 	steps := out.Steps()
 	p.after(p.s.config.PlanTime, func() {
 		if len(steps) == 0 {

@@ -121,7 +121,7 @@ const progressSteps = 1 << 10
 func (s *simulation) loop(ctx context.Context) error {
 	for s.err == nil {
 		at, more := s.clock.Next()
-		if !more || s.over() {
+		if !more || s.over() || s.config.StopAfter > 0 && s.checker.Count() >= s.config.StopAfter {
 			break
 		}
 		s.clock.Advance(at.Sub(s.clock.Now()))
@@ -183,7 +183,7 @@ func (s *simulation) observe(records []cluster.Record) {
 	for _, r := range records {
 		s.measure.record(r)
 		if s.config.rewrite != nil {
-			s.config.rewrite(r.Event)
+			s.config.rewrite(&r)
 		}
 		s.checker.Record(r)
 	}

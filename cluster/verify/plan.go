@@ -2,7 +2,10 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -10,14 +13,12 @@ import (
 )
 
 // Plan returns what is wrong with a plan that was made from the snapshot at the time, nothing if it is true. hysteresis is
-// how long a task that was asked to leave has to be left alone. Complexity: the cluster and the plan.
+// how long a task that was asked to leave has to be left alone. The complaints are in a fixed order. Complexity: the plan
+// and the hosts that it touches; the whole cluster where somebody is asked to leave.
 func Plan(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteresis time.Duration) []string {
 	c := &checker{
 		snap: snap, plan: plan, now: now, hysteresis: hysteresis,
 		hosts: map[cluster.HostID]*ledger{}, seen: map[cluster.TaskKey]string{}, victims: map[cluster.TaskKey]*cycle.Victim{},
-	}
-	for h := range snap.Hosts("") {
-		c.open(h)
 	}
 	c.placements()
 	c.displacements()
@@ -90,7 +91,19 @@ type ledger struct {
 	reserved bool    // a hold of this plan counts on others to end by themselves
 }
 
-func (c *checker) open(h *cluster.Host) {
+// ledger returns the ledger of a host as it was before the plan, nil if there is no such host.
+func (c *checker) ledger(id cluster.HostID) *ledger {
+	l, known := c.hosts[id]
+	if !known {
+		if h := c.snap.Host(id); h != nil {
+			l = c.open(h)
+		}
+		c.hosts[id] = l
+	}
+	return l
+}
+
+func (c *checker) open(h *cluster.Host) *ledger {
 	l := &ledger{
 		host: h, has: amounts{}, bound: amounts{}, leaving: amounts{}, held: amounts{},
 		starts: amounts{}, landed: amounts{}, promised: amounts{}, vacated: amounts{},
@@ -104,11 +117,6 @@ func (c *checker) open(h *cluster.Host) {
 	for i := range h.GPUs {
 		l.has[fmt.Sprint("gpu/", i)] = cluster.WholeGPU
 	}
-	for _, r := range h.Ports {
-		for p := int(r.First); p <= int(r.Last); p++ {
-			l.has[fmt.Sprint("port/", p)] = 1
-		}
-	}
 	for _, k := range h.Tasks {
 		t := c.snap.Task(k)
 		takes := ask(c.spec(k), t.GPUs, t.Ports)
@@ -121,7 +129,22 @@ func (c *checker) open(h *cluster.Host) {
 		hold := c.snap.Task(k).Hold
 		l.held.add(ask(c.spec(k), hold.GPUs, hold.Ports), 1)
 	}
-	c.hosts[h.ID] = l
+	return l
+}
+
+// capacity returns what the host has of a dimension. Ports are asked about one by one: there may be tens of thousands.
+func (l *ledger) capacity(k string) int64 {
+	number, isPort := strings.CutPrefix(k, "port/")
+	if !isPort {
+		return l.has[k]
+	}
+	p, _ := strconv.Atoi(number) // it was written by ask
+	for _, r := range l.host.Ports {
+		if int(r.First) <= p && p <= int(r.Last) {
+			return 1
+		}
+	}
+	return 0
 }
 
 func (c *checker) spec(k cluster.TaskKey) *cluster.TaskSpec {
@@ -137,7 +160,7 @@ func (c *checker) once(k cluster.TaskKey, as string) {
 
 // target returns the ledger of a host that new work may go to.
 func (c *checker) target(k cluster.TaskKey, id cluster.HostID) *ledger {
-	l := c.hosts[id]
+	l := c.ledger(id)
 	if l == nil {
 		c.fail("task %v is to go to host %s, which does not exist", k, id)
 		return nil
@@ -147,6 +170,9 @@ func (c *checker) target(k cluster.TaskKey, id cluster.HostID) *ledger {
 	}
 	if rule := c.snap.Job(k.Job()).Spec.Constraint; rule != nil && !rule.Allows(l.host) {
 		c.fail("task %v is to go to host %s against its constraint", k, id)
+	}
+	if missing := c.spec(k).Needs() &^ l.host.Capabilities; missing != 0 {
+		c.fail("task %v is to go to host %s, which cannot do %v", k, id, missing)
 	}
 	return l
 }
@@ -173,12 +199,13 @@ func (c *checker) placements() {
 			l.landed.add(ask(c.spec(p.Task), t.Hold.GPUs, t.Hold.Ports), 1)
 		}
 		c.cut(p.Task, l.host, p.GPUs)
+		c.ports(p.Task, p.Ports)
 	}
 	for _, k := range c.plan.Ended {
 		c.once(k, "the end of a hold")
 		if t := c.snap.Task(k); t == nil || t.State != cluster.TaskReserved {
 			c.fail("task %v has no hold that could end", k)
-		} else if l := c.hosts[t.Hold.Host]; l != nil {
+		} else if l := c.ledger(t.Hold.Host); l != nil {
 			l.landed.add(ask(c.spec(k), t.Hold.GPUs, t.Hold.Ports), 1)
 		}
 	}
@@ -206,6 +233,19 @@ func (c *checker) cut(k cluster.TaskKey, h *cluster.Host, gpus []uint16) {
 	}
 }
 
+// ports checks that the ports are those that the task asks for, none twice. Whether they are free is a sum like any other.
+func (c *checker) ports(k cluster.TaskKey, ports []uint16) {
+	request := &c.spec(k).Ports
+	if len(ports) != len(request.Numbers)+int(request.Dynamic) || !slices.Equal(ports[:len(request.Numbers)], request.Numbers) {
+		c.fail("task %v gets ports %v and asked for %v and %d more", k, ports, request.Numbers, request.Dynamic)
+	}
+	for n, p := range ports {
+		if slices.Contains(ports[:n], p) {
+			c.fail("task %v gets port %d twice", k, p)
+		}
+	}
+}
+
 func (c *checker) displacements() {
 	for i := range c.plan.Displacements {
 		d := &c.plan.Displacements[i]
@@ -216,8 +256,8 @@ func (c *checker) displacements() {
 				continue
 			}
 			c.hold(h.Task, &h.Hold)
-			if len(d.Victims) == 0 {
-				c.hosts[h.Hold.Host].reserved = true
+			if l := c.ledger(h.Hold.Host); l != nil && len(d.Victims) == 0 {
+				l.reserved = true
 			}
 		}
 		for j := range d.Victims {
@@ -252,8 +292,12 @@ func (c *checker) victim(v *cycle.Victim) {
 	if t.Preempted != nil && c.now.Sub(t.Preempted.At) < c.hysteresis {
 		c.fail("task %v was asked to leave a moment ago", v.Task)
 	}
+	if v.Hold == nil && c.snap.Task(v.Preemption.For) == nil {
+		c.fail("task %v is asked to leave for task %v, which does not exist", v.Task, v.Preemption.For)
+		return
+	}
 	c.victims[v.Task] = v
-	c.hosts[t.Host].vacated.add(ask(c.spec(v.Task), t.GPUs, t.Ports), 1)
+	c.ledger(t.Host).vacated.add(ask(c.spec(v.Task), t.GPUs, t.Ports), 1)
 	if v.Hold != nil {
 		c.hold(v.Task, v.Hold)
 	}
@@ -278,11 +322,11 @@ func (c *checker) gangs() {
 	for k := range c.seen {
 		jobs[k.Job()] = true
 	}
-	for uid := range jobs {
-		spec := c.snap.Job(uid).Spec
-		if spec.Gang == nil {
-			continue
+	for _, uid := range slices.Sorted(maps.Keys(jobs)) {
+		if j := c.snap.Job(uid); j == nil || j.Spec.Gang == nil {
+			continue // tasks that do not exist were named before
 		}
+		spec := c.snap.Job(uid).Spec
 		in, out, go1, stay := 0, 0, 0, 0
 		for i := range spec.Gang.Minimum {
 			t := c.snap.Task(cluster.MakeTaskKey(uid, i))
@@ -313,17 +357,18 @@ func (c *checker) gangs() {
 func (c *checker) overfull() {
 	for _, id := range c.ids() {
 		l := c.hosts[id]
-		for k, starts := range l.starts {
+		for _, k := range slices.Sorted(maps.Keys(l.starts)) {
+			starts := l.starts[k]
 			// What is held for others is not free for starts, save what of it is still being vacated.
 			held := max(0, l.held[k]-l.landed[k]+l.promised[k]-l.leaving[k]-l.vacated[k])
-			if free := l.has[k] - l.bound[k]; starts > 0 && starts > free {
+			if free := l.capacity(k) - l.bound[k]; starts > 0 && starts > free {
 				c.fail("host %s: %d of %s start and %d are free", id, starts, k, free)
 			} else if starts > 0 && starts-l.landed[k] > 0 && starts > free-held && !l.reserved {
 				c.fail("host %s: %d of %s start into %d that is held for others", id, starts, k, held)
 			}
 		}
-		for k, promised := range l.promised {
-			if promised > 0 && !l.reserved && promised > l.promise(k) {
+		for _, k := range slices.Sorted(maps.Keys(l.promised)) {
+			if promised := l.promised[k]; promised > 0 && !l.reserved && promised > l.promise(k) {
 				c.fail("host %s: %d of %s are promised and %d will be there", id, promised, k, l.promise(k))
 			}
 		}
@@ -332,7 +377,7 @@ func (c *checker) overfull() {
 
 // promise is what will be there for the holds of the plan.
 func (l *ledger) promise(k string) int64 {
-	return l.has[k] - l.bound[k] + l.leaving[k] + l.vacated[k] - l.held[k] + l.landed[k] - l.starts[k]
+	return l.capacity(k) - l.bound[k] + l.leaving[k] + l.vacated[k] - l.held[k] + l.landed[k] - l.starts[k]
 }
 
 // inVain checks that nobody leaves who could stay.
@@ -383,9 +428,11 @@ func (c *checker) together(k cluster.TaskKey) []cluster.TaskKey {
 func (c *checker) first(k cluster.TaskKey) bool { return c.together(k)[0] == k }
 
 func (c *checker) ids() []cluster.HostID {
-	ids := make([]cluster.HostID, 0, len(c.hosts))
-	for id := range c.hosts {
-		ids = append(ids, id)
+	var ids []cluster.HostID
+	for id, l := range c.hosts {
+		if l != nil {
+			ids = append(ids, id)
+		}
 	}
 	slices.Sort(ids)
 	return ids

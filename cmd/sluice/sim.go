@@ -6,15 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cluster/sim"
 	"github.com/sluice-scheduler/sluice/cluster/sim/report"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
@@ -58,7 +62,7 @@ type simFlags struct {
 	script        []string
 	config        sim.Config
 
-	placements, html string
+	placements, html, pools string
 }
 
 func newSimCommand(a *app) *cobra.Command {
@@ -109,6 +113,8 @@ func addWorkloadSourceFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.DurationVar(&f.open.Mode.Gap, "gap", 0, "time between two jobs, with --arrivals order")
 	fs.BoolVar(&f.open.Mode.NoDepartures, "no-departures", false, "all jobs run for ever")
 
+	fs.Float64Var(&f.open.Reserve, "reserve", 0, "part of the capacity that pools reserve, in proportion to what their jobs take in the long run")
+
 	fs.BoolVar(&f.generate, "generate", false, "make up a workload")
 	fs.Float64Var(&f.synthetic.Load, "load", 0, "part of the capacity that it uses in the long run, with --generate (default 0.8)")
 	fs.DurationVar(&f.synthetic.Horizon, "span", 0, "how long jobs arrive, with --generate (default 1h)")
@@ -129,6 +135,9 @@ func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.DurationVar(&f.config.SyncTime, "sync-time", 0, "virtual time that the journal takes for a batch (default 1ms)")
 	fs.DurationVar(&f.config.PlanTime, "plan-time", 0, "virtual time that a plan takes (default 5ms)")
 	fs.DurationVar(&f.config.LostAfter, "lost-after", 0, "how long a host may be unreachable before its tasks run elsewhere (default 5m)")
+	fs.StringVar(&f.pools, "pools", "", "file of pools with their settings, as for sluice pool create")
+	fs.BoolVar(&f.config.Verify, "verify", false, "check every plan against what it was made from, too")
+	fs.IntVar(&f.config.StopAfter, "stop-after", 0, "stop when so many rules were broken; 0 runs on")
 	fs.StringVar(&f.placements, "placements", "", "file for all runs: job, instance, run, host, devices, start, end")
 	fs.StringVar(&f.html, "html", "", "file for a page with plots")
 }
@@ -144,6 +153,8 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		return fmt.Errorf("--arrivals %q: choose recorded or order", f.arrivals)
 	case (f.arrivals == "order") != (f.open.Mode.Demand > 0):
 		return errors.New("--arrivals order and --demand go together")
+	case f.generate && f.open.Reserve != 0:
+		return errors.New("--reserve is for traces: with --generate give --pools")
 	case f.generate && f.open.Mode != (trace.Mode{}):
 		return errors.New("--offered-load, --demand and --no-departures are for traces: with --generate give --load")
 	case f.placements != "" && len(f.compare) > 1:
@@ -177,12 +188,31 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		}
 		f.config.Faults.Script = append(f.config.Faults.Script, x)
 	}
+	if f.config.Pools, err = readPools(f.pools); err != nil {
+		return fmt.Errorf("--pools: %w", err)
+	}
 	f.open.Seed, f.open.Fleet = f.config.Seed, f.fleet
 	f.synthetic.Seed, f.synthetic.Fleet = f.config.Seed, f.fleet
 	if f.synthetic.Mix, err = trace.ParseMix(f.mix); err != nil {
 		return fmt.Errorf("--mix: %w", err)
 	}
 	return nil
+}
+
+// readPools reads a file of pools, none if there is no file.
+func readPools(path string) ([]cluster.Pool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	specs, err := jobfile.Pools(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return serve.ParsePools(specs)
 }
 
 // workload opens or makes up the workload anew.

@@ -112,8 +112,8 @@ var table = []row{
 	{"hostmgr/drivertest", []string{"cluster", "hostmgr", testify}, support},
 
 	{"cluster/sim", []string{
-		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/rules", "cluster/sim/check",
-		"cluster/sim/trace", "costmodels", "hostmgr", "hostmgr/fleet", "solver",
+		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/pool", "cluster/rules",
+		"cluster/sim/check", "cluster/sim/trace", "cluster/verify", "costmodels", "hostmgr", "hostmgr/fleet", "solver",
 	}, pure},
 	{"cluster/sim/check", []string{"cluster"}, pure},
 	{"cluster/sim/trace", []string{"cluster"}, shell},

@@ -42,6 +42,8 @@ const (
 	Gang Rule = "GANG"
 	// Reservation: nothing is placed into room that is held for another task, and only what may be preempted is preempted.
 	Reservation Rule = "RESERVATION"
+	// Plan: a cycle's plan is true to its snapshot. Somebody else looks; see Checker.Plan.
+	Plan Rule = "PLAN"
 	// Idle: at a quiet moment nothing waits that fits.
 	Idle Rule = "IDLE"
 	// Stuck: when all is settled no task is between two states.
@@ -103,6 +105,13 @@ func (c *Checker) Count() int { return c.count }
 func (c *Checker) Compare(waiting, bound int) {
 	if waiting != c.waiting || bound != c.bound {
 		c.report(Life, "the state has %d tasks waiting and %d bound, the records say %d and %d", waiting, bound, c.waiting, c.bound)
+	}
+}
+
+// Plan takes in what somebody else found wrong with a plan before it was carried out.
+func (c *Checker) Plan(wrong []string) {
+	for _, w := range wrong {
+		c.report(Plan, "%s", w)
 	}
 }
 

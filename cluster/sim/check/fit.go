@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// lacks names a dimension in which the machine has too little left for one more such task.
-func (h *host) lacks(s *cluster.TaskSpec) (string, bool) {
+// lacks names a dimension in which the machine has too little left, beside what is kept, for one more such task.
+func (h *host) lacks(s *cluster.TaskSpec, kept *goods) (string, bool) {
 	for d, v := range s.Resources.Fixed {
-		if v > 0 && h.used[d]+v > h.machine.Capacity.Fixed[d] {
+		if v > 0 && h.used[d]+kept.fixed[d]+v > h.machine.Capacity.Fixed[d] {
 			return cluster.Dimension(d).String(), true
 		}
 	}
 	for _, a := range s.Resources.Named {
-		if a.Value > 0 && h.named[a.Name]+a.Value > amount(h.machine.Capacity.Named, a.Name) {
+		if a.Value > 0 && h.named[a.Name]+kept.named[a.Name]+a.Value > amount(h.machine.Capacity.Named, a.Name) {
 			return a.Name, true
 		}
 	}
@@ -57,49 +57,85 @@ func wants(s *cluster.TaskSpec, what string) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// hasDevices reports whether the host has devices left for one such request.
-func (h *host) hasDevices(want *cluster.GPURequest) bool {
-	found := 0
+// room returns how many tasks like this one of the job could run on the host now, beside what is kept for others, at most
+// limit.
+func (h *host) room(s *cluster.JobSpec, task *cluster.TaskSpec, limit int64) int64 {
+	if h.unreachable || h.draining || s.Constraint != nil && !holds(s.Constraint, h) || task.Needs()&^h.machine.Capabilities != 0 {
+		return 0
+	}
+	kept := &goods{}
+	if len(h.holds) > 0 {
+		kept = h.kept()
+	}
+	for d, v := range task.Resources.Fixed {
+		if v > 0 {
+			limit = min(limit, (h.machine.Capacity.Fixed[d]-h.used[d]-kept.fixed[d])/v)
+		}
+	}
+	for _, a := range task.Resources.Named {
+		if a.Value > 0 {
+			limit = min(limit, (amount(h.machine.Capacity.Named, a.Name)-h.named[a.Name]-kept.named[a.Name])/a.Value)
+		}
+	}
+	if limit <= 0 {
+		return 0
+	}
+	return min(limit, h.devicesFor(&task.GPU, kept, limit), h.portsFor(&task.Ports, kept, limit))
+}
+
+// devicesFor returns how many such requests the devices serve, at most limit.
+func (h *host) devicesFor(want *cluster.GPURequest, kept *goods, limit int64) int64 {
+	if want.Count == 0 && want.Milli == 0 {
+		return limit
+	}
+	free, parts := int64(0), int64(0)
 	for i, g := range h.machine.GPUs {
 		if !accepts(want.Models, g.Model) {
 			continue
 		}
-		if want.Milli > 0 && h.devices[i]+int64(want.Milli) <= whole {
-			return true
+		used := h.devices[i] + kept.devices[uint16(i)]
+		if used == 0 {
+			free++
 		}
-		if h.devices[i] == 0 {
-			found++
+		if want.Milli > 0 {
+			parts += max(0, whole-used) / int64(want.Milli)
 		}
 	}
-	return want.Milli == 0 && found >= int(want.Count)
+	if want.Milli > 0 {
+		return parts
+	}
+	return free / int64(want.Count)
 }
 
-// hasPorts reports whether the host has ports left for one such request.
-func (h *host) hasPorts(want *cluster.PortRequest) bool {
+// portsFor returns how many such requests the ports serve, at most limit.
+func (h *host) portsFor(want *cluster.PortRequest, kept *goods, limit int64) int64 {
+	if len(want.Numbers) == 0 && want.Dynamic == 0 {
+		return limit
+	}
+	gone := func(p uint16) bool {
+		_, taken := h.ports[p]
+		return taken || kept.ports[p] > 0
+	}
 	free := 0
 	for _, r := range h.machine.Ports {
 		for p := int(r.First); p <= int(r.Last); p++ {
-			if _, taken := h.ports[uint16(p)]; !taken {
+			if !gone(uint16(p)) {
 				free++
 			}
 		}
 	}
+	if len(want.Numbers) == 0 {
+		return int64(free / int(want.Dynamic))
+	}
 	for _, p := range want.Numbers {
-		if _, taken := h.ports[p]; taken || !h.offers(p) {
-			return false
+		if gone(p) || !h.offers(p) {
+			return 0
 		}
 	}
-	return free >= len(want.Numbers)+int(want.Dynamic)
-}
-
-// fits reports whether one more such task of the job could run on the host now. A host on which room is held for
-// somebody is not asked.
-func (h *host) fits(s *cluster.JobSpec, task *cluster.TaskSpec) bool {
-	if h.unreachable || h.draining || len(h.holds) > 0 || s.Constraint != nil && !holds(s.Constraint, h) {
-		return false
+	if free < len(want.Numbers)+int(want.Dynamic) {
+		return 0
 	}
-	_, lacks := h.lacks(task)
-	return !lacks && task.Needs()&^h.machine.Capabilities == 0 && h.hasDevices(&task.GPU) && h.hasPorts(&task.Ports)
+	return 1
 }
 
 // holds evaluates a constraint on the host.
@@ -141,53 +177,6 @@ func labels(h *host) []cluster.KeyValue {
 		{Key: "rack", Value: h.machine.Rack},
 		{Key: "zone", Value: h.machine.Zone},
 	}, h.machine.Attributes...)
-}
-
-// Quiet asks whether a task waits that fits somewhere. It is meant for moments at which the scheduler has planned with
-// everything that the records say, and nothing has happened since. It returns how many different requests wait.
-// Complexity: different requests × hosts.
-func (c *Checker) Quiet() (requests int) {
-	if c.waiting == 0 {
-		return 0
-	}
-	where := map[string]*host{} // nil: nowhere
-	for _, uid := range slices.Sorted(maps.Keys(c.jobs)) {
-		j := c.jobs[uid]
-		if j.waiting == 0 {
-			continue
-		}
-		ask := func(task *cluster.TaskSpec, signature string, tasks int) {
-			h, asked := where[signature]
-			if !asked {
-				h = c.anyFor(j.spec, task)
-				where[signature] = h
-			}
-			if h != nil {
-				c.report(Idle, "%d tasks of job %d (%q) wait, though one fits on host %q", tasks, uid, j.spec.Name, h.id)
-			}
-		}
-		if len(j.spec.Overrides) == 0 {
-			ask(&j.spec.Task, j.signature, j.waiting)
-			continue
-		}
-		for i := range j.tasks {
-			if task := j.spec.TaskOf(uint32(i)); j.tasks[i].state == waiting {
-				ask(task, signature(j.spec, task), 1)
-			}
-		}
-	}
-	return len(where)
-}
-
-// anyFor returns the first host by id that has room for such a task of the job, nil if there is none.
-func (c *Checker) anyFor(s *cluster.JobSpec, task *cluster.TaskSpec) *host {
-	var first *host
-	for _, h := range c.hosts { // the least id, so the order does not matter
-		if (first == nil || h.id < first.id) && h.fits(s, task) {
-			first = h
-		}
-	}
-	return first
 }
 
 // Settled asks whether a task is between two states. It is meant for moments at which no command and no status is on its

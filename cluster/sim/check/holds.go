@@ -11,19 +11,25 @@ func (c *Checker) hold(e *cluster.TaskHeld) {
 		c.report(Life, "room is held for task %v, which does not wait", e.Task)
 	default:
 		c.enter(e.Task, t, held)
-		c.keep(e.Task, t, e.Hold.Host)
+		c.keep(e.Task, t, &e.Hold)
 	}
 }
 
+// reserved is what is kept for a task.
+type reserved struct {
+	spec           *cluster.TaskSpec
+	devices, ports []uint16
+}
+
 // keep notes that a host keeps room for the task.
-func (c *Checker) keep(k cluster.TaskKey, t *task, id cluster.HostID) {
-	h := c.hosts[id]
+func (c *Checker) keep(k cluster.TaskKey, t *task, hold *cluster.Hold) {
+	h := c.hosts[hold.Host]
 	if h == nil {
-		c.report(TakesWork, "room is held for task %v on host %q, which does not exist", k, id)
+		c.report(TakesWork, "room is held for task %v on host %q, which does not exist", k, hold.Host)
 		return
 	}
 	t.hold = h
-	h.holds[k] = &c.jobs[k.Job()].spec.Task
+	h.holds[k] = &reserved{c.jobs[k.Job()].spec.TaskOf(k.Instance()), hold.GPUs, hold.Ports}
 }
 
 // release ends what is kept for the task.
@@ -45,33 +51,72 @@ func (c *Checker) preempt(e *cluster.TaskPreempted) {
 	}
 	c.enter(e.Task, t, stopping)
 	if e.Hold != nil {
-		c.keep(e.Task, t, e.Hold.Host)
+		c.keep(e.Task, t, e.Hold)
 	}
 }
 
-// vacate counts room as being vacated, with sign −1 no more.
-func (h *host) vacate(s *cluster.TaskSpec, sign int64) {
+// goods is an amount of everything that a host can have too little of.
+type goods struct {
+	fixed   [cluster.NumDimensions]int64
+	named   map[string]int64
+	devices map[uint16]int64 // thousandths, by index
+	ports   map[uint16]int64 // 1 where it is in
+}
+
+// add adds what a task takes, with sign −1 the reverse.
+func (g *goods) add(s *cluster.TaskSpec, devices, ports []uint16, sign int64) {
+	if g.named == nil {
+		g.named, g.devices, g.ports = map[string]int64{}, map[uint16]int64{}, map[uint16]int64{}
+	}
 	for d, v := range s.Resources.Fixed {
-		h.going[d] += sign * v
+		g.fixed[d] += sign * v
+	}
+	for _, a := range s.Resources.Named {
+		g.named[a.Name] += sign * a.Value
+	}
+	for _, i := range devices {
+		g.devices[i] += sign * each(&s.GPU)
+	}
+	for _, p := range ports {
+		g.ports[p] += sign
 	}
 }
 
-// keepsAway checks that the placement leaves to others what is held for them: what their holds ask for beyond what is
-// being vacated.
-func (c *Checker) keepsAway(s *cluster.JobSpec, h *host, e *cluster.Placed) {
-	if _, own := h.holds[e.Task]; own {
+// kept sums up what the host keeps for tasks: what their holds ask for beyond what is being vacated.
+func (h *host) kept() *goods {
+	var sum goods
+	for _, r := range h.holds { // a sum: the order does not matter
+		sum.add(r.spec, r.devices, r.ports, 1)
+	}
+	for d := range sum.fixed {
+		sum.fixed[d] = max(0, sum.fixed[d]-h.going.fixed[d])
+	}
+	for name, v := range sum.named {
+		sum.named[name] = max(0, v-h.going.named[name])
+	}
+	for i, v := range sum.devices {
+		sum.devices[i] = max(0, v-h.going.devices[i])
+	}
+	return &sum
+}
+
+// keepsAway checks that the placement leaves to others what is held for them.
+func (c *Checker) keepsAway(task *cluster.TaskSpec, h *host, e *cluster.Placed) {
+	if _, own := h.holds[e.Task]; own || len(h.holds) == 0 {
 		return
 	}
-	var kept [cluster.NumDimensions]int64
-	for _, spec := range h.holds { // a sum: the order does not matter
-		for d, v := range spec.Resources.Fixed {
-			kept[d] += v
+	kept := h.kept()
+	if what, lacks := h.lacks(task, kept); lacks {
+		c.report(Reservation, "task %v is placed on %q into %s that is held for others", e.Task, h.id, what)
+	}
+	for _, i := range e.GPUs {
+		if away := kept.devices[i]; away > 0 && int(i) < len(h.devices) && h.devices[i]+each(&task.GPU) > whole-away {
+			c.report(Reservation, "task %v is placed on device %d of %q, which is held for others", e.Task, i, h.id)
 		}
 	}
-	for d, v := range s.Task.Resources.Fixed {
-		away := max(0, kept[d]-h.going[d])
-		if v > 0 && away > 0 && h.used[d]+v > h.machine.Capacity.Fixed[d]-away {
-			c.report(Reservation, "task %v is placed on %q into %s that is held for others", e.Task, h.id, cluster.Dimension(d))
+	for _, p := range e.Ports {
+		if kept.ports[p] > 0 {
+			c.report(Reservation, "task %v gets port %d of %q, which is held for others", e.Task, p, h.id)
 		}
 	}
 }

@@ -18,8 +18,8 @@ type host struct {
 	devices []int64                    // thousandths used, by index
 	ports   map[uint16]cluster.TaskKey // taken, by whom
 	tasks   int
-	holds   map[cluster.TaskKey]*cluster.TaskSpec // tasks that room is kept for
-	going   [cluster.NumDimensions]int64          // of used: by tasks that were told to end
+	holds   map[cluster.TaskKey]*reserved // room that is kept, by the task that it is kept for
+	going   goods                         // of what is used: by tasks that were told to end
 }
 
 func (c *Checker) reportHost(e *cluster.HostReported) {
@@ -35,7 +35,7 @@ func (c *Checker) reportHost(e *cluster.HostReported) {
 	h := c.hosts[e.ID]
 	if h == nil {
 		h = &host{
-			id: e.ID, named: map[string]int64{}, ports: map[uint16]cluster.TaskKey{}, holds: map[cluster.TaskKey]*cluster.TaskSpec{},
+			id: e.ID, named: map[string]int64{}, ports: map[uint16]cluster.TaskKey{}, holds: map[cluster.TaskKey]*reserved{},
 		}
 		c.hosts[e.ID] = h
 	}
@@ -77,10 +77,6 @@ func (h *host) take(s *cluster.TaskSpec, k cluster.TaskKey, t *task, sign int64)
 	for _, a := range s.Resources.Named {
 		h.named[a.Name] += sign * a.Value
 	}
-	each := int64(whole)
-	if s.GPU.Milli > 0 {
-		each = int64(s.GPU.Milli)
-	}
 	for _, p := range t.ports {
 		if sign > 0 {
 			h.ports[p] = k
@@ -90,7 +86,7 @@ func (h *host) take(s *cluster.TaskSpec, k cluster.TaskKey, t *task, sign int64)
 	}
 	for _, i := range t.devices {
 		if int(i) < len(h.devices) {
-			h.devices[i] += sign * each
+			h.devices[i] += sign * each(&s.GPU)
 		}
 	}
 }
@@ -103,9 +99,9 @@ func (c *Checker) judge(s *cluster.JobSpec, h *host, e *cluster.Placed) {
 	if s.Constraint != nil && !holds(s.Constraint, h) {
 		c.report(Constraint, "task %v is placed on %q, which its constraint does not allow", e.Task, h.id)
 	}
-	c.keepsAway(s, h, e)
 	task := s.TaskOf(e.Task.Instance())
-	if what, lacks := h.lacks(task); lacks {
+	c.keepsAway(task, h, e)
+	if what, lacks := h.lacks(task, &goods{}); lacks {
 		c.report(Capacity, "task %v is placed on %q, which has too little %s left: the machine has %s, others use %s, the task wants %s",
 			e.Task, h.id, what, h.amounts(what, "has"), h.amounts(what, "used"), wants(task, what))
 	}
@@ -148,9 +144,9 @@ func (h *host) offers(port uint16) bool {
 }
 
 func (c *Checker) judgeDevices(want *cluster.GPURequest, h *host, e *cluster.Placed) {
-	number, each := int(want.Count), int64(whole)
+	number, part := int(want.Count), each(want)
 	if want.Milli > 0 {
-		number, each = 1, int64(want.Milli)
+		number = 1
 	}
 	if len(e.GPUs) != number {
 		c.report(Devices, "task %v has %d devices and asked for %d", e.Task, len(e.GPUs), number)
@@ -165,11 +161,19 @@ func (c *Checker) judgeDevices(want *cluster.GPURequest, h *host, e *cluster.Pla
 			c.report(Devices, "task %v has device %d of %q twice", e.Task, i, h.id)
 		case !accepts(want.Models, h.machine.GPUs[i].Model):
 			c.report(Devices, "task %v has device %d of %q, a %q, and asked for %q", e.Task, i, h.id, h.machine.GPUs[i].Model, want.Models)
-		case h.devices[i]+each > whole:
-			c.report(Devices, "task %v has %d thousandths of device %d of %q, of which others use %d", e.Task, each, i, h.id, h.devices[i])
+		case h.devices[i]+part > whole:
+			c.report(Devices, "task %v has %d thousandths of device %d of %q, of which others use %d", e.Task, part, i, h.id, h.devices[i])
 		}
 		seen[i] = true
 	}
+}
+
+// each returns the thousandths that a run takes of each of its devices.
+func each(want *cluster.GPURequest) int64 {
+	if want.Milli > 0 {
+		return int64(want.Milli)
+	}
+	return whole
 }
 
 func accepts(models []string, model string) bool {

@@ -115,12 +115,12 @@ func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 		c.bound--
 		t.host.take(j.spec.TaskOf(k.Instance()), k, t, -1)
 		if was == stopping {
-			t.host.vacate(j.spec.TaskOf(k.Instance()), -1)
+			t.host.going.add(j.spec.TaskOf(k.Instance()), t.devices, t.ports, -1)
 		}
 		t.host, t.devices, t.ports = nil, nil, nil
 	}
 	if next == stopping && was != stopping {
-		t.host.vacate(j.spec.TaskOf(k.Instance()), 1)
+		t.host.going.add(j.spec.TaskOf(k.Instance()), t.devices, t.ports, 1)
 	}
 	t.state = next
 }

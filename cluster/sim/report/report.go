@@ -81,7 +81,7 @@ func sections(results []*sim.Result) []section {
 			{"rules broken", func(r *sim.Result) string { return fmt.Sprint(r.ViolationCount) }},
 			{"history", func(r *sim.Result) string { return fmt.Sprintf("%.16s (%d records)", r.Hash, r.Records) }},
 		}},
-		utilisation(results), waiting(results),
+		utilisation(results), waiting(results), wasted(results),
 		{"cycles", []row{
 			{"all / planned / solves", func(r *sim.Result) string {
 				return fmt.Sprintf("%d / %d / %d", r.Cycles.Count, r.Cycles.Solved, r.Cycles.Solves)
@@ -150,6 +150,24 @@ func waiting(results []*sim.Result) section {
 				}
 			}
 			return "-"
+		}})
+	}
+	return s
+}
+
+// wasted shows work that has to be done again, and how far the pools had what they were entitled to.
+func wasted(results []*sim.Result) section {
+	s := section{title: "work of runs that have ended: left for others / failed or lost"}
+	for _, d := range slices.Sorted(maps.Keys(results[0].Work)) {
+		s.rows = append(s.rows, row{d, func(r *sim.Result) string {
+			w := r.Work[d]
+			all := max(1, w.Useful+w.Preempted+w.Lost)
+			return fmt.Sprintf("%.2f %% / %.2f %%", 100*w.Preempted/all, 100*w.Lost/all)
+		}})
+	}
+	if slices.ContainsFunc(results, func(r *sim.Result) bool { return r.Fairness.Contended > 0 }) {
+		s.rows = append(s.rows, row{"fairness: Jain's index, over how long pools wanted more", func(r *sim.Result) string {
+			return fmt.Sprintf("%.4f, %s", r.Fairness.Jain, duration(r.Fairness.Contended))
 		}})
 	}
 	return s

@@ -145,7 +145,7 @@ var csvJobColumns = columns[Job]{
 	"submit_s":     func(r *row, i int, j *Job) { j.Submit = r.seconds(i) },
 	"duration_s":   func(r *row, i int, j *Job) { j.Durations = r.durationList(i) },
 	"instances":    func(r *row, i int, j *Job) { j.Spec.Instances = uint32(r.integer(i, 1, cluster.MaxInstances)) },
-	"gang":         func(r *row, i int, j *Job) { j.Gang = uint32(r.integer(i, 0, cluster.MaxInstances)) },
+	"gang":         func(r *row, i int, j *Job) { j.Spec.Gang = gangOf(uint32(r.integer(i, 0, cluster.MaxInstances))) },
 	"pool":         func(r *row, i int, j *Job) { j.Spec.Pool = r.pool(i) },
 	"type":         func(r *row, i int, j *Job) { j.Spec.Type = r.jobType(i) },
 	"priority":     func(r *row, i int, j *Job) { j.Spec.Priority = int32(r.integer(i, 0, cluster.MaxPriority)) },
@@ -207,8 +207,8 @@ func (c *csvJobs) check(r *row, j *Job) {
 	if n := len(j.Durations); n != 1 && n != int(s.Instances) {
 		r.fail(column("duration_s"), "has %d durations for %d instances: want one, or one for each", n, s.Instances)
 	}
-	if j.Gang > s.Instances {
-		r.fail(column("gang"), "is %d: more than the %d instances", j.Gang, s.Instances)
+	if s.Gang != nil && s.Gang.Minimum > s.Instances {
+		r.fail(column("gang"), "is %d: more than the %d instances", s.Gang.Minimum, s.Instances)
 	}
 	g := &s.Task.GPU
 	s.Task.Resources.Fixed[cluster.GPU] = g.Amount()

@@ -46,7 +46,7 @@ func total(t *testing.T, w *Workload) totals {
 		require.NoError(t, err)
 		sum.jobs++
 		sum.instances += int(j.Spec.Instances)
-		sum.gangs[j.Gang]++
+		sum.gangs[coreOf(j)]++
 		sum.pools[j.Spec.Pool]++
 		sum.asked = sum.asked.Add(j.Spec.Task.Resources.Times(int64(j.Spec.Instances)))
 		for _, in := range j.Spec.Inputs {

@@ -105,6 +105,11 @@ type Options struct {
 	Limit int // at most so many jobs; 0: all
 
 	Mode Mode
+
+	// Reserve, if not 0, gives every pool with jobs a reservation: that part of the capacity, divided in each dimension in
+	// proportion to what the pools' jobs take in the long run, request times duration. For ever counts as to the end of the
+	// trace.
+	Reserve float64
 }
 
 // Open reads a workload. The caller closes it. Errors name the option, or the file with line and column.
@@ -119,6 +124,8 @@ func Open(o Options) (*Workload, error) {
 		return nil, errors.New("trace: no file of jobs is given")
 	case o.Every < 0 || o.Limit < 0 || o.BlockBytes < 0:
 		return nil, errors.New("trace: every, limit and block bytes cannot be negative")
+	case !(o.Reserve >= 0 && o.Reserve <= 1):
+		return nil, fmt.Errorf("trace: the reserved part of the capacity is %v: want 0 to 1", o.Reserve)
 	}
 	if err := o.Mode.validate(); err != nil {
 		return nil, err
@@ -139,6 +146,11 @@ func Open(o Options) (*Workload, error) {
 	w.Jobs = thin(w.Jobs, o.Every, o.Limit)
 	if err := o.Mode.apply(w, o.Seed); err != nil {
 		return nil, errors.Join(err, w.Close())
+	}
+	if o.Reserve > 0 {
+		if err := w.reserve(o.Reserve); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
 	}
 	return w, nil
 }

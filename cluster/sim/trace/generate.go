@@ -266,7 +266,7 @@ func (s *stream) draw() *Job {
 		j.Spec.Instances = pick(s.random, s.width)
 	}
 	if s.gang {
-		j.Gang = j.Spec.Instances
+		j.Spec.Gang = gangOf(j.Spec.Instances)
 	}
 	if s.median > 0 {
 		j.Durations = s.durations(int(j.Spec.Instances), readTime(bytes)-taskStartup)

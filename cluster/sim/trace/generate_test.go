@@ -46,7 +46,7 @@ func TestGenerateKeepsThePromises(t *testing.T) {
 		require.NoError(t, v.check(j))
 		require.LessOrEqual(t, j.Submit, s.Horizon)
 		seen[j.Spec.Pool]++
-		if j.Gang > 1 {
+		if j.Spec.Gang != nil {
 			gangs++
 		}
 		if j.Spec.Constraint != nil {

@@ -106,7 +106,7 @@ func renderJob(j *Job) string {
 	s := &j.Spec
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %s %v pool=%s priority=%d preemptible=%t owner=%q labels=%v x%d gang=%d %v gpu=%d/%d/%q for %v",
-		j.Submit, s.Name, s.Type, s.Pool, s.Priority, s.Preemptible, s.Owner, s.Labels, s.Instances, j.Gang,
+		j.Submit, s.Name, s.Type, s.Pool, s.Priority, s.Preemptible, s.Owner, s.Labels, s.Instances, coreOf(j),
 		s.Task.Resources, s.Task.GPU.Count, s.Task.GPU.Milli, s.Task.GPU.Models, j.Durations)
 	if s.Constraint != nil {
 		fmt.Fprintf(&b, " on %v", s.Constraint)
@@ -136,7 +136,7 @@ func (v *validator) check(j *Job) error {
 		holds(j.Submit >= v.last, "submission at %v after %v", j.Submit, v.last),
 		holds(s.Instances >= 1 && s.Instances <= cluster.MaxInstances, "%d instances", s.Instances),
 		holds(len(j.Durations) == 1 || len(j.Durations) == int(s.Instances), "%d durations", len(j.Durations)),
-		holds(j.Gang <= s.Instances, "gang of %d", j.Gang),
+		holds(coreOf(j) <= s.Instances, "gang of %d", coreOf(j)),
 		holds(s.Priority >= 0 && s.Priority <= cluster.MaxPriority, "priority %d", s.Priority),
 		holds(len(s.Task.Processes) == 1 && len(s.Task.Processes[0].Command) > 0, "no command"),
 		holds(s.Task.Resources.Fixed[cluster.GPU] == s.Task.GPU.Amount(), "gpu amount"),
@@ -183,4 +183,12 @@ func holds(ok bool, format string, args ...any) error {
 		return nil
 	}
 	return fmt.Errorf(format, args...)
+}
+
+// coreOf returns how many instances are of use only together.
+func coreOf(j *Job) uint32 {
+	if j.Spec.Gang == nil {
+		return 1
+	}
+	return j.Spec.Gang.Minimum
 }

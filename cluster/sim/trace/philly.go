@@ -66,7 +66,7 @@ func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		}
 		j := newJob(numbered("philly", len(jobs)+1), time.Duration(at.Unix())*time.Second, uint32(gpus), spec)
 		j.Spec.Pool = cluster.RootPool + cluster.PoolPath("/"+pool)
-		j.Durations, j.Gang = runTime(toDuration(d)), uint32(gpus)
+		j.Durations, j.Spec.Gang = runTime(toDuration(d)), gangOf(uint32(gpus))
 		jobs = append(jobs, j)
 		return nil
 	})

@@ -37,6 +37,14 @@ func runTime(d time.Duration) []time.Duration {
 	return []time.Duration{cmp.Or(d, time.Second)}
 }
 
+// gangOf returns the gang of n instances that are of use only together, nil if each is of use alone.
+func gangOf(n uint32) *cluster.Gang {
+	if n < 2 {
+		return nil
+	}
+	return &cluster.Gang{Minimum: n}
+}
+
 // task returns the spec of a task with these requests; gpu says how the GPUs must be cut.
 func task(cpuMilli, memory, disk int64, gpu cluster.GPURequest) cluster.TaskSpec {
 	return cluster.TaskSpec{

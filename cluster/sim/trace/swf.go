@@ -62,7 +62,7 @@ func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 			}
 		}
 		j := newJob(numbered("swf", number), r.seconds(1), uint32(processors), task(1000, memory, 0, cluster.GPURequest{}))
-		j.Durations, j.Gang = runTime(toDuration(run)), uint32(processors)
+		j.Durations, j.Spec.Gang = runTime(toDuration(run)), gangOf(uint32(processors))
 		if queue := r.integer(14, -1, math.MaxInt32); queue >= 0 {
 			j.Spec.Pool = cluster.PoolPath(fmt.Sprintf("%s/queue-%d", cluster.RootPool, queue))
 		}

@@ -40,9 +40,6 @@ type Job struct {
 
 	// Durations holds the run time of each instance, or one for all of them. 0 means that the instance runs for ever.
 	Durations []time.Duration
-
-	// Gang is how many instances are of use only together; 0 and 1 mean that each is of use alone.
-	Gang uint32
 }
 
 // Duration returns the run time of an instance, 0 for ever.
@@ -63,6 +60,9 @@ type Source interface {
 type Workload struct {
 	Hosts []Host // sorted by Name
 	Jobs  Source
+
+	// Pools are those that have settings, sorted by path.
+	Pools []cluster.Pool
 
 	// Departures tells whether jobs have durations. Where they do not, all run for ever.
 	Departures bool

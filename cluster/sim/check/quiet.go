@@ -1,0 +1,91 @@
+package check
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Quiet asks whether something waits that fits: a task somewhere, the core of a gang as a whole. It is meant for moments
+// at which the scheduler has planned with everything that the records say, and nothing has happened since. It returns how
+// many different requests wait. Complexity: different requests × hosts.
+func (c *Checker) Quiet() (requests int) {
+	if c.waiting == 0 {
+		return 0
+	}
+	asked := map[string]int64{} // room for a request, as far as it was counted
+	for _, uid := range slices.Sorted(maps.Keys(c.jobs)) {
+		if j := c.jobs[uid]; j.waiting > 0 {
+			c.quietJob(j, asked)
+		}
+	}
+	return len(asked)
+}
+
+// quietJob asks about the waiting tasks of a job.
+func (c *Checker) quietJob(j *job, asked map[string]int64) {
+	core := uint32(0)
+	if j.spec.Gang != nil {
+		core = j.spec.Gang.Minimum
+		waits := c.waitingIn(j, 0, core)
+		if len(waits) > 0 {
+			if !c.gangMayWait(j) && c.room(j, &j.spec.Task, j.signature, int64(len(waits)), asked) >= int64(len(waits)) {
+				c.report(Idle, "the %d waiting tasks of the gang of job %d (%q) wait, though all of them fit", len(waits), j.uid, j.spec.Name)
+			}
+			return // those beyond the core start after it
+		}
+	}
+	if len(j.spec.Overrides) == 0 {
+		if n := j.waiting; n > 0 && c.room(j, &j.spec.Task, j.signature, 1, asked) > 0 {
+			c.report(Idle, "%d tasks of job %d (%q) wait, though one fits on host %q", n, j.uid, j.spec.Name, c.firstFor(j, &j.spec.Task))
+		}
+		return
+	}
+	for _, i := range c.waitingIn(j, core, uint32(len(j.tasks))) {
+		task := j.spec.TaskOf(i)
+		if c.room(j, task, signature(j.spec, task), 1, asked) > 0 {
+			c.report(Idle, "task %d of job %d (%q) waits, though it fits on host %q", i, j.uid, j.spec.Name, c.firstFor(j, task))
+		}
+	}
+}
+
+// gangMayWait reports whether a member of the core has room kept for it: then the others wait for it.
+func (c *Checker) gangMayWait(j *job) bool {
+	return slices.ContainsFunc(j.tasks[:j.spec.Gang.Minimum], func(t task) bool { return t.state == held })
+}
+
+// waitingIn lists the waiting instances from first to before the last.
+func (c *Checker) waitingIn(j *job, first, last uint32) (instances []uint32) {
+	for i := first; i < last; i++ {
+		if j.tasks[i].state == waiting {
+			instances = append(instances, i)
+		}
+	}
+	return instances
+}
+
+// room counts for how many such tasks of the job there is room on all hosts, at most limit or a little more.
+func (c *Checker) room(j *job, task *cluster.TaskSpec, signature string, limit int64, asked map[string]int64) int64 {
+	if sum, known := asked[signature]; known && (sum == 0 || sum >= limit) {
+		return sum
+	}
+	sum := int64(0)
+	for _, h := range c.hosts { // a sum up to a limit, of which only whether it is reached counts
+		if sum += h.room(j.spec, task, limit); sum >= limit {
+			break
+		}
+	}
+	asked[signature] = sum
+	return sum
+}
+
+// firstFor returns the first host by id that has room for such a task of the job.
+func (c *Checker) firstFor(j *job, task *cluster.TaskSpec) (first cluster.HostID) {
+	for id, h := range c.hosts { // the least id, so the order does not matter
+		if (first == "" || id < first) && h.room(j.spec, task, 1) > 0 {
+			first = id
+		}
+	}
+	return first
+}
