@@ -158,13 +158,14 @@ func ParseFault(text string) (Fault, error) {
 
 // injector makes faults happen, and mends them.
 type injector struct {
-	s       *simulation
-	random  *rand.Rand
-	racks   []string
-	broken  map[Fault]bool // by kind and target, without times
-	steps   int64
-	stopped bool
-	mends   []func() // of what is broken now, in the order of breaking; nil where mended
+	s        *simulation
+	random   *rand.Rand
+	racks    []string
+	broken   map[Fault]bool // by kind and target, without times
+	steps    int64
+	scripted int // faults of the script that have come
+	stopped  bool
+	mends    []func() // of what is broken now, in the order of breaking; nil where mended
 }
 
 func newInjector(s *simulation) *injector {
@@ -181,6 +182,7 @@ func newInjector(s *simulation) *injector {
 func (in *injector) start() {
 	for _, x := range in.s.config.Faults.Script {
 		in.s.clock.AfterFunc(x.At, func() {
+			in.scripted++
 			if err := in.strike(x); err != nil {
 				in.s.fail(err)
 			}
@@ -281,6 +283,11 @@ func (in *injector) stop() {
 			mend()
 		}
 	}
+}
+
+// idle reports whether nothing is broken and nothing of the script is to come.
+func (in *injector) idle() bool {
+	return len(in.broken) == 0 && in.scripted == len(in.s.config.Faults.Script)
 }
 
 // drain has the operator drain or resume a host, unless there is nobody to tell or the host is not known.

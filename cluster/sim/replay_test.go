@@ -186,13 +186,17 @@ func TestServices(t *testing.T) {
 
 // TestEveryModelOnGeneratedWork runs every cost model, with faults, where there is no data.
 func TestEveryModelOnGeneratedWork(t *testing.T) {
+	horizon := 30 * time.Second
+	if os.Getenv("SLUICE_LONG") != "" {
+		horizon = 5 * time.Minute
+	}
 	for _, name := range models.Names() {
 		w, err := trace.Generate(trace.Synthetic{
-			Fleet: trace.Fleet{Hosts: 30, HostsPerRack: 6}, Load: 0.9, Horizon: 2 * time.Minute, Seed: 1,
+			Fleet: trace.Fleet{Hosts: 20, HostsPerRack: 5}, Load: 0.9, Horizon: horizon, Seed: 1,
 		})
 		require.NoError(t, err)
 		r := simulate(t, w, name, func(c *sim.Config) {
-			c.Faults, err = sim.ParseFaults("host=20s/10s,rack=1m/10s,scheduler=40s/1s,status-delay=500ms")
+			c.Faults, err = sim.ParseFaults("host=10s/5s,rack=30s/5s,scheduler=10s/1s,status-delay=500ms")
 			require.NoError(t, err)
 		})
 		require.Positive(t, r.Faults.Restarts, name)

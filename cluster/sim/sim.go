@@ -42,6 +42,7 @@ type simulation struct {
 	steps   int64                        // of the loop
 	paid    int                          // for questions to the checker, in records; see quiet
 	ending  bool                         // the horizon has passed
+	moved   cluster.Time                 // when a task was placed or ended last
 }
 
 // Run simulates the workload to its end. An error means that the run could not be carried out; what the checker found is
@@ -135,8 +136,18 @@ func (s *simulation) loop(ctx context.Context) error {
 	return s.err
 }
 
-// over reports whether the horizon has passed and the moment is quiet.
-func (s *simulation) over() bool { return s.ending && s.scheduler.idle() }
+// over reports whether the moment is quiet, and the horizon has passed or all has settled.
+func (s *simulation) over() bool { return s.scheduler.idle() && (s.ending || s.settled()) }
+
+// settleTime is how long nothing has to move until it never will: longer than any task waits for a better place once others
+// do not come any more, and longer than room is held in vain.
+const settleTime = 15 * time.Minute
+
+// settled reports whether nothing is to come, nothing that runs will end, and nothing has moved for long. Holds may still
+// come and go for ever, each to expire in vain.
+func (s *simulation) settled() bool {
+	return !s.busy() && s.faults.idle() && s.clock.Now().Sub(s.moved) > settleTime
+}
 
 // now returns the virtual time since the beginning of the trace.
 func (s *simulation) now() time.Duration { return s.clock.Now().Sub(begin) }
@@ -186,6 +197,10 @@ func (s *simulation) observe(records []cluster.Record) {
 			s.config.rewrite(&r)
 		}
 		s.checker.Record(r)
+		switch r.Event.(type) {
+		case *cluster.Placed, *cluster.TaskStatus, *cluster.JobsSubmitted:
+			s.moved = r.At
+		}
 	}
 	s.measure.batch()
 	s.paid += len(records)
@@ -206,7 +221,7 @@ func (s *simulation) quiet() {
 
 // finish asks the last questions. The loop has come to a quiet end.
 func (s *simulation) finish() {
-	if s.scheduler.wakeAt == 0 { // else some wait because they want to
+	if s.scheduler.wakeAt == 0 || s.settled() { // else some wait because they want to
 		s.checker.Quiet()
 	}
 	if s.config.Horizon == 0 {

@@ -153,32 +153,74 @@ func faulty(every time.Duration) Faults {
 	}
 }
 
+// Preempting, with gangs and faults, is no more subject to chance than anything else.
 func TestTheSameSeedGivesTheSameHistory(t *testing.T) {
+	preemptions := int64(0)
 	hash := func(procs int, seed uint64) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		c := config(mixed(3, 20, 100, time.Second))
+		c := config(crowded(3, 15, 60, time.Second))
 		c.Seed, c.Faults, c.LostAfter = seed, faulty(10*time.Second), 20*time.Second
 		r := run(t, c)
 		clean(t, r)
+		preemptions += r.Preemptions
 		return r.Hash
 	}
 	one := hash(1, 7)
 	require.Equal(t, one, hash(2, 7))
 	require.NotEqual(t, one, hash(2, 8))
+	require.Positive(t, preemptions)
 }
 
 func TestNothingBreaksUnderFaults(t *testing.T) {
-	c := config(mixed(5, 20, 300, 4*time.Second))
+	n := 300
+	if testing.Short() {
+		n = 60
+	}
+	c := config(mixed(5, 20, n, 4*time.Second))
 	c.Seed, c.Faults = 5, faulty(8*time.Second)
 	c.LostAfter, c.CheckpointEvery = 15*time.Second, 1000
 	r := run(t, c)
 	clean(t, r)
 	require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished, "%+v", r.Tasks)
-	require.Greater(t, r.Faults.Injected, int64(500))
-	require.Greater(t, r.Faults.Restarts, int64(20))
+	require.Greater(t, r.Faults.Injected, int64(n))
+	require.Greater(t, r.Faults.Restarts, int64(n/30))
 	require.Positive(t, r.Faults.Known)
 	require.Positive(t, r.Faults.Stale)
 	require.Positive(t, r.Faults.Launches)
 
 	require.Positive(t, r.RunEnds["LOST/HOST_LOST"])
+}
+
+// A full cluster with pools, gangs and preemption: all plans are true, and no rule is broken until all has ended.
+func TestCrowdedPoolsKeepTheirLaws(t *testing.T) {
+	c := config(crowded(11, 10, 60, time.Second))
+	c.Pools = []cluster.Pool{
+		{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 40_000, Limit: cluster.NoLimit, Share: 1}}},
+		{Path: "root/b"},
+		{Path: "root/b/c", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: cluster.NoLimit, Share: 2}}},
+	}
+	r := run(t, c)
+	clean(t, r)
+	require.Positive(t, r.Preemptions)
+	require.Positive(t, r.RunEnds["KILLED/PREEMPTED"])
+	require.Positive(t, r.Work[cluster.CPU.String()].Preempted)
+	require.Positive(t, r.Work[cluster.CPU.String()].Wasted())
+	require.Positive(t, r.Fairness.Contended)
+	require.Greater(t, r.Fairness.Jain, 0.5)
+	require.LessOrEqual(t, r.Fairness.Jain, 1.0)
+	require.Len(t, r.Fairness.Satisfaction, 2)
+}
+
+// Holds that expire in vain come and go for ever where nothing ends; the run ends all the same.
+func TestARunEndsWhenNothingMovesAnyMore(t *testing.T) {
+	c := config(&trace.Workload{Hosts: mixed(1, 4, 0, 0).Hosts, Jobs: &jobs{n: 60, make: func(i int) *trace.Job {
+		j := mixedJob(rand.New(rand.NewPCG(uint64(i), 3)), i, 0)
+		j.Durations = []time.Duration{0}
+		return j
+	}}})
+	r := run(t, c)
+	clean(t, r)
+	require.Positive(t, r.Tasks.Waiting)
+	require.Positive(t, r.Tasks.Running)
+	require.Less(t, r.VirtualSeconds, 3600.0)
 }

@@ -76,10 +76,14 @@ type Checker struct {
 	jobs   map[cluster.JobUID]*job
 	starts map[cluster.RunID]struct{} // of jobs that exist
 
+	pools    map[cluster.PoolPath]*account
+	reserves bool // some pool reserves something
+
 	waiting int // tasks
 	bound   int // tasks
 
-	forming, leaving *job // whose core the records before were about
+	forming, leaving *job            // whose core the records before were about
+	moving           cluster.TaskKey // has just ended, with room kept for its next run; 0 if there is none
 
 	violations []Violation
 	count      int
@@ -91,6 +95,7 @@ func New(truth map[cluster.HostID]cluster.Machine) *Checker {
 		truth:  truth,
 		hosts:  map[cluster.HostID]*host{},
 		jobs:   map[cluster.JobUID]*job{},
+		pools:  map[cluster.PoolPath]*account{},
 		starts: map[cluster.RunID]struct{}{},
 	}
 }
@@ -132,8 +137,11 @@ func (c *Checker) Record(r cluster.Record) {
 	}
 	c.seq, c.at = r.Seq, r.At
 	c.whole(r.Event)
+	c.goesOn(r.Event)
 	switch e := r.Event.(type) {
-	case *cluster.ClusterCreated, *cluster.PoolPut, *cluster.PoolDeleted:
+	case *cluster.ClusterCreated, *cluster.PoolDeleted:
+	case *cluster.PoolPut:
+		c.putPool(&e.Pool)
 	case *cluster.JobsSubmitted:
 		for i := range e.Jobs {
 			c.submit(&e.Jobs[i])

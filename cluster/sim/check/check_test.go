@@ -248,3 +248,121 @@ func TestViolationsAreCountedAndKeptInBounds(t *testing.T) {
 	require.Len(t, l.Violations(), 100)
 	require.Contains(t, l.Violations()[0].String(), "LIFE at record 4: the state has 9")
 }
+
+func held(h cluster.HostID, devices ...uint16) *cluster.Hold {
+	return &cluster.Hold{Host: h, GPUs: devices, Until: 1000}
+}
+
+func preempted(i uint32, hold *cluster.Hold) *cluster.TaskPreempted {
+	return &cluster.TaskPreempted{Task: key(i), Run: 1, Preemption: cluster.Preemption{For: key(3)}, Hold: hold}
+}
+
+// TestHolds breaks what is said of room that is kept, and of gangs, one rule at a time.
+func TestHolds(t *testing.T) {
+	preemptible := func(s *cluster.JobSpec) { s.Preemptible = true }
+	gang := func(n uint32) func(*cluster.JobSpec) {
+		return func(s *cluster.JobSpec) { s.Preemptible, s.Gang = true, &cluster.Gang{Minimum: n} }
+	}
+	for _, c := range []struct {
+		name string
+		rule check.Rule // "" for none
+		spec func(*cluster.JobSpec)
+		do   func(l *log)
+	}{
+		{"into held room", check.Reservation, nil, func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a)}, placed(1, 1, a), placed(2, 1, a))
+		}},
+		{"beside held room", "", nil, func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a)}, placed(1, 1, a), placed(0, 1, a), placed(2, 1, b))
+		}},
+		{"a held device", check.Reservation, gpu(cluster.GPURequest{Count: 1}), func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a, 1)}, placed(1, 1, a, 1))
+		}},
+		{"a device beside a held one", "", gpu(cluster.GPURequest{Count: 1}), func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a, 1)}, placed(1, 1, a, 0), placed(0, 1, a, 1))
+		}},
+		{"a held port", check.Reservation, ports(nil, 1), func(l *log) {
+			hold := held(a)
+			hold.Ports = []uint16{80}
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *hold}, withPorts(1, a, 80))
+		}},
+		{"held named resources", check.Reservation, func(s *cluster.JobSpec) {
+			s.Task.Resources = cluster.NewResources([cluster.NumDimensions]int64{}, cluster.Amount{Name: "ports", Value: 2})
+		}, func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a)}, placed(1, 1, a))
+		}},
+		{"a hold for what runs", check.Life, nil, func(l *log) {
+			l.add(placed(0, 1, a), &cluster.TaskHeld{Task: key(0), Hold: *held(a)})
+		}},
+		{"a hold nowhere", check.TakesWork, nil, func(l *log) { l.add(&cluster.TaskHeld{Task: key(0), Hold: *held("s/c")}) }},
+		{"a move that ends by itself keeps nothing", "", preemptible, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), preempted(0, held(b)), status(0, 1, cluster.TaskSucceeded),
+				placed(1, 1, b), placed(2, 1, b))
+		}},
+		{"a move keeps its room", check.Reservation, preemptible, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), preempted(0, held(b)), status(0, 1, cluster.TaskKilled),
+				&cluster.TaskRequeued{Task: key(0)}, placed(1, 1, b), placed(2, 1, b))
+		}},
+		{"who must not leave", check.Reservation, nil, func(l *log) { l.add(placed(0, 1, a), preempted(0, nil)) }},
+		{"leaves twice", check.Life, preemptible, func(l *log) { l.add(placed(0, 1, a), preempted(0, nil), preempted(0, nil)) }},
+		{"half a gang", check.Gang, gang(2), func(l *log) { l.add(placed(0, 1, a), &cluster.HostDrain{ID: b}) }},
+		{"a gang", "", gang(2), func(l *log) { l.add(placed(0, 1, a), placed(1, 1, b), &cluster.HostDrain{ID: b}) }},
+		{"half a gang leaves", check.Gang, gang(2), func(l *log) {
+			l.add(placed(0, 1, a), placed(1, 1, b), preempted(0, nil), &cluster.HostDrain{ID: b})
+		}},
+		{"a gang that fits waits", check.Idle, gang(4), func(l *log) { l.Quiet() }},
+		{"a gang that does not fit waits", "", gang(4), func(l *log) { l.add(&cluster.HostDrain{ID: b, Drain: true}); l.Quiet() }},
+		{"waits beside held room", check.Idle, nil, func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a)}, placed(1, 1, b), placed(2, 1, b))
+			l.Quiet()
+		}},
+		{"waits for held room", "", nil, func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a)}, placed(1, 1, b), placed(2, 1, b), &cluster.HostDrain{ID: b, Drain: true},
+				status(1, 1, cluster.TaskLost), &cluster.TaskRequeued{Task: key(1)}, placed(1, 2, a))
+			l.Quiet()
+		}},
+		{"what somebody else found", check.Plan, nil, func(l *log) { l.Plan([]string{"too much"}) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := begun(c.spec)
+			c.do(l)
+			if c.rule == "" {
+				require.Zero(t, l.Count(), "%v", l.Violations())
+				return
+			}
+			require.NotEmpty(t, l.Violations())
+			for _, v := range l.Violations() {
+				require.Equal(t, c.rule, v.Rule, v.String())
+			}
+		})
+	}
+}
+
+// TestWhatPoolsKeepBackMayWait: a limit, and a reservation for what may not be preempted, are reasons to wait beside room.
+func TestWhatPoolsKeepBackMayWait(t *testing.T) {
+	cpu := func(reservation, limit int64) *cluster.PoolPut {
+		return &cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Reservation: reservation, Limit: limit},
+		}}}
+	}
+	for _, c := range []struct {
+		name        string
+		pool        *cluster.PoolPut
+		preemptible bool
+		idle        int
+	}{
+		{"no settings", cpu(0, cluster.NoLimit), false, 1},
+		{"a limit that leaves room", cpu(0, 800), false, 1},
+		{"a limit that is reached", cpu(0, 799), false, 0},
+		{"a reservation that is used", cpu(799, cluster.NoLimit), false, 0},
+		{"a reservation does not bind what may be preempted", cpu(799, cluster.NoLimit), true, 1},
+	} {
+		l := begun(func(s *cluster.JobSpec) {
+			s.Pool, s.Preemptible, s.Instances = "root/a", c.preemptible, 2
+			s.Task.Resources.Fixed = [cluster.NumDimensions]int64{cluster.CPU: 400}
+		})
+		l.add(c.pool, placed(0, 1, a))
+		l.Quiet()
+		require.Equal(t, c.idle, l.Count(), "%s: %v", c.name, l.Violations())
+	}
+}

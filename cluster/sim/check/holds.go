@@ -40,6 +40,21 @@ func (c *Checker) release(k cluster.TaskKey, t *task) {
 	}
 }
 
+// goesOn ends what is kept for a task that was to move, if the record after its end is not that it waits again.
+func (c *Checker) goesOn(next cluster.Event) {
+	k := c.moving
+	if k == 0 {
+		return
+	}
+	c.moving = 0
+	if e, again := next.(*cluster.TaskRequeued); again && e.Task == k {
+		return
+	}
+	if t := c.task(k); t != nil {
+		c.release(k, t)
+	}
+}
+
 func (c *Checker) preempt(e *cluster.TaskPreempted) {
 	t := c.task(e.Task)
 	switch {

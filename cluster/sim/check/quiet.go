@@ -30,29 +30,29 @@ func (c *Checker) quietJob(j *job, asked map[string]int64) {
 		core = j.spec.Gang.Minimum
 		waits := c.waitingIn(j, 0, core)
 		if len(waits) > 0 {
-			if !c.gangMayWait(j) && c.room(j, &j.spec.Task, j.signature, int64(len(waits)), asked) >= int64(len(waits)) {
+			if n := int64(len(waits)); !c.gangMayWait(j) && !c.keptBack(j, &j.spec.Task, n) && c.room(j, &j.spec.Task, j.signature, n, asked) >= n {
 				c.report(Idle, "the %d waiting tasks of the gang of job %d (%q) wait, though all of them fit", len(waits), j.uid, j.spec.Name)
 			}
 			return // those beyond the core start after it
 		}
 	}
 	if len(j.spec.Overrides) == 0 {
-		if n := j.waiting; n > 0 && c.room(j, &j.spec.Task, j.signature, 1, asked) > 0 {
+		if n := j.waiting; n > 0 && !c.keptBack(j, &j.spec.Task, 1) && c.room(j, &j.spec.Task, j.signature, 1, asked) > 0 {
 			c.report(Idle, "%d tasks of job %d (%q) wait, though one fits on host %q", n, j.uid, j.spec.Name, c.firstFor(j, &j.spec.Task))
 		}
 		return
 	}
 	for _, i := range c.waitingIn(j, core, uint32(len(j.tasks))) {
 		task := j.spec.TaskOf(i)
-		if c.room(j, task, signature(j.spec, task), 1, asked) > 0 {
+		if !c.keptBack(j, task, 1) && c.room(j, task, signature(j.spec, task), 1, asked) > 0 {
 			c.report(Idle, "task %d of job %d (%q) waits, though it fits on host %q", i, j.uid, j.spec.Name, c.firstFor(j, task))
 		}
 	}
 }
 
-// gangMayWait reports whether a member of the core has room kept for it: then the others wait for it.
+// gangMayWait reports whether a member of the core has room kept for it, or is leaving: then the others wait for it.
 func (c *Checker) gangMayWait(j *job) bool {
-	return slices.ContainsFunc(j.tasks[:j.spec.Gang.Minimum], func(t task) bool { return t.state == held })
+	return slices.ContainsFunc(j.tasks[:j.spec.Gang.Minimum], func(t task) bool { return t.state == held || t.state == stopping })
 }
 
 // waitingIn lists the waiting instances from first to before the last.

@@ -111,8 +111,10 @@ func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 	case !was.bound() && next.bound():
 		c.bound++
 		t.host.take(j.spec.TaskOf(k.Instance()), k, t, 1)
+		c.book(j, j.spec.TaskOf(k.Instance()), 1)
 	case was.bound() && !next.bound():
 		c.bound--
+		c.book(j, j.spec.TaskOf(k.Instance()), -1)
 		t.host.take(j.spec.TaskOf(k.Instance()), k, t, -1)
 		if was == stopping {
 			t.host.going.add(j.spec.TaskOf(k.Instance()), t.devices, t.ports, -1)
@@ -171,6 +173,9 @@ func (c *Checker) status(e *cluster.TaskStatus) {
 	case cluster.TaskSucceeded, cluster.TaskFailed, cluster.TaskLost, cluster.TaskKilled:
 		t.presumed = e.Reason == cluster.ReasonHostLost
 		c.enter(e.Task, t, ended)
+		if t.hold != nil {
+			c.moving = e.Task
+		}
 	default:
 		c.report(Life, "a status %v of task %v, which nobody may report", e.State, e.Task)
 	}
@@ -240,6 +245,7 @@ func (c *Checker) deleteJob(uid cluster.JobUID) {
 	}
 	for i := range j.tasks {
 		k, t := cluster.MakeTaskKey(uid, uint32(i)), &j.tasks[i]
+		c.release(k, t)
 		if t.state != ended {
 			c.report(Life, "job %d is deleted while task %v has not ended", uid, k)
 			c.enter(k, t, ended)

@@ -67,33 +67,33 @@ func rackNames(hosts []Host) []string {
 	return slices.Compact(names)
 }
 
-// replicas returns the hosts that hold a block, and their racks.
-func (m *blockMap) replicas(path string, block int) ([]cluster.HostID, []string) {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, path) // never fails
-	random := rand.New(rand.NewPCG(m.seed^h.Sum64(), uint64(block)))
+// pick draws the hosts that hold a block, by index: at most three, in rising order.
+func (m *blockMap) pick(random *rand.Rand) (chosen [3]int, n int) {
 	first := random.IntN(len(m.hosts))
-	rack := m.racks[m.of[first]]
+	chosen[0], n = first, 1
+	rack, skip := m.racks[m.of[first]], true // the only rack has the hosts in order
 	if len(m.racks) > 1 {
-		rack = m.racks[(m.of[first]+1+random.IntN(len(m.racks)-1))%len(m.racks)]
-	} else {
-		rack = slices.Delete(slices.Clone(rack), first, first+1) // the only rack has the hosts in order
+		rack, skip = m.racks[(m.of[first]+1+random.IntN(len(m.racks)-1))%len(m.racks)], false
 	}
-	chosen := []int{first}
-	if n := len(rack); n > 0 {
-		second := random.IntN(n)
-		chosen = append(chosen, rack[second])
-		if n > 1 {
-			chosen = append(chosen, rack[(second+1+random.IntN(n-1))%n])
+	there := len(rack)
+	if skip {
+		there--
+	}
+	at := func(i int) int {
+		if skip && i >= first {
+			i++
+		}
+		return rack[i]
+	}
+	if there > 0 {
+		second := random.IntN(there)
+		chosen[1], n = at(second), 2
+		if there > 1 {
+			chosen[2], n = at((second+1+random.IntN(there-1))%there), 3
 		}
 	}
-	slices.Sort(chosen)
-	hosts, racks := make([]cluster.HostID, len(chosen)), make([]string, len(chosen))
-	for i, c := range chosen {
-		hosts[i], racks[i] = m.hosts[c], m.rack[c]
-	}
-	slices.Sort(racks)
-	return hosts, slices.Compact(racks)
+	slices.Sort(chosen[:n])
+	return chosen, n
 }
 
 // openSWIM reads the jobs of SWIM (Chen, Alspaugh, Katz, "Interactive Analytical Processing in Big Data Systems", VLDB
@@ -151,13 +151,27 @@ func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	return &jobList{Source: jobs, arrivals: true, departures: true}, nil
 }
 
-// inputs returns one input for each block of a file, read by the instance of the same index.
+// inputs returns one input for each block of a file, read by the instance of the same index. The lists of all blocks lie
+// one after the other: a day of jobs has millions of blocks.
 func (m *blockMap) inputs(path string, bytes, size int64) []cluster.Input {
-	inputs := make([]cluster.Input, (bytes+size-1)/size)
+	n := int((bytes + size - 1) / size)
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, path) // never fails
+	inputs, hosts, racks := make([]cluster.Input, n), make([]cluster.HostID, 0, 3*n), make([]string, 0, 3*n)
+	source := rand.NewPCG(0, 0)
+	random := rand.New(source)
 	for i := range inputs {
-		hosts, racks := m.replicas(path, i)
+		source.Seed(m.seed^h.Sum64(), uint64(i))
+		chosen, k := m.pick(random)
+		atHost, atRack := len(hosts), len(racks)
+		for _, c := range chosen[:k] {
+			hosts, racks = append(hosts, m.hosts[c]), append(racks, m.rack[c])
+		}
+		slices.Sort(racks[atRack:])
+		racks = racks[:atRack+len(slices.Compact(racks[atRack:]))]
 		inputs[i] = cluster.Input{
-			Name: path, Bytes: min(size, bytes-int64(i)*size), Hosts: hosts, Racks: racks, First: uint32(i), Last: uint32(i),
+			Name: path, Bytes: min(size, bytes-int64(i)*size), First: uint32(i), Last: uint32(i),
+			Hosts: hosts[atHost:len(hosts):len(hosts)], Racks: racks[atRack:len(racks):len(racks)],
 		}
 	}
 	return inputs

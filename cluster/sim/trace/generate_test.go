@@ -142,10 +142,11 @@ func TestBlocks(t *testing.T) {
 		require.NoError(t, err)
 		m := newBlockMap(hosts, 1)
 		used := make(map[cluster.HostID]int)
-		for i := range 2000 {
-			at, racks := m.replicas("/data/x", i)
-			again, _ := newBlockMap(hosts, 1).replicas("/data/x", i)
-			require.Equal(t, at, again, "not a function of seed, path and index")
+		blocks := m.inputs("/data/x", 2000, 1)
+		require.Equal(t, blocks, newBlockMap(hosts, 1).inputs("/data/x", 2000, 1), "not a function of seed, path and index")
+		require.Equal(t, blocks[:3], m.inputs("/data/x", 3, 1))
+		for i := range blocks {
+			at, racks := blocks[i].Hosts, blocks[i].Racks
 			switch {
 			case fleet.Hosts == 100: // three hosts in two racks
 				require.Len(t, at, 3)
@@ -161,10 +162,8 @@ func TestBlocks(t *testing.T) {
 		for h, n := range used {
 			require.GreaterOrEqual(t, n, 2000/fleet.Hosts, h) // 3 in the mean where there are 3 replicas
 		}
-		a, _ := m.replicas("/data/y", 0)
-		b, _ := newBlockMap(hosts, 2).replicas("/data/y", 0)
 		if fleet.Hosts == 100 {
-			require.NotEqual(t, a, b, "the seed does not matter")
+			require.NotEqual(t, blocks, newBlockMap(hosts, 2).inputs("/data/x", 2000, 1), "the seed does not matter")
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
 )
 
 func ExampleOpen() {
@@ -106,7 +108,10 @@ func longFile(t *testing.T, name string, n int, header string, row func(i int) s
 // TestLongFiles: 300,000 jobs take a fraction of 1 GiB even where they have to be collected, and next to nothing where
 // they are streamed.
 func TestLongFiles(t *testing.T) {
-	const n = 300_000
+	n := 300_000
+	if testing.Short() {
+		n = 30_000
+	}
 	for _, c := range []struct {
 		format, header string
 		row            func(i int) string
@@ -182,4 +187,29 @@ func TestDocumented(t *testing.T) {
 	read, err := sample{format: "csv", file: "docs"}.read(t, strings.NewReader(strings.ReplaceAll(table, "    ", "")))
 	require.NoError(t, err)
 	require.Contains(t, read, "train BATCH")
+}
+
+func TestReserveDividesByWhatJobsTake(t *testing.T) {
+	w, err := Open(Options{Format: "csv", Jobs: testdata("jobs.csv"), Fleet: Fleet{Hosts: 10, CPUMilli: 1000, GPUs: 1}, Reserve: 0.5})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, w.Close()) }()
+	sum := map[string]int64{}
+	for _, p := range w.Pools {
+		for _, r := range p.Resources {
+			require.Equal(t, cluster.NoLimit, r.Limit)
+			if p.Path != "root/prod" { // counted in the one below
+				sum[r.Dimension] += r.Reservation
+			}
+		}
+	}
+	require.InDelta(t, 5000, sum[cluster.CPU.String()], 5)
+	require.InDelta(t, 5000, sum[cluster.GPU.String()], 5)
+	require.Equal(t, w.Pools[slices.IndexFunc(w.Pools, func(p cluster.Pool) bool { return p.Path == "root/prod" })].Resources,
+		w.Pools[slices.IndexFunc(w.Pools, func(p cluster.Pool) bool { return p.Path == "root/prod/web" })].Resources)
+	jobs, err := collect(w.Jobs)
+	require.NoError(t, err)
+	require.Len(t, jobs, 4, "the jobs are still there")
+
+	_, err = Open(Options{Format: "csv", Jobs: testdata("jobs.csv"), Reserve: 1.5})
+	require.ErrorContains(t, err, "reserved part")
 }

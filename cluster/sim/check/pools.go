@@ -1,0 +1,84 @@
+package check
+
+import "github.com/sluice-scheduler/sluice/cluster"
+
+// account is what a pool sets, and what is bound in it and below it.
+type account struct {
+	settings map[string]cluster.PoolResource // by dimension
+	used     map[string]int64
+}
+
+func (c *Checker) account(path cluster.PoolPath) *account {
+	a := c.pools[path]
+	if a == nil {
+		a = &account{used: map[string]int64{}}
+		c.pools[path] = a
+	}
+	return a
+}
+
+func (c *Checker) putPool(p *cluster.Pool) {
+	a := c.account(p.Path)
+	a.settings = map[string]cluster.PoolResource{}
+	for _, r := range p.Resources {
+		a.settings[r.Dimension] = r
+	}
+	c.reserves = false
+	for _, other := range c.pools { // in any order: some or none
+		for _, r := range other.settings {
+			c.reserves = c.reserves || r.Reservation > 0
+		}
+	}
+}
+
+// book counts what a task takes in its pool and all above, with sign −1 no more.
+func (c *Checker) book(j *job, task *cluster.TaskSpec, sign int64) {
+	for p := j.spec.Pool; p != ""; p = p.Parent() {
+		used := c.account(p).used
+		for name, v := range asks(task) {
+			used[name] += sign * v
+		}
+	}
+}
+
+// asks lists the amounts that are more than nothing, by dimension.
+func asks(task *cluster.TaskSpec) map[string]int64 {
+	list := map[string]int64{}
+	for d, v := range task.Resources.Fixed {
+		if v > 0 {
+			list[cluster.Dimension(d).String()] = v
+		}
+	}
+	for _, n := range task.Resources.Named {
+		if n.Value > 0 {
+			list[n.Name] += n.Value
+		}
+	}
+	return list
+}
+
+// keptBack reports whether a pool's own settings let n such tasks of the job wait although there is room: a limit is
+// reached; what may not be preempted would use more than is reserved, where anything is; or, there, others wait in the
+// pool that are at least as urgent and came before, and that it might pass.
+func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
+	if c.reserves {
+		for _, k := range c.jobs { // in any order: one or none
+			if k.waiting > 0 && k.uid < j.uid && k.spec.Pool == j.spec.Pool && k.spec.Priority >= j.spec.Priority {
+				return true
+			}
+		}
+	}
+	for p := j.spec.Pool; p != ""; p = p.Parent() {
+		a := c.account(p)
+		for name, v := range asks(task) {
+			set, known := a.settings[name]
+			if known && set.Limit != cluster.NoLimit && a.used[name]+n*v > set.Limit {
+				return true
+			}
+			if c.reserves && !j.spec.Preemptible && p == j.spec.Pool && a.used[name]+n*v > set.Reservation {
+				return true
+			}
+		}
+	}
+	return false
+}
