@@ -30,7 +30,7 @@ import (
 )
 
 // Default is the model in use where the configuration names none.
-const Default = "loadspread"
+const Default = "sluice"
 
 // table lists every model with its default settings. Add a line here when you add a model.
 var table = []costmodels.Model{
