@@ -23,7 +23,9 @@ type Preemption struct {
 	For     TaskKey  // zero where the task moves for its own good
 	ForPool PoolPath `cbor:",omitempty"`
 	Price   int64    // of leaving: the work that is lost
-	Next    int64    `cbor:",omitempty"` // of the best other choice, 0 if there was none
+	Next    int64    `cbor:",omitempty"` // of the best other choice, with the start there; 0 if there was none
+	// NextHost is where that would have been.
+	NextHost HostID `cbor:",omitempty"`
 }
 
 // Vacating reports whether a task in this state has been asked to leave its host and still holds room there.

@@ -47,7 +47,7 @@ type displacement struct {
 	nominee *nomination
 	victims []*unit
 	price   flowgraph.Cost // of the victims and of starting there
-	next    flowgraph.Cost // of the second best host, 0 if there is none
+	next    option         // the second best host, zero if there is none
 	tier    cluster.Tier   // that the unit was admitted in
 	step    int            // displacements with the same step are carried out together
 }
@@ -241,7 +241,7 @@ func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 			continue
 		}
 		if all.Len() > 0 {
-			found.next = (*all)[0].price
+			found.next = (*all)[0]
 		}
 		return found
 	}
@@ -424,8 +424,11 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 		}
 		u.written, p.hosts.byID[u.host].decided = true, true
 		v := Victim{Task: u.task, Run: u.run, Preemption: cluster.Preemption{
-			For: w.task, ForPool: n.class.key.group.pool, Price: int64(u.price), Next: int64(n.next),
+			For: w.task, ForPool: n.class.key.group.pool, Price: int64(u.price), Next: int64(n.next.price),
 		}}
+		if n.next.host != nil {
+			v.Preemption.NextHost = n.next.host.id
+		}
 		if u.move != nil {
 			v.Hold = &cluster.Hold{Host: u.move.host.id, GPUs: u.move.devices, Until: until}
 			out.Stats.Migrations++

@@ -27,7 +27,7 @@ func (a *taskService) ExplainTask(_ context.Context, r *sluicev1.ExplainTaskRequ
 	if err != nil {
 		return nil, err
 	}
-	answer := &sluicev1.ExplainTaskResponse{Task: a.measuredTask(t, j)}
+	answer := &sluicev1.ExplainTaskResponse{Task: a.measuredTask(t, j), Preempted: explainPreempted(a.s.Snapshot(), t)}
 	switch {
 	case t.State.Terminal():
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Ended{Ended: &sluicev1.EndedExplanation{
@@ -48,6 +48,24 @@ func (a *taskService) ExplainTask(_ context.Context, r *sluicev1.ExplainTaskRequ
 		answer.Summary = summarizeWaiting(waiting, j)
 	}
 	return answer, nil
+}
+
+// explainPreempted says for whom the task was asked to leave, nil if it was not or has run again since.
+func explainPreempted(snap *cluster.Snapshot, t *cluster.Task) *sluicev1.PreemptionExplanation {
+	p := t.Preempted
+	if p == nil || t.Placed > p.At {
+		return nil
+	}
+	x := &sluicev1.PreemptionExplanation{
+		BeneficiaryInstance: p.For.Instance(), BeneficiaryPool: string(p.ForPool), CostMs: p.Price, Time: timestamppb.New(p.At.Go()),
+	}
+	if j := snap.Job(p.For.Job()); j != nil {
+		x.BeneficiaryJob = string(j.Spec.Name)
+	}
+	if p.NextHost != "" {
+		x.Alternatives = []*sluicev1.VictimAlternative{{Host: string(p.NextHost), CostMs: p.Next}}
+	}
+	return x
 }
 
 // explainWaiting makes an explanation of what the last cycle found out about tasks like this one.

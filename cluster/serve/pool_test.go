@@ -288,3 +288,41 @@ func TestPoolStatus(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, int64(6000), a.pool(t, "root").Dimensions[0].Entitlement)
 }
+
+// Who had to leave is told for whom, from which pool, at what price, and what the next best choice would have cost.
+func TestExplainsAPreemption(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 2)
+	a.addHost(t, "s/i", 2)
+	a.createPool(t, cpuClaim("root/a", 0, -1))
+	spec := sleepJob("patient")
+	spec.Pool, spec.Instances = "root/a", proto.Uint32(4)
+	a.submit(t, spec)
+	placed := func() int {
+		n := 0
+		for task := range a.Snapshot().Tasks(0) {
+			if task.State.Bound() {
+				n++
+			}
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return placed() == 4 }, 10*time.Second, 10*time.Millisecond)
+	urgent := sleepJob("urgent")
+	urgent.Pool, urgent.Priority = "root/a", 7
+	a.submit(t, urgent)
+	var why *sluicev1.PreemptionExplanation
+	require.Eventually(t, func() bool {
+		for i := range uint32(4) {
+			answer, err := a.tasks.ExplainTask(t.Context(), &sluicev1.ExplainTaskRequest{Job: "patient", Instance: i})
+			if err == nil && answer.Preempted != nil {
+				why = answer.Preempted
+			}
+		}
+		return why != nil
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, "urgent", why.BeneficiaryJob)
+	require.Equal(t, "root/a", why.BeneficiaryPool)
+	require.Len(t, why.Alternatives, 1)
+	require.Contains(t, []string{"s/h", "s/i"}, why.Alternatives[0].Host)
+}

@@ -39,6 +39,7 @@ func explanation(w io.Writer, res *sluicev1.ExplainTaskResponse) {
 	if s := strings.TrimSpace(res.GetSummary()); s != "" {
 		fmt.Fprintln(w, s)
 	}
+	preempted(w, res.GetPreempted())
 	switch x := res.GetExplanation().(type) {
 	case *sluicev1.ExplainTaskResponse_Waiting:
 		blocked(w, x.Waiting.GetCheapestBlocked())
@@ -47,6 +48,18 @@ func explanation(w io.Writer, res *sluicev1.ExplainTaskResponse) {
 		for _, alt := range x.Placed.GetAlternatives() {
 			fmt.Fprintf(w, "next best %s: %s\n", alt.GetHost(), costWord(alt.GetCostMs(), alt.GetTerms()))
 		}
+	}
+}
+
+// preempted says for whom the task had to leave, and what that cost.
+func preempted(w io.Writer, p *sluicev1.PreemptionExplanation) {
+	if p == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nasked to leave for %s/%d of pool %s, which costs %d ms\n",
+		p.GetBeneficiaryJob(), p.GetBeneficiaryInstance(), p.GetBeneficiaryPool(), p.GetCostMs())
+	for _, alt := range p.GetAlternatives() {
+		fmt.Fprintf(w, "next best: room on %s for %d ms\n", alt.GetHost(), alt.GetCostMs())
 	}
 }
 
