@@ -243,14 +243,17 @@ func (d *driver) hostName(o *api.Offer, now time.Time) string {
 	return o.AgentID.Value
 }
 
+// succession is how a run ends whose agent has been succeeded by another.
+var succession = ending{
+	State: cluster.TaskLost, ExitCode: -1, Reason: cluster.ReasonHostLost, Message: "a new agent has registered at the address of its agent",
+}
+
 // succeeded ends what an agent ran when another one has registered at its address: the machine is back with a new id, and
 // nobody will ever tell how those runs ended. A master gives such an agent up, too, unless it had done so before.
 func (d *driver) succeeded(a *agent, now time.Time) {
 	d.loseAgent(a, now)
 	for _, id := range slices.SortedFunc(maps.Keys(a.runs), cluster.RunID.Compare) {
-		e := ending{
-			State: cluster.TaskLost, ExitCode: -1, Reason: cluster.ReasonHostLost, Message: "a new agent has registered at the address of its agent",
-		}
+		e := succession
 		if r := a.runs[id]; r.record.Killed {
 			e.State, e.Reason = cluster.TaskKilled, cluster.ReasonNone
 		}

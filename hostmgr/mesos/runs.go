@@ -77,6 +77,10 @@ func (d *driver) adoptRecord(record *runRecord) {
 		}
 		r.status = end.status(r.status)
 		return
+	case d.agents[record.Agent] == nil && d.byName[record.Host] != nil: // its agent had been forgotten, and so its end was known
+		r.record.Status = succession.status(r.status)
+		r.status = r.record.Status
+		return
 	}
 	d.bind(r, record.Agent, record.Host)
 }
