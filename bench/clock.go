@@ -20,6 +20,9 @@ const (
 // clock returns a time since some beginning.
 type clock func() time.Duration
 
+// NewClock returns the clock of that name, Wall or CPU, which tells the time since some beginning.
+func NewClock(name string) (func() time.Duration, error) { return newClock(name) }
+
 func newClock(name string) (clock, error) {
 	switch name {
 	case Wall:

@@ -41,6 +41,8 @@ type CycleReport struct {
 	Latency             map[string]Quantiles `json:"latency_ms"`
 	Allocations         Quantiles            `json:"allocations"` // in a cycle
 	ArcsTouched         Quantiles            `json:"arcs_touched"`
+	ArcsPerChange       float64              `json:"arcs_per_change"` // touched, for each task that was submitted or ended
+	Solves              Quantiles            `json:"solves"`
 	Placements          int64                `json:"placements"`
 	Waiting             int                  `json:"waiting"` // tasks, after the last cycle
 	PlacementsPerSecond float64              `json:"placements_per_second"`
@@ -77,11 +79,12 @@ type cycleRun struct {
 	jobs    int
 	running []cluster.RunID // that have begun and not ended
 
-	phases       map[string]*histogram
-	allocs, arcs histogram
-	placed       int64
-	waiting      int
-	spent        time.Duration
+	phases               map[string]*histogram
+	allocs, arcs, solves histogram
+	touched, changed     int64 // arcs, tasks
+	placed               int64
+	waiting              int
+	spent                time.Duration
 }
 
 // Run fills the cluster, then measures. Complexity: it is what is measured.
@@ -99,8 +102,14 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 	if err := r.fill(); err != nil {
 		return nil, err
 	}
-	r.phases, r.allocs, r.arcs, r.placed, r.spent = map[string]*histogram{}, histogram{}, histogram{}, 0, 0
 	churn := max(1, int(b.Churn*float64(b.Tasks)))
+	for range 2 { // the first ones take in what the filling left
+		if err := r.cycle(min(churn, len(r.running)), churn); err != nil {
+			return nil, err
+		}
+	}
+	r.phases, r.allocs, r.arcs, r.solves = map[string]*histogram{}, histogram{}, histogram{}, histogram{}
+	r.touched, r.changed, r.placed, r.spent = 0, 0, 0, 0
 	for done := range b.Cycles {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -161,6 +170,9 @@ func (r *cycleRun) cycle(ends, starts int) error {
 	r.spent += end - begun
 	r.allocs.add(int64(r.Mallocs() - mallocs))
 	r.arcs.add(out.Stats.ArcsTouched)
+	r.solves.add(int64(out.Stats.Solves))
+	r.touched += out.Stats.ArcsTouched
+	r.changed += int64(ends + starts)
 	r.placed += int64(len(out.Placements))
 	r.waiting = out.Stats.Waiting
 	return r.launched(out.Placements)
@@ -235,7 +247,10 @@ func (r *cycleRun) commit(fn func(*rules.Tx) error) error {
 func (r *cycleRun) report() *CycleReport {
 	out := &CycleReport{
 		CycleBench: *r.CycleBench, Latency: map[string]Quantiles{},
-		Allocations: r.allocs.quantiles(1), ArcsTouched: r.arcs.quantiles(1), Placements: r.placed, Waiting: r.waiting,
+		Allocations: r.allocs.quantiles(1), ArcsTouched: r.arcs.quantiles(1), Solves: r.solves.quantiles(1), Placements: r.placed, Waiting: r.waiting,
+	}
+	if r.changed > 0 {
+		out.ArcsPerChange = float64(r.touched) / float64(r.changed)
 	}
 	for name, h := range r.phases {
 		out.Latency[name] = h.quantiles(milliseconds)

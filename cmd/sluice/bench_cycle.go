@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/bench"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/sim"
 	"github.com/sluice-scheduler/sluice/cluster/sim/report"
@@ -28,7 +29,7 @@ With --disk the journal is on disk and syncs, in a folder that is removed.`
 
 func newBenchCycleCommand(a *app) *cobra.Command {
 	b := sim.CycleBench{Hosts: 1000, Tasks: 10_000, Classes: 100, Utilisation: 0.9, Churn: 0.01, Cycles: 100, Seed: 1}
-	var model, algorithm string
+	var model, algorithm, clock string
 	var disk bool
 	cmd := &cobra.Command{
 		Use:   "cycle",
@@ -36,6 +37,9 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 		Long:  benchCycleHelp,
 		Args:  wants(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if b.Stopwatch, err = bench.NewClock(clock); err != nil {
+				return usageError(cmd, fmt.Errorf("--clock: %w", err))
+			}
 			if b.Model, err = models.New(model); err != nil {
 				return usageError(cmd, fmt.Errorf("--model: %w", err))
 			}
@@ -46,7 +50,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 				s, _ := registry.New(algorithm) // was checked
 				return s
 			}
-			return a.runBenchCycle(cmd, &b, disk)
+			return a.runBenchCycle(cmd, &b, clock, disk)
 		},
 	}
 	fs := cmd.Flags()
@@ -59,6 +63,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 	fs.Uint64Var(&b.Seed, "seed", b.Seed, "of everything that is drawn")
 	fs.StringVar(&model, "model", models.Default, "cost model")
 	fs.StringVar(&algorithm, "solver", registry.Default, "solver")
+	fs.StringVar(&clock, "clock", bench.Wall, "wall, or cpu: processor time of the whole process, steadier where other programs are running")
 	fs.BoolVar(&disk, "disk", false, "keep the journal on disk, with a sync for every batch")
 	return cmd
 }
@@ -69,13 +74,14 @@ type cycleAnswer struct {
 	Model   string  `json:"model"`
 	Solver  string  `json:"solver"`
 	Disk    bool    `json:"disk"`
+	Clock   string  `json:"clock"`
 	HeapMB  float64 `json:"heap_mb"` // alive after the last cycle
 	Cores   int     `json:"cores"`
 	Go      string  `json:"go"`
 	Seconds float64 `json:"seconds"` // of the whole run, filling included
 }
 
-func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, disk bool) (err error) {
+func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string, disk bool) (err error) {
 	b.Journal = journal.NewMemory()
 	if disk {
 		dir, err := os.MkdirTemp("", "sluice-bench-")
@@ -89,7 +95,6 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, disk bool) (e
 	}
 	defer func() { err = errors.Join(err, b.Journal.Close()) }()
 	began := time.Now()
-	b.Stopwatch = func() time.Duration { return time.Since(began) }
 	b.Mallocs = func() uint64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -106,13 +111,13 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, disk bool) (e
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	answer := cycleAnswer{
-		CycleReport: r, Model: b.Model.Name(), Solver: b.NewSolver().Name(), Disk: disk,
+		CycleReport: r, Model: b.Model.Name(), Solver: b.NewSolver().Name(), Disk: disk, Clock: clock,
 		HeapMB: float64(m.HeapAlloc) / (1 << 20), Cores: runtime.NumCPU(), Go: runtime.Version(), Seconds: time.Since(began).Seconds(),
 	}
 	if a.config.Output == "table" {
 		fmt.Fprintf(a.out, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v; %s, %s; heap %.0f MB\n\n",
 			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, answer.Model, answer.Solver, answer.HeapMB)
-		return report.WriteCycles(a.out, r)
+		return report.WriteCycles(a.out, r, clock)
 	}
 	compact, err := json.Marshal(answer)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/sim"
 )
 
-// WriteCycles writes what a benchmark of cycles measured.
-func WriteCycles(w io.Writer, r *sim.CycleReport) error {
+// WriteCycles writes what a benchmark of cycles measured by the clock of that name.
+func WriteCycles(w io.Writer, r *sim.CycleReport, clock string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "wall milliseconds\tp50\tp90\tp99\tmax")
+	fmt.Fprintln(t, clock+" milliseconds\tp50\tp90\tp99\tmax")
 	for _, p := range append([]string{"events"}, phases...) {
 		if q, measured := r.Latency[p]; measured {
 			fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.3f\n", p, q.P50, q.P90, q.P99, q.Max)
@@ -20,9 +20,10 @@ func WriteCycles(w io.Writer, r *sim.CycleReport) error {
 	for _, x := range []struct {
 		name string
 		q    sim.Quantiles
-	}{{"allocations", r.Allocations}, {"arcs touched", r.ArcsTouched}} {
+	}{{"allocations", r.Allocations}, {"arcs touched", r.ArcsTouched}, {"solves", r.Solves}} {
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\n", x.name, x.q.P50, x.q.P90, x.q.P99, x.q.Max)
 	}
-	fmt.Fprintf(t, "\nplacements\t%d, %.0f a second\nwaiting at the end\t%d\n", r.Placements, r.PlacementsPerSecond, r.Waiting)
+	fmt.Fprintf(t, "\narcs touched for each changed task\t%.1f\n", r.ArcsPerChange)
+	fmt.Fprintf(t, "placements\t%d, %.0f a second\nwaiting at the end\t%d\n", r.Placements, r.PlacementsPerSecond, r.Waiting)
 	return t.Flush()
 }
