@@ -19,7 +19,7 @@ type Config struct {
 	// Workload is read once, to its end. The caller closes it.
 	Workload *trace.Workload
 	Model    costmodels.Model
-	// NewSolver makes the solver of a network; see cycle.New.
+	// NewSolver makes the solver of a network; nil: plan without a flow. See cycle.New.
 	NewSolver func() solver.Solver
 	// SolveBudget limits each solve; zero is no limit.
 	SolveBudget solver.Budget
@@ -92,8 +92,8 @@ func (c *Config) fill() error {
 		c.CheckpointEvery = 500_000
 	}
 	var problems []error
-	if c.Workload == nil || c.Model == nil || c.NewSolver == nil {
-		problems = append(problems, errors.New("sim: a workload, a model and a solver are needed"))
+	if c.Workload == nil || c.Model == nil {
+		problems = append(problems, errors.New("sim: a workload and a model are needed"))
 	} else if len(c.Workload.Hosts) == 0 {
 		problems = append(problems, errors.New("sim: the workload has no hosts; give a list of machines"))
 	}
@@ -102,6 +102,20 @@ func (c *Config) fill() error {
 	}
 	problems = append(problems, c.Faults.validate())
 	return errors.Join(problems...)
+}
+
+// The planners, see cycle.New.
+const (
+	Flow   = "flow"
+	Greedy = "greedy"
+)
+
+// PlannerName names the planner that cycle.New makes of this.
+func PlannerName(newSolver func() solver.Solver) string {
+	if newSolver == nil {
+		return Greedy
+	}
+	return Flow
 }
 
 func (c *Config) newPlanner() Planner {

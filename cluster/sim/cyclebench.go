@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -24,10 +25,11 @@ type CycleBench struct {
 	Utilisation float64 `json:"utilisation"` // part of the cores that all tasks ask for; above 1 some wait
 	Churn       float64 `json:"churn"`       // part of the tasks that ends and is submitted in each cycle
 	Cycles      int     `json:"cycles"`      // measured; the ones that fill the cluster come before
+	Preferences int     `json:"preferences"` // hosts, drawn for each task after the filling, that hold a GB it reads; 0: it reads nothing
 	Seed        uint64  `json:"seed"`
 
 	Model     costmodels.Model     `json:"-"`
-	NewSolver func() solver.Solver `json:"-"`
+	NewSolver func() solver.Solver `json:"-"` // nil plans without a flow, see cycle.New
 	Journal   journal.Journal      `json:"-"` // empty; the caller closes it
 	Stopwatch func() time.Duration `json:"-"`
 	Mallocs   func() uint64        `json:"-"` // allocations so far; nil counts none
@@ -44,7 +46,10 @@ type CycleReport struct {
 	ArcsPerChange       float64              `json:"arcs_per_change"` // touched, for each task that was submitted or ended
 	Solves              Quantiles            `json:"solves"`
 	Placements          int64                `json:"placements"`
-	Waiting             int                  `json:"waiting"` // tasks, after the last cycle
+	Preferred           float64              `json:"preferred"`     // part of them on a host with the input
+	MeanPrice           float64              `json:"mean_price"`    // of a placement, in milliseconds of expected delay
+	CostPerTask         float64              `json:"cost_per_task"` // of the plans, for each task placed or waiting; see cycle.Stats
+	Waiting             int                  `json:"waiting"`       // tasks, after the last cycle
 	PlacementsPerSecond float64              `json:"placements_per_second"`
 }
 
@@ -57,6 +62,8 @@ func (b *CycleBench) validate() error {
 	switch {
 	case b.Hosts <= 0 || b.Tasks <= 0 || b.Cycles <= 0 || b.Classes <= 0:
 		return errors.New("sim: hosts, tasks, classes and cycles must be above 0")
+	case b.Preferences < 0 || b.Preferences > b.Hosts:
+		return fmt.Errorf("sim: %d preferred hosts of %d", b.Preferences, b.Hosts)
 	case b.Classes > b.Tasks:
 		return fmt.Errorf("sim: %d classes need at least as many tasks", b.Classes)
 	case !(b.Utilisation > 0 && b.Utilisation <= 10):
@@ -76,13 +83,15 @@ type cycleRun struct {
 	planner *cycle.Planner
 	random  *rand.Rand
 	now     cluster.Time
+	filled  bool
 	jobs    int
 	running []cluster.RunID // that have begun and not ended
 
 	phases               map[string]*histogram
 	allocs, arcs, solves histogram
 	touched, changed     int64 // arcs, tasks
-	placed               int64
+	placed, preferred    int64
+	price, cost, asked   int64 // of placements, of plans; tasks placed or waiting
 	waiting              int
 	spent                time.Duration
 }
@@ -96,20 +105,22 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 		b.Mallocs = func() uint64 { return 0 }
 	}
 	r := &cycleRun{
-		CycleBench: b, state: cluster.NewState(), planner: cycle.New(b.Model, b.NewSolver),
+		CycleBench: b, state: cluster.NewState(), planner: cycle.New(b.Model, nil), // fills fast
 		random: rand.New(rand.NewPCG(b.Seed, 1)), now: begin, phases: map[string]*histogram{},
 	}
 	if err := r.fill(); err != nil {
 		return nil, err
 	}
 	churn := max(1, int(b.Churn*float64(b.Tasks)))
-	for range 2 { // the first ones take in what the filling left
+	r.planner, r.filled = cycle.New(b.Model, b.NewSolver), true
+	for range 2 { // the first one reads everything
 		if err := r.cycle(min(churn, len(r.running)), churn); err != nil {
 			return nil, err
 		}
 	}
 	r.phases, r.allocs, r.arcs, r.solves = map[string]*histogram{}, histogram{}, histogram{}, histogram{}
 	r.touched, r.changed, r.placed, r.spent = 0, 0, 0, 0
+	r.preferred, r.price, r.cost, r.asked = 0, 0, 0, 0
 	for done := range b.Cycles {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -129,7 +140,7 @@ func (r *cycleRun) fill() error {
 	err := r.commit(func(tx *rules.Tx) error {
 		err := tx.Emit(&cluster.ClusterCreated{ID: "bench"})
 		for i := 0; i < r.Hosts && err == nil; i++ {
-			err = tx.Emit(&cluster.HostReported{ID: cluster.HostID(fmt.Sprintf("bench/h%05d", i)), Machine: cluster.Machine{
+			err = tx.Emit(&cluster.HostReported{ID: benchHost(i), Machine: cluster.Machine{
 				Rack:     fmt.Sprintf("r%04d", i/40),
 				Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: benchCPU, cluster.Memory: benchMemory}),
 			}})
@@ -174,6 +185,15 @@ func (r *cycleRun) cycle(ends, starts int) error {
 	r.touched += out.Stats.ArcsTouched
 	r.changed += int64(ends + starts)
 	r.placed += int64(len(out.Placements))
+	r.cost += out.Stats.Cost
+	r.asked += int64(len(out.Placements) + out.Stats.Waiting)
+	for i := range out.Placements {
+		p := &out.Placements[i]
+		r.price += int64(p.Price)
+		if r.reads(p.Task, p.Host) {
+			r.preferred++
+		}
+	}
 	r.waiting = out.Stats.Waiting
 	return r.launched(out.Placements)
 }
@@ -207,6 +227,36 @@ func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
 	return tx.Emit(&cluster.JobsSubmitted{Jobs: jobs})
 }
 
+// reads reports whether the host has what the task reads.
+func (r *cycleRun) reads(k cluster.TaskKey, host cluster.HostID) bool {
+	for _, in := range r.state.Job(k.Job()).Spec.Inputs {
+		if in.First == k.Instance() {
+			return slices.Contains(in.Hosts, host)
+		}
+	}
+	return false
+}
+
+// prefer gives every instance a GB to read that so many hosts hold.
+func (r *cycleRun) prefer(instances int) []cluster.Input {
+	if r.Preferences == 0 || !r.filled {
+		return nil
+	}
+	inputs := make([]cluster.Input, instances)
+	for i := range inputs {
+		in := &inputs[i]
+		*in = cluster.Input{Name: fmt.Sprint("part-", i), Bytes: 1_000_000_000, First: uint32(i), Last: uint32(i)}
+		for len(in.Hosts) < r.Preferences {
+			if h := benchHost(r.random.IntN(r.Hosts)); !slices.Contains(in.Hosts, h) {
+				in.Hosts = append(in.Hosts, h)
+			}
+		}
+	}
+	return inputs
+}
+
+func benchHost(i int) cluster.HostID { return cluster.HostID(fmt.Sprintf("bench/h%05d", i)) }
+
 // spec makes a job of the next class. Requests lie around the mean that fills the cluster to the utilisation.
 func (r *cycleRun) spec(instances int) *cluster.JobSpec {
 	mean := int64(float64(r.Hosts) * benchCPU * r.Utilisation / float64(r.Tasks))
@@ -214,6 +264,7 @@ func (r *cycleRun) spec(instances int) *cluster.JobSpec {
 	cpu := max(1, mean/2+mean*class/int64(max(1, r.Classes-1)))
 	return &cluster.JobSpec{
 		Name: cluster.JobID(fmt.Sprintf("bench-%d", r.jobs)), Pool: cluster.RootPool, Instances: uint32(instances),
+		Inputs: r.prefer(instances),
 		Task: cluster.TaskSpec{
 			Resources: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: cpu, cluster.Memory: min(benchMemory, cpu*(1+class%4)<<20)}),
 			Processes: []cluster.Process{{Command: []string{"true"}}},
@@ -249,14 +300,22 @@ func (r *cycleRun) report() *CycleReport {
 		CycleBench: *r.CycleBench, Latency: map[string]Quantiles{},
 		Allocations: r.allocs.quantiles(1), ArcsTouched: r.arcs.quantiles(1), Solves: r.solves.quantiles(1), Placements: r.placed, Waiting: r.waiting,
 	}
-	if r.changed > 0 {
-		out.ArcsPerChange = float64(r.touched) / float64(r.changed)
-	}
+	out.ArcsPerChange = per(r.touched, r.changed)
 	for name, h := range r.phases {
 		out.Latency[name] = h.quantiles(milliseconds)
 	}
+	out.Preferred, out.MeanPrice = per(r.preferred, r.placed), per(r.price, r.placed)
+	out.CostPerTask = per(r.cost, r.asked)
 	if r.spent > 0 {
 		out.PlacementsPerSecond = float64(r.placed) / r.spent.Seconds()
 	}
 	return out
+}
+
+// per returns a / b, 0 where there is nothing to divide by.
+func per(a, b int64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
 }

@@ -411,7 +411,7 @@ func (m *measure) committed(took time.Duration) {
 func (m *measure) cycleEnded() {
 	c := &m.cycle
 	c.count++
-	if c.now.Solves == 0 {
+	if c.now.Rounds == 0 {
 		c.idle.add(int64(c.took))
 		return
 	}

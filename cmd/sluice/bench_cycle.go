@@ -29,7 +29,7 @@ With --disk the journal is on disk and syncs, in a folder that is removed.`
 
 func newBenchCycleCommand(a *app) *cobra.Command {
 	b := sim.CycleBench{Hosts: 1000, Tasks: 10_000, Classes: 100, Utilisation: 0.9, Churn: 0.01, Cycles: 100, Seed: 1}
-	var model, algorithm, clock string
+	var model, algorithm, clock, planner string
 	var disk bool
 	cmd := &cobra.Command{
 		Use:   "cycle",
@@ -46,9 +46,14 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 			if _, err := registry.New(algorithm); err != nil {
 				return usageError(cmd, fmt.Errorf("--solver: %w", err))
 			}
-			b.NewSolver = func() solver.Solver {
-				s, _ := registry.New(algorithm) // was checked
-				return s
+			if err := validPlanners([]string{planner}); err != nil {
+				return usageError(cmd, err)
+			}
+			if planner == sim.Flow {
+				b.NewSolver = func() solver.Solver {
+					s, _ := registry.New(algorithm) // was checked
+					return s
+				}
 			}
 			return a.runBenchCycle(cmd, &b, clock, disk)
 		},
@@ -62,6 +67,8 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 	fs.IntVar(&b.Cycles, "cycles", b.Cycles, "cycles to measure")
 	fs.Uint64Var(&b.Seed, "seed", b.Seed, "of everything that is drawn")
 	fs.StringVar(&model, "model", models.Default, "cost model")
+	fs.IntVar(&b.Preferences, "preferences", b.Preferences, "hosts that hold the input of a task, drawn for each; 0: it reads nothing")
+	fs.StringVar(&planner, "planner", sim.Flow, "flow, or greedy: the tasks in order take the cheapest start")
 	fs.StringVar(&algorithm, "solver", registry.Default, "solver")
 	fs.StringVar(&clock, "clock", bench.Wall, "wall, or cpu: processor time of the whole process, steadier where other programs are running")
 	fs.BoolVar(&disk, "disk", false, "keep the journal on disk, with a sync for every batch")
@@ -72,7 +79,8 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 type cycleAnswer struct {
 	*sim.CycleReport
 	Model   string  `json:"model"`
-	Solver  string  `json:"solver"`
+	Planner string  `json:"planner"`
+	Solver  string  `json:"solver,omitempty"`
 	Disk    bool    `json:"disk"`
 	Clock   string  `json:"clock"`
 	HeapMB  float64 `json:"heap_mb"` // alive after the last cycle
@@ -111,12 +119,15 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string,
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	answer := cycleAnswer{
-		CycleReport: r, Model: b.Model.Name(), Solver: b.NewSolver().Name(), Disk: disk, Clock: clock,
+		CycleReport: r, Model: b.Model.Name(), Planner: sim.PlannerName(b.NewSolver), Disk: disk, Clock: clock,
 		HeapMB: float64(m.HeapAlloc) / (1 << 20), Cores: runtime.NumCPU(), Go: runtime.Version(), Seconds: time.Since(began).Seconds(),
 	}
+	if b.NewSolver != nil {
+		answer.Solver = b.NewSolver().Name()
+	}
 	if a.config.Output == "table" {
-		fmt.Fprintf(a.out, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v; %s, %s; heap %.0f MB\n\n",
-			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, answer.Model, answer.Solver, answer.HeapMB)
+		fmt.Fprintf(a.out, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v, %d preferences; %s, %s; heap %.0f MB\n\n",
+			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, b.Preferences, answer.Model, answer.Planner, answer.HeapMB)
 		return report.WriteCycles(a.out, r, clock)
 	}
 	compact, err := json.Marshal(answer)

@@ -57,6 +57,7 @@ type simFlags struct {
 
 	model, solver string
 	compare       []string
+	planners      []string
 	budget        int64
 	faults        string
 	script        []string
@@ -125,6 +126,7 @@ func addWorkloadSourceFlags(fs *pflag.FlagSet, f *simFlags) {
 func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.StringVar(&f.model, "model", models.Default, "cost model: "+strings.Join(models.Names(), ", "))
 	fs.StringSliceVar(&f.compare, "compare", nil, "run the workload once with each of these cost models, and show them side by side")
+	fs.StringSliceVar(&f.planners, "planner", []string{sim.Flow}, "flow, or greedy: the tasks in order take the cheapest start; with both, run each")
 	fs.StringVar(&f.solver, "solver", registry.Default, "one of "+strings.Join(registry.Names(), ", "))
 	fs.Int64Var(&f.budget, "solve-budget", 0, "work units of each solve; 0 is no limit")
 	fs.Uint64Var(&f.config.Seed, "seed", 1, "of everything that is left to chance")
@@ -157,8 +159,11 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		return errors.New("--reserve is for traces: with --generate give --pools")
 	case f.generate && f.open.Mode != (trace.Mode{}):
 		return errors.New("--offered-load, --demand and --no-departures are for traces: with --generate give --load")
-	case f.placements != "" && len(f.compare) > 1:
-		return errors.New("--placements holds one run: give it without --compare")
+	case f.placements != "" && (len(f.compare) > 1 || len(f.planners) > 1):
+		return errors.New("--placements holds one run: give it without --compare, and with one --planner")
+	}
+	if err := validPlanners(f.planners); err != nil {
+		return err
 	}
 	if len(f.compare) == 0 {
 		f.compare = []string{f.model}
@@ -215,6 +220,18 @@ func readPools(path string) ([]cluster.Pool, error) {
 	return serve.ParsePools(specs)
 }
 
+func validPlanners(names []string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("--planner: choose %s, %s, or both", sim.Flow, sim.Greedy)
+	}
+	for _, name := range names {
+		if name != sim.Flow && name != sim.Greedy {
+			return fmt.Errorf("--planner %q: choose %s or %s", name, sim.Flow, sim.Greedy)
+		}
+	}
+	return nil
+}
+
 // workload opens or makes up the workload anew.
 func (f *simFlags) workload() (*trace.Workload, error) {
 	if f.generate {
@@ -226,11 +243,13 @@ func (f *simFlags) workload() (*trace.Workload, error) {
 func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	var results []*sim.Result
 	for _, name := range f.compare {
-		r, err := a.simulate(cmd.Context(), f, name)
-		if err != nil {
-			return err
+		for _, planner := range f.planners {
+			r, err := a.simulate(cmd.Context(), f, name, planner)
+			if err != nil {
+				return err
+			}
+			results = append(results, r)
 		}
-		results = append(results, r)
 	}
 	if err := a.showResults(results); err != nil {
 		return err
@@ -250,11 +269,14 @@ func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	return nil
 }
 
-// simulate runs the workload once with a cost model.
-func (a *app) simulate(ctx context.Context, f *simFlags, model string) (r *sim.Result, err error) {
+// simulate runs the workload once with a cost model and a planner.
+func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) (r *sim.Result, err error) {
 	c := f.config
 	if c.Model, err = models.New(model); err != nil {
 		return nil, err
+	}
+	if planner == sim.Greedy {
+		c.NewSolver = nil
 	}
 	began := time.Now()
 	if c.Workload, err = f.workload(); err != nil {

@@ -47,6 +47,19 @@ func TestCompareModels(t *testing.T) {
 	require.NotEqual(t, results[0].Hash, results[1].Hash)
 }
 
+func TestComparePlanners(t *testing.T) {
+	noSettings(t)
+	got := try(t, "", append(strings.Fields(simLine), "--planner", "flow,greedy", "-o", "json")...)
+	require.Zero(t, got.code, got.err)
+	var results []sim.Result
+	require.NoError(t, json.Unmarshal([]byte(got.out), &results))
+	require.Len(t, results, 2)
+	require.Equal(t, []string{sim.Flow, sim.Greedy}, []string{results[0].Planner, results[1].Planner})
+	require.Positive(t, results[0].Cycles.Solves)
+	require.Zero(t, results[1].Cycles.Solves)
+	require.Equal(t, results[0].Tasks.Submitted, results[1].Tasks.Submitted)
+}
+
 func TestSimUsage(t *testing.T) {
 	noSettings(t)
 	for line, want := range map[string]string{
@@ -60,6 +73,7 @@ func TestSimUsage(t *testing.T) {
 		"--generate --compare loadspread,nonesuch":          "nonesuch",
 		"--generate --compare quincy --model quincy":        "exclude each other",
 		"--generate --compare quincy,quincy --placements x": "without --compare",
+		"--generate --planner random":                       "choose flow or greedy",
 		"--generate --solver nonesuch":                      "--solver",
 		"--generate --faults rock=1h/1m":                    "--faults",
 		"--generate --fault 1s:rack":                        "--fault:",

@@ -24,6 +24,10 @@ func WriteCycles(w io.Writer, r *sim.CycleReport, clock string) error {
 		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\n", x.name, x.q.P50, x.q.P90, x.q.P99, x.q.Max)
 	}
 	fmt.Fprintf(t, "\narcs touched for each changed task\t%.1f\n", r.ArcsPerChange)
+	if r.Preferences > 0 {
+		fmt.Fprintf(t, "placed where the input is\t%.2f%%\n", 100*r.Preferred)
+	}
+	fmt.Fprintf(t, "price of a placement\t%.1f ms\ncost of a task, placed or waiting\t%.1f ms\n", r.MeanPrice, r.CostPerTask)
 	fmt.Fprintf(t, "placements\t%d, %.0f a second\nwaiting at the end\t%d\n", r.Placements, r.PlacementsPerSecond, r.Waiting)
 	return t.Flush()
 }

@@ -67,6 +67,7 @@ func sections(results []*sim.Result) []section {
 	all := []section{
 		{"", []row{
 			{"cost model", func(r *sim.Result) string { return r.Model }},
+			{"planner", func(r *sim.Result) string { return r.Planner }},
 			{"virtual time", func(r *sim.Result) string { return duration(r.VirtualSeconds) }},
 			{"wall time", func(r *sim.Result) string { return duration(r.WallSeconds) }},
 			{"hosts", func(r *sim.Result) string { return fmt.Sprint(r.Hosts) }},
