@@ -3,6 +3,7 @@
 #
 #   bench/run.sh short   a few minutes, 1,000 hosts
 #   bench/run.sh full    everything in docs/solver.md, about a quarter of an hour
+#   bench/run.sh cycle   whole cycles with a journal that syncs, some minutes
 #
 # ALGORITHMS, CLOCK, PEER and LIMIT (of each run) may be set; PEER is lemon where
 # that is installed, else empty. With SLUICE_DATA the known DIMACS instances are
@@ -39,6 +40,18 @@ place() {
 	' docs/solver.md >"$results/solver.md" && mv "$results/solver.md" docs/solver.md
 }
 
+# cycle NAME ARGUMENT... measures whole cycles and keeps the table with machine and commit.
+cycle() {
+	name=cycle-$1
+	shift
+	{
+		echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores; commit $(git rev-parse --short=12 HEAD), $(date -u +%F); sluice bench cycle $*"
+		echo
+		"$binary" bench cycle --disk --clock "${CLOCK:-wall}" "$@"
+	} >"$results/$name.txt"
+	cat "$results/$name.txt"
+}
+
 peers() {
 	[ -z "$peer" ] || echo "--peer=$peer --lemon=networksimplex"
 }
@@ -67,8 +80,18 @@ full)
 	done
 	cp "$pictures"/growth/sweep-*.svg docs/pictures/
 	;;
+cycle)
+	for load in 0.5 0.9 1.0 1.1; do
+		cycle "12k-$load" --hosts 12500 --tasks 150000 --utilisation "$load"
+	done
+	for planner in flow greedy; do
+		cycle "12k-preferences-$planner" --hosts 12500 --tasks 150000 --utilisation 1.0 --preferences 8 --model sluice --cycles 20 --planner "$planner"
+	done
+	cycle 10k-pending-10k --hosts 10000 --tasks 130000 --classes 5000 --utilisation 1.083 --churn 0.008 --cycles 20
+	cycle 10k-pending-1m --hosts 10000 --tasks 1120000 --classes 5000 --utilisation 9.333 --churn 0.001 --cycles 20
+	;;
 *)
-	echo "usage: bench/run.sh short|full" >&2
+	echo "usage: bench/run.sh short|full|cycle" >&2
 	exit 2
 	;;
 esac
