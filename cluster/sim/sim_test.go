@@ -223,4 +223,5 @@ func TestARunEndsWhenNothingMovesAnyMore(t *testing.T) {
 	require.Positive(t, r.Tasks.Waiting)
 	require.Positive(t, r.Tasks.Running)
 	require.Less(t, r.VirtualSeconds, 3600.0)
+	require.Positive(t, r.QuietChecks)
 }
