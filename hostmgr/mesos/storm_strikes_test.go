@@ -54,7 +54,7 @@ func (s *storm) strike(now time.Time) {
 // endStrikes ends what has lasted long enough.
 func (s *storm) endStrikes(now time.Time) {
 	for _, x := range slices.Clone(s.going) {
-		if now.Before(x.until) {
+		if now.Before(x.until) || !slices.Contains(s.going, x) { // ending one that waits for the scheduler ends others
 			continue
 		}
 		s.going = slices.DeleteFunc(s.going, func(y *strike) bool { return x == y })
