@@ -3,9 +3,11 @@ package mesos
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -128,12 +130,12 @@ func (c *client) call(ctx context.Context, master, streamID string, call *schedu
 }
 
 func (c *client) post(ctx context.Context, through *http.Client, master, streamID string, call *scheduler.Call) (*http.Response, error) {
-	var body bytes.Buffer
-	if err := c.codec.NewEncoder(encoding.SinkWriter(&body)).Encode(call); err != nil {
+	body, err := c.encode(call)
+	if err != nil {
 		return nil, fmt.Errorf("mesos: encode %v: %w", call.Type, err)
 	}
 	target := url.URL{Scheme: c.config.scheme(), Host: master, Path: apiPath}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), &body)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("mesos: %v: %w", call.Type, err)
 	}
@@ -150,6 +152,36 @@ func (c *client) post(ctx context.Context, through *http.Client, master, streamI
 		return nil, fmt.Errorf("mesos: %v: %w", call.Type, err)
 	}
 	return response, nil
+}
+
+// encode writes a call. In JSON, lists that are empty are left out, which the library writes as null and a master refuses.
+func (c *client) encode(call *scheduler.Call) ([]byte, error) {
+	var body bytes.Buffer
+	if err := c.codec.NewEncoder(encoding.SinkWriter(&body)).Encode(call); err != nil || !c.config.JSON {
+		return body.Bytes(), err
+	}
+	in := json.NewDecoder(&body)
+	in.UseNumber() // times do not fit a double
+	var raw any
+	if err := in.Decode(&raw); err != nil {
+		return nil, err
+	}
+	dropNulls(raw)
+	return json.Marshal(raw)
+}
+
+func dropNulls(raw any) {
+	switch v := raw.(type) {
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, value any) bool { return value == nil })
+		for _, value := range v {
+			dropNulls(value)
+		}
+	case []any:
+		for _, value := range v {
+			dropNulls(value)
+		}
+	}
 }
 
 // failed takes in an answer that is no success: it returns the leader that it redirects to, or what it means.

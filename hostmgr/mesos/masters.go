@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -39,16 +41,26 @@ func ParseMasters(s string) (Masters, error) {
 		if a == "" || strings.Contains(a, "/") {
 			return m, fmt.Errorf("mesos: masters: %q is not a list of addresses such as HOST:5050,HOST:5050 or zk://HOST:2181/mesos", s)
 		}
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			a = net.JoinHostPort(strings.Trim(a, "[]"), port)
-		}
-		host, number, err := net.SplitHostPort(a)
-		if _, bad := net.LookupPort("tcp", number); err != nil || host == "" || bad != nil {
+		address, ok := withPort(a, port)
+		if !ok {
 			return m, fmt.Errorf("mesos: masters: %q is not an address such as HOST:%s", a, port)
 		}
-		m.Addresses = append(m.Addresses, a)
+		m.Addresses = append(m.Addresses, address)
 	}
 	return m, nil
+}
+
+// withPort completes an address that may have no port, and tells whether it makes sense.
+func withPort(a, port string) (string, bool) {
+	host, number, err := net.SplitHostPort(a)
+	if err != nil {
+		host, number = strings.Trim(a, "[]"), port
+		if _, err := netip.ParseAddr(host); err != nil && strings.Contains(host, ":") {
+			return "", false
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 16)
+	return net.JoinHostPort(host, number), err == nil && n > 0 && host != ""
 }
 
 // detector finds masters.
