@@ -49,9 +49,13 @@ folder. Several clusters have a host manager each, with a name each (--shard).`,
 			}
 			fmt.Fprintf(a.out, "host manager: agents of the Mesos cluster at %s as %s/... for the scheduler at %s, state in %s\n",
 				c.Mesos.Master, c.Mesos.Shard, c.Server, c.Mesos.StateDir)
-			return runUntil(cmd.Context(), []func(context.Context) error{m.run}, func() {}, func() error {
+			err = runUntil(cmd.Context(), []func(context.Context) error{m.run}, func() {}, func() error {
 				return errors.Join(m.driver.Close(), conn.Close())
 			})
+			if errors.Is(err, mesos.ErrRemoved) {
+				return fmt.Errorf("%w: --new-framework, once", err)
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&newFramework, "new-framework", false, "give up the framework that the state folder remembers, with its tasks, and begin a new one")
@@ -81,6 +85,7 @@ func openMesos(c config.Mesos, dir string, newFramework bool, conn *grpc.ClientC
 		Dir: filepath.Join(dir, "framework"), Masters: c.Master, Name: c.Name, User: c.User, Roles: strings.Split(c.Roles, ","),
 		Principal: c.Principal, Secret: secret, WebUIURL: c.WebUIURL,
 		FailoverTimeout: c.FailoverTimeout, NoCheckpoint: !c.Checkpoint, GPUs: c.GPUs,
+		PartitionUnaware: !c.PartitionAware, JSON: c.JSON,
 		RackAttribute: c.RackAttribute, ZoneAttribute: c.ZoneAttribute, GPUModelAttribute: c.GPUAttribute,
 		OfferHold: c.OfferHold, DeclineFor: c.DeclineFor, IdleAfter: c.IdleAfter, OfferWait: c.OfferWait,
 		MaintenanceLead: c.MaintenanceLead, ReconcileEvery: c.ReconcileEvery, VolumeBytes: volume,

@@ -3,9 +3,14 @@
 package main
 
 import (
-	"net/http/httptest"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,22 +20,125 @@ import (
 	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
 )
 
+// masters is a stand-in for a Mesos cluster whose masters listen on loopback.
+type masters struct {
+	*mesostest.Cluster
+	addresses []string
+}
+
+// newMasters makes a cluster with so many masters, of which the first one leads, and agents h1, h2 ... in rack r7.
+func newMasters(t *testing.T, n, agents int, c mesostest.Config) *masters {
+	m := &masters{}
+	var listeners []net.Listener
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		listeners, m.addresses = append(listeners, l), append(m.addresses, l.Addr().String())
+	}
+	c.Masters, c.AllocationInterval, c.ReregisterAfter = m.addresses, 20*time.Millisecond, 20*time.Millisecond
+	c.Behave = func(t api.TaskInfo) mesostest.Behaviour {
+		b := mesostest.Behaviour{Startup: time.Millisecond}
+		if strings.Contains(t.Command.GetValue(), "serve") {
+			b.Runs = mesostest.Forever
+		}
+		return b
+	}
+	m.Cluster = mesostest.New(c)
+	for i, l := range listeners {
+		server := &http.Server{Handler: m.Handler(m.addresses[i])}
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { _ = server.Close() })
+	}
+	t.Cleanup(m.Close)
+	for i := range agents {
+		m.AddAgent(mesostest.AgentSpec{
+			Hostname: fmt.Sprint("h", i+1), Port: int32(5051 + i), Attributes: map[string]string{"rack": "r7"},
+			Resources: []api.Resource{
+				mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", 10000), mesostest.Ports(31000, 31099),
+			},
+		})
+	}
+	return m
+}
+
+// living returns the ids of the tasks that run on a host, on any if it is "".
+func (m *masters) living(host string) (ids []string) {
+	for _, r := range m.Runs() {
+		if r.Ended.IsZero() && (host == "" || host == r.Hostname) {
+			ids = append(ids, r.TaskID)
+		}
+	}
+	return ids
+}
+
+// process is a command that runs in this process until it is interrupted.
+type process struct {
+	out       output
+	ended     chan int
+	interrupt context.CancelFunc
+}
+
+func start(t *testing.T, args ...string) *process {
+	ctx, interrupt := context.WithCancel(t.Context())
+	p := &process{ended: make(chan int, 1), interrupt: interrupt}
+	go func() { p.ended <- run(ctx, args, nil, &p.out, &p.out) }()
+	return p
+}
+
+// says waits for a line and returns what its first group matched.
+func (p *process) says(t *testing.T, pattern string) string {
+	t.Helper()
+	line := regexp.MustCompile(pattern)
+	for begun := time.Now(); ; {
+		require.Less(t, time.Since(begun), time.Minute, "it does not say %q: %s", pattern, p.out.String())
+		if m := line.FindStringSubmatch(p.out.String()); m != nil {
+			return m[len(m)-1]
+		}
+		select {
+		case code := <-p.ended:
+			require.FailNow(t, "it ended", "%v: exit code %d: %s", line, code, p.out.String())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// code waits for the end of the command and returns its exit code.
+func (p *process) code(t *testing.T) int {
+	t.Helper()
+	select {
+	case code := <-p.ended:
+		return code
+	case <-time.After(time.Minute):
+		require.FailNow(t, "it does not end", p.out.String())
+		return 0
+	}
+}
+
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.interrupt()
+	require.Zero(t, p.code(t), p.out.String())
+}
+
+// shows repeats a command until its output matches.
+func shows(t *testing.T, pattern string, args ...string) {
+	t.Helper()
+	want := regexp.MustCompile(pattern)
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		a := try(t, "", args...)
+		if want.MatchString(a.out) {
+			return
+		}
+		require.Less(t, time.Since(begun), 30*time.Second, "%v does not show %q: %s", args, pattern, a.out+a.err)
+	}
+}
+
 // TestDevOnMesos runs a job on a stand-in for a Mesos cluster, reached over loopback.
 func TestDevOnMesos(t *testing.T) {
 	noSettings(t)
-	world := mesostest.New(mesostest.Config{
-		AllocationInterval: 20 * time.Millisecond,
-		Behave:             func(api.TaskInfo) mesostest.Behaviour { return mesostest.Behaviour{Startup: time.Millisecond} },
-	})
-	defer world.Close()
-	world.AddAgent(mesostest.AgentSpec{
-		Hostname: "h1", Attributes: map[string]string{"rack": "r7"},
-		Resources: []api.Resource{mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), mesostest.Scalar("disk", 10000)},
-	})
-	master := httptest.NewServer(world.Handler("master:5050"))
-	defer master.Close()
+	world := newMasters(t, 1, 1, mesostest.Config{})
 	dir := t.TempDir()
-	finish := startDev(t, dir, "--driver", "mesos", "--master", master.Listener.Addr().String(), "--framework-user", "nobody")
+	finish := startDev(t, dir, "--driver", "mesos", "--master", world.addresses[0], "--framework-user", "nobody")
 	a := try(t, "", "job", "submit", "../../examples/hello.yaml", "--wait")
 	require.Zero(t, a.code, a.err)
 	require.Regexp(t, `(?m)^mesos/h1 +up +r7 `, try(t, "", "host", "list").out)
@@ -38,4 +146,127 @@ func TestDevOnMesos(t *testing.T) {
 	require.Equal(t, 0, finish())
 	_, err := os.Stat(filepath.Join(dir, "mesos", "cluster"))
 	require.NoError(t, err, "the cluster that the framework belongs to is remembered")
+}
+
+const services = `name: services
+instances: 4
+task:
+  processes: [{argv: [serve]}]
+  resources: {cpu: 1, memory: 64Mi, ports: {dynamic: 1}}
+`
+
+// TestMesosHostManagers has two Mesos clusters and local hosts under one scheduler. Everything restarts; what runs runs on.
+func TestMesosHostManagers(t *testing.T) {
+	noSettings(t)
+	t.Setenv("SLUICE_SCHEDULER_UNREACHABLE_AFTER", "300ms")
+	east, west := newMasters(t, 3, 2, mesostest.Config{Credentials: map[string]string{"sluice": "hush"}}), newMasters(t, 1, 1, mesostest.Config{})
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("hush\n"), 0o600))
+	journal := t.TempDir()
+	scheduler := start(t, "scheduler", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--state-dir", journal)
+	server := scheduler.says(t, `API on (\S+),`)
+	t.Setenv("SLUICE_SERVER", server)
+	eastDir := t.TempDir()
+	startEast := func() *process {
+		return start(t, "hostmgr", "mesos", "--shard", "east", "--master", strings.Join(east.addresses[1:], ","), "--state-dir", eastDir,
+			"--framework-user", "nobody", "--roles", "batch", "--principal", "sluice", "--secret-file", secret, "--log-level", "debug")
+	}
+	eastern := startEast()
+	t.Setenv("SLUICE_MESOS_JSON", "true")
+	western := start(t, "hostmgr", "mesos", "--shard", "west", "--master", west.addresses[0], "--state-dir", t.TempDir(), "--framework-user", "nobody")
+	beside := start(t, "hostmgr", "local", "--shard", "here", "--hosts", "1", "--state-dir", t.TempDir(), "--host-cpu", "1", "--host-memory", "1Gi")
+	shows(t, `(?s)east/h1 +up +r7 .*east/h2 +up .*here/h0 +up .*west/h1 +up `, "host", "list")
+
+	a := try(t, services, "job", "submit", "-")
+	require.Zero(t, a.code, a.err)
+	shows(t, `4: 4 running`, "job", "list")
+	require.NotEmpty(t, east.living(""))
+	all := func() []string { return append(east.living(""), west.living("")...) }
+	before := all()
+
+	eastern.stop(t)
+	shows(t, `(?m)^east/h1 +unreachable`, "host", "list")
+	require.ElementsMatch(t, before, all(), "tasks run on")
+	eastern = startEast()
+	shows(t, `(?m)^east/h1 +up`, "host", "list")
+	scheduler.stop(t)
+	scheduler = start(t, "scheduler", "--listen", server, "--http-listen", "127.0.0.1:0", "--state-dir", journal)
+	shows(t, `(?s)east/h1 +up .*east/h2 +up .*west/h1 +up `, "host", "list")
+	east.Elect(east.addresses[2])
+	eastern.says(t, `subscribed.*master=`+east.addresses[2])
+	shows(t, `4: 4 running`, "job", "list")
+	require.ElementsMatch(t, before, all(), "the same runs still run")
+
+	a = try(t, "", "host", "drain", "east/h1")
+	require.Zero(t, a.code, a.err)
+	onH1 := len(east.living("h1"))
+	a = try(t, strings.Replace(services, "services", "more", 1), "job", "submit", "-")
+	require.Zero(t, a.code, a.err)
+	shows(t, `(?s)more .*4: 4 running.*services .*4: 4 running`, "job", "list", "--order", "name")
+	require.Len(t, east.living("h1"), onH1, "a host that is drained gets no new tasks")
+	for _, job := range []string{"services", "more"} {
+		a = try(t, "", "job", "stop", job, "--wait")
+		require.Zero(t, a.code, a.err)
+	}
+	require.Empty(t, all())
+	shows(t, `(?m)^east/h1 +drained`, "host", "list")
+	for _, p := range []*process{beside, western, eastern, scheduler} {
+		p.stop(t)
+		require.NotContains(t, p.out.String(), "hush", "a secret is not logged")
+	}
+}
+
+// TestTheEndOfAMesosFramework: what an operator has to decide ends the host manager with a message that says so.
+func TestTheEndOfAMesosFramework(t *testing.T) {
+	noSettings(t)
+	world := newMasters(t, 1, 1, mesostest.Config{})
+	finish := startDev(t, t.TempDir())
+	defer func() { require.Zero(t, finish()) }()
+	dir := t.TempDir()
+	manager := func(dir string, more ...string) *process {
+		return start(t, append([]string{
+			"hostmgr", "mesos", "--master", world.addresses[0], "--state-dir", dir, "--framework-user", "nobody",
+		}, more...)...)
+	}
+	first := manager(dir)
+	shows(t, `(?m)^mesos/h1 +up`, "host", "list")
+	_, err := http.Post("http://"+world.addresses[0]+"/api/v1", "application/json",
+		strings.NewReader(`{"type": "TEARDOWN", "teardown": {"framework_id": {"value": "`+first.says(t, `framework=(\S+)`)+`"}}}`))
+	require.NoError(t, err)
+	require.Equal(t, exitFailure, first.code(t))
+	require.Contains(t, first.out.String(), "the master has removed this framework")
+	again := manager(dir)
+	require.Equal(t, exitFailure, again.code(t))
+	require.Contains(t, again.out.String(), "--new-framework")
+	second := manager(dir, "--new-framework")
+	shows(t, `(?m)^mesos/h1 +up`, "host", "list")
+	second.stop(t)
+}
+
+func TestWrongMesosSettings(t *testing.T) {
+	noSettings(t)
+	for _, c := range []struct{ line, want string }{
+		{"--master zk://h:2181", "has no path; write it as zk://HOST:PORT,HOST:PORT/mesos"},
+		{"--master a/b", "is not a list of addresses"},
+		{"--master h:65536", "is not an address such as HOST:5050"},
+		{"--master h:1:2", "is not an address such as HOST:5050"},
+		{"--roles a,,b", `"" is not a role`},
+		{"--roles a,a", `"a" is there twice`},
+		{"--principal p --secret-file missing", "mesos.secret_file"},
+		{"--secret-file /dev/null --tls-cert c", "mesos.tls.cert: a certificate and its key belong together"},
+		{"--tls-ca missing", "mesos.tls.ca"},
+		{"--failover-timeout -1s", "failover"},
+		{"--failover-timeout week", "failover_timeout"},
+		{"--shard a/b", "mesos.shard"},
+		{"--gpus many", "mesos.gpus"},
+		{"more", `unexpected argument "more"`},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			a := try(t, "", append([]string{"hostmgr", "mesos", "--state-dir", t.TempDir()}, strings.Fields(c.line)...)...)
+			require.Equal(t, exitUsage, a.code, a.err)
+			require.Contains(t, a.err, c.want)
+		})
+	}
+	t.Setenv("SLUICE_DEV_DRIVER", "kubernetes")
+	require.Contains(t, try(t, "", "dev").err, "dev.driver")
 }

@@ -91,6 +91,8 @@ type Mesos struct {
 	MaintenanceLead time.Duration `mapstructure:"maintenance_lead"`
 	ReconcileEvery  time.Duration `mapstructure:"reconcile_every"`
 	VolumeSize      string        `mapstructure:"volume_size"`
+	PartitionAware  bool          `mapstructure:"partition_aware"`
+	JSON            bool
 	TLS             MesosTLS
 }
 

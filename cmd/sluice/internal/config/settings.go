@@ -79,6 +79,8 @@ func Settings() []Setting {
 		{"mesos.maintenance_lead", 30 * time.Minute, "", "", "how long before planned maintenance a host gets no more tasks"},
 		{"mesos.reconcile_every", 10 * time.Minute, "", "", "time between two comparisons of all tasks with Mesos"},
 		{"mesos.volume_size", "1Gi", "", "", "size of a persistent volume that is made for a task"},
+		{"mesos.partition_aware", true, "", "", "false: tasks on agents that are out of reach are lost at once"},
+		{"mesos.json", false, "", "", "true: speak JSON with the masters in place of protobuf, to watch the traffic"},
 		{"mesos.tls.enabled", false, "", "", "true: connect to masters over TLS, with the system's authorities"},
 		{"mesos.tls.ca", "", "tls-ca", "", "file with the authorities of the masters' certificates; makes it TLS"},
 		{"mesos.tls.cert", "", "tls-cert", "", "file with this framework's certificate"},
