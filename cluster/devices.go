@@ -32,3 +32,12 @@ func (s *TaskSpec) Bind(h *Host, on Devices) *Host {
 	bound.PortsTaken = allocatePorts(h.PortsTaken, on.Ports, false)
 	return &bound
 }
+
+// Unbind returns the host with one task of this size less, on the given devices. The list of tasks is left as it is.
+func (s *TaskSpec) Unbind(h *Host, on Devices) *Host {
+	freed := *h
+	freed.Allocated = h.Allocated.Sub(s.Resources)
+	freed.GPUFree = s.GPU.allocate(h.GPUFree, on.GPUs, true)
+	freed.PortsTaken = allocatePorts(h.PortsTaken, on.Ports, true)
+	return &freed
+}

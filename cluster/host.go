@@ -78,22 +78,6 @@ func (h *Host) State() HostState {
 // Free returns Capacity − Allocated; negative where the capacity shrank below what is allocated.
 func (h *Host) Free() Resources { return h.Capacity.Sub(h.Allocated) }
 
-func (h *Host) countLabel(l KeyValue) uint32 {
-	var n uint32
-	switch l.Key {
-	case LabelHostname:
-		n = b2u(l.Value == h.ID.Name() || l.Value == string(h.ID))
-	case LabelRack:
-		n = b2u(l.Value == h.Rack)
-	case LabelZone:
-		n = b2u(l.Value == h.Zone)
-	}
-	for _, a := range h.Attributes {
-		n += b2u(a == l)
-	}
-	return n
-}
-
 func b2u(b bool) uint32 {
 	if b {
 		return 1

@@ -45,12 +45,14 @@ type JobSpec struct {
 	Gang        *Gang      `cbor:",omitempty"` // nil: every task is started on its own
 	Limits      JobLimits
 	Preemption  PreemptionPolicy
-	Controller  bool          `cbor:",omitempty"` // instance 0 is the controller: the job ends as it ends
-	Estimate    time.Duration `cbor:",omitempty"` // of one task's run time, 0 where the user does not know
-	Instances   uint32        // 1..MaxInstances
-	MaxFailures uint32        // failed runs of one instance that are retried, 0..MaxMaxFailures
-	Constraint  *Constraint   `cbor:",omitempty"`
-	Inputs      []Input       `cbor:",omitempty"` // data that the tasks read, where it matters where they run
+	Controller  bool             `cbor:",omitempty"` // instance 0 is the controller: the job ends as it ends
+	Estimate    time.Duration    `cbor:",omitempty"` // of one task's run time, 0 where the user does not know
+	Instances   uint32           // 1..MaxInstances
+	MaxFailures uint32           // failed runs of one instance that are retried, 0..MaxMaxFailures
+	Constraint  *Constraint      `cbor:",omitempty"` // that a place has to meet
+	Preferences []SoftConstraint `cbor:",omitempty"` // that it should
+	Spread      []Spread         `cbor:",omitempty"` // how the tasks are to be kept apart; at most 32
+	Inputs      []Input          `cbor:",omitempty"` // data that the tasks read, where it matters where they run
 	Task        TaskSpec
 	Overrides   []InstanceOverride `cbor:",omitempty"` // of Task; where several cover an instance, later ones win
 }

@@ -22,6 +22,10 @@ type bundle struct {
 // choose finds the cheapest set of units whose leaving makes room for one task of the class on the host, exactly for up to
 // maxNodes sets, and prices it. It returns nil if there is none. With moves, units that fit elsewhere now may go there.
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
+	w, ok := c.queue.GetAt(c.nominees) // those before it are nominated already
+	if !ok || !couldTake(c.row.judge(h)) {
+		return nil
+	}
 	s := search{d: d, class: c, host: h, room: h.promise(), best: math.MaxInt64}
 	task := c.row.task
 	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
@@ -47,11 +51,11 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	if !ok {
 		return nil
 	}
-	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: devices}}
+	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: devices, set: w.set}}
 	for _, b := range s.found {
 		n.price += b.price
 	}
-	n.price += clamp(d.p.model.Start(&d.p.round, &c.seen.Request, h.rec)) + c.local.extra(h.index)
+	n.price += clamp(d.p.model.Start(&d.p.round, &c.seen.Request, h.rec)) + c.row.rule.price(h.rec, 0) + c.local.extra(h.index)
 	for _, b := range s.found {
 		n.victims = append(n.victims, b.units...)
 	}
@@ -202,7 +206,7 @@ func alike(a, b bundle) bool {
 func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
 	var all []bundle
 	for _, u := range h.units {
-		if u.leaves() || u.group == c.group || h.makesWay(u) || !u.displaceable(d.now, d.p.options.Hysteresis) {
+		if u.leaves() || u.group == c.group || h.makesWay(u) || c.row.rule.hinges(u.set) || !u.displaceable(d.now, d.p.options.Hysteresis) {
 			continue
 		}
 		together := d.p.together(u)
@@ -254,7 +258,7 @@ func (d *displacer) findMove(u *unit) bool {
 	if u.job.Preemption.Kill {
 		return false // being asked to leave ends it
 	}
-	r := p.rows.get(u.row, u.spec, u.job)
+	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
 	p.rows.refresh(r)
 	u.move = nil
@@ -271,7 +275,7 @@ func (d *displacer) findMove(u *unit) bool {
 		if !ok {
 			continue
 		}
-		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices.GPUs}}
+		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices.GPUs, set: u.set}}
 		u.price = d.loss(u) + s.price()
 		return true
 	}

@@ -24,18 +24,23 @@ type ClassKey struct {
 
 // rowKey holds what decides which hosts can take a task, and at which price.
 type rowKey struct {
-	fixed      [cluster.NumDimensions]int64
-	named      string
-	gpu        string
-	ports      string
-	needs      cluster.Capabilities
-	constraint string
-	work       string // see cluster.WorkOf
+	fixed [cluster.NumDimensions]int64
+	named string
+	gpu   string
+	ports string
+	needs cluster.Capabilities
+	rules string // of the job, as they hold at this stage of waiting
+	self  setKey // the tasks that the rules count as their own, if any do
+	work  string // see cluster.WorkOf
 }
 
-// KeyOf returns the class that a task belongs to while it waits.
-func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) ClassKey {
-	return classKeyOf(snap.Pool(j.Spec.Pool), j, j.Spec.TaskOf(t.Key.Instance())).of(j.Spec, t)
+// KeyOf returns the class that a task belongs to at that time while it waits.
+func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.Time) ClassKey {
+	task := j.Spec.TaskOf(t.Key.Instance())
+	k := classKeyOf(snap.Pool(j.Spec.Pool), j, task)
+	yielded, _ := j.Spec.Yielded(t.Queued, now)
+	k.row.rules, k.row.self = rulesKey(j.Spec, keyOfSet(j.UID, cluster.MergePairs(j.Spec.Labels, task.Labels)), yielded)
+	return k.of(j.Spec, t)
 }
 
 // classKeyOf returns what the tasks of a job that ask for the same have in common.
@@ -54,9 +59,6 @@ func classKeyOf(leaf *cluster.Pool, j *cluster.Job, task *cluster.TaskSpec) Clas
 	}
 	if ports := &task.Ports; !ports.IsZero() {
 		k.row.ports = fmt.Sprintf("%v %d", ports.Numbers, ports.Dynamic)
-	}
-	if spec.Constraint != nil {
-		k.row.constraint = spec.Constraint.String()
 	}
 	k.group = groupKeyOf(leaf, j)
 	k.group.fixed, k.group.named = k.row.fixed, k.row.named
@@ -96,6 +98,7 @@ type waiter struct {
 	task   cluster.TaskKey
 	run    uint32 // the number that its next run gets
 	ahead  bool   // was preempted
+	set    *labelSet
 }
 
 func earlier(a, b waiter) bool {
@@ -120,8 +123,9 @@ type class struct {
 	why     pool.Binding            // what keeps some of them from claiming room
 
 	// In this cycle:
-	skipped bool // a gang that cannot be whole
-	passed  bool // its claims went to those next in the pool
+	nominees int  // of this displacement pass, which are the first of the queue
+	skipped  bool // a gang that cannot be whole
+	passed   bool // its claims went to those next in the pool
 
 	node  flowgraph.NodeID
 	wait  [cluster.NumTiers]flowgraph.ArcID

@@ -35,6 +35,7 @@ type Victim struct {
 type nomination struct {
 	spec    *cluster.TaskSpec
 	devices []uint16
+	set     *labelSet
 }
 
 // maxReservation bounds how many times longer than HoldFor a host is kept for a task that waits for others to end.
@@ -59,6 +60,7 @@ func (p *Planner) displace(now cluster.Time, out *Output) {
 	d := displacer{p: p, now: now, vain: map[errand]int{}}
 	claims := make([]*class, 0, len(p.order))
 	for _, c := range p.order {
+		c.nominees = 0
 		if c.claims() == 0 {
 			continue
 		}
@@ -262,6 +264,7 @@ func (d *displacer) apply(n *displacement) bool {
 	n.tier = n.class.tier()
 	n.class.take(1)
 	n.class.group.pledged++
+	n.class.nominees++
 	d.p.ledger.Add(n.class.group.unit(1))
 	d.nominate(n.host, n.nominee)
 	d.done = append(d.done, n)
@@ -274,9 +277,9 @@ func (d *displacer) revert() {
 	d.done = d.done[:len(d.done)-1]
 	n.class.giveBack(n.tier)
 	n.class.group.pledged--
+	n.class.nominees--
 	d.p.ledger.Remove(n.class.group.unit(1))
-	n.host.nominated = without(n.host.nominated, n.nominee)
-	d.touch(n.host)
+	d.withdraw(n.host, n.nominee)
 	for _, u := range n.victims {
 		d.spare(u)
 	}
@@ -285,6 +288,13 @@ func (d *displacer) revert() {
 func (d *displacer) nominate(h *host, n *nomination) {
 	h.nominated = append(h.nominated, n)
 	d.p.crowded = append(d.p.crowded, h)
+	d.p.labels.planned(n.set, h, waits)
+	d.touch(h)
+}
+
+func (d *displacer) withdraw(h *host, n *nomination) {
+	h.nominated = without(h.nominated, n)
+	d.p.labels.planned(n.set, h, gone)
 	d.touch(h)
 }
 
@@ -301,6 +311,7 @@ func (d *displacer) strike(u *unit) {
 	d.hit = append(d.hit, u)
 	d.p.victims = append(d.p.victims, u)
 	d.account(u, -1)
+	d.p.labels.planned(u.set, d.p.hosts.byID[u.host], leaving)
 	if u.move != nil {
 		d.nominate(u.move.host, &u.move.nomination)
 	}
@@ -312,9 +323,9 @@ func (d *displacer) spare(u *unit) {
 	u.victim = false
 	d.hit = without(d.hit, u)
 	d.account(u, 1)
+	d.p.labels.planned(u.set, d.p.hosts.byID[u.host], arrives)
 	if u.move != nil {
-		u.move.host.nominated = without(u.move.host.nominated, &u.move.nomination)
-		d.touch(u.move.host)
+		d.withdraw(u.move.host, &u.move.nomination)
 		u.move = nil
 	}
 	d.touch(d.p.hosts.byID[u.host])
@@ -477,6 +488,9 @@ func (p *Planner) forgetPlan() {
 		}
 	}
 	p.crowded, p.victims = p.crowded[:0], p.victims[:0]
+	if p.labels != nil {
+		p.labels.takeBack(0)
+	}
 	for _, h := range p.joined {
 		h.joined = h.joined[:0]
 	}

@@ -1,6 +1,10 @@
 package cycle
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"iter"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
 
 // share is a number of tasks of one class for a host.
 type share struct {
@@ -11,39 +15,81 @@ type share struct {
 
 // whole returns where all that is left of a gang fits together: where the flow sends it as far as that holds, then on the
 // hosts that are cheapest for it. It returns nil if the gang does not fit. The tasks of a gang are alike, so it fits if and
-// only if the hosts take enough of them one by one.
+// only if the hosts take enough of them one by one; rules that count the gang's own tasks are held at each step.
 func (p *Planner) whole(c *class, flow []share) []share {
-	var shares []share
-	taken := map[*host]int64{}
-	need := c.open()
+	g := p.gather(c)
+	defer g.end()
 	for _, s := range flow {
-		if n := p.fit(c, s.host, min(s.n, need)); n > 0 {
-			shares = append(shares, share{s.host, n, s.price})
-			taken[s.host] = n
-			need -= n
-		}
+		g.take(s.host, s.n, s.price)
 	}
-	if need == 0 {
-		return shares
+	if g.need == 0 {
+		return g.shares
 	}
 	p.rows.refresh(c.row)
-	seen := map[*host]bool{}
-	for h, price := range p.cheapest(c) {
-		if seen[h] {
-			continue
-		}
-		seen[h] = true
-		n := p.fit(c, h, taken[h]+need) - taken[h]
-		if n <= 0 {
-			continue
-		}
-		shares = append(shares, share{h, n, price})
-		if need -= n; need == 0 {
-			return shares
+	offers := p.cheapest(c)
+	if g.counts {
+		offers = collect(offers) // what is taken changes the row
+	}
+	for h, price := range offers {
+		if g.take(h, g.need, price); g.need == 0 {
+			return g.shares
 		}
 	}
 	return nil
 }
+
+// collect reads a sequence to its end, and returns it.
+func collect(offers iter.Seq2[*host, flowgraph.Cost]) iter.Seq2[*host, flowgraph.Cost] {
+	var all []share
+	for h, price := range offers {
+		all = append(all, share{h, 0, price})
+	}
+	return func(yield func(*host, flowgraph.Cost) bool) {
+		for _, s := range all {
+			if !yield(s.host, s.price) {
+				return
+			}
+		}
+	}
+}
+
+// gathering collects places for all that is left of a class.
+type gathering struct {
+	p      *Planner
+	class  *class
+	counts bool // the class's rules count its own tasks
+	mark   int  // of the planned counts
+	taken  map[*host]int64
+	shares []share
+	need   int64
+}
+
+func (p *Planner) gather(c *class) *gathering {
+	counts := c.row.rule != nil && c.row.rule.growing
+	return &gathering{p: p, class: c, counts: counts, mark: len(p.labels.plan), taken: map[*host]int64{}, need: c.open()}
+}
+
+// take takes as many places on the host as are needed and there, at most limit.
+func (g *gathering) take(h *host, limit int64, price flowgraph.Cost) {
+	already := g.taken[h]
+	n := g.class.row.task.CountOn(h.rec, already+min(limit, g.need)) - already
+	if n <= 0 {
+		return
+	}
+	if n = g.class.row.rule.room(h.rec, n, false); n <= 0 {
+		return
+	}
+	if g.counts {
+		head, _ := g.class.queue.Min() // where rules count their own, all of a class are labeled alike
+		g.p.labels.planned(head.set, h, comes.times(n))
+	}
+	g.shares = append(g.shares, share{h, n, price})
+	g.taken[h] += n
+	g.need -= n
+}
+
+// end forgets what was counted meanwhile.
+func (g *gathering) end() { g.p.labels.takeBack(g.mark) }
 
 func (p *Planner) placeShares(out *Output, c *class, shares []share) {
 	for _, s := range shares {

@@ -105,7 +105,7 @@ func (g *graph) link(c *class, h *host, unit cluster.Resources) {
 	if h.node == flowgraph.NoNode {
 		h.node, h.unit = g.net.AddNode(0), unit
 	}
-	room := c.row.task.CountOn(h.rec, cluster.MaxInstances)
+	room := c.row.fit(h, cluster.MaxInstances)
 	price, _ := c.accepts(h.index)
 	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, price)}
 	c.links = append(c.links, l)
@@ -158,7 +158,7 @@ func (g *graph) sync() {
 				continue
 			}
 			g.net.SetCost(l.arc, price)
-			g.net.SetBounds(l.arc, 0, l.class.row.task.CountOn(h.rec, cluster.MaxInstances))
+			g.net.SetBounds(l.arc, 0, l.class.row.fit(h, cluster.MaxInstances))
 		}
 		if h.node != flowgraph.NoNode {
 			g.setCrowd(h)

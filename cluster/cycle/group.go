@@ -84,6 +84,8 @@ type unit struct {
 	last    cluster.Time // when it was last asked to leave, 0 if never
 	hold    *cluster.Hold
 	row     rowKey
+	wishes
+	counts  *host  // where its hold counts for rules, nil for nowhere
 	counted *int64 // the count of its group that it is in, nil if in none
 
 	// What this cycle plans with it.
@@ -111,9 +113,10 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 	}
 	j := snap.Job(k.Job())
 	spec := j.Spec.TaskOf(k.Instance())
-	key := p.keyOf(snap, j, t, spec)
+	key, w := p.keyOf(snap, j, t, spec)
 	u := &unit{
-		task: k, run: t.Run, state: t.State, job: j.Spec, spec: spec, started: t.Started, hold: t.Hold,
+		wishes: w,
+		task:   k, run: t.Run, state: t.State, job: j.Spec, spec: spec, started: t.Started, hold: t.Hold,
 		devices: cluster.Devices{GPUs: t.GPUs, Ports: t.Ports},
 		row:     key.row,
 		group:   p.groupFor(key.group, j.Spec, spec),
@@ -125,7 +128,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 		u.last = t.Preempted.At
 	}
 	if old != nil {
-		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.host == u.host {
+		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.host == u.host && old.set == u.set {
 			old.started = u.started
 			return
 		}
@@ -148,6 +151,8 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 		p.held[k] = u
 		if h := p.hosts.byID[u.hold.Host]; h != nil {
 			h.holds = append(h.holds, u)
+			u.counts = h
+			p.labels.count(u.set, h, waits)
 		}
 	}
 	if key.group.gang && t.State.Bound() {
@@ -156,6 +161,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 	if u.host != "" {
 		h := p.hosts.byID[u.host] // hosts come first, and one with tasks is never removed
 		h.units = append(h.units, u)
+		p.labels.count(u.set, h, u.presence())
 	}
 	p.moved = true
 }
@@ -167,6 +173,9 @@ func (p *Planner) dropUnit(u *unit) {
 	delete(p.units, u.task)
 	if u.hold != nil {
 		delete(p.held, u.task)
+		if u.counts != nil {
+			p.labels.count(u.set, u.counts, gone)
+		}
 		if h := p.hosts.byID[u.hold.Host]; h != nil {
 			h.holds = without(h.holds, u)
 		}
@@ -177,9 +186,18 @@ func (p *Planner) dropUnit(u *unit) {
 		}
 	}
 	if h := p.hosts.byID[u.host]; h != nil {
+		p.labels.count(u.set, h, u.presence().times(-1))
 		h.units = without(h.units, u)
 	}
 	p.moved = true
+}
+
+// presence is what the unit counts as on its host, by what is known of it and not by what is planned.
+func (u *unit) presence() presence {
+	if u.state.Vacating() {
+		return waits
+	}
+	return comes
 }
 
 // dropGroups forgets the groups that have no tasks left.

@@ -126,6 +126,8 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 		switch {
 		case h == nil || h.rec.State() != cluster.HostUp || now >= u.hold.Until:
 			hopeless = true
+		case !p.allows(u, h):
+			hopeless = true
 		case !p.arrives(h, units[:i+1]):
 			free = false
 		}
@@ -143,6 +145,19 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 			p.alarm(u.hold.Until)
 		}
 	}
+}
+
+// allows reports whether the rules of the unit allow it on the host where room is held for it, whoever came meanwhile.
+func (p *Planner) allows(u *unit, h *host) bool {
+	r := p.rows.get(u.row, u.spec, u.wishes)
+	defer p.rows.release(r)
+	if r.rule == nil {
+		return true
+	}
+	mark := len(p.labels.plan)
+	p.labels.planned(u.set, h, gone) // it counts as held there itself
+	defer func() { p.labels.takeBack(mark) }()
+	return r.rule.holds(h.rec, 0) && h.rec.Admits(r.rule.names())
 }
 
 // arrives reports whether those of the units that have room held on the host fit there now, together.
@@ -195,6 +210,7 @@ func (p *Planner) arrive(u *unit, out *Output) {
 	p.planned.Tasks = append(p.planned.Tasks, u.task)
 	p.note(h, u.task, u.group)
 	p.hosts.set(h, u.spec.Bind(h.rec, devices))
+	p.labels.planned(u.set, h, comes)
 	p.release(u)
 }
 
@@ -202,6 +218,7 @@ func (p *Planner) arrive(u *unit, out *Output) {
 func (p *Planner) release(u *unit) {
 	u.settled = true
 	if h := p.hosts.byID[u.hold.Host]; h != nil {
+		p.labels.planned(u.set, h, gone)
 		h.holds = without(h.holds, u)
 		p.withhold(h)
 	}

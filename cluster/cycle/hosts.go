@@ -152,6 +152,12 @@ func (t *hosts) remove(h *host) {
 	t.note(h.index)
 }
 
+// disturb has everything look at the host again that depends on it.
+func (t *hosts) disturb(h *host) {
+	t.note(h.index)
+	t.touched(h)
+}
+
 func (t *hosts) note(i int32) {
 	if len(t.log) > 4*len(t.byIndex)+1024 {
 		drop := len(t.log) / 2

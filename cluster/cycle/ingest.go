@@ -14,8 +14,10 @@ type entry struct {
 
 // jobKey caches what the classes of a job have in common for as long as they ask for the same.
 type jobKey struct {
-	spec *cluster.TaskSpec
-	key  ClassKey
+	spec    *cluster.TaskSpec
+	key     ClassKey
+	set     *labelSet
+	yielded uint64
 }
 
 // ingest brings classes and hosts in line with the snapshot. What the last plan touched is compared too: if a placement
@@ -23,8 +25,12 @@ type jobKey struct {
 func (p *Planner) ingest(in Input) {
 	changes := p.planned
 	p.planned = cluster.Changes{}
+	if p.labels != nil {
+		p.labels.begin()
+	}
 	p.forgetPlan()
 	p.learn(in.Knowledge)
+	p.now = in.Now
 	if in.Rescan {
 		p.primed = true
 		p.reset()
@@ -42,11 +48,14 @@ func (p *Planner) ingest(in Input) {
 		p.ingestUnit(in.Snapshot, k, t)
 		p.ingestWaiting(in.Snapshot, k, t)
 	}
+	p.ripen(in.Snapshot)
 	for _, uid := range changes.Jobs {
 		if in.Snapshot.Job(uid) == nil {
 			delete(p.keys, uid)
+			p.labels.forget(uid)
 		}
 	}
+	p.dirty = p.labels.changes() || p.dirty
 }
 
 func everything(snap *cluster.Snapshot) cluster.Changes {
@@ -78,7 +87,8 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cl
 		}
 		return
 	}
-	now := entry{p.classFor(snap, snap.Job(k.Job()), t), waiter{queued: t.Queued, task: k, run: t.Run + 1, ahead: t.Ahead}}
+	c, w := p.classFor(snap, snap.Job(k.Job()), t)
+	now := entry{c, waiter{queued: t.Queued, task: k, run: t.Run + 1, ahead: t.Ahead, set: w.set}}
 	if waits && now == was {
 		return
 	}
@@ -90,20 +100,26 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cl
 	p.dirty = true
 }
 
-// keyOf returns the class key of a task of the job.
-func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, spec *cluster.TaskSpec) ClassKey {
+// keyOf returns the class key of a task of the job, and what it wishes at this stage of its waiting.
+func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, spec *cluster.TaskSpec) (ClassKey, wishes) {
+	yielded, next := j.Spec.Yielded(t.Queued, p.now)
+	if next != 0 {
+		p.ripening.push(ripe{next, t.Key})
+	}
 	cached, ok := p.keys[j.UID]
-	if !ok || cached.spec != spec {
-		cached = jobKey{spec, classKeyOf(snap.Pool(j.Spec.Pool), j, spec)}
+	if !ok || cached.spec != spec || cached.yielded != yielded {
+		cached = jobKey{spec: spec, key: classKeyOf(snap.Pool(j.Spec.Pool), j, spec), yielded: yielded}
+		cached.set = p.labels.set(j.UID, cluster.MergePairs(j.Spec.Labels, spec.Labels))
+		cached.key.row.rules, cached.key.row.self = rulesKey(j.Spec, cached.set.key, yielded)
 		p.keys[j.UID] = cached
 	}
-	return cached.key.of(j.Spec, t)
+	return cached.key.of(j.Spec, t), wishes{j.Spec, cached.set, yielded}
 }
 
-// classFor returns the class of a waiting task, a new one if there was none.
-func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) *class {
+// classFor returns the class of a waiting task, a new one if there was none, and what the task wishes.
+func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) (*class, wishes) {
 	spec := j.Spec.TaskOf(t.Key.Instance())
-	key := p.keyOf(snap, j, t, spec)
+	key, w := p.keyOf(snap, j, t, spec)
 	c := p.classes[key]
 	if c == nil {
 		g := p.groupFor(key.group, j.Spec, spec)
@@ -112,11 +128,11 @@ func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Ta
 		if key.group.gang {
 			reads = inputsOf(j.Spec, 0)
 		}
-		c = newClass(key, g, j.Spec, spec, reads, p.rows.get(key.row, spec, j.Spec))
+		c = newClass(key, g, j.Spec, spec, reads, p.rows.get(key.row, spec, w))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}
-	return c
+	return c, w
 }
 
 func (p *Planner) ingestHost(id cluster.HostID, rec *cluster.Host) {
@@ -132,10 +148,41 @@ func (p *Planner) ingestHost(id cluster.HostID, rec *cluster.Host) {
 	}
 	if rec == nil {
 		p.graph.dropHost(h)
+		p.uproot(h)
 		p.hosts.remove(h)
 		return
 	}
+	if moves := h.rec != nil && !sameMachine(h.rec, rec); moves {
+		p.uproot(h)
+		defer p.plant(h)
+	}
 	p.hosts.set(h, rec)
+}
+
+// uproot takes the tasks of a host out of the counts, since it goes or its domains may change.
+func (p *Planner) uproot(h *host) {
+	for _, u := range h.units {
+		p.labels.count(u.set, h, u.presence().times(-1))
+	}
+	for _, u := range p.held { // a sum: the order does not matter
+		if u.counts == h {
+			p.labels.count(u.set, h, gone)
+			u.counts = nil
+		}
+	}
+}
+
+// plant counts the tasks of a host again.
+func (p *Planner) plant(h *host) {
+	for _, u := range h.units {
+		p.labels.count(u.set, h, u.presence())
+	}
+	for _, u := range p.held { // a sum: the order does not matter
+		if u.hold.Host == h.id {
+			p.labels.count(u.set, h, waits)
+			u.counts = h
+		}
+	}
 }
 
 // gained reports whether the host may take something now that it could not take before.

@@ -74,7 +74,7 @@ func (d *displacer) reserve(out *Output) {
 		}
 		var chosen []*displacement
 		for range count {
-			n := d.roomiest(c)
+			n := d.roomiest(c, len(chosen))
 			if n == nil {
 				break
 			}
@@ -83,8 +83,7 @@ func (d *displacer) reserve(out *Output) {
 		}
 		if int64(len(chosen)) < count {
 			for _, n := range chosen {
-				n.host.nominated = without(n.host.nominated, n.nominee)
-				d.touch(n.host)
+				d.withdraw(n.host, n.nominee)
 			}
 			continue
 		}
@@ -99,9 +98,13 @@ func (d *displacer) reserve(out *Output) {
 	}
 }
 
-// roomiest returns the host where the class would fit if others ended by themselves, and lacks least of what it asks for.
+// roomiest returns, for the nth of those that wait, the host where the class would fit if others ended by themselves, and lacks least of what it asks for.
 // Hosts that are kept for somebody already are left out.
-func (d *displacer) roomiest(c *class) *displacement {
+func (d *displacer) roomiest(c *class, nth int) *displacement {
+	w, ok := c.queue.GetAt(nth)
+	if !ok {
+		return nil
+	}
 	task := c.row.task
 	var best *host
 	var least int64
@@ -128,7 +131,7 @@ func (d *displacer) roomiest(c *class) *displacement {
 	if !ok {
 		return nil
 	}
-	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: devices}}
+	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: devices, set: w.set}}
 }
 
 // emptiest returns the devices of the host without those that room is held on.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -35,25 +36,31 @@ func (p *Planner) localize(c *class) {
 	if len(c.seen.Inputs) == 0 || c.local.version == p.hosts.version {
 		return
 	}
-	prices := p.model.Locality(&p.round, &c.seen)
-	c.local = locality{elsewhere: clamp(prices.Elsewhere), near: map[int32]flowgraph.Cost{}, version: p.hosts.version}
+	c.local = p.resolve(&c.seen)
+	for _, l := range c.links {
+		p.graph.touch(l.host)
+	}
+}
+
+// resolve asks the model what the inputs of the class cost.
+func (p *Planner) resolve(seen *costmodels.Class) locality {
+	prices := p.model.Locality(&p.round, seen)
+	l := locality{elsewhere: clamp(prices.Elsewhere), near: map[int32]flowgraph.Cost{}, version: p.hosts.version}
 	for _, r := range prices.Racks {
 		for _, i := range p.hosts.inRack[r.Rack] {
-			c.local.near[i] = clamp(r.Price)
+			l.near[i] = clamp(r.Price)
 		}
 	}
 	for _, h := range prices.Hosts {
 		if host := p.hosts.byID[h.Host]; host != nil {
-			c.local.near[host.index] = clamp(h.Price)
+			l.near[host.index] = clamp(h.Price)
 		}
 	}
-	for i := range c.local.near { // sorted below
-		c.local.order = append(c.local.order, i)
+	for i := range l.near { // sorted below
+		l.order = append(l.order, i)
 	}
-	slices.SortFunc(c.local.order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(c.local.near[a], c.local.near[b]), cmp.Compare(a, b))
+	slices.SortFunc(l.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(l.near[a], l.near[b]), cmp.Compare(a, b))
 	})
-	for _, l := range c.links {
-		p.graph.touch(l.host)
-	}
+	return l
 }

@@ -74,6 +74,7 @@ func (p *Planner) price(now cluster.Time) {
 		c.age(now)
 		p.localize(c)
 		c.price = clamp(p.model.Wait(&p.round, &c.seen))
+		c.skipped = c.skipped || c.row.rule.unbegun() // see insert
 	}
 }
 
@@ -92,7 +93,7 @@ func divide(r cluster.Resources, n int64) cluster.Resources {
 }
 
 // fit returns how many tasks of the class the host takes as it is planned, at most limit.
-func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.task.CountOn(h.rec, limit) }
+func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.fit(h, limit) }
 
 // commit places what the flow sends to the hosts as far as it fits there exactly, the class first that gains most, and
 // reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all.
@@ -175,6 +176,7 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 		})
 		p.planned.Tasks = append(p.planned.Tasks, w.task)
 		p.note(h, w.task, c.group)
+		p.labels.planned(w.set, h, comes)
 		c.take(1)
 	}
 	c.group.placed += n
@@ -189,7 +191,11 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 // may think otherwise.
 func (p *Planner) insert(out *Output) {
 	for _, c := range p.byWorth() {
-		if c.group.key.gang {
+		switch {
+		case c.row.rule.unbegun():
+			p.placeShares(out, c, p.begin(c))
+			continue
+		case c.group.key.gang:
 			p.placeShares(out, c, p.whole(c, nil))
 			continue
 		}
@@ -203,6 +209,9 @@ func (p *Planner) insert(out *Output) {
 			}
 			share := max(1, c.open()/int64(4*c.row.breadth()))
 			n := p.fit(c, h, min(share, c.open()))
+			if n == 0 { // never while rows are true; but to go on for ever would be the worst answer
+				break
+			}
 			p.place(out, c, h, n, price)
 			out.Stats.Inserted += int(n)
 		}

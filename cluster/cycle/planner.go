@@ -50,8 +50,6 @@ type Output struct {
 	Displacements []Displacement
 	// Ended lists the tasks whose holds end in vain: they wait again.
 	Ended []cluster.TaskKey
-	// Waiting describes every class that has tasks left, in the order in which the classes came to be.
-	Waiting []Waiting
 	// Pools describes all pools, by path, as they were admitted before anything was placed. The caller must not modify it.
 	Pools []pool.Status
 	// WakeAt is when a task that rather waits than goes where there is room may think otherwise; 0 if there is none. The
@@ -151,6 +149,10 @@ type Planner struct {
 
 	cores map[cluster.JobUID][]*unit // bound core members of gangs, by job
 
+	labels   *labels
+	ripening ripening     // waiting tasks of which a preference gives way later
+	now      cluster.Time // of the cycle
+
 	admission *pool.Admission
 	status    []pool.Status // of the last admission
 	ledger    *pool.Ledger
@@ -188,7 +190,8 @@ func (p *Planner) reset() {
 	}
 	p.graph = newGraph(p.model, &p.round, s)
 	p.hosts = newHosts(p.graph.touch)
-	p.rows = &rows{model: p.model, round: &p.round, hosts: p.hosts, byKey: map[pricedKey]*row{}}
+	p.labels, p.ripening = newLabels(p.hosts), nil
+	p.rows = &rows{model: p.model, round: &p.round, hosts: p.hosts, count: p.labels, byKey: map[pricedKey]*row{}}
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.groups, p.groupOrder = map[groupKey]*group{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
@@ -229,6 +232,7 @@ func (p *Planner) cycle(in Input) Output {
 	p.dirty = false
 	p.dropEmpty()
 	p.dropGroups()
+	p.alarm(p.ripening.next())
 	out.WakeAt = p.wakeAt
 	p.describe(&out, before)
 	lap.end(&out.Stats, Graph)
@@ -241,7 +245,6 @@ func (p *Planner) describe(out *Output, before flowgraph.Stats) {
 		s.Classes++
 		s.Waiting += c.queue.Len()
 		s.Cost += int64(c.queue.Len()) * int64(c.price)
-		out.Waiting = append(out.Waiting, p.describeClass(c))
 	}
 	for i := range out.Placements {
 		s.Cost += int64(out.Placements[i].Price)

@@ -108,11 +108,6 @@ func TestPriorityThenAgeDecideWhoWaits(t *testing.T) {
 	require.ElementsMatch(t, []cluster.TaskKey{cluster.MakeTaskKey(high, 0), cluster.MakeTaskKey(low, 0)}, placed)
 }
 
-func (w *world) keyOf(job cluster.JobUID) cycle.ClassKey {
-	snap, _ := w.state.Fork().Snapshot()
-	return cycle.KeyOf(snap, w.state.Job(job), w.state.Task(cluster.MakeTaskKey(job, 0)))
-}
-
 func TestExplainsWhatWaits(t *testing.T) {
 	w := newWorld(t)
 	gpu := cluster.KeyValue{Key: "disk", Value: "ssd"}
@@ -126,16 +121,22 @@ func TestExplainsWhatWaits(t *testing.T) {
 	w.submit(cluster.JobSpec{Instances: 3, Constraint: constraint, Task: cluster.TaskSpec{Resources: vector(2000, 60)}})
 	out := w.cycle()
 	require.Len(t, out.Placements, 1)
-	require.Equal(t, []cycle.Waiting{{
-		Class: w.keyOf(1), Tasks: 2, Price: out.Waiting[0].Price, Hosts: 5,
-		Tally: []cycle.Tally{
-			{Reason: cycle.HostMismatch, Hosts: 1},
-			{Reason: cycle.HostDraining, Hosts: 1},
-			{Reason: cycle.HostFull, Detail: "memory_bytes", Hosts: 1},
-			{Reason: cycle.HostTooSmall, Detail: "cpu_milli", Hosts: 1},
-			{Reason: cycle.HostUnreachable, Hosts: 1},
-		},
-	}}, out.Waiting)
+	why, waits := w.planner.WhyWaiting(cluster.MakeTaskKey(1, 2))
+	require.True(t, waits)
+	require.Equal(t, 2, why.Tasks)
+	require.Equal(t, 5, why.Hosts)
+	require.Equal(t, []cycle.Tally{
+		{Reason: cycle.HostMismatch, Hosts: 1},
+		{Reason: cycle.HostDraining, Hosts: 1},
+		{Reason: cycle.HostFull, Detail: "memory_bytes", Hosts: 1},
+		{Reason: cycle.HostTooSmall, Detail: "cpu_milli", Hosts: 1},
+		{Reason: cycle.HostUnreachable, Hosts: 1},
+	}, why.Tally)
+	require.Equal(t, []int{2, 2}, []int{why.Position, why.Queue})
+	require.Equal(t, drained, why.Blocked.Host, "that is empty")
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.ResumeHost, Host: drained}, {
+		Kind: cycle.MoreRoom, Host: drained, Room: vector(0, 20), Ahead: 1,
+	}}, why.Unblockers, "it has room for one of two")
 }
 
 func TestNothingChangedMeansNoSolve(t *testing.T) {
@@ -216,8 +217,11 @@ func TestGPUsAreCutExactly(t *testing.T) {
 	for _, p := range out.Placements {
 		require.Equal(t, cluster.HostID("s/h00001"), p.Host)
 	}
-	require.Equal(t, []cycle.Tally{{Reason: cycle.HostFull, Detail: "gpu_milli", Hosts: 2}}, out.Waiting[0].Tally)
-	require.Equal(t, []cycle.Tally{{Reason: cycle.HostFull, Detail: "gpu_milli", Hosts: 2}}, out.Waiting[2].Tally)
+	for _, k := range []cluster.TaskKey{cluster.MakeTaskKey(1, 4), cluster.MakeTaskKey(3, 0)} {
+		why, waits := w.planner.WhyWaiting(k)
+		require.True(t, waits)
+		require.Equal(t, []cycle.Tally{{Reason: cycle.HostFull, Detail: "gpu_milli", Hosts: 2}}, why.Tally)
+	}
 }
 
 // Data decides where a task goes; where its places are taken it waits a while, and then goes elsewhere.
@@ -387,7 +391,7 @@ func (w *world) checkNothingFits() {
 		}
 		spec := w.state.Job(task.Key.Job()).Spec
 		for h := range w.state.Hosts("") {
-			if h.State() == cluster.HostUp && (spec.Constraint == nil || spec.Constraint.Allows(h)) {
+			if h.State() == cluster.HostUp && (spec.Constraint == nil || spec.Constraint.Evaluate(h, nil) == cluster.True) {
 				require.False(w.t, spec.Task.Resources.Fits(h.Free()), "task %v waits and fits on %s", task.Key, h.ID)
 			}
 		}

@@ -1,11 +1,9 @@
 package cycle
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
-	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // HostReason says why a host was ruled out for a task.
@@ -20,11 +18,16 @@ const (
 	HostWrongGPU    HostReason = "GPU_MISMATCH"        // its devices are of other models, or too few are of the right one
 	HostTooSmall    HostReason = "TOO_SMALL"           // even empty it has less than the task asks for
 	HostFull        HostReason = "NO_ROOM"             // others hold what the task asks for
+	HostExclusive   HostReason = "EXCLUSIVE"           // it is kept for tasks that name it, and the job does not
+	HostCrowded     HostReason = "TOO_MANY_TASKS"      // a rule of the job allows no more of some tasks there
+	HostLonely      HostReason = "TOO_FEW_TASKS"       // a rule of the job asks for more of some tasks to be there
+	HostNoDomain    HostReason = "NO_DOMAIN"           // it has no such rack, zone or attribute, in which a rule counts tasks
 	HostOpen        HostReason = "OPEN"                // it has room
 )
 
 // verdict is a HostReason with what it is about: reason + 16 × dimension, the reasons being 0..15. The fixed dimensions come
-// first, then the named ones in the order of the request, then ports. For incapable it is the capability's index.
+// first, then the named ones in the order of the request, then ports. For incapable it is the capability's index, for crowded
+// and those after it the rule's leaf.
 type verdict uint16
 
 const (
@@ -37,12 +40,16 @@ const (
 	incapable
 	tooSmall
 	full
+	exclusive
+	crowded
+	lonely
+	noDomain
 )
 
 // kinds is how many reasons there are at most.
 const kinds = 16
 
-var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull}
+var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull, HostExclusive, HostCrowded, HostLonely, HostNoDomain}
 
 // judge decides whether the host, nil for none, can take one task of the row. Complexity: the dimensions; what holds at
 // any load is worked out once for all hosts that are alike.
@@ -51,15 +58,18 @@ func (r *row) judge(h *host) verdict {
 		return absent
 	}
 	if grow := int(h.alike) + 1 - len(r.fixed); grow > 0 {
-		r.fixed = append(r.fixed, make([]verdict, grow)...)
+		r.fixed = append(r.fixed, make([]likeness, grow)...)
 	}
-	v := r.fixed[h.alike]
-	if v == absent {
-		v = r.judgeMachine(h.rec)
-		r.fixed[h.alike] = v
+	known := &r.fixed[h.alike]
+	if known.verdict == absent {
+		known.verdict, known.counts = r.judgeMachine(h.rec)
 	}
-	if r.byName && v != unreachable && v != draining && !r.constraint.Allows(h.rec) {
+	v := known.verdict
+	if r.rule != nil && r.rule.byName && v != unreachable && v != draining && r.rule.static(h.rec) == cluster.False {
 		return mismatch
+	}
+	if v == open && known.counts {
+		v = r.rule.judge(h.rec)
 	}
 	if v == open {
 		v = r.judgeRoom(h.rec, &h.room)
@@ -67,29 +77,39 @@ func (r *row) judge(h *host) verdict {
 	return v
 }
 
-// judgeMachine decides by what hosts of one signature have in common.
-func (r *row) judgeMachine(rec *cluster.Host) verdict {
+// judgeMachine decides by what hosts of one signature have in common, and tells whether more depends on the tasks there.
+func (r *row) judgeMachine(rec *cluster.Host) (v verdict, counts bool) {
 	switch {
 	case rec.Unreachable:
-		return unreachable
+		return unreachable, false
 	case rec.Draining:
-		return draining
-	case r.constraint != nil && !r.byName && !r.constraint.Allows(rec):
-		return mismatch
+		return draining, false
+	case !rec.Admits(r.rule.names()):
+		return exclusive, false
+	}
+	if r.rule != nil && !r.rule.byName {
+		switch r.rule.static(rec) {
+		case cluster.False:
+			return mismatch, false
+		case cluster.Unknown:
+			counts = true
+		}
+	} else if r.rule != nil {
+		counts = len(r.rule.order) > 0
 	}
 	if missing := r.key.needs &^ rec.Capabilities; missing != 0 {
-		return incapable + kinds*verdict(missing.Index())
+		return incapable + kinds*verdict(missing.Index()), counts
 	}
 	if d, lacks := firstLacking(&r.task.Resources, &rec.Capacity); lacks {
-		return tooSmall + kinds*d
+		return tooSmall + kinds*d, counts
 	}
 	if gpu := &r.task.GPU; !gpu.IsZero() {
 		empty := slices.Repeat([]int32{cluster.WholeGPU}, len(rec.GPUs))
 		if gpu.Fit(rec.GPUs, empty, 1) == 0 {
-			return wrongGPU
+			return wrongGPU, counts
 		}
 	}
-	return open
+	return open, counts
 }
 
 // judgeRoom decides for a host that could take the task if it were empty. room is rec.Room().
@@ -130,9 +150,14 @@ func firstLacking(request, room *cluster.Resources) (verdict, bool) {
 }
 
 // reason splits a verdict into the constant and the name of the dimension, "" where there is none.
-func (v verdict) reason(request cluster.Resources) (HostReason, string) {
+func (r *row) reason(v verdict) (HostReason, string) {
 	kind, d := v%kinds, int(v/kinds)
+	request := &r.task.Resources
 	switch {
+	case kind >= crowded:
+		return verdictReasons[kind], r.rule.order[d].name
+	case kind == exclusive:
+		return verdictReasons[kind], ""
 	case kind == incapable:
 		return verdictReasons[kind], cluster.Capabilities(1 << d).String()
 	case kind < tooSmall:
@@ -144,39 +169,4 @@ func (v verdict) reason(request cluster.Resources) (HostReason, string) {
 	default:
 		return verdictReasons[kind], request.Named[d-int(cluster.NumDimensions)].Name
 	}
-}
-
-// Waiting says why the tasks of a class wait.
-type Waiting struct {
-	Class ClassKey
-	Tasks int
-	Price flowgraph.Cost // of one task's waiting for one cycle
-	Hosts int            // all hosts; the sum of the tally
-	Tally []Tally        // most hosts first
-}
-
-// Tally counts the hosts that were ruled out for one reason.
-type Tally struct {
-	Reason HostReason
-	Detail string // the dimension that lacks, "" where the reason has none
-	Hosts  int
-}
-
-func (p *Planner) describeClass(c *class) Waiting {
-	w := Waiting{Class: c.key, Tasks: c.queue.Len(), Price: c.price}
-	counts := map[verdict]int{}
-	for _, h := range p.hosts.byIndex {
-		if v := c.row.judge(h); v != absent {
-			counts[v]++
-			w.Hosts++
-		}
-	}
-	for v, n := range counts { // sorted below
-		reason, detail := v.reason(c.row.task.Resources)
-		w.Tally = append(w.Tally, Tally{reason, detail, n})
-	}
-	slices.SortFunc(w.Tally, func(a, b Tally) int {
-		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Detail, b.Detail))
-	})
-	return w
 }

@@ -22,6 +22,7 @@ type rows struct {
 	model *guard.Guard
 	round *costmodels.Round
 	hosts *hosts
+	count *labels
 	byKey map[pricedKey]*row
 	idle  []*row // without a class, longest idle first
 
@@ -41,20 +42,25 @@ type pricedKey struct {
 // the cheapest hosts, and more when somebody looks further. So a change of a host costs a row one look at that host,
 // however many hosts there are.
 type row struct {
-	key        pricedKey
-	table      *rows
-	task       *cluster.TaskSpec // what is asked for
-	request    costmodels.Request
-	constraint *cluster.Constraint
-	byName     bool // the constraint tells hosts apart that are alike otherwise
-	users      int  // classes
+	key     pricedKey
+	table   *rows
+	task    *cluster.TaskSpec // what is asked for
+	request costmodels.Request
+	rule    *rule
+	users   int // classes
 
-	fixed []verdict // by signature: what holds at any load; absent where nobody has asked yet
-	era   int       // of the signatures
-	head  []slot    // the open hosts below the end, cheapest first
+	fixed []likeness // by signature
+	era   int        // of the signatures
+	head  []slot     // the open hosts below the end, cheapest first
 	end   slot
 	count int // open hosts when all were last looked at
 	read  int // position in the log of host changes
+}
+
+// likeness is what holds for all hosts of a signature at any load.
+type likeness struct {
+	verdict verdict // absent where nobody has asked yet
+	counts  bool    // the rule depends on the tasks there
 }
 
 // slot packs a price and a host index, so that slots sort by price, then by index. Prices are below 2^31.
@@ -69,13 +75,13 @@ func (s slot) price() flowgraph.Cost { return flowgraph.Cost(s >> 32) }
 func (s slot) index() int32          { return int32(uint32(s)) }
 
 // get returns the row of the key for one more class.
-func (t *rows) get(asks rowKey, task *cluster.TaskSpec, job *cluster.JobSpec) *row {
-	key := pricedKey{asks, t.model.Route(job.Pool, job.Type)}
+func (t *rows) get(asks rowKey, task *cluster.TaskSpec, w wishes) *row {
+	key := pricedKey{asks, t.model.Route(w.spec.Pool, w.spec.Type)}
 	r := t.byKey[key]
 	switch {
 	case r == nil:
 		r = &row{
-			key: key, table: t, task: task, constraint: job.Constraint, byName: job.Constraint.Mentions(cluster.LabelHostname),
+			key: key, table: t, task: task, rule: t.count.compile(w),
 			request: costmodels.Request{Task: task, Work: asks.work, Route: key.route},
 			read:    -1,
 		}
@@ -95,6 +101,7 @@ func (t *rows) release(r *row) {
 	t.idle = append(t.idle, r)
 	if len(t.idle) > idleRows {
 		delete(t.byKey, t.idle[0].key)
+		t.count.drop(t.idle[0].rule)
 		t.idle = slices.Delete(t.idle, 0, 1)
 	}
 }
@@ -174,7 +181,13 @@ func (r *row) price(i int32) (slot, bool) {
 	if r.judge(h) != open {
 		return 0, false
 	}
-	return makeSlot(clamp(r.table.model.Start(r.table.round, &r.request, h.rec)), i), true
+	return makeSlot(clamp(clamp(r.table.model.Start(r.table.round, &r.request, h.rec))+r.rule.price(h.rec, 0)), i), true
+}
+
+// fit returns how many tasks the host, which is open or was, takes together as it is planned, at most limit: by room, and by
+// the rule at the price it has for the first of them.
+func (r *row) fit(h *host, limit int64) int64 {
+	return r.rule.room(h.rec, r.task.CountOn(h.rec, limit), true)
 }
 
 // clamp keeps a price inside the range that the network is exact for, whatever a model returns.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -22,6 +23,12 @@ import (
 func hostLabel(key, value string, c sluicev1.LabelConstraint_Comparison, n uint32) *sluicev1.Constraint {
 	return &sluicev1.Constraint{Kind: &sluicev1.Constraint_Label{Label: &sluicev1.LabelConstraint{
 		Kind: sluicev1.LabelConstraint_HOST, Key: key, Value: &value, Comparison: c, Requirement: n,
+	}}}
+}
+
+func taskLabel(key, domain string, n uint32) *sluicev1.Constraint {
+	return &sluicev1.Constraint{Kind: &sluicev1.Constraint_Label{Label: &sluicev1.LabelConstraint{
+		Kind: sluicev1.LabelConstraint_TASK, Key: key, Comparison: sluicev1.LabelConstraint_LESS, Requirement: n, Domain: domain,
 	}}}
 }
 
@@ -176,14 +183,49 @@ var badSpecs = []struct {
 		}
 		s.Constraints = []*sluicev1.ConstraintRule{{Expression: allOf(wide...)}}
 	}, codes.InvalidArgument, "spec.constraints", "has 301 expressions: at most 256"},
-	{"task label", func(s *sluicev1.JobSpec) {
+	{"label of nothing", func(s *sluicev1.JobSpec) {
 		c := hostLabel("app", "web", sluicev1.LabelConstraint_LESS, 1)
-		c.GetLabel().Kind = sluicev1.LabelConstraint_TASK
+		c.GetLabel().Kind = 0
 		s.Constraints = []*sluicev1.ConstraintRule{{Expression: c}}
-	}, codes.Unimplemented, "spec.constraints[0].expression.label.kind", "HOST only"},
-	{"soft rule", func(s *sluicev1.JobSpec) {
-		s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(0), Soft: &sluicev1.SoftRule{}}}
-	}, codes.Unimplemented, "spec.constraints[0].soft", "does not support"},
+	}, codes.InvalidArgument, "spec.constraints[0].expression.label.kind", "HOST or TASK"},
+	{"domain of a host label", func(s *sluicev1.JobSpec) {
+		c := hostLabel("app", "web", sluicev1.LabelConstraint_LESS, 1)
+		c.GetLabel().Domain = "rack"
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: c}}
+	}, codes.InvalidArgument, "spec.constraints[0].expression.label.domain", "only tasks are counted in domains"},
+	{"bad domain", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: taskLabel("app", "a rack", 1)}}
+	}, codes.InvalidArgument, "spec.constraints[0].expression.label.domain", `is "a rack": host, rack, zone or an attribute`},
+	{"more tasks than there can be", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: taskLabel("app", "rack", 1e6)}}
+	}, codes.InvalidArgument, "spec.constraints[0].expression.label.requirement", "is 1000000: 0 to 100000"},
+	{"preference worth nothing", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(0), Soft: &sluicev1.SoftRule{Penalty: durationpb.New(0)}}}
+	}, codes.InvalidArgument, "spec.constraints[0].soft.penalty", "at least 1ms"},
+	{"preference worth too much", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(0), Soft: &sluicev1.SoftRule{Penalty: durationpb.New(time.Hour)}}}
+	}, codes.InvalidArgument, "spec.constraints[0].soft.penalty", "0 s to 10m0s"},
+	{"endless timeout", func(s *sluicev1.JobSpec) {
+		s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(0), Soft: &sluicev1.SoftRule{Timeout: &durationpb.Duration{Seconds: math.MaxInt64}}}}
+	}, codes.InvalidArgument, "spec.constraints[0].soft.timeout", "0 s to 720h"},
+	{"many preferences", func(s *sluicev1.JobSpec) {
+		for range 33 {
+			s.Constraints = append(s.Constraints, &sluicev1.ConstraintRule{Expression: nested(0), Soft: &sluicev1.SoftRule{}})
+		}
+	}, codes.InvalidArgument, "spec.constraints", "33 rules are soft"},
+	{"labels of a part of a gang that are counted", func(s *sluicev1.JobSpec) {
+		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{Minimum: 2}
+		s.Spread = []*sluicev1.SpreadRule{{MaxPerDomain: 1}}
+		s.Overrides = []*sluicev1.InstanceOverride{{Instances: &sluicev1.InstanceRange{First: 1, Last: 1}, Task: &sluicev1.TaskSpec{Labels: map[string]string{"a": "b"}}}}
+	}, codes.InvalidArgument, "spec.overrides[0].task.labels", "the 2 tasks of the gang the same labels"},
+	{"spread of nothing", func(s *sluicev1.JobSpec) { s.Spread = []*sluicev1.SpreadRule{{}} }, codes.InvalidArgument, "spec.spread[0].max_per_domain", "is 0: 1 to"},
+	{"spread over what is no key", func(s *sluicev1.JobSpec) {
+		s.Spread = []*sluicev1.SpreadRule{{Domain: "=", MaxPerDomain: 1}}
+	}, codes.InvalidArgument, "spec.spread[0].domain", `is "=": host`},
+	{"spread of a bad label", func(s *sluicev1.JobSpec) {
+		s.Spread = []*sluicev1.SpreadRule{{MaxPerDomain: 1, Selector: map[string]string{"a b": ""}}}
+	}, codes.InvalidArgument, `spec.spread[0].selector["a b"]`, "bad key"},
+	{"many spreads", func(s *sluicev1.JobSpec) { s.Spread = make([]*sluicev1.SpreadRule, 33) }, codes.InvalidArgument, "spec.spread", "has 33 entries: at most 32"},
 
 	{"depends on itself", func(s *sluicev1.JobSpec) { s.DependsOn = []*sluicev1.Dependency{{Job: "job"}} }, codes.InvalidArgument, "spec.depends_on[0].job", `cycle of dependencies: "job" → "job"`},
 	{"depends on nothing known", func(s *sluicev1.JobSpec) { s.DependsOn = []*sluicev1.Dependency{{Job: "ghost"}} }, codes.InvalidArgument, "spec.depends_on[0].job", `is "ghost": there is no such job`},

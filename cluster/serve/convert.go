@@ -55,14 +55,15 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 		Preemptible: true, // as batch jobs are
 		Instances:   uint32(instances),
 		MaxFailures: maxFailures,
-		Constraint:  constraintFrom(p.Constraints, child(path, "constraints"), v),
 		Task:        taskSpecFrom(p.Task, child(path, "task"), v),
 	}
 	if p.Preemptible != nil {
 		job.Preemptible = *p.Preemptible
 	}
+	placesFrom(p, job, path, v)
 	boundsFrom(p, job, path, v)
 	job.Overrides = overridesFrom(p, job, child(path, "overrides"), v)
+	checkCoreLabels(job, child(path, "overrides"), v)
 	job.Task.KillGrace = durationFrom(p.KillGrace, defaultKillGrace, maxKillGrace, child(path, "kill_grace"), v)
 	return job
 }

@@ -1,33 +1,115 @@
 package serve
 
 import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// constraintFrom joins all rules into one expression, nil if there are none.
-func constraintFrom(rules []*sluicev1.ConstraintRule, path string, v *violations) *cluster.Constraint {
+const (
+	defaultPenalty = time.Minute // of a preference that states none
+	maxSoftTimeout = 30 * 24 * time.Hour
+	maxSpread      = 32
+)
+
+// placesFrom converts everything that a job asks of the places of its tasks. The hard rules become one expression.
+func placesFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) {
+	at := child(path, "constraints")
 	reader := constraintReader{v: v}
 	var terms []cluster.Constraint
-	for i, rule := range rules {
-		at := child(item(path, i), "expression")
+	for i, rule := range p.Constraints {
+		at := item(at, i)
 		if rule.GetExpression() == nil {
-			v.Invalid(at, "is required: label, all_of or any_of")
+			v.Invalid(child(at, "expression"), "is required: label, all_of or any_of")
 			continue
 		}
-		terms = append(terms, reader.read(rule.Expression, at, 1))
+		c := reader.read(rule.Expression, child(at, "expression"), 1)
+		if rule.Soft == nil {
+			terms = append(terms, c)
+		} else {
+			job.Preferences = append(job.Preferences, cluster.SoftConstraint{Constraint: c, Soft: softFrom(rule.Soft, child(at, "soft"), v)})
+		}
 	}
 	if reader.nodes > maxConstraintOperand {
-		v.Invalid(path, "has %d expressions: at most %d", reader.nodes, maxConstraintOperand)
+		v.Invalid(at, "has %d expressions: at most %d", reader.nodes, maxConstraintOperand)
 	}
 	switch len(terms) {
 	case 0:
-		return nil
 	case 1:
-		return &terms[0]
+		job.Constraint = &terms[0]
 	default:
-		return &cluster.Constraint{Op: cluster.And, Terms: terms}
+		job.Constraint = &cluster.Constraint{Op: cluster.And, Terms: terms}
 	}
+	job.Spread = spreadFrom(p.Spread, child(path, "spread"), v)
+	soft := len(job.Preferences)
+	for i := range job.Spread {
+		if job.Spread[i].Soft != nil {
+			soft++
+		}
+	}
+	if soft > cluster.MaxSoftRules {
+		v.Invalid(at, "%d rules are soft, with those of spread: at most %d", soft, cluster.MaxSoftRules)
+	}
+}
+
+// checkCoreLabels refuses labels by which rules would count tasks apart that start together.
+func checkCoreLabels(job *cluster.JobSpec, path string, v *violations) {
+	if job.Gang == nil || len(job.Spread) == 0 && len(job.Preferences) == 0 && !job.Constraint.CountsTasks() {
+		return
+	}
+	for i := range job.Overrides {
+		o := &job.Overrides[i]
+		if o.First < job.Gang.Minimum && o.Task != nil && len(o.Task.Labels) > 0 {
+			v.Invalid(child(item(path, i), "task.labels"), "are other ones for a part of the gang, whose rules count tasks: give the %d tasks of the gang the same labels", job.Gang.Minimum)
+		}
+	}
+}
+
+func softFrom(p *sluicev1.SoftRule, path string, v *violations) cluster.Soft {
+	soft := cluster.Soft{
+		Timeout: durationFrom(p.GetTimeout(), 0, maxSoftTimeout, child(path, "timeout"), v),
+		Penalty: durationFrom(p.GetPenalty(), defaultPenalty, cluster.MaxPenalty, child(path, "penalty"), v),
+	}
+	if soft.Penalty < time.Millisecond {
+		v.Invalid(child(path, "penalty"), "is %v: at least 1ms; leave the rule out if it is worth nothing", soft.Penalty)
+	}
+	return soft
+}
+
+func spreadFrom(rules []*sluicev1.SpreadRule, path string, v *violations) []cluster.Spread {
+	if len(rules) > maxSpread {
+		v.Invalid(path, "has %d entries: at most %d", len(rules), maxSpread)
+		return nil
+	}
+	var all []cluster.Spread
+	for i, p := range rules {
+		at := item(path, i)
+		s := cluster.Spread{
+			Domain: domainFrom(p.GetDomain(), child(at, "domain"), v), Max: p.GetMaxPerDomain(),
+			Selector: labelsFrom(p.GetSelector(), child(at, "selector"), v),
+		}
+		checkRange(int64(s.Max), 1, cluster.MaxInstances, "tasks", child(at, "max_per_domain"), v)
+		if p.GetSoft() != nil {
+			soft := softFrom(p.Soft, child(at, "soft"), v)
+			s.Soft = &soft
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// domainFrom reads the name of a domain, in which "" stands for the host.
+func domainFrom(name, path string, v *violations) string {
+	if name == "" {
+		return cluster.DomainHost
+	}
+	if !isKey(name) {
+		v.Invalid(path, "is %s: host, rack, zone or an attribute of hosts", quote(name))
+	}
+	return name
 }
 
 type constraintReader struct {
@@ -69,24 +151,28 @@ func (r *constraintReader) list(op cluster.ConstraintOp, p *sluicev1.ConstraintL
 }
 
 func (r *constraintReader) label(p *sluicev1.LabelConstraint, path string) cluster.Constraint {
-	switch p.GetKind() {
-	case sluicev1.LabelConstraint_HOST:
-	case sluicev1.LabelConstraint_KIND_UNSPECIFIED:
-		r.v.Invalid(child(path, "kind"), "is required: HOST or TASK")
-	default:
-		r.v.Unsupported(child(path, "kind"), "is %v: this server knows HOST only so far", p.GetKind())
-	}
 	if !isKey(p.GetKey()) {
 		r.v.Invalid(child(path, "key"), "is %s: %s", quote(p.GetKey()), keyRule)
 	}
-	if p != nil && p.Value == nil {
-		r.v.Unsupported(child(path, "value"), "this server does not support a key with any value yet: give a value")
-	}
 	checkText(p.GetValue(), child(path, "value"), maxLabelValue, r.v)
 	c := cluster.Constraint{
-		Op:    cluster.HostLabel,
-		Label: cluster.KeyValue{Key: p.GetKey(), Value: p.GetValue()},
-		Count: p.GetRequirement(),
+		Op:       cluster.HostLabel,
+		Label:    cluster.KeyValue{Key: p.GetKey(), Value: p.GetValue()},
+		AnyValue: p != nil && p.Value == nil,
+		Count:    p.GetRequirement(),
+	}
+	switch p.GetKind() {
+	case sluicev1.LabelConstraint_HOST:
+		if p.Domain != "" {
+			r.v.Invalid(child(path, "domain"), "is %s beside kind HOST: only tasks are counted in domains", quote(p.Domain))
+		}
+	case sluicev1.LabelConstraint_TASK:
+		c.Op, c.Domain = cluster.TaskLabel, domainFrom(p.Domain, child(path, "domain"), r.v)
+		if c.Count > cluster.MaxInstances {
+			r.v.Invalid(child(path, "requirement"), "is %d: 0 to %d (tasks)", c.Count, cluster.MaxInstances)
+		}
+	default:
+		r.v.Invalid(child(path, "kind"), "is required: HOST or TASK")
 	}
 	switch p.GetComparison() {
 	case sluicev1.LabelConstraint_LESS:
@@ -104,23 +190,58 @@ func (r *constraintReader) label(p *sluicev1.LabelConstraint, path string) clust
 	return c
 }
 
-// constraintTo returns the expression as the single rule that it stands for.
-func constraintTo(c *cluster.Constraint) []*sluicev1.ConstraintRule {
-	if c == nil {
-		return nil
+// constraintsTo returns the rules of a job: the hard ones as the single expression that they make, then the preferences.
+func constraintsTo(s *cluster.JobSpec) []*sluicev1.ConstraintRule {
+	var rules []*sluicev1.ConstraintRule
+	if s.Constraint != nil {
+		rules = append(rules, &sluicev1.ConstraintRule{Expression: expressionTo(s.Constraint)})
 	}
-	return []*sluicev1.ConstraintRule{{Expression: expressionTo(c)}}
+	for i := range s.Preferences {
+		p := &s.Preferences[i]
+		rules = append(rules, &sluicev1.ConstraintRule{Expression: expressionTo(&p.Constraint), Soft: softTo(&p.Soft)})
+	}
+	return rules
+}
+
+// placesTo returns a spec that holds only what the job asks of places.
+func placesTo(s *cluster.JobSpec) *sluicev1.JobSpec {
+	return &sluicev1.JobSpec{Constraints: constraintsTo(s), Spread: spreadTo(s.Spread)}
+}
+
+func softTo(s *cluster.Soft) *sluicev1.SoftRule {
+	p := &sluicev1.SoftRule{Penalty: durationpb.New(s.Penalty)}
+	if s.Timeout > 0 {
+		p.Timeout = durationpb.New(s.Timeout)
+	}
+	return p
+}
+
+func spreadTo(rules []cluster.Spread) []*sluicev1.SpreadRule {
+	var all []*sluicev1.SpreadRule
+	for i := range rules {
+		s := &rules[i]
+		p := &sluicev1.SpreadRule{Domain: s.Domain, MaxPerDomain: s.Max, Selector: pairsTo(s.Selector)}
+		if s.Soft != nil {
+			p.Soft = softTo(s.Soft)
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 func expressionTo(c *cluster.Constraint) *sluicev1.Constraint {
-	if c.Op == cluster.HostLabel {
-		return &sluicev1.Constraint{Kind: &sluicev1.Constraint_Label{Label: &sluicev1.LabelConstraint{
-			Kind:        sluicev1.LabelConstraint_HOST,
-			Key:         c.Label.Key,
-			Value:       &c.Label.Value,
-			Comparison:  comparisonTo(c.Comparison),
-			Requirement: c.Count,
-		}}}
+	if c.Op == cluster.HostLabel || c.Op == cluster.TaskLabel {
+		label := &sluicev1.LabelConstraint{
+			Kind: sluicev1.LabelConstraint_HOST, Key: c.Label.Key, Domain: c.Domain,
+			Comparison: comparisonTo(c.Comparison), Requirement: c.Count,
+		}
+		if c.Op == cluster.TaskLabel {
+			label.Kind = sluicev1.LabelConstraint_TASK
+		}
+		if !c.AnyValue {
+			label.Value = &c.Label.Value
+		}
+		return &sluicev1.Constraint{Kind: &sluicev1.Constraint_Label{Label: label}}
 	}
 	list := &sluicev1.ConstraintList{}
 	for i := range c.Terms {

@@ -102,7 +102,8 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 		Overrides:   overridesTo(s.Overrides),
 		Priority:    s.Priority,
 		Preemptible: &s.Preemptible,
-		Constraints: constraintTo(s.Constraint),
+		Constraints: constraintsTo(s),
+		Spread:      spreadTo(s.Spread),
 		Restart:     &sluicev1.RestartPolicy{MaxFailures: &s.MaxFailures},
 		KillGrace:   durationpb.New(s.Task.KillGrace),
 	}

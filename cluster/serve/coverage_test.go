@@ -224,6 +224,15 @@ func TestSpecsRoundTrip(t *testing.T) {
 			Operands: []*sluicev1.Constraint{hostLabel("rack", "r", sluicev1.LabelConstraint_EQUAL, 1)},
 		}}}},
 	}
+	ruled := sleepJob("ruled")
+	ruled.Constraints = []*sluicev1.ConstraintRule{
+		{Expression: taskLabel("app", "rack", 3), Soft: &sluicev1.SoftRule{Timeout: durationpb.New(time.Minute), Penalty: durationpb.New(time.Second)}},
+		{Expression: taskLabel("app", "host", 1)},
+	}
+	ruled.Spread = []*sluicev1.SpreadRule{
+		{Domain: "rack", MaxPerDomain: 2},
+		{Domain: "host", MaxPerDomain: 1, Selector: map[string]string{"a": "1"}, Soft: &sluicev1.SoftRule{Penalty: durationpb.New(time.Second)}},
+	}
 	rich.Task.LogLimitBytes = proto.Int64(1 << 20)
 	rich.Task.Resources.DiskBytes = 5
 	rich.Task.Resources.Gpu = &sluicev1.GpuRequest{Milli: 250, Models: []string{"A", "B"}}
@@ -238,7 +247,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	}
 	rich.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_KILL, Grace: durationpb.New(time.Second)}
 	enrich(rich)
-	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), rich} {
+	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), ruled, rich} {
 		a.submit(t, spec)
 		out := a.job(t, spec.Name).Spec
 		again := a.submit(t, out)
@@ -256,4 +265,11 @@ func TestSpecsRoundTrip(t *testing.T) {
 	}
 	require.Len(t, out.Constraints, 1)
 	require.Len(t, out.Constraints[0].Expression.GetAllOf().Operands, 3)
+	out = a.job(t, "ruled").Spec
+	require.Len(t, out.Constraints, 2) // the hard ones first
+	require.True(t, proto.Equal(ruled.Constraints[1], out.Constraints[0]) && proto.Equal(ruled.Constraints[0], out.Constraints[1]), out)
+	require.Len(t, out.Spread, 2)
+	for i := range ruled.Spread {
+		require.True(t, proto.Equal(ruled.Spread[i], out.Spread[i]), out)
+	}
 }

@@ -42,6 +42,10 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return nil
+			case ask := <-s.questions:
+				ask()
+				number--
+				continue
 			case <-wake.C:
 			case <-w.C:
 			}
@@ -87,6 +91,24 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	}
 }
 
+// consult has the planner answer between two cycles, which it belongs to otherwise.
+func (s *Scheduler) consult(ctx context.Context, ask func(*cycle.Planner)) error {
+	done := make(chan struct{})
+	question := func() {
+		defer close(done)
+		ask(s.config.Planner)
+	}
+	select {
+	case s.questions <- question:
+	case <-s.stopped:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	<-done
+	return nil
+}
+
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -119,23 +141,18 @@ func (s *Scheduler) commitPlan(ctx context.Context, steps [][]cluster.Event) (re
 
 // cycleFeed holds the latest cycle for readers and wakes those who wait for the next.
 type cycleFeed struct {
-	mu      sync.Mutex
-	last    CycleSummary
-	waiting map[cycle.ClassKey]cycle.Waiting
-	pools   []pool.Status // by path
-	next    chan struct{} // closed when last changes
+	mu    sync.Mutex
+	last  CycleSummary
+	pools []pool.Status // by path
+	next  chan struct{} // closed when last changes
 }
 
 func (f *cycleFeed) init() { f.next = make(chan struct{}) }
 
 func (f *cycleFeed) publish(sum CycleSummary, out *cycle.Output) {
-	byClass := make(map[cycle.ClassKey]cycle.Waiting, len(out.Waiting))
-	for _, w := range out.Waiting {
-		byClass[w.Class] = w
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.last, f.waiting, f.pools = sum, byClass, out.Pools
+	f.last, f.pools = sum, out.Pools
 	close(f.next)
 	f.next = make(chan struct{})
 }
@@ -156,13 +173,4 @@ func (s *Scheduler) poolStatus(p cluster.PoolPath) pool.Status {
 		return pool.Status{Path: p}
 	}
 	return s.cycles.pools[i]
-}
-
-// WhyWaiting returns what the last cycle found out about tasks like this one of the job; false if none of them was waiting
-// when it ended.
-func (s *Scheduler) WhyWaiting(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) (cycle.Waiting, CycleSummary, bool) {
-	s.cycles.mu.Lock()
-	defer s.cycles.mu.Unlock()
-	w, ok := s.cycles.waiting[cycle.KeyOf(snap, j, t)]
-	return w, s.cycles.last, ok
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -17,12 +19,13 @@ const (
 	waitingForCycle = "NEXT_CYCLE" // it began to wait after the last cycle
 	waitingForHosts = "NO_HOSTS"   // no host manager has reported any
 	waitingForJob   = "JOB_NOT_STARTED"
+	waitingForHold  = "ROOM_HELD"    // it starts when those have left who leave for it
 	waitingForRoom  = "NO_ROOM"      // hosts could take it, but are full
 	waitingForFit   = "NO_HOST_FITS" // no host could take it, even empty
 )
 
 // ExplainTask implements sluicev1.TaskServiceServer.
-func (a *taskService) ExplainTask(_ context.Context, r *sluicev1.ExplainTaskRequest) (*sluicev1.ExplainTaskResponse, error) {
+func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRequest) (*sluicev1.ExplainTaskResponse, error) {
 	t, j, err := findTask(a.s.Snapshot(), r.Job, r.Instance)
 	if err != nil {
 		return nil, err
@@ -35,17 +38,24 @@ func (a *taskService) ExplainTask(_ context.Context, r *sluicev1.ExplainTaskRequ
 		}}
 		answer.Summary = summarizeEnd(t)
 	case t.State.Bound():
-		answer.Explanation = &sluicev1.ExplainTaskResponse_Placed{Placed: &sluicev1.PlacedExplanation{Host: string(t.Host)}}
+		var why cycle.Placed
+		if err := a.s.consult(ctx, func(p *cycle.Planner) { why, _ = p.WhyPlaced(t.Key) }); err != nil {
+			return nil, statusOf(err)
+		}
+		placed := explainPlaced(t, &why)
+		placed.Cycle, placed.Time = a.lastCycle()
+		answer.Explanation = &sluicev1.ExplainTaskResponse_Placed{Placed: placed}
 		answer.Summary = fmt.Sprintf("run %d is %v on host %s", t.Run, t.State, t.Host)
 	default:
-		why, last, known := a.s.WhyWaiting(a.s.Snapshot(), j, t)
-		waiting := explainWaiting(t, j, why, known)
-		waiting.Cycle = last.Number
-		if last.Number > 0 {
-			waiting.Time = timestamppb.New(last.At)
+		var why cycle.Waiting
+		var known bool
+		if err := a.s.consult(ctx, func(p *cycle.Planner) { why, known = p.WhyWaiting(t.Key) }); err != nil {
+			return nil, statusOf(err)
 		}
+		waiting := explainWaiting(t, &why, known)
+		waiting.Cycle, waiting.Time = a.lastCycle()
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Waiting{Waiting: waiting}
-		answer.Summary = summarizeWaiting(waiting, j)
+		answer.Summary = summarizeWaiting(waiting, t, j)
 	}
 	return answer, nil
 }
@@ -68,82 +78,98 @@ func explainPreempted(snap *cluster.Snapshot, t *cluster.Task) *sluicev1.Preempt
 	return x
 }
 
-// explainWaiting makes an explanation of what the last cycle found out about tasks like this one.
-func explainWaiting(t *cluster.Task, j *cluster.Job, why cycle.Waiting, known bool) *sluicev1.WaitingExplanation {
+func (a *taskService) lastCycle() (uint64, *timestamppb.Timestamp) {
+	last, _ := a.s.LastCycle()
+	if last.Number == 0 {
+		return 0, nil
+	}
+	return last.Number, timestamppb.New(last.At)
+}
+
+func explainPlaced(t *cluster.Task, why *cycle.Placed) *sluicev1.PlacedExplanation {
+	p := &sluicev1.PlacedExplanation{Host: string(t.Host)}
+	if why.Host != t.Host { // it came after the last cycle, or went
+		return p
+	}
+	p.CostMs, p.Terms = int64(why.Price), termsTo(&why.Place)
+	for i := range why.Next {
+		n := &why.Next[i]
+		p.Alternatives = append(p.Alternatives, &sluicev1.Alternative{Host: string(n.Host), CostMs: int64(n.Price), Terms: termsTo(n)})
+	}
+	return p
+}
+
+func termsTo(p *cycle.Place) []*sluicev1.CostTerm {
+	var all []*sluicev1.CostTerm
+	for _, t := range p.Terms {
+		all = append(all, &sluicev1.CostTerm{Name: t.Name, CostMs: int64(t.Price)})
+	}
+	return all
+}
+
+// explainWaiting makes an explanation of what the planner knows about the task.
+func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.WaitingExplanation {
 	switch {
 	case t.State == cluster.TaskInitialized:
 		return &sluicev1.WaitingExplanation{Reason: waitingForJob}
+	case t.State == cluster.TaskReserved:
+		return &sluicev1.WaitingExplanation{Reason: waitingForHold}
 	case !known:
 		return &sluicev1.WaitingExplanation{Reason: waitingForCycle}
 	}
-	w := &sluicev1.WaitingExplanation{Reason: waitingForFit, Hosts: uint64(why.Hosts)}
-	if why.Hosts == 0 {
-		w.Reason = waitingForHosts
+	w := &sluicev1.WaitingExplanation{
+		Reason: waitingForFit, Hosts: uint64(why.Hosts), QueuePosition: uint64(why.Position), QueueLength: uint64(why.Queue),
+		BindingPool: string(why.Binding.Pool), BindingDimension: why.Binding.Dimension,
 	}
 	for _, c := range why.Tally {
 		w.Tally = append(w.Tally, &sluicev1.HostTally{Reason: string(c.Reason), Hosts: uint64(c.Hosts), Detail: c.Detail})
-		switch c.Reason {
-		case cycle.HostFull, cycle.HostOpen:
+		if c.Reason == cycle.HostFull || c.Reason == cycle.HostOpen {
 			w.Reason = waitingForRoom
 		}
-		if u := unblocker(c, j.Spec.TaskOf(t.Key.Instance())); u != "" {
-			w.Unblockers = append(w.Unblockers, u)
-		}
+	}
+	switch {
+	case why.Hosts == 0:
+		w.Reason = waitingForHosts
+	case w.Reason == waitingForRoom && why.Binding.Rule != pool.RuleNone && why.Binding.Rule != pool.RuleEntitlement:
+		w.Reason = string(why.Binding.Rule)
+	}
+	if b := why.Blocked; b != nil {
+		blockedBy := strings.TrimSpace(string(b.Reason) + " " + b.Detail)
+		w.CheapestBlocked = &sluicev1.BlockedArc{Host: string(b.Host), CostMs: int64(b.Price), Terms: termsTo(&b.Place), BlockedBy: blockedBy}
+	}
+	for i := range why.Unblockers {
+		w.Unblockers = append(w.Unblockers, unblockerWord(&why.Unblockers[i]))
 	}
 	return w
 }
 
-// unblocker says what would open the hosts that were ruled out for a reason.
-func unblocker(c cycle.Tally, task *cluster.TaskSpec) string {
-	asked := amountOf(task.Resources, c.Detail)
-	switch c.Reason {
-	case cycle.HostFull:
-		if c.Detail == dimensionPorts {
-			return describePorts(&task.Ports) + " free on one host"
+// unblockerWord says what has to change.
+func unblockerWord(u *cycle.Unblocker) string {
+	ahead := ""
+	if u.Ahead > 0 {
+		ahead = fmt.Sprintf(", with what the %d others that may go there first ask for", u.Ahead)
+	}
+	switch u.Kind {
+	case cycle.ResumeHost:
+		return fmt.Sprintf("host %s takes work again", u.Host)
+	case cycle.ReconnectHost:
+		return fmt.Sprintf("the host manager of host %s connects again", u.Host)
+	case cycle.MoreRoom:
+		if u.Room.IsZero() {
+			return fmt.Sprintf("the cluster has more for its pool to claim%s", ahead)
 		}
-		return fmt.Sprintf("%d %s free on one host", asked, c.Detail)
-	case cycle.HostTooSmall:
-		if c.Detail == dimensionPorts {
-			return "a host that offers " + describePorts(&task.Ports)
-		}
-		return fmt.Sprintf("a host with at least %d %s, or a request for less", asked, c.Detail)
-	case cycle.HostMismatch:
-		return "a host that the constraints allow, or other constraints"
-	case cycle.HostIncapable:
-		return fmt.Sprintf("a host manager that can do %s, or a task that does not need it", c.Detail)
-	case cycle.HostWrongGPU:
-		return "a host with such GPUs, or a request for others"
-	case cycle.HostDraining:
-		return "a draining host that is resumed"
-	case cycle.HostUnreachable:
-		return "an unreachable host whose host manager connects again"
+		return fmt.Sprintf("%v more free on host %s%s", u.Room, u.Host, ahead)
+	case cycle.FewerTasks:
+		return fmt.Sprintf("%d fewer around host %s of the tasks that it keeps apart from (%s)", u.Count, u.Host, u.Rule)
+	case cycle.MoreTasks:
+		return fmt.Sprintf("%d more around host %s of the tasks that it wants near (%s)", u.Count, u.Host, u.Rule)
+	case cycle.RaisePool:
+		return fmt.Sprintf("%d more %s for pool %s (its %s)", u.Amount, u.Dimension, u.Pool, strings.ToLower(u.Rule))
+	case cycle.OtherHost:
+		return fmt.Sprintf("a host that its rules allow and that has %v, or other rules or a request for less", u.Room)
 	default:
-		return ""
+		return "nothing: there is room, and it goes there when no better place opens"
 	}
-}
-
-// dimensionPorts is how a tally names ports.
-const dimensionPorts = "ports"
-
-// describePorts says which ports are asked for.
-func describePorts(r *cluster.PortRequest) string {
-	switch {
-	case len(r.Numbers) == 0:
-		return fmt.Sprintf("%d ports", r.Dynamic)
-	case r.Dynamic == 0:
-		return fmt.Sprintf("the ports %v", r.Numbers)
-	default:
-		return fmt.Sprintf("the ports %v and %d more", r.Numbers, r.Dynamic)
-	}
-}
-
-func amountOf(r cluster.Resources, dimension string) int64 {
-	for d := range cluster.NumDimensions {
-		if d.String() == dimension {
-			return r.Fixed[d]
-		}
-	}
-	return r.Amount(dimension)
 }
 
 func summarizeEnd(t *cluster.Task) string {
@@ -173,18 +199,24 @@ var hostReasons = map[string]string{
 	string(cycle.HostDraining):    "are draining",
 	string(cycle.HostUnreachable): "are unreachable",
 	string(cycle.HostOpen):        "have room by now",
+	string(cycle.HostExclusive):   "are kept for jobs that name them",
+	string(cycle.HostCrowded):     "have too many tasks around: %s",
+	string(cycle.HostLonely):      "have too few tasks around: %s",
+	string(cycle.HostNoDomain):    "belong to no such domain: %s",
 }
 
-func summarizeWaiting(w *sluicev1.WaitingExplanation, j *cluster.Job) string {
+func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluster.Job) string {
 	switch w.Reason {
 	case waitingForJob:
 		return "the job may not start yet"
+	case waitingForHold:
+		return fmt.Sprintf("room is held for it on host %s until %s, when those who leave are gone", t.Hold.Host, t.Hold.Until.Go().Format(time.RFC3339))
 	case waitingForCycle:
 		return "it has not been looked at yet; the next cycle will"
 	case waitingForHosts:
 		return "there are no hosts: no host manager is connected"
 	}
-	lines := []string{fmt.Sprintf("it asks for %v; of %d hosts", j.Spec.Task.Resources, w.Hosts)}
+	lines := []string{fmt.Sprintf("it asks for %v; of %d hosts", j.Spec.TaskOf(t.Key.Instance()).Resources, w.Hosts)}
 	for _, c := range w.Tally {
 		reason := hostReasons[c.Reason]
 		if strings.Contains(reason, "%s") {
@@ -192,8 +224,12 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, j *cluster.Job) string {
 		}
 		lines = append(lines, fmt.Sprintf("  %d %s", c.Hosts, reason))
 	}
-	for _, u := range w.Unblockers {
-		lines = append(lines, "would help: "+u)
+	lines = append(lines, fmt.Sprintf("it is number %d of %d that wait in pool %s", w.QueuePosition, w.QueueLength, j.Spec.Pool))
+	if w.BindingPool != "" {
+		lines = append(lines, fmt.Sprintf("pool %s lets no more in: %s of %s", w.BindingPool, strings.ToLower(strings.ReplaceAll(w.Reason, "_", " ")), w.BindingDimension))
+	}
+	for i, u := range w.Unblockers {
+		lines = append(lines, []string{"would help: ", "       and: "}[min(i, 1)]+u)
 	}
 	return strings.Join(lines, "\n")
 }

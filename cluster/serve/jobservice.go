@@ -232,8 +232,8 @@ func checkUpdate(from, to *cluster.JobSpec) error {
 	} else if i, differs := firstOtherTask(from, to); differs {
 		v.Unsupported("spec.overrides", "change what instance %d runs: %s", i, notYet)
 	}
-	if (from.Constraint == nil) != (to.Constraint == nil) || from.Constraint != nil && from.Constraint.String() != to.Constraint.String() {
-		v.Unsupported("spec.constraints", notYet)
+	if !proto.Equal(placesTo(from), placesTo(to)) {
+		v.Unsupported("spec.constraints", "or spec.spread is another one: %s", notYet)
 	}
 	if (from.Gang == nil) != (to.Gang == nil) || from.Gang != nil && *from.Gang != *to.Gang {
 		v.Unsupported("spec.gang", notYet)

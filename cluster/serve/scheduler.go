@@ -85,6 +85,7 @@ type Scheduler struct {
 	metrics *metrics
 
 	evacuating atomic.Bool // nothing is placed any more
+	questions  chan func() // to the planner, see consult
 }
 
 // New returns a scheduler over the recovered state. A state without a cluster id gets one: a new cluster is created.
@@ -95,6 +96,8 @@ func New(c Config) (*Scheduler, error) {
 		config:  c,
 		log:     c.Logger,
 		started: time.Now(),
+
+		questions: make(chan func()),
 	}
 	s.cycles.init()
 	s.shards.init(time.Now())

@@ -22,7 +22,7 @@ var supported = fieldSet(map[string]string{
 	"JobFilter":         "names name_prefix pool states owner labels types",
 
 	"JobSpec": "name type pool owner labels instances task overrides priority preemptible " +
-		"constraints depends_on restart kill_grace gang limits preemption estimated_run_time groups",
+		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups",
 	"GangPolicy":       "minimum launch_timeout",
 	"JobLimits":        "max_running_instances max_run_time deadline",
 	"PreemptionPolicy": "action grace",
@@ -44,10 +44,12 @@ var supported = fieldSet(map[string]string{
 	"ResourceRequest":  "cpu_milli memory_bytes disk_bytes gpu ports network_bytes_per_second named",
 	"GpuRequest":       "count milli models",
 	"PortRequest":      "numbers dynamic dynamic_names",
-	"ConstraintRule":   "expression",
+	"ConstraintRule":   "expression soft",
+	"SoftRule":         "timeout penalty",
+	"SpreadRule":       "domain max_per_domain selector soft",
 	"Constraint":       "label all_of any_of",
 	"ConstraintList":   "operands",
-	"LabelConstraint":  "kind key value comparison requirement",
+	"LabelConstraint":  "kind key value comparison requirement domain",
 
 	"GetTaskRequest":     "job instance",
 	"ListTasksRequest":   "job states host page_size page_token",

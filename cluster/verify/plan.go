@@ -16,17 +16,29 @@ import (
 // how long a task that was asked to leave has to be left alone. The complaints are in a fixed order. Complexity: the plan
 // and the hosts that it touches; the whole cluster where somebody is asked to leave.
 func Plan(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteresis time.Duration) []string {
-	c := &checker{
-		snap: snap, plan: plan, now: now, hysteresis: hysteresis,
-		hosts: map[cluster.HostID]*ledger{}, seen: map[cluster.TaskKey]string{}, victims: map[cluster.TaskKey]*cycle.Victim{},
-	}
+	c := newChecker(snap, plan, now, hysteresis)
 	c.placements()
 	c.displacements()
 	c.gangs()
+	c.rules()
 	c.overfull()
 	c.pools()
 	c.inVain()
 	return c.wrong
+}
+
+// Places returns what of a plan breaks a rule about places, as Plan does with everything else.
+func Places(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time) []string {
+	c := newChecker(snap, plan, now, 0)
+	c.rules()
+	return c.wrong
+}
+
+func newChecker(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteresis time.Duration) *checker {
+	return &checker{
+		snap: snap, plan: plan, now: now, hysteresis: hysteresis,
+		hosts: map[cluster.HostID]*ledger{}, seen: map[cluster.TaskKey]string{}, victims: map[cluster.TaskKey]*cycle.Victim{},
+	}
 }
 
 type checker struct {
@@ -168,9 +180,6 @@ func (c *checker) target(k cluster.TaskKey, id cluster.HostID) *ledger {
 	if l.host.State() != cluster.HostUp {
 		c.fail("task %v is to go to host %s, which takes no work", k, id)
 	}
-	if rule := c.snap.Job(k.Job()).Spec.Constraint; rule != nil && !rule.Allows(l.host) {
-		c.fail("task %v is to go to host %s against its constraint", k, id)
-	}
 	if missing := c.spec(k).Needs() &^ l.host.Capabilities; missing != 0 {
 		c.fail("task %v is to go to host %s, which cannot do %v", k, id, missing)
 	}
@@ -311,7 +320,7 @@ func (c *checker) victim(v *cycle.Victim) {
 // alike reports whether two tasks belong to the same job or class.
 func (c *checker) alike(a, b cluster.TaskKey) bool {
 	class := func(k cluster.TaskKey) cycle.ClassKey {
-		return cycle.KeyOf(c.snap, c.snap.Job(k.Job()), c.snap.Task(k))
+		return cycle.KeyOf(c.snap, c.snap.Job(k.Job()), c.snap.Task(k), c.now)
 	}
 	return a.Job() == b.Job() || class(a) == class(b)
 }

@@ -76,6 +76,17 @@ func (s Sum) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) 
 	return s.add(func(m costmodels.Model) flowgraph.Cost { return m.Start(r, q, h) })
 }
 
+// Items returns the terms of the parts, with their weights.
+func (s Sum) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) []costmodels.Term {
+	var all []costmodels.Term
+	for _, p := range s {
+		for _, t := range costmodels.Items(p.Model, r, q, h) {
+			all = append(all, costmodels.Term{Name: t.Name, Price: weigh(t.Price, p.Weight)})
+		}
+	}
+	return all
+}
+
 // Crowd returns the sum: it does not fall if no part does.
 func (s Sum) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
 	return s.add(func(m costmodels.Model) flowgraph.Cost { return m.Crowd(r, h, k) })
@@ -230,6 +241,11 @@ func (c *Choice) Wait(r *costmodels.Round, k *costmodels.Class) flowgraph.Cost {
 // Start asks the model of the class.
 func (c *Choice) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
 	return c.model(q.Route).Start(r, q, h)
+}
+
+// Items asks the model of the class.
+func (c *Choice) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) []costmodels.Term {
+	return costmodels.Items(c.model(q.Route), r, q, h)
 }
 
 // Crowd asks the base.

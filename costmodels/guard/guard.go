@@ -137,6 +137,27 @@ func (g *Guard) crowd(r *costmodels.Round, h *cluster.Host, k int64) (price flow
 	return g.model.Crowd(r, h, k)
 }
 
+// Items implements costmodels.Itemizer. What the model does wrong here is not held against it: nil for a panic, and terms
+// that do not add up to its Start become a single one.
+func (g *Guard) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) (all []costmodels.Term) {
+	if g.fault != nil {
+		return nil
+	}
+	start := g.ask(r, "Start", 0, func(r *costmodels.Round) flowgraph.Cost { return g.model.Start(r, q, h) })
+	func() {
+		defer func() { _ = recover() }()
+		all = costmodels.Items(g.model, r, q, h)
+	}()
+	var sum flowgraph.Cost
+	for _, t := range all {
+		sum += t.Price
+	}
+	if sum != start {
+		return []costmodels.Term{{Name: g.model.Name(), Price: start}}
+	}
+	return all
+}
+
 // Crowd implements costmodels.Model. It also looks whether marginal prices fall from one start to the next, and from one
 // call to the next for the same host.
 func (g *Guard) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {

@@ -37,7 +37,10 @@ const Reach = costmodels.Step / 4
 // Model is the policy. The zero value is ready for use.
 type Model struct{}
 
-var _ costmodels.Localizer = Model{}
+var (
+	_ costmodels.Localizer = Model{}
+	_ costmodels.Itemizer  = Model{}
+)
 
 // The terms.
 var (
@@ -55,6 +58,11 @@ func (Model) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost { ret
 // Start returns the price of load and of what happens to the GPUs.
 func (Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
 	return load.Start(r, q, h) + gpus.Start(r, q, h)
+}
+
+// Items returns the terms of Start.
+func (Model) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) []costmodels.Term {
+	return append(costmodels.Items(load, r, q, h), costmodels.Items(gpus, r, q, h)...)
 }
 
 // Crowd returns the larger of both terms.

@@ -30,6 +30,12 @@ const (
 	TakesWork Rule = "TAKES_WORK"
 	// Constraint: a placement satisfies the job's constraint.
 	Constraint Rule = "CONSTRAINT"
+	// Exclusive: a host that is kept for jobs that name it runs no others.
+	Exclusive Rule = "EXCLUSIVE"
+	// Spread: no more tasks of a selection are in a domain than the job allows.
+	Spread Rule = "SPREAD"
+	// Preference: a preference holds until it gives way.
+	Preference Rule = "PREFERENCE"
 	// Capacity: what is bound to a host fits into the machine, in every dimension a task asks for.
 	Capacity Rule = "CAPACITY"
 	// Devices: a run has just the devices it asked for, of the right model, none beyond a whole.

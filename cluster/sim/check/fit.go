@@ -60,7 +60,7 @@ func wants(s *cluster.TaskSpec, what string) string {
 // room returns how many tasks like this one of the job could run on the host now, beside what is kept for others, at most
 // limit.
 func (h *host) room(s *cluster.JobSpec, task *cluster.TaskSpec, limit int64) int64 {
-	if h.unreachable || h.draining || s.Constraint != nil && !holds(s.Constraint, h) || task.Needs()&^h.machine.Capabilities != 0 {
+	if h.unreachable || h.draining || !h.takes(s) || task.Needs()&^h.machine.Capabilities != 0 {
 		return 0
 	}
 	kept := &goods{}
@@ -138,32 +138,35 @@ func (h *host) portsFor(want *cluster.PortRequest, kept *goods, limit int64) int
 	return 1
 }
 
-// holds evaluates a constraint on the host.
-func holds(k *cluster.Constraint, h *host) bool {
+// holds evaluates a constraint on the host, asking count about the tasks there; with nil it does not hold where it
+// depends on them.
+func holds(k *cluster.Constraint, h *host, count func(*cluster.Constraint) bool) bool {
 	switch k.Op {
 	case cluster.And:
 		for i := range k.Terms {
-			if !holds(&k.Terms[i], h) {
+			if !holds(&k.Terms[i], h, count) {
 				return false
 			}
 		}
 		return true
 	case cluster.Or:
 		for i := range k.Terms {
-			if holds(&k.Terms[i], h) {
+			if holds(&k.Terms[i], h, count) {
 				return true
 			}
 		}
 		return false
+	case cluster.TaskLabel:
+		return count != nil && count(k)
 	}
 	has := uint32(0)
 	for _, label := range labels(h) {
-		if label == k.Label {
-			has++
+		if label.Key == k.Label.Key && label.Value != "" && (k.AnyValue || label.Value == k.Label.Value) {
+			has = 1
 		}
 	}
 	if k.Label.Key == "hostname" && k.Label.Value == string(h.id) { // the full name counts too
-		has++
+		has = 1
 	}
 	return k.Comparison == cluster.Less && has < k.Count ||
 		k.Comparison == cluster.Equal && has == k.Count ||

@@ -96,9 +96,7 @@ func (c *Checker) judge(s *cluster.JobSpec, h *host, e *cluster.Placed) {
 	if h.unreachable || h.draining {
 		c.report(TakesWork, "task %v is placed on %q, which is unreachable (%t) or draining (%t)", e.Task, h.id, h.unreachable, h.draining)
 	}
-	if s.Constraint != nil && !holds(s.Constraint, h) {
-		c.report(Constraint, "task %v is placed on %q, which its constraint does not allow", e.Task, h.id)
-	}
+	c.judgePlace(s, h, e)
 	task := s.TaskOf(e.Task.Instance())
 	c.keepsAway(task, h, e)
 	if what, lacks := h.lacks(task, &goods{}); lacks {

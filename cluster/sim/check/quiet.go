@@ -16,7 +16,7 @@ func (c *Checker) Quiet() (requests int) {
 	}
 	asked := map[string]int64{} // room for a request, as far as it was counted
 	for _, uid := range slices.Sorted(maps.Keys(c.jobs)) {
-		if j := c.jobs[uid]; j.waiting > 0 {
+		if j := c.jobs[uid]; j.waiting > 0 && !countsTasks(j.spec) { // what counts tasks may wait for others
 			c.quietJob(j, asked)
 		}
 	}

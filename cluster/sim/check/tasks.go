@@ -29,7 +29,8 @@ type task struct {
 	host     *host
 	devices  []uint16
 	ports    []uint16
-	hold     *host // that keeps room for its next run
+	hold     *host        // that keeps room for its next run
+	since    cluster.Time // when it was submitted
 }
 
 type job struct {
@@ -54,7 +55,9 @@ func (c *Checker) submit(n *cluster.NewJob) {
 // grow adds waiting tasks up to the number of instances.
 func (c *Checker) grow(j *job) {
 	added := int(j.spec.Instances) - len(j.tasks)
-	j.tasks = append(j.tasks, make([]task, added)...)
+	for range added {
+		j.tasks = append(j.tasks, task{since: c.at})
+	}
 	j.waiting += added
 	c.waiting += added
 }
@@ -79,7 +82,7 @@ func signature(s *cluster.JobSpec, task *cluster.TaskSpec) string {
 }
 
 func describe(k *cluster.Constraint) string {
-	text := fmt.Sprintf("%d %q %d %d [", k.Op, k.Label, k.Comparison, k.Count)
+	text := fmt.Sprintf("%d %q %t %d %d [", k.Op, k.Label, k.AnyValue, k.Comparison, k.Count)
 	for i := range k.Terms {
 		text += describe(&k.Terms[i])
 	}

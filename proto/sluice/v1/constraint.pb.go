@@ -184,8 +184,9 @@ type SoftRule struct {
 	// Until a task has waited this long the rule holds as if it were hard. Zero
 	// or unset: it is a preference from the start.
 	Timeout *durationpb.Duration `protobuf:"bytes,1,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// What breaking the rule is worth: the task would rather wait this long than
-	// break it. Unset: the server's configured value.
+	// What breaking the rule costs after that, as expected delay: a place that
+	// breaks it has to be that much better otherwise. It never keeps a task from
+	// starting where there is room. 1 ms to 10 min; unset: 1 min.
 	Penalty       *durationpb.Duration `protobuf:"bytes,2,opt,name=penalty,proto3" json:"penalty,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -389,7 +390,10 @@ func (x *ConstraintList) GetOperands() []*Constraint {
 //
 // TASK: the count is the number of tasks in the host's domain that carry the
 // label. "At most two of app=web per host" is app=web < 2 (counted before the
-// task itself is placed), and "next to app=db" is app=db > 0.
+// task itself is placed), and "next to app=db" is app=db > 0. Tasks that have
+// room held count too. It does not hold on a host without the domain. Where
+// tasks of app=db themselves ask for app=db > 0 and there are none anywhere, all
+// of them that wait begin in one domain that has room for them together.
 type LabelConstraint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  LabelConstraint_Kind   `protobuf:"varint,1,opt,name=kind,proto3,enum=sluice.v1.LabelConstraint_Kind" json:"kind,omitempty"`

@@ -1,0 +1,288 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// Explanations are worked out when somebody asks, between two cycles, from what the planner knows after the last one. They
+// change nothing, and cost a cycle nothing.
+
+// Waiting says why a task waits.
+type Waiting struct {
+	Tasks int            // that wait as it does: of its class
+	Price flowgraph.Cost // of one task's waiting for one cycle
+	Hosts int            // all hosts; the sum of the tally
+	Tally []Tally        // most hosts first
+	// Position among the Queue tasks that wait in the pool, from 1, by priority and age.
+	Position, Queue int
+	// Binding is what keeps the pool from admitting the task; its rule is pool.RuleNone where nothing does.
+	Binding pool.Binding
+	// Blocked is the place that would cost least if it were open, nil if the task can run on no host as it is.
+	Blocked *Blocked
+	// Unblockers are what would get the task placed in the next cycle, all of them together.
+	Unblockers []Unblocker
+}
+
+// Tally counts the hosts that were ruled out for one reason.
+type Tally struct {
+	Reason HostReason
+	Detail string // the dimension or the rule, "" where the reason has none
+	Hosts  int
+}
+
+// Place is a host and what it costs to start there.
+type Place struct {
+	Host  cluster.HostID
+	Price flowgraph.Cost // the sum of the terms
+	Terms []costmodels.Term
+}
+
+// Blocked is a place that is not open.
+type Blocked struct {
+	Place
+	Reason HostReason
+	Detail string
+}
+
+// UnblockKind says what has to change.
+type UnblockKind string
+
+// The kinds of changes.
+const (
+	ResumeHost    UnblockKind = "RESUME_HOST"    // the host takes work again
+	ReconnectHost UnblockKind = "RECONNECT_HOST" // its host manager connects again
+	MoreRoom      UnblockKind = "MORE_ROOM"      // the host has so much more free than it has
+	FewerTasks    UnblockKind = "FEWER_TASKS"    // so many tasks that a rule counts leave the host's domain
+	MoreTasks     UnblockKind = "MORE_TASKS"     // so many tasks that a rule counts come to the host's domain
+	RaisePool     UnblockKind = "RAISE_POOL"     // the pool may have so much more of a dimension
+	OtherHost     UnblockKind = "OTHER_HOST"     // a host comes that could run the task
+	Patience      UnblockKind = "PATIENCE"       // nothing: it goes where there is room when better places do not open
+)
+
+// Unblocker is a change that a task waits for.
+type Unblocker struct {
+	Kind UnblockKind
+	Host cluster.HostID
+	// Room is what the host needs beyond what it has free, for the task and for the Ahead tasks that may go there first.
+	Room  cluster.Resources
+	Ahead int
+	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool: what of the pool is to be raised.
+	Rule  string
+	Count int64
+	// Pool, Dimension and Amount of RaisePool.
+	Pool      cluster.PoolPath
+	Dimension string
+	Amount    int64
+}
+
+// Placed says why a task is where it is.
+type Placed struct {
+	Place
+	Next []Place // the cheapest other places that are open to it now, at most 3
+}
+
+// WhyWaiting says why the task waits, false if it does not. Complexity: hosts, and classes with waiting tasks.
+func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
+	at, waits := p.waiting[k]
+	if !waits {
+		return Waiting{}, false
+	}
+	c := at.class
+	w := p.describeClass(c)
+	rank := c.rank(at.as)
+	w.Position, w.Queue = p.position(c, at.as)
+	refused := int64(rank) >= c.open()
+	if refused {
+		w.Binding = c.why
+	}
+	w.Blocked = p.cheapestBlocked(c)
+	w.Unblockers = p.unblockers(c, rank, refused, w.Blocked)
+	return w, true
+}
+
+func (p *Planner) describeClass(c *class) Waiting {
+	w := Waiting{Tasks: c.queue.Len(), Price: c.price}
+	counts := map[verdict]int{}
+	for _, h := range p.hosts.byIndex {
+		if v := c.row.judge(h); v != absent {
+			counts[v]++
+			w.Hosts++
+		}
+	}
+	for v, n := range counts { // sorted below
+		reason, detail := c.row.reason(v)
+		w.Tally = append(w.Tally, Tally{reason, detail, n})
+	}
+	slices.SortFunc(w.Tally, func(a, b Tally) int {
+		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Detail, b.Detail))
+	})
+	return w
+}
+
+// rank returns how many tasks of the class go before the waiter. Complexity: O(log² tasks).
+func (c *class) rank(w waiter) int {
+	return sort.Search(c.queue.Len(), func(i int) bool {
+		at, _ := c.queue.GetAt(i)
+		return !earlier(at, w)
+	})
+}
+
+// position returns the task's place among those that wait in its pool, from 1, and how many these are.
+func (p *Planner) position(own *class, w waiter) (position, queue int) {
+	position = 1
+	for _, c := range p.order {
+		a, b := &c.key.group, &own.key.group
+		if a.pool != b.pool {
+			continue
+		}
+		queue += c.queue.Len()
+		ahead := cmp.Or(cmp.Compare(a.priority, b.priority), boolean(c.key.ahead)-boolean(own.key.ahead))
+		switch {
+		case ahead > 0:
+			position += c.queue.Len()
+		case ahead == 0:
+			position += c.rank(w)
+		}
+	}
+	return position, queue
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// cheapestBlocked returns the place that would cost least of those that something closes which may change: room, rules that
+// count tasks, or the host's state.
+func (p *Planner) cheapestBlocked(c *class) *Blocked {
+	var best *Blocked
+	for _, h := range p.hosts.byIndex {
+		v := c.row.judge(h)
+		switch v % kinds {
+		case full, crowded, lonely, draining, unreachable:
+		default:
+			continue
+		}
+		if v := c.row.judgeOpen(h); v != open { // it would be ruled out for another reason
+			continue
+		}
+		place := p.place1(&c.seen.Request, c.row, &c.local, h.index, withRoom(h.rec, c.row.task))
+		if best == nil || place.Price < best.Price {
+			reason, detail := c.row.reason(v)
+			best = &Blocked{place, reason, detail}
+		}
+	}
+	return best
+}
+
+// judgeOpen judges the host as if it were up, empty, and all that rules count were as they wish.
+func (r *row) judgeOpen(h *host) verdict {
+	rec := *h.rec
+	rec.Draining, rec.Unreachable = false, false
+	v, _ := r.judgeMachine(&rec)
+	if v == open && r.rule != nil && r.rule.static(&rec) == cluster.False {
+		return mismatch
+	}
+	for _, x := range r.leaves() {
+		if _, ok := x.tally.at(&rec); !ok {
+			return noDomain
+		}
+	}
+	return v
+}
+
+func (r *row) leaves() []*leaf {
+	if r.rule == nil {
+		return nil
+	}
+	return r.rule.order
+}
+
+// withRoom returns the host as it would be with room for one task.
+func withRoom(rec *cluster.Host, task *cluster.TaskSpec) *cluster.Host {
+	out := *rec
+	out.Withheld, out.GPUWithheld, out.PortsWithheld = cluster.Resources{}, nil, nil
+	out.Allocated = rec.Allocated.Sub(task.Resources.Sub(rec.Free()).Positive())
+	if !task.GPU.IsZero() && task.GPU.Fit(rec.GPUs, rec.GPUFree, 1) == 0 {
+		out.GPUFree = slices.Clone(rec.GPUFree)
+		for i := range out.GPUFree {
+			if out.GPUFree[i] = cluster.WholeGPU; task.GPU.Fit(rec.GPUs, out.GPUFree, 1) > 0 {
+				break
+			}
+		}
+	}
+	return &out
+}
+
+// place1 prices one place, term by term. rec is the host as it would be for the task, with room.
+func (p *Planner) place1(q *costmodels.Request, r *row, l *locality, i int32, rec *cluster.Host) Place {
+	place := Place{Host: rec.ID, Terms: p.model.Items(&p.round, q, rec)}
+	if extra := l.extra(i); extra > 0 {
+		place.Terms = append(place.Terms, costmodels.Term{Name: "data", Price: extra})
+	}
+	place.Terms = append(place.Terms, r.rule.terms(rec)...)
+	place.Terms = slices.DeleteFunc(place.Terms, func(t costmodels.Term) bool { return t.Price == 0 })
+	for _, t := range place.Terms {
+		place.Price += t.Price
+	}
+	return place
+}
+
+// terms returns what each preference costs that the host breaks.
+func (r *rule) terms(rec *cluster.Host) []costmodels.Term {
+	if r == nil {
+		return nil
+	}
+	var all []costmodels.Term
+	left := flowgraph.Cost(cluster.MaxPenalty.Milliseconds())
+	r.rec, r.own = rec, 0
+	for i := range r.soft {
+		if s := &r.soft[i]; s.is.Evaluate(rec, r.ask) != cluster.True {
+			all = append(all, costmodels.Term{Name: s.name, Price: min(s.price, left)})
+			left -= min(s.price, left)
+		}
+	}
+	return all
+}
+
+// WhyPlaced says what the task costs where it is, as if it started there now, and where else it could be; false if it is
+// bound to no host. Complexity: hosts.
+func (p *Planner) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
+	u := p.units[k]
+	if u == nil || p.hosts.byID[u.host] == nil {
+		return Placed{}, false
+	}
+	own := p.hosts.byID[u.host]
+	r := p.rows.get(u.row, u.spec, u.wishes)
+	defer p.rows.release(r)
+	q := costmodels.Request{Task: u.spec, Work: u.row.work, Route: r.request.Route}
+	l := p.resolve(&costmodels.Class{
+		Request: q, Pool: u.job.Pool, Type: u.job.Type, Priority: u.job.Priority, Inputs: inputsOf(u.job, k.Instance()),
+	})
+	mark := len(p.labels.plan)
+	p.labels.planned(u.set, own, u.presence().times(-1))
+	defer p.labels.takeBack(mark)
+	out := Placed{Place: p.place1(&q, r, &l, own.index, u.spec.Unbind(own.rec, u.devices))}
+	for _, h := range p.hosts.byIndex {
+		if h == own || r.judge(h) != open {
+			continue
+		}
+		out.Next = append(out.Next, Place{Host: h.id, Price: clamp(p.model.Start(&p.round, &q, h.rec)) + l.extra(h.index) + r.rule.price(h.rec, 0)})
+	}
+	slices.SortStableFunc(out.Next, func(a, b Place) int { return cmp.Compare(a.Price, b.Price) })
+	out.Next = out.Next[:min(3, len(out.Next))]
+	for i := range out.Next {
+		h := p.hosts.byID[out.Next[i].Host]
+		out.Next[i] = p.place1(&q, r, &l, h.index, h.rec)
+	}
+	return out, true
+}

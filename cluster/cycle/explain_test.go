@@ -1,0 +1,219 @@
+package cycle_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels/sluice"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+)
+
+// crowdedWorld is a cluster with hosts of all sorts and states, two pools of which one is limited, and about a thousand
+// tasks that wait for all sorts of reasons.
+func crowdedWorld(t *testing.T) *shared {
+	s := &shared{world: newWorldWith(t, sluice.Model{})}
+	random := rand.New(rand.NewPCG(7, 7))
+	s.pool("root/a", 0)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Resources: []cluster.PoolResource{
+		{Dimension: cluster.CPU.String(), Limit: 40_000, Share: 1},
+	}}})
+	for i := range 40 {
+		m := cluster.Machine{
+			Rack: fmt.Sprint("r", i%4), Capacity: vector(1000*(1+random.Int64N(8)), (1+random.Int64N(8))<<30),
+			Attributes: []cluster.KeyValue{{Key: "disk", Value: []string{"ssd", "hdd"}[i%2]}},
+		}
+		if i%8 == 3 {
+			m.GPUs = []cluster.GPUDevice{{Model: "A"}, {Model: "A"}}
+			m.Capacity.Fixed[cluster.GPU] = 2 * cluster.WholeGPU
+		}
+		if i%16 == 5 {
+			m.Attributes = append(m.Attributes, cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"})
+		}
+		id := s.machine(i, m)
+		switch i % 13 {
+		case 11:
+			s.emit(&cluster.HostDrain{ID: id, Drain: true})
+		case 12:
+			s.emit(&cluster.HostUnreached{ID: id})
+		}
+	}
+	for i := range 110 {
+		pool := []cluster.PoolPath{"root/a", "root/b"}[random.IntN(2)]
+		s.job(pool, 1+random.Uint32N(20), 500*(1+random.Int64N(12)), func(j *cluster.JobSpec) {
+			j.Priority, j.Preemptible = random.Int32N(3), true
+			j.Task.Resources.Fixed[cluster.Memory] = (1 + random.Int64N(4)) << 29
+			switch i % 7 {
+			case 0:
+				j.Task.GPU = cluster.GPURequest{Count: 1}
+				j.Task.Resources.Fixed[cluster.GPU] = cluster.WholeGPU
+			case 1:
+				must(host("disk", "ssd"))(j)
+			case 2:
+				labeled("app", fmt.Sprint("x", i%3))(j) // all of them are placed: see TestWhatUnblocksATaskUnblocksIt
+				j.Priority, j.Instances, j.Task.Resources = 3, 2, vector(100, 1<<20)
+			case 3:
+				must(tasks(fmt.Sprint("x", i%3), cluster.Less, 1, "host"))(j)
+			case 4:
+				must(tasks(fmt.Sprint("x", i%3), cluster.Greater, 0, "rack"))(j)
+			case 5:
+				j.Preferences = []cluster.SoftConstraint{{Constraint: host("rack", "r1"), Soft: cluster.Soft{Penalty: time.Second}}}
+			}
+		})
+	}
+	s.job("root/a", 2, 1000, must(host("disk", "tape")))
+	s.step()
+	s.step()
+	return s
+}
+
+// For every task that waits: each host is counted once, the terms add up, and when what would unblock it happens, it is
+// placed in the next cycle. Only the tasks that a rule of another keeps away do not wait here: where they may come to the same
+// host nothing can be promised.
+func TestWhatUnblocksATaskUnblocksIt(t *testing.T) {
+	s := crowdedWorld(t)
+	waiting := s.in(cluster.TaskPending)
+	require.Greater(t, len(waiting), 900)
+	every := 20
+	if os.Getenv("SLUICE_LONG") != "" {
+		every = 1
+	}
+	kinds, tried := map[cycle.UnblockKind]int{}, 0
+	for i, k := range waiting {
+		why, known := s.planner.WhyWaiting(k)
+		require.True(t, known)
+		sum := 0
+		for _, c := range why.Tally {
+			sum += c.Hosts
+		}
+		require.Equal(t, s.state.NumHosts(), sum)
+		require.Equal(t, sum, why.Hosts)
+		require.NotEmpty(t, why.Unblockers, "%v", k)
+		if b := why.Blocked; b != nil {
+			require.EqualValues(t, b.Price, total(b.Place))
+		}
+		for _, u := range why.Unblockers {
+			kinds[u.Kind]++
+		}
+		if i%every != 0 {
+			continue
+		}
+		tried++
+		s.unblocked(t, k, why)
+	}
+	for _, kind := range []cycle.UnblockKind{
+		cycle.MoreRoom, cycle.RaisePool, cycle.OtherHost, cycle.ResumeHost, cycle.ReconnectHost, cycle.FewerTasks,
+	} {
+		require.Positive(t, kinds[kind], "%v: %v", kind, kinds)
+	}
+	t.Logf("%d tasks wait, %d of them were unblocked: %v", len(waiting), tried, kinds)
+}
+
+func total(p cycle.Place) (sum int64) {
+	for _, t := range p.Terms {
+		sum += int64(t.Price)
+	}
+	return sum
+}
+
+// unblocked lets happen in another world what would unblock the task, and sees it placed.
+func (s *shared) unblocked(t *testing.T, k cluster.TaskKey, why cycle.Waiting) {
+	other := &shared{world: &world{t: t, state: s.state.Fork(), now: s.now}, named: s.named}
+	other.planner = cycle.New(sluice.Model{}, func() solver.Solver { return netsimplex.New() })
+	for _, u := range why.Unblockers {
+		other.let(u, k)
+	}
+	snapshot, _ := other.state.Snapshot()
+	out := other.planner.Run(cycle.Input{Snapshot: snapshot, Rescan: true, Now: s.now.Add(time.Second)})
+	for _, p := range out.Placements {
+		if p.Task == k {
+			return
+		}
+	}
+	require.Fail(t, "it waits on", "%v: %+v\n%+v", k, why, s.state.Job(k.Job()).Spec)
+}
+
+func (s *shared) let(u cycle.Unblocker, k cluster.TaskKey) {
+	h := s.state.Host(u.Host)
+	switch u.Kind {
+	case cycle.ResumeHost:
+		s.emit(&cluster.HostDrain{ID: u.Host})
+	case cycle.ReconnectHost:
+		s.emit(&cluster.HostReported{ID: u.Host, Machine: h.Machine})
+	case cycle.MoreRoom:
+		s.emit(&cluster.HostReported{ID: u.Host, Machine: larger(h.Machine, u.Room)})
+	case cycle.RaisePool:
+		pool := *s.state.Pool(u.Pool)
+		pool.Resources = append([]cluster.PoolResource{}, pool.Resources...)
+		for i := range pool.Resources {
+			if pool.Resources[i].Dimension == u.Dimension {
+				pool.Resources[i].Limit += u.Amount
+			}
+		}
+		s.emit(&cluster.PoolPut{Pool: pool})
+	case cycle.FewerTasks:
+		for _, other := range append([]cluster.TaskKey{}, h.Tasks...) { // the domain is the host
+			if task := s.state.Task(other); u.Count > 0 && len(s.state.Job(other.Job()).Spec.Labels) > 0 && task.State == cluster.TaskRunning {
+				s.emit(&cluster.TaskStatus{Task: other, Run: task.Run, State: cluster.TaskSucceeded})
+			}
+		}
+	case cycle.MoreTasks:
+		s.emit(&cluster.HostReported{ID: u.Host, Machine: larger(h.Machine, vector(10, 10))})
+		uid := s.job("root/a", uint32(u.Count), 1, func(j *cluster.JobSpec) {
+			j.Labels = []cluster.KeyValue{s.state.Job(k.Job()).Spec.Constraint.Label}
+		})
+		for i := range u.Count {
+			s.emit(&cluster.Placed{Task: cluster.MakeTaskKey(uid, uint32(i)), Run: 1, Host: u.Host})
+		}
+	case cycle.OtherHost: // one that has all that anybody asks for, for everybody
+		everything := larger(cluster.Machine{Rack: "new", Attributes: []cluster.KeyValue{{Key: "disk", Value: "tape"}}}, vector(1<<30, 1<<50))
+		everything = larger(everything, cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.GPU: 1000 * cluster.WholeGPU}})
+		s.machine(9999, everything)
+	}
+}
+
+// larger returns the machine with so much more, in GPUs of model A.
+func larger(m cluster.Machine, by cluster.Resources) cluster.Machine {
+	m.Capacity = m.Capacity.Add(by)
+	m.GPUs = append([]cluster.GPUDevice{}, m.GPUs...)
+	for int64(len(m.GPUs))*cluster.WholeGPU < m.Capacity.Fixed[cluster.GPU] {
+		m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: "A"})
+	}
+	m.Capacity.Fixed[cluster.GPU] = int64(len(m.GPUs)) * cluster.WholeGPU
+	return m
+}
+
+// Where a task is costs the sum of the terms, and no other place that is open costs less than the next best.
+func TestWhyATaskIsWhereItIs(t *testing.T) {
+	s := &shared{world: newWorldWith(t, sluice.Model{})}
+	s.pool("root/p", 0)
+	for i := range 6 {
+		s.rack(i, fmt.Sprint("r", i%2), 2+int64(i))
+	}
+	s.job("root/p", 1, 1000, func(j *cluster.JobSpec) {
+		j.Preferences = []cluster.SoftConstraint{{Constraint: host("rack", "r1"), Soft: cluster.Soft{Penalty: time.Minute}}}
+		j.Inputs = []cluster.Input{{Name: "in", Bytes: 1 << 30, Hosts: []cluster.HostID{"s/h00002"}}}
+	})
+	out := s.step()
+	s.step()
+	why, placed := s.planner.WhyPlaced(out.Placements[0].Task)
+	require.True(t, placed)
+	require.Equal(t, out.Placements[0].Host, why.Host)
+	require.Equal(t, out.Placements[0].Price, why.Price, "nothing has changed since")
+	require.Len(t, why.Next, 3)
+	for i, next := range append([]cycle.Place{why.Place}, why.Next...) {
+		require.EqualValues(t, next.Price, total(next))
+		if i > 0 {
+			require.NotEqual(t, why.Host, next.Host)
+			require.GreaterOrEqual(t, next.Price, append([]cycle.Place{why.Place}, why.Next...)[i-1].Price)
+		}
+	}
+	require.Contains(t, fmt.Sprint(why), "data")
+}

@@ -1,0 +1,340 @@
+package cycle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// labels counts the tasks that rules about places speak of: for every selection of tasks and kind of domain that some rule
+// counts, how many are in each domain. Counts change with every task that comes and goes, and are never summed up anew.
+type labels struct {
+	hosts *hosts
+	sets  map[setKey]*labelSet
+	byJob map[cluster.JobUID][]*labelSet
+
+	tallies map[tallyKey]*tally
+	jobs    map[cluster.JobUID][]*tally // that count the tasks of a job
+	keys    map[string][]*tally         // that count tasks with a label, by the key of the first one
+
+	plan []countChange      // what the plan of this cycle has counted, to be taken back before the next one
+	seen map[place]presence // what was counted before the changes that are taken in now; nil while none are
+}
+
+// place is a domain of a tally, "" for all of them together.
+type place struct {
+	tally  *tally
+	domain string
+}
+
+// setKey names what the tasks of a job, or those of its instances that are labeled alike, have in common.
+type setKey struct {
+	job    cluster.JobUID
+	labels string
+}
+
+// labelSet is the tasks that selections cannot tell apart.
+type labelSet struct {
+	key     setKey
+	labels  []cluster.KeyValue
+	on      map[int32]presence // by host index
+	tallies []*tally           // that count them
+}
+
+// presence is how many tasks there are on a host, or in a domain: at most, with those that have room held there, and at
+// least, without those that are asked to leave. Both are bound for every rule that counts, so that a plan is true whoever
+// comes or goes first.
+type presence struct{ most, least int64 }
+
+func (p presence) plus(q presence, sign int64) presence {
+	return presence{p.most + sign*q.most, p.least + sign*q.least}
+}
+
+func (p presence) times(n int64) presence { return presence{n * p.most, n * p.least} }
+
+type countChange struct {
+	set  *labelSet
+	host *host
+	by   presence
+}
+
+// selector says which tasks count: those of the job, or those with all the labels; with any value of the first where
+// anyValue is set.
+type selector struct {
+	job      cluster.JobUID
+	labels   []cluster.KeyValue
+	anyValue bool
+}
+
+func (s *selector) takes(set *labelSet) bool {
+	if len(s.labels) == 0 {
+		return s.job == set.key.job
+	}
+	if s.anyValue {
+		return slices.ContainsFunc(set.labels, func(l cluster.KeyValue) bool { return l.Key == s.labels[0].Key })
+	}
+	return !slices.ContainsFunc(s.labels, func(l cluster.KeyValue) bool { return !cluster.HasPair(set.labels, l) })
+}
+
+type tallyKey struct{ selector, domain string }
+
+// tally counts the tasks of a selection by domain.
+type tally struct {
+	key      tallyKey
+	selector selector
+	domain   string
+	in       map[string]presence
+	total    int64   // of all domains, at least
+	marks    []int64 // numbers that rules compare with
+	users    int     // rules
+	begins   bool    // a rule of tasks that count themselves asks for others to be there; see leaf.begins
+	seed     string  // where that may begin now, "" for nowhere
+}
+
+func newLabels(t *hosts) *labels {
+	return &labels{
+		hosts: t, sets: map[setKey]*labelSet{}, byJob: map[cluster.JobUID][]*labelSet{},
+		tallies: map[tallyKey]*tally{}, jobs: map[cluster.JobUID][]*tally{}, keys: map[string][]*tally{},
+	}
+}
+
+func keyOfSet(job cluster.JobUID, pairs []cluster.KeyValue) setKey {
+	if len(pairs) == 0 {
+		return setKey{job, ""}
+	}
+	return setKey{job, fmt.Sprintf("%q", pairs)}
+}
+
+// set returns the tasks of the job that are labeled so.
+func (l *labels) set(job cluster.JobUID, pairs []cluster.KeyValue) *labelSet {
+	key := keyOfSet(job, pairs)
+	s := l.sets[key]
+	if s != nil {
+		return s
+	}
+	s = &labelSet{key: key, labels: pairs, on: map[int32]presence{}}
+	l.sets[key] = s
+	l.byJob[job] = append(l.byJob[job], s)
+	join := func(t *tally) {
+		if t.selector.takes(s) && !slices.Contains(s.tallies, t) {
+			s.tallies = append(s.tallies, t)
+		}
+	}
+	for _, t := range l.jobs[job] {
+		join(t)
+	}
+	for _, p := range pairs {
+		for _, t := range l.keys[p.Key] {
+			join(t)
+		}
+	}
+	return s
+}
+
+// forget drops what is known of a job that exists no more.
+func (l *labels) forget(job cluster.JobUID) {
+	for _, s := range l.byJob[job] {
+		delete(l.sets, s.key)
+	}
+	delete(l.byJob, job)
+}
+
+// tally returns the count of a selection for one more rule, which compares it with the number.
+func (l *labels) tally(s selector, domain string, mark uint32) *tally {
+	if domain == "" {
+		domain = cluster.DomainHost
+	}
+	key := tallyKey{fmt.Sprintf("%d %q %t", s.job, s.labels, s.anyValue), domain}
+	t := l.tallies[key]
+	if t == nil {
+		t = &tally{key: key, selector: s, domain: domain, in: map[string]presence{}}
+		l.tallies[key] = t
+		l.index(t)
+	}
+	t.users++
+	if at, there := slices.BinarySearch(t.marks, int64(mark)); !there {
+		t.marks = slices.Insert(t.marks, at, int64(mark))
+	}
+	return t
+}
+
+// index puts a new tally where the sets are found that it counts, and counts those there are.
+func (l *labels) index(t *tally) {
+	count := func(s *labelSet) {
+		if !t.selector.takes(s) {
+			return
+		}
+		s.tallies = append(s.tallies, t)
+		for i, n := range s.on { // sums: the order does not matter
+			t.add(l.hosts.byIndex[i], n)
+		}
+	}
+	if len(t.selector.labels) == 0 {
+		l.jobs[t.selector.job] = append(l.jobs[t.selector.job], t)
+	} else {
+		first := t.selector.labels[0].Key
+		l.keys[first] = append(l.keys[first], t)
+	}
+	l.each(t, count)
+}
+
+// each calls do for the sets among which are all that the tally counts, in any order.
+func (l *labels) each(t *tally, do func(*labelSet)) {
+	if len(t.selector.labels) == 0 {
+		for _, s := range l.byJob[t.selector.job] {
+			do(s)
+		}
+		return
+	}
+	for _, s := range l.sets { // do is for each by itself
+		do(s)
+	}
+}
+
+// release gives a tally back for one rule.
+func (l *labels) release(t *tally) {
+	if t.users--; t.users > 0 {
+		return
+	}
+	delete(l.tallies, t.key)
+	if len(t.selector.labels) == 0 {
+		l.jobs[t.selector.job] = without(l.jobs[t.selector.job], t)
+	} else {
+		first := t.selector.labels[0].Key
+		l.keys[first] = without(l.keys[first], t)
+	}
+	l.each(t, func(s *labelSet) { s.tallies = without(s.tallies, t) })
+}
+
+// add counts tasks on the host, and returns what is in its domain before and after; false where it is in none.
+func (t *tally) add(h *host, n presence) (before, after presence, ok bool) {
+	value, ok := h.rec.Domain(t.domain)
+	if !ok {
+		return before, after, false
+	}
+	before = t.in[value]
+	after = before.plus(n, 1)
+	if after == (presence{}) {
+		delete(t.in, value)
+	} else {
+		t.in[value] = after
+	}
+	t.total += n.least
+	return before, after, true
+}
+
+// at returns what is in the domain of the host, false where it is in none.
+func (t *tally) at(rec *cluster.Host) (presence, bool) {
+	value, ok := rec.Domain(t.domain)
+	return t.in[value], ok
+}
+
+// count adds tasks of the set on the host to all that count them.
+func (l *labels) count(s *labelSet, h *host, n presence) {
+	if now := s.on[h.index].plus(n, 1); now == (presence{}) {
+		delete(s.on, h.index)
+	} else {
+		s.on[h.index] = now
+	}
+	for _, t := range s.tallies {
+		total := t.total
+		before, after, ok := t.add(h, n)
+		if !ok {
+			continue
+		}
+		l.see(t, h, before, total)
+		if t.begins && total == 0 != (t.total == 0) { // it begins or ends, and with it what holds everywhere
+			l.disturb(t, nil)
+		} else if t.crosses(before, after) {
+			l.disturb(t, h)
+		}
+	}
+}
+
+// begin has what is counted now remembered, up to changes.
+func (l *labels) begin() { l.seen = map[place]presence{} }
+
+func (l *labels) see(t *tally, h *host, n presence, total int64) {
+	if l.seen == nil {
+		return
+	}
+	value, _ := h.rec.Domain(t.domain)
+	if _, again := l.seen[place{t, value}]; !again {
+		l.seen[place{t, value}] = n
+	}
+	if _, again := l.seen[place{t, ""}]; !again && t.begins {
+		l.seen[place{t, ""}] = presence{total, total}
+	}
+}
+
+// changes reports whether a rule may hold now that did not when begin was called.
+func (l *labels) changes() bool {
+	defer func() { l.seen = nil }()
+	for p, was := range l.seen { // any will do
+		now := p.tally.in[p.domain]
+		if p.domain == "" {
+			now = presence{p.tally.total, p.tally.total}
+		}
+		if p.tally.crosses(was, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// crosses reports whether a rule may hold after the change that did not before, or the reverse.
+func (t *tally) crosses(before, after presence) bool {
+	for _, m := range t.marks {
+		side := func(n int64) int { return int(min(max(n-m, -1), 1)) }
+		if side(before.most) != side(after.most) || side(before.least) != side(after.least) {
+			return true
+		}
+	}
+	return false
+}
+
+// disturb has everything look again at the hosts of the domain of h; with nil at all.
+func (l *labels) disturb(t *tally, h *host) {
+	if h != nil && t.domain == cluster.DomainHost {
+		l.hosts.disturb(h)
+		return
+	}
+	value := ""
+	if h != nil {
+		value, _ = h.rec.Domain(t.domain)
+	}
+	for _, other := range l.hosts.byIndex {
+		if other == nil || other.rec == nil {
+			continue
+		}
+		if v, ok := other.rec.Domain(t.domain); h == nil || ok && v == value {
+			l.hosts.disturb(other)
+		}
+	}
+}
+
+// planned counts what the plan of this cycle does.
+func (l *labels) planned(s *labelSet, h *host, n presence) {
+	l.plan = append(l.plan, countChange{s, h, n})
+	l.count(s, h, n)
+}
+
+// takeBack undoes the last planned counts until only so many are left.
+func (l *labels) takeBack(left int) {
+	for i := len(l.plan) - 1; i >= left; i-- {
+		c := l.plan[i]
+		l.count(c.set, c.host, presence{-c.by.most, -c.by.least})
+	}
+	l.plan = l.plan[:left]
+}
+
+// Changes of a presence.
+var (
+	comes   = presence{1, 1}   // binds
+	goes    = presence{-1, -1} // is not bound any more
+	waits   = presence{1, 0}   // has room held
+	gone    = presence{-1, 0}  // was asked to leave, and has left; or has no room held any more
+	leaving = presence{0, -1}  // is asked to leave
+	arrives = presence{0, 1}   // binds where it had room held; or is not asked to leave any more
+)

@@ -1,0 +1,286 @@
+package cycle_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/verify"
+)
+
+// rack reports a host in a rack with room for so many tasks of one CPU.
+func (s *shared) rack(i int, rack string, cpus int64, attributes ...cluster.KeyValue) cluster.HostID {
+	return s.machine(i, cluster.Machine{Rack: rack, Capacity: vector(1000*cpus, 1<<30), Attributes: attributes})
+}
+
+func labeled(key, value string) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Labels = append(s.Labels, cluster.KeyValue{Key: key, Value: value}) }
+}
+
+func must(c cluster.Constraint) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Constraint = &c }
+}
+
+// tasks is a constraint on how many tasks with app=value there are.
+func tasks(value string, compare cluster.Comparison, n uint32, domain string) cluster.Constraint {
+	return cluster.Constraint{
+		Op: cluster.TaskLabel, Label: cluster.KeyValue{Key: "app", Value: value}, Comparison: compare, Count: n, Domain: domain,
+	}
+}
+
+func atMost(n uint32, domain string) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Spread = append(s.Spread, cluster.Spread{Domain: domain, Max: n}) }
+}
+
+// where counts the placements of the plan by rack.
+func (s *shared) where(out cycle.Output) map[string]int {
+	racks := map[string]int{}
+	for _, p := range out.Placements {
+		racks[s.state.Host(p.Host).Rack]++
+	}
+	return racks
+}
+
+func TestRulesAboutPlaces(t *testing.T) {
+	const pool = cluster.PoolPath("root/p")
+	for _, c := range []struct {
+		name string
+		jobs func(s *shared)
+		want map[string]int // placements by rack, of two hosts with four places each in r0 and r1, and one in r2
+	}{
+		{"at most one per host", func(s *shared) { s.job(pool, 9, 1000, atMost(1, "host")) }, map[string]int{"r0": 2, "r1": 2, "r2": 1}},
+		{"at most three per rack", func(s *shared) { s.job(pool, 9, 1000, atMost(3, "rack")) }, map[string]int{"r0": 3, "r1": 3, "r2": 3}},
+		{"per rack and per host", func(s *shared) {
+			s.job(pool, 9, 1000, atMost(3, "rack"), atMost(2, "host"))
+		}, map[string]int{"r0": 3, "r1": 3, "r2": 2}},
+		{"per selection over jobs", func(s *shared) {
+			for range 3 {
+				s.job(pool, 3, 1000, labeled("app", "web"), func(j *cluster.JobSpec) {
+					j.Spread = []cluster.Spread{{Domain: "rack", Max: 2, Selector: j.Labels}}
+				})
+			}
+		}, map[string]int{"r0": 2, "r1": 2, "r2": 2}},
+		{"by labels of tasks", func(s *shared) {
+			s.job(pool, 9, 1000, labeled("app", "web"), must(tasks("web", cluster.Less, 2, "rack")))
+		}, map[string]int{"r0": 2, "r1": 2, "r2": 2}},
+		{"just so many", func(s *shared) { // the first needs none there, and then there is one
+			s.job(pool, 9, 1000, labeled("app", "web"), must(tasks("web", cluster.Equal, 0, "rack")))
+		}, map[string]int{"r0": 1, "r1": 1, "r2": 1}},
+		{"a domain that a host lacks", func(s *shared) { s.job(pool, 9, 1000, atMost(1, "row")) }, map[string]int{}},
+		{"together in one rack", func(s *shared) {
+			s.job(pool, 7, 1000, labeled("app", "web"), must(tasks("web", cluster.Greater, 0, "rack")))
+		}, map[string]int{"r0": 7}},
+		{"together and too many", func(s *shared) {
+			s.job(pool, 9, 1000, labeled("app", "web"), must(tasks("web", cluster.Greater, 0, "rack")))
+		}, map[string]int{}},
+		{"a gang kept apart", func(s *shared) { s.job(pool, 5, 1000, core(5), atMost(1, "host")) }, map[string]int{"r0": 2, "r1": 2, "r2": 1}},
+		{"a gang that cannot be kept apart", func(s *shared) { s.job(pool, 6, 1000, core(6), atMost(1, "host")) }, map[string]int{}},
+		{"a gang in one rack", func(s *shared) {
+			s.job(pool, 5, 1000, core(5), labeled("app", "web"), must(tasks("web", cluster.Greater, 0, "rack")))
+		}, map[string]int{"r0": 5}},
+		{"two gangs, one of which does not fit as it has to", func(s *shared) {
+			s.job(pool, 3, 1000, core(3), atMost(1, "rack"))
+			s.job(pool, 4, 1000, core(4), atMost(1, "rack"))
+		}, map[string]int{"r0": 1, "r1": 1, "r2": 1}},
+		{"next to others", func(s *shared) {
+			s.job(pool, 1, 4000, labeled("app", "db"), must(host("rack", "r1")))
+			s.job(pool, 9, 1000, must(tasks("db", cluster.Greater, 0, "rack")))
+		}, map[string]int{"r1": 5}},
+		{"away from others", func(s *shared) {
+			s.job(pool, 1, 1000, labeled("app", "db"), must(host("rack", "r1")))
+			s.job(pool, 30, 1000, must(tasks("db", cluster.Less, 1, "rack")))
+		}, map[string]int{"r0": 8, "r1": 1, "r2": 4}},
+		{"away from any", func(s *shared) {
+			s.job(pool, 1, 1000, labeled("app", "db"), must(host("rack", "r1")))
+			any := tasks("", cluster.Less, 1, "rack")
+			any.AnyValue = true
+			s.job(pool, 30, 1000, must(any))
+		}, map[string]int{"r0": 8, "r1": 1, "r2": 4}},
+		{"either a rack or few", func(s *shared) {
+			s.job(pool, 30, 1000, labeled("app", "web"), must(cluster.Constraint{
+				Op: cluster.Or, Terms: []cluster.Constraint{host("rack", "r2"), tasks("web", cluster.Less, 1, "rack")},
+			}))
+		}, map[string]int{"r0": 1, "r1": 1, "r2": 4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool(pool, 0)
+			for i, rack := range []string{"r0", "r0", "r1", "r1", "r2"} {
+				s.rack(i, rack, 4)
+			}
+			c.jobs(s)
+			first := s.where(s.step())
+			for rack, n := range s.where(s.step()) { // those that others had to make room for by being there
+				first[rack] += n
+			}
+			require.Equal(t, c.want, first)
+			require.Empty(t, s.step().Placements)
+		})
+	}
+}
+
+func host(key, value string) cluster.Constraint {
+	return cluster.Constraint{Label: cluster.KeyValue{Key: key, Value: value}, Comparison: cluster.Greater}
+}
+
+func TestExclusiveHostsAreForThoseWhoNameThem(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	kept := cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"}
+	s.rack(0, "r0", 4, kept)
+	s.rack(1, "r1", 4)
+	s.job("root/p", 6, 1000)
+	require.Equal(t, map[string]int{"r1": 4}, s.where(s.step()))
+	s.job("root/p", 6, 1000, must(host(kept.Key, kept.Value)))
+	require.Equal(t, map[string]int{"r0": 4}, s.where(s.step()))
+	why, _ := s.planner.WhyWaiting(cluster.MakeTaskKey(1, 5))
+	require.Contains(t, why.Tally, cycle.Tally{Reason: cycle.HostExclusive, Hosts: 1})
+}
+
+func TestPreferencesCostAndThenGiveWay(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	s.rack(0, "r0", 4)
+	s.rack(1, "r1", 40)
+	prefer := func(timeout time.Duration) func(*cluster.JobSpec) {
+		return func(j *cluster.JobSpec) {
+			j.Preferences = []cluster.SoftConstraint{{Constraint: host("rack", "r0"), Soft: cluster.Soft{Timeout: timeout, Penalty: time.Minute}}}
+		}
+	}
+	s.job("root/p", 3, 1000, prefer(0))
+	require.Equal(t, map[string]int{"r0": 3}, s.where(s.step()), "the full host is dearer, but not by a minute")
+	s.job("root/p", 3, 1000, prefer(time.Minute))
+	out := s.step()
+	require.Equal(t, map[string]int{"r0": 1}, s.where(out), "the others wait")
+	require.Equal(t, s.now.Add(time.Minute), out.WakeAt.Add(time.Second), "a step is a second")
+	s.now = s.now.Add(time.Minute)
+	require.Equal(t, map[string]int{"r1": 2}, s.where(s.step()))
+}
+
+// Two of three per rack: the third costs, and goes where it costs least.
+func TestSoftSpread(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	for i := range 4 {
+		s.rack(i, fmt.Sprint("r", i/2), 10)
+	}
+	s.job("root/p", 10, 1000, func(j *cluster.JobSpec) {
+		j.Spread = []cluster.Spread{{Domain: "host", Max: 2, Soft: &cluster.Soft{Penalty: time.Minute}}}
+	})
+	out := s.step()
+	require.Len(t, out.Placements, 10)
+	per := map[cluster.HostID]int{}
+	for _, p := range out.Placements {
+		per[p.Host]++
+	}
+	require.Len(t, per, 4, "at most two each, and two more wherever")
+	for _, n := range per {
+		require.GreaterOrEqual(t, n, 2)
+	}
+}
+
+// Whatever jobs ask of places, and whatever comes and goes, no plan breaks a rule.
+func TestNoPlanBreaksARule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newShared(t)
+		s.pool("root/a", 4000)
+		s.pool("root/b", 0)
+		hosts := rapid.IntRange(1, 8).Draw(t, "hosts")
+		for i := range hosts {
+			var attributes []cluster.KeyValue
+			if rapid.IntRange(0, 5).Draw(t, "kept") == 0 {
+				attributes = []cluster.KeyValue{{Key: cluster.AttributeExclusive, Value: "x"}}
+			}
+			s.rack(i, fmt.Sprint("r", rapid.IntRange(0, 2).Draw(t, "rack")), rapid.Int64Range(1, 5).Draw(t, "size"), attributes...)
+		}
+		for range rapid.IntRange(2, 8).Draw(t, "steps") {
+			for range rapid.IntRange(0, 3).Draw(t, "jobs") {
+				drawJob(t, s)
+			}
+			if rapid.Bool().Draw(t, "end") {
+				s.endSome(rapid.IntRange(1, 4).Draw(t, "every"))
+			}
+			if i := rapid.IntRange(0, 3*hosts).Draw(t, "moved"); i < hosts {
+				s.rack(i, fmt.Sprint("r", rapid.IntRange(0, 2).Draw(t, "rack")), 5)
+			}
+			s.place()
+			if rapid.Bool().Draw(t, "leave") {
+				s.leave()
+			}
+		}
+	})
+}
+
+// place plans, holds the plan to the rules about places, and carries it out.
+func (s *shared) place() {
+	snapshot, changes := s.state.Snapshot()
+	s.now = s.now.Add(time.Second)
+	out := s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now})
+	require.Empty(s.t, verify.Places(snapshot, &out, s.now))
+	tx := rules.Begin(s.state, s.now)
+	require.Zero(s.t, rules.Commit(tx, out.Steps(), func(e cluster.Event, err error) { require.NoError(s.t, err, "%T", e) }))
+	for _, p := range out.Placements {
+		s.report(p.Task, cluster.TaskRunning)
+	}
+}
+
+func drawJob(t *rapid.T, s *shared) {
+	app := func() string { return rapid.SampledFrom([]string{"x", "y"}).Draw(t, "app") }
+	domain := func() string { return rapid.SampledFrom([]string{"host", "rack"}).Draw(t, "domain") }
+	soft := func() *cluster.Soft {
+		return &cluster.Soft{Penalty: time.Second, Timeout: time.Duration(rapid.IntRange(0, 3).Draw(t, "timeout")) * time.Second}
+	}
+	expression := func() cluster.Constraint {
+		c := tasks(app(), cluster.Comparison(rapid.IntRange(0, 2).Draw(t, "compare")), rapid.Uint32Range(0, 2).Draw(t, "number"), domain())
+		switch rapid.IntRange(0, 4).Draw(t, "shape") {
+		case 0:
+			return cluster.Constraint{Op: cluster.Or, Terms: []cluster.Constraint{c, host("rack", "r1")}}
+		case 1:
+			return cluster.Constraint{Op: cluster.And, Terms: []cluster.Constraint{c, tasks(app(), cluster.Less, 2, domain())}}
+		case 2:
+			return cluster.Constraint{Op: cluster.Or, Terms: []cluster.Constraint{c, host(cluster.AttributeExclusive, "x")}}
+		}
+		return c
+	}
+	pool := rapid.SampledFrom([]cluster.PoolPath{"root/a", "root/b"}).Draw(t, "pool")
+	s.job(pool, rapid.Uint32Range(1, 6).Draw(t, "instances"), 1000*rapid.Int64Range(1, 2).Draw(t, "cpu"), func(j *cluster.JobSpec) {
+		j.Priority = rapid.Int32Range(0, 2).Draw(t, "priority")
+		if rapid.Bool().Draw(t, "labeled") {
+			labeled("app", app())(j)
+		}
+		if rapid.Bool().Draw(t, "constrained") {
+			must(expression())(j)
+		}
+		if rapid.IntRange(0, 2).Draw(t, "prefers") == 0 {
+			j.Preferences = []cluster.SoftConstraint{{Constraint: expression(), Soft: *soft()}}
+		}
+		if rapid.IntRange(0, 2).Draw(t, "spread") == 0 {
+			sp := cluster.Spread{Domain: domain(), Max: rapid.Uint32Range(1, 2).Draw(t, "max")}
+			if rapid.Bool().Draw(t, "selects") {
+				sp.Selector = []cluster.KeyValue{{Key: "app", Value: app()}}
+			}
+			if rapid.Bool().Draw(t, "soft") {
+				sp.Soft = soft()
+			}
+			j.Spread = []cluster.Spread{sp}
+		}
+		if j.Instances > 1 && rapid.IntRange(0, 4).Draw(t, "gang") == 0 {
+			core(j.Instances)(j)
+		}
+	})
+}
+
+// endSome ends every n-th running task.
+func (s *shared) endSome(n int) {
+	for i, k := range s.in(cluster.TaskRunning) {
+		if i%n == 0 {
+			s.report(k, cluster.TaskSucceeded)
+		}
+	}
+}

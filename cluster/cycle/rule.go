@@ -1,0 +1,318 @@
+package cycle
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// wishes is what a task's job asks of its place, at this stage of the task's waiting.
+type wishes struct {
+	spec    *cluster.JobSpec
+	set     *labelSet
+	yielded uint64 // see cluster.JobSpec.Yielded
+}
+
+// rulesKey renders the rules that hold at a stage, and names the tasks that they count as their own, if any do.
+func rulesKey(spec *cluster.JobSpec, own setKey, yielded uint64) (text string, self setKey) {
+	if spec.Constraint == nil && len(spec.Preferences) == 0 && len(spec.Spread) == 0 {
+		return "", setKey{}
+	}
+	var b strings.Builder
+	counts := spec.Constraint.CountsTasks() || len(spec.Spread) > 0
+	if spec.Constraint != nil {
+		b.WriteString(spec.Constraint.String())
+	}
+	for i := range spec.Preferences {
+		p := &spec.Preferences[i]
+		counts = counts || p.CountsTasks()
+		fmt.Fprintf(&b, " soft %d %s", p.Penalty, p.String())
+	}
+	for i := range spec.Spread {
+		s := &spec.Spread[i]
+		fmt.Fprintf(&b, " spread %q %d %q %v", s.Domain, s.Max, s.Selector, s.Soft)
+	}
+	if yielded != 0 {
+		fmt.Fprintf(&b, " %b", yielded)
+	}
+	if counts {
+		self = own
+	}
+	return b.String(), self
+}
+
+// rule is what tasks of one row ask of their place besides room. A nil rule asks for nothing.
+type rule struct {
+	given   *cluster.Constraint   // of the job: what may name an exclusive host
+	hard    []*cluster.Constraint // each has to hold
+	soft    []preference
+	leaves  map[*cluster.Constraint]*leaf // the parts that count tasks
+	order   []*leaf                       // the same in the order of the rules
+	byName  bool                          // tells hosts apart that are alike otherwise
+	growing bool                          // counts tasks of the row itself
+
+	// Of the evaluation in progress:
+	rec *cluster.Host
+	own int64
+	ask func(*cluster.Constraint) bool
+}
+
+// preference is a rule that may be broken at a price.
+type preference struct {
+	is    *cluster.Constraint
+	price flowgraph.Cost
+	name  string
+}
+
+// leaf compares the number of tasks of a selection in the domain of a place with a number.
+type leaf struct {
+	index   int
+	tally   *tally
+	self    bool // the tasks of the row count
+	compare cluster.Comparison
+	number  int64
+	name    string
+}
+
+// compile returns the rule of what is wished for, nil if nothing is.
+func (l *labels) compile(w wishes) *rule {
+	spec := w.spec
+	if spec.Constraint == nil && len(spec.Preferences) == 0 && len(spec.Spread) == 0 {
+		return nil
+	}
+	r := &rule{given: spec.Constraint, leaves: map[*cluster.Constraint]*leaf{}}
+	r.ask = func(c *cluster.Constraint) bool { return r.leaves[c].holds(r.rec, r.own) }
+	add := func(c *cluster.Constraint, soft *cluster.Soft, bit int, name string) {
+		r.byName = r.byName || c.Mentions(cluster.LabelHostname)
+		if soft != nil && w.yielded>>bit&1 != 0 {
+			r.soft = append(r.soft, preference{c, flowgraph.Cost(soft.Penalty.Milliseconds()), name})
+		} else {
+			r.hard = append(r.hard, c)
+		}
+	}
+	if c := spec.Constraint; c != nil {
+		l.bind(r, c, w.set)
+		add(c, nil, 0, "")
+	}
+	for i := range spec.Preferences {
+		p := &spec.Preferences[i]
+		l.bind(r, &p.Constraint, w.set)
+		add(&p.Constraint, &p.Soft, i, "preference "+p.String())
+	}
+	for i := range spec.Spread {
+		s := &spec.Spread[i]
+		c := &cluster.Constraint{Op: cluster.TaskLabel, Domain: s.Domain}
+		name := fmt.Sprintf("at most %d of %s per %s", s.Max, selection(s.Selector), s.Domain)
+		l.leaf(r, c, w.set, &leaf{compare: cluster.Less, number: int64(s.Max), name: name}, selector{job: w.set.key.job, labels: s.Selector})
+		add(c, s.Soft, len(spec.Preferences)+i, name)
+	}
+	return r
+}
+
+func selection(labels []cluster.KeyValue) string {
+	if len(labels) == 0 {
+		return "the job"
+	}
+	var parts []string
+	for _, l := range labels {
+		parts = append(parts, l.Key+"="+l.Value)
+	}
+	return strings.Join(parts, ",")
+}
+
+// bind finds the counts that the leaves of an expression compare.
+func (l *labels) bind(r *rule, c *cluster.Constraint, own *labelSet) {
+	c.Any(func(c *cluster.Constraint) bool {
+		if c.Op == cluster.TaskLabel {
+			what := c.Label.Key + "=" + c.Label.Value
+			if c.AnyValue {
+				what = c.Label.Key
+			}
+			domain := c.Domain
+			if domain == "" {
+				domain = cluster.DomainHost
+			}
+			name := fmt.Sprintf("tasks with %s per %s %c %d", what, domain, "<=>"[c.Comparison], c.Count)
+			l.leaf(r, c, own, &leaf{compare: c.Comparison, number: int64(c.Count), name: name},
+				selector{labels: []cluster.KeyValue{c.Label}, anyValue: c.AnyValue})
+		}
+		return false
+	})
+}
+
+func (l *labels) leaf(r *rule, c *cluster.Constraint, own *labelSet, x *leaf, s selector) {
+	x.index, x.tally, x.self = len(r.order), l.tally(s, c.Domain, uint32(x.number)), s.takes(own)
+	x.tally.begins = x.tally.begins || x.begins()
+	r.growing = r.growing || x.self
+	r.leaves[c] = x
+	r.order = append(r.order, x)
+}
+
+// drop gives back what the rule counts.
+func (l *labels) drop(r *rule) {
+	if r != nil {
+		for _, x := range r.order {
+			l.release(x.tally)
+		}
+	}
+}
+
+// begins reports whether the leaf asks for tasks like its own to be there already: somebody has to be the first. The first
+// ones all go to one domain, and only if there is room for all that wait; see Planner.seed.
+func (x *leaf) begins() bool { return x.self && x.compare == cluster.Greater && x.number == 0 }
+
+// unbegun reports whether the leaf waits for a first one.
+func (x *leaf) unbegun() bool { return x.begins() && x.tally.total == 0 }
+
+// holds reports whether the leaf holds on the host for one more task of the row after so many others that start there.
+func (x *leaf) holds(rec *cluster.Host, own int64) bool {
+	n, ok := x.tally.at(rec)
+	if !ok {
+		return false
+	}
+	if x.self {
+		n = n.plus(presence{own, own}, 1)
+	}
+	switch x.compare {
+	case cluster.Less:
+		return n.most < x.number
+	case cluster.Equal:
+		return n.most == x.number && n.least == x.number
+	}
+	if x.unbegun() {
+		value, _ := rec.Domain(x.tally.domain)
+		return x.tally.seed == value
+	}
+	return n.least > x.number
+}
+
+// hinges reports whether the rule asks for the tasks of the set to be there.
+func (r *rule) hinges(s *labelSet) bool {
+	if r == nil {
+		return false
+	}
+	for _, x := range r.order {
+		if x.compare != cluster.Less && x.tally.selector.takes(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// unbegun reports whether the rule waits for first ones.
+func (r *rule) unbegun() bool {
+	if r != nil {
+		for _, x := range r.order {
+			if x.unbegun() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// names returns what may name an exclusive host.
+func (r *rule) names() *cluster.Constraint {
+	if r == nil {
+		return nil
+	}
+	return r.given
+}
+
+// static returns what the hard rules are by the host alone.
+func (r *rule) static(rec *cluster.Host) cluster.Truth {
+	value := cluster.True
+	if r != nil {
+		for _, c := range r.hard {
+			value = min(value, c.Evaluate(rec, nil))
+		}
+	}
+	return value
+}
+
+// holds reports whether every hard rule holds for one more task after so many others.
+func (r *rule) holds(rec *cluster.Host, own int64) bool {
+	r.rec, r.own = rec, own
+	for _, c := range r.hard {
+		if c.Evaluate(rec, r.ask) != cluster.True {
+			return false
+		}
+	}
+	return true
+}
+
+// judge returns why the host is ruled out, open if it is not.
+func (r *rule) judge(rec *cluster.Host) verdict {
+	if r.holds(rec, 0) {
+		return open
+	}
+	for _, c := range r.hard {
+		if c.Evaluate(rec, r.ask) == cluster.True {
+			continue
+		}
+		if c.Evaluate(rec, nil) == cluster.False {
+			return mismatch
+		}
+		for _, x := range r.order {
+			if x.of(c, r) && !x.holds(rec, 0) {
+				return x.verdict(rec)
+			}
+		}
+	}
+	return mismatch
+}
+
+// of reports whether the leaf is a part of the expression.
+func (x *leaf) of(c *cluster.Constraint, r *rule) bool {
+	return c.Any(func(part *cluster.Constraint) bool { return r.leaves[part] == x })
+}
+
+// verdict says why the leaf, which does not hold, rules the host out.
+func (x *leaf) verdict(rec *cluster.Host) verdict {
+	n, ok := x.tally.at(rec)
+	switch {
+	case !ok:
+		return noDomain + kinds*verdict(x.index)
+	case x.compare == cluster.Less || x.compare == cluster.Equal && n.most > x.number:
+		return crowded + kinds*verdict(x.index)
+	default:
+		return lonely + kinds*verdict(x.index)
+	}
+}
+
+// room returns how many tasks of the row may start on the host, at most limit, until a rule forbids one more, or, with
+// samePrice, makes it dearer.
+func (r *rule) room(rec *cluster.Host, limit int64, samePrice bool) int64 {
+	if r == nil || len(r.order) == 0 || limit == 0 {
+		return limit // the host is open, or nobody would ask
+	}
+	if !r.holds(rec, 0) {
+		return 0
+	}
+	if !r.growing {
+		return limit
+	}
+	price := r.price(rec, 0)
+	n := int64(1)
+	for n < limit && r.holds(rec, n) && (!samePrice || r.price(rec, n) == price) {
+		n++
+	}
+	return n
+}
+
+// price returns what the preferences that the host breaks cost together, for one more task after so many others.
+func (r *rule) price(rec *cluster.Host, own int64) flowgraph.Cost {
+	if r == nil {
+		return 0
+	}
+	var sum flowgraph.Cost
+	r.rec, r.own = rec, own
+	for i := range r.soft {
+		if r.soft[i].is.Evaluate(rec, r.ask) != cluster.True {
+			sum += r.soft[i].price
+		}
+	}
+	return min(sum, flowgraph.Cost(cluster.MaxPenalty.Milliseconds()))
+}

@@ -1,0 +1,227 @@
+package verify
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+)
+
+// crowd is who is where, as a plan unfolds: for each task its host, twice where it moves.
+type crowd map[cluster.TaskKey][]cluster.HostID
+
+// rules checks the rules about places of everything that the plan puts somewhere, in the order of the plan. Those who
+// leave count until they are gone, and those who have room held count where it is held.
+func (c *checker) rules() {
+	here := c.crowd()
+	for _, k := range c.plan.Ended { // before anything else
+		delete(here, k)
+	}
+	for i := range c.plan.Placements {
+		p := &c.plan.Placements[i]
+		c.abide(here, p.Task, p.Host)
+		here[p.Task] = []cluster.HostID{p.Host}
+	}
+	for i := range c.plan.Displacements {
+		d := &c.plan.Displacements[i] // who moves finds a place before who comes
+		for _, v := range d.Victims {
+			if v.Hold != nil {
+				c.abide(here, v.Task, v.Hold.Host)
+				here[v.Task] = []cluster.HostID{v.Hold.Host} // nobody comes in its place before it is gone
+			}
+		}
+		for _, h := range d.Holds {
+			c.abide(here, h.Task, h.Hold.Host)
+			here[h.Task] = append(here[h.Task], h.Hold.Host)
+		}
+	}
+}
+
+// crowd returns who is where before the plan; nobody where no job of the plan has a rule that could count them.
+func (c *checker) crowd() crowd {
+	ruled := func(k cluster.TaskKey) bool {
+		j := c.snap.Job(k.Job())
+		return j != nil && (j.Spec.Constraint != nil || len(j.Spec.Preferences)+len(j.Spec.Spread) > 0)
+	}
+	any := slices.ContainsFunc(c.plan.Placements, func(p cycle.Placement) bool { return ruled(p.Task) })
+	for i := range c.plan.Displacements {
+		d := &c.plan.Displacements[i]
+		any = any || slices.ContainsFunc(d.Holds, func(h cycle.Held) bool { return ruled(h.Task) }) ||
+			slices.ContainsFunc(d.Victims, func(v cycle.Victim) bool { return ruled(v.Task) })
+	}
+	here := crowd{}
+	if !any {
+		return here
+	}
+	for h := range c.snap.Hosts("") {
+		for _, k := range h.Tasks {
+			here[k] = append(here[k], h.ID)
+		}
+		for _, k := range h.Held {
+			here[k] = append(here[k], h.ID)
+		}
+	}
+	return here
+}
+
+// abide checks the rules of one task that goes to a host.
+func (c *checker) abide(here crowd, k cluster.TaskKey, to cluster.HostID) {
+	host, job := c.snap.Host(to), c.snap.Job(k.Job())
+	if host == nil || job == nil {
+		return // reported elsewhere
+	}
+	spec := job.Spec
+	others := here
+	if spec.Constraint != nil || len(spec.Preferences) > 0 || len(spec.Spread) > 0 {
+		others = maps.Clone(here)
+		delete(others, k)
+		if t := c.snap.Task(k); t.State.Bound() { // it counts where it is, and not where it is to go
+			others[k] = []cluster.HostID{t.Host}
+		}
+	}
+	if rule := spec.Constraint; rule != nil && !c.meets(others, rule, k, host) {
+		c.fail("task %v is to go to host %s against its constraint", k, to)
+	}
+	for _, a := range host.Attributes {
+		if a.Key == cluster.AttributeExclusive && (spec.Constraint == nil || !named(spec.Constraint, a)) {
+			c.fail("task %v is to go to host %s, which is kept for those that name %s", k, to, a.Value)
+		}
+	}
+	queued := c.snap.Task(k).Queued
+	for i := range spec.Preferences {
+		if p := &spec.Preferences[i]; p.Timeout > 0 && c.now < queued.Add(p.Timeout) && !c.meets(others, &p.Constraint, k, host) {
+			c.fail("task %v is to go to host %s against a preference that holds yet", k, to)
+		}
+	}
+	for i := range spec.Spread {
+		s := &spec.Spread[i]
+		if s.Soft != nil && (s.Soft.Timeout == 0 || c.now >= queued.Add(s.Soft.Timeout)) {
+			continue
+		}
+		n, ok := c.counted(others, host, s.Domain, func(other cluster.TaskKey) bool {
+			return len(s.Selector) == 0 && other.Job() == k.Job() || len(s.Selector) > 0 && c.carries(other, s.Selector, false)
+		})
+		if !ok || n >= int(s.Max) {
+			c.fail("task %v is to go to host %s, in whose %s there are %d of at most %d", k, to, s.Domain, n, s.Max)
+		}
+	}
+}
+
+// named reports whether the expression asks for the label, and does not rule it out.
+func named(k *cluster.Constraint, a cluster.KeyValue) bool {
+	if k.Op == cluster.HostLabel {
+		asked := k.Comparison == cluster.Greater && k.Count == 0 || k.Comparison == cluster.Equal && k.Count == 1 || k.Comparison == cluster.Less && k.Count > 1
+		return asked && k.Label.Key == a.Key && (k.AnyValue || k.Label.Value == a.Value)
+	}
+	return slices.ContainsFunc(k.Terms, func(t cluster.Constraint) bool { return named(&t, a) })
+}
+
+// carries reports whether the task has all the labels, of each of which any value will do if anyValue is set.
+func (c *checker) carries(k cluster.TaskKey, labels []cluster.KeyValue, anyValue bool) bool {
+	has := map[string]string{}
+	spec := c.snap.Job(k.Job()).Spec
+	for _, l := range spec.Labels {
+		has[l.Key] = l.Value
+	}
+	for _, l := range spec.TaskOf(k.Instance()).Labels {
+		has[l.Key] = l.Value
+	}
+	for _, l := range labels {
+		if value, ok := has[l.Key]; !ok || !anyValue && value != l.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// counted returns how many of the tasks that match are in the host's domain, false if it is in none.
+func (c *checker) counted(here crowd, h *cluster.Host, domain string, match func(cluster.TaskKey) bool) (n int, ok bool) {
+	own, ok := value(h, domain)
+	if !ok {
+		return 0, false
+	}
+	for k, at := range here { // a sum: the order does not matter
+		if !match(k) {
+			continue
+		}
+		for _, id := range at {
+			if v, ok := value(c.snap.Host(id), domain); ok && v == own {
+				n++
+			}
+		}
+	}
+	return n, true
+}
+
+func value(h *cluster.Host, domain string) (string, bool) {
+	switch domain {
+	case "", "host":
+		return string(h.ID), true
+	case "rack":
+		return h.Rack, h.Rack != ""
+	case "zone":
+		return h.Zone, h.Zone != ""
+	}
+	for _, a := range h.Attributes {
+		if a.Key == domain {
+			return a.Value, a.Value != ""
+		}
+	}
+	return "", false
+}
+
+// meets evaluates an expression for the task on the host. Tasks that ask for company of their own kind may begin where
+// there is none anywhere.
+func (c *checker) meets(here crowd, e *cluster.Constraint, k cluster.TaskKey, h *cluster.Host) bool {
+	each := func(t cluster.Constraint) bool { return c.meets(here, &t, k, h) }
+	n := 0
+	switch e.Op {
+	case cluster.And:
+		return !slices.ContainsFunc(e.Terms, func(t cluster.Constraint) bool { return !each(t) })
+	case cluster.Or:
+		return slices.ContainsFunc(e.Terms, each)
+	case cluster.TaskLabel:
+		label := []cluster.KeyValue{e.Label}
+		match := func(other cluster.TaskKey) bool { return c.carries(other, label, e.AnyValue) }
+		var ok bool
+		if n, ok = c.counted(here, h, e.Domain, match); !ok {
+			return false
+		}
+		if n == 0 && e.Comparison == cluster.Greater && e.Count == 0 && match(k) {
+			anywhere := 0
+			for other, at := range here {
+				if t := c.snap.Task(other); match(other) && (t.State.Bound() || len(at) == 1 && c.placed(other)) {
+					anywhere++
+				}
+			}
+			return anywhere == 0
+		}
+	default:
+		switch value := e.Label.Value; e.Label.Key {
+		case "hostname":
+			n = count(e.AnyValue || value == h.ID.Name() || value == string(h.ID))
+		case "rack":
+			n = count(h.Rack != "" && (e.AnyValue || value == h.Rack))
+		case "zone":
+			n = count(h.Zone != "" && (e.AnyValue || value == h.Zone))
+		}
+		for _, a := range h.Attributes {
+			n = max(n, count(a.Key == e.Label.Key && (e.AnyValue || a.Value == e.Label.Value)))
+		}
+	}
+	return e.Comparison == cluster.Less && n < int(e.Count) || e.Comparison == cluster.Equal && n == int(e.Count) ||
+		e.Comparison == cluster.Greater && n > int(e.Count)
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// placed reports whether the plan starts the task.
+func (c *checker) placed(k cluster.TaskKey) bool {
+	return slices.ContainsFunc(c.plan.Placements, func(p cycle.Placement) bool { return p.Task == k })
+}
