@@ -239,8 +239,17 @@ func TestTheEndOfAMesosFramework(t *testing.T) {
 	require.Equal(t, exitFailure, again.code(t))
 	require.Contains(t, again.out.String(), "--new-framework")
 	second := manager(dir, "--new-framework")
-	shows(t, `(?m)^mesos/h1 +up`, "host", "list")
+	second.says(t, `subscribed`)
 	second.stop(t)
+
+	copied := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(copied, "framework"), os.DirFS(filepath.Join(dir, "framework"))))
+	third := manager(dir)
+	third.says(t, `subscribed`)
+	fourth := manager(copied, "--shard", "other")
+	require.Equal(t, exitFailure, third.code(t))
+	require.Contains(t, third.out.String(), "another subscription has taken this framework over")
+	fourth.stop(t)
 }
 
 func TestWrongMesosSettings(t *testing.T) {
