@@ -331,10 +331,9 @@ func (l *labels) takeBack(left int) {
 
 // Changes of a presence.
 var (
-	comes   = presence{1, 1}   // binds
-	goes    = presence{-1, -1} // is not bound any more
-	waits   = presence{1, 0}   // has room held
-	gone    = presence{-1, 0}  // was asked to leave, and has left; or has no room held any more
-	leaving = presence{0, -1}  // is asked to leave
-	arrives = presence{0, 1}   // binds where it had room held; or is not asked to leave any more
+	comes   = presence{1, 1}  // binds
+	waits   = presence{1, 0}  // has room held
+	gone    = presence{-1, 0} // was asked to leave, and has left; or has no room held any more
+	leaving = presence{0, -1} // is asked to leave
+	arrives = presence{0, 1}  // binds where it had room held; or is not asked to leave any more
 )

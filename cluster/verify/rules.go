@@ -12,7 +12,8 @@ import (
 type crowd map[cluster.TaskKey][]cluster.HostID
 
 // rules checks the rules about places of everything that the plan puts somewhere, in the order of the plan. Those who
-// leave count until they are gone, and those who have room held count where it is held.
+// leave count until they are gone, and those who had room held before count where it is held. The holds of one plan do not
+// count for each other: in which order they end in placements is open, and each of these is held to the rules again.
 func (c *checker) rules() {
 	here := c.crowd()
 	for _, k := range c.plan.Ended { // before anything else
@@ -24,16 +25,14 @@ func (c *checker) rules() {
 		here[p.Task] = []cluster.HostID{p.Host}
 	}
 	for i := range c.plan.Displacements {
-		d := &c.plan.Displacements[i] // who moves finds a place before who comes
+		d := &c.plan.Displacements[i]
 		for _, v := range d.Victims {
 			if v.Hold != nil {
 				c.abide(here, v.Task, v.Hold.Host)
-				here[v.Task] = []cluster.HostID{v.Hold.Host} // nobody comes in its place before it is gone
 			}
 		}
 		for _, h := range d.Holds {
 			c.abide(here, h.Task, h.Hold.Host)
-			here[h.Task] = append(here[h.Task], h.Hold.Host)
 		}
 	}
 }
