@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,6 +96,39 @@ func TestGPUsAreAllocatedExactly(t *testing.T) {
 func bound(h *history, k cluster.TaskKey, devices []uint16) *cluster.Host {
 	h.emit(&cluster.Placed{Task: k, Run: 1, Host: host, GPUs: devices})
 	return h.state.Host(host)
+}
+
+// TestDevicesOfAHold: what is kept for a task is nobody else's, and another hold elsewhere on the host does not open it.
+func TestDevicesOfAHold(t *testing.T) {
+	h := newHistory(t)
+	machine := cluster.Machine{Capacity: vector(100, 100), GPUs: make([]cluster.GPUDevice, 3)}
+	machine.Capacity.Fixed[cluster.GPU] = 3 * cluster.WholeGPU
+	spec := func(request cluster.GPURequest) *cluster.JobSpec {
+		task := cluster.TaskSpec{Resources: vector(1, 1), GPU: request}
+		task.Resources.Fixed[cluster.GPU] = request.Amount()
+		return &cluster.JobSpec{Name: cluster.JobID(fmt.Sprint(request)), Pool: cluster.RootPool, Instances: 3, Task: task}
+	}
+	h.emit(&cluster.HostReported{ID: host, Machine: machine}, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{
+		{UID: 1, Spec: spec(cluster.GPURequest{Count: 1})}, {UID: 2, Spec: spec(cluster.GPURequest{Milli: 400})},
+	}})
+	place := func(uid cluster.JobUID, instance uint32, device uint16) error {
+		return h.try(&cluster.Placed{Task: cluster.MakeTaskKey(uid, instance), Run: 1, Host: host, GPUs: []uint16{device}})
+	}
+	hold := func(uid cluster.JobUID, instance uint32, device uint16) {
+		h.emit(&cluster.TaskHeld{Task: cluster.MakeTaskKey(uid, instance), Hold: cluster.Hold{Host: host, GPUs: []uint16{device}, Until: 1 << 40}})
+	}
+	hold(1, 0, 0)
+	hold(2, 0, 1)
+	require.ErrorIs(t, place(1, 1, 0), cluster.ErrIllegal, "device 0 is kept for another")
+	require.ErrorIs(t, place(2, 1, 0), cluster.ErrIllegal, "all of it")
+	require.ErrorIs(t, place(1, 1, 1), cluster.ErrIllegal, "a part of device 1 is kept for another")
+	require.ErrorIs(t, place(2, 0, 0), cluster.ErrIllegal, "a hold on device 1 is none on device 0")
+	require.NoError(t, place(2, 1, 1), "the rest of device 1 is free")
+	require.ErrorIs(t, place(2, 2, 1), cluster.ErrIllegal, "now it is not")
+	require.NoError(t, place(1, 1, 2))
+	require.NoError(t, place(1, 0, 0))
+	require.NoError(t, place(2, 0, 1))
+	require.Empty(t, h.state.Host(host).GPUWithheld)
 }
 
 func TestWrongDevicesAreRefused(t *testing.T) {

@@ -53,6 +53,17 @@ func (h *Host) GPURoom() []int32 {
 	return room
 }
 
+// roomWith returns the same for a task for which these devices are kept: of them it may have all that is free.
+func (h *Host) roomWith(held []uint16) []int32 {
+	room := slices.Clone(h.GPURoom())
+	for _, i := range held {
+		if int(i) < len(room) { // else the device is gone
+			room[i] = h.GPUFree[i]
+		}
+	}
+	return room
+}
+
 // endHold takes a task's hold away, whatever state it is in.
 func (s *State) endHold(at Time, k TaskKey) {
 	old := s.Task(k)

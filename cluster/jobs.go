@@ -191,16 +191,17 @@ func (s *State) placeTask(at Time, e *Placed) error {
 // checkRoom refuses a place that lacks what the task asks for.
 func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
 	spec := s.spec(t.Key)
-	own := *h
+	own, devices := *h, h.GPURoom()
 	if t.Hold != nil && t.Hold.Host == h.ID {
 		own.PortsWithheld = allocatePorts(h.PortsWithheld, t.Hold.Ports, true)
+		devices = h.roomWith(t.Hold.GPUs)
 	}
 	switch {
 	case spec.Needs()&^h.Capabilities != 0:
 		return fmt.Errorf("host %q cannot do what task %v needs: %v", h.ID, t.Key, spec.Needs()&^h.Capabilities)
 	case !spec.Resources.Fits(s.roomFor(t, h)):
 		return fmt.Errorf("task %v does not fit on host %q", t.Key, h.ID)
-	case !spec.GPU.valid(h.GPUs, h.GPUFree, on.GPUs):
+	case !spec.GPU.valid(h.GPUs, devices, on.GPUs):
 		return fmt.Errorf("task %v cannot have the devices %v of host %q", t.Key, on.GPUs, h.ID)
 	case !spec.Ports.valid(&own, on.Ports):
 		return fmt.Errorf("task %v cannot have the ports %v of host %q", t.Key, on.Ports, h.ID)
