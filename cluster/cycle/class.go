@@ -40,7 +40,7 @@ func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.
 	k := classKeyOf(snap.Pool(j.Spec.Pool), j, task)
 	yielded, _ := j.Spec.Yielded(t.Queued, now)
 	k.row.rules, k.row.self = rulesKey(j.Spec, keyOfSet(j.UID, cluster.MergePairs(j.Spec.Labels, task.Labels)), yielded)
-	return k.of(j.Spec, t)
+	return k.of(j.Spec, t, cluster.IndexInputs(j.Spec.Inputs))
 }
 
 // classKeyOf returns what the tasks of a job that ask for the same have in common.
@@ -66,7 +66,7 @@ func classKeyOf(leaf *cluster.Pool, j *cluster.Job, task *cluster.TaskSpec) Clas
 }
 
 // of completes the key for one of the job's tasks.
-func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task) ClassKey {
+func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task, inputs cluster.InputIndex) ClassKey {
 	instance := t.Key.Instance()
 	if spec.Core(instance) { // all of them are one class, whatever tells them apart
 		k.group.gang, k.group.job = true, t.Key.Job()
@@ -75,21 +75,10 @@ func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task) ClassKey {
 		k.ahead = t.Ahead
 		k.group.controller = spec.Controller && instance == 0
 	}
-	for _, in := range inputsOf(spec, instance) {
+	for _, in := range inputs.Of(instance) {
 		k.inputs += fmt.Sprintf("%d %q %q;", in.Bytes, in.Hosts, in.Racks)
 	}
 	return k
-}
-
-// inputsOf returns the inputs that the instance reads.
-func inputsOf(spec *cluster.JobSpec, instance uint32) []cluster.Input {
-	var read []cluster.Input
-	for _, in := range spec.Inputs {
-		if in.First <= instance && instance <= in.Last {
-			read = append(read, in)
-		}
-	}
-	return read
 }
 
 // waiter is a task in the queue of its class.

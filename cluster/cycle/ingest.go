@@ -14,8 +14,10 @@ type entry struct {
 
 // jobKey caches what the classes of a job have in common for as long as they ask for the same.
 type jobKey struct {
-	spec    *cluster.TaskSpec
+	job     *cluster.JobSpec
+	task    *cluster.TaskSpec
 	key     ClassKey
+	inputs  cluster.InputIndex
 	set     *labelSet
 	yielded uint64
 }
@@ -106,14 +108,18 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 	if next != 0 {
 		p.ripening.push(ripe{next, t.Key})
 	}
-	cached, ok := p.keys[j.UID]
-	if !ok || cached.spec != spec || cached.yielded != yielded {
-		cached = jobKey{spec: spec, key: classKeyOf(snap.Pool(j.Spec.Pool), j, spec), yielded: yielded}
+	cached := p.keys[j.UID]
+	known := cached.job == j.Spec
+	if !known {
+		cached.job, cached.inputs = j.Spec, cluster.IndexInputs(j.Spec.Inputs)
+	}
+	if !known || cached.task != spec || cached.yielded != yielded {
+		cached.task, cached.key, cached.yielded = spec, classKeyOf(snap.Pool(j.Spec.Pool), j, spec), yielded
 		cached.set = p.labels.set(j.UID, cluster.MergePairs(j.Spec.Labels, spec.Labels))
 		cached.key.row.rules, cached.key.row.self = rulesKey(j.Spec, cached.set.key, yielded)
 		p.keys[j.UID] = cached
 	}
-	return cached.key.of(j.Spec, t), wishes{j.Spec, cached.set, yielded}
+	return cached.key.of(j.Spec, t, cached.inputs), wishes{j.Spec, cached.set, yielded}
 }
 
 // classFor returns the class of a waiting task, a new one if there was none, and what the task wishes.
@@ -124,11 +130,11 @@ func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Ta
 	if c == nil {
 		g := p.groupFor(key.group, j.Spec, spec)
 		g.classes++
-		reads := inputsOf(j.Spec, t.Key.Instance())
+		instance := t.Key.Instance()
 		if key.group.gang {
-			reads = inputsOf(j.Spec, 0)
+			instance = 0
 		}
-		c = newClass(key, g, j.Spec, spec, reads, p.rows.get(key.row, spec, w))
+		c = newClass(key, g, j.Spec, spec, p.keys[j.UID].inputs.Of(instance), p.rows.get(key.row, spec, w))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}

@@ -71,7 +71,7 @@ type measuredJob struct {
 	queued    map[cluster.TaskKey]cluster.Time // of tasks that wait again
 	finite    []bool                           // by instance, or one for all: whether its runs end by themselves
 	placed    []bool                           // by instance: at least once
-	inOrder   bool                             // the inputs are sorted by First and by Last
+	inputs    cluster.InputIndex
 }
 
 type measuredHost struct {
@@ -149,10 +149,9 @@ func (m *measure) record(r cluster.Record) {
 }
 
 func (m *measure) submit(n cluster.NewJob, at cluster.Time) {
-	j := &measuredJob{spec: n.Spec, submitted: at, placed: make([]bool, n.Spec.Instances)}
-	j.inOrder = slices.IsSortedFunc(n.Spec.Inputs, func(a, b cluster.Input) int {
-		return min(cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
-	})
+	j := &measuredJob{
+		spec: n.Spec, inputs: cluster.IndexInputs(n.Spec.Inputs), submitted: at, placed: make([]bool, n.Spec.Instances),
+	}
 	for _, d := range m.s.jobs[n.Spec.Name].Durations {
 		j.finite = append(j.finite, d > 0)
 	}
@@ -331,20 +330,8 @@ func (m *measure) batch() {
 
 // readInputs adds what an instance reads to the bytes by distance.
 func (m *measure) readInputs(j *measuredJob, instance uint32, host cluster.HostID, rack string) {
-	from, to := 0, len(j.spec.Inputs)
-	if j.inOrder { // of instances: only a few in the middle can matter
-		from, _ = slices.BinarySearchFunc(j.spec.Inputs, instance, func(in cluster.Input, i uint32) int { return cmp.Compare(in.Last, i) })
-		to, _ = slices.BinarySearchFunc(j.spec.Inputs, instance, func(in cluster.Input, i uint32) int {
-			if in.First > i {
-				return 1
-			}
-			return -1
-		})
-	}
-	for i := from; i < to; i++ {
-		in := &j.spec.Inputs[i]
+	for _, in := range j.inputs.Of(instance) {
 		switch {
-		case instance < in.First || instance > in.Last:
 		case slices.Contains(in.Hosts, host):
 			m.read.Local += in.Bytes
 		case slices.Contains(in.Racks, rack):
