@@ -81,7 +81,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		if wake.Stop(); out.WakeAt != 0 {
 			wake.Reset(time.Until(out.WakeAt.Go()))
 		}
-		s.cycles.publish(sum, &out)
+		s.cycles.publish(sum, snapshot, &out)
 		s.metrics.observe(&sum)
 		if c := out.Shadow; c != nil {
 			s.metrics.compare(c)
@@ -144,15 +144,19 @@ type cycleFeed struct {
 	mu    sync.Mutex
 	last  CycleSummary
 	pools []pool.Status // by path
+	plan  madePlan      // see lastPlan
 	next  chan struct{} // closed when last changes
 }
 
 func (f *cycleFeed) init() { f.next = make(chan struct{}) }
 
-func (f *cycleFeed) publish(sum CycleSummary, out *cycle.Output) {
+func (f *cycleFeed) publish(sum CycleSummary, from *cluster.Snapshot, out *cycle.Output) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last, f.pools = sum, out.Pools
+	if plan := (madePlan{sum, from, out}); !plan.idle() || f.plan.idle() {
+		f.plan = plan
+	}
 	close(f.next)
 	f.next = make(chan struct{})
 }

@@ -100,8 +100,8 @@ var table = []row{
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
-		"cluster", "cluster/cycle", "cluster/knowledge", "cluster/pool", "cluster/rules", "costmodels", "solver", api, protobuf, grpc, genproto,
-		prometheus, errgroup,
+		"cluster", "cluster/cycle", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels", "solver", api, protobuf, grpc,
+		genproto, prometheus, errgroup,
 	}, shell},
 
 	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},

@@ -70,7 +70,7 @@ func (x ExportGraphRequest_Format) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExportGraphRequest_Format.Descriptor instead.
 func (ExportGraphRequest_Format) EnumDescriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{10, 0}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{12, 0}
 }
 
 type GetStatusRequest struct {
@@ -766,6 +766,129 @@ func (x *CyclePhase) GetDurationUs() int64 {
 	return 0
 }
 
+type VerifyPlanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyPlanRequest) Reset() {
+	*x = VerifyPlanRequest{}
+	mi := &file_sluice_v1_cluster_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyPlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyPlanRequest) ProtoMessage() {}
+
+func (x *VerifyPlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_cluster_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyPlanRequest.ProtoReflect.Descriptor instead.
+func (*VerifyPlanRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{8}
+}
+
+type VerifyPlanResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number and the time of the cycle that made the plan.
+	Cycle       uint64                 `protobuf:"varint,1,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Placements  uint32                 `protobuf:"varint,3,opt,name=placements,proto3" json:"placements,omitempty"`
+	Preemptions uint32                 `protobuf:"varint,4,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
+	// What is wrong with the plan, a sentence each; the first thousand. Empty: it
+	// holds.
+	Violations      []string `protobuf:"bytes,5,rep,name=violations,proto3" json:"violations,omitempty"`
+	ViolationsTotal uint64   `protobuf:"varint,6,opt,name=violations_total,json=violationsTotal,proto3" json:"violations_total,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *VerifyPlanResponse) Reset() {
+	*x = VerifyPlanResponse{}
+	mi := &file_sluice_v1_cluster_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyPlanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyPlanResponse) ProtoMessage() {}
+
+func (x *VerifyPlanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_cluster_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyPlanResponse.ProtoReflect.Descriptor instead.
+func (*VerifyPlanResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *VerifyPlanResponse) GetCycle() uint64 {
+	if x != nil {
+		return x.Cycle
+	}
+	return 0
+}
+
+func (x *VerifyPlanResponse) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *VerifyPlanResponse) GetPlacements() uint32 {
+	if x != nil {
+		return x.Placements
+	}
+	return 0
+}
+
+func (x *VerifyPlanResponse) GetPreemptions() uint32 {
+	if x != nil {
+		return x.Preemptions
+	}
+	return 0
+}
+
+func (x *VerifyPlanResponse) GetViolations() []string {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
+func (x *VerifyPlanResponse) GetViolationsTotal() uint64 {
+	if x != nil {
+		return x.ViolationsTotal
+	}
+	return 0
+}
+
 type ExportSnapshotRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -774,7 +897,7 @@ type ExportSnapshotRequest struct {
 
 func (x *ExportSnapshotRequest) Reset() {
 	*x = ExportSnapshotRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[8]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +909,7 @@ func (x *ExportSnapshotRequest) String() string {
 func (*ExportSnapshotRequest) ProtoMessage() {}
 
 func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[8]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +922,7 @@ func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 type ExportSnapshotResponse struct {
@@ -815,7 +938,7 @@ type ExportSnapshotResponse struct {
 
 func (x *ExportSnapshotResponse) Reset() {
 	*x = ExportSnapshotResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[9]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +950,7 @@ func (x *ExportSnapshotResponse) String() string {
 func (*ExportSnapshotResponse) ProtoMessage() {}
 
 func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[9]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +963,7 @@ func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExportSnapshotResponse) GetData() []byte {
@@ -869,7 +992,7 @@ type ExportGraphRequest struct {
 
 func (x *ExportGraphRequest) Reset() {
 	*x = ExportGraphRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[10]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -881,7 +1004,7 @@ func (x *ExportGraphRequest) String() string {
 func (*ExportGraphRequest) ProtoMessage() {}
 
 func (x *ExportGraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[10]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -894,7 +1017,7 @@ func (x *ExportGraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportGraphRequest.ProtoReflect.Descriptor instead.
 func (*ExportGraphRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExportGraphRequest) GetFormat() ExportGraphRequest_Format {
@@ -927,7 +1050,7 @@ type ExportGraphResponse struct {
 
 func (x *ExportGraphResponse) Reset() {
 	*x = ExportGraphResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[11]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1062,7 @@ func (x *ExportGraphResponse) String() string {
 func (*ExportGraphResponse) ProtoMessage() {}
 
 func (x *ExportGraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[11]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1075,7 @@ func (x *ExportGraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportGraphResponse.ProtoReflect.Descriptor instead.
 func (*ExportGraphResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExportGraphResponse) GetData() []byte {
@@ -971,7 +1094,7 @@ type SetModeRequest struct {
 
 func (x *SetModeRequest) Reset() {
 	*x = SetModeRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[12]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1106,7 @@ func (x *SetModeRequest) String() string {
 func (*SetModeRequest) ProtoMessage() {}
 
 func (x *SetModeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[12]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1119,7 @@ func (x *SetModeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetModeRequest.ProtoReflect.Descriptor instead.
 func (*SetModeRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetModeRequest) GetMode() *ClusterMode {
@@ -1015,7 +1138,7 @@ type SetModeResponse struct {
 
 func (x *SetModeResponse) Reset() {
 	*x = SetModeResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[13]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1150,7 @@ func (x *SetModeResponse) String() string {
 func (*SetModeResponse) ProtoMessage() {}
 
 func (x *SetModeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[13]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1163,7 @@ func (x *SetModeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetModeResponse.ProtoReflect.Descriptor instead.
 func (*SetModeResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetModeResponse) GetMode() *ClusterMode {
@@ -1058,7 +1181,7 @@ type GetCostModelsRequest struct {
 
 func (x *GetCostModelsRequest) Reset() {
 	*x = GetCostModelsRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[14]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1193,7 @@ func (x *GetCostModelsRequest) String() string {
 func (*GetCostModelsRequest) ProtoMessage() {}
 
 func (x *GetCostModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[14]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1206,7 @@ func (x *GetCostModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCostModelsRequest.ProtoReflect.Descriptor instead.
 func (*GetCostModelsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 type GetCostModelsResponse struct {
@@ -1096,7 +1219,7 @@ type GetCostModelsResponse struct {
 
 func (x *GetCostModelsResponse) Reset() {
 	*x = GetCostModelsResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[15]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1231,7 @@ func (x *GetCostModelsResponse) String() string {
 func (*GetCostModelsResponse) ProtoMessage() {}
 
 func (x *GetCostModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[15]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1244,7 @@ func (x *GetCostModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCostModelsResponse.ProtoReflect.Descriptor instead.
 func (*GetCostModelsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetCostModelsResponse) GetAvailable() []string {
@@ -1156,7 +1279,7 @@ type CostModelBinding struct {
 
 func (x *CostModelBinding) Reset() {
 	*x = CostModelBinding{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1291,7 @@ func (x *CostModelBinding) String() string {
 func (*CostModelBinding) ProtoMessage() {}
 
 func (x *CostModelBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1304,7 @@ func (x *CostModelBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostModelBinding.ProtoReflect.Descriptor instead.
 func (*CostModelBinding) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CostModelBinding) GetPool() string {
@@ -1230,7 +1353,7 @@ type WeightedCostModel struct {
 
 func (x *WeightedCostModel) Reset() {
 	*x = WeightedCostModel{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1365,7 @@ func (x *WeightedCostModel) String() string {
 func (*WeightedCostModel) ProtoMessage() {}
 
 func (x *WeightedCostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1378,7 @@ func (x *WeightedCostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedCostModel.ProtoReflect.Descriptor instead.
 func (*WeightedCostModel) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WeightedCostModel) GetName() string {
@@ -1281,7 +1404,7 @@ type SetCostModelRequest struct {
 
 func (x *SetCostModelRequest) Reset() {
 	*x = SetCostModelRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1416,7 @@ func (x *SetCostModelRequest) String() string {
 func (*SetCostModelRequest) ProtoMessage() {}
 
 func (x *SetCostModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1429,7 @@ func (x *SetCostModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCostModelRequest.ProtoReflect.Descriptor instead.
 func (*SetCostModelRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetCostModelRequest) GetBinding() *CostModelBinding {
@@ -1325,7 +1448,7 @@ type SetCostModelResponse struct {
 
 func (x *SetCostModelResponse) Reset() {
 	*x = SetCostModelResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1460,7 @@ func (x *SetCostModelResponse) String() string {
 func (*SetCostModelResponse) ProtoMessage() {}
 
 func (x *SetCostModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1473,7 @@ func (x *SetCostModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCostModelResponse.ProtoReflect.Descriptor instead.
 func (*SetCostModelResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetCostModelResponse) GetBindings() []*CostModelBinding {
@@ -1436,7 +1559,19 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"CyclePhase\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vduration_us\x18\x02 \x01(\x03R\n" +
-	"durationUs\"\x17\n" +
+	"durationUs\"\x13\n" +
+	"\x11VerifyPlanRequest\"\xe7\x01\n" +
+	"\x12VerifyPlanResponse\x12\x14\n" +
+	"\x05cycle\x18\x01 \x01(\x04R\x05cycle\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1e\n" +
+	"\n" +
+	"placements\x18\x03 \x01(\rR\n" +
+	"placements\x12 \n" +
+	"\vpreemptions\x18\x04 \x01(\rR\vpreemptions\x12\x1e\n" +
+	"\n" +
+	"violations\x18\x05 \x03(\tR\n" +
+	"violations\x12)\n" +
+	"\x10violations_total\x18\x06 \x01(\x04R\x0fviolationsTotal\"\x17\n" +
 	"\x15ExportSnapshotRequest\"H\n" +
 	"\x16ExportSnapshotResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1a\n" +
@@ -1473,10 +1608,12 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x13SetCostModelRequest\x125\n" +
 	"\abinding\x18\x01 \x01(\v2\x1b.sluice.v1.CostModelBindingR\abinding\"O\n" +
 	"\x14SetCostModelResponse\x127\n" +
-	"\bbindings\x18\x01 \x03(\v2\x1b.sluice.v1.CostModelBindingR\bbindings2\xb8\x04\n" +
+	"\bbindings\x18\x01 \x03(\v2\x1b.sluice.v1.CostModelBindingR\bbindings2\x83\x05\n" +
 	"\x0eClusterService\x12F\n" +
 	"\tGetStatus\x12\x1b.sluice.v1.GetStatusRequest\x1a\x1c.sluice.v1.GetStatusResponse\x12N\n" +
-	"\vWatchCycles\x12\x1d.sluice.v1.WatchCyclesRequest\x1a\x1e.sluice.v1.WatchCyclesResponse0\x01\x12W\n" +
+	"\vWatchCycles\x12\x1d.sluice.v1.WatchCyclesRequest\x1a\x1e.sluice.v1.WatchCyclesResponse0\x01\x12I\n" +
+	"\n" +
+	"VerifyPlan\x12\x1c.sluice.v1.VerifyPlanRequest\x1a\x1d.sluice.v1.VerifyPlanResponse\x12W\n" +
 	"\x0eExportSnapshot\x12 .sluice.v1.ExportSnapshotRequest\x1a!.sluice.v1.ExportSnapshotResponse0\x01\x12N\n" +
 	"\vExportGraph\x12\x1d.sluice.v1.ExportGraphRequest\x1a\x1e.sluice.v1.ExportGraphResponse0\x01\x12@\n" +
 	"\aSetMode\x12\x19.sluice.v1.SetModeRequest\x1a\x1a.sluice.v1.SetModeResponse\x12R\n" +
@@ -1496,7 +1633,7 @@ func file_sluice_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_sluice_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_sluice_v1_cluster_proto_goTypes = []any{
 	(ExportGraphRequest_Format)(0), // 0: sluice.v1.ExportGraphRequest.Format
 	(*GetStatusRequest)(nil),       // 1: sluice.v1.GetStatusRequest
@@ -1507,59 +1644,64 @@ var file_sluice_v1_cluster_proto_goTypes = []any{
 	(*WatchCyclesResponse)(nil),    // 6: sluice.v1.WatchCyclesResponse
 	(*CycleSummary)(nil),           // 7: sluice.v1.CycleSummary
 	(*CyclePhase)(nil),             // 8: sluice.v1.CyclePhase
-	(*ExportSnapshotRequest)(nil),  // 9: sluice.v1.ExportSnapshotRequest
-	(*ExportSnapshotResponse)(nil), // 10: sluice.v1.ExportSnapshotResponse
-	(*ExportGraphRequest)(nil),     // 11: sluice.v1.ExportGraphRequest
-	(*ExportGraphResponse)(nil),    // 12: sluice.v1.ExportGraphResponse
-	(*SetModeRequest)(nil),         // 13: sluice.v1.SetModeRequest
-	(*SetModeResponse)(nil),        // 14: sluice.v1.SetModeResponse
-	(*GetCostModelsRequest)(nil),   // 15: sluice.v1.GetCostModelsRequest
-	(*GetCostModelsResponse)(nil),  // 16: sluice.v1.GetCostModelsResponse
-	(*CostModelBinding)(nil),       // 17: sluice.v1.CostModelBinding
-	(*WeightedCostModel)(nil),      // 18: sluice.v1.WeightedCostModel
-	(*SetCostModelRequest)(nil),    // 19: sluice.v1.SetCostModelRequest
-	(*SetCostModelResponse)(nil),   // 20: sluice.v1.SetCostModelResponse
-	(*timestamppb.Timestamp)(nil),  // 21: google.protobuf.Timestamp
-	(*ResourceVector)(nil),         // 22: sluice.v1.ResourceVector
+	(*VerifyPlanRequest)(nil),      // 9: sluice.v1.VerifyPlanRequest
+	(*VerifyPlanResponse)(nil),     // 10: sluice.v1.VerifyPlanResponse
+	(*ExportSnapshotRequest)(nil),  // 11: sluice.v1.ExportSnapshotRequest
+	(*ExportSnapshotResponse)(nil), // 12: sluice.v1.ExportSnapshotResponse
+	(*ExportGraphRequest)(nil),     // 13: sluice.v1.ExportGraphRequest
+	(*ExportGraphResponse)(nil),    // 14: sluice.v1.ExportGraphResponse
+	(*SetModeRequest)(nil),         // 15: sluice.v1.SetModeRequest
+	(*SetModeResponse)(nil),        // 16: sluice.v1.SetModeResponse
+	(*GetCostModelsRequest)(nil),   // 17: sluice.v1.GetCostModelsRequest
+	(*GetCostModelsResponse)(nil),  // 18: sluice.v1.GetCostModelsResponse
+	(*CostModelBinding)(nil),       // 19: sluice.v1.CostModelBinding
+	(*WeightedCostModel)(nil),      // 20: sluice.v1.WeightedCostModel
+	(*SetCostModelRequest)(nil),    // 21: sluice.v1.SetCostModelRequest
+	(*SetCostModelResponse)(nil),   // 22: sluice.v1.SetCostModelResponse
+	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
+	(*ResourceVector)(nil),         // 24: sluice.v1.ResourceVector
 }
 var file_sluice_v1_cluster_proto_depIdxs = []int32{
-	21, // 0: sluice.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	22, // 1: sluice.v1.GetStatusResponse.capacity:type_name -> sluice.v1.ResourceVector
-	22, // 2: sluice.v1.GetStatusResponse.allocated:type_name -> sluice.v1.ResourceVector
-	22, // 3: sluice.v1.GetStatusResponse.used:type_name -> sluice.v1.ResourceVector
+	23, // 0: sluice.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	24, // 1: sluice.v1.GetStatusResponse.capacity:type_name -> sluice.v1.ResourceVector
+	24, // 2: sluice.v1.GetStatusResponse.allocated:type_name -> sluice.v1.ResourceVector
+	24, // 3: sluice.v1.GetStatusResponse.used:type_name -> sluice.v1.ResourceVector
 	3,  // 4: sluice.v1.GetStatusResponse.shards:type_name -> sluice.v1.ShardStatus
 	7,  // 5: sluice.v1.GetStatusResponse.last_cycle:type_name -> sluice.v1.CycleSummary
 	4,  // 6: sluice.v1.GetStatusResponse.mode:type_name -> sluice.v1.ClusterMode
-	21, // 7: sluice.v1.ShardStatus.since:type_name -> google.protobuf.Timestamp
+	23, // 7: sluice.v1.ShardStatus.since:type_name -> google.protobuf.Timestamp
 	7,  // 8: sluice.v1.WatchCyclesResponse.cycle:type_name -> sluice.v1.CycleSummary
-	21, // 9: sluice.v1.CycleSummary.time:type_name -> google.protobuf.Timestamp
+	23, // 9: sluice.v1.CycleSummary.time:type_name -> google.protobuf.Timestamp
 	8,  // 10: sluice.v1.CycleSummary.phases:type_name -> sluice.v1.CyclePhase
-	0,  // 11: sluice.v1.ExportGraphRequest.format:type_name -> sluice.v1.ExportGraphRequest.Format
-	4,  // 12: sluice.v1.SetModeRequest.mode:type_name -> sluice.v1.ClusterMode
-	4,  // 13: sluice.v1.SetModeResponse.mode:type_name -> sluice.v1.ClusterMode
-	17, // 14: sluice.v1.GetCostModelsResponse.bindings:type_name -> sluice.v1.CostModelBinding
-	18, // 15: sluice.v1.CostModelBinding.models:type_name -> sluice.v1.WeightedCostModel
-	17, // 16: sluice.v1.SetCostModelRequest.binding:type_name -> sluice.v1.CostModelBinding
-	17, // 17: sluice.v1.SetCostModelResponse.bindings:type_name -> sluice.v1.CostModelBinding
-	1,  // 18: sluice.v1.ClusterService.GetStatus:input_type -> sluice.v1.GetStatusRequest
-	5,  // 19: sluice.v1.ClusterService.WatchCycles:input_type -> sluice.v1.WatchCyclesRequest
-	9,  // 20: sluice.v1.ClusterService.ExportSnapshot:input_type -> sluice.v1.ExportSnapshotRequest
-	11, // 21: sluice.v1.ClusterService.ExportGraph:input_type -> sluice.v1.ExportGraphRequest
-	13, // 22: sluice.v1.ClusterService.SetMode:input_type -> sluice.v1.SetModeRequest
-	15, // 23: sluice.v1.ClusterService.GetCostModels:input_type -> sluice.v1.GetCostModelsRequest
-	19, // 24: sluice.v1.ClusterService.SetCostModel:input_type -> sluice.v1.SetCostModelRequest
-	2,  // 25: sluice.v1.ClusterService.GetStatus:output_type -> sluice.v1.GetStatusResponse
-	6,  // 26: sluice.v1.ClusterService.WatchCycles:output_type -> sluice.v1.WatchCyclesResponse
-	10, // 27: sluice.v1.ClusterService.ExportSnapshot:output_type -> sluice.v1.ExportSnapshotResponse
-	12, // 28: sluice.v1.ClusterService.ExportGraph:output_type -> sluice.v1.ExportGraphResponse
-	14, // 29: sluice.v1.ClusterService.SetMode:output_type -> sluice.v1.SetModeResponse
-	16, // 30: sluice.v1.ClusterService.GetCostModels:output_type -> sluice.v1.GetCostModelsResponse
-	20, // 31: sluice.v1.ClusterService.SetCostModel:output_type -> sluice.v1.SetCostModelResponse
-	25, // [25:32] is the sub-list for method output_type
-	18, // [18:25] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	23, // 11: sluice.v1.VerifyPlanResponse.time:type_name -> google.protobuf.Timestamp
+	0,  // 12: sluice.v1.ExportGraphRequest.format:type_name -> sluice.v1.ExportGraphRequest.Format
+	4,  // 13: sluice.v1.SetModeRequest.mode:type_name -> sluice.v1.ClusterMode
+	4,  // 14: sluice.v1.SetModeResponse.mode:type_name -> sluice.v1.ClusterMode
+	19, // 15: sluice.v1.GetCostModelsResponse.bindings:type_name -> sluice.v1.CostModelBinding
+	20, // 16: sluice.v1.CostModelBinding.models:type_name -> sluice.v1.WeightedCostModel
+	19, // 17: sluice.v1.SetCostModelRequest.binding:type_name -> sluice.v1.CostModelBinding
+	19, // 18: sluice.v1.SetCostModelResponse.bindings:type_name -> sluice.v1.CostModelBinding
+	1,  // 19: sluice.v1.ClusterService.GetStatus:input_type -> sluice.v1.GetStatusRequest
+	5,  // 20: sluice.v1.ClusterService.WatchCycles:input_type -> sluice.v1.WatchCyclesRequest
+	9,  // 21: sluice.v1.ClusterService.VerifyPlan:input_type -> sluice.v1.VerifyPlanRequest
+	11, // 22: sluice.v1.ClusterService.ExportSnapshot:input_type -> sluice.v1.ExportSnapshotRequest
+	13, // 23: sluice.v1.ClusterService.ExportGraph:input_type -> sluice.v1.ExportGraphRequest
+	15, // 24: sluice.v1.ClusterService.SetMode:input_type -> sluice.v1.SetModeRequest
+	17, // 25: sluice.v1.ClusterService.GetCostModels:input_type -> sluice.v1.GetCostModelsRequest
+	21, // 26: sluice.v1.ClusterService.SetCostModel:input_type -> sluice.v1.SetCostModelRequest
+	2,  // 27: sluice.v1.ClusterService.GetStatus:output_type -> sluice.v1.GetStatusResponse
+	6,  // 28: sluice.v1.ClusterService.WatchCycles:output_type -> sluice.v1.WatchCyclesResponse
+	10, // 29: sluice.v1.ClusterService.VerifyPlan:output_type -> sluice.v1.VerifyPlanResponse
+	12, // 30: sluice.v1.ClusterService.ExportSnapshot:output_type -> sluice.v1.ExportSnapshotResponse
+	14, // 31: sluice.v1.ClusterService.ExportGraph:output_type -> sluice.v1.ExportGraphResponse
+	16, // 32: sluice.v1.ClusterService.SetMode:output_type -> sluice.v1.SetModeResponse
+	18, // 33: sluice.v1.ClusterService.GetCostModels:output_type -> sluice.v1.GetCostModelsResponse
+	22, // 34: sluice.v1.ClusterService.SetCostModel:output_type -> sluice.v1.SetCostModelResponse
+	27, // [27:35] is the sub-list for method output_type
+	19, // [19:27] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_cluster_proto_init() }
@@ -1574,7 +1716,7 @@ func file_sluice_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_cluster_proto_rawDesc), len(file_sluice_v1_cluster_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

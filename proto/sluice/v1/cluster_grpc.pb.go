@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ClusterService_GetStatus_FullMethodName      = "/sluice.v1.ClusterService/GetStatus"
 	ClusterService_WatchCycles_FullMethodName    = "/sluice.v1.ClusterService/WatchCycles"
+	ClusterService_VerifyPlan_FullMethodName     = "/sluice.v1.ClusterService/VerifyPlan"
 	ClusterService_ExportSnapshot_FullMethodName = "/sluice.v1.ClusterService/ExportSnapshot"
 	ClusterService_ExportGraph_FullMethodName    = "/sluice.v1.ClusterService/ExportGraph"
 	ClusterService_SetMode_FullMethodName        = "/sluice.v1.ClusterService/SetMode"
@@ -37,6 +38,8 @@ type ClusterServiceClient interface {
 	// First the last cycle, then each as it ends. A slow client misses cycles,
 	// which shows in their numbers.
 	WatchCycles(ctx context.Context, in *WatchCyclesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCyclesResponse], error)
+	// Judges the last cycle's plan anew, by the state that it was made from.
+	VerifyPlan(ctx context.Context, in *VerifyPlanRequest, opts ...grpc.CallOption) (*VerifyPlanResponse, error)
 	// The durable state, as of one revision.
 	ExportSnapshot(ctx context.Context, in *ExportSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportSnapshotResponse], error)
 	// The flow network in use.
@@ -84,6 +87,16 @@ func (c *clusterServiceClient) WatchCycles(ctx context.Context, in *WatchCyclesR
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_WatchCyclesClient = grpc.ServerStreamingClient[WatchCyclesResponse]
+
+func (c *clusterServiceClient) VerifyPlan(ctx context.Context, in *VerifyPlanRequest, opts ...grpc.CallOption) (*VerifyPlanResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyPlanResponse)
+	err := c.cc.Invoke(ctx, ClusterService_VerifyPlan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *clusterServiceClient) ExportSnapshot(ctx context.Context, in *ExportSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportSnapshotResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -163,6 +176,8 @@ type ClusterServiceServer interface {
 	// First the last cycle, then each as it ends. A slow client misses cycles,
 	// which shows in their numbers.
 	WatchCycles(*WatchCyclesRequest, grpc.ServerStreamingServer[WatchCyclesResponse]) error
+	// Judges the last cycle's plan anew, by the state that it was made from.
+	VerifyPlan(context.Context, *VerifyPlanRequest) (*VerifyPlanResponse, error)
 	// The durable state, as of one revision.
 	ExportSnapshot(*ExportSnapshotRequest, grpc.ServerStreamingServer[ExportSnapshotResponse]) error
 	// The flow network in use.
@@ -187,6 +202,9 @@ func (UnimplementedClusterServiceServer) GetStatus(context.Context, *GetStatusRe
 }
 func (UnimplementedClusterServiceServer) WatchCycles(*WatchCyclesRequest, grpc.ServerStreamingServer[WatchCyclesResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchCycles not implemented")
+}
+func (UnimplementedClusterServiceServer) VerifyPlan(context.Context, *VerifyPlanRequest) (*VerifyPlanResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method VerifyPlan not implemented")
 }
 func (UnimplementedClusterServiceServer) ExportSnapshot(*ExportSnapshotRequest, grpc.ServerStreamingServer[ExportSnapshotResponse]) error {
 	return status.Error(codes.Unimplemented, "method ExportSnapshot not implemented")
@@ -252,6 +270,24 @@ func _ClusterService_WatchCycles_Handler(srv interface{}, stream grpc.ServerStre
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_WatchCyclesServer = grpc.ServerStreamingServer[WatchCyclesResponse]
+
+func _ClusterService_VerifyPlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyPlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).VerifyPlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_VerifyPlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).VerifyPlan(ctx, req.(*VerifyPlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _ClusterService_ExportSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ExportSnapshotRequest)
@@ -339,6 +375,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetStatus",
 			Handler:    _ClusterService_GetStatus_Handler,
+		},
+		{
+			MethodName: "VerifyPlan",
+			Handler:    _ClusterService_VerifyPlan_Handler,
 		},
 		{
 			MethodName: "SetMode",

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newClusterVerifyCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify",
+		Short: "Check the scheduler's last plan that changed something, apart from the code that made it",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.cluster.VerifyPlan, &sluicev1.VerifyPlanRequest{})
+			if err != nil {
+				return err
+			}
+			if err := a.show(res, func(w io.Writer) { verdict(w, res) }); err != nil {
+				return err
+			}
+			if res.GetViolationsTotal() > 0 {
+				return exitError{exitFailure, nil}
+			}
+			return nil
+		},
+	}
+}
+
+// verdict prints whether the plan holds, or what is wrong with it.
+func verdict(w io.Writer, res *sluicev1.VerifyPlanResponse) {
+	plan := fmt.Sprintf("%d placements, %d preemptions", res.GetPlacements(), res.GetPreemptions())
+	if res.GetViolationsTotal() == 0 {
+		fmt.Fprintf(w, "plan of cycle %d holds: %s\n", res.GetCycle(), plan)
+		return
+	}
+	fmt.Fprintf(w, "plan of cycle %d is wrong: %s, %d violations\n", res.GetCycle(), plan, res.GetViolationsTotal())
+	for _, v := range res.GetViolations() {
+		fmt.Fprintf(w, "  %s\n", v)
+	}
+	if more := res.GetViolationsTotal() - uint64(len(res.GetViolations())); more > 0 {
+		fmt.Fprintf(w, "  and %d more\n", more)
+	}
+}
