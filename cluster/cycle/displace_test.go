@@ -17,8 +17,7 @@ import (
 // shared is a world with pools. Its plans are verified and carried out by the rules of the server.
 type shared struct {
 	*world
-	changes cluster.Changes
-	named   int
+	named int
 }
 
 func newShared(t require.TestingT) *shared { return &shared{world: newWorld(t)} }
