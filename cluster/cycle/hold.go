@@ -184,7 +184,7 @@ func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 	bare := *rec // what is held for it is not kept from it
 	bare.Withheld, bare.GPUWithheld, bare.PortsWithheld = cluster.Resources{}, nil, nil
 	for _, i := range u.hold.GPUs {
-		if rec.GPUFree[i] < u.spec.GPU.Takes() {
+		if int(i) >= len(rec.GPUFree) || rec.GPUFree[i] < u.spec.GPU.Takes() { // the host may have lost devices since
 			return cluster.Devices{}, false
 		}
 	}

@@ -19,10 +19,10 @@ const maxPasses = 3
 // plan places what can be placed, and makes room for what its pool may claim room for.
 func (p *Planner) plan(in Input, out *Output, lap *laps) {
 	p.wakeAt = 0
-	p.admit(in.Now)
-	lap.end(&out.Stats, Pools)
 	p.price(in.Now)
 	lap.end(&out.Stats, Price)
+	p.admit(in.Now)
+	lap.end(&out.Stats, Pools)
 	for range maxPasses {
 		p.trade()
 		p.solveRounds(in, out, lap)

@@ -62,6 +62,7 @@ func (p *Planner) queue() map[cluster.PoolPath]*queue {
 		}
 		entry := p.entry(c.group)
 		entry.Waiting, entry.Queued, entry.Ahead, entry.Passed = c.waiting(), head.queued, head.ahead, c.passed
+		entry.Worth = int64(c.price)
 		if c.group.key.gang {
 			entry.Core = c.waiting()
 		}

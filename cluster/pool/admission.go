@@ -229,13 +229,14 @@ type rank struct {
 	priority int64 // raised by ageing
 	ahead    bool
 	queued   cluster.Time
+	worth    int64
 	leaf     int32
 	index    int32 // in the leaf's queue
 }
 
 func (a *Admission) rank(q *queue, i int) rank {
 	g := &q.groups[i]
-	r := rank{priority: int64(g.Priority), ahead: g.Ahead, queued: g.Queued, leaf: q.node, index: int32(i)}
+	r := rank{priority: int64(g.Priority), ahead: g.Ahead, queued: g.Queued, worth: g.Worth, leaf: q.node, index: int32(i)}
 	if every := a.interval(q.node); every > 0 && a.now > g.Queued {
 		r.priority += int64(a.now.Sub(g.Queued) / every)
 	}
@@ -251,7 +252,7 @@ func (r rank) compare(s rank) int {
 	}
 	return cmp.Or(
 		cmp.Compare(s.priority, r.priority), cmp.Compare(ahead(r), ahead(s)), cmp.Compare(r.queued, s.queued),
-		cmp.Compare(r.leaf, s.leaf), cmp.Compare(r.index, s.index),
+		cmp.Compare(s.worth, r.worth), cmp.Compare(r.leaf, s.leaf), cmp.Compare(r.index, s.index),
 	)
 }
 

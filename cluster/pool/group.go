@@ -16,6 +16,7 @@ type Group struct {
 
 	Priority int32
 	Queued   cluster.Time      // since when its first waiting task waits
+	Worth    int64             // of those of the same rank that wait equally long, more goes first
 	Ahead    bool              // goes before others of its priority, as what was preempted does
 	Request  cluster.Resources // of one task
 

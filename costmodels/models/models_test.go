@@ -51,7 +51,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"random(seed=99999999999999999999)": "no whole number",
 		"delay(host_wait=4)":                `host_wait: "4" is no duration above 0s`,
 		"coco(devils=)":                     "devils: an empty list",
-		"whare(attribute=)":                 "attribute: an empty word",
+		"whare(attribute=rack)":             `whare: no setting "attribute"; there are: unknown, starts`,
 		"quincy(psi=5000)":                  "quincy: psi must not exceed xi",
 		"trivial(x=1)":                      `no setting "x"`,
 		"random(seed=1":                     "the parentheses do not match",
