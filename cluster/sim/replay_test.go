@@ -18,6 +18,9 @@ import (
 // traces returns the folder of recorded traces, or skips the test.
 func traces(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("takes minutes with the race detector, and there is one goroutine")
+	}
 	data := os.Getenv("SLUICE_DATA")
 	if data == "" {
 		t.Skip("set SLUICE_DATA to the folder with the recorded traces")
