@@ -315,13 +315,9 @@ func (s *Solver) setArc(a int32) {
 		return
 	}
 	// Withdrawing what no longer fits, or adding what must flow.
-	held, bounds := r.flow > r.lower, r.lower != d.Lower || r.upper != d.Upper
+	held := r.flow > r.lower
 	s.objective.AddMul(int64(d.Cost)-r.cost, r.flow)
 	r.cost, r.lower, r.upper = int64(d.Cost), d.Lower, d.Upper
-	if !bounds && s.kinds[r.tail] == isSource && r.tail != r.head {
-		s.repriced(a)
-		return
-	}
 	s.derive(a, held, r.flow >= r.upper)
 	if x := min(max(r.flow, r.lower), r.upper) - r.flow; x != 0 {
 		s.force(a, x)
