@@ -123,8 +123,7 @@ func (s *Shard) Run(ctx context.Context) error {
 		return err
 	case err := <-d.Ended():
 		cancel()
-		<-connected
-		return fmt.Errorf("hostmgr: the driver has ended: %w", err)
+		return fmt.Errorf("hostmgr: the driver has ended: %w", errors.Join(err, <-connected))
 	}
 }
 
