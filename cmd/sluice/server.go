@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/grpclog"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
@@ -47,8 +46,6 @@ type server struct {
 
 // newLogger returns the logger of the long-running commands.
 func newLogger(w io.Writer, level string) *slog.Logger {
-	// What gRPC has to say of connections is told by those who use them.
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	var l slog.LevelVar
 	_ = l.UnmarshalText([]byte(level)) // was checked with the settings
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l}))

@@ -47,6 +47,7 @@ type driver struct {
 	wake    chan struct{} // of the keeper
 	persist chan struct{} // wakes the writer
 
+	closing    sync.Mutex // held by Close
 	mu         sync.Mutex
 	started    bool
 	sink       hostmgr.Sink // nil before Start and after Close
@@ -190,6 +191,8 @@ func (d *driver) newAgent(record agentRecord) *agent {
 
 // Close implements [hostmgr.Driver]. The tasks keep running, as long as the failover timeout allows.
 func (d *driver) Close() error {
+	d.closing.Lock() // a Start that fails closes, too
+	defer d.closing.Unlock()
 	d.drain()
 	d.mu.Lock()
 	d.sink = nil // nothing is reported any more
