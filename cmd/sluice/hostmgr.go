@@ -109,8 +109,13 @@ func openManager(c config.Local, dir string, conn *grpc.ClientConn, log *slog.Lo
 	if err != nil {
 		return nil, exitError{exitUsage, err}
 	}
+	return newManager(driver, "local", c.Shard, dir, conn, log)
+}
+
+// newManager returns the manager of a driver, which it closes if it fails.
+func newManager(driver hostmgr.Driver, kind, name, dir string, conn *grpc.ClientConn, log *slog.Logger) (*manager, error) {
 	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{
-		Name: cluster.ShardID(c.Shard), Kind: "local", Version: version,
+		Name: cluster.ShardID(name), Kind: kind, Version: version,
 		Driver: driver, Conn: conn,
 		Cluster: hostmgr.ClusterFile(filepath.Join(dir, "cluster")),
 		Log:     log,

@@ -14,10 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
-	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
-	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/mesos"
 )
 
@@ -94,16 +92,7 @@ func openMesos(c config.Mesos, dir string, newFramework bool, conn *grpc.ClientC
 	if err != nil {
 		return nil, exitError{exitUsage, err}
 	}
-	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{
-		Name: cluster.ShardID(c.Shard), Kind: "mesos", Version: version,
-		Driver: driver, Conn: conn,
-		Cluster: hostmgr.ClusterFile(filepath.Join(dir, "cluster")),
-		Log:     log,
-	})
-	if err != nil {
-		return nil, errors.Join(exitError{exitUsage, err}, driver.Close())
-	}
-	return &manager{driver: driver, shard: shard, dir: dir}, nil
+	return newManager(driver, "mesos", c.Shard, dir, conn, log)
 }
 
 // mesosTLS returns how to connect to masters, nil for plain HTTP.
