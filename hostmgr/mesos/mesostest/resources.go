@@ -305,19 +305,3 @@ func Ports(from, to uint64) mesos.Resource {
 		Ranges: &mesos.Value_Ranges{Range: []mesos.Value_Range{{Begin: from, End: to}}},
 	}
 }
-
-// Reserved returns r reserved for a role: statically, as by the agent's operator, or dynamically, as by RESERVE.
-func Reserved(r mesos.Resource, role string, dynamic bool) mesos.Resource {
-	kind := mesos.Resource_ReservationInfo_STATIC
-	if dynamic {
-		kind = mesos.Resource_ReservationInfo_DYNAMIC
-	}
-	r.Reservations = append(slices.Clip(r.Reservations), mesos.Resource_ReservationInfo{Type: &kind, Role: &role})
-	return r
-}
-
-// Revocable returns r as revocable.
-func Revocable(r mesos.Resource) mesos.Resource {
-	r.Revocable = &mesos.Resource_RevocableInfo{}
-	return r
-}
