@@ -117,6 +117,17 @@ type (
 	// HostRemoved forgets a host on which nothing is bound.
 	HostRemoved struct{ ID HostID }
 
+	// RoleGranted binds a role.
+	RoleGranted struct{ Binding RoleBinding }
+	// RoleRevoked ends a binding.
+	RoleRevoked struct{ Binding RoleBinding }
+	// TokenCreated makes a token valid until it expires.
+	TokenCreated struct{ Token Token }
+	// TokenRevoked ends a token before that.
+	TokenRevoked struct{ ID string }
+	// ModeSet switches parts of the cluster off, or on again.
+	ModeSet struct{ Mode Mode }
+
 	// Restored loads a part of a checkpoint into an empty State. Parts come in the order in which Snapshot.Parts gives
 	// them.
 	Restored struct {
@@ -126,6 +137,7 @@ type (
 		Jobs   []*Job          `cbor:",omitempty"`
 		Tasks  []*Task         `cbor:",omitempty"`
 		Works  []*Work         `cbor:",omitempty"`
+		Tokens []*Token        `cbor:",omitempty"`
 	}
 )
 
@@ -144,6 +156,8 @@ type RestoredHeader struct {
 	Revision  uint64
 	Mapping   *QueueMapping `cbor:",omitempty"`
 	Costs     *CostPolicy   `cbor:",omitempty"`
+	Roles     []RoleBinding `cbor:",omitempty"`
+	Mode      Mode          `cbor:",omitempty"`
 }
 
 func (*ClusterCreated) isEvent()  {}
@@ -166,6 +180,11 @@ func (*HostReported) isEvent()    {}
 func (*HostDrain) isEvent()       {}
 func (*HostUnreached) isEvent()   {}
 func (*HostRemoved) isEvent()     {}
+func (*RoleGranted) isEvent()     {}
+func (*RoleRevoked) isEvent()     {}
+func (*TokenCreated) isEvent()    {}
+func (*TokenRevoked) isEvent()    {}
+func (*ModeSet) isEvent()         {}
 func (*Restored) isEvent()        {}
 
 // EventKinds returns a new empty event for each stored kind. The index is the kind's number in the journal: entries
@@ -194,5 +213,10 @@ func EventKinds() []Event {
 		19: new(TaskHealth),
 		20: new(QueueMappingSet),
 		21: new(CostModelSet),
+		22: new(RoleGranted),
+		23: new(RoleRevoked),
+		24: new(TokenCreated),
+		25: new(TokenRevoked),
+		26: new(ModeSet),
 	}
 }

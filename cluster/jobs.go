@@ -125,6 +125,7 @@ func (s *State) deleteJob(uid JobUID) error {
 	s.jobs.Delete(uid)
 	s.names.Delete(j.Spec.Name)
 	s.unindexKey(j)
+	s.revokeTokensOf(uid)
 	s.changes.Jobs = append(s.changes.Jobs, uid)
 	s.revision++
 	return nil

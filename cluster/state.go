@@ -123,6 +123,17 @@ func (s *State) apply(at Time, e Event) error {
 		return s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Reason, h.Since = true, e.Reason, at })
 	case *HostRemoved:
 		return s.removeHost(at, e.ID)
+	case *RoleGranted:
+		return s.grantRole(e.Binding)
+	case *RoleRevoked:
+		return s.revokeRole(e.Binding)
+	case *TokenCreated:
+		return s.createToken(e.Token)
+	case *TokenRevoked:
+		return s.revokeToken(e.ID)
+	case *ModeSet:
+		s.mode = e.Mode
+		return nil
 	default:
 		return errors.New("unknown event")
 	}
@@ -299,12 +310,14 @@ func (s *State) restore(r *Restored) error {
 		}
 		s.seq, s.clusterID, s.nextJob, s.revision = h.Seq, h.ClusterID, h.NextJob, h.Revision
 		s.mapping, s.costs = h.Mapping, h.Costs
+		s.roles, s.mode = h.Roles, h.Mode
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
 	load(s.hosts, r.Hosts, func(h *Host) HostID { return h.ID })
 	load(s.jobs, r.Jobs, func(j *Job) JobUID { return j.UID })
 	load(s.tasks, r.Tasks, func(t *Task) TaskKey { return t.Key })
 	load(s.works, r.Works, func(w *Work) string { return w.Name })
+	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
 	for _, j := range r.Jobs {
 		s.index(j)
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -25,7 +26,10 @@ type tables struct {
 	keys      *btree.Map[string, JobUID] // by idempotency key
 	tasks     *btree.Map[TaskKey, *Task]
 	works     *btree.Map[string, *Work] // by name
-	lessons   uint64                    // runs that were learned from since the state was made or loaded
+	tokens    *btree.Map[string, *Token]
+	roles     []RoleBinding // sorted; replaced, never changed
+	mode      Mode
+	lessons   uint64 // runs that were learned from since the state was made or loaded
 }
 
 func newTables() tables {
@@ -38,6 +42,7 @@ func newTables() tables {
 		keys:    btree.NewMap[string, JobUID](degree),
 		tasks:   btree.NewMap[TaskKey, *Task](degree),
 		works:   btree.NewMap[string, *Work](degree),
+		tokens:  btree.NewMap[string, *Token](degree),
 	}
 }
 
@@ -45,7 +50,7 @@ func (t *tables) copy() tables {
 	c := *t
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.Copy(), t.jobs.Copy()
 	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
-	c.works = t.works.Copy()
+	c.works, c.tokens = t.works.Copy(), t.tokens.Copy()
 	return c
 }
 
@@ -166,13 +171,17 @@ const partSize = 1000
 // Parts yields the whole content as events that rebuild an equal State when applied, in this order, to a new one.
 func (s *Snapshot) Parts() iter.Seq[*Restored] {
 	return func(yield func(*Restored) bool) {
-		header := &RestoredHeader{Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping, Costs: s.costs}
+		header := &RestoredHeader{
+			Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping, Costs: s.costs,
+			Roles: s.roles, Mode: s.mode,
+		}
 		_ = yield(&Restored{Header: header}) &&
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&
 			chunks(s.Hosts(""), func(c []*Host) bool { return yield(&Restored{Hosts: c}) }) &&
 			chunks(s.Jobs(0), func(c []*Job) bool { return yield(&Restored{Jobs: c}) }) &&
 			chunks(s.Tasks(0), func(c []*Task) bool { return yield(&Restored{Tasks: c}) }) &&
-			chunks(s.Works(), func(c []*Work) bool { return yield(&Restored{Works: c}) })
+			chunks(s.Works(), func(c []*Work) bool { return yield(&Restored{Works: c}) }) &&
+			chunks(slices.Values(s.Tokens()), func(c []*Token) bool { return yield(&Restored{Tokens: c}) })
 	}
 }
 

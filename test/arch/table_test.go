@@ -66,6 +66,7 @@ var table = []row{
 
 	{"cluster", []string{btree}, pure},
 	{"cluster/rules", []string{"cluster"}, pure},
+	{"cluster/access", []string{"cluster"}, pure},
 	{"cluster/verify", []string{"cluster", "cluster/cycle", "cluster/pool"}, pure},
 	{"cluster/pool", []string{"cluster"}, pure},
 	{"cluster/knowledge", []string{"cluster"}, pure},
