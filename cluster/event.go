@@ -31,7 +31,8 @@ type (
 
 	// JobsSubmitted adds jobs, all or none, with all their tasks PENDING.
 	JobsSubmitted struct{ Jobs []NewJob }
-	// JobUpdated replaces the spec of a job. More instances become new PENDING tasks; there are never fewer.
+	// JobUpdated replaces the spec of a job. Instances that it adds become PENDING tasks. Those that it takes away, which
+	// are the highest, end, and their records go.
 	JobUpdated struct {
 		Job  JobUID
 		Spec *JobSpec

@@ -131,6 +131,10 @@ type Job struct {
 	Stopping       bool   // the goal is KILLED
 	StopReason     Reason `cbor:",omitempty"` // why
 
+	// LastRun is the highest number of a run of an instance that is gone. Instances that are added count on from it, so that
+	// no id of a run is used twice.
+	LastRun uint32 `cbor:",omitempty"`
+
 	// Revision grows with every change of the job or of one of its tasks, so that watchers can tell old from new.
 	Revision uint64
 	// Counts holds the number of tasks by TaskState.
@@ -140,13 +144,13 @@ type Job struct {
 // State derives the job's state, in the order: all succeeded; all ended and one was killed, or a stop was asked for;
 // all ended; a stop in progress; something has started; pending.
 func (j *Job) State() JobState {
-	var ended uint32
+	var ended, n uint32 // n includes instances that are gone as soon as their runs have ended
 	for s := range NumTaskStates {
+		n += j.Counts[s]
 		if s.Terminal() {
 			ended += j.Counts[s]
 		}
 	}
-	n := j.Spec.Instances
 	switch {
 	case j.Counts[TaskSucceeded] == n:
 		return JobSucceeded

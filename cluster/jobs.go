@@ -27,8 +27,8 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 	return nil
 }
 
-// sameRequests reports whether the first n instances ask for the same under both specs.
-func sameRequests(a, b *JobSpec, n uint32) bool {
+// SameRequests reports whether the first n instances ask for the same under both specs.
+func SameRequests(a, b *JobSpec, n uint32) bool {
 	if len(a.Overrides) == 0 && len(b.Overrides) == 0 {
 		n = min(n, 1)
 	}
@@ -41,13 +41,41 @@ func sameRequests(a, b *JobSpec, n uint32) bool {
 	return true
 }
 
-// addTasks creates the PENDING tasks of the job's instances from the given one on.
+// addTasks creates the PENDING tasks of the job's instances from the given one on. One whose last run has yet to end since
+// it was removed runs again afterwards.
 func (s *State) addTasks(at Time, j *Job, from uint32) {
 	fresh := make([]Task, j.Spec.Instances-from)
 	for i := range fresh {
-		fresh[i] = Task{Key: MakeTaskKey(j.UID, from+uint32(i)), State: TaskPending, Queued: at, ExitCode: -1}
+		k := MakeTaskKey(j.UID, from+uint32(i))
+		if old := s.Task(k); old != nil {
+			back := *old
+			back.Removed, back.Restart, back.Reason = false, true, ReasonTaskRestarted
+			s.setTask(at, old, &back, j)
+			continue
+		}
+		fresh[i] = Task{Key: k, Run: j.LastRun, State: TaskPending, Queued: at, ExitCode: -1}
 		s.setTask(at, nil, &fresh[i], j)
 	}
+}
+
+// removeTask takes an instance away: at once where nothing runs, else when its run has ended.
+func (s *State) removeTask(at Time, t *Task, j *Job) {
+	if !t.State.Bound() {
+		s.dropTask(t, j)
+		return
+	}
+	next := stopped(at, t, ReasonRemoved)
+	next.Removed = true
+	s.setTask(at, t, next, j)
+}
+
+// dropTask forgets a task that is not bound.
+func (s *State) dropTask(t *Task, j *Job) {
+	j.Counts[t.State]--
+	j.LastRun = max(j.LastRun, t.Run)
+	s.setHold(t.Key, t.Hold, nil)
+	s.tasks.Delete(t.Key)
+	s.changes.Tasks = append(s.changes.Tasks, t.Key)
 }
 
 func (s *State) updateJob(at Time, e *JobUpdated) error {
@@ -55,16 +83,25 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	switch {
 	case old == nil:
 		return fmt.Errorf("no job %d", e.Job)
-	case e.Spec.Name != old.Spec.Name || e.Spec.Instances < old.Spec.Instances:
-		return errors.New("an update changes the name or removes instances")
-	case !sameRequests(old.Spec, e.Spec, old.Spec.Instances):
+	case e.Spec.Name != old.Spec.Name:
+		return errors.New("an update changes the name")
+	case !SameRequests(old.Spec, e.Spec, old.Spec.Instances):
 		return errors.New("an update changes what is allocated")
 	}
 	j := *old
 	j.Spec = e.Spec
 	j.Version++
 	s.jobs.Set(j.UID, &j)
-	s.addTasks(at, &j, old.Spec.Instances)
+	var surplus []*Task
+	for t := range s.TasksOf(j.UID, e.Spec.Instances) {
+		surplus = append(surplus, t)
+	}
+	for _, t := range surplus {
+		s.removeTask(at, t, &j)
+	}
+	if e.Spec.Instances > old.Spec.Instances {
+		s.addTasks(at, &j, old.Spec.Instances)
+	}
 	for t := range s.TasksOf(j.UID, 0) {
 		if t.State == TaskPending { // what waits may be worth more or less now
 			s.changes.Tasks = append(s.changes.Tasks, t.Key)
@@ -117,11 +154,14 @@ func (s *State) deleteJob(uid JobUID) error {
 	if j == nil || !j.State().Terminal() {
 		return fmt.Errorf("job %d does not exist or has not ended", uid)
 	}
-	for i := range j.Spec.Instances {
-		k := MakeTaskKey(uid, i)
-		s.tasks.Delete(k)
-		s.changes.Tasks = append(s.changes.Tasks, k)
+	var tasks []TaskKey
+	for t := range s.TasksOf(uid, 0) {
+		tasks = append(tasks, t.Key)
 	}
+	for _, k := range tasks {
+		s.tasks.Delete(k)
+	}
+	s.changes.Tasks = append(s.changes.Tasks, tasks...)
 	s.jobs.Delete(uid)
 	s.names.Delete(j.Spec.Name)
 	s.unindexKey(j)
@@ -160,6 +200,9 @@ func (s *State) changeTask(at Time, k TaskKey, change func(t *Task, j *Job) erro
 		return fmt.Errorf("task %v cannot go from %v to %v", k, old.State, t.State)
 	}
 	s.setTask(at, old, &t, &j)
+	if t.Removed && t.State.Terminal() {
+		s.dropTask(&t, &j)
+	}
 	s.setJob(at, &j)
 	return nil
 }
@@ -271,6 +314,8 @@ func (s *State) stopTask(at Time, e *TaskStopping) error {
 		switch {
 		case e.Restart && j.Stopping:
 			return errors.New("the job is being stopped")
+		case t.Removed:
+			return fmt.Errorf("task %v is being removed", t.Key)
 		case e.Restart && !t.State.Bound():
 			t.State, t.Queued, t.Failures, t.Reason, t.Message = TaskPending, at, 0, e.Reason, ""
 			t.Hold, t.Ahead = nil, false

@@ -47,6 +47,9 @@ func (c *Changes) Merge(d Changes) {
 	c.Pools = append(c.Pools, d.Pools...)
 }
 
+// Changed names what changed since the last snapshot. The caller must not modify it.
+func (s *State) Changed() *Changes { return &s.changes }
+
 // Snapshot returns an immutable view of the state as it is now and what changed since the last call. O(1).
 func (s *State) Snapshot() (*Snapshot, Changes) {
 	changes := s.changes

@@ -137,7 +137,7 @@ func TestIllegalEventsChangeNothing(t *testing.T) {
 		"a job name again":            &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Name = "job" })}}},
 		"a job in no pool":            &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Pool = "root/none" })}}},
 		"a job uid out of order":      &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: spec(func(*cluster.JobSpec) {})}}},
-		"fewer instances":             &cluster.JobUpdated{Job: 1, Spec: spec(func(s *cluster.JobSpec) { s.Name, s.Instances = "job", 1 })},
+		"another name":                &cluster.JobUpdated{Job: 1, Spec: spec(func(*cluster.JobSpec) {})},
 		"an update of no job":         &cluster.JobUpdated{Job: 9, Spec: spec(func(*cluster.JobSpec) {})},
 		"deleting a running job":      &cluster.JobDeleted{Job: 1},
 		"stopping no job":             &cluster.JobStopping{Job: 9},
@@ -299,8 +299,12 @@ func randomEvent(s *cluster.State, n int) cluster.Event {
 		return &cluster.TaskStatus{Task: k, Run: run, State: cluster.TaskState(n >> 10 % int(cluster.NumTaskStates))}
 	case 10:
 		return &cluster.TaskStopping{Task: k, Restart: n>>9&1 == 1}
-	case 11, 12:
+	case 11:
 		return &cluster.TaskRequeued{Task: k}
+	case 12:
+		spec := *s.Job(1).Spec
+		spec.Instances = uint32(n>>4)%8 + 1
+		return &cluster.JobUpdated{Job: 1, Spec: &spec}
 	case 13:
 		return &cluster.HostDrain{ID: on, Drain: n>>9&1 == 1}
 	case 14:
@@ -325,6 +329,42 @@ func checkSums(t require.TestingT, s *cluster.State) {
 		require.True(t, h.Allocated.Equal(allocated[h.ID]), "%s: %v is not %v", h.ID, h.Allocated, allocated[h.ID])
 		require.Len(t, h.Tasks, int(h.Allocated.Fixed[cluster.Memory]))
 	}
+}
+
+// Instances that are taken away go at once where nothing runs, else when the run has ended; if they are wanted again
+// meanwhile they run again. No run number of an instance is used twice.
+func TestGrowingAndShrinking(t *testing.T) {
+	h := oneJob(t, 4)
+	resize := func(n uint32) {
+		spec := *h.state.Job(1).Spec
+		spec.Instances = n
+		h.emit(&cluster.JobUpdated{Job: 1, Spec: &spec})
+		checkSums(t, h.state)
+	}
+	h.place(0)
+	h.place(2)
+	h.place(3)
+	require.NoError(t, h.report(0, cluster.TaskSucceeded))
+	resize(1)
+	require.Nil(t, h.task(1))
+	require.Equal(t, cluster.TaskKilling, h.task(2).State)
+	require.Equal(t, cluster.JobRunning, h.state.Job(1).State())
+	resize(3)
+	require.Equal(t, cluster.TaskPending, h.task(1).State)
+	require.True(t, h.task(2).Restart)
+	require.NoError(t, h.report(3, cluster.TaskLost))
+	require.Nil(t, h.task(3))
+	require.NoError(t, h.report(2, cluster.TaskKilled))
+	resize(4)
+	require.Equal(t, uint32(1), h.task(3).Run)
+	h.place(3)
+	require.Equal(t, cluster.RunID{Task: cluster.MakeTaskKey(1, 3), Run: 2}, h.task(3).RunID())
+	resize(1)
+	require.Error(t, h.try(&cluster.TaskStopping{Task: h.task(3).Key, Restart: true}))
+	require.NoError(t, h.report(3, cluster.TaskFailed))
+	require.Equal(t, cluster.JobSucceeded, h.state.Job(1).State())
+	h.emit(&cluster.JobDeleted{Job: 1})
+	require.Zero(t, h.state.NumTasks())
 }
 
 // Jobs of one request share its key. While one of them exists the key finds the last one, in a state that was restored

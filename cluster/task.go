@@ -96,6 +96,7 @@ const (
 	ReasonJobStopped     Reason = "JOB_STOPPED"     // the user stopped the job
 	ReasonTaskStopped    Reason = "TASK_STOPPED"    // the user stopped the task
 	ReasonTaskRestarted  Reason = "TASK_RESTARTED"  // the user restarted the task
+	ReasonRemoved        Reason = "REMOVED"         // its job has no such instance any more
 	ReasonRetry          Reason = "RETRY"           // the restart policy starts it again
 	ReasonHostLost       Reason = "HOST_LOST"       // its host was unreachable for too long or was removed
 	ReasonSupervisorLost Reason = "SUPERVISOR_LOST" // what watched the process died, so its end is not known
@@ -114,9 +115,10 @@ const (
 type Task struct {
 	Key      TaskKey
 	State    TaskState
-	Run      uint32   // number of the current or last run, 0 before the first placement
+	Run      uint32   // number of the current or last run, 0 before the first placement; see Job.LastRun
 	Failures uint32   // failed runs since the submission or the last restart by the user
 	Restart  bool     // when the current run has ended, run again whatever the policy says
+	Removed  bool     `cbor:",omitempty"` // its job has no such instance any more: the record goes when the run has ended
 	Host     HostID   // where the current or last run was placed
 	GPUs     []uint16 `cbor:",omitempty"` // devices of that host that the run has
 	Ports    []uint16 `cbor:",omitempty"` // of that host that the run has, in the order of the request

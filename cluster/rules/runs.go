@@ -61,6 +61,9 @@ func Health(tx *Tx, e *cluster.TaskHealth) error {
 // requeue lets a task that has just ended wait again if its policy or the user wants it.
 func requeue(tx *Tx, k cluster.TaskKey) error {
 	t := tx.State().Task(k)
+	if t == nil { // its instance was removed
+		return nil
+	}
 	if why, again := t.ShouldRequeue(tx.State().Job(k.Job())); again {
 		return tx.Emit(&cluster.TaskRequeued{Task: k, Reason: why})
 	}

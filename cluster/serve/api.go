@@ -79,11 +79,11 @@ func findTask(in jobTable, name string, instance uint32) (*cluster.Task, *cluste
 	if err != nil {
 		return nil, nil, err
 	}
-	if instance >= j.Spec.Instances {
-		return nil, nil, resourceError(codes.NotFound, "job", name, "there is no instance %d: it has instances 0 to %d",
-			instance, j.Spec.Instances-1)
+	if t := in.Task(cluster.MakeTaskKey(j.UID, instance)); t != nil {
+		return t, j, nil
 	}
-	return in.Task(cluster.MakeTaskKey(j.UID, instance)), j, nil
+	return nil, nil, resourceError(codes.NotFound, "job", name, "there is no instance %d: it has instances 0 to %d",
+		instance, j.Spec.Instances-1)
 }
 
 // checkJobVersion refuses a change that was made for another version of the job.

@@ -214,7 +214,7 @@ func (a *jobService) UpdateJob(ctx context.Context, r *sluicev1.UpdateJobRequest
 }
 
 // checkUpdate refuses changes that running tasks would have to follow: labels, owner, priority, restart policy and kill
-// grace change at once, and instances may be added; the rest cannot change yet.
+// grace change at once, and instances come and go; the rest cannot change yet.
 func checkUpdate(from, to *cluster.JobSpec) error {
 	const notYet = "this server does not change it in a job that exists yet"
 	var v violations
@@ -224,8 +224,8 @@ func checkUpdate(from, to *cluster.JobSpec) error {
 	if from.Pool != to.Pool {
 		v.Unsupported("spec.pool", notYet)
 	}
-	if to.Instances < from.Instances {
-		v.Unsupported("spec.instances", "is %d and was %d: this server only adds instances so far", to.Instances, from.Instances)
+	if to.Instances < from.Instances && !cluster.SameRequests(from, to, from.Instances) {
+		v.Unsupported("spec.overrides", "change what an instance asks for that is taken away: %s", notYet)
 	}
 	if !proto.Equal(taskSpecTo(&from.Task), taskSpecTo(&to.Task)) {
 		v.Unsupported("spec.task", notYet)
@@ -251,7 +251,7 @@ func firstOtherTask(from, to *cluster.JobSpec) (uint32, bool) {
 	}
 	slices.Sort(turns)
 	for _, i := range turns {
-		if i < from.Instances && !proto.Equal(taskSpecTo(from.TaskOf(i)), taskSpecTo(to.TaskOf(i))) {
+		if i < min(from.Instances, to.Instances) && !proto.Equal(taskSpecTo(from.TaskOf(i)), taskSpecTo(to.TaskOf(i))) {
 			return i, true
 		}
 	}

@@ -25,6 +25,8 @@ func (s state) bound() bool { return s != waiting && s != held && s != ended }
 type task struct {
 	state    state
 	presumed bool // its last run was given up without word from the host
+	gone     bool // the job has no such instance any more
+	again    bool // it was gone before, and counts its runs on from a higher number
 	run      uint32
 	host     *host
 	devices  []uint16
@@ -54,7 +56,16 @@ func (c *Checker) submit(n *cluster.NewJob) {
 
 // grow adds waiting tasks up to the number of instances.
 func (c *Checker) grow(j *job) {
-	added := int(j.spec.Instances) - len(j.tasks)
+	for i := range j.tasks[:min(len(j.tasks), int(j.spec.Instances))] {
+		if t := &j.tasks[i]; t.gone {
+			t.gone, t.again = false, true
+			if t.state == ended {
+				t.since = c.at
+				c.enter(cluster.MakeTaskKey(j.uid, uint32(i)), t, waiting)
+			}
+		}
+	}
+	added := max(0, int(j.spec.Instances)-len(j.tasks))
 	for range added {
 		j.tasks = append(j.tasks, task{since: c.at})
 	}
@@ -64,9 +75,13 @@ func (c *Checker) grow(j *job) {
 
 func (c *Checker) update(e *cluster.JobUpdated) {
 	j := c.jobs[e.Job]
-	if j == nil || int(e.Spec.Instances) < len(j.tasks) {
-		c.report(Life, "job %d does not exist or loses instances", e.Job)
+	if j == nil {
+		c.report(Life, "job %d is updated and does not exist", e.Job)
 		return
+	}
+	for i := int(e.Spec.Instances); i < len(j.tasks); i++ {
+		j.tasks[i].gone = true
+		c.end(cluster.MakeTaskKey(e.Job, uint32(i)), &j.tasks[i])
 	}
 	j.spec, j.signature = e.Spec, signature(e.Spec, &e.Spec.Task)
 	c.grow(j)
@@ -145,7 +160,7 @@ func (c *Checker) place(e *cluster.Placed) {
 	case t.state != waiting && t.state != held:
 		c.report(Life, "task %v is placed and does not wait", e.Task)
 		return
-	case e.Run != t.run+1:
+	case e.Run != t.run+1 && (!t.again || e.Run <= t.run):
 		c.report(Once, "run %d of task %v follows run %d", e.Run, e.Task, t.run)
 	}
 	c.judge(c.jobs[e.Task.Job()].spec, h, e)
@@ -206,7 +221,7 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 func (c *Checker) requeue(k cluster.TaskKey) {
 	t := c.task(k)
 	switch {
-	case t == nil:
+	case t == nil || t.gone:
 		c.report(Life, "task %v waits again and does not exist", k)
 	case c.jobs[k.Job()].stopping:
 		c.report(Life, "task %v waits again, of a job that is being stopped", k)
@@ -228,15 +243,19 @@ func (c *Checker) stopJob(uid cluster.JobUID) {
 	}
 	j.stopping = true
 	for i := range j.tasks {
-		k := cluster.MakeTaskKey(uid, uint32(i))
-		switch t := &j.tasks[i]; {
-		case t.state == waiting || t.state == held:
-			c.release(k, t)
-			c.enter(k, t, ended)
-		case t.state.bound():
-			c.release(k, t)
-			c.enter(k, t, stopping)
-		}
+		c.end(cluster.MakeTaskKey(uid, uint32(i)), &j.tasks[i])
+	}
+}
+
+// end has a task end: at once where it waits, else when its run has ended.
+func (c *Checker) end(k cluster.TaskKey, t *task) {
+	switch {
+	case t.state == waiting || t.state == held:
+		c.release(k, t)
+		c.enter(k, t, ended)
+	case t.state.bound():
+		c.release(k, t)
+		c.enter(k, t, stopping)
 	}
 }
 

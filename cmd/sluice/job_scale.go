@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newJobScaleCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "scale NAME INSTANCES",
+		Short: "Change the number of instances of a job",
+		Long: `Change the number of instances of a job that has not ended.
+
+Instances that are added wait for a place. Those that are taken away are the
+highest ones: they are asked to end, and are forgotten when they have.`,
+		Args: wants("NAME", "INSTANCES"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			instances, err := strconv.ParseUint(args[1], 10, 32)
+			if err != nil {
+				return exitError{exitUsage, fmt.Errorf("INSTANCES is %q: a number", args[1])}
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			job, err := c.scale(cmd.Context(), args[0], uint32(instances))
+			if err != nil {
+				return err
+			}
+			return a.show(job, func(w io.Writer) {
+				fmt.Fprintf(w, "job %s has %d instances, version %d\n", job.GetName(), job.GetSpec().GetInstances(), job.GetVersion())
+			})
+		},
+	}
+}
+
+// scale changes the instances of a job and nothing else, also if somebody changes the rest at the same time.
+func (c *client) scale(ctx context.Context, name string, instances uint32) (*sluicev1.Job, error) {
+	for {
+		now, err := call(ctx, c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		req := &sluicev1.UpdateJobRequest{Spec: now.GetJob().GetSpec(), ExpectedVersion: now.GetJob().GetVersion()}
+		req.Spec.Instances = &instances
+		res, err := call(ctx, c, c.jobs.UpdateJob, req)
+		if status.Code(err) != codes.Aborted {
+			return res.GetJob(), err
+		}
+	}
+}
