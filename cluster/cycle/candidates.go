@@ -18,6 +18,7 @@ const (
 // optimize brings the network up to date, solves it, and adds candidates until the flow is optimal for the complete
 // network: the one in which every class has an arc to every host that has room for it.
 func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Result, bool) {
+	p.graph.clear()
 	for _, c := range p.order {
 		p.graph.setClass(c)
 		if c.node != flowgraph.NoNode {

@@ -101,6 +101,7 @@ func earlier(a, b waiter) bool {
 type class struct {
 	key   ClassKey
 	group *group
+	job   cluster.JobID    // the first whose task was in it
 	seen  costmodels.Class // as the cost model sees it
 	queue *btree.BTreeG[waiter]
 	row   *row
@@ -112,9 +113,10 @@ type class struct {
 	why     pool.Binding            // what keeps some of them from claiming room
 
 	// In this cycle:
-	nominees int  // of this displacement pass, which are the first of the queue
-	skipped  bool // a gang that cannot be whole
-	passed   bool // its claims went to those next in the pool
+	nominees int               // of this displacement pass, which are the first of the queue
+	skipped  bool              // a gang that cannot be whole
+	passed   bool              // its claims went to those next in the pool
+	placed   []cluster.TaskKey // by the last plan that solved
 
 	node  flowgraph.NodeID
 	wait  [cluster.NumTiers]flowgraph.ArcID
@@ -124,7 +126,7 @@ type class struct {
 
 func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskSpec, inputs []cluster.Input, row *row) *class {
 	c := &class{
-		key: key, group: g, row: row,
+		key: key, group: g, row: row, job: spec.Name,
 		seen: costmodels.Class{
 			Request: costmodels.Request{Task: task, Work: key.row.work, Route: row.request.Route},
 			Pool:    spec.Pool, Type: spec.Type, Priority: spec.Priority, Inputs: inputs, Estimate: key.stage,

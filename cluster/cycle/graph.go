@@ -25,7 +25,15 @@ type graph struct {
 	sink     flowgraph.NodeID
 	pools    map[cluster.PoolPath]flowgraph.NodeID // unscheduled aggregators
 	stale    []*host                               // with links that may be out of date
+	retired  []retiree                             // what the next solve has no more, first to go first
 	demand   int64                                 // sum of all supplies
+	last     solver.Result                         // of the last solve; its Solution is nil if there was no optimum
+}
+
+// retiree is a class or a host that is gone. Until the next solve the network stays as the last one left it.
+type retiree struct {
+	class *class
+	host  *host
 }
 
 // link is the arc from a class to a candidate host.
@@ -98,6 +106,19 @@ func (g *graph) dropClass(c *class) {
 	for t := range c.wait {
 		c.wait[t] = flowgraph.NoArc
 	}
+}
+
+// clear removes what is gone.
+func (g *graph) clear() {
+	for _, r := range g.retired {
+		if r.class != nil {
+			g.dropClass(r.class)
+		} else {
+			g.dropHost(r.host)
+		}
+	}
+	clear(g.retired)
+	g.retired = g.retired[:0]
 }
 
 // link makes the host a candidate of the class. The host has room for one task at least.
@@ -207,6 +228,7 @@ func segment(from int64) int64 { return max(1, from/5) }
 // solve finds the optimum over the candidates.
 func (g *graph) solve(budget solver.Budget, s *Stats) (solver.Result, bool) {
 	res, err := g.solver.Solve(g.net, budget)
+	g.last = res
 	s.Solves++
 	s.SolverWork += res.Work.Units
 	switch {

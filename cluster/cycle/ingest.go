@@ -153,7 +153,7 @@ func (p *Planner) ingestHost(id cluster.HostID, rec *cluster.Host) {
 		p.dirty = true
 	}
 	if rec == nil {
-		p.graph.dropHost(h)
+		p.graph.retired = append(p.graph.retired, retiree{host: h})
 		p.uproot(h)
 		p.hosts.remove(h)
 		return
@@ -218,7 +218,7 @@ func (p *Planner) dropEmpty() {
 		if c.queue.Len() > 0 {
 			return false
 		}
-		p.graph.dropClass(c)
+		p.graph.retired = append(p.graph.retired, retiree{class: c})
 		p.rows.release(c.row)
 		c.group.classes--
 		delete(p.classes, c.key)

@@ -71,6 +71,7 @@ func (p *Planner) price(now cluster.Time) {
 		p.reprice()
 	}
 	for _, c := range p.order {
+		c.placed = nil
 		c.age(now)
 		p.localize(c)
 		c.price = clamp(p.model.Wait(&p.round, &c.seen))
@@ -175,6 +176,7 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 			Task: w.task, Run: w.run, Host: h.id, Devices: devices, Price: price, Tier: c.tier(), Gang: gang,
 		})
 		p.planned.Tasks = append(p.planned.Tasks, w.task)
+		c.placed = append(c.placed, w.task)
 		p.note(h, w.task, c.group)
 		p.labels.planned(w.set, h, comes)
 		c.take(1)

@@ -174,7 +174,8 @@ func TestTouchesDoNotGrowWithTheCluster(t *testing.T) {
 		}
 		w.submit(cluster.JobSpec{Instances: uint32(n), Task: cluster.TaskSpec{Resources: vector(1000, 1<<30)}})
 		w.cycle()
-		w.cycle()
+		w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(900, 1<<30)}})
+		w.cycle() // which removes what the one before placed
 		w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(700, 1<<30)}})
 		out := w.cycle()
 		require.Len(t, out.Placements, 1)

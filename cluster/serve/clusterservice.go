@@ -151,7 +151,7 @@ func exportStatus(err error) error {
 	if _, is := status.FromError(err); is { // nil too
 		return err
 	}
-	return status.Errorf(codes.Internal, "exporting the state: %v", err)
+	return status.Errorf(codes.Internal, "exporting: %v", err)
 }
 
 // chunker is a writer that sends what is written in chunks.

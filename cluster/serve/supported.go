@@ -66,6 +66,7 @@ var supported = fieldSet(map[string]string{
 	"SetCostModelRequest":    "binding",
 	"CostModelBinding":       "pool job_type models shadow shadow_every",
 	"WeightedCostModel":      "name weight_milli",
+	"ExportGraphRequest":     "format job instance",
 	"SetQueueMappingRequest": "mapping",
 	"QueueMapping":           "rules version",
 	"QueueMappingRule":       "user group labels pool reject",

@@ -52,6 +52,8 @@ func (a *api) validate(request proto.Message, v *violations) {
 	case *sluicev1.TaskLogsRequest:
 		checkName(r.Job, "job", v)
 		checkLogRequest(r, v)
+	case *sluicev1.ExportGraphRequest:
+		checkExport(r, v)
 	case taskRequest: // every other one that names a task
 		checkName(r.GetJob(), "job", v)
 

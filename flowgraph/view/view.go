@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/graph"
 	"gonum.org/v1/gonum/graph/iterator"
@@ -141,10 +142,15 @@ func (g Graph) between(u, v int64) []graph.WeightedLine {
 // Flow is what [WriteDOT] reads.
 type Flow interface{ Flow(a flowgraph.ArcID) int64 }
 
+// Words label a picture. A nil function leaves numbers as they are.
+type Words struct {
+	Node func(flowgraph.NodeID) string // what a node stands for
+	Cost func(flowgraph.ArcID) string  // what a unit on the arc costs
+}
+
 // WriteDOT writes the network in Graphviz's language: nodes with their supply,
-// arcs with "flow/upper @ cost". flow may be nil; name labels nodes and may be
-// nil too.
-func WriteDOT(w io.Writer, n *flowgraph.Network, flow Flow, name func(flowgraph.NodeID) string) error {
+// arcs with "flow/upper @ cost". flow may be nil.
+func WriteDOT(w io.Writer, n *flowgraph.Network, flow Flow, words Words) error {
 	out := bufio.NewWriter(w)
 	_, _ = fmt.Fprintln(out, "digraph network {\n  rankdir=LR;")
 	for v := range n.NodeBound() {
@@ -152,18 +158,16 @@ func WriteDOT(w io.Writer, n *flowgraph.Network, flow Flow, name func(flowgraph.
 		if !n.NodeAlive(id) {
 			continue
 		}
-		label := fmt.Sprint(v)
-		if name != nil {
-			label = name(id)
-		}
-		if s := n.Supply(id); s != 0 {
-			label = fmt.Sprintf("%s\n%+d", label, s)
-		}
-		_, _ = fmt.Fprintf(out, "  %d [label=%q];\n", v, label)
+		_, _ = fmt.Fprintf(out, "  %d [label=%q];\n", v, words.node(n, id))
 	}
 	for i := range n.ArcBound() {
 		if a := flowgraph.ArcID(i); n.ArcAlive(a) {
-			_, _ = fmt.Fprintln(out, dotArc(n, a, flow))
+			style := ""
+			if flow != nil && flow.Flow(a) > 0 {
+				style = ", penwidth=2"
+			}
+			d := n.Arc(a)
+			_, _ = fmt.Fprintf(out, "  %d -> %d [label=%q%s];\n", d.Tail, d.Head, words.arc(n, a, flow), style)
 		}
 	}
 	_, _ = fmt.Fprintln(out, "}")
@@ -173,9 +177,46 @@ func WriteDOT(w io.Writer, n *flowgraph.Network, flow Flow, name func(flowgraph.
 	return nil
 }
 
-func dotArc(n *flowgraph.Network, a flowgraph.ArcID, flow Flow) string {
+// WriteMermaid writes the same picture in the language of Mermaid's flowcharts.
+func WriteMermaid(w io.Writer, n *flowgraph.Network, flow Flow, words Words) error {
+	out := bufio.NewWriter(w)
+	quote := strings.NewReplacer("&", "#amp;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "\n", "<br/>")
+	_, _ = fmt.Fprintln(out, "flowchart LR")
+	for v := range n.NodeBound() {
+		if id := flowgraph.NodeID(v); n.NodeAlive(id) {
+			_, _ = fmt.Fprintf(out, "  n%d[\"%s\"]\n", v, quote.Replace(words.node(n, id)))
+		}
+	}
+	for i := range n.ArcBound() {
+		if a := flowgraph.ArcID(i); n.ArcAlive(a) {
+			line := "-->"
+			if flow != nil && flow.Flow(a) > 0 {
+				line = "==>"
+			}
+			d := n.Arc(a)
+			_, _ = fmt.Fprintf(out, "  n%d %s|\"%s\"| n%d\n", d.Tail, line, quote.Replace(words.arc(n, a, flow)), d.Head)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("view: write: %w", err)
+	}
+	return nil
+}
+
+func (words Words) node(n *flowgraph.Network, v flowgraph.NodeID) string {
+	label := fmt.Sprint(v)
+	if words.Node != nil {
+		label = words.Node(v)
+	}
+	if s := n.Supply(v); s != 0 {
+		label = fmt.Sprintf("%s\n%+d", label, s)
+	}
+	return label
+}
+
+func (words Words) arc(n *flowgraph.Network, a flowgraph.ArcID, flow Flow) string {
 	d := n.Arc(a)
-	bound, style := fmt.Sprint(d.Upper), ""
+	bound, cost := fmt.Sprint(d.Upper), fmt.Sprint(d.Cost)
 	if d.Upper == flowgraph.Infinite {
 		bound = "∞"
 	}
@@ -183,11 +224,10 @@ func dotArc(n *flowgraph.Network, a flowgraph.ArcID, flow Flow) string {
 		bound = fmt.Sprintf("%d..%s", d.Lower, bound)
 	}
 	if flow != nil {
-		x := flow.Flow(a)
-		bound = fmt.Sprintf("%d/%s", x, bound)
-		if x > 0 {
-			style = ", penwidth=2"
-		}
+		bound = fmt.Sprintf("%d/%s", flow.Flow(a), bound)
 	}
-	return fmt.Sprintf("  %d -> %d [label=\"%s @ %d\"%s];", d.Tail, d.Head, bound, d.Cost, style)
+	if words.Cost != nil {
+		cost = words.Cost(a)
+	}
+	return bound + " @ " + cost
 }

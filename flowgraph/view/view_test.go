@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -58,13 +59,13 @@ func (one) Flow(a flowgraph.ArcID) int64 { return int64(a % 2) }
 func TestWriteDOTWithFlow(t *testing.T) {
 	var out strings.Builder
 	name := func(v flowgraph.NodeID) string { return "host \"a\"" }
-	require.NoError(t, view.WriteDOT(&out, triangle(), one{}, name))
+	require.NoError(t, view.WriteDOT(&out, triangle(), one{}, view.Words{Node: name}))
 	require.Contains(t, out.String(), `0 -> 1 [label="1/1 @ 6", penwidth=2];`)
 	require.Contains(t, out.String(), `0 [label="host \"a\"\n+2"];`)
 }
 
 func ExampleWriteDOT() {
-	_ = view.WriteDOT(os.Stdout, triangle(), nil, nil)
+	_ = view.WriteDOT(os.Stdout, triangle(), nil, view.Words{})
 	// Output:
 	// digraph network {
 	//   rankdir=LR;
@@ -75,4 +76,21 @@ func ExampleWriteDOT() {
 	//   0 -> 1 [label="1 @ 6"];
 	//   1 -> 2 [label="1..∞ @ -1"];
 	// }
+}
+
+func TestWriteMermaid(t *testing.T) {
+	var out strings.Builder
+	words := view.Words{
+		Node: func(v flowgraph.NodeID) string { return fmt.Sprintf("host \"%d\" <a>", v) },
+		Cost: func(a flowgraph.ArcID) string { return fmt.Sprintf("%d ms", a) },
+	}
+	require.NoError(t, view.WriteMermaid(&out, triangle(), one{}, words))
+	require.Equal(t, `flowchart LR
+  n0["host #quot;0#quot; #lt;a#gt;<br/>+2"]
+  n1["host #quot;1#quot; #lt;a#gt;"]
+  n2["host #quot;2#quot; #lt;a#gt;<br/>-2"]
+  n0 -->|"0/1 @ 0 ms"| n1
+  n0 ==>|"1/1 @ 1 ms"| n1
+  n1 -->|"0/1..∞ @ 2 ms"| n2
+`, out.String())
 }

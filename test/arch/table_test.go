@@ -97,11 +97,14 @@ var table = []row{
 		"cluster", "cluster/pool", "costmodels", "costmodels/guard", "costmodels/trivial", "flowgraph", "solver", btree,
 	}, pure},
 
+	{"cluster/cycle/netview", []string{"cluster", "cluster/cycle", "flowgraph", "flowgraph/dimacs", "flowgraph/view"}, pure},
+
 	{"cluster/journal", []string{"cluster", badger, cbor}, shell},
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
-		"cluster", "cluster/cycle", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels", "solver", api, protobuf, grpc,
+		"cluster", "cluster/cycle", "cluster/cycle/netview", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels",
+		"solver", api, protobuf, grpc,
 		genproto, prometheus, errgroup,
 	}, shell},
 

@@ -28,6 +28,7 @@ const (
 	ExportGraphRequest_DOT                ExportGraphRequest_Format = 1
 	ExportGraphRequest_DIMACS             ExportGraphRequest_Format = 2
 	ExportGraphRequest_JSON               ExportGraphRequest_Format = 3
+	ExportGraphRequest_MERMAID            ExportGraphRequest_Format = 4
 )
 
 // Enum value maps for ExportGraphRequest_Format.
@@ -37,12 +38,14 @@ var (
 		1: "DOT",
 		2: "DIMACS",
 		3: "JSON",
+		4: "MERMAID",
 	}
 	ExportGraphRequest_Format_value = map[string]int32{
 		"FORMAT_UNSPECIFIED": 0,
 		"DOT":                1,
 		"DIMACS":             2,
 		"JSON":               3,
+		"MERMAID":            4,
 	}
 )
 
@@ -981,9 +984,10 @@ func (x *ExportSnapshotResponse) GetRevision() uint64 {
 }
 
 type ExportGraphRequest struct {
-	state  protoimpl.MessageState    `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
 	Format ExportGraphRequest_Format `protobuf:"varint,1,opt,name=format,proto3,enum=sluice.v1.ExportGraphRequest_Format" json:"format,omitempty"`
-	// Only around this task. Empty: the whole network.
+	// Only around this task: its class, and where that may go. Empty: the whole network.
 	Job           string `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	Instance      uint32 `protobuf:"varint,3,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1575,17 +1579,18 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x15ExportSnapshotRequest\"H\n" +
 	"\x16ExportSnapshotResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\xc1\x01\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\"\xce\x01\n" +
 	"\x12ExportGraphRequest\x12<\n" +
 	"\x06format\x18\x01 \x01(\x0e2$.sluice.v1.ExportGraphRequest.FormatR\x06format\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
-	"\binstance\x18\x03 \x01(\rR\binstance\"?\n" +
+	"\binstance\x18\x03 \x01(\rR\binstance\"L\n" +
 	"\x06Format\x12\x16\n" +
 	"\x12FORMAT_UNSPECIFIED\x10\x00\x12\a\n" +
 	"\x03DOT\x10\x01\x12\n" +
 	"\n" +
 	"\x06DIMACS\x10\x02\x12\b\n" +
-	"\x04JSON\x10\x03\")\n" +
+	"\x04JSON\x10\x03\x12\v\n" +
+	"\aMERMAID\x10\x04\")\n" +
 	"\x13ExportGraphResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"<\n" +
 	"\x0eSetModeRequest\x12*\n" +
