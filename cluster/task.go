@@ -52,7 +52,8 @@ func (s TaskState) Bound() bool { return s >= TaskPlaced && s <= TaskKilling }
 //   - STARTING, RUNNING and LAUNCHING can end in every way, because a status may be the first one that arrives
 //     (a short task is over before its start was reported);
 //   - PREEMPTING and KILLING can end in every way too: the task may finish, fail or get lost before the signal
-//     takes effect. PREEMPTING goes back to RUNNING when the preemption is withdrawn, to KILLING when the user stops it;
+//     takes effect. PREEMPTING goes to KILLING when the user stops it, and never back: a word that the task runs, said
+//     before it heard that it has to go, takes nothing back;
 //   - LOST is left by a retry only. A copy that turns up again is killed, never resumed;
 //   - PLACED and LAUNCHING go back to PENDING when the host manager gives the launch back;
 //   - every terminal state can go to PENDING: a retry by policy, or a restart that the user asked for. A task that moves
@@ -65,7 +66,7 @@ var transitions = [NumTaskStates][]TaskState{
 	TaskLaunching:   {TaskPending, TaskStarting, TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
 	TaskStarting:    {TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
 	TaskRunning:     {TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
-	TaskPreempting:  {TaskRunning, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
+	TaskPreempting:  {TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
 	TaskKilling:     {TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
 	TaskSucceeded:   {TaskPending},
 	TaskFailed:      {TaskPending},

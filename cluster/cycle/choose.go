@@ -209,6 +209,9 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 		if u.leaves() || u.group == c.group || h.makesWay(u) || c.row.rule.hinges(u.set) || !u.displaceable(d.now, d.p.options.Hysteresis) {
 			continue
 		}
+		if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {
+			continue // it is just getting what it lacks
+		}
 		together := d.p.together(u)
 		if together[0] != u && slices.ContainsFunc(together, func(v *unit) bool { return v.host == h.id && v.task < u.task }) {
 			continue // the gang is listed at its first task here

@@ -57,7 +57,10 @@ type displacement struct {
 // equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
 // goes in vain: in the end every one who can stay stays.
 func (p *Planner) displace(now cluster.Time, out *Output) {
-	d := displacer{p: p, now: now, vain: map[errand]int{}}
+	d := displacer{p: p, now: now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}}
+	for i := range out.Placements {
+		d.forming[out.Placements[i].Gang] = true
+	}
 	claims := make([]*class, 0, len(p.order))
 	for _, c := range p.order {
 		c.nominees = 0
@@ -113,8 +116,9 @@ type displacer struct {
 	hit  []*unit // victims, in the order in which they were chosen
 	step int
 
-	touched int            // how often a host was touched
-	vain    map[errand]int // who found no host, and touched then
+	forming map[cluster.JobUID]bool // gangs that this plan places members of
+	touched int                     // how often a host was touched
+	vain    map[errand]int          // who found no host, and touched then
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.

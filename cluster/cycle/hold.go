@@ -120,7 +120,8 @@ func (p *Planner) settle(now cluster.Time, out *Output) {
 }
 
 func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
-	free, hopeless := true, false
+	leaves, hopeless := p.others(units[0])
+	free := !leaves
 	for i, u := range units {
 		h := p.hosts.byID[u.hold.Host]
 		switch {
@@ -145,6 +146,20 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 			p.alarm(u.hold.Until)
 		}
 	}
+}
+
+// others reports whether members of the unit's core, if it is in one, are leaving, so that those with room wait for them;
+// and whether some wait without room: then room is sought for all of them.
+func (p *Planner) others(u *unit) (leave, wait bool) {
+	if !u.group.key.gang {
+		return false, false
+	}
+	for i := range u.job.Gang.Minimum {
+		if _, waits := p.waiting[cluster.MakeTaskKey(u.task.Job(), i)]; waits {
+			return false, true
+		}
+	}
+	return slices.ContainsFunc(p.cores[u.task.Job()], (*unit).leaves), false
 }
 
 // allows reports whether the rules of the unit allow it on the host where room is held for it, whoever came meanwhile.

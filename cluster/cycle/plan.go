@@ -18,7 +18,7 @@ const maxPasses = 3
 
 // plan places what can be placed, and makes room for what its pool may claim room for.
 func (p *Planner) plan(in Input, out *Output, lap *laps) {
-	p.wakeAt = 0
+	p.wakeAt, p.patient = 0, false
 	p.price(in.Now)
 	lap.end(&out.Stats, Price)
 	p.admit(in.Now)
@@ -236,6 +236,7 @@ func (p *Planner) best(c *class) (best *host, price flowgraph.Cost) {
 
 // wake remembers when the waiting price of the class rises next.
 func (p *Planner) wake(c *class) {
+	p.patient = true
 	head, _ := c.queue.Min()
 	p.alarm(head.queued.Add(time.Second << min(c.seen.Stage, 32)))
 }

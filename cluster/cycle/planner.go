@@ -52,10 +52,11 @@ type Output struct {
 	Ended []cluster.TaskKey
 	// Pools describes all pools, by path, as they were admitted before anything was placed. The caller must not modify it.
 	Pools []pool.Status
-	// WakeAt is when a task that rather waits than goes where there is room may think otherwise; 0 if there is none. The
-	// caller runs another cycle then.
+	// WakeAt is when time alone may change the plan; 0 for never. The caller runs another cycle then.
 	WakeAt cluster.Time
-	Stats  Stats
+	// Patient reports that some task rather waits than goes where there is room; at WakeAt it may think otherwise.
+	Patient bool
+	Stats   Stats
 	// Shadow compares the plan with that of the policy's shadow; nil where there is none, or not in this cycle.
 	Shadow *Comparison
 }
@@ -167,6 +168,7 @@ type Planner struct {
 	joined  []*host         // with guests that this plan placed
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it
 	wakeAt  cluster.Time    // see Output.WakeAt
+	patient bool            // see Output.Patient
 	offers  offers
 	moved   bool // a task was bound, left or went to wait since the last admission
 	dirty   bool // something happened since the last solve that may let a task be placed
@@ -233,7 +235,7 @@ func (p *Planner) cycle(in Input) Output {
 	p.dropEmpty()
 	p.dropGroups()
 	p.alarm(p.ripening.next())
-	out.WakeAt = p.wakeAt
+	out.WakeAt, out.Patient = p.wakeAt, p.patient || len(p.ripening) > 0
 	p.describe(&out, before)
 	lap.end(&out.Stats, Graph)
 	return out

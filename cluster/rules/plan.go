@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -20,6 +21,9 @@ func Commit(tx *Tx, plan [][]cluster.Event, refused func(cluster.Event, error)) 
 
 // emitAll emits the events of a step. A step of several is tried on a copy first.
 func emitAll(tx *Tx, step []cluster.Event) error {
+	if err := startsWhole(tx, step); err != nil {
+		return err
+	}
 	if len(step) > 1 {
 		trial := Begin(tx.state.Fork(), tx.at)
 		for _, e := range step {
@@ -32,6 +36,34 @@ func emitAll(tx *Tx, step []cluster.Event) error {
 		if err := tx.Emit(e); err != nil {
 			return err // cannot happen after the trial; alone, nothing was emitted
 		}
+	}
+	return nil
+}
+
+// startsWhole refuses a step that places members of a gang's core while another one has come to wait since the plan was
+// made: those that wait start together. All placements of a core are in one step. Complexity: the core.
+func startsWhole(tx *Tx, step []cluster.Event) error {
+	first, ok := step[0].(*cluster.Placed)
+	if !ok {
+		return nil
+	}
+	j := tx.state.Job(first.Task.Job())
+	if j == nil || !j.Spec.Core(first.Task.Instance()) {
+		return nil
+	}
+	starts, waits := 0, 0
+	for _, e := range step {
+		if p, places := e.(*cluster.Placed); places && p.Task.Job() == j.UID {
+			starts++
+		}
+	}
+	for i := range j.Spec.Gang.Minimum {
+		if t := tx.state.Task(cluster.MakeTaskKey(j.UID, i)); t.State == cluster.TaskPending || t.State == cluster.TaskReserved {
+			waits++
+		}
+	}
+	if waits > starts {
+		return fmt.Errorf("rules: %d tasks of the gang of job %q wait and %d would start", waits, j.Spec.Name, starts)
 	}
 	return nil
 }

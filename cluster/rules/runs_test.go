@@ -51,3 +51,41 @@ func TestAStoppedTaskIsNotRetried(t *testing.T) {
 		}
 	}
 }
+
+// A task that was asked to leave while its host had not yet said that it runs still leaves, and that is no failure.
+func TestALateReportTakesNoPreemptionBack(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	state := running(t)
+	emit(t, state, 2, &cluster.TaskPreempted{Task: k, Run: 1})
+	report := func(at cluster.Time, s cluster.TaskState) rules.Verdict {
+		verdict, err := rules.Report(rules.Begin(state, at), &cluster.TaskStatus{Task: k, Run: 1, State: s, ExitCode: 143})
+		require.NoError(t, err)
+		return verdict
+	}
+	require.Equal(t, rules.Known, report(3, cluster.TaskRunning))
+	require.Equal(t, cluster.TaskPreempting, state.Task(k).State)
+	require.Equal(t, rules.Applied, report(4, cluster.TaskFailed))
+	require.Equal(t, cluster.TaskPending, state.Task(k).State)
+	require.Equal(t, cluster.ReasonPreempted, state.Task(k).Reason)
+	require.Zero(t, state.Task(k).Failures)
+}
+
+// A plan for what is left of a gang is not carried out when more of it has come to wait since.
+func TestAGangStartsWithAllThatWait(t *testing.T) {
+	state := running(t)
+	emit(t, state, 2, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: &cluster.JobSpec{
+		Name: "gang", Pool: cluster.RootPool, Instances: 2, Gang: &cluster.Gang{Minimum: 2},
+	}}}})
+	place := func(instances ...uint32) (step []cluster.Event) {
+		for _, i := range instances {
+			step = append(step, &cluster.Placed{Task: cluster.MakeTaskKey(2, i), Run: 1, Host: host})
+		}
+		return step
+	}
+	var why error
+	refuse := func(_ cluster.Event, err error) { why = err }
+	require.Equal(t, 1, rules.Commit(rules.Begin(state, 3), [][]cluster.Event{place(1)}, refuse))
+	require.ErrorContains(t, why, `2 tasks of the gang of job "gang" wait and 1 would start`)
+	require.Zero(t, rules.Commit(rules.Begin(state, 3), [][]cluster.Event{place(0, 1)}, refuse))
+	require.Equal(t, cluster.TaskPlaced, state.Task(cluster.MakeTaskKey(2, 1)).State)
+}

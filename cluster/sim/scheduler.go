@@ -42,8 +42,9 @@ type scheduler struct {
 	fresh    cluster.Changes   // since the snapshot that the last cycle took
 	rescan   bool              // the next cycle is the first
 	planning planStage
-	wakeAt   cluster.Time // when a task that rather waits may think otherwise, 0 if there is none
+	wakeAt   cluster.Time // when time alone may change the plan, 0 for never
 	noWake   func()       // takes the alarm for wakeAt back
+	patient  bool         // some task rather waits than goes where there is room
 	awake    bool         // the alarm has rung, and no cycle has begun since
 
 	timers  *rules.Timers
@@ -266,7 +267,7 @@ func (p *scheduler) plan() {
 	steps := out.Steps()
 	p.after(p.s.config.PlanTime, func() {
 		if len(steps) == 0 {
-			p.planned(0, out.WakeAt)
+			p.planned(0, &out)
 			return
 		}
 		refused := 0
@@ -276,19 +277,20 @@ func (p *scheduler) plan() {
 			return nil
 		}, func(error) {
 			p.s.measure.refused += int64(refused)
-			p.planned(refused, out.WakeAt)
+			p.planned(refused, &out)
 		})
 	})
 }
 
 // planned ends a cycle. The tasks of a refused placement wait again though nothing else may change, so then the next one
 // begins at once.
-func (p *scheduler) planned(refused int, wakeAt cluster.Time) {
+func (p *scheduler) planned(refused int, out *cycle.Output) {
 	p.s.measure.cycleEnded()
 	p.planning = resting
 	p.noWake()
-	if p.wakeAt, p.noWake = wakeAt, func() {}; wakeAt != 0 {
-		p.noWake = p.after(wakeAt.Sub(p.s.clock.Now()), func() {
+	p.patient = out.Patient
+	if p.wakeAt, p.noWake = out.WakeAt, func() {}; out.WakeAt != 0 {
+		p.noWake = p.after(out.WakeAt.Sub(p.s.clock.Now()), func() {
 			p.awake = true
 			p.gather()
 		})
@@ -297,7 +299,7 @@ func (p *scheduler) planned(refused int, wakeAt cluster.Time) {
 		p.plan()
 		return
 	}
-	if p.idle() && wakeAt == 0 {
+	if p.idle() && !p.patient {
 		p.s.quiet()
 	}
 	p.gather()

@@ -221,7 +221,7 @@ func (s *simulation) quiet() {
 
 // finish asks the last questions. The loop has come to a quiet end.
 func (s *simulation) finish() {
-	if s.scheduler.wakeAt == 0 || s.settled() { // else some wait because they want to
+	if !s.scheduler.patient || s.settled() { // else some wait because they want to
 		s.measure.quiet++
 		s.checker.Quiet()
 	}
