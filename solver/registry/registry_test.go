@@ -96,3 +96,34 @@ func table(t *testing.T, path string) []map[string]string {
 	}
 	return list
 }
+
+// TestInstancesThatChange has every solver go on from the answer before each change whose optimum after it is known.
+func TestInstancesThatChange(t *testing.T) {
+	folder := filepath.Join(instances(t), "flowlessly")
+	for _, row := range table(t, filepath.Join(folder, "changes", "optima-after-change.csv")) {
+		for _, name := range registry.Names() {
+			s, err := registry.New(name)
+			require.NoError(t, err)
+			base, err := os.Open(filepath.Join(folder, row["base"]))
+			require.NoError(t, err)
+			stream, err := dimacs.NewStream(base)
+			require.NoError(t, err)
+			solve := func() solver.Result {
+				require.NoError(t, stream.Next())
+				require.NoError(t, stream.Apply())
+				r, err := s.Solve(stream.Network(), solver.Budget{})
+				require.NoError(t, err)
+				require.NoError(t, solver.Verify(stream.Network(), r), "%s by %s", row["change"], name)
+				return r
+			}
+			solve()
+			require.NoError(t, base.Close())
+			changes, err := os.Open(filepath.Join(folder, "changes", row["change"]))
+			require.NoError(t, err)
+			require.NoError(t, stream.Continue(changes))
+			r := solve()
+			require.NoError(t, changes.Close())
+			require.Equal(t, row["optimal_cost_after"], strconv.FormatInt(r.Objective, 10), "%s by %s", row["change"], name)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package solvertest
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
 
 // Cluster is a network of the scheduler's shape under churn: classes of tasks
 // point at hosts, racks, a cluster aggregator and a place to wait; hosts have
@@ -15,6 +18,7 @@ type Cluster struct {
 	pattern         [][]int // preferred hosts, shared by classes
 	slots           int
 	maxCost, supply int
+	flows           Flows
 }
 
 // ClusterShape bounds a random cluster.
@@ -106,6 +110,18 @@ func (c *Cluster) Churn(k int) {
 	}
 }
 
+func (c *Cluster) remove(v flowgraph.NodeID) {
+	for _, refs := range [][]flowgraph.Ref{c.In(v), c.Out(v)} {
+		for _, r := range refs {
+			c.flows.Forget(c.Network, r.Arc)
+		}
+	}
+	c.RemoveNode(v)
+}
+
+// Follow reads what an optimal result of the network says has changed; see [Flows.Follow].
+func (c *Cluster) Follow(r solver.Result) error { return c.flows.Follow(c.Network, r) }
+
 func (c *Cluster) finish() {
 	if len(c.classes) == 0 {
 		return
@@ -113,7 +129,7 @@ func (c *Cluster) finish() {
 	i := c.src.Intn(len(c.classes))
 	v := c.classes[i]
 	c.SetSupply(c.sink, c.Supply(c.sink)+c.Supply(v))
-	c.RemoveNode(v)
+	c.remove(v)
 	c.classes[i] = c.classes[len(c.classes)-1]
 	c.classes = c.classes[:len(c.classes)-1]
 }
@@ -145,7 +161,7 @@ func (c *Cluster) toggleHost() {
 
 func (c *Cluster) replaceHost() {
 	i := c.src.Intn(len(c.hosts))
-	c.RemoveNode(c.hosts[i])
+	c.remove(c.hosts[i])
 	c.hosts[i] = c.hosts[len(c.hosts)-1]
 	c.hosts = c.hosts[:len(c.hosts)-1]
 	c.addHost()

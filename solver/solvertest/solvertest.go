@@ -189,7 +189,7 @@ func cluster(t *testing.T, fresh func() solver.Solver) {
 }
 
 // Compare solves n with s and with the oracle and certifies the answer.
-func Compare(t require.TestingT, n *flowgraph.Network, s solver.Solver) {
+func Compare(t require.TestingT, n *flowgraph.Network, s solver.Solver) solver.Result {
 	require.NoError(t, n.Check())
 	want, err := ssp.New().Solve(n, solver.Budget{})
 	require.NoError(t, err)
@@ -201,4 +201,5 @@ func Compare(t require.TestingT, n *flowgraph.Network, s solver.Solver) {
 		require.NoError(t, solver.Verify(n, got))
 		require.NoError(t, solver.Verify(n, want))
 	}
+	return got
 }

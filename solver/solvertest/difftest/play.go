@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/solvertest"
 )
 
 // Contender is a solver to be tried, made anew for each script.
@@ -51,8 +52,7 @@ var errBroken = errors.New("broken")
 type player struct {
 	Contender
 	solver solver.Solver
-	net    *flowgraph.Network // of the flow that is known
-	known  []int64            // flow by arc, from the lists of changes alone
+	flows  solvertest.Flows
 	digest uint64
 }
 
@@ -96,9 +96,8 @@ func Play(s Script, contenders []Contender) (Outcome, error) {
 		default:
 			w.apply(op)
 			for _, p := range players {
-				p.track(w.net)
 				for _, a := range w.gone {
-					p.known[a] = 0 // one added in its place counts from zero
+					p.flows.Forget(w.net, a)
 				}
 			}
 		}
@@ -169,7 +168,7 @@ func (p *player) solve(n *flowgraph.Network, work int64) (r solver.Result, f *Fa
 		if err := solver.Verify(n, r); err != nil {
 			return r, fail(lawCertificate, "%v", err)
 		}
-		if err := p.follow(n, r); err != nil {
+		if err := p.flows.Follow(n, r); err != nil {
 			return r, fail(lawChanged, "%v", err)
 		}
 	case r.Solution != nil:
@@ -177,33 +176,6 @@ func (p *player) solve(n *flowgraph.Network, work int64) (r solver.Result, f *Fa
 	}
 	p.note(n, r)
 	return r, nil
-}
-
-// follow keeps the known flow by the list of changes and compares.
-func (p *player) follow(n *flowgraph.Network, r solver.Result) error {
-	p.track(n)
-	for _, a := range r.Changed() {
-		if !n.ArcAlive(a) {
-			return fmt.Errorf("arc %d is listed but not alive", a)
-		}
-		p.known[a] = r.Flow(a)
-	}
-	for i := range n.ArcBound() {
-		if a := flowgraph.ArcID(i); n.ArcAlive(a) && p.known[a] != r.Flow(a) {
-			return fmt.Errorf("arc %d carries %d, known %d", a, r.Flow(a), p.known[a])
-		}
-	}
-	return nil
-}
-
-// track makes room for the flow of new arcs, and begins anew on another network.
-func (p *player) track(n *flowgraph.Network) {
-	if n != p.net {
-		p.net, p.known = n, nil
-	}
-	for len(p.known) < n.ArcBound() {
-		p.known = append(p.known, 0)
-	}
 }
 
 // note adds an answer to the digest.
