@@ -25,8 +25,10 @@ type Machine struct {
 	Rack, Zone string
 	Attributes []KeyValue `cbor:",omitempty"` // sorted; keys may repeat
 	Capacity   Resources
-	GPUs       []GPUDevice `cbor:",omitempty"` // Capacity has WholeGPU for each
-	Ports      []PortRange `cbor:",omitempty"` // that may be given to tasks; sorted, without overlaps
+	// Revocable is what there is beside Capacity that may be taken back at any time: for revocable tasks only.
+	Revocable Resources   `cbor:",omitzero"`
+	GPUs      []GPUDevice `cbor:",omitempty"` // Capacity has WholeGPU for each
+	Ports     []PortRange `cbor:",omitempty"` // that may be given to tasks; sorted, without overlaps
 	// Capabilities are those of the host manager that has the host.
 	Capabilities Capabilities `cbor:",omitempty"`
 	// Address is where other hosts reach the tasks of this one; "" where the name is it.
@@ -36,7 +38,7 @@ type Machine struct {
 
 // Equal reports whether m and n state the same facts.
 func (m *Machine) Equal(n Machine) bool {
-	return m.Rack == n.Rack && m.Zone == n.Zone && m.Capacity.Equal(n.Capacity) &&
+	return m.Rack == n.Rack && m.Zone == n.Zone && m.Capacity.Equal(n.Capacity) && m.Revocable.Equal(n.Revocable) &&
 		m.Capabilities == n.Capabilities && m.Address == n.Address && slices.Equal(m.GPUs, n.GPUs) && slices.Equal(m.Ports, n.Ports) &&
 		slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes)
 }

@@ -48,6 +48,12 @@ type Launch struct {
 	GPUs    []uint16     // indices into the host's Machine.GPUs that the run gets
 	Ports   []uint16     // that the run gets, in the order of Task.Ports
 	Secrets []SecretFile // never logged
+
+	// MaxRunTime is after how long from RUNNING the scheduler ends the run, with its grace; 0: never. A driver whose provider
+	// can do the same may have it do so some time later, for the case that the scheduler is away then.
+	MaxRunTime time.Duration `json:",omitempty"` // as fingerprints were made before it was here
+	// Revocable says that the run is for what the host has in [cluster.Machine.Revocable], where it has that.
+	Revocable bool `json:",omitempty"`
 }
 
 // ProcessName returns the name of the process that is meant by a name in a LogRequest: "" is the main process, or the

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -70,15 +71,11 @@ func text(s string) string {
 func hostTo(h Host) *sluicev1.HostInfo {
 	p := &sluicev1.HostInfo{
 		Name: text(h.Name), Rack: text(h.Rack), Zone: text(h.Zone), Address: text(h.Address),
-		Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{
-			CpuMilli:    h.Capacity.Fixed[cluster.CPU],
-			MemoryBytes: h.Capacity.Fixed[cluster.Memory],
-			DiskBytes:   h.Capacity.Fixed[cluster.Disk],
-			GpuMilli:    h.Capacity.Fixed[cluster.GPU],
-			Ports:       int64(cluster.CountPorts(h.Ports)),
-
-			NetworkBytesPerSecond: h.Capacity.Fixed[cluster.Network],
-		}},
+		Capacity: &sluicev1.Capacity{Total: vectorTo(h.Capacity.Add(h.Revocable))},
+	}
+	p.Capacity.Total.Ports = int64(cluster.CountPorts(h.Ports))
+	if !h.Revocable.IsZero() {
+		p.Capacity.Revocable = vectorTo(h.Revocable)
 	}
 	for _, a := range h.Attributes {
 		p.Attributes = append(p.Attributes, &sluicev1.Attribute{Key: text(a.Key), Value: text(a.Value)})
@@ -92,10 +89,22 @@ func hostTo(h Host) *sluicev1.HostInfo {
 	for _, n := range h.Notes {
 		p.Notes = append(p.Notes, text(n))
 	}
-	if len(h.Capacity.Named) > 0 {
-		p.Capacity.Total.Named = map[string]int64{}
-		for _, a := range h.Capacity.Named {
-			p.Capacity.Total.Named[text(a.Name)] = a.Value
+	return p
+}
+
+func vectorTo(r cluster.Resources) *sluicev1.ResourceVector {
+	p := &sluicev1.ResourceVector{
+		CpuMilli:    r.Fixed[cluster.CPU],
+		MemoryBytes: r.Fixed[cluster.Memory],
+		DiskBytes:   r.Fixed[cluster.Disk],
+		GpuMilli:    r.Fixed[cluster.GPU],
+
+		NetworkBytesPerSecond: r.Fixed[cluster.Network],
+	}
+	if len(r.Named) > 0 {
+		p.Named = map[string]int64{}
+		for _, a := range r.Named {
+			p.Named[text(a.Name)] = a.Value
 		}
 	}
 	return p
@@ -169,6 +178,7 @@ func launchFrom(p *sluicev1.Launch, can cluster.Capabilities) (Launch, error) {
 		l.Secrets = append(l.Secrets, SecretFile{Path: s.GetPath(), Value: s.GetValue()})
 	}
 	l.Env = envFrom(payload.GetEnvironment())
+	l.MaxRunTime, l.Revocable = time.Duration(max(0, payload.GetMaxRunTimeNs())), payload.GetRevocable()
 	return l, l.refuse(payload, can)
 }
 
@@ -188,7 +198,6 @@ func (l *Launch) refuse(p *sluicev1.TaskPayload, can cluster.Capabilities) error
 		refuse(true, name)
 	}
 	refuse(p.GetService(), "services")
-	refuse(p.GetMaxRunTimeNs() > 0, "a run-time limit")
 	refuse(p.GetProgressInterval() != nil, "progress reports")
 	if want := l.Task.Ports.Count(); len(l.Ports) != want {
 		problems = append(problems, fmt.Errorf("hostmgr: the task asks for %d ports and the scheduler chose %d", want, len(l.Ports)))

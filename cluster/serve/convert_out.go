@@ -178,7 +178,10 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 }
 
 func capacityTo(m *cluster.Machine) *sluicev1.Capacity {
-	p := &sluicev1.Capacity{Total: vectorTo(m.Capacity)}
+	p := &sluicev1.Capacity{Total: vectorTo(m.Capacity.Add(m.Revocable))}
+	if !m.Revocable.IsZero() {
+		p.Revocable = vectorTo(m.Revocable)
+	}
 	for _, g := range m.GPUs {
 		p.Gpus = append(p.Gpus, &sluicev1.GpuDevice{Model: g.Model})
 	}

@@ -54,6 +54,9 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 
 			GpuDevices: portsTo(t.GPUs),
 			Ports:      portsTo(t.Ports),
+
+			MaxRunTimeNs: int64(j.Spec.Limits.MaxRunTime),
+			Revocable:    j.Spec.Revocable,
 		},
 	}}}
 }
@@ -115,48 +118,62 @@ func statusFrom(st *sluicev1.RunStatus) (*cluster.TaskStatus, error) {
 }
 
 func machineFrom(h *sluicev1.HostInfo, can cluster.Capabilities) (cluster.Machine, error) {
-	total := h.GetCapacity().GetTotal()
-	var fixed [cluster.NumDimensions]int64
-	fixed[cluster.CPU] = total.GetCpuMilli()
-	fixed[cluster.Memory] = total.GetMemoryBytes()
-	fixed[cluster.Disk] = total.GetDiskBytes()
-	fixed[cluster.GPU] = total.GetGpuMilli()
-	fixed[cluster.Network] = total.GetNetworkBytesPerSecond()
 	m := cluster.Machine{Rack: h.GetRack(), Zone: h.GetZone(), Address: h.GetAddress(), Capabilities: can, Notes: h.GetNotes()}
-	for d, v := range fixed {
-		if v < 0 || v > cluster.MaxAmount {
-			return m, fmt.Errorf("serve: %v is %d, it must be 0..%d", cluster.Dimension(d), v, int64(cluster.MaxAmount))
-		}
+	total, err := amountsFrom(h.GetCapacity().GetTotal())
+	if err != nil {
+		return m, err
 	}
-	var named []cluster.Amount
-	for _, name := range sortedKeys(total.GetNamed()) {
-		v := total.GetNamed()[name]
-		if v < 0 || v > cluster.MaxAmount {
-			return m, fmt.Errorf("serve: resource %q is %d, it must be 0..%d", name, v, int64(cluster.MaxAmount))
-		}
-		named = append(named, cluster.Amount{Name: name, Value: v})
+	if m.Revocable, err = amountsFrom(h.GetCapacity().GetRevocable()); err != nil {
+		return m, fmt.Errorf("%w, in the revocable part", err)
 	}
+	if lacks := m.Revocable.Lacking(total); len(lacks) > 0 {
+		return m, fmt.Errorf("serve: the revocable part is more than the total of %s", strings.Join(lacks, ", "))
+	}
+	m.Capacity = total.Sub(m.Revocable) // no amount is negative
 	if name := h.GetName(); name == "" || len(name) > 255 || strings.Contains(name, "/") {
 		return m, fmt.Errorf("serve: the name must have 1..255 characters and no slash")
 	}
 	for _, g := range h.GetCapacity().GetGpus() {
 		m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: g.GetModel()})
 	}
-	for int64(len(m.GPUs)) < min(fixed[cluster.GPU]/cluster.WholeGPU, maxDevices) { // a sum without a list: devices of no known model
+	devices := &m.Capacity.Fixed[cluster.GPU]
+	for int64(len(m.GPUs)) < min(*devices/cluster.WholeGPU, maxDevices) { // a sum without a list: devices of no known model
 		m.GPUs = append(m.GPUs, cluster.GPUDevice{})
 	}
 	if len(m.GPUs) > maxDevices {
 		return m, fmt.Errorf("serve: it has %d GPU devices, at most %d are handled", len(m.GPUs), maxDevices)
 	}
-	fixed[cluster.GPU] = int64(len(m.GPUs)) * cluster.WholeGPU
-	m.Capacity = cluster.NewResources(fixed, named...)
+	*devices = int64(len(m.GPUs)) * cluster.WholeGPU
 	for _, a := range h.GetAttributes() {
 		m.Attributes = append(m.Attributes, cluster.KeyValue{Key: a.GetKey(), Value: a.GetValue()})
 	}
 	slices.SortFunc(m.Attributes, cluster.KeyValue.Compare)
-	var err error
 	m.Ports, err = portRangesFrom(h.GetCapacity().GetPortRanges())
 	return m, err
+}
+
+// amountsFrom converts amounts of a host, all within bounds. Ports are told by their ranges.
+func amountsFrom(p *sluicev1.ResourceVector) (cluster.Resources, error) {
+	var fixed [cluster.NumDimensions]int64
+	fixed[cluster.CPU] = p.GetCpuMilli()
+	fixed[cluster.Memory] = p.GetMemoryBytes()
+	fixed[cluster.Disk] = p.GetDiskBytes()
+	fixed[cluster.GPU] = p.GetGpuMilli()
+	fixed[cluster.Network] = p.GetNetworkBytesPerSecond()
+	for d, v := range fixed {
+		if v < 0 || v > cluster.MaxAmount {
+			return cluster.Resources{}, fmt.Errorf("serve: %v is %d, it must be 0..%d", cluster.Dimension(d), v, int64(cluster.MaxAmount))
+		}
+	}
+	var named []cluster.Amount
+	for _, name := range sortedKeys(p.GetNamed()) {
+		v := p.GetNamed()[name]
+		if v < 0 || v > cluster.MaxAmount {
+			return cluster.Resources{}, fmt.Errorf("serve: resource %q is %d, it must be 0..%d", name, v, int64(cluster.MaxAmount))
+		}
+		named = append(named, cluster.Amount{Name: name, Value: v})
+	}
+	return cluster.NewResources(fixed, named...), nil
 }
 
 // portRangesFrom sorts the ranges and joins those that follow each other.

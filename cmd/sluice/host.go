@@ -108,6 +108,7 @@ func hostProperties(w io.Writer, h *sluicev1.Host) {
 		[2]string{"zone", h.GetZone()},
 		[2]string{"attributes", strings.Join(attributes, ",")},
 		[2]string{"capacity", resourcesWord(h.GetCapacity().GetTotal())},
+		[2]string{"of it revocable", resourcesWord(h.GetCapacity().GetRevocable())},
 		[2]string{"allocated", resourcesWord(h.GetAllocated())},
 		[2]string{"used", resourcesWord(h.GetUsed())},
 		[2]string{"tasks", strconv.Itoa(int(h.GetTasks()))},

@@ -22,7 +22,7 @@ import (
 // mesosKeys are the settings of commands with a host manager for Mesos that have flags of their own.
 var mesosKeys = []string{
 	"mesos.master", "mesos.name", "mesos.user", "mesos.roles", "mesos.principal", "mesos.secret_file", "mesos.failover_timeout",
-	"mesos.gpus", "mesos.rack_attribute", "mesos.zone_attribute", "mesos.tls.ca", "mesos.tls.cert", "mesos.tls.key",
+	"mesos.gpus", "mesos.revocable", "mesos.rack_attribute", "mesos.zone_attribute", "mesos.tls.ca", "mesos.tls.cert", "mesos.tls.key",
 }
 
 func newHostmgrMesosCommand(a *app) *cobra.Command {
@@ -82,7 +82,7 @@ func openMesos(c config.Mesos, dir string, newFramework bool, conn *grpc.ClientC
 	driver, err := mesos.New(mesos.Config{
 		Dir: filepath.Join(dir, "framework"), Masters: c.Master, Name: c.Name, User: c.User, Roles: strings.Split(c.Roles, ","),
 		Principal: c.Principal, Secret: secret, WebUIURL: c.WebUIURL,
-		FailoverTimeout: c.FailoverTimeout, NoCheckpoint: !c.Checkpoint, GPUs: c.GPUs,
+		FailoverTimeout: c.FailoverTimeout, NoCheckpoint: !c.Checkpoint, GPUs: c.GPUs, Revocable: c.Revocable,
 		PartitionUnaware: !c.PartitionAware, JSON: c.JSON,
 		RackAttribute: c.RackAttribute, ZoneAttribute: c.ZoneAttribute, GPUModelAttribute: c.GPUAttribute,
 		OfferHold: c.OfferHold, DeclineFor: c.DeclineFor, IdleAfter: c.IdleAfter, OfferWait: c.OfferWait,

@@ -118,9 +118,10 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 		capacity = capacity.plus(a.held()).plus(a.resting)
 	}
 	h := hostmgr.Host{Name: a.Name, Machine: a.Machine}
-	h.Capacity, h.Ports = capacity.amount, capacity.ports
-	for d := range h.Capacity.Fixed {
+	h.Capacity, h.Ports, h.Revocable = capacity.amount, capacity.ports, capacity.revocable
+	for d := range h.Capacity.Fixed { // both together are what is reported
 		h.Capacity.Fixed[d] = min(h.Capacity.Fixed[d], cluster.MaxAmount)
+		h.Revocable.Fixed[d] = min(h.Revocable.Fixed[d], cluster.MaxAmount-h.Capacity.Fixed[d])
 	}
 	h.Capabilities = capabilities
 	model := ""

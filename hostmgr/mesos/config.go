@@ -36,6 +36,8 @@ type Config struct {
 	NoCheckpoint bool
 	// GPUs lets the framework be offered hosts with GPUs.
 	GPUs bool
+	// Revocable lets the framework be offered what may be taken back at any time, for revocable tasks.
+	Revocable bool
 	// PartitionUnaware leaves out the PARTITION_AWARE capability: tasks on agents out of reach are LOST at once.
 	PartitionUnaware bool
 

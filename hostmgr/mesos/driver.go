@@ -30,7 +30,7 @@ var errClosed = errors.New("mesos: the driver is not running")
 
 // capabilities is what tasks may ask for on Mesos.
 const capabilities = cluster.CanGroups | cluster.CanContainers | cluster.CanDocker | cluster.CanUsers | cluster.CanFetch |
-	cluster.CanHealthChecks | cluster.CanVolumes | cluster.CanHostPaths | cluster.CanScratch | cluster.CanSecrets | cluster.CanPorts
+	cluster.CanHealthChecks | cluster.CanVolumes | cluster.CanHostPaths | cluster.CanScratch | cluster.CanSecrets | cluster.CanPorts | cluster.CanMount
 
 // driver runs tasks on a Mesos cluster. One mutex guards all that it knows; nothing under it waits for the network or the
 // disk. The sink is called under it, so that reports keep their order.
@@ -347,6 +347,9 @@ func (d *driver) frameworkInfo() *api.FrameworkInfo {
 	}
 	if c.GPUs {
 		can(api.FrameworkInfo_Capability_GPU_RESOURCES)
+	}
+	if c.Revocable {
+		can(api.FrameworkInfo_Capability_REVOCABLE_RESOURCES)
 	}
 	if d.framework != "" {
 		info.ID = &api.FrameworkID{Value: d.framework}

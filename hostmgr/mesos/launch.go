@@ -80,7 +80,7 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *runRecor
 	}
 	now := time.Now()
 	record := &runRecord{
-		Run: l.Run, Host: l.Host, Agent: a.ID, Fingerprint: fingerprint, Resources: l.Task.Resources, Ports: l.Ports,
+		Run: l.Run, Host: l.Host, Agent: a.ID, Fingerprint: fingerprint, Resources: l.Task.Resources, Revocable: l.Revocable, Ports: l.Ports,
 		At: cluster.Time(now.UnixNano()), Grace: l.Task.KillGrace,
 	}
 	if len(l.Task.Processes) > 1 {
@@ -270,15 +270,12 @@ func (b *batch) fill(l *hostmgr.Launch, mounts []api.Resource) error {
 	for i := range l.Task.Processes {
 		t := taskInfo(l, i, b.agent.ID, b.agent.address)
 		t.Resources = taken[i+1]
-		if i == 0 {
-			t.Resources = append(t.Resources, mounts...)
-		}
 		group.Tasks = append(group.Tasks, t)
 	}
 	b.groups = append(b.groups, api.Offer_Operation{Type: api.Offer_Operation_LAUNCH_GROUP, LaunchGroup: &api.Offer_Operation_LaunchGroup{
 		Executor: api.ExecutorInfo{
 			Type: api.ExecutorInfo_DEFAULT, ExecutorID: api.ExecutorID{Value: l.Run.String()},
-			FrameworkID: b.framework, Resources: taken[0],
+			FrameworkID: b.framework, Resources: append(taken[0], mounts...),
 		},
 		TaskGroup: group,
 	}})

@@ -6,50 +6,32 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// quantity is what an agent has or a run needs: amounts, and which ports. It is a value; methods return new ones.
+// quantity is what an agent has or a run needs: amounts, which ports, and amounts of what may be taken back at any time.
+// It is a value; methods return new ones.
 type quantity struct {
-	amount cluster.Resources
-	ports  []cluster.PortRange // sorted, without overlaps, not adjacent
+	amount    cluster.Resources
+	ports     []cluster.PortRange // sorted, without overlaps, not adjacent
+	revocable cluster.Resources
 }
 
 // plus returns q and o together.
 func (q quantity) plus(o quantity) quantity {
-	return quantity{q.amount.Add(o.amount), joinPorts(q.ports, o.ports)}
+	return quantity{q.amount.Add(o.amount), joinPorts(q.ports, o.ports), q.revocable.Add(o.revocable)}
 }
 
 // minus returns q without o; nothing becomes negative.
 func (q quantity) minus(o quantity) quantity {
-	left := q.amount.Sub(o.amount)
-	for d := range left.Fixed {
-		left.Fixed[d] = max(0, left.Fixed[d])
-	}
-	var named []cluster.Amount
-	for _, a := range left.Named {
-		if a.Value > 0 {
-			named = append(named, a)
-		}
-	}
-	left.Named = named
-	return quantity{left, cutPorts(q.ports, o.ports)}
+	return quantity{q.amount.Sub(o.amount).Positive(), cutPorts(q.ports, o.ports), q.revocable.Sub(o.revocable).Positive()}
 }
 
 // covers reports whether o fits into q.
 func (q quantity) covers(o quantity) bool {
-	left := q.amount.Sub(o.amount)
-	for _, v := range left.Fixed {
-		if v < 0 {
-			return false
-		}
-	}
-	for _, a := range left.Named {
-		if a.Value < 0 {
-			return false
-		}
-	}
-	return len(cutPorts(o.ports, q.ports)) == 0
+	return o.amount.Fits(q.amount) && o.revocable.Fits(q.revocable) && len(cutPorts(o.ports, q.ports)) == 0
 }
 
-func (q quantity) isZero() bool { return q.amount.IsZero() && len(q.ports) == 0 }
+func (q quantity) isZero() bool {
+	return q.amount.IsZero() && len(q.ports) == 0 && q.revocable.IsZero()
+}
 
 // joinPorts returns the union of ranges in any order.
 func joinPorts(lists ...[]cluster.PortRange) []cluster.PortRange {

@@ -90,11 +90,19 @@ func (p *piece) volume() string { return p.Disk.GetPersistence().GetID() }
 
 // plain reports whether any task may use the piece: it may not be taken back at any time, is no volume, no disk of its
 // own and not shared.
-func (p *piece) plain() bool {
-	return p.Revocable == nil && p.Shared == nil && (p.Disk == nil || p.volume() == "" && p.Disk.Source == nil)
+func (p *piece) plain() bool { return p.Revocable == nil && p.divisible() }
+
+// loose reports whether the piece is plain, but for that it may be taken back at any time: for revocable tasks only. Devices
+// and ports are not given so.
+func (p *piece) loose() bool {
+	return p.Revocable != nil && p.divisible() && p.Name != nameGPUs && p.Name != namePorts
 }
 
-// quantity returns what the piece holds.
+func (p *piece) divisible() bool {
+	return p.Shared == nil && (p.Disk == nil || p.volume() == "" && p.Disk.Source == nil)
+}
+
+// quantity returns what the piece holds, as if it could not be taken back.
 func (p *piece) quantity() quantity {
 	var q quantity
 	switch p.Name {
@@ -129,8 +137,11 @@ func (p *piece) quantity() quantity {
 func total(all []*piece) quantity {
 	var q quantity
 	for _, p := range all {
-		if p.plain() {
+		switch {
+		case p.plain():
 			q = q.plus(p.quantity())
+		case p.loose():
+			q = q.plus(quantity{revocable: p.quantity().amount})
 		}
 	}
 	return q
@@ -168,11 +179,14 @@ func order(reserved bool) int {
 	return 1
 }
 
-// take takes exactly q out of the plain pieces. It takes all or nothing.
+// take takes exactly q. It takes all or nothing.
 func (s *supply) take(q quantity) ([]api.Resource, error) {
 	before := newSupply(s.left)
 	var taken []api.Resource
-	err := s.takeScalars(q, &taken)
+	err := s.takeAmounts(q.amount, (*piece).plain, &taken)
+	if err == nil {
+		err = s.takeAmounts(q.revocable, (*piece).loose, &taken)
+	}
 	for _, r := range q.ports {
 		for port := uint64(r.First); err == nil && port <= uint64(r.Last); port++ {
 			err = s.takePort(port, &taken)
@@ -185,34 +199,35 @@ func (s *supply) take(q quantity) ([]api.Resource, error) {
 	return taken, nil
 }
 
-func (s *supply) takeScalars(q quantity, taken *[]api.Resource) error {
-	for _, want := range []struct {
+// takeAmounts takes out of the pieces that may be used.
+func (s *supply) takeAmounts(want cluster.Resources, usable func(*piece) bool, taken *[]api.Resource) error {
+	for _, scalar := range []struct {
 		name string
 		n    int64
 	}{
-		{nameCPUs, q.amount.Fixed[cluster.CPU]},
-		{nameMem, megabytesOf(q.amount.Fixed[cluster.Memory])},
-		{nameDisk, megabytesOf(q.amount.Fixed[cluster.Disk])},
-		{nameGPUs, q.amount.Fixed[cluster.GPU] / cluster.WholeGPU * milli},
+		{nameCPUs, want.Fixed[cluster.CPU]},
+		{nameMem, megabytesOf(want.Fixed[cluster.Memory])},
+		{nameDisk, megabytesOf(want.Fixed[cluster.Disk])},
+		{nameGPUs, want.Fixed[cluster.GPU] / cluster.WholeGPU * milli},
 	} {
-		if err := s.takeScalar(want.name, want.n, taken); err != nil {
+		if err := s.takeScalar(scalar.name, scalar.n, usable, taken); err != nil {
 			return err
 		}
 	}
-	for _, a := range q.amount.Named {
-		if err := s.takeNamed(a, taken); err != nil {
+	for _, a := range want.Named {
+		if err := s.takeNamed(a, usable, taken); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *supply) takeScalar(name string, n int64, taken *[]api.Resource) error {
+func (s *supply) takeScalar(name string, n int64, usable func(*piece) bool, taken *[]api.Resource) error {
 	for _, p := range s.left {
 		if n == 0 {
 			return nil
 		}
-		if p.Name != name || !p.plain() || p.GetType() != api.SCALAR || p.scalar == 0 {
+		if p.Name != name || !usable(p) || p.GetType() != api.SCALAR || p.scalar == 0 {
 			continue
 		}
 		got := min(n, p.scalar)
@@ -229,13 +244,13 @@ func (s *supply) takeScalar(name string, n int64, taken *[]api.Resource) error {
 }
 
 // takeNamed takes so many units of a resource that is a scalar, a set or ranges.
-func (s *supply) takeNamed(a cluster.Amount, taken *[]api.Resource) error {
+func (s *supply) takeNamed(a cluster.Amount, usable func(*piece) bool, taken *[]api.Resource) error {
 	n := a.Value
 	for _, p := range s.left {
 		if n == 0 {
 			return nil
 		}
-		if p.Name != a.Name || !p.plain() {
+		if p.Name != a.Name || !usable(p) {
 			continue
 		}
 		r := p.Resource

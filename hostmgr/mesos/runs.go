@@ -52,7 +52,8 @@ func (r *run) members() int { return max(1, len(r.record.Members)) }
 // newRun returns a run for a record.
 func newRun(record *runRecord) *run {
 	r := &run{
-		record: record, need: quantity{record.Resources, portRanges(record.Ports)}, done: make(chan struct{}),
+		record: record, done: make(chan struct{}),
+		need: needOf(record.Resources, record.Revocable).plus(quantity{ports: portRanges(record.Ports)}),
 	}
 	r.states = make([]cluster.TaskState, r.members())
 	return r

@@ -25,9 +25,6 @@ type ending struct {
 	At       cluster.Time
 }
 
-// reasonUnhealthy: its health check failed too often.
-const reasonUnhealthy cluster.Reason = "UNHEALTHY"
-
 // circumstances are what a status means something else for.
 type circumstances struct {
 	killed  bool // we asked for the end
@@ -87,6 +84,8 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 	e.State = cluster.TaskFailed
 	e.ExitCode, e.Signal = exitOf(s.GetMessage())
 	switch reason := reasonOf(s); {
+	case reason == api.REASON_MAX_COMPLETION_TIME_REACHED:
+		e.Reason = cluster.ReasonRunTime
 	case e.ExitCode == 0: // a success by the text only
 		e.ExitCode, e.Reason = -1, cluster.ReasonSupervisorLost
 	case e.Signal > 0:
@@ -110,7 +109,7 @@ func (e *ending) killed(s *api.TaskStatus, c circumstances) {
 	case reasonOf(s) == api.REASON_AGENT_DRAINING:
 		e.State, e.Signal, e.Reason = cluster.TaskLost, 0, cluster.ReasonHostLost
 	case s.Healthy != nil && !*s.Healthy:
-		e.State, e.Reason = cluster.TaskFailed, reasonUnhealthy
+		e.State, e.Reason = cluster.TaskFailed, cluster.ReasonUnhealthy
 	default:
 		e.State, e.Reason = cluster.TaskFailed, cluster.ReasonSignaled
 	}

@@ -46,6 +46,7 @@ type runRecord struct {
 	Host, Agent string
 	Fingerprint []byte // of the launch
 	Resources   cluster.Resources
+	Revocable   bool // the resources are such that may be taken back
 	Ports       []uint16
 	Members     []string // names of the processes, one Mesos task each; empty where there is one
 	Main        []bool   // which of them are main

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,37 +41,46 @@ func parseTaskID(id string) (run cluster.RunID, member int, err error) {
 // shares divides what a run may use among its processes and, where there are several, their executor. The executor comes
 // first in the list then. What a process asks for by itself it gets, the first one the rest.
 func shares(l *hostmgr.Launch, c *Config) ([]quantity, error) {
-	all := need(l)
 	n := len(l.Task.Processes)
 	if n == 1 {
-		return []quantity{all}, nil
+		return []quantity{need(l)}, nil
 	}
-	executor := quantity{amount: cluster.Resources{}}
-	executor.amount.Fixed[cluster.CPU] = c.ExecutorCPUMilli
-	executor.amount.Fixed[cluster.Memory] = c.ExecutorMemoryBytes
+	var executor cluster.Resources
+	executor.Fixed[cluster.CPU] = c.ExecutorCPUMilli
+	executor.Fixed[cluster.Memory] = c.ExecutorMemoryBytes
 	out := make([]quantity, n+1)
-	out[0] = executor
-	rest := all.amount.Sub(executor.amount)
+	out[0] = needOf(executor, l.Revocable)
+	rest := l.Task.Resources.Sub(executor)
 	for i := 1; i < n; i++ {
+		var part cluster.Resources
 		if r := l.Task.Processes[i].Request; r != nil {
-			out[i+1].amount = r.Resources
+			part = r.Resources
 		} else { // the task asks for all: the others get little, and containers of one executor share it
-			out[i+1].amount.Fixed[cluster.CPU] = 10
-			out[i+1].amount.Fixed[cluster.Memory] = 1 << 20
+			part.Fixed[cluster.CPU] = 10
+			part.Fixed[cluster.Memory] = 1 << 20
 		}
-		rest = rest.Sub(out[i+1].amount)
+		out[i+1] = needOf(part, l.Revocable)
+		rest = rest.Sub(part)
 	}
 	if rest.Fixed[cluster.CPU] < 10 || rest.Fixed[cluster.Memory] < 1<<20 {
 		return nil, fmt.Errorf("mesos: resources: %d processes and the executor, which takes %d thousandths of a core and %d MiB, leave nothing for the first one; ask for more",
 			n, c.ExecutorCPUMilli, c.ExecutorMemoryBytes/megabyte)
 	}
-	out[1] = quantity{rest, all.ports}
+	out[1] = needOf(rest, l.Revocable).plus(quantity{ports: portRanges(l.Ports)})
 	return out, nil
 }
 
 // need returns all that a run may use.
 func need(l *hostmgr.Launch) quantity {
-	return quantity{l.Task.Resources, portRanges(l.Ports)}
+	return needOf(l.Task.Resources, l.Revocable).plus(quantity{ports: portRanges(l.Ports)})
+}
+
+// needOf returns amounts, which may be such that can be taken back. Mesos does not let a task have both of one kind.
+func needOf(r cluster.Resources, revocable bool) quantity {
+	if revocable {
+		return quantity{revocable: r}
+	}
+	return quantity{amount: r}
 }
 
 // check says what this driver cannot do of a launch.
@@ -93,6 +103,9 @@ func check(l *hostmgr.Launch, c *Config) error {
 		}
 		if len(l.Task.Processes) > 1 && docker(p) {
 			bad("process %q: containers of the Docker runtime run alone, not beside other processes; use the MESOS runtime", p.Name)
+		}
+		if docker(p) && (len(l.Secrets) > 0 || slices.ContainsFunc(l.Task.Volumes, func(v cluster.Volume) bool { return v.ScratchBytes > 0 })) {
+			bad("process %q: containers of the Docker runtime get no secrets and no scratch folders from Mesos; use the MESOS runtime", p.Name)
 		}
 		checkHealth(p, bad)
 	}
@@ -129,11 +142,24 @@ func checkHealth(p *cluster.Process, bad func(string, ...any)) {
 	if health > 1 || ready > 1 {
 		bad("process %q: Mesos has one check of liveness and one of readiness for each process", p.Name)
 	}
+	for _, c := range p.Checks {
+		switch {
+		case c.HTTP != nil && len(c.HTTP.Headers) > 0:
+			bad("process %q: Mesos sends no headers of ours with an HTTP check; leave headers out", p.Name)
+		case c.HTTP != nil && c.HTTP.Scheme == "https" && c.Effect == cluster.Readiness:
+			bad("process %q: a readiness check of Mesos speaks plain HTTP; make it one of liveness and readiness", p.Name)
+		case c.Successes > 1:
+			bad("process %q: Mesos takes the first success of a check; leave success_threshold out", p.Name)
+		}
+	}
 }
 
 func docker(p *cluster.Process) bool {
 	return p.Container != nil && p.Container.Runtime == cluster.DockerRuntime
 }
+
+// runTimeMargin is how long after the scheduler should have ended a run Mesos does, without a grace.
+const runTimeMargin = time.Minute
 
 // taskInfo describes one process to Mesos. Its resources are filled in by the caller.
 func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskInfo {
@@ -150,6 +176,10 @@ func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskIn
 	}
 	if g := l.Task.KillGrace; g > 0 {
 		t.KillPolicy = &api.KillPolicy{GracePeriod: &api.DurationInfo{Nanoseconds: int64(g)}}
+	}
+	if l.MaxRunTime > 0 { // what the scheduler does with its grace is first
+		limit := min(l.MaxRunTime, math.MaxInt64-l.Task.KillGrace-runTimeMargin) + l.Task.KillGrace + runTimeMargin
+		t.MaxCompletionTime = &api.DurationInfo{Nanoseconds: int64(limit)}
 	}
 	if member == 0 {
 		t.Discovery = discovery(l)
@@ -181,7 +211,11 @@ func command(l *hostmgr.Launch, p *cluster.Process, address string) *api.Command
 		c.Shell, c.Value = flag(true), text(p.Shell)
 	default:
 		c.Shell, c.Value = flag(false), text(p.Command[0])
-		for _, a := range p.Command {
+		arguments := p.Command // with the program itself
+		if docker(p) {         // to which Docker's containerizer adds it, as the image's command
+			c.Value, arguments = text(replace(p.Command[0])), p.Command[1:]
+		}
+		for _, a := range arguments {
 			c.Arguments = append(c.Arguments, replace(a))
 		}
 	}
@@ -289,21 +323,28 @@ func container(l *hostmgr.Launch, p *cluster.Process) *api.ContainerInfo {
 	return c
 }
 
-// volumes returns what is mounted in every process: folders, scratch folders and secrets. Persistent volumes are not
-// here, but part of the resources.
+// volumes returns what is mounted in every process: folders, scratch folders and secrets. The persistent volumes of a single
+// process are not here, but part of its resources; those of several are part of their executor's, in whose sandbox they find
+// them, and the scratch folders that they share.
 func volumes(l *hostmgr.Launch) []api.Volume {
 	var out []api.Volume
+	several := len(l.Task.Processes) > 1
+	sandbox := func(path string) *api.Volume_Source {
+		from := api.Volume_Source_SandboxPath_SELF
+		if several {
+			from = api.Volume_Source_SandboxPath_PARENT
+		}
+		return &api.Volume_Source{Type: api.Volume_Source_SANDBOX_PATH, SandboxPath: &api.Volume_Source_SandboxPath{Type: from, Path: path}}
+	}
 	for i, v := range l.Task.Volumes {
 		m := api.Volume{ContainerPath: v.MountPath, Mode: mode(v.ReadOnly)}
 		switch {
 		case v.HostPath != "":
 			m.HostPath = text(v.HostPath)
 		case v.ScratchBytes > 0:
-			m.Source = &api.Volume_Source{
-				Type: api.Volume_Source_SANDBOX_PATH, SandboxPath: &api.Volume_Source_SandboxPath{
-					Type: api.Volume_Source_SandboxPath_SELF, Path: "scratch-" + strconv.Itoa(i),
-				},
-			}
+			m.Source = sandbox("scratch-" + strconv.Itoa(i))
+		case several:
+			m.Source = sandbox(sharedPath(i))
 		default:
 			continue
 		}
@@ -316,6 +357,9 @@ func volumes(l *hostmgr.Launch) []api.Volume {
 	}
 	return out
 }
+
+// sharedPath is where the executor of several processes has the i-th volume of their task.
+func sharedPath(i int) string { return "volume-" + strconv.Itoa(i) }
 
 func mode(readOnly bool) *api.Volume_Mode {
 	if readOnly {

@@ -66,8 +66,8 @@ func newScripted(t *testing.T, subscribe func(int, *records)) *scripted {
 		body, _ := io.ReadAll(r.Body)
 		var call struct{ Type string }
 		_ = json.Unmarshal(body, &call)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		if call.Type == "SUBSCRIBE" {
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
 			s.streams.Store(r)
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Mesos-Stream-Id", "stream-1")
@@ -190,7 +190,7 @@ func TestWhatASubscriptionSays(t *testing.T) {
 		w.beat(time.Minute)
 	})
 	c := m.config(t)
-	c.Name, c.Roles, c.Principal, c.Secret, c.GPUs = "mine", []string{"a", "b"}, "p", "hush", true
+	c.Name, c.Roles, c.Principal, c.Secret, c.GPUs, c.Revocable = "mine", []string{"a", "b"}, "p", "hush", true, true
 	said := func() (call struct {
 		FrameworkID struct{ Value string } `json:"framework_id"`
 		Subscribe   struct {
@@ -215,6 +215,7 @@ func TestWhatASubscriptionSays(t *testing.T) {
 			map[string]any{"type": "TASK_KILLING_STATE"},
 			map[string]any{"type": "PARTITION_AWARE"},
 			map[string]any{"type": "GPU_RESOURCES"},
+			map[string]any{"type": "REVOCABLE_RESOURCES"},
 		},
 	}, first.Subscribe.Info)
 	name, secret, ok := m.streams.Load().BasicAuth()

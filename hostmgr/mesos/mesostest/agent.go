@@ -292,7 +292,16 @@ func (a *agent) recount() {
 	}
 }
 
-func (a *agent) give(b bag) { a.free = a.free.add(b) }
+// give makes resources free again, of the kinds that the agent has: a task may have had its volume mounted in another way.
+func (a *agent) give(b bag) {
+	b = slices.Clone(b)
+	for i := range b {
+		if k := a.total.index(b[i].key); k >= 0 {
+			b[i].kind = a.total[k].kind
+		}
+	}
+	a.free = a.free.add(b)
+}
 func (a *agent) take(b bag) { a.free = a.free.sub(b) }
 
 func (a *agent) sortedRuns() []*run {

@@ -62,12 +62,17 @@ func pieceOf(r mesos.Resource) piece {
 	return p
 }
 
-// kindKey names a kind.
+// kindKey names a kind. How a volume is mounted is not part of its kind: that is up to each task.
 func kindKey(r *mesos.Resource) string {
 	if r.Disk == nil && len(r.Reservations) == 0 && r.Revocable == nil && r.Shared == nil {
 		return r.Name
 	}
-	return r.Name + attributes(r)
+	k := *r
+	if k.Disk != nil {
+		disk := *k.Disk
+		disk.Volume, k.Disk = nil, &disk
+	}
+	return k.Name + attributes(&k)
 }
 
 // attributes writes what sets a kind apart as the master's messages do.

@@ -1402,14 +1402,17 @@ type TaskPayload struct {
 	Secrets    []*SecretFile `protobuf:"bytes,7,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	// Run until killed: an exit, also with 0, is a failure.
 	Service bool `protobuf:"varint,8,opt,name=service,proto3" json:"service,omitempty"`
-	// 0: no limit.
+	// After so long from RUNNING the scheduler ends the run; a provider that can
+	// may do so later, in case the scheduler is away. 0: no limit.
 	MaxRunTimeNs int64 `protobuf:"varint,9,opt,name=max_run_time_ns,json=maxRunTimeNs,proto3" json:"max_run_time_ns,omitempty"`
 	// Owner of the job.
 	Owner string `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`
 	// How often to read the progress file. Unset: the task reports none.
 	ProgressInterval *durationpb.Duration `protobuf:"bytes,11,opt,name=progress_interval,json=progressInterval,proto3" json:"progress_interval,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// For Capacity.revocable, where the host has that.
+	Revocable     bool `protobuf:"varint,12,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskPayload) Reset() {
@@ -1517,6 +1520,13 @@ func (x *TaskPayload) GetProgressInterval() *durationpb.Duration {
 		return x.ProgressInterval
 	}
 	return nil
+}
+
+func (x *TaskPayload) GetRevocable() bool {
+	if x != nil {
+		return x.Revocable
+	}
+	return false
 }
 
 type SecretFile struct {
@@ -2882,7 +2892,7 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x06Launch\x12#\n" +
 	"\x03run\x18\x01 \x01(\v2\x11.sluice.v1.RunRefR\x03run\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12*\n" +
-	"\x04task\x18\x03 \x01(\v2\x16.sluice.v1.TaskPayloadR\x04task\"\xbc\x04\n" +
+	"\x04task\x18\x03 \x01(\v2\x16.sluice.v1.TaskPayloadR\x04task\"\xda\x04\n" +
 	"\vTaskPayload\x12'\n" +
 	"\x04spec\x18\x01 \x01(\v2\x13.sluice.v1.TaskSpecR\x04spec\x128\n" +
 	"\tresources\x18\x02 \x01(\v2\x1a.sluice.v1.ResourceRequestR\tresources\x12I\n" +
@@ -2897,7 +2907,8 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x0fmax_run_time_ns\x18\t \x01(\x03R\fmaxRunTimeNs\x12\x14\n" +
 	"\x05owner\x18\n" +
 	" \x01(\tR\x05owner\x12F\n" +
-	"\x11progress_interval\x18\v \x01(\v2\x19.google.protobuf.DurationR\x10progressInterval\x1a>\n" +
+	"\x11progress_interval\x18\v \x01(\v2\x19.google.protobuf.DurationR\x10progressInterval\x12\x1c\n" +
+	"\trevocable\x18\f \x01(\bR\trevocable\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"6\n" +

@@ -80,6 +80,7 @@ type Mesos struct {
 	FailoverTimeout time.Duration `mapstructure:"failover_timeout"`
 	Checkpoint      bool
 	GPUs            bool
+	Revocable       bool
 	WebUIURL        string        `mapstructure:"webui_url"`
 	RackAttribute   string        `mapstructure:"rack_attribute"`
 	ZoneAttribute   string        `mapstructure:"zone_attribute"`

@@ -68,6 +68,7 @@ func Settings() []Setting {
 		{"mesos.failover_timeout", 7 * 24 * time.Hour, "failover-timeout", "", "how long Mesos keeps the tasks while no host manager is connected"},
 		{"mesos.checkpoint", true, "", "", "let tasks survive a restart of their agent's process"},
 		{"mesos.gpus", false, "gpus", "", "true: take offers of hosts with GPUs"},
+		{"mesos.revocable", false, "revocable", "", "true: take offers of what Mesos may take back at any time, for revocable jobs"},
 		{"mesos.webui_url", "", "", "", "address that Mesos shows for the framework"},
 		{"mesos.rack_attribute", "rack", "rack-attribute", "", "attribute of agents that holds their rack"},
 		{"mesos.zone_attribute", "zone", "zone-attribute", "", "attribute of agents that holds their zone; without it, that of the fault domain"},
