@@ -39,7 +39,8 @@ type agent struct {
 	away        time.Time       // when it was lost
 	maintenance *maintenance    // planned
 	inverse     map[string]bool // ids of inverse offers
-	recorded    bool            // agentRecord is in the store
+	recorded    bool            // agentRecord is in the store, or on its way there
+	written     bool            // agentRecord, as it was at some time, is in the store
 	shown       *hostmgr.Host   // as it was last reported, nil if it was not
 	touched     bool            // it may be different now
 }
@@ -160,6 +161,12 @@ func (a *agent) refresh(there bool, now time.Time, c *Config) bool {
 	return a.shown.Name != before.Name || !a.shown.Equal(before.Machine)
 }
 
+// copy returns the agent's record as it is now.
+func (a *agent) copy() *agentRecord {
+	c := a.agentRecord
+	return &c
+}
+
 // describe takes in what an offer says of its agent, and reports whether anything that is recorded has changed.
 func (a *agent) describe(o *api.Offer, c *Config) bool {
 	a.address = o.Hostname
@@ -258,7 +265,9 @@ func (d *driver) succeeded(a *agent, now time.Time) {
 		if r := a.runs[id]; r.record.Killed {
 			e.State, e.Reason = cluster.TaskKilled, cluster.ReasonNone
 		}
-		d.finish(a.runs[id], e)
+		r := a.runs[id]
+		d.finish(r, e)
+		d.writeLater(write{run: r.record.copy()}) // nobody else remembers it
 	}
 }
 
@@ -269,7 +278,7 @@ func (d *driver) forget(a *agent) {
 		delete(d.byName, a.Name)
 	}
 	if a.recorded {
-		d.goneAgents = append(d.goneAgents, a.ID)
+		d.writeLater(write{gone: a.ID})
 	}
 	d.touch(a)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr/drivertest"
 	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
 )
 
@@ -61,8 +62,8 @@ func TestARunOfAnAgentThatIsForgotten(t *testing.T) {
 	s, err := openStore(w.dir, func(string) {})
 	require.NoError(t, err)
 	require.NoError(t, s.setFramework("framework-1"))
-	require.NoError(t, s.putAgent(agentRecord{ID: w.AgentID("h0"), Name: "h0"}))
-	require.NoError(t, s.putRun(&runRecord{Run: runID(0), Host: "h0", Agent: "forgotten", At: 1}))
+	require.NoError(t, putAll(s, agentPrefix, map[string]*agentRecord{w.AgentID("h0"): {ID: w.AgentID("h0"), Name: "h0"}}))
+	require.NoError(t, s.putRun(&runRecord{Run: runID(0), Host: "h0", Agent: "forgotten", At: 1}, nil))
 	require.NoError(t, s.close())
 	d, recorder := w.drive(t, nil)
 	require.Contains(t, becomes(t, d, runID(0), cluster.TaskLost).Message, "a new agent", "Mesos may call it unreachable for weeks")
@@ -70,4 +71,60 @@ func TestARunOfAnAgentThatIsForgotten(t *testing.T) {
 	becomes(t, d, runID(1), cluster.TaskRunning)
 	require.Len(t, recorder.Hosts(), 1)
 	require.Equal(t, "h0", recorder.Hosts()[0].Name)
+}
+
+// TestTheEndOfARunOutlivesItsAgent: a run ended with its machine, and before the scheduler knew, the agent that came in its
+// place was gone too, and the driver restarted. Mesos calls the run unreachable for ever.
+func TestTheEndOfARunOutlivesItsAgent(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{AgentTimeout: time.Minute}, 1)
+		w.dir = dir
+		d := newDriver(t, w.config()) // of a scheduler that hears of nothing but the run's start
+		require.NoError(t, d.Start(t.Context(), drivertest.NewRecorder()))
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		for range 3 {
+			time.Sleep(time.Second)
+			d.Durable(d.Inventory()[0])
+		}
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		w.CrashHost("h0")
+		time.Sleep(2 * time.Minute)
+		w.RebootHost("h0")
+		becomes(t, d, runID(0), cluster.TaskLost)
+		w.CrashHost("h0")
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, d.Close())
+		w.RebootHost("h0")
+		again, recorder := w.drive(t, nil)
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, cluster.TaskLost, again.Inventory()[0].State)
+		require.Len(t, recorder.Hosts(), 1)
+		require.Equal(t, "h0", recorder.Hosts()[0].Name)
+	})
+}
+
+// TestTwoAgentsOfOneName: a crash may leave the record of an agent beside that of the one that had come in its place.
+func TestTwoAgentsOfOneName(t *testing.T) {
+	w := newWorld(t, mesostest.Config{}, 1)
+	s, err := openStore(w.dir, func(string) {})
+	require.NoError(t, err)
+	require.NoError(t, s.setFramework("framework-1"))
+	require.NoError(t, putAll(s, agentPrefix, map[string]*agentRecord{
+		"z": {ID: "z", Name: "h0", Serial: 3}, w.AgentID("h0"): {ID: w.AgentID("h0"), Name: "h0", Serial: 7},
+	}))
+	require.NoError(t, s.putRun(&runRecord{Run: runID(0), Host: "h0", Agent: "z", At: 1}, nil))
+	require.NoError(t, s.close())
+	for range 2 {
+		d, recorder := w.drive(t, nil)
+		require.Contains(t, becomes(t, d, runID(0), cluster.TaskLost).Message, "a new agent")
+		require.Eventually(t, func() bool { return len(recorder.Hosts()) == 1 && recorder.Hosts()[0].Name == "h0" }, 30*time.Second, time.Millisecond)
+		require.NoError(t, d.Close())
+	}
+	s, err = openStore(w.dir, func(string) {})
+	require.NoError(t, err)
+	agents, _, err := s.load()
+	require.NoError(t, err)
+	require.Len(t, agents, 1, "the other one is forgotten")
+	require.NoError(t, s.close())
 }

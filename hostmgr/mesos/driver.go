@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,27 +48,27 @@ type driver struct {
 	wake    chan struct{} // of the keeper
 	persist chan struct{} // wakes the writer
 
-	closing    sync.Mutex // held by Close
-	mu         sync.Mutex
-	started    bool
-	sink       hostmgr.Sink // nil before Start and after Close
-	framework  string       // id, "" before the first subscription
-	session    *session     // nil while there is no subscription
-	agents     map[string]*agent
-	byName     map[string]*agent
-	offers     map[string]*offer
-	runs       map[cluster.RunID]*run
-	touched    []*agent  // that may not be as they were last reported
-	overdue    bool      // the keeper must not wait for its tick
-	launched   time.Time // the last launch, or demand for offers
-	quiet      bool      // offers are suppressed
-	quietFrom  time.Time
-	revived    time.Time
-	complaints complaints
+	closing     sync.Mutex // held by Close
+	mu          sync.Mutex
+	started     bool
+	sink        hostmgr.Sink // nil before Start and after Close
+	framework   string       // id, "" before the first subscription
+	session     *session     // nil while there is no subscription
+	agents      map[string]*agent
+	byName      map[string]*agent
+	agentSerial uint64 // of the last agent that came
+	offers      map[string]*offer
+	runs        map[cluster.RunID]*run
+	touched     []*agent  // that may not be as they were last reported
+	overdue     bool      // the keeper must not wait for its tick
+	launched    time.Time // the last launch, or demand for offers
+	quiet       bool      // offers are suppressed
+	quietFrom   time.Time
+	revived     time.Time
+	complaints  complaints
 
-	toWrite    []write
-	writing    bool // what was in toWrite
-	goneAgents []string
+	toWrite []write
+	writing bool // what was in toWrite
 }
 
 var (
@@ -172,17 +173,28 @@ func (d *driver) recover() error {
 		framework = ""
 	}
 	d.framework = framework
-	for _, record := range agents {
+	slices.SortFunc(agents, func(x, y agentRecord) int { return cmp.Or(cmp.Compare(x.Serial, y.Serial), cmp.Compare(x.ID, y.ID)) })
+	known := make([]*agent, len(agents))
+	for i, record := range agents {
 		a := d.newAgent(record)
-		a.recorded, a.lost = true, true // until it is heard of
+		a.recorded, a.written, a.lost = true, true, true // lost until it is heard of
+		known[i] = a
 	}
 	for _, record := range runs {
 		d.adoptRecord(record)
 	}
+	for _, a := range known {
+		if d.byName[a.Name] != a { // the end came before that was written
+			d.succeeded(a, time.Now())
+		}
+	}
 	return nil
 }
 
+// newAgent takes in an agent, which has its name from then on.
 func (d *driver) newAgent(record agentRecord) *agent {
+	d.agentSerial = max(d.agentSerial+1, record.Serial)
+	record.Serial = cmp.Or(record.Serial, d.agentSerial)
 	a := &agent{agentRecord: record, offers: map[string]*offer{}, runs: map[cluster.RunID]*run{}, inverse: map[string]bool{}}
 	d.agents[a.ID] = a
 	d.byName[a.Name] = a

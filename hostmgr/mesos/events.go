@@ -94,7 +94,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		}
 		if a.describe(o, &d.config) || !a.recorded {
 			a.recorded = true
-			d.writeLater(write{agent: &agentRecord{a.ID, a.Name, a.Port, a.Machine}})
+			d.writeLater(write{agent: a.copy()})
 		}
 		d.foundAgent(a)
 		all := pieces(o.Resources)

@@ -146,11 +146,12 @@ func TestWhatALaunchSays(t *testing.T) {
 	for name, l := range goldenLaunches() {
 		t.Run(name, func(t *testing.T) {
 			m := newScripted(t, func(_ int, w *records) {
-				w.subscribed()
+				w.subscribedFor(15)
 				w.event(goldenOffers)
 				w.beat(time.Minute)
 			})
 			c := m.config(t)
+			c.OfferWait = time.Minute
 			log := new(lines)
 			c.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			c.Roles, c.Principal, c.Secret, c.GPUs, c.Revocable, c.VolumeBytes = []string{"eng"}, "sluice", "hush", true, true, 256<<20

@@ -24,11 +24,11 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 		return err
 	}
 	fingerprint := l.Fingerprint()
-	r, record, err := d.reserve(&l, fingerprint[:])
-	if err != nil || record == nil {
+	r, promise, err := d.reserve(&l, fingerprint[:])
+	if err != nil || promise == nil {
 		return err
 	}
-	err = d.store.putRun(record)
+	err = d.store.putRun(promise.run, promise.agent)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer close(r.done)
@@ -38,7 +38,7 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 		d.unqueue(r)
 		return r.failed
 	}
-	d.report(r, hostmgr.Status{Run: l.Run, Host: l.Host, State: cluster.TaskLaunching, ExitCode: -1, At: record.At})
+	d.report(r, hostmgr.Status{Run: l.Run, Host: l.Host, State: cluster.TaskLaunching, ExitCode: -1, At: promise.run.At})
 	switch {
 	case r.record.Killed:
 		d.finish(r, ending{State: cluster.TaskKilled, ExitCode: -1, Message: "killed before it was launched"})
@@ -50,8 +50,9 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 	return nil
 }
 
-// reserve makes a run for a launch that is new and can be carried out. It returns no record for one that is known.
-func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *runRecord, error) {
+// reserve makes a run for a launch that is new and can be carried out, and what is to be written first: its record, with that
+// of its agent if that is not in the store yet. There is nothing to be written for a run that is known.
+func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *write, error) {
 	d.mu.Lock()
 	if r := d.runs[l.Run]; r != nil {
 		d.mu.Unlock()
@@ -93,7 +94,11 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *runRecor
 	d.runs[l.Run], a.runs[l.Run] = r, r
 	a.queue = append(a.queue, r)
 	d.launched = now
-	return r, record.copy(), nil
+	promise := &write{run: record.copy()}
+	if !a.written {
+		promise.agent = a.copy()
+	}
+	return r, promise, nil
 }
 
 // unqueue takes back what reserve did at the agent.

@@ -73,17 +73,23 @@ func (d *driver) adoptRecord(record *runRecord) {
 	case r.ended():
 		return
 	case d.framework == "":
-		end := ending{
+		d.endedBefore(r, ending{
 			State: cluster.TaskLost, ExitCode: -1, Reason: cluster.ReasonHostLost, Message: "the framework that it ran in was given up",
-		}
-		r.status = end.status(r.status)
+		})
 		return
 	case d.agents[record.Agent] == nil && d.byName[record.Host] != nil: // its agent had been forgotten, and so its end was known
-		r.record.Status = succession.status(r.status)
-		r.status = r.record.Status
+		d.endedBefore(r, succession)
 		return
 	}
 	d.bind(r, record.Agent, record.Host)
+}
+
+// endedBefore ends a run of an earlier incarnation, of which Mesos knows nothing any more.
+func (d *driver) endedBefore(r *run, e ending) {
+	e.At = cluster.Time(time.Now().UnixNano())
+	r.record.Status = e.status(r.status)
+	r.status = r.record.Status
+	d.writeLater(write{run: r.record.copy()})
 }
 
 // bind makes a run known at its agent, which may be known by this only. An agent that has come in its place keeps the

@@ -3,7 +3,9 @@ package mesos
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +37,7 @@ const (
 // agentRecord is what is known of an agent, so that the hosts of running tasks have their names after a restart.
 type agentRecord struct {
 	ID      string
+	Serial  uint64 // counts the agents as they come; of two with one name the later has succeeded the other
 	Name    string // of the host
 	Port    int32  // of the agent's process, 0 where it was not told
 	Machine cluster.Machine
@@ -118,43 +121,45 @@ func (s *store) change(fn func(txn *badger.Txn) error) error {
 	return nil
 }
 
-func (s *store) framework() (string, error)      { return s.get(frameworkKey) }
-func (s *store) setFramework(id string) error    { return s.put(frameworkKey, []byte(id)) }
-func (s *store) putAgent(a agentRecord) error    { return s.putRecord(agentPrefix+a.ID, a) }
-func (s *store) putRun(r *runRecord) error       { return s.putRecord(runPrefix+r.Run.String(), r) }
-func (s *store) dropAgents(ids []string) error   { return s.drop(agentPrefix, ids) }
-func (s *store) dropRuns(names []string) error   { return s.drop(runPrefix, names) }
-func (s *store) putRuns(runs []*runRecord) error { return putAll(s, runs) }
+func (s *store) framework() (string, error)   { return s.get(frameworkKey) }
+func (s *store) setFramework(id string) error { return s.put(frameworkKey, []byte(id)) }
 
-func (s *store) putRecord(key string, record any) error {
+// putRun writes a run, together with its agent if that is not nil.
+func (s *store) putRun(r *runRecord, a *agentRecord) error {
+	return s.change(func(txn *badger.Txn) error {
+		err := setRecord(txn, runPrefix+r.Run.String(), r)
+		if err == nil && a != nil {
+			err = setRecord(txn, agentPrefix+a.ID, *a)
+		}
+		return err
+	})
+}
+
+func setRecord(txn *badger.Txn, key string, record any) error {
 	value, err := cbor.Marshal(record)
 	if err != nil {
-		return fmt.Errorf("mesos: encode %s: %w", key, err)
+		return fmt.Errorf("encode %s: %w", key, err)
 	}
-	return s.put(key, value)
+	return txn.Set([]byte(key), value)
 }
 
-// putAll writes runs in as few transactions as hold them.
-func putAll(s *store, runs []*runRecord) error {
+// putAll writes records, and drops those that are nil, in as few transactions as hold them.
+func putAll[T any](s *store, prefix string, records map[string]*T) error {
+	if len(records) == 0 {
+		return nil
+	}
 	batch := s.db.NewWriteBatch()
 	defer batch.Cancel()
-	for _, r := range runs {
-		value, err := cbor.Marshal(r)
-		if err == nil {
-			err = batch.Set([]byte(runPrefix+r.Run.String()), value)
+	for _, name := range slices.Sorted(maps.Keys(records)) {
+		var err error
+		if r := records[name]; r == nil {
+			err = batch.Delete([]byte(prefix + name))
+		} else if value, encodeErr := cbor.Marshal(r); encodeErr != nil {
+			err = encodeErr
+		} else {
+			err = batch.Set([]byte(prefix+name), value)
 		}
 		if err != nil {
-			return fmt.Errorf("mesos: write to the state folder: %w", err)
-		}
-	}
-	return flush(batch)
-}
-
-func (s *store) drop(prefix string, names []string) error {
-	batch := s.db.NewWriteBatch()
-	defer batch.Cancel()
-	for _, name := range names {
-		if err := batch.Delete([]byte(prefix + name)); err != nil {
 			return fmt.Errorf("mesos: write to the state folder: %w", err)
 		}
 	}

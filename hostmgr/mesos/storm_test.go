@@ -209,7 +209,7 @@ func (s *storm) awaitScheduler() {
 
 // note remembers what was done, and when.
 func (s *storm) note(what string) {
-	s.done = append(s.done, time.Now().Format("15:04:05.000 ")+what)
+	s.done = append(s.done, time.Now().Format("2 15:04:05.000 ")+what)
 }
 
 // story is what was done, for a failure's message.

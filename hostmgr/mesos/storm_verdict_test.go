@@ -193,11 +193,14 @@ func (o *outage) covers(where string) bool {
 }
 
 // untold reports whether the end of a run can have been unknown when its replacement started: its host went away with it,
-// or could not be asked for as long as it takes to replace it.
+// or could not be asked for as long as it takes to replace it, be it that the run ended only when that was over.
 func (s *storm) untold(l, next *life) bool {
 	return slices.ContainsFunc(s.outages, func(o *outage) bool {
-		host := o.where == l.where
-		return o.covers(l.where) && (host || o.to.Sub(o.from) >= lostAfter) && !o.to.Before(l.ended) && !o.from.After(next.started)
+		host := o.where == l.where && !o.to.Before(l.ended) && !o.from.After(next.started)
+		given := o.from.Add(lostAfter) // up
+		long := !o.to.Before(given) && !next.started.Before(given) && !l.started.After(given) &&
+			l.ended.After(o.from) && l.ended.Before(o.to.Add(10*time.Minute))
+		return o.covers(l.where) && (host || long)
 	})
 }
 

@@ -41,7 +41,12 @@ func (r *records) event(text string) {
 }
 
 func (r *records) subscribed() {
-	r.event(`{"type":"SUBSCRIBED","subscribed":{"framework_id":{"value":"f-1"},"heartbeat_interval_seconds":0.02}}`)
+	r.subscribedFor(0.02)
+}
+
+// subscribedFor says how often there will be heartbeats, in seconds.
+func (r *records) subscribedFor(interval float64) {
+	r.event(fmt.Sprintf(`{"type":"SUBSCRIBED","subscribed":{"framework_id":{"value":"f-1"},"heartbeat_interval_seconds":%v}}`, interval))
 }
 
 // beat sends heartbeats until the client is gone or the time is over.

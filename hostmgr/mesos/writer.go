@@ -10,6 +10,7 @@ type write struct {
 	run   *runRecord
 	drop  string // id of a run to forget
 	agent *agentRecord
+	gone  string // id of an agent to forget
 	then  []receipt
 }
 
@@ -50,13 +51,13 @@ func (d *driver) write() {
 // writeAll does what waits. What fails waits on, in front.
 func (d *driver) writeAll() bool {
 	d.mu.Lock()
-	batch, gone := d.toWrite, d.goneAgents
-	d.toWrite, d.goneAgents, d.writing = nil, nil, true
+	batch := d.toWrite
+	d.toWrite, d.writing = nil, true
 	d.mu.Unlock()
-	if err := d.flushWrites(batch, gone); err != nil {
+	if err := d.flushWrites(batch); err != nil {
 		d.config.Log.Error("the state folder does not take what is to be kept; trying again", "error", err)
 		d.mu.Lock()
-		d.toWrite, d.goneAgents = append(batch, d.toWrite...), append(gone, d.goneAgents...)
+		d.toWrite = append(batch, d.toWrite...)
 		d.mu.Unlock()
 		return false
 	}
@@ -65,52 +66,31 @@ func (d *driver) writeAll() bool {
 	d.writing = false
 	for _, w := range batch {
 		d.acknowledge(d.session, w.then...)
+		if w.agent != nil && d.agents[w.agent.ID] != nil {
+			d.agents[w.agent.ID].written = true
+		}
 	}
 	return true
 }
 
-// flushWrites puts a batch into the store. Of each run the last word counts.
-func (d *driver) flushWrites(batch []write, gone []string) error {
-	runs := map[string]*runRecord{} // nil: dropped
-	var names, dropped []string
-	note := func(name string, r *runRecord) {
-		if _, there := runs[name]; !there {
-			names = append(names, name)
-		}
-		runs[name] = r
-	}
+// flushWrites puts a batch into the store. Of each run and agent the last word counts. Runs come first: how those of an agent
+// ended must be there before it is forgotten, or before another has its name.
+func (d *driver) flushWrites(batch []write) error {
+	runs, agents := map[string]*runRecord{}, map[string]*agentRecord{} // nil: dropped
 	for _, w := range batch {
 		switch {
 		case w.run != nil:
-			note(w.run.Run.String(), w.run)
+			runs[w.run.Run.String()] = w.run
 		case w.drop != "":
-			note(w.drop, nil)
+			runs[w.drop] = nil
 		case w.agent != nil:
-			if err := d.store.putAgent(*w.agent); err != nil {
-				return err
-			}
+			agents[w.agent.ID] = w.agent
+		case w.gone != "":
+			agents[w.gone] = nil
 		}
 	}
-	var put []*runRecord
-	for _, name := range names {
-		if r := runs[name]; r != nil {
-			put = append(put, r)
-		} else {
-			dropped = append(dropped, name)
-		}
+	if err := putAll(d.store, runPrefix, runs); err != nil {
+		return err
 	}
-	if len(put) > 0 {
-		if err := d.store.putRuns(put); err != nil {
-			return err
-		}
-	}
-	if len(dropped) > 0 {
-		if err := d.store.dropRuns(dropped); err != nil {
-			return err
-		}
-	}
-	if len(gone) > 0 {
-		return d.store.dropAgents(gone)
-	}
-	return nil
+	return putAll(d.store, agentPrefix, agents)
 }
