@@ -68,6 +68,7 @@ const NoTime time.Duration = -1
 // Progress tells how far a run is.
 type Progress struct {
 	Now                        time.Duration // virtual, since the beginning of the trace
+	Arrived                    float64       // part of the jobs, 0 to 1; −1 where the workload cannot tell
 	Jobs                       int64         // submitted
 	Waiting, Running, Finished int64         // tasks
 	Cycles                     int64

@@ -357,8 +357,12 @@ func (m *measure) waitingTimes() []WaitingTime {
 }
 
 func (m *measure) progress() Progress {
+	arrived, known := m.s.config.Workload.Arrived(m.s.now())
+	if !known {
+		arrived = -1
+	}
 	return Progress{
-		Now: m.s.now(), Jobs: m.jobs, Waiting: m.tasks.Waiting, Running: m.tasks.Running,
+		Now: m.s.now(), Arrived: arrived, Jobs: m.jobs, Waiting: m.tasks.Waiting, Running: m.tasks.Running,
 		Finished: m.tasks.Finished + m.tasks.Failed, Cycles: m.cycle.count,
 	}
 }

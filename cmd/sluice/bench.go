@@ -257,13 +257,18 @@ func (b *progressBar) show(done, total int) {
 	if !isTerminal(b.w) || total == 0 {
 		return
 	}
-	const width = 30
-	full := width * done / total
-	line := fmt.Sprintf("\r%s [%s%s] %d/%d", b.label, strings.Repeat("#", full), strings.Repeat(".", width-full), done, total)
+	line := fmt.Sprintf("\r%s %s %d/%d", b.label, barOf(done, total), done, total)
 	if line != b.shown {
 		b.shown = line
 		_, _ = fmt.Fprint(b.w, line)
 	}
+}
+
+// barOf draws which part of the total is done.
+func barOf(done, total int) string {
+	const width = 30
+	full := width * done / total
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
 }
 
 func (b *progressBar) clear() {

@@ -301,12 +301,16 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 }
 
 func simProgress(model string, p sim.Progress, c *sim.Config) string {
-	part := ""
+	part := p.Arrived
 	if c.Horizon > 0 {
-		part = fmt.Sprintf(" (%d%%)", min(100, 100*p.Now/c.Horizon))
+		part = min(1, float64(p.Now)/float64(c.Horizon))
 	}
-	return fmt.Sprintf("%s: %v%s: %d jobs, %d tasks waiting, %d running, %d ended; %d cycles",
-		model, p.Now.Round(time.Second), part, p.Jobs, p.Waiting, p.Running, p.Finished, p.Cycles)
+	bar := ""
+	if part >= 0 {
+		bar = barOf(int(1000*part), 1000) + " "
+	}
+	return fmt.Sprintf("%s %s%v: %d jobs, %d tasks waiting, %d running, %d ended; %d cycles",
+		model, bar, p.Now.Round(time.Second), p.Jobs, p.Waiting, p.Running, p.Finished, p.Cycles)
 }
 
 func (a *app) showResults(results []*sim.Result) error {

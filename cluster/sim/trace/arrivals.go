@@ -57,7 +57,9 @@ func (m Mode) apply(w *Workload, seed uint64) error {
 		if err != nil {
 			return err
 		}
-		w.Jobs, w.Compression, err = compress(w.Hosts, jobs, m.OfferedLoad)
+		if w.Jobs, w.Compression, err = compress(w.Hosts, jobs, m.OfferedLoad); err == nil {
+			w.until = w.Compression.Span
+		}
 		return err
 	case m.Demand > 0:
 		jobs, err := collectForCopies(w.Jobs)
@@ -71,7 +73,7 @@ func (m Mode) apply(w *Workload, seed uint64) error {
 		if w.Jobs, err = untilDemand(w.Hosts, jobs, next, m); err != nil {
 			return err
 		}
-		w.Arrivals = true
+		w.Arrivals, w.until, w.size = true, 0, 0
 	}
 	if m.NoDepartures {
 		from := w.Jobs

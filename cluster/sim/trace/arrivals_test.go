@@ -223,3 +223,17 @@ func TestThin(t *testing.T) {
 		require.Equal(t, c.want, got, "%+v", c)
 	}
 }
+
+// TestArrived: a file that is read as it goes tells by its bytes, jobs in memory by the time of the last one.
+func TestArrived(t *testing.T) {
+	w, err := Generate(Synthetic{Fleet: Fleet{Hosts: 4}, Load: 0.5, Horizon: time.Hour, Seed: 1})
+	require.NoError(t, err)
+	part, known := w.Arrived(15 * time.Minute)
+	require.True(t, known)
+	require.InDelta(t, 0.25, part, 1e-9)
+	part, _ = w.Arrived(2 * time.Hour)
+	require.InDelta(t, 1, part, 1e-9)
+
+	_, known = (&Workload{}).Arrived(time.Hour)
+	require.False(t, known)
+}

@@ -142,7 +142,12 @@ func Open(o Options) (*Workload, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	w := &Workload{Hosts: hosts, Jobs: jobs.Source, Arrivals: jobs.arrivals, Departures: jobs.departures, close: file.Close}
+	w := &Workload{Hosts: hosts, Jobs: jobs.Source, Arrivals: jobs.arrivals, Departures: jobs.departures, file: file}
+	if l, all := w.Jobs.(*listed); all {
+		w.until = l.last
+	} else if info, err := file.Stat(); err == nil {
+		w.size = info.Size()
+	}
 	w.Jobs = thin(w.Jobs, o.Every, o.Limit)
 	if err := o.Mode.apply(w, o.Seed); err != nil {
 		return nil, errors.Join(err, w.Close())

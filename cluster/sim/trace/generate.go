@@ -165,7 +165,7 @@ func Generate(s Synthetic) (*Workload, error) {
 		st.calibrate(capacity, m.Part*s.Load)
 		g.streams = append(g.streams, st)
 	}
-	return &Workload{Hosts: hosts, Jobs: g, Arrivals: true, Departures: true}, nil
+	return &Workload{Hosts: hosts, Jobs: g, Arrivals: true, Departures: true, until: s.Horizon}, nil
 }
 
 // generator merges the jobs of several kinds by their time of arrival.

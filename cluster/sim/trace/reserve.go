@@ -15,7 +15,8 @@ func (w *Workload) reserve(part float64) error {
 	if err != nil {
 		return err
 	}
-	w.Jobs = fromSlice(jobs)
+	l := fromSlice(jobs)
+	w.Jobs, w.until = l, l.last
 	var end time.Duration
 	for _, j := range jobs {
 		end = max(end, j.Submit+slices.Max(j.Durations))

@@ -61,16 +61,28 @@ type sourceFunc func() (*Job, error)
 // Next implements Source.
 func (f sourceFunc) Next() (*Job, error) { return f() }
 
-// fromSlice yields jobs that are all in memory.
-func fromSlice(jobs []*Job) Source {
-	return sourceFunc(func() (*Job, error) {
-		if len(jobs) == 0 {
-			return nil, io.EOF
-		}
-		j := jobs[0]
-		jobs = jobs[1:]
-		return j, nil
-	})
+// listed yields jobs that are all in memory.
+type listed struct {
+	jobs []*Job
+	last time.Duration // when the last one arrives
+}
+
+func fromSlice(jobs []*Job) *listed {
+	l := &listed{jobs: jobs}
+	if len(jobs) > 0 {
+		l.last = jobs[len(jobs)-1].Submit
+	}
+	return l
+}
+
+// Next implements Source.
+func (l *listed) Next() (*Job, error) {
+	if len(l.jobs) == 0 {
+		return nil, io.EOF
+	}
+	j := l.jobs[0]
+	l.jobs = l.jobs[1:]
+	return j, nil
 }
 
 // collect reads a source to its end.

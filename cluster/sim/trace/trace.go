@@ -12,6 +12,8 @@
 package trace
 
 import (
+	"io"
+	"os"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -72,13 +74,28 @@ type Workload struct {
 	// Compression says how arrivals were compressed for an offered load; nil if they were not.
 	Compression *Compression
 
-	close func() error
+	until time.Duration // when the last job arrives; 0 if that is not known
+	file  *os.File      // that Jobs is read from, nil for none
+	size  int64         // of it, in bytes
+}
+
+// Arrived returns which part of the jobs has arrived at a time of the trace, from 0 to 1: of the time, or of the file.
+// Known is false where neither says.
+func (w *Workload) Arrived(now time.Duration) (part float64, known bool) {
+	switch {
+	case w.until > 0:
+		return min(1, float64(now)/float64(w.until)), true
+	case w.file == nil || w.size == 0:
+		return 0, false
+	}
+	at, err := w.file.Seek(0, io.SeekCurrent)
+	return float64(at) / float64(w.size), err == nil
 }
 
 // Close releases the file behind Jobs.
 func (w *Workload) Close() error {
-	if w.close == nil {
+	if w.file == nil {
 		return nil
 	}
-	return w.close()
+	return w.file.Close()
 }
