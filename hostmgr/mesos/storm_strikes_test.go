@@ -18,6 +18,7 @@ type strike struct {
 	where      string // which hosts are out of reach meanwhile: a host, a site, or "" where tasks do not notice
 
 	until time.Time
+	mute  *outage // in which nobody may have heard how something ended; nil where out says more
 	out   *outage
 	back  func() bool // ends the outage, some time after the strike; nil: at once
 }
@@ -40,9 +41,13 @@ func (s *storm) strike(now time.Time) {
 	}
 	s.struck[x.kind]++
 	s.note(at.name + " " + x.holds + ": " + x.kind)
-	if x.where != "" {
+	switch {
+	case x.where != "":
 		x.out = &outage{where: x.where, from: now}
 		s.outages = append(s.outages, x.out)
+	case x.lasts > 0:
+		x.mute = &outage{where: at.name, from: now, to: now.Add(x.lasts)}
+		s.mutes = append(s.mutes, x.mute)
 	}
 	x.begin()
 	if x.holds != "" {
@@ -61,6 +66,9 @@ func (s *storm) endStrikes(now time.Time) {
 		x.end()
 		delete(s.held, x.holds)
 		s.note("end of " + x.holds + ": " + x.kind)
+		if x.mute != nil {
+			x.mute.to = time.Now()
+		}
 		if x.out != nil {
 			x.out.to = time.Now()
 			s.coming = append(s.coming, x)

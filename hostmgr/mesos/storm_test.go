@@ -40,6 +40,7 @@ type storm struct {
 	coming   []*strike       // whose outages go on
 	held     map[string]bool // what the strikes that go on have hold of
 	outages  []*outage
+	mutes    []*outage
 	struck   map[string]int // how often each kind of strike happened
 	done     []string       // what was done, for a failure's message
 }

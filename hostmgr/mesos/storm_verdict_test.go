@@ -193,15 +193,29 @@ func (o *outage) covers(where string) bool {
 }
 
 // untold reports whether the end of a run can have been unknown when its replacement started: its host went away with it,
-// or could not be asked for as long as it takes to replace it, be it that the run ended only when that was over.
+// or could not be asked for as long as it takes to replace it, be it that the run ended only when that was over, or before,
+// while the masters told nobody.
 func (s *storm) untold(l, next *life) bool {
 	return slices.ContainsFunc(s.outages, func(o *outage) bool {
 		host := o.where == l.where && !o.to.Before(l.ended) && !o.from.After(next.started)
 		given := o.from.Add(lostAfter) // up
 		long := !o.to.Before(given) && !next.started.Before(given) && !l.started.After(given) &&
-			l.ended.After(o.from) && l.ended.Before(o.to.Add(10*time.Minute))
+			l.ended.After(s.heardUntil(o)) && l.ended.Before(o.to.Add(10*time.Minute))
 		return o.covers(l.where) && (host || long)
 	})
+}
+
+// heardUntil returns until when ends were surely told before an outage: those of a moment before may have been on their way,
+// or were held up.
+func (s *storm) heardUntil(o *outage) time.Time {
+	told := o.from.Add(-30 * time.Second)
+	until := told
+	for _, m := range s.mutes {
+		if (o.where == "all" || m.covers(o.where)) && m.from.Before(until) && !m.to.Before(told) {
+			until = m.from
+		}
+	}
+	return until
 }
 
 // followed holds the runs of one task to the policy of its job.

@@ -1,0 +1,289 @@
+package mesos
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr/drivertest"
+)
+
+// What a real master says that surprises, in bytes of our own, and what the driver makes of it. That the stand-in says the
+// same is tested in its own package.
+
+// talk is a driver that listens to what a test says.
+type talk struct {
+	*testing.T
+	*scripted
+	d        *settled
+	recorder *drivertest.Recorder
+	say      chan string
+}
+
+const factOffer = `{"type":"OFFERS","offers":{"offers":[{"id":{"value":"%s"},"framework_id":{"value":"f-1"},"agent_id":{"value":"a-1"},
+"hostname":"h0","allocation_info":{"role":"*"},"url":{"scheme":"http","address":{"ip":"10.0.0.7","port":5051},"path":"/slave(1)"},"resources":[
+{"name":"cpus","type":"SCALAR","scalar":{"value":%v},"allocation_info":{"role":"*"}},
+{"name":"mem","type":"SCALAR","scalar":{"value":4096.0},"allocation_info":{"role":"*"}}]}]}}`
+
+// newTalk starts a driver that is offered an agent with 4 cores.
+func newTalk(t *testing.T) *talk {
+	k := &talk{T: t, say: make(chan string, 100), recorder: drivertest.NewRecorder()}
+	k.scripted = newScripted(t, func(n int, w *records) {
+		w.subscribedFor(15)
+		w.event(fmt.Sprintf(factOffer, fmt.Sprint("o-", n), 4.0))
+		for {
+			select {
+			case <-w.gone:
+				return
+			case event := <-k.say:
+				if event == "" {
+					return
+				}
+				w.event(event)
+			}
+		}
+	})
+	c := k.config(t)
+	c.OfferWait = time.Minute
+	k.d = newSettled(newDriver(t, c))
+	require.NoError(t, k.d.Start(t.Context(), k.recorder))
+	t.Cleanup(func() {
+		require.NoError(t, k.d.Close())
+		require.Empty(t, k.recorder.Violations())
+	})
+	return k
+}
+
+// launch has a run launched, and returns the ids of the offers that were accepted for it.
+func (k *talk) launch(n int) (offers []string) {
+	k.Helper()
+	require.NoError(k, k.d.Launch(k.Context(), launchOf(n, "h0", "serve")))
+	var call struct {
+		Accept struct {
+			OfferIDs []struct{ Value string } `json:"offer_ids"`
+		}
+	}
+	require.NoError(k, json.Unmarshal(k.awaits(k.T, "ACCEPT"), &call))
+	for _, id := range call.Accept.OfferIDs {
+		offers = append(offers, id.Value)
+	}
+	return offers
+}
+
+// tell says an update of a run.
+func (k *talk) tell(n int, state, more string) {
+	k.say <- fmt.Sprintf(`{"type":"UPDATE","update":{"status":{"task_id":{"value":"%v"},"agent_id":{"value":"a-1"},"state":%q,
+"timestamp":1700000000.25,"source":"SOURCE_MASTER"%s}}}`, runID(n), state, more)
+}
+
+const uuid = `,"uuid":"MDEyMzQ1Njc4OWFiY2RlZg=="`
+
+// run launches a run and has it run.
+func (k *talk) run(n int) {
+	k.Helper()
+	k.launch(n)
+	k.tell(n, "TASK_RUNNING", uuid)
+	becomes(k, k.d, runID(n), cluster.TaskRunning)
+	k.awaits(k.T, "ACKNOWLEDGE")
+}
+
+// none: no call of a kind was made until now.
+func (k *talk) none(kind string) {
+	k.Helper()
+	time.Sleep(50 * time.Millisecond)
+	for {
+		select {
+		case r := <-k.calls:
+			var call struct{ Type string }
+			require.NoError(k, json.NewDecoder(r.Body).Decode(&call))
+			require.NotEqual(k, kind, call.Type)
+		default:
+			return
+		}
+	}
+}
+
+// TestOnlyUpdatesWithAUUIDAreAcknowledged, and those by the bytes that came, in base64.
+func TestOnlyUpdatesWithAUUIDAreAcknowledged(t *testing.T) {
+	k := newTalk(t)
+	k.launch(0)
+	k.tell(0, "TASK_STARTING", "")
+	becomes(t, k.d, runID(0), cluster.TaskStarting)
+	k.none("ACKNOWLEDGE")
+	k.tell(0, "TASK_RUNNING", uuid)
+	require.JSONEq(t, `{"type":"ACKNOWLEDGE","framework_id":{"value":"f-1"},"acknowledge":{"agent_id":{"value":"a-1"},
+		"task_id":{"value":"7.0.1"},"uuid":"MDEyMzQ1Njc4OWFiY2RlZg=="}}`, string(k.awaits(t, "ACKNOWLEDGE")))
+	k.tell(0, "TASK_RUNNING", uuid) // the agent has not heard that, and says it again
+	k.awaits(t, "ACKNOWLEDGE")
+	k.tell(0, "TASK_STARTING", uuid) // late
+	k.awaits(t, "ACKNOWLEDGE")
+	require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
+}
+
+// TestWrongCallsAreToldByUpdates: the call was answered 202 all the same.
+func TestWrongCallsAreToldByUpdates(t *testing.T) {
+	for name, c := range map[string]struct {
+		state, more string
+		reason      cluster.Reason
+	}{
+		"the offers are gone":     {"TASK_DROPPED", `,"reason":"REASON_INVALID_OFFERS","message":"Task launched with invalid offers"`, cluster.ReasonLaunchRefused},
+		"as an old framework's":   {"TASK_LOST", `,"reason":"REASON_INVALID_OFFERS"`, cluster.ReasonLaunchRefused},
+		"the task is wrong":       {"TASK_ERROR", `,"reason":"REASON_TASK_INVALID","message":"Task uses no resources"`, cluster.ReasonLaunchFailed},
+		"a reason of tomorrow":    {"TASK_DROPPED", `,"reason":"REASON_FULL_MOON"`, cluster.ReasonLaunchRefused},
+		"nothing but a new field": {"TASK_ERROR", `,"taskId":{"value":"camel"},"weather":{"rain":[1,2]}`, cluster.ReasonLaunchFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newTalk(t)
+			k.launch(0)
+			k.tell(0, c.state, c.more)
+			require.Equal(t, c.reason, becomes(t, k.d, runID(0), cluster.TaskFailed).Reason)
+			k.none("ACKNOWLEDGE")
+		})
+	}
+}
+
+// TestGoneIsTheAnswerToWhatIsOver: a task that has ended and was acknowledged is TASK_GONE, or TASK_UNKNOWN, for the master.
+func TestGoneIsTheAnswerToWhatIsOver(t *testing.T) {
+	for _, answer := range []string{"TASK_GONE", "TASK_UNKNOWN"} {
+		k := newTalk(t)
+		k.run(0)
+		k.say <- fmt.Sprintf(factOffer, "o-2", 3.5)
+		k.run(1)
+		require.NoError(t, k.d.Kill(t.Context(), runID(0), time.Second))
+		require.Contains(t, string(k.awaits(t, "KILL")), `"task_id":{"value":"7.0.1"}`)
+		k.tell(0, answer, `,"reason":"REASON_RECONCILIATION"`)
+		becomes(t, k.d, runID(0), cluster.TaskKilled)
+		k.tell(1, answer, `,"reason":"REASON_RECONCILIATION"`)
+		becomes(t, k.d, runID(1), cluster.TaskLost)
+		k.tell(1, "TASK_GONE", "")
+		k.tell(1, "TASK_RUNNING", "") // the copy comes back
+		require.Contains(t, string(k.awaits(t, "KILL")), `"task_id":{"value":"7.1.1"}`)
+	}
+}
+
+// TestLostAlsoReachesThePartitionAware: of an agent that unregisters, or whose machine is set down.
+func TestLostAlsoReachesThePartitionAware(t *testing.T) {
+	k := newTalk(t)
+	k.run(0)
+	k.tell(0, "TASK_LOST", `,"reason":"REASON_AGENT_REMOVED","message":"Agent h0 removed: the agent unregistered"`)
+	lost := becomes(t, k.d, runID(0), cluster.TaskLost)
+	require.Equal(t, cluster.ReasonHostLost, lost.Reason)
+	require.Equal(t, "TASK_LOST REASON_AGENT_REMOVED from master: Agent h0 removed: the agent unregistered", lost.Message)
+}
+
+// TestAnAgentIsLostInAnyOrder: of the update, the rescission and the failure. Its task is not given up; that is up to the
+// scheduler.
+func TestAnAgentIsLostInAnyOrder(t *testing.T) {
+	const (
+		failure = `{"type":"FAILURE","failure":{"agent_id":{"value":"a-1"}}}`
+		rescind = `{"type":"RESCIND","rescind":{"offer_id":{"value":"o-2"}}}`
+		update  = ""
+	)
+	for _, order := range [][]string{
+		{failure, rescind, update},
+		{failure, update, rescind},
+		{rescind, failure, update},
+		{rescind, update, failure},
+		{update, failure, rescind},
+		{update, rescind, failure},
+	} {
+		k := newTalk(t)
+		k.run(0)
+		k.say <- fmt.Sprintf(factOffer, "o-2", 3.5)
+		for _, event := range order {
+			if event == update {
+				k.tell(0, "TASK_UNREACHABLE", `,"reason":"REASON_AGENT_REMOVED","unreachable_time":{"nanoseconds":1795231943861821953}`)
+				continue
+			}
+			k.say <- event
+		}
+		require.Eventually(t, func() bool { return len(k.recorder.Hosts()) == 0 }, 30*time.Second, time.Millisecond)
+		require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
+		k.say <- fmt.Sprintf(factOffer, "o-3", 3.5)
+		k.tell(0, "TASK_RUNNING", `,"reason":"REASON_AGENT_REREGISTERED"`)
+		require.Eventually(t, func() bool { return len(k.recorder.Hosts()) == 1 }, 30*time.Second, time.Millisecond)
+		require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
+	}
+}
+
+// TestTheEndOfAnExecutorIsNoFailureOfItsAgent: FAILURE tells of executors too, also when they end well.
+func TestTheEndOfAnExecutorIsNoFailureOfItsAgent(t *testing.T) {
+	k := newTalk(t)
+	k.run(0)
+	k.say <- `{"type":"FAILURE","failure":{"agent_id":{"value":"a-1"},"executor_id":{"value":"7.0.1"},"status":0}}`
+	k.say <- `{"type":"FAILURE","failure":{"agent_id":{"value":"a-1"},"executor_id":{"value":"7.0.1"},"status":9}}`
+	k.say <- `{"type":"FAILURE","failure":{"agent_id":{"value":"somebody else's"}}}`
+	k.tell(0, "TASK_RUNNING", uuid)
+	k.awaits(t, "ACKNOWLEDGE") // all of that has been read
+	require.Len(t, k.recorder.Hosts(), 1)
+	require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
+}
+
+// TestOffersOfAnOldSubscriptionAreNoMore, though nobody rescinds them; and calls never go over the stream's connection, since
+// their answers would be written into the middle of it.
+func TestOffersOfAnOldSubscriptionAreNoMore(t *testing.T) {
+	k := newTalk(t)
+	k.say <- "" // the end of the stream
+	require.Eventually(t, func() bool { return k.count.Load() == 2 }, 30*time.Second, time.Millisecond)
+	require.Equal(t, []string{"o-2"}, k.launch(0))
+	require.NoError(t, k.d.Kill(t.Context(), runID(0), 0))
+	for {
+		r := <-k.calls
+		require.NotEqual(t, k.streams.Load().RemoteAddr, r.RemoteAddr)
+		var call struct{ Type string }
+		require.NoError(t, json.NewDecoder(r.Body).Decode(&call))
+		if call.Type == "KILL" {
+			break
+		}
+	}
+}
+
+// TestASecondOfferIsHeldBesideTheFirst: what is freed on an agent is offered before a filter ends, and offers of one agent are
+// accepted together.
+func TestASecondOfferIsHeldBesideTheFirst(t *testing.T) {
+	k := newTalk(t)
+	k.say <- fmt.Sprintf(factOffer, "o-2", 3.0)
+	cores := func() int64 {
+		if hosts := k.recorder.Hosts(); len(hosts) == 1 {
+			return hosts[0].Capacity.Fixed[cluster.CPU]
+		}
+		return 0
+	}
+	require.Eventually(t, func() bool { return cores() == 7000 }, 30*time.Second, time.Millisecond)
+	got := k.launch(0)
+	slices.Sort(got)
+	require.Equal(t, []string{"o-1", "o-2"}, got)
+	k.tell(0, "TASK_RUNNING", uuid)
+	becomes(t, k.d, runID(0), cluster.TaskRunning)
+	require.EqualValues(t, 7000, cores(), "it has what it had, with a task on it")
+}
+
+// TestErrorsArePlainText: the reason reaches the operator as the master wrote it.
+func TestErrorsArePlainText(t *testing.T) {
+	for status, text := range map[int]string{
+		http.StatusUnauthorized:         `principal "sluice" and its secret are not accepted`,
+		http.StatusUnsupportedMediaType: "Expecting 'Content-Type' of application/json or application/x-protobuf (status 415)",
+		http.StatusBadRequest:           "Expecting 'framework_info.name' to be present (status 400)",
+	} {
+		m := newScripted(t, func(_ int, w *records) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.WriteHeader(status)
+			_, _ = fmt.Fprint(w, map[int]string{
+				http.StatusUnsupportedMediaType: "Expecting 'Content-Type' of application/json or application/x-protobuf",
+				http.StatusBadRequest:           "Expecting 'framework_info.name' to be present\n",
+			}[status])
+		})
+		c := m.config(t)
+		c.Principal, c.Secret = "sluice", "hush"
+		err := <-startOf(t, newDriver(t, c))
+		require.ErrorIs(t, err, ErrRejected)
+		require.ErrorContains(t, err, text)
+		require.NotContains(t, err.Error(), "hush")
+	}
+}

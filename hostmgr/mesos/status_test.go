@@ -1,0 +1,141 @@
+package mesos
+
+import (
+	"testing"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// TestEveryStateIsMapped: what each state of Mesos means here, when we asked for the end and when not, before the task ran and
+// after.
+func TestEveryStateIsMapped(t *testing.T) {
+	type meaning struct {
+		state  cluster.TaskState
+		reason cluster.Reason
+		signal int32
+		code   int32
+	}
+	var (
+		ran, fresh, asked = circumstances{started: true}, circumstances{}, circumstances{started: true, killed: true}
+		killed            = meaning{state: cluster.TaskKilled, code: -1}
+		lost              = meaning{cluster.TaskLost, cluster.ReasonHostLost, 0, -1}
+		refused           = meaning{cluster.TaskFailed, cluster.ReasonLaunchRefused, 0, -1}
+		unlaunched        = meaning{cluster.TaskFailed, cluster.ReasonLaunchFailed, 0, -1}
+	)
+	no := false
+	for _, c := range []struct {
+		state   api.TaskState
+		reason  api.TaskStatus_Reason
+		message string
+		healthy *bool
+		c       circumstances
+		want    meaning
+	}{
+		{api.TASK_FINISHED, -1, "Command exited with status 0", nil, ran, meaning{cluster.TaskSucceeded, cluster.ReasonExited, 0, 0}},
+		{api.TASK_FINISHED, -1, "", nil, asked, meaning{cluster.TaskSucceeded, cluster.ReasonExited, 0, 0}},
+		{api.TASK_FAILED, api.REASON_COMMAND_EXECUTOR_FAILED, "Command exited with status 3", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonExited, 0, 3}},
+		{api.TASK_FAILED, -1, "Command terminated with signal Segmentation fault (core dumped)", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 11, -1}},
+		{api.TASK_FAILED, -1, "Command exited with status 0", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
+		{api.TASK_FAILED, api.REASON_CONTAINER_LAUNCH_FAILED, "Failed to launch container", nil, fresh, unlaunched},
+		{api.TASK_FAILED, api.REASON_EXECUTOR_REGISTRATION_TIMEOUT, "", nil, ran, unlaunched},
+		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Executor terminated", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
+		{api.TASK_FAILED, api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT, "", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
+		{api.TASK_FAILED, api.REASON_CONTAINER_LIMITATION_MEMORY, "Memory limit exceeded", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 0, -1}},
+		{api.TASK_FAILED, api.REASON_MAX_COMPLETION_TIME_REACHED, "Command terminated with signal Killed", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonRunTime, 9, -1}},
+		{api.TASK_ERROR, api.REASON_TASK_INVALID, "", nil, fresh, unlaunched},
+		{api.TASK_ERROR, api.REASON_TASK_GROUP_INVALID, "", nil, fresh, unlaunched},
+		{api.TASK_KILLED, -1, "Command terminated with signal Terminated", nil, asked, meaning{cluster.TaskKilled, "", 15, -1}},
+		{api.TASK_KILLED, -1, "Command terminated with signal Killed", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 9, -1}},
+		{api.TASK_KILLED, -1, "Command terminated with signal Killed", &no, ran, meaning{cluster.TaskFailed, cluster.ReasonUnhealthy, 9, -1}},
+		{api.TASK_KILLED, api.REASON_AGENT_DRAINING, "Command terminated with signal Terminated", nil, ran, lost},
+		{api.TASK_DROPPED, api.REASON_INVALID_OFFERS, "", nil, fresh, refused},
+		{api.TASK_DROPPED, api.REASON_AGENT_DISCONNECTED, "", nil, fresh, refused},
+		{api.TASK_DROPPED, api.REASON_AGENT_REMOVED, "", nil, ran, lost},
+		{api.TASK_DROPPED, -1, "", nil, asked, killed},
+		{api.TASK_LOST, api.REASON_INVALID_OFFERS, "", nil, fresh, refused},
+		{api.TASK_LOST, api.REASON_AGENT_REMOVED, "", nil, ran, lost},
+		{api.TASK_LOST, api.REASON_AGENT_REMOVED, "", nil, asked, killed},
+		{api.TASK_GONE, api.REASON_RECONCILIATION, "", nil, ran, lost},
+		{api.TASK_GONE, api.REASON_RECONCILIATION, "", nil, asked, killed},
+		{api.TASK_GONE_BY_OPERATOR, api.REASON_RECONCILIATION, "", nil, ran, lost},
+		{api.TASK_GONE_BY_OPERATOR, -1, "", nil, asked, killed},
+		{api.TASK_UNKNOWN, api.REASON_RECONCILIATION, "", nil, ran, meaning{cluster.TaskLost, cluster.ReasonUnknownToHost, 0, -1}},
+		{api.TASK_UNKNOWN, api.REASON_RECONCILIATION, "", nil, asked, killed},
+	} {
+		s := &api.TaskStatus{State: &c.state, Message: &c.message, Healthy: c.healthy, Source: api.SOURCE_AGENT.Enum()}
+		if c.reason >= 0 {
+			s.Reason = &c.reason
+		}
+		e, over := endOf(s, c.c)
+		require.True(t, over)
+		require.Equal(t, c.want, meaning{e.State, e.Reason, e.Signal, e.ExitCode}, "%v %v %+v", c.state, c.reason, c.c)
+		require.Contains(t, e.Message, c.state.String()+" ")
+		require.Contains(t, e.Message, "from agent")
+		if c.reason >= 0 {
+			require.Contains(t, e.Message, c.reason.String())
+		}
+		require.Contains(t, e.Message, c.message)
+	}
+	living := map[api.TaskState]cluster.TaskState{
+		api.TASK_STAGING: cluster.TaskLaunching, api.TASK_STARTING: cluster.TaskStarting, api.TASK_RUNNING: cluster.TaskRunning,
+		api.TASK_KILLING: 0, api.TASK_UNREACHABLE: 0, // which change nothing by themselves
+	}
+	for state, want := range living {
+		_, over := endOf(&api.TaskStatus{State: &state}, ran)
+		require.False(t, over, "%v", state)
+		got, lives := progressOf(state)
+		require.Equal(t, want, got, "%v", state)
+		require.Equal(t, want != 0, lives, "%v", state)
+	}
+	for number, name := range api.TaskState_name { // none is forgotten
+		state := api.TaskState(number)
+		_, over := endOf(&api.TaskStatus{State: &state}, ran)
+		_, lives := living[state]
+		require.True(t, over != lives, name)
+	}
+}
+
+func TestTheTimeOfAStatus(t *testing.T) {
+	at := func(seconds float64) cluster.Time { return timeOf(&api.TaskStatus{Timestamp: &seconds}) }
+	require.InDelta(t, 1_700_000_000_250_000_000, int64(at(1_700_000_000.25)), 1000, "a double has microseconds")
+	for _, nonsense := range []float64{0, -1, 1e300} {
+		require.Zero(t, at(nonsense))
+	}
+	require.Zero(t, timeOf(new(api.TaskStatus)))
+}
+
+func TestHealthOfAStatus(t *testing.T) {
+	flags := func(b bool) *bool { return &b }
+	code := func(n int32) *api.CheckStatusInfo {
+		return &api.CheckStatusInfo{Command: &api.CheckStatusInfo_Command{ExitCode: &n}}
+	}
+	web := func(n uint32) *api.CheckStatusInfo {
+		return &api.CheckStatusInfo{HTTP: &api.CheckStatusInfo_Http{StatusCode: &n}}
+	}
+	tcp := func(b bool) *api.CheckStatusInfo {
+		return &api.CheckStatusInfo{TCP: &api.CheckStatusInfo_Tcp{Succeeded: &b}}
+	}
+	for name, c := range map[string]struct {
+		s    api.TaskStatus
+		want cluster.Health
+	}{
+		"nothing":            {api.TaskStatus{}, cluster.HealthUnknown},
+		"healthy":            {api.TaskStatus{Healthy: flags(true)}, cluster.HealthReady},
+		"unhealthy":          {api.TaskStatus{Healthy: flags(false), CheckStatus: code(0)}, cluster.Unhealthy},
+		"not checked yet":    {api.TaskStatus{Healthy: flags(true), CheckStatus: &api.CheckStatusInfo{Command: &api.CheckStatusInfo_Command{}}}, cluster.HealthUnknown},
+		"a command succeeds": {api.TaskStatus{CheckStatus: code(0)}, cluster.HealthReady},
+		"a command fails":    {api.TaskStatus{Healthy: flags(true), CheckStatus: code(1)}, cluster.HealthUnready},
+		"HTTP 204":           {api.TaskStatus{CheckStatus: web(204)}, cluster.HealthReady},
+		"HTTP 302":           {api.TaskStatus{CheckStatus: web(302)}, cluster.HealthReady},
+		"HTTP 500":           {api.TaskStatus{CheckStatus: web(500)}, cluster.HealthUnready},
+		"a connection":       {api.TaskStatus{CheckStatus: tcp(true)}, cluster.HealthReady},
+		"no connection":      {api.TaskStatus{CheckStatus: tcp(false)}, cluster.HealthUnready},
+	} {
+		got, why := healthOf(&c.s)
+		require.Equal(t, c.want, got, name)
+		require.Equal(t, got == cluster.Unhealthy || got == cluster.HealthUnready, why != "", name)
+	}
+}
