@@ -38,7 +38,8 @@ type agent struct {
 	lost        bool            // the master has no contact
 	away        time.Time       // when it was lost
 	maintenance *maintenance    // planned
-	inverse     map[string]bool // ids of inverse offers
+	inverse     map[string]bool // ids of inverse offers that are not answered yet
+	busyTold    bool            // one was declined because of the runs
 	recorded    bool            // agentRecord is in the store, or on its way there
 	written     bool            // agentRecord, as it was at some time, is in the store
 	shown       *hostmgr.Host   // as it was last reported, nil if it was not

@@ -1,6 +1,8 @@
 package mesos
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	api "github.com/mesos/mesos-go/api/v1/lib"
@@ -37,6 +39,7 @@ func (d *driver) disconnected(s *session) {
 		a.rest(a.held(), now, 2*d.config.OfferWait)
 		clear(a.offers)
 		clear(a.inverse)
+		a.busyTold = false
 		d.touch(a)
 	}
 	clear(d.offers)
@@ -164,28 +167,54 @@ func (d *driver) foundAgent(a *agent) {
 	}
 }
 
-// inverseOffered takes in that an operator wants an agent back. It is agreed to when none of our tasks is there, and
-// declined as long as some are, until the next time that it is asked.
+// inverseOffered takes in that an operator wants an agent back. It is agreed to when none of our tasks is there. As long as
+// some are, it is declined once, which the operator sees, and when it is asked again that is kept, to be agreed to when the
+// last one has ended: from then on nobody would ask.
 func (d *driver) inverseOffered(s *session, o *api.InverseOffer, now time.Time) {
-	call := &scheduler.Call{Type: scheduler.Call_ACCEPT_INVERSE_OFFERS, AcceptInverseOffers: &scheduler.Call_AcceptInverseOffers{
-		InverseOfferIDs: []api.OfferID{o.OfferID}, Filters: filter(inverseFilter),
-	}}
-	lane := 0
-	if a := d.agents[o.GetAgentID().GetValue()]; a != nil {
-		a.maintenance = windowOf(&o.Unavailability)
-		a.inverse[o.OfferID.Value] = true
-		lane = laneOf(a.ID)
-		if len(a.runs) > 0 {
-			call = &scheduler.Call{Type: scheduler.Call_DECLINE_INVERSE_OFFERS, DeclineInverseOffers: &scheduler.Call_DeclineInverseOffers{
-				InverseOfferIDs: []api.OfferID{o.OfferID}, Filters: filter(inverseFilter),
-			}}
-		}
-		if a.closing(now, d.config.MaintenanceLead) {
-			d.refuseAll(a, "maintenance of its agent is near")
-		}
-		d.touch(a)
+	a := d.agents[o.GetAgentID().GetValue()]
+	if a == nil {
+		s.send(0, agree(o.OfferID), nil)
+		return
 	}
-	s.send(lane, call, nil)
+	a.maintenance = windowOf(&o.Unavailability)
+	if a.closing(now, d.config.MaintenanceLead) {
+		d.refuseAll(a, "maintenance of its agent is near")
+	}
+	d.touch(a)
+	switch {
+	case len(a.runs) == 0:
+		s.send(laneOf(a.ID), agree(o.OfferID), nil)
+	case a.busyTold:
+		a.inverse[o.OfferID.Value] = true
+	default:
+		a.busyTold = true
+		s.send(laneOf(a.ID), &scheduler.Call{Type: scheduler.Call_DECLINE_INVERSE_OFFERS, DeclineInverseOffers: &scheduler.Call_DeclineInverseOffers{
+			InverseOfferIDs: []api.OfferID{o.OfferID}, Filters: filter(inverseFilter),
+		}}, nil)
+	}
+}
+
+// leave agrees to the inverse offers of an agent that were kept until no task of ours is there.
+func (d *driver) leave(a *agent) {
+	if len(a.runs) > 0 {
+		return
+	}
+	a.busyTold = false
+	if len(a.inverse) == 0 || d.session == nil {
+		return
+	}
+	var ids []api.OfferID
+	for _, id := range slices.Sorted(maps.Keys(a.inverse)) {
+		ids = append(ids, api.OfferID{Value: id})
+	}
+	clear(a.inverse)
+	d.session.send(laneOf(a.ID), agree(ids...), nil)
+}
+
+func agree(ids ...api.OfferID) *scheduler.Call {
+	return &scheduler.Call{Type: scheduler.Call_ACCEPT_INVERSE_OFFERS, AcceptInverseOffers: &scheduler.Call_AcceptInverseOffers{
+		InverseOfferIDs: ids, Filters: filter(inverseFilter),
+	}}
 }
 
 // inverseFilter is after how long the master asks again whether an agent is ready for maintenance.
@@ -196,7 +225,7 @@ func (d *driver) inverseRescinded(id string) {
 	for _, a := range d.agents {
 		if a.inverse[id] {
 			delete(a.inverse, id)
-			a.maintenance = nil
+			a.maintenance, a.busyTold = nil, false
 			d.touch(a)
 		}
 	}

@@ -126,6 +126,7 @@ func (d *driver) finish(r *run, e ending) {
 			a.rest(r.need, time.Now(), d.config.OfferWait)
 		}
 		d.touch(a)
+		d.leave(a)
 		if a.lost && len(a.runs) == 0 {
 			d.forget(a)
 		}

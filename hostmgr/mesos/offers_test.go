@@ -1,0 +1,172 @@
+package mesos
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/drivertest"
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
+)
+
+// hosted returns the one host that is reported.
+func hosted(t *testing.T, r *drivertest.Recorder) hostmgr.Host {
+	t.Helper()
+	synctest.Wait()
+	require.Len(t, r.Hosts(), 1)
+	return r.Hosts()[0]
+}
+
+// answered returns what the frameworks said of the maintenance of each host that is to be drained.
+func (w *world) answered(t *testing.T) (answers []string) {
+	t.Helper()
+	transport := &http.Transport{DialContext: w.net.DialContext, DisableKeepAlives: true}
+	response, err := (&http.Client{Transport: transport}).Get("http://master:5050/maintenance/status")
+	require.NoError(t, err)
+	var status struct {
+		DrainingMachines []struct{ Statuses []struct{ Status string } } `json:"draining_machines"`
+	}
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&status))
+	require.NoError(t, response.Body.Close())
+	for _, m := range status.DrainingMachines {
+		for _, s := range m.Statuses {
+			answers = append(answers, s.Status)
+		}
+	}
+	return answers
+}
+
+// TestMaintenance: the operator is told to wait as long as a task is there, no new ones come from the lead on, and he is let go
+// on when the last one has ended.
+func TestMaintenance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, recorder := w.drive(t, nil)
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		time.Sleep(time.Second)
+		w.Maintain(time.Now().Add(time.Hour), time.Hour, "h0")
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []string{"DECLINE"}, w.answered(t))
+		require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+		require.Contains(t, hosted(t, recorder).Notes[0], "maintenance is planned from")
+		require.NoError(t, d.Launch(t.Context(), launchOf(1, "h0", "second")), "it is far away")
+		time.Sleep(31 * time.Minute)
+		require.EqualValues(t, 500, hosted(t, recorder).Capacity.Fixed[cluster.CPU], "what its tasks use")
+		require.Contains(t, hosted(t, recorder).Notes[0], "no new tasks")
+		require.ErrorIs(t, d.Launch(t.Context(), launchOf(2, "h0", "serve")), hostmgr.ErrRefused)
+		require.NoError(t, d.Kill(t.Context(), runID(0), time.Second))
+		time.Sleep(2 * inverseFilter)
+		require.Equal(t, []string{"ACCEPT"}, w.answered(t))
+		require.Zero(t, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+		w.Maintain(time.Time{}, 0)
+		time.Sleep(6 * time.Minute) // the filter of what was declined
+		require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+		require.Empty(t, hosted(t, recorder).Notes)
+	})
+}
+
+// TestOffersAreHeldDeclinedAndSuppressed: for how long, and what the scheduler sees of a host stays the same all the while.
+func TestOffersAreHeldDeclinedAndSuppressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, recorder := w.drive(t, func(c *Config) {
+			c.OfferHold, c.DeclineFor, c.IdleAfter, c.OfferWait = time.Minute, 2*time.Minute, 10*time.Minute, 5*time.Second
+		})
+		begun := time.Now()
+		until := func(at time.Duration, offers int, why string) {
+			t.Helper()
+			time.Sleep(at - time.Since(begun))
+			require.Len(t, w.Offers(), offers, why)
+			require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU], why)
+		}
+		until(50*time.Second, 1, "held")
+		until(65*time.Second, 0, "declined")
+		until(170*time.Second, 0, "filtered")
+		until(190*time.Second, 1, "offered again")
+		until(260*time.Second, 0, "declined again")
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		until(262*time.Second, 1, "revived for a launch, and what it left is offered")
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		until(15*time.Minute, 0, "suppressed: nothing was launched for ten minutes")
+		until(20*time.Minute, 0, "no filter would last that long")
+		require.NoError(t, d.Launch(t.Context(), launchOf(1, "h0", "serve")))
+		until(20*time.Minute+2*time.Second, 1, "revived")
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[1].State)
+		w.RescindOffers()
+		until(20*time.Minute+4*time.Second, 1, "rescinded, and offered again")
+	})
+}
+
+// TestGPUs: hosts with devices are shown to those that ask for them only; devices are given whole.
+func TestGPUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		spec.Attributes["gpu_model"] = "T4"
+		spec.Resources = append(spec.Resources, mesostest.Scalar("gpus", 2))
+		w.AddAgent(spec)
+		blind, recorder := w.drive(t, nil)
+		require.Empty(t, recorder.Hosts())
+		require.NoError(t, blind.Close())
+		d, recorder := w.drive(t, func(c *Config) { c.GPUs, c.Dir = true, t.TempDir() })
+		require.Equal(t, []cluster.GPUDevice{{Model: "T4"}, {Model: "T4"}}, hosted(t, recorder).GPUs)
+		l := launchOf(0, "h0", "serve")
+		l.Task.Resources.Fixed[cluster.GPU] = 2 * cluster.WholeGPU
+		require.NoError(t, d.Launch(t.Context(), l))
+		time.Sleep(time.Second)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		require.Len(t, hosted(t, recorder).GPUs, 2)
+		l.Run = runID(1)
+		require.ErrorIs(t, d.Launch(t.Context(), l), hostmgr.ErrRefused, "both are taken")
+	})
+}
+
+// TestRevocableResources are reported apart, and given to revocable runs only, which get nothing else.
+func TestRevocableResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		for name, amount := range map[string]float64{"cpus": 2, "mem": 1024} {
+			r := mesostest.Scalar(name, amount)
+			r.Revocable = new(api.Resource_RevocableInfo)
+			spec.Resources = append(spec.Resources, r)
+		}
+		w.AddAgent(spec)
+		without, recorder := w.drive(t, nil)
+		require.True(t, hosted(t, recorder).Revocable.IsZero())
+		require.NoError(t, without.Close())
+		d, recorder := w.drive(t, func(c *Config) { c.Revocable, c.Dir = true, t.TempDir() })
+		same := func() {
+			t.Helper()
+			require.Equal(t, cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 2000, cluster.Memory: 1 << 30}), hosted(t, recorder).Revocable)
+			require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+		}
+		same()
+		launch := func(n int, cpu int64, revocable bool) error {
+			l := launchOf(n, "h0", "serve")
+			l.Task.Resources.Fixed[cluster.CPU], l.Revocable = cpu, revocable
+			defer time.Sleep(time.Second)
+			return d.Launch(t.Context(), l)
+		}
+		require.NoError(t, launch(0, 1500, true))
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		same()
+		require.ErrorIs(t, launch(1, 1000, true), hostmgr.ErrRefused, "half a core is left of them")
+		require.ErrorIs(t, launch(2, 4500, false), hostmgr.ErrRefused, "others have four")
+		require.NoError(t, launch(3, 4000, false))
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[1].State)
+		same()
+		require.NoError(t, d.Close())
+		again, recorder2 := w.drive(t, func(c *Config) { c.Revocable, c.Dir = true, d.config.Dir })
+		recorder, d = recorder2, again
+		time.Sleep(time.Minute)
+		same()
+	})
+}
