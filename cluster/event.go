@@ -29,7 +29,7 @@ type (
 		ShadowEvery uint32 `cbor:",omitempty"`
 	}
 
-	// JobsSubmitted adds jobs, all or none, with all their tasks PENDING.
+	// JobsSubmitted adds jobs, all or none, with all their tasks PENDING, or INITIALIZED where they wait for other jobs.
 	JobsSubmitted struct{ Jobs []NewJob }
 	// JobUpdated replaces the spec of a job. Instances that it adds become PENDING tasks. Those that it takes away, which
 	// are the highest, end, and their records go.
@@ -41,7 +41,11 @@ type (
 	JobStopping struct {
 		Job    JobUID
 		Reason Reason `cbor:",omitempty"` // of its tasks' ends; none: JOB_STOPPED
+		// Message says more, for people.
+		Message string `cbor:",omitempty"`
 	}
+	// JobReleased lets the tasks of a job run that waited for other jobs: they become PENDING.
+	JobReleased struct{ Job JobUID }
 	// JobDeleted forgets a job whose tasks have all ended.
 	JobDeleted struct{ Job JobUID }
 
@@ -80,11 +84,15 @@ type (
 		Reason  Reason
 		Restart bool
 	}
-	// TaskRequeued makes a task PENDING again after its run ended, or after its launch was given back.
+	// TaskRequeued makes a task PENDING again after its run ended, or after its launch was given back. Where NotBefore is
+	// set it backs off: it is not placed before it is released.
 	TaskRequeued struct {
-		Task   TaskKey
-		Reason Reason
+		Task      TaskKey
+		Reason    Reason
+		NotBefore Time `cbor:",omitempty"`
 	}
+	// TaskReleased ends a back-off when its time has come.
+	TaskReleased struct{ Task TaskKey }
 
 	// TaskHeld keeps room on a host for a PENDING task, or for a RESERVED one elsewhere than before.
 	TaskHeld struct {
@@ -170,6 +178,8 @@ func (*JobsSubmitted) isEvent()   {}
 func (*JobUpdated) isEvent()      {}
 func (*JobStopping) isEvent()     {}
 func (*JobDeleted) isEvent()      {}
+func (*JobReleased) isEvent()     {}
+func (*TaskReleased) isEvent()    {}
 func (*Placed) isEvent()          {}
 func (*TaskStatus) isEvent()      {}
 func (*TaskHealth) isEvent()      {}
@@ -219,5 +229,7 @@ func EventKinds() []Event {
 		24: new(TokenCreated),
 		25: new(TokenRevoked),
 		26: new(ModeSet),
+		27: new(JobReleased),
+		28: new(TaskReleased),
 	}
 }

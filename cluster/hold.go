@@ -168,6 +168,9 @@ func (s *State) checkHold(k TaskKey, hold *Hold) error {
 
 func (s *State) reserveTask(at Time, e *TaskHeld) error {
 	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
+		if t.NotBefore != 0 {
+			return fmt.Errorf("task %v backs off", t.Key)
+		}
 		if err := s.checkHold(t.Key, &e.Hold); err != nil {
 			return err
 		}

@@ -21,6 +21,9 @@ const (
 
 var jobTypeNames = [...]string{"BATCH", "STATELESS", "STATEFUL", "DAEMON"}
 
+// Service reports whether jobs of the type run until they are stopped: an instance that ends runs again.
+func (t JobType) Service() bool { return t != Batch }
+
 // String returns the type's name.
 func (t JobType) String() string { return jobTypeNames[t] }
 
@@ -48,7 +51,10 @@ type JobSpec struct {
 	Controller  bool             `cbor:",omitempty"` // instance 0 is the controller: the job ends as it ends
 	Estimate    time.Duration    `cbor:",omitempty"` // of one task's run time, 0 where the user does not know
 	Instances   uint32           // 1..MaxInstances
-	MaxFailures uint32           // failed runs of one instance that are retried, 0..MaxMaxFailures
+	MaxFailures uint32           // failed runs of one instance that are retried, 0..MaxMaxFailures; 0 for services, which always are
+	Backoff     Backoff          `cbor:",omitempty"` // before they are
+	DependsOn   []Dependency     `cbor:",omitempty"` // all have to be true before any task may run
+	TTL         time.Duration    `cbor:",omitempty"` // how long the job is kept after its end; 0: the server's setting
 	Constraint  *Constraint      `cbor:",omitempty"` // that a place has to meet
 	Preferences []SoftConstraint `cbor:",omitempty"` // that it should
 	Spread      []Spread         `cbor:",omitempty"` // how the tasks are to be kept apart; at most 32
@@ -86,6 +92,22 @@ func (s *JobSpec) PreemptionGrace() time.Duration {
 	return s.Task.KillGrace
 }
 
+// Backoff is how long an instance waits after a failure before it runs again: Initial after the first, twice as long after
+// each further one, at most Max. The zero value is no wait.
+type Backoff struct{ Initial, Max time.Duration }
+
+// After returns the wait after so many failures in succession.
+func (b Backoff) After(failures uint32) time.Duration {
+	wait := b.Initial
+	for range min(failures, 64) - min(failures, 1) {
+		if wait >= b.Max/2 {
+			return b.Max
+		}
+		wait *= 2
+	}
+	return min(wait, b.Max)
+}
+
 // Core reports whether the instance is one of those that start together.
 func (s *JobSpec) Core(instance uint32) bool { return s.Gang != nil && instance < s.Gang.Minimum }
 
@@ -103,7 +125,8 @@ type JobState uint8
 
 // The states of a job.
 const (
-	JobPending JobState = iota // no task has started
+	JobInitialized JobState = iota // waits for other jobs
+	JobPending                     // no task has started
 	JobRunning
 	JobKilling // stop was asked for, and some task has not ended
 	JobSucceeded
@@ -111,7 +134,7 @@ const (
 	JobKilled
 )
 
-var jobStateNames = [...]string{"PENDING", "RUNNING", "KILLING", "SUCCEEDED", "FAILED", "KILLED"}
+var jobStateNames = [...]string{"INITIALIZED", "PENDING", "RUNNING", "KILLING", "SUCCEEDED", "FAILED", "KILLED"}
 
 // String returns the state's name.
 func (s JobState) String() string { return jobStateNames[s] }
@@ -130,6 +153,10 @@ type Job struct {
 	Finished       Time   // when the state became terminal; 0 before
 	Stopping       bool   // the goal is KILLED
 	StopReason     Reason `cbor:",omitempty"` // why
+	StopMessage    string `cbor:",omitempty"` // the same for people, where there is more to say
+	Waiting        bool   `cbor:",omitempty"` // for other jobs: no task may run yet
+	// Head is the state of instance 0, where that is the controller.
+	Head TaskState `cbor:",omitempty"`
 
 	// LastRun is the highest number of a run of an instance that is gone. Instances that are added count on from it, so that
 	// no id of a run is used twice.
@@ -141,8 +168,9 @@ type Job struct {
 	Counts [NumTaskStates]uint32
 }
 
-// State derives the job's state, in the order: all succeeded; all ended and one was killed, or a stop was asked for;
-// all ended; a stop in progress; something has started; pending.
+// State derives the job's state, in the order: all ended and it has a controller, whose state it is; all succeeded, of a job
+// that is no service; all ended and one was killed, or a stop was asked for; all ended; a stop in progress; waiting for other
+// jobs; something has started; pending.
 func (j *Job) State() JobState {
 	var ended, n uint32 // n includes instances that are gone as soon as their runs have ended
 	for s := range NumTaskStates {
@@ -151,15 +179,22 @@ func (j *Job) State() JobState {
 			ended += j.Counts[s]
 		}
 	}
+	all := ended == n && (n > 0 || j.Stopping) // a service may have no instance for a while
 	switch {
-	case j.Counts[TaskSucceeded] == n:
+	case all && j.Spec.Controller && j.Head == TaskSucceeded:
 		return JobSucceeded
-	case ended == n && j.StopReason != ReasonDeadline && (j.Counts[TaskKilled] > 0 || j.Stopping):
+	case all && j.StopReason == ReasonController && j.Head != TaskKilled:
+		return JobFailed
+	case all && j.Counts[TaskSucceeded] == n && !j.Spec.Type.Service():
+		return JobSucceeded
+	case all && j.StopReason != ReasonDeadline && (j.Counts[TaskKilled] > 0 || j.Stopping):
 		return JobKilled
-	case ended == n:
+	case all:
 		return JobFailed
 	case j.Stopping:
 		return JobKilling
+	case j.Waiting:
+		return JobInitialized
 	case j.Started != 0:
 		return JobRunning
 	default:

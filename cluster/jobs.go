@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 func (s *State) submitJobs(at Time, jobs []NewJob) error {
@@ -20,6 +21,7 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 		j := &Job{UID: n.UID, Spec: n.Spec, Version: 1, IdempotencyKey: n.IdempotencyKey, Submitted: at}
 		s.nextJob++
 		s.index(j)
+		s.setWaiting(j, len(n.Spec.DependsOn) > 0)
 		s.jobs.Set(j.UID, j) // before its tasks, which look it up
 		s.addTasks(at, j, 0)
 		s.setJob(at, j)
@@ -41,7 +43,15 @@ func SameRequests(a, b *JobSpec, n uint32) bool {
 	return true
 }
 
-// addTasks creates the PENDING tasks of the job's instances from the given one on. One whose last run has yet to end since
+// begins returns the state in which the job's tasks begin.
+func (j *Job) begins() TaskState {
+	if j.Waiting {
+		return TaskInitialized
+	}
+	return TaskPending
+}
+
+// addTasks creates the waiting tasks of the job's instances from the given one on. One whose last run has yet to end since
 // it was removed runs again afterwards.
 func (s *State) addTasks(at Time, j *Job, from uint32) {
 	fresh := make([]Task, j.Spec.Instances-from)
@@ -53,7 +63,7 @@ func (s *State) addTasks(at Time, j *Job, from uint32) {
 			s.setTask(at, old, &back, j)
 			continue
 		}
-		fresh[i] = Task{Key: k, Run: j.LastRun, State: TaskPending, Queued: at, ExitCode: -1}
+		fresh[i] = Task{Key: k, Run: j.LastRun, State: j.begins(), Queued: at, ExitCode: -1}
 		s.setTask(at, nil, &fresh[i], j)
 	}
 }
@@ -121,7 +131,8 @@ func (s *State) stopJob(at Time, e *JobStopping) error {
 		why = ReasonJobStopped
 	}
 	j := *old
-	j.Stopping, j.StopReason = true, why
+	j.Stopping, j.StopReason, j.StopMessage = true, why, e.Message
+	s.setWaiting(&j, false)
 	var live []*Task
 	for t := range s.TasksOf(uid, 0) {
 		if !t.State.Terminal() {
@@ -140,7 +151,7 @@ func (s *State) stopJob(at Time, e *JobStopping) error {
 // stopped returns t on its way out: KILLED where nothing runs, KILLING where something may.
 func stopped(at Time, t *Task, why Reason) *Task {
 	next := *t
-	next.Reason, next.Restart, next.Hold = why, false, nil
+	next.Reason, next.Restart, next.Hold, next.NotBefore = why, false, nil, 0
 	if t.State.Bound() {
 		next.State = TaskKilling
 	} else {
@@ -153,6 +164,9 @@ func (s *State) deleteJob(uid JobUID) error {
 	j := s.Job(uid)
 	if j == nil || !j.State().Terminal() {
 		return fmt.Errorf("job %d does not exist or has not ended", uid)
+	}
+	if len(s.WaitingFor(j.Spec.Name)) > 0 {
+		return fmt.Errorf("job %d is waited for", uid)
 	}
 	var tasks []TaskKey
 	for t := range s.TasksOf(uid, 0) {
@@ -211,6 +225,8 @@ func (s *State) placeTask(at Time, e *Placed) error {
 	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
 		h := s.Host(e.Host)
 		switch {
+		case t.NotBefore != 0:
+			return fmt.Errorf("task %v backs off", t.Key)
 		case !t.State.CanBecome(TaskPlaced):
 			return fmt.Errorf("task %v is %v and cannot be placed", t.Key, t.State)
 		case e.Run != t.Run+1:
@@ -290,16 +306,22 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 			t.Reason = e.Reason
 		}
 		t.Message = e.Message
-		if e.State == TaskRunning && t.Started == 0 {
-			t.Started = at
+		if e.State == TaskRunning {
+			t.Refusals = 0
+			if t.Started == 0 {
+				t.Started = at
+			}
 		}
 		if e.State.Terminal() {
 			t.Finished, t.ExitCode, t.Signal = at, e.ExitCode, e.Signal
 		}
-		switch t.State {
-		case TaskFailed:
+		if j.Spec.Type.Service() && t.Started != 0 && at.Sub(t.Started) >= max(steady, j.Spec.Backoff.Max) {
+			t.Failures = 0
+		}
+		if t.State == TaskFailed || t.State == TaskSucceeded && j.Spec.Type.Service() {
 			t.Failures++
-		case TaskSucceeded:
+		}
+		if t.State == TaskSucceeded {
 			s.learn(at, t, j, e.Peak.orNone())
 		}
 		if _, again := t.ShouldRequeue(j); t.State.Terminal() && !again {
@@ -309,6 +331,9 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 	})
 }
 
+// steady is how long an instance of a service has to run at least so that what failed before counts no more.
+const steady = time.Minute
+
 func (s *State) stopTask(at Time, e *TaskStopping) error {
 	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
 		switch {
@@ -316,9 +341,11 @@ func (s *State) stopTask(at Time, e *TaskStopping) error {
 			return errors.New("the job is being stopped")
 		case t.Removed:
 			return fmt.Errorf("task %v is being removed", t.Key)
+		case e.Restart && j.Waiting:
+			return errors.New("the job waits for others")
 		case e.Restart && !t.State.Bound():
 			t.State, t.Queued, t.Failures, t.Reason, t.Message = TaskPending, at, 0, e.Reason, ""
-			t.Hold, t.Ahead = nil, false
+			t.Hold, t.Ahead, t.NotBefore, t.Refusals = nil, false, 0, 0
 			return nil
 		case t.State.Terminal():
 			return fmt.Errorf("task %v has ended", t.Key)
@@ -341,7 +368,10 @@ func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 		}
 		old := t.State
 		t.Ahead = t.Reason == ReasonPreempted
-		t.State, t.Reason, t.Restart = TaskPending, e.Reason, false
+		t.State, t.Reason, t.Restart, t.NotBefore = TaskPending, e.Reason, false, e.NotBefore
+		if e.Reason == ReasonLaunchRefused {
+			t.Refusals++
+		}
 		if t.Hold != nil && old.Terminal() {
 			t.State = TaskReserved
 			return nil
@@ -364,6 +394,8 @@ func (t *Task) ShouldRequeue(j *Job) (Reason, bool) {
 	case t.State == TaskLost:
 		return ReasonRetry, true
 	case t.State == TaskFailed && t.Failures <= j.Spec.MaxFailures:
+		return ReasonRetry, true
+	case j.Spec.Type.Service() && (t.State == TaskFailed || t.State == TaskSucceeded):
 		return ReasonRetry, true
 	default:
 		return "", false

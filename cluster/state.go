@@ -97,12 +97,16 @@ func (s *State) apply(at Time, e Event) error {
 		return s.updateJob(at, e)
 	case *JobStopping:
 		return s.stopJob(at, e)
+	case *JobReleased:
+		return s.releaseJob(at, e.Job)
 	case *JobDeleted:
 		return s.deleteJob(e.Job)
 	case *Placed:
 		return s.placeTask(at, e)
 	case *TaskStatus:
 		return s.reportTask(at, e)
+	case *TaskReleased:
+		return s.releaseTask(at, e.Task)
 	case *TaskHealth:
 		return s.reportHealth(at, e)
 	case *TaskStopping:
@@ -280,6 +284,9 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 		}
 	}
 	job.Counts[to.State]++
+	if job.Spec.Controller && to.Key.Instance() == 0 {
+		job.Head = to.State
+	}
 	if to.State.Bound() {
 		s.bind(to, true)
 	}
@@ -323,6 +330,7 @@ func (s *State) restore(r *Restored) error {
 	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
 	for _, j := range r.Jobs {
 		s.index(j)
+		s.setWaiting(j, j.Waiting)
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ type tables struct {
 	hosts     *btree.Map[HostID, *Host]
 	jobs      *btree.Map[JobUID, *Job]
 	names     *btree.Map[JobID, JobUID]
-	keys      *btree.Map[string, JobUID] // by idempotency key
+	keys      *btree.Map[string, JobUID]  // by idempotency key
+	waits     *btree.Map[JobID, []JobUID] // the jobs that wait for the one of that name
 	tasks     *btree.Map[TaskKey, *Task]
 	works     *btree.Map[string, *Work] // by name
 	tokens    *btree.Map[string, *Token]
@@ -40,6 +41,7 @@ func newTables() tables {
 		jobs:    btree.NewMap[JobUID, *Job](degree),
 		names:   btree.NewMap[JobID, JobUID](degree),
 		keys:    btree.NewMap[string, JobUID](degree),
+		waits:   btree.NewMap[JobID, []JobUID](degree),
 		tasks:   btree.NewMap[TaskKey, *Task](degree),
 		works:   btree.NewMap[string, *Work](degree),
 		tokens:  btree.NewMap[string, *Token](degree),
@@ -49,6 +51,7 @@ func newTables() tables {
 func (t *tables) copy() tables {
 	c := *t
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.Copy(), t.jobs.Copy()
+	c.waits = t.waits.Copy()
 	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
 	c.works, c.tokens = t.works.Copy(), t.tokens.Copy()
 	return c

@@ -59,7 +59,7 @@ func (s TaskState) Bound() bool { return s >= TaskPlaced && s <= TaskKilling }
 //   - every terminal state can go to PENDING: a retry by policy, or a restart that the user asked for. A task that moves
 //     goes to RESERVED: room is kept for it where it goes.
 var transitions = [NumTaskStates][]TaskState{
-	TaskInitialized: {TaskPending, TaskKilled},
+	TaskInitialized: {TaskPending, TaskKilled}, // released, or stopped before
 	TaskPending:     {TaskReserved, TaskPlaced, TaskKilled},
 	TaskReserved:    {TaskPending, TaskPlaced, TaskKilled},
 	TaskPlaced:      {TaskPending, TaskLaunching, TaskStarting, TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
@@ -110,6 +110,8 @@ const (
 	ReasonUnhealthy      Reason = "UNHEALTHY"       // its checks said that it was not alive
 	ReasonScratchFull    Reason = "SCRATCH_FULL"    // a scratch folder held more than the task asked for
 	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
+	ReasonNeverReleased  Reason = "NEVER_RELEASED"  // another job ended otherwise than its own waits for
+	ReasonController     Reason = "CONTROLLER"      // the controller of its job has ended
 )
 
 // Task is one instance of a job. Immutable; State replaces it.
@@ -117,7 +119,7 @@ type Task struct {
 	Key      TaskKey
 	State    TaskState
 	Run      uint32   // number of the current or last run, 0 before the first placement; see Job.LastRun
-	Failures uint32   // failed runs since the submission or the last restart by the user
+	Failures uint32   // failed runs since the submission or the last restart by the user; of a service, in short succession
 	Restart  bool     // when the current run has ended, run again whatever the policy says
 	Removed  bool     `cbor:",omitempty"` // its job has no such instance any more: the record goes when the run has ended
 	Host     HostID   // where the current or last run was placed
@@ -125,16 +127,19 @@ type Task struct {
 	Ports    []uint16 `cbor:",omitempty"` // of that host that the run has, in the order of the request
 	Health   Health   // of the current run, as its checks say
 	Since    Time     // when State was entered
-	Ahead    bool     `cbor:",omitempty"` // waits before others of its priority, since it was preempted
-	Hold     *Hold    `cbor:",omitempty"` // room kept for its next run
-	Queued   Time     // when it was submitted, or restarted by the user; the queue is in this order
-	Placed   Time     `cbor:",omitempty"` // when the current or last run was placed
-	Started  Time     // when the last run was first seen running; 0 if never
-	Finished Time     // when the last run ended; 0 before
-	ExitCode int32    // of the last run, −1 if there is none
-	Signal   int32    // that ended the last run, 0 if none
-	Reason   Reason
-	Message  string
+	// NotBefore is when a PENDING task that backs off may be placed; 0: as soon as there is room.
+	NotBefore Time   `cbor:",omitempty"`
+	Refusals  uint32 `cbor:",omitempty"` // launches that were given back since it last ran
+	Ahead     bool   `cbor:",omitempty"` // waits before others of its priority, since it was preempted
+	Hold      *Hold  `cbor:",omitempty"` // room kept for its next run
+	Queued    Time   // when it was submitted, or restarted by the user; the queue is in this order
+	Placed    Time   `cbor:",omitempty"` // when the current or last run was placed
+	Started   Time   // when the last run was first seen running; 0 if never
+	Finished  Time   // when the last run ended; 0 before
+	ExitCode  int32  // of the last run, −1 if there is none
+	Signal    int32  // that ended the last run, 0 if none
+	Reason    Reason
+	Message   string
 	// Preempted is about the last time it was asked to leave for another; nil if it never was.
 	Preempted *Preemption `cbor:",omitempty"`
 }

@@ -70,7 +70,7 @@ func (p *Planner) groupFor(key groupKey, job *cluster.JobSpec, task *cluster.Tas
 	return g
 }
 
-// unit is a task that is bound to a host or has a hold.
+// unit is a task that is bound to a host or has a hold, or backs off while the rest of its gang's core waits for it.
 type unit struct {
 	task    cluster.TaskKey
 	run     uint32
@@ -102,10 +102,15 @@ type move struct {
 	nomination
 }
 
+// restingCore reports whether the task backs off that the rest of its gang's core has to wait for.
+func restingCore(snap *cluster.Snapshot, t *cluster.Task) bool {
+	return t.NotBefore != 0 && snap.Job(t.Key.Job()).Spec.Core(t.Key.Instance())
+}
+
 // ingestUnit brings the unit of a bound or held task in line with the snapshot.
 func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
 	old := p.units[k]
-	if t == nil || !t.State.Bound() && t.State != cluster.TaskReserved {
+	if t == nil || !t.State.Bound() && t.State != cluster.TaskReserved && !restingCore(snap, t) {
 		if old != nil {
 			p.dropUnit(old)
 		}
@@ -135,6 +140,8 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 		p.dropUnit(old)
 	}
 	switch {
+	case t.State == cluster.TaskPending:
+		u.counted = &u.group.leaving
 	case !t.State.Vacating():
 		u.counted = &u.group.running
 	case t.State == cluster.TaskPreempting && !j.Spec.Preemption.Kill && !j.Stopping || t.Restart:

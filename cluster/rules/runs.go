@@ -27,8 +27,9 @@ func Report(tx *Tx, e *cluster.TaskStatus) (Verdict, error) {
 	}
 	j := tx.State().Job(e.Task.Job())
 	if e.Reason == cluster.ReasonLaunchRefused && t.State.CanBecome(cluster.TaskPending) {
-		// Given back: the run never began, so it is no failure, and the task is placed again at once.
-		if err := tx.Emit(&cluster.TaskRequeued{Task: e.Task, Reason: e.Reason}); err != nil || !breaks(tx, j, t) {
+		// Given back: the run never began, so it is no failure.
+		again := &cluster.TaskRequeued{Task: e.Task, Reason: e.Reason, NotBefore: backOff(tx, t, j, e.Reason)}
+		if err := tx.Emit(again); err != nil || !breaks(tx, j, t) {
 			return Applied, err
 		}
 		return Applied, giveBack(tx, j)
@@ -64,8 +65,9 @@ func requeue(tx *Tx, k cluster.TaskKey) error {
 	if t == nil { // its instance was removed
 		return nil
 	}
-	if why, again := t.ShouldRequeue(tx.State().Job(k.Job())); again {
-		return tx.Emit(&cluster.TaskRequeued{Task: k, Reason: why})
+	j := tx.State().Job(k.Job())
+	if why, again := t.ShouldRequeue(j); again {
+		return tx.Emit(&cluster.TaskRequeued{Task: k, Reason: why, NotBefore: backOff(tx, t, j, why)})
 	}
 	return nil
 }

@@ -12,14 +12,15 @@ import (
 const DefaultGangTimeout = 2 * time.Minute
 
 // Timers knows when something is due that no report will bring up: a run at its run-time limit, a gang that does not come
-// to run, a job past its deadline. It is told of what changed and says what to look at; whether something is still to be
+// to run, the end of a back-off, a job past its deadline or kept for long enough. It is told of what changed and says what to look at; whether something is still to be
 // done about it Fire decides by the State, so that an alarm too many does no harm. Not safe for concurrent use.
 type Timers struct {
+	keep   time.Duration // see NewTimers
 	alarms alarms
 	set    map[alarm]struct{} // those in the heap, so that none stands in it twice
 }
 
-// alarm is a task to be looked at at a time. A job is looked at through its first task.
+// alarm is a task to be looked at at a time. A job is looked at through the key of its first task, even if it has none.
 type alarm struct {
 	at   cluster.Time
 	task cluster.TaskKey
@@ -39,16 +40,25 @@ func (a *alarms) Pop() any {
 	return last
 }
 
-// NewTimers returns timers that have been told of nothing.
-func NewTimers() *Timers { return &Timers{set: map[alarm]struct{}{}} }
+// NewTimers returns timers that have been told of nothing. keep is how long jobs are kept after their end that do not say it
+// themselves; 0 is for ever.
+func NewTimers(keep time.Duration) *Timers { return &Timers{keep: keep, set: map[alarm]struct{}{}} }
 
 // Note takes in what changed. With all, everything in the snapshot counts as changed. Complexity: changes · log alarms.
 func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool) {
 	if all {
+		for j := range snap.Jobs(0) {
+			t.noteJob(snap, j)
+		}
 		for task := range snap.Tasks(0) {
 			t.note(snap, task)
 		}
 		return
+	}
+	for _, uid := range changes.Jobs {
+		if j := snap.Job(uid); j != nil {
+			t.noteJob(snap, j)
+		}
 	}
 	for _, k := range changes.Tasks {
 		if task := snap.Task(k); task != nil {
@@ -65,9 +75,38 @@ func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
 	if at := gangEnds(task, spec); at != 0 {
 		t.add(at, task.Key)
 	}
-	if spec.Limits.Deadline != 0 && task.Key.Instance() == 0 && !task.State.Terminal() {
-		t.add(spec.Limits.Deadline, task.Key)
+	if task.NotBefore != 0 {
+		t.add(task.NotBefore, task.Key)
 	}
+}
+
+func (t *Timers) noteJob(snap *cluster.Snapshot, j *cluster.Job) {
+	look := cluster.MakeTaskKey(j.UID, 0)
+	if j.Spec.Limits.Deadline != 0 && !j.State().Terminal() {
+		t.add(j.Spec.Limits.Deadline, look)
+	}
+	if at := t.forgetAt(j); at != 0 {
+		t.add(at, look)
+	}
+	for _, d := range j.Spec.DependsOn { // one that this one no longer waits for may be overdue
+		if on := snap.JobByName(d.Job); on != nil && !j.Waiting {
+			if at := t.forgetAt(on); at != 0 {
+				t.add(at, cluster.MakeTaskKey(on.UID, 0))
+			}
+		}
+	}
+}
+
+// forgetAt returns when a job that has ended goes, 0 for never.
+func (t *Timers) forgetAt(j *cluster.Job) cluster.Time {
+	keep := j.Spec.TTL
+	if keep == 0 {
+		keep = t.keep
+	}
+	if keep == 0 || !j.State().Terminal() {
+		return 0
+	}
+	return j.Finished.Add(keep)
 }
 
 func (t *Timers) add(at cluster.Time, k cluster.TaskKey) {
@@ -123,22 +162,37 @@ func gangTimeout(spec *cluster.JobSpec) time.Duration {
 }
 
 // Fire does what is due for the tasks.
-func Fire(tx *Tx, tasks []cluster.TaskKey) error {
+func (t *Timers) Fire(tx *Tx, tasks []cluster.TaskKey) error {
 	for _, k := range tasks {
-		t := tx.State().Task(k)
-		if t == nil {
+		j := tx.State().Job(k.Job())
+		if j == nil {
 			continue
 		}
-		if err := fire(tx, t, tx.State().Job(k.Job())); err != nil {
+		done, err := t.fireJob(tx, j)
+		if task := tx.State().Task(k); task != nil && !done && err == nil {
+			err = fire(tx, task, j)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
+// fireJob does what is due for the job, and reports whether that leaves nothing to do for its tasks.
+func (t *Timers) fireJob(tx *Tx, j *cluster.Job) (done bool, err error) {
 	if at := j.Spec.Limits.Deadline; at != 0 && tx.Now() >= at && !j.Stopping && !j.State().Terminal() {
-		return tx.Emit(&cluster.JobStopping{Job: j.UID, Reason: cluster.ReasonDeadline})
+		return true, tx.Emit(&cluster.JobStopping{Job: j.UID, Reason: cluster.ReasonDeadline})
+	}
+	if at := t.forgetAt(j); at != 0 && tx.Now() >= at && len(tx.State().WaitingFor(j.Spec.Name)) == 0 {
+		return true, tx.Emit(&cluster.JobDeleted{Job: j.UID})
+	}
+	return false, nil
+}
+
+func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
+	if t.NotBefore != 0 && tx.Now() >= t.NotBefore {
+		return tx.Emit(&cluster.TaskReleased{Task: t.Key})
 	}
 	if at := gangEnds(t, j.Spec); at != 0 && tx.Now() >= at {
 		return giveBack(tx, j)

@@ -14,7 +14,7 @@ import (
 // member that fails later.
 func TestAGangComesToRunTogetherOrIsGivenBack(t *testing.T) {
 	state, placed := gang(t)
-	timers := rules.NewTimers()
+	timers := rules.NewTimers(0)
 	snapshot, _ := state.Fork().Snapshot()
 	timers.Note(snapshot, cluster.Changes{}, true)
 	due := at(0).Add(rules.DefaultGangTimeout)
@@ -22,7 +22,7 @@ func TestAGangComesToRunTogetherOrIsGivenBack(t *testing.T) {
 	require.Empty(t, timers.Due(due-1))
 
 	run(t, state, placed[0], cluster.TaskRunning)
-	require.NoError(t, rules.Fire(rules.Begin(state, due), timers.Due(due)))
+	require.NoError(t, timers.Fire(rules.Begin(state, due), timers.Due(due)))
 	for _, k := range placed {
 		require.Equal(t, cluster.TaskKilling, state.Task(k).State)
 		run(t, state, k, cluster.TaskKilled)
@@ -58,11 +58,11 @@ func TestARunThatTakesTooLongHasFailed(t *testing.T) {
 	spec := *state.Job(1).Spec
 	spec.Limits.MaxRunTime, spec.MaxFailures = time.Minute, 0
 	emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
-	timers := rules.NewTimers()
+	timers := rules.NewTimers(0)
 	snapshot, _ := state.Fork().Snapshot()
 	timers.Note(snapshot, cluster.Changes{}, true)
 	require.Equal(t, state.Task(k).Started.Add(time.Minute), timers.Next())
-	require.NoError(t, rules.Fire(rules.Begin(state, timers.Next()), timers.Due(timers.Next())))
+	require.NoError(t, timers.Fire(rules.Begin(state, timers.Next()), timers.Due(timers.Next())))
 	require.Equal(t, cluster.TaskKilling, state.Task(k).State)
 	run(t, state, k, cluster.TaskKilled)
 	require.Equal(t, cluster.TaskFailed, state.Task(k).State)
@@ -75,9 +75,10 @@ func TestAJobPastItsDeadlineHasFailed(t *testing.T) {
 	spec.Limits.Deadline = at(time.Hour)
 	emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
 	k := cluster.MakeTaskKey(1, 0)
-	require.NoError(t, rules.Fire(rules.Begin(state, at(time.Hour)-1), []cluster.TaskKey{k}))
+	timers := rules.NewTimers(0)
+	require.NoError(t, timers.Fire(rules.Begin(state, at(time.Hour)-1), []cluster.TaskKey{k}))
 	require.Equal(t, cluster.TaskRunning, state.Task(k).State)
-	require.NoError(t, rules.Fire(rules.Begin(state, at(time.Hour)), []cluster.TaskKey{k}))
+	require.NoError(t, timers.Fire(rules.Begin(state, at(time.Hour)), []cluster.TaskKey{k}))
 	run(t, state, k, cluster.TaskKilled)
 	require.Equal(t, cluster.JobFailed, state.Job(1).State())
 }

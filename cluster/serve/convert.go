@@ -43,23 +43,20 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 		checkRange(instances, 1, cluster.MaxInstances, "tasks", child(path, "instances"), v)
 	}
 	checkRange(int64(p.Priority), 0, cluster.MaxPriority, "higher goes first", child(path, "priority"), v)
-	maxFailures := p.GetRestart().GetMaxFailures()
-	checkRange(int64(maxFailures), 0, cluster.MaxMaxFailures, "", child(path, "restart.max_failures"), v)
 	job := &cluster.JobSpec{
-		Name:        cluster.JobID(p.Name),
-		Type:        jobTypeFrom(p.Type, child(path, "type"), v),
-		Pool:        cluster.PoolPath(p.Pool),
-		Owner:       p.Owner,
-		Labels:      labelsFrom(p.Labels, child(path, "labels"), v),
-		Priority:    p.Priority,
-		Preemptible: true, // as batch jobs are
-		Instances:   uint32(instances),
-		MaxFailures: maxFailures,
-		Task:        taskSpecFrom(p.Task, child(path, "task"), v),
+		Name:      cluster.JobID(p.Name),
+		Type:      jobTypeFrom(p.Type, child(path, "type"), v),
+		Pool:      cluster.PoolPath(p.Pool),
+		Owner:     p.Owner,
+		Labels:    labelsFrom(p.Labels, child(path, "labels"), v),
+		Priority:  p.Priority,
+		Instances: uint32(instances),
+		Task:      taskSpecFrom(p.Task, child(path, "task"), v),
 	}
-	if p.Preemptible != nil {
+	if job.Preemptible = !job.Type.Service(); p.Preemptible != nil {
 		job.Preemptible = *p.Preemptible
 	}
+	lifeFrom(p, job, path, v)
 	placesFrom(p, job, path, v)
 	boundsFrom(p, job, path, v)
 	job.Overrides = overridesFrom(p, job, child(path, "overrides"), v)
@@ -71,8 +68,10 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 func jobTypeFrom(t sluicev1.JobType, path string, v *violations) cluster.JobType {
 	switch t {
 	case sluicev1.JobType_JOB_TYPE_UNSPECIFIED, sluicev1.JobType_JOB_TYPE_BATCH:
+	case sluicev1.JobType_JOB_TYPE_STATELESS:
+		return cluster.Stateless
 	default:
-		v.Unsupported(path, "is %v: this server runs JOB_TYPE_BATCH only so far", t)
+		v.Unsupported(path, "is %v: this server runs JOB_TYPE_BATCH and JOB_TYPE_STATELESS only so far", t)
 	}
 	return cluster.Batch
 }

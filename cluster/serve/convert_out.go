@@ -46,12 +46,13 @@ var jobTypes = map[cluster.JobType]sluicev1.JobType{
 }
 
 var jobStates = map[cluster.JobState]sluicev1.JobState{
-	cluster.JobPending:   sluicev1.JobState_JOB_STATE_PENDING,
-	cluster.JobRunning:   sluicev1.JobState_JOB_STATE_RUNNING,
-	cluster.JobKilling:   sluicev1.JobState_JOB_STATE_KILLING,
-	cluster.JobSucceeded: sluicev1.JobState_JOB_STATE_SUCCEEDED,
-	cluster.JobFailed:    sluicev1.JobState_JOB_STATE_FAILED,
-	cluster.JobKilled:    sluicev1.JobState_JOB_STATE_KILLED,
+	cluster.JobInitialized: sluicev1.JobState_JOB_STATE_INITIALIZED,
+	cluster.JobPending:     sluicev1.JobState_JOB_STATE_PENDING,
+	cluster.JobRunning:     sluicev1.JobState_JOB_STATE_RUNNING,
+	cluster.JobKilling:     sluicev1.JobState_JOB_STATE_KILLING,
+	cluster.JobSucceeded:   sluicev1.JobState_JOB_STATE_SUCCEEDED,
+	cluster.JobFailed:      sluicev1.JobState_JOB_STATE_FAILED,
+	cluster.JobKilled:      sluicev1.JobState_JOB_STATE_KILLED,
 }
 
 var taskStates = [cluster.NumTaskStates]sluicev1.TaskState{
@@ -81,6 +82,11 @@ func jobTo(j *cluster.Job) *sluicev1.Job {
 		CreateTime: timeTo(j.Submitted),
 		StartTime:  timeTo(j.Started),
 		EndTime:    timeTo(j.Finished),
+		Reason:     string(j.StopReason),
+		Message:    j.StopMessage,
+	}
+	if j.Waiting {
+		p.Reason = waitingForJobs
 	}
 	for state, n := range j.Counts {
 		if n > 0 {
@@ -104,10 +110,10 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 		Preemptible: &s.Preemptible,
 		Constraints: constraintsTo(s),
 		Spread:      spreadTo(s.Spread),
-		Restart:     &sluicev1.RestartPolicy{MaxFailures: &s.MaxFailures},
 		KillGrace:   durationpb.New(s.Task.KillGrace),
 	}
 	boundsTo(s, p)
+	lifeTo(s, p)
 	return p
 }
 
@@ -127,6 +133,7 @@ func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 		StartTime: timeTo(t.Started),
 		EndTime:   timeTo(t.Finished),
 		Ports:     portsTo(t.Ports),
+		NotBefore: timeTo(t.NotBefore),
 	}
 	if t.State.Bound() {
 		p.Allocated = vectorTo(j.Spec.TaskOf(t.Key.Instance()).Resources)

@@ -216,7 +216,10 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Owner, rich.Priority = "somebody", 12
 	rich.Instances, rich.Preemptible = proto.Uint32(3), proto.Bool(false)
 	rich.Labels = map[string]string{"b": "2", "a": "1"}
-	rich.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(2)}
+	rich.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(2), BackoffInitial: durationpb.New(2), BackoffMax: durationpb.New(9)}
+	a.submit(t, sleepJob("first"))
+	rich.DependsOn = []*sluicev1.Dependency{{Job: "first", Condition: sluicev1.Dependency_ENDED}, {Job: "first", Condition: sluicev1.Dependency_FAILED}}
+	rich.TtlAfterFinish = durationpb.New(time.Minute)
 	rich.Constraints = []*sluicev1.ConstraintRule{
 		{Expression: nested(3)},
 		{Expression: hostLabel("zone", "a", sluicev1.LabelConstraint_LESS, 1)},
@@ -259,6 +262,8 @@ func TestSpecsRoundTrip(t *testing.T) {
 	require.True(t, proto.Equal(rich.Task, out.Task), "%v\n%v", rich.Task, out.Task)
 	require.True(t, proto.Equal(rich.Gang, out.Gang) && proto.Equal(rich.Limits, out.Limits) && proto.Equal(rich.Preemption, out.Preemption), out)
 	require.Equal(t, rich.Groups, out.Groups)
+	require.True(t, proto.Equal(rich.Restart, out.Restart) && proto.Equal(rich.DependsOn[0], out.DependsOn[0]), out)
+	require.True(t, len(out.DependsOn) == 2 && proto.Equal(rich.DependsOn[1], out.DependsOn[1]) && proto.Equal(rich.TtlAfterFinish, out.TtlAfterFinish), out)
 	require.Len(t, out.Overrides, 2)
 	for i := range rich.Overrides {
 		require.True(t, proto.Equal(rich.Overrides[i], out.Overrides[i]), "%v\n%v", rich.Overrides[i], out.Overrides[i])

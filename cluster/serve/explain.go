@@ -16,9 +16,10 @@ import (
 
 // Reasons for which a task waits, beside those for which hosts are ruled out.
 const (
-	waitingForCycle = "NEXT_CYCLE" // it began to wait after the last cycle
-	waitingForHosts = "NO_HOSTS"   // no host manager has reported any
-	waitingForJob   = "JOB_NOT_STARTED"
+	waitingForCycle = "NEXT_CYCLE"   // it began to wait after the last cycle
+	waitingForHosts = "NO_HOSTS"     // no host manager has reported any
+	waitingForJobs  = "DEPENDENCIES" // its job waits for others
+	waitingForRetry = "BACK_OFF"     // it failed, or its launch was given back again, and waits until it is tried anew
 	waitingForHold  = "ROOM_HELD"    // it starts when those have left who leave for it
 	waitingForRoom  = "NO_ROOM"      // hosts could take it, but are full
 	waitingForFit   = "NO_HOST_FITS" // no host could take it, even empty
@@ -54,6 +55,9 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 		}
 		waiting := explainWaiting(t, &why, known)
 		waiting.Cycle, waiting.Time = a.lastCycle()
+		if first := outstanding(a.s.Snapshot(), j); first != nil {
+			waiting.BlockingJob = string(first.Job)
+		}
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Waiting{Waiting: waiting}
 		answer.Summary = summarizeWaiting(waiting, t, j)
 	}
@@ -111,7 +115,9 @@ func termsTo(p *cycle.Place) []*sluicev1.CostTerm {
 func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.WaitingExplanation {
 	switch {
 	case t.State == cluster.TaskInitialized:
-		return &sluicev1.WaitingExplanation{Reason: waitingForJob}
+		return &sluicev1.WaitingExplanation{Reason: waitingForJobs}
+	case t.NotBefore != 0:
+		return &sluicev1.WaitingExplanation{Reason: waitingForRetry}
 	case t.State == cluster.TaskReserved:
 		return &sluicev1.WaitingExplanation{Reason: waitingForHold}
 	case !known:
@@ -172,6 +178,17 @@ func unblockerWord(u *cycle.Unblocker) string {
 	}
 }
 
+// outstanding returns the first dependency that keeps the job from running, nil if none does.
+func outstanding(in *cluster.Snapshot, j *cluster.Job) *cluster.Dependency {
+	for i := range j.Spec.DependsOn {
+		d := &j.Spec.DependsOn[i]
+		if holds, _ := d.Judge(in.JobByName(d.Job)); j.Waiting && !holds {
+			return d
+		}
+	}
+	return nil
+}
+
 func summarizeEnd(t *cluster.Task) string {
 	parts := []string{fmt.Sprintf("%v after run %d", t.State, t.Run)}
 	if t.Reason != cluster.ReasonNone {
@@ -207,8 +224,14 @@ var hostReasons = map[string]string{
 
 func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluster.Job) string {
 	switch w.Reason {
-	case waitingForJob:
-		return "the job may not start yet"
+	case waitingForJobs:
+		return fmt.Sprintf("its job waits for others, of which %s has not ended yet", w.BlockingJob)
+	case waitingForRetry:
+		why := fmt.Sprintf("it failed %d times", t.Failures)
+		if t.Reason == cluster.ReasonLaunchRefused {
+			why = fmt.Sprintf("its host manager gave the launch back %d times", t.Refusals)
+		}
+		return fmt.Sprintf("%s and is tried again at %s", why, t.NotBefore.Go().Format(time.RFC3339))
 	case waitingForHold:
 		return fmt.Sprintf("room is held for it on host %s until %s, when those who leave are gone", t.Hold.Host, t.Hold.Until.Go().Format(time.RFC3339))
 	case waitingForCycle:

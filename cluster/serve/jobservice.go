@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -102,10 +103,29 @@ func (s *submission) add(tx *Tx) error {
 	case len(fresh) == 0:
 		return nil
 	}
+	if err := checkAwaited(tx.State(), fresh); err != nil {
+		return err
+	}
 	if err := checkPending(tx.State(), fresh); err != nil {
 		return err
 	}
 	return tx.Emit(&cluster.JobsSubmitted{Jobs: fresh})
+}
+
+// checkAwaited refuses jobs that wait for one that was deleted since the request was checked.
+func checkAwaited(in *cluster.State, fresh []cluster.NewJob) error {
+	together := map[cluster.JobID]bool{}
+	for _, n := range fresh {
+		together[n.Spec.Name] = true
+	}
+	for _, n := range fresh {
+		for _, d := range n.Spec.DependsOn {
+			if !together[d.Job] && in.JobByName(d.Job) == nil {
+				return resourceError(codes.FailedPrecondition, "job", string(n.Spec.Name), "it would wait for job %s, which is gone", quote(string(d.Job)))
+			}
+		}
+	}
+	return nil
 }
 
 // repeats reports whether the request was carried out before, and refuses the key of another request. The jobs that one
@@ -161,10 +181,19 @@ func (a *jobService) GetJob(_ context.Context, r *sluicev1.GetJobRequest) (*slui
 // StopJob implements sluicev1.JobServiceServer.
 func (a *jobService) StopJob(ctx context.Context, r *sluicev1.StopJobRequest) (*sluicev1.StopJobResponse, error) {
 	job, err := a.changeJob(ctx, r.Name, r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
-		if j.Stopping || j.State().Terminal() {
-			return nil
+		jobs := []*cluster.Job{j}
+		if r.Cascade {
+			jobs = append(jobs, rules.Dependents(tx.State(), j)...)
 		}
-		return tx.Emit(&cluster.JobStopping{Job: j.UID})
+		for _, j := range jobs {
+			if j.Stopping || j.State().Terminal() {
+				continue
+			}
+			if err := tx.Emit(&cluster.JobStopping{Job: j.UID}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -178,6 +207,10 @@ func (a *jobService) DeleteJob(ctx context.Context, r *sluicev1.DeleteJobRequest
 	_, err := a.changeJob(ctx, r.Name, r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
 		if !j.State().Terminal() {
 			return resourceError(codes.FailedPrecondition, "job", r.Name, "it has not ended: stop it first")
+		}
+		if waiting := tx.State().WaitingFor(j.Spec.Name); len(waiting) > 0 {
+			first := tx.State().Job(waiting[0]).Spec.Name
+			return resourceError(codes.FailedPrecondition, "job", r.Name, "job %s waits for it: stop that first", quote(string(first)))
 		}
 		err := tx.Emit(&cluster.JobDeleted{Job: j.UID})
 		revision = tx.State().Revision()
@@ -234,6 +267,9 @@ func checkUpdate(from, to *cluster.JobSpec) error {
 	}
 	if !proto.Equal(placesTo(from), placesTo(to)) {
 		v.Unsupported("spec.constraints", "or spec.spread is another one: %s", notYet)
+	}
+	if !slices.Equal(from.DependsOn, to.DependsOn) {
+		v.Unsupported("spec.depends_on", notYet)
 	}
 	if (from.Gang == nil) != (to.Gang == nil) || from.Gang != nil && *from.Gang != *to.Gang {
 		v.Unsupported("spec.gang", notYet)

@@ -41,6 +41,8 @@ type Config struct {
 	UnreachableAfter time.Duration
 	// LostAfter is how long a host may be unreachable before its tasks are given up and run elsewhere.
 	LostAfter time.Duration
+	// KeepFinished is how long jobs are kept after their end that do not say it themselves; zero is for ever.
+	KeepFinished time.Duration
 	// LearnEvery is how often the cost model is told what was learned from runs: each time all prices are worked out anew.
 	LearnEvery time.Duration
 	// CheckpointEvery is the number of records after which a checkpoint is written.
@@ -103,6 +105,7 @@ func New(c Config) (*Scheduler, error) {
 	s.shards.init(time.Now())
 	s.metrics = newMetrics(s)
 	s.durable = s.metrics.count
+	s.unsettled = func(err error) { s.log.Error("what follows from a change could not be done", "error", err) }
 	if c.State.ClusterID() == "" {
 		var id [16]byte
 		_, _ = rand.Read(id[:]) // never fails

@@ -96,14 +96,10 @@ const (
 	visited
 )
 
-// check reports references to unknown jobs and cycles. Valid dependencies are reported as not supported.
-// Complexity: jobs + dependencies.
+// check reports references to unknown jobs and cycles. Complexity: jobs + dependencies.
 func (g *dependencies) check() {
 	g.state = make([]visit, len(g.specs))
-	for i, spec := range g.specs {
-		if len(spec.GetDependsOn()) > 0 {
-			g.v.Unsupported(child(g.path(i), "depends_on"), "this server does not run jobs in the order of their dependencies yet")
-		}
+	for i := range g.specs {
 		if g.state[i] == unvisited {
 			g.visit(i)
 		}

@@ -15,20 +15,19 @@ var supported = fieldSet(map[string]string{
 	"SubmitJobsRequest": "specs idempotency_key",
 	"GetJobRequest":     "name",
 	"ListJobsRequest":   "filter order descending page_size page_token",
-	"StopJobRequest":    "name expected_version",
+	"StopJobRequest":    "name expected_version cascade",
 	"DeleteJobRequest":  "name expected_version",
 	"UpdateJobRequest":  "spec expected_version",
 	"WatchJobsRequest":  "filter after_revision include_tasks",
 	"JobFilter":         "names name_prefix pool states owner labels types",
 
 	"JobSpec": "name type pool owner labels instances task overrides priority preemptible " +
-		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups",
+		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups ttl_after_finish",
 	"GangPolicy":       "minimum launch_timeout",
 	"JobLimits":        "max_running_instances max_run_time deadline",
 	"PreemptionPolicy": "action grace",
-	// Every dependency is checked, and then refused: the graph has to be right before the answer is "not yet".
 	"Dependency":       "job condition",
-	"RestartPolicy":    "max_failures",
+	"RestartPolicy":    "max_failures backoff_initial backoff_max",
 	"TaskSpec":         "init processes resources labels volumes log_limit_bytes",
 	"ProcessSpec":      "name argv shell environment working_directory container resources health_checks main user fetch",
 	"ContainerSpec":    "runtime image image_bytes force_pull parameters",

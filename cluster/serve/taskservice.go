@@ -96,6 +96,9 @@ func (a *taskService) RestartTask(ctx context.Context, r *sluicev1.RestartTaskRe
 		if j.Stopping {
 			return resourceError(codes.FailedPrecondition, "job", r.Job, "it was stopped: its tasks do not run again")
 		}
+		if j.Waiting {
+			return resourceError(codes.FailedPrecondition, "job", r.Job, "it waits for other jobs: none of its tasks may run yet")
+		}
 		if t.Removed {
 			return resourceError(codes.FailedPrecondition, "job", r.Job, "instance %d is being removed", r.Instance)
 		}

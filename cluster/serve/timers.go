@@ -13,7 +13,7 @@ import (
 func (s *Scheduler) runTimers(ctx context.Context) error {
 	w := s.Watch()
 	defer w.Close()
-	timers := rules.NewTimers()
+	timers := rules.NewTimers(s.config.KeepFinished)
 	ring := time.NewTimer(time.Hour)
 	defer ring.Stop()
 	for first := true; ; first = false {
@@ -31,7 +31,7 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 		case <-ring.C:
 		}
 		due := timers.Due(cluster.Time(time.Now().UnixNano()))
-		err := s.Do(ctx, func(tx *Tx) error { return rules.Fire(tx, due) })
+		err := s.Do(ctx, func(tx *Tx) error { return timers.Fire(tx, due) })
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStopped) {
 			return err
 		}

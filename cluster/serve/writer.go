@@ -38,6 +38,7 @@ type writer struct {
 	log       Log
 	now       func() time.Time
 	durable   func([]cluster.Record) // told of every batch, in the writer; may be nil
+	unsettled func(error)            // told what rules.Settle could not do; may be nil
 	state     *cluster.State
 	queue     chan command
 	published atomic.Pointer[cluster.Snapshot]
@@ -99,6 +100,9 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 	answers := make([]error, len(batch))
 	for i, c := range batch {
 		answers[i] = c.run(tx)
+	}
+	if err := rules.Settle(tx); err != nil && w.unsettled != nil {
+		w.unsettled(err)
 	}
 	if records := tx.Records(); len(records) > 0 {
 		if err := w.log.Append(records); err != nil {

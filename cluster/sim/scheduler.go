@@ -82,7 +82,7 @@ func (s *simulation) startScheduler() error {
 		s: s, state: state, planner: s.config.newPlanner(), rescan: true,
 		feed: knowledge.Feed{Interval: s.config.LearnEvery},
 		sent: map[cluster.TaskKey]sentRun{}, checkpointed: state.Seq(), noWake: func() {},
-		timers: rules.NewTimers(), noAlarm: func() {},
+		timers: rules.NewTimers(0), noAlarm: func() {},
 	}
 	p.snapshot, _ = state.Snapshot()
 	s.scheduler = p
@@ -160,6 +160,10 @@ func (p *scheduler) commit() {
 	answers := make([]error, len(batch))
 	for i, c := range batch {
 		answers[i] = c.run(tx)
+	}
+	if err := rules.Settle(tx); err != nil {
+		p.s.fail(err)
+		return
 	}
 	records := tx.Records()
 	if err := p.s.append(records); err != nil {
@@ -239,7 +243,7 @@ func (p *scheduler) setAlarm() {
 	p.noAlarm = p.after(max(0, at.Sub(p.s.clock.Now())), func() {
 		p.alarmAt = 0
 		due := p.timers.Due(p.s.clock.Now())
-		p.send(func(tx *rules.Tx) error { return rules.Fire(tx, due) }, func(err error) {
+		p.send(func(tx *rules.Tx) error { return p.timers.Fire(tx, due) }, func(err error) {
 			if err != nil {
 				p.s.fail(err)
 				return

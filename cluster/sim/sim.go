@@ -233,7 +233,7 @@ func (s *simulation) finish() {
 		switch {
 		case t.State.Bound():
 			bound++
-		case t.State == cluster.TaskPending:
+		case t.State == cluster.TaskPending && t.NotBefore == 0:
 			waiting++
 		}
 	}

@@ -17,7 +17,7 @@ import (
 func newJobCommand(a *app) *cobra.Command {
 	return group("job", "Submit, show and end jobs",
 		newJobSubmitCommand(a), newJobGetCommand(a), newJobListCommand(a), newJobStopCommand(a), newJobDeleteCommand(a),
-		newJobUpdateCommand(a), newJobScaleCommand(a), newJobWatchCommand(a), newJobWaitCommand(a))
+		newJobUpdateCommand(a), newJobScaleCommand(a), newJobGraphCommand(a), newJobWatchCommand(a), newJobWaitCommand(a))
 }
 
 func newJobGetCommand(a *app) *cobra.Command {

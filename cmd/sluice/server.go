@@ -94,6 +94,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		UnreachableAfter: c.UnreachableAfter,
 		LostAfter:        c.LostAfter,
 		LearnEvery:       c.LearnEvery,
+		KeepFinished:     c.KeepFinished,
 		CheckpointEvery:  c.CheckpointEvery,
 	})
 	if err != nil {

@@ -165,7 +165,11 @@ func (c *Checker) Record(r cluster.Record) {
 	case *cluster.TaskStopping:
 		c.stop(e)
 	case *cluster.TaskRequeued:
-		c.requeue(e.Task)
+		c.requeue(e)
+	case *cluster.TaskReleased:
+		c.wake(e.Task)
+	case *cluster.JobReleased:
+		c.releaseJob(e.Job)
 	case *cluster.TaskHeld:
 		c.hold(e)
 	case *cluster.TaskPreempted:

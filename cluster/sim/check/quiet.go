@@ -50,9 +50,9 @@ func (c *Checker) quietJob(j *job, asked map[string]int64) {
 	}
 }
 
-// gangMayWait reports whether a member of the core has room kept for it, or is leaving: then the others wait for it.
+// gangMayWait reports whether a member of the core has room kept for it, or is leaving or backs off: then the others wait for it.
 func (c *Checker) gangMayWait(j *job) bool {
-	return slices.ContainsFunc(j.tasks[:j.spec.Gang.Minimum], func(t task) bool { return t.state == held || t.state == stopping })
+	return slices.ContainsFunc(j.tasks[:j.spec.Gang.Minimum], func(t task) bool { return t.state == held || t.state == stopping || t.state == resting })
 }
 
 // waitingIn lists the waiting instances from first to before the last.

@@ -17,16 +17,18 @@ const (
 	running        // bound, and seen running
 	stopping       // bound, and told to end
 	ended
+	resting // may not be placed: it backs off, or its job waits for others
 )
 
-func (s state) bound() bool { return s != waiting && s != held && s != ended }
+func (s state) bound() bool { return s >= placed && s <= stopping }
 
 // task is one instance of a job.
 type task struct {
 	state    state
-	presumed bool // its last run was given up without word from the host
-	gone     bool // the job has no such instance any more
-	again    bool // it was gone before, and counts its runs on from a higher number
+	until    cluster.Time // before which it may not be placed, of one that backs off
+	presumed bool         // its last run was given up without word from the host
+	gone     bool         // the job has no such instance any more
+	again    bool         // it was gone before, and counts its runs on from a higher number
 	run      uint32
 	host     *host
 	devices  []uint16
@@ -40,6 +42,7 @@ type job struct {
 	spec      *cluster.JobSpec
 	signature string // of what decides where its tasks fit, where there are no overrides
 	stopping  bool
+	waits     bool // for other jobs
 	tasks     []task
 	waiting   int
 }
@@ -51,6 +54,7 @@ func (c *Checker) submit(n *cluster.NewJob) {
 	}
 	j := &job{uid: n.UID, spec: n.Spec, signature: signature(n.Spec, &n.Spec.Task)}
 	c.jobs[n.UID] = j
+	j.waits = len(n.Spec.DependsOn) > 0
 	c.grow(j)
 }
 
@@ -71,6 +75,11 @@ func (c *Checker) grow(j *job) {
 	}
 	j.waiting += added
 	c.waiting += added
+	for i := range j.tasks {
+		if t := &j.tasks[i]; j.waits && t.state == waiting {
+			c.enter(cluster.MakeTaskKey(j.uid, uint32(i)), t, resting)
+		}
+	}
 }
 
 func (c *Checker) update(e *cluster.JobUpdated) {
@@ -210,7 +219,7 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 	case e.Restart:
 		c.release(e.Task, t)
 		c.enter(e.Task, t, waiting)
-	case t.state == waiting || t.state == held:
+	case t.state == waiting || t.state == held || t.state == resting:
 		c.release(e.Task, t)
 		c.enter(e.Task, t, ended)
 	default:
@@ -218,20 +227,49 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 	}
 }
 
-func (c *Checker) requeue(k cluster.TaskKey) {
-	t := c.task(k)
+func (c *Checker) requeue(e *cluster.TaskRequeued) {
+	k, t := e.Task, c.task(e.Task)
 	switch {
 	case t == nil || t.gone:
 		c.report(Life, "task %v waits again and does not exist", k)
 	case c.jobs[k.Job()].stopping:
 		c.report(Life, "task %v waits again, of a job that is being stopped", k)
-	case t.state == waiting || t.state == running || t.state == stopping:
+	case t.state == waiting || t.state == resting || t.state == running || t.state == stopping:
 		c.report(Once, "task %v waits again while it waits or run %d of it is under way", k, t.run)
 	case t.state == ended && t.hold != nil: // it moves
 		c.enter(k, t, held)
+	case e.NotBefore != 0:
+		c.release(k, t)
+		c.enter(k, t, resting)
+		t.until = e.NotBefore
 	default:
 		c.release(k, t)
 		c.enter(k, t, waiting)
+	}
+}
+
+// wake lets a task wait that backed off.
+func (c *Checker) wake(k cluster.TaskKey) {
+	t := c.task(k)
+	if t == nil || t.state != resting || c.at < t.until {
+		c.report(Life, "task %v is let go and does not back off, or has to for longer", k)
+		return
+	}
+	c.enter(k, t, waiting)
+}
+
+// releaseJob lets the tasks of a job wait that waited for other jobs.
+func (c *Checker) releaseJob(uid cluster.JobUID) {
+	j := c.jobs[uid]
+	if j == nil || !j.waits {
+		c.report(Life, "job %d is let go and does not wait for others", uid)
+		return
+	}
+	j.waits = false
+	for i := range j.tasks {
+		if t := &j.tasks[i]; t.state == resting {
+			c.enter(cluster.MakeTaskKey(uid, uint32(i)), t, waiting)
+		}
 	}
 }
 
@@ -250,7 +288,7 @@ func (c *Checker) stopJob(uid cluster.JobUID) {
 // end has a task end: at once where it waits, else when its run has ended.
 func (c *Checker) end(k cluster.TaskKey, t *task) {
 	switch {
-	case t.state == waiting || t.state == held:
+	case t.state == waiting || t.state == held || t.state == resting:
 		c.release(k, t)
 		c.enter(k, t, ended)
 	case t.state.bound():

@@ -26,8 +26,7 @@ type TaskState int32
 
 const (
 	TaskState_TASK_STATE_UNSPECIFIED TaskState = 0
-	// Exists, but may not run yet: a dependency or a restart's back-off is
-	// outstanding.
+	// Exists, but may not run yet: its job waits for others.
 	TaskState_TASK_STATE_INITIALIZED TaskState = 1
 	// Waits to be placed.
 	TaskState_TASK_STATE_PENDING TaskState = 2
@@ -224,7 +223,8 @@ type Task struct {
 	Job      string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	JobUid   uint32                 `protobuf:"varint,2,opt,name=job_uid,json=jobUid,proto3" json:"job_uid,omitempty"`
 	Instance uint32                 `protobuf:"varint,3,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Runs count from 1; 0: never launched.
+	// Runs count from 1; 0: never launched. An instance that is added to a job
+	// again counts on from those that were taken away.
 	Run   uint32    `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`
 	State TaskState `protobuf:"varint,5,opt,name=state,proto3,enum=sluice.v1.TaskState" json:"state,omitempty"`
 	// Why the state is what it is: a constant, and a sentence.
@@ -253,7 +253,7 @@ type Task struct {
 	Health   Health   `protobuf:"varint,19,opt,name=health,proto3,enum=sluice.v1.Health" json:"health,omitempty"`
 	// Version of the spec that the run was started with. 0: not known.
 	JobVersion uint64 `protobuf:"varint,20,opt,name=job_version,json=jobVersion,proto3" json:"job_version,omitempty"`
-	// When a task that backs off may run again. Unset: now.
+	// When a PENDING task that backs off is tried again. Unset: it does not.
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	// Where the run's folder is on its host, for people. Empty: not known.
 	Sandbox       string `protobuf:"bytes,22,opt,name=sandbox,proto3" json:"sandbox,omitempty"`

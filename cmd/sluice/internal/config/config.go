@@ -42,6 +42,7 @@ type Scheduler struct {
 	UnreachableAfter time.Duration `mapstructure:"unreachable_after"`
 	LostAfter        time.Duration `mapstructure:"lost_after"`
 	LearnEvery       time.Duration `mapstructure:"learn_every"`
+	KeepFinished     time.Duration `mapstructure:"keep_finished"`
 	CheckpointEvery  uint64        `mapstructure:"checkpoint_every"`
 }
 
@@ -136,6 +137,7 @@ func (c *Config) Validate() error {
 	check("scheduler.lost_after", positive(c.Scheduler.LostAfter))
 	check("scheduler.solve_budget", notNegative(c.Scheduler.SolveBudget))
 	check("scheduler.learn_every", positive(c.Scheduler.LearnEvery))
+	check("scheduler.keep_finished", notNegative(int64(c.Scheduler.KeepFinished)))
 	check("scheduler.checkpoint_every", notNegative(int64(c.Scheduler.CheckpointEvery)-1))
 	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
 	check("dev.state_dir", absolute(c.Dev.StateDir))

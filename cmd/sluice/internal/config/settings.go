@@ -36,6 +36,7 @@ func Settings() []Setting {
 		{"scheduler.solve_budget", 0, "", "", "most work of one solve, in the solver's unit; 0 is no limit"},
 		{"scheduler.unreachable_after", 10 * time.Second, "", "", "a shard may be away for this long before its hosts count as unreachable"},
 		{"scheduler.lost_after", 5 * time.Minute, "", "", "a host may be unreachable for this long before its tasks run elsewhere"},
+		{"scheduler.keep_finished", "0", "", "", "how long jobs stay listed after their end that do not say it themselves; 0 is for ever"},
 		{"scheduler.learn_every", "1m", "", "", "how often the cost model is told what was learned from runs"},
 		{"scheduler.checkpoint_every", 50_000, "", "", "records of the journal between two checkpoints"},
 

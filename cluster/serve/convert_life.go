@@ -1,0 +1,64 @@
+package serve
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// What holds where a job does not say how its instances wait after failures.
+const (
+	defaultBackoff    = time.Second
+	defaultBackoffMax = 5 * time.Minute
+	maxDependencies   = 1000
+)
+
+// lifeFrom adds to a job of a known type when it begins, what becomes of instances that end, and when it ends and goes.
+func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) {
+	restartFrom(p.Restart, job, child(path, "restart"), v)
+	if len(p.DependsOn) > maxDependencies {
+		v.Invalid(child(path, "depends_on"), "has %d entries: at most %d", len(p.DependsOn), maxDependencies)
+	} else {
+		for _, d := range p.DependsOn { // that the jobs exist is checked with all jobs of the request
+			job.DependsOn = append(job.DependsOn, cluster.Dependency{Job: cluster.JobID(d.GetJob()), On: conditions[d.GetCondition()]})
+		}
+	}
+	job.TTL = positiveFrom(p.TtlAfterFinish, child(path, "ttl_after_finish"), v)
+}
+
+var conditions = map[sluicev1.Dependency_Condition]cluster.Condition{
+	sluicev1.Dependency_CONDITION_UNSPECIFIED: cluster.OnSuccess,
+	sluicev1.Dependency_SUCCEEDED:             cluster.OnSuccess,
+	sluicev1.Dependency_FAILED:                cluster.OnFailure,
+	sluicev1.Dependency_ENDED:                 cluster.OnEnd,
+}
+
+func restartFrom(p *sluicev1.RestartPolicy, job *cluster.JobSpec, path string, v *violations) {
+	if p.GetMaxFailures() > 0 && job.Type.Service() {
+		v.Invalid(child(path, "max_failures"), "is %d: a job of this type runs again however often it fails; leave it out", p.GetMaxFailures())
+	}
+	job.MaxFailures = p.GetMaxFailures()
+	checkRange(int64(job.MaxFailures), 0, cluster.MaxMaxFailures, "", child(path, "max_failures"), v)
+	b := &job.Backoff
+	b.Initial = durationFrom(p.GetBackoffInitial(), defaultBackoff, maxTime, child(path, "backoff_initial"), v)
+	b.Max = durationFrom(p.GetBackoffMax(), max(b.Initial, defaultBackoffMax), maxTime, child(path, "backoff_max"), v)
+	if b.Max < b.Initial {
+		v.Invalid(child(path, "backoff_max"), "is %v: at least backoff_initial, which is %v", b.Max, b.Initial)
+	}
+}
+
+// lifeTo is the reverse of lifeFrom.
+func lifeTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
+	p.Restart = &sluicev1.RestartPolicy{BackoffInitial: durationpb.New(s.Backoff.Initial), BackoffMax: durationpb.New(s.Backoff.Max)}
+	if !s.Type.Service() {
+		p.Restart.MaxFailures = proto.Uint32(s.MaxFailures)
+	}
+	for _, d := range s.DependsOn {
+		p.DependsOn = append(p.DependsOn, &sluicev1.Dependency{Job: string(d.Job), Condition: sluicev1.Dependency_Condition(d.On) + 1})
+	}
+	p.TtlAfterFinish = durationTo(s.TTL)
+}
