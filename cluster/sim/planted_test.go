@@ -51,11 +51,23 @@ var bugs = []struct {
 	{"gangs are forgotten", check.Idle, replan(func(_ cycle.Input, out *cycle.Output) {
 		out.Placements = slices.DeleteFunc(out.Placements, func(x cycle.Placement) bool { return x.Gang != 0 })
 	})},
-	{"gangs start without their last member", check.Gang, replan(func(in cycle.Input, out *cycle.Output) {
-		out.Placements = slices.DeleteFunc(out.Placements, func(x cycle.Placement) bool {
-			return x.Gang != 0 && x.Task.Instance() == in.Snapshot.Job(x.Gang).Spec.Gang.Minimum-1
-		})
-	})},
+	{"gangs start without their last member", check.Gang, func(c *Config) { // no plan can: it would be refused
+		last := map[cluster.TaskKey]bool{}
+		c.rewrite = func(r *cluster.Record) {
+			switch e := r.Event.(type) {
+			case *cluster.JobsSubmitted:
+				for _, n := range e.Jobs {
+					if n.Spec.Gang != nil {
+						last[cluster.MakeTaskKey(n.UID, n.Spec.Gang.Minimum-1)] = true
+					}
+				}
+			case *cluster.Placed:
+				if last[e.Task] {
+					r.Event = &cluster.TaskHealth{Task: e.Task}
+				}
+			}
+		}
+	}},
 	{"what may not be preempted is preempted", check.Reservation, func(c *Config) {
 		once := false
 		replan(func(in cycle.Input, out *cycle.Output) {
