@@ -12,6 +12,8 @@ import (
 type Caller struct {
 	User   string
 	Groups []string
+	// Token is the id of the token that was shown; "" where something else was.
+	Token string
 	// Job is the only thing that the caller may see and change; 0: no such bound.
 	Job cluster.JobUID
 	// Roles are held everywhere, beside those that the state binds.
@@ -39,18 +41,21 @@ func (c *Caller) Holds(in View, role cluster.Role, p cluster.PoolPath) bool {
 		return true
 	}
 	return slices.ContainsFunc(in.RoleBindings(), func(b cluster.RoleBinding) bool {
-		return b.Role == role && c.is(b.User, b.Group) && b.Pool.Covers(p)
+		return b.Role == role && c.Is(b) && b.Pool.Covers(p)
 	})
 }
 
 // HoldsAny reports whether the caller holds any role anywhere.
 func (c *Caller) HoldsAny(in View) bool {
 	return c.Free || c.Job == 0 && (len(c.Roles) > 0 ||
-		slices.ContainsFunc(in.RoleBindings(), func(b cluster.RoleBinding) bool { return c.is(b.User, b.Group) }))
+		slices.ContainsFunc(in.RoleBindings(), c.Is))
 }
 
 // IsOperator reports whether the caller may do everything.
 func (c *Caller) IsOperator(in View) bool { return c.Holds(in, cluster.Operator, cluster.RootPool) }
+
+// Is reports whether a binding is for the caller.
+func (c *Caller) Is(b cluster.RoleBinding) bool { return c.is(b.User, b.Group) }
 
 func (c *Caller) is(user, group string) bool {
 	return user != "" && user == c.User || group != "" && slices.Contains(c.Groups, group)
@@ -118,6 +123,22 @@ func (c *Caller) MayConfigure(in View, p cluster.PoolPath) bool {
 // it.
 func (c *Caller) MayKnow(in View, p cluster.PoolPath) bool {
 	return c.May(in, cluster.MayView, p) || c.May(in, cluster.MaySubmit, p)
+}
+
+// Sight returns which jobs the caller may see, for lists: each pool is decided on once.
+func (c *Caller) Sight(in View) func(*cluster.Job) bool {
+	pools := map[cluster.PoolPath]bool{}
+	return func(j *cluster.Job) bool {
+		if c.owns(j) {
+			return true
+		}
+		sees, known := pools[j.Spec.Pool]
+		if !known {
+			sees = c.May(in, cluster.MayView, j.Spec.Pool)
+			pools[j.Spec.Pool] = sees
+		}
+		return sees
+	}
 }
 
 // MaySee reports whether the caller may see a job and its tasks: its owner, and who may view its pool.

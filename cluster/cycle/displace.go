@@ -56,8 +56,8 @@ type displacement struct {
 // displace makes room for units that wait although their pools may claim room for them: the strongest claims first, among
 // equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
 // goes in vain: in the end every one who can stay stays.
-func (p *Planner) displace(now cluster.Time, out *Output) {
-	d := displacer{p: p, now: now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}}
+func (p *Planner) displace(in Input, out *Output) {
+	d := displacer{p: p, now: in.Now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}}
 	for i := range out.Placements {
 		d.forming[out.Placements[i].Gang] = true
 	}
@@ -71,7 +71,7 @@ func (p *Planner) displace(now cluster.Time, out *Output) {
 			claims = append(claims, c)
 		}
 	}
-	if len(claims) == 0 {
+	if len(claims) == 0 || in.KeepAll {
 		return
 	}
 	total := p.hosts.capacity()

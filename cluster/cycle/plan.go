@@ -27,7 +27,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 		p.trade()
 		p.solveRounds(in, out, lap)
 		p.insert(out)
-		p.displace(in.Now, out)
+		p.displace(in, out)
 		lap.end(&out.Stats, Fit)
 		again := p.passOn()
 		lap.end(&out.Stats, Pools)

@@ -20,6 +20,8 @@ type Input struct {
 	// Rescan says that Changes is not complete: everything is read anew, as in the first call.
 	Rescan bool
 	Now    cluster.Time
+	// KeepAll asks nobody to leave, whoever waits.
+	KeepAll bool
 	// Budget limits each solve; zero is no limit. When it is spent the waiting tasks are inserted without a flow.
 	Budget solver.Budget
 	// Stopwatch measures the phases for Stats. It has no influence on the plan and may be nil.

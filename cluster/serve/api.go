@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -15,6 +16,13 @@ import (
 
 // MaxRequestBytes is the size of the largest message that the server takes; a larger one is RESOURCE_EXHAUSTED.
 const MaxRequestBytes = 4 << 20
+
+// Bounds of a connection.
+const (
+	maxHeaderBytes       = 16 << 10
+	maxConnectionStreams = 1000 // calls in progress
+	handshakeTimeout     = 10 * time.Second
+)
 
 // api implements the services for clients. Reads come from the latest snapshot; changes run in the writer.
 type api struct {
@@ -33,9 +41,13 @@ type About struct {
 // that a client or a host manager sends passes the gate first; options come on top of the server's own.
 func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Server {
 	a := &api{s: s, about: about}
-	g := gate{check: a.check}
+	g := gate{s: s, check: a.check}
 	server := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxRequestBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(maxConnectionStreams),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.InTapHandle(limitUnary),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ChainUnaryInterceptor(g.unary),
 		grpc.ChainStreamInterceptor(g.stream),
@@ -45,6 +57,7 @@ func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Se
 	sluicev1.RegisterPoolServiceServer(server, &poolService{api: a})
 	sluicev1.RegisterHostServiceServer(server, &hostService{api: a})
 	sluicev1.RegisterClusterServiceServer(server, &clusterService{api: a})
+	sluicev1.RegisterAccessServiceServer(server, &accessService{api: a})
 	sluicev1.RegisterHostManagerServiceServer(server, hostManagers{s: s})
 	// Registered so that clients learn of them; every call says that it is not implemented.
 	sluicev1.RegisterVolumeServiceServer(server, sluicev1.UnimplementedVolumeServiceServer{})
@@ -54,9 +67,15 @@ func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Se
 	return server
 }
 
-// do runs a change in the writer and returns a status.
+// do runs a change in the writer, if the caller may make it as things are then, and returns a status.
 func (a *api) do(ctx context.Context, change func(*Tx) error) error {
-	return statusOf(a.s.Do(ctx, change))
+	c := callOf(ctx)
+	return statusOf(a.s.Do(ctx, func(tx *Tx) error {
+		if err := c.allow(tx.State(), c.request); err != nil {
+			return err
+		}
+		return change(tx)
+	}))
 }
 
 // jobTable is what is needed of a State or a Snapshot to find a job and its tasks.

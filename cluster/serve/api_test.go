@@ -33,6 +33,7 @@ import (
 type apiTest struct {
 	*Scheduler
 	conn    *grpc.ClientConn
+	dial    func(...grpc.DialOption) (*grpc.ClientConn, error)
 	jobs    sluicev1.JobServiceClient
 	tasks   sluicev1.TaskServiceClient
 	pools   sluicev1.PoolServiceClient
@@ -42,14 +43,22 @@ type apiTest struct {
 
 func newAPITest(t *testing.T) *apiTest {
 	t.Helper()
-	s, err := New(Config{
+	return newAPITestWith(t, func(*Config) {})
+}
+
+// newAPITestWith is newAPITest with a configuration of its own.
+func newAPITestWith(t *testing.T, configure func(*Config)) *apiTest {
+	t.Helper()
+	c := Config{
 		Journal: journal.NewMemory(),
 		State:   cluster.NewState(),
 		Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return ssp.New() }),
 		Costs:   CostModels{Configured: "loadspread", Names: models.Names(), New: models.New},
 		// Hosts made up by a test have no shard; they stay as they are.
 		UnreachableAfter: time.Hour,
-	})
+	}
+	configure(&c)
+	s, err := New(c)
 	require.NoError(t, err)
 	listener := bufconn.Listen(1 << 20)
 	server := NewServer(s, About{Version: "test"})
@@ -57,8 +66,11 @@ func newAPITest(t *testing.T) *apiTest {
 	ended := make(chan error, 2)
 	go func() { ended <- s.Run(ctx) }()
 	go func() { ended <- server.Serve(listener) }()
-	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	dial := func(options ...grpc.DialOption) (*grpc.ClientConn, error) {
+		return grpc.NewClient("passthrough:///bufconn", append(options, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))...)
+	}
+	conn, err := dial()
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, conn.Close())
@@ -68,7 +80,7 @@ func newAPITest(t *testing.T) *apiTest {
 		require.NoError(t, <-ended)
 	})
 	return &apiTest{
-		Scheduler: s, conn: conn,
+		Scheduler: s, conn: conn, dial: dial,
 		jobs:    sluicev1.NewJobServiceClient(conn),
 		tasks:   sluicev1.NewTaskServiceClient(conn),
 		pools:   sluicev1.NewPoolServiceClient(conn),
@@ -179,7 +191,7 @@ func TestHealthAndReflection(t *testing.T) {
 	}
 	require.Subset(t, names, []string{
 		"sluice.v1.JobService", "sluice.v1.TaskService", "sluice.v1.PoolService", "sluice.v1.HostService",
-		"sluice.v1.ClusterService", "sluice.v1.VolumeService", "sluice.v1.DiscoveryService", "sluice.v1.HostManagerService",
+		"sluice.v1.ClusterService", "sluice.v1.AccessService", "sluice.v1.VolumeService", "sluice.v1.DiscoveryService", "sluice.v1.HostManagerService",
 		"grpc.health.v1.Health",
 	})
 }

@@ -33,7 +33,7 @@ func (a *clusterService) GetStatus(context.Context, *sluicev1.GetStatusRequest) 
 		Hosts:     uint64(s.NumHosts()),
 		CostModel: a.costModelText(s),
 		Solver:    a.about.Solver,
-		Mode:      &sluicev1.ClusterMode{},
+		Mode:      modeTo(s.Mode()),
 	}
 	if total := poolTotals(s)[cluster.RootPool]; total != nil {
 		answer.ActiveJobs, answer.WaitingTasks, answer.RunningTasks = total.activeJobs, total.waiting, total.running

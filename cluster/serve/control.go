@@ -43,9 +43,10 @@ type control struct {
 	commands chan *sluicev1.ShardDown   // launches and kills, from dispatch
 	slots    chan struct{}              // has an element for each status whose answer has not been sent
 
-	hosts map[string]cluster.Machine // of a full report that is coming in
-	runs  []*cluster.TaskStatus      // of an inventory that is coming in
-	ready chan struct{}              // closed when the inventory has been reconciled
+	hosts  map[string]cluster.Machine // of a full report that is coming in
+	runs   []*cluster.TaskStatus      // of an inventory that is coming in
+	spares bool                       // nothing is killed; belongs to dispatch
+	ready  chan struct{}              // closed when the inventory has been reconciled
 }
 
 // Control implements the stream of that name.
@@ -214,7 +215,7 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		switch {
 		case e.State.Terminal():
 			answer = append(answer, releaseDown(st.GetRun()))
-		case outcome == rules.Stale:
+		case outcome == rules.Stale && !c.s.Snapshot().Mode().KillingStopped:
 			answer = append(answer, killDown(st.GetRun(), staleGrace, nil, cluster.ReasonSuperseded))
 		}
 		c.answers <- answer

@@ -195,6 +195,7 @@ func TestSupportedFieldsExist(t *testing.T) {
 		sluicev1.File_sluice_v1_job_proto, sluicev1.File_sluice_v1_jobspec_proto, sluicev1.File_sluice_v1_taskspec_proto,
 		sluicev1.File_sluice_v1_task_proto, sluicev1.File_sluice_v1_pool_proto, sluicev1.File_sluice_v1_host_proto,
 		sluicev1.File_sluice_v1_resources_proto, sluicev1.File_sluice_v1_constraint_proto, sluicev1.File_sluice_v1_cluster_proto,
+		sluicev1.File_sluice_v1_access_proto,
 	} {
 		for i := range file.Messages().Len() {
 			m := file.Messages().Get(i)

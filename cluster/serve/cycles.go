@@ -31,7 +31,7 @@ type CycleSummary struct {
 func (s *Scheduler) runCycles(ctx context.Context) error {
 	w := s.Watch()
 	defer w.Close()
-	conflicts := false
+	conflicts, missed := false, false
 	costs := costPolicy{s: s}
 	feed := knowledge.Feed{Interval: s.config.LearnEvery}
 	wake := time.NewTimer(time.Hour)
@@ -54,19 +54,23 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			return nil
 		}
 		snapshot, changes, all := w.Take()
-		if s.evacuating.Load() {
-			conflicts = false
+		mode := snapshot.Mode()
+		if s.evacuating.Load() || mode.SchedulingStopped {
+			conflicts, missed = false, true
+			number--
 			continue
 		}
 		begun := time.Now()
 		out := s.config.Planner.Run(cycle.Input{
-			Snapshot: snapshot, Changes: changes, Rescan: all,
+			Snapshot: snapshot, Changes: changes, Rescan: all || missed,
+			KeepAll:   mode.KillingStopped,
 			Now:       cluster.Time(begun.UnixNano()),
 			Policy:    costs.of(snapshot),
 			Knowledge: feed.Next(snapshot, cluster.Time(begun.UnixNano()), func() knowledge.Usage { return s.hostUsage(snapshot) }),
 			Budget:    s.budget(),
 			Stopwatch: func() time.Duration { return time.Since(begun) },
 		})
+		missed = false
 		sum := CycleSummary{Number: number, At: begun, Stats: out.Stats, Placements: len(out.Placements)}
 		committing := time.Now()
 		refused, err := s.commitPlan(ctx, out.Steps())

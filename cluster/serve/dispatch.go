@@ -3,6 +3,9 @@ package serve
 import (
 	"context"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -26,6 +29,12 @@ func (c *control) dispatch(ctx context.Context) error {
 		case <-w.C:
 		}
 		snapshot, changes, all := w.Take()
+		stopped := snapshot.Mode().KillingStopped
+		resumed := c.spares && !stopped
+		if c.spares = stopped; resumed {
+			// The shard tells all that it runs, and what has to end is found out anew.
+			return status.Error(codes.Unavailable, "tasks are killed again: connect anew")
+		}
 		if first || all {
 			changes.Tasks = nil
 			for h := range rules.HostsOf(snapshot, c.shard) {
@@ -58,7 +67,7 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 	case t.State == cluster.TaskPlaced && before.run != t.Run:
 		message = launchDown(t, snapshot.Job(k.Job()))
 		sent[k] = sentRun{run: t.Run}
-	case t.State.Vacating() && (before.run != t.Run || !before.killed):
+	case t.State.Vacating() && !c.spares && (before.run != t.Run || !before.killed):
 		j := snapshot.Job(k.Job())
 		grace, command := rules.Leave(t, j.Spec)
 		message = killDown(runRef(t.RunID(), j.Spec.Name), grace, command, t.Reason)

@@ -55,21 +55,22 @@ func (f jobFilter) Match(j *cluster.Job) bool {
 
 // ListJobs implements sluicev1.JobServiceServer. Complexity: the jobs from the beginning of the page on that it takes to
 // fill it, by ascending name or submission; all jobs in the other orders.
-func (a *jobService) ListJobs(_ context.Context, r *sluicev1.ListJobsRequest) (*sluicev1.ListJobsResponse, error) {
+func (a *jobService) ListJobs(ctx context.Context, r *sluicev1.ListJobsRequest) (*sluicev1.ListJobsResponse, error) {
 	page, err := openPage(r)
 	if err != nil {
 		return nil, err
 	}
 	order := jobOrders[r.Order]
-	all, err := order.from(a.s.Snapshot(), page.after, r.Descending)
+	snapshot := a.s.Snapshot()
+	all, err := order.from(snapshot, page.after, r.Descending)
 	if err != nil {
 		return nil, err
 	}
-	filter := newJobFilter(r.Filter)
+	filter, seen := newJobFilter(r.Filter), callOf(ctx).who.Sight(snapshot)
 	answer := &sluicev1.ListJobsResponse{}
 	last := ""
 	for j := range all {
-		if !filter.Match(j) {
+		if !filter.Match(j) || !seen(j) {
 			continue
 		}
 		record := jobTo(j)

@@ -232,6 +232,9 @@ func (a *jobService) UpdateJob(ctx context.Context, r *sluicev1.UpdateJobRequest
 		if spec.Pool == "" {
 			spec.Pool = j.Spec.Pool
 		}
+		if spec.Owner == "" {
+			spec.Owner, spec.Groups = j.Spec.Owner, j.Spec.Groups
+		}
 		if sameSpec(j.Spec, spec) {
 			return nil
 		}

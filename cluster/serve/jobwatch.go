@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -19,6 +20,7 @@ func (a *jobService) WatchJobs(r *sluicev1.WatchJobsRequest, stream grpc.ServerS
 	watch := jobWatch{
 		filter: newJobFilter(r.Filter),
 		tasks:  r.IncludeTasks,
+		who:    callOf(stream.Context()).who,
 		since:  r.AfterRevision,
 		shown:  map[cluster.JobUID]bool{},
 		send:   stream.Send,
@@ -42,7 +44,9 @@ func (a *jobService) WatchJobs(r *sluicev1.WatchJobsRequest, stream grpc.ServerS
 type jobWatch struct {
 	filter jobFilter
 	tasks  bool
-	since  uint64 // revision up to which the client knows everything
+	who    *access.Caller
+	seen   func(*cluster.Job) bool // as of the snapshot that is being shown
+	since  uint64                  // revision up to which the client knows everything
 	shown  map[cluster.JobUID]bool
 	send   func(*sluicev1.WatchJobsResponse) error
 
@@ -52,7 +56,7 @@ type jobWatch struct {
 
 // step shows the client what is new in the snapshot: everything at first or when the changes are not complete.
 func (w *jobWatch) step(s *cluster.Snapshot, changes cluster.Changes, all, first bool) error {
-	w.message, w.bytes = &sluicev1.WatchJobsResponse{}, 0
+	w.message, w.bytes, w.seen = &sluicev1.WatchJobsResponse{}, 0, w.who.Sight(s)
 	var err error
 	if first || all {
 		err = w.showAll(s, first)
@@ -77,7 +81,7 @@ func (w *jobWatch) showAll(s *cluster.Snapshot, first bool) error {
 	missing := w.shown
 	w.shown = map[cluster.JobUID]bool{}
 	for j := range s.Jobs(0) {
-		if !w.filter.Match(j) {
+		if !w.filter.Match(j) || !w.seen(j) {
 			continue
 		}
 		known := missing[j.UID] || first && j.Revision <= w.since
@@ -105,7 +109,7 @@ func (w *jobWatch) showChanged(s *cluster.Snapshot, changes cluster.Changes) err
 	for _, uid := range slices.Compact(changes.Jobs) {
 		j := s.Job(uid)
 		switch {
-		case j != nil && w.filter.Match(j):
+		case j != nil && w.filter.Match(j) && w.seen(j):
 			known := w.shown[uid]
 			w.shown[uid] = true
 			if err := w.show(s, j, w.tasks && !known); err != nil {

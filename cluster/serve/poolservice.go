@@ -165,7 +165,7 @@ func (a *poolService) GetPool(_ context.Context, r *sluicev1.GetPoolRequest) (*s
 }
 
 // ListPools implements sluicev1.PoolServiceServer. Complexity: the jobs and the pools.
-func (a *poolService) ListPools(_ context.Context, r *sluicev1.ListPoolsRequest) (*sluicev1.ListPoolsResponse, error) {
+func (a *poolService) ListPools(ctx context.Context, r *sluicev1.ListPoolsRequest) (*sluicev1.ListPoolsResponse, error) {
 	page, err := openPage(r)
 	if err != nil {
 		return nil, err
@@ -176,11 +176,11 @@ func (a *poolService) ListPools(_ context.Context, r *sluicev1.ListPoolsRequest)
 			return nil, err
 		}
 	}
-	totals := poolTotals(s)
+	totals, who := poolTotals(s), callOf(ctx).who
 	answer := &sluicev1.ListPoolsResponse{}
 	last := ""
 	for p := range s.Pools() {
-		if string(p.Path) <= page.after || r.Path != "" && !within(p.Path, cluster.PoolPath(r.Path)) {
+		if string(p.Path) <= page.after || r.Path != "" && !within(p.Path, cluster.PoolPath(r.Path)) || !who.MayKnow(s, p.Path) {
 			continue
 		}
 		record := totals.describe(s, p, a.s.poolStatus(p.Path))

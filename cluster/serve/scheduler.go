@@ -33,6 +33,11 @@ type Config struct {
 	Costs   CostModels // that can be set at run time
 	Logger  *slog.Logger
 
+	// Identity is how callers prove who they are; nil asks nobody and lets everybody do everything.
+	Identity *Identity
+	Limits   Limits       // of what one caller may ask for
+	Audit    *slog.Logger // of who did what; nil drops it
+
 	// BatchWindow is how long a cycle waits for more changes after the first one.
 	BatchWindow time.Duration
 	// SolveBudget limits each solve, in the solver's work units; zero is no limit.
@@ -64,6 +69,10 @@ func (c *Config) fill() {
 	setDefault(&c.LostAfter, DefaultLostAfter)
 	setDefault(&c.LearnEvery, DefaultLearnEvery)
 	setDefault(&c.CheckpointEvery, DefaultCheckpointEvery)
+	c.Limits.fill()
+	if c.Audit == nil {
+		c.Audit = slog.New(slog.DiscardHandler)
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -79,12 +88,14 @@ func setDefault[T comparable](v *T, d T) {
 // Scheduler ties the writer, the cycles and the shards together. Make it with New, then call Run once.
 type Scheduler struct {
 	*writer
-	config  Config
-	log     *slog.Logger
-	started time.Time
-	cycles  cycleFeed
-	shards  shardTable
-	metrics *metrics
+	config   Config
+	log      *slog.Logger
+	started  time.Time
+	cycles   cycleFeed
+	shards   shardTable
+	metrics  *metrics
+	guesses  guessing
+	throttle *throttle
 
 	evacuating atomic.Bool // nothing is placed any more
 	questions  chan func() // to the planner, see consult
@@ -94,10 +105,11 @@ type Scheduler struct {
 func New(c Config) (*Scheduler, error) {
 	c.fill()
 	s := &Scheduler{
-		writer:  newWriter(c.State, c.Journal, time.Now),
-		config:  c,
-		log:     c.Logger,
-		started: time.Now(),
+		writer:   newWriter(c.State, c.Journal, time.Now),
+		config:   c,
+		log:      c.Logger,
+		started:  time.Now(),
+		throttle: newThrottle(c.Limits),
 
 		questions: make(chan func()),
 	}

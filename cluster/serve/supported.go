@@ -76,6 +76,16 @@ var supported = fieldSet(map[string]string{
 		"max_running_jobs_per_group max_pending_jobs_per_group",
 	"AccessRule": "permission users groups",
 
+	"SetModeRequest": "mode",
+	"ClusterMode":    "read_only scheduling_stopped killing_stopped",
+
+	"CreateTokenRequest": "user groups lifetime job note",
+	"ListTokensRequest":  "user",
+	"RevokeTokenRequest": "id",
+	"GrantRoleRequest":   "binding",
+	"RevokeRoleRequest":  "binding",
+	"RoleBinding":        "role user group pool",
+
 	"ListHostsRequest":  "shard states rack zone attributes page_size page_token",
 	"GetHostRequest":    "name",
 	"DrainHostRequest":  "name reason",

@@ -37,7 +37,7 @@ func (a *taskService) GetTask(_ context.Context, r *sluicev1.GetTaskRequest) (*s
 
 // ListTasks implements sluicev1.TaskServiceServer. Complexity: the tasks of the job, or of all jobs, from the beginning
 // of the page on that it takes to fill it.
-func (a *taskService) ListTasks(_ context.Context, r *sluicev1.ListTasksRequest) (*sluicev1.ListTasksResponse, error) {
+func (a *taskService) ListTasks(ctx context.Context, r *sluicev1.ListTasksRequest) (*sluicev1.ListTasksResponse, error) {
 	page, err := openPage(r)
 	if err != nil {
 		return nil, err
@@ -49,8 +49,9 @@ func (a *taskService) ListTasks(_ context.Context, r *sluicev1.ListTasksRequest)
 	}
 	answer := &sluicev1.ListTasksResponse{}
 	var last cluster.TaskKey
+	seen := callOf(ctx).who.Sight(snapshot)
 	for t := range tasks {
-		if len(r.States) > 0 && !slices.Contains(r.States, taskStates[t.State]) || r.Host != "" && string(t.Host) != r.Host {
+		if !seen(snapshot.Job(t.Key.Job())) || len(r.States) > 0 && !slices.Contains(r.States, taskStates[t.State]) || r.Host != "" && string(t.Host) != r.Host {
 			continue
 		}
 		record := a.measuredTask(t, snapshot.Job(t.Key.Job()))

@@ -54,6 +54,20 @@ func (a *api) validate(request proto.Message, v *violations) {
 		checkLogRequest(r, v)
 	case *sluicev1.ExportGraphRequest:
 		checkExport(r, v)
+	case *sluicev1.CreateTokenRequest:
+		checkToken(r, v)
+	case *sluicev1.ListTokensRequest:
+		checkText(r.User, "user", maxOwner, v)
+	case *sluicev1.RevokeTokenRequest:
+		checkRequired(r.Id, "id", v)
+	case *sluicev1.GrantRoleRequest:
+		bindingFrom(r.Binding, "binding", v)
+	case *sluicev1.RevokeRoleRequest:
+		bindingFrom(r.Binding, "binding", v)
+	case *sluicev1.SetModeRequest:
+		if r.Mode == nil {
+			v.Invalid("mode", "is required: what is to be switched off from now on")
+		}
 	case taskRequest: // every other one that names a task
 		checkName(r.GetJob(), "job", v)
 

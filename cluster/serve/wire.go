@@ -1,11 +1,8 @@
 package serve
 
 import (
-	"context"
-	"strings"
 	"unicode/utf8"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec that this one extends
 	"google.golang.org/grpc/mem"
@@ -76,52 +73,4 @@ func findBadText(d protoreflect.MessageDescriptor, raw []byte, path string, dept
 		}
 	}
 	return found
-}
-
-// gate is what every message from outside passes before anything looks at it.
-type gate struct {
-	// check refuses a request of the API.
-	check func(request proto.Message) error
-}
-
-// admit refuses what the codec could not decode, whoever sent it, and checks requests of the API. The streams of host
-// managers agree on a protocol version instead of refusing each unknown field.
-func (g gate) admit(method string, message any) error {
-	m, ok := message.(proto.Message)
-	if !ok {
-		return nil
-	}
-	if strings.HasPrefix(method, "/"+apiPackage+".") && !strings.HasPrefix(method, "/"+apiPackage+".HostManagerService/") {
-		return g.check(m)
-	}
-	var v violations
-	if r := m.ProtoReflect(); findBadText(r.Descriptor(), r.GetUnknown(), "", 0, &v) {
-		return v.Err()
-	}
-	return nil
-}
-
-func (g gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := g.admit(info.FullMethod, req); err != nil {
-		return nil, err
-	}
-	return next(ctx, req)
-}
-
-func (g gate) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	return next(srv, &gatedStream{s, g, info.FullMethod})
-}
-
-type gatedStream struct {
-	grpc.ServerStream
-	gate   gate
-	method string
-}
-
-// RecvMsg implements grpc.ServerStream.
-func (s *gatedStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	return s.gate.admit(s.method, m)
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -38,19 +38,23 @@ type client struct {
 	pools   sluicev1.PoolServiceClient
 	hosts   sluicev1.HostServiceClient
 	cluster sluicev1.ClusterServiceClient
+	access  sluicev1.AccessServiceClient
 }
 
 // connect returns a client with a connection that stands: a scheduler that is not there is told at once, while one
 // that goes away later is waited for where that makes sense.
 func (a *app) connect(ctx context.Context) (*client, error) {
-	conn, err := grpc.NewClient("passthrough:///"+a.config.Server,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	options, err := a.credentials()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+a.config.Server, append(options,
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestPause},
 			MinConnectTimeout: connectTimeout,
-		}))
+		}))...)
 	if err != nil {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}
@@ -61,6 +65,7 @@ func (a *app) connect(ctx context.Context) (*client, error) {
 		pools:   sluicev1.NewPoolServiceClient(conn),
 		hosts:   sluicev1.NewHostServiceClient(conn),
 		cluster: sluicev1.NewClusterServiceClient(conn),
+		access:  sluicev1.NewAccessServiceClient(conn),
 	}
 	if err := c.ready(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -80,6 +85,9 @@ func (c *client) ready(ctx context.Context) error {
 		case connectivity.Ready:
 			return nil
 		case connectivity.TransientFailure:
+			if _, err := c.access.WhoAmI(ctx, &sluicev1.WhoAmIRequest{}); strings.Contains(status.Convert(err).Message(), "tls: ") {
+				return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s and this command do not trust each other: %s", c.server, status.Convert(err).Message())}
+			}
 			return c.unreachable()
 		}
 		if !c.conn.WaitForStateChange(ctx, state) {

@@ -17,6 +17,8 @@ var exitCodes = map[codes.Code]int{
 	codes.Unimplemented:      exitRefused,
 	codes.OutOfRange:         exitRefused,
 	codes.ResourceExhausted:  exitRefused,
+	codes.Unauthenticated:    exitRefused,
+	codes.PermissionDenied:   exitRefused,
 	codes.AlreadyExists:      exitConflict,
 	codes.Aborted:            exitConflict,
 	codes.FailedPrecondition: exitConflict,

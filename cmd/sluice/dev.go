@@ -49,6 +49,9 @@ and the next start finds them again.`,
 func (a *app) runDev(ctx context.Context, d *demo) error {
 	c := a.config
 	log := newLogger(a.err, c.DevLogLevel())
+	if c.Scheduler.TLS.Cert != "" {
+		return exitError{exitUsage, errors.New("dev serves this machine without TLS: leave scheduler.tls out, or run `sluice scheduler` and `sluice hostmgr local`")}
+	}
 	s, err := openServer(c.Scheduler, c.Dev.StateDir, log)
 	if err != nil {
 		return err

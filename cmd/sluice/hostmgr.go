@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -38,7 +37,7 @@ them again when it starts with the same state folder.`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := a.config
-			conn, err := dialScheduler(c.Server)
+			conn, err := a.dialScheduler()
 			if err != nil {
 				return err
 			}
@@ -57,10 +56,13 @@ them again when it starts with the same state folder.`,
 }
 
 // dialScheduler prepares the connection of a host manager to its scheduler.
-func dialScheduler(server string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///"+server,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))
+func (a *app) dialScheduler() (*grpc.ClientConn, error) {
+	options, err := a.credentials()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+a.config.Server, append(options, grpc.WithNoProxy(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))...)
 	if err != nil {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}

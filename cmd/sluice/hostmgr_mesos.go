@@ -37,7 +37,7 @@ folder. Several clusters have a host manager each, with a name each (--shard).`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := a.config
-			conn, err := dialScheduler(c.Server)
+			conn, err := a.dialScheduler()
 			if err != nil {
 				return err
 			}

@@ -83,7 +83,7 @@ Exit codes:
   3    not found: job, task, pool or host
   4    a job that was waited for did not succeed
   5    the scheduler cannot be reached
-  6    the scheduler refuses the contents of the request
+  6    the scheduler refuses the contents of the request, or who makes it
   7    the request does not fit the present state: exists already, has ended, changed
   130  interrupted`
 
@@ -106,9 +106,10 @@ func newRootCommand(a *app) *cobra.Command {
 	})
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "file with settings")
-	config.AddFlags(root.PersistentFlags(), "server", "output", "reconnect", "log.level")
+	config.AddFlags(root.PersistentFlags(), "server", "tls.ca", "tls.cert", "tls.key", "token_file", "output", "reconnect", "log.level")
 	root.AddCommand(
 		newJobCommand(a), newTaskCommand(a), newPoolCommand(a), newHostCommand(a), newClusterCommand(a), newGraphCommand(a),
+		newTokenCommand(a), newRoleCommand(a), newWhoamiCommand(a), newTLSCommand(a),
 		newDevCommand(a), newSchedulerCommand(a), newHostmgrCommand(a),
 		newSolveCommand(), newSimCommand(a), newBenchCommand(a), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,9 @@ import (
 )
 
 // schedulerKeys are the settings of commands with a scheduler that have flags.
-var schedulerKeys = []string{"scheduler.listen", "scheduler.http_listen", "scheduler.cost_model", "scheduler.solver"}
+var schedulerKeys = []string{
+	"scheduler.listen", "scheduler.http_listen", "scheduler.cost_model", "scheduler.solver",
+}
 
 func newSchedulerCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
@@ -19,19 +22,30 @@ func newSchedulerCommand(a *app) *cobra.Command {
 		Short: "Run the scheduler; host managers connect to it",
 		Long: `Run the scheduler until it is interrupted. Host managers, such as
 "sluice hostmgr local", connect to its address. Tasks run on while the scheduler is
-away, and it finds them again when it starts with the same state folder.`,
+away, and it finds them again when it starts with the same state folder.
+
+It asks who calls, and encrypts: scheduler.tls.cert, scheduler.tls.key and
+scheduler.tls.client_ca are needed, and "sluice tls init" makes the files and a
+configuration. With --insecure everybody on this machine may do everything.`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := a.config
+			if c.Scheduler.TLS.Cert == "" && !c.Scheduler.Insecure {
+				return exitError{exitUsage, errors.New("the scheduler needs TLS, to know who calls: `sluice tls init` makes certificates and a configuration; --insecure does without, on this machine only")}
+			}
+			if c.Scheduler.Insecure {
+				fmt.Fprintln(a.err, "sluice: warning: --insecure: everybody on this machine may do everything, and run commands as this user")
+			}
 			s, err := openServer(c.Scheduler, c.Scheduler.StateDir, newLogger(a.err, c.Log.Level))
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "scheduler: API on %s, metrics on http://%s/metrics, state in %s\n", s.api.Addr(), s.web.Addr(), c.Scheduler.StateDir)
+			fmt.Fprintf(a.out, "scheduler: API on %s, metrics on %s://%s/metrics, state in %s\n", s.api.Addr(), s.scheme(), s.web.Addr(), c.Scheduler.StateDir)
 			return runUntil(cmd.Context(), s.parts(), s.stopServing, s.close)
 		},
 	}
-	config.AddFlags(cmd.Flags(), append(schedulerKeys, "scheduler.state_dir")...)
+	config.AddFlags(cmd.Flags(), append(schedulerKeys, "scheduler.state_dir", "scheduler.insecure")...)
+	cmd.Flags().Lookup("insecure").NoOptDefVal = "true"
 	return cmd
 }
 

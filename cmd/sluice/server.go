@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -28,6 +30,9 @@ import (
 // goodbye is how long open calls may take to end when the server stops. Watches do not end by themselves.
 const goodbye = 300 * time.Millisecond
 
+// maxHeaderBytes bounds the header of a request for a page.
+const maxHeaderBytes = 16 << 10
+
 // keepaliveTime is how long a connection may be silent before its other end is asked whether it is still there.
 const keepaliveTime = 10 * time.Second
 
@@ -41,6 +46,8 @@ type server struct {
 	grpc      *grpc.Server
 	http      *http.Server
 	api, web  net.Listener
+	audit     *os.File
+	tls       *tls.Config // nil: without
 	log       *slog.Logger
 }
 
@@ -51,7 +58,8 @@ func newLogger(w io.Writer, level string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l}))
 }
 
-// openServer recovers the state in dir and takes the addresses; nothing is served yet.
+// openServer recovers the state in dir and takes the addresses; nothing is served yet. Without scheduler.tls it asks nobody
+// who he is.
 func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, err error) {
 	s = &server{log: log}
 	defer func() {
@@ -67,7 +75,15 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if _, err := registry.New(c.Solver); err != nil {
 		return s, exitError{exitUsage, fmt.Errorf("--solver: %w", err)}
 	}
+	identity, options, err := s.secure(c)
+	if err != nil {
+		return s, exitError{exitUsage, err}
+	}
 	if s.journal, err = openJournal(dir, log); err != nil {
+		return s, err
+	}
+	audit, err := s.openAudit(c, dir)
+	if err != nil {
 		return s, err
 	}
 	if s.api, err = listen(c.Listen, "--listen"); err != nil {
@@ -89,6 +105,9 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		}),
 		Costs:            serve.CostModels{Configured: c.CostModel, Names: models.Names(), New: models.New},
 		Logger:           log,
+		Identity:         identity,
+		Audit:            audit,
+		Limits:           serve.Limits{Rate: c.Rate, Burst: c.Burst, Streams: c.Streams},
 		BatchWindow:      c.BatchWindow,
 		SolveBudget:      c.SolveBudget,
 		UnreachableAfter: c.UnreachableAfter,
@@ -101,9 +120,13 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		return s, err
 	}
 	s.grpc = serve.NewServer(s.scheduler, serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver},
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}))
-	s.http = &http.Server{Handler: s.pages(), ReadHeaderTimeout: 10 * time.Second}
+		append(options,
+			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime}),
+			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}))...)
+	s.http = &http.Server{
+		Handler: s.pages(), TLSConfig: s.tls, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute,
+	}
 	return s, nil
 }
 
@@ -138,12 +161,12 @@ func listen(address, flag string) (net.Listener, error) {
 // pages serves metrics and profiles.
 func (s *server) pages() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", s.scheduler.MetricsHandler())
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.Handle("GET /metrics", s.scheduler.Protect(s.scheduler.MetricsHandler(), true))
+	for path, page := range map[string]http.HandlerFunc{
+		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+	} {
+		mux.Handle("/debug/pprof/"+path, s.scheduler.Protect(page, false))
+	}
 	return mux
 }
 
@@ -155,7 +178,11 @@ func (s *server) parts() []func(context.Context) error {
 		func(ctx context.Context) error {
 			stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
 			defer stop()
-			if err := s.http.Serve(s.web); !errors.Is(err, http.ErrServerClosed) {
+			serve := s.http.Serve
+			if s.tls != nil {
+				serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+			}
+			if err := serve(s.web); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
@@ -180,6 +207,9 @@ func (s *server) close() error {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	if s.audit != nil {
+		errs = append(errs, s.audit.Close())
 	}
 	if s.journal != nil {
 		errs = append(errs, s.journal.Close())

@@ -34,6 +34,7 @@ const (
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	protobuf   = "google.golang.org/protobuf"
 	rapid      = "pgregory.net/rapid"
+	ratelimit  = "golang.org/x/time/rate"
 	term       = "golang.org/x/term"
 	testify    = "github.com/stretchr/testify"
 	unix       = "golang.org/x/sys/unix"
@@ -103,9 +104,9 @@ var table = []row{
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
-		"cluster", "cluster/cycle", "cluster/cycle/netview", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels",
+		"cluster", "cluster/access", "cluster/cycle", "cluster/cycle/netview", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels",
 		"solver", api, protobuf, grpc,
-		genproto, prometheus, errgroup,
+		genproto, prometheus, errgroup, ratelimit,
 	}, shell},
 
 	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},
@@ -132,8 +133,9 @@ var table = []row{
 		"cmd/sluice/internal/jobfile", "costmodels/models", "solver/registry", pflag, viper,
 	}, shell},
 	{"cmd/sluice/internal/filecount", nil, shell},
+	{"cmd/sluice/internal/pki", nil, shell},
 	{"cmd/sluice", []string{
-		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount",
+		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount", "cmd/sluice/internal/pki",
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
 		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,

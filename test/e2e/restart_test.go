@@ -186,7 +186,7 @@ task:
 func TestSchedulerAndHostManagerOfTheirOwn(t *testing.T) {
 	s := newSite(t)
 	scheduler := func() *process {
-		p := s.start("scheduler", "--listen", s.api, "--http-listen", s.web, "--state-dir", s.path("scheduler"))
+		p := s.start("scheduler", "--insecure", "--listen", s.api, "--http-listen", s.web, "--state-dir", s.path("scheduler"))
 		p.says("API on")
 		return p
 	}

@@ -20,11 +20,26 @@ type Config struct {
 	Server    string
 	Output    string
 	Reconnect time.Duration
+	TLS       TLS
+	TokenFile string `mapstructure:"token_file"`
 	Log       Log
 	Scheduler Scheduler
 	Dev       Dev
 	Local     Local
 	Mesos     Mesos
+}
+
+// TLS says how commands and host managers connect to the scheduler.
+type TLS struct {
+	CA, Cert, Key string
+	ServerName    string `mapstructure:"server_name"`
+}
+
+// ServerTLS is the TLS of the scheduler.
+type ServerTLS struct {
+	Cert, Key string
+	ClientCA  string `mapstructure:"client_ca"`
+	CRL       string
 }
 
 // Log says what is logged.
@@ -35,6 +50,14 @@ type Scheduler struct {
 	Listen           string
 	HTTPListen       string `mapstructure:"http_listen"`
 	StateDir         string `mapstructure:"state_dir"`
+	TLS              ServerTLS
+	Insecure         bool
+	Operators        string // joined by commas
+	HostManagers     string `mapstructure:"host_managers"` // joined by commas
+	AuditLog         string `mapstructure:"audit_log"`
+	Rate             int
+	Burst            int
+	Streams          int
 	CostModel        string `mapstructure:"cost_model"`
 	Solver           string
 	BatchWindow      time.Duration `mapstructure:"batch_window"`
@@ -126,9 +149,17 @@ func (c *Config) Validate() error {
 			problems = append(problems, fmt.Errorf("%s: %w", key, err))
 		}
 	}
-	check("server", loopback(c.Server))
-	check("scheduler.listen", loopback(c.Scheduler.Listen))
-	check("scheduler.http_listen", loopback(c.Scheduler.HTTPListen))
+	check("server", reachable(c.Server, c.TLS.CA != "", "tls.ca"))
+	check("scheduler.listen", reachable(c.Scheduler.Listen, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
+	check("scheduler.http_listen", reachable(c.Scheduler.HTTPListen, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
+	check("tls.cert", c.TLS.problem(c.TokenFile))
+	check("scheduler.tls.cert", c.Scheduler.TLS.problem())
+	if c.Scheduler.Insecure && c.Scheduler.TLS.Cert != "" {
+		check("scheduler.insecure", errors.New("is true, and scheduler.tls.cert is set: leave one out"))
+	}
+	check("scheduler.rate", notNegative(int64(c.Scheduler.Rate)-1))
+	check("scheduler.burst", notNegative(int64(c.Scheduler.Burst)-1))
+	check("scheduler.streams", notNegative(int64(c.Scheduler.Streams)-1))
 	check("output", oneOf(c.Output, Outputs))
 	check("log.level", new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)))
 	check("reconnect", positive(c.Reconnect))
@@ -166,8 +197,26 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// loopback refuses addresses that others could reach or listen to: nothing is encrypted yet.
-func loopback(address string) error {
+// problem says what is missing. A token is shown over TLS only.
+func (t TLS) problem(tokenFile string) error {
+	switch {
+	case (t.Cert == "") != (t.Key == ""):
+		return errors.New("a certificate and its key belong together; set tls.key too, or neither")
+	case t.CA == "" && (t.Cert != "" || tokenFile != ""):
+		return errors.New("a certificate or a token is shown over TLS only; set tls.ca too")
+	}
+	return nil
+}
+
+func (t ServerTLS) problem() error {
+	if all := t.Cert != "" && t.Key != "" && t.ClientCA != ""; all || t == (ServerTLS{}) {
+		return nil
+	}
+	return errors.New("scheduler.tls.cert, scheduler.tls.key and scheduler.tls.client_ca belong together; set all of them or none")
+}
+
+// reachable refuses addresses that others could reach or listen to, if nothing is encrypted.
+func reachable(address string, encrypted bool, setting string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("%q is not an address such as 127.0.0.1:7461", address)
@@ -175,8 +224,8 @@ func loopback(address string) error {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return fmt.Errorf("%q: the port has to be a number from 0 to 65535", address)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%q is not on this machine; only loopback addresses such as 127.0.0.1 are supported, because connections are not encrypted", address)
+	if ip := net.ParseIP(host); !encrypted && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("%q is not on this machine; without TLS only loopback addresses such as 127.0.0.1 are allowed: set %s", address, setting)
 	}
 	return nil
 }

@@ -1,0 +1,76 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// audit tells who did what with what result: every call that changes something or that hands out everything, and every
+// call that was refused for who made it. Of a request it names what it is about and nothing else of it.
+func (s *Scheduler) audit(ctx context.Context, c *call, err error) {
+	code := status.Code(err)
+	if !c.row.audited && code != codes.Unauthenticated && code != codes.PermissionDenied {
+		return
+	}
+	attrs := []slog.Attr{slog.String("call", strings.TrimPrefix(c.method, "/"+apiPackage+"."))}
+	if c.who != nil && !c.who.Free {
+		attrs = append(attrs, slog.String("user", c.who.User))
+		if len(c.who.Groups) > 0 {
+			attrs = append(attrs, slog.Any("groups", c.who.Groups))
+		}
+	}
+	attrs = append(attrs, slog.String("from", c.from))
+	if c.request != nil {
+		attrs = append(attrs, slog.Attr{Key: "about", Value: slog.GroupValue(about(c.request.ProtoReflect())...)})
+	}
+	attrs = append(attrs, slog.String("result", code.String()))
+	if err != nil {
+		attrs = append(attrs, slog.String("error", shorten(status.Convert(err).Message(), maxReason)))
+	}
+	s.config.Audit.LogAttrs(ctx, slog.LevelInfo, "call", attrs...)
+}
+
+// auditedFields are those that say what a request is about. No other field is ever told.
+var auditedFields = map[protoreflect.Name]bool{
+	"name": true, "job": true, "instance": true, "path": true, "pool": true, "owner": true, "user": true, "groups": true, "group": true,
+	"role": true, "id": true, "host": true, "shard": true, "action": true, "read_only": true, "scheduling_stopped": true,
+	"killing_stopped": true, "version": true, "job_type": true,
+}
+
+// auditedMessages are those that are looked into for such fields.
+var auditedMessages = map[protoreflect.Name]bool{
+	"spec": true, "specs": true, "binding": true, "mode": true, "hello": true, "mapping": true,
+}
+
+func about(m protoreflect.Message) []slog.Attr {
+	var attrs []slog.Attr
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		name := string(f.Name())
+		switch {
+		case !m.Has(f):
+		case f.Message() != nil && auditedMessages[f.Name()] && f.IsList():
+			for k, list := 0, m.Get(f).List(); k < min(list.Len(), maxViolations); k++ {
+				attrs = append(attrs, slog.Attr{Key: item(name, k), Value: slog.GroupValue(about(list.Get(k).Message())...)})
+			}
+		case f.Message() != nil && auditedMessages[f.Name()]:
+			attrs = append(attrs, slog.Attr{Key: name, Value: slog.GroupValue(about(m.Get(f).Message())...)})
+		case f.Message() != nil || !auditedFields[f.Name()] || f.Kind() == protoreflect.BytesKind:
+		case f.Enum() != nil && !f.IsList():
+			if v := f.Enum().Values().ByNumber(m.Get(f).Enum()); v != nil {
+				attrs = append(attrs, slog.String(name, string(v.Name())))
+			}
+		case f.IsList():
+			attrs = append(attrs, slog.String(name, shorten(m.Get(f).String(), maxShownPath)))
+		default:
+			attrs = append(attrs, slog.String(name, shorten(m.Get(f).String(), maxShownPath)))
+		}
+	}
+	return attrs
+}

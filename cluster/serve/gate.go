@@ -1,0 +1,215 @@
+package serve
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster/access"
+)
+
+// gate is what every call from outside passes before a handler sees it: who calls is found out, counted and held to what
+// he may do, and what he sent is checked. The answer is audited.
+type gate struct {
+	s *Scheduler
+	// check refuses a request of the API.
+	check func(request proto.Message) error
+}
+
+// call is one call from outside, from its first byte to its answer.
+type call struct {
+	method  string
+	row     row
+	who     *access.Caller
+	shown   Credentials
+	from    string        // address of the caller
+	request proto.Message // the first message; nil until it is there
+	checked atomic.Int64  // when who was found out last, in unix nanoseconds
+}
+
+type callKey struct{}
+
+// callOf returns the call that a handler answers.
+func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
+
+// begin lets a call in, or says why not.
+func (g gate) begin(ctx context.Context, method string) (c *call, err error) {
+	c = &call{method: method}
+	c.shown, c.from = credentialsOf(ctx)
+	known := false
+	if c.row, known = rows[strings.TrimPrefix(method, "/")]; !known {
+		return c, status.Errorf(codes.PermissionDenied, "nobody may call %s: no rule says who may", method)
+	}
+	if c.row.public {
+		c.who = &access.Caller{}
+		return c, g.s.throttle.call(c.key())
+	}
+	if c.who, err = g.s.authenticate(c.shown, c.from); err != nil || c.who.Free {
+		return c, err
+	}
+	c.checked.Store(time.Now().UnixNano())
+	return c, g.s.throttle.call(c.key())
+}
+
+// key names the caller whose calls are counted together.
+func (c *call) key() string {
+	if c.who.User == "" {
+		return "@" + c.from
+	}
+	return c.who.User
+}
+
+// recheckEvery is how often it is looked whether the caller of an open stream is still who he was.
+const recheckEvery = time.Second
+
+// standing reports whether the caller of an open stream may go on: his token may have been revoked, or his role.
+func (g gate) standing(c *call) error {
+	last, now := c.checked.Load(), time.Now()
+	if c.row.public || c.who.Free || now.UnixNano()-last < int64(recheckEvery) || !c.checked.CompareAndSwap(last, now.UnixNano()) {
+		return nil
+	}
+	if _, err := g.s.Identify(c.shown, now); err != nil {
+		return status.Error(codes.Unauthenticated, err.Error())
+	}
+	return c.allow(g.s.Snapshot(), c.request)
+}
+
+// admit refuses what the codec could not decode, whoever sent it, then what the caller may not ask for, and checks
+// requests of the API. The streams of host managers agree on a protocol version instead of refusing each unknown field.
+func (g gate) admit(c *call, message any) error {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return nil
+	}
+	var v violations
+	if r := m.ProtoReflect(); findBadText(r.Descriptor(), r.GetUnknown(), "", 0, &v) {
+		return v.Err()
+	}
+	adopt(c.who, m)
+	if c.request == nil {
+		c.request = m
+	}
+	if err := c.allow(g.s.Snapshot(), m); err != nil || !c.row.checked() {
+		return err
+	}
+	return g.check(m)
+}
+
+// allow reports whether the caller may do what he asks for as things are. It is asked once before the handler runs, and once
+// more where the state is changed.
+func (c *call) allow(in reading, message proto.Message) error {
+	if c.row.writes && in.Mode().ReadOnly {
+		return status.Error(codes.FailedPrecondition, "the cluster is read-only: an operator ends that with `sluice cluster mode --read-only=false`")
+	}
+	if c.who.Free || c.row.public {
+		return nil
+	}
+	return c.row.rule(in, c.who, message)
+}
+
+func (g gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+	c, err := g.begin(ctx, info.FullMethod)
+	defer func() { g.s.audit(ctx, c, err) }()
+	if err != nil {
+		return nil, err
+	}
+	if err := g.admit(c, req); err != nil {
+		return nil, err
+	}
+	return next(context.WithValue(ctx, callKey{}, c), req)
+}
+
+func (g gate) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	c, err := g.begin(s.Context(), info.FullMethod)
+	defer func() { g.s.audit(s.Context(), c, err) }()
+	if err != nil {
+		return err
+	}
+	if !c.who.Free {
+		done, err := g.s.throttle.open(c.key())
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	return next(srv, &gatedStream{ServerStream: s, gate: g, call: c})
+}
+
+// gatedStream holds a stream to the gate, message by message.
+type gatedStream struct {
+	grpc.ServerStream
+	gate  gate
+	call  *call
+	begun bool // the first message has been asked for
+}
+
+// Context implements grpc.ServerStream.
+func (s *gatedStream) Context() context.Context {
+	return context.WithValue(s.ServerStream.Context(), callKey{}, s.call)
+}
+
+// RecvMsg implements grpc.ServerStream. Who opens a stream has to say soon what for.
+func (s *gatedStream) RecvMsg(m any) error {
+	receive := func() error { return s.ServerStream.RecvMsg(m) }
+	var err error
+	if s.begun {
+		err = receive()
+	} else {
+		err = inTime(s.gate.s.config.Limits.Patience, receive, "the first message of the call did not come within %v")
+	}
+	s.begun = true
+	if err != nil {
+		return err
+	}
+	if err := s.gate.standing(s.call); err != nil {
+		return err
+	}
+	return s.gate.admit(s.call, m)
+}
+
+// SendMsg implements grpc.ServerStream. A client that does not read for long is given up, since what is kept for it is kept
+// for nothing. A host manager may take its time: it holds up nobody but itself.
+func (s *gatedStream) SendMsg(m any) error {
+	if err := s.gate.standing(s.call); err != nil {
+		return err
+	}
+	if !s.call.row.checked() {
+		return s.ServerStream.SendMsg(m)
+	}
+	return inTime(s.gate.s.config.Limits.Patience, func() error { return s.ServerStream.SendMsg(m) }, "nothing was read for %v: the client is too slow")
+}
+
+// inTime gives f some time. An f that needs more ends by itself when the handler, told of it, ends the stream.
+func inTime(patience time.Duration, f func() error, late string) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return status.Errorf(codes.DeadlineExceeded, late, patience)
+	}
+}
+
+// maxUnary bounds a call with one request and one answer, from its header on: a client that sends the rest of it drop by
+// drop does not hold the server.
+const maxUnary = 2 * time.Minute
+
+// limitUnary gives calls that are no streams a deadline before anything of them is read.
+func limitUnary(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if rows[strings.TrimPrefix(info.FullMethodName, "/")].stream {
+		return ctx, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxUnary)
+	context.AfterFunc(ctx, cancel)
+	return ctx, nil
+}

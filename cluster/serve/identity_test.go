@@ -1,0 +1,450 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// newGuarded is an apiTest whose server asks who calls. The group ops operates it; audit gets the lines.
+func newGuarded(t *testing.T, limits Limits) (a *apiTest, audit *syncBuffer) {
+	t.Helper()
+	audit = new(syncBuffer)
+	a = newAPITestWith(t, func(c *Config) {
+		c.Identity = &Identity{Roles: []cluster.RoleBinding{{Role: cluster.Operator, Group: "ops", Pool: cluster.RootPool}}}
+		c.Limits = limits
+		c.Audit = slog.New(slog.NewJSONHandler(audit, nil))
+	})
+	return a, audit
+}
+
+// syncBuffer is a buffer that several goroutines write to.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// as returns a context that shows a new token of the user.
+func (a *apiTest) as(t *testing.T, user string, groups ...string) context.Context {
+	t.Helper()
+	id, secret := randomHex(8), randomHex(32)
+	a.emit(t, &cluster.TokenCreated{Token: cluster.Token{
+		ID: id, Hash: hashSecret(secret), User: user, Groups: groups, Expires: cluster.Time(time.Now().Add(time.Hour).UnixNano()),
+	}})
+	return showing(t.Context(), tokenText(id, secret))
+}
+
+func showing(ctx context.Context, token string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+}
+
+func (a *apiTest) grant(t *testing.T, role cluster.Role, user string, pool cluster.PoolPath) {
+	t.Helper()
+	a.emit(t, &cluster.RoleGranted{Binding: cluster.RoleBinding{Role: role, User: user, Pool: pool}})
+}
+
+func TestCallersSeeAndChangeWhatIsTheirs(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	a.grant(t, cluster.Submitter, "ann", "root")
+	a.grant(t, cluster.Submitter, "bob", "root")
+	a.grant(t, cluster.Viewer, "vera", "root")
+	ann, bob, vera, ops := a.as(t, "ann", "red"), a.as(t, "bob"), a.as(t, "vera"), a.as(t, "olga", "ops")
+
+	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: sleepJob("job")})
+	require.Equal(t, codes.Unauthenticated, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "--token-file")
+	_, err = a.jobs.SubmitJob(vera, &sluicev1.SubmitJobRequest{Spec: sleepJob("job")})
+	require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
+	_, err = a.jobs.SubmitJob(ann, &sluicev1.SubmitJobRequest{Spec: sleepJob("job")})
+	require.NoError(t, err)
+
+	names := func(ctx context.Context) (names []string) {
+		res, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{})
+		require.NoError(t, err)
+		for _, j := range res.Jobs {
+			names = append(names, j.Spec.Name)
+		}
+		tasks, err := a.tasks.ListTasks(ctx, &sluicev1.ListTasksRequest{})
+		require.NoError(t, err)
+		require.Len(t, tasks.Tasks, len(names))
+		watching, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := a.jobs.WatchJobs(watching, &sluicev1.WatchJobsRequest{})
+		require.NoError(t, err)
+		first, err := stream.Recv()
+		require.NoError(t, err)
+		require.Len(t, first.Jobs, len(names))
+		return names
+	}
+	require.Equal(t, []string{"job"}, names(ann))
+	require.Equal(t, []string{"job"}, names(vera))
+	require.Equal(t, []string{"job"}, names(ops))
+	require.Empty(t, names(bob))
+	got, err := a.jobs.GetJob(ann, &sluicev1.GetJobRequest{Name: "job"})
+	require.NoError(t, err)
+	require.Equal(t, "ann", got.Job.Spec.Owner, "an owner that is left out is the caller")
+	require.Equal(t, []string{"red"}, got.Job.Spec.Groups)
+
+	_, err = a.jobs.StopJob(bob, &sluicev1.StopJobRequest{Name: "job"})
+	require.Equal(t, codes.NotFound, status.Code(err))
+	_, err = a.jobs.StopJob(vera, &sluicev1.StopJobRequest{Name: "job"})
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
+	update := sleepJob("job")
+	update.Priority = 3
+	updated, err := a.jobs.UpdateJob(ops, &sluicev1.UpdateJobRequest{Spec: update, ExpectedVersion: 1})
+	require.NoError(t, err)
+	require.Equal(t, "ann", updated.Job.Spec.Owner, "an update that names no owner changes none")
+	_, err = a.jobs.StopJob(ann, &sluicev1.StopJobRequest{Name: "job"})
+	require.NoError(t, err)
+}
+
+func TestAccessListsAreEnforced(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	ops := a.as(t, "olga", "ops")
+	_, err := a.pools.CreatePool(ops, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/a", Access: []*sluicev1.AccessRule{
+		{Permission: sluicev1.AccessRule_SUBMIT, Users: []string{"ann"}},
+		{Permission: sluicev1.AccessRule_ADMINISTER, Users: []string{"lead"}},
+	}}})
+	require.NoError(t, err)
+	a.grant(t, cluster.Submitter, "bob", "root")
+	ann, bob, lead := a.as(t, "ann"), a.as(t, "bob"), a.as(t, "lead")
+	inA := func(name string) *sluicev1.SubmitJobRequest {
+		spec := sleepJob(name)
+		spec.Pool = "root/a"
+		return &sluicev1.SubmitJobRequest{Spec: spec}
+	}
+	_, err = a.jobs.SubmitJob(bob, inA("bobs"))
+	require.Equal(t, codes.PermissionDenied, status.Code(err), "the list closes the pool for who is not on it")
+	_, err = a.jobs.SubmitJob(ann, inA("anns"))
+	require.NoError(t, err)
+	_, err = a.jobs.StopJob(lead, &sluicev1.StopJobRequest{Name: "anns"})
+	require.NoError(t, err)
+	_, err = a.pools.CreatePool(lead, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/b"}})
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
+	pools, err := a.pools.ListPools(ann, &sluicev1.ListPoolsRequest{})
+	require.NoError(t, err)
+	require.Len(t, pools.Pools, 1)
+	require.Equal(t, "root/a", pools.Pools[0].Spec.Path)
+}
+
+func TestTokens(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	tokens := sluicev1.NewAccessServiceClient(a.conn)
+	ops := a.as(t, "olga", "ops")
+	made, err := tokens.CreateToken(ops, &sluicev1.CreateTokenRequest{User: "ann", Groups: []string{"red", "blue", "red"}, Note: "laptop"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"blue", "red"}, made.Token.Groups)
+	ann := showing(t.Context(), made.Secret)
+	who, err := tokens.WhoAmI(ann, &sluicev1.WhoAmIRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "ann", who.User)
+	require.True(t, who.Identified)
+	_, err = tokens.CreateToken(ann, &sluicev1.CreateTokenRequest{})
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
+	own, err := tokens.ListTokens(ann, &sluicev1.ListTokensRequest{})
+	require.NoError(t, err)
+	require.Len(t, own.Tokens, 1)
+
+	// Only a hash is kept.
+	var kept bytes.Buffer
+	require.NoError(t, json.NewEncoder(&kept).Encode(a.Snapshot().Tokens()))
+	require.NotContains(t, kept.String(), made.Secret[len(made.Secret)-20:])
+
+	_, err = tokens.RevokeToken(ann, &sluicev1.RevokeTokenRequest{Id: made.Token.Id})
+	require.NoError(t, err)
+	_, err = tokens.WhoAmI(ann, &sluicev1.WhoAmIRequest{})
+	require.Equal(t, codes.Unauthenticated, status.Code(err))
+
+	for field, r := range map[string]*sluicev1.CreateTokenRequest{
+		"lifetime":  {User: "x", Lifetime: durationpb.New(time.Second)},
+		"groups[0]": {User: "x", Groups: []string{""}},
+		"note":      {User: "x", Note: string(make([]byte, 300))},
+		"job":       {User: "x", Job: "NO"},
+	} {
+		_, err := tokens.CreateToken(ops, r)
+		require.Equal(t, codes.InvalidArgument, status.Code(err), "%s: %v", field, err)
+		require.Contains(t, violated(err), field)
+	}
+	_, err = tokens.CreateToken(ops, &sluicev1.CreateTokenRequest{User: "x", Job: "none"})
+	require.Equal(t, codes.NotFound, status.Code(err))
+}
+
+func TestRolesAreGrantedAndRevoked(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	roles := sluicev1.NewAccessServiceClient(a.conn)
+	ops, ann := a.as(t, "olga", "ops"), a.as(t, "ann")
+	status1 := func() codes.Code {
+		_, err := a.cluster.GetStatus(ann, &sluicev1.GetStatusRequest{})
+		return status.Code(err)
+	}
+	require.Equal(t, codes.PermissionDenied, status1())
+	b := &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "ann"}
+	for range 2 {
+		_, err := roles.GrantRole(ops, &sluicev1.GrantRoleRequest{Binding: b})
+		require.NoError(t, err)
+	}
+	require.Equal(t, codes.OK, status1())
+	list, err := roles.ListRoles(ops, &sluicev1.ListRolesRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Bindings, 1)
+	require.Equal(t, "root", list.Bindings[0].Pool)
+	for range 2 {
+		_, err = roles.RevokeRole(ops, &sluicev1.RevokeRoleRequest{Binding: b})
+		require.NoError(t, err)
+	}
+	require.Equal(t, codes.PermissionDenied, status1())
+	for text, b := range map[string]*sluicev1.RoleBinding{
+		"is required":                nil,
+		"viewer, submitter":          {User: "x"},
+		"needs either":               {Role: sluicev1.Role_ROLE_VIEWER},
+		"either a user or a group":   {Role: sluicev1.Role_ROLE_VIEWER, User: "x", Group: "y"},
+		"for the whole cluster":      {Role: sluicev1.Role_ROLE_OPERATOR, User: "x", Pool: "root/default"},
+		"there is no such pool":      {Role: sluicev1.Role_ROLE_VIEWER, User: "x", Pool: "root/none"},
+		"knows no Role of that numb": {Role: 77, User: "x"},
+	} {
+		_, err := roles.GrantRole(ops, &sluicev1.GrantRoleRequest{Binding: b})
+		require.ErrorContains(t, err, text)
+	}
+}
+
+func TestWhoIsIdentified(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	now := time.Now()
+	revoked := errors.New("the certificate was revoked")
+	chain := func(name string, groups ...string) []*x509.Certificate {
+		return []*x509.Certificate{{Subject: pkix.Name{CommonName: name, Organization: groups}, NotAfter: now.Add(time.Hour)}}
+	}
+	who, err := a.Identify(Credentials{Chain: chain("olga", "ops")}, now)
+	require.NoError(t, err)
+	require.Equal(t, "olga", who.User)
+	require.Equal(t, []cluster.Role{cluster.Operator}, who.Roles)
+	_, err = a.Identify(Credentials{Chain: chain("")}, now)
+	require.ErrorContains(t, err, "no common name")
+	_, err = a.Identify(Credentials{Chain: chain("ann")}, now.Add(2*time.Hour))
+	require.ErrorContains(t, err, "expired", "an open connection outlives its certificate")
+	a.config.Identity.CheckCertificate = func([]*x509.Certificate) error { return revoked }
+	_, err = a.Identify(Credentials{Chain: chain("ann")}, now)
+	require.ErrorIs(t, err, revoked)
+	a.emit(t, &cluster.TokenCreated{Token: cluster.Token{ID: "old", Hash: hashSecret("s"), User: "ann", Expires: cluster.Time(now.UnixNano())}})
+	_, err = a.Identify(Credentials{Token: tokenText("old", "s")}, now)
+	require.ErrorContains(t, err, "expired")
+	for _, text := range []string{"x", "sluice_", "sluice_old", "sluice_old_", "sluice_old_t", "sluice__s", "SLUICE_old_s"} {
+		_, err = a.Identify(Credentials{Token: text}, now)
+		require.ErrorContains(t, err, "is not valid", text)
+	}
+	require.Equal(t, "x", BearerToken("bearer x "))
+	require.Equal(t, "?", BearerToken("Basic x"))
+}
+
+func TestGuessingTokensIsLimited(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	wrong := showing(t.Context(), "sluice_a_b")
+	for range guessBurst {
+		_, err := a.cluster.GetStatus(wrong, &sluicev1.GetStatusRequest{})
+		require.Equal(t, codes.Unauthenticated, status.Code(err))
+	}
+	_, err := a.cluster.GetStatus(wrong, &sluicev1.GetStatusRequest{})
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	_, err = a.cluster.GetStatus(a.as(t, "olga", "ops"), &sluicev1.GetStatusRequest{})
+	require.Equal(t, codes.ResourceExhausted, status.Code(err), "nor is it told whether a guess was right")
+}
+
+func TestGuessesAreForgiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g guessing
+		for range guessBurst {
+			require.False(t, g.locked("x"))
+			g.failed("x")
+		}
+		require.True(t, g.locked("x"))
+		require.False(t, g.locked("y"))
+		time.Sleep(guessPause)
+		require.False(t, g.locked("x"))
+		g.failed("x")
+		require.True(t, g.locked("x"))
+	})
+}
+
+func TestCallsAreLimitedPerUser(t *testing.T) {
+	a, _ := newGuarded(t, Limits{Rate: 1, Burst: 5, Streams: 2})
+	a.grant(t, cluster.Viewer, "ann", "root")
+	a.grant(t, cluster.Viewer, "bob", "root")
+	ann, bob := a.as(t, "ann"), a.as(t, "bob")
+	codeOf := func(ctx context.Context) codes.Code {
+		_, err := a.cluster.GetStatus(ctx, &sluicev1.GetStatusRequest{})
+		return status.Code(err)
+	}
+	for range 5 {
+		require.Equal(t, codes.OK, codeOf(ann))
+	}
+	require.Equal(t, codes.ResourceExhausted, codeOf(ann))
+	require.Equal(t, codes.OK, codeOf(bob), "others do not suffer")
+
+	for range 2 {
+		stream, err := a.jobs.WatchJobs(bob, &sluicev1.WatchJobsRequest{})
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		require.NoError(t, err)
+	}
+	third, err := a.jobs.WatchJobs(bob, &sluicev1.WatchJobsRequest{})
+	require.NoError(t, err)
+	_, err = third.Recv()
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+}
+
+// A watch whose reader does not read, and a stream that is opened and left alone, end; others go on all the while.
+func TestSlowClientsAreGivenUp(t *testing.T) {
+	a, _ := newGuarded(t, Limits{Patience: 200 * time.Millisecond})
+	ops := a.as(t, "olga", "ops")
+
+	silent, err := a.conn.NewStream(ops, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/sluice.v1.JobService/WatchJobs")
+	require.NoError(t, err)
+	require.Equal(t, codes.DeadlineExceeded, status.Code(silent.RecvMsg(&sluicev1.WatchJobsResponse{})))
+	asHost := a.as(t, "local")
+	a.grant(t, cluster.HostManager, "local", cluster.RootPool)
+	shard, err := sluicev1.NewHostManagerServiceClient(a.conn).Control(asHost)
+	require.NoError(t, err)
+	_, err = shard.Recv()
+	require.Equal(t, codes.DeadlineExceeded, status.Code(err), "a shard that never says hello")
+
+	submit := func() { // what fills the window of the stream
+		spec := sleepJob("job-" + randomHex(4))
+		spec.Task.Processes[0].Environment = map[string]string{"A": string(bytes.Repeat([]byte("x"), 30_000))}
+		_, err := a.jobs.SubmitJob(ops, &sluicev1.SubmitJobRequest{Spec: spec})
+		require.NoError(t, err)
+	}
+	narrow, err := a.dial(grpc.WithStaticStreamWindowSize(64 << 10))
+	require.NoError(t, err)
+	defer func() { _ = narrow.Close() }()
+	slow, err := sluicev1.NewJobServiceClient(narrow).WatchJobs(ops, &sluicev1.WatchJobsRequest{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return a.watching() == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		submit()
+		return a.watching() == 0
+	}, 20*time.Second, 20*time.Millisecond, "the server keeps nothing for it")
+	for err == nil {
+		_, err = slow.Recv()
+	}
+	require.NotEqual(t, codes.OK, status.Code(err), "%v", err)
+	_, err = a.cluster.GetStatus(ops, &sluicev1.GetStatusRequest{})
+	require.NoError(t, err)
+}
+
+// watching counts the streams that operators have open.
+func (a *apiTest) watching() int {
+	a.throttle.mu.Lock()
+	defer a.throttle.mu.Unlock()
+	return a.throttle.of("olga").streams
+}
+
+func TestAnOpenStreamEndsWithItsToken(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	id, secret := "anns", "s"
+	a.emit(t, &cluster.TokenCreated{Token: cluster.Token{ID: id, Hash: hashSecret(secret), User: "olga", Groups: []string{"ops"}, Expires: 1 << 62}})
+	ctx := showing(t.Context(), tokenText(id, secret))
+	stream, err := a.jobs.WatchJobs(ctx, &sluicev1.WatchJobsRequest{})
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	require.NoError(t, err)
+	a.emit(t, &cluster.TokenRevoked{ID: id})
+	ops := a.as(t, "olga", "ops")
+	require.Eventually(t, func() bool { // each submission gives the stream something to say
+		_, err := a.jobs.SubmitJob(ops, &sluicev1.SubmitJobRequest{Spec: sleepJob("job-" + randomHex(4))})
+		require.NoError(t, err)
+		return a.watching() == 0
+	}, time.Minute, 100*time.Millisecond)
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	require.Equal(t, codes.Unauthenticated, status.Code(err))
+}
+
+func TestAudit(t *testing.T) {
+	a, audit := newGuarded(t, Limits{})
+	a.grant(t, cluster.Submitter, "ann", "root")
+	ann := a.as(t, "ann")
+	spec := sleepJob("job")
+	spec.Task.Processes[0].Environment = map[string]string{"KEY": "canary"}
+	_, err := a.jobs.SubmitJob(ann, &sluicev1.SubmitJobRequest{Spec: spec})
+	require.NoError(t, err)
+	_, err = a.jobs.GetJob(ann, &sluicev1.GetJobRequest{Name: "job"})
+	require.NoError(t, err)
+	_, err = a.hosts.DrainHost(ann, &sluicev1.DrainHostRequest{Name: "s/h"})
+	require.Error(t, err)
+	_, err = a.cluster.GetStatus(showing(t.Context(), "wrong"), &sluicev1.GetStatusRequest{})
+	require.Error(t, err)
+
+	var lines []map[string]any
+	for line := range bytes.Lines([]byte(audit.String())) {
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal(line, &fields))
+		lines = append(lines, fields)
+	}
+	require.Len(t, lines, 3, "reads that succeed are not told")
+	require.Equal(t, "JobService/SubmitJob", lines[0]["call"])
+	require.Equal(t, "ann", lines[0]["user"])
+	require.Equal(t, "OK", lines[0]["result"])
+	require.Equal(t, "job", lines[0]["about"].(map[string]any)["spec"].(map[string]any)["name"])
+	require.Equal(t, "PermissionDenied", lines[1]["result"])
+	require.Equal(t, "s/h", lines[1]["about"].(map[string]any)["name"])
+	require.Equal(t, "Unauthenticated", lines[2]["result"])
+	require.NotContains(t, audit.String(), "canary")
+}
+
+func TestPagesAreProtected(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	a.grant(t, cluster.Viewer, "vera", "root")
+	token := func(user string, groups ...string) string {
+		ctx := a.as(t, user, groups...)
+		md, _ := metadata.FromOutgoingContext(ctx)
+		return md.Get("authorization")[0]
+	}
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	get := func(everybody bool, header string) int {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/x", nil)
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		a.Protect(page, everybody).ServeHTTP(w, r)
+		return w.Code
+	}
+	require.Equal(t, http.StatusUnauthorized, get(true, ""))
+	require.Equal(t, http.StatusUnauthorized, get(true, "Basic x"))
+	require.Equal(t, http.StatusNoContent, get(true, token("vera")))
+	require.Equal(t, http.StatusForbidden, get(false, token("vera")))
+	require.Equal(t, http.StatusForbidden, get(true, token("nobody")))
+	require.Equal(t, http.StatusNoContent, get(false, token("olga", "ops")))
+}

@@ -1,0 +1,137 @@
+package serve
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Limits keep any one caller from holding the server. Zero values are the defaults.
+type Limits struct {
+	Rate     int           // calls a second of one user, once Burst is spent
+	Burst    int           // calls at once
+	Streams  int           // watches, logs and exports that one user has open
+	Patience time.Duration // for the first message of a call, and for a client to take a message of a stream
+}
+
+// The limits that hold where nothing else is said.
+const (
+	DefaultRate     = 1000
+	DefaultBurst    = 2000
+	DefaultStreams  = 256
+	DefaultPatience = 30 * time.Second
+)
+
+func (l *Limits) fill() {
+	setDefault(&l.Rate, DefaultRate)
+	setDefault(&l.Burst, DefaultBurst)
+	setDefault(&l.Streams, DefaultStreams)
+	setDefault(&l.Patience, DefaultPatience)
+}
+
+// maxRemembered bounds the callers and addresses that are kept in mind. Beyond it, those that are quiet are forgotten.
+const maxRemembered = 10_000
+
+// throttle counts what each user asks for.
+type throttle struct {
+	limits Limits
+	mu     sync.Mutex
+	users  map[string]*usage
+}
+
+// usage is what one user asks for now.
+type usage struct {
+	calls   *rate.Limiter
+	streams int
+}
+
+func newThrottle(l Limits) *throttle { return &throttle{limits: l, users: map[string]*usage{}} }
+
+// of returns the usage of a user; the caller holds mu.
+func (t *throttle) of(user string) *usage {
+	u := t.users[user]
+	if u == nil {
+		if len(t.users) >= maxRemembered {
+			for name, old := range t.users {
+				if old.streams == 0 && old.calls.Tokens() >= float64(t.limits.Burst) {
+					delete(t.users, name)
+				}
+			}
+		}
+		u = &usage{calls: rate.NewLimiter(rate.Limit(t.limits.Rate), t.limits.Burst)}
+		t.users[user] = u
+	}
+	return u
+}
+
+// call lets a call pass, or says that there are too many.
+func (t *throttle) call(user string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.of(user).calls.Allow() {
+		return status.Errorf(codes.ResourceExhausted, "user %s makes more than %d calls a second: slow down, or watch instead of asking",
+			quote(user), t.limits.Rate)
+	}
+	return nil
+}
+
+// open lets a stream begin. Where it does, done has to be called at its end.
+func (t *throttle) open(user string) (done func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.of(user)
+	if u.streams >= t.limits.Streams {
+		return nil, status.Errorf(codes.ResourceExhausted, "user %s has %d streams open: end some first", quote(user), u.streams)
+	}
+	u.streams++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		u.streams--
+	}, nil
+}
+
+// After guessBurst wrong tokens from one address, one more is looked at every guessPause.
+const (
+	guessBurst = 10
+	guessPause = time.Minute
+)
+
+// guessing counts the wrong tokens that come from each address.
+type guessing struct {
+	mu   sync.Mutex
+	from map[string]*rate.Limiter
+}
+
+// locked reports whether tokens from an address are not looked at now.
+func (g *guessing) locked(address string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.from[address]
+	return l != nil && l.Tokens() < 1
+}
+
+// failed counts a wrong token.
+func (g *guessing) failed(address string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.from == nil {
+		g.from = map[string]*rate.Limiter{}
+	}
+	l := g.from[address]
+	if l == nil {
+		if len(g.from) >= maxRemembered {
+			for a, old := range g.from {
+				if old.Tokens() >= guessBurst {
+					delete(g.from, a)
+				}
+			}
+		}
+		l = rate.NewLimiter(rate.Every(guessPause), guessBurst)
+		g.from[address] = l
+	}
+	l.Allow()
+}

@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func (a *apiTest) setMode(t *testing.T, m *sluicev1.ClusterMode) {
+	t.Helper()
+	_, err := a.cluster.SetMode(t.Context(), &sluicev1.SetModeRequest{Mode: m})
+	require.NoError(t, err)
+}
+
+func TestReadOnly(t *testing.T) {
+	a := newAPITest(t)
+	a.submit(t, sleepJob("job"))
+	a.setMode(t, &sluicev1.ClusterMode{ReadOnly: true})
+	for method, entry := range policyTable {
+		if !rows[apiPackage+"."+method].writes {
+			continue
+		}
+		err := a.conn.Invoke(t.Context(), "/"+apiPackage+"."+method, entry.request, &sluicev1.GetStatusResponse{})
+		require.Equal(t, codes.FailedPrecondition, status.Code(err), "%s: %v", method, err)
+		require.ErrorContains(t, err, "read-only")
+	}
+	require.Equal(t, 1, a.Snapshot().NumJobs())
+	res, err := a.cluster.GetStatus(t.Context(), &sluicev1.GetStatusRequest{})
+	require.NoError(t, err)
+	require.True(t, res.Mode.ReadOnly)
+	a.setMode(t, &sluicev1.ClusterMode{})
+	a.submit(t, sleepJob("late"))
+	_, err = a.cluster.SetMode(t.Context(), &sluicev1.SetModeRequest{})
+	requireViolation(t, err, codes.InvalidArgument, "mode", "is required")
+}
+
+func (r *rig) mode(m cluster.Mode) {
+	require.NoError(r.t, r.s.Do(r.t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.ModeSet{Mode: m}) }))
+}
+
+func TestSchedulingStopped(t *testing.T) {
+	j := journal.NewMemory()
+	r := newRig(t, j)
+	r.mode(cluster.Mode{SchedulingStopped: true})
+	r.stop()
+	r = newRig(t, j) // it holds over a restart
+	sh := r.connect("s", 1)
+	uid := r.submit("job", 1, 0)
+	k := cluster.MakeTaskKey(uid, 0)
+	time.Sleep(50 * DefaultBatchWindow)
+	require.Equal(t, cluster.TaskPending, r.s.Snapshot().Task(k).State)
+	r.mode(cluster.Mode{})
+	require.Equal(t, uint32(uid), sh.down().GetLaunch().GetRun().GetJobUid())
+}
+
+func TestKillingStopped(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	runs := map[cluster.JobUID]*sluicev1.RunRef{}
+	running := func(name string) cluster.JobUID {
+		uid := r.submit(name, 1, 0)
+		runs[uid] = sh.down().GetLaunch().GetRun()
+		sh.status(runStatus(runs[uid], sluicev1.RunState_RUN_STATE_RUNNING))
+		return uid
+	}
+	first, second := running("first"), running("second")
+	r.mode(cluster.Mode{KillingStopped: true})
+	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobStopping{Job: first}) }))
+	// What nobody waits for is not killed either, and the next thing that comes down answers this.
+	sh.status(runStatus(ref(99, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING))
+	sh.status(runStatus(runs[second], sluicev1.RunState_RUN_STATE_RUNNING))
+	require.Equal(t, cluster.TaskKilling, r.s.Snapshot().Task(cluster.MakeTaskKey(first, 0)).State, "it is remembered")
+
+	r.mode(cluster.Mode{})
+	_, err := sh.stream.Recv()
+	require.Equal(t, codes.Unavailable, status.Code(err), "the shard is to tell all that it runs")
+	sh = r.connect("s", 1, runStatus(runs[first], sluicev1.RunState_RUN_STATE_RUNNING),
+		runStatus(runs[second], sluicev1.RunState_RUN_STATE_RUNNING), runStatus(ref(99, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING))
+	killed := map[uint32]bool{}
+	for range 2 {
+		killed[sh.down().GetKill().GetRun().GetJobUid()] = true
+	}
+	require.Equal(t, map[uint32]bool{uint32(first): true, 99: true}, killed)
+}

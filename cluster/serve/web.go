@@ -1,0 +1,41 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Protect lets a page be seen by whoever holds the role operator, or any role where everybody is set, with the same
+// credentials as calls.
+func (s *Scheduler) Protect(page http.Handler, everybody bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var shown Credentials
+		if header := r.Header.Get("Authorization"); header != "" {
+			shown.Token = BearerToken(header)
+		}
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			shown.Chain = r.TLS.VerifiedChains[0]
+		}
+		from := hostOf(r.RemoteAddr)
+		who, err := s.authenticate(shown, from)
+		switch in := s.Snapshot(); {
+		case status.Code(err) == codes.ResourceExhausted:
+			http.Error(w, status.Convert(err).Message(), http.StatusTooManyRequests)
+		case err != nil:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, status.Convert(err).Message(), http.StatusUnauthorized)
+		case !who.IsOperator(in) && (!everybody || !who.HoldsAny(in)):
+			s.config.Audit.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "page", slog.String("user", who.User),
+				slog.String("from", from), slog.String("page", r.URL.Path), slog.String("result", codes.PermissionDenied.String()))
+			http.Error(w, "the role "+cluster.Operator.String()+" is needed", http.StatusForbidden)
+		default:
+			page.ServeHTTP(w, r)
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newWhoamiCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "whoami",
+		Short: "Show who the scheduler takes you for, and your roles",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.access.WhoAmI, &sluicev1.WhoAmIRequest{})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) {
+				if !res.GetIdentified() {
+					fmt.Fprintln(w, "the scheduler asks nobody: everybody on its machine may do everything")
+					return
+				}
+				var roles []string
+				for _, b := range res.GetRoles() {
+					roles = append(roles, roleWord(b.GetRole())+" in "+b.GetPool())
+				}
+				properties(w, [2]string{"user", res.GetUser()}, [2]string{"groups", strings.Join(res.GetGroups(), ", ")},
+					[2]string{"job", res.GetJob()}, [2]string{"roles", orDash(strings.Join(roles, ", "))})
+			})
+		},
+	}
+}
+
+func newTokenCommand(a *app) *cobra.Command {
+	return group("token", "Make and revoke tokens, which stand in for a client certificate",
+		newTokenCreateCommand(a), newTokenListCommand(a), newTokenRevokeCommand(a))
+}
+
+func newTokenCreateCommand(a *app) *cobra.Command {
+	r := &sluicev1.CreateTokenRequest{}
+	var lifetime time.Duration
+	var file string
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Make a token and print it, once",
+		Long: `Make a token and print it. The scheduler keeps a hash of it only: what is lost cannot
+be shown again. With --out it goes to a file that only you can read, for --token-file.`,
+		Args: wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if lifetime != 0 {
+				r.Lifetime = durationpb.New(lifetime)
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			var out *os.File
+			if file != "" { // before the token is made, so that it is not lost
+				if out, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+					return err
+				}
+			}
+			res, err := call(cmd.Context(), c, c.access.CreateToken, r)
+			if out != nil {
+				if err != nil {
+					return errors.Join(err, out.Close(), os.Remove(file))
+				}
+				_, err = fmt.Fprintln(out, res.GetSecret())
+				if err = errors.Join(err, out.Close()); err != nil {
+					return err
+				}
+				res.Secret = ""
+			}
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) {
+				if file == "" {
+					fmt.Fprintln(w, res.GetSecret())
+					return
+				}
+				fmt.Fprintf(w, "token %s for user %s is in %s\n", res.GetToken().GetId(), res.GetToken().GetUser(), file)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&r.User, "user", "", "whom it stands for; empty: you")
+	cmd.Flags().StringSliceVar(&r.Groups, "group", nil, "groups of the user")
+	cmd.Flags().DurationVar(&lifetime, "lifetime", 0, "how long it is valid, such as 8h; 0: 30 days")
+	cmd.Flags().StringVar(&r.Job, "job", "", "job that it is good for, and nothing else")
+	cmd.Flags().StringVar(&r.Note, "note", "", "what it is for")
+	cmd.Flags().StringVar(&file, "out", "", "new file for the token")
+	return cmd
+}
+
+func newTokenListCommand(a *app) *cobra.Command {
+	var user string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List your tokens; for an operator, those of everybody",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.access.ListTokens, &sluicev1.ListTokensRequest{User: user})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) {
+				var rows [][]string
+				for _, t := range res.GetTokens() {
+					rows = append(rows, []string{
+						t.GetId(), t.GetUser(), strings.Join(t.GetGroups(), ","), t.GetCreateTime().AsTime().Format(time.RFC3339),
+						t.GetExpireTime().AsTime().Format(time.RFC3339), t.GetNote(),
+					})
+				}
+				columns(w, "ID USER GROUPS CREATED EXPIRES NOTE", rows)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&user, "user", "", "only tokens of this user")
+	return cmd
+}
+
+func newTokenRevokeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke ID",
+		Short: "Revoke a token at once",
+		Args:  wants("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.access.RevokeToken, &sluicev1.RevokeTokenRequest{Id: args[0]})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "token %s is revoked\n", args[0]) })
+		},
+	}
+}
+
+func newRoleCommand(a *app) *cobra.Command {
+	return group("role", "Say who may do what", newRoleListCommand(a),
+		roleChange(a, "grant ROLE", "Give a user or a group a role", "has", func(c *client, cmd *cobra.Command, b *sluicev1.RoleBinding) error {
+			_, err := call(cmd.Context(), c, c.access.GrantRole, &sluicev1.GrantRoleRequest{Binding: b})
+			return err
+		}),
+		roleChange(a, "revoke ROLE", "Take a role from a user or a group", "does not have", func(c *client, cmd *cobra.Command, b *sluicev1.RoleBinding) error {
+			_, err := call(cmd.Context(), c, c.access.RevokeRole, &sluicev1.RevokeRoleRequest{Binding: b})
+			return err
+		}))
+}
+
+// roleNames are the words for the roles on the command line.
+var roleNames = []string{"viewer", "submitter", "pool-admin", "operator", "host-manager"}
+
+func roleWord(r sluicev1.Role) string {
+	if r < 1 || int(r) > len(roleNames) {
+		return r.String()
+	}
+	return roleNames[r-1]
+}
+
+func roleChange(a *app, use, short, now string, change func(*client, *cobra.Command, *sluicev1.RoleBinding) error) *cobra.Command {
+	b := &sluicev1.RoleBinding{}
+	cmd := &cobra.Command{
+		Use:   use + " --user USER|--group GROUP",
+		Short: short,
+		Long:  short + ": " + strings.Join(roleNames, ", ") + `.`,
+		Args:  wants("ROLE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for i, name := range roleNames {
+				if name == args[0] {
+					b.Role = sluicev1.Role(i + 1)
+				}
+			}
+			switch {
+			case b.Role == 0:
+				return usageError(cmd, fmt.Errorf("%q is none of %s", args[0], strings.Join(roleNames, ", ")))
+			case (b.User == "") == (b.Group == ""):
+				return usageError(cmd, errors.New("either --user or --group says who"))
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			if err := change(c, cmd, b); err != nil {
+				return err
+			}
+			pool := b.GetPool()
+			if pool == "" {
+				pool = "root"
+			}
+			return a.show(b, func(w io.Writer) {
+				fmt.Fprintf(w, "%s %s the role %s in %s\n", b.GetUser()+b.GetGroup(), now, args[0], pool)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&b.User, "user", "", "a user")
+	cmd.Flags().StringVar(&b.Group, "group", "", "a group")
+	cmd.Flags().StringVar(&b.Pool, "pool", "", "pool that it holds in, and in all below; empty: root")
+	return cmd
+}
+
+func newRoleListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List who holds which role; those of the configuration are not listed",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.access.ListRoles, &sluicev1.ListRolesRequest{})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) {
+				var rows [][]string
+				for _, b := range res.GetBindings() {
+					rows = append(rows, []string{roleWord(b.GetRole()), b.GetUser(), b.GetGroup(), b.GetPool()})
+				}
+				columns(w, "ROLE USER GROUP POOL", rows)
+			})
+		},
+	}
+}

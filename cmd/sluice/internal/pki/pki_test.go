@@ -1,0 +1,159 @@
+package pki
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newAuthority makes an authority with the certificates of a server and of the client "ann", for so many days.
+func newAuthority(t *testing.T, days int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "tls")
+	require.NoError(t, Init(dir))
+	require.NoError(t, Issue(dir, Request{Name: "server", Hosts: []string{"127.0.0.1", "localhost"}, Days: 1}))
+	require.NoError(t, Issue(dir, Request{Name: "ann", Groups: []string{"red"}, Days: days}))
+	return dir
+}
+
+func serverOf(t *testing.T, dir, crl string) *Server {
+	t.Helper()
+	s, err := NewServer(ServerFiles{
+		Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server-key.pem"), ClientCA: filepath.Join(dir, "ca.pem"), CRL: crl,
+	})
+	require.NoError(t, err)
+	return s
+}
+
+// meet has a client with the certificate NAME of its folder, "" for none, speak with the server, and returns whom the
+// server saw.
+func meet(t *testing.T, s *Server, ca, dir, name string) (user string, err error) {
+	t.Helper()
+	files := ClientFiles{CA: ca}
+	if name != "" {
+		files.Cert, files.Key = filepath.Join(dir, name+".pem"), filepath.Join(dir, name+"-key.pem")
+	}
+	config, err := Client(files)
+	require.NoError(t, err)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", s.Config())
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	seen := make(chan string, 1)
+	failed := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			err = conn.(*tls.Conn).Handshake()
+		}
+		failed <- err
+		if err == nil {
+			name := ""
+			if chains := conn.(*tls.Conn).ConnectionState().VerifiedChains; len(chains) > 0 {
+				name = chains[0][0].Subject.CommonName
+			}
+			seen <- name
+		}
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", listener.Addr().String(), config)
+	if err == nil {
+		_, err = conn.Read(make([]byte, 1)) // with TLS 1.3 the server's refusal comes with the first read
+		_ = conn.Close()
+	}
+	if serr := <-failed; serr != nil {
+		return "", serr
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return <-seen, nil
+}
+
+func TestCertificates(t *testing.T) {
+	dir := newAuthority(t, 1)
+	ca := filepath.Join(dir, "ca.pem")
+	user, err := meet(t, serverOf(t, dir, ""), ca, dir, "ann")
+	require.NoError(t, err)
+	require.Equal(t, "ann", user)
+	user, err = meet(t, serverOf(t, dir, ""), ca, dir, "")
+	require.NoError(t, err, "a client without a certificate may have a token")
+	require.Empty(t, user)
+
+	_, err = meet(t, serverOf(t, dir, ""), ca, dir, "server")
+	require.Error(t, err, "a server's certificate is no client's")
+
+	foreign := newAuthority(t, 1)
+	_, err = meet(t, serverOf(t, dir, ""), ca, foreign, "ann")
+	require.ErrorContains(t, err, "unknown authority")
+	_, err = meet(t, serverOf(t, foreign, ""), ca, dir, "ann")
+	require.Error(t, err, "nor does a client speak with a foreign server")
+
+	expired := newAuthority(t, 0)
+	_, err = meet(t, serverOf(t, expired, ""), filepath.Join(expired, "ca.pem"), expired, "ann")
+	require.ErrorContains(t, err, "expired")
+}
+
+func TestRevoked(t *testing.T) {
+	dir := newAuthority(t, 1)
+	ca := filepath.Join(dir, "ca.pem")
+	require.NoError(t, Issue(dir, Request{Name: "bob", Days: 1}))
+	require.NoError(t, Issue(dir, Request{Name: "carl", Days: 1}))
+	crl, err := Revoke(dir, filepath.Join(dir, "bob.pem"))
+	require.NoError(t, err)
+	again, err := Revoke(dir, filepath.Join(dir, "bob.pem"))
+	require.NoError(t, err)
+	require.Equal(t, crl, again)
+	s := serverOf(t, dir, crl)
+	_, err = meet(t, s, ca, dir, "bob")
+	require.ErrorContains(t, err, "revoked")
+	user, err := meet(t, s, ca, dir, "ann")
+	require.NoError(t, err)
+	require.Equal(t, "ann", user)
+
+	// The server looks at the list again when it has changed, and then both are revoked.
+	_, err = Revoke(dir, filepath.Join(dir, "ann.pem"))
+	require.NoError(t, err)
+	s.crl.looked = time.Time{}
+	for _, name := range []string{"ann", "bob"} {
+		_, err = meet(t, s, ca, dir, name)
+		require.ErrorContains(t, err, "revoked", name)
+	}
+	// Where it cannot be read any more nobody is let in.
+	require.NoError(t, os.Remove(crl))
+	s.crl.looked = time.Time{}
+	_, err = meet(t, s, ca, dir, "carl")
+	require.ErrorContains(t, err, "cannot be told")
+
+	foreign := newAuthority(t, 1)
+	_, err = Revoke(dir, filepath.Join(foreign, "ann.pem"))
+	require.ErrorContains(t, err, "was not issued")
+	theirs, err := Revoke(foreign, filepath.Join(foreign, "ann.pem"))
+	require.NoError(t, err)
+	_, err = NewServer(ServerFiles{Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server-key.pem"), ClientCA: ca, CRL: theirs})
+	require.ErrorContains(t, err, "has signed")
+}
+
+func TestNothingIsReplaced(t *testing.T) {
+	dir := newAuthority(t, 1)
+	require.ErrorIs(t, Init(dir), os.ErrExist)
+	require.ErrorIs(t, Issue(dir, Request{Name: "ann", Days: 1}), os.ErrExist)
+	for _, name := range []string{"", "ca", "crl", "../x", "a/b", ".hidden"} {
+		require.ErrorContains(t, Issue(dir, Request{Name: name, Days: 1}), "cannot be the name", name)
+	}
+	require.ErrorContains(t, Issue(t.TempDir(), Request{Name: "x", Days: 1}), "sluice tls init")
+	info, err := os.Stat(filepath.Join(dir, "ca-key.pem"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+}

@@ -1,0 +1,180 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// ServerFiles are the files of a server. All but CRL are needed.
+type ServerFiles struct {
+	Cert, Key string // the server's own
+	ClientCA  string // authorities of the clients' certificates
+	CRL       string // of those that are revoked; "" for none
+}
+
+// Server is the TLS of a server. Its certificate and the list of revoked ones are read anew when their files change.
+type Server struct {
+	files ServerFiles
+	own   watched[*tls.Certificate]
+	crl   watched[*x509.RevocationList]
+	pool  *x509.CertPool
+}
+
+// NewServer reads the files.
+func NewServer(files ServerFiles) (*Server, error) {
+	s := &Server{files: files}
+	s.own.read = func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		return &pair, err
+	}
+	s.own.path = files.Cert
+	s.crl.path = files.CRL
+	s.crl.read = func() (*x509.RevocationList, error) { return s.readCRL() }
+	var err error
+	if s.pool, err = readPool(files.ClientCA); err != nil {
+		return nil, err
+	}
+	if _, err := s.own.get(); err != nil {
+		return nil, fmt.Errorf("pki: certificate %s: %w", files.Cert, err)
+	}
+	if files.CRL != "" {
+		if _, err := s.crl.get(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// readCRL reads the list and makes sure that one of the authorities signed it.
+func (s *Server) readCRL() (*x509.RevocationList, error) {
+	list, err := readCRL(s.files.CRL)
+	if err != nil {
+		return nil, err
+	}
+	authorities, err := readCertificates(s.files.ClientCA)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range authorities {
+		if list.CheckSignatureFrom(a) == nil {
+			return list, nil
+		}
+	}
+	return nil, fmt.Errorf("pki: none of the authorities in %s has signed %s", s.files.ClientCA, s.files.CRL)
+}
+
+// Config returns the settings: TLS 1.3, with a certificate of the client where it has one.
+func (s *Server) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS13,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.own.get() },
+		ClientCAs:      s.pool,
+		ClientAuth:     tls.VerifyClientCertIfGiven,
+		VerifyConnection: func(c tls.ConnectionState) error {
+			if len(c.VerifiedChains) == 0 {
+				return nil
+			}
+			return s.Check(c.VerifiedChains[0])
+		},
+	}
+}
+
+// Check refuses a chain whose first certificate is revoked. A list that cannot be read any more refuses everybody: what it
+// said is not known.
+func (s *Server) Check(chain []*x509.Certificate) error {
+	if s.files.CRL == "" {
+		return nil
+	}
+	list, err := s.crl.get()
+	if err != nil {
+		return fmt.Errorf("pki: whether the certificate is revoked cannot be told: %w", err)
+	}
+	for _, e := range list.RevokedCertificateEntries {
+		if e.SerialNumber.Cmp(chain[0].SerialNumber) == 0 {
+			return errors.New("pki: the certificate was revoked")
+		}
+	}
+	return nil
+}
+
+// ClientFiles are the files of a client. CA is needed; Cert and Key belong together.
+type ClientFiles struct {
+	CA, Cert, Key string
+	ServerName    string // that the server's certificate has to have; "" for the address's
+}
+
+// Client returns the settings of a client.
+func Client(files ClientFiles) (*tls.Config, error) {
+	pool, err := readPool(files.CA)
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: files.ServerName}
+	if files.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+		if err != nil {
+			return nil, fmt.Errorf("pki: certificate %s: %w", files.Cert, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+func readPool(path string) (*x509.CertPool, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("pki: %s holds no certificate", path)
+	}
+	return pool, nil
+}
+
+// watched is what a file holds, read anew when the file has changed.
+type watched[T any] struct {
+	path string
+	read func() (T, error)
+
+	mu      sync.Mutex
+	looked  time.Time
+	changed time.Time
+	size    int64
+	value   T
+	known   bool
+}
+
+// lookEvery is how often it is looked whether a file has changed.
+const lookEvery = time.Second
+
+// get returns the latest content. An error leaves the next call to try again.
+func (w *watched[T]) get() (T, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if w.known && now.Sub(w.looked) < lookEvery {
+		return w.value, nil
+	}
+	info, err := os.Stat(w.path)
+	if err != nil {
+		w.known = false
+		return w.value, err
+	}
+	if w.known && info.ModTime().Equal(w.changed) && info.Size() == w.size {
+		w.looked = now
+		return w.value, nil
+	}
+	if w.value, err = w.read(); err != nil {
+		w.known = false
+		return w.value, err
+	}
+	w.known, w.looked, w.changed, w.size = true, now, info.ModTime(), info.Size()
+	return w.value, nil
+}

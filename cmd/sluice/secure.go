@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/serve"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
+)
+
+// secure reads what the server needs to know who calls; without scheduler.tls it asks nobody.
+func (s *server) secure(c config.Scheduler) (*serve.Identity, []grpc.ServerOption, error) {
+	if c.TLS.Cert == "" {
+		return nil, nil, nil
+	}
+	files, err := pki.NewServer(pki.ServerFiles{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.ClientCA, CRL: c.TLS.CRL})
+	if err != nil {
+		return nil, nil, fmt.Errorf("scheduler.tls: %w", err)
+	}
+	operators, err := holders(cluster.Operator, c.Operators)
+	if err != nil {
+		return nil, nil, fmt.Errorf("scheduler.operators: %w", err)
+	}
+	managers, err := holders(cluster.HostManager, c.HostManagers)
+	if err != nil {
+		return nil, nil, fmt.Errorf("scheduler.host_managers: %w", err)
+	}
+	s.tls = files.Config()
+	return &serve.Identity{Roles: append(operators, managers...), CheckCertificate: files.Check},
+		[]grpc.ServerOption{grpc.Creds(credentials.NewTLS(s.tls))}, nil
+}
+
+// holders reads a list of those who hold a role.
+func holders(role cluster.Role, list string) ([]cluster.RoleBinding, error) {
+	var all []cluster.RoleBinding
+	for entry := range strings.SplitSeq(list, ",") {
+		kind, name, _ := strings.Cut(strings.TrimSpace(entry), ":")
+		b := cluster.RoleBinding{Role: role, Pool: cluster.RootPool}
+		switch {
+		case kind == "" && name == "":
+			continue
+		case kind == "user" && name != "":
+			b.User = name
+		case kind == "group" && name != "":
+			b.Group = name
+		default:
+			return nil, fmt.Errorf("%q is neither user:NAME nor group:NAME", entry)
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// openAudit opens the file that says who did what. It only ever grows; whoever rotates it copies and truncates.
+func (s *server) openAudit(c config.Scheduler, dir string) (*slog.Logger, error) {
+	path := c.AuditLog
+	if path == "" {
+		path = filepath.Join(dir, "audit.log")
+	}
+	var err error
+	if s.audit, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("%w; scheduler.audit_log chooses another file", err)
+	}
+	return slog.New(slog.NewJSONHandler(s.audit, nil)), nil
+}
+
+// scheme is that of the addresses of pages.
+func (s *server) scheme() string {
+	if s.tls != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// credentials are what commands and host managers show to the scheduler.
+func (a *app) credentials() ([]grpc.DialOption, error) {
+	c := a.config
+	if c.TLS.CA == "" {
+		return []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, nil
+	}
+	conf, err := pki.Client(pki.ClientFiles{CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key, ServerName: c.TLS.ServerName})
+	if err != nil {
+		return nil, exitError{exitUsage, fmt.Errorf("tls: %w", err)}
+	}
+	if conf.ServerName == "" {
+		conf.ServerName, _, _ = net.SplitHostPort(c.Server) // was checked with the settings
+	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(conf))}
+	if c.TokenFile != "" {
+		token, err := os.ReadFile(c.TokenFile)
+		if err != nil {
+			return nil, exitError{exitUsage, fmt.Errorf("token_file: %w", err)}
+		}
+		text := strings.TrimSpace(string(token))
+		if text == "" || strings.ContainsAny(text, " \n\r\t") {
+			return nil, exitError{exitUsage, errors.New("token_file: " + c.TokenFile + " has to hold one token and nothing else")}
+		}
+		options = append(options, grpc.WithPerRPCCredentials(bearer(text)))
+	}
+	return options, nil
+}
+
+// bearer shows a token with each call.
+type bearer string
+
+var _ credentials.PerRPCCredentials = bearer("")
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (b bearer) RequireTransportSecurity() bool { return true }

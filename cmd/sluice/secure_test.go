@@ -1,0 +1,131 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
+)
+
+// The files of "tls init" are a cluster: scheduler, host manager and operator trust each other, and nobody else is let in.
+func TestClusterWithIdentity(t *testing.T) {
+	noSettings(t)
+	dir := filepath.Join(t.TempDir(), "tls")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	a := try(t, "", "tls", "init", dir)
+	require.Equal(t, exitOK, a.code, a.err)
+	require.Equal(t, exitFailure, try(t, "", "tls", "init", dir).code, "nothing is replaced")
+
+	scheduler := start(t, "--config", in("scheduler.yaml"), "scheduler", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--state-dir", t.TempDir())
+	server := scheduler.says(t, `API on (\S+),`)
+	page := scheduler.says(t, `metrics on (https://\S+),`)
+	local := start(t, "--config", in("local.yaml"), "hostmgr", "local", "--hosts", "2", "--state-dir", t.TempDir(), "--server", server)
+	as := func(user string, args ...string) answer {
+		return try(t, "", append([]string{"--config", in(user + ".yaml"), "--server", server}, args...)...)
+	}
+	a = as("admin", "whoami")
+	require.Equal(t, exitOK, a.code, a.err)
+	require.Regexp(t, `(?s)user: +admin\ngroups: +operators\nroles: +operator in root\n`, a.out)
+
+	// A user of his own, by certificate and by token.
+	require.Equal(t, exitOK, try(t, "", "tls", "issue", dir, "ann", "--group", "staff").code)
+	require.NoError(t, writeSettings(in("ann.yaml"), map[string]any{"tls": map[string]any{
+		"ca": in("ca.pem"), "cert": in("ann.pem"), "key": in("ann-key.pem"),
+	}}))
+	job := filepath.Join(t.TempDir(), "job.yaml")
+	require.NoError(t, os.WriteFile(job, []byte("name: hello\ntask:\n  processes: [{argv: [/bin/true]}]\n  resources: {cpu: 100m, memory: 16Mi}\n"), 0o600))
+	a = as("ann", "job", "submit", job)
+	require.Equal(t, exitRefused, a.code)
+	require.Contains(t, a.err, "the role submitter")
+	a = as("admin", "role", "grant", "submitter", "--group", "staff")
+	require.Equal(t, exitOK, a.code, a.err)
+	a = as("ann", "job", "submit", job, "--wait")
+	require.Equal(t, exitOK, a.code, a.err)
+	token := in("ann.token")
+	a = as("ann", "token", "create", "--out", token)
+	require.Equal(t, exitOK, a.code, a.err)
+	require.NoError(t, writeSettings(in("token.yaml"), map[string]any{"token_file": token, "tls": map[string]any{"ca": in("ca.pem")}}))
+	a = as("token", "job", "list")
+	require.Equal(t, exitOK, a.code, a.err)
+	require.Contains(t, a.out, "hello")
+
+	// Nobody, and who is revoked.
+	require.NoError(t, writeSettings(in("nobody.yaml"), map[string]any{"tls": map[string]any{"ca": in("ca.pem")}}))
+	a = as("nobody", "job", "list")
+	require.Equal(t, exitRefused, a.code)
+	require.Contains(t, a.err, "client certificate")
+	require.Equal(t, exitOK, try(t, "", "tls", "issue", dir, "eve").code)
+	require.NoError(t, writeSettings(in("eve.yaml"), map[string]any{"tls": map[string]any{
+		"ca": in("ca.pem"), "cert": in("eve.pem"), "key": in("eve-key.pem"),
+	}}))
+	require.Equal(t, exitOK, as("eve", "whoami").code)
+	require.Equal(t, exitOK, try(t, "", "tls", "revoke", dir, in("eve.pem")).code)
+	require.Eventually(t, func() bool { return as("eve", "whoami").code != exitOK }, 20*time.Second, 100*time.Millisecond)
+	require.NotEqual(t, exitOK, try(t, "", "--server", server, "job", "list").code, "nor is anybody served without TLS")
+
+	// The pages ask, too.
+	require.Equal(t, http.StatusUnauthorized, get(t, page, dir, ""))
+	require.Equal(t, http.StatusForbidden, get(t, regexp.MustCompile(`/metrics`).ReplaceAllString(page, "/debug/pprof/"), dir, "ann"))
+	require.Equal(t, http.StatusOK, get(t, page, dir, "admin"))
+	local.stop(t)
+	scheduler.stop(t)
+}
+
+// get asks for a page with the certificate of a user, "" for none, and returns the status.
+func get(t *testing.T, url, dir, user string) int {
+	t.Helper()
+	pool := x509.NewCertPool()
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
+	require.NoError(t, err)
+	require.True(t, pool.AppendCertsFromPEM(ca))
+	conf := &tls.Config{RootCAs: pool}
+	if user != "" {
+		conf, err = pki.Client(pki.ClientFiles{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, user+".pem"), Key: filepath.Join(dir, user+"-key.pem")})
+		require.NoError(t, err)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
+	defer client.CloseIdleConnections()
+	res, err := client.Get(url)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	return res.StatusCode
+}
+
+func TestIdentityIsNeeded(t *testing.T) {
+	noSettings(t)
+	a := try(t, "", "scheduler")
+	require.Equal(t, exitUsage, a.code)
+	require.Contains(t, a.err, "sluice tls init")
+	for args, want := range map[string][]string{
+		"scheduler.tls":  {"dev", "--config", "scheduler: {tls: {cert: /x, key: /y, client_ca: /z}}"},
+		"client_ca":      {"scheduler", "--config", "scheduler: {tls: {cert: /x}}"},
+		"leave one out":  {"scheduler", "--insecure", "--config", "scheduler: {tls: {cert: /x, key: /y, client_ca: /z}}"},
+		"neither user:N": {"scheduler", "--config", "scheduler: {operators: root}"},
+		"set tls.ca too": {"job", "list", "--config", "token_file: /x"},
+		"tls.key":        {"job", "list", "--config", "tls: {ca: /x, cert: /y}"},
+		"set tls.ca":     {"job", "list", "--config", "server: 10.0.0.1:7461"},
+		"set scheduler":  {"scheduler", "--insecure", "--config", "scheduler: {listen: \"0.0.0.0:1\"}"},
+	} {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if args == "neither user:N" { // is looked at when there are certificates
+			dir := filepath.Join(t.TempDir(), "tls")
+			require.NoError(t, initTLS(dir, []string{"localhost"}, 1))
+			settings, err := os.ReadFile(filepath.Join(dir, "scheduler.yaml"))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(file, append(settings, []byte("  operators: root\n")...), 0o600))
+		} else {
+			require.NoError(t, os.WriteFile(file, []byte(want[len(want)-1]), 0o600))
+		}
+		a := try(t, "", append(want[:len(want)-1], file)...)
+		require.Equal(t, exitUsage, a.code, "%v: %s", want, a.err)
+		require.Contains(t, a.err, args)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
+)
+
+func newTLSCommand(a *app) *cobra.Command {
+	return group("tls", "Make certificates for the scheduler and those who call it",
+		newTLSInitCommand(a), newTLSIssueCommand(a), newTLSRevokeCommand(a))
+}
+
+func newTLSInitCommand(a *app) *cobra.Command {
+	var hosts []string
+	var days int
+	cmd := &cobra.Command{
+		Use:   "init DIR",
+		Short: "Make an authority, with the certificates and settings for a start",
+		Long: `Make an authority in a new folder, and with it the certificates of the scheduler, of
+an operator named admin and of a host manager for the shard local. The files
+scheduler.yaml, admin.yaml and local.yaml in the folder are settings for each of
+them: sluice --config DIR/scheduler.yaml scheduler.
+
+Whoever has ca-key.pem can be anybody: keep it where only operators get at it.`,
+		Args: wants("DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if err := initTLS(dir, hosts, days); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "authority, certificates and settings are in %s\n", dir)
+			fmt.Fprintf(a.out, "scheduler:    sluice --config %s/scheduler.yaml scheduler\n", dir)
+			fmt.Fprintf(a.out, "host manager: sluice --config %s/local.yaml hostmgr local\n", dir)
+			fmt.Fprintf(a.out, "operator:     sluice --config %s/admin.yaml role grant submitter --user NAME\n", dir)
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&hosts, "host", []string{"localhost", "127.0.0.1", "::1"}, "names and addresses that the scheduler is reached at")
+	cmd.Flags().IntVar(&days, "days", pki.DefaultDays, "how long the certificates are valid")
+	return cmd
+}
+
+// initTLS makes what "tls init" promises. dir is absolute.
+func initTLS(dir string, hosts []string, days int) error {
+	if err := pki.Init(dir); err != nil {
+		return err
+	}
+	for _, r := range []pki.Request{
+		{Name: "scheduler", Hosts: hosts, Days: days},
+		{Name: "admin", Groups: []string{"operators"}, Days: days},
+		{Name: "local", Groups: []string{"host-managers"}, Days: days},
+	} {
+		if err := pki.Issue(dir, r); err != nil {
+			return err
+		}
+	}
+	// So that there is a list from the beginning, which the settings name: it revokes a certificate that was made for that.
+	if err := pki.Issue(dir, pki.Request{Name: "revoked", Days: 1}); err != nil {
+		return err
+	}
+	crl, err := pki.Revoke(dir, filepath.Join(dir, "revoked.pem"))
+	if err != nil {
+		return err
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	err = writeSettings(in("scheduler.yaml"), map[string]any{"scheduler": map[string]any{"tls": map[string]any{
+		"cert": in("scheduler.pem"), "key": in("scheduler-key.pem"), "client_ca": in("ca.pem"), "crl": crl,
+	}}})
+	for _, user := range []string{"admin", "local"} {
+		if err == nil {
+			err = writeSettings(in(user+".yaml"), map[string]any{"tls": map[string]any{
+				"ca": in("ca.pem"), "cert": in(user + ".pem"), "key": in(user + "-key.pem"),
+			}})
+		}
+	}
+	return err
+}
+
+func writeSettings(path string, settings map[string]any) error {
+	content, err := yaml.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o600)
+}
+
+func newTLSIssueCommand(a *app) *cobra.Command {
+	r := pki.Request{}
+	cmd := &cobra.Command{
+		Use:   "issue DIR NAME",
+		Short: "Make a certificate for a user, a host manager or a server",
+		Long: `Make a certificate, NAME.pem, and its key, NAME-key.pem, with the authority in a
+folder. NAME is the user; a host manager's is the name of its shard, and its group is
+host-managers. With --host it is a server's certificate.`,
+		Args: wants("DIR", "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.Name = args[1]
+			if r.Days < 1 {
+				return usageError(cmd, fmt.Errorf("--days %d: at least 1", r.Days))
+			}
+			if err := pki.Issue(args[0], r); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "%s and its key, for %d days\n", filepath.Join(args[0], r.Name+".pem"), r.Days)
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&r.Groups, "group", nil, "groups of the user")
+	cmd.Flags().StringSliceVar(&r.Hosts, "host", nil, "names and addresses of a server")
+	cmd.Flags().IntVar(&r.Days, "days", pki.DefaultDays, "how long it is valid")
+	return cmd
+}
+
+func newTLSRevokeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke DIR FILE",
+		Short: "Add a certificate to the list of revoked ones, DIR/crl.pem",
+		Long: `Add a certificate to the list of revoked ones, crl.pem in the authority's folder. A
+scheduler whose setting scheduler.tls.crl names that file refuses it within a second.`,
+		Args: wants("DIR", "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			list, err := pki.Revoke(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "%s is revoked in %s\n", args[1], list)
+			return nil
+		},
+	}
+}
