@@ -26,9 +26,10 @@ type Machine struct {
 	Attributes []KeyValue `cbor:",omitempty"` // sorted; keys may repeat
 	Capacity   Resources
 	// Revocable is what there is beside Capacity that may be taken back at any time: for revocable tasks only.
-	Revocable Resources   `cbor:",omitzero"`
-	GPUs      []GPUDevice `cbor:",omitempty"` // Capacity has WholeGPU for each
-	Ports     []PortRange `cbor:",omitempty"` // that may be given to tasks; sorted, without overlaps
+	Revocable Resources    `cbor:",omitzero"`
+	GPUs      []GPUDevice  `cbor:",omitempty"` // Capacity has WholeGPU for each
+	Ports     []PortRange  `cbor:",omitempty"` // that may be given to tasks; sorted, without overlaps
+	Volumes   []HeldVolume `cbor:",omitempty"` // persistent ones that it keeps; sorted by name
 	// Capabilities are those of the host manager that has the host.
 	Capabilities Capabilities `cbor:",omitempty"`
 	// Address is where other hosts reach the tasks of this one; "" where the name is it.
@@ -36,11 +37,17 @@ type Machine struct {
 	Notes   []string `cbor:",omitempty"` // for people: what the host cannot do, such as enforcing limits
 }
 
+// HeldVolume is a persistent volume on a host: it outlives the tasks that use it.
+type HeldVolume struct {
+	Name  string
+	Bytes int64
+}
+
 // Equal reports whether m and n state the same facts.
 func (m *Machine) Equal(n Machine) bool {
 	return m.Rack == n.Rack && m.Zone == n.Zone && m.Capacity.Equal(n.Capacity) && m.Revocable.Equal(n.Revocable) &&
 		m.Capabilities == n.Capabilities && m.Address == n.Address && slices.Equal(m.GPUs, n.GPUs) && slices.Equal(m.Ports, n.Ports) &&
-		slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes)
+		slices.Equal(m.Attributes, n.Attributes) && slices.Equal(m.Notes, n.Notes) && slices.Equal(m.Volumes, n.Volumes)
 }
 
 // Host is a machine in the cluster with what is allocated on it. Immutable; State replaces it.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -109,6 +110,11 @@ type Volume struct {
 
 // InstanceMark in the name of a volume stands for the instance number.
 const InstanceMark = "{instance}"
+
+// NameFor returns the name of the persistent volume that an instance uses.
+func (v *Volume) NameFor(instance uint32) string {
+	return strings.ReplaceAll(v.Name, InstanceMark, strconv.FormatUint(uint64(instance), 10))
+}
 
 // HealthEffect says what the result of a check decides.
 type HealthEffect uint8

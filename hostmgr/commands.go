@@ -69,6 +69,8 @@ func (c *session) obey(ctx context.Context, down *sluicev1.ShardDown) error {
 		c.ack(m.Ack.GetUpdateId())
 	case *sluicev1.ShardDown_Ping:
 		c.out.pong(m.Ping.GetNumber())
+	case *sluicev1.ShardDown_Volume:
+		c.volume(ctx, m.Volume)
 	case *sluicev1.ShardDown_Reject:
 		return fmt.Errorf("hostmgr: the scheduler ended the session: %s", m.Reject.GetReason())
 	default:
@@ -126,6 +128,30 @@ func (c *session) refuse(run cluster.RunID, host string, why cluster.Reason, err
 func (c *session) answer(s Status) {
 	s.At = cluster.Time(time.Now().UnixNano())
 	c.out.report(s, true)
+}
+
+// volume carries a command for a volume out, aside from the lanes: it may take a while.
+func (c *session) volume(ctx context.Context, p *sluicev1.VolumeCommand) {
+	answer := &sluicev1.VolumeInfo{Name: p.GetName(), Host: p.GetHost(), Present: true}
+	keeper, keeps := c.config.Driver.(VolumeKeeper)
+	switch {
+	case !keeps:
+		answer.Message = "this host manager does not delete volumes"
+	case !p.GetDestroy():
+		answer.Message = "volumes are made by the first task that uses them"
+	default:
+		c.group.Go(func() error {
+			if err := keeper.DeleteVolume(ctx, p.GetHost(), p.GetName()); err != nil {
+				answer.Message = text(err.Error())
+			} else {
+				answer.Present = false
+			}
+			c.out.volume(answer)
+			return nil
+		})
+		return
+	}
+	c.out.volume(answer)
 }
 
 // killRetry is how long after a kill that failed the next attempt is made.

@@ -180,6 +180,13 @@ type Ender interface {
 	Ended() <-chan error
 }
 
+// VolumeKeeper is a driver whose hosts keep persistent volumes, which it reports as a part of each [Host].
+type VolumeKeeper interface {
+	// DeleteVolume destroys a volume with its data, and frees its room. It returns when that is done for good; the next
+	// report of the host is without it. Deleting one that is not there changes nothing. One that a run uses is not deleted.
+	DeleteVolume(ctx context.Context, host, name string) error
+}
+
 // Capable is a driver that can do more than run one plain process in a task. What a driver does not list here never
 // reaches it.
 type Capable interface {

@@ -89,6 +89,9 @@ func hostTo(h Host) *sluicev1.HostInfo {
 	for _, n := range h.Notes {
 		p.Notes = append(p.Notes, text(n))
 	}
+	for _, v := range h.Volumes {
+		p.Volumes = append(p.Volumes, &sluicev1.VolumeInfo{Name: text(v.Name), Bytes: v.Bytes, Present: true})
+	}
 	return p
 }
 

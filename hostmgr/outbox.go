@@ -18,6 +18,7 @@ type outbox struct {
 	hosts    []Host
 	newHosts bool
 	pongs    []uint64
+	volumes  []*sluicev1.VolumeInfo // answers to commands
 	runs     map[cluster.RunID]*known
 	queue    []cluster.RunID // with news that has not been sent, in the order of the news
 	updateID uint64          // last one given
@@ -97,6 +98,14 @@ func (o *outbox) pong(number uint64) {
 	if o.pongs = append(o.pongs, number); len(o.pongs) > maxPongs {
 		o.pongs = o.pongs[1:]
 	}
+	o.signal()
+}
+
+// volume answers a command for a volume. An answer is lost with its session, as is the question.
+func (o *outbox) volume(answer *sluicev1.VolumeInfo) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.volumes = append(o.volumes, answer)
 	o.signal()
 }
 
@@ -209,7 +218,7 @@ func (o *outbox) begin(inventory func() []Status) []*sluicev1.ShardUp {
 	defer o.mu.Unlock()
 	o.merge(before, current)
 	o.requeue()
-	o.newHosts, o.pongs = false, nil
+	o.newHosts, o.pongs, o.volumes = false, nil, nil
 	o.health.again()
 	all := make([]Status, 0, len(o.runs))
 	for _, k := range o.runs {
@@ -271,6 +280,11 @@ func (o *outbox) next() []*sluicev1.ShardUp {
 	if o.newHosts {
 		o.newHosts = false
 		return hostReports(o.hosts)
+	}
+	if len(o.volumes) > 0 { // behind the hosts, which say the same
+		report := &sluicev1.VolumeReport{Volumes: o.volumes}
+		o.volumes = nil
+		return []*sluicev1.ShardUp{{Message: &sluicev1.ShardUp_Volumes{Volumes: report}}}
 	}
 	for len(o.queue) > 0 {
 		k := o.runs[o.queue[0]]

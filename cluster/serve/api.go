@@ -59,8 +59,8 @@ func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Se
 	sluicev1.RegisterClusterServiceServer(server, &clusterService{api: a})
 	sluicev1.RegisterAccessServiceServer(server, &accessService{api: a})
 	sluicev1.RegisterHostManagerServiceServer(server, hostManagers{s: s})
+	sluicev1.RegisterVolumeServiceServer(server, &volumeService{api: a})
 	// Registered so that clients learn of them; every call says that it is not implemented.
-	sluicev1.RegisterVolumeServiceServer(server, sluicev1.UnimplementedVolumeServiceServer{})
 	sluicev1.RegisterDiscoveryServiceServer(server, sluicev1.UnimplementedDiscoveryServiceServer{})
 	healthv1.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)

@@ -166,6 +166,8 @@ func (c *control) receive(ctx context.Context, stream sluicev1.HostManagerServic
 			err = c.status(ctx, m.Status)
 		case *sluicev1.ShardUp_Health:
 			err = c.health(ctx, m.Health)
+		case *sluicev1.ShardUp_Volumes:
+			c.volumes(m.Volumes)
 		case *sluicev1.ShardUp_Pong:
 		default:
 			c.s.log.Warn("shard sent a message that this release does not know", "shard", c.shard, "message", fmt.Sprintf("%T", m))

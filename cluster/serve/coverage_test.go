@@ -196,6 +196,7 @@ func TestSupportedFieldsExist(t *testing.T) {
 		sluicev1.File_sluice_v1_task_proto, sluicev1.File_sluice_v1_pool_proto, sluicev1.File_sluice_v1_host_proto,
 		sluicev1.File_sluice_v1_resources_proto, sluicev1.File_sluice_v1_constraint_proto, sluicev1.File_sluice_v1_cluster_proto,
 		sluicev1.File_sluice_v1_access_proto,
+		sluicev1.File_sluice_v1_volume_proto,
 	} {
 		for i := range file.Messages().Len() {
 			m := file.Messages().Get(i)

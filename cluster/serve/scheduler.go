@@ -93,6 +93,7 @@ type Scheduler struct {
 	started  time.Time
 	cycles   cycleFeed
 	shards   shardTable
+	volumes  volumeQuestions
 	metrics  *metrics
 	guesses  guessing
 	throttle *throttle

@@ -148,8 +148,35 @@ func machineFrom(h *sluicev1.HostInfo, can cluster.Capabilities) (cluster.Machin
 		m.Attributes = append(m.Attributes, cluster.KeyValue{Key: a.GetKey(), Value: a.GetValue()})
 	}
 	slices.SortFunc(m.Attributes, cluster.KeyValue.Compare)
+	if m.Volumes, err = heldFrom(h.GetVolumes()); err != nil {
+		return m, err
+	}
 	m.Ports, err = portRangesFrom(h.GetCapacity().GetPortRanges())
 	return m, err
+}
+
+// maxHeld bounds the persistent volumes of one host.
+const maxHeld = 10_000
+
+func heldFrom(list []*sluicev1.VolumeInfo) ([]cluster.HeldVolume, error) {
+	if len(list) > maxHeld {
+		return nil, fmt.Errorf("serve: it has %d volumes, at most %d are handled", len(list), maxHeld)
+	}
+	var all []cluster.HeldVolume
+	for _, v := range list {
+		if v.GetName() == "" || len(v.GetName()) > 255 || v.GetBytes() < 0 || v.GetBytes() > cluster.MaxAmount {
+			return nil, fmt.Errorf("serve: volume %q of %d bytes: the name must have 1..255 characters, the size must be 0..%d",
+				v.GetName(), v.GetBytes(), int64(cluster.MaxAmount))
+		}
+		all = append(all, cluster.HeldVolume{Name: v.GetName(), Bytes: v.GetBytes()})
+	}
+	slices.SortFunc(all, func(a, b cluster.HeldVolume) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(all); i++ {
+		if all[i].Name == all[i-1].Name {
+			return nil, fmt.Errorf("serve: volume %q is there twice", all[i].Name)
+		}
+	}
+	return all, nil
 }
 
 // amountsFrom converts amounts of a host, all within bounds. Ports are told by their ranges.

@@ -90,6 +90,10 @@ var supported = fieldSet(map[string]string{
 	"GetHostRequest":    "name",
 	"DrainHostRequest":  "name reason",
 	"ResumeHostRequest": "name",
+
+	"ListVolumesRequest":  "host page_size page_token",
+	"GetVolumeRequest":    "name host",
+	"DeleteVolumeRequest": "name host",
 })
 
 func fieldSet(messages map[string]string) map[protoreflect.FullName]bool {

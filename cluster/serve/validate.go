@@ -99,6 +99,13 @@ func (a *api) validate(request proto.Message, v *violations) {
 		checkRequired(r.Name, "name", v)
 	case *sluicev1.ResumeHostRequest:
 		checkRequired(r.Name, "name", v)
+
+	case *sluicev1.ListVolumesRequest:
+		checkPage(r, v)
+	case *sluicev1.GetVolumeRequest:
+		checkRequired(r.Name, "name", v)
+	case *sluicev1.DeleteVolumeRequest:
+		checkRequired(r.Name, "name", v)
 	}
 }
 

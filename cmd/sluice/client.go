@@ -37,6 +37,7 @@ type client struct {
 	tasks   sluicev1.TaskServiceClient
 	pools   sluicev1.PoolServiceClient
 	hosts   sluicev1.HostServiceClient
+	volumes sluicev1.VolumeServiceClient
 	cluster sluicev1.ClusterServiceClient
 	access  sluicev1.AccessServiceClient
 }
@@ -64,6 +65,7 @@ func (a *app) connect(ctx context.Context) (*client, error) {
 		tasks:   sluicev1.NewTaskServiceClient(conn),
 		pools:   sluicev1.NewPoolServiceClient(conn),
 		hosts:   sluicev1.NewHostServiceClient(conn),
+		volumes: sluicev1.NewVolumeServiceClient(conn),
 		cluster: sluicev1.NewClusterServiceClient(conn),
 		access:  sluicev1.NewAccessServiceClient(conn),
 	}

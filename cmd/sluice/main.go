@@ -108,7 +108,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "file with settings")
 	config.AddFlags(root.PersistentFlags(), "server", "tls.ca", "tls.cert", "tls.key", "token_file", "output", "reconnect", "log.level")
 	root.AddCommand(
-		newJobCommand(a), newTaskCommand(a), newPoolCommand(a), newHostCommand(a), newClusterCommand(a), newGraphCommand(a),
+		newJobCommand(a), newTaskCommand(a), newPoolCommand(a), newHostCommand(a), newVolumeCommand(a), newClusterCommand(a), newGraphCommand(a),
 		newTokenCommand(a), newRoleCommand(a), newWhoamiCommand(a), newTLSCommand(a),
 		newDevCommand(a), newSchedulerCommand(a), newHostmgrCommand(a),
 		newSolveCommand(), newSimCommand(a), newBenchCommand(a), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),

@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -214,6 +216,69 @@ func TestMesosHostManagers(t *testing.T) {
 		p.stop(t)
 		require.NotContains(t, p.out.String(), "hush", "a secret is not logged")
 	}
+}
+
+const store = `name: store
+task:
+  processes: [{argv: [serve]}]
+  resources: {cpu: 1, memory: 64Mi}
+  volumes: [{volume: "db-{instance}", mount_path: /var/lib/db}]
+`
+
+// TestMesosVolumesAndMaintenance: a volume outlives its task and is deleted by a command; maintenance that is planned in Mesos is
+// agreed to when the drained host is empty.
+func TestMesosVolumesAndMaintenance(t *testing.T) {
+	noSettings(t)
+	world := newMasters(t, 1, 2, mesostest.Config{})
+	t.Setenv("SLUICE_MESOS_ROLES", "batch")
+	t.Setenv("SLUICE_MESOS_VOLUME_SIZE", "64Mi")
+	finish := startDev(t, t.TempDir(), "--driver", "mesos", "--master", world.addresses[0], "--framework-user", "nobody")
+	defer func() { require.Zero(t, finish()) }()
+	ok := func(args ...string) string {
+		t.Helper()
+		a := try(t, "", args...)
+		require.Zero(t, a.code, a.err)
+		return a.out
+	}
+	require.Zero(t, try(t, store, "job", "submit", "-").code)
+	shows(t, `1: 1 running`, "job", "list")
+	shows(t, `(?m)^db-0 +mesos/h\d +64Mi +store/0`, "volume", "list")
+	where := regexp.MustCompile(`mesos/h\d`).FindString(ok("volume", "get", "db-0"))
+	a := try(t, "", "volume", "delete", "db-0")
+	require.NotZero(t, a.code)
+	require.Contains(t, a.err, "store/0 uses it: stop that first")
+	require.Contains(t, try(t, "", "volume", "delete", "db-9").err, "no host has such a volume")
+	require.Contains(t, ok("task", "explain", "store/0"), where)
+
+	world.Maintain(time.Now().Add(10*time.Minute), time.Hour, strings.TrimPrefix(where, "mesos/"))
+	shows(t, `maintenance is planned`, "host", "get", where)
+	ok("host", "drain", where, "--reason", "new disks")
+	shows(t, `(?m)^`+where+` +draining`, "host", "list")
+	require.Equal(t, []string{"DECLINE"}, world.answers(t))
+	ok("task", "restart", "store/0")
+	shows(t, `(?m)^`+where+` +drained`, "host", "list")
+	shows(t, `1: 1 running`, "job", "list")
+	require.NotContains(t, ok("task", "get", "store/0"), where, "it runs elsewhere")
+	shows(t, `(?s)db-0 .*db-0 `, "volume", "list")
+	require.Contains(t, try(t, "", "volume", "get", "db-0").err, "say which is meant")
+
+	require.Contains(t, ok("volume", "delete", "db-0", "--host", where), "volume db-0 is deleted")
+	ok("job", "stop", "store", "--wait")
+	require.Contains(t, ok("volume", "delete", "db-0"), "volume db-0 is deleted")
+	require.NotContains(t, ok("volume", "list"), "db-0")
+}
+
+// answers returns what frameworks said of the maintenance of hosts.
+func (m *masters) answers(t *testing.T) (all []string) {
+	t.Helper()
+	response, err := http.Get("http://" + m.addresses[0] + "/maintenance/status")
+	require.NoError(t, err)
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, errors.Join(err, response.Body.Close()))
+	for _, found := range regexp.MustCompile(`"status":"(\w+)"`).FindAllSubmatch(body, -1) {
+		all = append(all, string(found[1]))
+	}
+	return all
 }
 
 // TestTheEndOfAMesosFramework: what an operator has to decide ends the host manager with a message that says so.

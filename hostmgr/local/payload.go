@@ -161,7 +161,7 @@ func (d *driver) volumeRecords(l *hostmgr.Launch, dir string) []volumeRecord {
 		rec := volumeRecord{Link: filepath.Join(dir, workFolder, v.MountPath)}
 		switch {
 		case v.Name != "":
-			name := strings.ReplaceAll(v.Name, cluster.InstanceMark, strconv.FormatUint(uint64(l.Run.Task.Instance()), 10))
+			name := v.NameFor(l.Run.Task.Instance())
 			rec.Source, rec.Make = d.state.volume(name), true
 		case v.HostPath != "":
 			rec.Source = v.HostPath

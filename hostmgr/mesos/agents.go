@@ -177,6 +177,7 @@ func (a *agent) describe(o *api.Offer, c *Config) bool {
 	m := cluster.Machine{
 		Attributes: attributes(o.Attributes),
 		Zone:       o.GetDomain().GetFaultDomain().GetZone().Name,
+		Volumes:    a.Machine.Volumes,
 	}
 	for _, kv := range m.Attributes {
 		switch kv.Key {

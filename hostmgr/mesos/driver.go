@@ -57,6 +57,7 @@ type driver struct {
 	agents      map[string]*agent
 	byName      map[string]*agent
 	agentSerial uint64 // of the last agent that came
+	operations  uint64 // of the last operation on a volume
 	offers      map[string]*offer
 	runs        map[cluster.RunID]*run
 	touched     []*agent  // that may not be as they were last reported
@@ -77,6 +78,7 @@ var (
 	_ hostmgr.Ender        = (*driver)(nil)
 	_ hostmgr.Capable      = (*driver)(nil)
 	_ hostmgr.Wide         = (*driver)(nil)
+	_ hostmgr.VolumeKeeper = (*driver)(nil)
 )
 
 // New returns a driver that is not started. It touches neither disk nor network.

@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -34,6 +35,9 @@ func (d *driver) disconnected(s *session) {
 		return
 	}
 	d.session = nil
+	for _, id := range slices.Sorted(maps.Keys(s.operations)) {
+		s.operated(id, errors.New("mesos: the subscription ended before the master said how it went; look whether it is still there"))
+	}
 	now := time.Now()
 	for _, a := range d.agents {
 		a.rest(a.held(), now, 2*d.config.OfferWait)
@@ -75,7 +79,11 @@ func (d *driver) handle(s *session, e *scheduler.Event) {
 		}
 	case scheduler.Event_RESCIND_INVERSE_OFFER:
 		d.inverseRescinded(e.GetRescindInverseOffer().GetInverseOfferID().Value)
-	case scheduler.Event_HEARTBEAT, scheduler.Event_MESSAGE, scheduler.Event_UPDATE_OPERATION_STATUS:
+	case scheduler.Event_UPDATE_OPERATION_STATUS:
+		if u := e.GetUpdateOperationStatus(); u != nil {
+			d.operationUpdate(s, &u.Status)
+		}
+	case scheduler.Event_HEARTBEAT, scheduler.Event_MESSAGE:
 	default:
 		d.complain("the master sent an event that this release does not know", "type", int32(e.Type))
 	}
@@ -95,12 +103,13 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		if a == nil {
 			a = d.newAgent(agentRecord{ID: o.AgentID.Value, Name: d.hostName(o, now)})
 		}
-		if a.describe(o, &d.config) || !a.recorded {
+		all := pieces(o.Resources)
+		changed := a.describe(o, &d.config)
+		if a.keep(volumesIn(all)...) || changed || !a.recorded {
 			a.recorded = true
 			d.writeLater(write{agent: a.copy()})
 		}
 		d.foundAgent(a)
-		all := pieces(o.Resources)
 		held := &offer{id: o.ID.Value, role: or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}
 		a.offers[held.id], d.offers[held.id] = held, held
 		a.resting = a.resting.minus(held.total)
@@ -189,7 +198,7 @@ func (d *driver) inverseOffered(s *session, o *api.InverseOffer, now time.Time) 
 	default:
 		a.busyTold = true
 		s.send(laneOf(a.ID), &scheduler.Call{Type: scheduler.Call_DECLINE_INVERSE_OFFERS, DeclineInverseOffers: &scheduler.Call_DeclineInverseOffers{
-			InverseOfferIDs: []api.OfferID{o.OfferID}, Filters: filter(inverseFilter),
+			InverseOfferIDs: []api.OfferID{o.OfferID}, Filters: filter(busyFilter),
 		}}, nil)
 	}
 }
@@ -217,8 +226,12 @@ func agree(ids ...api.OfferID) *scheduler.Call {
 	}}
 }
 
-// inverseFilter is after how long the master asks again whether an agent is ready for maintenance.
-const inverseFilter = 30 * time.Second
+// After how long the master asks again whether an agent is ready for maintenance: soon after it was not, as the answer to that
+// is kept back.
+const (
+	inverseFilter = 30 * time.Second
+	busyFilter    = time.Second
+)
 
 // inverseRescinded takes in that maintenance is not planned any more.
 func (d *driver) inverseRescinded(id string) {

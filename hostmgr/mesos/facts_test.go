@@ -32,7 +32,7 @@ const factOffer = `{"type":"OFFERS","offers":{"offers":[{"id":{"value":"%s"},"fr
 {"name":"mem","type":"SCALAR","scalar":{"value":4096.0},"allocation_info":{"role":"*"}}]}]}}`
 
 // newTalk starts a driver that is offered an agent with 4 cores.
-func newTalk(t *testing.T) *talk {
+func newTalk(t *testing.T, change ...func(*Config)) *talk {
 	k := &talk{T: t, say: make(chan string, 100), recorder: drivertest.NewRecorder()}
 	k.scripted = newScripted(t, func(n int, w *records) {
 		w.subscribedFor(15)
@@ -51,6 +51,9 @@ func newTalk(t *testing.T) *talk {
 	})
 	c := k.config(t)
 	c.OfferWait = time.Minute
+	for _, f := range change {
+		f(&c)
+	}
 	k.d = newSettled(newDriver(t, c))
 	require.NoError(t, k.d.Start(t.Context(), k.recorder))
 	t.Cleanup(func() {

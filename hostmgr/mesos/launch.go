@@ -89,6 +89,11 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *write, e
 			record.Members, record.Main = append(record.Members, p.Name), append(record.Main, p.Main)
 		}
 	}
+	for i := range l.Task.Volumes {
+		if v := &l.Task.Volumes[i]; v.Name != "" {
+			record.Volumes = append(record.Volumes, v.NameFor(l.Run.Task.Instance()))
+		}
+	}
 	r := newRun(record)
 	r.launch, r.agent, r.deadline = l, a, now.Add(d.config.OfferWait)
 	d.runs[l.Run], a.runs[l.Run] = r, r
@@ -153,7 +158,11 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		if r.status.At == 0 {
 			continue // its record is not on disk yet
 		}
-		if err := b.add(r); errors.Is(err, errNeverFits) {
+		switch err := b.add(r); {
+		case err == nil:
+		case !errors.Is(err, errNeverFits):
+			r.lacks = err.Error()
+		default:
 			d.finish(r, ending{State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchFailed, Message: err.Error()})
 		}
 	}

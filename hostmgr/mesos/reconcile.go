@@ -142,7 +142,7 @@ func (d *driver) housekeeping(now time.Time) {
 func (d *driver) keepAgent(a *agent, now time.Time) {
 	late := false
 	for len(a.queue) > 0 && !now.Before(a.queue[0].deadline) && a.queue[0].status.At != 0 {
-		d.refuse(a.queue[0], "its resources were not offered in time")
+		d.refuse(a.queue[0], "its resources were not offered in time: "+a.queue[0].lacks)
 		late = true
 	}
 	if late || !d.quiet && !a.restUntil.IsZero() && !now.Before(a.restUntil) {

@@ -29,6 +29,7 @@ type run struct {
 	accepting bool      // that ACCEPT is on its way
 	uncertain bool      // that ACCEPT may not have arrived, and no update has come
 	deadline  time.Time // while it waits for resources
+	lacks     string    // what the offers lacked that were there
 	heard     *session  // the last one in which it was heard of
 
 	killAt    time.Time // when KILL is sent again
@@ -233,6 +234,9 @@ func (d *driver) lives(s *session, r *run, member int, state cluster.TaskState, 
 		if slowest == cluster.TaskRunning {
 			r.record.Status = r.status
 			d.writeLater(write{run: r.record.copy()})
+			for _, name := range r.record.Volumes { // also those that were made for it
+				d.keepAndWrite(r.agent, cluster.HeldVolume{Name: name, Bytes: d.config.VolumeBytes})
+			}
 		}
 	}
 	if health, why := healthOf(u); health != cluster.HealthUnknown && health != r.health && r.status.State == cluster.TaskRunning {

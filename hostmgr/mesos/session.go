@@ -24,6 +24,8 @@ type session struct {
 	framework *api.FrameworkID
 	lanes     [callLanes]*lane
 	rounds    reconciliation
+
+	operations map[string]func(error) // that are under way, by id; guarded by the driver's mutex
 }
 
 // end ends the session; the first reason counts.
@@ -95,7 +97,7 @@ func (d *driver) subscribe(onSubscribed, onOffers func()) (worked bool, err erro
 		return false, err
 	}
 	defer func() { _ = stream.body.Close() }()
-	s := &session{d: d, ctx: ctx, cancel: cancel, master: stream.master, streamID: stream.streamID}
+	s := &session{d: d, ctx: ctx, cancel: cancel, master: stream.master, streamID: stream.streamID, operations: map[string]func(error){}}
 	watchdog := time.AfterFunc(callTimeout, func() { cancel(errors.New("mesos: the master has gone silent")) })
 	defer watchdog.Stop()
 	if changed != nil {

@@ -51,6 +51,7 @@ type runRecord struct {
 	Resources   cluster.Resources
 	Revocable   bool // the resources are such that may be taken back
 	Ports       []uint16
+	Volumes     []string // persistent ones, by name
 	Members     []string // names of the processes, one Mesos task each; empty where there is one
 	Main        []bool   // which of them are main
 	At          cluster.Time

@@ -1,25 +1,35 @@
 package mesos
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
 // mounts returns the disks of the persistent volumes of a run, and what makes those that the agent does not have yet. A
-// volume is disk that is reserved to the role, so a role other than "*" is needed. It stays when the run ends.
+// volume is disk that is reserved to the role, so a role other than "*" is needed. It stays when the run ends. One that the
+// agent has and that is not offered is waited for: it is in use, or in an offer for another role.
 func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.Offer_Operation, err error) {
 	for i, v := range l.Task.Volumes {
 		if v.Name == "" {
 			continue
 		}
-		id := strings.ReplaceAll(v.Name, cluster.InstanceMark, fmt.Sprint(l.Run.Task.Instance()))
+		id := v.NameFor(l.Run.Task.Instance())
 		disk, there := b.supply.takeVolume(id)
-		if !there {
+		switch {
+		case !there && b.agent.keeps(id):
+			return nil, nil, fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it", id)
+		case !there:
 			var operations []api.Offer_Operation
 			if disk, operations, err = b.create(id, i, l); err != nil {
 				return nil, nil, err
@@ -71,4 +81,176 @@ func (b *batch) create(id string, i int, l *hostmgr.Launch) (disk api.Resource, 
 		Type: api.Offer_Operation_CREATE, Create: &api.Offer_Operation_Create{Volumes: []api.Resource{disk}},
 	})
 	return disk, operations, nil
+}
+
+// keeps reports whether the agent has a volume, as far as is known.
+func (a *agent) keeps(id string) bool {
+	return slices.ContainsFunc(a.Machine.Volumes, func(v cluster.HeldVolume) bool { return v.Name == id })
+}
+
+// keep takes in volumes that the agent has, and reports whether any is new.
+func (a *agent) keep(volumes ...cluster.HeldVolume) bool {
+	before := len(a.Machine.Volumes)
+	all := slices.Clone(a.Machine.Volumes)
+	for _, v := range volumes {
+		if !a.keeps(v.Name) {
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(x, y cluster.HeldVolume) int { return strings.Compare(x.Name, y.Name) })
+	a.Machine.Volumes = slices.CompactFunc(all, func(x, y cluster.HeldVolume) bool { return x.Name == y.Name })
+	return len(a.Machine.Volumes) > before
+}
+
+// keepAndWrite is keep, and writes what is new.
+func (d *driver) keepAndWrite(a *agent, volumes ...cluster.HeldVolume) {
+	if a.keep(volumes...) {
+		d.writeLater(write{agent: a.copy()})
+		d.touch(a)
+	}
+}
+
+// dropVolume takes in that the agent does not have a volume any more.
+func (d *driver) dropVolume(a *agent, name string) {
+	a.Machine.Volumes = slices.DeleteFunc(slices.Clone(a.Machine.Volumes), func(v cluster.HeldVolume) bool { return v.Name == name })
+	d.writeLater(write{agent: a.copy()})
+	d.touch(a)
+}
+
+// volumesIn lists the persistent volumes of an offer.
+func volumesIn(all []*piece) (volumes []cluster.HeldVolume) {
+	for _, p := range all {
+		if p.volume() != "" && p.Shared == nil && p.Name == nameDisk {
+			volumes = append(volumes, cluster.HeldVolume{Name: p.volume(), Bytes: bytesOf(p.scalar)})
+		}
+	}
+	return volumes
+}
+
+// volumePoll is how often it is looked whether a volume has been offered.
+const volumePoll = 100 * time.Millisecond
+
+// DeleteVolume implements [hostmgr.VolumeKeeper]: DESTROY, and UNRESERVE of what was reserved for it, on an offer that has the
+// volume.
+func (d *driver) DeleteVolume(ctx context.Context, host, name string) error {
+	patience := time.Now().Add(d.config.OfferWait)
+	for {
+		result, err := d.destroy(host, name, time.Now().After(patience))
+		if err != nil || result == nil {
+			if errors.Is(err, errNotOffered) && pauseFor(ctx, volumePoll) == nil {
+				continue
+			}
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		select {
+		case err := <-result:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("mesos: volume %q: the master has not said whether it is destroyed: %w", name, ctx.Err())
+		}
+	}
+}
+
+// errNotOffered: a volume is there, and not in an offer yet.
+var errNotOffered = errors.New("mesos: the volume is not offered")
+
+// destroy sends the operations, and returns where their result comes; nil if there is no such volume. With late it gives up
+// what is not offered: if Mesos still has it, it will be offered at some time, and is known again then.
+func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.byName[host]
+	switch {
+	case d.sink == nil:
+		return nil, errClosed
+	case a == nil || !a.keeps(name):
+		return nil, nil
+	case a.lost:
+		return nil, fmt.Errorf("mesos: volume %q: its agent is out of reach", name)
+	}
+	for _, r := range a.runs {
+		if slices.Contains(r.record.Volumes, name) {
+			return nil, fmt.Errorf("mesos: volume %q: run %v uses it", name, r.record.Run)
+		}
+	}
+	s := d.session
+	for _, o := range a.offers {
+		if disk, there := newSupply(o.pieces).takeVolume(name); there && s != nil {
+			return d.sendDestroy(s, a, o, disk), nil
+		}
+	}
+	if !late {
+		if s != nil {
+			d.demand(s)
+		}
+		return nil, errNotOffered
+	}
+	d.dropVolume(a, name)
+	return nil, fmt.Errorf("mesos: volume %q: Mesos does not offer it: another framework uses it, or it has been destroyed; it is listed again if it is offered", name)
+}
+
+// sendDestroy destroys a volume that an offer has. The rest of the offer comes back in another one.
+func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) <-chan error {
+	d.operations++
+	id := "volume-" + strconv.FormatUint(d.operations, 10)
+	name := disk.Disk.Persistence.ID
+	free := disk
+	free.Disk = nil
+	operations := []api.Offer_Operation{{
+		Type: api.Offer_Operation_DESTROY, ID: &api.OperationID{Value: id}, Destroy: &api.Offer_Operation_Destroy{Volumes: []api.Resource{disk}},
+	}}
+	if n := len(disk.Reservations); n > 0 && disk.Reservations[n-1].GetType() == api.Resource_ReservationInfo_DYNAMIC {
+		operations = append(operations, api.Offer_Operation{
+			Type: api.Offer_Operation_UNRESERVE, Unreserve: &api.Offer_Operation_Unreserve{Resources: []api.Resource{free}},
+		})
+	}
+	result := make(chan error, 1)
+	s.operations[id] = func(err error) { // with the mutex held
+		if err == nil {
+			d.dropVolume(a, name)
+		}
+		result <- err
+	}
+	d.dropOffer(o)
+	a.rest(o.total, time.Now(), d.config.OfferWait)
+	d.touch(a)
+	s.send(laneOf(a.ID), &scheduler.Call{Type: scheduler.Call_ACCEPT, Accept: &scheduler.Call_Accept{
+		OfferIDs: []api.OfferID{{Value: o.id}}, Operations: operations, Filters: filter(0),
+	}}, func(err error) {
+		if err != nil {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			s.operated(id, err)
+		}
+	})
+	return result
+}
+
+// operated tells who waits for an operation how it went.
+func (s *session) operated(id string, err error) {
+	if done := s.operations[id]; done != nil {
+		delete(s.operations, id)
+		done(err)
+	}
+}
+
+// operationUpdate takes in how an operation went, and acknowledges it.
+func (d *driver) operationUpdate(s *session, u *api.OperationStatus) {
+	id := u.GetOperationID().GetValue()
+	if uuid := u.GetUUID().GetValue(); len(uuid) > 0 {
+		s.send(laneOf(u.GetAgentID().GetValue()), &scheduler.Call{
+			Type: scheduler.Call_ACKNOWLEDGE_OPERATION_STATUS, AcknowledgeOperationStatus: &scheduler.Call_AcknowledgeOperationStatus{
+				AgentID: u.AgentID, ResourceProviderID: u.ResourceProviderID, UUID: uuid, OperationID: api.OperationID{Value: id},
+			},
+		}, nil)
+	}
+	switch u.State {
+	case api.OPERATION_PENDING, api.OPERATION_UNREACHABLE, api.OPERATION_RECOVERING:
+	case api.OPERATION_FINISHED:
+		s.operated(id, nil)
+	default:
+		s.operated(id, fmt.Errorf("mesos: %v: %s", u.State, u.GetMessage()))
+	}
 }

@@ -889,7 +889,9 @@ type HostInfo struct {
 	// The host is known, but does not answer its provider.
 	Unreachable bool `protobuf:"varint,8,opt,name=unreachable,proto3" json:"unreachable,omitempty"`
 	// The provider takes it out of service. Unset: not planned.
-	Maintenance   *MaintenanceWindow `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
+	Maintenance *MaintenanceWindow `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
+	// Persistent volumes that it keeps, by name and size.
+	Volumes       []*VolumeInfo `protobuf:"bytes,10,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -983,6 +985,13 @@ func (x *HostInfo) GetUnreachable() bool {
 func (x *HostInfo) GetMaintenance() *MaintenanceWindow {
 	if x != nil {
 		return x.Maintenance
+	}
+	return nil
+}
+
+func (x *HostInfo) GetVolumes() []*VolumeInfo {
+	if x != nil {
+		return x.Volumes
 	}
 	return nil
 }
@@ -1873,7 +1882,7 @@ func (x *RunHealth) GetTimeUnixNs() int64 {
 	return 0
 }
 
-// VolumeReport lists volumes; full or changes, as in HostReport.
+// VolumeReport answers commands. What there is, a HostReport says.
 type VolumeReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Full          bool                   `protobuf:"varint,1,opt,name=full,proto3" json:"full,omitempty"`
@@ -1939,8 +1948,9 @@ type VolumeInfo struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Host  string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	Bytes int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// False: destroyed.
-	Present       bool   `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`
+	// False: destroyed, or was never there.
+	Present bool `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`
+	// Why a command could not be carried out.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2013,11 +2023,12 @@ func (x *VolumeInfo) GetMessage() string {
 
 // VolumeCommand creates or destroys a volume; a VolumeReport answers.
 type VolumeCommand struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
-	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Destroy       bool                   `protobuf:"varint,4,opt,name=destroy,proto3" json:"destroy,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the volume, and of its host within the shard.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Host          string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Bytes         int64  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Destroy       bool   `protobuf:"varint,4,opt,name=destroy,proto3" json:"destroy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2851,7 +2862,7 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\x12)\n" +
 	"\x05hosts\x18\x03 \x03(\v2\x13.sluice.v1.HostInfoR\x05hosts\x12\x18\n" +
-	"\aremoved\x18\x04 \x03(\tR\aremoved\"\xbf\x02\n" +
+	"\aremoved\x18\x04 \x03(\tR\aremoved\"\xf0\x02\n" +
 	"\bHostInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rack\x18\x02 \x01(\tR\x04rack\x12\x12\n" +
@@ -2863,7 +2874,9 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\x12\x18\n" +
 	"\aaddress\x18\a \x01(\tR\aaddress\x12 \n" +
 	"\vunreachable\x18\b \x01(\bR\vunreachable\x12>\n" +
-	"\vmaintenance\x18\t \x01(\v2\x1c.sluice.v1.MaintenanceWindowR\vmaintenance\"X\n" +
+	"\vmaintenance\x18\t \x01(\v2\x1c.sluice.v1.MaintenanceWindowR\vmaintenance\x12/\n" +
+	"\avolumes\x18\n" +
+	" \x03(\v2\x15.sluice.v1.VolumeInfoR\avolumes\"X\n" +
 	"\x11MaintenanceWindow\x12\"\n" +
 	"\rstart_unix_ns\x18\x01 \x01(\x03R\vstartUnixNs\x12\x1f\n" +
 	"\vduration_ns\x18\x02 \x01(\x03R\n" +
@@ -3112,46 +3125,47 @@ var file_sluice_v1_hostmanager_proto_depIdxs = []int32{
 	36, // 18: sluice.v1.HostInfo.attributes:type_name -> sluice.v1.Attribute
 	37, // 19: sluice.v1.HostInfo.capacity:type_name -> sluice.v1.Capacity
 	10, // 20: sluice.v1.HostInfo.maintenance:type_name -> sluice.v1.MaintenanceWindow
-	12, // 21: sluice.v1.Inventory.runs:type_name -> sluice.v1.RunStatus
-	2,  // 22: sluice.v1.RunStatus.run:type_name -> sluice.v1.RunRef
-	0,  // 23: sluice.v1.RunStatus.state:type_name -> sluice.v1.RunState
-	38, // 24: sluice.v1.RunStatus.result:type_name -> sluice.v1.RunResult
-	2,  // 25: sluice.v1.Release.run:type_name -> sluice.v1.RunRef
-	2,  // 26: sluice.v1.Launch.run:type_name -> sluice.v1.RunRef
-	16, // 27: sluice.v1.Launch.task:type_name -> sluice.v1.TaskPayload
-	39, // 28: sluice.v1.TaskPayload.spec:type_name -> sluice.v1.TaskSpec
-	40, // 29: sluice.v1.TaskPayload.resources:type_name -> sluice.v1.ResourceRequest
-	35, // 30: sluice.v1.TaskPayload.environment:type_name -> sluice.v1.TaskPayload.EnvironmentEntry
-	41, // 31: sluice.v1.TaskPayload.kill_grace:type_name -> google.protobuf.Duration
-	17, // 32: sluice.v1.TaskPayload.secrets:type_name -> sluice.v1.SecretFile
-	41, // 33: sluice.v1.TaskPayload.progress_interval:type_name -> google.protobuf.Duration
-	2,  // 34: sluice.v1.Kill.run:type_name -> sluice.v1.RunRef
-	41, // 35: sluice.v1.Kill.grace:type_name -> google.protobuf.Duration
-	42, // 36: sluice.v1.Kill.on_kill:type_name -> sluice.v1.Argv
-	2,  // 37: sluice.v1.Adjust.run:type_name -> sluice.v1.RunRef
-	40, // 38: sluice.v1.Adjust.resources:type_name -> sluice.v1.ResourceRequest
-	2,  // 39: sluice.v1.RunHealth.run:type_name -> sluice.v1.RunRef
-	24, // 40: sluice.v1.VolumeReport.volumes:type_name -> sluice.v1.VolumeInfo
-	1,  // 41: sluice.v1.HostCommand.action:type_name -> sluice.v1.HostCommand.Action
-	29, // 42: sluice.v1.BulkUp.hello:type_name -> sluice.v1.BulkHello
-	30, // 43: sluice.v1.BulkUp.usage:type_name -> sluice.v1.UsageReport
-	33, // 44: sluice.v1.BulkUp.log:type_name -> sluice.v1.LogChunk
-	32, // 45: sluice.v1.BulkDown.log:type_name -> sluice.v1.LogRequest
-	34, // 46: sluice.v1.BulkDown.cancel:type_name -> sluice.v1.LogCancel
-	31, // 47: sluice.v1.UsageReport.runs:type_name -> sluice.v1.RunUsage
-	2,  // 48: sluice.v1.RunUsage.run:type_name -> sluice.v1.RunRef
-	2,  // 49: sluice.v1.LogRequest.run:type_name -> sluice.v1.RunRef
-	43, // 50: sluice.v1.LogRequest.stream:type_name -> sluice.v1.LogStream
-	43, // 51: sluice.v1.LogChunk.stream:type_name -> sluice.v1.LogStream
-	3,  // 52: sluice.v1.HostManagerService.Control:input_type -> sluice.v1.ShardUp
-	27, // 53: sluice.v1.HostManagerService.Bulk:input_type -> sluice.v1.BulkUp
-	4,  // 54: sluice.v1.HostManagerService.Control:output_type -> sluice.v1.ShardDown
-	28, // 55: sluice.v1.HostManagerService.Bulk:output_type -> sluice.v1.BulkDown
-	54, // [54:56] is the sub-list for method output_type
-	52, // [52:54] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	24, // 21: sluice.v1.HostInfo.volumes:type_name -> sluice.v1.VolumeInfo
+	12, // 22: sluice.v1.Inventory.runs:type_name -> sluice.v1.RunStatus
+	2,  // 23: sluice.v1.RunStatus.run:type_name -> sluice.v1.RunRef
+	0,  // 24: sluice.v1.RunStatus.state:type_name -> sluice.v1.RunState
+	38, // 25: sluice.v1.RunStatus.result:type_name -> sluice.v1.RunResult
+	2,  // 26: sluice.v1.Release.run:type_name -> sluice.v1.RunRef
+	2,  // 27: sluice.v1.Launch.run:type_name -> sluice.v1.RunRef
+	16, // 28: sluice.v1.Launch.task:type_name -> sluice.v1.TaskPayload
+	39, // 29: sluice.v1.TaskPayload.spec:type_name -> sluice.v1.TaskSpec
+	40, // 30: sluice.v1.TaskPayload.resources:type_name -> sluice.v1.ResourceRequest
+	35, // 31: sluice.v1.TaskPayload.environment:type_name -> sluice.v1.TaskPayload.EnvironmentEntry
+	41, // 32: sluice.v1.TaskPayload.kill_grace:type_name -> google.protobuf.Duration
+	17, // 33: sluice.v1.TaskPayload.secrets:type_name -> sluice.v1.SecretFile
+	41, // 34: sluice.v1.TaskPayload.progress_interval:type_name -> google.protobuf.Duration
+	2,  // 35: sluice.v1.Kill.run:type_name -> sluice.v1.RunRef
+	41, // 36: sluice.v1.Kill.grace:type_name -> google.protobuf.Duration
+	42, // 37: sluice.v1.Kill.on_kill:type_name -> sluice.v1.Argv
+	2,  // 38: sluice.v1.Adjust.run:type_name -> sluice.v1.RunRef
+	40, // 39: sluice.v1.Adjust.resources:type_name -> sluice.v1.ResourceRequest
+	2,  // 40: sluice.v1.RunHealth.run:type_name -> sluice.v1.RunRef
+	24, // 41: sluice.v1.VolumeReport.volumes:type_name -> sluice.v1.VolumeInfo
+	1,  // 42: sluice.v1.HostCommand.action:type_name -> sluice.v1.HostCommand.Action
+	29, // 43: sluice.v1.BulkUp.hello:type_name -> sluice.v1.BulkHello
+	30, // 44: sluice.v1.BulkUp.usage:type_name -> sluice.v1.UsageReport
+	33, // 45: sluice.v1.BulkUp.log:type_name -> sluice.v1.LogChunk
+	32, // 46: sluice.v1.BulkDown.log:type_name -> sluice.v1.LogRequest
+	34, // 47: sluice.v1.BulkDown.cancel:type_name -> sluice.v1.LogCancel
+	31, // 48: sluice.v1.UsageReport.runs:type_name -> sluice.v1.RunUsage
+	2,  // 49: sluice.v1.RunUsage.run:type_name -> sluice.v1.RunRef
+	2,  // 50: sluice.v1.LogRequest.run:type_name -> sluice.v1.RunRef
+	43, // 51: sluice.v1.LogRequest.stream:type_name -> sluice.v1.LogStream
+	43, // 52: sluice.v1.LogChunk.stream:type_name -> sluice.v1.LogStream
+	3,  // 53: sluice.v1.HostManagerService.Control:input_type -> sluice.v1.ShardUp
+	27, // 54: sluice.v1.HostManagerService.Bulk:input_type -> sluice.v1.BulkUp
+	4,  // 55: sluice.v1.HostManagerService.Control:output_type -> sluice.v1.ShardDown
+	28, // 56: sluice.v1.HostManagerService.Bulk:output_type -> sluice.v1.BulkDown
+	55, // [55:57] is the sub-list for method output_type
+	53, // [53:55] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_hostmanager_proto_init() }

@@ -349,8 +349,10 @@ func (x *CreateVolumeResponse) GetVolume() *Volume {
 }
 
 type GetVolumeRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// As SHARD/NAME. Needed where several hosts keep a volume of this name.
+	Host          string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +390,13 @@ func (*GetVolumeRequest) Descriptor() ([]byte, []int) {
 func (x *GetVolumeRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *GetVolumeRequest) GetHost() string {
+	if x != nil {
+		return x.Host
 	}
 	return ""
 }
@@ -560,8 +569,10 @@ type DeleteVolumeRequest struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	ExpectedVersion *uint64                `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// As SHARD/NAME. Needed where several hosts keep a volume of this name.
+	Host          string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteVolumeRequest) Reset() {
@@ -606,6 +617,13 @@ func (x *DeleteVolumeRequest) GetExpectedVersion() uint64 {
 		return *x.ExpectedVersion
 	}
 	return 0
+}
+
+func (x *DeleteVolumeRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
 }
 
 type DeleteVolumeResponse struct {
@@ -680,9 +698,10 @@ const file_sluice_v1_volume_proto_rawDesc = "" +
 	"\x04spec\x18\x01 \x01(\v2\x15.sluice.v1.VolumeSpecR\x04spec\x12'\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\"A\n" +
 	"\x14CreateVolumeResponse\x12)\n" +
-	"\x06volume\x18\x01 \x01(\v2\x11.sluice.v1.VolumeR\x06volume\"&\n" +
+	"\x06volume\x18\x01 \x01(\v2\x11.sluice.v1.VolumeR\x06volume\":\n" +
 	"\x10GetVolumeRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\">\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\">\n" +
 	"\x11GetVolumeResponse\x12)\n" +
 	"\x06volume\x18\x01 \x01(\v2\x11.sluice.v1.VolumeR\x06volume\"\x8b\x01\n" +
 	"\x12ListVolumesRequest\x12\x12\n" +
@@ -695,10 +714,11 @@ const file_sluice_v1_volume_proto_rawDesc = "" +
 	"_page_size\"j\n" +
 	"\x13ListVolumesResponse\x12+\n" +
 	"\avolumes\x18\x01 \x03(\v2\x11.sluice.v1.VolumeR\avolumes\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"n\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x82\x01\n" +
 	"\x13DeleteVolumeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
-	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01B\x13\n" +
+	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04hostB\x13\n" +
 	"\x11_expected_version\"2\n" +
 	"\x14DeleteVolumeResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision*\xaa\x01\n" +

@@ -28,8 +28,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// VolumeService keeps persistent volumes: storage on a host that outlives the
-// tasks that use it.
+// VolumeService shows persistent volumes, and deletes them: storage on a host
+// that outlives the tasks that use it. A volume is made by the first task that
+// uses it on a host.
 type VolumeServiceClient interface {
 	CreateVolume(ctx context.Context, in *CreateVolumeRequest, opts ...grpc.CallOption) (*CreateVolumeResponse, error)
 	GetVolume(ctx context.Context, in *GetVolumeRequest, opts ...grpc.CallOption) (*GetVolumeResponse, error)
@@ -90,8 +91,9 @@ func (c *volumeServiceClient) DeleteVolume(ctx context.Context, in *DeleteVolume
 // All implementations must embed UnimplementedVolumeServiceServer
 // for forward compatibility.
 //
-// VolumeService keeps persistent volumes: storage on a host that outlives the
-// tasks that use it.
+// VolumeService shows persistent volumes, and deletes them: storage on a host
+// that outlives the tasks that use it. A volume is made by the first task that
+// uses it on a host.
 type VolumeServiceServer interface {
 	CreateVolume(context.Context, *CreateVolumeRequest) (*CreateVolumeResponse, error)
 	GetVolume(context.Context, *GetVolumeRequest) (*GetVolumeResponse, error)

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newVolumeCommand(a *app) *cobra.Command {
+	return group("volume", "Show the persistent volumes of hosts, and delete them",
+		newVolumeListCommand(a), newVolumeGetCommand(a), newVolumeDeleteCommand(a))
+}
+
+func newVolumeListCommand(a *app) *cobra.Command {
+	req := &sluicev1.ListVolumesRequest{}
+	var limit uint32
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the persistent volumes that hosts keep",
+		Args:  wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			all := &sluicev1.ListVolumesResponse{}
+			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
+				req.PageSize, req.PageToken = &size, token
+				res, err := call(cmd.Context(), c, c.volumes.ListVolumes, req)
+				all.Volumes = append(all.Volumes, res.GetVolumes()...)
+				return len(res.GetVolumes()), res.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return a.show(all, func(w io.Writer) { volumeTable(w, all.GetVolumes()); a.cut(more, limit) })
+		},
+	}
+	cmd.Flags().StringVar(&req.Host, "host", "", "only of this host, as SHARD/NAME")
+	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
+	return cmd
+}
+
+func newVolumeGetCommand(a *app) *cobra.Command {
+	req := &sluicev1.GetVolumeRequest{}
+	cmd := &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a persistent volume",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			req.Name = args[0]
+			res, err := call(cmd.Context(), c, c.volumes.GetVolume, req)
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) { volumeTable(w, []*sluicev1.Volume{res.GetVolume()}) })
+		},
+	}
+	cmd.Flags().StringVar(&req.Host, "host", "", "its host, as SHARD/NAME, where several have one of this name")
+	return cmd
+}
+
+func newVolumeDeleteCommand(a *app) *cobra.Command {
+	req := &sluicev1.DeleteVolumeRequest{}
+	cmd := &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a persistent volume that no task uses, with its data",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			req.Name = args[0]
+			res, err := call(cmd.Context(), c, c.volumes.DeleteVolume, req)
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "volume %s is deleted\n", req.Name) })
+		},
+	}
+	cmd.Flags().StringVar(&req.Host, "host", "", "its host, as SHARD/NAME, where several have one of this name")
+	return cmd
+}
+
+func volumeTable(w io.Writer, volumes []*sluicev1.Volume) {
+	var rows [][]string
+	for _, v := range volumes {
+		user := ""
+		if v.GetUsedByJob() != "" {
+			user = v.GetUsedByJob() + "/" + strconv.Itoa(int(v.GetUsedByInstance()))
+		}
+		rows = append(rows, []string{v.GetSpec().GetName(), v.GetHost(), bytesWord(v.GetSpec().GetBytes()), orDash(user)})
+	}
+	columns(w, "NAME HOST SIZE USER", rows)
+}

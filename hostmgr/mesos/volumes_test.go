@@ -1,0 +1,146 @@
+package mesos
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/drivertest"
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
+)
+
+// storing returns a launch with a persistent volume.
+func storing(n int, volume string, command ...string) hostmgr.Launch {
+	l := launchOf(n, "h0", command...)
+	l.Task.Volumes = []cluster.Volume{{Name: volume, MountPath: "data"}}
+	return l
+}
+
+// withRole lets a driver make volumes of 256 MiB.
+func withRole(c *Config) { c.Roles, c.VolumeBytes, c.Principal = []string{"eng"}, 256<<20, "sluice" }
+
+// TestAVolumeIsKept: it is made for the first run, found by the next one over a restart of the driver, not made twice, and
+// destroyed when it is asked for and nobody uses it. All the disk is free again then.
+func TestAVolumeIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, recorder := w.drive(t, withRole)
+		disk := func() int64 { return hosted(t, recorder).Capacity.Fixed[cluster.Disk] >> 20 }
+		require.EqualValues(t, 10000, disk())
+		require.NoError(t, d.Launch(t.Context(), storing(0, "data-{instance}", "second")))
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State, d.Inventory()[0].Message)
+		kept := []cluster.HeldVolume{{Name: "data-0", Bytes: 256 << 20}}
+		require.Equal(t, kept, hosted(t, recorder).Volumes)
+		require.ErrorContains(t, d.DeleteVolume(t.Context(), "h0", "data-0"), "run 7.0.1 uses it")
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskSucceeded, d.Inventory()[0].State)
+		require.EqualValues(t, 10000-256, disk(), "its disk is nobody else's")
+
+		require.NoError(t, d.Close())
+		again, recorder2 := w.drive(t, withRole)
+		d, recorder = again, recorder2
+		require.Equal(t, kept, hosted(t, recorder).Volumes)
+		next := storing(0, "data-{instance}", "serve")
+		next.Run.Run = 2
+		require.NoError(t, d.Launch(t.Context(), next))
+		time.Sleep(time.Second)
+		require.Equal(t, kept, hosted(t, recorder).Volumes, "it is the same")
+		require.NoError(t, d.Launch(t.Context(), storing(5, "data-0", "serve")))
+		time.Sleep(time.Minute)
+		refused := d.Inventory()[2]
+		require.Equal(t, cluster.ReasonLaunchRefused, refused.Reason)
+		require.Contains(t, refused.Message, `the host has volume "data-0", and Mesos does not offer it`)
+
+		require.NoError(t, d.Kill(t.Context(), next.Run, time.Second))
+		time.Sleep(time.Minute)
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "data-0"))
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "data-0"), "again")
+		time.Sleep(10 * time.Second)
+		require.Empty(t, hosted(t, recorder).Volumes)
+		require.EqualValues(t, 10000, disk(), "and not reserved any more")
+		require.NoError(t, d.Close())
+		_, recorder = w.drive(t, func(c *Config) { withRole(c); c.Roles, c.Dir = []string{"other"}, t.TempDir() })
+		require.EqualValues(t, 10000, disk(), "another role may have it")
+	})
+}
+
+// TestVolumesThatAreNotOffered: one that was declined is asked for; what goes wrong on the way is told, and changes nothing.
+func TestVolumesThatAreNotOffered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, recorder := w.drive(t, func(c *Config) { withRole(c); c.OfferHold = time.Minute })
+		for i, name := range []string{"a", "b", "c"} {
+			require.NoError(t, d.Launch(t.Context(), storing(i, name, "second")))
+			time.Sleep(5 * time.Second)
+		}
+		require.Len(t, hosted(t, recorder).Volumes, 3)
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, w.Offers())
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "a"))
+
+		time.Sleep(5 * time.Second)
+		w.SetFaults(mesostest.Faults{RescindAccepts: 1}) // the offer goes before the call comes
+		require.ErrorContains(t, d.DeleteVolume(t.Context(), "h0", "b"), "OPERATION_DROPPED")
+		time.Sleep(5 * time.Second)
+		require.Len(t, hosted(t, recorder).Volumes, 2, "it is still there")
+		w.SetFaults(mesostest.Faults{LoseCalls: 1, Accepting: true})
+		require.Error(t, d.DeleteVolume(t.Context(), "h0", "b"))
+		require.Len(t, hosted(t, recorder).Volumes, 2)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w.CutAgent("h0")
+		require.Error(t, d.DeleteVolume(ctx, "h0", "b"))
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "nobody's"))
+		require.NoError(t, d.DeleteVolume(t.Context(), "nowhere", "b"))
+	})
+}
+
+// TestAVolumeOfAnotherRole is used where it is, and not made again in the first role that has room.
+func TestAVolumeOfAnotherRole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		first := newSettled(newDriver(t, func() Config { c := w.config(); withRole(&c); c.Roles = []string{"z"}; return c }()))
+		require.NoError(t, first.Start(t.Context(), drivertest.NewRecorder()))
+		require.NoError(t, first.Launch(t.Context(), storing(0, "v", "second")))
+		time.Sleep(time.Minute)
+		require.NoError(t, first.Close())
+		d, recorder := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"a", "z"} })
+		require.NoError(t, d.Launch(t.Context(), storing(1, "v", "serve")))
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[len(d.Inventory())-1].State, d.Inventory()[len(d.Inventory())-1].Message)
+		require.Len(t, hosted(t, recorder).Volumes, 1)
+	})
+}
+
+// TestAVolumeThatSomebodyElseDestroyed, or uses: it is given up, and known again if it is offered.
+func TestAVolumeThatSomebodyElseDestroyed(t *testing.T) {
+	const with = `{"type":"OFFERS","offers":{"offers":[{"id":{"value":"o-v"},"framework_id":{"value":"f-1"},"agent_id":{"value":"a-1"},
+"hostname":"h0","allocation_info":{"role":"*"},"resources":[{"name":"disk","type":"SCALAR","scalar":{"value":64.0},"allocation_info":{"role":"*"},
+"reservations":[{"type":"DYNAMIC","role":"eng"}],"disk":{"persistence":{"id":"v"},"volume":{"container_path":"x","mode":"RW"}}}]}]}}`
+	k := newTalk(t, func(c *Config) { c.OfferWait = 10 * time.Millisecond })
+	volumes := func() int {
+		if hosts := k.recorder.Hosts(); len(hosts) == 1 {
+			return len(hosts[0].Volumes)
+		}
+		return -1
+	}
+	for range 2 {
+		k.say <- with
+		require.Eventually(t, func() bool { return volumes() == 1 }, 30*time.Second, time.Millisecond)
+		k.say <- `{"type":"RESCIND","rescind":{"offer_id":{"value":"o-v"}}}`
+		require.Eventually(t, func() bool {
+			k.d.mu.Lock()
+			defer k.d.mu.Unlock()
+			return k.d.offers["o-v"] == nil
+		}, 30*time.Second, time.Millisecond)
+		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h0", "v"), "Mesos does not offer it")
+		require.Eventually(t, func() bool { return volumes() == 0 }, 30*time.Second, time.Millisecond)
+	}
+}
