@@ -1,12 +1,14 @@
 package hostmgr_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -121,5 +123,53 @@ func TestHostThatComesBack(t *testing.T) {
 		b.driver.sink.ReportHosts(b.driver.hosts)
 		require.Len(b, b.up(c).GetHostReport().GetHosts(), 1)
 		b.silent(c)
+	})
+}
+
+// keeper is a driver with volumes.
+type keeper struct {
+	*driver
+	deleted []string
+}
+
+var _ hostmgr.VolumeKeeper = (*keeper)(nil)
+
+func (d *keeper) DeleteVolume(_ context.Context, host, name string) error {
+	if name == "used" {
+		return errors.New("a run uses it")
+	}
+	d.deleted = append(d.deleted, host+" "+name)
+	return nil
+}
+
+// Commands for volumes are answered one by one, also by a driver that has none.
+func TestVolumesAreDeleted(t *testing.T) {
+	command := func(name string, destroy bool) *sluicev1.ShardDown {
+		return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Volume{Volume: &sluicev1.VolumeCommand{Name: name, Host: "h0", Destroy: destroy}}}
+	}
+	onBench(t, func(b *bench) {
+		d := &keeper{driver: b.driver}
+		b.config.Driver = d
+		b.driver.hosts[0].Volumes = []cluster.HeldVolume{{Name: "old", Bytes: 7}}
+		c := b.begin()
+		answer := func() *sluicev1.VolumeInfo {
+			all := b.up(c).GetVolumes().GetVolumes()
+			require.Len(b, all, 1)
+			return all[0]
+		}
+		b.down(c, command("old", true))
+		require.True(b, proto.Equal(&sluicev1.VolumeInfo{Name: "old", Host: "h0"}, answer()))
+		b.down(c, command("used", true))
+		require.True(b, proto.Equal(&sluicev1.VolumeInfo{Name: "used", Host: "h0", Present: true, Message: "a run uses it"}, answer()))
+		b.down(c, command("new", false))
+		require.Contains(b, answer().GetMessage(), "made by the first task")
+		require.Equal(b, []string{"h0 old"}, d.deleted)
+		b.driver.sink.ReportHosts(b.driver.hosts)
+		require.True(b, proto.Equal(&sluicev1.VolumeInfo{Name: "old", Bytes: 7, Present: true}, b.up(c).GetHostReport().GetHosts()[0].GetVolumes()[0]))
+	})
+	onBench(t, func(b *bench) {
+		c := b.begin()
+		b.down(c, command("old", true))
+		require.Contains(b, b.up(c).GetVolumes().GetVolumes()[0].GetMessage(), "does not delete volumes")
 	})
 }
