@@ -40,8 +40,11 @@ func newMasters(t *testing.T, n, agents int, c mesostest.Config) *masters {
 	c.Masters, c.AllocationInterval, c.ReregisterAfter = m.addresses, 20*time.Millisecond, 20*time.Millisecond
 	c.Behave = func(t api.TaskInfo) mesostest.Behaviour {
 		b := mesostest.Behaviour{Startup: time.Millisecond}
-		if strings.Contains(t.Command.GetValue(), "serve") {
+		switch t.Command.GetValue() {
+		case "serve":
 			b.Runs = mesostest.Forever
+		case "fail":
+			b.ExitCode = 3
 		}
 		return b
 	}
@@ -145,6 +148,9 @@ func TestDevOnMesos(t *testing.T) {
 	require.Zero(t, a.code, a.err)
 	require.Regexp(t, `(?m)^mesos/h1 +up +r7 `, try(t, "", "host", "list").out)
 	require.NotEmpty(t, world.Runs())
+	const failing = "name: failing\nrestart: {max_failures: 0}\ntask: {processes: [{argv: [fail]}], resources: {cpu: 1, memory: 64Mi}}\n"
+	require.NotZero(t, try(t, failing, "job", "submit", "-", "--wait").code)
+	require.Regexp(t, `TASK_FAILED from executor: Command exited with status 3`, try(t, "", "task", "explain", "failing/0").out)
 	require.Equal(t, 0, finish())
 	_, err := os.Stat(filepath.Join(dir, "mesos", "cluster"))
 	require.NoError(t, err, "the cluster that the framework belongs to is remembered")
