@@ -106,8 +106,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		all := pieces(o.Resources)
 		changed := a.describe(o, &d.config)
 		if a.keep(volumesIn(all)...) || changed || !a.recorded {
-			a.recorded = true
-			d.writeLater(write{agent: a.copy()})
+			d.writeAgent(a)
 		}
 		d.foundAgent(a)
 		held := &offer{id: o.ID.Value, role: or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}

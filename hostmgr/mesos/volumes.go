@@ -105,7 +105,7 @@ func (a *agent) keep(volumes ...cluster.HeldVolume) bool {
 // keepAndWrite is keep, and writes what is new.
 func (d *driver) keepAndWrite(a *agent, volumes ...cluster.HeldVolume) {
 	if a.keep(volumes...) {
-		d.writeLater(write{agent: a.copy()})
+		d.writeAgent(a)
 		d.touch(a)
 	}
 }
@@ -113,7 +113,7 @@ func (d *driver) keepAndWrite(a *agent, volumes ...cluster.HeldVolume) {
 // dropVolume takes in that the agent does not have a volume any more.
 func (d *driver) dropVolume(a *agent, name string) {
 	a.Machine.Volumes = slices.DeleteFunc(slices.Clone(a.Machine.Volumes), func(v cluster.HeldVolume) bool { return v.Name == name })
-	d.writeLater(write{agent: a.copy()})
+	d.writeAgent(a)
 	d.touch(a)
 }
 

@@ -30,6 +30,12 @@ func (d *driver) writeLater(w write) {
 	}
 }
 
+// writeAgent queues what is to be remembered of an agent.
+func (d *driver) writeAgent(a *agent) {
+	a.recorded = true
+	d.writeLater(write{agent: a.copy()})
+}
+
 // write does the writes until the driver is closed, many with one sync.
 func (d *driver) write() {
 	for {
