@@ -125,6 +125,11 @@ type (
 	}
 	// HostRemoved forgets a host on which nothing is bound.
 	HostRemoved struct{ ID HostID }
+	// SlackMeasured says what the tasks of a host that are not revocable leave unused of what they were allocated.
+	SlackMeasured struct {
+		Host  HostID
+		Slack Resources // with the margin taken off, in steps, so that it seldom changes; never negative
+	}
 
 	// RoleGranted binds a role.
 	RoleGranted struct{ Binding RoleBinding }
@@ -196,6 +201,7 @@ func (*RoleRevoked) isEvent()     {}
 func (*TokenCreated) isEvent()    {}
 func (*TokenRevoked) isEvent()    {}
 func (*ModeSet) isEvent()         {}
+func (*SlackMeasured) isEvent()   {}
 func (*Restored) isEvent()        {}
 
 // EventKinds returns a new empty event for each stored kind. The index is the kind's number in the journal: entries
@@ -231,5 +237,6 @@ func EventKinds() []Event {
 		26: new(ModeSet),
 		27: new(JobReleased),
 		28: new(TaskReleased),
+		29: new(SlackMeasured),
 	}
 }

@@ -131,12 +131,17 @@ func (s *State) withhold(h *Host) {
 			h.PortsWithheld = allocatePorts(h.PortsWithheld, t.Hold.Ports, false)
 		}
 	}
+	after := *h // when those who leave are gone
 	for _, k := range h.Tasks {
-		if t := s.Task(k); t.State.Vacating() {
+		switch t := s.Task(k); {
+		case !t.State.Vacating():
+		case s.revocable(k):
+			after.Lent = after.Lent.Sub(s.spec(k).Resources)
+		default:
 			count(k, t.GPUs, -1)
 		}
 	}
-	h.Withheld = h.Withheld.Positive()
+	h.Withheld = h.Withheld.Sub(h.Excess().Sub(after.Excess())).Positive()
 	for i := range devices {
 		devices[i] = max(0, devices[i])
 	}
@@ -154,6 +159,8 @@ func (s *State) checkHold(k TaskKey, hold *Hold) error {
 	spec := s.spec(k)
 	empty := Host{Machine: h.Machine}
 	switch {
+	case s.revocable(k):
+		return fmt.Errorf("task %v is revocable: nothing is kept for it", k)
 	case !spec.Resources.Fits(h.Capacity):
 		return fmt.Errorf("task %v could not fit on host %q", k, hold.Host)
 	case !spec.GPU.valid(h.GPUs, slices.Repeat([]int32{WholeGPU}, len(h.GPUs)), hold.GPUs):
@@ -184,6 +191,9 @@ func (s *State) preemptTask(at Time, e *TaskPreempted) error {
 	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
 		if e.Run != t.Run {
 			return errRun(t, e.Run)
+		}
+		if t.State.Vacating() {
+			return fmt.Errorf("task %v leaves already", t.Key)
 		}
 		if e.Hold != nil {
 			if err := s.checkHold(t.Key, e.Hold); err != nil {

@@ -61,7 +61,9 @@ type Host struct {
 	Since       Time   // when it became Unreachable; if it is not, when either last changed
 
 	Tasks     []TaskKey // tasks bound to the host, sorted
-	Allocated Resources // sum of the requests of Tasks
+	Allocated Resources // sum of the requests of those Tasks that are not revocable
+	Lent      Resources // sum of the requests of those that are
+	Slack     Resources // what tasks that are not revocable leave unused, as measured; see slack.go
 	GPUFree   []int32   `cbor:",omitempty"` // thousandths left of each device, by index
 	// PortsTaken are the ports of Tasks, sorted; also those that the machine has stopped offering.
 	PortsTaken []uint16 `cbor:",omitempty"`
@@ -84,8 +86,14 @@ func (h *Host) State() HostState {
 	}
 }
 
-// Free returns Capacity − Allocated; negative where the capacity shrank below what is allocated.
-func (h *Host) Free() Resources { return h.Capacity.Sub(h.Allocated) }
+// Free returns Capacity − Allocated − Excess; negative where the capacity shrank below what is allocated, or the slack
+// below what is lent.
+func (h *Host) Free() Resources {
+	if h.Lent.IsZero() {
+		return h.Capacity.Sub(h.Allocated)
+	}
+	return h.Capacity.Sub(h.Allocated).Sub(h.Excess())
+}
 
 func b2u(b bool) uint32 {
 	if b {

@@ -72,6 +72,7 @@ type Gang struct {
 // JobLimits bounds a job. Zero values are no limit.
 type JobLimits struct {
 	MaxRunning     uint32        `cbor:",omitempty"` // tasks bound at once
+	MaxPreempted   uint32        `cbor:",omitempty"` // tasks that one cycle may ask to leave for others
 	MaxUnavailable uint32        `cbor:",omitempty"` // instances of a service that anything voluntary may make unavailable at once
 	MaxRunTime     time.Duration `cbor:",omitempty"` // a run that takes longer is ended and has failed
 	Deadline       Time          `cbor:",omitempty"` // the job has failed if it has not finished by then

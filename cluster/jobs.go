@@ -24,6 +24,7 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 		s.setWaiting(j, len(n.Spec.DependsOn) > 0)
 		s.jobs.Set(j.UID, j) // before its tasks, which look it up
 		s.addTasks(at, j, 0)
+		s.lending += lends(j)
 		s.setJob(at, j)
 	}
 	return nil
@@ -95,7 +96,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 		return fmt.Errorf("no job %d", e.Job)
 	case e.Spec.Name != old.Spec.Name:
 		return errors.New("an update changes the name")
-	case !SameRequests(old.Spec, e.Spec, old.Spec.Instances):
+	case old.Spec.Revocable != e.Spec.Revocable, !SameRequests(old.Spec, e.Spec, old.Spec.Instances):
 		return errors.New("an update changes what is allocated")
 	}
 	j := *old
@@ -117,6 +118,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 			s.changes.Tasks = append(s.changes.Tasks, t.Key)
 		}
 	}
+	s.lending += lends(&j) - lends(old)
 	s.setJob(at, &j)
 	return nil
 }
@@ -271,6 +273,9 @@ func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
 
 // roomFor returns the room that the task may take on the host: what is kept for it counts.
 func (s *State) roomFor(t *Task, h *Host) Resources {
+	if s.revocable(t.Key) {
+		return h.Spare()
+	}
 	if t.Hold != nil && t.Hold.Host == h.ID {
 		return h.Free()
 	}

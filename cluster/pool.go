@@ -73,6 +73,7 @@ type AccessRule struct {
 type PoolLimits struct {
 	ControllerPercent *uint32 `cbor:",omitempty"` // of the reservation, for controller tasks
 	RevocablePercent  *uint32 `cbor:",omitempty"` // of the capacity, for revocable tasks
+	PreemptedPerCycle *uint32 `cbor:",omitempty"` // tasks of the pool that one cycle may ask to leave for others
 	// Jobs above the running limit wait; a submission above the pending limit is refused.
 	RunningJobs, PendingJobs                 *uint32 `cbor:",omitempty"`
 	RunningJobsPerUser, PendingJobsPerUser   *uint32 `cbor:",omitempty"`

@@ -141,6 +141,8 @@ func (s *State) apply(at Time, e Event) error {
 	case *ModeSet:
 		s.mode = e.Mode
 		return nil
+	case *SlackMeasured:
+		return s.measureSlack(e)
 	default:
 		return errors.New("unknown event")
 	}
@@ -246,12 +248,12 @@ func (s *State) bind(t *Task, bound bool) {
 	switch {
 	case bound && !found:
 		h.Tasks = slices.Insert(slices.Clone(h.Tasks), i, t.Key)
-		h.Allocated = h.Allocated.Add(spec.Resources)
+		h.allocate(spec, s.revocable(t.Key), false)
 		h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, false)
 		h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, false)
 	case !bound && found:
 		h.Tasks = slices.Delete(slices.Clone(h.Tasks), i, i+1)
-		h.Allocated = h.Allocated.Sub(spec.Resources)
+		h.allocate(spec, s.revocable(t.Key), true)
 		h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, true)
 		h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, true)
 	default:
@@ -270,7 +272,8 @@ func (s *State) setJob(at Time, j *Job) {
 	case !terminal:
 		j.Finished = 0
 	}
-	s.jobs.Set(j.UID, j)
+	old, _ := s.jobs.Set(j.UID, j)
+	s.lending += lends(j) - lends(old)
 	s.changes.Jobs = append(s.changes.Jobs, j.UID)
 }
 
@@ -331,6 +334,7 @@ func (s *State) restore(r *Restored) error {
 	for _, j := range r.Jobs {
 		s.index(j)
 		s.setWaiting(j, j.Waiting)
+		s.lending += lends(j)
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ type tables struct {
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
 	lessons   uint64 // runs that were learned from since the state was made or loaded
+	lending   int    // see Lending
 }
 
 func newTables() tables {

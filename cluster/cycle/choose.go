@@ -80,9 +80,9 @@ type search struct {
 // binding lists the dimensions in which the host has too little for the class.
 func (s *search) binding() []string {
 	var dims []string
-	task := s.class.row.task
+	task, left := s.class.row.task, s.room.left()
 	for d, v := range task.Resources.Fixed {
-		lacks := v > 0 && v > s.room.amounts.Fixed[d]
+		lacks := v > 0 && v > left.Fixed[d]
 		if cluster.Dimension(d) == cluster.GPU && v > 0 && task.GPU.Fit(s.host.rec.GPUs, s.room.gpus, 1) == 0 {
 			lacks = true
 		}
@@ -91,7 +91,7 @@ func (s *search) binding() []string {
 		}
 	}
 	for _, a := range task.Resources.Named {
-		if a.Value > s.room.amounts.Amount(a.Name) {
+		if a.Value > left.Amount(a.Name) {
 			dims = append(dims, a.Name)
 		}
 	}
@@ -102,12 +102,15 @@ func (s *search) binding() []string {
 func (s *search) leave(room *space, b bundle, sign int32) {
 	for _, u := range b.units {
 		if u.host == s.host.id {
-			room.add(u.spec, u.devices.GPUs, sign)
+			room.add(u, sign)
 		}
 	}
 }
 
 func (s *search) enter(b bundle) bool {
+	if !s.d.p.bears(b.units) {
+		return false
+	}
 	if u := b.units[0]; u.move == nil && !s.d.permits(s.class, b, s.lacks) || u.move != nil && !s.d.p.available(u, 1) {
 		return false
 	}
@@ -243,7 +246,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 
 // displaceable reports whether the unit may be asked to leave at all.
 func (u *unit) displaceable(now cluster.Time, hysteresis time.Duration) bool {
-	return u.host != "" && u.job.Preemptible && u.job.Type != cluster.Stateful && u.job.Type != cluster.Daemon &&
+	return u.host != "" && (u.job.Preemptible || u.job.Revocable) && u.job.Type != cluster.Stateful && u.job.Type != cluster.Daemon &&
 		(u.last == 0 || now.Sub(u.last) >= hysteresis)
 }
 
@@ -258,8 +261,8 @@ func (p *Planner) together(u *unit) []*unit {
 // findMove looks for the cheapest host other than its own where the unit fits now, and prices its going there.
 func (d *displacer) findMove(u *unit) bool {
 	p := d.p
-	if u.job.Preemption.Kill {
-		return false // being asked to leave ends it
+	if u.job.Preemption.Kill || u.job.Revocable {
+		return false // being asked to leave ends it, or nothing is kept for it elsewhere
 	}
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)

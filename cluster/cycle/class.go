@@ -29,6 +29,9 @@ type rowKey struct {
 	gpu   string
 	ports string
 	needs cluster.Capabilities
+	// revocable: on slack, and not on what is free.
+	revocable bool
+
 	rules string // of the job, as they hold at this stage of waiting
 	self  setKey // the tasks that the rules count as their own, if any do
 	work  string // see cluster.WorkOf
@@ -47,7 +50,7 @@ func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.
 func classKeyOf(leaf *cluster.Pool, j *cluster.Job, task *cluster.TaskSpec) ClassKey {
 	spec := j.Spec
 	request := task.Resources
-	k := ClassKey{row: rowKey{fixed: request.Fixed, needs: task.Needs(), work: cluster.WorkOf(spec)}}
+	k := ClassKey{row: rowKey{fixed: request.Fixed, needs: task.Needs(), revocable: spec.Revocable, work: cluster.WorkOf(spec)}}
 	if spec.Estimate > 0 {
 		k.stage = max(1, stageOf(spec.Estimate))
 	}

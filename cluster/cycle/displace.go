@@ -129,7 +129,7 @@ type errand struct {
 }
 
 // budget returns how many more may be asked to leave in this cycle.
-func (d *displacer) budget() int { return d.p.options.MaxDisplaced - len(d.hit) }
+func (d *displacer) budget() int { return d.p.options.MaxDisplaced - d.p.churn.all }
 
 // option is a host with what it would cost to make room there, as it was when it was looked at.
 type option struct {
@@ -213,7 +213,7 @@ func (d *displacer) look(c *class, moves bool) *options {
 // yields reports whether anybody leaves the host or might, or room is held there: otherwise what is full stays full.
 func (h *host) yields() bool {
 	return len(h.holds)+len(h.nominated) > 0 ||
-		slices.ContainsFunc(h.units, func(u *unit) bool { return u.leaves() || u.job.Preemptible })
+		slices.ContainsFunc(h.units, func(u *unit) bool { return u.leaves() || u.job.Preemptible || u.job.Revocable })
 }
 
 // couldTake reports whether a host with this verdict would have room if it were empty.
@@ -376,7 +376,7 @@ func (d *displacer) canStay(units []*unit) bool {
 		promise := h.promise()
 		for _, v := range units[:i+1] {
 			if v.host == u.host {
-				promise.add(v.spec, v.devices.GPUs, -1)
+				promise.add(v, -1)
 			}
 		}
 		if promise.short(u.spec) {

@@ -59,6 +59,7 @@ const (
 	ResumeHost    UnblockKind = "RESUME_HOST"    // the host takes work again
 	ReconnectHost UnblockKind = "RECONNECT_HOST" // its host manager connects again
 	MoreRoom      UnblockKind = "MORE_ROOM"      // the host has so much more free than it has
+	MoreSlack     UnblockKind = "MORE_SLACK"     // its tasks use so much less of what they hold
 	FewerTasks    UnblockKind = "FEWER_TASKS"    // so many tasks that a rule counts leave the host's domain
 	MoreTasks     UnblockKind = "MORE_TASKS"     // so many tasks that a rule counts come to the host's domain
 	RaisePool     UnblockKind = "RAISE_POOL"     // the pool may have so much more of a dimension
@@ -168,7 +169,7 @@ func (p *Planner) cheapestBlocked(c *class) *Blocked {
 	for _, h := range p.hosts.byIndex {
 		v := c.row.judge(h)
 		switch v % kinds {
-		case full, crowded, lonely, draining, unreachable:
+		case full, noSlack, crowded, lonely, draining, unreachable:
 		default:
 			continue
 		}

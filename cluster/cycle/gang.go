@@ -76,7 +76,7 @@ func (p *Planner) gather(c *class) *gathering {
 // take takes as many places on the host as are needed and there, at most limit.
 func (g *gathering) take(h *host, limit int64, price flowgraph.Cost) {
 	already := g.taken[h]
-	n := g.class.row.task.CountOn(h.rec, already+min(limit, g.need)) - already
+	n := g.class.row.task.CountOn(g.class.row.lend(h), already+min(limit, g.need)) - already
 	if n <= 0 {
 		return
 	}

@@ -9,8 +9,17 @@ import (
 
 // space is what a host has left, or is going to have: amounts, and thousandths of each device.
 type space struct {
-	amounts cluster.Resources
+	amounts cluster.Resources // as if nobody there were revocable
+	over    cluster.Resources // what revocable tasks hold beyond the slack; negative where they hold less
 	gpus    []int32
+}
+
+// left returns the amounts that are left.
+func (s *space) left() cluster.Resources {
+	if s.over.IsZero() {
+		return s.amounts
+	}
+	return s.amounts.Sub(s.over.Positive())
 }
 
 // promise returns what the host will have left when all who were asked to leave it are gone and all who have room held
@@ -19,30 +28,42 @@ func (h *host) promise() space {
 	s := h.prospect()
 	for _, u := range h.units {
 		if u.victim {
-			s.add(u.spec, u.devices.GPUs, 1)
+			s.add(u, 1)
 		}
 	}
 	for _, n := range h.nominated {
-		s.add(n.spec, n.devices, -1)
+		s.take(n.spec, n.devices, -1)
 	}
 	return s
 }
 
 // prospect is the same without what this plan displaces.
 func (h *host) prospect() space {
-	s := space{h.rec.Free(), slices.Clone(h.rec.GPUFree)}
+	s := space{h.rec.Capacity.Sub(h.rec.Allocated), h.rec.Lent.Sub(h.rec.Lendable()), slices.Clone(h.rec.GPUFree)}
 	for _, u := range h.units {
 		if u.state.Vacating() {
-			s.add(u.spec, u.devices.GPUs, 1)
+			s.add(u, 1)
 		}
 	}
 	for _, u := range h.holds {
-		s.add(u.spec, u.hold.GPUs, -1)
+		s.take(u.spec, u.hold.GPUs, -1)
 	}
 	return s
 }
 
-func (s *space) add(spec *cluster.TaskSpec, devices []uint16, sign int32) {
+// add gives back what a unit has on the host, or takes it again.
+func (s *space) add(u *unit, sign int32) {
+	switch {
+	case !u.job.Revocable:
+		s.take(u.spec, u.devices.GPUs, sign)
+	case sign > 0:
+		s.over = s.over.Sub(u.spec.Resources)
+	default:
+		s.over = s.over.Add(u.spec.Resources)
+	}
+}
+
+func (s *space) take(spec *cluster.TaskSpec, devices []uint16, sign int32) {
 	if sign > 0 {
 		s.amounts = s.amounts.Add(spec.Resources)
 	} else {
@@ -57,18 +78,19 @@ func (s *space) add(spec *cluster.TaskSpec, devices []uint16, sign int32) {
 
 // takes reports whether one task of the spec fits.
 func (s *space) takes(h *host, spec *cluster.TaskSpec) bool {
-	return spec.Resources.Fits(s.amounts) && spec.GPU.Fit(h.rec.GPUs, s.gpus, 1) > 0
+	return spec.Resources.Fits(s.left()) && spec.GPU.Fit(h.rec.GPUs, s.gpus, 1) > 0
 }
 
 // short reports whether the space is overdrawn in something that the spec asks for.
 func (s *space) short(spec *cluster.TaskSpec) bool {
+	left := s.left()
 	for d, v := range spec.Resources.Fixed {
-		if v > 0 && s.amounts.Fixed[d] < 0 {
+		if v > 0 && left.Fixed[d] < 0 {
 			return true
 		}
 	}
 	for _, a := range spec.Resources.Named {
-		if s.amounts.Amount(a.Name) < 0 {
+		if left.Amount(a.Name) < 0 {
 			return true
 		}
 	}
@@ -83,8 +105,8 @@ func (u *unit) leaves() bool { return u.victim || u.state.Vacating() }
 func (p *Planner) withhold(h *host) {
 	rec := *h.rec
 	promise, prospect := h.promise(), h.prospect()
-	rec.Withheld = rec.Free().Sub(promise.amounts).Positive()
-	rec.Withheld = rec.Withheld.Add(rec.Free().Sub(prospect.amounts).Sub(rec.Withheld).Positive())
+	rec.Withheld = rec.Free().Sub(promise.left()).Positive()
+	rec.Withheld = rec.Withheld.Add(rec.Free().Sub(prospect.left()).Sub(rec.Withheld).Positive())
 	rec.GPUWithheld = nil
 	for i, left := range promise.gpus {
 		promise.gpus[i] = max(0, rec.GPUFree[i]-min(left, prospect.gpus[i]))

@@ -17,6 +17,8 @@ type host struct {
 	alike signature
 	room  cluster.Resources // of rec, for anybody
 
+	lending *cluster.Host // rec as revocable tasks see it; nil where nobody has asked yet
+
 	node  flowgraph.NodeID  // in the network only while it is a candidate
 	unit  cluster.Resources // the Round.Unit that its crowd prices came from
 	crowd []flowgraph.ArcID // parallel arcs to the sink, cheapest first; see segment
@@ -52,6 +54,7 @@ type hosts struct {
 
 	sums, summed int // versions of what total is the sum of, and of total
 	total        cluster.Resources
+	lendable     cluster.Resources // slack of the hosts that take work
 }
 
 func newHosts(touched func(*host)) *hosts {
@@ -75,6 +78,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 // set replaces what is known of the host.
 func (t *hosts) set(h *host, rec *cluster.Host) {
 	if old := h.rec; old != nil && old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) &&
+		old.Lent.Equal(rec.Lent) && old.Lendable().Equal(rec.Lendable()) &&
 		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) &&
 		(!t.social || slices.Equal(old.Tasks, rec.Tasks)) {
 		h.rec = rec
@@ -85,13 +89,14 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 		t.inRack[rec.Rack] = append(t.inRack[rec.Rack], h.index)
 		t.version++
 	}
-	if h.rec == nil || h.rec.State() != rec.State() || rec.State() != cluster.HostUp || !h.rec.Capacity.Equal(rec.Capacity) {
+	if h.rec == nil || h.rec.State() != rec.State() || rec.State() != cluster.HostUp || !h.rec.Capacity.Equal(rec.Capacity) ||
+		!h.rec.Lendable().Equal(rec.Lendable()) {
 		t.sums++
 	}
 	if h.rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec) {
 		h.alike = t.sign(rec)
 	}
-	h.rec, h.room = rec, rec.Room()
+	h.rec, h.room, h.lending = rec, rec.Room(), nil
 	t.note(h.index)
 	t.touched(h)
 }
@@ -170,20 +175,26 @@ func (t *hosts) note(i int32) {
 
 // capacity returns what there is to divide: all of the hosts that take work, and of the others what is allocated. Complexity: hosts, when one of them changed.
 func (t *hosts) capacity() cluster.Resources {
-	if t.summed != t.sums {
-		t.total = cluster.Resources{}
-		for _, h := range t.byIndex {
-			switch {
-			case h == nil:
-			case h.rec.State() == cluster.HostUp:
-				t.total = t.total.Add(h.rec.Capacity)
-			default:
-				t.total = t.total.Add(h.rec.Allocated)
-			}
-		}
-		t.summed = t.sums
-	}
+	t.sum()
 	return t.total
+}
+
+func (t *hosts) sum() {
+	if t.summed == t.sums {
+		return
+	}
+	t.total, t.lendable = cluster.Resources{}, cluster.Resources{}
+	for _, h := range t.byIndex {
+		switch {
+		case h == nil:
+		case h.rec.State() == cluster.HostUp:
+			t.total = t.total.Add(h.rec.Capacity)
+			t.lendable = t.lendable.Add(h.rec.Lendable())
+		default:
+			t.total = t.total.Add(h.rec.Allocated)
+		}
+	}
+	t.summed = t.sums
 }
 
 // position is where the log ends now.

@@ -163,6 +163,9 @@ func (p *Planner) ingestHost(id cluster.HostID, rec *cluster.Host) {
 		defer p.plant(h)
 	}
 	p.hosts.set(h, rec)
+	if !rec.Lent.IsZero() {
+		p.overdrawn = append(p.overdrawn, h)
+	}
 }
 
 // uproot takes the tasks of a host out of the counts, since it goes or its domains may change.
@@ -209,7 +212,7 @@ func gained(old, rec *cluster.Host) bool {
 			return true
 		}
 	}
-	return !rec.Room().Fits(old.Room()) // more of something, or of something new
+	return !rec.Room().Fits(old.Room()) || !rec.Spare().Fits(old.Spare()) // more of something, or of something new
 }
 
 // dropEmpty forgets the classes without waiting tasks.

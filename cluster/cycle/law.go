@@ -40,6 +40,7 @@ func (p *Planner) available(u *unit, n int64) bool {
 
 // account counts a unit as leaving (−1) or staying (+1).
 func (d *displacer) account(u *unit, sign int64) {
+	d.p.count(u, int(-sign))
 	if u.move != nil {
 		u.group.moving -= sign
 		return
@@ -116,7 +117,7 @@ func (d *displacer) roomiest(c *class, nth int) *displacement {
 			continue
 		}
 		promise := h.promise()
-		lack := dominant(task.Resources.Sub(promise.amounts).Positive(), h.rec.Capacity)
+		lack := dominant(task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity)
 		if !task.Resources.Fits(h.rec.Capacity) {
 			continue
 		}
@@ -139,10 +140,10 @@ func emptiest(h *host) []int32 {
 	gpus := slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))
 	s := space{gpus: gpus}
 	for _, u := range h.holds {
-		s.add(u.spec, u.hold.GPUs, -1)
+		s.take(u.spec, u.hold.GPUs, -1)
 	}
 	for _, n := range h.nominated {
-		s.add(n.spec, n.devices, -1)
+		s.take(n.spec, n.devices, -1)
 	}
 	return s.gpus
 }

@@ -39,11 +39,13 @@ func TestLawsOfPreemption(t *testing.T) {
 	}
 	t.Logf("%+v", seen)
 	require.NotZero(t, seen.victims)
+	require.NotZero(t, seen.lent)
+	require.NotZero(t, seen.revoked)
 }
 
 // tally counts what a run has seen.
 type tally struct {
-	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between int
+	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked int
 }
 
 func (a *tally) add(b tally) {
@@ -56,6 +58,8 @@ func (a *tally) add(b tally) {
 	a.holds += b.holds
 	a.inside += b.inside
 	a.between += b.between
+	a.lent += b.lent
+	a.revoked += b.revoked
 }
 
 // life is a random cluster that lives on. What happens to it is drawn from its seed.
@@ -118,6 +122,10 @@ func (l *life) grow(above cluster.PoolPath, reserved cluster.Resources, depth in
 			p.Limits.RunningJobs = &n
 		}
 		slices.SortFunc(p.Resources, func(a, b cluster.PoolResource) int { return slices.Compare([]byte(a.Dimension), []byte(b.Dimension)) })
+		if l.chance(6) {
+			n := uint32(l.r.IntN(3))
+			p.Limits.PreemptedPerCycle = &n
+		}
 		l.emit(&cluster.PoolPut{Pool: p})
 		if depth < 2 && l.chance(3) {
 			l.grow(p.Path, part, depth+1)
@@ -139,6 +147,7 @@ func (l *life) live() {
 			l.depart()
 		case 8:
 			l.trouble()
+			l.measure()
 		case 9:
 			l.now = l.now.Add(time.Duration(l.r.IntN(90)) * time.Second)
 		}
@@ -174,7 +183,28 @@ func (l *life) demand() {
 			s.Limits.MaxRunning = 1 + uint32(l.r.IntN(int(n)))
 			s.Gang = nil
 		}
+		if l.chance(6) {
+			s.Limits.MaxPreempted = 1 + uint32(l.r.IntN(3))
+		}
+		if s.Revocable = l.chance(4); s.Revocable {
+			s.Type, s.Task.GPU, s.Task.Resources.Fixed[cluster.GPU] = cluster.Batch, cluster.GPURequest{}, 0
+		}
 	})
+}
+
+// measure has the tasks of some hosts use more or less than before of what they hold.
+func (l *life) measure() {
+	for i := range l.hosts {
+		id := cluster.MakeHostID("s", fmt.Sprintf("h%05d", i))
+		if l.chance(2) {
+			continue
+		}
+		slack := cluster.Resources{}
+		for _, d := range []cluster.Dimension{cluster.CPU, cluster.Memory} {
+			slack.Fixed[d] = l.r.Int64N(max(0, l.state.Host(id).Allocated.Fixed[d]) + 1)
+		}
+		l.emit(&cluster.SlackMeasured{Host: id, Slack: slack})
+	}
 }
 
 // finish ends some running tasks.
@@ -233,12 +263,21 @@ func (l *life) cycle() cycle.Output {
 
 func (l *life) count(out *cycle.Output) {
 	l.seen.cycles++
+	for i := range out.Placements {
+		if l.state.Job(out.Placements[i].Task.Job()).Spec.Revocable {
+			l.seen.lent++
+		}
+	}
 	stopped, gang := 0, false
 	for i := range out.Displacements {
 		l.seen.holds += len(out.Displacements[i].Holds)
 		for _, v := range out.Displacements[i].Victims {
 			if v.Hold != nil {
 				l.seen.moves++
+				continue
+			}
+			if v.Preemption.For == 0 {
+				l.seen.revoked++
 				continue
 			}
 			stopped++

@@ -171,7 +171,7 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 		w, _ := c.queue.PopMin()
 		delete(p.waiting, w.task)
 		devices, _ := task.Pick(rec)
-		rec = task.Bind(rec, devices)
+		rec = c.row.bind(rec, devices)
 		out.Placements = append(out.Placements, Placement{
 			Task: w.task, Run: w.run, Host: h.id, Devices: devices, Price: price, Tier: c.tier(), Gang: gang,
 		})

@@ -96,6 +96,7 @@ type Stats struct {
 	Objective    int64 // of the last solve
 	Inserted     int   // placements that the flow did not make
 	Preemptions  int   // tasks asked to leave, to wait again or to end
+	Revoked      int   // of them: for nobody, since what they ran on is used
 	Migrations   int   // tasks asked to move
 	Held         int   // tasks that room is kept for, after the cycle
 	// LimitedBy names the outcome of a solve that was not optimal; the plan was then made without a flow.
@@ -109,7 +110,7 @@ type Stats struct {
 
 // Options bounds what a plan may do to running work.
 type Options struct {
-	// MaxDisplaced is how many tasks one cycle may ask to leave.
+	// MaxDisplaced is how many tasks one cycle may ask to leave for others. Jobs and pools may bound it further.
 	MaxDisplaced int
 	// Hysteresis is how long a task that was asked to leave is left alone afterwards.
 	Hysteresis time.Duration
@@ -161,8 +162,11 @@ type Planner struct {
 	ledger    *pool.Ledger
 	leaves    []cluster.PoolPath // by path
 	options   Options
-	crowded   []*host // with nominations or arrivals of the last plan
-	victims   []*unit // of the last plan
+	churn     churn                       // of this plan
+	calm      map[cluster.PoolPath]uint32 // most that one cycle may ask to leave, of the pools that bound it
+	crowded   []*host                     // with nominations or arrivals of the last plan
+	victims   []*unit                     // of the last plan
+	overdrawn []*host                     // that changed and have revocable tasks
 
 	round   costmodels.Round
 	known   consulted // what round.Known is, if anything is known
@@ -200,7 +204,7 @@ func (p *Planner) reset() {
 	p.groups, p.groupOrder = map[groupKey]*group{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.cores = map[cluster.JobUID][]*unit{}
-	p.crowded, p.victims = nil, nil
+	p.crowded, p.victims, p.overdrawn = nil, nil, nil
 	p.units, p.held = map[cluster.TaskKey]*unit{}, map[cluster.TaskKey]*unit{}
 	p.keys = map[cluster.JobUID]jobKey{}
 	p.round.Hosts, p.round.Guests, p.round.Mix = p.hosts.lookup, p.residents, nil
@@ -227,6 +231,7 @@ func (p *Planner) cycle(in Input) Output {
 		p.dirty, p.wakeAt = true, 0 // a plan may set it again
 	}
 	p.settle(in.Now, &out)
+	p.revoke(&out)
 	if p.dirty && len(p.order) > 0 {
 		p.plan(in, &out, lap)
 	} else if p.moved {

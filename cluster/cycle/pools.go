@@ -19,11 +19,16 @@ func (p *Planner) admit(now cluster.Time) {
 	for _, g := range p.groupOrder {
 		g.placed, g.pledged, g.stopped, g.moving = 0, 0, 0, 0
 	}
+	p.churn = churn{}
+	for _, u := range p.victims { // so far, those that were revoked
+		u.group.stopped++
+	}
 	for _, c := range p.order {
 		c.skipped, c.passed = false, c.group.key.gang && c.group.leaving > 0 // a core waits for those of its own who still leave
 	}
 	queues := p.queue()
 	p.admission.SetCapacity(p.hosts.capacity())
+	p.admission.SetSlack(p.hosts.slack())
 	p.admission.Run(now)
 	p.grant(queues)
 	p.status = p.admission.Status()
@@ -134,9 +139,12 @@ func (p *Planner) passOn() bool {
 // seePools reads the tree of pools.
 func (p *Planner) seePools(snap *cluster.Snapshot) {
 	var all []*cluster.Pool
-	p.leaves = nil
+	p.leaves, p.calm = nil, map[cluster.PoolPath]uint32{}
 	for q := range snap.Pools() {
 		all = append(all, q)
+		if most := q.Limits.PreemptedPerCycle; most != nil {
+			p.calm[q.Path] = *most
+		}
 		if snap.IsLeaf(q.Path) {
 			p.leaves = append(p.leaves, q.Path)
 		}

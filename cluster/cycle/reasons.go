@@ -18,6 +18,7 @@ const (
 	HostWrongGPU    HostReason = "GPU_MISMATCH"        // its devices are of other models, or too few are of the right one
 	HostTooSmall    HostReason = "TOO_SMALL"           // even empty it has less than the task asks for
 	HostFull        HostReason = "NO_ROOM"             // others hold what the task asks for
+	HostNoSlack     HostReason = "NO_SLACK"            // the task is revocable, and its tasks leave too little unused of what they hold
 	HostExclusive   HostReason = "EXCLUSIVE"           // it is kept for tasks that name it, and the job does not
 	HostCrowded     HostReason = "TOO_MANY_TASKS"      // a rule of the job allows no more of some tasks there
 	HostLonely      HostReason = "TOO_FEW_TASKS"       // a rule of the job asks for more of some tasks to be there
@@ -40,6 +41,7 @@ const (
 	incapable
 	tooSmall
 	full
+	noSlack
 	exclusive
 	crowded
 	lonely
@@ -49,7 +51,7 @@ const (
 // kinds is how many reasons there are at most.
 const kinds = 16
 
-var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull, HostExclusive, HostCrowded, HostLonely, HostNoDomain}
+var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull, HostNoSlack, HostExclusive, HostCrowded, HostLonely, HostNoDomain}
 
 // judge decides whether the host, nil for none, can take one task of the row. Complexity: the dimensions; what holds at
 // any load is worked out once for all hosts that are alike.
@@ -71,7 +73,14 @@ func (r *row) judge(h *host) verdict {
 	if v == open && known.counts {
 		v = r.rule.judge(h.rec)
 	}
-	if v == open {
+	switch {
+	case v != open:
+	case r.key.revocable:
+		spare := h.lend().Free()
+		if v = r.judgeRoom(h.lend(), &spare); v%kinds == full {
+			v += noSlack - full
+		}
+	default:
 		v = r.judgeRoom(h.rec, &h.room)
 	}
 	return v

@@ -187,7 +187,7 @@ func (r *row) price(i int32) (slot, bool) {
 // fit returns how many tasks the host, which is open or was, takes together as it is planned, at most limit: by room, and by
 // the rule at the price it has for the first of them.
 func (r *row) fit(h *host, limit int64) int64 {
-	return r.rule.room(h.rec, r.task.CountOn(h.rec, limit), true)
+	return r.rule.room(h.rec, r.task.CountOn(r.lend(h), limit), true)
 }
 
 // clamp keeps a price inside the range that the network is exact for, whatever a model returns.

@@ -36,6 +36,9 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, blocked *Blocked)
 		}
 	}
 	all = append(all, c.row.rule.unblockers(h)...)
+	if c.row.key.revocable {
+		return append(all, Unblocker{Kind: MoreSlack, Host: h.id, Room: c.row.task.Resources.Sub(h.rec.Spare()).Positive()})
+	}
 	need, ahead := p.contenders(c, rank, h, crowded)
 	if more := need.Sub(h.room).Positive(); !more.IsZero() || crowded {
 		all = append(all, Unblocker{Kind: MoreRoom, Host: h.id, Room: more, Ahead: ahead})

@@ -20,6 +20,9 @@ type DimensionStatus struct {
 	Reserved    int64 // see Tree.Reserved, and so on
 	Entitlement int64
 	Ceiling     int64
+	// Claimed is what the tasks ask for, running and waiting, that are reserved or entitled: of the entitlement what whole
+	// tasks and whole gangs can have of it.
+	Claimed int64
 	// BoundBy is the pool that keeps the entitlement below allocation and demand, "" if none does.
 	BoundBy cluster.PoolPath
 	// Tasks that ask for the dimension, running and waiting, by tier; and those that are refused.
@@ -31,7 +34,7 @@ type DimensionStatus struct {
 // dimensions.
 func (a *Admission) Status() []Status {
 	t := a.tree
-	counts := make([][]DimensionStatus, len(t.nodes)) // Demand, Tiers and Refused only
+	counts := make([][]DimensionStatus, len(t.nodes)) // Demand, Claimed, Tiers and Refused only
 	at := func(i int32) []DimensionStatus {
 		if counts[i] == nil {
 			counts[i] = make([]DimensionStatus, len(t.dims))
@@ -69,13 +72,16 @@ func countGrant(into []DimensionStatus, request []int64, g *Grant) {
 		}
 		for tier := range g.Running {
 			into[d].Tiers[tier] += g.Running[tier] + g.Waiting[tier]
+			if cluster.Tier(tier) <= cluster.TierEntitled {
+				into[d].Claimed = sum(into[d].Claimed, times(n, g.Running[tier]+g.Waiting[tier]))
+			}
 		}
 		into[d].Refused += g.Refused
 	}
 }
 
 func (s *DimensionStatus) add(o *DimensionStatus) {
-	s.Demand = sum(s.Demand, o.Demand)
+	s.Demand, s.Claimed = sum(s.Demand, o.Demand), sum(s.Claimed, o.Claimed)
 	for tier := range s.Tiers {
 		s.Tiers[tier] += o.Tiers[tier]
 	}

@@ -127,7 +127,7 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.restart.max_failures", "runs again however often"},
 	{"listed for no time", func(s *sluicev1.JobSpec) { s.TtlAfterFinish = durationpb.New(0) }, codes.InvalidArgument, "spec.ttl_after_finish", "is 0 s"},
 	{"unknown type", func(s *sluicev1.JobSpec) { s.Type = 99 }, codes.Unimplemented, "spec.type", "is 99"},
-	{"revocable", func(s *sluicev1.JobSpec) { s.Revocable = true }, codes.Unimplemented, "spec.revocable", "does not support"},
+	{"revocable", func(s *sluicev1.JobSpec) { s.Revocable = true }, codes.Unimplemented, "spec.revocable", "lends nothing"},
 	{"gang of one", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{Minimum: 2} }, codes.InvalidArgument, "spec.gang", "needs at least 2 instances"},
 	{"empty gang", func(s *sluicev1.JobSpec) {
 		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{}

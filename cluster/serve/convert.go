@@ -61,6 +61,7 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	boundsFrom(p, job, path, v)
 	job.Overrides = overridesFrom(p, job, child(path, "overrides"), v)
 	checkCoreLabels(job, child(path, "overrides"), v)
+	checkRevocable(p, job, path, v)
 	job.Task.KillGrace = durationFrom(p.KillGrace, defaultKillGrace, maxKillGrace, child(path, "kill_grace"), v)
 	return job
 }

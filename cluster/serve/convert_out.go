@@ -168,6 +168,8 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 		Attributes: attributesTo(h.Attributes),
 		Capacity:   capacityTo(&h.Machine),
 		Allocated:  vectorTo(h.Allocated),
+		Slack:      lentTo(h.Slack),
+		Lent:       lentTo(h.Lent),
 		State:      hostStateTo(h),
 		Notes:      h.Notes,
 		Tasks:      uint32(len(h.Tasks)),
@@ -182,6 +184,14 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 		}
 	}
 	return p
+}
+
+// lentTo returns nil where nothing is lent.
+func lentTo(r cluster.Resources) *sluicev1.ResourceVector {
+	if r.IsZero() {
+		return nil
+	}
+	return vectorTo(r)
 }
 
 func capacityTo(m *cluster.Machine) *sluicev1.Capacity {

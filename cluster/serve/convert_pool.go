@@ -43,7 +43,7 @@ func poolFrom(p *sluicev1.PoolSpec, path string, v *violations) *cluster.Pool {
 		Division:    divisions.from(p.Division),
 		Preemption:  p.PreemptionPolicy,
 		Access:      accessFrom(p.Access, child(path, "access"), v),
-		Limits:      poolLimitsFrom(p.Limits),
+		Limits:      poolLimitsFrom(p.Limits, child(path, "limits"), v),
 		Ageing:      durationFrom(p.AgeingInterval, 0, maxAgeing, child(path, "ageing_interval"), v),
 	}
 }
@@ -192,11 +192,14 @@ func principalsFrom(list []string, path string, v *violations) []string {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
-func poolLimitsFrom(p *sluicev1.PoolLimits) cluster.PoolLimits {
+func poolLimitsFrom(p *sluicev1.PoolLimits, path string, v *violations) cluster.PoolLimits {
 	if p == nil {
 		return cluster.PoolLimits{}
 	}
+	checkRange(int64(p.GetControllerPercent()), 0, 100, "percent of the reservation", child(path, "controller_percent"), v)
+	checkRange(int64(p.GetRevocablePercent()), 0, 100, "percent of the capacity", child(path, "revocable_percent"), v)
 	return cluster.PoolLimits{
+		ControllerPercent: p.ControllerPercent, RevocablePercent: p.RevocablePercent, PreemptedPerCycle: p.MaxPreemptedPerCycle,
 		RunningJobs: p.MaxRunningJobs, PendingJobs: p.MaxPendingJobs,
 		RunningJobsPerUser: p.MaxRunningJobsPerUser, PendingJobsPerUser: p.MaxPendingJobsPerUser,
 		RunningJobsPerGroup: p.MaxRunningJobsPerGroup, PendingJobsPerGroup: p.MaxPendingJobsPerGroup,
@@ -208,6 +211,7 @@ func poolLimitsTo(l cluster.PoolLimits) *sluicev1.PoolLimits {
 		return nil
 	}
 	return &sluicev1.PoolLimits{
+		ControllerPercent: l.ControllerPercent, RevocablePercent: l.RevocablePercent, MaxPreemptedPerCycle: l.PreemptedPerCycle,
 		MaxRunningJobs: l.RunningJobs, MaxPendingJobs: l.PendingJobs,
 		MaxRunningJobsPerUser: l.RunningJobsPerUser, MaxPendingJobsPerUser: l.PendingJobsPerUser,
 		MaxRunningJobsPerGroup: l.RunningJobsPerGroup, MaxPendingJobsPerGroup: l.PendingJobsPerGroup,

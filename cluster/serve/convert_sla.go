@@ -26,6 +26,7 @@ func boundsFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *viola
 		}
 		job.Gang = &cluster.Gang{Minimum: g.Minimum, LaunchTimeout: positiveFrom(g.LaunchTimeout, child(at, "launch_timeout"), v)}
 	}
+	job.Revocable = p.Revocable
 	limitsFrom(p.Limits, job, child(path, "limits"), v)
 	if e := p.Preemption; e != nil {
 		job.Preemption.Kill = e.Action == sluicev1.PreemptionPolicy_KILL
@@ -44,6 +45,10 @@ func limitsFrom(p *sluicev1.JobLimits, job *cluster.JobSpec, path string, v *vio
 			v.Invalid(at, "is %d: the %d tasks of the gang could never start", *n, job.Gang.Minimum)
 		}
 		job.Limits.MaxRunning = *n
+	}
+	if n := p.MaxPreemptedPerCycle; n != nil {
+		checkRange(int64(*n), 1, cluster.MaxInstances, "tasks; preemptible: false spares all", child(path, "max_preempted_per_cycle"), v)
+		job.Limits.MaxPreempted = *n
 	}
 	job.Limits.MaxRunTime = positiveFrom(p.MaxRunTime, child(path, "max_run_time"), v)
 	if t := p.Deadline; t != nil {
@@ -66,15 +71,18 @@ func positiveFrom(d *durationpb.Duration, path string, v *violations) time.Durat
 
 // boundsTo is the reverse of boundsFrom.
 func boundsTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
-	p.Groups = s.Groups
+	p.Groups, p.Revocable = s.Groups, s.Revocable
 	p.EstimatedRunTime = durationTo(s.Estimate)
 	if g := s.Gang; g != nil {
 		p.Gang = &sluicev1.GangPolicy{Minimum: g.Minimum, LaunchTimeout: durationTo(g.LaunchTimeout)}
 	}
-	if l := s.Limits; l.MaxRunning > 0 || l.MaxRunTime > 0 || l.Deadline != 0 {
+	if l := s.Limits; l.MaxRunning > 0 || l.MaxPreempted > 0 || l.MaxRunTime > 0 || l.Deadline != 0 {
 		p.Limits = &sluicev1.JobLimits{MaxRunTime: durationTo(l.MaxRunTime)}
 		if l.MaxRunning > 0 {
 			p.Limits.MaxRunningInstances = &l.MaxRunning
+		}
+		if l.MaxPreempted > 0 {
+			p.Limits.MaxPreemptedPerCycle = &l.MaxPreempted
 		}
 		if l.Deadline != 0 {
 			p.Limits.Deadline = timestamppb.New(l.Deadline.Go())
@@ -94,4 +102,31 @@ func durationTo(d time.Duration) *durationpb.Duration {
 		return nil
 	}
 	return durationpb.New(d)
+}
+
+// checkRevocable refuses what revocable tasks cannot be: only of CPU and memory it is measured what others leave unused.
+func checkRevocable(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) {
+	if !job.Revocable {
+		return
+	}
+	at := child(path, "revocable")
+	if job.Type != cluster.Batch && job.Type != cluster.Stateless {
+		v.Invalid(at, "is set: %v tasks may not be stopped at any time", job.Type)
+	}
+	if p.Preemptible != nil && !*p.Preemptible {
+		v.Invalid(at, "is set, and preemptible is false: revocable tasks go as soon as others use what is theirs")
+	}
+	check := func(task *cluster.TaskSpec, at string) {
+		rest := task.Resources
+		rest.Fixed[cluster.CPU], rest.Fixed[cluster.Memory] = 0, 0
+		if !rest.IsZero() {
+			v.Invalid(at, "asks for %v: a revocable task may ask for CPU, memory and ports only, since of nothing else is measured what others leave unused", rest)
+		}
+	}
+	check(&job.Task, child(path, "task.resources"))
+	for i := range job.Overrides {
+		if o := &job.Overrides[i]; o.Task != nil && !o.Task.Resources.IsZero() {
+			check(o.Task, child(item(child(path, "overrides"), i), "task.resources"))
+		}
+	}
 }

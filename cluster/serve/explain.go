@@ -129,7 +129,7 @@ func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.W
 	}
 	for _, c := range why.Tally {
 		w.Tally = append(w.Tally, &sluicev1.HostTally{Reason: string(c.Reason), Hosts: uint64(c.Hosts), Detail: c.Detail})
-		if c.Reason == cycle.HostFull || c.Reason == cycle.HostOpen {
+		if c.Reason == cycle.HostFull || c.Reason == cycle.HostNoSlack || c.Reason == cycle.HostOpen {
 			w.Reason = waitingForRoom
 		}
 	}
@@ -165,6 +165,8 @@ func unblockerWord(u *cycle.Unblocker) string {
 			return fmt.Sprintf("the cluster has more for its pool to claim%s", ahead)
 		}
 		return fmt.Sprintf("%v more free on host %s%s", u.Room, u.Host, ahead)
+	case cycle.MoreSlack:
+		return fmt.Sprintf("the tasks of host %s leave %v more unused of what they hold", u.Host, u.Room)
 	case cycle.FewerTasks:
 		return fmt.Sprintf("%d fewer around host %s of the tasks that it keeps apart from (%s)", u.Count, u.Host, u.Rule)
 	case cycle.MoreTasks:
@@ -209,6 +211,7 @@ func summarizeEnd(t *cluster.Task) string {
 // hostReasons is how a tally reads.
 var hostReasons = map[string]string{
 	string(cycle.HostFull):        "have too little %s free",
+	string(cycle.HostNoSlack):     "have tasks that leave too little %s unused of what they hold",
 	string(cycle.HostTooSmall):    "have too little %s, even empty",
 	string(cycle.HostMismatch):    "do not meet the constraints",
 	string(cycle.HostIncapable):   "have a host manager that cannot do what the task needs: %s",

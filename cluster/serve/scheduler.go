@@ -52,6 +52,10 @@ type Config struct {
 	LearnEvery time.Duration
 	// CheckpointEvery is the number of records after which a checkpoint is written.
 	CheckpointEvery uint64
+	// SlackWindow is how long a peak of what a task uses counts for the room of revocable tasks; 0: there are none.
+	SlackWindow time.Duration
+	// SlackMargin is what is kept beside what tasks are believed to use, in percent of that.
+	SlackMargin int
 }
 
 // The settings that hold where a Config leaves them at zero.
@@ -100,6 +104,7 @@ type Scheduler struct {
 
 	evacuating atomic.Bool // nothing is placed any more
 	questions  chan func() // to the planner, see consult
+	usage      chan measured
 }
 
 // New returns a scheduler over the recovered state. A state without a cluster id gets one: a new cluster is created.
@@ -113,6 +118,7 @@ func New(c Config) (*Scheduler, error) {
 		throttle: newThrottle(c.Limits),
 
 		questions: make(chan func()),
+		usage:     make(chan measured, 16),
 	}
 	s.cycles.init()
 	s.shards.init(time.Now())
@@ -144,6 +150,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	group.Go(func() error { return s.runCycles(ctx) })
 	group.Go(func() error { return s.runDeadlines(ctx) })
 	group.Go(func() error { return s.runTimers(ctx) })
+	group.Go(func() error { return s.runSlack(ctx) })
 	group.Go(func() error { return s.runCheckpoints(ctx) })
 	if err := group.Wait(); err != nil {
 		return err

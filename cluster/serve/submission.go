@@ -64,6 +64,9 @@ func (a *api) checkSubmission(specs []*sluicev1.JobSpec, path func(int) string, 
 			first[p.Name] = i
 		}
 		checkCapabilities(snapshot, spec, path(i), v)
+		if spec.Revocable && a.s.config.SlackWindow <= 0 {
+			v.Unsupported(child(path(i), "revocable"), "this server lends nothing: scheduler.slack_window is 0")
+		}
 		if p.Pool == "" || checkPoolPath(p.Pool, "", new(violations)) {
 			resolvePool(snapshot, spec, child(path(i), "pool"), v)
 		}

@@ -22,9 +22,9 @@ var supported = fieldSet(map[string]string{
 	"JobFilter":         "names name_prefix pool states owner labels types",
 
 	"JobSpec": "name type pool owner labels instances task overrides priority preemptible " +
-		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups ttl_after_finish",
+		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups ttl_after_finish revocable",
 	"GangPolicy":       "minimum launch_timeout",
-	"JobLimits":        "max_running_instances max_run_time deadline",
+	"JobLimits":        "max_running_instances max_run_time deadline max_preempted_per_cycle",
 	"PreemptionPolicy": "action grace",
 	"Dependency":       "job condition",
 	"RestartPolicy":    "max_failures backoff_initial backoff_max",
@@ -73,7 +73,7 @@ var supported = fieldSet(map[string]string{
 	"PoolSpec":               "path description resources order division preemption_policy access limits ageing_interval labels",
 	"PoolResource":           "dimension reservation limit share mode",
 	"PoolLimits": "max_running_jobs max_pending_jobs max_running_jobs_per_user max_pending_jobs_per_user " +
-		"max_running_jobs_per_group max_pending_jobs_per_group",
+		"max_running_jobs_per_group max_pending_jobs_per_group controller_percent revocable_percent max_preempted_per_cycle",
 	"AccessRule": "permission users groups",
 
 	"SetModeRequest": "mode",

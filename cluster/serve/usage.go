@@ -26,6 +26,7 @@ func (u *Usage) resources() cluster.Resources {
 // takeUsage replaces what is known of the shard's runs: each report names all that run. Of those that are not named any
 // more, the peak is kept until their end is reported.
 func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
+	s.offerSlack(shard, r)
 	now, snapshot := time.Now(), s.Snapshot()
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()

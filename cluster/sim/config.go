@@ -40,6 +40,8 @@ type Config struct {
 	LostAfter        time.Duration // default 5min, as in production
 	CheckpointEvery  uint64        // records; default 500,000
 
+	Usage Usage // what tasks use of what they ask for
+
 	// Pools are made before anything arrives, each after the one above it. A pool that a job names and that is not here
 	// comes with its first job and has no settings; so do the Pools of the workload.
 	Pools []cluster.Pool
@@ -101,7 +103,7 @@ func (c *Config) fill() error {
 	if c.Horizon < 0 {
 		problems = append(problems, fmt.Errorf("sim: the horizon %v is negative", c.Horizon))
 	}
-	problems = append(problems, c.Faults.validate())
+	problems = append(problems, c.Faults.validate(), c.Usage.fill())
 	return errors.Join(problems...)
 }
 

@@ -135,9 +135,6 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 // ReportHealth implements hostmgr.Sink. No simulated task has checks.
 func (l *link) ReportHealth(hostmgr.Health) {}
 
-// ReportUsage implements hostmgr.Sink. Nothing here depends on usage.
-func (l *link) ReportUsage([]hostmgr.Usage) {}
-
 func event(s hostmgr.Status) *cluster.TaskStatus {
 	return &cluster.TaskStatus{
 		Task: s.Run.Task, Run: s.Run.Run, State: s.State, ExitCode: s.ExitCode, Signal: s.Signal,

@@ -26,6 +26,7 @@ type measure struct {
 	read                    BytesRead
 	work                    [numFates][cluster.NumDimensions]float64 // of runs that have ended, by what came of them
 	pools                   *poolMeasure
+	loans                   loanMeasure
 	waits                   map[waitKey]*histogram
 
 	capacity, allocated amounts
@@ -234,10 +235,13 @@ func (m *measure) account(s *cluster.TaskSpec, run *openRun, state cluster.TaskS
 // preempt takes in that a task was asked to leave for another, or to go on elsewhere.
 func (m *measure) preempt(e *cluster.TaskPreempted) {
 	m.runs[e.Task].leaves = true
-	if e.Hold == nil {
-		m.preemptions++
-	} else {
+	switch {
+	case e.Hold != nil:
 		m.migrations++
+	case e.Preemption.For == 0:
+		m.loans.Revoked++
+	default:
+		m.preemptions++
 	}
 }
 
@@ -283,6 +287,10 @@ func (m *measure) resize(h *measuredHost, sign int64) {
 // load adds a task to a host's allocation, or takes it away.
 func (m *measure) load(h *measuredHost, s *cluster.JobSpec, instance uint32, sign int64) {
 	takes := (*amounts)(&s.TaskOf(instance).Resources.Fixed)
+	if s.Revocable {
+		m.loans.load(takes, sign, m.s.now())
+		return
+	}
 	h.allocated.add(takes, sign)
 	m.allocated.add(takes, sign)
 	m.pools.load(s.Pool, takes, sign)
@@ -369,7 +377,7 @@ func (m *measure) progress() Progress {
 
 // cycleMeasure sums up cycles.
 type cycleMeasure struct {
-	count, solved, solves, work, inserted, limited int64
+	count, solved, solves, work, inserted, limited, preempting int64
 
 	phases  [cycle.NumPhases]histogram // wall
 	commit  histogram
@@ -402,6 +410,9 @@ func (m *measure) committed(took time.Duration) {
 func (m *measure) cycleEnded() {
 	c := &m.cycle
 	c.count++
+	if c.now.Preemptions > c.now.Revoked {
+		c.preempting++
+	}
 	if c.now.Rounds == 0 {
 		c.idle.add(int64(c.took))
 		return
@@ -428,7 +439,7 @@ func (m *measure) cycles() Cycles {
 	c := &m.cycle
 	out := Cycles{
 		Count: c.count, Solved: c.solved, Solves: c.solves, SolverWork: c.work, Inserted: c.inserted,
-		Refused: m.refused, Limited: c.limited, Latency: map[string]Quantiles{},
+		Refused: m.refused, Limited: c.limited, Preempting: c.preempting, Latency: map[string]Quantiles{},
 		ArcsTouched: c.arcs.quantiles(1), NodesTouched: c.nodes.quantiles(1), Placements: c.placed.quantiles(1),
 	}
 	for p := range cycle.NumPhases {

@@ -101,6 +101,24 @@ var bugs = []struct {
 		}
 		misreport(func(m *cluster.Machine) { m.Capabilities = cluster.CanPorts })(c)
 	}},
+	{"revocable tasks get more than others leave", check.Slack, lending(func(c *Config) {
+		c.rewrite = func(r *cluster.Record) {
+			if e, ok := r.Event.(*cluster.SlackMeasured); ok {
+				other := *e
+				other.Slack.Fixed[cluster.CPU] /= 4
+				r.Event = &other
+			}
+		}
+	})},
+	{"revocable tasks stay when others use what they have", check.Slack, lending(func(c *Config) {
+		c.wrap = func(p Planner) Planner {
+			return plannerFunc(func(in cycle.Input) cycle.Output {
+				out := p.Run(in)
+				out.Displacements = slices.DeleteFunc(out.Displacements, func(d cycle.Displacement) bool { return len(d.Holds) == 0 })
+				return out
+			})
+		}
+	})},
 	{"records are lost", check.Sequence, func(c *Config) { c.rewrite = func(r *cluster.Record) { r.Seq += r.Seq / 100 } }},
 	{"time goes back", check.Sequence, func(c *Config) {
 		c.rewrite = func(r *cluster.Record) {
@@ -165,6 +183,14 @@ var bugs = []struct {
 			}
 		}
 	}},
+}
+
+// lending plants a bug in a cluster with revocable tasks.
+func lending(plant func(c *Config)) func(c *Config) {
+	return func(c *Config) {
+		c.Workload, c.Usage, c.Horizon = lent(), tight, 20*time.Minute
+		plant(c)
+	}
 }
 
 // replan changes the first plans before they are carried out.

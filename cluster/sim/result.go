@@ -36,11 +36,13 @@ type Result struct {
 	Waiting     []WaitingTime          `json:"waiting"`     // by pool, then type of job
 	Work        map[string]Work        `json:"work"`        // by dimension, of those that the machines have
 	Fairness    Fairness               `json:"fairness"`
-	Read        BytesRead              `json:"bytes_read"`
-	Cycles      Cycles                 `json:"cycles"`
-	Faults      FaultCounts            `json:"faults"`
-	Stress      Stress                 `json:"stress"`
-	Series      Series                 `json:"series"`
+	// Oversubscription is about revocable tasks; nil where there were none and nothing was measured.
+	Oversubscription *Oversubscription `json:"oversubscription,omitempty"`
+	Read             BytesRead         `json:"bytes_read"`
+	Cycles           Cycles            `json:"cycles"`
+	Faults           FaultCounts       `json:"faults"`
+	Stress           Stress            `json:"stress"`
+	Series           Series            `json:"series"`
 
 	QuietChecks    int64             `json:"quiet_checks"` // moments at which it was asked whether something waits that fits
 	ViolationCount int               `json:"violation_count"`
@@ -102,9 +104,10 @@ type Cycles struct {
 	Solved     int64 `json:"solved"` // in which something was planned
 	Solves     int64 `json:"solves"`
 	SolverWork int64 `json:"solver_work"`
-	Inserted   int64 `json:"inserted"` // placements that the flow did not make
-	Refused    int64 `json:"refused"`  // placements that the state no longer allowed
-	Limited    int64 `json:"limited"`  // cycles with a solve that was not optimal
+	Inserted   int64 `json:"inserted"`   // placements that the flow did not make
+	Refused    int64 `json:"refused"`    // placements that the state no longer allowed
+	Limited    int64 `json:"limited"`    // cycles with a solve that was not optimal
+	Preempting int64 `json:"preempting"` // cycles that asked somebody to leave for others
 
 	// Latency is in wall milliseconds, of the cycles in which something was planned, by phase: those of cycle.Phase,
 	// "commit", which makes the placements durable, and "total". "idle" is the total of the other cycles.
@@ -164,5 +167,6 @@ func (s *simulation) result() (*Result, error) {
 		r.Work[d.String()] = Work{m.work[useful][d], m.work[preempted][d], m.work[lost][d]}
 		r.Utilisation[d.String()] = Utilisation{Mean: m.series.mean(int(d)), Peak: m.peak[d], Final: m.part(d)}
 	}
+	r.Oversubscription = m.loans.result(s.now(), r.Capacity)
 	return r, m.flushPlacements()
 }

@@ -33,6 +33,7 @@ type scheduler struct {
 	state   *cluster.State
 	planner Planner
 	feed    knowledge.Feed
+	slack   knowledge.Slack
 	dead    bool // crashed: whatever the loop still calls does nothing
 
 	queue   []command
@@ -80,8 +81,9 @@ func (s *simulation) startScheduler() error {
 	}
 	p := &scheduler{
 		s: s, state: state, planner: s.config.newPlanner(), rescan: true,
-		feed: knowledge.Feed{Interval: s.config.LearnEvery},
-		sent: map[cluster.TaskKey]sentRun{}, checkpointed: state.Seq(), noWake: func() {},
+		feed:  knowledge.Feed{Interval: s.config.LearnEvery},
+		slack: knowledge.Slack{Window: s.config.Usage.Window, Margin: s.config.Usage.Margin},
+		sent:  map[cluster.TaskKey]sentRun{}, checkpointed: state.Seq(), noWake: func() {},
 		timers: rules.NewTimers(0), noAlarm: func() {},
 	}
 	p.snapshot, _ = state.Snapshot()

@@ -83,6 +83,8 @@ func newSimulation(config Config) (*simulation, error) {
 		Hosts: hosts, Clock: s.clock, Plan: s.script,
 		OnStart: func(l hostmgr.Launch) { s.checker.Started(l.Run) },
 		Faults:  config.Faults.ofReports(config.Seed),
+
+		UsageInterval: config.Usage.Interval,
 	})
 	if err != nil {
 		return nil, err
@@ -112,7 +114,11 @@ func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
 	if d == 0 {
 		d = fleet.Forever
 	}
-	return fleet.Plan{Duration: d}
+	plan := fleet.Plan{Duration: d}
+	if s.config.Usage.Mean > 0 {
+		plan.Usage = s.usage(l.Run.Task, l.Task.Resources)
+	}
+	return plan
 }
 
 // progressSteps is how many steps of the loop lie between two reports of progress.

@@ -22,6 +22,8 @@ func Plan(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteres
 	c.gangs()
 	c.rules()
 	c.overfull()
+	c.lending()
+	c.rates()
 	c.pools()
 	c.inVain()
 	return c.wrong
@@ -100,6 +102,11 @@ type ledger struct {
 	landed   amounts // of starts: by tasks with a hold here, which is over then
 	promised amounts // holds of this plan
 	vacated  amounts // by the victims of this plan
+	lent     amounts // what revocable tasks hold that were not asked to leave before this plan; in none of the above
+	going    amounts // by revocable tasks that were asked to leave before
+	recalled amounts // of lent: by the victims of this plan
+	lends    amounts // revocable placements of this plan
+	slack    amounts // as measured
 	reserved bool    // a hold of this plan counts on others to end by themselves
 }
 
@@ -119,6 +126,7 @@ func (c *checker) open(h *cluster.Host) *ledger {
 	l := &ledger{
 		host: h, has: amounts{}, bound: amounts{}, leaving: amounts{}, held: amounts{},
 		starts: amounts{}, landed: amounts{}, promised: amounts{}, vacated: amounts{},
+		lent: amounts{}, going: amounts{}, recalled: amounts{}, lends: amounts{}, slack: vector(h.Slack.Add(h.Revocable)),
 	}
 	for d, v := range h.Capacity.Fixed {
 		l.has[cluster.Dimension(d).String()] = v
@@ -132,8 +140,12 @@ func (c *checker) open(h *cluster.Host) *ledger {
 	for _, k := range h.Tasks {
 		t := c.snap.Task(k)
 		takes := ask(c.spec(k), t.GPUs, t.Ports)
+		leaves := t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling
+		if c.revocable(k) {
+			takes = l.borrows(takes, leaves)
+		}
 		l.bound.add(takes, 1)
-		if t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling {
+		if leaves {
 			l.leaving.add(takes, 1)
 		}
 	}
@@ -203,6 +215,17 @@ func (c *checker) placements() {
 			continue
 		}
 		takes := ask(c.spec(p.Task), p.GPUs, p.Ports)
+		if c.revocable(p.Task) {
+			ports := amounts{}
+			for d, n := range takes {
+				if strings.HasPrefix(d, "port/") {
+					ports[d] = n
+				} else {
+					l.lends[d] += n
+				}
+			}
+			takes = ports
+		}
 		l.starts.add(takes, 1)
 		if t.Hold != nil && t.Hold.Host == p.Host {
 			l.landed.add(ask(c.spec(p.Task), t.Hold.GPUs, t.Hold.Ports), 1)
@@ -295,18 +318,23 @@ func (c *checker) victim(v *cycle.Victim) {
 		return
 	}
 	spec := c.snap.Job(v.Task.Job()).Spec
-	if !spec.Preemptible || spec.Type == cluster.Stateful || spec.Type == cluster.Daemon {
+	if !spec.Preemptible && !spec.Revocable || spec.Type == cluster.Stateful || spec.Type == cluster.Daemon {
 		c.fail("task %v may not be preempted", v.Task)
 	}
-	if t.Preempted != nil && c.now.Sub(t.Preempted.At) < c.hysteresis {
+	recalled := spec.Revocable && v.Preemption.For == 0
+	if t.Preempted != nil && c.now.Sub(t.Preempted.At) < c.hysteresis && !recalled {
 		c.fail("task %v was asked to leave a moment ago", v.Task)
 	}
-	if v.Hold == nil && c.snap.Task(v.Preemption.For) == nil {
+	if v.Hold == nil && !recalled && c.snap.Task(v.Preemption.For) == nil {
 		c.fail("task %v is asked to leave for task %v, which does not exist", v.Task, v.Preemption.For)
 		return
 	}
 	c.victims[v.Task] = v
-	c.ledger(t.Host).vacated.add(ask(c.spec(v.Task), t.GPUs, t.Ports), 1)
+	if spec.Revocable {
+		c.ledger(t.Host).recalled.add(vector(c.spec(v.Task).Resources), 1)
+	} else {
+		c.ledger(t.Host).vacated.add(ask(c.spec(v.Task), t.GPUs, t.Ports), 1)
+	}
 	if v.Hold != nil {
 		c.hold(v.Task, v.Hold)
 	}
@@ -369,8 +397,8 @@ func (c *checker) overfull() {
 		for _, k := range slices.Sorted(maps.Keys(l.starts)) {
 			starts := l.starts[k]
 			// What is held for others is not free for starts, save what of it is still being vacated.
-			held := max(0, l.held[k]-l.landed[k]+l.promised[k]-l.leaving[k]-l.vacated[k])
-			if free := l.capacity(k) - l.bound[k]; starts > 0 && starts > free {
+			held := max(0, l.held[k]-l.landed[k]+l.promised[k]-l.leaving[k]-l.vacated[k]-l.excess(k, false)+l.excess(k, true))
+			if free := l.capacity(k) - l.bound[k] - l.excess(k, false); starts > 0 && starts > free {
 				c.fail("host %s: %d of %s start and %d are free", id, starts, k, free)
 			} else if starts > 0 && starts-l.landed[k] > 0 && starts > free-held && !l.reserved {
 				c.fail("host %s: %d of %s start into %d that is held for others", id, starts, k, held)
@@ -386,7 +414,7 @@ func (c *checker) overfull() {
 
 // promise is what will be there for the holds of the plan.
 func (l *ledger) promise(k string) int64 {
-	return l.capacity(k) - l.bound[k] + l.leaving[k] + l.vacated[k] - l.held[k] + l.landed[k] - l.starts[k]
+	return l.capacity(k) - l.bound[k] + l.leaving[k] + l.vacated[k] - l.held[k] + l.landed[k] - l.starts[k] - l.excess(k, true)
 }
 
 // inVain checks that nobody leaves who could stay.
@@ -395,6 +423,10 @@ func (c *checker) inVain() {
 		for j := range c.plan.Displacements[i].Victims {
 			v := &c.plan.Displacements[i].Victims[j]
 			if c.victims[v.Task] != v || !c.first(v.Task) {
+				continue
+			}
+			if v.Hold == nil && v.Preemption.For == 0 {
+				c.recall(v)
 				continue
 			}
 			needed := false
@@ -409,6 +441,9 @@ func (c *checker) inVain() {
 			for id, all := range takes {
 				l := c.hosts[id]
 				for dim, n := range all {
+					if c.revocable(v.Task) {
+						n = l.gives(dim, n)
+					}
 					needed = needed || n > 0 && l.promised[dim] > l.promise(dim)-n
 				}
 			}

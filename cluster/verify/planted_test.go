@@ -144,6 +144,9 @@ func TestBrokenLawsAreFound(t *testing.T) {
 		}, "one of its own"},
 		{"for somebody who does not exist", nil, func(o *cycle.Output) { o.Displacements[0].Victims[0].Preemption.For = cluster.MakeTaskKey(9, 0) }, "does not exist"},
 		{"twice in the plan", nil, func(o *cycle.Output) { o.Displacements[1].Victims[0] = victim(0, 1) }, "as a victim and as a victim"},
+		{"a job loses more than it allows", job(func(j *cluster.JobSpec) { j.Limits.MaxPreempted = 1 }), nil, "it allows 1"},
+		{"a pool loses more than it allows", with(&cluster.PoolPut{Pool: cluster.Pool{Path: "root", Limits: cluster.PoolLimits{PreemptedPerCycle: new(uint32)}}}), nil, "it allows 0"},
+		{"somebody leaves for nobody", nil, func(o *cycle.Output) { o.Displacements[0].Victims[0].Preemption.For = 0 }, "for task 0.0, which does not exist"},
 		{"a hold that is over", nil, func(o *cycle.Output) { o.Displacements[0].Holds[0].Hold.Until = now }, "over before it begins"},
 	}
 	for _, test := range tests {

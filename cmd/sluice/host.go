@@ -110,6 +110,8 @@ func hostProperties(w io.Writer, h *sluicev1.Host) {
 		[2]string{"capacity", resourcesWord(h.GetCapacity().GetTotal())},
 		[2]string{"of it revocable", resourcesWord(h.GetCapacity().GetRevocable())},
 		[2]string{"allocated", resourcesWord(h.GetAllocated())},
+		[2]string{"left unused of it", resourcesWord(h.GetSlack())},
+		[2]string{"lent to revocable tasks", resourcesWord(h.GetLent())},
 		[2]string{"used", resourcesWord(h.GetUsed())},
 		[2]string{"tasks", strconv.Itoa(int(h.GetTasks()))},
 	)

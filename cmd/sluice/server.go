@@ -96,13 +96,17 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
+	planner := cycle.New(model, func() solver.Solver {
+		algorithm, _ := registry.New(c.Solver) // was checked above
+		return algorithm
+	})
+	bounds := cycle.DefaultOptions()
+	bounds.MaxDisplaced = c.MaxPreempted
+	planner.Bound(bounds)
 	s.scheduler, err = serve.New(serve.Config{
-		Journal: s.journal,
-		State:   state,
-		Planner: cycle.New(model, func() solver.Solver {
-			algorithm, _ := registry.New(c.Solver) // was checked above
-			return algorithm
-		}),
+		Journal:          s.journal,
+		State:            state,
+		Planner:          planner,
 		Costs:            serve.CostModels{Configured: c.CostModel, Names: models.Names(), New: models.New},
 		Logger:           log,
 		Identity:         identity,
@@ -115,6 +119,8 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		LearnEvery:       c.LearnEvery,
 		KeepFinished:     c.KeepFinished,
 		CheckpointEvery:  c.CheckpointEvery,
+		SlackWindow:      c.SlackWindow,
+		SlackMargin:      c.SlackMargin,
 	})
 	if err != nil {
 		return s, err

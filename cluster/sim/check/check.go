@@ -48,6 +48,8 @@ const (
 	Gang Rule = "GANG"
 	// Reservation: nothing is placed into room that is held for another task, and only what may be preempted is preempted.
 	Reservation Rule = "RESERVATION"
+	// Slack: revocable tasks have only what others were measured to leave unused of what they hold, or what is free.
+	Slack Rule = "SLACK"
 	// Plan: a cycle's plan is true to its snapshot. Somebody else looks; see Checker.Plan.
 	Plan Rule = "PLAN"
 	// Idle: at a quiet moment nothing waits that fits.
@@ -181,6 +183,8 @@ func (c *Checker) Record(r cluster.Record) {
 		c.withHost(e.ID, func(h *host) { h.draining = e.Drain })
 	case *cluster.HostUnreached:
 		c.withHost(e.ID, func(h *host) { h.unreachable = true })
+	case *cluster.SlackMeasured:
+		c.measure(e)
 	case *cluster.HostRemoved:
 		c.removeHost(e.ID)
 	default:

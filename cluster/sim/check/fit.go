@@ -11,7 +11,7 @@ import (
 // lacks names a dimension in which the machine has too little left, beside what is kept, for one more such task.
 func (h *host) lacks(s *cluster.TaskSpec, kept *goods) (string, bool) {
 	for d, v := range s.Resources.Fixed {
-		if v > 0 && h.used[d]+kept.fixed[d]+v > h.machine.Capacity.Fixed[d] {
+		if v > 0 && h.used[d]+h.excess(d)+kept.fixed[d]+v > h.machine.Capacity.Fixed[d] {
 			return cluster.Dimension(d).String(), true
 		}
 	}
@@ -69,7 +69,7 @@ func (h *host) room(s *cluster.JobSpec, task *cluster.TaskSpec, limit int64) int
 	}
 	for d, v := range task.Resources.Fixed {
 		if v > 0 {
-			limit = min(limit, (h.machine.Capacity.Fixed[d]-h.used[d]-kept.fixed[d])/v)
+			limit = min(limit, (h.machine.Capacity.Fixed[d]-h.used[d]-h.excess(d)-kept.fixed[d])/v)
 		}
 	}
 	for _, a := range task.Resources.Named {

@@ -61,7 +61,7 @@ func (c *Checker) preempt(e *cluster.TaskPreempted) {
 	case t == nil || !t.state.bound() || t.state == stopping || t.run != e.Run:
 		c.report(Life, "task %v is asked to leave and does not run, or leaves already", e.Task)
 		return
-	case !c.jobs[e.Task.Job()].spec.Preemptible:
+	case !c.jobs[e.Task.Job()].spec.Preemptible && !c.jobs[e.Task.Job()].spec.Revocable:
 		c.report(Reservation, "task %v is asked to leave and may not be preempted", e.Task)
 	}
 	c.enter(e.Task, t, stopping)
@@ -104,7 +104,7 @@ func (h *host) kept() *goods {
 		sum.add(r.spec, r.devices, r.ports, 1)
 	}
 	for d := range sum.fixed {
-		sum.fixed[d] = max(0, sum.fixed[d]-h.going.fixed[d])
+		sum.fixed[d] = max(0, sum.fixed[d]-h.going.fixed[d]-h.freed(d))
 	}
 	for name, v := range sum.named {
 		sum.named[name] = max(0, v-h.going.named[name])

@@ -20,6 +20,10 @@ type host struct {
 	tasks   int
 	holds   map[cluster.TaskKey]*reserved // room that is kept, by the task that it is kept for
 	going   goods                         // of what is used: by tasks that were told to end
+
+	lent     [cluster.NumDimensions]int64 // by revocable tasks; not in used
+	recalled [cluster.NumDimensions]int64 // of lent: by tasks that were told to end
+	slack    [cluster.NumDimensions]int64 // that the others leave unused, as measured
 }
 
 func (c *Checker) reportHost(e *cluster.HostReported) {
@@ -69,10 +73,18 @@ func (c *Checker) removeHost(id cluster.HostID) {
 }
 
 // take adds a task to what is bound to the host, with sign −1 the reverse.
-func (h *host) take(s *cluster.TaskSpec, k cluster.TaskKey, t *task, sign int64) {
+func (h *host) take(job *cluster.JobSpec, k cluster.TaskKey, t *task, sign int64) {
+	s := job.TaskOf(k.Instance())
 	h.tasks += int(sign)
 	for d, v := range s.Resources.Fixed {
+		if job.Revocable {
+			h.lent[d] += sign * v
+			continue
+		}
 		h.used[d] += sign * v
+		if sign < 0 { // what it left unused is no more
+			h.slack[d] = max(0, h.slack[d]-v)
+		}
 	}
 	for _, a := range s.Resources.Named {
 		h.named[a.Name] += sign * a.Value
@@ -98,8 +110,12 @@ func (c *Checker) judge(s *cluster.JobSpec, h *host, e *cluster.Placed) {
 	}
 	c.judgePlace(s, h, e)
 	task := s.TaskOf(e.Task.Instance())
-	c.keepsAway(task, h, e)
-	if what, lacks := h.lacks(task, &goods{}); lacks {
+	if !s.Revocable {
+		c.keepsAway(task, h, e)
+	}
+	if s.Revocable {
+		c.judgeLoan(task, h, e)
+	} else if what, lacks := h.lacks(task, &goods{}); lacks {
 		c.report(Capacity, "task %v is placed on %q, which has too little %s left: the machine has %s, others use %s, the task wants %s",
 			e.Task, h.id, what, h.amounts(what, "has"), h.amounts(what, "used"), wants(task, what))
 	}

@@ -33,6 +33,9 @@ func (c *Checker) putPool(p *cluster.Pool) {
 
 // book counts what a task takes in its pool and all above, with sign −1 no more.
 func (c *Checker) book(j *job, task *cluster.TaskSpec, sign int64) {
+	if j.spec.Revocable {
+		return // it has what others have not given up
+	}
 	for p := j.spec.Pool; p != ""; p = p.Parent() {
 		used := c.account(p).used
 		for name, v := range asks(task) {

@@ -11,12 +11,13 @@ import (
 // at which the scheduler has planned with everything that the records say, and nothing has happened since. It returns how
 // many different requests wait. Complexity: different requests × hosts.
 func (c *Checker) Quiet() (requests int) {
+	c.loans()
 	if c.waiting == 0 {
 		return 0
 	}
 	asked := map[string]int64{} // room for a request, as far as it was counted
 	for _, uid := range slices.Sorted(maps.Keys(c.jobs)) {
-		if j := c.jobs[uid]; j.waiting > 0 && !countsTasks(j.spec) { // what counts tasks may wait for others
+		if j := c.jobs[uid]; j.waiting > 0 && !j.spec.Revocable && !countsTasks(j.spec) { // what counts tasks may wait for others
 			c.quietJob(j, asked)
 		}
 	}

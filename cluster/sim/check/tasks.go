@@ -137,19 +137,19 @@ func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 	switch {
 	case !was.bound() && next.bound():
 		c.bound++
-		t.host.take(j.spec.TaskOf(k.Instance()), k, t, 1)
+		t.host.take(j.spec, k, t, 1)
 		c.book(j, j.spec.TaskOf(k.Instance()), 1)
 	case was.bound() && !next.bound():
 		c.bound--
 		c.book(j, j.spec.TaskOf(k.Instance()), -1)
-		t.host.take(j.spec.TaskOf(k.Instance()), k, t, -1)
+		t.host.take(j.spec, k, t, -1)
 		if was == stopping {
-			t.host.going.add(j.spec.TaskOf(k.Instance()), t.devices, t.ports, -1)
+			t.host.leaves(j.spec, k, t, -1)
 		}
 		t.host, t.devices, t.ports = nil, nil, nil
 	}
 	if next == stopping && was != stopping {
-		t.host.going.add(j.spec.TaskOf(k.Instance()), t.devices, t.ports, 1)
+		t.host.leaves(j.spec, k, t, 1)
 	}
 	t.state = next
 }

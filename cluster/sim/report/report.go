@@ -168,7 +168,7 @@ func wasted(results []*sim.Result) section {
 	}
 	if slices.ContainsFunc(results, func(r *sim.Result) bool { return r.Fairness.Contended > 0 }) {
 		s.rows = append(s.rows, row{"fairness: Jain's index, over how long pools wanted more", func(r *sim.Result) string {
-			return fmt.Sprintf("%.4f, %s", r.Fairness.Jain, duration(r.Fairness.Contended))
+			return fmt.Sprintf("%.4f (%.4f in amounts), %s", r.Fairness.Jain, r.Fairness.JainAmounts, duration(r.Fairness.Contended))
 		}})
 	}
 	return s

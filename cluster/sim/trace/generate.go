@@ -68,6 +68,7 @@ type kind struct {
 	jobType     cluster.JobType
 	priority    int32
 	preemptible bool
+	revocable   bool // on what others leave unused of what they hold
 
 	width     []uint32 // instances
 	cpuMilli  []int64
@@ -104,6 +105,11 @@ var kinds = []kind{
 		name: "training", priority: 400, preemptible: true, gang: true, gpu: true,
 		width: []uint32{1, 1, 1, 2, 4, 8}, cpuMilli: []int64{4000}, mibPerCPU: []int64{8192},
 		median: 20 * time.Minute, sigma: 1.5,
+	},
+	{
+		name: "revocable", priority: 100, preemptible: true, revocable: true,
+		width: []uint32{1, 5, 20, 50}, cpuMilli: []int64{250, 500, 1000}, mibPerCPU: []int64{512, 1024},
+		median: 2 * time.Minute, sigma: 1,
 	},
 }
 
@@ -253,6 +259,7 @@ func (s *stream) draw() *Job {
 	}
 	j := newJob("", 0, 1, task(cpu, cpu*pick(s.random, s.mibPerCPU)*mib/1000, 0, gpu))
 	j.Spec.Type, j.Spec.Priority, j.Spec.Preemptible = s.jobType, s.priority, s.preemptible
+	j.Spec.Revocable = s.revocable
 	j.Spec.Pool = cluster.RootPool + cluster.PoolPath("/"+s.name)
 	if len(s.blocks.hosts) >= 4 && s.random.IntN(16) == 0 {
 		j.Spec.Constraint = allOf([]cluster.KeyValue{{Key: "disk", Value: "ssd"}})

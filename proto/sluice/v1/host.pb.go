@@ -100,8 +100,12 @@ type Host struct {
 	// Set while the operator wants the host out of service.
 	Drain *Drain `protobuf:"bytes,12,opt,name=drain,proto3" json:"drain,omitempty"`
 	// When the state last changed, and why. Unset: it never did.
-	StateTime     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=state_time,json=stateTime,proto3" json:"state_time,omitempty"`
-	Reason        string                 `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
+	StateTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=state_time,json=stateTime,proto3" json:"state_time,omitempty"`
+	Reason    string                 `protobuf:"bytes,14,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What the tasks in allocated were measured to leave unused, with a margin
+	// taken off, and what revocable tasks have of it. Unset: nothing.
+	Slack         *ResourceVector `protobuf:"bytes,15,opt,name=slack,proto3" json:"slack,omitempty"`
+	Lent          *ResourceVector `protobuf:"bytes,16,opt,name=lent,proto3" json:"lent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -232,6 +236,20 @@ func (x *Host) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Host) GetSlack() *ResourceVector {
+	if x != nil {
+		return x.Slack
+	}
+	return nil
+}
+
+func (x *Host) GetLent() *ResourceVector {
+	if x != nil {
+		return x.Lent
+	}
+	return nil
 }
 
 type Drain struct {
@@ -729,7 +747,7 @@ var File_sluice_v1_host_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/host.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\xfa\x03\n" +
+	"\x14sluice/v1/host.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\xda\x04\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\tR\x05shard\x12\x12\n" +
@@ -748,7 +766,9 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"\x05drain\x18\f \x01(\v2\x10.sluice.v1.DrainR\x05drain\x129\n" +
 	"\n" +
 	"state_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tstateTime\x12\x16\n" +
-	"\x06reason\x18\x0e \x01(\tR\x06reason\"W\n" +
+	"\x06reason\x18\x0e \x01(\tR\x06reason\x12/\n" +
+	"\x05slack\x18\x0f \x01(\v2\x19.sluice.v1.ResourceVectorR\x05slack\x12-\n" +
+	"\x04lent\x18\x10 \x01(\v2\x19.sluice.v1.ResourceVectorR\x04lent\"W\n" +
 	"\x05Drain\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd9\x02\n" +
@@ -840,27 +860,29 @@ var file_sluice_v1_host_proto_depIdxs = []int32{
 	0,  // 4: sluice.v1.Host.state:type_name -> sluice.v1.HostState
 	2,  // 5: sluice.v1.Host.drain:type_name -> sluice.v1.Drain
 	15, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
-	15, // 7: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 8: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
-	11, // 9: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
-	1,  // 10: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
-	1,  // 11: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
-	16, // 12: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
-	1,  // 13: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
-	1,  // 14: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
-	3,  // 15: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
-	5,  // 16: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
-	7,  // 17: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
-	9,  // 18: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
-	4,  // 19: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
-	6,  // 20: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
-	8,  // 21: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
-	10, // 22: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
-	19, // [19:23] is the sub-list for method output_type
-	15, // [15:19] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 7: sluice.v1.Host.slack:type_name -> sluice.v1.ResourceVector
+	14, // 8: sluice.v1.Host.lent:type_name -> sluice.v1.ResourceVector
+	15, // 9: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 10: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
+	11, // 11: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
+	1,  // 12: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
+	1,  // 13: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
+	16, // 14: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
+	1,  // 15: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
+	1,  // 16: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
+	3,  // 17: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
+	5,  // 18: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
+	7,  // 19: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
+	9,  // 20: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
+	4,  // 21: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
+	6,  // 22: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
+	8,  // 23: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
+	10, // 24: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
+	21, // [21:25] is the sub-list for method output_type
+	17, // [17:21] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_host_proto_init() }

@@ -671,9 +671,13 @@ type JobLimits struct {
 	// A run that takes longer is ended and counts as failed. Unset: no limit.
 	MaxRunTime *durationpb.Duration `protobuf:"bytes,3,opt,name=max_run_time,json=maxRunTime,proto3" json:"max_run_time,omitempty"`
 	// The job fails when it has not finished by then. Unset: none.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// Most tasks that one cycle may ask to leave for others, moves included; a
+	// gang whose core is larger is then never asked. Unset: no limit but those of
+	// the pool and the server.
+	MaxPreemptedPerCycle *uint32 `protobuf:"varint,5,opt,name=max_preempted_per_cycle,json=maxPreemptedPerCycle,proto3,oneof" json:"max_preempted_per_cycle,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *JobLimits) Reset() {
@@ -732,6 +736,13 @@ func (x *JobLimits) GetDeadline() *timestamppb.Timestamp {
 		return x.Deadline
 	}
 	return nil
+}
+
+func (x *JobLimits) GetMaxPreemptedPerCycle() uint32 {
+	if x != nil && x.MaxPreemptedPerCycle != nil {
+		return *x.MaxPreemptedPerCycle
+	}
+	return 0
 }
 
 type Dependency struct {
@@ -1470,15 +1481,17 @@ const file_sluice_v1_jobspec_proto_rawDesc = "" +
 	"\n" +
 	"GangPolicy\x12\x18\n" +
 	"\aminimum\x18\x01 \x01(\rR\aminimum\x12@\n" +
-	"\x0elaunch_timeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rlaunchTimeout\"\xb2\x02\n" +
+	"\x0elaunch_timeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rlaunchTimeout\"\x8a\x03\n" +
 	"\tJobLimits\x127\n" +
 	"\x15max_running_instances\x18\x01 \x01(\rH\x00R\x13maxRunningInstances\x88\x01\x01\x12?\n" +
 	"\x19max_unavailable_instances\x18\x02 \x01(\rH\x01R\x17maxUnavailableInstances\x88\x01\x01\x12;\n" +
 	"\fmax_run_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"maxRunTime\x126\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadlineB\x18\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12:\n" +
+	"\x17max_preempted_per_cycle\x18\x05 \x01(\rH\x02R\x14maxPreemptedPerCycle\x88\x01\x01B\x18\n" +
 	"\x16_max_running_instancesB\x1c\n" +
-	"\x1a_max_unavailable_instances\"\xab\x01\n" +
+	"\x1a_max_unavailable_instancesB\x1a\n" +
+	"\x18_max_preempted_per_cycle\"\xab\x01\n" +
 	"\n" +
 	"Dependency\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12=\n" +

@@ -529,8 +529,11 @@ type PoolLimits struct {
 	MaxPendingJobsPerUser  *uint32 `protobuf:"varint,6,opt,name=max_pending_jobs_per_user,json=maxPendingJobsPerUser,proto3,oneof" json:"max_pending_jobs_per_user,omitempty"`
 	MaxRunningJobsPerGroup *uint32 `protobuf:"varint,7,opt,name=max_running_jobs_per_group,json=maxRunningJobsPerGroup,proto3,oneof" json:"max_running_jobs_per_group,omitempty"`
 	MaxPendingJobsPerGroup *uint32 `protobuf:"varint,8,opt,name=max_pending_jobs_per_group,json=maxPendingJobsPerGroup,proto3,oneof" json:"max_pending_jobs_per_group,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// Most tasks of the pool that one cycle may ask to leave for others. Unset:
+	// no limit but the server's.
+	MaxPreemptedPerCycle *uint32 `protobuf:"varint,9,opt,name=max_preempted_per_cycle,json=maxPreemptedPerCycle,proto3,oneof" json:"max_preempted_per_cycle,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *PoolLimits) Reset() {
@@ -615,6 +618,13 @@ func (x *PoolLimits) GetMaxRunningJobsPerGroup() uint32 {
 func (x *PoolLimits) GetMaxPendingJobsPerGroup() uint32 {
 	if x != nil && x.MaxPendingJobsPerGroup != nil {
 		return *x.MaxPendingJobsPerGroup
+	}
+	return 0
+}
+
+func (x *PoolLimits) GetMaxPreemptedPerCycle() uint32 {
+	if x != nil && x.MaxPreemptedPerCycle != nil {
+		return *x.MaxPreemptedPerCycle
 	}
 	return 0
 }
@@ -1890,7 +1900,7 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\n" +
 	"\x06STATIC\x10\x02B\b\n" +
 	"\x06_limitB\b\n" +
-	"\x06_share\"\xa1\x05\n" +
+	"\x06_share\"\xf9\x05\n" +
 	"\n" +
 	"PoolLimits\x122\n" +
 	"\x12controller_percent\x18\x01 \x01(\rH\x00R\x11controllerPercent\x88\x01\x01\x120\n" +
@@ -1900,7 +1910,8 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\x19max_running_jobs_per_user\x18\x05 \x01(\rH\x04R\x15maxRunningJobsPerUser\x88\x01\x01\x12=\n" +
 	"\x19max_pending_jobs_per_user\x18\x06 \x01(\rH\x05R\x15maxPendingJobsPerUser\x88\x01\x01\x12?\n" +
 	"\x1amax_running_jobs_per_group\x18\a \x01(\rH\x06R\x16maxRunningJobsPerGroup\x88\x01\x01\x12?\n" +
-	"\x1amax_pending_jobs_per_group\x18\b \x01(\rH\aR\x16maxPendingJobsPerGroup\x88\x01\x01B\x15\n" +
+	"\x1amax_pending_jobs_per_group\x18\b \x01(\rH\aR\x16maxPendingJobsPerGroup\x88\x01\x01\x12:\n" +
+	"\x17max_preempted_per_cycle\x18\t \x01(\rH\bR\x14maxPreemptedPerCycle\x88\x01\x01B\x15\n" +
 	"\x13_controller_percentB\x14\n" +
 	"\x12_revocable_percentB\x13\n" +
 	"\x11_max_running_jobsB\x13\n" +
@@ -1908,7 +1919,8 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\x1a_max_running_jobs_per_userB\x1c\n" +
 	"\x1a_max_pending_jobs_per_userB\x1d\n" +
 	"\x1b_max_running_jobs_per_groupB\x1d\n" +
-	"\x1b_max_pending_jobs_per_group\"\xcc\x01\n" +
+	"\x1b_max_pending_jobs_per_groupB\x1a\n" +
+	"\x18_max_preempted_per_cycle\"\xcc\x01\n" +
 	"\n" +
 	"AccessRule\x12@\n" +
 	"\n" +

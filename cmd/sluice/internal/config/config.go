@@ -67,6 +67,9 @@ type Scheduler struct {
 	LearnEvery       time.Duration `mapstructure:"learn_every"`
 	KeepFinished     time.Duration `mapstructure:"keep_finished"`
 	CheckpointEvery  uint64        `mapstructure:"checkpoint_every"`
+	SlackWindow      time.Duration `mapstructure:"slack_window"`
+	SlackMargin      int           `mapstructure:"slack_margin"`
+	MaxPreempted     int           `mapstructure:"max_preempted"`
 }
 
 // Dev is for everything in one process.
@@ -170,6 +173,9 @@ func (c *Config) Validate() error {
 	check("scheduler.learn_every", positive(c.Scheduler.LearnEvery))
 	check("scheduler.keep_finished", notNegative(int64(c.Scheduler.KeepFinished)))
 	check("scheduler.checkpoint_every", notNegative(int64(c.Scheduler.CheckpointEvery)-1))
+	check("scheduler.slack_window", notNegative(int64(c.Scheduler.SlackWindow)))
+	check("scheduler.max_preempted", notNegative(int64(c.Scheduler.MaxPreempted)))
+	check("scheduler.slack_margin", notNegative(int64(c.Scheduler.SlackMargin)))
 	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
 	check("dev.state_dir", absolute(c.Dev.StateDir))
 	check("local.state_dir", absolute(c.Local.StateDir))

@@ -55,6 +55,9 @@ func Settings() []Setting {
 		{"scheduler.keep_finished", "0", "", "", "how long jobs stay listed after their end that do not say it themselves; 0 is for ever"},
 		{"scheduler.learn_every", "1m", "", "", "how often the cost model is told what was learned from runs"},
 		{"scheduler.checkpoint_every", 50_000, "", "", "records of the journal between two checkpoints"},
+		{"scheduler.slack_window", 5 * time.Minute, "", "", "how long a peak of what a task uses counts for the room of revocable tasks; 0 lends nothing"},
+		{"scheduler.slack_margin", 20, "", "", "what is kept beside what tasks are believed to use, in percent of that"},
+		{"scheduler.max_preempted", 1000, "", "", "tasks that one cycle may ask to leave for others; jobs and pools may bound it further"},
 
 		{"dev.state_dir", filepath.Join(state, "dev"), "state-dir", "", "folder of the journal and of the tasks"},
 		{"dev.driver", "local", "driver", "", "where tasks run: local (processes of this machine) or mesos"},

@@ -1,0 +1,131 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Revocable tasks see of a host what its other tasks were measured to leave unused. What they hold of it others may still
+// be placed on, and when it shrinks below what they hold and nothing is free either, some of them leave at once: nobody is
+// placed for it, and neither hysteresis nor the bound on displacements saves them.
+
+// lend returns the host as the tasks of the row see it.
+func (r *row) lend(h *host) *cluster.Host {
+	if r.key.revocable {
+		return h.lend()
+	}
+	return h.rec
+}
+
+// lend returns the host as revocable tasks see it.
+func (h *host) lend() *cluster.Host {
+	if h.lending == nil {
+		h.lending = h.rec.Lending()
+	}
+	return h.lending
+}
+
+// bind returns the host with one more task of the row on it.
+func (r *row) bind(rec *cluster.Host, on cluster.Devices) *cluster.Host {
+	if r.key.revocable {
+		return r.task.Lend(rec, on)
+	}
+	return r.task.Bind(rec, on)
+}
+
+// slack returns what all hosts have for revocable tasks together. Complexity: hosts, when one of them changed.
+func (t *hosts) slack() cluster.Resources {
+	t.sum()
+	return t.lendable
+}
+
+// revoke asks revocable tasks to leave where they and what the others use, by the last measurement, exceed the host: those
+// that lose least, and of those none that could stay. A gang leaves as a whole.
+func (p *Planner) revoke(out *Output) {
+	slices.SortFunc(p.overdrawn, func(a, b *host) int { return cmp.Compare(a.index, b.index) })
+	d := displacer{p: p, now: p.now}
+	for _, h := range slices.Compact(p.overdrawn) {
+		if h.rec != nil {
+			d.revokeOn(h)
+		}
+	}
+	p.overdrawn = p.overdrawn[:0]
+	order := slices.Clone(d.hit)
+	slices.SortStableFunc(order, func(a, b *unit) int { return cmp.Compare(b.price, a.price) })
+	for _, u := range order {
+		if units := p.together(u); u.victim && !p.fills(units) {
+			for _, v := range units {
+				d.spare(v)
+			}
+		}
+	}
+	for _, u := range d.hit {
+		if !u.written {
+			out.Displacements = append(out.Displacements, p.recall(p.together(u), out))
+		}
+	}
+}
+
+func (d *displacer) revokeOn(h *host) {
+	candidates := slices.DeleteFunc(slices.Clone(h.units), func(u *unit) bool { return !u.job.Revocable || u.leaves() })
+	for _, u := range candidates {
+		u.price = d.loss(u)
+	}
+	slices.SortStableFunc(candidates, func(a, b *unit) int { return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.task, b.task)) })
+	for _, u := range candidates {
+		if !h.overdrawn() {
+			return
+		}
+		for _, v := range d.p.together(u) {
+			if !v.leaves() {
+				v.price = d.loss(v)
+				d.strike(v)
+			}
+		}
+	}
+}
+
+// fills reports whether one of the hosts would be overdrawn if the units stayed.
+func (p *Planner) fills(units []*unit) bool {
+	stay := func(yes bool) {
+		for _, v := range units {
+			v.victim = !yes
+		}
+	}
+	stay(true)
+	defer stay(false)
+	return slices.ContainsFunc(units, func(v *unit) bool { return p.hosts.byID[v.host].overdrawn() })
+}
+
+// recall has the units leave for nobody.
+func (p *Planner) recall(units []*unit, out *Output) Displacement {
+	step := Displacement{}
+	for _, v := range units {
+		v.written = true
+		step.Victims = append(step.Victims, Victim{Task: v.task, Run: v.run, Preemption: cluster.Preemption{Price: int64(v.price)}})
+		p.planned.Tasks = append(p.planned.Tasks, v.task)
+	}
+	out.Stats.Preemptions += len(units)
+	out.Stats.Revoked += len(units)
+	return step
+}
+
+// overdrawn reports whether the host has less than nothing left of something of which revocable tasks hold more than the
+// slack, with those of them gone that were asked to leave. Others who leave still use what is theirs.
+func (h *host) overdrawn() bool {
+	s := space{amounts: h.rec.Capacity.Sub(h.rec.Allocated), over: h.rec.Lent.Sub(h.rec.Lendable())}
+	for _, u := range h.units {
+		if u.job.Revocable && u.leaves() {
+			s.add(u, 1)
+		}
+	}
+	left := s.left()
+	for d, v := range s.over.Fixed {
+		if v > 0 && left.Fixed[d] < 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.over.Named, func(a cluster.Amount) bool { return a.Value > 0 && left.Amount(a.Name) < 0 })
+}

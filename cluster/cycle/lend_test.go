@@ -1,0 +1,141 @@
+package cycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+)
+
+func revocable(s *cluster.JobSpec) { s.Revocable = true }
+
+func (s *shared) slack(i cluster.HostID, cpu int64) {
+	s.emit(&cluster.SlackMeasured{Host: i, Slack: vector(cpu, 0)})
+}
+
+// A host of 10 CPUs, of which 8 are allocated and 6 of these not used: six revocable tasks run beside, and when more of the
+// slack is used, those leave in the next cycle for which there is no room any more.
+func TestRevocableTasksRunOnSlack(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	h := s.host(0, vector(10, 0))
+	s.job("root/a", 8, 1)
+	s.settle()
+	low := s.job("root/a", 9, 1, revocable)
+	require.Empty(t, s.step().Placements, "nothing is measured, and what is free is not theirs")
+	s.slack(h, 6)
+	s.settle()
+	require.Equal(t, 6, s.running(low))
+	require.Equal(t, vector(2, 0), s.state.Host(h).Free(), "others may have as much as before")
+
+	s.slack(h, 4)
+	out := s.step()
+	require.Empty(t, out.Displacements, "they are on what is free")
+	require.Equal(t, vector(0, 0), s.state.Host(h).Free())
+	s.now = s.now.Add(time.Second)
+
+	s.slack(h, 1)
+	out = s.step()
+	require.Equal(t, 3, out.Stats.Revoked)
+	require.Equal(t, 3, s.leave())
+	require.Equal(t, 3, s.running(low))
+	require.Empty(t, s.step().Placements, "they do not come back")
+	s.slack(h, 5)
+	s.settle()
+	require.Equal(t, 5, s.running(low), "hysteresis is for those who left for others")
+}
+
+// Room on which revocable tasks are beyond the slack is made free for others who ask for it.
+func TestRevocableTasksGiveWay(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	h := s.host(0, vector(10, 0))
+	s.job("root/a", 8, 1)
+	s.settle()
+	s.slack(h, 6)
+	low := s.job("root/a", 6, 1, revocable)
+	s.settle()
+	s.slack(h, 4)
+	other := s.job("root/a", 2, 1)
+	out := s.step()
+	require.Equal(t, 2, out.Stats.Preemptions)
+	require.Zero(t, out.Stats.Revoked)
+	require.Zero(t, s.running(other), "before they are gone")
+	s.leave()
+	s.settle()
+	require.Equal(t, 2, s.running(other))
+	require.Equal(t, 4, s.running(low))
+	require.Equal(t, vector(0, 0), s.state.Host(h).Free())
+}
+
+// Why a revocable task waits says what it waits for.
+func TestNoSlackIsExplained(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	h := s.host(0, vector(10, 0))
+	s.job("root/a", 8, 1)
+	s.settle()
+	s.slack(h, 1)
+	low := s.job("root/a", 1, 2, revocable)
+	s.step()
+	why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(low, 0))
+	require.True(t, known)
+	require.Equal(t, cycle.HostNoSlack, why.Tally[0].Reason)
+	require.Equal(t, cluster.CPU.String(), why.Tally[0].Detail)
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.MoreSlack, Host: h, Room: vector(1, 0)}}, why.Unblockers)
+}
+
+// No more leave in one cycle than the cycle, the job and the pool allow.
+func TestRatesOfPreemption(t *testing.T) {
+	tests := []struct {
+		name  string
+		bound func(s *shared)
+		spec  func(*cluster.JobSpec)
+		want  int
+	}{
+		{"nothing bounds it", nil, nil, 5},
+		{"the cycle", func(s *shared) {
+			o := cycle.DefaultOptions()
+			o.MaxDisplaced = 3
+			s.planner.Bound(o)
+		}, nil, 3},
+		{"the job", nil, func(j *cluster.JobSpec) { j.Limits.MaxPreempted = 2 }, 2},
+		{"the pool", func(s *shared) { s.emit(calm("root/b", 1)) }, nil, 1},
+		{"a pool above", func(s *shared) { s.emit(calm(cluster.RootPool, 4)) }, nil, 4},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newShared(t)
+			s.host(0, vector(10, 0))
+			s.pool("root/a", 5)
+			s.pool("root/b", 5)
+			if test.bound != nil {
+				test.bound(s)
+			}
+			if test.spec == nil {
+				test.spec = func(*cluster.JobSpec) {}
+			}
+			s.job("root/b", 10, 1, test.spec)
+			s.settle()
+			s.job("root/a", 5, 1)
+			require.Equal(t, test.want, s.step().Stats.Preemptions)
+			for range 10 { // it takes longer, and gets there
+				s.leave()
+				s.step()
+			}
+			require.Len(t, s.in(cluster.TaskRunning), 10)
+			require.Len(t, s.in(cluster.TaskPending), 5)
+		})
+	}
+}
+
+func calm(path cluster.PoolPath, n uint32) *cluster.PoolPut {
+	p := cluster.Pool{Path: path, Limits: cluster.PoolLimits{PreemptedPerCycle: &n}}
+	if path != cluster.RootPool {
+		p.Resources = []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 5, Limit: cluster.NoLimit, Share: 1}}
+	}
+	return &cluster.PoolPut{Pool: p}
+}
