@@ -16,7 +16,8 @@
 //
 // One unit of flow is one task, but tasks are vectors. So the flow is turned into placements by exact arithmetic, host
 // by host; what does not fit is taken out, and the rest is solved again with the room that is left, a few rounds. What
-// still waits then and fits somewhere is inserted one by one. No plan over-commits a host, and nothing waits that fits.
+// still waits then and fits somewhere is inserted one by one, and starts that stand in the way of what is worth more are made
+// elsewhere or not at all. No plan over-commits a host, and nothing waits that fits.
 //
 // Everything here is deterministic: the same history of calls gives the same plans. Time is an input.
 package cycle

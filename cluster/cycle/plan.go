@@ -18,7 +18,7 @@ const maxPasses = 3
 
 // plan places what can be placed, and makes room for what its pool may claim room for.
 func (p *Planner) plan(in Input, out *Output, lap *laps) {
-	p.wakeAt, p.patient = 0, false
+	p.wakeAt, p.patient, p.made, p.cut = 0, false, p.made[:0], false
 	p.price(in.Now)
 	lap.end(&out.Stats, Price)
 	p.admit(in.Now)
@@ -27,6 +27,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 		p.trade()
 		p.solveRounds(in, out, lap)
 		p.insert(out)
+		p.refit(out)
 		p.displace(in, out)
 		lap.end(&out.Stats, Fit)
 		again := p.passOn()
@@ -128,6 +129,7 @@ func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
 			}
 		}
 	}
+	p.cut = p.cut || cut
 	return cut && p.someFits()
 }
 
@@ -177,6 +179,7 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 		})
 		p.planned.Tasks = append(p.planned.Tasks, w.task)
 		c.placed = append(c.placed, w.task)
+		p.made = append(p.made, made{c, w, h, len(out.Placements) - 1})
 		p.note(h, w.task, c.group)
 		p.labels.planned(w.set, h, comes)
 		c.take(1)

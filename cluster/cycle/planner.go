@@ -171,6 +171,8 @@ type Planner struct {
 	round   costmodels.Round
 	known   consulted // what round.Known is, if anything is known
 	census  costmodels.Census
+	made    []made          // starts of the plan in progress
+	cut     bool            // something did not fit where the flow sent it
 	joined  []*host         // with guests that this plan placed
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it
 	wakeAt  cluster.Time    // see Output.WakeAt

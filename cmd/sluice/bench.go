@@ -20,7 +20,7 @@ import (
 )
 
 func newBenchCommand(a *app) *cobra.Command {
-	return group("bench", "Measure solvers and cycles", newBenchSolverCommand(), newBenchInstancesCommand(), newBenchCycleCommand(a), newBenchQualityCommand(a))
+	return group("bench", "Measure solvers and cycles", newBenchSolverCommand(), newBenchInstancesCommand(), newBenchCycleCommand(a), newBenchQualityCommand(a), newBenchGapCommand(a))
 }
 
 const benchSolverHelp = `Measure solvers on scheduling networks that change from cycle to cycle.

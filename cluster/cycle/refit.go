@@ -1,0 +1,382 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// A refit looks for a better set of starts where something was left waiting. The flow counts units and the exact commit takes
+// one class after the other, so that a large task may take the place of several that are worth more together. Starts of this
+// plan are taken back and others made, host by host, until no such change is worth anything: the steps "refit" and "kept only
+// if better" of a local search over exact knapsacks. Stronger tiers and higher priorities count lexicographically: a refit
+// never gives up one of them for any number of weaker ones. Those of a small plan are also tried in other orders, so that no
+// greedy order does better.
+const (
+	refitSweeps     = 3
+	refitNodes      = 1 << 14 // steps that a refit may take
+	refitNodesLarge = 1 << 11 // of a plan that is not small, where a single start is worth little
+	refitHostNodes  = 1 << 11 // of those, for the same hosts
+	refitLooks      = 16      // classes that are considered for the same hosts
+	refitSmall      = 64      // starts of a plan that may all be taken back for another order
+	refitTriples    = 6       // hosts of which any three are considered together
+	refitGang       = 32      // units of a gang for which room is looked for on several hosts
+)
+
+// made is a start of this plan, at an index of the output.
+type made struct {
+	class  *class
+	waiter waiter
+	host   *host
+	at     int
+}
+
+// refitter is the state of the refits of one plan.
+type refitter struct {
+	p      *Planner
+	out    *Output
+	nodes  int
+	order  func(*class) float64 // who goes first within a level
+	levels []level
+	worth  worths // of all starts of the plan that may be taken back
+	log    []change
+}
+
+// level is a rank of claims: those of a stronger one count first.
+type level struct {
+	tier     cluster.Tier
+	priority int32
+}
+
+func (l level) compare(m level) int {
+	return cmp.Or(cmp.Compare(l.tier, m.tier), cmp.Compare(m.priority, l.priority))
+}
+
+// worths is what a set of starts saves against waiting, by level.
+type worths []flowgraph.Cost
+
+// change is a start that was made, or taken back.
+type change struct {
+	class *class
+	host  *host
+	price flowgraph.Cost
+	start bool
+}
+
+// refit improves the plan as long as something waits that was admitted. Complexity: refitNodes looks at a class on a host, and
+// the starts of the plan.
+func (p *Planner) refit(out *Output) {
+	if len(out.Displacements) > 0 { // which were decided beside these starts
+		return
+	}
+	r := refitter{p: p, out: out, nodes: refitNodes}
+	if len(p.made) > refitSmall {
+		r.nodes = refitNodesLarge
+	}
+	r.order = r.density
+	if !r.begin() {
+		return
+	}
+	r.sweeps()
+	if len(p.made) <= refitSmall {
+		for _, order := range []func(c *class) float64{r.density, r.size, r.price} {
+			r.order, r.nodes = order, refitNodes
+			r.attempt(func() bool {
+				r.restart()
+				r.sweeps()
+				return true
+			})
+		}
+	}
+	if len(r.log) > 0 {
+		p.insert(out) // what rules keep out of this may fit now
+	}
+}
+
+// density returns what a start of the class saves at best for the part of the cluster that it takes.
+func (r *refitter) density(c *class) float64 {
+	start := flowgraph.Cost(0)
+	if _, price := r.p.best(c); price > 0 {
+		start = price
+	}
+	return (r.price(c) - float64(start)) / (1 + r.size(c))
+}
+
+// size returns the largest part of any dimension of the cluster that a task of the class takes.
+func (r *refitter) size(c *class) float64 {
+	return float64(dominant(c.row.task.Resources, r.p.hosts.capacity()))
+}
+
+// price returns what a task of the class pays for waiting.
+func (r *refitter) price(c *class) float64 { return float64(c.price) }
+
+func (r *refitter) sweeps() {
+	for range refitSweeps {
+		better := false
+		for _, h := range r.touched() {
+			better = r.fit(h) || better
+		}
+		better = r.together() || better
+		for _, c := range r.waiting() {
+			if c.group.key.gang {
+				better = r.gang(c) || better
+			}
+		}
+		for _, c := range r.dropped() {
+			better = r.drop(c) || better
+		}
+		r.settleAll()
+		if !better || r.nodes <= 0 {
+			return
+		}
+	}
+}
+
+// together tries other starts on two hosts at a time, and on three where they are few.
+func (r *refitter) together() (better bool) {
+	hosts := r.touched()
+	for i, f := range hosts {
+		for k, g := range hosts[i+1:] {
+			better = r.fit(f, g) || better
+			if len(hosts) > refitTriples {
+				continue
+			}
+			for _, h := range hosts[i+k+2:] {
+				better = r.fit(f, g, h) || better
+			}
+		}
+	}
+	return better
+}
+
+// begin finds the levels and what the plan is worth, and reports whether there is anything to do.
+func (r *refitter) begin() bool {
+	waits := r.p.cut
+	add := func(c *class, t cluster.Tier) {
+		l := level{t, c.key.group.priority}
+		if i, there := slices.BinarySearchFunc(r.levels, l, level.compare); !there {
+			r.levels = slices.Insert(r.levels, i, l)
+		}
+	}
+	for _, c := range r.p.order {
+		if r.free(c) {
+			for t, left := range c.left {
+				if left > 0 {
+					add(c, cluster.Tier(t))
+					waits = true
+				}
+			}
+		}
+	}
+	if !waits {
+		return false
+	}
+	for i := range r.p.made {
+		if m := &r.p.made[i]; r.free(m.class) {
+			add(m.class, r.out.Placements[m.at].Tier)
+		}
+	}
+	r.worth = make(worths, len(r.levels))
+	for i := range r.p.made {
+		r.count(&r.p.made[i], 1)
+	}
+	return len(r.p.made) > 0
+}
+
+// free reports whether starts of the class may be made and taken back one by one: no rule counts tasks for it.
+func (r *refitter) free(c *class) bool { return c.row.rule == nil || len(c.row.rule.order) == 0 }
+
+func (r *refitter) movable(m *made) bool {
+	return r.free(m.class) && len(m.waiter.set.tallies) == 0 && !m.host.reserved()
+}
+
+// reserved reports whether room on the host is promised to somebody, or somebody is asked to leave it.
+func (h *host) reserved() bool { return h.decided || len(h.holds)+len(h.nominated) > 0 }
+
+func (r *refitter) level(c *class, t cluster.Tier) int {
+	i, _ := slices.BinarySearchFunc(r.levels, level{t, c.key.group.priority}, level.compare)
+	return i
+}
+
+func (r *refitter) count(m *made, sign flowgraph.Cost) {
+	if r.free(m.class) {
+		p := &r.out.Placements[m.at]
+		r.worth[r.level(m.class, p.Tier)] += sign * (m.class.price - p.Price)
+	}
+}
+
+// touched returns the hosts on which starts may be taken back, in order of index.
+func (r *refitter) touched() []*host {
+	var all []*host
+	for i := range r.p.made {
+		if m := &r.p.made[i]; !m.class.group.key.gang && r.movable(m) {
+			all = append(all, m.host)
+		}
+	}
+	slices.SortFunc(all, func(a, b *host) int { return cmp.Compare(a.index, b.index) })
+	return slices.Compact(all)
+}
+
+// waiting returns the classes with something left to place, the densest first within a level.
+func (r *refitter) waiting() []*class {
+	var all []*class
+	for _, c := range r.p.order {
+		if c.open() > 0 && r.free(c) {
+			all = append(all, c)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *class) int {
+		return cmp.Or(cmp.Compare(r.level(a, a.tier()), r.level(b, b.tier())), cmp.Compare(r.order(b), r.order(a)))
+	})
+	return all
+}
+
+// dropped returns the classes of which all starts may be taken back together, by first start: gangs, and of a small plan all.
+func (r *refitter) dropped() []*class {
+	var all []*class
+	for i := range r.p.made {
+		c := r.p.made[i].class
+		if (c.group.key.gang || len(r.p.made) <= refitSmall) && !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	return slices.DeleteFunc(all, func(c *class) bool {
+		return slices.ContainsFunc(r.p.made, func(m made) bool { return m.class == c && !r.movable(&m) })
+	})
+}
+
+// attempt carries a change of the plan out, and takes it back if it fails or does not make the plan better.
+func (r *refitter) attempt(do func() bool) bool {
+	before, mark := slices.Clone(r.worth), len(r.log)
+	if do() && slices.Compare(r.worth, before) > 0 {
+		return true
+	}
+	for len(r.log) > mark {
+		last := r.log[len(r.log)-1]
+		if last.start {
+			r.takeBack(last.class, last.host)
+		} else {
+			r.place(last.class, last.host, last.price)
+		}
+		r.log = r.log[:len(r.log)-2] // itself, and its reversal
+	}
+	return false
+}
+
+func (r *refitter) place(c *class, h *host, price flowgraph.Cost) {
+	r.p.place(r.out, c, h, 1, price)
+	r.count(&r.p.made[len(r.p.made)-1], 1)
+	r.log = append(r.log, change{c, h, price, true})
+}
+
+// takeBack takes one start of the class on the host back. Those of a class go in the order in which they wait: who goes back
+// is the last one that was placed, and the one on the host has its place.
+func (r *refitter) takeBack(c *class, h *host) {
+	p, all := r.p, r.p.made
+	on, last := -1, -1
+	for i := range all {
+		if all[i].class == c {
+			last = i
+			if all[i].host == h {
+				on = i
+			}
+		}
+	}
+	r.count(&all[on], -1)
+	if on != last {
+		r.count(&all[last], -1)
+		a, b := &r.out.Placements[all[on].at], &r.out.Placements[all[last].at]
+		a.Task, b.Task, a.Run, b.Run, a.Tier, b.Tier = b.Task, a.Task, b.Run, a.Run, b.Tier, a.Tier
+		all[on].waiter, all[last].waiter = all[last].waiter, all[on].waiter
+		r.count(&all[last], 1)
+	}
+	m := all[on]
+	pl := r.out.Placements[m.at]
+	p.unplace(&m, &pl)
+	r.out.Placements = slices.Delete(r.out.Placements, m.at, m.at+1)
+	p.made = slices.Delete(all, on, on+1)
+	for i := range p.made {
+		if p.made[i].at > m.at {
+			p.made[i].at--
+		}
+	}
+	r.log = append(r.log, change{c, h, pl.Price, false})
+}
+
+// unplace is the reverse of place, for one task.
+func (p *Planner) unplace(m *made, pl *Placement) {
+	c, h, w := m.class, m.host, m.waiter
+	c.queue.Set(w)
+	p.waiting[w.task] = entry{c, w}
+	c.giveBack(pl.Tier)
+	c.group.placed--
+	p.ledger.Remove(c.group.unit(1))
+	c.placed = without(c.placed, w.task)
+	p.labels.planned(w.set, h, comes.times(-1))
+	h.arrivals = without(h.arrivals, arrival{w.task.Job(), c.group})
+	at := slices.IndexFunc(h.joined, func(j costmodels.Resident) bool { return j.Work == c.key.row.work })
+	if h.joined[at].Tasks--; h.joined[at].Tasks == 0 {
+		h.joined = slices.Delete(h.joined, at, at+1)
+	}
+	p.hosts.set(h, c.row.task.Unbind(h.rec, pl.Devices))
+}
+
+// settle puts what was taken back of the class where it is cheapest now.
+func (r *refitter) settle(c *class) {
+	if c.group.key.gang {
+		for _, s := range r.p.whole(c, nil) {
+			for range s.n {
+				r.place(c, s.host, s.price)
+			}
+		}
+		return
+	}
+	for c.open() > 0 {
+		h, price := r.p.best(c)
+		if h == nil || r.p.fit(c, h, 1) == 0 {
+			return
+		}
+		r.place(c, h, price)
+	}
+}
+
+// settleAll does so with all that waits.
+func (r *refitter) settleAll() {
+	for _, c := range r.waiting() {
+		r.settle(c)
+	}
+}
+
+// restart takes every start back and makes them anew in the order of what they are worth for their size.
+func (r *refitter) restart() {
+	for i := len(r.p.made) - 1; i >= 0; i-- {
+		if m := r.p.made[i]; r.movable(&m) {
+			r.takeBack(m.class, m.host)
+		}
+	}
+	r.settleAll()
+}
+
+// drop takes a class back for others, and puts it where it still fits.
+func (r *refitter) drop(c *class) bool {
+	if r.nodes -= refitLooks; r.nodes < 0 {
+		return false
+	}
+	return r.attempt(func() bool {
+		for i := len(r.p.made) - 1; i >= 0; i-- {
+			if m := r.p.made[i]; m.class == c {
+				r.takeBack(c, m.host)
+			}
+		}
+		for _, d := range r.waiting() {
+			if d != c {
+				r.settle(d)
+			}
+		}
+		r.settle(c)
+		return true
+	})
+}
