@@ -1,0 +1,377 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/binpack"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
+	"github.com/sluice-scheduler/sluice/costmodels/sjf"
+	"github.com/sluice-scheduler/sluice/costmodels/trivial"
+)
+
+// occupancy is one run of a task as the list of placements tells it, in seconds; end is negative where it runs for ever.
+type occupancy struct {
+	job, host  string
+	start, end float64
+}
+
+// story is a small run: hosts h0 to h5 of four cores, two to a rack, three to a zone; even ones have disk=hdd, odd ones disk=ssd.
+type story struct {
+	model costmodels.Model
+	hosts func(hosts []trace.Host)
+	jobs  []trace.Job
+}
+
+// tell plays the story and returns the runs. No rule is broken in it, by the checker and by verify.
+func (s *story) tell(t *testing.T) []occupancy {
+	t.Helper()
+	w := &trace.Workload{Arrivals: true, Departures: true}
+	for i := range 6 {
+		w.Hosts = append(w.Hosts, trace.Host{Name: fmt.Sprintf("h%d", i), Machine: cluster.Machine{
+			Rack: fmt.Sprintf("r%d", i/2), Zone: fmt.Sprintf("z%d", i/3), Attributes: []cluster.KeyValue{{Key: "disk", Value: []string{"hdd", "ssd"}[i%2]}},
+			Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 4000, cluster.Memory: 16 << 30}),
+		}})
+	}
+	if s.hosts != nil {
+		s.hosts(w.Hosts)
+	}
+	w.Jobs = &jobs{n: len(s.jobs), make: func(i int) *trace.Job { j := s.jobs[i]; return &j }}
+	c := config(w)
+	if s.model != nil {
+		c.Model = s.model
+	}
+	var list bytes.Buffer
+	c.Placements = &list
+	clean(t, run(t, c))
+	rows, err := csv.NewReader(&list).ReadAll()
+	require.NoError(t, err)
+	var all []occupancy
+	for _, row := range rows[1:] {
+		o := occupancy{job: row[0], host: row[3], end: -1}
+		o.start, err = strconv.ParseFloat(row[5], 64)
+		require.NoError(t, err)
+		if row[6] != "" {
+			o.end, err = strconv.ParseFloat(row[6], 64)
+			require.NoError(t, err)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// work is a job of one-core tasks that run for a minute.
+func work(name string, at time.Duration, instances uint32, change func(*cluster.JobSpec)) trace.Job {
+	j := trace.Job{Submit: at, Durations: []time.Duration{time.Minute}, Spec: cluster.JobSpec{
+		Name: cluster.JobID(name), Pool: "root/a", Instances: instances, MaxFailures: 3,
+		Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}},
+	}}
+	j.Spec.Task.Resources = cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 1000, cluster.Memory: 1 << 30})
+	if change != nil {
+		change(&j.Spec)
+	}
+	return j
+}
+
+func is(key, value string) cluster.Constraint {
+	return cluster.Constraint{Label: cluster.KeyValue{Key: key, Value: value}, Comparison: cluster.Greater}
+}
+
+func near(app, domain string, how cluster.Comparison, n uint32) *cluster.Constraint {
+	return &cluster.Constraint{
+		Op: cluster.TaskLabel, Label: cluster.KeyValue{Key: "app", Value: app}, Domain: domain, Comparison: how, Count: n,
+	}
+}
+
+func app(name string) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Labels = []cluster.KeyValue{{Key: "app", Value: name}} }
+}
+
+func asks(c *cluster.Constraint) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Constraint = c }
+}
+
+func spread(domain string, most uint32) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Spread = []cluster.Spread{{Domain: domain, Max: most}} }
+}
+
+// rackOf and zoneOf tell where the hosts of a story are.
+func rackOf(host string) string { return "r" + strconv.Itoa(int(host[1]-'0')/2) }
+func zoneOf(host string) string { return "z" + strconv.Itoa(int(host[1]-'0')/3) }
+
+// only reports whether all runs of the job are on hosts of which ok holds.
+func only(runs []occupancy, job string, ok func(host string) bool) bool {
+	for _, o := range runs {
+		if o.job == job && !ok(o.host) {
+			return false
+		}
+	}
+	return true
+}
+
+// most returns the largest number of runs of the job in one domain. They run at the same time.
+func most(runs []occupancy, job string, domain func(string) string) int {
+	in, n := map[string]int{}, 0
+	for _, o := range runs {
+		if o.job == job {
+			in[domain(o.host)]++
+			n = max(n, in[domain(o.host)])
+		}
+	}
+	return n
+}
+
+// domainsOf returns the domains in which the job ran.
+func domainsOf(runs []occupancy, job string, domain func(string) string) map[string]bool {
+	in := map[string]bool{}
+	for _, o := range runs {
+		if o.job == job {
+			in[domain(o.host)] = true
+		}
+	}
+	return in
+}
+
+func itself(host string) string { return host }
+
+// TestFeatures: what a job asks of its place holds in a whole run, and does not hold in the same run without the feature, so
+// that each test fails if its feature does nothing.
+func TestFeatures(t *testing.T) {
+	odd := func(host string) bool { return (host[1]-'0')%2 == 1 }
+	ssd, h3, r2 := is("disk", "ssd"), is(cluster.LabelHostname, "h3"), is(cluster.LabelRack, "r2")
+	notSSD := ssd
+	notSSD.Comparison, notSSD.Count = cluster.Less, 1
+	none := func(*cluster.JobSpec) {}
+	for _, c := range []struct {
+		name     string
+		model    costmodels.Model
+		feature  func(*cluster.JobSpec) // of the job "it"
+		before   []trace.Job
+		tasks    uint32
+		hosts    func([]trace.Host) // the feature where it is one of hosts
+		expected func(runs []occupancy) bool
+	}{
+		{name: "host label", feature: asks(&ssd), tasks: 6, expected: func(runs []occupancy) bool { return only(runs, "it", odd) }},
+		{name: "host label, not", feature: asks(&notSSD), tasks: 6, expected: func(runs []occupancy) bool {
+			return only(runs, "it", func(h string) bool { return !odd(h) })
+		}},
+		{name: "hostname", feature: asks(&h3), tasks: 3, expected: func(runs []occupancy) bool {
+			return only(runs, "it", func(h string) bool { return h == "h3" })
+		}},
+		{name: "or", feature: asks(&cluster.Constraint{Op: cluster.Or, Terms: []cluster.Constraint{h3, r2}}), tasks: 6, expected: func(runs []occupancy) bool {
+			return only(runs, "it", func(h string) bool { return h == "h3" || rackOf(h) == "r2" })
+		}},
+		{name: "and", feature: asks(&cluster.Constraint{Op: cluster.And, Terms: []cluster.Constraint{ssd, r2}}), tasks: 3, expected: func(runs []occupancy) bool {
+			return only(runs, "it", func(h string) bool { return h == "h5" })
+		}},
+		{
+			name: "away from other tasks", model: binpack.Model{}, feature: asks(near("x", "host", cluster.Less, 1)), tasks: 2,
+			before: []trace.Job{work("x", 0, 2, app("x"))}, expected: func(runs []occupancy) bool {
+				there := domainsOf(runs, "x", itself)
+				return only(runs, "it", func(h string) bool { return !there[h] })
+			},
+		},
+		{
+			name: "near other tasks", feature: asks(near("x", "host", cluster.Greater, 0)), tasks: 2,
+			before: []trace.Job{work("x", 0, 2, app("x"))}, expected: func(runs []occupancy) bool {
+				there := domainsOf(runs, "x", itself)
+				return only(runs, "it", func(h string) bool { return there[h] })
+			},
+		},
+		{
+			name: "in the rack of other tasks", feature: asks(near("x", "rack", cluster.Greater, 0)), tasks: 3,
+			before: []trace.Job{work("x", 0, 1, app("x"))}, expected: func(runs []occupancy) bool {
+				there := domainsOf(runs, "x", rackOf)
+				return only(runs, "it", func(h string) bool { return there[rackOf(h)] })
+			},
+		},
+		{
+			name: "in a zone with two of them", feature: asks(near("x", "zone", cluster.Equal, 2)), tasks: 3,
+			before: []trace.Job{work("x", 0, 3, app("x"))}, expected: func(runs []occupancy) bool {
+				in := map[string]int{}
+				for _, o := range runs {
+					if o.job == "x" {
+						in[zoneOf(o.host)]++
+					}
+				}
+				return only(runs, "it", func(h string) bool { return in[zoneOf(h)] == 2 })
+			},
+		},
+		{name: "at most one on a host", model: binpack.Model{}, feature: spread("host", 1), tasks: 6, expected: func(runs []occupancy) bool {
+			return most(runs, "it", itself) == 1
+		}},
+		{name: "at most two on a host", model: binpack.Model{}, feature: spread("host", 2), tasks: 6, expected: func(runs []occupancy) bool {
+			return most(runs, "it", itself) == 2
+		}},
+		{name: "at most two in a rack", model: binpack.Model{}, feature: spread("rack", 2), tasks: 6, expected: func(runs []occupancy) bool {
+			return most(runs, "it", rackOf) == 2
+		}},
+		{name: "at most two in a zone", model: binpack.Model{}, feature: spread("zone", 2), tasks: 4, expected: func(runs []occupancy) bool {
+			return most(runs, "it", zoneOf) == 2
+		}},
+		{name: "a rule of its own hosts", tasks: 6, hosts: func(hosts []trace.Host) {
+			hosts[0].Attributes = append(hosts[0].Attributes, cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"})
+		}, expected: func(runs []occupancy) bool { return only(runs, "it", func(h string) bool { return h != "h0" }) }},
+		{
+			name: "a preference that gives way", tasks: 3, // all with an ssd are full for a minute
+			feature: func(s *cluster.JobSpec) {
+				s.Preferences = []cluster.SoftConstraint{{Constraint: ssd, Soft: cluster.Soft{Timeout: 30 * time.Second, Penalty: time.Minute}}}
+			},
+			before: []trace.Job{work("full", 0, 12, asks(&ssd))}, expected: func(runs []occupancy) bool {
+				for _, o := range runs {
+					if o.job == "it" && (odd(o.host) || o.start < 31 || o.start > 40) {
+						return false
+					}
+				}
+				return true
+			},
+		},
+		{
+			name: "a gang starts whole", tasks: 20, // four of 24 cores are free at first
+			feature: func(s *cluster.JobSpec) { s.Gang = &cluster.Gang{Minimum: 20} },
+			before:  []trace.Job{work("full", 0, 20, nil)}, expected: func(runs []occupancy) bool {
+				starts := map[float64]bool{}
+				for _, o := range runs {
+					if o.job == "it" {
+						starts[o.start] = true
+					}
+				}
+				return len(starts) == 1
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			feature := c.feature
+			if feature == nil {
+				feature = none
+			}
+			with := story{model: c.model, hosts: c.hosts, jobs: append(c.before[:len(c.before):len(c.before)], work("it", time.Second, c.tasks, feature))}
+			runs := with.tell(t)
+			count := 0
+			for _, o := range runs {
+				if o.job == "it" {
+					count++
+				}
+			}
+			require.Equal(t, int(c.tasks), count)
+			require.True(t, c.expected(runs), "%v", runs)
+			without := story{model: c.model, jobs: append(c.before[:len(c.before):len(c.before)], work("it", time.Second, c.tasks, none))}
+			require.False(t, c.expected(without.tell(t)), "without the feature nothing else would see to it")
+		})
+	}
+}
+
+// swapping gives the planner another model in each cycle, or a shadow.
+type swapping struct {
+	Planner
+	policies []*cycle.Policy
+	cycles   int
+	compared int
+}
+
+func (s *swapping) Run(in cycle.Input) cycle.Output {
+	in.Policy = s.policies[s.cycles%len(s.policies)]
+	s.cycles++
+	out := s.Planner.Run(in)
+	if out.Shadow != nil {
+		s.compared += out.Shadow.Same + out.Shadow.Elsewhere + out.Shadow.Later + out.Shadow.Earlier
+	}
+	return out
+}
+
+// TestModelsSwappedInEveryCycle: a run in which every cycle has another model breaks no rule and runs to its end.
+func TestModelsSwappedInEveryCycle(t *testing.T) {
+	c := config(crowded(21, 15, 60, time.Second))
+	s := &swapping{}
+	for _, m := range []costmodels.Model{loadspread.Model{}, binpack.Model{}, quincy.Model{}, sjf.Model{}, trivial.Model{}} {
+		s.policies = append(s.policies, &cycle.Policy{Model: m})
+	}
+	c.wrap = func(p Planner) Planner { s.Planner = p; return s }
+	r := run(t, c)
+	clean(t, r)
+	require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished, "%+v", r.Tasks)
+	require.Greater(t, s.cycles, 100)
+}
+
+// TestAShadowChangesNothing: with another model in the shadow the history is the same, and the shadow is compared.
+func TestAShadowChangesNothing(t *testing.T) {
+	hash := func(shadow costmodels.Model) (string, int) {
+		c := config(crowded(22, 15, 40, time.Second))
+		s := &swapping{policies: []*cycle.Policy{{Model: loadspread.Model{}, Shadow: shadow, ShadowEvery: 2}}}
+		c.wrap = func(p Planner) Planner { s.Planner = p; return s }
+		r := run(t, c)
+		clean(t, r)
+		return r.Hash, s.compared
+	}
+	alone, none := hash(nil)
+	watched, compared := hash(binpack.Model{})
+	require.Equal(t, alone, watched)
+	require.Zero(t, none)
+	require.Positive(t, compared)
+}
+
+// TestShorterWorkFirstWhenRunTimesAreKnown: what runs taught decides who goes first; without knowledge, age does.
+func TestShorterWorkFirstWhenRunTimesAreKnown(t *testing.T) {
+	kind := func(name string) func(*cluster.JobSpec) {
+		return func(s *cluster.JobSpec) { s.Labels = []cluster.KeyValue{{Key: cluster.WorkLabel, Value: name}} }
+	}
+	lasting := func(j trace.Job, d time.Duration) trace.Job { j.Durations = []time.Duration{d}; return j }
+	first := func(learnt bool) string {
+		s := story{model: sjf.Model{}}
+		if learnt {
+			s.jobs = append(s.jobs, lasting(work("taught-long", 0, 4, kind("long")), 10*time.Minute), lasting(work("taught-short", 0, 4, kind("short")), 10*time.Second))
+		}
+		s.jobs = append(s.jobs,
+			lasting(work("full", 20*time.Minute, 24, nil), time.Minute),
+			lasting(work("long", 20*time.Minute+10*time.Second, 24, kind("long")), 10*time.Minute),
+			lasting(work("short", 20*time.Minute+11*time.Second, 24, kind("short")), 10*time.Second))
+		starts := map[string]float64{}
+		for _, o := range s.tell(t) {
+			if at, seen := starts[o.job]; !seen || o.start < at {
+				starts[o.job] = o.start
+			}
+		}
+		if starts["short"] < starts["long"] {
+			return "short"
+		}
+		return "long"
+	}
+	require.Equal(t, "short", first(true))
+	require.Equal(t, "long", first(false))
+}
+
+// TestSumsAndBindings: a model that is chosen, added or bound decides where tasks go, and another one puts them elsewhere.
+func TestSumsAndBindings(t *testing.T) {
+	packed := func(text, pool string) int {
+		m, err := models.New(text)
+		require.NoError(t, err)
+		s := story{model: m, jobs: []trace.Job{work("it", 0, 4, func(s *cluster.JobSpec) { s.Pool = cluster.PoolPath(pool) })}}
+		return len(domainsOf(s.tell(t), "it", itself))
+	}
+	for _, c := range []struct {
+		model string
+		pool  string
+		hosts int // that four tasks of a quarter of a host have
+	}{
+		{"binpack", "root/a", 1},
+		{"loadspread", "root/a", 4},
+		{"loadspread + 0.001 binpack", "root/a", 4},
+		{"binpack + 0.001 loadspread", "root/a", 1},
+		{"loadspread; root/a = binpack", "root/b", 4},
+		{"trivial; root/a = loadspread; root/b = binpack", "root/b", 1},
+	} {
+		t.Run(c.model+" in "+c.pool, func(t *testing.T) { require.Equal(t, c.hosts, packed(c.model, c.pool)) })
+	}
+}
