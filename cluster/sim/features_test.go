@@ -375,3 +375,28 @@ func TestSumsAndBindings(t *testing.T) {
 		t.Run(c.model+" in "+c.pool, func(t *testing.T) { require.Equal(t, c.hosts, packed(c.model, c.pool)) })
 	}
 }
+
+// TestHostsWithGPUsAreKept: by price alone, work that needs no GPU stays off the hosts that have some while others have room,
+// and goes there when they have not. The same terms without that price leave the GPUs idle behind full cores.
+func TestHostsWithGPUsAreKept(t *testing.T) {
+	scarce := func(host string) bool { return rackOf(host) == "r0" }
+	onGPUs := func(model string, tasks uint32) (n int) {
+		m, err := models.New(model)
+		require.NoError(t, err)
+		s := story{model: m, jobs: []trace.Job{work("it", 0, tasks, nil)}, hosts: func(hosts []trace.Host) {
+			for i := range 2 {
+				hosts[i].GPUs = []cluster.GPUDevice{{Model: "A"}, {Model: "A"}}
+				hosts[i].Capacity.Fixed[cluster.GPU] = 2 * cluster.WholeGPU
+			}
+		}}
+		for _, o := range s.tell(t) {
+			if scarce(o.host) {
+				n++
+			}
+		}
+		return n
+	}
+	require.Zero(t, onGPUs("sluice", 16), "four hosts of four cores have room for all")
+	require.Equal(t, 4, onGPUs("sluice", 20))
+	require.Positive(t, onGPUs("loadspread + fragmentation + quincy", 16))
+}

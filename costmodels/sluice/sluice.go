@@ -5,13 +5,16 @@
 //
 //	load(c, h) = the delay of loadspread                       up to 2 s
 //	gpus(c, h) = what fragmentation charges                    up to minutes: a GPU that nobody can use stays so for long
+//	scarce(c, h) = Scarce if c needs no GPU and h has some     more than any load
 //	read(c, h) = Quincy's transfer cost of the inputs          up to Reach
-//	start(c, h) = load + gpus      crowd(h, k) = loadspread's, and fragmentation's      wait(c) = fragmentation's
+//	start(c, h) = load + gpus + scarce      crowd(h, k) = loadspread's, and fragmentation's      wait(c) = fragmentation's
 //
 //	         ┌── read ──► preferred host ─┐ load, GPUs
 //	class ───┼── read ──► hosts of a rack ─┼═══ each further start ═══► sink
 //	         ├── Reach ─► any other host ─┘
 //	         └── wait ──────────────────────────────────────────────► sink
+//
+// Hosts with GPUs are kept for work that needs them, by price: other work goes there when the rest is full, or its data is there.
 //
 // Unit: milliseconds of expected delay, and the terms are simply added. On a cluster without GPUs and without inputs this
 // is loadspread. Reach bounds what distance may cost, so that not even the largest input keeps a task waiting that could
@@ -34,6 +37,9 @@ import (
 // Reach is the most that reading from afar may cost, in milliseconds.
 const Reach = costmodels.Step / 4
 
+// Scarce is what work that needs no GPU pays on a host that has some, in milliseconds: more than the load of any other host.
+const Scarce flowgraph.Cost = 4000
+
 // Model is the policy. The zero value is ready for use.
 type Model struct{}
 
@@ -55,14 +61,22 @@ func (Model) Name() string { return "sluice" }
 // Wait returns the price of one more cycle without a place.
 func (Model) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost { return gpus.Wait(r, c) }
 
-// Start returns the price of load and of what happens to the GPUs.
+// Start returns the price of load, of what happens to the GPUs, and of a host that is kept for others.
 func (Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
-	return load.Start(r, q, h) + gpus.Start(r, q, h)
+	return load.Start(r, q, h) + gpus.Start(r, q, h) + scarce(q, h)
+}
+
+func scarce(q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	if len(h.GPUs) > 0 && q.Task.GPU.IsZero() {
+		return Scarce
+	}
+	return 0
 }
 
 // Items returns the terms of Start.
 func (Model) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) []costmodels.Term {
-	return append(costmodels.Items(load, r, q, h), costmodels.Items(gpus, r, q, h)...)
+	terms := append(costmodels.Items(load, r, q, h), costmodels.Items(gpus, r, q, h)...)
+	return append(terms, costmodels.Term{Name: "scarce", Price: scarce(q, h)})
 }
 
 // Crowd returns the larger of both terms.
