@@ -2,6 +2,7 @@ package serve
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -97,10 +98,10 @@ func TestVolumes(t *testing.T) {
 	_, err = volumes.GetVolume(t.Context(), &sluicev1.GetVolumeRequest{Name: "db-0", Host: "east/h0"})
 	require.Equal(t, codes.NotFound, status.Code(err))
 	west.cancel()
-	for connected := true; connected; { // the server notices
-		_, connected = r.s.shards.away("west")
-		connected = !connected
-	}
+	require.Eventually(t, func() bool { // the server notices
+		_, away := r.s.shards.away("west")
+		return away
+	}, time.Minute, time.Millisecond)
 	go remove("west/h0")
 	err = <-deleted
 	require.Equal(t, codes.Unavailable, status.Code(err))

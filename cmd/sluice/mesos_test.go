@@ -274,6 +274,35 @@ func TestMesosVolumesAndMaintenance(t *testing.T) {
 	require.NotContains(t, ok("volume", "list"), "db-0")
 }
 
+// TestRevocableOnMesos: what Mesos may take back is for revocable jobs only, beside a host that is full.
+func TestRevocableOnMesos(t *testing.T) {
+	noSettings(t)
+	world := newMasters(t, 1, 0, mesostest.Config{})
+	spec := mesostest.AgentSpec{Hostname: "h1", Resources: []api.Resource{mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096)}}
+	for name, amount := range map[string]float64{"cpus": 2, "mem": 1024} {
+		r := mesostest.Scalar(name, amount)
+		r.Revocable = new(api.Resource_RevocableInfo)
+		spec.Resources = append(spec.Resources, r)
+	}
+	world.AddAgent(spec)
+	t.Setenv("SLUICE_MESOS_REVOCABLE", "true")
+	finish := startDev(t, t.TempDir(), "--driver", "mesos", "--master", world.addresses[0], "--framework-user", "nobody")
+	defer func() { require.Zero(t, finish()) }()
+	const job = "name: %s\ninstances: %d\nrevocable: %v\ntask: {processes: [{argv: [serve]}], resources: {cpu: 1, memory: 64Mi}}\n"
+	submit := func(name string, n int, revocable bool) {
+		t.Helper()
+		a := try(t, fmt.Sprintf(job, name, n, revocable), "job", "submit", "-")
+		require.Zero(t, a.code, a.err)
+	}
+	submit("firm", 5, false)
+	shows(t, `firm .*4 running`, "job", "list")
+	submit("loose", 3, true)
+	shows(t, `loose .*2 running`, "job", "list")
+	shows(t, `firm .*4 running`, "job", "list")
+	require.Contains(t, try(t, "", "host", "get", "mesos/h1").out, "of it revocable:")
+	require.Len(t, world.living("h1"), 6)
+}
+
 // answers returns what frameworks said of the maintenance of hosts.
 func (m *masters) answers(t *testing.T) (all []string) {
 	t.Helper()
