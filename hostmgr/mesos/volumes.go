@@ -26,7 +26,10 @@ func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.O
 		}
 		id := v.NameFor(l.Run.Task.Instance())
 		disk, there := b.supply.takeVolume(id)
+		user := b.userOf(id)
 		switch {
+		case user != nil && user.record.Run != l.Run:
+			return nil, nil, fmt.Errorf("mesos: volume %q: run %v uses it", id, user.record.Run)
 		case !there && b.agent.keeps(id):
 			return nil, nil, fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it", id)
 		case !there:
@@ -47,10 +50,24 @@ func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.O
 	return disks, prepare, nil
 }
 
+// userOf returns a run that has got a volume of the agent, which may not be known yet as one that it has; nil if none has.
+func (b *batch) userOf(id string) *run {
+	for _, r := range b.agent.runs {
+		if (r.placed || slices.Contains(b.runs, r)) && slices.Contains(r.record.Volumes, id) {
+			return r
+		}
+	}
+	return nil
+}
+
 // create makes a volume out of free disk: RESERVE where it is not reserved yet, and CREATE.
 func (b *batch) create(id string, i int, l *hostmgr.Launch) (disk api.Resource, operations []api.Offer_Operation, err error) {
 	if b.role == "*" {
-		return disk, nil, fmt.Errorf("%w: volume %q: persistent volumes need a role other than \"*\", to which their disk is reserved", errNeverFits, id)
+		err := fmt.Errorf("volume %q: persistent volumes need a role other than \"*\", to which their disk is reserved", id)
+		if len(b.d.config.Roles) == 1 {
+			err = fmt.Errorf("%w: %w", errNeverFits, err)
+		}
+		return disk, nil, err
 	}
 	var size quantity
 	size.amount.Fixed[cluster.Disk] = b.d.config.VolumeBytes

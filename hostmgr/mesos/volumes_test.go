@@ -55,7 +55,7 @@ func TestAVolumeIsKept(t *testing.T) {
 		time.Sleep(time.Minute)
 		refused := d.Inventory()[2]
 		require.Equal(t, cluster.ReasonLaunchRefused, refused.Reason)
-		require.Contains(t, refused.Message, `the host has volume "data-0", and Mesos does not offer it`)
+		require.Contains(t, refused.Message, `volume "data-0": run 7.0.2 uses it`)
 
 		require.NoError(t, d.Kill(t.Context(), next.Run, time.Second))
 		time.Sleep(time.Minute)
@@ -143,4 +143,29 @@ func TestAVolumeThatSomebodyElseDestroyed(t *testing.T) {
 		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h0", "v"), "Mesos does not offer it")
 		require.Eventually(t, func() bool { return volumes() == 0 }, 30*time.Second, time.Millisecond)
 	}
+}
+
+// TestWhoGetsAVolume: of two runs that come at once with one volume the first; and with several roles one that can have volumes.
+func TestWhoGetsAVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, recorder := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"*", "eng"} })
+		for n := range 2 {
+			require.NoError(t, d.Launch(t.Context(), storing(n, "v", "serve")))
+		}
+		time.Sleep(10 * time.Minute)
+		require.Len(t, hosted(t, recorder).Volumes, 1)
+		running, refused := d.Inventory()[0], d.Inventory()[1]
+		require.Equal(t, cluster.TaskRunning, running.State, running.Message)
+		require.Equal(t, cluster.ReasonLaunchRefused, refused.Reason, refused.Message)
+		require.Contains(t, refused.Message, "run 7.0.1 uses it")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, nil)
+		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "serve")))
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.ReasonLaunchFailed, d.Inventory()[0].Reason)
+		require.Contains(t, d.Inventory()[0].Message, "need a role other than")
+	})
 }
