@@ -80,6 +80,9 @@ func (s *TaskSpec) Needs() Capabilities {
 	if !s.Ports.IsZero() {
 		c |= CanPorts
 	}
+	if s.Secrets {
+		c |= CanSecrets
+	}
 	return c
 }
 

@@ -139,6 +139,11 @@ type (
 	TokenCreated struct{ Token Token }
 	// TokenRevoked ends a token before that.
 	TokenRevoked struct{ ID string }
+	// SecretsResealed replaces how the secrets of a job are sealed, not what they are.
+	SecretsResealed struct {
+		Job     JobUID
+		Secrets []Secret
+	}
 	// ModeSet switches parts of the cluster off, or on again.
 	ModeSet struct{ Mode Mode }
 
@@ -200,6 +205,7 @@ func (*RoleGranted) isEvent()     {}
 func (*RoleRevoked) isEvent()     {}
 func (*TokenCreated) isEvent()    {}
 func (*TokenRevoked) isEvent()    {}
+func (*SecretsResealed) isEvent() {}
 func (*ModeSet) isEvent()         {}
 func (*SlackMeasured) isEvent()   {}
 func (*Restored) isEvent()        {}
@@ -238,5 +244,6 @@ func EventKinds() []Event {
 		27: new(JobReleased),
 		28: new(TaskReleased),
 		29: new(SlackMeasured),
+		30: new(SecretsResealed),
 	}
 }

@@ -59,6 +59,7 @@ type JobSpec struct {
 	Preferences []SoftConstraint `cbor:",omitempty"` // that it should
 	Spread      []Spread         `cbor:",omitempty"` // how the tasks are to be kept apart; at most 32
 	Inputs      []Input          `cbor:",omitempty"` // data that the tasks read, where it matters where they run
+	Secrets     []Secret         `cbor:",omitempty"` // names and paths are unique
 	Task        TaskSpec
 	Overrides   []InstanceOverride `cbor:",omitempty"` // of Task; where several cover an instance, later ones win
 }

@@ -13,6 +13,8 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 			return fmt.Errorf("job uid %d is not the next one", n.UID)
 		case s.JobByName(n.Spec.Name) != nil:
 			return fmt.Errorf("job %q exists", n.Spec.Name)
+		case !sealed(n.Spec.Secrets):
+			return fmt.Errorf("job %q has a secret that is not sealed", n.Spec.Name)
 		case !s.IsLeaf(n.Spec.Pool):
 			return fmt.Errorf("pool %q does not exist or has children", n.Spec.Pool)
 		}
@@ -94,6 +96,8 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	switch {
 	case old == nil:
 		return fmt.Errorf("no job %d", e.Job)
+	case !sealed(e.Spec.Secrets):
+		return errors.New("a secret is not sealed")
 	case e.Spec.Name != old.Spec.Name:
 		return errors.New("an update changes the name")
 	case old.Spec.Revocable != e.Spec.Revocable, !SameRequests(old.Spec, e.Spec, old.Spec.Instances):

@@ -138,6 +138,8 @@ func (s *State) apply(at Time, e Event) error {
 		return s.createToken(e.Token)
 	case *TokenRevoked:
 		return s.revokeToken(e.ID)
+	case *SecretsResealed:
+		return s.resealSecrets(e)
 	case *ModeSet:
 		s.mode = e.Mode
 		return nil

@@ -19,6 +19,7 @@ type TaskSpec struct {
 	Volumes   []Volume   `cbor:",omitempty"`
 
 	KillGrace     time.Duration // between the request to end and the forced end
+	Secrets       bool          `cbor:",omitempty"` // the secrets of its job are delivered to it
 	LogLimitBytes int64         // of each output stream of the run; 0: the host manager's default
 }
 

@@ -81,7 +81,7 @@ func (l *Launch) ProcessName(name string) (string, error) {
 // SecretFile is a secret as a task sees it: a file that only it can read.
 type SecretFile struct {
 	Path  string
-	Value []byte
+	Value []byte `json:"-" cbor:"-"` // in no record: it is on its way to the task, and nowhere else
 }
 
 // LogValue implements slog.LogValuer: the value of a secret is nobody's business.

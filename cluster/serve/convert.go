@@ -53,6 +53,8 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 		Instances: uint32(instances),
 		Task:      taskSpecFrom(p.Task, child(path, "task"), v),
 	}
+	job.Secrets = secretsFrom(p.Secrets, child(path, "secrets"), v)
+	job.Task.Secrets = len(job.Secrets) > 0
 	if job.Preemptible = !job.Type.Service(); p.Preemptible != nil {
 		job.Preemptible = *p.Preemptible
 	}

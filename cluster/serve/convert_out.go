@@ -111,6 +111,7 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 		Constraints: constraintsTo(s),
 		Spread:      spreadTo(s.Spread),
 		KillGrace:   durationpb.New(s.Task.KillGrace),
+		Secrets:     secretsTo(s.Secrets),
 	}
 	boundsTo(s, p)
 	lifeTo(s, p)

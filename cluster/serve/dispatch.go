@@ -65,7 +65,13 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 	var message *sluicev1.ShardDown
 	switch {
 	case t.State == cluster.TaskPlaced && before.run != t.Run:
-		message = launchDown(t, snapshot.Job(k.Job()))
+		j := snapshot.Job(k.Job())
+		secrets, err := c.s.config.Secrets.files(j)
+		if err != nil { // was looked at when they came, and at the start
+			return status.Error(codes.Internal, err.Error())
+		}
+		message = launchDown(t, j)
+		message.GetLaunch().GetTask().Secrets = secrets
 		sent[k] = sentRun{run: t.Run}
 	case t.State.Vacating() && !c.spares && (before.run != t.Run || !before.killed):
 		j := snapshot.Job(k.Job())

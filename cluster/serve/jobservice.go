@@ -36,7 +36,7 @@ func (a *jobService) SubmitJobs(ctx context.Context, r *sluicev1.SubmitJobsReque
 }
 
 func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, key string, path func(int) string) ([]*sluicev1.SubmitJobResponse, error) {
-	sub := submission{key: key, path: path}
+	sub := submission{key: key, path: path, ring: a.s.config.Secrets, wanted: wanted}
 	for i, p := range wanted {
 		sub.specs = append(sub.specs, jobSpecFrom(p, path(i), new(violations)))
 	}
@@ -57,6 +57,9 @@ type submission struct {
 	specs []*cluster.JobSpec
 	key   string
 	path  func(int) string
+
+	ring   *Keyring
+	wanted []*sluicev1.JobSpec // what specs were made from, with the values of secrets
 
 	jobs    []*cluster.Job // as they are afterwards, for each spec
 	created []bool         // by this request, or by an earlier one with the same key
@@ -89,8 +92,11 @@ func (s *submission) add(tx *Tx) error {
 		switch {
 		case old == nil:
 			uid := tx.State().NextJob() + cluster.JobUID(len(fresh))
+			if err := s.ring.sealInto(uid, spec, nil, s.wanted[i], s.path(i)); err != nil {
+				return err
+			}
 			fresh = append(fresh, cluster.NewJob{UID: uid, Spec: spec, IdempotencyKey: s.key})
-		case !sameSpec(old.Spec, spec):
+		case !s.same(old, i):
 			taken.Invalid(child(s.path(i), "name"),
 				"is %s: a job of that name exists with another spec: choose another name, update the job or delete it", quote(string(spec.Name)))
 		}
@@ -140,14 +146,14 @@ func (s *submission) repeats(in *cluster.State) (bool, error) {
 		made[j.Spec.Name] = true
 	}
 	found := 0
-	for _, spec := range s.specs {
+	for i, spec := range s.specs {
 		j := in.JobByName(spec.Name)
-		if j == nil || !made[spec.Name] && !sameSpec(j.Spec, spec) {
+		if j == nil || !made[spec.Name] && !s.same(j, i) {
 			return false, conflict
 		}
 		if made[spec.Name] {
 			found++
-			if j.Version == 1 && !sameSpec(j.Spec, spec) {
+			if j.Version == 1 && !s.same(j, i) {
 				return false, conflict
 			}
 		}
@@ -157,6 +163,11 @@ func (s *submission) repeats(in *cluster.State) (bool, error) {
 		return false, conflict
 	}
 	return true, nil
+}
+
+// same reports whether a job is what the i-th spec of the request asks for.
+func (s *submission) same(j *cluster.Job, i int) bool {
+	return sameSpec(j.Spec, s.specs[i]) && s.ring.sameSecrets(j, s.wanted[i])
 }
 
 // sameSpec compares what users see, so that it does not matter how a spec came to be in memory. A spec that names no pool
@@ -235,8 +246,11 @@ func (a *jobService) UpdateJob(ctx context.Context, r *sluicev1.UpdateJobRequest
 		if spec.Owner == "" {
 			spec.Owner, spec.Groups = j.Spec.Owner, j.Spec.Groups
 		}
-		if sameSpec(j.Spec, spec) {
+		if sameSpec(j.Spec, spec) && a.s.config.Secrets.sameSecrets(j, r.Spec) {
 			return nil
+		}
+		if err := a.s.config.Secrets.sealInto(j.UID, spec, j.Spec, r.Spec, "spec"); err != nil {
+			return err
 		}
 		if err := checkUpdate(j.Spec, spec); err != nil {
 			return err

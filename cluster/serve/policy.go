@@ -82,6 +82,7 @@ var rows = map[string]row{
 	"sluice.v1.ClusterService/ExportSnapshot": audited(watch(operators)),
 	"sluice.v1.ClusterService/ExportGraph":    audited(watch(operators)),
 	"sluice.v1.ClusterService/SetMode":        audited(read(operators)), // also in a read-only cluster
+	"sluice.v1.ClusterService/RotateKey":      change(operators),
 	"sluice.v1.ClusterService/GetCostModels":  read(whoeverHoldsARole),
 	"sluice.v1.ClusterService/SetCostModel":   change(operators),
 

@@ -96,6 +96,7 @@ var policyTable = map[string]struct {
 	"ClusterService/ExportSnapshot": {&sluicev1.ExportSnapshotRequest{}, "o"},
 	"ClusterService/ExportGraph":    {&sluicev1.ExportGraphRequest{}, "o"},
 	"ClusterService/SetMode":        {&sluicev1.SetModeRequest{}, "o"},
+	"ClusterService/RotateKey":      {&sluicev1.RotateKeyRequest{}, "o"},
 	"ClusterService/SetCostModel":   {&sluicev1.SetCostModelRequest{}, "o"},
 
 	"AccessService/WhoAmI":      {&sluicev1.WhoAmIRequest{}, "-vswaohj"},

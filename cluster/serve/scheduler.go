@@ -35,6 +35,7 @@ type Config struct {
 
 	// Identity is how callers prove who they are; nil asks nobody and lets everybody do everything.
 	Identity *Identity
+	Secrets  *Keyring     // that secrets are sealed with; nil refuses jobs with secrets
 	Limits   Limits       // of what one caller may ask for
 	Audit    *slog.Logger // of who did what; nil drops it
 
@@ -110,6 +111,9 @@ type Scheduler struct {
 // New returns a scheduler over the recovered state. A state without a cluster id gets one: a new cluster is created.
 func New(c Config) (*Scheduler, error) {
 	c.fill()
+	if err := c.Secrets.check(c.State); err != nil {
+		return nil, err
+	}
 	s := &Scheduler{
 		writer:   newWriter(c.State, c.Journal, time.Now),
 		config:   c,

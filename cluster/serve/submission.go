@@ -63,6 +63,7 @@ func (a *api) checkSubmission(specs []*sluicev1.JobSpec, path func(int) string, 
 		} else {
 			first[p.Name] = i
 		}
+		a.checkSecrets(p, path(i), v)
 		checkCapabilities(snapshot, spec, path(i), v)
 		if spec.Revocable && a.s.config.SlackWindow <= 0 {
 			v.Unsupported(child(path(i), "revocable"), "this server lends nothing: scheduler.slack_window is 0")

@@ -22,7 +22,8 @@ var supported = fieldSet(map[string]string{
 	"JobFilter":         "names name_prefix pool states owner labels types",
 
 	"JobSpec": "name type pool owner labels instances task overrides priority preemptible " +
-		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups ttl_after_finish revocable",
+		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups ttl_after_finish revocable secrets",
+	"Secret":           "name path value",
 	"GangPolicy":       "minimum launch_timeout",
 	"JobLimits":        "max_running_instances max_run_time deadline max_preempted_per_cycle",
 	"PreemptionPolicy": "action grace",
@@ -76,8 +77,9 @@ var supported = fieldSet(map[string]string{
 		"max_running_jobs_per_group max_pending_jobs_per_group controller_percent revocable_percent max_preempted_per_cycle",
 	"AccessRule": "permission users groups",
 
-	"SetModeRequest": "mode",
-	"ClusterMode":    "read_only scheduling_stopped killing_stopped",
+	"SetModeRequest":   "mode",
+	"RotateKeyRequest": "",
+	"ClusterMode":      "read_only scheduling_stopped killing_stopped",
 
 	"CreateTokenRequest": "user groups lifetime job note",
 	"ListTokensRequest":  "user",

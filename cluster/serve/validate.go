@@ -31,6 +31,7 @@ func (a *api) validate(request proto.Message, v *violations) {
 		a.checkSubmission(r.Specs, numbered, v)
 	case *sluicev1.UpdateJobRequest:
 		jobSpecFrom(r.Spec, "spec", v)
+		a.checkSecrets(r.Spec, "spec", v)
 		checkVersion(r.ExpectedVersion, v)
 	case *sluicev1.GetJobRequest:
 		checkName(r.Name, "name", v)

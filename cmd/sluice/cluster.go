@@ -13,7 +13,8 @@ import (
 
 func newClusterCommand(a *app) *cobra.Command {
 	return group("cluster", "Show the scheduler as a whole", newClusterStatusCommand(a), newClusterWatchCommand(a),
-		newClusterVerifyCommand(a), newCostModelCommand(a), newClusterModeCommand(a))
+		newClusterVerifyCommand(a), newCostModelCommand(a), newClusterModeCommand(a),
+		newClusterRotateCommand(a))
 }
 
 func newClusterStatusCommand(a *app) *cobra.Command {

@@ -103,6 +103,7 @@ func openManager(c config.Local, dir string, conn *grpc.ClientConn, log *slog.Lo
 		Cgroup:        c.Cgroup,
 		LogLimitBytes: amount(c.LogLimit, jobfile.ParseBytes),
 		UsageInterval: c.UsageInterval,
+		SecretsDir:    c.SecretsDir,
 		Retention: local.Retention{
 			Runs: c.Retention.Runs, Bytes: amount(c.Retention.Size, jobfile.ParseBytes), Age: c.Retention.Age,
 		},

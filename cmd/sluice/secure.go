@@ -63,6 +63,28 @@ func holders(role cluster.Role, list string) ([]cluster.RoleBinding, error) {
 	return all, nil
 }
 
+// keyring reads the keys of secrets from a file, or from the environment variable NAME for env:NAME; nil for "".
+func keyring(source string) (*serve.Keyring, error) {
+	if source == "" {
+		return nil, nil
+	}
+	if name, ok := strings.CutPrefix(source, "env:"); ok {
+		return serve.ParseKeyring(os.Getenv(name))
+	}
+	info, err := os.Stat(source)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", source)
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return nil, err
+	}
+	return serve.ParseKeyring(string(text))
+}
+
 // openAudit opens the file that says who did what. It only ever grows; whoever rotates it copies and truncates.
 func (s *server) openAudit(c config.Scheduler, dir string) (*slog.Logger, error) {
 	path := c.AuditLog

@@ -79,6 +79,10 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if err != nil {
 		return s, exitError{exitUsage, err}
 	}
+	ring, err := keyring(c.SecretKeyFile)
+	if err != nil {
+		return s, exitError{exitUsage, fmt.Errorf("scheduler.secret_key_file: %w", err)}
+	}
 	if s.journal, err = openJournal(dir, log); err != nil {
 		return s, err
 	}
@@ -110,6 +114,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		Costs:            serve.CostModels{Configured: c.CostModel, Names: models.Names(), New: models.New},
 		Logger:           log,
 		Identity:         identity,
+		Secrets:          ring,
 		Audit:            audit,
 		Limits:           serve.Limits{Rate: c.Rate, Burst: c.Burst, Streams: c.Streams},
 		BatchWindow:      c.BatchWindow,

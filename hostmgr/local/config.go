@@ -28,6 +28,10 @@ type Config struct {
 	// none, limits are not enforced and every host says so in its notes.
 	Cgroup string
 
+	// SecretsDir is a folder on a file system in memory, for secrets; "" looks for one. Where there is none, the hosts take
+	// no tasks with secrets and say so in their notes.
+	SecretsDir string
+
 	LogLimitBytes int64         // default limit of each output of a run; default 8 MiB
 	UsageInterval time.Duration // between two reports of usage; default 5 s
 	Retention     Retention     // of runs that were released

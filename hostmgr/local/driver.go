@@ -19,12 +19,14 @@ var errClosed = errors.New("local: the driver is not running")
 
 // driver runs tasks as processes of this machine.
 type driver struct {
-	config Config
-	state  *stateFolder
-	sink   hostmgr.Sink
-	boot   string
-	cgroup string // folder for the control groups of runs, "" where limits are not enforced
-	hosts  map[string]bool
+	config         Config
+	state          *stateFolder
+	sink           hostmgr.Sink
+	boot           string
+	secrets        string // folder in memory for the secrets of runs, "" where there is none
+	secretsProblem error  // why
+	cgroup         string // folder for the control groups of runs, "" where limits are not enforced
+	hosts          map[string]bool
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
@@ -72,8 +74,9 @@ func New(c Config) (hostmgr.Driver, error) {
 	}
 	c = c.withDefaults()
 	ctx, stop := context.WithCancel(context.Background())
+	secrets, problem := findSecrets(c)
 	return &driver{
-		config: c, ctx: ctx, stop: stop,
+		config: c, ctx: ctx, stop: stop, secrets: secrets, secretsProblem: problem,
 		starting: make(chan struct{}, 2*runtime.NumCPU()),
 		runs:     map[cluster.RunID]*run{},
 		dropping: make(chan struct{}, 1),
@@ -103,6 +106,9 @@ func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := d.sweepSecrets(); err != nil {
+		return err
+	}
 	sink.ReportHosts(hosts)
 	for _, r := range adopted {
 		d.watchers.Go(func() { d.watch(r) })
@@ -122,6 +128,9 @@ func (d *driver) measure() ([]hostmgr.Host, error) {
 		d.config.Log.Info("limits on cpu and memory are not enforced", "reason", problem)
 	}
 	d.cgroup = parent
+	if d.secretsProblem != nil {
+		notes = append(notes, fmt.Sprintf("tasks with secrets do not run here: %v", d.secretsProblem))
+	}
 	hosts, err := divide(d.config, notes)
 	if err != nil {
 		return nil, err
@@ -221,6 +230,11 @@ func (d *driver) report(r *run, s hostmgr.Status) {
 		close(r.ended)
 	}
 	d.mu.Unlock()
+	if s.State.Terminal() {
+		if err := d.dropSecrets(r.id); err != nil {
+			d.config.Log.Warn("the secrets of a run stay until the next start", "run", r.id, "error", err)
+		}
+	}
 	crashPoint(r.dir, "driver before report "+s.State.String())
 	if d.sink != nil {
 		d.sink.ReportStatus(s)

@@ -92,9 +92,12 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 	defer func() {
 		if err != nil {
 			_ = os.Rename(r.dir, temp) // if it has appeared already: it must not start later either
-			err = errors.Join(err, removeAll(temp))
+			err = errors.Join(err, removeAll(temp), d.dropSecrets(r.id))
 		}
 	}()
+	if err := d.writeSecrets(&l); err != nil {
+		return err
+	}
 	for _, dir := range []string{temp, filepath.Join(temp, workFolder), filepath.Join(temp, tempFolder)} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return fmt.Errorf("local: record the launch: %w", err)

@@ -20,6 +20,9 @@ import (
 func (d *driver) Capabilities() cluster.Capabilities {
 	can := cluster.CanGroups | cluster.CanFetch | cluster.CanHealthChecks | cluster.CanVolumes | cluster.CanHostPaths |
 		cluster.CanScratch | cluster.CanPorts
+	if d.secrets != "" {
+		can |= cluster.CanSecrets
+	}
 	if os.Geteuid() == 0 {
 		can |= cluster.CanUsers
 	}
@@ -33,6 +36,9 @@ func check(l *hostmgr.Launch) error {
 	}
 	if l.Task.LogLimitBytes < 0 {
 		return fmt.Errorf("local: launch: log limit of %d bytes is negative", l.Task.LogLimitBytes)
+	}
+	if err := checkSecrets(l.Secrets); err != nil {
+		return err
 	}
 	for i := range l.Task.Init {
 		if err := checkProcess(l, &l.Task.Init[i], fmt.Sprintf("init[%d]", i)); err != nil {
@@ -215,6 +221,9 @@ func (d *driver) environment(l *hostmgr.Launch, p *cluster.Process, owner *accou
 	}
 	set("TMPDIR", filepath.Join(dir, tempFolder))
 	set(runDirVariable, runDirValue(dir))
+	if len(l.Secrets) > 0 {
+		set(cluster.VarSecretsDir, d.secretsOf(l.Run))
+	}
 	for _, kv := range l.Environment(p, d.config.Address) {
 		set(kv.Key, kv.Value)
 	}

@@ -1177,6 +1177,96 @@ func (x *SetModeResponse) GetMode() *ClusterMode {
 	return nil
 }
 
+type RotateKeyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateKeyRequest) Reset() {
+	*x = RotateKeyRequest{}
+	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateKeyRequest) ProtoMessage() {}
+
+func (x *RotateKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateKeyRequest.ProtoReflect.Descriptor instead.
+func (*RotateKeyRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{16}
+}
+
+type RotateKeyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key that all secrets are sealed with now.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// That were sealed with another one.
+	Secrets       uint32 `protobuf:"varint,2,opt,name=secrets,proto3" json:"secrets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateKeyResponse) Reset() {
+	*x = RotateKeyResponse{}
+	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateKeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateKeyResponse) ProtoMessage() {}
+
+func (x *RotateKeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateKeyResponse.ProtoReflect.Descriptor instead.
+func (*RotateKeyResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RotateKeyResponse) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *RotateKeyResponse) GetSecrets() uint32 {
+	if x != nil {
+		return x.Secrets
+	}
+	return 0
+}
+
 type GetCostModelsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1185,7 +1275,7 @@ type GetCostModelsRequest struct {
 
 func (x *GetCostModelsRequest) Reset() {
 	*x = GetCostModelsRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1287,7 @@ func (x *GetCostModelsRequest) String() string {
 func (*GetCostModelsRequest) ProtoMessage() {}
 
 func (x *GetCostModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1300,7 @@ func (x *GetCostModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCostModelsRequest.ProtoReflect.Descriptor instead.
 func (*GetCostModelsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 type GetCostModelsResponse struct {
@@ -1223,7 +1313,7 @@ type GetCostModelsResponse struct {
 
 func (x *GetCostModelsResponse) Reset() {
 	*x = GetCostModelsResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1325,7 @@ func (x *GetCostModelsResponse) String() string {
 func (*GetCostModelsResponse) ProtoMessage() {}
 
 func (x *GetCostModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1338,7 @@ func (x *GetCostModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCostModelsResponse.ProtoReflect.Descriptor instead.
 func (*GetCostModelsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetCostModelsResponse) GetAvailable() []string {
@@ -1283,7 +1373,7 @@ type CostModelBinding struct {
 
 func (x *CostModelBinding) Reset() {
 	*x = CostModelBinding{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1385,7 @@ func (x *CostModelBinding) String() string {
 func (*CostModelBinding) ProtoMessage() {}
 
 func (x *CostModelBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1398,7 @@ func (x *CostModelBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostModelBinding.ProtoReflect.Descriptor instead.
 func (*CostModelBinding) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CostModelBinding) GetPool() string {
@@ -1357,7 +1447,7 @@ type WeightedCostModel struct {
 
 func (x *WeightedCostModel) Reset() {
 	*x = WeightedCostModel{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1459,7 @@ func (x *WeightedCostModel) String() string {
 func (*WeightedCostModel) ProtoMessage() {}
 
 func (x *WeightedCostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1472,7 @@ func (x *WeightedCostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedCostModel.ProtoReflect.Descriptor instead.
 func (*WeightedCostModel) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WeightedCostModel) GetName() string {
@@ -1408,7 +1498,7 @@ type SetCostModelRequest struct {
 
 func (x *SetCostModelRequest) Reset() {
 	*x = SetCostModelRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1510,7 @@ func (x *SetCostModelRequest) String() string {
 func (*SetCostModelRequest) ProtoMessage() {}
 
 func (x *SetCostModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1523,7 @@ func (x *SetCostModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCostModelRequest.ProtoReflect.Descriptor instead.
 func (*SetCostModelRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SetCostModelRequest) GetBinding() *CostModelBinding {
@@ -1452,7 +1542,7 @@ type SetCostModelResponse struct {
 
 func (x *SetCostModelResponse) Reset() {
 	*x = SetCostModelResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1554,7 @@ func (x *SetCostModelResponse) String() string {
 func (*SetCostModelResponse) ProtoMessage() {}
 
 func (x *SetCostModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1567,7 @@ func (x *SetCostModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCostModelResponse.ProtoReflect.Descriptor instead.
 func (*SetCostModelResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetCostModelResponse) GetBindings() []*CostModelBinding {
@@ -1596,7 +1686,11 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x0eSetModeRequest\x12*\n" +
 	"\x04mode\x18\x01 \x01(\v2\x16.sluice.v1.ClusterModeR\x04mode\"=\n" +
 	"\x0fSetModeResponse\x12*\n" +
-	"\x04mode\x18\x01 \x01(\v2\x16.sluice.v1.ClusterModeR\x04mode\"\x16\n" +
+	"\x04mode\x18\x01 \x01(\v2\x16.sluice.v1.ClusterModeR\x04mode\"\x12\n" +
+	"\x10RotateKeyRequest\"?\n" +
+	"\x11RotateKeyResponse\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
+	"\asecrets\x18\x02 \x01(\rR\asecrets\"\x16\n" +
 	"\x14GetCostModelsRequest\"n\n" +
 	"\x15GetCostModelsResponse\x12\x1c\n" +
 	"\tavailable\x18\x01 \x03(\tR\tavailable\x127\n" +
@@ -1613,7 +1707,7 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x13SetCostModelRequest\x125\n" +
 	"\abinding\x18\x01 \x01(\v2\x1b.sluice.v1.CostModelBindingR\abinding\"O\n" +
 	"\x14SetCostModelResponse\x127\n" +
-	"\bbindings\x18\x01 \x03(\v2\x1b.sluice.v1.CostModelBindingR\bbindings2\x83\x05\n" +
+	"\bbindings\x18\x01 \x03(\v2\x1b.sluice.v1.CostModelBindingR\bbindings2\xcb\x05\n" +
 	"\x0eClusterService\x12F\n" +
 	"\tGetStatus\x12\x1b.sluice.v1.GetStatusRequest\x1a\x1c.sluice.v1.GetStatusResponse\x12N\n" +
 	"\vWatchCycles\x12\x1d.sluice.v1.WatchCyclesRequest\x1a\x1e.sluice.v1.WatchCyclesResponse0\x01\x12I\n" +
@@ -1621,7 +1715,8 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"VerifyPlan\x12\x1c.sluice.v1.VerifyPlanRequest\x1a\x1d.sluice.v1.VerifyPlanResponse\x12W\n" +
 	"\x0eExportSnapshot\x12 .sluice.v1.ExportSnapshotRequest\x1a!.sluice.v1.ExportSnapshotResponse0\x01\x12N\n" +
 	"\vExportGraph\x12\x1d.sluice.v1.ExportGraphRequest\x1a\x1e.sluice.v1.ExportGraphResponse0\x01\x12@\n" +
-	"\aSetMode\x12\x19.sluice.v1.SetModeRequest\x1a\x1a.sluice.v1.SetModeResponse\x12R\n" +
+	"\aSetMode\x12\x19.sluice.v1.SetModeRequest\x1a\x1a.sluice.v1.SetModeResponse\x12F\n" +
+	"\tRotateKey\x12\x1b.sluice.v1.RotateKeyRequest\x1a\x1c.sluice.v1.RotateKeyResponse\x12R\n" +
 	"\rGetCostModels\x12\x1f.sluice.v1.GetCostModelsRequest\x1a .sluice.v1.GetCostModelsResponse\x12O\n" +
 	"\fSetCostModel\x12\x1e.sluice.v1.SetCostModelRequest\x1a\x1f.sluice.v1.SetCostModelResponseB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
 
@@ -1638,7 +1733,7 @@ func file_sluice_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_sluice_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_sluice_v1_cluster_proto_goTypes = []any{
 	(ExportGraphRequest_Format)(0), // 0: sluice.v1.ExportGraphRequest.Format
 	(*GetStatusRequest)(nil),       // 1: sluice.v1.GetStatusRequest
@@ -1657,53 +1752,57 @@ var file_sluice_v1_cluster_proto_goTypes = []any{
 	(*ExportGraphResponse)(nil),    // 14: sluice.v1.ExportGraphResponse
 	(*SetModeRequest)(nil),         // 15: sluice.v1.SetModeRequest
 	(*SetModeResponse)(nil),        // 16: sluice.v1.SetModeResponse
-	(*GetCostModelsRequest)(nil),   // 17: sluice.v1.GetCostModelsRequest
-	(*GetCostModelsResponse)(nil),  // 18: sluice.v1.GetCostModelsResponse
-	(*CostModelBinding)(nil),       // 19: sluice.v1.CostModelBinding
-	(*WeightedCostModel)(nil),      // 20: sluice.v1.WeightedCostModel
-	(*SetCostModelRequest)(nil),    // 21: sluice.v1.SetCostModelRequest
-	(*SetCostModelResponse)(nil),   // 22: sluice.v1.SetCostModelResponse
-	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
-	(*ResourceVector)(nil),         // 24: sluice.v1.ResourceVector
+	(*RotateKeyRequest)(nil),       // 17: sluice.v1.RotateKeyRequest
+	(*RotateKeyResponse)(nil),      // 18: sluice.v1.RotateKeyResponse
+	(*GetCostModelsRequest)(nil),   // 19: sluice.v1.GetCostModelsRequest
+	(*GetCostModelsResponse)(nil),  // 20: sluice.v1.GetCostModelsResponse
+	(*CostModelBinding)(nil),       // 21: sluice.v1.CostModelBinding
+	(*WeightedCostModel)(nil),      // 22: sluice.v1.WeightedCostModel
+	(*SetCostModelRequest)(nil),    // 23: sluice.v1.SetCostModelRequest
+	(*SetCostModelResponse)(nil),   // 24: sluice.v1.SetCostModelResponse
+	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
+	(*ResourceVector)(nil),         // 26: sluice.v1.ResourceVector
 }
 var file_sluice_v1_cluster_proto_depIdxs = []int32{
-	23, // 0: sluice.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	24, // 1: sluice.v1.GetStatusResponse.capacity:type_name -> sluice.v1.ResourceVector
-	24, // 2: sluice.v1.GetStatusResponse.allocated:type_name -> sluice.v1.ResourceVector
-	24, // 3: sluice.v1.GetStatusResponse.used:type_name -> sluice.v1.ResourceVector
+	25, // 0: sluice.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	26, // 1: sluice.v1.GetStatusResponse.capacity:type_name -> sluice.v1.ResourceVector
+	26, // 2: sluice.v1.GetStatusResponse.allocated:type_name -> sluice.v1.ResourceVector
+	26, // 3: sluice.v1.GetStatusResponse.used:type_name -> sluice.v1.ResourceVector
 	3,  // 4: sluice.v1.GetStatusResponse.shards:type_name -> sluice.v1.ShardStatus
 	7,  // 5: sluice.v1.GetStatusResponse.last_cycle:type_name -> sluice.v1.CycleSummary
 	4,  // 6: sluice.v1.GetStatusResponse.mode:type_name -> sluice.v1.ClusterMode
-	23, // 7: sluice.v1.ShardStatus.since:type_name -> google.protobuf.Timestamp
+	25, // 7: sluice.v1.ShardStatus.since:type_name -> google.protobuf.Timestamp
 	7,  // 8: sluice.v1.WatchCyclesResponse.cycle:type_name -> sluice.v1.CycleSummary
-	23, // 9: sluice.v1.CycleSummary.time:type_name -> google.protobuf.Timestamp
+	25, // 9: sluice.v1.CycleSummary.time:type_name -> google.protobuf.Timestamp
 	8,  // 10: sluice.v1.CycleSummary.phases:type_name -> sluice.v1.CyclePhase
-	23, // 11: sluice.v1.VerifyPlanResponse.time:type_name -> google.protobuf.Timestamp
+	25, // 11: sluice.v1.VerifyPlanResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 12: sluice.v1.ExportGraphRequest.format:type_name -> sluice.v1.ExportGraphRequest.Format
 	4,  // 13: sluice.v1.SetModeRequest.mode:type_name -> sluice.v1.ClusterMode
 	4,  // 14: sluice.v1.SetModeResponse.mode:type_name -> sluice.v1.ClusterMode
-	19, // 15: sluice.v1.GetCostModelsResponse.bindings:type_name -> sluice.v1.CostModelBinding
-	20, // 16: sluice.v1.CostModelBinding.models:type_name -> sluice.v1.WeightedCostModel
-	19, // 17: sluice.v1.SetCostModelRequest.binding:type_name -> sluice.v1.CostModelBinding
-	19, // 18: sluice.v1.SetCostModelResponse.bindings:type_name -> sluice.v1.CostModelBinding
+	21, // 15: sluice.v1.GetCostModelsResponse.bindings:type_name -> sluice.v1.CostModelBinding
+	22, // 16: sluice.v1.CostModelBinding.models:type_name -> sluice.v1.WeightedCostModel
+	21, // 17: sluice.v1.SetCostModelRequest.binding:type_name -> sluice.v1.CostModelBinding
+	21, // 18: sluice.v1.SetCostModelResponse.bindings:type_name -> sluice.v1.CostModelBinding
 	1,  // 19: sluice.v1.ClusterService.GetStatus:input_type -> sluice.v1.GetStatusRequest
 	5,  // 20: sluice.v1.ClusterService.WatchCycles:input_type -> sluice.v1.WatchCyclesRequest
 	9,  // 21: sluice.v1.ClusterService.VerifyPlan:input_type -> sluice.v1.VerifyPlanRequest
 	11, // 22: sluice.v1.ClusterService.ExportSnapshot:input_type -> sluice.v1.ExportSnapshotRequest
 	13, // 23: sluice.v1.ClusterService.ExportGraph:input_type -> sluice.v1.ExportGraphRequest
 	15, // 24: sluice.v1.ClusterService.SetMode:input_type -> sluice.v1.SetModeRequest
-	17, // 25: sluice.v1.ClusterService.GetCostModels:input_type -> sluice.v1.GetCostModelsRequest
-	21, // 26: sluice.v1.ClusterService.SetCostModel:input_type -> sluice.v1.SetCostModelRequest
-	2,  // 27: sluice.v1.ClusterService.GetStatus:output_type -> sluice.v1.GetStatusResponse
-	6,  // 28: sluice.v1.ClusterService.WatchCycles:output_type -> sluice.v1.WatchCyclesResponse
-	10, // 29: sluice.v1.ClusterService.VerifyPlan:output_type -> sluice.v1.VerifyPlanResponse
-	12, // 30: sluice.v1.ClusterService.ExportSnapshot:output_type -> sluice.v1.ExportSnapshotResponse
-	14, // 31: sluice.v1.ClusterService.ExportGraph:output_type -> sluice.v1.ExportGraphResponse
-	16, // 32: sluice.v1.ClusterService.SetMode:output_type -> sluice.v1.SetModeResponse
-	18, // 33: sluice.v1.ClusterService.GetCostModels:output_type -> sluice.v1.GetCostModelsResponse
-	22, // 34: sluice.v1.ClusterService.SetCostModel:output_type -> sluice.v1.SetCostModelResponse
-	27, // [27:35] is the sub-list for method output_type
-	19, // [19:27] is the sub-list for method input_type
+	17, // 25: sluice.v1.ClusterService.RotateKey:input_type -> sluice.v1.RotateKeyRequest
+	19, // 26: sluice.v1.ClusterService.GetCostModels:input_type -> sluice.v1.GetCostModelsRequest
+	23, // 27: sluice.v1.ClusterService.SetCostModel:input_type -> sluice.v1.SetCostModelRequest
+	2,  // 28: sluice.v1.ClusterService.GetStatus:output_type -> sluice.v1.GetStatusResponse
+	6,  // 29: sluice.v1.ClusterService.WatchCycles:output_type -> sluice.v1.WatchCyclesResponse
+	10, // 30: sluice.v1.ClusterService.VerifyPlan:output_type -> sluice.v1.VerifyPlanResponse
+	12, // 31: sluice.v1.ClusterService.ExportSnapshot:output_type -> sluice.v1.ExportSnapshotResponse
+	14, // 32: sluice.v1.ClusterService.ExportGraph:output_type -> sluice.v1.ExportGraphResponse
+	16, // 33: sluice.v1.ClusterService.SetMode:output_type -> sluice.v1.SetModeResponse
+	18, // 34: sluice.v1.ClusterService.RotateKey:output_type -> sluice.v1.RotateKeyResponse
+	20, // 35: sluice.v1.ClusterService.GetCostModels:output_type -> sluice.v1.GetCostModelsResponse
+	24, // 36: sluice.v1.ClusterService.SetCostModel:output_type -> sluice.v1.SetCostModelResponse
+	28, // [28:37] is the sub-list for method output_type
+	19, // [19:28] is the sub-list for method input_type
 	19, // [19:19] is the sub-list for extension type_name
 	19, // [19:19] is the sub-list for extension extendee
 	0,  // [0:19] is the sub-list for field type_name
@@ -1721,7 +1820,7 @@ func file_sluice_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_cluster_proto_rawDesc), len(file_sluice_v1_cluster_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	ClusterService_ExportSnapshot_FullMethodName = "/sluice.v1.ClusterService/ExportSnapshot"
 	ClusterService_ExportGraph_FullMethodName    = "/sluice.v1.ClusterService/ExportGraph"
 	ClusterService_SetMode_FullMethodName        = "/sluice.v1.ClusterService/SetMode"
+	ClusterService_RotateKey_FullMethodName      = "/sluice.v1.ClusterService/RotateKey"
 	ClusterService_GetCostModels_FullMethodName  = "/sluice.v1.ClusterService/GetCostModels"
 	ClusterService_SetCostModel_FullMethodName   = "/sluice.v1.ClusterService/SetCostModel"
 )
@@ -46,6 +47,9 @@ type ClusterServiceClient interface {
 	ExportGraph(ctx context.Context, in *ExportGraphRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportGraphResponse], error)
 	// Read-only mode, scheduling and killing on or off.
 	SetMode(ctx context.Context, in *SetModeRequest, opts ...grpc.CallOption) (*SetModeResponse, error)
+	// Seals all secrets with the first key that the server has, so that the others
+	// can go.
+	RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error)
 	// The cost models, which one is in use, and the one that runs in its shadow.
 	GetCostModels(ctx context.Context, in *GetCostModelsRequest, opts ...grpc.CallOption) (*GetCostModelsResponse, error)
 	SetCostModel(ctx context.Context, in *SetCostModelRequest, opts ...grpc.CallOption) (*SetCostModelResponse, error)
@@ -146,6 +150,16 @@ func (c *clusterServiceClient) SetMode(ctx context.Context, in *SetModeRequest, 
 	return out, nil
 }
 
+func (c *clusterServiceClient) RotateKey(ctx context.Context, in *RotateKeyRequest, opts ...grpc.CallOption) (*RotateKeyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RotateKeyResponse)
+	err := c.cc.Invoke(ctx, ClusterService_RotateKey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *clusterServiceClient) GetCostModels(ctx context.Context, in *GetCostModelsRequest, opts ...grpc.CallOption) (*GetCostModelsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetCostModelsResponse)
@@ -184,6 +198,9 @@ type ClusterServiceServer interface {
 	ExportGraph(*ExportGraphRequest, grpc.ServerStreamingServer[ExportGraphResponse]) error
 	// Read-only mode, scheduling and killing on or off.
 	SetMode(context.Context, *SetModeRequest) (*SetModeResponse, error)
+	// Seals all secrets with the first key that the server has, so that the others
+	// can go.
+	RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error)
 	// The cost models, which one is in use, and the one that runs in its shadow.
 	GetCostModels(context.Context, *GetCostModelsRequest) (*GetCostModelsResponse, error)
 	SetCostModel(context.Context, *SetCostModelRequest) (*SetCostModelResponse, error)
@@ -214,6 +231,9 @@ func (UnimplementedClusterServiceServer) ExportGraph(*ExportGraphRequest, grpc.S
 }
 func (UnimplementedClusterServiceServer) SetMode(context.Context, *SetModeRequest) (*SetModeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetMode not implemented")
+}
+func (UnimplementedClusterServiceServer) RotateKey(context.Context, *RotateKeyRequest) (*RotateKeyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateKey not implemented")
 }
 func (UnimplementedClusterServiceServer) GetCostModels(context.Context, *GetCostModelsRequest) (*GetCostModelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetCostModels not implemented")
@@ -329,6 +349,24 @@ func _ClusterService_SetMode_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_RotateKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).RotateKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_RotateKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).RotateKey(ctx, req.(*RotateKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_GetCostModels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetCostModelsRequest)
 	if err := dec(in); err != nil {
@@ -383,6 +421,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetMode",
 			Handler:    _ClusterService_SetMode_Handler,
+		},
+		{
+			MethodName: "RotateKey",
+			Handler:    _ClusterService_RotateKey_Handler,
 		},
 		{
 			MethodName: "GetCostModels",

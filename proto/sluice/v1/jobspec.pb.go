@@ -1097,8 +1097,10 @@ func (*UpdatePolicy_BatchPercent) isUpdatePolicy_Batch() {}
 type Secret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Path of the file as the task sees it.
-	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Path of the file, relative: below the folder that SLUICE_SECRETS_DIR names,
+	// and on Mesos below the sandbox.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// At most 64 KiB. An update that leaves it out keeps the value.
 	Value         []byte `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

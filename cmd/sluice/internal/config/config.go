@@ -55,6 +55,7 @@ type Scheduler struct {
 	Operators        string // joined by commas
 	HostManagers     string `mapstructure:"host_managers"` // joined by commas
 	AuditLog         string `mapstructure:"audit_log"`
+	SecretKeyFile    string `mapstructure:"secret_key_file"`
 	Rate             int
 	Burst            int
 	Streams          int
@@ -91,6 +92,7 @@ type Local struct {
 	Cgroup        string
 	LogLimit      string        `mapstructure:"log_limit"`
 	UsageInterval time.Duration `mapstructure:"usage_interval"`
+	SecretsDir    string        `mapstructure:"secrets_dir"`
 	Retention     Retention
 }
 
@@ -179,6 +181,9 @@ func (c *Config) Validate() error {
 	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
 	check("dev.state_dir", absolute(c.Dev.StateDir))
 	check("local.state_dir", absolute(c.Local.StateDir))
+	if c.Local.SecretsDir != "" {
+		check("local.secrets_dir", absolute(c.Local.SecretsDir))
+	}
 	check("local.shard", shardName(c.Local.Shard))
 	check("dev.driver", oneOf(c.Dev.Driver, Drivers))
 	check("mesos.state_dir", absolute(c.Mesos.StateDir))

@@ -1,0 +1,44 @@
+package cluster
+
+import "fmt"
+
+// Secret is a value that a job's tasks find in a file. The State never holds the value itself.
+type Secret struct {
+	Name   string
+	Path   string // of the file, below the folder that VarSecretsDir names
+	Key    string // id of the key that it is sealed with
+	Sealed []byte
+}
+
+// VarSecretsDir names the folder with the secrets of a task, where its host manager can tell.
+const VarSecretsDir = "SLUICE_SECRETS_DIR"
+
+// resealSecrets replaces the sealed values of a job's secrets, name by name.
+func (s *State) resealSecrets(e *SecretsResealed) error {
+	old := s.Job(e.Job)
+	if old == nil || len(old.Spec.Secrets) != len(e.Secrets) || !sealed(e.Secrets) {
+		return fmt.Errorf("job %d has other secrets", e.Job)
+	}
+	spec := *old.Spec
+	for i := range e.Secrets {
+		if e.Secrets[i].Name != spec.Secrets[i].Name || e.Secrets[i].Path != spec.Secrets[i].Path {
+			return fmt.Errorf("job %d has other secrets", e.Job)
+		}
+	}
+	spec.Secrets = e.Secrets
+	j := *old
+	j.Spec = &spec
+	s.jobs.Set(j.UID, &j)
+	s.changes.Jobs = append(s.changes.Jobs, j.UID)
+	return nil
+}
+
+// sealed reports whether every secret is, as one that reaches the journal has to be.
+func sealed(list []Secret) bool {
+	for i := range list {
+		if len(list[i].Sealed) == 0 || list[i].Key == "" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,268 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newKeyring(t *testing.T, ids ...string) *Keyring {
+	t.Helper()
+	var text strings.Builder
+	for _, id := range ids {
+		key := bytes.Repeat([]byte(id[:1]), keyBytes)
+		fmt.Fprintf(&text, "%s:%s\n", id, base64.StdEncoding.EncodeToString(key))
+	}
+	ring, err := ParseKeyring(text.String())
+	require.NoError(t, err)
+	return ring
+}
+
+func TestParseKeyring(t *testing.T) {
+	good := "k:" + base64.StdEncoding.EncodeToString(make([]byte, keyBytes))
+	ring, err := ParseKeyring("# the key\n\n" + good + "\n")
+	require.NoError(t, err)
+	require.NotNil(t, ring.find("k"))
+	require.Nil(t, ring.find("x"))
+	for text, want := range map[string]string{
+		"":                   "there is no key",
+		"# nothing":          "there is no key",
+		"k":                  "line 1",
+		"\nk:AAAA":           "line 2",
+		"k:???":              "line 1",
+		good[1:]:             "line 1",
+		good + "\n" + good:   `two keys "k"`,
+		good + "\nshort:AAA": "line 2",
+	} {
+		_, err := ParseKeyring(text)
+		require.ErrorContains(t, err, want, text)
+		require.NotContains(t, err.Error(), "AAAA", "a key is not shown")
+	}
+}
+
+func TestSealedValuesAreGoodForTheirPlaceOnly(t *testing.T) {
+	ring := newKeyring(t, "new", "old")
+	s := cluster.Secret{Name: "a"}
+	ring.seal(1, &s, []byte("hush"))
+	value, err := ring.open(1, &s)
+	require.NoError(t, err)
+	require.Equal(t, "hush", string(value))
+	again := s
+	ring.seal(1, &again, []byte("hush"))
+	require.NotEqual(t, s.Sealed, again.Sealed, "equal values do not show")
+
+	_, err = ring.open(2, &s)
+	require.ErrorContains(t, err, "damaged")
+	other := s
+	other.Name = "b"
+	_, err = ring.open(1, &other)
+	require.ErrorContains(t, err, "damaged")
+	flipped := s
+	flipped.Sealed = bytes.Clone(s.Sealed)
+	flipped.Sealed[len(flipped.Sealed)-1] ^= 1
+	_, err = ring.open(1, &flipped)
+	require.ErrorContains(t, err, "damaged")
+	_, err = newKeyring(t, "else").open(1, &s)
+	require.ErrorContains(t, err, `key "new", which is not there`)
+	_, err = ring.open(1, &cluster.Secret{Name: "a", Key: "new", Sealed: []byte("x")})
+	require.ErrorContains(t, err, "damaged")
+}
+
+// withSecret is a job with one secret; no value where it is "".
+func withSecret(name, value string) *sluicev1.JobSpec {
+	spec := sleepJob(name)
+	spec.Secrets = []*sluicev1.Secret{{Name: "db", Path: "db/password", Value: []byte(value)}}
+	return spec
+}
+
+const canary = "canary-5c1f7e0a93d24b6f8e"
+
+// The value of a secret is nowhere but in the launch of its task: not in what the server answers, writes, logs, exports
+// or stores.
+func TestSecretsDoNotLeak(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	disk, err := journal.Open(dir, journal.Options{})
+	require.NoError(t, err)
+	var out syncBuffer
+	a := newAPITestWith(t, func(c *Config) {
+		c.Journal, c.Secrets = disk, newKeyring(t, "k")
+		c.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		c.Audit = slog.New(slog.NewJSONHandler(&out, nil))
+	})
+	say := func(m proto.Message, err error) {
+		fmt.Fprintln(&out, err)
+		if m != nil {
+			text, err := protojson.Marshal(m)
+			require.NoError(t, err)
+			_, _ = out.Write(text)
+		}
+	}
+	ctx := t.Context()
+	r := &rig{t: t, s: a.Scheduler, conn: a.conn}
+	sh, _ := r.hello(&sluicev1.Hello{Shard: "s", ProtocolVersion: protocolVersion, SessionId: "x", Capabilities: []string{"secrets"}})
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: &sluicev1.HostReport{Full: true, Last: true, Hosts: []*sluicev1.HostInfo{
+		{Name: "h", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: 4000, MemoryBytes: 1 << 30}}},
+	}}}})
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Inventory{Inventory: &sluicev1.Inventory{Last: true}}})
+	a.submit(t, withSecret("job", canary))
+	launch := sh.down().GetLaunch()
+	require.Equal(t, "db/password", launch.GetTask().GetSecrets()[0].GetPath())
+	require.Equal(t, canary, string(launch.GetTask().GetSecrets()[0].GetValue()))
+
+	got, err := a.jobs.GetJob(ctx, &sluicev1.GetJobRequest{Name: "job"})
+	say(got, err)
+	require.Equal(t, "db", got.Job.Spec.Secrets[0].Name)
+	list, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{})
+	say(list, err)
+	tasks, err := a.tasks.ListTasks(ctx, &sluicev1.ListTasksRequest{Job: "job"})
+	say(tasks, err)
+	explained, err := a.tasks.ExplainTask(ctx, &sluicev1.ExplainTaskRequest{Job: "job"})
+	say(explained, err)
+	watch, err := a.jobs.WatchJobs(ctx, &sluicev1.WatchJobsRequest{IncludeTasks: true})
+	require.NoError(t, err)
+	first, err := watch.Recv()
+	say(first, err)
+	// Refusals tell what is wrong with the rest.
+	_, err = a.jobs.SubmitJob(ctx, &sluicev1.SubmitJobRequest{Spec: withSecret("NO", canary)})
+	say(nil, err)
+	_, err = a.jobs.SubmitJob(ctx, &sluicev1.SubmitJobRequest{Spec: withSecret("job", canary+"2")})
+	require.Equal(t, codes.AlreadyExists, status.Code(err), "another value is another job")
+	say(nil, err)
+	again := a.submit(t, withSecret("job", canary))
+	require.False(t, again.Created)
+	stream, err := a.cluster.ExportSnapshot(ctx, &sluicev1.ExportSnapshotRequest{})
+	require.NoError(t, err)
+	for {
+		part, err := stream.Recv()
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		_, _ = out.Write(part.Data)
+	}
+	require.NoError(t, disk.Checkpoint(ctx, a.Snapshot()))
+	require.NoError(t, disk.Replay(func(r cluster.Record) error { return json.NewEncoder(&out).Encode(r) }))
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		_, _ = out.Write(content)
+		return err
+	}))
+	all := out.String()
+	require.Contains(t, all, "db/password", "the search would have found it")
+	for _, form := range []string{canary, base64.StdEncoding.EncodeToString([]byte(canary))[:24], fmt.Sprintf("%x", canary), fmt.Sprint([]byte(canary))[1:30]} {
+		require.NotContains(t, all, form)
+	}
+}
+
+func TestSecretsOfUpdates(t *testing.T) {
+	ring := newKeyring(t, "new", "old")
+	a := newAPITestWith(t, func(c *Config) { c.Secrets = ring })
+	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
+	uid := cluster.JobUID(a.submit(t, withSecret("job", "one")).Uid)
+	value := func() string {
+		files, err := ring.files(a.Snapshot().Job(uid))
+		require.NoError(t, err)
+		return string(files[0].Value)
+	}
+	update := func(spec *sluicev1.JobSpec) error {
+		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.Snapshot().Job(uid).Version})
+		return err
+	}
+	keeps := withSecret("job", "")
+	keeps.Priority = 4
+	require.NoError(t, update(keeps))
+	require.Equal(t, "one", value())
+	changes := withSecret("job", "two")
+	changes.Priority = 4
+	require.NoError(t, update(changes))
+	require.Equal(t, "two", value())
+	version := a.Snapshot().Job(uid).Version
+	require.NoError(t, update(changes))
+	require.Equal(t, version, a.Snapshot().Job(uid).Version, "the same value changes nothing")
+	more := withSecret("job", "")
+	more.Secrets = append(more.Secrets, &sluicev1.Secret{Name: "other", Path: "x"})
+	requireViolation(t, update(more), codes.InvalidArgument, "spec.secrets[1].value", "is required")
+
+	// After a rotation the old key is not needed any more.
+	require.Equal(t, "new", a.Snapshot().Job(uid).Spec.Secrets[0].Key)
+	a.config.Secrets.keys[0], a.config.Secrets.keys[1] = ring.keys[1], ring.keys[0]
+	rotated, err := a.cluster.RotateKey(t.Context(), &sluicev1.RotateKeyRequest{})
+	require.NoError(t, err)
+	require.Equal(t, uint32(1), rotated.Secrets)
+	require.Equal(t, "old", rotated.Key)
+	state := a.Snapshot()
+	require.Equal(t, "old", state.Job(uid).Spec.Secrets[0].Key)
+	require.Equal(t, "two", value())
+	rotated, err = a.cluster.RotateKey(t.Context(), &sluicev1.RotateKeyRequest{})
+	require.NoError(t, err)
+	require.Zero(t, rotated.Secrets)
+}
+
+func TestSecretsThatAreRefused(t *testing.T) {
+	without := newAPITest(t)
+	_, err := without.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: withSecret("job", "x")})
+	requireViolation(t, err, codes.Unimplemented, "spec.secrets", "scheduler.secret_key_file")
+	_, err = without.cluster.RotateKey(t.Context(), &sluicev1.RotateKeyRequest{})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+
+	a := newAPITestWith(t, func(c *Config) { c.Secrets = newKeyring(t, "k") })
+	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
+	long := strings.Repeat("x", maxSecretBytes+1)
+	for name, tt := range map[string]struct {
+		secrets []*sluicev1.Secret
+		field   string
+		says    string
+	}{
+		"no value":  {[]*sluicev1.Secret{{Name: "a", Path: "a"}}, "spec.secrets[0].value", "is required"},
+		"no name":   {[]*sluicev1.Secret{{Path: "a", Value: []byte("x")}}, "spec.secrets[0].name", "is required"},
+		"twice":     {[]*sluicev1.Secret{{Name: "a", Path: "a", Value: []byte("x")}, {Name: "a", Path: "b", Value: []byte("x")}}, "spec.secrets[1].name", "unique"},
+		"same path": {[]*sluicev1.Secret{{Name: "a", Path: "a", Value: []byte("x")}, {Name: "b", Path: "a/b", Value: []byte("x")}}, "spec.secrets[1].path", "above or below"},
+		"too long":  {[]*sluicev1.Secret{{Name: "a", Path: "a", Value: []byte(long)}}, "spec.secrets[0].value", "too long"},
+		"absolute":  {[]*sluicev1.Secret{{Name: "a", Path: "/etc/passwd", Value: []byte("x")}}, "spec.secrets[0].path", "relative"},
+		"traversal": {[]*sluicev1.Secret{{Name: "a", Path: "../../x", Value: []byte("x")}}, "spec.secrets[0].path", "relative"},
+		"hidden":    {[]*sluicev1.Secret{{Name: "a", Path: "a/../../x", Value: []byte("x")}}, "spec.secrets[0].path", "relative"},
+		"folder":    {[]*sluicev1.Secret{{Name: "a", Path: "..", Value: []byte("x")}}, "spec.secrets[0].path", "relative"},
+	} {
+		spec := sleepJob("job")
+		spec.Secrets = tt.secrets
+		_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
+		require.Error(t, err, name)
+		requireViolation(t, err, codes.InvalidArgument, tt.field, tt.says)
+	}
+	// What is not sealed does not reach the journal, whoever forgets it.
+	err = a.Do(t.Context(), func(tx *Tx) error {
+		return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: &cluster.JobSpec{
+			Name: "x", Pool: cluster.DefaultPool, Instances: 1, Secrets: []cluster.Secret{{Name: "a"}},
+		}}}})
+	})
+	require.ErrorContains(t, err, "not sealed")
+	// A start without the key says which one is missing.
+	a.submit(t, withSecret("job", "x"))
+	copied := cluster.NewState()
+	for part := range a.Snapshot().Parts() {
+		require.NoError(t, copied.Apply(cluster.Record{Event: part}))
+	}
+	_, err = New(Config{State: copied, Journal: journal.NewMemory()})
+	require.ErrorContains(t, err, `key "k", which is not there: scheduler.secret_key_file`)
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newClusterRotateCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate-key",
+		Short: "Seal all secrets with the first key, so that the others can go",
+		Long: `Seal all secrets with the first key of scheduler.secret_key_file. Afterwards the other
+keys of the file are not needed any more.`,
+		Args: wants(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.cluster.RotateKey, &sluicev1.RotateKeyRequest{})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) {
+				fmt.Fprintf(w, "%d secrets sealed anew; all are sealed with key %s\n", res.GetSecrets(), res.GetKey())
+			})
+		},
+	}
+}

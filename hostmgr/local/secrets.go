@@ -1,0 +1,164 @@
+//go:build linux
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// Secrets are files in memory: never on a disk, not in the launch record, and gone with the machine. The files of a run
+// are there before its launch is recorded, so that a run that may start has them, and they go when it has ended. What a
+// crash leaves goes at the next start.
+
+// findSecrets returns the folder in memory for the runs of this driver's state folder, or why there is none.
+func findSecrets(c Config) (string, error) {
+	candidates := []string{c.SecretsDir}
+	if c.SecretsDir == "" {
+		candidates = []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"}
+	}
+	problem := errors.New("there is no folder on a file system in memory; local.secrets_dir names one")
+	for _, dir := range candidates {
+		if dir == "" {
+			continue
+		}
+		var fs unix.Statfs_t
+		if err := unix.Statfs(dir, &fs); err != nil {
+			problem = fmt.Errorf("folder %s: %w", dir, err)
+			continue
+		}
+		if fs.Type != unix.TMPFS_MAGIC && fs.Type != unix.RAMFS_MAGIC {
+			problem = fmt.Errorf("folder %s is not on a file system in memory", dir)
+			continue
+		}
+		if unix.Access(dir, unix.W_OK|unix.X_OK) != nil {
+			problem = fmt.Errorf("folder %s cannot be written to", dir)
+			continue
+		}
+		state := fnv.New32a()
+		_, _ = state.Write([]byte(c.Dir)) // never fails
+		return filepath.Join(dir, fmt.Sprintf("sluice-%d-%08x", os.Getuid(), state.Sum32())), nil
+	}
+	return "", problem
+}
+
+func (d *driver) secretsOf(run cluster.RunID) string { return filepath.Join(d.secrets, run.String()) }
+
+// checkSecrets refuses paths that lead out of the folder of the secrets.
+func checkSecrets(list []hostmgr.SecretFile) error {
+	for i, s := range list {
+		if !filepath.IsLocal(s.Path) || filepath.Clean(s.Path) != s.Path || s.Path == "." {
+			return fmt.Errorf("local: launch: secrets[%d] goes to %q, which is not inside the folder of the secrets", i, s.Path)
+		}
+	}
+	return nil
+}
+
+// writeSecrets makes the files of a run, which only its user can read.
+func (d *driver) writeSecrets(l *hostmgr.Launch) error {
+	if len(l.Secrets) == 0 {
+		return nil
+	}
+	owner, several, err := soleUser(l)
+	if err != nil {
+		return err
+	}
+	if several {
+		return errors.New("local: launch: the processes of a task with secrets have to run as one user")
+	}
+	dir := d.secretsOf(l.Run)
+	if err := d.makeSecretsRoot(); err != nil {
+		return err
+	}
+	if err := removeAll(dir); err != nil { // of an attempt that was not recorded
+		return err
+	}
+	for _, s := range l.Secrets {
+		path := filepath.Join(dir, s.Path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return fmt.Errorf("local: secrets: %w", err)
+		}
+		if err := os.WriteFile(path, s.Value, 0o400); err != nil {
+			return fmt.Errorf("local: secrets: %w", err)
+		}
+	}
+	if owner == nil {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chown(path, int(owner.UID), int(owner.GID))
+	})
+}
+
+// makeSecretsRoot makes the folder of all runs. One that somebody else has made is not used.
+func (d *driver) makeSecretsRoot() error {
+	if err := os.Mkdir(d.secrets, 0o711); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("local: secrets: %w", err)
+	}
+	var info unix.Stat_t
+	if err := unix.Lstat(d.secrets, &info); err != nil {
+		return fmt.Errorf("local: secrets: %w", err)
+	}
+	if info.Mode&unix.S_IFMT != unix.S_IFDIR || info.Uid != uint32(os.Getuid()) || info.Mode&0o022 != 0 {
+		return fmt.Errorf("local: secrets: %s was made by somebody else: remove it", d.secrets)
+	}
+	return nil
+}
+
+// soleUser returns the user that all processes run as, nil for the driver's own, and whether there are several.
+func soleUser(l *hostmgr.Launch) (sole *account, several bool, err error) {
+	first := true
+	for _, list := range [][]cluster.Process{l.Task.Init, l.Task.Processes} {
+		for i := range list {
+			a, err := findUser(list[i].User)
+			if err != nil {
+				return nil, false, err
+			}
+			if !first && ((a == nil) != (sole == nil) || a != nil && a.UID != sole.UID) {
+				return nil, true, nil
+			}
+			sole, first = a, false
+		}
+	}
+	return sole, false, nil
+}
+
+// dropSecrets removes the files of a run.
+func (d *driver) dropSecrets(run cluster.RunID) error {
+	if d.secrets == "" {
+		return nil
+	}
+	return removeAll(d.secretsOf(run))
+}
+
+// sweepSecrets removes the files of runs that have ended or were never recorded.
+func (d *driver) sweepSecrets() error {
+	if d.secrets == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(d.secrets)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		id, err := cluster.ParseRunID(e.Name())
+		if r := d.runs[id]; err == nil && r != nil && !r.status.State.Terminal() {
+			continue
+		}
+		if err := removeAll(filepath.Join(d.secrets, e.Name())); err != nil {
+			return err
+		}
+	}
+	return err
+}

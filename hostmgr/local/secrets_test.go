@@ -1,0 +1,76 @@
+//go:build linux
+
+package local
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+func TestFindSecrets(t *testing.T) {
+	_, problem := findSecrets(Config{Dir: "/x", SecretsDir: "/proc"})
+	require.ErrorContains(t, problem, "not on a file system in memory")
+	_, problem = findSecrets(Config{Dir: "/x", SecretsDir: "/nowhere"})
+	require.ErrorContains(t, problem, "/nowhere")
+}
+
+func TestPathsOfSecretsStayInside(t *testing.T) {
+	for _, path := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "./a", "."} {
+		require.Error(t, checkSecrets([]hostmgr.SecretFile{{Path: path}}), path)
+	}
+	require.NoError(t, checkSecrets([]hostmgr.SecretFile{{Path: "a/b"}}))
+}
+
+// The files of a run are on a file system in memory, for its user alone, and in no record; they go when it has ended.
+func TestSecretsOfARun(t *testing.T) {
+	f := newFixture(t, nil)
+	if f.secrets == "" {
+		t.Skipf("secrets need a file system in memory: %v", f.secretsProblem)
+	}
+	require.NotZero(t, f.Capabilities()&cluster.CanSecrets)
+	const value = "hush-canary"
+	give := func(l *hostmgr.Launch) {
+		l.Secrets = []hostmgr.SecretFile{{Path: "db/password", Value: []byte(value)}}
+	}
+	id := f.shell(1, `stat -c %a "$SLUICE_SECRETS_DIR/db/password"; tr a-z A-Z <"$SLUICE_SECRETS_DIR/db/password"; echo; exec sleep 60`, give)
+	f.says(id, "400\nHUSH-CANARY\n")
+	stays := filepath.Join(f.secretsOf(id), "db", "password")
+	require.FileExists(t, stays)
+	require.NoError(t, filepath.WalkDir(f.config.Dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		require.NotContains(t, string(content), value, path)
+		require.NotContains(t, string(content), "aHVzaC1jYW5hcnk", path) // in base64
+		return err
+	}))
+
+	// A driver that comes back leaves what runs its files, and takes a repeated launch for the same one.
+	stray := filepath.Join(f.secrets, "stray")
+	require.NoError(t, os.Mkdir(stray, 0o700))
+	f.reopen()
+	require.FileExists(t, stays)
+	require.NoDirExists(t, stray)
+	f.shell(1, `stat -c %a "$SLUICE_SECRETS_DIR/db/password"; tr a-z A-Z <"$SLUICE_SECRETS_DIR/db/password"; echo; exec sleep 60`, give)
+	require.NoError(t, f.Kill(t.Context(), id, 0))
+	f.ended(id)
+	require.NoDirExists(t, f.secretsOf(id))
+	require.NoError(t, removeAll(f.secrets))
+}
+
+func TestWithoutMemoryThereAreNoSecrets(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.SecretsDir = "/proc" })
+	require.Zero(t, f.Capabilities()&cluster.CanSecrets)
+	for _, h := range f.sink.Hosts() {
+		require.Contains(t, strings.Join(h.Machine.Notes, " "), "tasks with secrets do not run here")
+	}
+}
