@@ -269,6 +269,24 @@ func (j *onDisk) Checkpoint(ctx context.Context, snapshot *cluster.Snapshot) err
 	return nil
 }
 
+func (j *onDisk) Restore(ctx context.Context, snapshot *cluster.Snapshot) error {
+	j.inUse.RLock()
+	defer j.inUse.RUnlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.usable(); err != nil {
+		return err
+	}
+	if err := checkRestore(j.baseSeq, j.last, snapshot.Seq()); err != nil {
+		return fmt.Errorf("%w (in %s)", err, j.dir)
+	}
+	if err := j.writeBase(ctx, snapshot); err != nil {
+		return fmt.Errorf("journal: restore in %s: %w", j.dir, err)
+	}
+	j.baseSeq, j.last = snapshot.Seq(), snapshot.Seq()
+	return nil
+}
+
 // writeBase writes the parts of a base and, when all are durable, makes it the valid one.
 func (j *onDisk) writeBase(ctx context.Context, snapshot *cluster.Snapshot) error {
 	w := j.db.NewWriteBatch()

@@ -51,6 +51,9 @@ type Journal interface {
 	// Checkpoint makes the snapshot the new base and drops the records up to snapshot.Seq(). It may run while Append
 	// does. A crash, an error or the end of ctx before it is done leaves the old base and all records.
 	Checkpoint(ctx context.Context, snapshot *cluster.Snapshot) error
+	// Restore makes the snapshot the base of a journal that has nothing yet; else it is ErrSequence. It is there as a
+	// whole or not at all.
+	Restore(ctx context.Context, snapshot *cluster.Snapshot) error
 	// Replay calls fn for each part of the base as a record with a *cluster.Restored event and the base's sequence
 	// number, then for every record after the base in order. It ends with the first error, which it returns. What it
 	// passes is fresh: fn may keep it.
@@ -86,6 +89,14 @@ func checkCheckpoint(base, last, snapshot uint64) error {
 	if snapshot < base || snapshot > last {
 		return fmt.Errorf("%w: a checkpoint at %d is not between the base %d and the last record %d",
 			ErrSequence, snapshot, base, last)
+	}
+	return nil
+}
+
+// checkRestore lets a snapshot begin the history of an empty journal only.
+func checkRestore(base, last, snapshot uint64) error {
+	if base != 0 || last != 0 || snapshot == 0 {
+		return fmt.Errorf("%w: a snapshot at %d is restored into an empty journal only, and this one has %d records", ErrSequence, snapshot, max(base, last))
 	}
 	return nil
 }

@@ -41,6 +41,23 @@ func (m *memory) Append(records []cluster.Record) error {
 	return nil
 }
 
+func (m *memory) Restore(ctx context.Context, snapshot *cluster.Snapshot) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
+	if err := checkRestore(m.baseSeq, m.last, snapshot.Seq()); err != nil {
+		return err
+	}
+	base, err := encodeBase(ctx, snapshot)
+	if err != nil {
+		return err
+	}
+	m.base, m.baseSeq, m.last = base, snapshot.Seq(), snapshot.Seq()
+	return nil
+}
+
 func (m *memory) Checkpoint(ctx context.Context, snapshot *cluster.Snapshot) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,16 +68,9 @@ func (m *memory) Checkpoint(ctx context.Context, snapshot *cluster.Snapshot) err
 	if err := checkCheckpoint(m.baseSeq, m.last, seq); err != nil || seq == m.baseSeq {
 		return err
 	}
-	var base [][]byte
-	for part := range snapshot.Parts() {
-		blob, err := encodeBatch([]cluster.Record{{Seq: seq, Event: part}})
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		base = append(base, blob)
+	base, err := encodeBase(ctx, snapshot)
+	if err != nil {
+		return err
 	}
 	m.baseSeq, m.base = seq, base
 	drop := 0
@@ -97,4 +107,19 @@ func (m *memory) Close() error {
 	defer m.mu.Unlock()
 	m.closed = true
 	return nil
+}
+
+// encodeBase returns the parts of a base.
+func encodeBase(ctx context.Context, snapshot *cluster.Snapshot) (base [][]byte, err error) {
+	for part := range snapshot.Parts() {
+		blob, err := encodeBatch([]cluster.Record{{Seq: snapshot.Seq(), Event: part}})
+		if err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		base = append(base, blob)
+	}
+	return base, nil
 }

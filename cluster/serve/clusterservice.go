@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"time"
 
@@ -128,7 +127,7 @@ func cycleTo(c *CycleSummary, solver string) *sluicev1.CycleSummary {
 // exportChunk is the size of one message of an export.
 const exportChunk = 256 << 10
 
-// ExportSnapshot implements sluicev1.ClusterServiceServer: the parts of a checkpoint as JSON, one on a line.
+// ExportSnapshot implements sluicev1.ClusterServiceServer: a file that ReadSnapshot reads.
 func (a *clusterService) ExportSnapshot(_ *sluicev1.ExportSnapshotRequest, stream grpc.ServerStreamingServer[sluicev1.ExportSnapshotResponse]) error {
 	s := a.s.Snapshot()
 	revision := s.Revision()
@@ -137,12 +136,8 @@ func (a *clusterService) ExportSnapshot(_ *sluicev1.ExportSnapshotRequest, strea
 		revision = 0 // in the first message only
 		return err
 	}}
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	for part := range s.Parts() {
-		if err := encoder.Encode(part); err != nil {
-			return exportStatus(err)
-		}
+	if err := writeSnapshot(out, s); err != nil {
+		return exportStatus(err)
 	}
 	return exportStatus(out.Flush())
 }

@@ -28,6 +28,13 @@ func unaryMethods() []string {
 		{sluicev1.PoolService_ServiceDesc.ServiceName, []string{"CreatePool", "UpdatePool", "GetPool", "ListPools", "DeletePool"}},
 		{sluicev1.HostService_ServiceDesc.ServiceName, []string{"GetHost", "ListHosts", "DrainHost", "ResumeHost"}},
 		{sluicev1.ClusterService_ServiceDesc.ServiceName, []string{"GetStatus"}},
+		{sluicev1.AccessService_ServiceDesc.ServiceName, []string{"WhoAmI", "CreateToken", "ListTokens", "RevokeToken", "GrantRole", "RevokeRole", "ListRoles"}},
+		{sluicev1.ClusterService_ServiceDesc.ServiceName, []string{"SetMode", "RotateKey", "VerifyPlan", "GetCostModels", "SetCostModel"}},
+		{sluicev1.PoolService_ServiceDesc.ServiceName, []string{"DrainPool", "GetQueueMapping", "SetQueueMapping"}},
+		{sluicev1.JobService_ServiceDesc.ServiceName, []string{"RestartJob", "ControlUpdate", "ListJobVersions", "PlanJobs"}},
+		{sluicev1.TaskService_ServiceDesc.ServiceName, []string{"ListTaskEvents"}},
+		{sluicev1.VolumeService_ServiceDesc.ServiceName, []string{"CreateVolume", "GetVolume", "ListVolumes", "DeleteVolume"}},
+		{sluicev1.DiscoveryService_ServiceDesc.ServiceName, []string{"ListEndpoints"}},
 	} {
 		for _, m := range service.methods {
 			all = append(all, "/"+service.name+"/"+m)
@@ -56,6 +63,12 @@ func FuzzRequests(f *testing.F) {
 		&sluicev1.GetPoolRequest{Path: "root"}, &sluicev1.ListPoolsRequest{Path: "root"}, &sluicev1.DeletePoolRequest{Path: "root/x"},
 		&sluicev1.GetHostRequest{Name: "s/h"}, &sluicev1.ListHostsRequest{Shard: "s"},
 		&sluicev1.DrainHostRequest{Name: "s/h"}, &sluicev1.ResumeHostRequest{Name: "s/h"},
+		&sluicev1.GetStatusRequest{},
+		&sluicev1.WhoAmIRequest{}, &sluicev1.CreateTokenRequest{User: "u", Groups: []string{"g"}, Job: "there"},
+		&sluicev1.ListTokensRequest{User: "u"}, &sluicev1.RevokeTokenRequest{Id: "t"},
+		&sluicev1.GrantRoleRequest{Binding: &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "u"}},
+		&sluicev1.RevokeRoleRequest{Binding: &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "u"}}, &sluicev1.ListRolesRequest{},
+		&sluicev1.SetModeRequest{Mode: &sluicev1.ClusterMode{ReadOnly: true}}, &sluicev1.RotateKeyRequest{},
 	} {
 		raw, err := proto.Marshal(m)
 		require.NoError(f, err)

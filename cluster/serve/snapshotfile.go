@@ -1,0 +1,95 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// A file with a snapshot has the parts of a checkpoint as JSON, one on a line, in their order, and last a line with their
+// number and a digest of all that comes before, without which the file is not whole.
+
+// snapshotEnd is the last line of a file with a snapshot.
+type snapshotEnd struct {
+	Parts  int
+	SHA256 string // of all lines before
+}
+
+// errNotWhole: a file ends before its last line, or has another content than it was written with.
+var errNotWhole = errors.New("serve: the snapshot is not whole")
+
+// maxSnapshotLine bounds one part: a thousand jobs of the largest size.
+const maxSnapshotLine = 2 << 30
+
+// writeSnapshot writes a file with a snapshot.
+func writeSnapshot(w io.Writer, s *cluster.Snapshot) error {
+	digest := sha256.New()
+	end := snapshotEnd{}
+	encoder := json.NewEncoder(io.MultiWriter(w, digest))
+	encoder.SetEscapeHTML(false)
+	for part := range s.Parts() {
+		if err := encoder.Encode(part); err != nil {
+			return err
+		}
+		end.Parts++
+	}
+	end.SHA256 = hex.EncodeToString(digest.Sum(nil))
+	return json.NewEncoder(w).Encode(end)
+}
+
+// ReadSnapshot reads what writeSnapshot wrote.
+func ReadSnapshot(r io.Reader) (*cluster.State, error) {
+	state, digest, parts := cluster.NewState(), sha256.New(), 0
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 1<<20), maxSnapshotLine)
+	for lines.Scan() {
+		line := lines.Bytes()
+		if end, ok := endOf(line); ok {
+			return state, closeSnapshot(lines, end, parts, digest)
+		}
+		part := new(cluster.Restored)
+		decoder := json.NewDecoder(bytes.NewReader(line))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(part); err != nil {
+			return nil, fmt.Errorf("%w: line %d: %w", errNotWhole, parts+1, err)
+		}
+		if (part.Header != nil) != (parts == 0) {
+			return nil, fmt.Errorf("%w: line %d is not in its place", errNotWhole, parts+1)
+		}
+		if err := state.Apply(cluster.Record{Event: part}); err != nil {
+			return nil, fmt.Errorf("serve: line %d of the snapshot: %w", parts+1, err)
+		}
+		_, _ = digest.Write(line) // never fails
+		_, _ = digest.Write([]byte{'\n'})
+		parts++
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: it ends after line %d", errNotWhole, parts)
+}
+
+// endOf reads a last line.
+func endOf(line []byte) (end snapshotEnd, ok bool) {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	return end, decoder.Decode(&end) == nil && end.SHA256 != ""
+}
+
+func closeSnapshot(lines *bufio.Scanner, end snapshotEnd, parts int, digest hash.Hash) error {
+	switch {
+	case parts == 0 || end.Parts != parts || end.SHA256 != hex.EncodeToString(digest.Sum(nil)):
+		return fmt.Errorf("%w: it was changed after it was written", errNotWhole)
+	case lines.Scan():
+		return fmt.Errorf("%w: there is more after its last line", errNotWhole)
+	}
+	return lines.Err()
+}

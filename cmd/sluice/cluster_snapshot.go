@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/serve"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newClusterSnapshotCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "snapshot FILE",
+		Short: "Write the whole durable state, as of one moment, to a new file",
+		Long: `Write the whole durable state, as of one moment, to a new file, from which "cluster
+restore" makes the store of a scheduler. Secrets stay sealed: their keys are needed too.`,
+		Args: wants("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			size, err := c.export(cmd.Context(), f)
+			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+				return errors.Join(err, os.Remove(args[0]))
+			}
+			fmt.Fprintf(a.out, "%d bytes in %s\n", size, args[0])
+			return nil
+		},
+	}
+}
+
+// export copies a snapshot to w.
+func (c *client) export(ctx context.Context, w io.Writer) (size int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.cluster.ExportSnapshot(ctx, &sluicev1.ExportSnapshotRequest{})
+	for err == nil {
+		var part *sluicev1.ExportSnapshotResponse
+		if part, err = stream.Recv(); err == nil {
+			size += len(part.GetData())
+			_, err = w.Write(part.GetData())
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return size, c.describe(err)
+}
+
+func newClusterRestoreCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make the store of a scheduler, in an empty folder, from a snapshot",
+		Long: `Make the store of a scheduler from a file that "cluster snapshot" wrote, in a state
+folder without one. The scheduler that starts there is the same cluster: host managers
+tell it what has happened to their tasks since. The one that the snapshot is of must
+not run any more.`,
+		Args: wants("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := os.Open(args[0])
+			if err != nil {
+				return exitError{exitUsage, err}
+			}
+			defer func() { _ = f.Close() }()
+			state, err := serve.ReadSnapshot(f)
+			if err != nil {
+				return exitError{exitUsage, fmt.Errorf("%s: %w", args[0], err)}
+			}
+			dir := filepath.Join(a.config.Scheduler.StateDir, "journal")
+			j, err := journal.Open(dir, journal.Options{})
+			if err != nil {
+				return err
+			}
+			snapshot, _ := state.Snapshot()
+			if err = errors.Join(j.Restore(cmd.Context(), snapshot), j.Close()); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.out, "cluster %s, %d jobs, %d hosts: restored in %s\n", snapshot.ClusterID(), snapshot.NumJobs(), snapshot.NumHosts(), dir)
+			return nil
+		},
+	}
+	config.AddFlags(cmd.Flags(), "scheduler.state_dir")
+	return cmd
+}
