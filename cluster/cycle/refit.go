@@ -13,17 +13,16 @@ import (
 // one class after the other, so that a large task may take the place of several that are worth more together. Starts of this
 // plan are taken back and others made, host by host, until no such change is worth anything: the steps "refit" and "kept only
 // if better" of a local search over exact knapsacks. Stronger tiers and higher priorities count lexicographically: a refit
-// never gives up one of them for any number of weaker ones. Those of a small plan are also tried in other orders, so that no
-// greedy order does better.
+// never gives up one of them for any number of weaker ones. All starts are also tried in other orders, so that none of these does
+// better.
 const (
-	refitSweeps     = 3
-	refitNodes      = 1 << 14 // steps that a refit may take
-	refitNodesLarge = 1 << 11 // of a plan that is not small, where a single start is worth little
-	refitHostNodes  = 1 << 11 // of those, for the same hosts
-	refitLooks      = 16      // classes that are considered for the same hosts
-	refitSmall      = 64      // starts of a plan that may all be taken back for another order
-	refitTriples    = 6       // hosts of which any three are considered together
-	refitGang       = 32      // units of a gang for which room is looked for on several hosts
+	refitSweeps    = 3
+	refitNodes     = 1 << 14 // steps that a refit may take from each order
+	refitHostNodes = 1 << 11 // of those, for the same hosts
+	refitLooks     = 16      // classes that are considered for the same hosts
+	refitSmall     = 64      // starts of a plan that is refitted; of more, a single one is worth too little
+	refitTriples   = 6       // hosts of which any three are considered together
+	refitGang      = 32      // units of a gang for which room is looked for on several hosts
 )
 
 // made is a start of this plan, at an index of the output.
@@ -69,27 +68,22 @@ type change struct {
 // refit improves the plan as long as something waits that was admitted. Complexity: refitNodes looks at a class on a host, and
 // the starts of the plan.
 func (p *Planner) refit(out *Output) {
-	if len(out.Displacements) > 0 { // which were decided beside these starts
+	if len(out.Displacements) > 0 || len(p.made) > refitSmall { // the former were decided beside these starts
 		return
 	}
 	r := refitter{p: p, out: out, nodes: refitNodes}
-	if len(p.made) > refitSmall {
-		r.nodes = refitNodesLarge
-	}
 	r.order = r.density
 	if !r.begin() {
 		return
 	}
 	r.sweeps()
-	if len(p.made) <= refitSmall {
-		for _, order := range []func(c *class) float64{r.density, r.size, r.price} {
-			r.order, r.nodes = order, refitNodes
-			r.attempt(func() bool {
-				r.restart()
-				r.sweeps()
-				return true
-			})
-		}
+	for _, order := range []func(c *class) float64{r.density, r.size, r.price} {
+		r.order, r.nodes = order, refitNodes
+		r.attempt(func() bool {
+			r.restart()
+			r.sweeps()
+			return true
+		})
 	}
 	if len(r.log) > 0 {
 		p.insert(out) // what rules keep out of this may fit now
@@ -234,12 +228,12 @@ func (r *refitter) waiting() []*class {
 	return all
 }
 
-// dropped returns the classes of which all starts may be taken back together, by first start: gangs, and of a small plan all.
+// dropped returns the classes of which all starts may be taken back together, by first start.
 func (r *refitter) dropped() []*class {
 	var all []*class
 	for i := range r.p.made {
 		c := r.p.made[i].class
-		if (c.group.key.gang || len(r.p.made) <= refitSmall) && !slices.Contains(all, c) {
+		if !slices.Contains(all, c) {
 			all = append(all, c)
 		}
 	}

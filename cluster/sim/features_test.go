@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -399,4 +401,66 @@ func TestHostsWithGPUsAreKept(t *testing.T) {
 	require.Zero(t, onGPUs("sluice", 16), "four hosts of four cores have room for all")
 	require.Equal(t, 4, onGPUs("sluice", 20))
 	require.Positive(t, onGPUs("loadspread + fragmentation + quincy", 16))
+}
+
+// watching counts who is asked to leave in cycles that nothing arrived for.
+type watching struct {
+	Planner
+	tasks, quiet int // tasks there are; cycles since the last arrival
+	moves, full  int // victims in quiet cycles, quiet cycles
+}
+
+func (w *watching) Run(in cycle.Input) cycle.Output {
+	out := w.Planner.Run(in)
+	w.quiet++
+	if n := in.Snapshot.NumTasks(); n != w.tasks {
+		w.tasks, w.quiet = n, 0
+	}
+	if w.quiet < 2 { // who arrived last may still be made room for
+		return out
+	}
+	w.full++
+	for i := range out.Displacements {
+		w.moves += len(out.Displacements[i].Victims)
+	}
+	return out
+}
+
+// preemptible lets all jobs be asked to leave, for later ones of higher priority.
+type preemptible struct {
+	trace.Source
+	jobs int32
+}
+
+func (p *preemptible) Next() (*trace.Job, error) {
+	j, err := p.Source.Next()
+	if err == nil {
+		j.Spec.Preemptible, j.Spec.Priority = true, p.jobs%4
+		p.jobs++
+	}
+	return j, err
+}
+
+// TestNothingMovesWithoutAReason: when no more jobs arrive and what runs never ends, no task is moved or stopped, though many wait.
+func TestNothingMovesWithoutAReason(t *testing.T) {
+	data := os.Getenv("SLUICE_DATA")
+	if data == "" {
+		t.Skip("set SLUICE_DATA to the folder with the recorded traces")
+	}
+	w, err := trace.Open(trace.Options{
+		Format: "google-2011", Jobs: filepath.Join(data, "traces", "google-2011", "GOOG_subtrace.tr.gz"), Seed: 1,
+		Fleet: trace.Fleet{Hosts: 100}, Limit: 1000, Mode: trace.Mode{Demand: 1.3, NoDepartures: true, Gap: time.Second},
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, w.Close()) }()
+	w.Jobs = &preemptible{Source: w.Jobs}
+	c := config(w)
+	seen := &watching{}
+	c.wrap = func(p Planner) Planner { seen.Planner = p; return seen }
+	r := run(t, c)
+	clean(t, r)
+	require.Positive(t, r.Tasks.Waiting)
+	require.Positive(t, r.Preemptions, "nobody ever had to leave, so that this shows nothing")
+	require.Positive(t, seen.full, "there was no quiet cycle")
+	require.Zero(t, seen.moves)
 }
