@@ -44,7 +44,7 @@ type onDisk struct {
 var _ Journal = (*onDisk)(nil)
 
 // Open opens the journal in a folder, and creates both if they are not there. It fails with ErrLocked, ErrNewer,
-// ErrNotStore (in these cases the folder is as it was) or ErrDamaged. A record that Append was writing when the process
+// ErrNotStore (in these cases the folder is as it was) or ErrDamaged. A store of the format before is upgraded in place. A record that Append was writing when the process
 // died is there or not, but with its whole batch.
 func Open(dir string, o Options) (Journal, error) {
 	format, err := openFormat(dir)
@@ -61,6 +61,9 @@ func Open(dir string, o Options) (Journal, error) {
 	j := &onDisk{dir: dir, format: format, db: db}
 	if err := j.recover(); err != nil {
 		return nil, errors.Join(damaged(dir, err), db.Close(), format.Close())
+	}
+	if err := upgradeFormat(format); err != nil {
+		return nil, errors.Join(err, db.Close(), format.Close())
 	}
 	return j, nil
 }

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// formatVersion grows when older versions of Sluice could misread what is written.
-const formatVersion = 2
+// formatVersion grows when older versions of Sluice could misread or lose what is written. Version 3 added roles, tokens,
+// modes and sealed secrets; all that version 2 holds means the same in it.
+const (
+	formatVersion = 3
+	oldestVersion = 2 // that is read, and upgraded in place
+)
 
 const (
 	formatName  = "FORMAT"
@@ -120,12 +124,22 @@ func readFormat(f *os.File, dir string) error {
 	switch {
 	case word != formatMagic || err != nil || version == 0:
 		return fmt.Errorf("%w: %s says %q", ErrNotStore, f.Name(), content)
-	case version < formatVersion:
-		return fmt.Errorf("%w: %s has format %d of an unreleased version, this one reads %d only; begin with a new folder",
-			ErrNotStore, dir, version, formatVersion)
+	case version < oldestVersion:
+		return fmt.Errorf("%w: %s has format %d of an unreleased version, this one reads %d to %d; begin with a new folder",
+			ErrNotStore, dir, version, oldestVersion, formatVersion)
 	case version > formatVersion:
 		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use a newer one",
 			ErrNewer, dir, version, formatVersion)
+	}
+	return nil
+}
+
+// upgradeFormat makes a store of an older format, which has been found readable, one of this format. The text has the same
+// length in both and is far shorter than a sector: a crash leaves the old or the new one.
+func upgradeFormat(f *os.File) error {
+	_, err := f.WriteAt(fmt.Appendf(nil, "%s %d\n", formatMagic, formatVersion), 0)
+	if err = errors.Join(err, f.Sync()); err != nil {
+		return fmt.Errorf("journal: upgrade %s: %w", f.Name(), err)
 	}
 	return nil
 }

@@ -1,7 +1,11 @@
 package journal
 
 import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -56,12 +60,12 @@ func TestOpenRefuses(t *testing.T) {
 		text string
 	}{
 		"newer format": {
-			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 3\n") },
-			ErrNewer, "has format 3, this version reads up to 2",
+			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 4\n") },
+			ErrNewer, "has format 4, this version reads up to 3",
 		},
 		"unreleased format": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 1\n") },
-			ErrNotStore, "has format 1 of an unreleased version, this one reads 2 only; begin with a new folder",
+			ErrNotStore, "has format 1 of an unreleased version, this one reads 2 to 3; begin with a new folder",
 		},
 		"other format": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "something else\n") },
@@ -93,6 +97,52 @@ func TestOpenRefuses(t *testing.T) {
 		_, err := Open(filepath.Join(dir, "file"), Options{})
 		require.ErrorContains(t, err, "not a directory")
 	})
+}
+
+// The store in testdata was written by the last version with format 2: a checkpoint, and records after it.
+func TestUpgradeInPlace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	unpack(t, filepath.Join("testdata", "format2.tar.gz"), dir)
+	require.Equal(t, "sluice-journal 2\n", files(t, dir)["FORMAT"])
+	for seq := uint64(6); seq < 8; seq++ { // again after the upgrade
+		j, err := Open(dir, Options{})
+		require.NoError(t, err)
+		require.Equal(t, "sluice-journal 3\n", files(t, dir)["FORMAT"])
+		s, err := Load(j)
+		require.NoError(t, err)
+		require.Equal(t, "0123456789abcdef0123456789abcdef", s.ClusterID())
+		require.Equal(t, seq, s.Seq())
+		require.Equal(t, "ann", s.JobByName("first").Spec.Owner)
+		require.Equal(t, cluster.JobUID(1), s.JobByIdempotencyKey("k").UID)
+		require.Equal(t, uint32(2), s.JobByName("second").Spec.Instances)
+		require.Equal(t, cluster.HostID("s/h"), s.Task(cluster.MakeTaskKey(1, 0)).Host)
+		require.NoError(t, j.Append([]cluster.Record{{Seq: seq + 1, Event: &cluster.ModeSet{Mode: cluster.Mode{ReadOnly: true}}}}))
+		require.NoError(t, j.Close())
+	}
+}
+
+// unpack makes a folder of an archive.
+func unpack(t *testing.T, archive, dir string) {
+	t.Helper()
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	f, err := os.Open(archive)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	zip, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	for in := tar.NewReader(zip); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		content, err := io.ReadAll(in)
+		require.NoError(t, err)
+		write(t, dir, filepath.Base(header.Name), string(content))
+	}
 }
 
 func write(t *testing.T, dir, name, content string) {
