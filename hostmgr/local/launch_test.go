@@ -68,6 +68,11 @@ func TestLaunchRefused(t *testing.T) {
 		{func(l *hostmgr.Launch) { l.Task.Processes[0].WorkDir = "../work" }, "inside the run's own folder"},
 		{func(l *hostmgr.Launch) { l.Task.Processes[0].WorkDir = "/a\x00" }, "inside the run's own folder"},
 		{func(l *hostmgr.Launch) { l.Task.LogLimitBytes = -1 }, "negative"},
+		{func(l *hostmgr.Launch) { l.Task.Volumes = []cluster.Volume{{Name: "../../x", MountPath: "v"}} }, "leads to another folder"},
+		{func(l *hostmgr.Launch) { l.Task.Volumes = []cluster.Volume{{Name: "..", MountPath: "v"}} }, "leads to another folder"},
+		{func(l *hostmgr.Launch) { l.Task.Volumes = []cluster.Volume{{Name: "v", MountPath: "../v"}} }, "cannot be mounted"},
+		{func(l *hostmgr.Launch) { l.Task.Processes[0].Name = "../../launch" }, "cannot name a log"},
+		{func(l *hostmgr.Launch) { l.Secrets = []hostmgr.SecretFile{{Path: "../x"}} }, "not inside the folder of the secrets"},
 		{func(l *hostmgr.Launch) { l.Host = "h2" }, "no such host"},
 	}
 	f := newFixture(t, nil)

@@ -51,6 +51,9 @@ func check(l *hostmgr.Launch) error {
 		}
 	}
 	for i, v := range l.Task.Volumes {
+		if v.Name != "" && (filepath.Base(v.Name) != v.Name || !filepath.IsLocal(v.Name) || v.Name == ".") {
+			return fmt.Errorf("local: launch: volumes[%d]: %q cannot name a volume: it leads to another folder", i, v.Name)
+		}
 		if v.Needs()&cluster.CanMount != 0 || v.MountPath != v.HostPath && !filepath.IsLocal(v.MountPath) {
 			return fmt.Errorf("local: launch: volumes[%d] at %q cannot be mounted by this host manager: give a path inside the run's own folder, without read-only", i, v.MountPath)
 		}
