@@ -91,6 +91,15 @@ type (
 		Reason    Reason
 		NotBefore Time `cbor:",omitempty"`
 	}
+	// InstanceAdded gives a daemon an instance on a host.
+	InstanceAdded struct {
+		Task TaskKey
+		Host HostID
+	}
+	// InstanceRemoved takes an instance of a daemon away: its run ends, and then its record goes.
+	InstanceRemoved struct{ Task TaskKey }
+	// HomeForgotten says that the data of a stateful task that does not run is gone: it may run anywhere.
+	HomeForgotten struct{ Task TaskKey }
 	// TaskReleased ends a back-off when its time has come.
 	TaskReleased struct{ Task TaskKey }
 
@@ -190,6 +199,9 @@ func (*JobStopping) isEvent()     {}
 func (*JobDeleted) isEvent()      {}
 func (*JobReleased) isEvent()     {}
 func (*TaskReleased) isEvent()    {}
+func (*InstanceAdded) isEvent()   {}
+func (*InstanceRemoved) isEvent() {}
+func (*HomeForgotten) isEvent()   {}
 func (*Placed) isEvent()          {}
 func (*TaskStatus) isEvent()      {}
 func (*TaskHealth) isEvent()      {}
@@ -245,5 +257,8 @@ func EventKinds() []Event {
 		28: new(TaskReleased),
 		29: new(SlackMeasured),
 		30: new(SecretsResealed),
+		31: new(InstanceAdded),
+		32: new(InstanceRemoved),
+		33: new(HomeForgotten),
 	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -12,9 +13,12 @@ type Hold struct {
 	GPUs []uint16 `cbor:",omitempty"` // devices, as the task's request needs them
 	// Ports are those that the run is to get, in the order of the request; empty where it takes what it finds.
 	Ports []uint16 `cbor:",omitempty"`
-	// Until is when the hold ends by itself, so that no room is kept in vain.
+	// Until is when the hold ends by itself, so that no room is kept in vain; Forever for a task that runs on no other host.
 	Until Time
 }
+
+// Forever is later than any time.
+const Forever Time = math.MaxInt64
 
 // Preemption says for what a task was asked to leave, and what that was thought to cost. The amounts are prices in
 // milliseconds of expected delay.
@@ -175,8 +179,11 @@ func (s *State) checkHold(k TaskKey, hold *Hold) error {
 
 func (s *State) reserveTask(at Time, e *TaskHeld) error {
 	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
-		if t.NotBefore != 0 {
+		switch {
+		case t.NotBefore != 0 && t.Home == "":
 			return fmt.Errorf("task %v backs off", t.Key)
+		case t.Home != "" && t.Home != e.Hold.Host:
+			return errHome(t)
 		}
 		if err := s.checkHold(t.Key, &e.Hold); err != nil {
 			return err

@@ -50,9 +50,9 @@ type JobSpec struct {
 	Preemption  PreemptionPolicy
 	Controller  bool             `cbor:",omitempty"` // instance 0 is the controller: the job ends as it ends
 	Estimate    time.Duration    `cbor:",omitempty"` // of one task's run time, 0 where the user does not know
-	Instances   uint32           // 1..MaxInstances
+	Instances   uint32           // 1..MaxInstances; 0 for a daemon, which has one for each host
 	MaxFailures uint32           // failed runs of one instance that are retried, 0..MaxMaxFailures; 0 for services, which always are
-	Backoff     Backoff          `cbor:",omitempty"` // before they are
+	Backoff     Backoff          `cbor:",omitzero"`  // before they are
 	DependsOn   []Dependency     `cbor:",omitempty"` // all have to be true before any task may run
 	TTL         time.Duration    `cbor:",omitempty"` // how long the job is kept after its end; 0: the server's setting
 	Constraint  *Constraint      `cbor:",omitempty"` // that a place has to meet

@@ -87,6 +87,7 @@ func (s *State) dropTask(t *Task, j *Job) {
 	j.Counts[t.State]--
 	j.LastRun = max(j.LastRun, t.Run)
 	s.setHold(t.Key, t.Hold, nil)
+	s.setHome(t.Key, t.Home, "")
 	s.tasks.Delete(t.Key)
 	s.changes.Tasks = append(s.changes.Tasks, t.Key)
 }
@@ -109,7 +110,9 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	s.jobs.Set(j.UID, &j)
 	var surplus []*Task
 	for t := range s.TasksOf(j.UID, e.Spec.Instances) {
-		surplus = append(surplus, t)
+		if j.Spec.Type != Daemon { // which has one for each host
+			surplus = append(surplus, t)
+		}
 	}
 	for _, t := range surplus {
 		s.removeTask(at, t, &j)
@@ -174,14 +177,15 @@ func (s *State) deleteJob(uid JobUID) error {
 	if len(s.WaitingFor(j.Spec.Name)) > 0 {
 		return fmt.Errorf("job %d is waited for", uid)
 	}
-	var tasks []TaskKey
+	var tasks []*Task
 	for t := range s.TasksOf(uid, 0) {
-		tasks = append(tasks, t.Key)
+		tasks = append(tasks, t)
 	}
-	for _, k := range tasks {
-		s.tasks.Delete(k)
+	for _, t := range tasks {
+		s.setHome(t.Key, t.Home, "")
+		s.tasks.Delete(t.Key)
+		s.changes.Tasks = append(s.changes.Tasks, t.Key)
 	}
-	s.changes.Tasks = append(s.changes.Tasks, tasks...)
 	s.jobs.Delete(uid)
 	s.names.Delete(j.Spec.Name)
 	s.unindexKey(j)
@@ -233,6 +237,8 @@ func (s *State) placeTask(at Time, e *Placed) error {
 		switch {
 		case t.NotBefore != 0:
 			return fmt.Errorf("task %v backs off", t.Key)
+		case t.Home != "" && t.Home != e.Host:
+			return errHome(t)
 		case !t.State.CanBecome(TaskPlaced):
 			return fmt.Errorf("task %v is %v and cannot be placed", t.Key, t.State)
 		case e.Run != t.Run+1:
@@ -247,6 +253,9 @@ func (s *State) placeTask(at Time, e *Placed) error {
 		t.Placed, t.Started, t.Finished, t.ExitCode, t.Signal = at, 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
 		t.Hold, t.Ahead = nil, false
+		if j.Spec.Type == Stateful {
+			t.Home = e.Host
+		}
 		if j.Started == 0 {
 			j.Started = at
 		}
@@ -404,8 +413,8 @@ func (t *Task) ShouldRequeue(j *Job) (Reason, bool) {
 		return ReasonRetry, true
 	case t.State == TaskFailed && t.Failures <= j.Spec.MaxFailures:
 		return ReasonRetry, true
-	case j.Spec.Type.Service() && (t.State == TaskFailed || t.State == TaskSucceeded):
-		return ReasonRetry, true
+	case j.Spec.Type.Service() && t.State.Terminal() && t.Reason != ReasonTaskStopped && t.Reason != ReasonPreempted:
+		return ReasonRetry, true // also if somebody killed it who was not asked to
 	default:
 		return "", false
 	}

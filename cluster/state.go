@@ -105,6 +105,12 @@ func (s *State) apply(at Time, e Event) error {
 		return s.placeTask(at, e)
 	case *TaskStatus:
 		return s.reportTask(at, e)
+	case *InstanceAdded:
+		return s.addInstance(at, e)
+	case *InstanceRemoved:
+		return s.removeInstance(at, e.Task)
+	case *HomeForgotten:
+		return s.forgetHome(at, e.Task)
 	case *TaskReleased:
 		return s.releaseTask(at, e.Task)
 	case *TaskHealth:
@@ -228,6 +234,7 @@ func (s *State) removeHost(at Time, id HostID) error {
 	for _, k := range slices.Clone(h.Held) {
 		s.endHold(at, k)
 	}
+	s.removeHomes(at, id)
 	s.hosts.Delete(id)
 	s.changes.Hosts = append(s.changes.Hosts, id)
 	return nil
@@ -276,6 +283,7 @@ func (s *State) setJob(at Time, j *Job) {
 	}
 	old, _ := s.jobs.Set(j.UID, j)
 	s.lending += lends(j) - lends(old)
+	s.setDaemon(j)
 	s.changes.Jobs = append(s.changes.Jobs, j.UID)
 }
 
@@ -299,7 +307,10 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 		to.Since = at
 	}
 	s.tasks.Set(to.Key, to)
-	if from != nil {
+	if from == nil {
+		s.setHome(to.Key, "", to.Home)
+	} else {
+		s.setHome(to.Key, from.Home, to.Home)
 		s.setHold(to.Key, from.Hold, to.Hold)
 		s.vacate(from, to)
 	}
@@ -337,6 +348,10 @@ func (s *State) restore(r *Restored) error {
 		s.index(j)
 		s.setWaiting(j, j.Waiting)
 		s.lending += lends(j)
+		s.setDaemon(j)
+	}
+	for _, t := range r.Tasks {
+		s.setHome(t.Key, "", t.Home)
 	}
 	return nil
 }

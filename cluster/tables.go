@@ -23,8 +23,10 @@ type tables struct {
 	hosts     *btree.Map[HostID, *Host]
 	jobs      *btree.Map[JobUID, *Job]
 	names     *btree.Map[JobID, JobUID]
-	keys      *btree.Map[string, JobUID]  // by idempotency key
-	waits     *btree.Map[JobID, []JobUID] // the jobs that wait for the one of that name
+	keys      *btree.Map[string, JobUID]    // by idempotency key
+	homes     *btree.Map[HostID, []TaskKey] // the tasks that may run on the host of that id only
+	daemons   *btree.Map[JobUID, struct{}]  // that have not ended
+	waits     *btree.Map[JobID, []JobUID]   // the jobs that wait for the one of that name
 	tasks     *btree.Map[TaskKey, *Task]
 	works     *btree.Map[string, *Work] // by name
 	tokens    *btree.Map[string, *Token]
@@ -42,6 +44,8 @@ func newTables() tables {
 		jobs:    btree.NewMap[JobUID, *Job](degree),
 		names:   btree.NewMap[JobID, JobUID](degree),
 		keys:    btree.NewMap[string, JobUID](degree),
+		homes:   btree.NewMap[HostID, []TaskKey](degree),
+		daemons: btree.NewMap[JobUID, struct{}](degree),
 		waits:   btree.NewMap[JobID, []JobUID](degree),
 		tasks:   btree.NewMap[TaskKey, *Task](degree),
 		works:   btree.NewMap[string, *Work](degree),
@@ -52,7 +56,7 @@ func newTables() tables {
 func (t *tables) copy() tables {
 	c := *t
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.Copy(), t.jobs.Copy()
-	c.waits = t.waits.Copy()
+	c.waits, c.homes, c.daemons = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy()
 	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
 	c.works, c.tokens = t.works.Copy(), t.tokens.Copy()
 	return c

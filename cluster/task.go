@@ -112,6 +112,7 @@ const (
 	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
 	ReasonNeverReleased  Reason = "NEVER_RELEASED"  // another job ended otherwise than its own waits for
 	ReasonController     Reason = "CONTROLLER"      // the controller of its job has ended
+	ReasonDrained        Reason = "DRAINED"         // its host is being drained
 )
 
 // Task is one instance of a job. Immutable; State replaces it.
@@ -128,18 +129,20 @@ type Task struct {
 	Health   Health   // of the current run, as its checks say
 	Since    Time     // when State was entered
 	// NotBefore is when a PENDING task that backs off may be placed; 0: as soon as there is room.
-	NotBefore Time   `cbor:",omitempty"`
-	Refusals  uint32 `cbor:",omitempty"` // launches that were given back since it last ran
-	Ahead     bool   `cbor:",omitempty"` // waits before others of its priority, since it was preempted
-	Hold      *Hold  `cbor:",omitempty"` // room kept for its next run
-	Queued    Time   // when it was submitted, or restarted by the user; the queue is in this order
-	Placed    Time   `cbor:",omitempty"` // when the current or last run was placed
-	Started   Time   // when the last run was first seen running; 0 if never
-	Finished  Time   // when the last run ended; 0 before
-	ExitCode  int32  // of the last run, −1 if there is none
-	Signal    int32  // that ended the last run, 0 if none
-	Reason    Reason
-	Message   string
+	NotBefore Time `cbor:",omitempty"`
+	// Home is the only host on which it may run: of an instance of a daemon, and of a stateful one that has been placed.
+	Home     HostID `cbor:",omitempty"`
+	Refusals uint32 `cbor:",omitempty"` // launches that were given back since it last ran
+	Ahead    bool   `cbor:",omitempty"` // waits before others of its priority, since it was preempted
+	Hold     *Hold  `cbor:",omitempty"` // room kept for its next run
+	Queued   Time   // when it was submitted, or restarted by the user; the queue is in this order
+	Placed   Time   `cbor:",omitempty"` // when the current or last run was placed
+	Started  Time   // when the last run was first seen running; 0 if never
+	Finished Time   // when the last run ended; 0 before
+	ExitCode int32  // of the last run, −1 if there is none
+	Signal   int32  // that ended the last run, 0 if none
+	Reason   Reason
+	Message  string
 	// Preempted is about the last time it was asked to leave for another; nil if it never was.
 	Preempted *Preemption `cbor:",omitempty"`
 }

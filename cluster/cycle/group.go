@@ -83,6 +83,7 @@ type unit struct {
 	started cluster.Time // 0: not seen running yet
 	last    cluster.Time // when it was last asked to leave, 0 if never
 	hold    *cluster.Hold
+	rests   bool // backs off, with room held for it
 	row     rowKey
 	wishes
 	counts  *host  // where its hold counts for rules, nil for nowhere
@@ -121,7 +122,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 	key, w := p.keyOf(snap, j, t, spec)
 	u := &unit{
 		wishes: w,
-		task:   k, run: t.Run, state: t.State, job: j.Spec, spec: spec, started: t.Started, hold: t.Hold,
+		task:   k, run: t.Run, state: t.State, job: j.Spec, spec: spec, started: t.Started, hold: t.Hold, rests: t.NotBefore != 0,
 		devices: cluster.Devices{GPUs: t.GPUs, Ports: t.Ports},
 		row:     key.row,
 		group:   p.groupFor(key.group, j.Spec, spec),
@@ -133,7 +134,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 		u.last = t.Preempted.At
 	}
 	if old != nil {
-		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.host == u.host && old.set == u.set {
+		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {
 			old.started = u.started
 			return
 		}

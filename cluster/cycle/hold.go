@@ -150,7 +150,9 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 		case h == nil || h.rec.State() != cluster.HostUp || now >= u.hold.Until:
 			hopeless = true
 		case !p.allows(u, h):
-			hopeless = true
+			hopeless, free = hopeless || u.hold.Until != cluster.Forever, false // who may go nowhere else goes on waiting
+		case u.rests:
+			free = false
 		case !p.arrives(h, units[:i+1]):
 			free = false
 		}
@@ -164,7 +166,7 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 			p.dirty = true
 		case free:
 			p.arrive(u, out)
-		default:
+		case u.hold.Until != cluster.Forever:
 			p.alarm(u.hold.Until)
 		}
 	}

@@ -81,7 +81,7 @@ func sorted[T interface{ ~string | ~uint64 }](keys []T) []T {
 
 func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
 	was, waits := p.waiting[k]
-	if t == nil || t.State != cluster.TaskPending || t.NotBefore != 0 {
+	if t == nil || t.State != cluster.TaskPending || t.NotBefore != 0 || t.Home != "" { // who has a home gets room held there
 		if waits {
 			was.class.queue.Delete(was.as)
 			delete(p.waiting, k)

@@ -192,6 +192,13 @@ func New(model costmodels.Model, newSolver func() solver.Solver) *Planner {
 	return p
 }
 
+// Blank returns a planner that has seen nothing and plans as p does, with the policy.
+func (p *Planner) Blank(policy *Policy) *Planner {
+	q := New(policy.Model, p.newSolver)
+	q.options = p.options
+	return q
+}
+
 // reset forgets everything that came from snapshots.
 func (p *Planner) reset() {
 	var s solver.Solver

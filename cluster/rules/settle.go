@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,19 +12,62 @@ import (
 // Settle does what follows from what changed since the last snapshot, and from what it does itself, until nothing more
 // follows: it is called once after the commands that become durable together, so that what they bring about becomes durable
 // with them. It looks at how things stand and not at what happened, so that doing it again does nothing. A job that cannot
-// be settled does not keep the others from it. Complexity: the jobs that changed, and those that wait for them.
+// be settled does not keep the others from it. Complexity: the jobs that changed and those that wait for them, the tasks that
+// changed, and the hosts that changed times the daemons.
 func Settle(tx *Tx) (wrong error) {
-	for seen := 0; seen < len(tx.state.Changed().Jobs); {
-		jobs := slices.Clone(tx.state.Changed().Jobs[seen:])
-		seen += len(jobs)
-		slices.Sort(jobs)
-		for _, uid := range slices.Compact(jobs) {
-			if err := settleJob(tx, uid); err != nil {
-				wrong = errors.Join(wrong, fmt.Errorf("rules: settling job %d: %w", uid, err))
-			}
+	fail := func(err error) {
+		if err != nil {
+			wrong = errors.Join(wrong, fmt.Errorf("rules: settling: %w", err))
 		}
 	}
-	return wrong
+	fail(coverNew(tx))
+	for jobs, hosts, tasks := 0, 0, 0; ; {
+		changed := tx.state.Changed()
+		touched := distinct(changed.Jobs[jobs:])
+		places, runs := distinct(changed.Hosts[hosts:]), distinct(changed.Tasks[tasks:])
+		if len(touched)+len(places)+len(runs) == 0 {
+			return wrong
+		}
+		jobs, hosts, tasks = len(changed.Jobs), len(changed.Hosts), len(changed.Tasks)
+		for _, uid := range touched {
+			fail(settleJob(tx, uid))
+		}
+		fail(settleHosts(tx, places))
+		for _, k := range runs {
+			fail(holdHome(tx, k))
+		}
+	}
+}
+
+// distinct returns the different keys, in order.
+func distinct[K cmp.Ordered](keys []K) []K {
+	keys = slices.Clone(keys)
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// coverNew brings daemons to all hosts that were submitted or changed since the last snapshot: nothing about the hosts has
+// changed. Complexity: those daemons × hosts.
+func coverNew(tx *Tx) error {
+	var daemons []cluster.JobUID
+	for _, uid := range distinct(tx.state.Changed().Jobs) {
+		if j := tx.State().Job(uid); j != nil && j.Spec.Type == cluster.Daemon && tx.specChanged(uid) {
+			daemons = append(daemons, uid)
+		}
+	}
+	if len(daemons) == 0 {
+		return nil
+	}
+	var hosts []cluster.HostID
+	for h := range tx.State().Hosts("") {
+		hosts = append(hosts, h.ID)
+	}
+	for _, uid := range daemons {
+		if err := cover(tx, tx.State().Job(uid), hosts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settleJob brings a job, and those that wait for it, nearer to their goals.

@@ -4,6 +4,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
@@ -26,6 +28,19 @@ func (tx *Tx) State() *cluster.State { return tx.state }
 
 // Records returns what was emitted, in order.
 func (tx *Tx) Records() []cluster.Record { return tx.records }
+
+// specChanged reports whether the transaction submitted the job or changed its spec.
+func (tx *Tx) specChanged(uid cluster.JobUID) bool {
+	return slices.ContainsFunc(tx.records, func(r cluster.Record) bool {
+		switch e := r.Event.(type) {
+		case *cluster.JobsSubmitted:
+			return slices.ContainsFunc(e.Jobs, func(n cluster.NewJob) bool { return n.UID == uid })
+		case *cluster.JobUpdated:
+			return e.Job == uid
+		}
+		return false
+	})
+}
 
 // Emit applies an event and adds it to the records. An error leaves the state as it was before the event, but does not
 // take back what was emitted earlier: check first, then emit.

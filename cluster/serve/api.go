@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
@@ -92,6 +93,14 @@ func findJob(in jobTable, name string) (*cluster.Job, error) {
 	return nil, resourceError(codes.NotFound, "job", name, "there is no such job")
 }
 
+// instancesWord says which instances a job has.
+func instancesWord(j *cluster.Job) string {
+	if j.Spec.Type == cluster.Daemon {
+		return "it has one for each host that matches"
+	}
+	return fmt.Sprintf("it has instances 0 to %d", j.Spec.Instances-1)
+}
+
 // findTask returns the task and its job or NOT_FOUND.
 func findTask(in jobTable, name string, instance uint32) (*cluster.Task, *cluster.Job, error) {
 	j, err := findJob(in, name)
@@ -101,8 +110,7 @@ func findTask(in jobTable, name string, instance uint32) (*cluster.Task, *cluste
 	if t := in.Task(cluster.MakeTaskKey(j.UID, instance)); t != nil {
 		return t, j, nil
 	}
-	return nil, nil, resourceError(codes.NotFound, "job", name, "there is no instance %d: it has instances 0 to %d",
-		instance, j.Spec.Instances-1)
+	return nil, nil, resourceError(codes.NotFound, "job", name, "there is no instance %d: %s", instance, instancesWord(j))
 }
 
 // checkJobVersion refuses a change that was made for another version of the job.

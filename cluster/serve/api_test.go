@@ -201,7 +201,4 @@ func TestUnimplementedCallsNameThemselves(t *testing.T) {
 	_, err := sluicev1.NewVolumeServiceClient(a.conn).CreateVolume(t.Context(), &sluicev1.CreateVolumeRequest{})
 	require.Equal(t, codes.Unimplemented, status.Code(err))
 	require.Contains(t, err.Error(), "CreateVolume")
-	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{})
-	require.Equal(t, codes.Unimplemented, status.Code(err))
-	require.Contains(t, err.Error(), "PlanJobs")
 }

@@ -126,6 +126,30 @@ var badSpecs = []struct {
 		s.Type, s.Restart = sluicev1.JobType_JOB_TYPE_STATELESS, &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(3)}
 	}, codes.InvalidArgument, "spec.restart.max_failures", "runs again however often"},
 	{"listed for no time", func(s *sluicev1.JobSpec) { s.TtlAfterFinish = durationpb.New(0) }, codes.InvalidArgument, "spec.ttl_after_finish", "is 0 s"},
+	{"a number of daemons", func(s *sluicev1.JobSpec) {
+		s.Type, s.Instances = sluicev1.JobType_JOB_TYPE_DAEMON, proto.Uint32(3)
+	}, codes.InvalidArgument, "spec.instances", "one on every host"},
+	{"a daemon that may be preempted", func(s *sluicev1.JobSpec) {
+		s.Type, s.Preemptible = sluicev1.JobType_JOB_TYPE_DAEMON, proto.Bool(true)
+	}, codes.InvalidArgument, "spec.preemptible", "is true"},
+	{"a daemon that counts tasks", func(s *sluicev1.JobSpec) {
+		s.Type, s.Constraints = sluicev1.JobType_JOB_TYPE_DAEMON, []*sluicev1.ConstraintRule{{Expression: taskLabel("app", "host", 1)}}
+	}, codes.InvalidArgument, "spec.constraints", "count tasks"},
+	{"a daemon that is spread", func(s *sluicev1.JobSpec) {
+		s.Type, s.Spread = sluicev1.JobType_JOB_TYPE_DAEMON, []*sluicev1.SpreadRule{{Domain: "rack", MaxPerDomain: 1}}
+	}, codes.InvalidArgument, "spec.spread", "one instance on every host"},
+	{"a daemon of few", func(s *sluicev1.JobSpec) {
+		s.Type, s.Limits = sluicev1.JobType_JOB_TYPE_DAEMON, &sluicev1.JobLimits{MaxRunningInstances: proto.Uint32(1)}
+	}, codes.InvalidArgument, "spec.limits.max_running_instances", "one instance on every host"},
+	{"a stateful gang", func(s *sluicev1.JobSpec) {
+		s.Type, s.Instances, s.Gang = sluicev1.JobType_JOB_TYPE_STATEFUL, proto.Uint32(3), &sluicev1.GangPolicy{Minimum: 2}
+	}, codes.InvalidArgument, "spec.gang", "its data is on its host"},
+	{"a service with a controller", func(s *sluicev1.JobSpec) {
+		s.Type, s.Controller = sluicev1.JobType_JOB_TYPE_STATELESS, &sluicev1.ControllerPolicy{}
+	}, codes.InvalidArgument, "spec.controller", "batch jobs"},
+	{"a controller with a credential", func(s *sluicev1.JobSpec) {
+		s.Controller = &sluicev1.ControllerPolicy{ApiAccess: true}
+	}, codes.Unimplemented, "spec.controller.api_access", "no credentials"},
 	{"unknown type", func(s *sluicev1.JobSpec) { s.Type = 99 }, codes.Unimplemented, "spec.type", "is 99"},
 	{"revocable", func(s *sluicev1.JobSpec) { s.Revocable = true }, codes.Unimplemented, "spec.revocable", "lends nothing"},
 	{"gang of one", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{Minimum: 2} }, codes.InvalidArgument, "spec.gang", "needs at least 2 instances"},

@@ -38,14 +38,19 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 		checkPoolPath(p.Pool, child(path, "pool"), v)
 	}
 	instances := int64(1)
-	if p.Instances != nil {
+	switch {
+	case p.Type == sluicev1.JobType_JOB_TYPE_DAEMON:
+		if instances = 0; p.Instances != nil {
+			v.Invalid(child(path, "instances"), "is %d: a daemon has one on every host that matches; leave it out", *p.Instances)
+		}
+	case p.Instances != nil:
 		instances = int64(*p.Instances)
 		checkRange(instances, 1, cluster.MaxInstances, "tasks", child(path, "instances"), v)
 	}
 	checkRange(int64(p.Priority), 0, cluster.MaxPriority, "higher goes first", child(path, "priority"), v)
 	job := &cluster.JobSpec{
 		Name:      cluster.JobID(p.Name),
-		Type:      jobTypeFrom(p.Type, child(path, "type"), v),
+		Type:      jobTypeFrom(p.Type),
 		Pool:      cluster.PoolPath(p.Pool),
 		Owner:     p.Owner,
 		Labels:    labelsFrom(p.Labels, child(path, "labels"), v),
@@ -58,8 +63,8 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	if job.Preemptible = !job.Type.Service(); p.Preemptible != nil {
 		job.Preemptible = *p.Preemptible
 	}
-	lifeFrom(p, job, path, v)
 	placesFrom(p, job, path, v)
+	lifeFrom(p, job, path, v)
 	boundsFrom(p, job, path, v)
 	job.Overrides = overridesFrom(p, job, child(path, "overrides"), v)
 	checkCoreLabels(job, child(path, "overrides"), v)
@@ -68,15 +73,13 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	return job
 }
 
-func jobTypeFrom(t sluicev1.JobType, path string, v *violations) cluster.JobType {
-	switch t {
-	case sluicev1.JobType_JOB_TYPE_UNSPECIFIED, sluicev1.JobType_JOB_TYPE_BATCH:
-	case sluicev1.JobType_JOB_TYPE_STATELESS:
-		return cluster.Stateless
-	default:
-		v.Unsupported(path, "is %v: this server runs JOB_TYPE_BATCH and JOB_TYPE_STATELESS only so far", t)
+func jobTypeFrom(t sluicev1.JobType) cluster.JobType {
+	for known, is := range jobTypes { // at most one is it
+		if is == t {
+			return known
+		}
 	}
-	return cluster.Batch
+	return cluster.Batch // where it is left out; what has no name was reported before
 }
 
 // labelsFrom returns the labels sorted by key, nil if there are none.

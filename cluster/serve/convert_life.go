@@ -27,7 +27,53 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 			job.DependsOn = append(job.DependsOn, cluster.Dependency{Job: cluster.JobID(d.GetJob()), On: conditions[d.GetCondition()]})
 		}
 	}
+	if c := p.Controller; c != nil {
+		job.Controller = true
+		if job.Type.Service() {
+			v.Invalid(child(path, "controller"), "is for batch jobs: a job of another type does not end by itself")
+		}
+		if c.ApiAccess {
+			v.Unsupported(child(path, "controller.api_access"), "this server hands out no credentials to tasks yet: leave it out")
+		}
+	}
+	switch job.Type {
+	case cluster.Daemon:
+		checkDaemon(p, job, path, v)
+	case cluster.Stateful:
+		checkBound(p, path, "its data is on its host", v)
+	}
 	job.TTL = positiveFrom(p.TtlAfterFinish, child(path, "ttl_after_finish"), v)
+}
+
+// checkDaemon refuses what makes no sense where every host that matches has one instance.
+func checkDaemon(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) {
+	const one = "a daemon has one instance on every host that matches"
+	checkBound(p, path, one, v)
+	if len(p.Overrides) > 0 {
+		v.Invalid(child(path, "overrides"), "are for instances of a number: %s", one)
+	}
+	if len(p.Spread) > 0 {
+		v.Invalid(child(path, "spread"), "is for a number of instances: %s", one)
+	}
+	if len(job.Preferences) > 0 || job.Constraint.CountsTasks() {
+		v.Invalid(child(path, "constraints"), "prefer hosts or count tasks: %s, whatever runs there", one)
+	}
+	if p.Limits != nil && p.Limits.MaxRunningInstances != nil {
+		v.Invalid(child(path, "limits.max_running_instances"), "is set: %s", one)
+	}
+}
+
+// checkBound refuses what instances that are bound to their hosts cannot do.
+func checkBound(p *sluicev1.JobSpec, path, why string, v *violations) {
+	if p.Gang != nil {
+		v.Invalid(child(path, "gang"), "is for tasks that may run anywhere: %s", why)
+	}
+	if p.Revocable {
+		v.Invalid(child(path, "revocable"), "is for tasks that may run anywhere: %s", why)
+	}
+	if p.GetPreemptible() {
+		v.Invalid(child(path, "preemptible"), "is true: %s; leave it out", why)
+	}
 }
 
 var conditions = map[sluicev1.Dependency_Condition]cluster.Condition{
@@ -61,4 +107,7 @@ func lifeTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
 		p.DependsOn = append(p.DependsOn, &sluicev1.Dependency{Job: string(d.Job), Condition: sluicev1.Dependency_Condition(d.On) + 1})
 	}
 	p.TtlAfterFinish = durationTo(s.TTL)
+	if s.Controller {
+		p.Controller = &sluicev1.ControllerPolicy{}
+	}
 }

@@ -113,6 +113,9 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 		KillGrace:   durationpb.New(s.Task.KillGrace),
 		Secrets:     secretsTo(s.Secrets),
 	}
+	if s.Type == cluster.Daemon {
+		p.Instances = nil
+	}
 	boundsTo(s, p)
 	lifeTo(s, p)
 	return p
@@ -135,6 +138,7 @@ func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 		EndTime:   timeTo(t.Finished),
 		Ports:     portsTo(t.Ports),
 		NotBefore: timeTo(t.NotBefore),
+		HomeHost:  string(t.Home),
 	}
 	if t.State.Bound() {
 		p.Allocated = vectorTo(j.Spec.TaskOf(t.Key.Instance()).Resources)

@@ -221,7 +221,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(2), BackoffInitial: durationpb.New(2), BackoffMax: durationpb.New(9)}
 	a.submit(t, sleepJob("first"))
 	rich.DependsOn = []*sluicev1.Dependency{{Job: "first", Condition: sluicev1.Dependency_ENDED}, {Job: "first", Condition: sluicev1.Dependency_FAILED}}
-	rich.TtlAfterFinish = durationpb.New(time.Minute)
+	rich.TtlAfterFinish, rich.Controller = durationpb.New(time.Minute), &sluicev1.ControllerPolicy{}
 	rich.Constraints = []*sluicev1.ConstraintRule{
 		{Expression: nested(3)},
 		{Expression: hostLabel("zone", "a", sluicev1.LabelConstraint_LESS, 1)},
@@ -252,14 +252,19 @@ func TestSpecsRoundTrip(t *testing.T) {
 	}
 	rich.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_KILL, Grace: durationpb.New(time.Second)}
 	enrich(rich)
-	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), ruled, rich} {
+	daemon, stateful := sleepJob("daemon"), sleepJob("stateful")
+	daemon.Type, stateful.Type = sluicev1.JobType_JOB_TYPE_DAEMON, sluicev1.JobType_JOB_TYPE_STATEFUL
+	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), ruled, rich, daemon, stateful} {
 		a.submit(t, spec)
 		out := a.job(t, spec.Name).Spec
 		again := a.submit(t, out)
 		require.False(t, again.Created)
 		require.True(t, proto.Equal(out, a.job(t, spec.Name).Spec))
 	}
+	require.Nil(t, a.job(t, "daemon").Spec.Instances)
+	require.False(t, a.job(t, "stateful").Spec.GetPreemptible())
 	out := a.job(t, "rich").Spec
+	require.NotNil(t, out.Controller)
 	require.Equal(t, "echo $A", out.Task.Processes[0].GetShell())
 	require.True(t, proto.Equal(rich.Task, out.Task), "%v\n%v", rich.Task, out.Task)
 	require.True(t, proto.Equal(rich.Gang, out.Gang) && proto.Equal(rich.Limits, out.Limits) && proto.Equal(rich.Preemption, out.Preemption), out)

@@ -19,6 +19,7 @@ const (
 	waitingForCycle = "NEXT_CYCLE"   // it began to wait after the last cycle
 	waitingForHosts = "NO_HOSTS"     // no host manager has reported any
 	waitingForJobs  = "DEPENDENCIES" // its job waits for others
+	waitingForHome  = "HOME_AWAY"    // the only host where it may run takes no work
 	waitingForRetry = "BACK_OFF"     // it failed, or its launch was given back again, and waits until it is tried anew
 	waitingForHold  = "ROOM_HELD"    // it starts when those have left who leave for it
 	waitingForRoom  = "NO_ROOM"      // hosts could take it, but are full
@@ -235,7 +236,12 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluste
 			why = fmt.Sprintf("its host manager gave the launch back %d times", t.Refusals)
 		}
 		return fmt.Sprintf("%s and is tried again at %s", why, t.NotBefore.Go().Format(time.RFC3339))
+	case waitingForHome:
+		return fmt.Sprintf("it runs on host %s only, which is away, is drained or is too small for it", t.Home)
 	case waitingForHold:
+		if t.Home != "" {
+			return fmt.Sprintf("it runs on host %s only, and takes what becomes free there before others do", t.Home)
+		}
 		return fmt.Sprintf("room is held for it on host %s until %s, when those who leave are gone", t.Hold.Host, t.Hold.Until.Go().Format(time.RFC3339))
 	case waitingForCycle:
 		return "it has not been looked at yet; the next cycle will"

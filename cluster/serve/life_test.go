@@ -2,11 +2,14 @@ package serve
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -65,4 +68,40 @@ func TestAwaitedJobsStay(t *testing.T) {
 	require.Equal(t, sluicev1.JobState_JOB_STATE_PENDING, a.job(t, "waits").State)
 	_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "ended"})
 	require.NoError(t, err)
+}
+
+// A plan says where the tasks of its jobs would start and why the others would wait, and changes nothing.
+func TestPlanningJobs(t *testing.T) {
+	a := newAPITest(t)
+	there := sleepJob("there")
+	a.submit(t, there)
+	plan := func(specs ...*sluicev1.JobSpec) *sluicev1.PlanJobsResponse {
+		res, err := a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: specs})
+		require.NoError(t, err)
+		return res
+	}
+	more, fresh := proto.CloneOf(there), sleepJob("fresh")
+	more.Instances = proto.Uint32(2)
+	res := plan(more, fresh)
+	require.Len(t, res.Waiting, 3)
+	require.Equal(t, "NO_HOSTS", res.Waiting[0].Reason)
+
+	machine := cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{64_000, 1 << 40, 1 << 40}}}
+	require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+		return tx.Emit(&cluster.HostReported{ID: "s/h", Machine: machine})
+	}))
+	require.Eventually(t, func() bool { return a.Snapshot().Host("s/h").Tasks != nil }, time.Minute, time.Millisecond)
+	before := a.Snapshot().Seq()
+	res = plan(more, fresh)
+	require.Empty(t, res.Waiting)
+	require.Len(t, res.Placements, 2, "one more of the job that runs, and the new one")
+	require.Equal(t, "s/h", res.Placements[0].Host)
+	require.Equal(t, before, a.Snapshot().Seq())
+
+	_, err := a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{fresh}, CostModel: "none"})
+	requireViolation(t, err, codes.InvalidArgument, "cost_model", "cannot be used")
+	many := sleepJob("many")
+	many.Instances = proto.Uint32(maxPlanned + 1)
+	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{many}})
+	requireViolation(t, err, codes.InvalidArgument, "specs", "at most 20000")
 }

@@ -60,6 +60,7 @@ var rows = map[string]row{
 	"sluice.v1.TaskService/RestartTask":    change(mayChangeJob),
 	"sluice.v1.TaskService/StopTask":       change(mayChangeJob),
 	"sluice.v1.TaskService/ExplainTask":    read(mayReadJob),
+	"sluice.v1.TaskService/ForgetTaskData": change(mayChangeJob),
 	"sluice.v1.TaskService/ListTaskEvents": read(mayReadJob),
 
 	"sluice.v1.PoolService/CreatePool":      change(mayConfigurePool),

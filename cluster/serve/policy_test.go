@@ -70,6 +70,7 @@ var policyTable = map[string]struct {
 	"TaskService/GetTask":        {&sluicev1.GetTaskRequest{Job: "job"}, "vwaoj"},
 	"TaskService/ListTasks":      {&sluicev1.ListTasksRequest{Job: "job"}, "vwaoj"},
 	"TaskService/TaskLogs":       {&sluicev1.TaskLogsRequest{Job: "job"}, "vwaoj"},
+	"TaskService/ForgetTaskData": {&sluicev1.ForgetTaskDataRequest{Job: "job"}, "waoj"},
 	"TaskService/ExplainTask":    {&sluicev1.ExplainTaskRequest{Job: "job"}, "vwaoj"},
 	"TaskService/ListTaskEvents": {&sluicev1.ListTaskEventsRequest{Job: "job"}, "vwaoj"},
 	"TaskService/RestartTask":    {&sluicev1.RestartTaskRequest{Job: "job"}, "waoj"},

@@ -193,7 +193,7 @@ func countWaiting(in *cluster.State, fresh []cluster.NewJob, p cluster.PoolPath,
 		}
 	}
 	for j := range in.Jobs(0) {
-		if j.State() == cluster.JobPending {
+		if s := j.State(); s == cluster.JobPending || s == cluster.JobInitialized {
 			add(j.Spec)
 		}
 	}

@@ -106,6 +106,7 @@ type Scheduler struct {
 	evacuating atomic.Bool // nothing is placed any more
 	questions  chan func() // to the planner, see consult
 	usage      chan measured
+	planning   chan struct{} // has an element while a plan is made that is only looked at
 }
 
 // New returns a scheduler over the recovered state. A state without a cluster id gets one: a new cluster is created.
@@ -123,6 +124,7 @@ func New(c Config) (*Scheduler, error) {
 
 		questions: make(chan func()),
 		usage:     make(chan measured, 16),
+		planning:  make(chan struct{}, 1),
 	}
 	s.cycles.init()
 	s.shards.init(time.Now())

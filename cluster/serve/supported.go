@@ -19,11 +19,14 @@ var supported = fieldSet(map[string]string{
 	"DeleteJobRequest":  "name expected_version",
 	"UpdateJobRequest":  "spec expected_version",
 	"WatchJobsRequest":  "filter after_revision include_tasks",
+	"PlanJobsRequest":   "specs cost_model",
 	"JobFilter":         "names name_prefix pool states owner labels types",
 
 	"JobSpec": "name type pool owner labels instances task overrides priority preemptible " +
-		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups ttl_after_finish revocable secrets",
+		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups ttl_after_finish " +
+		"revocable secrets controller",
 	"Secret":           "name path value",
+	"ControllerPolicy": "api_access",
 	"GangPolicy":       "minimum launch_timeout",
 	"JobLimits":        "max_running_instances max_run_time deadline max_preempted_per_cycle",
 	"PreemptionPolicy": "action grace",
@@ -51,12 +54,13 @@ var supported = fieldSet(map[string]string{
 	"ConstraintList":   "operands",
 	"LabelConstraint":  "kind key value comparison requirement domain",
 
-	"GetTaskRequest":     "job instance",
-	"ListTasksRequest":   "job states host page_size page_token",
-	"TaskLogsRequest":    "job instance run process stream follow tail_bytes tail_lines stdout_offset stderr_offset",
-	"RestartTaskRequest": "job instance expected_run",
-	"StopTaskRequest":    "job instance expected_run",
-	"ExplainTaskRequest": "job instance",
+	"GetTaskRequest":        "job instance",
+	"ListTasksRequest":      "job states host page_size page_token",
+	"TaskLogsRequest":       "job instance run process stream follow tail_bytes tail_lines stdout_offset stderr_offset",
+	"RestartTaskRequest":    "job instance expected_run",
+	"StopTaskRequest":       "job instance expected_run",
+	"ExplainTaskRequest":    "job instance",
+	"ForgetTaskDataRequest": "job instance expected_run",
 
 	"CreatePoolRequest":      "spec",
 	"GetPoolRequest":         "path",

@@ -125,6 +125,26 @@ func (a *taskService) StopTask(ctx context.Context, r *sluicev1.StopTaskRequest)
 	return &sluicev1.StopTaskResponse{Task: task}, nil
 }
 
+// ForgetTaskData implements sluicev1.TaskServiceServer.
+func (a *taskService) ForgetTaskData(ctx context.Context, r *sluicev1.ForgetTaskDataRequest) (*sluicev1.ForgetTaskDataResponse, error) {
+	task, err := a.changeTask(ctx, r, r.ExpectedRun, func(tx *Tx, t *cluster.Task, j *cluster.Job) error {
+		switch {
+		case j.Spec.Type != cluster.Stateful:
+			return resourceError(codes.FailedPrecondition, "job", r.Job, "it is not stateful: its tasks are bound to no data")
+		case t.Home == "":
+			return nil
+		case t.State.Bound():
+			return resourceError(codes.FailedPrecondition, "job", r.Job, "instance %d is on host %s with its data: stop it first, or wait until the host has been given up",
+				r.Instance, quote(string(t.Host)))
+		}
+		return tx.Emit(&cluster.HomeForgotten{Task: t.Key})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.ForgetTaskDataResponse{Task: task}, nil
+}
+
 // changeTask runs a change of one task in the writer and returns the task as it is afterwards.
 func (a *taskService) changeTask(ctx context.Context, r taskRequest, run *uint32, change func(*Tx, *cluster.Task, *cluster.Job) error) (*sluicev1.Task, error) {
 	var task *cluster.Task

@@ -29,6 +29,12 @@ func (a *api) validate(request proto.Message, v *violations) {
 	case *sluicev1.SubmitJobsRequest:
 		checkText(r.IdempotencyKey, "idempotency_key", maxIdempotencyKey, v)
 		a.checkSubmission(r.Specs, numbered, v)
+	case *sluicev1.PlanJobsRequest:
+		checkText(r.CostModel, "cost_model", maxReason, v)
+		a.checkSubmission(r.Specs, numbered, v)
+		if n := instancesOf(r.Specs); n > maxPlanned {
+			v.Invalid("specs", "have %d instances together: a plan shows at most %d", n, maxPlanned)
+		}
 	case *sluicev1.UpdateJobRequest:
 		jobSpecFrom(r.Spec, "spec", v)
 		a.checkSecrets(r.Spec, "spec", v)

@@ -17,7 +17,7 @@ import (
 func newJobCommand(a *app) *cobra.Command {
 	return group("job", "Submit, show and end jobs",
 		newJobSubmitCommand(a), newJobGetCommand(a), newJobListCommand(a), newJobStopCommand(a), newJobDeleteCommand(a),
-		newJobUpdateCommand(a), newJobScaleCommand(a), newJobGraphCommand(a), newJobWatchCommand(a), newJobWaitCommand(a))
+		newJobUpdateCommand(a), newJobScaleCommand(a), newJobPlanCommand(a), newJobGraphCommand(a), newJobWatchCommand(a), newJobWaitCommand(a))
 }
 
 func newJobGetCommand(a *app) *cobra.Command {
@@ -64,12 +64,13 @@ func jobProperties(w io.Writer, j *sluicev1.Job) {
 // countsWord says how many of a job's tasks are in which state: "200: 12 running, 188 succeeded".
 func countsWord(j *sluicev1.Job) string {
 	var parts []string
+	all := uint32(0)
 	for _, c := range j.GetTaskCounts() {
-		if c.GetCount() > 0 {
+		if all += c.GetCount(); c.GetCount() > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.GetCount(), taskStateWord(c.GetState())))
 		}
 	}
-	return fmt.Sprintf("%d: %s", j.GetSpec().GetInstances(), strings.Join(parts, ", "))
+	return fmt.Sprintf("%d: %s", all, strings.Join(parts, ", "))
 }
 
 func newJobListCommand(a *app) *cobra.Command {

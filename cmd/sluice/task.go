@@ -15,7 +15,7 @@ import (
 func newTaskCommand(a *app) *cobra.Command {
 	return group("task", "Show tasks, their output and their reasons, restart and stop them",
 		newTaskListCommand(a), newTaskGetCommand(a), newTaskLogsCommand(a), newTaskExplainCommand(a), newTaskEventsCommand(a),
-		newTaskRestartCommand(a), newTaskStopCommand(a))
+		newTaskRestartCommand(a), newTaskStopCommand(a), newTaskForgetDataCommand(a))
 }
 
 // parseTask reads JOB/INSTANCE, as tables print it.
@@ -47,6 +47,14 @@ func endWord(t *sluicev1.Task) string {
 		parts = append(parts, t.GetReason())
 	}
 	return strings.Join(parts, ", ")
+}
+
+// waitWord says how a run ended, and when it is tried again if it backs off.
+func waitWord(t *sluicev1.Task) string {
+	if t.GetNotBefore() == nil {
+		return endWord(t)
+	}
+	return endWord(t) + ", again at " + timeWord(t.GetNotBefore())
 }
 
 func newTaskListCommand(a *app) *cobra.Command {
@@ -94,7 +102,7 @@ func taskTable(w io.Writer, tasks []*sluicev1.Task) {
 	for _, t := range tasks {
 		rows = append(rows, []string{
 			taskWord(t), taskStateWord(t.GetState()), t.GetHost(), strconv.Itoa(int(t.GetRun())),
-			strconv.Itoa(int(t.GetFailures())), spanWord(t.GetStartTime(), t.GetEndTime()), endWord(t),
+			strconv.Itoa(int(t.GetFailures())), spanWord(t.GetStartTime(), t.GetEndTime()), waitWord(t),
 		})
 	}
 	columns(w, "TASK STATE HOST RUN FAILURES RAN REASON", rows)
@@ -134,6 +142,7 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"state", taskStateWord(t.GetState())},
 		[2]string{"reason", endWord(t)},
 		[2]string{"host", t.GetHost()},
+		[2]string{"bound to", t.GetHomeHost()},
 		[2]string{"run", strconv.Itoa(int(t.GetRun()))},
 		[2]string{"failures", strconv.Itoa(int(t.GetFailures()))},
 		[2]string{"allocated", resourcesWord(t.GetAllocated())},
@@ -255,4 +264,32 @@ func newTaskEventsCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().Uint32Var(&run, "run", 0, "only of this run")
 	return cmd
+}
+
+func newTaskForgetDataCommand(a *app) *cobra.Command {
+	req := &sluicev1.ForgetTaskDataRequest{}
+	return &cobra.Command{
+		Use:   "forget-data JOB/INSTANCE",
+		Short: "Give up the data of a stateful task, so that it may run on any host",
+		Long: `Give up the data of a stateful task that does not run, so that it may run on any
+host. It is for data that is gone with its host: a stateful task waits for its
+host otherwise, however long that takes. Nothing is deleted.`,
+		Args: wants("JOB/INSTANCE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.tasks.ForgetTaskData, req)
+			if err != nil {
+				return err
+			}
+			return a.show(res.GetTask(), func(w io.Writer) { fmt.Fprintf(w, "task %s may run on any host\n", taskWord(res.GetTask())) })
+		},
+	}
 }

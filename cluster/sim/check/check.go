@@ -170,6 +170,11 @@ func (c *Checker) Record(r cluster.Record) {
 		c.requeue(e)
 	case *cluster.TaskReleased:
 		c.wake(e.Task)
+	case *cluster.InstanceAdded:
+		c.addInstance(e.Task)
+	case *cluster.InstanceRemoved:
+		c.leave(e.Task)
+	case *cluster.HomeForgotten:
 	case *cluster.JobReleased:
 		c.releaseJob(e.Job)
 	case *cluster.TaskHeld:

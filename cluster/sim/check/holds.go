@@ -7,7 +7,7 @@ func (c *Checker) hold(e *cluster.TaskHeld) {
 	switch {
 	case t == nil:
 		c.report(Life, "room is held for task %v, which does not exist", e.Task)
-	case t.state != waiting:
+	case t.state != waiting && t.state != resting:
 		c.report(Life, "room is held for task %v, which does not wait", e.Task)
 	default:
 		c.enter(e.Task, t, held)

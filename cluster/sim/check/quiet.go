@@ -17,7 +17,7 @@ func (c *Checker) Quiet() (requests int) {
 	}
 	asked := map[string]int64{} // room for a request, as far as it was counted
 	for _, uid := range slices.Sorted(maps.Keys(c.jobs)) {
-		if j := c.jobs[uid]; j.waiting > 0 && !j.spec.Revocable && !countsTasks(j.spec) { // what counts tasks may wait for others
+		if j := c.jobs[uid]; j.waiting > 0 && !j.spec.Revocable && !countsTasks(j.spec) && !hasHome(j.spec) { // what counts tasks may wait for others
 			c.quietJob(j, asked)
 		}
 	}
@@ -90,3 +90,6 @@ func (c *Checker) firstFor(j *job, task *cluster.TaskSpec) (first cluster.HostID
 	}
 	return first
 }
+
+// hasHome reports whether tasks of the job may be bound to a host: they wait for it, whatever fits elsewhere.
+func hasHome(s *cluster.JobSpec) bool { return s.Type == cluster.Daemon || s.Type == cluster.Stateful }

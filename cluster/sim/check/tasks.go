@@ -151,7 +151,9 @@ func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 	if next == stopping && was != stopping {
 		t.host.leaves(j.spec, k, t, 1)
 	}
-	t.state = next
+	if t.state = next; next != resting && next != held {
+		t.until = 0
+	}
 }
 
 func (c *Checker) place(e *cluster.Placed) {
@@ -171,6 +173,9 @@ func (c *Checker) place(e *cluster.Placed) {
 		return
 	case e.Run != t.run+1 && (!t.again || e.Run <= t.run):
 		c.report(Once, "run %d of task %v follows run %d", e.Run, e.Task, t.run)
+	}
+	if c.at < t.until {
+		c.report(Life, "task %v is placed while it backs off", e.Task)
 	}
 	c.judge(c.jobs[e.Task.Job()].spec, h, e)
 	c.release(e.Task, t)
@@ -248,14 +253,45 @@ func (c *Checker) requeue(e *cluster.TaskRequeued) {
 	}
 }
 
+// addInstance takes in a new instance of a daemon.
+func (c *Checker) addInstance(k cluster.TaskKey) {
+	j := c.jobs[k.Job()]
+	if t := c.task(k); j == nil || t != nil && (!t.gone || t.state != ended) {
+		c.report(Life, "task %v is added and exists, or has no job", k)
+		return
+	}
+	for len(j.tasks) <= int(k.Instance()) {
+		j.tasks = append(j.tasks, task{state: ended, gone: true})
+	}
+	t := &j.tasks[k.Instance()]
+	t.gone, t.again, t.since = false, true, c.at
+	if c.enter(k, t, waiting); j.waits {
+		c.enter(k, t, resting)
+	}
+}
+
+// leave takes in that an instance of a daemon goes.
+func (c *Checker) leave(k cluster.TaskKey) {
+	t := c.task(k)
+	if t == nil || t.gone {
+		c.report(Life, "task %v goes and does not exist", k)
+		return
+	}
+	t.gone = true
+	c.end(k, t)
+}
+
 // wake lets a task wait that backed off.
 func (c *Checker) wake(k cluster.TaskKey) {
 	t := c.task(k)
-	if t == nil || t.state != resting || c.at < t.until {
+	switch {
+	case t == nil || t.until == 0 || c.at < t.until:
 		c.report(Life, "task %v is let go and does not back off, or has to for longer", k)
 		return
+	case t.state == resting:
+		c.enter(k, t, waiting)
 	}
-	c.enter(k, t, waiting)
+	t.until = 0
 }
 
 // releaseJob lets the tasks of a job wait that waited for other jobs.

@@ -256,7 +256,10 @@ type Task struct {
 	// When a PENDING task that backs off is tried again. Unset: it does not.
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	// Where the run's folder is on its host, for people. Empty: not known.
-	Sandbox       string `protobuf:"bytes,22,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Sandbox string `protobuf:"bytes,22,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	// The only host on which it may run: of an instance of a daemon, and of a
+	// stateful one that has been placed. Empty: any.
+	HomeHost      string `protobuf:"bytes,23,opt,name=home_host,json=homeHost,proto3" json:"home_host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -441,6 +444,13 @@ func (x *Task) GetNotBefore() *timestamppb.Timestamp {
 func (x *Task) GetSandbox() string {
 	if x != nil {
 		return x.Sandbox
+	}
+	return ""
+}
+
+func (x *Task) GetHomeHost() string {
+	if x != nil {
+		return x.HomeHost
 	}
 	return ""
 }
@@ -1181,6 +1191,111 @@ func (x *StopTaskResponse) GetTask() *Task {
 	return nil
 }
 
+type ForgetTaskDataRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Job      string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Instance uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	// Refused with ABORTED if the task's run is another. Unset: any.
+	ExpectedRun   *uint32 `protobuf:"varint,3,opt,name=expected_run,json=expectedRun,proto3,oneof" json:"expected_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetTaskDataRequest) Reset() {
+	*x = ForgetTaskDataRequest{}
+	mi := &file_sluice_v1_task_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetTaskDataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetTaskDataRequest) ProtoMessage() {}
+
+func (x *ForgetTaskDataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_task_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetTaskDataRequest.ProtoReflect.Descriptor instead.
+func (*ForgetTaskDataRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ForgetTaskDataRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ForgetTaskDataRequest) GetInstance() uint32 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
+func (x *ForgetTaskDataRequest) GetExpectedRun() uint32 {
+	if x != nil && x.ExpectedRun != nil {
+		return *x.ExpectedRun
+	}
+	return 0
+}
+
+type ForgetTaskDataResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetTaskDataResponse) Reset() {
+	*x = ForgetTaskDataResponse{}
+	mi := &file_sluice_v1_task_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetTaskDataResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetTaskDataResponse) ProtoMessage() {}
+
+func (x *ForgetTaskDataResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_task_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetTaskDataResponse.ProtoReflect.Descriptor instead.
+func (*ForgetTaskDataResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ForgetTaskDataResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
 type ExplainTaskRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -1191,7 +1306,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[12]
+	mi := &file_sluice_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1318,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[12]
+	mi := &file_sluice_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1331,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExplainTaskRequest) GetJob() string {
@@ -1254,7 +1369,7 @@ type ExplainTaskResponse struct {
 
 func (x *ExplainTaskResponse) Reset() {
 	*x = ExplainTaskResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[13]
+	mi := &file_sluice_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1381,7 @@ func (x *ExplainTaskResponse) String() string {
 func (*ExplainTaskResponse) ProtoMessage() {}
 
 func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[13]
+	mi := &file_sluice_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1394,7 @@ func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExplainTaskResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExplainTaskResponse) GetTask() *Task {
@@ -1373,7 +1488,7 @@ type ListTaskEventsRequest struct {
 
 func (x *ListTaskEventsRequest) Reset() {
 	*x = ListTaskEventsRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[14]
+	mi := &file_sluice_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1500,7 @@ func (x *ListTaskEventsRequest) String() string {
 func (*ListTaskEventsRequest) ProtoMessage() {}
 
 func (x *ListTaskEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[14]
+	mi := &file_sluice_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1513,7 @@ func (x *ListTaskEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskEventsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListTaskEventsRequest) GetJob() string {
@@ -1446,7 +1561,7 @@ type ListTaskEventsResponse struct {
 
 func (x *ListTaskEventsResponse) Reset() {
 	*x = ListTaskEventsResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[15]
+	mi := &file_sluice_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1573,7 @@ func (x *ListTaskEventsResponse) String() string {
 func (*ListTaskEventsResponse) ProtoMessage() {}
 
 func (x *ListTaskEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[15]
+	mi := &file_sluice_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1586,7 @@ func (x *ListTaskEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskEventsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListTaskEventsResponse) GetEvents() []*TaskEvent {
@@ -1502,7 +1617,7 @@ type TaskEvent struct {
 
 func (x *TaskEvent) Reset() {
 	*x = TaskEvent{}
-	mi := &file_sluice_v1_task_proto_msgTypes[16]
+	mi := &file_sluice_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1629,7 @@ func (x *TaskEvent) String() string {
 func (*TaskEvent) ProtoMessage() {}
 
 func (x *TaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[16]
+	mi := &file_sluice_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1642,7 @@ func (x *TaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEvent.ProtoReflect.Descriptor instead.
 func (*TaskEvent) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TaskEvent) GetTime() *timestamppb.Timestamp {
@@ -1576,7 +1691,7 @@ var File_sluice_v1_task_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/task.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17sluice/v1/explain.proto\x1a\x19sluice/v1/resources.proto\"\xd0\x06\n" +
+	"\x14sluice/v1/task.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17sluice/v1/explain.proto\x1a\x19sluice/v1/resources.proto\"\xed\x06\n" +
 	"\x04Task\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x17\n" +
 	"\ajob_uid\x18\x02 \x01(\rR\x06jobUid\x12\x1a\n" +
@@ -1605,7 +1720,8 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"jobVersion\x129\n" +
 	"\n" +
 	"not_before\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12\x18\n" +
-	"\asandbox\x18\x16 \x01(\tR\asandboxB\v\n" +
+	"\asandbox\x18\x16 \x01(\tR\asandbox\x12\x1b\n" +
+	"\thome_host\x18\x17 \x01(\tR\bhomeHostB\v\n" +
 	"\t_progress\"S\n" +
 	"\tRunResult\x12 \n" +
 	"\texit_code\x18\x01 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
@@ -1667,6 +1783,13 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\x05grace\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05graceB\x0f\n" +
 	"\r_expected_run\"7\n" +
 	"\x10StopTaskResponse\x12#\n" +
+	"\x04task\x18\x01 \x01(\v2\x0f.sluice.v1.TaskR\x04task\"~\n" +
+	"\x15ForgetTaskDataRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\rR\binstance\x12&\n" +
+	"\fexpected_run\x18\x03 \x01(\rH\x00R\vexpectedRun\x88\x01\x01B\x0f\n" +
+	"\r_expected_run\"=\n" +
+	"\x16ForgetTaskDataResponse\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.sluice.v1.TaskR\x04task\"B\n" +
 	"\x12ExplainTaskRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
@@ -1723,7 +1846,7 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\tLogStream\x12\x1a\n" +
 	"\x16LOG_STREAM_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LOG_STREAM_STDOUT\x10\x01\x12\x15\n" +
-	"\x11LOG_STREAM_STDERR\x10\x022\x96\x04\n" +
+	"\x11LOG_STREAM_STDERR\x10\x022\xed\x04\n" +
 	"\vTaskService\x12@\n" +
 	"\aGetTask\x12\x19.sluice.v1.GetTaskRequest\x1a\x1a.sluice.v1.GetTaskResponse\x12F\n" +
 	"\tListTasks\x12\x1b.sluice.v1.ListTasksRequest\x1a\x1c.sluice.v1.ListTasksResponse\x12E\n" +
@@ -1731,6 +1854,7 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\vRestartTask\x12\x1d.sluice.v1.RestartTaskRequest\x1a\x1e.sluice.v1.RestartTaskResponse\x12C\n" +
 	"\bStopTask\x12\x1a.sluice.v1.StopTaskRequest\x1a\x1b.sluice.v1.StopTaskResponse\x12L\n" +
 	"\vExplainTask\x12\x1d.sluice.v1.ExplainTaskRequest\x1a\x1e.sluice.v1.ExplainTaskResponse\x12U\n" +
+	"\x0eForgetTaskData\x12 .sluice.v1.ForgetTaskDataRequest\x1a!.sluice.v1.ForgetTaskDataResponse\x12U\n" +
 	"\x0eListTaskEvents\x12 .sluice.v1.ListTaskEventsRequest\x1a!.sluice.v1.ListTaskEventsResponseB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
 
 var (
@@ -1746,7 +1870,7 @@ func file_sluice_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_sluice_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_sluice_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_sluice_v1_task_proto_goTypes = []any{
 	(TaskState)(0),                 // 0: sluice.v1.TaskState
 	(Health)(0),                    // 1: sluice.v1.Health
@@ -1763,65 +1887,70 @@ var file_sluice_v1_task_proto_goTypes = []any{
 	(*RestartTaskResponse)(nil),    // 12: sluice.v1.RestartTaskResponse
 	(*StopTaskRequest)(nil),        // 13: sluice.v1.StopTaskRequest
 	(*StopTaskResponse)(nil),       // 14: sluice.v1.StopTaskResponse
-	(*ExplainTaskRequest)(nil),     // 15: sluice.v1.ExplainTaskRequest
-	(*ExplainTaskResponse)(nil),    // 16: sluice.v1.ExplainTaskResponse
-	(*ListTaskEventsRequest)(nil),  // 17: sluice.v1.ListTaskEventsRequest
-	(*ListTaskEventsResponse)(nil), // 18: sluice.v1.ListTaskEventsResponse
-	(*TaskEvent)(nil),              // 19: sluice.v1.TaskEvent
-	(*timestamppb.Timestamp)(nil),  // 20: google.protobuf.Timestamp
-	(*ResourceVector)(nil),         // 21: sluice.v1.ResourceVector
-	(*durationpb.Duration)(nil),    // 22: google.protobuf.Duration
-	(*WaitingExplanation)(nil),     // 23: sluice.v1.WaitingExplanation
-	(*PlacedExplanation)(nil),      // 24: sluice.v1.PlacedExplanation
-	(*EndedExplanation)(nil),       // 25: sluice.v1.EndedExplanation
-	(*PreemptionExplanation)(nil),  // 26: sluice.v1.PreemptionExplanation
+	(*ForgetTaskDataRequest)(nil),  // 15: sluice.v1.ForgetTaskDataRequest
+	(*ForgetTaskDataResponse)(nil), // 16: sluice.v1.ForgetTaskDataResponse
+	(*ExplainTaskRequest)(nil),     // 17: sluice.v1.ExplainTaskRequest
+	(*ExplainTaskResponse)(nil),    // 18: sluice.v1.ExplainTaskResponse
+	(*ListTaskEventsRequest)(nil),  // 19: sluice.v1.ListTaskEventsRequest
+	(*ListTaskEventsResponse)(nil), // 20: sluice.v1.ListTaskEventsResponse
+	(*TaskEvent)(nil),              // 21: sluice.v1.TaskEvent
+	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
+	(*ResourceVector)(nil),         // 23: sluice.v1.ResourceVector
+	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
+	(*WaitingExplanation)(nil),     // 25: sluice.v1.WaitingExplanation
+	(*PlacedExplanation)(nil),      // 26: sluice.v1.PlacedExplanation
+	(*EndedExplanation)(nil),       // 27: sluice.v1.EndedExplanation
+	(*PreemptionExplanation)(nil),  // 28: sluice.v1.PreemptionExplanation
 }
 var file_sluice_v1_task_proto_depIdxs = []int32{
 	0,  // 0: sluice.v1.Task.state:type_name -> sluice.v1.TaskState
 	4,  // 1: sluice.v1.Task.result:type_name -> sluice.v1.RunResult
-	20, // 2: sluice.v1.Task.queue_time:type_name -> google.protobuf.Timestamp
-	20, // 3: sluice.v1.Task.state_time:type_name -> google.protobuf.Timestamp
-	20, // 4: sluice.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	20, // 5: sluice.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	21, // 6: sluice.v1.Task.allocated:type_name -> sluice.v1.ResourceVector
-	21, // 7: sluice.v1.Task.used:type_name -> sluice.v1.ResourceVector
+	22, // 2: sluice.v1.Task.queue_time:type_name -> google.protobuf.Timestamp
+	22, // 3: sluice.v1.Task.state_time:type_name -> google.protobuf.Timestamp
+	22, // 4: sluice.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	22, // 5: sluice.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	23, // 6: sluice.v1.Task.allocated:type_name -> sluice.v1.ResourceVector
+	23, // 7: sluice.v1.Task.used:type_name -> sluice.v1.ResourceVector
 	1,  // 8: sluice.v1.Task.health:type_name -> sluice.v1.Health
-	20, // 9: sluice.v1.Task.not_before:type_name -> google.protobuf.Timestamp
+	22, // 9: sluice.v1.Task.not_before:type_name -> google.protobuf.Timestamp
 	3,  // 10: sluice.v1.GetTaskResponse.task:type_name -> sluice.v1.Task
 	0,  // 11: sluice.v1.ListTasksRequest.states:type_name -> sluice.v1.TaskState
 	3,  // 12: sluice.v1.ListTasksResponse.tasks:type_name -> sluice.v1.Task
 	2,  // 13: sluice.v1.TaskLogsRequest.stream:type_name -> sluice.v1.LogStream
 	2,  // 14: sluice.v1.TaskLogsResponse.stream:type_name -> sluice.v1.LogStream
 	3,  // 15: sluice.v1.RestartTaskResponse.task:type_name -> sluice.v1.Task
-	22, // 16: sluice.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	24, // 16: sluice.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
 	3,  // 17: sluice.v1.StopTaskResponse.task:type_name -> sluice.v1.Task
-	3,  // 18: sluice.v1.ExplainTaskResponse.task:type_name -> sluice.v1.Task
-	23, // 19: sluice.v1.ExplainTaskResponse.waiting:type_name -> sluice.v1.WaitingExplanation
-	24, // 20: sluice.v1.ExplainTaskResponse.placed:type_name -> sluice.v1.PlacedExplanation
-	25, // 21: sluice.v1.ExplainTaskResponse.ended:type_name -> sluice.v1.EndedExplanation
-	26, // 22: sluice.v1.ExplainTaskResponse.preempted:type_name -> sluice.v1.PreemptionExplanation
-	19, // 23: sluice.v1.ListTaskEventsResponse.events:type_name -> sluice.v1.TaskEvent
-	20, // 24: sluice.v1.TaskEvent.time:type_name -> google.protobuf.Timestamp
-	0,  // 25: sluice.v1.TaskEvent.state:type_name -> sluice.v1.TaskState
-	5,  // 26: sluice.v1.TaskService.GetTask:input_type -> sluice.v1.GetTaskRequest
-	7,  // 27: sluice.v1.TaskService.ListTasks:input_type -> sluice.v1.ListTasksRequest
-	9,  // 28: sluice.v1.TaskService.TaskLogs:input_type -> sluice.v1.TaskLogsRequest
-	11, // 29: sluice.v1.TaskService.RestartTask:input_type -> sluice.v1.RestartTaskRequest
-	13, // 30: sluice.v1.TaskService.StopTask:input_type -> sluice.v1.StopTaskRequest
-	15, // 31: sluice.v1.TaskService.ExplainTask:input_type -> sluice.v1.ExplainTaskRequest
-	17, // 32: sluice.v1.TaskService.ListTaskEvents:input_type -> sluice.v1.ListTaskEventsRequest
-	6,  // 33: sluice.v1.TaskService.GetTask:output_type -> sluice.v1.GetTaskResponse
-	8,  // 34: sluice.v1.TaskService.ListTasks:output_type -> sluice.v1.ListTasksResponse
-	10, // 35: sluice.v1.TaskService.TaskLogs:output_type -> sluice.v1.TaskLogsResponse
-	12, // 36: sluice.v1.TaskService.RestartTask:output_type -> sluice.v1.RestartTaskResponse
-	14, // 37: sluice.v1.TaskService.StopTask:output_type -> sluice.v1.StopTaskResponse
-	16, // 38: sluice.v1.TaskService.ExplainTask:output_type -> sluice.v1.ExplainTaskResponse
-	18, // 39: sluice.v1.TaskService.ListTaskEvents:output_type -> sluice.v1.ListTaskEventsResponse
-	33, // [33:40] is the sub-list for method output_type
-	26, // [26:33] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	3,  // 18: sluice.v1.ForgetTaskDataResponse.task:type_name -> sluice.v1.Task
+	3,  // 19: sluice.v1.ExplainTaskResponse.task:type_name -> sluice.v1.Task
+	25, // 20: sluice.v1.ExplainTaskResponse.waiting:type_name -> sluice.v1.WaitingExplanation
+	26, // 21: sluice.v1.ExplainTaskResponse.placed:type_name -> sluice.v1.PlacedExplanation
+	27, // 22: sluice.v1.ExplainTaskResponse.ended:type_name -> sluice.v1.EndedExplanation
+	28, // 23: sluice.v1.ExplainTaskResponse.preempted:type_name -> sluice.v1.PreemptionExplanation
+	21, // 24: sluice.v1.ListTaskEventsResponse.events:type_name -> sluice.v1.TaskEvent
+	22, // 25: sluice.v1.TaskEvent.time:type_name -> google.protobuf.Timestamp
+	0,  // 26: sluice.v1.TaskEvent.state:type_name -> sluice.v1.TaskState
+	5,  // 27: sluice.v1.TaskService.GetTask:input_type -> sluice.v1.GetTaskRequest
+	7,  // 28: sluice.v1.TaskService.ListTasks:input_type -> sluice.v1.ListTasksRequest
+	9,  // 29: sluice.v1.TaskService.TaskLogs:input_type -> sluice.v1.TaskLogsRequest
+	11, // 30: sluice.v1.TaskService.RestartTask:input_type -> sluice.v1.RestartTaskRequest
+	13, // 31: sluice.v1.TaskService.StopTask:input_type -> sluice.v1.StopTaskRequest
+	17, // 32: sluice.v1.TaskService.ExplainTask:input_type -> sluice.v1.ExplainTaskRequest
+	15, // 33: sluice.v1.TaskService.ForgetTaskData:input_type -> sluice.v1.ForgetTaskDataRequest
+	19, // 34: sluice.v1.TaskService.ListTaskEvents:input_type -> sluice.v1.ListTaskEventsRequest
+	6,  // 35: sluice.v1.TaskService.GetTask:output_type -> sluice.v1.GetTaskResponse
+	8,  // 36: sluice.v1.TaskService.ListTasks:output_type -> sluice.v1.ListTasksResponse
+	10, // 37: sluice.v1.TaskService.TaskLogs:output_type -> sluice.v1.TaskLogsResponse
+	12, // 38: sluice.v1.TaskService.RestartTask:output_type -> sluice.v1.RestartTaskResponse
+	14, // 39: sluice.v1.TaskService.StopTask:output_type -> sluice.v1.StopTaskResponse
+	18, // 40: sluice.v1.TaskService.ExplainTask:output_type -> sluice.v1.ExplainTaskResponse
+	16, // 41: sluice.v1.TaskService.ForgetTaskData:output_type -> sluice.v1.ForgetTaskDataResponse
+	20, // 42: sluice.v1.TaskService.ListTaskEvents:output_type -> sluice.v1.ListTaskEventsResponse
+	35, // [35:43] is the sub-list for method output_type
+	27, // [27:35] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_task_proto_init() }
@@ -1840,19 +1969,20 @@ func file_sluice_v1_task_proto_init() {
 	}
 	file_sluice_v1_task_proto_msgTypes[8].OneofWrappers = []any{}
 	file_sluice_v1_task_proto_msgTypes[10].OneofWrappers = []any{}
-	file_sluice_v1_task_proto_msgTypes[13].OneofWrappers = []any{
+	file_sluice_v1_task_proto_msgTypes[12].OneofWrappers = []any{}
+	file_sluice_v1_task_proto_msgTypes[15].OneofWrappers = []any{
 		(*ExplainTaskResponse_Waiting)(nil),
 		(*ExplainTaskResponse_Placed)(nil),
 		(*ExplainTaskResponse_Ended)(nil),
 	}
-	file_sluice_v1_task_proto_msgTypes[14].OneofWrappers = []any{}
+	file_sluice_v1_task_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_task_proto_rawDesc), len(file_sluice_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

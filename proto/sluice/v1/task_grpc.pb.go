@@ -24,6 +24,7 @@ const (
 	TaskService_RestartTask_FullMethodName    = "/sluice.v1.TaskService/RestartTask"
 	TaskService_StopTask_FullMethodName       = "/sluice.v1.TaskService/StopTask"
 	TaskService_ExplainTask_FullMethodName    = "/sluice.v1.TaskService/ExplainTask"
+	TaskService_ForgetTaskData_FullMethodName = "/sluice.v1.TaskService/ForgetTaskData"
 	TaskService_ListTaskEvents_FullMethodName = "/sluice.v1.TaskService/ListTaskEvents"
 )
 
@@ -43,6 +44,9 @@ type TaskServiceClient interface {
 	StopTask(ctx context.Context, in *StopTaskRequest, opts ...grpc.CallOption) (*StopTaskResponse, error)
 	// Why a task waits, is where it is, or was stopped.
 	ExplainTask(ctx context.Context, in *ExplainTaskRequest, opts ...grpc.CallOption) (*ExplainTaskResponse, error)
+	// Says that the data of a stateful task that does not run is gone, with its
+	// host or from it: the task may run on any host.
+	ForgetTaskData(ctx context.Context, in *ForgetTaskDataRequest, opts ...grpc.CallOption) (*ForgetTaskDataResponse, error)
 	// What happened to a task, oldest first.
 	ListTaskEvents(ctx context.Context, in *ListTaskEventsRequest, opts ...grpc.CallOption) (*ListTaskEventsResponse, error)
 }
@@ -124,6 +128,16 @@ func (c *taskServiceClient) ExplainTask(ctx context.Context, in *ExplainTaskRequ
 	return out, nil
 }
 
+func (c *taskServiceClient) ForgetTaskData(ctx context.Context, in *ForgetTaskDataRequest, opts ...grpc.CallOption) (*ForgetTaskDataResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetTaskDataResponse)
+	err := c.cc.Invoke(ctx, TaskService_ForgetTaskData_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *taskServiceClient) ListTaskEvents(ctx context.Context, in *ListTaskEventsRequest, opts ...grpc.CallOption) (*ListTaskEventsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListTaskEventsResponse)
@@ -150,6 +164,9 @@ type TaskServiceServer interface {
 	StopTask(context.Context, *StopTaskRequest) (*StopTaskResponse, error)
 	// Why a task waits, is where it is, or was stopped.
 	ExplainTask(context.Context, *ExplainTaskRequest) (*ExplainTaskResponse, error)
+	// Says that the data of a stateful task that does not run is gone, with its
+	// host or from it: the task may run on any host.
+	ForgetTaskData(context.Context, *ForgetTaskDataRequest) (*ForgetTaskDataResponse, error)
 	// What happened to a task, oldest first.
 	ListTaskEvents(context.Context, *ListTaskEventsRequest) (*ListTaskEventsResponse, error)
 	mustEmbedUnimplementedTaskServiceServer()
@@ -179,6 +196,9 @@ func (UnimplementedTaskServiceServer) StopTask(context.Context, *StopTaskRequest
 }
 func (UnimplementedTaskServiceServer) ExplainTask(context.Context, *ExplainTaskRequest) (*ExplainTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainTask not implemented")
+}
+func (UnimplementedTaskServiceServer) ForgetTaskData(context.Context, *ForgetTaskDataRequest) (*ForgetTaskDataResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetTaskData not implemented")
 }
 func (UnimplementedTaskServiceServer) ListTaskEvents(context.Context, *ListTaskEventsRequest) (*ListTaskEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTaskEvents not implemented")
@@ -305,6 +325,24 @@ func _TaskService_ExplainTask_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TaskService_ForgetTaskData_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetTaskDataRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).ForgetTaskData(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_ForgetTaskData_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).ForgetTaskData(ctx, req.(*ForgetTaskDataRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TaskService_ListTaskEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListTaskEventsRequest)
 	if err := dec(in); err != nil {
@@ -349,6 +387,10 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExplainTask",
 			Handler:    _TaskService_ExplainTask_Handler,
+		},
+		{
+			MethodName: "ForgetTaskData",
+			Handler:    _TaskService_ForgetTaskData_Handler,
 		},
 		{
 			MethodName: "ListTaskEvents",

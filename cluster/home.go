@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// HomeTo returns the tasks that may run on the host of that id only, sorted, whether there is such a host or not. The caller
+// must not modify it.
+func (t *tables) HomeTo(id HostID) []TaskKey { return find(t.homes, id) }
+
+// Daemons yields the daemon jobs that have not ended, in the order of submission.
+func (t *tables) Daemons() []JobUID { return t.daemons.Keys() }
+
+// setHome keeps the index of homes in step with a task, which may have no home before or after.
+func (s *State) setHome(k TaskKey, from, to HostID) {
+	if from == to {
+		return
+	}
+	change := func(id HostID, in bool) {
+		if id == "" {
+			return
+		}
+		list := slices.Clone(find(s.homes, id))
+		i, there := slices.BinarySearch(list, k)
+		switch {
+		case in && !there:
+			list = slices.Insert(list, i, k)
+		case !in && there:
+			list = slices.Delete(list, i, i+1)
+		}
+		if len(list) == 0 {
+			s.homes.Delete(id)
+			return
+		}
+		s.homes.Set(id, list)
+	}
+	change(from, false)
+	change(to, true)
+}
+
+// setDaemon keeps the index of daemons in step with a job.
+func (s *State) setDaemon(j *Job) {
+	switch {
+	case j.Spec.Type != Daemon:
+	case j.State().Terminal():
+		s.daemons.Delete(j.UID)
+	default:
+		s.daemons.Set(j.UID, struct{}{})
+	}
+}
+
+func errHome(t *Task) error { return fmt.Errorf("task %v runs on host %q only", t.Key, t.Home) }
+
+func (s *State) addInstance(at Time, e *InstanceAdded) error {
+	old := s.Job(e.Task.Job())
+	switch {
+	case old == nil || old.Spec.Type != Daemon || old.Stopping:
+		return fmt.Errorf("job %d is no daemon or is being stopped", e.Task.Job())
+	case s.Task(e.Task) != nil || e.Task.Instance() >= MaxInstances:
+		return fmt.Errorf("task %v exists or has too high a number", e.Task)
+	case s.Host(e.Host) == nil:
+		return fmt.Errorf("no host %q", e.Host)
+	}
+	j := *old
+	t := &Task{Key: e.Task, Run: j.LastRun, State: j.begins(), Home: e.Host, Queued: at, ExitCode: -1}
+	s.setTask(at, nil, t, &j)
+	s.setJob(at, &j)
+	return nil
+}
+
+func (s *State) removeInstance(at Time, k TaskKey) error {
+	t, old := s.Task(k), s.Job(k.Job())
+	if t == nil || old.Spec.Type != Daemon || t.Removed {
+		return fmt.Errorf("task %v does not exist, is being removed, or is none of a daemon", k)
+	}
+	j := *old
+	s.removeTask(at, t, &j)
+	s.setJob(at, &j)
+	return nil
+}
+
+func (s *State) forgetHome(at Time, k TaskKey) error {
+	return s.changeTask(at, k, func(t *Task, j *Job) error {
+		switch {
+		case j.Spec.Type != Stateful || t.Home == "":
+			return errors.New("it has no data on a host")
+		case t.State.Bound():
+			return fmt.Errorf("it is %v on host %q", t.State, t.Host)
+		}
+		t.Home, t.Hold = "", nil
+		if t.State == TaskReserved {
+			t.State = TaskPending
+		}
+		return nil
+	})
+}
+
+// removeHomes takes the instances of daemons away from a host that is gone. Data of others may still be on it, and it may
+// come back.
+func (s *State) removeHomes(at Time, id HostID) {
+	for _, k := range slices.Clone(s.HomeTo(id)) {
+		if j := *s.Job(k.Job()); j.Spec.Type == Daemon {
+			s.removeTask(at, s.Task(k), &j)
+			s.setJob(at, &j)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// settleHosts does what follows from changes of hosts: daemons come to those that match and leave those that do not, and, when
+// nothing but daemons is left on a host that is drained, stop. Complexity: hosts × daemons, and the instances of each daemon
+// that comes to one of them.
+func settleHosts(tx *Tx, hosts []cluster.HostID) error {
+	for _, uid := range tx.State().Daemons() {
+		if err := cover(tx, tx.State().Job(uid), hosts); err != nil {
+			return err
+		}
+	}
+	for _, id := range hosts {
+		if err := lastOff(tx, id); err != nil {
+			return err
+		}
+		for _, k := range tx.State().HomeTo(id) {
+			if err := holdHome(tx, k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cover brings the instances of a daemon in line with the hosts: one on each that matches.
+func cover(tx *Tx, j *cluster.Job, hosts []cluster.HostID) error {
+	if j.Stopping {
+		return nil
+	}
+	var lacking []cluster.HostID
+	for _, id := range hosts {
+		h := tx.State().Host(id)
+		has := instanceAt(tx, j.UID, id)
+		switch {
+		case h == nil: // its instance went with it
+		case has == nil && h.State() == cluster.HostUp && suits(j.Spec, h):
+			lacking = append(lacking, id)
+		case has != nil && !has.Removed && !suits(j.Spec, h):
+			if err := tx.Emit(&cluster.InstanceRemoved{Task: has.Key}); err != nil {
+				return err
+			}
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	var taken []uint32
+	for t := range tx.State().TasksOf(j.UID, 0) {
+		taken = append(taken, t.Key.Instance())
+	}
+	number := uint32(0)
+	for _, id := range lacking {
+		for len(taken) > 0 && taken[0] == number {
+			taken, number = taken[1:], number+1
+		}
+		if err := tx.Emit(&cluster.InstanceAdded{Task: cluster.MakeTaskKey(j.UID, number), Host: id}); err != nil {
+			return err
+		}
+		number++
+	}
+	return nil
+}
+
+// instanceAt returns the instance of a daemon on a host, also one that is going; nil if there is none.
+func instanceAt(tx *Tx, daemon cluster.JobUID, host cluster.HostID) *cluster.Task {
+	for _, k := range tx.State().HomeTo(host) {
+		if k.Job() == daemon {
+			return tx.State().Task(k)
+		}
+	}
+	return nil
+}
+
+// suits reports whether a host is one of those on which a daemon is to run, whatever runs there now.
+func suits(spec *cluster.JobSpec, h *cluster.Host) bool {
+	task := &spec.Task
+	_, fits := task.GPU.Pick(h.GPUs, whole(h))
+	return fits && h.Admits(spec.Constraint) && task.Needs()&^h.Capabilities == 0 && task.Resources.Fits(h.Capacity) &&
+		(spec.Constraint == nil || spec.Constraint.Evaluate(h, nil) == cluster.True)
+}
+
+// whole returns the devices of a host as if nobody had any.
+func whole(h *cluster.Host) []int32 { return slices.Repeat([]int32{cluster.WholeGPU}, len(h.GPUs)) }
+
+// lastOff stops the daemons on a host that is drained when all others have left it. They wait, and come back with the host.
+func lastOff(tx *Tx, id cluster.HostID) error {
+	h := tx.State().Host(id)
+	if h == nil || h.State() != cluster.HostDraining {
+		return nil
+	}
+	for _, k := range h.Tasks {
+		if tx.State().Job(k.Job()).Spec.Type != cluster.Daemon {
+			return nil
+		}
+	}
+	for _, k := range h.Tasks {
+		t := tx.State().Task(k)
+		if t.State.Vacating() {
+			continue
+		}
+		again := !tx.State().Job(k.Job()).Stopping
+		if err := tx.Emit(&cluster.TaskStopping{Task: k, Reason: cluster.ReasonDrained, Restart: again}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdHome has the only host where a waiting task may run keep room for it, as soon as that host takes work: nobody else
+// gets what it needs there, also while it backs off.
+func holdHome(tx *Tx, k cluster.TaskKey) error {
+	t := tx.State().Task(k)
+	if t == nil || t.Home == "" || t.State != cluster.TaskPending {
+		return nil
+	}
+	h := tx.State().Host(t.Home)
+	spec := tx.State().Job(k.Job()).Spec.TaskOf(k.Instance())
+	if h == nil || h.State() != cluster.HostUp || !spec.Resources.Fits(h.Capacity) || spec.Needs()&^h.Capabilities != 0 {
+		return nil
+	}
+	gpus, ok := spec.GPU.Pick(h.GPUs, h.GPURoom())
+	if !ok {
+		if gpus, ok = spec.GPU.Pick(h.GPUs, whole(h)); !ok {
+			return nil
+		}
+	}
+	return tx.Emit(&cluster.TaskHeld{Task: k, Hold: cluster.Hold{Host: t.Home, GPUs: gpus, Until: cluster.Forever}})
+}

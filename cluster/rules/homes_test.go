@@ -1,0 +1,138 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+)
+
+// daemons returns the homes of a daemon's instances, by number, and their states.
+func daemons(state *cluster.State, uid cluster.JobUID) (homes map[uint32]cluster.HostID, states map[uint32]cluster.TaskState) {
+	homes, states = map[uint32]cluster.HostID{}, map[uint32]cluster.TaskState{}
+	for t := range state.TasksOf(uid, 0) {
+		homes[t.Key.Instance()], states[t.Key.Instance()] = t.Home, t.State
+	}
+	return homes, states
+}
+
+// report has the shard see exactly these hosts, and settles.
+func report(t *testing.T, state *cluster.State, machines map[string]cluster.Machine) {
+	t.Helper()
+	tx := rules.Begin(state, at(0))
+	require.NoError(t, rules.ReportHosts(tx, "s", machines, nil, true))
+	require.NoError(t, rules.Settle(tx))
+}
+
+// A daemon has one instance for every host that matches, with room held before anything else can be placed there, and under
+// numbers that stay.
+func TestADaemonIsOnEveryHostThatMatches(t *testing.T) {
+	state := running(t)
+	fleet := machines("h", "a", "b", "small")
+	fleet["small"] = cluster.Machine{Capacity: size(50)}
+	odd := fleet["b"]
+	odd.Attributes = []cluster.KeyValue{{Key: "gpu", Value: "no"}}
+	fleet["b"] = odd
+	report(t, state, fleet)
+	uid := submit(t, state, "daemon", func(s *cluster.JobSpec) {
+		s.Type, s.Instances, s.Task.Resources = cluster.Daemon, 0, size(100)
+		s.Constraint = &cluster.Constraint{Op: cluster.HostLabel, Label: cluster.KeyValue{Key: "gpu"}, AnyValue: true, Comparison: cluster.Equal}
+	})
+	homes, states := daemons(state, uid)
+	require.Equal(t, map[uint32]cluster.HostID{0: "s/a", 1: "s/h"}, homes)
+	require.Equal(t, map[uint32]cluster.TaskState{0: cluster.TaskReserved, 1: cluster.TaskReserved}, states)
+	a := state.Host("s/a")
+	require.Equal(t, size(900), a.Room())
+	elsewhere := &cluster.Placed{Task: cluster.MakeTaskKey(uid, 0), Run: 1, Host: "s/b"}
+	require.ErrorContains(t, rules.Begin(state, at(0)).Emit(elsewhere), "only")
+
+	fleet["joins"] = fleet["a"]
+	delete(fleet, "a")
+	report(t, state, fleet)
+	homes, _ = daemons(state, uid)
+	require.Equal(t, map[uint32]cluster.HostID{0: "s/joins", 1: "s/h"}, homes, "one went with its host, one came with another")
+	fleet["joins"] = odd
+	report(t, state, fleet)
+	homes, _ = daemons(state, uid)
+	require.Equal(t, map[uint32]cluster.HostID{1: "s/h"}, homes, "a host that does not match any more loses its own")
+	spec := *state.Job(uid).Spec
+	spec.Priority = 9
+	settle(t, state, at(0), &cluster.JobUpdated{Job: uid, Spec: &spec})
+	homes, _ = daemons(state, uid)
+	require.Equal(t, map[uint32]cluster.HostID{1: "s/h"}, homes, "an update takes no instance away")
+	settle(t, state, at(0), &cluster.JobStopping{Job: uid})
+	require.Equal(t, cluster.JobKilled, state.Job(uid).State())
+	require.Empty(t, state.Daemons())
+}
+
+// Daemons leave a host that is drained last, and come back when it is resumed.
+func TestDaemonsAreLastOff(t *testing.T) {
+	state := running(t) // a batch task runs on the host
+	uid := submit(t, state, "daemon", func(s *cluster.JobSpec) { s.Type, s.Instances, s.Task.Resources = cluster.Daemon, 0, size(100) })
+	k := cluster.MakeTaskKey(uid, 0)
+	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: host}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+	settle(t, state, at(1), &cluster.HostDrain{ID: host, Drain: true})
+	require.Equal(t, cluster.TaskRunning, state.Task(k).State)
+	end := func(k cluster.TaskKey, as cluster.TaskState) {
+		tx := rules.Begin(state, at(2))
+		_, err := rules.Report(tx, &cluster.TaskStatus{Task: k, Run: 1, State: as})
+		require.NoError(t, err)
+		require.NoError(t, rules.Settle(tx))
+	}
+	end(cluster.MakeTaskKey(1, 0), cluster.TaskSucceeded)
+	require.Equal(t, cluster.TaskKilling, state.Task(k).State)
+	require.Equal(t, cluster.ReasonDrained, state.Task(k).Reason)
+	end(k, cluster.TaskKilled)
+	require.Equal(t, cluster.TaskPending, state.Task(k).State, "it waits for its host")
+	settle(t, state, at(3), &cluster.HostDrain{ID: host})
+	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
+}
+
+// A stateful instance comes back to its host only, whose room for it nobody else gets, and may go elsewhere when its data is
+// given up.
+func TestAStatefulTaskComesBack(t *testing.T) {
+	state := running(t)
+	report(t, state, machines("h", "other"))
+	uid := submit(t, state, "stateful", func(s *cluster.JobSpec) { s.Type, s.Task.Resources = cluster.Stateful, size(600) })
+	k := cluster.MakeTaskKey(uid, 0)
+	require.Equal(t, cluster.TaskPending, state.Task(k).State, "it may begin anywhere")
+	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: "s/other"})
+	lose := func(run uint32) {
+		tx := rules.Begin(state, at(0))
+		_, err := rules.Report(tx, &cluster.TaskStatus{Task: k, Run: run, State: cluster.TaskLost})
+		require.NoError(t, err)
+		require.NoError(t, rules.Settle(tx))
+	}
+	lose(1)
+	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
+	require.Equal(t, size(400), state.Host("s/other").Room())
+	require.Error(t, rules.Begin(state, at(0)).Emit(&cluster.Placed{Task: k, Run: 2, Host: host}))
+	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 2, Host: "s/other"})
+	require.Error(t, rules.Begin(state, at(0)).Emit(&cluster.HomeForgotten{Task: k}), "it runs")
+	lose(2)
+	settle(t, state, at(0), &cluster.HomeForgotten{Task: k})
+	require.Equal(t, cluster.TaskPending, state.Task(k).State)
+	require.Equal(t, size(1000), state.Host("s/other").Room())
+	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 3, Host: host})
+	require.Equal(t, []cluster.TaskKey{k}, state.HomeTo(host))
+}
+
+// A job with a controller ends as that does, and takes the others with it.
+func TestAJobEndsWithItsController(t *testing.T) {
+	for end, want := range map[cluster.TaskState]cluster.JobState{
+		cluster.TaskSucceeded: cluster.JobSucceeded, cluster.TaskFailed: cluster.JobFailed,
+	} {
+		state := running(t)
+		uid := submit(t, state, "controlled", func(s *cluster.JobSpec) { s.Controller, s.Instances = true, 3 })
+		other := cluster.MakeTaskKey(uid, 1)
+		settle(t, state, at(0), &cluster.Placed{Task: other, Run: 1, Host: host})
+		ends(t, state, uid, end)
+		require.Equal(t, cluster.JobKilling, state.Job(uid).State())
+		require.Equal(t, cluster.TaskKilling, state.Task(other).State)
+		require.Equal(t, cluster.ReasonController, state.Job(uid).StopReason)
+		settle(t, state, at(0), &cluster.TaskStatus{Task: other, Run: 1, State: cluster.TaskKilled})
+		require.Equal(t, want, state.Job(uid).State())
+	}
+}

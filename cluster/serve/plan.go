@@ -1,0 +1,190 @@
+package serve
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// maxPlanned bounds the instances of a plan that is only looked at: each is in the answer.
+const maxPlanned = 20_000
+
+// What a plan says of tasks that it does not start at once.
+const (
+	plannedLater = "AFTER_PREEMPTION" // room is held for it until those have left who leave for it
+	plannedMove  = "MOVES"
+)
+
+// PlanJobs implements sluicev1.JobServiceServer: a cycle like every other, of a planner of its own, on a copy of the state
+// to which the jobs were added. Only one at a time is made, since it costs as much as the first cycle after a start.
+func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) (*sluicev1.PlanJobsResponse, error) {
+	select {
+	case a.s.planning <- struct{}{}:
+		defer func() { <-a.s.planning }()
+	case <-ctx.Done():
+		return nil, statusOf(ctx.Err())
+	}
+	var fork *cluster.State
+	if err := a.do(ctx, func(tx *Tx) error { fork = tx.State().Fork(); return nil }); err != nil {
+		return nil, err
+	}
+	now := cluster.Time(time.Now().UnixNano())
+	tx := rules.Begin(fork, now)
+	jobs, err := addToPlan(tx, r.Specs)
+	if err != nil {
+		return nil, err
+	}
+	if err := rules.Settle(tx); err != nil {
+		return nil, statusOf(err)
+	}
+	snapshot, _ := fork.Snapshot()
+	policy, err := a.planPolicy(snapshot, r.CostModel)
+	if err != nil {
+		return nil, err
+	}
+	var planner *cycle.Planner
+	if err := a.s.consult(ctx, func(p *cycle.Planner) { planner = p.Blank(policy) }); err != nil {
+		return nil, statusOf(err)
+	}
+	feed := knowledge.Feed{Interval: a.s.config.LearnEvery}
+	out := planner.Run(cycle.Input{
+		Snapshot: snapshot, Rescan: true, Now: now, Budget: a.s.budget(),
+		Knowledge: feed.Next(snapshot, now, func() knowledge.Usage { return a.s.hostUsage(snapshot) }),
+	})
+	p := planned{snapshot: snapshot, planner: planner, jobs: jobs, seen: map[cluster.TaskKey]bool{}}
+	p.answer.Revision = a.s.Snapshot().Revision()
+	return p.describe(&out), nil
+}
+
+// addToPlan adds new jobs to the copy, and gives those that exist their new specs.
+func addToPlan(tx *Tx, specs []*sluicev1.JobSpec) (map[cluster.JobUID]bool, error) {
+	var names []cluster.JobID
+	fresh := submission{path: numbered}
+	for i, p := range specs {
+		spec := jobSpecFrom(p, numbered(i), new(violations))
+		names = append(names, spec.Name)
+		old := tx.State().JobByName(spec.Name)
+		if old == nil {
+			fresh.specs = append(fresh.specs, spec)
+			continue
+		}
+		if spec.Pool == "" {
+			spec.Pool = old.Spec.Pool
+		}
+		if sameSpec(old.Spec, spec) {
+			continue
+		}
+		if old.Stopping || old.State().Terminal() {
+			return nil, resourceError(codes.FailedPrecondition, "job", p.Name, "it has ended or is being stopped")
+		}
+		if err := checkUpdate(old.Spec, spec); err != nil {
+			return nil, err
+		}
+		if err := tx.Emit(&cluster.JobUpdated{Job: old.UID, Spec: spec}); err != nil {
+			return nil, statusOf(err)
+		}
+	}
+	if len(fresh.specs) > 0 {
+		if err := fresh.run(tx); err != nil {
+			return nil, err
+		}
+	}
+	jobs := map[cluster.JobUID]bool{}
+	for _, name := range names {
+		jobs[tx.State().JobByName(name).UID] = true
+	}
+	return jobs, nil
+}
+
+// planPolicy returns what to plan by: the model of that name, or what is in use.
+func (a *api) planPolicy(snapshot *cluster.Snapshot, model string) (*cycle.Policy, error) {
+	costs := a.s.config.Costs
+	if model == "" {
+		set := snapshot.CostPolicy()
+		if set == nil { // what is configured
+			set = &cluster.CostPolicy{}
+		}
+		policy, err := costs.policy(set)
+		return policy, statusOf(err)
+	}
+	m, err := costs.New(model)
+	if err != nil {
+		return nil, fieldError(codes.InvalidArgument, "cost_model", "cannot be used: %v", err)
+	}
+	return &cycle.Policy{Model: m}, nil
+}
+
+// planned makes the answer of a plan: what becomes of the tasks of its jobs, and of others for their sake.
+type planned struct {
+	snapshot *cluster.Snapshot
+	planner  *cycle.Planner
+	jobs     map[cluster.JobUID]bool
+	seen     map[cluster.TaskKey]bool
+	answer   sluicev1.PlanJobsResponse
+}
+
+func (p *planned) task(k cluster.TaskKey, host cluster.HostID, cost int64, reason string) *sluicev1.PlannedTask {
+	p.seen[k] = true
+	return &sluicev1.PlannedTask{
+		Job: string(p.snapshot.Job(k.Job()).Spec.Name), Instance: k.Instance(), Host: string(host), CostMs: cost, Reason: reason,
+	}
+}
+
+func (p *planned) describe(out *cycle.Output) *sluicev1.PlanJobsResponse {
+	for i := range out.Placements {
+		if x := &out.Placements[i]; p.jobs[x.Task.Job()] {
+			p.answer.Placements = append(p.answer.Placements, p.task(x.Task, x.Host, int64(x.Price), ""))
+		}
+	}
+	for i := range out.Displacements {
+		p.displacement(&out.Displacements[i])
+	}
+	for _, uid := range slices.Sorted(maps.Keys(p.jobs)) {
+		for t := range p.snapshot.TasksOf(uid, 0) {
+			if t.State.Bound() || t.State.Terminal() || p.seen[t.Key] {
+				continue
+			}
+			why, known := p.planner.WhyWaiting(t.Key)
+			p.answer.Waiting = append(p.answer.Waiting, p.task(t.Key, t.Home, int64(why.Price), explainWaiting(t, &why, known).Reason))
+		}
+	}
+	return &p.answer
+}
+
+// displacement adds those who make room, if it is for one of the jobs.
+func (p *planned) displacement(d *cycle.Displacement) {
+	if !slices.ContainsFunc(d.Holds, func(h cycle.Held) bool { return p.jobs[h.Task.Job()] }) {
+		return
+	}
+	for _, h := range d.Holds {
+		if p.jobs[h.Task.Job()] {
+			p.answer.Placements = append(p.answer.Placements, p.task(h.Task, h.Hold.Host, 0, plannedLater))
+		}
+	}
+	for _, v := range d.Victims {
+		from := p.snapshot.Task(v.Task).Host
+		if v.Hold == nil {
+			p.answer.Preemptions = append(p.answer.Preemptions, p.task(v.Task, from, v.Preemption.Price, string(cluster.ReasonPreempted)))
+			continue
+		}
+		moves := p.task(v.Task, v.Hold.Host, v.Preemption.Price, plannedMove)
+		moves.FromHost = string(from)
+		p.answer.Migrations = append(p.answer.Migrations, moves)
+	}
+}
+
+func instancesOf(specs []*sluicev1.JobSpec) (n uint64) {
+	for _, s := range specs {
+		n += uint64(max(1, s.GetInstances()))
+	}
+	return n
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newJobPlanCommand(a *app) *cobra.Command {
+	req := &sluicev1.PlanJobsRequest{}
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Show what would be placed where if the jobs of a YAML file were submitted now; \"-\" reads standard input",
+		Long: `Show what the next cycle would do if the jobs of a YAML file were submitted now, or
+if those of them that exist had these contents: what would be placed where, what
+would be preempted or moved for it, and what would wait. Nothing is changed.`,
+		Args: wants("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if req.Specs, err = readSpecs(a, args[0], jobfile.Jobs); err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.jobs.PlanJobs, req)
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) { planTable(w, res) })
+		},
+	}
+	cmd.Flags().StringVar(&req.CostModel, "cost-model", "", "plan with this cost model instead of the one in use")
+	return cmd
+}
+
+func planTable(w io.Writer, res *sluicev1.PlanJobsResponse) {
+	var rows [][]string
+	add := func(what string, tasks []*sluicev1.PlannedTask) {
+		for _, t := range tasks {
+			host := t.GetHost()
+			if from := t.GetFromHost(); from != "" {
+				host = from + " to " + host
+			}
+			rows = append(rows, []string{fmt.Sprintf("%s/%d", t.GetJob(), t.GetInstance()), what, host, fmt.Sprint(t.GetCostMs()), t.GetReason()})
+		}
+	}
+	add("starts", res.GetPlacements())
+	add("is preempted", res.GetPreemptions())
+	add("moves", res.GetMigrations())
+	add("waits", res.GetWaiting())
+	columns(w, "TASK PLAN HOST COST_MS REASON", rows)
+}
