@@ -41,8 +41,9 @@ bench-full: ## measure everything in docs/solver.md, a quarter of an hour
 
 # Every commit plays other scripts, and the same ones each time it is checked.
 FUZZ_SEED ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 1)00000
-fuzz: ## set the solvers against each other on random networks, about a minute
+fuzz: ## solvers against each other on random networks, and random requests to the server: two minutes
 	$(GO) test ./solver/solvertest/difftest -run 'TestSolvers$$' -count 1 -timeout 20m -v -args -scripts 30000 -seed $(FUZZ_SEED)
+	$(GO) test ./cluster/serve -run '^$$' -fuzz FuzzRequests -fuzztime 60s
 
 long: ## run the long tests: more seeds, more instances, fuzzing
 	SLUICE_LONG=1 $(GO) test -count 1 -timeout 2h $(PACKAGES)
