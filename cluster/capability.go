@@ -23,11 +23,12 @@ const (
 	CanSecrets                               // delivering secrets
 	CanPorts                                 // telling processes their ports
 	CanMount                                 // volumes at absolute paths, and volumes that cannot be written
+	CanWarn                                  // a command of the task's own before it is asked to leave
 	numCapabilities = iota
 )
 
 var capabilityNames = [numCapabilities]string{
-	"groups", "containers", "docker", "users", "fetch", "health-checks", "volumes", "host-paths", "scratch", "secrets", "ports", "mounts",
+	"groups", "containers", "docker", "users", "fetch", "health-checks", "volumes", "host-paths", "scratch", "secrets", "ports", "mounts", "on-preempt",
 }
 
 // Names lists the set, in the order of the constants.
@@ -82,6 +83,15 @@ func (s *TaskSpec) Needs() Capabilities {
 	}
 	if s.Secrets {
 		c |= CanSecrets
+	}
+	return c
+}
+
+// NeedsFor returns what a host manager must be able to do to run one of the job's tasks.
+func (s *JobSpec) NeedsFor(task *TaskSpec) Capabilities {
+	c := task.Needs()
+	if len(s.Preemption.Command) > 0 {
+		c |= CanWarn
 	}
 	return c
 }

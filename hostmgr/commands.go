@@ -158,7 +158,13 @@ func (c *session) volume(ctx context.Context, p *sluicev1.VolumeCommand) {
 const killRetry = 5 * time.Second
 
 func (c *session) kill(ctx context.Context, run cluster.RunID, p *sluicev1.Kill) {
-	err := c.config.Driver.Kill(c.life, run, max(0, p.GetGrace().AsDuration()))
+	grace := max(0, p.GetGrace().AsDuration())
+	var err error
+	if w, ok := c.config.Driver.(Warner); ok && len(p.GetOnKill().GetArgs()) > 0 {
+		err = w.KillAfter(c.life, run, grace, p.GetOnKill().GetArgs(), p.GetReason())
+	} else {
+		err = c.config.Driver.Kill(c.life, run, grace)
+	}
 	switch {
 	case errors.Is(err, ErrUnknownRun):
 		c.out.repeat(run) // a launch that was refused, if it is that
@@ -176,7 +182,5 @@ func (c *session) kill(ctx context.Context, run cluster.RunID, p *sluicev1.Kill)
 			}
 			return nil
 		})
-	case p.GetOnKill() != nil:
-		c.log.Warn("this host manager runs no command at the start of the grace period", "run", run)
 	}
 }

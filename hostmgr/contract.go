@@ -202,6 +202,14 @@ func CapabilitiesOf(d Driver) cluster.Capabilities {
 	return 0
 }
 
+// Warner is a driver that can run a command beside a run before it asks it to end.
+type Warner interface {
+	// KillAfter is Kill with a command, which is run as the task's main process is, with SLUICE_STOP_REASON in its
+	// environment beside. The grace begins with it; the run is asked to end when the command has, and forced to when the
+	// grace is over, whatever the command does. A run that has been asked already, or has not begun, does without.
+	KillAfter(ctx context.Context, run cluster.RunID, grace time.Duration, command []string, reason string) error
+}
+
 // Offsetter tells where in a log a reader is.
 type Offsetter interface {
 	// Offset returns the offset of the byte after the last one read. It grows by more than was read where rotation

@@ -179,8 +179,8 @@ var badSpecs = []struct {
 		s.Limits = &sluicev1.JobLimits{MaxUnavailableInstances: proto.Uint32(1)}
 	}, codes.Unimplemented, "spec.limits.max_unavailable_instances", "does not support"},
 	{"command on preemption", func(s *sluicev1.JobSpec) {
-		s.Preemption = &sluicev1.PreemptionPolicy{OnPreempt: &sluicev1.Argv{Args: []string{"x"}}}
-	}, codes.Unimplemented, "spec.preemption.on_preempt", "does not support"},
+		s.Preemption = &sluicev1.PreemptionPolicy{OnPreempt: &sluicev1.Argv{}}
+	}, codes.InvalidArgument, "spec.preemption.on_preempt.args", "is required"},
 	{"group without a name", func(s *sluicev1.JobSpec) { s.Groups = []string{"a", ""} }, codes.InvalidArgument, "spec.groups[1]", "is required"},
 	{"secret", func(s *sluicev1.JobSpec) { s.Secrets = []*sluicev1.Secret{{Name: "x"}} }, codes.Unimplemented, "spec.secrets", "does not support"},
 	{"shorter back-offs", func(s *sluicev1.JobSpec) {

@@ -8,7 +8,7 @@ import (
 // known, and the job waits.
 func checkCapabilities(snapshot *cluster.Snapshot, job *cluster.JobSpec, path string, v *violations) {
 	check := func(task *cluster.TaskSpec, at string) {
-		needs := task.Needs()
+		needs := job.NeedsFor(task)
 		if needs == 0 || snapshot.NumHosts() == 0 {
 			return
 		}
@@ -25,7 +25,11 @@ func checkCapabilities(snapshot *cluster.Snapshot, job *cluster.JobSpec, path st
 		}
 		for ; missing != 0; missing &^= missing.First() {
 			one := missing.First()
-			v.Unsupported(fieldOf(task, one, at), "needs what the host managers of this cluster cannot do: %v", one)
+			field := fieldOf(task, one, at)
+			if one == cluster.CanWarn {
+				field = child(path, "preemption.on_preempt")
+			}
+			v.Unsupported(field, "needs what the host managers of this cluster cannot do: %v", one)
 		}
 	}
 	check(&job.Task, child(path, "task"))

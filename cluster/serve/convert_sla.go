@@ -31,6 +31,9 @@ func boundsFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *viola
 	if e := p.Preemption; e != nil {
 		job.Preemption.Kill = e.Action == sluicev1.PreemptionPolicy_KILL
 		job.Preemption.Grace = positiveFrom(e.Grace, child(path, "preemption.grace"), v)
+		if e.OnPreempt != nil {
+			job.Preemption.Command = argvFrom(e.OnPreempt, child(path, "preemption.on_preempt.args"), v)
+		}
 	}
 }
 
@@ -88,10 +91,13 @@ func boundsTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
 			p.Limits.Deadline = timestamppb.New(l.Deadline.Go())
 		}
 	}
-	if e := s.Preemption; e.Kill || e.Grace > 0 {
+	if e := s.Preemption; e.Kill || e.Grace > 0 || len(e.Command) > 0 {
 		p.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_REQUEUE, Grace: durationTo(e.Grace)}
 		if e.Kill {
 			p.Preemption.Action = sluicev1.PreemptionPolicy_KILL
+		}
+		if len(e.Command) > 0 {
+			p.Preemption.OnPreempt = &sluicev1.Argv{Args: e.Command}
 		}
 	}
 }

@@ -250,7 +250,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Limits = &sluicev1.JobLimits{
 		MaxRunningInstances: proto.Uint32(2), MaxRunTime: durationpb.New(time.Hour), Deadline: timestamppb.New(time.Unix(4e9, 5)),
 	}
-	rich.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_KILL, Grace: durationpb.New(time.Second)}
+	rich.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_KILL, Grace: durationpb.New(time.Second), OnPreempt: &sluicev1.Argv{Args: []string{"sh", "-c", "save"}}}
 	enrich(rich)
 	daemon, stateful := sleepJob("daemon"), sleepJob("stateful")
 	daemon.Type, stateful.Type = sluicev1.JobType_JOB_TYPE_DAEMON, sluicev1.JobType_JOB_TYPE_STATEFUL

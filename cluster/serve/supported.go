@@ -29,7 +29,7 @@ var supported = fieldSet(map[string]string{
 	"ControllerPolicy": "api_access",
 	"GangPolicy":       "minimum launch_timeout",
 	"JobLimits":        "max_running_instances max_run_time deadline max_preempted_per_cycle",
-	"PreemptionPolicy": "action grace",
+	"PreemptionPolicy": "action grace on_preempt",
 	"Dependency":       "job condition",
 	"RestartPolicy":    "max_failures backoff_initial backoff_max",
 	"TaskSpec":         "init processes resources labels volumes log_limit_bytes",

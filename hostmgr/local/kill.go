@@ -14,6 +14,15 @@ import (
 // Kill implements [hostmgr.Driver]. The wish is recorded in the folder of the run, where its supervisor finds it
 // whenever it looks; the supervisor keeps the time, so that the grace does not depend on the driver's life.
 func (d *driver) Kill(_ context.Context, id cluster.RunID, grace time.Duration) error {
+	return d.kill(id, killRecord{Grace: grace})
+}
+
+// KillAfter implements [hostmgr.Warner].
+func (d *driver) KillAfter(_ context.Context, id cluster.RunID, grace time.Duration, command []string, reason string) error {
+	return d.kill(id, killRecord{grace, command, reason})
+}
+
+func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 	if d.ctx.Err() != nil {
 		return errClosed
 	}
@@ -29,8 +38,8 @@ func (d *driver) Kill(_ context.Context, id cluster.RunID, grace time.Duration) 
 	default:
 	}
 	kill, err := readRecord[killRecord](r.dir, killFile)
-	if grace = max(grace, 0); err != nil || kill == nil || grace < kill.Grace {
-		if err := writeRecord(r.dir, killFile, killRecord{grace}, unsynced); err != nil {
+	if wish.Grace = max(wish.Grace, 0); err != nil || kill == nil || wish.Grace < kill.Grace {
+		if err := writeRecord(r.dir, killFile, wish, unsynced); err != nil {
 			return fmt.Errorf("local: record the kill of run %v: %w", id, err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // Capabilities implements [hostmgr.Capable]. Another user needs the rights of root.
 func (d *driver) Capabilities() cluster.Capabilities {
 	can := cluster.CanGroups | cluster.CanFetch | cluster.CanHealthChecks | cluster.CanVolumes | cluster.CanHostPaths |
-		cluster.CanScratch | cluster.CanPorts
+		cluster.CanScratch | cluster.CanPorts | cluster.CanWarn
 	if d.secrets != "" {
 		can |= cluster.CanSecrets
 	}

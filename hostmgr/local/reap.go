@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -70,21 +71,72 @@ func (s *supervisor) heed() {
 	if kill == nil {
 		return
 	}
+	first := !s.killed
 	s.killed = true
-	s.stop(kill.Grace)
+	switch {
+	case first && s.deadline.IsZero() && s.warn(kill):
+		s.end(kill.Grace)
+	case s.warning != nil && len(kill.Command) == 0: // whoever asks now does not want to wait for it
+		s.warning.then = nil
+		s.warning = nil
+		s.ask()
+		fallthrough
+	default:
+		s.stop(kill.Grace)
+	}
+}
+
+// warn runs the command of a kill beside the processes, and asks them to end when it has. It reports false if there is no
+// command, or nobody beside whom it could run, or if it cannot be started.
+func (s *supervisor) warn(kill *killRecord) bool {
+	if len(kill.Command) == 0 || len(s.started) == 0 {
+		return false
+	}
+	rec := *s.started[0].rec
+	for _, c := range s.started {
+		if c.rec.Main {
+			rec = *c.rec
+			break
+		}
+	}
+	rec.Argv, rec.Main = s.launch.Launch.Expand(kill.Command, s.launch.Address), false
+	rec.Env = append(slices.Clone(rec.Env), "SLUICE_STOP_REASON="+kill.Reason)
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err == nil {
+		defer closeQuietly(null)
+		s.warning, err = s.start(&rec, []uintptr{null.Fd(), null.Fd()})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return false
+	}
+	s.warning.then = func(syscall.WaitStatus) {
+		s.warning = nil
+		s.ask()
+	}
+	return true
 }
 
 // stop asks all processes to end, and ends them after the grace. Asked again, it may only bring the end forward.
 func (s *supervisor) stop(grace time.Duration) {
-	deadline := time.Now().Add(grace)
 	if s.deadline.IsZero() {
-		s.signal(unix.SIGTERM)
-		s.signal(unix.SIGCONT) // one that was stopped is to hear it as well
-	} else if !deadline.Before(s.deadline) {
-		return
+		s.ask()
 	}
-	s.deadline = deadline
-	s.timer.Reset(grace)
+	s.end(grace)
+}
+
+// ask asks all processes to end.
+func (s *supervisor) ask() {
+	s.signal(unix.SIGTERM)
+	s.signal(unix.SIGCONT) // one that was stopped is to hear it as well
+}
+
+// end ends all processes after the grace, or earlier if that was asked for before.
+func (s *supervisor) end(grace time.Duration) {
+	if deadline := time.Now().Add(grace); s.deadline.IsZero() || deadline.Before(s.deadline) {
+		s.deadline = deadline
+		s.timer.Reset(grace)
+	}
 }
 
 // signal sends a signal to the groups of all processes. None of them has been reaped, so the numbers are their own.

@@ -82,7 +82,9 @@ type (
 		At  cluster.Time
 	}
 	killRecord struct {
-		Grace time.Duration // from the moment at which the supervisor sees it
+		Grace   time.Duration // from the moment at which the supervisor sees it
+		Command []string      `json:",omitempty"` // to run first
+		Reason  string        `json:",omitempty"` // for the command
 	}
 	exitRecord struct {
 		State    cluster.TaskState

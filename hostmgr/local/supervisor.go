@@ -59,6 +59,7 @@ type supervisor struct {
 	timer    *time.Timer    // of the deadline
 	deadline time.Time      // of the grace; zero as long as nobody asked for the end
 	killed   bool           // the end was asked for by a kill
+	warning  *child         // the command that runs before they are asked to end, nil if none does
 	failure  *exitRecord    // why the supervisor ends the task, nil if it does not
 	checks   []*probe
 	health   healthRecord // last written
