@@ -267,3 +267,88 @@ func TestRoomIsMadeAfterAHostHasGone(t *testing.T) {
 	s.step()
 	require.Less(t, s.running(b), 2)
 }
+
+// A pool that floods the cluster does not keep another one waiting for what it has reserved: ten tasks start in the next cycle
+// where there is room, and where there is none the next cycle asks ten of the others to leave.
+func TestAFloodKeepsNobodyOutOfHisReservation(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		t.Run(fmt.Sprint("full: ", full), func(t *testing.T) {
+			s := newShared(t)
+			for i := range 20 {
+				s.host(i, vector(10, 0))
+			}
+			s.pool("root/a", 10)
+			s.pool("root/b", 0)
+			s.job("root/b", cluster.MaxInstances, 1)
+			if full {
+				s.settle()
+			}
+			ten := s.job("root/a", 10, 1)
+			out := s.step()
+			if full {
+				require.Equal(t, 10, out.Stats.Preemptions)
+				require.Zero(t, s.running(ten))
+				require.Equal(t, 10, s.leave())
+				s.step()
+			}
+			require.Equal(t, 10, s.running(ten))
+			require.Len(t, s.in(cluster.TaskRunning), 200)
+		})
+	}
+}
+
+// A limit on running jobs, of the pool or of one above, lets the other jobs wait until one has ended.
+func TestLimitsOnRunningJobs(t *testing.T) {
+	one := uint32(1)
+	tests := []struct {
+		name   string
+		pool   cluster.PoolPath
+		limits cluster.PoolLimits
+		want   int // of four jobs of two owners
+	}{
+		{"none", "root/a", cluster.PoolLimits{}, 4},
+		{"of the pool", "root/a", cluster.PoolLimits{RunningJobs: &one}, 1},
+		{"of the pool above", cluster.RootPool, cluster.PoolLimits{RunningJobs: &one}, 1},
+		{"per user", "root/a", cluster.PoolLimits{RunningJobsPerUser: &one}, 2},
+		{"per group", "root/a", cluster.PoolLimits{RunningJobsPerGroup: &one}, 2},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newShared(t)
+			s.host(0, vector(100, 0))
+			s.pool("root/a", 0)
+			s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: test.pool, Limits: test.limits}})
+			for i := range 4 {
+				s.job("root/a", 2, 1, func(j *cluster.JobSpec) {
+					j.Owner = fmt.Sprint("user", i/2)
+					j.Groups = []string{fmt.Sprint("group", i/2)}
+				})
+			}
+			s.settle()
+			require.Len(t, s.in(cluster.TaskRunning), 2*test.want)
+			for _, k := range s.in(cluster.TaskRunning) {
+				s.report(k, cluster.TaskSucceeded)
+			}
+			s.settle()
+			require.Len(t, s.in(cluster.TaskRunning), min(2*test.want, 8-2*test.want))
+		})
+	}
+}
+
+// What waits behind a task that is too large for what its pool may have now goes first only if it ends in time: by the run-time
+// limits, the large one can start in ten minutes.
+func TestBackfillEndsBeforeTheHeadCanStart(t *testing.T) {
+	within := func(d time.Duration) func(*cluster.JobSpec) {
+		return func(s *cluster.JobSpec) { s.Limits.MaxRunTime = d }
+	}
+	s := newShared(t)
+	s.host(0, vector(100, 0))
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 4, Share: 1}}}})
+	s.job("root/a", 1, 3, within(10*time.Minute))
+	s.settle()
+	head := s.job("root/a", 1, 4)
+	s.now = s.now.Add(time.Second)
+	long, unbounded, short := s.job("root/a", 1, 1, within(20*time.Minute)), s.job("root/a", 1, 1), s.job("root/a", 1, 1, within(5*time.Minute))
+	s.settle()
+	require.Equal(t, []int{0, 0, 0, 1}, []int{s.running(head), s.running(long), s.running(unbounded), s.running(short)})
+}

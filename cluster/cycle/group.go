@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidwall/btree"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
@@ -25,23 +27,32 @@ type groupKey struct {
 	named       string
 }
 
-func groupKeyOf(leaf *cluster.Pool, j *cluster.Job) groupKey {
+func groupKeyOf(snap *cluster.Snapshot, j *cluster.Job) groupKey {
 	spec := j.Spec
+	leaf := snap.Pool(spec.Pool)
 	k := groupKey{
 		pool: spec.Pool, jobType: spec.Type, priority: spec.Priority,
 		preemptible: spec.Preemptible, revocable: spec.Revocable, maxRunTime: spec.Limits.MaxRunTime,
 	}
-	if spec.Limits.MaxRunning > 0 || spec.Type == cluster.Stateless || leaf != nil && leaf.Order == cluster.FairJobs {
+	jobs, owners := bounds(snap, spec.Pool)
+	if jobs || spec.Limits.MaxRunning > 0 || spec.Type == cluster.Stateless || leaf != nil && leaf.Order == cluster.FairJobs {
 		k.job = j.UID
 	}
-	if leaf != nil && (leaf.Order == cluster.FairUsers || perUser(&leaf.Limits)) {
+	if leaf != nil && (owners || leaf.Order == cluster.FairUsers) {
 		k.owner = spec.Owner
 	}
 	return k
 }
 
-func perUser(l *cluster.PoolLimits) bool {
-	return l.RunningJobsPerUser != nil || l.RunningJobsPerGroup != nil
+// bounds reports whether the pool or one above it bounds the jobs that run in it, and whether by their owners.
+func bounds(snap *cluster.Snapshot, path cluster.PoolPath) (jobs, owners bool) {
+	for ; path != ""; path = path.Parent() {
+		if p := snap.Pool(path); p != nil {
+			owners = owners || p.Limits.RunningJobsPerUser != nil || p.Limits.RunningJobsPerGroup != nil
+			jobs = jobs || owners || p.Limits.RunningJobs != nil
+		}
+	}
+	return jobs, owners
 }
 
 // group is the tasks, waiting and bound, that the pools cannot tell apart.
@@ -52,12 +63,45 @@ type group struct {
 	running int64 // bound or with a hold, and not asked to leave
 	leaving int64 // asked to leave for another, and going to wait again
 	classes int   // that refer to it
+	// begun counts, where runs are bounded, those of running by when they began, 0 for not yet.
+	begun *btree.Map[cluster.Time, int]
 
 	// In this cycle:
 	placed  int64
 	pledged int64 // have room held by a displacement
 	stopped int64 // of running, victims that wait again or end
 	moving  int64 // of running, victims that go elsewhere
+}
+
+// follow counts when a unit that runs has begun, with n −1 no more.
+func (g *group) follow(u *unit, n int) {
+	if g.key.maxRunTime == 0 || u.counted != &g.running {
+		return
+	}
+	if g.begun == nil {
+		g.begun = btree.NewMap[cluster.Time, int](0)
+	}
+	if n > 0 {
+		u.begun = u.started
+	}
+	if was, _ := g.begun.Get(u.begun); was+n > 0 {
+		g.begun.Set(u.begun, was+n)
+	} else {
+		g.begun.Delete(u.begun)
+	}
+}
+
+// until returns when the last of those that run ends at the latest, 0 if that is not known: none is bounded, or one has not
+// begun.
+func (g *group) until() cluster.Time {
+	if g.begun == nil || g.placed+g.pledged > 0 {
+		return 0
+	}
+	last, _, some := g.begun.Max()
+	if _, waits := g.begun.Get(0); !some || waits {
+		return 0
+	}
+	return last.Add(g.key.maxRunTime)
 }
 
 func (p *Planner) groupFor(key groupKey, job *cluster.JobSpec, task *cluster.TaskSpec) *group {
@@ -86,8 +130,9 @@ type unit struct {
 	rests   bool // backs off, with room held for it
 	row     rowKey
 	wishes
-	counts  *host  // where its hold counts for rules, nil for nowhere
-	counted *int64 // the count of its group that it is in, nil if in none
+	counts  *host        // where its hold counts for rules, nil for nowhere
+	counted *int64       // the count of its group that it is in, nil if in none
+	begun   cluster.Time // as its group has it
 
 	// What this cycle plans with it.
 	settled bool // its hold is over
@@ -150,6 +195,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 	}
 	if u.counted != nil {
 		*u.counted++
+		u.group.follow(u, 1)
 	}
 	if t.State.Vacating() { // room that may be promised
 		p.dirty = true
@@ -177,6 +223,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 func (p *Planner) dropUnit(u *unit) {
 	if u.counted != nil {
 		*u.counted--
+		u.group.follow(u, -1)
 	}
 	delete(p.units, u.task)
 	if u.hold != nil {

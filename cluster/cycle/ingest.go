@@ -114,7 +114,7 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 		cached.job, cached.inputs = j.Spec, cluster.IndexInputs(j.Spec.Inputs)
 	}
 	if !known || cached.task != spec || cached.yielded != yielded {
-		cached.task, cached.key, cached.yielded = spec, classKeyOf(snap.Pool(j.Spec.Pool), j, spec), yielded
+		cached.task, cached.key, cached.yielded = spec, classKeyOf(snap, j, spec), yielded
 		cached.set = p.labels.set(j.UID, cluster.MergePairs(j.Spec.Labels, spec.Labels))
 		cached.key.row.rules, cached.key.row.self = rulesKey(j.Spec, cached.set.key, yielded)
 		p.keys[j.UID] = cached

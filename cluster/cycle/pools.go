@@ -3,6 +3,7 @@ package cycle
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
@@ -51,7 +52,7 @@ func (p *Planner) queue() map[cluster.PoolPath]*queue {
 		q := of(g.key.pool)
 		if n := g.running + g.placed + g.pledged - g.stopped; n > 0 {
 			entry := p.entry(g)
-			entry.Running = n
+			entry.Running, entry.RunningUntil = n, g.until()
 			q.add(entry, nil)
 		}
 		if n := g.leaving + g.stopped; n > 0 { // they will wait, and keep their claim meanwhile
@@ -162,6 +163,7 @@ func (p *Planner) trade() {
 		fixed    [cluster.NumDimensions]int64
 		named    string
 		traits   [4]bool
+		within   time.Duration // what ends in time may go where others may not
 	}
 	var order []peers
 	markets := map[peers][]*class{}
@@ -170,7 +172,7 @@ func (p *Planner) trade() {
 		if c.open() == 0 && c.refused == 0 || k.gang || k.job != 0 || k.owner != "" || c.passed {
 			continue
 		}
-		at := peers{k.pool, k.priority, k.fixed, k.named, [4]bool{c.key.ahead, k.preemptible, k.revocable, k.controller}}
+		at := peers{k.pool, k.priority, k.fixed, k.named, [4]bool{c.key.ahead, k.preemptible, k.revocable, k.controller}, k.maxRunTime}
 		if markets[at] == nil {
 			order = append(order, at)
 		}

@@ -180,8 +180,11 @@ func (r *refitter) begin() bool {
 	return len(r.p.made) > 0
 }
 
-// free reports whether starts of the class may be made and taken back one by one: no rule counts tasks for it.
-func (r *refitter) free(c *class) bool { return c.row.rule == nil || len(c.row.rule.order) == 0 }
+// free reports whether starts of the class may be made and taken back one by one: no rule counts tasks for it, and it is not
+// revocable, so that it competes for room with the others.
+func (r *refitter) free(c *class) bool {
+	return !c.row.key.revocable && (c.row.rule == nil || len(c.row.rule.order) == 0)
+}
 
 func (r *refitter) movable(m *made) bool {
 	return r.free(m.class) && len(m.waiter.set.tallies) == 0 && !m.host.reserved()

@@ -220,6 +220,9 @@ func (c *checker) donors(b *books, stops []*stop) {
 	}
 	own := map[cluster.TaskKey]cluster.PoolPath{} // the lowest pool that stops some of its own for the task
 	for _, s := range stops {
+		if s.from.Revocable {
+			continue // what it had was nobody's to give
+		}
 		p := s.from.Pool
 		for ; !p.Covers(s.to.Pool); p = p.Parent() {
 			if s.accountFor {

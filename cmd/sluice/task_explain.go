@@ -56,6 +56,10 @@ func preempted(w io.Writer, p *sluicev1.PreemptionExplanation) {
 	if p == nil {
 		return
 	}
+	if p.GetBeneficiaryPool() == "" {
+		fmt.Fprintf(w, "\nasked to leave because others use what it had, which costs %d ms\n", p.GetCostMs())
+		return
+	}
 	fmt.Fprintf(w, "\nasked to leave for %s/%d of pool %s, which costs %d ms\n",
 		p.GetBeneficiaryJob(), p.GetBeneficiaryInstance(), p.GetBeneficiaryPool(), p.GetCostMs())
 	for _, alt := range p.GetAlternatives() {
