@@ -27,9 +27,9 @@ const fleet = 3 // hosts
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, state: cluster.NewState(), now: at(0), timers: rules.NewTimers(0), byHand: map[cluster.TaskKey]bool{}}
 	for i := range fleet {
-		w.do(w.report(i))
+		require.NoError(t, w.do(w.report(i)))
 	}
-	w.do(func(tx *rules.Tx) error {
+	require.NoError(t, w.do(func(tx *rules.Tx) error {
 		var jobs []cluster.NewJob
 		add := func(name cluster.JobID, change func(*cluster.JobSpec)) {
 			spec := &cluster.JobSpec{Name: name, Pool: cluster.RootPool, Instances: 2, Task: cluster.TaskSpec{Resources: size(100)}}
@@ -53,7 +53,7 @@ func newWorld(t *rapid.T) *world {
 		add("stateful", func(s *cluster.JobSpec) { s.Type = cluster.Stateful })
 		add("daemon", func(s *cluster.JobSpec) { s.Type, s.Instances = cluster.Daemon, 0 })
 		return tx.Emit(&cluster.JobsSubmitted{Jobs: jobs})
-	})
+	}))
 	return w
 }
 
