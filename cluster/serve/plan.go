@@ -39,7 +39,7 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 	}
 	now := cluster.Time(time.Now().UnixNano())
 	tx := rules.Begin(fork, now)
-	jobs, err := addToPlan(tx, r.Specs)
+	jobs, err := addToPlan(tx, a.s.config.Secrets, r.Specs)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +66,15 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 }
 
 // addToPlan adds new jobs to the copy, and gives those that exist their new specs.
-func addToPlan(tx *Tx, specs []*sluicev1.JobSpec) (map[cluster.JobUID]bool, error) {
+func addToPlan(tx *Tx, ring *Keyring, specs []*sluicev1.JobSpec) (map[cluster.JobUID]bool, error) {
 	var names []cluster.JobID
-	fresh := submission{path: numbered}
+	fresh := submission{path: numbered, ring: ring}
 	for i, p := range specs {
 		spec := jobSpecFrom(p, numbered(i), new(violations))
 		names = append(names, spec.Name)
 		old := tx.State().JobByName(spec.Name)
 		if old == nil {
-			fresh.specs = append(fresh.specs, spec)
+			fresh.specs, fresh.wanted = append(fresh.specs, spec), append(fresh.wanted, p)
 			continue
 		}
 		if spec.Pool == "" {
