@@ -33,9 +33,33 @@ type (
 	JobsSubmitted struct{ Jobs []NewJob }
 	// JobUpdated replaces the spec of a job. Instances that it adds become PENDING tasks. Those that it takes away, which
 	// are the highest, end, and their records go.
+	//
+	// Tasks that run the same under both specs follow at once, the others by Update, in which State fills in To, Created and
+	// Total. Without one, they stay with the spec that they have, or an update that is under way brings them on.
 	JobUpdated struct {
-		Job  JobUID
-		Spec *JobSpec
+		Job         JobUID
+		Spec        *JobSpec
+		Update      *Update `cbor:",omitempty"`
+		Description string  `cbor:",omitempty"`
+		Key         string  `cbor:",omitempty"` // idempotency key
+	}
+	// UpdateAdvanced replaces the record of a job's update. With Begins, it begins a restart of instances: From and To are
+	// the present version, and State fills in Created and Total.
+	UpdateAdvanced struct {
+		Job    JobUID
+		Update Update
+		Surge  uint32 // instances to run beyond those wanted
+		Begins bool   `cbor:",omitempty"`
+	}
+	// TaskUpdated brings a task to a version of its job's spec: at once where nothing runs, or InPlace; else its run ends,
+	// and the next one has it.
+	TaskUpdated struct {
+		Task    TaskKey
+		Version uint64
+		InPlace bool `cbor:",omitempty"`
+		Revive  bool `cbor:",omitempty"` // a task that has ended waits again
+		Again   bool `cbor:",omitempty"` // since its run of this version failed, which counts
+		Reason  Reason
 	}
 	// JobStopping sets the goal of a job to KILLED. Waiting tasks become KILLED at once and bound ones KILLING.
 	JobStopping struct {
@@ -126,6 +150,7 @@ type (
 		ID     HostID
 		Drain  bool
 		Reason string
+		Move   bool `cbor:",omitempty"` // what may be moved leaves, as far as its jobs bear it
 	}
 	// HostUnreached says that nobody vouches for the host any more.
 	HostUnreached struct {
@@ -195,6 +220,8 @@ func (*QueueMappingSet) isEvent() {}
 func (*CostModelSet) isEvent()    {}
 func (*JobsSubmitted) isEvent()   {}
 func (*JobUpdated) isEvent()      {}
+func (*UpdateAdvanced) isEvent()  {}
+func (*TaskUpdated) isEvent()     {}
 func (*JobStopping) isEvent()     {}
 func (*JobDeleted) isEvent()      {}
 func (*JobReleased) isEvent()     {}
@@ -260,5 +287,7 @@ func EventKinds() []Event {
 		31: new(InstanceAdded),
 		32: new(InstanceRemoved),
 		33: new(HomeForgotten),
+		34: new(UpdateAdvanced),
+		35: new(TaskUpdated),
 	}
 }

@@ -64,7 +64,7 @@ func (s *State) addInstance(at Time, e *InstanceAdded) error {
 		return fmt.Errorf("no host %q", e.Host)
 	}
 	j := *old
-	t := &Task{Key: e.Task, Run: j.LastRun, State: j.begins(), Home: e.Host, Queued: at, ExitCode: -1}
+	t := &Task{Key: e.Task, Run: j.LastRun, State: j.begins(), Home: e.Host, Queued: at, ExitCode: -1, Version: j.Version}
 	s.setTask(at, nil, t, &j)
 	s.setJob(at, &j)
 	return nil

@@ -56,6 +56,7 @@ type Host struct {
 	Machine
 	Draining    bool   // the operator's wish
 	DrainReason string `cbor:",omitempty"` // of the wish, in words
+	Clearing    bool   `cbor:",omitempty"` // and that what may be moved leaves it
 	Unreachable bool   // the shard does not vouch for it
 	Reason      string // why it does not, in words
 	Since       Time   // when it became Unreachable; if it is not, when either last changed

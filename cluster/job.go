@@ -55,6 +55,8 @@ type JobSpec struct {
 	Backoff     Backoff          `cbor:",omitzero"`  // before they are
 	DependsOn   []Dependency     `cbor:",omitempty"` // all have to be true before any task may run
 	TTL         time.Duration    `cbor:",omitempty"` // how long the job is kept after its end; 0: the server's setting
+	Update      *UpdatePolicy    `cbor:",omitempty"` // nil: one instance at a time
+	Discovery   *Discovery       `cbor:",omitempty"` // nil: others are not told where the instances are
 	Constraint  *Constraint      `cbor:",omitempty"` // that a place has to meet
 	Preferences []SoftConstraint `cbor:",omitempty"` // that it should
 	Spread      []Spread         `cbor:",omitempty"` // how the tasks are to be kept apart; at most 32
@@ -162,7 +164,14 @@ type Job struct {
 
 	// LastRun is the highest number of a run of an instance that is gone. Instances that are added count on from it, so that
 	// no id of a run is used twice.
-	LastRun uint32 `cbor:",omitempty"`
+	LastRun     uint32    `cbor:",omitempty"`
+	Changed     Time      `cbor:",omitempty"` // when Spec became the job's; 0: when it was submitted
+	Description string    `cbor:",omitempty"` // of the update that brought Spec
+	UpdateKey   string    `cbor:",omitempty"` // idempotency key of that update
+	Past        []Version `cbor:",omitempty"` // earlier specs, oldest first; see KeptVersions
+	Update      *Update   `cbor:",omitempty"` // the current or last one, nil if there was none
+	Surge       uint32    `cbor:",omitempty"` // instances that an update runs beyond Spec.Instances
+	Ready       uint32    `cbor:",omitempty"` // tasks that are ready
 
 	// Revision grows with every change of the job or of one of its tasks, so that watchers can tell old from new.
 	Revision uint64

@@ -25,25 +25,11 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 		s.index(j)
 		s.setWaiting(j, len(n.Spec.DependsOn) > 0)
 		s.jobs.Set(j.UID, j) // before its tasks, which look it up
-		s.addTasks(at, j, 0)
+		s.fitTasks(at, j)
 		s.lending += lends(j)
 		s.setJob(at, j)
 	}
 	return nil
-}
-
-// SameRequests reports whether the first n instances ask for the same under both specs.
-func SameRequests(a, b *JobSpec, n uint32) bool {
-	if len(a.Overrides) == 0 && len(b.Overrides) == 0 {
-		n = min(n, 1)
-	}
-	for i := range n {
-		was, is := a.TaskOf(i).Request(), b.TaskOf(i).Request()
-		if !was.Equal(&is) {
-			return false
-		}
-	}
-	return true
 }
 
 // begins returns the state in which the job's tasks begin.
@@ -54,20 +40,43 @@ func (j *Job) begins() TaskState {
 	return TaskPending
 }
 
-// addTasks creates the waiting tasks of the job's instances from the given one on. One whose last run has yet to end since
-// it was removed runs again afterwards.
-func (s *State) addTasks(at Time, j *Job, from uint32) {
-	fresh := make([]Task, j.Spec.Instances-from)
-	for i := range fresh {
-		k := MakeTaskKey(j.UID, from+uint32(i))
-		if old := s.Task(k); old != nil {
-			back := *old
-			back.Removed, back.Restart, back.Reason = false, true, ReasonTaskRestarted
-			s.setTask(at, old, &back, j)
-			continue
+// fitTasks creates the waiting tasks that the job lacks and takes those away that it has beyond its number of instances
+// and what its update runs more. One whose last run has yet to end since it was removed runs again afterwards.
+func (s *State) fitTasks(at Time, j *Job) {
+	if j.Spec.Type == Daemon {
+		return // it has one for each host
+	}
+	end := j.Spec.Instances + j.Surge
+	var back, surplus []*Task
+	kept := uint32(0)
+	have := make([]bool, end)
+	for t := range s.TasksOf(j.UID, 0) {
+		switch i := t.Key.Instance(); {
+		case i >= end:
+			surplus = append(surplus, t)
+		case t.Removed:
+			back = append(back, t)
+			fallthrough
+		default:
+			have[i] = true
+			kept++
 		}
-		fresh[i] = Task{Key: k, Run: j.LastRun, State: j.begins(), Queued: at, ExitCode: -1}
-		s.setTask(at, nil, &fresh[i], j)
+	}
+	for _, t := range surplus {
+		s.removeTask(at, t, j)
+	}
+	for _, t := range back {
+		next := *t
+		next.Removed, next.Restart, next.Reason, next.Next = false, true, ReasonTaskRestarted, j.Version
+		s.setTask(at, t, &next, j)
+	}
+	fresh := make([]Task, 0, end-kept)
+	for i, there := range have {
+		if !there {
+			k := MakeTaskKey(j.UID, uint32(i))
+			fresh = append(fresh, Task{Key: k, Run: j.LastRun, State: j.begins(), Queued: at, ExitCode: -1, Version: j.Version})
+			s.setTask(at, nil, &fresh[len(fresh)-1], j)
+		}
 	}
 }
 
@@ -99,35 +108,62 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 		return fmt.Errorf("no job %d", e.Job)
 	case !sealed(e.Spec.Secrets):
 		return errors.New("a secret is not sealed")
-	case e.Spec.Name != old.Spec.Name:
-		return errors.New("an update changes the name")
-	case old.Spec.Revocable != e.Spec.Revocable, !SameRequests(old.Spec, e.Spec, old.Spec.Instances):
-		return errors.New("an update changes what is allocated")
+	case e.Spec.Name != old.Spec.Name || e.Spec.Pool != old.Spec.Pool || e.Spec.Type != old.Spec.Type || e.Spec.Revocable != old.Spec.Revocable:
+		return errors.New("an update changes the name, the pool, the type or what the job runs on")
 	}
 	j := *old
-	j.Spec = e.Spec
-	j.Version++
+	switch {
+	case e.Update != nil:
+		u := *e.Update
+		u.To, u.Created = old.Version+1, at
+		j.Update = &u
+	case old.Update.Live():
+		u := *old.Update
+		if u.To = old.Version + 1; old.Update.Restarts() {
+			u.From = u.To
+		}
+		j.Update = &u
+	}
+	s.retire(&j, j.Update)
+	j.Spec, j.Version, j.Changed, j.Description, j.UpdateKey = e.Spec, old.Version+1, at, e.Description, e.Key
 	s.jobs.Set(j.UID, &j)
-	var surplus []*Task
-	for t := range s.TasksOf(j.UID, e.Spec.Instances) {
-		if j.Spec.Type != Daemon { // which has one for each host
-			surplus = append(surplus, t)
-		}
-	}
-	for _, t := range surplus {
-		s.removeTask(at, t, &j)
-	}
-	if e.Spec.Instances > old.Spec.Instances {
-		s.addTasks(at, &j, old.Spec.Instances)
-	}
-	for t := range s.TasksOf(j.UID, 0) {
-		if t.State == TaskPending { // what waits may be worth more or less now
-			s.changes.Tasks = append(s.changes.Tasks, t.Key)
-		}
+	s.fitTasks(at, &j)
+	left := s.follow(at, &j)
+	if e.Update != nil {
+		j.Update.Total = left
 	}
 	s.lending += lends(&j) - lends(old)
 	s.setJob(at, &j)
 	return nil
+}
+
+// follow brings the tasks that run the same under the present spec as under theirs to it, and returns how many others
+// there are among the instances that are wanted.
+func (s *State) follow(at Time, j *Job) (left uint32) {
+	var others []*Task
+	for t := range s.TasksOf(j.UID, 0) {
+		if t.Version != j.Version {
+			others = append(others, t)
+		}
+	}
+	alike := map[uint64]bool{} // by version, where all instances are told the same
+	for _, t := range others {
+		from := j.SpecFor(t)
+		same, known := alike[t.Version]
+		if !known || len(from.Overrides)+len(j.Spec.Overrides) > 0 {
+			same = from.ChangeOf(j.Spec, t.Key.Instance()) == NoChange
+			alike[t.Version] = same
+		}
+		switch {
+		case same:
+			next := *t
+			next.Version, next.Next = j.Version, 0
+			s.setTask(at, t, &next, j)
+		case t.Key.Instance() < j.Spec.Instances:
+			left++
+		}
+	}
+	return left
 }
 
 func (s *State) stopJob(at Time, e *JobStopping) error {
@@ -265,7 +301,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 
 // checkRoom refuses a place that lacks what the task asks for.
 func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
-	spec := s.spec(t.Key)
+	spec := s.Job(t.Key.Job()).TaskFor(t)
 	own, devices := *h, h.GPURoom()
 	if t.Hold != nil && t.Hold.Host == h.ID {
 		own.PortsWithheld = allocatePorts(h.PortsWithheld, t.Hold.Ports, true)
@@ -333,7 +369,7 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		if e.State.Terminal() {
 			t.Finished, t.ExitCode, t.Signal = at, e.ExitCode, e.Signal
 		}
-		if j.Spec.Type.Service() && t.Started != 0 && at.Sub(t.Started) >= max(steady, j.Spec.Backoff.Max) {
+		if j.Spec.Type.Service() && t.Ready != 0 && at.Sub(t.Ready) >= max(steady, j.Spec.Backoff.Max) {
 			t.Failures = 0
 		}
 		if t.State == TaskFailed || t.State == TaskSucceeded && j.Spec.Type.Service() {
@@ -349,7 +385,7 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 	})
 }
 
-// steady is how long an instance of a service has to run at least so that what failed before counts no more.
+// steady is how long an instance of a service has to be ready at least so that what failed before counts no more.
 const steady = time.Minute
 
 func (s *State) stopTask(at Time, e *TaskStopping) error {
@@ -364,6 +400,9 @@ func (s *State) stopTask(at Time, e *TaskStopping) error {
 		case e.Restart && !t.State.Bound():
 			t.State, t.Queued, t.Failures, t.Reason, t.Message = TaskPending, at, 0, e.Reason, ""
 			t.Hold, t.Ahead, t.NotBefore, t.Refusals = nil, false, 0, 0
+			if t.Next != 0 {
+				t.Version, t.Next = t.Next, 0
+			}
 			return nil
 		case t.State.Terminal():
 			return fmt.Errorf("task %v has ended", t.Key)
@@ -385,6 +424,9 @@ func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 			return fmt.Errorf("task %v is %v and cannot wait again", t.Key, t.State)
 		}
 		old := t.State
+		if t.Next != 0 {
+			t.Version, t.Next = t.Next, 0
+		}
 		t.Ahead = t.Reason == ReasonPreempted
 		t.State, t.Reason, t.Restart, t.NotBefore = TaskPending, e.Reason, false, e.NotBefore
 		if e.Reason == ReasonLaunchRefused {

@@ -95,6 +95,10 @@ func (s *State) apply(at Time, e Event) error {
 		return s.submitJobs(at, e.Jobs)
 	case *JobUpdated:
 		return s.updateJob(at, e)
+	case *UpdateAdvanced:
+		return s.advanceUpdate(at, e)
+	case *TaskUpdated:
+		return s.updateTask(at, e)
 	case *JobStopping:
 		return s.stopJob(at, e)
 	case *JobReleased:
@@ -127,13 +131,13 @@ func (s *State) apply(at Time, e Event) error {
 		return s.reportHost(at, e)
 	case *HostDrain:
 		return s.changeHost(e.ID, func(h *Host) {
-			h.Draining, h.DrainReason = e.Drain, e.Reason
+			h.Draining, h.DrainReason, h.Clearing = e.Drain, e.Reason, e.Drain && e.Move
 			if !h.Unreachable {
 				h.Since = at
 			}
 		})
 	case *HostUnreached:
-		return s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Reason, h.Since = true, e.Reason, at })
+		return s.unreachHost(at, e)
 	case *HostRemoved:
 		return s.removeHost(at, e.ID)
 	case *RoleGranted:
@@ -196,7 +200,16 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 	h.GPUFree = s.freeGPUs(&h)
 	s.withhold(&h)
 	s.setHost(&h)
+	s.judgeAll(at, &h)
 	return nil
+}
+
+func (s *State) unreachHost(at Time, e *HostUnreached) error {
+	err := s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Reason, h.Since = true, e.Reason, at })
+	if err == nil {
+		s.judgeAll(at, s.Host(e.ID))
+	}
+	return err
 }
 
 // freeGPUs recounts what the tasks on the host leave of its devices.
@@ -213,7 +226,7 @@ func (s *State) freeGPUs(h *Host) []int32 {
 }
 
 // spec returns what a task runs.
-func (s *State) spec(k TaskKey) *TaskSpec { return s.Job(k.Job()).Spec.TaskOf(k.Instance()) }
+func (s *State) spec(k TaskKey) *TaskSpec { return s.Job(k.Job()).TaskFor(s.Task(k)) }
 
 func (s *State) changeHost(id HostID, change func(*Host)) error {
 	old := s.Host(id)
@@ -236,12 +249,14 @@ func (s *State) removeHost(at Time, id HostID) error {
 	}
 	s.removeHomes(at, id)
 	s.hosts.Delete(id)
+	s.noteClearing(id, false)
 	s.changes.Hosts = append(s.changes.Hosts, id)
 	return nil
 }
 
 func (s *State) setHost(h *Host) {
 	s.hosts.Set(h.ID, h)
+	s.noteClearing(h.ID, h.Clearing)
 	s.changes.Hosts = append(s.changes.Hosts, h.ID)
 }
 
@@ -252,7 +267,7 @@ func (s *State) bind(t *Task, bound bool) {
 		return // a bound task keeps its host from being removed, so only a status of an older run comes here
 	}
 	h := *old
-	spec := s.spec(t.Key)
+	spec := s.Job(t.Key.Job()).TaskFor(t)
 	i, found := slices.BinarySearch(h.Tasks, t.Key)
 	switch {
 	case bound && !found:
@@ -292,7 +307,7 @@ func (s *State) setJob(at Time, j *Job) {
 func (s *State) setTask(at Time, from, to *Task, job *Job) {
 	if from != nil {
 		job.Counts[from.State]--
-		if from.State.Bound() && (!to.State.Bound() || from.Host != to.Host) {
+		if from.State.Bound() && (!to.State.Bound() || from.Host != to.Host || from.Version != to.Version) {
 			s.bind(from, false)
 		}
 	}
@@ -300,6 +315,7 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 	if job.Spec.Controller && to.Key.Instance() == 0 {
 		job.Head = to.State
 	}
+	s.judge(at, from, to, job)
 	if to.State.Bound() {
 		s.bind(to, true)
 	}
@@ -344,6 +360,9 @@ func (s *State) restore(r *Restored) error {
 	load(s.tasks, r.Tasks, func(t *Task) TaskKey { return t.Key })
 	load(s.works, r.Works, func(w *Work) string { return w.Name })
 	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
+	for _, h := range r.Hosts {
+		s.noteClearing(h.ID, h.Clearing)
+	}
 	for _, j := range r.Jobs {
 		s.index(j)
 		s.setWaiting(j, j.Waiting)
@@ -353,6 +372,7 @@ func (s *State) restore(r *Restored) error {
 	for _, t := range r.Tasks {
 		s.setHome(t.Key, "", t.Home)
 	}
+	s.adopt(r.Tasks)
 	return nil
 }
 

@@ -32,8 +32,9 @@ type tables struct {
 	tokens    *btree.Map[string, *Token]
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
-	lessons   uint64 // runs that were learned from since the state was made or loaded
-	lending   int    // see Lending
+	lessons   uint64   // runs that were learned from since the state was made or loaded
+	lending   int      // see Lending
+	clearing  []HostID // hosts that what may be moved has to leave, sorted; never modified in place
 }
 
 func newTables() tables {
@@ -91,6 +92,19 @@ func (t *tables) JobByName(name JobID) *Job { return find(t.jobs, find(t.names, 
 
 // JobByIdempotencyKey returns the existing job that was submitted with the key, nil if there is none.
 func (t *tables) JobByIdempotencyKey(key string) *Job { return find(t.jobs, find(t.keys, key)) }
+
+// Clearing returns the hosts that what may be moved has to leave, by id. The caller must not modify it.
+func (t *tables) Clearing() []HostID { return t.clearing }
+
+func (t *tables) noteClearing(id HostID, clearing bool) {
+	i, found := slices.BinarySearch(t.clearing, id)
+	switch {
+	case clearing && !found:
+		t.clearing = slices.Insert(slices.Clone(t.clearing), i, id)
+	case !clearing && found:
+		t.clearing = slices.Delete(slices.Clone(t.clearing), i, i+1)
+	}
+}
 
 // NumTasks returns how many tasks there are, of all states.
 func (t *tables) NumTasks() int { return t.tasks.Len() }

@@ -112,7 +112,15 @@ const (
 	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
 	ReasonNeverReleased  Reason = "NEVER_RELEASED"  // another job ended otherwise than its own waits for
 	ReasonController     Reason = "CONTROLLER"      // the controller of its job has ended
+	ReasonUpdated        Reason = "UPDATED"         // it gets a new spec, or a new run in a rolling restart
+	ReasonNotHealthy     Reason = "NOT_HEALTHY"     // it was not healthy in time after an update
 	ReasonDrained        Reason = "DRAINED"         // its host is being drained
+
+	// Of updates.
+	ReasonTooManyFailed Reason = "TOO_MANY_FAILED" // as many instances failed as the policy allows
+	ReasonCanaryFailed  Reason = "CANARY_FAILED"   // an instance failed that was to show whether the spec is good
+	ReasonNoneToSpare   Reason = "NONE_TO_SPARE"   // the failed instances are all that may be unavailable
+	ReasonRequested     Reason = "REQUESTED"       // the user said so
 )
 
 // Task is one instance of a job. Immutable; State replaces it.
@@ -143,6 +151,9 @@ type Task struct {
 	Signal   int32  // that ended the last run, 0 if none
 	Reason   Reason
 	Message  string
+	Version  uint64 `cbor:",omitempty"` // of the spec that it runs by, or will run by where it waits
+	Next     uint64 `cbor:",omitempty"` // of the spec that it will run by when it waits again; 0: the same
+	Ready    Time   `cbor:",omitempty"` // since when it is ready, see State.serves; 0: it is not
 	// Preempted is about the last time it was asked to leave for another; nil if it never was.
 	Preempted *Preemption `cbor:",omitempty"`
 }

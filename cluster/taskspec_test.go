@@ -67,7 +67,10 @@ func TestTaskOf(t *testing.T) {
 	require.ErrorIs(t, h.try(&cluster.Placed{Task: cluster.MakeTaskKey(1, 6), Run: 1, Host: host}), cluster.ErrIllegal)
 	changed := spec
 	changed.Overrides = nil
-	require.ErrorContains(t, h.try(&cluster.JobUpdated{Job: 1, Spec: &changed}), "changes what is allocated")
+	h.emit(&cluster.JobUpdated{Job: 1, Spec: &changed})
+	require.Equal(t, vector(8, 8), h.state.Host(host).Allocated, "runs go on as they were begun")
+	require.Equal(t, uint64(1), h.task(4).Version)
+	require.Equal(t, uint64(2), h.task(0).Version, "nothing changes for it")
 }
 
 func TestHealthOfARun(t *testing.T) {

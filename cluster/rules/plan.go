@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,12 +28,18 @@ func emitAll(tx *Tx, step []cluster.Event) error {
 	if len(step) > 1 {
 		trial := Begin(tx.state.Fork(), tx.at)
 		for _, e := range step {
+			if err := bears(trial, e); err != nil {
+				return err
+			}
 			if err := trial.Emit(e); err != nil {
 				return err
 			}
 		}
 	}
 	for _, e := range step {
+		if err := bears(tx, e); err != nil {
+			return err
+		}
 		if err := tx.Emit(e); err != nil {
 			return err // cannot happen after the trial; alone, nothing was emitted
 		}
@@ -67,6 +74,23 @@ func startsWhole(tx *Tx, step []cluster.Event) error {
 	}
 	return nil
 }
+
+// ErrAvailability is the error of a step that would take more of a service away than it bears.
+var ErrAvailability = errors.New("rules: the service bears the loss of no more instances")
+
+// bears refuses a preemption that the availability budget has no room for any more, since something else was done meanwhile.
+func bears(tx *Tx, e cluster.Event) error {
+	if p, ok := e.(*cluster.TaskPreempted); ok {
+		if t := tx.State().Task(p.Task); t != nil && !tx.State().Job(p.Task.Job()).BearsLoss(t) {
+			return fmt.Errorf("task %v: %w", p.Task, ErrAvailability)
+		}
+	}
+	return nil
+}
+
+// LeavesAt returns when a task that has been chosen to leave is to be asked: those who found it by discovery get time to
+// turn away.
+func LeavesAt(t *cluster.Task, spec *cluster.JobSpec) cluster.Time { return t.Since.Add(spec.Quiet()) }
 
 // Leave says how a task that has been asked to leave is to go: how long it has, and what is run beside it when that time
 // begins, if anything.

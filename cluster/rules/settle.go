@@ -33,6 +33,7 @@ func Settle(tx *Tx) (wrong error) {
 			fail(settleJob(tx, uid))
 		}
 		fail(settleHosts(tx, places))
+		fail(evacuate(tx))
 		for _, k := range runs {
 			fail(holdHome(tx, k))
 		}
@@ -72,7 +73,7 @@ func coverNew(tx *Tx) error {
 
 // settleJob brings a job, and those that wait for it, nearer to their goals.
 func settleJob(tx *Tx, uid cluster.JobUID) error {
-	for _, step := range [...]func(*Tx, *cluster.Job) error{endWithController, resolve} {
+	for _, step := range [...]func(*Tx, *cluster.Job) error{endWithController, resolve, advanceUpdate} {
 		j := tx.State().Job(uid)
 		if j == nil {
 			return nil

@@ -81,6 +81,7 @@ func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
 }
 
 func (t *Timers) noteJob(snap *cluster.Snapshot, j *cluster.Job) {
+	updateDue(snap, j, t.add)
 	look := cluster.MakeTaskKey(j.UID, 0)
 	if j.Spec.Limits.Deadline != 0 && !j.State().Terminal() {
 		t.add(j.Spec.Limits.Deadline, look)
@@ -174,6 +175,11 @@ func (t *Timers) Fire(tx *Tx, tasks []cluster.TaskKey) error {
 		}
 		if err != nil {
 			return err
+		}
+		if j := tx.State().Job(k.Job()); j != nil {
+			if err := advanceUpdate(tx, j); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

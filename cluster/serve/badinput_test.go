@@ -150,6 +150,33 @@ var badSpecs = []struct {
 	{"a controller with a credential", func(s *sluicev1.JobSpec) {
 		s.Controller = &sluicev1.ControllerPolicy{ApiAccess: true}
 	}, codes.Unimplemented, "spec.controller.api_access", "no credentials"},
+	{"empty batches", func(s *sluicev1.JobSpec) {
+		s.Update = &sluicev1.UpdatePolicy{Batch: &sluicev1.UpdatePolicy_BatchSize{}}
+	}, codes.InvalidArgument, "spec.update.batch_size", "is 0: 1 to"},
+	{"batches of more than all", func(s *sluicev1.JobSpec) {
+		s.Update = &sluicev1.UpdatePolicy{Batch: &sluicev1.UpdatePolicy_BatchPercent{BatchPercent: 101}}
+	}, codes.InvalidArgument, "spec.update.batch_percent", "is 101: 1 to 100"},
+	{"no attempt", func(s *sluicev1.JobSpec) {
+		s.Update = &sluicev1.UpdatePolicy{MaxAttempts: proto.Uint32(0)}
+	}, codes.InvalidArgument, "spec.update.max_attempts", "is 0: 1 to 100"},
+	{"batch work is started first", func(s *sluicev1.JobSpec) {
+		s.Update = &sluicev1.UpdatePolicy{Order: sluicev1.UpdatePolicy_START_FIRST}
+	}, codes.InvalidArgument, "spec.update.order", "only stateless jobs"},
+	{"healthy for longer than it may take", func(s *sluicev1.JobSpec) {
+		s.Update = &sluicev1.UpdatePolicy{MinHealthyTime: durationpb.New(time.Hour)}
+	}, codes.InvalidArgument, "spec.update.min_healthy_time", "less than healthy_deadline, which is 5m"},
+	{"no endpoints", func(s *sluicev1.JobSpec) { s.Discovery = &sluicev1.DiscoveryPolicy{} }, codes.InvalidArgument, "spec.discovery.endpoints", "has 0 entries"},
+	{"endpoint without a port", func(s *sluicev1.JobSpec) {
+		s.Discovery = &sluicev1.DiscoveryPolicy{Endpoints: []*sluicev1.DiscoveryEndpoint{{Name: "http"}}}
+	}, codes.InvalidArgument, "spec.discovery.endpoints[0].port", "is required"},
+	{"endpoint of another port", func(s *sluicev1.JobSpec) {
+		port := &sluicev1.PortRef{Kind: &sluicev1.PortRef_Name{Name: "http"}}
+		s.Discovery = &sluicev1.DiscoveryPolicy{Endpoints: []*sluicev1.DiscoveryEndpoint{{Name: "http", Port: port}}}
+	}, codes.InvalidArgument, "spec.discovery.endpoints[0].port", "is not among the ports"},
+	{"two endpoints of one name", func(s *sluicev1.JobSpec) {
+		e := &sluicev1.DiscoveryEndpoint{Name: "http", Port: &sluicev1.PortRef{Kind: &sluicev1.PortRef_Number{Number: 80}}}
+		s.Discovery = &sluicev1.DiscoveryPolicy{Endpoints: []*sluicev1.DiscoveryEndpoint{e, e}}
+	}, codes.InvalidArgument, "spec.discovery.endpoints[1].name", "names are unique"},
 	{"unknown type", func(s *sluicev1.JobSpec) { s.Type = 99 }, codes.Unimplemented, "spec.type", "is 99"},
 	{"revocable", func(s *sluicev1.JobSpec) { s.Revocable = true }, codes.Unimplemented, "spec.revocable", "lends nothing"},
 	{"gang of one", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{Minimum: 2} }, codes.InvalidArgument, "spec.gang", "needs at least 2 instances"},
@@ -177,12 +204,11 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.limits.deadline", "is not a time after 1970"},
 	{"unavailable instances of a batch job", func(s *sluicev1.JobSpec) {
 		s.Limits = &sluicev1.JobLimits{MaxUnavailableInstances: proto.Uint32(1)}
-	}, codes.Unimplemented, "spec.limits.max_unavailable_instances", "does not support"},
+	}, codes.InvalidArgument, "spec.limits.max_unavailable_instances", "is given for a batch job"},
 	{"command on preemption", func(s *sluicev1.JobSpec) {
 		s.Preemption = &sluicev1.PreemptionPolicy{OnPreempt: &sluicev1.Argv{}}
 	}, codes.InvalidArgument, "spec.preemption.on_preempt.args", "is required"},
 	{"group without a name", func(s *sluicev1.JobSpec) { s.Groups = []string{"a", ""} }, codes.InvalidArgument, "spec.groups[1]", "is required"},
-	{"secret", func(s *sluicev1.JobSpec) { s.Secrets = []*sluicev1.Secret{{Name: "x"}} }, codes.Unimplemented, "spec.secrets", "does not support"},
 	{"shorter back-offs", func(s *sluicev1.JobSpec) {
 		s.Restart = &sluicev1.RestartPolicy{BackoffInitial: durationpb.New(2), BackoffMax: durationpb.New(1)}
 	}, codes.InvalidArgument, "spec.restart.backoff_max", "is 1ns: at least backoff_initial, which is 2ns"},
@@ -462,12 +488,46 @@ func TestBadRequests(t *testing.T) {
 			_, err := a.jobs.UpdateJob(ctx, &sluicev1.UpdateJobRequest{ExpectedVersion: 1})
 			return err
 		}, codes.InvalidArgument, "spec", "is required"},
-		{"update the command", func() error {
+		{"update the type", func() error {
 			spec := sleepJob("job")
-			spec.Task.Processes[0].GetArgv().Args[1] = "2"
+			spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
 			_, err := a.jobs.UpdateJob(ctx, &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
 			return err
-		}, codes.Unimplemented, "spec.task", "does not change"},
+		}, codes.InvalidArgument, "spec.type", "submit another job"},
+		{"restart instances that are not there", func() error {
+			_, err := a.jobs.RestartJob(ctx, &sluicev1.RestartJobRequest{Name: "job", Instances: []*sluicev1.InstanceRange{{First: 0, Last: 9}}})
+			return err
+		}, codes.InvalidArgument, "instances[0].last", "the last instance is"},
+		{"restart a range the wrong way round", func() error {
+			_, err := a.jobs.RestartJob(ctx, &sluicev1.RestartJobRequest{Name: "job", Instances: []*sluicev1.InstanceRange{{First: 3, Last: 1}}})
+			return err
+		}, codes.InvalidArgument, "instances[0].last", "not below first"},
+		{"pause what was never updated", func() error {
+			_, err := a.jobs.ControlUpdate(ctx, &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_PAUSE})
+			return err
+		}, codes.FailedPrecondition, "", "it was never updated"},
+		{"no action", func() error {
+			_, err := a.jobs.ControlUpdate(ctx, &sluicev1.ControlUpdateRequest{Name: "job"})
+			return err
+		}, codes.InvalidArgument, "action", "is required"},
+		{"pause at a version", func() error {
+			r := &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_PAUSE, ToVersion: proto.Uint64(1)}
+			_, err := a.jobs.ControlUpdate(ctx, r)
+			return err
+		}, codes.InvalidArgument, "to_version", "for ROLLBACK only"},
+		{"roll back to nothing", func() error {
+			r := &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ROLLBACK, ToVersion: proto.Uint64(77)}
+			_, err := a.jobs.ControlUpdate(ctx, r)
+			return err
+		}, codes.FailedPrecondition, "", "version 77 is not kept"},
+		{"endpoints of no job", func() error {
+			_, err := sluicev1.NewDiscoveryServiceClient(a.conn).ListEndpoints(ctx, &sluicev1.ListEndpointsRequest{Job: "nothing"})
+			return err
+		}, codes.NotFound, "", "there is no such job"},
+		{"an endpoint that is not offered", func() error {
+			_, err := sluicev1.NewDiscoveryServiceClient(a.conn).ListEndpoints(ctx, &sluicev1.ListEndpointsRequest{Job: "job", Endpoint: "x"})
+			return err
+		}, codes.NotFound, "endpoint", "offers no such endpoint"},
 		{"list too many", func() error {
 			_, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{PageSize: proto.Uint32(1001)})
 			return err
@@ -561,10 +621,10 @@ func TestBadRequests(t *testing.T) {
 			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "h"})
 			return err
 		}, codes.NotFound, "", "hosts are named shard/name"},
-		{"drain and move", func() error {
-			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "s/h", Move: true})
+		{"drain until", func() error {
+			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "s/h", Deadline: durationpb.New(time.Hour)})
 			return err
-		}, codes.Unimplemented, "move", "does not support"},
+		}, codes.Unimplemented, "deadline", "does not support"},
 		{"drain with a novel", func() error {
 			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "s/h", Reason: strings.Repeat("x", 1001)})
 			return err

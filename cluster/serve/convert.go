@@ -69,6 +69,7 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	job.Overrides = overridesFrom(p, job, child(path, "overrides"), v)
 	checkCoreLabels(job, child(path, "overrides"), v)
 	checkRevocable(p, job, path, v)
+	servesFrom(p, job, path, v)
 	job.Task.KillGrace = durationFrom(p.KillGrace, defaultKillGrace, maxKillGrace, child(path, "kill_grace"), v)
 	return job
 }

@@ -203,11 +203,6 @@ func constraintsTo(s *cluster.JobSpec) []*sluicev1.ConstraintRule {
 	return rules
 }
 
-// placesTo returns a spec that holds only what the job asks of places.
-func placesTo(s *cluster.JobSpec) *sluicev1.JobSpec {
-	return &sluicev1.JobSpec{Constraints: constraintsTo(s), Spread: spreadTo(s.Spread)}
-}
-
 func softTo(s *cluster.Soft) *sluicev1.SoftRule {
 	p := &sluicev1.SoftRule{Penalty: durationpb.New(s.Penalty)}
 	if s.Timeout > 0 {

@@ -88,6 +88,7 @@ func jobTo(j *cluster.Job) *sluicev1.Job {
 	if j.Waiting {
 		p.Reason = waitingForJobs
 	}
+	p.Update = updateTo(j.Update)
 	for state, n := range j.Counts {
 		if n > 0 {
 			p.TaskCounts = append(p.TaskCounts, &sluicev1.TaskStateCount{State: taskStates[state], Count: n})
@@ -118,6 +119,7 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 	}
 	boundsTo(s, p)
 	lifeTo(s, p)
+	servesTo(s, p)
 	return p
 }
 

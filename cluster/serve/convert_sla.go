@@ -53,6 +53,14 @@ func limitsFrom(p *sluicev1.JobLimits, job *cluster.JobSpec, path string, v *vio
 		checkRange(int64(*n), 1, cluster.MaxInstances, "tasks; preemptible: false spares all", child(path, "max_preempted_per_cycle"), v)
 		job.Limits.MaxPreempted = *n
 	}
+	if n := p.MaxUnavailableInstances; n != nil {
+		at := child(path, "max_unavailable_instances")
+		checkRange(int64(*n), 1, cluster.MaxInstances, "instances", at, v)
+		if !job.Type.Service() {
+			v.Invalid(at, "is given for a batch job: only the instances of services are kept available")
+		}
+		job.Limits.MaxUnavailable = *n
+	}
 	job.Limits.MaxRunTime = positiveFrom(p.MaxRunTime, child(path, "max_run_time"), v)
 	if t := p.Deadline; t != nil {
 		if at := t.AsTime(); !t.IsValid() || at.Year() < 1970 || at.Year() > 2261 || at.Unix() <= 0 {
@@ -79,13 +87,16 @@ func boundsTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
 	if g := s.Gang; g != nil {
 		p.Gang = &sluicev1.GangPolicy{Minimum: g.Minimum, LaunchTimeout: durationTo(g.LaunchTimeout)}
 	}
-	if l := s.Limits; l.MaxRunning > 0 || l.MaxPreempted > 0 || l.MaxRunTime > 0 || l.Deadline != 0 {
+	if l := s.Limits; l.MaxRunning > 0 || l.MaxPreempted > 0 || l.MaxUnavailable > 0 || l.MaxRunTime > 0 || l.Deadline != 0 {
 		p.Limits = &sluicev1.JobLimits{MaxRunTime: durationTo(l.MaxRunTime)}
 		if l.MaxRunning > 0 {
 			p.Limits.MaxRunningInstances = &l.MaxRunning
 		}
 		if l.MaxPreempted > 0 {
 			p.Limits.MaxPreemptedPerCycle = &l.MaxPreempted
+		}
+		if l.MaxUnavailable > 0 {
+			p.Limits.MaxUnavailableInstances = &l.MaxUnavailable
 		}
 		if l.Deadline != 0 {
 			p.Limits.Deadline = timestamppb.New(l.Deadline.Go())

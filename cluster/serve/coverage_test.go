@@ -146,6 +146,17 @@ func complete(spec *sluicev1.JobSpec) {
 		}
 	}
 	task(spec.Task)
+	if d := spec.Discovery; d != nil {
+		if len(d.Endpoints) == 0 {
+			d.Endpoints = []*sluicev1.DiscoveryEndpoint{{}}
+		}
+		if d.Endpoints[0].Name == "" {
+			d.Endpoints[0].Name = "e"
+		}
+		if d.Endpoints[0].Port.GetKind() == nil {
+			d.Endpoints[0].Port = &sluicev1.PortRef{Kind: &sluicev1.PortRef_Number{Number: 80}}
+		}
+	}
 	for _, o := range spec.Overrides {
 		if o.Instances == nil {
 			o.Instances = &sluicev1.InstanceRange{}
@@ -195,7 +206,7 @@ func TestSupportedFieldsExist(t *testing.T) {
 		sluicev1.File_sluice_v1_job_proto, sluicev1.File_sluice_v1_jobspec_proto, sluicev1.File_sluice_v1_taskspec_proto,
 		sluicev1.File_sluice_v1_task_proto, sluicev1.File_sluice_v1_pool_proto, sluicev1.File_sluice_v1_host_proto,
 		sluicev1.File_sluice_v1_resources_proto, sluicev1.File_sluice_v1_constraint_proto, sluicev1.File_sluice_v1_cluster_proto,
-		sluicev1.File_sluice_v1_access_proto,
+		sluicev1.File_sluice_v1_access_proto, sluicev1.File_sluice_v1_discovery_proto,
 		sluicev1.File_sluice_v1_volume_proto,
 	} {
 		for i := range file.Messages().Len() {
@@ -252,6 +263,14 @@ func TestSpecsRoundTrip(t *testing.T) {
 	}
 	rich.Preemption = &sluicev1.PreemptionPolicy{Action: sluicev1.PreemptionPolicy_KILL, Grace: durationpb.New(time.Second), OnPreempt: &sluicev1.Argv{Args: []string{"sh", "-c", "save"}}}
 	enrich(rich)
+	rich.Update = &sluicev1.UpdatePolicy{
+		Batch: &sluicev1.UpdatePolicy_BatchPercent{BatchPercent: 10}, Order: sluicev1.UpdatePolicy_STOP_FIRST, InPlace: true, Canaries: 1,
+		MaxFailedInstances: 2, MaxAttempts: proto.Uint32(4), RollbackOnFailure: true, StartPaused: true,
+		MinHealthyTime: durationpb.New(time.Second), HealthyDeadline: durationpb.New(time.Minute),
+	}
+	rich.Discovery = &sluicev1.DiscoveryPolicy{DrainDelay: durationpb.New(time.Second), Endpoints: []*sluicev1.DiscoveryEndpoint{
+		{Name: "web", Port: &sluicev1.PortRef{Kind: &sluicev1.PortRef_Number{Number: 80}}, Protocol: "http"},
+	}}
 	daemon, stateful := sleepJob("daemon"), sleepJob("stateful")
 	daemon.Type, stateful.Type = sluicev1.JobType_JOB_TYPE_DAEMON, sluicev1.JobType_JOB_TYPE_STATEFUL
 	for _, spec := range []*sluicev1.JobSpec{sleepJob("plain"), ruled, rich, daemon, stateful} {
@@ -271,6 +290,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	require.Equal(t, rich.Groups, out.Groups)
 	require.True(t, proto.Equal(rich.Restart, out.Restart) && proto.Equal(rich.DependsOn[0], out.DependsOn[0]), out)
 	require.True(t, len(out.DependsOn) == 2 && proto.Equal(rich.DependsOn[1], out.DependsOn[1]) && proto.Equal(rich.TtlAfterFinish, out.TtlAfterFinish), out)
+	require.True(t, proto.Equal(rich.Update, out.Update) && proto.Equal(rich.Discovery, out.Discovery), out)
 	require.Len(t, out.Overrides, 2)
 	for i := range rich.Overrides {
 		require.True(t, proto.Equal(rich.Overrides[i], out.Overrides[i]), "%v\n%v", rich.Overrides[i], out.Overrides[i])

@@ -2,6 +2,9 @@ package serve
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -12,7 +15,8 @@ import (
 )
 
 // dispatch sends what the durable state of the shard's tasks calls for: a launch for each that is PLACED, a kill for each
-// that is KILLING or PREEMPTING. In a session each is sent once; after a reconnect it starts over, and repetitions do no harm.
+// that is KILLING or PREEMPTING, when those who found it by discovery have had time to turn away. In a session each is sent
+// once; after a reconnect it starts over, and repetitions do no harm.
 func (c *control) dispatch(ctx context.Context) error {
 	select {
 	case <-c.ready:
@@ -21,19 +25,28 @@ func (c *control) dispatch(ctx context.Context) error {
 	}
 	w := c.s.Watch()
 	defer w.Close()
-	sent := map[cluster.TaskKey]sentRun{}
+	sent, quiet := map[cluster.TaskKey]sentRun{}, map[cluster.TaskKey]cluster.Time{}
+	ring := time.NewTimer(time.Hour)
+	defer ring.Stop()
 	for first := true; ; first = false {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-w.C:
+		case <-ring.C:
 		}
+		now := cluster.Time(time.Now().UnixNano())
 		snapshot, changes, all := w.Take()
 		stopped := snapshot.Mode().KillingStopped
 		resumed := c.spares && !stopped
 		if c.spares = stopped; resumed {
 			// The shard tells all that it runs, and what has to end is found out anew.
 			return status.Error(codes.Unavailable, "tasks are killed again: connect anew")
+		}
+		for k, at := range quiet { // in any order: each for itself
+			if at <= now {
+				changes.Tasks = append(changes.Tasks, k)
+			}
 		}
 		if first || all {
 			changes.Tasks = nil
@@ -42,9 +55,19 @@ func (c *control) dispatch(ctx context.Context) error {
 			}
 		}
 		for _, k := range changes.Tasks {
+			delete(quiet, k)
+			if t := snapshot.Task(k); t != nil && t.State.Vacating() {
+				if at := rules.LeavesAt(t, snapshot.Job(k.Job()).SpecFor(t)); at > now {
+					quiet[k] = at
+					continue
+				}
+			}
 			if err := c.command(ctx, snapshot, k, sent); err != nil {
 				return err
 			}
+		}
+		if ring.Stop(); len(quiet) > 0 {
+			ring.Reset(time.Until(slices.Min(slices.Collect(maps.Values(quiet))).Go()))
 		}
 	}
 }
@@ -75,7 +98,7 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 		sent[k] = sentRun{run: t.Run}
 	case t.State.Vacating() && !c.spares && (before.run != t.Run || !before.killed):
 		j := snapshot.Job(k.Job())
-		grace, command := rules.Leave(t, j.Spec)
+		grace, command := rules.Leave(t, j.SpecFor(t))
 		message = killDown(runRef(t.RunID(), j.Spec.Name), grace, command, t.Reason)
 		sent[k] = sentRun{run: t.Run, killed: true}
 	default:

@@ -248,7 +248,7 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluste
 	case waitingForHosts:
 		return "there are no hosts: no host manager is connected"
 	}
-	lines := []string{fmt.Sprintf("it asks for %v; of %d hosts", j.Spec.TaskOf(t.Key.Instance()).Resources, w.Hosts)}
+	lines := []string{fmt.Sprintf("it asks for %v; of %d hosts", j.TaskFor(t).Resources, w.Hosts)}
 	for _, c := range w.Tally {
 		reason := hostReasons[c.Reason]
 		if strings.Contains(reason, "%s") {

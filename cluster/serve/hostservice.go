@@ -98,7 +98,7 @@ func (a *hostService) measuredHost(s *cluster.Snapshot, h *cluster.Host) *sluice
 
 // DrainHost implements sluicev1.HostServiceServer.
 func (a *hostService) DrainHost(ctx context.Context, r *sluicev1.DrainHostRequest) (*sluicev1.DrainHostResponse, error) {
-	host, err := a.setDrain(ctx, r.Name, true, r.Reason)
+	host, err := a.setDrain(ctx, r.Name, cluster.HostDrain{Drain: true, Reason: r.Reason, Move: r.Move})
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +107,14 @@ func (a *hostService) DrainHost(ctx context.Context, r *sluicev1.DrainHostReques
 
 // ResumeHost implements sluicev1.HostServiceServer.
 func (a *hostService) ResumeHost(ctx context.Context, r *sluicev1.ResumeHostRequest) (*sluicev1.ResumeHostResponse, error) {
-	host, err := a.setDrain(ctx, r.Name, false, "")
+	host, err := a.setDrain(ctx, r.Name, cluster.HostDrain{})
 	if err != nil {
 		return nil, err
 	}
 	return &sluicev1.ResumeHostResponse{Host: host}, nil
 }
 
-func (a *hostService) setDrain(ctx context.Context, name string, drain bool, reason string) (*sluicev1.Host, error) {
+func (a *hostService) setDrain(ctx context.Context, name string, wish cluster.HostDrain) (*sluicev1.Host, error) {
 	var after *cluster.Host
 	err := a.do(ctx, func(tx *Tx) error {
 		h, err := findHost(tx.State(), name)
@@ -122,10 +122,11 @@ func (a *hostService) setDrain(ctx context.Context, name string, drain bool, rea
 			return err
 		}
 		after = h
-		if h.Draining == drain && (!drain || h.DrainReason == reason) {
+		if h.Draining == wish.Drain && h.DrainReason == wish.Reason && h.Clearing == wish.Move {
 			return nil
 		}
-		err = tx.Emit(&cluster.HostDrain{ID: h.ID, Drain: drain, Reason: reason})
+		wish.ID = h.ID
+		err = tx.Emit(&wish)
 		after = tx.State().Host(h.ID)
 		return err
 	})

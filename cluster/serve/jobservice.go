@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -231,84 +230,6 @@ func (a *jobService) DeleteJob(ctx context.Context, r *sluicev1.DeleteJobRequest
 		return nil, err
 	}
 	return &sluicev1.DeleteJobResponse{Revision: revision}, nil
-}
-
-// UpdateJob implements sluicev1.JobServiceServer.
-func (a *jobService) UpdateJob(ctx context.Context, r *sluicev1.UpdateJobRequest) (*sluicev1.UpdateJobResponse, error) {
-	spec := jobSpecFrom(r.Spec, "spec", new(violations))
-	job, err := a.changeJob(ctx, r.Spec.GetName(), &r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
-		if j.Stopping || j.State().Terminal() {
-			return resourceError(codes.FailedPrecondition, "job", r.Spec.GetName(), "it has ended or is being stopped")
-		}
-		if spec.Pool == "" {
-			spec.Pool = j.Spec.Pool
-		}
-		if spec.Owner == "" {
-			spec.Owner, spec.Groups = j.Spec.Owner, j.Spec.Groups
-		}
-		if sameSpec(j.Spec, spec) && a.s.config.Secrets.sameSecrets(j, r.Spec) {
-			return nil
-		}
-		if err := a.s.config.Secrets.sealInto(j.UID, spec, j.Spec, r.Spec, "spec"); err != nil {
-			return err
-		}
-		if err := checkUpdate(j.Spec, spec); err != nil {
-			return err
-		}
-		return tx.Emit(&cluster.JobUpdated{Job: j.UID, Spec: spec})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &sluicev1.UpdateJobResponse{Job: job}, nil
-}
-
-// checkUpdate refuses changes that running tasks would have to follow: labels, owner, priority, restart policy and kill
-// grace change at once, and instances come and go; the rest cannot change yet.
-func checkUpdate(from, to *cluster.JobSpec) error {
-	const notYet = "this server does not change it in a job that exists yet"
-	var v violations
-	if from.Type != to.Type {
-		v.Unsupported("spec.type", notYet)
-	}
-	if from.Pool != to.Pool {
-		v.Unsupported("spec.pool", notYet)
-	}
-	if to.Instances < from.Instances && !cluster.SameRequests(from, to, from.Instances) {
-		v.Unsupported("spec.overrides", "change what an instance asks for that is taken away: %s", notYet)
-	}
-	if !proto.Equal(taskSpecTo(&from.Task), taskSpecTo(&to.Task)) {
-		v.Unsupported("spec.task", notYet)
-	} else if i, differs := firstOtherTask(from, to); differs {
-		v.Unsupported("spec.overrides", "change what instance %d runs: %s", i, notYet)
-	}
-	if !proto.Equal(placesTo(from), placesTo(to)) {
-		v.Unsupported("spec.constraints", "or spec.spread is another one: %s", notYet)
-	}
-	if !slices.Equal(from.DependsOn, to.DependsOn) {
-		v.Unsupported("spec.depends_on", notYet)
-	}
-	if (from.Gang == nil) != (to.Gang == nil) || from.Gang != nil && *from.Gang != *to.Gang {
-		v.Unsupported("spec.gang", notYet)
-	}
-	return v.Err()
-}
-
-// firstOtherTask returns the first instance of from that runs something else under to.
-func firstOtherTask(from, to *cluster.JobSpec) (uint32, bool) {
-	turns := []uint32{0} // the instances at which the overrides of either begin or end
-	for _, s := range []*cluster.JobSpec{from, to} {
-		for _, o := range s.Overrides {
-			turns = append(turns, o.First, o.Last+1)
-		}
-	}
-	slices.Sort(turns)
-	for _, i := range turns {
-		if i < min(from.Instances, to.Instances) && !proto.Equal(taskSpecTo(from.TaskOf(i)), taskSpecTo(to.TaskOf(i))) {
-			return i, true
-		}
-	}
-	return 0, false
 }
 
 // changeJob runs a change of one job in the writer and returns the job as it is afterwards, nil if it is gone.

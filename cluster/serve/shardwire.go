@@ -40,8 +40,9 @@ func killDown(run *sluicev1.RunRef, grace time.Duration, command []string, why c
 
 func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 	instance := t.Key.Instance()
-	spec := *j.Spec.TaskOf(instance)
-	spec.Labels = j.Spec.LabelsOf(instance)
+	job := j.SpecFor(t)
+	spec := *job.TaskOf(instance)
+	spec.Labels = job.LabelsOf(instance)
 	request := spec.Request()
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: &sluicev1.Launch{
 		Run:  runRef(t.RunID(), j.Spec.Name),
@@ -50,7 +51,7 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 			Spec:      taskSpecTo(&spec),
 			Resources: requestTo(&request),
 			KillGrace: durationpb.New(spec.KillGrace),
-			Owner:     j.Spec.Owner,
+			Owner:     job.Owner,
 
 			GpuDevices: portsTo(t.GPUs),
 			Ports:      portsTo(t.Ports),

@@ -39,6 +39,19 @@ func (a *api) validate(request proto.Message, v *violations) {
 		jobSpecFrom(r.Spec, "spec", v)
 		a.checkSecrets(r.Spec, "spec", v)
 		checkVersion(r.ExpectedVersion, v)
+		checkText(r.IdempotencyKey, "idempotency_key", maxIdempotencyKey, v)
+		checkText(r.Description, "description", maxDescription, v)
+	case *sluicev1.RestartJobRequest:
+		checkName(r.Name, "name", v)
+		rangesFrom(r.Instances, v)
+	case *sluicev1.ControlUpdateRequest:
+		checkName(r.Name, "name", v)
+		checkControl(r, v)
+	case *sluicev1.ListJobVersionsRequest:
+		checkName(r.Name, "name", v)
+		checkPage(r, v)
+	case *sluicev1.ListEndpointsRequest:
+		checkName(r.Job, "job", v)
 	case *sluicev1.GetJobRequest:
 		checkName(r.Name, "name", v)
 	case *sluicev1.StopJobRequest:

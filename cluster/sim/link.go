@@ -151,7 +151,7 @@ func (l *link) launch(t *cluster.Task, j *cluster.Job) {
 	}
 	err := l.driver.Launch(context.Background(), hostmgr.Launch{
 		Run: run, Job: j.Spec.Name, Host: t.Host.Name(),
-		Task: *j.Spec.TaskOf(t.Key.Instance()), GPUs: t.GPUs, Ports: t.Ports,
+		Task: *j.TaskFor(t), GPUs: t.GPUs, Ports: t.Ports,
 	})
 	if err == nil {
 		return

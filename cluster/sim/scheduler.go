@@ -330,7 +330,7 @@ func (p *scheduler) dispatch(tasks []cluster.TaskKey) {
 			p.s.link.launch(t, j)
 		case t.State.Vacating() && (before.run != t.Run || !before.killed):
 			p.sent[k] = sentRun{run: t.Run, killed: true}
-			grace, _ := rules.Leave(t, j.Spec)
+			grace, _ := rules.Leave(t, j.SpecFor(t))
 			p.s.link.kill(t.RunID(), grace)
 		}
 	}

@@ -40,6 +40,7 @@ type client struct {
 	volumes sluicev1.VolumeServiceClient
 	cluster sluicev1.ClusterServiceClient
 	access  sluicev1.AccessServiceClient
+	places  sluicev1.DiscoveryServiceClient
 }
 
 // connect returns a client with a connection that stands: a scheduler that is not there is told at once, while one
@@ -68,6 +69,7 @@ func (a *app) connect(ctx context.Context) (*client, error) {
 		volumes: sluicev1.NewVolumeServiceClient(conn),
 		cluster: sluicev1.NewClusterServiceClient(conn),
 		access:  sluicev1.NewAccessServiceClient(conn),
+		places:  sluicev1.NewDiscoveryServiceClient(conn),
 	}
 	if err := c.ready(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())

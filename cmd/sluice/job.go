@@ -17,7 +17,10 @@ import (
 func newJobCommand(a *app) *cobra.Command {
 	return group("job", "Submit, show and end jobs",
 		newJobSubmitCommand(a), newJobGetCommand(a), newJobListCommand(a), newJobStopCommand(a), newJobDeleteCommand(a),
-		newJobUpdateCommand(a), newJobScaleCommand(a), newJobPlanCommand(a), newJobGraphCommand(a), newJobWatchCommand(a), newJobWaitCommand(a))
+		newJobUpdateCommand(a), newJobDiffCommand(a),
+		newJobHistoryCommand(a), newJobRestartCommand(a), newJobRollbackCommand(a), newJobPauseCommand(a), newJobResumeCommand(a),
+		newJobAbortCommand(a), newJobPromoteCommand(a), newJobEndpointsCommand(a), newJobScaleCommand(a), newJobPlanCommand(a), newJobGraphCommand(a),
+		newJobWatchCommand(a), newJobWaitCommand(a))
 }
 
 func newJobGetCommand(a *app) *cobra.Command {
@@ -54,6 +57,7 @@ func jobProperties(w io.Writer, j *sluicev1.Job) {
 		[2]string{"labels", labelsWord(s.GetLabels())},
 		[2]string{"uid", strconv.FormatUint(uint64(j.GetUid()), 10)},
 		[2]string{"version", strconv.FormatUint(j.GetVersion(), 10)},
+		[2]string{"update", updateWord(j.GetUpdate())},
 		[2]string{"submitted", timeWord(j.GetCreateTime())},
 		[2]string{"started", timeWord(j.GetStartTime())},
 		[2]string{"ended", timeWord(j.GetEndTime())},

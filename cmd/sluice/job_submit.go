@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -114,45 +113,4 @@ func submittedLines(w io.Writer, res *sluicev1.SubmitJobsResponse) {
 			fmt.Fprintf(w, "job %s was there already, with the same contents\n", j.GetName())
 		}
 	}
-}
-
-func newJobUpdateCommand(a *app) *cobra.Command {
-	req := &sluicev1.UpdateJobRequest{}
-	cmd := &cobra.Command{
-		Use:   "update FILE",
-		Short: "Replace the contents of a job by those of a YAML file; \"-\" reads standard input",
-		Args:  wants("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			specs, err := readSpecs(a, args[0], jobfile.Jobs)
-			if err != nil {
-				return err
-			}
-			if len(specs) != 1 {
-				return exitError{exitUsage, errors.New("an update takes a file with one job")}
-			}
-			req.Spec, req.IdempotencyKey = specs[0], rand.Text()
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
-			if !cmd.Flags().Changed("expected-version") {
-				now, err := call(cmd.Context(), c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: req.Spec.GetName()})
-				if err != nil {
-					return err
-				}
-				req.ExpectedVersion = now.GetJob().GetVersion()
-			}
-			res, err := call(cmd.Context(), c, c.jobs.UpdateJob, req)
-			if err != nil {
-				return err
-			}
-			return a.show(res.GetJob(), func(w io.Writer) {
-				fmt.Fprintf(w, "job %s has version %d\n", res.GetJob().GetName(), res.GetJob().GetVersion())
-			})
-		},
-	}
-	cmd.Flags().Uint64Var(&req.ExpectedVersion, "expected-version", 0, "the version that the file was made from; without it, the present one")
-	cmd.Flags().StringVar(&req.Description, "description", "", "kept in the job's history")
-	return cmd
 }

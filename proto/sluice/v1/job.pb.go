@@ -1259,7 +1259,10 @@ type UpdateJobRequest struct {
 	ExpectedVersion uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
 	IdempotencyKey  string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Kept in the job's history.
-	Description   string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	// Check the request and fill in defaults, and change nothing: the answer is
+	// the job with the spec that it would have.
+	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1320,6 +1323,13 @@ func (x *UpdateJobRequest) GetDescription() string {
 		return x.Description
 	}
 	return ""
+}
+
+func (x *UpdateJobRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 type UpdateJobResponse struct {
@@ -2339,12 +2349,13 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\x04stop\x18\x03 \x01(\bR\x04stopB\x13\n" +
 	"\x11_expected_version\"/\n" +
 	"\x11DeleteJobResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x04R\brevision\"\xb0\x01\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\"\xc9\x01\n" +
 	"\x10UpdateJobRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.sluice.v1.JobSpecR\x04spec\x12)\n" +
 	"\x10expected_version\x18\x02 \x01(\x04R\x0fexpectedVersion\x12'\n" +
 	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12 \n" +
-	"\vdescription\x18\x04 \x01(\tR\vdescription\"5\n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x12\x17\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\"5\n" +
 	"\x11UpdateJobResponse\x12 \n" +
 	"\x03job\x18\x01 \x01(\v2\x0e.sluice.v1.JobR\x03job\"\x8c\x01\n" +
 	"\x10WatchJobsRequest\x12,\n" +

@@ -1,0 +1,29 @@
+package rules
+
+import "github.com/sluice-scheduler/sluice/cluster"
+
+// evacuate asks what may be moved to leave the hosts that are to be cleared, of services as many as their jobs bear; it runs
+// again elsewhere. Work that may not be preempted finishes where it is, and what is bound to its host stays.
+func evacuate(tx *Tx) error {
+	for _, id := range tx.State().Clearing() {
+		h := tx.State().Host(id)
+		if h.Unreachable {
+			continue // nobody could tell them
+		}
+		for _, k := range h.Tasks {
+			t, j := tx.State().Task(k), tx.State().Job(k.Job())
+			if !movable(j.SpecFor(t)) || j.Stopping || t.State.Vacating() || !j.BearsLoss(t) {
+				continue
+			}
+			if err := tx.Emit(&cluster.TaskStopping{Task: k, Reason: cluster.ReasonDrained, Restart: true}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// movable reports whether tasks of the job may run elsewhere because an operator wants it so.
+func movable(s *cluster.JobSpec) bool {
+	return s.Type == cluster.Stateless || s.Type == cluster.Batch && s.Preemptible
+}

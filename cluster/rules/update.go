@@ -1,0 +1,449 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// advanceUpdate does what is due for the update of a job: it looks after the instances that were touched, touches further
+// ones as far as the policy and the availability budget allow, and ends the update. Doing it again changes nothing.
+// Complexity: a batch, and the instances that have not been looked at.
+func advanceUpdate(tx *Tx, j *cluster.Job) error {
+	for {
+		j = tx.State().Job(j.UID)
+		if j == nil || !j.Update.Live() && j.Surge == 0 {
+			return nil
+		}
+		r := rollout{tx: tx, job: j, surge: j.Surge}
+		if j.Update != nil {
+			r.u = *j.Update
+			r.u.Active, r.u.Failed = slices.Clone(r.u.Active), slices.Clone(r.u.Failed)
+		}
+		seq := tx.State().Seq()
+		if err := r.step(); err != nil {
+			return err
+		}
+		if tx.State().Seq() == seq {
+			return nil
+		}
+	}
+}
+
+// rollout is one look at an update.
+type rollout struct {
+	tx    *Tx
+	job   *cluster.Job // as it is now
+	u     cluster.Update
+	surge uint32
+}
+
+func (r *rollout) step() error {
+	switch {
+	case !r.job.Update.Live():
+		return r.trim()
+	case r.job.Stopping:
+		return r.end(cluster.UpdateAborted, cluster.ReasonJobStopped, "the job is being stopped")
+	}
+	switch r.u.State {
+	case cluster.UpdatePaused:
+		return nil
+	case cluster.UpdateInitialized:
+		r.u.State = cluster.RollingForward
+		if r.u.Policy.StartPaused {
+			r.u.State, r.u.Resume = cluster.UpdatePaused, cluster.RollingForward
+		}
+		return r.save()
+	}
+	before := *r.job.Update
+	if err := r.look(); err != nil {
+		return err
+	}
+	if why, message, failed := r.failed(); failed {
+		return r.fail(why, message)
+	}
+	if err := r.begin(); err != nil {
+		return err
+	}
+	switch {
+	case r.finished():
+		return r.succeed()
+	case r.stuck():
+		return r.fail(cluster.ReasonNoneToSpare, "those that failed or were stopped are all that may be unavailable")
+	case r.surge != r.job.Surge || r.u.Second != before.Second || r.u.Next != before.Next || r.u.Begun != before.Begun || r.u.Good != before.Good ||
+		!slices.Equal(r.u.Active, before.Active) || !slices.Equal(r.u.Failed, before.Failed):
+		return r.save()
+	default:
+		return nil
+	}
+}
+
+// save makes what was decided the record of the update.
+func (r *rollout) save() error {
+	return r.tx.Emit(&cluster.UpdateAdvanced{Job: r.job.UID, Update: r.u, Surge: r.surge})
+}
+
+func (r *rollout) end(state cluster.UpdateState, why cluster.Reason, message string) error {
+	r.u.State, r.u.Reason, r.u.Message, r.u.Ended = state, why, message, r.tx.Now()
+	r.u.Active = nil
+	return r.save()
+}
+
+// now returns the job as it is now.
+func (r *rollout) now() *cluster.Job { return r.tx.State().Job(r.job.UID) }
+
+// task returns the task of an instance as it is now, nil if there is none.
+func (r *rollout) task(instance uint32) *cluster.Task {
+	return r.tx.State().Task(cluster.MakeTaskKey(r.job.UID, instance))
+}
+
+// fresh reports whether the instance runs, or will run next, what the update brings.
+func (r *rollout) fresh(t *cluster.Task) bool {
+	switch {
+	case t.State == cluster.TaskKilling:
+		return !t.Restart || t.Next == r.u.To || r.u.Restarts() // the user stopped it, or it is on its way
+	case r.u.Restarts():
+		return t.State != cluster.TaskFailed && (!t.State.Bound() || t.Placed > r.u.Created)
+	default:
+		return t.Version == r.u.To
+	}
+}
+
+// verdict is how an instance that was touched is doing.
+type verdict uint8
+
+const (
+	coming verdict = iota
+	good
+	broken // its run failed, and another is to be tried
+	bad    // it failed as often as it may
+)
+
+// verdictOn judges an instance of the update. Until is when it has to be looked at again if nothing happens before, 0 if
+// there is no such time.
+func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, now cluster.Time) (v verdict, until cluster.Time) {
+	tired := t.Failures >= u.Policy.Attempts()
+	switch {
+	case t.State == cluster.TaskKilling:
+		if !t.Restart {
+			return good, 0 // the user stopped it: it is none of the update's
+		}
+		return coming, 0
+	case t.State == cluster.TaskKilled, t.State == cluster.TaskSucceeded && !j.Spec.Type.Service():
+		return good, 0
+	case tired && t.Ready == 0 && !t.State.Bound():
+		return bad, 0
+	case t.State == cluster.TaskFailed || t.State == cluster.TaskSucceeded:
+		return broken, 0
+	case !t.State.Bound():
+		if !j.Spec.Type.Service() {
+			return good, 0 // work that waits is not held up
+		}
+		return coming, 0
+	}
+	if t.Ready != 0 {
+		if until = t.Ready.Add(u.Policy.MinHealthy); now >= until {
+			return good, 0
+		}
+		return coming, until
+	}
+	if until = t.Placed.Add(u.Policy.HealthyDeadline()); now >= until {
+		return broken, 0
+	}
+	return coming, until
+}
+
+// look takes in what became of the instances that were touched.
+func (r *rollout) look() error {
+	active := r.u.Active
+	r.u.Active = nil
+	for _, i := range active {
+		t := r.task(i)
+		if t == nil || t.Removed {
+			continue // the job has no such instance any more
+		}
+		switch v, _ := verdictOn(t, r.job, &r.u, r.tx.Now()); v {
+		case good:
+			if i < r.job.Spec.Instances {
+				r.u.Good++
+			}
+		case coming:
+			r.u.Active = append(r.u.Active, i)
+		case bad:
+			r.u.Failed = append(r.u.Failed, i)
+		case broken:
+			if err := r.again(t); err != nil {
+				return err
+			}
+			r.u.Active = append(r.u.Active, i)
+		}
+	}
+	slices.Sort(r.u.Failed)
+	return nil
+}
+
+// again has an instance try once more, or end for good: a run that does not become healthy counts as a failed one.
+func (r *rollout) again(t *cluster.Task) error {
+	e := &cluster.TaskUpdated{Task: t.Key, Version: r.version(t), Reason: cluster.ReasonNotHealthy, Again: true, Revive: true}
+	if t.State == cluster.TaskFailed { // counted already
+		return r.tx.Emit(&cluster.TaskRequeued{Task: t.Key, Reason: cluster.ReasonRetry})
+	}
+	return r.tx.Emit(e)
+}
+
+// version returns the version that an instance is to run.
+func (r *rollout) version(t *cluster.Task) uint64 {
+	if r.u.Restarts() {
+		return t.Version
+	}
+	return r.u.To
+}
+
+// failed says why the update has failed, if it has.
+func (r *rollout) failed() (cluster.Reason, string, bool) {
+	n := len(r.u.Failed)
+	switch {
+	case n == 0:
+		return "", "", false
+	case r.u.Policy.MaxFailed > 0 && n >= int(r.u.Policy.MaxFailed):
+		return cluster.ReasonTooManyFailed, fmt.Sprintf("%s failed: the policy bears fewer than %d", instances(r.u.Failed), r.u.Policy.MaxFailed), true
+	case r.holdsCanaries():
+		return cluster.ReasonCanaryFailed, fmt.Sprintf("%s failed before the rest was updated", instances(r.u.Failed)), true
+	case r.u.Failed[n-1] >= r.job.Spec.Instances:
+		return cluster.ReasonTooManyFailed, fmt.Sprintf("%s, which was started first, failed", instances(r.u.Failed[n-1:])), true
+	default:
+		return "", "", false
+	}
+}
+
+// instances names some instances for people.
+func instances(list []uint32) string {
+	if len(list) == 1 {
+		return fmt.Sprintf("instance %d", list[0])
+	}
+	const most = 5
+	text := fmt.Sprintf("instances %v", list[:min(len(list), most)])
+	if len(list) > most {
+		text += fmt.Sprintf(" and %d more", len(list)-most)
+	}
+	return text
+}
+
+// fail ends the update, or begins to take it back where the policy says so.
+func (r *rollout) fail(why cluster.Reason, message string) error {
+	if !r.u.Policy.Rollback || r.u.Back() || r.u.Restarts() || r.job.SpecOf(r.u.From) == nil {
+		return r.end(cluster.UpdateFailed, why, message)
+	}
+	return Rollback(r.tx, r.job, r.u.From, why, message)
+}
+
+// Rollback begins an update of the job to an earlier version of its spec, with the number of instances and the secrets
+// that it has now.
+func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message string) error {
+	spec := *j.SpecOf(to)
+	spec.Instances, spec.Secrets = j.Spec.Instances, j.Spec.Secrets
+	policy := cluster.UpdatePolicy{}
+	if spec.Update != nil {
+		policy = *spec.Update
+	}
+	if j.Update.Live() {
+		policy = j.Update.Policy
+	}
+	policy.Canaries, policy.StartPaused, policy.Rollback = 0, false, false
+	return tx.Emit(&cluster.JobUpdated{
+		Job: j.UID, Spec: &spec, Description: fmt.Sprintf("rollback to version %d", to),
+		Update: &cluster.Update{From: j.Version, State: cluster.RollingBackward, Policy: policy, Reason: why, Message: message},
+	})
+}
+
+// holdsCanaries reports whether only canaries may be touched.
+func (r *rollout) holdsCanaries() bool {
+	return r.u.Policy.Canaries > 0 && !r.u.Promoted && !r.u.Back()
+}
+
+// AwaitsPromotion reports whether the canaries of the job's update are good and somebody has to say so.
+func AwaitsPromotion(u *cluster.Update) bool {
+	return u.Live() && u.Policy.Canaries > 0 && !u.Promoted && !u.Back() && u.Begun >= u.Policy.Canaries && len(u.Active) == 0
+}
+
+// batch returns how many instances are replaced at a time.
+func (r *rollout) batch() uint32 { return r.u.Policy.Batch(r.job.Spec.Instances) }
+
+// begin touches further instances.
+func (r *rollout) begin() error {
+	if r.u.Policy.StartFirst && !r.allSeen() {
+		if r.surge = min(r.batch(), r.job.Spec.Instances); r.surge != r.job.Surge {
+			return nil // first they have to exist
+		}
+		if ready, err := r.bringSurge(); !ready || err != nil {
+			return err
+		}
+	}
+	for len(r.u.Active) < int(r.batch()) && (!r.holdsCanaries() || r.u.Begun < r.u.Policy.Canaries) {
+		t := r.next()
+		if t == nil {
+			return nil
+		}
+		if err := r.touch(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bringSurge looks after the instances beyond those wanted, and reports whether all of them are good.
+func (r *rollout) bringSurge() (ready bool, err error) {
+	ready = true
+	for i := r.job.Spec.Instances; i < r.job.Spec.Instances+r.surge; i++ {
+		t := r.task(i)
+		if t == nil || slices.Contains(r.u.Active, i) || slices.Contains(r.u.Failed, i) {
+			ready = false
+			continue
+		}
+		v, _ := verdictOn(t, r.job, &r.u, r.tx.Now())
+		switch {
+		case !r.fresh(t) && t.Ready != 0 && !r.now().Bears(1):
+			ready = false
+		case !r.fresh(t):
+			err = r.tx.Emit(&cluster.TaskUpdated{Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, Revive: true})
+			ready = false
+		case v != good:
+			r.u.Active, ready = insert(r.u.Active, i), false
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return ready, nil
+}
+
+func insert(list []uint32, i uint32) []uint32 {
+	at, found := slices.BinarySearch(list, i)
+	if found {
+		return list
+	}
+	return slices.Insert(list, at, i)
+}
+
+// allSeen reports whether every instance has been looked at.
+func (r *rollout) allSeen() bool { return r.u.Second && r.u.Next >= r.job.Spec.Instances }
+
+// next returns the next instance that may be touched now and moves on behind it; nil if there is none, or none may be.
+func (r *rollout) next() *cluster.Task {
+	for {
+		if r.u.Next >= r.job.Spec.Instances {
+			if r.u.Second {
+				return nil
+			}
+			r.u.Second, r.u.Next = true, 0
+		}
+		t := r.task(r.u.Next)
+		switch {
+		case t == nil || !r.u.Covers(r.u.Next) || r.fresh(t), !r.u.Second && t.Ready != 0:
+		case !r.maySpare(t):
+			return nil
+		default:
+			r.u.Next++
+			return t
+		}
+		r.u.Next++
+	}
+}
+
+// maySpare reports whether the availability budget allows the instance to be replaced.
+func (r *rollout) maySpare(t *cluster.Task) bool {
+	j := r.now()
+	switch {
+	case t.Ready == 0 || !j.Spec.Type.Service() || r.small(t):
+		return true
+	case r.u.Policy.StartFirst:
+		return j.Away() < 0
+	default:
+		return j.Bears(1)
+	}
+}
+
+// small reports whether the instance can have the new spec without a new run.
+func (r *rollout) small(t *cluster.Task) bool {
+	return r.u.Policy.InPlace && !r.u.Restarts() && r.tx.State().CanChange(t, r.job) == nil
+}
+
+// touch updates an instance.
+func (r *rollout) touch(t *cluster.Task) error {
+	e := &cluster.TaskUpdated{
+		Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, InPlace: r.small(t),
+		Revive: t.State == cluster.TaskFailed || t.State == cluster.TaskLost || t.State == cluster.TaskSucceeded && r.job.Spec.Type.Service(),
+	}
+	r.u.Begun++
+	r.u.Active = insert(r.u.Active, t.Key.Instance())
+	return r.tx.Emit(e)
+}
+
+// finished reports whether nothing is left to do.
+func (r *rollout) finished() bool { return r.allSeen() && len(r.u.Active) == 0 }
+
+// stuck reports whether the update cannot go on since instances that keep failing are all that may be missing.
+func (r *rollout) stuck() bool {
+	if r.allSeen() || len(r.u.Active) > 0 || !r.job.Spec.Type.Service() || AwaitsPromotion(&r.u) {
+		return false
+	}
+	var down int64 // and nothing brings them back, or not for long
+	for t := range r.tx.State().TasksOf(r.job.UID, 0) {
+		late := t.State.Bound() && r.tx.Now() >= t.Placed.Add(r.u.Policy.HealthyDeadline())
+		if t.Ready == 0 && !t.Removed && (t.State.Terminal() || late || t.Failures >= r.u.Policy.Attempts()) {
+			down++
+		}
+	}
+	may := r.job.Spec.MaxAway()
+	if r.u.Policy.StartFirst {
+		may = int64(r.surge)
+	}
+	return down > 0 && down >= may
+}
+
+func (r *rollout) succeed() error {
+	message := ""
+	if n := len(r.u.Failed); n > 0 {
+		message = fmt.Sprintf("%s failed", instances(r.u.Failed))
+	}
+	if r.u.Back() {
+		if r.u.Message != "" { // why it was taken back
+			message = r.u.Message
+		}
+		return r.end(cluster.RolledBack, r.u.Reason, message)
+	}
+	return r.end(cluster.UpdateSucceeded, "", message)
+}
+
+// trim takes away the instances that an update ran beyond those wanted, as far as those that are left are enough.
+func (r *rollout) trim() error {
+	last := r.task(r.job.Spec.Instances + r.job.Surge - 1)
+	if last != nil && last.Ready != 0 && !r.job.Stopping && !r.job.Bears(1) {
+		return nil // it stands in for one that failed
+	}
+	r.surge--
+	return r.save()
+}
+
+// updateDue yields when the instances that a live update has touched have to be looked at if nothing happens before.
+func updateDue(in *cluster.Snapshot, j *cluster.Job, yield func(cluster.Time, cluster.TaskKey)) {
+	if !j.Update.Live() || j.Update.State == cluster.UpdatePaused {
+		return
+	}
+	if len(j.Update.Active) == 0 { // it waits for others, which may take too long
+		for t := range in.TasksOf(j.UID, 0) {
+			if t.State.Bound() && t.Ready == 0 {
+				yield(t.Placed.Add(j.Update.Policy.HealthyDeadline()), t.Key)
+			}
+		}
+	}
+	for _, i := range j.Update.Active {
+		k := cluster.MakeTaskKey(j.UID, i)
+		if t := in.Task(k); t != nil {
+			if _, until := verdictOn(t, j, j.Update, 0); until != 0 {
+				yield(until, k)
+			}
+		}
+	}
+}

@@ -1,0 +1,464 @@
+package rules_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+)
+
+// serving is a service on a few hosts: what the cycle and the host managers would do is done here, in an order that the test
+// draws. Specs say by their command how they turn out.
+type serving struct {
+	t       require.TestingT
+	state   *cluster.State
+	now     cluster.Time
+	timers  *rules.Timers
+	records []cluster.Record
+}
+
+const servingJob = cluster.JobUID(1)
+
+// How a spec turns out.
+const (
+	serves  = "serves"
+	fails   = "fails"   // every run ends with an error
+	sickens = "sickens" // runs go on and never get ready
+)
+
+func serviceSpec(instances uint32, turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+	return &cluster.JobSpec{
+		Name: "web", Type: cluster.Stateless, Pool: cluster.RootPool, Instances: instances, Update: policy, Preemptible: true,
+		Backoff: cluster.Backoff{Initial: 10 * time.Second, Max: time.Minute},
+		Task: cluster.TaskSpec{
+			Resources: amounts(1, 1),
+			Processes: []cluster.Process{{
+				Command: []string{turns, fmt.Sprint(number)},
+				Checks:  []cluster.HealthCheck{{Effect: cluster.Readiness, Interval: 1, Timeout: 1, Failures: 1, Successes: 1}},
+			}},
+		},
+	}
+}
+
+func amounts(cpu, memory int64) cluster.Resources {
+	var fixed [cluster.NumDimensions]int64
+	fixed[cluster.CPU], fixed[cluster.Memory] = cpu, memory
+	return cluster.NewResources(fixed)
+}
+
+func newServing(t require.TestingT, spec *cluster.JobSpec, hosts int) *serving {
+	w := &serving{t: t, state: cluster.NewState(), now: cluster.Time(time.Hour), timers: rules.NewTimers(0)}
+	w.do(func(tx *rules.Tx) error {
+		for i := range hosts {
+			if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: cluster.Machine{Capacity: amounts(100, 100), Capabilities: cluster.CanHealthChecks}}); err != nil {
+				return err
+			}
+		}
+		return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: servingJob, Spec: spec}}})
+	})
+	return w
+}
+
+func hostID(i int) cluster.HostID { return cluster.MakeHostID("s", fmt.Sprint("h", i)) }
+
+// do runs a command as the writer does, and checks the availability budget of everything that followed by itself.
+func (w *serving) do(command func(tx *rules.Tx) error) {
+	tx := rules.Begin(w.state, w.now)
+	require.NoError(w.t, command(tx))
+	ready := uint32(0)
+	if j := w.state.Job(servingJob); j != nil {
+		ready = j.Ready
+	}
+	require.NoError(w.t, rules.Settle(tx))
+	if j := w.state.Job(servingJob); j.Ready < ready && !j.Stopping {
+		require.LessOrEqual(w.t, j.Away(), j.Spec.MaxAway(), "%d were ready and %d are, of %d", ready, j.Ready, j.Spec.Instances)
+	}
+	w.records = append(w.records, tx.Records()...)
+	w.check()
+	snapshot, changes := w.state.Snapshot()
+	w.timers.Note(snapshot, changes, false)
+}
+
+// check counts anew what the state counts.
+func (w *serving) check() {
+	j := w.state.Job(servingJob)
+	ready, tasks := uint32(0), uint32(0)
+	for t := range w.state.TasksOf(servingJob, 0) {
+		require.NotNil(w.t, j.SpecOf(t.Version), "task %v runs version %d, which is not kept", t.Key, t.Version)
+		if t.Ready != 0 {
+			ready++
+			require.Equal(w.t, cluster.TaskRunning, t.State)
+		}
+		if !t.Removed {
+			tasks++
+		}
+	}
+	require.Equal(w.t, ready, j.Ready)
+	require.Equal(w.t, j.Spec.Instances+j.Surge, tasks)
+	for i := range 10 {
+		h := w.state.Host(hostID(i))
+		if h == nil {
+			continue
+		}
+		var sum cluster.Resources
+		for _, k := range h.Tasks {
+			sum = sum.Add(j.TaskFor(w.state.Task(k)).Resources)
+		}
+		require.True(w.t, sum.Equal(h.Allocated), "%v is allocated on %s, the tasks have %v", h.Allocated, h.ID, sum)
+	}
+}
+
+func (w *serving) report(t *cluster.Task, state cluster.TaskState) {
+	e := &cluster.TaskStatus{Task: t.Key, Run: t.Run, State: state}
+	w.do(func(tx *rules.Tx) error { _, err := rules.Report(tx, e); return err })
+}
+
+// turn lets happen to a task what would happen to it next, if anything would.
+func (w *serving) turn(t *cluster.Task) bool {
+	j := w.state.Job(servingJob)
+	turns := j.TaskFor(t).Processes[0].Command[0]
+	switch {
+	case t.State == cluster.TaskPending && t.NotBefore != 0:
+		return false
+	case t.State == cluster.TaskPending:
+		for i := range 10 {
+			at := hostID((i + int(t.Key.Instance())) % 10)
+			if h := w.state.Host(at); h == nil || h.State() != cluster.HostUp || !j.TaskFor(t).Resources.Fits(h.Room()) {
+				continue
+			}
+			w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.Placed{Task: t.Key, Run: t.Run + 1, Host: at}) })
+			return true
+		}
+		return false
+	case t.State.Vacating():
+		w.report(t, cluster.TaskKilled)
+	case t.State == cluster.TaskPlaced:
+		w.report(t, cluster.TaskRunning)
+	case t.State != cluster.TaskRunning:
+		return false
+	case turns == fails:
+		w.report(t, cluster.TaskFailed)
+	case turns == serves && t.Health != cluster.HealthReady:
+		w.do(func(tx *rules.Tx) error {
+			return rules.Health(tx, &cluster.TaskHealth{Task: t.Key, Run: t.Run, Health: cluster.HealthReady})
+		})
+	default:
+		return false
+	}
+	return true
+}
+
+// String lists the tasks, for messages.
+func (w *serving) String() string {
+	j := w.state.Job(servingJob)
+	text := fmt.Sprintf("%d wanted, %d more, %d ready\n", j.Spec.Instances, j.Surge, j.Ready)
+	for _, t := range w.tasks() {
+		text += fmt.Sprintf("%v %v run %d on %s, version %d then %d (%v), ready %d, %d failures\n",
+			t.Key, t.State, t.Run, t.Host, t.Version, t.Next, j.TaskFor(t).Processes[0].Command, t.Ready, t.Failures)
+	}
+	return text
+}
+
+func (w *serving) tasks() (all []*cluster.Task) {
+	for t := range w.state.TasksOf(servingJob, 0) {
+		all = append(all, t)
+	}
+	return all
+}
+
+// ring moves the clock to the next alarm, and reports whether there is one.
+func (w *serving) ring() bool {
+	at := w.timers.Next()
+	if at == 0 {
+		return false
+	}
+	w.now = max(w.now, at)
+	due := w.timers.Due(w.now)
+	w.do(func(tx *rules.Tx) error { return w.timers.Fire(tx, due) })
+	return true
+}
+
+// settle lets everything happen until nothing more does.
+func (w *serving) settle() {
+	for range 2000 {
+		moved := false
+		for _, t := range w.tasks() {
+			if now := w.state.Task(t.Key); now == t {
+				moved = w.turn(t) || moved
+			}
+		}
+		if w.quiet() || !moved && !w.ring() {
+			return
+		}
+	}
+	require.Fail(w.t, "it never comes to rest", "%+v\n%v", w.state.Job(servingJob).Update, w)
+}
+
+// quiet reports whether nothing is on its way but what fails again and again.
+func (w *serving) quiet() bool {
+	j := w.state.Job(servingJob)
+	if u := j.Update; u.Live() && u.State != cluster.UpdatePaused && !rules.AwaitsPromotion(u) || !u.Live() && j.Surge > 0 && j.Bears(1) {
+		return false
+	}
+	for _, t := range w.tasks() {
+		well := j.TaskFor(t).Processes[0].Command[0] == serves
+		if t.State.Vacating() || well && t.Ready == 0 && t.State != cluster.TaskKilled {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *serving) update(spec *cluster.JobSpec) {
+	w.do(func(tx *rules.Tx) error {
+		j := tx.State().Job(servingJob)
+		u := &cluster.Update{From: j.Version, State: cluster.UpdateInitialized}
+		if spec.Update != nil {
+			u.Policy = *spec.Update
+		}
+		return tx.Emit(&cluster.JobUpdated{Job: servingJob, Spec: spec, Update: u})
+	})
+}
+
+// steer changes the record of the update, if there is one under way.
+func (w *serving) steer(change func(u *cluster.Update)) {
+	w.do(func(tx *rules.Tx) error {
+		j := tx.State().Job(servingJob)
+		if !j.Update.Live() {
+			return nil
+		}
+		u := *j.Update
+		change(&u)
+		return tx.Emit(&cluster.UpdateAdvanced{Job: servingJob, Update: u, Surge: j.Surge})
+	})
+}
+
+func pause(u *cluster.Update) {
+	if u.State != cluster.UpdatePaused {
+		u.Resume, u.State = u.State, cluster.UpdatePaused
+	}
+}
+
+func resume(u *cluster.Update) {
+	if u.State == cluster.UpdatePaused {
+		u.State = u.Resume
+	}
+}
+
+func abort(u *cluster.Update) { u.State = cluster.UpdateAborted }
+
+func promote(u *cluster.Update) { u.Promoted = true }
+
+func TestUpdates(t *testing.T) {
+	policy := cluster.UpdatePolicy{BatchSize: 2, MaxAttempts: 2, MaxFailed: 1}
+	with := func(change func(*cluster.UpdatePolicy)) *cluster.UpdatePolicy {
+		p := policy
+		change(&p)
+		return &p
+	}
+	for name, c := range map[string]struct {
+		policy *cluster.UpdatePolicy
+		turns  string
+		state  cluster.UpdateState
+		reason cluster.Reason
+		runs   int // that were begun for it, of the five instances
+		serve  int // instances that run the new spec in the end
+	}{
+		"nothing said":                    {nil, serves, cluster.UpdateSucceeded, "", 5, 5},
+		"in batches":                      {&policy, serves, cluster.UpdateSucceeded, "", 5, 5},
+		"another is started first":        {with(func(p *cluster.UpdatePolicy) { p.StartFirst = true }), serves, cluster.UpdateSucceeded, "", 7, 5},
+		"it has to serve for a while":     {with(func(p *cluster.UpdatePolicy) { p.MinHealthy = time.Minute }), serves, cluster.UpdateSucceeded, "", 5, 5},
+		"runs fail":                       {&policy, fails, cluster.UpdateFailed, cluster.ReasonTooManyFailed, 2, 1},
+		"runs never get ready":            {&policy, sickens, cluster.UpdateFailed, cluster.ReasonTooManyFailed, 2, 1},
+		"the one started first fails":     {with(func(p *cluster.UpdatePolicy) { p.StartFirst = true }), fails, cluster.UpdateFailed, cluster.ReasonTooManyFailed, 4, 0},
+		"it is taken back":                {with(func(p *cluster.UpdatePolicy) { p.Rollback = true }), fails, cluster.RolledBack, cluster.ReasonTooManyFailed, 3, 0},
+		"failures do not count":           {with(func(p *cluster.UpdatePolicy) { p.MaxFailed = 0 }), fails, cluster.UpdateFailed, cluster.ReasonNoneToSpare, 2, 1},
+		"a canary fails":                  {with(func(p *cluster.UpdatePolicy) { p.Canaries, p.MaxFailed = 1, 0 }), fails, cluster.UpdateFailed, cluster.ReasonCanaryFailed, 2, 1},
+		"canaries wait to be promoted":    {with(func(p *cluster.UpdatePolicy) { p.Canaries = 2 }), serves, cluster.RollingForward, "", 2, 2},
+		"it begins when somebody says so": {with(func(p *cluster.UpdatePolicy) { p.StartPaused = true }), serves, cluster.UpdatePaused, "", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, serviceSpec(5, serves, 0, nil), 3)
+			w.settle()
+			require.EqualValues(t, 5, w.state.Job(servingJob).Ready)
+			before := len(w.records)
+			w.update(serviceSpec(5, c.turns, 1, c.policy))
+			w.settle()
+			j := w.state.Job(servingJob)
+			require.Equal(t, c.state, j.Update.State, "%+v", j.Update)
+			require.Equal(t, c.reason, j.Update.Reason)
+			runs, serve := 0, 0
+			for _, r := range w.records[before:] {
+				if _, ok := r.Event.(*cluster.Placed); ok {
+					runs++
+				}
+			}
+			for _, task := range w.tasks() {
+				if j.TaskFor(task).Processes[0].Command[1] == "1" {
+					serve++
+				}
+			}
+			require.Equal(t, c.runs, runs)
+			require.Equal(t, c.serve, serve)
+			require.Zero(t, j.Surge)
+			if rules.AwaitsPromotion(j.Update) {
+				w.steer(promote)
+			}
+			w.steer(resume)
+			w.settle()
+			require.True(t, w.state.Job(servingJob).Update.State.Terminal())
+		})
+	}
+}
+
+func TestInPlaceUpdates(t *testing.T) {
+	policy := &cluster.UpdatePolicy{InPlace: true, BatchSize: 10}
+	w := newServing(t, serviceSpec(4, serves, 0, nil), 2)
+	w.settle()
+	more := serviceSpec(4, serves, 0, policy)
+	more.Labels = []cluster.KeyValue{{Key: "a", Value: "b"}}
+	more.Task.Resources = amounts(3, 2)
+	w.update(more)
+	w.settle()
+	j := w.state.Job(servingJob)
+	require.Equal(t, cluster.UpdateSucceeded, j.Update.State)
+	for _, task := range w.tasks() {
+		require.EqualValues(t, 1, task.Run)
+		require.EqualValues(t, 2, task.Version)
+	}
+	w.do(func(tx *rules.Tx) error {
+		for i := range 4 {
+			if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: w.state.Host(hostID(0)).Machine}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	large := *more
+	large.Task.Resources = amounts(60, 1) // two of them do not fit on one host
+	w.update(&large)
+	w.settle()
+	moved := 0
+	for _, task := range w.tasks() {
+		moved += int(task.Run - 1)
+	}
+	require.Equal(t, 2, moved, "those that do not fit beside others any more begin anew elsewhere")
+}
+
+// From every state that random commands, failures and losses lead to, the update and the job come to rest; the minimum is
+// never broken by anything voluntary, and the history leads to the same state again.
+func TestUpdatesComeToRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy := func() *cluster.UpdatePolicy {
+			flag := func(name string) bool { return rapid.IntRange(0, 3).Draw(t, name) == 0 }
+			return &cluster.UpdatePolicy{
+				BatchSize: rapid.Uint32Range(0, 4).Draw(t, "batch"), StartFirst: flag("start first"), Rollback: flag("rollback"), StartPaused: flag("paused"),
+				Canaries: rapid.Uint32Range(0, 1).Draw(t, "canaries"), MaxFailed: rapid.Uint32Range(0, 2).Draw(t, "failed"),
+				MaxAttempts: rapid.Uint32Range(0, 2).Draw(t, "attempts"), MinHealthy: time.Duration(rapid.IntRange(0, 1).Draw(t, "healthy")) * time.Minute,
+			}
+		}
+		number := 0
+		spec := func() *cluster.JobSpec {
+			number++
+			s := serviceSpec(rapid.Uint32Range(1, 6).Draw(t, "instances"), rapid.SampledFrom([]string{serves, serves, fails, sickens}).Draw(t, "turns"), number, policy())
+			s.Limits.MaxUnavailable = rapid.Uint32Range(0, 3).Draw(t, "unavailable")
+			return s
+		}
+		w := newServing(t, spec(), 4)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch tasks := w.tasks(); rapid.IntRange(0, 13).Draw(t, "what") {
+			default:
+				w.turn(tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")])
+			case 0:
+				w.update(spec())
+			case 1:
+				w.steer(rapid.SampledFrom([]func(*cluster.Update){pause, resume, abort, promote}).Draw(t, "steer"))
+			case 2:
+				w.do(func(tx *rules.Tx) error {
+					j := tx.State().Job(servingJob)
+					back := j.Versions()[0].Number
+					if back == j.Version {
+						return nil
+					}
+					return rules.Rollback(tx, j, back, cluster.ReasonRequested, "")
+				})
+			case 3:
+				h := hostID(rapid.IntRange(0, 3).Draw(t, "host"))
+				drain := rapid.Bool().Draw(t, "drain")
+				w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.HostDrain{ID: h, Drain: drain, Move: drain}) })
+			case 4:
+				h := hostID(rapid.IntRange(0, 3).Draw(t, "host"))
+				if rapid.Bool().Draw(t, "away") {
+					w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.HostUnreached{ID: h}) })
+				} else {
+					w.do(func(tx *rules.Tx) error {
+						return tx.Emit(&cluster.HostReported{ID: h, Machine: w.state.Host(h).Machine})
+					})
+				}
+			case 5:
+				if task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]; task.State.Bound() {
+					w.report(task, rapid.SampledFrom([]cluster.TaskState{cluster.TaskLost, cluster.TaskFailed}).Draw(t, "end"))
+				}
+			case 6:
+				if task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]; task.State.Bound() && !task.State.Vacating() {
+					w.do(func(tx *rules.Tx) error {
+						rules.Commit(tx, [][]cluster.Event{{&cluster.TaskPreempted{Task: task.Key, Run: task.Run}}}, func(cluster.Event, error) {})
+						return nil
+					})
+				}
+			case 7:
+				w.do(func(tx *rules.Tx) error {
+					j := tx.State().Job(servingJob)
+					if j.Update.Live() {
+						return nil
+					}
+					u := cluster.Update{From: j.Version, To: j.Version}
+					return tx.Emit(&cluster.UpdateAdvanced{Job: servingJob, Update: u, Surge: j.Surge, Begins: true})
+				})
+			case 8:
+				w.ring()
+			}
+		}
+		for i := range 4 {
+			w.do(func(tx *rules.Tx) error {
+				if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: w.state.Host(hostID(i)).Machine}); err != nil {
+					return err
+				}
+				return tx.Emit(&cluster.HostDrain{ID: hostID(i)})
+			})
+		}
+		w.steer(resume)
+		w.settle()
+		if rules.AwaitsPromotion(w.state.Job(servingJob).Update) {
+			w.steer(promote)
+			w.settle()
+		}
+		j := w.state.Job(servingJob)
+		require.False(t, j.Update.Live(), "%+v\n%v", j.Update, w)
+		require.True(t, j.Surge == 0 || !j.Bears(1), "%d instances beyond those wanted, with %d ready", j.Surge, j.Ready)
+		for _, task := range w.tasks() {
+			if j.TaskFor(task).Processes[0].Command[0] == serves && task.State != cluster.TaskFailed {
+				require.NotZero(t, task.Ready, "%+v", task)
+			}
+		}
+		again := cluster.NewState()
+		for _, r := range w.records {
+			require.NoError(t, again.Apply(r))
+		}
+		one, _ := w.state.Snapshot()
+		two, _ := again.Snapshot()
+		require.Equal(t, contents(one), contents(two))
+	})
+}
+
+func contents(s *cluster.Snapshot) (all []cluster.Event) {
+	for p := range s.Parts() {
+		all = append(all, p)
+	}
+	return all
+}

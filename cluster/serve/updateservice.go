@@ -1,0 +1,291 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// UpdateJob implements sluicev1.JobServiceServer.
+func (a *jobService) UpdateJob(ctx context.Context, r *sluicev1.UpdateJobRequest) (*sluicev1.UpdateJobResponse, error) {
+	name, spec := r.Spec.GetName(), jobSpecFrom(r.Spec, "spec", new(violations))
+	var would *sluicev1.Job
+	job, err := a.changeJob(ctx, name, nil, func(tx *Tx, j *cluster.Job) error {
+		if spec.Pool == "" {
+			spec.Pool = j.Spec.Pool
+		}
+		if spec.Owner == "" {
+			spec.Owner, spec.Groups = j.Spec.Owner, j.Spec.Groups
+		}
+		if again, err := repeatsUpdate(j, spec, r.IdempotencyKey); again || err != nil {
+			return err
+		}
+		if err := checkJobVersion(j, &r.ExpectedVersion); err != nil {
+			return err
+		}
+		if j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() {
+			return resourceError(codes.FailedPrecondition, "job", name, "it has ended or is being stopped")
+		}
+		if sameSpec(j.Spec, spec) && a.s.config.Secrets.sameSecrets(j, r.Spec) {
+			return nil
+		}
+		if err := a.s.config.Secrets.sealInto(j.UID, spec, j.Spec, r.Spec, "spec"); err != nil {
+			return err
+		}
+		if err := checkUpdate(j.Spec, spec); err != nil {
+			return err
+		}
+		if r.DryRun {
+			would = jobTo(j)
+			would.Spec = jobSpecTo(spec)
+			return nil
+		}
+		return tx.Emit(&cluster.JobUpdated{Job: j.UID, Spec: spec, Update: updateBy(j, spec), Description: r.Description, Key: r.IdempotencyKey})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if would != nil {
+		job = would
+	}
+	return &sluicev1.UpdateJobResponse{Job: job}, nil
+}
+
+// repeatsUpdate reports whether an update of that key was carried out before, and refuses the key of another one.
+func repeatsUpdate(j *cluster.Job, spec *cluster.JobSpec, key string) (bool, error) {
+	if key == "" {
+		return false, nil
+	}
+	for _, v := range j.Versions() {
+		switch {
+		case v.IdempotencyKey != key:
+		case !sameSpec(v.Spec, spec):
+			return false, fieldError(codes.AlreadyExists, "idempotency_key", "is %s: it was used for another request", quote(key))
+		default:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// updateBy returns the update that brings a job to a spec, nil where only the number of instances changes. An update that
+// is under way is superseded; what to return to stays what that one came from.
+func updateBy(j *cluster.Job, spec *cluster.JobSpec) *cluster.Update {
+	scaled := *spec
+	scaled.Instances = j.Spec.Instances
+	if sameSpec(j.Spec, &scaled) {
+		return nil
+	}
+	u := &cluster.Update{From: j.Version, State: cluster.UpdateInitialized}
+	if j.Update.Live() && !j.Update.Restarts() && !j.Update.Back() {
+		u.From = j.Update.From
+	}
+	if spec.Update != nil {
+		u.Policy = *spec.Update
+	}
+	return u
+}
+
+// checkUpdate refuses what makes another job of a job, and what would tear a gang apart.
+func checkUpdate(from, to *cluster.JobSpec) error {
+	const never = "does not change in a job that exists: submit another job"
+	var v violations
+	if from.Type != to.Type {
+		v.Invalid("spec.type", never)
+	}
+	if from.Pool != to.Pool {
+		v.Invalid("spec.pool", never)
+	}
+	if from.Revocable != to.Revocable {
+		v.Invalid("spec.revocable", never)
+	}
+	if !slices.Equal(from.DependsOn, to.DependsOn) {
+		v.Invalid("spec.depends_on", never)
+	}
+	if (from.Gang == nil) != (to.Gang == nil) || from.Gang != nil && *from.Gang != *to.Gang {
+		v.Invalid("spec.gang", never)
+	}
+	if from.Controller != to.Controller {
+		v.Invalid("spec.controller", never)
+	}
+	if from.Gang != nil {
+		for i := range min(from.Instances, to.Instances) {
+			if from.ChangeOf(to, i) != cluster.NoChange {
+				v.Invalid("spec.task", "changes what instance %d runs: the tasks of a gang start together, so stop the job and submit it anew", i)
+				break
+			}
+		}
+	}
+	return v.Err()
+}
+
+// RestartJob implements sluicev1.JobServiceServer.
+func (a *jobService) RestartJob(ctx context.Context, r *sluicev1.RestartJobRequest) (*sluicev1.RestartJobResponse, error) {
+	only := rangesFrom(r.Instances, new(violations))
+	job, err := a.changeJob(ctx, r.Name, r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
+		switch {
+		case j.Stopping || j.State().Terminal() && !j.Spec.Type.Service():
+			return resourceError(codes.FailedPrecondition, "job", r.Name, "it has ended or is being stopped")
+		case j.Update.Live():
+			return resourceError(codes.FailedPrecondition, "job", r.Name, "an update is under way: wait for its end or abort it")
+		}
+		for i, o := range only {
+			if o.Last >= j.Spec.Instances {
+				return fieldError(codes.InvalidArgument, child(item("instances", i), "last"), "is %d: the last instance is %d", o.Last, j.Spec.Instances-1)
+			}
+		}
+		u := cluster.Update{From: j.Version, To: j.Version, State: cluster.UpdateInitialized, Only: only, Reason: cluster.ReasonRequested}
+		if p := j.Spec.Update; p != nil {
+			u.Policy = *p
+			u.Policy.Canaries, u.Policy.StartPaused = 0, false
+		}
+		return tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u, Surge: j.Surge, Begins: true})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.RestartJobResponse{Job: job}, nil
+}
+
+// maxRanges bounds the ranges of instances of a request.
+const maxRanges = 1000
+
+func rangesFrom(list []*sluicev1.InstanceRange, v *violations) []cluster.InstanceRange {
+	if len(list) > maxRanges {
+		v.Invalid("instances", "has %d entries: at most %d", len(list), maxRanges)
+		return nil
+	}
+	var all []cluster.InstanceRange
+	for i, r := range list {
+		if r.GetLast() < r.GetFirst() {
+			v.Invalid(child(item("instances", i), "last"), "is %d: not below first, which is %d", r.GetLast(), r.GetFirst())
+		}
+		all = append(all, cluster.InstanceRange{First: r.GetFirst(), Last: r.GetLast()})
+	}
+	return all
+}
+
+func checkControl(r *sluicev1.ControlUpdateRequest, v *violations) {
+	if r.Action == sluicev1.ControlUpdateRequest_ACTION_UNSPECIFIED {
+		v.Invalid("action", "is required: PAUSE, RESUME, ABORT, PROMOTE or ROLLBACK")
+	}
+	if r.ToVersion != nil && r.Action != sluicev1.ControlUpdateRequest_ROLLBACK {
+		v.Invalid("to_version", "is for ROLLBACK only")
+	}
+}
+
+// ControlUpdate implements sluicev1.JobServiceServer. What is so already has no effect.
+func (a *jobService) ControlUpdate(ctx context.Context, r *sluicev1.ControlUpdateRequest) (*sluicev1.ControlUpdateResponse, error) {
+	job, err := a.changeJob(ctx, r.Name, nil, func(tx *Tx, j *cluster.Job) error {
+		if r.Action == sluicev1.ControlUpdateRequest_ROLLBACK {
+			return rollback(tx, j, r.ToVersion)
+		}
+		return steer(tx, j, r.Action)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sluicev1.ControlUpdateResponse{Job: job}, nil
+}
+
+// steer pauses, resumes, aborts or promotes the job's update.
+func steer(tx *Tx, j *cluster.Job, action sluicev1.ControlUpdateRequest_Action) error {
+	refuse := func(why string) error {
+		return resourceError(codes.FailedPrecondition, "job", string(j.Spec.Name), "%s", why)
+	}
+	if j.Update == nil {
+		return refuse("it was never updated")
+	}
+	u := *j.Update
+	switch action {
+	case sluicev1.ControlUpdateRequest_ABORT:
+		if u.State == cluster.UpdateAborted {
+			return nil
+		}
+		u.State, u.Reason, u.Ended, u.Active = cluster.UpdateAborted, cluster.ReasonRequested, tx.Now(), nil
+	case sluicev1.ControlUpdateRequest_PAUSE:
+		if u.State == cluster.UpdatePaused {
+			return nil
+		}
+		u.State, u.Resume = cluster.UpdatePaused, u.State
+	case sluicev1.ControlUpdateRequest_RESUME:
+		if u.Live() && u.State != cluster.UpdatePaused {
+			return nil
+		}
+		u.State, u.Resume = u.Resume, cluster.UpdateInitialized
+	case sluicev1.ControlUpdateRequest_PROMOTE:
+		switch {
+		case u.Live() && u.Promoted:
+			return nil
+		case u.Live() && !rules.AwaitsPromotion(&u):
+			return refuse("no canaries of its update wait for it")
+		}
+		u.Promoted = true
+	}
+	if !j.Update.Live() {
+		return refuse(fmt.Sprintf("its last update is over: %v", j.Update.State))
+	}
+	return tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u, Surge: j.Surge})
+}
+
+// rollback begins the way back to an earlier version: that which the last update came from where none is named.
+func rollback(tx *Tx, j *cluster.Job, to *uint64) error {
+	name := string(j.Spec.Name)
+	target := j.Version - 1
+	switch u := j.Update; {
+	case to != nil:
+		target = *to
+	case u.Live() && u.Back():
+		return nil
+	case u != nil && u.Back():
+		return resourceError(codes.FailedPrecondition, "job", name, "its last update was a rollback: name the version to return to")
+	case u != nil && !u.Restarts():
+		target = u.From
+	}
+	switch {
+	case j.Stopping || j.State().Terminal() && !j.Spec.Type.Service():
+		return resourceError(codes.FailedPrecondition, "job", name, "it has ended or is being stopped")
+	case target == j.Version:
+		return resourceError(codes.FailedPrecondition, "job", name, "version %d is the present one", target)
+	case j.SpecOf(target) == nil:
+		return resourceError(codes.FailedPrecondition, "job", name, "version %d is not kept: its history lists those that are", target)
+	}
+	return rules.Rollback(tx, j, target, cluster.ReasonRequested, "")
+}
+
+// ListJobVersions implements sluicev1.JobServiceServer.
+func (a *jobService) ListJobVersions(_ context.Context, r *sluicev1.ListJobVersionsRequest) (*sluicev1.ListJobVersionsResponse, error) {
+	j, err := findJob(a.s.Snapshot(), r.Name)
+	if err != nil {
+		return nil, err
+	}
+	page, err := openPage(r)
+	if err != nil {
+		return nil, err
+	}
+	before, err := strconv.ParseUint(page.after, 10, 64)
+	if err != nil {
+		before = j.Version + 1 // the first page
+	}
+	answer := &sluicev1.ListJobVersionsResponse{}
+	for _, v := range slices.Backward(j.Versions()) {
+		if v.Number >= before {
+			continue
+		}
+		record := &sluicev1.JobVersion{Version: v.Number, Spec: jobSpecTo(v.Spec), CreateTime: timeTo(v.At), Description: v.Description}
+		if !page.Add(record) {
+			last := answer.Versions[len(answer.Versions)-1]
+			answer.NextPageToken = page.Token(strconv.FormatUint(last.Version, 10))
+			break
+		}
+		answer.Versions = append(answer.Versions, record)
+	}
+	return answer, nil
+}

@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// UpdateState is how far an update is.
+type UpdateState uint8
+
+// The states of an update. See docs/states.md for the table as a picture.
+const (
+	UpdateInitialized UpdateState = iota // accepted; nothing has been touched
+	RollingForward
+	RollingBackward // towards an earlier spec
+	UpdatePaused    // begins with no further instance until it is resumed
+	UpdateSucceeded
+	UpdateFailed // instances failed; those that were updated stay so
+	RolledBack
+	UpdateAborted // by the user, or by a newer update or the end of the job
+	numUpdateStates
+)
+
+var updateStateNames = [numUpdateStates]string{
+	"INITIALIZED", "ROLLING_FORWARD", "ROLLING_BACKWARD", "PAUSED", "SUCCEEDED", "FAILED", "ROLLED_BACK", "ABORTED",
+}
+
+// String returns the state's name.
+func (s UpdateState) String() string { return updateStateNames[s] }
+
+// Terminal reports whether the update is over.
+func (s UpdateState) Terminal() bool { return s >= UpdateSucceeded }
+
+// updateTransitions lists, for each state, the states that may follow. What an update that fails or is taken back becomes
+// in the same job is a new one, which begins as ROLLING_BACKWARD.
+var updateTransitions = [numUpdateStates][]UpdateState{
+	UpdateInitialized: {RollingForward, RollingBackward, UpdatePaused, UpdateAborted},
+	RollingForward:    {RollingBackward, UpdatePaused, UpdateSucceeded, UpdateFailed, UpdateAborted},
+	RollingBackward:   {UpdatePaused, RolledBack, UpdateFailed, UpdateAborted},
+	UpdatePaused:      {RollingForward, RollingBackward, UpdateAborted},
+}
+
+// CanBecome reports whether the table allows an update in state s to go to state next.
+func (s UpdateState) CanBecome(next UpdateState) bool {
+	return slices.Contains(updateTransitions[s], next)
+}
+
+// UpdatePolicy says how a new spec reaches the instances.
+type UpdatePolicy struct {
+	BatchSize    uint32 `cbor:",omitempty"` // instances replaced at a time
+	BatchPercent uint32 `cbor:",omitempty"` // the same in percent of the instances, rounded up; where both are 0 it is one
+	StartFirst   bool   `cbor:",omitempty"` // run that many instances more while it lasts, so that none is ever missing
+	InPlace      bool   `cbor:",omitempty"` // make small changes without a new run; see ChangeOf
+	Canaries     uint32 `cbor:",omitempty"` // updated first; the rest waits for a promotion
+	// MaxFailed is the number of failed instances at which the update fails; 0: it does not for their number.
+	MaxFailed   uint32        `cbor:",omitempty"`
+	MaxAttempts uint32        `cbor:",omitempty"` // failed runs after which an instance has failed; 0: DefaultAttempts
+	Rollback    bool          `cbor:",omitempty"` // return to the spec before when it fails
+	StartPaused bool          `cbor:",omitempty"`
+	MinHealthy  time.Duration `cbor:",omitempty"` // how long an updated instance has to be ready to count as good
+	Deadline    time.Duration `cbor:",omitempty"` // how long a run has to come to that; 0: DefaultHealthyDeadline
+}
+
+// The settings that hold where a policy leaves them at zero.
+const (
+	DefaultAttempts        = 3
+	DefaultHealthyDeadline = 5 * time.Minute
+)
+
+// Batch returns how many of n instances are replaced at a time, at least 1.
+func (p *UpdatePolicy) Batch(n uint32) uint32 {
+	return max(1, p.BatchSize, uint32((uint64(p.BatchPercent)*uint64(n)+99)/100))
+}
+
+// Attempts returns after how many failed runs an instance has failed.
+func (p *UpdatePolicy) Attempts() uint32 {
+	if p.MaxAttempts == 0 {
+		return DefaultAttempts
+	}
+	return p.MaxAttempts
+}
+
+// HealthyDeadline returns how long after it was placed a run has to be good.
+func (p *UpdatePolicy) HealthyDeadline() time.Duration {
+	if p.Deadline == 0 {
+		return DefaultHealthyDeadline
+	}
+	return p.Deadline
+}
+
+// Update is the way of a job from one version to another, or, where both are the same, through new runs of its instances.
+// Immutable; State replaces it.
+type Update struct {
+	From, To uint64
+	State    UpdateState
+	Resume   UpdateState `cbor:",omitempty"` // what a paused one goes back to
+	Policy   UpdatePolicy
+	Only     []InstanceRange `cbor:",omitempty"` // of a restart: these instances; none: all
+	Promoted bool            `cbor:",omitempty"`
+	Created  Time
+	Ended    Time   `cbor:",omitempty"`
+	Reason   Reason `cbor:",omitempty"` // why it is in its state
+	Message  string `cbor:",omitempty"`
+
+	// Those that are not ready are looked for first (Second is false), then the others; all before Next have been looked at.
+	Second bool     `cbor:",omitempty"`
+	Next   uint32   `cbor:",omitempty"`
+	Active []uint32 `cbor:",omitempty"` // instances that were touched and are not good yet, sorted
+	Failed []uint32 `cbor:",omitempty"` // instances that failed, sorted
+	Total  uint32   `cbor:",omitempty"` // instances that there were to change when it began
+	Begun  uint32   `cbor:",omitempty"` // of them, those that were touched
+	Good   uint32   `cbor:",omitempty"` // of them, those that became good
+}
+
+// InstanceRange is the instances First..Last, both included.
+type InstanceRange struct{ First, Last uint32 }
+
+// Live reports whether an update is under way.
+func (u *Update) Live() bool { return u != nil && !u.State.Terminal() }
+
+// Restarts reports whether the update brings new runs of the same spec.
+func (u *Update) Restarts() bool { return u.From == u.To }
+
+// Back reports whether the update leads to an earlier spec.
+func (u *Update) Back() bool {
+	return u.State == RollingBackward || u.State == RolledBack || u.State == UpdatePaused && u.Resume == RollingBackward
+}
+
+// Covers reports whether the update is about the instance.
+func (u *Update) Covers(instance uint32) bool {
+	return len(u.Only) == 0 || slices.ContainsFunc(u.Only, func(r InstanceRange) bool { return r.First <= instance && instance <= r.Last })
+}
+
+// advanceUpdate replaces the record of a job's update, or begins one that restarts instances.
+func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
+	old := s.Job(e.Job)
+	if old == nil {
+		return fmt.Errorf("no job %d", e.Job)
+	}
+	was, next := old.Update, e.Update
+	switch {
+	case e.Begins && (next.From != old.Version || !next.Restarts() || next.State != UpdateInitialized):
+		return errors.New("an update begins with a new spec or as a restart")
+	case !e.Begins && (was == nil || was.State != next.State && !was.State.CanBecome(next.State)):
+		return fmt.Errorf("there is no update that can become %v", next.State)
+	case e.Surge > MaxInstances:
+		return fmt.Errorf("%d instances beyond those wanted", e.Surge)
+	}
+	j := *old
+	if e.Begins {
+		next.Created = at
+		for t := range s.TasksOf(j.UID, 0) {
+			if next.Covers(t.Key.Instance()) {
+				next.Total++
+			}
+		}
+	}
+	j.Update = &next
+	if j.Surge != e.Surge {
+		j.Surge = e.Surge
+		s.jobs.Set(j.UID, &j)
+		s.fitTasks(at, &j)
+	}
+	s.setJob(at, &j)
+	return nil
+}
+
+// updateTask gives a task another spec of its job, or the same anew: at once where nothing runs or InPlace says so, else
+// with its next run, which begins after the end of this one.
+func (s *State) updateTask(at Time, e *TaskUpdated) error {
+	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
+		switch {
+		case j.Stopping || t.Removed:
+			return errors.New("the job is being stopped, or the instance is being removed")
+		case j.SpecOf(e.Version) == nil:
+			return fmt.Errorf("version %d is not kept", e.Version)
+		case e.InPlace:
+			t.Version = e.Version
+			return s.CanChange(s.Task(t.Key), j)
+		case e.Again:
+			t.Failures++
+		default:
+			t.Failures = 0
+		}
+		switch {
+		case t.State.Bound():
+			*t = *stopped(at, t, e.Reason)
+			t.Next, t.Restart = e.Version, true
+		case t.State.Terminal() && !e.Revive:
+			t.Version = e.Version
+		default:
+			t.Version, t.Next = e.Version, 0
+			t.Hold, t.Ahead, t.Restart, t.NotBefore, t.Refusals = nil, false, false, 0, 0
+			if t.State != TaskInitialized {
+				t.State, t.Reason = TaskPending, e.Reason
+			}
+		}
+		return nil
+	})
+}
+
+// CanChange says why a task cannot have the job's present spec without a new run, nil if it can.
+func (s *State) CanChange(t *Task, j *Job) error {
+	i := t.Key.Instance()
+	if t.State.Terminal() || t.State.Vacating() || j.SpecFor(t).ChangeOf(j.Spec, i) == NewRun {
+		return errors.New("the change needs a new run")
+	}
+	if !t.State.Bound() {
+		return nil
+	}
+	h := s.Host(t.Host)
+	more := j.Spec.TaskOf(i).Resources.Sub(j.TaskFor(t).Resources).Positive()
+	if h == nil || !more.Fits(h.Room()) {
+		return fmt.Errorf("what task %v asks for now does not fit on host %q", t.Key, t.Host)
+	}
+	return nil
+}

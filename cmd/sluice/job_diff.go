@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// difference is a field that differs between two specs; "" where it is not set.
+type difference struct {
+	Field string `json:"field"`
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+}
+
+// specDiff lists the fields in which two specs differ, by path.
+func specDiff(from, to *sluicev1.JobSpec) []difference {
+	a, b := leaves(from), leaves(to)
+	paths := map[string]bool{}
+	for p := range a {
+		paths[p] = true
+	}
+	for p := range b {
+		paths[p] = true
+	}
+	var all []difference
+	for _, p := range slices.Sorted(maps.Keys(paths)) {
+		if a[p] != b[p] {
+			all = append(all, difference{p, a[p], b[p]})
+		}
+	}
+	return all
+}
+
+// leaves returns the values of a spec by their paths.
+func leaves(spec *sluicev1.JobSpec) map[string]string {
+	out := map[string]string{}
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(spec)
+	if err != nil {
+		return out // what was decoded can be encoded
+	}
+	var tree any
+	_ = json.Unmarshal(raw, &tree) // it was just written
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, child := range v { // in any order: paths are unique
+				walk(path+"."+k, child)
+			}
+		case []any:
+			for i, child := range v {
+				walk(fmt.Sprintf("%s[%d]", path, i), child)
+			}
+		default:
+			out[path[1:]] = fmt.Sprint(v)
+		}
+	}
+	walk("", tree)
+	return out
+}
+
+func (a *app) showDiff(all []difference) error {
+	if a.config.Output != "table" {
+		if all == nil {
+			all = []difference{}
+		}
+		compact, err := json.Marshal(all)
+		if err != nil {
+			return fmt.Errorf("printing the answer: %w", err)
+		}
+		return a.showJSON(compact)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(a.out, "nothing would change")
+	}
+	for _, d := range all {
+		switch {
+		case d.From == "":
+			fmt.Fprintf(a.out, "+ %s: %s\n", d.Field, d.To)
+		case d.To == "":
+			fmt.Fprintf(a.out, "- %s: %s\n", d.Field, d.From)
+		default:
+			fmt.Fprintf(a.out, "~ %s: %s -> %s\n", d.Field, d.From, d.To)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func newJobUpdateCommand(a *app) *cobra.Command {
+	req := &sluicev1.UpdateJobRequest{}
+	cmd := &cobra.Command{
+		Use:   "update FILE",
+		Short: "Replace the contents of a job by those of a YAML file; \"-\" reads standard input",
+		Long: `Replace the contents of a job by those of a YAML file; "-" reads standard input.
+
+Instances that would run the same change at once. The others follow as the key
+update of the file says: see docs/updates.md. An update that is under way is
+superseded.`,
+		Args: wants("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if req.Spec, err = readJob(a, args[0]); err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			req.IdempotencyKey = rand.Text()
+			job, _, err := c.update(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.show(job, func(w io.Writer) {
+				fmt.Fprintf(w, "job %s has version %d%s\n", job.GetName(), job.GetVersion(), after(", update ", updateWord(job.GetUpdate())))
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&req.ExpectedVersion, "expected-version", 0, "the version that the file was made from; without it, the present one")
+	cmd.Flags().StringVar(&req.Description, "description", "", "kept in the job's history")
+	return cmd
+}
+
+// readJob reads the one job of a file.
+func readJob(a *app, file string) (*sluicev1.JobSpec, error) {
+	specs, err := readSpecs(a, file, jobfile.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	if len(specs) != 1 {
+		return nil, exitError{exitUsage, errors.New("an update takes a file with one job")}
+	}
+	return specs[0], nil
+}
+
+// update sends a spec, for the present version where the request names none, and returns the answer and the job as it was
+// before.
+func (c *client) update(ctx context.Context, req *sluicev1.UpdateJobRequest) (now, before *sluicev1.Job, err error) {
+	was, err := call(ctx, c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: req.Spec.GetName()})
+	if err != nil {
+		return nil, nil, err
+	}
+	if req.ExpectedVersion == 0 {
+		req.ExpectedVersion = was.GetJob().GetVersion()
+	}
+	res, err := call(ctx, c, c.jobs.UpdateJob, req)
+	return res.GetJob(), was.GetJob(), err
+}
+
+// after joins two texts, or returns nothing where there is no second.
+func after(text, more string) string {
+	if more == "" {
+		return ""
+	}
+	return text + more
+}
+
+// updateWord says how far an update is: "rolling_forward, 3 of 20 done, version 1 to 2".
+func updateWord(u *sluicev1.JobUpdate) string {
+	if u == nil {
+		return ""
+	}
+	parts := []string{
+		stateWord(u.GetState(), "UPDATE_STATE_"),
+		fmt.Sprintf("%d of %d done", u.GetInstancesDone(), u.GetInstancesTotal()),
+	}
+	if n := u.GetInstancesFailed(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", n))
+	}
+	if u.GetAwaitsPromotion() {
+		parts = append(parts, "waits to be promoted")
+	}
+	if u.GetFromVersion() == u.GetToVersion() {
+		parts = append(parts, fmt.Sprintf("restart of version %d", u.GetToVersion()))
+	} else {
+		parts = append(parts, fmt.Sprintf("version %d to %d", u.GetFromVersion(), u.GetToVersion()))
+	}
+	return strings.Join(parts, ", ") + after(": ", strings.TrimSpace(u.GetReason()+" "+u.GetMessage()))
+}
+
+func newJobDiffCommand(a *app) *cobra.Command {
+	req := &sluicev1.UpdateJobRequest{DryRun: true}
+	return &cobra.Command{
+		Use:   "diff FILE",
+		Short: "Show what an update by a YAML file would change in a job; \"-\" reads standard input",
+		Args:  wants("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if req.Spec, err = readJob(a, args[0]); err != nil {
+				return err
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			would, now, err := c.update(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.showDiff(specDiff(now.GetSpec(), would.GetSpec()))
+		},
+	}
+}
+
+func newJobHistoryCommand(a *app) *cobra.Command {
+	var limit uint32
+	cmd := &cobra.Command{
+		Use:   "history NAME",
+		Short: "List the versions of a job that are kept, newest first",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			all := &sluicev1.ListJobVersionsResponse{}
+			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
+				res, err := call(cmd.Context(), c, c.jobs.ListJobVersions, &sluicev1.ListJobVersionsRequest{Name: args[0], PageSize: &size, PageToken: token})
+				all.Versions = append(all.Versions, res.GetVersions()...)
+				return len(res.GetVersions()), res.GetNextPageToken(), err
+			})
+			if err != nil {
+				return err
+			}
+			return a.show(all, func(w io.Writer) { historyTable(w, all.GetVersions()); a.cut(more, limit) })
+		},
+	}
+	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
+	return cmd
+}
+
+// historyTable lists versions with how many fields each changed of the one before.
+func historyTable(w io.Writer, versions []*sluicev1.JobVersion) {
+	var rows [][]string
+	for i, v := range versions {
+		changes := ""
+		if i+1 < len(versions) {
+			changes = strconv.Itoa(len(specDiff(versions[i+1].GetSpec(), v.GetSpec())))
+		}
+		rows = append(rows, []string{strconv.FormatUint(v.GetVersion(), 10), timeWord(v.GetCreateTime()), changes, v.GetDescription()})
+	}
+	columns(w, "VERSION SINCE CHANGES DESCRIPTION", rows)
+}
+
+func newJobRestartCommand(a *app) *cobra.Command {
+	req := &sluicev1.RestartJobRequest{}
+	var rolling bool
+	var version uint64
+	var instances []string
+	cmd := &cobra.Command{
+		Use:   "restart NAME --rolling",
+		Short: "Start the instances of a job anew, in batches as its update policy says",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !rolling {
+				return exitError{exitUsage, errors.New("say --rolling: instances are restarted in batches, as the job's update policy says; `sluice task restart` restarts one")}
+			}
+			req.Name, req.ExpectedVersion = args[0], uintFlag(cmd, "expected-version", version)
+			for _, text := range instances {
+				r, err := parseRange(text)
+				if err != nil {
+					return exitError{exitUsage, err}
+				}
+				req.Instances = append(req.Instances, r)
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.jobs.RestartJob, req)
+			if err != nil {
+				return err
+			}
+			return a.showUpdate(res.GetJob())
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&rolling, "rolling", false, "one batch after the other")
+	f.Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
+	f.StringSliceVar(&instances, "instances", nil, "only these, such as 0,3-5")
+	return cmd
+}
+
+// parseRange reads "3" or "3-5".
+func parseRange(text string) (*sluicev1.InstanceRange, error) {
+	first, last, several := strings.Cut(text, "-")
+	if !several {
+		last = first
+	}
+	a, errA := strconv.ParseUint(first, 10, 32)
+	b, errB := strconv.ParseUint(last, 10, 32)
+	if err := errors.Join(errA, errB); err != nil || b < a {
+		return nil, fmt.Errorf("--instances: %q is not a number, nor two of them such as 3-5", text)
+	}
+	return &sluicev1.InstanceRange{First: uint32(a), Last: uint32(b)}, nil
+}
+
+// showUpdate shows a job's update after something was done to it.
+func (a *app) showUpdate(j *sluicev1.Job) error {
+	return a.show(j, func(w io.Writer) { fmt.Fprintf(w, "job %s: %s\n", j.GetName(), updateWord(j.GetUpdate())) })
+}
+
+func newJobPauseCommand(a *app) *cobra.Command {
+	return newControlCommand(a, "pause", "Let the update of a job begin with no further instance", sluicev1.ControlUpdateRequest_PAUSE)
+}
+
+func newJobResumeCommand(a *app) *cobra.Command {
+	return newControlCommand(a, "resume", "Go on with the update of a job", sluicev1.ControlUpdateRequest_RESUME)
+}
+
+func newJobAbortCommand(a *app) *cobra.Command {
+	return newControlCommand(a, "abort", "End the update of a job where it is", sluicev1.ControlUpdateRequest_ABORT)
+}
+
+func newJobPromoteCommand(a *app) *cobra.Command {
+	return newControlCommand(a, "promote", "Let the rest of a job follow the canaries of its update", sluicev1.ControlUpdateRequest_PROMOTE)
+}
+
+func newJobRollbackCommand(a *app) *cobra.Command {
+	var version uint64
+	cmd := newControlCommand(a, "rollback", "Return to an earlier version of a job: without --to-version, the one before its update",
+		sluicev1.ControlUpdateRequest_ROLLBACK)
+	cmd.Flags().Uint64Var(&version, toVersion, 0, "the version to return to; see job history")
+	return cmd
+}
+
+// toVersion is the flag of a rollback.
+const toVersion = "to-version"
+
+func newControlCommand(a *app, name, short string, action sluicev1.ControlUpdateRequest_Action) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " NAME",
+		Short: short,
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := &sluicev1.ControlUpdateRequest{Name: args[0], Action: action}
+			if f := cmd.Flags().Lookup(toVersion); f != nil && f.Changed {
+				version, err := cmd.Flags().GetUint64(toVersion)
+				if err != nil {
+					return err
+				}
+				req.ToVersion = &version
+			}
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			res, err := call(cmd.Context(), c, c.jobs.ControlUpdate, req)
+			if err != nil {
+				return err
+			}
+			return a.showUpdate(res.GetJob())
+		},
+	}
+}
+
+func newJobEndpointsCommand(a *app) *cobra.Command {
+	req := &sluicev1.ListEndpointsRequest{}
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "endpoints NAME",
+		Short: "Show where the ready instances of a job are reached",
+		Args:  wants("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Job = args[0]
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			if !watch {
+				res, err := call(cmd.Context(), c, c.places.ListEndpoints, req)
+				if err != nil {
+					return err
+				}
+				return a.show(res, func(w io.Writer) { endpointTable(w, res) })
+			}
+			return c.persist(cmd.Context(), func(alive func()) error {
+				stream, err := c.places.WatchEndpoints(cmd.Context(), req)
+				if err != nil {
+					return err
+				}
+				for {
+					res, err := stream.Recv()
+					if err != nil {
+						return err
+					}
+					alive()
+					if err := a.showEach(res, func(w io.Writer) { fmt.Fprintln(w); endpointTable(w, res) }); err != nil {
+						return err
+					}
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&req.Endpoint, "endpoint", "", "only the one of this name")
+	cmd.Flags().BoolVar(&watch, "watch", false, "show them again whenever they change")
+	return cmd
+}
+
+func endpointTable(w io.Writer, res *sluicev1.ListEndpointsResponse) {
+	var rows [][]string
+	for _, e := range res.GetEndpoints() {
+		rows = append(rows, []string{strconv.FormatUint(uint64(e.GetInstance()), 10), e.GetName(), fmt.Sprintf("%s:%d", e.GetAddress(), e.GetPort()), e.GetProtocol()})
+	}
+	columns(w, "INSTANCE ENDPOINT ADDRESS PROTOCOL", rows)
+}
