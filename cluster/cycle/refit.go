@@ -21,6 +21,7 @@ const (
 	refitHostNodes = 1 << 11 // of those, for the same hosts
 	refitLooks     = 16      // classes that are considered for the same hosts
 	refitSmall     = 64      // starts of a plan that is refitted; of more, a single one is worth too little
+	refitPairs     = 8       // hosts of a cluster whose plans are refitted, any two of them together
 	refitTriples   = 6       // hosts of which any three are considered together
 	refitGang      = 32      // units of a gang for which room is looked for on several hosts
 )
@@ -68,7 +69,7 @@ type change struct {
 // refit improves the plan as long as something waits that was admitted. Complexity: refitNodes looks at a class on a host, and
 // the starts of the plan.
 func (p *Planner) refit(out *Output) {
-	if len(out.Displacements) > 0 || len(p.made) > refitSmall { // the former were decided beside these starts
+	if len(out.Displacements) > 0 || len(p.made) > refitSmall || len(p.hosts.byID) > refitPairs { // the former were decided beside these starts
 		return
 	}
 	r := refitter{p: p, out: out, nodes: refitNodes}
@@ -359,7 +360,7 @@ func (r *refitter) restart() {
 
 // drop takes a class back for others, and puts it where it still fits.
 func (r *refitter) drop(c *class) bool {
-	if r.nodes -= refitLooks; r.nodes < 0 {
+	if r.nodes -= 4 * refitLooks; r.nodes < 0 {
 		return false
 	}
 	return r.attempt(func() bool {

@@ -216,6 +216,7 @@ func (r *refitter) fit(hosts ...*host) bool {
 		return false
 	}
 	recs, options := r.options(hosts, r.waiting())
+	r.nodes -= 4 * refitLooks // what it takes to look at all
 	s := r.search(hosts, options)
 	if !s.asIs(recs) {
 		return false
