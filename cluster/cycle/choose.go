@@ -108,10 +108,10 @@ func (s *search) leave(room *space, b bundle, sign int32) {
 }
 
 func (s *search) enter(b bundle) bool {
-	if !s.d.p.bears(b.units) {
+	if !s.d.p.bears(b.units) || !s.d.p.available(b, s.taken) {
 		return false
 	}
-	if u := b.units[0]; u.move == nil && !s.d.permits(s.class, b, s.lacks) || u.move != nil && !s.d.p.available(u, 1) {
+	if b.units[0].move == nil && !s.d.permits(s.class, b, s.lacks) {
 		return false
 	}
 	s.leave(&s.room, b, 1)

@@ -39,16 +39,16 @@ type rowKey struct {
 
 // KeyOf returns the class that a task belongs to at that time while it waits.
 func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.Time) ClassKey {
-	task := j.Spec.TaskOf(t.Key.Instance())
-	k := classKeyOf(snap, j, task)
-	yielded, _ := j.Spec.Yielded(t.Queued, now)
-	k.row.rules, k.row.self = rulesKey(j.Spec, keyOfSet(j.UID, cluster.MergePairs(j.Spec.Labels, task.Labels)), yielded)
-	return k.of(j.Spec, t, cluster.IndexInputs(j.Spec.Inputs))
+	spec := j.SpecFor(t)
+	task := spec.TaskOf(t.Key.Instance())
+	k := classKeyOf(snap, j.UID, spec, task)
+	yielded, _ := spec.Yielded(t.Queued, now)
+	k.row.rules, k.row.self = rulesKey(spec, keyOfSet(j.UID, cluster.MergePairs(spec.Labels, task.Labels)), yielded)
+	return k.of(spec, t, cluster.IndexInputs(spec.Inputs))
 }
 
 // classKeyOf returns what the tasks of a job that ask for the same have in common.
-func classKeyOf(snap *cluster.Snapshot, j *cluster.Job, task *cluster.TaskSpec) ClassKey {
-	spec := j.Spec
+func classKeyOf(snap *cluster.Snapshot, job cluster.JobUID, spec *cluster.JobSpec, task *cluster.TaskSpec) ClassKey {
 	request := task.Resources
 	k := ClassKey{row: rowKey{fixed: request.Fixed, needs: spec.NeedsFor(task), revocable: spec.Revocable, work: cluster.WorkOf(spec)}}
 	if spec.Estimate > 0 {
@@ -63,7 +63,7 @@ func classKeyOf(snap *cluster.Snapshot, j *cluster.Job, task *cluster.TaskSpec) 
 	if ports := &task.Ports; !ports.IsZero() {
 		k.row.ports = fmt.Sprintf("%v %d", ports.Numbers, ports.Dynamic)
 	}
-	k.group = groupKeyOf(snap, j)
+	k.group = groupKeyOf(snap, job, spec)
 	k.group.fixed, k.group.named = k.row.fixed, k.row.named
 	return k
 }

@@ -17,7 +17,7 @@ func (p *Planner) survey(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.T
 	if _, waits := p.waiting[k]; waits || p.units[k] != nil {
 		return
 	}
-	p.census.Add(snap.Job(k.Job()).Spec.TaskOf(k.Instance()), 1)
+	p.census.Add(snap.Job(k.Job()).TaskFor(t), 1)
 }
 
 // learn takes in what was learned from runs. Prices that nobody asked it for stay.

@@ -459,7 +459,7 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 func grace(victims []*unit) time.Duration {
 	var most time.Duration
 	for _, u := range victims {
-		most = max(most, u.job.PreemptionGrace())
+		most = max(most, u.job.Quiet()+u.job.PreemptionGrace())
 	}
 	return most
 }

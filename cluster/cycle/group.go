@@ -27,8 +27,7 @@ type groupKey struct {
 	named       string
 }
 
-func groupKeyOf(snap *cluster.Snapshot, j *cluster.Job) groupKey {
-	spec := j.Spec
+func groupKeyOf(snap *cluster.Snapshot, job cluster.JobUID, spec *cluster.JobSpec) groupKey {
 	leaf := snap.Pool(spec.Pool)
 	k := groupKey{
 		pool: spec.Pool, jobType: spec.Type, priority: spec.Priority,
@@ -36,7 +35,7 @@ func groupKeyOf(snap *cluster.Snapshot, j *cluster.Job) groupKey {
 	}
 	jobs, owners := bounds(snap, spec.Pool)
 	if jobs || spec.Limits.MaxRunning > 0 || spec.Type == cluster.Stateless || leaf != nil && leaf.Order == cluster.FairJobs {
-		k.job = j.UID
+		k.job = job
 	}
 	if leaf != nil && (owners || leaf.Order == cluster.FairUsers) {
 		k.owner = spec.Owner
@@ -125,6 +124,7 @@ type unit struct {
 	spec    *cluster.TaskSpec
 	devices cluster.Devices
 	started cluster.Time // 0: not seen running yet
+	ready   bool         // see cluster.Task.Ready
 	last    cluster.Time // when it was last asked to leave, 0 if never
 	hold    *cluster.Hold
 	rests   bool // backs off, with room held for it
@@ -163,14 +163,16 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 		return
 	}
 	j := snap.Job(k.Job())
-	spec := j.Spec.TaskOf(k.Instance())
+	job := j.SpecFor(t)
+	spec := job.TaskOf(k.Instance())
 	key, w := p.keyOf(snap, j, t, spec)
 	u := &unit{
 		wishes: w,
-		task:   k, run: t.Run, state: t.State, job: j.Spec, spec: spec, started: t.Started, hold: t.Hold, rests: t.NotBefore != 0,
+		task:   k, run: t.Run, state: t.State, job: job, spec: spec, ready: t.Ready != 0, started: t.Started, hold: t.Hold,
+		rests:   t.NotBefore != 0,
 		devices: cluster.Devices{GPUs: t.GPUs, Ports: t.Ports},
 		row:     key.row,
-		group:   p.groupFor(key.group, j.Spec, spec),
+		group:   p.groupFor(key.group, job, spec),
 	}
 	if t.State.Bound() {
 		u.host = t.Host
@@ -180,7 +182,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 	}
 	if old != nil {
 		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {
-			old.started = u.started
+			old.started, old.ready, old.job, old.spec = u.started, u.ready, u.job, u.spec
 			return
 		}
 		p.dropUnit(old)
@@ -190,7 +192,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 		u.counted = &u.group.leaving
 	case !t.State.Vacating():
 		u.counted = &u.group.running
-	case t.State == cluster.TaskPreempting && !j.Spec.Preemption.Kill && !j.Stopping || t.Restart:
+	case t.State == cluster.TaskPreempting && !job.Preemption.Kill && !j.Stopping || t.Restart:
 		u.counted = &u.group.leaving
 	}
 	if u.counted != nil {

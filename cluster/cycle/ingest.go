@@ -32,7 +32,7 @@ func (p *Planner) ingest(in Input) {
 	}
 	p.forgetPlan()
 	p.learn(in.Knowledge)
-	p.now = in.Now
+	p.now, p.snap, p.lost = in.Now, in.Snapshot, map[cluster.JobUID]int64{}
 	if in.Rescan {
 		p.primed = true
 		p.reset()
@@ -104,37 +104,39 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cl
 
 // keyOf returns the class key of a task of the job, and what it wishes at this stage of its waiting.
 func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, spec *cluster.TaskSpec) (ClassKey, wishes) {
-	yielded, next := j.Spec.Yielded(t.Queued, p.now)
+	job := j.SpecFor(t)
+	yielded, next := job.Yielded(t.Queued, p.now)
 	if next != 0 {
 		p.ripening.push(ripe{next, t.Key})
 	}
 	cached := p.keys[j.UID]
-	known := cached.job == j.Spec
+	known := cached.job == job
 	if !known {
-		cached.job, cached.inputs = j.Spec, cluster.IndexInputs(j.Spec.Inputs)
+		cached.job, cached.inputs = job, cluster.IndexInputs(job.Inputs)
 	}
 	if !known || cached.task != spec || cached.yielded != yielded {
-		cached.task, cached.key, cached.yielded = spec, classKeyOf(snap, j, spec), yielded
-		cached.set = p.labels.set(j.UID, cluster.MergePairs(j.Spec.Labels, spec.Labels))
-		cached.key.row.rules, cached.key.row.self = rulesKey(j.Spec, cached.set.key, yielded)
+		cached.task, cached.key, cached.yielded = spec, classKeyOf(snap, j.UID, job, spec), yielded
+		cached.set = p.labels.set(j.UID, cluster.MergePairs(job.Labels, spec.Labels))
+		cached.key.row.rules, cached.key.row.self = rulesKey(job, cached.set.key, yielded)
 		p.keys[j.UID] = cached
 	}
-	return cached.key.of(j.Spec, t, cached.inputs), wishes{j.Spec, cached.set, yielded}
+	return cached.key.of(job, t, cached.inputs), wishes{job, cached.set, yielded}
 }
 
 // classFor returns the class of a waiting task, a new one if there was none, and what the task wishes.
 func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) (*class, wishes) {
-	spec := j.Spec.TaskOf(t.Key.Instance())
+	job := j.SpecFor(t)
+	spec := job.TaskOf(t.Key.Instance())
 	key, w := p.keyOf(snap, j, t, spec)
 	c := p.classes[key]
 	if c == nil {
-		g := p.groupFor(key.group, j.Spec, spec)
+		g := p.groupFor(key.group, job, spec)
 		g.classes++
 		instance := t.Key.Instance()
 		if key.group.gang {
 			instance = 0
 		}
-		c = newClass(key, g, j.Spec, spec, p.keys[j.UID].inputs.Of(instance), p.rows.get(key.row, spec, w))
+		c = newClass(key, g, job, spec, p.keys[j.UID].inputs.Of(instance), p.rows.get(key.row, spec, w))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}

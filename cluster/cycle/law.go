@@ -8,9 +8,9 @@ import (
 )
 
 // permits reports whether the pools allow a bundle to be stopped for a unit of the class, given what has been planned so
-// far, and whether services stay above their minimum. dims are the dimensions that bind on the host.
+// far. dims are the dimensions that bind on the host.
 func (d *displacer) permits(c *class, b bundle, dims []string) bool {
-	return d.p.ledger.Permits(c.group.unit(1), together(b.units), dims) && d.p.available(b.units[0], int64(len(b.units)))
+	return d.p.ledger.Permits(c.group.unit(1), together(b.units), dims)
 }
 
 // together returns units that leave as one, as the pools' accounts see them.
@@ -29,18 +29,32 @@ func (g *group) unit(n int64) pool.Unit {
 	}
 }
 
-// available reports whether the service of the unit, if it is one, bears that n more of its instances stop.
-func (p *Planner) available(u *unit, n int64) bool {
-	if u.job.Type != cluster.Stateless {
-		return true
+// available reports whether the job of a bundle, if it is a service, bears that the bundle leaves beside those that were taken
+// and those that the plan stops already.
+func (p *Planner) available(b bundle, taken []bundle) bool {
+	uid := b.units[0].task.Job()
+	lost := p.lost[uid]
+	for _, c := range append(taken[:len(taken):len(taken)], b) {
+		for _, u := range c.units {
+			if u.task.Job() == uid {
+				lost += one(u.ready)
+			}
+		}
 	}
-	most := int64(max(1, u.job.Limits.MaxUnavailable))
-	return int64(u.job.Instances)-u.group.running-u.group.placed+u.group.stopped+u.group.moving+n <= most
+	return p.snap.Job(uid).Bears(lost)
+}
+
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // account counts a unit as leaving (−1) or staying (+1).
 func (d *displacer) account(u *unit, sign int64) {
 	d.p.count(u, int(-sign))
+	d.p.lost[u.task.Job()] -= sign * one(u.ready)
 	if u.move != nil {
 		u.group.moving -= sign
 		return

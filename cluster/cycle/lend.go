@@ -99,11 +99,12 @@ func (p *Planner) fills(units []*unit) bool {
 	return slices.ContainsFunc(units, func(v *unit) bool { return p.hosts.byID[v.host].overdrawn() })
 }
 
-// recall has the units leave for nobody.
+// recall has the units leave for nobody. Room is made for somebody on their hosts in the next cycle, or those who leave for
+// him might have let one of these stay.
 func (p *Planner) recall(units []*unit, out *Output) Displacement {
 	step := Displacement{}
 	for _, v := range units {
-		v.written = true
+		v.written, p.hosts.byID[v.host].decided = true, true
 		step.Victims = append(step.Victims, Victim{Task: v.task, Run: v.run, Preemption: cluster.Preemption{Price: int64(v.price)}})
 		p.planned.Tasks = append(p.planned.Tasks, v.task)
 	}

@@ -156,6 +156,8 @@ type Planner struct {
 	labels   *labels
 	ripening ripening     // waiting tasks of which a preference gives way later
 	now      cluster.Time // of the cycle
+	snap     *cluster.Snapshot
+	lost     map[cluster.JobUID]int64 // ready instances that the plan stops or moves
 
 	admission *pool.Admission
 	status    []pool.Status // of the last admission

@@ -172,7 +172,7 @@ func (l *ledger) capacity(k string) int64 {
 }
 
 func (c *checker) spec(k cluster.TaskKey) *cluster.TaskSpec {
-	return c.snap.Job(k.Job()).Spec.TaskOf(k.Instance())
+	return c.snap.Job(k.Job()).TaskFor(c.snap.Task(k))
 }
 
 func (c *checker) once(k cluster.TaskKey, as string) {

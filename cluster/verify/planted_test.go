@@ -42,7 +42,10 @@ func newStage(t *testing.T, change ...func(b *cluster.JobSpec)) *stage {
 		c(b)
 	}
 	s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: b}, {UID: 2, Spec: spec("root/a", 2)}}})
-	for i := range b.Instances {
+	for i := range uint32(6) {
+		if b.Type == cluster.Daemon {
+			s.emit(&cluster.InstanceAdded{Task: cluster.MakeTaskKey(1, i), Host: cluster.HostID(fmt.Sprint("s/h", i/4))})
+		}
 		s.emit(&cluster.Placed{Task: cluster.MakeTaskKey(1, i), Run: 1, Host: cluster.HostID(fmt.Sprint("s/h", i/4))})
 		s.emit(&cluster.TaskStatus{Task: cluster.MakeTaskKey(1, i), Run: 1, State: cluster.TaskRunning})
 	}

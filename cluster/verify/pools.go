@@ -300,7 +300,7 @@ func (c *checker) pays(v *cycle.Victim) bool {
 	return false
 }
 
-// minimums checks that services bear the loss: no more of their instances are away than they allow.
+// minimums checks that services bear the loss: no more of their instances are away than they allow, ready ones counted anew.
 func (c *checker) minimums(stops []*stop) {
 	checked := map[cluster.JobUID]bool{}
 	for _, s := range stops {
@@ -309,18 +309,14 @@ func (c *checker) minimums(stops []*stop) {
 			continue
 		}
 		checked[uid] = true
-		away := 0
-		for i := range s.from.Instances {
-			t := c.snap.Task(cluster.MakeTaskKey(uid, i))
-			_, victim := c.victims[t.Key]
-			placed := c.seen[t.Key] == "a placement"
-			stays := t.State.Bound() && t.State != cluster.TaskPreempting && t.State != cluster.TaskKilling && !victim
-			if !stays && !placed && t.State != cluster.TaskReserved {
-				away++
+		ready, j := int64(0), c.snap.Job(uid)
+		for t := range c.snap.TasksOf(uid, 0) {
+			if _, victim := c.victims[t.Key]; !victim && t.Ready != 0 {
+				ready++
 			}
 		}
-		if most := int(max(1, s.from.Limits.MaxUnavailable)); away > most {
-			c.fail("service %d has %d instances away and allows %d", uid, away, most)
+		if away := int64(j.Spec.Instances) - ready; away > j.Spec.MaxAway() {
+			c.fail("service %d has %d instances away and allows %d", uid, away, j.Spec.MaxAway())
 		}
 	}
 }

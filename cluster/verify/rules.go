@@ -70,7 +70,7 @@ func (c *checker) abide(here crowd, k cluster.TaskKey, to cluster.HostID) {
 	if host == nil || job == nil {
 		return // reported elsewhere
 	}
-	spec := job.Spec
+	spec := job.SpecFor(c.snap.Task(k))
 	others := here
 	if spec.Constraint != nil || len(spec.Preferences) > 0 || len(spec.Spread) > 0 {
 		others = maps.Clone(here)
@@ -119,7 +119,7 @@ func named(k *cluster.Constraint, a cluster.KeyValue) bool {
 // carries reports whether the task has all the labels, of each of which any value will do if anyValue is set.
 func (c *checker) carries(k cluster.TaskKey, labels []cluster.KeyValue, anyValue bool) bool {
 	has := map[string]string{}
-	spec := c.snap.Job(k.Job()).Spec
+	spec := c.snap.Job(k.Job()).SpecFor(c.snap.Task(k))
 	for _, l := range spec.Labels {
 		has[l.Key] = l.Value
 	}
