@@ -87,8 +87,9 @@ type Checker struct {
 	pools    map[cluster.PoolPath]*account
 	reserves bool // some pool reserves something
 
-	waiting int // tasks
-	bound   int // tasks
+	waiting   int // tasks
+	bound     int // tasks
+	borrowers int // revocable ones of those
 
 	forming, leaving *job            // whose core the records before were about
 	moving           cluster.TaskKey // has just ended, with room kept for its next run; 0 if there is none

@@ -51,8 +51,11 @@ func (c *Checker) judgeLoan(task *cluster.TaskSpec, h *host, e *cluster.Placed) 
 	}
 }
 
-// loans checks that revocable tasks are told to end where others use what they have.
+// loans checks that revocable tasks are told to end where others use what they have. Complexity: hosts, if there are any.
 func (c *Checker) loans() {
+	if c.borrowers == 0 {
+		return
+	}
 	for _, id := range slices.Sorted(maps.Keys(c.hosts)) {
 		h := c.hosts[id]
 		for d := range h.lent {
@@ -63,4 +66,12 @@ func (c *Checker) loans() {
 			}
 		}
 	}
+}
+
+// borrows is what a bound task of the job counts for among the revocable ones.
+func borrows(s *cluster.JobSpec) int {
+	if s.Revocable {
+		return 1
+	}
+	return 0
 }

@@ -137,10 +137,12 @@ func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 	switch {
 	case !was.bound() && next.bound():
 		c.bound++
+		c.borrowers += borrows(j.spec)
 		t.host.take(j.spec, k, t, 1)
 		c.book(j, j.spec.TaskOf(k.Instance()), 1)
 	case was.bound() && !next.bound():
 		c.bound--
+		c.borrowers -= borrows(j.spec)
 		c.book(j, j.spec.TaskOf(k.Instance()), -1)
 		t.host.take(j.spec, k, t, -1)
 		if was == stopping {
