@@ -46,18 +46,15 @@ func (d Dependency) Judge(j *Job) (holds, never bool) {
 // WaitingFor returns the jobs that wait for the job of that name, in the order of submission. The caller must not modify it.
 func (t *tables) WaitingFor(name JobID) []JobUID { return find(t.waits, name) }
 
-// setWaiting notes that a job waits for those that it depends on, or that it does not any more.
-func (s *State) setWaiting(j *Job, waiting bool) {
-	if j.Waiting = waiting; j.Spec.DependsOn == nil {
-		return
-	}
+// setWaiting keeps the index of who waits for whom in step with a job.
+func (s *State) setWaiting(j *Job) {
 	for _, d := range j.Spec.DependsOn {
 		list := slices.Clone(find(s.waits, d.Job))
 		i, there := slices.BinarySearch(list, j.UID)
 		switch {
-		case waiting && !there:
+		case j.Waiting && !there:
 			list = slices.Insert(list, i, j.UID)
-		case !waiting && there:
+		case !j.Waiting && there:
 			list = slices.Delete(list, i, i+1)
 		}
 		if len(list) == 0 {
@@ -74,7 +71,8 @@ func (s *State) releaseJob(at Time, uid JobUID) error {
 		return fmt.Errorf("job %d does not wait for others", uid)
 	}
 	j := *old
-	s.setWaiting(&j, false)
+	j.Waiting = false
+	s.setWaiting(&j)
 	var held []*Task
 	for t := range s.TasksOf(uid, 0) {
 		if t.State == TaskInitialized {

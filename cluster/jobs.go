@@ -23,7 +23,8 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 		j := &Job{UID: n.UID, Spec: n.Spec, Version: 1, IdempotencyKey: n.IdempotencyKey, Submitted: at}
 		s.nextJob++
 		s.index(j)
-		s.setWaiting(j, len(n.Spec.DependsOn) > 0)
+		j.Waiting = len(n.Spec.DependsOn) > 0
+		s.setWaiting(j)
 		s.jobs.Set(j.UID, j) // before its tasks, which look it up
 		s.fitTasks(at, j)
 		s.lending += lends(j)
@@ -177,7 +178,8 @@ func (s *State) stopJob(at Time, e *JobStopping) error {
 	}
 	j := *old
 	j.Stopping, j.StopReason, j.StopMessage = true, why, e.Message
-	s.setWaiting(&j, false)
+	j.Waiting = false
+	s.setWaiting(&j)
 	var live []*Task
 	for t := range s.TasksOf(uid, 0) {
 		if !t.State.Terminal() {

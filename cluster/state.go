@@ -283,6 +283,7 @@ func (s *State) bind(t *Task, bound bool) {
 	default:
 		return
 	}
+	s.withhold(&h) // who leaves frees more or less when what is lent, or the slack, is another
 	s.setHost(&h)
 }
 
@@ -365,7 +366,7 @@ func (s *State) restore(r *Restored) error {
 	}
 	for _, j := range r.Jobs {
 		s.index(j)
-		s.setWaiting(j, j.Waiting)
+		s.setWaiting(j)
 		s.lending += lends(j)
 		s.setDaemon(j)
 	}

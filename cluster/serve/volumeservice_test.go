@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -114,14 +115,19 @@ func TestAVolumeThatIsUsed(t *testing.T) {
 	volumes := sluicev1.NewVolumeServiceClient(r.conn)
 	east := r.connect("east", 1)
 	east.keep(r, "east", "db-0")
-	uid := r.submit("work", 1, 0)
-	k := cluster.MakeTaskKey(uid, 0)
-	r.eventually(k, inState(cluster.TaskPlaced))
-	require.NoError(t, r.s.Do(t.Context(), func(*Tx) error { return nil }))
 	h := r.s.Snapshot().Host("east/h0")
 	require.Nil(t, userOf(r.s.Snapshot(), h, "db-0"))
-	spec := r.s.Snapshot().Job(uid).Spec
-	spec.Task.Volumes = []cluster.Volume{{Name: "db-{instance}", MountPath: "data"}} // before anybody looks
+	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+		uid, able := tx.State().NextJob(), h.Machine
+		spec := &cluster.JobSpec{Name: "work", Pool: cluster.DefaultPool, Instances: 1}
+		spec.Task.Volumes = []cluster.Volume{{Name: "db-{instance}", MountPath: "data"}}
+		able.Capabilities |= spec.Task.Needs()
+		return errors.Join(
+			tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}}),
+			tx.Emit(&cluster.HostReported{ID: h.ID, Machine: able}),
+			tx.Emit(&cluster.Placed{Task: cluster.MakeTaskKey(uid, 0), Run: 1, Host: h.ID}),
+		)
+	}))
 	_, err := volumes.DeleteVolume(t.Context(), &sluicev1.DeleteVolumeRequest{Name: "db-0"})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err))
 	require.ErrorContains(t, err, "work/0 uses it")
