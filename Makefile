@@ -17,7 +17,7 @@ build: ## build bin/sluice
 	$(GO) build -o bin/sluice ./cmd/sluice
 
 test: ## run the tests (no root, no C compiler, no data needed)
-	$(GO) test $(TESTFLAGS) $(PACKAGES)
+	$(GO) test -timeout 20m $(TESTFLAGS) $(PACKAGES)
 
 check: ## vet, lint, format, and compile for the other platforms
 	scripts/check.sh

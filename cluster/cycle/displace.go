@@ -489,6 +489,7 @@ func (p *Planner) forgetPlan() {
 		u.victim, u.written, u.move = false, false, nil
 		if h := p.hosts.byID[u.host]; h != nil {
 			h.decided = false
+			p.hosts.recall(h, false)
 		}
 	}
 	p.crowded, p.victims = p.crowded[:0], p.victims[:0]

@@ -31,6 +31,7 @@ type host struct {
 	nominated []*nomination
 	arrivals  []arrival // whom it starts here
 	decided   bool      // displacements here stand in the output already
+	recalls   bool      // what was lent here is asked back: no revocable task starts here
 	stamp     int       // grows when a displacement changes the host
 	stale     bool      // stands in graph.stale
 }
@@ -97,6 +98,16 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 		h.alike = t.sign(rec)
 	}
 	h.rec, h.room, h.lending = rec, rec.Room(), nil
+	t.note(h.index)
+	t.touched(h)
+}
+
+// recall opens a host to revocable tasks, or closes it.
+func (t *hosts) recall(h *host, yes bool) {
+	if h.recalls == yes {
+		return
+	}
+	h.recalls, h.lending = yes, nil
 	t.note(h.index)
 	t.touched(h)
 }

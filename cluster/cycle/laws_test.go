@@ -38,6 +38,9 @@ func TestLawsOfPreemption(t *testing.T) {
 		seen.add(l.seen)
 	}
 	t.Logf("%+v", seen)
+	if first == last {
+		return // one cluster need not see everything
+	}
 	require.NotZero(t, seen.victims)
 	require.NotZero(t, seen.lent)
 	require.NotZero(t, seen.revoked)

@@ -23,6 +23,9 @@ func (r *row) lend(h *host) *cluster.Host {
 func (h *host) lend() *cluster.Host {
 	if h.lending == nil {
 		h.lending = h.rec.Lending()
+		if h.recalls {
+			h.lending.Allocated = h.lending.Capacity
+		}
 	}
 	return h.lending
 }
@@ -104,7 +107,9 @@ func (p *Planner) fills(units []*unit) bool {
 func (p *Planner) recall(units []*unit, out *Output) Displacement {
 	step := Displacement{}
 	for _, v := range units {
-		v.written, p.hosts.byID[v.host].decided = true, true
+		h := p.hosts.byID[v.host]
+		v.written, h.decided = true, true
+		p.hosts.recall(h, true)
 		step.Victims = append(step.Victims, Victim{Task: v.task, Run: v.run, Preemption: cluster.Preemption{Price: int64(v.price)}})
 		p.planned.Tasks = append(p.planned.Tasks, v.task)
 	}

@@ -348,10 +348,12 @@ func (r *refitter) settleAll() {
 	}
 }
 
-// restart takes every start back and makes them anew in the order of what they are worth for their size.
+// restart takes every start back and makes them anew in the order of what they are worth for their size. A gang is taken back
+// whole or not at all.
 func (r *refitter) restart() {
+	whole := r.dropped()
 	for i := len(r.p.made) - 1; i >= 0; i-- {
-		if m := r.p.made[i]; r.movable(&m) {
+		if m := r.p.made[i]; r.movable(&m) && (!m.class.group.key.gang || slices.Contains(whole, m.class)) {
 			r.takeBack(m.class, m.host)
 		}
 	}

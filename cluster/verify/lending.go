@@ -70,12 +70,19 @@ func (l *ledger) overdraft(d string, more int64) int64 {
 	return min(held, held+l.bound[d]-l.capacity(d))
 }
 
-// recall checks that a revocable task that leaves for nobody could not have stayed.
+// recall checks that a revocable task that leaves for nobody could not have stayed, nor the gang that leaves with it.
 func (c *checker) recall(v *cycle.Victim) {
+	takes := map[cluster.HostID]amounts{}
 	for _, k := range c.together(v.Task) {
-		l := c.hosts[c.snap.Task(k).Host]
-		for d, n := range vector(c.spec(k).Resources) {
-			if n > 0 && l.overdraft(d, n) > 0 {
+		id := c.snap.Task(k).Host
+		if takes[id] == nil {
+			takes[id] = amounts{}
+		}
+		takes[id].add(vector(c.spec(k).Resources), 1)
+	}
+	for id, all := range takes { // one is enough: the order does not matter
+		for d, n := range all {
+			if n > 0 && c.hosts[id].overdraft(d, n) > 0 {
 				return
 			}
 		}
