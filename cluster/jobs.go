@@ -374,7 +374,8 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		if j.Spec.Type.Service() && t.Ready != 0 && at.Sub(t.Ready) >= max(steady, j.Spec.Backoff.Max) {
 			t.Failures = 0
 		}
-		if t.State == TaskFailed || t.State == TaskSucceeded && j.Spec.Type.Service() {
+		failed := t.State == TaskFailed || t.State == TaskSucceeded && j.Spec.Type.Service()
+		if failed && !(stopping && t.Restart) { // however a run ends that was to make way for the next one, it is no failure
 			t.Failures++
 		}
 		if t.State == TaskSucceeded {

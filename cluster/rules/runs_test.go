@@ -89,3 +89,15 @@ func TestAGangStartsWithAllThatWait(t *testing.T) {
 	require.Zero(t, rules.Commit(rules.Begin(state, 3), [][]cluster.Event{place(0, 1)}, refuse))
 	require.Equal(t, cluster.TaskPlaced, state.Task(cluster.MakeTaskKey(2, 1)).State)
 }
+
+// A run that fails while it is being replaced counts against nobody: least of all against what comes after it.
+func TestARunThatMakesWayHasNotFailed(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	state := running(t)
+	emit(t, state, 2, &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	_, err := rules.Report(rules.Begin(state, 3), &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskFailed, ExitCode: 1})
+	require.NoError(t, err)
+	require.Equal(t, cluster.TaskPending, state.Task(k).State)
+	require.Zero(t, state.Task(k).Failures)
+	require.Zero(t, state.Task(k).NotBefore)
+}

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 }
 
 func testMain(m *testing.M) int {
+	if os.Getenv(serveAsked) != "" {
+		return serve()
+	}
 	if binary = os.Getenv("SLUICE_BINARY"); binary != "" {
 		return m.Run()
 	}
