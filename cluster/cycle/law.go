@@ -57,7 +57,9 @@ func one(b bool) int64 {
 // account counts a unit as leaving (−1) or staying (+1).
 func (d *displacer) account(u *unit, sign int64) {
 	d.p.count(u, int(-sign))
-	d.p.lost[u.task.Job()] -= sign * one(u.ready)
+	if u.job.Type.Service() {
+		d.p.lost[u.task.Job()] -= sign * one(u.ready)
+	}
 	if u.move != nil {
 		u.group.moving -= sign
 		return
