@@ -19,12 +19,7 @@ func newWhoamiCommand(a *app) *cobra.Command {
 		Use:   "whoami",
 		Short: "Show who the scheduler takes you for, and your roles",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.access.WhoAmI, &sluicev1.WhoAmIRequest{})
 			if err != nil {
 				return err
@@ -41,7 +36,7 @@ func newWhoamiCommand(a *app) *cobra.Command {
 				properties(w, [2]string{"user", res.GetUser()}, [2]string{"groups", strings.Join(res.GetGroups(), ", ")},
 					[2]string{"job", res.GetJob()}, [2]string{"roles", orDash(strings.Join(roles, ", "))})
 			})
-		},
+		}),
 	}
 }
 
@@ -60,16 +55,12 @@ func newTokenCreateCommand(a *app) *cobra.Command {
 		Long: `Make a token and print it. The scheduler keeps a hash of it only: what is lost cannot
 be shown again. With --out it goes to a file that only you can read, for --token-file.`,
 		Args: wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			if lifetime != 0 {
 				r.Lifetime = durationpb.New(lifetime)
 			}
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			var out *os.File
+			var err error
 			if file != "" { // before the token is made, so that it is not lost
 				if out, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 					return err
@@ -96,7 +87,7 @@ be shown again. With --out it goes to a file that only you can read, for --token
 				}
 				fmt.Fprintf(w, "token %s for user %s is in %s\n", res.GetToken().GetId(), res.GetToken().GetUser(), file)
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&r.User, "user", "", "whom it stands for; empty: you")
 	cmd.Flags().StringSliceVar(&r.Groups, "group", nil, "groups of the user")
@@ -113,12 +104,7 @@ func newTokenListCommand(a *app) *cobra.Command {
 		Use:   "list",
 		Short: "List your tokens; for an operator, those of everybody",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.access.ListTokens, &sluicev1.ListTokensRequest{User: user})
 			if err != nil {
 				return err
@@ -133,7 +119,7 @@ func newTokenListCommand(a *app) *cobra.Command {
 				}
 				columns(w, "ID USER GROUPS CREATED EXPIRES NOTE", rows)
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&user, "user", "", "only tokens of this user")
 	return cmd
@@ -144,18 +130,13 @@ func newTokenRevokeCommand(a *app) *cobra.Command {
 		Use:   "revoke ID",
 		Short: "Revoke a token at once",
 		Args:  wants("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			res, err := call(cmd.Context(), c, c.access.RevokeToken, &sluicev1.RevokeTokenRequest{Id: args[0]})
 			if err != nil {
 				return err
 			}
 			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "token %s is revoked\n", args[0]) })
-		},
+		}),
 	}
 }
 
@@ -228,12 +209,7 @@ func newRoleListCommand(a *app) *cobra.Command {
 		Use:   "list",
 		Short: "List who holds which role; those of the configuration are not listed",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.access.ListRoles, &sluicev1.ListRolesRequest{})
 			if err != nil {
 				return err
@@ -245,6 +221,6 @@ func newRoleListCommand(a *app) *cobra.Command {
 				}
 				columns(w, "ROLE USER GROUP POOL", rows)
 			})
-		},
+		}),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -103,6 +104,19 @@ func (c *client) ready(ctx context.Context) error {
 func (c *client) unreachable() error {
 	return exitError{exitUnavailable, fmt.Errorf(
 		"no scheduler answers at %s: start one with `sluice dev`, or name its address with --server or SLUICE_SERVER", c.server)}
+}
+
+// connected is what a command does that talks to the scheduler from the beginning: run gets a client, which is closed after it.
+// A command whose arguments can be wrong in themselves connects when it has found them right.
+func (a *app) connected(run func(cmd *cobra.Command, c *client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.connect(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		return run(cmd, c, args)
+	}
 }
 
 // call makes one call and gives its error the form for people.

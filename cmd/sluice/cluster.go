@@ -22,18 +22,13 @@ func newClusterStatusCommand(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show jobs, tasks, hosts, shards and the last cycle in numbers",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.cluster.GetStatus, &sluicev1.GetStatusRequest{})
 			if err != nil {
 				return err
 			}
 			return a.show(res, func(w io.Writer) { statusProperties(w, res) })
-		},
+		}),
 	}
 }
 
@@ -104,12 +99,7 @@ func newClusterWatchCommand(a *app) *cobra.Command {
 		Use:   "watch",
 		Short: "Print every scheduling cycle, until interrupted",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			return c.persist(cmd.Context(), func(alive func()) error {
 				ctx, cancel := context.WithCancel(cmd.Context())
 				defer cancel()
@@ -128,6 +118,6 @@ func newClusterWatchCommand(a *app) *cobra.Command {
 					}
 				}
 			})
-		},
+		}),
 	}
 }

@@ -23,12 +23,7 @@ func newClusterModeCommand(a *app) *cobra.Command {
 
 Each is switched on again with =false. The mode survives a restart.`,
 		Args: wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.cluster.GetStatus, &sluicev1.GetStatusRequest{})
 			if err != nil {
 				return err
@@ -58,7 +53,7 @@ Each is switched on again with =false. The mode survives a restart.`,
 				}
 				fmt.Fprintln(w, word)
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&readOnly, "read-only", false, "refuse calls that change something")
 	cmd.Flags().BoolVar(&scheduling, "stop-scheduling", false, "place no task")

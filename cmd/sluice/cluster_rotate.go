@@ -16,12 +16,7 @@ func newClusterRotateCommand(a *app) *cobra.Command {
 		Long: `Seal all secrets with the first key of scheduler.secret_key_file. Afterwards the other
 keys of the file are not needed any more.`,
 		Args: wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.cluster.RotateKey, &sluicev1.RotateKeyRequest{})
 			if err != nil {
 				return err
@@ -29,6 +24,6 @@ keys of the file are not needed any more.`,
 			return a.show(res, func(w io.Writer) {
 				fmt.Fprintf(w, "%d secrets sealed anew; all are sealed with key %s\n", res.GetSecrets(), res.GetKey())
 			})
-		},
+		}),
 	}
 }

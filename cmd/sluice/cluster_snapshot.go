@@ -23,12 +23,7 @@ func newClusterSnapshotCommand(a *app) *cobra.Command {
 		Long: `Write the whole durable state, as of one moment, to a new file, from which "cluster
 restore" makes the store of a scheduler. Secrets stay sealed: their keys are needed too.`,
 		Args: wants("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
 				return exitError{exitUsage, err}
@@ -39,7 +34,7 @@ restore" makes the store of a scheduler. Secrets stay sealed: their keys are nee
 			}
 			fmt.Fprintf(a.out, "%d bytes in %s\n", size, args[0])
 			return nil
-		},
+		}),
 	}
 }
 

@@ -14,12 +14,7 @@ func newClusterVerifyCommand(a *app) *cobra.Command {
 		Use:   "verify",
 		Short: "Check the scheduler's last plan that changed something, apart from the code that made it",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.cluster.VerifyPlan, &sluicev1.VerifyPlanRequest{})
 			if err != nil {
 				return err
@@ -31,7 +26,7 @@ func newClusterVerifyCommand(a *app) *cobra.Command {
 				return exitError{exitFailure, nil}
 			}
 			return nil
-		},
+		}),
 	}
 }
 

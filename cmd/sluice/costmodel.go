@@ -21,12 +21,7 @@ func newCostModelGetCommand(a *app) *cobra.Command {
 		Use:   "get",
 		Short: "Show which cost models are in use, and which there are",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.cluster.GetCostModels, &sluicev1.GetCostModelsRequest{})
 			if err != nil {
 				return err
@@ -35,7 +30,7 @@ func newCostModelGetCommand(a *app) *cobra.Command {
 				costModelTable(w, res.GetBindings())
 				fmt.Fprintf(w, "\navailable: %s\n", strings.Join(res.GetAvailable(), ", "))
 			})
-		},
+		}),
 	}
 }
 

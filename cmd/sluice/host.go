@@ -76,18 +76,13 @@ func newHostGetCommand(a *app) *cobra.Command {
 		Use:   "get NAME",
 		Short: "Show a host",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			res, err := call(cmd.Context(), c, c.hosts.GetHost, &sluicev1.GetHostRequest{Name: args[0]})
 			if err != nil {
 				return err
 			}
 			return a.show(res.GetHost(), func(w io.Writer) { hostProperties(w, res.GetHost()) })
-		},
+		}),
 	}
 }
 
@@ -127,20 +122,15 @@ func newHostDrainCommand(a *app) *cobra.Command {
 		Use:   "drain NAME",
 		Short: "Place nothing more on a host, and let finish what runs there",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Name = args[0]
 			req.Deadline = durationFlag(cmd, "deadline", deadline)
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			res, err := call(cmd.Context(), c, c.hosts.DrainHost, req)
 			if err != nil {
 				return err
 			}
 			return a.showHostState(res.GetHost())
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.DurationVar(&deadline, "deadline", 0, "end what still runs after this time")
@@ -154,18 +144,13 @@ func newHostResumeCommand(a *app) *cobra.Command {
 		Use:   "resume NAME",
 		Short: "Open a draining or drained host again",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			res, err := call(cmd.Context(), c, c.hosts.ResumeHost, &sluicev1.ResumeHostRequest{Name: args[0]})
 			if err != nil {
 				return err
 			}
 			return a.showHostState(res.GetHost())
-		},
+		}),
 	}
 }
 

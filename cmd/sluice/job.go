@@ -28,18 +28,13 @@ func newJobGetCommand(a *app) *cobra.Command {
 		Use:   "get NAME",
 		Short: "Show a job",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			res, err := call(cmd.Context(), c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: args[0]})
 			if err != nil {
 				return err
 			}
 			return a.show(res.GetJob(), func(w io.Writer) { jobProperties(w, res.GetJob()) })
-		},
+		}),
 	}
 }
 
@@ -178,15 +173,10 @@ func newJobStopCommand(a *app) *cobra.Command {
 		Use:   "stop NAME",
 		Short: "End all tasks of a job; it stays listed",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Name = args[0]
 			req.Grace = durationFlag(cmd, "grace", grace)
 			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			res, err := call(cmd.Context(), c, c.jobs.StopJob, req)
 			if err != nil {
 				return err
@@ -200,7 +190,7 @@ func newJobStopCommand(a *app) *cobra.Command {
 				job = ended[0]
 			}
 			return a.show(job, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", job.GetName(), jobStateWord(job.GetState())) })
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.DurationVar(&grace, "grace", 0, "time from SIGTERM to SIGKILL instead of the job's own")
@@ -218,14 +208,9 @@ func newJobDeleteCommand(a *app) *cobra.Command {
 		Use:   "delete NAME",
 		Short: "Remove a job that has ended",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Name = args[0]
 			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			if stop {
 				if err := c.stopAndWait(cmd.Context(), a, args[0], req.ExpectedVersion); err != nil {
 					return err
@@ -236,7 +221,7 @@ func newJobDeleteCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "job %s deleted\n", args[0]) })
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&stop, "stop", false, "end it first if it has not ended, and wait for that")
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")

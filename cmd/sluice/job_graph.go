@@ -22,17 +22,12 @@ The tree has the jobs that wait for none at its roots, and below each job those
 that wait for it, with the end that they wait for. With --dot it is a graph for
 Graphviz; with -o json or yaml the jobs as the API gives them.`,
 		Args: wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			if _, err := call(cmd.Context(), c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: args[0]}); err != nil {
 				return err
 			}
 			req, all := &sluicev1.ListJobsRequest{}, jobGraph{}
-			_, err = pages(0, func(size uint32, token string) (int, string, error) {
+			_, err := pages(0, func(size uint32, token string) (int, string, error) {
 				req.PageSize, req.PageToken = &size, token
 				res, err := call(cmd.Context(), c, c.jobs.ListJobs, req)
 				for _, j := range res.GetJobs() {
@@ -49,7 +44,7 @@ Graphviz; with -o json or yaml the jobs as the API gives them.`,
 				return nil
 			}
 			return a.show(&sluicev1.ListJobsResponse{Jobs: around.sorted()}, around.tree)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&dot, "dot", false, "print a graph for Graphviz")
 	return cmd

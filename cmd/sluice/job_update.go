@@ -139,12 +139,7 @@ func newJobHistoryCommand(a *app) *cobra.Command {
 		Use:   "history NAME",
 		Short: "List the versions of a job that are kept, newest first",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			all := &sluicev1.ListJobVersionsResponse{}
 			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
 				res, err := call(cmd.Context(), c, c.jobs.ListJobVersions, &sluicev1.ListJobVersionsRequest{Name: args[0], PageSize: &size, PageToken: token})
@@ -155,7 +150,7 @@ func newJobHistoryCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.show(all, func(w io.Writer) { historyTable(w, all.GetVersions()); a.cut(more, limit) })
-		},
+		}),
 	}
 	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
 	return cmd
@@ -265,7 +260,7 @@ func newControlCommand(a *app, name, short string, action sluicev1.ControlUpdate
 		Use:   name + " NAME",
 		Short: short,
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req := &sluicev1.ControlUpdateRequest{Name: args[0], Action: action}
 			if f := cmd.Flags().Lookup(toVersion); f != nil && f.Changed {
 				version, err := cmd.Flags().GetUint64(toVersion)
@@ -274,17 +269,12 @@ func newControlCommand(a *app, name, short string, action sluicev1.ControlUpdate
 				}
 				req.ToVersion = &version
 			}
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			res, err := call(cmd.Context(), c, c.jobs.ControlUpdate, req)
 			if err != nil {
 				return err
 			}
 			return a.showUpdate(res.GetJob())
-		},
+		}),
 	}
 }
 
@@ -295,13 +285,8 @@ func newJobEndpointsCommand(a *app) *cobra.Command {
 		Use:   "endpoints NAME",
 		Short: "Show where the ready instances of a job are reached",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Job = args[0]
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			if !watch {
 				res, err := call(cmd.Context(), c, c.places.ListEndpoints, req)
 				if err != nil {
@@ -325,7 +310,7 @@ func newJobEndpointsCommand(a *app) *cobra.Command {
 					}
 				}
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&req.Endpoint, "endpoint", "", "only the one of this name")
 	cmd.Flags().BoolVar(&watch, "watch", false, "show them again whenever they change")

@@ -168,15 +168,10 @@ func newJobWaitCommand(a *app) *cobra.Command {
 		Use:   "wait NAME...",
 		Short: "Wait until jobs have ended; exit code 4 if one did not succeed",
 		Args:  atLeastOne("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			slices.Sort(args)
 			return a.finishWait(cmd.Context(), c, slices.Compact(args))
-		},
+		}),
 	}
 }
 
@@ -185,13 +180,8 @@ func newJobWatchCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch [NAME...]",
 		Short: "Print jobs as they are, and again whenever they change, until interrupted",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			filter.Names = args
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			return c.follow(cmd.Context(), filter, func(_ *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
 				return false, a.showEach(res, func(w io.Writer) {
 					for _, j := range res.GetJobs() {
@@ -199,7 +189,7 @@ func newJobWatchCommand(a *app) *cobra.Command {
 					}
 				})
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&filter.Pool, "pool", "", "only in this pool or below it")
 	cmd.Flags().StringVar(&filter.Owner, "owner", "", "only of this owner")

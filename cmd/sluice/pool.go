@@ -24,14 +24,9 @@ func newPoolListCommand(a *app) *cobra.Command {
 		Use:   "list",
 		Short: "List pools",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			all := &sluicev1.ListPoolsResponse{}
-			_, err = pages(0, func(size uint32, token string) (int, string, error) {
+			_, err := pages(0, func(size uint32, token string) (int, string, error) {
 				req.PageSize, req.PageToken = &size, token
 				res, err := call(cmd.Context(), c, c.pools.ListPools, req)
 				all.Pools = append(all.Pools, res.GetPools()...)
@@ -50,7 +45,7 @@ func newPoolListCommand(a *app) *cobra.Command {
 				}
 				columns(w, "PATH STATE JOBS WAITING RUNNING DESCRIPTION", rows)
 			})
-		},
+		}),
 	}
 }
 
@@ -59,18 +54,13 @@ func newPoolGetCommand(a *app) *cobra.Command {
 		Use:   "get PATH",
 		Short: "Show a pool",
 		Args:  wants("PATH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			res, err := call(cmd.Context(), c, c.pools.GetPool, &sluicev1.GetPoolRequest{Path: args[0]})
 			if err != nil {
 				return err
 			}
 			return a.show(res.GetPool(), func(w io.Writer) { poolProperties(w, res.GetPool()) })
-		},
+		}),
 	}
 }
 
@@ -163,20 +153,15 @@ func newPoolDeleteCommand(a *app) *cobra.Command {
 		Use:   "delete PATH",
 		Short: "Delete a pool that has no children and no jobs that go on",
 		Args:  wants("PATH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Path = args[0]
 			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			res, err := call(cmd.Context(), c, c.pools.DeletePool, req)
 			if err != nil {
 				return err
 			}
 			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "pool %s deleted\n", args[0]) })
-		},
+		}),
 	}
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the pool has another version")
 	return cmd

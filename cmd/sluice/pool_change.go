@@ -65,12 +65,7 @@ func poolSwitch(a *app, use, short string, resume bool) *cobra.Command {
 		Use:   use,
 		Short: short,
 		Args:  wants("PATH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			res, err := call(cmd.Context(), c, c.pools.DrainPool, &sluicev1.DrainPoolRequest{Path: args[0], Resume: resume})
 			if err != nil {
 				return err
@@ -78,6 +73,6 @@ func poolSwitch(a *app, use, short string, resume bool) *cobra.Command {
 			return a.show(res.GetPool(), func(w io.Writer) {
 				fmt.Fprintf(w, "pool %s is %s\n", res.GetPool().GetSpec().GetPath(), poolStateWord(res.GetPool().GetState()))
 			})
-		},
+		}),
 	}
 }

@@ -25,18 +25,13 @@ func newPoolMappingGetCommand(a *app) *cobra.Command {
 		Use:   "get",
 		Short: "Show the rules in their order",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			res, err := call(cmd.Context(), c, c.pools.GetQueueMapping, &sluicev1.GetQueueMappingRequest{})
 			if err != nil {
 				return err
 			}
 			return a.show(res.GetMapping(), func(w io.Writer) { mappingTable(w, res.GetMapping()) })
-		},
+		}),
 	}
 }
 

@@ -22,12 +22,7 @@ func newVolumeListCommand(a *app) *cobra.Command {
 		Use:   "list",
 		Short: "List the persistent volumes that hosts keep",
 		Args:  wants(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
 			all := &sluicev1.ListVolumesResponse{}
 			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
 				req.PageSize, req.PageToken = &size, token
@@ -39,7 +34,7 @@ func newVolumeListCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.show(all, func(w io.Writer) { volumeTable(w, all.GetVolumes()); a.cut(more, limit) })
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&req.Host, "host", "", "only of this host, as SHARD/NAME")
 	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
@@ -52,19 +47,14 @@ func newVolumeGetCommand(a *app) *cobra.Command {
 		Use:   "get NAME",
 		Short: "Show a persistent volume",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Name = args[0]
 			res, err := call(cmd.Context(), c, c.volumes.GetVolume, req)
 			if err != nil {
 				return err
 			}
 			return a.show(res, func(w io.Writer) { volumeTable(w, []*sluicev1.Volume{res.GetVolume()}) })
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&req.Host, "host", "", "its host, as SHARD/NAME, where several have one of this name")
 	return cmd
@@ -76,19 +66,14 @@ func newVolumeDeleteCommand(a *app) *cobra.Command {
 		Use:   "delete NAME",
 		Short: "Delete a persistent volume that no task uses, with its data",
 		Args:  wants("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Name = args[0]
 			res, err := call(cmd.Context(), c, c.volumes.DeleteVolume, req)
 			if err != nil {
 				return err
 			}
 			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "volume %s is deleted\n", req.Name) })
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&req.Host, "host", "", "its host, as SHARD/NAME, where several have one of this name")
 	return cmd
