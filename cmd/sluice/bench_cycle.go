@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -125,14 +125,9 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string,
 	if b.NewSolver != nil {
 		answer.Solver = b.NewSolver().Name()
 	}
-	if a.config.Output == "table" {
-		fmt.Fprintf(a.out, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v, %d preferences; %s, %s; heap %.0f MB\n\n",
+	return a.showValue(answer, func(w io.Writer) error {
+		fmt.Fprintf(w, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v, %d preferences; %s, %s; heap %.0f MB\n\n",
 			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, b.Preferences, answer.Model, answer.Planner, answer.HeapMB)
-		return report.WriteCycles(a.out, r, clock)
-	}
-	compact, err := json.Marshal(answer)
-	if err != nil {
-		return err
-	}
-	return a.showJSON(compact)
+		return report.WriteCycles(w, r, clock)
+	})
 }

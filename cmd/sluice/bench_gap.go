@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 	"time"
 
@@ -45,7 +45,8 @@ func newBenchGapCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.showGaps(gap.Sum(all))
+			rows := gap.Sum(all)
+			return a.showValue(rows, func(w io.Writer) error { return writeGaps(w, rows) })
 		},
 	}
 	cmd.Flags().IntVar(&instances, "instances", instances, "random clusters, seeds from 1")
@@ -53,15 +54,8 @@ func newBenchGapCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) showGaps(rows []gap.Row) error {
-	if a.config.Output != "table" {
-		compact, err := json.Marshal(rows)
-		if err != nil {
-			return err
-		}
-		return a.showJSON(compact)
-	}
-	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+func writeGaps(w io.Writer, rows []gap.Row) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TIER\tINSTANCES\tBEST\tGAP % MEDIAN\tP95\tMAX\tWITHOUT FLOW P95\tBY DENSITY MEDIAN\tP95\tBELOW DENSITY")
 	for i := range rows {
 		r := &rows[i]

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 	"time"
 
@@ -92,17 +92,12 @@ func (a *app) runBenchQuality(cmd *cobra.Command, w *quality.Workload, policies 
 	if err != nil {
 		return err
 	}
-	if a.config.Output != "table" {
-		compact, err := json.Marshal(scores)
-		if err != nil {
-			return err
+	return a.showValue(scores, func(w io.Writer) error {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "POLICY\tGPUS ALLOCATED %\tSPREAD")
+		for _, s := range scores {
+			fmt.Fprintf(t, "%s\t%.2f\t%.2f\n", s.Policy, s.Mean, s.Spread)
 		}
-		return a.showJSON(compact)
-	}
-	t := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "POLICY\tGPUS ALLOCATED %\tSPREAD")
-	for _, s := range scores {
-		fmt.Fprintf(t, "%s\t%.2f\t%.2f\n", s.Policy, s.Mean, s.Spread)
-	}
-	return t.Flush()
+		return t.Flush()
+	})
 }

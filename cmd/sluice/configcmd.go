@@ -1,8 +1,7 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -13,19 +12,14 @@ func newConfigCommand(a *app) *cobra.Command {
 		Short: "Print every setting with its value and where it comes from",
 		Args:  wants(),
 		RunE: func(*cobra.Command, []string) error {
-			if a.config.Output != "table" {
-				b, err := json.Marshal(a.config.Values())
-				if err != nil {
-					return fmt.Errorf("printing the settings: %w", err)
+			return a.showValue(a.config.Values(), func(w io.Writer) error {
+				var rows [][]string
+				for _, v := range a.config.Values() {
+					rows = append(rows, []string{v.Key, v.Value, v.Source})
 				}
-				return a.showJSON(b)
-			}
-			var rows [][]string
-			for _, v := range a.config.Values() {
-				rows = append(rows, []string{v.Key, v.Value, v.Source})
-			}
-			columns(a.out, "KEY VALUE SOURCE", rows)
-			return nil
+				columns(w, "KEY VALUE SOURCE", rows)
+				return nil
+			})
 		},
 	}
 	return group("config", "Show settings", show)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -28,7 +29,7 @@ func specDiff(from, to *sluicev1.JobSpec) []difference {
 	for p := range b {
 		paths[p] = true
 	}
-	var all []difference
+	all := []difference{} // none is a list, too
 	for _, p := range slices.Sorted(maps.Keys(paths)) {
 		if a[p] != b[p] {
 			all = append(all, difference{p, a[p], b[p]})
@@ -65,28 +66,18 @@ func leaves(spec *sluicev1.JobSpec) map[string]string {
 	return out
 }
 
-func (a *app) showDiff(all []difference) error {
-	if a.config.Output != "table" {
-		if all == nil {
-			all = []difference{}
-		}
-		compact, err := json.Marshal(all)
-		if err != nil {
-			return fmt.Errorf("printing the answer: %w", err)
-		}
-		return a.showJSON(compact)
-	}
+func writeDiff(w io.Writer, all []difference) error {
 	if len(all) == 0 {
-		fmt.Fprintln(a.out, "nothing would change")
+		fmt.Fprintln(w, "nothing would change")
 	}
 	for _, d := range all {
 		switch {
 		case d.From == "":
-			fmt.Fprintf(a.out, "+ %s: %s\n", d.Field, d.To)
+			fmt.Fprintf(w, "+ %s: %s\n", d.Field, d.To)
 		case d.To == "":
-			fmt.Fprintf(a.out, "- %s: %s\n", d.Field, d.From)
+			fmt.Fprintf(w, "- %s: %s\n", d.Field, d.From)
 		default:
-			fmt.Fprintf(a.out, "~ %s: %s -> %s\n", d.Field, d.From, d.To)
+			fmt.Fprintf(w, "~ %s: %s -> %s\n", d.Field, d.From, d.To)
 		}
 	}
 	return nil

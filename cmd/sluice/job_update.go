@@ -128,7 +128,8 @@ func newJobDiffCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.showDiff(specDiff(now.GetSpec(), would.GetSpec()))
+			all := specDiff(now.GetSpec(), would.GetSpec())
+			return a.showValue(all, func(w io.Writer) error { return writeDiff(w, all) })
 		},
 	}
 }

@@ -27,6 +27,18 @@ func (a *app) show(m proto.Message, table func(w io.Writer)) error {
 	return nil
 }
 
+// showValue is show for what is no message.
+func (a *app) showValue(v any, table func(w io.Writer) error) error {
+	if a.config.Output == "table" {
+		return table(a.out)
+	}
+	compact, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("printing the answer: %w", err)
+	}
+	return a.showJSON(compact)
+}
+
 // showJSON prints JSON in the form that was asked for, indented.
 func (a *app) showJSON(compact []byte) error {
 	var b bytes.Buffer

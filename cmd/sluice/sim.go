@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -318,18 +317,11 @@ func simProgress(model string, p sim.Progress, c *sim.Config) string {
 }
 
 func (a *app) showResults(results []*sim.Result) error {
-	if a.config.Output == "table" {
-		return report.WriteTable(a.out, results)
-	}
 	var shown any = results
 	if len(results) == 1 {
 		shown = results[0]
 	}
-	compact, err := json.Marshal(shown)
-	if err != nil {
-		return err
-	}
-	return a.showJSON(compact)
+	return a.showValue(shown, func(w io.Writer) error { return report.WriteTable(w, results) })
 }
 
 // replay is the command line that does the same again.

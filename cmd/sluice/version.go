@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -35,17 +35,13 @@ func newVersionCommand(a *app) *cobra.Command {
 		Short: "Print the version",
 		Args:  wants(),
 		RunE: func(*cobra.Command, []string) error {
-			if a.config.Output == "table" {
-				_, err := fmt.Fprintln(a.out, versionLine())
-				return err
-			}
-			b, err := json.Marshal(map[string]string{
+			facts := map[string]string{
 				"version": version, "revision": revision(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-			})
-			if err != nil {
-				return fmt.Errorf("printing the version: %w", err)
 			}
-			return a.showJSON(b)
+			return a.showValue(facts, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, versionLine())
+				return err
+			})
 		},
 	}
 }
