@@ -12,7 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +28,9 @@ import (
 type masters struct {
 	*mesostest.Cluster
 	addresses []string
+
+	mu    sync.Mutex
+	infos []api.TaskInfo // of all tasks that began, in that order
 }
 
 // newMasters makes a cluster with so many masters, of which the first one leads, and agents h1, h2 ... in rack r7.
@@ -39,10 +44,15 @@ func newMasters(t *testing.T, n, agents int, c mesostest.Config) *masters {
 	}
 	c.Masters, c.AllocationInterval, c.ReregisterAfter = m.addresses, 20*time.Millisecond, 20*time.Millisecond
 	c.Behave = func(t api.TaskInfo) mesostest.Behaviour {
+		m.mu.Lock()
+		m.infos = append(m.infos, t)
+		m.mu.Unlock()
 		b := mesostest.Behaviour{Startup: time.Millisecond}
 		switch t.Command.GetValue() {
 		case "serve":
 			b.Runs = mesostest.Forever
+		case "linger": // until Mesos has asked again whether its agent may go
+			b.Runs, b.TermTakes = mesostest.Forever, 1200*time.Millisecond
 		case "fail":
 			b.ExitCode = 3
 		}
@@ -64,6 +74,13 @@ func newMasters(t *testing.T, n, agents int, c mesostest.Config) *masters {
 		})
 	}
 	return m
+}
+
+// begun returns what agents were told of the tasks that began.
+func (m *masters) begun() []api.TaskInfo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.infos)
 }
 
 // living returns the ids of the tasks that run on a host, on any if it is "".

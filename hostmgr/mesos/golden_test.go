@@ -56,7 +56,7 @@ func goldenLaunches() map[string]hostmgr.Launch {
 		return hostmgr.Launch{Run: runID(3), Job: "web", Owner: "alice", Host: "h0", Task: task}
 	}
 	one := func(p cluster.Process) cluster.TaskSpec { return cluster.TaskSpec{Processes: []cluster.Process{p}} }
-	argv := []string{"serve", "--host", "${SLUICE_HOST_ADDRESS}", "--port", "${SLUICE_PORT_http}", "${HOME}"}
+	argv := []string{"serve", "--host", "${SLUICE_HOST_ADDRESS}", "--port", "${SLUICE_PORT_HTTP}", "${HOME}"}
 	check := func(c cluster.HealthCheck) cluster.HealthCheck {
 		c.Delay, c.Interval, c.Timeout, c.Failures, c.Successes = 15*time.Second, 2500*time.Millisecond, time.Second, 4, 1
 		return c

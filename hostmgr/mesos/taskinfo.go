@@ -3,6 +3,7 @@ package mesos
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -197,13 +198,9 @@ func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskIn
 
 // command returns what a process runs. Init steps run before it, in its shell.
 func command(l *hostmgr.Launch, p *cluster.Process, address string) *api.CommandInfo {
-	c := &api.CommandInfo{Environment: &api.Environment{}}
-	variables := identity(l, address)
-	replace := replacer(variables)
-	for _, v := range environment(variables, l, p) {
-		variable := api.Environment_Variable{Name: v.Key, Type: api.Environment_Variable_VALUE.Enum(), Value: text(v.Value)}
-		c.Environment.Variables = append(c.Environment.Variables, variable)
-	}
+	c := &api.CommandInfo{Environment: environment(l, p, address)}
+	variables := l.Variables(address)
+	replace := func(s string) string { return cluster.Interpolate(s, variables) }
 	switch {
 	case len(l.Task.Init) > 0 || p.WorkDir != "":
 		c.Shell, c.Value = flag(true), text(script(l, p, replace))
@@ -230,6 +227,20 @@ func command(l *hostmgr.Launch, p *cluster.Process, address string) *api.Command
 		c.URIs = append(c.URIs, uri)
 	}
 	return c
+}
+
+// environment returns all variables of a process, sorted: of those of one name the last one counts.
+func environment(l *hostmgr.Launch, p *cluster.Process, address string) *api.Environment {
+	values := map[string]string{}
+	for _, kv := range l.Environment(p, address) {
+		values[kv.Key] = kv.Value
+	}
+	out := &api.Environment{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		variable := api.Environment_Variable{Name: name, Type: api.Environment_Variable_VALUE.Enum(), Value: text(values[name])}
+		out.Variables = append(out.Variables, variable)
+	}
+	return out
 }
 
 // script returns a line for the shell that runs the init steps one after the other and becomes the process.
