@@ -3,8 +3,12 @@ package rules
 import "github.com/sluice-scheduler/sluice/cluster"
 
 // evacuate asks what may be moved to leave the hosts that are to be cleared, of services as many as their jobs bear; it runs
-// again elsewhere. Work that may not be preempted finishes where it is, and what is bound to its host stays.
+// again elsewhere. Work that may not be preempted finishes where it is, and what is bound to its host stays. While nothing is
+// killed nothing is asked to leave.
 func evacuate(tx *Tx) error {
+	if tx.State().Mode().KillingStopped {
+		return nil
+	}
 	for _, id := range tx.State().Clearing() {
 		h := tx.State().Host(id)
 		if h.Unreachable {

@@ -21,6 +21,9 @@ func Settle(tx *Tx) (wrong error) {
 		}
 	}
 	fail(coverNew(tx))
+	if tx.killsAgain() {
+		fail(resume(tx))
+	}
 	for jobs, hosts, tasks := 0, 0, 0; ; {
 		changed := tx.state.Changed()
 		touched := distinct(changed.Jobs[jobs:])
@@ -38,6 +41,22 @@ func Settle(tx *Tx) (wrong error) {
 			fail(holdHome(tx, k))
 		}
 	}
+}
+
+// resume goes on with what stood still while nothing was killed: updates, and hosts that are to be cleared. Nothing about
+// them has changed. Complexity: the jobs.
+func resume(tx *Tx) error {
+	var updating []cluster.JobUID
+	for j := range tx.State().Jobs(0) {
+		if j.Update.Live() || j.Surge > 0 {
+			updating = append(updating, j.UID)
+		}
+	}
+	var wrong error
+	for _, uid := range updating {
+		wrong = errors.Join(wrong, advanceUpdate(tx, tx.State().Job(uid)))
+	}
+	return errors.Join(wrong, evacuate(tx))
 }
 
 // distinct returns the different keys, in order.

@@ -42,6 +42,14 @@ func (tx *Tx) specChanged(uid cluster.JobUID) bool {
 	})
 }
 
+// killsAgain reports whether the transaction let tasks be killed again.
+func (tx *Tx) killsAgain() bool {
+	return !tx.state.Mode().KillingStopped && slices.ContainsFunc(tx.records, func(r cluster.Record) bool {
+		_, set := r.Event.(*cluster.ModeSet)
+		return set
+	})
+}
+
 // Emit applies an event and adds it to the records. An error leaves the state as it was before the event, but does not
 // take back what was emitted earlier: check first, then emit.
 func (tx *Tx) Emit(e cluster.Event) error {

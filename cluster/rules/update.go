@@ -9,9 +9,9 @@ import (
 
 // advanceUpdate does what is due for the update of a job: it looks after the instances that were touched, touches further
 // ones as far as the policy and the availability budget allow, and ends the update. Doing it again changes nothing.
-// Complexity: a batch, and the instances that have not been looked at.
+// While nothing is killed it stands still. Complexity: a batch, and the instances that have not been looked at.
 func advanceUpdate(tx *Tx, j *cluster.Job) error {
-	for {
+	for !tx.State().Mode().KillingStopped {
 		j = tx.State().Job(j.UID)
 		if j == nil || !j.Update.Live() && j.Surge == 0 {
 			return nil
@@ -29,6 +29,7 @@ func advanceUpdate(tx *Tx, j *cluster.Job) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 // rollout is one look at an update.

@@ -424,6 +424,44 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, audit.String(), "canary")
 }
 
+// To stop a job with all that depend on it takes the right to stop each of them; where one is another's, none is stopped.
+func TestACascadeStopsOnlyWhatTheCallerMay(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	for _, user := range []string{"ann", "bob"} {
+		a.grant(t, cluster.Submitter, user, "root")
+	}
+	a.grant(t, cluster.PoolAdmin, "paul", "root/default")
+	ann, bob, paul := a.as(t, "ann"), a.as(t, "bob"), a.as(t, "paul")
+	submit := func(who context.Context, name, on string) {
+		t.Helper()
+		spec := sleepJob(name)
+		if on != "" {
+			spec.DependsOn = []*sluicev1.Dependency{{Job: on}}
+		}
+		_, err := a.jobs.SubmitJob(who, &sluicev1.SubmitJobRequest{Spec: spec})
+		require.NoError(t, err)
+	}
+	stop := func(who context.Context, name string) error {
+		_, err := a.jobs.StopJob(who, &sluicev1.StopJobRequest{Name: name, Cascade: true})
+		return err
+	}
+	submit(ann, "first", "")
+	submit(ann, "second", "first")
+	require.NoError(t, stop(ann, "first"))
+	require.Equal(t, cluster.JobKilled, a.Snapshot().JobByName("second").State())
+
+	submit(ann, "third", "")
+	submit(ann, "fourth", "third")
+	submit(bob, "hidden", "fourth")
+	before := a.Snapshot().Seq()
+	err := stop(ann, "third")
+	require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
+	require.NotContains(t, err.Error(), "hidden", "nor is she told what there is")
+	require.Equal(t, before, a.Snapshot().Seq())
+	require.NoError(t, stop(paul, "third"))
+	require.Equal(t, cluster.JobKilled, a.Snapshot().JobByName("hidden").State())
+}
+
 func TestPagesAreProtected(t *testing.T) {
 	a, _ := newGuarded(t, Limits{})
 	a.grant(t, cluster.Viewer, "vera", "root")

