@@ -38,16 +38,32 @@ func Scale(a, b, c, limit int64) int64 {
 
 // DominantShare returns, in thousandths and rounded down, the part of the capacity that n times the load takes of the
 // dimension where that is largest, at most limit.
-func DominantShare(load, capacity cluster.Resources, n, limit int64) int64 {
+func DominantShare(load, capacity *cluster.Resources, n, limit int64) int64 {
 	worst := int64(0)
 	if n <= 0 {
 		return 0
 	}
-	for d, v := range load.Fixed {
+	for d, v := range &load.Fixed {
 		worst = max(worst, Scale(v, 1000*n, capacity.Fixed[d], limit))
 	}
 	for _, a := range load.Named {
 		worst = max(worst, Scale(a.Value, 1000*n, capacity.Amount(a.Name), limit))
+	}
+	return worst
+}
+
+// ShareWith returns DominantShare of what is allocated and the request together. Every start on every host that changed asks for it, so
+// it makes no vector of the sum.
+func ShareWith(allocated, request, capacity *cluster.Resources, limit int64) int64 {
+	if len(allocated.Named)+len(request.Named) > 0 {
+		load := allocated.Add(*request)
+		return DominantShare(&load, capacity, 1, limit)
+	}
+	worst := int64(0)
+	for d, v := range &request.Fixed {
+		if v += allocated.Fixed[d]; v > 0 { // amounts are at most cluster.MaxAmount: a sum of two does not overflow
+			worst = max(worst, Scale(v, 1000, capacity.Fixed[d], limit))
+		}
 	}
 	return worst
 }

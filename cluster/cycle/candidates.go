@@ -21,10 +21,8 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	p.graph.clear()
 	for _, c := range p.order {
 		p.graph.setClass(c)
-		if c.node != flowgraph.NoNode {
-			p.rows.refresh(c.row)
-		}
 	}
+	p.rows.refreshAll(p.order)
 	p.graph.sync()
 	p.beginOffers(func(h *host) flowgraph.Cost { return p.graph.crowd(h, p.round.Unit, 0) })
 	for _, c := range p.order {
@@ -61,6 +59,7 @@ type offers struct {
 	byHost  []offer                      // by index
 	initial func(h *host) flowgraph.Cost // what one more task pays on the host beyond its start price
 	queue   prospects                    // of the class that is seeded
+	taken   []prospect                   // hosts that others fill, of the same class
 }
 
 type offer struct {
@@ -170,11 +169,12 @@ func (q prospects) sink() {
 }
 
 // seed gives a class its first candidates: the hosts where its tasks would go if they chose one after the other, after
-// those of the classes before it, and a few more. That is close to the optimum, so the potentials of the first solve are
-// worth something.
+// those of the classes before it, and a few more. A class that does not get as many places that way contends for those that
+// others were offered: the flow decides who has them. That is close to the optimum, so the potentials of the first solve
+// are worth something.
 func (p *Planner) seed(c *class) {
-	p.offers.queue = p.offers.queue[:0]
-	q := &p.offers.queue
+	p.offers.queue, p.offers.taken = p.offers.queue[:0], p.offers.taken[:0]
+	q, taken, contends := &p.offers.queue, &p.offers.taken, false
 	consider := func(i int32, start flowgraph.Cost) {
 		q.push(prospect{price: start + p.offer(i).ask, start: start, host: i, fit: -1})
 	}
@@ -193,20 +193,32 @@ func (p *Planner) seed(c *class) {
 			continue
 		}
 		if len(*q) == 0 {
-			return
+			if left == 0 || contends {
+				return
+			}
+			contends = true
+			for _, x := range *taken {
+				consider(x.host, x.start)
+			}
+			continue
 		}
 		first := &(*q)[0]
 		i := first.host
 		o := p.offer(i)
 		if first.fit < 0 {
-			first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances) - o.units
+			first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances)
+			if !contends {
+				if first.fit -= o.units; first.fit <= 0 {
+					*taken = append(*taken, *first)
+				}
+			}
 		}
 		if first.fit <= 0 {
 			q.pop()
 			continue
 		}
 		if c.to[i] == nil {
-			p.graph.link(c, p.hosts.byIndex[i], p.round.Unit)
+			p.graph.link(c, p.hosts.byIndex[i], p.round.Unit, first.start)
 			if left == 0 {
 				spare--
 			}
@@ -242,7 +254,7 @@ func (p *Planner) priceOut(c *class, res solver.Result) bool {
 		if gain <= p.options.Tolerance || c.to[i] != nil {
 			return
 		}
-		p.graph.link(c, p.hosts.byIndex[i], p.round.Unit)
+		p.graph.link(c, p.hosts.byIndex[i], p.round.Unit, start)
 		was := o.ask
 		p.give(i, o)
 		o.ask = min(o.ask, was+gain)

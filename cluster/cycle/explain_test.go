@@ -58,7 +58,7 @@ func crowdedWorld(t *testing.T) *shared {
 				must(host("disk", "ssd"))(j)
 			case 2:
 				labeled("app", fmt.Sprint("x", i%3))(j) // all of them are placed: see TestWhatUnblocksATaskUnblocksIt
-				j.Priority, j.Instances, j.Task.Resources = 3, 2, vector(100, 1<<20)
+				j.Priority, j.Instances, j.Task.Resources = 3, 10, vector(100, 1<<20)
 			case 3:
 				must(tasks(fmt.Sprint("x", i%3), cluster.Less, 1, "host"))(j)
 			case 4:

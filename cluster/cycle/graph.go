@@ -121,18 +121,17 @@ func (g *graph) clear() {
 	g.retired = g.retired[:0]
 }
 
-// link makes the host a candidate of the class. The host has room for one task at least.
-func (g *graph) link(c *class, h *host, unit cluster.Resources) {
+// link makes the host a candidate of the class at the price. The host has room for one task at least.
+func (g *graph) link(c *class, h *host, unit cluster.Resources, price flowgraph.Cost) {
 	if h.node == flowgraph.NoNode {
 		h.node, h.unit = g.net.AddNode(0), unit
 	}
 	room := c.row.fit(h, cluster.MaxInstances)
-	price, _ := c.accepts(h.index)
 	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, price)}
 	c.links = append(c.links, l)
 	c.to[h.index] = l
 	h.links = append(h.links, l)
-	g.touch(h)
+	g.mark(h)
 }
 
 func (g *graph) unlink(l *link) {
@@ -162,30 +161,45 @@ func (g *graph) dropHost(h *host) {
 
 // touch remembers that the host changed.
 func (g *graph) touch(h *host) {
-	if h.node != flowgraph.NoNode && !h.stale {
+	if h.node != flowgraph.NoNode {
+		h.changed = true
+		g.mark(h)
+	}
+}
+
+// mark remembers that the arcs of the host, which has a node, are out of date.
+func (g *graph) mark(h *host) {
+	if !h.stale {
 		h.stale = true
 		g.stale = append(g.stale, h)
 	}
 }
 
-// sync brings the arcs of all touched hosts in line with the rows, which must be fresh.
+// sync brings the arcs of all hosts that changed or were linked in line with the rows, which must be fresh.
 func (g *graph) sync() {
 	for _, h := range g.stale {
-		h.stale = false
-		for _, l := range slices.Clone(h.links) {
-			price, ok := l.class.accepts(h.index)
-			if !ok {
-				g.unlink(l)
-				continue
-			}
-			g.net.SetCost(l.arc, price)
-			g.net.SetBounds(l.arc, 0, l.class.row.fit(h, cluster.MaxInstances))
+		if h.changed {
+			g.renew(h)
 		}
+		h.stale, h.changed = false, false
 		if h.node != flowgraph.NoNode {
 			g.setCrowd(h)
 		}
 	}
 	g.stale = g.stale[:0]
+}
+
+// renew brings the links of the host in line with the rows.
+func (g *graph) renew(h *host) {
+	for _, l := range slices.Clone(h.links) {
+		price, ok := l.class.accepts(h.index)
+		if !ok {
+			g.unlink(l)
+			continue
+		}
+		g.net.SetCost(l.arc, price)
+		g.net.SetBounds(l.arc, 0, l.class.row.fit(h, cluster.MaxInstances))
+	}
 }
 
 // setCrowd gives the host as many crowd segments as its links can fill, and room for one more task: the potentials then

@@ -34,6 +34,7 @@ type host struct {
 	recalls   bool      // what was lent here is asked back: no revocable task starts here
 	stamp     int       // grows when a displacement changes the host
 	stale     bool      // stands in graph.stale
+	changed   bool      // and its links are out of date, too
 }
 
 // hosts numbers the hosts densely and remembers the order in which they changed.

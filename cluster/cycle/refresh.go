@@ -1,6 +1,10 @@
 package cycle
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
 
 // changed is the hosts that changed between two positions of their log, each once, by index. The rows of a cycle were
 // mostly last read at the same position, and share it.
@@ -25,35 +29,82 @@ func (t *rows) changes(from int) []int32 {
 	return c.hosts
 }
 
+// block is how many rows are brought in line together.
+const block = 64
+
 // refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and the length of
 // the head; all hosts for a new row or one that was not refreshed for long.
 func (t *rows) refresh(r *row) {
-	from, to := r.read, t.hosts.position()
-	if from == to {
+	from := r.read
+	if from == t.hosts.position() {
 		return
 	}
-	r.read = to
-	if r.era != t.hosts.era {
-		r.era, r.fixed = t.hosts.era, nil
+	r.read = t.hosts.position()
+	t.renew([]*row{r}, from)
+}
+
+// refreshAll does so for the rows of all classes that are in the network.
+func (t *rows) refreshAll(classes []*class) {
+	to, from := t.hosts.position(), 0
+	together := t.together[:0]
+	for _, c := range classes {
+		r := c.row
+		if c.node == flowgraph.NoNode || r.read == to {
+			continue
+		}
+		if len(together) == block || r.read != from {
+			t.renew(together, from)
+			together, from = together[:0], r.read
+		}
+		r.read = to
+		together = append(together, r)
+	}
+	t.renew(together, from)
+	t.together = together
+}
+
+// renew brings at most a block of rows that were last read at the position in line. It goes from host to host and not from
+// row to row: what a host is made of lies all over the memory.
+func (t *rows) renew(together []*row, from int) {
+	if len(together) == 0 {
+		return
+	}
+	for _, r := range together {
+		if r.era != t.hosts.era {
+			r.era, r.fixed = t.hosts.era, nil
+		}
 	}
 	if from < t.hosts.start {
-		t.rebuild(r, max(shortHead, len(r.head)))
+		for _, r := range together {
+			t.rebuild(r, max(shortHead, len(r.head)))
+		}
 		return
 	}
-	last, kept := t.hosts.last, r.head[:0]
-	for _, s := range r.head {
-		if last[s.index()] < from {
-			kept = append(kept, s)
-		}
+	if grow := len(together) - len(t.found); grow > 0 {
+		t.found = append(t.found, make([][]slot, grow)...)
 	}
-	found := t.scratch[:0]
+	for k := range together {
+		t.found[k] = t.found[k][:0]
+	}
 	for _, i := range t.changes(from) {
-		if s, ok := r.price(i); ok && s < r.end {
-			found = append(found, s)
+		h := t.hosts.byIndex[i]
+		for k, r := range together {
+			if s, ok := r.priceOn(h); ok && s < r.end {
+				t.found[k] = append(t.found[k], s)
+			}
 		}
 	}
-	t.scratch = found
-	r.head = merge(kept, t.sorted(found))
+	last := t.hosts.last
+	for k, r := range together {
+		kept := r.head[:0]
+		for _, s := range r.head {
+			if last[s.index()] < from {
+				kept = append(kept, s)
+			}
+		}
+		t.found[k] = t.sorted(t.found[k])
+		r.head = merge(kept, t.found[k])
+	}
 }
 
 const (
@@ -61,8 +112,8 @@ const (
 	fewSlots = 64 // below it a sort by comparisons is faster
 )
 
-// sorted returns slots that come in the order of their hosts in the order of their prices. Either slice may be
-// overwritten by the next call. Complexity: linear, unless prices differ by 2^22 or more.
+// sorted returns slots that come in the order of their hosts in the order of their prices, and may keep the slice that it
+// was given. Complexity: linear, unless prices differ by 2^22 or more.
 func (t *rows) sorted(found []slot) []slot {
 	if len(found) < fewSlots {
 		slices.Sort(found)
@@ -97,7 +148,7 @@ func (t *rows) sorted(found []slot) []slot {
 		}
 		from, to = to, from
 	}
-	t.scratch, t.spare = from, to
+	t.spare = to
 	return from
 }
 

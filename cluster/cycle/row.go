@@ -26,10 +26,12 @@ type rows struct {
 	byKey map[pricedKey]*row
 	idle  []*row // without a class, longest idle first
 
-	recent  changed
-	scratch []slot
-	spare   []slot
-	counts  []int32
+	recent   changed
+	scratch  []slot
+	together []*row
+	found    [][]slot // by index in together
+	spare    []slot
+	counts   []int32
 }
 
 // pricedKey names a row: the same request has another price by another route of the model.
@@ -176,12 +178,13 @@ func (r *row) anyOpen() bool {
 func (r *row) breadth() int { return max(r.count, len(r.head)) }
 
 // price returns the slot of a host, false if it is not open.
-func (r *row) price(i int32) (slot, bool) {
-	h := r.table.hosts.byIndex[i]
+func (r *row) price(i int32) (slot, bool) { return r.priceOn(r.table.hosts.byIndex[i]) }
+
+func (r *row) priceOn(h *host) (slot, bool) {
 	if r.judge(h) != open {
 		return 0, false
 	}
-	return makeSlot(clamp(clamp(r.table.model.Start(r.table.round, &r.request, h.rec))+r.rule.price(h.rec, 0)), i), true
+	return makeSlot(clamp(clamp(r.table.model.Start(r.table.round, &r.request, h.rec))+r.rule.price(h.rec, 0)), h.index), true
 }
 
 // fit returns how many tasks the host, which is open or was, takes together as it is planned, at most limit: by room, and by

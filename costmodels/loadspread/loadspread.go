@@ -49,17 +49,16 @@ func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 
 // Start returns the delay expected on the host once the task is there.
 func (Model) Start(_ *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
-	return delay(h.Allocated.Add(q.Task.Resources), h.Capacity, 1)
+	return grain(costmodels.ShareWith(&h.Allocated, &q.Task.Resources, &h.Capacity, most))
 }
 
 // Crowd returns the delay that k starts before this one add, each of the size of the mean waiting request.
 func (Model) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
-	return delay(r.Unit, h.Capacity, k)
+	return grain(costmodels.DominantShare(&r.Unit, &h.Capacity, k, most))
 }
 
-// delay returns FullDelay · n · share(load), rounded down to a Grain, at most twice FullDelay: beyond "twice as much as
-// there is" one host is as bad as another.
-func delay(load, capacity cluster.Resources, n int64) flowgraph.Cost {
-	worst := costmodels.DominantShare(load, capacity, n, 2*FullDelay)
-	return flowgraph.Cost(worst - worst%Grain)
-}
+// most is the largest price: beyond "twice as much as there is" one host is as bad as another.
+const most = 2 * FullDelay
+
+// grain turns a share in thousandths into a price, rounded down to a Grain.
+func grain(share int64) flowgraph.Cost { return flowgraph.Cost(share - share%Grain) }
