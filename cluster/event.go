@@ -211,6 +211,7 @@ type RestoredHeader struct {
 	Costs     *CostPolicy   `cbor:",omitempty"`
 	Roles     []RoleBinding `cbor:",omitempty"`
 	Mode      Mode          `cbor:",omitempty"`
+	Turnover  Turnover
 }
 
 func (*ClusterCreated) isEvent()  {}

@@ -353,7 +353,7 @@ func (s *State) restore(r *Restored) error {
 		}
 		s.seq, s.clusterID, s.nextJob, s.revision = h.Seq, h.ClusterID, h.NextJob, h.Revision
 		s.mapping, s.costs = h.Mapping, h.Costs
-		s.roles, s.mode = h.Roles, h.Mode
+		s.roles, s.mode, s.turnover = h.Roles, h.Mode, h.Turnover
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
 	load(s.hosts, r.Hosts, func(h *Host) HostID { return h.ID })

@@ -32,6 +32,7 @@ type tables struct {
 	tokens    *btree.Map[string, *Token]
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
+	turnover  Turnover
 	lessons   uint64   // runs that were learned from since the state was made or loaded
 	lending   int      // see Lending
 	clearing  []HostID // hosts that what may be moved has to leave, sorted; never modified in place
@@ -68,6 +69,9 @@ func (t *tables) ClusterID() string { return t.clusterID }
 
 // Seq returns the sequence number of the last event applied.
 func (t *tables) Seq() uint64 { return t.seq }
+
+// Turnover returns what has come free by itself.
+func (t *tables) Turnover() Turnover { return t.turnover }
 
 // Revision returns the last revision given to a job. See Job.Revision.
 func (t *tables) Revision() uint64 { return t.revision }
@@ -195,7 +199,7 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 	return func(yield func(*Restored) bool) {
 		header := &RestoredHeader{
 			Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping, Costs: s.costs,
-			Roles: s.roles, Mode: s.mode,
+			Roles: s.roles, Mode: s.mode, Turnover: s.turnover,
 		}
 		_ = yield(&Restored{Header: header}) &&
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&

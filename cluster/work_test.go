@@ -125,4 +125,6 @@ func TestWorkIsLearnedAndKept(t *testing.T) {
 		require.NoError(t, again.Apply(Record{Event: part}))
 	}
 	require.Equal(t, w, again.Work("sort"))
+	require.Equal(t, int64(3000), s.Turnover().Within(TurnoverWindow, 2+Time(time.Minute)).Fixed[CPU], "all three made room")
+	require.Equal(t, s.Turnover(), again.Turnover())
 }

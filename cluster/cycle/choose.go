@@ -208,7 +208,11 @@ func alike(a, b bundle) bool {
 // bundles lists what may leave the host for the class, cheapest first.
 func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
 	var all []bundle
+	patient := d.patient(c)
 	for _, u := range h.units {
+		if patient && u.group.key.pool != c.key.group.pool {
+			continue
+		}
 		if u.leaves() || u.group == c.group || h.makesWay(u) || c.row.rule.hinges(u.set) || !u.displaceable(d.now, d.p.options.Hysteresis) {
 			continue
 		}

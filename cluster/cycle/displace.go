@@ -80,9 +80,10 @@ func (p *Planner) displace(in Input, out *Output) {
 			cmp.Compare(dominant(b.row.task.Resources, total), dominant(a.row.task.Resources, total)),
 			cmp.Compare(b.price, a.price))
 	})
+	d.soon = p.comesSoon(claims)
 	for _, c := range claims {
 		for _, moves := range []bool{false, true} {
-			if c.claims() > 0 && d.budget() > 0 {
+			if c.claims() > 0 && d.budget() > 0 && !(moves && d.patient(c)) {
 				d.serve(c, moves)
 			}
 		}
@@ -116,6 +117,7 @@ type displacer struct {
 	hit  []*unit // victims, in the order in which they were chosen
 	step int
 
+	soon    bool                    // see comesSoon
 	forming map[cluster.JobUID]bool // gangs that this plan places members of
 	touched int                     // how often a host was touched
 	vain    map[errand]int          // who found no host, and touched then
@@ -123,9 +125,9 @@ type displacer struct {
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.
 type errand struct {
-	row   *row
-	group *group
-	moves bool
+	row            *row
+	group          *group
+	moves, patient bool
 }
 
 // budget returns how many more may be asked to leave in this cycle.
@@ -154,7 +156,7 @@ func (o *options) Pop() any {
 
 // serve makes room for the claims of a class, as many as can be served; for a gang for all or none.
 func (d *displacer) serve(c *class, moves bool) {
-	what := errand{c.row, c.group, moves}
+	what := errand{c.row, c.group, moves, d.patient(c)}
 	if touched, known := d.vain[what]; known && touched == d.touched {
 		return
 	}

@@ -140,6 +140,63 @@ func TestWhatIsLentComesBackAtOnceAndNotMore(t *testing.T) {
 	}
 }
 
+// A claim leaves other pools' work alone as long as enough ends by itself, but not for long, and not below its reservation.
+func TestAClaimWaitsForWhatComesFreeByItself(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		reservation int64
+		patience    time.Duration
+		atOnce      bool
+	}{
+		{"patient", 0, 15 * time.Second, false},
+		{"reserved", 60, 15 * time.Second, true},
+		{"switched off", 0, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShared(t)
+			options := cycle.DefaultOptions()
+			options.Patience = c.patience
+			s.planner.Bound(options)
+			for i := range 10 {
+				s.host(i, vector(10, 0))
+			}
+			s.pool("root/a", c.reservation)
+			s.pool("root/b", 0)
+			b := s.job("root/b", 1000, 1)
+			s.settle()
+			require.Equal(t, 100, s.running(b))
+			end := func() {
+				for _, k := range s.in(cluster.TaskRunning)[:8] {
+					s.report(k, cluster.TaskSucceeded)
+				}
+			}
+			for range 10 { // 8 a second: 120 in 15 seconds
+				end()
+				require.Len(t, s.step().Placements, 8)
+			}
+			a := s.job("root/a", 10, 1)
+			out := s.step()
+			if c.atOnce {
+				require.Equal(t, 10, out.Stats.Preemptions)
+				return
+			}
+			require.Empty(t, out.Displacements)
+			require.NotZero(t, out.WakeAt)
+			end()
+			require.Empty(t, s.step().Displacements)
+			require.Equal(t, 8, s.running(a), "they come before those who borrow")
+			for range 12 { // now nothing ends
+				require.Empty(t, s.step().Displacements)
+			}
+			displaced := 0
+			for range 3 {
+				displaced += s.step().Stats.Preemptions
+			}
+			require.Equal(t, 2, displaced)
+		})
+	}
+}
+
 // Inside a pool the more urgent take the place of the less urgent, and of nobody else.
 func TestUrgencyMakesRoomInsideAPool(t *testing.T) {
 	s := newShared(t)

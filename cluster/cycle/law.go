@@ -13,6 +13,29 @@ func (d *displacer) permits(c *class, b bundle, dims []string) bool {
 	return d.p.ledger.Permits(c.group.unit(1), together(b.units), dims)
 }
 
+// comesSoon reports whether as much as all the claims beyond reservations want comes free by itself within Patience. A claim
+// that waits that long costs little; those who would leave for it would lose all they have done.
+func (p *Planner) comesSoon(claims []*class) bool {
+	var wanted cluster.Resources
+	for _, c := range claims {
+		wanted = wanted.Add(c.group.request.Times(c.left[cluster.TierEntitled]))
+	}
+	return wanted.Fits(p.snap.Turnover().Within(p.options.Patience, p.now))
+}
+
+// patient reports whether the next unit of the class that has no room yet waits for what comes free by itself.
+func (d *displacer) patient(c *class) bool {
+	w, ok := c.queue.GetAt(c.nominees)
+	if !d.soon || !ok || c.tier() != cluster.TierEntitled {
+		return false
+	}
+	until := w.queued.Add(d.p.options.Patience)
+	if d.now < until {
+		d.p.alarm(until)
+	}
+	return d.now < until
+}
+
 // together returns units that leave as one, as the pools' accounts see them.
 func together(units []*unit) pool.Unit {
 	all := units[0].group.unit(1)

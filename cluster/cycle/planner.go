@@ -114,6 +114,9 @@ type Options struct {
 	MaxDisplaced int
 	// Hysteresis is how long a task that was asked to leave is left alone afterwards.
 	Hysteresis time.Duration
+	// Patience is how long a task whose claim goes beyond its pool's reservation leaves other pools' tasks alone while as
+	// much as all such claims want comes free by itself in that time.
+	Patience time.Duration
 	// HoldFor is how long room is held beyond the time that those who leave have for it.
 	HoldFor time.Duration
 	// ReserveAfter is how long a task with a claim waits before a host is kept for it.
@@ -126,7 +129,7 @@ type Options struct {
 // DefaultOptions are those of a planner that is not told otherwise.
 func DefaultOptions() Options {
 	return Options{
-		MaxDisplaced: 1000, Hysteresis: time.Minute, HoldFor: time.Minute, ReserveAfter: time.Minute, Tolerance: 20,
+		MaxDisplaced: 1000, Hysteresis: time.Minute, Patience: 15 * time.Second, HoldFor: time.Minute, ReserveAfter: time.Minute, Tolerance: 20,
 	}
 }
 

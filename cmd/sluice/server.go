@@ -105,7 +105,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		return algorithm
 	})
 	bounds := cycle.DefaultOptions()
-	bounds.MaxDisplaced = c.MaxPreempted
+	bounds.MaxDisplaced, bounds.Patience = c.MaxPreempted, c.Patience
 	planner.Bound(bounds)
 	s.scheduler, err = serve.New(serve.Config{
 		Journal:          s.journal,

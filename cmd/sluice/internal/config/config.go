@@ -71,6 +71,7 @@ type Scheduler struct {
 	SlackWindow      time.Duration `mapstructure:"slack_window"`
 	SlackMargin      int           `mapstructure:"slack_margin"`
 	MaxPreempted     int           `mapstructure:"max_preempted"`
+	Patience         time.Duration `mapstructure:"preemption_patience"`
 }
 
 // Dev is for everything in one process.
@@ -177,6 +178,7 @@ func (c *Config) Validate() error {
 	check("scheduler.checkpoint_every", notNegative(int64(c.Scheduler.CheckpointEvery)-1))
 	check("scheduler.slack_window", notNegative(int64(c.Scheduler.SlackWindow)))
 	check("scheduler.max_preempted", notNegative(int64(c.Scheduler.MaxPreempted)))
+	check("scheduler.preemption_patience", notNegative(int64(c.Scheduler.Patience)))
 	check("scheduler.slack_margin", notNegative(int64(c.Scheduler.SlackMargin)))
 	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
 	check("dev.state_dir", absolute(c.Dev.StateDir))

@@ -59,6 +59,7 @@ func Settings() []Setting {
 		{"scheduler.slack_window", 5 * time.Minute, "", "", "how long a peak of what a task uses counts for the room of revocable tasks; 0 lends nothing"},
 		{"scheduler.slack_margin", 20, "", "", "what is kept beside what tasks are believed to use, in percent of that"},
 		{"scheduler.max_preempted", 1000, "", "", "tasks that one cycle may ask to leave for others; jobs and pools may bound it further"},
+		{"scheduler.preemption_patience", 15 * time.Second, "", "", "how long a claim beyond its pool's reservation waits while enough comes free by itself; 0 takes at once"},
 
 		{"dev.state_dir", filepath.Join(state, "dev"), "state-dir", "", "folder of the journal and of the tasks"},
 		{"dev.driver", "local", "driver", "", "where tasks run: local (processes of this machine) or mesos"},
