@@ -49,6 +49,7 @@ type JobSpec struct {
 	Limits      JobLimits
 	Preemption  PreemptionPolicy
 	Controller  bool             `cbor:",omitempty"` // instance 0 is the controller: the job ends as it ends
+	APIAccess   bool             `cbor:",omitempty"` // the controller gets a credential for its own job
 	Estimate    time.Duration    `cbor:",omitempty"` // of one task's run time, 0 where the user does not know
 	Instances   uint32           // 1..MaxInstances; 0 for a daemon, which has one for each host
 	MaxFailures uint32           // failed runs of one instance that are retried, 0..MaxMaxFailures; 0 for services, which always are

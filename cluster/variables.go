@@ -20,6 +20,16 @@ const (
 	VarPortPrefix  = "SLUICE_PORT_"        // with the position of a dynamic port, and with its name
 )
 
+// The variables of the instances of a gang. See [Snapshot.GangVariables].
+const (
+	VarGangRank  = "SLUICE_GANG_RANK"  // the instance
+	VarGangSize  = "SLUICE_GANG_SIZE"  // of the core, whose ranks are those below it
+	VarGangPeers = "SLUICE_GANG_PEERS" // addresses of the core by rank, joined by commas
+)
+
+// GangVariables lists their names.
+var GangVariables = []string{VarGangRank, VarGangSize, VarGangPeers}
+
 var variables = []string{VarJob, VarJobUID, VarInstance, VarTask, VarRun, VarRunID, VarHost, VarHostAddress}
 
 // PortVariable returns the name of the variable that holds a named port: the name in capitals, with an underscore for
@@ -81,10 +91,11 @@ func Interpolate(text string, values []KeyValue) string {
 	return b.String()
 }
 
-// Undefined returns the first ${SLUICE_...} in a text that no task with the ports has, "" if there is none.
-func (r *PortRequest) Undefined(text string) string {
+// Undefined returns the first ${SLUICE_...} in a text that no task with the ports, and with more variables, has; "" if there
+// is none.
+func (r *PortRequest) Undefined(text string, more ...string) string {
 	known := r.Variables(nil)
-	for _, name := range variables {
+	for _, name := range slices.Concat(variables, more) {
 		known = append(known, KeyValue{Key: name})
 	}
 	left := Interpolate(text, known)

@@ -49,6 +49,10 @@ type Launch struct {
 	Ports   []uint16     // that the run gets, in the order of Task.Ports
 	Secrets []SecretFile // never logged
 
+	// Told is what only the scheduler knows: variables of every process beside those that the driver gives it. They may be
+	// others when a launch is repeated, and are no part of its Fingerprint; what the run was first told holds.
+	Told []cluster.KeyValue `json:",omitempty"`
+
 	// MaxRunTime is after how long from RUNNING the scheduler ends the run, with its grace; 0: never. A driver whose provider
 	// can do the same may have it do so some time later, for the case that the scheduler is away then.
 	MaxRunTime time.Duration `json:",omitempty"` // as fingerprints were made before it was here

@@ -180,7 +180,7 @@ func launchFrom(p *sluicev1.Launch, can cluster.Capabilities) (Launch, error) {
 	for _, s := range payload.GetSecrets() {
 		l.Secrets = append(l.Secrets, SecretFile{Path: s.GetPath(), Value: s.GetValue()})
 	}
-	l.Env = envFrom(payload.GetEnvironment())
+	l.Env, l.Told = envFrom(payload.GetEnvironment()), envFrom(payload.GetVariables())
 	l.MaxRunTime, l.Revocable = time.Duration(max(0, payload.GetMaxRunTimeNs())), payload.GetRevocable()
 	return l, l.refuse(payload, can)
 }

@@ -13,7 +13,7 @@ func (l *Launch) Variables(address string) []cluster.KeyValue {
 		address = l.Host
 	}
 	number := func(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
-	return append([]cluster.KeyValue{
+	all := append([]cluster.KeyValue{
 		{Key: cluster.VarJob, Value: string(l.Job)},
 		{Key: cluster.VarJobUID, Value: number(uint32(l.Run.Task.Job()))},
 		{Key: cluster.VarInstance, Value: number(l.Run.Task.Instance())},
@@ -23,6 +23,18 @@ func (l *Launch) Variables(address string) []cluster.KeyValue {
 		{Key: cluster.VarHost, Value: l.Host},
 		{Key: cluster.VarHostAddress, Value: address},
 	}, l.Task.Ports.Variables(l.Ports)...)
+	for _, e := range l.Told {
+		all = append(all, cluster.KeyValue{Key: e.Key, Value: cluster.Interpolate(e.Value, all)})
+	}
+	return all
+}
+
+// SecretsIn tells the run in which folder it finds its secrets, if it has any. A driver calls it before it uses anything else
+// that makes use of the variables.
+func (l *Launch) SecretsIn(folder string) {
+	if len(l.Secrets) > 0 {
+		l.Told = append([]cluster.KeyValue{{Key: cluster.VarSecretsDir, Value: folder}}, l.Told...)
+	}
 }
 
 // Environment returns what a process finds in its environment beside the driver's own base: the variables of the run,

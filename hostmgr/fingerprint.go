@@ -8,11 +8,13 @@ import (
 // Fingerprint tells payloads apart.
 type Fingerprint [sha256.Size]byte
 
-// Fingerprint returns a digest of the payload. What is empty and what is absent count as the same: the one becomes the
+// Fingerprint returns a digest of the payload, without what the run is told. What is empty and what is absent count as the same: the one becomes the
 // other on its way through a protocol or a file.
 func (l *Launch) Fingerprint() Fingerprint {
 	var tree any
-	data, err := json.Marshal(l)
+	payload := *l
+	payload.Told = nil
+	data, err := json.Marshal(&payload)
 	if err == nil {
 		err = json.Unmarshal(data, &tree)
 	}

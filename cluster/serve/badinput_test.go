@@ -147,9 +147,12 @@ var badSpecs = []struct {
 	{"a service with a controller", func(s *sluicev1.JobSpec) {
 		s.Type, s.Controller = sluicev1.JobType_JOB_TYPE_STATELESS, &sluicev1.ControllerPolicy{}
 	}, codes.InvalidArgument, "spec.controller", "batch jobs"},
-	{"a controller with a credential", func(s *sluicev1.JobSpec) {
-		s.Controller = &sluicev1.ControllerPolicy{ApiAccess: true}
-	}, codes.Unimplemented, "spec.controller.api_access", "no credentials"},
+	{"a secret where the credentials are", func(s *sluicev1.JobSpec) {
+		s.Secrets = []*sluicev1.Secret{{Name: "a", Path: "sluice-api/token", Value: []byte("x")}}
+	}, codes.InvalidArgument, "spec.secrets[0].path", "is kept for"},
+	{"a gang's variable in no gang", func(s *sluicev1.JobSpec) {
+		s.Task.Processes[0].Environment = map[string]string{"A": "${SLUICE_GANG_RANK}"}
+	}, codes.InvalidArgument, `spec.task.processes[0].environment["A"]`, "which this task does not have"},
 	{"empty batches", func(s *sluicev1.JobSpec) {
 		s.Update = &sluicev1.UpdatePolicy{Batch: &sluicev1.UpdatePolicy_BatchSize{}}
 	}, codes.InvalidArgument, "spec.update.batch_size", "is 0: 1 to"},

@@ -56,7 +56,7 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 		Labels:    labelsFrom(p.Labels, child(path, "labels"), v),
 		Priority:  p.Priority,
 		Instances: uint32(instances),
-		Task:      taskSpecFrom(p.Task, child(path, "task"), v),
+		Task:      taskSpecFrom(p.Task, p.Gang != nil, child(path, "task"), v),
 	}
 	job.Secrets = secretsFrom(p.Secrets, child(path, "secrets"), v)
 	job.Task.Secrets = len(job.Secrets) > 0

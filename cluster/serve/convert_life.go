@@ -32,8 +32,8 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 		if job.Type.Service() {
 			v.Invalid(child(path, "controller"), "is for batch jobs: a job of another type does not end by itself")
 		}
-		if c.ApiAccess {
-			v.Unsupported(child(path, "controller.api_access"), "this server hands out no credentials to tasks yet: leave it out")
+		if job.APIAccess = c.ApiAccess; job.APIAccess {
+			job.Task.Secrets = true // in which form the credential comes
 		}
 	}
 	switch job.Type {
@@ -108,6 +108,6 @@ func lifeTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
 	}
 	p.TtlAfterFinish = durationTo(s.TTL)
 	if s.Controller {
-		p.Controller = &sluicev1.ControllerPolicy{}
+		p.Controller = &sluicev1.ControllerPolicy{ApiAccess: s.APIAccess}
 	}
 }

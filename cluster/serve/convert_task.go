@@ -35,8 +35,8 @@ const (
 	defaultSuccesses = 1
 )
 
-// taskSpecFrom converts what every instance runs.
-func taskSpecFrom(p *sluicev1.TaskSpec, path string, v *violations) cluster.TaskSpec {
+// taskSpecFrom converts what every instance runs, of a gang or not.
+func taskSpecFrom(p *sluicev1.TaskSpec, gang bool, path string, v *violations) cluster.TaskSpec {
 	if p == nil {
 		v.Invalid(path, "is required: what each instance runs")
 		return cluster.TaskSpec{}
@@ -48,7 +48,7 @@ func taskSpecFrom(p *sluicev1.TaskSpec, path string, v *violations) cluster.Task
 		v.Invalid(child(path, "resources"), "is required: what one task asks for, at least cpu_milli and memory_bytes")
 	}
 	task := partOfTask(p, path, v)
-	checkReferences(&task, path, v)
+	checkReferences(&task, gang, path, v)
 	return task
 }
 
@@ -359,7 +359,7 @@ func checkMerged(job *cluster.JobSpec, path string, v *violations) {
 	for _, instance := range slices.Compact(turns) {
 		for i, o := range slices.Backward(job.Overrides) {
 			if o.First <= instance && instance <= o.Last {
-				checkReferences(job.TaskOf(instance), child(item(path, i), "task"), v)
+				checkReferences(job.TaskOf(instance), job.Gang != nil, child(item(path, i), "task"), v)
 				break
 			}
 		}
@@ -367,7 +367,7 @@ func checkMerged(job *cluster.JobSpec, path string, v *violations) {
 }
 
 // checkReferences reports ports and variables that are used and not there.
-func checkReferences(task *cluster.TaskSpec, path string, v *violations) {
+func checkReferences(task *cluster.TaskSpec, gang bool, path string, v *violations) {
 	var scratch int64
 	for _, m := range task.Volumes {
 		scratch += m.ScratchBytes
@@ -380,14 +380,18 @@ func checkReferences(task *cluster.TaskSpec, path string, v *violations) {
 		list []cluster.Process
 	}{{"init", task.Init}, {"processes", task.Processes}} {
 		for i := range group.list {
-			checkProcessReferences(task, &group.list[i], item(child(path, group.name), i), v)
+			checkProcessReferences(task, gang, &group.list[i], item(child(path, group.name), i), v)
 		}
 	}
 }
 
-func checkProcessReferences(task *cluster.TaskSpec, p *cluster.Process, path string, v *violations) {
+func checkProcessReferences(task *cluster.TaskSpec, gang bool, p *cluster.Process, path string, v *violations) {
+	var more []string
+	if gang {
+		more = cluster.GangVariables
+	}
 	text := func(s, at string) {
-		if what := task.Ports.Undefined(s); what != "" {
+		if what := task.Ports.Undefined(s, more...); what != "" {
 			v.Invalid(at, "refers to %s, which this task does not have: there are SLUICE_JOB, SLUICE_INSTANCE, SLUICE_HOST and others, and SLUICE_PORT_0 and so on for dynamic ports", quote(what))
 		}
 	}

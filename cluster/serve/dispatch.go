@@ -95,6 +95,7 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 		}
 		message = launchDown(t, j)
 		message.GetLaunch().GetTask().Secrets = secrets
+		c.s.tell(message.GetLaunch().GetTask(), snapshot, t, j)
 		sent[k] = sentRun{run: t.Run}
 	case t.State.Vacating() && !c.spares && (before.run != t.Run || !before.killed):
 		j := snapshot.Job(k.Job())

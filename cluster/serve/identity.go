@@ -50,6 +50,9 @@ func (s *Scheduler) Identify(c Credentials, now time.Time) (*access.Caller, erro
 	var who *access.Caller
 	switch {
 	case c.Token != "":
+		if run, secret, ok := controllerToken(c.Token); ok {
+			return s.controllerOf(run, secret)
+		}
 		t, err := findToken(s.Snapshot(), c.Token, now)
 		if err != nil {
 			return nil, err

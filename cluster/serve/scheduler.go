@@ -36,6 +36,7 @@ type Config struct {
 	// Identity is how callers prove who they are; nil asks nobody and lets everybody do everything.
 	Identity *Identity
 	Secrets  *Keyring     // that secrets are sealed with; nil refuses jobs with secrets
+	Reach    Reach        // of the API, for tasks
 	Limits   Limits       // of what one caller may ask for
 	Audit    *slog.Logger // of who did what; nil drops it
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -36,6 +38,7 @@ type Keyring struct{ keys []sealer }
 type sealer struct {
 	id string
 	cipher.AEAD
+	credentials []byte // key that credentials of controllers are made with
 }
 
 // ParseKeyring reads keys, one on a line: an id, a colon, and 32 bytes in base64. Lines that are empty or begin with "#"
@@ -65,7 +68,11 @@ func ParseKeyring(text string) (*Keyring, error) {
 		if err != nil {
 			return nil, err
 		}
-		ring.keys = append(ring.keys, sealer{id, aead})
+		credentials, err := hkdf.Key(sha256.New, raw, nil, "sluice controller credentials", sha256.Size)
+		if err != nil {
+			return nil, err
+		}
+		ring.keys = append(ring.keys, sealer{id, aead, credentials})
 	}
 	if len(ring.keys) == 0 {
 		return nil, errors.New("serve: there is no key: a line ID:KEY")
@@ -211,6 +218,9 @@ func secretsFrom(list []*sluicev1.Secret, at string, v *violations) []cluster.Se
 		if to == "" || path.IsAbs(to) || path.Clean(to) != to || to == "." || to == ".." || strings.HasPrefix(to, "../") || strings.ContainsRune(to, 0) {
 			v.Invalid(child(where, "path"), "is %s: a path such as db/password, relative to the folder of the secrets", quote(to))
 		}
+		if to == apiFolder || strings.HasPrefix(to, apiFolder+"/") {
+			v.Invalid(child(where, "path"), "is %s, which is kept for what a controller calls the API with", quote(to))
+		}
 		for other := range paths { // which does not change, whatever the order
 			if other == to || strings.HasPrefix(other, to+"/") || strings.HasPrefix(to, other+"/") {
 				v.Invalid(child(where, "path"), "is %s, which is that of another secret, or is above or below it", quote(to))
@@ -235,10 +245,13 @@ func secretsTo(list []cluster.Secret) []*sluicev1.Secret {
 	return all
 }
 
-// checkSecrets refuses secrets where there is no key to keep them with.
+// checkSecrets refuses secrets, and credentials, where there is no key for them.
 func (a *api) checkSecrets(spec *sluicev1.JobSpec, at string, v *violations) {
 	if len(spec.GetSecrets()) > 0 && a.s.config.Secrets == nil {
 		v.Unsupported(child(at, "secrets"), "this server has no key to keep secrets with: scheduler.secret_key_file gives it one")
+	}
+	if spec.GetController().GetApiAccess() && a.s.config.Secrets == nil && a.s.identified() {
+		v.Unsupported(child(at, "controller.api_access"), "this server has no key to make credentials with: scheduler.secret_key_file gives it one")
 	}
 }
 

@@ -112,7 +112,7 @@ func checkUpdate(from, to *cluster.JobSpec) error {
 	if (from.Gang == nil) != (to.Gang == nil) || from.Gang != nil && *from.Gang != *to.Gang {
 		v.Invalid("spec.gang", never)
 	}
-	if from.Controller != to.Controller {
+	if from.Controller != to.Controller || from.APIAccess != to.APIAccess {
 		v.Invalid("spec.controller", never)
 	}
 	if from.Gang != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -164,4 +165,37 @@ func values(infos []api.TaskInfo) (all []string) {
 		}
 	}
 	return all
+}
+
+// TestMesosGang: the members of a gang find their rank, its size and each other in their environment.
+func TestMesosGang(t *testing.T) {
+	noSettings(t)
+	world := newMasters(t, 1, 2, mesostest.Config{})
+	finish := startDev(t, t.TempDir(), "--driver", "mesos", "--master", world.addresses[0], "--framework-user", "nobody")
+	defer func() { require.Zero(t, finish()) }()
+	a := try(t, `name: ring
+instances: 3
+gang: {minimum: 3}
+task: {processes: [{argv: [serve, "${SLUICE_GANG_RANK}"]}], resources: {cpu: 1, memory: 64Mi, ports: {dynamic: 1}}}
+`, "job", "submit", "-")
+	require.Zero(t, a.code, a.err)
+	shows(t, `3: 3 running`, "job", "list")
+	var all []string
+	for _, info := range world.begun() {
+		value := map[string]string{}
+		for _, v := range info.GetCommand().GetEnvironment().GetVariables() {
+			value[v.Name] = v.GetValue()
+		}
+		rank, err := strconv.Atoi(value["SLUICE_GANG_RANK"])
+		require.NoError(t, err)
+		require.Equal(t, []string{"serve", value["SLUICE_INSTANCE"]}, info.Command.Arguments)
+		require.Equal(t, value["SLUICE_INSTANCE"], value["SLUICE_GANG_RANK"])
+		require.Equal(t, "3", value["SLUICE_GANG_SIZE"])
+		peers := strings.Split(value["SLUICE_GANG_PEERS"], ",")
+		require.Len(t, peers, 3)
+		require.Equal(t, value["SLUICE_HOST_ADDRESS"]+":"+value["SLUICE_PORT_0"], peers[rank])
+		all = append(all, value["SLUICE_GANG_PEERS"])
+	}
+	require.Len(t, all, 3)
+	require.Len(t, slices.Compact(all), 1, "all think the same")
 }

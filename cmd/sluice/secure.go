@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -83,6 +85,27 @@ func keyring(source string) (*serve.Keyring, error) {
 		return nil, err
 	}
 	return serve.ParseKeyring(string(text))
+}
+
+// reach is how tasks reach the API, which listens already: at the machine's name where it listens at every address.
+func (s *server) reach(c config.Scheduler) (r serve.Reach, err error) {
+	if r.Address = c.Advertise; r.Address == "" {
+		r.Address = s.api.Addr().String()
+		if at, ok := s.api.Addr().(*net.TCPAddr); ok && at.IP.IsUnspecified() {
+			name, err := os.Hostname()
+			if err != nil {
+				return r, fmt.Errorf("scheduler.advertise: it is not set, and this machine has no name: %w", err)
+			}
+			r.Address = net.JoinHostPort(name, strconv.Itoa(at.Port))
+		}
+	}
+	if s.tls == nil {
+		return r, nil
+	}
+	if r.CA, err = os.ReadFile(cmp.Or(c.TLS.CA, c.TLS.ClientCA)); err != nil {
+		return r, fmt.Errorf("scheduler.tls.ca: %w", err)
+	}
+	return r, nil
 }
 
 // openAudit opens the file that says who did what. It only ever grows; whoever rotates it copies and truncates.

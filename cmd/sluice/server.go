@@ -96,6 +96,10 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if s.web, err = listen(c.HTTPListen, "--http-listen"); err != nil {
 		return s, err
 	}
+	reach, err := s.reach(c)
+	if err != nil {
+		return s, exitError{exitUsage, err}
+	}
 	state, err := journal.Load(s.journal)
 	if err != nil {
 		return s, err
@@ -115,6 +119,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		Logger:           log,
 		Identity:         identity,
 		Secrets:          ring,
+		Reach:            reach,
 		Audit:            audit,
 		Limits:           serve.Limits{Rate: c.Rate, Burst: c.Burst, Streams: c.Streams},
 		BatchWindow:      c.BatchWindow,

@@ -180,6 +180,7 @@ func giveTo(path string, owners []credential) error {
 }
 
 func (d *driver) launchRecord(r *run, l hostmgr.Launch) (*launchRecord, error) {
+	l.SecretsIn(d.secretsOf(l.Run))
 	init, err := d.processRecords(&l, l.Task.Init, r.dir)
 	if err != nil {
 		return nil, err

@@ -224,9 +224,6 @@ func (d *driver) environment(l *hostmgr.Launch, p *cluster.Process, owner *accou
 	}
 	set("TMPDIR", filepath.Join(dir, tempFolder))
 	set(runDirVariable, runDirValue(dir))
-	if len(l.Secrets) > 0 {
-		set(cluster.VarSecretsDir, d.secretsOf(l.Run))
-	}
 	for _, kv := range l.Environment(p, d.config.Address) {
 		set(kv.Key, kv.Value)
 	}

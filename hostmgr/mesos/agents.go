@@ -26,10 +26,9 @@ import (
 // follows the offers where one does.
 type agent struct {
 	agentRecord
-	address string // that its tasks are reached at
-	offers  map[string]*offer
-	runs    map[cluster.RunID]*run // that have not ended
-	queue   []*run                 // that wait for resources
+	offers map[string]*offer
+	runs   map[cluster.RunID]*run // that have not ended
+	queue  []*run                 // that wait for resources
 
 	resting   quantity
 	restUntil time.Time // zero: until the next offer
@@ -170,11 +169,9 @@ func (a *agent) copy() *agentRecord {
 
 // describe takes in what an offer says of its agent, and reports whether anything that is recorded has changed.
 func (a *agent) describe(o *api.Offer, c *Config) bool {
-	a.address = o.Hostname
-	if ip := o.GetURL().GetAddress().IP; ip != nil && *ip != "" {
-		a.address = *ip
-	}
+	at := o.GetURL().GetAddress()
 	m := cluster.Machine{
+		Address:    or(at.GetIP(), o.Hostname),
 		Attributes: attributes(o.Attributes),
 		Zone:       o.GetDomain().GetFaultDomain().GetZone().Name,
 		Volumes:    a.Machine.Volumes,
@@ -188,9 +185,8 @@ func (a *agent) describe(o *api.Offer, c *Config) bool {
 		}
 	}
 	a.maintenance = windowOf(o.Unavailability)
-	port := o.GetURL().GetAddress().Port
-	changed := !a.Machine.Equal(m) || a.Port != port
-	a.Machine, a.Port = m, port
+	changed := !a.Machine.Equal(m) || a.Port != at.Port
+	a.Machine, a.Port = m, at.Port
 	return changed
 }
 

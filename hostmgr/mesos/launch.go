@@ -24,6 +24,7 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 		return err
 	}
 	fingerprint := l.Fingerprint()
+	l.SecretsIn(".") // the sandbox, where a process begins
 	r, promise, err := d.reserve(&l, fingerprint[:])
 	if err != nil || promise == nil {
 		return err
@@ -275,14 +276,14 @@ func (b *batch) fill(l *hostmgr.Launch, mounts []api.Resource) error {
 		}
 	}
 	if len(parts) == 1 {
-		t := taskInfo(l, 0, b.agent.ID, b.agent.address)
+		t := taskInfo(l, 0, b.agent.ID, b.agent.Machine.Address)
 		t.Resources = append(taken[0], mounts...)
 		b.tasks = append(b.tasks, t)
 		return nil
 	}
 	group := api.TaskGroupInfo{}
 	for i := range l.Task.Processes {
-		t := taskInfo(l, i, b.agent.ID, b.agent.address)
+		t := taskInfo(l, i, b.agent.ID, b.agent.Machine.Address)
 		t.Resources = taken[i+1]
 		group.Tasks = append(group.Tasks, t)
 	}

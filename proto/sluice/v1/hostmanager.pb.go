@@ -1419,7 +1419,11 @@ type TaskPayload struct {
 	// How often to read the progress file. Unset: the task reports none.
 	ProgressInterval *durationpb.Duration `protobuf:"bytes,11,opt,name=progress_interval,json=progressInterval,proto3" json:"progress_interval,omitempty"`
 	// For Capacity.revocable, where the host has that.
-	Revocable     bool `protobuf:"varint,12,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	Revocable bool `protobuf:"varint,12,opt,name=revocable,proto3" json:"revocable,omitempty"`
+	// Environment of every process, beside the variables that the host manager
+	// gives it, which these may refer to: what only the scheduler knows. It may be
+	// another when a launch is repeated.
+	Variables     map[string]string `protobuf:"bytes,13,rep,name=variables,proto3" json:"variables,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1536,6 +1540,13 @@ func (x *TaskPayload) GetRevocable() bool {
 		return x.Revocable
 	}
 	return false
+}
+
+func (x *TaskPayload) GetVariables() map[string]string {
+	if x != nil {
+		return x.Variables
+	}
+	return nil
 }
 
 type SecretFile struct {
@@ -2905,7 +2916,7 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x06Launch\x12#\n" +
 	"\x03run\x18\x01 \x01(\v2\x11.sluice.v1.RunRefR\x03run\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12*\n" +
-	"\x04task\x18\x03 \x01(\v2\x16.sluice.v1.TaskPayloadR\x04task\"\xda\x04\n" +
+	"\x04task\x18\x03 \x01(\v2\x16.sluice.v1.TaskPayloadR\x04task\"\xdd\x05\n" +
 	"\vTaskPayload\x12'\n" +
 	"\x04spec\x18\x01 \x01(\v2\x13.sluice.v1.TaskSpecR\x04spec\x128\n" +
 	"\tresources\x18\x02 \x01(\v2\x1a.sluice.v1.ResourceRequestR\tresources\x12I\n" +
@@ -2921,8 +2932,12 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x05owner\x18\n" +
 	" \x01(\tR\x05owner\x12F\n" +
 	"\x11progress_interval\x18\v \x01(\v2\x19.google.protobuf.DurationR\x10progressInterval\x12\x1c\n" +
-	"\trevocable\x18\f \x01(\bR\trevocable\x1a>\n" +
+	"\trevocable\x18\f \x01(\bR\trevocable\x12C\n" +
+	"\tvariables\x18\r \x03(\v2%.sluice.v1.TaskPayload.VariablesEntryR\tvariables\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
+	"\x0eVariablesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"6\n" +
 	"\n" +
@@ -3056,7 +3071,7 @@ func file_sluice_v1_hostmanager_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_hostmanager_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sluice_v1_hostmanager_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_sluice_v1_hostmanager_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_sluice_v1_hostmanager_proto_goTypes = []any{
 	(RunState)(0),               // 0: sluice.v1.RunState
 	(HostCommand_Action)(0),     // 1: sluice.v1.HostCommand.Action
@@ -3094,14 +3109,15 @@ var file_sluice_v1_hostmanager_proto_goTypes = []any{
 	(*LogChunk)(nil),            // 33: sluice.v1.LogChunk
 	(*LogCancel)(nil),           // 34: sluice.v1.LogCancel
 	nil,                         // 35: sluice.v1.TaskPayload.EnvironmentEntry
-	(*Attribute)(nil),           // 36: sluice.v1.Attribute
-	(*Capacity)(nil),            // 37: sluice.v1.Capacity
-	(*RunResult)(nil),           // 38: sluice.v1.RunResult
-	(*TaskSpec)(nil),            // 39: sluice.v1.TaskSpec
-	(*ResourceRequest)(nil),     // 40: sluice.v1.ResourceRequest
-	(*durationpb.Duration)(nil), // 41: google.protobuf.Duration
-	(*Argv)(nil),                // 42: sluice.v1.Argv
-	(LogStream)(0),              // 43: sluice.v1.LogStream
+	nil,                         // 36: sluice.v1.TaskPayload.VariablesEntry
+	(*Attribute)(nil),           // 37: sluice.v1.Attribute
+	(*Capacity)(nil),            // 38: sluice.v1.Capacity
+	(*RunResult)(nil),           // 39: sluice.v1.RunResult
+	(*TaskSpec)(nil),            // 40: sluice.v1.TaskSpec
+	(*ResourceRequest)(nil),     // 41: sluice.v1.ResourceRequest
+	(*durationpb.Duration)(nil), // 42: google.protobuf.Duration
+	(*Argv)(nil),                // 43: sluice.v1.Argv
+	(LogStream)(0),              // 44: sluice.v1.LogStream
 }
 var file_sluice_v1_hostmanager_proto_depIdxs = []int32{
 	5,  // 0: sluice.v1.ShardUp.hello:type_name -> sluice.v1.Hello
@@ -3122,50 +3138,51 @@ var file_sluice_v1_hostmanager_proto_depIdxs = []int32{
 	25, // 15: sluice.v1.ShardDown.volume:type_name -> sluice.v1.VolumeCommand
 	26, // 16: sluice.v1.ShardDown.host:type_name -> sluice.v1.HostCommand
 	9,  // 17: sluice.v1.HostReport.hosts:type_name -> sluice.v1.HostInfo
-	36, // 18: sluice.v1.HostInfo.attributes:type_name -> sluice.v1.Attribute
-	37, // 19: sluice.v1.HostInfo.capacity:type_name -> sluice.v1.Capacity
+	37, // 18: sluice.v1.HostInfo.attributes:type_name -> sluice.v1.Attribute
+	38, // 19: sluice.v1.HostInfo.capacity:type_name -> sluice.v1.Capacity
 	10, // 20: sluice.v1.HostInfo.maintenance:type_name -> sluice.v1.MaintenanceWindow
 	24, // 21: sluice.v1.HostInfo.volumes:type_name -> sluice.v1.VolumeInfo
 	12, // 22: sluice.v1.Inventory.runs:type_name -> sluice.v1.RunStatus
 	2,  // 23: sluice.v1.RunStatus.run:type_name -> sluice.v1.RunRef
 	0,  // 24: sluice.v1.RunStatus.state:type_name -> sluice.v1.RunState
-	38, // 25: sluice.v1.RunStatus.result:type_name -> sluice.v1.RunResult
+	39, // 25: sluice.v1.RunStatus.result:type_name -> sluice.v1.RunResult
 	2,  // 26: sluice.v1.Release.run:type_name -> sluice.v1.RunRef
 	2,  // 27: sluice.v1.Launch.run:type_name -> sluice.v1.RunRef
 	16, // 28: sluice.v1.Launch.task:type_name -> sluice.v1.TaskPayload
-	39, // 29: sluice.v1.TaskPayload.spec:type_name -> sluice.v1.TaskSpec
-	40, // 30: sluice.v1.TaskPayload.resources:type_name -> sluice.v1.ResourceRequest
+	40, // 29: sluice.v1.TaskPayload.spec:type_name -> sluice.v1.TaskSpec
+	41, // 30: sluice.v1.TaskPayload.resources:type_name -> sluice.v1.ResourceRequest
 	35, // 31: sluice.v1.TaskPayload.environment:type_name -> sluice.v1.TaskPayload.EnvironmentEntry
-	41, // 32: sluice.v1.TaskPayload.kill_grace:type_name -> google.protobuf.Duration
+	42, // 32: sluice.v1.TaskPayload.kill_grace:type_name -> google.protobuf.Duration
 	17, // 33: sluice.v1.TaskPayload.secrets:type_name -> sluice.v1.SecretFile
-	41, // 34: sluice.v1.TaskPayload.progress_interval:type_name -> google.protobuf.Duration
-	2,  // 35: sluice.v1.Kill.run:type_name -> sluice.v1.RunRef
-	41, // 36: sluice.v1.Kill.grace:type_name -> google.protobuf.Duration
-	42, // 37: sluice.v1.Kill.on_kill:type_name -> sluice.v1.Argv
-	2,  // 38: sluice.v1.Adjust.run:type_name -> sluice.v1.RunRef
-	40, // 39: sluice.v1.Adjust.resources:type_name -> sluice.v1.ResourceRequest
-	2,  // 40: sluice.v1.RunHealth.run:type_name -> sluice.v1.RunRef
-	24, // 41: sluice.v1.VolumeReport.volumes:type_name -> sluice.v1.VolumeInfo
-	1,  // 42: sluice.v1.HostCommand.action:type_name -> sluice.v1.HostCommand.Action
-	29, // 43: sluice.v1.BulkUp.hello:type_name -> sluice.v1.BulkHello
-	30, // 44: sluice.v1.BulkUp.usage:type_name -> sluice.v1.UsageReport
-	33, // 45: sluice.v1.BulkUp.log:type_name -> sluice.v1.LogChunk
-	32, // 46: sluice.v1.BulkDown.log:type_name -> sluice.v1.LogRequest
-	34, // 47: sluice.v1.BulkDown.cancel:type_name -> sluice.v1.LogCancel
-	31, // 48: sluice.v1.UsageReport.runs:type_name -> sluice.v1.RunUsage
-	2,  // 49: sluice.v1.RunUsage.run:type_name -> sluice.v1.RunRef
-	2,  // 50: sluice.v1.LogRequest.run:type_name -> sluice.v1.RunRef
-	43, // 51: sluice.v1.LogRequest.stream:type_name -> sluice.v1.LogStream
-	43, // 52: sluice.v1.LogChunk.stream:type_name -> sluice.v1.LogStream
-	3,  // 53: sluice.v1.HostManagerService.Control:input_type -> sluice.v1.ShardUp
-	27, // 54: sluice.v1.HostManagerService.Bulk:input_type -> sluice.v1.BulkUp
-	4,  // 55: sluice.v1.HostManagerService.Control:output_type -> sluice.v1.ShardDown
-	28, // 56: sluice.v1.HostManagerService.Bulk:output_type -> sluice.v1.BulkDown
-	55, // [55:57] is the sub-list for method output_type
-	53, // [53:55] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	42, // 34: sluice.v1.TaskPayload.progress_interval:type_name -> google.protobuf.Duration
+	36, // 35: sluice.v1.TaskPayload.variables:type_name -> sluice.v1.TaskPayload.VariablesEntry
+	2,  // 36: sluice.v1.Kill.run:type_name -> sluice.v1.RunRef
+	42, // 37: sluice.v1.Kill.grace:type_name -> google.protobuf.Duration
+	43, // 38: sluice.v1.Kill.on_kill:type_name -> sluice.v1.Argv
+	2,  // 39: sluice.v1.Adjust.run:type_name -> sluice.v1.RunRef
+	41, // 40: sluice.v1.Adjust.resources:type_name -> sluice.v1.ResourceRequest
+	2,  // 41: sluice.v1.RunHealth.run:type_name -> sluice.v1.RunRef
+	24, // 42: sluice.v1.VolumeReport.volumes:type_name -> sluice.v1.VolumeInfo
+	1,  // 43: sluice.v1.HostCommand.action:type_name -> sluice.v1.HostCommand.Action
+	29, // 44: sluice.v1.BulkUp.hello:type_name -> sluice.v1.BulkHello
+	30, // 45: sluice.v1.BulkUp.usage:type_name -> sluice.v1.UsageReport
+	33, // 46: sluice.v1.BulkUp.log:type_name -> sluice.v1.LogChunk
+	32, // 47: sluice.v1.BulkDown.log:type_name -> sluice.v1.LogRequest
+	34, // 48: sluice.v1.BulkDown.cancel:type_name -> sluice.v1.LogCancel
+	31, // 49: sluice.v1.UsageReport.runs:type_name -> sluice.v1.RunUsage
+	2,  // 50: sluice.v1.RunUsage.run:type_name -> sluice.v1.RunRef
+	2,  // 51: sluice.v1.LogRequest.run:type_name -> sluice.v1.RunRef
+	44, // 52: sluice.v1.LogRequest.stream:type_name -> sluice.v1.LogStream
+	44, // 53: sluice.v1.LogChunk.stream:type_name -> sluice.v1.LogStream
+	3,  // 54: sluice.v1.HostManagerService.Control:input_type -> sluice.v1.ShardUp
+	27, // 55: sluice.v1.HostManagerService.Bulk:input_type -> sluice.v1.BulkUp
+	4,  // 56: sluice.v1.HostManagerService.Control:output_type -> sluice.v1.ShardDown
+	28, // 57: sluice.v1.HostManagerService.Bulk:output_type -> sluice.v1.BulkDown
+	56, // [56:58] is the sub-list for method output_type
+	54, // [54:56] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_hostmanager_proto_init() }
@@ -3217,7 +3234,7 @@ func file_sluice_v1_hostmanager_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_hostmanager_proto_rawDesc), len(file_sluice_v1_hostmanager_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1161,7 +1161,8 @@ func (x *Secret) GetValue() []byte {
 type ControllerPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Give it the API's address and a credential limited to this job, so that it
-	// may change the number of instances.
+	// may change the number of instances. The credential is good while the run of
+	// instance 0 lasts that has it.
 	ApiAccess     bool `protobuf:"varint,1,opt,name=api_access,json=apiAccess,proto3" json:"api_access,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -39,6 +39,7 @@ type TLS struct {
 type ServerTLS struct {
 	Cert, Key string
 	ClientCA  string `mapstructure:"client_ca"`
+	CA        string // of the server's own certificate
 	CRL       string
 }
 
@@ -49,6 +50,7 @@ type Log struct{ Level string }
 type Scheduler struct {
 	Listen           string
 	HTTPListen       string `mapstructure:"http_listen"`
+	Advertise        string
 	StateDir         string `mapstructure:"state_dir"`
 	TLS              ServerTLS
 	Insecure         bool
@@ -158,6 +160,9 @@ func (c *Config) Validate() error {
 	check("server", reachable(c.Server, c.TLS.CA != "", "tls.ca"))
 	check("scheduler.listen", reachable(c.Scheduler.Listen, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
 	check("scheduler.http_listen", reachable(c.Scheduler.HTTPListen, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
+	if a := c.Scheduler.Advertise; a != "" {
+		check("scheduler.advertise", reachable(a, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
+	}
 	check("tls.cert", c.TLS.problem(c.TokenFile))
 	check("scheduler.tls.cert", c.Scheduler.TLS.problem())
 	if c.Scheduler.Insecure && c.Scheduler.TLS.Cert != "" {

@@ -34,10 +34,12 @@ func Settings() []Setting {
 
 		{"scheduler.listen", "127.0.0.1:7461", "listen", "", "address for the API; port 0 takes a free one"},
 		{"scheduler.http_listen", "127.0.0.1:7462", "http-listen", "", "address for /metrics and /debug/pprof; port 0 takes a free one"},
+		{"scheduler.advertise", "", "", "", "HOST:PORT at which tasks reach the API; empty: that of scheduler.listen"},
 		{"scheduler.state_dir", filepath.Join(state, "scheduler"), "state-dir", "", "folder of the journal"},
 		{"scheduler.tls.cert", "", "", "", "file with the scheduler's certificate; makes it TLS, and asks who calls"},
 		{"scheduler.tls.key", "", "", "", "file with the key of the certificate"},
 		{"scheduler.tls.client_ca", "", "", "", "file with the authorities of client certificates"},
+		{"scheduler.tls.ca", "", "", "", "file with the authority of the scheduler's certificate, for tasks that call it; empty: that of client_ca"},
 		{"scheduler.tls.crl", "", "", "", "file with the list of revoked client certificates; empty: none is"},
 		{"scheduler.insecure", false, "insecure", "", "serve this machine without TLS, and let everybody on it do everything"},
 		{"scheduler.operators", "group:operators", "", "", "who holds the role operator: user:NAME and group:NAME, joined by commas"},
