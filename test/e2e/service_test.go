@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
 )
 
 // serveAsked is set in the environment of tasks for which this binary is a small HTTP service.
@@ -138,9 +140,11 @@ task:
 }
 
 // TestNoRequestFails: a service goes through a rolling update, a drain of half its hosts and an update that fails and is
-// taken back, with batch work beside it and the scheduler killed in the middle of each; no request fails.
+// taken back, with batch work beside it and the scheduler killed in the middle of each; no request fails, and the history
+// says that no more instances were ever taken away than the service bears.
 func TestNoRequestFails(t *testing.T) {
 	s := newSite(t)
+	t.Setenv("SLUICE_SCHEDULER_CHECKPOINT_EVERY", "1000000000") // the whole history is kept
 	flags := []string{"--hosts", "4"}
 	dev := s.dev(flags...)
 	defer func() {
@@ -187,4 +191,11 @@ task:
 	c.end()
 	require.Empty(t, c.failures)
 	require.Greater(t, c.asked, 1000)
+
+	dev.kill()
+	taken := s.audit(t, "web")
+	dev = s.dev(flags...)
+	t.Logf("%d requests; instances taken away: %v", c.asked, taken)
+	require.GreaterOrEqual(t, taken[cluster.ReasonUpdated], instances, "all were updated")
+	require.GreaterOrEqual(t, taken[cluster.ReasonDrained], instances/2, "half of them moved")
 }
