@@ -12,6 +12,9 @@ import (
 // Tx collects the events of one or more commands that become durable together. Its State runs ahead of the journal by
 // Records: nothing of it may be shown or acted on before they are durable.
 type Tx struct {
+	// Watch, if there is one, is shown every task that an event has changed, as the event has left it.
+	Watch func(*cluster.Task)
+
 	state   *cluster.State
 	at      cluster.Time
 	records []cluster.Record
@@ -54,9 +57,17 @@ func (tx *Tx) killsAgain() bool {
 // take back what was emitted earlier: check first, then emit.
 func (tx *Tx) Emit(e cluster.Event) error {
 	r := cluster.Record{Seq: tx.state.Seq() + 1, At: tx.at, Event: e}
+	before := len(tx.state.Changed().Tasks)
 	if err := tx.state.Apply(r); err != nil {
 		return err
 	}
 	tx.records = append(tx.records, r)
+	if tx.Watch != nil {
+		for _, k := range tx.state.Changed().Tasks[before:] {
+			if t := tx.state.Task(k); t != nil {
+				tx.Watch(t)
+			}
+		}
+	}
 	return nil
 }

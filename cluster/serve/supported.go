@@ -69,6 +69,7 @@ var supported = fieldSet(map[string]string{
 	"StopTaskRequest":       "job instance expected_run",
 	"ExplainTaskRequest":    "job instance",
 	"ForgetTaskDataRequest": "job instance expected_run",
+	"ListTaskEventsRequest": "job instance run page_size page_token",
 
 	"CreatePoolRequest":      "spec",
 	"GetPoolRequest":         "path",

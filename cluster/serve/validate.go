@@ -88,6 +88,9 @@ func (a *api) validate(request proto.Message, v *violations) {
 		if r.Mode == nil {
 			v.Invalid("mode", "is required: what is to be switched off from now on")
 		}
+	case *sluicev1.ListTaskEventsRequest:
+		checkName(r.Job, "job", v)
+		checkPage(r, v)
 	case taskRequest: // every other one that names a task
 		checkName(r.GetJob(), "job", v)
 

@@ -39,6 +39,7 @@ type writer struct {
 	now       func() time.Time
 	durable   func([]cluster.Record) // told of every batch, in the writer; may be nil
 	unsettled func(error)            // told what rules.Settle could not do; may be nil
+	history   *taskHistory           // may be nil
 	state     *cluster.State
 	queue     chan command
 	published atomic.Pointer[cluster.Snapshot]
@@ -97,6 +98,10 @@ func (w *writer) drain(first command) []command {
 // commit runs a batch of commands, makes their events durable together, publishes the result and answers.
 func (w *writer) commit(batch []command, at cluster.Time) error {
 	tx := rules.Begin(w.state, at)
+	var events []taskEvent
+	if w.history != nil {
+		tx.Watch = func(t *cluster.Task) { events = append(events, eventOf(t, at)) }
+	}
 	answers := make([]error, len(batch))
 	for i, c := range batch {
 		answers[i] = c.run(tx)
@@ -112,6 +117,9 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 				c.done(err)
 			}
 			return err
+		}
+		if w.history != nil {
+			w.history.add(events)
 		}
 		w.publish(w.state.Snapshot())
 		if w.durable != nil {

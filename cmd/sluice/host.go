@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -97,7 +96,6 @@ func hostProperties(w io.Writer, h *sluicev1.Host) {
 		[2]string{"since", timeWord(h.GetStateTime())},
 		[2]string{"reason", h.GetReason()},
 		[2]string{"drain", h.GetDrain().GetReason()},
-		[2]string{"drained by", timeWord(h.GetDrain().GetDeadline())},
 		[2]string{"shard", h.GetShard()},
 		[2]string{"rack", h.GetRack()},
 		[2]string{"zone", h.GetZone()},
@@ -117,14 +115,12 @@ func hostProperties(w io.Writer, h *sluicev1.Host) {
 
 func newHostDrainCommand(a *app) *cobra.Command {
 	req := &sluicev1.DrainHostRequest{}
-	var deadline time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain NAME",
 		Short: "Place nothing more on a host, and let finish what runs there",
 		Args:  wants("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Name = args[0]
-			req.Deadline = durationFlag(cmd, "deadline", deadline)
 			res, err := call(cmd.Context(), c, c.hosts.DrainHost, req)
 			if err != nil {
 				return err
@@ -133,7 +129,6 @@ func newHostDrainCommand(a *app) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.DurationVar(&deadline, "deadline", 0, "end what still runs after this time")
 	f.StringVar(&req.Reason, "reason", "", "for people")
 	f.BoolVar(&req.Move, "move", false, "move away what may be moved, within the jobs' availability")
 	return cmd

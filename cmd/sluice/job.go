@@ -6,10 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -166,7 +164,6 @@ func (a *app) cut(more bool, limit uint32) {
 
 func newJobStopCommand(a *app) *cobra.Command {
 	req := &sluicev1.StopJobRequest{}
-	var grace time.Duration
 	var version uint64
 	var wait bool
 	cmd := &cobra.Command{
@@ -175,7 +172,6 @@ func newJobStopCommand(a *app) *cobra.Command {
 		Args:  wants("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Name = args[0]
-			req.Grace = durationFlag(cmd, "grace", grace)
 			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
 			res, err := call(cmd.Context(), c, c.jobs.StopJob, req)
 			if err != nil {
@@ -193,7 +189,6 @@ func newJobStopCommand(a *app) *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.DurationVar(&grace, "grace", 0, "time from SIGTERM to SIGKILL instead of the job's own")
 	f.Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
 	f.BoolVar(&req.Cascade, "cascade", false, "stop the jobs that depend on it as well")
 	f.BoolVar(&wait, "wait", false, "wait until all tasks have ended")
@@ -235,14 +230,6 @@ func (c *client) stopAndWait(ctx context.Context, a *app, name string, version *
 	}
 	_, err := a.waitForJobs(ctx, c, []string{name})
 	return err
-}
-
-// durationFlag returns the value of a flag, nil if it was not given.
-func durationFlag(cmd *cobra.Command, name string, d time.Duration) *durationpb.Duration {
-	if !cmd.Flags().Changed(name) {
-		return nil
-	}
-	return durationpb.New(d)
 }
 
 func uintFlag[N uint32 | uint64](cmd *cobra.Command, name string, n N) *N {

@@ -84,7 +84,7 @@ func TestUsageErrors(t *testing.T) {
 		"job update nowhere.yaml":                 "nowhere.yaml",
 		"pool update --file nowhere.yaml":         "nowhere.yaml",
 		"pool create --file nowhere.yaml":         "nowhere.yaml",
-		"task stop a/0 --grace soon":              "invalid argument",
+		"task stop a/0 --grace 1s":                "unknown flag: --grace",
 		"task restart a/0 --expected-run x":       "invalid argument",
 	} {
 		t.Run(line, func(t *testing.T) {

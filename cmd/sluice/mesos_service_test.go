@@ -125,6 +125,7 @@ func TestMesosSecrets(t *testing.T) {
 		{"job", "list", "-o", "json"},
 		{"task", "get", "store/0", "-o", "json"},
 		{"task", "explain", "store/0", "-o", "json"},
+		{"task", "events", "store/0", "-o", "json"},
 		{"host", "get", "mesos/h1", "-o", "json"},
 		{"cluster", "snapshot", filepath.Join(journal, "snapshot")},
 	} {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -189,7 +188,6 @@ func newTaskRestartCommand(a *app) *cobra.Command {
 func newTaskStopCommand(a *app) *cobra.Command {
 	req := &sluicev1.StopTaskRequest{}
 	var run uint32
-	var grace time.Duration
 	cmd := &cobra.Command{
 		Use:   "stop JOB/INSTANCE",
 		Short: "End a task for good; the rest of its job goes on",
@@ -200,7 +198,6 @@ func newTaskStopCommand(a *app) *cobra.Command {
 				return err
 			}
 			req.ExpectedRun = uintFlag(cmd, "expected-run", run)
-			req.Grace = durationFlag(cmd, "grace", grace)
 			c, err := a.connect(cmd.Context())
 			if err != nil {
 				return err
@@ -214,7 +211,6 @@ func newTaskStopCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().Uint32Var(&run, "expected-run", 0, "refuse if the task's run is another")
-	cmd.Flags().DurationVar(&grace, "grace", 0, "time from SIGTERM to SIGKILL instead of the job's own")
 	return cmd
 }
 

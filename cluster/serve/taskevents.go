@@ -1,0 +1,132 @@
+package serve
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// keptEvents is how many events of tasks are kept, of all tasks together: some 30 MB.
+const keptEvents = 1 << 18
+
+// taskEvent is a step of a task's life.
+type taskEvent struct {
+	at      cluster.Time
+	task    cluster.TaskKey
+	before  uint64 // number of the task's event before this one, 0 where there is none
+	run     uint32
+	state   cluster.TaskState
+	host    cluster.HostID
+	reason  cluster.Reason
+	message string
+}
+
+// same reports whether nothing that is told apart lies between two events of a task.
+func (e *taskEvent) same(o *taskEvent) bool {
+	return e.run == o.run && e.state == o.state && e.host == o.host && e.reason == o.reason
+}
+
+// taskHistory keeps the latest events of all tasks, for people: it is not durable, and begins anew with the scheduler, with
+// what each task is then. It is safe for concurrent use.
+type taskHistory struct {
+	mu   sync.Mutex
+	ring []taskEvent // the event of number n is at n modulo its length, once that many have come
+	size int
+	next uint64                     // number of the next event, from 1
+	last map[cluster.TaskKey]uint64 // number of each task's latest event
+}
+
+func newTaskHistory(size int) *taskHistory {
+	return &taskHistory{size: size, next: 1, last: map[cluster.TaskKey]uint64{}}
+}
+
+func (h *taskHistory) at(number uint64) *taskEvent { return &h.ring[(number-1)%uint64(h.size)] }
+
+// kept reports whether the event of a number is still there.
+func (h *taskHistory) kept(number uint64) bool { return number != 0 && number+uint64(h.size) >= h.next }
+
+// add takes in events, in order. Complexity: their number.
+func (h *taskHistory) add(events []taskEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range events {
+		e := events[i]
+		e.before = h.last[e.task]
+		if h.kept(e.before) && h.at(e.before).same(&e) {
+			continue
+		}
+		if len(h.ring) < h.size {
+			h.ring = append(h.ring, taskEvent{})
+		} else if old := h.at(h.next); h.last[old.task] == h.next-uint64(h.size) {
+			delete(h.last, old.task)
+		}
+		*h.at(h.next) = e
+		h.last[e.task] = h.next
+		h.next++
+	}
+}
+
+// keptEvent is an event with its number.
+type keptEvent struct {
+	number uint64
+	taskEvent
+}
+
+// of returns the events of a task that are kept, oldest first. Complexity: their number.
+func (h *taskHistory) of(task cluster.TaskKey) (all []keptEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := h.last[task]; h.kept(n); n = h.at(n).before {
+		all = append(all, keptEvent{n, *h.at(n)})
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// eventOf tells what a task is now.
+func eventOf(t *cluster.Task, at cluster.Time) taskEvent {
+	return taskEvent{at: at, task: t.Key, run: t.Run, state: t.State, host: t.Host, reason: t.Reason, message: t.Message}
+}
+
+// begin takes in what the tasks are that were there at the start.
+func (h *taskHistory) begin(s *cluster.Snapshot) {
+	for t := range s.Tasks(0) {
+		h.add([]taskEvent{eventOf(t, t.Since)})
+	}
+}
+
+// ListTaskEvents implements sluicev1.TaskServiceServer. Complexity: the events of the task that are kept.
+func (a *taskService) ListTaskEvents(_ context.Context, r *sluicev1.ListTaskEventsRequest) (*sluicev1.ListTaskEventsResponse, error) {
+	page, err := openPage(r)
+	if err != nil {
+		return nil, err
+	}
+	t, _, err := findTask(a.s.Snapshot(), r.Job, r.Instance)
+	if err != nil {
+		return nil, err
+	}
+	after, _ := strconv.ParseUint(page.after, 10, 64) // a token that is none begins with the first
+	answer := &sluicev1.ListTaskEventsResponse{}
+	var last uint64
+	for _, e := range a.s.history.of(t.Key) {
+		if e.number <= after || r.Run != nil && e.run != *r.Run {
+			continue
+		}
+		record := &sluicev1.TaskEvent{
+			Time: timestamppb.New(e.at.Go()), Run: e.run, State: taskStates[e.state], Reason: string(e.reason), Message: e.message, Host: string(e.host),
+		}
+		if !page.Add(record) {
+			answer.NextPageToken = page.Token(strconv.FormatUint(last, 10))
+			break
+		}
+		answer.Events = append(answer.Events, record)
+		last = e.number
+	}
+	return answer, nil
+}
