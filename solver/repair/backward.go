@@ -41,6 +41,7 @@ func (s *Solver) backward(v int32) bool {
 			break
 		}
 	}
+	s.ended()
 	if !t.found {
 		return false
 	}

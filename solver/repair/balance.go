@@ -15,6 +15,7 @@ func (s *Solver) balance(budget solver.Budget) solver.Status {
 	status := solver.Optimal
 	if !s.underWay {
 		s.underWay = true
+		s.wide = 0
 		s.collectors.clear()
 		s.placeAll()
 	} else if s.forest.growing {
@@ -64,6 +65,18 @@ func (s *Solver) balanceAlong(dir int64, nodes []int32, budget solver.Budget) so
 	s.collectors.clear()
 	s.plantForest(dir)
 	return s.growOn(budget)
+}
+
+// Wide returns how many searches of the last call of Solve, and of those before it
+// that spent their budgets on the same changes, went through more than half of the
+// nodes that are no sources. Many tell that a whole price level moves.
+func (s *Solver) Wide() int { return s.wide }
+
+// ended notes how far a search went.
+func (s *Solver) ended() {
+	if 2*len(s.settled) > s.cores {
+		s.wide++
+	}
 }
 
 // tires tells whether a search has gone far enough. With hubs it must go on: the

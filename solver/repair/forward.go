@@ -157,6 +157,7 @@ func (s *Solver) forward(v int32) bool {
 			break
 		}
 	}
+	s.ended()
 	if !t.found {
 		return false
 	}

@@ -156,6 +156,7 @@ func (s *Solver) findHubs() {
 			cores++
 		}
 	}
+	s.cores = cores
 	degree := max(s.hubDegree, 2*cores)
 	if s.hubDegree < minHubDegree {
 		degree = s.hubDegree

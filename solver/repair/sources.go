@@ -67,3 +67,41 @@ func (s *Solver) exchange(v, dearest, cheapest int32) {
 	s.force(dearest, -amount)
 	s.force(cheapest, amount)
 }
+
+// repriced takes in that nothing but the cost of arc a of a source changed. Most
+// such changes leave everything in its place, as when waiting gets dearer for all, and
+// the bounds tell.
+func (s *Solver) repriced(a int32) {
+	r := &s.arcs[a]
+	p, value := &s.payers[r.tail], r.cost+s.price[r.head]
+	held := s.hasLoad(a)
+	if held {
+		s.nodes[r.head].held[r.pos].cost = r.cost
+		if p.arc == a {
+			p.cost = r.cost
+		}
+		s.price[r.tail] = max(s.price[r.tail], value)
+		if value > p.without(a) {
+			s.dirty.add(r.tail)
+		}
+	}
+	if s.hasRoom(a) {
+		if s.kinds[r.head] != isHub {
+			p.loosen(a, value)
+		}
+		if p.count > 0 && value < s.price[r.tail] {
+			s.dirty.add(r.tail)
+		}
+	}
+	for _, b := range s.hubs {
+		if b.node == r.head {
+			b.found(s, a)
+			s.dirty.add(r.tail)
+		} else if held {
+			b.reconsider(s, r.head, a, r.tail)
+			if to := b.arcOf[r.tail]; to != none && s.arcs[to].cost+s.price[b.node] < value {
+				s.dirty.add(r.tail)
+			}
+		}
+	}
+}

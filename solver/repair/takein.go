@@ -85,12 +85,17 @@ func (s *Solver) takeIn() bool {
 // sync brings the copy up to date, and the flow within bounds.
 func (s *Solver) sync() {
 	touched, next, complete := s.net.Changes(s.seq)
-	if len(touched) > 0 || !complete {
+	changed := len(touched) > 0 || !complete
+	if changed {
 		s.interrupt()
 	}
 	s.seq = next
 	s.grow()
-	s.tell(1) // of what a search left unfinished
+	if changed {
+		// Prices that searches moved which found no way, or were interrupted.
+		s.tell(1)
+		s.tell(-1)
+	}
 	s.node(s.ground)
 	s.promote(s.ground)
 	switch {
@@ -315,9 +320,13 @@ func (s *Solver) setArc(a int32) {
 		return
 	}
 	// Withdrawing what no longer fits, or adding what must flow.
-	held := r.flow > r.lower
+	held, bounds := r.flow > r.lower, r.lower != d.Lower || r.upper != d.Upper
 	s.objective.AddMul(int64(d.Cost)-r.cost, r.flow)
 	r.cost, r.lower, r.upper = int64(d.Cost), d.Lower, d.Upper
+	if !bounds && s.kinds[r.tail] == isSource && r.tail != r.head {
+		s.repriced(a)
+		return
+	}
 	s.derive(a, held, r.flow >= r.upper)
 	if x := min(max(r.flow, r.lower), r.upper) - r.flow; x != 0 {
 		s.force(a, x)
