@@ -5,8 +5,9 @@
 // others to the simplex. If the network then changes, repair takes over the
 // answer and goes on from it: it is by far the fastest after a small change, but
 // a shock that moves the whole price level can keep it busy for long. When it has
-// spent its patience, a multiple of the size of the network, the simplex starts
-// beside it. Likewise cost scaling starts beside a simplex that takes long from
+// spent its patience, a multiple of the size of the network, another starts beside
+// it: the simplex from its last answer, or on a network of single tasks assignment
+// from zero. Likewise cost scaling starts beside a simplex that takes long from
 // zero: of a large network it reads the same arcs fewer times.
 //
 // Both advance in quanta of counted work that take about as long, with a barrier
@@ -29,18 +30,22 @@ import (
 
 const (
 	// patience is how many units of work per node and arc repair gets before
-	// the simplex starts; half of that after each race it lost, twice after each
-	// solve it did not need one for.
-	patience = 12
+	// another starts, less if that is assignment: about what the other would need.
+	// It is a quarter less after each race that repair lost, twice that, up to the
+	// constant, after each solve that needed no race.
+	patience, patienceSingle = 32, 12
+	// shock is how many searches of repair through most of a network of single tasks
+	// end its patience at once: a price level moves, unit by unit.
+	shock = 6
 	// unitPatience is how many units of work for each source and arc out of one
 	// assignment gets before repair begins, which knows how to deal with crowds at
 	// one price.
 	unitPatience = 32
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
-	// handicap is how many units the simplex gets for one of repair: it reads
-	// arcs in sequence, repair here and there.
-	handicap = 8
+	// handicap is how many units the simplex gets for one of repair, which reads
+	// arcs here and there and not in sequence; handicapSingle is that of assignment.
+	handicap, handicapSingle = 8, 2
 
 	// headStart and more for each node and arc is what the simplex may do from
 	// zero before costscaling starts: some 0.1 s, as a race takes two cores.
@@ -66,10 +71,12 @@ type Solver struct {
 	size   int64
 	// first is the first answer, until repair takes it over.
 	first *repair.Older
+	// anew runs beside repair on a network of single tasks.
+	anew anew
 	// ready: repair answers.
 	ready  bool
 	racing bool
-	// patience is the present one, from 1 to the constant.
+	// patience is the present one, from 1 to what is due to the network.
 	patience int64
 	// spent is the work since its last answer of the one that begins.
 	spent int64
@@ -94,8 +101,9 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		return solver.Result{Status: status}, nil
 	}
 	if n != s.net {
-		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New(), patience: patience}
+		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New()}
 		s.single, s.size = single(n)
+		s.patience = s.mostPatience()
 	}
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
@@ -256,35 +264,73 @@ func sideBySide(n *flowgraph.Network, a solver.Solver, forA solver.Budget, b sol
 
 // byRepair lets repair work alone. It sets racing if that is not enough.
 func (s *Solver) byRepair(n *flowgraph.Network, budget solver.Budget, limit int64, total *solver.Work) (solver.Result, error) {
-	own := solver.Budget{Work: max(1, limit-s.spent)}
-	if budget.Work > 0 {
-		own.Work = min(own.Work, max(1, budget.Work-total.Units))
+	for {
+		own := solver.Budget{Work: max(1, min(limit/quanta, limit-s.spent))}
+		if budget.Work > 0 {
+			own.Work = min(own.Work, max(1, budget.Work-total.Units))
+		}
+		r, err := s.repair.Solve(n, own)
+		s.spent += r.Work.Units
+		add(total, r.Work)
+		r.Work = *total
+		switch {
+		case err != nil:
+			return r, err
+		case r.Status != solver.BudgetSpent:
+			s.spent = 0
+			s.patience = min(2*s.patience, s.mostPatience())
+			return r, nil
+		case budget.Spent(total.Units):
+			return r, nil
+		case s.spent >= limit || s.single && s.repair.Wide() >= shock:
+			s.racing = true
+			return r, nil
+		}
 	}
-	r, err := s.repair.Solve(n, own)
-	if err != nil {
-		return r, err
-	}
-	s.spent += r.Work.Units
-	add(total, r.Work)
-	r.Work = *total
-	if r.Status == solver.BudgetSpent {
-		s.racing = s.spent >= limit && !budget.Spent(total.Units)
-		return r, nil
-	}
-	s.spent = 0
-	s.patience = min(2*s.patience, patience)
-	return r, nil
 }
 
-// race advances both in quanta until one has an answer.
+func (s *Solver) mostPatience() int64 {
+	if s.single {
+		return patienceSingle
+	}
+	return patience
+}
+
+// anew answers from zero with assignment. The zero value is ready.
+type anew struct {
+	units *assignment.Solver
+	seq   flowgraph.Seq
+}
+
+// Solve goes on if n has not changed since the last call. It says CostRange of a
+// network that assignment does not take.
+func (a *anew) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	if _, seq, _ := n.Changes(a.seq); a.units == nil || seq != a.seq {
+		units, ok := assignment.New(n)
+		if !ok {
+			return solver.Result{Status: solver.CostRange}, nil
+		}
+		a.units, a.seq = units, seq
+	}
+	return a.units.Solve(n, budget)
+}
+
+// Name is not asked.
+func (a *anew) Name() string { return "assignment" }
+
+// race advances both in quanta until one has an answer. When assignment refuses,
+// the simplex takes its place for good.
 func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64, total solver.Work) (solver.Result, error) {
 	turn := solver.Budget{Work: max(1, quantum)}
-	longer := solver.Budget{Work: handicap * turn.Work}
 	for {
 		if budget.Spent(total.Units) {
 			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 		}
-		mine, theirs := sideBySide(n, s.repair, turn, s.simplex, longer)
+		rival, factor := solver.Solver(s.simplex), int64(handicap)
+		if s.single {
+			rival, factor = &s.anew, handicapSingle
+		}
+		mine, theirs := sideBySide(n, s.repair, turn, rival, solver.Budget{Work: factor * turn.Work})
 		if err := errors.Join(mine.err, theirs.err); err != nil {
 			return solver.Result{}, err
 		}
@@ -295,12 +341,15 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 		case won.Status != solver.BudgetSpent:
 		case theirs.result.Status == solver.Optimal:
 			return s.handOver(n, theirs.result, total)
+		case s.single && theirs.result.Status == solver.CostRange:
+			s.single = false
+			continue
 		case theirs.result.Status != solver.BudgetSpent:
 			won = theirs.result
 		default:
 			continue
 		}
-		s.racing, s.spent = false, 0
+		s.racing, s.spent, s.anew = false, 0, anew{}
 		won.Work = total
 		return won, nil
 	}
@@ -309,8 +358,9 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 // handOver gives the simplex's answer to repair, which answers from then on.
 func (s *Solver) handOver(n *flowgraph.Network, found solver.Result, total solver.Work) (solver.Result, error) {
 	s.racing, s.spent = false, 0
-	s.patience = max(1, s.patience/2)
+	s.patience -= s.patience / 4
 	s.repair.Adopt(n, found)
+	s.anew = anew{}
 	r, err := s.repair.Solve(n, solver.Budget{})
 	add(&total, r.Work)
 	r.Work = total

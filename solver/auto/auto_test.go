@@ -31,6 +31,30 @@ func TestEveryHandOver(t *testing.T) {
 	}
 }
 
+// TestAssignmentOvertakes lets assignment race against repair on every change of
+// networks of single tasks, and with its answer repair goes on.
+func TestAssignmentOvertakes(t *testing.T) {
+	overtaken := 0
+	for seed := range uint64(100) {
+		src := solvertest.Seeded(seed)
+		c := solvertest.NewCluster(src, solvertest.ClusterShape{
+			Hosts: 1 + src.Intn(12), Slots: 1 + src.Intn(3), Classes: 30 + src.Intn(30),
+			Patterns: 1 + src.Intn(4), MaxCost: 1 + src.Intn(20), MaxSupply: 1,
+		})
+		s := New()
+		compare(t, c, s)
+		for range 6 {
+			c.Churn(4 + src.Intn(20))
+			s.racing, s.patience = s.single, 8
+			compare(t, c, s)
+			if s.single && s.patience < 8 {
+				overtaken++
+			}
+		}
+	}
+	require.Greater(t, overtaken, 30)
+}
+
 // compare holds the answer to the oracle, and what it says has changed to the flow, whoever gave it.
 func compare(t *testing.T, c *solvertest.Cluster, s *Solver) {
 	r := solvertest.Compare(t, c.Network, s)
