@@ -45,7 +45,7 @@ fuzz: ## solvers against each other on random networks, and random requests to t
 	$(GO) test ./solver/solvertest/difftest -run 'TestSolvers$$' -count 1 -timeout 20m -v -args -scripts 30000 -seed $(FUZZ_SEED)
 	$(GO) test ./cluster/serve -run '^$$' -fuzz FuzzRequests -fuzztime 60s
 
-long: ## run the long tests: more seeds, more instances, fuzzing
+long: ## run the long tests: more seeds, more instances, ten million requests
 	SLUICE_LONG=1 $(GO) test -count 1 -timeout 2h $(PACKAGES)
 
 proto: ## generate the code of proto/sluice/v1 (needs protoc)

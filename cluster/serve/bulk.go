@@ -39,7 +39,7 @@ type bulk struct {
 func (m hostManagers) Bulk(stream sluicev1.HostManagerService_BulkServer) error {
 	first, err := stream.Recv()
 	if err != nil {
-		return err
+		return hungUp(err)
 	}
 	hello := first.GetHello()
 	b := &bulk{
@@ -58,7 +58,7 @@ func (m hostManagers) Bulk(stream sluicev1.HostManagerService_BulkServer) error 
 	for {
 		select {
 		case err := <-received:
-			return err
+			return hungUp(err)
 		case <-m.s.stopped:
 			return status.Error(codes.Unavailable, "the scheduler is stopping")
 		case message := <-b.down:

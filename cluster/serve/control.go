@@ -2,7 +2,9 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -53,7 +55,7 @@ type control struct {
 func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) error {
 	first, err := stream.Recv()
 	if err != nil {
-		return err
+		return hungUp(err)
 	}
 	hello := first.GetHello()
 	if reason := m.s.rejects(hello); reason != "" {
@@ -75,7 +77,15 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 	}
 	defer func() { m.s.shards.disconnect(c, time.Now()) }()
 	m.s.log.Info("shard connected", "shard", c.shard, "driver", c.driver)
-	return c.serve(ctx, stream)
+	return hungUp(c.serve(ctx, stream))
+}
+
+// hungUp is what a stream ends with that ended with err: that its client had no more to say is no error.
+func hungUp(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // rejects says why a shard may not connect, "" if it may.

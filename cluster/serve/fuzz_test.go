@@ -43,13 +43,12 @@ func unaryMethods() []string {
 	return all
 }
 
-// Whatever bytes come as a request: the server answers, with a status that says whose fault it is, and what it stored
-// is a state that a checkpoint can rebuild.
-func FuzzRequests(f *testing.F) {
+// requestSeeds are requests that make sense, to begin with.
+func requestSeeds() []proto.Message {
 	graph := &sluicev1.SubmitJobsRequest{IdempotencyKey: "k", Specs: []*sluicev1.JobSpec{sleepJob("a"), sleepJob("b")}}
 	graph.Specs[0].DependsOn = []*sluicev1.Dependency{{Job: "b"}}
 	graph.Specs[0].Constraints = []*sluicev1.ConstraintRule{{Expression: nested(2)}}
-	for i, m := range []proto.Message{
+	return append([]proto.Message{
 		&sluicev1.SubmitJobRequest{Spec: sleepJob("job")}, graph,
 		&sluicev1.UpdateJobRequest{Spec: sleepJob("there"), ExpectedVersion: 1},
 		&sluicev1.GetJobRequest{Name: "there"},
@@ -69,7 +68,13 @@ func FuzzRequests(f *testing.F) {
 		&sluicev1.GrantRoleRequest{Binding: &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "u"}},
 		&sluicev1.RevokeRoleRequest{Binding: &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "u"}}, &sluicev1.ListRolesRequest{},
 		&sluicev1.SetModeRequest{Mode: &sluicev1.ClusterMode{ReadOnly: true}}, &sluicev1.RotateKeyRequest{},
-	} {
+	}, shardSeeds()...)
+}
+
+// Whatever bytes come as a request: the server answers, with a status that says whose fault it is, and what it stored
+// is a state that a checkpoint can rebuild.
+func FuzzRequests(f *testing.F) {
+	for i, m := range requestSeeds() {
 		raw, err := proto.Marshal(m)
 		require.NoError(f, err)
 		f.Add(uint8(i), raw)
