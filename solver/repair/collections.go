@@ -1,5 +1,15 @@
 package repair
 
+// extend makes s as long as n, of zeros. There is some to spare, as a network whose
+// size goes up and down soon reaches its next maximum, and copying takes longer than
+// a solve.
+func extend[S ~[]T, T any](s S, n int) S {
+	if n > cap(s) {
+		s = append(make(S, 0, n+n/8), s...)
+	}
+	return s[:max(n, len(s))]
+}
+
 // marks is a list of indices, each at most once.
 type marks struct {
 	list []int32
@@ -7,9 +17,7 @@ type marks struct {
 }
 
 func (m *marks) grow(n int) {
-	if n > len(m.on) {
-		m.on = append(m.on, make([]bool, n-len(m.on))...)
-	}
+	m.on = extend(m.on, n)
 }
 
 func (m *marks) add(i int32) {

@@ -38,24 +38,23 @@ func (s *Solver) grow() {
 	n := s.net
 	if k := n.ArcBound(); k > len(s.arcs) {
 		old := len(s.arcs)
-		s.arcs = append(s.arcs, make([]arc, k-old)...)
-		words := (len(s.arcs) + 63) / 64
-		s.full = append(s.full, make(bitset, words-len(s.full))...)
-		s.loaded = append(s.loaded, make(bitset, words-len(s.loaded))...)
+		s.arcs = extend(s.arcs, k)
+		words := (k + 63) / 64
+		s.full = extend(s.full, words)
+		s.loaded = extend(s.loaded, words)
 		for i := old; i < k; i++ {
 			s.arcs[i].tail = none
 		}
 	}
 	if k := n.NodeBound(); k > len(s.kinds) {
-		more := k - len(s.kinds)
-		s.kinds = append(s.kinds, make([]kind, more)...)
-		s.supply = append(s.supply, make([]int64, more)...)
-		s.excess = append(s.excess, make([]int64, more)...)
-		s.price = append(s.price, make([]int64, more)...)
-		s.payers = append(s.payers, make([]payer, more)...)
-		s.raised = append(s.raised, make([]uint32, more)...)
-		s.nodes = append(s.nodes, make([]node, more)...)
-		s.forest.stems = append(s.forest.stems, make([]stem, more)...)
+		s.kinds = extend(s.kinds, k)
+		s.supply = extend(s.supply, k)
+		s.excess = extend(s.excess, k)
+		s.price = extend(s.price, k)
+		s.payers = extend(s.payers, k)
+		s.raised = extend(s.raised, k)
+		s.nodes = extend(s.nodes, k)
+		s.forest.stems = extend(s.forest.stems, k)
 		s.collectors.grow(k)
 		s.pending.grow(k)
 		s.dearer.grow(k)
