@@ -181,6 +181,7 @@ task: {processes: [{argv: [serve, "${SLUICE_GANG_RANK}"]}], resources: {cpu: 1, 
 `, "job", "submit", "-")
 	require.Zero(t, a.code, a.err)
 	shows(t, `3: 3 running`, "job", "list")
+	require.Regexp(t, `sandbox of task \d+\.0\.1 on agent \S+ \(h\d\)`, try(t, "", "task", "logs", "ring/0").err)
 	var all []string
 	for _, info := range world.begun() {
 		value := map[string]string{}

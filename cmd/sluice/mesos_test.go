@@ -164,6 +164,7 @@ func TestDevOnMesos(t *testing.T) {
 	a := try(t, "", "job", "submit", "../../examples/hello.yaml", "--wait")
 	require.Zero(t, a.code, a.err)
 	require.Regexp(t, `(?m)^mesos/h1 +up +r7 `, try(t, "", "host", "list").out)
+	require.Regexp(t, `"mesos/h1": .*no such run: \d+\.0\.1; what it wrote is in the sandbox`, try(t, "", "task", "logs", "hello/0").err)
 	require.NotEmpty(t, world.Runs())
 	const failing = "name: failing\nrestart: {max_failures: 0}\ntask: {processes: [{argv: [fail]}], resources: {cpu: 1, memory: 64Mi}}\n"
 	require.NotZero(t, try(t, failing, "job", "submit", "-", "--wait").code)

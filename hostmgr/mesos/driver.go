@@ -279,7 +279,8 @@ func (d *driver) OpenLog(_ context.Context, req hostmgr.LogRequest) (io.ReadClos
 	defer d.mu.Unlock()
 	r := d.runs[req.Run]
 	if r == nil {
-		return nil, fmt.Errorf("%w: %v", hostmgr.ErrUnknownRun, req.Run)
+		return nil, fmt.Errorf("%w: %v; what it wrote is in the sandbox of the Mesos task of that name, on this host's agent, for as long as Mesos keeps it",
+			hostmgr.ErrUnknownRun, req.Run)
 	}
 	return nil, fmt.Errorf("mesos: logs are in the sandbox of task %v on agent %s (%s); look there, for example with the Mesos console",
 		req.Run, r.record.Agent, r.record.Host)
