@@ -30,6 +30,14 @@ type Preemption struct {
 	Next    int64    `cbor:",omitempty"` // of the best other choice, with the start there; 0 if there was none
 	// NextHost is where that would have been.
 	NextHost HostID `cbor:",omitempty"`
+	// Further are the next best after that, cheapest first.
+	Further []OtherRoom `cbor:",omitempty"`
+}
+
+// OtherRoom is a host where room could have been made, and at what price.
+type OtherRoom struct {
+	Host  HostID
+	Price int64
 }
 
 // Vacating reports whether a task in this state has been asked to leave its host and still holds room there.

@@ -38,6 +38,9 @@ type nomination struct {
 	set     *labelSet
 }
 
+// alternatives is how many other hosts are told of to those who leave.
+const alternatives = 3
+
 // maxReservation bounds how many times longer than HoldFor a host is kept for a task that waits for others to end.
 const maxReservation = 10
 
@@ -48,7 +51,7 @@ type displacement struct {
 	nominee *nomination
 	victims []*unit
 	price   flowgraph.Cost // of the victims and of starting there
-	next    option         // the second best host, zero if there is none
+	next    options        // the next best hosts, cheapest first
 	tier    cluster.Tier   // that the unit was admitted in
 	step    int            // displacements with the same step are carried out together
 }
@@ -140,18 +143,27 @@ type option struct {
 	stamp int // of the host when it was looked at
 }
 
+func byPrice(a, b option) int {
+	return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.host.index, b.host.index))
+}
+
 type options []option
 
-func (o options) Len() int { return len(o) }
-func (o options) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(o[i].price, o[j].price), cmp.Compare(o[i].host.index, o[j].host.index)) < 0
-}
-func (o options) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
-func (o *options) Push(x any)   { *o = append(*o, x.(option)) }
+func (o options) Len() int           { return len(o) }
+func (o options) Less(i, j int) bool { return byPrice(o[i], o[j]) < 0 }
+func (o options) Swap(i, j int)      { o[i], o[j] = o[j], o[i] }
+func (o *options) Push(x any)        { *o = append(*o, x.(option)) }
 func (o *options) Pop() any {
 	last := (*o)[len(*o)-1]
 	*o = (*o)[:len(*o)-1]
 	return last
+}
+
+// best returns the n cheapest, cheapest first. None of them is further down the heap than n levels.
+func (o options) best(n int) options {
+	top := slices.Clone(o[:min(len(o), 1<<n-1)])
+	slices.SortFunc(top, byPrice)
+	return top[:min(len(top), n)]
 }
 
 // serve makes room for the claims of a class, as many as can be served; for a gang for all or none.
@@ -248,9 +260,7 @@ func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 		if found == nil || len(found.victims) > d.budget() {
 			continue
 		}
-		if all.Len() > 0 {
-			found.next = (*all)[0]
-		}
+		found.next = all.best(alternatives)
 		return found
 	}
 	return nil
@@ -441,10 +451,14 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 		}
 		u.written, p.hosts.byID[u.host].decided = true, true
 		v := Victim{Task: u.task, Run: u.run, Preemption: cluster.Preemption{
-			For: w.task, ForPool: n.class.key.group.pool, Price: int64(u.price), Next: int64(n.next.price),
+			For: w.task, ForPool: n.class.key.group.pool, Price: int64(u.price),
 		}}
-		if n.next.host != nil {
-			v.Preemption.NextHost = n.next.host.id
+		for i, o := range n.next {
+			if i == 0 {
+				v.Preemption.NextHost, v.Preemption.Next = o.host.id, int64(o.price)
+				continue
+			}
+			v.Preemption.Further = append(v.Preemption.Further, cluster.OtherRoom{Host: o.host.id, Price: int64(o.price)})
 		}
 		if u.move != nil {
 			v.Hold = &cluster.Hold{Host: u.move.host.id, GPUs: u.move.devices, Until: until}

@@ -80,6 +80,9 @@ func explainPreempted(snap *cluster.Snapshot, t *cluster.Task) *sluicev1.Preempt
 	if p.NextHost != "" {
 		x.Alternatives = []*sluicev1.VictimAlternative{{Host: string(p.NextHost), CostMs: p.Next}}
 	}
+	for _, o := range p.Further {
+		x.Alternatives = append(x.Alternatives, &sluicev1.VictimAlternative{Host: string(o.Host), CostMs: o.Price})
+	}
 	return x
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -287,16 +288,22 @@ func TestPoolStatus(t *testing.T) {
 		assert.Equal(c, fmt.Sprint(0, 3000, 1, 2000, "root", 0, 2), show("root/b"))
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, int64(6000), a.pool(t, "root").Dimensions[0].Entitlement)
+	var chain []string
+	for _, b := range a.pool(t, "root/a").Dimensions[0].BoundChain {
+		chain = append(chain, fmt.Sprint(b.Pool, b.Entitlement, b.Wanted))
+	}
+	require.Equal(t, []string{fmt.Sprint("root/a", 4000, 10000), fmt.Sprint("root", 6000, 20000)}, chain)
 }
 
 // Who had to leave is told for whom, from which pool, at what price, and what the next best choice would have cost.
 func TestExplainsAPreemption(t *testing.T) {
 	a := newAPITest(t)
-	a.addHost(t, "s/h", 2)
-	a.addHost(t, "s/i", 2)
+	for _, h := range []cluster.HostID{"s/h", "s/i", "s/j", "s/k", "s/l"} {
+		a.addHost(t, h, 2)
+	}
 	a.createPool(t, cpuClaim("root/a", 0, -1))
 	spec := sleepJob("patient")
-	spec.Pool, spec.Instances = "root/a", proto.Uint32(4)
+	spec.Pool, spec.Instances = "root/a", proto.Uint32(10)
 	a.submit(t, spec)
 	placed := func() int {
 		n := 0
@@ -307,13 +314,13 @@ func TestExplainsAPreemption(t *testing.T) {
 		}
 		return n
 	}
-	require.Eventually(t, func() bool { return placed() == 4 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return placed() == 10 }, 10*time.Second, 10*time.Millisecond)
 	urgent := sleepJob("urgent")
 	urgent.Pool, urgent.Priority = "root/a", 7
 	a.submit(t, urgent)
 	var why *sluicev1.PreemptionExplanation
 	require.Eventually(t, func() bool {
-		for i := range uint32(4) {
+		for i := range uint32(10) {
 			answer, err := a.tasks.ExplainTask(t.Context(), &sluicev1.ExplainTaskRequest{Job: "patient", Instance: i})
 			if err == nil && answer.Preempted != nil {
 				why = answer.Preempted
@@ -323,6 +330,11 @@ func TestExplainsAPreemption(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, "urgent", why.BeneficiaryJob)
 	require.Equal(t, "root/a", why.BeneficiaryPool)
-	require.Len(t, why.Alternatives, 1)
-	require.Contains(t, []string{"s/h", "s/i"}, why.Alternatives[0].Host)
+	require.Len(t, why.Alternatives, 3)
+	seen := map[string]bool{}
+	for i, other := range why.Alternatives {
+		require.False(t, seen[other.Host], other.Host)
+		seen[other.Host] = true
+		require.GreaterOrEqual(t, other.CostMs, why.Alternatives[max(0, i-1)].CostMs)
+	}
 }

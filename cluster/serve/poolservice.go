@@ -161,7 +161,11 @@ func (a *poolService) GetPool(_ context.Context, r *sluicev1.GetPoolRequest) (*s
 	if err != nil {
 		return nil, err
 	}
-	return &sluicev1.GetPoolResponse{Pool: poolTotals(s).describe(s, p, a.s.poolStatus(p.Path))}, nil
+	answer := poolTotals(s).describe(s, p, a.s.poolStatus(p.Path))
+	for _, d := range answer.Dimensions {
+		d.BoundChain = a.s.boundChain(p.Path, d)
+	}
+	return &sluicev1.GetPoolResponse{Pool: answer}, nil
 }
 
 // ListPools implements sluicev1.PoolServiceServer. Complexity: the jobs and the pools.
@@ -224,6 +228,19 @@ func activeJob(s *cluster.State, in cluster.PoolPath) *cluster.Job {
 type poolTotal struct {
 	activeJobs, waiting, running uint64
 	allocated, demand            cluster.Resources
+}
+
+// boundChain lists the pools from the given one up to the one that binds in the dimension, as the last cycle found them; none
+// where nothing binds.
+func (s *Scheduler) boundChain(p cluster.PoolPath, d *sluicev1.PoolDimensionStatus) (chain []*sluicev1.PoolBound) {
+	for binds := cluster.PoolPath(d.BoundBy); binds.Covers(p) && p != ""; p = p.Parent() {
+		for _, of := range s.poolStatus(p).Dimensions {
+			if of.Dimension == d.Dimension {
+				chain = append(chain, &sluicev1.PoolBound{Pool: string(p), Entitlement: of.Entitlement, Wanted: of.Allocation + of.Demand})
+			}
+		}
+	}
+	return chain
 }
 
 type poolTotalTable map[cluster.PoolPath]*poolTotal

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,6 +90,20 @@ func poolProperties(w io.Writer, p *sluicev1.Pool) {
 	}
 	fmt.Fprintln(w)
 	columns(w, "DIMENSION RESERVATION LIMIT SHARE DEMAND ALLOCATION ENTITLEMENT RESERVED ENTITLED BORROWED REFUSED BOUND-BY", rows)
+	for _, d := range p.GetDimensions() {
+		if len(d.GetBoundChain()) > 0 {
+			fmt.Fprintf(w, "\n%s: %s\n", d.GetDimension(), boundWords(d.GetBoundChain()))
+		}
+	}
+}
+
+// boundWords says what each pool up to the one that binds is entitled to, of what it holds and asks for.
+func boundWords(chain []*sluicev1.PoolBound) string {
+	words := make([]string, len(chain))
+	for i, b := range chain {
+		words[i] = fmt.Sprintf("%s is entitled to %d of %d", b.GetPool(), b.GetEntitlement(), b.GetWanted())
+	}
+	return strings.Join(words, "; ")
 }
 
 // limitWord shows a limit; below 0 is none.

@@ -552,7 +552,7 @@ type PreemptionExplanation struct {
 	BeneficiaryInstance uint32                 `protobuf:"varint,2,opt,name=beneficiary_instance,json=beneficiaryInstance,proto3" json:"beneficiary_instance,omitempty"`
 	BeneficiaryPool     string                 `protobuf:"bytes,3,opt,name=beneficiary_pool,json=beneficiaryPool,proto3" json:"beneficiary_pool,omitempty"`
 	CostMs              int64                  `protobuf:"varint,4,opt,name=cost_ms,json=costMs,proto3" json:"cost_ms,omitempty"`
-	// Other victims that were weighed, cheapest first.
+	// The best other hosts to make room on, at most three, cheapest first.
 	Alternatives  []*VictimAlternative   `protobuf:"bytes,5,rep,name=alternatives,proto3" json:"alternatives,omitempty"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields

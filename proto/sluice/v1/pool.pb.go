@@ -821,6 +821,8 @@ type PoolDimensionStatus struct {
 	EntitledTasks uint64 `protobuf:"varint,10,opt,name=entitled_tasks,json=entitledTasks,proto3" json:"entitled_tasks,omitempty"`
 	BorrowedTasks uint64 `protobuf:"varint,11,opt,name=borrowed_tasks,json=borrowedTasks,proto3" json:"borrowed_tasks,omitempty"`
 	RefusedTasks  uint64 `protobuf:"varint,12,opt,name=refused_tasks,json=refusedTasks,proto3" json:"refused_tasks,omitempty"`
+	// From the pool up to the one in bound_by, when one pool is asked for.
+	BoundChain    []*PoolBound `protobuf:"bytes,13,rep,name=bound_chain,json=boundChain,proto3" json:"bound_chain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -939,6 +941,74 @@ func (x *PoolDimensionStatus) GetRefusedTasks() uint64 {
 	return 0
 }
 
+func (x *PoolDimensionStatus) GetBoundChain() []*PoolBound {
+	if x != nil {
+		return x.BoundChain
+	}
+	return nil
+}
+
+// PoolBound is what a pool is entitled to of what it holds and asks for.
+type PoolBound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	Entitlement   int64                  `protobuf:"varint,2,opt,name=entitlement,proto3" json:"entitlement,omitempty"`
+	Wanted        int64                  `protobuf:"varint,3,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolBound) Reset() {
+	*x = PoolBound{}
+	mi := &file_sluice_v1_pool_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolBound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolBound) ProtoMessage() {}
+
+func (x *PoolBound) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_pool_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolBound.ProtoReflect.Descriptor instead.
+func (*PoolBound) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PoolBound) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PoolBound) GetEntitlement() int64 {
+	if x != nil {
+		return x.Entitlement
+	}
+	return 0
+}
+
+func (x *PoolBound) GetWanted() int64 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
 type CreatePoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Spec          *PoolSpec              `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -948,7 +1018,7 @@ type CreatePoolRequest struct {
 
 func (x *CreatePoolRequest) Reset() {
 	*x = CreatePoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[6]
+	mi := &file_sluice_v1_pool_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1030,7 @@ func (x *CreatePoolRequest) String() string {
 func (*CreatePoolRequest) ProtoMessage() {}
 
 func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[6]
+	mi := &file_sluice_v1_pool_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1043,7 @@ func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolRequest.ProtoReflect.Descriptor instead.
 func (*CreatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{6}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CreatePoolRequest) GetSpec() *PoolSpec {
@@ -992,7 +1062,7 @@ type CreatePoolResponse struct {
 
 func (x *CreatePoolResponse) Reset() {
 	*x = CreatePoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[7]
+	mi := &file_sluice_v1_pool_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1074,7 @@ func (x *CreatePoolResponse) String() string {
 func (*CreatePoolResponse) ProtoMessage() {}
 
 func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[7]
+	mi := &file_sluice_v1_pool_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1087,7 @@ func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolResponse.ProtoReflect.Descriptor instead.
 func (*CreatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{7}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreatePoolResponse) GetPool() *Pool {
@@ -1036,7 +1106,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[8]
+	mi := &file_sluice_v1_pool_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1048,7 +1118,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[8]
+	mi := &file_sluice_v1_pool_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1061,7 +1131,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{8}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetPoolRequest) GetPath() string {
@@ -1080,7 +1150,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[9]
+	mi := &file_sluice_v1_pool_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1162,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[9]
+	mi := &file_sluice_v1_pool_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1175,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{9}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -1128,7 +1198,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[10]
+	mi := &file_sluice_v1_pool_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1210,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[10]
+	mi := &file_sluice_v1_pool_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1223,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{10}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListPoolsRequest) GetPath() string {
@@ -1187,7 +1257,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[11]
+	mi := &file_sluice_v1_pool_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1269,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[11]
+	mi := &file_sluice_v1_pool_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1282,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{11}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -1241,7 +1311,7 @@ type UpdatePoolRequest struct {
 
 func (x *UpdatePoolRequest) Reset() {
 	*x = UpdatePoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[12]
+	mi := &file_sluice_v1_pool_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1323,7 @@ func (x *UpdatePoolRequest) String() string {
 func (*UpdatePoolRequest) ProtoMessage() {}
 
 func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[12]
+	mi := &file_sluice_v1_pool_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1336,7 @@ func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{12}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdatePoolRequest) GetSpec() *PoolSpec {
@@ -1292,7 +1362,7 @@ type UpdatePoolResponse struct {
 
 func (x *UpdatePoolResponse) Reset() {
 	*x = UpdatePoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[13]
+	mi := &file_sluice_v1_pool_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1374,7 @@ func (x *UpdatePoolResponse) String() string {
 func (*UpdatePoolResponse) ProtoMessage() {}
 
 func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[13]
+	mi := &file_sluice_v1_pool_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1387,7 @@ func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolResponse.ProtoReflect.Descriptor instead.
 func (*UpdatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{13}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdatePoolResponse) GetPool() *Pool {
@@ -1337,7 +1407,7 @@ type DeletePoolRequest struct {
 
 func (x *DeletePoolRequest) Reset() {
 	*x = DeletePoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[14]
+	mi := &file_sluice_v1_pool_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1419,7 @@ func (x *DeletePoolRequest) String() string {
 func (*DeletePoolRequest) ProtoMessage() {}
 
 func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[14]
+	mi := &file_sluice_v1_pool_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1432,7 @@ func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolRequest.ProtoReflect.Descriptor instead.
 func (*DeletePoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{14}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeletePoolRequest) GetPath() string {
@@ -1388,7 +1458,7 @@ type DeletePoolResponse struct {
 
 func (x *DeletePoolResponse) Reset() {
 	*x = DeletePoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[15]
+	mi := &file_sluice_v1_pool_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1470,7 @@ func (x *DeletePoolResponse) String() string {
 func (*DeletePoolResponse) ProtoMessage() {}
 
 func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[15]
+	mi := &file_sluice_v1_pool_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1483,7 @@ func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolResponse.ProtoReflect.Descriptor instead.
 func (*DeletePoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{15}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeletePoolResponse) GetRevision() uint64 {
@@ -1433,7 +1503,7 @@ type DrainPoolRequest struct {
 
 func (x *DrainPoolRequest) Reset() {
 	*x = DrainPoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[16]
+	mi := &file_sluice_v1_pool_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1515,7 @@ func (x *DrainPoolRequest) String() string {
 func (*DrainPoolRequest) ProtoMessage() {}
 
 func (x *DrainPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[16]
+	mi := &file_sluice_v1_pool_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1528,7 @@ func (x *DrainPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPoolRequest.ProtoReflect.Descriptor instead.
 func (*DrainPoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{16}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DrainPoolRequest) GetPath() string {
@@ -1484,7 +1554,7 @@ type DrainPoolResponse struct {
 
 func (x *DrainPoolResponse) Reset() {
 	*x = DrainPoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[17]
+	mi := &file_sluice_v1_pool_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1566,7 @@ func (x *DrainPoolResponse) String() string {
 func (*DrainPoolResponse) ProtoMessage() {}
 
 func (x *DrainPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[17]
+	mi := &file_sluice_v1_pool_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1579,7 @@ func (x *DrainPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPoolResponse.ProtoReflect.Descriptor instead.
 func (*DrainPoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{17}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DrainPoolResponse) GetPool() *Pool {
@@ -1531,7 +1601,7 @@ type QueueMapping struct {
 
 func (x *QueueMapping) Reset() {
 	*x = QueueMapping{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[18]
+	mi := &file_sluice_v1_pool_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1543,7 +1613,7 @@ func (x *QueueMapping) String() string {
 func (*QueueMapping) ProtoMessage() {}
 
 func (x *QueueMapping) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[18]
+	mi := &file_sluice_v1_pool_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1556,7 +1626,7 @@ func (x *QueueMapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueMapping.ProtoReflect.Descriptor instead.
 func (*QueueMapping) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{18}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *QueueMapping) GetRules() []*QueueMappingRule {
@@ -1593,7 +1663,7 @@ type QueueMappingRule struct {
 
 func (x *QueueMappingRule) Reset() {
 	*x = QueueMappingRule{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[19]
+	mi := &file_sluice_v1_pool_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1675,7 @@ func (x *QueueMappingRule) String() string {
 func (*QueueMappingRule) ProtoMessage() {}
 
 func (x *QueueMappingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[19]
+	mi := &file_sluice_v1_pool_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1688,7 @@ func (x *QueueMappingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueMappingRule.ProtoReflect.Descriptor instead.
 func (*QueueMappingRule) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{19}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QueueMappingRule) GetUser() string {
@@ -1691,7 +1761,7 @@ type GetQueueMappingRequest struct {
 
 func (x *GetQueueMappingRequest) Reset() {
 	*x = GetQueueMappingRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[20]
+	mi := &file_sluice_v1_pool_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1773,7 @@ func (x *GetQueueMappingRequest) String() string {
 func (*GetQueueMappingRequest) ProtoMessage() {}
 
 func (x *GetQueueMappingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[20]
+	mi := &file_sluice_v1_pool_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +1786,7 @@ func (x *GetQueueMappingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueMappingRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueMappingRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{20}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{21}
 }
 
 type GetQueueMappingResponse struct {
@@ -1728,7 +1798,7 @@ type GetQueueMappingResponse struct {
 
 func (x *GetQueueMappingResponse) Reset() {
 	*x = GetQueueMappingResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[21]
+	mi := &file_sluice_v1_pool_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1810,7 @@ func (x *GetQueueMappingResponse) String() string {
 func (*GetQueueMappingResponse) ProtoMessage() {}
 
 func (x *GetQueueMappingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[21]
+	mi := &file_sluice_v1_pool_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1823,7 @@ func (x *GetQueueMappingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueMappingResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueMappingResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{21}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetQueueMappingResponse) GetMapping() *QueueMapping {
@@ -1773,7 +1843,7 @@ type SetQueueMappingRequest struct {
 
 func (x *SetQueueMappingRequest) Reset() {
 	*x = SetQueueMappingRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[22]
+	mi := &file_sluice_v1_pool_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1855,7 @@ func (x *SetQueueMappingRequest) String() string {
 func (*SetQueueMappingRequest) ProtoMessage() {}
 
 func (x *SetQueueMappingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[22]
+	mi := &file_sluice_v1_pool_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1868,7 @@ func (x *SetQueueMappingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueMappingRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueMappingRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{22}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetQueueMappingRequest) GetMapping() *QueueMapping {
@@ -1817,7 +1887,7 @@ type SetQueueMappingResponse struct {
 
 func (x *SetQueueMappingResponse) Reset() {
 	*x = SetQueueMappingResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[23]
+	mi := &file_sluice_v1_pool_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1899,7 @@ func (x *SetQueueMappingResponse) String() string {
 func (*SetQueueMappingResponse) ProtoMessage() {}
 
 func (x *SetQueueMappingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[23]
+	mi := &file_sluice_v1_pool_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1912,7 @@ func (x *SetQueueMappingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueMappingResponse.ProtoReflect.Descriptor instead.
 func (*SetQueueMappingResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{23}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SetQueueMappingResponse) GetMapping() *QueueMapping {
@@ -1949,7 +2019,7 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\rwaiting_tasks\x18\a \x01(\x04R\fwaitingTasks\x12#\n" +
 	"\rrunning_tasks\x18\b \x01(\x04R\frunningTasks\x12;\n" +
 	"\vcreate_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\"\x90\x03\n" +
+	"createTime\"\xc7\x03\n" +
 	"\x13PoolDimensionStatus\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12 \n" +
 	"\vreservation\x18\x02 \x01(\x03R\vreservation\x12\x14\n" +
@@ -1965,7 +2035,13 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\x0eentitled_tasks\x18\n" +
 	" \x01(\x04R\rentitledTasks\x12%\n" +
 	"\x0eborrowed_tasks\x18\v \x01(\x04R\rborrowedTasks\x12#\n" +
-	"\rrefused_tasks\x18\f \x01(\x04R\frefusedTasks\"<\n" +
+	"\rrefused_tasks\x18\f \x01(\x04R\frefusedTasks\x125\n" +
+	"\vbound_chain\x18\r \x03(\v2\x14.sluice.v1.PoolBoundR\n" +
+	"boundChain\"Y\n" +
+	"\tPoolBound\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12 \n" +
+	"\ventitlement\x18\x02 \x01(\x03R\ventitlement\x12\x16\n" +
+	"\x06wanted\x18\x03 \x01(\x03R\x06wanted\"<\n" +
 	"\x11CreatePoolRequest\x12'\n" +
 	"\x04spec\x18\x01 \x01(\v2\x13.sluice.v1.PoolSpecR\x04spec\"9\n" +
 	"\x12CreatePoolResponse\x12#\n" +
@@ -2051,7 +2127,7 @@ func file_sluice_v1_pool_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_pool_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sluice_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_sluice_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_sluice_v1_pool_proto_goTypes = []any{
 	(PoolState)(0),                  // 0: sluice.v1.PoolState
 	(PoolSpec_Order)(0),             // 1: sluice.v1.PoolSpec.Order
@@ -2064,29 +2140,30 @@ var file_sluice_v1_pool_proto_goTypes = []any{
 	(*AccessRule)(nil),              // 8: sluice.v1.AccessRule
 	(*Pool)(nil),                    // 9: sluice.v1.Pool
 	(*PoolDimensionStatus)(nil),     // 10: sluice.v1.PoolDimensionStatus
-	(*CreatePoolRequest)(nil),       // 11: sluice.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),      // 12: sluice.v1.CreatePoolResponse
-	(*GetPoolRequest)(nil),          // 13: sluice.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),         // 14: sluice.v1.GetPoolResponse
-	(*ListPoolsRequest)(nil),        // 15: sluice.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),       // 16: sluice.v1.ListPoolsResponse
-	(*UpdatePoolRequest)(nil),       // 17: sluice.v1.UpdatePoolRequest
-	(*UpdatePoolResponse)(nil),      // 18: sluice.v1.UpdatePoolResponse
-	(*DeletePoolRequest)(nil),       // 19: sluice.v1.DeletePoolRequest
-	(*DeletePoolResponse)(nil),      // 20: sluice.v1.DeletePoolResponse
-	(*DrainPoolRequest)(nil),        // 21: sluice.v1.DrainPoolRequest
-	(*DrainPoolResponse)(nil),       // 22: sluice.v1.DrainPoolResponse
-	(*QueueMapping)(nil),            // 23: sluice.v1.QueueMapping
-	(*QueueMappingRule)(nil),        // 24: sluice.v1.QueueMappingRule
-	(*GetQueueMappingRequest)(nil),  // 25: sluice.v1.GetQueueMappingRequest
-	(*GetQueueMappingResponse)(nil), // 26: sluice.v1.GetQueueMappingResponse
-	(*SetQueueMappingRequest)(nil),  // 27: sluice.v1.SetQueueMappingRequest
-	(*SetQueueMappingResponse)(nil), // 28: sluice.v1.SetQueueMappingResponse
-	nil,                             // 29: sluice.v1.PoolSpec.HostSelectorEntry
-	nil,                             // 30: sluice.v1.PoolSpec.LabelsEntry
-	nil,                             // 31: sluice.v1.QueueMappingRule.LabelsEntry
-	(*durationpb.Duration)(nil),     // 32: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
+	(*PoolBound)(nil),               // 11: sluice.v1.PoolBound
+	(*CreatePoolRequest)(nil),       // 12: sluice.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),      // 13: sluice.v1.CreatePoolResponse
+	(*GetPoolRequest)(nil),          // 14: sluice.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),         // 15: sluice.v1.GetPoolResponse
+	(*ListPoolsRequest)(nil),        // 16: sluice.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),       // 17: sluice.v1.ListPoolsResponse
+	(*UpdatePoolRequest)(nil),       // 18: sluice.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),      // 19: sluice.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),       // 20: sluice.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),      // 21: sluice.v1.DeletePoolResponse
+	(*DrainPoolRequest)(nil),        // 22: sluice.v1.DrainPoolRequest
+	(*DrainPoolResponse)(nil),       // 23: sluice.v1.DrainPoolResponse
+	(*QueueMapping)(nil),            // 24: sluice.v1.QueueMapping
+	(*QueueMappingRule)(nil),        // 25: sluice.v1.QueueMappingRule
+	(*GetQueueMappingRequest)(nil),  // 26: sluice.v1.GetQueueMappingRequest
+	(*GetQueueMappingResponse)(nil), // 27: sluice.v1.GetQueueMappingResponse
+	(*SetQueueMappingRequest)(nil),  // 28: sluice.v1.SetQueueMappingRequest
+	(*SetQueueMappingResponse)(nil), // 29: sluice.v1.SetQueueMappingResponse
+	nil,                             // 30: sluice.v1.PoolSpec.HostSelectorEntry
+	nil,                             // 31: sluice.v1.PoolSpec.LabelsEntry
+	nil,                             // 32: sluice.v1.QueueMappingRule.LabelsEntry
+	(*durationpb.Duration)(nil),     // 33: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
 }
 var file_sluice_v1_pool_proto_depIdxs = []int32{
 	6,  // 0: sluice.v1.PoolSpec.resources:type_name -> sluice.v1.PoolResource
@@ -2094,48 +2171,49 @@ var file_sluice_v1_pool_proto_depIdxs = []int32{
 	2,  // 2: sluice.v1.PoolSpec.division:type_name -> sluice.v1.PoolSpec.Division
 	8,  // 3: sluice.v1.PoolSpec.access:type_name -> sluice.v1.AccessRule
 	7,  // 4: sluice.v1.PoolSpec.limits:type_name -> sluice.v1.PoolLimits
-	32, // 5: sluice.v1.PoolSpec.ageing_interval:type_name -> google.protobuf.Duration
-	29, // 6: sluice.v1.PoolSpec.host_selector:type_name -> sluice.v1.PoolSpec.HostSelectorEntry
-	30, // 7: sluice.v1.PoolSpec.labels:type_name -> sluice.v1.PoolSpec.LabelsEntry
+	33, // 5: sluice.v1.PoolSpec.ageing_interval:type_name -> google.protobuf.Duration
+	30, // 6: sluice.v1.PoolSpec.host_selector:type_name -> sluice.v1.PoolSpec.HostSelectorEntry
+	31, // 7: sluice.v1.PoolSpec.labels:type_name -> sluice.v1.PoolSpec.LabelsEntry
 	3,  // 8: sluice.v1.PoolResource.mode:type_name -> sluice.v1.PoolResource.Mode
 	4,  // 9: sluice.v1.AccessRule.permission:type_name -> sluice.v1.AccessRule.Permission
 	5,  // 10: sluice.v1.Pool.spec:type_name -> sluice.v1.PoolSpec
 	0,  // 11: sluice.v1.Pool.state:type_name -> sluice.v1.PoolState
 	10, // 12: sluice.v1.Pool.dimensions:type_name -> sluice.v1.PoolDimensionStatus
-	33, // 13: sluice.v1.Pool.create_time:type_name -> google.protobuf.Timestamp
-	5,  // 14: sluice.v1.CreatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
-	9,  // 15: sluice.v1.CreatePoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 16: sluice.v1.GetPoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 17: sluice.v1.ListPoolsResponse.pools:type_name -> sluice.v1.Pool
-	5,  // 18: sluice.v1.UpdatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
-	9,  // 19: sluice.v1.UpdatePoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 20: sluice.v1.DrainPoolResponse.pool:type_name -> sluice.v1.Pool
-	24, // 21: sluice.v1.QueueMapping.rules:type_name -> sluice.v1.QueueMappingRule
-	31, // 22: sluice.v1.QueueMappingRule.labels:type_name -> sluice.v1.QueueMappingRule.LabelsEntry
-	23, // 23: sluice.v1.GetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
-	23, // 24: sluice.v1.SetQueueMappingRequest.mapping:type_name -> sluice.v1.QueueMapping
-	23, // 25: sluice.v1.SetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
-	11, // 26: sluice.v1.PoolService.CreatePool:input_type -> sluice.v1.CreatePoolRequest
-	13, // 27: sluice.v1.PoolService.GetPool:input_type -> sluice.v1.GetPoolRequest
-	15, // 28: sluice.v1.PoolService.ListPools:input_type -> sluice.v1.ListPoolsRequest
-	17, // 29: sluice.v1.PoolService.UpdatePool:input_type -> sluice.v1.UpdatePoolRequest
-	19, // 30: sluice.v1.PoolService.DeletePool:input_type -> sluice.v1.DeletePoolRequest
-	21, // 31: sluice.v1.PoolService.DrainPool:input_type -> sluice.v1.DrainPoolRequest
-	25, // 32: sluice.v1.PoolService.GetQueueMapping:input_type -> sluice.v1.GetQueueMappingRequest
-	27, // 33: sluice.v1.PoolService.SetQueueMapping:input_type -> sluice.v1.SetQueueMappingRequest
-	12, // 34: sluice.v1.PoolService.CreatePool:output_type -> sluice.v1.CreatePoolResponse
-	14, // 35: sluice.v1.PoolService.GetPool:output_type -> sluice.v1.GetPoolResponse
-	16, // 36: sluice.v1.PoolService.ListPools:output_type -> sluice.v1.ListPoolsResponse
-	18, // 37: sluice.v1.PoolService.UpdatePool:output_type -> sluice.v1.UpdatePoolResponse
-	20, // 38: sluice.v1.PoolService.DeletePool:output_type -> sluice.v1.DeletePoolResponse
-	22, // 39: sluice.v1.PoolService.DrainPool:output_type -> sluice.v1.DrainPoolResponse
-	26, // 40: sluice.v1.PoolService.GetQueueMapping:output_type -> sluice.v1.GetQueueMappingResponse
-	28, // 41: sluice.v1.PoolService.SetQueueMapping:output_type -> sluice.v1.SetQueueMappingResponse
-	34, // [34:42] is the sub-list for method output_type
-	26, // [26:34] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	34, // 13: sluice.v1.Pool.create_time:type_name -> google.protobuf.Timestamp
+	11, // 14: sluice.v1.PoolDimensionStatus.bound_chain:type_name -> sluice.v1.PoolBound
+	5,  // 15: sluice.v1.CreatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
+	9,  // 16: sluice.v1.CreatePoolResponse.pool:type_name -> sluice.v1.Pool
+	9,  // 17: sluice.v1.GetPoolResponse.pool:type_name -> sluice.v1.Pool
+	9,  // 18: sluice.v1.ListPoolsResponse.pools:type_name -> sluice.v1.Pool
+	5,  // 19: sluice.v1.UpdatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
+	9,  // 20: sluice.v1.UpdatePoolResponse.pool:type_name -> sluice.v1.Pool
+	9,  // 21: sluice.v1.DrainPoolResponse.pool:type_name -> sluice.v1.Pool
+	25, // 22: sluice.v1.QueueMapping.rules:type_name -> sluice.v1.QueueMappingRule
+	32, // 23: sluice.v1.QueueMappingRule.labels:type_name -> sluice.v1.QueueMappingRule.LabelsEntry
+	24, // 24: sluice.v1.GetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
+	24, // 25: sluice.v1.SetQueueMappingRequest.mapping:type_name -> sluice.v1.QueueMapping
+	24, // 26: sluice.v1.SetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
+	12, // 27: sluice.v1.PoolService.CreatePool:input_type -> sluice.v1.CreatePoolRequest
+	14, // 28: sluice.v1.PoolService.GetPool:input_type -> sluice.v1.GetPoolRequest
+	16, // 29: sluice.v1.PoolService.ListPools:input_type -> sluice.v1.ListPoolsRequest
+	18, // 30: sluice.v1.PoolService.UpdatePool:input_type -> sluice.v1.UpdatePoolRequest
+	20, // 31: sluice.v1.PoolService.DeletePool:input_type -> sluice.v1.DeletePoolRequest
+	22, // 32: sluice.v1.PoolService.DrainPool:input_type -> sluice.v1.DrainPoolRequest
+	26, // 33: sluice.v1.PoolService.GetQueueMapping:input_type -> sluice.v1.GetQueueMappingRequest
+	28, // 34: sluice.v1.PoolService.SetQueueMapping:input_type -> sluice.v1.SetQueueMappingRequest
+	13, // 35: sluice.v1.PoolService.CreatePool:output_type -> sluice.v1.CreatePoolResponse
+	15, // 36: sluice.v1.PoolService.GetPool:output_type -> sluice.v1.GetPoolResponse
+	17, // 37: sluice.v1.PoolService.ListPools:output_type -> sluice.v1.ListPoolsResponse
+	19, // 38: sluice.v1.PoolService.UpdatePool:output_type -> sluice.v1.UpdatePoolResponse
+	21, // 39: sluice.v1.PoolService.DeletePool:output_type -> sluice.v1.DeletePoolResponse
+	23, // 40: sluice.v1.PoolService.DrainPool:output_type -> sluice.v1.DrainPoolResponse
+	27, // 41: sluice.v1.PoolService.GetQueueMapping:output_type -> sluice.v1.GetQueueMappingResponse
+	29, // 42: sluice.v1.PoolService.SetQueueMapping:output_type -> sluice.v1.SetQueueMappingResponse
+	35, // [35:43] is the sub-list for method output_type
+	27, // [27:35] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_pool_proto_init() }
@@ -2145,9 +2223,9 @@ func file_sluice_v1_pool_proto_init() {
 	}
 	file_sluice_v1_pool_proto_msgTypes[1].OneofWrappers = []any{}
 	file_sluice_v1_pool_proto_msgTypes[2].OneofWrappers = []any{}
-	file_sluice_v1_pool_proto_msgTypes[10].OneofWrappers = []any{}
-	file_sluice_v1_pool_proto_msgTypes[14].OneofWrappers = []any{}
-	file_sluice_v1_pool_proto_msgTypes[19].OneofWrappers = []any{
+	file_sluice_v1_pool_proto_msgTypes[11].OneofWrappers = []any{}
+	file_sluice_v1_pool_proto_msgTypes[15].OneofWrappers = []any{}
+	file_sluice_v1_pool_proto_msgTypes[20].OneofWrappers = []any{
 		(*QueueMappingRule_Pool)(nil),
 		(*QueueMappingRule_Reject)(nil),
 	}
@@ -2157,7 +2235,7 @@ func file_sluice_v1_pool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_pool_proto_rawDesc), len(file_sluice_v1_pool_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
