@@ -78,6 +78,30 @@ task:
 	dev.finish()
 }
 
+// One pool asks for far more than there is; what another has reserved is its own within one cycle all the same.
+func TestAFloodKeepsNobodyOut(t *testing.T) {
+	s := newSite(t)
+	dev := s.dev("--hosts", "1")
+	s.pool("root/a", 1000)
+	s.pool("root/b", 0)
+	const job = `
+pool: %s
+instances: %d
+task:
+  processes: [{argv: [sleep, "1000"]}]
+  resources: {cpu: 0.1, memory: 1Mi}
+`
+	s.submit("flood", fmt.Sprintf(job, "root/b", 100_000))
+	eventually(t, func() bool { return s.states("flood")["TASK_STATE_RUNNING"] >= 30 }, "the flood has the host")
+	s.submit("owner", fmt.Sprintf(job, "root/a", 10))
+	var first map[string]int // as they are when they do not all wait any more
+	eventually(t, func() bool { first = s.states("owner"); return first["TASK_STATE_PENDING"] < 10 }, "room is made")
+	require.Zero(t, first["TASK_STATE_PENDING"], "%v: one cycle decides about all ten", first)
+	eventually(t, func() bool { return s.states("owner")["TASK_STATE_RUNNING"] == 10 }, "the ten run")
+	require.Positive(t, s.states("flood")["TASK_STATE_RUNNING"])
+	dev.finish()
+}
+
 // A revocable task starts on what another one leaves unused of the only CPU, and goes when that one uses it.
 func TestRevocableTasksRunOnWhatIsNotUsed(t *testing.T) {
 	s := newSite(t)
