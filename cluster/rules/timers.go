@@ -18,6 +18,8 @@ type Timers struct {
 	keep   time.Duration // see NewTimers
 	alarms alarms
 	set    map[alarm]struct{} // those in the heap, so that none stands in it twice
+	// updates are those under way whose instances have been looked at, as they were then.
+	updates map[cluster.JobUID]*cluster.Update
 }
 
 // alarm is a task to be looked at at a time. A job is looked at through the key of its first task, even if it has none.
@@ -42,11 +44,14 @@ func (a *alarms) Pop() any {
 
 // NewTimers returns timers that have been told of nothing. keep is how long jobs are kept after their end that do not say it
 // themselves; 0 is for ever.
-func NewTimers(keep time.Duration) *Timers { return &Timers{keep: keep, set: map[alarm]struct{}{}} }
+func NewTimers(keep time.Duration) *Timers {
+	return &Timers{keep: keep, set: map[alarm]struct{}{}, updates: map[cluster.JobUID]*cluster.Update{}}
+}
 
 // Note takes in what changed. With all, everything in the snapshot counts as changed. Complexity: changes · log alarms.
 func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool) {
 	if all {
+		clear(t.updates)
 		for j := range snap.Jobs(0) {
 			t.noteJob(snap, j)
 		}
@@ -58,6 +63,8 @@ func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool)
 	for _, uid := range changes.Jobs {
 		if j := snap.Job(uid); j != nil {
 			t.noteJob(snap, j)
+		} else {
+			delete(t.updates, uid)
 		}
 	}
 	for _, k := range changes.Tasks {
@@ -68,7 +75,11 @@ func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool)
 }
 
 func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
-	spec := snap.Job(task.Key.Job()).Spec
+	j := snap.Job(task.Key.Job())
+	spec := j.Spec
+	if at := touchEnds(task, j); at != 0 {
+		t.add(at, task.Key)
+	}
 	if at := runEnds(task, spec); at != 0 {
 		t.add(at, task.Key)
 	}
@@ -81,7 +92,7 @@ func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
 }
 
 func (t *Timers) noteJob(snap *cluster.Snapshot, j *cluster.Job) {
-	updateDue(snap, j, t.add)
+	t.noteUpdate(snap, j)
 	look := cluster.MakeTaskKey(j.UID, 0)
 	if j.Spec.Limits.Deadline != 0 && !j.State().Terminal() {
 		t.add(j.Spec.Limits.Deadline, look)
@@ -94,6 +105,29 @@ func (t *Timers) noteJob(snap *cluster.Snapshot, j *cluster.Job) {
 			if at := t.forgetAt(on); at != 0 {
 				t.add(at, cluster.MakeTaskKey(on.UID, 0))
 			}
+		}
+	}
+}
+
+// noteUpdate looks at the instances that an update has touched since it was last looked at; the others are looked at when they
+// change.
+func (t *Timers) noteUpdate(snap *cluster.Snapshot, j *cluster.Job) {
+	before := t.updates[j.UID]
+	switch {
+	case before == j.Update:
+		return
+	case !moves(j.Update):
+		delete(t.updates, j.UID)
+		return
+	}
+	t.updates[j.UID] = j.Update
+	var seen []uint32
+	if before != nil && before.Created == j.Update.Created {
+		seen = before.Active
+	}
+	for task := range touched(snap, j, seen) {
+		if at := touchEnds(task, j); at != 0 {
+			t.add(at, task.Key)
 		}
 	}
 }

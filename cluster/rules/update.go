@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -274,8 +275,13 @@ func (r *rollout) batch() uint32 { return r.u.Policy.Batch(r.job.Spec.Instances)
 // begin touches further instances.
 func (r *rollout) begin() error {
 	if r.u.Policy.StartFirst && !r.allSeen() {
-		if r.surge = min(r.batch(), r.job.Spec.Instances); r.surge != r.job.Surge {
+		switch want := min(r.batch(), r.job.Spec.Instances); {
+		case want > r.job.Surge:
+			r.surge = want
 			return nil // first they have to exist
+		case want < r.job.Surge && r.sparesLast(): // what another policy began with
+			r.surge--
+			return nil
 		}
 		if ready, err := r.bringSurge(); !ready || err != nil {
 			return err
@@ -419,32 +425,57 @@ func (r *rollout) succeed() error {
 
 // trim takes away the instances that an update ran beyond those wanted, as far as those that are left are enough.
 func (r *rollout) trim() error {
-	last := r.task(r.job.Spec.Instances + r.job.Surge - 1)
-	if last != nil && last.Ready != 0 && !r.job.Stopping && !r.job.Bears(1) {
-		return nil // it stands in for one that failed
+	if !r.sparesLast() {
+		return nil
 	}
 	r.surge--
 	return r.save()
 }
 
-// updateDue yields when the instances that a live update has touched have to be looked at if nothing happens before.
-func updateDue(in *cluster.Snapshot, j *cluster.Job, yield func(cluster.Time, cluster.TaskKey)) {
-	if !j.Update.Live() || j.Update.State == cluster.UpdatePaused {
-		return
+// sparesLast reports whether the last of the instances beyond those wanted may go: it may stand in for one that failed.
+func (r *rollout) sparesLast() bool {
+	last := r.task(r.job.Spec.Instances + r.job.Surge - 1)
+	return last == nil || last.Ready == 0 || r.job.Stopping || r.job.Bears(1)
+}
+
+// moves reports whether an update goes on by itself.
+func moves(u *cluster.Update) bool { return u.Live() && u.State != cluster.UpdatePaused }
+
+// touched yields the instances that an update has touched, but for those in seen, which is sorted; where it has touched none,
+// all: it waits for others, which may take too long. Complexity: what it yields, and the numbers of the instances touched.
+func touched(in *cluster.Snapshot, j *cluster.Job, seen []uint32) iter.Seq[*cluster.Task] {
+	if len(j.Update.Active) == 0 {
+		return in.TasksOf(j.UID, 0)
 	}
-	if len(j.Update.Active) == 0 { // it waits for others, which may take too long
-		for t := range in.TasksOf(j.UID, 0) {
-			if t.State.Bound() && t.Ready == 0 {
-				yield(t.Placed.Add(j.Update.Policy.HealthyDeadline()), t.Key)
+	return func(yield func(*cluster.Task) bool) {
+		for _, i := range j.Update.Active {
+			for len(seen) > 0 && seen[0] < i {
+				seen = seen[1:]
+			}
+			if len(seen) > 0 && seen[0] == i {
+				continue
+			}
+			if t := in.Task(cluster.MakeTaskKey(j.UID, i)); t != nil && !yield(t) {
+				return
 			}
 		}
 	}
-	for _, i := range j.Update.Active {
-		k := cluster.MakeTaskKey(j.UID, i)
-		if t := in.Task(k); t != nil {
-			if _, until := verdictOn(t, j, j.Update, 0); until != 0 {
-				yield(until, k)
-			}
-		}
+}
+
+// touchEnds returns when an instance has to be looked at for an update if nothing happens before, 0 if it has not to be.
+func touchEnds(t *cluster.Task, j *cluster.Job) cluster.Time {
+	if !moves(j.Update) {
+		return 0
 	}
+	if len(j.Update.Active) == 0 {
+		if t.State.Bound() && t.Ready == 0 {
+			return t.Placed.Add(j.Update.Policy.HealthyDeadline())
+		}
+		return 0
+	}
+	if _, active := slices.BinarySearch(j.Update.Active, t.Key.Instance()); !active {
+		return 0
+	}
+	_, until := verdictOn(t, j, j.Update, 0)
+	return until
 }

@@ -316,6 +316,32 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
+// Instances that one update started first, and that stand in for those that failed meanwhile, stay when another update that
+// needs fewer of them takes over; they go when the others serve again.
+func TestWhoStandsInStays(t *testing.T) {
+	w := newServing(t, serviceSpec(5, serves, 0, nil), 3)
+	w.settle()
+	w.update(serviceSpec(5, serves, 1, &cluster.UpdatePolicy{StartFirst: true, BatchSize: 3, MinHealthy: time.Hour}))
+	for _, task := range w.tasks() {
+		for task.Key.Instance() >= 5 && w.state.Task(task.Key).Ready == 0 {
+			require.True(t, w.turn(w.state.Task(task.Key)))
+		}
+	}
+	for _, task := range w.tasks() {
+		if task.Key.Instance() < 5 {
+			w.report(task, cluster.TaskFailed)
+		}
+	}
+	require.EqualValues(t, 3, w.state.Job(servingJob).Ready, "%v", w)
+	w.update(serviceSpec(5, serves, 2, &cluster.UpdatePolicy{StartFirst: true, BatchSize: 1}))
+	require.EqualValues(t, 3, w.state.Job(servingJob).Ready, "%v", w)
+	w.settle()
+	j := w.state.Job(servingJob)
+	require.Equal(t, cluster.UpdateSucceeded, j.Update.State)
+	require.Zero(t, j.Surge)
+	require.EqualValues(t, 5, j.Ready)
+}
+
 func TestInPlaceUpdates(t *testing.T) {
 	policy := &cluster.UpdatePolicy{InPlace: true, BatchSize: 10}
 	w := newServing(t, serviceSpec(4, serves, 0, nil), 2)
