@@ -5,7 +5,9 @@ package e2e
 import (
 	"encoding/base64"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,7 +27,7 @@ func TestAControllerHasItsOwnJobInHand(t *testing.T) {
 		return p
 	}
 	scheduler := start()
-	s.start("--config", s.path("tls/local.yaml"), "hostmgr", "local", "--hosts", "2", "--host-cpu", "2", "--host-memory", "1Gi", "--state-dir", s.path("local"))
+	manager := s.start("--config", s.path("tls/local.yaml"), "hostmgr", "local", "--hosts", "2", "--host-cpu", "2", "--host-memory", "1Gi", "--state-dir", s.path("local"))
 	admin := func(args ...string) string {
 		return s.must(append([]string{"--config", s.path("tls/admin.yaml")}, args...)...)
 	}
@@ -59,7 +61,7 @@ step end
 	eventually(t, func() bool { return strings.Count(admin("task", "list", "main"), "running") == 3 }, "three instances run")
 
 	scheduler.kill()
-	start()
+	scheduler = start()
 	s.file("crashed", "")
 	eventually(t, func() bool { return len(lines(t, said)) == 8 }, "the controller shrinks its job, and tries the rest: %v", said)
 	full, err := os.ReadFile(said + ".full")
@@ -78,6 +80,25 @@ step end
 	require.Equal(t, 6, a.code, a.out)
 	require.Contains(t, a.err, "ends with the run")
 	admin("job", "stop", "other", "--wait")
+
+	token, err := os.ReadFile(s.path("stolen"))
+	require.NoError(t, err)
+	files := 0
+	for _, dir := range []string{"state", "local"} {
+		require.NoError(t, filepath.WalkDir(s.path(dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			files++
+			data, err := os.ReadFile(path)
+			require.NotContains(t, string(data), string(token), path)
+			return err
+		}))
+	}
+	require.Greater(t, files, 5)
+	for _, p := range []*process{scheduler, manager} {
+		require.NotContains(t, p.output(), string(token))
+	}
 }
 
 // The members of a gang know their ranks and where the others are, from the first run on; a rank stays over restarts.
