@@ -114,6 +114,9 @@ func (r Resources) Positive() Resources {
 
 // Times returns r multiplied by n ≥ 0, saturating.
 func (r Resources) Times(n int64) Resources {
+	if n == 1 {
+		return r
+	}
 	for d, v := range r.Fixed {
 		r.Fixed[d] = mulSaturating(v, n)
 	}

@@ -32,8 +32,13 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		return nil
 	}
 	if !s.room.takes(h, task) {
+		if h.loose == 0 {
+			return nil
+		}
 		s.lacks = s.binding()
-		s.bundles = d.bundles(c, h, s.lacks, moves)
+		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.suffice() {
+			return nil // a search would try all sets of them
+		}
 		s.greedy()
 		s.try(0, 0)
 		if s.found == nil {
@@ -151,6 +156,19 @@ func (s *search) count(b bundle, sign int64) {
 	for _, u := range b.units {
 		s.d.account(u, sign)
 	}
+}
+
+// suffice reports whether there was room if all bundles left, whatever the pools say of the last ones when the first are gone.
+func (s *search) suffice() bool {
+	if len(s.bundles) == 0 {
+		return false
+	}
+	room := s.room
+	room.gpus = slices.Clone(room.gpus)
+	for _, b := range s.bundles {
+		s.leave(&room, b, 1)
+	}
+	return room.takes(s.host, s.class.row.task)
 }
 
 // greedy takes the cheapest bundles until the task fits, which gives the search a first bound, if it gets there: one that the

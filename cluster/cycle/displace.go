@@ -60,7 +60,7 @@ type displacement struct {
 // equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
 // goes in vain: in the end every one who can stay stays.
 func (p *Planner) displace(in Input, out *Output) {
-	d := displacer{p: p, now: in.Now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}}
+	d := displacer{p: p, now: in.Now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, listed: -1}
 	for i := range out.Placements {
 		d.forming[out.Placements[i].Gang] = true
 	}
@@ -123,6 +123,8 @@ type displacer struct {
 	soon    bool                    // see comesSoon
 	forming map[cluster.JobUID]bool // gangs that this plan places members of
 	touched int                     // how often a host was touched
+	yield   []*host                 // see yielding
+	listed  int                     // touched when it was listed
 	vain    map[errand]int          // who found no host, and touched then
 }
 
@@ -205,10 +207,15 @@ func (d *displacer) serve(c *class, moves bool) {
 	}
 }
 
-// look prices every host on which room could be made for the class.
+// look prices every host on which room could be made for the class. What no gang has claims for is full everywhere: then
+// only hosts come into question that somebody leaves or might leave, or on which room is held.
 func (d *displacer) look(c *class, moves bool) *options {
 	all := &options{}
-	for _, h := range d.p.hosts.byIndex {
+	hosts := d.yielding()
+	if c.group.key.gang {
+		hosts = d.p.hosts.byIndex
+	}
+	for _, h := range hosts {
 		v := c.row.judge(h)
 		if !couldTake(v) || h.decided { // who leaves it has been weighed against who comes
 			continue
@@ -224,11 +231,21 @@ func (d *displacer) look(c *class, moves bool) *options {
 	return all
 }
 
-// yields reports whether anybody leaves the host or might, or room is held there: otherwise what is full stays full.
-func (h *host) yields() bool {
-	return len(h.holds)+len(h.nominated) > 0 ||
-		slices.ContainsFunc(h.units, func(u *unit) bool { return u.leaves() || u.job.Preemptible || u.job.Revocable })
+// yielding lists the hosts that yield, by index.
+func (d *displacer) yielding() []*host {
+	if d.listed != d.touched {
+		d.yield, d.listed = d.yield[:0], d.touched
+		for _, h := range d.p.hosts.byIndex {
+			if h != nil && h.yields() {
+				d.yield = append(d.yield, h)
+			}
+		}
+	}
+	return d.yield
 }
+
+// yields reports whether anybody leaves the host or might, or room is held there: otherwise what is full stays full.
+func (h *host) yields() bool { return h.loose+len(h.holds)+len(h.nominated) > 0 }
 
 // couldTake reports whether a host with this verdict would have room if it were empty.
 func couldTake(v verdict) bool { return v == open || v%kinds == full }

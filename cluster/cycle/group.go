@@ -217,6 +217,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 	if u.host != "" {
 		h := p.hosts.byID[u.host] // hosts come first, and one with tasks is never removed
 		h.units = append(h.units, u)
+		h.loose += u.loose()
 		p.labels.count(u.set, h, u.presence())
 	}
 	p.moved = true
@@ -245,6 +246,7 @@ func (p *Planner) dropUnit(u *unit) {
 	if h := p.hosts.byID[u.host]; h != nil {
 		p.labels.count(u.set, h, u.presence().times(-1))
 		h.units = without(h.units, u)
+		h.loose -= u.loose()
 	}
 	p.moved = true
 }
@@ -255,6 +257,14 @@ func (u *unit) presence() presence {
 		return waits
 	}
 	return comes
+}
+
+// loose returns 1 if the unit leaves or might be asked to, else 0. It stays the same as long as the unit is one.
+func (u *unit) loose() int {
+	if u.state.Vacating() || u.group.key.preemptible || u.group.key.revocable {
+		return 1
+	}
+	return 0
 }
 
 // dropGroups forgets the groups that have no tasks left.

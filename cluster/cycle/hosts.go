@@ -25,6 +25,7 @@ type host struct {
 	links []*link           // arcs from classes
 	units []*unit           // bound tasks, in the order they were seen
 	holds []*unit           // tasks that have room held here, in the order they were seen
+	loose int               // how many of units leave, or might be asked to
 
 	joined []costmodels.Resident // tasks that this plan placed here
 	// What this cycle plans beside rec.

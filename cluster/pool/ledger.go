@@ -104,15 +104,16 @@ func (l *Ledger) Permits(to, from Unit, dims []string) bool {
 		return from.Revocable && !to.Revocable
 	}
 	gains, loses := l.tree.at(to.Pool), l.tree.at(from.Pool)
-	asks, gives := l.vector(to.Request), l.vector(from.Request)
 	if gains == loses {
 		a, b := Rival{Priority: to.Priority}, Rival{Priority: from.Priority}
 		if to.User != from.User {
+			asks, gives := l.vector(to.Request), l.vector(from.Request)
 			a.Fair = l.userStays(gains, to.User, asks)
 			b.Fair = l.userKeeps(loses, from.User, gives, l.short(dims, gives))
 		}
 		return l.policy(l.tree.nodes[gains].parent).Inside(a, b)
 	}
+	asks, gives := l.vector(to.Request), l.vector(from.Request)
 	common := l.common(gains, loses)
 	reserved := l.tree.keeps(asks)
 	for i := gains; i != common; i = l.tree.nodes[i].parent {
