@@ -16,7 +16,7 @@ const (
 )
 
 // optimize brings the network up to date, solves it, and adds candidates until the flow is optimal for the complete
-// network: the one in which every class has an arc to every host that has room for it.
+// network, within the tolerance: the one in which every class has an arc to every host that has room for it.
 func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Result, bool) {
 	p.graph.clear()
 	for _, c := range p.order {
@@ -38,15 +38,9 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 		if !ok {
 			return res, false
 		}
-		added := false
-		p.beginOffers(func(h *host) flowgraph.Cost { return p.graph.marginal(h, p.round.Unit, res) })
-		for _, c := range p.order {
-			if c.node != flowgraph.NoNode {
-				added = p.priceOut(c, res) || added
-			}
-		}
-		if !added {
-			lap.end(s, Graph)
+		optimal := p.priceOut(res)
+		lap.end(s, Graph)
+		if optimal {
 			return res, true
 		}
 	}
@@ -60,6 +54,8 @@ type offers struct {
 	initial func(h *host) flowgraph.Cost // what one more task pays on the host beyond its start price
 	queue   prospects                    // of the class that is seeded
 	taken   []prospect                   // hosts that others fill, of the same class
+
+	proposals []proposal // of the last price-out
 }
 
 type offer struct {
@@ -237,32 +233,67 @@ func (p *Planner) seed(c *class) {
 	}
 }
 
-// priceOut adds hosts whose missing arc has a negative reduced cost, a few times as many as tasks wait at most, and reports
-// whether there were any. No task pays less than nothing for the crowd, and no host further down the row is cheaper than
+// proposal is a host that price-out would add for a class, and the price of starting there.
+type proposal struct {
+	class *class
+	host  *host
+	start flowgraph.Cost
+}
+
+// priceOut looks for the arcs that were left out and have a negative reduced cost, and adds hosts by them unless the flow is
+// as good as optimal. If every unit of a class that is supplied with n of them paid v less, v being the most that a missing
+// arc would save one, the potentials were feasible for the complete network. So its optimum is at most the sum of n·v below
+// the flow: that is allowed to be the tolerance for each task by single arcs, and a quarter more by their sum. What is left
+// then is many tasks that would all gain a little by the same host, and a solve for each that does.
+func (p *Planner) priceOut(res solver.Result) (optimal bool) {
+	p.beginOffers(func(h *host) flowgraph.Cost { return p.graph.marginal(h, p.round.Unit, res) })
+	p.offers.proposals = p.offers.proposals[:0]
+	var missed, allowed flowgraph.Cost
+	for _, c := range p.order {
+		if c.node == flowgraph.NoNode {
+			continue
+		}
+		n := flowgraph.Cost(c.open())
+		missed += n * max(0, p.propose(c, p.graph.worth(c, res))-p.options.Tolerance)
+		allowed += n * p.options.Tolerance / 4
+	}
+	if missed <= allowed {
+		return true
+	}
+	for _, x := range p.offers.proposals {
+		p.graph.link(x.class, x.host, p.round.Unit, x.start)
+	}
+	return false
+}
+
+// propose lists hosts whose missing arc has a negative reduced cost, a few times as many as tasks wait at most, and returns
+// the largest saving. No task pays less than nothing for the crowd, and no host further down the row is cheaper than
 // its price with the data elsewhere, so the look ends where that reaches what the class pays; only the near hosts are all
 // looked at.
 //
 // What a class was offered before in the same pass is left to a later one only if that gains more by it. The first one to
-// look at a host sees it as it is, hence a pass without additions means that there is nothing to add.
-func (p *Planner) priceOut(c *class, res solver.Result) bool {
-	limit := max(leastCandidates, len(c.links), 2*int(c.open()))
-	worth := p.graph.worth(c, res)
-	added := 0
+// look at a host sees it as it is, hence a pass without proposals means that there is nothing to add.
+func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) {
+	limit := len(p.offers.proposals) + max(leastCandidates, len(c.links), 2*int(c.open()))
+	end := min(worth-p.options.Tolerance, c.price)
 	consider := func(i int32, start flowgraph.Cost) {
 		o := p.offer(i)
-		gain := worth - start - o.ask
-		if gain <= p.options.Tolerance || c.to[i] != nil {
+		saving := worth - start - o.base
+		if saving <= p.options.Tolerance || c.to[i] != nil {
 			return
 		}
-		p.graph.link(c, p.hosts.byIndex[i], p.round.Unit, start)
+		most = max(most, saving)
+		gain := worth - start - o.ask
+		if gain <= p.options.Tolerance {
+			return
+		}
+		p.offers.proposals = append(p.offers.proposals, proposal{c, p.hosts.byIndex[i], start})
 		was := o.ask
 		p.give(i, o)
 		o.ask = min(o.ask, was+gain)
-		added++
 	}
-	most := min(worth-p.options.Tolerance, c.price)
 	for _, i := range c.local.order {
-		if c.local.near[i] >= most { // the rest is no cheaper, whatever the host costs
+		if c.local.near[i] >= end { // the rest is no cheaper, whatever the host costs
 			break
 		}
 		if c.to[i] != nil {
@@ -272,14 +303,16 @@ func (p *Planner) priceOut(c *class, res solver.Result) bool {
 			consider(i, start)
 		}
 	}
-	for k := 0; added < limit; k++ {
+	for k := 0; ; k++ {
 		s, ok := c.row.at(k)
-		if !ok || s.price()+c.local.elsewhere >= most {
-			break
+		if !ok || s.price()+c.local.elsewhere >= end {
+			return most
 		}
-		if start := c.total(s); start < most {
-			consider(s.index(), start)
+		if len(p.offers.proposals) >= limit { // what comes saves less than if nobody were there
+			return max(most, worth-s.price()-c.local.elsewhere)
+		}
+		if i := s.index(); !c.local.isNear(i) {
+			consider(i, c.total(s))
 		}
 	}
-	return added > 0
 }

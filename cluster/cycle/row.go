@@ -12,9 +12,12 @@ import (
 
 const (
 	// idleRows is how many rows without a class are kept, since the next job often asks for what an earlier one did.
-	idleRows = 1024
+	idleRows = 4096
 	// shortHead is how many hosts a row lists at least.
 	shortHead = 128
+	// fullHead is how many open hosts a row lists at most because there are no more: to sort them is nothing beside having
+	// looked for them.
+	fullHead = 1024
 )
 
 // rows is the table of all rows.
@@ -117,10 +120,13 @@ func (t *rows) rebuild(r *row, n int) {
 		}
 	}
 	r.count, r.end = len(all), endless
-	if n < len(all) {
+	if n < len(all) && len(all) > fullHead {
 		r.end = nth(all, n)
 	}
-	r.head = append(r.head[:0], all[:min(n, len(all))]...)
+	if r.end == endless {
+		n = len(all)
+	}
+	r.head = append(r.head[:0], all[:n]...)
 	slices.Sort(r.head)
 	t.scratch = all
 }
@@ -159,7 +165,15 @@ func nth(all []slot, n int) slot {
 
 // at returns the k-th cheapest open host, from 0, false if there are fewer. The row must be fresh.
 func (r *row) at(k int) (slot, bool) {
-	if k >= len(r.head) && r.end != endless {
+	if k < len(r.head) {
+		return r.head[k], true
+	}
+	return r.beyond(k)
+}
+
+// beyond is at for what is not listed yet.
+func (r *row) beyond(k int) (slot, bool) {
+	if r.end != endless {
 		r.table.rebuild(r, max(shortHead, 4*k))
 	}
 	if k >= len(r.head) {
