@@ -110,7 +110,7 @@ func goldenLaunches() map[string]hostmgr.Launch {
 	}}))
 	tcp.Task.Ports, tcp.Ports = cluster.PortRequest{Dynamic: 1}, []uint16{31002}
 	exec := launch(one(cluster.Process{Command: argv[:1], Checks: []cluster.HealthCheck{
-		check(cluster.HealthCheck{Command: []string{"alive", "-v"}}),
+		check(cluster.HealthCheck{Command: []string{"alive", "-v", "${SLUICE_TASK_ID}"}}),
 		check(cluster.HealthCheck{Command: []string{"ready"}, Effect: cluster.Readiness}),
 	}}))
 

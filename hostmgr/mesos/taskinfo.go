@@ -188,9 +188,9 @@ func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskIn
 	t.Container = container(l, p)
 	for i := range p.Checks {
 		if c := &p.Checks[i]; c.Effect == cluster.Readiness {
-			t.Check = readiness(l, c)
+			t.Check = readiness(l, c, address)
 		} else {
-			t.HealthCheck = liveness(l, c)
+			t.HealthCheck = liveness(l, c, address)
 		}
 	}
 	return t
@@ -380,7 +380,7 @@ func mode(readOnly bool) *api.Volume_Mode {
 }
 
 // liveness is a check after whose failures Mesos kills the task.
-func liveness(l *hostmgr.Launch, c *cluster.HealthCheck) *api.HealthCheck {
+func liveness(l *hostmgr.Launch, c *cluster.HealthCheck, address string) *api.HealthCheck {
 	h := &api.HealthCheck{
 		DelaySeconds: seconds(c.Delay), IntervalSeconds: seconds(c.Interval), TimeoutSeconds: seconds(c.Timeout),
 		ConsecutiveFailures: &c.Failures, GracePeriodSeconds: seconds(0),
@@ -394,13 +394,13 @@ func liveness(l *hostmgr.Launch, c *cluster.HealthCheck) *api.HealthCheck {
 		h.TCP = &api.HealthCheck_TCPCheckInfo{Port: port(l, *c.TCP)}
 	default:
 		h.Type = api.HealthCheck_COMMAND
-		h.Command = &api.CommandInfo{Shell: flag(false), Value: text(c.Command[0]), Arguments: c.Command}
+		h.Command = checkCommand(l, c, address)
 	}
 	return h
 }
 
 // readiness is a check that only tells.
-func readiness(l *hostmgr.Launch, c *cluster.HealthCheck) *api.CheckInfo {
+func readiness(l *hostmgr.Launch, c *cluster.HealthCheck, address string) *api.CheckInfo {
 	k := &api.CheckInfo{DelaySeconds: seconds(c.Delay), IntervalSeconds: seconds(c.Interval), TimeoutSeconds: seconds(c.Timeout)}
 	switch {
 	case c.HTTP != nil:
@@ -411,9 +411,14 @@ func readiness(l *hostmgr.Launch, c *cluster.HealthCheck) *api.CheckInfo {
 		k.TCP = &api.CheckInfo_Tcp{Port: port(l, *c.TCP)}
 	default:
 		k.Type = api.CheckInfo_COMMAND
-		k.Command = &api.CheckInfo_Command{Command: api.CommandInfo{Shell: flag(false), Value: text(c.Command[0]), Arguments: c.Command}}
+		k.Command = &api.CheckInfo_Command{Command: *checkCommand(l, c, address)}
 	}
 	return k
+}
+
+func checkCommand(l *hostmgr.Launch, c *cluster.HealthCheck, address string) *api.CommandInfo {
+	argv := l.Expand(c.Command, address)
+	return &api.CommandInfo{Shell: flag(false), Value: text(argv[0]), Arguments: argv}
 }
 
 func port(l *hostmgr.Launch, ref cluster.PortRef) uint32 {
