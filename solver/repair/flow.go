@@ -77,23 +77,28 @@ func (s *Solver) findExit(v int32) {
 	if !s.net.NodeAlive(flowgraph.NodeID(v)) {
 		return
 	}
-	offer := func(a int32, c int64, out, in bool) {
-		if out && c < x.exit {
-			x.exit, x.exitArc = c, a
-		}
-		if in && -c < x.entry {
-			x.entry, x.entryArc = -c, a
-		}
-	}
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+		if int32(ref.Node) != s.ground {
+			continue
+		}
 		if r := &s.arcs[ref.Arc]; r.tail == v && r.head == s.ground {
-			offer(int32(ref.Arc), r.cost, r.flow < r.upper, r.flow > r.lower)
+			x.offerExit(int32(ref.Arc), r.cost, r.flow < r.upper, r.flow > r.lower)
 		}
 	}
 	for _, a := range x.in {
 		if r := &s.arcs[a]; r.tail == s.ground {
-			offer(a, -r.cost, r.flow > r.lower, r.flow < r.upper)
+			x.offerExit(a, -r.cost, r.flow > r.lower, r.flow < r.upper)
 		}
+	}
+}
+
+// offerExit takes in an arc to or from the ground of cost c towards it.
+func (x *node) offerExit(a int32, c int64, out, in bool) {
+	if out && c < x.exit {
+		x.exit, x.exitArc = c, a
+	}
+	if in && -c < x.entry {
+		x.entry, x.entryArc = -c, a
 	}
 }
 
