@@ -34,8 +34,8 @@ const (
 	// It is a quarter less after each race that repair lost, twice that, up to the
 	// constant, after each solve that needed no race.
 	patience, patienceSingle = 32, 12
-	// shock is how many searches of repair through most of a network of single tasks
-	// end its patience at once: a price level moves, unit by unit.
+	// shock is how many wide searches of repair in a network of single tasks end its
+	// patience at once: a price level moves, unit by unit.
 	shock = 6
 	// unitPatience is how many units of work for each source and arc out of one
 	// assignment gets before repair begins, which knows how to deal with crowds at

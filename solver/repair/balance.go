@@ -68,13 +68,14 @@ func (s *Solver) balanceAlong(dir int64, nodes []int32, budget solver.Budget) so
 }
 
 // Wide returns how many searches of the last call of Solve, and of those before it
-// that spent their budgets on the same changes, went through more than half of the
-// nodes that are no sources. Many tell that a whole price level moves.
+// that spent their budgets on the same changes, went through more than a quarter of
+// the nodes that are no sources, and through thousands. Many tell that a whole price
+// level moves.
 func (s *Solver) Wide() int { return s.wide }
 
 // ended notes how far a search went.
 func (s *Solver) ended() {
-	if 2*len(s.settled) > s.cores {
+	if k := len(s.settled); 4*k > s.cores && k > 2048 {
 		s.wide++
 	}
 }
