@@ -392,7 +392,7 @@ func checkProcessReferences(task *cluster.TaskSpec, gang bool, p *cluster.Proces
 	}
 	text := func(s, at string) {
 		if what := task.Ports.Undefined(s, more...); what != "" {
-			v.Invalid(at, "refers to %s, which this task does not have: there are SLUICE_JOB, SLUICE_INSTANCE, SLUICE_HOST and others, and SLUICE_PORT_0 and so on for dynamic ports", quote(what))
+			v.Invalid(at, "refers to %s, which this task does not have: there are SLUICE_JOB, SLUICE_INSTANCE, SLUICE_HOST and others, SLUICE_PORT_0 and so on for dynamic ports, and SLUICE_GANG_RANK, SLUICE_GANG_SIZE and SLUICE_GANG_PEERS in gangs", quote(what))
 		}
 	}
 	for _, e := range p.Env {

@@ -89,20 +89,22 @@ func TestWhatControllersAreTold(t *testing.T) {
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		identity  *Identity
+		keys      *Keyring
 		ca        []byte
 		variables map[string]string
 		files     []string
 	}{
-		"nobody is asked": {nil, nil, map[string]string{"SLUICE_SERVER": "s:1"}, nil},
-		"without TLS": {&Identity{}, nil, map[string]string{
+		"nobody is asked":   {nil, ring, nil, map[string]string{"SLUICE_SERVER": "s:1"}, nil},
+		"the keys are gone": {&Identity{}, nil, []byte("pem"), map[string]string{"SLUICE_SERVER": "s:1"}, nil},
+		"without TLS": {&Identity{}, ring, nil, map[string]string{
 			"SLUICE_SERVER": "s:1", "SLUICE_TOKEN_FILE": "${SLUICE_SECRETS_DIR}/sluice-api/token",
 		}, []string{"sluice-api/token"}},
-		"with TLS": {&Identity{}, []byte("pem"), map[string]string{
+		"with TLS": {&Identity{}, ring, []byte("pem"), map[string]string{
 			"SLUICE_SERVER": "s:1", "SLUICE_TOKEN_FILE": "${SLUICE_SECRETS_DIR}/sluice-api/token", "SLUICE_TLS_CA": "${SLUICE_SECRETS_DIR}/sluice-api/ca.pem",
 		}, []string{"sluice-api/token", "sluice-api/ca.pem"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &Scheduler{config: Config{Identity: c.identity, Secrets: ring, Reach: Reach{"s:1", c.ca}}}
+			s := &Scheduler{config: Config{Identity: c.identity, Secrets: c.keys, Reach: Reach{"s:1", c.ca}}}
 			j := &cluster.Job{UID: 7, Spec: &cluster.JobSpec{Controller: true, APIAccess: true, Instances: 2}}
 			tell := func(instance uint32) *sluicev1.TaskPayload {
 				p := &sluicev1.TaskPayload{}

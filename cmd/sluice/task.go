@@ -250,7 +250,7 @@ func newTaskEventsCommand(a *app) *cobra.Command {
 				var rows [][]string
 				for _, e := range all.GetEvents() {
 					rows = append(rows, []string{
-						timeWord(e.GetTime()), strconv.Itoa(int(e.GetRun())), taskStateWord(e.GetState()), e.GetHost(),
+						e.GetTime().AsTime().Format("2006-01-02 15:04:05.000 UTC"), strconv.Itoa(int(e.GetRun())), taskStateWord(e.GetState()), e.GetHost(),
 						strings.TrimSpace(e.GetReason() + " " + e.GetMessage()),
 					})
 				}
