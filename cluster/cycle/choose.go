@@ -238,7 +238,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 			continue // it is just getting what it lacks
 		}
 		together := d.p.together(u)
-		if together[0] != u && slices.ContainsFunc(together, func(v *unit) bool { return v.host == h.id && v.task < u.task }) {
+		if slices.ContainsFunc(together, func(v *unit) bool { return v.host == h.id && v.task < u.task }) {
 			continue // the gang is listed at its first task here
 		}
 		b := bundle{units: together}

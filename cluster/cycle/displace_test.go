@@ -222,6 +222,32 @@ func TestUrgencyMakesRoomInsideAPool(t *testing.T) {
 	}
 }
 
+// What a gang leaves on a host counts once, in whatever order its tasks came.
+func TestAGangGivesItsRoomOnce(t *testing.T) {
+	s := newShared(t)
+	big, small := s.host(0, vector(8, 0)), s.host(1, vector(1, 0))
+	s.pool("root/a", 8)
+	s.pool("root/b", 0)
+	stays := func(j *cluster.JobSpec) { j.Preemptible = false }
+	put := func(job cluster.JobUID, instance uint32, host cluster.HostID) {
+		k := cluster.MakeTaskKey(job, instance)
+		s.emit(&cluster.Placed{Task: k, Run: 1, Host: host})
+	}
+	put(s.job("root/b", 1, 6, stays), 0, big)
+	gang := s.job("root/b", 3, 1, core(3))
+	put(gang, 1, big)
+	put(gang, 0, big)
+	put(gang, 2, small)
+	for _, i := range []uint32{1, 2, 0} {
+		s.step()
+		s.report(cluster.MakeTaskKey(gang, i), cluster.TaskRunning)
+	}
+	s.job("root/a", 1, 4)
+	require.Empty(t, s.step().Displacements, "the gang has 2 on the host, and the rest stays")
+	s.job("root/a", 1, 2)
+	require.Equal(t, 3, s.step().Stats.Preemptions)
+}
+
 // A gang leaves whole, and is dearer than one who is enough.
 func TestAGangLeavesWhole(t *testing.T) {
 	s := newShared(t)
