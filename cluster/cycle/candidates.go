@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"iter"
+	"math"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/flowgraph"
@@ -170,17 +171,22 @@ func (q prospects) sink() {
 // are worth something.
 func (p *Planner) seed(c *class) {
 	p.offers.queue, p.offers.taken = p.offers.queue[:0], p.offers.taken[:0]
-	q, taken, contends := &p.offers.queue, &p.offers.taken, false
+	q, taken, contends := &p.offers.queue, &p.offers.taken, c.row.filled == p.offers.pass
 	consider := func(i int32, start flowgraph.Cost) {
 		q.push(prospect{price: start + p.offer(i).ask, start: start, host: i, fit: -1})
 	}
-	for _, i := range c.local.order {
-		if start, ok := c.accepts(i); ok {
-			consider(i, start)
-		}
-	}
-	next := 0 // in the row
+	near, next := 0, 0 // in the order of the class, and in the row
 	for left, spare := c.open(), spareCandidates; left > 0 || spare > 0; {
+		if near < len(c.local.order) {
+			if i := c.local.order[near]; len(*q) == 0 || c.local.near[i] <= (*q)[0].price { // no start costs less than nothing
+				if near++; c.local.near[i] < c.price {
+					if start, ok := c.accepts(i); ok {
+						consider(i, start)
+					}
+				}
+				continue
+			}
+		}
 		s, ok := c.row.at(next)
 		if elsewhere := s.price() + c.local.elsewhere; ok && elsewhere < c.price && (len(*q) == 0 || elsewhere <= (*q)[0].price) {
 			if next++; !c.local.isNear(s.index()) {
@@ -193,6 +199,9 @@ func (p *Planner) seed(c *class) {
 				return
 			}
 			contends = true
+			if !ok { // so it is for all classes of the row
+				c.row.filled = p.offers.pass
+			}
 			for _, x := range *taken {
 				consider(x.host, x.start)
 			}
@@ -303,11 +312,20 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 			consider(i, start)
 		}
 	}
+	if c.row.floor(p.offers.pass)+c.local.elsewhere >= worth-p.options.Tolerance {
+		return most
+	}
+	least := clamp(math.MaxInt64) // that a start in the row pays with what it pays for the place
 	for k := 0; ; k++ {
 		s, ok := c.row.at(k)
 		if !ok || s.price()+c.local.elsewhere >= end {
+			if ok {
+				least = min(least, s.price())
+			}
+			c.row.least, c.row.pass = least, p.offers.pass
 			return most
 		}
+		least = min(least, s.price()+p.offer(s.index()).base)
 		if len(p.offers.proposals) >= limit { // what comes saves less than if nobody were there
 			return max(most, worth-s.price()-c.local.elsewhere)
 		}

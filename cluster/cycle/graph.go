@@ -41,6 +41,7 @@ type link struct {
 	class *class
 	host  *host
 	arc   flowgraph.ArcID
+	at    int // in the links of the host
 }
 
 func newGraph(model costmodels.Model, round *costmodels.Round, s solver.Solver) *graph {
@@ -127,7 +128,7 @@ func (g *graph) link(c *class, h *host, unit cluster.Resources, price flowgraph.
 		h.node, h.unit = g.net.AddNode(0), unit
 	}
 	room := c.row.fit(h, cluster.MaxInstances)
-	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, price)}
+	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, price), at: len(h.links)}
 	c.links = append(c.links, l)
 	c.to[h.index] = l
 	h.links = append(h.links, l)
@@ -137,9 +138,11 @@ func (g *graph) link(c *class, h *host, unit cluster.Resources, price flowgraph.
 func (g *graph) unlink(l *link) {
 	l.class.links = without(l.class.links, l)
 	delete(l.class.to, l.host.index)
-	l.host.links = without(l.host.links, l)
+	last := len(l.host.links) - 1
+	l.host.links[l.at], l.host.links[last].at = l.host.links[last], l.at
+	l.host.links[last], l.host.links = nil, l.host.links[:last]
 	g.net.RemoveArc(l.arc)
-	if len(l.host.links) == 0 {
+	if last == 0 {
 		g.net.RemoveNode(l.host.node)
 		l.host.node, l.host.crowd = flowgraph.NoNode, nil
 	}

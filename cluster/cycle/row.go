@@ -60,6 +60,19 @@ type row struct {
 	end   slot
 	count int // open hosts when all were last looked at
 	read  int // position in the log of host changes
+
+	filled int            // the pass of seeds in which classes before were offered all that the hosts take
+	least  flowgraph.Cost // see floor
+	pass   int            // of price-out that least belongs to
+}
+
+// floor returns what a start in the row pays at least, with what it pays for the place by the potentials of the pass, as far
+// as that is known: a class that gains nothing by it need not look at the hosts.
+func (r *row) floor(pass int) flowgraph.Cost {
+	if r.pass != pass {
+		return 0
+	}
+	return r.least
 }
 
 // likeness is what holds for all hosts of a signature at any load.
