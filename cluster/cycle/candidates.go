@@ -25,7 +25,7 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	}
 	p.rows.refreshAll(p.order)
 	p.graph.sync()
-	p.beginOffers(func(h *host) flowgraph.Cost { return p.graph.crowd(h, p.round.Unit, 0) })
+	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.crowd(h, p.round.Unit, 0), 0 })
 	for _, c := range p.order {
 		if c.node != flowgraph.NoNode && len(c.links) == 0 {
 			p.seed(c)
@@ -50,11 +50,12 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 // offers is what one pass over the classes remembers of the hosts. All classes of a pass see the same potentials and would
 // ask for the same few hosts, so each asks at the price that those before it have left.
 type offers struct {
-	pass    int
-	byHost  []offer                      // by index
-	initial func(h *host) flowgraph.Cost // what one more task pays on the host beyond its start price
-	queue   prospects                    // of the class that is seeded
-	taken   []prospect                   // hosts that others fill, of the same class
+	pass   int
+	byHost []offer // by index
+	// initial says what one more task pays on the host beyond its start price, and after how many that start there.
+	initial func(h *host) (flowgraph.Cost, int64)
+	queue   prospects  // of the class that is seeded
+	taken   []prospect // hosts that others fill, of the same class
 
 	proposals []proposal // of the last price-out
 }
@@ -63,10 +64,11 @@ type offer struct {
 	pass  int            // the pass that the rest belongs to
 	units int64          // that classes were offered in it
 	base  flowgraph.Cost // the initial price of the host
+	after int64          // tasks that start there already
 	ask   flowgraph.Cost // what the next unit is asked
 }
 
-func (p *Planner) beginOffers(initial func(h *host) flowgraph.Cost) {
+func (p *Planner) beginOffers(initial func(h *host) (flowgraph.Cost, int64)) {
 	o := &p.offers
 	if grow := len(p.hosts.byIndex) - len(o.byHost); grow > 0 {
 		o.byHost = append(o.byHost, make([]offer, grow)...)
@@ -79,16 +81,21 @@ func (p *Planner) beginOffers(initial func(h *host) flowgraph.Cost) {
 func (p *Planner) offer(i int32) *offer {
 	o := &p.offers.byHost[i]
 	if o.pass != p.offers.pass {
-		base := p.offers.initial(p.hosts.byIndex[i])
-		*o = offer{pass: p.offers.pass, base: base, ask: base}
+		base, after := p.offers.initial(p.hosts.byIndex[i])
+		*o = offer{pass: p.offers.pass, base: base, after: after, ask: base}
 	}
 	return o
 }
 
-// give counts one more unit that a class was offered on the host.
+// give counts one more unit that a class was offered on the host. The price rises as the crowd's does from there on: where
+// that is level, all who want the host may have it in the same pass.
 func (p *Planner) give(i int32, o *offer) {
 	o.units++
-	o.ask = o.base + p.graph.crowd(p.hosts.byIndex[i], p.round.Unit, o.units)
+	h := p.hosts.byIndex[i]
+	o.ask = o.base + p.graph.crowd(h, p.round.Unit, o.after+o.units)
+	if o.after > 0 {
+		o.ask -= p.graph.crowd(h, p.round.Unit, o.after)
+	}
 }
 
 // cheapest yields the hosts that are open to the class by the price of starting there: near ones first where the data
@@ -255,7 +262,7 @@ type proposal struct {
 // the flow: that is allowed to be the tolerance for each task by single arcs, and a quarter more by their sum. What is left
 // then is many tasks that would all gain a little by the same host, and a solve for each that does.
 func (p *Planner) priceOut(res solver.Result) (optimal bool) {
-	p.beginOffers(func(h *host) flowgraph.Cost { return p.graph.marginal(h, p.round.Unit, res) })
+	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.marginal(h, p.round.Unit, res) })
 	p.offers.proposals = p.offers.proposals[:0]
 	var missed, allowed flowgraph.Cost
 	for _, c := range p.order {

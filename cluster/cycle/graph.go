@@ -260,18 +260,20 @@ func (g *graph) solve(budget solver.Budget, s *Stats) (solver.Result, bool) {
 	return res, false
 }
 
-// marginal returns what one more task at the host would pay beyond its start price, by the potentials. A host that
-// carries no flow may be given the potential that its first segment implies, which is the tightest one.
-func (g *graph) marginal(h *host, unit cluster.Resources, res solver.Result) flowgraph.Cost {
+// marginal returns what one more task at the host would pay beyond its start price, by the potentials, and how many start
+// there by the flow. A host that carries no flow may be given the potential that its first segment implies, which is the
+// tightest one.
+func (g *graph) marginal(h *host, unit cluster.Resources, res solver.Result) (price flowgraph.Cost, flow int64) {
 	if len(h.crowd) == 0 { // not in the network, or linked just now
-		return g.crowd(h, unit, 0)
+		return g.crowd(h, unit, 0), 0
 	}
 	for _, a := range h.crowd {
-		if res.Flow(a) > 0 {
-			return res.Potential(g.sink) - res.Potential(h.node)
-		}
+		flow += res.Flow(a)
 	}
-	return g.net.Cost(h.crowd[0])
+	if flow > 0 {
+		return res.Potential(g.sink) - res.Potential(h.node), flow
+	}
+	return g.net.Cost(h.crowd[0]), 0
 }
 
 // worth returns what the dearest placed or waiting unit of the class pays by the potentials; 0 if it has none. The
