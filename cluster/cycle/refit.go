@@ -60,10 +60,11 @@ type worths []flowgraph.Cost
 
 // change is a start that was made, or taken back.
 type change struct {
-	class *class
-	host  *host
-	price flowgraph.Cost
-	start bool
+	class   *class
+	host    *host
+	price   flowgraph.Cost
+	start   bool
+	devices cluster.Devices // of what was taken back
 }
 
 // refit improves the plan as long as something waits that was admitted. Complexity: refitNodes looks at a class on a host, and
@@ -257,7 +258,7 @@ func (r *refitter) attempt(do func() bool) bool {
 		if last.start {
 			r.takeBack(last.class, last.host)
 		} else {
-			r.place(last.class, last.host, last.price)
+			r.putBack(last)
 		}
 		r.log = r.log[:len(r.log)-2] // itself, and its reversal
 	}
@@ -267,7 +268,15 @@ func (r *refitter) attempt(do func() bool) bool {
 func (r *refitter) place(c *class, h *host, price flowgraph.Cost) {
 	r.p.place(r.out, c, h, 1, price)
 	r.count(&r.p.made[len(r.p.made)-1], 1)
-	r.log = append(r.log, change{c, h, price, true})
+	r.log = append(r.log, change{class: c, host: h, price: price, start: true})
+}
+
+// putBack makes a start again that was taken back, on the devices that it had: on others those that follow might not fit.
+func (r *refitter) putBack(was change) {
+	r.place(was.class, was.host, was.price)
+	h, task, pl := was.host, was.class.row.task, &r.out.Placements[len(r.out.Placements)-1]
+	r.p.hosts.set(h, task.Bind(task.Unbind(h.rec, pl.Devices), was.devices))
+	pl.Devices = was.devices
 }
 
 // takeBack takes one start of the class on the host back. Those of a class go in the order in which they wait: who goes back
@@ -301,7 +310,7 @@ func (r *refitter) takeBack(c *class, h *host) {
 			p.made[i].at--
 		}
 	}
-	r.log = append(r.log, change{c, h, pl.Price, false})
+	r.log = append(r.log, change{class: c, host: h, price: pl.Price, devices: pl.Devices})
 }
 
 // unplace is the reverse of place, for one task.
