@@ -119,6 +119,7 @@ type class struct {
 	nominees int               // of this displacement pass, which are the first of the queue
 	skipped  bool              // a gang that cannot be whole
 	passed   bool              // its claims went to those next in the pool
+	bides    bool              // its claims wait for what comes free by itself
 	placed   []cluster.TaskKey // by the last plan that solved
 
 	node  flowgraph.NodeID

@@ -60,13 +60,16 @@ type displacement struct {
 // equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
 // goes in vain: in the end every one who can stay stays.
 func (p *Planner) displace(in Input, out *Output) {
-	d := displacer{p: p, now: in.Now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, listed: -1}
+	d := displacer{p: p, now: in.Now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]bool{}, listed: -1}
 	for i := range out.Placements {
 		d.forming[out.Placements[i].Gang] = true
 	}
 	claims := make([]*class, 0, len(p.order))
 	for _, c := range p.order {
 		c.nominees = 0
+		if c.bides && c.passed {
+			d.bide[c.key.group.pool] = true
+		}
 		if c.claims() == 0 {
 			continue
 		}
@@ -90,6 +93,7 @@ func (p *Planner) displace(in Input, out *Output) {
 				d.serve(c, moves)
 			}
 		}
+		c.bides = c.claims() > 0 && d.patient(c)
 	}
 	d.reprieve()
 	d.emit(out)
@@ -120,12 +124,13 @@ type displacer struct {
 	hit  []*unit // victims, in the order in which they were chosen
 	step int
 
-	soon    bool                    // see comesSoon
-	forming map[cluster.JobUID]bool // gangs that this plan places members of
-	touched int                     // how often a host was touched
-	yield   []*host                 // see yielding
-	listed  int                     // touched when it was listed
-	vain    map[errand]int          // who found no host, and touched then
+	soon    bool                      // see comesSoon
+	bide    map[cluster.PoolPath]bool // where claims that wait for that went to those next
+	forming map[cluster.JobUID]bool   // gangs that this plan places members of
+	touched int                       // how often a host was touched
+	yield   []*host                   // see yielding
+	listed  int                       // touched when it was listed
+	vain    map[errand]int            // who found no host, and touched then
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.

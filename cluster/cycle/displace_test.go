@@ -197,6 +197,40 @@ func TestAClaimWaitsForWhatComesFreeByItself(t *testing.T) {
 	}
 }
 
+// While a claim waits for what comes free by itself, those behind it in its pool take nothing from others on its account.
+func TestAClaimThatWaitsIsNotPassedOverToTakeFromOthers(t *testing.T) {
+	s := newShared(t)
+	for i := range 10 {
+		s.host(i, vector(10, 0))
+	}
+	s.pool("root/a", 0)
+	s.pool("root/b", 0)
+	b := s.job("root/b", 1000, 1)
+	s.settle()
+	for range 30 { // 8 a second: 60 in 15 seconds, counted over a minute
+		for _, k := range s.in(cluster.TaskRunning)[:8] {
+			s.report(k, cluster.TaskSucceeded)
+		}
+		require.Len(t, s.step().Placements, 8)
+	}
+	s.job("root/a", 50, 1) // all that the pool is entitled to
+	for range 14 {
+		require.Empty(t, s.step().Displacements)
+	}
+	first := s.job("root/a", 50, 1, urgent(10))
+	displaced := 0
+	for range 18 {
+		for _, d := range s.step().Displacements {
+			for _, v := range d.Victims {
+				require.Equal(t, b, v.Task.Job())
+				require.Equal(t, first, v.Preemption.For.Job(), "after %v", s.now)
+				displaced++
+			}
+		}
+	}
+	require.Equal(t, 50, displaced)
+}
+
 // Inside a pool the more urgent take the place of the less urgent, and of nobody else.
 func TestUrgencyMakesRoomInsideAPool(t *testing.T) {
 	s := newShared(t)

@@ -23,10 +23,18 @@ func (p *Planner) comesSoon(claims []*class) bool {
 	return wanted.Fits(p.snap.Turnover().Within(p.options.Patience, p.now))
 }
 
-// patient reports whether the next unit of the class that has no room yet waits for what comes free by itself.
+// patient reports whether the next unit of the class that has no room yet waits for what comes free by itself. Who has the
+// claim of another that does so waits as well, however long already: it is to have what is free, and not to take from others
+// what the first would then lack.
 func (d *displacer) patient(c *class) bool {
 	w, ok := c.queue.GetAt(c.nominees)
-	if !d.soon || !ok || c.tier() != cluster.TierEntitled {
+	if !ok || c.tier() != cluster.TierEntitled {
+		return false
+	}
+	if d.bide[c.key.group.pool] {
+		return true
+	}
+	if !d.soon {
 		return false
 	}
 	until := w.queued.Add(d.p.options.Patience)

@@ -25,7 +25,8 @@ func (p *Planner) admit(now cluster.Time) {
 		u.group.stopped++
 	}
 	for _, c := range p.order {
-		c.skipped, c.passed = false, c.group.key.gang && c.group.leaving > 0 // a core waits for those of its own who still leave
+		c.skipped, c.bides = false, false
+		c.passed = c.group.key.gang && c.group.leaving > 0 // a core waits for those of its own who still leave
 	}
 	queues := p.queue()
 	p.admission.SetCapacity(p.hosts.capacity())
