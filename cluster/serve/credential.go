@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -14,7 +15,8 @@ import (
 
 // A controller that has asked for it may call the API for its own job. Its credential is a token that is kept nowhere: the id
 // is that of the run, and the secret a keyed hash of it, so that it survives restarts of the scheduler, is made again when a
-// launch is repeated, and is over when the run is.
+// launch is repeated, and is over when the run is. The numbers of jobs begin anew in another cluster, and go back with a journal
+// that is put back: so the hash is also of the cluster and of when the job came.
 
 // Reach is how tasks reach the API.
 type Reach struct {
@@ -29,10 +31,10 @@ const (
 	caFile    = apiFolder + "/ca.pem"
 )
 
-// credential returns the secret part of the token of a run, made with the key.
-func (k *sealer) credential(run cluster.RunID) string {
+// credential returns the secret part of the token of a run of a job, made with the key.
+func (k *sealer) credential(clusterID string, j *cluster.Job, run cluster.RunID) string {
 	mac := hmac.New(sha256.New, k.credentials)
-	_, _ = mac.Write([]byte(run.String())) // never fails
+	_, _ = fmt.Fprintf(mac, "sluice/%s/%d/%s", clusterID, j.Submitted, run) // never fails
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
@@ -56,7 +58,8 @@ func (s *Scheduler) tell(p *sluicev1.TaskPayload, in *cluster.Snapshot, t *clust
 		p.Secrets = append(p.Secrets, &sluicev1.SecretFile{Path: path, Value: value})
 	}
 	run := t.RunID()
-	add("SLUICE_TOKEN_FILE", tokenFile, []byte(tokenText(run.String(), s.config.Secrets.keys[0].credential(run))))
+	secret := s.config.Secrets.keys[0].credential(in.ClusterID(), j, run)
+	add("SLUICE_TOKEN_FILE", tokenFile, []byte(tokenText(run.String(), secret)))
 	if reach.CA != nil {
 		add("SLUICE_TLS_CA", caFile, reach.CA)
 	}
@@ -69,9 +72,10 @@ func controls(t *cluster.Task, j *cluster.Job) bool {
 
 // controllerToken reads a token as that of a run.
 func controllerToken(text string) (run cluster.RunID, secret string, ok bool) {
-	id, secret, ok := strings.Cut(strings.TrimPrefix(text, tokenPrefix), "_")
+	rest, ours := strings.CutPrefix(text, tokenPrefix)
+	id, secret, ok := strings.Cut(rest, "_")
 	run, err := cluster.ParseRunID(id)
-	return run, secret, ok && err == nil
+	return run, secret, ours && ok && err == nil
 }
 
 // errNoController is the error for a credential of a run that has ended, or that never had one.
@@ -85,7 +89,7 @@ func (s *Scheduler) controllerOf(run cluster.RunID, secret string) (*access.Call
 		return nil, errNoController
 	}
 	for i := range s.config.Secrets.keys {
-		if hmac.Equal([]byte(s.config.Secrets.keys[i].credential(run)), []byte(secret)) {
+		if hmac.Equal([]byte(s.config.Secrets.keys[i].credential(in.ClusterID(), j, run)), []byte(secret)) {
 			return &access.Caller{User: j.Spec.Owner, Groups: j.Spec.Groups, Job: j.UID, Token: run.String()}, nil
 		}
 	}

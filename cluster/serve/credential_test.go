@@ -51,9 +51,17 @@ func TestCredentialsOfControllers(t *testing.T) {
 		return a.Snapshot().Task(k).RunID()
 	}
 	mine := run("main", 0)
-	get := func(by *sealer, r cluster.RunID, job string) error {
-		_, err := a.jobs.GetJob(showing(t.Context(), tokenText(r.String(), by.credential(r))), &sluicev1.GetJobRequest{Name: job})
+	here := a.Snapshot().ClusterID()
+	show := func(token, job string) error {
+		_, err := a.jobs.GetJob(showing(t.Context(), token), &sluicev1.GetJobRequest{Name: job})
 		return err
+	}
+	get := func(by *sealer, r cluster.RunID, job string) error {
+		j := a.Snapshot().Job(r.Task.Job())
+		if j == nil {
+			j = &cluster.Job{}
+		}
+		return show(tokenText(r.String(), by.credential(here, j, r)), job)
 	}
 	first := &ring.keys[0]
 	for i := range ring.keys {
@@ -62,14 +70,21 @@ func TestCredentialsOfControllers(t *testing.T) {
 	require.Equal(t, codes.NotFound, status.Code(get(first, mine, "plain")))
 	next := mine
 	next.Run++
+	j := *a.Snapshot().Job(mine.Task.Job())
+	secret := first.credential(here, &j, mine)
+	elsewhere := first.credential("another cluster", &j, mine)
+	j.Submitted++
 	for what, err := range map[string]error{
 		"of a strange key": get(&strange.keys[0], mine, "main"), "of the next run": get(first, next, "main"),
 		"of another instance": get(first, run("main", 1), "main"), "of a job without": get(first, run("plain", 0), "plain"),
-		"of no job": get(first, cluster.RunID{Task: cluster.MakeTaskKey(99, 0), Run: 1}, "main"),
+		"of another cluster":           show(tokenText(mine.String(), elsewhere), "main"),
+		"of a job that had the number": show(tokenText(mine.String(), first.credential(here, &j, mine)), "main"),
+		"without prefix":               show(mine.String()+"_"+secret, "main"),
+		"of no job":                    get(first, cluster.RunID{Task: cluster.MakeTaskKey(99, 0), Run: 1}, "main"),
 	} {
 		require.Equal(t, codes.Unauthenticated, status.Code(err), "%s: %v", what, err)
 	}
-	held := showing(t.Context(), tokenText(mine.String(), first.credential(mine)))
+	held := showing(t.Context(), tokenText(mine.String(), secret))
 	who, err := a.s(held)
 	require.NoError(t, err)
 	require.Equal(t, "ann", who.User)
