@@ -131,7 +131,7 @@ func New(c Config) (*Scheduler, error) {
 	s.shards.init(time.Now())
 	s.metrics = newMetrics(s)
 	s.durable = s.metrics.count
-	s.history = newTaskHistory(keptEvents)
+	s.history = newTaskHistory(keptEvents, keptText)
 	s.history.begin(s.Snapshot())
 	s.unsettled = func(err error) { s.log.Error("what follows from a change could not be done", "error", err) }
 	if c.State.ClusterID() == "" {

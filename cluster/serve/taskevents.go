@@ -12,8 +12,12 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// keptEvents is how many events of tasks are kept, of all tasks together: some 30 MB.
-const keptEvents = 1 << 18
+// keptEvents is how many events of tasks are kept, of all tasks together, some 30 MB; and keptText how many bytes their
+// messages have together, each of which may be long. The oldest go first.
+const (
+	keptEvents = 1 << 18
+	keptText   = 1 << 25
+)
 
 // taskEvent is a step of a task's life.
 type taskEvent struct {
@@ -35,21 +39,35 @@ func (e *taskEvent) same(o *taskEvent) bool {
 // taskHistory keeps the latest events of all tasks, for people: it is not durable, and begins anew with the scheduler, with
 // what each task is then. It is safe for concurrent use.
 type taskHistory struct {
-	mu   sync.Mutex
-	ring []taskEvent // the event of number n is at n modulo its length, once that many have come
-	size int
-	next uint64                     // number of the next event, from 1
-	last map[cluster.TaskKey]uint64 // number of each task's latest event
+	mu    sync.Mutex
+	ring  []taskEvent // the event of number n is at n modulo its length, once that many have come
+	size  int
+	text  int // bytes that the messages may have together
+	used  int // that they have
+	first uint64
+	next  uint64                     // numbers of the oldest event that is kept and of the next one, from 1
+	last  map[cluster.TaskKey]uint64 // number of each task's latest event
 }
 
-func newTaskHistory(size int) *taskHistory {
-	return &taskHistory{size: size, next: 1, last: map[cluster.TaskKey]uint64{}}
+func newTaskHistory(size, text int) *taskHistory {
+	return &taskHistory{size: size, text: text, first: 1, next: 1, last: map[cluster.TaskKey]uint64{}}
 }
 
 func (h *taskHistory) at(number uint64) *taskEvent { return &h.ring[(number-1)%uint64(h.size)] }
 
 // kept reports whether the event of a number is still there.
-func (h *taskHistory) kept(number uint64) bool { return number != 0 && number+uint64(h.size) >= h.next }
+func (h *taskHistory) kept(number uint64) bool { return number >= h.first }
+
+// drop forgets the oldest event.
+func (h *taskHistory) drop() {
+	old := h.at(h.first)
+	if h.last[old.task] == h.first {
+		delete(h.last, old.task)
+	}
+	h.used -= len(old.message)
+	*old = taskEvent{}
+	h.first++
+}
 
 // add takes in events, in order. Complexity: their number.
 func (h *taskHistory) add(events []taskEvent) {
@@ -61,10 +79,12 @@ func (h *taskHistory) add(events []taskEvent) {
 		if h.kept(e.before) && h.at(e.before).same(&e) {
 			continue
 		}
+		h.used += len(e.message)
+		for h.next-h.first == uint64(h.size) || h.used > h.text && h.first < h.next {
+			h.drop()
+		}
 		if len(h.ring) < h.size {
 			h.ring = append(h.ring, taskEvent{})
-		} else if old := h.at(h.next); h.last[old.task] == h.next-uint64(h.size) {
-			delete(h.last, old.task)
 		}
 		*h.at(h.next) = e
 		h.last[e.task] = h.next

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,18 +70,27 @@ func TestTaskEvents(t *testing.T) {
 	require.Equal(t, []string{"PENDING RETRY s/h"}, all)
 }
 
-// The history keeps exactly the latest events of all tasks, each with those before it of its own task.
+// The history keeps exactly the latest events of all tasks, as many as there is room for and for what they say, each with those
+// before it of its own task.
 func TestTaskHistoryKeepsTheLatest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 8).Draw(t, "size")
-		h := newTaskHistory(size)
+		text := rapid.IntRange(3, 20).Draw(t, "text")
+		h := newTaskHistory(size, text)
 		var all []taskEvent
 		for i, task := range rapid.SliceOfN(rapid.IntRange(0, 3), 0, 40).Draw(t, "tasks") {
-			e := taskEvent{task: cluster.TaskKey(task), run: uint32(i)}
+			message := rapid.StringMatching("x{0,3}").Draw(t, "message")
+			e := taskEvent{task: cluster.TaskKey(task), run: uint32(i), message: message}
 			all = append(all, e)
 			h.add([]taskEvent{e, e}) // the second says nothing new
 		}
-		latest := all[max(0, len(all)-size):]
+		latest, used := all, 0
+		for i, e := range slices.Backward(all) {
+			if used += len(e.message); used > text || len(all)-i > size {
+				latest = all[i+1:]
+				break
+			}
+		}
 		for task := range cluster.TaskKey(4) {
 			var want, got []uint32
 			for _, e := range latest {
