@@ -5,24 +5,40 @@ import (
 	"strings"
 )
 
-// GangVariables returns what an instance of a gang is told of the others: its rank, which is its number and so the same in
-// every run, the size of the core, and where the members of the core are, by rank. An address is HOST:PORT with the first
-// port that the scheduler chose there, or else the first that was asked for by number; HOST alone where there are no ports;
-// and nothing where the member has no place at present. A core is placed as a whole, so its first runs know all addresses.
-// Nil where the job is no gang. Complexity: the core.
-func (t *tables) GangVariables(task *Task, j *Job) []KeyValue {
-	gang := j.Spec.Gang
-	if gang == nil {
-		return nil
+// maxPeers is how long the list of a gang's addresses may be, in bytes: Linux starts no process with a variable of 128 KiB.
+const maxPeers = 120 << 10
+
+// GangPeers returns where the members of a gang's core are, by rank, joined by commas. An address is HOST:PORT with the first
+// port that the scheduler chose there, or else the first that was asked for by number; HOST alone where there are no ports; and
+// nothing where the member has no place at present. A core is placed as a whole, so its first runs know all addresses. It is ""
+// where the job is no gang, and where the list would be longer than a variable can be. Complexity: the core.
+func (t *tables) GangPeers(j *Job) string {
+	if j.Spec.Gang == nil {
+		return ""
 	}
-	peers := make([]string, gang.Minimum)
-	for i := range peers {
-		peers[i] = t.addressOf(MakeTaskKey(j.UID, uint32(i)), j)
+	var peers strings.Builder
+	for i := range j.Spec.Gang.Minimum {
+		if i > 0 {
+			peers.WriteByte(',')
+		}
+		peers.WriteString(t.addressOf(MakeTaskKey(j.UID, i), j))
+		if peers.Len() > maxPeers {
+			return ""
+		}
+	}
+	return peers.String()
+}
+
+// GangVariables returns what an instance of a gang is told of the others: its rank, which is its number and so the same in
+// every run, the size of the core, and the addresses that [Snapshot.GangPeers] returns. Nil where the job is no gang.
+func (j *Job) GangVariables(task *Task, peers string) []KeyValue {
+	if j.Spec.Gang == nil {
+		return nil
 	}
 	return []KeyValue{
 		{VarGangRank, strconv.Itoa(int(task.Key.Instance()))},
-		{VarGangSize, strconv.Itoa(len(peers))},
-		{VarGangPeers, strings.Join(peers, ",")},
+		{VarGangSize, strconv.Itoa(int(j.Spec.Gang.Minimum))},
+		{VarGangPeers, peers},
 	}
 }
 

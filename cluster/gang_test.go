@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,8 +45,33 @@ func TestGangVariables(t *testing.T) {
 			for instance, rank := range map[uint32]string{0: "0", 1: "1", 3: "3"} {
 				require.Equal(t, []cluster.KeyValue{
 					{Key: "SLUICE_GANG_RANK", Value: rank}, {Key: "SLUICE_GANG_SIZE", Value: "3"}, {Key: "SLUICE_GANG_PEERS", Value: c.peers},
-				}, s.GangVariables(s.Task(cluster.MakeTaskKey(1, instance)), s.Job(1)))
+				}, s.Job(1).GangVariables(s.Task(cluster.MakeTaskKey(1, instance)), s.GangPeers(s.Job(1))))
 			}
 		})
+	}
+}
+
+// A list that no process could be started with is left out.
+func TestGangPeersFitIntoAVariable(t *testing.T) {
+	const host = 200 // bytes of a name
+	for _, c := range []struct {
+		size int
+		want int // bytes
+	}{{600, 600*(host+1) - 1}, {612, 0}} {
+		s := cluster.NewState()
+		apply := func(e cluster.Event) {
+			t.Helper()
+			require.NoError(t, s.Apply(cluster.Record{Seq: s.Seq() + 1, Event: e}))
+		}
+		spec := &cluster.JobSpec{
+			Name: "ring", Pool: cluster.RootPool, Instances: uint32(c.size), Gang: &cluster.Gang{Minimum: uint32(c.size)},
+			Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"x"}}}},
+		}
+		apply(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}})
+		apply(&cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Address: strings.Repeat("h", host)}})
+		for i := range uint32(c.size) {
+			apply(&cluster.Placed{Task: cluster.MakeTaskKey(1, i), Run: 1, Host: "s/h"})
+		}
+		require.Len(t, s.GangPeers(s.Job(1)), c.want)
 	}
 }

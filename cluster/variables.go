@@ -20,11 +20,11 @@ const (
 	VarPortPrefix  = "SLUICE_PORT_"        // with the position of a dynamic port, and with its name
 )
 
-// The variables of the instances of a gang. See [Snapshot.GangVariables].
+// The variables of the instances of a gang. See [Job.GangVariables].
 const (
 	VarGangRank  = "SLUICE_GANG_RANK"  // the instance
 	VarGangSize  = "SLUICE_GANG_SIZE"  // of the core, whose ranks are those below it
-	VarGangPeers = "SLUICE_GANG_PEERS" // addresses of the core by rank, joined by commas
+	VarGangPeers = "SLUICE_GANG_PEERS" // addresses of the core by rank, joined by commas; "" if too long
 )
 
 // GangVariables lists their names.

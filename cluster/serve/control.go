@@ -48,6 +48,7 @@ type control struct {
 	hosts  map[string]cluster.Machine // of a full report that is coming in
 	runs   []*cluster.TaskStatus      // of an inventory that is coming in
 	spares bool                       // nothing is killed; belongs to dispatch
+	peers  peers                      // told last; belongs to dispatch
 	ready  chan struct{}              // closed when the inventory has been reconciled
 }
 

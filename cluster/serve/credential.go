@@ -40,9 +40,9 @@ func (k *sealer) credential(clusterID string, j *cluster.Job, run cluster.RunID)
 
 // tell adds to a launch what only the scheduler knows: where the other members of a gang are, and for a controller how it
 // calls the API. The names of the variables are those of the command line's settings.
-func (s *Scheduler) tell(p *sluicev1.TaskPayload, in *cluster.Snapshot, t *cluster.Task, j *cluster.Job) {
+func (s *Scheduler) tell(p *sluicev1.TaskPayload, in *cluster.Snapshot, t *cluster.Task, j *cluster.Job, peers string) {
 	p.Variables = map[string]string{}
-	for _, kv := range in.GangVariables(t, j) {
+	for _, kv := range j.GangVariables(t, peers) {
 		p.Variables[kv.Key] = kv.Value
 	}
 	if !controls(t, j) {

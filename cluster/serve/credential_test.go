@@ -123,7 +123,7 @@ func TestWhatControllersAreTold(t *testing.T) {
 			j := &cluster.Job{UID: 7, Spec: &cluster.JobSpec{Controller: true, APIAccess: true, Instances: 2}}
 			tell := func(instance uint32) *sluicev1.TaskPayload {
 				p := &sluicev1.TaskPayload{}
-				s.tell(p, new(cluster.Snapshot), &cluster.Task{Key: cluster.MakeTaskKey(7, instance), Run: 1}, j)
+				s.tell(p, new(cluster.Snapshot), &cluster.Task{Key: cluster.MakeTaskKey(7, instance), Run: 1}, j, "")
 				return p
 			}
 			p := tell(0)

@@ -95,7 +95,7 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 		}
 		message = launchDown(t, j)
 		message.GetLaunch().GetTask().Secrets = secrets
-		c.s.tell(message.GetLaunch().GetTask(), snapshot, t, j)
+		c.s.tell(message.GetLaunch().GetTask(), snapshot, t, j, c.peers.of(snapshot, j))
 		sent[k] = sentRun{run: t.Run}
 	case t.State.Vacating() && !c.spares && (before.run != t.Run || !before.killed):
 		j := snapshot.Job(k.Job())
@@ -111,4 +111,19 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// peers are the addresses of a gang as one state has them: all its members are told the same.
+type peers struct {
+	seq  uint64
+	job  cluster.JobUID
+	text string
+}
+
+// of returns the addresses of the job's gang.
+func (p *peers) of(in *cluster.Snapshot, j *cluster.Job) string {
+	if p.seq != in.Seq() || p.job != j.UID {
+		*p = peers{in.Seq(), j.UID, in.GangPeers(j)}
+	}
+	return p.text
 }
