@@ -355,7 +355,7 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 	}
 }
 
-// handOver gives the simplex's answer to repair, which answers from then on.
+// handOver gives the answer of who overtook it to repair, which answers from then on.
 func (s *Solver) handOver(n *flowgraph.Network, found solver.Result, total solver.Work) (solver.Result, error) {
 	s.racing, s.spent = false, 0
 	s.patience -= s.patience / 4

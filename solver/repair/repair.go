@@ -186,7 +186,7 @@ type Solver struct {
 
 	search  uint32
 	cores   int  // nodes that were no sources when hubs were last looked for
-	wide    int  // searches since the last answer that went through most of them
+	wide    int  // see Wide
 	broken  bool // a search went backwards: prices do not fit the flow
 	queue   heap
 	settled []int32
