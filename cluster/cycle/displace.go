@@ -392,6 +392,9 @@ func (d *displacer) reprieve() {
 // beyond what it is entitled to.
 func (d *displacer) pays(units []*unit) bool {
 	all := together(units)
+	if all.Revocable { // what it has is not counted against its pool
+		return false
+	}
 	return slices.ContainsFunc(d.done, func(n *displacement) bool {
 		common := all.Pool // the lowest pool above those who leave and those who come
 		for !common.Covers(n.class.key.group.pool) {
