@@ -219,26 +219,38 @@ func (c *checker) donors(b *books, stops []*stop) {
 		left[p] = maps.Clone(has)
 	}
 	own := map[cluster.TaskKey]cluster.PoolPath{} // the lowest pool that stops some of its own for the task
+	given := map[cluster.TaskKey]amounts{}        // what those who leave for it give in all
 	for _, s := range stops {
 		if s.from.Revocable {
 			continue // what it had was nobody's to give
 		}
+		k := s.victim.Preemption.For
+		if given[k] == nil {
+			given[k] = amounts{}
+		}
+		given[k].add(s.gives, 1)
 		p := s.from.Pool
 		for ; !p.Covers(s.to.Pool); p = p.Parent() {
 			if s.accountFor {
 				left[p].add(s.gives, -1)
 			}
 		}
-		if k := s.victim.Preemption.For; len(p) > len(own[k]) {
+		if len(p) > len(own[k]) {
 			own[k] = p
 		}
 	}
 	c.gains(true, func(k cluster.TaskKey) {
-		for p := c.snap.Job(k.Job()).Spec.Pool; !p.Covers(own[k]) && p != ""; p = p.Parent() {
+		takes := vector(c.spec(k).Resources)
+		for p := c.snap.Job(k.Job()).Spec.Pool; p != ""; p = p.Parent() {
 			if left[p] == nil {
 				left[p] = amounts{}
 			}
-			left[p].add(vector(c.spec(k).Resources), 1)
+			for d, n := range takes {
+				if p.Covers(own[k]) { // it has at least what it takes beyond what was given for it
+					n = max(0, n-given[k][d])
+				}
+				left[p][d] += n
+			}
 		}
 	})
 	for again := true; again; {
