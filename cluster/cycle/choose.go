@@ -309,11 +309,12 @@ func (d *displacer) findMove(u *unit) bool {
 	}
 }
 
-// loss is what is lost when the unit leaves: the work it has done, by its priority.
+// loss is what is lost when the unit leaves: the work it has done, by its priority, beside what it has lost to others before.
+// So those that have left already leave last, and the loss goes round.
 func (d *displacer) loss(u *unit) flowgraph.Cost {
 	if u.started == 0 {
-		return 0
+		return u.owed
 	}
 	lost := 1 + int64(d.now.Sub(u.started).Milliseconds())
-	return clamp(flowgraph.Cost(max(0, lost)) * flowgraph.Cost(u.group.key.priority+1))
+	return clamp(u.owed + flowgraph.Cost(max(0, lost))*flowgraph.Cost(u.group.key.priority+1))
 }

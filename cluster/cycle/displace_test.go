@@ -256,6 +256,43 @@ func TestUrgencyMakesRoomInsideAPool(t *testing.T) {
 	}
 }
 
+// Who has left for others before is spared: what that lost is in the price of his leaving again.
+func TestWhoHasLeftBeforeStays(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(1, 0))
+	s.pool("root/a", 1)
+	s.pool("root/b", 0)
+	before := s.job("root/b", 1, 1, func(j *cluster.JobSpec) { j.MaxFailures = 1 })
+	s.settle()
+	s.now = s.now.Add(time.Minute)
+	owner := s.job("root/a", 1, 1)
+	require.Equal(t, 1, s.step().Stats.Preemptions)
+	lost := s.state.Task(cluster.MakeTaskKey(before, 0)).Preempted.Price
+	require.Equal(t, int64(62_001), lost, "a minute and two cycles")
+	s.leave()
+	s.settle()
+	require.Equal(t, 1, s.running(owner))
+
+	s.host(1, vector(1, 0))
+	other := s.job("root/b", 1, 1)
+	s.settle() // the one that left is ahead
+	require.Equal(t, 1, s.running(before))
+	s.report(cluster.MakeTaskKey(owner, 0), cluster.TaskSucceeded)
+	s.settle()
+	require.Equal(t, 1, s.running(other))
+	s.report(cluster.MakeTaskKey(before, 0), cluster.TaskFailed) // its next run is the younger one
+	s.settle()
+	s.now = s.now.Add(2 * time.Minute)
+	s.settle()
+	require.Equal(t, 2, s.running(before, other))
+
+	s.job("root/a", 1, 1)
+	out := s.step()
+	require.Equal(t, 1, out.Stats.Preemptions)
+	require.Equal(t, 1, s.running(before))
+	require.Equal(t, other, out.Displacements[0].Victims[0].Task.Job())
+}
+
 // What a gang leaves on a host counts once, in whatever order its tasks came.
 func TestAGangGivesItsRoomOnce(t *testing.T) {
 	s := newShared(t)

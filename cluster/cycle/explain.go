@@ -63,6 +63,7 @@ const (
 	FewerTasks    UnblockKind = "FEWER_TASKS"    // so many tasks that a rule counts leave the host's domain
 	MoreTasks     UnblockKind = "MORE_TASKS"     // so many tasks that a rule counts come to the host's domain
 	RaisePool     UnblockKind = "RAISE_POOL"     // the pool may have so much more of a dimension
+	LiftLimit     UnblockKind = "LIFT_LIMIT"     // of what a limit on running work counts something ends, or the limit is raised
 	OtherHost     UnblockKind = "OTHER_HOST"     // a host comes that could run the task
 	Patience      UnblockKind = "PATIENCE"       // nothing: it goes where there is room when better places do not open
 )
@@ -74,10 +75,10 @@ type Unblocker struct {
 	// Room is what the host needs beyond what it has free, for the task and for the Ahead tasks that may go there first.
 	Room  cluster.Resources
 	Ahead int
-	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool: what of the pool is to be raised.
+	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool and LiftLimit: what of the pool is to be raised.
 	Rule  string
 	Count int64
-	// Pool, Dimension and Amount of RaisePool.
+	// Pool, Dimension and Amount of RaisePool; Pool and Dimension of LiftLimit, where the rule has them.
 	Pool      cluster.PoolPath
 	Dimension string
 	Amount    int64

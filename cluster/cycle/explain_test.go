@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/costmodels/sluice"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
@@ -216,4 +217,43 @@ func TestWhyATaskIsWhereItIs(t *testing.T) {
 		}
 	}
 	require.Contains(t, fmt.Sprint(why), "data")
+}
+
+// Where a limit on running work keeps a task back, that is named and nothing else, and it helps to raise it.
+func TestLimitsOnRunningWorkAreNamed(t *testing.T) {
+	one, two := uint32(1), uint32(2)
+	half, all := uint32(50), uint32(100)
+	for _, tt := range []struct {
+		rule          pool.Rule
+		limit, raised cluster.PoolLimits
+	}{
+		{pool.RuleRunningJobs, cluster.PoolLimits{RunningJobs: &one}, cluster.PoolLimits{RunningJobs: &two}},
+		{pool.RuleRunningUser, cluster.PoolLimits{RunningJobsPerUser: &one}, cluster.PoolLimits{RunningJobsPerUser: &two}},
+		{pool.RuleController, cluster.PoolLimits{ControllerPercent: &half}, cluster.PoolLimits{ControllerPercent: &all}},
+	} {
+		t.Run(string(tt.rule), func(t *testing.T) {
+			s := newShared(t)
+			s.host(0, vector(4, 0))
+			put := func(l cluster.PoolLimits) {
+				s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: l, Resources: []cluster.PoolResource{
+					{Dimension: cluster.CPU.String(), Reservation: 2, Limit: cluster.NoLimit, Share: 1},
+				}}})
+			}
+			put(tt.limit)
+			controller := func(j *cluster.JobSpec) { j.Controller = true }
+			s.job("root/a", 1, 1, controller)
+			kept := s.job("root/a", 1, 1, controller)
+			s.settle()
+			require.Zero(t, s.running(kept))
+			why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(kept, 0))
+			require.True(t, known)
+			require.Len(t, why.Unblockers, 1)
+			require.Equal(t, cycle.LiftLimit, why.Unblockers[0].Kind)
+			require.Equal(t, string(tt.rule), why.Unblockers[0].Rule)
+			require.Equal(t, cluster.PoolPath("root/a"), why.Unblockers[0].Pool)
+			put(tt.raised)
+			s.step()
+			require.Equal(t, 1, s.running(kept))
+		})
+	}
 }

@@ -123,9 +123,10 @@ type unit struct {
 	host    cluster.HostID // where it is bound
 	spec    *cluster.TaskSpec
 	devices cluster.Devices
-	started cluster.Time // 0: not seen running yet
-	ready   bool         // see cluster.Task.Ready
-	last    cluster.Time // when it was last asked to leave, 0 if never
+	started cluster.Time   // 0: not seen running yet
+	ready   bool           // see cluster.Task.Ready
+	last    cluster.Time   // when it was last asked to leave, 0 if never
+	owed    flowgraph.Cost // what it lost by that and before
 	hold    *cluster.Hold
 	rests   bool // backs off, with room held for it
 	row     rowKey
@@ -178,7 +179,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 		u.host = t.Host
 	}
 	if t.Preempted != nil {
-		u.last = t.Preempted.At
+		u.last, u.owed = t.Preempted.At, flowgraph.Cost(t.Preempted.Price)
 	}
 	if old != nil {
 		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {

@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
@@ -12,10 +11,14 @@ import (
 // enough whatever the order is in which others take what they open.
 func (p *Planner) unblockers(c *class, rank int, refused bool, blocked *Blocked) []Unblocker {
 	var all []Unblocker
-	if refused {
+	gated := refused && ownLimit(c.why.Rule)
+	crowded := refused && !gated // by the capacity of the cluster, of which all pools have a part
+	switch {
+	case gated:
+		all = append(all, Unblocker{Kind: LiftLimit, Rule: string(c.why.Rule), Pool: c.why.Pool, Dimension: c.why.Dimension})
+	case refused:
 		all = p.raise(c)
 	}
-	crowded := refused && !countsJobs(c.why.Rule) // by the capacity of the cluster, of which all pools have a part
 	if p.rows.refresh(c.row); c.row.anyOpen() && !crowded {
 		if !refused {
 			all = append(all, Unblocker{Kind: Patience})
@@ -46,9 +49,14 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, blocked *Blocked)
 	return all
 }
 
-// countsJobs reports whether the rule is one that no more capacity lifts.
-func countsJobs(r pool.Rule) bool {
-	return r == pool.RuleMaxRunning || strings.HasPrefix(string(r), "RUNNING_JOBS")
+// ownLimit reports whether the rule is one that no more capacity lifts.
+func ownLimit(r pool.Rule) bool {
+	switch r {
+	case pool.RuleMaxRunning, pool.RuleController, pool.RuleRunningJobs, pool.RuleRunningUser, pool.RuleRunningGroup:
+		return true
+	default:
+		return false
+	}
 }
 
 // raise returns by how much the limits of the pools have to be raised, or the reservation, to let in all that wait there.

@@ -197,6 +197,16 @@ func TestControllers(t *testing.T) {
 	require.Equal(t, int64(2), grants[1].Refused)
 	require.Equal(t, pool.Binding{Rule: pool.RuleController, Pool: "root/a", Dimension: "cpu_milli"}, grants[1].Why)
 	require.Equal(t, int64(4), grants[2].Admitted())
+
+	g := controller(2, 0, 4)
+	g.Request.Fixed[cluster.Memory] = 1
+	capacity := cpu(100)
+	capacity.Fixed[cluster.Memory] = 100
+	grants = admit(t, leaf, capacity, 10, g)
+	require.Equal(t, int64(3), grants[0].Admitted(), "nothing is said of the memory")
+	leaf.Resources[0].Reservation = 0
+	grants = admit(t, leaf, capacity, 10, g)
+	require.Equal(t, int64(4), grants[0].Refused, "a part of nothing")
 }
 
 func TestSetPoolsKeepsQueues(t *testing.T) {

@@ -177,10 +177,28 @@ func unblockerWord(u *cycle.Unblocker) string {
 		return fmt.Sprintf("%d more around host %s of the tasks that it wants near (%s)", u.Count, u.Host, u.Rule)
 	case cycle.RaisePool:
 		return fmt.Sprintf("%d more %s for pool %s (its %s)", u.Amount, u.Dimension, u.Pool, strings.ToLower(u.Rule))
+	case cycle.LiftLimit:
+		return liftWord(u)
 	case cycle.OtherHost:
 		return fmt.Sprintf("a host that its rules allow and that has %v, or other rules or a request for less", u.Room)
 	default:
 		return "nothing: there is room, and it goes there when no better place opens"
+	}
+}
+
+// liftWord says how a limit on running work lets one more in.
+func liftWord(u *cycle.Unblocker) string {
+	switch pool.Rule(u.Rule) {
+	case pool.RuleMaxRunning:
+		return "another instance of its job ends, or the job may run more at once (limits.max_running_instances)"
+	case pool.RuleController:
+		return fmt.Sprintf("a controller in pool %s ends, or they may have more of its %s (limits.controller_percent)", u.Pool, u.Dimension)
+	case pool.RuleRunningUser:
+		return fmt.Sprintf("another job of its owner in pool %s ends, or the pool lets owners run more (limits.max_running_jobs_per_user)", u.Pool)
+	case pool.RuleRunningGroup:
+		return fmt.Sprintf("another job of its owner's group in pool %s ends, or the pool lets groups run more (limits.max_running_jobs_per_group)", u.Pool)
+	default:
+		return fmt.Sprintf("another job in pool %s ends, or the pool may run more (limits.max_running_jobs)", u.Pool)
 	}
 }
 

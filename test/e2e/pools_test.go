@@ -195,3 +195,41 @@ limits: {max_running_jobs: 1, max_pending_jobs_per_user: 1}
 	eventually(t, func() bool { return s.states("second")["TASK_STATE_RUNNING"] == 1 }, "the second follows")
 	dev.finish()
 }
+
+// Controllers of a pool get no more than their part of its reservation, so that they leave it room for what they start: one
+// more waits, and is told why, while other jobs of the pool run. Without the limit it runs at once.
+func TestControllersLeaveRoom(t *testing.T) {
+	for _, percent := range []int{50, 100} {
+		s := newSite(t)
+		dev := s.dev("--hosts", "1", "--host-cpu", "1")
+		s.must("pool", "create", "--file", s.file("pool.yaml", fmt.Sprintf(`
+path: root/flows
+resources: [{dimension: cpu_milli, reservation: 800}]
+limits: {controller_percent: %d}
+`, percent)))
+		job := func(name, more string) {
+			s.submit(name, more+"pool: root/flows\ntask: {processes: [{argv: [sleep, \"1000\"]}], resources: {cpu: 200m, memory: 16Mi}}\n")
+		}
+		runs := func(name string) func() bool {
+			return func() bool { return s.states(name)["TASK_STATE_RUNNING"] == 1 }
+		}
+		for _, name := range []string{"first", "second"} {
+			job(name, "controller: {}\n")
+			eventually(t, runs(name), "%s has its part", name)
+		}
+		job("third", "controller: {}\n")
+		job("worker", "")
+		eventually(t, runs("worker"), "what is no controller is not bounded")
+		if percent == 100 {
+			eventually(t, runs("third"), "nothing keeps it")
+		} else {
+			require.Equal(t, map[string]int{"TASK_STATE_PENDING": 1}, s.states("third"))
+			said := s.must("task", "explain", "third/0")
+			require.Contains(t, said, "pool root/flows lets no more in: controller limit of cpu_milli")
+			require.Contains(t, said, "would help: a controller in pool root/flows ends, or they may have more of its cpu_milli (limits.controller_percent)\n")
+			s.must("job", "delete", "first", "--stop")
+			eventually(t, runs("third"), "it has the part of the one that ended")
+		}
+		dev.finish()
+	}
+}

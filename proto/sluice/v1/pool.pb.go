@@ -516,8 +516,9 @@ func (x *PoolResource) GetMode() PoolResource_Mode {
 
 type PoolLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Part of the reservation that controller tasks may use, in percent. Unset:
-	// no limit.
+	// Part of the reservation that controller tasks may use, in percent, of each
+	// dimension that the pool reserves; of a pool that reserves nothing they have
+	// nothing. Unset: no limit.
 	ControllerPercent *uint32 `protobuf:"varint,1,opt,name=controller_percent,json=controllerPercent,proto3,oneof" json:"controller_percent,omitempty"`
 	// Part of the capacity that revocable tasks may use, in percent. Unset: no
 	// limit.
