@@ -65,8 +65,8 @@ const (
 // DomainHost is the domain that every host forms by itself; see Host.Domain.
 const DomainHost = "host"
 
-// AttributeExclusive is the attribute that closes a host to tasks that do not name it: those whose job has no constraint
-// with a label of this key and the host's value that holds there.
+// AttributeExclusive is the attribute that closes a host to tasks that do not name it: those for which neither the job nor
+// the pool has a constraint with a label of this key and the host's value that holds there.
 const AttributeExclusive = "sluice/exclusive"
 
 // Truth is the value of an expression of which not everything need be known.
@@ -147,15 +147,19 @@ func (c *Constraint) Any(is func(leaf *Constraint) bool) bool {
 	}
 }
 
-// Admits reports whether a host that is closed to others, if it is, is open to a job with the constraint, which may be nil.
-func (h *Host) Admits(c *Constraint) bool {
+// Admits reports whether a host that is closed to others, if it is, is open to tasks with the constraints, each of which may
+// be nil.
+func (h *Host) Admits(constraints ...*Constraint) bool {
 	for _, a := range h.Attributes {
-		if a.Key == AttributeExclusive && !c.Names(a) {
+		if a.Key == AttributeExclusive && !slices.ContainsFunc(constraints, func(c *Constraint) bool { return c.Names(a) }) {
 			return false
 		}
 	}
 	return true
 }
+
+// Meets reports whether the host is as c, which may be nil, asks by its own labels.
+func (h *Host) Meets(c *Constraint) bool { return c == nil || c.Evaluate(h, nil) == True }
 
 // hasLabel reports whether the host has the label, or with any value one of its key.
 func (h *Host) hasLabel(l KeyValue, anyValue bool) bool {

@@ -82,6 +82,23 @@ func (t *tables) NextJob() JobUID { return t.nextJob }
 // Pool returns a pool, nil if there is none of that path.
 func (t *tables) Pool(p PoolPath) *Pool { return find(t.pools, p) }
 
+// HostsOf returns what a pool and those above it ask of the hosts of their tasks, nil if nothing. It says nothing about other
+// tasks. Complexity: the labels that they ask for.
+func (t *tables) HostsOf(p PoolPath) *Constraint {
+	var labels []Constraint
+	for ; p != ""; p = p.Parent() {
+		if q := t.Pool(p); q != nil {
+			for _, l := range q.Hosts {
+				labels = append(labels, Constraint{Op: HostLabel, Label: l, Comparison: Greater})
+			}
+		}
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	return &Constraint{Op: And, Terms: labels}
+}
+
 // Host returns a host, nil if there is none of that id.
 func (t *tables) Host(id HostID) *Host { return find(t.hosts, id) }
 

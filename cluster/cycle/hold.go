@@ -196,7 +196,7 @@ func (p *Planner) allows(u *unit, h *host) bool {
 	mark := len(p.labels.plan)
 	p.labels.planned(u.set, h, gone) // it counts as held there itself
 	defer func() { p.labels.takeBack(mark) }()
-	return r.rule.holds(h.rec, 0) && h.rec.Admits(r.rule.names())
+	return r.rule.holds(h.rec, 0) && r.rule.admitted(h.rec)
 }
 
 // arrives reports whether those of the units that have room held on the host fit there now, together.

@@ -15,12 +15,15 @@ type entry struct {
 // jobKey caches what the classes of a job have in common for as long as they ask for the same.
 type jobKey struct {
 	job     *cluster.JobSpec
+	hosts   *cluster.Constraint
 	task    *cluster.TaskSpec
 	key     ClassKey
 	inputs  cluster.InputIndex
 	set     *labelSet
 	yielded uint64
 }
+
+func (k *jobKey) wishes() wishes { return wishes{k.job, k.hosts, k.set, k.yielded} }
 
 // ingest brings classes and hosts in line with the snapshot. What the last plan touched is compared too: if a placement
 // was not carried out, its task waits again and its host has its room back.
@@ -112,15 +115,15 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 	cached := p.keys[j.UID]
 	known := cached.job == job
 	if !known {
-		cached.job, cached.inputs = job, cluster.IndexInputs(job.Inputs)
+		cached.job, cached.hosts, cached.inputs = job, snap.HostsOf(job.Pool), cluster.IndexInputs(job.Inputs)
 	}
 	if !known || cached.task != spec || cached.yielded != yielded {
 		cached.task, cached.key, cached.yielded = spec, classKeyOf(snap, j.UID, job, spec), yielded
 		cached.set = p.labels.set(j.UID, cluster.MergePairs(job.Labels, spec.Labels))
-		cached.key.row.rules, cached.key.row.self = rulesKey(job, cached.set.key, yielded)
+		cached.key.row.rules, cached.key.row.self = rulesKey(cached.wishes(), cached.set.key)
 		p.keys[j.UID] = cached
 	}
-	return cached.key.of(job, t, cached.inputs), wishes{job, cached.set, yielded}
+	return cached.key.of(job, t, cached.inputs), cached.wishes()
 }
 
 // classFor returns the class of a waiting task, a new one if there was none, and what the task wishes.

@@ -143,6 +143,31 @@ func TestExclusiveHostsAreForThoseWhoNameThem(t *testing.T) {
 	require.Contains(t, why.Tally, cycle.Tally{Reason: cycle.HostExclusive, Hosts: 1})
 }
 
+// A pool keeps its tasks, and those of the pools below it, on hosts with its labels. That opens hosts that are kept for who
+// names them, and holds for what waits as soon as the pool says so.
+func TestPoolsOfHosts(t *testing.T) {
+	kept := cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"}
+	s := newShared(t)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/lab", Hosts: []cluster.KeyValue{kept}}})
+	s.pool("root/lab/x", 0)
+	s.pool("root/p", 0)
+	s.rack(0, "r0", 4, kept)
+	s.rack(1, "r1", 4, cluster.KeyValue{Key: "hosts", Value: "p"})
+	s.rack(2, "r2", 4)
+	inside := s.job("root/lab/x", 5, 1000)
+	require.Equal(t, map[string]int{"r0": 4}, s.where(s.step()))
+	why, _ := s.planner.WhyWaiting(cluster.MakeTaskKey(inside, 4))
+	require.Contains(t, why.Tally, cycle.Tally{Reason: cycle.HostOutside, Hosts: 2})
+	require.Contains(t, why.Tally, cycle.Tally{Reason: cycle.HostFull, Detail: "cpu_milli", Hosts: 1})
+	s.job("root/p", 9, 1000)
+	require.Equal(t, map[string]int{"r1": 4, "r2": 4}, s.where(s.step()), "hosts that nobody keeps are everybody's")
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/p", Hosts: []cluster.KeyValue{{Key: "hosts", Value: "p"}}}})
+	s.rack(3, "r3", 4)
+	require.Empty(t, s.step().Placements, "not what waits in either pool")
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/p"}})
+	require.Equal(t, map[string]int{"r3": 1}, s.where(s.step()))
+}
+
 func TestPreferencesCostAndThenGiveWay(t *testing.T) {
 	s := newShared(t)
 	s.pool("root/p", 0)

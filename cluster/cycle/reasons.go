@@ -20,6 +20,7 @@ const (
 	HostFull        HostReason = "NO_ROOM"             // others hold what the task asks for
 	HostNoSlack     HostReason = "NO_SLACK"            // the task is revocable, and its tasks leave too little unused of what they hold
 	HostExclusive   HostReason = "EXCLUSIVE"           // it is kept for tasks that name it, and the job does not
+	HostOutside     HostReason = "OUTSIDE_POOL"        // the pool of the task keeps its tasks on hosts with other labels
 	HostCrowded     HostReason = "TOO_MANY_TASKS"      // a rule of the job allows no more of some tasks there
 	HostLonely      HostReason = "TOO_FEW_TASKS"       // a rule of the job asks for more of some tasks to be there
 	HostNoDomain    HostReason = "NO_DOMAIN"           // it has no such rack, zone or attribute, in which a rule counts tasks
@@ -43,6 +44,7 @@ const (
 	full
 	noSlack
 	exclusive
+	outside
 	crowded
 	lonely
 	noDomain
@@ -51,7 +53,7 @@ const (
 // kinds is how many reasons there are at most.
 const kinds = 16
 
-var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull, HostNoSlack, HostExclusive, HostCrowded, HostLonely, HostNoDomain}
+var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull, HostNoSlack, HostExclusive, HostOutside, HostCrowded, HostLonely, HostNoDomain}
 
 // judge decides whether the host, nil for none, can take one task of the row. Complexity: the dimensions; what holds at
 // any load is worked out once for all hosts that are alike.
@@ -68,7 +70,7 @@ func (r *row) judge(h *host) verdict {
 	}
 	v := known.verdict
 	if r.rule != nil && r.rule.byName && v != unreachable && v != draining && r.rule.static(h.rec) == cluster.False {
-		return mismatch
+		return r.rule.refusal(h.rec)
 	}
 	if v == open && known.counts {
 		v = r.rule.judge(h.rec)
@@ -93,13 +95,13 @@ func (r *row) judgeMachine(rec *cluster.Host) (v verdict, counts bool) {
 		return unreachable, false
 	case rec.Draining:
 		return draining, false
-	case !rec.Admits(r.rule.names()):
+	case !r.rule.admitted(rec):
 		return exclusive, false
 	}
 	if r.rule != nil && !r.rule.byName {
 		switch r.rule.static(rec) {
 		case cluster.False:
-			return mismatch, false
+			return r.rule.refusal(rec), false
 		case cluster.Unknown:
 			counts = true
 		}
@@ -165,7 +167,7 @@ func (r *row) reason(v verdict) (HostReason, string) {
 	switch {
 	case kind >= crowded:
 		return verdictReasons[kind], r.rule.order[d].name
-	case kind == exclusive:
+	case kind == exclusive || kind == outside:
 		return verdictReasons[kind], ""
 	case kind == incapable:
 		return verdictReasons[kind], cluster.Capabilities(1 << d).String()

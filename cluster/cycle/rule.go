@@ -8,19 +8,29 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// wishes is what a task's job asks of its place, at this stage of the task's waiting.
+// wishes is what a task's job and its pool ask of its place, at this stage of the task's waiting.
 type wishes struct {
 	spec    *cluster.JobSpec
+	hosts   *cluster.Constraint // of the pool, may be nil
 	set     *labelSet
 	yielded uint64 // see cluster.JobSpec.Yielded
 }
 
+// none reports whether nothing is asked for.
+func (w *wishes) none() bool {
+	return w.hosts == nil && w.spec.Constraint == nil && len(w.spec.Preferences) == 0 && len(w.spec.Spread) == 0
+}
+
 // rulesKey renders the rules that hold at a stage, and names the tasks that they count as their own, if any do.
-func rulesKey(spec *cluster.JobSpec, own setKey, yielded uint64) (text string, self setKey) {
-	if spec.Constraint == nil && len(spec.Preferences) == 0 && len(spec.Spread) == 0 {
+func rulesKey(w wishes, own setKey) (text string, self setKey) {
+	if w.none() {
 		return "", setKey{}
 	}
+	spec := w.spec
 	var b strings.Builder
+	if w.hosts != nil {
+		fmt.Fprintf(&b, "pool %s ", w.hosts)
+	}
 	counts := spec.Constraint.CountsTasks() || len(spec.Spread) > 0
 	if spec.Constraint != nil {
 		b.WriteString(spec.Constraint.String())
@@ -34,8 +44,8 @@ func rulesKey(spec *cluster.JobSpec, own setKey, yielded uint64) (text string, s
 		s := &spec.Spread[i]
 		fmt.Fprintf(&b, " spread %q %d %q %v", s.Domain, s.Max, s.Selector, s.Soft)
 	}
-	if yielded != 0 {
-		fmt.Fprintf(&b, " %b", yielded)
+	if w.yielded != 0 {
+		fmt.Fprintf(&b, " %b", w.yielded)
 	}
 	if counts {
 		self = own
@@ -45,7 +55,8 @@ func rulesKey(spec *cluster.JobSpec, own setKey, yielded uint64) (text string, s
 
 // rule is what tasks of one row ask of their place besides room. A nil rule asks for nothing.
 type rule struct {
-	given   *cluster.Constraint   // of the job: what may name an exclusive host
+	given   *cluster.Constraint   // of the job, and
+	hosts   *cluster.Constraint   // of its pool: what may name an exclusive host
 	hard    []*cluster.Constraint // each has to hold
 	soft    []preference
 	leaves  map[*cluster.Constraint]*leaf // the parts that count tasks
@@ -79,10 +90,10 @@ type leaf struct {
 // compile returns the rule of what is wished for, nil if nothing is.
 func (l *labels) compile(w wishes) *rule {
 	spec := w.spec
-	if spec.Constraint == nil && len(spec.Preferences) == 0 && len(spec.Spread) == 0 {
+	if w.none() {
 		return nil
 	}
-	r := &rule{given: spec.Constraint, leaves: map[*cluster.Constraint]*leaf{}}
+	r := &rule{given: spec.Constraint, hosts: w.hosts, leaves: map[*cluster.Constraint]*leaf{}}
 	r.ask = func(c *cluster.Constraint) bool { return r.leaves[c].holds(r.rec, r.own) }
 	add := func(c *cluster.Constraint, soft *cluster.Soft, bit int, name string) {
 		r.byName = r.byName || c.Mentions(cluster.LabelHostname)
@@ -91,6 +102,9 @@ func (l *labels) compile(w wishes) *rule {
 		} else {
 			r.hard = append(r.hard, c)
 		}
+	}
+	if w.hosts != nil {
+		add(w.hosts, nil, 0, "")
 	}
 	if c := spec.Constraint; c != nil {
 		l.bind(r, c, w.set)
@@ -213,12 +227,20 @@ func (r *rule) unbegun() bool {
 	return false
 }
 
-// names returns what may name an exclusive host.
-func (r *rule) names() *cluster.Constraint {
+// admitted reports whether the host, if it is exclusive, is named.
+func (r *rule) admitted(rec *cluster.Host) bool {
 	if r == nil {
-		return nil
+		return rec.Admits()
 	}
-	return r.given
+	return rec.Admits(r.given, r.hosts)
+}
+
+// refusal says whose labels keep the tasks off a host where the rules cannot hold.
+func (r *rule) refusal(rec *cluster.Host) verdict {
+	if !rec.Meets(r.hosts) {
+		return outside
+	}
+	return mismatch
 }
 
 // static returns what the hard rules are by the host alone.
@@ -253,7 +275,7 @@ func (r *rule) judge(rec *cluster.Host) verdict {
 			continue
 		}
 		if c.Evaluate(rec, nil) == cluster.False {
-			return mismatch
+			return r.refusal(rec)
 		}
 		for _, x := range r.order {
 			if x.of(c, r) && !x.holds(rec, 0) {

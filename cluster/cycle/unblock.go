@@ -113,7 +113,7 @@ func (p *Planner) contenders(own *class, rank int, h *host, all bool) (need clus
 // mayEver reports whether tasks of the row could be on the host if it were larger.
 func (r *row) mayEver(h *host) bool {
 	switch v := r.judgeOpen(h); v % kinds {
-	case mismatch, exclusive, incapable, noDomain:
+	case mismatch, exclusive, outside, incapable, noDomain:
 		return false
 	default:
 		return true

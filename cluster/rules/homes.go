@@ -34,14 +34,15 @@ func cover(tx *Tx, j *cluster.Job, hosts []cluster.HostID) error {
 		return nil
 	}
 	var lacking []cluster.HostID
+	within := tx.State().HostsOf(j.Spec.Pool)
 	for _, id := range hosts {
 		h := tx.State().Host(id)
 		has := instanceAt(tx, j.UID, id)
 		switch {
 		case h == nil: // its instance went with it
-		case has == nil && h.State() == cluster.HostUp && suits(j.Spec, h):
+		case has == nil && h.State() == cluster.HostUp && suits(j.Spec, within, h):
 			lacking = append(lacking, id)
-		case has != nil && !has.Removed && !suits(j.Spec, h):
+		case has != nil && !has.Removed && !suits(j.Spec, within, h):
 			if err := tx.Emit(&cluster.InstanceRemoved{Task: has.Key}); err != nil {
 				return err
 			}
@@ -77,12 +78,13 @@ func instanceAt(tx *Tx, daemon cluster.JobUID, host cluster.HostID) *cluster.Tas
 	return nil
 }
 
-// suits reports whether a host is one of those on which a daemon is to run, whatever runs there now.
-func suits(spec *cluster.JobSpec, h *cluster.Host) bool {
+// suits reports whether a host is one of those on which a daemon is to run, whatever runs there now. within is what its pool
+// asks of hosts.
+func suits(spec *cluster.JobSpec, within *cluster.Constraint, h *cluster.Host) bool {
 	task := &spec.Task
 	_, fits := task.GPU.Pick(h.GPUs, whole(h))
-	return fits && h.Admits(spec.Constraint) && task.Needs()&^h.Capabilities == 0 && task.Resources.Fits(h.Capacity) &&
-		(spec.Constraint == nil || spec.Constraint.Evaluate(h, nil) == cluster.True)
+	return fits && h.Admits(spec.Constraint, within) && task.Needs()&^h.Capabilities == 0 && task.Resources.Fits(h.Capacity) &&
+		h.Meets(spec.Constraint) && h.Meets(within)
 }
 
 // whole returns the devices of a host as if nobody had any.

@@ -67,6 +67,25 @@ func TestADaemonIsOnEveryHostThatMatches(t *testing.T) {
 	require.Empty(t, state.Daemons())
 }
 
+// A daemon runs on the hosts of its pool, and follows when these change.
+func TestADaemonStaysInsideItsPoolsHosts(t *testing.T) {
+	state := running(t)
+	lab := []cluster.KeyValue{{Key: "hosts", Value: "lab"}}
+	fleet := machines("h", "a", "b")
+	a := fleet["a"]
+	a.Attributes = lab
+	fleet["a"] = a
+	report(t, state, fleet)
+	uid := submit(t, state, "daemon", func(s *cluster.JobSpec) { s.Type, s.Instances, s.Task.Resources = cluster.Daemon, 0, size(100) })
+	pool := *state.Pool(state.Job(uid).Spec.Pool)
+	for hosts, want := range map[int]int{0: 3, 1: 1} {
+		pool.Hosts = lab[:hosts]
+		settle(t, state, at(0), &cluster.PoolPut{Pool: pool})
+		homes, _ := daemons(state, uid)
+		require.Len(t, homes, want)
+	}
+}
+
 // Daemons leave a host that is drained last, and come back when it is resumed.
 func TestDaemonsAreLastOff(t *testing.T) {
 	state := running(t) // a batch task runs on the host

@@ -66,14 +66,17 @@ func distinct[K cmp.Ordered](keys []K) []K {
 	return slices.Compact(keys)
 }
 
-// coverNew brings daemons to all hosts that were submitted or changed since the last snapshot: nothing about the hosts has
-// changed. Complexity: those daemons × hosts.
+// coverNew brings daemons to all hosts that were submitted or changed since the last snapshot, or whose pool may have: nothing
+// about the hosts has changed. Complexity: those daemons × hosts.
 func coverNew(tx *Tx) error {
 	var daemons []cluster.JobUID
 	for _, uid := range distinct(tx.state.Changed().Jobs) {
 		if j := tx.State().Job(uid); j != nil && j.Spec.Type == cluster.Daemon && tx.specChanged(uid) {
 			daemons = append(daemons, uid)
 		}
+	}
+	if len(tx.state.Changed().Pools) > 0 {
+		daemons = distinct(append(daemons, tx.State().Daemons()...))
 	}
 	if len(daemons) == 0 {
 		return nil

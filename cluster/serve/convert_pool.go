@@ -44,8 +44,20 @@ func poolFrom(p *sluicev1.PoolSpec, path string, v *violations) *cluster.Pool {
 		Preemption:  p.PreemptionPolicy,
 		Access:      accessFrom(p.Access, child(path, "access"), v),
 		Limits:      poolLimitsFrom(p.Limits, child(path, "limits"), v),
+		Hosts:       hostSelectorFrom(p.HostSelector, child(path, "host_selector"), v),
 		Ageing:      durationFrom(p.AgeingInterval, 0, maxAgeing, child(path, "ageing_interval"), v),
 	}
+}
+
+// hostSelectorFrom returns labels of hosts. No host has one without a value.
+func hostSelectorFrom(m map[string]string, path string, v *violations) []cluster.KeyValue {
+	labels := labelsFrom(m, path, v)
+	for _, l := range labels {
+		if l.Value == "" {
+			v.Invalid(entry(path, l.Key), "is empty: give the value that hosts have to have")
+		}
+	}
+	return labels
 }
 
 // poolSpecTo is the reverse of poolFrom.
@@ -58,6 +70,7 @@ func poolSpecTo(p *cluster.Pool) *sluicev1.PoolSpec {
 		Division:         divisions.to(p.Division),
 		PreemptionPolicy: p.Preemption,
 		Limits:           poolLimitsTo(p.Limits),
+		HostSelector:     pairsTo(p.Hosts),
 	}
 	if p.Ageing > 0 {
 		spec.AgeingInterval = durationpb.New(p.Ageing)

@@ -242,6 +242,7 @@ var hostReasons = map[string]string{
 	string(cycle.HostUnreachable): "are unreachable",
 	string(cycle.HostOpen):        "have room by now",
 	string(cycle.HostExclusive):   "are kept for jobs that name them",
+	string(cycle.HostOutside):     "are not among the hosts of its pool",
 	string(cycle.HostCrowded):     "have too many tasks around: %s",
 	string(cycle.HostLonely):      "have too few tasks around: %s",
 	string(cycle.HostNoDomain):    "belong to no such domain: %s",

@@ -55,6 +55,7 @@ func TestPoolSpecsRoundTrip(t *testing.T) {
 		},
 		AgeingInterval: durationpb.New(time.Minute),
 		Labels:         map[string]string{"a": "b"},
+		HostSelector:   map[string]string{"hosts": "lab", "zone": "z1"},
 	}
 	made := a.createPool(t, spec)
 	require.True(t, proto.Equal(spec, made.Spec), "%v", made.Spec)
@@ -89,6 +90,8 @@ func TestBadPools(t *testing.T) {
 		{"user without a name", func(s *sluicev1.PoolSpec) {
 			s.Access = []*sluicev1.AccessRule{{Permission: sluicev1.AccessRule_VIEW, Users: []string{""}}}
 		}, "spec.access[0].users[0]", "is required"},
+		{"a host label with a bad key", func(s *sluicev1.PoolSpec) { s.HostSelector = map[string]string{"a b": "x"} }, `spec.host_selector["a b"]`, "has a bad key"},
+		{"a host label without a value", func(s *sluicev1.PoolSpec) { s.HostSelector = map[string]string{"hosts": ""} }, `spec.host_selector["hosts"]`, "is empty"},
 		{"endless ageing", func(s *sluicev1.PoolSpec) { s.AgeingInterval = durationpb.New(1 << 62) }, "spec.ageing_interval", "0 s to"},
 		{"long description", func(s *sluicev1.PoolSpec) { s.Description = string(make([]byte, 1001)) }, "spec.description", "1001 bytes"},
 	}

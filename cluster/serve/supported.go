@@ -84,8 +84,9 @@ var supported = fieldSet(map[string]string{
 	"QueueMapping":           "rules version",
 	"QueueMappingRule":       "user group labels pool reject",
 	"DrainPoolRequest":       "path resume",
-	"PoolSpec":               "path description resources order division preemption_policy access limits ageing_interval labels",
-	"PoolResource":           "dimension reservation limit share mode",
+	"PoolSpec": "path description resources order division preemption_policy access limits ageing_interval labels " +
+		"host_selector",
+	"PoolResource": "dimension reservation limit share mode",
 	"PoolLimits": "max_running_jobs max_pending_jobs max_running_jobs_per_user max_pending_jobs_per_user " +
 		"max_running_jobs_per_group max_pending_jobs_per_group controller_percent revocable_percent max_preempted_per_cycle",
 	"AccessRule": "permission users groups",

@@ -34,6 +34,7 @@ type occupancy struct {
 type story struct {
 	model costmodels.Model
 	hosts func(hosts []trace.Host)
+	pools []cluster.Pool
 	jobs  []trace.Job
 }
 
@@ -55,6 +56,7 @@ func (s *story) tell(t *testing.T) []occupancy {
 	if s.model != nil {
 		c.Model = s.model
 	}
+	c.Pools = s.pools
 	var list bytes.Buffer
 	c.Placements = &list
 	clean(t, run(t, c))
@@ -162,7 +164,8 @@ func TestFeatures(t *testing.T) {
 		feature  func(*cluster.JobSpec) // of the job "it"
 		before   []trace.Job
 		tasks    uint32
-		hosts    func([]trace.Host) // the feature where it is one of hosts
+		hosts    func([]trace.Host) // the feature where it is one of hosts,
+		pools    []cluster.Pool     // or of pools
 		expected func(runs []occupancy) bool
 	}{
 		{name: "host label", feature: asks(&ssd), tasks: 6, expected: func(runs []occupancy) bool { return only(runs, "it", odd) }},
@@ -227,6 +230,10 @@ func TestFeatures(t *testing.T) {
 			hosts[0].Attributes = append(hosts[0].Attributes, cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"})
 		}, expected: func(runs []occupancy) bool { return only(runs, "it", func(h string) bool { return h != "h0" }) }},
 		{
+			name: "hosts of a pool", tasks: 6, pools: []cluster.Pool{{Path: "root/a", Hosts: []cluster.KeyValue{{Key: "disk", Value: "ssd"}}}},
+			expected: func(runs []occupancy) bool { return only(runs, "it", odd) },
+		},
+		{
 			name: "a preference that gives way", tasks: 3, // all with an ssd are full for a minute
 			feature: func(s *cluster.JobSpec) {
 				s.Preferences = []cluster.SoftConstraint{{Constraint: ssd, Soft: cluster.Soft{Timeout: 30 * time.Second, Penalty: time.Minute}}}
@@ -259,7 +266,7 @@ func TestFeatures(t *testing.T) {
 			if feature == nil {
 				feature = none
 			}
-			with := story{model: c.model, hosts: c.hosts, jobs: append(c.before[:len(c.before):len(c.before)], work("it", time.Second, c.tasks, feature))}
+			with := story{model: c.model, hosts: c.hosts, pools: c.pools, jobs: append(c.before[:len(c.before):len(c.before)], work("it", time.Second, c.tasks, feature))}
 			runs := with.tell(t)
 			count := 0
 			for _, o := range runs {

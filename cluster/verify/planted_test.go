@@ -145,6 +145,9 @@ func TestBrokenLawsAreFound(t *testing.T) {
 			o.Pools[0].Dimensions[0].Allocation, o.Pools[2].Dimensions[0].Allocation = 5, 5
 			o.Placements = []cycle.Placement{{Task: cluster.MakeTaskKey(1, 3), Run: 2, Host: "s/h0"}}
 		}, "one of its own"},
+		{"a host that is not one of the pool's", with(&cluster.PoolPut{Pool: cluster.Pool{
+			Path: "root", Hosts: []cluster.KeyValue{{Key: "hosts", Value: "lab"}},
+		}}), nil, "has not the label hosts=lab"},
 		{"for somebody who does not exist", nil, func(o *cycle.Output) { o.Displacements[0].Victims[0].Preemption.For = cluster.MakeTaskKey(9, 0) }, "does not exist"},
 		{"twice in the plan", nil, func(o *cycle.Output) { o.Displacements[1].Victims[0] = victim(0, 1) }, "as a victim and as a victim"},
 		{"a job loses more than it allows", job(func(j *cluster.JobSpec) { j.Limits.MaxPreempted = 1 }), nil, "it allows 1"},

@@ -82,8 +82,14 @@ func (c *checker) abide(here crowd, k cluster.TaskKey, to cluster.HostID) {
 	if rule := spec.Constraint; rule != nil && !c.meets(others, rule, k, host) {
 		c.fail("task %v is to go to host %s against its constraint", k, to)
 	}
+	asked := c.askedByPool(spec.Pool)
+	for _, l := range asked {
+		if !hostHas(host, l) {
+			c.fail("task %v is to go to host %s, which has not the label %s=%s that its pool asks for", k, to, l.Key, l.Value)
+		}
+	}
 	for _, a := range host.Attributes {
-		if a.Key == cluster.AttributeExclusive && (spec.Constraint == nil || !named(spec.Constraint, a)) {
+		if a.Key == cluster.AttributeExclusive && !slices.Contains(asked, a) && (spec.Constraint == nil || !named(spec.Constraint, a)) {
 			c.fail("task %v is to go to host %s, which is kept for those that name %s", k, to, a.Value)
 		}
 	}
@@ -105,6 +111,24 @@ func (c *checker) abide(here crowd, k cluster.TaskKey, to cluster.HostID) {
 			c.fail("task %v is to go to host %s, in whose %s there are %d of at most %d", k, to, s.Domain, n, s.Max)
 		}
 	}
+}
+
+// askedByPool returns the labels that the pool and those above it ask of the hosts of their tasks.
+func (c *checker) askedByPool(path cluster.PoolPath) (labels []cluster.KeyValue) {
+	for ; path != ""; path = path.Parent() {
+		if p := c.snap.Pool(path); p != nil {
+			labels = append(labels, p.Hosts...)
+		}
+	}
+	return labels
+}
+
+// hostHas reports whether the host has the label.
+func hostHas(h *cluster.Host, l cluster.KeyValue) bool {
+	if v, ok := value(h, l.Key); ok && v == l.Value {
+		return true
+	}
+	return slices.Contains(h.Attributes, l) || l.Key == cluster.LabelHostname && (l.Value == h.ID.Name() || l.Value == string(h.ID))
 }
 
 // named reports whether the expression asks for the label, and does not rule it out.

@@ -32,6 +32,8 @@ const (
 	Constraint Rule = "CONSTRAINT"
 	// Exclusive: a host that is kept for jobs that name it runs no others.
 	Exclusive Rule = "EXCLUSIVE"
+	// HostPool: a task runs on a host with the labels that its pool and those above it ask for.
+	HostPool Rule = "HOST_POOL"
 	// Spread: no more tasks of a selection are in a domain than the job allows.
 	Spread Rule = "SPREAD"
 	// Preference: a preference holds until it gives way.

@@ -4,17 +4,38 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// takes reports whether the host, whoever is on it, may run tasks of the job: it meets the constraint, and is not kept for
-// jobs that name it. Where that depends on other tasks, it may not.
-func (h *host) takes(s *cluster.JobSpec) bool {
-	return h.admits(s) && (s.Constraint == nil || holds(s.Constraint, h, nil))
+// takes reports whether the host, whoever is on it, may run tasks of the job: it meets the constraint and has what the pool
+// asks for, and is not kept for others. Where that depends on other tasks, it may not.
+func (c *Checker) takes(s *cluster.JobSpec, h *host) bool {
+	return c.admits(s, h) && c.inPool(s, h) && (s.Constraint == nil || holds(s.Constraint, h, nil))
 }
 
 // admits reports whether the host is not kept for others.
-func (h *host) admits(s *cluster.JobSpec) bool {
+func (c *Checker) admits(s *cluster.JobSpec, h *host) bool {
 	for _, a := range h.machine.Attributes {
-		if a.Key == "sluice/exclusive" && (s.Constraint == nil || !asksFor(s.Constraint, a.Value)) {
+		if a.Key != "sluice/exclusive" || s.Constraint != nil && asksFor(s.Constraint, a.Value) {
+			continue
+		}
+		named := false
+		for p := s.Pool; p != ""; p = p.Parent() {
+			for _, l := range c.account(p).hosts {
+				named = named || l == a
+			}
+		}
+		if !named {
 			return false
+		}
+	}
+	return true
+}
+
+// inPool reports whether the host has the labels that the job's pool and those above it ask for.
+func (c *Checker) inPool(s *cluster.JobSpec, h *host) bool {
+	for p := s.Pool; p != ""; p = p.Parent() {
+		for _, l := range c.account(p).hosts {
+			if !holds(&cluster.Constraint{Op: cluster.HostLabel, Label: l, Comparison: cluster.Greater}, h, nil) {
+				return false
+			}
 		}
 	}
 	return true
@@ -50,8 +71,11 @@ func countsTasks(s *cluster.JobSpec) bool {
 
 // judgePlace holds a placement to the rules of its job about places. The task is not bound yet.
 func (c *Checker) judgePlace(s *cluster.JobSpec, h *host, e *cluster.Placed) {
-	if !h.admits(s) {
+	if !c.admits(s, h) {
 		c.report(Exclusive, "task %v is placed on %q, which is kept for jobs that name it", e.Task, h.id)
+	}
+	if !c.inPool(s, h) {
+		c.report(HostPool, "task %v is placed on %q, which is not among the hosts of pool %s", e.Task, h.id, s.Pool)
 	}
 	count := func(k *cluster.Constraint) bool { return c.meets(k, h, e.Task) }
 	if s.Constraint != nil && !holds(s.Constraint, h, count) {

@@ -69,6 +69,39 @@ func TestRulesAboutPlaces(t *testing.T) {
 	}
 }
 
+// TestHostPools: what a pool above asks of hosts holds for a task below it, and opens a host that is kept.
+func TestHostPools(t *testing.T) {
+	lab := cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"}
+	for _, c := range []struct {
+		name string
+		asks []cluster.KeyValue
+		has  []cluster.KeyValue
+		want check.Rule
+	}{
+		{"not asked", nil, nil, ""},
+		{"missing", []cluster.KeyValue{{Key: "hosts", Value: "x"}}, nil, check.HostPool},
+		{"another value", []cluster.KeyValue{{Key: "hosts", Value: "x"}}, []cluster.KeyValue{{Key: "hosts", Value: "y"}}, check.HostPool},
+		{"there", []cluster.KeyValue{{Key: "hosts", Value: "x"}}, []cluster.KeyValue{{Key: "hosts", Value: "x"}}, ""},
+		{"kept", nil, []cluster.KeyValue{lab}, check.Exclusive},
+		{"kept for the pool", []cluster.KeyValue{lab}, []cluster.KeyValue{lab}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := machine()
+			m.Attributes = c.has
+			l := &log{Checker: check.New(nil)}
+			l.add(&cluster.PoolPut{Pool: cluster.Pool{Path: "root", Hosts: c.asks}}, &cluster.HostReported{ID: a, Machine: m},
+				&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec(func(s *cluster.JobSpec) { s.Pool = "root/p" })}}})
+			l.Quiet() // the place that waits for it is missed only where it may go
+			missed := l.Count() > 0
+			require.Equal(t, c.want == "", missed, "%v", l.Violations())
+			l.add(placed(0, 1, a))
+			if c.want != "" {
+				require.Equal(t, c.want, l.Violations()[0].Rule)
+			}
+		})
+	}
+}
+
 func TestKeptHosts(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		m := machine()

@@ -5,6 +5,7 @@ import "github.com/sluice-scheduler/sluice/cluster"
 // account is what a pool sets, and what is bound in it and below it.
 type account struct {
 	settings map[string]cluster.PoolResource // by dimension
+	hosts    []cluster.KeyValue              // labels that hosts of its tasks have to have
 	used     map[string]int64
 }
 
@@ -19,7 +20,7 @@ func (c *Checker) account(path cluster.PoolPath) *account {
 
 func (c *Checker) putPool(p *cluster.Pool) {
 	a := c.account(p.Path)
-	a.settings = map[string]cluster.PoolResource{}
+	a.settings, a.hosts = map[string]cluster.PoolResource{}, p.Hosts
 	for _, r := range p.Resources {
 		a.settings[r.Dimension] = r
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -68,12 +69,17 @@ func (c *Checker) waitingIn(j *job, first, last uint32) (instances []uint32) {
 
 // room counts for how many such tasks of the job there is room on all hosts, at most limit or a little more.
 func (c *Checker) room(j *job, task *cluster.TaskSpec, signature string, limit int64, asked map[string]int64) int64 {
+	for p := j.spec.Pool; p != ""; p = p.Parent() {
+		for _, l := range c.account(p).hosts {
+			signature += fmt.Sprintf("%q", l)
+		}
+	}
 	if sum, known := asked[signature]; known && (sum == 0 || sum >= limit) {
 		return sum
 	}
 	sum := int64(0)
 	for _, h := range c.hosts { // a sum up to a limit, of which only whether it is reached counts
-		if sum += h.room(j.spec, task, limit); sum >= limit {
+		if sum += c.roomOn(h, j.spec, task, limit); sum >= limit {
 			break
 		}
 	}
@@ -84,7 +90,7 @@ func (c *Checker) room(j *job, task *cluster.TaskSpec, signature string, limit i
 // firstFor returns the first host by id that has room for such a task of the job.
 func (c *Checker) firstFor(j *job, task *cluster.TaskSpec) (first cluster.HostID) {
 	for id, h := range c.hosts { // the least id, so the order does not matter
-		if (first == "" || id < first) && h.room(j.spec, task, 1) > 0 {
+		if (first == "" || id < first) && c.roomOn(h, j.spec, task, 1) > 0 {
 			first = id
 		}
 	}

@@ -309,7 +309,9 @@ type PoolSpec struct {
 	// A waiting task gains one step of priority in each such interval. Unset:
 	// the server's setting.
 	AgeingInterval *durationpb.Duration `protobuf:"bytes,10,opt,name=ageing_interval,json=ageingInterval,proto3" json:"ageing_interval,omitempty"`
-	// Labels of hosts that the pool's tasks may use. Empty: any host.
+	// Labels that a host has to have, all of them, to run tasks of this pool or of
+	// a pool below it. A host that is kept for others by a label that is named here
+	// is open to them. Empty: any host that the pools above allow.
 	HostSelector map[string]string `protobuf:"bytes,11,rep,name=host_selector,json=hostSelector,proto3" json:"host_selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// For people and filters; rules as for a job's labels.
 	Labels        map[string]string `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
