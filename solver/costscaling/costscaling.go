@@ -57,6 +57,7 @@ type Solver struct {
 	updates  int
 	rank     []int64 // by node, in updates
 	heap     radix
+	order    order
 	failed   bool // a potential left its range
 
 	boundary int64 // see Potential
@@ -110,6 +111,9 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 			r.Status = solver.CostRange
 			return r, nil
 		}
+		if s.warm {
+			s.epsilon = s.violation()
+		}
 		s.begin(&r.Work)
 	}
 	r.Status = s.run(budget, &r.Work)
@@ -142,11 +146,9 @@ func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
 		if status := s.refine(budget, w); status != solver.Optimal {
 			return status
 		}
-		if s.epsilon == 0 {
+		if !s.advance(w) {
 			break
 		}
-		s.epsilon -= min(s.epsilon, phaseBits)
-		s.begin(w)
 	}
 	s.chooseBoundary()
 	return s.bounded(w)

@@ -1,6 +1,10 @@
 package costscaling
 
-import "github.com/sluice-scheduler/sluice/solver"
+import (
+	"math/bits"
+
+	"github.com/sluice-scheduler/sluice/solver"
+)
 
 const (
 	// phaseBits is by how many bits ε shrinks from phase to phase.
@@ -9,6 +13,24 @@ const (
 	// measured best by Király and Kovács.
 	maxPath = 4
 )
+
+// violation is the exponent of the least ε for which the flow is ε-optimal: a
+// smaller one would send what arcs too cheap by far now carry on long ways.
+func (s *Solver) violation() uint {
+	least := int64(0)
+	for v := range s.supply {
+		pi := s.pi[v]
+		for i := s.first[v]; i < s.first[v+1]; i++ {
+			if r := &s.residuals[i]; r.room > 0 {
+				least = min(least, r.cost+pi-s.pi[r.head])
+			}
+		}
+	}
+	if least >= -1 {
+		return 0
+	}
+	return uint(bits.Len64(uint64(-least - 1)))
+}
 
 // begin makes the flow ε-optimal by filling arcs of lower reduced cost, and
 // collects the nodes with excess.
@@ -67,7 +89,7 @@ func (s *Solver) refine(budget solver.Budget, w *solver.Work) solver.Status {
 }
 
 // patience is the number of relabels after which prices are updated.
-func (s *Solver) patience() int { return len(s.supply) }
+func (s *Solver) patience() int { return 4 * len(s.supply) }
 
 // discharge moves the excess of v along admissible paths, relabelling at dead
 // ends (partial augment-relabel).

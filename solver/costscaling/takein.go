@@ -157,6 +157,7 @@ func (s *Solver) measure(cold bool, volume int64) {
 	s.flow = grow(s.flow, arcs)
 	s.queue.grow(nodes)
 	s.rank = grow(s.rank, nodes)
+	s.order.grow(nodes)
 	if cold {
 		s.epsilon = uint(n.CostBits()) + s.scale
 		s.failed = false
