@@ -8,7 +8,8 @@
 // spent its patience, a multiple of the size of the network, another starts beside
 // it: the simplex from its last answer, or on a network of single tasks assignment
 // from zero. Likewise cost scaling starts beside a simplex that takes long from
-// zero: of a large network it reads the same arcs fewer times.
+// zero: of a large network it reads the same arcs fewer times. If it wins there it
+// takes the place of the simplex in later races, too.
 //
 // Both advance in quanta of counted work that take about as long, with a barrier
 // after each; the first to finish wins, the one that began if both do.
@@ -44,14 +45,15 @@ const (
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
 	// handicap is how many units the simplex gets for one of repair, which reads
-	// arcs here and there and not in sequence; handicapSingle is that of assignment.
-	handicap, handicapSingle = 8, 2
+	// arcs here and there and not in sequence; the others are those of assignment and
+	// costscaling.
+	handicap, handicapSingle, handicapScaling = 8, 2, 3
 
 	// headStart and more for each node and arc is what the simplex may do from
-	// zero before costscaling starts: some 0.1 s, as a race takes two cores.
-	headStart, headStartEach = 20_000_000, 100
+	// zero before costscaling starts: less than 0.1 s, as a race takes two cores.
+	headStart, headStartEach = 20_000_000, 50
 	// lead is how many units the simplex gets for one of costscaling.
-	lead = 2
+	lead = 3
 )
 
 // Solver picks. Use [New].
@@ -59,7 +61,8 @@ type Solver struct {
 	net     *flowgraph.Network
 	repair  *repair.Solver
 	simplex *netsimplex.Solver
-	// scaling runs beside a simplex that takes long; nil when it does not.
+	// scaling runs beside a simplex that takes long, and is its successor if it wins;
+	// else nil.
 	scaling *costscaling.Solver
 	// units takes the place of repair until the first answer, on a network of
 	// single tasks that is as it was at seq; else nil.
@@ -107,7 +110,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	}
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
-		s.first, s.units, s.scaling, s.ready = nil, nil, nil, true
+		s.first, s.units, s.ready = nil, nil, true
 	}
 	if !s.ready && !s.begin(n) {
 		return s.bySimplex(n, budget)
@@ -241,10 +244,13 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 		mine.result.Work, theirs.result.Work = total, total
 		switch {
 		case mine.err != nil || mine.result.Status != solver.BudgetSpent:
+			s.scaling = nil
 			return mine.result, mine.err
 		case theirs.err != nil || theirs.result.Status == solver.CostRange:
 			s.scaling = nil
 		case theirs.result.Status != solver.BudgetSpent:
+			// What the simplex has so far is of no use to anybody.
+			s.simplex = netsimplex.New()
 			return theirs.result, nil
 		}
 	}
@@ -318,18 +324,26 @@ func (a *anew) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result,
 // Name is not asked.
 func (a *anew) Name() string { return "assignment" }
 
-// race advances both in quanta until one has an answer. When assignment refuses,
-// the simplex takes its place for good.
+// rival returns who runs beside repair, and how many units for one of it.
+func (s *Solver) rival() (solver.Solver, int64) {
+	switch {
+	case s.single:
+		return &s.anew, handicapSingle
+	case s.scaling != nil:
+		return s.scaling, handicapScaling
+	}
+	return s.simplex, handicap
+}
+
+// race advances both in quanta until one has an answer. When assignment or
+// costscaling refuses, the simplex takes its place for good.
 func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64, total solver.Work) (solver.Result, error) {
 	turn := solver.Budget{Work: max(1, quantum)}
 	for {
 		if budget.Spent(total.Units) {
 			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 		}
-		rival, factor := solver.Solver(s.simplex), int64(handicap)
-		if s.single {
-			rival, factor = &s.anew, handicapSingle
-		}
+		rival, factor := s.rival()
 		mine, theirs := sideBySide(n, s.repair, turn, rival, solver.Budget{Work: factor * turn.Work})
 		if err := errors.Join(mine.err, theirs.err); err != nil {
 			return solver.Result{}, err
@@ -341,8 +355,8 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 		case won.Status != solver.BudgetSpent:
 		case theirs.result.Status == solver.Optimal:
 			return s.handOver(n, theirs.result, total)
-		case s.single && theirs.result.Status == solver.CostRange:
-			s.single = false
+		case theirs.result.Status == solver.CostRange && rival != s.simplex:
+			s.single, s.scaling = false, nil
 			continue
 		case theirs.result.Status != solver.BudgetSpent:
 			won = theirs.result
