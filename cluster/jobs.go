@@ -224,6 +224,11 @@ func (s *State) deleteJob(uid JobUID) error {
 		s.tasks.Delete(t.Key)
 		s.changes.Tasks = append(s.changes.Tasks, t.Key)
 	}
+	if j.Waiting { // each of its tasks was stopped by itself
+		gone := *j
+		gone.Waiting = false
+		s.setWaiting(&gone)
+	}
 	s.jobs.Delete(uid)
 	s.names.Delete(j.Spec.Name)
 	s.unindexKey(j)

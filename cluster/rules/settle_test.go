@@ -86,6 +86,20 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
+// A job that waits may have all its tasks stopped, one by one, and go: nothing waits for the other job then.
+func TestWhoWaitedAndIsGoneIsNotReleased(t *testing.T) {
+	state := running(t)
+	first := submit(t, state, "first", nil)
+	after := submit(t, state, "after", func(s *cluster.JobSpec) { s.DependsOn = []cluster.Dependency{{Job: "first"}} })
+	settle(t, state, at(0), &cluster.TaskStopping{Task: cluster.MakeTaskKey(after, 0)})
+	require.Equal(t, cluster.JobKilled, state.Job(after).State())
+	settle(t, state, at(0), &cluster.JobDeleted{Job: after})
+	require.Empty(t, state.WaitingFor("first"))
+	ends(t, state, first, cluster.TaskSucceeded)
+	settle(t, state, at(0), &cluster.JobDeleted{Job: first})
+	require.Nil(t, state.Job(first))
+}
+
 // A chain is told at once that its head cannot come; a job that is submitted behind one that has ended runs at once; and what
 // is rebuilt from a checkpoint waits as before.
 func TestChainsOfJobs(t *testing.T) {

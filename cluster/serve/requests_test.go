@@ -115,6 +115,9 @@ func countsUp(t *testing.T, s *cluster.Snapshot, sent func() string) {
 			require.True(t, !task.State.Bound() || h != nil && slices.Contains(h.Tasks, task.Key), sent())
 		}
 		require.Equal(t, counts, j.Counts, sent())
+		for _, uid := range s.WaitingFor(j.Spec.Name) {
+			require.True(t, s.Job(uid) != nil && s.Job(uid).Waiting, "%s: job %d waits for %s", sent(), uid, j.Spec.Name)
+		}
 	}
 	require.Equal(t, s.NumTasks(), tasks, sent())
 }
