@@ -57,6 +57,9 @@ func (s *State) serves(t *Task, j *Job) bool {
 func (s *State) judge(at Time, from, to *Task, j *Job) {
 	switch {
 	case !s.serves(to, j):
+		if to.Ready != 0 {
+			to.Unready = at
+		}
 		to.Ready = 0
 	case to.Ready == 0:
 		to.Ready = at

@@ -154,6 +154,7 @@ type Task struct {
 	Version  uint64 `cbor:",omitempty"` // of the spec that it runs by, or will run by where it waits
 	Next     uint64 `cbor:",omitempty"` // of the spec that it will run by when it waits again; 0: the same
 	Ready    Time   `cbor:",omitempty"` // since when it is ready, see State.serves; 0: it is not
+	Unready  Time   `cbor:",omitempty"` // when it last ceased to be ready; 0: never
 	// Preempted is about the last time it was asked to leave for another; nil if it never was.
 	Preempted *Preemption `cbor:",omitempty"`
 }

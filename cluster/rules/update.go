@@ -397,7 +397,7 @@ func (r *rollout) stuck() bool {
 	}
 	var down int64 // and nothing brings them back, or not for long
 	for t := range r.tx.State().TasksOf(r.job.UID, 0) {
-		late := t.State.Bound() && r.tx.Now() >= t.Placed.Add(r.u.Policy.HealthyDeadline())
+		late := t.State.Bound() && !t.State.Vacating() && r.tx.Now() >= lateFrom(t, &r.u)
 		if t.Ready == 0 && !t.Removed && (t.State.Terminal() || late || t.Failures >= r.u.Policy.Attempts()) {
 			down++
 		}
@@ -407,6 +407,11 @@ func (r *rollout) stuck() bool {
 		may = int64(r.surge)
 	}
 	return down > 0 && down >= may
+}
+
+// lateFrom returns from when on a bound task that is not ready counts as one that will not be.
+func lateFrom(t *cluster.Task, u *cluster.Update) cluster.Time {
+	return max(t.Placed, t.Unready).Add(u.Policy.HealthyDeadline())
 }
 
 func (r *rollout) succeed() error {
@@ -469,7 +474,7 @@ func touchEnds(t *cluster.Task, j *cluster.Job) cluster.Time {
 	}
 	if len(j.Update.Active) == 0 {
 		if t.State.Bound() && t.Ready == 0 {
-			return t.Placed.Add(j.Update.Policy.HealthyDeadline())
+			return lateFrom(t, j.Update)
 		}
 		return 0
 	}

@@ -342,6 +342,49 @@ func TestWhoStandsInStays(t *testing.T) {
 	require.EqualValues(t, 5, j.Ready)
 }
 
+// Instances that are just being replaced, or have just ceased to be ready, are not given up, however long ago they were placed:
+// an update that takes over, or goes on, waits for them.
+func TestWhoIsOnTheWayIsNotGivenUp(t *testing.T) {
+	policy := cluster.UpdatePolicy{StartFirst: true, BatchSize: 2, MaxFailed: 1, Rollback: true, MinHealthy: time.Second}
+	leaving := func(w *serving) (n int) {
+		for _, task := range w.tasks() {
+			if task.State.Vacating() {
+				n++
+			}
+		}
+		return n
+	}
+	w := newServing(t, serviceSpec(5, serves, 0, nil), 3)
+	w.settle()
+	w.now = w.now.Add(time.Hour)
+	w.update(serviceSpec(5, serves, 1, &policy))
+	for leaving(w) < 2 {
+		for _, task := range w.tasks() {
+			if task = w.state.Task(task.Key); task.Ready == 0 && !task.State.Vacating() {
+				w.turn(task)
+			}
+		}
+		w.ring()
+	}
+	w.update(serviceSpec(5, serves, 2, &policy))
+	require.Equal(t, cluster.RollingForward, w.state.Job(servingJob).Update.State, "%v", w)
+	w.settle()
+	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
+
+	w.now = w.now.Add(time.Hour)
+	policy.StartFirst, policy.Canaries = false, 1
+	w.update(serviceSpec(5, serves, 3, &policy))
+	w.settle() // the canary waits to be promoted
+	canary := w.tasks()[0]
+	w.now = w.now.Add(time.Hour)
+	unready := &cluster.TaskHealth{Task: canary.Key, Run: canary.Run, Health: cluster.HealthUnready}
+	w.do(func(tx *rules.Tx) error { return rules.Health(tx, unready) })
+	w.steer(promote)
+	require.Equal(t, cluster.RollingForward, w.state.Job(servingJob).Update.State, "%+v", w.state.Job(servingJob).Update)
+	w.settle()
+	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
+}
+
 func TestInPlaceUpdates(t *testing.T) {
 	policy := &cluster.UpdatePolicy{InPlace: true, BatchSize: 10}
 	w := newServing(t, serviceSpec(4, serves, 0, nil), 2)
