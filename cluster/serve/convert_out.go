@@ -84,8 +84,9 @@ func jobTo(j *cluster.Job) *sluicev1.Job {
 		EndTime:    timeTo(j.Finished),
 		Reason:     string(j.StopReason),
 		Message:    j.StopMessage,
+		ReadyCount: j.Ready,
 	}
-	if j.Waiting {
+	if j.State() == cluster.JobInitialized {
 		p.Reason = waitingForJobs
 	}
 	p.Update = updateTo(j.Update)

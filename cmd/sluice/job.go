@@ -58,7 +58,8 @@ func jobProperties(w io.Writer, j *sluicev1.Job) {
 	)
 }
 
-// countsWord says how many of a job's tasks are in which state: "200: 12 running, 188 succeeded".
+// countsWord says how many of a job's tasks are in which state: "200: 12 running, 188 succeeded"; of services
+// also how many are ready.
 func countsWord(j *sluicev1.Job) string {
 	var parts []string
 	all := uint32(0)
@@ -66,6 +67,9 @@ func countsWord(j *sluicev1.Job) string {
 		if all += c.GetCount(); c.GetCount() > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.GetCount(), taskStateWord(c.GetState())))
 		}
+	}
+	if j.GetSpec().GetType() > sluicev1.JobType_JOB_TYPE_BATCH {
+		parts = append(parts, fmt.Sprintf("%d ready", j.GetReadyCount()))
 	}
 	return fmt.Sprintf("%d: %s", all, strings.Join(parts, ", "))
 }

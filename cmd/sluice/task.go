@@ -146,6 +146,8 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"failures", strconv.Itoa(int(t.GetFailures()))},
 		[2]string{"allocated", resourcesWord(t.GetAllocated())},
 		[2]string{"used", resourcesWord(t.GetUsed())},
+		[2]string{"ports", strings.Trim(fmt.Sprint(t.GetPorts()), "[]")},
+		[2]string{"health", healthWord(t.GetHealth())},
 		[2]string{"progress", progress},
 		[2]string{"waiting since", timeWord(t.GetQueueTime())},
 		[2]string{"started", timeWord(t.GetStartTime())},
@@ -154,6 +156,13 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"not before", timeWord(t.GetNotBefore())},
 		[2]string{"sandbox", t.GetSandbox()},
 	)
+}
+
+func healthWord(h sluicev1.Health) string {
+	if h == sluicev1.Health_HEALTH_UNSPECIFIED {
+		return ""
+	}
+	return stateWord(h, "HEALTH_")
 }
 
 func newTaskRestartCommand(a *app) *cobra.Command {

@@ -142,3 +142,15 @@ func TestPages(t *testing.T) {
 		require.Equal(t, c.more, more)
 	}
 }
+
+func TestCountsWord(t *testing.T) {
+	counts := []*sluicev1.TaskStateCount{
+		{State: sluicev1.TaskState_TASK_STATE_RUNNING, Count: 3},
+		{State: sluicev1.TaskState_TASK_STATE_PENDING},
+		{State: sluicev1.TaskState_TASK_STATE_KILLING, Count: 1},
+	}
+	j := &sluicev1.Job{TaskCounts: counts, ReadyCount: 2, Spec: &sluicev1.JobSpec{Type: sluicev1.JobType_JOB_TYPE_STATELESS}}
+	require.Equal(t, "4: 3 running, 1 killing, 2 ready", countsWord(j))
+	j.Spec.Type = sluicev1.JobType_JOB_TYPE_BATCH
+	require.Equal(t, "4: 3 running, 1 killing", countsWord(j))
+}

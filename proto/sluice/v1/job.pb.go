@@ -297,7 +297,10 @@ type Job struct {
 	// Unset: there was none yet.
 	Update *JobUpdate `protobuf:"bytes,13,opt,name=update,proto3" json:"update,omitempty"`
 	// Mean progress of the tasks, 0..1. Unset: the job reports none.
-	Progress      *float64 `protobuf:"fixed64,14,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
+	Progress *float64 `protobuf:"fixed64,14,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
+	// Tasks that run on a host that is connected and are fit to serve, as far as
+	// their checks say; these are what discovery lists.
+	ReadyCount    uint32 `protobuf:"varint,15,opt,name=ready_count,json=readyCount,proto3" json:"ready_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -426,6 +429,13 @@ func (x *Job) GetUpdate() *JobUpdate {
 func (x *Job) GetProgress() float64 {
 	if x != nil && x.Progress != nil {
 		return *x.Progress
+	}
+	return 0
+}
+
+func (x *Job) GetReadyCount() uint32 {
+	if x != nil {
+		return x.ReadyCount
 	}
 	return 0
 }
@@ -2267,7 +2277,7 @@ var File_sluice_v1_job_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x13sluice/v1/job.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asluice/v1/constraint.proto\x1a\x17sluice/v1/jobspec.proto\x1a\x14sluice/v1/task.proto\"\xad\x04\n" +
+	"\x13sluice/v1/job.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asluice/v1/constraint.proto\x1a\x17sluice/v1/jobspec.proto\x1a\x14sluice/v1/task.proto\"\xce\x04\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\x12&\n" +
@@ -2286,7 +2296,9 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"start_time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
 	"\bend_time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12,\n" +
 	"\x06update\x18\r \x01(\v2\x14.sluice.v1.JobUpdateR\x06update\x12\x1f\n" +
-	"\bprogress\x18\x0e \x01(\x01H\x00R\bprogress\x88\x01\x01B\v\n" +
+	"\bprogress\x18\x0e \x01(\x01H\x00R\bprogress\x88\x01\x01\x12\x1f\n" +
+	"\vready_count\x18\x0f \x01(\rR\n" +
+	"readyCountB\v\n" +
 	"\t_progress\"R\n" +
 	"\x0eTaskStateCount\x12*\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x14.sluice.v1.TaskStateR\x05state\x12\x14\n" +
