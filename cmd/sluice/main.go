@@ -8,9 +8,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
@@ -102,7 +104,7 @@ func newRootCommand(a *app) *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError(cmd, err)
+		return usageError(cmd, flagError(err))
 	})
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "file with settings")
@@ -114,6 +116,26 @@ func newRootCommand(a *app) *cobra.Command {
 		newSolveCommand(), newSimCommand(a), newBenchCommand(a), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)
 	return root
+}
+
+// flagError says in words what the value of a flag has to be, where its type is one of those that have no words of their own.
+func flagError(err error) error {
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	wants := map[string]string{
+		"int": "a whole number", "int32": "a whole number", "int64": "a whole number", "bool": "true or false",
+		"uint": "a whole number that is not negative", "uint32": "a whole number that is not negative", "uint64": "a whole number that is not negative",
+		"float64": "a number such as 0.9", "duration": "a time with a unit, such as 90s or 1h30m",
+	}[wrong.GetFlag().Value.Type()]
+	switch {
+	case wants == "":
+		return err
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("--%s: %s is too large", wrong.GetFlag().Name, wrong.GetValue())
+	}
+	return fmt.Errorf("--%s: %q has to be %s", wrong.GetFlag().Name, wrong.GetValue(), wants)
 }
 
 // usageError says what is wrong with the command line and where the help is.

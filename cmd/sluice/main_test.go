@@ -51,7 +51,9 @@ func TestUsageErrors(t *testing.T) {
 		"job wait":                                "NAME is missing",
 		"job list x":                              `unexpected argument "x"`,
 		"job list --colour":                       "unknown flag: --colour",
-		"job list --limit x":                      "invalid argument",
+		"job list --limit x":                      `--limit: "x" has to be a whole number`,
+		"job list --limit 99999999999":            "--limit: 99999999999 is too large",
+		"sim --generate --horizon 5":              "--horizon: \"5\" has to be a time with a unit",
 		"job list --state lost":                   `"lost" is none of failed, initialized, killed, killing, pending, running, succeeded`,
 		"job list --order size":                   `"size" is none of create_time, name, priority`,
 		"task get hello":                          `"hello" is not JOB/INSTANCE, such as hello/0`,
@@ -85,7 +87,7 @@ func TestUsageErrors(t *testing.T) {
 		"pool update --file nowhere.yaml":         "nowhere.yaml",
 		"pool create --file nowhere.yaml":         "nowhere.yaml",
 		"task stop a/0 --grace 1s":                "unknown flag: --grace",
-		"task restart a/0 --expected-run x":       "invalid argument",
+		"task restart a/0 --expected-run x":       `--expected-run: "x" has to be a whole number`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			a := try(t, "", strings.Fields(line)...)

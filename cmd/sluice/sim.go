@@ -99,8 +99,8 @@ func addWorkloadSourceFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.IntVar(&f.open.Every, "every", 0, "take only every n-th job")
 	fs.IntVar(&f.open.Limit, "limit", 0, "take at most so many jobs")
 
-	fs.IntVar(&f.fleet.Hosts, "hosts", 0, "make up so many equal hosts")
-	fs.IntVar(&f.fleet.HostsPerRack, "hosts-per-rack", 0, "hosts of a rack; 0: the format's default, as with the following")
+	fs.IntVar(&f.fleet.Hosts, "hosts", 0, "make up so many equal hosts; 0: the format's default, 100 with --generate")
+	fs.IntVar(&f.fleet.HostsPerRack, "hosts-per-rack", 0, "hosts of a rack; 0: the format's default here and below")
 	fs.Int64Var(&f.fleet.CPUMilli, "host-cpu-milli", 0, "thousandths of a core of a host that is made up")
 	fs.Int64Var(&f.fleet.MemoryBytes, "host-memory-bytes", 0, "its memory")
 	fs.Int64Var(&f.fleet.DiskBytes, "host-disk-bytes", 0, "its disk")

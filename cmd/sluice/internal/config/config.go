@@ -168,23 +168,23 @@ func (c *Config) Validate() error {
 	if c.Scheduler.Insecure && c.Scheduler.TLS.Cert != "" {
 		check("scheduler.insecure", errors.New("is true, and scheduler.tls.cert is set: leave one out"))
 	}
-	check("scheduler.rate", notNegative(int64(c.Scheduler.Rate)-1))
-	check("scheduler.burst", notNegative(int64(c.Scheduler.Burst)-1))
-	check("scheduler.streams", notNegative(int64(c.Scheduler.Streams)-1))
+	check("scheduler.rate", atLeast(1, int64(c.Scheduler.Rate)))
+	check("scheduler.burst", atLeast(1, int64(c.Scheduler.Burst)))
+	check("scheduler.streams", atLeast(1, int64(c.Scheduler.Streams)))
 	check("output", oneOf(c.Output, Outputs))
 	check("log.level", new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)))
 	check("reconnect", positive(c.Reconnect))
 	check("scheduler.batch_window", positive(c.Scheduler.BatchWindow))
 	check("scheduler.unreachable_after", positive(c.Scheduler.UnreachableAfter))
 	check("scheduler.lost_after", positive(c.Scheduler.LostAfter))
-	check("scheduler.solve_budget", notNegative(c.Scheduler.SolveBudget))
+	check("scheduler.solve_budget", atLeast(0, c.Scheduler.SolveBudget))
 	check("scheduler.learn_every", positive(c.Scheduler.LearnEvery))
-	check("scheduler.keep_finished", notNegative(int64(c.Scheduler.KeepFinished)))
-	check("scheduler.checkpoint_every", notNegative(int64(c.Scheduler.CheckpointEvery)-1))
-	check("scheduler.slack_window", notNegative(int64(c.Scheduler.SlackWindow)))
-	check("scheduler.max_preempted", notNegative(int64(c.Scheduler.MaxPreempted)))
-	check("scheduler.preemption_patience", notNegative(int64(c.Scheduler.Patience)))
-	check("scheduler.slack_margin", notNegative(int64(c.Scheduler.SlackMargin)))
+	check("scheduler.keep_finished", atLeast(0, int64(c.Scheduler.KeepFinished)))
+	check("scheduler.checkpoint_every", atLeast(1, int64(c.Scheduler.CheckpointEvery)))
+	check("scheduler.slack_window", atLeast(0, int64(c.Scheduler.SlackWindow)))
+	check("scheduler.max_preempted", atLeast(0, int64(c.Scheduler.MaxPreempted)))
+	check("scheduler.preemption_patience", atLeast(0, int64(c.Scheduler.Patience)))
+	check("scheduler.slack_margin", atLeast(0, int64(c.Scheduler.SlackMargin)))
 	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
 	check("dev.state_dir", absolute(c.Dev.StateDir))
 	check("local.state_dir", absolute(c.Local.StateDir))
@@ -210,7 +210,7 @@ func (c *Config) Validate() error {
 		{"mesos.volume_size", c.Mesos.VolumeSize, jobfile.ParseBytes},
 	} {
 		n, err := a.parse(a.value)
-		check(a.key, errors.Join(err, notNegative(n)))
+		check(a.key, errors.Join(err, atLeast(0, n)))
 	}
 	return errors.Join(problems...)
 }
@@ -262,11 +262,11 @@ func positive(d time.Duration) error {
 	return fmt.Errorf("%v has to be more than 0s", d)
 }
 
-func notNegative(n int64) error {
-	if n >= 0 {
+func atLeast(least, n int64) error {
+	if n >= least {
 		return nil
 	}
-	return errors.New("is too small")
+	return fmt.Errorf("is too small: %d or more", least)
 }
 
 func absolute(dir string) error {

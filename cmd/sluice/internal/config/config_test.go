@@ -101,9 +101,9 @@ func TestRefusals(t *testing.T) {
 		"folder":     {args: []string{"--state-dir=here"}, want: []string{`dev.state_dir: "here" is not an absolute path`}},
 		"duration":   {env: map[string]string{"SLUICE_RECONNECT": "0s"}, want: []string{"reconnect: 0s has to be more than 0s (from environment SLUICE_RECONNECT)"}},
 		"amount":     {env: map[string]string{"SLUICE_LOCAL_MEMORY": "lots"}, want: []string{`local.memory: "lots" is not a size`}},
-		"less":       {env: map[string]string{"SLUICE_LOCAL_CPU": "-1"}, want: []string{"local.cpu: is too small"}},
+		"less":       {env: map[string]string{"SLUICE_LOCAL_CPU": "-1"}, want: []string{"local.cpu: is too small: 0 or more"}},
 		"shard":      {env: map[string]string{"SLUICE_LOCAL_SHARD": "a/b"}, want: []string{`local.shard: "a/b" has to be`}},
-		"checkpoint": {env: map[string]string{"SLUICE_SCHEDULER_CHECKPOINT_EVERY": "0"}, want: []string{"scheduler.checkpoint_every: is too small"}},
+		"checkpoint": {env: map[string]string{"SLUICE_SCHEDULER_CHECKPOINT_EVERY": "0"}, want: []string{"scheduler.checkpoint_every: is too small: 1 or more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, c.file, c.env, c.args...)
