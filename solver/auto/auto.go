@@ -1,8 +1,8 @@
 // Package auto is the solver to use when there is no reason to choose: it picks
 // one, watches its effort, and lets two race when the first takes long.
 //
-// From zero, networks that are mostly sources of single tasks go to assignment,
-// others to the simplex. If the network then changes, repair takes over the
+// From zero, networks where little flows through many nodes go to repair, those
+// that are mostly sources of single tasks to assignment, others to the simplex. If the network then changes, repair takes over the
 // answer and goes on from it: it is by far the fastest after a small change, but
 // a shock that moves the whole price level can keep it busy for long. When it has
 // spent its patience, a multiple of the size of the network, another starts beside
@@ -44,6 +44,9 @@ const (
 	unitPatience = 32
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
+	// fewNodes is how many nodes there must be for one unit of flow if repair is to
+	// give the first answer.
+	fewNodes = 8
 	// handicap is how many units the simplex gets for one of repair, which reads
 	// arcs here and there and not in sequence; the others are those of assignment and
 	// costscaling.
@@ -106,6 +109,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	if n != s.net {
 		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New()}
 		s.single, s.size = single(n)
+		s.ready = few(n)
 		s.patience = s.mostPatience()
 	}
 	if s.first != nil {
@@ -148,6 +152,13 @@ func single(n *flowgraph.Network) (is bool, size int64) {
 	supply.Add(-2 * int64(sources))
 	is = 2*arcs >= n.NumArcs() && supply.Sign() <= 0 && 2*sources >= n.NumNodes()
 	return is, int64(arcs + sources)
+}
+
+// few tells whether so little flows through so many nodes that repair, which sends
+// it path by path, sees hardly any of them.
+func few(n *flowgraph.Network) bool {
+	volume, ok := n.Volume()
+	return ok && fewNodes*volume <= int64(n.NumNodes())
 }
 
 // begin gets ready for the first answer on a network of single tasks; false on

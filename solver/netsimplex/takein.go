@@ -41,6 +41,9 @@ func (s *Solver) takeIn() int64 {
 		count = int64(n.NodeBound() + n.ArcBound())
 	}
 	s.compareNodes()
+	if cold {
+		s.crash()
+	}
 	s.rebuild()
 	if s.balance() {
 		s.rebuild()

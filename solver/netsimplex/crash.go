@@ -1,0 +1,55 @@
+package netsimplex
+
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
+// crash chooses the first basis where all flow ends at one node: a tree of short
+// paths to it, found by breadth, each node leaving by the cheapest arc to a
+// node passed before. Elsewhere, and for nodes without a path, artificial arcs
+// do: pivots between trees that are deep from the beginning cost what they spare.
+func (s *Solver) crash() {
+	end := s.onlyEnd()
+	if end == none {
+		return
+	}
+	const unseen, queued, passed = 0, 1, 2
+	stage, price, queue := s.child, s.need, append(s.stack[:0], end)
+	clear(stage)
+	stage[end], price[end] = queued, 0
+	for k := 0; k < len(queue); k++ {
+		v := queue[k]
+		stage[v] = passed
+		for _, ref := range s.net.In(flowgraph.NodeID(v)) {
+			u, through := int32(ref.Node), price[v]+int64(ref.Cost)
+			if stage[u] == passed || stage[u] == queued && through >= price[u] {
+				continue
+			}
+			slot := s.slotOf[ref.Arc]
+			if b := &s.bounds[slot]; b.lower == b.upper {
+				continue
+			}
+			t := &s.nodes[u]
+			if stage[u] == queued {
+				s.state[t.pred] = atLower
+			} else {
+				stage[u] = queued
+				queue = append(queue, u)
+			}
+			price[u], t.parent, t.pred, s.state[slot] = through, v, slot, inTree
+		}
+	}
+	s.stack = queue
+}
+
+// onlyEnd returns the one node with demand, or none.
+func (s *Solver) onlyEnd() int32 {
+	end := none
+	for v := range s.root {
+		if id := flowgraph.NodeID(v); s.net.NodeAlive(id) && s.net.Supply(id) < 0 {
+			if end != none {
+				return none
+			}
+			end = v
+		}
+	}
+	return end
+}
