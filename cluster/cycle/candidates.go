@@ -1,10 +1,13 @@
 package cycle
 
 import (
+	"cmp"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -14,6 +17,8 @@ const (
 	leastCandidates = 8
 	// spareCandidates is how many hosts a class begins with beyond those where its tasks would go.
 	spareCandidates = 4
+	// moreBidders is how many tasks beyond those that a host takes may be offered it in one pass.
+	moreBidders = 16
 )
 
 // optimize brings the network up to date, solves it, and adds candidates until the flow is optimal for the complete
@@ -23,13 +28,12 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	for _, c := range p.order {
 		p.graph.setClass(c)
 	}
+	p.graph.bound(p.order, p.hosts.byIndex)
 	p.rows.refreshAll(p.order)
 	p.graph.sync()
 	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.crowd(h, p.round.Unit, 0), 0 })
-	for _, c := range p.order {
-		if c.node != flowgraph.NoNode && len(c.links) == 0 {
-			p.seed(c)
-		}
+	for _, c := range p.unlinked() {
+		p.seed(c)
 	}
 	for {
 		p.graph.sync()
@@ -45,6 +49,26 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 			return res, true
 		}
 	}
+}
+
+// unlinked returns the classes that have a node and no candidates, the one first that may gain most: those behind often have
+// no place left to gain. The rows must be fresh.
+func (p *Planner) unlinked() (classes []*class) {
+	for _, c := range p.order {
+		if c.node == flowgraph.NoNode || len(c.links) > 0 {
+			continue
+		}
+		if c.hopes = c.worth(); len(c.local.order) == 0 {
+			s, ok := c.row.at(0)
+			if !ok {
+				continue
+			}
+			c.hopes -= s.price() + c.local.elsewhere
+		}
+		classes = append(classes, c)
+	}
+	slices.SortStableFunc(classes, func(a, b *class) int { return cmp.Compare(b.hopes, a.hopes) })
+	return classes
 }
 
 // offers is what one pass over the classes remembers of the hosts. All classes of a pass see the same potentials and would
@@ -65,8 +89,12 @@ type offer struct {
 	units int64          // that classes were offered in it
 	base  flowgraph.Cost // the initial price of the host
 	after int64          // tasks that start there already
+	takes int64          // tasks that can start there together at most
 	ask   flowgraph.Cost // what the next unit is asked
 }
+
+// full reports whether nobody can start there without taking somebody's place.
+func (o *offer) full() bool { return o.after+o.units >= o.takes }
 
 func (p *Planner) beginOffers(initial func(h *host) (flowgraph.Cost, int64)) {
 	o := &p.offers
@@ -81,16 +109,20 @@ func (p *Planner) beginOffers(initial func(h *host) (flowgraph.Cost, int64)) {
 func (p *Planner) offer(i int32) *offer {
 	o := &p.offers.byHost[i]
 	if o.pass != p.offers.pass {
-		base, after := p.offers.initial(p.hosts.byIndex[i])
-		*o = offer{pass: p.offers.pass, base: base, after: after, ask: base}
+		h := p.hosts.byIndex[i]
+		base, after := p.offers.initial(h)
+		*o = offer{pass: p.offers.pass, base: base, after: after, takes: p.graph.smallest.takes(h), ask: base}
 	}
 	return o
 }
 
 // give counts one more unit that a class was offered on the host. The price rises as the crowd's does from there on: where
-// that is level, all who want the host may have it in the same pass.
+// that is level, many who want the host may have it in the same pass.
 func (p *Planner) give(i int32, o *offer) {
-	o.units++
+	if o.units++; o.after+o.units >= o.takes+moreBidders {
+		o.ask = costmodels.MaxPrice
+		return
+	}
 	h := p.hosts.byIndex[i]
 	o.ask = o.base + p.graph.crowd(h, p.round.Unit, o.after+o.units)
 	if o.after > 0 {
@@ -173,14 +205,24 @@ func (q prospects) sink() {
 }
 
 // seed gives a class its first candidates: the hosts where its tasks would go if they chose one after the other, after
-// those of the classes before it, and a few more. A class that does not get as many places that way contends for those that
-// others were offered: the flow decides who has them. That is close to the optimum, so the potentials of the first solve
-// are worth something.
+// those of the classes before it, and a few more. A class that does not get as many places that way contends for a few of
+// those that others were offered: the flow decides who has them. That is close to the optimum, so the potentials of the first
+// solve are worth something.
 func (p *Planner) seed(c *class) {
 	p.offers.queue, p.offers.taken = p.offers.queue[:0], p.offers.taken[:0]
-	q, taken, contends := &p.offers.queue, &p.offers.taken, c.row.filled == p.offers.pass
+	q, taken := &p.offers.queue, &p.offers.taken
+	contend := func(x prospect) {
+		if len(*taken) < spareCandidates {
+			*taken = append(*taken, x)
+		}
+	}
 	consider := func(i int32, start flowgraph.Cost) {
-		q.push(prospect{price: start + p.offer(i).ask, start: start, host: i, fit: -1})
+		o := p.offer(i)
+		if x := (prospect{price: start + o.ask, start: start, host: i, fit: -1}); o.full() {
+			contend(x)
+		} else {
+			q.push(x)
+		}
 	}
 	near, next := 0, 0 // in the order of the class, and in the row
 	for left, spare := c.open(), spareCandidates; left > 0 || spare > 0; {
@@ -202,27 +244,14 @@ func (p *Planner) seed(c *class) {
 			continue
 		}
 		if len(*q) == 0 {
-			if left == 0 || contends {
-				return
-			}
-			contends = true
-			if !ok { // so it is for all classes of the row
-				c.row.filled = p.offers.pass
-			}
-			for _, x := range *taken {
-				consider(x.host, x.start)
-			}
-			continue
+			break
 		}
 		first := &(*q)[0]
 		i := first.host
 		o := p.offer(i)
 		if first.fit < 0 {
-			first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances)
-			if !contends {
-				if first.fit -= o.units; first.fit <= 0 {
-					*taken = append(*taken, *first)
-				}
+			if first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances) - o.units; first.fit <= 0 {
+				contend(*first)
 			}
 		}
 		if first.fit <= 0 {
@@ -246,6 +275,11 @@ func (p *Planner) seed(c *class) {
 		}
 		first.price = first.start + o.ask
 		q.sink()
+	}
+	for _, x := range *taken {
+		if len(*q) == 0 && c.to[x.host] == nil {
+			p.graph.link(c, p.hosts.byIndex[x.host], p.round.Unit, x.start)
+		}
 	}
 }
 
@@ -273,6 +307,7 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 		missed += n * max(0, p.propose(c, p.graph.worth(c, res))-p.options.Tolerance)
 		allowed += n * p.options.Tolerance / 4
 	}
+
 	if missed <= allowed {
 		return true
 	}

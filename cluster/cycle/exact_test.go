@@ -87,9 +87,10 @@ func complete(p *Planner) *flowgraph.Network {
 	demand := int64(0)
 	for i, h := range p.hosts.byIndex {
 		nodes[i] = n.AddNode(0)
-		for from := int64(0); from < 1000; from += segment(from) {
+		takes := p.graph.smallest.takes(h)
+		for from := int64(0); from < takes; from += segment(from) {
 			crowd := loadspread.Model{}.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, from)
-			n.AddArc(nodes[i], sink, 0, segment(from), crowd)
+			n.AddArc(nodes[i], sink, 0, min(segment(from), takes-from), crowd)
 		}
 	}
 	for _, c := range p.order {
@@ -106,4 +107,34 @@ func complete(p *Planner) *flowgraph.Network {
 	}
 	n.SetSupply(sink, -demand)
 	return n
+}
+
+// No mixture of waiting tasks that fits on a host is larger than what the network lets start there.
+func TestNoHostTakesMoreThanItsBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		vector := func(label string, most int64) (r cluster.Resources) {
+			for _, d := range []cluster.Dimension{cluster.CPU, cluster.Memory} {
+				r.Fixed[d] = rapid.Int64Range(1, most).Draw(t, label)
+			}
+			return r
+		}
+		rec := &cluster.Host{Machine: cluster.Machine{Capacity: vector("capacity", 60)}}
+		rec.Slack = vector("slack", 60)
+		h := &host{rec: rec, room: rec.Room()}
+		var classes []*class
+		for i := range rapid.IntRange(1, 5).Draw(t, "classes") {
+			r := &row{task: &cluster.TaskSpec{Resources: vector("request", 9)}}
+			r.key.revocable = rapid.Bool().Draw(t, "revocable")
+			classes = append(classes, &class{row: r, node: flowgraph.NodeID(i)})
+		}
+		bound := smallestOf(classes)
+		takes, starts := bound.takes(h), int64(0)
+		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(classes)-1), 1, 120).Draw(t, "order") {
+			if r := classes[i].row; r.fit(h, 1) > 0 {
+				h.rec, h.lending = r.bind(h.rec, cluster.Devices{}), nil
+				starts++
+			}
+		}
+		require.LessOrEqual(t, starts, takes)
+	})
 }

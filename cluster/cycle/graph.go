@@ -27,6 +27,7 @@ type graph struct {
 	stale    []*host                               // with links that may be out of date
 	retired  []retiree                             // what the next solve has no more, first to go first
 	demand   int64                                 // sum of all supplies
+	smallest smallest                              // of the classes that have a node
 	last     solver.Result                         // of the last solve; its Solution is nil if there was no optimum
 }
 
@@ -205,13 +206,69 @@ func (g *graph) renew(h *host) {
 	}
 }
 
+// smallest bounds how many tasks can start on a host together: as many as fit of what is in no dimension larger than any of
+// them. Tasks that run on slack have room of their own.
+type smallest struct {
+	task, revocable [cluster.NumDimensions]int64
+	tasks, revoked  bool // there are such classes
+}
+
+// of returns the bound for the classes that have a node.
+func smallestOf(classes []*class) (s smallest) {
+	for _, c := range classes {
+		if c.node == flowgraph.NoNode {
+			continue
+		}
+		least, some := &s.task, &s.tasks
+		if c.row.key.revocable {
+			least, some = &s.revocable, &s.revoked
+		}
+		request := &c.row.task.Resources.Fixed
+		for d := range least {
+			if !*some || request[d] < least[d] {
+				least[d] = request[d]
+			}
+		}
+		*some = true
+	}
+	return s
+}
+
+// takes returns how many tasks can start on the host together at most.
+func (s *smallest) takes(h *host) (n int64) {
+	if s.tasks {
+		n = cluster.Resources{Fixed: s.task}.Count(h.room, cluster.MaxInstances)
+	}
+	if s.revoked {
+		n += cluster.Resources{Fixed: s.revocable}.Count(h.lend().Free(), cluster.MaxInstances)
+	}
+	return n
+}
+
+// bound brings the bounds of the hosts in line with what the classes that have a node ask for. Complexity: the classes, and
+// the hosts if the bound changed.
+func (g *graph) bound(classes []*class, hosts []*host) {
+	s := smallestOf(classes)
+	if s == g.smallest {
+		return
+	}
+	g.smallest = s
+	for _, h := range hosts {
+		if h != nil && h.node != flowgraph.NoNode {
+			g.mark(h)
+		}
+	}
+}
+
 // setCrowd gives the host as many crowd segments as its links can fill, and room for one more task: the potentials then
-// tell what a task would pay that has no link yet.
+// tell what a task would pay that has no link yet. But no more than fit together, so that not all who wait ask for the few
+// hosts that have room: the potential of a full host is what those pay that have it.
 func (g *graph) setCrowd(h *host) {
 	most := int64(1)
 	for _, l := range h.links {
 		most += g.net.Upper(l.arc)
 	}
+	most = min(most, g.smallest.takes(h))
 	n := 0
 	for from := int64(0); from < most; n++ {
 		width := segment(from)

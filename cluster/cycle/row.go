@@ -61,9 +61,8 @@ type row struct {
 	count int // open hosts when all were last looked at
 	read  int // position in the log of host changes
 
-	filled int            // the pass of seeds in which classes before were offered all that the hosts take
-	least  flowgraph.Cost // see floor
-	pass   int            // of price-out that least belongs to
+	least flowgraph.Cost // see floor
+	pass  int            // of price-out that least belongs to
 }
 
 // floor returns what a start in the row pays at least, with what it pays for the place by the potentials of the pass, as far
