@@ -26,7 +26,11 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, blocked *Blocked)
 		return all
 	}
 	if blocked == nil {
-		return append(all, Unblocker{Kind: OtherHost, Room: c.row.task.Resources})
+		other := Unblocker{Kind: OtherHost, Room: c.row.task.Resources}
+		if crowded { // hosts are open now, but have too little for all who would be let in
+			other.Room, other.Ahead = p.contenders(c, rank, nil, true)
+		}
+		return append(all, other)
 	}
 	h := p.hosts.byID[blocked.Host]
 	switch {

@@ -180,7 +180,7 @@ func unblockerWord(u *cycle.Unblocker) string {
 	case cycle.LiftLimit:
 		return liftWord(u)
 	case cycle.OtherHost:
-		return fmt.Sprintf("a host that its rules allow and that has %v, or other rules or a request for less", u.Room)
+		return fmt.Sprintf("a host that its rules allow and that has %v%s, or other rules or a request for less", u.Room, ahead)
 	default:
 		return "nothing: there is room, and it goes there when no better place opens"
 	}
