@@ -64,15 +64,16 @@ func (s *Solver) balance() bool {
 		}
 		b := &s.bounds[i]
 		if state == atUpper && b.upper == flowgraph.Infinite {
-			s.state[i], state = atLower, atLower
+			s.put(int32(i), atLower)
+			state = atLower
 		}
-		flow := b.lower
+		x := &s.slots[i]
 		if state == atUpper {
-			flow = b.upper
-		}
-		if flow != 0 {
-			s.need[s.slots[i].tail] -= flow
-			s.need[s.slots[i].head] += flow
+			s.need[x.head] -= b.upper
+			s.need[x.tail] += b.upper
+		} else if b.lower != 0 {
+			s.need[x.tail] -= b.lower
+			s.need[x.head] += b.lower
 		}
 	}
 	left := false

@@ -29,16 +29,18 @@ import (
 // artificial price is above every path and potentials are sums of both.
 const MaxBits = 59
 
-// Where an arc stands, as the sign that its reduced cost must have.
+// Where an arc stands.
 const (
-	atUpper int8 = -1
-	inTree  int8 = 0 // also: not there
-	atLower int8 = 1
+	inTree int8 = iota // also: not there
+	atLower
+	atUpper
 )
 
 const none = int32(-1)
 
-// priced is what pricing reads of an arc.
+// priced is what pricing reads of an arc: one that is at its upper bound stands
+// here the other way round, so that those that would gain are those of negative
+// reduced cost, and those of the tree have none.
 type priced struct {
 	cost       int64
 	tail, head int32
@@ -74,7 +76,7 @@ type Solver struct {
 	state  []int8
 	bounds []bound
 	arcOf  []int32
-	known  []int64 // flow of the last optimal result; −1: to be listed
+	known  []int64 // flow of the last optimal result but the first; −1: to be listed
 	slotOf []int32 // by ArcID, or none
 
 	nodes []node  // by NodeID, then the root
@@ -95,7 +97,8 @@ type Solver struct {
 	child   []int32 // scratch: first child, next sibling
 	sibling []int32
 
-	changed []flowgraph.ArcID
+	changed  []flowgraph.ArcID
+	answered bool
 }
 
 var (
@@ -110,7 +113,12 @@ func New() *Solver { return &Solver{} }
 func (s *Solver) Name() string { return "netsimplex" }
 
 // Flow returns the flow on a in the last optimal result.
-func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.known[s.slotOf[a]] }
+func (s *Solver) Flow(a flowgraph.ArcID) int64 {
+	if s.known == nil {
+		return s.flow(s.slotOf[a])
+	}
+	return s.known[s.slotOf[a]]
+}
 
 // Potential returns π(v) in the last optimal result. O(1).
 func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.Cost(s.pi[v]) }
@@ -196,9 +204,8 @@ func (s *Solver) abandon() {
 		}
 	}
 	for i := range s.state {
-		s.state[i] = inTree
 		if s.bounds[i].upper >= 0 {
-			s.state[i] = atLower
+			s.put(int32(i), atLower)
 		}
 	}
 }
@@ -210,22 +217,50 @@ func (s *Solver) finish() (int64, bool) {
 	for i := range s.slots {
 		flow := s.flow(int32(i))
 		if flow != 0 {
-			sum.AddMul(s.slots[i].cost, flow)
+			cost := s.slots[i].cost
+			if s.state[i] == atUpper {
+				cost = -cost
+			}
+			sum.AddMul(cost, flow)
 		}
-		if flow != s.known[i] {
+		switch {
+		case s.known == nil && flow == 0:
+		case s.known == nil:
+			s.changed = append(s.changed, flowgraph.ArcID(s.arcOf[i]))
+		case flow != s.known[i]:
 			if s.known[i] = flow; s.bounds[i].upper >= 0 {
 				s.changed = append(s.changed, flowgraph.ArcID(s.arcOf[i]))
 			}
 		}
 	}
 	total, fits := sum.Int64()
-	if !fits {
+	if s.answered = s.answered || fits; !fits && s.known != nil {
 		// Nobody will read the list: each of its arcs is to be listed next time.
 		for _, a := range s.changed {
 			s.known[s.slotOf[a]] = -1
 		}
 	}
 	return total, fits
+}
+
+// remember keeps the flow of the first result, if there was one, before it changes.
+// Most solvers are asked once and need no copy.
+func (s *Solver) remember() {
+	s.known = make([]int64, len(s.slots))
+	for i := range s.known {
+		if s.answered {
+			s.known[i] = s.flow(int32(i))
+		}
+	}
+}
+
+// put moves the arc in slot to a bound or into the tree.
+func (s *Solver) put(slot int32, where int8) {
+	if (s.state[slot] == atUpper) != (where == atUpper) {
+		x := &s.slots[slot]
+		x.tail, x.head, x.cost = x.head, x.tail, -x.cost
+	}
+	s.state[slot] = where
 }
 
 // flow returns the flow on the arc in slot.

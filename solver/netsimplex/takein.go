@@ -16,6 +16,9 @@ func (s *Solver) takeIn() int64 {
 	cold := s.seq == 0
 	s.seq = next
 	s.found = s.found[:0]
+	if !cold && s.known == nil {
+		s.remember()
+	}
 	s.penalty = 1 << (solver.PotentialBits(n) + 1)
 	s.growNodes()
 	was := len(s.slotOf)
@@ -83,7 +86,6 @@ func (s *Solver) mix() {
 	s.state = make([]int8, m)
 	s.bounds = make([]bound, m)
 	s.arcOf = make([]int32, m)
-	s.known = make([]int64, m)
 	stride := max(10, int(math.Sqrt(float64(m))))
 	slot := int32(0)
 	for start := range min(stride, m) {
@@ -126,9 +128,11 @@ func (s *Solver) compare(a int32) {
 		s.known[slot] = -1 // it may be another arc of that id: list it
 	}
 	if s.bounds[slot].upper >= 0 {
-		x := &s.slots[slot]
+		x, state := &s.slots[slot], s.state[slot]
+		s.put(slot, atLower)
 		if int32(d.Tail) == x.tail && int32(d.Head) == x.head {
 			x.cost, s.bounds[slot] = int64(d.Cost), bound{d.Lower, d.Upper}
+			s.put(slot, state)
 			return
 		}
 		for _, v := range [2]int32{x.tail, x.head} {

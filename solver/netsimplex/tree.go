@@ -16,16 +16,13 @@ type cycle struct {
 func (s *Solver) pivot(slot int32) bool {
 	x, b := &s.slots[slot], &s.bounds[slot]
 	c := cycle{first: x.tail, second: x.head, amount: room(b.lower, b.upper)}
-	if s.state[slot] == atUpper {
-		c.first, c.second = c.second, c.first
-	}
 	s.walk(&c)
 	if c.amount == flowgraph.Infinite {
 		return false
 	}
 	if c.leaving == none {
 		s.push(c.first, c.second, c.join, c.amount)
-		s.state[slot] = -s.state[slot]
+		s.put(slot, atLower+atUpper-s.state[slot])
 		return true
 	}
 	if c.amount != 0 {
@@ -37,7 +34,7 @@ func (s *Solver) pivot(slot int32) bool {
 		flow, left = b.upper-b.lower-c.amount, c.amount
 	}
 	s.retire(c.leaving)
-	s.state[slot] = inTree
+	s.put(slot, inTree)
 	q, other := c.first, c.second
 	if !c.onFirst {
 		q, other = other, q
@@ -117,9 +114,10 @@ func (s *Solver) retire(u int32) {
 	if s.slots[t.pred].tail == u {
 		flow = t.down
 	}
-	s.state[t.pred] = atLower
 	if flow != 0 {
-		s.state[t.pred] = atUpper
+		s.put(t.pred, atUpper)
+	} else {
+		s.put(t.pred, atLower)
 	}
 }
 
