@@ -11,6 +11,7 @@ func (s *Solver) backward(v int32) bool {
 		return false // its flow was withdrawn when the lack was found
 	}
 	s.reachBack(&t, v, none, 0, none, none)
+	from := -s.price[v]
 	for least := -far; len(s.queue) > 0; {
 		top := s.queue.pop()
 		if top.key >= t.cost {
@@ -21,6 +22,10 @@ func (s *Solver) backward(v int32) bool {
 			return false
 		}
 		least = top.key
+		if top.node < 0 {
+			s.expandRest(&t, ^top.node, least)
+			continue
+		}
 		if int(top.node) >= len(s.kinds) {
 			s.openBlock(&t, int(top.node)-len(s.kinds))
 			continue
@@ -45,6 +50,7 @@ func (s *Solver) backward(v int32) bool {
 	if !t.found {
 		return false
 	}
+	s.courts.walked(t.cost - from)
 	for _, u := range s.settled {
 		if p := s.nodes[u].label - t.cost; p < s.price[u] {
 			s.price[u] = p
@@ -113,24 +119,7 @@ func (s *Solver) expandBack(t *target, v int32, key int64) {
 		s.expandHub(t, v, key)
 		return
 	}
-	in := s.net.In(flowgraph.NodeID(v))
-	s.work.Units += int64(len(in))
-	for _, ref := range in {
-		a, u, cost := int32(ref.Arc), int32(ref.Node), label+int64(ref.Cost)
-		bound := cost - s.price[u]
-		if bound >= t.cost || !s.hasRoom(a) {
-			continue
-		}
-		switch p := &s.payers[u]; {
-		case p.count == 0 || p.arc == a && p.count == 1:
-		case p.count == 1:
-			s.price[u] = p.cost + s.price[p.head]
-			s.reachBack(t, p.head, v, cost-p.cost, p.arc, a)
-		case p.improves(s.search, cost):
-			p.seen, p.label, p.via = s.search, cost, a
-			s.queue.push(item{max(bound, key), u})
-		}
-	}
+	s.expandSuitors(t, v, key)
 }
 
 // openBack steps back over a source, whose turn it is, to every other head it has

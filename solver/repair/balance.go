@@ -47,6 +47,9 @@ func (s *Solver) balanceAlong(dir int64, nodes []int32, budget solver.Budget) so
 	s.tell(dir)
 	for _, v := range nodes {
 		for s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
+			if dir > 0 {
+				s.courts.forget()
+			}
 			if dir > 0 && !s.forward(v) || dir < 0 && !s.backward(v) {
 				return solver.Infeasible
 			}

@@ -51,6 +51,7 @@ func (s *Solver) derive(a int32, held, full bool) {
 			s.release(a)
 		}
 		if full != nowFull {
+			s.courts.of[r.head].stamp = 0
 			if b := s.hubOf(r.head); b != nil {
 				b.renew(s, r.tail)
 			} else if !nowFull {

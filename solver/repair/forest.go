@@ -65,6 +65,7 @@ func (s *Solver) plantForest(dir int64) {
 	f.growing, f.dir, f.level, f.units = true, dir, 0, 0
 	f.young, f.next, f.members, f.ready, f.orphans = f.young[:0], 0, f.members[:0], f.ready[:0], f.orphans[:0]
 	f.events.reset()
+	s.courts.forget()
 	for _, v := range s.pending.list {
 		if x := s.excess[v] * dir; x > 0 && v != s.ground {
 			f.units += x

@@ -40,6 +40,10 @@
 // that moved are told to the sources around once, before the direction of searches
 // changes: searches forward need the one bound, those backward the other.
 //
+// Where a cluster is full, searches backward pass the same nodes again and again. Each
+// node then keeps a list of the sources that are near to paying its price: while
+// searches go backward, nobody pays more than before, so that none is missed.
+//
 // A node that nearly every source points at would make backward steps long. For
 // such a hub each node caches which of its holders could move there at the least cost, and
 // each block of nodes a bound on the best of them.
@@ -179,6 +183,7 @@ type Solver struct {
 	objective  flowgraph.Int128
 	work       solver.Work
 	forest     forest
+	courts     courts
 	collectors marks // nodes that keep excess, or lack, for the forest
 	// stamina is how many nodes a search settles before it leaves the rest to the
 	// forest.

@@ -54,6 +54,7 @@ func (s *Solver) grow() {
 		s.payers = extend(s.payers, k)
 		s.raised = extend(s.raised, k)
 		s.nodes = extend(s.nodes, k)
+		s.courts.of = extend(s.courts.of, k)
 		s.forest.stems = extend(s.forest.stems, k)
 		s.collectors.grow(k)
 		s.pending.grow(k)
@@ -87,6 +88,7 @@ func (s *Solver) sync() {
 	changed := len(touched) > 0 || !complete
 	if changed {
 		s.interrupt()
+		s.courts.forget()
 	}
 	s.seq = next
 	s.grow()

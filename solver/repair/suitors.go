@@ -1,0 +1,117 @@
+package repair
+
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
+// suitor is a source that could move to a node over an arc of the given cost.
+type suitor struct {
+	cost int64
+	arc  int32
+	from int32
+}
+
+// suitors lists those who would come to a node first: all whose bid, the cost of
+// their arc less what they pay elsewhere, was below cut when the list was made. As long as
+// searches go backward nobody pays more than before, so bids only rise, and the
+// list stays good; it is made anew when an arc into the node gets room.
+type suitors struct {
+	off, size int32
+	stamp     uint32
+	cut       int64
+	wide      bool // it was made for the second time
+}
+
+// courts keeps the suitors of nodes that searches backward have passed: at full
+// clusters they pass the same nodes many times, where a tenth of the arcs in matters.
+type courts struct {
+	of    []suitors // indexed by NodeID
+	list  []suitor
+	stamp uint32
+	// width is how far beyond the price of a node its list reaches: about the reduced
+	// lengths of the longer of recent paths, as few nodes are passed right at the start.
+	width int64
+}
+
+// forget drops all lists, as prices may have risen.
+func (c *courts) forget() {
+	c.stamp++
+	if c.stamp == 0 {
+		clear(c.of)
+		c.stamp = 1
+	}
+	c.list = c.list[:0]
+}
+
+// walked takes in the reduced length of a path.
+func (c *courts) walked(length int64) {
+	c.width = max(c.width-c.width/32, length-length/4)
+}
+
+// expandSuitors steps back from v to the sources that could move there. Those who
+// bid less wait in the queue until the search has come as far as the best of them
+// could be.
+func (s *Solver) expandSuitors(t *target, v int32, key int64) {
+	c := &s.courts
+	label := s.nodes[v].label
+	l := &c.of[v]
+	if l.stamp != c.stamp {
+		l.stamp, l.cut, l.wide = c.stamp, c.width-s.price[v], false
+		s.invite(v)
+	}
+	list := c.list[l.off : l.off+l.size]
+	s.work.Units += int64(len(list))
+	for i := range list {
+		if x := &list[i]; label+x.cost-s.price[x.from] < t.cost {
+			s.court(t, v, x.arc, x.from, label+x.cost, key)
+		}
+	}
+	if rest := label + l.cut; l.cut < far && rest < t.cost {
+		s.queue.push(item{max(rest, key), ^v})
+	}
+}
+
+// invite lists the suitors of v.
+func (s *Solver) invite(v int32) {
+	c := &s.courts
+	l := &c.of[v]
+	l.off = int32(len(c.list))
+	in := s.net.In(flowgraph.NodeID(v))
+	s.work.Units += int64(len(in))
+	for _, ref := range in {
+		a, u := int32(ref.Arc), int32(ref.Node)
+		if int64(ref.Cost)-s.price[u] < l.cut && s.hasRoom(a) && s.payers[u].count > 0 {
+			c.list = append(c.list, suitor{int64(ref.Cost), a, u})
+		}
+	}
+	l.size = int32(len(c.list)) - l.off
+}
+
+// expandRest steps back from v to sources that bid less than those of the list, which
+// from then on reaches four times as far, the second time to all.
+func (s *Solver) expandRest(t *target, v int32, key int64) {
+	c := &s.courts
+	if l := &c.of[v]; l.stamp == c.stamp {
+		if next := 4*c.width - s.price[v]; next > l.cut && !l.wide {
+			l.cut, l.wide = next, true
+		} else {
+			l.cut = far
+		}
+		s.invite(v)
+	}
+	s.expandSuitors(t, v, key)
+}
+
+// court steps back over source u, which could move to v over arc a, a path of the
+// given cost from u.
+func (s *Solver) court(t *target, v, a, u int32, cost, key int64) {
+	switch p := &s.payers[u]; {
+	case p.count == 0 || p.arc == a && p.count == 1:
+	case p.count == 1:
+		s.price[u] = p.cost + s.price[p.head]
+		if cost-s.price[u] < t.cost {
+			s.reachBack(t, p.head, v, cost-p.cost, p.arc, a)
+		}
+	case p.improves(s.search, cost):
+		p.seen, p.label, p.via = s.search, cost, a
+		s.queue.push(item{max(cost-s.price[u], key), u})
+	}
+}
