@@ -80,17 +80,16 @@ var bugs = []struct {
 		})(c)
 	}},
 	{"room that is held for others is used", check.Reservation, func(c *Config) {
-		held := map[cluster.HostID]bool{}
+		held := cluster.HostID("") // a moment ago
 		c.rewrite = func(r *cluster.Record) {
 			switch e := r.Event.(type) {
 			case *cluster.TaskHeld:
-				held[e.Hold.Host] = true
-			case *cluster.Placed: // what comes to such a host later is made a bit larger than what is left there
-				for h := range held {
+				held = e.Hold.Host
+			case *cluster.Placed:
+				if held != "" {
 					other := *e
-					other.Host, other.GPUs, other.Ports = h, nil, nil
-					r.Event = &other
-					return
+					other.Host, other.GPUs, other.Ports = held, nil, nil
+					r.Event, held = &other, ""
 				}
 			}
 		}
