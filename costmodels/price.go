@@ -59,13 +59,23 @@ func ShareWith(allocated, request, capacity *cluster.Resources, limit int64) int
 		load := allocated.Add(*request)
 		return DominantShare(&load, capacity, 1, limit)
 	}
-	worst := int64(0)
+	// Amounts are at most cluster.MaxAmount: a sum of two does not overflow, nor does a thousand times that.
+	most, of := uint64(0), uint64(1) // the largest part so far is most / of
 	for d, v := range &request.Fixed {
-		if v += allocated.Fixed[d]; v > 0 { // amounts are at most cluster.MaxAmount: a sum of two does not overflow
-			worst = max(worst, Scale(v, 1000, capacity.Fixed[d], limit))
+		if v += allocated.Fixed[d]; v <= 0 {
+			continue
+		}
+		c := capacity.Fixed[d]
+		if c <= 0 {
+			return limit
+		}
+		hi, lo := bits.Mul64(uint64(v), of)
+		hiMost, loMost := bits.Mul64(most, uint64(c))
+		if hi > hiMost || hi == hiMost && lo > loMost { // one division for all dimensions
+			most, of = uint64(v), uint64(c)
 		}
 	}
-	return worst
+	return int64(min(1000*most/of, uint64(limit)))
 }
 
 // The price of waiting that most models share, in milliseconds: see Patience.

@@ -41,7 +41,8 @@ type host struct {
 // hosts numbers the hosts densely and remembers the order in which they changed.
 type hosts struct {
 	byID    map[cluster.HostID]*host
-	byIndex []*host // nil where an index is free
+	byIndex []*host                        // nil where an index is free
+	rooms   [][cluster.NumDimensions]int64 // by index, the fixed part of the room
 	free    []int32
 	version int                // grows when hosts come, go or change rack
 	log     []int32            // indices in the order of their changes
@@ -73,6 +74,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 		h.index = int32(len(t.byIndex))
 		t.byIndex = append(t.byIndex, h)
 		t.last = append(t.last, -1)
+		t.rooms = append(t.rooms, [cluster.NumDimensions]int64{})
 	}
 	t.byID[id] = h
 	return h
@@ -100,6 +102,7 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 		h.alike = t.sign(rec)
 	}
 	h.rec, h.room, h.lending = rec, rec.Room(), nil
+	t.rooms[h.index] = h.room.Fixed
 	t.note(h.index)
 	t.touched(h)
 }

@@ -1,8 +1,10 @@
 package cycle
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/sluice-scheduler/sluice/costmodels/guard"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -46,10 +48,16 @@ func (t *rows) refresh(r *row) {
 // refreshAll does so for the rows of all classes that are in the network.
 func (t *rows) refreshAll(classes []*class) {
 	to, from := t.hosts.position(), 0
-	together := t.together[:0]
+	old := t.old[:0]
 	for _, c := range classes {
-		r := c.row
-		if c.node == flowgraph.NoNode || r.read == to {
+		if c.node != flowgraph.NoNode && c.row.read != to {
+			old = append(old, c.row)
+		}
+	}
+	slices.SortStableFunc(old, func(a, b *row) int { return cmp.Compare(a.read, b.read) })
+	together := t.together[:0]
+	for _, r := range old {
+		if r.read == to { // of another class, too
 			continue
 		}
 		if len(together) == block || r.read != from {
@@ -60,7 +68,7 @@ func (t *rows) refreshAll(classes []*class) {
 		together = append(together, r)
 	}
 	t.renew(together, from)
-	t.together = together
+	t.together, t.old = together, old
 }
 
 // renew brings at most a block of rows that were last read at the position in line. It goes from host to host and not from
@@ -88,8 +96,18 @@ func (t *rows) renew(together []*row, from int) {
 	}
 	for _, i := range t.changes(from) {
 		h := t.hosts.byIndex[i]
+		if h == nil {
+			continue
+		}
+		t.asks, t.askers = t.asks[:0], t.askers[:0]
 		for k, r := range together {
-			if s, ok := r.priceOn(h); ok && s < r.end {
+			if r.opens(h, &t.hosts.rooms[i]) {
+				t.asks, t.askers = append(t.asks, guard.Ask{Request: &r.request, Host: h.rec}), append(t.askers, int32(k))
+			}
+		}
+		t.prices = t.model.Starts(t.round, t.asks, t.prices[:0])
+		for j, k := range t.askers {
+			if s := together[k].slot(t.prices[j], h.rec, i); s < together[k].end {
 				t.found[k] = append(t.found[k], s)
 			}
 		}

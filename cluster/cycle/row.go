@@ -29,9 +29,13 @@ type rows struct {
 	byKey map[pricedKey]*row
 	idle  []*row // without a class, longest idle first
 
+	asks     []guard.Ask // of a batch of prices
+	askers   []int32
+	prices   []flowgraph.Cost
 	recent   changed
 	scratch  []slot
 	together []*row
+	old      []*row   // to be brought in line
 	found    [][]slot // by index in together
 	spare    []slot
 	counts   []int32
@@ -125,11 +129,16 @@ func (t *rows) release(r *row) {
 
 // rebuild looks at all hosts and lists the cheapest n.
 func (t *rows) rebuild(r *row, n int) {
-	all := t.scratch[:0]
-	for i := range t.hosts.byIndex {
-		if s, ok := r.price(int32(i)); ok {
-			all = append(all, s)
+	t.asks, t.askers = t.asks[:0], t.askers[:0]
+	for i, h := range t.hosts.byIndex {
+		if h != nil && r.opens(h, &t.hosts.rooms[i]) {
+			t.asks, t.askers = append(t.asks, guard.Ask{Request: &r.request, Host: h.rec}), append(t.askers, h.index)
 		}
+	}
+	t.prices = t.model.Starts(t.round, t.asks, t.prices[:0])
+	all := t.scratch[:0]
+	for k, i := range t.askers {
+		all = append(all, r.slot(t.prices[k], t.asks[k].Host, i))
 	}
 	r.count, r.end = len(all), endless
 	if n < len(all) && len(all) > fullHead {
@@ -210,7 +219,28 @@ func (r *row) priceOn(h *host) (slot, bool) {
 	if r.judge(h) != open {
 		return 0, false
 	}
-	return makeSlot(clamp(clamp(r.table.model.Start(r.table.round, &r.request, h.rec))+r.rule.price(h.rec, 0)), h.index), true
+	return r.slot(r.table.model.Start(r.table.round, &r.request, h.rec), h.rec, h.index), true
+}
+
+// slot returns the slot of an open host at the model's price.
+func (r *row) slot(start flowgraph.Cost, rec *cluster.Host, i int32) slot {
+	if price := clamp(start); r.rule != nil {
+		return makeSlot(clamp(price+r.rule.price(rec, 0)), i)
+	} else {
+		return makeSlot(price, i)
+	}
+}
+
+// opens reports whether the host, which has so much room, is open. Most that are not have too little room.
+func (r *row) opens(h *host, room *[cluster.NumDimensions]int64) bool {
+	if !r.key.revocable {
+		for d, v := range &r.key.fixed {
+			if v > room[d] && v > 0 {
+				return false
+			}
+		}
+	}
+	return r.judge(h) == open
 }
 
 // fit returns how many tasks the host, which is open or was, takes together as it is planned, at most limit: by room, and by

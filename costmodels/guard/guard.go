@@ -115,6 +115,45 @@ func (g *Guard) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 	return g.model.Start(r, q, h)
 }
 
+// Ask is a request on a host.
+type Ask struct {
+	Request *costmodels.Request
+	Host    *cluster.Host
+}
+
+// Starts appends what Start returns for each, in order: what a call costs by being watched, many of them pay once.
+func (g *Guard) Starts(r *costmodels.Round, asks []Ask, prices []flowgraph.Cost) []flowgraph.Cost {
+	for len(asks) > 0 {
+		n := len(prices)
+		prices = g.starts(r, asks, prices)
+		if n = len(prices) - n; n < len(asks) { // the model is broken: the price of what it fell over is 0, and so are the rest
+			prices = append(prices, 0)
+			n++
+		}
+		asks = asks[n:]
+	}
+	return prices
+}
+
+// starts appends the prices up to the first that is broken.
+func (g *Guard) starts(r *costmodels.Round, asks []Ask, prices []flowgraph.Cost) (out []flowgraph.Cost) {
+	out = prices
+	if g.fault != nil {
+		return out
+	}
+	var price flowgraph.Cost
+	defer g.watch(r, r.Work, "Start", &price)
+	r.Work = &g.steps
+	for i := range asks {
+		g.steps = Steps
+		if price = g.model.Start(r, asks[i].Request, asks[i].Host); price < 0 || price > costmodels.MaxPrice {
+			return out
+		}
+		out = append(out, price)
+	}
+	return out
+}
+
 // watch ends a call that a cycle makes for every host, where the closures of ask would be felt. It is to be deferred.
 func (g *Guard) watch(r *costmodels.Round, was *int64, what string, price *flowgraph.Cost) {
 	r.Work = was

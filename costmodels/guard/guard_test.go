@@ -122,3 +122,30 @@ func TestFaultsAreNamedAndHarmless(t *testing.T) {
 		})
 	}
 }
+
+// Many prices asked for at once are those that are asked for one by one, and so is what is wrong with them.
+func TestStartsAreThoseOfStart(t *testing.T) {
+	prices := []flowgraph.Cost{3, 0, costmodels.MaxPrice, -1, 7}
+	for _, panics := range []int{-1, 0, 2, 4} {
+		for n := range len(prices) + 1 {
+			model := func() *guard.Guard {
+				calls := 0
+				return guard.New(broken{start: func(*costmodels.Round) flowgraph.Cost {
+					if calls++; calls-1 == panics {
+						panic("no")
+					}
+					return prices[calls-1]
+				}})
+			}
+			round, one, many := &costmodels.Round{}, model(), model()
+			var want []flowgraph.Cost
+			asks := make([]guard.Ask, n)
+			for range n {
+				want = append(want, one.Start(round, nil, nil))
+			}
+			require.Equal(t, want, many.Starts(round, asks, nil))
+			require.Equal(t, one.Fault(), many.Fault())
+			require.Nil(t, round.Work)
+		}
+	}
+}
