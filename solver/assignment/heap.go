@@ -1,12 +1,12 @@
 package assignment
 
-// item is a node with the key it was pushed by.
+// item is a node with the key it was pushed by. Items of one key come in no
+// particular order: any rule, such as by number or by age, sends units of equal
+// cost after each other into the same places, and later searches go farther.
 type item struct {
 	key  int64
 	node int32
 }
-
-func (a item) before(b item) bool { return a.key < b.key || a.key == b.key && a.node < b.node }
 
 // push adds to the heap.
 func (s *Solver) push(key int64, v int32) {
@@ -15,7 +15,7 @@ func (s *Solver) push(key int64, v int32) {
 	i := len(q) - 1
 	for i > 0 {
 		up := (i - 1) / 2
-		if !x.before(q[up]) {
+		if x.key >= q[up].key {
 			break
 		}
 		q[i] = q[up]
@@ -41,10 +41,10 @@ func (s *Solver) pop() item {
 			}
 			return top
 		}
-		if down+1 < last && q[down+1].before(q[down]) {
+		if down+1 < last && q[down+1].key < q[down].key {
 			down++
 		}
-		if !q[down].before(x) {
+		if q[down].key >= x.key {
 			q[i] = x
 			return top
 		}
