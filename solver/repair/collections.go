@@ -48,8 +48,10 @@ func (b bitset) set(i int32, on bool) {
 	}
 }
 
-// heap is a binary heap of nodes by key, ties by node. Outdated entries stay in
-// it; the reader recognizes them.
+// heap is a binary heap of nodes by key. Those of one key come in no particular
+// order: by number, units of equal cost would go after each other into the same
+// places, and later searches farther. Outdated entries stay in it; the reader
+// recognizes them.
 type heap []item
 
 type item struct {
@@ -57,16 +59,12 @@ type item struct {
 	node int32
 }
 
-func (a item) before(b item) bool {
-	return a.key < b.key || a.key == b.key && a.node < b.node
-}
-
 func (h *heap) push(x item) {
 	q := append(*h, x)
 	i := len(q) - 1
 	for i > 0 {
 		up := (i - 1) / 2
-		if !x.before(q[up]) {
+		if x.key >= q[up].key {
 			break
 		}
 		q[i] = q[up]
@@ -86,10 +84,10 @@ func (h *heap) pop() item {
 		if child >= len(q) {
 			break
 		}
-		if child+1 < len(q) && q[child+1].before(q[child]) {
+		if child+1 < len(q) && q[child+1].key < q[child].key {
 			child++
 		}
-		if !q[child].before(last) {
+		if q[child].key >= last.key {
 			break
 		}
 		q[i] = q[child]

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
@@ -92,10 +93,7 @@ func (s *Solver) order(list []int32) {
 		s.queue = append(s.queue, item{key, v})
 	}
 	slices.SortFunc(s.queue, func(a, b item) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.node, b.node))
 	})
 	for i, x := range s.queue {
 		list[i] = x.node
