@@ -122,6 +122,14 @@ type (
 	}
 	// InstanceRemoved takes an instance of a daemon away: its run ends, and then its record goes.
 	InstanceRemoved struct{ Task TaskKey }
+	// CopyAdded starts a copy of a task that is in that run, on another host that is not slower than the pace.
+	CopyAdded struct {
+		Task TaskKey
+		Run  uint32
+		Pace int32 `cbor:",omitempty"` // see Copy
+	}
+	// CopyWon lets the success of a copy, whose key is given, be that of its task. The copy is no more.
+	CopyWon struct{ Task TaskKey }
 	// HomeForgotten says that the data of a stateful task that does not run is gone: it may run anywhere.
 	HomeForgotten struct{ Task TaskKey }
 	// TaskReleased ends a back-off when its time has come.
@@ -248,6 +256,8 @@ func (*TokenRevoked) isEvent()    {}
 func (*SecretsResealed) isEvent() {}
 func (*ModeSet) isEvent()         {}
 func (*SlackMeasured) isEvent()   {}
+func (*CopyAdded) isEvent()       {}
+func (*CopyWon) isEvent()         {}
 func (*Restored) isEvent()        {}
 
 // EventKinds returns a new empty event for each stored kind. The index is the kind's number in the journal: entries
@@ -290,5 +300,7 @@ func EventKinds() []Event {
 		33: new(HomeForgotten),
 		34: new(UpdateAdvanced),
 		35: new(TaskUpdated),
+		36: new(CopyAdded),
+		37: new(CopyWon),
 	}
 }

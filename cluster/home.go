@@ -72,8 +72,8 @@ func (s *State) addInstance(at Time, e *InstanceAdded) error {
 
 func (s *State) removeInstance(at Time, k TaskKey) error {
 	t, old := s.Task(k), s.Job(k.Job())
-	if t == nil || old.Spec.Type != Daemon || t.Removed {
-		return fmt.Errorf("task %v does not exist, is being removed, or is none of a daemon", k)
+	if t == nil || old.Spec.Type != Daemon && t.Copy == nil || t.Removed {
+		return fmt.Errorf("task %v does not exist, is being removed, or is neither of a daemon nor a copy", k)
 	}
 	j := *old
 	s.removeTask(at, t, &j)

@@ -73,6 +73,9 @@ type Host struct {
 	Withheld      Resources // what their holds keep from others, out of what is free
 	GPUWithheld   []int32   `cbor:",omitempty"` // the same in thousandths of each device
 	PortsWithheld []uint16  `cbor:",omitempty"` // the ports of their holds, sorted
+
+	// Pace is how long runs on the host take, in thousandths of what was expected of them, as learned; 0: not known.
+	Pace int32 `cbor:",omitempty"`
 }
 
 // State folds the operator's wish and reachability into one word: unreachable wins.

@@ -35,9 +35,12 @@ type JobUID uint32
 // String returns the number.
 func (u JobUID) String() string { return strconv.FormatUint(uint64(u), 10) }
 
-// TaskKey identifies a task: the job's uid and the instance within the job. Keys order tasks by submission, then
-// by instance.
+// TaskKey identifies a task: the job's uid and the instance within the job, and whether it is the copy of that instance.
+// Keys order tasks by submission, then by instance, copies last.
 type TaskKey uint64
+
+// copyBit is set in the key of a copy, beside the number of the instance. See Copy.
+const copyBit TaskKey = 1 << 31
 
 // MakeTaskKey returns the key of an instance of a job.
 func MakeTaskKey(job JobUID, instance uint32) TaskKey {
@@ -47,11 +50,28 @@ func MakeTaskKey(job JobUID, instance uint32) TaskKey {
 // Job returns the uid of the task's job.
 func (k TaskKey) Job() JobUID { return JobUID(k >> 32) }
 
-// Instance returns the task's index within its job, from 0.
-func (k TaskKey) Instance() uint32 { return uint32(k) }
+// Instance returns the task's index within its job, from 0; of a copy that of the task that it is a copy of.
+func (k TaskKey) Instance() uint32 { return uint32(k &^ copyBit) }
 
-// String returns "uid.instance".
-func (k TaskKey) String() string { return fmt.Sprintf("%d.%d", k.Job(), k.Instance()) }
+// Number returns what tells the task from the others of its job: MakeTaskKey makes the key of it.
+func (k TaskKey) Number() uint32 { return uint32(k) }
+
+// IsCopy reports whether the task is a copy.
+func (k TaskKey) IsCopy() bool { return k&copyBit != 0 }
+
+// Copy returns the key of the task's copy, Original that of the task of which k may be the copy.
+func (k TaskKey) Copy() TaskKey { return k | copyBit }
+
+// Original is described with Copy.
+func (k TaskKey) Original() TaskKey { return k &^ copyBit }
+
+// String returns "uid.instance", with a "c" at the end for a copy.
+func (k TaskKey) String() string {
+	if k.IsCopy() {
+		return fmt.Sprintf("%d.%dc", k.Job(), k.Instance())
+	}
+	return fmt.Sprintf("%d.%d", k.Job(), k.Instance())
+}
 
 // RunID identifies one execution of a task. Runs count from 1; a task that is retried gets the next number. Launching
 // the same RunID twice must start it once: this is what makes launches idempotent.
@@ -75,6 +95,8 @@ func ParseRunID(s string) (RunID, error) {
 	if len(parts) != len(n) {
 		return RunID{}, fmt.Errorf("cluster: run id %q is not uid.instance.run", s)
 	}
+	instance, isCopy := strings.CutSuffix(parts[1], "c")
+	parts[1] = instance
 	for i, p := range parts {
 		v, err := strconv.ParseUint(p, 10, 32)
 		if err != nil || strconv.FormatUint(v, 10) != p {
@@ -82,7 +104,14 @@ func ParseRunID(s string) (RunID, error) {
 		}
 		n[i] = uint32(v)
 	}
-	return RunID{Task: MakeTaskKey(JobUID(n[0]), n[1]), Run: n[2]}, nil
+	r := RunID{Task: MakeTaskKey(JobUID(n[0]), n[1]), Run: n[2]}
+	if r.Task.IsCopy() { // a number that no instance has
+		return RunID{}, fmt.Errorf("cluster: run id %q has too high an instance", s)
+	}
+	if isCopy {
+		r.Task = r.Task.Copy()
+	}
+	return r, nil
 }
 
 // ShardID names a host-manager shard.

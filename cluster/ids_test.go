@@ -16,11 +16,18 @@ func ExampleRunID() {
 }
 
 func TestParseRunID(t *testing.T) {
-	run := cluster.RunID{Task: cluster.MakeTaskKey(1<<32-1, 1<<32-1), Run: 3}
+	run := cluster.RunID{Task: cluster.MakeTaskKey(1<<32-1, 1<<31-1), Run: 3}
 	parsed, err := cluster.ParseRunID(run.String())
 	require.NoError(t, err)
 	require.Equal(t, run, parsed)
-	for _, bad := range []string{"", "1", "1.2", "1.2.3.4", "1.2.x", "01.2.3", "1.2.-3", "1.2.4294967296", " 1.2.3"} {
+	copied := cluster.RunID{Task: cluster.MakeTaskKey(1, 2).Copy(), Run: 3}
+	require.Equal(t, "1.2c.3", copied.String())
+	parsed, err = cluster.ParseRunID("1.2c.3")
+	require.NoError(t, err)
+	require.Equal(t, copied, parsed)
+	require.Equal(t, uint32(2), parsed.Task.Instance())
+	require.Equal(t, cluster.MakeTaskKey(1, 2), parsed.Task.Original())
+	for _, bad := range []string{"1c.2.3", "1.2.3c", "1.2cc.3", "1.c.3", "1.2147483648.1", "1.2147483648c.1", "", "1", "1.2", "1.2.3.4", "1.2.x", "01.2.3", "1.2.-3", "1.2.4294967296", " 1.2.3"} {
 		_, err := cluster.ParseRunID(bad)
 		require.Error(t, err, "%q", bad)
 	}

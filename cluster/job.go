@@ -55,6 +55,7 @@ type JobSpec struct {
 	MaxFailures uint32           // failed runs of one instance that are retried, 0..MaxMaxFailures; 0 for services, which always are
 	Backoff     Backoff          `cbor:",omitzero"`  // before they are
 	DependsOn   []Dependency     `cbor:",omitempty"` // all have to be true before any task may run
+	Speculation *Speculation     `cbor:",omitempty"` // nil: no task runs twice at once
 	TTL         time.Duration    `cbor:",omitempty"` // how long the job is kept after its end; 0: the server's setting
 	Update      *UpdatePolicy    `cbor:",omitempty"` // nil: one instance at a time
 	Discovery   *Discovery       `cbor:",omitempty"` // nil: others are not told where the instances are

@@ -53,6 +53,7 @@ func (s *State) fitTasks(at Time, j *Job) {
 	have := make([]bool, end)
 	for t := range s.TasksOf(j.UID, 0) {
 		switch i := t.Key.Instance(); {
+		case t.Copy != nil && i < end: // it goes with its task
 		case i >= end:
 			surplus = append(surplus, t)
 		case t.Removed:
@@ -160,7 +161,7 @@ func (s *State) follow(at Time, j *Job) (left uint32) {
 			next := *t
 			next.Version, next.Next = j.Version, 0
 			s.setTask(at, t, &next, j)
-		case t.Key.Instance() < j.Spec.Instances:
+		case t.Key.Instance() < j.Spec.Instances && t.Copy == nil:
 			left++
 		}
 	}
@@ -282,6 +283,8 @@ func (s *State) placeTask(at Time, e *Placed) error {
 			return fmt.Errorf("task %v backs off", t.Key)
 		case t.Home != "" && t.Home != e.Host:
 			return errHome(t)
+		case t.Copy != nil && t.Copy.Off == e.Host:
+			return fmt.Errorf("a copy of a task of host %q runs elsewhere", e.Host)
 		case !t.State.CanBecome(TaskPlaced):
 			return fmt.Errorf("task %v is %v and cannot be placed", t.Key, t.State)
 		case e.Run != t.Run+1:
@@ -295,7 +298,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 		t.State, t.Run, t.Host, t.GPUs, t.Ports, t.Health = TaskPlaced, e.Run, e.Host, e.GPUs, e.Ports, HealthUnknown
 		t.Placed, t.Started, t.Finished, t.ExitCode, t.Signal = at, 0, 0, -1, 0
 		t.Reason, t.Message, t.Restart = ReasonNone, "", false
-		t.Hold, t.Ahead = nil, false
+		t.Hold, t.Ahead, t.Outrun = nil, false, false
 		if j.Spec.Type == Stateful {
 			t.Home = e.Host
 		}
@@ -360,13 +363,17 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 			t.State = TaskKilled
 		case stopping && t.Reason == ReasonRunTime && e.State == TaskKilled:
 			t.State = TaskFailed
+		case t.Outrun && e.State.Terminal():
+			t.State = TaskSucceeded
 		}
 		if leaving && t.State == TaskKilled {
 			t.Reason = ReasonPreempted
-		} else if !stopping || e.State != TaskKilled {
+		} else if !stopping || e.State != TaskKilled && !t.Outrun {
 			t.Reason = e.Reason
 		}
-		t.Message = e.Message
+		if !t.Outrun {
+			t.Message = e.Message
+		}
 		if e.State == TaskRunning {
 			t.Refusals = 0
 			if t.Started == 0 {
@@ -386,7 +393,7 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		if failed && !(stopping && t.Restart) { // however a run ends that was to make way for the next one, it is no failure
 			t.Failures++
 		}
-		if t.State == TaskSucceeded {
+		if e.State == TaskSucceeded {
 			s.learn(at, t, j, e.Peak.orNone())
 		}
 		if _, again := t.ShouldRequeue(j); t.State.Terminal() && !again {
@@ -456,7 +463,7 @@ func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 // again. A lost run is nobody's fault and does not count against the job's failures.
 func (t *Task) ShouldRequeue(j *Job) (Reason, bool) {
 	switch {
-	case j.Stopping:
+	case j.Stopping || t.Copy != nil: // a copy is for once
 		return "", false
 	case t.Restart && t.State.Terminal():
 		return ReasonTaskRestarted, true

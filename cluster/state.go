@@ -113,6 +113,10 @@ func (s *State) apply(at Time, e Event) error {
 		return s.addInstance(at, e)
 	case *InstanceRemoved:
 		return s.removeInstance(at, e.Task)
+	case *CopyAdded:
+		return s.addCopy(at, e)
+	case *CopyWon:
+		return s.winCopy(at, e.Task)
 	case *HomeForgotten:
 		return s.forgetHome(at, e.Task)
 	case *TaskReleased:

@@ -56,12 +56,13 @@ func (s TaskState) Bound() bool { return s >= TaskPlaced && s <= TaskKilling }
 //     before it heard that it has to go, takes nothing back;
 //   - LOST is left by a retry only. A copy that turns up again is killed, never resumed;
 //   - PLACED and LAUNCHING go back to PENDING when the host manager gives the launch back;
+//   - PENDING and RESERVED go to SUCCEEDED where a copy of the task has;
 //   - every terminal state can go to PENDING: a retry by policy, or a restart that the user asked for. A task that moves
 //     goes to RESERVED: room is kept for it where it goes.
 var transitions = [NumTaskStates][]TaskState{
 	TaskInitialized: {TaskPending, TaskKilled}, // released, or stopped before
-	TaskPending:     {TaskReserved, TaskPlaced, TaskKilled},
-	TaskReserved:    {TaskPending, TaskPlaced, TaskKilled},
+	TaskPending:     {TaskReserved, TaskPlaced, TaskSucceeded, TaskKilled},
+	TaskReserved:    {TaskPending, TaskPlaced, TaskSucceeded, TaskKilled},
 	TaskPlaced:      {TaskPending, TaskLaunching, TaskStarting, TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
 	TaskLaunching:   {TaskPending, TaskStarting, TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
 	TaskStarting:    {TaskRunning, TaskPreempting, TaskKilling, TaskSucceeded, TaskFailed, TaskLost, TaskKilled},
@@ -110,6 +111,7 @@ const (
 	ReasonUnhealthy      Reason = "UNHEALTHY"       // its checks said that it was not alive
 	ReasonScratchFull    Reason = "SCRATCH_FULL"    // a scratch folder held more than the task asked for
 	ReasonSuperseded     Reason = "SUPERSEDED"      // a copy that nobody waits for any more
+	ReasonOutrun         Reason = "OUTRUN"          // a copy of it has finished first
 	ReasonNeverReleased  Reason = "NEVER_RELEASED"  // another job ended otherwise than its own waits for
 	ReasonController     Reason = "CONTROLLER"      // the controller of its job has ended
 	ReasonUpdated        Reason = "UPDATED"         // it gets a new spec, or a new run in a rolling restart
@@ -151,6 +153,8 @@ type Task struct {
 	Signal   int32  // that ended the last run, 0 if none
 	Reason   Reason
 	Message  string
+	Copy     *Copy  `cbor:",omitempty"` // of a copy of another task; nil for all others
+	Outrun   bool   `cbor:",omitempty"` // its copy has succeeded: so has it, however its run ends
 	Version  uint64 `cbor:",omitempty"` // of the spec that it runs by, or will run by where it waits
 	Next     uint64 `cbor:",omitempty"` // of the spec that it will run by when it waits again; 0: the same
 	Ready    Time   `cbor:",omitempty"` // since when it is ready, see State.serves; 0: it is not

@@ -35,6 +35,8 @@ const (
 	MaxPairs = 256  // kinds of host and company of one kind of work
 	// MemoryRuns is the number of runs after which all counts are halved, so that later runs count more.
 	MemoryRuns = 128
+	// paceRuns is how many runs of a kind of work it takes until hosts are held to their median.
+	paceRuns = 3
 )
 
 // Work is what was learned from the successful runs of one kind of work. Immutable; State replaces it.
@@ -233,6 +235,9 @@ func (s *State) learn(at Time, t *Task, j *Job, peak Resources) {
 	var beside []Company
 	if h := s.Host(t.Host); h != nil {
 		kind, beside = h.Kind(), s.company(h, t.Key)
+	}
+	if w.Runs() >= paceRuns {
+		s.keepPace(t.Host, at.Sub(t.Started), w.RunTime(500))
 	}
 	s.works.Set(name, w.after(at, at.Sub(t.Started), peak, kind, beside))
 	s.lessons++

@@ -31,7 +31,7 @@ var runStates = map[cluster.TaskState]sluicev1.RunState{
 }
 
 func runTo(r cluster.RunID) *sluicev1.RunRef {
-	return &sluicev1.RunRef{JobUid: uint32(r.Task.Job()), Instance: r.Task.Instance(), Run: r.Run}
+	return &sluicev1.RunRef{JobUid: uint32(r.Task.Job()), Instance: r.Task.Number(), Run: r.Run}
 }
 
 func runFrom(r *sluicev1.RunRef) (cluster.RunID, error) {

@@ -43,7 +43,7 @@ func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.
 	task := spec.TaskOf(t.Key.Instance())
 	k := classKeyOf(snap, j.UID, spec, task)
 	yielded, _ := spec.Yielded(t.Queued, now)
-	k.row.rules, k.row.self = rulesKey(wishes{spec: spec, hosts: snap.HostsOf(spec.Pool), yielded: yielded}, keyOfSet(j.UID, cluster.MergePairs(spec.Labels, task.Labels)))
+	k.row.rules, k.row.self = rulesKey(wishes{spec: spec, hosts: snap.HostsOf(spec.Pool), copy: t.Copy, yielded: yielded}, keyOfSet(j.UID, cluster.MergePairs(spec.Labels, task.Labels)))
 	return k.of(spec, t, cluster.IndexInputs(spec.Inputs))
 }
 

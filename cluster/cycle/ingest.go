@@ -23,7 +23,9 @@ type jobKey struct {
 	yielded uint64
 }
 
-func (k *jobKey) wishes() wishes { return wishes{k.job, k.hosts, k.set, k.yielded} }
+func (k *jobKey) wishes() wishes {
+	return wishes{spec: k.job, hosts: k.hosts, set: k.set, yielded: k.yielded}
+}
 
 // ingest brings classes and hosts in line with the snapshot. What the last plan touched is compared too: if a placement
 // was not carried out, its task waits again and its host has its room back.
@@ -123,7 +125,12 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 		cached.key.row.rules, cached.key.row.self = rulesKey(cached.wishes(), cached.set.key)
 		p.keys[j.UID] = cached
 	}
-	return cached.key.of(job, t, cached.inputs), cached.wishes()
+	key, w := cached.key.of(job, t, cached.inputs), cached.wishes()
+	if t.Copy != nil {
+		w.copy = t.Copy
+		key.row.rules, key.row.self = rulesKey(w, cached.set.key)
+	}
+	return key, w
 }
 
 // classFor returns the class of a waiting task, a new one if there was none, and what the task wishes.

@@ -168,6 +168,42 @@ func TestPoolsOfHosts(t *testing.T) {
 	require.Equal(t, map[string]int{"r3": 1}, s.where(s.step()))
 }
 
+// A copy goes neither to the host of its task nor to one on which runs took too long, whatever else is full.
+func TestCopiesGoToOtherHosts(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	own, slow, fast := s.rack(0, "r0", 4), s.rack(1, "r1", 4), s.rack(2, "r2", 4)
+	for _, on := range []string{"r2", "r2", "r2", "r1"} {
+		uid := s.job("root/p", 1, 1000, labeled(cluster.WorkLabel, "w"), must(host("rack", on)))
+		s.step()
+		s.now = s.now.Add(map[string]time.Duration{"r1": time.Minute, "r2": time.Second}[on])
+		s.report(cluster.MakeTaskKey(uid, 0), cluster.TaskSucceeded)
+	}
+	require.Greater(t, s.state.Host(slow).Pace, int32(1500))
+	k := cluster.MakeTaskKey(s.job("root/p", 1, 4000, func(j *cluster.JobSpec) { j.Speculation = &cluster.Speculation{} }), 0)
+	s.emit(&cluster.Placed{Task: k, Run: 1, Host: own})
+	s.report(k, cluster.TaskRunning)
+	full := s.job("root/p", 1, 1000, must(host("rack", "r2")))
+	s.step()
+	copies := func(pace int32) cycle.Output {
+		s.emit(&cluster.CopyAdded{Task: k, Run: 1, Pace: pace})
+		return s.step()
+	}
+	require.Empty(t, copies(1500).Placements, "only the slow host has room")
+	s.report(cluster.MakeTaskKey(full, 0), cluster.TaskSucceeded)
+	out := s.step()
+	require.Len(t, out.Placements, 1)
+	require.Equal(t, fast, out.Placements[0].Host)
+	require.Equal(t, k.Copy(), out.Placements[0].Task)
+	s.report(k.Copy(), cluster.TaskKilled)
+	s.emit(&cluster.InstanceRemoved{Task: k.Copy()})
+	s.job("root/p", 1, 1000, must(host("rack", "r2")))
+	s.step()
+	out = copies(0)
+	require.Len(t, out.Placements, 1)
+	require.Equal(t, slow, out.Placements[0].Host, "where that does not matter")
+}
+
 func TestPreferencesCostAndThenGiveWay(t *testing.T) {
 	s := newShared(t)
 	s.pool("root/p", 0)

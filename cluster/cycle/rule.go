@@ -12,13 +12,14 @@ import (
 type wishes struct {
 	spec    *cluster.JobSpec
 	hosts   *cluster.Constraint // of the pool, may be nil
+	copy    *cluster.Copy       // of a copy of another task; else nil
 	set     *labelSet
 	yielded uint64 // see cluster.JobSpec.Yielded
 }
 
 // none reports whether nothing is asked for.
 func (w *wishes) none() bool {
-	return w.hosts == nil && w.spec.Constraint == nil && len(w.spec.Preferences) == 0 && len(w.spec.Spread) == 0
+	return w.hosts == nil && w.copy == nil && w.spec.Constraint == nil && len(w.spec.Preferences) == 0 && len(w.spec.Spread) == 0
 }
 
 // rulesKey renders the rules that hold at a stage, and names the tasks that they count as their own, if any do.
@@ -30,6 +31,9 @@ func rulesKey(w wishes, own setKey) (text string, self setKey) {
 	var b strings.Builder
 	if w.hosts != nil {
 		fmt.Fprintf(&b, "pool %s ", w.hosts)
+	}
+	if w.copy != nil {
+		fmt.Fprintf(&b, "copy %q %d ", w.copy.Off, w.copy.Pace)
 	}
 	counts := spec.Constraint.CountsTasks() || len(spec.Spread) > 0
 	if spec.Constraint != nil {
@@ -57,6 +61,7 @@ func rulesKey(w wishes, own setKey) (text string, self setKey) {
 type rule struct {
 	given   *cluster.Constraint   // of the job, and
 	hosts   *cluster.Constraint   // of its pool: what may name an exclusive host
+	copy    *cluster.Copy         // of a copy of another task; else nil
 	hard    []*cluster.Constraint // each has to hold
 	soft    []preference
 	leaves  map[*cluster.Constraint]*leaf // the parts that count tasks
@@ -93,7 +98,7 @@ func (l *labels) compile(w wishes) *rule {
 	if w.none() {
 		return nil
 	}
-	r := &rule{given: spec.Constraint, hosts: w.hosts, leaves: map[*cluster.Constraint]*leaf{}}
+	r := &rule{given: spec.Constraint, hosts: w.hosts, copy: w.copy, byName: w.copy != nil, leaves: map[*cluster.Constraint]*leaf{}}
 	r.ask = func(c *cluster.Constraint) bool { return r.leaves[c].holds(r.rec, r.own) }
 	add := func(c *cluster.Constraint, soft *cluster.Soft, bit int, name string) {
 		r.byName = r.byName || c.Mentions(cluster.LabelHostname)
@@ -247,6 +252,9 @@ func (r *rule) refusal(rec *cluster.Host) verdict {
 func (r *rule) static(rec *cluster.Host) cluster.Truth {
 	value := cluster.True
 	if r != nil {
+		if !r.mayCopy(rec) {
+			return cluster.False
+		}
 		for _, c := range r.hard {
 			value = min(value, c.Evaluate(rec, nil))
 		}
@@ -262,7 +270,12 @@ func (r *rule) holds(rec *cluster.Host, own int64) bool {
 			return false
 		}
 	}
-	return true
+	return r.mayCopy(rec)
+}
+
+// mayCopy reports whether the host is one where a copy may gain on its task, if the rule is of a copy.
+func (r *rule) mayCopy(rec *cluster.Host) bool {
+	return r.copy == nil || rec.ID != r.copy.Off && (r.copy.Pace == 0 || rec.Pace <= r.copy.Pace)
 }
 
 // judge returns why the host is ruled out, open if it is not.

@@ -52,6 +52,7 @@ func newWorld(t *rapid.T) *world {
 		add("service", func(s *cluster.JobSpec) { s.Type = cluster.Stateless })
 		add("stateful", func(s *cluster.JobSpec) { s.Type = cluster.Stateful })
 		add("daemon", func(s *cluster.JobSpec) { s.Type, s.Instances = cluster.Daemon, 0 })
+		add("copied", func(s *cluster.JobSpec) { s.Speculation, s.MaxFailures = &cluster.Speculation{}, 1 })
 		return tx.Emit(&cluster.JobsSubmitted{Jobs: jobs})
 	}))
 	return w
@@ -123,9 +124,9 @@ func (w *world) some() *cluster.Task {
 
 // stir does something at random that may happen.
 func (w *world) stir() {
-	k := rapid.IntRange(0, 19).Draw(w.t, "what")
+	k := rapid.IntRange(0, 20).Draw(w.t, "what")
 	i := rapid.IntRange(0, fleet-1).Draw(w.t, "host")
-	job := cluster.JobUID(rapid.IntRange(1, 9).Draw(w.t, "job"))
+	job := cluster.JobUID(rapid.IntRange(1, 10).Draw(w.t, "job"))
 	ends := []cluster.TaskState{cluster.TaskRunning, cluster.TaskSucceeded, cluster.TaskFailed, cluster.TaskLost, cluster.TaskKilled}
 	switch {
 	case k < 6:
@@ -160,6 +161,14 @@ func (w *world) stir() {
 		w.resize(job, rapid.Uint32Range(2, 4).Draw(w.t, "instances"))
 	case k == 18:
 		w.tick()
+	case k == 20:
+		_ = w.do(func(tx *rules.Tx) error {
+			var chosen []cluster.CopyAdded
+			for t := range tx.State().Tasks(0) {
+				chosen = append(chosen, cluster.CopyAdded{Task: t.Key, Run: t.Run})
+			}
+			return rules.Copy(tx, chosen)
+		})
 	default:
 		w.crash()
 	}
@@ -266,7 +275,7 @@ func (w *world) inspect() {
 		}
 		at := map[cluster.HostID]int{}
 		for t := range w.state.TasksOf(j.UID, 0) {
-			require.False(w.t, t.Removed, "task %v", t.Key)
+			require.False(w.t, t.Removed || t.Key.IsCopy(), "task %v", t.Key)
 			require.Zero(w.t, t.NotBefore, "task %v", t.Key)
 			require.True(w.t, t.State.Terminal() || t.State == cluster.TaskRunning, "task %v of %s is %v", t.Key, name, t.State)
 			if j.Spec.Type.Service() && !j.Stopping {

@@ -39,6 +39,7 @@ func Settle(tx *Tx) (wrong error) {
 		fail(evacuate(tx))
 		for _, k := range runs {
 			fail(holdHome(tx, k))
+			fail(settleCopy(tx, k))
 		}
 	}
 }

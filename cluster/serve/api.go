@@ -107,7 +107,7 @@ func findTask(in jobTable, name string, instance uint32) (*cluster.Task, *cluste
 	if err != nil {
 		return nil, nil, err
 	}
-	if t := in.Task(cluster.MakeTaskKey(j.UID, instance)); t != nil {
+	if t := in.Task(cluster.MakeTaskKey(j.UID, instance)); t != nil && !t.Key.IsCopy() {
 		return t, j, nil
 	}
 	return nil, nil, resourceError(codes.NotFound, "job", name, "there is no instance %d: %s", instance, instancesWord(j))

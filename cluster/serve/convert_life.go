@@ -36,6 +36,7 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 			job.Task.Secrets = true // in which form the credential comes
 		}
 	}
+	speculationFrom(p.Speculation, job, child(path, "speculation"), v)
 	switch job.Type {
 	case cluster.Daemon:
 		checkDaemon(p, job, path, v)
@@ -43,6 +44,33 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 		checkBound(p, path, "its data is on its host", v)
 	}
 	job.TTL = positiveFrom(p.TtlAfterFinish, child(path, "ttl_after_finish"), v)
+}
+
+// speculationFrom adds whether tasks may have copies. The job's gang and controller are known.
+func speculationFrom(p *sluicev1.SpeculationPolicy, job *cluster.JobSpec, path string, v *violations) {
+	if p == nil {
+		return
+	}
+	at := child(path, "max_copies_percent")
+	if p.MaxCopiesPercent != nil {
+		checkRange(int64(*p.MaxCopiesPercent), 1, 100, "percent of the instances", at, v)
+	}
+	if !p.Idempotent {
+		if p.MaxCopiesPercent != nil {
+			v.Invalid(at, "is set, and no copies are started: set idempotent too, if tasks may run twice")
+		}
+		return
+	}
+	at = child(path, "idempotent")
+	switch {
+	case job.Type != cluster.Batch:
+		v.Invalid(at, "is for batch jobs: the instances of others do not end by themselves")
+	case job.Gang != nil:
+		v.Invalid(at, "is not for gangs, whose tasks know each other: leave it or the gang out")
+	case job.Controller:
+		v.Invalid(at, "is not for jobs with a controller, which there is one of: leave one out")
+	}
+	job.Speculation = &cluster.Speculation{MaxPercent: p.GetMaxCopiesPercent()}
 }
 
 // checkDaemon refuses what makes no sense where every host that matches has one instance.
@@ -99,6 +127,12 @@ func restartFrom(p *sluicev1.RestartPolicy, job *cluster.JobSpec, path string, v
 
 // lifeTo is the reverse of lifeFrom.
 func lifeTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
+	if e := s.Speculation; e != nil {
+		p.Speculation = &sluicev1.SpeculationPolicy{Idempotent: true}
+		if e.MaxPercent > 0 {
+			p.Speculation.MaxCopiesPercent = &e.MaxPercent
+		}
+	}
 	p.Restart = &sluicev1.RestartPolicy{BackoffInitial: durationpb.New(s.Backoff.Initial), BackoffMax: durationpb.New(s.Backoff.Max)}
 	if !s.Type.Service() {
 		p.Restart.MaxFailures = proto.Uint32(s.MaxFailures)

@@ -157,6 +157,12 @@ func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 	return p
 }
 
+func copyTo(t *cluster.Task) *sluicev1.TaskCopy {
+	return &sluicev1.TaskCopy{
+		Run: t.Run, State: taskStates[t.State], Host: string(t.Host), QueueTime: timeTo(t.Queued), StartTime: timeTo(t.Started),
+	}
+}
+
 func poolTo(p *cluster.Pool, leaf bool) *sluicev1.Pool {
 	return &sluicev1.Pool{
 		Spec:       poolSpecTo(p),

@@ -125,7 +125,7 @@ func (w *jobWatch) showChanged(s *cluster.Snapshot, changes cluster.Changes) err
 	}
 	slices.Sort(changes.Tasks)
 	for _, k := range slices.Compact(changes.Tasks) {
-		if t := s.Task(k); t != nil && w.shown[k.Job()] {
+		if t := s.Task(k); t != nil && !k.IsCopy() && w.shown[k.Job()] {
 			if err := w.showTask(t, s.Job(k.Job())); err != nil {
 				return err
 			}
@@ -141,6 +141,9 @@ func (w *jobWatch) show(s *cluster.Snapshot, j *cluster.Job, tasks bool) error {
 		return err
 	}
 	for t := range s.TasksOf(j.UID, 0) {
+		if t.Key.IsCopy() {
+			break // they come last, and are shown with their tasks only
+		}
 		if err := w.showTask(t, j); err != nil {
 			return err
 		}

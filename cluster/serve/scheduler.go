@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -56,6 +57,8 @@ type Config struct {
 	CheckpointEvery uint64
 	// SlackWindow is how long a peak of what a task uses counts for the room of revocable tasks; 0: there are none.
 	SlackWindow time.Duration
+	// Speculation starts copies of tasks that lag behind; without an interval there are none.
+	Speculation knowledge.Speculation
 	// SlackMargin is what is kept beside what tasks are believed to use, in percent of that.
 	SlackMargin int
 }
@@ -160,6 +163,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	group.Go(func() error { return s.runDeadlines(ctx) })
 	group.Go(func() error { return s.runTimers(ctx) })
 	group.Go(func() error { return s.runSlack(ctx) })
+	group.Go(func() error { return s.runSpeculation(ctx) })
 	group.Go(func() error { return s.runCheckpoints(ctx) })
 	if err := group.Wait(); err != nil {
 		return err

@@ -65,7 +65,7 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 // runRef names a run; the job's name is for people only.
 func runRef(run cluster.RunID, job cluster.JobID) *sluicev1.RunRef {
 	return &sluicev1.RunRef{
-		JobUid: uint32(run.Task.Job()), Instance: run.Task.Instance(), Run: run.Run, Job: string(job),
+		JobUid: uint32(run.Task.Job()), Instance: run.Task.Number(), Run: run.Run, Job: string(job),
 	}
 }
 

@@ -28,11 +28,16 @@ func (a *api) measuredTask(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 
 // GetTask implements sluicev1.TaskServiceServer.
 func (a *taskService) GetTask(_ context.Context, r *sluicev1.GetTaskRequest) (*sluicev1.GetTaskResponse, error) {
-	t, j, err := findTask(a.s.Snapshot(), r.Job, r.Instance)
+	snapshot := a.s.Snapshot()
+	t, j, err := findTask(snapshot, r.Job, r.Instance)
 	if err != nil {
 		return nil, err
 	}
-	return &sluicev1.GetTaskResponse{Task: a.measuredTask(t, j)}, nil
+	p := a.measuredTask(t, j)
+	if c := snapshot.Task(t.Key.Copy()); c != nil {
+		p.Copy = copyTo(c)
+	}
+	return &sluicev1.GetTaskResponse{Task: p}, nil
 }
 
 // ListTasks implements sluicev1.TaskServiceServer. Complexity: the tasks of the job, or of all jobs, from the beginning
@@ -51,7 +56,7 @@ func (a *taskService) ListTasks(ctx context.Context, r *sluicev1.ListTasksReques
 	var last cluster.TaskKey
 	seen := callOf(ctx).who.Sight(snapshot)
 	for t := range tasks {
-		if !seen(snapshot.Job(t.Key.Job())) || len(r.States) > 0 && !slices.Contains(r.States, taskStates[t.State]) || r.Host != "" && string(t.Host) != r.Host {
+		if t.Key.IsCopy() || !seen(snapshot.Job(t.Key.Job())) || len(r.States) > 0 && !slices.Contains(r.States, taskStates[t.State]) || r.Host != "" && string(t.Host) != r.Host {
 			continue
 		}
 		record := a.measuredTask(t, snapshot.Job(t.Key.Job()))
@@ -88,7 +93,7 @@ func tasksAfter(s *cluster.Snapshot, job, after string) (iter.Seq[*cluster.Task]
 	if from.Job() != j.UID {
 		return func(func(*cluster.Task) bool) {}, nil // the job is another one by now, or that was its last instance
 	}
-	return s.TasksOf(j.UID, from.Instance()), nil
+	return s.TasksOf(j.UID, from.Number()), nil
 }
 
 // RestartTask implements sluicev1.TaskServiceServer.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -41,6 +42,12 @@ type Config struct {
 	CheckpointEvery  uint64        // records; default 500,000
 
 	Usage Usage // what tasks use of what they ask for
+
+	Stragglers Stragglers
+	// Speculation starts copies of tasks that lag behind, of jobs that allow it; the zero value starts none.
+	Speculation knowledge.Speculation
+	// Idempotent lets the tasks of all batch jobs without a gang and without a controller have copies.
+	Idempotent bool
 
 	// Pools are made before anything arrives, each after the one above it. A pool that a job names and that is not here
 	// comes with its first job and has no settings; so do the Pools of the workload.
@@ -103,7 +110,7 @@ func (c *Config) fill() error {
 	if c.Horizon < 0 {
 		problems = append(problems, fmt.Errorf("sim: the horizon %v is negative", c.Horizon))
 	}
-	problems = append(problems, c.Faults.validate(), c.Usage.fill())
+	problems = append(problems, c.Faults.validate(), c.Usage.fill(), c.Stragglers.fill())
 	return errors.Join(problems...)
 }
 

@@ -27,6 +27,8 @@ type measure struct {
 	work                    [numFates][cluster.NumDimensions]float64 // of runs that have ended, by what came of them
 	pools                   *poolMeasure
 	loans                   loanMeasure
+	copies                  Copies
+	turnaround              histogram
 	waits                   map[waitKey]*histogram
 
 	capacity, allocated amounts
@@ -90,6 +92,7 @@ type openRun struct {
 	placed  cluster.Time
 	finite  bool
 	leaves  bool // was asked to, for another
+	outrun  bool // a copy has succeeded
 }
 
 type waitKey struct {
@@ -130,6 +133,9 @@ func (m *measure) record(r cluster.Record) {
 			m.submit(n, r.At)
 		}
 	case *cluster.JobDeleted:
+		if j := m.byUID[e.Job]; !j.spec.Type.Service() {
+			m.turnaround.add(int64(r.At.Sub(j.submitted)))
+		}
 		delete(m.byUID, e.Job)
 	case *cluster.Placed:
 		m.place(e, r.At)
@@ -137,6 +143,10 @@ func (m *measure) record(r cluster.Record) {
 		if e.State.Terminal() {
 			m.end(e.Task, e.State, e.Reason, r.At)
 		}
+	case *cluster.CopyAdded:
+		m.copies.Started++
+	case *cluster.CopyWon:
+		m.win(e.Task.Original())
 	case *cluster.TaskRequeued:
 		m.requeue(e, r.At)
 	case *cluster.TaskPreempted:
@@ -168,14 +178,19 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 	run := &openRun{run: e.Run, host: e.Host, devices: e.GPUs, placed: at, finite: j.finite[min(int(i), len(j.finite)-1)]}
 	m.runs[e.Task] = run
 	m.placements++
+	if run.finite {
+		m.ending++
+	}
+	m.load(h, j.spec, i, 1)
+	m.readInputs(j, i, e.Host, h.rack)
+	if e.Task.IsCopy() { // counts stay those of the tasks
+		return
+	}
 	m.tasks.Waiting--
 	m.tasks.Running++
 	if !j.placed[i] {
 		j.placed[i] = true
 		m.tasks.Placed++
-	}
-	if run.finite {
-		m.ending++
 	}
 	since := j.submitted
 	if queued, again := j.queued[e.Task]; again {
@@ -186,8 +201,17 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 		m.waits[key] = &histogram{}
 	}
 	m.waits[key].add(int64(at.Sub(since)))
-	m.load(h, j.spec, i, 1)
-	m.readInputs(j, i, e.Host, h.rack)
+}
+
+// win takes in that a copy of the task has succeeded.
+func (m *measure) win(k cluster.TaskKey) {
+	m.copies.Won++
+	if run := m.runs[k]; run != nil {
+		run.outrun = true
+		return
+	}
+	m.tasks.Waiting--
+	m.tasks.Finished++
 }
 
 // end ends the run of a task for the given reason.
@@ -202,16 +226,18 @@ func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Re
 		state, why = cluster.TaskKilled, cluster.ReasonPreempted // whatever it said when it was told to go
 	}
 	m.ends[state.String()+"/"+string(why)]++
-	m.tasks.Running--
 	if run.finite {
 		m.ending--
 	}
-	switch state {
-	case cluster.TaskPending: // given back
-	case cluster.TaskSucceeded:
-		m.tasks.Finished++
-	default:
-		m.tasks.Failed++
+	if !k.IsCopy() {
+		m.tasks.Running--
+		switch {
+		case state == cluster.TaskPending: // given back
+		case state == cluster.TaskSucceeded || run.outrun:
+			m.tasks.Finished++
+		default:
+			m.tasks.Failed++
+		}
 	}
 	m.load(m.hosts[run.host], j.spec, k.Instance(), -1)
 	m.account(j.spec.TaskOf(k.Instance()), run, state, at)
@@ -252,6 +278,9 @@ func (m *measure) requeue(e *cluster.TaskRequeued, at cluster.Time) {
 	case m.runs[e.Task] != nil: // the launch was given back
 		m.end(e.Task, cluster.TaskPending, e.Reason, at)
 		j.waitAgain(e.Task, at)
+		if e.Task.IsCopy() {
+			return
+		}
 	default:
 		m.tasks.Failed--
 		j.waitAgain(e.Task, at)

@@ -38,15 +38,24 @@ type Result struct {
 	Fairness    Fairness               `json:"fairness"`
 	// Oversubscription is about revocable tasks; nil where there were none and nothing was measured.
 	Oversubscription *Oversubscription `json:"oversubscription,omitempty"`
-	Read             BytesRead         `json:"bytes_read"`
-	Cycles           Cycles            `json:"cycles"`
-	Faults           FaultCounts       `json:"faults"`
-	Stress           Stress            `json:"stress"`
-	Series           Series            `json:"series"`
+	// Turnaround is how long batch jobs took that have ended, from submission to end, in seconds.
+	Turnaround Quantiles   `json:"turnaround"`
+	Copies     Copies      `json:"copies"`
+	Read       BytesRead   `json:"bytes_read"`
+	Cycles     Cycles      `json:"cycles"`
+	Faults     FaultCounts `json:"faults"`
+	Stress     Stress      `json:"stress"`
+	Series     Series      `json:"series"`
 
 	QuietChecks    int64             `json:"quiet_checks"` // moments at which it was asked whether something waits that fits
 	ViolationCount int               `json:"violation_count"`
 	Violations     []check.Violation `json:"violations"` // the first 100
+}
+
+// Copies counts second copies of tasks that lag behind.
+type Copies struct {
+	Started int64 `json:"started"`
+	Won     int64 `json:"won"` // they finished before their tasks
 }
 
 // Tasks counts tasks by what has become of them at the end of the run.
@@ -143,7 +152,7 @@ func (s *simulation) result() (*Result, error) {
 		Model: s.config.Model.Name(), Planner: PlannerName(s.config.NewSolver), Seed: s.config.Seed, VirtualSeconds: s.now().Seconds(),
 		Hash: hex.EncodeToString(s.digest.Sum(nil)), Records: s.scheduler.state.Seq(),
 		Hosts: len(s.config.Workload.Hosts), Capacity: map[string]int64{},
-		Jobs: m.jobs, Tasks: m.tasks, Placements: m.placements, RunEnds: m.ends,
+		Jobs: m.jobs, Tasks: m.tasks, Placements: m.placements, Copies: m.copies, Turnaround: m.turnaround.quantiles(seconds), RunEnds: m.ends,
 		Preemptions: m.preemptions, Migrations: m.migrations,
 		Utilisation: map[string]Utilisation{}, Work: map[string]Work{}, Waiting: m.waitingTimes(), Read: m.read,
 		Fairness: m.pools.fairness(),

@@ -56,6 +56,7 @@ type scheduler struct {
 	ready        bool   // the shard's inventory has been reconciled
 	sent         map[cluster.TaskKey]sentRun
 	watching     bool // for deadlines
+	speculating  bool // looking for tasks that lag behind
 }
 
 // planStage is where the cycle is.
@@ -100,6 +101,7 @@ func (s *simulation) startScheduler() error {
 			p.watch()
 		}
 	}
+	p.speculate() // for what an earlier life began
 	p.gather()
 	return nil
 }
@@ -210,6 +212,11 @@ func (p *scheduler) publish(snapshot *cluster.Snapshot, changes cluster.Changes)
 	for _, id := range changes.Hosts {
 		if h := snapshot.Host(id); h != nil && h.Unreachable {
 			p.watch()
+		}
+	}
+	for _, uid := range changes.Jobs {
+		if j := snapshot.Job(uid); j != nil && j.Spec.Speculation != nil {
+			p.speculate()
 		}
 	}
 	if snapshot.Seq()-p.checkpointed >= p.s.config.CheckpointEvery {
@@ -356,6 +363,29 @@ func (p *scheduler) forget(jobs []cluster.JobUID) {
 			}
 		})
 	}
+}
+
+// speculate looks for tasks that lag behind now and then, for as long as some job lets its tasks have copies.
+func (p *scheduler) speculate() {
+	s := &p.s.config.Speculation
+	if p.speculating || s.Interval <= 0 {
+		return
+	}
+	p.speculating = true
+	p.after(s.Interval, func() {
+		p.speculating = false
+		for j := range p.snapshot.Jobs(0) {
+			if j.Spec.Speculation == nil || j.State().Terminal() {
+				continue
+			}
+			base := p.feed.Next(p.snapshot, p.s.clock.Now(), nil)
+			if chosen := s.Choose(p.snapshot, base, nil, p.s.clock.Now()); len(chosen) > 0 {
+				p.send(func(tx *rules.Tx) error { return rules.Copy(tx, chosen) }, p.s.failOn)
+			}
+			p.speculate()
+			return
+		}
+	})
 }
 
 // deadlineTick is how often deadlines are looked at, as in production.

@@ -114,7 +114,7 @@ func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
 	if d == 0 {
 		d = fleet.Forever
 	}
-	plan := fleet.Plan{Duration: d}
+	plan := fleet.Plan{Duration: s.config.Stragglers.stretch(d, s.config.Seed, l)}
 	if s.config.Usage.Mean > 0 {
 		plan.Usage = s.usage(l.Run.Task, l.Task.Resources)
 	}
@@ -246,6 +246,13 @@ func (s *simulation) finish() {
 	s.checker.Compare(waiting, bound)
 }
 
+// allow lets the tasks of a job, nil for none, have copies where all may that can.
+func (s *simulation) allow(j *trace.Job) {
+	if j != nil && s.config.Idempotent && j.Spec.Type == cluster.Batch && j.Spec.Gang == nil && !j.Spec.Controller && j.Spec.Speculation == nil {
+		j.Spec.Speculation = &cluster.Speculation{}
+	}
+}
+
 // arrive schedules the submission of the next jobs.
 func (s *simulation) arrive() error {
 	if s.next == nil {
@@ -256,6 +263,7 @@ func (s *simulation) arrive() error {
 		if err != nil {
 			return err
 		}
+		s.allow(next)
 		s.next = next
 	}
 	at := begin.Add(s.next.Submit)
@@ -280,6 +288,7 @@ func (s *simulation) submitDue() error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
+		s.allow(next)
 		s.next = next
 	}
 	for _, j := range due {

@@ -82,6 +82,9 @@ func (c *checker) abide(here crowd, k cluster.TaskKey, to cluster.HostID) {
 	if rule := spec.Constraint; rule != nil && !c.meets(others, rule, k, host) {
 		c.fail("task %v is to go to host %s against its constraint", k, to)
 	}
+	if t := c.snap.Task(k); t.Copy != nil && (to == t.Copy.Off || t.Copy.Pace > 0 && host.Pace > t.Copy.Pace) {
+		c.fail("task %v, a copy, is to go to host %s, which is slow or that of its task", k, to)
+	}
 	asked := c.askedByPool(spec.Pool)
 	for _, l := range asked {
 		if !hostHas(host, l) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
@@ -131,6 +132,10 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		CheckpointEvery:  c.CheckpointEvery,
 		SlackWindow:      c.SlackWindow,
 		SlackMargin:      c.SlackMargin,
+		Speculation: knowledge.Speculation{
+			Interval: c.SpeculationInterval, After: c.SpeculationAfter,
+			SlowTaskPercent: c.SlowTaskPercent, MaxSlowdown: c.SlowHostPercent, MaxCopiesPercent: c.MaxCopiesPercent,
+		},
 	})
 	if err != nil {
 		return s, err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cluster/sim"
 	"github.com/sluice-scheduler/sluice/cluster/sim/report"
@@ -63,6 +64,7 @@ type simFlags struct {
 	config        sim.Config
 
 	placements, html, pools string
+	speculate               bool
 }
 
 func newSimCommand(a *app) *cobra.Command {
@@ -137,6 +139,10 @@ func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.DurationVar(&f.config.PlanTime, "plan-time", 0, "virtual time that a plan takes (default 5ms)")
 	fs.DurationVar(&f.config.LostAfter, "lost-after", 0, "how long a host may be unreachable before its tasks run elsewhere (default 5m)")
 	fs.Float64Var(&f.config.Usage.Mean, "usage", 0, "part of its request that a task uses on average, so that revocable ones find slack; 0 measures nothing")
+	fs.Float64Var(&f.config.Stragglers.Hosts, "slow-hosts", 0, "part of the hosts that are slow")
+	fs.Float64Var(&f.config.Stragglers.Runs, "slow-runs", 0, "part of the runs that are slow, wherever they are")
+	fs.Float64Var(&f.config.Stragglers.Slowdown, "slowdown", 0, "how many times as long slow runs take (default 5)")
+	fs.BoolVar(&f.speculate, "speculate", false, "let tasks of batch jobs that lag behind have copies")
 	fs.DurationVar(&f.config.Usage.Interval, "usage-interval", 0, "virtual time between two measurements, with --usage (default 10s)")
 	fs.DurationVar(&f.config.Usage.Window, "slack-window", 0, "how long a peak counts, as scheduler.slack_window; below 0 lends nothing (default 5m)")
 	fs.IntVar(&f.config.Usage.Margin, "slack-margin", 0, "in percent, as scheduler.slack_margin (default 20)")
@@ -184,6 +190,9 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	f.config.NewSolver = func() solver.Solver {
 		s, _ := registry.New(f.solver) // was checked
 		return s
+	}
+	if f.speculate {
+		f.config.Idempotent, f.config.Speculation = true, knowledge.DefaultSpeculation()
 	}
 	f.config.SolveBudget = solver.Budget{Work: f.budget}
 	if f.config.Faults, err = sim.ParseFaults(f.faults); err != nil {

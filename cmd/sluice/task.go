@@ -132,7 +132,12 @@ func newTaskGetCommand(a *app) *cobra.Command {
 }
 
 func taskProperties(w io.Writer, t *sluicev1.Task) {
-	progress := ""
+	progress, copied := "", ""
+	if c := t.GetCopy(); c != nil {
+		if copied = strings.ToLower(taskStateWord(c.GetState())); c.GetHost() != "" {
+			copied += " on " + c.GetHost()
+		}
+	}
 	if t.Progress != nil {
 		progress = fmt.Sprintf("%.0f %%", 100*t.GetProgress())
 	}
@@ -154,6 +159,7 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"ended", timeWord(t.GetEndTime())},
 		[2]string{"ran for", spanWord(t.GetStartTime(), t.GetEndTime())},
 		[2]string{"not before", timeWord(t.GetNotBefore())},
+		[2]string{"copy", copied},
 		[2]string{"sandbox", t.GetSandbox()},
 	)
 }

@@ -137,7 +137,7 @@ var table = []row{
 	{"cmd/sluice/internal/pki", nil, shell},
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount", "cmd/sluice/internal/pki",
-		"cluster", "cluster/cycle", "cluster/journal", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
+		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
 		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
 		cobra, pflag, yaml, term, errgroup, genproto, grpc, protobuf,

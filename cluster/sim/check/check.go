@@ -177,6 +177,10 @@ func (c *Checker) Record(r cluster.Record) {
 		c.addInstance(e.Task)
 	case *cluster.InstanceRemoved:
 		c.leave(e.Task)
+	case *cluster.CopyAdded:
+		c.addCopy(e)
+	case *cluster.CopyWon:
+		c.winCopy(e.Task)
 	case *cluster.HomeForgotten:
 	case *cluster.JobReleased:
 		c.releaseJob(e.Job)

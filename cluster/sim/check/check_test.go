@@ -105,6 +105,21 @@ func label(k, v string, c cluster.Comparison, n uint32) cluster.Constraint {
 }
 
 // TestEachRule breaks one rule at a time.
+func copies(s *cluster.JobSpec) { s.Speculation = &cluster.Speculation{} }
+
+// lagging has task 0 run on a, and adds a copy of it.
+func (l *log) lagging(more ...cluster.Event) {
+	l.add(append([]cluster.Event{placed(0, 1, a), status(0, 1, cluster.TaskRunning), &cluster.CopyAdded{Task: key(0), Run: 1}}, more...)...)
+}
+
+func copyPlaced(h cluster.HostID) *cluster.Placed {
+	return &cluster.Placed{Task: key(0).Copy(), Run: 1, Host: h}
+}
+
+func copyEnds() *cluster.TaskStatus {
+	return &cluster.TaskStatus{Task: key(0).Copy(), Run: 1, State: cluster.TaskSucceeded}
+}
+
 func TestEachRule(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -138,6 +153,24 @@ func TestEachRule(t *testing.T) {
 		}},
 		{"a status of an old run", check.Life, nil, func(l *log) {
 			l.add(placed(0, 1, a), status(0, 1, cluster.TaskSucceeded), status(0, 1, cluster.TaskFailed))
+		}},
+		{"a copy that nobody allowed", check.Once, nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), &cluster.CopyAdded{Task: key(0), Run: 1})
+		}},
+		{"two copies", check.Once, copies, func(l *log) { l.lagging(&cluster.CopyAdded{Task: key(0), Run: 1}) }},
+		{"a copy of what does not run", check.Life, copies, func(l *log) { l.add(&cluster.CopyAdded{Task: key(1), Run: 0}) }},
+		{"a copy beside its task", check.Once, copies, func(l *log) { l.lagging(copyPlaced(a)) }},
+		{"a copy that wins too early", check.Life, copies, func(l *log) { l.lagging(copyPlaced(b), &cluster.CopyWon{Task: key(0).Copy()}) }},
+		{"two wins", check.Once, copies, func(l *log) {
+			l.lagging(copyPlaced(b), status(0, 1, cluster.TaskSucceeded), copyEnds(), &cluster.CopyWon{Task: key(0).Copy()})
+		}},
+		{"again after its copy won", check.Once, copies, func(l *log) {
+			l.lagging(copyPlaced(b), copyEnds(), &cluster.CopyWon{Task: key(0).Copy()}, status(0, 1, cluster.TaskKilled), &cluster.TaskRequeued{Task: key(0)})
+		}},
+		{"a copy that wins", "", copies, func(l *log) {
+			l.lagging(copyPlaced(b), copyEnds(), &cluster.CopyWon{Task: key(0).Copy()}, status(0, 1, cluster.TaskKilled),
+				placed(1, 1, b), status(1, 1, cluster.TaskRunning), &cluster.CopyAdded{Task: key(1), Run: 1}, &cluster.InstanceRemoved{Task: key(1).Copy()})
+			l.Compare(2, 1)
 		}},
 		{"no such task", check.Life, nil, func(l *log) { l.add(placed(9, 1, a)) }},
 		{"deleted alive", check.Life, nil, func(l *log) { l.add(&cluster.JobDeleted{Job: uid}) }},

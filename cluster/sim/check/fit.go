@@ -187,10 +187,9 @@ func labels(h *host) []cluster.KeyValue {
 func (c *Checker) Settled() {
 	for _, uid := range slices.Sorted(maps.Keys(c.jobs)) {
 		j := c.jobs[uid]
-		for i := range j.tasks {
-			t := &j.tasks[i]
+		for k, t := range j.all {
 			if t.state.bound() && t.state != running {
-				c.report(Stuck, "task %v is bound to %q in run %d and neither runs nor ends", cluster.MakeTaskKey(uid, uint32(i)), t.host.id, t.run)
+				c.report(Stuck, "task %v is bound to %q in run %d and neither runs nor ends", k, t.host.id, t.run)
 			}
 		}
 	}

@@ -132,9 +132,9 @@ func (c *Checker) around(h *host, domain string, match func(cluster.TaskKey) boo
 }
 
 func (c *Checker) countBound(match func(cluster.TaskKey) bool, on func(*host) bool) (n uint32) {
-	for uid, j := range c.jobs { // a sum: the order does not matter
-		for i := range j.tasks {
-			if t := &j.tasks[i]; t.state.bound() && on(t.host) && match(cluster.MakeTaskKey(uid, uint32(i))) {
+	for _, j := range c.jobs { // a sum: the order does not matter
+		for k, t := range j.all {
+			if t.state.bound() && on(t.host) && match(k) {
 				n++
 			}
 		}

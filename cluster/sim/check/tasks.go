@@ -35,6 +35,10 @@ type task struct {
 	ports    []uint16
 	hold     *host        // that keeps room for its next run
 	since    cluster.Time // when it was submitted
+
+	succeeded bool  // its last run has
+	won       bool  // a copy of it has
+	off       *host // of a copy: where it does not run
 }
 
 type job struct {
@@ -44,7 +48,8 @@ type job struct {
 	stopping  bool
 	waits     bool // for other jobs
 	tasks     []task
-	waiting   int
+	copies    map[uint32]*task // by instance
+	waiting   int              // but for copies
 }
 
 func (c *Checker) submit(n *cluster.NewJob) {
@@ -116,7 +121,12 @@ func describe(k *cluster.Constraint) string {
 // task returns the task of a key, nil if there is none.
 func (c *Checker) task(k cluster.TaskKey) *task {
 	j := c.jobs[k.Job()]
-	if j == nil || int(k.Instance()) >= len(j.tasks) {
+	switch {
+	case j == nil:
+		return nil
+	case k.IsCopy():
+		return j.copies[k.Instance()]
+	case int(k.Instance()) >= len(j.tasks):
 		return nil
 	}
 	return &j.tasks[k.Instance()]
@@ -126,13 +136,16 @@ func (c *Checker) task(k cluster.TaskKey) *task {
 func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 	j := c.jobs[k.Job()]
 	was := t.state
+	count := func(by int) {
+		if c.waiting += by; !k.IsCopy() {
+			j.waiting += by
+		}
+	}
 	if was == waiting {
-		j.waiting--
-		c.waiting--
+		count(-1)
 	}
 	if next == waiting {
-		j.waiting++
-		c.waiting++
+		count(1)
 	}
 	switch {
 	case !was.bound() && next.bound():
@@ -179,9 +192,12 @@ func (c *Checker) place(e *cluster.Placed) {
 	if c.at < t.until {
 		c.report(Life, "task %v is placed while it backs off", e.Task)
 	}
+	if t.off == h {
+		c.report(Once, "the copy %v is placed on %q, where its task ran", e.Task, h.id)
+	}
 	c.judge(c.jobs[e.Task.Job()].spec, h, e)
 	c.release(e.Task, t)
-	t.run, t.host, t.devices, t.ports, t.presumed = e.Run, h, e.GPUs, e.Ports, false
+	t.run, t.host, t.devices, t.ports, t.presumed, t.succeeded = e.Run, h, e.GPUs, e.Ports, false, false
 	c.enter(e.Task, t, placed)
 }
 
@@ -206,6 +222,7 @@ func (c *Checker) status(e *cluster.TaskStatus) {
 		}
 	case cluster.TaskSucceeded, cluster.TaskFailed, cluster.TaskLost, cluster.TaskKilled:
 		t.presumed = e.Reason == cluster.ReasonHostLost
+		t.succeeded = e.State == cluster.TaskSucceeded
 		c.enter(e.Task, t, ended)
 		if t.hold != nil {
 			c.moving = e.Task
@@ -220,6 +237,7 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 	switch {
 	case t == nil:
 		c.report(Life, "task %v is stopped and does not exist", e.Task)
+		return
 	case t.state.bound():
 		c.release(e.Task, t)
 		c.enter(e.Task, t, stopping)
@@ -232,6 +250,7 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 	default:
 		c.report(Life, "task %v is stopped after its end", e.Task)
 	}
+	t.won = t.won && !e.Restart
 }
 
 func (c *Checker) requeue(e *cluster.TaskRequeued) {
@@ -241,6 +260,8 @@ func (c *Checker) requeue(e *cluster.TaskRequeued) {
 		c.report(Life, "task %v waits again and does not exist", k)
 	case c.jobs[k.Job()].stopping:
 		c.report(Life, "task %v waits again, of a job that is being stopped", k)
+	case t.won:
+		c.report(Once, "task %v waits again, and a copy of it has succeeded", k)
 	case t.state == waiting || t.state == resting || t.state == running || t.state == stopping:
 		c.report(Once, "task %v waits again while it waits or run %d of it is under way", k, t.run)
 	case t.state == ended && t.hold != nil: // it moves
@@ -318,8 +339,8 @@ func (c *Checker) stopJob(uid cluster.JobUID) {
 		return
 	}
 	j.stopping = true
-	for i := range j.tasks {
-		c.end(cluster.MakeTaskKey(uid, uint32(i)), &j.tasks[i])
+	for k, t := range j.all {
+		c.end(k, t)
 	}
 }
 
@@ -341,8 +362,7 @@ func (c *Checker) deleteJob(uid cluster.JobUID) {
 		c.report(Life, "job %d is deleted and does not exist", uid)
 		return
 	}
-	for i := range j.tasks {
-		k, t := cluster.MakeTaskKey(uid, uint32(i)), &j.tasks[i]
+	for k, t := range j.all {
 		c.release(k, t)
 		if t.state != ended {
 			c.report(Life, "job %d is deleted while task %v has not ended", uid, k)

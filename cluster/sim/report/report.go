@@ -79,6 +79,8 @@ func sections(results []*sim.Result) []section {
 			{"placements / preemptions / migrations", func(r *sim.Result) string {
 				return fmt.Sprintf("%d / %d / %d", r.Placements, r.Preemptions, r.Migrations)
 			}},
+			{"seconds that batch jobs took: p50 / p99 / max", func(r *sim.Result) string { return three(r.Turnaround, "%.1f") }},
+			{"copies: started / won", func(r *sim.Result) string { return fmt.Sprintf("%d / %d", r.Copies.Started, r.Copies.Won) }},
 			{"rules broken", func(r *sim.Result) string { return fmt.Sprint(r.ViolationCount) }},
 			{"history", func(r *sim.Result) string { return fmt.Sprintf("%.16s (%d records)", r.Hash, r.Records) }},
 		}},

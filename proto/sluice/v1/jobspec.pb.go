@@ -1211,8 +1211,8 @@ type SpeculationPolicy struct {
 	// The job promises that running a task twice at once does no harm. Has to be
 	// true for copies to be started.
 	Idempotent bool `protobuf:"varint,1,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
-	// Most copies at once, in percent of the running tasks, rounded up. Unset:
-	// the server's setting.
+	// Most copies at once, 1..100 percent of the instances, rounded up. Unset: the
+	// server's setting.
 	MaxCopiesPercent *uint32 `protobuf:"varint,2,opt,name=max_copies_percent,json=maxCopiesPercent,proto3,oneof" json:"max_copies_percent,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

@@ -259,7 +259,9 @@ type Task struct {
 	Sandbox string `protobuf:"bytes,22,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	// The only host on which it may run: of an instance of a daemon, and of a
 	// stateful one that has been placed. Empty: any.
-	HomeHost      string `protobuf:"bytes,23,opt,name=home_host,json=homeHost,proto3" json:"home_host,omitempty"`
+	HomeHost string `protobuf:"bytes,23,opt,name=home_host,json=homeHost,proto3" json:"home_host,omitempty"`
+	// The second copy of a task that lags behind. Unset: it has none.
+	Copy          *TaskCopy `protobuf:"bytes,24,opt,name=copy,proto3" json:"copy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,6 +457,93 @@ func (x *Task) GetHomeHost() string {
 	return ""
 }
 
+func (x *Task) GetCopy() *TaskCopy {
+	if x != nil {
+		return x.Copy
+	}
+	return nil
+}
+
+// TaskCopy is a second run of a task on another host. The first of the two that
+// succeeds ends both.
+type TaskCopy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   uint32                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	State TaskState              `protobuf:"varint,2,opt,name=state,proto3,enum=sluice.v1.TaskState" json:"state,omitempty"`
+	// Empty: it waits.
+	Host string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	// When it began to wait, and was first seen running. Unset: not yet.
+	QueueTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=queue_time,json=queueTime,proto3" json:"queue_time,omitempty"`
+	StartTime     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskCopy) Reset() {
+	*x = TaskCopy{}
+	mi := &file_sluice_v1_task_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskCopy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskCopy) ProtoMessage() {}
+
+func (x *TaskCopy) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_task_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskCopy.ProtoReflect.Descriptor instead.
+func (*TaskCopy) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TaskCopy) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *TaskCopy) GetState() TaskState {
+	if x != nil {
+		return x.State
+	}
+	return TaskState_TASK_STATE_UNSPECIFIED
+}
+
+func (x *TaskCopy) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *TaskCopy) GetQueueTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.QueueTime
+	}
+	return nil
+}
+
+func (x *TaskCopy) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
 // RunResult tells how a run ended.
 type RunResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -468,7 +557,7 @@ type RunResult struct {
 
 func (x *RunResult) Reset() {
 	*x = RunResult{}
-	mi := &file_sluice_v1_task_proto_msgTypes[1]
+	mi := &file_sluice_v1_task_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +569,7 @@ func (x *RunResult) String() string {
 func (*RunResult) ProtoMessage() {}
 
 func (x *RunResult) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[1]
+	mi := &file_sluice_v1_task_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +582,7 @@ func (x *RunResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResult.ProtoReflect.Descriptor instead.
 func (*RunResult) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{1}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RunResult) GetExitCode() int32 {
@@ -520,7 +609,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[2]
+	mi := &file_sluice_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +621,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[2]
+	mi := &file_sluice_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +634,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetTaskRequest) GetJob() string {
@@ -571,7 +660,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[3]
+	mi := &file_sluice_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +672,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[3]
+	mi := &file_sluice_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +685,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetTaskResponse) GetTask() *Task {
@@ -623,7 +712,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[4]
+	mi := &file_sluice_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +724,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[4]
+	mi := &file_sluice_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +737,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListTasksRequest) GetJob() string {
@@ -697,7 +786,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[5]
+	mi := &file_sluice_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +798,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[5]
+	mi := &file_sluice_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +811,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -768,7 +857,7 @@ type TaskLogsRequest struct {
 
 func (x *TaskLogsRequest) Reset() {
 	*x = TaskLogsRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[6]
+	mi := &file_sluice_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +869,7 @@ func (x *TaskLogsRequest) String() string {
 func (*TaskLogsRequest) ProtoMessage() {}
 
 func (x *TaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[6]
+	mi := &file_sluice_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +882,7 @@ func (x *TaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*TaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TaskLogsRequest) GetJob() string {
@@ -910,7 +999,7 @@ type TaskLogsResponse struct {
 
 func (x *TaskLogsResponse) Reset() {
 	*x = TaskLogsResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[7]
+	mi := &file_sluice_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1011,7 @@ func (x *TaskLogsResponse) String() string {
 func (*TaskLogsResponse) ProtoMessage() {}
 
 func (x *TaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[7]
+	mi := &file_sluice_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1024,7 @@ func (x *TaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*TaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TaskLogsResponse) GetStream() LogStream {
@@ -985,7 +1074,7 @@ type RestartTaskRequest struct {
 
 func (x *RestartTaskRequest) Reset() {
 	*x = RestartTaskRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[8]
+	mi := &file_sluice_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1086,7 @@ func (x *RestartTaskRequest) String() string {
 func (*RestartTaskRequest) ProtoMessage() {}
 
 func (x *RestartTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[8]
+	mi := &file_sluice_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1099,7 @@ func (x *RestartTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartTaskRequest.ProtoReflect.Descriptor instead.
 func (*RestartTaskRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RestartTaskRequest) GetJob() string {
@@ -1043,7 +1132,7 @@ type RestartTaskResponse struct {
 
 func (x *RestartTaskResponse) Reset() {
 	*x = RestartTaskResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[9]
+	mi := &file_sluice_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1144,7 @@ func (x *RestartTaskResponse) String() string {
 func (*RestartTaskResponse) ProtoMessage() {}
 
 func (x *RestartTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[9]
+	mi := &file_sluice_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1157,7 @@ func (x *RestartTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartTaskResponse.ProtoReflect.Descriptor instead.
 func (*RestartTaskResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RestartTaskResponse) GetTask() *Task {
@@ -1091,7 +1180,7 @@ type StopTaskRequest struct {
 
 func (x *StopTaskRequest) Reset() {
 	*x = StopTaskRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[10]
+	mi := &file_sluice_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1192,7 @@ func (x *StopTaskRequest) String() string {
 func (*StopTaskRequest) ProtoMessage() {}
 
 func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[10]
+	mi := &file_sluice_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1205,7 @@ func (x *StopTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskRequest.ProtoReflect.Descriptor instead.
 func (*StopTaskRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StopTaskRequest) GetJob() string {
@@ -1156,7 +1245,7 @@ type StopTaskResponse struct {
 
 func (x *StopTaskResponse) Reset() {
 	*x = StopTaskResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[11]
+	mi := &file_sluice_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1257,7 @@ func (x *StopTaskResponse) String() string {
 func (*StopTaskResponse) ProtoMessage() {}
 
 func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[11]
+	mi := &file_sluice_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1270,7 @@ func (x *StopTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTaskResponse.ProtoReflect.Descriptor instead.
 func (*StopTaskResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StopTaskResponse) GetTask() *Task {
@@ -1203,7 +1292,7 @@ type ForgetTaskDataRequest struct {
 
 func (x *ForgetTaskDataRequest) Reset() {
 	*x = ForgetTaskDataRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[12]
+	mi := &file_sluice_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1304,7 @@ func (x *ForgetTaskDataRequest) String() string {
 func (*ForgetTaskDataRequest) ProtoMessage() {}
 
 func (x *ForgetTaskDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[12]
+	mi := &file_sluice_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1317,7 @@ func (x *ForgetTaskDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetTaskDataRequest.ProtoReflect.Descriptor instead.
 func (*ForgetTaskDataRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ForgetTaskDataRequest) GetJob() string {
@@ -1261,7 +1350,7 @@ type ForgetTaskDataResponse struct {
 
 func (x *ForgetTaskDataResponse) Reset() {
 	*x = ForgetTaskDataResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[13]
+	mi := &file_sluice_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1362,7 @@ func (x *ForgetTaskDataResponse) String() string {
 func (*ForgetTaskDataResponse) ProtoMessage() {}
 
 func (x *ForgetTaskDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[13]
+	mi := &file_sluice_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1375,7 @@ func (x *ForgetTaskDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetTaskDataResponse.ProtoReflect.Descriptor instead.
 func (*ForgetTaskDataResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ForgetTaskDataResponse) GetTask() *Task {
@@ -1306,7 +1395,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[14]
+	mi := &file_sluice_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1407,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[14]
+	mi := &file_sluice_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1420,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExplainTaskRequest) GetJob() string {
@@ -1369,7 +1458,7 @@ type ExplainTaskResponse struct {
 
 func (x *ExplainTaskResponse) Reset() {
 	*x = ExplainTaskResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[15]
+	mi := &file_sluice_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1470,7 @@ func (x *ExplainTaskResponse) String() string {
 func (*ExplainTaskResponse) ProtoMessage() {}
 
 func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[15]
+	mi := &file_sluice_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1483,7 @@ func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExplainTaskResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExplainTaskResponse) GetTask() *Task {
@@ -1488,7 +1577,7 @@ type ListTaskEventsRequest struct {
 
 func (x *ListTaskEventsRequest) Reset() {
 	*x = ListTaskEventsRequest{}
-	mi := &file_sluice_v1_task_proto_msgTypes[16]
+	mi := &file_sluice_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1589,7 @@ func (x *ListTaskEventsRequest) String() string {
 func (*ListTaskEventsRequest) ProtoMessage() {}
 
 func (x *ListTaskEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[16]
+	mi := &file_sluice_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1602,7 @@ func (x *ListTaskEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListTaskEventsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListTaskEventsRequest) GetJob() string {
@@ -1561,7 +1650,7 @@ type ListTaskEventsResponse struct {
 
 func (x *ListTaskEventsResponse) Reset() {
 	*x = ListTaskEventsResponse{}
-	mi := &file_sluice_v1_task_proto_msgTypes[17]
+	mi := &file_sluice_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1662,7 @@ func (x *ListTaskEventsResponse) String() string {
 func (*ListTaskEventsResponse) ProtoMessage() {}
 
 func (x *ListTaskEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[17]
+	mi := &file_sluice_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1675,7 @@ func (x *ListTaskEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTaskEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListTaskEventsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListTaskEventsResponse) GetEvents() []*TaskEvent {
@@ -1617,7 +1706,7 @@ type TaskEvent struct {
 
 func (x *TaskEvent) Reset() {
 	*x = TaskEvent{}
-	mi := &file_sluice_v1_task_proto_msgTypes[18]
+	mi := &file_sluice_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1718,7 @@ func (x *TaskEvent) String() string {
 func (*TaskEvent) ProtoMessage() {}
 
 func (x *TaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_task_proto_msgTypes[18]
+	mi := &file_sluice_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1731,7 @@ func (x *TaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEvent.ProtoReflect.Descriptor instead.
 func (*TaskEvent) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_sluice_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TaskEvent) GetTime() *timestamppb.Timestamp {
@@ -1691,7 +1780,7 @@ var File_sluice_v1_task_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/task.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17sluice/v1/explain.proto\x1a\x19sluice/v1/resources.proto\"\xed\x06\n" +
+	"\x14sluice/v1/task.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17sluice/v1/explain.proto\x1a\x19sluice/v1/resources.proto\"\x96\a\n" +
 	"\x04Task\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x17\n" +
 	"\ajob_uid\x18\x02 \x01(\rR\x06jobUid\x12\x1a\n" +
@@ -1721,8 +1810,17 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"not_before\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12\x18\n" +
 	"\asandbox\x18\x16 \x01(\tR\asandbox\x12\x1b\n" +
-	"\thome_host\x18\x17 \x01(\tR\bhomeHostB\v\n" +
-	"\t_progress\"S\n" +
+	"\thome_host\x18\x17 \x01(\tR\bhomeHost\x12'\n" +
+	"\x04copy\x18\x18 \x01(\v2\x13.sluice.v1.TaskCopyR\x04copyB\v\n" +
+	"\t_progress\"\xd2\x01\n" +
+	"\bTaskCopy\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\rR\x03run\x12*\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x14.sluice.v1.TaskStateR\x05state\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\x129\n" +
+	"\n" +
+	"queue_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tqueueTime\x129\n" +
+	"\n" +
+	"start_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"S\n" +
 	"\tRunResult\x12 \n" +
 	"\texit_code\x18\x01 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signalB\f\n" +
@@ -1870,87 +1968,92 @@ func file_sluice_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_sluice_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_sluice_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_sluice_v1_task_proto_goTypes = []any{
 	(TaskState)(0),                 // 0: sluice.v1.TaskState
 	(Health)(0),                    // 1: sluice.v1.Health
 	(LogStream)(0),                 // 2: sluice.v1.LogStream
 	(*Task)(nil),                   // 3: sluice.v1.Task
-	(*RunResult)(nil),              // 4: sluice.v1.RunResult
-	(*GetTaskRequest)(nil),         // 5: sluice.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),        // 6: sluice.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),       // 7: sluice.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),      // 8: sluice.v1.ListTasksResponse
-	(*TaskLogsRequest)(nil),        // 9: sluice.v1.TaskLogsRequest
-	(*TaskLogsResponse)(nil),       // 10: sluice.v1.TaskLogsResponse
-	(*RestartTaskRequest)(nil),     // 11: sluice.v1.RestartTaskRequest
-	(*RestartTaskResponse)(nil),    // 12: sluice.v1.RestartTaskResponse
-	(*StopTaskRequest)(nil),        // 13: sluice.v1.StopTaskRequest
-	(*StopTaskResponse)(nil),       // 14: sluice.v1.StopTaskResponse
-	(*ForgetTaskDataRequest)(nil),  // 15: sluice.v1.ForgetTaskDataRequest
-	(*ForgetTaskDataResponse)(nil), // 16: sluice.v1.ForgetTaskDataResponse
-	(*ExplainTaskRequest)(nil),     // 17: sluice.v1.ExplainTaskRequest
-	(*ExplainTaskResponse)(nil),    // 18: sluice.v1.ExplainTaskResponse
-	(*ListTaskEventsRequest)(nil),  // 19: sluice.v1.ListTaskEventsRequest
-	(*ListTaskEventsResponse)(nil), // 20: sluice.v1.ListTaskEventsResponse
-	(*TaskEvent)(nil),              // 21: sluice.v1.TaskEvent
-	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
-	(*ResourceVector)(nil),         // 23: sluice.v1.ResourceVector
-	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
-	(*WaitingExplanation)(nil),     // 25: sluice.v1.WaitingExplanation
-	(*PlacedExplanation)(nil),      // 26: sluice.v1.PlacedExplanation
-	(*EndedExplanation)(nil),       // 27: sluice.v1.EndedExplanation
-	(*PreemptionExplanation)(nil),  // 28: sluice.v1.PreemptionExplanation
+	(*TaskCopy)(nil),               // 4: sluice.v1.TaskCopy
+	(*RunResult)(nil),              // 5: sluice.v1.RunResult
+	(*GetTaskRequest)(nil),         // 6: sluice.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),        // 7: sluice.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),       // 8: sluice.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),      // 9: sluice.v1.ListTasksResponse
+	(*TaskLogsRequest)(nil),        // 10: sluice.v1.TaskLogsRequest
+	(*TaskLogsResponse)(nil),       // 11: sluice.v1.TaskLogsResponse
+	(*RestartTaskRequest)(nil),     // 12: sluice.v1.RestartTaskRequest
+	(*RestartTaskResponse)(nil),    // 13: sluice.v1.RestartTaskResponse
+	(*StopTaskRequest)(nil),        // 14: sluice.v1.StopTaskRequest
+	(*StopTaskResponse)(nil),       // 15: sluice.v1.StopTaskResponse
+	(*ForgetTaskDataRequest)(nil),  // 16: sluice.v1.ForgetTaskDataRequest
+	(*ForgetTaskDataResponse)(nil), // 17: sluice.v1.ForgetTaskDataResponse
+	(*ExplainTaskRequest)(nil),     // 18: sluice.v1.ExplainTaskRequest
+	(*ExplainTaskResponse)(nil),    // 19: sluice.v1.ExplainTaskResponse
+	(*ListTaskEventsRequest)(nil),  // 20: sluice.v1.ListTaskEventsRequest
+	(*ListTaskEventsResponse)(nil), // 21: sluice.v1.ListTaskEventsResponse
+	(*TaskEvent)(nil),              // 22: sluice.v1.TaskEvent
+	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
+	(*ResourceVector)(nil),         // 24: sluice.v1.ResourceVector
+	(*durationpb.Duration)(nil),    // 25: google.protobuf.Duration
+	(*WaitingExplanation)(nil),     // 26: sluice.v1.WaitingExplanation
+	(*PlacedExplanation)(nil),      // 27: sluice.v1.PlacedExplanation
+	(*EndedExplanation)(nil),       // 28: sluice.v1.EndedExplanation
+	(*PreemptionExplanation)(nil),  // 29: sluice.v1.PreemptionExplanation
 }
 var file_sluice_v1_task_proto_depIdxs = []int32{
 	0,  // 0: sluice.v1.Task.state:type_name -> sluice.v1.TaskState
-	4,  // 1: sluice.v1.Task.result:type_name -> sluice.v1.RunResult
-	22, // 2: sluice.v1.Task.queue_time:type_name -> google.protobuf.Timestamp
-	22, // 3: sluice.v1.Task.state_time:type_name -> google.protobuf.Timestamp
-	22, // 4: sluice.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	22, // 5: sluice.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	23, // 6: sluice.v1.Task.allocated:type_name -> sluice.v1.ResourceVector
-	23, // 7: sluice.v1.Task.used:type_name -> sluice.v1.ResourceVector
+	5,  // 1: sluice.v1.Task.result:type_name -> sluice.v1.RunResult
+	23, // 2: sluice.v1.Task.queue_time:type_name -> google.protobuf.Timestamp
+	23, // 3: sluice.v1.Task.state_time:type_name -> google.protobuf.Timestamp
+	23, // 4: sluice.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	23, // 5: sluice.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	24, // 6: sluice.v1.Task.allocated:type_name -> sluice.v1.ResourceVector
+	24, // 7: sluice.v1.Task.used:type_name -> sluice.v1.ResourceVector
 	1,  // 8: sluice.v1.Task.health:type_name -> sluice.v1.Health
-	22, // 9: sluice.v1.Task.not_before:type_name -> google.protobuf.Timestamp
-	3,  // 10: sluice.v1.GetTaskResponse.task:type_name -> sluice.v1.Task
-	0,  // 11: sluice.v1.ListTasksRequest.states:type_name -> sluice.v1.TaskState
-	3,  // 12: sluice.v1.ListTasksResponse.tasks:type_name -> sluice.v1.Task
-	2,  // 13: sluice.v1.TaskLogsRequest.stream:type_name -> sluice.v1.LogStream
-	2,  // 14: sluice.v1.TaskLogsResponse.stream:type_name -> sluice.v1.LogStream
-	3,  // 15: sluice.v1.RestartTaskResponse.task:type_name -> sluice.v1.Task
-	24, // 16: sluice.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
-	3,  // 17: sluice.v1.StopTaskResponse.task:type_name -> sluice.v1.Task
-	3,  // 18: sluice.v1.ForgetTaskDataResponse.task:type_name -> sluice.v1.Task
-	3,  // 19: sluice.v1.ExplainTaskResponse.task:type_name -> sluice.v1.Task
-	25, // 20: sluice.v1.ExplainTaskResponse.waiting:type_name -> sluice.v1.WaitingExplanation
-	26, // 21: sluice.v1.ExplainTaskResponse.placed:type_name -> sluice.v1.PlacedExplanation
-	27, // 22: sluice.v1.ExplainTaskResponse.ended:type_name -> sluice.v1.EndedExplanation
-	28, // 23: sluice.v1.ExplainTaskResponse.preempted:type_name -> sluice.v1.PreemptionExplanation
-	21, // 24: sluice.v1.ListTaskEventsResponse.events:type_name -> sluice.v1.TaskEvent
-	22, // 25: sluice.v1.TaskEvent.time:type_name -> google.protobuf.Timestamp
-	0,  // 26: sluice.v1.TaskEvent.state:type_name -> sluice.v1.TaskState
-	5,  // 27: sluice.v1.TaskService.GetTask:input_type -> sluice.v1.GetTaskRequest
-	7,  // 28: sluice.v1.TaskService.ListTasks:input_type -> sluice.v1.ListTasksRequest
-	9,  // 29: sluice.v1.TaskService.TaskLogs:input_type -> sluice.v1.TaskLogsRequest
-	11, // 30: sluice.v1.TaskService.RestartTask:input_type -> sluice.v1.RestartTaskRequest
-	13, // 31: sluice.v1.TaskService.StopTask:input_type -> sluice.v1.StopTaskRequest
-	17, // 32: sluice.v1.TaskService.ExplainTask:input_type -> sluice.v1.ExplainTaskRequest
-	15, // 33: sluice.v1.TaskService.ForgetTaskData:input_type -> sluice.v1.ForgetTaskDataRequest
-	19, // 34: sluice.v1.TaskService.ListTaskEvents:input_type -> sluice.v1.ListTaskEventsRequest
-	6,  // 35: sluice.v1.TaskService.GetTask:output_type -> sluice.v1.GetTaskResponse
-	8,  // 36: sluice.v1.TaskService.ListTasks:output_type -> sluice.v1.ListTasksResponse
-	10, // 37: sluice.v1.TaskService.TaskLogs:output_type -> sluice.v1.TaskLogsResponse
-	12, // 38: sluice.v1.TaskService.RestartTask:output_type -> sluice.v1.RestartTaskResponse
-	14, // 39: sluice.v1.TaskService.StopTask:output_type -> sluice.v1.StopTaskResponse
-	18, // 40: sluice.v1.TaskService.ExplainTask:output_type -> sluice.v1.ExplainTaskResponse
-	16, // 41: sluice.v1.TaskService.ForgetTaskData:output_type -> sluice.v1.ForgetTaskDataResponse
-	20, // 42: sluice.v1.TaskService.ListTaskEvents:output_type -> sluice.v1.ListTaskEventsResponse
-	35, // [35:43] is the sub-list for method output_type
-	27, // [27:35] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	23, // 9: sluice.v1.Task.not_before:type_name -> google.protobuf.Timestamp
+	4,  // 10: sluice.v1.Task.copy:type_name -> sluice.v1.TaskCopy
+	0,  // 11: sluice.v1.TaskCopy.state:type_name -> sluice.v1.TaskState
+	23, // 12: sluice.v1.TaskCopy.queue_time:type_name -> google.protobuf.Timestamp
+	23, // 13: sluice.v1.TaskCopy.start_time:type_name -> google.protobuf.Timestamp
+	3,  // 14: sluice.v1.GetTaskResponse.task:type_name -> sluice.v1.Task
+	0,  // 15: sluice.v1.ListTasksRequest.states:type_name -> sluice.v1.TaskState
+	3,  // 16: sluice.v1.ListTasksResponse.tasks:type_name -> sluice.v1.Task
+	2,  // 17: sluice.v1.TaskLogsRequest.stream:type_name -> sluice.v1.LogStream
+	2,  // 18: sluice.v1.TaskLogsResponse.stream:type_name -> sluice.v1.LogStream
+	3,  // 19: sluice.v1.RestartTaskResponse.task:type_name -> sluice.v1.Task
+	25, // 20: sluice.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	3,  // 21: sluice.v1.StopTaskResponse.task:type_name -> sluice.v1.Task
+	3,  // 22: sluice.v1.ForgetTaskDataResponse.task:type_name -> sluice.v1.Task
+	3,  // 23: sluice.v1.ExplainTaskResponse.task:type_name -> sluice.v1.Task
+	26, // 24: sluice.v1.ExplainTaskResponse.waiting:type_name -> sluice.v1.WaitingExplanation
+	27, // 25: sluice.v1.ExplainTaskResponse.placed:type_name -> sluice.v1.PlacedExplanation
+	28, // 26: sluice.v1.ExplainTaskResponse.ended:type_name -> sluice.v1.EndedExplanation
+	29, // 27: sluice.v1.ExplainTaskResponse.preempted:type_name -> sluice.v1.PreemptionExplanation
+	22, // 28: sluice.v1.ListTaskEventsResponse.events:type_name -> sluice.v1.TaskEvent
+	23, // 29: sluice.v1.TaskEvent.time:type_name -> google.protobuf.Timestamp
+	0,  // 30: sluice.v1.TaskEvent.state:type_name -> sluice.v1.TaskState
+	6,  // 31: sluice.v1.TaskService.GetTask:input_type -> sluice.v1.GetTaskRequest
+	8,  // 32: sluice.v1.TaskService.ListTasks:input_type -> sluice.v1.ListTasksRequest
+	10, // 33: sluice.v1.TaskService.TaskLogs:input_type -> sluice.v1.TaskLogsRequest
+	12, // 34: sluice.v1.TaskService.RestartTask:input_type -> sluice.v1.RestartTaskRequest
+	14, // 35: sluice.v1.TaskService.StopTask:input_type -> sluice.v1.StopTaskRequest
+	18, // 36: sluice.v1.TaskService.ExplainTask:input_type -> sluice.v1.ExplainTaskRequest
+	16, // 37: sluice.v1.TaskService.ForgetTaskData:input_type -> sluice.v1.ForgetTaskDataRequest
+	20, // 38: sluice.v1.TaskService.ListTaskEvents:input_type -> sluice.v1.ListTaskEventsRequest
+	7,  // 39: sluice.v1.TaskService.GetTask:output_type -> sluice.v1.GetTaskResponse
+	9,  // 40: sluice.v1.TaskService.ListTasks:output_type -> sluice.v1.ListTasksResponse
+	11, // 41: sluice.v1.TaskService.TaskLogs:output_type -> sluice.v1.TaskLogsResponse
+	13, // 42: sluice.v1.TaskService.RestartTask:output_type -> sluice.v1.RestartTaskResponse
+	15, // 43: sluice.v1.TaskService.StopTask:output_type -> sluice.v1.StopTaskResponse
+	19, // 44: sluice.v1.TaskService.ExplainTask:output_type -> sluice.v1.ExplainTaskResponse
+	17, // 45: sluice.v1.TaskService.ForgetTaskData:output_type -> sluice.v1.ForgetTaskDataResponse
+	21, // 46: sluice.v1.TaskService.ListTaskEvents:output_type -> sluice.v1.ListTaskEventsResponse
+	39, // [39:47] is the sub-list for method output_type
+	31, // [31:39] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_task_proto_init() }
@@ -1961,28 +2064,28 @@ func file_sluice_v1_task_proto_init() {
 	file_sluice_v1_explain_proto_init()
 	file_sluice_v1_resources_proto_init()
 	file_sluice_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
-	file_sluice_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
-	file_sluice_v1_task_proto_msgTypes[4].OneofWrappers = []any{}
-	file_sluice_v1_task_proto_msgTypes[6].OneofWrappers = []any{
+	file_sluice_v1_task_proto_msgTypes[2].OneofWrappers = []any{}
+	file_sluice_v1_task_proto_msgTypes[5].OneofWrappers = []any{}
+	file_sluice_v1_task_proto_msgTypes[7].OneofWrappers = []any{
 		(*TaskLogsRequest_TailBytes)(nil),
 		(*TaskLogsRequest_TailLines)(nil),
 	}
-	file_sluice_v1_task_proto_msgTypes[8].OneofWrappers = []any{}
-	file_sluice_v1_task_proto_msgTypes[10].OneofWrappers = []any{}
-	file_sluice_v1_task_proto_msgTypes[12].OneofWrappers = []any{}
-	file_sluice_v1_task_proto_msgTypes[15].OneofWrappers = []any{
+	file_sluice_v1_task_proto_msgTypes[9].OneofWrappers = []any{}
+	file_sluice_v1_task_proto_msgTypes[11].OneofWrappers = []any{}
+	file_sluice_v1_task_proto_msgTypes[13].OneofWrappers = []any{}
+	file_sluice_v1_task_proto_msgTypes[16].OneofWrappers = []any{
 		(*ExplainTaskResponse_Waiting)(nil),
 		(*ExplainTaskResponse_Placed)(nil),
 		(*ExplainTaskResponse_Ended)(nil),
 	}
-	file_sluice_v1_task_proto_msgTypes[16].OneofWrappers = []any{}
+	file_sluice_v1_task_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_task_proto_rawDesc), len(file_sluice_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

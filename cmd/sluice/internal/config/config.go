@@ -72,8 +72,15 @@ type Scheduler struct {
 	CheckpointEvery  uint64        `mapstructure:"checkpoint_every"`
 	SlackWindow      time.Duration `mapstructure:"slack_window"`
 	SlackMargin      int           `mapstructure:"slack_margin"`
-	MaxPreempted     int           `mapstructure:"max_preempted"`
-	Patience         time.Duration `mapstructure:"preemption_patience"`
+
+	SpeculationInterval time.Duration `mapstructure:"speculation_interval"`
+	SpeculationAfter    time.Duration `mapstructure:"speculation_after"`
+	SlowTaskPercent     int           `mapstructure:"slow_task_percent"`
+	SlowHostPercent     int           `mapstructure:"slow_host_percent"`
+	MaxCopiesPercent    int           `mapstructure:"max_copies_percent"`
+
+	MaxPreempted int           `mapstructure:"max_preempted"`
+	Patience     time.Duration `mapstructure:"preemption_patience"`
 }
 
 // Dev is for everything in one process.
@@ -185,6 +192,11 @@ func (c *Config) Validate() error {
 	check("scheduler.max_preempted", atLeast(0, int64(c.Scheduler.MaxPreempted)))
 	check("scheduler.preemption_patience", atLeast(0, int64(c.Scheduler.Patience)))
 	check("scheduler.slack_margin", atLeast(0, int64(c.Scheduler.SlackMargin)))
+	check("scheduler.speculation_interval", atLeast(0, int64(c.Scheduler.SpeculationInterval)))
+	check("scheduler.speculation_after", atLeast(0, int64(c.Scheduler.SpeculationAfter)))
+	check("scheduler.slow_task_percent", within(c.Scheduler.SlowTaskPercent, 1, 99))
+	check("scheduler.slow_host_percent", within(c.Scheduler.SlowHostPercent, 100, 10_000))
+	check("scheduler.max_copies_percent", within(c.Scheduler.MaxCopiesPercent, 1, 100))
 	check("scheduler.state_dir", absolute(c.Scheduler.StateDir))
 	check("dev.state_dir", absolute(c.Dev.StateDir))
 	check("local.state_dir", absolute(c.Local.StateDir))
@@ -267,6 +279,13 @@ func atLeast(least, n int64) error {
 		return nil
 	}
 	return fmt.Errorf("is too small: %d or more", least)
+}
+
+func within(n, least, most int) error {
+	if n >= least && n <= most {
+		return nil
+	}
+	return fmt.Errorf("is %d, and has to be %d to %d", n, least, most)
 }
 
 func absolute(dir string) error {

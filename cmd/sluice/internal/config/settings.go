@@ -63,6 +63,12 @@ func Settings() []Setting {
 		{"scheduler.max_preempted", 1000, "", "", "tasks that one cycle may ask to leave for others; jobs and pools may bound it further"},
 		{"scheduler.preemption_patience", 15 * time.Second, "", "", "how long a claim beyond its pool's reservation waits while enough comes free by itself; 0 takes at once"},
 
+		{"scheduler.speculation_interval", 5 * time.Second, "", "", "how often to look for tasks that lag behind, of jobs whose tasks may have copies; 0 starts none"},
+		{"scheduler.speculation_after", time.Minute, "", "", "how long a task runs before it may be found to lag behind"},
+		{"scheduler.slow_task_percent", 25, "", "", "tasks lag behind that will take longer than all but so many in a hundred"},
+		{"scheduler.slow_host_percent", 150, "", "", "no copy goes to hosts where runs take longer than this, in percent of what was expected"},
+		{"scheduler.max_copies_percent", 10, "", "", "most copies of a job at once, in percent of its instances, where the job does not say"},
+
 		{"dev.state_dir", filepath.Join(state, "dev"), "state-dir", "", "folder of the journal and of the tasks"},
 		{"dev.driver", "local", "driver", "", "where tasks run: local (processes of this machine) or mesos"},
 

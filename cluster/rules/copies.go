@@ -1,0 +1,36 @@
+package rules
+
+import "github.com/sluice-scheduler/sluice/cluster"
+
+// Copy starts copies of tasks. Those that were chosen by what is no longer so are left out.
+func Copy(tx *Tx, chosen []cluster.CopyAdded) error {
+	for i := range chosen {
+		e := &chosen[i]
+		t, j := tx.State().Task(e.Task), tx.State().Job(e.Task.Job())
+		if t == nil || t.State != cluster.TaskRunning || t.Run != e.Run || j.Stopping || j.Spec.Speculation == nil || tx.State().Task(e.Task.Copy()) != nil {
+			continue
+		}
+		if err := tx.Emit(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleCopy does what follows for a task and its copy, of which k is either. A copy that has succeeded stands for its task;
+// one that has ended otherwise, or that nobody needs any more, goes.
+func settleCopy(tx *Tx, k cluster.TaskKey) error {
+	t, c := tx.State().Task(k.Original()), tx.State().Task(k.Copy())
+	if c == nil || c.Removed {
+		return nil
+	}
+	wanted := t != nil && !t.State.Terminal() && t.State != cluster.TaskKilling
+	switch {
+	case c.State == cluster.TaskSucceeded && wanted:
+		return tx.Emit(&cluster.CopyWon{Task: c.Key})
+	case c.State.Terminal() || !wanted || c.State == cluster.TaskKilling:
+		return tx.Emit(&cluster.InstanceRemoved{Task: c.Key})
+	default:
+		return nil
+	}
+}
