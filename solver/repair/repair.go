@@ -120,6 +120,7 @@ type payer struct {
 	count         int32 // arcs with movable flow
 	seen          uint32
 	via           int32 // arc by which the path enters the source, or none once opened
+	_             int64 // one cache line
 }
 
 // improves tells whether a path of the given cost is the best to p so far.

@@ -55,6 +55,9 @@ func (s *Solver) expandSuitors(t *target, v int32, key int64) {
 	l := &c.of[v]
 	if l.stamp != c.stamp {
 		l.stamp, l.cut, l.wide = c.stamp, c.width-s.price[v], false
+		if t.found {
+			l.cut = max(l.cut, min(t.cost-label, l.cut+c.width))
+		}
 		s.invite(v)
 	}
 	list := c.list[l.off : l.off+l.size]
