@@ -52,9 +52,9 @@ const (
 	// costscaling.
 	handicap, handicapSingle, handicapScaling = 8, 2, 3
 
-	// headStart and more for each node and arc is what the simplex may do from
-	// zero before costscaling starts: less than 0.1 s, as a race takes two cores.
-	headStart, headStartEach = 20_000_000, 50
+	// headStart and more for each node and arc, up to a bound, is what the simplex may
+	// do from zero before costscaling starts: some 0.1 s, as a race takes two cores.
+	headStart, headStartEach, headStartMost = 20_000_000, 100, 60_000_000
 	// lead is how many units the simplex gets for one of costscaling.
 	lead = 3
 )
@@ -223,7 +223,7 @@ func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.R
 // fromZero lets the simplex work alone, then beside costscaling.
 func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	size := int64(n.NumNodes() + n.NumArcs())
-	limit := headStart + headStartEach*size
+	limit := min(headStart+headStartEach*size, headStartMost)
 	var total solver.Work
 	if !s.racing {
 		own := solver.Budget{Work: max(1, limit-s.spent)}

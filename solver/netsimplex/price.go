@@ -7,9 +7,11 @@ import (
 )
 
 const (
-	// parts is how many parts of a block each pivot looks at, and kept how many
-	// of the arcs found it leaves for the next ones.
+	// parts is how many parts of a block each pivot looks at, one more where a node
+	// has as many as dense arcs, and kept how many of the arcs found it leaves for
+	// the next ones.
 	parts = 3
+	dense = 12
 	kept  = 16
 )
 
@@ -25,9 +27,13 @@ type candidate struct {
 func (s *Solver) price(w *solver.Work) int32 {
 	m := len(s.slots)
 	part := max(16, int(0.4*math.Sqrt(float64(m))))
+	block := parts * part
+	if m >= dense*int(s.root) {
+		block += part
+	}
 	found := s.reconsider()
 	seen := 0
-	for seen < m && (seen < parts*part || len(found) == 0) {
+	for seen < m && (seen < block || len(found) == 0) {
 		from := s.scan
 		to := min(from+part, m)
 		if i, least := cheapest(s.slots[from:to], s.pi); i >= 0 {

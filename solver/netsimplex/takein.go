@@ -78,8 +78,8 @@ func (s *Solver) growNodes() {
 	s.nodes[bound] = node{parent: none, pred: none, size: 1}
 }
 
-// mix takes in all arcs, in strides, so that a block of pricing sees arcs of many
-// nodes.
+// mix takes in all arcs, such that arcs side by side in a block of pricing are far
+// apart by number, and so of many nodes. It reads them as they lie in memory.
 func (s *Solver) mix() {
 	m := len(s.slotOf)
 	s.slots = make([]priced, m)
@@ -87,13 +87,12 @@ func (s *Solver) mix() {
 	s.bounds = make([]bound, m)
 	s.arcOf = make([]int32, m)
 	stride := max(10, int(math.Sqrt(float64(m))))
-	slot := int32(0)
-	for start := range min(stride, m) {
-		for a := start; a < m; a += stride {
-			s.slotOf[a], s.arcOf[slot] = slot, int32(a)
-			s.set(slot, s.net.Arc(flowgraph.ArcID(a)))
-			slot++
-		}
+	column, longer := m/stride, m%stride
+	for a := range m {
+		start := a % stride
+		slot := int32(start*column + min(start, longer) + a/stride)
+		s.slotOf[a], s.arcOf[slot] = slot, int32(a)
+		s.set(slot, s.net.Arc(flowgraph.ArcID(a)))
 	}
 }
 
