@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/sluice-scheduler/sluice/costmodels/guard"
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -99,13 +100,15 @@ func (t *rows) renew(together []*row, from int) {
 		if h == nil {
 			continue
 		}
-		t.asks, t.askers = t.asks[:0], t.askers[:0]
+		t.askers = t.askers[:0]
 		for k, r := range together {
 			if r.opens(h, &t.hosts.rooms[i]) {
-				t.asks, t.askers = append(t.asks, guard.Ask{Request: &r.request, Host: h.rec}), append(t.askers, int32(k))
+				t.askers = append(t.askers, int32(k))
 			}
 		}
-		t.prices = t.model.Starts(t.round, t.asks, t.prices[:0])
+		t.prices = t.model.Starts(t.round, len(t.askers), func(j int) (*costmodels.Request, *cluster.Host) {
+			return &together[t.askers[j]].request, h.rec
+		}, t.prices[:0])
 		for j, k := range t.askers {
 			if s := together[k].slot(t.prices[j], h.rec, i); s < together[k].end {
 				t.found[k] = append(t.found[k], s)

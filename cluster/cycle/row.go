@@ -29,8 +29,7 @@ type rows struct {
 	byKey map[pricedKey]*row
 	idle  []*row // without a class, longest idle first
 
-	asks     []guard.Ask // of a batch of prices
-	askers   []int32
+	askers   []int32 // of a batch of prices
 	prices   []flowgraph.Cost
 	recent   changed
 	scratch  []slot
@@ -56,7 +55,8 @@ type row struct {
 	task    *cluster.TaskSpec // what is asked for
 	request costmodels.Request
 	rule    *rule
-	users   int // classes
+	plain   bool // on hosts where neither tasks nor devices count, room in the fixed dimensions is all that it takes
+	users   int  // classes
 
 	fixed []likeness // by signature
 	era   int        // of the signatures
@@ -106,6 +106,7 @@ func (t *rows) get(asks rowKey, task *cluster.TaskSpec, w wishes) *row {
 			request: costmodels.Request{Task: task, Work: asks.work, Route: key.route},
 			read:    -1,
 		}
+		r.plain = !asks.revocable && r.rule == nil && len(task.Resources.Named) == 0 && task.GPU.IsZero() && task.Ports.IsZero()
 		t.byKey[key] = r
 	case r.users == 0:
 		t.idle = without(t.idle, r)
@@ -129,16 +130,18 @@ func (t *rows) release(r *row) {
 
 // rebuild looks at all hosts and lists the cheapest n.
 func (t *rows) rebuild(r *row, n int) {
-	t.asks, t.askers = t.asks[:0], t.askers[:0]
+	t.askers = t.askers[:0]
 	for i, h := range t.hosts.byIndex {
 		if h != nil && r.opens(h, &t.hosts.rooms[i]) {
-			t.asks, t.askers = append(t.asks, guard.Ask{Request: &r.request, Host: h.rec}), append(t.askers, h.index)
+			t.askers = append(t.askers, int32(i))
 		}
 	}
-	t.prices = t.model.Starts(t.round, t.asks, t.prices[:0])
+	t.prices = t.model.Starts(t.round, len(t.askers), func(k int) (*costmodels.Request, *cluster.Host) {
+		return &r.request, t.hosts.byIndex[t.askers[k]].rec
+	}, t.prices[:0])
 	all := t.scratch[:0]
 	for k, i := range t.askers {
-		all = append(all, r.slot(t.prices[k], t.asks[k].Host, i))
+		all = append(all, r.slot(t.prices[k], t.hosts.byIndex[i].rec, i))
 	}
 	r.count, r.end = len(all), endless
 	if n < len(all) && len(all) > fullHead {
@@ -239,6 +242,9 @@ func (r *row) opens(h *host, room *[cluster.NumDimensions]int64) bool {
 				return false
 			}
 		}
+	}
+	if int(h.alike) < len(r.fixed) && r.fixed[h.alike] == (likeness{verdict: open}) && r.plain {
+		return true
 	}
 	return r.judge(h) == open
 }

@@ -115,28 +115,19 @@ func (g *Guard) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 	return g.model.Start(r, q, h)
 }
 
-// Ask is a request on a host.
-type Ask struct {
-	Request *costmodels.Request
-	Host    *cluster.Host
-}
-
-// Starts appends what Start returns for each, in order: what a call costs by being watched, many of them pay once.
-func (g *Guard) Starts(r *costmodels.Round, asks []Ask, prices []flowgraph.Cost) []flowgraph.Cost {
-	for len(asks) > 0 {
-		n := len(prices)
-		prices = g.starts(r, asks, prices)
-		if n = len(prices) - n; n < len(asks) { // the model is broken: the price of what it fell over is 0, and so are the rest
-			prices = append(prices, 0)
-			n++
-		}
-		asks = asks[n:]
+// Starts appends what Start returns for each of n requests on hosts, in order: what a call costs by being watched, many of
+// them pay once.
+func (g *Guard) Starts(r *costmodels.Round, n int, ask func(i int) (*costmodels.Request, *cluster.Host), prices []flowgraph.Cost) []flowgraph.Cost {
+	begun := len(prices)
+	prices = g.starts(r, n, ask, prices)
+	for len(prices) < begun+n { // the model is broken: from there on prices are 0
+		prices = append(prices, 0)
 	}
 	return prices
 }
 
 // starts appends the prices up to the first that is broken.
-func (g *Guard) starts(r *costmodels.Round, asks []Ask, prices []flowgraph.Cost) (out []flowgraph.Cost) {
+func (g *Guard) starts(r *costmodels.Round, n int, ask func(i int) (*costmodels.Request, *cluster.Host), prices []flowgraph.Cost) (out []flowgraph.Cost) {
 	out = prices
 	if g.fault != nil {
 		return out
@@ -144,9 +135,10 @@ func (g *Guard) starts(r *costmodels.Round, asks []Ask, prices []flowgraph.Cost)
 	var price flowgraph.Cost
 	defer g.watch(r, r.Work, "Start", &price)
 	r.Work = &g.steps
-	for i := range asks {
+	for i := range n {
 		g.steps = Steps
-		if price = g.model.Start(r, asks[i].Request, asks[i].Host); price < 0 || price > costmodels.MaxPrice {
+		request, h := ask(i)
+		if price = g.model.Start(r, request, h); price < 0 || price > costmodels.MaxPrice {
 			return out
 		}
 		out = append(out, price)

@@ -139,11 +139,11 @@ func TestStartsAreThoseOfStart(t *testing.T) {
 			}
 			round, one, many := &costmodels.Round{}, model(), model()
 			var want []flowgraph.Cost
-			asks := make([]guard.Ask, n)
+			ask := func(int) (*costmodels.Request, *cluster.Host) { return nil, nil }
 			for range n {
 				want = append(want, one.Start(round, nil, nil))
 			}
-			require.Equal(t, want, many.Starts(round, asks, nil))
+			require.Equal(t, want, many.Starts(round, n, ask, nil))
 			require.Equal(t, one.Fault(), many.Fault())
 			require.Nil(t, round.Work)
 		}
