@@ -308,6 +308,10 @@ func (s *Solver) setArc(a int32) {
 	if r.tail < 0 {
 		s.promote(int32(d.Head))
 		*r = arc{tail: int32(d.Tail), head: int32(d.Head), stamp: r.stamp, cost: int64(d.Cost)}
+		if s.kinds[r.tail] == isSource && r.tail != r.head && d.Lower == 0 {
+			s.offered(a, d.Upper)
+			return
+		}
 		s.mark(a)
 		if r.tail != r.head && s.kinds[r.tail] >= isCore {
 			s.enlist(a)
@@ -347,6 +351,18 @@ func (s *Solver) setArc(a int32) {
 	}
 	s.deriveExit(r)
 	s.suspectArc(a)
+}
+
+// offered takes in the upper bound of a new arc of a source, whose bounds are renewed
+// when it is compared or placed.
+func (s *Solver) offered(a int32, upper int64) {
+	r := &s.arcs[a]
+	r.upper = upper
+	s.mark(a)
+	s.dirty.add(r.tail)
+	if s.kinds[r.head] == isHub {
+		s.hubOf(r.head).found(s, a)
+	}
 }
 
 func (s *Solver) suspectArc(a int32) {
