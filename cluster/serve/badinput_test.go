@@ -182,6 +182,22 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.discovery.endpoints[1].name", "names are unique"},
 	{"unknown type", func(s *sluicev1.JobSpec) { s.Type = 99 }, codes.Unimplemented, "spec.type", "is 99"},
 	{"revocable", func(s *sluicev1.JobSpec) { s.Revocable = true }, codes.Unimplemented, "spec.revocable", "lends nothing"},
+	{"copies of a service", func(s *sluicev1.JobSpec) {
+		s.Type, s.Speculation = sluicev1.JobType_JOB_TYPE_STATELESS, &sluicev1.SpeculationPolicy{Idempotent: true}
+	}, codes.InvalidArgument, "spec.speculation.idempotent", "is for batch jobs"},
+	{"copies of a gang", func(s *sluicev1.JobSpec) {
+		s.Instances, s.Gang = proto.Uint32(2), &sluicev1.GangPolicy{Minimum: 2}
+		s.Speculation = &sluicev1.SpeculationPolicy{Idempotent: true}
+	}, codes.InvalidArgument, "spec.speculation.idempotent", "not for gangs"},
+	{"copies of a controller", func(s *sluicev1.JobSpec) {
+		s.Controller, s.Speculation = &sluicev1.ControllerPolicy{}, &sluicev1.SpeculationPolicy{Idempotent: true}
+	}, codes.InvalidArgument, "spec.speculation.idempotent", "with a controller"},
+	{"too many copies", func(s *sluicev1.JobSpec) {
+		s.Speculation = &sluicev1.SpeculationPolicy{Idempotent: true, MaxCopiesPercent: proto.Uint32(101)}
+	}, codes.InvalidArgument, "spec.speculation.max_copies_percent", "1 to 100"},
+	{"copies that nobody allows", func(s *sluicev1.JobSpec) {
+		s.Speculation = &sluicev1.SpeculationPolicy{MaxCopiesPercent: proto.Uint32(5)}
+	}, codes.InvalidArgument, "spec.speculation.max_copies_percent", "no copies are started"},
 	{"gang of one", func(s *sluicev1.JobSpec) { s.Gang = &sluicev1.GangPolicy{Minimum: 2} }, codes.InvalidArgument, "spec.gang", "needs at least 2 instances"},
 	{"empty gang", func(s *sluicev1.JobSpec) {
 		s.Instances, s.Gang = proto.Uint32(3), &sluicev1.GangPolicy{}

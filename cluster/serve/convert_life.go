@@ -36,7 +36,7 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 			job.Task.Secrets = true // in which form the credential comes
 		}
 	}
-	speculationFrom(p.Speculation, job, child(path, "speculation"), v)
+	speculationFrom(p, job, child(path, "speculation"), v)
 	switch job.Type {
 	case cluster.Daemon:
 		checkDaemon(p, job, path, v)
@@ -46,8 +46,9 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 	job.TTL = positiveFrom(p.TtlAfterFinish, child(path, "ttl_after_finish"), v)
 }
 
-// speculationFrom adds whether tasks may have copies. The job's gang and controller are known.
-func speculationFrom(p *sluicev1.SpeculationPolicy, job *cluster.JobSpec, path string, v *violations) {
+// speculationFrom adds whether tasks may have copies.
+func speculationFrom(spec *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violations) {
+	p := spec.Speculation
 	if p == nil {
 		return
 	}
@@ -65,9 +66,9 @@ func speculationFrom(p *sluicev1.SpeculationPolicy, job *cluster.JobSpec, path s
 	switch {
 	case job.Type != cluster.Batch:
 		v.Invalid(at, "is for batch jobs: the instances of others do not end by themselves")
-	case job.Gang != nil:
+	case spec.Gang != nil:
 		v.Invalid(at, "is not for gangs, whose tasks know each other: leave it or the gang out")
-	case job.Controller:
+	case spec.Controller != nil:
 		v.Invalid(at, "is not for jobs with a controller, which there is one of: leave one out")
 	}
 	job.Speculation = &cluster.Speculation{MaxPercent: p.GetMaxCopiesPercent()}

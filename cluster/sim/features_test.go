@@ -19,9 +19,7 @@ import (
 	"github.com/sluice-scheduler/sluice/costmodels/binpack"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
-	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/costmodels/sjf"
-	"github.com/sluice-scheduler/sluice/costmodels/trivial"
 )
 
 // occupancy is one run of a task as the list of placements tells it, in seconds; end is negative where it runs for ever.
@@ -304,7 +302,9 @@ func (s *swapping) Run(in cycle.Input) cycle.Output {
 func TestModelsSwappedInEveryCycle(t *testing.T) {
 	c := config(crowded(21, 15, 60, time.Second))
 	s := &swapping{}
-	for _, m := range []costmodels.Model{loadspread.Model{}, binpack.Model{}, quincy.Model{}, sjf.Model{}, trivial.Model{}} {
+	for _, name := range models.Names() {
+		m, err := models.New(name)
+		require.NoError(t, err)
 		s.policies = append(s.policies, &cycle.Policy{Model: m})
 	}
 	c.wrap = func(p Planner) Planner { s.Planner = p; return s }
@@ -383,6 +383,51 @@ func TestSumsAndBindings(t *testing.T) {
 	} {
 		t.Run(c.model+" in "+c.pool, func(t *testing.T) { require.Equal(t, c.hosts, packed(c.model, c.pool)) })
 	}
+}
+
+// TestModelsBoundToTypes: a model that is bound to a type of jobs prices those, one after the other, and no others.
+func TestModelsBoundToTypes(t *testing.T) {
+	for policy, hosts := range map[string]int{"binpack; batch = loadspread": 4, "binpack; stateless = loadspread": 1} {
+		m, err := models.New(policy)
+		require.NoError(t, err)
+		s := story{model: m}
+		for i := range 4 {
+			s.jobs = append(s.jobs, work(fmt.Sprint("it-", i), time.Duration(i)*time.Second, 1, nil))
+		}
+		on := map[string]bool{}
+		for _, o := range s.tell(t) {
+			on[o.host] = true
+		}
+		require.Len(t, on, hosts, policy)
+	}
+}
+
+// TestAGangLeavesWhole: of a gang that others displace, all leave in one moment, while tasks that are no gang leave as many as are
+// needed.
+func TestAGangLeavesWhole(t *testing.T) {
+	left := func(gang *cluster.Gang) (ends map[float64]int) {
+		s := story{jobs: []trace.Job{
+			work("core", 0, 24, func(s *cluster.JobSpec) { s.Preemptible, s.Gang = true, gang }),
+			work("claim", 10*time.Second, 2, func(s *cluster.JobSpec) { s.Priority = 5 }),
+		}}
+		ends = map[float64]int{}
+		for _, o := range s.tell(t) {
+			if o.job == "core" && o.end < 60 { // it did not run its minute
+				ends[o.end]++
+			}
+		}
+		return ends
+	}
+	whole := left(&cluster.Gang{Minimum: 24})
+	require.Len(t, whole, 1)
+	for _, n := range whole {
+		require.Equal(t, 24, n)
+	}
+	few := 0
+	for _, n := range left(nil) {
+		few += n
+	}
+	require.Equal(t, 2, few)
 }
 
 // TestHostsWithGPUsAreKept: by price alone, work that needs no GPU stays off the hosts that have some while others have room,

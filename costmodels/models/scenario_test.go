@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/costmodels/modeltest"
 )
 
@@ -37,6 +38,13 @@ var scenarios = []struct {
 }
 
 func TestEveryModelIsBetterAtWhatItIsFor(t *testing.T) {
+	shown := map[string]bool{"trivial": true, "random": true} // which are for nothing
+	for _, c := range scenarios {
+		shown[c.policy] = true
+	}
+	for _, name := range models.Names() {
+		require.True(t, shown[name], "%s has no scenario", name)
+	}
 	const seeds = 10
 	for _, c := range scenarios {
 		t.Run(c.policy+": "+c.about, func(t *testing.T) {
