@@ -90,6 +90,7 @@ type cycleAnswer struct {
 }
 
 func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string, disk bool) (err error) {
+	collectRarely()
 	b.Journal = journal.NewMemory()
 	if disk {
 		dir, err := os.MkdirTemp("", "sluice-bench-")
@@ -109,15 +110,19 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string,
 		return m.Mallocs
 	}
 	bar := newProgress(a.err)
-	b.Progress = func(done int) { bar.show(fmt.Sprintf("%d of %d cycles", done, b.Cycles), time.Now()) }
+	var m runtime.MemStats
+	b.Progress = func(done int) {
+		bar.show(fmt.Sprintf("%d of %d cycles", done, b.Cycles), time.Now())
+		if done == b.Cycles { // when Run is back, the cluster is gone
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+		}
+	}
 	r, err := b.Run(cmd.Context())
 	bar.end()
 	if err != nil {
 		return err
 	}
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
 	answer := cycleAnswer{
 		CycleReport: r, Model: b.Model.Name(), Planner: sim.PlannerName(b.NewSolver), Disk: disk, Clock: clock,
 		HeapMB: float64(m.HeapAlloc) / (1 << 20), Cores: runtime.NumCPU(), Go: runtime.Version(), Seconds: time.Since(began).Seconds(),
