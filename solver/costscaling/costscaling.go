@@ -112,7 +112,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 			return r, nil
 		}
 		if s.warm {
-			s.epsilon = s.violation()
+			s.epsilon = s.violation(&r.Work)
 		}
 		s.begin(&r.Work)
 	}

@@ -77,7 +77,7 @@ func (s *Solver) refinePrices(w *solver.Work) bool {
 	limit := refinementEach * units
 	fits := true
 	for fits && len(s.order.cheap) > 0 {
-		fits = s.sort(&units) && s.scan(&units) && units < limit
+		fits = units < limit && s.sort(&units) && s.scan(&units)
 	}
 	w.Units += units
 	if !fits {

@@ -16,7 +16,8 @@ const (
 
 // violation is the exponent of the least ε for which the flow is ε-optimal: a
 // smaller one would send what arcs too cheap by far now carry on long ways.
-func (s *Solver) violation() uint {
+func (s *Solver) violation(w *solver.Work) uint {
+	w.Units += int64(len(s.residuals))
 	least := int64(0)
 	for v := range s.supply {
 		pi := s.pi[v]
