@@ -10,6 +10,7 @@ func (s *Solver) backward(v int32) bool {
 	if s.kinds[v] == isSource {
 		return false // its flow was withdrawn when the lack was found
 	}
+	s.courts.trim(len(s.arcs))
 	s.reachBack(&t, v, none, 0, none, none)
 	from := -s.price[v]
 	for least := -far; len(s.queue) > 0; {

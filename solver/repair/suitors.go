@@ -41,14 +41,22 @@ func (c *courts) forget() {
 	c.list = c.list[:0]
 }
 
+// trim drops all lists when they are half as long as the network: in a long phase most of
+// them are of nodes that have newer ones.
+func (c *courts) trim(arcs int) {
+	if 2*len(c.list) > arcs {
+		c.forget()
+	}
+}
+
 // walked takes in the reduced length of a path.
 func (c *courts) walked(length int64) {
 	c.width = max(c.width-c.width/32, length-length/4)
 }
 
-// expandSuitors steps back from v to the sources that could move there. Those who
-// bid less wait in the queue until the search has come as far as the best of them
-// could be.
+// expandSuitors steps back from v to the sources that could move there. Those that
+// are not on the list wait in the queue until the search has come as far as the best
+// of them could be.
 func (s *Solver) expandSuitors(t *target, v int32, key int64) {
 	c := &s.courts
 	label := s.nodes[v].label
@@ -88,8 +96,8 @@ func (s *Solver) invite(v int32) {
 	l.size = int32(len(c.list)) - l.off
 }
 
-// expandRest steps back from v to sources that bid less than those of the list, which
-// from then on reaches four times as far, the second time to all.
+// expandRest steps back from v once more, with a list that from then on reaches
+// four times as far, the second time to all.
 func (s *Solver) expandRest(t *target, v int32, key int64) {
 	c := &s.courts
 	if l := &c.of[v]; l.stamp == c.stamp {
