@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
@@ -66,9 +67,9 @@ func TestWarmSolveDoesNotAllocate(t *testing.T) {
 }
 
 // TestEveryRaceFromZero starts cost scaling beside the simplex at once, every
-// other time so far ahead that it wins.
+// other time so far ahead that it wins; then it also races later changes.
 func TestEveryRaceFromZero(t *testing.T) {
-	races, overtaken := 0, 0
+	races, overtaken, again := 0, 0, 0
 	for seed := range uint64(200) {
 		src := solvertest.Seeded(seed)
 		c := solvertest.NewCluster(src, solvertest.ClusterShape{
@@ -91,12 +92,38 @@ func TestEveryRaceFromZero(t *testing.T) {
 			overtaken++
 		}
 		for range 4 {
-			c.Churn(1 + src.Intn(8))
+			c.Churn(10 + src.Intn(20))
+			s.racing, s.patience = s.scaling != nil, 8
 			compare(t, c, s)
+			if s.scaling != nil && s.patience < 8 {
+				again++
+			}
 		}
 	}
 	require.Greater(t, races, 50)
 	require.Greater(t, overtaken, 10)
+	require.Positive(t, again)
+}
+
+// TestFewUnitsOnManyNodes tells who gives the first answer by how many units there
+// are for the nodes.
+func TestFewUnitsOnManyNodes(t *testing.T) {
+	for _, c := range []struct {
+		units int64
+		few   bool
+	}{{0, true}, {2, true}, {3, false}} {
+		n := flowgraph.New()
+		sink, class := n.AddNode(-c.units), n.AddNode(c.units)
+		for range 18 {
+			host := n.AddNode(0)
+			n.AddArc(class, host, 0, 1, 7)
+			n.AddArc(host, sink, 0, 1, 1)
+		}
+		s := New()
+		r := solvertest.Compare(t, n, s)
+		require.Equal(t, 8*c.units, r.Objective)
+		require.Equal(t, c.few, s.ready, "%d units on %d nodes", c.units, n.NumNodes())
+	}
 }
 
 // almostDone returns a cost scaling that has done as much as it can without having an answer.
