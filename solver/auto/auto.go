@@ -34,7 +34,7 @@ const (
 	// another starts, less if that is assignment: about what the other would need.
 	// It is a quarter less after each race that repair lost, twice that, up to the
 	// constant, after each solve that needed no race.
-	patience, patienceSingle = 32, 12
+	patience, patienceSingle = 32, 24
 	// shock is how many wide searches of repair in a network of single tasks end its
 	// patience at once: a price level moves, unit by unit.
 	shock = 6
