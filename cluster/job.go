@@ -56,6 +56,7 @@ type JobSpec struct {
 	Backoff     Backoff          `cbor:",omitzero"`  // before they are
 	DependsOn   []Dependency     `cbor:",omitempty"` // all have to be true before any task may run
 	Speculation *Speculation     `cbor:",omitempty"` // nil: no task runs twice at once
+	Progress    time.Duration    `cbor:",omitempty"` // how often is read how far a task says it is; 0: it does not say
 	TTL         time.Duration    `cbor:",omitempty"` // how long the job is kept after its end; 0: the server's setting
 	Update      *UpdatePolicy    `cbor:",omitempty"` // nil: one instance at a time
 	Discovery   *Discovery       `cbor:",omitempty"` // nil: others are not told where the instances are

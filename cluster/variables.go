@@ -20,6 +20,10 @@ const (
 	VarPortPrefix  = "SLUICE_PORT_"        // with the position of a dynamic port, and with its name
 )
 
+// VarProgressFile names the file in which a task says how far it is, where its job reports progress and its host manager can
+// read files of tasks.
+const VarProgressFile = "SLUICE_PROGRESS_FILE"
+
 // The variables of the instances of a gang. See [Job.GangVariables].
 const (
 	VarGangRank  = "SLUICE_GANG_RANK"  // the instance

@@ -56,6 +56,8 @@ type Launch struct {
 	// MaxRunTime is after how long from RUNNING the scheduler ends the run, with its grace; 0: never. A driver whose provider
 	// can do the same may have it do so some time later, for the case that the scheduler is away then.
 	MaxRunTime time.Duration `json:",omitempty"` // as fingerprints were made before it was here
+	// Progress is how often a driver that can do so reads how far the run says it is; 0: it does not say.
+	Progress time.Duration `json:",omitempty"`
 	// Revocable says that the run is for what the host has in [cluster.Machine.Revocable], where it has that.
 	Revocable bool `json:",omitempty"`
 }
@@ -115,6 +117,8 @@ type Usage struct {
 	Run         cluster.RunID
 	CPUMilli    int64 // thousandths of a core, averaged since the last report
 	MemoryBytes int64 // resident now
+	// Progress is how far the run says it is, from 0 to 1; nil where it has not said.
+	Progress *float64
 }
 
 // Health is what the checks of a run say, as a driver found out.

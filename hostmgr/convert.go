@@ -181,6 +181,7 @@ func launchFrom(p *sluicev1.Launch, can cluster.Capabilities) (Launch, error) {
 		l.Secrets = append(l.Secrets, SecretFile{Path: s.GetPath(), Value: s.GetValue()})
 	}
 	l.Env, l.Told = envFrom(payload.GetEnvironment()), envFrom(payload.GetVariables())
+	l.Progress = max(0, payload.GetProgressInterval().AsDuration())
 	l.MaxRunTime, l.Revocable = time.Duration(max(0, payload.GetMaxRunTimeNs())), payload.GetRevocable()
 	return l, l.refuse(payload, can)
 }
@@ -201,7 +202,6 @@ func (l *Launch) refuse(p *sluicev1.TaskPayload, can cluster.Capabilities) error
 		refuse(true, name)
 	}
 	refuse(p.GetService(), "services")
-	refuse(p.GetProgressInterval() != nil, "progress reports")
 	if want := l.Task.Ports.Count(); len(l.Ports) != want {
 		problems = append(problems, fmt.Errorf("hostmgr: the task asks for %d ports and the scheduler chose %d", want, len(l.Ports)))
 	}

@@ -34,7 +34,7 @@ func fullLaunch() *sluicev1.Launch {
 			Environment: map[string]string{"A": "given", "B": "2"},
 			GpuDevices:  []uint32{1, 3},
 
-			MaxRunTimeNs: int64(time.Hour), Revocable: true,
+			MaxRunTimeNs: int64(time.Hour), Revocable: true, ProgressInterval: durationpb.New(time.Minute),
 		},
 	}
 }
@@ -58,7 +58,7 @@ func TestLaunchFrom(t *testing.T) {
 		GPUs: []uint16{1, 3},
 		Env:  []cluster.KeyValue{{Key: "A", Value: "given"}, {Key: "B", Value: "2"}},
 
-		MaxRunTime: time.Hour, Revocable: true,
+		MaxRunTime: time.Hour, Revocable: true, Progress: time.Minute,
 	}, got)
 }
 
@@ -85,7 +85,6 @@ func TestLaunchFromRefuses(t *testing.T) {
 		"no GPU device 70000":                        func(l *sluicev1.Launch) { l.Task.GpuDevices[1] = 70_000 },
 		"secrets":                                    func(l *sluicev1.Launch) { l.Task.Secrets = []*sluicev1.SecretFile{{}} },
 		"services":                                   func(l *sluicev1.Launch) { l.Task.Service = true },
-		"progress reports":                           func(l *sluicev1.Launch) { l.Task.ProgressInterval = durationpb.New(1) },
 		"support containers":                         func(l *sluicev1.Launch) { process(l).Container = &sluicev1.ContainerSpec{} },
 		"support docker": func(l *sluicev1.Launch) {
 			process(l).Container = &sluicev1.ContainerSpec{Runtime: sluicev1.ContainerSpec_DOCKER}

@@ -59,7 +59,7 @@ func (b *usageBox) take() *sluicev1.BulkUp {
 	for _, run := range slices.SortedFunc(maps.Keys(b.runs), cluster.RunID.Compare) {
 		u := b.runs[run]
 		report.Runs = append(report.Runs, &sluicev1.RunUsage{
-			Run: runTo(run), CpuMilli: u.CPUMilli, MemoryBytes: u.MemoryBytes,
+			Run: runTo(run), CpuMilli: u.CPUMilli, MemoryBytes: u.MemoryBytes, Progress: u.Progress,
 		})
 	}
 	return &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Usage{Usage: report}}

@@ -15,6 +15,7 @@ const (
 	defaultBackoff    = time.Second
 	defaultBackoffMax = 5 * time.Minute
 	maxDependencies   = 1000
+	defaultProgress   = 5 * time.Second // how often it is read
 )
 
 // lifeFrom adds to a job of a known type when it begins, what becomes of instances that end, and when it ends and goes.
@@ -37,6 +38,12 @@ func lifeFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *violati
 		}
 	}
 	speculationFrom(p, job, child(path, "speculation"), v)
+	if p.Progress != nil {
+		job.Progress = durationFrom(p.Progress.Interval, defaultProgress, maxTime, child(path, "progress.interval"), v)
+		if job.Progress == 0 {
+			v.Invalid(child(path, "progress.interval"), "is 0: leave progress out where tasks report none")
+		}
+	}
 	switch job.Type {
 	case cluster.Daemon:
 		checkDaemon(p, job, path, v)
@@ -128,6 +135,9 @@ func restartFrom(p *sluicev1.RestartPolicy, job *cluster.JobSpec, path string, v
 
 // lifeTo is the reverse of lifeFrom.
 func lifeTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
+	if s.Progress != 0 {
+		p.Progress = &sluicev1.ProgressPolicy{Interval: durationpb.New(s.Progress)}
+	}
 	if e := s.Speculation; e != nil {
 		p.Speculation = &sluicev1.SpeculationPolicy{Idempotent: true}
 		if e.MaxPercent > 0 {

@@ -232,6 +232,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(2), BackoffInitial: durationpb.New(2), BackoffMax: durationpb.New(9)}
 	a.submit(t, sleepJob("first"))
 	rich.DependsOn = []*sluicev1.Dependency{{Job: "first", Condition: sluicev1.Dependency_ENDED}, {Job: "first", Condition: sluicev1.Dependency_FAILED}}
+	rich.Progress = &sluicev1.ProgressPolicy{Interval: durationpb.New(3 * time.Second)}
 	rich.TtlAfterFinish, rich.Controller = durationpb.New(time.Minute), &sluicev1.ControllerPolicy{ApiAccess: true}
 	rich.Constraints = []*sluicev1.ConstraintRule{
 		{Expression: nested(3)},

@@ -181,11 +181,14 @@ func sameSpec(have, want *cluster.JobSpec) bool {
 
 // GetJob implements sluicev1.JobServiceServer.
 func (a *jobService) GetJob(_ context.Context, r *sluicev1.GetJobRequest) (*sluicev1.GetJobResponse, error) {
-	j, err := findJob(a.s.Snapshot(), r.Name)
+	snapshot := a.s.Snapshot()
+	j, err := findJob(snapshot, r.Name)
 	if err != nil {
 		return nil, err
 	}
-	return &sluicev1.GetJobResponse{Job: jobTo(j)}, nil
+	p := jobTo(j)
+	p.Progress = a.s.jobProgress(snapshot, j)
+	return &sluicev1.GetJobResponse{Job: p}, nil
 }
 
 // StopJob implements sluicev1.JobServiceServer.

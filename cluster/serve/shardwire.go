@@ -44,6 +44,10 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 	spec := *job.TaskOf(instance)
 	spec.Labels = job.LabelsOf(instance)
 	request := spec.Request()
+	var progress *durationpb.Duration
+	if job.Progress != 0 {
+		progress = durationpb.New(job.Progress)
+	}
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: &sluicev1.Launch{
 		Run:  runRef(t.RunID(), j.Spec.Name),
 		Host: t.Host.Name(),
@@ -58,6 +62,8 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 
 			MaxRunTimeNs: int64(j.Spec.Limits.MaxRunTime),
 			Revocable:    j.Spec.Revocable,
+
+			ProgressInterval: progress,
 		},
 	}}}
 }

@@ -28,7 +28,7 @@ func (s *Scheduler) runSpeculation(ctx context.Context) error {
 		if mode := snapshot.Mode(); mode.ReadOnly || mode.SchedulingStopped {
 			continue
 		}
-		chosen := speculation.Choose(snapshot, feed.Next(snapshot, now, nil), nil, now)
+		chosen := speculation.Choose(snapshot, feed.Next(snapshot, now, nil), s.progressOf, now)
 		if len(chosen) == 0 {
 			continue
 		}

@@ -22,6 +22,7 @@ func (a *api) measuredTask(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 	p := taskTo(t, j)
 	if u, ok := a.s.TaskUsage(t); ok {
 		p.Used = &sluicev1.ResourceVector{CpuMilli: u.CPUMilli, MemoryBytes: u.MemoryBytes}
+		p.Progress = u.Progress
 	}
 	return p
 }

@@ -14,6 +14,7 @@ type Usage struct {
 	At          time.Time
 	CPUMilli    int64
 	MemoryBytes int64
+	Progress    *float64          // how far the run says it is, 0..1; nil: it has not said
 	peak        cluster.Resources // of all measurements, in each dimension
 }
 
@@ -36,6 +37,9 @@ func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
 	for _, m := range r.GetRuns() {
 		run := runFrom(m.GetRun())
 		u := Usage{Run: run.Run, At: now, CPUMilli: m.GetCpuMilli(), MemoryBytes: m.GetMemoryBytes()}
+		if p := m.Progress; p != nil && *p >= 0 && *p <= 1 {
+			u.Progress = p
+		}
 		u.peak = u.resources()
 		if old := before[run.Task]; old.Run == run.Run {
 			for d, v := range old.peak.Fixed {
@@ -62,6 +66,38 @@ func (s *Scheduler) TaskUsage(t *cluster.Task) (Usage, bool) {
 	}
 	u, ok := sh.usage[t.Key]
 	return u, ok && u.Run == t.Run
+}
+
+// progressOf returns how far a run says it is; false where it has not said.
+func (s *Scheduler) progressOf(run cluster.RunID) (float64, bool) {
+	t := s.Snapshot().Task(run.Task)
+	if t == nil || t.Run != run.Run {
+		return 0, false
+	}
+	u, ok := s.TaskUsage(t)
+	if !ok || u.Progress == nil {
+		return 0, false
+	}
+	return *u.Progress, true
+}
+
+// jobProgress is the mean of how far the tasks of a job are, nil where they do not say. Complexity: the tasks.
+func (s *Scheduler) jobProgress(snapshot *cluster.Snapshot, j *cluster.Job) *float64 {
+	if j.Spec.Progress == 0 || j.Spec.Instances == 0 {
+		return nil
+	}
+	sum := 0.0
+	for t := range snapshot.TasksOf(j.UID, 0) {
+		switch u, ok := s.TaskUsage(t); {
+		case t.Key.IsCopy():
+		case t.State == cluster.TaskSucceeded:
+			sum++
+		case ok && u.Progress != nil:
+			sum += *u.Progress
+		}
+	}
+	mean := min(sum/float64(j.Spec.Instances), 1)
+	return &mean
 }
 
 // notePeak adds to the end of a run what it was measured to use at most.

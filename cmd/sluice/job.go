@@ -51,6 +51,7 @@ func jobProperties(w io.Writer, j *sluicev1.Job) {
 		[2]string{"uid", strconv.FormatUint(uint64(j.GetUid()), 10)},
 		[2]string{"version", strconv.FormatUint(j.GetVersion(), 10)},
 		[2]string{"update", updateWord(j.GetUpdate())},
+		[2]string{"progress", progressWord(j.Progress)},
 		[2]string{"submitted", timeWord(j.GetCreateTime())},
 		[2]string{"started", timeWord(j.GetStartTime())},
 		[2]string{"ended", timeWord(j.GetEndTime())},

@@ -132,14 +132,11 @@ func newTaskGetCommand(a *app) *cobra.Command {
 }
 
 func taskProperties(w io.Writer, t *sluicev1.Task) {
-	progress, copied := "", ""
+	copied := ""
 	if c := t.GetCopy(); c != nil {
 		if copied = strings.ToLower(taskStateWord(c.GetState())); c.GetHost() != "" {
 			copied += " on " + c.GetHost()
 		}
-	}
-	if t.Progress != nil {
-		progress = fmt.Sprintf("%.0f %%", 100*t.GetProgress())
 	}
 	properties(w,
 		[2]string{"task", taskWord(t)},
@@ -153,7 +150,7 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"used", resourcesWord(t.GetUsed())},
 		[2]string{"ports", strings.Trim(fmt.Sprint(t.GetPorts()), "[]")},
 		[2]string{"health", healthWord(t.GetHealth())},
-		[2]string{"progress", progress},
+		[2]string{"progress", progressWord(t.Progress)},
 		[2]string{"waiting since", timeWord(t.GetQueueTime())},
 		[2]string{"started", timeWord(t.GetStartTime())},
 		[2]string{"ended", timeWord(t.GetEndTime())},
@@ -162,6 +159,13 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"copy", copied},
 		[2]string{"sandbox", t.GetSandbox()},
 	)
+}
+
+func progressWord(part *float64) string {
+	if part == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100**part)
 }
 
 func healthWord(h sluicev1.Health) string {

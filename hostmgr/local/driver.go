@@ -57,6 +57,7 @@ type run struct {
 	killed     bool         // there is a kill record
 	killing    sync.Mutex   // held while the kill record is written
 	meter      meter        // of the goroutine that reports usage
+	told       told         // of the same
 	checked    bool         // it has health checks
 	prepares   bool         // there is something to do before its processes can start
 	health     healthRecord // of the goroutine that reports health

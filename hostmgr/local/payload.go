@@ -224,6 +224,9 @@ func (d *driver) environment(l *hostmgr.Launch, p *cluster.Process, owner *accou
 	}
 	set("TMPDIR", filepath.Join(dir, tempFolder))
 	set(runDirVariable, runDirValue(dir))
+	if l.Progress > 0 {
+		set(cluster.VarProgressFile, filepath.Join(dir, progressFile))
+	}
 	for _, kv := range l.Environment(p, d.config.Address) {
 		set(kv.Key, kv.Value)
 	}

@@ -28,6 +28,8 @@ const (
 	tempFolder  = "tmp"     // the task's TMPDIR
 	healthFile  = "health"  // by the supervisor: what the checks say
 	scratches   = "scratch" // scratch volumes
+
+	progressFile = tempFolder + "/sluice-progress" // by the task: how far it is
 )
 
 type (

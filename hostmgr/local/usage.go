@@ -4,6 +4,7 @@ package local
 
 import (
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -74,6 +75,7 @@ func usageOf(runs map[int]*run, all []process, at time.Time) (usage []hostmgr.Us
 			c.used = time.Duration(g.value("cpu.stat", "usage_usec")) * time.Microsecond
 			c.memory = g.value("memory.current", "")
 		}
+		r.told.read(filepath.Join(r.dir, progressFile), at)
 		before := r.meter
 		r.meter = meter{c.used, at}
 		if before.at.IsZero() || !at.After(before.at) {
@@ -83,6 +85,7 @@ func usageOf(runs map[int]*run, all []process, at time.Time) (usage []hostmgr.Us
 			Run:         r.id,
 			CPUMilli:    max(0, int64(c.used-before.used)*1000/int64(at.Sub(before.at))),
 			MemoryBytes: c.memory,
+			Progress:    r.told.last,
 		})
 	}
 	return usage

@@ -139,3 +139,45 @@ func TestStandardInputAndRepetition(t *testing.T) {
 	require.Equal(t, 7, s.try("job", "submit", other).code)
 	dev.finish()
 }
+
+// Of tasks that say how far they are, the one that lags behind gets a copy, which ends both; without speculation it goes on.
+func TestACopyOvertakes(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		s := newSite(t)
+		settings := s.file("settings.yaml", fmt.Sprintf(`
+local: {usage_interval: 100ms}
+scheduler: {speculation_interval: %s, speculation_after: 500ms}
+`, map[bool]string{true: "200ms", false: "0s"}[on]))
+		dev := s.dev("--config", settings, "--hosts", "2", "--host-cpu", "2")
+		s.must("job", "submit", s.file("job.yaml", `
+name: work
+instances: 4
+progress: {interval: 100ms}
+speculation: {idempotent: true, max_copies_percent: 25}
+task:
+  processes:
+    - shell: |
+        case $SLUICE_TASK_ID in
+        *.3) echo 0.01 >$SLUICE_PROGRESS_FILE; exec sleep 1000;;
+        *.3c) echo copy; exit 0;;
+        esac
+        echo 0.5 >$SLUICE_PROGRESS_FILE
+        sleep 2
+  resources: {cpu: 100m, memory: 1Mi}
+`))
+		progress := func() float64 {
+			return get[struct{ Progress float64 }](s, "task", "get", "work/3").Progress
+		}
+		eventually(t, func() bool { return progress() == 0.01 }, "it says how far it is")
+		if on {
+			s.must("job", "wait", "work")
+			require.Equal(t, map[string]int{"TASK_STATE_SUCCEEDED": 4}, s.states("work"))
+			require.Contains(t, s.must("task", "explain", "work/3"), "OUTRUN")
+		} else {
+			eventually(t, func() bool { return s.states("work")["TASK_STATE_SUCCEEDED"] == 3 }, "the others end")
+			require.Equal(t, map[string]int{"TASK_STATE_SUCCEEDED": 3, "TASK_STATE_RUNNING": 1}, s.states("work"))
+			require.InDelta(t, (3+0.01)/4, get[struct{ Progress float64 }](s, "job", "get", "work").Progress, 1e-9)
+		}
+		dev.finish()
+	}
+}

@@ -296,7 +296,8 @@ type Job struct {
 	EndTime   *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Unset: there was none yet.
 	Update *JobUpdate `protobuf:"bytes,13,opt,name=update,proto3" json:"update,omitempty"`
-	// Mean progress of the tasks, 0..1. Unset: the job reports none.
+	// Mean progress of the tasks, 0..1. Unset: the job reports none, or this is
+	// not the answer of GetJob.
 	Progress *float64 `protobuf:"fixed64,14,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
 	// Tasks that run on a host that is connected and are fit to serve, as far as
 	// their checks say; these are what discovery lists.

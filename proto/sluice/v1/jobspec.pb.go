@@ -1267,7 +1267,8 @@ func (x *SpeculationPolicy) GetMaxCopiesPercent() uint32 {
 // SLUICE_PROGRESS_FILE.
 type ProgressPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How often the file is read. Unset: 5 s.
+	// How often the file is read, and not more often than usage is measured.
+	// Unset: 5 s.
 	Interval      *durationpb.Duration `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
