@@ -2,14 +2,15 @@
 // one, watches its effort, and lets two race when the first takes long.
 //
 // From zero, networks where little flows through many nodes go to repair, those
-// that are mostly sources of single tasks to assignment, others to the simplex. If the network then changes, repair takes over the
-// answer and goes on from it: it is by far the fastest after a small change, but
-// a shock that moves the whole price level can keep it busy for long. When it has
-// spent its patience, a multiple of the size of the network, another starts beside
-// it: the simplex from its last answer, or on a network of single tasks assignment
-// from zero. Likewise cost scaling starts beside a simplex that takes long from
-// zero: of a large network it reads the same arcs fewer times. If it wins there it
-// takes the place of the simplex in later races, too.
+// that are mostly sources of single tasks to assignment, others to the simplex. If
+// the network then changes, repair takes over the answer and goes on from it: it is
+// by far the fastest after a small change, but a shock that moves the whole price
+// level can keep it busy for long. When it has spent its patience, a multiple of
+// the size of the network, another starts beside it: the simplex from its last
+// answer, or on a network of single tasks assignment from zero. Likewise cost
+// scaling starts beside a simplex that takes long from zero: of a large network it
+// reads the same arcs fewer times. If it wins there it takes the place of the
+// simplex in later races, too.
 //
 // Both advance in quanta of counted work that take about as long, with a barrier
 // after each; the first to finish wins, the one that began if both do.

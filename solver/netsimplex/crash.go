@@ -12,7 +12,7 @@ func (s *Solver) crash() {
 		return
 	}
 	const unseen, queued, passed = 0, 1, 2
-	stage, price, queue := s.child, s.need, append(s.stack[:0], end)
+	stage, price, queue := s.child, s.need, append(s.sibling[:0], end)
 	clear(stage)
 	stage[end], price[end] = queued, 0
 	for k := 0; k < len(queue); k++ {
@@ -37,7 +37,6 @@ func (s *Solver) crash() {
 			price[u], t.parent, t.pred, s.state[slot] = through, v, slot, inTree
 		}
 	}
-	s.stack = queue
 }
 
 // onlyEnd returns the one node with demand, or none.

@@ -93,12 +93,11 @@ type Solver struct {
 	effort  int64       // nodes that pivots walked over and moved since last counted
 	scan    int         // slot where block search goes on
 	stem    []link
-	stack   []int32 // scratch
 	child   []int32 // scratch: first child, next sibling
 	sibling []int32
 
 	changed  []flowgraph.ArcID
-	answered bool
+	answered bool // there has been an optimal result
 }
 
 var (
