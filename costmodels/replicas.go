@@ -36,14 +36,14 @@ func Replicas(r *Round, inputs []cluster.Input) Data {
 		hosts, racks := slices.Clone(in.Hosts), slices.Clone(in.Racks)
 		slices.Sort(hosts)
 		for _, h := range slices.Compact(hosts) {
-			onHost[h] += in.Bytes
+			onHost[h] = min(onHost[h]+in.Bytes, cluster.MaxAmount)
 			if rack := r.RackOf(h); rack != "" {
 				racks = append(racks, rack)
 			}
 		}
 		slices.Sort(racks)
 		for _, rack := range slices.Compact(racks) {
-			inRack[rack] += in.Bytes
+			inRack[rack] = min(inRack[rack]+in.Bytes, cluster.MaxAmount)
 		}
 	}
 	for _, rack := range slices.Sorted(maps.Keys(inRack)) {

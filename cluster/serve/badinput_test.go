@@ -147,6 +147,11 @@ var badSpecs = []struct {
 	{"a service with a controller", func(s *sluicev1.JobSpec) {
 		s.Type, s.Controller = sluicev1.JobType_JOB_TYPE_STATELESS, &sluicev1.ControllerPolicy{}
 	}, codes.InvalidArgument, "spec.controller", "batch jobs"},
+	{"data of no size", reads(&sluicev1.DataInput{}), codes.InvalidArgument, "spec.locality.inputs[0].bytes", "is 0: 1 to"},
+	{"data of no instance", reads(&sluicev1.DataInput{Bytes: 1, Instances: &sluicev1.InstanceRange{Last: 7}}), codes.InvalidArgument, "spec.locality.inputs[0].instances.last", "the last instance is 0"},
+	{"data on no host", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{Kind: &sluicev1.Place_Host{Host: "h"}}}}), codes.InvalidArgument, "spec.locality.inputs[0].replicas[0].host", "shard/name"},
+	{"data nowhere", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{}}}), codes.InvalidArgument, "spec.locality.inputs[0].replicas[0]", "give host or rack"},
+	{"data in a zone", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{Kind: &sluicev1.Place_Zone{Zone: "z"}}}}), codes.Unimplemented, "spec.locality.inputs[0].replicas[0].zone", ""},
 	{"a secret where the credentials are", func(s *sluicev1.JobSpec) {
 		s.Secrets = []*sluicev1.Secret{{Name: "a", Path: "sluice-api/token", Value: []byte("x")}}
 	}, codes.InvalidArgument, "spec.secrets[0].path", "is kept for"},
@@ -677,4 +682,9 @@ func (a *apiTest) jobsPoolsHosts() []string {
 		all = append(all, fmt.Sprintf("%s %v", h.ID, h.Draining))
 	}
 	return all
+}
+
+// reads lets a job read one input.
+func reads(in *sluicev1.DataInput) func(*sluicev1.JobSpec) {
+	return func(s *sluicev1.JobSpec) { s.Locality = &sluicev1.Locality{Inputs: []*sluicev1.DataInput{in}} }
 }

@@ -67,6 +67,7 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	lifeFrom(p, job, path, v)
 	boundsFrom(p, job, path, v)
 	job.Overrides = overridesFrom(p, job, child(path, "overrides"), v)
+	inputsFrom(p.Locality, job, child(path, "locality"), v)
 	checkCoreLabels(job, child(path, "overrides"), v)
 	checkRevocable(p, job, path, v)
 	servesFrom(p, job, path, v)

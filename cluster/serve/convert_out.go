@@ -120,6 +120,7 @@ func jobSpecTo(s *cluster.JobSpec) *sluicev1.JobSpec {
 	}
 	boundsTo(s, p)
 	lifeTo(s, p)
+	inputsTo(s, p)
 	servesTo(s, p)
 	return p
 }

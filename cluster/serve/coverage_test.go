@@ -157,6 +157,9 @@ func complete(spec *sluicev1.JobSpec) {
 			d.Endpoints[0].Port = &sluicev1.PortRef{Kind: &sluicev1.PortRef_Number{Number: 80}}
 		}
 	}
+	for _, in := range spec.GetLocality().GetInputs() {
+		in.Bytes = max(1, in.Bytes)
+	}
 	for _, o := range spec.Overrides {
 		if o.Instances == nil {
 			o.Instances = &sluicev1.InstanceRange{}
@@ -257,6 +260,10 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Task.Processes[0].Command = &sluicev1.ProcessSpec_Shell{Shell: "echo $A"}
 	rich.Task.Processes[0].Environment = map[string]string{"A": "1"}
 	rich.Task.Processes[0].WorkingDirectory = "/tmp"
+	rich.Locality = &sluicev1.Locality{Inputs: []*sluicev1.DataInput{{Name: "part", Bytes: 5, Replicas: []*sluicev1.Place{
+		{Kind: &sluicev1.Place_Host{Host: "s/h"}}, {Kind: &sluicev1.Place_Rack{Rack: "r"}},
+	}}}}
+	ruled.Locality = &sluicev1.Locality{Inputs: []*sluicev1.DataInput{{Bytes: 1, Instances: &sluicev1.InstanceRange{}}}}
 	rich.Groups, rich.EstimatedRunTime = []string{"g1", "g2"}, durationpb.New(time.Hour)
 	rich.Gang = &sluicev1.GangPolicy{Minimum: 2, LaunchTimeout: durationpb.New(time.Minute)}
 	rich.Limits = &sluicev1.JobLimits{
@@ -289,6 +296,8 @@ func TestSpecsRoundTrip(t *testing.T) {
 	require.True(t, proto.Equal(rich.Task, out.Task), "%v\n%v", rich.Task, out.Task)
 	require.True(t, proto.Equal(rich.Gang, out.Gang) && proto.Equal(rich.Limits, out.Limits) && proto.Equal(rich.Preemption, out.Preemption), out)
 	require.Equal(t, rich.Groups, out.Groups)
+	require.True(t, proto.Equal(rich.Locality, out.Locality) && proto.Equal(rich.Progress, out.Progress), out)
+	require.True(t, proto.Equal(ruled.Locality, a.job(t, "ruled").Spec.Locality))
 	require.True(t, proto.Equal(rich.Restart, out.Restart) && proto.Equal(rich.DependsOn[0], out.DependsOn[0]), out)
 	require.True(t, len(out.DependsOn) == 2 && proto.Equal(rich.DependsOn[1], out.DependsOn[1]) && proto.Equal(rich.TtlAfterFinish, out.TtlAfterFinish), out)
 	require.True(t, proto.Equal(rich.Update, out.Update) && proto.Equal(rich.Discovery, out.Discovery), out)

@@ -28,11 +28,14 @@ var supported = fieldSet(map[string]string{
 
 	"JobSpec": "name type pool owner labels instances task overrides priority preemptible " +
 		"constraints spread depends_on restart kill_grace gang limits preemption estimated_run_time groups ttl_after_finish " +
-		"revocable secrets update discovery controller speculation progress",
+		"revocable secrets update discovery controller speculation progress locality",
 	"Secret":            "name path value",
 	"ControllerPolicy":  "api_access",
 	"SpeculationPolicy": "idempotent max_copies_percent",
 	"ProgressPolicy":    "interval",
+	"Locality":          "inputs",
+	"DataInput":         "name bytes replicas instances",
+	"Place":             "host rack",
 	"UpdatePolicy": "batch_size batch_percent order in_place canaries max_failed_instances max_attempts rollback_on_failure " +
 		"start_paused min_healthy_time healthy_deadline",
 	"DiscoveryPolicy":   "endpoints drain_delay",

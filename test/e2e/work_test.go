@@ -181,3 +181,23 @@ task:
 		dev.finish()
 	}
 }
+
+// A task goes where its data is, in the default cost model, although another host is as good otherwise; without data it goes to
+// the first.
+func TestATaskGoesToItsData(t *testing.T) {
+	s := newSite(t)
+	dev := s.dev("--hosts", "4")
+	const job = `
+name: %s
+%stask: {processes: [{argv: [sleep, "1000"]}], resources: {cpu: 100m, memory: 1Mi}}
+`
+	s.must("job", "submit", s.file("plain.yaml", fmt.Sprintf(job, "plain", "")))
+	s.must("job", "submit", s.file("data.yaml", fmt.Sprintf(job, "data",
+		"locality: {inputs: [{name: part, size: 10Gi, replicas: [{host: local/h3}]}]}\n")))
+	host := func(job string) string { return get[struct{ Host string }](s, "task", "get", job+"/0").Host }
+	eventually(t, func() bool { return host("plain") != "" && host("data") != "" }, "both are placed")
+	require.Equal(t, "local/h3", host("data"))
+	require.NotEqual(t, "local/h3", host("plain"))
+	require.Contains(t, s.must("task", "explain", "data/0"), "data ", "and it says what it would cost elsewhere")
+	dev.finish()
+}

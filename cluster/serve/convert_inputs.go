@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"math"
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// Bounds of what a job says of its data.
+const (
+	maxInputs   = cluster.MaxInstances // one for each instance
+	maxReplicas = 100
+)
+
+// allInstances is the last instance of an input that all read, however many there will be.
+const allInstances = math.MaxUint32
+
+// inputsFrom adds what data the tasks read and where it is. The job's instances and its gang are known.
+func inputsFrom(p *sluicev1.Locality, job *cluster.JobSpec, path string, v *violations) {
+	inputs := p.GetInputs()
+	if path = child(path, "inputs"); len(inputs) > maxInputs {
+		v.Invalid(path, "has %d entries: at most %d", len(inputs), maxInputs)
+		return
+	}
+	for i, in := range inputs {
+		at := item(path, i)
+		out := cluster.Input{Name: in.GetName(), Bytes: in.GetBytes(), Last: allInstances}
+		checkText(out.Name, child(at, "name"), maxKeyLength, v)
+		checkRange(out.Bytes, 1, cluster.MaxAmount, "", child(at, "bytes"), v)
+		if r := in.GetInstances(); r != nil {
+			out.First, out.Last = r.First, r.Last
+			switch {
+			case r.First > r.Last:
+				v.Invalid(child(at, "instances"), "are %d to %d: the first comes before the last", r.First, r.Last)
+			case r.Last >= max(1, job.Instances):
+				v.Invalid(child(at, "instances.last"), "is %d: the last instance is %d", r.Last, max(1, job.Instances)-1)
+			case job.Gang != nil:
+				v.Invalid(child(at, "instances"), "are some: the tasks of a gang start together and count as one; leave it out")
+			}
+		}
+		if len(in.GetReplicas()) > maxReplicas {
+			v.Invalid(child(at, "replicas"), "has %d entries: at most %d", len(in.Replicas), maxReplicas)
+			continue
+		}
+		for k, place := range in.GetReplicas() {
+			replicaFrom(place, &out, item(child(at, "replicas"), k), v)
+		}
+		job.Inputs = append(job.Inputs, out)
+	}
+}
+
+func replicaFrom(p *sluicev1.Place, in *cluster.Input, path string, v *violations) {
+	switch {
+	case p.GetHost() != "":
+		if checkText(p.GetHost(), child(path, "host"), maxNameLength, v); !strings.Contains(p.GetHost(), "/") {
+			v.Invalid(child(path, "host"), "is %s: hosts are named shard/name", quote(p.GetHost()))
+		}
+		in.Hosts = append(in.Hosts, cluster.HostID(p.GetHost()))
+	case p.GetRack() != "":
+		checkText(p.GetRack(), child(path, "rack"), maxNameLength, v)
+		in.Racks = append(in.Racks, p.GetRack())
+	case p.GetZone() != "": // refused as what is not supported
+	default:
+		v.Invalid(path, "names no place: give host or rack")
+	}
+}
+
+// inputsTo is the reverse of inputsFrom.
+func inputsTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
+	for _, in := range s.Inputs {
+		out := &sluicev1.DataInput{Name: in.Name, Bytes: in.Bytes}
+		for _, h := range in.Hosts {
+			out.Replicas = append(out.Replicas, &sluicev1.Place{Kind: &sluicev1.Place_Host{Host: string(h)}})
+		}
+		for _, rack := range in.Racks {
+			out.Replicas = append(out.Replicas, &sluicev1.Place{Kind: &sluicev1.Place_Rack{Rack: rack}})
+		}
+		if in.Last != allInstances {
+			out.Instances = &sluicev1.InstanceRange{First: in.First, Last: in.Last}
+		}
+		if p.Locality == nil {
+			p.Locality = &sluicev1.Locality{}
+		}
+		p.Locality.Inputs = append(p.Locality.Inputs, out)
+	}
+}
