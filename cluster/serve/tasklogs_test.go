@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -47,6 +48,11 @@ func (a *apiTest) connectLogShard(t *testing.T) *logShard {
 	sh.bulk, err = client.Bulk(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, sh.bulk.Send(&sluicev1.BulkUp{Message: &sluicev1.BulkUp_Hello{Hello: &sluicev1.BulkHello{Shard: "s", SessionId: "1"}}}))
+	require.Eventually(t, func() bool { // before, there is nobody to ask
+		a.shards.mu.Lock()
+		defer a.shards.mu.Unlock()
+		return a.shards.get("s").bulk != nil
+	}, 10*time.Second, time.Millisecond)
 	go func() {
 		for {
 			m, err := sh.bulk.Recv()

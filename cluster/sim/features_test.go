@@ -458,17 +458,17 @@ func TestHostsWithGPUsAreKept(t *testing.T) {
 // watching counts who is asked to leave in cycles that nothing arrived for.
 type watching struct {
 	Planner
-	tasks, quiet int // tasks there are; cycles since the last arrival
-	moves, full  int // victims in quiet cycles, quiet cycles
+	tasks       int          // that there are
+	since       cluster.Time // the last of them arrived
+	moves, full int          // victims in quiet cycles, quiet cycles
 }
 
 func (w *watching) Run(in cycle.Input) cycle.Output {
 	out := w.Planner.Run(in)
-	w.quiet++
 	if n := in.Snapshot.NumTasks(); n != w.tasks {
-		w.tasks, w.quiet = n, 0
+		w.tasks, w.since = n, in.Now
 	}
-	if w.quiet < 2 { // who arrived last may still be made room for
+	if in.Now.Sub(w.since) < cycle.DefaultOptions().Hysteresis+10*time.Second { // then those may leave for who arrived last who were asked to leave before
 		return out
 	}
 	w.full++
