@@ -133,14 +133,14 @@ func (s *search) exit() {
 }
 
 // stays reports whether the pool of the class ends within what it is entitled to, or at least takes no more than it gives
-// back. Room that others leave, or move for, goes to claims only.
+// back; what revocable tasks had is not counted against it. Room that others leave, or move for, goes to claims only.
 func (s *search) stays() bool {
 	c := s.class
 	var back cluster.Resources
 	for _, b := range s.found {
 		s.count(b, -1)
 		for _, u := range b.units {
-			if u.move == nil && u.group.key.pool == c.key.group.pool {
+			if u.move == nil && u.group.key.pool == c.key.group.pool && u.job.Revocable == c.row.key.revocable {
 				back = back.Add(u.spec.Resources)
 			}
 		}
