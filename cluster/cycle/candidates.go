@@ -307,7 +307,6 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 		missed += n * max(0, p.propose(c, p.graph.worth(c, res))-p.options.Tolerance)
 		allowed += n * p.options.Tolerance / 4
 	}
-
 	if missed <= allowed {
 		return true
 	}
