@@ -79,7 +79,7 @@ func (s *State) grantRole(b RoleBinding) error {
 	if held || b.Role >= NumRoles || len(s.roles) >= MaxRoleBindings {
 		return fmt.Errorf("%v is bound already, is unknown or is one too many", b)
 	}
-	s.roles = slices.Insert(slices.Clone(s.roles), i, b)
+	s.roles = inserted(s.roles, i, b)
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (s *State) revokeRole(b RoleBinding) error {
 	if !held {
 		return fmt.Errorf("%v is not bound", b)
 	}
-	s.roles = slices.Delete(slices.Clone(s.roles), i, i+1)
+	s.roles = removed(s.roles, i)
 	return nil
 }
 

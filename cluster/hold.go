@@ -105,9 +105,9 @@ func (s *State) setHold(k TaskKey, from, to *Hold) {
 		i, found := slices.BinarySearch(h.Held, k)
 		switch {
 		case held && !found:
-			h.Held = slices.Insert(slices.Clone(h.Held), i, k)
+			h.Held = inserted(h.Held, i, k)
 		case !held && found:
-			h.Held = slices.Delete(slices.Clone(h.Held), i, i+1)
+			h.Held = removed(h.Held, i)
 		}
 		s.withhold(&h)
 		s.setHost(&h)

@@ -264,29 +264,26 @@ func (s *State) setHost(h *Host) {
 	s.changes.Hosts = append(s.changes.Hosts, h.ID)
 }
 
-// bind adds the task to its host's allocation, or takes it away.
+// bind adds the task to its host's allocation, or takes it away; where that has been done, it does nothing.
 func (s *State) bind(t *Task, bound bool) {
 	old := s.Host(t.Host)
 	if old == nil {
 		return // a bound task keeps its host from being removed, so only a status of an older run comes here
 	}
-	h := *old
-	spec := s.Job(t.Key.Job()).TaskFor(t)
-	i, found := slices.BinarySearch(h.Tasks, t.Key)
-	switch {
-	case bound && !found:
-		h.Tasks = slices.Insert(slices.Clone(h.Tasks), i, t.Key)
-		h.allocate(spec, s.revocable(t.Key), false)
-		h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, false)
-		h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, false)
-	case !bound && found:
-		h.Tasks = slices.Delete(slices.Clone(h.Tasks), i, i+1)
-		h.allocate(spec, s.revocable(t.Key), true)
-		h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, true)
-		h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, true)
-	default:
+	i, found := slices.BinarySearch(old.Tasks, t.Key)
+	if bound == found {
 		return
 	}
+	h := *old
+	if bound {
+		h.Tasks = inserted(old.Tasks, i, t.Key)
+	} else {
+		h.Tasks = removed(old.Tasks, i)
+	}
+	spec := s.Job(t.Key.Job()).TaskFor(t)
+	h.allocate(spec, s.revocable(t.Key), !bound)
+	h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, !bound)
+	h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, !bound)
 	s.withhold(&h) // who leaves frees more or less when what is lent, or the slack, is another
 	s.setHost(&h)
 }

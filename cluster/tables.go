@@ -121,10 +121,27 @@ func (t *tables) noteClearing(id HostID, clearing bool) {
 	i, found := slices.BinarySearch(t.clearing, id)
 	switch {
 	case clearing && !found:
-		t.clearing = slices.Insert(slices.Clone(t.clearing), i, id)
+		t.clearing = inserted(t.clearing, i, id)
 	case !clearing && found:
-		t.clearing = slices.Delete(slices.Clone(t.clearing), i, i+1)
+		t.clearing = removed(t.clearing, i)
 	}
+}
+
+// inserted returns a copy of the list with v at index i.
+func inserted[T any](list []T, i int, v T) []T {
+	out := make([]T, len(list)+1)
+	copy(out, list[:i])
+	out[i] = v
+	copy(out[i+1:], list[i:])
+	return out
+}
+
+// removed returns a copy of the list without what is at index i.
+func removed[T any](list []T, i int) []T {
+	out := make([]T, len(list)-1)
+	copy(out, list[:i])
+	copy(out[i:], list[i+1:])
+	return out
 }
 
 // NumTasks returns how many tasks there are, of all states.
