@@ -275,7 +275,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) || s.misplaced {
 		s.reset(n)
 	}
-	if !s.takeIn() {
+	if !s.takeIn() || !s.underWay && !s.lift() {
 		if status := s.consult(); status != solver.Optimal {
 			return solver.Result{Status: status, Work: s.work}, nil
 		}
