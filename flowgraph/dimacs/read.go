@@ -68,6 +68,8 @@ func (in *reader) line() error {
 		return nil
 	case kind == "p":
 		return in.problem()
+	case kind == "x" || kind == "r" || kind == "d":
+		return in.fail("a change, %q, in the problem: end the problem with \"c EOI\" first", kind)
 	case kind != "n" && kind != "a":
 		return in.fail("unknown line kind %q, want c, p, n or a", clip(kind))
 	case !in.seenP:
