@@ -46,22 +46,19 @@ func (d Dependency) Judge(j *Job) (holds, never bool) {
 // WaitingFor returns the jobs that wait for the job of that name, in the order of submission. The caller must not modify it.
 func (t *tables) WaitingFor(name JobID) []JobUID { return find(t.waits, name) }
 
-// setWaiting keeps the index of who waits for whom in step with a job.
-func (s *State) setWaiting(j *Job) {
+// setWaiting keeps the index of who waits for whom in step with a job that waits, or does so no more.
+func (s *State) setWaiting(j *Job, waits bool) {
 	for _, d := range j.Spec.DependsOn {
-		list := slices.Clone(find(s.waits, d.Job))
+		list := find(s.waits, d.Job)
 		i, there := slices.BinarySearch(list, j.UID)
 		switch {
-		case j.Waiting && !there:
-			list = slices.Insert(list, i, j.UID)
-		case !j.Waiting && there:
-			list = slices.Delete(list, i, i+1)
-		}
-		if len(list) == 0 {
+		case waits && !there:
+			s.waits.Set(d.Job, inserted(list, i, j.UID))
+		case !waits && there && len(list) == 1:
 			s.waits.Delete(d.Job)
-			continue
+		case !waits && there:
+			s.waits.Set(d.Job, removed(list, i))
 		}
-		s.waits.Set(d.Job, list)
 	}
 }
 
@@ -72,7 +69,7 @@ func (s *State) releaseJob(at Time, uid JobUID) error {
 	}
 	j := *old
 	j.Waiting = false
-	s.setWaiting(&j)
+	s.setWaiting(&j, false)
 	var held []*Task
 	for t := range s.TasksOf(uid, 0) {
 		if t.State == TaskInitialized {

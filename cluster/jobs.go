@@ -24,7 +24,7 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 		s.nextJob++
 		s.index(j)
 		j.Waiting = len(n.Spec.DependsOn) > 0
-		s.setWaiting(j)
+		s.setWaiting(j, j.Waiting)
 		s.jobs.Set(j.UID, j) // before its tasks, which look it up
 		s.fitTasks(at, j)
 		s.lending += lends(j)
@@ -180,7 +180,7 @@ func (s *State) stopJob(at Time, e *JobStopping) error {
 	j := *old
 	j.Stopping, j.StopReason, j.StopMessage = true, why, e.Message
 	j.Waiting = false
-	s.setWaiting(&j)
+	s.setWaiting(&j, false)
 	var live []*Task
 	for t := range s.TasksOf(uid, 0) {
 		if !t.State.Terminal() {
@@ -225,11 +225,7 @@ func (s *State) deleteJob(uid JobUID) error {
 		s.tasks.Delete(t.Key)
 		s.changes.Tasks = append(s.changes.Tasks, t.Key)
 	}
-	if j.Waiting { // each of its tasks was stopped by itself
-		gone := *j
-		gone.Waiting = false
-		s.setWaiting(&gone)
-	}
+	s.setWaiting(j, false) // it does where each of its tasks was stopped by itself
 	s.jobs.Delete(uid)
 	s.names.Delete(j.Spec.Name)
 	s.unindexKey(j)

@@ -367,7 +367,7 @@ func (s *State) restore(r *Restored) error {
 	}
 	for _, j := range r.Jobs {
 		s.index(j)
-		s.setWaiting(j)
+		s.setWaiting(j, j.Waiting)
 		s.lending += lends(j)
 		s.setDaemon(j)
 	}
