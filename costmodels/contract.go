@@ -35,7 +35,7 @@ type Class struct {
 }
 
 // Model prices the arcs of the network. Methods are pure: equal arguments and an equal round give equal prices, and what
-// they are given must not be modified. The cycle calls them from one goroutine, and as rarely as it can: a price is asked
+// they are given must not be modified. The cycle calls them from one goroutine (see Batcher), and as rarely as it can: a price is asked
 // for again only when one of its arguments changed. A loop over more than a host's devices, tasks or the round's Mix
 // must pay for its steps with Round.Spend.
 type Model interface {
@@ -51,6 +51,16 @@ type Model interface {
 	// another one after the next start, lets only as many start as it can answer for: it returns MaxPrice from there on,
 	// and the cycle asks for Start again before it starts more.
 	Crowd(r *Round, h *cluster.Host, k int64) flowgraph.Cost
+}
+
+// Batcher is implemented by models that price many requests on one host faster together than one by one: on a large cluster
+// that is half of what prices cost.
+type Batcher interface {
+	Model
+	// Starts sets each price to Start of the request with its index. Unlike any other method these two may be called from
+	// several goroutines at once, and ask nothing of the round but its Mix and Spend. A model that embeds a Batcher and has
+	// another Start needs another Starts, too.
+	Starts(r *Round, requests []*Request, h *cluster.Host, prices []flowgraph.Cost)
 }
 
 // Localizer is implemented by models for which it matters where a task's data is.

@@ -52,30 +52,67 @@ func DominantShare(load, capacity *cluster.Resources, n, limit int64) int64 {
 	return worst
 }
 
-// ShareWith returns DominantShare of what is allocated and the request together. Every start on every host that changed asks for it, so
-// it makes no vector of the sum.
+// ShareWith returns DominantShare of what is allocated and the request together.
 func ShareWith(allocated, request, capacity *cluster.Resources, limit int64) int64 {
-	if len(allocated.Named)+len(request.Named) > 0 {
-		load := allocated.Add(*request)
-		return DominantShare(&load, capacity, 1, limit)
+	s := SharesOn(allocated, capacity, limit)
+	return s.With(request)
+}
+
+// Shares answers ShareWith for one host and many requests.
+type Shares struct {
+	allocated, capacity *cluster.Resources
+	limit               int64
+	most, of            uint64 // the largest part that is allocated is most / of
+	over                bool   // something is allocated that the host has nothing of
+}
+
+// SharesOn returns the shares of a host of that capacity, at most limit, for as long as neither vector changes.
+func SharesOn(allocated, capacity *cluster.Resources, limit int64) Shares {
+	s := Shares{allocated: allocated, capacity: capacity, limit: limit, of: 1}
+	for d, v := range &allocated.Fixed {
+		s.over = !raise(&s.most, &s.of, v, capacity.Fixed[d]) || s.over
 	}
-	// Amounts are at most cluster.MaxAmount: a sum of two does not overflow, nor does a thousand times that.
-	most, of := uint64(0), uint64(1) // the largest part so far is most / of
+	return s
+}
+
+// With returns the share once the request, which asks for no less than nothing, is allocated too. Every start on every host
+// that changed asks for it, so it makes no vector of the sum.
+func (s *Shares) With(request *cluster.Resources) int64 {
+	if len(s.allocated.Named)+len(request.Named) > 0 {
+		return s.withNamed(request)
+	}
+	most, of := s.most, s.of
 	for d, v := range &request.Fixed {
-		if v += allocated.Fixed[d]; v <= 0 {
-			continue
-		}
-		c := capacity.Fixed[d]
-		if c <= 0 {
-			return limit
-		}
-		hi, lo := bits.Mul64(uint64(v), of)
-		hiMost, loMost := bits.Mul64(most, uint64(c))
-		if hi > hiMost || hi == hiMost && lo > loMost { // one division for all dimensions
-			most, of = uint64(v), uint64(c)
+		if v > 0 && !raise(&most, &of, v+s.allocated.Fixed[d], s.capacity.Fixed[d]) {
+			return s.limit
 		}
 	}
-	return int64(min(1000*most/of, uint64(limit)))
+	if s.over {
+		return s.limit
+	}
+	return int64(min(1000*most/of, uint64(s.limit))) // one division for all dimensions
+}
+
+func (s *Shares) withNamed(request *cluster.Resources) int64 {
+	load := s.allocated.Add(*request)
+	return DominantShare(&load, s.capacity, 1, s.limit)
+}
+
+// raise makes most / of the larger of itself and v / c, and returns false where c is nothing and v is something. Amounts are
+// at most cluster.MaxAmount: a sum of two does not overflow, nor does a thousand times that.
+func raise(most, of *uint64, v, c int64) bool {
+	switch {
+	case v <= 0:
+		return true
+	case c <= 0:
+		return false
+	}
+	hi, lo := bits.Mul64(uint64(v), *of)
+	hiMost, loMost := bits.Mul64(*most, uint64(c))
+	if hi > hiMost || hi == hiMost && lo > loMost {
+		*most, *of = uint64(v), uint64(c)
+	}
+	return true
 }
 
 // The price of waiting that most models share, in milliseconds: see Patience.

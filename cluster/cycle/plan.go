@@ -19,6 +19,7 @@ const maxPasses = 3
 // plan places what can be placed, and makes room for what its pool may claim room for.
 func (p *Planner) plan(in Input, out *Output, lap *laps) {
 	p.wakeAt, p.patient, p.made, p.cut = 0, false, p.made[:0], false
+	p.rows.cycle++
 	p.price(in.Now)
 	lap.end(&out.Stats, Price)
 	p.admit(in.Now)

@@ -214,7 +214,7 @@ func (p *Planner) reset() {
 	p.graph = newGraph(p.model, &p.round, s)
 	p.hosts = newHosts(p.graph.touch)
 	p.labels, p.ripening = newLabels(p.hosts), nil
-	p.rows = &rows{model: p.model, round: &p.round, hosts: p.hosts, count: p.labels, byKey: map[pricedKey]*row{}}
+	p.rows = newRows(p.model, &p.round, p.hosts, p.labels)
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.groups, p.groupOrder = map[groupKey]*group{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}

@@ -66,6 +66,12 @@ func (b broken) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 	return b.Model.Start(r, q, h)
 }
 
+func (b broken) Starts(r *costmodels.Round, requests []*costmodels.Request, h *cluster.Host, prices []flowgraph.Cost) {
+	for i, q := range requests {
+		prices[i] = b.Start(r, q, h)
+	}
+}
+
 func (b broken) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
 	if b.crowd != nil {
 		return b.crowd(k)

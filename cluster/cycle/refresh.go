@@ -2,10 +2,10 @@ package cycle
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
+	"sync"
 
-	"github.com/sluice-scheduler/sluice/cluster"
-	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -14,26 +14,37 @@ import (
 type changed struct {
 	from, to int
 	hosts    []int32
+	bits     []uint64 // the same as a set
 }
 
+func (c *changed) has(i int32) bool { return c.bits[i/64]>>(i%64)&1 != 0 }
+
 // changes returns the hosts that changed since the position, which the log still holds.
-func (t *rows) changes(from int) []int32 {
+func (t *rows) changes(from int) *changed {
 	c, to := &t.recent, t.hosts.position()
-	if c.from == from && c.to == to {
-		return c.hosts
+	if c.from == from && c.to == to && len(c.bits) > 0 {
+		return c
 	}
-	*c = changed{from, to, c.hosts[:0]}
+	c.from, c.to, c.hosts = from, to, c.hosts[:0]
+	words := len(t.hosts.byIndex)/64 + 1
+	c.bits = slices.Grow(c.bits[:0], words)[:words]
+	clear(c.bits)
 	for at, i := range t.hosts.log[from-t.hosts.start:] {
 		if t.hosts.last[i] == from+at { // else it changed again later
 			c.hosts = append(c.hosts, i)
+			c.bits[i/64] |= 1 << (i % 64)
 		}
 	}
 	slices.Sort(c.hosts)
-	return c.hosts
+	return c
 }
 
-// block is how many rows are brought in line together.
-const block = 64
+const (
+	// block is how many rows are brought in line together.
+	block = 64
+	// part is how many prices are worth another goroutine.
+	part = 1 << 13
+)
 
 // refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and the length of
 // the head; all hosts for a new row or one that was not refreshed for long.
@@ -61,7 +72,7 @@ func (t *rows) refreshAll(classes []*class) {
 		if r.read == to { // of another class, too
 			continue
 		}
-		if len(together) == block || r.read != from {
+		if r.read != from {
 			t.renew(together, from)
 			together, from = together[:0], r.read
 		}
@@ -72,8 +83,7 @@ func (t *rows) refreshAll(classes []*class) {
 	t.together, t.old = together, old
 }
 
-// renew brings at most a block of rows that were last read at the position in line. It goes from host to host and not from
-// row to row: what a host is made of lies all over the memory.
+// renew brings rows that were last read at the position in line.
 func (t *rows) renew(together []*row, from int) {
 	if len(together) == 0 {
 		return
@@ -89,102 +99,41 @@ func (t *rows) renew(together []*row, from int) {
 		}
 		return
 	}
-	if grow := len(together) - len(t.found); grow > 0 {
-		t.found = append(t.found, make([][]slot, grow)...)
+	c := t.changes(from)
+	pricers := t.divide(together, c)
+	each := (len(together) + len(pricers) - 1) / len(pricers)
+	var others sync.WaitGroup
+	for i, w := range pricers[1:] {
+		others.Go(func() { w.renew(t.hosts, together[min((i+1)*each, len(together)):min((i+2)*each, len(together))], c) })
 	}
-	for k := range together {
-		t.found[k] = t.found[k][:0]
-	}
-	for _, i := range t.changes(from) {
-		h := t.hosts.byIndex[i]
-		if h == nil {
-			continue
-		}
-		t.askers = t.askers[:0]
-		for k, r := range together {
-			if r.opens(h, &t.hosts.rooms[i]) {
-				t.askers = append(t.askers, int32(k))
-			}
-		}
-		t.prices = t.model.Starts(t.round, len(t.askers), func(j int) (*costmodels.Request, *cluster.Host) {
-			return &together[t.askers[j]].request, h.rec
-		}, t.prices[:0])
-		for j, k := range t.askers {
-			if s := together[k].slot(t.prices[j], h.rec, i); s < together[k].end {
-				t.found[k] = append(t.found[k], s)
-			}
-		}
-	}
-	last := t.hosts.last
-	for k, r := range together {
-		kept := r.head[:0]
-		for _, s := range r.head {
-			if last[s.index()] < from {
-				kept = append(kept, s)
-			}
-		}
-		t.found[k] = t.sorted(t.found[k])
-		r.head = merge(kept, t.found[k])
+	pricers[0].renew(t.hosts, together[:each], c)
+	others.Wait()
+	for _, w := range pricers[1:] {
+		t.model.Join(w.model)
 	}
 }
 
-const (
-	digit    = 11 // bits of a price that one pass of the radix sort looks at
-	fewSlots = 64 // below it a sort by comparisons is faster
-)
-
-// sorted returns slots that come in the order of their hosts in the order of their prices, and may keep the slice that it
-// was given. Complexity: linear, unless prices differ by 2^22 or more.
-func (t *rows) sorted(found []slot) []slot {
-	if len(found) < fewSlots {
-		slices.Sort(found)
-		return found
-	}
-	least, most := found[0].price(), found[0].price()
-	for _, s := range found[1:] {
-		least, most = min(least, s.price()), max(most, s.price())
-	}
-	if most-least >= 1<<(2*digit) {
-		slices.Sort(found)
-		return found
-	}
-	if t.counts == nil {
-		t.counts = make([]int32, 1<<digit)
-	}
-	from, to := found, slices.Grow(t.spare[:0], len(found))[:len(found)]
-	for shift := 0; (most-least)>>shift > 0; shift += digit {
-		clear(t.counts)
-		for _, s := range from {
-			t.counts[int(s.price()-least)>>shift&(1<<digit-1)]++
+// divide returns who brings the rows in line. Where there is much to do and the model allows it, several goroutines take
+// some of the rows each, so that none reads what another one writes.
+func (t *rows) divide(together []*row, c *changed) []*pricer {
+	n := min(runtime.GOMAXPROCS(0), len(together), 1+len(together)*len(c.hosts)/part)
+	for len(t.pricers) < n {
+		fork := t.model.Fork()
+		if fork == nil {
+			break
 		}
-		sum := int32(0)
-		for d, n := range t.counts {
-			t.counts[d] = sum
-			sum += n
-		}
-		for _, s := range from {
-			d := int(s.price()-least) >> shift & (1<<digit - 1)
-			to[t.counts[d]] = s
-			t.counts[d]++
-		}
-		from, to = to, from
+		t.pricers = append(t.pricers, &pricer{model: fork})
 	}
-	t.spare = to
-	return from
-}
-
-// merge inserts sorted slots into sorted slots.
-func merge(into, found []slot) []slot {
-	i, j := len(into)-1, len(found)-1
-	into = append(into, found...)
-	for k := len(into) - 1; j >= 0; k-- {
-		if i >= 0 && into[i] > found[j] {
-			into[k] = into[i]
-			i--
-		} else {
-			into[k] = found[j]
-			j--
+	n = min(n, len(t.pricers))
+	for _, w := range t.pricers[:n] {
+		w.round = *t.round
+	}
+	if n > 1 && slices.ContainsFunc(together, func(r *row) bool { return r.key.revocable }) {
+		for _, i := range c.hosts { // what revocable tasks see of a host is worked out when it is first asked for
+			if h := t.hosts.byIndex[i]; h != nil {
+				h.lend()
+			}
 		}
 	}
-	return into
+	return t.pricers[:n]
 }

@@ -29,15 +29,19 @@ type rows struct {
 	byKey map[pricedKey]*row
 	idle  []*row // without a class, longest idle first
 
-	askers   []int32 // of a batch of prices
-	prices   []flowgraph.Cost
+	pricers  []*pricer // the first with the model itself, others with forks of it
+	cycle    int       // counts the plans
 	recent   changed
 	scratch  []slot
 	together []*row
-	old      []*row   // to be brought in line
-	found    [][]slot // by index in together
-	spare    []slot
-	counts   []int32
+	old      []*row // to be brought in line
+}
+
+func newRows(model *guard.Guard, round *costmodels.Round, hosts *hosts, count *labels) *rows {
+	return &rows{
+		model: model, round: round, hosts: hosts, count: count, byKey: map[pricedKey]*row{},
+		pricers: []*pricer{{model: model}},
+	}
 }
 
 // pricedKey names a row: the same request has another price by another route of the model.
@@ -64,6 +68,8 @@ type row struct {
 	end   slot
 	count int // open hosts when all were last looked at
 	read  int // position in the log of host changes
+	deep  int // how far down the head somebody looked in the last cycles
+	cycle int // in which deep was last lowered
 
 	least flowgraph.Cost // see floor
 	pass  int            // of price-out that least belongs to
@@ -130,18 +136,12 @@ func (t *rows) release(r *row) {
 
 // rebuild looks at all hosts and lists the cheapest n.
 func (t *rows) rebuild(r *row, n int) {
-	t.askers = t.askers[:0]
+	w, needs, all := t.pricers[0], r.need(), t.scratch[:0]
+	w.round, w.requests = *t.round, append(w.requests[:0], &r.request)
 	for i, h := range t.hosts.byIndex {
-		if h != nil && r.opens(h, &t.hosts.rooms[i]) {
-			t.askers = append(t.askers, int32(i))
+		if h != nil && needs.fits(&t.hosts.rooms[i]) && r.opens(h) {
+			all = append(all, r.slot(w.ask(h.rec)[0], h.rec, int32(i)))
 		}
-	}
-	t.prices = t.model.Starts(t.round, len(t.askers), func(k int) (*costmodels.Request, *cluster.Host) {
-		return &r.request, t.hosts.byIndex[t.askers[k]].rec
-	}, t.prices[:0])
-	all := t.scratch[:0]
-	for k, i := range t.askers {
-		all = append(all, r.slot(t.prices[k], t.hosts.byIndex[i].rec, i))
 	}
 	r.count, r.end = len(all), endless
 	if n < len(all) && len(all) > fullHead {
@@ -189,6 +189,7 @@ func nth(all []slot, n int) slot {
 
 // at returns the k-th cheapest open host, from 0, false if there are fewer. The row must be fresh.
 func (r *row) at(k int) (slot, bool) {
+	r.deep = max(r.deep, k)
 	if k < len(r.head) {
 		return r.head[k], true
 	}
@@ -204,6 +205,19 @@ func (r *row) beyond(k int) (slot, bool) {
 		return 0, false
 	}
 	return r.head[k], true
+}
+
+// shorten cuts off what nobody has looked at in the last cycles, since to keep it sorted is most of what a head costs.
+func (r *row) shorten() {
+	if r.cycle != r.table.cycle {
+		r.cycle = r.table.cycle
+		r.deep -= r.deep / 16
+	}
+	n := r.deep + r.deep/4 + shortHead
+	if len(r.head) > fullHead && len(r.head) > n+n/4 {
+		r.end = r.head[n]
+		r.head = r.head[:n]
+	}
 }
 
 // anyOpen reports whether a host can take a task. The row must be fresh.
@@ -234,15 +248,8 @@ func (r *row) slot(start flowgraph.Cost, rec *cluster.Host, i int32) slot {
 	}
 }
 
-// opens reports whether the host, which has so much room, is open. Most that are not have too little room.
-func (r *row) opens(h *host, room *[cluster.NumDimensions]int64) bool {
-	if !r.key.revocable {
-		for d, v := range &r.key.fixed {
-			if v > room[d] && v > 0 {
-				return false
-			}
-		}
-	}
+// opens reports whether the host, which has the room that it needs, is open.
+func (r *row) opens(h *host) bool {
 	if int(h.alike) < len(r.fixed) && r.fixed[h.alike] == (likeness{verdict: open}) && r.plain {
 		return true
 	}

@@ -7,6 +7,7 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -27,6 +28,7 @@ type Guard struct {
 	model costmodels.Model
 	local costmodels.Localizer // the model, if it is one
 	route costmodels.Router    // the model, if it is one
+	batch costmodels.Batcher   // the model, if it is one
 	fault error
 
 	steps int64 // left to the call in progress
@@ -40,6 +42,7 @@ type Guard struct {
 var (
 	_ costmodels.Localizer = (*Guard)(nil)
 	_ costmodels.Router    = (*Guard)(nil)
+	_ costmodels.Batcher   = (*Guard)(nil)
 )
 
 // New returns a guard around the model.
@@ -47,6 +50,7 @@ func New(m costmodels.Model) *Guard {
 	g := &Guard{model: m}
 	g.local, _ = m.(costmodels.Localizer)
 	g.route, _ = m.(costmodels.Router)
+	g.batch, _ = m.(costmodels.Batcher)
 	return g
 }
 
@@ -83,11 +87,7 @@ func (g *Guard) ask(r *costmodels.Round, what string, safe flowgraph.Cost, price
 	}
 	answer := safe
 	g.call(r, what, func(r *costmodels.Round) { answer = price(r) })
-	switch {
-	case g.fault != nil:
-		return safe
-	case answer < 0 || answer > costmodels.MaxPrice:
-		g.blame("%s is %d, which is not between 0 and %d", what, answer, costmodels.MaxPrice)
+	if g.fault != nil || !g.sound(what, answer) {
 		return safe
 	}
 	return answer
@@ -115,48 +115,71 @@ func (g *Guard) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 	return g.model.Start(r, q, h)
 }
 
-// Starts appends what Start returns for each of n requests on hosts, in order: what a call costs by being watched, many of
-// them pay once.
-func (g *Guard) Starts(r *costmodels.Round, n int, ask func(i int) (*costmodels.Request, *cluster.Host), prices []flowgraph.Cost) []flowgraph.Cost {
-	begun := len(prices)
-	prices = g.starts(r, n, ask, prices)
-	for len(prices) < begun+n { // the model is broken: from there on prices are 0
-		prices = append(prices, 0)
-	}
-	return prices
+// Starts sets each price to what Start returns for the request with its index: what a call costs by being watched, many of
+// them pay once. Of a Batcher it looks whether the first price is that of Start.
+func (g *Guard) Starts(r *costmodels.Round, requests []*costmodels.Request, h *cluster.Host, prices []flowgraph.Cost) {
+	clear(prices[g.starts(r, requests, h, prices):]) // the model is broken: from there on prices are 0
 }
 
-// starts appends the prices up to the first that is broken.
-func (g *Guard) starts(r *costmodels.Round, n int, ask func(i int) (*costmodels.Request, *cluster.Host), prices []flowgraph.Cost) (out []flowgraph.Cost) {
-	out = prices
-	if g.fault != nil {
-		return out
+// starts returns how many prices there are before the first that is broken.
+func (g *Guard) starts(r *costmodels.Round, requests []*costmodels.Request, h *cluster.Host, prices []flowgraph.Cost) (sound int) {
+	if g.fault != nil || len(requests) == 0 {
+		return 0
 	}
-	var price flowgraph.Cost
-	defer g.watch(r, r.Work, "Start", &price)
+	var none flowgraph.Cost
+	defer g.watch(r, r.Work, "Start", &none)
 	r.Work = &g.steps
-	for i := range n {
-		g.steps = Steps
-		request, h := ask(i)
-		if price = g.model.Start(r, request, h); price < 0 || price > costmodels.MaxPrice {
-			return out
+	if g.batch != nil {
+		g.steps = Steps * int64(1+len(requests))
+		g.batch.Starts(r, requests, h, prices)
+		if start := g.model.Start(r, requests[0], h); start != prices[0] {
+			g.blame("Starts is %d where Start is %d", prices[0], start)
+			return 0
 		}
-		out = append(out, price)
 	}
-	return out
+	for i, q := range requests {
+		if g.batch == nil {
+			g.steps = Steps
+			prices[i] = g.model.Start(r, q, h)
+		}
+		if !g.sound("Start", prices[i]) {
+			break
+		}
+		sound++
+	}
+	return sound
 }
+
+// Fork returns a guard of the same model for another goroutine, which may call its Starts and nothing else; nil if the model
+// is no Batcher. Its fault is handed back with Join.
+func (g *Guard) Fork() *Guard {
+	if g.batch == nil {
+		return nil
+	}
+	return &Guard{model: g.model, batch: g.batch, fault: g.fault}
+}
+
+// Join takes in what a fork has found wrong, if nothing was before.
+func (g *Guard) Join(fork *Guard) { g.fault = cmp.Or(g.fault, fork.fault) }
 
 // watch ends a call that a cycle makes for every host, where the closures of ask would be felt. It is to be deferred.
 func (g *Guard) watch(r *costmodels.Round, was *int64, what string, price *flowgraph.Cost) {
 	r.Work = was
 	if v := recover(); v != nil {
 		g.blame("%s panics: %v", what, v)
-	} else if *price < 0 || *price > costmodels.MaxPrice {
-		g.blame("%s is %d, which is not between 0 and %d", what, *price, costmodels.MaxPrice)
 	}
-	if g.fault != nil {
+	if g.sound(what, *price); g.fault != nil {
 		*price = 0
 	}
+}
+
+// sound blames the model for a price that is out of range.
+func (g *Guard) sound(what string, price flowgraph.Cost) bool {
+	if price >= 0 && price <= costmodels.MaxPrice {
+		return true
+	}
+	g.blame("%s is %d, which is not between 0 and %d", what, price, costmodels.MaxPrice)
+	return false
 }
 
 func (g *Guard) crowd(r *costmodels.Round, h *cluster.Host, k int64) (price flowgraph.Cost) {

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -138,14 +139,55 @@ func TestStartsAreThoseOfStart(t *testing.T) {
 				}})
 			}
 			round, one, many := &costmodels.Round{}, model(), model()
-			var want []flowgraph.Cost
-			ask := func(int) (*costmodels.Request, *cluster.Host) { return nil, nil }
+			want := []flowgraph.Cost{}
+			got := slices.Repeat([]flowgraph.Cost{42}, n)
 			for range n {
 				want = append(want, one.Start(round, nil, nil))
 			}
-			require.Equal(t, want, many.Starts(round, n, ask, nil))
+			many.Starts(round, make([]*costmodels.Request, n), nil, got)
+			require.Equal(t, want, got)
 			require.Equal(t, one.Fault(), many.Fault())
 			require.Nil(t, round.Work)
 		}
+	}
+}
+
+// batch is a model that prices many requests together.
+type batch struct {
+	broken
+	prices []flowgraph.Cost
+}
+
+func (b batch) Starts(_ *costmodels.Round, _ []*costmodels.Request, _ *cluster.Host, prices []flowgraph.Cost) {
+	if copy(prices, b.prices) == 0 {
+		panic("no")
+	}
+}
+
+func TestForksWatchBatches(t *testing.T) {
+	require.Nil(t, guard.New(quincy.Model{}).Fork(), "it says nothing of other goroutines")
+	for _, c := range []struct {
+		name         string
+		prices, want []flowgraph.Cost
+		fault        string
+	}{
+		{"sound", []flowgraph.Cost{0, 2, costmodels.MaxPrice}, []flowgraph.Cost{0, 2, costmodels.MaxPrice}, ""},
+		{"negative", []flowgraph.Cost{0, -2, 3}, []flowgraph.Cost{0, 0, 0}, "Start is -2"},
+		{"not those of Start", []flowgraph.Cost{1, 2, 3}, []flowgraph.Cost{0, 0, 0}, "Starts is 1 where Start is 0"},
+		{"panics", nil, []flowgraph.Cost{0, 0, 0}, "Start panics"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := guard.New(batch{prices: c.prices})
+			fork, round, prices := g.Fork(), &costmodels.Round{}, make([]flowgraph.Cost, 3)
+			fork.Starts(round, make([]*costmodels.Request, 3), nil, prices)
+			require.Equal(t, c.want, prices)
+			require.Nil(t, round.Work)
+			require.NoError(t, g.Fault(), "it is not told yet")
+			if g.Join(fork); c.fault == "" {
+				require.NoError(t, g.Fault())
+			} else {
+				require.ErrorContains(t, g.Fault(), c.fault)
+			}
+		})
 	}
 }

@@ -37,7 +37,7 @@ const (
 // Model is the policy. The zero value is ready for use.
 type Model struct{}
 
-var _ costmodels.Model = Model{}
+var _ costmodels.Batcher = Model{}
 
 // Name returns "loadspread".
 func (Model) Name() string { return "loadspread" }
@@ -50,6 +50,14 @@ func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 // Start returns the delay expected on the host once the task is there.
 func (Model) Start(_ *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
 	return grain(costmodels.ShareWith(&h.Allocated, &q.Task.Resources, &h.Capacity, most))
+}
+
+// Starts returns Start of each request.
+func (Model) Starts(_ *costmodels.Round, requests []*costmodels.Request, h *cluster.Host, prices []flowgraph.Cost) {
+	shares := costmodels.SharesOn(&h.Allocated, &h.Capacity, most)
+	for i, q := range requests {
+		prices[i] = grain(shares.With(&q.Task.Resources))
+	}
 }
 
 // Crowd returns the delay that k starts before this one add, each of the size of the mean waiting request.

@@ -16,7 +16,8 @@ import (
 
 // Run checks on random rounds that the model's prices lie in range, are reproducible and leave their arguments alone,
 // that the first start on a host pays for no other and marginal prices never fall, that waiting never gets cheaper with time or priority, and that the model would
-// rather start a task on an empty host that has room than let it wait.
+// rather start a task on an empty host that has room than let it wait; and that prices asked for together are those asked for
+// one by one.
 func Run(t *testing.T, m costmodels.Model) {
 	t.Run("name", func(t *testing.T) { require.NotEmpty(t, m.Name()) })
 	t.Run("laws", rapid.MakeCheck(func(t *rapid.T) { laws(t, m) }))
@@ -59,6 +60,14 @@ func laws(t *rapid.T, m costmodels.Model) {
 			"the model lets a task wait beside an empty host with room")
 	}
 	require.Equal(t, before, *host, "the model modified the host")
+	if b, ok := m.(costmodels.Batcher); ok {
+		other := drawClass(t)
+		prices := make([]flowgraph.Cost, 2)
+		b.Starts(round, []*costmodels.Request{&class.Request, &other.Request}, host, prices)
+		for i, q := range []*costmodels.Request{&class.Request, &other.Request} {
+			require.Equal(t, m.Start(round, q, host), prices[i], "start %d of two together", i)
+		}
+	}
 	if l, ok := m.(costmodels.Localizer); ok {
 		locality(t, l, round, class, price)
 	}

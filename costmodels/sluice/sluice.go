@@ -46,6 +46,7 @@ type Model struct{}
 var (
 	_ costmodels.Localizer = Model{}
 	_ costmodels.Itemizer  = Model{}
+	_ costmodels.Batcher   = Model{}
 )
 
 // The terms.
@@ -64,6 +65,16 @@ func (Model) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost { ret
 // Start returns the price of load, of what happens to the GPUs, and of a host that is kept for others.
 func (Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
 	return load.Start(r, q, h) + gpus.Start(r, q, h) + scarce(q, h)
+}
+
+// Starts returns Start of each request.
+func (m Model) Starts(r *costmodels.Round, requests []*costmodels.Request, h *cluster.Host, prices []flowgraph.Cost) {
+	load.Starts(r, requests, h, prices)
+	if len(h.GPUs) > 0 {
+		for i, q := range requests {
+			prices[i] += gpus.Start(r, q, h) + scarce(q, h)
+		}
+	}
 }
 
 func scarce(q *costmodels.Request, h *cluster.Host) flowgraph.Cost {

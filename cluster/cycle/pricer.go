@@ -1,0 +1,166 @@
+package cycle
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/guard"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// pricer is what one goroutine prices rows with.
+type pricer struct {
+	model *guard.Guard
+	round costmodels.Round
+
+	// Of the host that is priced:
+	askers   []int32 // rows, by index in those that are brought in line
+	requests []*costmodels.Request
+	prices   []flowgraph.Cost
+
+	needs  []need // by index of the row
+	found  [][]slot
+	spare  []slot
+	counts []int32
+}
+
+// need is the room that a start takes of what is listed for each host.
+type need [cluster.NumDimensions]int64
+
+func (r *row) need() (n need) {
+	for d, v := range r.key.fixed {
+		if n[d] = v; v <= 0 || r.key.revocable {
+			n[d] = math.MinInt64
+		}
+	}
+	return n
+}
+
+func (n *need) fits(room *[cluster.NumDimensions]int64) bool {
+	for d, v := range n {
+		if v > room[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// renew brings rows in line with the hosts that changed. It goes from host to host and not from row to row: what a host is
+// made of lies all over the memory.
+func (w *pricer) renew(t *hosts, together []*row, c *changed) {
+	for some := range slices.Chunk(together, block) {
+		w.find(t, some, c)
+		for k, r := range some {
+			w.found[k] = w.sorted(w.found[k])
+			w.merge(r, w.found[k], c)
+			r.shorten()
+		}
+	}
+}
+
+// find lists for each row the slots of those that changed and are open, as far as they belong to its head.
+func (w *pricer) find(t *hosts, together []*row, c *changed) {
+	w.needs = w.needs[:0]
+	for k, r := range together {
+		w.needs = append(w.needs, r.need())
+		if k == len(w.found) {
+			w.found = append(w.found, nil)
+		}
+		w.found[k] = w.found[k][:0]
+	}
+	for _, i := range c.hosts {
+		h := t.byIndex[i]
+		if h == nil {
+			continue
+		}
+		w.askers, w.requests = w.askers[:0], w.requests[:0]
+		room := &t.rooms[i]
+		for k, r := range together {
+			if w.needs[k].fits(room) && r.opens(h) {
+				w.askers, w.requests = append(w.askers, int32(k)), append(w.requests, &r.request)
+			}
+		}
+		for j, price := range w.ask(h.rec) {
+			k := w.askers[j]
+			if s := together[k].slot(price, h.rec, i); s < together[k].end {
+				w.found[k] = append(w.found[k], s)
+			}
+		}
+	}
+}
+
+// ask prices the requests on the host.
+func (w *pricer) ask(rec *cluster.Host) []flowgraph.Cost {
+	w.prices = slices.Grow(w.prices[:0], len(w.requests))[:len(w.requests)]
+	w.model.Starts(&w.round, w.requests, rec, w.prices)
+	return w.prices
+}
+
+// merge replaces in the head of the row what changed by the slots that were found, which are sorted.
+func (w *pricer) merge(r *row, found []slot, c *changed) {
+	kept := r.head[:0]
+	for _, s := range r.head {
+		if !c.has(s.index()) {
+			kept = append(kept, s)
+		}
+	}
+	i, j := len(kept)-1, len(found)-1
+	r.head = append(kept, found...)
+	for k := len(r.head) - 1; j >= 0; k-- {
+		if i >= 0 && kept[i] > found[j] {
+			r.head[k] = kept[i]
+			i--
+		} else {
+			r.head[k] = found[j]
+			j--
+		}
+	}
+}
+
+const (
+	digit    = 11 // bits of a price that one pass of the radix sort looks at
+	fewSlots = 64 // below it a sort by comparisons is faster
+)
+
+// sorted returns slots that come in the order of their hosts in the order of their prices, and may keep the slice that it
+// was given. Complexity: linear, unless prices differ by 2^22 or more.
+func (w *pricer) sorted(found []slot) []slot {
+	if len(found) < fewSlots {
+		slices.Sort(found)
+		return found
+	}
+	least, most := found[0].price(), found[0].price()
+	for _, s := range found[1:] {
+		least, most = min(least, s.price()), max(most, s.price())
+	}
+	if most-least >= 1<<(2*digit) {
+		slices.Sort(found)
+		return found
+	}
+	if w.counts == nil {
+		w.counts = make([]int32, 1<<digit)
+	}
+	counts := w.counts[:min(most-least, 1<<digit-1)+1]
+	from, to := found, slices.Grow(w.spare[:0], len(found))[:len(found)]
+	for shift := 0; (most-least)>>shift > 0; shift += digit {
+		clear(counts)
+		for _, s := range from {
+			counts[int(s.price()-least)>>shift&(1<<digit-1)]++
+		}
+		sum := int32(0)
+		for d, n := range counts {
+			counts[d] = sum
+			sum += n
+		}
+		for _, s := range from {
+			d := int(s.price()-least) >> shift & (1<<digit - 1)
+			to[counts[d]] = s
+			counts[d]++
+		}
+		from, to = to, from
+	}
+	w.spare = to
+	return from
+}

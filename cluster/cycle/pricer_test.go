@@ -1,0 +1,55 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+func TestSlotsAreSortedByPriceThenHost(t *testing.T) {
+	var w pricer
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.SampledFrom([]int64{0, 10, 1 << digit, 1 << (2 * digit), int64(costmodels.MaxPrice)}).Draw(t, "most")
+		prices := rapid.SliceOfN(rapid.Int64Range(0, most), 0, 3*fewSlots).Draw(t, "prices")
+		var found []slot
+		for i, price := range prices {
+			found = append(found, makeSlot(flowgraph.Cost(price), int32(i)))
+		}
+		want := slices.Sorted(slices.Values(found))
+		require.Equal(t, want, append([]slot(nil), w.sorted(found)...))
+	})
+}
+
+// CheckRows brings all rows in line together, and requires each to list the cheapest of its open hosts in order.
+func (p *Planner) CheckRows(t require.TestingT) (rows, prices int) {
+	var all []*row
+	for _, r := range p.rows.byKey {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *row) int {
+		return cmp.Compare(a.request.Task.Resources.Fixed[0], b.request.Task.Resources.Fixed[0])
+	})
+	from := slices.MinFunc(all, func(a, b *row) int { return cmp.Compare(a.read, b.read) }).read
+	p.rows.renew(all, from)
+	for _, r := range all {
+		r.read = p.hosts.position()
+		want := []slot{}
+		for i := range p.hosts.byIndex {
+			if s, open := r.price(int32(i)); open && s < r.end {
+				want = append(want, s)
+			}
+		}
+		slices.Sort(want)
+		require.Equal(t, want, r.head)
+	}
+	return len(all), len(all) * len(p.rows.changes(from).hosts)
+}
+
+// Part is how many prices are worth another goroutine.
+const Part = part

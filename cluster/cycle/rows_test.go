@@ -1,0 +1,53 @@
+package cycle_test
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+)
+
+// Rows that several goroutines bring in line, and that list a part of their hosts, are what they would be if one priced every
+// host anew, and so are the plans.
+func TestRowsStayTrueHoweverManyPriceThem(t *testing.T) {
+	const hosts, classes, churn = 1200, 24, 720
+	run := func(goroutines int) (plans [][]cycle.Placement) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(goroutines))
+		rng := rand.New(rand.NewPCG(1, 2))
+		w := newWorldWith(t, loadspread.Model{})
+		for i := range hosts {
+			w.host(i, vector(12_000, 48_000))
+		}
+		var running []cluster.TaskKey
+		submit := func(each uint32) {
+			for i := range int64(classes) {
+				w.submit(cluster.JobSpec{Instances: each, Task: cluster.TaskSpec{Resources: vector(2000+100*i, 2000+i%7*500)}})
+			}
+			out := w.cycle()
+			plans = append(plans, out.Placements)
+			for _, p := range out.Placements {
+				running = append(running, p.Task)
+			}
+		}
+		submit(140)
+		for range 2 {
+			for range churn {
+				i := rng.IntN(len(running))
+				w.end(running[i])
+				running[i] = running[len(running)-1]
+				running = running[:len(running)-1]
+			}
+			submit(churn / classes)
+			rows, prices := w.planner.CheckRows(t)
+			require.Equal(t, classes, rows)
+			require.Greater(t, prices, cycle.Part, "too few for a second goroutine")
+		}
+		return plans
+	}
+	require.Equal(t, run(1), run(4))
+}
