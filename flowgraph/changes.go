@@ -1,6 +1,9 @@
 package flowgraph
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Seq is a position in the sequence of changes of one network. Zero is its
 // beginning.
@@ -83,6 +86,10 @@ func (n *Network) appendChange(c Change) {
 		copy(l.entries, l.entries[drop:])
 		l.entries = l.entries[:window]
 		l.first += Seq(drop)
+	}
+	if len(l.entries) == cap(l.entries) {
+		// Twice as long at once: small steps would be many long pauses.
+		l.entries = slices.Grow(l.entries, max(minWindow, len(l.entries)))
 	}
 	l.entries = append(l.entries, c)
 }

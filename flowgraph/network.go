@@ -70,6 +70,7 @@ type Network struct {
 	log       changeLog
 	stats     Stats
 	totals    totals
+	fetched   ArcID // by fetch, which no compiler then takes away
 }
 
 // totals are kept so that a solver can check its range without a scan.
@@ -162,6 +163,7 @@ func (n *Network) AddNode(supply int64) NodeID {
 func (n *Network) RemoveNode(v NodeID) {
 	n.checkNode(v)
 	r := &n.nodes[v]
+	n.fetch(n.out.list(r.out))
 	// Last first: the freed ids then come back in their old order, so that
 	// the arcs of the next node lie side by side.
 	for r.out.len > 0 {
@@ -177,6 +179,17 @@ func (n *Network) RemoveNode(v NodeID) {
 	n.freeNodes = append(n.freeNodes, v)
 	n.stats.NodesRemoved++
 	n.touchNode(v)
+}
+
+// fetch reads where the lists at the heads of arcs end. These lie anywhere in
+// memory; reads that do not wait for each other take hardly longer than one.
+func (n *Network) fetch(arcs []Ref) {
+	sum := ArcID(0)
+	for i := range arcs {
+		in := &n.nodes[arcs[i].Node].in
+		sum += n.in.arena[in.off+in.len-1].Arc
+	}
+	n.fetched = sum
 }
 
 // SetSupply sets the supply of v; negative is demand. O(1).

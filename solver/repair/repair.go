@@ -208,6 +208,7 @@ type Solver struct {
 	raised   []uint32
 	reprice  int // price changes while taking in one batch
 
+	fetched int32  // what eachArc read ahead
 	batch   uint32 // stamps arcs whose flow moved since the last optimum
 	moved   []movement
 	changed []flowgraph.ArcID

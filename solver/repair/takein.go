@@ -104,21 +104,13 @@ func (s *Solver) sync() {
 		s.takeAll()
 		s.work.Touched = int64(s.net.NumArcs() + s.net.NumNodes())
 	case complete:
-		for _, c := range touched {
-			if a, ok := c.Arc(); ok {
-				s.dropArc(int32(a))
-			}
-		}
+		s.eachArc(touched, (*Solver).dropArc)
 		for _, c := range touched {
 			if v, ok := c.Node(); ok {
 				s.node(int32(v))
 			}
 		}
-		for _, c := range touched {
-			if a, ok := c.Arc(); ok {
-				s.setArc(int32(a))
-			}
-		}
+		s.eachArc(touched, (*Solver).setArc)
 		s.work.Touched = int64(len(touched))
 	default:
 		for a := range s.arcs {
@@ -136,6 +128,26 @@ func (s *Solver) sync() {
 	if m := s.net.NumArcs(); m > s.sized+s.sized/4 {
 		s.sized = m
 		s.findHubs()
+	}
+}
+
+// eachArc calls do for all arcs of changes. It reads some ahead what it will need of
+// them: reads that do not wait for each other take hardly longer than one.
+func (s *Solver) eachArc(changes []flowgraph.Change, do func(*Solver, int32)) {
+	const ahead = 128
+	for len(changes) > 0 {
+		next := changes[:min(ahead, len(changes))]
+		changes = changes[len(next):]
+		for _, c := range next {
+			if a, ok := c.Arc(); ok {
+				s.fetched += s.arcs[a].tail + int32(s.net.Arc(a).Tail)
+			}
+		}
+		for _, c := range next {
+			if a, ok := c.Arc(); ok {
+				do(s, int32(a))
+			}
+		}
 	}
 }
 
