@@ -1,5 +1,7 @@
 package flowgraph
 
+import "github.com/sluice-scheduler/sluice/flowgraph/hugepage"
+
 // Ref is an arc as seen from one of its ends: Node is the other end. Lists of
 // them carry the price, so that a search reads one list in sequence and not an
 // arc here and an arc there.
@@ -61,7 +63,7 @@ func (d *adjacency) grow(s *span) {
 			panic("flowgraph: more than 2³¹ arc references")
 		}
 		off = int32(len(d.arena))
-		d.arena = append(d.arena, make([]Ref, 1<<class)...)
+		d.arena = hugepage.Grow(d.arena, 1<<class)[:off+1<<class]
 	}
 	copy(d.arena[off:], d.list(*s))
 	d.release(*s)

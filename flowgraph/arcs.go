@@ -1,6 +1,10 @@
 package flowgraph
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/sluice-scheduler/sluice/flowgraph/hugepage"
+)
 
 // AddArc adds an arc and returns its id. Parallel arcs and loops are allowed.
 // Amortized O(1).
@@ -17,7 +21,7 @@ func (n *Network) AddArc(tail, head NodeID, lower, upper int64, cost Cost) ArcID
 			panic("flowgraph: more than 2³¹ arcs")
 		}
 		a = ArcID(len(n.arcs))
-		n.arcs = append(n.arcs, arcRecord{})
+		n.arcs = append(hugepage.Grow(n.arcs, 1), arcRecord{})
 	}
 	r := &n.arcs[a]
 	r.Arc = Arc{Tail: tail, Head: head, Lower: lower, Upper: upper, Cost: cost}

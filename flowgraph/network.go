@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/sluice-scheduler/sluice/flowgraph/hugepage"
 )
 
 // NodeID is the index of a node.
@@ -149,7 +151,7 @@ func (n *Network) AddNode(supply int64) NodeID {
 			panic("flowgraph: more than 2³¹ nodes")
 		}
 		v = NodeID(len(n.nodes))
-		n.nodes = append(n.nodes, nodeRecord{})
+		n.nodes = append(hugepage.Grow(n.nodes, 1), nodeRecord{})
 	}
 	r := &n.nodes[v]
 	r.alive, r.supply = true, supply

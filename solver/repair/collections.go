@@ -1,11 +1,13 @@
 package repair
 
+import "github.com/sluice-scheduler/sluice/flowgraph/hugepage"
+
 // extend makes s as long as n, of zeros. There is some to spare, as a network whose
 // size goes up and down soon reaches its next maximum, and copying takes longer than
 // a solve.
 func extend[S ~[]T, T any](s S, n int) S {
 	if n > cap(s) {
-		s = append(make(S, 0, n+n/8), s...)
+		s = hugepage.Grow(s, n+n/8-len(s))
 	}
 	return s[:max(n, len(s))]
 }
