@@ -1,6 +1,11 @@
 package repair
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
 
 // shortage is how many nodes there may be for each unit that finds no place if all
 // prices are to be lifted at once.
@@ -75,23 +80,35 @@ func (s *Solver) missing() int64 {
 	return units
 }
 
-// level is by how much places must get dearer for so many units to wait.
+// offer is some units, or room for them, at a value.
+type offer struct{ value, units int64 }
+
+// market is scratch to find out by how much places must get dearer.
+type market struct {
+	places, waits []offer // of one source, cheapest first
+	gaps          []offer // of all: what waiting costs beyond a place, and for how many
+	waiting       int64   // units that do
+}
+
+// level is by how much places must get dearer for so many units more to wait.
 func (s *Solver) level(units int64) int64 {
-	s.queue = s.queue[:0]
+	m := &s.market
+	m.gaps, m.waiting = m.gaps[:0], 0
 	for v, k := range s.kinds {
 		if k == isSource {
-			s.offers(int32(v))
+			s.visit(int32(v))
 		}
 	}
 	s.work.Units += int64(s.net.NumArcs())
+	units += m.waiting
 	low, high := int64(0), int64(1)
-	for s.waiters(high) < units {
+	for m.waiters(high) < units {
 		if low, high = high, 2*high; high > mostLift {
 			return 0
 		}
 	}
 	for high-low > 1 {
-		if by := (low + high) / 2; s.waiters(by) < units {
+		if by := (low + high) / 2; m.waiters(by) < units {
 			low = by
 		} else {
 			high = by
@@ -100,47 +117,68 @@ func (s *Solver) level(units int64) int64 {
 	return low
 }
 
-// offers notes what waiting costs units of v beyond their places, and, of units that
-// have none, beyond their cheapest.
-func (s *Solver) offers(v int32) {
-	out := s.net.Out(flowgraph.NodeID(v))
-	wait, best := far, far
-	for _, ref := range out {
-		if s.hasRoom(int32(ref.Arc)) {
-			value := int64(ref.Cost) + s.price[ref.Node]
-			if w := int32(ref.Node); w == s.ground || s.passable(w) {
-				wait = min(wait, value)
-			} else {
-				best = min(best, value)
-			}
+// visit notes what waiting costs units of source v beyond their places: those in the
+// dearest of the places that it would take wait first.
+func (s *Solver) visit(v int32) {
+	m := &s.market
+	m.places, m.waits = m.places[:0], m.waits[:0]
+	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+		r, w := &s.arcs[ref.Arc], int32(ref.Node)
+		o := offer{int64(ref.Cost) + s.price[w], r.upper - r.lower}
+		switch {
+		case o.units == 0:
+		case w == s.ground || s.passable(w):
+			m.waits = append(m.waits, o)
+			m.waiting += r.flow
+		default:
+			m.places = append(m.places, o)
 		}
 	}
-	if wait == far {
+	if len(m.waits) == 0 {
 		return
 	}
-	if s.excess[v] > 0 {
-		s.queue = append(s.queue, item{wait - best, ^v})
-	}
-	if s.payers[v].count == 0 {
+	byValue := func(a, b offer) int { return cmp.Compare(a.value, b.value) }
+	if s.supply[v] == 1 {
+		// Nearly all sources of a network of single tasks: no need to sort.
+		if len(m.places) > 0 {
+			m.gaps = append(m.gaps, offer{slices.MinFunc(m.waits, byValue).value - slices.MinFunc(m.places, byValue).value, 1})
+		}
 		return
 	}
-	for _, ref := range out {
-		if a, w := int32(ref.Arc), int32(ref.Node); s.hasLoad(a) && w != s.ground && !s.passable(w) {
-			s.queue = append(s.queue, item{wait - int64(ref.Cost) - s.price[w], a})
+	slices.SortFunc(m.places, byValue)
+	slices.SortFunc(m.waits, byValue)
+	m.pair(s.supply[v])
+}
+
+// pair takes the cheapest places for so many units, and moves them, from the dearest
+// on, to the cheapest waits.
+func (m *market) pair(units int64) {
+	last, left := 0, units
+	for ; last < len(m.places) && left > 0; last++ {
+		m.places[last].units = min(m.places[last].units, left)
+		left -= m.places[last].units
+	}
+	for _, w := range m.waits {
+		w.units, left = max(0, w.units-left), max(0, left-w.units)
+		for last > 0 && w.units > 0 {
+			p := &m.places[last-1]
+			k := min(p.units, w.units)
+			m.gaps = append(m.gaps, offer{w.value - p.value, k})
+			p.units -= k
+			w.units -= k
+			if p.units == 0 {
+				last--
+			}
 		}
 	}
 }
 
 // waiters is how many units wait if all places get so much dearer.
-func (s *Solver) waiters(by int64) int64 {
+func (m *market) waiters(by int64) int64 {
 	var units int64
-	for _, x := range s.queue {
-		switch {
-		case x.key >= by:
-		case x.node < 0:
-			units += s.excess[^x.node]
-		default:
-			units += s.load(x.node)
+	for _, g := range m.gaps {
+		if g.value < by {
+			units += g.units
 		}
 	}
 	return units

@@ -33,8 +33,9 @@ func TestLift(t *testing.T) {
 		missing, host := s.missing(), s.nodes[s.ground].in[0]
 		require.Positive(t, missing)
 		by := s.level(missing)
-		require.Less(t, s.waiters(by), missing)
-		require.GreaterOrEqual(t, s.waiters(by+1), missing)
+		waiting := s.market.waiting
+		require.Less(t, s.market.waiters(by), waiting+missing)
+		require.GreaterOrEqual(t, s.market.waiters(by+1), waiting+missing)
 		before := s.price[s.arcs[host].tail]
 		require.True(t, s.lift())
 		if by > 0 {

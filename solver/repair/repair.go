@@ -185,6 +185,7 @@ type Solver struct {
 	work       solver.Work
 	forest     forest
 	courts     courts
+	market     market
 	collectors marks // nodes that keep excess, or lack, for the forest
 	// stamina is how many nodes a search settles before it leaves the rest to the
 	// forest.
