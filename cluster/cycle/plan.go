@@ -192,36 +192,78 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 	p.hosts.set(h, rec)
 }
 
-// insert places waiting tasks where they fit, without a flow: the class that gains most first, on its cheapest host, a
-// fair part of what waits at a time. A class that rather waits than pays for the cheapest host is left, and says when it
-// may think otherwise.
+// turns is in how many parts classes that gain alike are inserted, so that they go beside each other.
+const turns = 64
+
+// insert places waiting tasks where they fit, without a flow, tier by tier, so that nobody borrows what a claim could have
+// had; in each the classes that gain most first, and those that gain alike by turns.
 func (p *Planner) insert(out *Output) {
-	for _, c := range p.byWorth() {
-		switch {
-		case c.row.rule.unbegun():
-			p.placeShares(out, c, p.begin(c))
-			continue
-		case c.group.key.gang:
-			p.placeShares(out, c, p.whole(c, nil))
-			continue
-		}
-		for c.open() > 0 {
-			h, price := p.best(c)
-			if h == nil {
-				if c.row.anyOpen() {
-					p.wake(c)
-				}
-				break
+	for tier := range cluster.NumTiers {
+		order := p.byWorth()
+		order = slices.DeleteFunc(order, func(c *class) bool { return c.tier() != tier })
+		for len(order) > 0 {
+			n := 1
+			for n < len(order) && order[n].worth() == order[0].worth() {
+				n++
 			}
-			share := max(1, c.open()/int64(4*c.row.breadth()))
-			n := p.fit(c, h, min(share, c.open()))
-			if n == 0 { // never while rows are true; but to go on for ever would be the worst answer
-				break
-			}
-			p.place(out, c, h, n, price)
-			out.Stats.Inserted += int(n)
+			p.takeTurns(out, order[:n])
+			order = order[n:]
 		}
 	}
+}
+
+// takeTurns inserts what is left of the classes in their strongest tier, which is the same.
+func (p *Planner) takeTurns(out *Output, classes []*class) {
+	tier := classes[0].tier()
+	parts := make([]int64, len(classes))
+	for i, c := range classes {
+		parts[i] = c.left[tier]
+		if len(classes) > 1 {
+			parts[i] = max(1, parts[i]/turns)
+		}
+	}
+	for some := true; some; {
+		some = false
+		for i, c := range classes {
+			if parts[i] > 0 && p.insertPart(out, c, tier, parts[i]) {
+				some = true
+			} else {
+				parts[i] = 0
+			}
+		}
+	}
+}
+
+// insertPart places tasks of the class in its strongest tier on its cheapest hosts, at most as many as the part, and reports
+// whether more may be placed. A class that rather waits than pays for the cheapest host is left, and says when it may think
+// otherwise.
+func (p *Planner) insertPart(out *Output, c *class, tier cluster.Tier, part int64) bool {
+	switch {
+	case c.row.rule.unbegun():
+		p.placeShares(out, c, p.begin(c))
+		return false
+	case c.group.key.gang:
+		p.placeShares(out, c, p.whole(c, nil))
+		return false
+	}
+	for part > 0 && c.left[tier] > 0 {
+		h, price := p.best(c)
+		if h == nil {
+			if c.row.anyOpen() {
+				p.wake(c)
+			}
+			return false
+		}
+		share := max(1, c.open()/int64(4*c.row.breadth()))
+		n := p.fit(c, h, min(share, part, c.left[tier]))
+		if n == 0 { // never while rows are true; but to go on for ever would be the worst answer
+			return false
+		}
+		p.place(out, c, h, n, price)
+		out.Stats.Inserted += int(n)
+		part -= n
+	}
+	return c.left[tier] > 0
 }
 
 // best returns the cheapest host that the class would rather take than wait, nil if there is none.
