@@ -3,10 +3,12 @@ package cycle
 import (
 	"cmp"
 	"container/heap"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -100,20 +102,9 @@ func (p *Planner) displace(in Input, out *Output) {
 	d.reserve(out)
 }
 
-// dominant returns the largest share that the request has of any dimension of the total, in 2^-20ths.
+// dominant returns the largest share that the request has of any dimension of the total, in millionths.
 func dominant(request, total cluster.Resources) int64 {
-	var most int64
-	for d, v := range request.Fixed {
-		if t := total.Fixed[d]; t > 0 {
-			most = max(most, int64(float64(v)/float64(t)*(1<<20)))
-		}
-	}
-	for _, a := range request.Named {
-		if t := total.Amount(a.Name); t > 0 {
-			most = max(most, int64(float64(a.Value)/float64(t)*(1<<20)))
-		}
-	}
-	return most
+	return costmodels.DominantShare(&request, &total, 1000, math.MaxInt32)
 }
 
 // displacer is the state of one pass of displacements.

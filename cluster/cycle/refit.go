@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -13,16 +14,17 @@ import (
 // one class after the other, so that a large task may take the place of several that are worth more together. Starts of this
 // plan are taken back and others made, host by host, until no such change is worth anything: the steps "refit" and "kept only
 // if better" of a local search over exact knapsacks. Stronger tiers and higher priorities count lexicographically: a refit
-// never gives up one of them for any number of weaker ones. All starts are also tried in other orders, so that none of these does
-// better.
+// never gives up one of them for any number of weaker ones. All starts are also made anew by density, and parts of them by lot on
+// other hosts, from where the search goes on: an iterated local search (Lourenço, Martin and Stützle, 2003).
 const (
 	refitSweeps    = 3
-	refitNodes     = 1 << 14 // steps that a refit may take from each order
+	refitNodes     = 1 << 14 // steps that a refit may take from each beginning
 	refitHostNodes = 1 << 11 // of those, for the same hosts
 	refitLooks     = 16      // classes that are considered for the same hosts
 	refitSmall     = 64      // starts of a plan that is refitted; of more, a single one is worth too little
 	refitPairs     = 8       // hosts of a cluster whose plans are refitted, any two of them together
 	refitTriples   = 6       // hosts of which any three are considered together
+	refitLots      = 64      // times that half of the starts are made anew, by lot
 	refitGang      = 32      // units of a gang for which room is looked for on several hosts
 )
 
@@ -40,6 +42,7 @@ type refitter struct {
 	out    *Output
 	nodes  int
 	order  func(*class) float64 // who goes first within a level
+	first  map[*class][]*host   // where a class is settled before it looks for what is cheapest
 	levels []level
 	worth  worths // of all starts of the plan that may be taken back
 	log    []change
@@ -67,8 +70,8 @@ type change struct {
 	devices cluster.Devices // of what was taken back
 }
 
-// refit improves the plan as long as something waits that was admitted. Complexity: refitNodes looks at a class on a host, and
-// the starts of the plan.
+// refit improves the plan as long as something waits that was admitted. Complexity: 6 · refitNodes looks at a class on a host,
+// and the starts of the plan.
 func (p *Planner) refit(out *Output) {
 	if len(out.Displacements) > 0 || len(p.made) > refitSmall || len(p.hosts.byID) > refitPairs { // the former were decided beside these starts
 		return
@@ -79,17 +82,43 @@ func (p *Planner) refit(out *Output) {
 		return
 	}
 	r.sweeps()
-	for _, order := range []func(c *class) float64{r.density, r.size, r.price} {
-		r.order, r.nodes = order, refitNodes
-		r.attempt(func() bool {
-			r.restart()
-			r.sweeps()
-			return true
-		})
-	}
+	r.again(r.density, func(*class) bool { return true }, refitNodes)
+	r.byLot()
 	if len(r.log) > 0 {
 		p.insert(out) // what rules keep out of this may fit now
 	}
+}
+
+// byLot makes the starts of half of the classes anew, each first on hosts that chance gives it: what is cheapest for one may stand
+// in the way of many. The same plan has the same lots.
+func (r *refitter) byLot() {
+	lot := rand.New(rand.NewPCG(uint64(len(r.p.made)), uint64(len(r.p.order))))
+	hosts := slices.DeleteFunc(slices.Clone(r.p.hosts.byIndex), func(h *host) bool { return h == nil || h.reserved() })
+	if len(hosts) == 0 {
+		return
+	}
+	for range refitLots {
+		rank := make(map[*class]float64, len(r.p.order))
+		r.first = map[*class][]*host{}
+		for _, c := range r.p.order {
+			rank[c] = lot.Float64()
+			for range lot.IntN(3) {
+				r.first[c] = append(r.first[c], hosts[lot.IntN(len(hosts))])
+			}
+		}
+		r.again(func(c *class) float64 { return rank[c] }, func(c *class) bool { return rank[c] < 0.5 }, refitNodes/16)
+	}
+	r.first = nil
+}
+
+// again takes the starts of those classes back, makes starts in the order, and looks on from there; kept only if better.
+func (r *refitter) again(order func(*class) float64, of func(*class) bool, nodes int) {
+	r.order, r.nodes = order, nodes
+	r.attempt(func() bool {
+		r.restart(of)
+		r.sweeps()
+		return true
+	})
 }
 
 // density returns what a start of the class saves at best for the part of the cluster that it takes.
@@ -98,16 +127,13 @@ func (r *refitter) density(c *class) float64 {
 	if _, price := r.p.best(c); price > 0 {
 		start = price
 	}
-	return (r.price(c) - float64(start)) / (1 + r.size(c))
+	return float64(c.price-start) / (1 + r.size(c))
 }
 
 // size returns the largest part of any dimension of the cluster that a task of the class takes.
 func (r *refitter) size(c *class) float64 {
 	return float64(dominant(c.row.task.Resources, r.p.hosts.capacity()))
 }
-
-// price returns what a task of the class pays for waiting.
-func (r *refitter) price(c *class) float64 { return float64(c.price) }
 
 func (r *refitter) sweeps() {
 	for range refitSweeps {
@@ -331,15 +357,20 @@ func (p *Planner) unplace(m *made, pl *Placement) {
 	p.hosts.set(h, c.row.task.Unbind(h.rec, pl.Devices))
 }
 
-// settle puts what was taken back of the class where it is cheapest now.
+// settle puts what was taken back of the class where it is cheapest now, after the hosts that it is to be put on first.
 func (r *refitter) settle(c *class) {
 	if c.group.key.gang {
-		for _, s := range r.p.whole(c, nil) {
+		for _, s := range r.p.whole(c, r.shares(c)) {
 			for range s.n {
 				r.place(c, s.host, s.price)
 			}
 		}
 		return
+	}
+	for _, s := range r.shares(c) {
+		for range min(s.n, c.open()) {
+			r.startOn(c, s.host)
+		}
 	}
 	for c.open() > 0 {
 		h, price := r.p.best(c)
@@ -350,6 +381,19 @@ func (r *refitter) settle(c *class) {
 	}
 }
 
+// shares returns what fits of the class on the hosts that it is to be put on first.
+func (r *refitter) shares(c *class) (first []share) {
+	if len(r.first[c]) > 0 {
+		r.p.rows.refresh(c.row)
+	}
+	for _, h := range r.first[c] {
+		if price, ok := c.accepts(h.index); ok {
+			first = append(first, share{h, r.p.fit(c, h, c.open()), price})
+		}
+	}
+	return first
+}
+
 // settleAll does so with all that waits.
 func (r *refitter) settleAll() {
 	for _, c := range r.waiting() {
@@ -357,12 +401,11 @@ func (r *refitter) settleAll() {
 	}
 }
 
-// restart takes every start back and makes them anew in the order of what they are worth for their size. A gang is taken back
-// whole or not at all.
-func (r *refitter) restart() {
+// restart takes the starts of those classes back and makes starts anew in the order. A gang is taken back whole or not at all.
+func (r *refitter) restart(of func(*class) bool) {
 	whole := r.dropped()
 	for i := len(r.p.made) - 1; i >= 0; i-- {
-		if m := r.p.made[i]; r.movable(&m) && (!m.class.group.key.gang || slices.Contains(whole, m.class)) {
+		if m := r.p.made[i]; of(m.class) && r.movable(&m) && (!m.class.group.key.gang || slices.Contains(whole, m.class)) {
 			r.takeBack(m.class, m.host)
 		}
 	}
