@@ -7,9 +7,11 @@
 //	              else what is free of devices that are too full, or of the wrong model, for m
 //	F(h)        = Σ over the kinds m in Round.Mix of weight(m) · f(h, m)
 //	lost(c, h)  = F(h with a task of c) − F(h) + gpu(c)                  in thousandths of a device
-//	start(c, h) = Rate · lost(c, h)
+//	S(h)        = what is free of h's GPUs, at most as much as h's free cores, memory, … serve of the mix
+//	start(c, h) = Rate · (lost(c, h) + (S(h) − S(h with a task of c)) / 2)
 //	crowd(h, k) = 0 for k = 0, else MaxPrice where h has GPUs
-//	wait(c)     = costmodels.Preference(c, 2 · Rate · gpu(c))
+//	wait(c)     = costmodels.Preference(c, Eager · Rate · rank(c))
+//	rank(c)     = 2/3 of a device where c takes a part above 1/3, else gpu(c)
 //
 //	            ┌────┐ ┌────┐            ┌────┐ ┌────┐
 //	   0.3 here │▓▓▓▓│ │    │    or here │▓▓░░│ │    │   the second: the first breaks
@@ -18,13 +20,17 @@
 //
 // Unit: milliseconds of expected delay, Rate for each thousandth of a device that typical tasks cannot use any more. What
 // the task takes itself counts as well: no task can make useless less than minus that, so no price is negative, and the
-// hosts keep their order, since it is the same everywhere. Of those that came together the large go first, while there are
-// places for them: what they ask for counts as waiting, and twice as much as it costs. F is not convex in the starts on a
+// hosts keep their order, since it is the same everywhere. F sees a shortage of cores only once a kind finds none; S sees it
+// coming, so that a task with few cores for its GPU goes beside those with many. F and S are not convex in the starts on a
 // host: the price is the margin as the host is now, one start at a time.
+//
+// Of those that came together the large go first, while there are places for them: what they ask for counts as waiting, and
+// more than it costs. Large parts of a device count alike, so that they go by turns: which of them leave the least over
+// depends on who goes beside them. The small parts come last and fill up.
 //
 // Source: Q. Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
 // USENIX ATC 2023, sections 3 and 4. Kinds without GPUs, for which everything free is a fragment, add the same to every
-// host and are left out. We differ in that the device is chosen by cluster.TaskSpec.Pick, the fullest that suffices.
+// host and are left out. We differ in that the device is chosen by cluster.TaskSpec.Pick, the fullest that suffices, and by S.
 //
 // Configuration: cost_model: fragmentation(rate=16)
 package fragmentation
@@ -32,6 +38,7 @@ package fragmentation
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -42,6 +49,9 @@ import (
 // Rate is the price of a thousandth of a device, in milliseconds.
 const Rate = 16
 
+// Eager is how much more than its devices a task pays for waiting.
+const Eager = 3
+
 // Model is the policy. The zero value is ready for use.
 type Model struct {
 	Rate flowgraph.Cost // 0: the constant
@@ -51,8 +61,8 @@ var _ costmodels.Model = Model{}
 
 // Validate says what is wrong with the settings.
 func (m Model) Validate() error {
-	if m.Rate < 0 || m.Rate > 60 { // so that eight devices stay below a step of priority
-		return errors.New("rate must be 1 to 60")
+	if m.Rate < 0 || m.Rate > 40 { // so that eight devices stay below a step of priority
+		return errors.New("rate must be 1 to 40")
 	}
 	return nil
 }
@@ -62,7 +72,7 @@ func (Model) Name() string { return "fragmentation" }
 
 // Wait returns the price of one more cycle without a place.
 func (m Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
-	return costmodels.Preference(c, min(2*cmp.Or(m.Rate, Rate)*flowgraph.Cost(c.Task.GPU.Amount()), costmodels.Step))
+	return costmodels.Preference(c, min(Eager*cmp.Or(m.Rate, Rate)*flowgraph.Cost(rank(c.Task)), costmodels.Step))
 }
 
 // Start returns the price of what the task takes and makes useless. Complexity: the mix times the devices of the host.
@@ -70,7 +80,8 @@ func (m Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host
 	if len(h.GPUs) == 0 {
 		return 0
 	}
-	return min(cmp.Or(m.Rate, Rate)*flowgraph.Cost(Lost(r, q.Task, h)), costmodels.Step/2)
+	lost, stranded := Lost(r, q.Task, h)
+	return min(cmp.Or(m.Rate, Rate)*flowgraph.Cost(lost+stranded/2), costmodels.Step/2)
 }
 
 // Crowd lets one task start on a host with GPUs before its price is asked for again.
@@ -81,19 +92,44 @@ func (Model) Crowd(_ *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost
 	return 0
 }
 
-// Lost returns how many thousandths of the host's devices the task takes and makes useless for typical tasks, 0 or more.
-// The host has room for the task.
-func Lost(r *costmodels.Round, task *cluster.TaskSpec, h *cluster.Host) int64 {
+// rank returns as how many thousandths of a device a task counts among those that came together. Of parts of a device only
+// those go last that fill up what others leave.
+func rank(task *cluster.TaskSpec) int64 {
+	if 3*task.GPU.Milli > cluster.WholeGPU {
+		return cluster.WholeGPU * 2 / 3
+	}
+	return task.GPU.Amount()
+}
+
+// Lost returns how many thousandths of the host's devices the task takes and makes useless for typical tasks, 0 or more, and
+// how many fewer could be served with what the host has of the scarcest of the other resources. The host has room for the task.
+func Lost(r *costmodels.Round, task *cluster.TaskSpec, h *cluster.Host) (lost, stranded int64) {
 	devices, _ := task.Pick(h)
 	with := task.Bind(h, devices)
 	before, after := h.Room(), with.Room()
 	free, left := h.GPURoom(), with.GPURoom()
-	lost := int64(0)
+	var typical cluster.Resources // of a thousand tasks
 	for i := range r.Mix {
 		m := &r.Mix[i]
 		lost += m.Weight * (useless(m.Task, h, &after, left) - useless(m.Task, h, &before, free))
+		for d, v := range &m.Task.Resources.Fixed {
+			typical.Fixed[d] += costmodels.Scale(m.Weight, v, 1000, math.MaxInt64)
+		}
 	}
-	return max(0, lost/1_000_000+task.GPU.Amount())
+	return max(0, lost/1_000_000+task.GPU.Amount()), max(0, served(&typical, &before, free)-served(&typical, &after, left))
+}
+
+// served returns how many thousandths of the free devices can be served with the room, if each takes what is typical.
+func served(typical, room *cluster.Resources, free []int32) (n int64) {
+	for _, f := range free {
+		n += int64(max(0, f))
+	}
+	for d, v := range &typical.Fixed {
+		if cluster.Dimension(d) != cluster.GPU && v > 0 {
+			n = costmodels.Scale(max(0, room.Fixed[d]), typical.Fixed[cluster.GPU], v, n)
+		}
+	}
+	return n
 }
 
 // useless returns how many thousandths of the free devices a task of the kind cannot use.
