@@ -7,10 +7,11 @@
 // by far the fastest after a small change, but a shock that moves the whole price
 // level can keep it busy for long. When it has spent its patience, a multiple of
 // the size of the network, another starts beside it: the simplex from its last
-// answer, or on a network of single tasks assignment from zero. Likewise cost
-// scaling starts beside a simplex that takes long from zero: of a large network it
-// reads the same arcs fewer times. If it wins there it takes the place of the
-// simplex in later races, too.
+// answer, or on a network of single tasks assignment from zero. Likewise another
+// starts beside a simplex that takes long from zero: where most arcs are of
+// classes repair, else cost scaling, which of a large network reads the same arcs
+// fewer times. If either wins there, cost scaling takes the place of the simplex in
+// later races.
 //
 // Both advance in quanta of counted work that take about as long, with a barrier
 // after each; the first to finish wins, the one that began if both do.
@@ -48,38 +49,47 @@ const (
 	// fewNodes is how many nodes there must be for one unit of flow if repair is to
 	// give the first answer.
 	fewNodes = 8
-	// handicap is how many units the simplex gets for one of repair, which reads
-	// arcs here and there and not in sequence; the others are those of assignment and
-	// costscaling.
-	handicap, handicapSingle, handicapScaling = 8, 2, 3
-
 	// headStart and more for each node and arc, up to a bound, is what the simplex may
-	// do from zero before costscaling starts: some 0.1 s, as a race takes two cores.
+	// do from zero before another starts: some 0.1 s, as a race takes two cores.
 	headStart, headStartEach, headStartMost = 20_000_000, 100, 60_000_000
-	// lead is how many units the simplex gets for one of costscaling.
-	lead = 3
+	// beginning is into how many turns a race from zero divides one unit of repair for
+	// each node and arc.
+	beginning = 12
 )
+
+// pace is how many units others get in a race for one of repair, which reads
+// arcs here and there and not in sequence.
+func pace(s solver.Solver) int64 {
+	switch s.(type) {
+	case *netsimplex.Solver:
+		return 8
+	case *costscaling.Solver:
+		return 3
+	case *anew:
+		return 2
+	}
+	return 1
+}
 
 // Solver picks. Use [New].
 type Solver struct {
 	net     *flowgraph.Network
 	repair  *repair.Solver
 	simplex *netsimplex.Solver
-	// scaling runs beside a simplex that takes long, and is its successor if it wins;
-	// else nil.
-	scaling *costscaling.Solver
+	// challenger runs beside a simplex that takes long from zero. Later it, or cost
+	// scaling after repair won there, or on a network of single tasks assignment, runs
+	// beside repair. If nil, the simplex does.
+	challenger solver.Solver
 	// units takes the place of repair until the first answer, on a network of
 	// single tasks that is as it was at seq; else nil.
 	units *assignment.Solver
 	seq   flowgraph.Seq
-	// single: the network is one of single tasks, with so many sources and arcs out
-	// of them. On others the simplex gives the first answer.
-	single bool
-	size   int64
+	// layered: most arcs leave sources, which with them are so many; single: of single
+	// tasks. On networks that are not, the simplex gives the first answer.
+	layered, single bool
+	size            int64
 	// first is the first answer, until repair takes it over.
 	first *repair.Older
-	// anew runs beside repair on a network of single tasks.
-	anew anew
 	// ready: repair answers.
 	ready  bool
 	racing bool
@@ -109,7 +119,10 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	}
 	if n != s.net {
 		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New()}
-		s.single, s.size = single(n)
+		s.layered, s.single, s.size = layers(n)
+		if s.single {
+			s.challenger = &anew{}
+		}
 		s.ready = few(n)
 		s.patience = s.mostPatience()
 	}
@@ -137,10 +150,9 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return s.race(n, budget, limit/quanta, total)
 }
 
-// single tells whether sources of one unit are most of the nodes. From zero,
-// repair places a class of many by many searches, each of which may go through
-// all the other nodes.
-func single(n *flowgraph.Network) (is bool, size int64) {
+// layers tells whether most arcs leave sources, and if so whether sources of one
+// unit are most of the nodes.
+func layers(n *flowgraph.Network) (layered, single bool, size int64) {
 	arcs, sources := 0, 0
 	var supply flowgraph.Int128
 	for v := range n.NodeBound() {
@@ -151,8 +163,9 @@ func single(n *flowgraph.Network) (is bool, size int64) {
 		}
 	}
 	supply.Add(-2 * int64(sources))
-	is = 2*arcs >= n.NumArcs() && supply.Sign() <= 0 && 2*sources >= n.NumNodes()
-	return is, int64(arcs + sources)
+	layered = 2*arcs >= n.NumArcs()
+	single = layered && supply.Sign() <= 0 && 2*sources >= n.NumNodes()
+	return layered, single, int64(arcs + sources)
 }
 
 // few tells whether so little flows through so many nodes that repair, which sends
@@ -216,12 +229,13 @@ func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.R
 	if err != nil || r.Status == solver.BudgetSpent {
 		return r, err
 	}
-	s.spent, s.racing = 0, false
-	s.remember(n, r)
+	if s.endRace(); !s.ready {
+		s.remember(n, r)
+	}
 	return r, nil
 }
 
-// fromZero lets the simplex work alone, then beside costscaling.
+// fromZero lets the simplex work alone, then beside another.
 func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	size := int64(n.NumNodes() + n.NumArcs())
 	limit := min(headStart+headStartEach*size, headStartMost)
@@ -236,12 +250,15 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 		if err != nil || r.Status != solver.BudgetSpent || s.spent < limit {
 			return r, err
 		}
-		s.racing, s.scaling, total = true, costscaling.New(), r.Work
+		s.racing, total = true, r.Work
+		if s.challenger = costscaling.New(); s.layered {
+			s.challenger = repair.New()
+		}
 	}
-	turn := solver.Budget{Work: size/4 + 1}
-	longer := solver.Budget{Work: lead * turn.Work}
+	unit := size/beginning + 1
+	longer := solver.Budget{Work: pace(s.simplex) * unit}
 	for !budget.Spent(total.Units) {
-		if s.scaling == nil {
+		if s.challenger == nil {
 			// It refused the costs.
 			r, err := s.simplex.Solve(n, longer)
 			add(&total, r.Work)
@@ -250,19 +267,23 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 			}
 			continue
 		}
-		mine, theirs := sideBySide(n, s.simplex, longer, s.scaling, turn)
+		turn := solver.Budget{Work: pace(s.challenger) * unit}
+		mine, theirs := sideBySide(n, s.simplex, longer, s.challenger, turn)
 		add(&total, mine.result.Work)
 		add(&total, theirs.result.Work)
 		mine.result.Work, theirs.result.Work = total, total
 		switch {
 		case mine.err != nil || mine.result.Status != solver.BudgetSpent:
-			s.scaling = nil
+			s.challenger = nil
 			return mine.result, mine.err
 		case theirs.err != nil || theirs.result.Status == solver.CostRange:
-			s.scaling = nil
+			s.challenger = nil
 		case theirs.result.Status != solver.BudgetSpent:
 			// What the simplex has so far is of no use to anybody.
 			s.simplex = netsimplex.New()
+			if r, is := s.challenger.(*repair.Solver); is && theirs.result.Status == solver.Optimal {
+				s.repair, s.ready, s.challenger = r, true, costscaling.New()
+			}
 			return theirs.result, nil
 		}
 	}
@@ -336,27 +357,32 @@ func (a *anew) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result,
 // Name is not asked.
 func (a *anew) Name() string { return "assignment" }
 
-// rival returns who runs beside repair, and how many units for one of it.
-func (s *Solver) rival() (solver.Solver, int64) {
-	switch {
-	case s.single:
-		return &s.anew, handicapSingle
-	case s.scaling != nil:
-		return s.scaling, handicapScaling
+// rival returns who runs beside repair.
+func (s *Solver) rival() solver.Solver {
+	if s.challenger != nil {
+		return s.challenger
 	}
-	return s.simplex, handicap
+	return s.simplex
 }
 
-// race advances both in quanta until one has an answer. When assignment or
-// costscaling refuses, the simplex takes its place for good.
+// endRace frees what a race needed.
+func (s *Solver) endRace() {
+	s.racing, s.spent = false, 0
+	if a, ok := s.challenger.(*anew); ok {
+		a.units = nil
+	}
+}
+
+// race advances both in quanta until one has an answer. When a challenger refuses,
+// the simplex takes its place for good.
 func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64, total solver.Work) (solver.Result, error) {
 	turn := solver.Budget{Work: max(1, quantum)}
 	for {
 		if budget.Spent(total.Units) {
 			return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
 		}
-		rival, factor := s.rival()
-		mine, theirs := sideBySide(n, s.repair, turn, rival, solver.Budget{Work: factor * turn.Work})
+		rival := s.rival()
+		mine, theirs := sideBySide(n, s.repair, turn, rival, solver.Budget{Work: pace(rival) * turn.Work})
 		if err := errors.Join(mine.err, theirs.err); err != nil {
 			return solver.Result{}, err
 		}
@@ -368,14 +394,14 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 		case theirs.result.Status == solver.Optimal:
 			return s.handOver(n, theirs.result, total)
 		case theirs.result.Status == solver.CostRange && rival != s.simplex:
-			s.single, s.scaling = false, nil
+			s.single, s.challenger = false, nil
 			continue
 		case theirs.result.Status != solver.BudgetSpent:
 			won = theirs.result
 		default:
 			continue
 		}
-		s.racing, s.spent, s.anew = false, 0, anew{}
+		s.endRace()
 		won.Work = total
 		return won, nil
 	}
@@ -383,10 +409,9 @@ func (s *Solver) race(n *flowgraph.Network, budget solver.Budget, quantum int64,
 
 // handOver gives the answer of who overtook it to repair, which answers from then on.
 func (s *Solver) handOver(n *flowgraph.Network, found solver.Result, total solver.Work) (solver.Result, error) {
-	s.racing, s.spent = false, 0
 	s.patience -= s.patience / 4
 	s.repair.Adopt(n, found)
-	s.anew = anew{}
+	s.endRace()
 	r, err := s.repair.Solve(n, solver.Budget{})
 	add(&total, r.Work)
 	r.Work = total

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
+	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
 )
 
@@ -66,10 +67,10 @@ func TestWarmSolveDoesNotAllocate(t *testing.T) {
 	solvertest.WarmAllocatesNothing(t, New())
 }
 
-// TestEveryRaceFromZero starts cost scaling beside the simplex at once, every
-// other time so far ahead that it wins; then it also races later changes.
+// TestEveryRaceFromZero starts cost scaling or repair beside the simplex at once, every
+// other time so far ahead that it wins; then cost scaling also races later changes.
 func TestEveryRaceFromZero(t *testing.T) {
-	races, overtaken, again := 0, 0, 0
+	races, overtaken, repaired, again := 0, 0, 0, 0
 	for seed := range uint64(200) {
 		src := solvertest.Seeded(seed)
 		c := solvertest.NewCluster(src, solvertest.ClusterShape{
@@ -83,25 +84,33 @@ func TestEveryRaceFromZero(t *testing.T) {
 			continue
 		}
 		races++
-		s.racing, s.scaling = true, costscaling.New()
+		start := func() solver.Solver { return costscaling.New() }
+		if seed%4 >= 2 {
+			start = func() solver.Solver { return repair.New() }
+		}
+		s.racing, s.challenger = true, start()
 		if seed%2 == 0 {
-			s.scaling = almostDone(t, c)
+			s.challenger = almostDone(t, c, start)
 		}
 		compare(t, c, s)
-		if _, by := s.first.Solution.(*costscaling.Solver); by {
+		if s.ready {
+			repaired++
+			require.Nil(t, s.first, "repair goes on from its own answer")
+		} else if _, by := s.first.Solution.(*costscaling.Solver); by {
 			overtaken++
 		}
 		for range 4 {
 			c.Churn(10 + src.Intn(20))
-			s.racing, s.patience = s.scaling != nil, 8
+			s.racing, s.patience = s.challenger != nil, 8
 			compare(t, c, s)
-			if s.scaling != nil && s.patience < 8 {
+			if s.challenger != nil && s.patience < 8 {
 				again++
 			}
 		}
 	}
 	require.Greater(t, races, 50)
 	require.Greater(t, overtaken, 10)
+	require.Greater(t, repaired, 10)
 	require.Positive(t, again)
 }
 
@@ -126,12 +135,12 @@ func TestFewUnitsOnManyNodes(t *testing.T) {
 	}
 }
 
-// almostDone returns a cost scaling that has done as much as it can without having an answer.
-func almostDone(t *testing.T, c *solvertest.Cluster) *costscaling.Solver {
-	r, err := costscaling.New().Solve(c.Network, solver.Budget{})
+// almostDone returns a solver that has done as much as it can without having an answer.
+func almostDone(t *testing.T, c *solvertest.Cluster, start func() solver.Solver) solver.Solver {
+	r, err := start().Solve(c.Network, solver.Budget{})
 	require.NoError(t, err)
 	for work := r.Work.Units; ; work = work * 3 / 4 {
-		s := costscaling.New()
+		s := start()
 		r, err := s.Solve(c.Network, solver.Budget{Work: max(1, work)})
 		require.NoError(t, err)
 		if r.Status == solver.BudgetSpent {
