@@ -9,17 +9,6 @@ import (
 	"github.com/sluice-scheduler/sluice/costmodels"
 )
 
-// survey counts what a task asks for that begins to wait, and of one that runs already when everything is read anew.
-func (p *Planner) survey(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
-	if t == nil || t.State.Terminal() {
-		return
-	}
-	if _, waits := p.waiting[k]; waits || p.units[k] != nil {
-		return
-	}
-	p.census.Add(snap.Job(k.Job()).TaskFor(t), 1)
-}
-
 // learn takes in what was learned from runs. Prices that nobody asked it for stay.
 func (p *Planner) learn(k costmodels.Knowledge) {
 	if k == p.known.Knowledge {

@@ -154,9 +154,29 @@ func restingCore(snap *cluster.Snapshot, t *cluster.Task) bool {
 	return t.NotBefore != 0 && snap.Job(t.Key.Job()).Spec.Core(t.Key.Instance())
 }
 
-// ingestUnit brings the unit of a bound or held task in line with the snapshot.
-func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
-	old := p.units[k]
+// continues reports whether the unit is of a run that goes on: nothing about it has changed but its state and what was seen
+// of it.
+func (u *unit) continues(t *cluster.Task, job *cluster.JobSpec, spec *cluster.TaskSpec) bool {
+	return u.state.Bound() && !u.state.Vacating() && t.State.Bound() && !t.State.Vacating() && !u.settled &&
+		u.run == t.Run && u.host == t.Host && u.job == job && u.spec == spec && u.hold == t.Hold && u.copy == t.Copy &&
+		!u.rests && t.NotBefore == 0 && len(job.Preferences)+len(job.Spread) == 0
+}
+
+// advance takes in what was seen of a run that goes on.
+func (p *Planner) advance(u *unit, t *cluster.Task) {
+	changed := u.state != t.State
+	if changed {
+		u.group.follow(u, -1)
+	}
+	u.state, u.started, u.ready, u.devices = t.State, t.Started, t.Ready != 0, cluster.Devices{GPUs: t.GPUs, Ports: t.Ports}
+	if changed {
+		u.group.follow(u, 1)
+		p.moved = true
+	}
+}
+
+// ingestUnit brings the unit of a bound or held task, nil if it had none, in line with the snapshot.
+func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task, old *unit) {
 	if t == nil || !t.State.Bound() && t.State != cluster.TaskReserved && !restingCore(snap, t) {
 		if old != nil {
 			p.dropUnit(old)
@@ -166,6 +186,10 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 	j := snap.Job(k.Job())
 	job := j.SpecFor(t)
 	spec := job.TaskOf(k.Instance())
+	if old != nil && old.continues(t, job, spec) {
+		p.advance(old, t)
+		return
+	}
 	key, w := p.keyOf(snap, j, t, spec)
 	u := &unit{
 		wishes: w,

@@ -80,15 +80,16 @@ func (t *hosts) add(id cluster.HostID) *host {
 	return h
 }
 
-// set replaces what is known of the host.
-func (t *hosts) set(h *host, rec *cluster.Host) {
-	if old := h.rec; old != nil && old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) &&
+// same reports whether nothing that placement can see differs.
+func (t *hosts) same(old, rec *cluster.Host) bool {
+	return old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) &&
 		old.Lent.Equal(rec.Lent) && old.Lendable().Equal(rec.Lendable()) &&
 		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) &&
-		(!t.social || slices.Equal(old.Tasks, rec.Tasks)) {
-		h.rec = rec
-		return
-	}
+		(!t.social || slices.Equal(old.Tasks, rec.Tasks))
+}
+
+// set replaces what is known of the host, which differs.
+func (t *hosts) set(h *host, rec *cluster.Host) {
 	if h.rec == nil || h.rec.Rack != rec.Rack {
 		t.leaveRack(h)
 		t.inRack[rec.Rack] = append(t.inRack[rec.Rack], h.index)

@@ -50,10 +50,7 @@ func (p *Planner) ingest(in Input) {
 		p.ingestHost(id, in.Snapshot.Host(id))
 	}
 	for _, k := range sorted(changes.Tasks) {
-		t := in.Snapshot.Task(k)
-		p.survey(in.Snapshot, k, t)
-		p.ingestUnit(in.Snapshot, k, t)
-		p.ingestWaiting(in.Snapshot, k, t)
+		p.ingestTask(in.Snapshot, k, in.Snapshot.Task(k))
 	}
 	p.ripen(in.Snapshot)
 	for _, uid := range changes.Jobs {
@@ -84,8 +81,22 @@ func sorted[T interface{ ~string | ~uint64 }](keys []T) []T {
 	return slices.Compact(keys)
 }
 
-func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
-	was, waits := p.waiting[k]
+// ingestTask brings what is known of a task in line with the snapshot. It waits or has a unit, not both.
+func (p *Planner) ingestTask(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
+	var was entry
+	old, waits := p.units[k], false
+	if old == nil {
+		was, waits = p.waiting[k]
+	}
+	if old == nil && !waits && t != nil && !t.State.Terminal() {
+		p.census.Add(snap.Job(k.Job()).TaskFor(t), 1) // one that begins to wait, or runs already when everything is read anew
+	}
+	p.ingestUnit(snap, k, t, old)
+	p.ingestWaiting(snap, k, t, was, waits)
+}
+
+// ingestWaiting brings the place of a task, if it had one, among those that wait in line with the snapshot.
+func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task, was entry, waits bool) {
 	if t == nil || t.State != cluster.TaskPending || t.NotBefore != 0 || t.Home != "" { // who has a home gets room held there
 		if waits {
 			was.class.queue.Delete(was.as)
@@ -161,9 +172,12 @@ func (p *Planner) ingestHost(id cluster.HostID, rec *cluster.Host) {
 	if h == nil {
 		h = p.hosts.add(id)
 	}
-	if gained(h.rec, rec) {
-		p.dirty = true
+	if h.rec != nil && rec != nil && p.hosts.same(h.rec, rec) {
+		h.rec = rec
+		p.overdraw(h)
+		return
 	}
+	p.dirty = p.dirty || gained(h.rec, rec)
 	if rec == nil {
 		p.graph.retired = append(p.graph.retired, retiree{host: h})
 		p.uproot(h)
@@ -175,7 +189,12 @@ func (p *Planner) ingestHost(id cluster.HostID, rec *cluster.Host) {
 		defer p.plant(h)
 	}
 	p.hosts.set(h, rec)
-	if !rec.Lent.IsZero() {
+	p.overdraw(h)
+}
+
+// overdraw has a host looked at that changed and has revocable tasks.
+func (p *Planner) overdraw(h *host) {
+	if !h.rec.Lent.IsZero() {
 		p.overdrawn = append(p.overdrawn, h)
 	}
 }

@@ -45,8 +45,8 @@ func (q ripening) next() cluster.Time {
 func (p *Planner) ripen(snap *cluster.Snapshot) {
 	for at := p.ripening.next(); at != 0 && at <= p.now; at = p.ripening.next() {
 		k := heap.Pop(&p.ripening).(ripe).task
-		if _, waits := p.waiting[k]; waits {
-			p.ingestWaiting(snap, k, snap.Task(k))
+		if was, waits := p.waiting[k]; waits {
+			p.ingestWaiting(snap, k, snap.Task(k), was, true)
 		}
 	}
 }
