@@ -11,6 +11,7 @@ import (
 // counts, how many are in each domain. Counts change with every task that comes and goes, and are never summed up anew.
 type labels struct {
 	hosts *hosts
+	held  map[cluster.TaskKey]*unit
 	sets  map[setKey]*labelSet
 	byJob map[cluster.JobUID][]*labelSet
 
@@ -38,8 +39,8 @@ type setKey struct {
 type labelSet struct {
 	key     setKey
 	labels  []cluster.KeyValue
-	on      map[int32]presence // by host index
-	tallies []*tally           // that count them
+	size    int64    // how many are counted, at most
+	tallies []*tally // that count them
 }
 
 // presence is how many tasks there are on a host, or in a domain: at most, with those that have room held there, and at
@@ -92,9 +93,10 @@ type tally struct {
 	seed     string  // where that may begin now, "" for nowhere
 }
 
-func newLabels(t *hosts) *labels {
+// newLabels counts the tasks that are on the hosts, and those with a hold.
+func newLabels(t *hosts, held map[cluster.TaskKey]*unit) *labels {
 	return &labels{
-		hosts: t, sets: map[setKey]*labelSet{}, byJob: map[cluster.JobUID][]*labelSet{},
+		hosts: t, held: held, sets: map[setKey]*labelSet{}, byJob: map[cluster.JobUID][]*labelSet{},
 		tallies: map[tallyKey]*tally{}, jobs: map[cluster.JobUID][]*tally{}, keys: map[string][]*tally{},
 	}
 }
@@ -113,7 +115,7 @@ func (l *labels) set(job cluster.JobUID, pairs []cluster.KeyValue) *labelSet {
 	if s != nil {
 		return s
 	}
-	s = &labelSet{key: key, labels: pairs, on: map[int32]presence{}}
+	s = &labelSet{key: key, labels: pairs}
 	l.sets[key] = s
 	l.byJob[job] = append(l.byJob[job], s)
 	join := func(t *tally) {
@@ -159,24 +161,50 @@ func (l *labels) tally(s selector, domain string, mark uint32) *tally {
 	return t
 }
 
-// index puts a new tally where the sets are found that it counts, and counts those there are.
+// index puts a new tally where the sets are found that it counts, and counts those there are. Complexity: the sets, and all
+// tasks if some of these are there.
 func (l *labels) index(t *tally) {
-	count := func(s *labelSet) {
-		if !t.selector.takes(s) {
-			return
-		}
-		s.tallies = append(s.tallies, t)
-		for i, n := range s.on { // sums: the order does not matter
-			t.add(l.hosts.byIndex[i], n)
-		}
-	}
 	if len(t.selector.labels) == 0 {
 		l.jobs[t.selector.job] = append(l.jobs[t.selector.job], t)
 	} else {
 		first := t.selector.labels[0].Key
 		l.keys[first] = append(l.keys[first], t)
 	}
-	l.each(t, count)
+	some := false
+	l.each(t, func(s *labelSet) {
+		if t.selector.takes(s) {
+			s.tallies = append(s.tallies, t)
+			some = some || s.size > 0
+		}
+	})
+	if some {
+		l.sum(t)
+	}
+}
+
+// sum counts in a new tally who is there, who has room held, and what the plan has done.
+func (l *labels) sum(t *tally) {
+	add := func(s *labelSet, h *host, n presence) {
+		if slices.Contains(s.tallies, t) {
+			t.add(h, n)
+		}
+	}
+	for _, h := range l.hosts.byIndex {
+		if h == nil {
+			continue
+		}
+		for _, u := range h.units {
+			add(u.set, h, u.presence())
+		}
+	}
+	for _, u := range l.held { // sums: the order does not matter
+		if u.counts != nil {
+			add(u.set, u.counts, waits)
+		}
+	}
+	for _, c := range l.plan {
+		add(c.set, c.host, c.by)
+	}
 }
 
 // each calls do for the sets among which are all that the tally counts, in any order.
@@ -232,11 +260,7 @@ func (t *tally) at(rec *cluster.Host) (presence, bool) {
 
 // count adds tasks of the set on the host to all that count them.
 func (l *labels) count(s *labelSet, h *host, n presence) {
-	if now := s.on[h.index].plus(n, 1); now == (presence{}) {
-		delete(s.on, h.index)
-	} else {
-		s.on[h.index] = now
-	}
+	s.size += n.most
 	for _, t := range s.tallies {
 		total := t.total
 		before, after, ok := t.add(h, n)

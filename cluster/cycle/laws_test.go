@@ -33,6 +33,7 @@ func TestLawsOfPreemption(t *testing.T) {
 		l := newLife(t, seed)
 		for range 60 {
 			l.live()
+			seen.counted += l.planner.CheckTallies(t)
 		}
 		l.calm()
 		seen.add(l.seen)
@@ -41,6 +42,7 @@ func TestLawsOfPreemption(t *testing.T) {
 	if first == last {
 		return // one cluster need not see everything
 	}
+	require.NotZero(t, seen.counted)
 	require.NotZero(t, seen.victims)
 	require.NotZero(t, seen.lent)
 	require.NotZero(t, seen.revoked)
@@ -48,7 +50,7 @@ func TestLawsOfPreemption(t *testing.T) {
 
 // tally counts what a run has seen.
 type tally struct {
-	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked int
+	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked, counted int
 }
 
 func (a *tally) add(b tally) {

@@ -213,14 +213,14 @@ func (p *Planner) reset() {
 	}
 	p.graph = newGraph(p.model, &p.round, s)
 	p.hosts = newHosts(p.graph.touch)
-	p.labels, p.ripening = newLabels(p.hosts), nil
+	p.units, p.held = map[cluster.TaskKey]*unit{}, map[cluster.TaskKey]*unit{}
+	p.labels, p.ripening = newLabels(p.hosts, p.held), nil
 	p.rows = newRows(p.model, &p.round, p.hosts, p.labels)
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.groups, p.groupOrder = map[groupKey]*group{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.cores = map[cluster.JobUID][]*unit{}
 	p.crowded, p.victims, p.overdrawn = nil, nil, nil
-	p.units, p.held = map[cluster.TaskKey]*unit{}, map[cluster.TaskKey]*unit{}
 	p.keys = map[cluster.JobUID]jobKey{}
 	p.round.Hosts, p.round.Guests, p.round.Mix = p.hosts.lookup, p.residents, nil
 	p.census, p.joined = costmodels.Census{}, nil
