@@ -32,8 +32,9 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	p.rows.refreshAll(p.order)
 	p.graph.sync()
 	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.crowd(h, p.round.Unit, 0), 0 })
-	for _, c := range p.unlinked() {
-		p.seed(c)
+	short := p.short()
+	for _, c := range p.unlinked(short) {
+		p.seed(c, short)
 	}
 	for {
 		p.graph.sync()
@@ -51,9 +52,30 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	}
 }
 
-// unlinked returns the classes that have a node and no candidates, the one first that may gain most: those behind often have
-// no place left to gain. The rows must be fresh.
-func (p *Planner) unlinked() (classes []*class) {
+// short reports whether the hosts have places, as the flow counts them, for less than twice the tasks that want one. Complexity:
+// the classes, and the hosts where there are many tasks.
+func (p *Planner) short() bool {
+	var wanted, places int64
+	for _, c := range p.order {
+		if c.node != flowgraph.NoNode {
+			wanted += c.open()
+		}
+	}
+	for _, h := range p.hosts.byIndex {
+		if h == nil {
+			continue
+		}
+		if places += p.graph.smallest.takes(h); places >= 2*wanted {
+			return false
+		}
+	}
+	return true
+}
+
+// unlinked returns the classes that have a node and no candidates, those behind of which often have no place left to gain: by
+// what they may gain; where places are short, by tier, and then the one first that has the fewest hosts to choose from, since
+// most tasks are placed that way. The rows must be fresh.
+func (p *Planner) unlinked(short bool) (classes []*class) {
 	for _, c := range p.order {
 		if c.node == flowgraph.NoNode || len(c.links) > 0 {
 			continue
@@ -67,7 +89,13 @@ func (p *Planner) unlinked() (classes []*class) {
 		}
 		classes = append(classes, c)
 	}
-	slices.SortStableFunc(classes, func(a, b *class) int { return cmp.Compare(b.hopes, a.hopes) })
+	slices.SortStableFunc(classes, func(a, b *class) int {
+		gain := cmp.Compare(b.hopes, a.hopes)
+		if !short {
+			return gain
+		}
+		return cmp.Or(cmp.Compare(a.tier(), b.tier()), cmp.Compare(a.row.breadth(), b.row.breadth()), gain)
+	})
 	return classes
 }
 
@@ -208,7 +236,7 @@ func (q prospects) sink() {
 // those of the classes before it, and a few more. A class that does not get as many places that way contends for a few of
 // those that others were offered: the flow decides who has them. That is close to the optimum, so the potentials of the first
 // solve are worth something.
-func (p *Planner) seed(c *class) {
+func (p *Planner) seed(c *class, short bool) {
 	p.offers.queue, p.offers.taken = p.offers.queue[:0], p.offers.taken[:0]
 	q, taken := &p.offers.queue, &p.offers.taken
 	contend := func(x prospect) {
@@ -250,7 +278,10 @@ func (p *Planner) seed(c *class) {
 		i := first.host
 		o := p.offer(i)
 		if first.fit < 0 {
-			if first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances) - o.units; first.fit <= 0 {
+			if first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances); !short {
+				first.fit -= o.units // in the flow it may be none the less: that counts tasks, whatever their size
+			}
+			if first.fit <= 0 {
 				contend(*first)
 			}
 		}
