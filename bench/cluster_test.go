@@ -31,7 +31,7 @@ func small() map[string]Workload {
 	add("patterns", func(w *Workload) { w.Shape = Patterns })
 	add("merged", merged)
 	add("merged-waiting", func(w *Workload) { merged(w); w.Utilisation = 1.3 })
-	add("placed", func(w *Workload) { merged(w); w.Utilisation, w.Placed = 1.5, true })
+	add("placed", func(w *Workload) { merged(w); w.Utilisation, w.Placed, w.WarmUp = 1.5, true, 3 })
 	add("placed-tasks", func(w *Workload) { w.Utilisation, w.Placed = 1.5, true })
 	add("free", func(w *Workload) { w.Hysteresis, w.Growth = 0, 0 })
 	add("huge", func(w *Workload) { w.Huge = Huge{40, 4} })

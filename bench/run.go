@@ -182,6 +182,9 @@ func (r *run) warm(ctx context.Context) error {
 	if err := r.cycle(Cycle{}); err != nil {
 		return err
 	}
+	if err := r.pass(ctx, r.w.WarmUp, 0); err != nil {
+		return err
+	}
 	samples := r.sampled()
 	for i := 1; i <= r.w.Cycles; i++ {
 		r.progress(i-1, r.w.Cycles)
@@ -204,7 +207,7 @@ func (r *run) warm(ctx context.Context) error {
 			break
 		}
 		if samples[i] {
-			if err := r.settle(i); err != nil {
+			if err := r.settle(ctx, i); err != nil {
 				return err
 			}
 		}
@@ -218,11 +221,19 @@ const settling = 2
 
 // settle plays a few cycles that are not counted: peers, and a cold solve beside the
 // warm one, have had the caches. Where only some cycles count, others come first anyway.
-func (r *run) settle(index int) error {
+func (r *run) settle(ctx context.Context, index int) error {
 	if r.w.Huge.Tasks > 0 || len(r.Peers) == 0 {
 		return nil
 	}
-	for range settling {
+	return r.pass(ctx, settling, index)
+}
+
+// pass plays cycles that are not counted.
+func (r *run) pass(ctx context.Context, cycles, index int) error {
+	for range cycles {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		r.absorb()
 		r.cluster.Plan()
 		if err := r.cycle(Cycle{Index: index}); err != nil {

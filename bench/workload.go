@@ -54,7 +54,8 @@ type Workload struct {
 	Failures   float64 `yaml:"failures" json:"failures"` // part of the hosts that fails or returns, each cycle
 	Huge       Huge    `yaml:"huge" json:"huge"`
 
-	Cycles  int    `yaml:"cycles" json:"cycles"`   // warm ones, after the first cold solve
+	WarmUp  int    `yaml:"warm_up" json:"warm_up"` // cycles before the first that counts
+	Cycles  int    `yaml:"cycles" json:"cycles"`   // warm ones, after those
 	Samples int    `yaml:"samples" json:"samples"` // cold networks, or cycles given to peers
 	Seed    uint64 `yaml:"seed" json:"seed"`
 
@@ -146,6 +147,8 @@ func (w *Workload) Validate() error {
 	check(!w.Placed || w.Hysteresis > 0, "placed: running tasks have arcs of their own only with a hysteresis above 0")
 	between("huge.tasks", w.Huge.Tasks, 0, 1_000_000)
 	check(w.Huge.Tasks == 0 || w.Huge.Every >= 2, "huge.every: %d is below 2", w.Huge.Every)
+	between("warm_up", w.WarmUp, 0, 1_000_000)
+	check(w.WarmUp == 0 || w.Huge.Tasks == 0, "warm_up: with a huge job only some cycles count in any case")
 	between("cycles", w.Cycles, 0, 1_000_000)
 	between("samples", w.Samples, 0, 1000)
 	if err := errors.Join(problems...); err != nil {

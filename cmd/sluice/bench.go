@@ -122,6 +122,7 @@ func addWorkloadFlags(fs *pflag.FlagSet, w *bench.Workload) {
 	fs.IntVar(&w.Huge.Tasks, "huge-tasks", w.Huge.Tasks, "tasks of a job that comes at once")
 	fs.IntVar(&w.Huge.Every, "huge-every", w.Huge.Every, "cycles from one such job to the next")
 	fs.StringVar(&w.Mode, "mode", w.Mode, "warm (cycles) or cold (one solve of each of several networks)")
+	fs.IntVar(&w.WarmUp, "warm-up", w.WarmUp, "cycles before the first that counts")
 	fs.IntVar(&w.Cycles, "cycles", w.Cycles, "warm cycles")
 	fs.IntVar(&w.Samples, "samples", w.Samples, "cycles given to peers and to export; networks of a cold workload")
 	fs.Uint64Var(&w.Seed, "seed", w.Seed, "of everything that is drawn")
