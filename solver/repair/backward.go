@@ -224,9 +224,9 @@ func (s *Solver) loosen(u int32) {
 	s.work.Units += int64(len(in))
 	price := s.price[u]
 	for _, ref := range in {
-		p := &s.payers[ref.Node]
-		if value := int64(ref.Cost) + price; p.count > 0 && value < p.second && s.hasRoom(int32(ref.Arc)) {
-			p.loosen(int32(ref.Arc), value)
+		if value := int64(ref.Cost) + price; value < s.second[ref.Node] && s.hasRoom(int32(ref.Arc)) {
+			s.payers[ref.Node].loosen(int32(ref.Arc), value)
+			s.publish(int32(ref.Node))
 		}
 	}
 }

@@ -56,6 +56,7 @@ func (s *Solver) derive(a int32, held, full bool) {
 				b.renew(s, r.tail)
 			} else if !nowFull {
 				s.payers[r.tail].loosen(a, r.cost+s.at(r.head))
+				s.publish(r.tail)
 			}
 		}
 		return
@@ -107,7 +108,7 @@ func (s *Solver) hold(a int32) {
 	r := &s.arcs[a]
 	x := &s.nodes[r.head]
 	r.pos = int32(len(x.held))
-	x.held = append(x.held, holding{cost: r.cost, arc: a, from: r.tail})
+	x.held = append(x.held, holding{cost: r.cost, rest: -far, arc: a, from: r.tail})
 	p := &s.payers[r.tail]
 	value := r.cost + s.at(r.head)
 	switch p.count {
@@ -115,10 +116,12 @@ func (s *Solver) hold(a int32) {
 		p.arc, p.head, p.cost = a, r.head, r.cost
 	case 1:
 		value = max(value, p.cost+s.at(p.head))
+		s.nodes[p.head].held[s.arcs[p.arc].pos].rest = -far
 	default:
 		value = max(value, s.price[r.tail])
 	}
 	p.count++
+	s.publish(r.tail)
 	if s.forest.stems[r.tail].place == outside {
 		s.price[r.tail] = value
 	}
@@ -139,6 +142,7 @@ func (s *Solver) release(a int32) {
 		for _, ref := range s.net.Out(flowgraph.NodeID(r.tail)) {
 			if q := &s.arcs[ref.Arc]; int32(ref.Arc) != a && q.tail == r.tail && q.flow > q.lower {
 				p.arc, p.head, p.cost = int32(ref.Arc), q.head, q.cost
+				s.publish(r.tail)
 				break
 			}
 		}

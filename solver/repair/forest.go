@@ -184,6 +184,7 @@ func (s *Solver) worth(v int32) int64 {
 				q.loosen(a, value)
 			}
 		}
+		s.publish(v)
 		return min(q.first, hub)
 	}
 	most := -far

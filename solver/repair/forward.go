@@ -185,6 +185,7 @@ func (s *Solver) leave(t *target, v int32) {
 			s.reach(t, w, none, int64(ref.Cost), a, none)
 		}
 	}
+	s.publish(v)
 }
 
 // reach labels w with a path of the given cost that comes from node last over
@@ -243,8 +244,11 @@ func (s *Solver) expand(t *target, v int32, key int64) {
 	}
 	for i := range x.held {
 		h := &x.held[i]
-		p := &s.payers[h.from]
 		base := label - h.cost
+		if base+h.rest >= t.cost {
+			continue
+		}
+		p := &s.payers[h.from]
 		if bound := base + p.without(h.arc); bound < t.cost && p.improves(s.search, base) {
 			p.seen, p.label, p.via = s.search, base, h.arc
 			s.queue.push(item{max(bound, key), h.from})
@@ -290,6 +294,7 @@ func (s *Solver) open(t *target, source int32) {
 			s.reach(t, w, v, base+int64(ref.Cost), a, via)
 		}
 	}
+	s.publish(source)
 }
 
 // sendForward moves as much as the path from v to t bears.

@@ -83,6 +83,9 @@ type arc struct {
 // holding is movable flow of one source into a node.
 type holding struct {
 	cost int64
+	// rest bounds from below what the source's best other residual arc costs, hubs left
+	// out; -far if it has flow on several: it is asked itself then.
+	rest int64
 	arc  int32
 	from int32
 }
@@ -148,6 +151,16 @@ func (p *payer) loosen(a int32, value int64) {
 	}
 }
 
+// publish puts the bounds of source v where searches come by it: they pass nearly all
+// sources, and should not have to open a record of each.
+func (s *Solver) publish(v int32) {
+	p := &s.payers[v]
+	s.second[v] = p.second
+	if p.count == 1 {
+		s.nodes[p.head].held[s.arcs[p.arc].pos].rest = p.without(p.arc)
+	}
+}
+
 type kind uint8
 
 const (
@@ -176,6 +189,7 @@ type Solver struct {
 	price  []int64
 	nodes  []node
 	payers []payer
+	second []int64 // of payers, as published
 	hubs   []*hub
 	// hubDegree is how many arcs in make a hub.
 	hubDegree int

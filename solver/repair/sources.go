@@ -51,6 +51,7 @@ func (s *Solver) bound(v int32) (dearest int32, most int64, cheapest int32, leas
 		}
 	}
 	s.price[v] = most
+	s.publish(v)
 	return dearest, most, cheapest, least
 }
 
@@ -88,6 +89,7 @@ func (s *Solver) repriced(a int32) {
 	if s.hasRoom(a) {
 		if s.kinds[r.head] != isHub {
 			p.loosen(a, value)
+			s.publish(r.tail)
 		}
 		if p.count > 0 && value < s.price[r.tail] {
 			s.dirty.add(r.tail)

@@ -52,6 +52,7 @@ func (s *Solver) grow() {
 		s.excess = extend(s.excess, k)
 		s.price = extend(s.price, k)
 		s.payers = extend(s.payers, k)
+		s.second = extend(s.second, k)
 		s.raised = extend(s.raised, k)
 		s.nodes = extend(s.nodes, k)
 		s.courts.of = extend(s.courts.of, k)
@@ -242,7 +243,7 @@ func (s *Solver) node(v int32) {
 		if s.kinds[v] != absent {
 			// Its arcs are gone, so what is left is the supply.
 			s.kinds[v], s.supply[v], s.excess[v], s.price[v] = absent, 0, 0, 0
-			s.payers[v] = payer{}
+			s.payers[v], s.second[v] = payer{}, 0
 		}
 		return
 	}
@@ -271,6 +272,7 @@ func (s *Solver) promote(v int32) {
 	if s.kinds[v] != isSource {
 		return
 	}
+	s.payers[v], s.second[v] = payer{}, 0 // first: what it is about to lose is no longer its
 	price := far
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
 		r := &s.arcs[ref.Arc]
@@ -295,7 +297,6 @@ func (s *Solver) promote(v int32) {
 		price = 0
 	}
 	s.price[v] = price
-	s.payers[v] = payer{}
 	s.suspect.add(v)
 }
 

@@ -75,12 +75,14 @@ func requireBounds(t *testing.T, s *Solver) {
 		if k != isSource || p.count == 0 {
 			continue
 		}
+		require.Equal(t, p.second, s.second[v])
 		for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
 			a, value := int32(ref.Arc), int64(ref.Cost)+s.price[ref.Node]
 			require.Equal(t, s.room(a) > 0, s.hasRoom(a))
 			require.Equal(t, s.load(a) > 0, s.hasLoad(a))
 			if s.hasLoad(a) {
 				require.LessOrEqual(t, value, s.price[v])
+				require.LessOrEqual(t, s.nodes[ref.Node].held[s.arcs[a].pos].rest, p.without(a))
 			}
 			if s.hasRoom(a) && s.kinds[ref.Node] != isHub {
 				require.LessOrEqual(t, p.first, value)
