@@ -12,7 +12,10 @@ type plan struct {
 	deadJobs, deadGroups []int32
 	deadNodes            []flowgraph.NodeID
 	removed              []flowgraph.ArcID // arcs whose ids may come back as other arcs
-	groups               []int32           // with another count or price
+	groups               []int32           // with another count
+	grown                []int32           // groups with another price of waiting
+	growing              []flowgraph.ArcID // their arcs, and the prices
+	prices               []flowgraph.Cost
 	stays                []pair
 	hosts                []int32
 }
@@ -21,7 +24,7 @@ func (p *plan) reset() {
 	p.newJobs, p.newGroups = p.newJobs[:0], p.newGroups[:0]
 	p.deadJobs, p.deadGroups = p.deadJobs[:0], p.deadGroups[:0]
 	p.deadNodes, p.removed = p.deadNodes[:0], p.removed[:0]
-	p.groups, p.stays, p.hosts = p.groups[:0], p.stays[:0], p.hosts[:0]
+	p.groups, p.stays, p.hosts, p.grown = p.groups[:0], p.stays[:0], p.hosts[:0], p.grown[:0]
 }
 
 // Plan decides what happens before the next solve. Placements were planned by
@@ -33,7 +36,7 @@ func (c *Cluster) Plan() {
 	if c.w.Growth > 0 {
 		for _, g := range c.waiting.list {
 			c.groups[g].growth += int32(c.w.Growth)
-			c.plan.groups = append(c.plan.groups, g)
+			c.plan.grown = append(c.plan.grown, g)
 		}
 	}
 	c.failHosts()

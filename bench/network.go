@@ -55,6 +55,7 @@ func (c *Cluster) Apply() {
 			c.syncGroup(r)
 		}
 	}
+	c.grow()
 	for _, h := range p.hosts {
 		for i, a := range c.hosts[h].exits {
 			bound := c.exitBound(i)
@@ -74,6 +75,23 @@ func (c *Cluster) Apply() {
 	n.SetSupply(c.sink, -c.total)
 	c.freeGroups = append(c.freeGroups, p.deadGroups...)
 	c.freeJobs = append(c.freeJobs, p.deadJobs...)
+}
+
+// grow sets the prices of groups that have waited.
+func (c *Cluster) grow() {
+	p := &c.plan
+	p.growing, p.prices = p.growing[:0], p.prices[:0]
+	for _, g := range p.grown {
+		r := &c.groups[g]
+		if r.count == 0 {
+			continue
+		}
+		for i, a := range r.waits {
+			p.growing = append(p.growing, a)
+			p.prices = append(p.prices, c.waitPrice(r, i))
+		}
+	}
+	c.net.SetCosts(p.growing, p.prices)
 }
 
 func (c *Cluster) addNode(supply int64, k kind, index int32) flowgraph.NodeID {

@@ -51,6 +51,8 @@ func TestMisusePanics(t *testing.T) {
 		"node never made":     func() { n.AddArc(v, 7, 0, 1, 0) },
 		"negative node":       func() { n.SetSupply(-1, 0) },
 		"arc never made":      func() { n.SetCost(9, 0) },
+		"fewer costs":         func() { n.SetCosts([]ArcID{a}, nil) },
+		"costs of no arc":     func() { n.SetCosts([]ArcID{a, 9}, []Cost{1, 2}) },
 		"negative lower":      func() { n.AddArc(v, v, -1, 1, 0) },
 		"lower above upper":   func() { n.SetBounds(a, 2, 1) },
 		"arc removed twice":   func() { n.RemoveArc(a); n.RemoveArc(a) },
@@ -144,6 +146,20 @@ func TestModel(t *testing.T) {
 				n.SetCost(a, d.Cost)
 				n.SetBounds(a, d.Lower, d.Upper)
 				arcs[a] = d
+			},
+			"setCosts": func(t *rapid.T) {
+				var ids []ArcID
+				for a := range arcs {
+					ids = append(ids, a)
+				}
+				slices.Sort(ids)
+				costs := make([]Cost, len(ids))
+				for i, a := range ids {
+					d := arcs[a]
+					d.Cost = Cost(rapid.Int64Range(-3, 3).Draw(t, "cost"))
+					arcs[a], costs[i] = d, d.Cost
+				}
+				n.SetCosts(ids, costs)
 			},
 			"removeArc": func(t *rapid.T) {
 				if len(arcs) == 0 {
