@@ -77,7 +77,7 @@ func (p *Planner) short() bool {
 // most tasks are placed that way. The rows must be fresh.
 func (p *Planner) unlinked(short bool) (classes []*class) {
 	for _, c := range p.order {
-		if c.node == flowgraph.NoNode || len(c.links) > 0 {
+		if c.node == flowgraph.NoNode || c.links.len() > 0 {
 			continue
 		}
 		if c.hopes = c.worth(); len(c.local.order) == 0 {
@@ -289,7 +289,7 @@ func (p *Planner) seed(c *class, short bool) {
 			q.pop()
 			continue
 		}
-		if c.to[i] == nil {
+		if !c.links.has(i) {
 			p.graph.link(c, p.hosts.byIndex[i], p.round.Unit, first.start)
 			if left == 0 {
 				spare--
@@ -308,7 +308,7 @@ func (p *Planner) seed(c *class, short bool) {
 		q.sink()
 	}
 	for _, x := range *taken {
-		if len(*q) == 0 && c.to[x.host] == nil {
+		if len(*q) == 0 && !c.links.has(x.host) {
 			p.graph.link(c, p.hosts.byIndex[x.host], p.round.Unit, x.start)
 		}
 	}
@@ -355,12 +355,12 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 // What a class was offered before in the same pass is left to a later one only if that gains more by it. The first one to
 // look at a host sees it as it is, hence a pass without proposals means that there is nothing to add.
 func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) {
-	limit := len(p.offers.proposals) + max(leastCandidates, len(c.links), 2*int(c.open()))
+	limit := len(p.offers.proposals) + max(leastCandidates, c.links.len(), 2*int(c.open()))
 	end := min(worth-p.options.Tolerance, c.price)
 	consider := func(i int32, start flowgraph.Cost) {
 		o := p.offer(i)
 		saving := worth - start - o.base
-		if saving <= p.options.Tolerance || c.to[i] != nil {
+		if saving <= p.options.Tolerance || c.links.has(i) {
 			return
 		}
 		most = max(most, saving)
@@ -377,7 +377,7 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 		if c.local.near[i] >= end { // the rest is no cheaper, whatever the host costs
 			break
 		}
-		if c.to[i] != nil {
+		if c.links.has(i) {
 			continue
 		}
 		if start, ok := c.accepts(i); ok {

@@ -125,8 +125,7 @@ type class struct {
 
 	node  flowgraph.NodeID
 	wait  [cluster.NumTiers]flowgraph.ArcID
-	links []*link         // arcs to candidate hosts, in the order they were added
-	to    map[int32]*link // the same by host index
+	links links // to candidate hosts
 }
 
 func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskSpec, inputs []cluster.Input, row *row) *class {
@@ -138,7 +137,6 @@ func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskS
 		},
 		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
 		node:  flowgraph.NoNode,
-		to:    map[int32]*link{},
 	}
 	for t := range c.wait {
 		c.wait[t] = flowgraph.NoArc

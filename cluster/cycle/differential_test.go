@@ -226,10 +226,14 @@ func (h *history) check() {
 		waiting += c.queue.Len()
 		require.Same(t, c, p.classes[c.key])
 		h.checkRow(c.row)
-		require.Len(t, c.to, len(c.links))
-		for _, l := range c.links {
-			require.Same(t, l, c.to[l.host.index])
+		var to []int32
+		for l := range c.links.all() {
 			require.Contains(t, l.host.links, l)
+			to = append(to, l.host.index)
+		}
+		require.Len(t, to, c.links.len())
+		for i := range int32(len(p.hosts.byIndex)) {
+			require.Equal(t, slices.Contains(to, i), c.links.has(i))
 		}
 	}
 	require.Len(t, p.waiting, waiting)

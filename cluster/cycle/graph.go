@@ -29,20 +29,14 @@ type graph struct {
 	demand   int64                                 // sum of all supplies
 	smallest smallest                              // of the classes that have a node
 	last     solver.Result                         // of the last solve; its Solution is nil if there was no optimum
+	renewing []*link                               // of one host
+	unused   []*link                               // for the next ones
 }
 
 // retiree is a class or a host that is gone. Until the next solve the network stays as the last one left it.
 type retiree struct {
 	class *class
 	host  *host
-}
-
-// link is the arc from a class to a candidate host.
-type link struct {
-	class *class
-	host  *host
-	arc   flowgraph.ArcID
-	at    int // in the links of the host
 }
 
 func newGraph(model costmodels.Model, round *costmodels.Round, s solver.Solver) *graph {
@@ -100,8 +94,8 @@ func (g *graph) dropClass(c *class) {
 		return
 	}
 	g.supply(c, 0)
-	for len(c.links) > 0 {
-		g.unlink(c.links[len(c.links)-1])
+	for l := c.links.last(); l != nil; l = c.links.last() {
+		g.unlink(l)
 	}
 	g.net.RemoveNode(c.node)
 	c.node = flowgraph.NoNode
@@ -129,24 +123,36 @@ func (g *graph) link(c *class, h *host, unit cluster.Resources, price flowgraph.
 		h.node, h.unit = g.net.AddNode(0), unit
 	}
 	room := c.row.fit(h, cluster.MaxInstances)
-	l := &link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, price), at: len(h.links)}
-	c.links = append(c.links, l)
-	c.to[h.index] = l
+	l := g.newLink()
+	*l = link{class: c, host: h, arc: g.net.AddArc(c.node, h.node, 0, room, price), at: len(h.links)}
+	c.links.add(l)
 	h.links = append(h.links, l)
 	g.mark(h)
 }
 
 func (g *graph) unlink(l *link) {
-	l.class.links = without(l.class.links, l)
-	delete(l.class.to, l.host.index)
+	l.class.links.remove(l)
 	last := len(l.host.links) - 1
 	l.host.links[l.at], l.host.links[last].at = l.host.links[last], l.at
 	l.host.links[last], l.host.links = nil, l.host.links[:last]
 	g.net.RemoveArc(l.arc)
 	if last == 0 {
 		g.net.RemoveNode(l.host.node)
-		l.host.node, l.host.crowd = flowgraph.NoNode, nil
+		l.host.node, l.host.crowd = flowgraph.NoNode, l.host.crowd[:0]
 	}
+	*l = link{}
+	g.unused = append(g.unused, l)
+}
+
+// newLink returns a link to be filled in, one that was given up if there is any.
+func (g *graph) newLink() *link {
+	last := len(g.unused) - 1
+	if last < 0 {
+		return new(link)
+	}
+	l := g.unused[last]
+	g.unused = g.unused[:last]
+	return l
 }
 
 // without returns the list without x, which it holds at most once.
@@ -195,7 +201,8 @@ func (g *graph) sync() {
 
 // renew brings the links of the host in line with the rows.
 func (g *graph) renew(h *host) {
-	for _, l := range slices.Clone(h.links) {
+	g.renewing = append(g.renewing[:0], h.links...)
+	for _, l := range g.renewing {
 		price, ok := l.class.accepts(h.index)
 		if !ok {
 			g.unlink(l)

@@ -42,7 +42,7 @@ func (p *Planner) localize(c *class) {
 		return
 	}
 	c.local = p.resolve(&c.seen)
-	for _, l := range c.links {
+	for l := range c.links.all() {
 		p.graph.touch(l.host)
 	}
 }

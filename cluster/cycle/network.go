@@ -127,7 +127,7 @@ func (x *exporter) copy(g *graph, classes []*class) {
 	var order []*host
 	for _, c := range classes {
 		supply += g.net.Supply(c.node)
-		for _, l := range c.links {
+		for l := range c.links.all() {
 			if !hosts[l.host] {
 				hosts[l.host] = true
 				order = append(order, l.host)
@@ -169,7 +169,7 @@ func (x *exporter) copy(g *graph, classes []*class) {
 
 // class copies the arcs that leave the class.
 func (x *exporter) class(c *class) {
-	for _, l := range c.links {
+	for l := range c.links.all() {
 		x.arc(l.arc, Arc{Kind: StartArc})
 	}
 	for t, a := range c.wait {

@@ -106,7 +106,7 @@ func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
 			continue
 		}
 		var flow []share
-		for _, l := range c.links {
+		for l := range c.links.all() {
 			if n := res.Flow(l.arc); n > 0 {
 				flow = append(flow, share{l.host, n, p.graph.net.Cost(l.arc)})
 			}

@@ -250,15 +250,26 @@ func (r *row) slot(start flowgraph.Cost, rec *cluster.Host, i int32) slot {
 
 // opens reports whether the host, which has the room that it needs, is open.
 func (r *row) opens(h *host) bool {
-	if int(h.alike) < len(r.fixed) && r.fixed[h.alike] == (likeness{verdict: open}) && r.plain {
-		return true
-	}
-	return r.judge(h) == open
+	return r.roomDecides(h) || r.judge(h) == open
+}
+
+// roomDecides reports whether room in the fixed dimensions is all that a task needs on the host, as far as is known.
+func (r *row) roomDecides(h *host) bool {
+	return r.plain && int(h.alike) < len(r.fixed) && r.fixed[h.alike] == likeness{verdict: open}
 }
 
 // fit returns how many tasks the host, which is open or was, takes together as it is planned, at most limit: by room, and by
 // the rule at the price it has for the first of them.
 func (r *row) fit(h *host, limit int64) int64 {
+	if r.roomDecides(h) {
+		n := limit
+		for d, v := range &r.key.fixed {
+			if v > 0 {
+				n = min(n, max(0, h.room.Fixed[d]/v))
+			}
+		}
+		return n
+	}
 	return r.rule.room(h.rec, r.task.CountOn(r.lend(h), limit), true)
 }
 
