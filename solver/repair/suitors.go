@@ -25,6 +25,7 @@ type suitors struct {
 type courts struct {
 	of    []suitors // indexed by NodeID
 	list  []suitor
+	near  []int32 // scratch of invite
 	stamp uint32
 	// width is how far beyond the price of a node its list reaches: about the reduced
 	// lengths of the longer of recent paths, as few nodes are passed right at the start.
@@ -87,10 +88,19 @@ func (s *Solver) invite(v int32) {
 	l.off = int32(len(c.list))
 	in := s.net.In(flowgraph.NodeID(v))
 	s.work.Units += int64(len(in))
-	for _, ref := range in {
-		a, u := int32(ref.Arc), int32(ref.Node)
-		if int64(ref.Cost)-s.price[u] < l.cut && s.hasRoom(a) && s.payers[u].count > 0 {
-			c.list = append(c.list, suitor{int64(ref.Cost), a, u})
+	// Whose price is near cannot be foreseen. The first pass has no branch for that, so
+	// that the prices, which lie anywhere in memory, are read side by side.
+	c.near = extend(c.near, len(in))
+	near, k := c.near[:len(in)], 0
+	for i := range in {
+		near[k] = int32(i)
+		if int64(in[i].Cost)-s.price[in[i].Node] < l.cut {
+			k++
+		}
+	}
+	for _, i := range near[:k] {
+		if a, u := int32(in[i].Arc), int32(in[i].Node); s.hasRoom(a) && s.payers[u].count > 0 {
+			c.list = append(c.list, suitor{int64(in[i].Cost), a, u})
 		}
 	}
 	l.size = int32(len(c.list)) - l.off
