@@ -24,7 +24,7 @@ const (
 	refitSmall     = 64      // starts of a plan that is refitted; of more, a single one is worth too little
 	refitPairs     = 8       // hosts of a cluster whose plans are refitted, any two of them together
 	refitTriples   = 6       // hosts of which any three are considered together
-	refitLots      = 64      // times that half of the starts are made anew, by lot
+	refitLots      = 64      // times that half of the starts are made anew by lot, at most four for each
 	refitGang      = 32      // units of a gang for which room is looked for on several hosts
 )
 
@@ -97,7 +97,7 @@ func (r *refitter) byLot() {
 	if len(hosts) == 0 {
 		return
 	}
-	for range refitLots {
+	for range min(refitLots, 4*len(r.p.made)) {
 		rank := make(map[*class]float64, len(r.p.order))
 		r.first = map[*class][]*host{}
 		for _, c := range r.p.order {
