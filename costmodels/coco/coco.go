@@ -5,7 +5,8 @@
 //
 //	load(c, h)     = Σ over dimensions d of (allocated(h)[d] + request(c)[d]) / capacity(h)[d]
 //	fight(c, h)    = Σ over residents x of pressure(x) · care(c) + pressure(c) · care(x)
-//	start(c, h)    = FullDelay · load / dimensions + Disturbance · fight
+//	spoiled(h)     = Σ over the classes of work t of min(fight(t, h), Worst)
+//	start(c, h)    = FullDelay · load / dimensions + Disturbance · (fight + (spoiled(h with c) − spoiled(h)) / 2)
 //	crowd(h, k)    = 0 below Starts, then MaxPrice                          wait(c) = costmodels.Patience(c)
 //
 //	           pressure  care
@@ -15,7 +16,8 @@
 //	  devil        8       1
 //
 // Unit: milliseconds of expected delay. The class of work is its name, if that is one of the four; else the settings may
-// say, else what nobody knows is a sheep. Company changes with every start, so only Starts tasks start on a host before
+// say, else what nobody knows is a sheep. Who starts spoils the host for those who come later, counted as two of any class, but
+// nobody goes where it is worst: so devils go where devils are, and quiet hosts stay quiet. Company changes with every start, so only Starts tasks start on a host before
 // the price is asked for again.
 //
 // Source: M. Schwarzkopf, "Operating System Support for Warehouse-Scale Computing", PhD thesis, University of Cambridge
@@ -40,6 +42,7 @@ const (
 	FullDelay   = 1000
 	Grain       = 10
 	Disturbance = 50
+	Worst       = 32 // that a host can be to one who may come
 	Starts      = 1
 )
 
@@ -52,6 +55,17 @@ var (
 	rabbit = temper{2, 4}
 	devil  = temper{8, 1}
 )
+
+// fight returns what two kinds of work, or all the tasks of two sets, suffer from each other.
+func (t temper) fight(u temper) int64 { return t.pressure*u.care + u.pressure*t.care }
+
+// spoiled returns how much company all together are to those who may come.
+func (t temper) spoiled() (sum int64) {
+	for _, u := range [...]temper{turtle, sheep, rabbit, devil} {
+		sum += min(t.fight(u), Worst)
+	}
+	return sum
+}
 
 // Model is the policy. The zero value is ready for use: a number that is zero has the value of the constant.
 type Model struct {
@@ -80,13 +94,16 @@ func (Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 
 // Start returns the delay by load and by company. Complexity: the residents of the host.
 func (m Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
-	mine, fight := m.temper(q.Work), int64(0)
+	mine, all := m.temper(q.Work), temper{}
 	for _, x := range r.Residents(h) {
 		other := m.temper(x.Work)
-		fight += int64(x.Tasks) * (other.pressure*mine.care + mine.pressure*other.care)
+		all.pressure += int64(x.Tasks) * other.pressure
+		all.care += int64(x.Tasks) * other.care
 	}
+	with := temper{all.pressure + mine.pressure, all.care + mine.care}
+	fights := 2*all.fight(mine) + with.spoiled() - all.spoiled() // twice
 	load := meanShare(h.Allocated.Add(q.Task.Resources), h.Capacity)
-	price := flowgraph.Cost(load-load%Grain) + cmp.Or(m.Disturbance, Disturbance)*flowgraph.Cost(fight)
+	price := flowgraph.Cost(load-load%Grain) + cmp.Or(m.Disturbance, Disturbance)*flowgraph.Cost(fights)/2
 	return min(price, costmodels.Step/2)
 }
 

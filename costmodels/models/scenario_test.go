@@ -27,7 +27,7 @@ var scenarios = []struct {
 	{"binpack", "loadspread", "hosts in use", hostsInUse, 0.6},
 	{"fragmentation", "loadspread", "GPUs not allocated when nothing more fits", idleGPUs, 0.8},
 	{"whare", "loadspread", "mean pace of the tasks", pace, 0.8},
-	{"coco", "loadspread", "disturbance between tasks on a host", disturbance, 0.75},
+	{"coco", "loadspread", "disturbance between tasks on a host", disturbance, 0.7},
 	{"sjf", "loadspread", "mean time to completion, run times learned", learnedCompletion, 0.75},
 	{"whare", "loadspread", "mean run time, paces learned", learnedPace, 0.85},
 	{"network", "loadspread", "bandwidth asked of links beyond what they have", congestion, 0.3},
@@ -45,22 +45,18 @@ func TestEveryModelIsBetterAtWhatItIsFor(t *testing.T) {
 	for _, name := range models.Names() {
 		require.True(t, shown[name], "%s has no scenario", name)
 	}
-	const seeds = 10 // of which one may be worse: tasks of one cycle do not see each other, and ties fall as the solver has them
+	const seeds = 10
 	for _, c := range scenarios {
 		t.Run(c.policy+": "+c.about, func(t *testing.T) {
 			var mine, theirs float64
-			worse := 0
 			for seed := uint64(1); seed <= seeds; seed++ {
 				a, b := c.play(newStage(t, c.policy, seed)), c.play(newStage(t, c.against, seed))
-				if a > b {
-					worse++
-				}
+				require.LessOrEqual(t, a, b, "seed %d", seed)
 				mine += a / seeds
 				theirs += b / seeds
 			}
 			t.Logf("%.4g against %.4g", mine, theirs)
 			require.LessOrEqual(t, mine, c.most*theirs)
-			require.LessOrEqual(t, worse, 1)
 		})
 	}
 }
