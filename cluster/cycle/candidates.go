@@ -17,6 +17,8 @@ const (
 	leastCandidates = 8
 	// spareCandidates is how many hosts a class begins with beyond those where its tasks would go.
 	spareCandidates = 4
+	// sampledHosts is among how many hosts those are counted that a class may choose from.
+	sampledHosts = 512
 	// moreBidders is how many tasks beyond those that a host takes may be offered it in one pass.
 	moreBidders = 16
 )
@@ -87,6 +89,9 @@ func (p *Planner) unlinked(short bool) (classes []*class) {
 			}
 			c.hopes -= s.price() + c.local.elsewhere
 		}
+		if short {
+			c.choice = c.row.openOf(sampledHosts)
+		}
 		classes = append(classes, c)
 	}
 	slices.SortStableFunc(classes, func(a, b *class) int {
@@ -94,7 +99,7 @@ func (p *Planner) unlinked(short bool) (classes []*class) {
 		if !short {
 			return gain
 		}
-		return cmp.Or(cmp.Compare(a.tier(), b.tier()), cmp.Compare(a.row.breadth(), b.row.breadth()), gain)
+		return cmp.Or(cmp.Compare(a.tier(), b.tier()), cmp.Compare(a.choice, b.choice), gain)
 	})
 	return classes
 }

@@ -121,6 +121,7 @@ type class struct {
 	passed   bool              // its claims went to those next in the pool
 	bides    bool              // its claims wait for what comes free by itself
 	placed   []cluster.TaskKey // by the last plan that solved
+	choice   int               // see unlinked
 	hopes    flowgraph.Cost    // see unlinked
 
 	node  flowgraph.NodeID

@@ -229,6 +229,17 @@ func (r *row) anyOpen() bool {
 // breadth estimates how many hosts are open. The row must be fresh.
 func (r *row) breadth() int { return max(r.count, len(r.head)) }
 
+// openOf counts the open ones among about n hosts, the same for all rows. The row must be fresh.
+func (r *row) openOf(n int) (open int) {
+	all, needs := r.table.hosts, r.need()
+	for i := 0; i < len(all.byIndex); i += 1 + len(all.byIndex)/n {
+		if h := all.byIndex[i]; h != nil && needs.fits(&all.rooms[i]) && r.opens(h) {
+			open++
+		}
+	}
+	return open
+}
+
 // price returns the slot of a host, false if it is not open.
 func (r *row) price(i int32) (slot, bool) { return r.priceOn(r.table.hosts.byIndex[i]) }
 
