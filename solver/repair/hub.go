@@ -10,10 +10,16 @@ type move struct {
 	stale    bool
 }
 
+// way is an arc to a hub, with its cost: offers need no other of its record.
+type way struct {
+	cost int64
+	arc  int32
+}
+
 // hub is a node that very many sources have an arc to.
 type hub struct {
 	node   int32
-	arcOf  []int32 // by source: its cheapest residual arc to the hub, or none
+	ways   []way   // by source: its cheapest residual arc to the hub, or none
 	moves  []move  // by node
 	blocks []int64 // by hubBlock nodes: bound from below on the least (gain - price)
 	double bool    // some source has had two arcs to the hub
@@ -45,19 +51,20 @@ func (b *hub) best(s *Solver, u int32) *move {
 	held := s.nodes[u].held
 	s.work.Units += int64(len(held))
 	for i := range held {
-		b.offer(s, m, held[i].arc, held[i].from)
+		b.offer(s, u, held[i].arc, held[i].from, held[i].cost)
 	}
 	return m
 }
 
-func (b *hub) offer(s *Solver, m *move, from, source int32) {
-	to := b.arcOf[source]
-	if to == none || to == from {
+// offer takes in that source could leave u, where it has flow on arc from of that cost.
+func (b *hub) offer(s *Solver, u, from, source int32, cost int64) {
+	to := b.ways[source]
+	if to.arc == none || to.arc == from {
 		return
 	}
-	if gain := s.arcs[to].cost - s.arcs[from].cost; gain < m.gain {
-		m.gain, m.from, m.to = gain, from, to
-		b.lower(s, s.arcs[from].head)
+	if m, gain := &b.moves[u], to.cost-cost; gain < m.gain {
+		m.gain, m.from, m.to = gain, from, to.arc
+		b.lower(s, u)
 	}
 }
 
@@ -70,7 +77,7 @@ func (b *hub) lower(s *Solver, u int32) {
 
 // held tells the hub that source now has movable flow on arc a into u.
 func (b *hub) held(s *Solver, u, a, source int32) {
-	b.offer(s, &b.moves[u], a, source)
+	b.offer(s, u, a, source, s.arcs[a].cost)
 }
 
 // left tells the hub that flow on arc a into u is gone.
@@ -83,14 +90,14 @@ func (b *hub) left(u, a int32) {
 // renew looks again for the arc of source to the hub, after its arcs or the flow
 // on one into the hub changed.
 func (b *hub) renew(s *Solver, source int32) {
-	best := none
+	best := way{far, none}
 	out := s.net.Out(flowgraph.NodeID(source))
 	for _, ref := range out {
-		if int32(ref.Node) == b.node && s.hasRoom(int32(ref.Arc)) && (best == none || int64(ref.Cost) < s.arcs[best].cost) {
-			best = int32(ref.Arc)
+		if int32(ref.Node) == b.node && int64(ref.Cost) < best.cost && s.hasRoom(int32(ref.Arc)) {
+			best = way{int64(ref.Cost), int32(ref.Arc)}
 		}
 	}
-	b.arcOf[source] = best
+	b.ways[source] = best
 	switch p := &s.payers[source]; p.count {
 	case 0:
 	case 1:
@@ -107,24 +114,23 @@ func (b *hub) renew(s *Solver, source int32) {
 // found takes in arc a to the hub.
 func (b *hub) found(s *Solver, a int32) {
 	r := &s.arcs[a]
-	switch cur := b.arcOf[r.tail]; {
+	switch cur := &b.ways[r.tail]; {
 	case !s.hasRoom(a):
 		b.lost(r.tail, a)
-	case cur == a:
-	case cur == none:
-		b.arcOf[r.tail] = a
+	case cur.arc == a || cur.arc == none:
+		*cur = way{r.cost, a}
 	default:
 		b.double = true
-		if r.cost < s.arcs[cur].cost {
-			b.arcOf[r.tail] = a
+		if r.cost < cur.cost {
+			*cur = way{r.cost, a}
 		}
 	}
 }
 
 // lost takes in that arc a to the hub is gone.
 func (b *hub) lost(source, a int32) {
-	if b.arcOf[source] == a {
-		b.arcOf[source] = none
+	if b.ways[source].arc == a {
+		b.ways[source] = way{far, none}
 	}
 }
 
@@ -134,13 +140,13 @@ func (b *hub) reconsider(s *Solver, u, a, source int32) {
 		m.stale, m.gain = true, -far
 		b.lower(s, u)
 	} else {
-		b.offer(s, m, a, source)
+		b.offer(s, u, a, source, s.arcs[a].cost)
 	}
 }
 
 func (b *hub) grow(n int) {
-	for len(b.arcOf) < n {
-		b.arcOf = append(b.arcOf, none)
+	for len(b.ways) < n {
+		b.ways = append(b.ways, way{far, none})
 		b.moves = append(b.moves, move{gain: far, from: none, to: none})
 	}
 	for len(b.blocks)*hubBlock < n {

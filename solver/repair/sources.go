@@ -101,7 +101,7 @@ func (s *Solver) repriced(a int32) {
 			s.dirty.add(r.tail)
 		} else if held {
 			b.reconsider(s, r.head, a, r.tail)
-			if to := b.arcOf[r.tail]; to != none && s.arcs[to].cost+s.price[b.node] < value {
+			if to := b.ways[r.tail]; to.arc != none && to.cost+s.price[b.node] < value {
 				s.dirty.add(r.tail)
 			}
 		}

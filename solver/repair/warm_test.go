@@ -95,8 +95,9 @@ func requireBounds(t *testing.T, s *Solver) {
 	for _, b := range s.hubs {
 		for u := range b.moves {
 			for _, h := range s.nodes[u].held {
-				if to := b.arcOf[h.from]; to != none && to != h.arc {
-					gain := s.arcs[to].cost - h.cost
+				if to := b.ways[h.from]; to.arc != none && to.arc != h.arc {
+					require.Equal(t, s.arcs[to.arc].cost, to.cost)
+					gain := to.cost - h.cost
 					require.LessOrEqual(t, b.moves[u].gain, gain)
 					require.LessOrEqual(t, b.blocks[u/hubBlock], gain-s.price[u])
 				}
