@@ -3,6 +3,7 @@ package difftest_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/dimacs"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/registry"
@@ -24,6 +26,7 @@ var (
 	seed   = flag.Uint64("seed", 1, "of the first script")
 	count  = flag.Int("scripts", 0, "how many scripts; 0 is 1,000, or 10,000 when SLUICE_LONG is set")
 	replay = flag.String("replay", "", "file with a script to play instead")
+	export = flag.String("export", "", "folder for large networks of all shapes, in DIMACS format")
 )
 
 // limits are sizes up to which the slow are asked.
@@ -109,6 +112,37 @@ func TestRecorded(t *testing.T) {
 	require.NoError(t, err)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) { play(t, file) })
+	}
+}
+
+// TestLarge draws large networks of every shape, and with -export writes ten of
+// each that have a feasible flow, for measuring.
+func TestLarge(t *testing.T) {
+	const arcs = 20_000
+	each := 1
+	if *export != "" {
+		each = 10
+	}
+	for _, shape := range difftest.Shapes {
+		for i, found := *seed, 0; found < each; i++ {
+			require.Less(t, i, *seed+100, "hardly any of shape %s is feasible", shape)
+			n := difftest.Large(shape, i, arcs)
+			require.Greater(t, n.NumArcs(), arcs/2, shape)
+			r, err := netsimplex.New().Solve(n, solver.Budget{})
+			require.NoError(t, err)
+			if r.Status != solver.Optimal {
+				continue
+			}
+			found++
+			require.NoError(t, solver.Verify(n, r))
+			if *export == "" {
+				continue
+			}
+			f, err := os.Create(filepath.Join(*export, fmt.Sprintf("%s-%d.min", shape, i)))
+			require.NoError(t, err)
+			require.NoError(t, dimacs.Write(f, n))
+			require.NoError(t, f.Close())
+		}
 	}
 }
 

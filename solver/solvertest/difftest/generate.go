@@ -24,9 +24,37 @@ func Generate(seed uint64, size Size) Script {
 	g := &generator{src: src}
 	nodes := 1 + g.log(size.Nodes)
 	arcs := g.log(size.Arcs)
-	g.maxCost = []int64{0, 1, 20, 1000, 1 << 20, 1 << 40}[src.Intn(6)]
-	g.maxAmount = []int64{1, 3, 12, 1000}[src.Intn(4)]
-	switch Shapes[src.Intn(len(Shapes))] {
+	g.bounds()
+	g.network(Shapes[src.Intn(len(Shapes))], nodes, arcs)
+	g.op(Solve)
+	for range size.Batches {
+		g.batch()
+	}
+	return g.script
+}
+
+// Large makes one network of the given shape, of about as many arcs, or up to
+// three times as many, for measuring. Not every one has a feasible flow.
+func Large(shape string, seed uint64, arcs int) *flowgraph.Network {
+	g := &generator{src: solvertest.Seeded(seed)}
+	g.bounds()
+	nodes := map[string]int{"any": arcs / 10, "cluster": arcs / 6, "full": arcs, "chain": arcs, "parallel": arcs, "ring": arcs / 10}[shape]
+	g.network(shape, nodes, arcs)
+	w := newWorld()
+	for _, op := range g.script {
+		w.apply(op)
+	}
+	return w.net
+}
+
+// bounds draws how large costs and amounts may be.
+func (g *generator) bounds() {
+	g.maxCost = []int64{0, 1, 20, 1000, 1 << 20, 1 << 40}[g.src.Intn(6)]
+	g.maxAmount = []int64{1, 3, 12, 1000}[g.src.Intn(4)]
+}
+
+func (g *generator) network(shape string, nodes, arcs int) {
+	switch shape {
 	case "any":
 		g.any(nodes, arcs)
 	case "cluster":
@@ -40,13 +68,8 @@ func Generate(seed uint64, size Size) Script {
 	case "ring":
 		g.ring(nodes, arcs)
 	default:
-		panic(fmt.Sprintf("difftest: shape without a generator among %v", Shapes))
+		panic(fmt.Sprintf("difftest: %q is not a shape that there is a generator for", shape))
 	}
-	g.op(Solve)
-	for range size.Batches {
-		g.batch()
-	}
-	return g.script
 }
 
 type generator struct {
