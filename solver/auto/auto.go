@@ -47,8 +47,9 @@ const (
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
 	// fewNodes is how many nodes there must be for one unit of flow if repair is to
-	// give the first answer.
-	fewNodes = 8
+	// give the first answer, and fewPatience its patience then: where ways are long,
+	// the simplex gives it.
+	fewNodes, fewPatience = 8, 8
 	// headStart and more for each node and arc, up to a bound, is what the simplex may
 	// do from zero before another starts: some 0.1 s, as a race takes two cores.
 	headStart, headStartEach, headStartMost = 20_000_000, 100, 60_000_000
@@ -90,9 +91,9 @@ type Solver struct {
 	size            int64
 	// first is the first answer, until repair takes it over.
 	first *repair.Older
-	// ready: repair answers.
-	ready  bool
-	racing bool
+	// ready: repair answers; trial: it has yet to show that it can.
+	ready, trial bool
+	racing       bool
 	// patience is the present one, from 1 to what is due to the network.
 	patience int64
 	// spent is the work since its last answer of the one that begins.
@@ -125,6 +126,9 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		}
 		s.ready = few(n)
 		s.patience = s.mostPatience()
+		if s.trial = s.ready; s.trial {
+			s.patience = fewPatience
+		}
 	}
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
@@ -144,6 +148,16 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	if !s.racing {
 		r, err := s.byRepair(n, budget, limit, &total)
 		if err != nil || !s.racing {
+			s.trial = s.trial && r.Status == solver.BudgetSpent
+			return r, err
+		}
+		if s.trial {
+			s.giveUp()
+			if budget.Work > 0 {
+				budget.Work = max(1, budget.Work-total.Units)
+			}
+			r, err := s.Solve(n, budget)
+			add(&r.Work, total)
 			return r, err
 		}
 	}
@@ -173,6 +187,12 @@ func layers(n *flowgraph.Network) (layered, single bool, size int64) {
 func few(n *flowgraph.Network) bool {
 	volume, ok := n.Volume()
 	return ok && fewNodes*volume <= int64(n.NumNodes())
+}
+
+// giveUp leaves the first answer to others than repair.
+func (s *Solver) giveUp() {
+	s.endRace()
+	s.repair, s.ready, s.trial, s.patience = repair.New(), false, false, s.mostPatience()
 }
 
 // begin gets ready for the first answer on a network of single tasks; false on

@@ -8,8 +8,10 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
+	"github.com/sluice-scheduler/sluice/solver/solvertest/difftest"
 )
 
 func TestConformance(t *testing.T) {
@@ -133,6 +135,21 @@ func TestFewUnitsOnManyNodes(t *testing.T) {
 		require.Equal(t, 8*c.units, r.Objective)
 		require.Equal(t, c.few, s.ready, "%d units on %d nodes", c.units, n.NumNodes())
 	}
+}
+
+// TestLongWays: where the few units have far to go and all ways cost the same, the simplex gives the
+// first answer, and repair goes on from it.
+func TestLongWays(t *testing.T) {
+	n := difftest.Large("chain", 4, 5000)
+	require.True(t, few(n))
+	s := New()
+	solvertest.Compare(t, n, s)
+	require.False(t, s.ready)
+	require.IsType(t, &netsimplex.Solver{}, s.first.Solution)
+	n.SetSupply(0, n.Supply(0)+1)
+	n.SetSupply(9, n.Supply(9)-1)
+	solvertest.Compare(t, n, s)
+	require.True(t, s.ready)
 }
 
 // almostDone returns a solver that has done as much as it can without having an answer.

@@ -88,11 +88,15 @@ func (s *Solver) mix() {
 	s.arcOf = make([]int32, m)
 	stride := max(10, int(math.Sqrt(float64(m))))
 	column, longer := m/stride, m%stride
-	for a := range m {
-		start := a % stride
-		slot := int32(start*column + min(start, longer) + a/stride)
-		s.slotOf[a], s.arcOf[slot] = slot, int32(a)
-		s.set(slot, s.net.Arc(flowgraph.ArcID(a)))
+	for from := 0; from < m; from += stride {
+		slot := from / stride
+		for a := from; a < min(from+stride, m); a++ {
+			s.slotOf[a], s.arcOf[slot] = int32(slot), int32(a)
+			s.set(int32(slot), s.net.Arc(flowgraph.ArcID(a)))
+			if slot += column; a-from < longer {
+				slot++
+			}
+		}
 	}
 }
 
