@@ -6,7 +6,8 @@
 //	load(c, h)     = Σ over dimensions d of (allocated(h)[d] + request(c)[d]) / capacity(h)[d]
 //	fight(c, h)    = Σ over residents x of pressure(x) · care(c) + pressure(c) · care(x)
 //	spoiled(h)     = Σ over the classes of work t of min(fight(t, h), Worst)
-//	start(c, h)    = FullDelay · load / dimensions + Disturbance · (fight + (spoiled(h with c) − spoiled(h)) / 2)
+//	more(c, h)     = spoiled(h with c) − spoiled(h) + spoiled(devil alone) − spoiled(c alone)
+//	start(c, h)    = FullDelay · load / dimensions + Disturbance · (fight + more / 2)
 //	crowd(h, k)    = 0 below Starts, then MaxPrice                          wait(c) = costmodels.Patience(c)
 //
 //	           pressure  care
@@ -17,7 +18,7 @@
 //
 // Unit: milliseconds of expected delay. The class of work is its name, if that is one of the four; else the settings may
 // say, else what nobody knows is a sheep. Who starts spoils the host for those who come later, counted as two of any class, but
-// nobody goes where it is worst: so devils go where devils are, and quiet hosts stay quiet. Company changes with every start, so only Starts tasks start on a host before
+// nobody goes where it is worst: so devils go where devils are, and quiet hosts stay quiet. On an empty host all pay the same. Company changes with every start, so only Starts tasks start on a host before
 // the price is asked for again.
 //
 // Source: M. Schwarzkopf, "Operating System Support for Warehouse-Scale Computing", PhD thesis, University of Cambridge
@@ -101,7 +102,7 @@ func (m Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host
 		all.care += int64(x.Tasks) * other.care
 	}
 	with := temper{all.pressure + mine.pressure, all.care + mine.care}
-	fights := 2*all.fight(mine) + with.spoiled() - all.spoiled() // twice
+	fights := 2*all.fight(mine) + with.spoiled() - all.spoiled() + devil.spoiled() - mine.spoiled() // twice
 	load := meanShare(h.Allocated.Add(q.Task.Resources), h.Capacity)
 	price := flowgraph.Cost(load-load%Grain) + cmp.Or(m.Disturbance, Disturbance)*flowgraph.Cost(fights)/2
 	return min(price, costmodels.Step/2)
