@@ -1,13 +1,17 @@
 #!/bin/sh
 # Runs declared workloads and keeps the results with machine and commit.
 #
-#   bench/run.sh short   a few minutes, 1,000 hosts
-#   bench/run.sh full    everything in docs/solver.md, about a quarter of an hour
-#   bench/run.sh cycle   whole cycles with a journal that syncs, some minutes
+#   bench/run.sh short      a few minutes, 1,000 hosts
+#   bench/run.sh full       everything in docs/solver.md: the next five, half an hour
+#   bench/run.sh workloads  the declared workloads against LEMON; most of that time
+#   bench/run.sh growth     by hosts, tasks, classes and changes: two minutes
+#   bench/run.sh scale      50,000 hosts: a minute
+#   bench/run.sh instances  known DIMACS instances against LEMON: a minute
+#   bench/run.sh shapes     what the differential tests draw against LEMON: a minute
+#   bench/run.sh cycle      whole cycles with a journal that syncs, some minutes
 #
 # ALGORITHMS, CLOCK, PEER and LIMIT (of each run) may be set; PEER is lemon where
-# that is installed, else empty. With SLUICE_DATA the known DIMACS instances are
-# measured, too.
+# that is installed, else empty. The known instances are those under SLUICE_DATA.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -56,29 +60,56 @@ peers() {
 	[ -z "$peer" ] || echo "--peer=$peer --lemon=networksimplex"
 }
 
+drawn=$(dirname "$binary")
+mkdir -p docs/pictures
+
+# step NAME makes one table, and its pictures, and puts them into the documentation.
+step() {
+	case $1 in
+	# shellcheck disable=SC2046 # the flags are words
+	workloads)
+		run full solver --suite full --limit "${LIMIT:-75s}" --svg "$drawn/pictures" $(peers)
+		for plot in 12k-90-cycles 12k-100-cycles 12k-110-cycles 12k-merged-110-cycles size; do
+			cp "$drawn/pictures/$plot.svg" docs/pictures/
+		done
+		place full
+		return
+		;;
+	growth)
+		run growth solver --suite growth --limit "${LIMIT:-5s}" --svg "$drawn/growth"
+		cp "$drawn"/growth/sweep-*.svg docs/pictures/
+		;;
+	scale)
+		run scale solver --suite scale --limit "${LIMIT:-75s}"
+		;;
+	# shellcheck disable=SC2046
+	instances)
+		run instances instances "${SLUICE_DATA:?names the folder with mcf-instances}/mcf-instances" --repeats 3 $(peers)
+		;;
+	# shellcheck disable=SC2046
+	shapes)
+		mkdir -p "$drawn/shapes"
+		go test ./solver/solvertest/difftest -run TestLarge -count 1 -args -export "$drawn/shapes"
+		run shapes instances "$drawn/shapes" --repeats 5 $(peers)
+		;;
+	esac
+	place "$1"
+}
+
 case $suite in
 short)
-	# shellcheck disable=SC2046 # the flags are words
+	# shellcheck disable=SC2046
 	run short solver --suite short --limit "${LIMIT:-30s}" $(peers)
 	;;
 full)
-	pictures=$(dirname "$binary")/pictures
-	# shellcheck disable=SC2046
-	run full solver --suite full --limit "${LIMIT:-75s}" --svg "$pictures" $(peers)
-	run growth solver --suite growth --limit 5s --svg "$pictures/growth"
-	run scale solver --suite scale --limit "${LIMIT:-75s}"
-	if [ -n "${SLUICE_DATA:-}" ]; then
-		# shellcheck disable=SC2046
-		run instances instances "$SLUICE_DATA/mcf-instances" --repeats 3 $(peers)
-	fi
-	for table in full growth scale instances; do
-		[ ! -e "$results/$table.md" ] || place "$table"
+	for name in workloads growth scale; do
+		step $name
 	done
-	mkdir -p docs/pictures
-	for plot in 12k-90-cycles 12k-100-cycles 12k-110-cycles 12k-merged-110-cycles size; do
-		cp "$pictures/$plot.svg" docs/pictures/
-	done
-	cp "$pictures"/growth/sweep-*.svg docs/pictures/
+	[ -z "${SLUICE_DATA:-}" ] || step instances
+	step shapes
+	;;
+workloads | growth | scale | instances | shapes)
+	step "$suite"
 	;;
 cycle)
 	for load in 0.5 0.9 1.0 1.1; do
@@ -91,7 +122,7 @@ cycle)
 	cycle 10k-pending-1m --hosts 10000 --tasks 1120000 --classes 5000 --utilisation 9.333 --churn 0.001 --cycles 20
 	;;
 *)
-	echo "usage: bench/run.sh short|full|cycle" >&2
+	echo "usage: bench/run.sh short|full|workloads|growth|scale|instances|shapes|cycle" >&2
 	exit 2
 	;;
 esac
