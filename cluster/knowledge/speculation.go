@@ -60,7 +60,12 @@ func (s *Speculation) Choose(snap *cluster.Snapshot, base *Base, progress func(c
 // laggards returns the slow runs of a job without a copy that one is likely to overtake, longest time left first, and how many
 // more copies the job may have.
 func (s *Speculation) laggards(snap *cluster.Snapshot, j *cluster.Job, base *Base, progress func(cluster.RunID) (float64, bool), now cluster.Time) (late []laggard, spare int) {
-	var running []*cluster.Task
+	type run struct {
+		task     *cluster.Task
+		total    time.Duration // at its rate
+		reported bool
+	}
+	var running []run
 	var took []time.Duration // of runs that have ended, or how long they will take at their rate
 	copies := 0
 	for t := range snap.TasksOf(j.UID, 0) {
@@ -70,8 +75,9 @@ func (s *Speculation) laggards(snap *cluster.Snapshot, j *cluster.Job, base *Bas
 		case t.State == cluster.TaskSucceeded && t.Started != 0 && !t.Outrun:
 			took = append(took, t.Finished.Sub(t.Started))
 		case t.State == cluster.TaskRunning && t.Started != 0 && now > t.Started:
-			running = append(running, t)
-			if total, ok := atRate(progress, t, now); ok {
+			total, ok := atRate(progress, t, now)
+			running = append(running, run{t, total, ok})
+			if ok {
 				took = append(took, total)
 			}
 		}
@@ -80,10 +86,10 @@ func (s *Speculation) laggards(snap *cluster.Snapshot, j *cluster.Job, base *Bas
 	if !ok {
 		return nil, 0
 	}
-	for _, t := range running {
+	for _, r := range running {
+		t, total := r.task, r.total
 		ran := now.Sub(t.Started)
-		total, reported := atRate(progress, t, now)
-		if !reported {
+		if !r.reported {
 			total = ran
 			if ran > slow { // as long again
 				total += ran
