@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-scheduler/sluice/costmodels/binpack"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/costmodels/sjf"
 )
 
@@ -230,6 +231,20 @@ func TestFeatures(t *testing.T) {
 		{
 			name: "hosts of a pool", tasks: 6, pools: []cluster.Pool{{Path: "root/a", Hosts: []cluster.KeyValue{{Key: "disk", Value: "ssd"}}}},
 			expected: func(runs []occupancy) bool { return only(runs, "it", odd) },
+		},
+		{
+			name: "where the data is", model: quincy.Model{}, tasks: 3,
+			feature: func(s *cluster.JobSpec) {
+				s.Inputs = []cluster.Input{{Bytes: 8 << 30, Hosts: []cluster.HostID{cluster.MakeHostID(trace.Shard, "h4")}, Last: 2}}
+			},
+			expected: func(runs []occupancy) bool { return only(runs, "it", func(h string) bool { return h == "h4" }) },
+		},
+		{
+			name: "in the rack where the data is", model: quincy.Model{}, tasks: 6,
+			feature: func(s *cluster.JobSpec) {
+				s.Inputs = []cluster.Input{{Bytes: 8 << 30, Hosts: []cluster.HostID{cluster.MakeHostID(trace.Shard, "h4")}, Last: 5}}
+			},
+			expected: func(runs []occupancy) bool { return only(runs, "it", func(h string) bool { return rackOf(h) == "r2" }) },
 		},
 		{
 			name: "a preference that gives way", tasks: 3, // all with an ssd are full for a minute
