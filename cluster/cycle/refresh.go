@@ -54,7 +54,8 @@ func (t *rows) refresh(r *row) {
 		return
 	}
 	r.read = t.hosts.position()
-	t.renew([]*row{r}, from)
+	t.single = append(t.single[:0], r)
+	t.renew(t.single, from)
 }
 
 // refreshAll does so for the rows of all classes that are in the network.
@@ -100,7 +101,15 @@ func (t *rows) renew(together []*row, from int) {
 		return
 	}
 	c := t.changes(from)
-	pricers := t.divide(together, c)
+	if pricers := t.divide(together, c); len(pricers) > 1 {
+		t.share(pricers, together, c)
+	} else {
+		pricers[0].renew(t.hosts, together, c)
+	}
+}
+
+// share lets each pricer bring a part of the rows in line.
+func (t *rows) share(pricers []*pricer, together []*row, c *changed) {
 	each := (len(together) + len(pricers) - 1) / len(pricers)
 	var others sync.WaitGroup
 	for i, w := range pricers[1:] {

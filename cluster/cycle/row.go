@@ -34,6 +34,7 @@ type rows struct {
 	recent   changed
 	scratch  []slot
 	together []*row
+	single   []*row
 	old      []*row // to be brought in line
 }
 
