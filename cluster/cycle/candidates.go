@@ -169,8 +169,8 @@ func (p *Planner) give(i int32, o *offer) {
 // be fresh, and stay as it is meanwhile.
 func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 	return func(yield func(*host, flowgraph.Cost) bool) {
-		for _, i := range c.local.order {
-			if price, ok := c.accepts(i); ok && !yield(p.hosts.byIndex[i], price) {
+		for _, near := range c.local.order {
+			if price, ok := c.acceptsAt(near.index(), near.price()); ok && !yield(p.hosts.byIndex[near.index()], price) {
 				return
 			}
 		}
@@ -260,10 +260,10 @@ func (p *Planner) seed(c *class, short bool) {
 	near, next := 0, 0 // in the order of the class, and in the row
 	for left, spare := c.open(), spareCandidates; left > 0 || spare > 0; {
 		if near < len(c.local.order) {
-			if i := c.local.order[near]; len(*q) == 0 || c.local.near[i] <= (*q)[0].price { // no start costs less than nothing
-				if near++; c.local.near[i] < c.price {
-					if start, ok := c.accepts(i); ok {
-						consider(i, start)
+			if s := c.local.order[near]; len(*q) == 0 || s.price() <= (*q)[0].price { // no start costs less than nothing
+				if near++; s.price() < c.price {
+					if start, ok := c.acceptsAt(s.index(), s.price()); ok {
+						consider(s.index(), start)
 					}
 				}
 				continue
@@ -362,13 +362,13 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) {
 	limit := len(p.offers.proposals) + max(leastCandidates, c.links.len(), 2*int(c.open()))
 	end := min(worth-p.options.Tolerance, c.price)
+	saves := func(i int32, start flowgraph.Cost) bool { return worth-start-p.offer(i).base > p.options.Tolerance }
 	consider := func(i int32, start flowgraph.Cost) {
-		o := p.offer(i)
-		saving := worth - start - o.base
-		if saving <= p.options.Tolerance || c.links.has(i) {
+		if !saves(i, start) || c.links.has(i) {
 			return
 		}
-		most = max(most, saving)
+		o := p.offer(i)
+		most = max(most, worth-start-o.base)
 		gain := worth - start - o.ask
 		if gain <= p.options.Tolerance {
 			return
@@ -378,15 +378,14 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 		p.give(i, o)
 		o.ask = min(o.ask, was+gain)
 	}
-	for _, i := range c.local.order {
-		if c.local.near[i] >= end { // the rest is no cheaper, whatever the host costs
+	for _, near := range c.local.order {
+		if near.price() >= end { // the rest is no cheaper, whatever the host costs
 			break
 		}
-		if c.links.has(i) {
-			continue
-		}
-		if start, ok := c.accepts(i); ok {
-			consider(i, start)
+		if saves(near.index(), near.price()) { // as it may if the start costs nothing
+			if start, ok := c.acceptsAt(near.index(), near.price()); ok {
+				consider(near.index(), start)
+			}
 		}
 	}
 	if c.row.floor(p.offers.pass)+c.local.elsewhere >= worth-p.options.Tolerance {
@@ -406,8 +405,8 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 		if len(p.offers.proposals) >= limit { // what comes saves less than if nobody were there
 			return max(most, worth-s.price()-c.local.elsewhere)
 		}
-		if i := s.index(); !c.local.isNear(i) {
-			consider(i, c.total(s))
+		if i, start := s.index(), clamp(s.price()+c.local.elsewhere); saves(i, start) && !c.local.isNear(i) {
+			consider(i, start)
 		}
 	}
 }

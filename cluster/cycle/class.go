@@ -195,12 +195,15 @@ func (c *class) total(s slot) flowgraph.Cost { return clamp(s.price() + c.local.
 
 // accepts returns the price of starting a task of the class on the host, and whether it would start there rather than wait:
 // the host is open to it, and not so dear that the class waits for a better one.
-func (c *class) accepts(i int32) (flowgraph.Cost, bool) {
+func (c *class) accepts(i int32) (flowgraph.Cost, bool) { return c.acceptsAt(i, c.local.extra(i)) }
+
+// acceptsAt is accepts where the price of reading the inputs is known.
+func (c *class) acceptsAt(i int32, reading flowgraph.Cost) (flowgraph.Cost, bool) {
 	s, ok := c.row.price(i)
 	if !ok {
 		return 0, false
 	}
-	price := c.total(s)
+	price := clamp(s.price() + reading)
 	return price, price < c.price
 }
 

@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/costmodels"
@@ -12,7 +11,7 @@ import (
 type locality struct {
 	elsewhere flowgraph.Cost
 	near      map[int32]flowgraph.Cost // hosts where it costs something else
-	order     []int32                  // the keys of near, cheapest first
+	order     []slot                   // the same, cheapest first
 	version   int                      // of hosts, when this was resolved
 }
 
@@ -61,11 +60,9 @@ func (p *Planner) resolve(seen *costmodels.Class) locality {
 			l.near[host.index] = clamp(h.Price)
 		}
 	}
-	for i := range l.near { // sorted below
-		l.order = append(l.order, i)
+	for i, price := range l.near { // sorted below
+		l.order = append(l.order, makeSlot(price, i))
 	}
-	slices.SortFunc(l.order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(l.near[a], l.near[b]), cmp.Compare(a, b))
-	})
+	slices.Sort(l.order)
 	return l
 }
