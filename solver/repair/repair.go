@@ -28,6 +28,9 @@
 // forest kept as in Boykov and Kolmogorov, An experimental comparison of
 // min-cut/max-flow algorithms (2004).
 //
+// Where many more units come than there is room for, all prices will rise by about the
+// same; they are first lifted by a guess of that, and searches put right the rest.
+//
 // # Two layers
 //
 // Nearly all nodes of a scheduling network are sources: classes or tasks, with
