@@ -192,8 +192,12 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 	p.hosts.set(h, rec)
 }
 
-// turns is in how many parts classes that gain alike are inserted, so that they go beside each other.
-const turns = 64
+const (
+	// turns is in how many parts classes that gain alike are inserted at most, so that they go beside each other.
+	turns = 64
+	// turnPrices is how many prices that may take: in each turn every class may have to look at every host again.
+	turnPrices = 1 << 25
+)
 
 // insert places waiting tasks where they fit, without a flow, tier by tier, so that nobody borrows what a claim could have
 // had; in each the classes that gain most first, and those that gain alike by turns.
@@ -216,11 +220,12 @@ func (p *Planner) insert(out *Output) {
 func (p *Planner) takeTurns(out *Output, classes []*class) {
 	tier := classes[0].tier()
 	parts := make([]int64, len(classes))
+	several := int64(1)
+	if len(classes) > 1 {
+		several = min(turns, 1+turnPrices/int64(len(classes)*(1+len(p.hosts.byIndex))))
+	}
 	for i, c := range classes {
-		parts[i] = c.left[tier]
-		if len(classes) > 1 {
-			parts[i] = max(1, parts[i]/turns)
-		}
+		parts[i] = max(1, c.left[tier]/several)
 	}
 	for some := true; some; {
 		some = false
