@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 
 	"github.com/lanl/highs"
 
@@ -46,6 +47,7 @@ func program(x *Instance, tier cluster.Tier, held Value) (int64, error) {
 		upper[i], kind[i] = 1, highs.IntegerType
 	}
 	m := highs.NewRawModel()
+	defer runtime.KeepAlive(m) // a model that is collected frees what its solution is read from
 	err := m.SetBoolOption("output_flag", false)
 	row := func(low float64, coefficients []float64, high float64) {
 		err = errors.Join(err, m.AddDenseRow(low, coefficients, high))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 
 	"github.com/lanl/highs"
 
@@ -130,6 +131,7 @@ func (s *Solver) run(n *flowgraph.Network, budget solver.Budget) (solver.Status,
 // program builds and solves the linear program. Unknown stands for "infeasible or unbounded".
 func program(n *flowgraph.Network, limit int, priced bool) (solver.Status, []float64, int64, error) {
 	m := highs.NewRawModel()
+	defer runtime.KeepAlive(m) // a model that is collected frees what its solution is read from
 	var lower, upper, cost []float64
 	column := make([]int, n.ArcBound())
 	for a := range flowgraph.ArcID(n.ArcBound()) {

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"testing"
 
@@ -58,6 +59,19 @@ func TestJudgesEverySolver(t *testing.T) {
 			}
 			c.Churn(10)
 		}
+	}
+}
+
+// A collector that runs all the time frees no model whose solution is still read.
+func TestCollected(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	n := solvertest.Random(solvertest.Seeded(7), solvertest.Shape{Nodes: 20, Arcs: 4000, MaxCost: 50, MaxAmount: 6})
+	whole, err := highs.New().Solve(n, solver.Budget{})
+	require.NoError(t, err)
+	for range 100 {
+		r, err := highs.New().Solve(n, solver.Budget{})
+		require.NoError(t, err)
+		require.Equal(t, whole.Objective, r.Objective)
 	}
 }
 
