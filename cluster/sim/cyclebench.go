@@ -25,6 +25,7 @@ type CycleBench struct {
 	Utilisation float64 `json:"utilisation"` // part of the cores that all tasks ask for; above 1 some wait
 	Churn       float64 `json:"churn"`       // part of the tasks that ends and is submitted in each cycle
 	Cycles      int     `json:"cycles"`      // measured; the ones that fill the cluster come before
+	Apart       int     `json:"apart"`       // tasks of a job, of which no two may share a host; 0: jobs of up to 100 tasks that may
 	Preferences int     `json:"preferences"` // hosts, drawn for each task after the filling, that hold a GB it reads; 0: it reads nothing
 	Seed        uint64  `json:"seed"`
 
@@ -64,6 +65,8 @@ func (b *CycleBench) validate() error {
 		return errors.New("sim: hosts, tasks, classes and cycles must be above 0")
 	case b.Preferences < 0 || b.Preferences > b.Hosts:
 		return fmt.Errorf("sim: %d preferred hosts of %d", b.Preferences, b.Hosts)
+	case b.Apart < 0 || b.Apart > b.Hosts:
+		return fmt.Errorf("sim: %d tasks apart on %d hosts", b.Apart, b.Hosts)
 	case b.Classes > b.Tasks:
 		return fmt.Errorf("sim: %d classes need at least as many tasks", b.Classes)
 	case !(b.Utilisation > 0 && b.Utilisation <= 10):
@@ -205,7 +208,7 @@ func (r *cycleRun) add(phase string, d time.Duration) {
 	r.phases[phase].add(int64(d))
 }
 
-// happen ends random runs, and submits jobs of up to 100 tasks that ask for random requests.
+// happen ends random runs, and submits jobs of the classes in turn.
 func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
 	for range ends {
 		i := r.random.IntN(len(r.running))
@@ -218,6 +221,9 @@ func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
 	}
 	var jobs []cluster.NewJob
 	perJob := max(1, min(100, starts/r.Classes))
+	if r.Apart > 0 {
+		perJob = r.Apart
+	}
 	for starts > 0 {
 		n := min(perJob, starts)
 		starts -= n
@@ -261,8 +267,11 @@ func benchHost(i int) cluster.HostID { return cluster.HostID(fmt.Sprintf("bench/
 func (r *cycleRun) spec(instances int) *cluster.JobSpec {
 	mean := int64(float64(r.Hosts) * benchCPU * r.Utilisation / float64(r.Tasks))
 	class := int64(r.jobs % r.Classes)
-	cpu := max(1, mean/2+mean*class/int64(max(1, r.Classes-1)))
-	return &cluster.JobSpec{
+	cpu := max(1, mean)
+	if r.Classes > 1 {
+		cpu = max(1, mean/2+mean*class/int64(r.Classes-1))
+	}
+	spec := &cluster.JobSpec{
 		Name: cluster.JobID(fmt.Sprintf("bench-%d", r.jobs)), Pool: cluster.RootPool, Instances: uint32(instances),
 		Inputs: r.prefer(instances),
 		Task: cluster.TaskSpec{
@@ -270,6 +279,10 @@ func (r *cycleRun) spec(instances int) *cluster.JobSpec {
 			Processes: []cluster.Process{{Command: []string{"true"}}},
 		},
 	}
+	if r.Apart > 0 {
+		spec.Spread = []cluster.Spread{{Domain: cluster.DomainHost, Max: 1}}
+	}
+	return spec
 }
 
 // launched reports the placed runs as running, which is not measured.

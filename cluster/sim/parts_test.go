@@ -136,4 +136,26 @@ func TestCycleBenchMeasuresWhatItSays(t *testing.T) {
 	b.Churn = 2
 	_, err = b.Run(t.Context())
 	require.ErrorContains(t, err, "churn")
+
+	b.Churn, b.Apart = 1, 21
+	_, err = b.Run(t.Context())
+	require.ErrorContains(t, err, "21 tasks apart on 20 hosts")
+}
+
+// TestCycleBenchKeepsTasksApart: a cluster that takes jobs apart to its last place takes all of them in every cycle.
+func TestCycleBenchKeepsTasksApart(t *testing.T) {
+	ticks := time.Duration(0)
+	b := CycleBench{
+		Hosts: 20, Tasks: 120, Classes: 1, Apart: 6, Utilisation: 1, Churn: 1, Cycles: 3, Seed: 1,
+		Model: loadspread.Model{}, NewSolver: config(nil).NewSolver, Journal: journal.NewMemory(),
+		Stopwatch: func() time.Duration { ticks += time.Millisecond; return ticks },
+	}
+	r, err := b.Run(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 3*120, r.Placements)
+	require.Zero(t, r.Waiting)
+	b.Apart, b.Journal = 0, journal.NewMemory() // then all are one class, which is what the rule prevented
+	together, err := b.Run(t.Context())
+	require.NoError(t, err)
+	require.Less(t, together.ArcsTouched.P50, r.ArcsTouched.P50)
 }

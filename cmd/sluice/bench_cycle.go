@@ -68,6 +68,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 	fs.Uint64Var(&b.Seed, "seed", b.Seed, "of everything that is drawn")
 	fs.StringVar(&model, "model", models.Default, "cost model")
 	fs.IntVar(&b.Preferences, "preferences", b.Preferences, "hosts that hold the input of a task, drawn for each; 0: it reads nothing")
+	fs.IntVar(&b.Apart, "apart", b.Apart, "tasks of a job, of which no two may share a host; 0: jobs of up to 100 that may")
 	fs.StringVar(&planner, "planner", sim.Flow, "flow, or greedy: the tasks in order take the cheapest start")
 	fs.StringVar(&algorithm, "solver", registry.Default, "solver")
 	fs.StringVar(&clock, "clock", bench.Wall, "wall, or cpu: processor time of the whole process, steadier where other programs are running")
@@ -131,8 +132,8 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string,
 		answer.Solver = b.NewSolver().Name()
 	}
 	return a.showValue(answer, func(w io.Writer) error {
-		fmt.Fprintf(w, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v, %d preferences; %s, %s; heap %.0f MB\n\n",
-			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, b.Preferences, answer.Model, answer.Planner, answer.HeapMB)
+		fmt.Fprintf(w, "%d hosts, %d tasks, %d classes, utilisation %v, churn %v, %d preferences, %d apart; %s, %s; heap %.0f MB\n\n",
+			b.Hosts, b.Tasks, b.Classes, b.Utilisation, b.Churn, b.Preferences, b.Apart, answer.Model, answer.Planner, answer.HeapMB)
 		return report.WriteCycles(w, r, clock)
 	})
 }
