@@ -38,6 +38,9 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	defer wake.Stop()
 	wake.Stop()
 	for number := uint64(1); ; number++ {
+		if !conflicts && len(w.C) == 0 && s.config.Rest != nil {
+			s.config.Rest()
+		}
 		if !conflicts { // the tasks of a refused placement wait again, though nothing else may change
 			select {
 			case <-ctx.Done():

@@ -89,3 +89,20 @@ func TestKillingStopped(t *testing.T) {
 	}
 	require.Equal(t, map[uint32]bool{uint32(first): true, 99: true}, killed)
 }
+
+func TestRestsWhenNothingChanged(t *testing.T) {
+	rests := make(chan struct{})
+	a := newAPITestWith(t, func(c *Config) {
+		c.Rest = func() {
+			select {
+			case rests <- struct{}{}:
+			case <-t.Context().Done():
+			}
+		}
+	})
+	<-rests // in it, the first cycle is over, and the next one cannot begin
+	a.submit(t, sleepJob("job"))
+	<-rests
+	last, _ := a.LastCycle()
+	require.Positive(t, last.Number)
+}

@@ -41,6 +41,8 @@ type Config struct {
 	Limits   Limits       // of what one caller may ask for
 	Audit    *slog.Logger // of who did what; nil drops it
 
+	// Rest, if there is one, is called when a cycle is over and nothing has changed since. It must return at once.
+	Rest func()
 	// BatchWindow is how long a cycle waits for more changes after the first one.
 	BatchWindow time.Duration
 	// SolveBudget limits each solve, in the solver's work units; zero is no limit.

@@ -33,16 +33,22 @@ type CycleBench struct {
 	NewSolver func() solver.Solver `json:"-"` // nil plans without a flow, see cycle.New
 	Journal   journal.Journal      `json:"-"` // empty; the caller closes it
 	Stopwatch func() time.Duration `json:"-"`
-	Mallocs   func() uint64        `json:"-"` // allocations so far; nil counts none
+	Memory    func() MemoryCounts  `json:"-"` // so far; nil counts nothing
+	Rest      func() time.Duration `json:"-"` // called between cycles, in time that is not measured; returns for how long it has collected garbage; may be nil
 	Progress  func(done int)       `json:"-"` // called after every cycle; may be nil
 }
+
+// MemoryCounts say what the process has done about memory since it began.
+type MemoryCounts struct{ Allocations, Collections uint64 }
 
 // CycleReport is what a CycleBench measured. Latencies are in wall milliseconds, by phase: "events" is taking in what
 // happened and making it durable, then those of cycle.Phase, "commit" makes the placements durable, "total" is all.
 type CycleReport struct {
 	CycleBench
 	Latency             map[string]Quantiles `json:"latency_ms"`
-	Allocations         Quantiles            `json:"allocations"` // in a cycle
+	Allocations         Quantiles            `json:"allocations"`    // in a cycle
+	Collections         uint64               `json:"collections"`    // of garbage, that ended during cycles
+	Rests               Quantiles            `json:"collections_ms"` // wall time of those between cycles
 	ArcsTouched         Quantiles            `json:"arcs_touched"`
 	ArcsPerChange       float64              `json:"arcs_per_change"` // touched, for each task that was submitted or ended
 	Solves              Quantiles            `json:"solves"`
@@ -92,6 +98,8 @@ type cycleRun struct {
 
 	phases               map[string]*histogram
 	allocs, arcs, solves histogram
+	rests                histogram // that were used to collect garbage
+	collected            uint64
 	touched, changed     int64 // arcs, tasks
 	placed, preferred    int64
 	price, cost, asked   int64 // of placements, of plans; tasks placed or waiting
@@ -104,8 +112,8 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 	if err := b.validate(); err != nil {
 		return nil, err
 	}
-	if b.Mallocs == nil {
-		b.Mallocs = func() uint64 { return 0 }
+	if b.Memory == nil {
+		b.Memory = func() MemoryCounts { return MemoryCounts{} }
 	}
 	r := &cycleRun{
 		CycleBench: b, state: cluster.NewState(), planner: cycle.New(b.Model, nil), // fills fast
@@ -122,6 +130,7 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 		}
 	}
 	r.phases, r.allocs, r.arcs, r.solves = map[string]*histogram{}, histogram{}, histogram{}, histogram{}
+	r.rests, r.collected = histogram{}, 0
 	r.touched, r.changed, r.placed, r.spent = 0, 0, 0, 0
 	r.preferred, r.price, r.cost, r.asked = 0, 0, 0, 0
 	for done := range b.Cycles {
@@ -159,7 +168,7 @@ func (r *cycleRun) fill() error {
 // cycle ends that many runs and submits that many tasks, plans, and makes the plan durable.
 func (r *cycleRun) cycle(ends, starts int) error {
 	r.now = r.now.Add(time.Second)
-	mallocs, begun := r.Mallocs(), r.Stopwatch()
+	memory, begun := r.Memory(), r.Stopwatch()
 	if err := r.commit(func(tx *rules.Tx) error { return r.happen(tx, ends, starts) }); err != nil {
 		return err
 	}
@@ -182,7 +191,9 @@ func (r *cycleRun) cycle(ends, starts int) error {
 	r.add("commit", end-planned)
 	r.add("total", end-begun)
 	r.spent += end - begun
-	r.allocs.add(int64(r.Mallocs() - mallocs))
+	after := r.Memory()
+	r.allocs.add(int64(after.Allocations - memory.Allocations))
+	r.collected += after.Collections - memory.Collections
 	r.arcs.add(out.Stats.ArcsTouched)
 	r.solves.add(int64(out.Stats.Solves))
 	r.touched += out.Stats.ArcsTouched
@@ -198,7 +209,15 @@ func (r *cycleRun) cycle(ends, starts int) error {
 		}
 	}
 	r.waiting = out.Stats.Waiting
-	return r.launched(out.Placements)
+	if err := r.launched(out.Placements); err != nil {
+		return err
+	}
+	if r.Rest != nil {
+		if d := r.Rest(); d > 0 {
+			r.rests.add(int64(d))
+		}
+	}
+	return nil
 }
 
 func (r *cycleRun) add(phase string, d time.Duration) {
@@ -312,6 +331,7 @@ func (r *cycleRun) report() *CycleReport {
 	out := &CycleReport{
 		CycleBench: *r.CycleBench, Latency: map[string]Quantiles{},
 		Allocations: r.allocs.quantiles(1), ArcsTouched: r.arcs.quantiles(1), Solves: r.solves.quantiles(1), Placements: r.placed, Waiting: r.waiting,
+		Collections: r.collected, Rests: r.rests.quantiles(milliseconds),
 	}
 	out.ArcsPerChange = per(r.touched, r.changed)
 	for name, h := range r.phases {

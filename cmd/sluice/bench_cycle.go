@@ -25,7 +25,10 @@ const benchCycleHelp = `Measure whole cycles, from events to durable placements.
 A cluster is filled with tasks of so many different requests; then, in each cycle,
 a part of the running tasks ends and as many new ones are submitted, the events go
 through the journal, a plan is made, and its placements go through the journal.
-With --disk the journal is on disk and syncs, in a folder that is removed.`
+With --disk the journal is on disk and syncs, in a folder that is removed.
+
+Between cycles, in time that is not measured, garbage is collected where the
+scheduler would, which has nothing else to do then.`
 
 func newBenchCycleCommand(a *app) *cobra.Command {
 	b := sim.CycleBench{Hosts: 1000, Tasks: 10_000, Classes: 100, Utilisation: 0.9, Churn: 0.01, Cycles: 100, Seed: 1}
@@ -105,11 +108,12 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string,
 	}
 	defer func() { err = errors.Join(err, b.Journal.Close()) }()
 	began := time.Now()
-	b.Mallocs = func() uint64 {
+	b.Memory = func() sim.MemoryCounts {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.Mallocs
+		return sim.MemoryCounts{Allocations: m.Mallocs, Collections: uint64(m.NumGC)}
 	}
+	b.Rest = new(restCollector).collect
 	bar := newProgress(a.err)
 	var m runtime.MemStats
 	b.Progress = func(done int) {

@@ -2,7 +2,11 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
 )
 
 // collectRarely lets the heap of a process that plans grow to three times what is alive, unless GOGC says otherwise. At
@@ -11,5 +15,41 @@ import (
 func collectRarely() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
+	}
+}
+
+// restCollector collects garbage in the pauses between cycles, long before the heap is so large that a cycle would have to
+// help. Go collects all the same where there are no pauses. Its methods are safe for concurrent use.
+type restCollector struct{ busy atomic.Bool }
+
+// due reports whether the heap has grown by half since the last collection, and nothing collects.
+func (c *restCollector) due() bool {
+	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	alive, now := heap[0].Value.Uint64(), heap[1].Value.Uint64()
+	return now > alive+alive/2 && now-alive > leastGarbage && c.busy.CompareAndSwap(false, true)
+}
+
+// leastGarbage is what a collection has to be worth.
+const leastGarbage = 8 << 20
+
+// collect collects garbage if it is due, and returns how long that took; 0 if it was not.
+func (c *restCollector) collect() time.Duration {
+	if !c.due() {
+		return 0
+	}
+	defer c.busy.Store(false)
+	begun := time.Now()
+	runtime.GC()
+	return time.Since(begun)
+}
+
+// begin lets garbage be collected if that is due, and returns at once.
+func (c *restCollector) begin() {
+	if c.due() {
+		go func() {
+			defer c.busy.Store(false)
+			runtime.GC()
+		}()
 	}
 }

@@ -123,6 +123,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		Secrets:          ring,
 		Reach:            reach,
 		Audit:            audit,
+		Rest:             new(restCollector).begin,
 		Limits:           serve.Limits{Rate: c.Rate, Burst: c.Burst, Streams: c.Streams},
 		BatchWindow:      c.BatchWindow,
 		SolveBudget:      c.SolveBudget,
