@@ -33,7 +33,7 @@ func (f *Fleet) begin(r *run) {
 	if r.plan.Fails == "" && f.happens(f.config.Faults.LaunchFails, "launch fails", r, 0) {
 		r.plan.Fails = "the host could not start it"
 	}
-	r.cancel = f.after(r.plan.Launch, func() {
+	f.later(r, r.plan.Launch, func() {
 		if r.plan.Fails != "" {
 			f.end(r, cluster.TaskFailed, -1, 0, cluster.ReasonLaunchFailed, r.plan.Fails)
 			return
@@ -41,7 +41,17 @@ func (f *Fleet) begin(r *run) {
 		if r.plan.Startup > 0 {
 			f.enter(r, hostmgr.Status{State: cluster.TaskStarting, ExitCode: -1})
 		}
-		r.cancel = f.after(r.plan.Startup, func() { f.start(r) })
+		f.later(r, r.plan.Startup, func() { f.start(r) })
+	})
+}
+
+// later schedules the next step of a run's life. A step that the clock has begun can no longer be cancelled, but may
+// still wait for the lock when the run ends: it finds that there is nothing left to do.
+func (f *Fleet) later(r *run, d time.Duration, step func()) {
+	r.cancel = f.after(d, func() {
+		if !r.truth.State.Terminal() {
+			step()
+		}
 	})
 }
 
@@ -51,7 +61,7 @@ func (f *Fleet) start(r *run) {
 	f.enter(r, hostmgr.Status{State: cluster.TaskRunning, ExitCode: -1})
 	r.cancel = func() {}
 	if r.plan.Duration != Forever {
-		r.cancel = f.after(r.plan.Duration, func() { f.finish(r) })
+		f.later(r, r.plan.Duration, func() { f.finish(r) })
 	}
 	if f.config.OnStart != nil {
 		f.config.OnStart(r.launch)

@@ -148,6 +148,28 @@ func TestKill(t *testing.T) {
 	require.Zero(t, w.starts[run(0)])
 }
 
+// begun is a clock whose functions cannot be taken back: all have begun, and wait for the fleet's lock.
+type begun struct{ *fleet.VirtualClock }
+
+func (c begun) AfterFunc(d time.Duration, fn func()) (stop func()) {
+	c.VirtualClock.AfterFunc(d, fn)
+	return func() {}
+}
+
+func TestNothingFollowsTheEnd(t *testing.T) {
+	w := newWorld(t, fleet.Faults{}, func(c *fleet.Config) { c.Clock = begun{c.Clock.(*fleet.VirtualClock)} })
+	for n, after := range []time.Duration{0, time.Second, 5 * time.Second} {
+		require.NoError(t, w.launch(n, "h0", "1m"))
+		w.clock.Advance(after)
+		require.NoError(t, w.driver.Kill(t.Context(), run(n), 0))
+		w.clock.Advance(0)
+		w.lines = nil
+		w.clock.Advance(time.Hour)
+		w.lives()
+		require.Equal(t, n/2, w.starts[run(n)])
+	}
+}
+
 func TestCrash(t *testing.T) {
 	w := newWorld(t, fleet.Faults{})
 	require.NoError(t, w.launch(0, "h1", "1h"))
