@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -111,8 +110,9 @@ type offers struct {
 	byHost []offer // by index
 	// initial says what one more task pays on the host beyond its start price, and after how many that start there.
 	initial func(h *host) (flowgraph.Cost, int64)
-	queue   prospects  // of the class that is seeded
-	taken   []prospect // hosts that others fill, of the same class
+	given   []uint64       // bit i%64 of word i/64: a class was offered the host of index i, which is not full yet
+	least   flowgraph.Cost // that one of these asks for its next unit
+	seeder  seeder
 
 	proposals []proposal // of the last price-out
 }
@@ -136,7 +136,13 @@ func (p *Planner) beginOffers(initial func(h *host) (flowgraph.Cost, int64)) {
 	}
 	o.pass++
 	o.initial = initial
+	words := len(p.hosts.byIndex)/64 + 1
+	o.given, o.least = slices.Grow(o.given[:0], words)[:words], costmodels.MaxPrice
+	clear(o.given)
 }
+
+// isGiven reports whether a class was offered the host in this pass, and others may start there yet.
+func (o *offers) isGiven(i int32) bool { return o.given[i/64]>>(i%64)&1 != 0 }
 
 // offer returns what the pass remembers of a host.
 func (p *Planner) offer(i int32) *offer {
@@ -152,15 +158,25 @@ func (p *Planner) offer(i int32) *offer {
 // give counts one more unit that a class was offered on the host. The price rises as the crowd's does from there on: where
 // that is level, many who want the host may have it in the same pass.
 func (p *Planner) give(i int32, o *offer) {
-	if o.units++; o.after+o.units >= o.takes+moreBidders {
-		o.ask = costmodels.MaxPrice
-		return
+	o.units++
+	o.ask = p.risen(i, o)
+	if p.offers.least = min(p.offers.least, o.ask); o.full() {
+		p.offers.given[i/64] &^= 1 << (i % 64)
+	} else {
+		p.offers.given[i/64] |= 1 << (i % 64)
+	}
+}
+
+func (p *Planner) risen(i int32, o *offer) flowgraph.Cost {
+	if o.after+o.units >= o.takes+moreBidders {
+		return costmodels.MaxPrice
 	}
 	h := p.hosts.byIndex[i]
-	o.ask = o.base + p.graph.crowd(h, p.round.Unit, o.after+o.units)
+	ask := o.base + p.graph.crowd(h, p.round.Unit, o.after+o.units)
 	if o.after > 0 {
-		o.ask -= p.graph.crowd(h, p.round.Unit, o.after)
+		ask -= p.graph.crowd(h, p.round.Unit, o.after)
 	}
+	return ask
 }
 
 // cheapest yields the hosts that are open to the class by the price of starting there: near ones first where the data
@@ -179,142 +195,6 @@ func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 			if !ok || s.price()+c.local.elsewhere >= c.price || !yield(p.hosts.byIndex[s.index()], c.total(s)) {
 				return
 			}
-		}
-	}
-}
-
-// prospect is a host that a class may be given as a candidate.
-type prospect struct {
-	price flowgraph.Cost // that its next unit would pay
-	start flowgraph.Cost // of it, the price of the start
-	host  int32
-	fit   int64 // units that it takes yet, −1 as long as nobody has looked
-}
-
-// prospects is a heap, the cheapest first.
-type prospects []prospect
-
-func (a prospect) before(b prospect) bool {
-	return a.price < b.price || a.price == b.price && a.host < b.host
-}
-
-func (q *prospects) push(x prospect) {
-	*q = append(*q, x)
-	h := *q
-	i := len(h) - 1
-	for i > 0 && x.before(h[(i-1)/2]) {
-		h[i] = h[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	h[i] = x
-}
-
-func (q *prospects) pop() {
-	h := *q
-	last := len(h) - 1
-	h[0] = h[last]
-	*q = h[:last]
-	q.sink()
-}
-
-// sink puts the first in its place after it became dearer.
-func (q prospects) sink() {
-	if len(q) == 0 {
-		return
-	}
-	x, i := q[0], 0
-	for {
-		next := 2*i + 1
-		if next+1 < len(q) && q[next+1].before(q[next]) {
-			next++
-		}
-		if next >= len(q) || !q[next].before(x) {
-			break
-		}
-		q[i] = q[next]
-		i = next
-	}
-	q[i] = x
-}
-
-// seed gives a class its first candidates: the hosts where its tasks would go if they chose one after the other, after
-// those of the classes before it, and a few more. A class that does not get as many places that way contends for a few of
-// those that others were offered: the flow decides who has them. That is close to the optimum, so the potentials of the first
-// solve are worth something.
-func (p *Planner) seed(c *class, short bool) {
-	p.offers.queue, p.offers.taken = p.offers.queue[:0], p.offers.taken[:0]
-	q, taken := &p.offers.queue, &p.offers.taken
-	contend := func(x prospect) {
-		if len(*taken) < spareCandidates {
-			*taken = append(*taken, x)
-		}
-	}
-	consider := func(i int32, start flowgraph.Cost) {
-		o := p.offer(i)
-		if x := (prospect{price: start + o.ask, start: start, host: i, fit: -1}); o.full() {
-			contend(x)
-		} else {
-			q.push(x)
-		}
-	}
-	near, next := 0, 0 // in the order of the class, and in the row
-	for left, spare := c.open(), spareCandidates; left > 0 || spare > 0; {
-		if near < len(c.local.order) {
-			if s := c.local.order[near]; len(*q) == 0 || s.price() <= (*q)[0].price { // no start costs less than nothing
-				if near++; s.price() < c.price {
-					if start, ok := c.acceptsAt(s.index(), s.price()); ok {
-						consider(s.index(), start)
-					}
-				}
-				continue
-			}
-		}
-		s, ok := c.row.at(next)
-		if elsewhere := s.price() + c.local.elsewhere; ok && elsewhere < c.price && (len(*q) == 0 || elsewhere <= (*q)[0].price) {
-			if next++; !c.local.isNear(s.index()) {
-				consider(s.index(), c.total(s))
-			}
-			continue
-		}
-		if len(*q) == 0 {
-			break
-		}
-		first := &(*q)[0]
-		i := first.host
-		o := p.offer(i)
-		if first.fit < 0 {
-			if first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances); !short {
-				first.fit -= o.units // in the flow it may be none the less: that counts tasks, whatever their size
-			}
-			if first.fit <= 0 {
-				contend(*first)
-			}
-		}
-		if first.fit <= 0 {
-			q.pop()
-			continue
-		}
-		if !c.links.has(i) {
-			p.graph.link(c, p.hosts.byIndex[i], p.round.Unit, first.start)
-			if left == 0 {
-				spare--
-			}
-		}
-		if left > 0 {
-			left--
-			p.give(i, o)
-			first.fit--
-		}
-		if left == 0 || first.fit == 0 {
-			q.pop()
-			continue
-		}
-		first.price = first.start + o.ask
-		q.sink()
-	}
-	for _, x := range *taken {
-		if len(*q) == 0 && !c.links.has(x.host) {
-			p.graph.link(c, p.hosts.byIndex[x.host], p.round.Unit, x.start)
 		}
 	}
 }

@@ -1,0 +1,182 @@
+package cycle
+
+import (
+	"math"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
+
+// prospect is a host that a class may be given as a candidate.
+type prospect struct {
+	price flowgraph.Cost // that its next unit would pay
+	start flowgraph.Cost // of it, the price of the start
+	host  int32
+	fit   int64 // units that it takes yet, −1 as long as nobody has looked
+}
+
+// prospects is a heap, the cheapest first.
+type prospects []prospect
+
+func (a prospect) before(b prospect) bool {
+	return a.price < b.price || a.price == b.price && a.host < b.host
+}
+
+func (q *prospects) push(x prospect) {
+	*q = append(*q, x)
+	h := *q
+	i := len(h) - 1
+	for i > 0 && x.before(h[(i-1)/2]) {
+		h[i] = h[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	h[i] = x
+}
+
+func (q *prospects) pop() {
+	h := *q
+	last := len(h) - 1
+	h[0] = h[last]
+	*q = h[:last]
+	q.sink()
+}
+
+// sink puts the first in its place after it became dearer.
+func (q prospects) sink() {
+	if len(q) == 0 {
+		return
+	}
+	x, i := q[0], 0
+	for {
+		next := 2*i + 1
+		if next+1 < len(q) && q[next+1].before(q[next]) {
+			next++
+		}
+		if next >= len(q) || !q[next].before(x) {
+			break
+		}
+		q[i] = q[next]
+		i = next
+	}
+	q[i] = x
+}
+
+// seeder looks for the first candidates of one class.
+type seeder struct {
+	p     *Planner
+	class *class
+	queue prospects  // that were looked at
+	near  int        // where it is in the order of the class
+	next  int        // and in its row
+	later []slot     // hosts of the row that others were offered, and may have risen in price
+	due   int        // where it is in these
+	taken []prospect // hosts that others fill
+}
+
+// seed gives a class its first candidates: the hosts where its tasks would go if they chose one after the other, after
+// those of the classes before it, and a few more. A class that does not get as many places that way contends for a few of
+// those that others were offered: the flow decides who has them. That is close to the optimum, so the potentials of the first
+// solve are worth something.
+func (p *Planner) seed(c *class, short bool) {
+	s := &p.offers.seeder
+	*s = seeder{p: p, class: c, queue: s.queue[:0], later: s.later[:0], taken: s.taken[:0]}
+	for left, spare := c.open(), spareCandidates; (left > 0 || spare > 0) && s.look(); {
+		first := &s.queue[0]
+		i := first.host
+		o := p.offer(i)
+		if first.fit < 0 {
+			if first.fit = p.fit(c, p.hosts.byIndex[i], cluster.MaxInstances); !short {
+				first.fit -= o.units // in the flow it may be none the less: that counts tasks, whatever their size
+			}
+			if first.fit <= 0 {
+				s.contend(*first)
+			}
+		}
+		if first.fit <= 0 {
+			s.queue.pop()
+			continue
+		}
+		if !c.links.has(i) {
+			p.graph.link(c, p.hosts.byIndex[i], p.round.Unit, first.start)
+			if left == 0 {
+				spare--
+			}
+		}
+		if left > 0 {
+			left--
+			p.give(i, o)
+			first.fit--
+		}
+		if left == 0 || first.fit == 0 {
+			s.queue.pop()
+			continue
+		}
+		first.price = first.start + o.ask
+		s.queue.sink()
+	}
+	for _, x := range s.taken {
+		if len(s.queue) == 0 && s.due == len(s.later) && !c.links.has(x.host) {
+			p.graph.link(c, p.hosts.byIndex[x.host], p.round.Unit, x.start)
+		}
+	}
+}
+
+// look queues hosts until none is left that may cost less than the first in the queue, and reports whether there is one. Most
+// hosts of a row that are cheap by themselves were offered to the classes before. They wait in the order of the row until one
+// that costs as much as the cheapest of those at least could be next.
+func (s *seeder) look() bool {
+	c, o := s.class, &s.p.offers
+	for {
+		first := flowgraph.Cost(math.MaxInt64)
+		if len(s.queue) > 0 {
+			first = s.queue[0].price
+		}
+		if s.near < len(c.local.order) {
+			if x := c.local.order[s.near]; x.price() <= first { // no start costs less than nothing
+				if s.near++; x.price() < c.price {
+					if start, ok := c.acceptsAt(x.index(), x.price()); ok {
+						s.consider(x.index(), start)
+					}
+				}
+				continue
+			}
+		}
+		x, ok := c.row.at(s.next)
+		elsewhere := x.price() + c.local.elsewhere
+		ok = ok && elsewhere < c.price
+		if s.due < len(s.later) {
+			y := s.later[s.due]
+			if least := y.price() + c.local.elsewhere + o.least; least <= first && (!ok || least < elsewhere) {
+				s.due++
+				s.consider(y.index(), y.price()+c.local.elsewhere)
+				continue
+			}
+		}
+		if !ok || elsewhere > first {
+			return len(s.queue) > 0
+		}
+		switch s.next++; {
+		case c.local.isNear(x.index()):
+		case o.isGiven(x.index()):
+			s.later = append(s.later, x)
+		default:
+			s.consider(x.index(), elsewhere)
+		}
+	}
+}
+
+// consider queues a host, unless others fill it.
+func (s *seeder) consider(i int32, start flowgraph.Cost) {
+	o := s.p.offer(i)
+	if x := (prospect{price: start + o.ask, start: start, host: i, fit: -1}); o.full() {
+		s.contend(x)
+	} else {
+		s.queue.push(x)
+	}
+}
+
+func (s *seeder) contend(x prospect) {
+	if len(s.taken) < spareCandidates {
+		s.taken = append(s.taken, x)
+	}
+}
