@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -19,8 +20,10 @@ type pricer struct {
 	askers   []int32 // rows, by index in those that are brought in line
 	requests []*costmodels.Request
 	prices   []flowgraph.Cost
+	listed   uint64 // the rows that the two lists are of
 
 	needs  []need // by index of the row
+	most   need   // of all of them in each dimension
 	found  [][]slot
 	spare  []slot
 	counts []int32
@@ -28,6 +31,14 @@ type pricer struct {
 
 // need is the room that a start takes of what is listed for each host.
 type need [cluster.NumDimensions]int64
+
+// nothing is less than any need.
+var nothing = func() (n need) {
+	for d := range n {
+		n[d] = math.MinInt64
+	}
+	return n
+}()
 
 func (r *row) need() (n need) {
 	for d, v := range r.key.fixed {
@@ -60,34 +71,86 @@ func (w *pricer) renew(t *hosts, together []*row, c *changed) {
 	}
 }
 
-// find lists for each row the slots of those that changed and are open, as far as they belong to its head.
+// find lists for each row, of at most a block, the slots of those that changed and are open, as far as they belong to its head.
 func (w *pricer) find(t *hosts, together []*row, c *changed) {
-	w.needs = w.needs[:0]
-	for k, r := range together {
-		w.needs = append(w.needs, r.need())
-		if k == len(w.found) {
-			w.found = append(w.found, nil)
-		}
-		w.found[k] = w.found[k][:0]
-	}
+	w.begin(together)
+	var sure, maybe uint64
+	alike := signature(-1)
 	for _, i := range c.hosts {
 		h := t.byIndex[i]
 		if h == nil {
 			continue
 		}
-		w.askers, w.requests = w.askers[:0], w.requests[:0]
-		room := &t.rooms[i]
-		for k, r := range together {
-			if w.needs[k].fits(room) && r.opens(h) {
-				w.askers, w.requests = append(w.askers, int32(k)), append(w.requests, &r.request)
-			}
+		if h.alike != alike {
+			alike = h.alike
+			sure, maybe = decided(together, h)
 		}
+		w.list(together, w.open(together, sure, maybe, h, &t.rooms[i]))
 		for j, price := range w.ask(h.rec) {
 			k := w.askers[j]
 			if s := together[k].slot(price, h.rec, i); s < together[k].end {
 				w.found[k] = append(w.found[k], s)
 			}
 		}
+	}
+}
+
+// begin makes the pricer ready for the rows.
+func (w *pricer) begin(together []*row) {
+	w.listed, w.askers, w.requests = 0, w.askers[:0], w.requests[:0]
+	w.needs, w.most = w.needs[:0], nothing
+	for k, r := range together {
+		n := r.need()
+		for d := range n {
+			w.most[d] = max(w.most[d], n[d])
+		}
+		w.needs = append(w.needs, n)
+		if k == len(w.found) {
+			w.found = append(w.found, nil)
+		}
+		w.found[k] = w.found[k][:0]
+	}
+}
+
+// decided returns of which rows room in the fixed dimensions is all that it takes on hosts like this one, and of which it
+// depends on more: bit k is the row of index k.
+func decided(together []*row, h *host) (sure, maybe uint64) {
+	for k, r := range together {
+		switch known := r.likeness(h); {
+		case !r.plain:
+			maybe |= 1 << k
+		case *known == likeness{verdict: open}:
+			sure |= 1 << k
+		}
+	}
+	return sure, maybe
+}
+
+// open returns the rows that the host, of which that is known, is open to.
+func (w *pricer) open(together []*row, sure, maybe uint64, h *host, room *[cluster.NumDimensions]int64) uint64 {
+	if maybe == 0 && w.most.fits(room) {
+		return sure
+	}
+	for rest := sure | maybe; rest != 0; rest &= rest - 1 {
+		k := bits.TrailingZeros64(rest)
+		if bit := uint64(1) << k; w.needs[k].fits(room) && (maybe&bit == 0 || together[k].judge(h) == open) {
+			sure |= bit
+		} else {
+			sure &^= bit
+		}
+	}
+	return sure
+}
+
+// list has the rows listed that ask for a price.
+func (w *pricer) list(together []*row, rows uint64) {
+	if w.listed == rows {
+		return
+	}
+	w.listed, w.askers, w.requests = rows, w.askers[:0], w.requests[:0]
+	for rest := rows; rest != 0; rest &= rest - 1 {
+		k := bits.TrailingZeros64(rest)
+		w.askers, w.requests = append(w.askers, int32(k)), append(w.requests, &together[k].request)
 	}
 }
 

@@ -61,13 +61,7 @@ func (r *row) judge(h *host) verdict {
 	if h == nil {
 		return absent
 	}
-	if grow := int(h.alike) + 1 - len(r.fixed); grow > 0 {
-		r.fixed = append(r.fixed, make([]likeness, grow)...)
-	}
-	known := &r.fixed[h.alike]
-	if known.verdict == absent {
-		known.verdict, known.counts = r.judgeMachine(h.rec)
-	}
+	known := r.likeness(h)
 	v := known.verdict
 	if r.rule != nil && r.rule.byName && v != unreachable && v != draining && r.rule.static(h.rec) == cluster.False {
 		return r.rule.refusal(h.rec)
@@ -86,6 +80,18 @@ func (r *row) judge(h *host) verdict {
 		v = r.judgeRoom(h.rec, &h.room)
 	}
 	return v
+}
+
+// likeness returns what holds for all hosts that are like this one.
+func (r *row) likeness(h *host) *likeness {
+	if grow := int(h.alike) + 1 - len(r.fixed); grow > 0 {
+		r.fixed = append(r.fixed, make([]likeness, grow)...)
+	}
+	known := &r.fixed[h.alike]
+	if known.verdict == absent {
+		known.verdict, known.counts = r.judgeMachine(h.rec)
+	}
+	return known
 }
 
 // judgeMachine decides by what hosts of one signature have in common, and tells whether more depends on the tasks there.
