@@ -106,7 +106,7 @@ func (s *search) binding() []string {
 // leave gives the room that a bundle has on the host back, or takes it again.
 func (s *search) leave(room *space, b bundle, sign int32) {
 	for _, u := range b.units {
-		if u.host == s.host.id {
+		if u.host == s.host {
 			room.add(u, sign)
 		}
 	}
@@ -238,7 +238,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 			continue // it is just getting what it lacks
 		}
 		together := d.p.together(u)
-		if slices.ContainsFunc(together, func(v *unit) bool { return v.host == h.id && v.task < u.task }) {
+		if slices.ContainsFunc(together, func(v *unit) bool { return v.host == h && v.task < u.task }) {
 			continue // the gang is listed at its first task here
 		}
 		b := bundle{units: together}
@@ -246,7 +246,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 		for _, v := range together {
 			v.move, v.price = nil, d.loss(v)
 			b.price += v.price
-			on := d.p.hosts.byID[v.host]
+			on := v.host
 			ok = ok && v.displaceable(d.now, d.p.options.Hysteresis) && !on.decided && !on.makesWay(v)
 		}
 		if !ok || len(together) > d.budget() {
@@ -268,7 +268,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 
 // displaceable reports whether the unit may be asked to leave at all.
 func (u *unit) displaceable(now cluster.Time, hysteresis time.Duration) bool {
-	return u.host != "" && (u.job.Preemptible || u.job.Revocable) && u.job.Type != cluster.Stateful && u.job.Type != cluster.Daemon &&
+	return u.host != nil && (u.job.Preemptible || u.job.Revocable) && u.job.Type != cluster.Stateful && u.job.Type != cluster.Daemon &&
 		(u.last == 0 || now.Sub(u.last) >= hysteresis)
 }
 
@@ -296,7 +296,7 @@ func (d *displacer) findMove(u *unit) bool {
 			return false
 		}
 		h := p.hosts.byIndex[s.index()]
-		if h.id == u.host || h.id == "" {
+		if h == u.host || h.id == "" {
 			continue
 		}
 		devices, ok := u.spec.Pick(h.rec)

@@ -114,6 +114,7 @@ type class struct {
 	left    [cluster.NumTiers]int64 // admitted and not placed, by tier
 	refused int64                   // not admitted
 	why     pool.Binding            // what keeps some of them from claiming room
+	gone    bool                    // forgotten
 
 	// In this cycle:
 	nominees int               // of this displacement pass, which are the first of the queue

@@ -340,11 +340,11 @@ func (d *displacer) strike(u *unit) {
 	d.hit = append(d.hit, u)
 	d.p.victims = append(d.p.victims, u)
 	d.account(u, -1)
-	d.p.labels.planned(u.set, d.p.hosts.byID[u.host], leaving)
+	d.p.labels.planned(u.set, u.host, leaving)
 	if u.move != nil {
 		d.nominate(u.move.host, &u.move.nomination)
 	}
-	d.touch(d.p.hosts.byID[u.host])
+	d.touch(u.host)
 }
 
 // spare lets a victim stay.
@@ -352,12 +352,12 @@ func (d *displacer) spare(u *unit) {
 	u.victim = false
 	d.hit = without(d.hit, u)
 	d.account(u, 1)
-	d.p.labels.planned(u.set, d.p.hosts.byID[u.host], arrives)
+	d.p.labels.planned(u.set, u.host, arrives)
 	if u.move != nil {
 		d.withdraw(u.move.host, &u.move.nomination)
 		u.move = nil
 	}
-	d.touch(d.p.hosts.byID[u.host])
+	d.touch(u.host)
 }
 
 // reprieve lets every victim stay who can: the dearest first, a gang as a whole, until none can.
@@ -400,7 +400,7 @@ func (d *displacer) pays(units []*unit) bool {
 // canStay reports whether the units, if they stay, leave to everybody what is promised.
 func (d *displacer) canStay(units []*unit) bool {
 	for i, u := range units {
-		h := d.p.hosts.byID[u.host]
+		h := u.host
 		promise := h.promise()
 		for _, v := range units[:i+1] {
 			if v.host == u.host {
@@ -465,7 +465,7 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 		if !u.victim || u.written {
 			continue
 		}
-		u.written, p.hosts.byID[u.host].decided = true, true
+		u.written, u.host.decided = true, true
 		v := Victim{Task: u.task, Run: u.run, Preemption: cluster.Preemption{
 			For: w.task, ForPool: n.class.key.group.pool, Price: int64(u.price),
 		}}
@@ -519,7 +519,7 @@ func (p *Planner) forgetPlan() {
 	}
 	for _, u := range p.victims {
 		u.victim, u.written, u.move = false, false, nil
-		if h := p.hosts.byID[u.host]; h != nil {
+		if h := u.host; h != nil && h.rec != nil {
 			h.decided = false
 			p.hosts.recall(h, false)
 		}

@@ -260,10 +260,10 @@ func (r *rule) terms(rec *cluster.Host) []costmodels.Term {
 // bound to no host. Complexity: hosts.
 func (p *Planner) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
 	u := p.units[k]
-	if u == nil || p.hosts.byID[u.host] == nil {
+	if u == nil || u.host == nil || u.host.rec == nil {
 		return Placed{}, false
 	}
-	own := p.hosts.byID[u.host]
+	own := u.host
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
 	q := costmodels.Request{Task: u.spec, Work: u.row.work, Route: r.request.Route}

@@ -64,6 +64,7 @@ type group struct {
 	classes int   // that refer to it
 	// begun counts, where runs are bounded, those of running by when they began, 0 for not yet.
 	begun *btree.Map[cluster.Time, int]
+	gone  bool // forgotten
 
 	// In this cycle:
 	placed  int64
@@ -115,22 +116,18 @@ func (p *Planner) groupFor(key groupKey, job *cluster.JobSpec, task *cluster.Tas
 
 // unit is a task that is bound to a host or has a hold, or backs off while the rest of its gang's core waits for it.
 type unit struct {
+	*kind
 	task    cluster.TaskKey
 	run     uint32
 	state   cluster.TaskState
-	group   *group
-	job     *cluster.JobSpec
-	host    cluster.HostID // where it is bound
-	spec    *cluster.TaskSpec
+	ready   bool  // see cluster.Task.Ready
+	rests   bool  // backs off, with room held for it
+	host    *host // where it is bound, nil for nowhere
 	devices cluster.Devices
 	started cluster.Time   // 0: not seen running yet
-	ready   bool           // see cluster.Task.Ready
 	last    cluster.Time   // when it was last asked to leave, 0 if never
 	owed    flowgraph.Cost // what it lost by that and before
 	hold    *cluster.Hold
-	rests   bool // backs off, with room held for it
-	row     rowKey
-	wishes
 	counts  *host        // where its hold counts for rules, nil for nowhere
 	counted *int64       // the count of its group that it is in, nil if in none
 	begun   cluster.Time // as its group has it
@@ -141,6 +138,15 @@ type unit struct {
 	written bool           // it stands in the output
 	price   flowgraph.Cost // of its leaving
 	move    *move          // where it goes on; nil: it waits again, or ends
+}
+
+// kind is what units of a job have in common that ask for the same. There are many units, and the collector looks at each.
+type kind struct {
+	group *group
+	job   *cluster.JobSpec
+	spec  *cluster.TaskSpec
+	row   rowKey
+	wishes
 }
 
 // move is where a victim goes on.
@@ -158,7 +164,7 @@ func restingCore(snap *cluster.Snapshot, t *cluster.Task) bool {
 // of it.
 func (u *unit) continues(t *cluster.Task, job *cluster.JobSpec, spec *cluster.TaskSpec) bool {
 	return u.state.Bound() && !u.state.Vacating() && t.State.Bound() && !t.State.Vacating() && !u.settled &&
-		u.run == t.Run && u.host == t.Host && u.job == job && u.spec == spec && u.hold == t.Hold && u.copy == t.Copy &&
+		u.run == t.Run && u.host.is(t.Host) && u.job == job && u.spec == spec && u.hold == t.Hold && u.copy == t.Copy &&
 		!u.rests && t.NotBefore == 0 && len(job.Preferences)+len(job.Spread) == 0
 }
 
@@ -175,39 +181,36 @@ func (p *Planner) advance(u *unit, t *cluster.Task) {
 	}
 }
 
-// ingestUnit brings the unit of a bound or held task, nil if it had none, in line with the snapshot.
-func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task, old *unit) {
+// ingestUnit brings the unit of a bound or held task in line with the snapshot.
+func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
+	k, t, j, old := x.key, x.task, x.job, x.unit
 	if t == nil || !t.State.Bound() && t.State != cluster.TaskReserved && !restingCore(snap, t) {
 		if old != nil {
 			p.dropUnit(old)
 		}
 		return
 	}
-	j := snap.Job(k.Job())
 	job := j.SpecFor(t)
 	spec := job.TaskOf(k.Instance())
 	if old != nil && old.continues(t, job, spec) {
 		p.advance(old, t)
 		return
 	}
-	key, w := p.keyOf(snap, j, t, spec)
 	u := &unit{
-		wishes: w,
-		task:   k, run: t.Run, state: t.State, job: job, spec: spec, ready: t.Ready != 0, started: t.Started, hold: t.Hold,
+		kind: p.kindFor(snap, j, t, spec),
+		task: k, run: t.Run, state: t.State, ready: t.Ready != 0, started: t.Started, hold: t.Hold,
 		rests:   t.NotBefore != 0,
 		devices: cluster.Devices{GPUs: t.GPUs, Ports: t.Ports},
-		row:     key.row,
-		group:   p.groupFor(key.group, job, spec),
 	}
 	if t.State.Bound() {
-		u.host = t.Host
+		u.host = p.hosts.byID[t.Host] // hosts come first, and one with tasks is never removed
 	}
 	if t.Preempted != nil {
 		u.last, u.owed = t.Preempted.At, flowgraph.Cost(t.Preempted.Price)
 	}
 	if old != nil {
 		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {
-			old.started, old.ready, old.job, old.spec = u.started, u.ready, u.job, u.spec
+			old.started, old.ready, old.kind = u.started, u.ready, u.kind
 			return
 		}
 		p.dropUnit(old)
@@ -236,11 +239,10 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, k cluster.TaskKey, t *clust
 			p.labels.count(u.set, h, waits)
 		}
 	}
-	if key.group.gang && t.State.Bound() {
-		p.cores[key.group.job] = append(p.cores[key.group.job], u)
+	if g := &u.group.key; g.gang && t.State.Bound() {
+		p.cores[g.job] = append(p.cores[g.job], u)
 	}
-	if u.host != "" {
-		h := p.hosts.byID[u.host] // hosts come first, and one with tasks is never removed
+	if h := u.host; h != nil {
 		h.units = append(h.units, u)
 		h.loose += u.loose()
 		p.labels.count(u.set, h, u.presence())
@@ -263,12 +265,12 @@ func (p *Planner) dropUnit(u *unit) {
 			h.holds = without(h.holds, u)
 		}
 	}
-	if job := u.group.key.job; u.group.key.gang && u.host != "" {
+	if job := u.group.key.job; u.group.key.gang && u.host != nil {
 		if p.cores[job] = without(p.cores[job], u); len(p.cores[job]) == 0 {
 			delete(p.cores, job)
 		}
 	}
-	if h := p.hosts.byID[u.host]; h != nil {
+	if h := u.host; h != nil && h.rec != nil {
 		p.labels.count(u.set, h, u.presence().times(-1))
 		h.units = without(h.units, u)
 		h.loose -= u.loose()
@@ -299,6 +301,7 @@ func (p *Planner) dropGroups() {
 			return false
 		}
 		delete(p.groups, g.key)
+		g.gone = true
 		return true
 	})
 }

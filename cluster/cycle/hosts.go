@@ -38,6 +38,9 @@ type host struct {
 	changed   bool      // and its links are out of date, too
 }
 
+// is reports whether the host, nil for none, has that id, "" for none.
+func (h *host) is(id cluster.HostID) bool { return h == nil && id == "" || h != nil && h.id == id }
+
 // hosts numbers the hosts densely and remembers the order in which they changed.
 type hosts struct {
 	byID    map[cluster.HostID]*host

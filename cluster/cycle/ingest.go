@@ -21,6 +21,18 @@ type jobKey struct {
 	inputs  cluster.InputIndex
 	set     *labelSet
 	yielded uint64
+
+	// Of its ordinary tasks, nil where there was none yet:
+	kind  *kind
+	class *class
+}
+
+// ordinary reports whether nothing but what the key holds tells the task apart from others of its job, but for what is said
+// of one that was preempted.
+func (k *jobKey) ordinary(job *cluster.JobSpec, t *cluster.Task, spec *cluster.TaskSpec) bool {
+	i := t.Key.Instance()
+	return k != nil && k.job == job && k.task == spec && t.Copy == nil && !job.Core(i) && !(job.Controller && i == 0) &&
+		len(job.Inputs)+len(job.Preferences)+len(job.Spread) == 0
 }
 
 func (k *jobKey) wishes() wishes {
@@ -46,19 +58,19 @@ func (p *Planner) ingest(in Input) {
 	} else {
 		changes.Merge(in.Changes)
 	}
-	for _, id := range sorted(changes.Hosts) {
-		p.ingestHost(id, in.Snapshot.Host(id))
+	seen := p.look(in.Snapshot, &changes)
+	for i := range seen.hosts {
+		p.ingestHost(&seen.hosts[i])
 	}
-	for _, k := range sorted(changes.Tasks) {
-		p.ingestTask(in.Snapshot, k, in.Snapshot.Task(k))
+	for i := range seen.tasks {
+		p.ingestTask(in.Snapshot, &seen.tasks[i])
 	}
 	p.ripen(in.Snapshot)
-	for _, uid := range changes.Jobs {
-		if in.Snapshot.Job(uid) == nil {
-			delete(p.keys, uid)
-			p.labels.forget(uid)
-		}
+	for _, uid := range seen.gone {
+		delete(p.keys, uid)
+		p.labels.forget(uid)
 	}
+	seen.clear()
 	p.dirty = p.labels.changes() || p.dirty
 }
 
@@ -82,21 +94,21 @@ func sorted[T interface{ ~string | ~uint64 }](keys []T) []T {
 }
 
 // ingestTask brings what is known of a task in line with the snapshot. It waits or has a unit, not both.
-func (p *Planner) ingestTask(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task) {
+func (p *Planner) ingestTask(snap *cluster.Snapshot, x *lookedTask) {
 	var was entry
-	old, waits := p.units[k], false
-	if old == nil {
-		was, waits = p.waiting[k]
+	waits := false
+	if x.unit == nil {
+		was, waits = p.waiting[x.key]
 	}
-	if old == nil && !waits && t != nil && !t.State.Terminal() {
-		p.census.Add(snap.Job(k.Job()).TaskFor(t), 1) // one that begins to wait, or runs already when everything is read anew
+	if x.unit == nil && !waits && x.task != nil && !x.task.State.Terminal() {
+		p.census.Add(x.job.TaskFor(x.task), 1) // one that begins to wait, or runs already when everything is read anew
 	}
-	p.ingestUnit(snap, k, t, old)
-	p.ingestWaiting(snap, k, t, was, waits)
+	p.ingestUnit(snap, x)
+	p.ingestWaiting(snap, x.job, x.key, x.task, was, waits)
 }
 
 // ingestWaiting brings the place of a task, if it had one, among those that wait in line with the snapshot.
-func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cluster.Task, was entry, waits bool) {
+func (p *Planner) ingestWaiting(snap *cluster.Snapshot, j *cluster.Job, k cluster.TaskKey, t *cluster.Task, was entry, waits bool) {
 	if t == nil || t.State != cluster.TaskPending || t.NotBefore != 0 || t.Home != "" { // who has a home gets room held there
 		if waits {
 			was.class.queue.Delete(was.as)
@@ -105,8 +117,8 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, k cluster.TaskKey, t *cl
 		}
 		return
 	}
-	c, w := p.classFor(snap, snap.Job(k.Job()), t)
-	now := entry{c, waiter{queued: t.Queued, task: k, run: t.Run + 1, ahead: t.Ahead, set: w.set}}
+	c, set := p.classFor(snap, j, t)
+	now := entry{c, waiter{queued: t.Queued, task: k, run: t.Run + 1, ahead: t.Ahead, set: set}}
 	if waits && now == was {
 		return
 	}
@@ -126,15 +138,18 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 		p.ripening.push(ripe{next, t.Key})
 	}
 	cached := p.keys[j.UID]
+	if cached == nil {
+		cached = &jobKey{}
+		p.keys[j.UID] = cached
+	}
 	known := cached.job == job
 	if !known {
 		cached.job, cached.hosts, cached.inputs = job, snap.HostsOf(job.Pool), cluster.IndexInputs(job.Inputs)
 	}
 	if !known || cached.task != spec || cached.yielded != yielded {
-		cached.task, cached.key, cached.yielded = spec, classKeyOf(snap, j.UID, job, spec), yielded
+		cached.task, cached.key, cached.yielded, cached.kind, cached.class = spec, classKeyOf(snap, j.UID, job, spec), yielded, nil, nil
 		cached.set = p.labels.set(j.UID, cluster.MergePairs(job.Labels, spec.Labels))
 		cached.key.row.rules, cached.key.row.self = rulesKey(cached.wishes(), cached.set.key)
-		p.keys[j.UID] = cached
 	}
 	key, w := cached.key.of(job, t, cached.inputs), cached.wishes()
 	if t.Copy != nil {
@@ -144,11 +159,31 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 	return key, w
 }
 
-// classFor returns the class of a waiting task, a new one if there was none, and what the task wishes.
-func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) (*class, wishes) {
+// kindFor returns the kind of a bound or held task.
+func (p *Planner) kindFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, spec *cluster.TaskSpec) *kind {
+	job := j.SpecFor(t)
+	cached := p.keys[j.UID]
+	if cached.ordinary(job, t, spec) && cached.kind != nil && !cached.kind.group.gone {
+		return cached.kind
+	}
+	key, w := p.keyOf(snap, j, t, spec)
+	k := &kind{group: p.groupFor(key.group, job, spec), job: job, spec: spec, row: key.row, wishes: w}
+	if cached = p.keys[j.UID]; cached.ordinary(job, t, spec) {
+		cached.kind = k
+	}
+	return k
+}
+
+// classFor returns the class of a waiting task, a new one if there was none, and the labels of the task.
+func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task) (*class, *labelSet) {
 	job := j.SpecFor(t)
 	spec := job.TaskOf(t.Key.Instance())
+	cached := p.keys[j.UID]
+	if !t.Ahead && cached.ordinary(job, t, spec) && cached.class != nil && !cached.class.gone {
+		return cached.class, cached.set
+	}
 	key, w := p.keyOf(snap, j, t, spec)
+	cached = p.keys[j.UID]
 	c := p.classes[key]
 	if c == nil {
 		g := p.groupFor(key.group, job, spec)
@@ -157,22 +192,25 @@ func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Ta
 		if key.group.gang {
 			instance = 0
 		}
-		c = newClass(key, g, job, spec, p.keys[j.UID].inputs.Of(instance), p.rows.get(key.row, spec, w))
+		c = newClass(key, g, job, spec, cached.inputs.Of(instance), p.rows.get(key.row, spec, w))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}
-	return c, w
+	if !t.Ahead && cached.ordinary(job, t, spec) {
+		cached.class = c
+	}
+	return c, w.set
 }
 
-func (p *Planner) ingestHost(id cluster.HostID, rec *cluster.Host) {
-	h := p.hosts.byID[id]
+func (p *Planner) ingestHost(x *lookedHost) {
+	h, rec := x.host, x.rec
 	if rec == nil && h == nil {
 		return
 	}
 	if h == nil {
-		h = p.hosts.add(id)
+		h = p.hosts.add(x.id)
 	}
-	if h.rec != nil && rec != nil && p.hosts.same(h.rec, rec) {
+	if x.same {
 		h.rec = rec
 		p.overdraw(h)
 		return
@@ -256,6 +294,7 @@ func (p *Planner) dropEmpty() {
 		p.rows.release(c.row)
 		c.group.classes--
 		delete(p.classes, c.key)
+		c.gone = true
 		return true
 	})
 }

@@ -99,7 +99,7 @@ func (p *Planner) fills(units []*unit) bool {
 	}
 	stay(true)
 	defer stay(false)
-	return slices.ContainsFunc(units, func(v *unit) bool { return p.hosts.byID[v.host].overdrawn() })
+	return slices.ContainsFunc(units, func(v *unit) bool { return v.host.overdrawn() })
 }
 
 // recall has the units leave for nobody. Room is made for somebody on their hosts in the next cycle, or those who leave for
@@ -107,7 +107,7 @@ func (p *Planner) fills(units []*unit) bool {
 func (p *Planner) recall(units []*unit, out *Output) Displacement {
 	step := Displacement{}
 	for _, v := range units {
-		h := p.hosts.byID[v.host]
+		h := v.host
 		v.written, h.decided = true, true
 		p.hosts.recall(h, true)
 		step.Victims = append(step.Victims, Victim{Task: v.task, Run: v.run, Preemption: cluster.Preemption{Price: int64(v.price)}})

@@ -153,10 +153,11 @@ type Planner struct {
 	waiting    map[cluster.TaskKey]entry
 	units      map[cluster.TaskKey]*unit // bound and held tasks
 	held       map[cluster.TaskKey]*unit // those with a hold
-	keys       map[cluster.JobUID]jobKey
+	keys       map[cluster.JobUID]*jobKey
 
 	cores map[cluster.JobUID][]*unit // bound core members of gangs, by job
 
+	looked   looked
 	labels   *labels
 	ripening ripening     // waiting tasks of which a preference gives way later
 	now      cluster.Time // of the cycle
@@ -221,7 +222,7 @@ func (p *Planner) reset() {
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.cores = map[cluster.JobUID][]*unit{}
 	p.crowded, p.victims, p.overdrawn = nil, nil, nil
-	p.keys = map[cluster.JobUID]jobKey{}
+	p.keys = map[cluster.JobUID]*jobKey{}
 	p.round.Hosts, p.round.Guests, p.round.Mix = p.hosts.lookup, p.residents, nil
 	p.census, p.joined = costmodels.Census{}, nil
 }

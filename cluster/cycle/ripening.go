@@ -46,7 +46,7 @@ func (p *Planner) ripen(snap *cluster.Snapshot) {
 	for at := p.ripening.next(); at != 0 && at <= p.now; at = p.ripening.next() {
 		k := heap.Pop(&p.ripening).(ripe).task
 		if was, waits := p.waiting[k]; waits {
-			p.ingestWaiting(snap, k, snap.Task(k), was, true)
+			p.ingestWaiting(snap, snap.Job(k.Job()), k, snap.Task(k), was, true)
 		}
 	}
 }
