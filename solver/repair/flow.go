@@ -76,6 +76,7 @@ func (s *Solver) deriveExit(r *arc) {
 func (s *Solver) findExit(v int32) {
 	x := &s.nodes[v]
 	x.exit, x.exitArc, x.entry, x.entryArc = far, none, far, none
+	s.passable.set(v, false)
 	if !s.net.NodeAlive(flowgraph.NodeID(v)) {
 		return
 	}
@@ -91,6 +92,10 @@ func (s *Solver) findExit(v int32) {
 		if r := &s.arcs[a]; r.tail == s.ground {
 			x.offerExit(a, -r.cost, r.flow > r.lower, r.flow < r.upper)
 		}
+	}
+	if x.exitArc != none {
+		r := &s.arcs[x.exitArc]
+		s.passable.set(v, r.head == s.ground && r.upper == flowgraph.Infinite)
 	}
 }
 

@@ -7,6 +7,23 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
+const (
+	// mostAhead is how many nodes a search settles at most beyond the cost of waiting.
+	mostAhead = 8
+	// foresight is for how many rises like the last ones it looks ahead.
+	foresight = 2
+)
+
+// wait is an arc over which a source can send any amount to the ground at a price that
+// no search changes. If the source has flow nowhere yet, no other path goes through it, and
+// such a way out bounds no price: a search that will end in it may find out how dear places
+// are for a while to come, lest it be made again when waiting has become a little dearer.
+type wait struct {
+	cost  int64
+	arc   int32
+	found bool
+}
+
 // target is the best end of a search found so far.
 type target struct {
 	cost    int64 // of the path, in A* terms: cost plus price of the end
@@ -74,12 +91,11 @@ func (s *Solver) crowded() bool {
 func (s *Solver) place(v int32) {
 	for s.excess[v] > 0 {
 		s.begin()
-		t := target{cost: far}
-		s.leave(&t, v)
-		if !t.found || len(s.queue) > 0 && s.queue[0].key < t.cost {
+		t, own := s.leave(v, 0)
+		if !t.found && !own.found || len(s.queue) > 0 && s.queue[0].key < t.cost {
 			return
 		}
-		s.sendForward(v, t)
+		s.end(v, t, own)
 	}
 }
 
@@ -107,28 +123,23 @@ func (s *Solver) regret(v int32) int64 {
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
 		value := int64(ref.Cost) + s.price[ref.Node]
 		least = min(least, value)
-		if w := int32(ref.Node); w == s.ground || s.passable(w) {
+		if w := int32(ref.Node); w == s.ground || s.passable.has(w) {
 			wait = min(wait, value)
 		}
 	}
 	return least - wait
 }
 
-// passable tells whether any amount can go from w to the ground.
-func (s *Solver) passable(w int32) bool {
-	a := s.nodes[w].exitArc
-	return a != none && s.arcs[a].head == s.ground && s.arcs[a].upper == flowgraph.Infinite
-}
-
 // forward sends excess of v along a cheapest path; false if none exists.
 func (s *Solver) forward(v int32) bool {
 	s.begin()
-	t := target{cost: far}
+	t, own := target{cost: far}, wait{cost: far}
 	if s.kinds[v] == isSource {
-		s.leave(&t, v)
+		t, own = s.leave(v, foresight*s.rise)
 	} else {
 		s.reach(&t, v, none, 0, none, none)
 	}
+	ahead := 0
 	for least := -far; len(s.queue) > 0; {
 		top := s.queue.pop()
 		if top.key >= t.cost {
@@ -150,13 +161,19 @@ func (s *Solver) forward(v int32) bool {
 		s.settled = append(s.settled, top.node)
 		s.work.Steps++
 		s.expand(&t, top.node, least)
+		if least >= own.cost {
+			if ahead++; ahead == mostAhead {
+				t = target{cost: least}
+				break
+			}
+		}
 		if s.tires() {
 			t = s.collect(1)
 			break
 		}
 	}
 	s.ended()
-	if !t.found {
+	if !t.found && !own.found {
 		return false
 	}
 	for _, u := range s.settled {
@@ -165,12 +182,24 @@ func (s *Solver) forward(v int32) bool {
 			s.dearer.add(u)
 		}
 	}
-	s.sendForward(v, t)
+	s.end(v, t, own)
 	return true
 }
 
-// leave starts a search from a source, and takes its bounds on the way.
-func (s *Solver) leave(t *target, v int32) {
+// end sends excess of v to where its search ended: t, or if that costs no less, own.
+func (s *Solver) end(v int32, t target, own wait) {
+	if own.found && own.cost <= t.cost {
+		s.sendToWait(v, own.arc)
+	} else {
+		s.sendForward(v, t)
+	}
+}
+
+// leave starts a search from source v, and takes its bounds on the way. It returns its
+// cheapest wait, which is no part of the search but ends it: if v has flow nowhere yet so
+// much beyond its cost.
+func (s *Solver) leave(v int32, beyond int64) (target, wait) {
+	t, own := target{cost: far}, wait{cost: far}
 	p := &s.payers[v]
 	p.first, p.second, p.best = far, far, none
 	p.seen, p.label, p.via = s.search, 0, none
@@ -178,14 +207,30 @@ func (s *Solver) leave(t *target, v int32) {
 	s.work.Units += int64(len(out))
 	for _, ref := range out {
 		a, w := int32(ref.Arc), int32(ref.Node)
-		if s.hasRoom(a) {
-			if s.kinds[w] != isHub {
-				p.loosen(a, int64(ref.Cost)+s.price[w])
-			}
-			s.reach(t, w, none, int64(ref.Cost), a, none)
+		if !s.hasRoom(a) {
+			continue
+		}
+		value := int64(ref.Cost) + s.price[w]
+		if s.kinds[w] != isHub {
+			p.loosen(a, value)
+		}
+		if value < own.cost && s.absorbs(w) {
+			own = wait{value, a, true}
 		}
 	}
 	s.publish(v)
+	if own.found {
+		if t.cost = own.cost; p.count == 0 {
+			t.cost += beyond
+		}
+	}
+	for _, ref := range out {
+		a, w := int32(ref.Arc), int32(ref.Node)
+		if int64(ref.Cost)+s.price[w] < t.cost && s.hasRoom(a) && !s.absorbs(w) {
+			s.reach(&t, w, none, int64(ref.Cost), a, none)
+		}
+	}
+	return t, own
 }
 
 // reach labels w with a path of the given cost that comes from node last over
@@ -295,6 +340,27 @@ func (s *Solver) open(t *target, source int32) {
 		}
 	}
 	s.publish(source)
+}
+
+// absorbs tells whether what comes to w at its price goes on to the ground.
+func (s *Solver) absorbs(w int32) bool {
+	return w == s.ground || s.passable.has(w) && s.price[w] == s.nodes[w].exit
+}
+
+// sendToWait sends excess of v over arc a to wait.
+func (s *Solver) sendToWait(v, a int32) {
+	amount, w := min(s.excess[v], s.room(a)), s.arcs[a].head
+	switch lack := -s.excess[w]; {
+	case w == s.ground:
+	case lack > 0:
+		amount = min(amount, lack)
+	default:
+		s.addFlow(s.nodes[w].exitArc, amount)
+		w = s.ground
+	}
+	s.addFlow(a, amount)
+	s.excess[v] -= amount
+	s.excess[w] += amount
 }
 
 // sendForward moves as much as the path from v to t bears.

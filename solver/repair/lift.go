@@ -37,7 +37,7 @@ func (s *Solver) lift() bool {
 		for _, a := range s.nodes[v].in {
 			s.suspectArc(a)
 		}
-		if s.passable(int32(v)) || s.price[v] > mostLift {
+		if s.passable.has(int32(v)) || s.price[v] > mostLift {
 			continue
 		}
 		s.price[v] += by
@@ -127,7 +127,7 @@ func (s *Solver) visit(v int32) {
 		o := offer{int64(ref.Cost) + s.price[w], r.upper - r.lower}
 		switch {
 		case o.units == 0:
-		case w == s.ground || s.passable(w):
+		case w == s.ground || s.passable.has(w):
 			m.waits = append(m.waits, o)
 			m.waiting += r.flow
 		default:

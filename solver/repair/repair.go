@@ -193,7 +193,9 @@ type Solver struct {
 	nodes  []node
 	payers []payer
 	second []int64 // of payers, as published
-	hubs   []*hub
+	// passable are nodes whose exit takes any amount.
+	passable bitset
+	hubs     []*hub
 	// hubDegree is how many arcs in make a hub.
 	hubDegree int
 	sized     int // arcs when hubs were last looked for
@@ -207,6 +209,8 @@ type Solver struct {
 	// stamina is how many nodes a search settles before it leaves the rest to the
 	// forest.
 	stamina int
+	// rise is by how much flow got dearer where it was: about the most of recent rises.
+	rise int64
 
 	search  uint32
 	cores   int  // nodes that were no sources when hubs were last looked for
@@ -224,6 +228,7 @@ type Solver struct {
 	suspect  marks // nodes whose arcs to compare again
 	todo     []int32
 	raised   []uint32
+	repriced []repricing
 	reprice  int // price changes while taking in one batch
 
 	fetched int32  // what eachArc read ahead

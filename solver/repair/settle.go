@@ -73,7 +73,7 @@ func (s *Solver) raisable(v int32) bool {
 	if s.raised[v] == s.batch {
 		return false
 	}
-	return !s.passable(v)
+	return !s.passable.has(v)
 }
 
 func (s *Solver) setPrice(v int32, p int64) {

@@ -69,14 +69,44 @@ func (s *Solver) exchange(v, dearest, cheapest int32) {
 	s.force(cheapest, amount)
 }
 
-// repriced takes in that nothing but the cost of arc a of a source changed. Most
-// such changes leave everything in its place, as when waiting gets dearer for all, and
-// the bounds tell.
-func (s *Solver) repriced(a int32) {
+// repricing is an arc of a source of which nothing but the cost changed.
+type repricing struct {
+	old int64
+	arc int32
+}
+
+// takePrices takes in the changes of which only the cost of a source's arc is touched. There
+// are very many where waiting gets dearer for all; what they need is read some ahead.
+func (s *Solver) takePrices() {
+	const ahead = 64
+	for list := s.repriced; len(list) > 0; {
+		next := list[:min(ahead, len(list))]
+		list = list[len(next):]
+		for _, x := range next {
+			r := &s.arcs[x.arc]
+			s.fetched += s.payers[r.tail].count + int32(s.price[r.tail]) + int32(s.second[r.tail])
+			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
+				s.fetched += held[r.pos].arc
+			}
+			for _, b := range s.hubs {
+				s.fetched += b.ways[r.tail].arc
+			}
+		}
+		for _, x := range next {
+			s.takePrice(x.arc, x.old)
+		}
+	}
+	s.repriced = s.repriced[:0]
+}
+
+// takePrice takes in a new cost of arc a. Most such changes leave everything in its place,
+// as when waiting gets dearer for all, and the bounds tell.
+func (s *Solver) takePrice(a int32, old int64) {
 	r := &s.arcs[a]
 	p, value := &s.payers[r.tail], r.cost+s.price[r.head]
 	held := s.hasLoad(a)
 	if held {
+		s.rise = max(r.cost-old, s.rise-(s.rise+31)/32)
 		s.nodes[r.head].held[r.pos].cost = r.cost
 		if p.arc == a {
 			p.cost = r.cost

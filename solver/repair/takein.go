@@ -55,6 +55,7 @@ func (s *Solver) grow() {
 		s.second = extend(s.second, k)
 		s.raised = extend(s.raised, k)
 		s.nodes = extend(s.nodes, k)
+		s.passable = extend(s.passable, (k+63)/64)
 		s.courts.of = extend(s.courts.of, k)
 		s.forest.stems = extend(s.forest.stems, k)
 		s.collectors.grow(k)
@@ -125,6 +126,7 @@ func (s *Solver) sync() {
 		}
 		s.work.Touched = int64(len(s.arcs) + len(s.kinds))
 	}
+	s.takePrices()
 	s.work.Units += s.work.Touched
 	if m := s.net.NumArcs(); m > s.sized+s.sized/4 {
 		s.sized = m
@@ -340,9 +342,10 @@ func (s *Solver) setArc(a int32) {
 	// Withdrawing what no longer fits, or adding what must flow.
 	held, bounds := r.flow > r.lower, r.lower != d.Lower || r.upper != d.Upper
 	s.objective.AddMul(int64(d.Cost)-r.cost, r.flow)
+	old := r.cost
 	r.cost, r.lower, r.upper = int64(d.Cost), d.Lower, d.Upper
 	if !bounds && s.kinds[r.tail] == isSource && r.tail != r.head {
-		s.repriced(a)
+		s.repriced = append(s.repriced, repricing{old, a})
 		return
 	}
 	s.derive(a, held, r.flow >= r.upper)
