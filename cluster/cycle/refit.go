@@ -214,8 +214,11 @@ func (r *refitter) free(c *class) bool {
 	return !c.row.key.revocable && (c.row.rule == nil || len(c.row.rule.order) == 0)
 }
 
+// movable reports whether the start may be taken back: it is free, and no rule counts a start of its class, of which another
+// one may have to change places with it; see takeBack.
 func (r *refitter) movable(m *made) bool {
-	return r.free(m.class) && len(m.waiter.set.tallies) == 0 && !m.host.reserved()
+	return r.free(m.class) && !m.host.reserved() &&
+		!slices.ContainsFunc(r.p.made, func(o made) bool { return o.class == m.class && len(o.waiter.set.tallies) > 0 })
 }
 
 // reserved reports whether room on the host is promised to somebody, or somebody is asked to leave it.

@@ -48,3 +48,17 @@ func TestRefitMovesWhatFitsElsewhere(t *testing.T) {
 	w.submit(cluster.JobSpec{Instances: 1, Task: cluster.TaskSpec{Resources: vector(4000, 1<<30)}})
 	require.Len(t, w.cycle().Placements, 3, "the large one fits on one host, if both small ones go to the other")
 }
+
+// TestRefitLeavesAloneWhatRulesCount: where a task of a class is moved, another one of it may have to change places with it; so
+// none is moved where a rule counts some of them.
+func TestRefitLeavesAloneWhatRulesCount(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	s.rack(0, "r", 1)
+	s.rack(1, "r", 3)
+	s.job("root/p", 1, 1000)
+	s.job("root/p", 1, 1000, labeled("app", "y"))
+	s.job("root/p", 1, 1, must(tasks("y", cluster.Greater, 0, "host")))
+	s.job("root/p", 1, 2000)
+	s.step() // verifies the plan
+}
