@@ -25,10 +25,13 @@ type SoftConstraint struct {
 	Soft
 }
 
-// Spread keeps tasks apart: at most Max of a selection in one domain.
+// Spread keeps tasks apart: at most Max of a selection in one domain, or, with MaxSkew, one domain has at most so many more of
+// them than any other in which there is a host that takes work and that the job's constraint and its pool allow. Exactly one
+// of the two is above 0.
 type Spread struct {
 	Domain   string     // see Host.Domain
-	Max      uint32     // at least 1
+	Max      uint32     `cbor:",omitempty"`
+	MaxSkew  uint32     `cbor:",omitempty"`
 	Selector []KeyValue `cbor:",omitempty"` // tasks with all these labels count, sorted; none: the tasks of the job
 	Soft     *Soft      `cbor:",omitempty"` // nil: it holds for ever
 }

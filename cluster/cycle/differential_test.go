@@ -94,6 +94,10 @@ func (h *history) submit(t *rapid.T) {
 	if rapid.Bool().Draw(t, "constrained") {
 		spec.Constraint = &cluster.Constraint{Label: cluster.KeyValue{Key: "disk", Value: "ssd"}, Comparison: cluster.Greater}
 	}
+	if rapid.IntRange(0, 2).Draw(t, "spread") == 0 {
+		even := cluster.Spread{Domain: rapid.SampledFrom([]string{"host", "rack"}).Draw(t, "domain"), MaxSkew: rapid.Uint32Range(1, 2).Draw(t, "skew")}
+		spec.Spread = []cluster.Spread{even}
+	}
 	if rapid.Bool().Draw(t, "local") {
 		spec.Inputs = []cluster.Input{{
 			Name: "in", Bytes: 1_000_000, Hosts: []cluster.HostID{hostNumber(t)}, Racks: []string{"1"},
@@ -206,6 +210,10 @@ func reasons(p *Planner) []Waiting {
 // check holds what the planner keeps together.
 func (h *history) check() {
 	t, p := h.t, h.planner
+	for _, b := range p.labels.balances {
+		fresh := (&labels{hosts: p.hosts}).balance(&tally{domain: b.tally.domain, in: b.tally.in}, b.rule, b.number)
+		require.Equal(t, []any{fresh.hosts, fresh.least, fresh.next}, []any{b.hosts, b.least, b.next})
+	}
 	require.NoError(t, p.graph.net.Check())
 	known := 0
 	for i, host := range p.hosts.byIndex {

@@ -170,7 +170,7 @@ func (p *Planner) cheapestBlocked(c *class) *Blocked {
 	for _, h := range p.hosts.byIndex {
 		v := c.row.judge(h)
 		switch v % kinds {
-		case full, noSlack, crowded, lonely, draining, unreachable:
+		case full, noSlack, crowded, lonely, uneven, draining, unreachable:
 		default:
 			continue
 		}

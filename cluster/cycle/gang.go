@@ -29,14 +29,20 @@ func (p *Planner) whole(c *class, flow []share) []share {
 	if g.need == 0 {
 		return g.shares
 	}
-	p.rows.refresh(c.row)
-	offers := p.cheapest(c)
-	if g.counts {
-		offers = collect(offers) // what is taken changes the row
-	}
-	for h, price := range offers {
-		if g.take(h, g.need, price); g.need == 0 {
-			return g.shares
+	for before := int64(0); g.need != before; { // again where places open as others fill
+		before = g.need
+		p.rows.refresh(c.row)
+		offers := p.cheapest(c)
+		if g.counts {
+			offers = collect(offers) // what is taken changes the row
+		}
+		for h, price := range offers {
+			if g.take(h, g.need, price); g.need == 0 {
+				return g.shares
+			}
+		}
+		if !c.row.rule.balances() {
+			break
 		}
 	}
 	return nil

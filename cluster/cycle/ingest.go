@@ -216,6 +216,14 @@ func (p *Planner) ingestHost(x *lookedHost) {
 		return
 	}
 	p.dirty = p.dirty || gained(h.rec, rec)
+	if h.rec != nil && (rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec)) {
+		p.labels.enter(h, -1)
+		if rec != nil {
+			defer p.labels.enter(h, 1)
+		}
+	} else if h.rec == nil {
+		defer p.labels.enter(h, 1)
+	}
 	if rec == nil {
 		p.graph.retired = append(p.graph.retired, retiree{host: h})
 		p.uproot(h)

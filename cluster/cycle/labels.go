@@ -19,8 +19,11 @@ type labels struct {
 	jobs    map[cluster.JobUID][]*tally // that count the tasks of a job
 	keys    map[string][]*tally         // that count tasks with a label, by the key of the first one
 
+	balances []*balance
+
 	plan []countChange      // what the plan of this cycle has counted, to be taken back before the next one
 	seen map[place]presence // what was counted before the changes that are taken in now; nil while none are
+	low  map[*balance]int64 // the least there was before these
 }
 
 // place is a domain of a tally, "" for all of them together.
@@ -91,6 +94,7 @@ type tally struct {
 	users    int     // rules
 	begins   bool    // a rule of tasks that count themselves asks for others to be there; see leaf.begins
 	seed     string  // where that may begin now, "" for nowhere
+	balances []*balance
 }
 
 // newLabels counts the tasks that are on the hosts, and those with a hold.
@@ -268,16 +272,52 @@ func (l *labels) count(s *labelSet, h *host, n presence) {
 			continue
 		}
 		l.see(t, h, before, total)
-		if t.begins && total == 0 != (t.total == 0) { // it begins or ends, and with it what holds everywhere
+		switch lifted, crossed := l.follow(t, h, before, after); {
+		case lifted, t.begins && total == 0 != (t.total == 0): // it begins or ends, and with it what holds everywhere
 			l.disturb(t, nil)
-		} else if t.crosses(before, after) {
+		case crossed, t.crosses(before, after):
 			l.disturb(t, h)
 		}
 	}
 }
 
+// follow brings the balances of the tally in line with a change in the domain of the host, and reports whether the least of
+// all domains is another one, and whether a rule may hold in this one that did not, or the reverse.
+func (l *labels) follow(t *tally, h *host, before, after presence) (lifted, crossed bool) {
+	for _, b := range t.balances {
+		domain, _ := h.rec.Domain(t.domain)
+		was := b.least
+		b.move(domain, before, after)
+		lifted = l.lifts(b, was) || lifted
+		crossed = b.crosses(before, was, after) || crossed
+	}
+	return lifted, crossed
+}
+
+// enter has the host counted, with n −1 no more, by all that ask which domains can take tasks.
+func (l *labels) enter(h *host, n int) {
+	for _, b := range l.balances {
+		was := b.least
+		b.enter(h.rec, n)
+		if b.settle(); l.lifts(b, was) {
+			l.disturb(b.tally, nil)
+		}
+	}
+}
+
+// lifts reports whether the least of a balance is no more what it was, and remembers that.
+func (l *labels) lifts(b *balance, was int64) bool {
+	if b.least == was {
+		return false
+	}
+	if _, again := l.low[b]; !again && l.low != nil {
+		l.low[b] = was
+	}
+	return true
+}
+
 // begin has what is counted now remembered, up to changes.
-func (l *labels) begin() { l.seen = map[place]presence{} }
+func (l *labels) begin() { l.seen, l.low = map[place]presence{}, map[*balance]int64{} }
 
 func (l *labels) see(t *tally, h *host, n presence, total int64) {
 	if l.seen == nil {
@@ -294,7 +334,12 @@ func (l *labels) see(t *tally, h *host, n presence, total int64) {
 
 // changes reports whether a rule may hold now that did not when begin was called.
 func (l *labels) changes() bool {
-	defer func() { l.seen = nil }()
+	defer func() { l.seen, l.low = nil, nil }()
+	for b, was := range l.low { // any will do
+		if b.least != was {
+			return true
+		}
+	}
 	for p, was := range l.seen { // any will do
 		now := p.tally.in[p.domain]
 		if p.domain == "" {
@@ -302,6 +347,11 @@ func (l *labels) changes() bool {
 		}
 		if p.tally.crosses(was, now) {
 			return true
+		}
+		for _, b := range p.tally.balances {
+			if p.domain != "" && b.crosses(was, b.least, now) {
+				return true
+			}
 		}
 	}
 	return false

@@ -38,6 +38,10 @@ func atMost(n uint32, domain string) func(*cluster.JobSpec) {
 	return func(s *cluster.JobSpec) { s.Spread = append(s.Spread, cluster.Spread{Domain: domain, Max: n}) }
 }
 
+func evenly(skew uint32, domain string) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Spread = append(s.Spread, cluster.Spread{Domain: domain, MaxSkew: skew}) }
+}
+
 // where counts the placements of the plan by rack.
 func (s *shared) where(out cycle.Output) map[string]int {
 	racks := map[string]int{}
@@ -72,6 +76,24 @@ func TestRulesAboutPlaces(t *testing.T) {
 		{"just so many", func(s *shared) { // the first needs none there, and then there is one
 			s.job(pool, 9, 1000, labeled("app", "web"), must(tasks("web", cluster.Equal, 0, "rack")))
 		}, map[string]int{"r0": 1, "r1": 1, "r2": 1}},
+		{"evenly over racks", func(s *shared) { s.job(pool, 20, 1000, evenly(1, "rack")) }, map[string]int{"r0": 5, "r1": 5, "r2": 4}},
+		{"two more in a rack", func(s *shared) { s.job(pool, 20, 1000, evenly(2, "rack")) }, map[string]int{"r0": 6, "r1": 6, "r2": 4}},
+		{"evenly over hosts", func(s *shared) { s.job(pool, 7, 1000, evenly(1, "host")) }, map[string]int{"r0": 4, "r1": 2, "r2": 1}},
+		{"evenly over the racks that are allowed", func(s *shared) {
+			s.job(pool, 20, 1000, evenly(1, "rack"), must(cluster.Constraint{Label: cluster.KeyValue{Key: "rack", Value: "r2"}, Comparison: cluster.Less, Count: 1}))
+		}, map[string]int{"r0": 8, "r1": 8}},
+		{"evenly over the racks that take work", func(s *shared) {
+			s.emit(&cluster.HostDrain{ID: "s/h00004", Drain: true})
+			s.job(pool, 20, 1000, evenly(1, "rack"))
+		}, map[string]int{"r0": 8, "r1": 8}},
+		{"evenly beside others", func(s *shared) { // of which there are two in r0
+			s.job(pool, 2, 1000, labeled("app", "web"), must(host("rack", "r0")))
+			s.job(pool, 20, 1000, func(j *cluster.JobSpec) {
+				j.Spread = []cluster.Spread{{Domain: "rack", MaxSkew: 1, Selector: []cluster.KeyValue{{Key: "app", Value: "web"}}}}
+			})
+		}, map[string]int{"r0": 2, "r1": 8, "r2": 4}},
+		{"a gang evenly", func(s *shared) { s.job(pool, 13, 1000, core(13), evenly(1, "rack")) }, map[string]int{"r0": 5, "r1": 4, "r2": 4}},
+		{"a gang that cannot be even", func(s *shared) { s.job(pool, 15, 1000, core(15), evenly(1, "rack")) }, map[string]int{}},
 		{"a domain that a host lacks", func(s *shared) { s.job(pool, 9, 1000, atMost(1, "row")) }, map[string]int{}},
 		{"together in one rack", func(s *shared) {
 			s.job(pool, 7, 1000, labeled("app", "web"), must(tasks("web", cluster.Greater, 0, "rack")))
@@ -323,6 +345,9 @@ func drawJob(t *rapid.T, s *shared) {
 		}
 		if rapid.IntRange(0, 2).Draw(t, "spread") == 0 {
 			sp := cluster.Spread{Domain: domain(), Max: rapid.Uint32Range(1, 2).Draw(t, "max")}
+			if rapid.IntRange(0, 2).Draw(t, "even") == 0 {
+				sp.Max, sp.MaxSkew = 0, sp.Max
+			}
 			if rapid.Bool().Draw(t, "selects") {
 				sp.Selector = []cluster.KeyValue{{Key: "app", Value: app()}}
 			}

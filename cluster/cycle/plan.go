@@ -123,15 +123,29 @@ func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
 				c.skipped, cut = true, true
 			}
 		default:
-			for _, s := range flow {
-				n := p.fit(c, s.host, s.n)
-				p.place(out, c, s.host, n, s.price)
-				cut = cut || n < s.n
-			}
+			cut = p.commitShares(out, c, flow) || cut
 		}
 	}
 	p.cut = p.cut || cut
 	return cut && p.someFits()
+}
+
+// commitShares places as many of the shares as fit, and reports whether something had to be cut. Where places open as others
+// fill, it goes over them again as long as that helps.
+func (p *Planner) commitShares(out *Output, c *class, shares []share) (cut bool) {
+	for again := true; again; {
+		again, cut = false, false
+		for i := range shares {
+			s := &shares[i]
+			n := p.fit(c, s.host, s.n)
+			p.place(out, c, s.host, n, s.price)
+			s.n -= n
+			cut = cut || s.n > 0
+			again = again || n > 0
+		}
+		again = again && cut && c.row.rule.balances()
+	}
+	return cut
 }
 
 // byWorth returns the classes that have something to place, the one first that gains most.

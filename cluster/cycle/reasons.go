@@ -24,6 +24,7 @@ const (
 	HostCrowded     HostReason = "TOO_MANY_TASKS"      // a rule of the job allows no more of some tasks there
 	HostLonely      HostReason = "TOO_FEW_TASKS"       // a rule of the job asks for more of some tasks to be there
 	HostNoDomain    HostReason = "NO_DOMAIN"           // it has no such rack, zone or attribute, in which a rule counts tasks
+	HostUneven      HostReason = "UNEVEN"              // a rule of the job allows no more of some tasks there while another domain has so few
 	HostOpen        HostReason = "OPEN"                // it has room
 )
 
@@ -48,12 +49,13 @@ const (
 	crowded
 	lonely
 	noDomain
+	uneven
 )
 
 // kinds is how many reasons there are at most.
 const kinds = 16
 
-var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull, HostNoSlack, HostExclusive, HostOutside, HostCrowded, HostLonely, HostNoDomain}
+var verdictReasons = [...]HostReason{"", HostOpen, HostDraining, HostUnreachable, HostMismatch, HostWrongGPU, HostIncapable, HostTooSmall, HostFull, HostNoSlack, HostExclusive, HostOutside, HostCrowded, HostLonely, HostNoDomain, HostUneven}
 
 // judge decides whether the host, nil for none, can take one task of the row. Complexity: the dimensions; what holds at
 // any load is worked out once for all hosts that are alike.

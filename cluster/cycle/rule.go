@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -46,7 +47,7 @@ func rulesKey(w wishes, own setKey) (text string, self setKey) {
 	}
 	for i := range spec.Spread {
 		s := &spec.Spread[i]
-		fmt.Fprintf(&b, " spread %q %d %q %v", s.Domain, s.Max, s.Selector, s.Soft)
+		fmt.Fprintf(&b, " spread %q %d %d %q %v", s.Domain, s.Max, s.MaxSkew, s.Selector, s.Soft)
 	}
 	if w.yielded != 0 {
 		fmt.Fprintf(&b, " %b", w.yielded)
@@ -90,6 +91,7 @@ type leaf struct {
 	compare cluster.Comparison
 	number  int64
 	name    string
+	balance *balance // where what is compared is how much more there is than in another domain; else nil
 }
 
 // compile returns the rule of what is wished for, nil if nothing is.
@@ -123,9 +125,18 @@ func (l *labels) compile(w wishes) *rule {
 	for i := range spec.Spread {
 		s := &spec.Spread[i]
 		c := &cluster.Constraint{Op: cluster.TaskLabel, Domain: s.Domain}
-		name := fmt.Sprintf("at most %d of %s per %s", s.Max, selection(s.Selector), s.Domain)
-		l.leaf(r, c, w.set, &leaf{compare: cluster.Less, number: int64(s.Max), name: name}, selector{job: w.set.key.job, labels: s.Selector})
-		add(c, s.Soft, len(spec.Preferences)+i, name)
+		x := &leaf{compare: cluster.Less, number: int64(s.Max), name: fmt.Sprintf("at most %d of %s per %s", s.Max, selection(s.Selector), s.Domain)}
+		if s.MaxSkew > 0 {
+			x.number, x.name = int64(s.MaxSkew)+1, fmt.Sprintf("at most %d more of %s in one %s than in another", s.MaxSkew, selection(s.Selector), s.Domain)
+		}
+		l.leaf(r, c, w.set, x, selector{job: w.set.key.job, labels: s.Selector})
+		if s.MaxSkew > 0 {
+			if x.self { // it counts what there is once the task has come
+				x.number--
+			}
+			x.balance = l.balance(x.tally, r, x.number)
+		}
+		add(c, s.Soft, len(spec.Preferences)+i, x.name)
 	}
 	return r
 }
@@ -173,6 +184,9 @@ func (l *labels) leaf(r *rule, c *cluster.Constraint, own *labelSet, x *leaf, s 
 func (l *labels) drop(r *rule) {
 	if r != nil {
 		for _, x := range r.order {
+			if x.balance != nil {
+				l.unbalance(x.balance)
+			}
 			l.release(x.tally)
 		}
 	}
@@ -187,13 +201,18 @@ func (x *leaf) unbegun() bool { return x.begins() && x.tally.total == 0 }
 
 // holds reports whether the leaf holds on the host for one more task of the row after so many others that start there.
 func (x *leaf) holds(rec *cluster.Host, own int64) bool {
-	n, ok := x.tally.at(rec)
+	domain, ok := rec.Domain(x.tally.domain)
 	if !ok {
 		return false
 	}
-	if x.self {
-		n = n.plus(presence{own, own}, 1)
+	if !x.self {
+		own = 0
 	}
+	n := x.tally.in[domain]
+	if x.balance != nil {
+		return n.most+own-x.balance.floor(domain, n, own) < x.number
+	}
+	n = n.plus(presence{own, own}, 1)
 	switch x.compare {
 	case cluster.Less:
 		return n.most < x.number
@@ -201,19 +220,18 @@ func (x *leaf) holds(rec *cluster.Host, own int64) bool {
 		return n.most == x.number && n.least == x.number
 	}
 	if x.unbegun() {
-		value, _ := rec.Domain(x.tally.domain)
-		return x.tally.seed == value
+		return x.tally.seed == domain
 	}
 	return n.least > x.number
 }
 
-// hinges reports whether the rule asks for the tasks of the set to be there.
+// hinges reports whether the rule asks for the tasks of the set to be there, or may hold no more where they leave.
 func (r *rule) hinges(s *labelSet) bool {
 	if r == nil {
 		return false
 	}
 	for _, x := range r.order {
-		if x.compare != cluster.Less && x.tally.selector.takes(s) {
+		if (x.compare != cluster.Less || x.balance != nil) && x.tally.selector.takes(s) {
 			return true
 		}
 	}
@@ -246,6 +264,18 @@ func (r *rule) refusal(rec *cluster.Host) verdict {
 		return outside
 	}
 	return mismatch
+}
+
+// mayTake reports whether the host takes work, and is one that the job's constraint and its pool allow, whatever tasks are
+// around.
+func (r *rule) mayTake(rec *cluster.Host) bool {
+	return rec.State() == cluster.HostUp && r.admitted(rec) && (r.hosts == nil || rec.Meets(r.hosts)) &&
+		(r.given == nil || r.given.Evaluate(rec, nil) != cluster.False)
+}
+
+// balances reports whether the rule bounds how much more one domain has than another, so that a place opens as others fill.
+func (r *rule) balances() bool {
+	return r != nil && slices.ContainsFunc(r.order, func(x *leaf) bool { return x.balance != nil })
 }
 
 // static returns what the hard rules are by the host alone.
@@ -310,6 +340,8 @@ func (x *leaf) verdict(rec *cluster.Host) verdict {
 	switch {
 	case !ok:
 		return noDomain + kinds*verdict(x.index)
+	case x.balance != nil:
+		return uneven + kinds*verdict(x.index)
 	case x.compare == cluster.Less || x.compare == cluster.Equal && n.most > x.number:
 		return crowded + kinds*verdict(x.index)
 	default:

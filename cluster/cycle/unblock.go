@@ -137,6 +137,8 @@ func (r *rule) unblockers(h *host) []Unblocker {
 		}
 		u := Unblocker{Kind: FewerTasks, Host: h.id, Rule: x.name, Count: n.most - x.number}
 		switch {
+		case x.balance != nil:
+			u.Count += 1 - x.balance.least
 		case x.compare == cluster.Less:
 			u.Count++
 		case x.compare == cluster.Greater:

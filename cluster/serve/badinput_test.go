@@ -298,6 +298,12 @@ var badSpecs = []struct {
 		s.Overrides = []*sluicev1.InstanceOverride{{Instances: &sluicev1.InstanceRange{First: 1, Last: 1}, Task: &sluicev1.TaskSpec{Labels: map[string]string{"a": "b"}}}}
 	}, codes.InvalidArgument, "spec.overrides[0].task.labels", "the 2 tasks of the gang the same labels"},
 	{"spread of nothing", func(s *sluicev1.JobSpec) { s.Spread = []*sluicev1.SpreadRule{{}} }, codes.InvalidArgument, "spec.spread[0].max_per_domain", "is 0: 1 to"},
+	{"spread by two measures", func(s *sluicev1.JobSpec) {
+		s.Spread = []*sluicev1.SpreadRule{{MaxPerDomain: 1, MaxSkew: 2}}
+	}, codes.InvalidArgument, "spec.spread[0].max_skew", "is 2 beside max_per_domain: give each a rule of its own"},
+	{"too uneven a spread", func(s *sluicev1.JobSpec) {
+		s.Spread = []*sluicev1.SpreadRule{{MaxSkew: 1 << 30}}
+	}, codes.InvalidArgument, "spec.spread[0].max_skew", "is 1073741824: 1 to"},
 	{"spread over what is no key", func(s *sluicev1.JobSpec) {
 		s.Spread = []*sluicev1.SpreadRule{{Domain: "=", MaxPerDomain: 1}}
 	}, codes.InvalidArgument, "spec.spread[0].domain", `is "=": host`},

@@ -88,10 +88,17 @@ func spreadFrom(rules []*sluicev1.SpreadRule, path string, v *violations) []clus
 	for i, p := range rules {
 		at := item(path, i)
 		s := cluster.Spread{
-			Domain: domainFrom(p.GetDomain(), child(at, "domain"), v), Max: p.GetMaxPerDomain(),
+			Domain: domainFrom(p.GetDomain(), child(at, "domain"), v), Max: p.GetMaxPerDomain(), MaxSkew: p.GetMaxSkew(),
 			Selector: labelsFrom(p.GetSelector(), child(at, "selector"), v),
 		}
-		checkRange(int64(s.Max), 1, cluster.MaxInstances, "tasks", child(at, "max_per_domain"), v)
+		switch {
+		case s.MaxSkew == 0:
+			checkRange(int64(s.Max), 1, cluster.MaxInstances, "tasks", child(at, "max_per_domain"), v)
+		case s.Max > 0:
+			v.Invalid(child(at, "max_skew"), "is %d beside max_per_domain: give each a rule of its own", s.MaxSkew)
+		default:
+			checkRange(int64(s.MaxSkew), 1, cluster.MaxInstances, "tasks", child(at, "max_skew"), v)
+		}
 		if p.GetSoft() != nil {
 			soft := softFrom(p.Soft, child(at, "soft"), v)
 			s.Soft = &soft
@@ -215,7 +222,7 @@ func spreadTo(rules []cluster.Spread) []*sluicev1.SpreadRule {
 	var all []*sluicev1.SpreadRule
 	for i := range rules {
 		s := &rules[i]
-		p := &sluicev1.SpreadRule{Domain: s.Domain, MaxPerDomain: s.Max, Selector: pairsTo(s.Selector)}
+		p := &sluicev1.SpreadRule{Domain: s.Domain, MaxPerDomain: s.Max, MaxSkew: s.MaxSkew, Selector: pairsTo(s.Selector)}
 		if s.Soft != nil {
 			p.Soft = softTo(s.Soft)
 		}

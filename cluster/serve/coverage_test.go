@@ -252,6 +252,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	ruled.Spread = []*sluicev1.SpreadRule{
 		{Domain: "rack", MaxPerDomain: 2},
 		{Domain: "host", MaxPerDomain: 1, Selector: map[string]string{"a": "1"}, Soft: &sluicev1.SoftRule{Penalty: durationpb.New(time.Second)}},
+		{Domain: "zone", MaxSkew: 1},
 	}
 	rich.Task.LogLimitBytes = proto.Int64(1 << 20)
 	rich.Task.Resources.DiskBytes = 5
@@ -310,7 +311,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	out = a.job(t, "ruled").Spec
 	require.Len(t, out.Constraints, 2) // the hard ones first
 	require.True(t, proto.Equal(ruled.Constraints[1], out.Constraints[0]) && proto.Equal(ruled.Constraints[0], out.Constraints[1]), out)
-	require.Len(t, out.Spread, 2)
+	require.Len(t, out.Spread, 3)
 	for i := range ruled.Spread {
 		require.True(t, proto.Equal(ruled.Spread[i], out.Spread[i]), out)
 	}

@@ -245,6 +245,7 @@ var hostReasons = map[string]string{
 	string(cycle.HostOutside):     "are not among the hosts of its pool",
 	string(cycle.HostCrowded):     "have too many tasks around: %s",
 	string(cycle.HostLonely):      "have too few tasks around: %s",
+	string(cycle.HostUneven):      "are where there are too many tasks, for how few there are elsewhere: %s",
 	string(cycle.HostNoDomain):    "belong to no such domain: %s",
 }
 

@@ -376,7 +376,7 @@ func TestExplain(t *testing.T) {
 func TestEveryReasonHasWords(t *testing.T) {
 	for _, r := range []cycle.HostReason{
 		cycle.HostDraining, cycle.HostUnreachable, cycle.HostMismatch, cycle.HostWrongGPU, cycle.HostIncapable, cycle.HostTooSmall, cycle.HostFull, cycle.HostOpen,
-		cycle.HostExclusive, cycle.HostOutside, cycle.HostCrowded, cycle.HostLonely, cycle.HostNoDomain,
+		cycle.HostExclusive, cycle.HostOutside, cycle.HostCrowded, cycle.HostLonely, cycle.HostUneven, cycle.HostNoDomain,
 	} {
 		require.NotEmpty(t, hostReasons[string(r)], r)
 	}

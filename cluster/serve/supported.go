@@ -62,7 +62,7 @@ var supported = fieldSet(map[string]string{
 	"PortRequest":       "numbers dynamic dynamic_names",
 	"ConstraintRule":    "expression soft",
 	"SoftRule":          "timeout penalty",
-	"SpreadRule":        "domain max_per_domain selector soft",
+	"SpreadRule":        "domain max_per_domain selector soft max_skew",
 	"Constraint":        "label all_of any_of",
 	"ConstraintList":    "operands",
 	"LabelConstraint":   "kind key value comparison requirement domain",

@@ -110,6 +110,10 @@ func spread(domain string, most uint32) func(*cluster.JobSpec) {
 	return func(s *cluster.JobSpec) { s.Spread = []cluster.Spread{{Domain: domain, Max: most}} }
 }
 
+func evenly(domain string, skew uint32) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Spread = []cluster.Spread{{Domain: domain, MaxSkew: skew}} }
+}
+
 // rackOf and zoneOf tell where the hosts of a story are.
 func rackOf(host string) string { return "r" + strconv.Itoa(int(host[1]-'0')/2) }
 func zoneOf(host string) string { return "z" + strconv.Itoa(int(host[1]-'0')/3) }
@@ -225,6 +229,30 @@ func TestFeatures(t *testing.T) {
 		{name: "at most two in a zone", model: binpack.Model{}, feature: spread("zone", 2), tasks: 4, expected: func(runs []occupancy) bool {
 			return most(runs, "it", zoneOf) == 2
 		}},
+		{name: "as many in each zone", model: binpack.Model{}, feature: evenly("zone", 1), tasks: 6, expected: func(runs []occupancy) bool {
+			return most(runs, "it", zoneOf) == 3
+		}},
+		{name: "at most two more in a rack", model: binpack.Model{}, feature: evenly("rack", 2), tasks: 8, expected: func(runs []occupancy) bool {
+			return most(runs, "it", rackOf) <= 4 && len(domainsOf(runs, "it", rackOf)) == 3
+		}},
+		{
+			name: "as many in each rack, for half a minute", tasks: 16, // then those that found no place go where there is room
+			feature: func(s *cluster.JobSpec) {
+				s.Spread = []cluster.Spread{{Domain: "rack", MaxSkew: 1, Soft: &cluster.Soft{Timeout: 30 * time.Second, Penalty: time.Minute}}}
+			},
+			before: []trace.Job{work("full", 0, 8, asks(&r2))}, expected: func(runs []occupancy) bool {
+				early, late := map[string]int{}, 0
+				for _, o := range runs {
+					switch {
+					case o.job == "it" && o.start < 31:
+						early[rackOf(o.host)]++
+					case o.job == "it" && o.start < 40:
+						late++
+					}
+				}
+				return early["r0"] == 1 && early["r1"] == 1 && early["r2"] == 0 && late == 14
+			},
+		},
 		{name: "a rule of its own hosts", tasks: 6, hosts: func(hosts []trace.Host) {
 			hosts[0].Attributes = append(hosts[0].Attributes, cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"})
 		}, expected: func(runs []occupancy) bool { return only(runs, "it", func(h string) bool { return h != "h0" }) }},

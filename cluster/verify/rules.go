@@ -107,9 +107,17 @@ func (c *checker) abide(here crowd, k cluster.TaskKey, to cluster.HostID) {
 		if s.Soft != nil && (s.Soft.Timeout == 0 || c.now >= queued.Add(s.Soft.Timeout)) {
 			continue
 		}
-		n, ok := c.counted(others, host, s.Domain, func(other cluster.TaskKey) bool {
+		match := func(other cluster.TaskKey) bool {
 			return len(s.Selector) == 0 && other.Job() == k.Job() || len(s.Selector) > 0 && c.carries(other, s.Selector, false)
-		})
+		}
+		n, ok := c.counted(others, host, s.Domain, match)
+		if s.MaxSkew > 0 {
+			least := c.fewest(others, spec, s.Domain, match)
+			if !ok || n+count(match(k))-least > int(s.MaxSkew) {
+				c.fail("task %v is to go to host %s, in whose %s there are %d, and %d in another: at most %d more", k, to, s.Domain, n, least, s.MaxSkew)
+			}
+			continue
+		}
 		if !ok || n >= int(s.Max) {
 			c.fail("task %v is to go to host %s, in whose %s there are %d of at most %d", k, to, s.Domain, n, s.Max)
 		}
@@ -180,6 +188,43 @@ func (c *checker) counted(here crowd, h *cluster.Host, domain string, match func
 	return n, true
 }
 
+// fewest returns how many tasks that match are in the domain that has least of them, of those with a host that takes work and
+// that may take tasks of the job, whatever tasks are around.
+func (c *checker) fewest(here crowd, spec *cluster.JobSpec, domain string, match func(cluster.TaskKey) bool) int {
+	asked := c.askedByPool(spec.Pool)
+	fewest := map[string]int{}
+	for h := range c.snap.Hosts("") {
+		own, ok := value(h, domain)
+		if _, known := fewest[own]; known || !ok || h.Draining || h.Unreachable || !perhaps(spec.Constraint, h) {
+			continue
+		}
+		if slices.ContainsFunc(asked, func(l cluster.KeyValue) bool { return !hostHas(h, l) }) ||
+			slices.ContainsFunc(h.Attributes, func(a cluster.KeyValue) bool {
+				return a.Key == cluster.AttributeExclusive && !slices.Contains(asked, a) && (spec.Constraint == nil || !named(spec.Constraint, a))
+			}) {
+			continue
+		}
+		fewest[own], _ = c.counted(here, h, domain, match)
+	}
+	if len(fewest) == 0 {
+		return 0
+	}
+	return slices.Min(slices.Collect(maps.Values(fewest)))
+}
+
+// perhaps reports whether the expression may hold on the host, if tasks are around as it asks.
+func perhaps(e *cluster.Constraint, h *cluster.Host) bool {
+	switch {
+	case e == nil || e.Op == cluster.TaskLabel:
+		return true
+	case e.Op == cluster.And:
+		return !slices.ContainsFunc(e.Terms, func(t cluster.Constraint) bool { return !perhaps(&t, h) })
+	case e.Op == cluster.Or:
+		return slices.ContainsFunc(e.Terms, func(t cluster.Constraint) bool { return perhaps(&t, h) })
+	}
+	return compares(e, labels(e, h))
+}
+
 func value(h *cluster.Host, domain string) (string, bool) {
 	switch domain {
 	case "", "host":
@@ -224,18 +269,28 @@ func (c *checker) meets(here crowd, e *cluster.Constraint, k cluster.TaskKey, h 
 			return anywhere == 0
 		}
 	default:
-		switch value := e.Label.Value; e.Label.Key {
-		case "hostname":
-			n = count(e.AnyValue || value == h.ID.Name() || value == string(h.ID))
-		case "rack":
-			n = count(h.Rack != "" && (e.AnyValue || value == h.Rack))
-		case "zone":
-			n = count(h.Zone != "" && (e.AnyValue || value == h.Zone))
-		}
-		for _, a := range h.Attributes {
-			n = max(n, count(a.Key == e.Label.Key && (e.AnyValue || a.Value == e.Label.Value)))
-		}
+		n = labels(e, h)
 	}
+	return compares(e, n)
+}
+
+// labels returns 1 if the host has the label of the expression, else 0.
+func labels(e *cluster.Constraint, h *cluster.Host) (n int) {
+	switch value := e.Label.Value; e.Label.Key {
+	case "hostname":
+		n = count(e.AnyValue || value == h.ID.Name() || value == string(h.ID))
+	case "rack":
+		n = count(h.Rack != "" && (e.AnyValue || value == h.Rack))
+	case "zone":
+		n = count(h.Zone != "" && (e.AnyValue || value == h.Zone))
+	}
+	for _, a := range h.Attributes {
+		n = max(n, count(a.Key == e.Label.Key && (e.AnyValue || a.Value == e.Label.Value)))
+	}
+	return n
+}
+
+func compares(e *cluster.Constraint, n int) bool {
 	return e.Comparison == cluster.Less && n < int(e.Count) || e.Comparison == cluster.Equal && n == int(e.Count) ||
 		e.Comparison == cluster.Greater && n > int(e.Count)
 }

@@ -97,7 +97,14 @@ func (c *Checker) judgePlace(s *cluster.JobSpec, h *host, e *cluster.Placed) {
 		if len(r.Selector) > 0 {
 			match = func(k cluster.TaskKey) bool { return c.labeled(k, r.Selector, false) }
 		}
-		if n, ok := c.around(h, r.Domain, match); !ok || n >= r.Max {
+		n, ok := c.around(h, r.Domain, match)
+		if r.MaxSkew > 0 {
+			if most := c.leastAround(s, r.Domain, match) + r.MaxSkew; !ok || match(e.Task) && n >= most || n > most {
+				c.report(Spread, "task %v is placed on %q, in whose %s there are %d already: %d are %d more than in another", e.Task, h.id, r.Domain, n, most, r.MaxSkew)
+			}
+			continue
+		}
+		if !ok || n >= r.Max {
 			c.report(Spread, "task %v is placed on %q, in whose %s there are %d of at most %d already", e.Task, h.id, r.Domain, n, r.Max)
 		}
 	}
@@ -129,6 +136,28 @@ func (c *Checker) around(h *host, domain string, match func(cluster.TaskKey) boo
 		return 0, false
 	}
 	return c.countBound(match, func(other *host) bool { return other.in(domain) == own }), true
+}
+
+// leastAround counts the bound tasks that match in the domain that has least of them, of those where tasks of the job might be.
+func (c *Checker) leastAround(s *cluster.JobSpec, domain string, match func(cluster.TaskKey) bool) uint32 {
+	least, some := uint32(0), false
+	seen := map[string]bool{}
+	for _, h := range c.hosts { // the least: the order does not matter
+		in := h.in(domain)
+		if in == "" || seen[in] || h.draining || h.unreachable || !c.admits(s, h) || !c.inPool(s, h) || !mayHold(s.Constraint, h) {
+			continue
+		}
+		seen[in] = true
+		if n, _ := c.around(h, domain, match); !some || n < least {
+			least, some = n, true
+		}
+	}
+	return least
+}
+
+// mayHold reports whether the constraint holds on the host if other tasks are around as it asks.
+func mayHold(k *cluster.Constraint, h *host) bool {
+	return k == nil || holds(k, h, func(*cluster.Constraint) bool { return true })
 }
 
 func (c *Checker) countBound(match func(cluster.TaskKey) bool, on func(*host) bool) (n uint32) {

@@ -488,12 +488,18 @@ type SpreadRule struct {
 	// "host", "rack", "zone" or a host attribute: hosts with the same value form
 	// one domain.
 	Domain string `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
-	// Most tasks of the selection in one domain; at least 1.
+	// Most tasks of the selection in one domain; at least 1. Unset where max_skew
+	// is set.
 	MaxPerDomain uint32 `protobuf:"varint,2,opt,name=max_per_domain,json=maxPerDomain,proto3" json:"max_per_domain,omitempty"`
 	// Tasks that carry all these labels count. Empty: the tasks of this job.
 	Selector map[string]string `protobuf:"bytes,3,rep,name=selector,proto3" json:"selector,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Unset: hard.
-	Soft          *SoftRule `protobuf:"bytes,4,opt,name=soft,proto3" json:"soft,omitempty"`
+	Soft *SoftRule `protobuf:"bytes,4,opt,name=soft,proto3" json:"soft,omitempty"`
+	// Most tasks of the selection that one domain may have more than any other,
+	// once the task has come; at least 1. Only domains count that have a host
+	// which takes work and which the hard constraints of the job, by labels of
+	// hosts, and its pool allow. Unset where max_per_domain is set.
+	MaxSkew       uint32 `protobuf:"varint,5,opt,name=max_skew,json=maxSkew,proto3" json:"max_skew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -554,6 +560,13 @@ func (x *SpreadRule) GetSoft() *SoftRule {
 		return x.Soft
 	}
 	return nil
+}
+
+func (x *SpreadRule) GetMaxSkew() uint32 {
+	if x != nil {
+		return x.MaxSkew
+	}
+	return 0
 }
 
 // Locality tells what makes a host near to the data of a task. It becomes a
@@ -885,13 +898,14 @@ const file_sluice_v1_constraint_proto_rawDesc = "" +
 	"\x04LESS\x10\x01\x12\t\n" +
 	"\x05EQUAL\x10\x02\x12\v\n" +
 	"\aGREATER\x10\x03B\b\n" +
-	"\x06_value\"\xf1\x01\n" +
+	"\x06_value\"\x8c\x02\n" +
 	"\n" +
 	"SpreadRule\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12$\n" +
 	"\x0emax_per_domain\x18\x02 \x01(\rR\fmaxPerDomain\x12?\n" +
 	"\bselector\x18\x03 \x03(\v2#.sluice.v1.SpreadRule.SelectorEntryR\bselector\x12'\n" +
-	"\x04soft\x18\x04 \x01(\v2\x13.sluice.v1.SoftRuleR\x04soft\x1a;\n" +
+	"\x04soft\x18\x04 \x01(\v2\x13.sluice.v1.SoftRuleR\x04soft\x12\x19\n" +
+	"\bmax_skew\x18\x05 \x01(\rR\amaxSkew\x1a;\n" +
 	"\rSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
