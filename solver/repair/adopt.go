@@ -53,7 +53,7 @@ func (s *Solver) known(found solver.Solution, touched []bool, complete bool) {
 	s.moved = s.moved[:0]
 	s.batch++
 	doubt := func(a int32, flow int64) {
-		if r := &s.arcs[a]; r.tail >= 0 && r.stamp != s.batch {
+		if r := &s.arcs[a]; s.net.ArcAlive(flowgraph.ArcID(a)) && r.stamp != s.batch {
 			r.stamp = s.batch
 			s.moved = append(s.moved, movement{flow: flow, arc: a, list: true})
 		}

@@ -132,7 +132,7 @@ func (s *Solver) openBack(t *target, source int32) {
 		return // opened before
 	}
 	p.via = none
-	v := s.arcs[a].head
+	v := int32(s.net.Arc(flowgraph.ArcID(a)).Head)
 	out := s.net.Out(flowgraph.NodeID(source))
 	s.work.Units += int64(len(out))
 	most := -far
@@ -285,7 +285,7 @@ func (s *Solver) shift(w, over, through int32, amount int64) {
 func (s *Solver) ahead(w int32) int32 {
 	x := &s.nodes[w]
 	if x.through != none {
-		return s.arcs[x.through].head
+		return s.arc(x.through).head
 	}
 	r := &s.arcs[x.over]
 	if r.tail == w {

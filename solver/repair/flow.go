@@ -2,8 +2,27 @@ package repair
 
 import "github.com/sluice-scheduler/sluice/flowgraph"
 
+// arc returns the record of a, whose flow may be about to change.
+func (s *Solver) arc(a int32) *arc {
+	if !s.recorded.has(a) {
+		s.record(a)
+	}
+	return &s.arcs[a]
+}
+
+// record makes the record of a, as yet without flow.
+func (s *Solver) record(a int32) {
+	d := s.net.Arc(flowgraph.ArcID(a))
+	s.recorded.set(a, true)
+	s.arcs[a] = arc{
+		tail: int32(d.Tail), head: int32(d.Head), cost: int64(d.Cost),
+		lower: d.Lower, upper: d.Upper, stamp: s.arcs[a].stamp,
+	}
+	s.mark(a)
+}
+
 // room is how much more arc a can carry, load how much less.
-func (s *Solver) room(a int32) int64 { return s.arcs[a].upper - s.arcs[a].flow }
+func (s *Solver) room(a int32) int64 { r := s.arc(a); return r.upper - r.flow }
 func (s *Solver) load(a int32) int64 { return s.arcs[a].flow - s.arcs[a].lower }
 
 // hasRoom and hasLoad tell whether there is any. Searches ask for most arcs they
@@ -21,7 +40,7 @@ func (s *Solver) mark(a int32) {
 // addFlow changes the flow on a and everything that is derived from it, except
 // the excess of its ends.
 func (s *Solver) addFlow(a int32, amount int64) {
-	r := &s.arcs[a]
+	r := s.arc(a)
 	if r.stamp != s.batch {
 		r.stamp = s.batch
 		s.moved = append(s.moved, movement{flow: r.flow, arc: a})

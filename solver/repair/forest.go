@@ -299,7 +299,7 @@ func (s *Solver) due(e event) {
 		s.leaveBy(e)
 		return
 	}
-	r := &s.arcs[e.arc]
+	r := s.arc(e.arc)
 	u := r.tail + r.head - e.to
 	if f.stems[e.to].place != outside || f.stems[u].place == outside || s.bears(e.arc, e.to) == 0 {
 		return
@@ -330,7 +330,7 @@ func (s *Solver) slack(r *arc, u int32, p int64) int64 {
 // bears is how much can go over a from its other end to v, or from v if the
 // forest grows backward.
 func (s *Solver) bears(a, v int32) int64 {
-	if (s.arcs[a].head == v) == (s.forest.dir > 0) {
+	if (s.arc(a).head == v) == (s.forest.dir > 0) {
 		return s.room(a)
 	}
 	return s.load(a)
@@ -345,7 +345,7 @@ func (s *Solver) leaveBy(e event) {
 		}
 		return
 	}
-	r := &s.arcs[e.arc]
+	r := s.arc(e.arc)
 	v := r.tail + r.head - s.ground
 	sent := false
 	for f.units > 0 && f.stems[v].place != outside && s.bears(e.arc, s.ground) > 0 && s.slack(r, v, 0) <= 0 {

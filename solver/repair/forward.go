@@ -76,8 +76,8 @@ func (s *Solver) crowded() bool {
 			excess += s.excess[v]
 		}
 	}
-	for _, ref := range s.net.In(flowgraph.NodeID(s.ground)) {
-		if r := &s.arcs[ref.Arc]; r.upper != flowgraph.Infinite && s.kinds[r.tail] >= isCore {
+	for _, a := range s.nodes[s.ground].in {
+		if r := &s.arcs[a]; r.upper != flowgraph.Infinite {
 			free += r.upper - r.flow
 		}
 		if free >= excess {
@@ -349,7 +349,7 @@ func (s *Solver) absorbs(w int32) bool {
 
 // sendToWait sends excess of v over arc a to wait.
 func (s *Solver) sendToWait(v, a int32) {
-	amount, w := min(s.excess[v], s.room(a)), s.arcs[a].head
+	amount, w := min(s.excess[v], s.room(a)), s.arc(a).head
 	switch lack := -s.excess[w]; {
 	case w == s.ground:
 	case lack > 0:
@@ -367,7 +367,7 @@ func (s *Solver) sendToWait(v, a int32) {
 func (s *Solver) sendForward(v int32, t target) {
 	amount := s.excess[v]
 	if t.over != none {
-		if t.node == none || s.arcs[t.over].head == s.ground {
+		if t.node == none || s.arc(t.over).head == s.ground {
 			amount = min(amount, s.room(t.over))
 		} else {
 			amount = min(amount, s.load(t.over))
@@ -380,7 +380,7 @@ func (s *Solver) sendForward(v int32, t target) {
 	}
 	for w := t.node; w != none && w != v; {
 		x := &s.nodes[w]
-		if s.arcs[x.over].head == w {
+		if s.arc(x.over).head == w {
 			amount = min(amount, s.room(x.over))
 		} else {
 			amount = min(amount, s.load(x.over))
@@ -394,7 +394,7 @@ func (s *Solver) sendForward(v int32, t target) {
 	if t.over == none {
 		end = t.node
 	} else {
-		if t.node == none || s.arcs[t.over].head == s.ground {
+		if t.node == none || s.arc(t.over).head == s.ground {
 			s.addFlow(t.over, amount)
 		} else {
 			s.addFlow(t.over, -amount)
@@ -406,7 +406,7 @@ func (s *Solver) sendForward(v int32, t target) {
 	for w := t.node; w != none && w != v; {
 		x := &s.nodes[w]
 		prev := s.back(w, v)
-		if s.arcs[x.over].head == w {
+		if s.arc(x.over).head == w {
 			s.addFlow(x.over, amount)
 		} else {
 			s.addFlow(x.over, -amount)
@@ -426,7 +426,7 @@ func (s *Solver) back(w, v int32) int32 {
 	if x.through != none {
 		return s.arcs[x.through].head
 	}
-	r := &s.arcs[x.over]
+	r := s.arc(x.over)
 	if r.head == w {
 		return r.tail
 	}

@@ -58,7 +58,7 @@ func (s *Solver) augment(v, out int32) {
 }
 
 func (s *Solver) push(a, v int32, amount int64) {
-	if (s.arcs[a].head == v) == (s.forest.dir > 0) {
+	if (s.arc(a).head == v) == (s.forest.dir > 0) {
 		s.addFlow(a, amount)
 	} else {
 		s.addFlow(a, -amount)

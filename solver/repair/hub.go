@@ -113,7 +113,7 @@ func (b *hub) renew(s *Solver, source int32) {
 
 // found takes in arc a to the hub.
 func (b *hub) found(s *Solver, a int32) {
-	r := &s.arcs[a]
+	r := s.arc(a)
 	switch cur := &b.ways[r.tail]; {
 	case !s.hasRoom(a):
 		b.lost(r.tail, a)

@@ -72,8 +72,8 @@ func (s *Solver) missing() int64 {
 	if units*shortage < int64(s.cores) {
 		return units
 	}
-	for _, ref := range s.net.In(flowgraph.NodeID(s.ground)) {
-		if r := &s.arcs[ref.Arc]; r.upper != flowgraph.Infinite && s.kinds[r.tail] >= isCore {
+	for _, a := range s.nodes[s.ground].in {
+		if r := &s.arcs[a]; r.upper != flowgraph.Infinite {
 			units -= r.upper - r.flow
 		}
 	}
@@ -123,13 +123,13 @@ func (s *Solver) visit(v int32) {
 	m := &s.market
 	m.places, m.waits = m.places[:0], m.waits[:0]
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
-		r, w := &s.arcs[ref.Arc], int32(ref.Node)
-		o := offer{int64(ref.Cost) + s.price[w], r.upper - r.lower}
+		d, w := s.net.Arc(ref.Arc), int32(ref.Node)
+		o := offer{int64(ref.Cost) + s.price[w], d.Upper - d.Lower}
 		switch {
 		case o.units == 0:
 		case w == s.ground || s.passable.has(w):
 			m.waits = append(m.waits, o)
-			m.waiting += r.flow
+			m.waiting += s.arcs[ref.Arc].flow
 		default:
 			m.places = append(m.places, o)
 		}

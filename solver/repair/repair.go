@@ -73,12 +73,13 @@ const (
 	none = int32(-1)
 )
 
-// arc is the solver's copy of an arc with its flow.
+// arc is the solver's record of an arc with its flow: a copy, to compare with after
+// changes. Most arcs of sources never carry flow and have none: it is zero, without room.
 type arc struct {
 	cost         int64
 	lower, upper int64
 	flow         int64
-	tail, head   int32 // tail < 0: none here
+	tail, head   int32
 	pos          int32 // where it is listed at its head: in held if the tail is a source, else in in
 	stamp        uint32
 }
@@ -182,9 +183,12 @@ type Solver struct {
 	// should be the ground.
 	misplaced bool
 
-	arcs   []arc  // indexed by ArcID
-	full   bitset // arcs without room
-	loaded bitset // arcs with flow above their lower bound
+	arcs []arc // indexed by ArcID
+	// recorded are the arcs that have a record: all but those of sources that have had no
+	// flow yet, need have none and do not lead to a hub.
+	recorded bitset
+	full     bitset // arcs without room
+	loaded   bitset // arcs with flow above their lower bound
 	// The rest is indexed by NodeID.
 	kinds  []kind
 	supply []int64
@@ -231,7 +235,7 @@ type Solver struct {
 	repriced []repricing
 	reprice  int // price changes while taking in one batch
 
-	fetched int32  // what eachArc read ahead
+	fetched int32  // what was read ahead
 	batch   uint32 // stamps arcs whose flow moved since the last optimum
 	moved   []movement
 	changed []flowgraph.ArcID
@@ -344,7 +348,7 @@ func (s *Solver) finish() {
 	s.changed = s.changed[:0]
 	for _, m := range s.moved {
 		r := &s.arcs[m.arc]
-		if r.tail < 0 || r.stamp != s.batch {
+		if r.stamp != s.batch || !s.net.ArcAlive(flowgraph.ArcID(m.arc)) {
 			continue // gone, or listed
 		}
 		if r.flow != m.flow || m.list && r.flow != 0 {

@@ -45,7 +45,7 @@ func (s *Solver) suspectAround(v int32) {
 // agree makes one arc agree with the prices of its ends.
 func (s *Solver) agree(a int32) {
 	r := &s.arcs[a]
-	if r.tail < 0 || s.kinds[r.tail] < isCore {
+	if !s.recorded.has(a) || s.kinds[r.tail] < isCore {
 		return
 	}
 	reduced := r.cost - s.price[r.tail] + s.price[r.head]

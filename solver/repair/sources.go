@@ -59,7 +59,7 @@ func (s *Solver) bound(v int32) (dearest int32, most int64, cheapest int32, leas
 // one head nothing else is touched: so it is when running tasks get an arc of their own.
 func (s *Solver) exchange(v, dearest, cheapest int32) {
 	amount := min(s.load(dearest), s.room(cheapest))
-	if p := &s.payers[v]; p.count == 1 && amount == s.load(dearest) && p.head != s.arcs[cheapest].head {
+	if p := &s.payers[v]; p.count == 1 && amount == s.load(dearest) && p.head != s.arc(cheapest).head {
 		// All that v has: it looks for its place itself, the cheapest may be
 		// taken at a higher price.
 		s.force(dearest, -amount)
@@ -103,6 +103,9 @@ func (s *Solver) takePrices() {
 // as when waiting gets dearer for all, and the bounds tell.
 func (s *Solver) takePrice(a int32, old int64) {
 	r := &s.arcs[a]
+	if s.kinds[r.tail] != isSource {
+		return // promoted since, at this cost
+	}
 	p, value := &s.payers[r.tail], r.cost+s.price[r.head]
 	held := s.hasLoad(a)
 	if held {

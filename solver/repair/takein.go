@@ -37,14 +37,11 @@ func (s *Solver) reset(n *flowgraph.Network) {
 func (s *Solver) grow() {
 	n := s.net
 	if k := n.ArcBound(); k > len(s.arcs) {
-		old := len(s.arcs)
 		s.arcs = extend(s.arcs, k)
 		words := (k + 63) / 64
+		s.recorded = extend(s.recorded, words)
 		s.full = extend(s.full, words)
 		s.loaded = extend(s.loaded, words)
-		for i := old; i < k; i++ {
-			s.arcs[i].tail = none
-		}
 	}
 	if k := n.NodeBound(); k > len(s.kinds) {
 		s.kinds = extend(s.kinds, k)
@@ -106,13 +103,21 @@ func (s *Solver) sync() {
 		s.takeAll()
 		s.work.Touched = int64(s.net.NumArcs() + s.net.NumNodes())
 	case complete:
-		s.eachArc(touched, (*Solver).dropArc)
+		for _, c := range touched {
+			if a, ok := c.Arc(); ok {
+				s.dropArc(int32(a))
+			}
+		}
 		for _, c := range touched {
 			if v, ok := c.Node(); ok {
 				s.node(int32(v))
 			}
 		}
-		s.eachArc(touched, (*Solver).setArc)
+		for _, c := range touched {
+			if a, ok := c.Arc(); ok {
+				s.setArc(int32(a))
+			}
+		}
 		s.work.Touched = int64(len(touched))
 	default:
 		for a := range s.arcs {
@@ -134,26 +139,6 @@ func (s *Solver) sync() {
 	}
 }
 
-// eachArc calls do for all arcs of changes. It reads some ahead what it will need of
-// them: reads that do not wait for each other take hardly longer than one.
-func (s *Solver) eachArc(changes []flowgraph.Change, do func(*Solver, int32)) {
-	const ahead = 128
-	for len(changes) > 0 {
-		next := changes[:min(ahead, len(changes))]
-		changes = changes[len(next):]
-		for _, c := range next {
-			if a, ok := c.Arc(); ok {
-				s.fetched += s.arcs[a].tail + int32(s.net.Arc(a).Tail)
-			}
-		}
-		for _, c := range next {
-			if a, ok := c.Arc(); ok {
-				do(s, int32(a))
-			}
-		}
-	}
-}
-
 // takeAll takes in a whole network where nothing was before.
 func (s *Solver) takeAll() {
 	n := s.net
@@ -165,23 +150,22 @@ func (s *Solver) takeAll() {
 	}
 	for a := range s.arcs {
 		d := n.Arc(flowgraph.ArcID(a))
-		if d.Tail < 0 {
+		if d.Tail < 0 || s.recorded.has(int32(a)) {
+			continue // none, or of a node that was promoted
+		}
+		if s.kinds[d.Tail] == isSource && d.Lower == 0 {
+			s.full.set(int32(a), d.Upper == 0)
 			continue
 		}
-		r := &s.arcs[a]
-		*r = arc{
-			tail: int32(d.Tail), head: int32(d.Head), cost: int64(d.Cost),
-			lower: d.Lower, upper: d.Upper, stamp: r.stamp,
-		}
-		s.mark(int32(a))
-		if s.kinds[r.tail] >= isCore {
+		s.record(int32(a))
+		if r := &s.arcs[a]; s.kinds[r.tail] >= isCore {
 			if r.tail != r.head {
 				s.enlist(int32(a))
 			}
 			s.suspectArc(int32(a))
 		}
-		if r.lower > 0 {
-			s.force(int32(a), r.lower)
+		if d.Lower > 0 {
+			s.force(int32(a), d.Lower)
 		}
 	}
 	ground := flowgraph.NodeID(s.ground)
@@ -196,11 +180,10 @@ func (s *Solver) takeAll() {
 
 // dropArc takes out what is no longer the same arc, with its flow.
 func (s *Solver) dropArc(a int32) {
-	r := &s.arcs[a]
-	if r.tail < 0 {
+	if !s.recorded.has(a) {
 		return
 	}
-	d := s.net.Arc(flowgraph.ArcID(a))
+	r, d := &s.arcs[a], s.net.Arc(flowgraph.ArcID(a))
 	if int32(d.Tail) == r.tail && int32(d.Head) == r.head {
 		return
 	}
@@ -209,7 +192,7 @@ func (s *Solver) dropArc(a int32) {
 	}
 	if s.kinds[r.tail] == isSource && r.flow == 0 && r.lower == 0 && r.stamp != s.batch {
 		s.dirty.add(r.tail)
-		r.tail = none
+		s.erase(a)
 		return
 	}
 	r.stamp = s.batch
@@ -227,13 +210,21 @@ func (s *Solver) dropArc(a int32) {
 			s.release(a)
 		}
 	}
-	r.flow, r.lower, r.upper = 0, 0, 0
+	s.erase(a)
 	if s.kinds[tail] == isSource {
 		s.dirty.add(tail)
-	} else {
-		s.deriveExit(r)
+	} else if head == s.ground {
+		s.findExit(tail)
+	} else if tail == s.ground {
+		s.findExit(head)
 	}
-	r.tail = none
+}
+
+// erase forgets a, without flow or with flow that was taken off.
+func (s *Solver) erase(a int32) {
+	s.arcs[a] = arc{stamp: s.arcs[a].stamp}
+	s.recorded.set(a, false)
+	s.loaded.set(a, false)
 }
 
 // node takes in the existence and the supply of v.
@@ -277,10 +268,10 @@ func (s *Solver) promote(v int32) {
 	s.payers[v], s.second[v] = payer{}, 0 // first: what it is about to lose is no longer its
 	price := far
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
-		r := &s.arcs[ref.Arc]
-		if r.tail != v || r.tail == r.head {
+		if s.net.Lower(ref.Arc) > 0 && !s.recorded.has(int32(ref.Arc)) || int32(ref.Node) == v {
 			continue // not taken in yet
 		}
+		r := s.arc(int32(ref.Arc))
 		if r.flow < r.upper {
 			price = min(price, r.cost+s.price[r.head])
 		}
@@ -290,7 +281,7 @@ func (s *Solver) promote(v int32) {
 	}
 	s.kinds[v] = isCore
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
-		if r := &s.arcs[ref.Arc]; r.tail == v && r.tail != r.head {
+		if r := &s.arcs[ref.Arc]; s.recorded.has(int32(ref.Arc)) && r.tail != r.head {
 			s.enlist(int32(ref.Arc))
 			s.deriveExit(r)
 		}
@@ -319,14 +310,17 @@ func (s *Solver) setArc(a int32) {
 	if d.Tail < 0 {
 		return
 	}
-	r := &s.arcs[a]
-	if r.tail < 0 {
+	if s.kinds[d.Head] == isSource {
 		s.promote(int32(d.Head))
-		*r = arc{tail: int32(d.Tail), head: int32(d.Head), stamp: r.stamp, cost: int64(d.Cost)}
-		if s.kinds[r.tail] == isSource && r.tail != r.head && d.Lower == 0 {
-			s.offered(a, d.Upper)
-			return
-		}
+	}
+	if !s.recorded.has(a) && s.kinds[d.Tail] == isSource && d.Lower == 0 {
+		s.offered(a, d)
+		return
+	}
+	r := &s.arcs[a]
+	if !s.recorded.has(a) {
+		s.record(a)
+		r.lower, r.upper = 0, 0
 		s.mark(a)
 		if r.tail != r.head && s.kinds[r.tail] >= isCore {
 			s.enlist(a)
@@ -369,15 +363,25 @@ func (s *Solver) setArc(a int32) {
 	s.suspectArc(a)
 }
 
-// offered takes in the upper bound of a new arc of a source, whose bounds are renewed
-// when it is compared or placed.
-func (s *Solver) offered(a int32, upper int64) {
-	r := &s.arcs[a]
-	r.upper = upper
-	s.mark(a)
-	s.dirty.add(r.tail)
-	if s.kinds[r.head] == isHub {
-		s.hubOf(r.head).found(s, a)
+// offered takes in an arc of a source without a record, of which anything may be
+// new. It is of no account to a source that has no flow to move.
+func (s *Solver) offered(a int32, d flowgraph.Arc) {
+	v := int32(d.Tail)
+	s.full.set(a, d.Upper == 0)
+	if s.kinds[d.Head] == isHub {
+		s.hubOf(int32(d.Head)).found(s, a)
+		s.dirty.add(v)
+		return
+	}
+	p := &s.payers[v]
+	if p.count == 0 || d.Upper == 0 {
+		return
+	}
+	value := int64(d.Cost) + s.price[d.Head]
+	p.loosen(a, value)
+	s.publish(v)
+	if value < s.price[v] {
+		s.dirty.add(v)
 	}
 }
 
@@ -387,7 +391,7 @@ func (s *Solver) suspectArc(a int32) {
 
 // force adds flow to a whatever its ends say.
 func (s *Solver) force(a int32, amount int64) {
-	r := &s.arcs[a]
+	r := s.arc(a)
 	s.addFlow(a, amount)
 	s.excess[r.tail] -= amount
 	s.excess[r.head] += amount
@@ -410,8 +414,8 @@ func (s *Solver) Adopt(n *flowgraph.Network, found solver.Solution) {
 		}
 	}
 	for a := range s.arcs {
-		if r := &s.arcs[a]; r.tail >= 0 {
-			if x := found.Flow(flowgraph.ArcID(a)) - r.flow; x != 0 {
+		if id := flowgraph.ArcID(a); n.ArcAlive(id) {
+			if x := found.Flow(id) - s.arcs[a].flow; x != 0 {
 				s.force(int32(a), x)
 			}
 		}
