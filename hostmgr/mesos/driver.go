@@ -123,8 +123,8 @@ func (d *driver) Start(ctx context.Context, sink hostmgr.Sink) (err error) {
 	d.sink, d.started, d.launched = sink, true, time.Now()
 	d.mu.Unlock()
 	subscribed, offered := make(chan struct{}), make(chan struct{})
-	d.working.Go(d.write)
-	d.working.Go(func() { d.keepSubscribed(subscribed, offered) })
+	d.work(d.write)
+	d.work(func() { d.keepSubscribed(subscribed, offered) })
 	if err := d.await(ctx, subscribed, 0); err != nil {
 		return err
 	}
@@ -134,8 +134,18 @@ func (d *driver) Start(ctx context.Context, sink hostmgr.Sink) (err error) {
 	d.mu.Lock()
 	d.reportHosts(true)
 	d.mu.Unlock()
-	d.working.Go(d.keep)
+	d.work(d.keep)
 	return nil
+}
+
+// work runs fn in the background until it ends or the driver is closed; not at all if that is now: Close may come while
+// Start still waits.
+func (d *driver) work(fn func()) {
+	d.closing.Lock()
+	defer d.closing.Unlock()
+	if d.ctx.Err() == nil {
+		d.working.Go(fn)
+	}
 }
 
 // await waits for an event of the subscription; patience 0 is without end.
@@ -151,6 +161,8 @@ func (d *driver) await(ctx context.Context, event <-chan struct{}, patience time
 	case <-over:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-d.ctx.Done():
+		return errClosed
 	case err := <-d.ended:
 		return err
 	}
