@@ -64,6 +64,8 @@ type JobSpec struct {
 	Preferences []SoftConstraint `cbor:",omitempty"` // that it should
 	Spread      []Spread         `cbor:",omitempty"` // how the tasks are to be kept apart; at most 32
 	Inputs      []Input          `cbor:",omitempty"` // data that the tasks read, where it matters where they run
+	HostWait    *time.Duration   `cbor:",omitempty"` // how long only hosts with the data will do; nil: as the cost model has it
+	RackWait    *time.Duration   `cbor:",omitempty"` // how long after that only racks with it will do; the same
 	Secrets     []Secret         `cbor:",omitempty"` // names and paths are unique
 	Task        TaskSpec
 	Overrides   []InstanceOverride `cbor:",omitempty"` // of Task; where several cover an instance, later ones win
@@ -124,6 +126,7 @@ type Input struct {
 	Bytes       int64
 	Hosts       []HostID `cbor:",omitempty"` // hosts with a replica
 	Racks       []string `cbor:",omitempty"` // racks with a replica on some host
+	Zones       []string `cbor:",omitempty"` // zones with a replica that all their hosts are alike near to
 	First, Last uint32   // the instances that read it, both included
 }
 

@@ -7,6 +7,8 @@
 package costmodels
 
 import (
+	"time"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
@@ -30,8 +32,10 @@ type Class struct {
 	Type     cluster.JobType
 	Priority int32           // 0..cluster.MaxPriority
 	Inputs   []cluster.Input // that every task of the class reads; only where the model is a Localizer
-	Stage    int             // how long the head of the class has waited: 0 below a second, s from 2^(s−1) seconds on
-	Estimate int             // the user's estimate of the run time in the same stages, 0 where there is none
+	// What the job says of how long to wait for a place with its data, then for its rack, nil for nothing; see cluster.JobSpec.
+	HostWait, RackWait *time.Duration
+	Stage              int // how long the head of the class has waited: 0 below a second, s from 2^(s−1) seconds on
+	Estimate           int // the user's estimate of the run time in the same stages, 0 where there is none
 }
 
 // Model prices the arcs of the network. Methods are pure: equal arguments and an equal round give equal prices, and what

@@ -17,6 +17,8 @@ type Round struct {
 	Mix []Share
 	// Hosts looks a host up, for its rack; it returns nil for one that is not known. Call Host.
 	Hosts func(cluster.HostID) *cluster.Host
+	// Zones returns the racks of which all hosts are in a zone, and the other hosts of that zone, both sorted. Call Zone.
+	Zones func(zone string) (racks []string, hosts []cluster.HostID)
 	// Guests returns the kinds of work of the tasks on a host, sorted. Call Residents.
 	Guests func(*cluster.Host) []Resident
 	// Known is what was learned from runs. Call RunTime, Usage, Used and Pace.
@@ -79,6 +81,14 @@ func (r *Round) RackOf(id cluster.HostID) string {
 		return h.Rack
 	}
 	return ""
+}
+
+// Zone returns the racks of which all hosts are in the zone, and the other hosts of the zone. The caller must not modify them.
+func (r *Round) Zone(zone string) (racks []string, hosts []cluster.HostID) {
+	if r.Zones == nil {
+		return nil, nil
+	}
+	return r.Zones(zone)
 }
 
 // Residents returns the kinds of work of the tasks on the host, sorted by name. The caller must not modify it.

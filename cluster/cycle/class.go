@@ -79,9 +79,20 @@ func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task, inputs cluster.Inpu
 		k.group.controller = spec.Controller && instance == 0
 	}
 	for _, in := range inputs.Of(instance) {
-		k.inputs += fmt.Sprintf("%d %q %q;", in.Bytes, in.Hosts, in.Racks)
+		k.inputs += fmt.Sprintf("%d %q %q %q;", in.Bytes, in.Hosts, in.Racks, in.Zones)
+	}
+	if k.inputs != "" {
+		k.inputs += fmt.Sprintf("%v %v", said(spec.HostWait), said(spec.RackWait))
 	}
 	return k
+}
+
+// said renders what may not be said.
+func said(d *time.Duration) string {
+	if d == nil {
+		return ""
+	}
+	return d.String()
 }
 
 // waiter is a task in the queue of its class.
@@ -136,6 +147,7 @@ func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskS
 		seen: costmodels.Class{
 			Request: costmodels.Request{Task: task, Work: key.row.work, Route: row.request.Route},
 			Pool:    spec.Pool, Type: spec.Type, Priority: spec.Priority, Inputs: inputs, Estimate: key.stage,
+			HostWait: spec.HostWait, RackWait: spec.RackWait,
 		},
 		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),
 		node:  flowgraph.NoNode,

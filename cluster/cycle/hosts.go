@@ -47,11 +47,12 @@ type hosts struct {
 	byIndex []*host                        // nil where an index is free
 	rooms   [][cluster.NumDimensions]int64 // by index, the fixed part of the room
 	free    []int32
-	version int                // grows when hosts come, go or change rack
+	version int                // grows when hosts come, go or change rack or zone
 	log     []int32            // indices in the order of their changes
 	start   int                // position of log[0]
 	last    []int              // by index: position of the last change
 	inRack  map[string][]int32 // indices by rack, in the order of arrival
+	zones   zones
 	touched func(*host)
 	social  bool // prices depend on who is on a host, and not only on how much they hold
 
@@ -93,7 +94,7 @@ func (t *hosts) same(old, rec *cluster.Host) bool {
 
 // set replaces what is known of the host, which differs.
 func (t *hosts) set(h *host, rec *cluster.Host) {
-	if h.rec == nil || h.rec.Rack != rec.Rack {
+	if h.rec == nil || h.rec.Rack != rec.Rack || h.rec.Zone != rec.Zone {
 		t.leaveRack(h)
 		t.inRack[rec.Rack] = append(t.inRack[rec.Rack], h.index)
 		t.version++

@@ -223,7 +223,7 @@ func (p *Planner) reset() {
 	p.cores = map[cluster.JobUID][]*unit{}
 	p.crowded, p.victims, p.overdrawn = nil, nil, nil
 	p.keys = map[cluster.JobUID]*jobKey{}
-	p.round.Hosts, p.round.Guests, p.round.Mix = p.hosts.lookup, p.residents, nil
+	p.round.Hosts, p.round.Zones, p.round.Guests, p.round.Mix = p.hosts.lookup, p.hosts.zone, p.residents, nil
 	p.census, p.joined = costmodels.Census{}, nil
 }
 

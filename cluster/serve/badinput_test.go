@@ -150,8 +150,11 @@ var badSpecs = []struct {
 	{"data of no size", reads(&sluicev1.DataInput{}), codes.InvalidArgument, "spec.locality.inputs[0].bytes", "is 0: 1 to"},
 	{"data of no instance", reads(&sluicev1.DataInput{Bytes: 1, Instances: &sluicev1.InstanceRange{Last: 7}}), codes.InvalidArgument, "spec.locality.inputs[0].instances.last", "the last instance is 0"},
 	{"data on no host", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{Kind: &sluicev1.Place_Host{Host: "h"}}}}), codes.InvalidArgument, "spec.locality.inputs[0].replicas[0].host", "shard/name"},
-	{"data nowhere", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{}}}), codes.InvalidArgument, "spec.locality.inputs[0].replicas[0]", "give host or rack"},
-	{"data in a zone", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{Kind: &sluicev1.Place_Zone{Zone: "z"}}}}), codes.Unimplemented, "spec.locality.inputs[0].replicas[0].zone", ""},
+	{"data nowhere", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{}}}), codes.InvalidArgument, "spec.locality.inputs[0].replicas[0]", "give host, rack or zone"},
+	{"data in a zone without a name", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{Kind: &sluicev1.Place_Zone{}}}}), codes.InvalidArgument, "spec.locality.inputs[0].replicas[0]", "names no place: give host, rack or zone"},
+	{"less than no patience", func(s *sluicev1.JobSpec) {
+		s.Locality = &sluicev1.Locality{HostWait: durationpb.New(-1)}
+	}, codes.InvalidArgument, "spec.locality.host_wait", "0 s to"},
 	{"a secret where the credentials are", func(s *sluicev1.JobSpec) {
 		s.Secrets = []*sluicev1.Secret{{Name: "a", Path: "sluice-api/token", Value: []byte("x")}}
 	}, codes.InvalidArgument, "spec.secrets[0].path", "is kept for"},

@@ -3,6 +3,9 @@ package serve
 import (
 	"math"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -19,6 +22,8 @@ const allInstances = math.MaxUint32
 
 // inputsFrom adds what data the tasks read and where it is. The job's instances and its gang are known.
 func inputsFrom(p *sluicev1.Locality, job *cluster.JobSpec, path string, v *violations) {
+	job.HostWait = waitFrom(p.GetHostWait(), child(path, "host_wait"), v)
+	job.RackWait = waitFrom(p.GetRackWait(), child(path, "rack_wait"), v)
 	inputs := p.GetInputs()
 	if path = child(path, "inputs"); len(inputs) > maxInputs {
 		v.Invalid(path, "has %d entries: at most %d", len(inputs), maxInputs)
@@ -51,6 +56,23 @@ func inputsFrom(p *sluicev1.Locality, job *cluster.JobSpec, path string, v *viol
 	}
 }
 
+// waitFrom reads how long to wait for a place, nil where nothing is said.
+func waitFrom(p *durationpb.Duration, path string, v *violations) *time.Duration {
+	if p == nil {
+		return nil
+	}
+	d := durationFrom(p, 0, maxSoftTimeout, path, v)
+	return &d
+}
+
+// waitTo is the reverse of waitFrom.
+func waitTo(d *time.Duration) *durationpb.Duration {
+	if d == nil {
+		return nil
+	}
+	return durationpb.New(*d)
+}
+
 func replicaFrom(p *sluicev1.Place, in *cluster.Input, path string, v *violations) {
 	switch {
 	case p.GetHost() != "":
@@ -61,14 +83,19 @@ func replicaFrom(p *sluicev1.Place, in *cluster.Input, path string, v *violation
 	case p.GetRack() != "":
 		checkText(p.GetRack(), child(path, "rack"), maxNameLength, v)
 		in.Racks = append(in.Racks, p.GetRack())
-	case p.GetZone() != "": // refused as what is not supported
+	case p.GetZone() != "":
+		checkText(p.GetZone(), child(path, "zone"), maxNameLength, v)
+		in.Zones = append(in.Zones, p.GetZone())
 	default:
-		v.Invalid(path, "names no place: give host or rack")
+		v.Invalid(path, "names no place: give host, rack or zone")
 	}
 }
 
 // inputsTo is the reverse of inputsFrom.
 func inputsTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
+	if len(s.Inputs) > 0 || s.HostWait != nil || s.RackWait != nil {
+		p.Locality = &sluicev1.Locality{HostWait: waitTo(s.HostWait), RackWait: waitTo(s.RackWait)}
+	}
 	for _, in := range s.Inputs {
 		out := &sluicev1.DataInput{Name: in.Name, Bytes: in.Bytes}
 		for _, h := range in.Hosts {
@@ -77,11 +104,11 @@ func inputsTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
 		for _, rack := range in.Racks {
 			out.Replicas = append(out.Replicas, &sluicev1.Place{Kind: &sluicev1.Place_Rack{Rack: rack}})
 		}
+		for _, zone := range in.Zones {
+			out.Replicas = append(out.Replicas, &sluicev1.Place{Kind: &sluicev1.Place_Zone{Zone: zone}})
+		}
 		if in.Last != allInstances {
 			out.Instances = &sluicev1.InstanceRange{First: in.First, Last: in.Last}
-		}
-		if p.Locality == nil {
-			p.Locality = &sluicev1.Locality{}
 		}
 		p.Locality.Inputs = append(p.Locality.Inputs, out)
 	}

@@ -262,8 +262,10 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Task.Processes[0].Environment = map[string]string{"A": "1"}
 	rich.Task.Processes[0].WorkingDirectory = "/tmp"
 	rich.Locality = &sluicev1.Locality{Inputs: []*sluicev1.DataInput{{Name: "part", Bytes: 5, Replicas: []*sluicev1.Place{
-		{Kind: &sluicev1.Place_Host{Host: "s/h"}}, {Kind: &sluicev1.Place_Rack{Rack: "r"}},
-	}}}}
+		{Kind: &sluicev1.Place_Host{Host: "s/h"}},
+		{Kind: &sluicev1.Place_Rack{Rack: "r"}},
+		{Kind: &sluicev1.Place_Zone{Zone: "z"}},
+	}}}, HostWait: durationpb.New(0), RackWait: durationpb.New(time.Minute)}
 	ruled.Locality = &sluicev1.Locality{Inputs: []*sluicev1.DataInput{{Bytes: 1, Instances: &sluicev1.InstanceRange{}}}}
 	rich.Groups, rich.EstimatedRunTime = []string{"g1", "g2"}, durationpb.New(time.Hour)
 	rich.Gang = &sluicev1.GangPolicy{Minimum: 2, LaunchTimeout: durationpb.New(time.Minute)}

@@ -33,9 +33,9 @@ var supported = fieldSet(map[string]string{
 	"ControllerPolicy":  "api_access",
 	"SpeculationPolicy": "idempotent max_copies_percent",
 	"ProgressPolicy":    "interval",
-	"Locality":          "inputs",
+	"Locality":          "inputs host_wait rack_wait",
 	"DataInput":         "name bytes replicas instances",
-	"Place":             "host rack",
+	"Place":             "host rack zone",
 	"UpdatePolicy": "batch_size batch_percent order in_place canaries max_failed_instances max_attempts rollback_on_failure " +
 		"start_paused min_healthy_time healthy_deadline",
 	"DiscoveryPolicy":   "endpoints drain_delay",

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/binpack"
+	"github.com/sluice-scheduler/sluice/costmodels/delay"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
@@ -162,14 +163,15 @@ func TestFeatures(t *testing.T) {
 	notSSD.Comparison, notSSD.Count = cluster.Less, 1
 	none := func(*cluster.JobSpec) {}
 	for _, c := range []struct {
-		name     string
-		model    costmodels.Model
-		feature  func(*cluster.JobSpec) // of the job "it"
-		before   []trace.Job
-		tasks    uint32
-		hosts    func([]trace.Host) // the feature where it is one of hosts,
-		pools    []cluster.Pool     // or of pools
-		expected func(runs []occupancy) bool
+		name      string
+		model     costmodels.Model
+		feature   func(*cluster.JobSpec) // of the job "it"
+		otherwise func(*cluster.JobSpec) // the job without the feature, where it has something else
+		before    []trace.Job
+		tasks     uint32
+		hosts     func([]trace.Host) // the feature where it is one of hosts,
+		pools     []cluster.Pool     // or of pools
+		expected  func(runs []occupancy) bool
 	}{
 		{name: "host label", feature: asks(&ssd), tasks: 6, expected: func(runs []occupancy) bool { return only(runs, "it", odd) }},
 		{name: "host label, not", feature: asks(&notSSD), tasks: 6, expected: func(runs []occupancy) bool {
@@ -275,6 +277,32 @@ func TestFeatures(t *testing.T) {
 			expected: func(runs []occupancy) bool { return only(runs, "it", func(h string) bool { return rackOf(h) == "r2" }) },
 		},
 		{
+			name: "in the zone where the data is", model: quincy.Model{}, tasks: 6,
+			feature: func(s *cluster.JobSpec) {
+				s.Inputs = []cluster.Input{{Bytes: 8 << 30, Zones: []string{"z1"}, Last: 5}}
+			},
+			expected: func(runs []occupancy) bool { return only(runs, "it", func(h string) bool { return zoneOf(h) == "z1" }) },
+		},
+		{
+			name: "no patience for data", model: delay.Model{}, tasks: 3, // the host with it is full for a minute
+			feature: func(s *cluster.JobSpec) {
+				none := time.Duration(0)
+				s.HostWait, s.RackWait = &none, &none
+				s.Inputs = []cluster.Input{{Bytes: 8 << 30, Hosts: []cluster.HostID{cluster.MakeHostID(trace.Shard, "h3")}, Last: 2}}
+			},
+			otherwise: func(s *cluster.JobSpec) {
+				s.Inputs = []cluster.Input{{Bytes: 8 << 30, Hosts: []cluster.HostID{cluster.MakeHostID(trace.Shard, "h3")}, Last: 2}}
+			},
+			before: []trace.Job{work("full", 0, 4, asks(&h3))}, expected: func(runs []occupancy) bool {
+				for _, o := range runs {
+					if o.job == "it" && o.start > 2 {
+						return false
+					}
+				}
+				return true
+			},
+		},
+		{
 			name: "a preference that gives way", tasks: 3, // all with an ssd are full for a minute
 			feature: func(s *cluster.JobSpec) {
 				s.Preferences = []cluster.SoftConstraint{{Constraint: ssd, Soft: cluster.Soft{Timeout: 30 * time.Second, Penalty: time.Minute}}}
@@ -307,6 +335,10 @@ func TestFeatures(t *testing.T) {
 			if feature == nil {
 				feature = none
 			}
+			otherwise := c.otherwise
+			if otherwise == nil {
+				otherwise = none
+			}
 			with := story{model: c.model, hosts: c.hosts, pools: c.pools, jobs: append(c.before[:len(c.before):len(c.before)], work("it", time.Second, c.tasks, feature))}
 			runs := with.tell(t)
 			count := 0
@@ -317,7 +349,7 @@ func TestFeatures(t *testing.T) {
 			}
 			require.Equal(t, int(c.tasks), count)
 			require.True(t, c.expected(runs), "%v", runs)
-			without := story{model: c.model, jobs: append(c.before[:len(c.before):len(c.before)], work("it", time.Second, c.tasks, none))}
+			without := story{model: c.model, jobs: append(c.before[:len(c.before):len(c.before)], work("it", time.Second, c.tasks, otherwise))}
 			require.False(t, c.expected(without.tell(t)), "without the feature nothing else would see to it")
 		})
 	}

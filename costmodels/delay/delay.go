@@ -4,7 +4,7 @@
 // than not, and loses less than it would by reading from afar. It accepts only a host with the data at first, a rack with
 // it after HostWait, and any place after RackWait more.
 //
-//	place(c, h) = 0 on a host with a Share of the input, Near in a rack with it, Far elsewhere
+//	place(c, h) = 0 on a host with a Share of the input, Near in a rack with it, Zone in a zone with it, Far elsewhere
 //	wait(c)     = Near/2 ──HostWait──► (Near + Far)/2 ──HostWait + RackWait──► costmodels.Patience(c)
 //	start, crowd = 0
 //
@@ -17,7 +17,7 @@
 //
 // Unit: milliseconds of expected delay; only the order of these prices matters here. Times of waiting are known in powers
 // of two of a second, so a threshold is reached at the next power of two. Work without input starts at once. Priority
-// decides only once any place will do.
+// decides only once any place will do. A job may have thresholds of its own (locality.host_wait and rack_wait).
 //
 // Source: M. Zaharia et al., "Delay Scheduling: A Simple Technique for Achieving Locality and Fairness in Cluster
 // Scheduling", EuroSys 2010, section 4, doi:10.1145/1755913.1755940. There a job skips its turn; here its tasks wait in
@@ -40,6 +40,7 @@ import (
 // The constants of the formula.
 const (
 	Near     = 1 << 12
+	Zone     = Far * 3 / 4 // the better of the places that are taken when any will do
 	Far      = 1 << 16
 	HostWait = 4 * time.Second
 	RackWait = 12 * time.Second
@@ -68,11 +69,17 @@ func (Model) Name() string { return "delay" }
 
 // Wait returns what the class would pay for a place now.
 func (m Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
-	host := cmp.Or(m.HostWait, HostWait)
+	host, rack := cmp.Or(m.HostWait, HostWait), cmp.Or(m.RackWait, RackWait)
+	if c.HostWait != nil {
+		host = *c.HostWait
+	}
+	if c.RackWait != nil {
+		rack = *c.RackWait
+	}
 	switch {
 	case c.Stage < stage(host):
 		return Near / 2
-	case c.Stage < stage(host+cmp.Or(m.RackWait, RackWait)):
+	case c.Stage < stage(host+rack):
 		return (Near + Far) / 2
 	default:
 		return costmodels.Patience(c)
@@ -82,6 +89,9 @@ func (m Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 // stage returns the first stage in which at least d has been waited.
 func stage(d time.Duration) int {
 	seconds := (d + time.Second - 1) / time.Second
+	if seconds <= 0 {
+		return 0
+	}
 	return bits.Len64(uint64(seconds-1)) + 1
 }
 
@@ -100,13 +110,19 @@ func (m Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Loc
 	enough := max(1, data.Total/cmp.Or(m.Share, Share))
 	l := costmodels.Locality{Elsewhere: Far}
 	for _, rack := range data.Racks {
-		if rack.Bytes >= enough {
+		switch {
+		case rack.Bytes >= enough:
 			l.Racks = append(l.Racks, costmodels.RackPrice{Rack: rack.Rack, Price: Near})
+		case rack.InZone >= enough:
+			l.Racks = append(l.Racks, costmodels.RackPrice{Rack: rack.Rack, Price: Zone})
 		}
 	}
 	for _, host := range data.Hosts {
-		if host.Bytes >= enough {
+		switch {
+		case host.Bytes >= enough:
 			l.Hosts = append(l.Hosts, costmodels.HostPrice{Host: host.Host})
+		case host.InRack < enough && host.InZone >= enough: // else its rack says the same
+			l.Hosts = append(l.Hosts, costmodels.HostPrice{Host: host.Host, Price: Zone})
 		}
 	}
 	return l

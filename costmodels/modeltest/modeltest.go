@@ -152,6 +152,12 @@ func drawRound(t *rapid.T) *costmodels.Round {
 			guests = append(guests, costmodels.Resident{Work: w, Tasks: n})
 		}
 	}
+	r.Zones = func(zone string) ([]string, []cluster.HostID) {
+		if zone == "z1" {
+			return []string{"r2", "r3"}, []cluster.HostID{"s/a", "s/d"}
+		}
+		return nil, []cluster.HostID{"s/b"}
+	}
 	r.Guests = func(h *cluster.Host) []costmodels.Resident {
 		if len(h.Tasks) == 0 {
 			return nil
@@ -171,6 +177,7 @@ func locality(t *rapid.T, m costmodels.Localizer, r *costmodels.Round, c *costmo
 			Bytes: rapid.Int64Range(1, cluster.MaxAmount).Draw(t, "bytes"),
 			Hosts: []cluster.HostID{everything, rapid.SampledFrom([]cluster.HostID{"s/a", "s/b", "s/c"}).Draw(t, "replica")},
 			Racks: []string{rapid.SampledFrom([]string{"r1", "r2"}).Draw(t, "rack")},
+			Zones: rapid.SampledFrom([][]string{nil, {"z1"}, {"z1", "z2"}}).Draw(t, "zones"),
 		})
 	}
 	got := m.Locality(r, c)

@@ -3,7 +3,7 @@
 // Intent: moving data costs time and network, so a task goes to the host that holds its input, else to a rack that does,
 // and waits a while for such a place before it goes elsewhere.
 //
-//	read(c, h) = Psi · GB(c in h's rack, not on h) + Xi · GB(c in other racks only)
+//	read(c, h) = Psi · GB(c in h's rack, not on h) + Zone · GB(c in h's zone only) + Xi · GB(c elsewhere only)
 //	wait(c)    = 1 + Second · 2^(stage−1)            a step function of the time waited
 //	start, crowd = 0
 //
@@ -15,9 +15,10 @@
 // Unit: milliseconds of expected delay. Quincy prices in units of one GB through a rack switch, and a second of waiting
 // at ω = 0.5 of them. A second of waiting is 1000 ms here, so its unit is 2000 ms: ψ = 1 and ξ = 2 become Psi and Xi.
 // A rack's price is that of its worst host, where nothing is local; a host is preferred when it holds at least δ = 1/10
-// of the input, and so is a rack. Running tasks do not move, so the term for time already run has nothing to price.
+// of the input, and so is a rack. Data that is said to be in a zone, as in a store there, costs Zone on its hosts, which lies
+// between. Running tasks do not move, so the term for time already run has nothing to price.
 //
-// Configuration: cost_model: quincy(psi=2000, xi=4000, second=1000, delta=10)
+// Configuration: cost_model: quincy(psi=2000, zone=3000, xi=4000, second=1000, delta=10)
 //
 // Source: M. Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters", SOSP 2009, section 4 and
 // appendix, doi:10.1145/1629575.1629601. We differ in that waiting is a step function, so that a quiet cluster costs
@@ -36,6 +37,7 @@ import (
 // The constants of the formula.
 const (
 	Psi    = 2000 // milliseconds a GB through a rack switch
+	Zone   = 3000 // milliseconds a GB from somewhere in the zone
 	Xi     = 4000 // milliseconds a GB through the core switch
 	Second = 1000 // milliseconds a second of waiting
 	Delta  = 10   // a place is preferred from one Delta-th of the input on
@@ -45,26 +47,28 @@ const (
 
 // Model is the policy. The zero value is ready for use: a field that is zero has the value of the constant.
 type Model struct {
-	Psi, Xi, Second flowgraph.Cost
-	Delta           int64
+	Psi, Zone, Xi, Second flowgraph.Cost
+	Delta                 int64
 }
 
 var _ costmodels.Localizer = Model{}
 
 // Validate says what is wrong with the settings.
 func (m Model) Validate() error {
-	if m.Psi < 0 || m.Xi < 0 || m.Second < 0 || m.Delta < 0 {
-		return errors.New("psi, xi, second and delta must be positive")
+	if m.Psi < 0 || m.Zone < 0 || m.Xi < 0 || m.Second < 0 || m.Delta < 0 {
+		return errors.New("psi, zone, xi, second and delta must be positive")
 	}
-	if p := m.prices(); p.Psi > p.Xi || p.Xi > 1<<20 || p.Second > 1<<20 {
-		return errors.New("psi must not exceed xi, nor xi and second 1048576")
+	if p := m.prices(); p.Psi > p.Zone || p.Zone > p.Xi || p.Xi > 1<<20 || p.Second > 1<<20 {
+		return errors.New("psi must not exceed zone, nor zone xi, nor xi and second 1048576")
 	}
 	return nil
 }
 
 // prices returns the model with every setting filled in.
 func (m Model) prices() Model {
-	return Model{cmp.Or(m.Psi, Psi), cmp.Or(m.Xi, Xi), cmp.Or(m.Second, Second), cmp.Or(m.Delta, Delta)}
+	psi, xi := cmp.Or(m.Psi, Psi), cmp.Or(m.Xi, Xi)
+	zone := cmp.Or(m.Zone, min(max(psi, Zone), xi)) // between the others, however these are set
+	return Model{psi, zone, xi, cmp.Or(m.Second, Second), cmp.Or(m.Delta, Delta)}
 }
 
 // Name returns "quincy".
@@ -94,14 +98,14 @@ func (m Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Loc
 	}
 	l := costmodels.Locality{Elsewhere: price(data.Total, p.Xi)}
 	for _, rack := range data.Racks {
-		if rack.Bytes >= data.Total/p.Delta {
-			cost := min(price(rack.Bytes, p.Psi)+price(data.Total-rack.Bytes, p.Xi), l.Elsewhere)
+		if rack.InZone >= data.Total/p.Delta {
+			cost := min(price(rack.Bytes, p.Psi)+price(rack.InZone-rack.Bytes, p.Zone)+price(data.Total-rack.InZone, p.Xi), l.Elsewhere)
 			l.Racks = append(l.Racks, costmodels.RackPrice{Rack: rack.Rack, Price: cost})
 		}
 	}
 	for _, h := range data.Hosts {
-		if h.Bytes >= data.Total/p.Delta {
-			cost := min(price(h.InRack-h.Bytes, p.Psi)+price(data.Total-h.InRack, p.Xi), l.Elsewhere)
+		if h.Bytes >= data.Total/p.Delta || h.InZone > h.InRack && h.InZone >= data.Total/p.Delta {
+			cost := min(price(h.InRack-h.Bytes, p.Psi)+price(h.InZone-h.InRack, p.Zone)+price(data.Total-h.InZone, p.Xi), l.Elsewhere)
 			l.Hosts = append(l.Hosts, costmodels.HostPrice{Host: h.Host, Price: cost})
 		}
 	}

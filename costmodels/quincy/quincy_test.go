@@ -41,6 +41,26 @@ func TestWorkedExample(t *testing.T) {
 	}, quincy.Model{}.Locality(round, class))
 }
 
+// What is in a zone is read at a price between, and less dearly on a host, or in a rack, that has a part of it.
+func TestZones(t *testing.T) {
+	round := &costmodels.Round{
+		Hosts: func(id cluster.HostID) *cluster.Host {
+			return &cluster.Host{ID: id, Machine: cluster.Machine{Rack: map[cluster.HostID]string{"s/h1": "r1"}[id], Zone: "z"}}
+		},
+		Zones: func(string) ([]string, []cluster.HostID) { return []string{"r1", "r2"}, []cluster.HostID{"s/bare"} },
+	}
+	class := &costmodels.Class{Inputs: []cluster.Input{
+		{Name: "a", Bytes: 3 * gb, Zones: []string{"z"}},
+		{Name: "b", Bytes: gb, Hosts: []cluster.HostID{"s/h1"}},
+	}}
+	require.Equal(t, costmodels.Locality{
+		Elsewhere: 16_000,
+		Hosts:     []costmodels.HostPrice{{Host: "s/bare", Price: 9000 + 4000}, {Host: "s/h1", Price: 9000}},
+		Racks:     []costmodels.RackPrice{{Rack: "r1", Price: 9000 + 2000}, {Rack: "r2", Price: 9000 + 4000}},
+	}, quincy.Model{}.Locality(round, class))
+	require.Equal(t, flowgraph.Cost(9000), quincy.Model{Psi: 3000, Xi: 3000}.Locality(round, class).Racks[0].Price-3000, "never beyond the others")
+}
+
 // A place with less than a tenth of the input is like any other.
 func TestSmallPartsAreNotPreferred(t *testing.T) {
 	l := quincy.Model{}.Locality(&costmodels.Round{}, &costmodels.Class{Inputs: []cluster.Input{

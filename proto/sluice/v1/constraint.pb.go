@@ -574,8 +574,9 @@ func (x *SpreadRule) GetMaxSkew() uint32 {
 type Locality struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Inputs []*DataInput           `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	// Longest time to wait for a place on a preferred host, then longest further
-	// time to wait for its rack. Unset: the server's configured values.
+	// How long only a host with the data will do, then how long only a rack with
+	// it: the thresholds of the cost model delay, up to 30 days. Unset: as that
+	// is configured. Other cost models weigh waiting by price, and look at neither.
 	HostWait      *durationpb.Duration `protobuf:"bytes,2,opt,name=host_wait,json=hostWait,proto3" json:"host_wait,omitempty"`
 	RackWait      *durationpb.Duration `protobuf:"bytes,3,opt,name=rack_wait,json=rackWait,proto3" json:"rack_wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
