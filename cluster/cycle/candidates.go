@@ -107,7 +107,8 @@ func (p *Planner) unlinked(short bool) (classes []*class) {
 // ask for the same few hosts, so each asks at the price that those before it have left.
 type offers struct {
 	pass   int
-	byHost []offer // by index
+	byHost []offer          // by index
+	bases  []flowgraph.Cost // of these; −1 where there is no offer of this pass
 	// initial says what one more task pays on the host beyond its start price, and after how many that start there.
 	initial func(h *host) (flowgraph.Cost, int64)
 	given   []uint64       // bit i%64 of word i/64: a class was offered the host of index i, which is not full yet
@@ -136,6 +137,10 @@ func (p *Planner) beginOffers(initial func(h *host) (flowgraph.Cost, int64)) {
 	}
 	o.pass++
 	o.initial = initial
+	o.bases = o.bases[:0]
+	for range o.byHost {
+		o.bases = append(o.bases, -1)
+	}
 	words := len(p.hosts.byIndex)/64 + 1
 	o.given, o.least = slices.Grow(o.given[:0], words)[:words], costmodels.MaxPrice
 	clear(o.given)
@@ -151,8 +156,17 @@ func (p *Planner) offer(i int32) *offer {
 		h := p.hosts.byIndex[i]
 		base, after := p.offers.initial(h)
 		*o = offer{pass: p.offers.pass, base: base, after: after, takes: p.graph.smallest.takes(h), ask: base}
+		p.offers.bases[i] = base
 	}
 	return o
+}
+
+// base returns the initial price of a host: without the rest of the offer, which lies elsewhere in memory.
+func (p *Planner) base(i int32) flowgraph.Cost {
+	if base := p.offers.bases[i]; base >= 0 {
+		return base
+	}
+	return p.offer(i).base
 }
 
 // give counts one more unit that a class was offered on the host. The price rises as the crowd's does from there on: where
@@ -242,7 +256,7 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) {
 	limit := len(p.offers.proposals) + max(leastCandidates, c.links.len(), 2*int(c.open()))
 	end := min(worth-p.options.Tolerance, c.price)
-	saves := func(i int32, start flowgraph.Cost) bool { return worth-start-p.offer(i).base > p.options.Tolerance }
+	saves := func(i int32, start flowgraph.Cost) bool { return worth-start-p.base(i) > p.options.Tolerance }
 	consider := func(i int32, start flowgraph.Cost) {
 		if !saves(i, start) || c.links.has(i) {
 			return
@@ -281,11 +295,13 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 			c.row.least, c.row.pass = least, p.offers.pass
 			return most
 		}
-		least = min(least, s.price()+p.offer(s.index()).base)
+		i := s.index()
+		base := p.base(i)
+		least = min(least, s.price()+base)
 		if len(p.offers.proposals) >= limit { // what comes saves less than if nobody were there
 			return max(most, worth-s.price()-c.local.elsewhere)
 		}
-		if i, start := s.index(), clamp(s.price()+c.local.elsewhere); saves(i, start) && !c.local.isNear(i) {
+		if start := clamp(s.price() + c.local.elsewhere); worth-start-base > p.options.Tolerance && !c.local.isNear(i) {
 			consider(i, start)
 		}
 	}
