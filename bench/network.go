@@ -41,9 +41,7 @@ func (c *Cluster) Apply() {
 	for _, s := range p.stays {
 		c.syncStay(s)
 	}
-	for _, v := range p.deadNodes {
-		n.RemoveNode(v)
-	}
+	n.RemoveNodes(p.deadNodes)
 	for _, j := range p.deadJobs {
 		for _, out := range n.Out(c.jobs[j].node) {
 			p.removed = append(p.removed, out.Arc)

@@ -73,34 +73,6 @@ func (n *Network) SetCost(a ArcID, c Cost) {
 	n.touchArc(a, r)
 }
 
-// SetCosts sets the price of each of arcs to the one of costs at the same index,
-// in this order. For thousands it is faster than SetCost: what lies here and
-// there in memory is read ahead. O(len(arcs)).
-func (n *Network) SetCosts(arcs []ArcID, costs []Cost) {
-	if len(arcs) != len(costs) {
-		panic(fmt.Sprintf("flowgraph: %d arcs, %d costs", len(arcs), len(costs)))
-	}
-	for len(arcs) > 0 {
-		k := min(len(arcs), ahead)
-		sum := int32(0)
-		for _, a := range arcs[:k] {
-			n.checkArc(a)
-			r := &n.arcs[a]
-			sum += int32(n.out.arena[n.nodes[r.Tail].out.off+r.outPos].Arc)
-			sum += int32(n.in.arena[n.nodes[r.Head].in.off+r.inPos].Arc)
-		}
-		n.fetched = ArcID(sum)
-		for i, a := range arcs[:k] {
-			n.SetCost(a, costs[i])
-		}
-		arcs, costs = arcs[k:], costs[k:]
-	}
-}
-
-// ahead is how many arcs are read at once before they change: few enough to
-// stay in the cache.
-const ahead = 64
-
 // SetBounds sets the bounds of the flow on a. O(1).
 func (n *Network) SetBounds(a ArcID, lower, upper int64) {
 	n.checkArc(a)

@@ -72,7 +72,7 @@ type Network struct {
 	log       changeLog
 	stats     Stats
 	totals    totals
-	fetched   ArcID // by fetch, which no compiler then takes away
+	fetched   ArcID // by readAhead, which no compiler then takes away
 }
 
 // totals are kept so that a solver can check its range without a scan.
@@ -159,39 +159,6 @@ func (n *Network) AddNode(supply int64) NodeID {
 	n.stats.NodesAdded++
 	n.touchNode(v)
 	return v
-}
-
-// RemoveNode removes v and all its arcs. O(degree).
-func (n *Network) RemoveNode(v NodeID) {
-	n.checkNode(v)
-	r := &n.nodes[v]
-	n.fetch(n.out.list(r.out))
-	// Last first: the freed ids then come back in their old order, so that
-	// the arcs of the next node lie side by side.
-	for r.out.len > 0 {
-		r.out.len--
-		a := n.out.arena[r.out.off+r.out.len].Arc
-		n.removeInward(a, &n.arcs[a])
-	}
-	for r.in.len > 0 {
-		n.RemoveArc(n.in.arena[r.in.off+r.in.len-1].Arc)
-	}
-	n.totals.addSupply(r.supply, -1)
-	r.alive, r.supply = false, 0
-	n.freeNodes = append(n.freeNodes, v)
-	n.stats.NodesRemoved++
-	n.touchNode(v)
-}
-
-// fetch reads where the lists at the heads of arcs end. These lie anywhere in
-// memory; reads that do not wait for each other take hardly longer than one.
-func (n *Network) fetch(arcs []Ref) {
-	sum := ArcID(0)
-	for i := range arcs {
-		in := &n.nodes[arcs[i].Node].in
-		sum += n.in.arena[in.off+in.len-1].Arc
-	}
-	n.fetched = sum
 }
 
 // SetSupply sets the supply of v; negative is demand. O(1).

@@ -57,6 +57,7 @@ func TestMisusePanics(t *testing.T) {
 		"lower above upper":   func() { n.SetBounds(a, 2, 1) },
 		"arc removed twice":   func() { n.RemoveArc(a); n.RemoveArc(a) },
 		"node removed twice":  func() { n.RemoveNode(v); n.RemoveNode(v) },
+		"named twice":         func() { w := n.AddNode(0); n.RemoveNodes([]NodeID{w, w}) },
 		"arcs of a dead node": func() { n.Out(99) },
 	} {
 		t.Run(name, func(t *testing.T) { require.Panics(t, misuse) })
@@ -107,6 +108,14 @@ func TestModel(t *testing.T) {
 		eager := mirror{arcs: map[ArcID]Arc{}, supplies: map[NodeID]int64{}}
 		lazy := mirror{arcs: map[ArcID]Arc{}, supplies: map[NodeID]int64{}}
 		node := func() NodeID { return pick(t, supplies) }
+		forget := func(v NodeID) {
+			delete(supplies, v)
+			for a, d := range arcs {
+				if d.Tail == v || d.Head == v {
+					delete(arcs, a)
+				}
+			}
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"addNode": func(t *rapid.T) {
 				s := rapid.Int64().Draw(t, "supply")
@@ -118,12 +127,15 @@ func TestModel(t *testing.T) {
 				}
 				v := node()
 				n.RemoveNode(v)
-				delete(supplies, v)
-				for a, d := range arcs {
-					if d.Tail == v || d.Head == v {
-						delete(arcs, a)
-					}
+				forget(v)
+			},
+			"removeNodes": func(t *rapid.T) {
+				var nodes []NodeID
+				for len(supplies) > 0 && rapid.Bool().Draw(t, "more") {
+					nodes = append(nodes, node())
+					forget(nodes[len(nodes)-1])
 				}
+				n.RemoveNodes(nodes)
 			},
 			"addArc": func(t *rapid.T) {
 				if len(supplies) == 0 {
