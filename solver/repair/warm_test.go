@@ -105,3 +105,18 @@ func requireBounds(t *testing.T, s *Solver) {
 		}
 	}
 }
+
+// TestSourceRepricedBecomesNode changes the price of a source's arc and adds an arc into
+// the source at once.
+func TestSourceRepricedBecomesNode(t *testing.T) {
+	n := flowgraph.New()
+	sink, a, b := n.AddNode(-2), n.AddNode(1), n.AddNode(1)
+	out := n.AddArc(a, sink, 0, 2, 0)
+	n.AddArc(b, sink, 0, 1, 9)
+	s := New()
+	solvertest.Compare(t, n, s)
+	n.SetCost(out, 3)
+	n.AddArc(b, a, 0, 1, 0)
+	solvertest.Compare(t, n, s)
+	require.EqualValues(t, 2, s.Flow(out))
+}
