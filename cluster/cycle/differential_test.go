@@ -187,6 +187,12 @@ func (h *history) cycle(t *rapid.T) {
 	other := newPlanner()
 	fresh := other.Run(Input{Snapshot: snapshot, Rescan: true, Now: h.now})
 	require.Empty(t, fresh.Placements, "something waits that fits")
+	require.Len(t, h.planner.units, len(other.units))
+	for k, u := range h.planner.units {
+		is := other.units[k]
+		require.Equal(t, is.group.key, u.group.key)
+		require.Equal(t, []any{is.job, is.spec, is.row.fixed, is.set.key}, []any{u.job, u.spec, u.row.fixed, u.set.key})
+	}
 	for _, d := range fresh.Displacements {
 		require.Empty(t, d.Victims, "something waits that can be made to fit: %+v", fresh.Displacements)
 	}
@@ -245,6 +251,15 @@ func (h *history) check() {
 		}
 	}
 	require.Len(t, p.waiting, waiting)
+	for _, u := range p.units {
+		if u.counted != nil {
+			require.Same(t, p.groups[u.group.key], u.group)
+		}
+		if u.host != nil {
+			require.Same(t, p.hosts.byID[u.host.id], u.host)
+			require.Contains(t, u.host.units, u)
+		}
+	}
 }
 
 // checkRow holds the row against one that has just looked at all hosts.
