@@ -93,9 +93,7 @@ func (s *Solver) takePrices() {
 			}
 		}
 		for _, x := range next {
-			if s.kinds[s.arcs[x.arc].tail] == isSource { // and did not become a node since
-				s.takePrice(x.arc, x.old)
-			}
+			s.takePrice(x.arc, x.old)
 		}
 	}
 	s.repriced = s.repriced[:0]
