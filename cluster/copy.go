@@ -26,22 +26,30 @@ func (s *JobSpec) speculates() bool {
 }
 
 func (s *State) addCopy(at Time, e *CopyAdded) error {
-	t, old := s.Task(e.Task), s.Job(e.Task.Job())
-	switch {
-	case t == nil || e.Task.IsCopy() || t.State != TaskRunning || t.Run != e.Run:
-		return fmt.Errorf("run %d of task %v does not run", e.Run, e.Task)
-	case !old.Spec.speculates() || old.Stopping:
-		return fmt.Errorf("job %d lets no task run twice", old.UID)
-	case s.Task(e.Task.Copy()) != nil:
-		return fmt.Errorf("task %v has a copy", e.Task)
+	if err := s.MayCopy(e); err != nil {
+		return err
 	}
-	j := *old
+	t, j := s.Task(e.Task), *s.Job(e.Task.Job())
 	c := &Task{
 		Key: e.Task.Copy(), Run: j.LastRun, State: TaskPending, Queued: at, ExitCode: -1, Version: t.Version,
 		Copy: &Copy{Off: t.Host, Pace: e.Pace},
 	}
 	s.setTask(at, nil, c, &j)
 	s.setJob(at, &j)
+	return nil
+}
+
+// MayCopy returns why the task gets no copy, nil if it may have one.
+func (s *State) MayCopy(e *CopyAdded) error {
+	t, j := s.Task(e.Task), s.Job(e.Task.Job())
+	switch {
+	case t == nil || e.Task.IsCopy() || t.State != TaskRunning || t.Run != e.Run:
+		return fmt.Errorf("run %d of task %v does not run", e.Run, e.Task)
+	case !j.Spec.speculates() || j.Stopping:
+		return fmt.Errorf("job %d lets no task run twice", j.UID)
+	case s.Task(e.Task.Copy()) != nil:
+		return fmt.Errorf("task %v has a copy", e.Task)
+	}
 	return nil
 }
 

@@ -5,12 +5,10 @@ import "github.com/sluice-scheduler/sluice/cluster"
 // Copy starts copies of tasks. Those that were chosen by what is no longer so are left out.
 func Copy(tx *Tx, chosen []cluster.CopyAdded) error {
 	for i := range chosen {
-		e := &chosen[i]
-		t, j := tx.State().Task(e.Task), tx.State().Job(e.Task.Job())
-		if t == nil || t.State != cluster.TaskRunning || t.Run != e.Run || j.Stopping || j.Spec.Speculation == nil || tx.State().Task(e.Task.Copy()) != nil {
+		if tx.State().MayCopy(&chosen[i]) != nil {
 			continue
 		}
-		if err := tx.Emit(e); err != nil {
+		if err := tx.Emit(&chosen[i]); err != nil {
 			return err
 		}
 	}
