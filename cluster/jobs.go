@@ -378,9 +378,6 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		}
 		if e.State.Terminal() {
 			t.Finished, t.ExitCode, t.Signal = at, e.ExitCode, e.Signal
-			if !stopping && !leaving && e.State != TaskLost && !j.Spec.Revocable {
-				s.turnover = s.turnover.freed(at, j.TaskFor(t).Resources)
-			}
 		}
 		if j.Spec.Type.Service() && t.Ready != 0 && at.Sub(t.Ready) >= max(steady, j.Spec.Backoff.Max) {
 			t.Failures = 0
@@ -394,6 +391,9 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		}
 		if _, again := t.ShouldRequeue(j); t.State.Terminal() && !again {
 			t.Hold = nil // it was to move, and has ended
+			if !stopping && !leaving && e.State != TaskLost && !j.Spec.Revocable {
+				s.turnover = s.turnover.freed(at, j.TaskFor(t).Resources)
+			}
 		}
 		return nil
 	})

@@ -225,7 +225,9 @@ func TestRestartPolicy(t *testing.T) {
 	require.True(t, end(cluster.TaskLost), "a lost run is nobody's fault")
 	require.True(t, end(cluster.TaskFailed), "one failure is retried")
 	require.True(t, end(cluster.TaskLost))
+	require.Zero(t, h.state.Turnover().Freed.Fixed[cluster.CPU], "what runs again takes back what it gave")
 	require.False(t, end(cluster.TaskFailed), "a second one is not")
+	require.Equal(t, int64(100), h.state.Turnover().Freed.Fixed[cluster.CPU])
 	require.Equal(t, uint32(4), h.task(0).Run)
 	require.Equal(t, cluster.JobFailed, h.state.Job(1).State())
 

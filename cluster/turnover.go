@@ -10,7 +10,7 @@ import (
 const TurnoverWindow = time.Minute
 
 // Turnover counts what runs gave back that ended by themselves: not those that were asked to end, nor those that were lost,
-// nor those on slack. Immutable.
+// nor those on slack, nor those that run again: these take back what they gave. Immutable.
 type Turnover struct {
 	Since  Time      `cbor:",omitempty"` // when the window in progress began
 	Freed  Resources // in it
