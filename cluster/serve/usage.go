@@ -60,7 +60,12 @@ func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
 func (s *Scheduler) TaskUsage(t *cluster.Task) (Usage, bool) {
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
-	sh := s.shards.byName[t.Host.Shard()]
+	return s.shards.usageOf(t)
+}
+
+// usageOf is TaskUsage for who holds the lock.
+func (r *shardTable) usageOf(t *cluster.Task) (Usage, bool) {
+	sh := r.byName[t.Host.Shard()]
 	if sh == nil || !t.State.Bound() {
 		return Usage{}, false
 	}
@@ -86,9 +91,11 @@ func (s *Scheduler) jobProgress(snapshot *cluster.Snapshot, j *cluster.Job) *flo
 	if j.Spec.Progress == 0 || j.Spec.Instances == 0 {
 		return nil
 	}
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
 	sum := 0.0
 	for t := range snapshot.TasksOf(j.UID, 0) {
-		switch u, ok := s.TaskUsage(t); {
+		switch u, ok := s.shards.usageOf(t); {
 		case t.Key.IsCopy():
 		case t.State == cluster.TaskSucceeded:
 			sum++
