@@ -235,8 +235,9 @@ type Solver struct {
 	repriced []repricing
 	reprice  int // price changes while taking in one batch
 
-	fetched int32  // what was read ahead
-	batch   uint32 // stamps arcs whose flow moved since the last optimum
+	former  []int32 // arcs with a record that were touched
+	fetched int32   // what was read ahead
+	batch   uint32  // stamps arcs whose flow moved since the last optimum
 	moved   []movement
 	changed []flowgraph.ArcID
 }

@@ -103,11 +103,7 @@ func (s *Solver) sync() {
 		s.takeAll()
 		s.work.Touched = int64(s.net.NumArcs() + s.net.NumNodes())
 	case complete:
-		for _, c := range touched {
-			if a, ok := c.Arc(); ok {
-				s.dropArc(int32(a))
-			}
-		}
+		s.dropArcs(touched)
 		for _, c := range touched {
 			if v, ok := c.Node(); ok {
 				s.node(int32(v))
@@ -174,6 +170,35 @@ func (s *Solver) takeAll() {
 			if s.kinds[ref.Node] >= isCore {
 				s.findExit(int32(ref.Node))
 			}
+		}
+	}
+}
+
+// dropArcs takes out what is no longer the same. Few arcs have a record; what those
+// need lies here and there in memory, and is read some ahead.
+func (s *Solver) dropArcs(touched []flowgraph.Change) {
+	const ahead = 64
+	s.former = s.former[:0]
+	for _, c := range touched {
+		if a, ok := c.Arc(); ok && s.recorded.has(int32(a)) {
+			s.former = append(s.former, int32(a))
+		}
+	}
+	for list := s.former; len(list) > 0; {
+		next := list[:min(ahead, len(list))]
+		list = list[len(next):]
+		for _, a := range next {
+			s.fetched += s.arcs[a].tail + int32(s.net.Arc(flowgraph.ArcID(a)).Tail)
+		}
+		for _, a := range next {
+			r := &s.arcs[a]
+			s.fetched += s.payers[r.tail].count + int32(s.excess[r.head])
+			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
+				s.fetched += held[r.pos].arc + held[len(held)-1].arc
+			}
+		}
+		for _, a := range next {
+			s.dropArc(a)
 		}
 	}
 }
