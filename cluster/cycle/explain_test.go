@@ -46,7 +46,7 @@ func crowdedWorld(t *testing.T) *shared {
 			s.emit(&cluster.HostUnreached{ID: id})
 		}
 	}
-	for i := range 110 {
+	for i := range 118 {
 		pool := []cluster.PoolPath{"root/a", "root/b"}[random.IntN(2)]
 		s.job(pool, 1+random.Uint32N(20), 500*(1+random.Int64N(12)), func(j *cluster.JobSpec) {
 			j.Priority, j.Preemptible = random.Int32N(3), true
@@ -81,7 +81,7 @@ func crowdedWorld(t *testing.T) *shared {
 func TestWhatUnblocksATaskUnblocksIt(t *testing.T) {
 	s := crowdedWorld(t)
 	waiting := s.in(cluster.TaskPending)
-	require.Greater(t, len(waiting), 900)
+	require.GreaterOrEqual(t, len(waiting), 1000)
 	every := 20
 	if os.Getenv("SLUICE_LONG") != "" {
 		every = 1
@@ -178,6 +178,27 @@ func (s *shared) let(u cycle.Unblocker, k cluster.TaskKey) {
 		everything = larger(everything, cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.GPU: 1000 * cluster.WholeGPU}})
 		s.machine(9999, everything)
 	}
+}
+
+// A task that would make one rack too full beside others waits for a task to leave that rack, or for room in the others.
+func TestUnevenDomainsAreExplained(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	for i, cpus := range []int64{4, 4, 1} {
+		s.rack(i, fmt.Sprint("r", i), cpus)
+	}
+	uid := s.job("root/p", 6, 1000, evenly(1, "rack"))
+	require.Len(t, s.step().Placements, 5)
+	s.step()
+	why, known := s.planner.WhyWaiting(s.in(cluster.TaskPending)[0])
+	require.True(t, known)
+	const rule = "at most 1 more of the job in one rack than in another"
+	require.Equal(t, []cycle.Tally{{Reason: cycle.HostUneven, Detail: rule, Hosts: 2}, {Reason: cycle.HostFull, Detail: "cpu_milli", Hosts: 1}}, why.Tally)
+	require.Equal(t, cycle.HostUneven, why.Blocked.Reason)
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.FewerTasks, Host: why.Blocked.Host, Rule: rule, Count: 1}}, why.Unblockers)
+	s.report(s.state.Host(why.Blocked.Host).Tasks[0], cluster.TaskSucceeded)
+	require.Equal(t, why.Blocked.Host, s.step().Placements[0].Host)
+	require.Equal(t, 5, s.running(uid))
 }
 
 // larger returns the machine with so much more, in GPUs of model A.
