@@ -52,7 +52,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"delay(host_wait=4)":                `host_wait: "4" is no duration above 0s`,
 		"coco(devils=)":                     "devils: an empty list",
 		"whare(attribute=rack)":             `whare: no setting "attribute"; there are: unknown, starts`,
-		"quincy(psi=5000)":                  "quincy: psi must not exceed xi",
+		"quincy(psi=5000)":                  "quincy: psi must not exceed zone",
 		"trivial(x=1)":                      `no setting "x"`,
 		"random(seed=1":                     "the parentheses do not match",
 		"random)":                           "the parentheses do not match",
