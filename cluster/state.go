@@ -252,14 +252,14 @@ func (s *State) removeHost(at Time, id HostID) error {
 		s.endHold(at, k)
 	}
 	s.removeHomes(at, id)
-	s.hosts.Delete(id)
+	s.hosts.remove(id)
 	s.noteClearing(id, false)
 	s.changes.Hosts = append(s.changes.Hosts, id)
 	return nil
 }
 
 func (s *State) setHost(h *Host) {
-	s.hosts.Set(h.ID, h)
+	s.hosts.set(h)
 	s.noteClearing(h.ID, h.Clearing)
 	s.changes.Hosts = append(s.changes.Hosts, h.ID)
 }
@@ -357,12 +357,12 @@ func (s *State) restore(r *Restored) error {
 		s.roles, s.mode, s.turnover = h.Roles, h.Mode, h.Turnover
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
-	load(s.hosts, r.Hosts, func(h *Host) HostID { return h.ID })
 	load(s.jobs, r.Jobs, func(j *Job) JobUID { return j.UID })
 	load(s.tasks, r.Tasks, func(t *Task) TaskKey { return t.Key })
 	load(s.works, r.Works, func(w *Work) string { return w.Name })
 	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
 	for _, h := range r.Hosts {
+		s.hosts.set(h)
 		s.noteClearing(h.ID, h.Clearing)
 	}
 	for _, j := range r.Jobs {

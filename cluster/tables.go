@@ -20,7 +20,7 @@ type tables struct {
 	mapping   *QueueMapping
 	costs     *CostPolicy
 	pools     *btree.Map[PoolPath, *Pool]
-	hosts     *btree.Map[HostID, *Host]
+	hosts     hostTable
 	jobs      *btree.Map[JobUID, *Job]
 	names     *btree.Map[JobID, JobUID]
 	keys      *btree.Map[string, JobUID]    // by idempotency key
@@ -42,7 +42,7 @@ func newTables() tables {
 	return tables{
 		nextJob: 1,
 		pools:   btree.NewMap[PoolPath, *Pool](degree),
-		hosts:   btree.NewMap[HostID, *Host](degree),
+		hosts:   newHostTable(),
 		jobs:    btree.NewMap[JobUID, *Job](degree),
 		names:   btree.NewMap[JobID, JobUID](degree),
 		keys:    btree.NewMap[string, JobUID](degree),
@@ -57,7 +57,7 @@ func newTables() tables {
 
 func (t *tables) copy() tables {
 	c := *t
-	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.Copy(), t.jobs.Copy()
+	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.copy(), t.jobs.Copy()
 	c.waits, c.homes, c.daemons = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy()
 	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
 	c.works, c.tokens = t.works.Copy(), t.tokens.Copy()
@@ -100,7 +100,7 @@ func (t *tables) HostsOf(p PoolPath) *Constraint {
 }
 
 // Host returns a host, nil if there is none of that id.
-func (t *tables) Host(id HostID) *Host { return find(t.hosts, id) }
+func (t *tables) Host(id HostID) *Host { return t.hosts.get(id) }
 
 // Job returns a job, nil if there is none of that uid.
 func (t *tables) Job(uid JobUID) *Job { return find(t.jobs, uid) }
@@ -148,7 +148,7 @@ func removed[T any](list []T, i int) []T {
 func (t *tables) NumTasks() int { return t.tasks.Len() }
 
 // NumHosts returns how many hosts there are, of all states.
-func (t *tables) NumHosts() int { return t.hosts.Len() }
+func (t *tables) NumHosts() int { return t.hosts.ids.Len() }
 
 // NumJobs returns how many jobs there are, of all states.
 func (t *tables) NumJobs() int { return t.jobs.Len() }
@@ -157,7 +157,7 @@ func (t *tables) NumJobs() int { return t.jobs.Len() }
 func (t *tables) Pools() iter.Seq[*Pool] { return ascend(t.pools, "") }
 
 // Hosts yields the hosts with ids from the given one on, by id.
-func (t *tables) Hosts(from HostID) iter.Seq[*Host] { return ascend(t.hosts, from) }
+func (t *tables) Hosts(from HostID) iter.Seq[*Host] { return t.hosts.from(from) }
 
 // Jobs yields the jobs with uids from the given one on, in the order of submission.
 func (t *tables) Jobs(from JobUID) iter.Seq[*Job] { return ascend(t.jobs, from) }
