@@ -9,7 +9,7 @@ import (
 )
 
 func TestConstraints(t *testing.T) {
-	h := &cluster.Host{ID: "s/web-1", Machine: cluster.Machine{
+	h := &cluster.Host{ID: "s/web-1", Machine: &cluster.Machine{
 		Rack: "r1", Zone: "z1",
 		Attributes: []cluster.KeyValue{{Key: "disk", Value: "ssd"}, {Key: "feature", Value: "avx"}, {Key: "feature", Value: "gpu"}},
 	}}
@@ -56,7 +56,7 @@ func TestConstraints(t *testing.T) {
 
 // What is not known of tasks decides only where nothing else does.
 func TestWhatIsNotKnown(t *testing.T) {
-	h := &cluster.Host{Machine: cluster.Machine{Zone: "z1"}}
+	h := &cluster.Host{Machine: &cluster.Machine{Zone: "z1"}}
 	in := func(zone string) cluster.Constraint {
 		return cluster.Constraint{Label: cluster.KeyValue{Key: "zone", Value: zone}, Comparison: cluster.Greater}
 	}
@@ -86,7 +86,7 @@ func TestWhatIsNotKnown(t *testing.T) {
 }
 
 func TestExclusiveHosts(t *testing.T) {
-	h := &cluster.Host{Machine: cluster.Machine{Attributes: []cluster.KeyValue{{Key: cluster.AttributeExclusive, Value: "lab"}}}}
+	h := &cluster.Host{Machine: &cluster.Machine{Attributes: []cluster.KeyValue{{Key: cluster.AttributeExclusive, Value: "lab"}}}}
 	name := func(value string, c cluster.Comparison, n uint32) *cluster.Constraint {
 		return &cluster.Constraint{Op: cluster.And, Terms: []cluster.Constraint{
 			{Label: cluster.KeyValue{Key: cluster.AttributeExclusive, Value: value}, Comparison: c, Count: n},
@@ -97,11 +97,11 @@ func TestExclusiveHosts(t *testing.T) {
 	require.False(t, h.Admits(name("lab", cluster.Equal, 0)), "to say not there is not to name it")
 	require.True(t, h.Admits(name("lab", cluster.Greater, 0)))
 	require.True(t, h.Admits(name("lab", cluster.Equal, 1)))
-	require.True(t, (&cluster.Host{}).Admits(nil))
+	require.True(t, (&cluster.Host{Machine: &cluster.Machine{}}).Admits(nil))
 }
 
 func TestDomains(t *testing.T) {
-	h := &cluster.Host{ID: "s/h", Machine: cluster.Machine{
+	h := &cluster.Host{ID: "s/h", Machine: &cluster.Machine{
 		Rack: "r", Attributes: []cluster.KeyValue{{Key: "room", Value: "1"}, {Key: "room", Value: "2"}},
 	}}
 	for name, want := range map[string]string{"": "s/h", "host": "s/h", "rack": "r", "zone": "", "room": "1", "row": ""} {

@@ -52,8 +52,8 @@ func (m *Machine) Equal(n Machine) bool {
 
 // Host is a machine in the cluster with what is allocated on it. Immutable; State replaces it.
 type Host struct {
-	ID HostID
-	Machine
+	ID          HostID
+	*Machine           // never nil; the same one in all records between two reports, and never modified
 	Draining    bool   // the operator's wish
 	DrainReason string `cbor:",omitempty"` // of the wish, in words
 	Clearing    bool   `cbor:",omitempty"` // and that what may be moved leaves it

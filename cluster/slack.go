@@ -28,7 +28,12 @@ func (h *Host) Spare() Resources { return h.Lendable().Sub(h.Lent).Positive() }
 // Lending returns the host as revocable tasks see it: what is free is what is spare, and nothing is kept from them.
 func (h *Host) Lending() *Host {
 	out := *h
-	out.Allocated, out.Lent, out.Slack, out.Revocable = h.Capacity.Sub(h.Spare()), Resources{}, Resources{}, Resources{}
+	if !h.Revocable.IsZero() {
+		machine := *h.Machine
+		machine.Revocable = Resources{}
+		out.Machine = &machine
+	}
+	out.Allocated, out.Lent, out.Slack = h.Capacity.Sub(h.Spare()), Resources{}, Resources{}
 	out.Withheld, out.GPUWithheld = Resources{}, nil
 	return &out
 }

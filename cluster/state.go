@@ -200,7 +200,7 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 			h.Unreachable, h.Reason, h.Since = false, "", at
 		}
 	}
-	h.Machine = e.Machine
+	h.Machine = &e.Machine
 	h.GPUFree = s.freeGPUs(&h)
 	s.withhold(&h)
 	s.setHost(&h)

@@ -40,7 +40,7 @@ type stage struct {
 func (p Planned) Pack(ctx context.Context, w *Workload, pods []*cluster.TaskSpec, _ uint64, done func(int)) ([]*cluster.Host, error) {
 	s := &stage{state: cluster.NewState(), planner: cycle.New(p.Model, p.NewSolver), now: cluster.Time(time.Hour)}
 	for _, h := range w.Hosts {
-		if err := s.emit(&cluster.HostReported{ID: h.ID, Machine: h.Machine}); err != nil {
+		if err := s.emit(&cluster.HostReported{ID: h.ID, Machine: *h.Machine}); err != nil {
 			return nil, err
 		}
 	}

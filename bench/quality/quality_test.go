@@ -22,7 +22,7 @@ func newSolver() solver.Solver { return netsimplex.New() }
 func small() *quality.Workload {
 	w := &quality.Workload{}
 	for i := range 24 {
-		h := &cluster.Host{ID: cluster.MakeHostID("s", fmt.Sprintf("h%02d", i))}
+		h := &cluster.Host{ID: cluster.MakeHostID("s", fmt.Sprintf("h%02d", i)), Machine: &cluster.Machine{}}
 		h.Capacity.Fixed = [cluster.NumDimensions]int64{cluster.CPU: 32_000, cluster.Memory: 128 << 30}
 		for range 2 + 2*(i%2) {
 			h.GPUs = append(h.GPUs, cluster.GPUDevice{Model: "A"})

@@ -27,7 +27,7 @@ func Read(pods, machines string) (w *Workload, err error) {
 	for i := range from.Hosts {
 		h := &from.Hosts[i]
 		w.Hosts = append(w.Hosts, &cluster.Host{
-			ID: h.ID(), Machine: h.Machine, GPUFree: slices.Repeat([]int32{cluster.WholeGPU}, len(h.GPUs)),
+			ID: h.ID(), Machine: &h.Machine, GPUFree: slices.Repeat([]int32{cluster.WholeGPU}, len(h.GPUs)),
 		})
 	}
 	for {

@@ -118,7 +118,7 @@ func TestNoHostTakesMoreThanItsBound(t *testing.T) {
 			}
 			return r
 		}
-		rec := &cluster.Host{Machine: cluster.Machine{Capacity: vector("capacity", 60)}}
+		rec := &cluster.Host{Machine: &cluster.Machine{Capacity: vector("capacity", 60)}}
 		rec.Slack = vector("slack", 60)
 		h := &host{rec: rec, room: rec.Room()}
 		var classes []*class

@@ -147,9 +147,9 @@ func (s *shared) let(u cycle.Unblocker, k cluster.TaskKey) {
 	case cycle.ResumeHost:
 		s.emit(&cluster.HostDrain{ID: u.Host})
 	case cycle.ReconnectHost:
-		s.emit(&cluster.HostReported{ID: u.Host, Machine: h.Machine})
+		s.emit(&cluster.HostReported{ID: u.Host, Machine: *h.Machine})
 	case cycle.MoreRoom:
-		s.emit(&cluster.HostReported{ID: u.Host, Machine: larger(h.Machine, u.Room)})
+		s.emit(&cluster.HostReported{ID: u.Host, Machine: larger(*h.Machine, u.Room)})
 	case cycle.RaisePool:
 		pool := *s.state.Pool(u.Pool)
 		pool.Resources = append([]cluster.PoolResource{}, pool.Resources...)
@@ -166,7 +166,7 @@ func (s *shared) let(u cycle.Unblocker, k cluster.TaskKey) {
 			}
 		}
 	case cycle.MoreTasks:
-		s.emit(&cluster.HostReported{ID: u.Host, Machine: larger(h.Machine, vector(10, 10))})
+		s.emit(&cluster.HostReported{ID: u.Host, Machine: larger(*h.Machine, vector(10, 10))})
 		uid := s.job("root/a", uint32(u.Count), 1, func(j *cluster.JobSpec) {
 			j.Labels = []cluster.KeyValue{s.state.Job(k.Job()).Spec.Constraint.Label}
 		})

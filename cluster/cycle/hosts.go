@@ -163,7 +163,7 @@ func (t *hosts) leaveRack(h *host) {
 }
 
 func sameMachine(a, b *cluster.Host) bool {
-	return a.Rack == b.Rack && a.Zone == b.Zone && a.Capacity.Equal(b.Capacity) &&
+	return a.Machine == b.Machine || a.Rack == b.Rack && a.Zone == b.Zone && a.Capacity.Equal(b.Capacity) &&
 		slices.Equal(a.Attributes, b.Attributes) && slices.Equal(a.GPUs, b.GPUs) && a.Capabilities == b.Capabilities
 }
 

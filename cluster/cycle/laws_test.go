@@ -236,7 +236,7 @@ func (l *life) trouble() {
 	h := l.state.Host(id)
 	switch {
 	case h.Unreachable:
-		l.emit(&cluster.HostReported{ID: id, Machine: h.Machine})
+		l.emit(&cluster.HostReported{ID: id, Machine: *h.Machine})
 	case h.Draining:
 		l.emit(&cluster.HostDrain{ID: id})
 	case l.chance(2):
@@ -309,7 +309,7 @@ func (l *life) calm() {
 	for id := range l.hosts {
 		if h := l.state.Host(cluster.MakeHostID("s", fmt.Sprintf("h%05d", id))); h.Draining || h.Unreachable {
 			l.emit(&cluster.HostDrain{ID: h.ID})
-			l.emit(&cluster.HostReported{ID: h.ID, Machine: h.Machine})
+			l.emit(&cluster.HostReported{ID: h.ID, Machine: *h.Machine})
 		}
 	}
 	moved := 0

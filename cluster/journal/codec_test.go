@@ -47,7 +47,12 @@ func (f *filler) fill(v reflect.Value, depth int) {
 		f.fill(v.Index(0), depth+1)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			f.fill(v.Field(i), depth+1)
+			field := v.Field(i)
+			if v.Type().Field(i).Anonymous && field.Kind() == reflect.Pointer { // stored as if it were embedded itself
+				field.Set(reflect.New(field.Type().Elem()))
+				field = field.Elem()
+			}
+			f.fill(field, depth+1)
 		}
 	default:
 		panic(fmt.Sprintf("%v is not a type that is stored", v.Type()))

@@ -402,7 +402,7 @@ func TestInPlaceUpdates(t *testing.T) {
 	}
 	w.do(func(tx *rules.Tx) error {
 		for i := range 4 {
-			if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: w.state.Host(hostID(0)).Machine}); err != nil {
+			if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: *w.state.Host(hostID(0)).Machine}); err != nil {
 				return err
 			}
 		}
@@ -466,7 +466,7 @@ func TestUpdatesComeToRest(t *testing.T) {
 					w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.HostUnreached{ID: h}) })
 				} else {
 					w.do(func(tx *rules.Tx) error {
-						return tx.Emit(&cluster.HostReported{ID: h, Machine: w.state.Host(h).Machine})
+						return tx.Emit(&cluster.HostReported{ID: h, Machine: *w.state.Host(h).Machine})
 					})
 				}
 			case 5:
@@ -495,7 +495,7 @@ func TestUpdatesComeToRest(t *testing.T) {
 		}
 		for i := range 4 {
 			w.do(func(tx *rules.Tx) error {
-				if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: w.state.Host(hostID(i)).Machine}); err != nil {
+				if err := tx.Emit(&cluster.HostReported{ID: hostID(i), Machine: *w.state.Host(hostID(i)).Machine}); err != nil {
 					return err
 				}
 				return tx.Emit(&cluster.HostDrain{ID: hostID(i)})

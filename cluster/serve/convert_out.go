@@ -181,7 +181,7 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 		Rack:       h.Rack,
 		Zone:       h.Zone,
 		Attributes: attributesTo(h.Attributes),
-		Capacity:   capacityTo(&h.Machine),
+		Capacity:   capacityTo(h.Machine),
 		Allocated:  vectorTo(h.Allocated),
 		Slack:      lentTo(h.Slack),
 		Lent:       lentTo(h.Lent),

@@ -118,7 +118,7 @@ func TestAVolumeThatIsUsed(t *testing.T) {
 	h := r.s.Snapshot().Host("east/h0")
 	require.Nil(t, userOf(r.s.Snapshot(), h, "db-0"))
 	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
-		uid, able := tx.State().NextJob(), h.Machine
+		uid, able := tx.State().NextJob(), *h.Machine
 		spec := &cluster.JobSpec{Name: "work", Pool: cluster.DefaultPool, Instances: 1}
 		spec.Task.Volumes = []cluster.Volume{{Name: "db-{instance}", MountPath: "data"}}
 		able.Capabilities |= spec.Task.Needs()

@@ -59,7 +59,7 @@ func TestPlacesAddUp(t *testing.T) {
 	other := fixed{place: costmodels.Locality{Elsewhere: 8, Hosts: []costmodels.HostPrice{{Host: "s/b", Price: 2}, {Host: "s/c", Price: 4}}}}
 	racks := map[cluster.HostID]string{"s/a": "r1", "s/b": "r1", "s/c": "r2"}
 	round := &costmodels.Round{Hosts: func(id cluster.HostID) *cluster.Host {
-		return &cluster.Host{Machine: cluster.Machine{Rack: racks[id]}}
+		return &cluster.Host{Machine: &cluster.Machine{Rack: racks[id]}}
 	}}
 	require.Equal(t, costmodels.Locality{
 		Elsewhere: 108,

@@ -100,7 +100,7 @@ func TestFaultsAreNamedAndHarmless(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := guard.New(c.model)
-			r, q, h := &costmodels.Round{}, &costmodels.Request{Task: &cluster.TaskSpec{}}, &cluster.Host{ID: "s/h"}
+			r, q, h := &costmodels.Round{}, &costmodels.Request{Task: &cluster.TaskSpec{}}, &cluster.Host{ID: "s/h", Machine: &cluster.Machine{}}
 			prices := func() {
 				for _, p := range []flowgraph.Cost{
 					g.Wait(r, &costmodels.Class{Request: *q}), g.Start(r, q, h),

@@ -31,7 +31,7 @@ func TestStartFollowsTheBusiestResource(t *testing.T) {
 		{"over-committed", vector(100_000, 0), 2000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := &cluster.Host{Machine: cluster.Machine{Capacity: vector(4000, 100)}, Allocated: c.allocated}
+			h := &cluster.Host{Machine: &cluster.Machine{Capacity: vector(4000, 100)}, Allocated: c.allocated}
 			got := loadspread.Model{}.Start(&costmodels.Round{}, &costmodels.Request{Task: &cluster.TaskSpec{Resources: vector(500, 25)}}, h)
 			require.Equal(t, c.want, got)
 		})

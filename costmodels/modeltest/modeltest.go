@@ -107,7 +107,7 @@ func drawTask(t *rapid.T, label string) *cluster.TaskSpec {
 func drawHost(t *rapid.T) *cluster.Host {
 	h := &cluster.Host{
 		ID: "shard/host",
-		Machine: cluster.Machine{
+		Machine: &cluster.Machine{
 			Capacity: drawResources(t, "capacity"), Rack: "r", Zone: "z",
 			Attributes: []cluster.KeyValue{{Key: "platform", Value: rapid.SampledFrom([]string{"new", "old"}).Draw(t, "platform")}},
 		},

@@ -21,7 +21,7 @@ const gb = 1_000_000_000
 func TestWorkedExample(t *testing.T) {
 	racks := map[cluster.HostID]string{"s/h1": "r1", "s/h2": "r2", "s/h3": "r1"}
 	round := &costmodels.Round{Hosts: func(id cluster.HostID) *cluster.Host {
-		return &cluster.Host{ID: id, Machine: cluster.Machine{Rack: racks[id]}}
+		return &cluster.Host{ID: id, Machine: &cluster.Machine{Rack: racks[id]}}
 	}}
 	class := &costmodels.Class{Inputs: []cluster.Input{
 		{Name: "a", Bytes: 3 * gb, Hosts: []cluster.HostID{"s/h1", "s/h2"}},
@@ -45,7 +45,7 @@ func TestWorkedExample(t *testing.T) {
 func TestZones(t *testing.T) {
 	round := &costmodels.Round{
 		Hosts: func(id cluster.HostID) *cluster.Host {
-			return &cluster.Host{ID: id, Machine: cluster.Machine{Rack: map[cluster.HostID]string{"s/h1": "r1"}[id], Zone: "z"}}
+			return &cluster.Host{ID: id, Machine: &cluster.Machine{Rack: map[cluster.HostID]string{"s/h1": "r1"}[id], Zone: "z"}}
 		},
 		Zones: func(string) ([]string, []cluster.HostID) { return []string{"r1", "r2"}, []cluster.HostID{"s/bare"} },
 	}
