@@ -36,6 +36,8 @@ type story struct {
 	hosts func(hosts []trace.Host)
 	pools []cluster.Pool
 	jobs  []trace.Job
+
+	faults Faults
 }
 
 // tell plays the story and returns the runs. No rule is broken in it, by the checker and by verify.
@@ -56,7 +58,7 @@ func (s *story) tell(t *testing.T) []occupancy {
 	if s.model != nil {
 		c.Model = s.model
 	}
-	c.Pools = s.pools
+	c.Pools, c.Faults = s.pools, s.faults
 	var list bytes.Buffer
 	c.Placements = &list
 	clean(t, run(t, c))
@@ -503,6 +505,27 @@ func TestAGangLeavesWhole(t *testing.T) {
 		few += n
 	}
 	require.Equal(t, 2, few)
+}
+
+// TestAGangIsGivenBackThatDoesNotBegin: where not all of a gang are confirmed to run in time, all are given back, and it begins
+// again as a whole; with more time it runs once.
+func TestAGangIsGivenBackThatDoesNotBegin(t *testing.T) {
+	begun := func(timeout time.Duration) map[float64]int { // how many runs began, by when
+		s := story{faults: Faults{StatusDelay: 4 * time.Second}, jobs: []trace.Job{
+			work("it", 0, 3, func(s *cluster.JobSpec) { s.Gang = &cluster.Gang{Minimum: 3, LaunchTimeout: timeout} }),
+		}}
+		starts := map[float64]int{}
+		for _, o := range s.tell(t) {
+			starts[o.start]++
+		}
+		return starts
+	}
+	starts := begun(2 * time.Second)
+	require.Greater(t, len(starts), 1, "all of it was confirmed at once")
+	for at, n := range starts {
+		require.Equal(t, 3, n, "at %v", at)
+	}
+	require.Len(t, begun(time.Minute), 1)
 }
 
 // TestHostsWithGPUsAreKept: by price alone, work that needs no GPU stays off the hosts that have some while others have room,
