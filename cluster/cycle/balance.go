@@ -16,7 +16,7 @@ import (
 type balance struct {
 	tally  *tally
 	rule   *rule
-	number int64          // the rule holds where there are less more than the least
+	number int64          // the rule holds where a domain is less than so many above the least
 	hosts  map[string]int // how many count, by domain
 	levels []int          // how many of these domains have so many tasks, at least
 	least  int64          // the lowest level
