@@ -11,7 +11,7 @@ const (
 	// mostAhead is how many nodes a search settles at most beyond the cost of waiting.
 	mostAhead = 8
 	// foresight is for how many rises like the last ones it looks ahead.
-	foresight = 4
+	foresight = 2
 )
 
 // wait is an arc over which a source can send any amount to the ground at a price that
