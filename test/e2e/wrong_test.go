@@ -31,7 +31,7 @@ func TestWrongInput(t *testing.T) {
 		"too many":           {job: spec("instances: 1000000000\n"), code: 6, want: "spec.instances"},
 		"long name":          {job: strings.Replace(spec(""), "name: x", "name: "+strings.Repeat("x", 101), 1), code: 6, want: "spec.name"},
 		"unknown pool":       {job: spec("pool: root/none\n"), code: 6, want: "spec.pool"},
-		"not yet":            {job: spec("locality: {host_wait: 5s}\n"), code: 6, want: "spec.locality.host_wait"},
+		"no patience":        {job: spec("locality: {host_wait: -5s}\n"), code: 6, want: "spec.locality.host_wait"},
 		"cycle":              {job: spec("depends_on: [{job: x}]\n"), code: 6, want: "depends_on"},
 		"no file":            {args: []string{"job", "submit", "nowhere.yaml"}, code: 2, want: "nowhere.yaml"},
 		"no argument":        {args: []string{"job", "submit"}, code: 2, want: "FILE is missing"},
