@@ -1,6 +1,8 @@
 package assignment
 
 import (
+	"sync/atomic"
+
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -89,6 +91,9 @@ type Solver struct {
 	queue   []item
 	settled []int32
 	work    solver.Work
+
+	ahead   []source // see readAhead
+	fetched int32    // what was read, which no compiler then takes away
 }
 
 var (
@@ -174,20 +179,25 @@ func (s *Solver) Solve(_ *flowgraph.Network, budget solver.Budget) (solver.Resul
 // objective.
 func (s *Solver) finish() (int64, bool) {
 	var sum flowgraph.Int128
+	var cost atomic.Int64 // of the ways taken: below 2³⁰ each
 	s.flows = make([]int64, s.net.ArcBound())
-	s.changed = make([]flowgraph.ArcID, 0, len(s.sources)+len(s.arcs))
-	carry := func(a flowgraph.ArcID, flow, cost int64) {
-		s.flows[a] = flow
-		s.changed = append(s.changed, a)
-		sum.AddMul(cost, flow)
-	}
-	for i := range s.sources {
-		x := &s.sources[i]
-		carry(s.net.Out(s.of[i])[x.at-x.first].Arc, 1, int64(s.ways[x.at].cost))
-	}
+	s.changed = make([]flowgraph.ArcID, len(s.sources), len(s.sources)+len(s.arcs))
+	inHalves(len(s.sources), func(from, to int) {
+		part := int64(0)
+		for i := from; i < to; i++ {
+			x := &s.sources[i]
+			a := s.net.Out(s.of[i])[x.at-x.first].Arc
+			s.flows[a], s.changed[i] = 1, a
+			part += int64(s.ways[x.at].cost)
+		}
+		cost.Add(part)
+	})
+	sum.Add(cost.Load())
 	for i := range s.arcs {
 		if a := &s.arcs[i]; a.flow > 0 && a.id != flowgraph.NoArc {
-			carry(a.id, a.flow, int64(s.net.Cost(a.id)))
+			s.flows[a.id] = a.flow
+			s.changed = append(s.changed, a.id)
+			sum.AddMul(int64(s.net.Cost(a.id)), a.flow)
 		}
 	}
 	top := int64(0)

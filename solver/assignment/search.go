@@ -71,6 +71,7 @@ func (s *Solver) expand(t *target, u int32, label int64) {
 	if s.leads[u] > 0 {
 		s.follow(t, u, label)
 	}
+	s.readAhead(held, t.cost-label)
 	for i := range held {
 		h := &held[i]
 		if next := label + int64(h.cost); h.next != none && next+s.price[h.head] < t.cost {
@@ -79,6 +80,23 @@ func (s *Solver) expand(t *target, u int32, label int64) {
 		if label+h.rest < t.cost {
 			s.open(t, u, h, label)
 		}
+	}
+}
+
+// readAhead reads the ways of the units that may be opened, of which each is elsewhere in
+// memory: reads that do not wait for each other take hardly longer than one.
+func (s *Solver) readAhead(held []holding, below int64) {
+	s.ahead = s.ahead[:0]
+	for i := range held {
+		if held[i].rest < below {
+			s.ahead = append(s.ahead, s.sources[held[i].from])
+		}
+	}
+	if len(s.ahead) < 2 {
+		return
+	}
+	for _, x := range s.ahead {
+		s.fetched += s.ways[x.first].cost + s.ways[x.last-1].cost
 	}
 }
 

@@ -2,6 +2,8 @@ package assignment
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -158,34 +160,71 @@ func (s *Solver) findExit(v int32) {
 // range.
 func (s *Solver) takeSources() bool {
 	n := s.net
-	nowhere := int32(len(s.nodes) - 1)
-	s.ways = make([]way, 0, max(0, n.NumArcs()-len(s.arcs)))
+	ways := int32(0)
 	for v, c := range s.index {
 		id := flowgraph.NodeID(v)
 		if c != none || !n.NodeAlive(id) {
 			continue
 		}
-		first := int32(len(s.ways))
-		for _, ref := range n.Out(id) {
-			head := s.index[ref.Node]
-			d := n.Arc(ref.Arc)
-			if d.Upper == 0 {
-				head = nowhere
-			}
-			if d.Lower != 0 {
+		first, degree := ways, int32(len(n.Out(id)))
+		if n.Supply(id) == 0 {
+			if !s.inRange(id) {
 				return false
 			}
-			s.ways = append(s.ways, way{int32(ref.Cost), head})
-		}
-		if n.Supply(id) == 0 {
-			s.ways = s.ways[:first]
 			continue
 		}
+		ways += degree
 		s.index[v] = -2 - int32(len(s.of))
 		s.of = append(s.of, id)
-		s.sources = append(s.sources, source{first: first, last: int32(len(s.ways)), at: none})
+		s.sources = append(s.sources, source{first: first, last: ways, at: none})
+	}
+	s.ways = make([]way, ways)
+	var strange atomic.Bool
+	inHalves(len(s.of), func(from, to int) {
+		for i := from; i < to; i++ {
+			if !s.takeWays(i) {
+				strange.Store(true)
+				return
+			}
+		}
+	})
+	return !strange.Load()
+}
+
+// inRange reports whether no arc out of v has to have flow.
+func (s *Solver) inRange(v flowgraph.NodeID) bool {
+	return !slices.ContainsFunc(s.net.Out(v), func(r flowgraph.Ref) bool { return s.net.Lower(r.Arc) != 0 })
+}
+
+// takeWays takes in the arcs of source i; false if one is not in range.
+func (s *Solver) takeWays(i int) bool {
+	ways := s.ways[s.sources[i].first:s.sources[i].last]
+	for k, ref := range s.net.Out(s.of[i]) {
+		d := s.net.Arc(ref.Arc)
+		if d.Lower != 0 {
+			return false
+		}
+		head := s.index[ref.Node]
+		if d.Upper == 0 {
+			head = int32(len(s.nodes) - 1) // from where there is no way
+		}
+		ways[k] = way{int32(ref.Cost), head}
 	}
 	return true
+}
+
+// inHalves calls do for the first and the second half of n things of which none
+// depends on another: at the same time, where they are many.
+func inHalves(n int, do func(from, to int)) {
+	const many = 1 << 12
+	if n < many {
+		do(0, n)
+		return
+	}
+	var other sync.WaitGroup
+	other.Go(func() { do(n/2, n) })
+	do(0, n/2)
+	other.Wait()
 }
 
 // order places the units that find their best place free, and lines up the
@@ -201,12 +240,21 @@ func (s *Solver) order() {
 		}
 	}
 	crowded := room < int64(len(s.sources))
-	keys := make([]uint64, 0, len(s.sources))
-	for i := range s.sources {
-		if !crowded && s.settle(int32(i)) {
-			continue
+	best := make([]int32, len(s.sources))
+	inHalves(len(best), func(from, to int) {
+		for i := from; i < to; i++ {
+			if crowded {
+				best[i] = none
+			} else {
+				best[i] = s.cheapest(int32(i))
+			}
 		}
-		keys = append(keys, uint64(s.regret(int32(i)))<<32|uint64(uint32(i)))
+	})
+	keys := make([]uint64, 0, len(s.sources))
+	for i, way := range best {
+		if way == none || !s.settle(int32(i), way) {
+			keys = append(keys, uint64(s.regret(int32(i)))<<32|uint64(uint32(i)))
+		}
 	}
 	slices.Sort(keys)
 	s.waiting = make([]int32, len(keys))
@@ -215,8 +263,8 @@ func (s *Solver) order() {
 	}
 }
 
-// settle places unit q if its best place is free and reports whether.
-func (s *Solver) settle(q int32) bool {
+// cheapest returns the way of q to its best place, or none.
+func (s *Solver) cheapest(q int32) int32 {
 	x := &s.sources[q]
 	best, least := none, far/2
 	for k := x.first; k < x.last; k++ {
@@ -225,9 +273,12 @@ func (s *Solver) settle(q int32) bool {
 			best, least = k, value
 		}
 	}
-	if best == none {
-		return false
-	}
+	return best
+}
+
+// settle places unit q if its best place, to which that way leads, is free and
+// reports whether.
+func (s *Solver) settle(q, best int32) bool {
 	v := s.ways[best].head
 	if s.nodes[v].exit != s.price[v] {
 		return false
