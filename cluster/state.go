@@ -16,6 +16,7 @@ var ErrIllegal = errors.New("cluster: event contradicts the state")
 type State struct {
 	tables
 	changes Changes
+	fetched uint64 // by ReadAhead, which no compiler then takes away
 }
 
 // NewState returns the state before any event: no cluster id, and only the root pool.
