@@ -62,7 +62,8 @@ func (n *Network) readAhead(nodes []NodeID) (count int) {
 	}
 	for _, v := range nodes {
 		for _, ref := range n.out.list(n.nodes[v].out) {
-			sum += ArcID(n.arcs[ref.Arc].inPos)
+			r := &n.arcs[ref.Arc]
+			sum += ArcID(r.Head) + ArcID(r.inPos) // which may be of two cache lines
 		}
 	}
 	for _, v := range nodes {
