@@ -50,8 +50,8 @@ type Model interface {
 	Wait(r *Round, c *Class) flowgraph.Cost
 	// Start is the price of starting one task on the host as it is now. The host has room for it.
 	Start(r *Round, q *Request, h *cluster.Host) flowgraph.Cost
-	// Crowd is what the k-th (from 0) task that this solve starts on the host pays for those before it. It must not
-	// fall as k grows: the network is convex. A model whose Start is the margin at the host as it is now, and may be
+	// Crowd is what the k-th (from 0) task that this solve starts on the host pays for those before it: 0 for the first, of
+	// which the cycle does not ask. It must not fall as k grows: the network is convex. A model whose Start is the margin at the host as it is now, and may be
 	// another one after the next start, lets only as many start as it can answer for: it returns MaxPrice from there on,
 	// and the cycle asks for Start again before it starts more.
 	Crowd(r *Round, h *cluster.Host, k int64) flowgraph.Cost

@@ -52,10 +52,19 @@ func DominantShare(load, capacity *cluster.Resources, n, limit int64) int64 {
 	return worst
 }
 
-// ShareWith returns DominantShare of what is allocated and the request together.
+// ShareWith returns DominantShare of what is allocated and the request together, which asks for no less than nothing.
 func ShareWith(allocated, request, capacity *cluster.Resources, limit int64) int64 {
-	s := SharesOn(allocated, capacity, limit)
-	return s.With(request)
+	if len(allocated.Named)+len(request.Named) > 0 {
+		load := allocated.Add(*request)
+		return DominantShare(&load, capacity, 1, limit)
+	}
+	most, of := uint64(0), uint64(1)
+	for d, v := range &request.Fixed {
+		if !raise(&most, &of, v+allocated.Fixed[d], capacity.Fixed[d]) {
+			return limit
+		}
+	}
+	return int64(min(1000*most/of, uint64(limit))) // one division for all dimensions
 }
 
 // Shares answers ShareWith for one host and many requests.
@@ -79,7 +88,7 @@ func SharesOn(allocated, capacity *cluster.Resources, limit int64) Shares {
 // that changed asks for it, so it makes no vector of the sum.
 func (s *Shares) With(request *cluster.Resources) int64 {
 	if len(s.allocated.Named)+len(request.Named) > 0 {
-		return s.withNamed(request)
+		return ShareWith(s.allocated, request, s.capacity, s.limit)
 	}
 	most, of := s.most, s.of
 	for d, v := range &request.Fixed {
@@ -91,11 +100,6 @@ func (s *Shares) With(request *cluster.Resources) int64 {
 		return s.limit
 	}
 	return int64(min(1000*most/of, uint64(s.limit))) // one division for all dimensions
-}
-
-func (s *Shares) withNamed(request *cluster.Resources) int64 {
-	load := s.allocated.Add(*request)
-	return DominantShare(&load, s.capacity, 1, s.limit)
 }
 
 // raise makes most / of the larger of itself and v / c, and returns false where c is nothing and v is something. Amounts are

@@ -43,6 +43,28 @@ func TestScaleIsExact(t *testing.T) {
 	})
 }
 
+func TestSharesOfManyRequestsAreThoseOfEach(t *testing.T) {
+	amount := rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 20), rapid.Int64Range(0, cluster.MaxAmount), rapid.Int64Range(cluster.MaxAmount-20, cluster.MaxAmount))
+	vector := func(t *rapid.T, label string) (r cluster.Resources) {
+		for d := range r.Fixed {
+			r.Fixed[d] = amount.Draw(t, label)
+		}
+		if rapid.IntRange(0, 7).Draw(t, label+" has licenses") == 0 {
+			r = cluster.NewResources(r.Fixed, cluster.Amount{Name: "license", Value: amount.Draw(t, label)})
+		}
+		return r
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		allocated, capacity, request := vector(t, "allocated"), vector(t, "capacity"), vector(t, "request")
+		limit := rapid.Int64Range(0, math.MaxInt64).Draw(t, "limit")
+		load := allocated.Add(request)
+		want := costmodels.DominantShare(&load, &capacity, 1, limit)
+		require.Equal(t, want, costmodels.ShareWith(&allocated, &request, &capacity, limit))
+		shares := costmodels.SharesOn(&allocated, &capacity, limit)
+		require.Equal(t, want, shares.With(&request))
+	})
+}
+
 func TestPriorityOutweighsWaiting(t *testing.T) {
 	wait := func(priority int32, stage int) flowgraph.Cost {
 		return costmodels.Patience(&costmodels.Class{Priority: priority, Stage: stage})

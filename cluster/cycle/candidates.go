@@ -32,7 +32,7 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	p.graph.bound(p.order, p.hosts.byIndex)
 	p.rows.refreshAll(p.order)
 	p.graph.sync()
-	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.crowd(h, p.round.Unit, 0), 0 })
+	p.beginOffers(func(*host) (flowgraph.Cost, int64) { return 0, 0 })
 	short := p.short()
 	for _, c := range p.unlinked(short) {
 		p.seed(c, short)
@@ -62,11 +62,11 @@ func (p *Planner) short() bool {
 			wanted += c.open()
 		}
 	}
-	for _, h := range p.hosts.byIndex {
+	for i, h := range p.hosts.byIndex {
 		if h == nil {
 			continue
 		}
-		if places += p.graph.smallest.takes(h); places >= 2*wanted {
+		if places += p.graph.smallest.takes(h, &p.hosts.rooms[i]); places >= 2*wanted {
 			return false
 		}
 	}
@@ -155,7 +155,7 @@ func (p *Planner) offer(i int32) *offer {
 	if o.pass != p.offers.pass {
 		h := p.hosts.byIndex[i]
 		base, after := p.offers.initial(h)
-		*o = offer{pass: p.offers.pass, base: base, after: after, takes: p.graph.smallest.takes(h), ask: base}
+		*o = offer{pass: p.offers.pass, base: base, after: after, takes: p.graph.smallest.takes(h, &p.hosts.rooms[i]), ask: base}
 		p.offers.bases[i] = base
 	}
 	return o
@@ -226,7 +226,7 @@ type proposal struct {
 // the flow: that is allowed to be the tolerance for each task by single arcs, and a quarter more by their sum. What is left
 // then is many tasks that would all gain a little by the same host, and a solve for each that does.
 func (p *Planner) priceOut(res solver.Result) (optimal bool) {
-	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.marginal(h, p.round.Unit, res) })
+	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.marginal(h, res) })
 	p.offers.proposals = p.offers.proposals[:0]
 	var missed, allowed flowgraph.Cost
 	for _, c := range p.order {

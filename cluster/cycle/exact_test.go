@@ -87,7 +87,7 @@ func complete(p *Planner) *flowgraph.Network {
 	demand := int64(0)
 	for i, h := range p.hosts.byIndex {
 		nodes[i] = n.AddNode(0)
-		takes := p.graph.smallest.takes(h)
+		takes := p.graph.smallest.takes(h, &h.room.Fixed)
 		for from := int64(0); from < takes; from += segment(from) {
 			crowd := loadspread.Model{}.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, from)
 			n.AddArc(nodes[i], sink, 0, min(segment(from), takes-from), crowd)
@@ -128,7 +128,7 @@ func TestNoHostTakesMoreThanItsBound(t *testing.T) {
 			classes = append(classes, &class{row: r, node: flowgraph.NodeID(i)})
 		}
 		bound := smallestOf(classes)
-		takes, starts := bound.takes(h), int64(0)
+		takes, starts := bound.takes(h, &h.room.Fixed), int64(0)
 		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(classes)-1), 1, 120).Draw(t, "order") {
 			if r := classes[i].row; r.fit(h, 1) > 0 {
 				h.rec, h.lending = r.bind(h.rec, cluster.Devices{}), nil

@@ -241,10 +241,10 @@ func smallestOf(classes []*class) (s smallest) {
 	return s
 }
 
-// takes returns how many tasks can start on the host together at most.
-func (s *smallest) takes(h *host) (n int64) {
+// takes returns how many tasks can start together at most on the host, which has that room.
+func (s *smallest) takes(h *host, room *[cluster.NumDimensions]int64) (n int64) {
 	if s.tasks {
-		n = cluster.Resources{Fixed: s.task}.Count(h.room, cluster.MaxInstances)
+		n = cluster.Resources{Fixed: s.task}.Count(cluster.Resources{Fixed: *room}, cluster.MaxInstances)
 	}
 	if s.revoked {
 		n += cluster.Resources{Fixed: s.revocable}.Count(h.lend().Free(), cluster.MaxInstances)
@@ -275,7 +275,7 @@ func (g *graph) setCrowd(h *host) {
 	for _, l := range h.links {
 		most += g.net.Upper(l.arc)
 	}
-	most = min(most, g.smallest.takes(h))
+	most = min(most, g.smallest.takes(h, &h.room.Fixed))
 	n := 0
 	for from := int64(0); from < most; n++ {
 		width := segment(from)
@@ -297,6 +297,9 @@ func (g *graph) setCrowd(h *host) {
 
 // crowd returns what the k-th start on the host pays for those before it.
 func (g *graph) crowd(h *host, unit cluster.Resources, k int64) flowgraph.Cost {
+	if k == 0 { // as for every model
+		return 0
+	}
 	g.crowding = *g.round
 	g.crowding.Unit = unit
 	return clamp(g.model.Crowd(&g.crowding, h.rec, k))
@@ -327,9 +330,9 @@ func (g *graph) solve(budget solver.Budget, s *Stats) (solver.Result, bool) {
 // marginal returns what one more task at the host would pay beyond its start price, by the potentials, and how many start
 // there by the flow. A host that carries no flow may be given the potential that its first segment implies, which is the
 // tightest one.
-func (g *graph) marginal(h *host, unit cluster.Resources, res solver.Result) (price flowgraph.Cost, flow int64) {
+func (g *graph) marginal(h *host, res solver.Result) (price flowgraph.Cost, flow int64) {
 	if len(h.crowd) == 0 { // not in the network, or linked just now
-		return g.crowd(h, unit, 0), 0
+		return 0, 0
 	}
 	for _, a := range h.crowd {
 		flow += res.Flow(a)

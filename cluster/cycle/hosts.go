@@ -38,6 +38,28 @@ type host struct {
 	changed   bool      // and its links are out of date, too
 }
 
+// ahead is how many hosts are read at once: few enough to stay in the cache.
+const ahead = 32
+
+// readAhead reads what prices and placements need of at most so many hosts, step by step of all: they lie here and there in
+// memory, and reads that do not wait for each other take hardly longer than one. The sum is for keeping, or no compiler would
+// read what nobody uses.
+func readAhead(hosts []*host) (sum int64) {
+	var recs [ahead]*cluster.Host
+	var machines [ahead]*cluster.Machine
+	for k, h := range hosts {
+		recs[k] = h.rec
+	}
+	for k, rec := range recs[:len(hosts)] {
+		machines[k] = rec.Machine
+		sum += rec.Allocated.Fixed[0] + rec.Lent.Fixed[0] + int64(len(rec.GPUFree))
+	}
+	for _, m := range machines[:len(hosts)] {
+		sum += m.Capacity.Fixed[0] + int64(len(m.Capacity.Named)+len(m.GPUs))
+	}
+	return sum
+}
+
 // is reports whether the host, nil for none, has that id, "" for none.
 func (h *host) is(id cluster.HostID) bool { return h == nil && id == "" || h != nil && h.id == id }
 

@@ -16,6 +16,9 @@ type pricer struct {
 	model *guard.Guard
 	round costmodels.Round
 
+	hosts   []*host // that are next
+	fetched int64   // see readAhead
+
 	// Of the host that is priced:
 	askers   []int32 // rows, by index in those that are brought in line
 	requests []*costmodels.Request
@@ -76,20 +79,25 @@ func (w *pricer) find(t *hosts, together []*row, c *changed) {
 	w.begin(together)
 	var sure, maybe uint64
 	alike := signature(-1)
-	for _, i := range c.hosts {
-		h := t.byIndex[i]
-		if h == nil {
-			continue
+	for some := range slices.Chunk(c.hosts, ahead) {
+		w.hosts = w.hosts[:0]
+		for _, i := range some {
+			if h := t.byIndex[i]; h != nil {
+				w.hosts = append(w.hosts, h)
+			}
 		}
-		if h.alike != alike {
-			alike = h.alike
-			sure, maybe = decided(together, h)
-		}
-		w.list(together, w.open(together, sure, maybe, h, &t.rooms[i]))
-		for j, price := range w.ask(h.rec) {
-			k := w.askers[j]
-			if s := together[k].slot(price, h.rec, i); s < together[k].end {
-				w.found[k] = append(w.found[k], s)
+		w.fetched = readAhead(w.hosts)
+		for _, h := range w.hosts {
+			if h.alike != alike {
+				alike = h.alike
+				sure, maybe = decided(together, h)
+			}
+			w.list(together, w.open(together, sure, maybe, h, &t.rooms[h.index]))
+			for j, price := range w.ask(h.rec) {
+				k := w.askers[j]
+				if s := together[k].slot(price, h.rec, h.index); s < together[k].end {
+					w.found[k] = append(w.found[k], s)
+				}
 			}
 		}
 	}

@@ -139,9 +139,17 @@ func (t *rows) release(r *row) {
 func (t *rows) rebuild(r *row, n int) {
 	w, needs, all := t.pricers[0], r.need(), t.scratch[:0]
 	w.round, w.requests = *t.round, append(w.requests[:0], &r.request)
-	for i, h := range t.hosts.byIndex {
-		if h != nil && needs.fits(&t.hosts.rooms[i]) && r.opens(h) {
-			all = append(all, r.slot(w.ask(h.rec)[0], h.rec, int32(i)))
+	for from := 0; from < len(t.hosts.byIndex); {
+		for w.hosts = w.hosts[:0]; from < len(t.hosts.byIndex) && len(w.hosts) < ahead; from++ {
+			if h := t.hosts.byIndex[from]; h != nil && needs.fits(&t.hosts.rooms[from]) {
+				w.hosts = append(w.hosts, h)
+			}
+		}
+		w.fetched = readAhead(w.hosts)
+		for _, h := range w.hosts {
+			if r.opens(h) {
+				all = append(all, r.slot(w.ask(h.rec)[0], h.rec, h.index))
+			}
 		}
 	}
 	r.count, r.end = len(all), endless

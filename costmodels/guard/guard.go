@@ -116,7 +116,7 @@ func (g *Guard) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 }
 
 // Starts sets each price to what Start returns for the request with its index: what a call costs by being watched, many of
-// them pay once. Of a Batcher it looks whether the first price is that of Start.
+// them pay once. A Batcher prices two and more, and it looks whether the first price is that of Start.
 func (g *Guard) Starts(r *costmodels.Round, requests []*costmodels.Request, h *cluster.Host, prices []flowgraph.Cost) {
 	clear(prices[g.starts(r, requests, h, prices):]) // the model is broken: from there on prices are 0
 }
@@ -129,7 +129,8 @@ func (g *Guard) starts(r *costmodels.Round, requests []*costmodels.Request, h *c
 	var none flowgraph.Cost
 	defer g.watch(r, r.Work, "Start", &none)
 	r.Work = &g.steps
-	if g.batch != nil {
+	batch := g.batch != nil && len(requests) > 1
+	if batch {
 		g.steps = Steps * int64(1+len(requests))
 		g.batch.Starts(r, requests, h, prices)
 		if start := g.model.Start(r, requests[0], h); start != prices[0] {
@@ -138,7 +139,7 @@ func (g *Guard) starts(r *costmodels.Round, requests []*costmodels.Request, h *c
 		}
 	}
 	for i, q := range requests {
-		if g.batch == nil {
+		if !batch {
 			g.steps = Steps
 			prices[i] = g.model.Start(r, q, h)
 		}
