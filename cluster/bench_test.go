@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,13 +48,20 @@ func BenchmarkApply(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var free []HostID
+		var ended []TaskKey
 		for range changed {
 			i := random.IntN(len(running))
-			r := running[i]
+			ended = append(ended, running[i].Task)
 			running[i] = running[len(running)-1]
 			running = running[:len(running)-1]
-			free = append(free, s.Task(r.Task).Host)
-			apply(&TaskStatus{Task: r.Task, Run: r.Run, State: TaskSucceeded})
+		}
+		for some := range slices.Chunk(ended, Ahead) {
+			s.ReadAhead(some, nil)
+			for _, k := range some {
+				t := s.Task(k)
+				free = append(free, t.Host)
+				apply(&TaskStatus{Task: k, Run: t.Run, State: TaskSucceeded})
+			}
 		}
 		s.Snapshot()
 		start(changed, func() HostID { h := free[0]; free = free[1:]; return h })

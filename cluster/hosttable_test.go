@@ -45,18 +45,41 @@ func TestHostTable(t *testing.T) {
 	}
 }
 
-// crowded returns ids of which some have one home and some the one after it.
-func crowded(t *testing.T) []HostID {
-	at := map[uint32]HostID{}
-	for i := 0; i < 1<<18; i++ {
+// crowded returns ids of which some have one home, the last there is, and some the first one, which comes after it.
+func crowded(t *testing.T) (ids []HostID) {
+	table, last, first := newHostTable(), 2, 2
+	for i := 0; last+first > 0; i++ {
 		id := HostID(fmt.Sprint("s/", i))
-		home := hostTable{}.home(id)
-		first, shared := at[home]
-		next, neighbour := at[home+1]
-		if at[home] = id; shared && neighbour {
-			return []HostID{first, id, next, "s/elsewhere"}
+		switch home := table.home(id); {
+		case home == table.mask && last > 0:
+			last--
+		case home == 0 && first > 0:
+			first--
+		default:
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return append(ids, "s/elsewhere")
+}
+
+func TestHostTableGrows(t *testing.T) {
+	table := newHostTable()
+	id := func(i int) HostID { return HostID(fmt.Sprintf("s/%04d", i)) }
+	for i := range 1000 {
+		before := table.copy()
+		table.set(&Host{ID: id(i)})
+		require.Nil(t, before.get(id(i)))
+		require.Equal(t, i, before.ids.Len())
+	}
+	for i := range 1000 {
+		require.Equal(t, id(i), table.get(id(i)).ID)
+		if i%3 == 0 {
+			table.remove(id(i))
 		}
 	}
-	require.Fail(t, "no two ids have one home")
-	return nil
+	for i := range 1000 {
+		require.Equal(t, i%3 == 0, table.get(id(i)) == nil)
+	}
+	require.Nil(t, table.get("s/nobody"))
 }

@@ -25,7 +25,7 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 		s.index(j)
 		j.Waiting = len(n.Spec.DependsOn) > 0
 		s.setWaiting(j, j.Waiting)
-		s.jobs.Set(j.UID, j) // before its tasks, which look it up
+		s.jobs.Set(uint64(j.UID), j) // before its tasks, which look it up
 		s.fitTasks(at, j)
 		s.lending += lends(j)
 		s.setJob(at, j)
@@ -99,7 +99,7 @@ func (s *State) dropTask(t *Task, j *Job) {
 	j.LastRun = max(j.LastRun, t.Run)
 	s.setHold(t.Key, t.Hold, nil)
 	s.setHome(t.Key, t.Home, "")
-	s.tasks.Delete(t.Key)
+	s.tasks.Delete(uint64(t.Key))
 	s.changes.Tasks = append(s.changes.Tasks, t.Key)
 }
 
@@ -128,7 +128,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	}
 	s.retire(&j, j.Update)
 	j.Spec, j.Version, j.Changed, j.Description, j.UpdateKey = e.Spec, old.Version+1, at, e.Description, e.Key
-	s.jobs.Set(j.UID, &j)
+	s.jobs.Set(uint64(j.UID), &j)
 	s.fitTasks(at, &j)
 	left := s.follow(at, &j)
 	if e.Update != nil {
@@ -222,11 +222,11 @@ func (s *State) deleteJob(uid JobUID) error {
 	}
 	for _, t := range tasks {
 		s.setHome(t.Key, t.Home, "")
-		s.tasks.Delete(t.Key)
+		s.tasks.Delete(uint64(t.Key))
 		s.changes.Tasks = append(s.changes.Tasks, t.Key)
 	}
 	s.setWaiting(j, false) // it does where each of its tasks was stopped by itself
-	s.jobs.Delete(uid)
+	s.jobs.Delete(uint64(uid))
 	s.names.Delete(j.Spec.Name)
 	s.unindexKey(j)
 	s.revokeTokensOf(uid)
@@ -242,12 +242,9 @@ func (s *State) unindexKey(j *Job) {
 		return
 	}
 	s.keys.Delete(j.IdempotencyKey)
-	s.jobs.Descend(j.UID, func(_ JobUID, before *Job) bool {
-		if before.IdempotencyKey == j.IdempotencyKey {
-			s.keys.Set(j.IdempotencyKey, before.UID)
-		}
-		return false
-	})
+	if before := s.jobs.Before(uint64(j.UID)); before != nil && before.IdempotencyKey == j.IdempotencyKey {
+		s.keys.Set(j.IdempotencyKey, before.UID)
+	}
 }
 
 // changeTask replaces a task and its job. change gets copies of both to modify, or refuses.

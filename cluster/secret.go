@@ -28,7 +28,7 @@ func (s *State) resealSecrets(e *SecretsResealed) error {
 	spec.Secrets = e.Secrets
 	j := *old
 	j.Spec = &spec
-	s.jobs.Set(j.UID, &j)
+	s.jobs.Set(uint64(j.UID), &j)
 	s.changes.Jobs = append(s.changes.Jobs, j.UID)
 	return nil
 }

@@ -16,6 +16,7 @@ var ErrIllegal = errors.New("cluster: event contradicts the state")
 type State struct {
 	tables
 	changes Changes
+	fetched uint64 // by ReadAhead, which no compiler then takes away
 }
 
 // NewState returns the state before any event: no cluster id, and only the root pool.
@@ -298,8 +299,7 @@ func (s *State) setJob(at Time, j *Job) {
 	case !terminal:
 		j.Finished = 0
 	}
-	old, _ := s.jobs.Set(j.UID, j)
-	s.lending += lends(j) - lends(old)
+	s.lending += lends(j) - lends(s.jobs.Set(uint64(j.UID), j))
 	s.setDaemon(j)
 	s.changes.Jobs = append(s.changes.Jobs, j.UID)
 }
@@ -324,7 +324,7 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 	if from == nil || from.State != to.State {
 		to.Since = at
 	}
-	s.tasks.Set(to.Key, to)
+	s.tasks.Set(uint64(to.Key), to)
 	if from == nil {
 		s.setHome(to.Key, "", to.Home)
 	} else {
@@ -357,8 +357,6 @@ func (s *State) restore(r *Restored) error {
 		s.roles, s.mode, s.turnover = h.Roles, h.Mode, h.Turnover
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
-	load(s.jobs, r.Jobs, func(j *Job) JobUID { return j.UID })
-	load(s.tasks, r.Tasks, func(t *Task) TaskKey { return t.Key })
 	load(s.works, r.Works, func(w *Work) string { return w.Name })
 	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
 	for _, h := range r.Hosts {
@@ -366,12 +364,14 @@ func (s *State) restore(r *Restored) error {
 		s.noteClearing(h.ID, h.Clearing)
 	}
 	for _, j := range r.Jobs {
+		s.jobs.Set(uint64(j.UID), j)
 		s.index(j)
 		s.setWaiting(j, j.Waiting)
 		s.lending += lends(j)
 		s.setDaemon(j)
 	}
 	for _, t := range r.Tasks {
+		s.tasks.Set(uint64(t.Key), t)
 		s.setHome(t.Key, "", t.Home)
 	}
 	s.adopt(r.Tasks)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/btree"
+
+	"github.com/sluice-scheduler/sluice/cluster/radix"
 )
 
 // degree keeps the nodes of the B-trees small: a change after a snapshot copies one node per level.
@@ -21,14 +23,14 @@ type tables struct {
 	costs     *CostPolicy
 	pools     *btree.Map[PoolPath, *Pool]
 	hosts     hostTable
-	jobs      *btree.Map[JobUID, *Job]
+	jobs      radix.Map[Job] // by uid
 	names     *btree.Map[JobID, JobUID]
 	keys      *btree.Map[string, JobUID]    // by idempotency key
 	homes     *btree.Map[HostID, []TaskKey] // the tasks that may run on the host of that id only
 	daemons   *btree.Map[JobUID, struct{}]  // that have not ended
 	waits     *btree.Map[JobID, []JobUID]   // the jobs that wait for the one of that name
-	tasks     *btree.Map[TaskKey, *Task]
-	works     *btree.Map[string, *Work] // by name
+	tasks     radix.Map[Task]               // by key
+	works     *btree.Map[string, *Work]     // by name
 	tokens    *btree.Map[string, *Token]
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
@@ -43,13 +45,11 @@ func newTables() tables {
 		nextJob: 1,
 		pools:   btree.NewMap[PoolPath, *Pool](degree),
 		hosts:   newHostTable(),
-		jobs:    btree.NewMap[JobUID, *Job](degree),
 		names:   btree.NewMap[JobID, JobUID](degree),
 		keys:    btree.NewMap[string, JobUID](degree),
 		homes:   btree.NewMap[HostID, []TaskKey](degree),
 		daemons: btree.NewMap[JobUID, struct{}](degree),
 		waits:   btree.NewMap[JobID, []JobUID](degree),
-		tasks:   btree.NewMap[TaskKey, *Task](degree),
 		works:   btree.NewMap[string, *Work](degree),
 		tokens:  btree.NewMap[string, *Token](degree),
 	}
@@ -103,16 +103,16 @@ func (t *tables) HostsOf(p PoolPath) *Constraint {
 func (t *tables) Host(id HostID) *Host { return t.hosts.get(id) }
 
 // Job returns a job, nil if there is none of that uid.
-func (t *tables) Job(uid JobUID) *Job { return find(t.jobs, uid) }
+func (t *tables) Job(uid JobUID) *Job { return t.jobs.Get(uint64(uid)) }
 
 // Task returns a task, nil if there is none of that key.
-func (t *tables) Task(k TaskKey) *Task { return find(t.tasks, k) }
+func (t *tables) Task(k TaskKey) *Task { return t.tasks.Get(uint64(k)) }
 
 // JobByName returns the existing job of that name, nil if there is none.
-func (t *tables) JobByName(name JobID) *Job { return find(t.jobs, find(t.names, name)) }
+func (t *tables) JobByName(name JobID) *Job { return t.Job(find(t.names, name)) }
 
 // JobByIdempotencyKey returns the existing job that was submitted with the key, nil if there is none.
-func (t *tables) JobByIdempotencyKey(key string) *Job { return find(t.jobs, find(t.keys, key)) }
+func (t *tables) JobByIdempotencyKey(key string) *Job { return t.Job(find(t.keys, key)) }
 
 // Clearing returns the hosts that what may be moved has to leave, by id. The caller must not modify it.
 func (t *tables) Clearing() []HostID { return t.clearing }
@@ -160,24 +160,26 @@ func (t *tables) Pools() iter.Seq[*Pool] { return ascend(t.pools, "") }
 func (t *tables) Hosts(from HostID) iter.Seq[*Host] { return t.hosts.from(from) }
 
 // Jobs yields the jobs with uids from the given one on, in the order of submission.
-func (t *tables) Jobs(from JobUID) iter.Seq[*Job] { return ascend(t.jobs, from) }
+func (t *tables) Jobs(from JobUID) iter.Seq[*Job] { return records(&t.jobs, uint64(from)) }
 
 // JobNames yields the jobs with names from the given one on, by name.
 func (t *tables) JobNames(from JobID) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
-		t.names.Ascend(from, func(_ JobID, uid JobUID) bool { return yield(find(t.jobs, uid)) })
+		t.names.Ascend(from, func(_ JobID, uid JobUID) bool { return yield(t.Job(uid)) })
 	}
 }
 
 // Tasks yields the tasks with keys from the given one on, by key.
-func (t *tables) Tasks(from TaskKey) iter.Seq[*Task] { return ascend(t.tasks, from) }
+func (t *tables) Tasks(from TaskKey) iter.Seq[*Task] { return records(&t.tasks, uint64(from)) }
 
 // TasksOf yields the tasks of a job with instances from the given one on, by instance.
 func (t *tables) TasksOf(job JobUID, from uint32) iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
-		t.tasks.Ascend(MakeTaskKey(job, from), func(k TaskKey, task *Task) bool {
-			return k.Job() == job && yield(task)
-		})
+		for k, task := range t.tasks.From(uint64(MakeTaskKey(job, from))) {
+			if TaskKey(k).Job() != job || !yield(task) {
+				return
+			}
+		}
 	}
 }
 
@@ -216,6 +218,16 @@ func ascend[K interface {
 }, V any](m *btree.Map[K, V], from K) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		m.Ascend(from, func(_ K, v V) bool { return yield(v) })
+	}
+}
+
+func records[V any](m *radix.Map[V], from uint64) iter.Seq[*V] {
+	return func(yield func(*V) bool) {
+		for _, v := range m.From(from) {
+			if !yield(v) {
+				return
+			}
+		}
 	}
 }
 

@@ -160,7 +160,7 @@ func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
 	j.Update = &next
 	if j.Surge != e.Surge {
 		j.Surge = e.Surge
-		s.jobs.Set(j.UID, &j)
+		s.jobs.Set(uint64(j.UID), &j)
 		s.fitTasks(at, &j)
 	}
 	s.setJob(at, &j)

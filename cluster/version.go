@@ -155,7 +155,7 @@ func (s *State) adopt(tasks []*Task) {
 		t, j := *old, *s.Job(old.Key.Job())
 		t.Version = j.Version
 		s.judge(t.Since, nil, &t, &j)
-		s.tasks.Set(t.Key, &t)
-		s.jobs.Set(j.UID, &j)
+		s.tasks.Set(uint64(t.Key), &t)
+		s.jobs.Set(uint64(j.UID), &j)
 	}
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -11,13 +12,29 @@ import (
 // Commit carries out a plan step by step and returns how many events the state no longer allowed: since the snapshot of
 // the plan a task may have been stopped, or a host drained or lost. A step that has become impossible is left out whole.
 func Commit(tx *Tx, plan [][]cluster.Event, refused func(cluster.Event, error)) (count int) {
-	for _, step := range plan {
-		if err := emitAll(tx, step); err != nil {
-			count += len(step)
-			refused(step[0], err)
+	for some := range slices.Chunk(plan, cluster.Ahead) {
+		readAhead(tx, some)
+		for _, step := range some {
+			if err := emitAll(tx, step); err != nil {
+				count += len(step)
+				refused(step[0], err)
+			}
 		}
 	}
 	return count
+}
+
+// readAhead reads what the placements of as many steps will need, as far as it is worth it.
+func readAhead(tx *Tx, steps [][]cluster.Event) {
+	tasks, hosts := make([]cluster.TaskKey, 0, cluster.Ahead), make([]cluster.HostID, 0, cluster.Ahead)
+	for _, step := range steps {
+		for _, e := range step {
+			if p, ok := e.(*cluster.Placed); ok && len(tasks) < cluster.Ahead {
+				tasks, hosts = append(tasks, p.Task), append(hosts, p.Host)
+			}
+		}
+	}
+	tx.state.ReadAhead(tasks, hosts)
 }
 
 // emitAll emits the events of a step. A step of several is tried on a copy first.

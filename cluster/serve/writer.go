@@ -29,8 +29,9 @@ type Tx = rules.Tx
 
 // command is a queued function with its answer.
 type command struct {
-	run  func(*Tx) error
-	done func(error) // called once, when what run emitted is durable
+	about cluster.TaskKey // the task that run is about; 0: none, or not one alone
+	run   func(*Tx) error
+	done  func(error) // called once, when what run emitted is durable
 }
 
 // writer is the single goroutine that changes the State.
@@ -104,6 +105,9 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 	}
 	answers := make([]error, len(batch))
 	for i, c := range batch {
+		if i%cluster.Ahead == 0 {
+			readAhead(w.state, batch[i:min(i+cluster.Ahead, len(batch))])
+		}
 		answers[i] = c.run(tx)
 	}
 	if err := rules.Settle(tx); err != nil && w.unsettled != nil {
@@ -132,6 +136,16 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 	return nil
 }
 
+func readAhead(s *cluster.State, batch []command) {
+	tasks := make([]cluster.TaskKey, 0, cluster.Ahead)
+	for i := range batch {
+		if k := batch[i].about; k != 0 {
+			tasks = append(tasks, k)
+		}
+	}
+	s.ReadAhead(tasks, nil)
+}
+
 func (w *writer) publish(snapshot *cluster.Snapshot, changes cluster.Changes) {
 	w.published.Store(snapshot)
 	w.mu.Lock()
@@ -145,7 +159,7 @@ func (w *writer) publish(snapshot *cluster.Snapshot, changes cluster.Changes) {
 // Do. When ctx ends first, fn may run all the same.
 func (w *writer) Do(ctx context.Context, fn func(*Tx) error) error {
 	answer := make(chan error, 1)
-	if err := w.Send(ctx, fn, func(err error) { answer <- err }); err != nil {
+	if err := w.Send(ctx, 0, fn, func(err error) { answer <- err }); err != nil {
 		return err
 	}
 	select {
@@ -164,15 +178,16 @@ func (w *writer) Do(ctx context.Context, fn func(*Tx) error) error {
 }
 
 // Send queues fn for the writer and returns; done is called in the writer, with fn's error, once what fn emitted is
-// durable. It must not block. When the writer stops first, done is never called.
-func (w *writer) Send(ctx context.Context, fn func(*Tx) error, done func(error)) error {
+// durable. It must not block. When the writer stops first, done is never called. about is the task that fn is about, 0 where
+// there is none: a batch of such commands is faster if it is known.
+func (w *writer) Send(ctx context.Context, about cluster.TaskKey, fn func(*Tx) error, done func(error)) error {
 	select {
 	case <-w.stopped:
 		return ErrStopped
 	default:
 	}
 	select {
-	case w.queue <- command{fn, done}:
+	case w.queue <- command{about, fn, done}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

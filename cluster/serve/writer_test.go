@@ -84,7 +84,7 @@ func TestTheReasonForStoppingIsNotHidden(t *testing.T) {
 	state := cluster.NewState()
 	s, err := New(Config{Journal: journal.NewMemory(), State: state, Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() })})
 	require.NoError(t, err)
-	require.NoError(t, s.commit([]command{{func(tx *Tx) error {
+	require.NoError(t, s.commit([]command{{0, func(tx *Tx) error {
 		return errors.Join(
 			tx.Emit(&cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{1000}}}}),
 			tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: &cluster.JobSpec{

@@ -229,14 +229,15 @@ func (r *cycleRun) add(phase string, d time.Duration) {
 
 // happen ends random runs, and submits jobs of the classes in turn.
 func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
+	ended := make([]cluster.RunID, 0, ends)
 	for range ends {
 		i := r.random.IntN(len(r.running))
-		run := r.running[i]
+		ended = append(ended, r.running[i])
 		r.running[i] = r.running[len(r.running)-1]
 		r.running = r.running[:len(r.running)-1]
-		if _, err := rules.Report(tx, &cluster.TaskStatus{Task: run.Task, Run: run.Run, State: cluster.TaskSucceeded}); err != nil {
-			return err
-		}
+	}
+	if err := reportAll(tx, ended, cluster.TaskSucceeded); err != nil {
+		return err
 	}
 	var jobs []cluster.NewJob
 	perJob := max(1, min(100, starts/r.Classes))
@@ -250,6 +251,24 @@ func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
 		r.jobs++
 	}
 	return tx.Emit(&cluster.JobsSubmitted{Jobs: jobs})
+}
+
+// reportAll reports the same of many runs. It reads ahead, as the server does for commands that wait together.
+func reportAll(tx *rules.Tx, runs []cluster.RunID, state cluster.TaskState) error {
+	tasks := make([]cluster.TaskKey, 0, cluster.Ahead)
+	for some := range slices.Chunk(runs, cluster.Ahead) {
+		tasks = tasks[:0]
+		for _, run := range some {
+			tasks = append(tasks, run.Task)
+		}
+		tx.State().ReadAhead(tasks, nil)
+		for _, run := range some {
+			if _, err := rules.Report(tx, &cluster.TaskStatus{Task: run.Task, Run: run.Run, State: state}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // reads reports whether the host has what the task reads.
@@ -306,16 +325,11 @@ func (r *cycleRun) spec(instances int) *cluster.JobSpec {
 
 // launched reports the placed runs as running, which is not measured.
 func (r *cycleRun) launched(placements []cycle.Placement) error {
-	err := r.commit(func(tx *rules.Tx) error {
-		for _, p := range placements {
-			if _, err := rules.Report(tx, &cluster.TaskStatus{Task: p.Task, Run: p.Run, State: cluster.TaskRunning}); err != nil {
-				return err
-			}
-			r.running = append(r.running, cluster.RunID{Task: p.Task, Run: p.Run})
-		}
-		return nil
-	})
-	return err
+	before := len(r.running)
+	for _, p := range placements {
+		r.running = append(r.running, cluster.RunID{Task: p.Task, Run: p.Run})
+	}
+	return r.commit(func(tx *rules.Tx) error { return reportAll(tx, r.running[before:], cluster.TaskRunning) })
 }
 
 // commit makes durable what fn emits.

@@ -115,7 +115,7 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 	}
 	e, session := event(s), l.session
 	var verdict rules.Verdict
-	l.s.scheduler.send(func(tx *rules.Tx) (err error) {
+	l.s.scheduler.sendAbout(e.Task, func(tx *rules.Tx) (err error) {
 		verdict, err = rules.Report(tx, e)
 		return err
 	}, func(err error) {

@@ -23,8 +23,9 @@ type Planner interface {
 
 // command is a function for the writer with its answer, which is called when what it emitted is durable.
 type command struct {
-	run  func(*rules.Tx) error
-	done func(error)
+	about cluster.TaskKey // the task that run is about; 0: none, or not one alone
+	run   func(*rules.Tx) error
+	done  func(error)
 }
 
 // scheduler is one life of the scheduler process, from a start to a crash: what package serve does, on the event loop.
@@ -147,8 +148,11 @@ func (p *scheduler) after(d time.Duration, fn func()) (stop func()) {
 
 // send queues a command for the writer. done, which may be nil, is called when it is durable, and never if the scheduler
 // crashes first.
-func (p *scheduler) send(run func(*rules.Tx) error, done func(error)) {
-	p.queue = append(p.queue, command{run, done})
+func (p *scheduler) send(run func(*rules.Tx) error, done func(error)) { p.sendAbout(0, run, done) }
+
+// sendAbout is send of a command that is about one task.
+func (p *scheduler) sendAbout(task cluster.TaskKey, run func(*rules.Tx) error, done func(error)) {
+	p.queue = append(p.queue, command{task, run, done})
 	if !p.syncing {
 		p.syncing = true
 		p.after(0, p.commit) // what else comes in this moment shares the sync
@@ -163,6 +167,9 @@ func (p *scheduler) commit() {
 	tx := rules.Begin(p.state, p.s.clock.Now())
 	answers := make([]error, len(batch))
 	for i, c := range batch {
+		if i%cluster.Ahead == 0 {
+			readAhead(p.state, batch[i:min(i+cluster.Ahead, len(batch))])
+		}
 		answers[i] = c.run(tx)
 	}
 	if err := rules.Settle(tx); err != nil {
@@ -185,6 +192,16 @@ func (p *scheduler) commit() {
 		p.publish(snapshot, changes)
 		p.answer(batch, answers)
 	})
+}
+
+func readAhead(s *cluster.State, batch []command) {
+	tasks := make([]cluster.TaskKey, 0, cluster.Ahead)
+	for i := range batch {
+		if k := batch[i].about; k != 0 {
+			tasks = append(tasks, k)
+		}
+	}
+	s.ReadAhead(tasks, nil)
 }
 
 // answer ends a batch and begins the next.

@@ -9,30 +9,52 @@ import (
 // are too many; longer, the first searches take longer than the forest.
 const stamina = 512
 
-// balance sends every excess forward, then fetches every lack. If the budget is
-// spent and nothing changes, the next call goes on where this one stopped.
+// step is what balance is at.
+type step uint8
+
+const (
+	searchForward step = iota
+	searchBackward
+	growForward
+	growBackward
+	balanced
+)
+
+// balance sends every excess forward and fetches every lack, path by path, then from the
+// collectors, where excess and lack have met. If the budget is spent and nothing changes,
+// the next call goes on where this one stopped.
 func (s *Solver) balance(budget solver.Budget) solver.Status {
-	status := solver.Optimal
 	if !s.underWay {
 		s.underWay = true
+		s.step = searchForward
 		s.wide = 0
 		s.collectors.clear()
 		s.placeAll()
-	} else if s.forest.growing {
-		status = s.growOn(budget)
 	}
-	if status == solver.Optimal {
-		status = s.balanceAlong(1, s.late, budget)
+	for ; s.step < balanced; s.step++ {
+		if status := s.take(s.step, budget); status != solver.Optimal {
+			s.underWay = status == solver.BudgetSpent
+			return status
+		}
 	}
-	if status == solver.Optimal {
-		status = s.balanceAlong(-1, s.pending.list, budget)
+	s.pending.clear()
+	s.tell(1) // bounds hold when the next changes are taken in
+	s.underWay = false
+	return solver.Optimal
+}
+
+// take does one step of balance, or the rest of it.
+func (s *Solver) take(step step, budget solver.Budget) solver.Status {
+	switch step {
+	case searchForward:
+		return s.searchAlong(1, s.late, budget)
+	case searchBackward:
+		return s.searchAlong(-1, s.pending.list, budget)
+	case growForward:
+		return s.growAlong(1, budget)
+	default:
+		return s.growAlong(-1, budget)
 	}
-	if status == solver.Optimal {
-		s.pending.clear()
-		s.tell(1) // bounds hold when the next changes are taken in
-	}
-	s.underWay = status == solver.BudgetSpent
-	return status
 }
 
 // interrupt ends what was under way, at the prices that there are.
@@ -41,9 +63,9 @@ func (s *Solver) interrupt() {
 	s.underWay = false
 }
 
-// balanceAlong sends what nodes have too much (dir 1) or fetches what they lack
-// (dir -1), path by path, then from the collectors.
-func (s *Solver) balanceAlong(dir int64, nodes []int32, budget solver.Budget) solver.Status {
+// searchAlong sends what nodes have too much (dir 1) or fetches what they lack
+// (dir -1), path by path.
+func (s *Solver) searchAlong(dir int64, nodes []int32, budget solver.Budget) solver.Status {
 	s.tell(dir)
 	for _, v := range nodes {
 		for s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
@@ -58,15 +80,22 @@ func (s *Solver) balanceAlong(dir int64, nodes []int32, budget solver.Budget) so
 			}
 		}
 	}
-	kept := false
-	for _, v := range s.collectors.list {
-		kept = kept || s.excess[v]*dir > 0
+	return solver.Optimal
+}
+
+// growAlong sends what collectors have too much, or fetches what they lack.
+func (s *Solver) growAlong(dir int64, budget solver.Budget) solver.Status {
+	if !s.forest.growing {
+		kept := false
+		for _, v := range s.collectors.list {
+			kept = kept || s.excess[v]*dir > 0
+		}
+		if !kept {
+			return solver.Optimal
+		}
+		s.tell(dir)
+		s.plantForest(dir)
 	}
-	if !kept {
-		return solver.Optimal
-	}
-	s.collectors.clear()
-	s.plantForest(dir)
 	return s.growOn(budget)
 }
 

@@ -22,8 +22,9 @@
 // When very many nodes share a price, as where every host is as good as any
 // other, each such search would pass over all of them. One that has settled many
 // nodes therefore stops at the best connected of them, a collector, and leaves its
-// units there, as do all after it that come by. A forest of paths then grows from
-// the collectors; it stays while unit after unit is sent, and the prices of
+// units there, as do all after it that come by. Searches of both kinds share the
+// collectors, so that excess and lack meet there; for what is left a forest of paths
+// then grows from them; it stays while unit after unit is sent, and the prices of
 // all its nodes move as one. This is the primal-dual method (ibid., §9.8), with the
 // forest kept as in Boykov and Kolmogorov, An experimental comparison of
 // min-cut/max-flow algorithms (2004).
@@ -227,6 +228,7 @@ type Solver struct {
 	dearer, cheaper marks
 	// underWay: the last call spent its budget, and nothing has changed since.
 	underWay bool
+	step     step
 	pending  marks // nodes that may be out of balance
 	dirty    marks // sources to compare again
 	suspect  marks // nodes whose arcs to compare again

@@ -67,7 +67,8 @@ var table = []row{
 	{"solver/solvertest", []string{"flowgraph", "solver", "solver/ssp", testify, rapid}, support},
 	{"solver/solvertest/difftest", []string{"flowgraph", "solver", "solver/solvertest"}, support},
 
-	{"cluster", []string{btree}, pure},
+	{"cluster", []string{"cluster/radix", btree}, pure},
+	{"cluster/radix", nil, pure},
 	{"cluster/rules", []string{"cluster"}, pure},
 	{"cluster/access", []string{"cluster"}, pure},
 	{"cluster/verify", []string{"cluster", "cluster/cycle", "cluster/pool"}, pure},
