@@ -66,15 +66,21 @@ const (
 )
 
 func (b *CycleBench) validate() error {
+	for _, n := range []struct {
+		name string
+		n    int
+	}{{"hosts", b.Hosts}, {"tasks", b.Tasks}, {"classes", b.Classes}, {"cycles", b.Cycles}} {
+		if n.n <= 0 {
+			return fmt.Errorf("sim: %s is %d, it must be above 0", n.name, n.n)
+		}
+	}
 	switch {
-	case b.Hosts <= 0 || b.Tasks <= 0 || b.Cycles <= 0 || b.Classes <= 0:
-		return errors.New("sim: hosts, tasks, classes and cycles must be above 0")
 	case b.Preferences < 0 || b.Preferences > b.Hosts:
-		return fmt.Errorf("sim: %d preferred hosts of %d", b.Preferences, b.Hosts)
+		return fmt.Errorf("sim: preferences is %d, it must be 0 to the number of hosts, %d", b.Preferences, b.Hosts)
 	case b.Apart < 0 || b.Apart > b.Hosts:
-		return fmt.Errorf("sim: %d tasks apart on %d hosts", b.Apart, b.Hosts)
+		return fmt.Errorf("sim: apart is %d, it must be 0 to the number of hosts, %d", b.Apart, b.Hosts)
 	case b.Classes > b.Tasks:
-		return fmt.Errorf("sim: %d classes need at least as many tasks", b.Classes)
+		return fmt.Errorf("sim: classes is %d, it must not be above the number of tasks, %d", b.Classes, b.Tasks)
 	case !(b.Utilisation > 0 && b.Utilisation <= 10):
 		return fmt.Errorf("sim: utilisation is %v, it must be above 0 and up to 10", b.Utilisation)
 	case !(b.Churn > 0 && b.Churn <= 1):

@@ -139,7 +139,7 @@ func TestCycleBenchMeasuresWhatItSays(t *testing.T) {
 
 	b.Churn, b.Apart = 1, 21
 	_, err = b.Run(t.Context())
-	require.ErrorContains(t, err, "21 tasks apart on 20 hosts")
+	require.ErrorContains(t, err, "apart is 21, it must be 0 to the number of hosts, 20")
 }
 
 // TestCycleBenchKeepsTasksApart: a cluster that takes jobs apart to its last place takes all of them in every cycle.
