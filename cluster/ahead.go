@@ -30,7 +30,7 @@ func (s *State) ReadAhead(tasks []TaskKey, hosts []HostID) {
 	n := 0
 	for i, t := range found.tasks[:len(tasks)] {
 		if t != nil && t.Host != "" {
-			found.hosts[n] = s.Host(t.Host)
+			found.hosts[n] = s.hosts.guess(t.Host)
 			n++
 		}
 		if j := found.jobs[i]; j != nil {
@@ -38,7 +38,7 @@ func (s *State) ReadAhead(tasks []TaskKey, hosts []HostID) {
 		}
 	}
 	for _, id := range hosts {
-		found.hosts[n] = s.Host(id)
+		found.hosts[n] = s.hosts.guess(id)
 		n++
 	}
 	for _, h := range found.hosts[:n] {

@@ -187,9 +187,9 @@ func (h *history) cycle(t *rapid.T) {
 	other := newPlanner()
 	fresh := other.Run(Input{Snapshot: snapshot, Rescan: true, Now: h.now})
 	require.Empty(t, fresh.Placements, "something waits that fits")
-	require.Len(t, h.planner.units, len(other.units))
-	for k, u := range h.planner.units {
-		is := other.units[k]
+	require.Equal(t, other.units.Len(), h.planner.units.Len())
+	for k, u := range h.planner.units.From(0) {
+		is := other.units.Get(k)
 		require.Equal(t, is.group.key, u.group.key)
 		require.Equal(t, []any{is.job, is.spec, is.row.fixed, is.set.key}, []any{u.job, u.spec, u.row.fixed, u.set.key})
 	}
@@ -251,7 +251,7 @@ func (h *history) check() {
 		}
 	}
 	require.Len(t, p.waiting, waiting)
-	for _, u := range p.units {
+	for _, u := range p.units.From(0) {
 		if u.counted != nil {
 			require.Same(t, p.groups[u.group.key], u.group)
 		}

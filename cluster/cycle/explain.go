@@ -259,7 +259,7 @@ func (r *rule) terms(rec *cluster.Host) []costmodels.Term {
 // WhyPlaced says what the task costs where it is, as if it started there now, and where else it could be; false if it is
 // bound to no host. Complexity: hosts.
 func (p *Planner) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
-	u := p.units[k]
+	u := p.units.Get(uint64(k))
 	if u == nil || u.host == nil || u.host.rec == nil {
 		return Placed{}, false
 	}

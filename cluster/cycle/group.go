@@ -198,12 +198,9 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	}
 	u := &unit{
 		kind: p.kindFor(snap, j, t, spec),
-		task: k, run: t.Run, state: t.State, ready: t.Ready != 0, started: t.Started, hold: t.Hold,
+		task: k, run: t.Run, host: x.host, state: t.State, ready: t.Ready != 0, started: t.Started, hold: t.Hold,
 		rests:   t.NotBefore != 0,
 		devices: cluster.Devices{GPUs: t.GPUs, Ports: t.Ports},
-	}
-	if t.State.Bound() {
-		u.host = p.hosts.byID[t.Host] // hosts come first, and one with tasks is never removed
 	}
 	if t.Preempted != nil {
 		u.last, u.owed = t.Preempted.At, flowgraph.Cost(t.Preempted.Price)
@@ -230,7 +227,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	if t.State.Vacating() { // room that may be promised
 		p.dirty = true
 	}
-	p.units[k] = u
+	p.units.Set(uint64(k), u)
 	if u.hold != nil {
 		p.held[k] = u
 		if h := p.hosts.byID[u.hold.Host]; h != nil {
@@ -255,7 +252,7 @@ func (p *Planner) dropUnit(u *unit) {
 		*u.counted--
 		u.group.follow(u, -1)
 	}
-	delete(p.units, u.task)
+	p.units.Delete(uint64(u.task))
 	if u.hold != nil {
 		delete(p.held, u.task)
 		if u.counts != nil {

@@ -38,7 +38,7 @@ type host struct {
 	changed   bool      // and its links are out of date, too
 }
 
-// ahead is how many hosts are read at once: few enough to stay in the cache.
+// ahead is how many hosts or tasks are read at once: few enough to stay in the cache.
 const ahead = 32
 
 // readAhead reads what prices and placements need of at most so many hosts, step by step of all: they lie here and there in

@@ -58,19 +58,13 @@ func (p *Planner) ingest(in Input) {
 	} else {
 		changes.Merge(in.Changes)
 	}
-	seen := p.look(in.Snapshot, &changes)
-	for i := range seen.hosts {
-		p.ingestHost(&seen.hosts[i])
-	}
-	for i := range seen.tasks {
-		p.ingestTask(in.Snapshot, &seen.tasks[i])
-	}
+	p.takeIn(in.Snapshot, &changes)
 	p.ripen(in.Snapshot)
-	for _, uid := range seen.gone {
+	for _, uid := range p.looked.gone {
 		delete(p.keys, uid)
 		p.labels.forget(uid)
 	}
-	seen.clear()
+	p.looked.clear()
 	p.dirty = p.labels.changes() || p.dirty
 }
 
@@ -210,7 +204,7 @@ func (p *Planner) ingestHost(x *lookedHost) {
 	if h == nil {
 		h = p.hosts.add(x.id)
 	}
-	if x.same {
+	if h.rec != nil && rec != nil && p.hosts.same(h.rec, rec) {
 		h.rec = rec
 		p.overdraw(h)
 		return

@@ -1,72 +1,130 @@
 package cycle
 
 import (
+	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// lookTogether is how many changes are looked up by two goroutines rather than one.
+// lookTogether is how many changed tasks are looked up by a goroutine of their own, while the hosts are taken in.
 const lookTogether = 512
 
-// looked is what there is to see of what changed, before any of it is taken in. To look it up is mostly waiting for memory: a
-// change may be of any task on any host.
+// looked is what there is to see of what changed, before it is taken in. To look it up is mostly waiting for memory: a change
+// may be of any task on any host. So many are looked up before the first of them is looked at, and most of the waits coincide.
 type looked struct {
-	hosts []lookedHost
-	tasks []lookedTask
-	gone  []cluster.JobUID // jobs
+	hosts   []lookedHost
+	tasks   []lookedTask
+	gone    []cluster.JobUID // jobs
+	changed []uint64         // a bit for each host, by index
+	fetched int64            // by what is read ahead, which no compiler then takes away
 }
 
 type lookedHost struct {
 	id   cluster.HostID
 	rec  *cluster.Host // nil if it is gone
 	host *host         // nil if it is new
-	same bool          // nothing that placement can see differs
 }
 
 type lookedTask struct {
 	key  cluster.TaskKey
 	task *cluster.Task // nil if it is gone
 	job  *cluster.Job  // where the task waits or has room
+	host *host         // where it is bound
 	unit *unit         // nil if it had none
 }
 
-// look looks up what changed, each once and in order.
-func (p *Planner) look(snap *cluster.Snapshot, changes *cluster.Changes) *looked {
-	if len(changes.Tasks)+len(changes.Hosts) < lookTogether {
-		p.lookTasks(snap, changes)
-		p.lookHosts(snap, changes)
-		return &p.looked
-	}
+// takeIn brings hosts, then tasks in line with the snapshot, each once and in order.
+func (p *Planner) takeIn(snap *cluster.Snapshot, changes *cluster.Changes) {
 	var other sync.WaitGroup
-	other.Go(func() { p.lookTasks(snap, changes) })
-	p.lookHosts(snap, changes)
+	if len(changes.Tasks) < lookTogether {
+		p.lookTasks(snap, changes)
+	} else {
+		other.Go(func() { p.lookTasks(snap, changes) })
+	}
+	p.lookHosts(snap, changes.Hosts)
+	for some := range slices.Chunk(p.looked.hosts, ahead) {
+		p.readHosts(snap, some)
+		for i := range some {
+			p.ingestHost(&some[i])
+		}
+	}
 	other.Wait()
-	return &p.looked
+	for some := range slices.Chunk(p.looked.tasks, ahead) {
+		p.readTasks(some)
+		for i := range some {
+			p.ingestTask(snap, &some[i])
+		}
+	}
 }
 
-func (p *Planner) lookHosts(snap *cluster.Snapshot, changes *cluster.Changes) {
-	all := p.looked.hosts
-	for _, id := range sorted(changes.Hosts) {
-		x := lookedHost{id: id, rec: snap.Host(id), host: p.hosts.byID[id]}
-		x.same = x.host != nil && x.host.rec != nil && x.rec != nil && p.hosts.same(x.host.rec, x.rec)
-		all = append(all, x)
+// lookHosts finds the distinct hosts: those that are known in the order in which they came to be, then the others by id.
+func (p *Planner) lookHosts(snap *cluster.Snapshot, ids []cluster.HostID) {
+	l := &p.looked
+	l.changed = slices.Grow(l.changed[:0], len(p.hosts.byIndex)/64+1)[:len(p.hosts.byIndex)/64+1]
+	clear(l.changed)
+	var others []cluster.HostID
+	for _, id := range ids {
+		if h := p.hosts.byID[id]; h != nil {
+			l.changed[h.index/64] |= 1 << (h.index % 64)
+		} else {
+			others = append(others, id)
+		}
 	}
-	p.looked.hosts = all
+	for i, some := range l.changed {
+		for ; some != 0; some &= some - 1 {
+			h := p.hosts.byIndex[64*i+bits.TrailingZeros64(some)]
+			l.hosts = append(l.hosts, lookedHost{id: h.id, host: h})
+		}
+	}
+	for _, id := range sorted(others) {
+		l.hosts = append(l.hosts, lookedHost{id: id})
+	}
+}
+
+// readHosts looks up the records of hosts, and reads ahead what they are compared by.
+func (p *Planner) readHosts(snap *cluster.Snapshot, some []lookedHost) {
+	var records [ahead]*cluster.Host
+	sum := int64(0)
+	for i := range some {
+		if id := some[i].id; id != "" {
+			sum += int64(id[0])
+		}
+	}
+	for i := range some {
+		some[i].rec = snap.Host(some[i].id)
+		if h := some[i].host; h != nil {
+			records[i] = h.rec
+			sum += h.room.Fixed[0] + int64(len(h.units)) + int64(h.stamp)
+		}
+	}
+	for i := range some {
+		for _, h := range [...]*cluster.Host{records[i], some[i].rec} {
+			if h != nil {
+				sum += int64(h.Since) + h.Allocated.Fixed[3] + h.Lent.Fixed[3] + h.Slack.Fixed[3] + int64(len(h.PortsTaken)) +
+					h.Withheld.Fixed[2] + int64(len(h.PortsWithheld)) + h.Capacity.Fixed[0]
+			}
+		}
+	}
+	p.looked.fetched = sum
 }
 
 func (p *Planner) lookTasks(snap *cluster.Snapshot, changes *cluster.Changes) {
 	all := p.looked.tasks
-	var job *cluster.Job // of the last task that needed one
 	for _, k := range sorted(changes.Tasks) {
-		x := lookedTask{key: k, task: snap.Task(k), unit: p.units[k]}
-		if x.task != nil && !x.task.State.Terminal() {
-			if job == nil || job.UID != k.Job() {
-				job = snap.Job(k.Job())
-			}
-			x.job = job
+		all = append(all, lookedTask{key: k, task: snap.Task(k), unit: p.units.Get(uint64(k))})
+	}
+	var job *cluster.Job // of the last task that needed one
+	for i := range all {
+		x := &all[i]
+		if x.task == nil || x.task.State.Terminal() {
+			continue
 		}
-		all = append(all, x)
+		if job == nil || job.UID != x.key.Job() {
+			job = snap.Job(x.key.Job())
+		}
+		x.job = job
 	}
 	p.looked.tasks = all
 	for _, uid := range changes.Jobs {
@@ -74,6 +132,40 @@ func (p *Planner) lookTasks(snap *cluster.Snapshot, changes *cluster.Changes) {
 			p.looked.gone = append(p.looked.gone, uid)
 		}
 	}
+}
+
+// readTasks reads ahead what tasks are compared with and counted in.
+func (p *Planner) readTasks(some []lookedTask) {
+	var on [ahead]*host
+	sum := int64(0)
+	for i := range some {
+		if t := some[i].task; t != nil {
+			sum += int64(t.Run) + int64(len(t.Ports)) + int64(t.Queued) + int64(t.Version) + int64(t.Unready)
+		}
+		if u := some[i].unit; u != nil {
+			on[i] = u.host
+			sum += int64(u.started) + int64(u.begun)
+		}
+	}
+	for i := range some {
+		if x := &some[i]; x.task != nil && x.task.State.Bound() {
+			x.host = p.hosts.byID[x.task.Host] // hosts come first, and one with tasks is never removed
+			if on[i] == nil {
+				on[i] = x.host
+			}
+		}
+	}
+	for _, h := range on {
+		if h != nil {
+			sum += int64(len(h.units)) + int64(h.loose)
+		}
+	}
+	for i, h := range on {
+		if h != nil && len(h.units) > 0 && h.units[0] == some[i].unit {
+			sum++
+		}
+	}
+	p.looked.fetched = sum
 }
 
 // clear forgets what was looked up.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/cluster/radix"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/guard"
 	"github.com/sluice-scheduler/sluice/costmodels/trivial"
@@ -151,7 +152,7 @@ type Planner struct {
 	groups     map[groupKey]*group
 	groupOrder []*group // by creation
 	waiting    map[cluster.TaskKey]entry
-	units      map[cluster.TaskKey]*unit // bound and held tasks
+	units      radix.Map[unit]           // bound and held tasks, by key
 	held       map[cluster.TaskKey]*unit // those with a hold
 	keys       map[cluster.JobUID]*jobKey
 
@@ -214,7 +215,7 @@ func (p *Planner) reset() {
 	}
 	p.graph = newGraph(p.model, &p.round, s)
 	p.hosts = newHosts(p.graph.touch)
-	p.units, p.held = map[cluster.TaskKey]*unit{}, map[cluster.TaskKey]*unit{}
+	p.units, p.held = radix.Map[unit]{}, map[cluster.TaskKey]*unit{}
 	p.labels, p.ripening = newLabels(p.hosts, p.held), nil
 	p.rows = newRows(p.model, &p.round, p.hosts, p.labels)
 	p.classes, p.order = map[ClassKey]*class{}, nil

@@ -143,28 +143,31 @@ func (m *Map[V]) ownLeaf(p **leaf[V]) *leaf[V] {
 func (m *Map[V]) Delete(k uint64) (old *V) {
 	if old = m.Get(k); old != nil {
 		m.count--
-		m.remove(&m.root, k)
+		if m.remove(m.own(&m.root), k) {
+			m.root = nil
+		}
 	}
 	return old
 }
 
-// remove takes a record away below a node, and the node if nothing is left below it. One with a single branch stays: numbers
-// near to those that are gone are likely to be next.
-func (m *Map[V]) remove(p **node[V], k uint64) {
-	n := m.own(p)
+// remove takes a record away below a node, and reports whether nothing is left there. A node with a single branch stays:
+// numbers near to those that are gone are likely to be next.
+func (m *Map[V]) remove(n *node[V], k uint64) (empty bool) {
 	i := k >> n.shift % branches
-	if n.leaves[i] == nil {
-		m.remove(&n.nodes[i], k)
-	} else {
+	if n.leaves[i] != nil {
 		l := m.ownLeaf(&n.leaves[i])
 		l.records[k%branches] = nil
-		if l.records == [branches]*V{} {
-			n.leaves[i] = nil
+		if l.records != [branches]*V{} {
+			return false
 		}
+		n.leaves[i] = nil
+	} else {
+		if !m.remove(m.own(&n.nodes[i]), k) {
+			return false
+		}
+		n.nodes[i] = nil
 	}
-	if n.leaves == [branches]*leaf[V]{} && n.nodes == [branches]*node[V]{} {
-		*p = nil
-	}
+	return n.leaves == [branches]*leaf[V]{} && n.nodes == [branches]*node[V]{}
 }
 
 // From yields the records with numbers from the given one on, in order. The map must not be changed meanwhile.

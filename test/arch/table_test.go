@@ -98,7 +98,7 @@ var table = []row{
 	}, pure},
 	{"costmodels/modeltest", []string{"cluster", "flowgraph", "costmodels", testify, rapid}, support},
 	{"cluster/cycle", []string{
-		"cluster", "cluster/pool", "costmodels", "costmodels/guard", "costmodels/trivial", "flowgraph", "solver", btree,
+		"cluster", "cluster/pool", "cluster/radix", "costmodels", "costmodels/guard", "costmodels/trivial", "flowgraph", "solver", btree,
 	}, pure},
 
 	{"cluster/cycle/netview", []string{"cluster", "cluster/cycle", "flowgraph", "flowgraph/dimacs", "flowgraph/view"}, pure},
