@@ -74,6 +74,7 @@ type measuredJob struct {
 	queued    map[cluster.TaskKey]cluster.Time // of tasks that wait again
 	finite    []bool                           // by instance, or one for all: whether its runs end by themselves
 	placed    []bool                           // by instance: at least once
+	finished  []bool                           // by instance: and not restarted since
 	inputs    cluster.InputIndex
 }
 
@@ -162,6 +163,7 @@ func (m *measure) record(r cluster.Record) {
 func (m *measure) submit(n cluster.NewJob, at cluster.Time) {
 	j := &measuredJob{
 		spec: n.Spec, inputs: cluster.IndexInputs(n.Spec.Inputs), submitted: at, placed: make([]bool, n.Spec.Instances),
+		finished: make([]bool, n.Spec.Instances),
 	}
 	for _, d := range m.s.jobs[n.Spec.Name].Durations {
 		j.finite = append(j.finite, d > 0)
@@ -211,6 +213,12 @@ func (m *measure) win(k cluster.TaskKey) {
 		return
 	}
 	m.tasks.Waiting--
+	m.finish(k)
+}
+
+// finish counts a task as finished.
+func (m *measure) finish(k cluster.TaskKey) {
+	m.byUID[k.Job()].finished[k.Instance()] = true
 	m.tasks.Finished++
 }
 
@@ -234,7 +242,7 @@ func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Re
 		switch {
 		case state == cluster.TaskPending: // given back
 		case state == cluster.TaskSucceeded || run.outrun:
-			m.tasks.Finished++
+			m.finish(k)
 		default:
 			m.tasks.Failed++
 		}
@@ -282,7 +290,12 @@ func (m *measure) requeue(e *cluster.TaskRequeued, at cluster.Time) {
 			return
 		}
 	default:
-		m.tasks.Failed--
+		if finished := &j.finished[e.Task.Instance()]; *finished { // it is restarted
+			*finished = false
+			m.tasks.Finished--
+		} else {
+			m.tasks.Failed--
+		}
 		j.waitAgain(e.Task, at)
 	}
 	m.tasks.Waiting++
