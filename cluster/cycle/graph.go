@@ -29,8 +29,12 @@ type graph struct {
 	demand   int64                                 // sum of all supplies
 	smallest smallest                              // of the classes that have a node
 	last     solver.Result                         // of the last solve; its Solution is nil if there was no optimum
-	renewing []*link                               // of one host
-	unused   []*link                               // for the next ones
+	dropped  []flowgraph.NodeID                    // classes whose nodes go with the next flush
+	deserted []flowgraph.NodeID                    // hosts whose nodes do
+	reading  []*host                               // see readAhead
+	fetched  int64
+	renewing []*link // of one host
+	unused   []*link // for the next ones
 }
 
 // retiree is a class or a host that is gone. Until the next solve the network stays as the last one left it.
@@ -51,6 +55,7 @@ func (g *graph) setClass(c *class) {
 	open := c.open()
 	if open == 0 || c.skipped {
 		g.dropClass(c)
+		g.flush()
 		return
 	}
 	pool := g.unscheduled(c.key.group.pool)
@@ -89,19 +94,34 @@ func (g *graph) unscheduled(pool cluster.PoolPath) flowgraph.NodeID {
 	return v
 }
 
+// dropClass takes a class out of the network, until the next flush but for its arcs.
 func (g *graph) dropClass(c *class) {
 	if c.node == flowgraph.NoNode {
 		return
 	}
 	g.supply(c, 0)
-	for l := c.links.last(); l != nil; l = c.links.last() {
-		g.unlink(l)
+	for l := range c.links.all() { // see readAhead
+		g.fetched += int64(len(l.host.links))
 	}
-	g.net.RemoveNode(c.node)
+	for l := range c.links.all() {
+		g.fetched += int64(l.host.links[0].at)
+	}
+	for l := range c.links.all() {
+		g.leave(l)
+	}
+	c.links.clear()
+	g.dropped = append(g.dropped, c.node)
 	c.node = flowgraph.NoNode
 	for t := range c.wait {
 		c.wait[t] = flowgraph.NoArc
 	}
+}
+
+// flush removes the nodes of classes that were dropped, then those of hosts that have no link any more.
+func (g *graph) flush() {
+	g.net.RemoveNodes(g.dropped)
+	g.net.RemoveNodes(g.deserted)
+	g.dropped, g.deserted = g.dropped[:0], g.deserted[:0]
 }
 
 // clear removes what is gone.
@@ -113,6 +133,7 @@ func (g *graph) clear() {
 			g.dropHost(r.host)
 		}
 	}
+	g.flush()
 	clear(g.retired)
 	g.retired = g.retired[:0]
 }
@@ -130,15 +151,22 @@ func (g *graph) link(c *class, h *host, unit cluster.Resources, price flowgraph.
 	g.mark(h)
 }
 
+// unlink takes a link out of the network; if it is the last one of its host, that goes with the next flush.
 func (g *graph) unlink(l *link) {
-	l.class.links.remove(l)
-	last := len(l.host.links) - 1
-	l.host.links[l.at], l.host.links[last].at = l.host.links[last], l.at
-	l.host.links[last], l.host.links = nil, l.host.links[:last]
 	g.net.RemoveArc(l.arc)
+	l.class.links.remove(l)
+	g.leave(l)
+}
+
+// leave takes the link, of which nothing else is left, from its host.
+func (g *graph) leave(l *link) {
+	h := l.host
+	last := len(h.links) - 1
+	h.links[l.at], h.links[last].at = h.links[last], l.at
+	h.links[last], h.links = nil, h.links[:last]
 	if last == 0 {
-		g.net.RemoveNode(l.host.node)
-		l.host.node, l.host.crowd = flowgraph.NoNode, l.host.crowd[:0]
+		g.deserted = append(g.deserted, h.node)
+		h.node, h.crowd = flowgraph.NoNode, h.crowd[:0]
 	}
 	*l = link{}
 	g.unused = append(g.unused, l)
@@ -187,16 +215,34 @@ func (g *graph) mark(h *host) {
 
 // sync brings the arcs of all hosts that changed or were linked in line with the rows, which must be fresh.
 func (g *graph) sync() {
-	for _, h := range g.stale {
-		if h.changed {
-			g.renew(h)
-		}
-		h.stale, h.changed = false, false
-		if h.node != flowgraph.NoNode {
-			g.setCrowd(h)
+	for some := range slices.Chunk(g.stale, ahead) {
+		g.readAhead(some)
+		for _, h := range some {
+			if h.changed {
+				g.renew(h)
+			}
+			h.stale, h.changed = false, false
+			if h.node != flowgraph.NoNode {
+				g.setCrowd(h)
+			}
 		}
 	}
 	g.stale = g.stale[:0]
+	g.flush()
+}
+
+// readAhead reads what the arcs of the hosts come from; see there.
+func (g *graph) readAhead(hosts []*host) {
+	g.reading = g.reading[:0]
+	for _, h := range hosts {
+		if h.node != flowgraph.NoNode {
+			g.reading = append(g.reading, h)
+		}
+	}
+	g.fetched = readAhead(g.reading)
+	for _, h := range g.reading {
+		g.fetched += int64(h.links[0].at)
+	}
 }
 
 // renew brings the links of the host in line with the rows.

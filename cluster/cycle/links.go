@@ -40,14 +40,6 @@ func (s *links) all() iter.Seq[*link] {
 	}
 }
 
-// last returns the one that was added last, nil if there is none.
-func (s *links) last() *link {
-	if len(s.list) == 0 {
-		return nil
-	}
-	return s.list[len(s.list)-1]
-}
-
 func (s *links) add(l *link) {
 	word := int(l.host.index / 64)
 	if grow := word + 1 - len(s.to); grow > 0 {
@@ -56,6 +48,13 @@ func (s *links) add(l *link) {
 	s.to[word] |= 1 << (l.host.index % 64)
 	l.in = len(s.list)
 	s.list = append(s.list, l)
+}
+
+// clear takes all out.
+func (s *links) clear() {
+	clear(s.list)
+	clear(s.to)
+	s.list, s.holes = s.list[:0], 0
 }
 
 // remove takes one out. Complexity: constant, if as many are removed as were added.

@@ -133,6 +133,13 @@ func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
 // commitShares places as many of the shares as fit, and reports whether something had to be cut. Where places open as others
 // fill, it goes over them again as long as that helps.
 func (p *Planner) commitShares(out *Output, c *class, shares []share) (cut bool) {
+	for some := range slices.Chunk(shares, ahead) {
+		p.reading = p.reading[:0]
+		for i := range some {
+			p.reading = append(p.reading, some[i].host)
+		}
+		p.fetched = readAhead(p.reading)
+	}
 	for again := true; again; {
 		again, cut = false, false
 		for i := range shares {

@@ -186,6 +186,8 @@ type Planner struct {
 	wakeAt  cluster.Time    // see Output.WakeAt
 	patient bool            // see Output.Patient
 	offers  offers
+	reading []*host // see readAhead
+	fetched int64
 	moved   bool // a task was bound, left or went to wait since the last admission
 	dirty   bool // something happened since the last solve that may let a task be placed
 	primed  bool // the first call is done
