@@ -34,7 +34,9 @@ func (s *State) ReadAhead(tasks []TaskKey, hosts []HostID) {
 			n++
 		}
 		if j := found.jobs[i]; j != nil {
-			sum += uint64(j.Spec.Type) + uint64(j.Spec.Task.Resources.Fixed[0])
+			spec := j.Spec
+			sum += uint64(spec.Type) + uint64(len(spec.Labels)) + uint64(spec.MaxFailures) + uint64(spec.Task.Resources.Fixed[0]) +
+				uint64(spec.Task.GPU.Milli) + uint64(len(spec.Overrides))
 		}
 	}
 	for _, id := range hosts {
@@ -49,8 +51,20 @@ func (s *State) ReadAhead(tasks []TaskKey, hosts []HostID) {
 	}
 	for _, h := range found.hosts[:n] {
 		if h != nil && len(h.Tasks) > 0 {
-			sum += uint64(h.Tasks[len(h.Tasks)/2]) + uint64(h.Capacity.Fixed[0])
+			sum += uint64(h.Tasks[0]) + uint64(h.Tasks[len(h.Tasks)-1]) + uint64(h.Capacity.Fixed[0]) + uint64(h.Capabilities)
 		}
 	}
 	s.fetched = sum
+}
+
+// FindHosts finds hosts by their ids, nil where there is none, as Host does. It waits for their records together.
+func (t *tables) FindHosts(ids []HostID, found []*Host) {
+	for i, id := range ids {
+		found[i] = t.hosts.guess(id)
+	}
+	for i, id := range ids {
+		if h := found[i]; h != nil && h.ID != id {
+			found[i] = t.Host(id)
+		}
+	}
 }

@@ -83,3 +83,20 @@ func TestHostTableGrows(t *testing.T) {
 	}
 	require.Nil(t, table.get("s/nobody"))
 }
+
+func TestFindHostsFindsWhatHostDoes(t *testing.T) {
+	s := NewState()
+	var ids []HostID
+	for i := range 500 {
+		ids = append(ids, HostID(fmt.Sprint("s/", i)))
+		if i%3 > 0 {
+			require.NoError(t, s.Apply(Record{Seq: s.Seq() + 1, At: 1, Event: &HostReported{ID: ids[i]}}))
+		}
+	}
+	found := make([]*Host, len(ids))
+	s.FindHosts(ids, found)
+	for i, id := range ids {
+		require.Equal(t, i%3 > 0, found[i] != nil)
+		require.Same(t, s.Host(id), found[i])
+	}
+}

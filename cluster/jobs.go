@@ -305,10 +305,11 @@ func (s *State) placeTask(at Time, e *Placed) error {
 // checkRoom refuses a place that lacks what the task asks for.
 func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
 	spec := s.Job(t.Key.Job()).TaskFor(t)
-	own, devices := *h, h.GPURoom()
+	own, devices := h, h.GPURoom()
 	if t.Hold != nil && t.Hold.Host == h.ID {
-		own.PortsWithheld = allocatePorts(h.PortsWithheld, t.Hold.Ports, true)
-		devices = h.roomWith(t.Hold.GPUs)
+		held := *h
+		held.PortsWithheld = allocatePorts(h.PortsWithheld, t.Hold.Ports, true)
+		own, devices = &held, h.roomWith(t.Hold.GPUs)
 	}
 	switch {
 	case spec.Needs()&^h.Capabilities != 0:
@@ -317,7 +318,7 @@ func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
 		return fmt.Errorf("task %v does not fit on host %q", t.Key, h.ID)
 	case !spec.GPU.valid(h.GPUs, devices, on.GPUs):
 		return fmt.Errorf("task %v cannot have the devices %v of host %q", t.Key, on.GPUs, h.ID)
-	case !spec.Ports.valid(&own, on.Ports):
+	case !spec.Ports.valid(own, on.Ports):
 		return fmt.Errorf("task %v cannot have the ports %v of host %q", t.Key, on.Ports, h.ID)
 	}
 	return nil

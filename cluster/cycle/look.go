@@ -85,26 +85,24 @@ func (p *Planner) lookHosts(snap *cluster.Snapshot, ids []cluster.HostID) {
 
 // readHosts looks up the records of hosts, and reads ahead what they are compared by.
 func (p *Planner) readHosts(snap *cluster.Snapshot, some []lookedHost) {
-	var records [ahead]*cluster.Host
+	var ids [ahead]cluster.HostID
+	var records [2 * ahead]*cluster.Host
 	sum := int64(0)
 	for i := range some {
-		if id := some[i].id; id != "" {
-			sum += int64(id[0])
-		}
-	}
-	for i := range some {
-		some[i].rec = snap.Host(some[i].id)
+		ids[i] = some[i].id
 		if h := some[i].host; h != nil {
-			records[i] = h.rec
+			records[ahead+i] = h.rec
 			sum += h.room.Fixed[0] + int64(len(h.units)) + int64(h.stamp)
 		}
 	}
+	snap.FindHosts(ids[:len(some)], records[:])
 	for i := range some {
-		for _, h := range [...]*cluster.Host{records[i], some[i].rec} {
-			if h != nil {
-				sum += int64(h.Since) + h.Allocated.Fixed[3] + h.Lent.Fixed[3] + h.Slack.Fixed[3] + int64(len(h.PortsTaken)) +
-					h.Withheld.Fixed[2] + int64(len(h.PortsWithheld)) + h.Capacity.Fixed[0]
-			}
+		some[i].rec = records[i]
+	}
+	for _, h := range records {
+		if h != nil {
+			sum += int64(h.Since) + h.Allocated.Fixed[3] + h.Lent.Fixed[3] + h.Slack.Fixed[3] + int64(len(h.PortsTaken)) +
+				h.Withheld.Fixed[2] + int64(len(h.PortsWithheld)) + h.Capacity.Fixed[0] + int64(len(h.Revocable.Named))
 		}
 	}
 	p.looked.fetched = sum
@@ -113,7 +111,7 @@ func (p *Planner) readHosts(snap *cluster.Snapshot, some []lookedHost) {
 func (p *Planner) lookTasks(snap *cluster.Snapshot, changes *cluster.Changes) {
 	all := p.looked.tasks
 	for _, k := range sorted(changes.Tasks) {
-		all = append(all, lookedTask{key: k, task: snap.Task(k), unit: p.units.Get(uint64(k))})
+		all = append(all, lookedTask{key: k, task: snap.Task(k)})
 	}
 	var job *cluster.Job // of the last task that needed one
 	for i := range all {
@@ -134,7 +132,7 @@ func (p *Planner) lookTasks(snap *cluster.Snapshot, changes *cluster.Changes) {
 	}
 }
 
-// readTasks reads ahead what tasks are compared with and counted in.
+// readTasks looks up the units of tasks, and reads ahead what they are compared with and counted in.
 func (p *Planner) readTasks(some []lookedTask) {
 	var on [ahead]*host
 	sum := int64(0)
@@ -142,13 +140,15 @@ func (p *Planner) readTasks(some []lookedTask) {
 		if t := some[i].task; t != nil {
 			sum += int64(t.Run) + int64(len(t.Ports)) + int64(t.Queued) + int64(t.Version) + int64(t.Unready)
 		}
-		if u := some[i].unit; u != nil {
+		some[i].unit = p.units.Get(uint64(some[i].key))
+	}
+	for i := range some {
+		x := &some[i]
+		if u := x.unit; u != nil {
 			on[i] = u.host
 			sum += int64(u.started) + int64(u.begun)
 		}
-	}
-	for i := range some {
-		if x := &some[i]; x.task != nil && x.task.State.Bound() {
+		if x.task != nil && x.task.State.Bound() {
 			x.host = p.hosts.byID[x.task.Host] // hosts come first, and one with tasks is never removed
 			if on[i] == nil {
 				on[i] = x.host
