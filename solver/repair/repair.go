@@ -69,6 +69,10 @@ import (
 // MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits.
 const MaxBits = 59
 
+// patience is how many units of work for each node and arc one batch of changes gets
+// before the simplex is asked: more than twice what any declared workload takes.
+const patience = 1024
+
 const (
 	far  = int64(1) << 62 // above every price and label
 	none = int32(-1)
@@ -228,14 +232,18 @@ type Solver struct {
 	dearer, cheaper marks
 	// underWay: the last call spent its budget, and nothing has changed since.
 	underWay bool
-	step     step
-	pending  marks // nodes that may be out of balance
-	dirty    marks // sources to compare again
-	suspect  marks // nodes whose arcs to compare again
-	todo     []int32
-	raised   []uint32
-	repriced []repricing
-	reprice  int // price changes while taking in one batch
+	// patience is how much work for each node and arc the present changes get before
+	// adviser is asked, who is nil until then; spent is what they have had.
+	patience, spent int64
+	adviser         *netsimplex.Solver
+	step            step
+	pending         marks // nodes that may be out of balance
+	dirty           marks // sources to compare again
+	suspect         marks // nodes whose arcs to compare again
+	todo            []int32
+	raised          []uint32
+	repriced        []repricing
+	reprice         int // price changes while taking in one batch
 
 	former  []int32 // arcs with a record that were touched
 	fetched int32   // what was read ahead
@@ -258,7 +266,7 @@ var (
 )
 
 // New returns a solver that has seen nothing.
-func New() *Solver { return &Solver{hubDegree: minHubDegree, stamina: stamina} }
+func New() *Solver { return &Solver{hubDegree: minHubDegree, stamina: stamina, patience: patience} }
 
 // Name returns "repair".
 func (s *Solver) Name() string { return "repair" }
@@ -306,16 +314,20 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) || s.misplaced {
 		s.reset(n)
 	}
-	if !s.takeIn() || !s.underWay && !s.lift() {
-		if status := s.consult(); status != solver.Optimal {
+	settled := s.takeIn()
+	if !s.underWay {
+		s.spent, s.adviser = 0, nil
+	}
+	if !settled || !s.underWay && !s.lift() {
+		if status := s.consult(solver.Budget{}); status != solver.Optimal {
 			return solver.Result{Status: status, Work: s.work}, nil
 		}
 	}
-	r := solver.Result{Status: s.balance(budget)}
+	r := solver.Result{Status: s.goOn(budget)}
 	if s.broken {
 		s.work.Rebuilds++
 		s.reset(n)
-		if r.Status = s.consult(); r.Status == solver.Optimal {
+		if r.Status = s.consult(solver.Budget{}); r.Status == solver.Optimal {
 			r.Status = s.balance(budget)
 		}
 	}
@@ -333,17 +345,49 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return r, nil
 }
 
-// consult asks the simplex when prices do not settle, as on a free negative
-// cycle, and goes on from its answer if there is one.
-func (s *Solver) consult() solver.Status {
-	n := s.net
-	r, err := netsimplex.New().Solve(n, solver.Budget{})
+// goOn balances. Where flow has to go unit by unit over most of the network, again and
+// again, that takes very long, and the simplex is asked in the end.
+func (s *Solver) goOn(budget solver.Budget) solver.Status {
+	limit := s.patience * int64(s.net.NumNodes()+s.net.NumArcs()+64)
+	if s.spent < limit {
+		own := limit - s.spent
+		if budget.Work > 0 {
+			own = min(own, budget.Work)
+		}
+		status := s.balance(solver.Budget{Work: own})
+		s.spent += s.work.Units
+		if status != solver.BudgetSpent || s.spent < limit || budget.Spent(s.work.Units) {
+			return status
+		}
+	}
+	if status := s.consult(budget); status != solver.Optimal {
+		return status
+	}
+	return s.balance(solver.Budget{})
+}
+
+// consult asks the simplex, as when prices do not settle on a free negative cycle, and
+// goes on from its answer if there is one. If the budget is spent before, the next call
+// asks on.
+func (s *Solver) consult(budget solver.Budget) solver.Status {
+	if s.adviser == nil {
+		s.adviser = netsimplex.New()
+	}
+	if budget.Work > 0 {
+		budget.Work = max(1, budget.Work-s.work.Units)
+	}
+	r, err := s.adviser.Solve(s.net, budget)
 	s.work.Units += r.Work.Units
+	if err == nil && r.Status == solver.BudgetSpent {
+		s.underWay = true
+		return r.Status
+	}
+	s.adviser = nil
 	if err != nil || r.Status != solver.Optimal {
 		s.seq = 0
 		return r.Status
 	}
-	s.Adopt(n, r)
+	s.Adopt(s.net, r)
 	return solver.Optimal
 }
 

@@ -31,3 +31,14 @@ func TestConformanceWithForest(t *testing.T) {
 		})
 	}
 }
+
+// TestConformanceWithAdviser asks the simplex nearly every time.
+func TestConformanceWithAdviser(t *testing.T) {
+	for _, patience := range []int64{0, 1, 4} {
+		solvertest.Run(t, func() solver.Solver {
+			s := New()
+			s.patience = patience
+			return s
+		})
+	}
+}
