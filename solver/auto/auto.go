@@ -13,7 +13,11 @@
 // fewer times. If either wins there, cost scaling takes the place of the simplex in
 // later races.
 //
-// Both advance in quanta of counted work that take about as long, with a barrier
+// Where a change touches most of the network, as when nearly all classes of one cycle are
+// gone in the next, repair would keep nothing of what it knows, and the simplex answers
+// in its place, from its own last tree, until changes have been small for a while.
+//
+// Both that race advance in quanta of counted work that take about as long, with a barrier
 // after each; the first to finish wins, the one that began if both do.
 //
 // No clock is read: the same history gives the same answer on any machine, with
@@ -56,6 +60,9 @@ const (
 	// beginning is into how many turns a race from zero divides one unit of repair for
 	// each node and arc.
 	beginning = 12
+	// lasting is for how many changes the simplex answers on after one that touched most
+	// of the network: price-out follows it with a dozen small ones, and then it comes again.
+	lasting = 16
 )
 
 // pace is how many units others get in a race for one of repair, which reads
@@ -98,6 +105,47 @@ type Solver struct {
 	patience int64
 	// spent is the work since its last answer of the one that begins.
 	spent int64
+	// shaken is for how many more changes the simplex answers in place of repair; seen is
+	// up to where changes have been looked at.
+	shaken int
+	seen   flowgraph.Seq
+	// teller gave the last answer, nil before the first; adopted: repair has taken over
+	// the flow that the caller knows, though it is not the teller.
+	teller  solver.Solution
+	adopted bool
+}
+
+// anyFlow is a solution that says of every live arc that its flow may have changed.
+type anyFlow struct {
+	solver.Solution
+	net *flowgraph.Network
+}
+
+// Changed lists the live arcs.
+func (f anyFlow) Changed() []flowgraph.ArcID {
+	all := make([]flowgraph.ArcID, 0, f.net.NumArcs())
+	for i := range f.net.ArcBound() {
+		if a := flowgraph.ArcID(i); f.net.ArcAlive(a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// withFlow is a solution that lists the arcs with flow, of those below bound.
+type withFlow struct {
+	solver.Solution
+	bound int
+}
+
+// Changed lists the arcs with flow.
+func (f withFlow) Changed() (arcs []flowgraph.ArcID) {
+	for i := range f.bound {
+		if a := flowgraph.ArcID(i); f.Flow(a) != 0 {
+			arcs = append(arcs, a)
+		}
+	}
+	return arcs
 }
 
 type outcome struct {
@@ -130,9 +178,51 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 			s.patience = fewPatience
 		}
 	}
+	leads := s.shaken > 0
+	s.look(n)
+	if leads != (s.shaken > 0) {
+		s.endRace()
+	}
+	if s.shaken > 0 && !leads {
+		s.repair, s.ready, s.adopted = repair.New(), false, false
+	}
+	var r solver.Result
+	var err error
+	if s.shaken > 0 {
+		s.first = nil
+		r, err = s.bySimplex(n, budget)
+	} else {
+		r, err = s.answer(n, budget)
+	}
+	if r.Status == solver.Optimal {
+		known := s.teller == nil || s.teller == r.Solution || s.adopted
+		s.teller, s.adopted = r.Solution, false
+		if !known {
+			r.Solution = anyFlow{r.Solution, n}
+		}
+	}
+	return r, err
+}
+
+// look notes whether what changed since the last call is most of the network. It does not
+// concern networks of single tasks, on which the simplex is slow.
+func (s *Solver) look(n *flowgraph.Network) {
+	touched, next, complete := n.Changes(s.seen)
+	s.seen = next
+	switch {
+	case s.single || s.teller == nil || complete && len(touched) == 0:
+	case !complete || 2*len(touched) > n.NumNodes()+n.NumArcs():
+		s.shaken = lasting
+	case s.shaken > 0:
+		s.shaken--
+	}
+}
+
+// answer lets repair answer, or before it knows of a flow, who gives the first.
+func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
-		s.first, s.units, s.ready = nil, nil, true
+		s.first, s.units, s.ready, s.adopted = nil, nil, true, true
 	}
 	if !s.ready && !s.begin(n) {
 		return s.bySimplex(n, budget)
@@ -156,7 +246,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 			if budget.Work > 0 {
 				budget.Work = max(1, budget.Work-total.Units)
 			}
-			r, err := s.Solve(n, budget)
+			r, err := s.answer(n, budget)
 			add(&r.Work, total)
 			return r, err
 		}
@@ -239,7 +329,7 @@ func (s *Solver) remember(n *flowgraph.Network, r solver.Result) {
 	if r.Status != solver.Optimal {
 		return
 	}
-	s.first = &repair.Older{Solution: r.Solution, Nodes: n.NodeBound()}
+	s.first = &repair.Older{Solution: withFlow{r.Solution, n.ArcBound()}, Nodes: n.NodeBound()}
 	_, s.first.Since, _ = n.Changes(0)
 }
 
@@ -302,7 +392,7 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 			// What the simplex has so far is of no use to anybody.
 			s.simplex = netsimplex.New()
 			if r, is := s.challenger.(*repair.Solver); is && theirs.result.Status == solver.Optimal {
-				s.repair, s.ready, s.challenger = r, true, costscaling.New()
+				s.repair, s.ready, s.challenger, s.shaken = r, true, costscaling.New(), 0
 			}
 			return theirs.result, nil
 		}

@@ -98,7 +98,7 @@ func TestEveryRaceFromZero(t *testing.T) {
 		if s.ready {
 			repaired++
 			require.Nil(t, s.first, "repair goes on from its own answer")
-		} else if _, by := s.first.Solution.(*costscaling.Solver); by {
+		} else if _, by := s.teller.(*costscaling.Solver); by {
 			overtaken++
 		}
 		for range 4 {
@@ -145,7 +145,7 @@ func TestLongWays(t *testing.T) {
 	s := New()
 	solvertest.Compare(t, n, s)
 	require.False(t, s.ready)
-	require.IsType(t, &netsimplex.Solver{}, s.first.Solution)
+	require.IsType(t, &netsimplex.Solver{}, s.teller)
 	n.SetSupply(0, n.Supply(0)+1)
 	n.SetSupply(9, n.Supply(9)-1)
 	solvertest.Compare(t, n, s)
