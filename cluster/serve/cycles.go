@@ -29,7 +29,7 @@ type CycleSummary struct {
 
 // runCycles plans whenever something changed, and never otherwise.
 func (s *Scheduler) runCycles(ctx context.Context) error {
-	w := s.Watch()
+	w := s.watchEarly()
 	defer w.Close()
 	conflicts, missed := false, false
 	costs := costPolicy{s: s}
@@ -127,12 +127,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// commitPlan makes the plan durable and returns how many of its events the state refused: since the snapshot of the plan, a
-// task may have been stopped, or a host drained or lost.
+// commitPlan makes the plan durable, and before it what it was made of, and returns how many of its events the state refused:
+// since the snapshot of the plan, a task may have been stopped, or a host drained or lost.
 func (s *Scheduler) commitPlan(ctx context.Context, steps [][]cluster.Event) (refused int, err error) {
-	if len(steps) == 0 {
-		return 0, nil
-	}
 	count := 0 // not the result: the command may run on when Do has given up
 	err = s.Do(ctx, func(tx *Tx) error {
 		count = rules.Commit(tx, steps, func(e cluster.Event, err error) {

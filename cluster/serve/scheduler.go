@@ -151,7 +151,9 @@ func New(c Config) (*Scheduler, error) {
 		if err != nil {
 			return nil, fmt.Errorf("serve: creating the cluster: %w", err)
 		}
-		s.publish(c.State.Snapshot())
+		snapshot, changes := c.State.Snapshot()
+		s.preview(snapshot, changes)
+		s.publish(snapshot, changes)
 	}
 	return s, nil
 }

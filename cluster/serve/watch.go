@@ -16,6 +16,7 @@ type Watcher struct {
 	C <-chan struct{}
 
 	writer   *writer
+	early    bool
 	signal   chan struct{}
 	mu       sync.Mutex
 	snapshot *cluster.Snapshot
@@ -24,12 +25,20 @@ type Watcher struct {
 }
 
 // Watch returns a watcher whose first Take gives the present snapshot, signalled at once.
-func (w *writer) Watch() *Watcher {
-	watcher := &Watcher{writer: w, signal: make(chan struct{}, 1)}
+func (w *writer) Watch() *Watcher { return w.watch(false) }
+
+// watchEarly returns a watcher that gets what happens while it becomes durable. Its owner may think about it, but must not show
+// it, nor act on it, before a command that he sends afterwards is done.
+func (w *writer) watchEarly() *Watcher { return w.watch(true) }
+
+func (w *writer) watch(early bool) *Watcher {
+	watcher := &Watcher{writer: w, early: early, signal: make(chan struct{}, 1)}
 	watcher.C = watcher.signal
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	watcher.snapshot = w.published.Load()
+	if watcher.snapshot = w.published.Load(); early {
+		watcher.snapshot = w.latest
+	}
 	watcher.signal <- struct{}{}
 	w.watchers[watcher] = struct{}{}
 	return watcher

@@ -45,8 +45,9 @@ type writer struct {
 	queue     chan command
 	published atomic.Pointer[cluster.Snapshot]
 
-	mu       sync.Mutex // guards watchers
+	mu       sync.Mutex // guards what follows
 	watchers map[*Watcher]struct{}
+	latest   *cluster.Snapshot // that early watchers were shown
 
 	stopped chan struct{} // closed when the writer takes no more commands
 }
@@ -60,6 +61,7 @@ func newWriter(state *cluster.State, log Log, now func() time.Time) *writer {
 	}
 	snapshot, _ := state.Snapshot()
 	w.published.Store(snapshot)
+	w.latest = snapshot
 	return w
 }
 
@@ -114,6 +116,8 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 		w.unsettled(err)
 	}
 	if records := tx.Records(); len(records) > 0 {
+		snapshot, changes := w.state.Snapshot()
+		w.preview(snapshot, changes)
 		if err := w.log.Append(records); err != nil {
 			// The state in memory is ahead of the journal now: nothing of it may be shown or acted on.
 			err = fmt.Errorf("serve: the journal failed, stopping: %w", err)
@@ -125,7 +129,7 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 		if w.history != nil {
 			w.history.add(events)
 		}
-		w.publish(w.state.Snapshot())
+		w.publish(snapshot, changes)
 		if w.durable != nil {
 			w.durable(records)
 		}
@@ -146,12 +150,27 @@ func readAhead(s *cluster.State, batch []command) {
 	s.ReadAhead(tasks, nil)
 }
 
+// preview shows early watchers what is not durable yet.
+func (w *writer) preview(snapshot *cluster.Snapshot, changes cluster.Changes) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.latest = snapshot
+	w.tell(true, snapshot, changes)
+}
+
+// publish shows everybody else what is.
 func (w *writer) publish(snapshot *cluster.Snapshot, changes cluster.Changes) {
 	w.published.Store(snapshot)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.tell(false, snapshot, changes)
+}
+
+func (w *writer) tell(early bool, snapshot *cluster.Snapshot, changes cluster.Changes) {
 	for watcher := range w.watchers { // each gets the same; the order does not matter
-		watcher.add(snapshot, changes)
+		if watcher.early == early {
+			watcher.add(snapshot, changes)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
@@ -94,6 +95,79 @@ func TestTheReasonForStoppingIsNotHidden(t *testing.T) {
 	}, func(error) {}}}, 1))
 	close(s.stopped) // as when the journal has failed
 	require.NoError(t, s.runCycles(t.Context()))
+}
+
+// gatedLog lets an append through for each word it gets, after it has said that one waits.
+type gatedLog struct {
+	journal.Journal
+	waits, open chan struct{}
+}
+
+func (g *gatedLog) Append(records []cluster.Record) error {
+	g.waits <- struct{}{}
+	<-g.open
+	return g.Journal.Append(records)
+}
+
+// A plan is made while what it is made of becomes durable; but nothing of it is shown before.
+func TestPlansAreMadeEarlyAndShownLate(t *testing.T) {
+	planned := make(chan struct{}, 10)
+	memory, state := journal.NewMemory(), cluster.NewState()
+	tx := rules.Begin(state, 1)
+	require.NoError(t, tx.Emit(&cluster.ClusterCreated{ID: "c"}))
+	require.NoError(t, tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: cluster.DefaultPool}}))
+	require.NoError(t, memory.Append(tx.Records()))
+	log := &gatedLog{memory, make(chan struct{}), make(chan struct{})}
+	s, err := New(Config{Journal: log, State: state, Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return toldSolver{netsimplex.New(), planned} })})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+
+	submitted := make(chan error, 1)
+	go func() {
+		submitted <- s.Do(ctx, func(tx *Tx) error {
+			return errors.Join(
+				tx.Emit(&cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{1000}}}}),
+				tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: &cluster.JobSpec{
+					Name: "job", Pool: cluster.DefaultPool, Instances: 1,
+					Task: cluster.TaskSpec{Resources: cluster.Resources{Fixed: [cluster.NumDimensions]int64{100}}},
+				}}}}),
+			)
+		})
+	}()
+	<-log.waits
+	<-planned
+	require.Nil(t, s.Snapshot().JobByName("job"))
+	require.Empty(t, submitted)
+	log.open <- struct{}{}
+	require.NoError(t, <-submitted)
+	<-log.waits // the plan
+	last, next := s.LastCycle()
+	require.Zero(t, last.Placements)
+	log.open <- struct{}{}
+	<-next
+	last, _ = s.LastCycle()
+	require.Equal(t, 1, last.Placements)
+	require.Equal(t, cluster.TaskPlaced, s.Snapshot().Task(cluster.MakeTaskKey(s.Snapshot().JobByName("job").UID, 0)).State)
+	cancel()
+	go func() { // a clean end may append once more
+		for range log.waits {
+			log.open <- struct{}{}
+		}
+	}()
+	require.NoError(t, <-done)
+}
+
+// toldSolver tells of each solve.
+type toldSolver struct {
+	solver.Solver
+	told chan<- struct{}
+}
+
+func (s toldSolver) Solve(n *flowgraph.Network, b solver.Budget) (solver.Result, error) {
+	s.told <- struct{}{}
+	return s.Solver.Solve(n, b)
 }
 
 func TestARefusedCommandLeavesNoTrace(t *testing.T) {

@@ -42,7 +42,7 @@ type CycleBench struct {
 type MemoryCounts struct{ Allocations, Collections uint64 }
 
 // CycleReport is what a CycleBench measured. Latencies are in wall milliseconds, by phase: "events" is taking in what
-// happened and making it durable, then those of cycle.Phase, "commit" makes the placements durable, "total" is all.
+// happened, then those of cycle.Phase, meanwhile it becomes durable, "commit" makes the placements durable, "total" is all.
 type CycleReport struct {
 	CycleBench
 	Latency             map[string]Quantiles `json:"latency_ms"`
@@ -175,13 +175,19 @@ func (r *cycleRun) fill() error {
 func (r *cycleRun) cycle(ends, starts int) error {
 	r.now = r.now.Add(time.Second)
 	memory, begun := r.Memory(), r.Stopwatch()
-	if err := r.commit(func(tx *rules.Tx) error { return r.happen(tx, ends, starts) }); err != nil {
+	records, err := r.apply(func(tx *rules.Tx) error { return r.happen(tx, ends, starts) })
+	if err != nil {
 		return err
 	}
 	snapshot, changes := r.state.Snapshot()
+	durable := make(chan error, 1) // as in the server, a plan may be made meanwhile, and becomes durable after
+	go func() { durable <- r.Journal.Append(records) }()
 	taken := r.Stopwatch()
 	out := r.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: r.now, Stopwatch: r.Stopwatch})
 	planned := r.Stopwatch()
+	if err := <-durable; err != nil {
+		return err
+	}
 	refused, steps := 0, out.Steps()
 	if err := r.commit(func(tx *rules.Tx) error { refused = rules.Commit(tx, steps, func(cluster.Event, error) {}); return nil }); err != nil {
 		return err
@@ -338,13 +344,20 @@ func (r *cycleRun) launched(placements []cycle.Placement) error {
 	return r.commit(func(tx *rules.Tx) error { return reportAll(tx, r.running[before:], cluster.TaskRunning) })
 }
 
+// apply applies what fn emits, and returns the records, which are not durable yet.
+func (r *cycleRun) apply(fn func(*rules.Tx) error) ([]cluster.Record, error) {
+	tx := rules.Begin(r.state, r.now)
+	err := fn(tx)
+	return tx.Records(), err
+}
+
 // commit makes durable what fn emits.
 func (r *cycleRun) commit(fn func(*rules.Tx) error) error {
-	tx := rules.Begin(r.state, r.now)
-	if err := fn(tx); err != nil {
+	records, err := r.apply(fn)
+	if err != nil {
 		return err
 	}
-	return r.Journal.Append(tx.Records())
+	return r.Journal.Append(records)
 }
 
 func (r *cycleRun) report() *CycleReport {
