@@ -29,7 +29,7 @@ var scenarios = []struct {
 	{"whare", "loadspread", "mean pace of the tasks", pace, 0.8},
 	{"coco", "loadspread", "disturbance between tasks on a host", disturbance, 0.7},
 	{"sjf", "loadspread", "mean time to completion, run times learned", learnedCompletion, 0.75},
-	{"whare", "loadspread", "mean run time, paces learned", learnedPace, 0.85},
+	{"whare", "loadspread", "mean run time, paces learned", learnedPace, 0.9},
 	{"network", "loadspread", "bandwidth asked of links beyond what they have", congestion, 0.3},
 	{"sluice", "loadspread", "GPUs not allocated when nothing more fits", idleGPUs, 0.8},
 	{"sluice", "loadspread", "bytes read through the core", func(s *stage) float64 { return s.reading().remote }, 0.7},

@@ -113,10 +113,14 @@ func (s *Solver) Name() string { return "netsimplex" }
 
 // Flow returns the flow on a in the last optimal result.
 func (s *Solver) Flow(a flowgraph.ArcID) int64 {
-	if s.known == nil {
-		return s.flow(s.slotOf[a])
+	slot := s.slotOf[a]
+	switch {
+	case slot < 0: // there was no such arc
+		return 0
+	case s.known == nil:
+		return s.flow(slot)
 	}
-	return s.known[s.slotOf[a]]
+	return s.known[slot]
 }
 
 // Potential returns π(v) in the last optimal result. O(1).
