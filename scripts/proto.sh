@@ -15,7 +15,7 @@ case "${1-}" in
 	;;
 esac
 command -v protoc >/dev/null || {
-	echo "proto.sh: protoc not found: install the protobuf compiler (Debian: protobuf-compiler)" >&2
+	echo "proto.sh: protoc not found: install the protobuf compiler (Debian: protobuf-compiler libprotobuf-dev)" >&2
 	exit 1
 }
 
