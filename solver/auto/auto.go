@@ -63,6 +63,9 @@ const (
 	// lasting is for how many changes the simplex answers on after one that touched most
 	// of the network: price-out follows it with a dozen small ones, and then it comes again.
 	lasting = 16
+	// large is how many nodes and arcs make a network on which a dozen solves by the simplex
+	// cost more than repair loses by one change.
+	large = 1 << 17
 )
 
 // pace is how many units others get in a race for one of repair, which reads
@@ -205,13 +208,16 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 }
 
 // look notes whether what changed since the last call is most of the network. It does not
-// concern networks of single tasks, on which the simplex is slow.
+// concern networks of single tasks, nor large ones, on which the simplex is slow.
 func (s *Solver) look(n *flowgraph.Network) {
 	touched, next, complete := n.Changes(s.seen)
 	s.seen = next
+	size := n.NumNodes() + n.NumArcs()
 	switch {
-	case s.single || s.teller == nil || complete && len(touched) == 0:
-	case !complete || 2*len(touched) > n.NumNodes()+n.NumArcs():
+	case s.single || size > large:
+		s.shaken = 0
+	case s.teller == nil || complete && len(touched) == 0:
+	case !complete || 2*len(touched) > size:
 		s.shaken = lasting
 	case s.shaken > 0:
 		s.shaken--
