@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -51,6 +52,28 @@ func (tx *Tx) killsAgain() bool {
 		_, set := r.Event.(*cluster.ModeSet)
 		return set
 	})
+}
+
+// ReadingAhead yields what is to be run in the transaction, in order and by index, and reads ahead what events about the tasks will
+// need; a task of 0 is none.
+func ReadingAhead[T any](tx *Tx, all []T, about func(*T) cluster.TaskKey) iter.Seq2[int, *T] {
+	return func(yield func(int, *T) bool) {
+		tasks := make([]cluster.TaskKey, 0, cluster.Ahead)
+		for i := range all {
+			if i%cluster.Ahead == 0 {
+				tasks = tasks[:0]
+				for j := i; j < min(i+cluster.Ahead, len(all)); j++ {
+					if k := about(&all[j]); k != 0 {
+						tasks = append(tasks, k)
+					}
+				}
+				tx.state.ReadAhead(tasks, nil)
+			}
+			if !yield(i, &all[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Emit applies an event and adds it to the records. An error leaves the state as it was before the event, but does not

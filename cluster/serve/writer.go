@@ -106,10 +106,7 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 		tx.Watch = func(t *cluster.Task) { events = append(events, eventOf(t, at)) }
 	}
 	answers := make([]error, len(batch))
-	for i, c := range batch {
-		if i%cluster.Ahead == 0 {
-			readAhead(w.state, batch[i:min(i+cluster.Ahead, len(batch))])
-		}
+	for i, c := range rules.ReadingAhead(tx, batch, func(c *command) cluster.TaskKey { return c.about }) {
 		answers[i] = c.run(tx)
 	}
 	if err := rules.Settle(tx); err != nil && w.unsettled != nil {
@@ -138,16 +135,6 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 		c.done(answers[i])
 	}
 	return nil
-}
-
-func readAhead(s *cluster.State, batch []command) {
-	tasks := make([]cluster.TaskKey, 0, cluster.Ahead)
-	for i := range batch {
-		if k := batch[i].about; k != 0 {
-			tasks = append(tasks, k)
-		}
-	}
-	s.ReadAhead(tasks, nil)
 }
 
 // preview shows early watchers what is not durable yet.

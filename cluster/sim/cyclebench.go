@@ -267,17 +267,9 @@ func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
 
 // reportAll reports the same of many runs. It reads ahead, as the server does for commands that wait together.
 func reportAll(tx *rules.Tx, runs []cluster.RunID, state cluster.TaskState) error {
-	tasks := make([]cluster.TaskKey, 0, cluster.Ahead)
-	for some := range slices.Chunk(runs, cluster.Ahead) {
-		tasks = tasks[:0]
-		for _, run := range some {
-			tasks = append(tasks, run.Task)
-		}
-		tx.State().ReadAhead(tasks, nil)
-		for _, run := range some {
-			if _, err := rules.Report(tx, &cluster.TaskStatus{Task: run.Task, Run: run.Run, State: state}); err != nil {
-				return err
-			}
+	for _, run := range rules.ReadingAhead(tx, runs, func(r *cluster.RunID) cluster.TaskKey { return r.Task }) {
+		if _, err := rules.Report(tx, &cluster.TaskStatus{Task: run.Task, Run: run.Run, State: state}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -166,10 +166,7 @@ func (p *scheduler) commit() {
 	begun := p.s.stopwatch()
 	tx := rules.Begin(p.state, p.s.clock.Now())
 	answers := make([]error, len(batch))
-	for i, c := range batch {
-		if i%cluster.Ahead == 0 {
-			readAhead(p.state, batch[i:min(i+cluster.Ahead, len(batch))])
-		}
+	for i, c := range rules.ReadingAhead(tx, batch, func(c *command) cluster.TaskKey { return c.about }) {
 		answers[i] = c.run(tx)
 	}
 	if err := rules.Settle(tx); err != nil {
@@ -192,16 +189,6 @@ func (p *scheduler) commit() {
 		p.publish(snapshot, changes)
 		p.answer(batch, answers)
 	})
-}
-
-func readAhead(s *cluster.State, batch []command) {
-	tasks := make([]cluster.TaskKey, 0, cluster.Ahead)
-	for i := range batch {
-		if k := batch[i].about; k != 0 {
-			tasks = append(tasks, k)
-		}
-	}
-	s.ReadAhead(tasks, nil)
 }
 
 // answer ends a batch and begins the next.
