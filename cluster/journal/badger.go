@@ -68,16 +68,18 @@ func Open(dir string, o Options) (Journal, error) {
 	return j, nil
 }
 
-// badgerOptions bounds what Badger keeps in memory and on disk to some ten megabytes besides the data.
+// badgerOptions bounds what Badger keeps in memory and on disk to some ten megabytes besides the data. An Append that fills a
+// memory table waits until the next one is there, zeroed and with its file: small ones make that short. They have to be so large
+// that a chunk is less than 15 % of one.
 func badgerOptions(dir string, o Options) badger.Options {
 	opts := badger.DefaultOptions(dir).
 		WithSyncWrites(true).
 		WithDetectConflicts(false). // one writer, no reads in writing transactions
 		WithMetricsEnabled(false).
-		WithMemTableSize(8 << 20).
-		WithNumMemtables(2).
+		WithMemTableSize(2 << 20).
+		WithNumMemtables(8).
 		WithNumLevelZeroTables(2).
-		WithNumLevelZeroTablesStall(8).
+		WithNumLevelZeroTablesStall(32).
 		WithNumCompactors(2).
 		WithBlockCacheSize(8 << 20).
 		WithValueThreshold(chunkSize + 1024).
