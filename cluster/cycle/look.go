@@ -37,11 +37,9 @@ type lookedTask struct {
 
 // takeIn brings hosts, then tasks in line with the snapshot, each once and in order.
 func (p *Planner) takeIn(snap *cluster.Snapshot, changes *cluster.Changes) {
-	var other sync.WaitGroup
-	if len(changes.Tasks) < lookTogether {
-		p.lookTasks(snap, changes)
-	} else {
-		other.Go(func() { p.lookTasks(snap, changes) })
+	lookTasks := sync.OnceFunc(func() { p.lookTasks(snap, changes) })
+	if len(changes.Tasks) >= lookTogether {
+		go lookTasks()
 	}
 	p.lookHosts(snap, changes.Hosts)
 	for some := range slices.Chunk(p.looked.hosts, ahead) {
@@ -50,12 +48,16 @@ func (p *Planner) takeIn(snap *cluster.Snapshot, changes *cluster.Changes) {
 			p.ingestHost(&some[i])
 		}
 	}
-	other.Wait()
+	expected := p.rows.expect() // tasks change nothing of what hosts have room for
+	lookTasks()                 // unless that is done, or waits for a processor and comes too late
 	for some := range slices.Chunk(p.looked.tasks, ahead) {
 		p.readTasks(some)
 		for i := range some {
 			p.ingestTask(snap, &some[i])
 		}
+	}
+	if expected != nil {
+		expected.finish()
 	}
 }
 

@@ -25,9 +25,10 @@ type pricer struct {
 	prices   []flowgraph.Cost
 	listed   uint64 // the rows that the two lists are of
 
-	needs  []need // by index of the row
-	most   need   // of all of them in each dimension
-	found  [][]slot
+	needs  []need   // by index of the row
+	most   need     // of all of them in each dimension
+	found  [][]slot // by row
+	all    []slot   // of one row
 	spare  []slot
 	counts []int32
 }
@@ -61,25 +62,29 @@ func (n *need) fits(room *[cluster.NumDimensions]int64) bool {
 	return true
 }
 
-// renew brings rows in line with the hosts that changed. It goes from host to host and not from row to row: what a host is
-// made of lies all over the memory.
+// renew brings rows in line with the hosts that changed.
 func (w *pricer) renew(t *hosts, together []*row, c *changed) {
 	for some := range slices.Chunk(together, block) {
-		w.find(t, some, c)
+		for len(w.found) < len(some) {
+			w.found = append(w.found, nil)
+		}
+		w.find(t, some, c.hosts, w.found)
 		for k, r := range some {
-			w.found[k] = w.sorted(w.found[k])
-			w.merge(r, w.found[k], c)
-			r.shorten()
+			w.bring(r, &w.found[k], c)
 		}
 	}
 }
 
-// find lists for each row, of at most a block, the slots of those that changed and are open, as far as they belong to its head.
-func (w *pricer) find(t *hosts, together []*row, c *changed) {
+// find lists for each row, of at most a block, the slots of those hosts that are open, as far as they belong to its head. It goes
+// from host to host and not from row to row: what a host is made of lies all over the memory.
+func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) {
 	w.begin(together)
+	for k := range together {
+		found[k] = found[k][:0]
+	}
 	var sure, maybe uint64
 	alike := signature(-1)
-	for some := range slices.Chunk(c.hosts, ahead) {
+	for some := range slices.Chunk(hosts, ahead) {
 		w.hosts = w.hosts[:0]
 		for _, i := range some {
 			if h := t.byIndex[i]; h != nil {
@@ -96,27 +101,30 @@ func (w *pricer) find(t *hosts, together []*row, c *changed) {
 			for j, price := range w.ask(h.rec) {
 				k := w.askers[j]
 				if s := together[k].slot(price, h.rec, h.index); s < together[k].end {
-					w.found[k] = append(w.found[k], s)
+					found[k] = append(found[k], s)
 				}
 			}
 		}
 	}
 }
 
+// bring brings a row in line by what was found, in the order of the hosts, and leaves it sorted.
+func (w *pricer) bring(r *row, found *[]slot, c *changed) {
+	*found = w.sorted(*found)
+	w.merge(r, *found, c)
+	r.shorten()
+}
+
 // begin makes the pricer ready for the rows.
 func (w *pricer) begin(together []*row) {
 	w.listed, w.askers, w.requests = 0, w.askers[:0], w.requests[:0]
 	w.needs, w.most = w.needs[:0], nothing
-	for k, r := range together {
+	for _, r := range together {
 		n := r.need()
 		for d := range n {
 			w.most[d] = max(w.most[d], n[d])
 		}
 		w.needs = append(w.needs, n)
-		if k == len(w.found) {
-			w.found = append(w.found, nil)
-		}
-		w.found[k] = w.found[k][:0]
 	}
 }
 

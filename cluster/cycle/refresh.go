@@ -2,9 +2,7 @@ package cycle
 
 import (
 	"cmp"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
@@ -39,13 +37,6 @@ func (t *rows) changes(from int) *changed {
 	return c
 }
 
-const (
-	// block is how many rows are brought in line together.
-	block = 64
-	// part is how many prices are worth another goroutine.
-	part = 1 << 13
-)
-
 // refresh brings a row in line with the hosts. Complexity: the changes of hosts since the last refresh, and the length of
 // the head; all hosts for a new row or one that was not refreshed for long.
 func (t *rows) refresh(r *row) {
@@ -61,9 +52,19 @@ func (t *rows) refresh(r *row) {
 // refreshAll does so for the rows of all classes that are in the network.
 func (t *rows) refreshAll(classes []*class) {
 	to, from := t.hosts.position(), 0
+	if t.asked.cycle != t.cycle {
+		t.asked.cycle, t.asked.at, t.asked.rows = t.cycle, to, t.asked.rows[:0]
+	}
 	old := t.old[:0]
 	for _, c := range classes {
-		if c.node != flowgraph.NoNode && c.row.read != to {
+		if c.node == flowgraph.NoNode {
+			continue
+		}
+		if c.row.asked != t.cycle {
+			c.row.asked = t.cycle
+			t.asked.rows = append(t.asked.rows, c.row)
+		}
+		if c.row.read != to {
 			old = append(old, c.row)
 		}
 	}
@@ -90,9 +91,7 @@ func (t *rows) renew(together []*row, from int) {
 		return
 	}
 	for _, r := range together {
-		if r.era != t.hosts.era {
-			r.era, r.fixed = t.hosts.era, nil
-		}
+		t.date(r)
 	}
 	if from < t.hosts.start {
 		for _, r := range together {
@@ -101,48 +100,43 @@ func (t *rows) renew(together []*row, from int) {
 		return
 	}
 	c := t.changes(from)
-	if pricers := t.divide(together, c); len(pricers) > 1 {
-		t.share(pricers, together, c)
-	} else {
-		pricers[0].renew(t.hosts, together, c)
+	if len(together)*len(c.hosts) < part {
+		t.pricers[0].round = *t.round
+		t.pricers[0].renew(t.hosts, together, c)
+		return
+	}
+	for some := range slices.Chunk(together, most) {
+		t.begin(some, c).finish()
 	}
 }
 
-// share lets each pricer bring a part of the rows in line.
-func (t *rows) share(pricers []*pricer, together []*row, c *changed) {
-	each := (len(together) + len(pricers) - 1) / len(pricers)
-	var others sync.WaitGroup
-	for i, w := range pricers[1:] {
-		others.Go(func() { w.renew(t.hosts, together[min((i+1)*each, len(together)):min((i+2)*each, len(together))], c) })
-	}
-	pricers[0].renew(t.hosts, together[:each], c)
-	others.Wait()
-	for _, w := range pricers[1:] {
-		t.model.Join(w.model)
+// date has a row forget what it knows of signatures that were given anew.
+func (t *rows) date(r *row) {
+	if r.era != t.hosts.era {
+		r.era, r.fixed = t.hosts.era, nil
 	}
 }
 
-// divide returns who brings the rows in line. Where there is much to do and the model allows it, several goroutines take
-// some of the rows each, so that none reads what another one writes.
-func (t *rows) divide(together []*row, c *changed) []*pricer {
-	n := min(runtime.GOMAXPROCS(0), len(together), 1+len(together)*len(c.hosts)/part)
-	for len(t.pricers) < n {
-		fork := t.model.Fork()
-		if fork == nil {
-			break
-		}
-		t.pricers = append(t.pricers, &pricer{model: fork})
-	}
-	n = min(n, len(t.pricers))
-	for _, w := range t.pricers[:n] {
-		w.round = *t.round
-	}
-	if n > 1 && slices.ContainsFunc(together, func(r *row) bool { return r.key.revocable }) {
-		for _, i := range c.hosts { // what revocable tasks see of a host is worked out when it is first asked for
-			if h := t.hosts.byIndex[i]; h != nil {
-				h.lend()
-			}
+// expect begins to bring those plain rows in line that the last plan asked for and the next one will, likely, if that is worth a
+// goroutine; else it returns nil. It expects what a plan asks for once.
+func (t *rows) expect() *renewal {
+	from, together := t.asked.at, t.together[:0]
+	for _, r := range t.asked.rows {
+		if r.plain && r.read >= from && len(together) < expected {
+			together = append(together, r)
 		}
 	}
-	return t.pricers[:n]
+	t.together, t.asked.rows = together, t.asked.rows[:0]
+	if len(together) == 0 || from < t.hosts.start || t.hosts.social || len(t.helpers(1)) == 0 {
+		return nil
+	}
+	c := t.changes(from)
+	if len(together)*len(c.hosts) < part {
+		return nil
+	}
+	for _, r := range together {
+		t.date(r)
+		r.read = c.to
+	}
+	return t.begin(together, c)
 }

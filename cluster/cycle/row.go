@@ -35,7 +35,15 @@ type rows struct {
 	scratch  []slot
 	together []*row
 	single   []*row
-	old      []*row // to be brought in line
+	old      []*row   // to be brought in line
+	found    [][]slot // see renewal
+	asked    asked
+}
+
+// asked is the rows that a plan asked for, and the position in the log of host changes when it did.
+type asked struct {
+	cycle, at int
+	rows      []*row
 }
 
 func newRows(model *guard.Guard, round *costmodels.Round, hosts *hosts, count *labels) *rows {
@@ -71,6 +79,7 @@ type row struct {
 	read  int // position in the log of host changes
 	deep  int // how far down the head somebody looked in the last cycles
 	cycle int // in which deep was last lowered
+	asked int // the last one whose plan asked for it
 
 	least flowgraph.Cost // see floor
 	pass  int            // of price-out that least belongs to

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,12 +22,16 @@ func TestRowsStayTrueHoweverManyPriceThem(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		w := newWorldWith(t, loadspread.Model{})
 		for i := range hosts {
-			w.host(i, vector(12_000, 48_000))
+			w.host(i, vector(12_000, 48_000), cluster.KeyValue{Key: "disk", Value: []string{"ssd", "hdd"}[i%2]})
 		}
 		var running []cluster.TaskKey
 		submit := func(each uint32) {
 			for i := range int64(classes) {
-				w.submit(cluster.JobSpec{Instances: each, Task: cluster.TaskSpec{Resources: vector(2000+100*i, 2000+i%7*500)}})
+				job := cluster.JobSpec{Instances: each, Task: cluster.TaskSpec{Resources: vector(2000+100*i, 2000+i%7*500)}}
+				if i%4 == 3 { // several goroutines never ask the same rule
+					job.Preferences = []cluster.SoftConstraint{{Constraint: host("disk", "ssd"), Soft: cluster.Soft{Penalty: time.Second}}}
+				}
+				w.submit(job)
 			}
 			out := w.cycle()
 			plans = append(plans, out.Placements)
