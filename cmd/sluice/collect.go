@@ -7,8 +7,6 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
-
-	"github.com/sluice-scheduler/sluice/flowgraph/hugepage"
 )
 
 // collectRarely lets the heap of a process that plans grow to three times what is alive, unless GOGC says otherwise. At
@@ -63,15 +61,15 @@ func collectGarbage() {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(heap)
 	if used, free := heap[0].Value.Uint64(), heap[1].Value.Uint64(); free < used/32 {
-		touch(hugepage.Grow([]byte(nil), int(used/12)))
+		touch(make([]byte, used/12))
 	}
 	runtime.GC()
 }
 
-// touch has the system back all of the capacity with memory.
+// touch has the system back all of it with memory.
 func touch(room []byte) {
 	const page = 4096 // none is smaller
-	for room = room[:cap(room)]; len(room) > 0; room = room[min(page, len(room)):] {
+	for ; len(room) > 0; room = room[min(page, len(room)):] {
 		room[0] = 1
 	}
 }
