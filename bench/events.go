@@ -14,8 +14,10 @@ type plan struct {
 	removed              []flowgraph.ArcID // arcs whose ids may come back as other arcs
 	groups               []int32           // with another count
 	grown                []int32           // groups with another price of waiting
-	growing              []flowgraph.ArcID // their arcs, and the prices
+	repriced             []flowgraph.ArcID // arcs to get a price, and the prices
 	prices               []flowgraph.Cost
+	arcs                 []flowgraph.Arc // of new groups, and their ids
+	ids                  []flowgraph.ArcID
 	stays                []pair
 	hosts                []int32
 }

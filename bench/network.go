@@ -41,6 +41,7 @@ func (c *Cluster) Apply() {
 	for _, s := range p.stays {
 		c.syncStay(s)
 	}
+	c.setPrices()
 	n.RemoveNodes(p.deadNodes)
 	for _, j := range p.deadJobs {
 		for _, out := range n.Out(c.jobs[j].node) {
@@ -67,9 +68,8 @@ func (c *Cluster) Apply() {
 		c.jobs[j].node = c.addNode(0, jobNode, j)
 		n.AddArc(c.jobs[j].node, c.sink, 0, flowgraph.Infinite, 0)
 	}
-	for _, g := range p.newGroups {
-		c.addGroup(g)
-	}
+	c.addGroups()
+	c.setPrices()
 	n.SetSupply(c.sink, -c.total)
 	c.freeGroups = append(c.freeGroups, p.deadGroups...)
 	c.freeJobs = append(c.freeJobs, p.deadJobs...)
@@ -77,19 +77,28 @@ func (c *Cluster) Apply() {
 
 // grow sets the prices of groups that have waited.
 func (c *Cluster) grow() {
-	p := &c.plan
-	p.growing, p.prices = p.growing[:0], p.prices[:0]
-	for _, g := range p.grown {
+	for _, g := range c.plan.grown {
 		r := &c.groups[g]
 		if r.count == 0 {
 			continue
 		}
 		for i, a := range r.waits {
-			p.growing = append(p.growing, a)
-			p.prices = append(p.prices, c.waitPrice(r, i))
+			c.reprice(a, c.waitPrice(r, i))
 		}
 	}
-	c.net.SetCosts(p.growing, p.prices)
+	c.setPrices()
+}
+
+// reprice has a price set by the next call of setPrices.
+func (c *Cluster) reprice(a flowgraph.ArcID, price flowgraph.Cost) {
+	p := &c.plan
+	p.repriced, p.prices = append(p.repriced, a), append(p.prices, price)
+}
+
+func (c *Cluster) setPrices() {
+	p := &c.plan
+	c.net.SetCosts(p.repriced, p.prices)
+	p.repriced, p.prices = p.repriced[:0], p.prices[:0]
 }
 
 func (c *Cluster) addNode(supply int64, k kind, index int32) flowgraph.NodeID {
@@ -101,8 +110,35 @@ func (c *Cluster) addNode(supply int64, k kind, index int32) flowgraph.NodeID {
 	return v
 }
 
+// addGroups adds the groups that are new, some thousands at once.
+func (c *Cluster) addGroups() {
+	const most = 4096
+	p := &c.plan
+	for list := p.newGroups; len(list) > 0; {
+		next := list[:min(most, len(list))]
+		list = list[len(next):]
+		p.arcs = p.arcs[:0]
+		for _, g := range next {
+			c.addGroup(g)
+		}
+		p.ids = c.net.AddArcs(p.arcs, p.ids[:0])
+		ids := p.ids
+		for _, g := range next {
+			r := &c.groups[g]
+			ways := len(r.pattern.ways)
+			waits := ways + c.waitArcs()
+			r.ways, r.waits = append(r.ways, ids[:ways]...), append(r.waits, ids[ways:waits]...)
+			ids = ids[waits:]
+			for i := range r.stays {
+				c.syncStay(pair{g, r.stays[i].host})
+			}
+		}
+	}
+}
+
+// addGroup adds the node of a group and lists its arcs.
 func (c *Cluster) addGroup(g int32) {
-	n, r := c.net, &c.groups[g]
+	p, r := &c.plan, &c.groups[g]
 	r.node = c.addNode(int64(r.count), groupNode, g)
 	for _, w := range r.pattern.ways {
 		upper := int64(w.upper)
@@ -112,13 +148,10 @@ func (c *Cluster) addGroup(g int32) {
 		case w.upper == 0:
 			upper = flowgraph.Infinite
 		}
-		r.ways = append(r.ways, n.AddArc(r.node, c.placeNode(w.place), 0, upper, flowgraph.Cost(w.price)))
+		p.arcs = append(p.arcs, flowgraph.Arc{Tail: r.node, Head: c.placeNode(w.place), Upper: upper, Cost: flowgraph.Cost(w.price)})
 	}
 	for i := range c.waitArcs() {
-		r.waits = append(r.waits, n.AddArc(r.node, c.jobs[r.job].node, 0, c.waitBound(r, i), c.waitPrice(r, i)))
-	}
-	for i := range r.stays {
-		c.syncStay(pair{g, r.stays[i].host})
+		p.arcs = append(p.arcs, flowgraph.Arc{Tail: r.node, Head: c.jobs[r.job].node, Upper: c.waitBound(r, i), Cost: c.waitPrice(r, i)})
 	}
 }
 
@@ -165,7 +198,7 @@ func (c *Cluster) syncStay(at pair) {
 		if s.units > 0 {
 			price = c.runPrice(r, at.host)
 		}
-		n.SetCost(r.ways[way], price)
+		c.reprice(r.ways[way], price)
 	} else if s.units == 0 && s.arc != flowgraph.NoArc {
 		n.RemoveArc(s.arc)
 		c.plan.removed = append(c.plan.removed, s.arc)

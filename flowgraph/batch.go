@@ -1,13 +1,40 @@
 package flowgraph
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
+)
 
 // A network is larger than the caches, and what its verbs need lies here and there in
-// memory. Reads that do not wait for each other take hardly longer than one: verbs on
-// many nodes or arcs first read, step by step, what they will need of all.
+// memory. Verbs on many nodes or arcs first ask, step by step, for what they will need of
+// all: nobody then waits for one after the other.
 
-// ahead is how many arcs are read at once: few enough to stay in the cache.
+// ahead is for how many arcs at once: few enough for all that to stay in the cache.
 const ahead = 128
+
+// AddArcs adds arcs, in this order, and appends their ids to ids. Of many it is faster
+// than AddArc of each. Amortized O(len(arcs)).
+func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
+	for len(arcs) > 0 {
+		next := arcs[:min(len(arcs), ahead)]
+		arcs = arcs[len(next):]
+		for i := range next {
+			n.askForNode(next[i].Head)
+		}
+		for i := range next {
+			n.checkNode(next[i].Head)
+			n.in.askForEnd(n.nodes[next[i].Head].in)
+			if free := len(n.freeArcs) - 1 - i; free >= 0 {
+				n.askForArc(n.freeArcs[free])
+			}
+		}
+		for _, d := range next {
+			ids = append(ids, n.AddArc(d.Tail, d.Head, d.Lower, d.Upper, d.Cost))
+		}
+	}
+	return ids
+}
 
 // RemoveNode removes v and all its arcs. O(degree).
 func (n *Network) RemoveNode(v NodeID) { n.RemoveNodes([]NodeID{v}) }
@@ -16,7 +43,7 @@ func (n *Network) RemoveNode(v NodeID) { n.RemoveNodes([]NodeID{v}) }
 // than RemoveNode of each. O(sum of degrees).
 func (n *Network) RemoveNodes(nodes []NodeID) {
 	for len(nodes) > 0 {
-		k := n.readAhead(nodes)
+		k := n.askForArcsOut(nodes)
 		for _, v := range nodes[:k] {
 			n.removeNode(v)
 		}
@@ -24,7 +51,7 @@ func (n *Network) RemoveNodes(nodes []NodeID) {
 	}
 }
 
-// removeNode is RemoveNode without reading ahead.
+// removeNode is RemoveNode of a node alone.
 func (n *Network) removeNode(v NodeID) {
 	n.checkNode(v)
 	r := &n.nodes[v]
@@ -45,40 +72,39 @@ func (n *Network) removeNode(v NodeID) {
 	n.touchNode(v)
 }
 
-// readAhead reads what the removal of the first of the given nodes needs of their arcs
-// out, and returns of how many.
-func (n *Network) readAhead(nodes []NodeID) (count int) {
-	sum := ArcID(0)
+// askForArcsOut asks for what the removal of the first of the given nodes needs of their
+// arcs out, and returns of how many.
+func (n *Network) askForArcsOut(nodes []NodeID) (count int) {
 	for arcs := int32(0); count < len(nodes) && arcs < ahead; count++ {
 		n.checkNode(nodes[count])
 		arcs += n.nodes[nodes[count]].out.len
 	}
 	nodes = nodes[:count]
 	for _, v := range nodes {
-		list := n.out.list(n.nodes[v].out)
+		list := n.Out(v)
 		for i := 0; i < len(list); i += 4 { // of one cache line
-			sum += list[i].Arc
+			prefetch.Line(&list[i])
 		}
 	}
 	for _, v := range nodes {
-		for _, ref := range n.out.list(n.nodes[v].out) {
-			r := &n.arcs[ref.Arc]
-			sum += ArcID(r.Head) + ArcID(r.inPos) // which may be of two cache lines
+		for _, ref := range n.Out(v) {
+			n.askForArc(ref.Arc)
+			n.askForNode(ref.Node)
 		}
 	}
 	for _, v := range nodes {
-		for _, ref := range n.out.list(n.nodes[v].out) {
-			in := &n.nodes[ref.Node].in
-			sum += n.in.arena[in.off+n.arcs[ref.Arc].inPos].Arc + n.in.arena[in.off+in.len-1].Arc
+		for _, ref := range n.Out(v) {
+			in := n.nodes[ref.Node].in
+			prefetch.Line(&n.in.arena[in.off+n.arcs[ref.Arc].inPos])
+			prefetch.Line(&n.in.arena[in.off+in.len-1])
 		}
 	}
 	for _, v := range nodes {
-		for _, ref := range n.out.list(n.nodes[v].out) {
-			in := &n.nodes[ref.Node].in
-			sum += ArcID(n.arcs[n.in.arena[in.off+in.len-1].Arc].inPos)
+		for _, ref := range n.Out(v) {
+			in := n.nodes[ref.Node].in
+			prefetch.Line(&n.arcs[n.in.arena[in.off+in.len-1].Arc].inPos)
 		}
 	}
-	n.fetched = sum
 	return count
 }
 
@@ -90,17 +116,45 @@ func (n *Network) SetCosts(arcs []ArcID, costs []Cost) {
 	}
 	for len(arcs) > 0 {
 		k := min(len(arcs), ahead)
-		sum := int32(0)
+		for _, a := range arcs[:k] {
+			n.askForArc(a)
+		}
 		for _, a := range arcs[:k] {
 			n.checkArc(a)
-			r := &n.arcs[a]
-			sum += int32(n.out.arena[n.nodes[r.Tail].out.off+r.outPos].Arc)
-			sum += int32(n.in.arena[n.nodes[r.Head].in.off+r.inPos].Arc)
+			n.askForNode(n.arcs[a].Tail)
+			n.askForNode(n.arcs[a].Head)
 		}
-		n.fetched = ArcID(sum)
+		for _, a := range arcs[:k] {
+			r := &n.arcs[a]
+			prefetch.Line(&n.out.arena[n.nodes[r.Tail].out.off+r.outPos])
+			prefetch.Line(&n.in.arena[n.nodes[r.Head].in.off+r.inPos])
+		}
 		for i, a := range arcs[:k] {
 			n.SetCost(a, costs[i])
 		}
 		arcs, costs = arcs[k:], costs[k:]
+	}
+}
+
+// askForNode asks for the record of v. Any value may be given.
+func (n *Network) askForNode(v NodeID) {
+	if uint(v) < uint(len(n.nodes)) {
+		prefetch.Line(&n.nodes[v])
+	}
+}
+
+// askForArc asks for the record of a. Any value may be given.
+func (n *Network) askForArc(a ArcID) {
+	if uint(a) < uint(len(n.arcs)) {
+		r := &n.arcs[a]
+		prefetch.Line(&r.Tail)
+		prefetch.Line(&r.stamp) // which may be of the next cache line
+	}
+}
+
+// askForEnd asks for where s is appended to.
+func (d *adjacency) askForEnd(s span) {
+	if end := int(s.off + s.len); end < len(d.arena) {
+		prefetch.Line(&d.arena[end])
 	}
 }

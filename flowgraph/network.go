@@ -72,7 +72,6 @@ type Network struct {
 	log       changeLog
 	stats     Stats
 	totals    totals
-	fetched   ArcID // by readAhead, which no compiler then takes away
 }
 
 // totals are kept so that a solver can check its range without a scan.

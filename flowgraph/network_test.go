@@ -51,6 +51,7 @@ func TestMisusePanics(t *testing.T) {
 		"node never made":     func() { n.AddArc(v, 7, 0, 1, 0) },
 		"negative node":       func() { n.SetSupply(-1, 0) },
 		"arc never made":      func() { n.SetCost(9, 0) },
+		"among arcs":          func() { n.AddArcs([]Arc{{Tail: v, Head: v}, {Tail: v, Head: 9}}, nil) },
 		"fewer costs":         func() { n.SetCosts([]ArcID{a}, nil) },
 		"costs of no arc":     func() { n.SetCosts([]ArcID{a, 9}, []Cost{1, 2}) },
 		"negative lower":      func() { n.AddArc(v, v, -1, 1, 0) },
@@ -146,6 +147,15 @@ func TestModel(t *testing.T) {
 					d.Upper = d.Lower + rapid.Int64Range(0, 9).Draw(t, "room")
 				}
 				arcs[n.AddArc(d.Tail, d.Head, d.Lower, d.Upper, d.Cost)] = d
+			},
+			"addArcs": func(t *rapid.T) {
+				var list []Arc
+				for len(supplies) > 0 && rapid.Bool().Draw(t, "more") {
+					list = append(list, Arc{Tail: node(), Head: node(), Upper: rapid.Int64Range(0, 9).Draw(t, "room")})
+				}
+				for i, a := range n.AddArcs(list, nil) {
+					arcs[a] = list[i]
+				}
 			},
 			"change": func(t *rapid.T) {
 				if len(arcs) == 0 {
