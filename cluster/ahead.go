@@ -24,13 +24,14 @@ func (s *State) ReadAhead(tasks []TaskKey, hosts []HostID) {
 			sum += uint64(t.Key) + uint64(len(t.Ports)) + uint64(t.Refusals) + uint64(len(t.Reason)) + uint64(t.Unready)
 		}
 		if j := found.jobs[i]; j != nil {
-			sum += uint64(j.UID) + uint64(j.Finished) + uint64(len(j.Description)) + j.Revision + uint64(j.Counts[NumTaskStates-1])
+			sum += uint64(j.UID) + uint64(j.Finished) + uint64(j.LastRun) + uint64(len(j.Description)) + j.Revision + uint64(j.Counts[NumTaskStates-1])
 		}
 	}
-	n := 0
+	var ids [2 * Ahead]HostID
+	n := copy(ids[:], hosts)
 	for i, t := range found.tasks[:len(tasks)] {
 		if t != nil && t.Host != "" {
-			found.hosts[n] = s.hosts.guess(t.Host)
+			ids[n] = t.Host
 			n++
 		}
 		if j := found.jobs[i]; j != nil {
@@ -39,10 +40,7 @@ func (s *State) ReadAhead(tasks []TaskKey, hosts []HostID) {
 				uint64(spec.Task.GPU.Milli) + uint64(len(spec.Overrides))
 		}
 	}
-	for _, id := range hosts {
-		found.hosts[n] = s.hosts.guess(id)
-		n++
-	}
+	s.FindHosts(ids[:n], found.hosts[:])
 	for _, h := range found.hosts[:n] {
 		if h != nil {
 			sum += uint64(h.Since) + uint64(h.Allocated.Fixed[3]) + uint64(h.Lent.Fixed[3]) + uint64(h.Slack.Fixed[3]) +
