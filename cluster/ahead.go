@@ -21,7 +21,7 @@ func (s *State) ReadAhead(tasks []TaskKey, hosts []HostID) {
 	}
 	for i, t := range found.tasks[:len(tasks)] {
 		if t != nil {
-			sum += uint64(t.Key) + uint64(len(t.Ports)) + uint64(t.Refusals) + uint64(len(t.Reason)) + uint64(t.Unready)
+			sum += uint64(t.Key) + uint64(len(t.Ports)) + uint64(t.Queued) + uint64(t.Unready)
 		}
 		if j := found.jobs[i]; j != nil {
 			sum += uint64(j.UID) + uint64(j.Finished) + uint64(j.LastRun) + uint64(len(j.Description)) + j.Revision + uint64(j.Counts[NumTaskStates-1])

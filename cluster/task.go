@@ -125,36 +125,36 @@ const (
 	ReasonRequested     Reason = "REQUESTED"       // the user said so
 )
 
-// Task is one instance of a job. Immutable; State replaces it.
+// Task is one instance of a job. Immutable; State replaces it. Its fields are ordered so that it fills four cache lines.
 type Task struct {
 	Key      TaskKey
 	State    TaskState
-	Run      uint32   // number of the current or last run, 0 before the first placement; see Job.LastRun
-	Failures uint32   // failed runs since the submission or the last restart by the user; of a service, in short succession
-	Restart  bool     // when the current run has ended, run again whatever the policy says
-	Removed  bool     `cbor:",omitempty"` // its job has no such instance any more: the record goes when the run has ended
+	Health   Health // of the current run, as its checks say
+	Restart  bool   // when the current run has ended, run again whatever the policy says
+	Removed  bool   `cbor:",omitempty"` // its job has no such instance any more: the record goes when the run has ended
+	Ahead    bool   `cbor:",omitempty"` // waits before others of its priority, since it was preempted
+	Outrun   bool   `cbor:",omitempty"` // its copy has succeeded: so has it, however its run ends
+	Run      uint32 // number of the current or last run, 0 before the first placement; see Job.LastRun
+	Failures uint32 // failed runs since the submission or the last restart by the user; of a service, in short succession
+	Refusals uint32 `cbor:",omitempty"` // launches that were given back since it last ran
+	ExitCode int32  // of the last run, −1 if there is none
+	Signal   int32  // that ended the last run, 0 if none
+	Reason   Reason
+	Message  string
 	Host     HostID   // where the current or last run was placed
 	GPUs     []uint16 `cbor:",omitempty"` // devices of that host that the run has
 	Ports    []uint16 `cbor:",omitempty"` // of that host that the run has, in the order of the request
-	Health   Health   // of the current run, as its checks say
 	Since    Time     // when State was entered
 	// NotBefore is when a PENDING task that backs off may be placed; 0: as soon as there is room.
 	NotBefore Time `cbor:",omitempty"`
 	// Home is the only host on which it may run: of an instance of a daemon, and of a stateful one that has been placed.
 	Home     HostID `cbor:",omitempty"`
-	Refusals uint32 `cbor:",omitempty"` // launches that were given back since it last ran
-	Ahead    bool   `cbor:",omitempty"` // waits before others of its priority, since it was preempted
 	Hold     *Hold  `cbor:",omitempty"` // room kept for its next run
 	Queued   Time   // when it was submitted, or restarted by the user; the queue is in this order
 	Placed   Time   `cbor:",omitempty"` // when the current or last run was placed
 	Started  Time   // when the last run was first seen running; 0 if never
 	Finished Time   // when the last run ended; 0 before
-	ExitCode int32  // of the last run, −1 if there is none
-	Signal   int32  // that ended the last run, 0 if none
-	Reason   Reason
-	Message  string
 	Copy     *Copy  `cbor:",omitempty"` // of a copy of another task; nil for all others
-	Outrun   bool   `cbor:",omitempty"` // its copy has succeeded: so has it, however its run ends
 	Version  uint64 `cbor:",omitempty"` // of the spec that it runs by, or will run by where it waits
 	Next     uint64 `cbor:",omitempty"` // of the spec that it will run by when it waits again; 0: the same
 	Ready    Time   `cbor:",omitempty"` // since when it is ready, see State.serves; 0: it is not
