@@ -19,7 +19,7 @@ const (
 )
 
 var (
-	encoding = must(func() (cbor.EncMode, error) { return cbor.CoreDetEncOptions().EncMode() }())
+	encoding = must(func() (cbor.UserBufferEncMode, error) { return cbor.CoreDetEncOptions().UserBufferEncMode() }())
 	decoding = must(cbor.DecOptions{
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		IndefLength:       cbor.IndefLengthForbidden,
@@ -68,15 +68,24 @@ func Encode(records []cluster.Record) ([]byte, error) {
 // encodeBatch returns the stored form of records with consecutive numbers; there is at least one.
 func encodeBatch(records []cluster.Record) ([]byte, error) {
 	var b bytes.Buffer
-	enc := encoding.NewEncoder(&b)
-	err := errors.Join(enc.Encode(records[0].Seq), enc.Encode(uint64(len(records))))
+	b.Grow(64 * len(records)) // about what each takes
+	err := errors.Join(encoding.MarshalToBuffer(records[0].Seq, &b), encoding.MarshalToBuffer(uint64(len(records)), &b))
+	var at []byte // that of most records is the same
 	for i := 0; i < len(records) && err == nil; i++ {
-		err = encodeRecord(&b, enc, &records[i])
+		r := &records[i]
+		if i == 0 || r.At != records[i-1].At {
+			if at, err = encoding.Marshal(int64(r.At)); err != nil {
+				return nil, fmt.Errorf("journal: record %d: %w", r.Seq, err)
+			}
+		}
+		b.Write(at)
+		err = encodeEvent(&b, r)
 	}
 	return b.Bytes(), err
 }
 
-func encodeRecord(b *bytes.Buffer, enc *cbor.Encoder, r *cluster.Record) error {
+// encodeEvent appends the number of the event's kind and the event.
+func encodeEvent(b *bytes.Buffer, r *cluster.Record) error {
 	v := reflect.ValueOf(r.Event)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
 		return fmt.Errorf("journal: record %d has no event", r.Seq)
@@ -85,11 +94,11 @@ func encodeRecord(b *bytes.Buffer, enc *cbor.Encoder, r *cluster.Record) error {
 	if !ok {
 		return fmt.Errorf("journal: record %d: %T is not a kind of event that is stored", r.Seq, r.Event)
 	}
-	if err := errors.Join(enc.Encode(int64(r.At)), enc.Encode(kind)); err != nil {
+	if err := encoding.MarshalToBuffer(kind, b); err != nil {
 		return fmt.Errorf("journal: record %d: %w", r.Seq, err)
 	}
 	start := b.Len()
-	if err := enc.Encode(r.Event); err != nil {
+	if err := encoding.MarshalToBuffer(r.Event, b); err != nil {
 		return fmt.Errorf("journal: record %d, %T: %w", r.Seq, r.Event, err)
 	}
 	event := b.Bytes()[start:]
