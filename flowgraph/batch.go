@@ -20,13 +20,13 @@ func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
 		next := arcs[:min(len(arcs), ahead)]
 		arcs = arcs[len(next):]
 		for i := range next {
-			n.askForNode(next[i].Head)
+			n.AskForNode(next[i].Head)
 		}
 		for i := range next {
 			n.checkNode(next[i].Head)
 			n.in.askForEnd(n.nodes[next[i].Head].in)
 			if free := len(n.freeArcs) - 1 - i; free >= 0 {
-				n.askForArc(n.freeArcs[free])
+				n.AskForArc(n.freeArcs[free])
 			}
 		}
 		for _, d := range next {
@@ -88,8 +88,8 @@ func (n *Network) askForArcsOut(nodes []NodeID) (count int) {
 	}
 	for _, v := range nodes {
 		for _, ref := range n.Out(v) {
-			n.askForArc(ref.Arc)
-			n.askForNode(ref.Node)
+			n.AskForArc(ref.Arc)
+			n.AskForNode(ref.Node)
 		}
 	}
 	for _, v := range nodes {
@@ -117,12 +117,12 @@ func (n *Network) SetCosts(arcs []ArcID, costs []Cost) {
 	for len(arcs) > 0 {
 		k := min(len(arcs), ahead)
 		for _, a := range arcs[:k] {
-			n.askForArc(a)
+			n.AskForArc(a)
 		}
 		for _, a := range arcs[:k] {
 			n.checkArc(a)
-			n.askForNode(n.arcs[a].Tail)
-			n.askForNode(n.arcs[a].Head)
+			n.AskForNode(n.arcs[a].Tail)
+			n.AskForNode(n.arcs[a].Head)
 		}
 		for _, a := range arcs[:k] {
 			r := &n.arcs[a]
@@ -136,15 +136,17 @@ func (n *Network) SetCosts(arcs []ArcID, costs []Cost) {
 	}
 }
 
-// askForNode asks for the record of v. Any value may be given.
-func (n *Network) askForNode(v NodeID) {
+// AskForNode brings the record of v into the cache while the caller goes on. Any value may
+// be given.
+func (n *Network) AskForNode(v NodeID) {
 	if uint(v) < uint(len(n.nodes)) {
 		prefetch.Line(&n.nodes[v])
 	}
 }
 
-// askForArc asks for the record of a. Any value may be given.
-func (n *Network) askForArc(a ArcID) {
+// AskForArc brings the record of a into the cache while the caller goes on. Any value may
+// be given.
+func (n *Network) AskForArc(a ArcID) {
 	if uint(a) < uint(len(n.arcs)) {
 		r := &n.arcs[a]
 		prefetch.Line(&r.Tail)

@@ -2,6 +2,7 @@ package repair
 
 import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
@@ -67,20 +68,44 @@ func (s *Solver) interrupt() {
 // (dir -1), path by path.
 func (s *Solver) searchAlong(dir int64, nodes []int32, budget solver.Budget) solver.Status {
 	s.tell(dir)
-	for _, v := range nodes {
-		for s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
-			if dir > 0 {
-				s.courts.forget()
-			}
-			if dir > 0 && !s.forward(v) || dir < 0 && !s.backward(v) {
-				return solver.Infeasible
-			}
-			if budget.Spent(s.work.Units) {
-				return solver.BudgetSpent
+	for next := range blocks(nodes) {
+		s.askForNodes(next)
+		for _, v := range next {
+			for s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
+				if dir > 0 {
+					s.courts.forget()
+				}
+				if dir > 0 && !s.forward(v) || dir < 0 && !s.backward(v) {
+					return solver.Infeasible
+				}
+				if budget.Spent(s.work.Units) {
+					return solver.BudgetSpent
+				}
 			}
 		}
 	}
 	return solver.Optimal
+}
+
+// askForNodes asks for what searches need of the nodes where they begin.
+func (s *Solver) askForNodes(nodes []int32) {
+	for _, v := range nodes {
+		prefetch.Line(&s.nodes[v])
+		prefetch.Line(&s.nodes[v].in)
+		s.net.AskForNode(flowgraph.NodeID(v))
+	}
+	for _, v := range nodes {
+		if s.kinds[v] < isCore {
+			continue
+		}
+		x := &s.nodes[v]
+		if x.entryArc != none {
+			prefetch.Line(&s.arcs[x.entryArc])
+		}
+		if len(x.in) > 0 {
+			prefetch.Line(&x.in[0])
+		}
+	}
 }
 
 // growAlong sends what collectors have too much, or fetches what they lack.

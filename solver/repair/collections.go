@@ -1,6 +1,11 @@
 package repair
 
-import "github.com/sluice-scheduler/sluice/flowgraph/hugepage"
+import (
+	"iter"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/flowgraph/hugepage"
+)
 
 // extend makes s as long as n, of zeros. There is some to spare, as a network whose
 // size goes up and down soon reaches its next maximum, and copying takes longer than
@@ -11,6 +16,10 @@ func extend[S ~[]T, T any](s S, n int) S {
 	}
 	return s[:max(n, len(s))]
 }
+
+// blocks yields a list in pieces: what their elements need lies here and there in memory, and
+// is asked for, step by step, for all of a piece at once.
+func blocks[T any](list []T) iter.Seq[[]T] { return slices.Chunk(list, 64) }
 
 // marks is a list of indices, each at most once.
 type marks struct {

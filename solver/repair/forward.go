@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 )
 
 const (
@@ -52,16 +53,46 @@ func (s *Solver) begin() {
 func (s *Solver) placeAll() {
 	late := s.late[:0]
 	crowded := s.crowded()
-	for _, v := range s.pending.list {
-		if s.excess[v] > 0 && s.kinds[v] == isSource && !crowded {
-			s.place(v)
-		}
-		if s.excess[v] > 0 && v != s.ground {
-			late = append(late, v)
+	for next := range blocks(s.pending.list) {
+		s.askForPlaces(next)
+		for _, v := range next {
+			if s.excess[v] > 0 && s.kinds[v] == isSource && !crowded {
+				s.place(v)
+			}
+			if s.excess[v] > 0 && v != s.ground {
+				late = append(late, v)
+			}
 		}
 	}
 	s.order(late)
 	s.late = late
+}
+
+// askForPlaces asks for what place needs of sources that have some excess.
+func (s *Solver) askForPlaces(nodes []int32) {
+	for _, v := range nodes {
+		s.net.AskForNode(flowgraph.NodeID(v))
+		prefetch.Line(&s.payers[v])
+		prefetch.Line(&s.excess[v])
+	}
+	for _, v := range nodes {
+		if s.kinds[v] != isSource || s.excess[v] <= 0 {
+			continue
+		}
+		out := s.net.Out(flowgraph.NodeID(v))
+		for i := 0; i < len(out); i += 4 { // of one cache line
+			prefetch.Line(&out[i])
+		}
+	}
+	for _, v := range nodes {
+		if s.kinds[v] != isSource || s.excess[v] <= 0 {
+			continue
+		}
+		for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+			prefetch.Line(&s.nodes[ref.Node])
+			prefetch.Line(&s.price[ref.Node])
+		}
+	}
 }
 
 // crowded tells whether sources have more than the nodes can pass on to the

@@ -62,6 +62,7 @@ package repair
 
 import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
@@ -246,7 +247,6 @@ type Solver struct {
 	reprice         int // price changes while taking in one batch
 
 	former  []int32 // arcs with a record that were touched
-	fetched int32   // what was read ahead
 	batch   uint32  // stamps arcs whose flow moved since the last optimum
 	moved   []movement
 	changed []flowgraph.ArcID
@@ -393,14 +393,20 @@ func (s *Solver) consult(budget solver.Budget) solver.Status {
 
 func (s *Solver) finish() {
 	s.changed = s.changed[:0]
-	for _, m := range s.moved {
-		r := &s.arcs[m.arc]
-		if r.stamp != s.batch || !s.net.ArcAlive(flowgraph.ArcID(m.arc)) {
-			continue // gone, or listed
+	for next := range blocks(s.moved) {
+		for _, m := range next {
+			prefetch.Line(&s.arcs[m.arc])
+			s.net.AskForArc(flowgraph.ArcID(m.arc))
 		}
-		if r.flow != m.flow || m.list && r.flow != 0 {
-			s.changed = append(s.changed, flowgraph.ArcID(m.arc))
-			r.stamp = 0
+		for _, m := range next {
+			r := &s.arcs[m.arc]
+			if r.stamp != s.batch || !s.net.ArcAlive(flowgraph.ArcID(m.arc)) {
+				continue // gone, or listed
+			}
+			if r.flow != m.flow || m.list && r.flow != 0 {
+				s.changed = append(s.changed, flowgraph.ArcID(m.arc))
+				r.stamp = 0
+			}
 		}
 	}
 	s.moved = s.moved[:0]

@@ -1,6 +1,9 @@
 package repair
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
+)
 
 // compare moves flow of a source from what has become too dear to what it could
 // have, withdraws what it holds beyond its supply, dearest first, and renews
@@ -76,20 +79,23 @@ type repricing struct {
 }
 
 // takePrices takes in the changes of which only the cost of a source's arc is touched. There
-// are very many where waiting gets dearer for all; what they need is read some ahead.
+// are very many where waiting gets dearer for all.
 func (s *Solver) takePrices() {
-	const ahead = 64
-	for list := s.repriced; len(list) > 0; {
-		next := list[:min(ahead, len(list))]
-		list = list[len(next):]
+	for next := range blocks(s.repriced) {
 		for _, x := range next {
 			r := &s.arcs[x.arc]
-			s.fetched += s.payers[r.tail].count + int32(s.price[r.tail]) + int32(s.second[r.tail])
-			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
-				s.fetched += held[r.pos].arc
-			}
+			prefetch.Line(&s.payers[r.tail])
+			prefetch.Line(&s.price[r.tail])
+			prefetch.Line(&s.second[r.tail])
+			prefetch.Line(&s.nodes[r.head].held)
 			for _, b := range s.hubs {
-				s.fetched += b.ways[r.tail].arc
+				prefetch.Line(&b.ways[r.tail])
+			}
+		}
+		for _, x := range next {
+			r := &s.arcs[x.arc]
+			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
+				prefetch.Line(&held[r.pos])
 			}
 		}
 		for _, x := range next {

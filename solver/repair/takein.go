@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
@@ -109,11 +110,7 @@ func (s *Solver) sync() {
 				s.node(int32(v))
 			}
 		}
-		for _, c := range touched {
-			if a, ok := c.Arc(); ok {
-				s.setArc(int32(a))
-			}
-		}
+		s.setArcs(touched)
 		s.work.Touched = int64(len(touched))
 	default:
 		for a := range s.arcs {
@@ -174,27 +171,36 @@ func (s *Solver) takeAll() {
 	}
 }
 
-// dropArcs takes out what is no longer the same. Few arcs have a record; what those
-// need lies here and there in memory, and is read some ahead.
+// dropArcs takes out what is no longer the same. Few arcs have a record.
 func (s *Solver) dropArcs(touched []flowgraph.Change) {
-	const ahead = 64
 	s.former = s.former[:0]
 	for _, c := range touched {
 		if a, ok := c.Arc(); ok && s.recorded.has(int32(a)) {
 			s.former = append(s.former, int32(a))
 		}
 	}
-	for list := s.former; len(list) > 0; {
-		next := list[:min(ahead, len(list))]
-		list = list[len(next):]
+	for next := range blocks(s.former) {
 		for _, a := range next {
-			s.fetched += s.arcs[a].tail + int32(s.net.Arc(flowgraph.ArcID(a)).Tail)
+			prefetch.Line(&s.arcs[a])
+			s.net.AskForArc(flowgraph.ArcID(a))
 		}
 		for _, a := range next {
 			r := &s.arcs[a]
-			s.fetched += s.payers[r.tail].count + int32(s.excess[r.head])
+			prefetch.Line(&s.payers[r.tail])
+			prefetch.Line(&s.excess[r.head])
+			prefetch.Line(&s.nodes[r.head].held)
+		}
+		for _, a := range next {
+			r := &s.arcs[a]
 			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
-				s.fetched += held[r.pos].arc + held[len(held)-1].arc
+				prefetch.Line(&held[r.pos])
+				prefetch.Line(&held[len(held)-1])
+			}
+		}
+		for _, a := range next {
+			r := &s.arcs[a]
+			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
+				prefetch.Line(&s.arcs[held[len(held)-1].arc])
 			}
 		}
 		for _, a := range next {
@@ -326,6 +332,42 @@ func (s *Solver) enlist(a int32) {
 	x.in = append(x.in, a)
 	if r.head != s.ground {
 		s.nodes[r.tail].forks++
+	}
+}
+
+// setArcs takes in the bounds and costs of arcs that were touched.
+func (s *Solver) setArcs(touched []flowgraph.Change) {
+	for next := range blocks(touched) {
+		for _, c := range next {
+			if a, ok := c.Arc(); ok {
+				s.net.AskForArc(a)
+				if s.recorded.has(int32(a)) {
+					prefetch.Line(&s.arcs[a])
+				}
+			}
+		}
+		for _, c := range next {
+			if a, ok := c.Arc(); ok && s.net.ArcAlive(a) {
+				s.askForEnds(a)
+			}
+		}
+		for _, c := range next {
+			if a, ok := c.Arc(); ok {
+				s.setArc(int32(a))
+			}
+		}
+	}
+}
+
+// askForEnds asks for what setArc needs beside the arc.
+func (s *Solver) askForEnds(a flowgraph.ArcID) {
+	d := s.net.Arc(a)
+	prefetch.Line(&s.payers[d.Tail])
+	if s.kinds[d.Head] == isHub {
+		prefetch.Line(&s.arcs[a])
+		for _, b := range s.hubs {
+			prefetch.Line(&b.ways[d.Tail])
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ var table = []row{
 	{"solver", []string{"flowgraph"}, pure},
 	{"solver/ssp", []string{"flowgraph", "solver"}, pure},
 	{"solver/netsimplex", []string{"flowgraph", "solver"}, pure},
-	{"solver/repair", []string{"flowgraph", "flowgraph/hugepage", "solver", "solver/netsimplex"}, pure},
+	{"solver/repair", []string{"flowgraph", "flowgraph/hugepage", "flowgraph/prefetch", "solver", "solver/netsimplex"}, pure},
 	{"solver/costscaling", []string{"flowgraph", "solver"}, pure},
 	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
 	{"solver/assignment", []string{"flowgraph", "solver"}, pure},
