@@ -285,7 +285,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 		case h == nil || h.State() != HostUp:
 			return fmt.Errorf("host %q takes no work", e.Host)
 		}
-		if err := s.checkRoom(t, h, Devices{e.GPUs, e.Ports}); err != nil {
+		if err := checkRoom(t, j, h, Devices{e.GPUs, e.Ports}); err != nil {
 			return err
 		}
 		t.State, t.Run, t.Host, t.GPUs, t.Ports, t.Health = TaskPlaced, e.Run, e.Host, e.GPUs, e.Ports, HealthUnknown
@@ -303,8 +303,8 @@ func (s *State) placeTask(at Time, e *Placed) error {
 }
 
 // checkRoom refuses a place that lacks what the task asks for.
-func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
-	spec := s.Job(t.Key.Job()).TaskFor(t)
+func checkRoom(t *Task, j *Job, h *Host, on Devices) error {
+	spec := j.TaskFor(t)
 	own, devices := h, h.GPURoom()
 	if t.Hold != nil && t.Hold.Host == h.ID {
 		held := *h
@@ -314,7 +314,7 @@ func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
 	switch {
 	case spec.Needs()&^h.Capabilities != 0:
 		return fmt.Errorf("host %q cannot do what task %v needs: %v", h.ID, t.Key, spec.Needs()&^h.Capabilities)
-	case !spec.Resources.Fits(s.roomFor(t, h)):
+	case !spec.Resources.Fits(roomFor(t, j, h)):
 		return fmt.Errorf("task %v does not fit on host %q", t.Key, h.ID)
 	case !spec.GPU.valid(h.GPUs, devices, on.GPUs):
 		return fmt.Errorf("task %v cannot have the devices %v of host %q", t.Key, on.GPUs, h.ID)
@@ -325,8 +325,8 @@ func (s *State) checkRoom(t *Task, h *Host, on Devices) error {
 }
 
 // roomFor returns the room that the task may take on the host: what is kept for it counts.
-func (s *State) roomFor(t *Task, h *Host) Resources {
-	if s.revocable(t.Key) {
+func roomFor(t *Task, j *Job, h *Host) Resources {
+	if j.Spec.Revocable {
 		return h.Spare()
 	}
 	if t.Hold != nil && t.Hold.Host == h.ID {

@@ -265,9 +265,9 @@ func (s *State) setHost(h *Host) {
 	s.changes.Hosts = append(s.changes.Hosts, h.ID)
 }
 
-// bind adds the task to its host's allocation, or takes it away; where that has been done, it does nothing.
-func (s *State) bind(t *Task, bound bool) {
-	old := s.Host(t.Host)
+// bind adds the task of the job to its host's allocation, or takes it away; where that has been done, it does nothing.
+func (s *State) bind(t *Task, j *Job, bound bool) {
+	old, place := s.hosts.find(t.Host)
 	if old == nil {
 		return // a bound task keeps its host from being removed, so only a status of an older run comes here
 	}
@@ -281,12 +281,13 @@ func (s *State) bind(t *Task, bound bool) {
 	} else {
 		h.Tasks = removed(old.Tasks, i)
 	}
-	spec := s.Job(t.Key.Job()).TaskFor(t)
-	h.allocate(spec, s.revocable(t.Key), !bound)
+	spec := j.TaskFor(t)
+	h.allocate(spec, j.Spec.Revocable, !bound)
 	h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, !bound)
 	h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, !bound)
 	s.withhold(&h) // who leaves frees more or less when what is lent, or the slack, is another
-	s.setHost(&h)
+	s.hosts.places.Set(uint64(place), &h)
+	s.changes.Hosts = append(s.changes.Hosts, h.ID)
 }
 
 // setJob stores a changed job with a new revision.
@@ -310,7 +311,7 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 	if from != nil {
 		job.Counts[from.State]--
 		if from.State.Bound() && (!to.State.Bound() || from.Host != to.Host || from.Version != to.Version) {
-			s.bind(from, false)
+			s.bind(from, job, false)
 		}
 	}
 	job.Counts[to.State]++
@@ -319,7 +320,7 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 	}
 	s.judge(at, from, to, job)
 	if to.State.Bound() {
-		s.bind(to, true)
+		s.bind(to, job, true)
 	}
 	if from == nil || from.State != to.State {
 		to.Since = at
