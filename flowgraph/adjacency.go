@@ -63,7 +63,7 @@ func (d *adjacency) grow(s *span) {
 			panic("flowgraph: more than 2³¹ arc references")
 		}
 		off = int32(len(d.arena))
-		d.arena = hugepage.Grow(d.arena, 1<<class)[:off+1<<class]
+		d.arena = hugepage.Extend(d.arena, 1<<class)
 	}
 	copy(d.arena[off:], d.list(*s))
 	d.release(*s)

@@ -76,11 +76,11 @@ func (n *Network) beginEpoch() {
 	}
 }
 
-// appendChange keeps at least as many entries as would make comparing all ids
-// the cheaper way for the reader.
+// appendChange keeps at least half as many entries as there are ids: to compare all of
+// them in order is the cheaper way then.
 func (n *Network) appendChange(c Change) {
 	l := &n.log
-	window := max(minWindow, len(n.nodes)+len(n.arcs))
+	window := max(minWindow, (len(n.nodes)+len(n.arcs))/2)
 	if len(l.entries) >= 2*window {
 		drop := len(l.entries) - window
 		copy(l.entries, l.entries[drop:])

@@ -3,3 +3,5 @@
 package hugepage
 
 func advise[E any]([]E) {}
+
+func populate[E any]([]E) {}

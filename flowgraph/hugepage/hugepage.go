@@ -3,8 +3,14 @@
 // translation of their address; on huge pages, of 2 MiB on most machines, few do.
 package hugepage
 
-// least is from how many bytes on it is worth the call.
-const least = 4 << 20
+import "unsafe"
+
+const (
+	// least is from how many bytes on it is worth the call.
+	least = 4 << 20
+	// step is of how many bytes memory is asked for ahead.
+	step = 2 << 20
+)
 
 // Grow returns s with room for n more elements, like slices.Grow: beyond its
 // capacity a new array is made, twice as long as the old one if that is more. What
@@ -18,4 +24,18 @@ func Grow[S ~[]E, E any](s S, n int) S {
 	grown := make(S, 0, len(s)+max(n, len(s), 64))
 	advise(grown)
 	return append(grown, s...)
+}
+
+// Extend returns s with n more elements, zero unless they had a value before, and room as
+// from Grow. While the program goes on, it asks for the memory that comes next: else
+// the first to write there waits until the kernel has a huge page, on a virtual machine
+// that must get it from its host five milliseconds. Amortized O(n).
+func Extend[S ~[]E, E any](s S, n int) S {
+	begin := len(s)
+	s = Grow(s, n)[:begin+n]
+	each := int(unsafe.Sizeof(*new(E)))
+	if len(s)*each/step != begin*each/step && cap(s)*each >= least {
+		go populate(s[len(s):min(cap(s), len(s)+2*step/each)])
+	}
+	return s
 }

@@ -25,6 +25,22 @@ func TestGrowKeepsContent(t *testing.T) {
 	}
 }
 
+func TestExtendKeepsContent(t *testing.T) {
+	var s []int64
+	for i := range 3 << 20 {
+		s = hugepage.Extend(s, 1)
+		if s[i] != 0 {
+			require.Zero(t, s[i])
+		}
+		s[i] = int64(i)
+	}
+	for i, x := range s {
+		if int(x) != i {
+			require.Equal(t, i, int(x))
+		}
+	}
+}
+
 func TestGrowIsAmortized(t *testing.T) {
 	var s []int32
 	made := 0
