@@ -13,14 +13,15 @@ import (
 type books struct {
 	entitled map[cluster.PoolPath]amounts // as the plan says
 	has      map[cluster.PoolPath]amounts // before the plan, without who is leaving
-	after    map[cluster.PoolPath]amounts // when all that is planned has been carried out
+	after    map[cluster.PoolPath]amounts // when all that is planned has been carried out, save for starts in free room
+	ends     map[cluster.PoolPath]amounts // with these
 }
 
 // openBooks sums up what the pools hold, and holds what the plan says about them to that and to each other. What a pool
 // claims is the business of admission; that its entitlements are a division of the capacity is checked here.
 func (c *checker) openBooks() *books {
 	b := &books{
-		entitled: map[cluster.PoolPath]amounts{}, has: map[cluster.PoolPath]amounts{}, after: map[cluster.PoolPath]amounts{},
+		entitled: map[cluster.PoolPath]amounts{}, has: map[cluster.PoolPath]amounts{}, after: map[cluster.PoolPath]amounts{}, ends: map[cluster.PoolPath]amounts{},
 	}
 	for t := range c.snap.Tasks(0) {
 		spec := c.snap.Job(t.Key.Job()).Spec
@@ -28,6 +29,7 @@ func (c *checker) openBooks() *books {
 		if holds && !spec.Revocable {
 			book(b.has, spec.Pool, c.spec(t.Key))
 			book(b.after, spec.Pool, c.spec(t.Key))
+			book(b.ends, spec.Pool, c.spec(t.Key))
 		}
 	}
 	divided := map[cluster.PoolPath]amounts{} // what the children of a pool are entitled to together
@@ -150,12 +152,14 @@ func (c *checker) pools() {
 	c.minimums(stops)
 }
 
-// settleBooks carries the plan out in the books, save for placements: what starts in free room takes nothing from anybody.
+// settleBooks carries the plan out in the books. What starts in free room takes nothing from anybody.
 func (c *checker) settleBooks(b *books, stops []*stop) {
 	c.gains(false, func(k cluster.TaskKey) { book(b.after, c.snap.Job(k.Job()).Spec.Pool, c.spec(k)) })
+	c.gains(true, func(k cluster.TaskKey) { book(b.ends, c.snap.Job(k.Job()).Spec.Pool, c.spec(k)) })
 	for _, s := range stops {
 		for p := s.from.Pool; p != "" && !s.from.Revocable; p = p.Parent() {
 			b.after[p].add(s.gives, -1)
+			b.ends[p].add(s.gives, -1)
 		}
 	}
 }
@@ -303,7 +307,7 @@ func (c *checker) pays(v *cycle.Victim) bool {
 	for _, s := range c.stops {
 		for p := s.to.Pool; v.Hold == nil && !p.Covers(s.from.Pool); p = p.Parent() {
 			for d, n := range c.stop(v).gives {
-				if p.Covers(from) && n > 0 && c.books.after[p][d]+n > c.books.entitled[p][d] {
+				if p.Covers(from) && n > 0 && c.books.ends[p][d]+n > c.books.entitled[p][d] {
 					return true
 				}
 			}
