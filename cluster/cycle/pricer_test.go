@@ -51,5 +51,15 @@ func (p *Planner) CheckRows(t require.TestingT) (rows, prices int) {
 	return len(all), len(all) * len(p.rows.changes(from).hosts)
 }
 
+// Unpriced returns how many plain rows are not in line with the hosts.
+func (p *Planner) Unpriced() (rows int) {
+	for _, r := range p.rows.byKey {
+		if r.plain && r.read != p.hosts.position() {
+			rows++
+		}
+	}
+	return rows
+}
+
 // Part is how many prices are worth another goroutine.
 const Part = part

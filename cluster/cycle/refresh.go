@@ -118,18 +118,19 @@ func (t *rows) date(r *row) {
 }
 
 // expect begins to bring those plain rows in line that the last plan asked for and the next one will, likely, if that is worth a
-// goroutine; else it returns nil. It expects what a plan asks for once.
+// goroutine; else it returns nil. So what hosts became since is priced as it comes, between plans too, and each once.
 func (t *rows) expect() *renewal {
-	from, together := t.asked.at, t.together[:0]
+	from := t.asked.at
+	if (t.hosts.position()-from)*min(len(t.asked.rows), expected) < part || from < t.hosts.start || t.hosts.social || len(t.helpers(1)) == 0 {
+		return nil
+	}
+	together := t.together[:0]
 	for _, r := range t.asked.rows {
 		if r.plain && r.read >= from && len(together) < expected {
 			together = append(together, r)
 		}
 	}
-	t.together, t.asked.rows = together, t.asked.rows[:0]
-	if len(together) == 0 || from < t.hosts.start || t.hosts.social || len(t.helpers(1)) == 0 {
-		return nil
-	}
+	t.together = together
 	c := t.changes(from)
 	if len(together)*len(c.hosts) < part {
 		return nil
@@ -138,5 +139,6 @@ func (t *rows) expect() *renewal {
 		t.date(r)
 		r.read = c.to
 	}
+	t.asked.at = c.to
 	return t.begin(together, c)
 }

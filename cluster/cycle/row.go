@@ -40,7 +40,7 @@ type rows struct {
 	asked    asked
 }
 
-// asked is the rows that a plan asked for, and the position in the log of host changes when it did.
+// asked is the rows that a plan asked for, and the position in the log of host changes up to which they were brought in line.
 type asked struct {
 	cycle, at int
 	rows      []*row

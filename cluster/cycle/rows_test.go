@@ -48,6 +48,8 @@ func TestRowsStayTrueHoweverManyPriceThem(t *testing.T) {
 				running = running[:len(running)-1]
 			}
 			submit(churn / classes)
+			require.Empty(t, w.cycle().Placements)
+			require.Zero(t, w.planner.Unpriced(), "rows that wait for the next plan with what this one changed")
 			rows, prices := w.planner.CheckRows(t)
 			require.Equal(t, classes, rows)
 			require.Greater(t, prices, cycle.Part, "too few for a second goroutine")

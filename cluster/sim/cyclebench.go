@@ -42,7 +42,8 @@ type CycleBench struct {
 type MemoryCounts struct{ Allocations, Collections uint64 }
 
 // CycleReport is what a CycleBench measured. Latencies are in wall milliseconds, by phase: "events" is taking in what
-// happened, then those of cycle.Phase, meanwhile it becomes durable, "commit" makes the placements durable, "total" is all.
+// happened, then those of cycle.Phase, meanwhile it becomes durable, "commit" makes the placements durable, "total" is all; "idle" is
+// the cycle after it, which takes in that the plan was carried out.
 type CycleReport struct {
 	CycleBench
 	Latency             map[string]Quantiles `json:"latency_ms"`
@@ -188,14 +189,10 @@ func (r *cycleRun) cycle(ends, starts int) error {
 	if err := <-durable; err != nil {
 		return err
 	}
-	refused, steps := 0, out.Steps()
-	if err := r.commit(func(tx *rules.Tx) error { refused = rules.Commit(tx, steps, func(cluster.Event, error) {}); return nil }); err != nil {
+	if err := r.carryOut(&out); err != nil {
 		return err
 	}
 	end := r.Stopwatch()
-	if refused > 0 {
-		return fmt.Errorf("sim: the state refused %d placements of a plan that nothing came between", refused)
-	}
 	r.add("events", taken-begun)
 	for p := range cycle.NumPhases {
 		r.add(p.String(), out.Stats.Durations[p])
@@ -210,6 +207,35 @@ func (r *cycleRun) cycle(ends, starts int) error {
 	r.solves.add(int64(out.Stats.Solves))
 	r.touched += out.Stats.ArcsTouched
 	r.changed += int64(ends + starts)
+	r.count(&out)
+	if err := r.follow(out.Placements); err != nil {
+		return err
+	}
+	if r.Rest != nil {
+		if d := r.Rest(); d > 0 {
+			r.rests.add(int64(d))
+		}
+	}
+	return nil
+}
+
+// carryOut makes a plan durable that nothing came between.
+func (r *cycleRun) carryOut(out *cycle.Output) error {
+	refused, steps := 0, out.Steps()
+	if len(steps) == 0 {
+		return nil
+	}
+	if err := r.commit(func(tx *rules.Tx) error { refused = rules.Commit(tx, steps, func(cluster.Event, error) {}); return nil }); err != nil {
+		return err
+	}
+	if refused > 0 {
+		return fmt.Errorf("sim: the state refused %d placements of a plan that nothing came between", refused)
+	}
+	return nil
+}
+
+// count adds up what a plan is worth.
+func (r *cycleRun) count(out *cycle.Output) {
 	r.placed += int64(len(out.Placements))
 	r.cost += out.Stats.Cost
 	r.asked += int64(len(out.Placements) + out.Stats.Waiting)
@@ -221,12 +247,26 @@ func (r *cycleRun) cycle(ends, starts int) error {
 		}
 	}
 	r.waiting = out.Stats.Waiting
-	if err := r.launched(out.Placements); err != nil {
-		return err
-	}
-	if r.Rest != nil {
-		if d := r.Rest(); d > 0 {
-			r.rests.add(int64(d))
+}
+
+// follow has what was placed run, and the planner take in what became of its plan, as the server does: a cycle of its own, for
+// which nobody waits. If it places something in turn, that follows too.
+func (r *cycleRun) follow(placements []cycle.Placement) error {
+	for len(placements) > 0 {
+		if err := r.launched(placements); err != nil {
+			return err
+		}
+		begun := r.Stopwatch()
+		snapshot, changes := r.state.Snapshot()
+		out := r.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: r.now})
+		if err := r.carryOut(&out); err != nil {
+			return err
+		}
+		took := r.Stopwatch() - begun
+		r.add("idle", took)
+		r.spent += took
+		if placements = out.Placements; len(placements) > 0 {
+			r.count(&out)
 		}
 	}
 	return nil

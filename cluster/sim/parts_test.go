@@ -131,6 +131,7 @@ func TestCycleBenchMeasuresWhatItSays(t *testing.T) {
 	require.Positive(t, r.Placements)
 	require.Positive(t, r.Waiting, "the cluster was not full")
 	require.EqualValues(t, 10, r.Latency["total"].Count)
+	require.GreaterOrEqual(t, r.Latency["idle"].Count, int64(10), "plans that nobody took in")
 	require.Positive(t, r.PlacementsPerSecond)
 
 	b.Churn = 2
