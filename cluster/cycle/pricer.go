@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -25,24 +26,17 @@ type pricer struct {
 	prices   []flowgraph.Cost
 	listed   uint64 // the rows that the two lists are of
 
-	needs  []need   // by index of the row
-	most   need     // of all of them in each dimension
-	found  [][]slot // by row
-	all    []slot   // of one row
+	needs  []need                        // by index of the row
+	least  [cluster.NumDimensions]ladder // what the rows need
+	hungry []int32                       // rows by what they need, while a ladder is made
+	found  [][]slot                      // by row
+	all    []slot                        // of one row
 	spare  []slot
 	counts []int32
 }
 
 // need is the room that a start takes of what is listed for each host.
 type need [cluster.NumDimensions]int64
-
-// nothing is less than any need.
-var nothing = func() (n need) {
-	for d := range n {
-		n[d] = math.MinInt64
-	}
-	return n
-}()
 
 func (r *row) need() (n need) {
 	for d, v := range r.key.fixed {
@@ -51,6 +45,19 @@ func (r *row) need() (n need) {
 		}
 	}
 	return n
+}
+
+// ladder answers which rows of a block have enough with so much of one dimension.
+type ladder struct {
+	steps []int64  // what the rows need, least first; none before somebody asks
+	rows  []uint64 // those of as many steps
+	top   int64    // the last step
+}
+
+// enough returns the rows that need no more than there is.
+func (l *ladder) enough(room int64) uint64 {
+	n, _ := slices.BinarySearch(l.steps, room+1)
+	return l.rows[n]
 }
 
 func (n *need) fits(room *[cluster.NumDimensions]int64) bool {
@@ -82,6 +89,14 @@ func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) 
 	for k := range together {
 		found[k] = found[k][:0]
 	}
+	var everywhere, somewhere uint64
+	for k, r := range together {
+		if r.everywhere() {
+			everywhere |= 1 << k
+		} else {
+			somewhere |= 1 << k
+		}
+	}
 	var sure, maybe uint64
 	alike := signature(-1)
 	for some := range slices.Chunk(hosts, ahead) {
@@ -95,7 +110,8 @@ func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) 
 		for _, h := range w.hosts {
 			if h.alike != alike {
 				alike = h.alike
-				sure, maybe = decided(together, h)
+				sure, maybe = decided(together, somewhere, h)
+				sure |= everywhere
 			}
 			w.list(together, w.open(together, sure, maybe, h, &t.rooms[h.index]))
 			for j, price := range w.ask(h.rec) {
@@ -118,22 +134,39 @@ func (w *pricer) bring(r *row, found *[]slot, c *changed) {
 // begin makes the pricer ready for the rows.
 func (w *pricer) begin(together []*row) {
 	w.listed, w.askers, w.requests = 0, w.askers[:0], w.requests[:0]
-	w.needs, w.most = w.needs[:0], nothing
+	w.needs = w.needs[:0]
 	for _, r := range together {
-		n := r.need()
-		for d := range n {
-			w.most[d] = max(w.most[d], n[d])
+		w.needs = append(w.needs, r.need())
+	}
+	for d := range w.least {
+		l := &w.least[d]
+		l.steps, l.top = l.steps[:0], math.MinInt64
+		for k := range w.needs {
+			l.top = max(l.top, w.needs[k][d])
 		}
-		w.needs = append(w.needs, n)
 	}
 }
 
-// decided returns of which rows room in the fixed dimensions is all that it takes on hosts like this one, and of which it
+// climb makes the ladder of a dimension.
+func (w *pricer) climb(d int) {
+	l := &w.least[d]
+	w.hungry, l.rows = w.hungry[:0], append(l.rows[:0], 0)
+	for k := range w.needs {
+		w.hungry = append(w.hungry, int32(k))
+	}
+	slices.SortFunc(w.hungry, func(a, b int32) int { return cmp.Compare(w.needs[a][d], w.needs[b][d]) })
+	for i, k := range w.hungry {
+		l.steps, l.rows = append(l.steps, w.needs[k][d]), append(l.rows, l.rows[i]|1<<k)
+	}
+}
+
+// decided returns of which of the rows room in the fixed dimensions is all that it takes on hosts like this one, and of which it
 // depends on more: bit k is the row of index k.
-func decided(together []*row, h *host) (sure, maybe uint64) {
-	for k, r := range together {
-		switch known := r.likeness(h); {
-		case !r.plain:
+func decided(together []*row, which uint64, h *host) (sure, maybe uint64) {
+	for ; which != 0; which &= which - 1 {
+		k := bits.TrailingZeros64(which)
+		switch known := together[k].likeness(h); {
+		case !together[k].plain:
 			maybe |= 1 << k
 		case *known == likeness{verdict: open}:
 			sure |= 1 << k
@@ -144,18 +177,23 @@ func decided(together []*row, h *host) (sure, maybe uint64) {
 
 // open returns the rows that the host, of which that is known, is open to.
 func (w *pricer) open(together []*row, sure, maybe uint64, h *host, room *[cluster.NumDimensions]int64) uint64 {
-	if maybe == 0 && w.most.fits(room) {
-		return sure
+	fits := sure | maybe
+	for d := range w.least {
+		l := &w.least[d]
+		if l.top <= room[d] {
+			continue
+		}
+		if len(l.steps) == 0 {
+			w.climb(d)
+		}
+		fits &= l.enough(room[d])
 	}
-	for rest := sure | maybe; rest != 0; rest &= rest - 1 {
-		k := bits.TrailingZeros64(rest)
-		if bit := uint64(1) << k; w.needs[k].fits(room) && (maybe&bit == 0 || together[k].judge(h) == open) {
-			sure |= bit
-		} else {
-			sure &^= bit
+	for rest := fits & maybe; rest != 0; rest &= rest - 1 {
+		if k := bits.TrailingZeros64(rest); together[k].judge(h) != open {
+			fits &^= 1 << k
 		}
 	}
-	return sure
+	return fits
 }
 
 // list has the rows listed that ask for a price.

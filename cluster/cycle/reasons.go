@@ -92,9 +92,15 @@ func (r *row) likeness(h *host) *likeness {
 	known := &r.fixed[h.alike]
 	if known.verdict == absent {
 		known.verdict, known.counts = r.judgeMachine(h.rec)
+		if *known == (likeness{verdict: open}) {
+			r.free++
+		}
 	}
 	return known
 }
+
+// everywhere reports whether room in the fixed dimensions is all that it takes on any host.
+func (r *row) everywhere() bool { return r.plain && r.free == r.table.hosts.signed }
 
 // judgeMachine decides by what hosts of one signature have in common, and tells whether more depends on the tasks there.
 func (r *row) judgeMachine(rec *cluster.Host) (v verdict, counts bool) {

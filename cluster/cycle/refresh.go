@@ -113,7 +113,7 @@ func (t *rows) renew(together []*row, from int) {
 // date has a row forget what it knows of signatures that were given anew.
 func (t *rows) date(r *row) {
 	if r.era != t.hosts.era {
-		r.era, r.fixed = t.hosts.era, nil
+		r.era, r.fixed, r.free = t.hosts.era, nil, 0
 	}
 }
 

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -106,9 +107,15 @@ func (n *renewal) work(w *pricer) {
 
 // prepare works out what several goroutines would: what holds for all hosts of a signature, and what revocable tasks see of a host.
 func (n *renewal) prepare() {
-	revocable := false
-	for _, r := range n.rows[n.plain:] {
-		revocable = revocable || r.key.revocable
+	var some []*row // that it depends on the machine for
+	for _, r := range n.rows[:n.plain] {
+		if !r.everywhere() {
+			some = append(some, r)
+		}
+	}
+	revocable := slices.ContainsFunc(n.rows[n.plain:], func(r *row) bool { return r.key.revocable })
+	if len(some) == 0 && !revocable {
+		return
 	}
 	alike := signature(-1)
 	for _, i := range n.changed.hosts {
@@ -118,7 +125,7 @@ func (n *renewal) prepare() {
 		}
 		if h.alike != alike {
 			alike = h.alike
-			for _, r := range n.rows[:n.plain] {
+			for _, r := range some {
 				r.likeness(h)
 			}
 		}

@@ -72,6 +72,7 @@ type row struct {
 	users   int  // classes
 
 	fixed []likeness // by signature
+	free  int        // of the signatures those that leave it to what a host has room for
 	era   int        // of the signatures
 	head  []slot     // the open hosts below the end, cheapest first
 	end   slot
