@@ -115,7 +115,9 @@ func (s *Solver) takePrice(a int32, old int64) {
 	p, value := &s.payers[r.tail], r.cost+s.price[r.head]
 	held := s.hasLoad(a)
 	if held {
-		s.rise = max(r.cost-old, s.rise-(s.rise+31)/32)
+		if r.cost != old {
+			s.rise = max(r.cost-old, s.rise-(s.rise+31)/32)
+		}
 		s.nodes[r.head].held[r.pos].cost = r.cost
 		if p.arc == a {
 			p.cost = r.cost

@@ -75,6 +75,11 @@ func (s *Solver) takeIn() bool {
 	if !s.settle() {
 		return false
 	}
+	for _, v := range s.pending.list {
+		if s.excess[v] < 0 && s.kinds[v] == isSource {
+			s.dirty.add(v)
+		}
+	}
 	for _, v := range s.dirty.list {
 		s.compare(v)
 	}
@@ -171,6 +176,9 @@ func (s *Solver) takeAll() {
 	}
 }
 
+// beside is how many sources a node may hold flow of for a new arc to look there.
+const beside = 64
+
 // dropArcs takes out what is no longer the same. Few arcs have a record.
 func (s *Solver) dropArcs(touched []flowgraph.Change) {
 	s.former = s.former[:0]
@@ -220,9 +228,9 @@ func (s *Solver) dropArc(a int32) {
 	}
 	if s.kinds[r.head] == isHub {
 		s.hubOf(r.head).lost(r.tail, a)
+		s.dirty.add(r.tail)
 	}
 	if s.kinds[r.tail] == isSource && r.flow == 0 && r.lower == 0 && r.stamp != s.batch {
-		s.dirty.add(r.tail)
 		s.erase(a)
 		return
 	}
@@ -243,8 +251,9 @@ func (s *Solver) dropArc(a int32) {
 	}
 	s.erase(a)
 	if s.kinds[tail] == isSource {
-		s.dirty.add(tail)
-	} else if head == s.ground {
+		return
+	}
+	if head == s.ground {
 		s.findExit(tail)
 	} else if tail == s.ground {
 		s.findExit(head)
@@ -281,9 +290,6 @@ func (s *Solver) node(v int32) {
 		s.excess[v] += supply - s.supply[v]
 		s.supply[v] = supply
 		s.pending.add(v)
-		if s.kinds[v] == isSource {
-			s.dirty.add(v)
-		}
 	}
 	if supply < 0 {
 		s.promote(v)
@@ -392,8 +398,8 @@ func (s *Solver) setArc(a int32) {
 		if r.tail != r.head && s.kinds[r.tail] >= isCore {
 			s.enlist(a)
 		}
-	} else if r.flow != 0 {
-		// It may have been removed and added alike.
+	} else if r.flow != 0 || r.stamp == s.batch {
+		// It may have been removed and added alike, and lost its flow to another since.
 		r.stamp = s.batch
 		s.moved = append(s.moved, movement{flow: r.flow, arc: a, list: true})
 	}
@@ -405,7 +411,7 @@ func (s *Solver) setArc(a int32) {
 	s.objective.AddMul(int64(d.Cost)-r.cost, r.flow)
 	old := r.cost
 	r.cost, r.lower, r.upper = int64(d.Cost), d.Lower, d.Upper
-	if !bounds && s.kinds[r.tail] == isSource && r.tail != r.head {
+	if !bounds && s.kinds[r.tail] == isSource {
 		s.repriced = append(s.repriced, repricing{old, a})
 		return
 	}
@@ -414,16 +420,8 @@ func (s *Solver) setArc(a int32) {
 		s.force(a, x)
 	}
 	if s.kinds[r.tail] == isSource {
-		s.dirty.add(r.tail)
-		if s.kinds[r.head] == isHub {
-			s.hubOf(r.head).found(s, a)
-		}
-		if r.flow > r.lower && r.tail != r.head {
-			s.nodes[r.head].held[r.pos].cost = r.cost
-			if p := &s.payers[r.tail]; p.arc == a {
-				p.cost = r.cost
-			}
-		}
+		s.drawBeside(a)
+		s.repriced = append(s.repriced, repricing{old, a})
 		return
 	}
 	s.deriveExit(r)
@@ -447,8 +445,39 @@ func (s *Solver) offered(a int32, d flowgraph.Arc) {
 	value := int64(d.Cost) + s.price[d.Head]
 	p.loosen(a, value)
 	s.publish(v)
-	if value < s.price[v] {
+	if value >= s.price[v] {
+		return
+	}
+	if s.drawBeside(a); s.hasRoom(a) {
 		s.dirty.add(v)
+	}
+}
+
+// drawBeside moves flow of a source to arc a from dearer arcs between the same nodes, the
+// dearest first: so it is when running tasks get an arc of their own. Nothing else is touched.
+func (s *Solver) drawBeside(a int32) {
+	d := s.net.Arc(flowgraph.ArcID(a))
+	if p := &s.payers[d.Tail]; p.count == 0 || p.count == 1 && p.head != int32(d.Head) {
+		return
+	}
+	for s.hasRoom(a) {
+		from, most := none, int64(d.Cost)
+		held := s.nodes[d.Head].held
+		if len(held) > beside {
+			return
+		}
+		for i := range held {
+			if h := &held[i]; h.from == int32(d.Tail) && h.cost > most {
+				from, most = h.arc, h.cost
+			}
+		}
+		if from == none {
+			return
+		}
+		amount := min(s.load(from), s.room(a))
+		s.addFlow(from, -amount)
+		s.addFlow(a, amount)
+		s.repriced = append(s.repriced, repricing{most, from}) // it has room now
 	}
 }
 
