@@ -79,10 +79,7 @@ func (s *Solver) askForPlaces(nodes []int32) {
 		if s.kinds[v] != isSource || s.excess[v] <= 0 {
 			continue
 		}
-		out := s.net.Out(flowgraph.NodeID(v))
-		for i := 0; i < len(out); i += 4 { // of one cache line
-			prefetch.Line(&out[i])
-		}
+		s.askForOut(v)
 	}
 	for _, v := range nodes {
 		if s.kinds[v] != isSource || s.excess[v] <= 0 {
@@ -92,6 +89,14 @@ func (s *Solver) askForPlaces(nodes []int32) {
 			prefetch.Line(&s.nodes[ref.Node])
 			prefetch.Line(&s.price[ref.Node])
 		}
+	}
+}
+
+// askForOut asks for the list of arcs out of v.
+func (s *Solver) askForOut(v int32) {
+	out := s.net.Out(flowgraph.NodeID(v))
+	for i := 0; i < len(out); i += 4 { // of one cache line
+		prefetch.Line(&out[i])
 	}
 }
 

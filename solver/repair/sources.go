@@ -31,6 +31,26 @@ func (s *Solver) compare(v int32) {
 	}
 }
 
+// askForValues asks for what compare needs of nodes.
+func (s *Solver) askForValues(nodes []int32) {
+	for _, v := range nodes {
+		s.net.AskForNode(flowgraph.NodeID(v))
+		prefetch.Line(&s.payers[v])
+	}
+	for _, v := range nodes {
+		if s.kinds[v] == isSource && s.payers[v].count > 0 {
+			s.askForOut(v)
+		}
+	}
+	for _, v := range nodes {
+		if s.kinds[v] == isSource && s.payers[v].count > 0 {
+			for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+				prefetch.Line(&s.price[ref.Node])
+			}
+		}
+	}
+}
+
 // bound renews the bounds and the price of v, and returns the arc on which its flow pays
 // most and the residual one on which it would pay least.
 func (s *Solver) bound(v int32) (dearest int32, most int64, cheapest int32, least int64) {

@@ -80,8 +80,11 @@ func (s *Solver) takeIn() bool {
 			s.dirty.add(v)
 		}
 	}
-	for _, v := range s.dirty.list {
-		s.compare(v)
+	for next := range blocks(s.dirty.list) {
+		s.askForValues(next)
+		for _, v := range next {
+			s.compare(v)
+		}
 	}
 	s.dirty.clear()
 	return true
