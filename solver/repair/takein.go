@@ -470,7 +470,7 @@ func (s *Solver) drawBeside(a int32) {
 			return
 		}
 		for i := range held {
-			if h := &held[i]; h.from == int32(d.Tail) && h.cost > most {
+			if h := &held[i]; h.from == int32(d.Tail) && h.arc != a && h.cost > most {
 				from, most = h.arc, h.cost
 			}
 		}
