@@ -115,7 +115,8 @@ type Cluster struct {
 	racks     []rack
 	jobs      []job
 	groups    []group
-	means     []meaning // indexed by NodeID
+	means     []meaning          // indexed by NodeID
+	places    []flowgraph.NodeID // of hosts, racks and the cluster aggregator, as numbered by place
 
 	freeJobs, freeGroups []int32
 	tasks                []int32 // one entry for each task: its group; those of huge jobs left out
@@ -190,16 +191,6 @@ func (c *Cluster) draw(b band) int32 { return int32(b.low + c.rng.IntN(b.high-b.
 func (c *Cluster) rackPlace(r int32) int32 { return int32(len(c.hosts)) + r }
 func (c *Cluster) anyPlace() int32         { return int32(len(c.hosts) + len(c.racks)) }
 func (c *Cluster) rackOf(h int32) int32    { return h / int32(c.w.HostsPerRack) }
-
-func (c *Cluster) placeNode(p int32) flowgraph.NodeID {
-	switch racks := p - int32(len(c.hosts)); {
-	case racks < 0:
-		return c.hosts[p].node
-	case int(racks) < len(c.racks):
-		return c.racks[racks].node
-	}
-	return c.any
-}
 
 // newPattern draws preferred hosts, racks of the first few of them, and prices.
 func (c *Cluster) newPattern() *pattern {

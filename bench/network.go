@@ -26,6 +26,13 @@ func (c *Cluster) Build() {
 			r.exits = append(r.exits, n.AddArc(r.node, c.sink, 0, c.exitBound(i), flowgraph.Cost(price)))
 		}
 	}
+	for h := range c.hosts {
+		c.places = append(c.places, c.hosts[h].node)
+	}
+	for r := range c.racks {
+		c.places = append(c.places, c.racks[r].node)
+	}
+	c.places = append(c.places, c.any)
 	c.Apply()
 }
 
@@ -148,7 +155,7 @@ func (c *Cluster) addGroup(g int32) {
 		case w.upper == 0:
 			upper = flowgraph.Infinite
 		}
-		p.arcs = append(p.arcs, flowgraph.Arc{Tail: r.node, Head: c.placeNode(w.place), Upper: upper, Cost: flowgraph.Cost(w.price)})
+		p.arcs = append(p.arcs, flowgraph.Arc{Tail: r.node, Head: c.places[w.place], Upper: upper, Cost: flowgraph.Cost(w.price)})
 	}
 	for i := range c.waitArcs() {
 		p.arcs = append(p.arcs, flowgraph.Arc{Tail: r.node, Head: c.jobs[r.job].node, Upper: c.waitBound(r, i), Cost: c.waitPrice(r, i)})
@@ -187,8 +194,11 @@ func (c *Cluster) waitPrice(r *group, i int) flowgraph.Cost {
 // syncStay makes the arc of a stay what the stay says, and forgets an empty one.
 func (c *Cluster) syncStay(at pair) {
 	n, r := c.net, &c.groups[at.group]
+	if r.count == 0 || r.node == flowgraph.NoNode {
+		return
+	}
 	i := r.stayAt(at.host)
-	if r.count == 0 || i < 0 || r.node == flowgraph.NoNode {
+	if i < 0 {
 		return
 	}
 	s := &r.stays[i]
