@@ -24,7 +24,9 @@ func (n *Network) AddArc(tail, head NodeID, lower, upper int64, cost Cost) ArcID
 		n.arcs = append(hugepage.Grow(n.arcs, 1), arcRecord{})
 	}
 	r := &n.arcs[a]
-	r.Arc = Arc{Tail: tail, Head: head, Lower: lower, Upper: upper, Cost: cost}
+	// Field by field: a struct of five is put together on the stack, and read there before the
+	// processor has written it.
+	r.Tail, r.Head, r.Lower, r.Upper, r.Cost = tail, head, lower, upper, cost
 	r.outPos = n.out.push(&n.nodes[tail].out, Ref{Cost: cost, Arc: a, Node: head})
 	r.inPos = n.in.push(&n.nodes[head].in, Ref{Cost: cost, Arc: a, Node: tail})
 	n.totals.addBounds(lower, upper)
