@@ -67,7 +67,7 @@ func (s *Solver) backward(v int32) bool {
 func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through int32) {
 	if w == s.ground {
 		if label < t.cost {
-			*t = target{cost: label, node: next, over: over, through: through, found: true}
+			t.set(label, next, over, through)
 		}
 		return
 	}
@@ -81,11 +81,11 @@ func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through 
 	}
 	x.seen, x.label, x.over, x.through = s.search, label, over, through
 	if s.excess[w] > 0 || s.collectors.on[w] {
-		*t = target{cost: key, node: w, over: none, through: none, found: true}
+		t.set(key, w, none, none)
 		return
 	}
 	if x.entry < far && label+x.entry < t.cost {
-		*t = target{cost: label + x.entry, node: w, over: x.entryArc, through: none, found: true}
+		t.set(label+x.entry, w, x.entryArc, none)
 		if key >= t.cost {
 			return
 		}

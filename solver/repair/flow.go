@@ -12,12 +12,10 @@ func (s *Solver) arc(a int32) *arc {
 
 // record makes the record of a, as yet without flow.
 func (s *Solver) record(a int32) {
-	d := s.net.Arc(flowgraph.ArcID(a))
+	d, r := s.net.Arc(flowgraph.ArcID(a)), &s.arcs[a]
 	s.recorded.set(a, true)
-	s.arcs[a] = arc{
-		tail: int32(d.Tail), head: int32(d.Head), cost: int64(d.Cost),
-		lower: d.Lower, upper: d.Upper, stamp: s.arcs[a].stamp,
-	}
+	r.tail, r.head, r.pos = int32(d.Tail), int32(d.Head), 0
+	r.cost, r.lower, r.upper, r.flow = int64(d.Cost), d.Lower, d.Upper, 0
 	s.mark(a)
 }
 

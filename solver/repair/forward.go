@@ -34,6 +34,12 @@ type target struct {
 	found   bool
 }
 
+// set is field by field: a struct of five is put together on the stack, and read there before
+// the processor has written it.
+func (t *target) set(cost int64, node, over, through int32) {
+	t.cost, t.node, t.over, t.through, t.found = cost, node, over, through, true
+}
+
 func (s *Solver) begin() {
 	s.search++
 	if s.search == 0 {
@@ -89,6 +95,35 @@ func (s *Solver) askForPlaces(nodes []int32) {
 			prefetch.Line(&s.nodes[ref.Node])
 			prefetch.Line(&s.price[ref.Node])
 		}
+	}
+	for _, v := range nodes {
+		if s.kinds[v] == isSource && s.excess[v] > 0 {
+			s.askForCheapest(v)
+		}
+	}
+}
+
+// askForCheapest asks for what it takes to send flow of v over the arc that is cheapest now.
+func (s *Solver) askForCheapest(v int32) {
+	best, least := none, far
+	var a flowgraph.ArcID
+	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+		if value := int64(ref.Cost) + s.price[ref.Node]; value < least {
+			best, least, a = int32(ref.Node), value, ref.Arc
+		}
+	}
+	if best == none {
+		return
+	}
+	prefetch.Line(&s.arcs[a])
+	s.net.AskForArc(a)
+	x := &s.nodes[best]
+	prefetch.Line(&x.held)
+	if x.exitArc != none {
+		prefetch.Line(&s.arcs[x.exitArc])
+	}
+	if k := len(x.held); k < cap(x.held) {
+		prefetch.Line(&x.held[:k+1][k])
 	}
 }
 
@@ -274,7 +309,7 @@ func (s *Solver) leave(v int32, beyond int64) (target, wait) {
 func (s *Solver) reach(t *target, w, last int32, label int64, over, through int32) {
 	if w == s.ground {
 		if label < t.cost {
-			*t = target{cost: label, node: last, over: over, through: through, found: true}
+			t.set(label, last, over, through)
 		}
 		return
 	}
@@ -288,11 +323,11 @@ func (s *Solver) reach(t *target, w, last int32, label int64, over, through int3
 	}
 	x.seen, x.label, x.over, x.through = s.search, label, over, through
 	if s.excess[w] < 0 || s.collectors.on[w] {
-		*t = target{cost: key, node: w, over: none, through: none, found: true}
+		t.set(key, w, none, none)
 		return
 	}
 	if x.exit < far && label+x.exit < t.cost {
-		*t = target{cost: label + x.exit, node: w, over: x.exitArc, through: none, found: true}
+		t.set(label+x.exit, w, x.exitArc, none)
 		if key >= t.cost {
 			return
 		}

@@ -246,6 +246,7 @@ type Solver struct {
 	repriced        []repricing
 	reprice         int // price changes while taking in one batch
 
+	touched []int32 // nodes
 	former  []int32 // arcs with a record that were touched
 	batch   uint32  // stamps arcs whose flow moved since the last optimum
 	moved   []movement

@@ -112,12 +112,9 @@ func (s *Solver) sync() {
 		s.takeAll()
 		s.work.Touched = int64(s.net.NumArcs() + s.net.NumNodes())
 	case complete:
-		s.dropArcs(touched)
-		for _, c := range touched {
-			if v, ok := c.Node(); ok {
-				s.node(int32(v))
-			}
-		}
+		s.sift(touched)
+		s.dropArcs()
+		s.takeNodes()
 		s.setArcs(touched)
 		s.work.Touched = int64(len(touched))
 	default:
@@ -182,22 +179,38 @@ func (s *Solver) takeAll() {
 // beside is how many sources a node may hold flow of for a new arc to look there.
 const beside = 64
 
-// dropArcs takes out what is no longer the same. Few arcs have a record.
-func (s *Solver) dropArcs(touched []flowgraph.Change) {
-	s.former = s.former[:0]
+// sift lists, of what was touched, the nodes and the arcs that have a record. Few arcs do,
+// which cannot be foreseen, so that there is no branch for that.
+func (s *Solver) sift(touched []flowgraph.Change) {
+	s.touched, s.former = s.touched[:0], extend(s.former[:0], len(touched))
+	k := 0
 	for _, c := range touched {
-		if a, ok := c.Arc(); ok && s.recorded.has(int32(a)) {
-			s.former = append(s.former, int32(a))
+		if v, ok := c.Node(); ok {
+			s.touched = append(s.touched, int32(v))
+			continue
+		}
+		s.former[k] = int32(c)
+		if s.recorded.has(int32(c)) {
+			k++
 		}
 	}
+	s.former = s.former[:k]
+}
+
+// dropArcs takes out, of arcs with a record, what is no longer the same.
+func (s *Solver) dropArcs() {
 	for next := range blocks(s.former) {
 		for _, a := range next {
 			prefetch.Line(&s.arcs[a])
 			s.net.AskForArc(flowgraph.ArcID(a))
 		}
+		last := none
 		for _, a := range next {
 			r := &s.arcs[a]
-			prefetch.Line(&s.payers[r.tail])
+			if r.tail != last {
+				last = r.tail
+				s.askForSource(last)
+			}
 			prefetch.Line(&s.excess[r.head])
 			prefetch.Line(&s.nodes[r.head].held)
 		}
@@ -217,6 +230,20 @@ func (s *Solver) dropArcs(touched []flowgraph.Change) {
 		for _, a := range next {
 			s.dropArc(a)
 		}
+	}
+}
+
+// askForSource asks for what is known of source v.
+func (s *Solver) askForSource(v int32) {
+	prefetch.Line(&s.payers[v])
+	prefetch.Line(&s.kinds[v])
+	prefetch.Line(&s.excess[v])
+	prefetch.Line(&s.price[v])
+	prefetch.Line(&s.second[v])
+	prefetch.Line(&s.pending.on[v])
+	prefetch.Line(&s.dirty.on[v])
+	for _, b := range s.hubs {
+		prefetch.Line(&b.ways[v])
 	}
 }
 
@@ -268,6 +295,21 @@ func (s *Solver) erase(a int32) {
 	s.arcs[a] = arc{stamp: s.arcs[a].stamp}
 	s.recorded.set(a, false)
 	s.loaded.set(a, false)
+}
+
+// takeNodes takes in the nodes that were touched.
+func (s *Solver) takeNodes() {
+	for next := range blocks(s.touched) {
+		for _, v := range next {
+			s.net.AskForNode(flowgraph.NodeID(v))
+			prefetch.Line(&s.supply[v])
+			prefetch.Line(&s.nodes[v])
+			s.askForSource(v)
+		}
+		for _, v := range next {
+			s.node(v)
+		}
+	}
 }
 
 // node takes in the existence and the supply of v.
@@ -350,14 +392,13 @@ func (s *Solver) setArcs(touched []flowgraph.Change) {
 		for _, c := range next {
 			if a, ok := c.Arc(); ok {
 				s.net.AskForArc(a)
-				if s.recorded.has(int32(a)) {
-					prefetch.Line(&s.arcs[a])
-				}
+				s.askForBits(int32(a))
 			}
 		}
+		last := flowgraph.NoNode
 		for _, c := range next {
 			if a, ok := c.Arc(); ok && s.net.ArcAlive(a) {
-				s.askForEnds(a)
+				last = s.askForEnds(a, last)
 			}
 		}
 		for _, c := range next {
@@ -368,16 +409,23 @@ func (s *Solver) setArcs(touched []flowgraph.Change) {
 	}
 }
 
-// askForEnds asks for what setArc needs beside the arc.
-func (s *Solver) askForEnds(a flowgraph.ArcID) {
+// askForBits asks for what is known of a by its bits.
+func (s *Solver) askForBits(a int32) {
+	prefetch.Line(&s.recorded[uint32(a)>>6])
+	prefetch.Line(&s.full[uint32(a)>>6])
+}
+
+// askForEnds asks for what setArc needs beside the network's arc, and returns its tail; what is
+// known of source last was asked for before.
+func (s *Solver) askForEnds(a flowgraph.ArcID, last flowgraph.NodeID) flowgraph.NodeID {
 	d := s.net.Arc(a)
-	prefetch.Line(&s.payers[d.Tail])
-	if s.kinds[d.Head] == isHub {
-		prefetch.Line(&s.arcs[a])
-		for _, b := range s.hubs {
-			prefetch.Line(&b.ways[d.Tail])
-		}
+	if d.Tail != last {
+		s.askForSource(int32(d.Tail))
 	}
+	if s.kinds[d.Head] == isHub || s.recorded.has(int32(a)) {
+		prefetch.Line(&s.arcs[a])
+	}
+	return d.Tail
 }
 
 // setArc takes in the bounds and cost of a, which may be new.
