@@ -10,6 +10,10 @@ import (
 // are too many; longer, the first searches take longer than the forest.
 const stamina = 512
 
+// few is for how many units no forest is planted: with its unit a root loses all that hangs
+// on it, thousands of nodes, which costs more than to search on to the end.
+const few = 8
+
 // step is what balance is at.
 type step uint8
 
@@ -108,15 +112,22 @@ func (s *Solver) askForNodes(nodes []int32) {
 	}
 }
 
-// growAlong sends what collectors have too much, or fetches what they lack.
+// growAlong sends what collectors have too much, or fetches what they lack: by a forest, or
+// if that is little, path by path.
 func (s *Solver) growAlong(dir int64, budget solver.Budget) solver.Status {
 	if !s.forest.growing {
-		kept := false
-		for _, v := range s.collectors.list {
-			kept = kept || s.excess[v]*dir > 0
+		var units int64
+		for _, v := range s.pending.list {
+			if v != s.ground {
+				units += max(0, s.excess[v]*dir)
+			}
 		}
-		if !kept {
+		if units == 0 {
 			return solver.Optimal
+		}
+		if units <= s.few {
+			s.collectors.clear()
+			return s.searchAlong(dir, s.pending.list, budget)
 		}
 		s.tell(dir)
 		s.plantForest(dir)
@@ -138,9 +149,10 @@ func (s *Solver) ended() {
 }
 
 // tires tells whether a search has gone far enough. With hubs it must go on: the
-// forest knows no short cut through them, and bounds leave them out.
+// forest knows no short cut through them, and bounds leave them out. So it must where it
+// is made in place of a forest.
 func (s *Solver) tires() bool {
-	return len(s.settled) > s.stamina && len(s.hubs) == 0
+	return len(s.settled) > s.stamina && len(s.hubs) == 0 && s.step <= searchBackward
 }
 
 // collect ends a search at the settled node with most arcs in, which from then on

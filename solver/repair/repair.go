@@ -23,8 +23,8 @@
 // other, each such search would pass over all of them. One that has settled many
 // nodes therefore stops at the best connected of them, a collector, and leaves its
 // units there, as do all after it that come by. Searches of both kinds share the
-// collectors, so that excess and lack meet there; for what is left a forest of paths
-// then grows from them; it stays while unit after unit is sent, and the prices of
+// collectors, so that excess and lack meet there; for what is left, if more than a few
+// units, a forest of paths then grows from them; it stays while unit after unit is sent, and the prices of
 // all its nodes move as one. This is the primal-dual method (ibid., §9.8), with the
 // forest kept as in Boykov and Kolmogorov, An experimental comparison of
 // min-cut/max-flow algorithms (2004).
@@ -219,6 +219,8 @@ type Solver struct {
 	// stamina is how many nodes a search settles before it leaves the rest to the
 	// forest.
 	stamina int
+	// few is for how many units no forest is planted.
+	few int64
 	// rise is by how much flow got dearer where it was: about the most of recent rises.
 	rise int64
 
@@ -267,7 +269,9 @@ var (
 )
 
 // New returns a solver that has seen nothing.
-func New() *Solver { return &Solver{hubDegree: minHubDegree, stamina: stamina, patience: patience} }
+func New() *Solver {
+	return &Solver{hubDegree: minHubDegree, stamina: stamina, few: few, patience: patience}
+}
 
 // Name returns "repair".
 func (s *Solver) Name() string { return "repair" }

@@ -21,14 +21,16 @@ func TestConformanceWithHubs(t *testing.T) {
 }
 
 // TestConformanceWithForest lets nearly every search leave its units to the
-// forest.
+// forest, or if they are few, to searches that go on to the end.
 func TestConformanceWithForest(t *testing.T) {
 	for _, nodes := range []int{0, 3} {
-		solvertest.Run(t, func() solver.Solver {
-			s := New()
-			s.stamina = nodes
-			return s
-		})
+		for _, units := range []int64{0, 4} {
+			solvertest.Run(t, func() solver.Solver {
+				s := New()
+				s.stamina, s.few = nodes, units
+				return s
+			})
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // reset forgets everything but what flow the caller knows of, and chooses the
 // ground.
 func (s *Solver) reset(n *flowgraph.Network) {
-	fresh := Solver{net: n, batch: 1, ground: none, hubDegree: s.hubDegree, stamina: s.stamina, patience: s.patience, work: s.work}
+	fresh := Solver{net: n, batch: 1, ground: none, hubDegree: s.hubDegree, stamina: s.stamina, few: s.few, patience: s.patience, work: s.work}
 	least := int64(0)
 	for v := range n.NodeBound() {
 		id := flowgraph.NodeID(v)
