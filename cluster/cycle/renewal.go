@@ -59,7 +59,7 @@ func (t *rows) begin(together []*row, c *changed) *renewal {
 	n.found = t.found
 	n.priced.Add(n.parts)
 	t.pricers[0].round = *t.round
-	n.helpers = t.helpers(min(runtime.GOMAXPROCS(0), n.parts) - 1)
+	n.helpers = t.helpers(min(runtime.GOMAXPROCS(0), runtime.NumCPU(), n.parts) - 1)
 	for _, w := range n.helpers {
 		n.others.Go(func() { n.work(w) })
 	}

@@ -94,7 +94,7 @@ type cycleAnswer struct {
 }
 
 func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string, disk bool) (err error) {
-	collectRarely()
+	tuneRuntime()
 	b.Journal = journal.NewMemory()
 	if disk {
 		dir, err := os.MkdirTemp("", "sluice-bench-")

@@ -62,7 +62,7 @@ func newLogger(w io.Writer, level string) *slog.Logger {
 // openServer recovers the state in dir and takes the addresses; nothing is served yet. Without scheduler.tls it asks nobody
 // who he is.
 func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, err error) {
-	collectRarely()
+	tuneRuntime()
 	s = &server{log: log}
 	defer func() {
 		if err != nil {

@@ -253,7 +253,7 @@ func (f *simFlags) workload() (*trace.Workload, error) {
 }
 
 func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
-	collectRarely()
+	tuneRuntime()
 	var results []*sim.Result
 	for _, name := range f.compare {
 		for _, planner := range f.planners {
