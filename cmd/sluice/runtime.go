@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,14 +17,14 @@ import (
 //
 // One goroutine more may run than there are processors: one that syncs the journal keeps its turn until the runtime notices that
 // it waits for the disk, in a quiet moment 10 ms later. On two processors that was the other one, on which rows are priced.
-func tuneRuntime() {
+var tuneRuntime = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
-}
+})
 
 // restCollector collects garbage in the pauses between cycles, long before the heap is so large that a cycle would have to
 // help. Go collects all the same where there are no pauses. Its methods are safe for concurrent use.
