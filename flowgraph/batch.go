@@ -2,6 +2,7 @@ package flowgraph
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 )
@@ -19,16 +20,17 @@ func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
 	for len(arcs) > 0 {
 		next := arcs[:min(len(arcs), ahead)]
 		arcs = arcs[len(next):]
-		for i := range next {
-			n.AskForNode(next[i].Head)
+		prefetch.Each(n.nodes, next, &next[0].Head)
+		if free := n.freeArcs[max(0, len(n.freeArcs)-len(next)):]; len(free) > 0 {
+			prefetch.Each(n.arcs, free, &free[0])
 		}
+		asked := n.forAsking(len(next))
 		for i := range next {
 			n.checkNode(next[i].Head)
-			n.in.askForEnd(n.nodes[next[i].Head].in)
-			if free := len(n.freeArcs) - 1 - i; free >= 0 {
-				n.AskForArc(n.freeArcs[free])
-			}
+			in := n.nodes[next[i].Head].in
+			asked[i][0] = in.off + in.len
 		}
+		prefetch.Each(n.in.arena, asked, &asked[0][0])
 		for _, d := range next {
 			ids = append(ids, n.AddArc(d.Tail, d.Head, d.Lower, d.Upper, d.Cost))
 		}
@@ -75,9 +77,13 @@ func (n *Network) removeNode(v NodeID) {
 // askForArcsOut asks for what the removal of the first of the given nodes needs of their
 // arcs out, and returns of how many.
 func (n *Network) askForArcsOut(nodes []NodeID) (count int) {
-	for arcs := int32(0); count < len(nodes) && arcs < ahead; count++ {
+	arcs := 0
+	for ; count < len(nodes) && arcs < ahead; count++ {
 		n.checkNode(nodes[count])
-		arcs += n.nodes[nodes[count]].out.len
+		arcs += int(n.nodes[nodes[count]].out.len)
+	}
+	if arcs == 0 {
+		return count
 	}
 	nodes = nodes[:count]
 	for _, v := range nodes {
@@ -87,24 +93,25 @@ func (n *Network) askForArcsOut(nodes []NodeID) (count int) {
 		}
 	}
 	for _, v := range nodes {
-		for _, ref := range n.Out(v) {
-			n.AskForArc(ref.Arc)
-			n.AskForNode(ref.Node)
+		if list := n.Out(v); len(list) > 0 {
+			prefetch.Each(n.arcs, list, &list[0].Arc)
+			prefetch.Each(n.nodes, list, &list[0].Node)
 		}
 	}
+	asked, k := n.forAsking(arcs), 0
 	for _, v := range nodes {
 		for _, ref := range n.Out(v) {
 			in := n.nodes[ref.Node].in
-			prefetch.Line(&n.in.arena[in.off+n.arcs[ref.Arc].inPos])
-			prefetch.Line(&n.in.arena[in.off+in.len-1])
+			asked[k][0], asked[k][1] = in.off+n.arcs[ref.Arc].inPos, in.off+in.len-1
+			k++
 		}
 	}
-	for _, v := range nodes {
-		for _, ref := range n.Out(v) {
-			in := n.nodes[ref.Node].in
-			prefetch.Line(&n.arcs[n.in.arena[in.off+in.len-1].Arc].inPos)
-		}
+	prefetch.Each(n.in.arena, asked, &asked[0][0])
+	prefetch.Each(n.in.arena, asked, &asked[0][1])
+	for i := range asked {
+		asked[i][1] = int32(n.in.arena[asked[i][1]].Arc)
 	}
+	prefetch.Each(n.arcs, asked, &asked[0][1])
 	return count
 }
 
@@ -116,19 +123,20 @@ func (n *Network) SetCosts(arcs []ArcID, costs []Cost) {
 	}
 	for len(arcs) > 0 {
 		k := min(len(arcs), ahead)
-		for _, a := range arcs[:k] {
-			n.AskForArc(a)
-		}
-		for _, a := range arcs[:k] {
+		prefetch.Each(n.arcs, arcs[:k], &arcs[0])
+		asked := n.forAsking(k)
+		for i, a := range arcs[:k] {
 			n.checkArc(a)
-			n.AskForNode(n.arcs[a].Tail)
-			n.AskForNode(n.arcs[a].Head)
+			asked[i][0], asked[i][1] = int32(n.arcs[a].Tail), int32(n.arcs[a].Head)
 		}
-		for _, a := range arcs[:k] {
+		prefetch.Each(n.nodes, asked, &asked[0][0])
+		prefetch.Each(n.nodes, asked, &asked[0][1])
+		for i, a := range arcs[:k] {
 			r := &n.arcs[a]
-			prefetch.Line(&n.out.arena[n.nodes[r.Tail].out.off+r.outPos])
-			prefetch.Line(&n.in.arena[n.nodes[r.Head].in.off+r.inPos])
+			asked[i][0], asked[i][1] = n.nodes[r.Tail].out.off+r.outPos, n.nodes[r.Head].in.off+r.inPos
 		}
+		prefetch.Each(n.out.arena, asked, &asked[0][0])
+		prefetch.Each(n.in.arena, asked, &asked[0][1])
 		for i, a := range arcs[:k] {
 			n.SetCost(a, costs[i])
 		}
@@ -136,27 +144,20 @@ func (n *Network) SetCosts(arcs []ArcID, costs []Cost) {
 	}
 }
 
-// AskForNode brings the record of v into the cache while the caller goes on. Any value may
-// be given.
-func (n *Network) AskForNode(v NodeID) {
-	if uint(v) < uint(len(n.nodes)) {
-		prefetch.Line(&n.nodes[v])
-	}
+// forAsking returns room for k pairs of indices.
+func (n *Network) forAsking(k int) [][2]int32 {
+	n.asked = slices.Grow(n.asked[:0], k)[:k]
+	return n.asked
 }
 
-// AskForArc brings the record of a into the cache while the caller goes on. Any value may
-// be given.
-func (n *Network) AskForArc(a ArcID) {
-	if uint(a) < uint(len(n.arcs)) {
-		r := &n.arcs[a]
-		prefetch.Line(&r.Tail)
-		prefetch.Line(&r.stamp) // which may be of the next cache line
-	}
+// AskForNodes brings into the cache, while the caller goes on, the records of the nodes that the
+// records of a list name by their fields like first, which is of the first record. Any values
+// may be given.
+func AskForNodes[R any, I ~int32](n *Network, list []R, first *I) {
+	prefetch.Each(n.nodes, list, first)
 }
 
-// askForEnd asks for where s is appended to.
-func (d *adjacency) askForEnd(s span) {
-	if end := int(s.off + s.len); end < len(d.arena) {
-		prefetch.Line(&d.arena[end])
-	}
+// AskForArcs is AskForNodes for arcs.
+func AskForArcs[R any, I ~int32](n *Network, list []R, first *I) {
+	prefetch.Each(n.arcs, list, first)
 }

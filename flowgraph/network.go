@@ -72,6 +72,7 @@ type Network struct {
 	log       changeLog
 	stats     Stats
 	totals    totals
+	asked     [][2]int32 // scratch of what is asked for ahead
 }
 
 // totals are kept so that a solver can check its range without a scan.

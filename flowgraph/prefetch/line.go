@@ -6,3 +6,6 @@ import "unsafe"
 
 //go:noescape
 func line(p unsafe.Pointer)
+
+//go:noescape
+func each(base unsafe.Pointer, size uintptr, index unsafe.Pointer, stride uintptr, n int)

@@ -93,11 +93,8 @@ func (s *Solver) searchAlong(dir int64, nodes []int32, budget solver.Budget) sol
 
 // askForNodes asks for what searches need of the nodes where they begin.
 func (s *Solver) askForNodes(nodes []int32) {
-	for _, v := range nodes {
-		prefetch.Line(&s.nodes[v])
-		prefetch.Line(&s.nodes[v].in)
-		s.net.AskForNode(flowgraph.NodeID(v))
-	}
+	prefetch.Each(s.nodes, nodes, &nodes[0])
+	flowgraph.AskForNodes(s.net, nodes, &nodes[0])
 	for _, v := range nodes {
 		if s.kinds[v] < isCore {
 			continue

@@ -76,11 +76,9 @@ func (s *Solver) placeAll() {
 
 // askForPlaces asks for what place needs of sources that have some excess.
 func (s *Solver) askForPlaces(nodes []int32) {
-	for _, v := range nodes {
-		s.net.AskForNode(flowgraph.NodeID(v))
-		prefetch.Line(&s.payers[v])
-		prefetch.Line(&s.excess[v])
-	}
+	flowgraph.AskForNodes(s.net, nodes, &nodes[0])
+	prefetch.Each(s.payers, nodes, &nodes[0])
+	prefetch.Each(s.excess, nodes, &nodes[0])
 	for _, v := range nodes {
 		if s.kinds[v] != isSource || s.excess[v] <= 0 {
 			continue
@@ -91,9 +89,9 @@ func (s *Solver) askForPlaces(nodes []int32) {
 		if s.kinds[v] != isSource || s.excess[v] <= 0 {
 			continue
 		}
-		for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
-			prefetch.Line(&s.nodes[ref.Node])
-			prefetch.Line(&s.price[ref.Node])
+		if out := s.net.Out(flowgraph.NodeID(v)); len(out) > 0 {
+			prefetch.Each(s.nodes, out, &out[0].Node)
+			prefetch.Each(s.price, out, &out[0].Node)
 		}
 	}
 	for _, v := range nodes {
@@ -116,7 +114,6 @@ func (s *Solver) askForCheapest(v int32) {
 		return
 	}
 	prefetch.Line(&s.arcs[a])
-	s.net.AskForArc(a)
 	x := &s.nodes[best]
 	prefetch.Line(&x.held)
 	if x.exitArc != none {

@@ -248,11 +248,12 @@ type Solver struct {
 	repriced        []repricing
 	reprice         int // price changes while taking in one batch
 
-	touched []int32 // nodes
-	former  []int32 // arcs with a record that were touched
-	batch   uint32  // stamps arcs whose flow moved since the last optimum
-	moved   []movement
-	changed []flowgraph.ArcID
+	touched       []int32 // nodes
+	former        []int32 // arcs with a record that were touched
+	tails, others []int32 // scratch of what is asked for ahead
+	batch         uint32  // stamps arcs whose flow moved since the last optimum
+	moved         []movement
+	changed       []flowgraph.ArcID
 }
 
 // movement remembers the flow of an arc at the last optimum. With list the caller
@@ -399,10 +400,8 @@ func (s *Solver) consult(budget solver.Budget) solver.Status {
 func (s *Solver) finish() {
 	s.changed = s.changed[:0]
 	for next := range blocks(s.moved) {
-		for _, m := range next {
-			prefetch.Line(&s.arcs[m.arc])
-			s.net.AskForArc(flowgraph.ArcID(m.arc))
-		}
+		prefetch.Each(s.arcs, next, &next[0].arc)
+		flowgraph.AskForArcs(s.net, next, &next[0].arc)
 		for _, m := range next {
 			r := &s.arcs[m.arc]
 			if r.stamp != s.batch || !s.net.ArcAlive(flowgraph.ArcID(m.arc)) {

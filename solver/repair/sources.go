@@ -33,10 +33,8 @@ func (s *Solver) compare(v int32) {
 
 // askForValues asks for what compare needs of nodes.
 func (s *Solver) askForValues(nodes []int32) {
-	for _, v := range nodes {
-		s.net.AskForNode(flowgraph.NodeID(v))
-		prefetch.Line(&s.payers[v])
-	}
+	flowgraph.AskForNodes(s.net, nodes, &nodes[0])
+	prefetch.Each(s.payers, nodes, &nodes[0])
 	for _, v := range nodes {
 		if s.kinds[v] == isSource && s.payers[v].count > 0 {
 			s.askForOut(v)
@@ -44,8 +42,8 @@ func (s *Solver) askForValues(nodes []int32) {
 	}
 	for _, v := range nodes {
 		if s.kinds[v] == isSource && s.payers[v].count > 0 {
-			for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
-				prefetch.Line(&s.price[ref.Node])
+			if out := s.net.Out(flowgraph.NodeID(v)); len(out) > 0 {
+				prefetch.Each(s.price, out, &out[0].Node)
 			}
 		}
 	}
@@ -102,15 +100,17 @@ type repricing struct {
 // are very many where waiting gets dearer for all.
 func (s *Solver) takePrices() {
 	for next := range blocks(s.repriced) {
+		s.tails, s.others = s.tails[:0], s.others[:0]
 		for _, x := range next {
 			r := &s.arcs[x.arc]
-			prefetch.Line(&s.payers[r.tail])
-			prefetch.Line(&s.price[r.tail])
-			prefetch.Line(&s.second[r.tail])
-			prefetch.Line(&s.nodes[r.head].held)
-			for _, b := range s.hubs {
-				prefetch.Line(&b.ways[r.tail])
-			}
+			s.tails, s.others = append(s.tails, r.tail), append(s.others, r.head)
+		}
+		prefetch.Each(s.payers, s.tails, &s.tails[0])
+		prefetch.Each(s.price, s.tails, &s.tails[0])
+		prefetch.Each(s.second, s.tails, &s.tails[0])
+		prefetch.Each(s.nodes, s.others, &s.others[0])
+		for _, b := range s.hubs {
+			prefetch.Each(b.ways, s.tails, &s.tails[0])
 		}
 		for _, x := range next {
 			r := &s.arcs[x.arc]

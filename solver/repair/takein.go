@@ -200,20 +200,20 @@ func (s *Solver) sift(touched []flowgraph.Change) {
 // dropArcs takes out, of arcs with a record, what is no longer the same.
 func (s *Solver) dropArcs() {
 	for next := range blocks(s.former) {
-		for _, a := range next {
-			prefetch.Line(&s.arcs[a])
-			s.net.AskForArc(flowgraph.ArcID(a))
-		}
-		last := none
+		prefetch.Each(s.arcs, next, &next[0])
+		flowgraph.AskForArcs(s.net, next, &next[0])
+		tails, heads := s.tails[:0], s.others[:0]
 		for _, a := range next {
 			r := &s.arcs[a]
-			if r.tail != last {
-				last = r.tail
-				s.askForSource(last)
+			if k := len(tails); k == 0 || r.tail != tails[k-1] {
+				tails = append(tails, r.tail)
 			}
-			prefetch.Line(&s.excess[r.head])
-			prefetch.Line(&s.nodes[r.head].held)
+			heads = append(heads, r.head)
 		}
+		s.tails, s.others = tails, heads
+		s.askForSources(tails)
+		prefetch.Each(s.excess, heads, &heads[0])
+		prefetch.Each(s.nodes, heads, &heads[0])
 		for _, a := range next {
 			r := &s.arcs[a]
 			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
@@ -233,17 +233,21 @@ func (s *Solver) dropArcs() {
 	}
 }
 
-// askForSource asks for what is known of source v.
-func (s *Solver) askForSource(v int32) {
-	prefetch.Line(&s.payers[v])
-	prefetch.Line(&s.kinds[v])
-	prefetch.Line(&s.excess[v])
-	prefetch.Line(&s.price[v])
-	prefetch.Line(&s.second[v])
-	prefetch.Line(&s.pending.on[v])
-	prefetch.Line(&s.dirty.on[v])
+// askForSources asks for what is known of sources.
+func (s *Solver) askForSources(nodes []int32) {
+	if len(nodes) == 0 {
+		return
+	}
+	first := &nodes[0]
+	prefetch.Each(s.payers, nodes, first)
+	prefetch.Each(s.kinds, nodes, first)
+	prefetch.Each(s.excess, nodes, first)
+	prefetch.Each(s.price, nodes, first)
+	prefetch.Each(s.second, nodes, first)
+	prefetch.Each(s.pending.on, nodes, first)
+	prefetch.Each(s.dirty.on, nodes, first)
 	for _, b := range s.hubs {
-		prefetch.Line(&b.ways[v])
+		prefetch.Each(b.ways, nodes, first)
 	}
 }
 
@@ -300,12 +304,10 @@ func (s *Solver) erase(a int32) {
 // takeNodes takes in the nodes that were touched.
 func (s *Solver) takeNodes() {
 	for next := range blocks(s.touched) {
-		for _, v := range next {
-			s.net.AskForNode(flowgraph.NodeID(v))
-			prefetch.Line(&s.supply[v])
-			prefetch.Line(&s.nodes[v])
-			s.askForSource(v)
-		}
+		flowgraph.AskForNodes(s.net, next, &next[0])
+		prefetch.Each(s.supply, next, &next[0])
+		prefetch.Each(s.nodes, next, &next[0])
+		s.askForSources(next)
 		for _, v := range next {
 			s.node(v)
 		}
@@ -389,18 +391,7 @@ func (s *Solver) enlist(a int32) {
 // setArcs takes in the bounds and costs of arcs that were touched.
 func (s *Solver) setArcs(touched []flowgraph.Change) {
 	for next := range blocks(touched) {
-		for _, c := range next {
-			if a, ok := c.Arc(); ok {
-				s.net.AskForArc(a)
-				s.askForBits(int32(a))
-			}
-		}
-		last := flowgraph.NoNode
-		for _, c := range next {
-			if a, ok := c.Arc(); ok && s.net.ArcAlive(a) {
-				last = s.askForEnds(a, last)
-			}
-		}
+		s.askForChanges(next)
 		for _, c := range next {
 			if a, ok := c.Arc(); ok {
 				s.setArc(int32(a))
@@ -409,23 +400,41 @@ func (s *Solver) setArcs(touched []flowgraph.Change) {
 	}
 }
 
+// askForChanges asks for what setArc needs.
+func (s *Solver) askForChanges(touched []flowgraph.Change) {
+	flowgraph.AskForArcs(s.net, touched, &touched[0])
+	line := none
+	for _, c := range touched {
+		if a, ok := c.Arc(); ok && int32(a)>>9 != line {
+			line = int32(a) >> 9
+			s.askForBits(int32(a))
+		}
+	}
+	tails, recorded := s.tails[:0], s.others[:0]
+	for _, c := range touched {
+		a, ok := c.Arc()
+		if !ok || !s.net.ArcAlive(a) {
+			continue
+		}
+		tail := int32(s.net.Tail(a))
+		if k := len(tails); k == 0 || tail != tails[k-1] {
+			tails = append(tails, tail)
+		}
+		if s.kinds[s.net.Head(a)] == isHub || s.recorded.has(int32(a)) {
+			recorded = append(recorded, int32(a))
+		}
+	}
+	s.tails, s.others = tails, recorded
+	s.askForSources(tails)
+	if len(recorded) > 0 {
+		prefetch.Each(s.arcs, recorded, &recorded[0])
+	}
+}
+
 // askForBits asks for what is known of a by its bits.
 func (s *Solver) askForBits(a int32) {
 	prefetch.Line(&s.recorded[uint32(a)>>6])
 	prefetch.Line(&s.full[uint32(a)>>6])
-}
-
-// askForEnds asks for what setArc needs beside the network's arc, and returns its tail; what is
-// known of source last was asked for before.
-func (s *Solver) askForEnds(a flowgraph.ArcID, last flowgraph.NodeID) flowgraph.NodeID {
-	d := s.net.Arc(a)
-	if d.Tail != last {
-		s.askForSource(int32(d.Tail))
-	}
-	if s.kinds[d.Head] == isHub || s.recorded.has(int32(a)) {
-		prefetch.Line(&s.arcs[a])
-	}
-	return d.Tail
 }
 
 // setArc takes in the bounds and cost of a, which may be new.
