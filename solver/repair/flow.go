@@ -144,7 +144,7 @@ func (s *Solver) hold(a int32) {
 	}
 	p.count++
 	s.publish(r.tail)
-	if s.forest.stems[r.tail].place == outside {
+	if !s.grows(r.tail) {
 		s.price[r.tail] = value
 	}
 	for _, b := range s.hubs {

@@ -51,11 +51,15 @@ type forest struct {
 
 // at is the present price of v, which is inside or no source.
 func (s *Solver) at(v int32) int64 {
-	t := &s.forest.stems[v]
-	if t.place == outside {
+	if !s.grows(v) {
 		return s.price[v]
 	}
-	return s.price[v] + s.forest.dir*(s.forest.level-t.joined)
+	return s.price[v] + s.forest.dir*(s.forest.level-s.forest.stems[v].joined)
+}
+
+// grows tells whether v is inside.
+func (s *Solver) grows(v int32) bool {
+	return s.forest.growing && s.forest.stems[v].place != outside
 }
 
 // plantForest begins a forest that sends all excess (dir 1), or fetches all lack
