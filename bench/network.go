@@ -1,6 +1,10 @@
 package bench
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
 
 // Build adds the core of the network and everything that was planned.
 func (c *Cluster) Build() {
@@ -147,18 +151,22 @@ func (c *Cluster) addGroups() {
 func (c *Cluster) addGroup(g int32) {
 	p, r := &c.plan, &c.groups[g]
 	r.node = c.addNode(int64(r.count), groupNode, g)
-	for _, w := range r.pattern.ways {
-		upper := int64(w.upper)
+	ways := r.pattern.ways
+	k := len(p.arcs)
+	p.arcs = slices.Grow(p.arcs, len(ways)+c.waitArcs())[:k+len(ways)+c.waitArcs()]
+	for i := range ways {
+		w, d := &ways[i], &p.arcs[k+i]
+		d.Tail, d.Head, d.Upper, d.Cost = r.node, c.places[w.place], int64(w.upper), flowgraph.Cost(w.price)
 		switch {
 		case !c.w.Merge:
-			upper = 1
+			d.Upper = 1
 		case w.upper == 0:
-			upper = flowgraph.Infinite
+			d.Upper = flowgraph.Infinite
 		}
-		p.arcs = append(p.arcs, flowgraph.Arc{Tail: r.node, Head: c.places[w.place], Upper: upper, Cost: flowgraph.Cost(w.price)})
 	}
 	for i := range c.waitArcs() {
-		p.arcs = append(p.arcs, flowgraph.Arc{Tail: r.node, Head: c.jobs[r.job].node, Upper: c.waitBound(r, i), Cost: c.waitPrice(r, i)})
+		d := &p.arcs[k+len(ways)+i]
+		d.Tail, d.Head, d.Upper, d.Cost = r.node, c.jobs[r.job].node, c.waitBound(r, i), c.waitPrice(r, i)
 	}
 }
 
