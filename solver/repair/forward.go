@@ -115,7 +115,9 @@ func (s *Solver) askForCheapest(v int32) {
 	}
 	prefetch.Line(&s.arcs[a])
 	x := &s.nodes[best]
-	prefetch.Line(&x.held)
+	for _, b := range s.hubs {
+		prefetch.Line(&b.moves[best])
+	}
 	if x.exitArc != none {
 		prefetch.Line(&s.arcs[x.exitArc])
 	}

@@ -214,6 +214,9 @@ func (s *Solver) dropArcs() {
 		s.askForSources(tails)
 		prefetch.Each(s.excess, heads, &heads[0])
 		prefetch.Each(s.nodes, heads, &heads[0])
+		for _, b := range s.hubs {
+			prefetch.Each(b.moves, heads, &heads[0])
+		}
 		for _, a := range next {
 			r := &s.arcs[a]
 			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
