@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"slices"
+
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
@@ -38,8 +41,11 @@ func (r *Reader) Read(n *flowgraph.Network, s solver.Solution) []Move {
 		r.flow = append(r.flow, make([]int32, n.ArcBound()-len(r.flow))...)
 	}
 	r.moves = r.moves[:0]
-	for _, a := range s.Changed() {
-		r.look(a, s)
+	for next := range slices.Chunk(s.Changed(), 64) {
+		prefetch.Each(r.flow, next, &next[0])
+		for _, a := range next {
+			r.look(a, s)
+		}
 	}
 	for _, a := range r.again {
 		if n.ArcAlive(a) {

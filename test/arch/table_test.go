@@ -129,7 +129,7 @@ var table = []row{
 	{"cluster/sim/trace", []string{"cluster"}, shell},
 	{"cluster/sim/report", []string{"cluster/sim"}, shell},
 
-	{"bench", []string{"bench/peer", "flowgraph", "flowgraph/dimacs", "solver", "solver/registry", unix, yaml}, shell},
+	{"bench", []string{"bench/peer", "flowgraph", "flowgraph/dimacs", "flowgraph/prefetch", "solver", "solver/registry", unix, yaml}, shell},
 	{"bench/gap", []string{"cluster", "cluster/cycle", "costmodels", "flowgraph", "solver", "github.com/lanl/highs"}, shell},
 	{"bench/peer", []string{"flowgraph", "solver", "solver/registry"}, shell},
 	{"bench/quality", []string{"cluster", "cluster/cycle", "cluster/sim/trace", "costmodels", "solver"}, shell},
