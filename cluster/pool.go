@@ -13,7 +13,7 @@ type Pool struct {
 	Resources   []PoolResource `cbor:",omitempty"` // by Dimension; without an entry: no reservation, no limit, share 1, elastic
 	Order       PoolOrder      `cbor:",omitempty"` // of a leaf
 	Division    Division       `cbor:",omitempty"` // of an inner pool
-	Preemption  string         `cbor:",omitempty"` // of an inner pool: the policy between its children by name, "" for the default
+	Preemption  string         `cbor:",omitempty"` // of an inner pool: the policy between its children, and inside leaves among them, by name, "" for the default
 	Access      []AccessRule   `cbor:",omitempty"`
 	Limits      PoolLimits
 	CostModel   string        `cbor:",omitempty"` // by name, "" for the parent's
@@ -40,8 +40,8 @@ type PoolOrder uint8
 // The orders.
 const (
 	PriorityFIFO PoolOrder = iota // priority, then age
-	FairJobs
-	FairUsers
+	FairJobs                      // each job has an equal share, and may claim it from jobs of equal priority that have more
+	FairUsers                     // the same between users
 )
 
 // Division is how an inner pool divides its entitlement among its children.

@@ -379,20 +379,13 @@ func (d *displacer) reprieve() {
 	}
 }
 
-// pays reports whether the units leave so that their own pool, or one above, can take something from others without ending
-// beyond what it is entitled to.
+// pays reports whether the units leave so that their own pool, or one above, or their job or user in a leaf that is fair, can
+// take something from others without ending beyond what it is entitled to.
 func (d *displacer) pays(units []*unit) bool {
 	all := together(units)
-	if all.Revocable { // what it has is not counted against its pool
-		return false
-	}
 	return slices.ContainsFunc(d.done, func(n *displacement) bool {
-		common := all.Pool // the lowest pool above those who leave and those who come
-		for !common.Covers(n.class.key.group.pool) {
-			common = common.Parent()
-		}
 		return slices.ContainsFunc(n.victims, func(u *unit) bool {
-			return u.victim && u.move == nil && !d.p.ledger.StaysBeside(all, common, u.group.key.pool)
+			return u.victim && u.move == nil && !d.p.ledger.MayReturn(all, n.class.group.unit(1), u.group.unit(1))
 		})
 	})
 }

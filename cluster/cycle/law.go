@@ -56,7 +56,8 @@ func together(units []*unit) pool.Unit {
 // unit returns n tasks of the group as the pools' accounts see them.
 func (g *group) unit(n int64) pool.Unit {
 	return pool.Unit{
-		Pool: g.key.pool, User: g.key.owner, Priority: g.key.priority, Revocable: g.key.revocable, Request: g.request.Times(n),
+		Pool: g.key.pool, Job: g.key.job, User: g.key.owner, Priority: g.key.priority, Revocable: g.key.revocable,
+		Request: g.request.Times(n),
 	}
 }
 

@@ -46,11 +46,14 @@ func TestLawsOfPreemption(t *testing.T) {
 	require.NotZero(t, seen.victims)
 	require.NotZero(t, seen.lent)
 	require.NotZero(t, seen.revoked)
+	require.NotZero(t, seen.jobs)
+	require.NotZero(t, seen.users)
 }
 
 // tally counts what a run has seen.
 type tally struct {
 	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked, counted int
+	jobs, users                                                                                         int // of inside: stopped for a job or user below its share
 }
 
 func (a *tally) add(b tally) {
@@ -65,6 +68,8 @@ func (a *tally) add(b tally) {
 	a.between += b.between
 	a.lent += b.lent
 	a.revoked += b.revoked
+	a.jobs += b.jobs
+	a.users += b.users
 }
 
 // life is a random cluster that lives on. What happens to it is drawn from its seed.
@@ -75,11 +80,13 @@ type life struct {
 	seen   tally
 	leaves []cluster.PoolPath
 	hosts  int
+	fair   bool // few leaves, all of which divide among jobs or users, and small tasks, most of them equally urgent
 }
 
 func newLife(t *testing.T, seed uint64) *life {
 	l := &life{r: rand.New(rand.NewPCG(seed, 6)), seed: seed}
 	l.shared = newShared(t)
+	l.fair = l.chance(3)
 	total := cluster.Resources{}
 	l.hosts = 1 + l.r.IntN(8)
 	for i := range l.hosts {
@@ -101,10 +108,17 @@ func (l *life) chance(n int) bool { return l.r.IntN(n) == 0 }
 
 // grow adds random children to a pool, which divide what it reserves.
 func (l *life) grow(above cluster.PoolPath, reserved cluster.Resources, depth int) {
-	for i := range 2 + l.r.IntN(3) {
+	children := 2 + l.r.IntN(3)
+	if l.fair {
+		children, depth = 1+l.r.IntN(2), 2
+	}
+	for i := range children {
 		p := cluster.Pool{
 			Path: above + cluster.PoolPath(fmt.Sprintf("/p%d", i)), Order: cluster.PoolOrder(l.r.IntN(3)), Division: cluster.Division(l.r.IntN(2)),
 			Preemption: []string{"", "", "default", "conservative", "none"}[l.r.IntN(5)],
+		}
+		if l.fair {
+			p.Order, p.Preemption = cluster.FairJobs+cluster.PoolOrder(l.r.IntN(2)), ""
 		}
 		part := cluster.Resources{}
 		for _, d := range []cluster.Dimension{cluster.CPU, cluster.Memory, cluster.GPU} {
@@ -168,6 +182,10 @@ func (l *life) demand() {
 		s.Priority = int32(l.r.IntN(4))
 		s.Preemptible = !l.chance(5)
 		s.Task.Resources.Fixed[cluster.Memory] = l.r.Int64N(5)
+		if l.fair {
+			s.Priority /= 3
+			s.Task.Resources = vector(1, l.r.Int64N(2))
+		}
 		switch {
 		case l.chance(6):
 			s.Task.GPU = cluster.GPURequest{Count: int32(1 + l.r.IntN(2))}
@@ -288,11 +306,17 @@ func (l *life) count(out *cycle.Output) {
 			stopped++
 			from, to := l.state.Job(v.Task.Job()).Spec, l.state.Job(v.Preemption.For.Job()).Spec
 			gang = gang || from.Core(v.Task.Instance()) || to.Core(v.Preemption.For.Instance())
-			if from.Pool == to.Pool {
-				l.seen.inside++
-			} else {
+			switch order := l.state.Pool(from.Pool).Order; {
+			case from.Pool != to.Pool:
 				l.seen.between++
+				continue
+			case from.Priority < to.Priority || from.Revocable:
+			case order == cluster.FairJobs:
+				l.seen.jobs++
+			case order == cluster.FairUsers:
+				l.seen.users++
 			}
+			l.seen.inside++
 		}
 	}
 	l.seen.victims += stopped

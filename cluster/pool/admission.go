@@ -34,8 +34,8 @@ type queue struct {
 	shut   []Binding // what keeps the others back
 	stale  bool      // groups or what is open have changed
 	due    cluster.Time
-	asked  []int64            // what all waiting tasks ask for, by dimension, open or not, without revocable ones
-	shares map[string][]int64 // of users, in what the leaf is entitled to, if it is fair between users
+	asked  []int64 // what all waiting tasks ask for, by dimension, open or not, without revocable ones
+	shares []share // by party, if the leaf is fair; each admission makes new ones
 }
 
 // NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.

@@ -8,10 +8,36 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// party is a job or a user in a pool that is fair between them.
-type party struct {
-	job  cluster.JobUID
-	user string
+// Party is whom a leaf that is fair between jobs or users divides itself among: one of them. It is zero in other leaves.
+type Party struct {
+	Job  cluster.JobUID
+	User string
+}
+
+func partyOf(order cluster.PoolOrder, job cluster.JobUID, user string) Party {
+	switch order {
+	case cluster.FairJobs:
+		return Party{Job: job}
+	case cluster.FairUsers:
+		return Party{User: user}
+	default:
+		return Party{}
+	}
+}
+
+func (p Party) compare(q Party) int {
+	return cmp.Or(cmp.Compare(p.Job, q.Job), cmp.Compare(p.User, q.User))
+}
+
+// share is what a party may claim of what its leaf is entitled to, by dimension.
+type share struct {
+	Party
+	amounts []int64
+}
+
+// partyLine is the part of a queue that belongs to a party.
+type partyLine struct {
+	Party
 	line line
 }
 
@@ -54,36 +80,24 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 			addTimes(parts[i][tier], w.dominant.members[i].out, 1)
 		}
 	}
-	if order == cluster.FairUsers {
-		w.q.shares = map[string][]int64{}
-	}
+	w.q.shares = make([]share, len(parties))
 	for i, p := range parties {
 		w.admit(p.line, parts[i])
-		if order == cluster.FairUsers {
-			w.q.shares[p.user] = parts[i][cluster.TierEntitled]
-		}
+		w.q.shares[i] = share{p.Party, parts[i][cluster.TierEntitled]}
 	}
 	w.topUp(bounds)
 }
 
 // parties splits the line of all groups, in the order of jobs or users.
-func (w *walk) parties(order cluster.PoolOrder) []*party {
-	type key struct {
-		job  cluster.JobUID
-		user string
-	}
-	byKey := map[key]*party{}
-	var all []*party
+func (w *walk) parties(order cluster.PoolOrder) []*partyLine {
+	byParty := map[Party]*partyLine{}
+	var all []*partyLine
 	find := func(i int32) *line {
-		g := &w.q.groups[i]
-		k := key{job: g.Job}
-		if order == cluster.FairUsers {
-			k = key{user: g.User}
-		}
-		p := byKey[k]
+		who := partyOf(order, w.q.groups[i].Job, w.q.groups[i].User)
+		p := byParty[who]
 		if p == nil {
-			p = &party{job: k.job, user: k.user}
-			byKey[k] = p
+			p = &partyLine{Party: who}
+			byParty[who] = p
 			all = append(all, p)
 		}
 		return &p.line
@@ -96,7 +110,7 @@ func (w *walk) parties(order cluster.PoolOrder) []*party {
 		l := find(i)
 		l.waiting = append(l.waiting, i)
 	}
-	slices.SortFunc(all, func(a, b *party) int { return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.user, b.user)) })
+	slices.SortFunc(all, func(a, b *partyLine) int { return a.compare(b.Party) })
 	return all
 }
 

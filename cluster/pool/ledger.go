@@ -9,6 +9,7 @@ import (
 // Unit is work that is started or stopped as a whole: a task, or a gang.
 type Unit struct {
 	Pool      cluster.PoolPath
+	Job       cluster.JobUID // this and the user are as in the Group
 	User      string
 	Priority  int32
 	Revocable bool
@@ -19,37 +20,56 @@ type Unit struct {
 // not change the Admission, and later changes of that do not reach it.
 type Ledger struct {
 	tree  *Tree
-	holds [][]int64 // by pool
-	users map[userKey]*userAccount
+	holds [][]int64           // by pool
+	fair  map[int32][]account // of the parties of each leaf that is fair, sorted
 }
 
-type userKey struct {
-	leaf int32
-	user string
+// account is what a party holds in its leaf, and its share of it.
+type account struct {
+	share
+	holds []int64
 }
 
-// userAccount is what a user holds in a leaf that is fair between users, and his share of it.
-type userAccount struct{ holds, share []int64 }
-
-// Ledger returns the accounts as of the last Run. Complexity: pools · dimensions, and the users of leaves that are fair
-// between users.
+// Ledger returns the accounts as of the last Run. Complexity: pools · dimensions, and the groups of leaves that are fair
+// with a logarithmic factor.
 func (a *Admission) Ledger() *Ledger {
-	l := &Ledger{tree: a.tree, holds: make([][]int64, len(a.tree.nodes)), users: map[userKey]*userAccount{}}
+	l := &Ledger{tree: a.tree, holds: make([][]int64, len(a.tree.nodes)), fair: map[int32][]account{}}
 	for i := range a.tree.nodes {
 		l.holds[i] = slices.Clone(a.tree.nodes[i].allocation)
 	}
+	dims := len(a.tree.dims)
 	for _, q := range a.queues {
-		for user, share := range q.shares {
-			l.users[userKey{q.node, user}] = &userAccount{holds: make([]int64, len(a.tree.dims)), share: share}
+		if len(q.shares) == 0 {
+			continue
 		}
+		accounts, slab := make([]account, len(q.shares)), make([]int64, len(q.shares)*dims)
+		for i, s := range q.shares {
+			accounts[i] = account{s, slab[i*dims : (i+1)*dims : (i+1)*dims]}
+		}
+		l.fair[q.node] = accounts
+		v := make([]int64, dims)
 		for i := range q.groups {
 			g := &q.groups[i]
-			if account := l.users[userKey{q.node, g.User}]; account != nil && !g.Revocable {
-				addTimes(account.holds, a.tree.vector(g.Request, nil), g.Running)
+			if g.Running == 0 || g.Revocable {
+				continue
+			}
+			if to := l.account(q.node, g.Job, g.User); to != nil {
+				addTimes(to.holds, a.tree.vector(g.Request, v), g.Running)
 			}
 		}
 	}
 	return l
+}
+
+// account returns that of the job or the user, nil if the leaf is not fair or knows of no task of it.
+func (l *Ledger) account(leaf int32, job cluster.JobUID, user string) *account {
+	accounts := l.fair[leaf]
+	who := partyOf(l.tree.nodes[leaf].pool.Order, job, user)
+	i, ok := slices.BinarySearchFunc(accounts, who, func(a account, p Party) int { return a.compare(p) })
+	if !ok {
+		return nil
+	}
+	return &accounts[i]
 }
 
 // Add books a unit that starts.
@@ -72,8 +92,8 @@ func (l *Ledger) book(u Unit, sign int64) {
 	for i := leaf; i >= 0; i = l.tree.nodes[i].parent {
 		add(l.holds[i])
 	}
-	if account := l.users[userKey{leaf, u.User}]; account != nil {
-		add(account.holds)
+	if to := l.account(leaf, u.Job, u.User); to != nil {
+		add(to.holds)
 	}
 }
 
@@ -92,11 +112,11 @@ func (l *Ledger) vector(r cluster.Resources) []int64 {
 // Permits reports whether one unit may be stopped so that another one, which waits and is not booked yet, can start. dims
 // are the dimensions in which the host has too little room for it. The policy is that of the lowest pool above both.
 //
-// Inside a leaf it is for higher priority only, or, where the leaf is fair between users, at equal priority for one who
-// stays within his share from one who keeps his. Between pools, in every pool from the leaf up to the one below the common
-// parent, the beneficiary stays within the entitlement in all that it asks for, and there is one of the dims in which the
-// donor, on every level, keeps its entitlement without the unit. Revocable work gives way to all that is not revocable,
-// and nothing gives way to revocable work.
+// Between pools, in every pool from the leaf up to the one below the common parent, the beneficiary stays within the
+// entitlement in all that it asks for, and there is one of the dims in which the donor, on every level, keeps its
+// entitlement without the unit. Inside a leaf it is for higher priority only, or, where the leaf is fair, at equal priority
+// between two parties of it, whose shares are to them what entitlements are to pools. Revocable work gives way to all that
+// is not revocable, and nothing gives way to revocable work.
 //
 // Complexity: the depth of the pools and their dimensions.
 func (l *Ledger) Permits(to, from Unit, dims []string) bool {
@@ -106,10 +126,10 @@ func (l *Ledger) Permits(to, from Unit, dims []string) bool {
 	gains, loses := l.tree.at(to.Pool), l.tree.at(from.Pool)
 	if gains == loses {
 		a, b := Rival{Priority: to.Priority}, Rival{Priority: from.Priority}
-		if to.User != from.User {
-			asks, gives := l.vector(to.Request), l.vector(from.Request)
-			a.Fair = l.userStays(gains, to.User, asks)
-			b.Fair = l.userKeeps(loses, from.User, gives, l.short(dims, gives))
+		gainer, loser := l.account(gains, to.Job, to.User), l.account(loses, from.Job, from.User)
+		if to.Priority == from.Priority && gainer != loser && gainer != nil && loser != nil {
+			gives := l.vector(from.Request)
+			a.Fair, b.Fair = gainer.stays(l.vector(to.Request)), loser.keeps(gives, l.short(dims, gives))
 		}
 		return l.policy(l.tree.nodes[gains].parent).Inside(a, b)
 	}
@@ -132,12 +152,11 @@ func (l *Ledger) Permits(to, from Unit, dims []string) bool {
 
 // Stays reports whether a unit that is not booked yet would leave its pool, and all above, within what they are entitled to.
 // Complexity: the depth of the pool and the dimensions.
-func (l *Ledger) Stays(u Unit) bool { return l.StaysBeside(u, u.Pool, "") }
+func (l *Ledger) Stays(u Unit) bool { return l.stays(l.vector(u.Request), l.tree.at(u.Pool), -1) }
 
-// StaysBeside is Stays for the pools from lowest, which is the unit's or above it, up to those that are above the rival too.
-func (l *Ledger) StaysBeside(u Unit, lowest, rival cluster.PoolPath) bool {
-	asks := l.vector(u.Request)
-	for i := l.tree.at(lowest); i >= 0 && !l.tree.nodes[i].pool.Path.Covers(rival); i = l.tree.nodes[i].parent {
+// stays is Stays for the pools from lowest up to the one below top, none if that is not above it. Neither is beside the other.
+func (l *Ledger) stays(asks []int64, lowest, top int32) bool {
+	for i := lowest; i > top; i = l.tree.nodes[i].parent {
 		if !within(l.holds[i], asks, l.tree.nodes[i].entitled) {
 			return false
 		}
@@ -145,11 +164,24 @@ func (l *Ledger) StaysBeside(u Unit, lowest, rival cluster.PoolPath) bool {
 	return true
 }
 
-func (l *Ledger) policy(pool int32) Policy {
-	if pool < 0 {
-		return Default{} // the root is the only pool
+// MayReturn reports whether a unit that was stopped, and is not booked any more, may stay after all although another one,
+// from, is stopped for to, which is booked: whether all that had to stay within something for that, and that the unit
+// belongs to as well, do so with it. Complexity: as Permits.
+func (l *Ledger) MayReturn(u, to, from Unit) bool {
+	if u.Revocable {
+		return true // what it has is not counted against anybody
 	}
-	return policyNamed(l.tree.nodes[pool].pool.Preemption)
+	own, gains, loses := l.tree.at(u.Pool), l.tree.at(to.Pool), l.tree.at(from.Pool)
+	if gains != loses {
+		return l.stays(l.vector(u.Request), l.common(own, gains), l.common(gains, loses))
+	}
+	gainer := l.account(gains, to.Job, to.User)
+	fair := gainer != nil && to.Priority == from.Priority && !from.Revocable
+	return !fair || own != gains || gainer != l.account(own, u.Job, u.User) || gainer.stays(l.vector(u.Request))
+}
+
+func (l *Ledger) policy(pool int32) Policy {
+	return policyNamed(l.tree.nodes[max(0, pool)].pool.Preemption) // the root's own if it is the only pool
 }
 
 // short returns those of the dimensions of which a unit gives something.
@@ -163,8 +195,8 @@ func (l *Ledger) short(dims []string, gives []int64) []int {
 	return out
 }
 
-// common returns the lowest pool above two different leaves. Since parents come before their children, the one with the
-// larger index is never above the other.
+// common returns the lowest pool that is, or is above, each of two. Since parents come before their children, the one with
+// the larger index is never above the other.
 func (l *Ledger) common(a, b int32) int32 {
 	for a != b {
 		if a > b {
@@ -186,12 +218,10 @@ func within(holds, asks, bound []int64) bool {
 	return true
 }
 
-func (l *Ledger) userStays(leaf int32, user string, asks []int64) bool {
-	account := l.users[userKey{leaf, user}]
-	return account != nil && within(account.holds, asks, account.share)
-}
+// stays reports whether the party stays within its share with what is asked for.
+func (a *account) stays(asks []int64) bool { return within(a.holds, asks, a.amounts) }
 
-func (l *Ledger) userKeeps(leaf int32, user string, gives []int64, short []int) bool {
-	account := l.users[userKey{leaf, user}]
-	return account != nil && slices.ContainsFunc(short, func(d int) bool { return account.holds[d]-gives[d] >= account.share[d] })
+// keeps reports whether the party keeps its share of one of the dimensions without what it gives.
+func (a *account) keeps(gives []int64, short []int) bool {
+	return slices.ContainsFunc(short, func(d int) bool { return a.holds[d]-gives[d] >= a.amounts[d] })
 }

@@ -121,37 +121,120 @@ func TestPermits(t *testing.T) {
 	require.True(t, l.Permits(vm("root/a/y", 1, 0), vm("root/a/x", 20, 0), cpuDim), "it stays after all")
 }
 
-// In a pool that is fair between users, who is below his share stops work of one above his, at equal priority.
-func TestUsersBelowTheirShare(t *testing.T) {
-	leaf := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
-	queue := []pool.Group{
-		owned(batch(0, 1, cpu(1), 8, 5), 1, "ann"),
-		owned(batch(0, 1, cpu(1), 2, 5), 2, "bob"),
+// In a leaf that is fair between jobs or users, who is below its share stops work of one above, at equal priority.
+func TestPartiesBelowTheirShare(t *testing.T) {
+	side := func(job cluster.JobUID, user string, n int64) pool.Unit {
+		return pool.Unit{Pool: "root/a", Job: job, User: user, Request: cpu(n)}
 	}
-	ledger := func(order cluster.PoolOrder) *pool.Ledger {
-		leaf.Order = order
-		a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, cpu(10))
+	ledger := func(order cluster.PoolOrder, policy string, queue ...pool.Group) *pool.Ledger {
+		top, leaf := root(), claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
+		top.Preemption, leaf.Order = policy, order
+		a := pool.NewAdmission([]*cluster.Pool{top, leaf}, cpu(10))
 		a.SetQueue("root/a", queue)
 		a.Run(1)
 		return a.Ledger()
 	}
-	ann := pool.Unit{Pool: "root/a", User: "ann", Request: cpu(1)}
-	bob := pool.Unit{Pool: "root/a", User: "bob", Request: cpu(1)}
-	require.False(t, ledger(cluster.PriorityFIFO).Permits(bob, ann, cpuDim))
-	require.False(t, ledger(cluster.FairJobs).Permits(bob, ann, cpuDim))
-	l := ledger(cluster.FairUsers)
-	require.False(t, l.Permits(ann, bob, cpuDim))
-	n := 0
-	for ; l.Permits(bob, ann, cpuDim); n++ {
-		l.Remove(ann)
-		l.Add(bob)
+	urgent := func(u pool.Unit) pool.Unit {
+		u.Priority = 1
+		return u
 	}
-	require.Equal(t, 3, n, "5 each")
-	urgent := ann
+	// Jobs 1 and 2 are ann's, 3 is bob's: of three jobs two, and of two users one, have more than their share.
+	queue := []pool.Group{
+		owned(batch(0, 1, cpu(1), 6, 5), 1, "ann"),
+		owned(batch(0, 1, cpu(1), 2, 5), 2, "ann"),
+		owned(batch(0, 1, cpu(1), 2, 5), 3, "bob"),
+	}
+	tests := []struct {
+		name     string
+		order    cluster.PoolOrder
+		policy   string
+		to, from pool.Unit
+		want     int // that may be stopped, one after the other
+	}{
+		{"not fair", cluster.PriorityFIFO, "", side(3, "bob", 1), side(1, "ann", 1), 0},
+		{"one job to another of the same user", cluster.FairJobs, "", side(2, "ann", 1), side(1, "ann", 1), 1},
+		{"one job to that of another user", cluster.FairJobs, "", side(3, "bob", 1), side(1, "ann", 1), 1},
+		{"back", cluster.FairJobs, "", side(1, "ann", 1), side(3, "bob", 1), 0},
+		{"between two below their share", cluster.FairJobs, "", side(2, "ann", 1), side(3, "bob", 1), 0},
+		{"the same job", cluster.FairJobs, "", side(1, "ann", 1), side(1, "ann", 1), 0},
+		{"a job that nobody knows", cluster.FairJobs, "", side(9, "eve", 1), side(1, "ann", 1), 0},
+		{"more than the share of the job", cluster.FairJobs, "", side(3, "bob", 2), side(1, "ann", 1), 0},
+		{"a gang as large as the excess", cluster.FairJobs, "", side(3, "bob", 1), side(1, "ann", 2), 1},
+		{"a larger gang", cluster.FairJobs, "", side(3, "bob", 1), side(1, "ann", 4), 0},
+		{"from higher priority", cluster.FairJobs, "", side(3, "bob", 1), urgent(side(1, "ann", 1)), 0},
+		{"higher priority needs no share", cluster.FairJobs, "", urgent(side(1, "ann", 1)), side(3, "bob", 1), 5},
+		{"jobs, reservations only", cluster.FairJobs, "conservative", side(3, "bob", 1), side(1, "ann", 1), 0},
+		{"jobs, never", cluster.FairJobs, "none", side(3, "bob", 1), side(1, "ann", 1), 0},
+		{"urgent jobs, never", cluster.FairJobs, "none", urgent(side(3, "bob", 1)), side(1, "ann", 1), 0},
+		{"one user to another", cluster.FairUsers, "", side(3, "bob", 1), side(2, "ann", 1), 3},
+		{"the same user", cluster.FairUsers, "", side(2, "ann", 1), side(1, "ann", 1), 0},
+		{"users, reservations only", cluster.FairUsers, "conservative", side(3, "bob", 1), side(1, "ann", 1), 0},
+		{"users, never", cluster.FairUsers, "none", side(3, "bob", 1), side(1, "ann", 1), 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := ledger(tt.order, tt.policy, queue...)
+			n := 0
+			if tt.to.Priority == tt.from.Priority {
+				require.False(t, l.Permits(tt.to, tt.from, memoryDim), "it gives nothing of what is short")
+			}
+			for ; n < 5 && l.Permits(tt.to, tt.from, cpuDim); n++ {
+				l.Remove(tt.from)
+				l.Add(tt.to)
+			}
+			require.Equal(t, tt.want, n)
+		})
+	}
+}
+
+// What one gave up for another of equal priority does not come back to it beyond its share.
+func TestMayReturn(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
+	leaf.Order = cluster.FairJobs
+	a := pool.NewAdmission([]*cluster.Pool{root(), leaf, claims("root/b", cluster.CPU, 0, cluster.NoLimit, 1)}, cpu(12))
+	a.SetQueue("root/a", []pool.Group{
+		owned(batch(0, 1, cpu(1), 3, 5), 1, "ann"),
+		owned(batch(0, 1, cpu(1), 6, 5), 2, "bob"),
+	})
+	a.SetQueue("root/b", []pool.Group{owned(batch(0, 1, cpu(1), 3, 5), 3, "eve")})
+	a.Run(1)
+	l := a.Ledger() // the shares of a and b are 6, those of its jobs 3
+	one, two := pool.Unit{Pool: "root/a", Job: 1, Request: cpu(1)}, pool.Unit{Pool: "root/a", Job: 2, Request: cpu(1)}
+	eve := pool.Unit{Pool: "root/b", Job: 3, Request: cpu(1)}
+	l.Remove(one)
+	require.True(t, l.Permits(one, two, cpuDim))
+	l.Remove(two)
+	l.Add(one)
+	require.False(t, l.MayReturn(one, one, two), "it would have 4")
+	require.True(t, l.MayReturn(two, one, two), "it was not the one that had to stay within something")
+	require.True(t, l.MayReturn(eve, one, two))
+	urgent := one
 	urgent.Priority = 1
-	l = ledger(cluster.FairUsers)
-	require.False(t, l.Permits(bob, urgent, cpuDim), "not from higher priority")
-	require.True(t, l.Permits(urgent, bob, cpuDim), "higher priority needs no share")
+	require.True(t, l.MayReturn(one, urgent, two), "higher priority needs no share")
+	l.Add(eve)
+	l.Add(eve)
+	l.Add(eve)
+	require.False(t, l.MayReturn(eve, eve, two), "its pool would have 7")
+	require.True(t, l.MayReturn(two, eve, two))
+	lent := one
+	lent.Revocable = true
+	require.True(t, l.MayReturn(lent, one, two))
+	require.True(t, l.MayReturn(one, one, lent))
+}
+
+// A root that is the only pool has a policy for itself.
+func TestOnlyPool(t *testing.T) {
+	for policy, want := range map[string]bool{"": true, "conservative": false, "none": false} {
+		only := root()
+		only.Order, only.Preemption = cluster.FairJobs, policy
+		a := pool.NewAdmission([]*cluster.Pool{only}, cpu(10))
+		a.SetQueue("root", []pool.Group{owned(batch(0, 1, cpu(1), 10, 5), 1, "ann"), owned(batch(0, 1, cpu(1), 0, 5), 2, "ann")})
+		a.Run(1)
+		to, from := pool.Unit{Pool: "root", Job: 2, Request: cpu(1)}, pool.Unit{Pool: "root", Job: 1, Request: cpu(1)}
+		require.Equal(t, want, a.Ledger().Permits(to, from, cpuDim), policy)
+		to.Priority = 1
+		require.Equal(t, policy != "none", a.Ledger().Permits(to, from, cpuDim), policy)
+	}
 }
 
 func TestStatus(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 )
 
 // Policy says for whom running work may be stopped. An inner pool has one by name, which rules between its children, and
-// inside those of them that are leaves. What is never stopped (not preemptible, stateful, daemon) does not come before a
-// policy.
+// inside those of them that are leaves; a root without children has one for itself. What is never stopped (not preemptible,
+// stateful, daemon) does not come before a policy.
 //
 // A policy may only forbid more than Default does: its laws hold whatever is configured.
 type Policy interface {
@@ -21,8 +21,8 @@ type Policy interface {
 // Rival is one side of a comparison inside a leaf.
 type Rival struct {
 	Priority int32
-	// Fair tells that the leaf is fair between users, and that its user is on his side of his share: stays within it as
-	// the beneficiary, keeps it as the one who gives.
+	// Fair tells that the leaf is fair between jobs or users, that the priorities are equal, and that its job or user is on
+	// its side of its share: stays within it as the beneficiary, keeps it as the one who gives.
 	Fair bool
 }
 
@@ -47,8 +47,8 @@ func policyNamed(name string) Policy {
 	return Default{}
 }
 
-// Default lets higher priority, or a user below his share at equal priority, stop work inside a leaf; and between pools
-// whoever is entitled to what the other one has beyond its own entitlement.
+// Default lets higher priority, or a job or user below its share at equal priority, stop work inside a leaf; and between
+// pools whoever is entitled to what the other one has beyond its own entitlement.
 type Default struct{}
 
 // Inside implements Policy.

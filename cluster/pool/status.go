@@ -7,6 +7,15 @@ type Status struct {
 	Path cluster.PoolPath
 	// Dimensions has an entry for each dimension that is set, held or asked for in the pool, the fixed ones first.
 	Dimensions []DimensionStatus
+	// Shares has an entry for each job or user with tasks in a leaf that is fair between them, by Party.
+	Shares []Share
+}
+
+// Share is what a party may claim of what its leaf is entitled to. Together they are no more than that, or than what work
+// of the leaf has that may not be preempted.
+type Share struct {
+	Party
+	Amount cluster.Resources
 }
 
 // DimensionStatus is a Status in one dimension, in its unit.
@@ -61,6 +70,13 @@ func (a *Admission) Status() []Status {
 	out := make([]Status, len(t.nodes))
 	for i := range t.nodes {
 		out[i] = Status{Path: t.nodes[i].pool.Path, Dimensions: t.describe(int32(i), at(int32(i)))}
+	}
+	for _, q := range a.queues {
+		shares := make([]Share, len(q.shares))
+		for i, s := range q.shares {
+			shares[i] = Share{s.Party, t.resources(s.amounts)}
+		}
+		out[q.node].Shares = shares
 	}
 	return out
 }

@@ -170,6 +170,66 @@ func TestBrokenLawsAreFound(t *testing.T) {
 	}
 }
 
+// In a leaf that is fair between jobs or users, they are held to their shares as pools are to what they are entitled to.
+func TestBrokenSharesAreFound(t *testing.T) {
+	const leaf cluster.PoolPath = "root/b"
+	tests := []struct {
+		name         string
+		order        cluster.PoolOrder
+		policy       string
+		owner        string // of the job that waits; user is that of the one that runs
+		priority     int32  // of the job that runs
+		runs, waits  int64  // shares
+		want         string // "": nothing is wrong
+		twoInstances bool
+	}{
+		{"fair", cluster.FairJobs, "", "user", 0, 4, 2, "", true},
+		{"fair between users", cluster.FairUsers, "", "a/b", 0, 4, 2, "", true},
+		{"not fair", cluster.PriorityFIFO, "", "user", 0, 0, 0, "no more urgent", true},
+		{"the same user", cluster.FairUsers, "", "user", 0, 6, 0, "no more urgent", true},
+		{"less urgent", cluster.FairJobs, "", "user", 1, 4, 2, "no more urgent", true},
+		{"a policy that forbids it", cluster.FairJobs, "conservative", "user", 0, 4, 2, "no more urgent", true},
+		{"a policy that forbids everything", cluster.FairJobs, "none", "user", 0, 4, 2, "never stops", true},
+		{"the donor keeps less than its share", cluster.FairJobs, "", "user", 0, 5, 1, "job 1 loses task", true},
+		{"the beneficiary ends beyond its own", cluster.FairJobs, "", "user", 0, 4, 1, "job 3 gets task 1.0 stopped, ends with 2", true},
+		{"within it with one", cluster.FairJobs, "", "user", 0, 4, 1, "", false},
+		{"a user who ends beyond his own", cluster.FairUsers, "", "a/b", 0, 4, 1, "user a%2Fb gets task 1.0 stopped, ends with 2", true},
+		{"more is shared than there is", cluster.FairJobs, "", "user", 0, 5, 2, "the shares in pool root/b are 7", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newStage(t, func(b *cluster.JobSpec) { b.Owner, b.Priority = "user", test.priority })
+			s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root", Version: 1, Preemption: test.policy}})
+			s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: leaf, Version: 2, Order: test.order}})
+			s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: &cluster.JobSpec{
+				Name: "waits", Pool: leaf, Owner: test.owner, Preemptible: true, Instances: 2, Task: cluster.TaskSpec{Resources: cpu(1)},
+			}}}})
+			plan := good()
+			plan.Pools = pools(0, 6)
+			one, other := pool.Party{Job: 1}, pool.Party{Job: 3}
+			if test.order == cluster.FairUsers {
+				one, other = pool.Party{User: "user"}, pool.Party{User: test.owner}
+			}
+			if test.order != cluster.PriorityFIFO {
+				plan.Pools[2].Shares = []pool.Share{{Party: one, Amount: cpu(test.runs)}, {Party: other, Amount: cpu(test.waits)}}
+			}
+			for i := range plan.Displacements {
+				d := &plan.Displacements[i]
+				d.Holds[0].Task = cluster.MakeTaskKey(3, uint32(i))
+				d.Victims[0].Preemption.For, d.Victims[0].Preemption.ForPool = d.Holds[0].Task, leaf
+			}
+			if !test.twoInstances {
+				plan.Displacements = plan.Displacements[:1]
+			}
+			if wrong := s.verify(plan); test.want == "" {
+				require.Empty(t, wrong)
+			} else {
+				require.Contains(t, fmt.Sprint(wrong), test.want)
+			}
+		})
+	}
+}
+
 // A task that was preempted and runs again is left alone for a while.
 func TestHysteresis(t *testing.T) {
 	s := newStage(t)

@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -9,12 +11,30 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 )
 
-// books are the sums of the pools, each with those below it.
+// books are the sums of the accounts, each with those below it. An account is a pool, or one of the jobs or users that a leaf is
+// fair between, as if they were pools below it; its entitlement then is its share.
 type books struct {
 	entitled map[cluster.PoolPath]amounts // as the plan says
 	has      map[cluster.PoolPath]amounts // before the plan, without who is leaving
 	after    map[cluster.PoolPath]amounts // when all that is planned has been carried out, save for starts in free room
 	ends     map[cluster.PoolPath]amounts // with these
+}
+
+// account returns the lowest account that a job counts against.
+func (c *checker) account(uid cluster.JobUID) cluster.PoolPath {
+	spec := c.snap.Job(uid).Spec
+	return party(c.snap.Pool(spec.Pool), uid, spec.Owner)
+}
+
+func party(leaf *cluster.Pool, job cluster.JobUID, user string) cluster.PoolPath {
+	switch leaf.Order {
+	case cluster.FairJobs:
+		return leaf.Path + cluster.PoolPath(fmt.Sprint("/job ", job))
+	case cluster.FairUsers:
+		return leaf.Path + cluster.PoolPath("/user "+url.PathEscape(user))
+	default:
+		return leaf.Path
+	}
 }
 
 // openBooks sums up what the pools hold, and holds what the plan says about them to that and to each other. What a pool
@@ -23,13 +43,17 @@ func (c *checker) openBooks() *books {
 	b := &books{
 		entitled: map[cluster.PoolPath]amounts{}, has: map[cluster.PoolPath]amounts{}, after: map[cluster.PoolPath]amounts{}, ends: map[cluster.PoolPath]amounts{},
 	}
+	fixed := map[cluster.PoolPath]amounts{} // of has: what may not be preempted
 	for t := range c.snap.Tasks(0) {
 		spec := c.snap.Job(t.Key.Job()).Spec
 		holds := t.State == cluster.TaskReserved || t.State.Bound() && t.State != cluster.TaskPreempting && t.State != cluster.TaskKilling
 		if holds && !spec.Revocable {
-			book(b.has, spec.Pool, c.spec(t.Key))
-			book(b.after, spec.Pool, c.spec(t.Key))
-			book(b.ends, spec.Pool, c.spec(t.Key))
+			book(b.has, c.account(t.Key.Job()), c.spec(t.Key))
+			book(b.after, c.account(t.Key.Job()), c.spec(t.Key))
+			book(b.ends, c.account(t.Key.Job()), c.spec(t.Key))
+			if !spec.Preemptible {
+				book(fixed, spec.Pool, c.spec(t.Key))
+			}
 		}
 	}
 	divided := map[cluster.PoolPath]amounts{} // what the children of a pool are entitled to together
@@ -43,6 +67,17 @@ func (c *checker) openBooks() *books {
 			}
 			if has := b.has[p.Path][d.Dimension]; d.Allocation != has {
 				c.fail("pool %s has %d of %s and is said to have %d", p.Path, has, d.Dimension, d.Allocation)
+			}
+		}
+		shared := amounts{}
+		for _, s := range p.Shares {
+			a := party(c.snap.Pool(p.Path), s.Job, s.User)
+			b.entitled[a] = vector(s.Amount)
+			shared.add(b.entitled[a], 1)
+		}
+		for _, d := range slices.Sorted(maps.Keys(shared)) {
+			if most := max(b.entitled[p.Path][d], fixed[p.Path][d]); shared[d] > most {
+				c.fail("the shares in pool %s are %d of %s, and there are %d", p.Path, shared[d], d, most)
 			}
 		}
 		if above := p.Path.Parent(); above != "" {
@@ -83,9 +118,9 @@ func (c *checker) capacity() cluster.Resources {
 
 func vector(r cluster.Resources) amounts { return ask(&cluster.TaskSpec{Resources: r}, nil, nil) }
 
-// book adds what a task takes to its pool and all above it.
-func book(in map[cluster.PoolPath]amounts, leaf cluster.PoolPath, spec *cluster.TaskSpec) {
-	for p := leaf; p != ""; p = p.Parent() {
+// book adds what a task takes to an account and all above it.
+func book(in map[cluster.PoolPath]amounts, account cluster.PoolPath, spec *cluster.TaskSpec) {
+	for p := account; p != ""; p = p.Parent() {
 		if in[p] == nil {
 			in[p] = amounts{}
 		}
@@ -95,22 +130,29 @@ func book(in map[cluster.PoolPath]amounts, leaf cluster.PoolPath, spec *cluster.
 
 // stop is a task, or the core of a gang, that is stopped for another task.
 type stop struct {
-	victim     *cycle.Victim
-	from, to   *cluster.JobSpec
-	gives      amounts
-	short      []string // dimensions that the hosts would lack if all victims there had stayed
-	accountFor bool     // it is not shown yet that its pool can do without it
+	victim   *cycle.Victim
+	from, to *cluster.JobSpec
+	gives    amounts
+	short    []string // dimensions that the hosts would lack if all victims there had stayed
+	// loses and gains are the accounts between which it has to be fair, each with those above it up to the common one. Inside a
+	// leaf they are the same where one side is more urgent.
+	loses, gains cluster.PoolPath
+	accountFor   bool // it is not shown yet that loses can do without it
 }
 
 func (c *checker) stop(v *cycle.Victim) *stop {
 	s := &stop{victim: v, from: c.snap.Job(v.Task.Job()).Spec, to: c.snap.Job(v.Preemption.For.Job()).Spec, gives: amounts{}}
+	s.loses, s.gains = s.from.Pool, s.to.Pool
+	if s.loses == s.gains && s.from.Priority >= s.to.Priority {
+		s.loses, s.gains = c.account(v.Task.Job()), c.account(v.Preemption.For.Job())
+	}
 	for _, k := range c.together(v.Task) {
 		s.gives.add(vector(c.spec(k).Resources), 1)
 		s.short = append(s.short, c.short(c.snap.Task(k).Host)...)
 	}
 	slices.Sort(s.short)
 	s.short = slices.Compact(s.short)
-	s.accountFor = s.from.Pool != s.to.Pool && !s.from.Revocable
+	s.accountFor = s.loses != s.gains && !s.from.Revocable
 	return s
 }
 
@@ -145,19 +187,32 @@ func (c *checker) pools() {
 	c.settleBooks(b, stops)
 	c.donors(b, stops)
 	for _, s := range stops {
-		if s.from.Pool != s.to.Pool && !s.from.Revocable {
+		if s.loses != s.gains && !s.from.Revocable {
 			c.beneficiary(b, s)
 		}
 	}
 	c.minimums(stops)
 }
 
-// settleBooks carries the plan out in the books. What starts in free room takes nothing from anybody.
+// settleBooks carries the plan out in the books. What starts in free room takes nothing from anybody; what others in the leaf
+// leave for because it is more urgent takes nothing from their shares.
 func (c *checker) settleBooks(b *books, stops []*stop) {
-	c.gains(false, func(k cluster.TaskKey) { book(b.after, c.snap.Job(k.Job()).Spec.Pool, c.spec(k)) })
-	c.gains(true, func(k cluster.TaskKey) { book(b.ends, c.snap.Job(k.Job()).Spec.Pool, c.spec(k)) })
+	fairly := map[cluster.TaskKey]bool{}
 	for _, s := range stops {
-		for p := s.from.Pool; p != "" && !s.from.Revocable; p = p.Parent() {
+		if s.gains != s.to.Pool && !s.from.Revocable {
+			fairly[s.victim.Preemption.For] = true
+		}
+	}
+	c.gains(false, func(k cluster.TaskKey) {
+		account := c.snap.Job(k.Job()).Spec.Pool
+		if fairly[k] {
+			account = c.account(k.Job())
+		}
+		book(b.after, account, c.spec(k))
+	})
+	c.gains(true, func(k cluster.TaskKey) { book(b.ends, c.account(k.Job()), c.spec(k)) })
+	for _, s := range stops {
+		for p := c.account(s.victim.Task.Job()); p != "" && !s.from.Revocable; p = p.Parent() {
 			b.after[p].add(s.gives, -1)
 			b.ends[p].add(s.gives, -1)
 		}
@@ -193,8 +248,8 @@ func (c *checker) policy(s *stop) {
 	case s.from.Revocable:
 		return
 	}
-	common := s.from.Pool.Parent()
-	for common != "" && !common.Covers(s.to.Pool) {
+	common := s.from.Pool
+	for common != cluster.RootPool && (common == s.from.Pool || !common.Covers(s.to.Pool)) {
 		common = common.Parent()
 	}
 	var name string
@@ -207,14 +262,14 @@ func (c *checker) policy(s *stop) {
 	if s.from.Pool != s.to.Pool {
 		return
 	}
-	users := c.snap.Pool(s.from.Pool).Order == cluster.FairUsers && name != "conservative"
-	if s.from.Priority >= s.to.Priority && (!users || s.from.Owner == s.to.Owner || s.from.Priority > s.to.Priority) {
+	fair := s.loses != s.gains && s.from.Priority == s.to.Priority && name != "conservative"
+	if s.from.Priority >= s.to.Priority && !fair {
 		c.fail("task %v is stopped for task %v of the same pool, which is no more urgent", v.Task, v.Preemption.For)
 	}
 }
 
-// donors checks that pools keep what they are entitled to. There has to be an order in which their tasks can be taken one by
-// one, each for a dimension that is short on its host and of which every pool up to the common one keeps its entitlement.
+// donors checks that accounts keep what they are entitled to. There has to be an order in which their tasks can be taken one by
+// one, each for a dimension that is short on its host and of which every account up to the common one keeps its entitlement.
 // Taking those back that can be taken last never makes it worse for the others, so the order is found if there is one.
 // What a pool does to its own is its own business.
 func (c *checker) donors(b *books, stops []*stop) {
@@ -222,7 +277,7 @@ func (c *checker) donors(b *books, stops []*stop) {
 	for p, has := range b.has {
 		left[p] = maps.Clone(has)
 	}
-	own := map[cluster.TaskKey]cluster.PoolPath{} // the lowest pool that stops some of its own for the task
+	own := map[cluster.TaskKey]cluster.PoolPath{} // the lowest account that stops some of its own for the task
 	given := map[cluster.TaskKey]amounts{}        // what those who leave for it give in all
 	for _, s := range stops {
 		if s.from.Revocable {
@@ -233,11 +288,12 @@ func (c *checker) donors(b *books, stops []*stop) {
 			given[k] = amounts{}
 		}
 		given[k].add(s.gives, 1)
-		p := s.from.Pool
-		for ; !p.Covers(s.to.Pool); p = p.Parent() {
-			if s.accountFor {
-				left[p].add(s.gives, -1)
-			}
+		for p := s.loses; !p.Covers(s.gains); p = p.Parent() {
+			left[p].add(s.gives, -1)
+		}
+		p := c.account(s.victim.Task.Job())
+		for !p.Covers(c.account(k.Job())) {
+			p = p.Parent()
 		}
 		if len(p) > len(own[k]) {
 			own[k] = p
@@ -245,7 +301,7 @@ func (c *checker) donors(b *books, stops []*stop) {
 	}
 	c.gains(true, func(k cluster.TaskKey) {
 		takes := vector(c.spec(k).Resources)
-		for p := c.snap.Job(k.Job()).Spec.Pool; p != ""; p = p.Parent() {
+		for p := c.account(k.Job()); p != ""; p = p.Parent() {
 			if left[p] == nil {
 				left[p] = amounts{}
 			}
@@ -264,22 +320,22 @@ func (c *checker) donors(b *books, stops []*stop) {
 				continue
 			}
 			s.accountFor, again = false, true
-			for p := s.from.Pool; !p.Covers(s.to.Pool); p = p.Parent() {
+			for p := s.loses; !p.Covers(s.gains); p = p.Parent() {
 				left[p].add(s.gives, 1)
 			}
 		}
 	}
 	for _, s := range stops {
 		if s.accountFor {
-			c.fail("pool %s loses task %v and has no more than it is entitled to of what is short: %v", s.from.Pool, s.victim.Task, s.short)
+			c.fail("%s loses task %v and has no more than it is entitled to of what is short: %v", s.loses, s.victim.Task, s.short)
 		}
 	}
 }
 
-// keeps reports whether in some dimension that is short every pool that loses the task keeps what it is entitled to.
+// keeps reports whether in some dimension that is short every account that loses the task keeps what it is entitled to.
 func (b *books) keeps(left map[cluster.PoolPath]amounts, s *stop) bool {
 	return slices.ContainsFunc(s.short, func(d string) bool {
-		for p := s.from.Pool; !p.Covers(s.to.Pool); p = p.Parent() {
+		for p := s.loses; !p.Covers(s.gains); p = p.Parent() {
 			if s.gives[d] == 0 || left[p][d] < b.entitled[p][d] {
 				return false
 			}
@@ -288,24 +344,24 @@ func (b *books) keeps(left map[cluster.PoolPath]amounts, s *stop) bool {
 	})
 }
 
-// beneficiary checks that a pool for which others stop work ends within what it is entitled to.
+// beneficiary checks that an account for which others stop work ends within what it is entitled to.
 func (c *checker) beneficiary(b *books, s *stop) {
 	asks := vector(c.spec(s.victim.Preemption.For).Resources)
-	for p := s.to.Pool; !p.Covers(s.from.Pool); p = p.Parent() {
+	for p := s.gains; !p.Covers(s.loses); p = p.Parent() {
 		for _, d := range slices.Sorted(maps.Keys(asks)) {
 			if asks[d] > 0 && b.after[p][d] > b.entitled[p][d] {
-				c.fail("pool %s gets task %v stopped, ends with %d of %s and is entitled to %d", p, s.victim.Task, b.after[p][d], d, b.entitled[p][d])
+				c.fail("%s gets task %v stopped, ends with %d of %s and is entitled to %d", p, s.victim.Task, b.after[p][d], d, b.entitled[p][d])
 			}
 		}
 	}
 }
 
-// pays reports whether a victim leaves so that its own pool can take something from others without ending beyond what it is
-// entitled to.
+// pays reports whether a victim leaves so that an account of its own can take something from others without ending beyond what
+// it is entitled to.
 func (c *checker) pays(v *cycle.Victim) bool {
-	from := c.snap.Job(v.Task.Job()).Spec.Pool
+	from := c.account(v.Task.Job())
 	for _, s := range c.stops {
-		for p := s.to.Pool; v.Hold == nil && !p.Covers(s.from.Pool); p = p.Parent() {
+		for p := s.gains; v.Hold == nil && !p.Covers(s.loses); p = p.Parent() {
 			for d, n := range c.stop(v).gives {
 				if p.Covers(from) && n > 0 && c.books.ends[p][d]+n > c.books.entitled[p][d] {
 					return true

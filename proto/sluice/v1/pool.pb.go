@@ -82,8 +82,12 @@ const (
 	PoolSpec_ORDER_UNSPECIFIED PoolSpec_Order = 0
 	// Priority, then age.
 	PoolSpec_PRIORITY_FIFO PoolSpec_Order = 1
-	PoolSpec_FAIR_JOBS     PoolSpec_Order = 2
-	PoolSpec_FAIR_USERS    PoolSpec_Order = 3
+	// Equal shares of jobs, by dominant resources, before priority and age.
+	// Work of a job above its share is stopped for one of equal priority below
+	// its own, unless the policy of the pool above forbids it.
+	PoolSpec_FAIR_JOBS PoolSpec_Order = 2
+	// The same for users.
+	PoolSpec_FAIR_USERS PoolSpec_Order = 3
 )
 
 // Enum value maps for PoolSpec_Order.
@@ -300,7 +304,9 @@ type PoolSpec struct {
 	Order PoolSpec_Order `protobuf:"varint,4,opt,name=order,proto3,enum=sluice.v1.PoolSpec_Order" json:"order,omitempty"`
 	// Inner pools: how entitlement is divided among the children.
 	Division PoolSpec_Division `protobuf:"varint,5,opt,name=division,proto3,enum=sluice.v1.PoolSpec_Division" json:"division,omitempty"`
-	// Inner pools: a preemption policy by name. Empty: the default.
+	// Inner pools: by name, the preemption policy between their children, and
+	// inside those that are leaves. It is not inherited. A root without children
+	// has one for itself. Empty: the default.
 	PreemptionPolicy string        `protobuf:"bytes,6,opt,name=preemption_policy,json=preemptionPolicy,proto3" json:"preemption_policy,omitempty"`
 	Access           []*AccessRule `protobuf:"bytes,7,rep,name=access,proto3" json:"access,omitempty"`
 	Limits           *PoolLimits   `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`

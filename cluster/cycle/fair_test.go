@@ -1,0 +1,177 @@
+package cycle_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+)
+
+// newFair is a cluster of 4 hosts with 5 CPUs each, and a leaf that is divided in an order below one with a policy.
+func newFair(t *testing.T, order cluster.PoolOrder, policy string) *shared {
+	s := newShared(t)
+	for i := range 4 {
+		s.host(i, vector(5, 0))
+	}
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Version: 1, Preemption: policy}})
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Version: 1, Order: order}})
+	return s
+}
+
+// exchange plans and carries out until nothing moves any more, however long it waits, and returns how many have left.
+func (s *shared) exchange() (left int) {
+	for calm, cycles := 0, 0; calm < 5; cycles++ {
+		require.Less(s.t, cycles, 50, "it does not come to rest")
+		out, gone := s.step(), s.leave()
+		if calm++; len(out.Placements)+gone > 0 {
+			calm = 0
+		} else {
+			s.now = s.now.Add(2 * cycle.DefaultOptions().Hysteresis)
+		}
+		left += gone
+	}
+	return left
+}
+
+func ownedBy(user string) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Owner = user }
+}
+
+// One job holds everything when another one of the same priority and user comes, whose tasks never end either. In a leaf that is
+// fair between jobs each ends with half, in one decision, and then nobody moves any more.
+func TestJobsShareALeaf(t *testing.T) {
+	tests := []struct {
+		name          string
+		order         cluster.PoolOrder
+		policy        string
+		first, second int // what they have in the end
+	}{
+		{"fair", cluster.FairJobs, "", 10, 10},
+		{"in the order in which they came", cluster.PriorityFIFO, "", 20, 0},
+		{"between users", cluster.FairUsers, "", 20, 0},
+		{"reservations only", cluster.FairJobs, "conservative", 20, 0},
+		{"never", cluster.FairJobs, "none", 20, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newFair(t, tt.order, tt.policy)
+			first := s.job("root/a", 30, 1)
+			s.settle()
+			require.Equal(t, 20, s.running(first))
+			second := s.job("root/a", 30, 1)
+			require.Equal(t, tt.second, s.step().Stats.Preemptions)
+			require.Equal(t, tt.second, s.leave())
+			require.Zero(t, s.exchange())
+			require.Equal(t, []int{tt.first, tt.second}, []int{s.running(first), s.running(second)})
+		})
+	}
+}
+
+// The same in a leaf further down, where the policy is its parent's, in a root that is the only pool, and in a leaf that becomes fair.
+func TestJobsShareWhereverTheLeafIs(t *testing.T) {
+	put := func(s *shared, path cluster.PoolPath, version uint64, order cluster.PoolOrder, policy string) {
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path, Version: version, Order: order, Preemption: policy}})
+	}
+	tests := []struct {
+		name          string
+		leaf          cluster.PoolPath
+		before, after func(*shared)
+		want          int
+	}{
+		{"below another", "root/a/x", func(s *shared) {
+			put(s, "root", 1, 0, "none")
+			put(s, "root/a", 1, 0, "")
+			put(s, "root/a/x", 1, cluster.FairJobs, "")
+		}, nil, 10},
+		{"whose policy forbids it", "root/a/x", func(s *shared) {
+			put(s, "root/a", 1, 0, "none")
+			put(s, "root/a/x", 1, cluster.FairJobs, "")
+		}, nil, 0},
+		{"the root", "root", func(s *shared) { put(s, "root", 1, cluster.FairJobs, "") }, nil, 10},
+		{"the root, never", "root", func(s *shared) { put(s, "root", 1, cluster.FairJobs, "none") }, nil, 0},
+		{"a leaf that becomes fair", "root/a", func(s *shared) { put(s, "root/a", 1, 0, "") }, func(s *shared) {
+			put(s, "root/a", 2, cluster.FairJobs, "")
+		}, 10},
+		{"a leaf that is fair no more", "root/a", func(s *shared) { put(s, "root/a", 1, cluster.FairJobs, "") }, func(s *shared) {
+			put(s, "root/a", 2, 0, "")
+		}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newShared(t)
+			for i := range 4 {
+				s.host(i, vector(5, 0))
+			}
+			tt.before(s)
+			s.job(tt.leaf, 30, 1)
+			s.settle()
+			if tt.after != nil {
+				tt.after(s)
+			}
+			second := s.job(tt.leaf, 30, 1)
+			require.Equal(t, tt.want, s.exchange())
+			require.Equal(t, tt.want, s.running(second))
+		})
+	}
+}
+
+// What several jobs of a leaf end with when the last of them comes to what the others hold.
+func TestWhoGivesAndTakesInAFairLeaf(t *testing.T) {
+	fixed := func(s *cluster.JobSpec) { s.Preemptible = false }
+	type submission struct {
+		instances uint32
+		cpu       int64
+		change    []func(*cluster.JobSpec)
+	}
+	job := func(instances uint32, cpu int64, change ...func(*cluster.JobSpec)) submission {
+		return submission{instances, cpu, change}
+	}
+	tests := []struct {
+		name string
+		jobs []submission
+		want []int // running instances
+	}{
+		{"three jobs", []submission{job(30, 1), job(30, 1), job(30, 1)}, []int{7, 7, 6}},
+		{"one that wants little", []submission{job(30, 1), job(3, 1)}, []int{17, 3}},
+		{"tasks that do not divide the share", []submission{job(30, 1), job(30, 3)}, []int{11, 3}},
+		{"more urgent work keeps what it has", []submission{job(30, 1, urgent(1)), job(30, 1)}, []int{20, 0}},
+		{"what may not be preempted", []submission{job(20, 1, fixed), job(30, 1)}, []int{20, 0}},
+		{"a gang comes in whole", []submission{job(30, 1), job(8, 1, core(8))}, []int{12, 8}},
+		{"a gang beyond its share does not", []submission{job(30, 1), job(12, 1, core(12))}, []int{20, 0}},
+		{"a gang that is more than the excess stays", []submission{job(15, 1, core(15)), job(30, 1)}, []int{15, 5}},
+		{"the elastic part of a gang goes, and not its core", []submission{job(30, 1, core(4)), job(30, 1)}, []int{10, 10}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newFair(t, cluster.FairJobs, "")
+			var jobs []cluster.JobUID
+			for _, j := range tt.jobs {
+				jobs = append(jobs, s.job("root/a", j.instances, j.cpu, j.change...))
+				s.settle()
+			}
+			s.exchange()
+			var got []int
+			for i, uid := range jobs {
+				got = append(got, s.running(uid))
+				if g := s.state.Job(uid).Spec.Gang; g != nil && tt.want[i] > 0 {
+					for k := range g.Minimum {
+						require.Equal(t, cluster.TaskRunning, s.state.Task(cluster.MakeTaskKey(uid, k)).State)
+					}
+				}
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// Users share by the same law, whatever number of jobs they have.
+func TestUsersShareALeaf(t *testing.T) {
+	s := newFair(t, cluster.FairUsers, "")
+	a, b := s.job("root/a", 15, 1, ownedBy("ann")), s.job("root/a", 15, 1, ownedBy("ann"))
+	s.settle()
+	c := s.job("root/a", 30, 1, ownedBy("bob"))
+	require.Equal(t, 10, s.exchange())
+	require.Equal(t, []int{10, 10}, []int{s.running(a, b), s.running(c)})
+}
