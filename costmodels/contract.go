@@ -74,6 +74,17 @@ type Localizer interface {
 	Locality(r *Round, c *Class) Locality
 }
 
+// Mover is implemented by models under which running tasks may be moved, so that others can start where they run. Who would
+// come, who would go where and who stays is then decided in the flow; see docs/network.md.
+type Mover interface {
+	Localizer
+	// Moves reports whether Move is below MaxPrice for any class.
+	Moves() bool
+	// Move is what a running task of the class loses that is moved after having run that long; what its new place costs comes
+	// on top, and what its old one did is taken off. MaxPrice: it stays where it is. It must not fall as ran grows.
+	Move(r *Round, c *Class, ran time.Duration) flowgraph.Cost
+}
+
 // Router is implemented by a model that is made of others and chooses among them by class.
 type Router interface {
 	Model

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
@@ -36,7 +37,7 @@ type Part struct {
 // the highest priorities become equal.
 type Sum []Part
 
-var _ costmodels.Localizer = Sum{}
+var _ costmodels.Mover = Sum{}
 
 // Name returns the parts as the configuration spells them.
 func (s Sum) Name() string {
@@ -123,6 +124,27 @@ func (s Sum) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Local
 	return total
 }
 
+// Moves reports whether a part moves running tasks.
+func (s Sum) Moves() bool { return slices.ContainsFunc(s, func(p Part) bool { return moves(p.Model) }) }
+
+func moves(m costmodels.Model) bool {
+	mover, ok := m.(costmodels.Mover)
+	return ok && mover.Moves()
+}
+
+// Move returns the sum over the parts that move running tasks.
+func (s Sum) Move(r *costmodels.Round, c *costmodels.Class, ran time.Duration) flowgraph.Cost {
+	if !s.Moves() {
+		return costmodels.MaxPrice
+	}
+	return s.add(func(m costmodels.Model) flowgraph.Cost {
+		if !moves(m) {
+			return 0
+		}
+		return m.(costmodels.Mover).Move(r, c, ran)
+	})
+}
+
 // places returns the racks and hosts that any part names, sorted.
 func places(parts []costmodels.Locality) (racks []string, hosts []cluster.HostID) {
 	for i := range parts {
@@ -185,8 +207,8 @@ type Choice struct {
 }
 
 var (
-	_ costmodels.Router    = (*Choice)(nil)
-	_ costmodels.Localizer = (*Choice)(nil)
+	_ costmodels.Router = (*Choice)(nil)
+	_ costmodels.Mover  = (*Choice)(nil)
 )
 
 // NewChoice returns a model that is base wherever no binding covers the class. The bindings differ in what they cover.
@@ -259,4 +281,17 @@ func (c *Choice) Locality(r *costmodels.Round, k *costmodels.Class) costmodels.L
 		return l.Locality(r, k)
 	}
 	return costmodels.Locality{}
+}
+
+// Moves reports whether one of the models moves running tasks.
+func (c *Choice) Moves() bool {
+	return moves(c.base) || slices.ContainsFunc(c.bindings, func(b Binding) bool { return moves(b.Model) })
+}
+
+// Move asks the model of the class.
+func (c *Choice) Move(r *costmodels.Round, k *costmodels.Class, ran time.Duration) flowgraph.Cost {
+	if m := c.model(k.Route); moves(m) {
+		return m.(costmodels.Mover).Move(r, k, ran)
+	}
+	return costmodels.MaxPrice
 }

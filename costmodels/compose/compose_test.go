@@ -2,6 +2,7 @@ package compose_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,12 +20,12 @@ import (
 )
 
 func TestSumConforms(t *testing.T) {
-	modeltest.Run(t, compose.Sum{{quincy.Model{}, 300}, {loadspread.Model{}, compose.One}, {delay.Model{}, 2000}, {fragmentation.Model{}, 1}})
+	modeltest.Run(t, compose.Sum{{quincy.Model{Theta: 10}, 300}, {loadspread.Model{}, compose.One}, {delay.Model{}, 2000}, {fragmentation.Model{}, 1}})
 }
 
 func TestChoiceConforms(t *testing.T) {
 	modeltest.Run(t, compose.NewChoice(loadspread.Model{}, []compose.Binding{
-		{Pool: "root/a", Model: quincy.Model{}},
+		{Pool: "root/a", Model: quincy.Model{Theta: 1000}},
 		{Pool: "root/a/b", Type: cluster.Batch, Typed: true, Model: sjf.Model{}},
 		{Type: cluster.Stateless, Typed: true, Model: coco.Model{}},
 	}))
@@ -91,4 +92,23 @@ func TestTheMostParticularBindingDecides(t *testing.T) {
 		route := c.Route(x.pool, x.kind)
 		require.Equal(t, x.want, c.Start(nil, &costmodels.Request{Route: route}, nil), "%s %v", x.pool, x.kind)
 	}
+}
+
+// Running tasks move where a part of their model says so, at the weight of that part.
+func TestMovesAreThoseOfTheModelOfTheClass(t *testing.T) {
+	moves, stays := quincy.Model{Theta: 1000}, quincy.Model{}
+	half := compose.Sum{{moves, 500}, {loadspread.Model{}, compose.One}}
+	require.True(t, half.Moves())
+	require.EqualValues(t, 30_000, half.Move(nil, &costmodels.Class{}, time.Minute))
+	none := compose.Sum{{stays, compose.One}, {loadspread.Model{}, compose.One}}
+	require.False(t, none.Moves())
+	require.Equal(t, costmodels.MaxPrice, none.Move(nil, &costmodels.Class{}, 0))
+
+	c := compose.NewChoice(stays, []compose.Binding{{Pool: "root/a", Model: half}})
+	require.True(t, c.Moves())
+	require.Equal(t, costmodels.MaxPrice, c.Move(nil, &costmodels.Class{}, time.Minute))
+	there := &costmodels.Class{}
+	there.Route = c.Route("root/a", cluster.Batch)
+	require.EqualValues(t, 30_000, c.Move(nil, there, time.Minute))
+	require.False(t, compose.NewChoice(stays, nil).Moves())
 }

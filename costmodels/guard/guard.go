@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
@@ -28,6 +29,7 @@ type Guard struct {
 	model costmodels.Model
 	local costmodels.Localizer // the model, if it is one
 	route costmodels.Router    // the model, if it is one
+	mover costmodels.Mover     // the model, if it is one
 	batch costmodels.Batcher   // the model, if it is one
 	fault error
 
@@ -40,9 +42,9 @@ type Guard struct {
 }
 
 var (
-	_ costmodels.Localizer = (*Guard)(nil)
-	_ costmodels.Router    = (*Guard)(nil)
-	_ costmodels.Batcher   = (*Guard)(nil)
+	_ costmodels.Mover   = (*Guard)(nil)
+	_ costmodels.Router  = (*Guard)(nil)
+	_ costmodels.Batcher = (*Guard)(nil)
 )
 
 // New returns a guard around the model.
@@ -50,6 +52,7 @@ func New(m costmodels.Model) *Guard {
 	g := &Guard{model: m}
 	g.local, _ = m.(costmodels.Localizer)
 	g.route, _ = m.(costmodels.Router)
+	g.mover, _ = m.(costmodels.Mover)
 	g.batch, _ = m.(costmodels.Batcher)
 	return g
 }
@@ -251,6 +254,30 @@ func (g *Guard) Locality(r *costmodels.Round, c *costmodels.Class) (l costmodels
 		return costmodels.Locality{}
 	}
 	return l
+}
+
+// Moves implements costmodels.Mover: no for a model that is none.
+func (g *Guard) Moves() (moves bool) {
+	if g.mover == nil || g.fault != nil {
+		return false
+	}
+	g.call(&costmodels.Round{}, "Moves", func(*costmodels.Round) { moves = g.mover.Moves() })
+	return moves && g.fault == nil
+}
+
+// Move implements costmodels.Mover: MaxPrice for a model that is none. It also looks whether the price falls with time.
+func (g *Guard) Move(r *costmodels.Round, c *costmodels.Class, ran time.Duration) flowgraph.Cost {
+	if g.mover == nil {
+		return costmodels.MaxPrice
+	}
+	ask := func(ran time.Duration) flowgraph.Cost {
+		return g.ask(r, "Move", costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.mover.Move(r, c, ran) })
+	}
+	price, before := ask(ran), ask(ran/2)
+	if g.fault == nil && before > price {
+		g.blame("Move falls from %d after %v to %d after %v", before, ran/2, price, ran)
+	}
+	return price
 }
 
 // Route implements costmodels.Router: 0 for a model that is none.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,6 +31,7 @@ func (w watched) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 func TestGoodModelsPass(t *testing.T) {
 	modeltest.Run(t, watched{guard.New(loadspread.Model{}), t})
 	modeltest.Run(t, watched{guard.New(quincy.Model{}), t})
+	modeltest.Run(t, watched{guard.New(quincy.Model{Theta: 1000}), t})
 }
 
 // broken is a model that breaks the contract as its functions say.
@@ -39,6 +41,16 @@ type broken struct {
 	start    func(*costmodels.Round) flowgraph.Cost
 	crowd    func(k int64) flowgraph.Cost
 	locality costmodels.Locality
+	move     func(ran time.Duration) flowgraph.Cost
+}
+
+func (b broken) Moves() bool { return b.move != nil }
+
+func (b broken) Move(r *costmodels.Round, c *costmodels.Class, ran time.Duration) flowgraph.Cost {
+	if b.move != nil {
+		return b.move(ran)
+	}
+	return b.Model.Move(r, c, ran)
 }
 
 func (b broken) Name() string { return "broken" }
@@ -97,6 +109,12 @@ func TestFaultsAreNamedAndHarmless(t *testing.T) {
 		{"near is dearer than far", "Locality: s/h costs 2, which is not between 0 and 1", broken{locality: costmodels.Locality{
 			Elsewhere: 1, Hosts: []costmodels.HostPrice{{Host: "s/h", Price: 2}},
 		}}},
+		{"moving gets cheaper", "Move falls from 7 after 30s to 3 after 1m0s", broken{move: func(ran time.Duration) flowgraph.Cost {
+			if ran < time.Minute {
+				return 7
+			}
+			return 3
+		}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := guard.New(c.model)
@@ -110,6 +128,7 @@ func TestFaultsAreNamedAndHarmless(t *testing.T) {
 					require.LessOrEqual(t, p, costmodels.MaxPrice)
 				}
 				g.Locality(r, &costmodels.Class{})
+				g.Move(r, &costmodels.Class{}, time.Minute)
 			}
 			prices()
 			require.ErrorIs(t, g.Fault(), guard.ErrBroken)
@@ -119,6 +138,8 @@ func TestFaultsAreNamedAndHarmless(t *testing.T) {
 			require.Equal(t, first, g.Fault(), "a model that is out is not asked again")
 			require.Equal(t, costmodels.MaxPrice, g.Wait(r, &costmodels.Class{Request: *q}))
 			require.Zero(t, g.Start(r, q, h))
+			require.False(t, g.Moves())
+			require.Equal(t, costmodels.MaxPrice, g.Move(r, &costmodels.Class{}, time.Minute))
 			require.Equal(t, costmodels.Locality{}, g.Locality(r, &costmodels.Class{}))
 		})
 	}

@@ -71,6 +71,14 @@ func laws(t *rapid.T, m costmodels.Model) {
 	if l, ok := m.(costmodels.Localizer); ok {
 		locality(t, l, round, class, price)
 	}
+	if mover, ok := m.(costmodels.Mover); ok {
+		ran := time.Duration(rapid.Int64().Draw(t, "ran"))
+		sooner := price("move", func() flowgraph.Cost { return mover.Move(round, class, ran/2) })
+		if later := mover.Move(round, class, ran); ran > 0 {
+			require.GreaterOrEqual(t, later, sooner, "moving got cheaper with time")
+		}
+		require.True(t, mover.Moves() || sooner == costmodels.MaxPrice, "it moves whom it says it does not")
+	}
 }
 
 // works are the kinds of work that classes and residents are drawn from.

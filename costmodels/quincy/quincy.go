@@ -5,6 +5,7 @@
 //
 //	read(c, h) = Psi · GB(c in h's rack, not on h) + Zone · GB(c in h's zone only) + Xi · GB(c elsewhere only)
 //	wait(c)    = 1 + Second · 2^(stage−1)            a step function of the time waited
+//	move(c)    = Theta · seconds that it has run     where running tasks may move
 //	start, crowd = 0
 //
 //	         ┌── read(c, h) ──► preferred host ─┐
@@ -16,18 +17,24 @@
 // at ω = 0.5 of them. A second of waiting is 1000 ms here, so its unit is 2000 ms: ψ = 1 and ξ = 2 become Psi and Xi.
 // A rack's price is that of its worst host, where nothing is local; a host is preferred when it holds at least δ = 1/10
 // of the input, and so is a rack. Data that is said to be in a zone, as in a store there, costs Zone on its hosts, which lies
-// between. Running tasks do not move, so the term for time already run has nothing to price.
+// between.
 //
-// Configuration: cost_model: quincy(psi=2000, zone=3000, xi=4000, second=1000, delta=10)
+// The paper has four policies, with and without preemption and fair sharing. Fair sharing is the order of the pool: FAIR_JOBS
+// or PRIORITY_FIFO. Preemption is Theta: with it, a task may have the place of a running one that can run elsewhere, if both
+// together are better off, what is lost included (1000 is that: a second for each that it ran). Without it, 0, running tasks stay
+// where they are, save for those that their pools have to give up.
+//
+// Configuration: cost_model: quincy(psi=2000, zone=3000, xi=4000, second=1000, delta=10, theta=1000)
 //
 // Source: M. Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters", SOSP 2009, section 4 and
 // appendix, doi:10.1145/1629575.1629601. We differ in that waiting is a step function, so that a quiet cluster costs
-// nothing, and in that priority weighs it.
+// nothing, in that priority weighs it and what a move loses, and in that a running task moves only for another one.
 package quincy
 
 import (
 	"cmp"
 	"errors"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
@@ -49,17 +56,18 @@ const (
 type Model struct {
 	Psi, Zone, Xi, Second flowgraph.Cost
 	Delta                 int64
+	Theta                 flowgraph.Cost // milliseconds lost for each second that a task ran that is moved; 0: none is
 }
 
-var _ costmodels.Localizer = Model{}
+var _ costmodels.Mover = Model{}
 
 // Validate says what is wrong with the settings.
 func (m Model) Validate() error {
-	if m.Psi < 0 || m.Zone < 0 || m.Xi < 0 || m.Second < 0 || m.Delta < 0 {
-		return errors.New("psi, zone, xi, second and delta must be positive")
+	if m.Psi < 0 || m.Zone < 0 || m.Xi < 0 || m.Second < 0 || m.Delta < 0 || m.Theta < 0 {
+		return errors.New("psi, zone, xi, second, delta and theta must be positive")
 	}
-	if p := m.prices(); p.Psi > p.Zone || p.Zone > p.Xi || p.Xi > 1<<20 || p.Second > 1<<20 {
-		return errors.New("psi must not exceed zone, nor zone xi, nor xi and second 1048576")
+	if p := m.prices(); p.Psi > p.Zone || p.Zone > p.Xi || max(p.Xi, p.Second, p.Theta) > 1<<20 {
+		return errors.New("psi must not exceed zone, nor zone xi, nor xi, second and theta 1048576")
 	}
 	return nil
 }
@@ -68,7 +76,7 @@ func (m Model) Validate() error {
 func (m Model) prices() Model {
 	psi, xi := cmp.Or(m.Psi, Psi), cmp.Or(m.Xi, Xi)
 	zone := cmp.Or(m.Zone, min(max(psi, Zone), xi)) // between the others, however these are set
-	return Model{psi, zone, xi, cmp.Or(m.Second, Second), cmp.Or(m.Delta, Delta)}
+	return Model{psi, zone, xi, cmp.Or(m.Second, Second), cmp.Or(m.Delta, Delta), m.Theta}
 }
 
 // Name returns "quincy".
@@ -110,6 +118,18 @@ func (m Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Loc
 		}
 	}
 	return l
+}
+
+// Moves reports whether running tasks may move.
+func (m Model) Moves() bool { return m.Theta > 0 }
+
+// Move returns what is lost of the time that the task ran.
+func (m Model) Move(_ *costmodels.Round, c *costmodels.Class, ran time.Duration) flowgraph.Cost {
+	if m.Theta == 0 {
+		return costmodels.MaxPrice
+	}
+	seconds := min(flowgraph.Cost(max(0, ran)/time.Second), costmodels.MaxPrice)
+	return min(min(m.Theta*seconds, costmodels.MaxPrice)*flowgraph.Cost(c.Priority+1), costmodels.MaxPrice)
 }
 
 // price returns the milliseconds of moving the bytes at a rate per GB, rounded up, saturating.

@@ -2,6 +2,7 @@ package quincy_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,7 +13,19 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-func TestConformance(t *testing.T) { modeltest.Run(t, quincy.Model{}) }
+func TestConformance(t *testing.T) {
+	modeltest.Run(t, quincy.Model{})
+	modeltest.Run(t, quincy.Model{Theta: 1000})
+}
+
+// A second that a task ran is worth Theta, times what its priority weighs.
+func TestWhatAMoveLoses(t *testing.T) {
+	urgent := &costmodels.Class{Priority: 2}
+	require.EqualValues(t, 1000*30*3, quincy.Model{Theta: 1000}.Move(nil, urgent, 30*time.Second+time.Millisecond))
+	require.Zero(t, quincy.Model{Theta: 1000}.Move(nil, urgent, -time.Hour), "it has not begun")
+	require.Equal(t, costmodels.MaxPrice, quincy.Model{Theta: 1000}.Move(nil, urgent, 10_000*time.Hour))
+	require.Equal(t, costmodels.MaxPrice, quincy.Model{}.Move(nil, urgent, 0), "nobody moves")
+}
 
 const gb = 1_000_000_000
 
