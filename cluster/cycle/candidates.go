@@ -25,6 +25,8 @@ const (
 // optimize brings the network up to date, solves it, and adds candidates until the flow is optimal for the complete
 // network, within the tolerance: the one in which every class has an arc to every host that has room for it.
 func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Result, bool) {
+	p.solves++
+	p.graph.dropSlots()
 	p.graph.clear()
 	for _, c := range p.order {
 		p.graph.setClass(c)
@@ -116,6 +118,7 @@ type offers struct {
 	seeder  seeder
 
 	proposals []proposal // of the last price-out
+	swaps     []swap     // of the last price-out
 }
 
 type offer struct {
@@ -227,14 +230,15 @@ type proposal struct {
 // then is many tasks that would all gain a little by the same host, and a solve for each that does.
 func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.marginal(h, res) })
-	p.offers.proposals = p.offers.proposals[:0]
+	p.offers.proposals, p.offers.swaps = p.offers.proposals[:0], p.offers.swaps[:0]
+	p.graph.ask(res)
 	var missed, allowed flowgraph.Cost
 	for _, c := range p.order {
 		if c.node == flowgraph.NoNode {
 			continue
 		}
-		n := flowgraph.Cost(c.open())
-		missed += n * max(0, p.propose(c, p.graph.worth(c, res))-p.options.Tolerance)
+		n, worth := flowgraph.Cost(c.open()+c.moving), max(c.pays, p.graph.worth(c, res))
+		missed += n * max(0, max(p.propose(c, worth), p.proposeSwaps(c, worth))-p.options.Tolerance)
 		allowed += n * p.options.Tolerance / 4
 	}
 	if missed <= allowed {
@@ -242,6 +246,9 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 	}
 	for _, x := range p.offers.proposals {
 		p.graph.link(x.class, x.host, p.round.Unit, x.start)
+	}
+	for i := range p.offers.swaps {
+		p.linkSwap(&p.offers.swaps[i])
 	}
 	return false
 }
@@ -254,7 +261,7 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 // What a class was offered before in the same pass is left to a later one only if that gains more by it. The first one to
 // look at a host sees it as it is, hence a pass without proposals means that there is nothing to add.
 func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) {
-	limit := len(p.offers.proposals) + max(leastCandidates, c.links.len(), 2*int(c.open()))
+	limit := len(p.offers.proposals) + max(leastCandidates, c.links.len(), 2*int(c.open()+c.moving))
 	end := min(worth-p.options.Tolerance, c.price)
 	saves := func(i int32, start flowgraph.Cost) bool { return worth-start-p.base(i) > p.options.Tolerance }
 	consider := func(i int32, start flowgraph.Cost) {

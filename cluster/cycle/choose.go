@@ -45,6 +45,12 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 			return nil
 		}
 	}
+	return s.displacement(w)
+}
+
+// displacement returns what the search has found for the waiter, nil if his pool may not have it.
+func (s *search) displacement(w waiter) *displacement {
+	c, h, task := s.class, s.host, s.class.row.task
 	if !s.stays() {
 		return nil
 	}
@@ -60,11 +66,16 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	for _, b := range s.found {
 		n.price += b.price
 	}
-	n.price += clamp(d.p.model.Start(&d.p.round, &c.seen.Request, h.rec)) + c.row.rule.price(h.rec, 0) + c.local.extra(h.index)
+	n.price += s.d.p.startAt(c, h)
 	for _, b := range s.found {
 		n.victims = append(n.victims, b.units...)
 	}
 	return n
+}
+
+// startAt returns what a task of the class pays for starting on the host when others have left it.
+func (p *Planner) startAt(c *class, h *host) flowgraph.Cost {
+	return clamp(p.model.Start(&p.round, &c.seen.Request, h.rec)) + c.row.rule.price(h.rec, 0) + c.local.extra(h.index)
 }
 
 // search looks for the cheapest bundles by branch and bound.

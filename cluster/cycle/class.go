@@ -133,8 +133,12 @@ type class struct {
 	passed   bool              // its claims went to those next in the pool
 	bides    bool              // its claims wait for what comes free by itself
 	placed   []cluster.TaskKey // by the last plan that solved
-	choice   int               // see unlinked
-	hopes    flowgraph.Cost    // see unlinked
+	moving   int64             // running tasks that the flow may send here from slot nodes
+	pays     flowgraph.Cost    // what the dearest of these would pay for another place
+	finds    flowgraph.Cost    // see elsewhere; as of that pass of offers
+	sought   int
+	choice   int            // see unlinked
+	hopes    flowgraph.Cost // see unlinked
 
 	node  flowgraph.NodeID
 	wait  [cluster.NumTiers]flowgraph.ArcID

@@ -290,6 +290,12 @@ func (d *displacer) apply(n *displacement) bool {
 		}
 		d.strike(u)
 	}
+	d.pledge(n)
+	return true
+}
+
+// pledge holds the room of a displacement, of whose victims each is struck, for its unit.
+func (d *displacer) pledge(n *displacement) {
 	n.tier = n.class.tier()
 	n.class.take(1)
 	n.class.group.pledged++
@@ -297,7 +303,6 @@ func (d *displacer) apply(n *displacement) bool {
 	d.p.ledger.Add(n.class.group.unit(1))
 	d.nominate(n.host, n.nominee)
 	d.done = append(d.done, n)
-	return true
 }
 
 // revert takes the last displacement out of the plan again.

@@ -3,6 +3,7 @@ package cycle
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -17,12 +18,20 @@ import (
 )
 
 // The optimum over the candidates that price-out found is the optimum of the complete network, in which every class has
-// an arc to every host that has room for it; with a tolerance it is at most so much for each task above it.
+// an arc to every host that has room for it, and may start in the place of every running task that may move from near its data;
+// with a tolerance it is at most so much for each task above it.
 func TestPriceOutIsExact(t *testing.T) {
+	t.Run("candidates", func(t *testing.T) { priceOutIsExact(t, false) })
+	t.Run("slot nodes", func(t *testing.T) { require.NotZero(t, priceOutIsExact(t, true), "nobody moved") })
+}
+
+// priceOutIsExact returns how many running tasks moved.
+func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 	rapid.Check(t, func(t *rapid.T) {
 		state := cluster.NewState()
+		at := cluster.Time(1)
 		emit := func(e cluster.Event) {
-			require.NoError(t, state.Apply(cluster.Record{Seq: state.Seq() + 1, At: 1, Event: e}))
+			require.NoError(t, state.Apply(cluster.Record{Seq: state.Seq() + 1, At: at, Event: e}))
 		}
 		draw := func(label string, lo, hi int64) int64 { return rapid.Int64Range(lo, hi).Draw(t, label) }
 		vector := func(scale int64) cluster.Resources {
@@ -30,36 +39,65 @@ func TestPriceOutIsExact(t *testing.T) {
 		}
 		hosts := draw("hosts", 1, 40)
 		hostID := func(i int64) cluster.HostID { return cluster.MakeHostID("s", fmt.Sprint(i)) }
-		for i := range hosts {
-			emit(&cluster.HostReported{
-				ID: hostID(i), Machine: cluster.Machine{Capacity: vector(draw("size", 1, 6)), Rack: fmt.Sprint(i % 5)},
-			})
+		report := func(from, to int64) {
+			for i := from; i < to; i++ {
+				emit(&cluster.HostReported{
+					ID: hostID(i), Machine: cluster.Machine{Capacity: vector(draw("size", 1, 6)), Rack: fmt.Sprint(i % 5)},
+				})
+			}
 		}
-		for i := range draw("jobs", 1, 6) {
-			uid := cluster.JobUID(i + 1)
+		data := hosts // so many have some
+		job := func() {
+			uid := state.NextJob()
 			spec := &cluster.JobSpec{
-				Name: cluster.JobID(fmt.Sprint("j", i)), Pool: cluster.RootPool,
+				Name: cluster.JobID(fmt.Sprint("j", uid)), Pool: cluster.RootPool, Preemptible: true,
 				Priority: int32(draw("priority", 0, 3)), Instances: uint32(draw("instances", 1, 60)),
 				Task: cluster.TaskSpec{Resources: vector(1)},
 			}
 			for range draw("inputs", 0, 3) {
 				spec.Inputs = append(spec.Inputs, cluster.Input{
 					Bytes: draw("bytes", 1, 2_000_000_000), Last: spec.Instances,
-					Hosts: []cluster.HostID{hostID(draw("replica", 0, hosts-1)), hostID(draw("replica", 0, hosts-1))},
+					Hosts: []cluster.HostID{hostID(draw("replica", 0, data-1)), hostID(draw("replica", 0, data-1))},
 				})
 			}
 			emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
 		}
-		snapshot, changes := state.Snapshot()
 		p := New(both{}, func() solver.Solver { return ssp.New() })
-		in := Input{Snapshot: snapshot, Changes: changes, Rescan: true, Now: 1}
+		came := int64(0) // hosts that are there when the first jobs come, and get full
+		if moves {
+			came = draw("first hosts", 1, hosts)
+			report(0, came)
+			data = came
+			p = New(moving{theta: flowgraph.Cost(draw("theta", 1, 300))}, func() solver.Solver { return ssp.New() })
+			for range draw("jobs that run", 1, 4) {
+				job()
+			}
+			snapshot, changes := state.Snapshot()
+			out := p.Run(Input{Snapshot: snapshot, Changes: changes, Now: 1})
+			for i := range out.Placements {
+				x := &out.Placements[i]
+				emit(&cluster.Placed{Task: x.Task, Run: x.Run, Host: x.Host})
+				if at += cluster.Time(draw("passes", 0, 3) * int64(time.Second)); draw("begins", 0, 3) > 0 {
+					emit(&cluster.TaskStatus{Task: x.Task, Run: x.Run, State: cluster.TaskRunning})
+				}
+			}
+		}
+		report(came, hosts)
+		for range draw("jobs", 1, 6) {
+			job()
+		}
+		snapshot, changes := state.Snapshot()
+		in := Input{Snapshot: snapshot, Changes: changes, Now: at + cluster.Time(draw("waits", 0, 30)*int64(time.Second)), Rescan: !moves}
 		p.ingest(in)
+		p.dropEmpty()
 		p.admit(in.Now)
 		p.price(in.Now)
+		p.moves = p.model.Moves()
 		p.options.Tolerance = rapid.SampledFrom([]flowgraph.Cost{0, 0, 1, 20, 200}).Draw(t, "tolerance")
 		var stats Stats
-		_, ok := p.optimize(in.Budget, &stats, newLaps(nil))
+		flow, ok := p.optimize(in.Budget, &stats, newLaps(nil))
 		require.True(t, ok, stats.LimitedBy)
+		exchanges += len(p.transfers(flow))
 
 		res, err := ssp.New().Solve(complete(p), solver.Budget{})
 		require.NoError(t, err)
@@ -67,10 +105,11 @@ func TestPriceOutIsExact(t *testing.T) {
 		require.GreaterOrEqual(t, stats.Objective, res.Objective)
 		tasks := int64(0)
 		for _, c := range p.order {
-			tasks += c.open()
+			tasks += c.open() + c.moving
 		}
 		require.LessOrEqual(t, stats.Objective, res.Objective+tasks*int64(p.options.Tolerance)+tasks*int64(p.options.Tolerance)/4)
 	})
+	return exchanges
 }
 
 // both spreads load, and prefers hosts with data.
@@ -78,6 +117,18 @@ type both struct{ loadspread.Model }
 
 func (both) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Locality {
 	return quincy.Model{}.Locality(r, c)
+}
+
+// moving also has running tasks make way.
+type moving struct {
+	both
+	theta flowgraph.Cost
+}
+
+func (moving) Moves() bool { return true }
+
+func (m moving) Move(r *costmodels.Round, c *costmodels.Class, ran time.Duration) flowgraph.Cost {
+	return quincy.Model{Theta: m.theta}.Move(r, c, ran)
 }
 
 func complete(p *Planner) *flowgraph.Network {
@@ -93,8 +144,38 @@ func complete(p *Planner) *flowgraph.Network {
 			n.AddArc(nodes[i], sink, 0, min(segment(from), takes-from), crowd)
 		}
 	}
+	classes := map[*class]flowgraph.NodeID{}
+	type place struct {
+		host *host
+		asks slotKey
+	}
+	slots, swaps := map[place]flowgraph.NodeID{}, map[[2]flowgraph.NodeID]bool{}
+	for _, h := range p.hosts.byIndex {
+		for _, m := range p.movable(h) {
+			p.elsewhere(&m)
+		}
+	}
 	for _, c := range p.order {
-		v := n.AddNode(c.open())
+		classes[c] = n.AddNode(c.open())
+	}
+	for _, h := range p.hosts.byIndex {
+		for _, m := range p.movable(h) {
+			at := place{h, m.unit.row.slot()}
+			if _, ok := slots[at]; !ok {
+				slots[at] = n.AddNode(0)
+			}
+			n.AddArc(slots[at], classes[p.asWaiting(m.unit)], 0, 1, m.loses)
+			for _, c := range p.order {
+				if start := p.startAt(c, h); p.moves && c.local.isNear(h.index) && start < c.price && c.row.judge(h)%kinds == full &&
+					c.claims() > 0 && c.replaces(m.unit) && !swaps[[2]flowgraph.NodeID{classes[c], slots[at]}] {
+					swaps[[2]flowgraph.NodeID{classes[c], slots[at]}] = true
+					n.AddArc(classes[c], slots[at], 0, c.claims(), start)
+				}
+			}
+		}
+	}
+	for _, c := range p.order {
+		v := classes[c]
 		demand += c.open()
 		for tier, left := range c.left {
 			n.AddArc(v, sink, 0, left, c.price+tierSteps[tier])

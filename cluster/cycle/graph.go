@@ -12,7 +12,10 @@ import (
 // graph is the flow network between cycles:
 //
 //	class ──(fit, start price)──► host ══(crowd segments)══► sink
-//	  └══(waiting price, by tier)══► unscheduled aggregator of the pool ──► sink
+//	  ├══(waiting price, by tier)══► unscheduled aggregator of the pool ──► sink
+//	  └──(start price)──► slot node ══(what moving on loses)══► class of a running task
+//
+// A class has slot nodes only where the model moves running tasks; see slotNode.
 //
 // Its verbs change only what differs, so that the solver sees only what differs.
 type graph struct {
@@ -24,6 +27,7 @@ type graph struct {
 	crowding costmodels.Round // the round of a call of crowd
 	sink     flowgraph.NodeID
 	pools    map[cluster.PoolPath]flowgraph.NodeID // unscheduled aggregators
+	slots    []*slotNode                           // of this solve, in the order in which they were made
 	stale    []*host                               // with links that may be out of date
 	retired  []retiree                             // what the next solve has no more, first to go first
 	demand   int64                                 // sum of all supplies

@@ -131,6 +131,8 @@ type unit struct {
 	counts  *host        // where its hold counts for rules, nil for nowhere
 	counted *int64       // the count of its group that it is in, nil if in none
 	begun   cluster.Time // as its group has it
+	reads   int32        // see here, as of the version of hosts that readAt is
+	readAt  int32
 
 	// What this cycle plans with it.
 	settled bool // its hold is over

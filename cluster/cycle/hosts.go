@@ -28,6 +28,10 @@ type host struct {
 	loose int               // how many of units leave, or might be asked to
 
 	joined []costmodels.Resident // tasks that this plan placed here
+
+	movable []movable // as of that solve
+	counted int
+	slots   []*slotNode // in the network
 	// What this cycle plans beside rec.
 	nominated []*nomination
 	arrivals  []arrival // whom it starts here

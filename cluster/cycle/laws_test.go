@@ -15,6 +15,10 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/cluster/verify"
+	"github.com/sluice-scheduler/sluice/costmodels/compose"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // Random clusters live under random trees of pools, and every plan is held to the laws. A run goes on until it has seen
@@ -44,6 +48,7 @@ func TestLawsOfPreemption(t *testing.T) {
 	}
 	require.NotZero(t, seen.counted)
 	require.NotZero(t, seen.victims)
+	require.NotZero(t, seen.swaps)
 	require.NotZero(t, seen.lent)
 	require.NotZero(t, seen.revoked)
 	require.NotZero(t, seen.jobs)
@@ -53,7 +58,9 @@ func TestLawsOfPreemption(t *testing.T) {
 // tally counts what a run has seen.
 type tally struct {
 	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked, counted int
-	jobs, users                                                                                         int // of inside: stopped for a job or user below its share
+
+	swaps       int // of moves: by the flow, for others with data there
+	jobs, users int // of inside: stopped for a job or user below its share
 }
 
 func (a *tally) add(b tally) {
@@ -63,6 +70,7 @@ func (a *tally) add(b tally) {
 	a.gangs += b.gangs
 	a.victims += b.victims
 	a.moves += b.moves
+	a.swaps += b.swaps
 	a.holds += b.holds
 	a.inside += b.inside
 	a.between += b.between
@@ -81,12 +89,17 @@ type life struct {
 	leaves []cluster.PoolPath
 	hosts  int
 	fair   bool // few leaves, all of which divide among jobs or users, and small tasks, most of them equally urgent
+	moving bool // by a model that moves running tasks for others
 }
 
 func newLife(t *testing.T, seed uint64) *life {
 	l := &life{r: rand.New(rand.NewPCG(seed, 6)), seed: seed}
-	l.shared = newShared(t)
 	l.fair = l.chance(3)
+	if l.moving = l.chance(2); l.moving {
+		l.shared = newMoving(t, compose.Sum{{Model: quincy.Model{Theta: flowgraph.Cost(1 + l.r.IntN(1000))}, Weight: compose.One}, {Model: loadspread.Model{}, Weight: compose.One}})
+	} else {
+		l.shared = newShared(t)
+	}
 	total := cluster.Resources{}
 	l.hosts = 1 + l.r.IntN(8)
 	for i := range l.hosts {
@@ -194,6 +207,14 @@ func (l *life) demand() {
 		}
 		s.Task.Resources.Fixed[cluster.GPU] = s.Task.GPU.Amount()
 		s.Preemption.Kill = l.chance(6)
+		if l.moving && l.chance(2) {
+			for i := range n {
+				s.Inputs = append(s.Inputs, cluster.Input{
+					Bytes: 1 + l.r.Int64N(1<<34), First: i, Last: i,
+					Hosts: []cluster.HostID{cluster.MakeHostID("s", fmt.Sprintf("h%05d", l.r.IntN(l.hosts)))},
+				})
+			}
+		}
 		switch {
 		case l.chance(8):
 			s.Type, s.Limits.MaxUnavailable = cluster.Stateless, uint32(1+l.r.IntN(2))
@@ -297,6 +318,10 @@ func (l *life) count(out *cycle.Output) {
 		for _, v := range out.Displacements[i].Victims {
 			if v.Hold != nil {
 				l.seen.moves++
+				if in := l.state.Job(v.Preemption.For.Job()).Spec.Inputs; l.moving && len(in) > 0 &&
+					in[v.Preemption.For.Instance()].Hosts[0] == l.state.Task(v.Task).Host {
+					l.seen.swaps++
+				}
 				continue
 			}
 			if v.Preemption.For == 0 {

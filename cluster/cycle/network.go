@@ -19,6 +19,7 @@ type NodeKind string
 const (
 	ClassNode NodeKind = "CLASS" // tasks that wait and that placement cannot tell apart
 	HostNode  NodeKind = "HOST"  // a candidate of some class
+	SlotNode  NodeKind = "SLOT"  // what running tasks that may move have on a host
 	PoolNode  NodeKind = "POOL"  // the unscheduled aggregator of a pool: who stays there waits
 	SinkNode  NodeKind = "SINK"
 )
@@ -30,6 +31,8 @@ type ArcKind string
 const (
 	StartArc ArcKind = "START" // class to host: start there
 	CrowdArc ArcKind = "CROWD" // host to sink: be one of so many that start there
+	SwapArc  ArcKind = "SWAP"  // class to slot node: start in the place of one that moves
+	MoveArc  ArcKind = "MOVE"  // slot node to class: move, and look for a place as those do who wait in the class
 	WaitArc  ArcKind = "WAIT"  // class to pool: stay unplaced, in a tier
 	DrainArc ArcKind = "DRAIN" // pool to sink
 )
@@ -48,7 +51,7 @@ type Network struct {
 // Node says what a node of a Network stands for.
 type Node struct {
 	Kind      NodeKind
-	Name      string         // of a class: of the first job whose task was in it; of host and pool: its own; sink
+	Name      string         // of a class: of the first job whose task was in it; of host and pool: its own; of a slot node: the host; sink
 	Potential flowgraph.Cost // sign as in package flowgraph; 0 if not solved
 	// Of a class:
 	Pool     cluster.PoolPath
@@ -86,7 +89,7 @@ func (p *Planner) Network(task *cluster.TaskKey) (*Network, error) {
 		if c == nil {
 			return nil, fmt.Errorf("%w: task %v", ErrNotInNetwork, *task)
 		}
-		classes = []*class{c}
+		classes = p.graph.reached(c)
 	}
 	x.copy(p.graph, classes)
 	return x.out, nil
@@ -112,6 +115,24 @@ func (p *Planner) solvedClass(classes []*class, k cluster.TaskKey) *class {
 		}
 	}
 	return nil
+}
+
+// reached returns the class and those that its flow may go on to through slot nodes.
+func (g *graph) reached(c *class) []*class {
+	all := []*class{c}
+	for i := 0; i < len(all); i++ {
+		for _, s := range g.slots {
+			if !s.takes(all[i]) {
+				continue
+			}
+			for _, a := range s.out {
+				if !slices.Contains(all, a.class) {
+					all = append(all, a.class)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // exporter copies a part of a graph.
@@ -143,6 +164,13 @@ func (x *exporter) copy(g *graph, classes []*class) {
 	for _, h := range order {
 		x.node(h.node, 0, Node{Kind: HostNode, Name: string(h.id)})
 	}
+	var slots []*slotNode
+	for _, s := range g.slots {
+		if slices.ContainsFunc(s.in, func(a arrow) bool { return !x.absent(a.class.node) }) {
+			slots = append(slots, s)
+			x.node(s.node, 0, Node{Kind: SlotNode, Name: string(s.host.id), Request: s.out[0].unit.spec.Resources})
+		}
+	}
 	for _, c := range classes {
 		pool := c.key.group.pool
 		if v, ok := g.pools[pool]; ok && x.absent(v) {
@@ -158,9 +186,19 @@ func (x *exporter) copy(g *graph, classes []*class) {
 			x.arc(a, Arc{Kind: CrowdArc})
 		}
 	}
+	for _, s := range slots {
+		for _, a := range s.in {
+			if !x.absent(a.class.node) {
+				x.arc(a.arc, Arc{Kind: SwapArc})
+			}
+		}
+		for _, a := range s.out {
+			x.arc(a.arc, Arc{Kind: MoveArc})
+		}
+	}
 	drained := map[flowgraph.NodeID]bool{}
 	for _, c := range classes {
-		if v := g.pools[c.key.group.pool]; !drained[v] {
+		if v, ok := g.pools[c.key.group.pool]; ok && !drained[v] {
 			drained[v] = true
 			x.arc(g.net.Out(v)[0].Arc, Arc{Kind: DrainArc})
 		}

@@ -19,6 +19,7 @@ const maxPasses = 3
 // plan places what can be placed, and makes room for what its pool may claim room for.
 func (p *Planner) plan(in Input, out *Output, lap *laps) {
 	p.wakeAt, p.patient, p.made, p.cut = 0, false, p.made[:0], false
+	p.moves, p.stuck = p.model.Moves() && !in.KeepAll, nil
 	p.rows.cycle++
 	p.price(in.Now)
 	lap.end(&out.Stats, Price)
@@ -51,7 +52,11 @@ func (p *Planner) solveRounds(in Input, out *Output, lap *laps) {
 		if !ok {
 			return
 		}
+		moves := p.transfers(res)
 		cut := p.commit(out, res)
+		if p.exchange(out, moves) {
+			p.cut, cut = true, cut || p.someFits()
+		}
 		lap.end(&out.Stats, Fit)
 		if !cut {
 			return
@@ -107,7 +112,7 @@ func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
 		}
 		var flow []share
 		for l := range c.links.all() {
-			if n := res.Flow(l.arc); n > 0 {
+			if n := res.Flow(l.arc) - p.sent[l]; n > 0 {
 				flow = append(flow, share{l.host, n, p.graph.net.Cost(l.arc)})
 			}
 		}
@@ -144,7 +149,7 @@ func (p *Planner) commitShares(out *Output, c *class, shares []share) (cut bool)
 		again, cut = false, false
 		for i := range shares {
 			s := &shares[i]
-			n := p.fit(c, s.host, s.n)
+			n := p.fit(c, s.host, min(s.n, c.open()))
 			p.place(out, c, s.host, n, s.price)
 			s.n -= n
 			cut = cut || s.n > 0

@@ -181,6 +181,10 @@ type Planner struct {
 	census  costmodels.Census
 	made    []made          // starts of the plan in progress
 	cut     bool            // something did not fit where the flow sent it
+	solves  int             // networks brought up to date so far
+	moves   bool            // running tasks may be moved by the flow
+	stuck   map[*unit]bool  // of them, those that could not go where it sent them; for look-up
+	sent    map[*link]int64 // what of the flow of links is running tasks that moved; for look-up
 	joined  []*host         // with guests that this plan placed
 	planned cluster.Changes // what the last plan touched, to be compared with what became of it
 	wakeAt  cluster.Time    // see Output.WakeAt

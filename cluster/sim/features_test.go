@@ -614,3 +614,50 @@ func TestNothingMovesWithoutAReason(t *testing.T) {
 	require.Positive(t, seen.full, "there was no quiet cycle")
 	require.Zero(t, seen.moves)
 }
+
+// TestQuincysFourPolicies: with and without fair sharing, which is the order of the pool, and preemption, which is the model's
+// theta and the policy of the pool above.
+func TestQuincysFourPolicies(t *testing.T) {
+	long := func(name string, at time.Duration, instances uint32, change func(*cluster.JobSpec)) trace.Job {
+		j := work(name, at, instances, change)
+		j.Spec.Preemptible, j.Durations[0] = true, 10*time.Minute
+		return j
+	}
+	for _, fair := range []bool{false, true} {
+		for _, preempts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("fair %v, preemption %v", fair, preempts), func(t *testing.T) {
+				root, leaf, model := cluster.Pool{Path: cluster.RootPool}, cluster.Pool{Path: "root/a"}, quincy.Model{}
+				if fair {
+					leaf.Order = cluster.FairJobs
+				}
+				if model.Theta = 1000; !preempts {
+					model.Theta, root.Preemption = 0, "none"
+				}
+				early := func(jobs ...trace.Job) (n int) { // tasks of b that begin in the first minute
+					s := story{model: model, pools: []cluster.Pool{root, leaf}, jobs: jobs}
+					for _, o := range s.tell(t) {
+						if o.job == "b" && o.start < 60 {
+							n++
+						}
+					}
+					return n
+				}
+				share := func(when bool) int {
+					if when {
+						return 12
+					}
+					return 0
+				}
+				require.Equal(t, share(fair), early(long("a", 0, 24, nil), long("b", 0, 24, nil)))
+				require.Equal(t, share(fair && preempts), early(long("a", 0, 24, nil), long("b", 20*time.Second, 24, nil)))
+
+				s := story{model: model, pools: []cluster.Pool{root, leaf}, jobs: []trace.Job{
+					long("a", 0, 20, nil), work("b", 5*time.Second, 2, func(s *cluster.JobSpec) {
+						s.Inputs = []cluster.Input{{Bytes: 8_000_000_000, Hosts: []cluster.HostID{cluster.MakeHostID("sim", "h0")}, Last: 1}}
+					}),
+				}}
+				require.Equal(t, preempts, only(s.tell(t), "b", func(h string) bool { return h == "h0" }))
+			})
+		}
+	}
+}

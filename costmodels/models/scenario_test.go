@@ -23,6 +23,7 @@ var scenarios = []struct {
 	{"loadspread", "binpack", "the busiest host's share of its cores", busiest, 0.7},
 	{"sjf", "loadspread", "mean time from submission to the end of a task", completion, 0.8},
 	{"quincy", "loadspread", "bytes read through the core", func(s *stage) float64 { return s.reading().remote }, 0.5},
+	{"quincy(theta=20)", "quincy", "bytes not read on the host, beside work without data", crowdedReading, 0.5},
 	{"delay", "loadspread", "bytes not read on the host", func(s *stage) float64 { r := s.reading(); return r.remote + r.inRack }, 0.5},
 	{"binpack", "loadspread", "hosts in use", hostsInUse, 0.6},
 	{"fragmentation", "loadspread", "GPUs not allocated when nothing more fits", idleGPUs, 0.8},
@@ -145,6 +146,32 @@ func (s *stage) reading() bytesRead {
 		}
 	}
 	return total
+}
+
+// crowdedReading runs tasks with data that few hosts have, which are full of tasks without data that could run anywhere.
+func crowdedReading(s *stage) float64 {
+	const hosts = 32
+	for i := range hosts {
+		s.host(i, func(m *cluster.Machine) { m.Capacity.Fixed[cluster.CPU] = 2000 })
+	}
+	for range 120 {
+		if s.random.IntN(3) == 0 {
+			s.submit(4, 3*time.Minute, func(j *cluster.JobSpec) { j.Preemptible = true })
+		}
+		hot := cluster.MakeHostID("s", fmt.Sprintf("h%03d", s.random.IntN(hosts/4)))
+		s.submit(1, 10*time.Second, func(j *cluster.JobSpec) { j.Inputs = []cluster.Input{{Bytes: 2 << 30, Hosts: []cluster.HostID{hot}}} })
+		s.plan()
+		s.run(s.now.Add(5 * time.Second))
+	}
+	s.run(s.now.Add(time.Hour))
+	elsewhere := 0.0
+	for t := range s.state.Tasks(0) {
+		require.Equal(s.t, cluster.TaskSucceeded, t.State)
+		if in := s.state.Job(t.Key.Job()).Spec.Inputs; len(in) > 0 && in[0].Hosts[0] != t.Host {
+			elsewhere += float64(in[0].Bytes)
+		}
+	}
+	return elsewhere
 }
 
 func hostsInUse(s *stage) float64 {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -94,6 +95,15 @@ func (s *stage) plan() cycle.Output {
 		p := &out.Placements[i]
 		s.emit(&cluster.TaskStatus{Task: p.Task, Run: p.Run, State: cluster.TaskRunning})
 	}
+	s.wakeAt = out.WakeAt
+	for i := range out.Displacements { // who is asked to leave is gone at once
+		for _, v := range out.Displacements[i].Victims {
+			_, err := rules.Report(rules.Begin(s.state, s.now), &cluster.TaskStatus{Task: v.Task, Run: v.Run, State: cluster.TaskKilled})
+			require.NoError(s.t, err)
+			delete(s.ends, v.Task)
+			s.wakeAt = s.now.Add(time.Second)
+		}
+	}
 	for i := range out.Placements { // all of them are there
 		k := out.Placements[i].Task
 		lasts := s.lasts[k.Job()]
@@ -104,7 +114,6 @@ func (s *stage) plan() cycle.Output {
 			s.ends[k] = s.now.Add(lasts)
 		}
 	}
-	s.wakeAt = out.WakeAt
 	return out
 }
 

@@ -90,6 +90,8 @@ func nodeWord(x *cycle.Node) string {
 		return "waiting in " + x.Name
 	case cycle.HostNode:
 		return "host " + x.Name
+	case cycle.SlotNode:
+		return fmt.Sprintf("who runs on %s\n%v", x.Name, x.Request)
 	default:
 		return x.Name
 	}

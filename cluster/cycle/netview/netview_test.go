@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/cycle/netview"
 	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/costmodels/sluice"
 	"github.com/sluice-scheduler/sluice/flowgraph/dimacs"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -98,6 +99,36 @@ func tiers(t *testing.T) *cycle.Network {
 	)
 }
 
+// swap is a job whose input a host holds on which another runs that could run anywhere, and may move.
+func swap(t *testing.T) *cycle.Network {
+	state, now := cluster.NewState(), cluster.Time(time.Hour)
+	emit := func(e cluster.Event) {
+		require.NoError(t, state.Apply(cluster.Record{Seq: state.Seq() + 1, At: now, Event: e}))
+	}
+	p := cycle.New(quincy.Model{Theta: 100}, func() solver.Solver { return netsimplex.New() })
+	plan := func() (out cycle.Output) {
+		snapshot, changes := state.Snapshot()
+		now = now.Add(4 * time.Second)
+		return p.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: now})
+	}
+	submit := func(spec cluster.JobSpec) {
+		spec.Pool, spec.Instances, spec.Preemptible, spec.Task.Resources = cluster.RootPool, 1, true, vector(cores, 0)
+		emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: state.NextJob(), Spec: &spec}}})
+	}
+	emit(&cluster.HostReported{ID: "rack/a", Machine: cluster.Machine{Capacity: vector(cores, 0)}})
+	submit(cluster.JobSpec{Name: "crunch"})
+	for _, x := range plan().Placements {
+		emit(&cluster.Placed{Task: x.Task, Run: x.Run, Host: x.Host})
+		emit(&cluster.TaskStatus{Task: x.Task, Run: x.Run, State: cluster.TaskRunning})
+	}
+	emit(&cluster.HostReported{ID: "rack/b", Machine: cluster.Machine{Capacity: vector(cores, 0)}})
+	submit(cluster.JobSpec{Name: "scan", Inputs: []cluster.Input{{Bytes: gib, Hosts: []cluster.HostID{"rack/a"}}}})
+	require.Len(t, plan().Displacements, 1)
+	n, err := p.Network(nil)
+	require.NoError(t, err)
+	return n
+}
+
 // TestPicturesOfTheDocs: the pictures of the page are the networks of the examples above. Each follows a comment with its
 // name.
 func TestPicturesOfTheDocs(t *testing.T) {
@@ -105,7 +136,7 @@ func TestPicturesOfTheDocs(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(*testing.T) *cycle.Network
-	}{{"plain", plain}, {"near", near}, {"tiers", tiers}} {
+	}{{"plain", plain}, {"near", near}, {"tiers", tiers}, {"swap", swap}} {
 		t.Run(c.name, func(t *testing.T) {
 			page, err := os.ReadFile(path)
 			require.NoError(t, err)
