@@ -90,40 +90,46 @@ func (s *Solver) askForPlaces(nodes []int32) {
 			continue
 		}
 		if out := s.net.Out(flowgraph.NodeID(v)); len(out) > 0 {
-			prefetch.Each(s.nodes, out, &out[0].Node)
 			prefetch.Each(s.price, out, &out[0].Node)
 		}
 	}
+	heads, arcs := s.tails[:0], s.others[:0]
 	for _, v := range nodes {
 		if s.kinds[v] == isSource && s.excess[v] > 0 {
-			s.askForCheapest(v)
+			if ref := s.cheapest(v); ref.Node != flowgraph.NoNode {
+				heads, arcs = append(heads, int32(ref.Node)), append(arcs, int32(ref.Arc))
+			}
+		}
+	}
+	s.tails, s.others = heads, arcs
+	if len(heads) == 0 {
+		return
+	}
+	prefetch.Each(s.nodes, heads, &heads[0])
+	prefetch.Each(s.arcs, arcs, &arcs[0])
+	for _, b := range s.hubs {
+		prefetch.Each(b.moves, heads, &heads[0])
+	}
+	for _, v := range heads {
+		x := &s.nodes[v]
+		if x.exitArc != none {
+			prefetch.Line(&s.arcs[x.exitArc])
+		}
+		if k := len(x.held); k < cap(x.held) {
+			prefetch.Line(&x.held[:k+1][k])
 		}
 	}
 }
 
-// askForCheapest asks for what it takes to send flow of v over the arc that is cheapest now.
-func (s *Solver) askForCheapest(v int32) {
-	best, least := none, far
-	var a flowgraph.ArcID
+// cheapest returns the arc out of v that is cheapest now, full or not.
+func (s *Solver) cheapest(v int32) flowgraph.Ref {
+	best, least := flowgraph.Ref{Node: flowgraph.NoNode}, far
 	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
 		if value := int64(ref.Cost) + s.price[ref.Node]; value < least {
-			best, least, a = int32(ref.Node), value, ref.Arc
+			best, least = ref, value
 		}
 	}
-	if best == none {
-		return
-	}
-	prefetch.Line(&s.arcs[a])
-	x := &s.nodes[best]
-	for _, b := range s.hubs {
-		prefetch.Line(&b.moves[best])
-	}
-	if x.exitArc != none {
-		prefetch.Line(&s.arcs[x.exitArc])
-	}
-	if k := len(x.held); k < cap(x.held) {
-		prefetch.Line(&x.held[:k+1][k])
-	}
+	return best
 }
 
 // askForOut asks for the list of arcs out of v.
@@ -275,7 +281,8 @@ func (s *Solver) leave(v int32, beyond int64) (target, wait) {
 	p.seen, p.label, p.via = s.search, 0, none
 	out := s.net.Out(flowgraph.NodeID(v))
 	s.work.Units += int64(len(out))
-	for _, ref := range out {
+	cheapest, least := 0, far
+	for i, ref := range out {
 		a, w := int32(ref.Arc), int32(ref.Node)
 		if !s.hasRoom(a) {
 			continue
@@ -287,11 +294,20 @@ func (s *Solver) leave(v int32, beyond int64) (target, wait) {
 		if value < own.cost && s.absorbs(w) {
 			own = wait{value, a, true}
 		}
+		if value < least {
+			cheapest, least = i, value
+		}
 	}
 	s.publish(v)
 	if own.found {
 		if t.cost = own.cost; p.count == 0 {
 			t.cost += beyond
+		}
+	}
+	// First the cheapest, which if it has an exit spares the others.
+	if least < t.cost {
+		if ref := out[cheapest]; !s.absorbs(int32(ref.Node)) {
+			s.reach(&t, int32(ref.Node), none, int64(ref.Cost), int32(ref.Arc), none)
 		}
 	}
 	for _, ref := range out {
