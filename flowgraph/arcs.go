@@ -33,6 +33,7 @@ func (n *Network) AddArc(tail, head NodeID, lower, upper int64, cost Cost) ArcID
 	n.totals.addCost(cost, 1)
 	n.stats.ArcsAdded++
 	n.touchArc(a, r)
+	r.born = uint32(n.log.next() - 1)
 	return a
 }
 

@@ -42,7 +42,7 @@ const minWindow = 1 << 12
 // call it concurrently.
 func (n *Network) Changes(since Seq) (touched []Change, next Seq, complete bool) {
 	l := &n.log
-	next = l.first + Seq(len(l.entries))
+	next = l.next()
 	if next > since {
 		l.read.Store(true)
 	}
@@ -50,6 +50,14 @@ func (n *Network) Changes(since Seq) (touched []Change, next Seq, complete bool)
 		return nil, next, false
 	}
 	return l.entries[since-l.first:], next, true
+}
+
+func (l *changeLog) next() Seq { return l.first + Seq(len(l.entries)) }
+
+// AddedSince tells whether the arc that a names was added after the given position was
+// read. Of one that was added more than 2³¹ changes ago it may say so too. O(1).
+func (n *Network) AddedSince(a ArcID, since Seq) bool {
+	return int32(n.arcs[a].born-uint32(since)) >= 0
 }
 
 func (n *Network) touchNode(v NodeID) {

@@ -42,6 +42,7 @@ type arcRecord struct {
 	Arc                  // Tail is NoNode when the id is free
 	outPos, inPos int32  // positions in the lists of tail and head
 	stamp         uint32 // epoch in which it was last logged
+	born          uint32 // low bits of the position in the log at which it was added
 }
 
 type nodeRecord struct {

@@ -248,6 +248,21 @@ func TestUnreadChangesAreLoggedOnce(t *testing.T) {
 	require.Equal(t, []Change{Change(a)}, touched)
 }
 
+func TestAddedSince(t *testing.T) {
+	n := New()
+	u, v := n.AddNode(0), n.AddNode(0)
+	old, again := n.AddArc(u, v, 0, 1, 0), n.AddArc(u, v, 0, 1, 0)
+	_, since, _ := n.Changes(0)
+	n.SetCost(old, 1)
+	n.RemoveArc(again)
+	require.Equal(t, again, n.AddArc(u, v, 0, 1, 0))
+	require.False(t, n.AddedSince(old, since))
+	require.True(t, n.AddedSince(again, since))
+	_, since, _ = n.Changes(since)
+	n.SetCost(again, 2)
+	require.False(t, n.AddedSince(again, since))
+}
+
 func TestWarmVerbsDoNotAllocate(t *testing.T) {
 	n := New()
 	sink := n.AddNode(0)

@@ -245,11 +245,13 @@ type Solver struct {
 	suspect         marks // nodes whose arcs to compare again
 	todo            []int32
 	raised          []uint32
-	repriced        []repricing
-	reprice         int // price changes while taking in one batch
+	repriced        []int32 // arcs of sources whose cost has yet to be taken in
+	reprice         int     // price changes while taking in one batch
 
 	touched       []int32 // nodes
 	former        []int32 // arcs with a record that were touched
+	fresh         []int32 // others, and those of which more than the cost has to be taken in
+	gone, kept    []int32 // scratch of takeFormer
 	tails, others []int32 // scratch of what is asked for ahead
 	batch         uint32  // stamps arcs whose flow moved since the last optimum
 	moved         []movement

@@ -90,44 +90,45 @@ func (s *Solver) exchange(v, dearest, cheapest int32) {
 	s.force(cheapest, amount)
 }
 
-// repricing is an arc of a source of which nothing but the cost changed.
-type repricing struct {
-	old int64
-	arc int32
-}
-
-// takePrices takes in the changes of which only the cost of a source's arc is touched. There
-// are very many where waiting gets dearer for all.
+// takePrices takes in the changes of which only the cost of a source's arc is left to be.
 func (s *Solver) takePrices() {
 	for next := range blocks(s.repriced) {
-		s.tails, s.others = s.tails[:0], s.others[:0]
-		for _, x := range next {
-			r := &s.arcs[x.arc]
-			s.tails, s.others = append(s.tails, r.tail), append(s.others, r.head)
-		}
-		prefetch.Each(s.payers, s.tails, &s.tails[0])
-		prefetch.Each(s.price, s.tails, &s.tails[0])
-		prefetch.Each(s.second, s.tails, &s.tails[0])
-		prefetch.Each(s.nodes, s.others, &s.others[0])
-		for _, b := range s.hubs {
-			prefetch.Each(b.ways, s.tails, &s.tails[0])
-		}
-		for _, x := range next {
-			r := &s.arcs[x.arc]
-			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
-				prefetch.Line(&held[r.pos])
-			}
-		}
-		for _, x := range next {
-			s.takePrice(x.arc, x.old)
+		s.askForPrices(next)
+		for _, a := range next {
+			s.takePrice(a)
 		}
 	}
 	s.repriced = s.repriced[:0]
 }
 
+// askForPrices asks for what takePrice needs beside the records of arcs, all of sources but few.
+func (s *Solver) askForPrices(arcs []int32) {
+	if len(arcs) == 0 {
+		return
+	}
+	tails, heads := s.tails[:0], s.others[:0]
+	for _, a := range arcs {
+		r := &s.arcs[a]
+		tails, heads = append(tails, r.tail), append(heads, r.head)
+	}
+	s.tails, s.others = tails, heads
+	prefetch.Each(s.payers, tails, &tails[0])
+	prefetch.Each(s.price, tails, &tails[0])
+	prefetch.Each(s.nodes, heads, &heads[0])
+	for _, b := range s.hubs {
+		prefetch.Each(b.ways, tails, &tails[0])
+	}
+	for _, a := range arcs {
+		r := &s.arcs[a]
+		if held := s.nodes[r.head].held; int(r.pos) < len(held) {
+			prefetch.Line(&held[r.pos])
+		}
+	}
+}
+
 // takePrice takes in a new cost of arc a. Most such changes leave everything in its place,
 // as when waiting gets dearer for all, and the bounds tell.
-func (s *Solver) takePrice(a int32, old int64) {
+func (s *Solver) takePrice(a int32) {
 	r := &s.arcs[a]
 	if s.kinds[r.tail] != isSource {
 		return // promoted since, at this cost
@@ -135,9 +136,6 @@ func (s *Solver) takePrice(a int32, old int64) {
 	p, value := &s.payers[r.tail], r.cost+s.price[r.head]
 	held := s.hasLoad(a)
 	if held {
-		if r.cost != old {
-			s.rise = max(r.cost-old, s.rise-(s.rise+31)/32)
-		}
 		s.nodes[r.head].held[r.pos].cost = r.cost
 		if p.arc == a {
 			p.cost = r.cost
@@ -148,7 +146,7 @@ func (s *Solver) takePrice(a int32, old int64) {
 		}
 	}
 	if s.hasRoom(a) {
-		if s.kinds[r.head] != isHub {
+		if s.kinds[r.head] != isHub && value < p.second && (a != p.best || value < p.first) {
 			p.loosen(a, value)
 			s.publish(r.tail)
 		}

@@ -92,7 +92,8 @@ func (s *Solver) takeIn() bool {
 
 // sync brings the copy up to date, and the flow within bounds.
 func (s *Solver) sync() {
-	touched, next, complete := s.net.Changes(s.seq)
+	since := s.seq
+	touched, next, complete := s.net.Changes(since)
 	changed := len(touched) > 0 || !complete
 	if changed {
 		s.interrupt()
@@ -113,9 +114,9 @@ func (s *Solver) sync() {
 		s.work.Touched = int64(s.net.NumArcs() + s.net.NumNodes())
 	case complete:
 		s.sift(touched)
-		s.dropArcs()
+		s.takeFormer(since)
 		s.takeNodes()
-		s.setArcs(touched)
+		s.setArcs(since)
 		s.work.Touched = int64(len(touched))
 	default:
 		for a := range s.arcs {
@@ -125,7 +126,7 @@ func (s *Solver) sync() {
 			s.node(int32(v))
 		}
 		for a := range s.arcs {
-			s.setArc(int32(a))
+			s.setArc(int32(a), since)
 		}
 		s.work.Touched = int64(len(s.arcs) + len(s.kinds))
 	}
@@ -179,61 +180,109 @@ func (s *Solver) takeAll() {
 // beside is how many sources a node may hold flow of for a new arc to look there.
 const beside = 64
 
-// sift lists, of what was touched, the nodes and the arcs that have a record. Few arcs do,
-// which cannot be foreseen, so that there is no branch for that.
+// sift lists, of what was touched, the nodes, the arcs that have a record, and the others. Few
+// arcs do, which cannot be foreseen, so that there is no branch for that.
 func (s *Solver) sift(touched []flowgraph.Change) {
-	s.touched, s.former = s.touched[:0], extend(s.former[:0], len(touched))
-	k := 0
+	s.touched = s.touched[:0]
+	s.former, s.fresh = extend(s.former[:0], len(touched)), extend(s.fresh[:0], len(touched))
+	k, l := 0, 0
 	for _, c := range touched {
 		if v, ok := c.Node(); ok {
 			s.touched = append(s.touched, int32(v))
 			continue
 		}
-		s.former[k] = int32(c)
+		s.former[k], s.fresh[l] = int32(c), int32(c)
 		if s.recorded.has(int32(c)) {
 			k++
+		} else {
+			l++
 		}
 	}
-	s.former = s.former[:k]
+	s.former, s.fresh = s.former[:k], s.fresh[:l]
 }
 
-// dropArcs takes out, of arcs with a record, what is no longer the same.
-func (s *Solver) dropArcs() {
+// takeFormer takes out, of arcs with a record, what is no longer the same, and takes in where
+// nothing but the cost of a source's arc changed: there are very many such where waiting gets
+// dearer for all. The rest joins those without a record.
+func (s *Solver) takeFormer(since flowgraph.Seq) {
 	for next := range blocks(s.former) {
 		prefetch.Each(s.arcs, next, &next[0])
 		flowgraph.AskForArcs(s.net, next, &next[0])
-		tails, heads := s.tails[:0], s.others[:0]
+		s.gone, s.kept = s.gone[:0], s.kept[:0]
 		for _, a := range next {
-			r := &s.arcs[a]
-			if k := len(tails); k == 0 || r.tail != tails[k-1] {
-				tails = append(tails, r.tail)
-			}
-			heads = append(heads, r.head)
-		}
-		s.tails, s.others = tails, heads
-		s.askForSources(tails)
-		prefetch.Each(s.excess, heads, &heads[0])
-		prefetch.Each(s.nodes, heads, &heads[0])
-		for _, b := range s.hubs {
-			prefetch.Each(b.moves, heads, &heads[0])
-		}
-		for _, a := range next {
-			r := &s.arcs[a]
-			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
-				prefetch.Line(&held[r.pos])
-				prefetch.Line(&held[len(held)-1])
+			if s.same(a) {
+				s.kept = append(s.kept, a)
+			} else {
+				s.gone = append(s.gone, a)
 			}
 		}
-		for _, a := range next {
-			r := &s.arcs[a]
-			if held := s.nodes[r.head].held; int(r.pos) < len(held) {
-				prefetch.Line(&s.arcs[held[len(held)-1].arc])
-			}
-		}
+		s.askForPrices(s.kept)
+		s.askForGone(s.gone)
 		for _, a := range next {
 			s.dropArc(a)
+			if s.net.ArcAlive(flowgraph.ArcID(a)) && !s.follow(a, since) {
+				s.fresh = append(s.fresh, a)
+			}
 		}
 	}
+}
+
+// same tells whether a, which has a record, is still the same arc or one alike.
+func (s *Solver) same(a int32) bool {
+	r, d := &s.arcs[a], s.net.Arc(flowgraph.ArcID(a))
+	return int32(d.Tail) == r.tail && int32(d.Head) == r.head
+}
+
+// askForGone asks for what dropArc needs beside the records of arcs.
+func (s *Solver) askForGone(arcs []int32) {
+	if len(arcs) == 0 {
+		return
+	}
+	tails, heads := s.tails[:0], s.others[:0]
+	for _, a := range arcs {
+		r := &s.arcs[a]
+		if k := len(tails); k == 0 || r.tail != tails[k-1] {
+			tails = append(tails, r.tail)
+		}
+		heads = append(heads, r.head)
+	}
+	s.tails, s.others = tails, heads
+	s.askForSources(tails)
+	prefetch.Each(s.excess, heads, &heads[0])
+	prefetch.Each(s.nodes, heads, &heads[0])
+	for _, b := range s.hubs {
+		prefetch.Each(b.moves, heads, &heads[0])
+	}
+	for _, a := range arcs {
+		r := &s.arcs[a]
+		if held := s.nodes[r.head].held; int(r.pos) < len(held) {
+			prefetch.Line(&held[r.pos])
+			prefetch.Line(&held[len(held)-1])
+		}
+	}
+	for _, a := range arcs {
+		r := &s.arcs[a]
+		if held := s.nodes[r.head].held; int(r.pos) < len(held) {
+			prefetch.Line(&s.arcs[held[len(held)-1].arc])
+		}
+	}
+}
+
+// follow takes in the cost of a if nothing else of it can have changed, and a source's.
+func (s *Solver) follow(a int32, since flowgraph.Seq) bool {
+	r, d := &s.arcs[a], s.net.Arc(flowgraph.ArcID(a))
+	if !s.recorded.has(a) || s.kinds[r.tail] != isSource || r.lower != d.Lower || r.upper != d.Upper || s.net.AddedSince(flowgraph.ArcID(a), since) {
+		return false
+	}
+	if old := r.cost; old != int64(d.Cost) {
+		r.cost = int64(d.Cost)
+		s.objective.AddMul(r.cost-old, r.flow)
+		if r.flow > r.lower {
+			s.rise = max(r.cost-old, s.rise-(s.rise+31)/32)
+		}
+		s.takePrice(a)
+	}
+	return true
 }
 
 // askForSources asks for what is known of sources.
@@ -259,10 +308,10 @@ func (s *Solver) dropArc(a int32) {
 	if !s.recorded.has(a) {
 		return
 	}
-	r, d := &s.arcs[a], s.net.Arc(flowgraph.ArcID(a))
-	if int32(d.Tail) == r.tail && int32(d.Head) == r.head {
+	if s.same(a) {
 		return
 	}
+	r := &s.arcs[a]
 	if s.kinds[r.head] == isHub {
 		s.hubOf(r.head).lost(r.tail, a)
 		s.dirty.add(r.tail)
@@ -391,40 +440,37 @@ func (s *Solver) enlist(a int32) {
 	}
 }
 
-// setArcs takes in the bounds and costs of arcs that were touched.
-func (s *Solver) setArcs(touched []flowgraph.Change) {
-	for next := range blocks(touched) {
-		s.askForChanges(next)
-		for _, c := range next {
-			if a, ok := c.Arc(); ok {
-				s.setArc(int32(a))
-			}
+// setArcs takes in the bounds and costs of arcs that were touched and are not yet taken in.
+func (s *Solver) setArcs(since flowgraph.Seq) {
+	for next := range blocks(s.fresh) {
+		s.askForArcs(next)
+		for _, a := range next {
+			s.setArc(a, since)
 		}
 	}
 }
 
-// askForChanges asks for what setArc needs.
-func (s *Solver) askForChanges(touched []flowgraph.Change) {
-	flowgraph.AskForArcs(s.net, touched, &touched[0])
+// askForArcs asks for what setArc needs.
+func (s *Solver) askForArcs(arcs []int32) {
+	flowgraph.AskForArcs(s.net, arcs, &arcs[0])
 	line := none
-	for _, c := range touched {
-		if a, ok := c.Arc(); ok && int32(a)>>9 != line {
-			line = int32(a) >> 9
-			s.askForBits(int32(a))
+	for _, a := range arcs {
+		if a>>9 != line {
+			line = a >> 9
+			s.askForBits(a)
 		}
 	}
 	tails, recorded := s.tails[:0], s.others[:0]
-	for _, c := range touched {
-		a, ok := c.Arc()
-		if !ok || !s.net.ArcAlive(a) {
+	for _, a := range arcs {
+		d := s.net.Arc(flowgraph.ArcID(a))
+		if d.Tail < 0 {
 			continue
 		}
-		tail := int32(s.net.Tail(a))
-		if k := len(tails); k == 0 || tail != tails[k-1] {
-			tails = append(tails, tail)
+		if k := len(tails); k == 0 || int32(d.Tail) != tails[k-1] {
+			tails = append(tails, int32(d.Tail))
 		}
-		if s.kinds[s.net.Head(a)] == isHub || s.recorded.has(int32(a)) {
-			recorded = append(recorded, int32(a))
+		if s.kinds[d.Head] == isHub || s.recorded.has(a) {
+			recorded = append(recorded, a)
 		}
 	}
 	s.tails, s.others = tails, recorded
@@ -441,7 +487,7 @@ func (s *Solver) askForBits(a int32) {
 }
 
 // setArc takes in the bounds and cost of a, which may be new.
-func (s *Solver) setArc(a int32) {
+func (s *Solver) setArc(a int32, since flowgraph.Seq) {
 	d := s.net.Arc(flowgraph.ArcID(a))
 	if d.Tail < 0 {
 		return
@@ -461,8 +507,8 @@ func (s *Solver) setArc(a int32) {
 		if r.tail != r.head && s.kinds[r.tail] >= isCore {
 			s.enlist(a)
 		}
-	} else if r.flow != 0 || r.stamp == s.batch {
-		// It may have been removed and added alike, and lost its flow to another since.
+	} else if (r.flow != 0 || r.stamp == s.batch) && s.net.AddedSince(flowgraph.ArcID(a), since) {
+		// It was removed and added alike, and may have lost its flow to another since.
 		r.stamp = s.batch
 		s.moved = append(s.moved, movement{flow: r.flow, arc: a, list: true})
 	}
@@ -472,10 +518,9 @@ func (s *Solver) setArc(a int32) {
 	// Withdrawing what no longer fits, or adding what must flow.
 	held, bounds := r.flow > r.lower, r.lower != d.Lower || r.upper != d.Upper
 	s.objective.AddMul(int64(d.Cost)-r.cost, r.flow)
-	old := r.cost
 	r.cost, r.lower, r.upper = int64(d.Cost), d.Lower, d.Upper
 	if !bounds && s.kinds[r.tail] == isSource {
-		s.repriced = append(s.repriced, repricing{old, a})
+		s.repriced = append(s.repriced, a)
 		return
 	}
 	s.derive(a, held, r.flow >= r.upper)
@@ -484,7 +529,7 @@ func (s *Solver) setArc(a int32) {
 	}
 	if s.kinds[r.tail] == isSource {
 		s.drawBeside(a)
-		s.repriced = append(s.repriced, repricing{old, a})
+		s.repriced = append(s.repriced, a)
 		return
 	}
 	s.deriveExit(r)
@@ -540,7 +585,7 @@ func (s *Solver) drawBeside(a int32) {
 		amount := min(s.load(from), s.room(a))
 		s.addFlow(from, -amount)
 		s.addFlow(a, amount)
-		s.repriced = append(s.repriced, repricing{most, from}) // it has room now
+		s.repriced = append(s.repriced, from) // it has room now
 	}
 }
 
