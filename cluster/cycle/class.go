@@ -135,7 +135,8 @@ type class struct {
 	placed   []cluster.TaskKey // by the last plan that solved
 	moving   int64             // running tasks that the flow may send here from slot nodes
 	pays     flowgraph.Cost    // what the dearest of these would pay for another place
-	finds    flowgraph.Cost    // see elsewhere; as of that pass of offers
+	finds    flowgraph.Cost    // see elsewhere, as least; as of that pass of offers
+	least    flowgraph.Cost
 	sought   int
 	choice   int            // see unlinked
 	hopes    flowgraph.Cost // see unlinked

@@ -100,26 +100,28 @@ func (p *Planner) proposeSwaps(c *class, worth flowgraph.Cost) (most flowgraph.C
 			continue
 		}
 		if start := p.startAt(c, h); start < end {
-			most = max(most, p.proposeOn(h, swap{class: c, start: start}, worth))
+			most = max(most, p.proposeOn(h, swap{class: c, start: start}, worth, end))
 		}
 	}
 	return most
 }
 
-// proposeOn does so on one host: those first that lose least, at most as many as wait.
-func (p *Planner) proposeOn(h *host, x swap, worth flowgraph.Cost) (most flowgraph.Cost) {
+// proposeOn does so on one host: those first that lose least, at most as many as wait. Who would rather wait than pay for all of
+// the exchange has nobody move, however much his pool may claim.
+func (p *Planner) proposeOn(h *host, x swap, worth, end flowgraph.Cost) (most flowgraph.Cost) {
 	c, left := x.class, x.class.claims()
 	all := p.movable(h)
 	for i := range all {
 		m := &all[i]
-		if left == 0 || worth-x.start-m.loses <= p.options.Tolerance {
+		pays := x.start + m.loses
+		if left == 0 || pays >= end {
 			break
 		}
-		if !c.replaces(m.unit) || worth-x.start-m.loses-p.elsewhere(m) <= p.options.Tolerance || m.as == c || m.slot.takes(c) {
+		if !c.replaces(m.unit) || worth-pays-p.elsewhere(m) <= p.options.Tolerance || pays+m.as.least >= c.price || m.as == c || m.slot.takes(c) {
 			continue
 		}
 		x.moves = m
-		most = max(most, worth-x.start-m.loses-m.as.finds)
+		most = max(most, worth-pays-m.as.finds)
 		p.offers.swaps = append(p.offers.swaps, x)
 		left--
 	}
@@ -137,7 +139,8 @@ type movable struct {
 // nowhere is more than anybody gains by any place.
 const nowhere flowgraph.Cost = math.MaxInt64 / 4
 
-// elsewhere returns what a task that may move pays for the best place that there is, by the potentials of the pass.
+// elsewhere returns what a task that may move pays for the best place that there is, by the potentials of the pass, and has its
+// class know that and the least start.
 func (p *Planner) elsewhere(m *movable) flowgraph.Cost {
 	if m.as == nil {
 		m.as = p.asWaiting(m.unit)
@@ -145,12 +148,12 @@ func (p *Planner) elsewhere(m *movable) flowgraph.Cost {
 	}
 	c := m.as
 	if c.sought != p.offers.pass {
-		c.sought, c.finds = p.offers.pass, nowhere
+		c.sought, c.finds, c.least = p.offers.pass, nowhere, nowhere
 		for h, start := range p.cheapest(c) {
 			if !c.local.isNear(h.index) && start >= c.finds {
 				break
 			}
-			c.finds = min(c.finds, start+p.base(h.index))
+			c.finds, c.least = min(c.finds, start+p.base(h.index)), min(c.least, start)
 		}
 	}
 	return c.finds
@@ -322,7 +325,7 @@ func (d *displacer) exchange(x *transfer) bool {
 	u.move = &move{host: x.to.host, nomination: nomination{spec: u.spec, devices: devices.GPUs, set: u.set}}
 	u.price = d.p.graph.net.Cost(x.moves.arc) + d.p.graph.net.Cost(x.to.arc)
 	n := d.instead(c, h, u, w)
-	if n == nil {
+	if n == nil || n.price >= c.price {
 		u.move = nil
 		return false
 	}

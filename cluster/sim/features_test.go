@@ -630,7 +630,7 @@ func TestQuincysFourPolicies(t *testing.T) {
 				if fair {
 					leaf.Order = cluster.FairJobs
 				}
-				if model.Theta = 1000; !preempts {
+				if model.Theta = 100; !preempts {
 					model.Theta, root.Preemption = 0, "none"
 				}
 				early := func(jobs ...trace.Job) (n int) { // tasks of b that begin in the first minute

@@ -21,10 +21,10 @@
 //
 // The paper has four policies, with and without preemption and fair sharing. Fair sharing is the order of the pool: FAIR_JOBS
 // or PRIORITY_FIFO. Preemption is Theta: with it, a task may have the place of a running one that can run elsewhere, if both
-// together are better off, what is lost included (1000 is that: a second for each that it ran). Without it, 0, running tasks stay
-// where they are, save for those that their pools have to give up.
+// together are better off, what is lost included. It is measured against waiting, which Second prices: at 1000 only those move who
+// began after the other came. Without it, 0, running tasks stay where they are, save for those that their pools have to give up.
 //
-// Configuration: cost_model: quincy(psi=2000, zone=3000, xi=4000, second=1000, delta=10, theta=1000)
+// Configuration: cost_model: quincy(psi=2000, zone=3000, xi=4000, second=1000, delta=10, theta=100)
 //
 // Source: M. Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters", SOSP 2009, section 4 and
 // appendix, doi:10.1145/1629575.1629601. We differ in that waiting is a step function, so that a quiet cluster costs
