@@ -1,9 +1,12 @@
 package cycle
 
 import (
+	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -18,6 +21,7 @@ import (
 // the same tasks wait in the same classes, for the same reasons. What it keeps is consistent, and nothing waits that
 // fits, whether or not its plans are carried out.
 func TestAPlannerThatLivesKnowsWhatAFreshOneKnows(t *testing.T) {
+	Checks(t, 1000)
 	rapid.Check(t, func(t *rapid.T) {
 		h := history{t: t, state: cluster.NewState(), planner: newPlanner()}
 		t.Repeat(map[string]func(*rapid.T){
@@ -32,6 +36,19 @@ func TestAPlannerThatLivesKnowsWhatAFreshOneKnows(t *testing.T) {
 		})
 		h.cycle(t)
 	})
+}
+
+// VerifyPlan is verify.Plan, which imports this package.
+var VerifyPlan func(*cluster.Snapshot, *Output, cluster.Time, time.Duration) []string
+
+// Checks has rapid make at least so many checks in the test.
+func Checks(t *testing.T, n int) {
+	f := flag.Lookup("rapid.checks")
+	before := f.Value.String()
+	if set, err := strconv.Atoi(before); err == nil && set < n {
+		require.NoError(t, f.Value.Set(strconv.Itoa(n)))
+		t.Cleanup(func() { require.NoError(t, f.Value.Set(before)) })
+	}
 }
 
 func newPlanner() *Planner {
@@ -156,7 +173,7 @@ func (h *history) forget(t *rapid.T) {
 func (h *history) cycle(t *rapid.T) {
 	h.now += 1e9
 	snapshot, changes := h.state.Snapshot()
-	lived := h.planner.Run(Input{Snapshot: snapshot, Changes: changes, Now: h.now})
+	lived := h.run(snapshot, changes)
 	h.check()
 
 	every := rapid.IntRange(0, 2).Draw(t, "carried out")
@@ -173,7 +190,7 @@ func (h *history) cycle(t *rapid.T) {
 	}
 	for n := 0; ; n++ { // a plan takes a few looks at what claims cannot be met; the next ones see the rest
 		snapshot, changes = h.state.Snapshot()
-		lived = h.planner.Run(Input{Snapshot: snapshot, Changes: changes, Now: h.now})
+		lived = h.run(snapshot, changes)
 		if len(lived.Steps()) == 0 {
 			break
 		}
@@ -200,6 +217,13 @@ func (h *history) cycle(t *rapid.T) {
 		return // room that others leave anyway is held on a host only once in a plan, and a plan is followed by one when they end
 	}
 	require.ElementsMatch(t, reasons(other), reasons(h.planner))
+}
+
+// run plans, and verifies the plan.
+func (h *history) run(snapshot *cluster.Snapshot, changes cluster.Changes) Output {
+	out := h.planner.Run(Input{Snapshot: snapshot, Changes: changes, Now: h.now})
+	require.Empty(h.t, VerifyPlan(snapshot, &out, h.now, DefaultOptions().Hysteresis))
+	return out
 }
 
 // reasons is what waits and why; prices depend on when they were last looked at.

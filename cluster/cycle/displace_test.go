@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
-	"github.com/sluice-scheduler/sluice/cluster/verify"
 )
 
 // shared is a world with pools. Its plans are verified and carried out by the rules of the server.
@@ -54,10 +53,7 @@ func core(n uint32) func(*cluster.JobSpec) {
 
 // step plans, verifies the plan and carries it out; then everything that was placed runs.
 func (s *shared) step() cycle.Output {
-	snapshot, changes := s.state.Snapshot()
-	s.now = s.now.Add(time.Second)
-	out := s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now})
-	require.Empty(s.t, verify.Plan(snapshot, &out, s.now, cycle.DefaultOptions().Hysteresis))
+	out := s.plan()
 	tx := rules.Begin(s.state, s.now)
 	require.Zero(s.t, rules.Commit(tx, out.Steps(), func(e cluster.Event, err error) { require.NoError(s.t, err, "%T", e) }))
 	for _, p := range out.Placements {

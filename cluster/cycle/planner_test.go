@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/verify"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
@@ -59,10 +60,13 @@ func (w *world) submit(spec cluster.JobSpec) cluster.JobUID {
 	return uid
 }
 
+// plan plans, and verifies the plan.
 func (w *world) plan() cycle.Output {
 	snapshot, changes := w.state.Snapshot()
 	w.now = w.now.Add(time.Second)
-	return w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
+	out := w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
+	require.Empty(w.t, verify.Plan(snapshot, &out, w.now, cycle.DefaultOptions().Hysteresis))
+	return out
 }
 
 // cycle plans and carries the plan out.
@@ -317,9 +321,12 @@ func TestNothingWakesForWhatIsGone(t *testing.T) {
 	require.Zero(t, w.cycle().WakeAt)
 }
 
-// Over random histories no plan over-commits a host (carrying it out would fail), nothing waits that fits, everything is
-// the same when it is done again, and the counts add up.
+func init() { cycle.VerifyPlan = verify.Plan }
+
+// Over random histories no plan is wrong by verify.Plan or over-commits a host (carrying it out would fail), nothing waits that
+// fits, everything is the same when it is done again, and the counts add up.
 func TestRandomHistories(t *testing.T) {
+	cycle.Checks(t, 1000)
 	rapid.Check(t, func(t *rapid.T) {
 		script := drawScript(t)
 		first, second := script.run(t), script.run(t)

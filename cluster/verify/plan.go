@@ -29,13 +29,6 @@ func Plan(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteres
 	return c.wrong
 }
 
-// Places returns what of a plan breaks a rule about places, as Plan does with everything else.
-func Places(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time) []string {
-	c := newChecker(snap, plan, now, 0)
-	c.rules()
-	return c.wrong
-}
-
 func newChecker(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteresis time.Duration) *checker {
 	return &checker{
 		snap: snap, plan: plan, now: now, hysteresis: hysteresis,
