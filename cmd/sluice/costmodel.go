@@ -109,6 +109,9 @@ func newCostModelSetCommand(a *app) *cobra.Command {
 
 // weightedModel reads "0.5 sjf(ageing=10)".
 func weightedModel(text string) (*sluicev1.WeightedCostModel, error) {
+	if bare, _, _ := strings.Cut(text, "("); strings.ContainsAny(bare, ";=") || strings.Contains(text, ";") {
+		return nil, fmt.Errorf("%q: one model at a time: --pool and --type say for which pool or type of job", text)
+	}
 	weight, name, ok := strings.Cut(text, " ")
 	if !ok || strings.Contains(weight, "(") {
 		return &sluicev1.WeightedCostModel{Name: text, WeightMilli: 1000}, nil

@@ -98,6 +98,18 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+func TestBindingsAreGivenWithFlags(t *testing.T) {
+	noSettings(t)
+	for _, text := range []string{"loadspread; batch = coco", "batch = coco", "coco(devils=sort); batch = sjf", "loadspread + 0.5 sjf; batch=coco"} {
+		a := try(t, "", "cluster", "cost-model", "set", text)
+		require.Equal(t, exitUsage, a.code, text)
+		require.Contains(t, a.err, "--pool and --type", text)
+	}
+	m, err := weightedModel("0.5 coco(devils=sort scan)") // which has settings, and binds nothing
+	require.NoError(t, err)
+	require.Equal(t, []any{"coco(devils=sort scan)", int64(500)}, []any{m.GetName(), m.GetWeightMilli()})
+}
+
 func TestFilesAreCheckedBeforeTheSchedulerIsAsked(t *testing.T) {
 	noSettings(t)
 	a := try(t, "nmae: x\n", "job", "submit", "-")
