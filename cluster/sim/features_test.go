@@ -576,43 +576,80 @@ func (w *watching) Run(in cycle.Input) cycle.Output {
 	return out
 }
 
-// preemptible lets all jobs be asked to leave, for later ones of higher priority.
+// preemptible lets all jobs be asked to leave, for later ones of higher priority, and gives every other job an input that one host
+// has, so that others may have to make room for it there.
 type preemptible struct {
 	trace.Source
-	jobs int32
+	hosts []trace.Host
+	jobs  int32
 }
 
 func (p *preemptible) Next() (*trace.Job, error) {
 	j, err := p.Source.Next()
+	if err != nil {
+		return nil, err
+	}
+	j.Spec.Preemptible, j.Spec.Priority = true, p.jobs%4
+	if p.jobs%2 == 0 {
+		on := cluster.MakeHostID(trace.Shard, p.hosts[int(p.jobs)*7%len(p.hosts)].Name)
+		j.Spec.Inputs = []cluster.Input{{Bytes: 2 << 30, Hosts: []cluster.HostID{on}, Last: j.Spec.Instances - 1}}
+	}
+	p.jobs++
+	return j, nil
+}
+
+// endless lets all jobs run for ever.
+type endless struct{ trace.Source }
+
+func (e *endless) Next() (*trace.Job, error) {
+	j, err := e.Source.Next()
 	if err == nil {
-		j.Spec.Preemptible, j.Spec.Priority = true, p.jobs%4
-		p.jobs++
+		j.Durations = []time.Duration{0}
 	}
 	return j, err
 }
 
 // TestNothingMovesWithoutAReason: when no more jobs arrive and what runs never ends, no task is moved or stopped, though many wait.
 func TestNothingMovesWithoutAReason(t *testing.T) {
-	data := os.Getenv("SLUICE_DATA")
-	if data == "" {
-		t.Skip("set SLUICE_DATA to the folder with the recorded traces")
+	recorded := func(t *testing.T) *trace.Workload {
+		data := os.Getenv("SLUICE_DATA")
+		if data == "" {
+			t.Skip("set SLUICE_DATA to the folder with the recorded traces")
+		}
+		w, err := trace.Open(trace.Options{
+			Format: "google-2011", Jobs: filepath.Join(data, "traces", "google-2011", "GOOG_subtrace.tr.gz"), Seed: 1,
+			Fleet: trace.Fleet{Hosts: 100}, Limit: 1000, Mode: trace.Mode{Demand: 1.3, NoDepartures: true, Gap: time.Second},
+		})
+		require.NoError(t, err)
+		return w
 	}
-	w, err := trace.Open(trace.Options{
-		Format: "google-2011", Jobs: filepath.Join(data, "traces", "google-2011", "GOOG_subtrace.tr.gz"), Seed: 1,
-		Fleet: trace.Fleet{Hosts: 100}, Limit: 1000, Mode: trace.Mode{Demand: 1.3, NoDepartures: true, Gap: time.Second},
-	})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, w.Close()) }()
-	w.Jobs = &preemptible{Source: w.Jobs}
-	c := config(w)
-	seen := &watching{}
-	c.wrap = func(p Planner) Planner { seen.Planner = p; return seen }
-	r := run(t, c)
-	clean(t, r)
-	require.Positive(t, r.Tasks.Waiting)
-	require.Positive(t, r.Preemptions, "nobody ever had to leave, so that this shows nothing")
-	require.Positive(t, seen.full, "there was no quiet cycle")
-	require.Zero(t, seen.moves)
+	madeUp := func(*testing.T) *trace.Workload {
+		w := crowded(23, 15, 150, 2*time.Second)
+		w.Jobs, w.Departures = &endless{w.Jobs}, false
+		return w
+	}
+	for name, open := range map[string]func(*testing.T) *trace.Workload{"google-2011": recorded, "made up": madeUp} {
+		for _, model := range []string{"loadspread", models.Default, "quincy(theta=20)"} {
+			t.Run(name+", "+model, func(t *testing.T) {
+				w := open(t)
+				defer func() { require.NoError(t, w.Close()) }()
+				w.Jobs = &preemptible{Source: w.Jobs, hosts: w.Hosts}
+				c := config(w)
+				m, err := models.New(model)
+				require.NoError(t, err)
+				c.Model = m
+				seen := &watching{}
+				c.wrap = func(p Planner) Planner { seen.Planner = p; return seen }
+				r := run(t, c)
+				clean(t, r)
+				require.Positive(t, r.Tasks.Waiting)
+				require.Positive(t, r.Preemptions, "nobody ever had to leave, so that this shows nothing")
+				require.Positive(t, r.Migrations, "nobody ever moved, so that this shows nothing")
+				require.Positive(t, seen.full, "there was no quiet cycle")
+				require.Zero(t, seen.moves)
+			})
+		}
+	}
 }
 
 // TestQuincysFourPolicies: with and without fair sharing, which is the order of the pool, and preemption, which is the model's
