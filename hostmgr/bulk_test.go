@@ -65,19 +65,29 @@ func (b *bench) chunks(s *bulk, id uint64) (data map[sluicev1.LogStream]string, 
 	}
 }
 
+// using is what a run uses of CPU, memory, disk and network.
+func using(n int, amounts ...int64) hostmgr.Usage {
+	u := hostmgr.Usage{Run: run(n)}
+	for i, v := range amounts {
+		u.Used.Fixed[[]cluster.Dimension{cluster.CPU, cluster.Memory, cluster.Disk, cluster.Network}[i]] = v
+	}
+	return u
+}
+
 func TestUsage(t *testing.T) {
 	onBench(t, func(b *bench) {
 		c := b.begin()
 		s := b.bulk()
-		b.driver.sink.ReportUsage([]hostmgr.Usage{{Run: run(2), CPUMilli: 20, MemoryBytes: 200}, {Run: run(1), CPUMilli: 10, MemoryBytes: 100}})
+		b.driver.sink.ReportUsage([]hostmgr.Usage{using(2, 20, 200, 2000, 20_000), using(1, 10, 100, 1000, 10_000)})
 		got := b.bulkUp(s).GetUsage()
 		require.Len(t, got.GetRuns(), 2)
 		require.True(t, proto.Equal(&sluicev1.RunUsage{
 			Run: &sluicev1.RunRef{JobUid: 1, Instance: 1, Run: 1}, CpuMilli: 10, MemoryBytes: 100,
+			DiskBytes: 1000, NetworkBytesPerSecond: 10_000,
 		}, got.GetRuns()[0]))
 
 		time.Sleep(5 * time.Second)
-		b.driver.sink.ReportUsage([]hostmgr.Usage{{Run: run(2), CPUMilli: 30}})
+		b.driver.sink.ReportUsage([]hostmgr.Usage{using(2, 30)})
 		got = b.bulkUp(s).GetUsage()
 		require.Equal(t, int64(5*time.Second), got.GetIntervalNs())
 		require.Len(t, got.GetRuns(), 2, "a report names all that run")
@@ -85,7 +95,7 @@ func TestUsage(t *testing.T) {
 
 		b.driver.report(status(2, cluster.TaskSucceeded))
 		b.status(c)
-		b.driver.sink.ReportUsage([]hostmgr.Usage{{Run: run(2), CPUMilli: 40}}) // measured just before it ended
+		b.driver.sink.ReportUsage([]hostmgr.Usage{using(2, 40)}) // measured just before it ended
 		require.Len(t, b.bulkUp(s).GetUsage().GetRuns(), 1)
 	})
 }
@@ -98,7 +108,7 @@ func TestUsageIsDroppedUnderPressure(t *testing.T) {
 		usage := make([]hostmgr.Usage, 1000)
 		for i := range 500 {
 			for n := range usage {
-				usage[n] = hostmgr.Usage{Run: run(n), CPUMilli: int64(i)}
+				usage[n] = using(n, int64(i))
 			}
 			b.driver.sink.ReportUsage(usage)
 			synctest.Wait()

@@ -114,9 +114,10 @@ type Status struct {
 
 // Usage is what a run uses, as measured.
 type Usage struct {
-	Run         cluster.RunID
-	CPUMilli    int64 // thousandths of a core, averaged since the last report
-	MemoryBytes int64 // resident now
+	Run cluster.RunID
+	// Used is its CPU and network, averaged since the last report, and its memory and disk now. What the driver cannot
+	// measure is 0.
+	Used cluster.Resources
 	// Progress is how far the run says it is, from 0 to 1; nil where it has not said.
 	Progress *float64
 }

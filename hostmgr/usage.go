@@ -59,7 +59,9 @@ func (b *usageBox) take() *sluicev1.BulkUp {
 	for _, run := range slices.SortedFunc(maps.Keys(b.runs), cluster.RunID.Compare) {
 		u := b.runs[run]
 		report.Runs = append(report.Runs, &sluicev1.RunUsage{
-			Run: runTo(run), CpuMilli: u.CPUMilli, MemoryBytes: u.MemoryBytes, Progress: u.Progress,
+			Run: runTo(run), Progress: u.Progress,
+			CpuMilli: u.Used.Fixed[cluster.CPU], MemoryBytes: u.Used.Fixed[cluster.Memory],
+			DiskBytes: u.Used.Fixed[cluster.Disk], NetworkBytesPerSecond: u.Used.Fixed[cluster.Network],
 		})
 	}
 	return &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Usage{Usage: report}}

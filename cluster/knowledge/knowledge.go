@@ -12,9 +12,6 @@ import (
 // MinRuns is how many runs it takes until they are believed.
 const MinRuns = 3
 
-// Usage is what the tasks on hosts use, as measured. It does not change.
-type Usage map[cluster.HostID]cluster.Resources
-
 // Base is what was known at one moment. It does not change and may be read from any number of goroutines.
 type Base struct {
 	lessons uint64

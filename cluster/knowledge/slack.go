@@ -8,12 +8,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Sample is what a run used when it was measured.
-type Sample struct {
-	Run  cluster.RunID
-	Used cluster.Resources
-}
-
 // Slack estimates what the tasks of hosts leave unused of what they were allocated, for revocable ones to have.
 //
 // A task is believed to use all that it asks for when it is measured first. From then on it is believed to use what it is

@@ -80,18 +80,19 @@ func findHost(in hostTable, name string) (*cluster.Host, error) {
 // measuredHost is the host with what its tasks were last measured to use together.
 func (a *hostService) measuredHost(s *cluster.Snapshot, h *cluster.Host) *sluicev1.Host {
 	p := hostTo(h)
+	var used cluster.Resources
+	measured := false
 	for _, k := range h.Tasks {
 		t := s.Task(k)
 		if t == nil {
 			continue // the host may be older than the snapshot
 		}
 		if u, ok := a.s.TaskUsage(t); ok {
-			if p.Used == nil {
-				p.Used = &sluicev1.ResourceVector{}
-			}
-			p.Used.CpuMilli += u.CPUMilli
-			p.Used.MemoryBytes += u.MemoryBytes
+			used, measured = used.Add(u.Used), true
 		}
+	}
+	if measured {
+		p.Used = vectorTo(used)
 	}
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
@@ -27,7 +28,7 @@ type shard struct {
 	since   time.Time // connected, or cut off, since then
 	control *control  // nil while it is cut off
 	bulk    *bulk     // nil while there is none
-	usage   map[cluster.TaskKey]Usage
+	usage   knowledge.Uses
 }
 
 // ShardInfo describes a shard for people.
@@ -47,7 +48,7 @@ func (t *shardTable) init(now time.Time) {
 func (t *shardTable) get(name cluster.ShardID) *shard {
 	sh := t.byName[name]
 	if sh == nil {
-		sh = &shard{since: t.began, usage: map[cluster.TaskKey]Usage{}}
+		sh = &shard{since: t.began}
 		t.byName[name] = sh
 	}
 	return sh

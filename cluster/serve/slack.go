@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
-	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
 // measured is what the runs of a shard used.
@@ -17,17 +16,12 @@ type measured struct {
 }
 
 // offerSlack passes a report on to the estimate of slack. One that comes too fast is left out: the next one says it all.
-func (s *Scheduler) offerSlack(shard cluster.ShardID, r *sluicev1.UsageReport) {
+func (s *Scheduler) offerSlack(shard cluster.ShardID, runs []knowledge.Sample) {
 	if s.config.SlackWindow <= 0 {
 		return
 	}
-	m := measured{shard: shard, runs: make([]knowledge.Sample, 0, len(r.GetRuns()))}
-	for _, u := range r.GetRuns() {
-		used := Usage{CPUMilli: u.GetCpuMilli(), MemoryBytes: u.GetMemoryBytes()}
-		m.runs = append(m.runs, knowledge.Sample{Run: runFrom(u.GetRun()), Used: used.resources()})
-	}
 	select {
-	case s.usage <- m:
+	case s.usage <- measured{shard, runs}:
 	default:
 	}
 }

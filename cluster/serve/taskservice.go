@@ -21,7 +21,7 @@ type taskService struct {
 func (a *api) measuredTask(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 	p := taskTo(t, j)
 	if u, ok := a.s.TaskUsage(t); ok {
-		p.Used = &sluicev1.ResourceVector{CpuMilli: u.CPUMilli, MemoryBytes: u.MemoryBytes}
+		p.Used = vectorTo(u.Used)
 		p.Progress = u.Progress
 	}
 	return p

@@ -1,73 +1,52 @@
 package serve
 
 import (
-	"time"
-
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// Usage is what a run used when it was last measured.
-type Usage struct {
-	Run         uint32
-	At          time.Time
-	CPUMilli    int64
-	MemoryBytes int64
-	Progress    *float64          // how far the run says it is, 0..1; nil: it has not said
-	peak        cluster.Resources // of all measurements, in each dimension
+// samplesFrom converts a report. Amounts of which no host can have as many are cut.
+func samplesFrom(r *sluicev1.UsageReport) []knowledge.Sample {
+	samples := make([]knowledge.Sample, 0, len(r.GetRuns()))
+	for _, m := range r.GetRuns() {
+		s := knowledge.Sample{Run: runFrom(m.GetRun())}
+		used := &s.Used.Fixed
+		used[cluster.CPU], used[cluster.Memory] = m.GetCpuMilli(), m.GetMemoryBytes()
+		used[cluster.Disk], used[cluster.Network] = m.GetDiskBytes(), m.GetNetworkBytesPerSecond()
+		for d, v := range used {
+			used[d] = min(max(0, v), cluster.MaxAmount)
+		}
+		if p := m.Progress; p != nil && *p >= 0 && *p <= 1 {
+			s.Progress = p
+		}
+		samples = append(samples, s)
+	}
+	return samples
 }
 
-func (u *Usage) resources() cluster.Resources {
-	var fixed [cluster.NumDimensions]int64
-	fixed[cluster.CPU], fixed[cluster.Memory] = max(0, u.CPUMilli), max(0, u.MemoryBytes)
-	return cluster.NewResources(fixed)
-}
-
-// takeUsage replaces what is known of the shard's runs: each report names all that run. Of those that are not named any
-// more, the peak is kept until their end is reported.
+// takeUsage replaces what is known of the shard's runs.
 func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
-	s.offerSlack(shard, r)
-	now, snapshot := time.Now(), s.Snapshot()
+	samples, snapshot := samplesFrom(r), s.Snapshot()
+	s.offerSlack(shard, samples)
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
 	sh := s.shards.get(shard)
-	before := sh.usage
-	sh.usage = make(map[cluster.TaskKey]Usage, len(r.GetRuns()))
-	for _, m := range r.GetRuns() {
-		run := runFrom(m.GetRun())
-		u := Usage{Run: run.Run, At: now, CPUMilli: m.GetCpuMilli(), MemoryBytes: m.GetMemoryBytes()}
-		if p := m.Progress; p != nil && *p >= 0 && *p <= 1 {
-			u.Progress = p
-		}
-		u.peak = u.resources()
-		if old := before[run.Task]; old.Run == run.Run {
-			for d, v := range old.peak.Fixed {
-				u.peak.Fixed[d] = max(u.peak.Fixed[d], v)
-			}
-		}
-		sh.usage[run.Task] = u
-	}
-	for k, old := range before {
-		t := snapshot.Task(k)
-		if _, named := sh.usage[k]; !named && t != nil && t.State.Bound() && t.Run == old.Run {
-			sh.usage[k] = old
-		}
-	}
+	sh.usage = sh.usage.Next(snapshot, samples)
 }
 
 // TaskUsage returns what the task's current run was last measured to use; false if it was not measured.
-func (s *Scheduler) TaskUsage(t *cluster.Task) (Usage, bool) {
+func (s *Scheduler) TaskUsage(t *cluster.Task) (knowledge.Use, bool) {
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
 	return s.shards.usageOf(t)
 }
 
 // usageOf is TaskUsage for who holds the lock.
-func (r *shardTable) usageOf(t *cluster.Task) (Usage, bool) {
+func (r *shardTable) usageOf(t *cluster.Task) (knowledge.Use, bool) {
 	sh := r.byName[t.Host.Shard()]
 	if sh == nil || !t.State.Bound() {
-		return Usage{}, false
+		return knowledge.Use{}, false
 	}
 	u, ok := sh.usage[t.Key]
 	return u, ok && u.Run == t.Run
@@ -114,9 +93,7 @@ func (s *Scheduler) notePeak(shard cluster.ShardID, e *cluster.TaskStatus) {
 	}
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
-	if u, ok := s.shards.get(shard).usage[e.Task]; ok && u.Run == e.Run {
-		e.Peak = &u.peak
-	}
+	e.Peak = s.shards.get(shard).usage.Peak(cluster.RunID{Task: e.Task, Run: e.Run})
 }
 
 // hostUsage sums what was measured by host.
@@ -125,11 +102,7 @@ func (s *Scheduler) hostUsage(snapshot *cluster.Snapshot) knowledge.Usage {
 	defer s.shards.mu.Unlock()
 	sums := knowledge.Usage{}
 	for _, sh := range s.shards.byName { // in any order: sums
-		for k, u := range sh.usage {
-			if t := snapshot.Task(k); t != nil && t.State.Bound() && t.Run == u.Run {
-				sums[t.Host] = sums[t.Host].Add(u.resources())
-			}
-		}
+		sums.Add(sh.usage, snapshot)
 	}
 	return sums
 }

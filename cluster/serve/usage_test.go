@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -27,11 +28,11 @@ func TestTheHighestUsageIsLearned(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	for i, cpu := range []int64{200, 700, 300} {
 		require.NoError(t, sh.bulk.Send(&sluicev1.BulkUp{Message: &sluicev1.BulkUp_Usage{Usage: &sluicev1.UsageReport{
-			Runs: []*sluicev1.RunUsage{{Run: run, CpuMilli: cpu, MemoryBytes: 1000 - int64(i)}},
+			Runs: []*sluicev1.RunUsage{{Run: run, CpuMilli: cpu, MemoryBytes: 1000 - int64(i), DiskBytes: -cpu, NetworkBytesPerSecond: 10 * cpu}},
 		}}}))
 		require.Eventually(t, func() bool {
 			u, ok := a.TaskUsage(a.Snapshot().Task(k))
-			return ok && u.CPUMilli == cpu
+			return ok && u.Used.Fixed[cluster.CPU] == cpu
 		}, 10*time.Second, time.Millisecond)
 	}
 	sh.report(t, 2, run, sluicev1.RunState_RUN_STATE_SUCCEEDED)
@@ -42,4 +43,31 @@ func TestTheHighestUsageIsLearned(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	require.Equal(t, int64(700), work.Peak.Fixed[cluster.CPU])
 	require.Equal(t, int64(1000), work.Peak.Fixed[cluster.Memory])
+	require.Equal(t, int64(0), work.Peak.Fixed[cluster.Disk])
+	require.Equal(t, int64(7000), work.Peak.Fixed[cluster.Network])
+}
+
+// What the wire says of runs is what the cost models are told of their host.
+func TestMeasuredUsageIsKnownOfHosts(t *testing.T) {
+	a := newAPITest(t)
+	sh := a.connectLogShard(t)
+	a.submit(t, sleepJob("job"))
+	sh.launch(t, 1, sluicev1.RunState_RUN_STATE_RUNNING)
+	k := cluster.MakeTaskKey(1, 0)
+	require.Eventually(t, func() bool { return a.Snapshot().Task(k).State == cluster.TaskRunning }, 10*time.Second, time.Millisecond)
+	task := a.Snapshot().Task(k)
+	require.NoError(t, sh.bulk.Send(&sluicev1.BulkUp{Message: &sluicev1.BulkUp_Usage{Usage: &sluicev1.UsageReport{
+		Runs: []*sluicev1.RunUsage{{
+			Run:      &sluicev1.RunRef{JobUid: uint32(k.Job()), Instance: k.Instance(), Run: task.Run},
+			CpuMilli: 1, MemoryBytes: 2, DiskBytes: 1<<63 - 1, NetworkBytesPerSecond: 125_000_001,
+		}},
+	}}}))
+	require.Eventually(t, func() bool { _, ok := a.TaskUsage(task); return ok }, 10*time.Second, time.Millisecond)
+	var feed knowledge.Feed
+	snapshot := a.Snapshot()
+	used, ok := feed.Next(snapshot, 0, func() knowledge.Usage { return a.hostUsage(snapshot) }).Used(task.Host)
+	require.True(t, ok)
+	require.Equal(t, [cluster.NumDimensions]int64{
+		cluster.CPU: 1, cluster.Memory: 2, cluster.Disk: cluster.MaxAmount, cluster.Network: 125_000_001,
+	}, used.Fixed)
 }

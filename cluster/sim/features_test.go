@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-scheduler/sluice/costmodels/delay"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/costmodels/network"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/costmodels/sjf"
 )
@@ -38,6 +39,7 @@ type story struct {
 	jobs  []trace.Job
 
 	faults Faults
+	usage  Usage
 }
 
 // tell plays the story and returns the runs. No rule is broken in it, by the checker and by verify.
@@ -58,7 +60,7 @@ func (s *story) tell(t *testing.T) []occupancy {
 	if s.model != nil {
 		c.Model = s.model
 	}
-	c.Pools, c.Faults = s.pools, s.faults
+	c.Pools, c.Faults, c.Usage = s.pools, s.faults, s.usage
 	var list bytes.Buffer
 	c.Placements = &list
 	clean(t, run(t, c))
@@ -697,4 +699,39 @@ func TestQuincysFourPolicies(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestBusyLinksAreAvoided: nobody asks for bandwidth, but the tasks of "copy" fill four fifths of their links with input. Those who
+// come meanwhile go elsewhere; and who does the same work later, when all links are idle, goes where the link is wide.
+func TestBusyLinksAreAvoided(t *testing.T) {
+	const link, took = 125_000_000, 300 // bytes per second, seconds
+	fetching := cluster.KeyValue{Key: cluster.WorkLabel, Value: "fetch"}
+	z0 := is(cluster.LabelZone, "z0")
+	copying := work("copy", 0, 3, func(s *cluster.JobSpec) {
+		s.Constraint, s.Labels, s.Spread = &z0, []cluster.KeyValue{fetching}, []cluster.Spread{{Domain: "host", Max: 1}}
+		s.Inputs = []cluster.Input{{Bytes: took * link * 4 / 5, Hosts: []cluster.HostID{cluster.MakeHostID(trace.Shard, "h5")}, Last: 2}}
+	})
+	copying.Durations[0] = took * time.Second
+	story := story{
+		model: network.Model{}, usage: Usage{Mean: 0.5},
+		hosts: func(hosts []trace.Host) {
+			for i := range hosts {
+				hosts[i].Capacity.Fixed[cluster.Network] = link
+			}
+			hosts[3].Capacity.Fixed[cluster.Network] = 10 * link
+		},
+		jobs: []trace.Job{copying, work("meanwhile", 2*time.Minute, 12, nil), work("later", 10*time.Minute, 4, func(s *cluster.JobSpec) {
+			s.Labels = []cluster.KeyValue{fetching}
+		})},
+	}
+	away := func(host string) bool { return zoneOf(host) == "z1" }
+	wide := func(host string) bool { return host == "h3" }
+	runs := story.tell(t)
+	require.True(t, only(runs, "meanwhile", away), "%v", runs)
+	require.True(t, only(runs, "later", wide), "%v", runs)
+
+	story.usage = Usage{}
+	runs = story.tell(t)
+	require.False(t, only(runs, "meanwhile", away), "nothing is observed: all links look idle")
+	require.False(t, only(runs, "later", wide), "nothing was observed")
 }

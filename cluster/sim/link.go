@@ -53,7 +53,7 @@ func (l *link) connect() {
 	}, l.s.failOn)
 	var inventory []*cluster.TaskStatus
 	for _, s := range l.driver.Inventory() {
-		inventory = append(inventory, event(s))
+		inventory = append(inventory, l.event(s))
 	}
 	var answers []rules.Answer
 	p.send(func(tx *rules.Tx) (err error) {
@@ -113,7 +113,7 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 	if !l.connected {
 		return
 	}
-	e, session := event(s), l.session
+	e, session := l.event(s), l.session
 	var verdict rules.Verdict
 	l.s.scheduler.sendAbout(e.Task, func(tx *rules.Tx) (err error) {
 		verdict, err = rules.Report(tx, e)
@@ -135,11 +135,15 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 // ReportHealth implements hostmgr.Sink. No simulated task has checks.
 func (l *link) ReportHealth(hostmgr.Health) {}
 
-func event(s hostmgr.Status) *cluster.TaskStatus {
-	return &cluster.TaskStatus{
+func (l *link) event(s hostmgr.Status) *cluster.TaskStatus {
+	e := &cluster.TaskStatus{
 		Task: s.Run.Task, Run: s.Run.Run, State: s.State, ExitCode: s.ExitCode, Signal: s.Signal,
 		Reason: s.Reason, Message: s.Message,
 	}
+	if s.State.Terminal() {
+		e.Peak = l.s.scheduler.uses.Peak(s.Run)
+	}
+	return e
 }
 
 // launch starts the run of a task that is PLACED. A launch that was refused once must never start later.

@@ -392,6 +392,16 @@ func (m *measure) readInputs(j *measuredJob, instance uint32, host cluster.HostI
 	}
 }
 
+// fetched returns the bytes that a task reads from elsewhere when it runs on the host.
+func (m *measure) fetched(k cluster.TaskKey, host cluster.HostID) (bytes int64) {
+	for _, in := range m.byUID[k.Job()].inputs.Of(k.Instance()) {
+		if !slices.Contains(in.Hosts, host) {
+			bytes += in.Bytes
+		}
+	}
+	return bytes
+}
+
 func (m *measure) waitingTimes() []WaitingTime {
 	keys := slices.SortedFunc(maps.Keys(m.waits), func(a, b waitKey) int {
 		return cmp.Or(cmp.Compare(a.pool, b.pool), cmp.Compare(a.kind, b.kind))

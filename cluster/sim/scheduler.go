@@ -35,6 +35,7 @@ type scheduler struct {
 	planner Planner
 	feed    knowledge.Feed
 	slack   knowledge.Slack
+	uses    knowledge.Uses
 	dead    bool // crashed: whatever the loop still calls does nothing
 
 	queue   []command
@@ -272,7 +273,7 @@ func (p *scheduler) plan() {
 	in := cycle.Input{
 		Snapshot: p.snapshot, Changes: p.fresh, Rescan: p.rescan,
 		Now: p.s.clock.Now(), Budget: p.s.config.SolveBudget, Stopwatch: p.s.config.Stopwatch,
-		Knowledge: p.feed.Next(p.snapshot, p.s.clock.Now(), nil),
+		Knowledge: p.feed.Next(p.snapshot, p.s.clock.Now(), p.usage),
 	}
 	p.fresh, p.rescan, p.awake = cluster.Changes{}, false, false
 	begun := p.s.stopwatch()
@@ -297,6 +298,13 @@ func (p *scheduler) plan() {
 			p.planned(refused, &out)
 		})
 	})
+}
+
+// usage sums what was measured by host.
+func (p *scheduler) usage() knowledge.Usage {
+	sums := knowledge.Usage{}
+	sums.Add(p.uses, p.snapshot)
+	return sums
 }
 
 // planned ends a cycle. The tasks of a refused placement wait again though nothing else may change, so then the next one
@@ -382,7 +390,7 @@ func (p *scheduler) speculate() {
 			if j.Spec.Speculation == nil || j.State().Terminal() {
 				continue
 			}
-			base := p.feed.Next(p.snapshot, p.s.clock.Now(), nil)
+			base := p.feed.Next(p.snapshot, p.s.clock.Now(), p.usage)
 			if chosen := s.Choose(p.snapshot, base, nil, p.s.clock.Now()); len(chosen) > 0 {
 				p.send(func(tx *rules.Tx) error { return rules.Copy(tx, chosen) }, p.s.failOn)
 			}

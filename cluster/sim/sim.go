@@ -116,7 +116,7 @@ func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
 	}
 	plan := fleet.Plan{Duration: s.config.Stragglers.stretch(d, s.config.Seed, l)}
 	if s.config.Usage.Mean > 0 {
-		plan.Usage = s.usage(l.Run.Task, l.Task.Resources)
+		plan.Usage = s.usage(l, plan.Duration)
 	}
 	return plan
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
-// Usage says what simulated tasks use of what they ask for, and how revocable ones get what is left. The zero value has all
-// tasks use all that they ask for, and nothing measured.
+// Usage says what simulated tasks use of what they ask for, and how revocable ones get what is left. What they use is
+// known to the cost model. The zero value has all tasks use all that they ask for, and nothing measured.
 type Usage struct {
 	// Mean is the part of its request that a task uses on average over tasks, above 0 to 1. A task's own part is uniform
 	// between half of that and half as much again, at most 1. Its memory grows to that in the first minute. In one of
-	// eight periods of ten minutes, by chance, it uses all of its CPU.
+	// eight periods of ten minutes, by chance, it uses all of its CPU. Input that is not on its host comes over the network
+	// besides, evenly over its run time.
 	Mean     float64
 	Interval time.Duration // between two reports; default 10s
 	Window   time.Duration // see knowledge.Slack; default 5min, as in production; NoTime lends nothing
@@ -54,17 +55,23 @@ const (
 	usageGrowth = time.Minute      // until memory has grown
 )
 
-// usage returns what a run of the task uses after some time.
-func (s *simulation) usage(k cluster.TaskKey, asked cluster.Resources) func(time.Duration) (int64, int64) {
+// usage returns what a run uses after some time. Of the network that is its part of what it asks for, and the input that is
+// not on its host, evenly over the time that it runs.
+func (s *simulation) usage(l hostmgr.Launch, runs time.Duration) func(time.Duration) cluster.Resources {
+	k, asked := l.Run.Task, l.Task.Resources.Fixed
 	chance := func(of uint64) float64 { return float64(stir(s.config.Seed^stir(uint64(k)^stir(of)))>>11) / (1 << 53) }
 	part := min(1, s.config.Usage.Mean*(0.5+chance(0)))
-	return func(elapsed time.Duration) (cpu, memory int64) {
+	reading := float64(s.measure.fetched(k, cluster.MakeHostID(trace.Shard, l.Host))) / runs.Seconds()
+	return func(elapsed time.Duration) (used cluster.Resources) {
 		busy := part
 		if chance(1+uint64(elapsed/usagePeriod)) < 1.0/8 {
 			busy = 1
 		}
 		grown := min(1, float64(elapsed)/float64(usageGrowth))
-		return int64(busy * float64(asked.Fixed[cluster.CPU])), int64(grown * part * float64(asked.Fixed[cluster.Memory]))
+		used.Fixed[cluster.CPU] = int64(busy * float64(asked[cluster.CPU]))
+		used.Fixed[cluster.Memory] = int64(grown * part * float64(asked[cluster.Memory]))
+		used.Fixed[cluster.Network] = int64(min(part*float64(asked[cluster.Network])+reading, cluster.MaxAmount))
+		return used
 	}
 }
 
@@ -83,14 +90,13 @@ func (l *link) ReportUsage(report []hostmgr.Usage) {
 		return
 	}
 	l.s.measure.used(report, p.snapshot)
-	if l.s.config.Usage.Window < 0 {
-		return
-	}
 	samples := make([]knowledge.Sample, 0, len(report))
 	for _, u := range report {
-		var used cluster.Resources
-		used.Fixed[cluster.CPU], used.Fixed[cluster.Memory] = u.CPUMilli, u.MemoryBytes
-		samples = append(samples, knowledge.Sample{Run: u.Run, Used: used})
+		samples = append(samples, knowledge.Sample(u))
+	}
+	p.uses = p.uses.Next(p.snapshot, samples)
+	if l.s.config.Usage.Window < 0 {
+		return
 	}
 	changes := p.slack.Measured(p.snapshot, trace.Shard, l.s.clock.Now(), samples)
 	if len(changes) == 0 {
@@ -164,8 +170,9 @@ func (m *measure) used(report []hostmgr.Usage, snapshot *cluster.Snapshot) {
 	for _, u := range report {
 		if t := snapshot.Task(u.Run.Task); t != nil && t.State.Bound() && t.Run == u.Run.Run {
 			sum := sums[t.Host]
-			sum.Fixed[cluster.CPU] += u.CPUMilli
-			sum.Fixed[cluster.Memory] += u.MemoryBytes
+			for _, d := range []cluster.Dimension{cluster.CPU, cluster.Memory} { // others use more than they ask for
+				sum.Fixed[d] += u.Used.Fixed[d]
+			}
 			sums[t.Host] = sum
 		}
 	}

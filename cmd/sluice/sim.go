@@ -106,6 +106,7 @@ func addWorkloadSourceFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.Int64Var(&f.fleet.CPUMilli, "host-cpu-milli", 0, "thousandths of a core of a host that is made up")
 	fs.Int64Var(&f.fleet.MemoryBytes, "host-memory-bytes", 0, "its memory")
 	fs.Int64Var(&f.fleet.DiskBytes, "host-disk-bytes", 0, "its disk")
+	fs.Int64Var(&f.fleet.Bandwidth, "host-bandwidth", 0, "bytes per second of its interface; 0: not stated")
 	fs.IntVar(&f.fleet.GPUs, "host-gpus", 0, "its devices; -1: none")
 	fs.StringVar(&f.fleet.GPUModel, "host-gpu-model", "", "their model")
 

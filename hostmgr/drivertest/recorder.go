@@ -112,7 +112,7 @@ func (r *Recorder) ReportUsage(usage []hostmgr.Usage) {
 	defer r.mu.Unlock()
 	r.reports++
 	for _, u := range usage {
-		if u.CPUMilli < 0 || u.MemoryBytes < 0 {
+		if !u.Used.Equal(u.Used.Positive()) {
 			r.violations = append(r.violations, fmt.Sprintf("negative usage %+v", u))
 		}
 		r.usage[u.Run] = append(r.usage[u.Run], u)

@@ -36,7 +36,7 @@ type Plan struct {
 	// Stop is how long it takes to end after SIGTERM; Forever ignores it.
 	Stop time.Duration
 	// Usage tells what it uses when it has run for so long; nil is all that it asked for.
-	Usage func(elapsed time.Duration) (cpuMilli, memoryBytes int64)
+	Usage func(elapsed time.Duration) cluster.Resources
 	// Stdout and Stderr are written when it starts to run.
 	Stdout, Stderr string
 }

@@ -156,13 +156,9 @@ func (f *Fleet) fall(r *run, signal int32) {
 
 // usage returns what the run uses now.
 func (r *run) usage(now cluster.Time) hostmgr.Usage {
-	u := hostmgr.Usage{
-		Run:         r.launch.Run,
-		CPUMilli:    r.launch.Task.Resources.Fixed[cluster.CPU],
-		MemoryBytes: r.launch.Task.Resources.Fixed[cluster.Memory],
-	}
+	u := hostmgr.Usage{Run: r.launch.Run, Used: r.launch.Task.Resources}
 	if r.plan.Usage != nil {
-		u.CPUMilli, u.MemoryBytes = r.plan.Usage(now.Sub(r.started))
+		u.Used = r.plan.Usage(now.Sub(r.started))
 	}
 	return u
 }

@@ -50,7 +50,7 @@ func (w *transcript) ReportHealth(h hostmgr.Health) { w.note("health %v %v", h.R
 
 func (w *transcript) ReportUsage(usage []hostmgr.Usage) {
 	for _, u := range usage {
-		w.note("%v uses %d %d", u.Run, u.CPUMilli, u.MemoryBytes)
+		w.note("%v uses %d %d", u.Run, u.Used.Fixed[cluster.CPU], u.Used.Fixed[cluster.Memory])
 	}
 }
 

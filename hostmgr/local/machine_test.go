@@ -81,9 +81,13 @@ func TestUsageOf(t *testing.T) {
 	start := time.Unix(1000, 0)
 	require.Empty(t, usageOf(runs, all(1), start), "there is no time yet to average over")
 	usage := usageOf(runs, all(3), start.Add(2*time.Second))
+	used := func(cpu, memory int64) (r cluster.Resources) {
+		r.Fixed[cluster.CPU], r.Fixed[cluster.Memory] = cpu, memory
+		return r
+	}
 	require.ElementsMatch(t, []hostmgr.Usage{
-		{Run: a.id, CPUMilli: 2 * (7 + 10 + 20 + 3) * 10 / 2, MemoryBytes: 7 * page},
-		{Run: b.id, CPUMilli: 0, MemoryBytes: page},
+		{Run: a.id, Used: used(2*(7+10+20+3)*10/2, 7*page)},
+		{Run: b.id, Used: used(0, page)},
 	}, usage)
 }
 
@@ -92,7 +96,7 @@ func TestUsageIsReported(t *testing.T) {
 	busy := f.shell(0, "while :; do (:); done", nil) // most of the work is done by children that end at once
 	eventually(t, "usage is reported", func() bool {
 		for _, u := range f.sink.Usage(busy) {
-			if u.CPUMilli > 0 && u.MemoryBytes > 0 {
+			if u.Used.Fixed[cluster.CPU] > 0 && u.Used.Fixed[cluster.Memory] > 0 {
 				return true
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
@@ -67,7 +68,8 @@ type consumption struct {
 }
 
 // usageOf measures runs since their meters were last read, and reads the meters. A run that is seen for the first time
-// gets its usage with the next report. Complexity: O(processes).
+// gets its usage with the next report. It leaves out the network: the runs share the interfaces of the machine, which count
+// for all together. Complexity: O(processes).
 func usageOf(runs map[int]*run, all []process, at time.Time) (usage []hostmgr.Usage) {
 	for pid, c := range consume(runs, all) {
 		r := runs[pid]
@@ -81,12 +83,10 @@ func usageOf(runs map[int]*run, all []process, at time.Time) (usage []hostmgr.Us
 		if before.at.IsZero() || !at.After(before.at) {
 			continue
 		}
-		usage = append(usage, hostmgr.Usage{
-			Run:         r.id,
-			CPUMilli:    max(0, int64(c.used-before.used)*1000/int64(at.Sub(before.at))),
-			MemoryBytes: c.memory,
-			Progress:    r.told.last,
-		})
+		u := hostmgr.Usage{Run: r.id, Progress: r.told.last}
+		u.Used.Fixed[cluster.CPU] = max(0, int64(c.used-before.used)*1000/int64(at.Sub(before.at)))
+		u.Used.Fixed[cluster.Memory] = c.memory
+		usage = append(usage, u)
 	}
 	return usage
 }

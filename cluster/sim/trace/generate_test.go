@@ -121,7 +121,7 @@ func TestGenerateErrors(t *testing.T) {
 	for want, s := range map[string]Synthetic{
 		"hosts is -1: 1 to 1000000":                   {Fleet: Fleet{Hosts: -1}},
 		"hosts per rack is -2: 1 or more":             {Fleet: Fleet{HostsPerRack: -2}},
-		"cpu, memory and disk of a host are 0 to":     {Fleet: Fleet{CPUMilli: -5}},
+		"cpu, memory, disk and bandwidth of a host":   {Fleet: Fleet{CPUMilli: -5}},
 		"a host has 2000 gpus: at most 1024":          {Fleet: Fleet{GPUs: 2000}},
 		"load is -0.1: want a part of the capacity":   {Load: -0.1},
 		"the horizon is negative":                     {Horizon: -time.Second},

@@ -27,6 +27,7 @@ type Fleet struct {
 	CPUMilli    int64  // thousandths of a core
 	MemoryBytes int64  // of each host
 	DiskBytes   int64  // of each host
+	Bandwidth   int64  // of the interface of each host, in bytes per second; 0: not stated
 	GPUs        int    // devices of each host; −1: none, where a default has some
 	GPUModel    string // of all of them
 
@@ -44,6 +45,7 @@ func (f Fleet) or(d Fleet) Fleet {
 		CPUMilli:     cmp.Or(f.CPUMilli, d.CPUMilli, 32_000),
 		MemoryBytes:  cmp.Or(f.MemoryBytes, d.MemoryBytes, 128*gib),
 		DiskBytes:    cmp.Or(f.DiskBytes, d.DiskBytes, 1024*gib),
+		Bandwidth:    cmp.Or(f.Bandwidth, d.Bandwidth),
 		GPUs:         max(0, cmp.Or(f.GPUs, d.GPUs)),
 		GPUModel:     cmp.Or(f.GPUModel, d.GPUModel),
 		Named:        f.Named,
@@ -58,9 +60,8 @@ func (f Fleet) build() ([]Host, error) {
 		return nil, fmt.Errorf("trace: hosts is %d: 1 to %d", f.Hosts, maxHosts)
 	case f.HostsPerRack < 1:
 		return nil, fmt.Errorf("trace: hosts per rack is %d: 1 or more", f.HostsPerRack)
-	case f.CPUMilli < 0 || f.MemoryBytes < 0 || f.DiskBytes < 0 || f.CPUMilli > maxAmount ||
-		f.MemoryBytes > maxAmount || f.DiskBytes > maxAmount:
-		return nil, fmt.Errorf("trace: cpu, memory and disk of a host are 0 to %d", int64(maxAmount))
+	case min(f.CPUMilli, f.MemoryBytes, f.DiskBytes, f.Bandwidth) < 0 || max(f.CPUMilli, f.MemoryBytes, f.DiskBytes, f.Bandwidth) > maxAmount:
+		return nil, fmt.Errorf("trace: cpu, memory, disk and bandwidth of a host are 0 to %d", int64(maxAmount))
 	case f.GPUs > maxGPUs:
 		return nil, fmt.Errorf("trace: a host has %d gpus: at most %d", f.GPUs, maxGPUs)
 	}
@@ -68,7 +69,7 @@ func (f Fleet) build() ([]Host, error) {
 	for i := range hosts {
 		hosts[i].Name = fmt.Sprintf("host-%05d", i)
 		hosts[i].Machine = machine(f.CPUMilli, f.MemoryBytes, f.DiskBytes, f.GPUs, f.GPUModel)
-		hosts[i].Capacity.Named = f.Named
+		hosts[i].Capacity.Fixed[cluster.Network], hosts[i].Capacity.Named = f.Bandwidth, f.Named
 		hosts[i].Rack = rackName(i / f.HostsPerRack)
 	}
 	return finishHosts("", hosts)
