@@ -39,14 +39,14 @@ type Row struct {
 	BelowSimple int     `json:"below_density"`  // instances in which ours is worth less than greedy by density, by this tier first
 }
 
-// Run measures instances with the seeds from 1.
-func Run(ctx context.Context, instances int, newSolver func() solver.Solver, progress func(done int)) ([]Outcome, error) {
+// Run measures instances with the seeds from 1, of so many hosts; with 0 of four to six.
+func Run(ctx context.Context, instances int, hosts int64, newSolver func() solver.Solver, progress func(done int)) ([]Outcome, error) {
 	all := make([]Outcome, 0, instances)
 	for i := range instances {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		o := Outcome{Seed: uint64(i + 1), Options: Options{Load: Loads[i%len(Loads)], Gangs: i/len(Loads)%2 == 1}}
+		o := Outcome{Seed: uint64(i + 1), Options: Options{Load: Loads[i%len(Loads)], Gangs: i/len(Loads)%2 == 1, Hosts: hosts}}
 		if err := o.measure(newSolver); err != nil {
 			return nil, fmt.Errorf("instance %d: %w", o.Seed, err)
 		}

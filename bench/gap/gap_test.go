@@ -37,6 +37,28 @@ func TestNeverBelowGreedyByDensity(t *testing.T) {
 	require.Greater(t, better, 20)
 }
 
+// On more hosts than refits look at together, no plan takes what a stronger tier could have had, and all are worth as much as
+// greedy ones together; one by one they differ by what equal prices decide.
+func TestLargerClustersAreNotBelowGreedyByDensity(t *testing.T) {
+	for _, hosts := range []int64{8, 12, 20, 50} {
+		var sum, simple Value
+		for seed := range uint64(24) {
+			x := Generate(Options{Load: Loads[seed%3], Gangs: seed/3%2 == 1, Hosts: hosts}, seed+1)
+			a, err := Planned(x, newSolver)
+			require.NoError(t, err)
+			b, err := Density(x)
+			require.NoError(t, err)
+			for tier := range sum {
+				sum[tier] += a[tier]
+				simple[tier] += b[tier]
+			}
+		}
+		t.Logf("%d hosts: %v, by density %v", hosts, sum, simple)
+		require.GreaterOrEqual(t, float64(sum[cluster.TierReserved]), 0.999*float64(simple[cluster.TierReserved]), "%d hosts", hosts)
+		require.GreaterOrEqual(t, sum[cluster.TierEntitled], simple[cluster.TierEntitled], "%d hosts", hosts)
+	}
+}
+
 // TestBestIsNeverBelow holds the judge, where there is one, to what both planners found.
 func TestBestIsNeverBelow(t *testing.T) {
 	each(t, 12, func(seed uint64, x *Instance) {

@@ -48,9 +48,10 @@ func (v Value) compare(w Value) int {
 type Options struct {
 	Load  float64 // what is asked for over what there is, the mean of both dimensions
 	Gangs bool    // a third of the classes of more than one task start whole or not at all
+	Hosts int64   // 0: four to six
 }
 
-// Generate returns an instance. Hosts are four to six, half of them with much processor and little memory, half the other way
+// Generate returns an instance. Hosts are four to six unless the options say otherwise, half of them with much processor and little memory, half the other way
 // round, and so are the classes. A class has one to four tasks and any tier. A start costs nothing on a third of the hosts,
 // and up to a second elsewhere; waiting costs two to eight seconds, whatever the size.
 func Generate(o Options, seed uint64) *Instance {
@@ -64,7 +65,11 @@ func Generate(o Options, seed uint64) *Instance {
 	}
 	x := &Instance{}
 	var room, asked Vector
-	for i := range between(4, 6) {
+	hosts := between(4, 6)
+	if o.Hosts > 0 {
+		hosts = o.Hosts
+	}
+	for i := range hosts {
 		x.Hosts = append(x.Hosts, opposed(between(12, 20), between(8, 12), i%2 == 1))
 		room = room.plus(x.Hosts[i], 1)
 	}

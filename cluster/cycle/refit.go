@@ -21,8 +21,9 @@ const (
 	refitNodes     = 1 << 14 // steps that a refit may take from each beginning
 	refitHostNodes = 1 << 11 // of those, for the same hosts
 	refitLooks     = 16      // classes that are considered for the same hosts
-	refitSmall     = 64      // starts of a plan that is refitted; of more, a single one is worth too little
-	refitPairs     = 8       // hosts of a cluster whose plans are refitted, any two of them together
+	refitSmall     = 64      // starts of a plan that is refitted in full
+	refitLarge     = 256     // and of one that is refitted at all, and classes that wait; of more, a single one is worth too little
+	refitPairs     = 16      // hosts of a cluster whose plans are refitted in full, any two of them together
 	refitTriples   = 6       // hosts of which any three are considered together
 	refitLots      = 64      // times that half of the starts are made anew by lot, at most four for each
 	refitGang      = 32      // units of a gang for which room is looked for on several hosts
@@ -41,6 +42,7 @@ type refitter struct {
 	p      *Planner
 	out    *Output
 	nodes  int
+	few    bool                 // there are few hosts and starts: several hosts are looked at together, and lots are drawn
 	order  func(*class) float64 // who goes first within a level
 	first  map[*class][]*host   // where a class is settled before it looks for what is cheapest
 	levels []level
@@ -71,19 +73,21 @@ type change struct {
 }
 
 // refit improves the plan as long as something waits that was admitted. Complexity: 6 · refitNodes looks at a class on a host,
-// and the starts of the plan.
+// and the square of the starts of the plan, which are few.
 func (p *Planner) refit(out *Output) {
-	if len(out.Displacements) > 0 || len(p.made) > refitSmall || len(p.hosts.byID) > refitPairs { // the former were decided beside these starts
+	if len(out.Displacements) > 0 || len(p.made) > refitLarge || len(p.order) > refitLarge { // the former were decided beside these starts
 		return
 	}
-	r := refitter{p: p, out: out, nodes: refitNodes}
+	r := refitter{p: p, out: out, nodes: refitNodes, few: len(p.made) <= refitSmall && len(p.hosts.byID) <= refitPairs}
 	r.order = r.density
 	if !r.begin() {
 		return
 	}
 	r.sweeps()
 	r.again(r.density, func(*class) bool { return true }, refitNodes)
-	r.byLot()
+	if r.few {
+		r.byLot()
+	}
 	if len(r.log) > 0 {
 		p.insert(out) // what rules keep out of this may fit now
 	}
@@ -141,7 +145,7 @@ func (r *refitter) sweeps() {
 		for _, h := range r.touched() {
 			better = r.fit(h) || better
 		}
-		better = r.together() || better
+		better = r.few && r.together() || better
 		for _, c := range r.waiting() {
 			if c.group.key.gang {
 				better = r.gang(c) || better
@@ -250,16 +254,25 @@ func (r *refitter) touched() []*host {
 
 // waiting returns the classes with something left to place, the densest first within a level.
 func (r *refitter) waiting() []*class {
-	var all []*class
+	type ranked struct {
+		class *class
+		level int
+		order float64
+	}
+	var all []ranked
 	for _, c := range r.p.order {
 		if c.open() > 0 && r.free(c) {
-			all = append(all, c)
+			all = append(all, ranked{c, r.level(c, c.tier()), r.order(c)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *class) int {
-		return cmp.Or(cmp.Compare(r.level(a, a.tier()), r.level(b, b.tier())), cmp.Compare(r.order(b), r.order(a)))
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(b.order, a.order))
 	})
-	return all
+	classes := make([]*class, len(all))
+	for i := range all {
+		classes[i] = all[i].class
+	}
+	return classes
 }
 
 // dropped returns the classes of which all starts may be taken back together, by first start.

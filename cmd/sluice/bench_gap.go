@@ -16,7 +16,7 @@ import (
 
 const benchGapHelp = `Measure what the planner loses against the best plan there is.
 
-Small random clusters of four to six hosts are filled to 0.8, 1.0 and 1.2 times what they have, with
+Small random clusters of four to six hosts, or --hosts, are filled to 0.8, 1.0 and 1.2 times what they have, with
 tasks of opposed dimensions in all tiers; in half of them some are gangs. HiGHS finds the best plan of each
 as a mixed integer program, tier after tier. The gap is the part of the best plan's value that ours lacks;
 value is what a plan saves against leaving everything waiting.
@@ -24,7 +24,7 @@ value is what a plan saves against leaving everything waiting.
 It needs a build with -tags highs (scripts/install-highs.sh).`
 
 func newBenchGapCommand(a *app) *cobra.Command {
-	instances, algorithm := 200, registry.Default
+	instances, hosts, algorithm := 200, int64(0), registry.Default
 	cmd := &cobra.Command{
 		Use:   "gap",
 		Short: "Measure what plans lose against the best ones",
@@ -34,11 +34,14 @@ func newBenchGapCommand(a *app) *cobra.Command {
 			if instances < 1 {
 				return usageError(cmd, errors.New("--instances must be at least 1"))
 			}
+			if hosts < 0 || hosts > 1000 {
+				return usageError(cmd, errors.New("--hosts must be between 1 and 1000, or 0 for four to six"))
+			}
 			if _, err := registry.New(algorithm); err != nil {
 				return usageError(cmd, fmt.Errorf("--solver: %w", err))
 			}
 			bar := newProgress(a.err)
-			all, err := gap.Run(cmd.Context(), instances,
+			all, err := gap.Run(cmd.Context(), instances, hosts,
 				func() solver.Solver { s, _ := registry.New(algorithm); return s }, // was checked
 				func(done int) { bar.show(fmt.Sprintf("%d of %d instances", done, instances), time.Now()) })
 			bar.end()
@@ -50,6 +53,7 @@ func newBenchGapCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&instances, "instances", instances, "random clusters, seeds from 1")
+	cmd.Flags().Int64Var(&hosts, "hosts", hosts, "hosts of each cluster, 0 for four to six; the best plan takes long to find for more than a dozen")
 	cmd.Flags().StringVar(&algorithm, "solver", algorithm, "solver of the planner")
 	return cmd
 }
