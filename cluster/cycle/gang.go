@@ -101,6 +101,31 @@ func (g *gathering) take(h *host, limit int64, price flowgraph.Cost) {
 // end forgets what was counted meanwhile.
 func (g *gathering) end() { g.p.labels.takeBack(g.mark) }
 
+// placeTogether places all that is left of the class where find says. Where only the price keeps them from that, they rather wait.
+func (p *Planner) placeTogether(out *Output, c *class, find func(*class) []share) {
+	if shares := find(c); shares != nil {
+		p.placeShares(out, c, shares)
+		return
+	}
+	if p.rows.refresh(c.row); !c.shuns() {
+		return
+	}
+	price := c.price
+	if c.price = nowhere; find(c) != nil {
+		p.wake(c)
+	}
+	c.price = price
+}
+
+// shuns reports whether there is an open host that costs more than to wait, unless data is near. The row must be fresh.
+func (c *class) shuns() bool {
+	for k := 0; ; k++ {
+		if s, ok := c.row.at(k); !ok || s.price()+c.local.elsewhere >= c.price {
+			return ok
+		}
+	}
+}
+
 func (p *Planner) placeShares(out *Output, c *class, shares []share) {
 	for _, s := range shares {
 		p.place(out, c, s.host, s.n, s.price)

@@ -279,10 +279,10 @@ func (p *Planner) takeTurns(out *Output, classes []*class) {
 func (p *Planner) insertPart(out *Output, c *class, tier cluster.Tier, part int64) bool {
 	switch {
 	case c.row.rule.unbegun():
-		p.placeShares(out, c, p.begin(c))
+		p.placeTogether(out, c, p.begin)
 		return false
 	case c.group.key.gang:
-		p.placeShares(out, c, p.whole(c, nil))
+		p.placeTogether(out, c, func(c *class) []share { return p.whole(c, nil) })
 		return false
 	}
 	for part > 0 && c.left[tier] > 0 {

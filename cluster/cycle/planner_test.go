@@ -323,6 +323,35 @@ func TestNothingWakesForWhatIsGone(t *testing.T) {
 
 func init() { cycle.VerifyPlan = verify.Plan }
 
+// A gang that rather waits for the data of its tasks says when it may think otherwise, and then begins as a whole elsewhere.
+func TestAGangThatRatherWaitsWakesThePlanner(t *testing.T) {
+	for _, free := range []int{2, 1} { // hosts for two tasks
+		w := newWorldWith(t, quincy.Model{})
+		for i := range free {
+			w.machine(i, cluster.Machine{Rack: "a", Capacity: vector(1000, 10)})
+		}
+		w.submit(cluster.JobSpec{
+			Instances: 2, Task: cluster.TaskSpec{Resources: vector(1000, 1)}, Gang: &cluster.Gang{Minimum: 2},
+			Inputs: []cluster.Input{{Bytes: 3_000_000_000, Hosts: []cluster.HostID{"s/away"}, Last: 1}},
+		})
+		out := w.cycle()
+		require.Empty(t, out.Placements)
+		if free == 1 {
+			require.Zero(t, out.WakeAt, "time alone makes no room")
+			require.False(t, out.Patient)
+			continue
+		}
+		for n := 0; len(out.Placements) == 0; n++ {
+			require.Less(t, n, 6)
+			require.True(t, out.Patient)
+			require.Greater(t, out.WakeAt, w.now)
+			w.now = out.WakeAt
+			out = w.cycle()
+		}
+		require.Len(t, out.Placements, 2)
+	}
+}
+
 // Over random histories no plan is wrong by verify.Plan or over-commits a host (carrying it out would fail), nothing waits that
 // fits, everything is the same when it is done again, and the counts add up.
 func TestRandomHistories(t *testing.T) {
