@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
@@ -10,25 +11,37 @@ import (
 // begin returns where all that waits of a class fits together that may only be where others like it are, while there are
 // none: in the domain where that is cheapest, nil if it fits in none. Complexity: hosts.
 func (p *Planner) begin(c *class) (best []share) {
-	var first []*tally
-	for _, x := range c.row.rule.order {
-		if x.unbegun() {
-			first = append(first, x.tally)
-		}
-	}
 	var cost flowgraph.Cost
-	for _, hosts := range p.hosts.divide(first) {
-		for _, t := range first {
-			t.seed, _ = hosts[0].rec.Domain(t.domain)
-		}
+	for hosts := range p.starts(c) {
 		if shares, price := p.beginIn(c, hosts); shares != nil && (best == nil || price < cost) {
 			best, cost = shares, price
 		}
 	}
-	for _, t := range first {
-		t.seed = ""
-	}
 	return best
+}
+
+// starts yields the hosts of each domain in which the first tasks of the class may be, while its rule lets them go there;
+// all hosts at once if it does not wait for first ones.
+func (p *Planner) starts(c *class) iter.Seq[[]*host] {
+	return func(yield func([]*host) bool) {
+		var first []*tally
+		for _, x := range c.row.leaves() {
+			if x.unbegun() {
+				first = append(first, x.tally)
+			}
+		}
+		for _, hosts := range p.hosts.divide(first) {
+			for _, t := range first {
+				t.seed, _ = hosts[0].rec.Domain(t.domain)
+			}
+			if !yield(hosts) {
+				break
+			}
+		}
+		for _, t := range first {
+			t.seed = ""
+		}
+	}
 }
 
 // beginIn returns where all that waits of the class fits on the hosts, and what that costs; nil if it does not.

@@ -20,6 +20,9 @@ type Waiting struct {
 	Price flowgraph.Cost // of one task's waiting for one cycle
 	Hosts int            // all hosts; the sum of the tally
 	Tally []Tally        // most hosts first
+	// Together is how many tasks are placed at once with it or not at all, itself counted, and Fit how many of these have room
+	// now; 0 where it is placed alone.
+	Together, Fit int
 	// Position among the Queue tasks that wait in the pool, from 1, by priority and age.
 	Position, Queue int
 	// Binding is what keeps the pool from admitting the task; its rule is pool.RuleNone where nothing does.
@@ -64,7 +67,9 @@ const (
 	MoreTasks     UnblockKind = "MORE_TASKS"     // so many tasks that a rule counts come to the host's domain
 	RaisePool     UnblockKind = "RAISE_POOL"     // the pool may have so much more of a dimension
 	LiftLimit     UnblockKind = "LIFT_LIMIT"     // of what a limit on running work counts something ends, or the limit is raised
-	OtherHost     UnblockKind = "OTHER_HOST"     // a host comes that could run the task
+	MoreGPUs      UnblockKind = "MORE_GPUS"      // on so many more devices of the host so much is free
+	MorePorts     UnblockKind = "MORE_PORTS"     // these ports of the host are free, and so many more
+	OtherHost     UnblockKind = "OTHER_HOST"     // so many hosts come that could run the task
 	Patience      UnblockKind = "PATIENCE"       // nothing: it goes where there is room when better places do not open
 )
 
@@ -75,6 +80,15 @@ type Unblocker struct {
 	// Room is what the host needs beyond what it has free, for the task and for the Ahead tasks that may go there first.
 	Room  cluster.Resources
 	Ahead int
+	// Together is for how many tasks all this is that are placed at once with the task, itself counted; 0 where it is alone.
+	Together int
+	// GPUs of MoreGPUs: how often Milli thousandths of one device have to be free beyond what is: whole devices if it is all.
+	GPUs, Milli int64
+	// Ports of MorePorts and OtherHost: these, and so many others.
+	Ports     []uint16
+	FreePorts int
+	// Hosts of OtherHost: how many; each needs all the rest.
+	Hosts int
 	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool and LiftLimit: what of the pool is to be raised.
 	Rule  string
 	Count int64
@@ -105,7 +119,10 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 		w.Binding = c.why
 	}
 	w.Blocked = p.cheapestBlocked(c)
-	w.Unblockers = p.unblockers(c, rank, refused, w.Blocked)
+	if c.together() {
+		w.Together, w.Fit = c.queue.Len(), int(p.placesAtOnce(c, nil))
+	}
+	w.Unblockers = p.unblockers(c, rank, refused, &w)
 	return w, true
 }
 
@@ -198,6 +215,9 @@ func (r *row) judgeOpen(h *host) verdict {
 		if _, ok := x.tally.at(&rec); !ok {
 			return noDomain
 		}
+	}
+	if v == open && r.task.Ports.Fit(&cluster.Host{Machine: h.rec.Machine}, 1) == 0 {
+		return tooSmall
 	}
 	return v
 }

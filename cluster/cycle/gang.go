@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -46,6 +47,43 @@ func (p *Planner) whole(c *class, flow []share) []share {
 		}
 	}
 	return nil
+}
+
+// together reports whether the waiting tasks of the class are placed all at once or not at all: the core of a gang, and those
+// of which the first may only be where others like it are.
+func (c *class) together() bool { return c.group.key.gang || c.row.rule.unbegun() }
+
+// apart reports whether a rule lets only so many of the tasks that are placed together be in one domain.
+func (c *class) apart() bool {
+	return c.together() && slices.ContainsFunc(c.row.leaves(), func(x *leaf) bool {
+		return x.self && (x.compare == cluster.Less || x.balance != nil) && slices.ContainsFunc(c.row.rule.hard, func(r *cluster.Constraint) bool {
+			return x.of(r, c.row.rule)
+		})
+	})
+}
+
+// placesAtOnce returns for how many of the tasks that are placed together there is room at once, other than on the host that
+// is left out. Complexity: hosts.
+func (p *Planner) placesAtOnce(c *class, out *host) (most int64) {
+	for hosts := range p.starts(c) {
+		most = max(most, p.placesOn(c, hosts, out))
+	}
+	return most
+}
+
+func (p *Planner) placesOn(c *class, hosts []*host, out *host) int64 {
+	g := p.gather(c)
+	defer g.end()
+	g.need = c.waiting()
+	for before := int64(0); g.need != before; { // again where places open as others fill
+		before = g.need
+		for _, h := range hosts {
+			if h != out && c.row.judge(h) == open {
+				g.take(h, g.need, 0)
+			}
+		}
+	}
+	return c.waiting() - g.need
 }
 
 // collect reads a sequence to its end, and returns it.

@@ -9,7 +9,7 @@ import (
 
 // unblockers returns what would get the task placed in the next cycle that has so many of its class before it. They are
 // enough whatever the order is in which others take what they open.
-func (p *Planner) unblockers(c *class, rank int, refused bool, blocked *Blocked) []Unblocker {
+func (p *Planner) unblockers(c *class, rank int, refused bool, w *Waiting) []Unblocker {
 	var all []Unblocker
 	gated := refused && ownLimit(c.why.Rule)
 	crowded := refused && !gated // by the capacity of the cluster, of which all pools have a part
@@ -19,20 +19,32 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, blocked *Blocked)
 	case refused:
 		all = p.raise(c)
 	}
-	if p.rows.refresh(c.row); c.row.anyOpen() && !crowded {
+	p.rows.refresh(c.row)
+	room := c.row.anyOpen()
+	if c.together() {
+		room = w.Fit == w.Together
+	}
+	if room && !crowded {
 		if !refused {
 			all = append(all, Unblocker{Kind: Patience})
 		}
 		return all
 	}
-	if blocked == nil {
-		other := Unblocker{Kind: OtherHost, Room: c.row.task.Resources}
-		if crowded { // hosts are open now, but have too little for all who would be let in
-			other.Room, other.Ahead = p.contenders(c, rank, nil, true)
-		}
-		return append(all, other)
+	if every := p.contenders(c, rank, nil, true); len(all) > 0 && len(every) == 1 && p.placesAtOnce(c, nil) >= every[0].n {
+		return all // there is room
 	}
-	h := p.hosts.byID[blocked.Host]
+	var h *host
+	if w.Blocked != nil {
+		h = p.hosts.byID[w.Blocked.Host]
+	}
+	if c.together() {
+		if open, _ := p.best(c); open != nil {
+			h = open
+		}
+	}
+	if n := p.newHosts(c, rank, w); h == nil || n > 1 || c.apart() || c.row.rule.unbegun() {
+		return append(all, p.otherHosts(c, rank, n, crowded))
+	}
 	switch {
 	case h.rec.Unreachable:
 		all = append(all, Unblocker{Kind: ReconnectHost, Host: h.id})
@@ -43,14 +55,88 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, blocked *Blocked)
 		}
 	}
 	all = append(all, c.row.rule.unblockers(h)...)
+	return append(all, p.moreOn(c, rank, h, crowded)...)
+}
+
+// newHosts returns how many hosts have to come if none of those that are there gets more room: one for each task that may
+// not be beside another on its host.
+func (p *Planner) newHosts(c *class, rank int, w *Waiting) int {
+	ports := &c.row.task.Ports
+	if !c.apart() && len(ports.Numbers) == 0 {
+		return 1
+	}
+	n, others := 1, p.contenders(c, rank, nil, true)[1:]
+	switch {
+	case c.together() && len(others) == 0:
+		n = w.Together - w.Fit
+	case c.together():
+		n = w.Together
+	case len(ports.Numbers) > 0:
+		n += rank
+	}
+	if len(ports.Numbers) > 0 {
+		for _, x := range others {
+			if mayTake(&x.class.row.task.Ports, ports) {
+				n += int(x.n)
+			}
+		}
+	}
+	return max(1, n)
+}
+
+// otherHosts says what each of so many hosts needs that come: as much as all ask for that may go there first.
+func (p *Planner) otherHosts(c *class, rank, n int, crowded bool) Unblocker {
+	all := p.contenders(c, rank, nil, true)
+	if n > 1 || c.apart() { // one on each
+		all[0].n = 1
+	}
+	u := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers}
+	u.Room = request(c, all, crowded)
+	if c.together() {
+		u.Together = int(all[0].n)
+	}
+	if !c.row.task.GPU.IsZero() {
+		u.Room.Fixed[cluster.GPU] = lacking(c, all, nil).whole * cluster.WholeGPU
+	}
+	if c.row.task.Ports.Dynamic > 0 {
+		u.FreePorts = portsOf(all) - len(u.Ports)
+	}
+	return u
+}
+
+// moreOn says what the host, which may take the task, needs beyond what it has free.
+func (p *Planner) moreOn(c *class, rank int, h *host, crowded bool) []Unblocker {
+	all := p.contenders(c, rank, h, crowded)
+	if c.together() && len(p.contenders(c, rank, nil, true)) == 1 { // nobody else takes what is free elsewhere
+		all[0].n -= p.placesAtOnce(c, h)
+	}
+	with := Unblocker{Host: h.id, Ahead: beside(c, all)}
+	if c.together() {
+		with.Together = int(all[0].n)
+	}
 	if c.row.key.revocable {
-		return append(all, Unblocker{Kind: MoreSlack, Host: h.id, Room: c.row.task.Resources.Sub(h.rec.Spare()).Positive()})
+		with.Kind, with.Ahead = MoreSlack, 0
+		with.Room = c.row.task.Resources.Times(max(1, int64(with.Together))).Sub(h.rec.Spare()).Positive()
+		return []Unblocker{with}
 	}
-	need, ahead := p.contenders(c, rank, h, crowded)
-	if more := need.Sub(h.room).Positive(); !more.IsZero() || crowded {
-		all = append(all, Unblocker{Kind: MoreRoom, Host: h.id, Room: more, Ahead: ahead})
+	var more []Unblocker
+	room := request(c, all, crowded).Sub(h.room).Positive()
+	if !c.row.task.GPU.IsZero() {
+		room.Fixed[cluster.GPU] = 0
+		if u := with.gpus(c, all, h.rec); u.GPUs > 0 {
+			more = append(more, u)
+		}
 	}
-	return all
+	if !c.row.task.Ports.IsZero() {
+		if u := with.ports(c, all, h.rec); len(u.Ports) > 0 || u.FreePorts > 0 {
+			more = append(more, u)
+		}
+	}
+	if !room.IsZero() || crowded && len(more) == 0 {
+		with.Kind, with.Room = MoreRoom, room
+		more = append([]Unblocker{with}, more...)
+	}
+	return more
 }
 
 // ownLimit reports whether the rule is one that no more capacity lifts.
@@ -96,22 +182,56 @@ func amountOf(r cluster.Resources, dimension string) int64 {
 	return r.Amount(dimension)
 }
 
-// contenders returns what the task, those of its class before it and all others that could go to the host ask for together,
-// and how many the others are; with all, those too that could not, since they have a claim on what comes to the cluster.
-func (p *Planner) contenders(own *class, rank int, h *host, all bool) (need cluster.Resources, ahead int) {
-	for _, c := range p.order {
-		n := int64(c.queue.Len())
-		switch {
-		case c == own && !own.key.group.gang:
-			n = int64(rank) + 1
-		case c == own:
-		case !all && !c.row.mayEver(h):
-			continue
-		}
-		need = need.Add(c.row.task.Resources.Times(n))
-		ahead += int(n)
+// contender is tasks of a class that may take what opens.
+type contender struct {
+	class *class
+	n     int64
+}
+
+// contenders returns the task with those of its class that go before it, or together with it, and then all others that could
+// go to the host; with all, those too that could not, since they have a claim on what comes to the cluster.
+func (p *Planner) contenders(own *class, rank int, h *host, all bool) []contender {
+	out := []contender{{own, int64(rank) + 1}}
+	if own.together() {
+		out[0].n = own.waiting()
 	}
-	return need, ahead - 1
+	for _, c := range p.order {
+		if c != own && c.queue.Len() > 0 && (all || c.row.mayEver(h)) {
+			out = append(out, contender{c, c.waiting()})
+		}
+	}
+	return out
+}
+
+// beside returns how many contenders there are beside the task and those that go together with it.
+func beside(own *class, all []contender) int {
+	n := -1
+	if own.together() {
+		n = -int(all[0].n)
+	}
+	for _, x := range all {
+		n += int(x.n)
+	}
+	return n
+}
+
+// request returns what the contenders ask for together of what the task asks for; if it is the cluster that has too little, of
+// everything.
+func request(own *class, all []contender, crowded bool) (sum cluster.Resources) {
+	for _, x := range all {
+		sum = sum.Add(x.class.row.task.Resources.Times(x.n))
+	}
+	if crowded {
+		return sum
+	}
+	r := &own.row.task.Resources
+	for d := range sum.Fixed {
+		if r.Fixed[d] == 0 {
+			sum.Fixed[d] = 0
+		}
+	}
+	sum.Named = slices.DeleteFunc(slices.Clone(sum.Named), func(a cluster.Amount) bool { return r.Amount(a.Name) == 0 })
+	return sum
 }
 
 // mayEver reports whether tasks of the row could be on the host if it were larger.

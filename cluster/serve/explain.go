@@ -130,6 +130,7 @@ func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.W
 	w := &sluicev1.WaitingExplanation{
 		Reason: waitingForFit, Hosts: uint64(why.Hosts), QueuePosition: uint64(why.Position), QueueLength: uint64(why.Queue),
 		BindingPool: string(why.Binding.Pool), BindingDimension: why.Binding.Dimension,
+		Together: uint64(why.Together), TogetherFit: uint64(why.Fit),
 	}
 	for _, c := range why.Tally {
 		w.Tally = append(w.Tally, &sluicev1.HostTally{Reason: string(c.Reason), Hosts: uint64(c.Hosts), Detail: c.Detail})
@@ -155,9 +156,12 @@ func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.W
 
 // unblockerWord says what has to change.
 func unblockerWord(u *cycle.Unblocker) string {
-	ahead := ""
+	with := ""
+	if u.Together > 1 {
+		with = fmt.Sprintf(", for %d of those that start together", u.Together)
+	}
 	if u.Ahead > 0 {
-		ahead = fmt.Sprintf(", with what the %d others that may go there first ask for", u.Ahead)
+		with += fmt.Sprintf(", with what the %d others that may go there first ask for", u.Ahead)
 	}
 	switch u.Kind {
 	case cycle.ResumeHost:
@@ -166,11 +170,18 @@ func unblockerWord(u *cycle.Unblocker) string {
 		return fmt.Sprintf("the host manager of host %s connects again", u.Host)
 	case cycle.MoreRoom:
 		if u.Room.IsZero() {
-			return fmt.Sprintf("the cluster has more for its pool to claim%s", ahead)
+			return fmt.Sprintf("the cluster has more for its pool to claim%s", with)
 		}
-		return fmt.Sprintf("%v more free on host %s%s", u.Room, u.Host, ahead)
+		return fmt.Sprintf("%v more free on host %s%s", u.Room, u.Host, with)
+	case cycle.MoreGPUs:
+		if u.Milli == cluster.WholeGPU {
+			return fmt.Sprintf("%d more whole GPUs free on host %s%s", u.GPUs, u.Host, with)
+		}
+		return fmt.Sprintf("%d more times gpu_milli=%d free on one GPU of host %s%s", u.GPUs, u.Milli, u.Host, with)
+	case cycle.MorePorts:
+		return fmt.Sprintf("%s free on host %s%s", portsWord(u), u.Host, with)
 	case cycle.MoreSlack:
-		return fmt.Sprintf("the tasks of host %s leave %v more unused of what they hold", u.Host, u.Room)
+		return fmt.Sprintf("the tasks of host %s leave %v more unused of what they hold%s", u.Host, u.Room, with)
 	case cycle.FewerTasks:
 		return fmt.Sprintf("%d fewer around host %s of the tasks that it keeps apart from (%s)", u.Count, u.Host, u.Rule)
 	case cycle.MoreTasks:
@@ -180,10 +191,34 @@ func unblockerWord(u *cycle.Unblocker) string {
 	case cycle.LiftLimit:
 		return liftWord(u)
 	case cycle.OtherHost:
-		return fmt.Sprintf("a host that its rules allow and that has %v%s, or other rules or a request for less", u.Room, ahead)
+		return otherWord(u, with)
 	default:
 		return "nothing: there is room, and it goes there when no better place opens"
 	}
+}
+
+// otherWord says what hosts that come have to have.
+func otherWord(u *cycle.Unblocker, with string) string {
+	what := u.Room.String()
+	if len(u.Ports) > 0 || u.FreePorts > 0 {
+		what += " and " + portsWord(u)
+	}
+	if u.Hosts > 1 {
+		return fmt.Sprintf("%d hosts that its rules allow, of which each has %s%s, or other rules or a request for less", u.Hosts, what, with)
+	}
+	return fmt.Sprintf("a host that its rules allow and that has %s%s, or other rules or a request for less", what, with)
+}
+
+// portsWord names ports by their numbers, and counts those that may be any.
+func portsWord(u *cycle.Unblocker) string {
+	var words []string
+	for _, p := range u.Ports {
+		words = append(words, fmt.Sprintf("port %d", p))
+	}
+	if u.FreePorts > 0 {
+		words = append(words, fmt.Sprintf("%d more ports", u.FreePorts))
+	}
+	return strings.Join(words, " and ")
 }
 
 // liftWord says how a limit on running work lets one more in.
@@ -274,10 +309,16 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluste
 	lines := []string{fmt.Sprintf("it asks for %v; of %d hosts", j.TaskFor(t).Resources, w.Hosts)}
 	for _, c := range w.Tally {
 		reason := hostReasons[c.Reason]
+		if c.Reason == string(cycle.HostOpen) && w.TogetherFit < w.Together {
+			reason = "have room by now for some of those that start together"
+		}
 		if strings.Contains(reason, "%s") {
 			reason = fmt.Sprintf(reason, c.Detail)
 		}
 		lines = append(lines, fmt.Sprintf("  %d %s", c.Hosts, reason))
+	}
+	if w.Together > 0 {
+		lines = append(lines, fmt.Sprintf("it starts together with others or not at all: %d need a place at once, and there is room for %d of them", w.Together, w.TogetherFit))
 	}
 	lines = append(lines, fmt.Sprintf("it is number %d of %d that wait in pool %s", w.QueuePosition, w.QueueLength, j.Spec.Pool))
 	if w.BindingPool != "" {

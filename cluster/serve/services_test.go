@@ -364,7 +364,7 @@ func TestExplain(t *testing.T) {
 		require.Len(t, w.Unblockers, 1)
 	}
 	require.Contains(t, explain("huge").Summary, "1 have too little cpu_milli, even empty")
-	require.Contains(t, explain("huge").Summary, "a host that its rules allow and that has cpu_milli=5000")
+	require.Contains(t, explain("huge").Summary, "a host that its rules allow and that has cpu_milli=7000 memory_bytes=3145728, with what the 2 others that may go there first ask for")
 	require.Contains(t, explain("second").Summary, "would help: cpu_milli=")
 	require.Equal(t, "s/h", explain("second").GetWaiting().GetCheapestBlocked().GetHost())
 

@@ -42,8 +42,13 @@ type WaitingExplanation struct {
 	// The job that is in the way, where a single one is.
 	BlockingJob string `protobuf:"bytes,10,opt,name=blocking_job,json=blockingJob,proto3" json:"blocking_job,omitempty"`
 	// The cycle that found this, and when.
-	Cycle         uint64                 `protobuf:"varint,11,opt,name=cycle,proto3" json:"cycle,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=time,proto3" json:"time,omitempty"`
+	Cycle uint64                 `protobuf:"varint,11,opt,name=cycle,proto3" json:"cycle,omitempty"`
+	Time  *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=time,proto3" json:"time,omitempty"`
+	// How many tasks need a place at once, this one counted, because they start
+	// together or not at all: what is left of a gang's core. 0: it starts alone.
+	Together uint64 `protobuf:"varint,13,opt,name=together,proto3" json:"together,omitempty"`
+	// How many of these there is room for at once now.
+	TogetherFit   uint64 `protobuf:"varint,14,opt,name=together_fit,json=togetherFit,proto3" json:"together_fit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -160,6 +165,20 @@ func (x *WaitingExplanation) GetTime() *timestamppb.Timestamp {
 		return x.Time
 	}
 	return nil
+}
+
+func (x *WaitingExplanation) GetTogether() uint64 {
+	if x != nil {
+		return x.Together
+	}
+	return 0
+}
+
+func (x *WaitingExplanation) GetTogetherFit() uint64 {
+	if x != nil {
+		return x.TogetherFit
+	}
+	return 0
 }
 
 // HostTally counts hosts ruled out for one reason.
@@ -703,7 +722,7 @@ var File_sluice_v1_explain_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_explain_proto_rawDesc = "" +
 	"\n" +
-	"\x17sluice/v1/explain.proto\x12\tsluice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x03\n" +
+	"\x17sluice/v1/explain.proto\x12\tsluice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\x04\n" +
 	"\x12WaitingExplanation\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12%\n" +
 	"\x0equeue_position\x18\x02 \x01(\x04R\rqueuePosition\x12!\n" +
@@ -719,7 +738,9 @@ const file_sluice_v1_explain_proto_rawDesc = "" +
 	"\fblocking_job\x18\n" +
 	" \x01(\tR\vblockingJob\x12\x14\n" +
 	"\x05cycle\x18\v \x01(\x04R\x05cycle\x12.\n" +
-	"\x04time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"Q\n" +
+	"\x04time\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
+	"\btogether\x18\r \x01(\x04R\btogether\x12!\n" +
+	"\ftogether_fit\x18\x0e \x01(\x04R\vtogetherFit\"Q\n" +
 	"\tHostTally\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05hosts\x18\x02 \x01(\x04R\x05hosts\x12\x16\n" +
