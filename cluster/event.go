@@ -199,6 +199,7 @@ type (
 		Tasks  []*Task         `cbor:",omitempty"`
 		Works  []*Work         `cbor:",omitempty"`
 		Tokens []*Token        `cbor:",omitempty"`
+		Images []*ImageHosts   `cbor:",omitempty"`
 	}
 )
 

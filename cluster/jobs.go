@@ -372,6 +372,7 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 			t.Refusals = 0
 			if t.Started == 0 {
 				t.Started = at
+				s.noteImages(at, j.TaskFor(t), t.Host)
 			}
 		}
 		if e.State.Terminal() {

@@ -253,6 +253,7 @@ func (s *State) removeHost(at Time, id HostID) error {
 		s.endHold(at, k)
 	}
 	s.removeHomes(at, id)
+	s.removeImages(id)
 	s.hosts.remove(id)
 	s.noteClearing(id, false)
 	s.changes.Hosts = append(s.changes.Hosts, id)
@@ -359,6 +360,7 @@ func (s *State) restore(r *Restored) error {
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
 	load(s.works, r.Works, func(w *Work) string { return w.Name })
+	load(s.images, r.Images, func(x *ImageHosts) string { return x.Name })
 	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
 	for _, h := range r.Hosts {
 		s.hosts.set(h)

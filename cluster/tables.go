@@ -31,11 +31,12 @@ type tables struct {
 	waits     *btree.Map[JobID, []JobUID]   // the jobs that wait for the one of that name
 	tasks     radix.Map[Task]               // by key
 	works     *btree.Map[string, *Work]     // by name
+	images    *btree.Map[string, *ImageHosts]
 	tokens    *btree.Map[string, *Token]
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
 	turnover  Turnover
-	lessons   uint64   // runs that were learned from since the state was made or loaded
+	lessons   uint64   // see Lessons
 	lending   int      // see Lending
 	clearing  []HostID // hosts that what may be moved has to leave, sorted; never modified in place
 }
@@ -51,6 +52,7 @@ func newTables() tables {
 		daemons: btree.NewMap[JobUID, struct{}](degree),
 		waits:   btree.NewMap[JobID, []JobUID](degree),
 		works:   btree.NewMap[string, *Work](degree),
+		images:  btree.NewMap[string, *ImageHosts](degree),
 		tokens:  btree.NewMap[string, *Token](degree),
 	}
 }
@@ -60,7 +62,7 @@ func (t *tables) copy() tables {
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.copy(), t.jobs.Copy()
 	c.waits, c.homes, c.daemons = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy()
 	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
-	c.works, c.tokens = t.works.Copy(), t.tokens.Copy()
+	c.works, c.images, c.tokens = t.works.Copy(), t.images.Copy(), t.tokens.Copy()
 	return c
 }
 
@@ -189,8 +191,8 @@ func (t *tables) Work(name string) *Work { return find(t.works, name) }
 // Works yields all that was learned, by name.
 func (t *tables) Works() iter.Seq[*Work] { return ascend(t.works, "") }
 
-// Lessons counts the runs that were learned from since the state was made or loaded: as long as it stays, so does what
-// Work returns.
+// Lessons counts what was learned since the state was made or loaded, of runs and of where images are: as long as it stays, so
+// does what Work and HostsOfImage return.
 func (t *tables) Lessons() uint64 { return t.lessons }
 
 // IsLeaf reports whether a pool exists and has no children. Complexity: O(log pools).
@@ -253,6 +255,7 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 			chunks(s.Jobs(0), func(c []*Job) bool { return yield(&Restored{Jobs: c}) }) &&
 			chunks(s.Tasks(0), func(c []*Task) bool { return yield(&Restored{Tasks: c}) }) &&
 			chunks(s.Works(), func(c []*Work) bool { return yield(&Restored{Works: c}) }) &&
+			chunks(s.Images(), func(c []*ImageHosts) bool { return yield(&Restored{Images: c}) }) &&
 			chunks(slices.Values(s.Tokens()), func(c []*Token) bool { return yield(&Restored{Tokens: c}) })
 	}
 }

@@ -32,6 +32,7 @@ type Class struct {
 	Type     cluster.JobType
 	Priority int32           // 0..cluster.MaxPriority
 	Inputs   []cluster.Input // that every task of the class reads; only where the model is a Localizer
+	Images   []cluster.Image // that it runs in, of known size; the same
 	// What the job says of how long to wait for a place with its data, then for its rack, nil for nothing; see cluster.JobSpec.
 	HostWait, RackWait *time.Duration
 	Stage              int // how long the head of the class has waited: 0 below a second, s from 2^(s−1) seconds on
@@ -67,7 +68,7 @@ type Batcher interface {
 	Starts(r *Round, requests []*Request, h *cluster.Host, prices []flowgraph.Cost)
 }
 
-// Localizer is implemented by models for which it matters where a task's data is.
+// Localizer is implemented by models for which it matters where a task's data is, and its images, if they ask for Round.Reads.
 type Localizer interface {
 	Model
 	// Locality is the price of reading the class's inputs, on top of Start.

@@ -2,6 +2,7 @@ package costmodels
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -21,7 +22,7 @@ type Round struct {
 	Zones func(zone string) (racks []string, hosts []cluster.HostID)
 	// Guests returns the kinds of work of the tasks on a host, sorted. Call Residents.
 	Guests func(*cluster.Host) []Resident
-	// Known is what was learned from runs. Call RunTime, Usage, Used and Pace.
+	// Known is what was learned from runs. Call RunTime, Usage, Used, Pace and Reads.
 	Known Knowledge
 	// Work limits how many steps the model may still spend; nil does not. See Spend.
 	Work *int64
@@ -39,8 +40,8 @@ type Resident struct {
 	Tasks int
 }
 
-// Knowledge is what was learned from runs of a kind of work. Each method returns false where too little is known, and
-// always the same answer during a solve.
+// Knowledge is what was learned from runs. Each method returns false or nothing where too little is known, and always the same
+// answer during a solve.
 type Knowledge interface {
 	// RunTime is the median run time of a task.
 	RunTime(work string) (time.Duration, bool)
@@ -51,6 +52,8 @@ type Knowledge interface {
 	// Pace is how many thousandths of its run time alone on its best kind of host a task needs on hosts of the given kind
 	// in company of one task of the other work; company "" is none.
 	Pace(work, kind, company string) (int64, bool)
+	// Holders are hosts that have the image.
+	Holders(image string) []cluster.HostID
 }
 
 // ErrSpent is what Spend panics with.
@@ -135,4 +138,19 @@ func (r *Round) Pace(work, kind, company string) (int64, bool) {
 		return 0, false
 	}
 	return r.Known.Pace(work, kind, company)
+}
+
+// Reads returns what a task of the class reads before it can work: its inputs, and as one more each image that some host has. An
+// image that none is known to have costs the same everywhere, and is left out. The caller must not modify it.
+func (r *Round) Reads(c *Class) []cluster.Input {
+	reads := slices.Clip(c.Inputs)
+	for _, image := range c.Images {
+		if r.Known == nil {
+			break
+		}
+		if hosts := r.Known.Holders(image.Name); len(hosts) > 0 {
+			reads = append(reads, cluster.Input{Name: image.Name, Bytes: image.Bytes, Hosts: hosts})
+		}
+	}
+	return reads
 }

@@ -16,9 +16,9 @@ import (
 // ClassKey names a class by everything about a waiting task that prices or bounds depend on. Keys are comparable.
 type ClassKey struct {
 	group  groupKey
-	ahead  bool // was preempted, and goes first; of the core of a gang see waiter
-	inputs string
-	stage  int // of the user's estimate of the run time; see costmodels.Class.Estimate
+	ahead  bool   // was preempted, and goes first; of the core of a gang see waiter
+	inputs string // and images
+	stage  int    // of the user's estimate of the run time; see costmodels.Class.Estimate
 	row    rowKey
 }
 
@@ -80,6 +80,9 @@ func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task, inputs cluster.Inpu
 	}
 	for _, in := range inputs.Of(instance) {
 		k.inputs += fmt.Sprintf("%d %q %q %q;", in.Bytes, in.Hosts, in.Racks, in.Zones)
+	}
+	for _, image := range cluster.ImagesOf(spec.TaskOf(instance)) {
+		k.inputs += fmt.Sprintf("%q %d;", image.Name, image.Bytes)
 	}
 	if k.inputs != "" {
 		k.inputs += fmt.Sprintf("%v %v", said(spec.HostWait), said(spec.RackWait))
@@ -146,12 +149,12 @@ type class struct {
 	links links // to candidate hosts
 }
 
-func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskSpec, inputs []cluster.Input, row *row) *class {
+func newClass(key ClassKey, g *group, spec *cluster.JobSpec, task *cluster.TaskSpec, inputs []cluster.Input, images []cluster.Image, row *row) *class {
 	c := &class{
 		key: key, group: g, row: row, job: spec.Name,
 		seen: costmodels.Class{
 			Request: costmodels.Request{Task: task, Work: key.row.work, Route: row.request.Route},
-			Pool:    spec.Pool, Type: spec.Type, Priority: spec.Priority, Inputs: inputs, Estimate: key.stage,
+			Pool:    spec.Pool, Type: spec.Type, Priority: spec.Priority, Inputs: inputs, Images: images, Estimate: key.stage,
 			HostWait: spec.HostWait, RackWait: spec.RackWait,
 		},
 		queue: btree.NewBTreeGOptions(earlier, btree.Options{NoLocks: true}),

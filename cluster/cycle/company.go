@@ -22,12 +22,17 @@ func (p *Planner) learn(k costmodels.Knowledge) {
 		p.known.asked = false
 		p.reprice()
 	}
+	if p.known.located {
+		p.known.located, p.dirty = false, true
+		p.hosts.version++
+	}
 }
 
 // consulted is knowledge that notices whether a model has asked it since it was last said to have changed.
 type consulted struct {
 	costmodels.Knowledge
-	asked bool
+	asked   bool
+	located bool // the same, for where images are, on which only localities depend
 }
 
 // RunTime implements costmodels.Knowledge.
@@ -52,6 +57,12 @@ func (c *consulted) Used(h cluster.HostID) (cluster.Resources, bool) {
 func (c *consulted) Pace(work, kind, company string) (int64, bool) {
 	c.asked = true
 	return c.Knowledge.Pace(work, kind, company)
+}
+
+// Holders implements costmodels.Knowledge.
+func (c *consulted) Holders(image string) []cluster.HostID {
+	c.located = true
+	return c.Knowledge.Holders(image)
 }
 
 // reprice has every price of a start worked out anew when it is needed next, since something changed that all of them may

@@ -288,7 +288,7 @@ func (p *Planner) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
 	defer p.rows.release(r)
 	q := costmodels.Request{Task: u.spec, Work: u.row.work, Route: r.request.Route}
 	l := p.resolve(&costmodels.Class{
-		Request: q, Pool: u.job.Pool, Type: u.job.Type, Priority: u.job.Priority, Inputs: cluster.IndexInputs(u.job.Inputs).Of(k.Instance()),
+		Request: q, Pool: u.job.Pool, Type: u.job.Type, Priority: u.job.Priority, Inputs: cluster.IndexInputs(u.job.Inputs).Of(k.Instance()), Images: cluster.ImagesOf(u.spec),
 	})
 	mark := len(p.labels.plan)
 	p.labels.planned(u.set, own, u.presence().times(-1))

@@ -73,7 +73,7 @@ type hosts struct {
 	byIndex []*host                        // nil where an index is free
 	rooms   [][cluster.NumDimensions]int64 // by index, the fixed part of the room
 	free    []int32
-	version int                // grows when hosts come, go or change rack or zone
+	version int                // grows when hosts come, go or change rack or zone, or where images are is known anew
 	log     []int32            // indices in the order of their changes
 	start   int                // position of log[0]
 	last    []int              // by index: position of the last change

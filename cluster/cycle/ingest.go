@@ -186,7 +186,7 @@ func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Ta
 		if key.group.gang {
 			instance = 0
 		}
-		c = newClass(key, g, job, spec, cached.inputs.Of(instance), p.rows.get(key.row, spec, w))
+		c = newClass(key, g, job, spec, cached.inputs.Of(instance), cluster.ImagesOf(job.TaskOf(instance)), p.rows.get(key.row, spec, w))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}

@@ -34,10 +34,10 @@ func (l *locality) isNear(i int32) bool {
 	return ok
 }
 
-// localize asks the model, if it cares, what the class's inputs cost, and resolves racks into their hosts. It does so
-// once, and again when hosts came, went or changed rack.
+// localize asks the model, if it cares, what the class's inputs and images cost, and resolves racks into their hosts. It does so
+// once, and again when hosts came, went or changed rack, or more may be known of where images are.
 func (p *Planner) localize(c *class) {
-	if len(c.seen.Inputs) == 0 || c.local.version == p.hosts.version {
+	if len(c.seen.Inputs)+len(c.seen.Images) == 0 || c.local.version == p.hosts.version {
 		return
 	}
 	c.local = p.resolve(&c.seen)

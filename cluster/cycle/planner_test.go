@@ -25,6 +25,7 @@ type world struct {
 	state   *cluster.State
 	planner *cycle.Planner
 	now     cluster.Time
+	known   costmodels.Knowledge
 }
 
 func newWorld(t require.TestingT) *world { return newWorldWith(t, loadspread.Model{}) }
@@ -64,7 +65,7 @@ func (w *world) submit(spec cluster.JobSpec) cluster.JobUID {
 func (w *world) plan() cycle.Output {
 	snapshot, changes := w.state.Snapshot()
 	w.now = w.now.Add(time.Second)
-	out := w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now})
+	out := w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now, Knowledge: w.known})
 	require.Empty(w.t, verify.Plan(snapshot, &out, w.now, cycle.DefaultOptions().Hysteresis))
 	return out
 }

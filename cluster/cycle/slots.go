@@ -183,13 +183,20 @@ func (p *Planner) movable(h *host) []movable {
 	return h.movable
 }
 
-// here returns what a running task pays for reading its inputs where it is.
+// here returns what a running task pays for reading its inputs where it is, which its images are by now.
 func (p *Planner) here(u *unit) flowgraph.Cost {
 	if len(u.job.Inputs) == 0 {
 		return 0
 	}
 	if version := int32(p.hosts.version); u.readAt != version {
-		u.readAt, u.reads = version, int32(p.asWaiting(u).local.extra(u.host.index))
+		c := p.asWaiting(u)
+		local := c.local
+		if len(c.seen.Images) > 0 {
+			seen := c.seen
+			seen.Images = nil
+			local = p.resolve(&seen)
+		}
+		u.readAt, u.reads = version, int32(local.extra(u.host.index))
 	}
 	return flowgraph.Cost(u.reads)
 }

@@ -1,6 +1,6 @@
 // Package knowledge answers what earlier runs teach: how long work runs, what it uses, which hosts and which company suit
-// it. What was learned of runs that ended is part of the State (cluster.Work), so that it is as durable as the rest; what
-// runs now and is measured comes from outside. Cost models ask through costmodels.Knowledge.
+// it, and where images are. What was learned is part of the State (cluster.Work, cluster.ImageHosts), so that it is as durable
+// as the rest; what runs now and is measured comes from outside. Cost models ask through costmodels.Knowledge.
 package knowledge
 
 import (
@@ -16,6 +16,7 @@ const MinRuns = 3
 type Base struct {
 	lessons uint64
 	works   map[string]*cluster.Work
+	images  map[string][]cluster.HostID
 	usage   Usage
 }
 
@@ -45,6 +46,9 @@ func (b *Base) Used(h cluster.HostID) (cluster.Resources, bool) {
 	u, ok := b.usage[h]
 	return u, ok
 }
+
+// Holders returns the hosts that have the image, as far as that is known. The caller must not modify them.
+func (b *Base) Holders(image string) []cluster.HostID { return b.images[image] }
 
 // Pace returns how many thousandths of its run time alone on its best kind of host the work needs on hosts of the given
 // kind, beside one task of the company, "" for none. Complexity: O(pairs of the work).
@@ -83,7 +87,7 @@ type Feed struct {
 }
 
 // Next returns what is known: the Base of the last call where nothing was learned and measured since, or too little time
-// has passed. measure is only called when enough has; nil measures nothing. Complexity: O(kinds of work) for a new one.
+// has passed. measure is only called when enough has; nil measures nothing. Complexity: O(kinds of work and images) for a new one.
 func (f *Feed) Next(snap *cluster.Snapshot, now cluster.Time, measure func() Usage) *Base {
 	last := f.last
 	if last != nil && now.Sub(f.asked) < f.Interval {
@@ -97,9 +101,12 @@ func (f *Feed) Next(snap *cluster.Snapshot, now cluster.Time, measure func() Usa
 	if last != nil && last.lessons == snap.Lessons() && same(last.usage, usage) {
 		return last
 	}
-	f.last = &Base{lessons: snap.Lessons(), works: map[string]*cluster.Work{}, usage: usage}
+	f.last = &Base{lessons: snap.Lessons(), works: map[string]*cluster.Work{}, images: map[string][]cluster.HostID{}, usage: usage}
 	for w := range snap.Works() {
 		f.last.works[w.Name] = w
+	}
+	for x := range snap.Images() {
+		f.last.images[x.Name] = x.Hosts
 	}
 	return f.last
 }

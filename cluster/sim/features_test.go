@@ -735,3 +735,34 @@ func TestBusyLinksAreAvoided(t *testing.T) {
 	require.False(t, only(runs, "meanwhile", away), "nothing is observed: all links look idle")
 	require.False(t, only(runs, "later", wide), "nothing was observed")
 }
+
+// TestImagesAreFetchedOnce: a task goes to the host that ran another one in its image, though all others are emptier, also where
+// the scheduler that saw it is no more. Where nobody says how large the image is, it goes elsewhere.
+func TestImagesAreFetchedOnce(t *testing.T) {
+	in := func(bytes int64) func(*cluster.JobSpec) {
+		return func(s *cluster.JobSpec) {
+			s.Task.Processes = []cluster.Process{{Command: []string{"true"}, Container: &cluster.Container{Image: "web", ImageBytes: bytes}}}
+		}
+	}
+	h3 := is(cluster.LabelHostname, "h3")
+	crash := Faults{Script: []Fault{{At: 3 * time.Minute, Kind: Crash, For: 10 * time.Second}}}
+	for _, name := range []string{"sluice", "quincy", "loadspread + quincy"} {
+		m, err := models.New(name)
+		require.NoError(t, err)
+		there := func(bytes int64, faults Faults) bool {
+			first := work("first", 0, 1, func(s *cluster.JobSpec) { in(bytes)(s); s.Constraint = &h3 })
+			first.Durations = []time.Duration{10 * time.Minute}
+			s := story{model: m, faults: faults, jobs: []trace.Job{first, work("it", 5*time.Minute, 1, in(bytes))}, hosts: func(hosts []trace.Host) {
+				for i := range hosts {
+					hosts[i].Capabilities |= cluster.CanContainers
+				}
+			}}
+			runs := s.tell(t)
+			require.Len(t, runs, 2)
+			return only(runs, "it", func(h string) bool { return h == "h3" })
+		}
+		require.True(t, there(8_000_000_000, Faults{}), name)
+		require.True(t, there(8_000_000_000, crash), name)
+		require.False(t, there(0, Faults{}), name)
+	}
+}

@@ -14,6 +14,8 @@ type Known struct {
 	UsedOn map[cluster.HostID]cluster.Resources
 	// Paces answers Pace; nil knows none.
 	Paces func(work, kind, company string) int64
+	// Images are the hosts that have an image, by its name.
+	Images map[string][]cluster.HostID
 }
 
 // Learned is what is known of one kind of work. A zero value is not known.
@@ -57,3 +59,6 @@ func (k *Known) Pace(work, kind, company string) (int64, bool) {
 	}
 	return k.Paces(work, kind, company), true
 }
+
+// Holders implements costmodels.Knowledge.
+func (k *Known) Holders(image string) []cluster.HostID { return k.Images[image] }

@@ -176,10 +176,15 @@ func drawRound(t *rapid.T) *costmodels.Round {
 }
 
 // locality checks that the prices of places are in range, that no place is dearer than elsewhere, that a host with all
-// of the data reads it for nothing, and that without data every place is the same.
+// of the data and the images reads them for nothing, and that without any every place is the same.
 func locality(t *rapid.T, m costmodels.Localizer, r *costmodels.Round, c *costmodels.Class, price func(string, func() flowgraph.Cost) flowgraph.Cost) {
 	require.Equal(t, costmodels.Locality{}, m.Locality(r, c), "without data")
 	const everything = cluster.HostID("s/everything")
+	c.Images = []cluster.Image{{Name: "image", Bytes: rapid.Int64Range(1, cluster.MaxAmount).Draw(t, "image bytes")}}
+	require.Equal(t, costmodels.Locality{}, m.Locality(r, c), "with an image that no host has")
+	if known, ok := r.Known.(*Known); ok {
+		known.Images = map[string][]cluster.HostID{"image": {everything, "s/c"}}
+	}
 	for range rapid.IntRange(1, 5).Draw(t, "inputs") {
 		c.Inputs = append(c.Inputs, cluster.Input{
 			Bytes: rapid.Int64Range(1, cluster.MaxAmount).Draw(t, "bytes"),

@@ -19,6 +19,10 @@
 // of the input, and so is a rack. Data that is said to be in a zone, as in a store there, costs Zone on its hosts, which lies
 // between.
 //
+// An image of known size is one more input: it is on the hosts on which tasks in it run or ran, as far as that is known, and one
+// that none is known to have does not count. That the rack of such a host is nearer is true where hosts fetch from each other or
+// from a mirror in the rack; elsewhere the price of an image there is too low, by half.
+//
 // The paper has four policies, with and without preemption and fair sharing. Fair sharing is the order of the pool: FAIR_JOBS
 // or PRIORITY_FIFO. Preemption is Theta: with it, a task may have the place of a running one that can run elsewhere, if both
 // together are better off, what is lost included. It is measured against waiting, which Second prices: at 1000 only those move who
@@ -97,10 +101,10 @@ func (Model) Start(*costmodels.Round, *costmodels.Request, *cluster.Host) flowgr
 // Crowd returns 0.
 func (Model) Crowd(*costmodels.Round, *cluster.Host, int64) flowgraph.Cost { return 0 }
 
-// Locality returns the price of reading the inputs from anywhere, from the preferred racks and on the preferred hosts.
+// Locality returns the price of reading inputs and images from anywhere, from the preferred racks and on the preferred hosts.
 // Complexity: O(replicas · log replicas).
 func (m Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Locality {
-	data, p := costmodels.Replicas(r, c.Inputs), m.prices()
+	data, p := costmodels.Replicas(r, r.Reads(c)), m.prices()
 	if data.Total == 0 {
 		return costmodels.Locality{}
 	}

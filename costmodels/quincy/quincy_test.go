@@ -74,6 +74,20 @@ func TestZones(t *testing.T) {
 	require.Equal(t, flowgraph.Cost(9000), quincy.Model{Psi: 3000, Xi: 3000}.Locality(round, class).Racks[0].Price-3000, "never beyond the others")
 }
 
+// An image is one more input, which lies on the hosts that are known to have it.
+func TestAnImageIsAnInput(t *testing.T) {
+	round := &costmodels.Round{Known: &modeltest.Known{Images: map[string][]cluster.HostID{"web": {"s/h2", "s/h1"}}}}
+	class := &costmodels.Class{Images: []cluster.Image{{Name: "web", Bytes: 3 * gb}, {Name: "new", Bytes: gb}}}
+	require.Equal(t, costmodels.Locality{
+		Elsewhere: 12_000, Hosts: []costmodels.HostPrice{{Host: "s/h1"}, {Host: "s/h2"}},
+	}, quincy.Model{}.Locality(round, class), "nobody has the other one")
+	class.Inputs = []cluster.Input{{Bytes: gb, Hosts: []cluster.HostID{"s/h2"}}}
+	require.Equal(t, costmodels.Locality{
+		Elsewhere: 16_000, Hosts: []costmodels.HostPrice{{Host: "s/h1", Price: 4000}, {Host: "s/h2"}},
+	}, quincy.Model{}.Locality(round, class))
+	require.Len(t, class.Inputs, 1)
+}
+
 // A place with less than a tenth of the input is like any other.
 func TestSmallPartsAreNotPreferred(t *testing.T) {
 	l := quincy.Model{}.Locality(&costmodels.Round{}, &costmodels.Class{Inputs: []cluster.Input{

@@ -6,7 +6,7 @@
 //	load(c, h) = the delay of loadspread                       up to 2 s
 //	gpus(c, h) = what fragmentation charges                    up to minutes: a GPU that nobody can use stays so for long
 //	scarce(c, h) = Scarce if c needs no GPU and h has some     more than any load
-//	read(c, h) = Quincy's transfer cost of the inputs          up to Reach
+//	read(c, h) = Quincy's transfer cost of inputs and images   up to Reach
 //	start(c, h) = load + gpus + scarce      crowd(h, k) = loadspread's, and fragmentation's      wait(c) = fragmentation's
 //
 //	         ┌── read ──► preferred host ─┐ load, GPUs
@@ -16,9 +16,11 @@
 //
 // Hosts with GPUs are kept for work that needs them, by price: other work goes there when the rest is full, or its data is there.
 //
-// Unit: milliseconds of expected delay, and the terms are simply added. On a cluster without GPUs and without inputs this
-// is loadspread. Reach bounds what distance may cost, so that not even the largest input keeps a task waiting that could
-// run: whoever wants tasks to wait for data binds quincy or delay to their pool.
+// Unit: milliseconds of expected delay, and the terms are simply added. On a cluster without GPUs, inputs and images of known size
+// this is loadspread. An image counts where some host is known to have it. Reach bounds what distance may cost, so that not even
+// the largest input keeps a task waiting that could run: whoever wants tasks to wait for data binds quincy or delay to their pool.
+//
+// Staying needs no term: what runs stays where it is unless a model with Move lets it move, and this one has none.
 //
 // Source: the three models that it adds up; see there.
 //
@@ -95,7 +97,7 @@ func (Model) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost
 	return max(load.Crowd(r, h, k), gpus.Crowd(r, h, k))
 }
 
-// Locality returns the price of reading the inputs.
+// Locality returns the price of reading inputs and images.
 func (Model) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Locality {
 	l := read.Locality(r, c)
 	l.Elsewhere = min(l.Elsewhere, Reach)
