@@ -38,8 +38,9 @@ type story struct {
 	pools []cluster.Pool
 	jobs  []trace.Job
 
-	faults Faults
-	usage  Usage
+	faults     Faults
+	usage      Usage
+	stragglers Stragglers
 }
 
 // tell plays the story and returns the runs. No rule is broken in it, by the checker and by verify.
@@ -60,7 +61,7 @@ func (s *story) tell(t *testing.T) []occupancy {
 	if s.model != nil {
 		c.Model = s.model
 	}
-	c.Pools, c.Faults, c.Usage = s.pools, s.faults, s.usage
+	c.Pools, c.Faults, c.Usage, c.Stragglers = s.pools, s.faults, s.usage, s.stragglers
 	var list bytes.Buffer
 	c.Placements = &list
 	clean(t, run(t, c))
@@ -412,19 +413,16 @@ func TestAShadowChangesNothing(t *testing.T) {
 
 // TestShorterWorkFirstWhenRunTimesAreKnown: what runs taught decides who goes first; without knowledge, age does.
 func TestShorterWorkFirstWhenRunTimesAreKnown(t *testing.T) {
-	kind := func(name string) func(*cluster.JobSpec) {
-		return func(s *cluster.JobSpec) { s.Labels = []cluster.KeyValue{{Key: cluster.WorkLabel, Value: name}} }
-	}
 	lasting := func(j trace.Job, d time.Duration) trace.Job { j.Durations = []time.Duration{d}; return j }
 	first := func(learnt bool) string {
 		s := story{model: sjf.Model{}}
 		if learnt {
-			s.jobs = append(s.jobs, lasting(work("taught-long", 0, 4, kind("long")), 10*time.Minute), lasting(work("taught-short", 0, 4, kind("short")), 10*time.Second))
+			s.jobs = append(s.jobs, lasting(work("taught-long", 0, 4, does("long")), 10*time.Minute), lasting(work("taught-short", 0, 4, does("short")), 10*time.Second))
 		}
 		s.jobs = append(s.jobs,
 			lasting(work("full", 20*time.Minute, 24, nil), time.Minute),
-			lasting(work("long", 20*time.Minute+10*time.Second, 24, kind("long")), 10*time.Minute),
-			lasting(work("short", 20*time.Minute+11*time.Second, 24, kind("short")), 10*time.Second))
+			lasting(work("long", 20*time.Minute+10*time.Second, 24, does("long")), 10*time.Minute),
+			lasting(work("short", 20*time.Minute+11*time.Second, 24, does("short")), 10*time.Second))
 		starts := map[string]float64{}
 		for _, o := range s.tell(t) {
 			if at, seen := starts[o.job]; !seen || o.start < at {
@@ -438,6 +436,141 @@ func TestShorterWorkFirstWhenRunTimesAreKnown(t *testing.T) {
 	}
 	require.Equal(t, "short", first(true))
 	require.Equal(t, "long", first(false))
+}
+
+// does has a job do work of a kind.
+func does(kind string) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Labels = []cluster.KeyValue{{Key: cluster.WorkLabel, Value: kind}} }
+}
+
+// TestModelsDoWhatTheyAreFor: what a model is for happens in a whole run under it, and not in the same run under loadspread.
+func TestModelsDoWhatTheyAreFor(t *testing.T) {
+	within := func(zone string) cluster.Constraint { return is(cluster.LabelZone, zone) }
+	for _, c := range []struct {
+		name, model string
+		hosts       func([]trace.Host)
+		jobs        []trace.Job
+		expected    func(runs []occupancy) bool
+	}{
+		{
+			name: "those who suffer stay away from devils", model: "coco",
+			jobs: []trace.Job{
+				work("devils", 0, 4, does("devil")), work("turtles", time.Second, 4, func(s *cluster.JobSpec) {
+					does("turtle")(s)
+					s.Constraint = near("devil", "host", cluster.Less, 1)
+					s.Constraint.Label.Key = cluster.WorkLabel
+				}),
+				work("rabbits", 2*time.Second, 2, does("rabbit")),
+			},
+			expected: func(runs []occupancy) bool {
+				there := domainsOf(runs, "devils", itself)
+				return only(runs, "rabbits", func(h string) bool { return !there[h] })
+			},
+		},
+		{
+			name: "where the links are idle, not the cores", model: "network",
+			hosts: func(hosts []trace.Host) {
+				for i := range hosts {
+					hosts[i].Capacity.Fixed[cluster.Network] = 1000
+				}
+			},
+			jobs: []trace.Job{
+				work("computes", 0, 9, func(s *cluster.JobSpec) {
+					z := within("z0")
+					s.Constraint, s.Spread = &z, []cluster.Spread{{Domain: "host", Max: 3}}
+				}),
+				work("sends", 0, 3, func(s *cluster.JobSpec) {
+					z := within("z1")
+					s.Constraint, s.Spread = &z, []cluster.Spread{{Domain: "host", Max: 1}}
+					s.Task.Resources.Fixed[cluster.Network] = 600
+				}),
+				work("it", time.Second, 3, func(s *cluster.JobSpec) { s.Task.Resources.Fixed[cluster.Network] = 300 }),
+			},
+			expected: func(runs []occupancy) bool {
+				return only(runs, "it", func(h string) bool { return zoneOf(h) == "z0" })
+			},
+		},
+		{
+			name: "parts of GPUs leave whole ones for those who want them", model: "fragmentation", hosts: withGPUs,
+			jobs: []trace.Job{
+				work("before", 0, 2, gpus(cluster.GPURequest{Count: 2})), // so typical ones want two
+				work("part-1", 2*time.Minute, 1, gpus(cluster.GPURequest{Milli: 500})),
+				work("part-2", 2*time.Minute+time.Second, 1, gpus(cluster.GPURequest{Milli: 500})),
+				work("it", 2*time.Minute+2*time.Second, 1, gpus(cluster.GPURequest{Count: 2})),
+			},
+			expected: func(runs []occupancy) bool {
+				for _, o := range runs {
+					if o.job == "it" && o.start > 123 {
+						return false
+					}
+				}
+				return true
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			under := func(model string) []occupancy {
+				m, err := models.New(model)
+				require.NoError(t, err)
+				s := story{model: m, hosts: c.hosts, jobs: c.jobs}
+				return s.tell(t)
+			}
+			runs := under(c.model)
+			require.True(t, c.expected(runs), "%v", runs)
+			require.False(t, c.expected(under("loadspread")))
+		})
+	}
+}
+
+// withGPUs gives the hosts of the first rack two GPUs each.
+func withGPUs(hosts []trace.Host) {
+	for i := range 2 {
+		hosts[i].GPUs = []cluster.GPUDevice{{Model: "A"}, {Model: "A"}}
+		hosts[i].Capacity.Fixed[cluster.GPU] = 2 * cluster.WholeGPU
+	}
+}
+
+func gpus(r cluster.GPURequest) func(*cluster.JobSpec) {
+	return func(s *cluster.JobSpec) { s.Task.GPU, s.Task.Resources.Fixed[cluster.GPU] = r, r.Amount() }
+}
+
+// TestWorkGoesWhereItRanFast: under whare, what runs taught about kinds of hosts decides where work goes; without that, or under
+// another model, some goes to slow hosts.
+func TestWorkGoesWhereItRanFast(t *testing.T) {
+	slow := Stragglers{Hosts: 0.5} // by chance all but h2, which has room for four
+	isSlow := func(host string) bool { return happens(slow.Hosts, 0, "host "+host) }
+	onSlow := func(model string, learnt bool) (n int) {
+		m, err := models.New(model)
+		require.NoError(t, err)
+		s := story{model: m, stragglers: slow, hosts: func(hosts []trace.Host) {
+			for i := range hosts {
+				kind := "new"
+				if isSlow(hosts[i].Name) {
+					kind = "old"
+				}
+				hosts[i].Attributes = append(hosts[i].Attributes, cluster.KeyValue{Key: cluster.KindAttribute, Value: kind})
+			}
+		}}
+		for i := range 5 {
+			if !learnt {
+				break
+			}
+			s.jobs = append(s.jobs, work(fmt.Sprint("taught-", i), time.Duration(i)*10*time.Minute, 6, func(s *cluster.JobSpec) {
+				does("sort")(s)
+				spread("host", 1)(s)
+			}))
+		}
+		s.jobs = append(s.jobs, work("it", time.Hour, 4, does("sort")))
+		for _, o := range s.tell(t) {
+			if o.job == "it" && isSlow(o.host) {
+				n++
+			}
+		}
+		return n
+	}
+	require.Zero(t, onSlow("whare(starts=4)", true))
+	require.Positive(t, onSlow("whare(starts=4)", false))
+	require.Positive(t, onSlow("loadspread", true))
 }
 
 // TestSumsAndBindings: a model that is chosen, added or bound decides where tasks go, and another one puts them elsewhere.
@@ -479,6 +612,32 @@ func TestModelsBoundToTypes(t *testing.T) {
 		}
 		require.Len(t, on, hosts, policy)
 	}
+}
+
+// TestNothingWaitsBehindAGang: what fits begins while a gang that does not fit waits ahead of it, and the gang begins as a whole
+// when it does. Tasks that are no gang, in its place, take the room.
+func TestNothingWaitsBehindAGang(t *testing.T) {
+	begins := func(gang *cluster.Gang) (behind, last float64) {
+		s := story{jobs: []trace.Job{
+			work("full", 0, 20, nil),
+			work("first", time.Second, 20, func(s *cluster.JobSpec) { s.Gang = gang }),
+			work("behind", 2*time.Second, 4, nil),
+		}}
+		for _, o := range s.tell(t) {
+			switch o.job {
+			case "first":
+				last = max(last, o.start)
+			case "behind":
+				behind = max(behind, o.start)
+			}
+		}
+		return behind, last
+	}
+	behind, last := begins(&cluster.Gang{Minimum: 20})
+	require.Less(t, behind, 3.0)
+	require.Less(t, last, 65.0, "it did not wait for them either")
+	behind, _ = begins(nil)
+	require.Greater(t, behind, 59.0)
 }
 
 // TestAGangLeavesWhole: of a gang that others displace, all leave in one moment, while tasks that are no gang leave as many as are
@@ -537,12 +696,7 @@ func TestHostsWithGPUsAreKept(t *testing.T) {
 	onGPUs := func(model string, tasks uint32) (n int) {
 		m, err := models.New(model)
 		require.NoError(t, err)
-		s := story{model: m, jobs: []trace.Job{work("it", 0, tasks, nil)}, hosts: func(hosts []trace.Host) {
-			for i := range 2 {
-				hosts[i].GPUs = []cluster.GPUDevice{{Model: "A"}, {Model: "A"}}
-				hosts[i].Capacity.Fixed[cluster.GPU] = 2 * cluster.WholeGPU
-			}
-		}}
+		s := story{model: m, jobs: []trace.Job{work("it", 0, tasks, nil)}, hosts: withGPUs}
 		for _, o := range s.tell(t) {
 			if scarce(o.host) {
 				n++
