@@ -14,7 +14,7 @@ import (
 const maxRounds = 5
 
 // maxPasses bounds how often claims that cannot be met are passed on to those next in their pools.
-const maxPasses = 3
+const maxPasses = 6
 
 // plan places what can be placed, and makes room for what its pool may claim room for.
 func (p *Planner) plan(in Input, out *Output, lap *laps) {

@@ -117,11 +117,18 @@ func (q *queue) take(grants []pool.Grant) {
 	}
 }
 
-// passOn lets those next in their pools have the claims that could not be met, and reports whether that changes anything.
-// What a pool is entitled to is the same throughout a plan.
+// passOn lets those next in their pools have the claims that could not be met, and those have theirs back for whom there is
+// room after all, since starts were made anew; and reports whether that changes anything. What a pool is entitled to is the
+// same throughout a plan.
 func (p *Planner) passOn() bool {
-	passed, behind := false, false
+	passed, behind, back := false, false, false
 	for _, c := range p.order {
+		if c.passed && c.refused > 0 && !c.group.key.gang {
+			if h, _ := p.best(c); h != nil {
+				c.passed, back = false, true
+				continue
+			}
+		}
 		if c.claims() > 0 && !c.passed {
 			if h, _ := p.best(c); h == nil || c.skipped {
 				c.passed, passed = true, true
@@ -129,7 +136,7 @@ func (p *Planner) passOn() bool {
 		}
 		behind = behind || !c.passed && c.refused+c.left[cluster.TierBorrowed] > 0
 	}
-	if !passed || !behind {
+	if !back && !(passed && behind) {
 		return false
 	}
 	queues := p.queue()

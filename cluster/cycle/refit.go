@@ -80,7 +80,7 @@ func (p *Planner) refit(out *Output) {
 	}
 	r := refitter{p: p, out: out, nodes: refitNodes, few: len(p.made) <= refitSmall && len(p.hosts.byID) <= refitPairs}
 	r.order = r.density
-	if !r.begin() {
+	if !r.few && p.loose() || !r.begin() {
 		return
 	}
 	r.sweeps()
@@ -91,6 +91,12 @@ func (p *Planner) refit(out *Output) {
 	if len(r.log) > 0 {
 		p.insert(out) // what rules keep out of this may fit now
 	}
+}
+
+// loose reports whether somebody leaves a host or might be asked to. Then those who find no room may have that of others, and
+// for small tasks to go first would have more of them leave. Complexity: hosts.
+func (p *Planner) loose() bool {
+	return slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && h.yields() })
 }
 
 // byLot makes the starts of half of the classes anew, each first on hosts that chance gives it: what is cheapest for one may stand
