@@ -6,6 +6,8 @@ export CGO_ENABLED ?= 0
 PACKAGES := ./...
 # Further flags for `make test`, such as -v or -run.
 TESTFLAGS ?=
+# Random tests draw the same each time, so that a commit passes or fails for what is in it. 0 draws anew.
+export RAPID_SEED ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help build test check race e2e bench bench-full fuzz long proto proto-check cover
@@ -45,8 +47,8 @@ fuzz: ## solvers against each other on random networks, and random requests to t
 	$(GO) test ./solver/solvertest/difftest -run 'TestSolvers$$' -count 1 -timeout 20m -v -args -scripts 30000 -seed $(FUZZ_SEED)
 	$(GO) test ./cluster/serve -run '^$$' -fuzz FuzzRequests -fuzztime 60s
 
-long: ## run the long tests: more seeds, more instances, ten million requests
-	SLUICE_LONG=1 $(GO) test -count 1 -timeout 2h $(PACKAGES)
+long: ## run the long tests: new seeds and more of them, more instances, ten million requests
+	RAPID_SEED=0 RAPID_CHECKS=10000 SLUICE_LONG=1 $(GO) test -count 1 -timeout 2h $(PACKAGES)
 
 proto: ## generate the code of proto/sluice/v1 (needs protoc)
 	scripts/proto.sh

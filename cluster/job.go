@@ -196,7 +196,8 @@ func (j *Job) State() JobState {
 			ended += j.Counts[s]
 		}
 	}
-	all := ended == n && (n > 0 || j.Stopping) // a service may have no instance for a while
+	// A service may have no instance for a while, and a daemon none but such as were stopped: hosts may join.
+	all := ended == n && (j.Stopping || n > 0 && j.Spec.Type != Daemon)
 	switch {
 	case all && j.Spec.Controller && j.Head == TaskSucceeded:
 		return JobSucceeded

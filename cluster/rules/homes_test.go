@@ -86,6 +86,21 @@ func TestADaemonStaysInsideItsPoolsHosts(t *testing.T) {
 	}
 }
 
+// A daemon runs until its job is stopped: one whose instances were all stopped comes to a host that joins.
+func TestADaemonWithoutInstancesWaitsForHosts(t *testing.T) {
+	state := running(t)
+	uid := submit(t, state, "daemon", func(s *cluster.JobSpec) { s.Type, s.Instances, s.Task.Resources = cluster.Daemon, 0, size(100) })
+	settle(t, state, at(0), &cluster.TaskStopping{Task: cluster.MakeTaskKey(uid, 0), Reason: cluster.ReasonTaskStopped})
+	_, states := daemons(state, uid)
+	require.Equal(t, map[uint32]cluster.TaskState{0: cluster.TaskKilled}, states)
+	require.False(t, state.Job(uid).State().Terminal(), "its only instance was stopped, not the job")
+	report(t, state, machines("h", "joins"))
+	_, states = daemons(state, uid)
+	require.Equal(t, map[uint32]cluster.TaskState{0: cluster.TaskKilled, 1: cluster.TaskReserved}, states)
+	settle(t, state, at(0), &cluster.JobStopping{Job: uid})
+	require.Equal(t, cluster.JobKilled, state.Job(uid).State())
+}
+
 // Daemons leave a host that is drained last, and come back when it is resumed.
 func TestDaemonsAreLastOff(t *testing.T) {
 	state := running(t) // a batch task runs on the host
