@@ -9,6 +9,7 @@
 #   bench/run.sh instances  known DIMACS instances against LEMON: a minute
 #   bench/run.sh shapes     what the differential tests draw against LEMON: a minute
 #   bench/run.sh cycle      whole cycles with a journal that syncs, some minutes
+#   bench/run.sh replays    what the flow is worth: replays with it and without, a quarter of an hour
 #
 # ALGORITHMS, CLOCK, PEER and LIMIT (of each run) may be set; PEER is lemon where
 # that is installed, else empty. The known instances are those under SLUICE_DATA.
@@ -44,16 +45,31 @@ place() {
 	' docs/solver.md >"$results/solver.md" && mv "$results/solver.md" docs/solver.md
 }
 
-# cycle NAME ARGUMENT... measures whole cycles and keeps the table with machine and commit.
+# keep NAME ARGUMENT... runs sluice and keeps what it prints with machine and commit.
+keep() {
+	name=$1
+	shift
+	{
+		echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores; commit $(git rev-parse --short=12 HEAD), $(date -u +%F); sluice $*" |
+			sed "s|${SLUICE_DATA:-//}|\$SLUICE_DATA|g"
+		echo
+		"$binary" "$@"
+	} >"$results/$name.txt"
+	cat "$results/$name.txt"
+}
+
+# cycle NAME ARGUMENT... measures whole cycles.
 cycle() {
 	name=cycle-$1
 	shift
-	{
-		echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores; commit $(git rev-parse --short=12 HEAD), $(date -u +%F); sluice bench cycle $*"
-		echo
-		"$binary" bench cycle --disk --clock "${CLOCK:-wall}" "$@"
-	} >"$results/$name.txt"
-	cat "$results/$name.txt"
+	keep "$name" bench cycle --disk --clock "${CLOCK:-wall}" "$@"
+}
+
+# replay NAME ARGUMENT... plays a workload with the flow and without, and checks every plan.
+replay() {
+	name=replay-$1
+	shift
+	keep "$name" sim --verify --planner flow,greedy "$@"
 }
 
 peers() {
@@ -124,8 +140,29 @@ cycle)
 	cycle 10k-pending-10k --hosts 10000 --tasks 130000 --classes 5000 --utilisation 1.083 --churn 0.008 --cycles 20
 	cycle 10k-pending-1m --hosts 10000 --tasks 1120000 --classes 5000 --utilisation 9.333 --churn 0.001 --cycles 20
 	;;
+replays)
+	for load in 0.9 1.1; do
+		replay "made-up-$load" --generate --hosts 60 --load "$load" --seed 3 --horizon 20m
+	done
+	traces=${SLUICE_DATA:?names the folder with traces}/traces
+	for load in 0.7 0.95 1.1; do
+		replay "swim-$load" --format swim --jobs "$traces/swim-facebook-2010/FB-2010_samples_24_times_1hr_withInputPaths_0.tsv.gz" \
+			--block-size 17179869184 --every 10 --hosts 300 --model quincy --offered-load "$load"
+	done
+	openb=$traces/alibaba-gpu-2023
+	replay openb-0.9 --format openb --jobs "$openb/openb_pod_list_default.csv.gz" --machines "$openb/openb_node_list_all_node.csv" --offered-load 0.9
+	for list in default cpu250 gpushare100 gpuspec33 multigpu50; do
+		replay "openb-$list" --format openb --jobs "$openb/openb_pod_list_$list.csv.gz" --machines "$openb/openb_node_list_all_node.csv" \
+			--arrivals order --no-departures --demand 1.1
+	done
+	replay philly --format philly --jobs "$traces/philly-gpu/philly_vcs_a.csv.gz" --hosts 20 --host-gpus 8 --limit 2000
+	replay google --format google-2011 --jobs "$traces/google-2011/GOOG_subtrace.tr.gz" --machines "$traces/google-2011/machines.csv.gz" --every 20
+	replay services --format bytedance-services --jobs "$traces/bytedance-services/M3.json.gz"
+	replay batch-jobs --format batch-jobs --jobs "$traces/batch-jobs-cloudsimpy/jobs.csv.gz" --every 20
+	replay dlrm --format dlrm --jobs "$traces/alibaba-gpu-2025-dlrm/disaggregated_DLRM_trace.csv.gz" --every 40 --hosts 150 --horizon 100h
+	;;
 *)
-	echo "usage: bench/run.sh short|full|workloads|growth|scale|instances|shapes|cycle" >&2
+	echo "usage: bench/run.sh short|full|workloads|growth|scale|instances|shapes|cycle|replays" >&2
 	exit 2
 	;;
 esac

@@ -41,6 +41,9 @@ type story struct {
 	faults     Faults
 	usage      Usage
 	stragglers Stragglers
+	greedy     bool
+
+	result *Result // of the last time that it was told
 }
 
 // tell plays the story and returns the runs. No rule is broken in it, by the checker and by verify.
@@ -62,9 +65,13 @@ func (s *story) tell(t *testing.T) []occupancy {
 		c.Model = s.model
 	}
 	c.Pools, c.Faults, c.Usage, c.Stragglers = s.pools, s.faults, s.usage, s.stragglers
+	if s.greedy {
+		c.NewSolver = nil
+	}
 	var list bytes.Buffer
 	c.Placements = &list
-	clean(t, run(t, c))
+	s.result = run(t, c)
+	clean(t, s.result)
 	rows, err := csv.NewReader(&list).ReadAll()
 	require.NoError(t, err)
 	var all []occupancy
@@ -853,6 +860,36 @@ func TestQuincysFourPolicies(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestTheFlowFindsRoomForAll: the tasks of "either" read at h0 as well as at h1, save for a little that is at h0, those of "one" at
+// h0 only. With the flow each gets a host of its own; one after the other the more urgent take what the others need.
+func TestTheFlowFindsRoomForAll(t *testing.T) {
+	h0, h1 := cluster.MakeHostID(trace.Shard, "h0"), cluster.MakeHostID(trace.Shard, "h1")
+	reads := func(bytes int64, hosts ...cluster.HostID) cluster.Input {
+		return cluster.Input{Bytes: bytes, Hosts: hosts, Last: 3}
+	}
+	model, err := models.New(models.Default)
+	require.NoError(t, err)
+	s := story{model: model, jobs: []trace.Job{
+		work("either", 0, 4, func(s *cluster.JobSpec) {
+			s.Inputs, s.Priority = []cluster.Input{reads(8e9, h0, h1), reads(1e9, h0)}, 1
+		}),
+		work("one", 0, 4, func(s *cluster.JobSpec) { s.Inputs = []cluster.Input{reads(9e9, h0)} }),
+	}}
+	on := func(host string) func(string) bool { return func(h string) bool { return h == host } }
+	runs := s.tell(t)
+	require.True(t, only(runs, "one", on("h0")) && only(runs, "either", on("h1")), "%v", runs)
+	require.Equal(t, Flow, s.result.Planner)
+	flow := s.result.Cycles
+	require.InDelta(t, 1250, flow.MeanPrice, 1, "ms: half of the tasks read 1 GB from a host in the rack")
+	require.InDelta(t, flow.MeanPrice, flow.CostPerTask, 0, "nobody waits")
+
+	s.greedy = true
+	runs = s.tell(t)
+	require.True(t, only(runs, "either", on("h0")) && !only(runs, "one", on("h0")), "%v", runs)
+	require.Equal(t, Greedy, s.result.Planner)
+	require.Greater(t, s.result.Cycles.MeanPrice, 5*flow.MeanPrice)
 }
 
 // TestBusyLinksAreAvoided: nobody asks for bandwidth, but the tasks of "copy" fill four fifths of their links with input. Those who

@@ -430,6 +430,7 @@ func (m *measure) progress() Progress {
 // cycleMeasure sums up cycles.
 type cycleMeasure struct {
 	count, solved, solves, work, inserted, limited, preempting int64
+	price, cost, starts, asked                                 int64 // of placements, of plans; tasks placed, or placed or waiting
 
 	phases  [cycle.NumPhases]histogram // wall
 	commit  histogram
@@ -450,6 +451,15 @@ func (m *measure) planned(out *cycle.Output, took time.Duration) {
 	m.pools.entitle(out.Pools)
 	c := &m.cycle
 	c.now, c.plans, c.took, c.durable = out.Stats, len(out.Placements), took, 0
+	if c.now.Rounds == 0 {
+		return
+	}
+	c.cost += c.now.Cost
+	c.starts += int64(c.plans)
+	c.asked += int64(c.plans + c.now.Waiting)
+	for i := range out.Placements {
+		c.price += int64(out.Placements[i].Price)
+	}
 }
 
 // committed takes in how long a batch took.
@@ -493,6 +503,7 @@ func (m *measure) cycles() Cycles {
 		Count: c.count, Solved: c.solved, Solves: c.solves, SolverWork: c.work, Inserted: c.inserted,
 		Refused: m.refused, Limited: c.limited, Preempting: c.preempting, Latency: map[string]Quantiles{},
 		ArcsTouched: c.arcs.quantiles(1), NodesTouched: c.nodes.quantiles(1), Placements: c.placed.quantiles(1),
+		MeanPrice: per(c.price, c.starts), CostPerTask: per(c.cost, c.asked),
 	}
 	for p := range cycle.NumPhases {
 		out.Latency[p.String()] = c.phases[p].quantiles(milliseconds)

@@ -118,6 +118,9 @@ type Cycles struct {
 	Limited    int64 `json:"limited"`    // cycles with a solve that was not optimal
 	Preempting int64 `json:"preempting"` // cycles that asked somebody to leave for others
 
+	MeanPrice   float64 `json:"mean_price"`    // of a placement, in milliseconds of expected delay
+	CostPerTask float64 `json:"cost_per_task"` // of a plan, for each task placed or waiting; see cycle.Stats
+
 	// Latency is in wall milliseconds, of the cycles in which something was planned, by phase: those of cycle.Phase,
 	// "commit", which makes the placements durable, and "total". "idle" is the total of the other cycles.
 	Latency map[string]Quantiles `json:"latency_ms"`

@@ -92,6 +92,9 @@ func sections(results []*sim.Result) []section {
 			{"placements inserted / refused, solves cut short", func(r *sim.Result) string {
 				return fmt.Sprintf("%d / %d, %d", r.Cycles.Inserted, r.Cycles.Refused, r.Cycles.Limited)
 			}},
+			{"price of a placement / cost of a task, placed or waiting, ms", func(r *sim.Result) string {
+				return fmt.Sprintf("%.1f / %.1f", r.Cycles.MeanPrice, r.Cycles.CostPerTask)
+			}},
 			{"arcs touched p50 / p99 / max", func(r *sim.Result) string { return three(r.Cycles.ArcsTouched, "%.0f") }},
 			{"nodes touched p50 / p99 / max", func(r *sim.Result) string { return three(r.Cycles.NodesTouched, "%.0f") }},
 		}},
