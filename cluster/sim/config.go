@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
@@ -44,6 +45,8 @@ type Config struct {
 	Usage Usage // what tasks use of what they ask for
 
 	Stragglers Stragglers
+	// Interference says how much longer work takes beside other work, both as the label cluster.WorkLabel of jobs names them.
+	Interference fleet.Interference
 	// Speculation starts copies of tasks that lag behind, of jobs that allow it; the zero value starts none.
 	Speculation knowledge.Speculation
 	// Idempotent lets the tasks of all batch jobs without a gang and without a controller have copies.

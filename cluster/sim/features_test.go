@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-scheduler/sluice/costmodels/network"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/costmodels/sjf"
+	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 )
 
 // occupancy is one run of a task as the list of placements tells it, in seconds; end is negative where it runs for ever.
@@ -42,6 +43,9 @@ type story struct {
 	usage      Usage
 	stragglers Stragglers
 	greedy     bool
+
+	interference fleet.Interference
+	learnEvery   time.Duration
 
 	result *Result // of the last time that it was told
 }
@@ -65,6 +69,7 @@ func (s *story) tell(t *testing.T) []occupancy {
 		c.Model = s.model
 	}
 	c.Pools, c.Faults, c.Usage, c.Stragglers = s.pools, s.faults, s.usage, s.stragglers
+	c.Interference, c.LearnEvery = s.interference, s.learnEvery
 	if s.greedy {
 		c.NewSolver = nil
 	}
@@ -459,21 +464,6 @@ func TestModelsDoWhatTheyAreFor(t *testing.T) {
 		jobs        []trace.Job
 		expected    func(runs []occupancy) bool
 	}{
-		{
-			name: "those who suffer stay away from devils", model: "coco",
-			jobs: []trace.Job{
-				work("devils", 0, 4, does("devil")), work("turtles", time.Second, 4, func(s *cluster.JobSpec) {
-					does("turtle")(s)
-					s.Constraint = near("devil", "host", cluster.Less, 1)
-					s.Constraint.Label.Key = cluster.WorkLabel
-				}),
-				work("rabbits", 2*time.Second, 2, does("rabbit")),
-			},
-			expected: func(runs []occupancy) bool {
-				there := domainsOf(runs, "devils", itself)
-				return only(runs, "rabbits", func(h string) bool { return !there[h] })
-			},
-		},
 		{
 			name: "where the links are idle, not the cores", model: "network",
 			hosts: func(hosts []trace.Host) {

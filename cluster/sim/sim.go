@@ -84,7 +84,7 @@ func newSimulation(config Config) (*simulation, error) {
 		OnStart: func(l hostmgr.Launch) { s.checker.Started(l.Run) },
 		Faults:  config.Faults.ofReports(config.Seed),
 
-		UsageInterval: config.Usage.Interval,
+		UsageInterval: config.Usage.Interval, Interference: config.Interference,
 	})
 	if err != nil {
 		return nil, err
@@ -110,11 +110,12 @@ func newSimulation(config Config) (*simulation, error) {
 
 // script tells the fleet what becomes of a run.
 func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
-	d := s.jobs[l.Job].Duration(l.Run.Task.Instance())
+	job := s.jobs[l.Job]
+	d := job.Duration(l.Run.Task.Instance())
 	if d == 0 {
 		d = fleet.Forever
 	}
-	plan := fleet.Plan{Duration: s.config.Stragglers.stretch(d, s.config.Seed, l)}
+	plan := fleet.Plan{Duration: s.config.Stragglers.stretch(d, s.config.Seed, l), Work: cluster.WorkOf(&job.Spec)}
 	if s.config.Usage.Mean > 0 {
 		plan.Usage = s.usage(l, plan.Duration)
 	}

@@ -56,13 +56,13 @@ const (
 )
 
 // usage returns what a run uses after some time. Of the network that is its part of what it asks for, and the input that is
-// not on its host, evenly over the time that it runs.
-func (s *simulation) usage(l hostmgr.Launch, runs time.Duration) func(time.Duration) cluster.Resources {
+// not on its host, evenly over its work.
+func (s *simulation) usage(l hostmgr.Launch, runs time.Duration) func(time.Duration, float64) cluster.Resources {
 	k, asked := l.Run.Task, l.Task.Resources.Fixed
 	chance := func(of uint64) float64 { return float64(stir(s.config.Seed^stir(uint64(k)^stir(of)))>>11) / (1 << 53) }
 	part := min(1, s.config.Usage.Mean*(0.5+chance(0)))
 	reading := float64(s.measure.fetched(k, cluster.MakeHostID(trace.Shard, l.Host))) / runs.Seconds()
-	return func(elapsed time.Duration) (used cluster.Resources) {
+	return func(elapsed time.Duration, pace float64) (used cluster.Resources) {
 		busy := part
 		if chance(1+uint64(elapsed/usagePeriod)) < 1.0/8 {
 			busy = 1
@@ -70,7 +70,7 @@ func (s *simulation) usage(l hostmgr.Launch, runs time.Duration) func(time.Durat
 		grown := min(1, float64(elapsed)/float64(usageGrowth))
 		used.Fixed[cluster.CPU] = int64(busy * float64(asked[cluster.CPU]))
 		used.Fixed[cluster.Memory] = int64(grown * part * float64(asked[cluster.Memory]))
-		used.Fixed[cluster.Network] = int64(min(part*float64(asked[cluster.Network])+reading, cluster.MaxAmount))
+		used.Fixed[cluster.Network] = int64(min(part*float64(asked[cluster.Network])+float64(reading*pace), cluster.MaxAmount))
 		return used
 	}
 }

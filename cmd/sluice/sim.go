@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,7 @@ type simFlags struct {
 	budget        int64
 	faults        string
 	script        []string
+	interference  string
 	config        sim.Config
 
 	placements, html, pools string
@@ -143,6 +145,7 @@ func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.Float64Var(&f.config.Stragglers.Hosts, "slow-hosts", 0, "part of the hosts that are slow")
 	fs.Float64Var(&f.config.Stragglers.Runs, "slow-runs", 0, "part of the runs that are slow, wherever they are")
 	fs.Float64Var(&f.config.Stragglers.Slowdown, "slowdown", 0, "how many times as long slow runs take (default 5)")
+	fs.StringVar(&f.interference, "interference", "", "what work takes longer beside which, WORK+BESIDE=FACTOR,...: that many times as long beside one task of it")
 	fs.BoolVar(&f.speculate, "speculate", false, "let tasks of batch jobs that lag behind have copies")
 	fs.DurationVar(&f.config.Usage.Interval, "usage-interval", 0, "virtual time between two measurements, with --usage (default 10s)")
 	fs.DurationVar(&f.config.Usage.Window, "slack-window", 0, "how long a peak counts, as scheduler.slack_window; below 0 lends nothing (default 5m)")
@@ -214,7 +217,33 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	if f.synthetic.Mix, err = trace.ParseMix(f.mix); err != nil {
 		return fmt.Errorf("--mix: %w", err)
 	}
+	if f.config.Interference, err = sim.ParseInterference(f.interference); err != nil {
+		return fmt.Errorf("--interference: %w", err)
+	}
+	if f.synthetic.Labels = f.config.Interference != nil; f.generate {
+		return f.checkInterference()
+	}
 	return nil
+}
+
+// checkInterference holds the kinds of work to those that are made up.
+func (f *simFlags) checkInterference() error {
+	var kinds, strangers []string
+	for _, m := range f.synthetic.Mix {
+		kinds = append(kinds, m.Kind)
+	}
+	for p := range f.config.Interference { // into a list that is sorted
+		for _, w := range []string{p.Work, p.Beside} {
+			if !slices.Contains(kinds, w) && !slices.Contains(strangers, w) {
+				strangers = append(strangers, w)
+			}
+		}
+	}
+	if len(strangers) == 0 {
+		return nil
+	}
+	slices.Sort(strangers)
+	return fmt.Errorf("--interference %q: no job does %s; name kinds of --mix: %s", f.interference, strings.Join(strangers, ", "), strings.Join(kinds, ", "))
 }
 
 // readPools reads a file of pools, none if there is no file.

@@ -78,6 +78,8 @@ func TestSimUsage(t *testing.T) {
 		"--generate --faults rock=1h/1m":                    "--faults",
 		"--generate --fault 1s:rack":                        "--fault:",
 		"--generate --mix nothing=1":                        "--mix",
+		"--jobs x --interference sort=2":                    `--interference: "sort=2" does not name two kinds of work; give WORK+BESIDE=FACTOR`,
+		"--generate --interference batch+scan=2":            `--interference "batch+scan=2": no job does scan; name kinds of --mix: service, batch, short, data`,
 	} {
 		got := try(t, "", append([]string{"sim"}, strings.Fields(line)...)...)
 		require.Equal(t, exitUsage, got.code, line)

@@ -30,7 +30,6 @@ var scenarios = []struct {
 	{"whare", "loadspread", "mean pace of the tasks", pace, 0.8},
 	{"coco", "loadspread", "disturbance between tasks on a host", disturbance, 0.7},
 	{"sjf", "loadspread", "mean time to completion, run times learned", learnedCompletion, 0.75},
-	{"whare", "loadspread", "mean run time, paces learned", learnedPace, 0.9},
 	{"network", "loadspread", "bandwidth asked of links beyond what they have", congestion, 0.3},
 	{"sluice", "loadspread", "GPUs not allocated when nothing more fits", idleGPUs, 0.8},
 	{"sluice", "loadspread", "bytes read through the core", func(s *stage) float64 { return s.reading().remote }, 0.7},
@@ -265,39 +264,6 @@ func pace(s *stage) float64 {
 func learnedCompletion(s *stage) float64 {
 	s.feed = &knowledge.Feed{Interval: time.Minute}
 	return completion(s)
-}
-
-// learnedPace runs tasks as long as paces says, which nobody but their run times tells.
-func learnedPace(s *stage) float64 {
-	s.feed = &knowledge.Feed{Interval: time.Minute}
-	for i := range 12 {
-		kind := []string{"old", "new"}[i%2]
-		s.host(i, func(m *cluster.Machine) { m.Attributes = []cluster.KeyValue{{Key: cluster.KindAttribute, Value: kind}} })
-	}
-	s.takes = func(t *cluster.Task) time.Duration {
-		h, work := s.state.Host(t.Host), cluster.WorkOf(s.state.Job(t.Key.Job()).Spec)
-		alone := paces(work, h.Kind(), "")
-		pace := alone
-		for _, k := range h.Tasks {
-			if k != t.Key {
-				pace += paces(work, h.Kind(), cluster.WorkOf(s.state.Job(k.Job()).Spec)) - alone
-			}
-		}
-		return time.Minute * time.Duration(pace) / 1000
-	}
-	for range 150 {
-		s.submit(1+s.random.Uint32N(4), time.Minute, does([]string{"sort", "train"}[s.random.IntN(2)]))
-		s.plan()
-		s.run(s.now.Add(6 * time.Second))
-	}
-	s.run(s.now.Add(time.Hour))
-	sum, n := 0.0, 0.0
-	for t := range s.state.Tasks(0) {
-		require.Equal(s.t, cluster.TaskSucceeded, t.State)
-		sum += t.Finished.Sub(t.Started).Seconds()
-		n++
-	}
-	return sum / n
 }
 
 func disturbance(s *stage) float64 {

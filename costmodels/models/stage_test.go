@@ -32,7 +32,6 @@ type stage struct {
 	lasts   map[cluster.JobUID]time.Duration // how long the tasks of a job run; without one, for ever
 	ends    map[cluster.TaskKey]cluster.Time
 	wakeAt  cluster.Time
-	takes   func(*cluster.Task) time.Duration // how long a task that starts runs, instead of lasts
 }
 
 const begin = cluster.Time(time.Hour)
@@ -104,14 +103,9 @@ func (s *stage) plan() cycle.Output {
 			s.wakeAt = s.now.Add(time.Second)
 		}
 	}
-	for i := range out.Placements { // all of them are there
-		k := out.Placements[i].Task
-		lasts := s.lasts[k.Job()]
-		if s.takes != nil {
-			lasts = s.takes(s.state.Task(k))
-		}
-		if lasts > 0 {
-			s.ends[k] = s.now.Add(lasts)
+	for i := range out.Placements {
+		if k := out.Placements[i].Task; s.lasts[k.Job()] > 0 {
+			s.ends[k] = s.now.Add(s.lasts[k.Job()])
 		}
 	}
 	return out

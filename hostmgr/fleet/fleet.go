@@ -29,14 +29,17 @@ type Plan struct {
 	Fails string
 	// Launch and Startup are how long the run is LAUNCHING and then STARTING. A Startup of 0 leaves that state out.
 	Launch, Startup time.Duration
-	// Duration is how long it runs if nobody ends it; Forever is possible.
+	// Duration is how long it runs alone if nobody ends it; Forever is possible.
 	Duration time.Duration
+	// Work names what it does, for Config.Interference.
+	Work string
 	// ExitCode and Signal are how it ends by itself. A Signal other than 0 goes before ExitCode.
 	ExitCode, Signal int32
 	// Stop is how long it takes to end after SIGTERM; Forever ignores it.
 	Stop time.Duration
-	// Usage tells what it uses when it has run for so long; nil is all that it asked for.
-	Usage func(elapsed time.Duration) cluster.Resources
+	// Usage tells what it uses when it has run for so long, and works at that part of the pace that it has alone; nil is all that
+	// it asked for.
+	Usage func(elapsed time.Duration, pace float64) cluster.Resources
 	// Stdout and Stderr are written when it starts to run.
 	Stdout, Stderr string
 }
@@ -51,6 +54,7 @@ type Config struct {
 	OnStart func(hostmgr.Launch)
 	// UsageInterval is the time between two reports of usage; 0 makes none.
 	UsageInterval time.Duration
+	Interference  Interference
 	Faults        Faults
 }
 
@@ -80,7 +84,7 @@ func New(c Config) (*Fleet, error) {
 		added := &host{Host: h}
 		f.hosts, f.byName[h.Name] = append(f.hosts, added), added
 	}
-	problems = append(problems, c.Faults.validate())
+	problems = append(problems, c.Faults.validate(), c.Interference.validate())
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}

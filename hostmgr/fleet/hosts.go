@@ -14,6 +14,8 @@ type host struct {
 	hostmgr.Host
 	dead   bool // it has crashed and is not back
 	cutOff bool // nobody sees it; what it runs goes on
+
+	running []*run // where there is interference: what runs on it, in the order in which it began
 }
 
 // Crash ends a host with all that it runs.

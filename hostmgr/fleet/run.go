@@ -16,6 +16,9 @@ type run struct {
 	truth     hostmgr.Status
 	known     hostmgr.Status // behind the truth while the host is cut off
 	started   cluster.Time   // when it began to run, 0 before
+	left      time.Duration  // that it would still run alone, at the time paced
+	paced     cluster.Time   // when its company changed last
+	extra     int64          // thousandths of its time that its company costs it
 	changed   chan struct{}  // closed and replaced with every change, for followers of its logs
 	cancel    func()         // of the next step of its life
 	killed    bool           // SIGTERM was sent
@@ -58,11 +61,11 @@ func (f *Fleet) later(r *run, d time.Duration, step func()) {
 // start lets the run run, and schedules its end.
 func (f *Fleet) start(r *run) {
 	r.started = f.clock.Now()
+	r.left, r.paced = r.plan.Duration, r.started
 	f.enter(r, hostmgr.Status{State: cluster.TaskRunning, ExitCode: -1})
 	r.cancel = func() {}
-	if r.plan.Duration != Forever {
-		f.later(r, r.plan.Duration, func() { f.finish(r) })
-	}
+	f.join(r)
+	f.goOn(r)
 	if f.config.OnStart != nil {
 		f.config.OnStart(r.launch)
 	}
@@ -83,6 +86,7 @@ func (f *Fleet) finish(r *run) {
 // end makes a terminal status true. Nothing of the run's life follows.
 func (f *Fleet) end(r *run, state cluster.TaskState, code, signal int32, why cluster.Reason, message string) {
 	r.cancel()
+	f.part(r)
 	f.enter(r, hostmgr.Status{State: state, ExitCode: code, Signal: signal, Reason: why, Message: message})
 }
 
@@ -158,7 +162,7 @@ func (f *Fleet) fall(r *run, signal int32) {
 func (r *run) usage(now cluster.Time) hostmgr.Usage {
 	u := hostmgr.Usage{Run: r.launch.Run, Used: r.launch.Task.Resources}
 	if r.plan.Usage != nil {
-		u.Used = r.plan.Usage(now.Sub(r.started))
+		u.Used = r.plan.Usage(now.Sub(r.started), r.pace())
 	}
 	return u
 }

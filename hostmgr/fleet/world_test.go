@@ -351,10 +351,11 @@ func TestConfigIsChecked(t *testing.T) {
 		Faults: fleet.Faults{
 			LaunchRefused: 1.5, LaunchFails: -1, StatusDuplicated: math.NaN(), StatusDelay: -1, HostUptime: time.Hour,
 		},
+		Interference: fleet.Interference{{Work: "sort", Beside: "scan"}: -1},
 	})
 	for _, text := range []string{
 		"a clock and a plan", `host name "h0"`, "LaunchRefused is 1.5", "LaunchFails is -1", "StatusDuplicated is NaN",
-		"a time below zero", "a time after which it is back",
+		"a time below zero", "a time after which it is back", `"sort" beside "scan" takes -1`,
 	} {
 		require.ErrorContains(t, err, text)
 	}

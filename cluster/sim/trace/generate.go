@@ -27,6 +27,8 @@ type Synthetic struct {
 	Horizon time.Duration // how long jobs arrive; one hour
 	Mix     []Share       // DefaultMix
 	Seed    uint64
+	// Labels has jobs say their kind with the label cluster.WorkLabel.
+	Labels bool
 }
 
 // Share is the part that jobs of a kind have of the load.
@@ -167,7 +169,7 @@ func Generate(s Synthetic) (*Workload, error) {
 	g := &generator{horizon: s.Horizon}
 	for _, m := range s.Mix {
 		k := &kinds[slices.Index(Kinds(), m.Kind)]
-		st := &stream{kind: k, blocks: blocks, random: rand.New(rand.NewPCG(s.Seed, uint64(slices.Index(Kinds(), m.Kind))+2))}
+		st := &stream{kind: k, labelled: s.Labels, blocks: blocks, random: rand.New(rand.NewPCG(s.Seed, uint64(slices.Index(Kinds(), m.Kind))+2))}
 		st.calibrate(capacity, m.Part*s.Load)
 		g.streams = append(g.streams, st)
 	}
@@ -197,6 +199,7 @@ func (g *generator) Next() (*Job, error) {
 // stream yields the jobs of one kind.
 type stream struct {
 	*kind
+	labelled bool
 	random   *rand.Rand
 	blocks   *blockMap
 	capacity cluster.Resources
@@ -261,6 +264,9 @@ func (s *stream) draw() *Job {
 	j.Spec.Type, j.Spec.Priority, j.Spec.Preemptible = s.jobType, s.priority, s.preemptible
 	j.Spec.Revocable = s.revocable
 	j.Spec.Pool = cluster.RootPool + cluster.PoolPath("/"+s.name)
+	if s.labelled {
+		j.Spec.Labels = []cluster.KeyValue{{Key: cluster.WorkLabel, Value: s.name}}
+	}
 	if len(s.blocks.hosts) >= 4 && s.random.IntN(16) == 0 {
 		j.Spec.Constraint = allOf([]cluster.KeyValue{{Key: "disk", Value: "ssd"}})
 	}
