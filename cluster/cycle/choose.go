@@ -58,11 +58,15 @@ func (s *search) displacement(w waiter) *displacement {
 	for _, b := range s.found {
 		s.leave(&after, b, 1)
 	}
-	devices, ok := task.GPU.Pick(h.rec.GPUs, after.gpus)
+	gpus, ok := task.GPU.Pick(h.rec.GPUs, after.gpus)
 	if !ok {
 		return nil
 	}
-	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: devices, set: w.set}}
+	ports, ok := task.Ports.Pick(h.rec)
+	if !ok {
+		return nil
+	}
+	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set}}
 	for _, b := range s.found {
 		n.price += b.price
 	}
@@ -314,7 +318,7 @@ func (d *displacer) findMove(u *unit) bool {
 		if !ok {
 			continue
 		}
-		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices.GPUs, set: u.set}}
+		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set}}
 		u.price = d.loss(u) + s.price()
 		return true
 	}

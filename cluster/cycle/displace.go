@@ -36,8 +36,12 @@ type Victim struct {
 // nomination is room held by this plan on a host.
 type nomination struct {
 	spec    *cluster.TaskSpec
-	devices []uint16
+	devices cluster.Devices
 	set     *labelSet
+}
+
+func (n *nomination) hold(h *host, until cluster.Time) cluster.Hold {
+	return cluster.Hold{Host: h.id, GPUs: n.devices.GPUs, Ports: n.devices.Ports, Until: until}
 }
 
 // alternatives is how many other hosts are told of to those who leave.
@@ -457,7 +461,7 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 	}
 	until := d.now.Add(keep)
 	p.alarm(until)
-	step.Holds = append(step.Holds, Held{Task: w.task, Hold: cluster.Hold{Host: n.host.id, GPUs: n.nominee.devices, Until: until}})
+	step.Holds = append(step.Holds, Held{Task: w.task, Hold: n.nominee.hold(n.host, until)})
 	n.host.decided = true
 	for _, u := range n.victims {
 		if !u.victim || u.written {
@@ -475,7 +479,8 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 			v.Preemption.Further = append(v.Preemption.Further, cluster.OtherRoom{Host: o.host.id, Price: int64(o.price)})
 		}
 		if u.move != nil {
-			v.Hold = &cluster.Hold{Host: u.move.host.id, GPUs: u.move.devices, Until: until}
+			hold := u.move.hold(u.move.host, until)
+			v.Hold = &hold
 			out.Stats.Migrations++
 		} else {
 			out.Stats.Preemptions++

@@ -372,6 +372,37 @@ func TestRoomIsMadeForAWholeGang(t *testing.T) {
 	require.Equal(t, 4, s.running(g))
 }
 
+// Each member of a gang that needs a port gets room on a host of its own, though one host could make room for all, and nobody
+// else gets that port before it has come.
+func TestRoomIsMadeWithItsPorts(t *testing.T) {
+	s := newShared(t)
+	for i := range 4 {
+		s.machine(i, cluster.Machine{Capacity: vector(3, 0), Capabilities: cluster.CanPorts, Ports: []cluster.PortRange{{First: 100, Last: 101}}})
+	}
+	s.pool("root/a", 0)
+	s.job("root/a", 12, 1)
+	s.settle()
+	listens := func(j *cluster.JobSpec) { j.Task.Ports.Numbers = []uint16{100} }
+	gang := s.job("root/a", 3, 1, urgent(9), core(3), listens)
+	out := s.step()
+	require.Equal(t, 3, out.Stats.Preemptions)
+	held := map[cluster.HostID]bool{}
+	for _, k := range s.in(cluster.TaskReserved) {
+		task := s.state.Task(k)
+		require.Equal(t, []uint16{100}, task.Hold.Ports)
+		require.False(t, held[task.Hold.Host], "twice on host %s", task.Hold.Host)
+		held[task.Hold.Host] = true
+	}
+	require.Len(t, held, 3)
+
+	other := s.job("root/a", 4, 1, urgent(5), listens)
+	require.Equal(t, 1, s.step().Stats.Preemptions, "one host is left with the port")
+	require.Equal(t, 4, s.leave())
+	s.step()
+	require.Equal(t, 3, s.running(gang))
+	require.Equal(t, 1, s.running(other))
+}
+
 // Two small tasks in the way of a big gang move to where there is room, and nobody else does.
 func TestAFragmentedFleetIsPutInOrder(t *testing.T) {
 	s := newShared(t)

@@ -22,7 +22,13 @@ import (
 // with a tolerance it is at most so much for each task above it.
 func TestPriceOutIsExact(t *testing.T) {
 	t.Run("candidates", func(t *testing.T) { priceOutIsExact(t, false) })
-	t.Run("slot nodes", func(t *testing.T) { require.NotZero(t, priceOutIsExact(t, true), "nobody moved") })
+	t.Run("slot nodes", func(t *testing.T) {
+		exchanges := 0
+		for n := 0; exchanges == 0; n++ { // a hundred random clusters may have none
+			require.Less(t, n, 10, "nobody moved")
+			exchanges = priceOutIsExact(t, true)
+		}
+	})
 }
 
 // priceOutIsExact returns how many running tasks moved.
@@ -34,6 +40,7 @@ func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 			require.NoError(t, state.Apply(cluster.Record{Seq: state.Seq() + 1, At: at, Event: e}))
 		}
 		draw := func(label string, lo, hi int64) int64 { return rapid.Int64Range(lo, hi).Draw(t, label) }
+		some := func(label string, values ...int64) int64 { return rapid.SampledFrom(values).Draw(t, label) }
 		vector := func(scale int64) cluster.Resources {
 			return cluster.Resources{Fixed: [cluster.NumDimensions]int64{draw("cpu", 1, 9) * scale, draw("memory", 1, 9) * scale}}
 		}
@@ -47,16 +54,16 @@ func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 			}
 		}
 		data := hosts // so many have some
-		job := func() {
+		job := func(inputs int64) {
 			uid := state.NextJob()
 			spec := &cluster.JobSpec{
 				Name: cluster.JobID(fmt.Sprint("j", uid)), Pool: cluster.RootPool, Preemptible: true,
-				Priority: int32(draw("priority", 0, 3)), Instances: uint32(draw("instances", 1, 60)),
+				Priority: int32(draw("priority", 0, 3)), Instances: uint32(some("instances", 1, 5, 20, 60)),
 				Task: cluster.TaskSpec{Resources: vector(1)},
 			}
-			for range draw("inputs", 0, 3) {
+			for range inputs {
 				spec.Inputs = append(spec.Inputs, cluster.Input{
-					Bytes: draw("bytes", 1, 2_000_000_000), Last: spec.Instances,
+					Bytes: some("bytes", 1, 1_000_000, 2_000_000_000), Last: spec.Instances,
 					Hosts: []cluster.HostID{hostID(draw("replica", 0, data-1)), hostID(draw("replica", 0, data-1))},
 				})
 			}
@@ -65,12 +72,12 @@ func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 		p := New(both{}, func() solver.Solver { return ssp.New() })
 		came := int64(0) // hosts that are there when the first jobs come, and get full
 		if moves {
-			came = draw("first hosts", 1, hosts)
+			came = draw("first hosts", 1, max(1, hosts/2))
 			report(0, came)
 			data = came
 			p = New(moving{theta: flowgraph.Cost(draw("theta", 1, 300))}, func() solver.Solver { return ssp.New() })
 			for range draw("jobs that run", 1, 4) {
-				job()
+				job(draw("inputs", 0, 1))
 			}
 			snapshot, changes := state.Snapshot()
 			out := p.Run(Input{Snapshot: snapshot, Changes: changes, Now: 1})
@@ -84,7 +91,7 @@ func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 		}
 		report(came, hosts)
 		for range draw("jobs", 1, 6) {
-			job()
+			job(draw("inputs", 0, 3))
 		}
 		snapshot, changes := state.Snapshot()
 		in := Input{Snapshot: snapshot, Changes: changes, Now: at + cluster.Time(draw("waits", 0, 30)*int64(time.Second)), Rescan: !moves}

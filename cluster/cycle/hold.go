@@ -32,7 +32,7 @@ func (h *host) promise() space {
 		}
 	}
 	for _, n := range h.nominated {
-		s.take(n.spec, n.devices, -1)
+		s.take(n.spec, n.devices.GPUs, -1)
 	}
 	return s
 }
@@ -114,6 +114,14 @@ func (p *Planner) withhold(h *host) {
 	if slices.Max(append(promise.gpus, 0)) > 0 {
 		rec.GPUWithheld = promise.gpus
 	}
+	rec.PortsWithheld = nil
+	for _, u := range h.holds {
+		rec.PortsWithheld = append(rec.PortsWithheld, u.hold.Ports...)
+	}
+	for _, n := range h.nominated {
+		rec.PortsWithheld = append(rec.PortsWithheld, n.devices.Ports...)
+	}
+	slices.Sort(rec.PortsWithheld)
 	p.hosts.set(h, &rec)
 	p.planned.Hosts = append(p.planned.Hosts, h.id)
 }
@@ -221,7 +229,12 @@ func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 		return cluster.Devices{}, false
 	}
 	bare := *rec // what is held for it is not kept from it
-	bare.Withheld, bare.GPUWithheld, bare.PortsWithheld = cluster.Resources{}, nil, nil
+	bare.Withheld, bare.GPUWithheld = cluster.Resources{}, nil
+	if own := (cluster.PortRequest{Numbers: u.hold.Ports}); !own.IsZero() {
+		if bare.PortsWithheld = nil; own.Fit(&bare, 1) == 0 {
+			return cluster.Devices{}, false
+		}
+	}
 	for _, i := range u.hold.GPUs {
 		if int(i) >= len(rec.GPUFree) || rec.GPUFree[i] < u.spec.GPU.Takes() { // the host may have lost devices since
 			return cluster.Devices{}, false
@@ -230,6 +243,9 @@ func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 	devices, ok := u.spec.Pick(&bare)
 	if len(u.hold.GPUs) > 0 {
 		devices.GPUs = u.hold.GPUs
+	}
+	if len(u.hold.Ports) > 0 {
+		devices.Ports = u.hold.Ports
 	}
 	return devices, ok
 }

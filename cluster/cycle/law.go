@@ -183,7 +183,7 @@ func (d *displacer) roomiest(c *class, nth int) *displacement {
 	if !ok {
 		return nil
 	}
-	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: devices, set: w.set}}
+	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: devices}, set: w.set}}
 }
 
 // emptiest returns the devices of the host without those that room is held on.
@@ -194,7 +194,7 @@ func emptiest(h *host) []int32 {
 		s.take(u.spec, u.hold.GPUs, -1)
 	}
 	for _, n := range h.nominated {
-		s.take(n.spec, n.devices, -1)
+		s.take(n.spec, n.devices.GPUs, -1)
 	}
 	return s.gpus
 }
