@@ -38,9 +38,10 @@ func TestNeverBelowGreedyByDensity(t *testing.T) {
 }
 
 // On more hosts than refits look at together, no plan takes what a stronger tier could have had, and all are worth as much as
-// greedy ones together; one by one they differ by what equal prices decide.
+// greedy ones together; one by one they differ by what equal prices decide. Plans of hundreds of starts are not refitted, and
+// stronger tiers may lose one per cent.
 func TestLargerClustersAreNotBelowGreedyByDensity(t *testing.T) {
-	for _, hosts := range []int64{8, 12, 20, 50} {
+	for _, hosts := range []int64{8, 12, 20, 50, 200} {
 		var sum, simple Value
 		for seed := range uint64(24) {
 			x := Generate(Options{Load: Loads[seed%3], Gangs: seed/3%2 == 1, Hosts: hosts}, seed+1)
@@ -55,7 +56,11 @@ func TestLargerClustersAreNotBelowGreedyByDensity(t *testing.T) {
 		}
 		t.Logf("%d hosts: %v, by density %v", hosts, sum, simple)
 		require.GreaterOrEqual(t, float64(sum[cluster.TierReserved]), 0.999*float64(simple[cluster.TierReserved]), "%d hosts", hosts)
-		require.GreaterOrEqual(t, sum[cluster.TierEntitled], simple[cluster.TierEntitled], "%d hosts", hosts)
+		least := 1.0
+		if hosts > 50 {
+			least = 0.99
+		}
+		require.GreaterOrEqual(t, float64(sum[cluster.TierEntitled]), least*float64(simple[cluster.TierEntitled]), "%d hosts", hosts)
 	}
 }
 

@@ -46,14 +46,14 @@ func (p *Planner) solveRounds(in Input, out *Output, lap *laps) {
 		out.Stats.Rounds++
 		return
 	}
-	for round := range maxRounds {
+	for range maxRounds {
 		out.Stats.Rounds++
 		res, ok := p.optimize(in.Budget, &out.Stats, lap)
 		if !ok {
 			return
 		}
 		moves := p.transfers(res)
-		cut := p.commit(out, res, round+1 < maxRounds)
+		cut := p.commit(out, res)
 		if p.exchange(out, moves) {
 			p.cut, cut = true, cut || p.someFits()
 		}
@@ -104,16 +104,16 @@ func divide(r cluster.Resources, n int64) cluster.Resources {
 func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.fit(h, limit) }
 
 // commit places what the flow sends to the hosts as far as it fits there exactly, the class first that gains most, and
-// reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all. If the flow may be solved again,
-// tiers weaker than what was cut wait for that: they would have the room that it is to have.
-func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) {
+// reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all. Tiers weaker than what was cut
+// wait until that is placed: they would have the room that it is to have.
+func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
 	tier := cluster.TierReserved
 	for _, c := range p.byWorth() {
 		if c.node == flowgraph.NoNode {
 			continue
 		}
 		if c.tier() > tier {
-			if cut && again && p.someFits() {
+			if cut && p.someFits() {
 				break
 			}
 			tier = c.tier()
