@@ -24,9 +24,8 @@ type slotNode struct {
 	host *host
 	asks slotKey
 	node flowgraph.NodeID
-	in   []arrow        // from classes that may start here
-	out  []arrow        // to the classes of the running tasks
-	pays flowgraph.Cost // what the dearest class would pay for a place here
+	in   []arrow // from classes that may start here
+	out  []arrow // to the classes of the running tasks
 }
 
 // arrow is an arc between a class and a slot node.
@@ -73,12 +72,12 @@ func (g *graph) ask(res solver.Result) {
 		}
 	}
 	for _, s := range g.slots {
-		s.pays = 0
+		pays := flowgraph.Cost(0) // by the dearest class, for a place here
 		for _, a := range s.in {
-			s.pays = max(s.pays, g.worth(a.class, res)-g.net.Cost(a.arc))
+			pays = max(pays, g.worth(a.class, res)-g.net.Cost(a.arc))
 		}
 		for _, a := range s.out {
-			a.class.pays = max(a.class.pays, s.pays-g.net.Cost(a.arc))
+			a.class.pays = max(a.class.pays, pays-g.net.Cost(a.arc))
 		}
 	}
 }

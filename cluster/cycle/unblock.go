@@ -30,7 +30,8 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, w *Waiting) []Unb
 		}
 		return all
 	}
-	if every := p.contenders(c, rank, nil, true); len(all) > 0 && len(every) == 1 && p.placesAtOnce(c, nil) >= every[0].n {
+	every := p.contenders(c, rank)
+	if len(all) > 0 && len(every) == 1 && p.placesAtOnce(c, nil) >= every[0].n {
 		return all // there is room
 	}
 	var h *host
@@ -42,8 +43,8 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, w *Waiting) []Unb
 			h = open
 		}
 	}
-	if n := p.newHosts(c, rank, w); h == nil || n > 1 || c.apart() || c.row.rule.unbegun() {
-		return append(all, p.otherHosts(c, rank, n, crowded))
+	if n := hostsToCome(c, rank, w, every[1:]); h == nil || n > 1 || c.apart() || c.row.rule.unbegun() {
+		return append(all, otherHosts(c, n, every, crowded))
 	}
 	switch {
 	case h.rec.Unreachable:
@@ -55,17 +56,17 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, w *Waiting) []Unb
 		}
 	}
 	all = append(all, c.row.rule.unblockers(h)...)
-	return append(all, p.moreOn(c, rank, h, crowded)...)
+	return append(all, p.moreOn(c, h, every, crowded)...)
 }
 
-// newHosts returns how many hosts have to come if none of those that are there gets more room: one for each task that may
+// hostsToCome returns how many hosts have to come if none of those that are there gets more room: one for each task that may
 // not be beside another on its host.
-func (p *Planner) newHosts(c *class, rank int, w *Waiting) int {
+func hostsToCome(c *class, rank int, w *Waiting, others []contender) int {
 	ports := &c.row.task.Ports
 	if !c.apart() && len(ports.Numbers) == 0 {
 		return 1
 	}
-	n, others := 1, p.contenders(c, rank, nil, true)[1:]
+	n := 1
 	switch {
 	case c.together() && len(others) == 0:
 		n = w.Together - w.Fit
@@ -85,8 +86,7 @@ func (p *Planner) newHosts(c *class, rank int, w *Waiting) int {
 }
 
 // otherHosts says what each of so many hosts needs that come: as much as all ask for that may go there first.
-func (p *Planner) otherHosts(c *class, rank, n int, crowded bool) Unblocker {
-	all := p.contenders(c, rank, nil, true)
+func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
 	if n > 1 || c.apart() { // one on each
 		all[0].n = 1
 	}
@@ -105,10 +105,12 @@ func (p *Planner) otherHosts(c *class, rank, n int, crowded bool) Unblocker {
 }
 
 // moreOn says what the host, which may take the task, needs beyond what it has free.
-func (p *Planner) moreOn(c *class, rank int, h *host, crowded bool) []Unblocker {
-	all := p.contenders(c, rank, h, crowded)
-	if c.together() && len(p.contenders(c, rank, nil, true)) == 1 { // nobody else takes what is free elsewhere
+func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unblocker {
+	if c.together() && len(all) == 1 { // nobody else takes what is free elsewhere
 		all[0].n -= p.placesAtOnce(c, h)
+	}
+	if !crowded { // those who could not go there have no claim on it
+		all = slices.DeleteFunc(all, func(x contender) bool { return x.class != c && !x.class.row.mayEver(h) })
 	}
 	with := Unblocker{Host: h.id, Ahead: beside(c, all)}
 	if c.together() {
@@ -182,25 +184,24 @@ func amountOf(r cluster.Resources, dimension string) int64 {
 	return r.Amount(dimension)
 }
 
-// contender is tasks of a class that may take what opens.
+// contender is tasks of a class that may take what opens: all that wait have a claim on what comes to the cluster.
 type contender struct {
 	class *class
 	n     int64
 }
 
-// contenders returns the task with those of its class that go before it, or together with it, and then all others that could
-// go to the host; with all, those too that could not, since they have a claim on what comes to the cluster.
-func (p *Planner) contenders(own *class, rank int, h *host, all bool) []contender {
-	out := []contender{{own, int64(rank) + 1}}
+// contenders returns the task with those of its class that go before it, or together with it, and then all others.
+func (p *Planner) contenders(own *class, rank int) []contender {
+	all := []contender{{own, int64(rank) + 1}}
 	if own.together() {
-		out[0].n = own.waiting()
+		all[0].n = own.waiting()
 	}
 	for _, c := range p.order {
-		if c != own && c.queue.Len() > 0 && (all || c.row.mayEver(h)) {
-			out = append(out, contender{c, c.waiting()})
+		if c != own && c.queue.Len() > 0 {
+			all = append(all, contender{c, c.waiting()})
 		}
 	}
-	return out
+	return all
 }
 
 // beside returns how many contenders there are beside the task and those that go together with it.
