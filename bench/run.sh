@@ -10,6 +10,8 @@
 #   bench/run.sh shapes     what the differential tests draw against LEMON: a minute
 #   bench/run.sh cycle      whole cycles with a journal that syncs, some minutes
 #   bench/run.sh replays    what the flow is worth: replays with it and without, a quarter of an hour
+#   bench/run.sh quality    how well GPUs are packed, a quarter of an hour
+#   bench/run.sh gap        plans against a mixed-integer program (needs HiGHS): seconds
 #
 # ALGORITHMS, CLOCK, PEER and LIMIT (of each run) may be set; PEER is lemon where
 # that is installed, else empty. The known instances are those under SLUICE_DATA.
@@ -161,8 +163,19 @@ replays)
 	replay batch-jobs --format batch-jobs --jobs "$traces/batch-jobs-cloudsimpy/jobs.csv.gz" --every 20
 	replay dlrm --format dlrm --jobs "$traces/alibaba-gpu-2025-dlrm/disaggregated_DLRM_trace.csv.gz" --every 40 --hosts 150 --horizon 100h
 	;;
+quality)
+	openb=${SLUICE_DATA:?names the folder with traces}/traces/alibaba-gpu-2023
+	for list in default gpushare100 gpuspec33 multigpu50; do
+		keep "quality-$list" bench quality --batch --model sluice --model fragmentation \
+			--pods "$openb/openb_pod_list_$list.csv.gz" --machines "$openb/openb_node_list_all_node.csv"
+	done
+	;;
+gap)
+	CGO_ENABLED=1 CGO_CFLAGS="-I/usr/include/highs ${CGO_CFLAGS:-}" go build -tags highs -o "$binary" ./cmd/sluice
+	keep gap bench gap
+	;;
 *)
-	echo "usage: bench/run.sh short|full|workloads|growth|scale|instances|shapes|cycle|replays" >&2
+	echo "usage: bench/run.sh short|full|workloads|growth|scale|instances|shapes|cycle|replays|quality|gap" >&2
 	exit 2
 	;;
 esac
