@@ -138,7 +138,15 @@ func utilisation(results []*sim.Result) section {
 }
 
 func waiting(results []*sim.Result) section {
-	s := section{title: "waiting time, seconds: p50 / p90 / p99 / max"}
+	s := section{title: "waiting time, seconds: p50 / p90 / p99 / max", rows: []row{{"mean of all", func(r *sim.Result) string {
+		var sum float64
+		var n int64
+		for _, w := range r.Waiting {
+			sum += w.Seconds.Mean * float64(w.Seconds.Count)
+			n += w.Seconds.Count
+		}
+		return fmt.Sprintf("%.4g", sum/float64(max(1, n)))
+	}}}}
 	var groups []string
 	for _, r := range results {
 		for _, w := range r.Waiting {

@@ -17,8 +17,8 @@ func result(model string, violations int) *sim.Result {
 	r := &sim.Result{
 		Model: model, Hosts: 7, Tasks: sim.Tasks{Submitted: 11, Placed: 10, Waiting: 1}, VirtualSeconds: 40, ViolationCount: violations,
 		Utilisation: map[string]sim.Utilisation{"cpu_milli": {Mean: 0.5, Peak: 0.75, Final: 0.25}},
-		Waiting: []sim.WaitingTime{{
-			Pool: "root/<a>", Type: "BATCH", Seconds: sim.Quantiles{P50: 1, P90: 2, P99: 3, Max: 4},
+		Waiting: []sim.WaitingTime{{Pool: "root/b", Type: "BATCH", Seconds: sim.Quantiles{Count: 3, Mean: 10}}, {
+			Pool: "root/<a>", Type: "BATCH", Seconds: sim.Quantiles{Count: 1, Mean: 1.5, P50: 1, P90: 2, P99: 3, Max: 4},
 			CDF: [][2]float64{{0, 0.1}, {4, 1}},
 		}},
 		Read:   sim.BytesRead{Local: 3e9, Remote: 1e9},
@@ -37,7 +37,7 @@ func TestTheTableShowsResultsSideBySide(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, report.WriteTable(&b, []*sim.Result{result("one", 0), result("two", 12)}))
 	for _, want := range []string{
-		"one ", "two", "50.0 % / 75.0 % / 25.0 %", "1 / 2 / 3 / 4", "1.500 / 9.000 / 0.000", "3.0 GB (75.0 %)",
+		"one ", "two", "50.0 % / 75.0 % / 25.0 %", "1 / 2 / 3 / 4", "mean of all     7.875", "1.500 / 9.000 / 0.000", "3.0 GB (75.0 %)",
 		"VIOLATION (two) ONCE at record 0: a task ran twice", "… and 2 more",
 	} {
 		require.Contains(t, b.String(), want)
