@@ -148,8 +148,10 @@ replays)
 	done
 	traces=${SLUICE_DATA:?names the folder with traces}/traces
 	for load in 0.7 0.95 1.1; do
-		replay "swim-$load" --format swim --jobs "$traces/swim-facebook-2010/FB-2010_samples_24_times_1hr_withInputPaths_0.tsv.gz" \
-			--block-size 17179869184 --every 10 --hosts 300 --model quincy --offered-load "$load"
+		set -- --format swim --jobs "$traces/swim-facebook-2010/FB-2010_samples_24_times_1hr_withInputPaths_0.tsv.gz" \
+			--block-size 17179869184 --every 10 --hosts 300 --offered-load "$load"
+		replay "swim-$load" "$@" --model quincy
+		keep "locality-$load" sim --verify --compare quincy,delay,loadspread "$@"
 	done
 	openb=$traces/alibaba-gpu-2023
 	replay openb-0.9 --format openb --jobs "$openb/openb_pod_list_default.csv.gz" --machines "$openb/openb_node_list_all_node.csv" --offered-load 0.9
