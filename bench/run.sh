@@ -133,8 +133,10 @@ cycle)
 	for load in 0.5 0.9 1.0 1.1; do
 		cycle "12k-$load" --hosts 12500 --tasks 150000 --utilisation "$load"
 	done
-	for planner in flow greedy; do
-		cycle "12k-preferences-$planner" --hosts 12500 --tasks 150000 --utilisation 1.0 --preferences 8 --model sluice --cycles 20 --planner "$planner"
+	for load in 0.9 1.0 1.1; do
+		for planner in flow greedy; do
+			cycle "12k-preferences-$load-$planner" --hosts 12500 --tasks 150000 --utilisation "$load" --preferences 8 --model sluice --cycles 20 --planner "$planner"
+		done
 	done
 	for planner in flow greedy; do
 		cycle "apart-$planner" --hosts 400 --tasks 7200 --classes 1 --apart 18 --utilisation 1 --churn 1 --cycles 20 --planner "$planner"

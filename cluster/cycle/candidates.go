@@ -80,14 +80,11 @@ func (p *Planner) short() bool {
 // most tasks are placed that way. The rows must be fresh.
 func (p *Planner) unlinked(short bool) (classes []*class) {
 	for _, c := range p.order {
-		if c.node == flowgraph.NoNode || c.links.len() > 0 {
+		if c.node == flowgraph.NoNode || c.links.len() > 0 || !c.row.anyOpen() {
 			continue
 		}
-		if c.hopes = c.worth(); len(c.local.order) == 0 {
-			s, ok := c.row.at(0)
-			if !ok {
-				continue
-			}
+		if c.hopes = c.worth(); c.local.nowhere() {
+			s, _ := c.row.at(0)
 			c.hopes -= s.price() + c.local.elsewhere
 		}
 		if short {
@@ -114,6 +111,7 @@ type offers struct {
 	// initial says what one more task pays on the host beyond its start price, and after how many that start there.
 	initial func(h *host) (flowgraph.Cost, int64)
 	given   []uint64       // bit i%64 of word i/64: a class was offered the host of index i, which is not full yet
+	filled  []uint64       // the same for those that were found full
 	least   flowgraph.Cost // that one of these asks for its next unit
 	seeder  seeder
 
@@ -147,10 +145,15 @@ func (p *Planner) beginOffers(initial func(h *host) (flowgraph.Cost, int64)) {
 	words := len(p.hosts.byIndex)/64 + 1
 	o.given, o.least = slices.Grow(o.given[:0], words)[:words], costmodels.MaxPrice
 	clear(o.given)
+	o.filled = slices.Grow(o.filled[:0], words)[:words]
+	clear(o.filled)
 }
 
 // isGiven reports whether a class was offered the host in this pass, and others may start there yet.
 func (o *offers) isGiven(i int32) bool { return o.given[i/64]>>(i%64)&1 != 0 }
+
+// isFilled reports whether the host was found full in this pass.
+func (o *offers) isFilled(i int32) bool { return o.filled[i/64]>>(i%64)&1 != 0 }
 
 // offer returns what the pass remembers of a host.
 func (p *Planner) offer(i int32) *offer {
@@ -158,7 +161,11 @@ func (p *Planner) offer(i int32) *offer {
 	if o.pass != p.offers.pass {
 		h := p.hosts.byIndex[i]
 		base, after := p.offers.initial(h)
-		*o = offer{pass: p.offers.pass, base: base, after: after, takes: p.graph.smallest.takes(h, &p.hosts.rooms[i]), ask: base}
+		takes := p.graph.smallest.takes(h, &p.hosts.rooms[i])
+		if takes == 0 { // whatever it costs
+			base = costmodels.MaxPrice
+		}
+		*o = offer{pass: p.offers.pass, base: base, after: after, takes: takes, ask: base}
 		p.offers.bases[i] = base
 	}
 	return o
@@ -202,9 +209,23 @@ func (p *Planner) risen(i int32, o *offer) flowgraph.Cost {
 // be fresh, and stay as it is meanwhile.
 func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 	return func(yield func(*host, flowgraph.Cost) bool) {
-		for _, near := range c.local.order {
+		if !c.row.anyOpen() {
+			return
+		}
+		for _, near := range c.local.hosts.order {
 			if price, ok := c.acceptsAt(near.index(), near.price()); ok && !yield(p.hosts.byIndex[near.index()], price) {
 				return
+			}
+		}
+		for _, near := range c.local.racks.order {
+			for _, s := range c.row.inRack(near.index()).slots {
+				price := clamp(s.price() + near.price())
+				if price >= c.price {
+					break
+				}
+				if _, own := c.local.hosts.price(s.index()); !own && !yield(p.hosts.byIndex[s.index()], price) {
+					return
+				}
 			}
 		}
 		for k := 0; ; k++ {
@@ -214,6 +235,22 @@ func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 			}
 		}
 	}
+}
+
+// floor returns what a start on one of the row's open hosts in the rack pays at least, with what it pays for the place, by the
+// potentials of the pass.
+func (p *Planner) floor(r *row, rack int32) flowgraph.Cost {
+	o := r.inRack(rack)
+	if o.pass != p.offers.pass {
+		o.pass, o.least = p.offers.pass, nowhere
+		for _, s := range o.slots {
+			if s.price() >= o.least {
+				break
+			}
+			o.least = min(o.least, s.price()+p.base(s.index()))
+		}
+	}
+	return o.least
 }
 
 // proposal is a host that price-out would add for a class, and the price of starting there.
@@ -237,9 +274,13 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 		if c.node == flowgraph.NoNode {
 			continue
 		}
-		n, worth := flowgraph.Cost(c.open()+c.moving), max(c.pays, p.graph.worth(c, res))
-		missed += n * max(0, max(p.propose(c, worth), p.proposeSwaps(c, worth))-p.options.Tolerance)
+		n := flowgraph.Cost(c.open() + c.moving)
 		allowed += n * p.options.Tolerance / 4
+		if !p.moves && !c.row.anyOpen() {
+			continue
+		}
+		worth := max(c.pays, p.graph.worth(c, res))
+		missed += n * max(0, max(p.propose(c, worth), p.proposeSwaps(c, worth))-p.options.Tolerance)
 	}
 	if missed <= allowed {
 		return true
@@ -261,6 +302,9 @@ func (p *Planner) priceOut(res solver.Result) (optimal bool) {
 // What a class was offered before in the same pass is left to a later one only if that gains more by it. The first one to
 // look at a host sees it as it is, hence a pass without proposals means that there is nothing to add.
 func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) {
+	if !c.row.anyOpen() {
+		return 0
+	}
 	limit := len(p.offers.proposals) + max(leastCandidates, c.links.len(), 2*int(c.open()+c.moving))
 	end := min(worth-p.options.Tolerance, c.price)
 	saves := func(i int32, start flowgraph.Cost) bool { return worth-start-p.base(i) > p.options.Tolerance }
@@ -279,13 +323,31 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 		p.give(i, o)
 		o.ask = min(o.ask, was+gain)
 	}
-	for _, near := range c.local.order {
+	for _, near := range c.local.hosts.order {
 		if near.price() >= end { // the rest is no cheaper, whatever the host costs
 			break
 		}
 		if saves(near.index(), near.price()) { // as it may if the start costs nothing
 			if start, ok := c.acceptsAt(near.index(), near.price()); ok {
 				consider(near.index(), start)
+			}
+		}
+	}
+	first, _ := c.row.at(0)
+	for _, near := range c.local.racks.order {
+		if near.price()+first.price() >= end {
+			break
+		}
+		if near.price()+p.floor(c.row, near.index()) >= worth-p.options.Tolerance {
+			continue
+		}
+		for _, s := range c.row.inRack(near.index()).slots {
+			start := clamp(s.price() + near.price())
+			if start >= end {
+				break
+			}
+			if _, own := c.local.hosts.price(s.index()); !own {
+				consider(s.index(), start)
 			}
 		}
 	}

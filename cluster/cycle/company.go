@@ -73,7 +73,7 @@ func (p *Planner) reprice() {
 	}
 	p.dirty = true
 	for _, r := range p.rows.byKey { // in any order: each for itself
-		r.read = -1
+		r.read, r.racks = -1, nil
 	}
 	for _, h := range p.hosts.byIndex {
 		if h != nil {

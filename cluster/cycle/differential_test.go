@@ -254,7 +254,7 @@ func (h *history) check() {
 		known++
 		require.Equal(t, int32(i), host.index)
 		require.Same(t, host, p.hosts.byID[host.id])
-		require.Contains(t, p.hosts.inRack[host.rec.Rack], host.index)
+		require.Contains(t, p.hosts.byRack[p.hosts.racks[host.rec.Rack]].hosts, host.index)
 		require.Equal(t, len(host.links) > 0, host.node != flowgraph.NoNode)
 	}
 	require.Len(t, p.hosts.byID, known)
@@ -295,4 +295,13 @@ func (h *history) checkRow(r *row) {
 	p.rows.rebuild(&fresh, len(p.hosts.byIndex))
 	within, _ := slices.BinarySearch(fresh.head, r.end)
 	require.Equal(h.t, append([]slot{}, fresh.head[:within]...), append([]slot{}, r.head...))
+	for k := range p.hosts.byRack {
+		var open []slot
+		for _, s := range fresh.head {
+			if p.hosts.rackOf[s.index()] == int32(k) {
+				open = append(open, s)
+			}
+		}
+		require.Equal(h.t, append([]slot{}, open...), append([]slot{}, r.inRack(int32(k)).slots...))
+	}
 }

@@ -73,11 +73,13 @@ type hosts struct {
 	byIndex []*host                        // nil where an index is free
 	rooms   [][cluster.NumDimensions]int64 // by index, the fixed part of the room
 	free    []int32
-	version int                // grows when hosts come, go or change rack or zone, or where images are is known anew
-	log     []int32            // indices in the order of their changes
-	start   int                // position of log[0]
-	last    []int              // by index: position of the last change
-	inRack  map[string][]int32 // indices by rack, in the order of arrival
+	version int              // grows when hosts come, go or change rack or zone, or where images are is known anew
+	log     []int32          // indices in the order of their changes
+	start   int              // position of log[0]
+	last    []int            // by index: position of the last change
+	racks   map[string]int32 // their numbers, by name
+	byRack  []rack           // by number
+	rackOf  []int32          // numbers by index
 	zones   zones
 	touched func(*host)
 	social  bool // prices depend on who is on a host, and not only on how much they hold
@@ -91,8 +93,15 @@ type hosts struct {
 	lendable     cluster.Resources // slack of the hosts that take work
 }
 
+// rack is the hosts of one rack; "" names one, too.
+type rack struct {
+	name    string
+	hosts   []int32 // indices, in the order of arrival
+	changed int     // position behind the last change of one of them
+}
+
 func newHosts(touched func(*host)) *hosts {
-	return &hosts{byID: map[cluster.HostID]*host{}, signatures: map[string]signature{}, inRack: map[string][]int32{}, touched: touched}
+	return &hosts{byID: map[cluster.HostID]*host{}, signatures: map[string]signature{}, racks: map[string]int32{}, touched: touched}
 }
 
 func (t *hosts) add(id cluster.HostID) *host {
@@ -104,6 +113,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 		h.index = int32(len(t.byIndex))
 		t.byIndex = append(t.byIndex, h)
 		t.last = append(t.last, -1)
+		t.rackOf = append(t.rackOf, 0)
 		t.rooms = append(t.rooms, [cluster.NumDimensions]int64{})
 	}
 	t.byID[id] = h
@@ -122,7 +132,7 @@ func (t *hosts) same(old, rec *cluster.Host) bool {
 func (t *hosts) set(h *host, rec *cluster.Host) {
 	if h.rec == nil || h.rec.Rack != rec.Rack || h.rec.Zone != rec.Zone {
 		t.leaveRack(h)
-		t.inRack[rec.Rack] = append(t.inRack[rec.Rack], h.index)
+		t.joinRack(h, rec.Rack)
 		t.version++
 	}
 	if h.rec == nil || h.rec.State() != rec.State() || rec.State() != cluster.HostUp || !h.rec.Capacity.Equal(rec.Capacity) ||
@@ -183,9 +193,19 @@ func (t *hosts) leaveRack(h *host) {
 	if h.rec == nil {
 		return
 	}
-	rest := t.inRack[h.rec.Rack]
-	i := slices.Index(rest, h.index)
-	t.inRack[h.rec.Rack] = slices.Delete(rest, i, i+1)
+	r := &t.byRack[t.rackOf[h.index]]
+	r.hosts, r.changed = without(r.hosts, h.index), t.position()+1
+}
+
+func (t *hosts) joinRack(h *host, name string) {
+	k, ok := t.racks[name]
+	if !ok {
+		k = int32(len(t.byRack))
+		t.racks[name] = k
+		t.byRack = append(t.byRack, rack{name: name})
+	}
+	t.rackOf[h.index] = k
+	t.byRack[k].hosts = append(t.byRack[k].hosts, h.index)
 }
 
 func sameMachine(a, b *cluster.Host) bool {
@@ -218,6 +238,7 @@ func (t *hosts) note(i int32) {
 	}
 	t.last[i] = t.position()
 	t.log = append(t.log, i)
+	t.byRack[t.rackOf[i]].changed = t.position()
 }
 
 // capacity returns what there is to divide: all of the hosts that take work, and of the others what is allocated. Complexity: hosts, when one of them changed.

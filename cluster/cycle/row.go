@@ -84,6 +84,50 @@ type row struct {
 
 	least flowgraph.Cost // see floor
 	pass  int            // of price-out that least belongs to
+
+	racks []openRack // by number
+
+	sampled, share int // position in the log of host changes behind openOf, and what it returned then
+	vacant         vacant
+}
+
+// vacant is the hosts of a row that are not full in a pass of offers, as far as somebody has looked.
+type vacant struct {
+	pass  int
+	slots []slot // cheapest first; some are full since
+	read  int    // where in the row the rest begins
+}
+
+// openRack is the hosts of one rack that can take one more task of a row.
+type openRack struct {
+	read  int    // position in the log of host changes, behind the last change of them that was taken in; 0 before anybody looked
+	slots []slot // cheapest first
+
+	least flowgraph.Cost // that a start on one of them pays with what it pays for the place, by the potentials of the pass
+	pass  int            // of price-out that least belongs to
+}
+
+// inRack returns the open hosts of the rack of that number. Complexity: the hosts of the rack, once after one of them changed.
+func (r *row) inRack(k int32) *openRack {
+	all := r.table.hosts
+	if grow := len(all.byRack) - len(r.racks); grow > 0 {
+		r.racks = append(r.racks, make([]openRack, grow)...)
+	}
+	o := &r.racks[k]
+	if in := &all.byRack[k]; o.read < in.changed {
+		o.read, o.pass, o.slots = in.changed, 0, o.slots[:0]
+		needs := r.need()
+		for _, i := range in.hosts {
+			if !needs.fits(&all.rooms[i]) {
+				continue
+			}
+			if s, ok := r.price(i); ok {
+				o.slots = append(o.slots, s)
+			}
+		}
+		slices.Sort(o.slots)
+	}
+	return o
 }
 
 // floor returns what a start in the row pays at least, with what it pays for the place by the potentials of the pass, as far
@@ -121,7 +165,7 @@ func (t *rows) get(asks rowKey, task *cluster.TaskSpec, w wishes) *row {
 		r = &row{
 			key: key, table: t, task: task, rule: t.count.compile(w),
 			request: costmodels.Request{Task: task, Work: asks.work, Route: key.route},
-			read:    -1,
+			read:    -1, sampled: -1,
 		}
 		r.plain = !asks.revocable && r.rule == nil && len(task.Resources.Named) == 0 && task.GPU.IsZero() && task.Ports.IsZero()
 		t.byKey[key] = r
@@ -137,7 +181,7 @@ func (t *rows) release(r *row) {
 	if r.users--; r.users > 0 {
 		return
 	}
-	t.idle = append(t.idle, r)
+	t.idle, r.racks = append(t.idle, r), nil
 	if len(t.idle) > idleRows {
 		delete(t.byKey, t.idle[0].key)
 		t.count.drop(t.idle[0].rule)
@@ -248,8 +292,12 @@ func (r *row) anyOpen() bool {
 // breadth estimates how many hosts are open. The row must be fresh.
 func (r *row) breadth() int { return max(r.count, len(r.head)) }
 
-// openOf counts the open ones among about n hosts, the same for all rows. The row must be fresh.
+// openOf counts the open ones among about n hosts, the same for all rows and in all calls. The row must be fresh.
 func (r *row) openOf(n int) (open int) {
+	if r.sampled == r.read {
+		return r.share
+	}
+	defer func() { r.sampled, r.share = r.read, open }()
 	all, needs := r.table.hosts, r.need()
 	for i := 0; i < len(all.byIndex); i += 1 + len(all.byIndex)/n {
 		if h := all.byIndex[i]; h != nil && needs.fits(&all.rooms[i]) && r.opens(h) {

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/flowgraph"
@@ -65,12 +66,15 @@ func (q prospects) sink() {
 type seeder struct {
 	p     *Planner
 	class *class
-	queue prospects  // that were looked at
-	near  int        // where it is in the order of the class
-	next  int        // and in its row
-	later []slot     // hosts of the row that others were offered, and may have risen in price
-	due   int        // where it is in these
-	taken []prospect // hosts that others fill
+	queue prospects      // that were looked at
+	near  int            // where it is in the order of the hosts near the class
+	rack  int            // and of the racks
+	next  int            // and in the vacant hosts of its row
+	full  int            // how many of them were full that it passed
+	later []slot         // hosts of the row that others were offered, and may have risen in price
+	due   int            // where it is in these
+	taken []prospect     // hosts that others fill
+	least flowgraph.Cost // that a start in the row costs
 }
 
 // seed gives a class its first candidates: the hosts where its tasks would go if they chose one after the other, after
@@ -80,6 +84,9 @@ type seeder struct {
 func (p *Planner) seed(c *class, short bool) {
 	s := &p.offers.seeder
 	*s = seeder{p: p, class: c, queue: s.queue[:0], later: s.later[:0], taken: s.taken[:0]}
+	if first, ok := c.row.at(0); ok {
+		s.least = first.price()
+	}
 	for left, spare := c.open(), spareCandidates; (left > 0 || spare > 0) && s.look(); {
 		first := &s.queue[0]
 		i := first.host
@@ -114,10 +121,60 @@ func (p *Planner) seed(c *class, short bool) {
 		first.price = first.start + o.ask
 		s.queue.sink()
 	}
+	s.forget()
+	if len(s.queue) > 0 || s.due < len(s.later) {
+		return
+	}
+	s.contendForRow()
 	for _, x := range s.taken {
-		if len(s.queue) == 0 && s.due == len(s.later) && !c.links.has(x.host) {
+		if !c.links.has(x.host) {
 			p.graph.link(c, p.hosts.byIndex[x.host], p.round.Unit, x.start)
 		}
+	}
+}
+
+// contendForRow has the class contend for the first of its row, which all are full or too small.
+func (s *seeder) contendForRow() {
+	c := s.class
+	for k := 0; len(s.taken) < spareCandidates; k++ {
+		x, ok := c.row.at(k)
+		start := x.price() + c.local.elsewhere
+		if !ok || start >= c.price {
+			return
+		}
+		if !c.local.isNear(x.index()) {
+			s.contend(prospect{start: start, host: x.index()})
+		}
+	}
+}
+
+// vacant returns the next host of the row that is not full.
+func (s *seeder) vacant() (slot, bool) {
+	r := s.class.row
+	v := &r.vacant
+	if v.pass != s.p.offers.pass {
+		*v = vacant{pass: s.p.offers.pass, slots: v.slots[:0]}
+	}
+	for ; ; s.next++ {
+		if s.next == len(v.slots) {
+			x, ok := r.at(v.read)
+			if !ok {
+				return 0, false
+			}
+			v.slots = append(v.slots, x)
+			v.read++
+		}
+		if x := v.slots[s.next]; !s.p.offers.isFilled(x.index()) {
+			return x, true
+		}
+		s.full++
+	}
+}
+
+// forget has the next class of the row pass over fewer hosts that are full.
+func (s *seeder) forget() {
+	if v := &s.class.row.vacant; s.full > len(v.slots)/4 {
+		v.slots = slices.DeleteFunc(v.slots, func(x slot) bool { return s.p.offers.isFilled(x.index()) })
 	}
 }
 
@@ -131,8 +188,8 @@ func (s *seeder) look() bool {
 		if len(s.queue) > 0 {
 			first = s.queue[0].price
 		}
-		if s.near < len(c.local.order) {
-			if x := c.local.order[s.near]; x.price() <= first { // no start costs less than nothing
+		if s.near < c.local.hosts.len() {
+			if x := c.local.hosts.order[s.near]; x.price() <= first { // no start costs less than nothing
 				if s.near++; x.price() < c.price {
 					if start, ok := c.acceptsAt(x.index(), x.price()); ok {
 						s.consider(x.index(), start)
@@ -141,7 +198,14 @@ func (s *seeder) look() bool {
 				continue
 			}
 		}
-		x, ok := c.row.at(s.next)
+		if s.rack < c.local.racks.len() {
+			if x := c.local.racks.order[s.rack]; x.price()+s.least <= first {
+				s.rack++
+				s.enter(x)
+				continue
+			}
+		}
+		x, ok := s.vacant()
 		elsewhere := x.price() + c.local.elsewhere
 		ok = ok && elsewhere < c.price
 		if s.due < len(s.later) {
@@ -165,10 +229,25 @@ func (s *seeder) look() bool {
 	}
 }
 
+// enter queues the open hosts of a rack.
+func (s *seeder) enter(rack slot) {
+	c := s.class
+	for _, x := range c.row.inRack(rack.index()).slots {
+		start := clamp(x.price() + rack.price())
+		if start >= c.price {
+			break
+		}
+		if _, own := c.local.hosts.price(x.index()); !own {
+			s.consider(x.index(), start)
+		}
+	}
+}
+
 // consider queues a host, unless others fill it.
 func (s *seeder) consider(i int32, start flowgraph.Cost) {
 	o := s.p.offer(i)
 	if x := (prospect{price: start + o.ask, start: start, host: i, fit: -1}); o.full() {
+		s.p.offers.filled[i/64] |= 1 << (i % 64)
 		s.contend(x)
 	} else {
 		s.queue.push(x)

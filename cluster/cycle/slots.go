@@ -90,11 +90,8 @@ func (p *Planner) proposeSwaps(c *class, worth flowgraph.Cost) (most flowgraph.C
 		return 0
 	}
 	end := min(worth-p.options.Tolerance, c.price)
-	for _, near := range c.local.order {
-		if near.price() >= end {
-			break
-		}
-		h := p.hosts.byIndex[near.index()]
+	for i := range c.local.near(end) {
+		h := p.hosts.byIndex[i]
 		if h.loose == 0 || h.decided || c.row.judge(h)%kinds != full {
 			continue
 		}

@@ -25,13 +25,13 @@ func (t *hosts) zone(name string) (racks []string, hosts []cluster.HostID) {
 func (t *hosts) findZones() zones {
 	z := zones{version: t.version, racks: map[string][]string{}, hosts: map[string][]cluster.HostID{}}
 	whole := map[string]bool{} // racks that are in one zone
-	for rack, members := range t.inRack {
-		whole[rack] = rack != "" && !slices.ContainsFunc(members, func(i int32) bool {
-			return t.byIndex[i].rec.Zone != t.byIndex[members[0]].rec.Zone
+	for _, r := range t.byRack {
+		whole[r.name] = r.name != "" && !slices.ContainsFunc(r.hosts, func(i int32) bool {
+			return t.byIndex[i].rec.Zone != t.byIndex[r.hosts[0]].rec.Zone
 		})
-		if whole[rack] && len(members) > 0 {
-			in := t.byIndex[members[0]].rec.Zone
-			z.racks[in] = append(z.racks[in], rack)
+		if whole[r.name] && len(r.hosts) > 0 {
+			in := t.byIndex[r.hosts[0]].rec.Zone
+			z.racks[in] = append(z.racks[in], r.name)
 		}
 	}
 	for _, h := range t.byIndex {
