@@ -46,14 +46,14 @@ func (p *Planner) solveRounds(in Input, out *Output, lap *laps) {
 		out.Stats.Rounds++
 		return
 	}
-	for range maxRounds {
+	for round := range maxRounds {
 		out.Stats.Rounds++
 		res, ok := p.optimize(in.Budget, &out.Stats, lap)
 		if !ok {
 			return
 		}
 		moves := p.transfers(res)
-		cut := p.commit(out, res)
+		cut := p.commit(out, res, round+1 < maxRounds)
 		if p.exchange(out, moves) {
 			p.cut, cut = true, cut || p.someFits()
 		}
@@ -105,26 +105,30 @@ func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.fit(h
 
 // commit places what the flow sends to the hosts as far as it fits there exactly, the class first that gains most, and
 // reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all. Tiers weaker than what was cut
-// wait until that is placed: they would have the room that it is to have.
-func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
-	tier := cluster.TierReserved
-	for _, c := range p.byWorth() {
-		if c.node == flowgraph.NoNode {
-			continue
+// wait until that is placed: they would have the room that it is to have. If the flow is solved again, hosts may keep room for that.
+func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) {
+	order := slices.DeleteFunc(p.byWorth(), func(c *class) bool { return c.node == flowgraph.NoNode })
+	flows := make([][]share, len(order))
+	for i, c := range order {
+		for l := range c.links.all() {
+			if n := res.Flow(l.arc) - p.sent[l]; n > 0 {
+				flows[i] = append(flows[i], share{l.host, n, p.graph.net.Cost(l.arc)})
+			}
 		}
+	}
+	var kept map[*host]*keep
+	if again {
+		kept = p.keep(order, flows)
+	}
+	tier := cluster.TierReserved
+	for i, c := range order {
 		if c.tier() > tier {
 			if cut && p.someFits() {
 				break
 			}
 			tier = c.tier()
 		}
-		var flow []share
-		for l := range c.links.all() {
-			if n := res.Flow(l.arc) - p.sent[l]; n > 0 {
-				flow = append(flow, share{l.host, n, p.graph.net.Cost(l.arc)})
-			}
-		}
-		switch {
+		switch flow := flows[i]; {
 		case len(flow) == 0:
 			if c.group.key.gang { // the flow prefers others; it may still fit beside them
 				c.skipped, cut = true, true
@@ -136,16 +140,16 @@ func (p *Planner) commit(out *Output, res solver.Result) (cut bool) {
 				c.skipped, cut = true, true
 			}
 		default:
-			cut = p.commitShares(out, c, flow) || cut
+			cut = p.commitShares(out, c, flow, kept) || cut
 		}
 	}
 	p.cut = p.cut || cut
 	return cut && p.someFits()
 }
 
-// commitShares places as many of the shares as fit, and reports whether something had to be cut. Where places open as others
-// fill, it goes over them again as long as that helps.
-func (p *Planner) commitShares(out *Output, c *class, shares []share) (cut bool) {
+// commitShares places as many of the shares as fit beside what hosts keep, and reports whether something had to be cut. Where
+// places open as others fill, it goes over them again as long as that helps.
+func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*host]*keep) (cut bool) {
 	for some := range slices.Chunk(shares, ahead) {
 		p.reading = p.reading[:0]
 		for i := range some {
@@ -157,7 +161,7 @@ func (p *Planner) commitShares(out *Output, c *class, shares []share) (cut bool)
 		again, cut = false, false
 		for i := range shares {
 			s := &shares[i]
-			n := p.fit(c, s.host, min(s.n, c.open()))
+			n := p.fit(c, s.host, kept[s.host].leaves(c, s.host, min(s.n, c.open())))
 			p.place(out, c, s.host, n, s.price)
 			s.n -= n
 			cut = cut || s.n > 0

@@ -181,6 +181,7 @@ type Planner struct {
 	census  costmodels.Census
 	made    []made          // starts of the plan in progress
 	cut     bool            // something did not fit where the flow sent it
+	counts  []int64         // see keep
 	solves  int             // networks brought up to date so far
 	moves   bool            // running tasks may be moved by the flow
 	stuck   map[*unit]bool  // of them, those that could not go where it sent them; for look-up
