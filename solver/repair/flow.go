@@ -68,7 +68,9 @@ func (s *Solver) derive(a int32, held, full bool) {
 			s.release(a)
 		}
 		if full != nowFull {
-			s.courts.of[r.head].stamp = 0
+			if !nowFull {
+				s.courts.left(r.head, a, r.tail, r.cost)
+			}
 			if b := s.hubOf(r.head); b != nil {
 				b.renew(s, r.tail)
 			} else if !nowFull {

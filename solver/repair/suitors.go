@@ -10,11 +10,12 @@ type suitor struct {
 }
 
 // suitors lists those who would come to a node first: all whose bid, the cost of
-// their arc less what they pay elsewhere, was below cut when the list was made. As long as
-// searches go backward nobody pays more than before, so bids only rise, and the
-// list stays good; it is made anew when an arc into the node gets room.
+// their arc less what they pay elsewhere, was below cut when the list was made, and those who
+// left the node since. As long as searches go backward nobody pays more than before, so bids
+// only rise, and the list stays good; it is made anew when it has no place for one who leaves.
 type suitors struct {
 	off, size int32
+	spare     int32 // places left
 	stamp     uint32
 	cut       int64
 	wide      bool // it was made for the second time
@@ -30,6 +31,24 @@ type courts struct {
 	// width is how far beyond the price of a node its list reaches: about the reduced
 	// lengths of the longer of recent paths, as few nodes are passed right at the start.
 	width int64
+}
+
+// spareSuitors is for how many who leave a node its list has places.
+const spareSuitors = 4
+
+// left lists the source, who had flow on arc a into v until now.
+func (c *courts) left(v, a, source int32, cost int64) {
+	l := &c.of[v]
+	if l.stamp != c.stamp {
+		return
+	}
+	if l.spare == 0 {
+		l.stamp = 0
+		return
+	}
+	c.list[l.off+l.size] = suitor{cost, a, source}
+	l.size++
+	l.spare--
 }
 
 // forget drops all lists, as prices may have risen.
@@ -72,7 +91,7 @@ func (s *Solver) expandSuitors(t *target, v int32, key int64) {
 	list := c.list[l.off : l.off+l.size]
 	s.work.Units += int64(len(list))
 	for i := range list {
-		if x := &list[i]; label+x.cost-s.price[x.from] < t.cost {
+		if x := &list[i]; label+x.cost-s.price[x.from] < t.cost && s.hasRoom(x.arc) {
 			s.court(t, v, x.arc, x.from, label+x.cost, key)
 		}
 	}
@@ -103,7 +122,8 @@ func (s *Solver) invite(v int32) {
 			c.list = append(c.list, suitor{int64(in[i].Cost), a, u})
 		}
 	}
-	l.size = int32(len(c.list)) - l.off
+	l.size, l.spare = int32(len(c.list))-l.off, spareSuitors
+	c.list = append(c.list, make([]suitor, spareSuitors)...)
 }
 
 // expandRest steps back from v once more, with a list that from then on reaches
