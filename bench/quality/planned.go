@@ -31,7 +31,7 @@ func (p Planned) Name() string {
 // stage is the state that a planner plans on.
 type stage struct {
 	state   *cluster.State
-	planner *cycle.Planner
+	planner *cycle.Supervisor
 	now     cluster.Time
 	placed  int
 }

@@ -47,6 +47,3 @@ func (p *Planner) bears(units []*unit) bool {
 	}
 	return p.churn.all+len(units) <= p.options.MaxDisplaced
 }
-
-// Bound sets what plans may do to running work from the next cycle on.
-func (p *Planner) Bound(o Options) { p.options = o }

@@ -52,7 +52,7 @@ func Checks(t *testing.T, n int) {
 }
 
 func newPlanner() *Planner {
-	return New(both{}, func() solver.Solver { return netsimplex.New() })
+	return New(both{}, func() solver.Solver { return netsimplex.New() }).planner
 }
 
 type history struct {

@@ -71,7 +71,7 @@ func displaceAndFlow(t *testing.T, seed uint64, ran time.Duration, hot int) (pai
 		}
 		emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: state.NextJob(), Spec: spec}}})
 	}
-	p := New(quincy.Model{}, func() solver.Solver { return netsimplex.New() })
+	p := New(quincy.Model{}, func() solver.Solver { return netsimplex.New() }).planner
 	submit("root/borrows", hosts*slots)
 	snapshot, changes := state.Snapshot()
 	out := p.Run(Input{Snapshot: snapshot, Changes: changes, Now: at})

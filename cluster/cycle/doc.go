@@ -14,6 +14,8 @@
 //     or none by more than a tolerance. The flow is then as good as that of the complete network, up to the tolerance, at
 //     the size of what is placed and not of the cluster.
 //
+// A [Supervisor] has a planner for the cost model in use, and another one for another model when that turns out to be broken.
+//
 // One unit of flow is one task, but tasks are vectors. So the flow is turned into placements by exact arithmetic, host
 // by host; what does not fit is taken out, and the rest is solved again with the room that is left, a few rounds. What
 // still waits then and fits somewhere is inserted one by one, and starts that stand in the way of what is worth more are made

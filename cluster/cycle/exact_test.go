@@ -69,13 +69,13 @@ func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 			}
 			emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
 		}
-		p := New(both{}, func() solver.Solver { return ssp.New() })
+		p := New(both{}, func() solver.Solver { return ssp.New() }).planner
 		came := int64(0) // hosts that are there when the first jobs come, and get full
 		if moves {
 			came = draw("first hosts", 1, max(1, hosts/2))
 			report(0, came)
 			data = came
-			p = New(moving{theta: flowgraph.Cost(draw("theta", 1, 300))}, func() solver.Solver { return ssp.New() })
+			p = New(moving{theta: flowgraph.Cost(draw("theta", 1, 300))}, func() solver.Solver { return ssp.New() }).planner
 			for range draw("jobs that run", 1, 4) {
 				job(draw("inputs", 0, 1))
 			}

@@ -8,7 +8,8 @@ import (
 
 // CheckTallies requires that the tasks of every job, counted as they came and went since the last call, are those that a new
 // count finds.
-func (p *Planner) CheckTallies(t require.TestingT) (counted int) {
+func (s *Supervisor) CheckTallies(t require.TestingT) (counted int) {
+	p := s.planner
 	l := p.labels
 	for job := range l.byJob {
 		s := selector{job: job}

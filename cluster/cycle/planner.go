@@ -8,7 +8,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/radix"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/guard"
-	"github.com/sluice-scheduler/sluice/costmodels/trivial"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -137,11 +136,7 @@ func DefaultOptions() Options {
 
 // Planner holds the network and what it was built from. It is not safe for concurrent use.
 type Planner struct {
-	model     *guard.Guard // the one in use
-	policy    *Policy
-	good      costmodels.Model // the last one without a fault
-	fault     error            // why the policy's own model is not in use; nil if it is
-	shadow    *shadow
+	model     *guard.Guard
 	newSolver func() solver.Solver
 
 	graph      *graph
@@ -198,22 +193,6 @@ type Planner struct {
 	primed  bool // the first call is done
 }
 
-// New returns a planner that prices with the model and solves with what newSolver returns. It asks for a new solver
-// whenever it begins a new network. With nil it plans without a flow: the tasks in order take the cheapest start. That is
-// the baseline that the flow is measured against; tiers, prices, displacement and what fits are the same.
-func New(model costmodels.Model, newSolver func() solver.Solver) *Planner {
-	p := &Planner{newSolver: newSolver, options: DefaultOptions(), good: trivial.Model{}}
-	p.adopt(&Policy{Model: model})
-	return p
-}
-
-// Blank returns a planner that has seen nothing and plans as p does, with the policy.
-func (p *Planner) Blank(policy *Policy) *Planner {
-	q := New(policy.Model, p.newSolver)
-	q.options = p.options
-	return q
-}
-
 // reset forgets everything that came from snapshots.
 func (p *Planner) reset() {
 	var s solver.Solver
@@ -235,13 +214,9 @@ func (p *Planner) reset() {
 	p.census, p.joined = costmodels.Census{}, nil
 }
 
-// Run plans one cycle. If nothing changed that could let a task be placed, nothing is solved. Complexity: the changes,
-// the waiting classes with the changed hosts of their rows, and the solves; never the number of waiting tasks.
-func (p *Planner) Run(in Input) Output { return p.supervise(in) }
-
-// cycle plans one cycle with the model in use.
-func (p *Planner) cycle(in Input) Output {
-	var out Output
+// Run plans one cycle. The plan is worth nothing if the model has a fault then.
+func (p *Planner) Run(in Input) Output {
+	out := Output{Stats: Stats{Model: p.model.Name()}}
 	lap := newLaps(in.Stopwatch)
 	before := flowgraph.Stats{}
 	in.Rescan = in.Rescan || !p.primed || len(in.Changes.Pools) > 0 // pools say what belongs together

@@ -23,7 +23,7 @@ import (
 type world struct {
 	t       require.TestingT
 	state   *cluster.State
-	planner *cycle.Planner
+	planner *cycle.Supervisor
 	now     cluster.Time
 	known   costmodels.Knowledge
 }

@@ -1,9 +1,13 @@
 package cycle
 
 import (
+	"fmt"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/guard"
+	"github.com/sluice-scheduler/sluice/costmodels/trivial"
+	"github.com/sluice-scheduler/sluice/solver"
 )
 
 // Policy is a cost model in use, with another one in its shadow. Immutable; who changes it passes another pointer.
@@ -15,44 +19,104 @@ type Policy struct {
 	ShadowEvery int
 }
 
-// supervise plans by the policy. If its model turns out to be broken, what was planned with it is thrown away, and
-// everything is planned anew with the last model that was not; the broken one stays out until there is another policy.
-func (p *Planner) supervise(in Input) Output {
-	if in.Policy != nil && in.Policy != p.policy {
-		p.adopt(in.Policy)
-		in.Rescan = true
+// Supervisor plans by a policy, with a Planner for its model, and keeps broken models away from what it returns: what was
+// planned with one is thrown away, and everything is planned anew, as after a restart, with the last model that was not; the
+// broken one stays out until there is another policy. It is not safe for concurrent use.
+type Supervisor struct {
+	newSolver func() solver.Solver
+	options   Options
+	watch     Watch
+
+	policy  *Policy
+	shadow  *shadow
+	planner *Planner
+	model   costmodels.Model // of the planner
+	proven  bool             // it has made a plan without a fault
+	good    costmodels.Model // the last one before it that had
+	fault   error            // why the policy's own model is not in use; nil if it is
+}
+
+// New returns a supervisor whose policy is the model, and that solves with what newSolver returns. It asks for a new solver
+// whenever it begins a new network. With nil it plans without a flow: the tasks in order take the cheapest start. That is
+// the baseline that the flow is measured against; tiers, prices, displacement and what fits are the same.
+func New(model costmodels.Model, newSolver func() solver.Solver) *Supervisor {
+	s := &Supervisor{newSolver: newSolver, options: DefaultOptions(), good: trivial.Model{}}
+	s.adopt(&Policy{Model: model})
+	return s
+}
+
+// Blank returns a supervisor that has seen nothing and plans as s does, with the policy.
+func (s *Supervisor) Blank(policy *Policy) *Supervisor {
+	q := &Supervisor{newSolver: s.newSolver, options: s.options, watch: s.watch, good: trivial.Model{}}
+	q.adopt(policy)
+	return q
+}
+
+// Bound sets what plans may do to running work from the next cycle on.
+func (s *Supervisor) Bound(o Options) {
+	s.options = o
+	s.planner.options = o
+}
+
+// Run plans one cycle. If nothing changed that could let a task be placed, nothing is solved. Complexity: the changes,
+// the waiting classes with the changed hosts of their rows, and the solves; never the number of waiting tasks.
+func (s *Supervisor) Run(in Input) Output {
+	if in.Policy != nil && in.Policy != s.policy {
+		s.adopt(in.Policy)
 	}
-	out := p.cycle(in)
-	if fault := p.model.Fault(); fault != nil {
-		p.fault = fault
-		p.model = guard.New(p.good)
-		again := in
-		again.Rescan = true
-		out = p.cycle(again)
-	} else if out.Stats.Rounds > 0 && p.fault == nil {
-		p.good = p.policy.Model
+	plan := func(p *Planner) Output { return p.Run(in) }
+	out, fault := attend(s, plan)
+	for fault != nil {
+		s.replace(fault)
+		out, fault = attend(s, plan)
 	}
-	out.Stats.Model = p.model.Name()
-	if p.fault != nil {
-		out.Stats.Fault = p.fault.Error()
+	s.proven = s.proven || out.Stats.Rounds > 0
+	if s.fault != nil {
+		out.Stats.Fault = s.fault.Error()
 	}
-	if p.shadow != nil {
-		out.Shadow = p.shadow.follow(in, &out)
+	if s.shadow != nil {
+		out.Shadow = s.shadow.follow(in, &out)
 	}
 	return out
 }
 
 // adopt plans by the policy from the next cycle on.
-func (p *Planner) adopt(policy *Policy) {
-	p.policy, p.model, p.fault, p.shadow = policy, guard.New(policy.Model), nil, nil
+func (s *Supervisor) adopt(policy *Policy) {
+	s.good, s.policy, s.fault, s.shadow = s.lastGood(), policy, nil, nil
+	s.begin(policy.Model)
 	if policy.Shadow != nil && policy.ShadowEvery > 0 {
-		p.shadow = &shadow{planner: New(policy.Shadow, p.newSolver), every: policy.ShadowEvery, rescan: true}
+		s.shadow = &shadow{planner: s.Blank(&Policy{Model: policy.Shadow}), every: policy.ShadowEvery, rescan: true}
 	}
+}
+
+// replace plans with the last good model from the next cycle on, and once that breaks too, with one that has nothing to break.
+func (s *Supervisor) replace(fault error) {
+	if s.fault == nil {
+		s.fault = fault
+	} else {
+		s.fault = fmt.Errorf("%w; %w", s.fault, fault)
+	}
+	model := s.good
+	s.good = trivial.Model{}
+	s.begin(model)
+}
+
+// begin plans with the model, of which nothing is known yet, and with a planner that has seen nothing.
+func (s *Supervisor) begin(model costmodels.Model) {
+	s.model, s.proven = model, false
+	s.planner = &Planner{model: guard.New(model), newSolver: s.newSolver, options: s.options}
+}
+
+func (s *Supervisor) lastGood() costmodels.Model {
+	if s.proven {
+		return s.model
+	}
+	return s.good
 }
 
 // shadow is a planner whose plans are not carried out.
 type shadow struct {
-	planner *Planner
+	planner *Supervisor
 	every   int
 	count   int             // cycles since its last plan
 	changes cluster.Changes // since then

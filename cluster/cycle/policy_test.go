@@ -120,6 +120,45 @@ func TestABrokenModelIsReplacedByTheLastGoodOne(t *testing.T) {
 	}
 }
 
+// A model that was good for a while is not the last good one once it breaks, and what stands in for it may break as well.
+func TestModelsThatBreakLater(t *testing.T) {
+	broke := map[string]bool{}
+	fragile := func(name string) *cycle.Policy {
+		return &cycle.Policy{Model: broken{start: func(*costmodels.Round) flowgraph.Cost {
+			if broke[name] {
+				panic(name + " breaks")
+			}
+			return 0
+		}}}
+	}
+	w := newWorldWith(t, binpack.Model{})
+	w.some(8)
+	first, second := fragile("first"), fragile("second")
+	plan := func(p *cycle.Policy, model string) string {
+		w.submit(small(2))
+		out := w.planBy(p)
+		require.Len(t, out.Placements, 2)
+		require.Equal(t, model, out.Stats.Model)
+		return out.Stats.Fault
+	}
+	require.Empty(t, plan(nil, "binpack"))
+	require.Empty(t, plan(first, "broken"))
+	broke["first"] = true
+	require.Contains(t, plan(first, "binpack"), "first breaks")
+	require.Empty(t, plan(second, "broken"))
+	broke["second"] = true
+	require.Contains(t, plan(second, "binpack"), "second breaks", "who stood in was good, too")
+
+	broke["first"], broke["second"] = false, false
+	first, second = fragile("first"), fragile("second")
+	require.Empty(t, plan(first, "broken"))
+	require.Empty(t, plan(second, "broken"))
+	broke["first"], broke["second"] = true, true
+	fault := plan(second, "trivial")
+	require.Contains(t, fault, "second breaks")
+	require.Contains(t, fault, "first breaks")
+}
+
 func TestABrokenFirstModelLeavesAPlan(t *testing.T) {
 	w := newWorldWith(t, broken{start: func(*costmodels.Round) flowgraph.Cost { return -1 }})
 	w.some(2)

@@ -27,7 +27,8 @@ func TestSlotsAreSortedByPriceThenHost(t *testing.T) {
 }
 
 // CheckRows brings all rows in line together, and requires each to list the cheapest of its open hosts in order.
-func (p *Planner) CheckRows(t require.TestingT) (rows, prices int) {
+func (s *Supervisor) CheckRows(t require.TestingT) (rows, prices int) {
+	p := s.planner
 	var all []*row
 	for _, r := range p.rows.byKey {
 		all = append(all, r)
@@ -52,7 +53,8 @@ func (p *Planner) CheckRows(t require.TestingT) (rows, prices int) {
 }
 
 // Unpriced returns how many plain rows are not in line with the hosts.
-func (p *Planner) Unpriced() (rows int) {
+func (s *Supervisor) Unpriced() (rows int) {
+	p := s.planner
 	for _, r := range p.rows.byKey {
 		if r.plain && r.read != p.hosts.position() {
 			rows++

@@ -110,6 +110,7 @@ func cycleTo(c *CycleSummary, solver string) *sluicev1.CycleSummary {
 		Solver:       solver,
 		Objective:    st.Objective,
 		LimitedBy:    st.LimitedBy,
+		Fault:        st.Fault,
 	}
 	rest := c.Total
 	phase := func(name string, d time.Duration) {

@@ -94,9 +94,14 @@ func (p *costPolicy) of(snapshot *cluster.Snapshot) *cycle.Policy {
 
 // GetCostModels implements sluicev1.ClusterServiceServer.
 func (a *clusterService) GetCostModels(context.Context, *sluicev1.GetCostModelsRequest) (*sluicev1.GetCostModelsResponse, error) {
-	return &sluicev1.GetCostModelsResponse{
-		Available: a.s.config.Costs.Names, Bindings: a.bindings(a.s.Snapshot().CostPolicy()),
-	}, nil
+	last, _ := a.s.LastCycle()
+	answer := &sluicev1.GetCostModelsResponse{
+		Available: a.s.config.Costs.Names, Bindings: a.bindings(a.s.Snapshot().CostPolicy()), Fault: last.Stats.Fault,
+	}
+	if answer.Fault != "" {
+		answer.Planning = last.Stats.Model
+	}
+	return answer, nil
 }
 
 // SetCostModel implements sluicev1.ClusterServiceServer. A binding without models is taken back.

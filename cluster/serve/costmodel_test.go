@@ -1,6 +1,9 @@
 package serve
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,8 +14,10 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/ssp"
@@ -111,6 +116,88 @@ func TestBadCostModelsAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.Nil(t, a.Snapshot().CostPolicy())
 	}
+}
+
+// spinning is a model that computes for ever, or as long as the test runs.
+type spinning struct {
+	loadspread.Model
+	stop *atomic.Bool
+}
+
+func (spinning) Name() string { return "spinning" }
+
+func (s spinning) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
+	for !s.stop.Load() {
+	}
+	return s.Model.Wait(r, c)
+}
+
+// A model that never returns is named, and planning goes on with the one before.
+func TestAnEndlessCostModelIsReplaced(t *testing.T) {
+	var stop atomic.Bool
+	a := newAPITestWith(t, func(c *Config) {
+		c.ModelTimeout = 300 * time.Millisecond
+		c.Costs.New = func(policy string) (costmodels.Model, error) {
+			if policy == "spinning" {
+				return spinning{stop: &stop}, nil
+			}
+			return models.New(policy)
+		}
+	})
+	t.Cleanup(func() { stop.Store(true) })
+	a.addHost(t, "s/h1", 4)
+	runs := func(name string) {
+		t.Helper()
+		a.submit(t, sleepJob(name))
+		require.Eventually(t, func() bool {
+			return a.Snapshot().JobByName(cluster.JobID(name)).Counts[cluster.TaskPlaced] == 1
+		}, time.Minute, time.Millisecond)
+	}
+	set := func(model string) {
+		t.Helper()
+		_, err := a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: binding("", "", model)})
+		require.NoError(t, err)
+	}
+	// What is wrong with the model in use, when a cycle has said so.
+	inUse := func(broken bool) *sluicev1.GetCostModelsResponse {
+		t.Helper()
+		var got *sluicev1.GetCostModelsResponse
+		require.Eventually(t, func() (done bool) {
+			var err error
+			got, err = a.cluster.GetCostModels(t.Context(), &sluicev1.GetCostModelsRequest{})
+			return err == nil && (got.Fault != "") == broken
+		}, time.Minute, time.Millisecond)
+		return got
+	}
+	metric := func() string {
+		w := httptest.NewRecorder()
+		a.MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	runs("before")
+	set("spinning")
+	runs("meanwhile")
+	got := inUse(true)
+	require.Equal(t, "guard: the cost model is broken: spinning: Wait does not return", got.Fault)
+	require.Equal(t, "loadspread", got.Planning)
+	require.Equal(t, "spinning", got.Bindings[0].Models[0].Name)
+	require.Contains(t, metric(), "sluice_cost_model_broken 1")
+	s, err := a.cluster.GetStatus(t.Context(), &sluicev1.GetStatusRequest{})
+	require.NoError(t, err)
+	require.Equal(t, got.Fault, s.LastCycle.Fault)
+
+	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("plan")}, CostModel: "spinning"})
+	require.ErrorContains(t, err, "cost_model: cannot be used: "+got.Fault)
+	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("plan")}})
+	require.ErrorContains(t, err, "cost_model: is needed, since what is in use cannot be used: "+got.Fault)
+	plan, err := a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("plan")}, CostModel: "binpack"})
+	require.NoError(t, err)
+	require.Len(t, plan.Placements, 1)
+
+	set("binpack")
+	runs("after")
+	require.Empty(t, inUse(false).Planning)
+	require.Contains(t, metric(), "sluice_cost_model_broken 0")
 }
 
 // What was set is in the journal; what a later release cannot read does not keep it from planning.

@@ -32,6 +32,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	w := s.watchEarly()
 	defer w.Close()
 	conflicts, missed := false, false
+	lastFault := ""
 	costs := costPolicy{s: s}
 	feed := knowledge.Feed{Interval: s.config.LearnEvery}
 	wake := time.NewTimer(time.Hour)
@@ -46,7 +47,9 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			case ask := <-s.questions:
-				ask()
+				if ask(); s.config.Planner.Cold() {
+					wake.Reset(0)
+				}
 				number--
 				continue
 			case <-wake.C:
@@ -88,6 +91,11 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		if wake.Stop(); out.WakeAt != 0 {
 			wake.Reset(time.Until(out.WakeAt.Go()))
 		}
+		if fault := out.Stats.Fault; fault != lastFault {
+			if lastFault = fault; fault != "" {
+				s.log.Error("the cost model is broken; another one plans until another policy is set", "fault", fault, "planning", out.Stats.Model)
+			}
+		}
 		s.cycles.publish(sum, snapshot, &out)
 		s.metrics.observe(&sum)
 		if c := out.Shadow; c != nil {
@@ -98,8 +106,16 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	}
 }
 
+// Beats returns what beats once in that time.
+func Beats(every time.Duration) cycle.Watch {
+	return func() (<-chan time.Time, func()) {
+		t := time.NewTicker(every)
+		return t.C, t.Stop
+	}
+}
+
 // consult has the planner answer between two cycles, which it belongs to otherwise.
-func (s *Scheduler) consult(ctx context.Context, ask func(*cycle.Planner)) error {
+func (s *Scheduler) consult(ctx context.Context, ask func(*cycle.Supervisor)) error {
 	done := make(chan struct{})
 	question := func() {
 		defer close(done)

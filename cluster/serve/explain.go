@@ -41,7 +41,7 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 		answer.Summary = summarizeEnd(t)
 	case t.State.Bound():
 		var why cycle.Placed
-		if err := a.s.consult(ctx, func(p *cycle.Planner) { why, _ = p.WhyPlaced(t.Key) }); err != nil {
+		if err := a.s.consult(ctx, func(p *cycle.Supervisor) { why, _ = p.WhyPlaced(t.Key) }); err != nil {
 			return nil, statusOf(err)
 		}
 		placed := explainPlaced(t, &why)
@@ -51,7 +51,7 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 	default:
 		var why cycle.Waiting
 		var known bool
-		if err := a.s.consult(ctx, func(p *cycle.Planner) { why, known = p.WhyWaiting(t.Key) }); err != nil {
+		if err := a.s.consult(ctx, func(p *cycle.Supervisor) { why, known = p.WhyWaiting(t.Key) }); err != nil {
 			return nil, statusOf(err)
 		}
 		waiting := explainWaiting(t, &why, known)

@@ -46,7 +46,7 @@ func (a *clusterService) ExportGraph(r *sluicev1.ExportGraphRequest, stream grpc
 	}
 	var network *cycle.Network
 	var failed error
-	if err := a.s.consult(stream.Context(), func(p *cycle.Planner) { network, failed = p.Network(around) }); err != nil {
+	if err := a.s.consult(stream.Context(), func(p *cycle.Supervisor) { network, failed = p.Network(around) }); err != nil {
 		return statusOf(err)
 	}
 	switch {

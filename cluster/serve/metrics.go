@@ -106,6 +106,7 @@ var (
 	hostsDesc    = prometheus.NewDesc("sluice_hosts", "Hosts by state.", []string{"state"}, nil)
 	commandsDesc = prometheus.NewDesc("sluice_writer_queue", "Commands that wait for the writer.", nil, nil)
 	shardDesc    = prometheus.NewDesc("sluice_shard_queue", "Messages that wait to be sent to a shard.", []string{"shard"}, nil)
+	brokenDesc   = prometheus.NewDesc("sluice_cost_model_broken", "Whether the cost model is broken and another one plans.", nil, nil)
 	connected    = prometheus.NewDesc("sluice_shard_connected", "Whether a shard is connected.", []string{"shard"}, nil)
 )
 
@@ -140,12 +141,17 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(hostsDesc, float64(n), cluster.HostState(state).String())
 	}
 	gauge(commandsDesc, float64(len(c.s.queue)))
+	last, _ := c.s.LastCycle()
+	gauge(brokenDesc, truth(last.Stats.Fault != ""))
 	for _, sh := range c.s.Shards() {
 		gauge(shardDesc, float64(sh.Pending), string(sh.Name))
-		up := 0.0
-		if sh.Connected {
-			up = 1
-		}
-		gauge(connected, up, string(sh.Name))
+		gauge(connected, truth(sh.Connected), string(sh.Name))
 	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

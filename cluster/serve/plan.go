@@ -51,8 +51,8 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	var planner *cycle.Planner
-	if err := a.s.consult(ctx, func(p *cycle.Planner) { planner = p.Blank(policy) }); err != nil {
+	var planner *cycle.Supervisor
+	if err := a.s.consult(ctx, func(p *cycle.Supervisor) { planner = p.Blank(policy) }); err != nil {
 		return nil, statusOf(err)
 	}
 	feed := knowledge.Feed{Interval: a.s.config.LearnEvery}
@@ -60,6 +60,9 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 		Snapshot: snapshot, Rescan: true, Now: now, Budget: a.s.budget(),
 		Knowledge: feed.Next(snapshot, now, func() knowledge.Usage { return a.s.hostUsage(snapshot) }),
 	})
+	if out.Stats.Fault != "" {
+		return nil, fieldError(codes.InvalidArgument, "cost_model", "cannot be used: %s", out.Stats.Fault)
+	}
 	p := planned{snapshot: snapshot, planner: planner, jobs: jobs, seen: map[cluster.TaskKey]bool{}}
 	p.answer.Revision = a.s.Snapshot().Revision()
 	return p.describe(&out), nil
@@ -109,6 +112,9 @@ func addToPlan(tx *Tx, ring *Keyring, specs []*sluicev1.JobSpec) (map[cluster.Jo
 func (a *api) planPolicy(snapshot *cluster.Snapshot, model string) (*cycle.Policy, error) {
 	costs := a.s.config.Costs
 	if model == "" {
+		if last, _ := a.s.LastCycle(); last.Stats.Fault != "" {
+			return nil, fieldError(codes.FailedPrecondition, "cost_model", "is needed, since what is in use cannot be used: %s", last.Stats.Fault)
+		}
 		set := snapshot.CostPolicy()
 		if set == nil { // what is configured
 			set = &cluster.CostPolicy{}
@@ -126,7 +132,7 @@ func (a *api) planPolicy(snapshot *cluster.Snapshot, model string) (*cycle.Polic
 // planned makes the answer of a plan: what becomes of the tasks of its jobs, and of others for their sake.
 type planned struct {
 	snapshot *cluster.Snapshot
-	planner  *cycle.Planner
+	planner  *cycle.Supervisor
 	jobs     map[cluster.JobUID]bool
 	seen     map[cluster.TaskKey]bool
 	answer   sluicev1.PlanJobsResponse

@@ -30,7 +30,7 @@ type Checkpointer interface {
 type Config struct {
 	Journal Checkpointer
 	State   *cluster.State // as replayed from the journal
-	Planner *cycle.Planner
+	Planner *cycle.Supervisor
 	Costs   CostModels // that can be set at run time
 	Logger  *slog.Logger
 
@@ -55,6 +55,9 @@ type Config struct {
 	KeepFinished time.Duration
 	// LearnEvery is how often the cost model is told what was learned from runs: each time all prices are worked out anew.
 	LearnEvery time.Duration
+	// ModelTimeout is how long one call of a cost model may take. One that takes twice as long is given up for sure, and the model
+	// with it; zero waits for ever.
+	ModelTimeout time.Duration
 	// CheckpointEvery is the number of records after which a checkpoint is written.
 	CheckpointEvery uint64
 	// SlackWindow is how long a peak of what a task uses counts for the room of revocable tasks; 0: there are none.
@@ -73,6 +76,9 @@ const (
 	DefaultLearnEvery       = time.Minute
 	DefaultCheckpointEvery  = 50_000
 )
+
+// DefaultModelTimeout is a ModelTimeout that is far above what a call takes, which is some microseconds.
+const DefaultModelTimeout = 10 * time.Second
 
 func (c *Config) fill() {
 	setDefault(&c.BatchWindow, DefaultBatchWindow)
@@ -131,6 +137,9 @@ func New(c Config) (*Scheduler, error) {
 		questions: make(chan func()),
 		usage:     make(chan measured, 16),
 		planning:  make(chan struct{}, 1),
+	}
+	if c.ModelTimeout > 0 {
+		c.Planner.Watch(Beats(c.ModelTimeout))
 	}
 	s.cycles.init()
 	s.shards.init(time.Now())

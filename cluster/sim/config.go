@@ -23,6 +23,8 @@ type Config struct {
 	Model    costmodels.Model
 	// NewSolver makes the solver of a network; nil: plan without a flow. See cycle.New.
 	NewSolver func() solver.Solver
+	// Watch is over the model, so that one that does not return does not keep the run for ever; nil: nobody watches.
+	Watch cycle.Watch
 	// SolveBudget limits each solve; zero is no limit.
 	SolveBudget solver.Budget
 	// Seed decides what is left to chance: faults.
@@ -132,7 +134,9 @@ func PlannerName(newSolver func() solver.Solver) string {
 }
 
 func (c *Config) newPlanner() Planner {
-	var p Planner = cycle.New(c.Model, c.NewSolver)
+	s := cycle.New(c.Model, c.NewSolver)
+	s.Watch(c.Watch)
+	var p Planner = s
 	if c.wrap != nil {
 		p = c.wrap(p)
 	}

@@ -31,6 +31,7 @@ type CycleBench struct {
 
 	Model     costmodels.Model     `json:"-"`
 	NewSolver func() solver.Solver `json:"-"` // nil plans without a flow, see cycle.New
+	Watch     cycle.Watch          `json:"-"` // over the model, as in the server; may be nil
 	Journal   journal.Journal      `json:"-"` // empty; the caller closes it
 	Stopwatch func() time.Duration `json:"-"`
 	Memory    func() MemoryCounts  `json:"-"` // so far; nil counts nothing
@@ -96,7 +97,7 @@ func (b *CycleBench) validate() error {
 type cycleRun struct {
 	*CycleBench
 	state   *cluster.State
-	planner *cycle.Planner
+	planner *cycle.Supervisor
 	random  *rand.Rand
 	now     cluster.Time
 	filled  bool
@@ -131,6 +132,7 @@ func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
 	}
 	churn := max(1, int(b.Churn*float64(b.Tasks)))
 	r.planner, r.filled = cycle.New(b.Model, b.NewSolver), true
+	r.planner.Watch(b.Watch)
 	for range 2 { // the first one reads everything
 		if err := r.cycle(min(churn, len(r.running)), churn); err != nil {
 			return nil, err

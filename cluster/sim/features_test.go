@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,8 @@ import (
 	"github.com/sluice-scheduler/sluice/costmodels/network"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/costmodels/sjf"
+	"github.com/sluice-scheduler/sluice/costmodels/trivial"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 )
 
@@ -404,6 +407,41 @@ func TestModelsSwappedInEveryCycle(t *testing.T) {
 	clean(t, r)
 	require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished, "%+v", r.Tasks)
 	require.Greater(t, s.cycles, 100)
+}
+
+// hanging is a model that does not return before it is released.
+type hanging struct {
+	trivial.Model
+	release chan struct{}
+}
+
+func (hanging) Name() string { return "hanging" }
+
+func (h hanging) Start(r *costmodels.Round, q *costmodels.Request, on *cluster.Host) flowgraph.Cost {
+	<-h.release
+	return h.Model.Start(r, q, on)
+}
+
+// TestAnEndlessModel: the run is that of the model that stands in for it, and says so.
+func TestAnEndlessModel(t *testing.T) {
+	c := config(crowded(23, 15, 40, time.Second))
+	c.Model = trivial.Model{}
+	want := run(t, c)
+	require.Empty(t, want.Fault)
+	synctest.Test(t, func(t *testing.T) {
+		model := hanging{release: make(chan struct{})}
+		c := config(crowded(23, 15, 40, time.Second))
+		c.Model = model
+		c.Watch = func() (<-chan time.Time, func()) {
+			t := time.NewTicker(time.Second) // of the bubble's time
+			return t.C, t.Stop
+		}
+		r := run(t, c)
+		clean(t, r)
+		require.Equal(t, "guard: the cost model is broken: hanging: Start does not return", r.Fault)
+		require.Equal(t, want.Hash, r.Hash)
+		close(model.release)
+	})
 }
 
 // TestAShadowChangesNothing: with another model in the shadow the history is the same, and the shadow is compared.

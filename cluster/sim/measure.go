@@ -444,12 +444,14 @@ type cycleMeasure struct {
 	took    time.Duration // planning of it
 	durable time.Duration // making its placements durable
 	placing bool          // the batch in progress holds its placements
+	fault   string        // the first of the model
 }
 
 // planned takes in a plan and how long it took.
 func (m *measure) planned(out *cycle.Output, took time.Duration) {
 	m.pools.entitle(out.Pools)
 	c := &m.cycle
+	c.fault = cmp.Or(c.fault, out.Stats.Fault)
 	c.now, c.plans, c.took, c.durable = out.Stats, len(out.Placements), took, 0
 	if c.now.Rounds == 0 {
 		return

@@ -11,7 +11,8 @@ import (
 // cluster.Dimension.
 type Result struct {
 	Model          string  `json:"model"`
-	Planner        string  `json:"planner"` // flow or greedy
+	Fault          string  `json:"fault,omitempty"` // why another model made some of the plans, "" for none
+	Planner        string  `json:"planner"`         // flow or greedy
 	Seed           uint64  `json:"seed"`
 	VirtualSeconds float64 `json:"virtual_seconds"` // from the beginning of the trace to the end of the run
 	WallSeconds    float64 `json:"wall_seconds"`    // of the whole run; 0 without a stopwatch
@@ -152,7 +153,7 @@ func (s *simulation) result() (*Result, error) {
 	m := s.measure
 	m.series.advance(s.now())
 	r := &Result{
-		Model: s.config.Model.Name(), Planner: PlannerName(s.config.NewSolver), Seed: s.config.Seed, VirtualSeconds: s.now().Seconds(),
+		Model: s.config.Model.Name(), Fault: m.cycle.fault, Planner: PlannerName(s.config.NewSolver), Seed: s.config.Seed, VirtualSeconds: s.now().Seconds(),
 		Hash: hex.EncodeToString(s.digest.Sum(nil)), Records: s.scheduler.state.Seq(),
 		Hosts: len(s.config.Workload.Hosts), Capacity: map[string]int64{},
 		Jobs: m.jobs, Tasks: m.tasks, Placements: m.placements, Copies: m.copies, Turnaround: m.turnaround.quantiles(seconds), RunEnds: m.ends,

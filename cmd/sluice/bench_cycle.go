@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/bench"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cluster/sim"
 	"github.com/sluice-scheduler/sluice/cluster/sim/report"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
@@ -52,6 +53,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 			if err := validPlanners([]string{planner}); err != nil {
 				return usageError(cmd, err)
 			}
+			b.Watch = serve.Beats(serve.DefaultModelTimeout)
 			if planner == sim.Flow {
 				b.NewSolver = func() solver.Solver {
 					s, _ := registry.New(algorithm) // was checked

@@ -28,6 +28,9 @@ func newCostModelGetCommand(a *app) *cobra.Command {
 			}
 			return a.show(res, func(w io.Writer) {
 				costModelTable(w, res.GetBindings())
+				if fault := res.GetFault(); fault != "" {
+					fmt.Fprintf(w, "\nbroken: %s\n%s plans until another one is set\n", fault, res.GetPlanning())
+				}
 				fmt.Fprintf(w, "\navailable: %s\n", strings.Join(res.GetAvailable(), ", "))
 			})
 		}),

@@ -130,6 +130,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		UnreachableAfter: c.UnreachableAfter,
 		LostAfter:        c.LostAfter,
 		LearnEvery:       c.LearnEvery,
+		ModelTimeout:     c.ModelTimeout,
 		KeepFinished:     c.KeepFinished,
 		CheckpointEvery:  c.CheckpointEvery,
 		SlackWindow:      c.SlackWindow,

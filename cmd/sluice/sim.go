@@ -305,6 +305,9 @@ func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	violations := 0
 	for _, r := range results {
 		violations += r.ViolationCount
+		if r.Fault != "" {
+			return fmt.Errorf("%s was not simulated, since another model planned in its place: %s", r.Model, r.Fault)
+		}
 	}
 	if violations > 0 {
 		return fmt.Errorf("%d rules were broken; the same again: %s", violations, replay(cmd))
@@ -327,6 +330,7 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 	}
 	defer func() { err = errors.Join(err, c.Workload.Close()) }()
 	bar := newProgress(a.err)
+	c.Watch = serve.Beats(serve.DefaultModelTimeout)
 	c.Stopwatch = func() time.Duration { return time.Since(began) }
 	c.Progress = func(p sim.Progress) { bar.show(simProgress(model, p, &c), time.Now()) }
 	run := func(w io.Writer) error {

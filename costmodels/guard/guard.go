@@ -3,13 +3,15 @@
 // A model is someone's policy, written in a hurry perhaps, and runs in the middle of every cycle. A [Guard] stands between:
 // it hands on prices that keep the contract, and at the first that does not it notes the fault, calls the model no more and
 // answers with prices that are safe, so that the caller can come to an end, throw away what it has and plan with another
-// model.
+// model. A model that does not answer keeps the caller for ever; somebody else can tell by [Guard.Look], and go on without him.
 package guard
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -21,12 +23,36 @@ import (
 var ErrBroken = errors.New("guard: the cost model is broken")
 
 // Steps is how many steps one call of a model may spend; see costmodels.Round.Spend. A model that loops without paying for
-// its steps cannot be stopped, nor one that exhausts the stack or the memory.
+// its steps cannot be stopped, but found out, see Look; one that exhausts the stack or the memory neither.
 const Steps = 1 << 20
 
-// Guard is a model that watches another one. It is not safe for concurrent use.
+// method is what a model is asked for.
+type method uint64
+
+const (
+	idle method = iota // nothing
+	wait
+	start
+	crowd
+	locality
+	moves
+	move
+	route
+	items
+	name
+)
+
+// methodBits is how many bits a method takes.
+const methodBits = 4
+
+var methodNames = [...]string{"", "Wait", "Start", "Crowd", "Locality", "Moves", "Move", "Route", "Items", "Name"}
+
+func (m method) String() string { return methodNames[m] }
+
+// Guard is a model that watches another one. It is not safe for concurrent use, but for Look.
 type Guard struct {
 	model costmodels.Model
+	name  string               // the model's, "" before it was asked
 	local costmodels.Localizer // the model, if it is one
 	route costmodels.Router    // the model, if it is one
 	mover costmodels.Mover     // the model, if it is one
@@ -34,6 +60,10 @@ type Guard struct {
 	fault error
 
 	steps int64 // left to the call in progress
+	calls uint64
+	mark  atomic.Uint64 // the call in progress: its number, then its method; 0 where there is none
+	seen  uint64        // the mark at the last look
+	all   *family
 
 	// The last look at a crowd: marginal prices are asked for in rising order.
 	host  *cluster.Host
@@ -47,9 +77,17 @@ var (
 	_ costmodels.Batcher = (*Guard)(nil)
 )
 
-// New returns a guard around the model.
+// family is a guard and its forks.
+type family struct {
+	mu      sync.Mutex
+	members []*Guard
+	left    atomic.Bool // nobody waits for them any more
+}
+
+// New returns a guard around the model, of which it asks nothing yet.
 func New(m costmodels.Model) *Guard {
-	g := &Guard{model: m}
+	g := &Guard{model: m, all: &family{}}
+	g.all.members = append(g.all.members, g)
 	g.local, _ = m.(costmodels.Localizer)
 	g.route, _ = m.(costmodels.Router)
 	g.mover, _ = m.(costmodels.Mover)
@@ -60,31 +98,88 @@ func New(m costmodels.Model) *Guard {
 // Fault returns what is wrong with the model, nil if nothing was seen.
 func (g *Guard) Fault() error { return g.fault }
 
-// Name returns the model's.
-func (g *Guard) Name() string { return g.model.Name() }
+// Look returns a fault if the model, asked by this guard or a fork of it, was in the same call at the last look already. Then who
+// asked has to be left alone with all that he has: he may never come back, and if he does, he asks the model nothing more and
+// comes to an end. Look may be called beside the other methods, but by one goroutine.
+func (g *Guard) Look() (fault error) {
+	g.all.mu.Lock()
+	defer g.all.mu.Unlock()
+	for _, x := range g.all.members {
+		mark := x.mark.Load()
+		if mark == x.seen && mark != 0 {
+			what, who := method(mark%(1<<methodBits)), fmt.Sprintf("%T", x.model)
+			if what != name {
+				who = x.who() // was written before the call began
+			}
+			fault = fmt.Errorf("%w: %s: %v does not return", ErrBroken, who, what)
+			g.all.left.Store(true)
+		}
+		x.seen = mark
+	}
+	return fault
+}
+
+// Name returns the model's, and its type where it says none.
+func (g *Guard) Name() string {
+	if g.name == "" && g.fault == nil {
+		said := ""
+		g.call(&costmodels.Round{}, name, func(*costmodels.Round) { said = g.model.Name() })
+		g.name = said
+	}
+	return g.who()
+}
+
+// who is Name without asking.
+func (g *Guard) who() string {
+	if g.name == "" {
+		return fmt.Sprintf("%T", g.model)
+	}
+	return g.name
+}
 
 func (g *Guard) blame(format string, a ...any) {
 	if g.fault == nil {
-		g.fault = fmt.Errorf("%w: %s: %s", ErrBroken, g.model.Name(), fmt.Sprintf(format, a...))
+		g.fault = fmt.Errorf("%w: %s: %s", ErrBroken, g.who(), fmt.Sprintf(format, a...))
 	}
 }
 
-// call lets the model do something with the round, which has a limit of steps meanwhile, and recovers from a panic.
-func (g *Guard) call(r *costmodels.Round, what string, do func(*costmodels.Round)) {
+// enter begins a call, with a limit of steps for each of so many answers.
+func (g *Guard) enter(r *costmodels.Round, what method, answers int) {
+	g.steps, r.Work = Steps*int64(answers), &g.steps
+	g.calls++
+	g.mark.Store(g.calls<<methodBits | uint64(what))
+}
+
+// leave ends it.
+func (g *Guard) leave(r *costmodels.Round, was *int64) {
+	r.Work = was
+	g.mark.Store(0)
+	if g.all.left.Load() {
+		g.blame("it came back too late")
+	}
+}
+
+// try lets the model do something with the round, which has a limit of steps meanwhile, and recovers from a panic.
+func (g *Guard) try(r *costmodels.Round, what method, do func(*costmodels.Round)) (panicked any) {
 	was := r.Work
 	defer func() {
-		r.Work = was
-		if v := recover(); v != nil {
-			g.blame("%s panics: %v", what, v)
-		}
+		panicked = recover()
+		g.leave(r, was)
 	}()
-	g.steps = Steps
-	r.Work = &g.steps
+	g.enter(r, what, 1)
 	do(r)
+	return nil
+}
+
+// call blames the model for a panic.
+func (g *Guard) call(r *costmodels.Round, what method, do func(*costmodels.Round)) {
+	if v := g.try(r, what, do); v != nil {
+		g.blame("%v panics: %v", what, v)
+	}
 }
 
 // ask returns the model's price if it keeps the contract, else what is safe.
-func (g *Guard) ask(r *costmodels.Round, what string, safe flowgraph.Cost, price func(*costmodels.Round) flowgraph.Cost) flowgraph.Cost {
+func (g *Guard) ask(r *costmodels.Round, what method, safe flowgraph.Cost, price func(*costmodels.Round) flowgraph.Cost) flowgraph.Cost {
 	if g.fault != nil {
 		return safe
 	}
@@ -98,14 +193,14 @@ func (g *Guard) ask(r *costmodels.Round, what string, safe flowgraph.Cost, price
 
 // Wait implements costmodels.Model. It also looks whether waiting gets cheaper with time.
 func (g *Guard) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
-	wait := g.ask(r, "Wait", costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.model.Wait(r, c) })
+	price := g.ask(r, wait, costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.model.Wait(r, c) })
 	older := *c
 	older.Stage++
-	later := g.ask(r, "Wait", costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.model.Wait(r, &older) })
-	if g.fault == nil && later < wait {
-		g.blame("Wait falls from %d to %d at stage %d", wait, later, older.Stage)
+	later := g.ask(r, wait, costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.model.Wait(r, &older) })
+	if g.fault == nil && later < price {
+		g.blame("Wait falls from %d to %d at stage %d", price, later, older.Stage)
 	}
-	return wait
+	return price
 }
 
 // Start implements costmodels.Model.
@@ -113,8 +208,8 @@ func (g *Guard) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 	if g.fault != nil {
 		return 0
 	}
-	defer g.watch(r, r.Work, "Start", &price)
-	g.steps, r.Work = Steps, &g.steps
+	defer g.watch(r, r.Work, start, &price)
+	g.enter(r, start, 1)
 	return g.model.Start(r, q, h)
 }
 
@@ -130,14 +225,13 @@ func (g *Guard) starts(r *costmodels.Round, requests []*costmodels.Request, h *c
 		return 0
 	}
 	var none flowgraph.Cost
-	defer g.watch(r, r.Work, "Start", &none)
-	r.Work = &g.steps
+	defer g.watch(r, r.Work, start, &none)
+	g.enter(r, start, 1+len(requests))
 	batch := g.batch != nil && len(requests) > 1
 	if batch {
-		g.steps = Steps * int64(1+len(requests))
 		g.batch.Starts(r, requests, h, prices)
-		if start := g.model.Start(r, requests[0], h); start != prices[0] {
-			g.blame("Starts is %d where Start is %d", prices[0], start)
+		if one := g.model.Start(r, requests[0], h); one != prices[0] {
+			g.blame("Starts is %d where Start is %d", prices[0], one)
 			return 0
 		}
 	}
@@ -146,7 +240,7 @@ func (g *Guard) starts(r *costmodels.Round, requests []*costmodels.Request, h *c
 			g.steps = Steps
 			prices[i] = g.model.Start(r, q, h)
 		}
-		if !g.sound("Start", prices[i]) {
+		if !g.sound(start, prices[i]) {
 			break
 		}
 		sound++
@@ -160,17 +254,21 @@ func (g *Guard) Fork() *Guard {
 	if g.batch == nil {
 		return nil
 	}
-	return &Guard{model: g.model, batch: g.batch, fault: g.fault}
+	fork := &Guard{model: g.model, name: g.name, batch: g.batch, fault: g.fault, all: g.all}
+	g.all.mu.Lock()
+	g.all.members = append(g.all.members, fork)
+	g.all.mu.Unlock()
+	return fork
 }
 
 // Join takes in what a fork has found wrong, if nothing was before.
 func (g *Guard) Join(fork *Guard) { g.fault = cmp.Or(g.fault, fork.fault) }
 
 // watch ends a call that a cycle makes for every host, where the closures of ask would be felt. It is to be deferred.
-func (g *Guard) watch(r *costmodels.Round, was *int64, what string, price *flowgraph.Cost) {
-	r.Work = was
-	if v := recover(); v != nil {
-		g.blame("%s panics: %v", what, v)
+func (g *Guard) watch(r *costmodels.Round, was *int64, what method, price *flowgraph.Cost) {
+	v := recover()
+	if g.leave(r, was); v != nil {
+		g.blame("%v panics: %v", what, v)
 	}
 	if g.sound(what, *price); g.fault != nil {
 		*price = 0
@@ -178,21 +276,26 @@ func (g *Guard) watch(r *costmodels.Round, was *int64, what string, price *flowg
 }
 
 // sound blames the model for a price that is out of range.
-func (g *Guard) sound(what string, price flowgraph.Cost) bool {
+func (g *Guard) sound(what method, price flowgraph.Cost) bool {
 	if price >= 0 && price <= costmodels.MaxPrice {
 		return true
 	}
-	g.blame("%s is %d, which is not between 0 and %d", what, price, costmodels.MaxPrice)
+	g.blame("%v is %d, which is not between 0 and %d", what, price, costmodels.MaxPrice)
 	return false
 }
 
-func (g *Guard) crowd(r *costmodels.Round, h *cluster.Host, k int64) (price flowgraph.Cost) {
+// crowd returns the price, and that of the start before, if there is one.
+func (g *Guard) crowd(r *costmodels.Round, h *cluster.Host, k int64) (price, before flowgraph.Cost) {
 	if g.fault != nil {
-		return 0
+		return 0, 0
 	}
-	defer g.watch(r, r.Work, "Crowd", &price)
-	g.steps, r.Work = Steps, &g.steps
-	return g.model.Crowd(r, h, k)
+	defer g.watch(r, r.Work, crowd, &price)
+	g.enter(r, crowd, 2)
+	price = g.model.Crowd(r, h, k)
+	if k > 0 {
+		before = g.model.Crowd(r, h, k-1)
+	}
+	return price, before
 }
 
 // Items implements costmodels.Itemizer. What the model does wrong here is not held against it: nil for a panic, and terms
@@ -201,17 +304,14 @@ func (g *Guard) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 	if g.fault != nil {
 		return nil
 	}
-	start := g.ask(r, "Start", 0, func(r *costmodels.Round) flowgraph.Cost { return g.model.Start(r, q, h) })
-	func() {
-		defer func() { _ = recover() }()
-		all = costmodels.Items(g.model, r, q, h)
-	}()
+	price := g.ask(r, start, 0, func(r *costmodels.Round) flowgraph.Cost { return g.model.Start(r, q, h) })
+	_ = g.try(r, items, func(r *costmodels.Round) { all = costmodels.Items(g.model, r, q, h) })
 	var sum flowgraph.Cost
 	for _, t := range all {
 		sum += t.Price
 	}
-	if sum != start {
-		return []costmodels.Term{{Name: g.model.Name(), Price: start}}
+	if sum != price {
+		return []costmodels.Term{{Name: g.Name(), Price: price}}
 	}
 	return all
 }
@@ -219,11 +319,9 @@ func (g *Guard) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 // Crowd implements costmodels.Model. It also looks whether marginal prices fall from one start to the next, and from one
 // call to the next for the same host.
 func (g *Guard) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
-	price := g.crowd(r, h, k)
-	if k > 0 && g.fault == nil {
-		if before := g.crowd(r, h, k-1); before > price {
-			g.blame("Crowd falls from %d to %d at %d", before, price, k)
-		}
+	price, before := g.crowd(r, h, k)
+	if g.fault == nil && g.sound(crowd, before) && before > price {
+		g.blame("Crowd falls from %d to %d at %d", before, price, k)
 	}
 	if g.fault == nil && g.host == h && g.k < k && g.price > price {
 		g.blame("Crowd falls from %d at %d to %d at %d", g.price, g.k, price, k)
@@ -237,7 +335,7 @@ func (g *Guard) Locality(r *costmodels.Round, c *costmodels.Class) (l costmodels
 	if g.local == nil || g.fault != nil {
 		return l
 	}
-	g.call(r, "Locality", func(r *costmodels.Round) { l = g.local.Locality(r, c) })
+	g.call(r, locality, func(r *costmodels.Round) { l = g.local.Locality(r, c) })
 	check := func(what any, price, most flowgraph.Cost) {
 		if price < 0 || price > most {
 			g.blame("Locality: %v costs %d, which is not between 0 and %d", what, price, most)
@@ -257,12 +355,12 @@ func (g *Guard) Locality(r *costmodels.Round, c *costmodels.Class) (l costmodels
 }
 
 // Moves implements costmodels.Mover: no for a model that is none.
-func (g *Guard) Moves() (moves bool) {
+func (g *Guard) Moves() (yes bool) {
 	if g.mover == nil || g.fault != nil {
 		return false
 	}
-	g.call(&costmodels.Round{}, "Moves", func(*costmodels.Round) { moves = g.mover.Moves() })
-	return moves && g.fault == nil
+	g.call(&costmodels.Round{}, moves, func(*costmodels.Round) { yes = g.mover.Moves() })
+	return yes && g.fault == nil
 }
 
 // Move implements costmodels.Mover: MaxPrice for a model that is none. It also looks whether the price falls with time.
@@ -271,7 +369,7 @@ func (g *Guard) Move(r *costmodels.Round, c *costmodels.Class, ran time.Duration
 		return costmodels.MaxPrice
 	}
 	ask := func(ran time.Duration) flowgraph.Cost {
-		return g.ask(r, "Move", costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.mover.Move(r, c, ran) })
+		return g.ask(r, move, costmodels.MaxPrice, func(r *costmodels.Round) flowgraph.Cost { return g.mover.Move(r, c, ran) })
 	}
 	price, before := ask(ran), ask(ran/2)
 	if g.fault == nil && before > price {
@@ -281,10 +379,10 @@ func (g *Guard) Move(r *costmodels.Round, c *costmodels.Class, ran time.Duration
 }
 
 // Route implements costmodels.Router: 0 for a model that is none.
-func (g *Guard) Route(pool cluster.PoolPath, kind cluster.JobType) (route int) {
+func (g *Guard) Route(pool cluster.PoolPath, kind cluster.JobType) (number int) {
 	if g.route == nil || g.fault != nil {
 		return 0
 	}
-	g.call(&costmodels.Round{}, "Route", func(*costmodels.Round) { route = g.route.Route(pool, kind) })
-	return route
+	g.call(&costmodels.Round{}, route, func(*costmodels.Round) { number = g.route.Route(pool, kind) })
+	return number
 }

@@ -25,7 +25,7 @@ type stage struct {
 	t       *testing.T
 	random  *rand.Rand // of the workload: the same for every model
 	state   *cluster.State
-	planner *cycle.Planner
+	planner *cycle.Supervisor
 	known   costmodels.Knowledge
 	feed    *knowledge.Feed // of what is learned from the stage's own runs, instead of known
 	now     cluster.Time

@@ -556,7 +556,10 @@ type CycleSummary struct {
 	// Cost of the flow, in the one currency.
 	Objective int64 `protobuf:"varint,17,opt,name=objective,proto3" json:"objective,omitempty"`
 	// Why the cycle did less than it could; empty: it did all.
-	LimitedBy     string `protobuf:"bytes,18,opt,name=limited_by,json=limitedBy,proto3" json:"limited_by,omitempty"`
+	LimitedBy string `protobuf:"bytes,18,opt,name=limited_by,json=limitedBy,proto3" json:"limited_by,omitempty"`
+	// Why the prices are those of another cost model than the one that was set;
+	// empty: they are its own.
+	Fault         string `protobuf:"bytes,19,opt,name=fault,proto3" json:"fault,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,6 +716,13 @@ func (x *CycleSummary) GetObjective() int64 {
 func (x *CycleSummary) GetLimitedBy() string {
 	if x != nil {
 		return x.LimitedBy
+	}
+	return ""
+}
+
+func (x *CycleSummary) GetFault() string {
+	if x != nil {
+		return x.Fault
 	}
 	return ""
 }
@@ -1304,9 +1314,13 @@ func (*GetCostModelsRequest) Descriptor() ([]byte, []int) {
 }
 
 type GetCostModelsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Available     []string               `protobuf:"bytes,1,rep,name=available,proto3" json:"available,omitempty"`
-	Bindings      []*CostModelBinding    `protobuf:"bytes,2,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Available []string               `protobuf:"bytes,1,rep,name=available,proto3" json:"available,omitempty"`
+	Bindings  []*CostModelBinding    `protobuf:"bytes,2,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	// What the last cycle found wrong with what is in use; empty: nothing.
+	Fault string `protobuf:"bytes,3,opt,name=fault,proto3" json:"fault,omitempty"`
+	// With a fault: the model that plans in its place.
+	Planning      string `protobuf:"bytes,4,opt,name=planning,proto3" json:"planning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1353,6 +1367,20 @@ func (x *GetCostModelsResponse) GetBindings() []*CostModelBinding {
 		return x.Bindings
 	}
 	return nil
+}
+
+func (x *GetCostModelsResponse) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+func (x *GetCostModelsResponse) GetPlanning() string {
+	if x != nil {
+		return x.Planning
+	}
+	return ""
 }
 
 // CostModelBinding is a cost model in use for the cluster, a pool or a job
@@ -1622,7 +1650,7 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x0fkilling_stopped\x18\x03 \x01(\bR\x0ekillingStopped\"\x14\n" +
 	"\x12WatchCyclesRequest\"D\n" +
 	"\x13WatchCyclesResponse\x12-\n" +
-	"\x05cycle\x18\x01 \x01(\v2\x17.sluice.v1.CycleSummaryR\x05cycle\"\xb6\x04\n" +
+	"\x05cycle\x18\x01 \x01(\v2\x17.sluice.v1.CycleSummaryR\x05cycle\"\xcc\x04\n" +
 	"\fCycleSummary\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12-\n" +
@@ -1648,7 +1676,8 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x06solver\x18\x10 \x01(\tR\x06solver\x12\x1c\n" +
 	"\tobjective\x18\x11 \x01(\x03R\tobjective\x12\x1d\n" +
 	"\n" +
-	"limited_by\x18\x12 \x01(\tR\tlimitedBy\"A\n" +
+	"limited_by\x18\x12 \x01(\tR\tlimitedBy\x12\x14\n" +
+	"\x05fault\x18\x13 \x01(\tR\x05fault\"A\n" +
 	"\n" +
 	"CyclePhase\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
@@ -1691,10 +1720,12 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x11RotateKeyResponse\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\asecrets\x18\x02 \x01(\rR\asecrets\"\x16\n" +
-	"\x14GetCostModelsRequest\"n\n" +
+	"\x14GetCostModelsRequest\"\xa0\x01\n" +
 	"\x15GetCostModelsResponse\x12\x1c\n" +
 	"\tavailable\x18\x01 \x03(\tR\tavailable\x127\n" +
-	"\bbindings\x18\x02 \x03(\v2\x1b.sluice.v1.CostModelBindingR\bbindings\"\xb2\x01\n" +
+	"\bbindings\x18\x02 \x03(\v2\x1b.sluice.v1.CostModelBindingR\bbindings\x12\x14\n" +
+	"\x05fault\x18\x03 \x01(\tR\x05fault\x12\x1a\n" +
+	"\bplanning\x18\x04 \x01(\tR\bplanning\"\xb2\x01\n" +
 	"\x10CostModelBinding\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x19\n" +
 	"\bjob_type\x18\x02 \x01(\tR\ajobType\x124\n" +

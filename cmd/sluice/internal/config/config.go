@@ -68,6 +68,7 @@ type Scheduler struct {
 	UnreachableAfter time.Duration `mapstructure:"unreachable_after"`
 	LostAfter        time.Duration `mapstructure:"lost_after"`
 	LearnEvery       time.Duration `mapstructure:"learn_every"`
+	ModelTimeout     time.Duration `mapstructure:"model_timeout"`
 	KeepFinished     time.Duration `mapstructure:"keep_finished"`
 	CheckpointEvery  uint64        `mapstructure:"checkpoint_every"`
 	SlackWindow      time.Duration `mapstructure:"slack_window"`
@@ -155,6 +156,12 @@ type Retention struct {
 // Outputs are the forms that answers are printed in.
 var Outputs = []string{"table", "json", "yaml"}
 
+// The bounds of scheduler.model_timeout: below, a busy machine would be taken for a broken model.
+const (
+	minModelTimeout = 100 * time.Millisecond
+	maxModelTimeout = time.Hour
+)
+
 // Validate joins all that is wrong with c into one error. What the parts of the system know better about their own
 // settings they check themselves.
 func (c *Config) Validate() error {
@@ -186,6 +193,9 @@ func (c *Config) Validate() error {
 	check("scheduler.lost_after", positive(c.Scheduler.LostAfter))
 	check("scheduler.solve_budget", atLeast(0, c.Scheduler.SolveBudget))
 	check("scheduler.learn_every", positive(c.Scheduler.LearnEvery))
+	if d := c.Scheduler.ModelTimeout; d != 0 && (d < minModelTimeout || d > maxModelTimeout) {
+		check("scheduler.model_timeout", fmt.Errorf("is %v: %v to %v, or 0 to wait for ever", d, minModelTimeout, maxModelTimeout))
+	}
 	check("scheduler.keep_finished", atLeast(0, int64(c.Scheduler.KeepFinished)))
 	check("scheduler.checkpoint_every", atLeast(1, int64(c.Scheduler.CheckpointEvery)))
 	check("scheduler.slack_window", atLeast(0, int64(c.Scheduler.SlackWindow)))

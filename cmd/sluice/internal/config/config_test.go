@@ -96,14 +96,15 @@ func TestRefusals(t *testing.T) {
 				`output: "xml" is none of table, json, yaml (from file `, "log.level: ",
 			},
 		},
-		"no port":    {args: []string{"--server=localhost"}, want: []string{`"localhost" is not an address such as 127.0.0.1:7461`}},
-		"port":       {args: []string{"--server=localhost:99999"}, want: []string{"the port has to be a number"}},
-		"folder":     {args: []string{"--state-dir=here"}, want: []string{`dev.state_dir: "here" is not an absolute path`}},
-		"duration":   {env: map[string]string{"SLUICE_RECONNECT": "0s"}, want: []string{"reconnect: 0s has to be more than 0s (from environment SLUICE_RECONNECT)"}},
-		"amount":     {env: map[string]string{"SLUICE_LOCAL_MEMORY": "lots"}, want: []string{`local.memory: "lots" is not a size`}},
-		"less":       {env: map[string]string{"SLUICE_LOCAL_CPU": "-1"}, want: []string{"local.cpu: is too small: 0 or more"}},
-		"shard":      {env: map[string]string{"SLUICE_LOCAL_SHARD": "a/b"}, want: []string{`local.shard: "a/b" has to be`}},
-		"checkpoint": {env: map[string]string{"SLUICE_SCHEDULER_CHECKPOINT_EVERY": "0"}, want: []string{"scheduler.checkpoint_every: is too small: 1 or more"}},
+		"no port":       {args: []string{"--server=localhost"}, want: []string{`"localhost" is not an address such as 127.0.0.1:7461`}},
+		"port":          {args: []string{"--server=localhost:99999"}, want: []string{"the port has to be a number"}},
+		"folder":        {args: []string{"--state-dir=here"}, want: []string{`dev.state_dir: "here" is not an absolute path`}},
+		"duration":      {env: map[string]string{"SLUICE_RECONNECT": "0s"}, want: []string{"reconnect: 0s has to be more than 0s (from environment SLUICE_RECONNECT)"}},
+		"amount":        {env: map[string]string{"SLUICE_LOCAL_MEMORY": "lots"}, want: []string{`local.memory: "lots" is not a size`}},
+		"less":          {env: map[string]string{"SLUICE_LOCAL_CPU": "-1"}, want: []string{"local.cpu: is too small: 0 or more"}},
+		"shard":         {env: map[string]string{"SLUICE_LOCAL_SHARD": "a/b"}, want: []string{`local.shard: "a/b" has to be`}},
+		"model timeout": {env: map[string]string{"SLUICE_SCHEDULER_MODEL_TIMEOUT": "5ms"}, want: []string{"scheduler.model_timeout: is 5ms: 100ms to 1h0m0s, or 0"}},
+		"checkpoint":    {env: map[string]string{"SLUICE_SCHEDULER_CHECKPOINT_EVERY": "0"}, want: []string{"scheduler.checkpoint_every: is too small: 1 or more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, c.file, c.env, c.args...)

@@ -57,6 +57,7 @@ func Settings() []Setting {
 		{"scheduler.lost_after", 5 * time.Minute, "", "", "a host may be unreachable for this long before its tasks run elsewhere"},
 		{"scheduler.keep_finished", "0", "", "", "how long jobs stay listed after their end that do not say it themselves; 0 is for ever"},
 		{"scheduler.learn_every", "1m", "", "", "how often the cost model is told what was learned from runs"},
+		{"scheduler.model_timeout", 10 * time.Second, "", "", "how long one call of a cost model may take before another model plans; 0 waits for ever"},
 		{"scheduler.checkpoint_every", 50_000, "", "", "records of the journal between two checkpoints"},
 		{"scheduler.slack_window", 5 * time.Minute, "", "", "how long a peak of what a task uses counts for the room of revocable tasks; 0 lends nothing"},
 		{"scheduler.slack_margin", 20, "", "", "what is kept beside what tasks are believed to use, in percent of that"},

@@ -1,0 +1,76 @@
+package cycle
+
+import (
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// Watch begins to give beats, until stop. A model that is in one and the same call at two beats is taken for one that never
+// returns. The time between them is the caller's to choose, since nothing here knows the time.
+type Watch func() (beats <-chan time.Time, stop func())
+
+// Watch has models watched from now on, so that no method keeps its caller waiting for ever for one that does not return. Such a
+// call cannot be ended: it is left with its goroutine, which may use a processor from then on, and with its planner, of which
+// nobody reads anything any more; nor does it have anything to write to that somebody else reads. Where it does return, its
+// goroutine ends. Nil: nobody watches.
+func (s *Supervisor) Watch(w Watch) { s.watch = w }
+
+// attend has the planner do something, and returns what it gives, or what is wrong with its model.
+func attend[T any](s *Supervisor, do func(*Planner) T) (T, error) {
+	p := s.planner
+	if s.watch == nil {
+		return do(p), p.model.Fault()
+	}
+	beats, stop := s.watch()
+	defer stop()
+	done := make(chan T, 1) // who comes too late finds room for his answer
+	go func() { done <- do(p) }()
+	for {
+		select {
+		case given := <-done:
+			return given, p.model.Fault()
+		case <-beats:
+			if fault := p.model.Look(); fault != nil {
+				var none T
+				return none, fault
+			}
+		}
+	}
+}
+
+// ask is attend between two cycles. A model that turns out to be broken by it is replaced.
+func ask[T any](s *Supervisor, do func(*Planner) T) T {
+	given, fault := attend(s, do)
+	if fault != nil {
+		s.replace(fault)
+	}
+	return given
+}
+
+// WhyWaiting says why the task waits, false if it does not, or the model does not answer. See Planner.WhyWaiting.
+func (s *Supervisor) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
+	type answer struct {
+		Waiting
+		known bool
+	}
+	a := ask(s, func(p *Planner) (a answer) { a.Waiting, a.known = p.WhyWaiting(k); return a })
+	return a.Waiting, a.known
+}
+
+// WhyPlaced says why a task is where it is, false if it is nowhere, or the model does not answer. See Planner.WhyPlaced.
+func (s *Supervisor) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
+	type answer struct {
+		Placed
+		known bool
+	}
+	a := ask(s, func(p *Planner) (a answer) { a.Placed, a.known = p.WhyPlaced(k); return a })
+	return a.Placed, a.known
+}
+
+// Network returns a copy of the network of the last solve. See Planner.Network.
+func (s *Supervisor) Network(task *cluster.TaskKey) (*Network, error) { return s.planner.Network(task) }
+
+// Cold reports whether the planner has seen nothing yet, because it is new or had to be replaced by an explanation: the next cycle
+// is worth running though nothing changed.
+func (s *Supervisor) Cold() bool { return !s.planner.primed }
