@@ -372,6 +372,34 @@ func TestRoomIsMadeForAWholeGang(t *testing.T) {
 	require.Equal(t, 4, s.running(g))
 }
 
+// Who has a device held that the machine no longer has, or of which it has another model by now, takes another one.
+func TestAHeldDeviceMayBecomeAnother(t *testing.T) {
+	s := newShared(t)
+	machine := func(models ...string) {
+		m := cluster.Machine{Capacity: vector(4, 0)}
+		m.Capacity.Fixed[cluster.GPU] = int64(len(models)) * cluster.WholeGPU
+		for _, model := range models {
+			m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: model})
+		}
+		s.machine(0, m)
+	}
+	gpu := func(j *cluster.JobSpec) {
+		j.Task.GPU = cluster.GPURequest{Count: 1, Models: []string{"A"}}
+		j.Task.Resources.Fixed[cluster.GPU] = cluster.WholeGPU
+	}
+	machine("B", "A")
+	s.pool("root/a", 0)
+	s.job("root/a", 1, 1, gpu)
+	s.settle()
+	first := cluster.MakeTaskKey(s.job("root/a", 1, 1, urgent(9), gpu), 0)
+	s.step()
+	require.Equal(t, []uint16{1}, s.state.Task(first).Hold.GPUs)
+	machine("B", "B", "A")
+	require.Equal(t, 1, s.leave())
+	require.Len(t, s.step().Placements, 1)
+	require.Equal(t, []uint16{2}, s.state.Task(first).GPUs)
+}
+
 // Each member of a gang that needs a port gets room on a host of its own, though one host could make room for all, and nobody
 // else gets that port before it has come.
 func TestRoomIsMadeWithItsPorts(t *testing.T) {

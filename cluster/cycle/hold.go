@@ -223,31 +223,44 @@ func (p *Planner) arrives(h *host, units []*unit) bool {
 	return true
 }
 
-// land picks the devices that a held task gets on its host: those that are held for it, as far as they are free.
+// land picks the devices that a held task gets on its host: those that are held for it, as far as they are free, or others where
+// the machine has changed and these would not do.
 func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 	if !u.spec.Resources.Fits(rec.Free()) {
 		return cluster.Devices{}, false
 	}
 	bare := *rec // what is held for it is not kept from it
-	bare.Withheld, bare.GPUWithheld = cluster.Resources{}, nil
+	bare.Withheld = cluster.Resources{}
 	if own := (cluster.PortRequest{Numbers: u.hold.Ports}); !own.IsZero() {
 		if bare.PortsWithheld = nil; own.Fit(&bare, 1) == 0 {
 			return cluster.Devices{}, false
 		}
 	}
-	for _, i := range u.hold.GPUs {
-		if int(i) >= len(rec.GPUFree) || rec.GPUFree[i] < u.spec.GPU.Takes() { // the host may have lost devices since
-			return cluster.Devices{}, false
-		}
+	held := u.couldHave(rec, u.hold.GPUs)
+	if held {
+		bare.GPUWithheld = nil
 	}
 	devices, ok := u.spec.Pick(&bare)
-	if len(u.hold.GPUs) > 0 {
+	if held {
+		for _, i := range u.hold.GPUs {
+			if rec.GPUFree[i] < u.spec.GPU.Takes() {
+				return cluster.Devices{}, false
+			}
+		}
 		devices.GPUs = u.hold.GPUs
 	}
 	if len(u.hold.Ports) > 0 {
 		devices.Ports = u.hold.Ports
 	}
 	return devices, ok
+}
+
+// couldHave reports whether the devices of the host would do for the unit if they were free.
+func (u *unit) couldHave(rec *cluster.Host, gpus []uint16) bool {
+	one := cluster.GPURequest{Count: 1, Models: u.spec.GPU.Models}
+	return !slices.ContainsFunc(gpus, func(i uint16) bool {
+		return int(i) >= len(rec.GPUs) || one.Fit(rec.GPUs[i:i+1], []int32{cluster.WholeGPU}, 1) == 0
+	})
 }
 
 // arrive places a held task on its host.

@@ -89,7 +89,7 @@ type tally struct {
 	selector selector
 	domain   string
 	in       map[string]presence
-	total    int64   // of all domains, at least
+	total    int64   // of all domains, at most
 	marks    []int64 // numbers that rules compare with
 	users    int     // rules
 	begins   bool    // a rule of tasks that count themselves asks for others to be there; see leaf.begins
@@ -252,7 +252,7 @@ func (t *tally) add(h *host, n presence) (before, after presence, ok bool) {
 	} else {
 		t.in[value] = after
 	}
-	t.total += n.least
+	t.total += n.most
 	return before, after, true
 }
 

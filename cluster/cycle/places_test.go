@@ -266,6 +266,20 @@ func TestSoftSpread(t *testing.T) {
 	}
 }
 
+// Who wants others like it around begins where there are none. One that is on its way elsewhere is one.
+func TestNobodyIsFirstBesideOneThatMoves(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	s.rack(0, "r0", 1)
+	s.rack(1, "r1", 1)
+	s.rack(2, "r2", 1)
+	k := cluster.MakeTaskKey(s.job("root/p", 1, 1000, labeled("app", "y"), must(host("rack", "r0"))), 0)
+	s.step()
+	s.emit(&cluster.TaskPreempted{Task: k, Run: 1, Hold: &cluster.Hold{Host: cluster.MakeHostID("s", "h00001"), Until: s.now.Add(time.Hour)}})
+	s.job("root/p", 1, 1000, labeled("app", "y"), must(tasks("y", cluster.Greater, 0, "rack")))
+	require.Empty(t, s.step().Placements)
+}
+
 // Whatever jobs ask of places, and whatever comes and goes, no plan breaks a rule: of 1,000 random clusters.
 func TestNoPlanBreaksARule(t *testing.T) {
 	cycle.Checks(t, 1000)
