@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/verify"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/binpack"
 	"github.com/sluice-scheduler/sluice/costmodels/coco"
@@ -23,6 +24,7 @@ func (w *world) planBy(policy *cycle.Policy) cycle.Output {
 	snapshot, changes := w.state.Snapshot()
 	w.now = w.now.Add(time.Second)
 	out := w.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: w.now, Policy: policy})
+	require.Empty(w.t, verify.Plan(snapshot, &out, w.now, cycle.DefaultOptions().Hysteresis))
 	for _, p := range out.Placements {
 		w.emit(&cluster.Placed{Task: p.Task, Run: p.Run, Host: p.Host, GPUs: p.GPUs, Ports: p.Ports})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/verify"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -85,6 +86,7 @@ func (s *stage) plan() cycle.Output {
 	}
 	out := s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now, Knowledge: s.known})
 	require.Empty(s.t, out.Stats.Fault)
+	require.Empty(s.t, verify.Plan(snapshot, &out, s.now, cycle.DefaultOptions().Hysteresis))
 	for _, step := range out.Steps() {
 		for _, e := range step {
 			s.emit(e)
