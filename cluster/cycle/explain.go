@@ -157,13 +157,11 @@ func (c *class) rank(w waiter) int {
 func (p *Planner) position(own *class, w waiter) (position, queue int) {
 	position = 1
 	for _, c := range p.order {
-		a, b := &c.key.group, &own.key.group
-		if a.pool != b.pool {
+		if c.key.group.pool != own.key.group.pool {
 			continue
 		}
 		queue += c.queue.Len()
-		ahead := cmp.Or(cmp.Compare(a.priority, b.priority), boolean(c.key.ahead)-boolean(own.key.ahead))
-		switch {
+		switch ahead := c.ahead(own); {
 		case ahead > 0:
 			position += c.queue.Len()
 		case ahead == 0:
@@ -171,6 +169,11 @@ func (p *Planner) position(own *class, w waiter) (position, queue int) {
 		}
 	}
 	return position, queue
+}
+
+// ahead is above 0 where the tasks of the class go before those of another one in the same pool, below where they go after them.
+func (c *class) ahead(o *class) int {
+	return cmp.Or(cmp.Compare(c.key.group.priority, o.key.group.priority), boolean(c.key.ahead)-boolean(o.key.ahead))
 }
 
 func boolean(b bool) int {

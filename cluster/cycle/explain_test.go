@@ -137,6 +137,7 @@ func TestWhatUnblocksATaskUnblocksIt(t *testing.T) {
 	} {
 		require.Positive(t, kinds[kind], "%v: %v", kind, kinds)
 	}
+	require.Greater(t, tried, 200)
 	t.Logf("%d tasks wait, %d of them were unblocked: %v", len(waiting), tried, kinds)
 }
 
@@ -235,6 +236,32 @@ func withPorts(m cluster.Machine, n int) cluster.Machine {
 		m.Ports = append(slices.Clone(m.Ports), cluster.PortRange{First: first, Last: first + uint16(n) - 1})
 	}
 	return m
+}
+
+// Who goes first needs no room for those that go after it in its pool.
+func TestTheFirstNeedsRoomForItselfOnly(t *testing.T) {
+	for more, placed := range map[int64]int{999: 0, 1000: 1} {
+		s := newShared(t)
+		s.pool("root/a", 0)
+		s.host(0, vector(4000, 0))
+		s.host(1, vector(4000, 0))
+		s.job("root/a", 8, 1000, func(j *cluster.JobSpec) { j.Preemptible = false })
+		s.settle()
+		s.job("root/a", 300, 1000)
+		k := cluster.MakeTaskKey(s.job("root/a", 1, 1000, urgent(5)), 0)
+		require.Empty(t, s.step().Placements)
+		why, _ := s.planner.WhyWaiting(k)
+		require.Equal(t, 1, why.Position)
+		require.Equal(t, []cycle.Unblocker{{Kind: cycle.MoreRoom, Host: why.Blocked.Host, Room: vector(1000, 0)}}, why.Unblockers)
+		m := *s.state.Host(why.Blocked.Host).Machine
+		m.Capacity = vector(4000+more, 0)
+		s.emit(&cluster.HostReported{ID: why.Blocked.Host, Machine: m})
+		out := s.step()
+		require.Len(t, out.Placements, placed)
+		for _, p := range out.Placements {
+			require.Equal(t, k, p.Task)
+		}
+	}
 }
 
 // What keeps a task back is said exactly, and it is placed as soon as it is so.

@@ -190,16 +190,18 @@ type contender struct {
 	n     int64
 }
 
-// contenders returns the task with those of its class that go before it, or together with it, and then all others.
+// contenders returns the task with those of its class that go before it, or together with it, and then all others but those that
+// go after it in its own pool: who goes first between pools depends on what these are entitled to then.
 func (p *Planner) contenders(own *class, rank int) []contender {
 	all := []contender{{own, int64(rank) + 1}}
 	if own.together() {
 		all[0].n = own.waiting()
 	}
 	for _, c := range p.order {
-		if c != own && c.queue.Len() > 0 {
-			all = append(all, contender{c, c.waiting()})
+		if c == own || c.queue.Len() == 0 || c.key.group.pool == own.key.group.pool && c.ahead(own) < 0 {
+			continue
 		}
+		all = append(all, contender{c, c.waiting()})
 	}
 	return all
 }
