@@ -146,7 +146,7 @@ cycle)
 	;;
 replays)
 	for load in 0.9 1.1; do
-		replay "made-up-$load" --generate --hosts 60 --load "$load" --seed 3 --horizon 20m
+		replay "made-up-$load" --generate --hosts 60 --load "$load" --seed 3 --horizon 10m
 	done
 	traces=${SLUICE_DATA:?names the folder with traces}/traces
 	for load in 0.7 0.95 1.1; do

@@ -46,6 +46,24 @@ func TestReplicasApartFillTheClusterToTheLastPlace(t *testing.T) {
 	require.LessOrEqual(t, out.Stats.Rounds, 2, "what the first round cuts goes elsewhere in the second")
 }
 
+// The same of racks, of which the network knows nothing: what the flow sends twice to one is cut and finds another in later rounds.
+func TestReplicasApartByRackFillTheClusterToTheLastPlace(t *testing.T) {
+	const racks, each, slots = 40, 10, 10
+	w := newWorld(t)
+	for i := range racks * each {
+		w.machine(i, cluster.Machine{Rack: fmt.Sprint("r", i%racks), Capacity: vector(slots*1000, slots<<30)})
+	}
+	for range each * slots {
+		w.submit(cluster.JobSpec{
+			Type: cluster.Stateless, Instances: racks, Task: cluster.TaskSpec{Resources: vector(1000, 1<<30)},
+			Spread: []cluster.Spread{{Domain: "rack", Max: 1}},
+		})
+	}
+	out := w.cycle()
+	require.Len(t, out.Placements, racks*each*slots)
+	require.LessOrEqual(t, out.Stats.Rounds, 4)
+}
+
 func BenchmarkReplicasApart(b *testing.B) {
 	const n = 400
 	snapshot, changes := full(b, n).state.Snapshot()
