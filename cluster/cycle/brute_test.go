@@ -148,7 +148,7 @@ func (s *shared) allowed(h *cluster.Host, set uint, wanted cluster.Resources, en
 // Once a cluster has come to rest it stays so: a thousand cycles later, with time going on, nothing has moved.
 func TestNothingOscillates(t *testing.T) {
 	for seed := range uint64(3) {
-		l := newLife(t, 1000+seed)
+		l := newLife(t, 1000+seed, false)
 		for range 40 {
 			l.live()
 		}
