@@ -66,7 +66,7 @@ func (s *search) displacement(w waiter) *displacement {
 	if !ok {
 		return nil
 	}
-	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set}}
+	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set, ruled: c.row.rule != nil}}
 	for _, b := range s.found {
 		n.price += b.price
 	}
@@ -318,7 +318,7 @@ func (d *displacer) findMove(u *unit) bool {
 		if !ok {
 			continue
 		}
-		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set}}
+		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set, ruled: r.rule != nil}}
 		u.price = d.loss(u) + s.price()
 		return true
 	}

@@ -38,6 +38,7 @@ type nomination struct {
 	spec    *cluster.TaskSpec
 	devices cluster.Devices
 	set     *labelSet
+	ruled   bool // rules about places may not hold any more if others come
 }
 
 func (n *nomination) hold(h *host, until cluster.Time) cluster.Hold {

@@ -183,7 +183,7 @@ func (d *displacer) roomiest(c *class, nth int) *displacement {
 	if !ok {
 		return nil
 	}
-	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: devices}, set: w.set}}
+	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: devices}, set: w.set, ruled: c.row.rule != nil}}
 }
 
 // emptiest returns the devices of the host without those that room is held on.
