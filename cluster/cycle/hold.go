@@ -239,7 +239,7 @@ func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 			return cluster.Devices{}, false
 		}
 	}
-	held := u.couldHave(rec, u.hold.GPUs)
+	held := u.couldHave(rec)
 	if held {
 		bare.GPUWithheld = nil
 	}
@@ -258,10 +258,10 @@ func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 	return devices, ok
 }
 
-// couldHave reports whether the devices of the host would do for the unit if they were free.
-func (u *unit) couldHave(rec *cluster.Host, gpus []uint16) bool {
+// couldHave reports whether the devices that are held for the unit would do if they were free.
+func (u *unit) couldHave(rec *cluster.Host) bool {
 	one := cluster.GPURequest{Count: 1, Models: u.spec.GPU.Models}
-	return !slices.ContainsFunc(gpus, func(i uint16) bool {
+	return !slices.ContainsFunc(u.hold.GPUs, func(i uint16) bool {
 		return int(i) >= len(rec.GPUs) || one.Fit(rec.GPUs[i:i+1], []int32{cluster.WholeGPU}, 1) == 0
 	})
 }

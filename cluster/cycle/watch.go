@@ -48,24 +48,24 @@ func ask[T any](s *Supervisor, do func(*Planner) T) T {
 	return given
 }
 
-// WhyWaiting says why the task waits, false if it does not, or the model does not answer. See Planner.WhyWaiting.
-func (s *Supervisor) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
+// explain asks for what may not be known.
+func explain[T any](s *Supervisor, why func(*Planner) (T, bool)) (T, bool) {
 	type answer struct {
-		Waiting
+		why   T
 		known bool
 	}
-	a := ask(s, func(p *Planner) (a answer) { a.Waiting, a.known = p.WhyWaiting(k); return a })
-	return a.Waiting, a.known
+	a := ask(s, func(p *Planner) (a answer) { a.why, a.known = why(p); return a })
+	return a.why, a.known
+}
+
+// WhyWaiting says why the task waits, false if it does not, or the model does not answer. See Planner.WhyWaiting.
+func (s *Supervisor) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
+	return explain(s, func(p *Planner) (Waiting, bool) { return p.WhyWaiting(k) })
 }
 
 // WhyPlaced says why a task is where it is, false if it is nowhere, or the model does not answer. See Planner.WhyPlaced.
 func (s *Supervisor) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
-	type answer struct {
-		Placed
-		known bool
-	}
-	a := ask(s, func(p *Planner) (a answer) { a.Placed, a.known = p.WhyPlaced(k); return a })
-	return a.Placed, a.known
+	return explain(s, func(p *Planner) (Placed, bool) { return p.WhyPlaced(k) })
 }
 
 // Network returns a copy of the network of the last solve. See Planner.Network.
