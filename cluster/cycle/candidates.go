@@ -3,7 +3,6 @@ package cycle
 import (
 	"cmp"
 	"iter"
-	"math"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/costmodels"
@@ -34,18 +33,23 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	p.graph.bound(p.order, p.hosts.byIndex)
 	p.rows.refreshAll(p.order)
 	p.graph.sync()
-	p.beginOffers(func(*host) (flowgraph.Cost, int64) { return 0, 0 })
+	p.beginOffers()
 	short := p.short()
 	for _, c := range p.unlinked(short) {
 		p.seed(c, short)
 	}
-	for {
+	for first := true; ; first = false {
 		p.graph.sync()
 		lap.end(s, Graph)
 		res, ok := p.graph.solve(budget, s)
 		lap.end(s, Solve)
 		if !ok {
 			return res, false
+		}
+		if first {
+			p.beginOffers()
+		} else {
+			p.nextPass()
 		}
 		optimal := p.priceOut(res)
 		lap.end(s, Graph)
@@ -106,14 +110,19 @@ func (p *Planner) unlinked(short bool) (classes []*class) {
 // ask for the same few hosts, so each asks at the price that those before it have left.
 type offers struct {
 	pass   int
+	res    solver.Result    // by whose potentials the pass goes; its Solution is nil before there are any
 	byHost []offer          // by index
-	bases  []flowgraph.Cost // of these; −1 where there is no offer of this pass
-	// initial says what one more task pays on the host beyond its start price, and after how many that start there.
-	initial func(h *host) (flowgraph.Cost, int64)
-	given   []uint64       // bit i%64 of word i/64: a class was offered the host of index i, which is not full yet
-	filled  []uint64       // the same for those that were found full
-	least   flowgraph.Cost // that one of these asks for its next unit
-	seeder  seeder
+	bases  []flowgraph.Cost // by index: what one more task pays there beyond its start price; −1 where nobody has asked
+	asked  []int32          // the indices of those somebody has asked about that are not full
+	// fell is the last pass before which a base fell, and fellIn that for the hosts of a rack, by number; the first at least. What
+	// was found to be too dear since still is.
+	fell   int
+	fellIn []int
+
+	given  []uint64       // bit i%64 of word i/64: a class was offered the host of index i, which is not full yet
+	filled []uint64       // the same for those that were found full
+	least  flowgraph.Cost // that one of these asks for its next unit
+	seeder seeder
 
 	proposals []proposal // of the last price-out
 	swaps     []swap     // of the last price-out
@@ -131,22 +140,45 @@ type offer struct {
 // full reports whether nobody can start there without taking somebody's place.
 func (o *offer) full() bool { return o.after+o.units >= o.takes }
 
-func (p *Planner) beginOffers(initial func(h *host) (flowgraph.Cost, int64)) {
-	o := &p.offers
-	if grow := len(p.hosts.byIndex) - len(o.byHost); grow > 0 {
+// beginOffers begins a pass in which every host asks what it asks if nobody starts there.
+func (p *Planner) beginOffers() {
+	o, n := &p.offers, len(p.hosts.byIndex)
+	if grow := n - len(o.byHost); grow > 0 {
 		o.byHost = append(o.byHost, make([]offer, grow)...)
 	}
-	o.pass++
-	o.initial = initial
 	o.bases = o.bases[:0]
 	for range o.byHost {
 		o.bases = append(o.bases, -1)
 	}
-	words := len(p.hosts.byIndex)/64 + 1
+	o.res, o.asked = solver.Result{}, o.asked[:0]
+	p.nextPass()
+	o.fell, o.fellIn = o.pass, o.fellIn[:0]
+	for range p.hosts.byRack {
+		o.fellIn = append(o.fellIn, o.pass)
+	}
+}
+
+// nextPass begins a pass in which what bases were is still known.
+func (p *Planner) nextPass() {
+	o, words := &p.offers, len(p.hosts.byIndex)/64+1
+	o.pass++
 	o.given, o.least = slices.Grow(o.given[:0], words)[:words], costmodels.MaxPrice
 	clear(o.given)
 	o.filled = slices.Grow(o.filled[:0], words)[:words]
 	clear(o.filled)
+}
+
+// ask has the pass go by the potentials of a solve, and notes what became cheaper by them.
+func (p *Planner) ask(res solver.Result) {
+	o := &p.offers
+	o.res = res
+	for _, i := range o.asked {
+		base := p.graph.marginal(p.hosts.byIndex[i], res)
+		if base < o.bases[i] {
+			o.fell, o.fellIn[p.hosts.rackOf[i]] = o.pass, o.pass
+		}
+		o.bases[i] = base
+	}
 }
 
 // isGiven reports whether a class was offered the host in this pass, and others may start there yet.
@@ -159,24 +191,35 @@ func (o *offers) isFilled(i int32) bool { return o.filled[i/64]>>(i%64)&1 != 0 }
 func (p *Planner) offer(i int32) *offer {
 	o := &p.offers.byHost[i]
 	if o.pass != p.offers.pass {
-		h := p.hosts.byIndex[i]
-		base, after := p.offers.initial(h)
-		takes := p.graph.smallest.takes(h, &p.hosts.rooms[i])
-		if takes == 0 { // whatever it costs
-			base = costmodels.MaxPrice
+		h, base, after := p.hosts.byIndex[i], p.base(i), int64(0)
+		if p.offers.res.Solution != nil {
+			after = p.graph.starts(h, p.offers.res)
 		}
+		takes := p.graph.smallest.takes(h, &p.hosts.rooms[i])
 		*o = offer{pass: p.offers.pass, base: base, after: after, takes: takes, ask: base}
-		p.offers.bases[i] = base
 	}
 	return o
 }
 
 // base returns the initial price of a host: without the rest of the offer, which lies elsewhere in memory.
 func (p *Planner) base(i int32) flowgraph.Cost {
-	if base := p.offers.bases[i]; base >= 0 {
+	o := &p.offers
+	base := o.bases[i]
+	if base >= 0 {
 		return base
 	}
-	return p.offer(i).base
+	h := p.hosts.byIndex[i]
+	switch {
+	case p.graph.smallest.takes(h, &p.hosts.rooms[i]) == 0:
+		base = costmodels.MaxPrice // whatever it costs
+	case o.res.Solution == nil:
+		base = 0
+	default:
+		base = p.graph.marginal(h, o.res)
+		o.asked = append(o.asked, i)
+	}
+	o.bases[i] = base
+	return base
 }
 
 // give counts one more unit that a class was offered on the host. The price rises as the crowd's does from there on: where
@@ -241,7 +284,7 @@ func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 // potentials of the pass.
 func (p *Planner) floor(r *row, rack int32) flowgraph.Cost {
 	o := r.inRack(rack)
-	if o.pass != p.offers.pass {
+	if o.pass < p.offers.fellIn[rack] {
 		o.pass, o.least = p.offers.pass, nowhere
 		for _, s := range o.slots {
 			if s.price() >= o.least {
@@ -251,6 +294,22 @@ func (p *Planner) floor(r *row, rack int32) flowgraph.Cost {
 		}
 	}
 	return o.least
+}
+
+// rowFloor returns what a start below that price on one of the row's open hosts pays at least, with what it pays for the place,
+// by the potentials of the pass: a class that gains nothing by it need not look at the hosts.
+func (p *Planner) rowFloor(r *row, end flowgraph.Cost) flowgraph.Cost {
+	f := &r.floor
+	if f.pass < p.offers.fell {
+		*f = floor{least: nowhere, pass: p.offers.pass}
+	}
+	for ; ; f.read++ {
+		s, ok := r.at(f.read)
+		if !ok || s.price() >= end {
+			return f.least
+		}
+		f.least = min(f.least, s.price()+p.base(s.index()))
+	}
 }
 
 // proposal is a host that price-out would add for a class, and the price of starting there.
@@ -266,7 +325,7 @@ type proposal struct {
 // the flow: that is allowed to be the tolerance for each task by single arcs, and a quarter more by their sum. What is left
 // then is many tasks that would all gain a little by the same host, and a solve for each that does.
 func (p *Planner) priceOut(res solver.Result) (optimal bool) {
-	p.beginOffers(func(h *host) (flowgraph.Cost, int64) { return p.graph.marginal(h, res) })
+	p.ask(res)
 	p.offers.proposals, p.offers.swaps = p.offers.proposals[:0], p.offers.swaps[:0]
 	p.graph.ask(res)
 	var missed, allowed flowgraph.Cost
@@ -351,26 +410,19 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 			}
 		}
 	}
-	if c.row.floor(p.offers.pass)+c.local.elsewhere >= worth-p.options.Tolerance {
+	if p.rowFloor(c.row, end-c.local.elsewhere)+c.local.elsewhere >= worth-p.options.Tolerance {
 		return most
 	}
-	least := clamp(math.MaxInt64) // that a start in the row pays with what it pays for the place
 	for k := 0; ; k++ {
 		s, ok := c.row.at(k)
 		if !ok || s.price()+c.local.elsewhere >= end {
-			if ok {
-				least = min(least, s.price())
-			}
-			c.row.least, c.row.pass = least, p.offers.pass
 			return most
 		}
 		i := s.index()
-		base := p.base(i)
-		least = min(least, s.price()+base)
 		if len(p.offers.proposals) >= limit { // what comes saves less than if nobody were there
 			return max(most, worth-s.price()-c.local.elsewhere)
 		}
-		if start := clamp(s.price() + c.local.elsewhere); worth-start-base > p.options.Tolerance && !c.local.isNear(i) {
+		if start := clamp(s.price() + c.local.elsewhere); saves(i, start) && !c.local.isNear(i) {
 			consider(i, start)
 		}
 	}

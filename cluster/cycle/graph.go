@@ -377,30 +377,39 @@ func (g *graph) solve(budget solver.Budget, s *Stats) (solver.Result, bool) {
 	return res, false
 }
 
-// marginal returns what one more task at the host would pay beyond its start price, by the potentials, and how many start
-// there by the flow. A host that carries no flow may be given the potential that its first segment implies, which is the
-// tightest one.
-func (g *graph) marginal(h *host, res solver.Result) (price flowgraph.Cost, flow int64) {
+// marginal returns what one more task at the host would pay beyond its start price, by the potentials. A host that carries no
+// flow may be given the potential that its first segment implies, which is the tightest one.
+func (g *graph) marginal(h *host, res solver.Result) flowgraph.Cost {
 	if len(h.crowd) == 0 { // not in the network, or linked just now
-		return 0, 0
+		return 0
 	}
+	for _, a := range h.crowd {
+		if res.Flow(a) > 0 {
+			return res.Potential(g.sink) - res.Potential(h.node)
+		}
+	}
+	return g.net.Cost(h.crowd[0])
+}
+
+// starts returns how many tasks start on the host by the flow.
+func (g *graph) starts(h *host, res solver.Result) (flow int64) {
 	for _, a := range h.crowd {
 		flow += res.Flow(a)
 	}
-	if flow > 0 {
-		return res.Potential(g.sink) - res.Potential(h.node), flow
-	}
-	return g.net.Cost(h.crowd[0]), 0
+	return flow
 }
 
 // worth returns what the dearest placed or waiting unit of the class pays by the potentials; 0 if it has none. The
 // potential of the class itself may lie higher, at what one more unit would pay, and ask for hosts that gain nothing.
 func (g *graph) worth(c *class, res solver.Result) flowgraph.Cost {
 	var most flowgraph.Cost
-	sink := res.Potential(g.sink)
+	sink, left := res.Potential(g.sink), c.open()+c.moving
 	for _, a := range g.net.Out(c.node) {
-		if res.Flow(a.Arc) > 0 {
+		if flow := res.Flow(a.Arc); flow > 0 {
 			most = max(most, a.Cost+sink-res.Potential(a.Node))
+			if left -= flow; left <= 0 { // that is all it has
+				break
+			}
 		}
 	}
 	return most

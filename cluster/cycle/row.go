@@ -82,9 +82,7 @@ type row struct {
 	cycle int // in which deep was last lowered
 	asked int // the last one whose plan asked for it
 
-	least flowgraph.Cost // see floor
-	pass  int            // of price-out that least belongs to
-
+	floor floor
 	racks []openRack // by number
 
 	sampled, share int // position in the log of host changes behind openOf, and what it returned then
@@ -130,13 +128,12 @@ func (r *row) inRack(k int32) *openRack {
 	return o
 }
 
-// floor returns what a start in the row pays at least, with what it pays for the place by the potentials of the pass, as far
-// as that is known: a class that gains nothing by it need not look at the hosts.
-func (r *row) floor(pass int) flowgraph.Cost {
-	if r.pass != pass {
-		return 0
-	}
-	return r.least
+// floor is what a start on one of the first hosts of a row pays at least, with what it pays for the place by the potentials of a
+// pass of offers.
+type floor struct {
+	least flowgraph.Cost
+	read  int // so many hosts
+	pass  int
 }
 
 // likeness is what holds for all hosts of a signature at any load.
