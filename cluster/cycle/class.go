@@ -183,6 +183,9 @@ func (c *class) open() int64 {
 	return n
 }
 
+// flows reports whether the flow has units of the class to place.
+func (c *class) flows() bool { return c.open() > 0 && !c.skipped }
+
 // claims returns how many units wait that their pool may claim room for.
 func (c *class) claims() int64 { return c.left[cluster.TierReserved] + c.left[cluster.TierEntitled] }
 

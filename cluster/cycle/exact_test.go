@@ -210,10 +210,10 @@ func TestNoHostTakesMoreThanItsBound(t *testing.T) {
 		rec.Slack = vector("slack", 60)
 		h := &host{rec: rec, room: rec.Room()}
 		var classes []*class
-		for i := range rapid.IntRange(1, 5).Draw(t, "classes") {
+		for range rapid.IntRange(1, 5).Draw(t, "classes") {
 			r := &row{task: &cluster.TaskSpec{Resources: vector("request", 9)}}
 			r.key.revocable = rapid.Bool().Draw(t, "revocable")
-			classes = append(classes, &class{row: r, node: flowgraph.NodeID(i)})
+			classes = append(classes, &class{row: r, left: [cluster.NumTiers]int64{1}})
 		}
 		bound := smallestOf(classes)
 		takes, starts := bound.takes(h, &h.room.Fixed), int64(0)

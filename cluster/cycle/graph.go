@@ -56,8 +56,7 @@ func newGraph(model costmodels.Model, round *costmodels.Round, s solver.Solver) 
 // setClass brings the class's node in line with what is admitted of it, and its price. A class with nothing to place has no
 // node.
 func (g *graph) setClass(c *class) {
-	open := c.open()
-	if open == 0 || c.skipped {
+	if !c.flows() {
 		g.dropClass(c)
 		g.flush()
 		return
@@ -79,7 +78,7 @@ func (g *graph) setClass(c *class) {
 			g.net.SetBounds(a, 0, left)
 		}
 	}
-	g.supply(c, open)
+	g.supply(c, c.open())
 }
 
 func (g *graph) supply(c *class, n int64) {
@@ -270,10 +269,10 @@ type smallest struct {
 	tasks, revoked  bool // there are such classes
 }
 
-// of returns the bound for the classes that have a node.
+// smallestOf returns the bound for the classes that the flow places.
 func smallestOf(classes []*class) (s smallest) {
 	for _, c := range classes {
-		if c.node == flowgraph.NoNode {
+		if !c.flows() {
 			continue
 		}
 		least, some := &s.task, &s.tasks
@@ -302,7 +301,7 @@ func (s *smallest) takes(h *host, room *[cluster.NumDimensions]int64) (n int64) 
 	return n
 }
 
-// bound brings the bounds of the hosts in line with what the classes that have a node ask for. Complexity: the classes, and
+// bound brings the bounds of the hosts in line with what the classes ask for that the flow places. Complexity: the classes, and
 // the hosts if the bound changed.
 func (g *graph) bound(classes []*class, hosts []*host) {
 	s := smallestOf(classes)

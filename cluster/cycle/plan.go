@@ -25,10 +25,12 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 	lap.end(&out.Stats, Price)
 	p.admit(in.Now)
 	lap.end(&out.Stats, Pools)
-	for range maxPasses {
+	for pass := range maxPasses {
 		p.trade()
-		p.solveRounds(in, out, lap)
-		p.insert(out)
+		if pass == 0 || p.moves || p.anyRoom() {
+			p.solveRounds(in, out, lap)
+			p.insert(out)
+		}
 		p.refit(out)
 		p.displace(in, out)
 		lap.end(&out.Stats, Fit)
@@ -38,6 +40,18 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 			return
 		}
 	}
+}
+
+// anyRoom reports whether some host has room, in each dimension by itself, for the smallest of what waits. Complexity: classes and
+// hosts.
+func (p *Planner) anyRoom() bool {
+	s := smallestOf(p.order)
+	for i, h := range p.hosts.byIndex {
+		if h != nil && s.takes(h, &p.hosts.rooms[i]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // solveRounds solves, commits what fits exactly, and solves again for the rest until nothing is gained.
@@ -107,7 +121,7 @@ func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.fit(h
 // reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all. Tiers weaker than what was cut
 // wait until that is placed: they would have the room that it is to have. If the flow is solved again, hosts may keep room for that.
 func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) {
-	order := slices.DeleteFunc(p.byWorth(), func(c *class) bool { return c.node == flowgraph.NoNode })
+	order := p.byWorth(func(c *class) bool { return c.node != flowgraph.NoNode })
 	flows := make([][]share, len(order))
 	for i, c := range order {
 		for l := range c.links.all() {
@@ -172,11 +186,11 @@ func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*
 	return cut
 }
 
-// byWorth returns the classes that have something to place, the one first that gains most.
-func (p *Planner) byWorth() []*class {
-	order := make([]*class, 0, len(p.order))
+// byWorth returns those of the classes that have something to place, the one first that gains most.
+func (p *Planner) byWorth(of func(*class) bool) []*class {
+	var order []*class
 	for _, c := range p.order {
-		if c.open() > 0 {
+		if c.open() > 0 && of(c) {
 			order = append(order, c)
 		}
 	}
@@ -241,8 +255,7 @@ const (
 // had; in each the classes that gain most first, and those that gain alike by turns.
 func (p *Planner) insert(out *Output) {
 	for tier := range cluster.NumTiers {
-		order := p.byWorth()
-		order = slices.DeleteFunc(order, func(c *class) bool { return c.tier() != tier })
+		order := p.byWorth(func(c *class) bool { return c.tier() == tier })
 		for len(order) > 0 {
 			n := 1
 			for n < len(order) && order[n].worth() == order[0].worth() {
