@@ -124,8 +124,19 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 	order := p.byWorth(func(c *class) bool { return c.node != flowgraph.NoNode })
 	flows := make([][]share, len(order))
 	for i, c := range order {
+		left := c.open() + c.moving
+		for _, a := range c.wait {
+			if a != flowgraph.NoArc {
+				left -= res.Flow(a)
+			}
+		}
 		for l := range c.links.all() {
-			if n := res.Flow(l.arc) - p.sent[l]; n > 0 {
+			if left <= 0 { // the others wait
+				break
+			}
+			flow := res.Flow(l.arc)
+			left -= flow
+			if n := flow - p.sent[l]; n > 0 {
 				flows[i] = append(flows[i], share{l.host, n, p.graph.net.Cost(l.arc)})
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // queue is the order in which a leaf's groups were handed to admission, so that its grants find back.
@@ -173,22 +174,27 @@ func (p *Planner) trade() {
 		traits   [4]bool
 		within   time.Duration // what ends in time may go where others may not
 	}
-	var order []peers
-	markets := map[peers][]*class{}
+	var order []*[]*class
+	markets := map[peers]*[]*class{}
+	var last peers
+	var market *[]*class // of the last one, as it is mostly that of the next
 	for _, c := range p.order {
 		k := &c.key.group
 		if c.open() == 0 && c.refused == 0 || k.gang || k.job != 0 || k.owner != "" || c.passed {
 			continue
 		}
 		at := peers{k.pool, k.priority, k.fixed, k.named, [4]bool{c.key.ahead, k.preemptible, k.revocable, k.controller}, k.maxRunTime}
-		if markets[at] == nil {
-			order = append(order, at)
+		if market == nil || at != last {
+			if last, market = at, markets[at]; market == nil {
+				market = new([]*class)
+				markets[at], order = market, append(order, market)
+			}
 		}
-		markets[at] = append(markets[at], c)
+		*market = append(*market, c)
 	}
-	for _, at := range order {
-		if classes := markets[at]; len(classes) > 1 {
-			deal(classes)
+	for _, classes := range order {
+		if len(*classes) > 1 {
+			deal(*classes)
 		}
 	}
 }
@@ -196,26 +202,26 @@ func (p *Planner) trade() {
 // deal gives what the classes have of each tier together to the dearest first.
 func deal(classes []*class) {
 	var total [cluster.NumTiers]int64
-	want := make([]int64, len(classes))
+	type bidder struct {
+		class  *class
+		price  flowgraph.Cost
+		queued cluster.Time
+		task   cluster.TaskKey
+	}
+	bidders := make([]bidder, len(classes))
 	for i, c := range classes {
-		want[i] = c.open() + c.refused
+		head, _ := c.queue.Min()
+		bidders[i] = bidder{c, c.price, head.queued, head.task}
+		c.refused += c.open()
 		for t, left := range c.left {
 			total[t] += left
 		}
 	}
-	index := make([]int, len(classes))
-	for i := range index {
-		index[i] = i
-	}
-	slices.SortStableFunc(index, func(i, j int) int {
-		a, b := classes[i], classes[j]
-		headA, _ := a.queue.Min()
-		headB, _ := b.queue.Min()
-		return cmp.Or(cmp.Compare(b.price, a.price), cmp.Compare(headA.queued, headB.queued), cmp.Compare(headA.task, headB.task))
+	slices.SortFunc(bidders, func(a, b bidder) int {
+		return cmp.Or(cmp.Compare(b.price, a.price), cmp.Compare(a.queued, b.queued), cmp.Compare(a.task, b.task))
 	})
-	for _, i := range index {
-		c := classes[i]
-		c.refused = want[i]
+	for i := range bidders {
+		c := bidders[i].class
 		for t := range c.left {
 			n := min(c.refused, total[t])
 			c.left[t] = n
