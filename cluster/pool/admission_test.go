@@ -248,3 +248,17 @@ func TestAdmission(t *testing.T) {
 		})
 	}
 }
+
+// The core of a gang may be larger than its job's part of a fair leaf: it has what the parts leave over, one after the other.
+func TestACoreTakesWhatFairPartsLeave(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, 2, 1)
+	leaf.Order = cluster.FairJobs
+	gang := func(uid cluster.JobUID) pool.Group {
+		g := batch(0, cluster.Time(uid), cpu(1), 0, 2)
+		g.Job, g.Core = uid, 2
+		return g
+	}
+	grants := admit(t, leaf, cpu(8), 10, gang(1), gang(2))
+	require.EqualValues(t, 2, grants[0].Admitted())
+	require.Zero(t, grants[1].Admitted())
+}

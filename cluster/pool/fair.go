@@ -129,6 +129,9 @@ func (w *walk) topUp(bounds bands) {
 	}
 	for _, i := range w.all.waiting {
 		g, grant := &w.q.groups[i], &w.q.grants[i]
+		if g.Core > 0 {
+			w.topUpCore(i, room)
+		}
 		if g.Passed || g.Core > 0 || w.cores[g.Job] != nil && !w.whole[g.Job] {
 			continue // the core stays in one tier, and goes before the rest
 		}
@@ -139,6 +142,25 @@ func (w *walk) topUp(bounds bands) {
 			room.take(w.request[i], tier, n)
 			grant.Waiting[tier] += n
 			left -= n
+		}
+	}
+}
+
+// topUpCore grants one tier to the core of a job for which its party's part is too small.
+func (w *walk) topUpCore(i int32, room bands) {
+	job := w.q.groups[i].Job
+	unit, open := w.coreUnit(job)
+	if w.whole[job] || !open {
+		return
+	}
+	for tier := w.strongest(i); tier <= w.weakest(i); tier++ {
+		if room.fit(unit, tier, 1) > 0 {
+			room.take(unit, tier, 1)
+			w.whole[job] = true
+			for _, m := range w.cores[job] {
+				w.q.grants[m].Waiting[tier] += w.q.groups[m].Core
+			}
+			return
 		}
 	}
 }

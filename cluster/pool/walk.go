@@ -291,12 +291,9 @@ func (w *walk) admitCore(l line, i int32) {
 		return
 	}
 	w.whole[job] = false
-	unit := w.vector(nil)
-	for _, m := range w.cores[job] {
-		if w.q.open[m] < w.q.groups[m].Core || w.q.groups[m].Passed {
-			return // a limit on jobs keeps some of them back, or there is no host for them
-		}
-		addTimes(unit, w.request[m], w.q.groups[m].Core)
+	unit, open := w.coreUnit(job)
+	if !open {
+		return
 	}
 	w.look(i)
 	for tier := w.strongest(i); tier <= w.weakest(i); tier++ {
@@ -314,6 +311,19 @@ func (w *walk) admitCore(l line, i int32) {
 	}
 	w.hold(l, i, unit, true, true)
 	w.explainCore(job, i)
+}
+
+// coreUnit returns what the core of a job asks for together. It is not open where a limit on jobs keeps some of it back, or
+// there is no host for it.
+func (w *walk) coreUnit(job cluster.JobUID) (unit []int64, open bool) {
+	unit = w.vector(nil)
+	for _, m := range w.cores[job] {
+		if w.q.open[m] < w.q.groups[m].Core || w.q.groups[m].Passed {
+			return nil, false
+		}
+		addTimes(unit, w.request[m], w.q.groups[m].Core)
+	}
+	return unit, true
 }
 
 // explainCore gives all groups of a core the reason of the one that was decided on.
