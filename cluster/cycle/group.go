@@ -189,6 +189,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	if t == nil || !t.State.Bound() && t.State != cluster.TaskReserved && !restingCore(snap, t) {
 		if old != nil {
 			p.dropUnit(old)
+			p.dirty = true // what it counted against has room, also where its host takes no work
 		}
 		return
 	}

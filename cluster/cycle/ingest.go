@@ -108,6 +108,7 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, j *cluster.Job, k cluste
 			was.class.queue.Delete(was.as)
 			delete(p.waiting, k)
 			p.moved = true
+			p.dirty = p.dirty || t == nil || t.State.Terminal() // others may have what it claimed
 		}
 		return
 	}

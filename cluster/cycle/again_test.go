@@ -1,0 +1,35 @@
+package cycle_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// TestALimitIsFreeWhereNoHostGainsRoom: the only task that its job may run at once ends on a host that is drained, and the next one
+// begins elsewhere.
+func TestALimitIsFreeWhereNoHostGainsRoom(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(2, 0))
+	s.host(1, vector(2, 0))
+	s.job(cluster.RootPool, 2, 1, func(j *cluster.JobSpec) { j.Limits.MaxRunning = 1 })
+	first := s.step().Placements
+	require.Len(t, first, 1)
+	s.emit(&cluster.HostDrain{ID: first[0].Host, Drain: true})
+	require.Empty(t, s.step().Placements)
+	s.report(first[0].Task, cluster.TaskSucceeded)
+	require.Len(t, s.step().Placements, 1)
+}
+
+// TestWhoStopsWaitingLetsOthersStart: the core of a gang that does not fit starts without a member that was stopped, also where
+// nothing else happens.
+func TestWhoStopsWaitingLetsOthersStart(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(1, 0))
+	gang := s.job(cluster.RootPool, 2, 1, core(2))
+	require.Empty(t, s.step().Placements)
+	s.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(gang, 1), Reason: cluster.ReasonTaskStopped})
+	require.Len(t, s.step().Placements, 1)
+}
