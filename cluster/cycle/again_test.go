@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,5 +32,23 @@ func TestWhoStopsWaitingLetsOthersStart(t *testing.T) {
 	gang := s.job(cluster.RootPool, 2, 1, core(2))
 	require.Empty(t, s.step().Placements)
 	s.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(gang, 1), Reason: cluster.ReasonTaskStopped})
+	require.Len(t, s.step().Placements, 1)
+}
+
+// TestAPreferenceOfTheOnlyHostGivesWay: a daemon starts on its host when what it would rather have has given way, without anything
+// else happening.
+func TestAPreferenceOfTheOnlyHostGivesWay(t *testing.T) {
+	s := newShared(t)
+	id := s.rack(0, "r1", 2)
+	daemon := cluster.MakeTaskKey(s.job(cluster.RootPool, 0, 1, func(j *cluster.JobSpec) {
+		j.Type = cluster.Daemon
+		j.Preferences = []cluster.SoftConstraint{{Constraint: host("rack", "r0"), Soft: cluster.Soft{Penalty: time.Second, Timeout: 10 * time.Second}}}
+	}), 0)
+	s.emit(&cluster.InstanceAdded{Task: daemon, Host: id})
+	s.emit(&cluster.TaskHeld{Task: daemon, Hold: cluster.Hold{Host: id, Until: cluster.Forever}})
+	out := s.step()
+	require.Empty(t, out.Placements)
+	require.NotZero(t, out.WakeAt)
+	s.now = out.WakeAt
 	require.Len(t, s.step().Placements, 1)
 }

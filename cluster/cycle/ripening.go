@@ -41,12 +41,14 @@ func (q ripening) next() cluster.Time {
 	return q[0].at
 }
 
-// ripen has the waiting tasks change class of which a preference gives way by now.
+// ripen has the waiting tasks change class of which a preference gives way by now, and lets those start that room is held for.
 func (p *Planner) ripen(snap *cluster.Snapshot) {
 	for at := p.ripening.next(); at != 0 && at <= p.now; at = p.ripening.next() {
 		k := heap.Pop(&p.ripening).(ripe).task
 		if was, waits := p.waiting[k]; waits {
 			p.ingestWaiting(snap, snap.Job(k.Job()), k, snap.Task(k), was, true)
+		} else if u := p.held[k]; u != nil && u.state == cluster.TaskReserved {
+			u.kind = p.kindFor(snap, snap.Job(k.Job()), snap.Task(k), u.spec)
 		}
 	}
 }
