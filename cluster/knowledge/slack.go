@@ -81,11 +81,11 @@ func (s *Slack) Measured(snap *cluster.Snapshot, shard cluster.ShardID, at clust
 		if t == nil || !t.State.Bound() || t.Run != r.Run.Run {
 			continue
 		}
-		spec := snap.Job(t.Key.Job()).Spec
-		if spec.Revocable {
+		j := snap.Job(t.Key.Job())
+		if j.Spec.Revocable {
 			continue
 		}
-		asked := spec.TaskOf(t.Key.Instance()).Resources
+		asked := j.TaskFor(t).Resources
 		old, known := before.runs[t.Key]
 		u := use{t.Run, r.Used}
 		switch {

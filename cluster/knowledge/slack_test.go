@@ -131,3 +131,13 @@ func TestChangesOvertakenByTasks(t *testing.T) {
 	m.take(changes)
 	require.Zero(t, m.state.Host("s/h").Slack)
 }
+
+// What a run leaves unused is of what it was placed with, while an update of its job asks for more.
+func TestAnUpdateLendsNothingMore(t *testing.T) {
+	m := newMeter(t)
+	m.report(time.Second, 4000)
+	spec := *m.state.Job(1).Spec
+	spec.Task.Resources.Fixed[cluster.CPU] = 30_000
+	m.emit(&cluster.JobUpdated{Job: 1, Spec: &spec, Update: &cluster.Update{From: 1}})
+	require.EqualValues(t, 11_000, m.report(window, 4000), "16,000 less 4,000 and a quarter")
+}

@@ -122,7 +122,7 @@ func holdHome(tx *Tx, k cluster.TaskKey) error {
 		return nil
 	}
 	h := tx.State().Host(t.Home)
-	spec := tx.State().Job(k.Job()).Spec.TaskOf(k.Instance())
+	spec := tx.State().Job(k.Job()).TaskFor(t)
 	if h == nil || h.State() != cluster.HostUp || !spec.Resources.Fits(h.Capacity) || spec.Needs()&^h.Capabilities != 0 {
 		return nil
 	}

@@ -145,7 +145,7 @@ func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 		HomeHost:  string(t.Home),
 	}
 	if t.State.Bound() {
-		p.Allocated = vectorTo(j.Spec.TaskOf(t.Key.Instance()).Resources)
+		p.Allocated = vectorTo(j.TaskFor(t).Resources)
 		p.Allocated.Ports = int64(len(t.Ports))
 		p.Health = healths[t.Health]
 	}

@@ -133,7 +133,7 @@ func userOf(s *cluster.Snapshot, h *cluster.Host, volume string) *cluster.Task {
 		if t == nil {
 			continue // the host may be older than the snapshot
 		}
-		if slices.ContainsFunc(s.Job(k.Job()).Spec.TaskOf(k.Instance()).Volumes, func(v cluster.Volume) bool {
+		if slices.ContainsFunc(s.Job(k.Job()).TaskFor(t).Volumes, func(v cluster.Volume) bool {
 			return v.Name != "" && v.NameFor(k.Instance()) == volume
 		}) {
 			return t
