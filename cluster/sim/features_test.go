@@ -49,6 +49,7 @@ type story struct {
 
 	interference fleet.Interference
 	learnEvery   time.Duration
+	lostAfter    time.Duration
 
 	result *Result // of the last time that it was told
 }
@@ -72,7 +73,7 @@ func (s *story) tell(t *testing.T) []occupancy {
 		c.Model = s.model
 	}
 	c.Pools, c.Faults, c.Usage, c.Stragglers = s.pools, s.faults, s.usage, s.stragglers
-	c.Interference, c.LearnEvery = s.interference, s.learnEvery
+	c.Interference, c.LearnEvery, c.LostAfter = s.interference, s.learnEvery, s.lostAfter
 	if s.greedy {
 		c.NewSolver = nil
 	}
@@ -1014,4 +1015,16 @@ func TestImagesAreFetchedOnce(t *testing.T) {
 		require.True(t, there(8_000_000_000, crash), name)
 		require.False(t, there(0, Faults{}), name)
 	}
+}
+
+// TestACopyThatComesBackIsKilled: a rack is cut off for longer than its tasks are waited for. When it is seen again, what it still runs
+// of them is killed, though the shard was connected all the time.
+func TestACopyThatComesBackIsKilled(t *testing.T) {
+	s := story{jobs: []trace.Job{work("it", 0, 12, nil)}}
+	s.jobs[0].Durations[0] = 0
+	s.faults.Script = []Fault{{At: 10 * time.Second, Kind: RackCut, Target: "r0", For: time.Minute}}
+	s.lostAfter = 20 * time.Second
+	s.tell(t)
+	require.Positive(t, s.result.RunEnds["LOST/HOST_LOST"])
+	require.Equal(t, 2*s.result.RunEnds["LOST/HOST_LOST"], s.result.Faults.Stale, "each was told of once more, and that it was killed")
 }

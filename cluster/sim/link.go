@@ -100,11 +100,18 @@ func (l *link) ReportHosts(hosts []hostmgr.Host) {
 			gone = append(gone, name)
 		}
 	}
+	before := l.hosts
 	l.hosts = now
-	if l.connected {
-		l.s.scheduler.send(func(tx *rules.Tx) error {
-			return rules.ReportHosts(tx, trace.Shard, changed, gone, false)
-		}, l.s.failOn)
+	if !l.connected {
+		return
+	}
+	l.s.scheduler.send(func(tx *rules.Tx) error {
+		return rules.ReportHosts(tx, trace.Shard, changed, gone, false)
+	}, l.s.failOn)
+	for _, s := range l.driver.Inventory() { // as the shard does: what runs on a host that comes back may have been given up
+		if _, stayed := before[s.Host]; !stayed && !s.State.Terminal() {
+			l.ReportStatus(s)
+		}
 	}
 }
 

@@ -54,6 +54,8 @@ const (
 	Slack Rule = "SLACK"
 	// Plan: a cycle's plan is true to its snapshot. Somebody else looks; see Checker.Plan.
 	Plan Rule = "PLAN"
+	// Availability: nothing voluntary takes more of a service away than its job bears.
+	Availability Rule = "AVAILABILITY"
 	// Idle: at a quiet moment nothing waits that fits.
 	Idle Rule = "IDLE"
 	// Stuck: when all is settled no task is between two states.
@@ -159,6 +161,10 @@ func (c *Checker) Record(r cluster.Record) {
 		}
 	case *cluster.JobUpdated:
 		c.update(e)
+	case *cluster.UpdateAdvanced:
+		c.advance(e)
+	case *cluster.TaskUpdated:
+		c.updateTask(e)
 	case *cluster.JobStopping:
 		c.stopJob(e.Job)
 	case *cluster.JobDeleted:
@@ -174,7 +180,7 @@ func (c *Checker) Record(r cluster.Record) {
 	case *cluster.TaskReleased:
 		c.wake(e.Task)
 	case *cluster.InstanceAdded:
-		c.addInstance(e.Task)
+		c.addInstance(e)
 	case *cluster.InstanceRemoved:
 		c.leave(e.Task)
 	case *cluster.CopyAdded:
@@ -182,6 +188,10 @@ func (c *Checker) Record(r cluster.Record) {
 	case *cluster.CopyWon:
 		c.winCopy(e.Task)
 	case *cluster.HomeForgotten:
+		if t := c.task(e.Task); t != nil && t.state == held {
+			c.release(e.Task, t)
+			c.enter(e.Task, t, waiting)
+		}
 	case *cluster.JobReleased:
 		c.releaseJob(e.Job)
 	case *cluster.TaskHeld:

@@ -104,6 +104,11 @@ func label(k, v string, c cluster.Comparison, n uint32) cluster.Constraint {
 	return cluster.Constraint{Label: cluster.KeyValue{Key: k, Value: v}, Comparison: c, Count: n}
 }
 
+// asking updates the job to tasks that ask for so much.
+func asking(cpu int64) *cluster.JobUpdated {
+	return &cluster.JobUpdated{Job: uid, Update: &cluster.Update{From: 1}, Spec: spec(func(s *cluster.JobSpec) { s.Task.Resources.Fixed[cluster.CPU] = cpu })}
+}
+
 // TestEachRule breaks one rule at a time.
 func copies(s *cluster.JobSpec) { s.Speculation = &cluster.Speculation{} }
 
@@ -130,6 +135,25 @@ func TestEachRule(t *testing.T) {
 		{"a gap", check.Sequence, nil, func(l *log) { l.seq++; l.add(placed(0, 1, a)) }},
 		{"a step back in time", check.Sequence, nil, func(l *log) {
 			l.Record(cluster.Record{Seq: l.seq + 1, At: 1, Event: placed(0, 1, a)})
+		}},
+		{"an update", "", nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), placed(1, 1, a), status(1, 1, cluster.TaskRunning), asking(1000),
+				&cluster.TaskUpdated{Task: key(0), Version: 2}, status(0, 1, cluster.TaskKilled), &cluster.TaskRequeued{Task: key(0)},
+				&cluster.TaskUpdated{Task: key(2), Version: 2}, placed(0, 2, b))
+		}},
+		{"a run by the spec before", check.Capacity, nil, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), asking(600), placed(1, 1, a), placed(2, 1, a))
+		}},
+		{"a task grows in place", check.Capacity, nil, func(l *log) {
+			l.add(placed(0, 1, a), placed(1, 1, a), asking(700), &cluster.TaskUpdated{Task: key(0), Version: 2, InPlace: true})
+		}},
+		{"a version that there is not", check.Life, nil, func(l *log) { l.add(&cluster.TaskUpdated{Task: key(0), Version: 2}) }},
+		{"more of a service is away than it bears", check.Availability, func(s *cluster.JobSpec) { s.Type, s.Preemptible = cluster.Stateless, true }, func(l *log) {
+			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), &cluster.TaskPreempted{Task: key(0), Run: 1})
+		}},
+		{"the host of a daemon goes", "", func(s *cluster.JobSpec) { s.Type, s.Instances = cluster.Daemon, 0 }, func(l *log) {
+			l.add(&cluster.InstanceAdded{Task: key(0), Host: a}, &cluster.HostRemoved{ID: a}, &cluster.HostReported{ID: a, Machine: machine()},
+				&cluster.InstanceAdded{Task: key(0), Host: a})
 		}},
 		{"placed twice", check.Once, nil, func(l *log) { l.add(placed(0, 1, a), placed(0, 2, b)) }},
 		{"a run number again", check.Once, nil, func(l *log) {

@@ -40,7 +40,7 @@ func (c *Checker) addCopy(e *cluster.CopyAdded) {
 	if j.copies == nil {
 		j.copies = map[uint32]*task{}
 	}
-	next := &task{state: ended, again: true, since: c.at, off: t.host}
+	next := &task{state: ended, again: true, since: c.at, off: t.host, spec: t.spec}
 	if old := j.copies[e.Task.Instance()]; old != nil {
 		next.run = old.run
 	}

@@ -29,7 +29,7 @@ func (c *Checker) keep(k cluster.TaskKey, t *task, hold *cluster.Hold) {
 		return
 	}
 	t.hold = h
-	h.holds[k] = &reserved{c.jobs[k.Job()].spec.TaskOf(k.Instance()), hold.GPUs, hold.Ports}
+	h.holds[k] = &reserved{t.spec.TaskOf(k.Instance()), hold.GPUs, hold.Ports}
 }
 
 // release ends what is kept for the task.
@@ -61,9 +61,10 @@ func (c *Checker) preempt(e *cluster.TaskPreempted) {
 	case t == nil || !t.state.bound() || t.state == stopping || t.run != e.Run:
 		c.report(Life, "task %v is asked to leave and does not run, or leaves already", e.Task)
 		return
-	case !c.jobs[e.Task.Job()].spec.Preemptible && !c.jobs[e.Task.Job()].spec.Revocable:
+	case !t.spec.Preemptible && !t.spec.Revocable:
 		c.report(Reservation, "task %v is asked to leave and may not be preempted", e.Task)
 	}
+	c.volunteers(e.Task, t)
 	c.enter(e.Task, t, stopping)
 	if e.Hold != nil {
 		c.keep(e.Task, t, e.Hold)

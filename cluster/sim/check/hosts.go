@@ -63,12 +63,19 @@ func (c *Checker) removeHost(id cluster.HostID) {
 			c.report(Life, "host %q is removed with %d tasks on it", id, h.tasks)
 		}
 		for k := range h.holds { // each for itself: the order does not matter
-			if t := c.task(k); t.state == held {
+			t := c.task(k)
+			if t.hold = nil; t.state == held {
 				c.enter(k, t, waiting)
 			}
-			c.task(k).hold = nil
 		}
 		delete(c.hosts, id)
+		for _, j := range c.jobs { // each for itself
+			for k, t := range j.all {
+				if t.home == id && !t.gone {
+					c.leave(k)
+				}
+			}
+		}
 	})
 }
 

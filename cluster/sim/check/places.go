@@ -191,7 +191,7 @@ func (h *host) in(domain string) string {
 
 // labeled reports whether the task has all the labels, the task's own before those of its job.
 func (c *Checker) labeled(k cluster.TaskKey, wanted []cluster.KeyValue, anyValue bool) bool {
-	spec := c.jobs[k.Job()].spec
+	spec := c.task(k).spec
 	for _, w := range wanted {
 		found := false
 		for _, list := range [][]cluster.KeyValue{spec.TaskOf(k.Instance()).Labels, spec.Labels} {

@@ -6,6 +6,7 @@ import "github.com/sluice-scheduler/sluice/cluster"
 type account struct {
 	settings map[string]cluster.PoolResource // by dimension
 	hosts    []cluster.KeyValue              // labels that hosts of its tasks have to have
+	counted  bool                            // it limits how many jobs may run, or what controllers may have
 	used     map[string]int64
 }
 
@@ -21,6 +22,8 @@ func (c *Checker) account(path cluster.PoolPath) *account {
 func (c *Checker) putPool(p *cluster.Pool) {
 	a := c.account(p.Path)
 	a.settings, a.hosts = map[string]cluster.PoolResource{}, p.Hosts
+	l := &p.Limits
+	a.counted = l.RunningJobs != nil || l.RunningJobsPerUser != nil || l.RunningJobsPerGroup != nil || l.ControllerPercent != nil
 	for _, r := range p.Resources {
 		a.settings[r.Dimension] = r
 	}
@@ -61,10 +64,21 @@ func asks(task *cluster.TaskSpec) map[string]int64 {
 	return list
 }
 
-// keptBack reports whether a pool's own settings let n such tasks of the job wait although there is room: a limit is
-// reached; what may not be preempted would use more than is reserved, where anything is; or, there, others wait in the
+// keptBack reports whether the settings of the job or of a pool let n such tasks of the job wait although there is room: a limit
+// is reached, or may be, where jobs are counted; what may not be preempted would use more than is reserved, where anything is; or, there, others wait in the
 // pool that are at least as urgent and came before, and that it might pass.
 func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
+	if most := int64(j.spec.Limits.MaxRunning); most > 0 {
+		bound := int64(0)
+		for _, t := range j.all {
+			if t.state.bound() {
+				bound++
+			}
+		}
+		if bound+n > most {
+			return true
+		}
+	}
 	if c.reserves {
 		for _, k := range c.jobs { // in any order: one or none
 			if k.waiting > 0 && k.uid < j.uid && k.spec.Pool == j.spec.Pool && k.spec.Priority >= j.spec.Priority {
@@ -74,6 +88,9 @@ func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 	}
 	for p := j.spec.Pool; p != ""; p = p.Parent() {
 		a := c.account(p)
+		if a.counted {
+			return true
+		}
 		for name, v := range asks(task) {
 			set, known := a.settings[name]
 			if known && set.Limit != cluster.NoLimit && a.used[name]+n*v > set.Limit {

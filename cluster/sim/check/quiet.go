@@ -32,22 +32,23 @@ func (c *Checker) quietJob(j *job, asked map[string]int64) {
 		core = j.spec.Gang.Minimum
 		waits := c.waitingIn(j, 0, core)
 		if len(waits) > 0 {
-			if n := int64(len(waits)); !c.gangMayWait(j) && !c.keptBack(j, &j.spec.Task, n) && c.room(j, &j.spec.Task, j.signature, n, asked) >= n {
+			if n := int64(len(waits)); !c.gangMayWait(j) && !c.keptBack(j, &j.spec.Task, n) && c.room(j.spec, &j.spec.Task, j.signature, n, asked) >= n {
 				c.report(Idle, "the %d waiting tasks of the gang of job %d (%q) wait, though all of them fit", len(waits), j.uid, j.spec.Name)
 			}
 			return // those beyond the core start after it
 		}
 	}
-	if len(j.spec.Overrides) == 0 {
-		if n := j.waiting; n > 0 && !c.keptBack(j, &j.spec.Task, 1) && c.room(j, &j.spec.Task, j.signature, 1, asked) > 0 {
-			c.report(Idle, "%d tasks of job %d (%q) wait, though one fits on host %q", n, j.uid, j.spec.Name, c.firstFor(j, &j.spec.Task))
+	if len(j.spec.Overrides) == 0 && len(j.specs) == 1 {
+		if n := j.waiting; n > 0 && !c.keptBack(j, &j.spec.Task, 1) && c.room(j.spec, &j.spec.Task, j.signature, 1, asked) > 0 {
+			c.report(Idle, "%d tasks of job %d (%q) wait, though one fits on host %q", n, j.uid, j.spec.Name, c.firstFor(j.spec, &j.spec.Task))
 		}
 		return
 	}
 	for _, i := range c.waitingIn(j, core, uint32(len(j.tasks))) {
-		task := j.spec.TaskOf(i)
-		if !c.keptBack(j, task, 1) && c.room(j, task, signature(j.spec, task), 1, asked) > 0 {
-			c.report(Idle, "task %d of job %d (%q) waits, though it fits on host %q", i, j.uid, j.spec.Name, c.firstFor(j, task))
+		spec := j.tasks[i].spec
+		task := spec.TaskOf(i)
+		if !countsTasks(spec) && !c.keptBack(j, task, 1) && c.room(spec, task, signature(spec, task), 1, asked) > 0 {
+			c.report(Idle, "task %d of job %d (%q) waits, though it fits on host %q", i, j.uid, j.spec.Name, c.firstFor(spec, task))
 		}
 	}
 }
@@ -68,8 +69,8 @@ func (c *Checker) waitingIn(j *job, first, last uint32) (instances []uint32) {
 }
 
 // room counts for how many such tasks of the job there is room on all hosts, at most limit or a little more.
-func (c *Checker) room(j *job, task *cluster.TaskSpec, signature string, limit int64, asked map[string]int64) int64 {
-	for p := j.spec.Pool; p != ""; p = p.Parent() {
+func (c *Checker) room(s *cluster.JobSpec, task *cluster.TaskSpec, signature string, limit int64, asked map[string]int64) int64 {
+	for p := s.Pool; p != ""; p = p.Parent() {
 		for _, l := range c.account(p).hosts {
 			signature += fmt.Sprintf("%q", l)
 		}
@@ -79,7 +80,7 @@ func (c *Checker) room(j *job, task *cluster.TaskSpec, signature string, limit i
 	}
 	sum := int64(0)
 	for _, h := range c.hosts { // a sum up to a limit, of which only whether it is reached counts
-		if sum += c.roomOn(h, j.spec, task, limit); sum >= limit {
+		if sum += c.roomOn(h, s, task, limit); sum >= limit {
 			break
 		}
 	}
@@ -88,9 +89,9 @@ func (c *Checker) room(j *job, task *cluster.TaskSpec, signature string, limit i
 }
 
 // firstFor returns the first host by id that has room for such a task of the job.
-func (c *Checker) firstFor(j *job, task *cluster.TaskSpec) (first cluster.HostID) {
+func (c *Checker) firstFor(s *cluster.JobSpec, task *cluster.TaskSpec) (first cluster.HostID) {
 	for id, h := range c.hosts { // the least id, so the order does not matter
-		if (first == "" || id < first) && c.roomOn(h, j.spec, task, 1) > 0 {
+		if (first == "" || id < first) && c.roomOn(h, s, task, 1) > 0 {
 			first = id
 		}
 	}

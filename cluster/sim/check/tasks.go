@@ -36,15 +36,21 @@ type task struct {
 	hold     *host        // that keeps room for its next run
 	since    cluster.Time // when it was submitted
 
-	succeeded bool  // its last run has
-	won       bool  // a copy of it has
-	off       *host // of a copy: where it does not run
+	succeeded bool           // its last run has
+	won       bool           // a copy of it has
+	off       *host          // of a copy: where it does not run
+	home      cluster.HostID // of an instance of a daemon: with it it goes
+
+	spec *cluster.JobSpec // that it runs by, or will run by where it waits
+	next *cluster.JobSpec // that it will run by when it waits again; nil: the same
 }
 
 type job struct {
 	uid       cluster.JobUID
 	spec      *cluster.JobSpec
-	signature string // of what decides where its tasks fit, where there are no overrides
+	specs     []*cluster.JobSpec // all versions, from the first
+	surge     uint32             // instances that an update runs beyond those of spec
+	signature string             // of what decides where its tasks fit, where all are alike
 	stopping  bool
 	waits     bool // for other jobs
 	tasks     []task
@@ -57,26 +63,33 @@ func (c *Checker) submit(n *cluster.NewJob) {
 		c.report(Life, "job %d is submitted twice", n.UID)
 		return
 	}
-	j := &job{uid: n.UID, spec: n.Spec, signature: signature(n.Spec, &n.Spec.Task)}
+	j := &job{uid: n.UID, spec: n.Spec, specs: []*cluster.JobSpec{n.Spec}, signature: signature(n.Spec, &n.Spec.Task)}
 	c.jobs[n.UID] = j
 	j.waits = len(n.Spec.DependsOn) > 0
 	c.grow(j)
 }
 
-// grow adds waiting tasks up to the number of instances.
+// grow adds waiting tasks up to the number of instances, and has those beyond it go.
 func (c *Checker) grow(j *job) {
-	for i := range j.tasks[:min(len(j.tasks), int(j.spec.Instances))] {
-		if t := &j.tasks[i]; t.gone {
+	if j.spec.Type == cluster.Daemon {
+		return // it has one for each host
+	}
+	wanted := int(j.spec.Instances + j.surge)
+	for k, t := range j.all {
+		if i := int(k.Instance()); i >= wanted && !t.gone {
+			t.gone = true
+			c.end(k, t)
+		} else if i < wanted && t.gone && !k.IsCopy() {
 			t.gone, t.again = false, true
-			if t.state == ended {
-				t.since = c.at
-				c.enter(cluster.MakeTaskKey(j.uid, uint32(i)), t, waiting)
+			if t.next = j.spec; t.state == ended {
+				t.since, t.spec, t.next = c.at, j.spec, nil
+				c.enter(k, t, waiting)
 			}
 		}
 	}
-	added := max(0, int(j.spec.Instances)-len(j.tasks))
+	added, later := max(0, wanted-len(j.tasks)), len(j.tasks) > 0
 	for range added {
-		j.tasks = append(j.tasks, task{since: c.at})
+		j.tasks = append(j.tasks, task{since: c.at, spec: j.spec, again: later})
 	}
 	j.waiting += added
 	c.waiting += added
@@ -93,12 +106,14 @@ func (c *Checker) update(e *cluster.JobUpdated) {
 		c.report(Life, "job %d is updated and does not exist", e.Job)
 		return
 	}
-	for i := int(e.Spec.Instances); i < len(j.tasks); i++ {
-		j.tasks[i].gone = true
-		c.end(cluster.MakeTaskKey(e.Job, uint32(i)), &j.tasks[i])
-	}
 	j.spec, j.signature = e.Spec, signature(e.Spec, &e.Spec.Task)
+	j.specs = append(j.specs, e.Spec)
 	c.grow(j)
+	for k, t := range j.all {
+		if !t.gone && alike(t.spec, e.Spec, k.Instance()) {
+			t.spec, t.next = e.Spec, nil
+		}
+	}
 }
 
 // signature renders everything about a task of a job that decides where it fits.
@@ -151,20 +166,20 @@ func (c *Checker) enter(k cluster.TaskKey, t *task, next state) {
 	case !was.bound() && next.bound():
 		c.bound++
 		c.borrowers += borrows(j.spec)
-		t.host.take(j.spec, k, t, 1)
-		c.book(j, j.spec.TaskOf(k.Instance()), 1)
+		t.host.take(t.spec, k, t, 1)
+		c.book(j, t.spec.TaskOf(k.Instance()), 1)
 	case was.bound() && !next.bound():
 		c.bound--
 		c.borrowers -= borrows(j.spec)
-		c.book(j, j.spec.TaskOf(k.Instance()), -1)
-		t.host.take(j.spec, k, t, -1)
+		c.book(j, t.spec.TaskOf(k.Instance()), -1)
+		t.host.take(t.spec, k, t, -1)
 		if was == stopping {
-			t.host.leaves(j.spec, k, t, -1)
+			t.host.leaves(t.spec, k, t, -1)
 		}
 		t.host, t.devices, t.ports = nil, nil, nil
 	}
 	if next == stopping && was != stopping {
-		t.host.leaves(j.spec, k, t, 1)
+		t.host.leaves(t.spec, k, t, 1)
 	}
 	if t.state = next; next != resting && next != held {
 		t.until = 0
@@ -195,7 +210,7 @@ func (c *Checker) place(e *cluster.Placed) {
 	if t.off == h {
 		c.report(Once, "the copy %v is placed on %q, where its task ran", e.Task, h.id)
 	}
-	c.judge(c.jobs[e.Task.Job()].spec, h, e)
+	c.judge(t.spec, h, e)
 	c.release(e.Task, t)
 	t.run, t.host, t.devices, t.ports, t.presumed, t.succeeded = e.Run, h, e.GPUs, e.Ports, false, false
 	c.enter(e.Task, t, placed)
@@ -239,10 +254,15 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 		c.report(Life, "task %v is stopped and does not exist", e.Task)
 		return
 	case t.state.bound():
+		if e.Reason == cluster.ReasonDrained {
+			c.volunteers(e.Task, t)
+		}
 		c.release(e.Task, t)
 		c.enter(e.Task, t, stopping)
 	case e.Restart:
 		c.release(e.Task, t)
+		t.since = c.at
+		t.goesOn()
 		c.enter(e.Task, t, waiting)
 	case t.state == waiting || t.state == held || t.state == resting:
 		c.release(e.Task, t)
@@ -258,12 +278,19 @@ func (c *Checker) requeue(e *cluster.TaskRequeued) {
 	switch {
 	case t == nil || t.gone:
 		c.report(Life, "task %v waits again and does not exist", k)
+		return
 	case c.jobs[k.Job()].stopping:
 		c.report(Life, "task %v waits again, of a job that is being stopped", k)
+		return
 	case t.won:
 		c.report(Once, "task %v waits again, and a copy of it has succeeded", k)
+		return
 	case t.state == waiting || t.state == resting || t.state == running || t.state == stopping:
 		c.report(Once, "task %v waits again while it waits or run %d of it is under way", k, t.run)
+		return
+	}
+	t.goesOn()
+	switch {
 	case t.state == ended && t.hold != nil: // it moves
 		c.enter(k, t, held)
 	case e.NotBefore != 0:
@@ -277,7 +304,8 @@ func (c *Checker) requeue(e *cluster.TaskRequeued) {
 }
 
 // addInstance takes in a new instance of a daemon.
-func (c *Checker) addInstance(k cluster.TaskKey) {
+func (c *Checker) addInstance(e *cluster.InstanceAdded) {
+	k := e.Task
 	j := c.jobs[k.Job()]
 	if t := c.task(k); j == nil || t != nil && (!t.gone || t.state != ended) {
 		c.report(Life, "task %v is added and exists, or has no job", k)
@@ -287,7 +315,7 @@ func (c *Checker) addInstance(k cluster.TaskKey) {
 		j.tasks = append(j.tasks, task{state: ended, gone: true})
 	}
 	t := &j.tasks[k.Instance()]
-	t.gone, t.again, t.since = false, true, c.at
+	t.gone, t.again, t.since, t.spec, t.home = false, true, c.at, j.spec, e.Host
 	if c.enter(k, t, waiting); j.waits {
 		c.enter(k, t, resting)
 	}
