@@ -267,13 +267,14 @@ func (r *row) beyond(k int) (slot, bool) {
 	return r.head[k], true
 }
 
-// shorten cuts off what nobody has looked at in the last cycles, since to keep it sorted is most of what a head costs.
+// shorten cuts off what nobody has looked at in the last cycles, since to keep it sorted is most of what a head costs. It is slow to
+// forget how far somebody looked, and leaves half as much again: a head that turns out to be too short costs a look at all hosts.
 func (r *row) shorten() {
 	if r.cycle != r.table.cycle {
 		r.cycle = r.table.cycle
-		r.deep -= r.deep / 16
+		r.deep -= r.deep / 64
 	}
-	n := r.deep + r.deep/4 + shortHead
+	n := r.deep + r.deep/2 + shortHead
 	if len(r.head) > fullHead && len(r.head) > n+n/4 {
 		r.end = r.head[n]
 		r.head = r.head[:n]
