@@ -395,9 +395,9 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 		case theirs.err != nil || theirs.result.Status == solver.CostRange:
 			s.challenger = nil
 		case theirs.result.Status != solver.BudgetSpent:
-			// What the simplex has so far is of no use to anybody.
-			s.simplex = netsimplex.New()
+			// The simplex keeps its tree for the next change, unless cost scaling races then.
 			if r, is := s.challenger.(*repair.Solver); is && theirs.result.Status == solver.Optimal {
+				s.simplex = netsimplex.New()
 				s.repair, s.ready, s.challenger, s.shaken = r, true, costscaling.New(), 0
 			}
 			return theirs.result, nil
