@@ -5,7 +5,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -240,11 +239,7 @@ func (p *Planner) risen(i int32, o *offer) flowgraph.Cost {
 		return costmodels.MaxPrice
 	}
 	h := p.hosts.byIndex[i]
-	crowd := p.graph.crowd(h, p.round.Unit, o.after+o.units)
-	if crowd == costmodels.MaxPrice && o.after+o.units < p.round.Unit.Count(h.room, cluster.MaxInstances) {
-		return max(o.ask, o.base+later)
-	}
-	ask := o.base + crowd
+	ask := o.base + p.graph.crowd(h, p.round.Unit, o.after+o.units)
 	if o.after > 0 {
 		ask -= p.graph.crowd(h, p.round.Unit, o.after)
 	}
