@@ -164,9 +164,12 @@ func (l *ledger) capacity(k string) int64 {
 	return 0
 }
 
-func (c *checker) spec(k cluster.TaskKey) *cluster.TaskSpec {
-	return c.snap.Job(k.Job()).TaskFor(c.snap.Task(k))
+// runsBy returns the spec of the job that the task runs by, or will run by where it waits: its priority is that of its run.
+func (c *checker) runsBy(k cluster.TaskKey) *cluster.JobSpec {
+	return c.snap.Job(k.Job()).SpecFor(c.snap.Task(k))
 }
+
+func (c *checker) spec(k cluster.TaskKey) *cluster.TaskSpec { return c.runsBy(k).TaskOf(k.Instance()) }
 
 func (c *checker) once(k cluster.TaskKey, as string) {
 	if was, twice := c.seen[k]; twice {
@@ -310,7 +313,7 @@ func (c *checker) victim(v *cycle.Victim) {
 		c.fail("task %v is asked to leave and is not there", v.Task)
 		return
 	}
-	spec := c.snap.Job(v.Task.Job()).Spec
+	spec := c.runsBy(v.Task)
 	if !spec.Preemptible && !spec.Revocable || spec.Type == cluster.Stateful || spec.Type == cluster.Daemon {
 		c.fail("task %v may not be preempted", v.Task)
 	}

@@ -230,6 +230,46 @@ func TestBrokenSharesAreFound(t *testing.T) {
 	}
 }
 
+// An update changes how urgent a task is, and whether it may be stopped, when it reaches it.
+func TestTheLawsAreForTheVersionThatRuns(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		was, is cluster.JobSpec
+		want    string
+	}{
+		{"more urgent from its next run on", cluster.JobSpec{Preemptible: true}, cluster.JobSpec{Preemptible: true, Priority: 1}, ""},
+		{"less urgent from its next run on", cluster.JobSpec{Preemptible: true, Priority: 1}, cluster.JobSpec{Preemptible: true}, "no more urgent"},
+		{"to be left alone from its next run on", cluster.JobSpec{Preemptible: true}, cluster.JobSpec{}, ""},
+		{"to be stopped from its next run on", cluster.JobSpec{}, cluster.JobSpec{Preemptible: true}, "may not be preempted"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var spec cluster.JobSpec
+			s := newStage(t, func(b *cluster.JobSpec) {
+				b.Type, b.Limits.MaxUnavailable, b.Priority, b.Preemptible = cluster.Stateless, 6, test.was.Priority, test.was.Preemptible
+				spec = *b
+			})
+			spec.Priority, spec.Preemptible = test.is.Priority, test.is.Preemptible
+			spec.Labels = []cluster.KeyValue{{Key: "color", Value: "blue"}} // or they would follow at once
+			s.emit(&cluster.JobUpdated{Job: 1, Spec: &spec, Update: &cluster.Update{From: 1}})
+			s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: &cluster.JobSpec{
+				Name: "waits", Pool: "root/b", Priority: 1, Preemptible: true, Instances: 2, Task: cluster.TaskSpec{Resources: cpu(1)},
+			}}}})
+			plan := good()
+			plan.Pools = pools(0, 6)
+			for i := range plan.Displacements {
+				d := &plan.Displacements[i]
+				d.Holds[0].Task = cluster.MakeTaskKey(3, uint32(i))
+				d.Victims[0].Preemption.For, d.Victims[0].Preemption.ForPool = d.Holds[0].Task, "root/b"
+			}
+			if wrong := s.verify(plan); test.want == "" {
+				require.Empty(t, wrong)
+			} else {
+				require.Contains(t, fmt.Sprint(wrong), test.want)
+			}
+		})
+	}
+}
+
 // A task that was preempted and runs again is left alone for a while.
 func TestHysteresis(t *testing.T) {
 	s := newStage(t)

@@ -45,7 +45,7 @@ func (c *checker) openBooks() *books {
 	}
 	fixed := map[cluster.PoolPath]amounts{} // of has: what may not be preempted
 	for t := range c.snap.Tasks(0) {
-		spec := c.snap.Job(t.Key.Job()).Spec
+		spec := c.runsBy(t.Key)
 		holds := t.State == cluster.TaskReserved || t.State.Bound() && t.State != cluster.TaskPreempting && t.State != cluster.TaskKilling
 		if holds && !spec.Revocable {
 			book(b.has, c.account(t.Key.Job()), c.spec(t.Key))
@@ -141,7 +141,7 @@ type stop struct {
 }
 
 func (c *checker) stop(v *cycle.Victim) *stop {
-	s := &stop{victim: v, from: c.snap.Job(v.Task.Job()).Spec, to: c.snap.Job(v.Preemption.For.Job()).Spec, gives: amounts{}}
+	s := &stop{victim: v, from: c.runsBy(v.Task), to: c.runsBy(v.Preemption.For), gives: amounts{}}
 	s.loses, s.gains = s.from.Pool, s.to.Pool
 	if s.loses == s.gains && s.from.Priority >= s.to.Priority {
 		s.loses, s.gains = c.account(v.Task.Job()), c.account(v.Preemption.For.Job())

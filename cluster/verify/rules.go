@@ -40,8 +40,11 @@ func (c *checker) rules() {
 // crowd returns who is where before the plan; nobody where no job of the plan has a rule that could count them.
 func (c *checker) crowd() crowd {
 	ruled := func(k cluster.TaskKey) bool {
-		j := c.snap.Job(k.Job())
-		return j != nil && (j.Spec.Constraint != nil || len(j.Spec.Preferences)+len(j.Spec.Spread) > 0)
+		if c.snap.Task(k) == nil {
+			return false
+		}
+		spec := c.runsBy(k)
+		return spec.Constraint != nil || len(spec.Preferences)+len(spec.Spread) > 0
 	}
 	any := slices.ContainsFunc(c.plan.Placements, func(p cycle.Placement) bool { return ruled(p.Task) })
 	for i := range c.plan.Displacements {
@@ -70,7 +73,7 @@ func (c *checker) abide(here crowd, k cluster.TaskKey, to cluster.HostID) {
 	if host == nil || job == nil {
 		return // reported elsewhere
 	}
-	spec := job.SpecFor(c.snap.Task(k))
+	spec := c.runsBy(k)
 	others := here
 	if spec.Constraint != nil || len(spec.Preferences) > 0 || len(spec.Spread) > 0 {
 		others = maps.Clone(here)
@@ -154,7 +157,7 @@ func named(k *cluster.Constraint, a cluster.KeyValue) bool {
 // carries reports whether the task has all the labels, of each of which any value will do if anyValue is set.
 func (c *checker) carries(k cluster.TaskKey, labels []cluster.KeyValue, anyValue bool) bool {
 	has := map[string]string{}
-	spec := c.snap.Job(k.Job()).SpecFor(c.snap.Task(k))
+	spec := c.runsBy(k)
 	for _, l := range spec.Labels {
 		has[l.Key] = l.Value
 	}
