@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
 )
 
 // TestALimitIsFreeWhereNoHostGainsRoom: the only task that its job may run at once ends on a host that is drained, and the next one
@@ -51,4 +52,29 @@ func TestAPreferenceOfTheOnlyHostGivesWay(t *testing.T) {
 	require.NotZero(t, out.WakeAt)
 	s.now = out.WakeAt
 	require.Len(t, s.step().Placements, 1)
+}
+
+// TestWhoWasAskedToLeaveIsAskedAgainInTime: a claim that may only have the place of somebody who had to leave a moment ago has it as
+// soon as that may be asked again, without anything else happening.
+func TestWhoWasAskedToLeaveIsAskedAgainInTime(t *testing.T) {
+	s := newShared(t)
+	first := s.host(0, vector(1, 0))
+	low := s.job(cluster.RootPool, 1, 1)
+	s.settle()
+	s.job(cluster.RootPool, 1, 1, urgent(1))
+	require.Len(t, s.step().Displacements, 1)
+	asked := s.now
+	s.leave()
+	s.settle()
+	s.emit(&cluster.HostDrain{ID: first, Drain: true})
+	s.host(1, vector(1, 0))
+	s.settle()
+	require.Equal(t, 1, s.running(low))
+
+	s.job(cluster.RootPool, 1, 1, urgent(2))
+	out := s.step()
+	require.Empty(t, out.Displacements)
+	require.Equal(t, asked.Add(cycle.DefaultOptions().Hysteresis), out.WakeAt)
+	s.now = out.WakeAt
+	require.Len(t, s.step().Displacements, 1)
 }

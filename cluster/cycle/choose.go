@@ -246,7 +246,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 		if patient && u.group.key.pool != c.key.group.pool {
 			continue
 		}
-		if u.leaves() || u.group == c.group || h.makesWay(u) || c.row.rule.hinges(u.set) || !u.displaceable(d.now, d.p.options.Hysteresis) {
+		if u.leaves() || u.group == c.group || h.makesWay(u) || c.row.rule.hinges(u.set) || !d.mayGo(u) {
 			continue
 		}
 		if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {
@@ -262,7 +262,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 			v.move, v.price = nil, d.loss(v)
 			b.price += v.price
 			on := v.host
-			ok = ok && v.displaceable(d.now, d.p.options.Hysteresis) && !on.decided && !on.makesWay(v)
+			ok = ok && d.mayGo(v) && !on.decided && !on.makesWay(v)
 		}
 		if !ok || len(together) > d.budget() {
 			continue
@@ -281,10 +281,29 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 	return all
 }
 
+// mayGo reports whether the unit may be asked to leave now. Where that is only a matter of time, there is a plan then.
+func (d *displacer) mayGo(u *unit) bool {
+	if !u.displaceable() {
+		return false
+	}
+	rested := u.rested(d.p.options.Hysteresis)
+	if d.now < rested {
+		d.p.alarm(rested)
+	}
+	return rested <= d.now
+}
+
 // displaceable reports whether the unit may be asked to leave at all.
-func (u *unit) displaceable(now cluster.Time, hysteresis time.Duration) bool {
-	return u.host != nil && (u.job.Preemptible || u.job.Revocable) && u.job.Type != cluster.Stateful && u.job.Type != cluster.Daemon &&
-		(u.last == 0 || now.Sub(u.last) >= hysteresis)
+func (u *unit) displaceable() bool {
+	return u.host != nil && (u.job.Preemptible || u.job.Revocable) && u.job.Type != cluster.Stateful && u.job.Type != cluster.Daemon
+}
+
+// rested returns when the unit may be asked again, 0 if it never was.
+func (u *unit) rested(hysteresis time.Duration) cluster.Time {
+	if u.last == 0 {
+		return 0
+	}
+	return u.last.Add(hysteresis)
 }
 
 // together returns the units that leave only with this one: the core of its gang, or itself.
