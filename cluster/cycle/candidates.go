@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -239,7 +240,11 @@ func (p *Planner) risen(i int32, o *offer) flowgraph.Cost {
 		return costmodels.MaxPrice
 	}
 	h := p.hosts.byIndex[i]
-	ask := o.base + p.graph.crowd(h, p.round.Unit, o.after+o.units)
+	crowd := p.graph.crowd(h, p.round.Unit, o.after+o.units)
+	if crowd == costmodels.MaxPrice && o.after+o.units < p.round.Unit.Count(h.room, cluster.MaxInstances) {
+		return max(o.ask, o.base+later)
+	}
+	ask := o.base + crowd
 	if o.after > 0 {
 		ask -= p.graph.crowd(h, p.round.Unit, o.after)
 	}

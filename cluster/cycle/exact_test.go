@@ -69,13 +69,14 @@ func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 			}
 			emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec}}})
 		}
-		p := New(both{}, func() solver.Solver { return ssp.New() }).planner
+		costs := both{answers: some("answers", 0, 0, 1, 3)}
+		p := New(costs, func() solver.Solver { return ssp.New() }).planner
 		came := int64(0) // hosts that are there when the first jobs come, and get full
 		if moves {
 			came = draw("first hosts", 1, max(1, hosts/2))
 			report(0, came)
 			data = came
-			p = New(moving{theta: flowgraph.Cost(draw("theta", 1, 300))}, func() solver.Solver { return ssp.New() }).planner
+			p = New(moving{both: costs, theta: flowgraph.Cost(draw("theta", 1, 300))}, func() solver.Solver { return ssp.New() }).planner
 			for range draw("jobs that run", 1, 4) {
 				job(draw("inputs", 0, 1))
 			}
@@ -119,8 +120,18 @@ func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 	return exchanges
 }
 
-// both spreads load, and prefers hosts with data.
-type both struct{ loadspread.Model }
+// both spreads load, and prefers hosts with data. It answers for so many starts on a host, 0 for any number.
+type both struct {
+	loadspread.Model
+	answers int64
+}
+
+func (b both) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
+	if 0 < b.answers && b.answers <= k {
+		return costmodels.MaxPrice
+	}
+	return b.Model.Crowd(r, h, k)
+}
 
 func (both) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Locality {
 	return quincy.Model{}.Locality(r, c)
@@ -146,8 +157,15 @@ func complete(p *Planner) *flowgraph.Network {
 	for i, h := range p.hosts.byIndex {
 		nodes[i] = n.AddNode(0)
 		takes := p.graph.smallest.takes(h, &h.room.Fixed)
+		crowd := flowgraph.Cost(0)
 		for from := int64(0); from < takes; from += segment(from) {
-			crowd := loadspread.Model{}.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, from)
+			if price := p.model.Crowd(&costmodels.Round{Unit: p.round.Unit}, h.rec, from); price < costmodels.MaxPrice {
+				crowd = price
+			} else if takes = min(takes, p.round.Unit.Count(h.room, takes)); from < takes {
+				crowd = max(crowd, later)
+			} else {
+				break
+			}
 			n.AddArc(nodes[i], sink, 0, min(segment(from), takes-from), crowd)
 		}
 	}

@@ -144,7 +144,7 @@ func (g *graph) clear() {
 // link makes the host a candidate of the class at the price. The host has room for one task at least.
 func (g *graph) link(c *class, h *host, unit cluster.Resources, price flowgraph.Cost) {
 	if h.node == flowgraph.NoNode {
-		h.node, h.unit = g.net.AddNode(0), unit
+		h.node, h.unit, h.answers = g.net.AddNode(0), unit, cluster.MaxInstances
 	}
 	room := c.row.fit(h, cluster.MaxInstances)
 	l := g.newLink()
@@ -324,14 +324,18 @@ func (g *graph) setCrowd(h *host) {
 	for _, l := range h.links {
 		most += g.net.Upper(l.arc)
 	}
-	most = min(most, g.smallest.takes(h, &h.room.Fixed))
+	most = min(most, g.smallest.takes(h, &h.room.Fixed), g.places(h))
 	n := 0
 	for from := int64(0); from < most; n++ {
 		width := segment(from)
 		if n == len(h.crowd) {
 			price := g.crowd(h, h.unit, from)
 			if from > 0 && price == costmodels.MaxPrice { // the model answers for no more
-				break
+				h.answers = min(h.answers, from)
+				if most = min(most, g.places(h)); from >= most {
+					break
+				}
+				price = max(later, g.net.Cost(h.crowd[n-1]))
 			}
 			h.crowd = append(h.crowd, g.net.AddArc(h.node, g.sink, 0, width, price))
 		}
@@ -344,7 +348,21 @@ func (g *graph) setCrowd(h *host) {
 	h.crowd = h.crowd[:n]
 }
 
-// crowd returns what the k-th start on the host pays for those before it.
+// later is what the network has tasks pay, at least, for being on a host beside as many others as the model answers for: a second
+// of waiting. They start in a later round, at the price that they have then.
+const later flowgraph.Cost = costmodels.Second
+
+// places bounds how many tasks the network sends to the host. Where the model answers for a few starts only, the others have a
+// place all the same, up to as many tasks like the mean of those that wait as fit: else all but a few would seem to have to wait,
+// and those that may go anywhere took hosts from those that may not.
+func (g *graph) places(h *host) int64 {
+	if h.answers == cluster.MaxInstances {
+		return cluster.MaxInstances
+	}
+	return max(h.answers, g.round.Unit.Count(h.room, cluster.MaxInstances))
+}
+
+// crowd returns what the k-th start on the host pays for those before it, by the model.
 func (g *graph) crowd(h *host, unit cluster.Resources, k int64) flowgraph.Cost {
 	if k == 0 { // as for every model
 		return 0

@@ -19,13 +19,14 @@ type host struct {
 
 	lending *cluster.Host // rec as revocable tasks see it; nil where nobody has asked yet
 
-	node  flowgraph.NodeID  // in the network only while it is a candidate
-	unit  cluster.Resources // the Round.Unit that its crowd prices came from
-	crowd []flowgraph.ArcID // parallel arcs to the sink, cheapest first; see segment
-	links []*link           // arcs from classes
-	units []*unit           // bound tasks, in the order they were seen
-	holds []*unit           // tasks that have room held here, in the order they were seen
-	loose int               // how many of units leave, or might be asked to
+	node    flowgraph.NodeID  // in the network only while it is a candidate
+	unit    cluster.Resources // the Round.Unit that its crowd prices came from
+	crowd   []flowgraph.ArcID // parallel arcs to the sink, cheapest first; see segment
+	answers int64             // starts that the model answers for, see places; MaxInstances as long as that is not known
+	links   []*link           // arcs from classes
+	units   []*unit           // bound tasks, in the order they were seen
+	holds   []*unit           // tasks that have room held here, in the order they were seen
+	loose   int               // how many of units leave, or might be asked to
 
 	joined []costmodels.Resident // tasks that this plan placed here
 

@@ -120,6 +120,7 @@ func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.fit(h
 // commit places what the flow sends to the hosts as far as it fits there exactly, the class first that gains most, and
 // reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all. Tiers weaker than what was cut
 // wait until that is placed: they would have the room that it is to have. If the flow is solved again, hosts may keep room for that.
+// No more start on a host than the model answers for.
 func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) {
 	order := p.byWorth(func(c *class) bool { return c.node != flowgraph.NoNode })
 	flows := make([][]share, len(order))
@@ -145,6 +146,7 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 	if again {
 		kept = p.keep(order, flows)
 	}
+	begun := map[*host]int64{} // for look-up only
 	tier := cluster.TierReserved
 	for i, c := range order {
 		if c.tier() > tier {
@@ -165,7 +167,7 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 				c.skipped, cut = true, true
 			}
 		default:
-			cut = p.commitShares(out, c, flow, kept) || cut
+			cut = p.commitShares(out, c, flow, kept, begun) || cut
 		}
 	}
 	p.cut = p.cut || cut
@@ -174,7 +176,7 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 
 // commitShares places as many of the shares as fit beside what hosts keep, and reports whether something had to be cut. Where
 // places open as others fill, it goes over them again as long as that helps.
-func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*host]*keep) (cut bool) {
+func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*host]*keep, begun map[*host]int64) (cut bool) {
 	for some := range slices.Chunk(shares, ahead) {
 		p.reading = p.reading[:0]
 		for i := range some {
@@ -187,6 +189,10 @@ func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*
 		for i := range shares {
 			s := &shares[i]
 			n := p.fit(c, s.host, kept[s.host].leaves(c, s.host, min(s.n, c.open())))
+			if s.host.answers < cluster.MaxInstances {
+				n = min(n, s.host.answers-begun[s.host])
+				begun[s.host] += n
+			}
 			p.place(out, c, s.host, n, s.price)
 			s.n -= n
 			cut = cut || s.n > 0
