@@ -262,3 +262,16 @@ func TestACoreTakesWhatFairPartsLeave(t *testing.T) {
 	require.EqualValues(t, 2, grants[0].Admitted())
 	require.Zero(t, grants[1].Admitted())
 }
+
+// What may not be preempted holds nothing while it waits for a reservation that is too small for it: it would do so for ever.
+func TestWhoNeverFitsHoldsNothing(t *testing.T) {
+	leaf := &cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{
+		{Dimension: cluster.CPU.String(), Limit: 4, Share: 1},
+		{Dimension: cluster.Memory.String(), Reservation: 1, Limit: cluster.NoLimit, Share: 1},
+	}}
+	fixed := batch(0, 1, cpuMemory(1, 2), 0, 1)
+	fixed.Preemptible = false
+	grants := admit(t, leaf, cpuMemory(8, 8), 10, fixed, batch(0, 2, cpuMemory(4, 2), 0, 1))
+	require.Zero(t, grants[0].Admitted())
+	require.EqualValues(t, 1, grants[1].Admitted())
+}

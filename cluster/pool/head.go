@@ -8,7 +8,8 @@ import (
 )
 
 // hold explains why a unit is short of the tiers reserved and entitled, or refused, and makes it the head of the bounds
-// that keep it out, unless there is one already or it would not fit below them even alone. look has been called for it.
+// that keep it out, unless there is one already, or it would not fit below them, or into the weakest tier that it may have,
+// even alone. look has been called for it.
 //
 // A bound in which it lacks room is held for all that it asks for. Where it has room, what it waits for frees room too: so
 // it is enough to hold there what it has where it lacks some.
@@ -17,6 +18,9 @@ func (w *walk) hold(l line, i int32, unit []int64, short, refused bool) {
 		return
 	}
 	w.q.grants[i].Why = w.why(i, unit, refused)
+	if lacking(unit, w.bounds[w.weakest(i)]) >= 0 {
+		return
+	}
 	first, last := cluster.TierEntitled, cluster.TierEntitled
 	if refused {
 		last = cluster.TierBorrowed
