@@ -23,6 +23,8 @@ type Admission struct {
 	gates   gates
 	walk    walk
 	now     cluster.Time
+
+	leftovers leftovers
 }
 
 // queue is what waits and runs in a leaf.
@@ -36,6 +38,10 @@ type queue struct {
 	due    cluster.Time
 	asked  []int64 // what all waiting tasks ask for, by dimension, open or not, without revocable ones
 	shares []share // by party, if the leaf is fair; each admission makes new ones
+
+	// Of what is not revocable, and of what is:
+	heads [2]head    // of its ceiling
+	parts [2][]int64 // what runs and was granted below its own ceilings in the last Run, by dimension
 }
 
 // NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.
@@ -196,24 +202,32 @@ func (a *Admission) Run(now cluster.Time) {
 	a.lending.Update()
 	for _, q := range a.queues {
 		leaf, lent := &a.tree.nodes[q.node], &a.lending.nodes[q.node]
-		if !q.stale && !leaf.moved && !lent.moved {
-			continue
-		}
-		a.admit(q)
-		q.stale, leaf.moved, lent.moved = false, false, false
+		q.stale = q.stale || leaf.moved || lent.moved
+		leaf.moved, lent.moved = false, false
 	}
+	a.admitQueues(true)
 }
 
 // Regrant decides anew about the queues that have changed since the last Run, within the bounds that it found: what pools
 // claim and are entitled to stays as it is.
 func (a *Admission) Regrant() {
 	a.openQueues()
+	a.admitQueues(false)
+}
+
+// admitQueues grants tiers in the queues that are stale, and in all of them where leaves may have what others leave.
+func (a *Admission) admitQueues(fresh bool) {
+	if !slices.ContainsFunc(a.queues, func(q *queue) bool { return q.stale }) {
+		return
+	}
+	shared := a.tree.limited || anyOf(a.lending.nodes[0].entitled)
 	for _, q := range a.queues {
-		if q.stale {
+		if q.stale || shared {
 			a.admit(q)
 			q.stale = false
 		}
 	}
+	a.dealLeftovers(fresh)
 }
 
 // interval returns the ageing of a leaf.
@@ -310,7 +324,7 @@ func (a *Admission) admit(q *queue) {
 	q.grants = slices.Grow(q.grants[:0], len(q.groups))[:len(q.groups)]
 	clear(q.grants)
 	leaf := &a.tree.nodes[q.node]
-	q.shares = nil
+	q.shares, q.heads = nil, [2]head{}
 	bounds := bands{a.tree.guaranteed(q.node), leaf.entitled, leaf.ceiling}
 	if leaf.pool.Order == cluster.PriorityFIFO {
 		w.admit(w.all, bounds)

@@ -132,10 +132,12 @@ func (w *walk) topUp(bounds bands) {
 		if g.Core > 0 {
 			w.topUpCore(i, room)
 		}
-		if g.Passed || g.Core > 0 || w.cores[g.Job] != nil && !w.whole[g.Job] {
-			continue // the core stays in one tier, and goes before the rest
+		if g.Passed || w.cores[g.Job] != nil && !w.whole[g.Job] {
+			continue // the core goes before the rest
 		}
-		w.raise(i, &grant.Waiting, room)
+		if g.Core == 0 { // it stays in one tier
+			w.raise(i, &grant.Waiting, room)
+		}
 		left := w.q.open[i] - grant.Admitted()
 		for tier := w.strongest(i); tier <= w.weakest(i) && left > 0; tier++ {
 			n := room.fit(w.request[i], tier, left)

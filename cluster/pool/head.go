@@ -44,12 +44,20 @@ func (w *walk) hold(l line, i int32, unit []int64, short, refused bool) {
 		if w.heads[tier].held != nil || has == nil || lacking(unit, w.bounds[tier]) >= 0 {
 			continue
 		}
-		h := head{held: has, priority: w.q.groups[i].Priority, start: w.start(l, i, unit, tier)}
+		h := head{group: i, held: has, priority: w.q.groups[i].Priority, start: w.start(l, i, unit, tier)}
 		if lacking(unit, w.free[tier]) >= 0 {
 			h.held = slices.Clone(unit)
 		}
 		w.heads[tier] = h
+		if tier == cluster.TierBorrowed && w.fifo(i) {
+			w.q.heads[one(w.q.groups[i].Revocable)] = h
+		}
 	}
+}
+
+// fifo reports whether the line of a group is not divided among jobs or users, each of whom has a head then.
+func (w *walk) fifo(i int32) bool {
+	return w.leaf().pool.Order == cluster.PriorityFIFO || w.q.groups[i].Revocable
 }
 
 // start returns when a unit fits below a bound at the latest: when so much of what runs before it has reached the end of

@@ -2,6 +2,8 @@ package pool_test
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -300,6 +302,14 @@ func checkLeaf(t *rapid.T, tree *pool.Tree, pools []*cluster.Pool, p cluster.Poo
 	for d := range cluster.NumDimensions {
 		if !kept[d.String()] {
 			bounds[cluster.TierReserved].Fixed[d] = bounds[cluster.TierEntitled].Fixed[d]
+		}
+	}
+	at := slices.IndexFunc(pools, func(q *cluster.Pool) bool { return q.Path == p })
+	for d, ceiling := range bounds[cluster.TierBorrowed].Fixed { // beyond it there may be what others leave over
+		if limit := setting(pools[at], cluster.Dimension(d)).Limit; limit == cluster.NoLimit {
+			bounds[cluster.TierBorrowed].Fixed[d] = math.MaxInt64
+		} else {
+			bounds[cluster.TierBorrowed].Fixed[d] = max(ceiling, limit)
 		}
 	}
 	keeps := func(request cluster.Resources) (yes bool) {

@@ -19,6 +19,8 @@ type Tree struct {
 	nodes []node // by path, so that parents come before their children
 	index map[cluster.PoolPath]int32
 
+	limited bool // some pool has a limit of its own
+
 	filler   filler
 	dominant dominant
 	scratch  scratch
@@ -85,6 +87,7 @@ func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *
 			d := t.dimension(r.Dimension)
 			n.set(d, r)
 			t.kept[d] = t.kept[d] || r.Reservation > 0
+			t.limited = t.limited || r.Limit != cluster.NoLimit
 		}
 	}
 	t.SetCapacity(capacity)
@@ -314,7 +317,7 @@ func (t *Tree) Entitlement(p cluster.PoolPath) cluster.Resources {
 	return t.resources(t.nodes[t.at(p)].entitled)
 }
 
-// Ceiling returns the most that a pool may use, by borrowing what nobody claims. It is never more than the pool claims,
+// Ceiling returns a pool's part of what it may use, by borrowing what nobody claims. It is never more than the pool claims,
 // save for the root, whose ceiling is its limit, math.MaxInt64 where it has none.
 func (t *Tree) Ceiling(p cluster.PoolPath) cluster.Resources {
 	return t.resources(t.nodes[t.at(p)].ceiling)

@@ -68,6 +68,7 @@ type level struct {
 
 // head is the first unit in a line that fits below a bound, but not now. Others leave what is held to it.
 type head struct {
+	group    int32
 	held     []int64 // nil if there is none
 	priority int32
 	start    cluster.Time // by when run-time limits let it in, 0 if they do not

@@ -1,0 +1,185 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// leftovers grants what the leaves cannot use of their parts of a limit above them, since tasks and cores are whole. It is
+// scratch that is used again.
+type leftovers struct {
+	used [][]int64 // by pool
+	next []unit
+}
+
+// unit is what waits in a group beyond its leaf's ceiling: tasks, or the core of its job.
+type unit struct {
+	turn    cluster.Time // since when it waits, and all that its leaf lets go first
+	q       *queue
+	place   int // in the order of its leaf
+	group   int32
+	held    []int64 // for the head of its leaf, nil if it may pass it
+	core    []int32 // the groups of the core, nil for tasks
+	request []int64
+}
+
+// dealLeftovers lets those borrow whom only the ceiling of their leaf keeps out, as far as they fit below every limit, and
+// revocable ones into the slack, beside all that runs and has been granted. Who has waited longest goes first, whichever
+// leaf that is in; inside a leaf the order is its own, and what its head holds stays free. fresh tells that the leaves'
+// parts are new: until they are again, what a leaf could have of them is nobody else's, even if there is no host for it.
+// Complexity: the groups of all queues, with a logarithmic factor, times dimensions and depth.
+func (a *Admission) dealLeftovers(fresh bool) {
+	a.deal(a.tree, false, fresh)
+	a.deal(a.lending, true, fresh)
+}
+
+func (a *Admission) deal(t *Tree, revocable, fresh bool) {
+	if revocable && !anyOf(t.nodes[0].entitled) || !revocable && !t.limited && !slices.ContainsFunc(a.queues, (*queue).bound) {
+		return
+	}
+	l := &a.leftovers
+	l.next, l.used = l.next[:0], make([][]int64, len(t.nodes))
+	for i := range l.used {
+		l.used[i] = make([]int64, len(t.dims))
+	}
+	for _, q := range a.queues {
+		part := &q.parts[one(revocable)]
+		has := a.use(q, revocable)
+		if fresh {
+			*part = has
+		}
+		addTimes(l.used[q.node], has, 1)
+		for d, n := range *part {
+			has[d] = max(has[d], n)
+		}
+		for i := t.nodes[q.node].parent; i >= 0; i = t.nodes[i].parent {
+			addTimes(l.used[i], has, 1)
+		}
+		l.collect(a, q, revocable)
+	}
+	slices.SortFunc(l.next, func(a, b unit) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.q.node, b.q.node), cmp.Compare(a.place, b.place))
+	})
+	for i := range l.next {
+		l.grant(t, &l.next[i], revocable)
+	}
+}
+
+// bound reports whether some of a queue is refused for the ceiling or what is held below it.
+func (q *queue) bound() bool {
+	return slices.ContainsFunc(q.grants, func(g Grant) bool {
+		return g.Refused > 0 && (g.Why.Rule == RuleLimit || g.Why.Rule == RuleHead || g.Why.Rule == RuleGang)
+	})
+}
+
+func anyOf(v []int64) bool { return slices.ContainsFunc(v, func(n int64) bool { return n > 0 }) }
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// use returns what runs and has been granted in a leaf.
+func (a *Admission) use(q *queue, revocable bool) []int64 {
+	all := make([]int64, len(a.tree.dims))
+	v := make([]int64, len(all))
+	for i := range q.groups {
+		if g := &q.groups[i]; g.Revocable == revocable {
+			addTimes(all, a.tree.vector(g.Request, v), g.Running+q.grants[i].Admitted())
+		}
+	}
+	return all
+}
+
+// collect appends what may have leftovers of a leaf.
+func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
+	if !slices.ContainsFunc(q.grants, func(g Grant) bool { return g.Refused > 0 }) {
+		return
+	}
+	w := &a.walk
+	w.load(a, q)
+	order, h := w.all.waiting, &q.heads[one(revocable)]
+	if revocable {
+		order = w.revocable.waiting
+	}
+	turn, behind := cluster.Time(0), false
+	for place, i := range order {
+		g, grant := &q.groups[i], &q.grants[i]
+		turn = max(turn, g.Queued)
+		var held []int64
+		if behind && !w.passes(g, h) {
+			held = h.held
+		}
+		full := !g.Passed && grant.Refused > 0 && (revocable || w.weakest(i) == cluster.TierBorrowed)
+		if full && g.Core > 0 && w.cores[g.Job][0] == i && grant.Admitted() == 0 {
+			if request, open := w.coreUnit(g.Job); open {
+				l.next = append(l.next, unit{turn, q, 2 * place, i, held, w.cores[g.Job], request})
+			}
+		}
+		if full && q.open[i] > g.Core {
+			l.next = append(l.next, unit{turn, q, 2*place + 1, i, held, nil, slices.Clone(w.request[i])})
+		}
+		behind = behind || h.held != nil && h.group == i
+	}
+}
+
+// grant lets as much of a unit borrow as has room.
+func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
+	g, grant := &u.q.groups[u.group], &u.q.grants[u.group]
+	n := int64(1)
+	if u.core == nil {
+		n = u.q.open[u.group] - grant.Admitted()
+		if g.Core > 0 && grant.Admitted() < g.Core || u.q.lacksCore(g.Job) {
+			return
+		}
+	}
+	held := u.held != nil && u.q.grants[u.q.heads[one(revocable)].group].Refused > 0
+	for i := u.q.node; i >= 0; i = t.nodes[i].parent {
+		bound := t.nodes[i].limit
+		if revocable && i == 0 {
+			bound = t.nodes[i].entitled
+		}
+		room := slices.Clone(bound)
+		subTimes(room, l.used[i], 1)
+		if held {
+			subTimes(room, u.held, 1)
+		}
+		n = count(u.request, room, n)
+	}
+	if n == 0 {
+		return
+	}
+	for i := u.q.node; i >= 0; i = t.nodes[i].parent {
+		addTimes(l.used[i], u.request, n)
+	}
+	if u.core == nil {
+		u.q.borrow(u.group, n)
+	}
+	for _, m := range u.core {
+		u.q.borrow(m, u.q.groups[m].Core)
+	}
+}
+
+// lacksCore reports whether the core of a job has not been granted.
+func (q *queue) lacksCore(job cluster.JobUID) bool {
+	for i := range q.groups {
+		if g := &q.groups[i]; g.Core > 0 && g.Job == job {
+			return q.grants[i].Admitted() < g.Core
+		}
+	}
+	return false
+}
+
+// borrow grants n more tasks of a group. What kept them out keeps them from more than to borrow.
+func (q *queue) borrow(i int32, n int64) {
+	grant := &q.grants[i]
+	grant.Waiting[cluster.TierBorrowed] += n
+	grant.Refused -= n
+	if grant.Refused == 0 && grant.Why.Rule == RuleLimit {
+		grant.Why.Rule = RuleEntitlement
+	}
+}

@@ -1,0 +1,164 @@
+package pool_test
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
+)
+
+// Parts of a limit that are less than a task start nobody: who has waited longest has what they leave over, and nobody else
+// while that is not enough for one more.
+func TestLeavesShareWhatALimitLeavesOver(t *testing.T) {
+	pools := func(limit int64) []*cluster.Pool {
+		return []*cluster.Pool{root(), claims("root/p", cluster.CPU, 0, limit, 1), {Path: "root/p/a"}, {Path: "root/p/b"}}
+	}
+	admitted := func(a *pool.Admission, p cluster.PoolPath) (n int64) {
+		for _, g := range a.Grants(p) {
+			n += g.Admitted()
+		}
+		return n
+	}
+	a := pool.NewAdmission(pools(1000), cpu(8000))
+	a.SetQueue("root/p/a", []pool.Group{batch(9, 20, cpu(1000), 0, 2)})
+	a.SetQueue("root/p/b", []pool.Group{batch(0, 10, cpu(1000), 0, 2)})
+	a.Run(30)
+	require.Zero(t, admitted(a, "root/p/a"))
+	require.EqualValues(t, 1, admitted(a, "root/p/b"))
+
+	late := batch(0, 10, cpu(1000), 0, 2)
+	late.Passed = true // there is no host for it
+	a.SetQueue("root/p/b", []pool.Group{late})
+	a.Regrant()
+	require.EqualValues(t, 1, admitted(a, "root/p/a"))
+	require.Zero(t, admitted(a, "root/p/b"))
+
+	a.SetQueue("root/p/a", []pool.Group{batch(9, 20, cpu(1000), 1, 1)})
+	a.SetQueue("root/p/b", []pool.Group{batch(0, 10, cpu(1000), 0, 2)})
+	a.Run(40)
+	require.Zero(t, admitted(a, "root/p/a")+admitted(a, "root/p/b"), "the limit is reached")
+
+	a = pool.NewAdmission(pools(3000), cpu(8000))
+	gang := batch(0, 10, cpu(1000), 0, 2)
+	gang.Job, gang.Core = 7, 2
+	a.SetQueue("root/p/a", []pool.Group{gang})
+	a.SetQueue("root/p/b", []pool.Group{batch(0, 20, cpu(1000), 0, 5)})
+	a.Run(30)
+	require.EqualValues(t, 2, admitted(a, "root/p/a"))
+	require.EqualValues(t, 1, admitted(a, "root/p/b"))
+}
+
+// The same of what tasks do not use: half of a task's worth of slack each starts none.
+func TestLeavesShareWhatSlackLeavesOver(t *testing.T) {
+	a := pool.NewAdmission([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}}, cpu(10))
+	g := batch(0, 1, cpu(2), 0, 1)
+	g.Revocable = true
+	a.SetQueue("root/a", []pool.Group{g})
+	a.SetQueue("root/b", []pool.Group{g})
+	a.SetSlack(cpu(2))
+	a.Run(1)
+	require.EqualValues(t, 1, a.Grants("root/a")[0].Admitted())
+	require.Zero(t, a.Grants("root/b")[0].Admitted())
+}
+
+// The first in a leaf that has no tier does not fit below the limits of its leaf and of all above it, beside what runs and has
+// been granted: otherwise it could wait for ever. What has been granted keeps to the limits, where nothing else ran before.
+func TestNobodyWaitsForWhatNobodyUses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, false)
+		slack := drawVector(t, 50, "slack")
+		for _, p := range w.pools {
+			p.Order = rapid.SampledFrom([]cluster.PoolOrder{cluster.PriorityFIFO, cluster.FairJobs, cluster.FairUsers}).Draw(t, "order")
+		}
+		idle := rapid.Bool().Draw(t, "idle")
+		a := pool.NewAdmission(w.pools, w.capacity)
+		a.SetSlack(slack)
+		queues, jobs := map[cluster.PoolPath][]pool.Group{}, cluster.JobUID(0)
+		for _, p := range w.leaves {
+			groups := drawQueue(t, &jobs)
+			for i := range groups {
+				if idle {
+					groups[i].Running = 0
+				}
+			}
+			queues[p] = groups
+			a.SetQueue(p, groups)
+		}
+		a.Run(60)
+		limits := map[cluster.PoolPath][2]cluster.Resources{} // and of what is revocable
+		used := map[cluster.PoolPath]*[2]cluster.Resources{}
+		for _, p := range w.pools {
+			var own, lent cluster.Resources
+			for _, d := range dimensions {
+				own.Fixed[d], lent.Fixed[d] = setting(p, d).Limit, cluster.NoLimit
+			}
+			if p.Path == cluster.RootPool {
+				lent = slack
+			}
+			limits[p.Path], used[p.Path] = [2]cluster.Resources{own, lent}, &[2]cluster.Resources{}
+		}
+		onlyReserved := func(g *pool.Group) bool {
+			return !g.Preemptible && !g.Revocable && slices.ContainsFunc(w.pools, func(p *cluster.Pool) bool {
+				return slices.ContainsFunc(dimensions, func(d cluster.Dimension) bool { return g.Request.Fixed[d] > 0 && setting(p, d).Reservation > 0 })
+			})
+		}
+		kind := func(g *pool.Group) int {
+			if g.Revocable {
+				return 1
+			}
+			return 0
+		}
+		for leaf, groups := range queues {
+			for i := range groups {
+				g, n := &groups[i], groups[i].Running+a.Grants(leaf)[i].Admitted()
+				for p := leaf; p != ""; p = p.Parent() {
+					used[p][kind(g)] = used[p][kind(g)].Add(g.Request.Times(n))
+				}
+			}
+		}
+		fits := func(leaf cluster.PoolPath, g *pool.Group, more cluster.Resources) bool {
+			for p := leaf; p != ""; p = p.Parent() {
+				for _, d := range dimensions {
+					limit := limits[p][kind(g)].Fixed[d]
+					if limit != cluster.NoLimit && more.Fixed[d] > 0 && used[p][kind(g)].Fixed[d]+more.Fixed[d] > limit {
+						return false
+					}
+				}
+			}
+			return true
+		}
+		for p, u := range used {
+			for _, d := range dimensions {
+				if limit := limits[p][0].Fixed[d]; idle && limit != cluster.NoLimit {
+					require.LessOrEqual(t, u[0].Fixed[d], limit, "%s of %s", d, p)
+				}
+			}
+		}
+		for leaf, groups := range queues {
+			for k := range 2 {
+				var first *pool.Group
+				var why pool.Binding
+				for i := range groups {
+					g, grant := &groups[i], &a.Grants(leaf)[i]
+					before := first == nil || cmp.Or(cmp.Compare(first.Priority, g.Priority), cmp.Compare(g.Queued, first.Queued)) < 0
+					if kind(g) == k && grant.Refused > 0 && !onlyReserved(g) && before {
+						first, why = g, grant.Why
+					}
+				}
+				if first == nil {
+					continue
+				}
+				n := int64(1)
+				if i := slices.IndexFunc(groups, func(g pool.Group) bool { return g.Job == first.Job }); a.Grants(leaf)[i].Admitted() < first.Core {
+					n = first.Core
+				}
+				require.False(t, fits(leaf, first, first.Request.Times(n)), "%+v in %s waits for %+v: %+v, %+v", *first, leaf, why, groups, a.Grants(leaf))
+			}
+		}
+	})
+}
