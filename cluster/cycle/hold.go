@@ -202,7 +202,7 @@ func (p *Planner) allows(u *unit, h *host) bool {
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
 	if r.rule == nil {
-		return true
+		return h.rec.Admits()
 	}
 	mark := len(p.labels.plan)
 	p.labels.planned(u.set, h, gone) // it counts as held there itself

@@ -10,12 +10,14 @@ import (
 )
 
 // Commit carries out a plan step by step and returns how many events the state no longer allowed: since the snapshot of
-// the plan a task may have been stopped, or a host drained or lost. A step that has become impossible is left out whole.
+// the plan a task may have been stopped, or a host drained or lost, or others may have come or gone so that a rule about places
+// would be broken. A step that has become impossible is left out whole.
 func Commit(tx *Tx, plan [][]cluster.Event, refused func(cluster.Event, error)) (count int) {
+	var p places
 	for some := range slices.Chunk(plan, cluster.Ahead) {
 		readAhead(tx, some)
 		for _, step := range some {
-			if err := emitAll(tx, step); err != nil {
+			if err := emitAll(tx, &p, step); err != nil {
 				count += len(step)
 				refused(step[0], err)
 			}
@@ -38,27 +40,23 @@ func readAhead(tx *Tx, steps [][]cluster.Event) {
 }
 
 // emitAll emits the events of a step. A step of several is tried on a copy first.
-func emitAll(tx *Tx, step []cluster.Event) error {
+func emitAll(tx *Tx, p *places, step []cluster.Event) error {
 	if err := startsWhole(tx, step); err != nil {
 		return err
 	}
-	if len(step) > 1 {
-		trial := Begin(tx.state.Fork(), tx.at)
-		for _, e := range step {
-			if err := bears(trial, e); err != nil {
-				return err
-			}
-			if err := trial.Emit(e); err != nil {
-				return err
-			}
+	if len(step) == 1 {
+		return p.emit(tx, step[0])
+	}
+	trial := Begin(tx.state.Fork(), tx.at)
+	for _, e := range step {
+		if err := p.emit(trial, e); err != nil {
+			p.byJob, p.byLabel = nil, nil // they have followed the trial
+			return err
 		}
 	}
 	for _, e := range step {
-		if err := bears(tx, e); err != nil {
-			return err
-		}
 		if err := tx.Emit(e); err != nil {
-			return err // cannot happen after the trial; alone, nothing was emitted
+			return err // cannot happen after the trial
 		}
 	}
 	return nil
@@ -96,11 +94,9 @@ func startsWhole(tx *Tx, step []cluster.Event) error {
 var ErrAvailability = errors.New("rules: the service bears the loss of no more instances")
 
 // bears refuses a preemption that the availability budget has no room for any more, since something else was done meanwhile.
-func bears(tx *Tx, e cluster.Event) error {
-	if p, ok := e.(*cluster.TaskPreempted); ok {
-		if t := tx.State().Task(p.Task); t != nil && !tx.State().Job(p.Task.Job()).BearsLoss(t) {
-			return fmt.Errorf("task %v: %w", p.Task, ErrAvailability)
-		}
+func bears(tx *Tx, p *cluster.TaskPreempted) error {
+	if t := tx.State().Task(p.Task); t != nil && !tx.State().Job(p.Task.Job()).BearsLoss(t) {
+		return fmt.Errorf("task %v: %w", p.Task, ErrAvailability)
 	}
 	return nil
 }

@@ -26,16 +26,21 @@ var bugs = []struct {
 	rule  check.Rule
 	plant func(c *Config)
 }{
-	{"constraints are ignored", check.Constraint, replan(func(in cycle.Input, out *cycle.Output) {
-		for i, x := range out.Placements { // to the neighbour, which has the other kind of disk
-			if j := in.Snapshot.Job(x.Task.Job()); j.Spec.Constraint != nil {
-				for h := range in.Snapshot.Hosts(x.Host + "\x00") {
-					out.Placements[i].Host = h.ID
-					break
+	{"constraints are ignored", check.Constraint, func(c *Config) { // no plan can: it would be refused
+		c.rewrite = func(r *cluster.Record) {
+			if e, ok := r.Event.(*cluster.JobsSubmitted); ok {
+				jobs := slices.Clone(e.Jobs)
+				for i := range jobs {
+					if k := jobs[i].Spec.Constraint; k != nil { // which asked for the other kind of disk
+						spec, other := *jobs[i].Spec, *k
+						other.Comparison, other.Count = cluster.Equal, 0
+						spec.Constraint, jobs[i].Spec = &other, &spec
+					}
 				}
+				r.Event = &cluster.JobsSubmitted{Jobs: jobs}
 			}
 		}
-	})},
+	}},
 	{"a plan takes devices that are taken", check.Plan, replan(func(_ cycle.Input, out *cycle.Output) {
 		for i := range out.Placements {
 			if p := &out.Placements[i]; len(p.GPUs) == 1 {
