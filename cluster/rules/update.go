@@ -106,7 +106,7 @@ func (r *rollout) fresh(t *cluster.Task) bool {
 	case t.State == cluster.TaskKilling:
 		return !t.Restart || t.Next == r.u.To || r.u.Restarts() // the user stopped it, or it is on its way
 	case r.u.Restarts():
-		return t.State != cluster.TaskFailed && (!t.State.Bound() || t.Placed > r.u.Created)
+		return t.State != cluster.TaskFailed && (!t.State.Bound() || t.Placed >= r.u.Created) // time may stand still
 	default:
 		return t.Version == r.u.To
 	}

@@ -531,3 +531,26 @@ func contents(s *cluster.Snapshot) (all []cluster.Event) {
 	}
 	return all
 }
+
+// What began at the very time of a rolling restart is not restarted again, or where no time passes there would be no end.
+func TestARestartEndsWhereTimeStandsStill(t *testing.T) {
+	policy := &cluster.UpdatePolicy{StartFirst: true}
+	w := newServing(t, serviceSpec(2, serves, 1, policy), 10)
+	turns := func() (n int) {
+		for again := true; again && n < 100; n++ {
+			again = false
+			for task := range w.state.TasksOf(servingJob, 0) {
+				if again = w.turn(task); again {
+					break
+				}
+			}
+		}
+		return n
+	}
+	require.Less(t, turns(), 100)
+	w.do(func(tx *rules.Tx) error {
+		u := cluster.Update{From: 1, To: 1, Policy: *policy}
+		return tx.Emit(&cluster.UpdateAdvanced{Job: servingJob, Update: u, Begins: true})
+	})
+	require.Less(t, turns(), 100)
+}
