@@ -49,7 +49,7 @@ func (p *Planner) beginIn(c *class, hosts []*host) ([]share, flowgraph.Cost) {
 	var offers []share
 	for _, h := range hosts {
 		if price, ok := c.accepts(h.index); ok {
-			offers = append(offers, share{h, 0, price})
+			offers = append(offers, share{host: h, price: price})
 		}
 	}
 	slices.SortStableFunc(offers, func(a, b share) int { return cmp.Compare(a.price, b.price) })

@@ -12,6 +12,7 @@ import (
 type share struct {
 	host  *host
 	n     int64
+	may   int64 // as many may start now
 	price flowgraph.Cost
 }
 
@@ -90,7 +91,7 @@ func (p *Planner) placesOn(c *class, hosts []*host, out *host) int64 {
 func collect(offers iter.Seq2[*host, flowgraph.Cost]) iter.Seq2[*host, flowgraph.Cost] {
 	var all []share
 	for h, price := range offers {
-		all = append(all, share{h, 0, price})
+		all = append(all, share{host: h, price: price})
 	}
 	return func(yield func(*host, flowgraph.Cost) bool) {
 		for _, s := range all {
@@ -131,7 +132,7 @@ func (g *gathering) take(h *host, limit int64, price flowgraph.Cost) {
 		head, _ := g.class.queue.Min() // where rules count their own, all of a class are labeled alike
 		g.p.labels.planned(head.set, h, comes.times(n))
 	}
-	g.shares = append(g.shares, share{h, n, price})
+	g.shares = append(g.shares, share{host: h, n: n, price: price})
 	g.taken[h] += n
 	g.need -= n
 }

@@ -120,7 +120,7 @@ func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.fit(h
 // commit places what the flow sends to the hosts as far as it fits there exactly, the class first that gains most, and
 // reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all. Tiers weaker than what was cut
 // wait until that is placed: they would have the room that it is to have. If the flow is solved again, hosts may keep room for that.
-// No more start on a host than the model answers for.
+// No more start on a host than the model answers for (ration).
 func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) {
 	order := p.byWorth(func(c *class) bool { return c.node != flowgraph.NoNode })
 	flows := make([][]share, len(order))
@@ -138,7 +138,7 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 			flow := res.Flow(l.arc)
 			left -= flow
 			if n := flow - p.sent[l]; n > 0 {
-				flows[i] = append(flows[i], share{l.host, n, p.graph.net.Cost(l.arc)})
+				flows[i] = append(flows[i], share{l.host, n, n, p.graph.net.Cost(l.arc)})
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 	if again {
 		kept = p.keep(order, flows)
 	}
-	begun := map[*host]int64{} // for look-up only
+	ration(order, flows)
 	tier := cluster.TierReserved
 	for i, c := range order {
 		if c.tier() > tier {
@@ -167,16 +167,42 @@ func (p *Planner) commit(out *Output, res solver.Result, again bool) (cut bool) 
 				c.skipped, cut = true, true
 			}
 		default:
-			cut = p.commitShares(out, c, flow, kept, begun) || cut
+			cut = p.commitShares(out, c, flow, kept) || cut
 		}
 	}
 	p.cut = p.cut || cut
 	return cut && p.someFits()
 }
 
+// ration lets as many tasks start on a host as the model answers for: those that gain most, among equals those that cost least.
+func ration(order []*class, flows [][]share) {
+	type bid struct {
+		worth flowgraph.Cost
+		share *share
+	}
+	bids := map[*host][]bid{} // in any order: each host by itself
+	for i, c := range order {
+		for k := range flows[i] {
+			if s := &flows[i][k]; s.host.answers < cluster.MaxInstances {
+				bids[s.host] = append(bids[s.host], bid{c.worth(), s})
+			}
+		}
+	}
+	for h, all := range bids {
+		slices.SortStableFunc(all, func(a, b bid) int {
+			return cmp.Or(cmp.Compare(b.worth, a.worth), cmp.Compare(a.share.price, b.share.price))
+		})
+		left := h.answers
+		for _, b := range all {
+			b.share.may = min(b.share.n, left)
+			left -= b.share.may
+		}
+	}
+}
+
 // commitShares places as many of the shares as fit beside what hosts keep, and reports whether something had to be cut. Where
 // places open as others fill, it goes over them again as long as that helps.
-func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*host]*keep, begun map[*host]int64) (cut bool) {
+func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*host]*keep) (cut bool) {
 	for some := range slices.Chunk(shares, ahead) {
 		p.reading = p.reading[:0]
 		for i := range some {
@@ -188,13 +214,9 @@ func (p *Planner) commitShares(out *Output, c *class, shares []share, kept map[*
 		again, cut = false, false
 		for i := range shares {
 			s := &shares[i]
-			n := p.fit(c, s.host, kept[s.host].leaves(c, s.host, min(s.n, c.open())))
-			if s.host.answers < cluster.MaxInstances {
-				n = min(n, s.host.answers-begun[s.host])
-				begun[s.host] += n
-			}
+			n := p.fit(c, s.host, kept[s.host].leaves(c, s.host, min(s.n, s.may, c.open())))
 			p.place(out, c, s.host, n, s.price)
-			s.n -= n
+			s.n, s.may = s.n-n, s.may-n
 			cut = cut || s.n > 0
 			again = again || n > 0
 		}

@@ -410,7 +410,7 @@ func (r *refitter) shares(c *class) (first []share) {
 	}
 	for _, h := range r.first[c] {
 		if price, ok := c.accepts(h.index); ok {
-			first = append(first, share{h, r.p.fit(c, h, c.open()), price})
+			first = append(first, share{host: h, n: r.p.fit(c, h, c.open()), price: price})
 		}
 	}
 	return first
