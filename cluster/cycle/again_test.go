@@ -78,3 +78,20 @@ func TestWhoWasAskedToLeaveIsAskedAgainInTime(t *testing.T) {
 	s.now = out.WakeAt
 	require.Len(t, s.step().Displacements, 1)
 }
+
+// TestACoreWaitsAsOne: who restarts one of a gang's core that waits does not have its preferences give way later than those of the
+// others: they start together.
+func TestACoreWaitsAsOne(t *testing.T) {
+	s := newShared(t)
+	s.rack(0, "r1", 2)
+	gang := s.job(cluster.RootPool, 2, 1, core(2), func(j *cluster.JobSpec) {
+		j.Preferences = []cluster.SoftConstraint{{Constraint: host("rack", "r0"), Soft: cluster.Soft{Penalty: time.Second, Timeout: 10 * time.Second}}}
+	})
+	yields := s.now.Add(10 * time.Second)
+	require.Empty(t, s.step().Placements)
+	s.now = s.now.Add(5 * time.Second)
+	s.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(gang, 1), Restart: true})
+	require.Equal(t, yields, s.step().WakeAt)
+	s.now = yields
+	require.Len(t, s.step().Placements, 2)
+}
