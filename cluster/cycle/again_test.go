@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 )
 
 // TestALimitIsFreeWhereNoHostGainsRoom: the only task that its job may run at once ends on a host that is drained, and the next one
@@ -94,4 +95,21 @@ func TestACoreWaitsAsOne(t *testing.T) {
 	require.Equal(t, yields, s.step().WakeAt)
 	s.now = yields
 	require.Len(t, s.step().Placements, 2)
+}
+
+// TestWhoWaitsForOneThatStartsGoesNext: borrowed work that is to be beside a task starts once the plan has started that, without
+// anything else happening.
+func TestWhoWaitsForOneThatStartsGoesNext(t *testing.T) {
+	s := newShared(t)
+	s.planner = cycle.New(loadspread.Model{}, nil)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: cluster.NoLimit}}}})
+	s.rack(0, "r0", 8)
+	s.job("root/a", 1, 1, urgent(9), must(tasks("x", cluster.Greater, 0, "rack")))
+	require.Empty(t, s.step().Placements)
+	s.job("root/a", 2, 1, core(2), labeled("app", "x"))
+	n := 0
+	for range 2 {
+		n += len(s.step().Placements)
+	}
+	require.Equal(t, 3, n)
 }

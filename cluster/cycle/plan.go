@@ -37,9 +37,19 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 		again := p.passOn()
 		lap.end(&out.Stats, Pools)
 		if !again {
-			return
+			break
 		}
 	}
+	p.again = len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
+}
+
+// fitsBeside reports whether a task of the class, which depends on where others are, has room now.
+func (p *Planner) fitsBeside(c *class) bool {
+	if c.open() == 0 || c.skipped || c.row.rule == nil {
+		return false
+	}
+	h, _ := p.best(c)
+	return h != nil
 }
 
 // anyRoom reports whether some host has room, in each dimension by itself, for the smallest of what waits. Complexity: classes and

@@ -190,6 +190,7 @@ type Planner struct {
 	fetched int64
 	moved   bool // a task was bound, left or went to wait since the last admission
 	dirty   bool // something happened since the last solve that may let a task be placed
+	again   bool // the last plan itself did
 	primed  bool // the first call is done
 }
 
@@ -237,7 +238,7 @@ func (p *Planner) Run(in Input) Output {
 		p.admit(in.Now) // nobody waits for room, but pools have less or more now
 	}
 	out.Pools = p.status
-	p.dirty = false
+	p.dirty, p.again = p.again, false
 	p.dropEmpty()
 	p.dropGroups()
 	p.alarm(p.ripening.next())
