@@ -16,8 +16,9 @@ const maxRounds = 5
 // maxPasses bounds how often claims that cannot be met are passed on to those next in their pools.
 const maxPasses = 6
 
-// plan places what can be placed, and makes room for what its pool may claim room for.
-func (p *Planner) plan(in Input, out *Output, lap *laps) {
+// plan places what can be placed, and makes room for what its pool may claim room for. It reports whether what it starts lets others
+// start, in the next plan.
+func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	p.wakeAt, p.patient, p.made, p.cut = 0, false, p.made[:0], false
 	p.moves, p.stuck = p.model.Moves() && !in.KeepAll, nil
 	p.rows.cycle++
@@ -34,13 +35,13 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) {
 		p.refit(out)
 		p.displace(in, out)
 		lap.end(&out.Stats, Fit)
-		again := p.passOn()
+		passed := p.passOn()
 		lap.end(&out.Stats, Pools)
-		if !again {
+		if !passed {
 			break
 		}
 	}
-	p.again = len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
+	return len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
 }
 
 // fitsBeside reports whether a task of the class, which depends on where others are, has room now.

@@ -190,7 +190,6 @@ type Planner struct {
 	fetched int64
 	moved   bool // a task was bound, left or went to wait since the last admission
 	dirty   bool // something happened since the last solve that may let a task be placed
-	again   bool // the last plan itself did
 	primed  bool // the first call is done
 }
 
@@ -232,13 +231,14 @@ func (p *Planner) Run(in Input) Output {
 	}
 	p.settle(in.Now, &out)
 	p.revoke(&out)
+	again := false
 	if p.dirty && len(p.order) > 0 {
-		p.plan(in, &out, lap)
+		again = p.plan(in, &out, lap)
 	} else if p.moved {
 		p.admit(in.Now) // nobody waits for room, but pools have less or more now
 	}
 	out.Pools = p.status
-	p.dirty, p.again = p.again, false
+	p.dirty = again
 	p.dropEmpty()
 	p.dropGroups()
 	p.alarm(p.ripening.next())

@@ -158,10 +158,7 @@ func (w *walk) topUpCore(i int32, room bands) {
 	for tier := w.strongest(i); tier <= w.weakest(i); tier++ {
 		if room.fit(unit, tier, 1) > 0 {
 			room.take(unit, tier, 1)
-			w.whole[job] = true
-			for _, m := range w.cores[job] {
-				w.q.grants[m].Waiting[tier] += w.q.groups[m].Core
-			}
+			w.grantCore(job, tier)
 			return
 		}
 	}

@@ -301,17 +301,22 @@ func (w *walk) admitCore(l line, i int32) {
 		if w.room.fit(unit, tier, 1) == 0 {
 			continue
 		}
-		w.whole[job] = true
 		w.grant(i, unit, tier, 1, 0)
-		for _, m := range w.cores[job] {
-			w.q.grants[m].Waiting[tier] += w.q.groups[m].Core
-		}
+		w.grantCore(job, tier)
 		w.hold(l, i, unit, tier > cluster.TierEntitled && !w.q.groups[i].Revocable, false)
 		w.explainCore(job, i)
 		return
 	}
 	w.hold(l, i, unit, true, true)
 	w.explainCore(job, i)
+}
+
+// grantCore grants all members of the core of a job that tier.
+func (w *walk) grantCore(job cluster.JobUID, tier cluster.Tier) {
+	w.whole[job] = true
+	for _, m := range w.cores[job] {
+		w.q.grants[m].Waiting[tier] += w.q.groups[m].Core
+	}
 }
 
 // coreUnit returns what the core of a job asks for together. It is not open where a limit on jobs keeps some of it back, or
