@@ -162,13 +162,18 @@ func (s *Solver) release(a int32) {
 	}
 	p := &s.payers[r.tail]
 	p.count--
-	if p.count == 1 && s.net.NodeAlive(flowgraph.NodeID(r.tail)) {
-		for _, ref := range s.net.Out(flowgraph.NodeID(r.tail)) {
-			if q := &s.arcs[ref.Arc]; int32(ref.Arc) != a && q.tail == r.tail && q.flow > q.lower {
-				p.arc, p.head, p.cost = int32(ref.Arc), q.head, q.cost
-				s.publish(r.tail)
-				break
-			}
+	if p.count != 1 {
+		return
+	}
+	p.arc = none // unless found: the other is gone too, and about to be dropped
+	if !s.net.NodeAlive(flowgraph.NodeID(r.tail)) {
+		return
+	}
+	for _, ref := range s.net.Out(flowgraph.NodeID(r.tail)) {
+		if q := &s.arcs[ref.Arc]; int32(ref.Arc) != a && q.tail == r.tail && q.flow > q.lower {
+			p.arc, p.head, p.cost = int32(ref.Arc), q.head, q.cost
+			s.publish(r.tail)
+			break
 		}
 	}
 }

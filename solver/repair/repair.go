@@ -166,7 +166,7 @@ func (p *payer) loosen(a int32, value int64) {
 func (s *Solver) publish(v int32) {
 	p := &s.payers[v]
 	s.second[v] = p.second
-	if p.count == 1 {
+	if p.count == 1 && p.arc != none {
 		s.nodes[p.head].held[s.arcs[p.arc].pos].rest = p.without(p.arc)
 	}
 }
