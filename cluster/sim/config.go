@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -74,6 +75,15 @@ type Config struct {
 	wrap    func(Planner) Planner
 	report  func(hostmgr.Host) hostmgr.Host
 	rewrite func(*cluster.Record)
+	// With these it does what no workload says: how runs go, and what people ask for, of a scheduler that lives then.
+	life   func(hostmgr.Launch, *fleet.Plan)
+	byHand []byHand
+}
+
+// byHand is what somebody asks for at a time of the trace. What is refused is an answer.
+type byHand struct {
+	at time.Duration
+	do func(*rules.Tx) error
 }
 
 // NoTime is a duration that is set and takes no time.

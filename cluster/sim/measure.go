@@ -73,9 +73,19 @@ type measuredJob struct {
 	submitted cluster.Time
 	queued    map[cluster.TaskKey]cluster.Time // of tasks that wait again
 	finite    []bool                           // by instance, or one for all: whether its runs end by themselves
-	placed    []bool                           // by instance: at least once
-	finished  []bool                           // by instance: and not restarted since
+	placed    marks                            // at least once
+	finished  marks                            // and not restarted since
 	inputs    cluster.InputIndex
+}
+
+// marks are true or false by instance.
+type marks []bool
+
+func (m *marks) of(instance uint32) *bool {
+	for len(*m) <= int(instance) {
+		*m = append(*m, false)
+	}
+	return &(*m)[instance]
 }
 
 type measuredHost struct {
@@ -162,8 +172,7 @@ func (m *measure) record(r cluster.Record) {
 
 func (m *measure) submit(n cluster.NewJob, at cluster.Time) {
 	j := &measuredJob{
-		spec: n.Spec, inputs: cluster.IndexInputs(n.Spec.Inputs), submitted: at, placed: make([]bool, n.Spec.Instances),
-		finished: make([]bool, n.Spec.Instances),
+		spec: n.Spec, inputs: cluster.IndexInputs(n.Spec.Inputs), submitted: at,
 	}
 	for _, d := range m.s.jobs[n.Spec.Name].Durations {
 		j.finite = append(j.finite, d > 0)
@@ -190,8 +199,8 @@ func (m *measure) place(e *cluster.Placed, at cluster.Time) {
 	}
 	m.tasks.Waiting--
 	m.tasks.Running++
-	if !j.placed[i] {
-		j.placed[i] = true
+	if placed := j.placed.of(i); !*placed {
+		*placed = true
 		m.tasks.Placed++
 	}
 	since := j.submitted
@@ -218,7 +227,7 @@ func (m *measure) win(k cluster.TaskKey) {
 
 // finish counts a task as finished.
 func (m *measure) finish(k cluster.TaskKey) {
-	m.byUID[k.Job()].finished[k.Instance()] = true
+	*m.byUID[k.Job()].finished.of(k.Instance()) = true
 	m.tasks.Finished++
 }
 
@@ -290,7 +299,7 @@ func (m *measure) requeue(e *cluster.TaskRequeued, at cluster.Time) {
 			return
 		}
 	default:
-		if finished := &j.finished[e.Task.Instance()]; *finished { // it is restarted
+		if finished := j.finished.of(e.Task.Instance()); *finished { // it is restarted
 			*finished = false
 			m.tasks.Finished--
 		} else {

@@ -105,6 +105,13 @@ func newSimulation(config Config) (*simulation, error) {
 		})
 	}
 	s.faults.start()
+	for _, b := range config.byHand {
+		s.clock.AfterFunc(b.at, func() {
+			if !s.scheduler.dead {
+				s.scheduler.send(b.do, nil)
+			}
+		})
+	}
 	return s, s.arrive()
 }
 
@@ -118,6 +125,9 @@ func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
 	plan := fleet.Plan{Duration: s.config.Stragglers.stretch(d, s.config.Seed, l), Work: cluster.WorkOf(&job.Spec)}
 	if s.config.Usage.Mean > 0 {
 		plan.Usage = s.usage(l, plan.Duration)
+	}
+	if s.config.life != nil {
+		s.config.life(l, &plan)
 	}
 	return plan
 }

@@ -190,7 +190,7 @@ func (c *Checker) Record(r cluster.Record) {
 	case *cluster.HomeForgotten:
 		if t := c.task(e.Task); t != nil && t.state == held {
 			c.release(e.Task, t)
-			c.enter(e.Task, t, waiting)
+			c.waitsOn(e.Task, t)
 		}
 	case *cluster.JobReleased:
 		c.releaseJob(e.Job)

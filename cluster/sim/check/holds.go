@@ -40,6 +40,15 @@ func (c *Checker) release(k cluster.TaskKey, t *task) {
 	}
 }
 
+// waitsOn has a task wait whose hold has ended, or back off where it did.
+func (c *Checker) waitsOn(k cluster.TaskKey, t *task) {
+	next := waiting
+	if t.until != 0 {
+		next = resting
+	}
+	c.enter(k, t, next)
+}
+
 // goesOn ends what is kept for a task that was to move, if the record after its end is not that it waits again.
 func (c *Checker) goesOn(next cluster.Event) {
 	k := c.moving

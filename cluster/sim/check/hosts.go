@@ -65,7 +65,7 @@ func (c *Checker) removeHost(id cluster.HostID) {
 		for k := range h.holds { // each for itself: the order does not matter
 			t := c.task(k)
 			if t.hold = nil; t.state == held {
-				c.enter(k, t, waiting)
+				c.waitsOn(k, t)
 			}
 		}
 		delete(c.hosts, id)
