@@ -21,7 +21,8 @@ type unit struct {
 	place   int // in the order of its leaf
 	group   int32
 	held    []int64 // for the head of its leaf, nil if it may pass it
-	core    []int32 // the groups of the core, nil for tasks
+	cores   []int32 // the groups of the core of its job, if it has one
+	core    bool    // it is that core
 	request []int64
 }
 
@@ -117,11 +118,11 @@ func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 		full := !g.Passed && grant.Refused > 0 && (revocable || w.weakest(i) == cluster.TierBorrowed)
 		if full && g.Core > 0 && w.cores[g.Job][0] == i && grant.Admitted() == 0 {
 			if request, open := w.coreUnit(g.Job); open {
-				l.next = append(l.next, unit{turn, q, 2 * place, i, held, w.cores[g.Job], request})
+				l.next = append(l.next, unit{turn, q, 2 * place, i, held, w.cores[g.Job], true, request})
 			}
 		}
 		if full && q.open[i] > g.Core {
-			l.next = append(l.next, unit{turn, q, 2*place + 1, i, held, nil, slices.Clone(w.request[i])})
+			l.next = append(l.next, unit{turn, q, 2*place + 1, i, held, w.cores[g.Job], false, slices.Clone(w.request[i])})
 		}
 		behind = behind || h.held != nil && h.group == i
 	}
@@ -129,12 +130,11 @@ func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 
 // grant lets as much of a unit borrow as has room.
 func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
-	g, grant := &u.q.groups[u.group], &u.q.grants[u.group]
 	n := int64(1)
-	if u.core == nil {
-		n = u.q.open[u.group] - grant.Admitted()
-		if g.Core > 0 && grant.Admitted() < g.Core || u.q.lacksCore(g.Job) {
-			return
+	if !u.core {
+		n = u.q.open[u.group] - u.q.grants[u.group].Admitted()
+		if len(u.cores) > 0 && u.q.grants[u.cores[0]].Admitted() == 0 {
+			return // the core goes first, whole
 		}
 	}
 	held := u.held != nil && u.q.grants[u.q.heads[one(revocable)].group].Refused > 0
@@ -156,22 +156,13 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 	for i := u.q.node; i >= 0; i = t.nodes[i].parent {
 		addTimes(l.used[i], u.request, n)
 	}
-	if u.core == nil {
+	if !u.core {
 		u.q.borrow(u.group, n)
+		return
 	}
-	for _, m := range u.core {
+	for _, m := range u.cores {
 		u.q.borrow(m, u.q.groups[m].Core)
 	}
-}
-
-// lacksCore reports whether the core of a job has not been granted.
-func (q *queue) lacksCore(job cluster.JobUID) bool {
-	for i := range q.groups {
-		if g := &q.groups[i]; g.Core > 0 && g.Job == job {
-			return q.grants[i].Admitted() < g.Core
-		}
-	}
-	return false
 }
 
 // borrow grants n more tasks of a group. What kept them out keeps them from more than to borrow.
