@@ -113,3 +113,35 @@ func TestWhoWaitsForOneThatStartsGoesNext(t *testing.T) {
 	}
 	require.Equal(t, 3, n)
 }
+
+// TestACoreComesTogether: of a core that wait, nobody starts alone, whatever the others are about: room that was held for one is given
+// back when another comes to wait, and found again for both; and waits for one that backs off.
+func TestACoreComesTogether(t *testing.T) {
+	s := newShared(t)
+	h := s.host(0, vector(2, 0))
+	gang := s.job(cluster.RootPool, 2, 1, core(2), func(j *cluster.JobSpec) {
+		j.MaxFailures, j.Backoff = 9, cluster.Backoff{Initial: time.Second, Max: time.Second}
+	})
+	first, second := cluster.MakeTaskKey(gang, 0), cluster.MakeTaskKey(gang, 1)
+	restart := func(k cluster.TaskKey) {
+		s.emit(&cluster.TaskStopping{Task: k, Restart: true})
+		s.report(k, cluster.TaskKilled)
+	}
+	s.settle()
+
+	restart(first)
+	s.emit(&cluster.TaskHeld{Task: first, Hold: cluster.Hold{Host: h, Until: s.now.Add(time.Minute)}})
+	restart(second)
+	out := s.step()
+	require.Equal(t, []cluster.TaskKey{first}, out.Ended)
+	require.Empty(t, out.Placements)
+	require.Len(t, s.step().Placements, 2)
+
+	restart(first)
+	s.emit(&cluster.TaskHeld{Task: first, Hold: cluster.Hold{Host: h, Until: s.now.Add(time.Minute)}})
+	s.report(second, cluster.TaskFailed)
+	require.Empty(t, s.step().Placements)
+	s.emit(&cluster.TaskReleased{Task: second})
+	require.Equal(t, []cluster.TaskKey{first}, s.step().Ended)
+	require.Len(t, s.step().Placements, 2)
+}

@@ -132,6 +132,7 @@ func (p *Planner) withhold(h *host) {
 // settle starts the tasks whose room has become free, a gang when it is free for all of it, and ends holds that nothing
 // can come of.
 func (p *Planner) settle(now cluster.Time, out *Output) {
+	clear(p.scattered)
 	var waiting []*unit
 	for _, u := range p.held { // sorted below
 		if u.state == cluster.TaskReserved {
@@ -175,6 +176,7 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 			p.planned.Tasks = append(p.planned.Tasks, u.task)
 			p.release(u)
 			p.dirty = true
+			p.scattered[u.task.Job()] = true
 		case free:
 			p.arrive(u, out)
 		case u.hold.Until != cluster.Forever:
@@ -183,18 +185,21 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 	}
 }
 
-// others reports whether members of the unit's core, if it is in one, are leaving, so that those with room wait for them;
-// and whether some wait without room: then room is sought for all of them.
+// others reports whether members of the unit's core, if it is in one, are leaving or back off, so that those with room wait for
+// them; and whether some wait without room: then room is sought for all of them.
 func (p *Planner) others(u *unit) (leave, wait bool) {
 	if !u.group.key.gang {
 		return false, false
 	}
 	for i := range u.job.Gang.Minimum {
-		if _, waits := p.waiting[cluster.MakeTaskKey(u.task.Job(), i)]; waits {
+		k := cluster.MakeTaskKey(u.task.Job(), i)
+		if _, waits := p.waiting[k]; waits {
 			return false, true
 		}
+		other := p.units.Get(uint64(k))
+		leave = leave || other != nil && (other.leaves() || other.rests)
 	}
-	return slices.ContainsFunc(p.cores[u.task.Job()], (*unit).leaves), false
+	return leave, false
 }
 
 // allows reports whether the rules of the unit allow it on the host where room is held for it, whoever came meanwhile.

@@ -151,7 +151,8 @@ type Planner struct {
 	held       map[cluster.TaskKey]*unit // those with a hold
 	keys       map[cluster.JobUID]*jobKey
 
-	cores map[cluster.JobUID][]*unit // bound core members of gangs, by job
+	cores     map[cluster.JobUID][]*unit // bound core members of gangs, by job
+	scattered map[cluster.JobUID]bool    // jobs with holds that end in this plan
 
 	looked   looked
 	labels   *labels
@@ -207,7 +208,7 @@ func (p *Planner) reset() {
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.groups, p.groupOrder = map[groupKey]*group{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
-	p.cores = map[cluster.JobUID][]*unit{}
+	p.cores, p.scattered = map[cluster.JobUID][]*unit{}, map[cluster.JobUID]bool{}
 	p.crowded, p.victims, p.overdrawn = nil, nil, nil
 	p.keys = map[cluster.JobUID]*jobKey{}
 	p.round.Hosts, p.round.Zones, p.round.Guests, p.round.Mix = p.hosts.lookup, p.hosts.zone, p.residents, nil

@@ -27,7 +27,8 @@ func (p *Planner) admit(now cluster.Time) {
 	}
 	for _, c := range p.order {
 		c.skipped, c.bides = false, false
-		c.passed = c.group.key.gang && c.group.leaving > 0 // a core waits for those of its own who still leave
+		// A core waits for those of its own who still leave, or have a hold that ends: they come together.
+		c.passed = c.group.key.gang && (c.group.leaving > 0 || p.scattered[c.group.key.job])
 	}
 	queues := p.queue()
 	p.admission.SetCapacity(p.hosts.capacity())

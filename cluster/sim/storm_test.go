@@ -498,11 +498,18 @@ type storming struct {
 	s      *storm
 	seen   map[string]int
 	cycles int
+	now    cluster.Time
+	atOnce int // cycles at that time
 }
 
 func (p *storming) Run(in cycle.Input) cycle.Output {
 	in.Policy = p.s.policies[p.cycles/p.s.every%len(p.s.policies)]
 	p.cycles++
+	if in.Now != p.now {
+		p.now, p.atOnce = in.Now, 0
+	}
+	p.atOnce++
+	require.Less(p.s, p.atOnce, 1000, "cycles at %v", in.Now.Sub(begin))
 	out := p.Planner.Run(in)
 	require.Empty(p.s, out.Stats.Fault)
 	if len(out.Steps()) == 0 && !out.Patient && out.Stats.Waiting > 0 && p.s.free {

@@ -123,3 +123,20 @@ func TestKeptHosts(t *testing.T) {
 		require.Equal(t, check.Exclusive, l.Violations()[0].Rule)
 	}
 }
+
+// TestACoreWaitsAsOne: a task that is restarted while it waits begins to wait anew, but not one of a gang's core.
+func TestACoreWaitsAsOne(t *testing.T) {
+	for rule, gang := range map[check.Rule]*cluster.Gang{check.Preference: nil, "": {Minimum: 2}} {
+		l := begun(func(s *cluster.JobSpec) {
+			s.Gang = gang
+			s.Preferences = []cluster.SoftConstraint{{Constraint: label("disk", "hdd", cluster.Greater, 0), Soft: cluster.Soft{Timeout: 3}}}
+		})
+		l.add(&cluster.TaskStopping{Task: key(1), Restart: true}, &cluster.HostDrain{ID: b})
+		l.add(placed(1, 1, a), placed(0, 1, a))
+		var found check.Rule
+		for _, v := range l.Violations() {
+			found = v.Rule
+		}
+		require.Equal(t, rule, found)
+	}
+}

@@ -261,7 +261,9 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 		c.enter(e.Task, t, stopping)
 	case e.Restart:
 		c.release(e.Task, t)
-		t.since = c.at
+		if !t.spec.Core(e.Task.Instance()) { // a core waits as one
+			t.since = c.at
+		}
 		t.goesOn()
 		c.enter(e.Task, t, waiting)
 	case t.state == waiting || t.state == held || t.state == resting:
