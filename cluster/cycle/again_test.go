@@ -26,6 +26,28 @@ func TestALimitIsFreeWhereNoHostGainsRoom(t *testing.T) {
 	require.Len(t, s.step().Placements, 1)
 }
 
+// TestALimitIsNotUsedUpByWhoHasNoHost: where limits count who runs, what fits on no host keeps nobody out, also where it only borrows.
+func TestALimitIsNotUsedUpByWhoHasNoHost(t *testing.T) {
+	one := uint32(1)
+	for _, limits := range []cluster.PoolLimits{{}, {RunningJobs: &one}, {RunningJobsPerUser: &one}} {
+		s := newShared(t)
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: limits}})
+		s.host(0, vector(2, 0))
+		s.host(1, vector(2, 0))
+		big := s.job("root/a", 2, 9, func(j *cluster.JobSpec) {
+			j.Limits.MaxRunning = 1
+			j.Overrides = []cluster.InstanceOverride{{First: 1, Last: 1, Task: &cluster.TaskSpec{Resources: vector(1, 0)}}}
+		})
+		require.Len(t, s.step().Placements, 1)
+		require.Equal(t, 1, s.running(big))
+		s.report(cluster.MakeTaskKey(big, 1), cluster.TaskSucceeded)
+
+		small := s.job("root/a", 1, 1)
+		s.settle()
+		require.Equal(t, 1, s.running(small))
+	}
+}
+
 // TestWhoStopsWaitingLetsOthersStart: the core of a gang that does not fit starts without a member that was stopped, also where
 // nothing else happens.
 func TestWhoStopsWaitingLetsOthersStart(t *testing.T) {

@@ -21,6 +21,7 @@ type groupKey struct {
 	controller  bool
 	gang        bool           // the core of job
 	job         cluster.JobUID // where the job's own bounds matter, else 0
+	gated       bool           // a limit counts what of the job runs, or the jobs that run in the pool
 	maxRunTime  time.Duration
 	owner       string // where the leaf divides by users, else ""
 	fixed       [cluster.NumDimensions]int64
@@ -34,7 +35,8 @@ func groupKeyOf(snap *cluster.Snapshot, job cluster.JobUID, spec *cluster.JobSpe
 		preemptible: spec.Preemptible, revocable: spec.Revocable, maxRunTime: spec.Limits.MaxRunTime,
 	}
 	jobs, owners := bounds(snap, spec.Pool)
-	if jobs || spec.Limits.MaxRunning > 0 || spec.Type == cluster.Stateless || leaf != nil && leaf.Order == cluster.FairJobs {
+	k.gated = jobs || spec.Limits.MaxRunning > 0
+	if k.gated || spec.Type == cluster.Stateless || leaf != nil && leaf.Order == cluster.FairJobs {
 		k.job = job
 	}
 	if leaf != nil && (owners || leaf.Order == cluster.FairUsers) {

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -60,7 +61,7 @@ func (a *Admission) openQueues() {
 	}
 }
 
-// boundJobs applies the jobs' own limits on running tasks.
+// boundJobs applies the jobs' own limits on running tasks. What has no host now comes last: it would keep the others out for nothing.
 func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 	var left map[cluster.JobUID]int64
 	for i := range q.groups {
@@ -77,17 +78,19 @@ func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 	if left == nil {
 		return
 	}
-	for i := range q.groups {
-		g := &q.groups[i]
-		if g.MaxRunning == 0 {
-			continue
+	for _, passed := range []bool{false, true} {
+		for i := range q.groups {
+			g := &q.groups[i]
+			if g.MaxRunning == 0 || g.Passed != passed {
+				continue
+			}
+			n := min(open[i], max(0, left[g.Job]))
+			if n < open[i] {
+				shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
+			}
+			open[i] = n
+			left[g.Job] -= n
 		}
-		n := min(open[i], max(0, left[g.Job]))
-		if n < open[i] {
-			shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
-		}
-		open[i] = n
-		left[g.Job] -= n
 	}
 }
 
@@ -98,7 +101,7 @@ type candidate struct {
 	i int
 }
 
-// openLimited lets groups below limited pools in: the jobs that run already, then by rank.
+// openLimited lets groups below limited pools in: the jobs that run already, then by rank, and last what has no host now.
 func (a *Admission) openLimited() {
 	a.gates.count = map[int32]*tally{}
 	for _, p := range a.gates.limited {
@@ -122,7 +125,9 @@ func (a *Admission) openLimited() {
 			}
 		}
 	}
-	slices.SortFunc(waiting, func(a, b candidate) int { return a.compare(b.rank) })
+	slices.SortFunc(waiting, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(one(a.q.groups[a.i].Passed), one(b.q.groups[b.i].Passed)), a.compare(b.rank))
+	})
 	open, shut := map[*queue][]int64{}, map[*queue][]Binding{}
 	for _, c := range waiting {
 		if open[c.q] == nil {

@@ -25,8 +25,8 @@ type Group struct {
 	Running, Waiting int64
 	// Core counts those of Waiting that are admitted together with the cores of all groups of the same job, or not at all.
 	Core int64
-	// Passed groups claim like others and are granted nothing: there is no host for them now, and what their pool may have
-	// goes to those next in its order.
+	// Passed groups claim like others and are granted nothing: there is no host for them now, and what their pool or a limit may
+	// let in goes to those next in its order.
 	Passed bool
 
 	Preemptible bool // otherwise only inside the reservation

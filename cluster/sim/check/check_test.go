@@ -378,6 +378,10 @@ func TestHolds(t *testing.T) {
 				status(1, 1, cluster.TaskLost), &cluster.TaskRequeued{Task: key(1)}, placed(1, 2, a))
 			l.Quiet()
 		}},
+		{"a limit that held room reaches", "", func(s *cluster.JobSpec) { s.Limits.MaxRunning = 2 }, func(l *log) {
+			l.add(&cluster.TaskHeld{Task: key(0), Hold: *held(a)}, placed(1, 1, a))
+			l.Quiet()
+		}},
 		{"what somebody else found", check.Plan, nil, func(l *log) { l.Plan([]string{"too much"}) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

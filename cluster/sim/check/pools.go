@@ -71,7 +71,7 @@ func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 	if most := int64(j.spec.Limits.MaxRunning); most > 0 {
 		bound := int64(0)
 		for _, t := range j.all {
-			if t.state.bound() {
+			if t.state.bound() || t.state == held {
 				bound++
 			}
 		}
