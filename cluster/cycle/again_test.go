@@ -136,6 +136,23 @@ func TestWhoWaitsForOneThatStartsGoesNext(t *testing.T) {
 	require.Equal(t, 3, n)
 }
 
+// TestWhoComesToItsRoomLetsOthersStart: who may only be beside another starts when that one has come to where room was held for it,
+// without anything else happening.
+func TestWhoComesToItsRoomLetsOthersStart(t *testing.T) {
+	s := newShared(t)
+	from, to := s.host(0, vector(1, 0)), s.rack(1, "r1", 2)
+	s.emit(&cluster.HostDrain{ID: to, Drain: true})
+	moves := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1, labeled("app", "x")), 0)
+	s.settle()
+	s.emit(&cluster.HostDrain{ID: to})
+	s.emit(&cluster.HostDrain{ID: from, Drain: true})
+	s.emit(&cluster.TaskPreempted{Task: moves, Run: 1, Hold: &cluster.Hold{Host: to, Until: s.now.Add(time.Hour)}})
+	s.job(cluster.RootPool, 1, 1, must(tasks("x", cluster.Greater, 0, "rack")))
+	require.Empty(t, s.step().Placements)
+	s.report(moves, cluster.TaskKilled)
+	require.Len(t, s.step().Placements, 2)
+}
+
 // TestACoreComesTogether: of a core that wait, nobody starts alone, whatever the others are about: room that was held for one is given
 // back when another comes to wait, and found again for both; and waits for one that backs off.
 func TestACoreComesTogether(t *testing.T) {

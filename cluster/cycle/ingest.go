@@ -65,7 +65,6 @@ func (p *Planner) ingest(in Input) {
 		p.labels.forget(uid)
 	}
 	p.looked.clear()
-	p.dirty = p.labels.changes() || p.dirty
 }
 
 func everything(snap *cluster.Snapshot) cluster.Changes {

@@ -22,7 +22,7 @@ type labels struct {
 	balances []*balance
 
 	plan []countChange      // what the plan of this cycle has counted, to be taken back before the next one
-	seen map[place]presence // what was counted before the changes that are taken in now; nil while none are
+	seen map[place]presence // what was counted when begin was called; nil after changes
 	low  map[*balance]int64 // the least there was before these
 }
 

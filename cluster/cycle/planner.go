@@ -232,6 +232,7 @@ func (p *Planner) Run(in Input) Output {
 	}
 	p.settle(in.Now, &out)
 	p.revoke(&out)
+	p.dirty = p.labels.changes() || p.dirty // who has room held may start, and others beside him
 	again := false
 	if p.dirty && len(p.order) > 0 {
 		again = p.plan(in, &out, lap)
