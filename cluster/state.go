@@ -175,6 +175,7 @@ func (s *State) putPool(at Time, p Pool) error {
 		p.Created, p.Version = old.Created, old.Version+1
 	}
 	s.pools.Set(p.Path, &p)
+	s.count(&p)
 	s.changes.Pools = append(s.changes.Pools, p.Path)
 	return nil
 }
@@ -189,6 +190,7 @@ func (s *State) deletePool(path PoolPath) error {
 		}
 	}
 	s.pools.Delete(path)
+	s.used.Delete(path)
 	s.changes.Pools = append(s.changes.Pools, path)
 	return nil
 }
@@ -284,6 +286,7 @@ func (s *State) bind(t *Task, j *Job, bound bool) {
 	}
 	spec := j.TaskFor(t)
 	h.allocate(spec, j.Spec.Revocable, !bound)
+	s.use(j, spec.Resources, !bound)
 	h.GPUFree = spec.GPU.allocate(h.GPUFree, t.GPUs, !bound)
 	h.PortsTaken = allocatePorts(h.PortsTaken, t.Ports, !bound)
 	s.withhold(&h) // who leaves frees more or less when what is lent, or the slack, is another
@@ -359,6 +362,9 @@ func (s *State) restore(r *Restored) error {
 		s.roles, s.mode, s.turnover = h.Roles, h.Mode, h.Turnover
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
+	for _, p := range r.Pools {
+		s.count(p)
+	}
 	load(s.works, r.Works, func(w *Work) string { return w.Name })
 	load(s.images, r.Images, func(x *ImageHosts) string { return x.Name })
 	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
@@ -378,6 +384,11 @@ func (s *State) restore(r *Restored) error {
 		s.setHome(t.Key, "", t.Home)
 	}
 	s.adopt(r.Tasks)
+	for _, t := range r.Tasks {
+		if t.State.Bound() {
+			s.use(s.Job(t.Key.Job()), s.spec(t.Key).Resources, false)
+		}
+	}
 	return nil
 }
 

@@ -285,6 +285,7 @@ func TestRandomHistories(t *testing.T) {
 		for part := range snapshot.Parts() {
 			require.NoError(t, copied.state.Apply(cluster.Record{Event: part}))
 		}
+		checkSums(t, copied.state)
 		e := &cluster.JobStopping{Job: 1}
 		require.Equal(t, h.try(e) == nil, copied.try(e) == nil)
 		a, _ := h.state.Snapshot()
@@ -318,6 +319,10 @@ func randomEvent(s *cluster.State, n int) cluster.Event {
 	case 14:
 		return &cluster.HostUnreached{ID: on}
 	default:
+		if n>>9&1 == 1 {
+			limit := []int64{cluster.NoLimit, 1000}[n>>10&1]
+			return &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Resources: []cluster.PoolResource{{Dimension: "cpu_milli", Limit: limit}}}}
+		}
 		return &cluster.HostReported{ID: on, Machine: cluster.Machine{Capacity: vector(300, 300)}}
 	}
 }
@@ -336,6 +341,14 @@ func checkSums(t require.TestingT, s *cluster.State) {
 	for h := range s.Hosts("") {
 		require.True(t, h.Allocated.Equal(allocated[h.ID]), "%s: %v is not %v", h.ID, h.Allocated, allocated[h.ID])
 		require.Len(t, h.Tasks, int(h.Allocated.Fixed[cluster.Memory]))
+	}
+	var used cluster.Resources
+	for _, r := range allocated {
+		used = used.Add(r)
+	}
+	if limited := s.Pool(cluster.RootPool).Limited(); limited || !s.Used(cluster.RootPool).IsZero() {
+		require.True(t, limited)
+		require.Equal(t, used, s.Used(cluster.RootPool))
 	}
 }
 

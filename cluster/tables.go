@@ -22,6 +22,7 @@ type tables struct {
 	mapping   *QueueMapping
 	costs     *CostPolicy
 	pools     *btree.Map[PoolPath, *Pool]
+	used      *btree.Map[PoolPath, Resources] // see Used; of the pools with limits
 	hosts     hostTable
 	jobs      radix.Map[Job] // by uid
 	names     *btree.Map[JobID, JobUID]
@@ -45,6 +46,7 @@ func newTables() tables {
 	return tables{
 		nextJob: 1,
 		pools:   btree.NewMap[PoolPath, *Pool](degree),
+		used:    btree.NewMap[PoolPath, Resources](degree),
 		hosts:   newHostTable(),
 		names:   btree.NewMap[JobID, JobUID](degree),
 		keys:    btree.NewMap[string, JobUID](degree),
@@ -62,7 +64,7 @@ func (t *tables) copy() tables {
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.copy(), t.jobs.Copy()
 	c.waits, c.homes, c.daemons = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy()
 	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
-	c.works, c.images, c.tokens = t.works.Copy(), t.images.Copy(), t.tokens.Copy()
+	c.works, c.images, c.tokens, c.used = t.works.Copy(), t.images.Copy(), t.tokens.Copy(), t.used.Copy()
 	return c
 }
 

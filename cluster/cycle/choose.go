@@ -45,6 +45,9 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 			return nil
 		}
 	}
+	if !s.keepLimits() {
+		return nil
+	}
 	return s.displacement(w)
 }
 
@@ -246,29 +249,15 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 		if patient && u.group.key.pool != c.key.group.pool {
 			continue
 		}
-		if u.leaves() || u.group == c.group || h.makesWay(u) || c.row.rule.hinges(u.set) || !d.mayGo(u) {
-			continue
-		}
-		if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {
-			continue // it is just getting what it lacks
-		}
-		together := d.p.together(u)
-		if slices.ContainsFunc(together, func(v *unit) bool { return v.host == h && v.task < u.task }) {
+		if slices.ContainsFunc(d.p.together(u), func(v *unit) bool { return v.host == h && v.task < u.task }) {
 			continue // the gang is listed at its first task here
 		}
-		b := bundle{units: together}
-		ok := true
-		for _, v := range together {
-			v.move, v.price = nil, d.loss(v)
-			b.price += v.price
-			on := v.host
-			ok = ok && d.mayGo(v) && !on.decided && !on.makesWay(v)
-		}
-		if !ok || len(together) > d.budget() {
+		b, ok := d.bundle(c, u)
+		if !ok {
 			continue
 		}
 		if !d.permits(c, b, binding) {
-			if !moves || len(together) > 1 || !d.findMove(u) {
+			if !moves || len(b.units) > 1 || !d.findMove(u) {
 				continue
 			}
 			b.price = u.price
@@ -279,6 +268,25 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.units[0].task, b.units[0].task))
 	})
 	return all
+}
+
+// bundle returns what leaves with the unit, and whether it may leave for the class whatever the pools say.
+func (d *displacer) bundle(c *class, u *unit) (b bundle, ok bool) {
+	if u.leaves() || u.group == c.group || u.host.makesWay(u) || c.row.rule.hinges(u.set) || !d.mayGo(u) {
+		return b, false
+	}
+	if u.group.key.gang && (u.group.pledged > 0 || d.forming[u.group.key.job]) {
+		return b, false // it is just getting what it lacks
+	}
+	b.units = d.p.together(u)
+	ok = len(b.units) <= d.budget()
+	for _, v := range b.units {
+		v.move, v.price = nil, d.loss(v)
+		b.price += v.price
+		on := v.host
+		ok = ok && d.mayGo(v) && !on.decided && !on.makesWay(v)
+	}
+	return b, ok
 }
 
 // mayGo reports whether the unit may be asked to leave now. Where that is only a matter of time, there is a plan then.

@@ -126,6 +126,8 @@ type class struct {
 	local locality
 
 	left    [cluster.NumTiers]int64 // admitted and not placed, by tier
+	over    [cluster.NumTiers]int64 // the same of those that may not start now, for a limit; see bind
+	limited pool.Binding            // which one
 	refused int64                   // not admitted
 	why     pool.Binding            // what keeps some of them from claiming room
 	gone    bool                    // forgotten
@@ -179,6 +181,14 @@ func (c *class) open() int64 {
 	var n int64
 	for _, left := range c.left {
 		n += left
+	}
+	return n
+}
+
+// overall returns how many units are admitted and may not start now, for a limit.
+func (c *class) overall() (n int64) {
+	for _, over := range c.over {
+		n += over
 	}
 	return n
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
@@ -71,6 +72,8 @@ func (p *Planner) displace(in Input, out *Output) {
 	for i := range out.Placements {
 		d.forming[out.Placements[i].Gang] = true
 	}
+	p.unbind()
+	defer p.bind()
 	claims := make([]*class, 0, len(p.order))
 	for _, c := range p.order {
 		c.nominees = 0
@@ -80,7 +83,7 @@ func (p *Planner) displace(in Input, out *Output) {
 		if c.claims() == 0 {
 			continue
 		}
-		if p.rows.refresh(c.row); !c.row.anyOpen() || c.key.group.gang {
+		if p.rows.refresh(c.row); !c.row.anyOpen() || c.key.group.gang || c.limited.Rule != pool.RuleNone {
 			claims = append(claims, c)
 		}
 	}
@@ -127,6 +130,7 @@ type displacer struct {
 	yield   []*host                   // see yielding
 	listed  int                       // touched when it was listed
 	vain    map[errand]int            // who found no host, and touched then
+	within  map[*limit][]*unit        // see inside; for look-up
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.
@@ -208,13 +212,16 @@ func (d *displacer) serve(c *class, moves bool) {
 	}
 }
 
-// look prices every host on which room could be made for the class. What no gang has claims for is full everywhere: then
-// only hosts come into question that somebody leaves or might leave, or on which room is held.
+// look prices every host on which room could be made for the class. What no gang has claims for is full everywhere, unless it waits
+// for a limit: then only hosts come into question that somebody leaves or might leave, or on which room is held.
 func (d *displacer) look(c *class, moves bool) *options {
 	all := &options{}
 	hosts := d.yielding()
-	if c.group.key.gang {
+	switch {
+	case c.group.key.gang:
 		hosts = d.p.hosts.byIndex
+	case c.row.anyOpen(): // it is not for room on hosts that it waits
+		hosts = d.p.openTo(c)
 	}
 	for _, h := range hosts {
 		v := c.row.judge(h)
@@ -264,7 +271,7 @@ func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
 func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 	for all.Len() > 0 {
 		first := heap.Pop(all).(option)
-		if first.host.stamp != first.stamp || moves {
+		if first.host.stamp != first.stamp || moves || c.limited.Rule != pool.RuleNone {
 			again, ok := d.price(c, first.host, moves)
 			if !ok {
 				continue
@@ -306,6 +313,7 @@ func (d *displacer) pledge(n *displacement) {
 	n.class.group.pledged++
 	n.class.nominees++
 	d.p.ledger.Add(n.class.group.unit(1))
+	d.p.gain(n.class.group)
 	d.nominate(n.host, n.nominee)
 	d.done = append(d.done, n)
 }
@@ -402,6 +410,9 @@ func (d *displacer) pays(units []*unit) bool {
 
 // canStay reports whether the units, if they stay, leave to everybody what is promised.
 func (d *displacer) canStay(units []*unit) bool {
+	if !d.keepsLimits(units) {
+		return false
+	}
 	for i, u := range units {
 		h := u.host
 		promise := h.promise()

@@ -115,7 +115,10 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	rank := c.rank(at.as)
 	w.Position, w.Queue = p.position(c, at.as)
 	refused := int64(rank) >= c.open()
-	if refused {
+	switch n := int64(rank) - c.open(); {
+	case refused && n < c.overall():
+		w.Binding = c.limited
+	case refused:
 		w.Binding = c.why
 	}
 	w.Blocked = p.cheapestBlocked(c)

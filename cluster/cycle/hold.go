@@ -155,7 +155,7 @@ func (p *Planner) settle(now cluster.Time, out *Output) {
 
 func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 	leaves, hopeless := p.others(units[0])
-	free := !leaves
+	free := !leaves && p.mayArrive(units)
 	for i, u := range units {
 		h := p.hosts.byID[u.hold.Host]
 		switch {
@@ -176,6 +176,7 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 			p.planned.Tasks = append(p.planned.Tasks, u.task)
 			p.release(u)
 			p.dirty = true
+			p.due(u, -1)
 			p.scattered[u.task.Job()] = true
 		case free:
 			p.arrive(u, out)
@@ -285,6 +286,7 @@ func (p *Planner) arrive(u *unit, out *Output) {
 	out.Placements = append(out.Placements, Placement{Task: u.task, Run: u.run + 1, Host: h.id, Devices: devices, Gang: gang})
 	p.planned.Tasks = append(p.planned.Tasks, u.task)
 	p.note(h, u.task, u.group)
+	p.use(u.group, 1)
 	p.hosts.set(h, u.spec.Bind(h.rec, devices))
 	p.labels.planned(u.set, h, comes)
 	p.release(u)

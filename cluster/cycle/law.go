@@ -143,6 +143,7 @@ func (d *displacer) reserve(out *Output) {
 		c.take(count)
 		c.group.pledged += count
 		p.ledger.Add(c.group.unit(count))
+		p.gain(c.group)
 		for _, n := range chosen {
 			d.write(n, &step, out)
 		}

@@ -289,6 +289,8 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 	}
 	c.group.placed += n
 	p.ledger.Add(c.group.unit(n))
+	p.use(c.group, n)
+	p.gain(c.group)
 	p.planned.Hosts = append(p.planned.Hosts, h.id)
 	p.welcome(h, c.key.row.work, n)
 	p.hosts.set(h, rec)

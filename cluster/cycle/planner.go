@@ -166,11 +166,13 @@ type Planner struct {
 	ledger    *pool.Ledger
 	leaves    []cluster.PoolPath // by path
 	options   Options
-	churn     churn                       // of this plan
-	calm      map[cluster.PoolPath]uint32 // most that one cycle may ask to leave, of the pools that bound it
-	crowded   []*host                     // with nominations or arrivals of the last plan
-	victims   []*unit                     // of the last plan
-	overdrawn []*host                     // that changed and have revocable tasks
+	churn     churn                         // of this plan
+	calm      map[cluster.PoolPath]uint32   // most that one cycle may ask to leave, of the pools that bound it
+	limits    []*limit                      // by path
+	limitsOf  map[cluster.PoolPath][]*limit // by leaf
+	crowded   []*host                       // with nominations or arrivals of the last plan
+	victims   []*unit                       // of the last plan
+	overdrawn []*host                       // that changed and have revocable tasks
 
 	round   costmodels.Round
 	known   consulted // what round.Known is, if anything is known
@@ -230,6 +232,7 @@ func (p *Planner) Run(in Input) Output {
 	if p.wakeAt != 0 && in.Now >= p.wakeAt {
 		p.dirty, p.wakeAt = true, 0 // a plan may set it again
 	}
+	p.readLimits(in.Snapshot)
 	p.settle(in.Now, &out)
 	p.revoke(&out)
 	p.dirty = p.labels.changes() || p.dirty // who has room held may start, and others beside him

@@ -34,9 +34,9 @@ func (p *Planner) admit(now cluster.Time) {
 	p.admission.SetCapacity(p.hosts.capacity())
 	p.admission.SetSlack(p.hosts.slack())
 	p.admission.Run(now)
+	p.ledger = p.admission.Ledger()
 	p.grant(queues)
 	p.status = p.admission.Status()
-	p.ledger = p.admission.Ledger()
 	p.moved = false
 }
 
@@ -94,6 +94,7 @@ func (p *Planner) grant(queues map[cluster.PoolPath]*queue) {
 			q.take(p.admission.Grants(path))
 		}
 	}
+	p.bind()
 }
 
 func (p *Planner) entry(g *group) pool.Group {
@@ -115,6 +116,7 @@ func (q *queue) take(grants []pool.Grant) {
 	for i := range grants {
 		if c := q.classes[i]; c != nil {
 			c.left, c.refused, c.why = grants[i].Waiting, grants[i].Refused, grants[i].Why
+			c.over = [cluster.NumTiers]int64{}
 		}
 	}
 }
@@ -160,6 +162,7 @@ func (p *Planner) seePools(snap *cluster.Snapshot) {
 			p.leaves = append(p.leaves, q.Path)
 		}
 	}
+	p.seeLimits(all)
 	p.admission = pool.NewAdmission(all, p.hosts.capacity())
 	p.status = p.admission.Status()
 }

@@ -369,6 +369,7 @@ func (p *Planner) unplace(m *made, pl *Placement) {
 	c.giveBack(pl.Tier)
 	c.group.placed--
 	p.ledger.Remove(c.group.unit(1))
+	p.use(c.group, -1)
 	c.placed = without(c.placed, w.task)
 	p.labels.planned(w.set, h, comes.times(-1))
 	h.arrivals = without(h.arrivals, arrival{w.task.Job(), c.group})

@@ -164,7 +164,7 @@ func (p *Planner) raise(c *class) []Unblocker {
 			switch {
 			case c.why.Rule == pool.RuleReservation && c.why.Pool == path && c.why.Dimension == d.Dimension:
 				binds, bound = string(pool.RuleReservation), d.Reservation
-			case d.Limit != cluster.NoLimit && amountOf(c.row.task.Resources, d.Dimension) > 0:
+			case d.Limit != cluster.NoLimit && c.row.task.Resources.In(d.Dimension) > 0:
 				binds, bound = string(pool.RuleLimit), d.Limit
 			}
 			if more := d.Allocation + d.Demand - bound; binds != "" && more > 0 {
@@ -173,15 +173,6 @@ func (p *Planner) raise(c *class) []Unblocker {
 		}
 	}
 	return all
-}
-
-func amountOf(r cluster.Resources, dimension string) int64 {
-	for d := range cluster.NumDimensions {
-		if d.String() == dimension {
-			return r.Fixed[d]
-		}
-	}
-	return r.Amount(dimension)
 }
 
 // contender is tasks of a class that may take what opens: all that wait have a claim on what comes to the cluster.

@@ -174,13 +174,7 @@ func (a *Admission) revocable(p *cluster.Pool, dimension string) int64 {
 	if p.Limits.RevocablePercent == nil {
 		return cluster.NoLimit
 	}
-	amount := a.capacity.Amount(dimension)
-	for d := range cluster.NumDimensions {
-		if d.String() == dimension {
-			amount = a.capacity.Fixed[d]
-		}
-	}
-	return percentOf(amount, *p.Limits.RevocablePercent)
+	return percentOf(a.capacity.In(dimension), *p.Limits.RevocablePercent)
 }
 
 // percentOf returns a part of an amount, rounded down.

@@ -72,6 +72,14 @@ func (l *Ledger) account(leaf int32, job cluster.JobUID, user string) *account {
 	return &accounts[i]
 }
 
+// Holds returns what a pool and all below it hold of a dimension.
+func (l *Ledger) Holds(p cluster.PoolPath, dimension string) int64 {
+	if d, ok := l.tree.named[dimension]; ok && d < len(l.holds[0]) {
+		return l.holds[l.tree.at(p)][d]
+	}
+	return 0
+}
+
 // Add books a unit that starts.
 func (l *Ledger) Add(u Unit) { l.book(u, 1) }
 

@@ -313,6 +313,9 @@ func (p *places) emit(tx *Tx, e cluster.Event) error {
 		if err := p.allows(tx.state, tx.at, e); err != nil {
 			return err
 		}
+		if err := withinLimits(tx.state, e.Task); err != nil {
+			return err
+		}
 		k = e.Task
 	case *cluster.TaskPreempted:
 		if err := bears(tx, e); err != nil {

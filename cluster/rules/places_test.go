@@ -23,10 +23,17 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 	near := func(c cluster.Comparison, n uint32) *cluster.Constraint {
 		return &cluster.Constraint{Op: cluster.TaskLabel, Label: cluster.KeyValue{Key: "app", Value: "x"}, Domain: "rack", Comparison: c, Count: n}
 	}
-	exclusive := cluster.Machine{Rack: "r0", Attributes: []cluster.KeyValue{{Key: cluster.AttributeExclusive, Value: "lab"}}}
+	exclusive := cluster.Machine{Rack: "r0", Capacity: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 8}), Attributes: []cluster.KeyValue{{Key: cluster.AttributeExclusive, Value: "lab"}}}
 	leaves := &cluster.TaskStopping{Task: cluster.MakeTaskKey(old, 0), Reason: cluster.ReasonTaskStopped}
 	hold := func(i, on int) cluster.Event {
 		return &cluster.TaskHeld{Task: cluster.MakeTaskKey(young, uint32(i)), Hold: cluster.Hold{Host: cluster.HostID(fmt.Sprint("s/h", on)), Until: 1000}}
+	}
+	one := cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 1})
+	sized := cluster.JobSpec{Task: cluster.TaskSpec{Resources: one}}
+	gang := sized
+	gang.Gang = &cluster.Gang{Minimum: 3}
+	limit := func(n int64) cluster.Event {
+		return &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: n}}}}
 	}
 	for _, test := range []struct {
 		name    string
@@ -95,18 +102,23 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 			[][]cluster.Event{{place(0, 0)}, {place(1, 1)}},
 			1,
 		},
+		{"a limit with room for one", sized, []cluster.Event{limit(3)}, [][]cluster.Event{{place(0, 0)}, {place(1, 1)}}, 1},
+		{"a limit and one that leaves", sized, []cluster.Event{limit(2), leaves}, [][]cluster.Event{{place(0, 0)}}, 1},
+		{"a limit and one that has ended", sized, append(ends(0), limit(2)), [][]cluster.Event{{place(0, 0)}}, 0},
+		{"a limit in one step", gang, []cluster.Event{limit(4)}, [][]cluster.Event{{place(0, 0), place(1, 0), place(2, 1)}}, 3},
+		{"a limit of other things", cluster.JobSpec{}, []cluster.Event{limit(0)}, [][]cluster.Event{{place(0, 0)}}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			state := cluster.NewState()
 			emit(t, state, 1, &cluster.PoolPut{Pool: cluster.Pool{Path: "root/a"}})
 			test.spec.Name, test.spec.Pool, test.spec.Instances = "young", "root/a", 3
 			emit(t, state, 1, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{
-				{UID: old, Spec: &cluster.JobSpec{Name: "old", Pool: "root/a", Instances: 2, Labels: []cluster.KeyValue{{Key: "app", Value: "x"}}}},
+				{UID: old, Spec: &cluster.JobSpec{Name: "old", Pool: "root/a", Instances: 2, Task: sized.Task, Labels: []cluster.KeyValue{{Key: "app", Value: "x"}}}},
 				{UID: young, Spec: &test.spec},
 			}})
 			for i := range uint32(2) {
 				on := cluster.HostID(fmt.Sprint("s/h", i))
-				emit(t, state, 1, &cluster.HostReported{ID: on, Machine: cluster.Machine{Rack: fmt.Sprint("r", i)}})
+				emit(t, state, 1, &cluster.HostReported{ID: on, Machine: cluster.Machine{Rack: fmt.Sprint("r", i), Capacity: one.Times(8)}})
 				emit(t, state, 1, &cluster.Placed{Task: cluster.MakeTaskKey(old, i), Run: 1, Host: on})
 			}
 			for _, e := range test.since {

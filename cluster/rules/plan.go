@@ -93,6 +93,14 @@ func startsWhole(tx *Tx, step []cluster.Event) error {
 // ErrAvailability is the error of a step that would take more of a service away than it bears.
 var ErrAvailability = errors.New("rules: the service bears the loss of no more instances")
 
+// withinLimits refuses the start of a task that would take its pool, or one above, beyond a limit.
+func withinLimits(state *cluster.State, k cluster.TaskKey) error {
+	if p, dimension := state.OverLimit(k); p != "" {
+		return fmt.Errorf("rules: pool %q is at its limit of %s: task %v cannot start", p, dimension, k)
+	}
+	return nil
+}
+
 // bears refuses a preemption that the availability budget has no room for any more, since something else was done meanwhile.
 func bears(tx *Tx, p *cluster.TaskPreempted) error {
 	if t := tx.State().Task(p.Task); t != nil && !tx.State().Job(p.Task.Job()).BearsLoss(t) {

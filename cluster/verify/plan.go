@@ -24,6 +24,7 @@ func Plan(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteres
 	c.overfull()
 	c.lending()
 	c.rates()
+	c.limits()
 	c.pools()
 	c.inVain()
 	return c.wrong
@@ -45,7 +46,8 @@ type checker struct {
 	seen       map[cluster.TaskKey]string
 	victims    map[cluster.TaskKey]*cycle.Victim
 	stops      []*stop
-	books      *books // nil if nobody is asked to leave
+	books      *books                        // nil if nobody is asked to leave
+	bounded    map[cluster.PoolPath]*bounded // the pools with limits
 	wrong      []string
 }
 
@@ -427,12 +429,17 @@ func (c *checker) inVain() {
 			}
 			needed := false
 			takes := map[cluster.HostID]amounts{} // what it has on each host
+			gives := amounts{}                    // and of its pool
 			for _, k := range c.together(v.Task) {
 				t := c.snap.Task(k)
 				if takes[t.Host] == nil {
 					takes[t.Host] = amounts{}
 				}
 				takes[t.Host].add(ask(c.spec(k), t.GPUs, t.Ports), 1)
+				gives.add(vector(c.spec(k).Resources), 1)
+			}
+			if v.Hold == nil && !c.revocable(v.Task) {
+				needed = c.atLimit(c.runsBy(v.Task).Pool, gives)
 			}
 			for id, all := range takes {
 				l := c.hosts[id]

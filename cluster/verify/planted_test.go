@@ -76,6 +76,10 @@ func victim(task, beneficiary uint32) cycle.Victim {
 	}}
 }
 
+func limited(p cluster.PoolPath, limit int64) cluster.Event {
+	return &cluster.PoolPut{Pool: cluster.Pool{Path: p, Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: limit, Share: 1}}}}
+}
+
 func good() *cycle.Output {
 	return &cycle.Output{
 		Pools: pools(2, 4),
@@ -129,6 +133,12 @@ func TestBrokenLawsAreFound(t *testing.T) {
 		{"more is divided than there is", nil, func(o *cycle.Output) { o.Pools = pools(3, 4) }, "entitled to 7"},
 		{"an allocation is wrong", nil, func(o *cycle.Output) { o.Pools[2].Dimensions[0].Allocation = 5 }, "said to have 5"},
 		{"an entitlement is above the limit", nil, func(o *cycle.Output) { o.Pools[2].Dimensions[0].Limit = 3 }, "limited to 3"},
+		{"room is promised beyond a limit", with(limited("root/a", 1)), nil, "promised 2 of cpu_milli, 1 more"},
+		{"one starts beyond a limit while others leave", with(limited("root", 6), &cluster.HostReported{ID: "s/h2", Machine: cluster.Machine{Capacity: cpu(1)}}), func(o *cycle.Output) {
+			o.Pools = pools(2, 4)
+			o.Displacements = o.Displacements[:1]
+			o.Placements = []cycle.Placement{{Task: cluster.MakeTaskKey(2, 1), Run: 1, Host: "s/h2"}}
+		}, "start in pool root, which has 6 and a limit of 6"},
 		{"not preemptible", job(func(j *cluster.JobSpec) { j.Preemptible = false }), nil, "may not be preempted"},
 		{"stateful", job(func(j *cluster.JobSpec) { j.Type = cluster.Stateful }), nil, "may not be preempted"},
 		{"daemon", job(func(j *cluster.JobSpec) { j.Type = cluster.Daemon }), nil, "may not be preempted"},

@@ -150,6 +150,7 @@ func (c *checker) stop(v *cycle.Victim) *stop {
 		s.gives.add(vector(c.spec(k).Resources), 1)
 		s.short = append(s.short, c.short(c.snap.Task(k).Host)...)
 	}
+	s.short = append(s.short, c.tight(s.from.Pool, s.to.Pool)...)
 	slices.Sort(s.short)
 	s.short = slices.Compact(s.short)
 	s.accountFor = s.loses != s.gains && !s.from.Revocable

@@ -54,6 +54,8 @@ const (
 	Slack Rule = "SLACK"
 	// Plan: a cycle's plan is true to its snapshot. Somebody else looks; see Checker.Plan.
 	Plan Rule = "PLAN"
+	// Limit: no pool has more than its limit of anything when a task starts that asks for it, those that leave included.
+	Limit Rule = "LIMIT"
 	// Availability: nothing voluntary takes more of a service away than its job bears.
 	Availability Rule = "AVAILABILITY"
 	// Idle: at a quiet moment nothing waits that fits.

@@ -427,3 +427,33 @@ func TestWhatPoolsKeepBackMayWait(t *testing.T) {
 		require.Equal(t, c.idle, l.Count(), "%s: %v", c.name, l.Violations())
 	}
 }
+
+// TestStartsBeyondALimit: what leaves counts until it is gone; what ran before a limit was lowered does not matter by itself.
+func TestStartsBeyondALimit(t *testing.T) {
+	limit := func(n int64) *cluster.PoolPut {
+		return &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: n}}}}
+	}
+	leaves := &cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0)}
+	gone := &cluster.TaskStatus{Task: cluster.MakeTaskKey(1, 0), Run: 1, State: cluster.TaskKilled}
+	for _, c := range []struct {
+		name   string
+		events []cluster.Event
+		broken int
+	}{
+		{"within it", []cluster.Event{limit(800), placed(0, 1, a), placed(1, 1, a)}, 0},
+		{"beyond it", []cluster.Event{limit(799), placed(0, 1, a), placed(1, 1, a)}, 1},
+		{"beside one that leaves", []cluster.Event{limit(400), placed(0, 1, a), leaves, placed(1, 1, a)}, 1},
+		{"after it has left", []cluster.Event{limit(400), placed(0, 1, a), leaves, gone, placed(1, 1, a)}, 0},
+		{"lowered", []cluster.Event{placed(0, 1, a), placed(1, 1, a), limit(400)}, 0},
+	} {
+		l := begun(func(s *cluster.JobSpec) {
+			s.Pool, s.Instances = "root/a", 2
+			s.Task.Resources.Fixed = [cluster.NumDimensions]int64{cluster.CPU: 400}
+		})
+		l.add(c.events...)
+		require.Equal(t, c.broken, l.Count(), "%s: %v", c.name, l.Violations())
+		for _, v := range l.Violations() {
+			require.Equal(t, check.Limit, v.Rule)
+		}
+	}
+}

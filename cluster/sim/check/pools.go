@@ -1,6 +1,11 @@
 package check
 
-import "github.com/sluice-scheduler/sluice/cluster"
+import (
+	"maps"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
 
 // account is what a pool sets, and what is bound in it and below it.
 type account struct {
@@ -48,6 +53,42 @@ func (c *Checker) book(j *job, task *cluster.TaskSpec, sign int64) {
 	}
 }
 
+// heldBelow reports whether room is kept for tasks of the pool or of those below it.
+func (c *Checker) heldBelow(p cluster.PoolPath) bool {
+	for _, h := range c.hosts { // in any order: one or none
+		for k := range h.holds {
+			if p.Covers(c.jobs[k.Job()].spec.Pool) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// othersFirst reports whether others wait in the pool or below it that may go before the job: as urgent and older, or more urgent.
+func (c *Checker) othersFirst(j *job, p cluster.PoolPath) bool {
+	for _, k := range c.jobs { // in any order: one or none
+		before := k.spec.Priority > j.spec.Priority || k.spec.Priority == j.spec.Priority && k.uid < j.uid
+		if k.waiting > 0 && before && p.Covers(k.spec.Pool) {
+			return true
+		}
+	}
+	return false
+}
+
+// withinLimits checks that the pool of a task that has just started, and all above, have no more than their limits of what it asks
+// for.
+func (c *Checker) withinLimits(j *job, task *cluster.TaskSpec) {
+	for p := j.spec.Pool; p != "" && !j.spec.Revocable; p = p.Parent() {
+		a := c.account(p)
+		for _, name := range slices.Sorted(maps.Keys(asks(task))) {
+			if set, known := a.settings[name]; known && set.Limit != cluster.NoLimit && a.used[name] > set.Limit {
+				c.report(Limit, "a task of job %d (%q) starts: pool %s has %d of %s then, and a limit of %d", j.uid, j.spec.Name, p, a.used[name], name, set.Limit)
+			}
+		}
+	}
+}
+
 // asks lists the amounts that are more than nothing, by dimension.
 func asks(task *cluster.TaskSpec) map[string]int64 {
 	list := map[string]int64{}
@@ -65,8 +106,8 @@ func asks(task *cluster.TaskSpec) map[string]int64 {
 }
 
 // keptBack reports whether the settings of the job or of a pool let n such tasks of the job wait although there is room: a limit
-// is reached, or may be, where jobs are counted; what may not be preempted would use more than is reserved, where anything is; or, there, others wait in the
-// pool that are at least as urgent and came before, and that it might pass.
+// is reached, or may be, where jobs are counted or others have room kept; what may not be preempted would use more than is reserved,
+// where anything is; or, in either case, others wait that go before, and that it might pass.
 func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 	if most := int64(j.spec.Limits.MaxRunning); most > 0 {
 		bound := int64(0)
@@ -79,12 +120,8 @@ func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 			return true
 		}
 	}
-	if c.reserves {
-		for _, k := range c.jobs { // in any order: one or none
-			if k.waiting > 0 && k.uid < j.uid && k.spec.Pool == j.spec.Pool && k.spec.Priority >= j.spec.Priority {
-				return true
-			}
-		}
+	if c.reserves && c.othersFirst(j, j.spec.Pool) {
+		return true
 	}
 	for p := j.spec.Pool; p != ""; p = p.Parent() {
 		a := c.account(p)
@@ -93,7 +130,7 @@ func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 		}
 		for name, v := range asks(task) {
 			set, known := a.settings[name]
-			if known && set.Limit != cluster.NoLimit && a.used[name]+n*v > set.Limit {
+			if known && set.Limit != cluster.NoLimit && (a.used[name]+n*v > set.Limit || c.heldBelow(p) || c.othersFirst(j, p)) {
 				return true
 			}
 			if c.reserves && !j.spec.Preemptible && p == j.spec.Pool && a.used[name]+n*v > set.Reservation {

@@ -214,6 +214,7 @@ func (c *Checker) place(e *cluster.Placed) {
 	c.release(e.Task, t)
 	t.run, t.host, t.devices, t.ports, t.presumed, t.succeeded = e.Run, h, e.GPUs, e.Ports, false, false
 	c.enter(e.Task, t, placed)
+	c.withinLimits(c.jobs[e.Task.Job()], t.spec.TaskOf(e.Task.Instance()))
 }
 
 func (c *Checker) status(e *cluster.TaskStatus) {

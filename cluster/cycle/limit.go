@@ -1,0 +1,296 @@
+package cycle
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
+)
+
+// limit is the most that a pool and all below it may have. Nothing starts that would take what is on hosts beyond it, those that
+// leave included, or beyond what was promised to others. Admission lets more urgent work of a pool in as if what is less urgent were
+// gone; where that is not so yet, it waits for some to leave (see displacer).
+type limit struct {
+	path  cluster.PoolPath
+	most  []cluster.PoolResource // those with a limit
+	has   cluster.Resources      // of tasks on hosts, those that leave included, and of those that this plan starts
+	due   cluster.Resources      // of those that leave for a host where room is held, less those whose hold ends in this plan
+	taken cluster.Resources      // see bind
+	gains bool                   // this plan starts somebody, or makes room for somebody
+}
+
+// seeLimits reads which pools have limits.
+func (p *Planner) seeLimits(pools []*cluster.Pool) {
+	p.limits, p.limitsOf = nil, map[cluster.PoolPath][]*limit{}
+	for _, q := range pools {
+		if !q.Limited() {
+			continue
+		}
+		l := &limit{path: q.Path}
+		for _, r := range q.Resources {
+			if r.Limit != cluster.NoLimit {
+				l.most = append(l.most, r)
+			}
+		}
+		p.limits = append(p.limits, l)
+		for _, leaf := range p.leaves {
+			if q.Path.Covers(leaf) {
+				p.limitsOf[leaf] = append(p.limitsOf[leaf], l)
+			}
+		}
+	}
+}
+
+// readLimits reads what pools with limits have before the plan.
+func (p *Planner) readLimits(snap *cluster.Snapshot) {
+	for _, l := range p.limits {
+		l.has, l.due, l.gains = snap.Used(l.path), cluster.Resources{}, false
+	}
+	if len(p.limits) == 0 {
+		return
+	}
+	for _, u := range p.held { // a sum: the order does not matter
+		if u.state.Vacating() {
+			p.due(u, 1)
+		}
+	}
+}
+
+// due counts a unit that has room held and is not among those that run, with n −1 one that is and has none any more.
+func (p *Planner) due(u *unit, n int64) {
+	for _, l := range p.limitsOn(u.group) {
+		l.due = l.due.Add(u.spec.Resources.Times(n))
+	}
+}
+
+// limitsOn returns the limits that tasks of the group count against, from the root downwards.
+func (p *Planner) limitsOn(g *group) []*limit {
+	if len(p.limits) == 0 || g.key.revocable {
+		return nil
+	}
+	return p.limitsOf[g.key.pool]
+}
+
+// use counts n tasks that this plan starts; a negative n are fewer.
+func (p *Planner) use(g *group, n int64) {
+	for _, l := range p.limitsOn(g) {
+		l.has = l.has.Add(g.request.Times(n))
+	}
+}
+
+// gain notes that what waited of the group starts or has room held.
+func (p *Planner) gain(g *group) {
+	for _, l := range p.limitsOn(g) {
+		l.gains = true
+	}
+}
+
+// mayArrive reports whether tasks of one pool that have room held may start together.
+func (p *Planner) mayArrive(units []*unit) bool {
+	var sum cluster.Resources
+	limits := p.limitsOn(units[0].group)
+	for i := 0; len(limits) > 0 && i < len(units); i++ {
+		sum = sum.Add(units[i].spec.Resources)
+	}
+	return !slices.ContainsFunc(limits, func(l *limit) bool {
+		return slices.ContainsFunc(l.most, func(r cluster.PoolResource) bool {
+			n := sum.In(r.Dimension)
+			return n > 0 && l.has.In(r.Dimension)+n > r.Limit
+		})
+	})
+}
+
+// admits returns how many of n tasks may start now below the limit, beside those that bind has let start, and the dimension that keeps
+// the others from it.
+func (l *limit) admits(request *cluster.Resources, n int64, ledger *pool.Ledger) (most int64, dimension string) {
+	for _, r := range l.most {
+		if each := request.In(r.Dimension); each > 0 {
+			has := max(l.has.In(r.Dimension), l.promised(r.Dimension, ledger)) + l.taken.In(r.Dimension)
+			if may := max(0, r.Limit-has) / each; may < n {
+				n, dimension = may, r.Dimension
+			}
+		}
+	}
+	return n, dimension
+}
+
+// promised returns what the pool has when all who were asked to leave are gone and all who have room held have come.
+func (l *limit) promised(dimension string, ledger *pool.Ledger) int64 {
+	return ledger.Holds(l.path, dimension) + l.due.In(dimension)
+}
+
+// exceeded lists the dimensions in which the pool would be promised more than its limit with so much more.
+func (l *limit) exceeded(more *cluster.Resources, ledger *pool.Ledger) (dims []string) {
+	for _, r := range l.most {
+		if n := more.In(r.Dimension); n > 0 && l.promised(r.Dimension, ledger)+n > r.Limit {
+			dims = append(dims, r.Dimension)
+		}
+	}
+	return dims
+}
+
+// bind leaves of what was admitted only as much as may start now below the limits of the pools: the strongest claims first, then what
+// is more urgent, then older. Complexity: classes in pools with limits, with a logarithmic factor.
+func (p *Planner) bind() {
+	if len(p.limits) == 0 {
+		return
+	}
+	p.unbind()
+	for _, l := range p.limits {
+		l.taken = cluster.Resources{}
+	}
+	var order []*class
+	for _, c := range p.order {
+		c.limited = pool.Binding{}
+		if c.open() > 0 && len(p.limitsOn(c.group)) > 0 {
+			order = append(order, c)
+		}
+	}
+	head := func(c *class) cluster.Time {
+		w, _ := c.queue.Min()
+		return w.queued
+	}
+	slices.SortStableFunc(order, func(a, b *class) int {
+		return cmp.Or(cmp.Compare(b.key.group.priority, a.key.group.priority), cmp.Compare(head(a), head(b)))
+	})
+	for tier := range cluster.NumTiers {
+		for _, c := range order {
+			if c.left[tier] > 0 {
+				p.bindTier(c, tier)
+			}
+		}
+	}
+}
+
+func (p *Planner) bindTier(c *class, tier cluster.Tier) {
+	may := c.left[tier]
+	for _, l := range p.limitsOn(c.group) {
+		n, dimension := l.admits(&c.group.request, may, p.ledger)
+		if n < may {
+			may, c.limited = n, pool.Binding{Rule: pool.RuleLimit, Pool: l.path, Dimension: dimension}
+		}
+	}
+	if c.group.key.gang && may < c.left[tier] {
+		may = 0
+	}
+	for _, l := range p.limitsOn(c.group) {
+		l.taken = l.taken.Add(c.group.request.Times(may))
+	}
+	c.over[tier] = c.left[tier] - may
+	c.left[tier] = may
+}
+
+// unbind is the reverse of bind: room may be made for what has a claim.
+func (p *Planner) unbind() {
+	if len(p.limits) == 0 {
+		return
+	}
+	for _, c := range p.order {
+		for tier, n := range c.over {
+			c.left[tier] += n
+		}
+		c.over = [cluster.NumTiers]int64{}
+	}
+}
+
+// inside lists the units below the pool that may be asked to leave, those that lose least first; of the core of a gang the first.
+// Complexity: all units, with a logarithmic factor, once in a pass.
+func (d *displacer) inside(l *limit) []*unit {
+	all, known := d.within[l]
+	if known {
+		return all
+	}
+	for _, u := range d.p.units.From(0) {
+		if l.path.Covers(u.group.key.pool) && !u.job.Revocable && u.displaceable() && d.p.together(u)[0] == u {
+			all = append(all, u)
+		}
+	}
+	price := make(map[*unit]int64, len(all))
+	for _, u := range all {
+		for _, v := range d.p.together(u) {
+			price[u] += int64(d.loss(v))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *unit) int { return cmp.Compare(price[a], price[b]) })
+	if d.within == nil {
+		d.within = map[*limit][]*unit{}
+	}
+	d.within[l] = all
+	return all
+}
+
+// keepLimits adds to what leaves the host what has to leave in the pools that would be promised more than their limits, wherever that
+// runs; and reports whether that is enough, and anybody has to leave at all for a class that waits for that.
+func (s *search) keepLimits() bool {
+	c := s.class
+	limits := s.d.p.limitsOn(c.group)
+	if len(limits) == 0 {
+		return true
+	}
+	for _, b := range s.found {
+		s.count(b, -1)
+	}
+	for again := true; again; {
+		again = false
+		for _, l := range limits {
+			again = s.takeInside(l) || again
+		}
+	}
+	kept := !slices.ContainsFunc(limits, func(l *limit) bool { return len(l.exceeded(&c.group.request, s.d.p.ledger)) > 0 })
+	for _, b := range s.found {
+		s.count(b, 1)
+	}
+	waits := c.limited.Rule != pool.RuleNone && !c.key.group.gang && c.row.judge(s.host) == open
+	return kept && (len(s.found) > 0 || !waits)
+}
+
+// takeInside has units leave until the class would not take the pool beyond its limit, and reports whether any were added.
+func (s *search) takeInside(l *limit) (some bool) {
+	c, p := s.class, s.d.p
+	dims := l.exceeded(&c.group.request, p.ledger)
+	if len(dims) == 0 {
+		return false
+	}
+	for _, u := range s.d.inside(l) {
+		if slices.ContainsFunc(s.found, func(b bundle) bool { return slices.Contains(b.units, u) }) {
+			continue
+		}
+		b, ok := s.d.bundle(c, u)
+		if !ok || !p.bears(b.units) || !p.available(b, nil) || !s.d.permits(c, b, dims) {
+			continue
+		}
+		s.found, some = append(s.found, b), true
+		s.count(b, -1)
+		if dims = l.exceeded(&c.group.request, p.ledger); len(dims) == 0 {
+			break
+		}
+	}
+	return some
+}
+
+// keepsLimits reports whether the units may stay beside all that is promised in their pool and those above it.
+func (d *displacer) keepsLimits(units []*unit) bool {
+	limits := d.p.limitsOn(units[0].group)
+	if len(limits) == 0 || units[0].move != nil {
+		return true
+	}
+	all := together(units)
+	return !slices.ContainsFunc(limits, func(l *limit) bool {
+		return l.gains && len(l.exceeded(&all.Request, d.p.ledger)) > 0
+	})
+}
+
+// openTo returns a few of the open hosts of the class, among them the cheapest.
+func (p *Planner) openTo(c *class) (hosts []*host) {
+	further := 0
+	for h := range p.cheapest(c) {
+		if hosts = append(hosts, h); !c.local.isNear(h.index) {
+			further++
+		}
+		if further > alternatives {
+			break
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,95 @@
+package cycle_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// limited adds a pool with a limit of CPU.
+func (s *shared) limited(path cluster.PoolPath, limit int64) {
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path, Resources: []cluster.PoolResource{
+		{Dimension: cluster.CPU.String(), Limit: limit, Share: 1},
+	}}})
+}
+
+// More urgent work of a pool at its limit starts only when less urgent work has left for it, although hosts have room.
+func TestUrgentWorkWaitsForTheLimitOfItsPool(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(20, 0))
+	s.limited("root/a", 4)
+	low := s.job("root/a", 4, 1)
+	s.settle()
+	require.Equal(t, 4, s.running(low))
+
+	high := s.job("root/a", 1, 2, urgent(1))
+	out := s.step()
+	require.Empty(t, out.Placements)
+	require.Equal(t, 2, out.Stats.Preemptions)
+	require.Len(t, s.in(cluster.TaskReserved), 1)
+	require.Empty(t, s.step().Placements, "nobody has left yet")
+	for _, k := range s.in(cluster.TaskPreempting)[:1] {
+		s.report(k, cluster.TaskKilled)
+	}
+	require.Empty(t, s.step().Placements, "one of two has left")
+	s.leave()
+	s.settle()
+	require.Equal(t, []int{2, 1}, []int{s.running(low), s.running(high)})
+	require.Equal(t, vector(4, 0), s.state.Used("root/a"))
+}
+
+// What was let in by a limit of a pool above, in the part of another leaf, gives it back for that leaf.
+func TestALimitIsSharedByTheLeavesBelowIt(t *testing.T) {
+	s := newShared(t)
+	for i := range 2 {
+		s.host(i, vector(10, 0))
+	}
+	s.limited("root/p", 4)
+	s.limited("root/p/a", cluster.NoLimit)
+	s.limited("root/p/b", cluster.NoLimit)
+	a := s.job("root/p/a", 4, 1)
+	s.settle()
+	require.Equal(t, 4, s.running(a))
+	b := s.job("root/p/b", 4, 1)
+	out := s.step()
+	require.Empty(t, out.Placements)
+	require.Equal(t, 2, out.Stats.Preemptions)
+	s.leave()
+	s.settle()
+	require.Equal(t, []int{2, 2}, []int{s.running(a), s.running(b)})
+}
+
+// While a task leaves, or comes back, nobody else has its part of the limit.
+func TestALimitCountsThoseWhoLeave(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(10, 0))
+	s.limited("root/a", 2)
+	first := s.job("root/a", 2, 1)
+	s.settle()
+	second := s.job("root/a", 2, 1)
+	require.Empty(t, s.step().Placements)
+	s.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(first, 0)})
+	require.Empty(t, s.step().Placements, "it still runs")
+	s.report(cluster.MakeTaskKey(first, 0), cluster.TaskKilled)
+	require.Len(t, s.step().Placements, 1)
+	require.Equal(t, 1, s.running(second))
+}
+
+// A limit that is lowered stops nobody, and nobody starts beside those that have more.
+func TestALoweredLimitStopsNobody(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(10, 0))
+	s.limited("root/a", 4)
+	low := s.job("root/a", 4, 1)
+	s.settle()
+	s.limited("root/a", 2)
+	s.job("root/a", 1, 1)
+	for range 3 {
+		out := s.step()
+		require.Empty(t, out.Placements)
+		require.Zero(t, out.Stats.Preemptions)
+	}
+	require.Equal(t, 4, s.running(low))
+}

@@ -1,0 +1,123 @@
+package verify
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// bounded is a pool with limits, with what it and all below it have.
+type bounded struct {
+	most   amounts // only of dimensions with a limit
+	on     amounts // what is on hosts before the plan, whoever leaves
+	keeps  amounts // without who leaves for good, and with what is held
+	starts amounts // in this plan, also of those that had room held
+	comes  amounts // that have neither run nor had room held before: they start or have room held now
+	goes   amounts // victims that go nowhere else, and holds that end
+}
+
+// openLimits sums up what pools with limits have. Complexity: all tasks, if there are any.
+func (c *checker) openLimits() map[cluster.PoolPath]*bounded {
+	all := map[cluster.PoolPath]*bounded{}
+	for p := range c.snap.Pools() {
+		for _, r := range p.Resources {
+			if r.Limit == cluster.NoLimit {
+				continue
+			}
+			if all[p.Path] == nil {
+				all[p.Path] = &bounded{amounts{}, amounts{}, amounts{}, amounts{}, amounts{}, amounts{}}
+			}
+			all[p.Path].most[r.Dimension] = r.Limit
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	add := func(k cluster.TaskKey, to func(*bounded) amounts) {
+		if c.snap.Task(k) == nil || c.revocable(k) {
+			return
+		}
+		for p := c.runsBy(k).Pool; p != ""; p = p.Parent() {
+			if b := all[p]; b != nil {
+				to(b).add(vector(c.spec(k).Resources), 1)
+			}
+		}
+	}
+	for t := range c.snap.Tasks(0) {
+		leaves := t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling
+		if t.State.Bound() {
+			add(t.Key, func(b *bounded) amounts { return b.on })
+		}
+		if t.State.Bound() && !leaves || t.Hold != nil {
+			add(t.Key, func(b *bounded) amounts { return b.keeps })
+		}
+	}
+	for i := range c.plan.Placements {
+		add(c.plan.Placements[i].Task, func(b *bounded) amounts { return b.starts })
+	}
+	c.gains(true, func(k cluster.TaskKey) { add(k, func(b *bounded) amounts { return b.comes }) })
+	for _, k := range append(slices.Collect(maps.Keys(c.victims)), c.plan.Ended...) { // a sum: the order does not matter
+		if v := c.victims[k]; v == nil || v.Hold == nil {
+			add(k, func(b *bounded) amounts { return b.goes })
+		}
+	}
+	return all
+}
+
+// over is by how much the pool has more than its limit of a dimension when the plan has been carried out, if it gains any of it.
+func (b *bounded) over(d string) int64 {
+	if most, limited := b.most[d]; limited && b.comes[d] > 0 {
+		return b.keeps[d] + b.comes[d] - b.goes[d] - most
+	}
+	return -unlimited
+}
+
+// unlimited is more than anybody has.
+const unlimited = 1 << 62
+
+// limits checks that no pool goes beyond its limit by what starts, nor by what room is held for.
+func (c *checker) limits() {
+	c.bounded = c.openLimits()
+	for _, p := range slices.Sorted(maps.Keys(c.bounded)) {
+		b := c.bounded[p]
+		for _, d := range slices.Sorted(maps.Keys(b.most)) {
+			if most := b.most[d]; b.starts[d] > 0 && b.on[d]+b.starts[d] > most {
+				c.fail("%d of %s start in pool %s, which has %d and a limit of %d", b.starts[d], d, p, b.on[d], most)
+			}
+			if n := b.over(d); n > 0 {
+				c.fail("pool %s is promised %d of %s, %d more than its limit", p, b.most[d]+n, d, n)
+			}
+		}
+	}
+}
+
+// atLimit reports whether, if somebody of the pool stayed who has so much, it or one above would be promised more than its limit.
+func (c *checker) atLimit(pool cluster.PoolPath, takes amounts) bool {
+	for p := pool; p != ""; p = p.Parent() {
+		if b := c.bounded[p]; b != nil {
+			for d, n := range takes {
+				if n > 0 && b.over(d)+n > 0 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// tight lists the dimensions in which a pool that covers both would be promised more than its limit if all its victims stayed.
+func (c *checker) tight(from, to cluster.PoolPath) (dims []string) {
+	for p := from; p != ""; p = p.Parent() {
+		b := c.bounded[p]
+		if b == nil || !p.Covers(to) {
+			continue
+		}
+		for d := range b.most {
+			if b.over(d)+b.goes[d] > 0 {
+				dims = append(dims, d)
+			}
+		}
+	}
+	return dims
+}
