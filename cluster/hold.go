@@ -188,6 +188,8 @@ func (s *State) checkHold(k TaskKey, hold *Hold) error {
 func (s *State) reserveTask(at Time, e *TaskHeld) error {
 	return s.changeTask(at, e.Task, func(t *Task, _ *Job) error {
 		switch {
+		case t.State != TaskPending: // who has ended may come to wait for room in other ways
+			return fmt.Errorf("task %v is %v and does not wait for room", t.Key, t.State)
 		case t.NotBefore != 0 && t.Home == "":
 			return fmt.Errorf("task %v backs off", t.Key)
 		case t.Home != "" && t.Home != e.Hold.Host:

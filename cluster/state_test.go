@@ -436,3 +436,11 @@ func TestNoRoomIsKeptForWhatHasEnded(t *testing.T) {
 		require.True(t, h.state.Host("s/other").Withheld.IsZero())
 	}
 }
+
+// A plan may come too late: no room is kept for who was stopped while it was made.
+func TestNoRoomIsKeptForWhoWasStopped(t *testing.T) {
+	h := oneJob(t, 1)
+	h.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0), Reason: cluster.ReasonTaskStopped})
+	require.ErrorIs(t, h.try(&cluster.TaskHeld{Task: cluster.MakeTaskKey(1, 0), Hold: cluster.Hold{Host: host, Until: 1000}}), cluster.ErrIllegal)
+	require.Equal(t, cluster.TaskKilled, h.task(0).State)
+}
