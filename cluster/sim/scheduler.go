@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -365,8 +366,11 @@ func (p *scheduler) forget(jobs []cluster.JobUID) {
 		}
 		name := j.Spec.Name
 		p.send(func(tx *rules.Tx) error {
-			if j := tx.State().Job(uid); j == nil || !j.State().Terminal() {
-				return nil // named twice among the changes, or restarted
+			switch j := tx.State().Job(uid); {
+			case j == nil:
+				return nil // named twice among the changes
+			case !j.State().Terminal():
+				return errors.New("somebody has restarted it")
 			}
 			return tx.Emit(&cluster.JobDeleted{Job: uid})
 		}, func(err error) {

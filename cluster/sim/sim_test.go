@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -224,4 +225,27 @@ func TestARunEndsWhenNothingMovesAnyMore(t *testing.T) {
 	require.Positive(t, r.Tasks.Running)
 	require.Less(t, r.VirtualSeconds, 3600.0)
 	require.Positive(t, r.QuietChecks)
+}
+
+// TestAJobThatIsRestartedIsNotForgotten: who restarts a job as it ends has it run again, also where its end takes a while to be
+// durable and known.
+func TestAJobThatIsRestartedIsNotForgotten(t *testing.T) {
+	w := mixed(1, 1, 1, 0)
+	w.Jobs.(*jobs).make = func(int) *trace.Job { j := work("job", 0, 1, nil); return &j }
+	c := config(w)
+	c.SyncTime = 300 * time.Millisecond
+	again := false
+	for at := range 10 * 90 {
+		c.byHand = append(c.byHand, byHand{time.Duration(at) * 100 * time.Millisecond, func(tx *rules.Tx) error {
+			j := tx.State().Job(1)
+			if again || j == nil || !j.State().Terminal() {
+				return nil
+			}
+			again = true
+			return tx.Emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0), Restart: true})
+		}})
+	}
+	r := run(t, c)
+	clean(t, r)
+	require.True(t, again)
 }
