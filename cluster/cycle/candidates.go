@@ -23,8 +23,9 @@ const (
 )
 
 // optimize brings the network up to date, solves it, and adds candidates until the flow is optimal for the complete
-// network, within the tolerance: the one in which every class has an arc to every host that has room for it.
-func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Result, bool) {
+// network, within the tolerance: the one in which every class has an arc to every host that has room for it. Anew, most of the
+// candidates of before may be full.
+func (p *Planner) optimize(anew bool, budget solver.Budget, s *Stats, lap *laps) (solver.Result, bool) {
 	p.solves++
 	p.graph.dropSlots()
 	p.graph.clear()
@@ -36,7 +37,7 @@ func (p *Planner) optimize(budget solver.Budget, s *Stats, lap *laps) (solver.Re
 	p.graph.sync()
 	p.beginOffers()
 	short := p.short()
-	for _, c := range p.unlinked(short) {
+	for _, c := range p.lacking(anew, short) {
 		p.seed(c, short)
 	}
 	for first := true; ; first = false {
@@ -80,12 +81,14 @@ func (p *Planner) short() bool {
 	return true
 }
 
-// unlinked returns the classes that have a node and no candidates, those behind of which often have no place left to gain: by
-// what they may gain; where places are short, by tier, and then the one first that has the fewest hosts to choose from, since
-// most tasks are placed that way. The rows must be fresh.
-func (p *Planner) unlinked(short bool) (classes []*class) {
+// lacking returns the classes that have a node and no candidates, anew also those with fewer than wait: what is left of what they had
+// is too little to begin with. Those are behind that often have no place left to gain: by what they may gain; where places are short,
+// by tier, and then the one first that has the fewest hosts to choose from, since most tasks are placed that way. The rows must be
+// fresh.
+func (p *Planner) lacking(anew, short bool) (classes []*class) {
 	for _, c := range p.order {
-		if c.node == flowgraph.NoNode || c.links.len() > 0 || !c.row.anyOpen() {
+		n := int64(c.links.len())
+		if c.node == flowgraph.NoNode || n > 0 && (!anew || n >= c.open()) || !c.row.anyOpen() {
 			continue
 		}
 		if c.hopes = c.worth(); c.local.nowhere() {

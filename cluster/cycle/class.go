@@ -143,8 +143,8 @@ type class struct {
 	finds    flowgraph.Cost    // see elsewhere, as least; as of that pass of offers
 	least    flowgraph.Cost
 	sought   int
-	choice   int            // see unlinked
-	hopes    flowgraph.Cost // see unlinked
+	choice   int            // see lacking
+	hopes    flowgraph.Cost // see lacking
 
 	node  flowgraph.NodeID
 	wait  [cluster.NumTiers]flowgraph.ArcID

@@ -103,7 +103,7 @@ func priceOutIsExact(t *testing.T, moves bool) (exchanges int) {
 		p.moves = p.model.Moves()
 		p.options.Tolerance = rapid.SampledFrom([]flowgraph.Cost{0, 0, 1, 20, 200}).Draw(t, "tolerance")
 		var stats Stats
-		flow, ok := p.optimize(in.Budget, &stats, newLaps(nil))
+		flow, ok := p.optimize(true, in.Budget, &stats, newLaps(nil))
 		require.True(t, ok, stats.LimitedBy)
 		exchanges += len(p.transfers(flow))
 

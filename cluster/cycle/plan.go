@@ -73,7 +73,7 @@ func (p *Planner) solveRounds(in Input, out *Output, lap *laps) {
 	}
 	for round := range maxRounds {
 		out.Stats.Rounds++
-		res, ok := p.optimize(in.Budget, &out.Stats, lap)
+		res, ok := p.optimize(round == 0, in.Budget, &out.Stats, lap)
 		if !ok {
 			return
 		}
