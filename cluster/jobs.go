@@ -436,7 +436,7 @@ func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 		switch {
 		case j.Stopping:
 			return errors.New("the job is being stopped")
-		case !t.State.CanBecome(TaskPending):
+		case !t.State.CanBecome(TaskPending), e.Reason == ReasonHoldEnded && t.State != TaskReserved:
 			return fmt.Errorf("task %v is %v and cannot wait again", t.Key, t.State)
 		}
 		old := t.State

@@ -437,10 +437,14 @@ func TestNoRoomIsKeptForWhatHasEnded(t *testing.T) {
 	}
 }
 
-// A plan may come too late: no room is kept for who was stopped while it was made.
+// A plan may come too late: for who was stopped while it was made no room is kept, and none given back that would have him wait again.
 func TestNoRoomIsKeptForWhoWasStopped(t *testing.T) {
+	key := cluster.MakeTaskKey(1, 0)
 	h := oneJob(t, 1)
-	h.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0), Reason: cluster.ReasonTaskStopped})
-	require.ErrorIs(t, h.try(&cluster.TaskHeld{Task: cluster.MakeTaskKey(1, 0), Hold: cluster.Hold{Host: host, Until: 1000}}), cluster.ErrIllegal)
+	hold := &cluster.TaskHeld{Task: key, Hold: cluster.Hold{Host: host, Until: 1000}}
+	h.emit(hold)
+	h.emit(&cluster.TaskStopping{Task: key, Reason: cluster.ReasonTaskStopped})
+	require.ErrorIs(t, h.try(hold), cluster.ErrIllegal)
+	require.ErrorIs(t, h.try(&cluster.TaskRequeued{Task: key, Reason: cluster.ReasonHoldEnded}), cluster.ErrIllegal)
 	require.Equal(t, cluster.TaskKilled, h.task(0).State)
 }
