@@ -65,8 +65,9 @@ type Guard struct {
 	seen  uint64        // the mark at the last look
 	all   *family
 
-	// The last look at a crowd: marginal prices are asked for in rising order.
+	// The last look at a crowd: marginal prices are asked for in rising order, of tasks of one size.
 	host  *cluster.Host
+	unit  cluster.Resources
 	k     int64
 	price flowgraph.Cost
 }
@@ -317,16 +318,16 @@ func (g *Guard) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Hos
 }
 
 // Crowd implements costmodels.Model. It also looks whether marginal prices fall from one start to the next, and from one
-// call to the next for the same host.
+// call to the next for the same host and the same Unit.
 func (g *Guard) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.Cost {
 	price, before := g.crowd(r, h, k)
 	if g.fault == nil && g.sound(crowd, before) && before > price {
 		g.blame("Crowd falls from %d to %d at %d", before, price, k)
 	}
-	if g.fault == nil && g.host == h && g.k < k && g.price > price {
+	if g.fault == nil && g.host == h && g.k < k && g.price > price && g.unit.Equal(r.Unit) {
 		g.blame("Crowd falls from %d at %d to %d at %d", g.price, g.k, price, k)
 	}
-	g.host, g.k, g.price = h, k, price
+	g.host, g.unit, g.k, g.price = h, r.Unit, k, price
 	return price
 }
 

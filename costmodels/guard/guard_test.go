@@ -145,6 +145,17 @@ func TestFaultsAreNamedAndHarmless(t *testing.T) {
 	}
 }
 
+// A crowd of smaller tasks may cost less.
+func TestMarginsFallWithTheUnit(t *testing.T) {
+	g := guard.New(loadspread.Model{})
+	h := &cluster.Host{Machine: &cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 4000}}}}
+	crowd := func(cpu, k int64) flowgraph.Cost {
+		return g.Crowd(&costmodels.Round{Unit: cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: cpu}}}, h, k)
+	}
+	require.Greater(t, crowd(3000, 1), crowd(500, 2))
+	require.NoError(t, g.Fault())
+}
+
 // Many prices asked for at once are those that are asked for one by one, and so is what is wrong with them.
 func TestStartsAreThoseOfStart(t *testing.T) {
 	prices := []flowgraph.Cost{3, 0, costmodels.MaxPrice, -1, 7}
