@@ -121,7 +121,7 @@ func (d *displacer) reserve(out *Output) {
 		if c.key.group.gang {
 			count = c.open()
 		}
-		if !p.ledger.Stays(c.group.unit(count)) {
+		if !p.ledger.Stays(c.group.unit(count)) || !p.mayHave(c.group, count) {
 			continue // its pool has to give something back first
 		}
 		var chosen []*displacement

@@ -130,6 +130,12 @@ func (l *limit) exceeded(more *cluster.Resources, ledger *pool.Ledger) (dims []s
 	return dims
 }
 
+// mayHave reports whether room may be promised to n more tasks of the group.
+func (p *Planner) mayHave(g *group, n int64) bool {
+	request := g.request.Times(n)
+	return !slices.ContainsFunc(p.limitsOn(g), func(l *limit) bool { return len(l.exceeded(&request, p.ledger)) > 0 })
+}
+
 // bind leaves of what was admitted only as much as may start now below the limits of the pools: the strongest claims first, then what
 // is more urgent, then older. Complexity: classes in pools with limits, with a logarithmic factor.
 func (p *Planner) bind() {
@@ -237,7 +243,7 @@ func (s *search) keepLimits() bool {
 			again = s.takeInside(l) || again
 		}
 	}
-	kept := !slices.ContainsFunc(limits, func(l *limit) bool { return len(l.exceeded(&c.group.request, s.d.p.ledger)) > 0 })
+	kept := s.d.p.mayHave(c.group, 1)
 	for _, b := range s.found {
 		s.count(b, 1)
 	}

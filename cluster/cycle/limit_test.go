@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,4 +93,30 @@ func TestALoweredLimitStopsNobody(t *testing.T) {
 		require.Zero(t, out.Stats.Preemptions)
 	}
 	require.Equal(t, 4, s.running(low))
+}
+
+// Who moves from one host to another has a part of the limit all the time: no host is kept for another one who waits long.
+func TestALimitCountsThoseWhoMove(t *testing.T) {
+	s := newShared(t)
+	for i := range 3 {
+		s.host(i, vector(1, 0))
+	}
+	s.limited("root/a", 2)
+	moves := s.job("root/a", 1, 1)
+	s.job("root/a", 1, 1, func(j *cluster.JobSpec) { j.Preemptible = false })
+	s.settle()
+	hold := &cluster.Hold{Until: s.now.Add(time.Hour)}
+	for h := range s.state.Hosts("") {
+		if h.Allocated.IsZero() {
+			hold.Host = h.ID
+		}
+	}
+	s.emit(&cluster.TaskPreempted{Task: cluster.MakeTaskKey(moves, 0), Run: 1, Hold: hold})
+	s.job("root/a", 1, 1, urgent(1))
+	s.step()
+	s.now = s.now.Add(2 * time.Minute)
+	require.Empty(t, s.step().Displacements)
+	s.leave()
+	s.settle()
+	require.Equal(t, 1, s.running(moves))
 }
