@@ -561,3 +561,25 @@ func TestBackfillEndsBeforeTheHeadCanStart(t *testing.T) {
 	s.settle()
 	require.Equal(t, []int{0, 0, 0, 1}, []int{s.running(head), s.running(long), s.running(unbounded), s.running(short)})
 }
+
+// Of two leaves that reserve CPU, each asks for all of the memory, of which nobody reserves anything, for work that may not be
+// preempted: they have it by turns.
+func TestWhatCannotBeSharedIsHadByTurns(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(10, 8))
+	var jobs []cluster.JobUID
+	for _, p := range []cluster.PoolPath{"root/a", "root/b"} {
+		s.pool(p, 5)
+		jobs = append(jobs, s.job(p, 2, 1, func(j *cluster.JobSpec) {
+			j.Preemptible, j.Task.Resources.Fixed[cluster.Memory] = false, 8
+		}))
+	}
+	for range 4 {
+		s.settle()
+		running := s.in(cluster.TaskRunning)
+		require.Len(t, running, 1)
+		s.now = s.now.Add(time.Second)
+		s.report(running[0], cluster.TaskSucceeded)
+	}
+	require.Len(t, s.in(cluster.TaskSucceeded), 2*len(jobs))
+}

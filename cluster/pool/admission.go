@@ -42,6 +42,8 @@ type queue struct {
 	// Of what is not revocable, and of what is:
 	heads [2]head    // of its ceiling
 	parts [2][]int64 // what runs and was granted below its own ceilings in the last Run, by dimension
+
+	claims []int64 // what ran and was granted in the last Run that others may be stopped for, by dimension
 }
 
 // NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.
@@ -214,7 +216,8 @@ func (a *Admission) admitQueues(fresh bool) {
 	if !slices.ContainsFunc(a.queues, func(q *queue) bool { return q.stale }) {
 		return
 	}
-	shared := a.tree.limited || anyOf(a.lending.nodes[0].entitled)
+	shared := a.tree.limited || anyOf(a.lending.nodes[0].entitled) || a.leftovers.given
+	a.leftovers.given = false
 	for _, q := range a.queues {
 		if q.stale || shared {
 			a.admit(q)

@@ -38,7 +38,8 @@
 // for the reservation. Work that asks for no such dimension at all is entitled at best.
 //
 // Tasks that may not be preempted are admitted in the tier reserved only, or, where they ask for nothing that any pool
-// reserves, like all others; revocable ones against measured slack only.
+// reserves, like all others. Where they fit into a reservation and not into what of it can be honoured, or not into their leaf's part of
+// what nobody reserves, they borrow what others leave over of the capacity. Revocable ones against measured slack only.
 // Waiting work is ordered by priority, raised one step in each ageing interval, then by age. It goes before running work
 // only where its own priority, without ageing, is higher: so a tier never tells the cycle to stop what it may not stop.
 //

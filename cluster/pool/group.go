@@ -29,7 +29,7 @@ type Group struct {
 	// let in goes to those next in its order.
 	Passed bool
 
-	Preemptible bool // otherwise only inside the reservation
+	Preemptible bool // otherwise only inside the reservation, where somebody reserves anything
 	Revocable   bool // only on slack
 	Controller  bool // controller tasks, which the pools' limits may bound
 	// MaxRunning bounds the running tasks of the job, over all its groups; 0 is no limit.

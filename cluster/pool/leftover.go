@@ -7,14 +7,16 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// leftovers grants what the leaves cannot use of their parts of a limit above them, since tasks and cores are whole. It is
-// scratch that is used again.
+// leftovers grants what the leaves cannot use of their parts of a limit above them, or of the capacity, since tasks and cores are
+// whole. It is scratch that is used again.
 type leftovers struct {
-	used [][]int64 // by pool
-	next []unit
+	used    [][]int64 // by pool
+	claimed []int64   // what runs anywhere, and what was granted that others may be stopped for, or that only leftovers let in
+	given   bool      // some were granted
+	next    []unit
 }
 
-// unit is what waits in a group beyond its leaf's ceiling: tasks, or the core of its job.
+// unit is what waits in a group beyond its leaf's part: tasks, or the core of its job.
 type unit struct {
 	turn    cluster.Time // since when it waits, and all that its leaf lets go first
 	q       *queue
@@ -23,11 +25,13 @@ type unit struct {
 	held    []int64 // for the head of its leaf, nil if it may pass it
 	cores   []int32 // the groups of the core of its job, if it has one
 	core    bool    // it is that core
+	fixed   bool    // only inside a reservation
 	request []int64
 }
 
-// dealLeftovers lets those borrow whom only the ceiling of their leaf keeps out, as far as they fit below every limit, and
-// revocable ones into the slack, beside all that runs and has been granted. Who has waited longest goes first, whichever
+// dealLeftovers lets those borrow whom only the part of their leaf keeps out, as far as they fit below every limit, and
+// revocable ones into the slack, beside all that runs and has been granted. What may not be preempted has to fit into the whole
+// reservation of its leaf, however little of that can be honoured, and into what nobody claims of the capacity. Who has waited longest goes first, whichever
 // leaf that is in; inside a leaf the order is its own, and what its head holds stays free. fresh tells that the leaves'
 // parts are new: until they are again, what a leaf could have of them is nobody else's, even if there is no host for it.
 // Complexity: the groups of all queues, with a logarithmic factor, times dimensions and depth.
@@ -41,15 +45,20 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 		return
 	}
 	l := &a.leftovers
-	l.next, l.used = l.next[:0], make([][]int64, len(t.nodes))
+	l.next, l.used, l.claimed = l.next[:0], make([][]int64, len(t.nodes)), make([]int64, len(t.dims))
 	for i := range l.used {
 		l.used[i] = make([]int64, len(t.dims))
 	}
 	for _, q := range a.queues {
 		part := &q.parts[one(revocable)]
 		has := a.use(q, revocable)
+		claims := a.claims(q)
 		if fresh {
 			*part = has
+			q.claims = claims
+		}
+		for d, n := range q.claims {
+			l.claimed[d] = sum(l.claimed[d], max(n, claims[d]))
 		}
 		addTimes(l.used[q.node], has, 1)
 		for d, n := range *part {
@@ -68,10 +77,10 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 	}
 }
 
-// bound reports whether some of a queue is refused for the ceiling or what is held below it.
+// bound reports whether some of a queue is refused for the part of its leaf or what is held of it.
 func (q *queue) bound() bool {
 	return slices.ContainsFunc(q.grants, func(g Grant) bool {
-		return g.Refused > 0 && (g.Why.Rule == RuleLimit || g.Why.Rule == RuleHead || g.Why.Rule == RuleGang)
+		return g.Refused > 0 && (g.Why.Rule == RuleLimit || g.Why.Rule == RuleReservation || g.Why.Rule == RuleHead || g.Why.Rule == RuleGang)
 	})
 }
 
@@ -96,6 +105,45 @@ func (a *Admission) use(q *queue, revocable bool) []int64 {
 	return all
 }
 
+// claims returns what runs in a leaf and has been granted there that others may be stopped for.
+func (a *Admission) claims(q *queue) []int64 {
+	all := make([]int64, len(a.tree.dims))
+	v := make([]int64, len(all))
+	for i := range q.groups {
+		if g, w := &q.groups[i], &q.grants[i].Waiting; !g.Revocable {
+			addTimes(all, a.tree.vector(g.Request, v), g.Running+w[cluster.TierReserved]+w[cluster.TierEntitled])
+		}
+	}
+	return all
+}
+
+// unreserved returns what is left for a unit that may not be preempted of the reservation of its leaf, of which what runs and is less
+// urgent uses nothing.
+func (l *leftovers) unreserved(t *Tree, u *unit) []int64 {
+	n := &t.nodes[u.q.node]
+	room, v := make([]int64, len(t.dims)), make([]int64, len(t.dims))
+	for d := range room {
+		if room[d] = unlimited; t.kept[d] {
+			room[d] = max(n.reservation[d], n.reserved[d])
+		}
+	}
+	for i := range u.q.groups {
+		g, grant := &u.q.groups[i], &u.q.grants[i]
+		has := grant.Waiting[cluster.TierReserved]
+		if !g.Preemptible || g.Priority >= u.q.groups[u.group].Priority {
+			has += grant.Running[cluster.TierReserved]
+		}
+		v = t.vector(g.Request, v)
+		if !g.Preemptible && t.keeps(v) {
+			has += grant.Waiting[cluster.TierBorrowed]
+		}
+		if !g.Revocable {
+			subTimes(room, v, has)
+		}
+	}
+	return room
+}
+
 // collect appends what may have leftovers of a leaf.
 func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 	if !slices.ContainsFunc(q.grants, func(g Grant) bool { return g.Refused > 0 }) {
@@ -115,14 +163,14 @@ func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 		if behind && !w.passes(g, h) {
 			held = h.held
 		}
-		full := !g.Passed && grant.Refused > 0 && (revocable || w.weakest(i) == cluster.TierBorrowed)
+		full, fixed := !g.Passed && grant.Refused > 0, w.weakest(i) == cluster.TierReserved
 		if full && g.Core > 0 && w.cores[g.Job][0] == i && grant.Admitted() == 0 {
 			if request, open := w.coreUnit(g.Job); open {
-				l.next = append(l.next, unit{turn, q, 2 * place, i, held, w.cores[g.Job], true, request})
+				l.next = append(l.next, unit{turn, q, 2 * place, i, held, w.cores[g.Job], true, fixed, request})
 			}
 		}
 		if full && q.open[i] > g.Core {
-			l.next = append(l.next, unit{turn, q, 2*place + 1, i, held, w.cores[g.Job], false, slices.Clone(w.request[i])})
+			l.next = append(l.next, unit{turn, q, 2*place + 1, i, held, w.cores[g.Job], false, fixed, slices.Clone(w.request[i])})
 		}
 		behind = behind || h.held != nil && h.group == i
 	}
@@ -150,9 +198,16 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 		}
 		n = count(u.request, room, n)
 	}
+	if u.fixed {
+		room := slices.Clone(t.nodes[0].entitled)
+		subTimes(room, l.claimed, 1)
+		n = count(u.request, l.unreserved(t, u), count(u.request, room, n))
+		addTimes(l.claimed, u.request, n)
+	}
 	if n == 0 {
 		return
 	}
+	l.given = true
 	for i := u.q.node; i >= 0; i = t.nodes[i].parent {
 		addTimes(l.used[i], u.request, n)
 	}

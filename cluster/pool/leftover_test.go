@@ -67,7 +67,7 @@ func TestLeavesShareWhatSlackLeavesOver(t *testing.T) {
 }
 
 // The first in a leaf that has no tier does not fit below the limits of its leaf and of all above it, beside what runs and has
-// been granted: otherwise it could wait for ever. What has been granted keeps to the limits, where nothing else ran before.
+// been granted; or, if it may not be preempted, into the reservation or into what nobody claims of the capacity: otherwise it could wait for ever. What has been granted keeps to the limits, where nothing else ran before.
 func TestNobodyWaitsForWhatNobodyUses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, false)
@@ -102,10 +102,11 @@ func TestNobodyWaitsForWhatNobodyUses(t *testing.T) {
 			}
 			limits[p.Path], used[p.Path] = [2]cluster.Resources{own, lent}, &[2]cluster.Resources{}
 		}
+		reserves := func(d cluster.Dimension) bool {
+			return slices.ContainsFunc(w.pools, func(p *cluster.Pool) bool { return setting(p, d).Reservation > 0 })
+		}
 		onlyReserved := func(g *pool.Group) bool {
-			return !g.Preemptible && !g.Revocable && slices.ContainsFunc(w.pools, func(p *cluster.Pool) bool {
-				return slices.ContainsFunc(dimensions, func(d cluster.Dimension) bool { return g.Request.Fixed[d] > 0 && setting(p, d).Reservation > 0 })
-			})
+			return !g.Preemptible && !g.Revocable && slices.ContainsFunc(dimensions, func(d cluster.Dimension) bool { return g.Request.Fixed[d] > 0 && reserves(d) })
 		}
 		kind := func(g *pool.Group) int {
 			if g.Revocable {
@@ -139,6 +140,40 @@ func TestNobodyWaitsForWhatNobodyUses(t *testing.T) {
 				}
 			}
 		}
+		var claimed cluster.Resources // by what runs, may stop others, or is inside a reservation
+		for leaf, groups := range queues {
+			for i := range groups {
+				g, n := &groups[i], a.Grants(leaf)[i].Waiting
+				if onlyReserved(g) {
+					n[cluster.TierEntitled] += n[cluster.TierBorrowed]
+				}
+				if !g.Revocable {
+					claimed = claimed.Add(g.Request.Times(g.Running + n[cluster.TierReserved] + n[cluster.TierEntitled]))
+				}
+			}
+		}
+		unreserved := func(leaf cluster.PoolPath, first *pool.Group) (left cluster.Resources) {
+			at := slices.IndexFunc(w.pools, func(p *cluster.Pool) bool { return p.Path == leaf })
+			for _, d := range dimensions {
+				if left.Fixed[d] = 1 << 60; reserves(d) {
+					left.Fixed[d] = setting(w.pools[at], d).Reservation
+				}
+			}
+			for i := range queues[leaf] {
+				g, grant := &queues[leaf][i], &a.Grants(leaf)[i]
+				n := grant.Waiting[cluster.TierReserved]
+				if !g.Preemptible || g.Priority >= first.Priority {
+					n += grant.Running[cluster.TierReserved]
+				}
+				if onlyReserved(g) {
+					n += grant.Waiting[cluster.TierBorrowed]
+				}
+				if !g.Revocable {
+					left = left.Sub(g.Request.Times(n))
+				}
+			}
+			return left
+		}
 		for leaf, groups := range queues {
 			for k := range 2 {
 				var first *pool.Group
@@ -146,7 +181,7 @@ func TestNobodyWaitsForWhatNobodyUses(t *testing.T) {
 				for i := range groups {
 					g, grant := &groups[i], &a.Grants(leaf)[i]
 					before := first == nil || cmp.Or(cmp.Compare(first.Priority, g.Priority), cmp.Compare(g.Queued, first.Queued)) < 0
-					if kind(g) == k && grant.Refused > 0 && !onlyReserved(g) && before {
+					if kind(g) == k && grant.Refused > 0 && before {
 						first, why = g, grant.Why
 					}
 				}
@@ -157,8 +192,65 @@ func TestNobodyWaitsForWhatNobodyUses(t *testing.T) {
 				if i := slices.IndexFunc(groups, func(g pool.Group) bool { return g.Job == first.Job }); a.Grants(leaf)[i].Admitted() < first.Core {
 					n = first.Core
 				}
-				require.False(t, fits(leaf, first, first.Request.Times(n)), "%+v in %s waits for %+v: %+v, %+v", *first, leaf, why, groups, a.Grants(leaf))
+				more := first.Request.Times(n)
+				free := fits(leaf, first, more)
+				if onlyReserved(first) {
+					free = free && more.Fits(w.capacity.Sub(claimed)) && more.Fits(unreserved(leaf, first))
+				}
+				require.False(t, free, "%+v in %s waits for %+v: %+v, %+v", *first, leaf, why, groups, a.Grants(leaf))
 			}
 		}
 	})
+}
+
+// What may not be preempted has a reservation of CPU, and of memory, of which nobody reserves anything, or of what is left of a
+// reservation that cannot be honoured, parts that are less than a task: who has waited longest has what they leave over.
+func TestReservedLeavesShareWhatNobodyCanUse(t *testing.T) {
+	fixed := func(queued cluster.Time, request cluster.Resources, running, waiting int64) pool.Group {
+		g := batch(0, queued, request, running, waiting)
+		g.Preemptible = false
+		return g
+	}
+	for _, test := range []struct {
+		name              string
+		capacity, request cluster.Resources
+		reservation       int64
+	}{
+		{"a dimension that nobody reserves", cpuMemory(20, 8), cpuMemory(1, 8), 10},
+		{"a reservation after a loss", cpuMemory(1000, 0), cpuMemory(1000, 0), 1000},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := pool.NewAdmission([]*cluster.Pool{
+				root(), claims("root/a", cluster.CPU, test.reservation, cluster.NoLimit, 1), claims("root/b", cluster.CPU, test.reservation, cluster.NoLimit, 1),
+			}, test.capacity)
+			run := func(inA, inB pool.Group) (waitA, waitB tiers) {
+				a.SetQueue("root/a", []pool.Group{inA})
+				a.SetQueue("root/b", []pool.Group{inB})
+				a.Run(50)
+				return a.Grants("root/a")[0].Waiting, a.Grants("root/b")[0].Waiting
+			}
+			older, younger := run(fixed(20, test.request, 0, 2), fixed(10, test.request, 0, 2))
+			require.Equal(t, tiers{}, older)
+			require.Equal(t, tiers{0, 0, 1}, younger, "it may stop nobody for it")
+			older, younger = run(fixed(20, test.request, 0, 2), fixed(10, test.request, 1, 1))
+			require.Equal(t, []tiers{{}, {}}, []tiers{older, younger}, "it runs")
+			older, younger = run(fixed(20, test.request, 0, 2), fixed(30, test.request, 0, 1))
+			require.Equal(t, []tiers{{0, 0, 1}, {}}, []tiers{older, younger}, "turn by turn")
+
+			claimed := batch(0, 1, test.request, 0, 1)
+			claimed.Request.Fixed[cluster.CPU] = 0
+			claimed.Request.Fixed[cluster.Memory] /= 2
+			if !claimed.Request.IsZero() {
+				older, younger = run(fixed(20, test.request, 0, 1), claimed)
+				require.Equal(t, []tiers{{}, {0, 1, 0}}, []tiers{older, younger}, "what others claim is not left over")
+			}
+		})
+	}
+
+	a := pool.NewAdmission([]*cluster.Pool{root(), claims("root/a", cluster.CPU, 2, cluster.NoLimit, 1), {Path: "root/b"}}, cpuMemory(20, 8))
+	a.SetQueue("root/a", []pool.Group{fixed(1, cpuMemory(1, 8), 0, 2), fixed(2, cpuMemory(3, 0), 0, 1)})
+	a.SetQueue("root/b", []pool.Group{batch(0, 3, cpuMemory(1, 9), 0, 1)})
+	a.Run(50)
+	require.Equal(t, tiers{0, 0, 1}, a.Grants("root/a")[0].Waiting)
+	require.Equal(t, tiers{}, a.Grants("root/a")[1].Waiting, "more than is reserved")
 }

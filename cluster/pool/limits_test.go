@@ -249,8 +249,8 @@ func drawQueue(t *rapid.T, jobs *cluster.JobUID) []pool.Group {
 }
 
 // The laws of admission on random trees and queues: every task is counted once; no bound of a leaf is exceeded by what is
-// granted, and by what runs only where that alone exceeds it; cores are whole; what may not be preempted is reserved or
-// refused; a waiting task gets a stronger tier than a running one that it may not stop only where there is room for both;
+// granted, and by what runs only where that alone exceeds it; cores are whole; what may not be preempted is reserved,
+// borrows within the reservation of its leaf, or is refused; a waiting task gets a stronger tier than a running one that it may not stop only where there is room for both;
 // and deciding step by step comes to the same as deciding once.
 func TestAdmissionLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -318,7 +318,7 @@ func checkLeaf(t *rapid.T, tree *pool.Tree, pools []*cluster.Pool, p cluster.Poo
 		}
 		return yes
 	}
-	var granted, running, fixed cluster.Resources // fixed runs and may not be preempted
+	var granted, running, fixed, inside cluster.Resources // fixed runs and may not be preempted, inside waits
 	for i, g := range groups {
 		var n int64
 		for _, c := range grants[i].Running {
@@ -335,10 +335,16 @@ func checkLeaf(t *rapid.T, tree *pool.Tree, pools []*cluster.Pool, p cluster.Poo
 		if !keeps(g.Request) {
 			require.Zero(t, grants[i].Waiting[cluster.TierReserved])
 		} else if !g.Preemptible && !g.Revocable {
-			require.Equal(t, grants[i].Waiting[cluster.TierReserved], grants[i].Admitted())
+			require.Zero(t, grants[i].Waiting[cluster.TierEntitled])
+			inside = inside.Add(g.Request.Times(grants[i].Admitted()))
 		}
 		if !g.Preemptible && !g.Revocable {
 			fixed = fixed.Add(g.Request.Times(g.Running))
+		}
+	}
+	for _, d := range dimensions {
+		if most := setting(pools[at], d).Reservation; kept[d.String()] && p != cluster.RootPool {
+			require.LessOrEqual(t, inside.Fixed[d], most)
 		}
 	}
 	for tier := range bounds {
