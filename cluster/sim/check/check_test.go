@@ -147,6 +147,13 @@ func TestEachRule(t *testing.T) {
 		{"a task grows in place", check.Capacity, nil, func(l *log) {
 			l.add(placed(0, 1, a), placed(1, 1, a), asking(700), &cluster.TaskUpdated{Task: key(0), Version: 2, InPlace: true})
 		}},
+		{"a task changes in place where revocable ones have too much", "", nil, func(l *log) {
+			low := cluster.MakeTaskKey(2, 0)
+			l.add(placed(0, 1, a), placed(1, 1, a), &cluster.SlackMeasured{Host: a, Slack: spec(nil).Task.Resources},
+				&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Revocable = true })}}},
+				&cluster.Placed{Task: low, Run: 1, Host: a}, &cluster.SlackMeasured{Host: a},
+				asking(400), &cluster.TaskUpdated{Task: key(0), Version: 2, InPlace: true})
+		}},
 		{"a version that there is not", check.Life, nil, func(l *log) { l.add(&cluster.TaskUpdated{Task: key(0), Version: 2}) }},
 		{"more of a service is away than it bears", check.Availability, func(s *cluster.JobSpec) { s.Type, s.Preemptible = cluster.Stateless, true }, func(l *log) {
 			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), &cluster.TaskPreempted{Task: key(0), Run: 1})

@@ -76,11 +76,12 @@ func (c *Checker) changeInPlace(k cluster.TaskKey, t *task, to *cluster.JobSpec)
 		return
 	}
 	j, h := c.jobs[k.Job()], t.host
-	h.take(t.spec, k, t, -1)
-	c.book(j, t.spec.TaskOf(k.Instance()), -1)
-	if what, lacks := h.lacks(to.TaskOf(k.Instance()), &goods{}); lacks && !to.Revocable {
+	more := &cluster.TaskSpec{Resources: to.TaskOf(k.Instance()).Resources.Sub(t.spec.TaskOf(k.Instance()).Resources).Positive()}
+	if what, lacks := h.lacks(more, &goods{}); lacks && !to.Revocable {
 		c.report(Capacity, "task %v grows on %q, which has too little %s left", k, h.id, what)
 	}
+	h.take(t.spec, k, t, -1)
+	c.book(j, t.spec.TaskOf(k.Instance()), -1)
 	t.spec = to
 	h.take(t.spec, k, t, 1)
 	c.book(j, t.spec.TaskOf(k.Instance()), 1)
