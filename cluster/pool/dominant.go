@@ -22,9 +22,10 @@ type dominant struct {
 // member is one who shares.
 type member struct {
 	ask    []int64  // per dimension, ≥ 0
+	want   []int64  // the same without dimensions of which it can have nothing: there is none, or its weight is 0
 	weight []uint64 // per dimension
 	out    []int64  // per dimension, the result
-	span   float64  // the dominant share by weight at which it has all that it asks for; +Inf if it never gets anything
+	span   float64  // the dominant share by weight at which it has all that it wants, 0 if that is nothing
 }
 
 // divide sets each member's out to its part of the amounts. Shares are measured against total, which is never less than
@@ -38,9 +39,10 @@ func (d *dominant) divide(amounts, total []int64) {
 	d.order = d.order[:0]
 	for i := range d.members {
 		m := &d.members[i]
+		m.want = attainable(m, total)
 		m.span = span(m, total)
 		clear(m.out)
-		if m.span > 0 && !math.IsInf(m.span, 1) {
+		if m.span > 0 {
 			d.order = append(d.order, int32(i))
 		}
 	}
@@ -61,11 +63,25 @@ func (d *dominant) divide(amounts, total []int64) {
 	}
 }
 
+// attainable returns what the member asks for, without dimensions of which it can have nothing whatever the others have.
+func attainable(m *member, total []int64) []int64 {
+	want := m.ask
+	for k, ask := range m.ask {
+		if ask > 0 && (total[k] == 0 || m.weight[k] == 0) {
+			if &want[0] == &m.ask[0] {
+				want = slices.Clone(m.ask)
+			}
+			want[k] = 0
+		}
+	}
+	return want
+}
+
 func span(m *member, total []int64) float64 {
 	var most float64
-	for k, ask := range m.ask {
-		if ask > 0 {
-			most = max(most, float64(ask)/(float64(total[k])*float64(m.weight[k])))
+	for k, want := range m.want {
+		if want > 0 {
+			most = max(most, float64(want)/(float64(total[k])*float64(m.weight[k])))
 		}
 	}
 	return most
@@ -81,7 +97,7 @@ func (d *dominant) nextSpent(amounts []int64, spent []bool) (level float64, dim 
 			continue // for all who still grow
 		}
 		for _, i := range d.order {
-			rate += float64(d.members[i].ask[k]) / d.members[i].span
+			rate += float64(d.members[i].want[k]) / d.members[i].span
 		}
 		served := 0.0 // the members that are full at the level
 		for _, i := range d.order {
@@ -89,8 +105,8 @@ func (d *dominant) nextSpent(amounts []int64, spent []bool) (level float64, dim 
 			if rate <= 0 || float64(left-served) <= float64(rate*m.span) {
 				break
 			}
-			served += float64(m.ask[k])
-			rate -= float64(m.ask[k]) / m.span
+			served += float64(m.want[k])
+			rate -= float64(m.want[k]) / m.span
 		}
 		if at := max(0, (left-served)/rate); rate > 0 && at < level {
 			level, dim = at, k
@@ -108,7 +124,7 @@ func (d *dominant) used(dim int) (n int64) {
 
 func (d *dominant) asked(dim int) (n int64) {
 	for _, i := range d.order {
-		n = sum(n, d.members[i].ask[dim])
+		n = sum(n, d.members[i].want[dim])
 	}
 	return n
 }
@@ -120,7 +136,7 @@ func (d *dominant) serve(level float64) {
 		if d.members[i].span > level {
 			break
 		}
-		copy(d.members[i].out, d.members[i].ask)
+		copy(d.members[i].out, d.members[i].want)
 		full++
 	}
 	d.order = d.order[full:]
@@ -137,12 +153,12 @@ func (d *dominant) exhaust(dim int, amounts []int64) {
 	clear(d.weights)
 	fastest := 0.0
 	for _, i := range d.order {
-		fastest = max(fastest, float64(d.members[i].ask[dim])/d.members[i].span)
+		fastest = max(fastest, float64(d.members[i].want[dim])/d.members[i].span)
 	}
 	scale := math.Ldexp(1, 62-bits.Len(uint(n))) / fastest // the sum of the weights stays within a word
 	for _, i := range d.order {
 		m := &d.members[i]
-		if ask := m.ask[dim]; ask > 0 {
+		if ask := m.want[dim]; ask > 0 {
 			d.caps[i] = ask
 			d.weights[i] = max(1, uint64(float64(ask)/m.span*scale))
 		}
@@ -152,12 +168,12 @@ func (d *dominant) exhaust(dim int, amounts []int64) {
 	d.order = growing[:0]
 	for _, i := range growing {
 		m := &d.members[i]
-		if m.ask[dim] == 0 {
+		if m.want[dim] == 0 {
 			d.order = append(d.order, i)
 			continue
 		}
-		for k, ask := range m.ask {
-			m.out[k] = proportion(ask, d.parts[i], m.ask[dim])
+		for k, ask := range m.want {
+			m.out[k] = proportion(ask, d.parts[i], m.want[dim])
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 			}
 		}
 		for _, r := range p.line.waiting {
-			if w.q.groups[r].Passed {
+			if w.q.groups[r].Passed || nothingOf(w.request[r], w.a.tree.nodes[0].entitled) {
 				continue
 			}
 			addTimes(m.ask, w.request[r], w.q.open[r])
@@ -86,6 +86,16 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 		w.q.shares[i] = share{p.Party, parts[i][cluster.TierEntitled]}
 	}
 	w.topUp(bounds)
+}
+
+// nothingOf reports whether v asks for a dimension of which there is nothing.
+func nothingOf(v, all []int64) bool {
+	for d, amount := range v {
+		if amount > 0 && all[d] == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // parties splits the line of all groups, in the order of jobs or users.

@@ -121,6 +121,14 @@ func TestFairUsersByDominantShare(t *testing.T) {
 	)
 	require.Equal(t, tiers{0, 3, 6}, grants[0].Waiting)
 	require.Equal(t, tiers{0, 2, 7}, grants[1].Waiting)
+	grants = admit(t, leaf, cpu(8), 10,
+		owned(batch(0, 1, cpu(1), 0, 9), 1, "ann"),
+		owned(batch(0, 1, cpuMemory(1, 1), 0, 9), 2, "ann"), // there is no memory
+		owned(batch(0, 2, cpu(1), 0, 9), 3, "bob"),
+	)
+	require.Equal(t, tiers{0, 4, 5}, grants[0].Waiting)
+	require.Zero(t, grants[1].Waiting[cluster.TierEntitled])
+	require.Equal(t, tiers{0, 4, 5}, grants[2].Waiting)
 	grants = admit(t, leaf, cpu(11), 10,
 		owned(batch(0, 1, cpu(3), 0, 9), 1, "ann"),
 		owned(batch(0, 2, cpu(3), 0, 9), 2, "bob"),

@@ -213,6 +213,20 @@ func TestDominantResource(t *testing.T) {
 			[2]cluster.Resources{cpuMemory(3, 12), cpuMemory(6, 2)},
 		},
 		{
+			"a dimension that there is nothing of", cpuMemory(10, 0),
+			&cluster.Pool{Path: "root/a"},
+			&cluster.Pool{Path: "root/b"},
+			[2]cluster.Resources{cpuMemory(10, 5), cpuMemory(10, 0)},
+			[2]cluster.Resources{cpuMemory(5, 0), cpuMemory(5, 0)},
+		},
+		{
+			"no share of one dimension", cpuMemory(10, 10),
+			&cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: "memory_bytes", Limit: cluster.NoLimit}}},
+			&cluster.Pool{Path: "root/b"},
+			[2]cluster.Resources{cpuMemory(10, 10), cpuMemory(10, 10)},
+			[2]cluster.Resources{cpuMemory(5, 0), cpuMemory(5, 5)},
+		},
+		{
 			"paper, in thousandths and bytes", cpuMemory(9_000, 18*gib),
 			&cluster.Pool{Path: "root/a"},
 			&cluster.Pool{Path: "root/b"},
