@@ -5,20 +5,33 @@ import "github.com/sluice-scheduler/sluice/cluster"
 // churn counts who is asked to leave by the plan for the sake of others, moves included.
 type churn struct {
 	all   int
-	jobs  map[cluster.JobUID]uint32
+	jobs  map[cluster.JobUID]*jobChurn
 	pools map[cluster.PoolPath]uint32 // those of a pool and of all below it, where the pool bounds them
+}
+
+// jobChurn counts those of a job, and says how many of it one cycle may ask to leave, 0 for any number.
+type jobChurn struct{ n, most uint32 }
+
+// churnOf returns the count of a job. Its bound is that of its present spec, whichever version its tasks run by: they are counted
+// together.
+func (p *Planner) churnOf(uid cluster.JobUID) *jobChurn {
+	c := &p.churn
+	j := c.jobs[uid]
+	if j == nil {
+		if c.jobs == nil {
+			c.jobs = map[cluster.JobUID]*jobChurn{}
+		}
+		j = &jobChurn{most: p.snap.Job(uid).Spec.Limits.MaxPreempted}
+		c.jobs[uid] = j
+	}
+	return j
 }
 
 // count adds a unit, with n −1 the reverse.
 func (p *Planner) count(u *unit, n int) {
 	c := &p.churn
 	c.all += n
-	if u.job.Limits.MaxPreempted > 0 {
-		if c.jobs == nil {
-			c.jobs = map[cluster.JobUID]uint32{}
-		}
-		c.jobs[u.task.Job()] += uint32(n)
-	}
+	p.churnOf(u.task.Job()).n += uint32(n)
 	if len(p.calm) == 0 {
 		return
 	}
@@ -35,7 +48,7 @@ func (p *Planner) count(u *unit, n int) {
 // bears reports whether one cycle may ask all of these to leave too, which belong to one job.
 func (p *Planner) bears(units []*unit) bool {
 	u, n := units[0], uint32(len(units))
-	if most := u.job.Limits.MaxPreempted; most > 0 && p.churn.jobs[u.task.Job()]+n > most {
+	if j := p.churnOf(u.task.Job()); j.most > 0 && j.n+n > j.most {
 		return false
 	}
 	if len(p.calm) > 0 {

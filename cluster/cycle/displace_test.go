@@ -583,3 +583,23 @@ func TestWhatCannotBeSharedIsHadByTurns(t *testing.T) {
 	}
 	require.Len(t, s.in(cluster.TaskSucceeded), 2*len(jobs))
 }
+
+// How many of a job one cycle may ask to leave is a matter of the job, also while its tasks run by an older version of it.
+func TestABoundOnPreemptionsHoldsForAllVersions(t *testing.T) {
+	for _, test := range []struct{ was, is, asked int }{{0, 1, 1}, {1, 0, 2}} {
+		s := newShared(t)
+		s.host(0, vector(4, 0))
+		s.pool("root/a", 0)
+		var spec cluster.JobSpec
+		low := s.job("root/a", 4, 1, func(j *cluster.JobSpec) {
+			j.Type, j.Limits.MaxUnavailable, j.Limits.MaxPreempted = cluster.Stateless, 4, uint32(test.was)
+			spec = *j
+		})
+		s.settle()
+		spec.Limits.MaxPreempted = uint32(test.is)
+		spec.Labels = []cluster.KeyValue{{Key: "color", Value: "blue"}} // or its tasks would follow at once
+		s.emit(&cluster.JobUpdated{Job: low, Spec: &spec, Update: &cluster.Update{From: 1}})
+		s.job("root/a", 2, 1, urgent(1))
+		require.Equal(t, test.asked, s.step().Stats.Preemptions)
+	}
+}
