@@ -26,6 +26,27 @@ func Commit(tx *Tx, plan [][]cluster.Event, refused func(cluster.Event, error)) 
 	return count
 }
 
+// Refusals paces the cycles after plans that the state refused a part of: what was to be placed waits again, though nothing else may
+// have changed. The zero value has seen none.
+type Refusals struct {
+	seq  uint64 // of the state that the last plan was made of, if a part of it was refused
+	some bool
+}
+
+// RefusedPause is how long after a plan the next one is made of the same state, once a part of two was refused: no third one can do
+// better but by the time that goes by.
+const RefusedPause = time.Second
+
+// Next returns how long after a plan, made of that state, the next one begins if nothing changes before; false: it need not begin.
+func (r *Refusals) Next(planned *cluster.Snapshot, refused int) (pause time.Duration, again bool) {
+	before := *r
+	*r = Refusals{planned.Seq(), refused > 0}
+	if before == *r && refused > 0 {
+		pause = RefusedPause
+	}
+	return pause, refused > 0
+}
+
 // readAhead reads what the placements of as many steps will need, as far as it is worth it.
 func readAhead(tx *Tx, steps [][]cluster.Event) {
 	tasks, hosts := make([]cluster.TaskKey, 0, cluster.Ahead), make([]cluster.HostID, 0, cluster.Ahead)

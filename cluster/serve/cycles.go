@@ -31,7 +31,8 @@ type CycleSummary struct {
 func (s *Scheduler) runCycles(ctx context.Context) error {
 	w := s.watchEarly()
 	defer w.Close()
-	conflicts, missed := false, false
+	atOnce, missed := false, false
+	var refusals rules.Refusals
 	lastFault := ""
 	costs := costPolicy{s: s}
 	feed := knowledge.Feed{Interval: s.config.LearnEvery}
@@ -39,10 +40,10 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 	defer wake.Stop()
 	wake.Stop()
 	for number := uint64(1); ; number++ {
-		if !conflicts && len(w.C) == 0 && s.config.Rest != nil {
+		if !atOnce && len(w.C) == 0 && s.config.Rest != nil {
 			s.config.Rest()
 		}
-		if !conflicts { // the tasks of a refused placement wait again, though nothing else may change
+		if !atOnce {
 			select {
 			case <-ctx.Done():
 				return nil
@@ -62,7 +63,7 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		snapshot, changes, all := w.Take()
 		mode := snapshot.Mode()
 		if s.evacuating.Load() || mode.SchedulingStopped {
-			conflicts, missed = false, true
+			atOnce, missed = false, true
 			number--
 			continue
 		}
@@ -87,9 +88,12 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 			return err
 		}
 		sum.Conflicts, sum.Commit, sum.Total = refused, time.Since(committing), time.Since(begun)
-		conflicts = refused > 0
 		if wake.Stop(); out.WakeAt != 0 {
 			wake.Reset(time.Until(out.WakeAt.Go()))
+		}
+		pause, again := refusals.Next(snapshot, refused)
+		if atOnce = again && pause == 0; again && !atOnce && (out.WakeAt == 0 || time.Until(out.WakeAt.Go()) > pause) {
+			wake.Reset(pause)
 		}
 		if fault := out.Stats.Fault; fault != lastFault {
 			if lastFault = fault; fault != "" {

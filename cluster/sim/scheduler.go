@@ -48,8 +48,9 @@ type scheduler struct {
 	planning planStage
 	wakeAt   cluster.Time // when time alone may change the plan, 0 for never
 	noWake   func()       // takes the alarm for wakeAt back
-	patient  bool         // some task rather waits than goes where there is room
-	awake    bool         // the alarm has rung, and no cycle has begun since
+	refusals rules.Refusals
+	patient  bool // some task rather waits than goes where there is room
+	awake    bool // the alarm has rung, and no cycle has begun since
 
 	timers  *rules.Timers
 	alarmAt cluster.Time // when the alarm for what the timers know of rings, 0 if it is not set
@@ -286,7 +287,7 @@ func (p *scheduler) plan() {
 	steps := out.Steps()
 	p.after(p.s.config.PlanTime, func() {
 		if len(steps) == 0 {
-			p.planned(0, &out)
+			p.planned(in.Snapshot, 0, &out)
 			return
 		}
 		refused := 0
@@ -296,7 +297,7 @@ func (p *scheduler) plan() {
 			return nil
 		}, func(error) {
 			p.s.measure.refused += int64(refused)
-			p.planned(refused, &out)
+			p.planned(in.Snapshot, refused, &out)
 		})
 	})
 }
@@ -309,23 +310,28 @@ func (p *scheduler) usage() knowledge.Usage {
 }
 
 // planned ends a cycle. The tasks of a refused placement wait again though nothing else may change, so then the next one
-// begins at once.
-func (p *scheduler) planned(refused int, out *cycle.Output) {
+// begins at once, or soon.
+func (p *scheduler) planned(from *cluster.Snapshot, refused int, out *cycle.Output) {
 	p.s.measure.cycleEnded()
 	p.planning = resting
 	p.noWake()
 	p.patient = out.Patient
-	if p.wakeAt, p.noWake = out.WakeAt, func() {}; out.WakeAt != 0 {
-		p.noWake = p.after(out.WakeAt.Sub(p.s.clock.Now()), func() {
+	p.wakeAt, p.noWake = out.WakeAt, func() {}
+	pause, again := p.refusals.Next(from, refused)
+	if again && pause == 0 {
+		p.plan()
+		return
+	}
+	if at := p.s.clock.Now().Add(pause); again && (p.wakeAt == 0 || at < p.wakeAt) {
+		p.wakeAt = at
+	}
+	if p.wakeAt != 0 {
+		p.noWake = p.after(p.wakeAt.Sub(p.s.clock.Now()), func() {
 			p.awake = true
 			p.gather()
 		})
 	}
-	if refused > 0 {
-		p.plan()
-		return
-	}
-	if p.idle() && !p.patient {
+	if p.idle() && !p.patient && !again {
 		p.s.quiet()
 	}
 	p.gather()

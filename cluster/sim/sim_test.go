@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
@@ -248,4 +249,30 @@ func TestAJobThatIsRestartedIsNotForgotten(t *testing.T) {
 	r := run(t, c)
 	clean(t, r)
 	require.True(t, again)
+}
+
+// TestARefusedPlanIsNotRepeatedForEver: where the same state refuses a plan again and again, the next is made at once only the first
+// time, and then once in a while.
+func TestARefusedPlanIsNotRepeatedForEver(t *testing.T) {
+	w := mixed(1, 1, 1, 0)
+	w.Jobs.(*jobs).make = func(int) *trace.Job { j := work("job", 0, 1, nil); return &j }
+	c := config(w)
+	c.Horizon, c.Verify = 10*time.Second, false
+	cycles := 0
+	c.wrap = func(p Planner) Planner {
+		return plannerFunc(func(in cycle.Input) cycle.Output {
+			out := p.Run(in)
+			cycles++
+			for i := range out.Placements {
+				if in.Now < begin.Add(5*time.Second) && cycles < 1000 {
+					out.Placements[i].Run++ // no run of the task has that number
+				}
+			}
+			return out
+		})
+	}
+	r := run(t, c)
+	require.Greater(t, r.Cycles.Refused, int64(4))
+	require.Less(t, cycles, 20)
+	require.EqualValues(t, 1, r.Tasks.Placed)
 }
