@@ -119,6 +119,21 @@ func TestACoreWaitsAsOne(t *testing.T) {
 	require.Len(t, s.step().Placements, 2)
 }
 
+// TestRoomHeldInVainIsGivenBackInTime: also where others wait, whom the same cycle looks for places for.
+func TestRoomHeldInVainIsGivenBackInTime(t *testing.T) {
+	s := newShared(t)
+	h := s.host(0, vector(1, 0))
+	s.job(cluster.RootPool, 1, 1)
+	s.settle()
+	waits := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1), 0)
+	until := s.now.Add(10 * time.Second)
+	s.emit(&cluster.TaskHeld{Task: waits, Hold: cluster.Hold{Host: h, Until: until}})
+	s.job(cluster.RootPool, 1, 2)
+	require.Equal(t, until, s.step().WakeAt)
+	s.now = until
+	require.Equal(t, []cluster.TaskKey{waits}, s.step().Ended)
+}
+
 // TestWhoWaitsForOneThatStartsGoesNext: borrowed work that is to be beside a task starts once the plan has started that, without
 // anything else happening.
 func TestWhoWaitsForOneThatStartsGoesNext(t *testing.T) {

@@ -180,7 +180,14 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 			p.scattered[u.task.Job()] = true
 		case free:
 			p.arrive(u, out)
-		case u.hold.Until != cluster.Forever:
+		}
+	}
+}
+
+// expire has the planner called again when room has been held in vain. Complexity: holds.
+func (p *Planner) expire() {
+	for _, u := range p.held { // the earliest: the order does not matter
+		if u.state == cluster.TaskReserved && !u.settled && u.hold.Until != cluster.Forever {
 			p.alarm(u.hold.Until)
 		}
 	}

@@ -247,6 +247,7 @@ func (p *Planner) Run(in Input) Output {
 	p.dropEmpty()
 	p.dropGroups()
 	p.alarm(p.ripening.next())
+	p.expire()
 	out.WakeAt, out.Patient = p.wakeAt, p.patient || len(p.ripening) > 0
 	p.describe(&out, before)
 	lap.end(&out.Stats, Graph)
