@@ -130,7 +130,8 @@ type displacer struct {
 	yield   []*host                   // see yielding
 	listed  int                       // touched when it was listed
 	vain    map[errand]int            // who found no host, and touched then
-	within  map[*limit][]*unit        // see inside; for look-up
+	within  map[*limit][]*insiders    // see inside; for look-up
+	barren  map[barren]int            // touched then; for look-up
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.

@@ -200,30 +200,55 @@ func (p *Planner) unbind() {
 	}
 }
 
-// inside lists the units below the pool that may be asked to leave, those that lose least first; of the core of a gang the first.
-// Complexity: all units, with a logarithmic factor, once in a pass.
-func (d *displacer) inside(l *limit) []*unit {
+// insiders are the units of one group below a pool with a limit that may be asked to leave; of the core of a gang the first.
+type insiders struct {
+	group  *group
+	units  []*unit
+	sorted bool
+}
+
+// sort puts those first that lose least, and returns all.
+func (in *insiders) sort(d *displacer) []*unit {
+	if !in.sorted {
+		in.sorted = true
+		slices.SortStableFunc(in.units, func(a, b *unit) int { return cmp.Compare(d.loss(a), d.loss(b)) })
+	}
+	return in.units
+}
+
+// inside lists the units below the pool by group. Complexity: all units, once in a pass.
+func (d *displacer) inside(l *limit) []*insiders {
 	all, known := d.within[l]
 	if known {
 		return all
 	}
+	byGroup := map[*group]*insiders{}
 	for _, u := range d.p.units.From(0) {
-		if l.path.Covers(u.group.key.pool) && !u.job.Revocable && u.displaceable() && d.p.together(u)[0] == u {
-			all = append(all, u)
+		if !u.displaceable() || u.job.Revocable || d.p.together(u)[0] != u {
+			continue
 		}
-	}
-	price := make(map[*unit]int64, len(all))
-	for _, u := range all {
-		for _, v := range d.p.together(u) {
-			price[u] += int64(d.loss(v))
+		in := byGroup[u.group]
+		if in == nil {
+			if !l.path.Covers(u.group.key.pool) {
+				continue
+			}
+			in = &insiders{group: u.group}
+			byGroup[u.group], all = in, append(all, in)
 		}
+		in.units = append(in.units, u)
 	}
-	slices.SortStableFunc(all, func(a, b *unit) int { return cmp.Compare(price[a], price[b]) })
 	if d.within == nil {
-		d.within = map[*limit][]*unit{}
+		d.within, d.barren = map[*limit][]*insiders{}, map[barren]int{}
 	}
 	d.within[l] = all
 	return all
+}
+
+// barren is a limit and who found nobody inside to leave for him.
+type barren struct {
+	limit *limit
+	group *group
+	rule  *rule
 }
 
 // keepLimits adds to what leaves the host what has to leave in the pools that would be promised more than their limits, wherever that
@@ -253,26 +278,54 @@ func (s *search) keepLimits() bool {
 
 // takeInside has units leave until the class would not take the pool beyond its limit, and reports whether any were added.
 func (s *search) takeInside(l *limit) (some bool) {
-	c, p := s.class, s.d.p
-	dims := l.exceeded(&c.group.request, p.ledger)
-	if len(dims) == 0 {
-		return false
-	}
-	for _, u := range s.d.inside(l) {
-		if slices.ContainsFunc(s.found, func(b bundle) bool { return slices.Contains(b.units, u) }) {
-			continue
+	for {
+		dims := l.exceeded(&s.class.group.request, s.d.p.ledger)
+		if len(dims) == 0 {
+			return some
 		}
-		b, ok := s.d.bundle(c, u)
-		if !ok || !p.bears(b.units) || !p.available(b, nil) || !s.d.permits(c, b, dims) {
-			continue
+		b, ok := s.cheapestInside(l, dims)
+		if !ok {
+			return some
 		}
 		s.found, some = append(s.found, b), true
 		s.count(b, -1)
-		if dims = l.exceeded(&c.group.request, p.ledger); len(dims) == 0 {
-			break
+	}
+}
+
+// cheapestInside returns the bundle that loses least of those below the pool that may leave for the class. Complexity: the groups
+// there, and of each the units that may not leave now.
+func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) {
+	d, who := s.d, barren{l, s.class.group, s.class.row.rule}
+	if touched, known := d.barren[who]; known && touched == d.touched && len(s.found) == 0 {
+		return best, false
+	}
+	for _, in := range d.inside(l) {
+		if b, may := s.first(in, dims); may && (!ok || b.price < best.price) {
+			best, ok = b, true
 		}
 	}
-	return some
+	if !ok && len(s.found) == 0 {
+		d.barren[who] = d.touched
+	}
+	return best, ok
+}
+
+// first returns the bundle of a group that loses least of those that may leave for the class.
+func (s *search) first(in *insiders, dims []string) (bundle, bool) {
+	c, d, gang := s.class, s.d, in.group.key.gang
+	if in.group == c.group || !gang && !d.p.ledger.Permits(c.group.unit(1), in.group.unit(1), dims) {
+		return bundle{}, false
+	}
+	for _, u := range in.sort(d) {
+		if slices.ContainsFunc(s.found, func(b bundle) bool { return slices.Contains(b.units, u) }) {
+			continue
+		}
+		b, ok := d.bundle(c, u)
+		if ok && d.p.bears(b.units) && d.p.available(b, nil) && (!gang || d.permits(c, b, dims)) {
+			return b, true
+		}
+	}
+	return bundle{}, false
 }
 
 // keepsLimits reports whether the units may stay beside all that is promised in their pool and those above it.
