@@ -203,6 +203,7 @@ func (p *Planner) unbind() {
 // insiders are the units of one group below a pool with a limit that may be asked to leave; of the core of a gang the first.
 type insiders struct {
 	group  *group
+	donor  pool.Donor // one of them
 	units  []*unit
 	sorted bool
 }
@@ -232,7 +233,7 @@ func (d *displacer) inside(l *limit) []*insiders {
 			if !l.path.Covers(u.group.key.pool) {
 				continue
 			}
-			in = &insiders{group: u.group}
+			in = &insiders{group: u.group, donor: d.p.ledger.Donor(u.group.unit(1))}
 			byGroup[u.group], all = in, append(all, in)
 		}
 		in.units = append(in.units, u)
@@ -299,7 +300,11 @@ func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) 
 	if touched, known := d.barren[who]; known && touched == d.touched && len(s.found) == 0 {
 		return best, false
 	}
+	to := d.p.ledger.Beneficiary(s.class.group.unit(1), dims)
 	for _, in := range d.inside(l) {
+		if !in.group.key.gang && !to.MayStop(&in.donor) || in.group == s.class.group {
+			continue
+		}
 		if b, may := s.first(in, dims); may && (!ok || b.price < best.price) {
 			best, ok = b, true
 		}
@@ -310,12 +315,9 @@ func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) 
 	return best, ok
 }
 
-// first returns the bundle of a group that loses least of those that may leave for the class.
+// first returns the bundle of a group that loses least of those that may leave for the class, which the pools allow of the group.
 func (s *search) first(in *insiders, dims []string) (bundle, bool) {
 	c, d, gang := s.class, s.d, in.group.key.gang
-	if in.group == c.group || !gang && !d.p.ledger.Permits(c.group.unit(1), in.group.unit(1), dims) {
-		return bundle{}, false
-	}
 	for _, u := range in.sort(d) {
 		if slices.ContainsFunc(s.found, func(b bundle) bool { return slices.Contains(b.units, u) }) {
 			continue

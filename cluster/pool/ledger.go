@@ -126,36 +126,92 @@ func (l *Ledger) vector(r cluster.Resources) []int64 {
 // between two parties of it, whose shares are to them what entitlements are to pools. Revocable work gives way to all that
 // is not revocable, and nothing gives way to revocable work.
 //
-// Complexity: the depth of the pools and their dimensions.
+// Complexity: the depth of the pools and their dimensions, and a look-up of each party. Where many are asked about, look them up
+// once: see [Ledger.Beneficiary].
 func (l *Ledger) Permits(to, from Unit, dims []string) bool {
-	if to.Revocable || from.Revocable {
-		return from.Revocable && !to.Revocable
+	b, d := l.Beneficiary(to, dims), l.Donor(from)
+	return b.MayStop(&d)
+}
+
+// Donor is a unit that may be asked about again and again, whatever is booked.
+type Donor struct {
+	Unit
+	leaf  int32
+	gives []int64
+	party *account
+}
+
+// Donor looks up a unit that might be stopped.
+func (l *Ledger) Donor(u Unit) Donor {
+	leaf := l.tree.at(u.Pool)
+	return Donor{u, leaf, l.vector(u.Request), l.account(leaf, u.Job, u.User)}
+}
+
+// Beneficiary is a unit that waits, as the accounts are until something is booked.
+type Beneficiary struct {
+	Unit
+	ledger *Ledger
+	leaf   int32
+	asks   []int64
+	dims   []int // in which there is too little room
+	party  *account
+	fair   bool   // its party stays within its share
+	inside Policy // of its leaf
+
+	// Of the donor's pool that was asked about last:
+	common             int32
+	entitled, reserved bool // it stays within that below common
+}
+
+// Beneficiary looks up a unit for which others might be stopped; see [Ledger.Permits].
+func (l *Ledger) Beneficiary(u Unit, dims []string) Beneficiary {
+	leaf := l.tree.at(u.Pool)
+	b := Beneficiary{
+		Unit: u, ledger: l, leaf: leaf, asks: l.vector(u.Request), party: l.account(leaf, u.Job, u.User), inside: l.policy(l.tree.nodes[leaf].parent), common: leaf,
 	}
-	gains, loses := l.tree.at(to.Pool), l.tree.at(from.Pool)
-	if gains == loses {
-		a, b := Rival{Priority: to.Priority}, Rival{Priority: from.Priority}
-		gainer, loser := l.account(gains, to.Job, to.User), l.account(loses, from.Job, from.User)
-		if to.Priority == from.Priority && gainer != loser && gainer != nil && loser != nil {
-			gives := l.vector(from.Request)
-			a.Fair, b.Fair = gainer.stays(l.vector(to.Request)), loser.keeps(gives, l.short(dims, gives))
+	for _, name := range dims {
+		if d, ok := l.tree.named[name]; ok && d < len(b.asks) {
+			b.dims = append(b.dims, d)
 		}
-		return l.policy(l.tree.nodes[gains].parent).Inside(a, b)
 	}
-	asks, gives := l.vector(to.Request), l.vector(from.Request)
-	common := l.common(gains, loses)
-	reserved := l.tree.keeps(asks)
-	for i := gains; i != common; i = l.tree.nodes[i].parent {
-		n := &l.tree.nodes[i]
-		if !within(l.holds[i], asks, n.entitled) {
-			return false
+	b.fair = b.party != nil && b.party.stays(b.asks)
+	return b
+}
+
+// MayStop is [Ledger.Permits] for the two. Complexity: the depth of the pools and their dimensions.
+func (b *Beneficiary) MayStop(d *Donor) bool {
+	if b.Revocable || d.Revocable {
+		return d.Revocable && !b.Revocable
+	}
+	l := b.ledger
+	if b.leaf == d.leaf {
+		to, from := Rival{Priority: b.Priority}, Rival{Priority: d.Priority}
+		if b.fair && b.Priority == d.Priority && d.party != nil && d.party != b.party {
+			to.Fair, from.Fair = true, d.party.keeps(d.gives, b.dims)
 		}
-		reserved = reserved && within(l.holds[i], asks, l.tree.guaranteed(i))
+		return b.inside.Inside(to, from)
 	}
-	short := l.short(dims, gives)
-	for i := loses; i != common; i = l.tree.nodes[i].parent {
-		short = slices.DeleteFunc(short, func(d int) bool { return l.holds[i][d]-gives[d] < l.tree.nodes[i].entitled[d] })
+	if common := l.common(b.leaf, d.leaf); common != b.common {
+		b.see(common)
 	}
-	return len(short) > 0 && l.policy(common).Across(reserved)
+	return b.entitled && l.policy(b.common).Across(b.reserved) && slices.ContainsFunc(b.dims, func(dim int) bool {
+		for i := d.leaf; i != b.common; i = l.tree.nodes[i].parent {
+			if d.gives[dim] == 0 || l.holds[i][dim]-d.gives[dim] < l.tree.nodes[i].entitled[dim] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// see finds out what the beneficiary stays within below a pool above its leaf.
+func (b *Beneficiary) see(common int32) {
+	l := b.ledger
+	b.common, b.entitled, b.reserved = common, true, l.tree.keeps(b.asks)
+	for i := b.leaf; i != common; i = l.tree.nodes[i].parent {
+		b.entitled = b.entitled && within(l.holds[i], b.asks, l.tree.nodes[i].entitled)
+		b.reserved = b.reserved && within(l.holds[i], b.asks, l.tree.guaranteed(i))
+	}
 }
 
 // Stays reports whether a unit that is not booked yet would leave its pool, and all above, within what they are entitled to.
@@ -192,17 +248,6 @@ func (l *Ledger) policy(pool int32) Policy {
 	return policyNamed(l.tree.nodes[max(0, pool)].pool.Preemption) // the root's own if it is the only pool
 }
 
-// short returns those of the dimensions of which a unit gives something.
-func (l *Ledger) short(dims []string, gives []int64) []int {
-	var out []int
-	for _, name := range dims {
-		if d, ok := l.tree.named[name]; ok && d < len(gives) && gives[d] > 0 {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
 // common returns the lowest pool that is, or is above, each of two. Since parents come before their children, the one with
 // the larger index is never above the other.
 func (l *Ledger) common(a, b int32) int32 {
@@ -229,7 +274,7 @@ func within(holds, asks, bound []int64) bool {
 // stays reports whether the party stays within its share with what is asked for.
 func (a *account) stays(asks []int64) bool { return within(a.holds, asks, a.amounts) }
 
-// keeps reports whether the party keeps its share of one of the dimensions without what it gives.
-func (a *account) keeps(gives []int64, short []int) bool {
-	return slices.ContainsFunc(short, func(d int) bool { return a.holds[d]-gives[d] >= a.amounts[d] })
+// keeps reports whether the party gives something of one of the dimensions, and keeps its share of that.
+func (a *account) keeps(gives []int64, dims []int) bool {
+	return slices.ContainsFunc(dims, func(d int) bool { return gives[d] > 0 && a.holds[d]-gives[d] >= a.amounts[d] })
 }
