@@ -57,7 +57,7 @@ type Model struct {
 	Rate flowgraph.Cost // 0: the constant
 }
 
-var _ costmodels.Model = Model{}
+var _ costmodels.Batcher = Model{}
 
 // Validate says what is wrong with the settings.
 func (m Model) Validate() error {
@@ -77,11 +77,27 @@ func (m Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 
 // Start returns the price of what the task takes and makes useless. Complexity: the mix times the devices of the host.
 func (m Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	var price [1]flowgraph.Cost
+	m.Starts(r, []*costmodels.Request{q}, h, price[:])
+	return price[0]
+}
+
+// Starts returns Start of each request: what the host is to typical tasks before is worked out once for all of them.
+func (m Model) Starts(r *costmodels.Round, requests []*costmodels.Request, h *cluster.Host, prices []flowgraph.Cost) {
 	if len(h.GPUs) == 0 {
-		return 0
+		clear(prices)
+		return
 	}
-	lost, stranded := Lost(r, q.Task, h)
-	return min(cmp.Or(m.Rate, Rate)*flowgraph.Cost(lost+stranded/2), costmodels.Step/2)
+	var few [64]prospect // as many as a Census gives
+	kinds := few[:]
+	if len(r.Mix) > len(few) {
+		kinds = make([]prospect, len(r.Mix))
+	}
+	o := look(r.Mix, h, kinds[:len(r.Mix)])
+	for i, q := range requests {
+		lost, stranded := o.lost(q.Task)
+		prices[i] = min(cmp.Or(m.Rate, Rate)*flowgraph.Cost(lost+stranded/2), costmodels.Step/2)
+	}
 }
 
 // Crowd lets one task start on a host with GPUs before its price is asked for again.
@@ -101,57 +117,127 @@ func rank(task *cluster.TaskSpec) int64 {
 	return task.GPU.Amount()
 }
 
-// Lost returns how many thousandths of the host's devices the task takes and makes useless for typical tasks, 0 or more, and
-// how many fewer could be served with what the host has of the scarcest of the other resources. The host has room for the task.
-func Lost(r *costmodels.Round, task *cluster.TaskSpec, h *cluster.Host) (lost, stranded int64) {
-	devices, _ := task.Pick(h)
-	with := task.Bind(h, devices)
-	before, after := h.Room(), with.Room()
-	free, left := h.GPURoom(), with.GPURoom()
-	var typical cluster.Resources // of a thousand tasks
-	for i := range r.Mix {
-		m := &r.Mix[i]
-		lost += m.Weight * (useless(m.Task, h, &after, left) - useless(m.Task, h, &before, free))
-		for d, v := range &m.Task.Resources.Fixed {
-			typical.Fixed[d] += costmodels.Scale(m.Weight, v, 1000, math.MaxInt64)
-		}
-	}
-	return max(0, lost/1_000_000+task.GPU.Amount()), max(0, served(&typical, &before, free)-served(&typical, &after, left))
+// outlook is what a host is to typical tasks as it is.
+type outlook struct {
+	host    *cluster.Host
+	room    cluster.Resources
+	free    []int32 // thousandths of each device
+	kinds   []prospect
+	typical cluster.Resources // of a thousand tasks
+	total   int64             // thousandths that are free of all devices
+	useless int64             // of them, times the weight of the kinds that cannot use them
+	served  int64             // of them, with the room that there is
 }
 
-// served returns how many thousandths of the free devices can be served with the room, if each takes what is typical.
-func served(typical, room *cluster.Resources, free []int32) (n int64) {
-	for _, f := range free {
-		n += int64(max(0, f))
+// prospect is what the free devices of a host are to one kind of tasks.
+type prospect struct {
+	task    *cluster.TaskSpec
+	weight  int64
+	needs   [cluster.NumDimensions]int64 // room, math.MinInt64 where it takes any
+	devices int32                        // that it needs
+	part    int32                        // thousandths that it needs of each
+	usable  int32                        // devices of which so much is free
+	every   bool                         // it accepts all of the host's devices
+	fits    bool                         // there is what it needs besides devices
+	small   int64                        // thousandths that are free of devices that it cannot use
+}
+
+// look returns what the host is to tasks of the mix, and uses as many kinds, which it fills in. Complexity: the mix times the devices
+// of the host.
+func look(mix []costmodels.Share, h *cluster.Host, kinds []prospect) outlook {
+	o := outlook{host: h, room: h.Room(), free: h.GPURoom(), kinds: kinds}
+	for _, f := range o.free {
+		o.total += int64(max(0, f))
 	}
+	for i := range kinds {
+		task, weight, k := mix[i].Task, mix[i].Weight, &kinds[i]
+		*k = prospect{task: task, weight: weight, devices: max(1, task.GPU.Count), part: task.GPU.Takes(), every: true}
+		for j, f := range o.free {
+			accepted := accepts(task.GPU.Models, h.GPUs[j])
+			k.every = k.every && accepted
+			if accepted && f >= k.part {
+				k.usable++
+			} else {
+				k.small += int64(max(0, f))
+			}
+		}
+		for d, v := range &task.Resources.Fixed {
+			if k.needs[d] = v; v <= 0 {
+				k.needs[d] = math.MinInt64
+			}
+			o.typical.Fixed[d] += costmodels.Scale(weight, v, 1000, math.MaxInt64)
+		}
+		if k.fits = k.fitsInto(&o.room); k.fits && k.usable >= k.devices {
+			o.useless += weight * k.small
+		} else {
+			o.useless += weight * o.total
+		}
+	}
+	o.served = served(&o.typical, &o.room, o.total)
+	return o
+}
+
+// lost returns how many thousandths of the host's devices the task takes and makes useless for typical tasks, 0 or more, and
+// how many fewer could be served with what the host has of the scarcest of the other resources. The host has room for the task.
+func (o *outlook) lost(task *cluster.TaskSpec) (lost, stranded int64) {
+	picked, ok := task.GPU.Pick(o.host.GPUs, o.free)
+	if !ok {
+		picked = nil
+	}
+	before, after := int32(0), int32(0) // what is free of each device that was picked: of all the same
+	if len(picked) > 0 {
+		before = o.free[picked[0]]
+		after = before - task.GPU.Takes()
+	}
+	total := o.total - int64(len(picked))*int64(before-after)
+	room := o.room.Sub(task.Resources)
+	useless := int64(0)
+	for i := range o.kinds {
+		k, n := &o.kinds[i], int32(len(picked))
+		usable, small := k.usable, k.small
+		if !k.every {
+			n = 0
+			for _, j := range picked {
+				if accepts(k.task.GPU.Models, o.host.GPUs[j]) {
+					n++
+				}
+			}
+			small -= int64(int32(len(picked))-n) * int64(before-after)
+		}
+		switch {
+		case after >= k.part: // as before
+		case before >= k.part:
+			usable -= n
+			small += int64(n) * int64(after)
+		default:
+			small -= int64(n) * int64(before-after)
+		}
+		if usable < k.devices || !k.fits || !k.fitsInto(&room) {
+			small = total
+		}
+		useless += k.weight * small
+	}
+	return max(0, (useless-o.useless)/1_000_000+task.GPU.Amount()), max(0, o.served-served(&o.typical, &room, total))
+}
+
+// fitsInto reports whether the room is enough for one of the kind, devices aside.
+func (k *prospect) fitsInto(room *cluster.Resources) bool {
+	for d, v := range &k.needs {
+		if v > room.Fixed[d] {
+			return false
+		}
+	}
+	return len(k.task.Resources.Named) == 0 || k.task.Resources.Fits(*room)
+}
+
+// served returns how many thousandths of the free ones can be served with the room, if each takes what is typical.
+func served(typical, room *cluster.Resources, n int64) int64 {
 	for d, v := range &typical.Fixed {
 		if cluster.Dimension(d) != cluster.GPU && v > 0 {
 			n = costmodels.Scale(max(0, room.Fixed[d]), typical.Fixed[cluster.GPU], v, n)
 		}
 	}
 	return n
-}
-
-// useless returns how many thousandths of the free devices a task of the kind cannot use.
-func useless(kind *cluster.TaskSpec, h *cluster.Host, room *cluster.Resources, free []int32) int64 {
-	need := int32(cluster.WholeGPU)
-	if kind.GPU.Milli > 0 {
-		need = kind.GPU.Milli
-	}
-	total, small, usable := int64(0), int64(0), int32(0)
-	for i, f := range free {
-		f = max(0, f)
-		total += int64(f)
-		if f < need || !accepts(kind.GPU.Models, h.GPUs[i]) {
-			small += int64(f)
-		} else {
-			usable++
-		}
-	}
-	if usable < max(1, kind.GPU.Count) || !kind.Resources.Fits(*room) {
-		return total
-	}
-	return small
 }
 
 func accepts(models []string, g cluster.GPUDevice) bool {

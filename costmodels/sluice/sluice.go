@@ -72,10 +72,13 @@ func (Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) 
 // Starts returns Start of each request.
 func (m Model) Starts(r *costmodels.Round, requests []*costmodels.Request, h *cluster.Host, prices []flowgraph.Cost) {
 	load.Starts(r, requests, h, prices)
-	if len(h.GPUs) > 0 {
-		for i, q := range requests {
-			prices[i] += gpus.Start(r, q, h) + scarce(q, h)
-		}
+	if len(h.GPUs) == 0 {
+		return
+	}
+	lost := make([]flowgraph.Cost, len(requests))
+	gpus.Starts(r, requests, h, lost)
+	for i, q := range requests {
+		prices[i] += lost[i] + scarce(q, h)
 	}
 }
 
