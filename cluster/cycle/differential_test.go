@@ -291,8 +291,8 @@ func (h *history) checkRow(r *row) {
 	p := h.planner
 	p.rows.refresh(r)
 	fresh := *r
-	fresh.fixed, fresh.head = nil, nil
-	p.rows.rebuild(&fresh, len(p.hosts.byIndex))
+	fresh.fixed, fresh.head, fresh.deep = nil, nil, len(p.hosts.byIndex)
+	p.rows.rebuild([]*row{&fresh})
 	within, _ := slices.BinarySearch(fresh.head, r.end)
 	require.Equal(h.t, append([]slot{}, fresh.head[:within]...), append([]slot{}, r.head...))
 	for k := range p.hosts.byRack {

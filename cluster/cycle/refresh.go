@@ -13,6 +13,7 @@ type changed struct {
 	from, to int
 	hosts    []int32
 	bits     []uint64 // the same as a set
+	all      bool     // nothing else is open to the rows: neither bits nor positions count
 }
 
 func (c *changed) has(i int32) bool { return c.bits[i/64]>>(i%64)&1 != 0 }
@@ -94,12 +95,14 @@ func (t *rows) renew(together []*row, from int) {
 		t.date(r)
 	}
 	if from < t.hosts.start {
-		for _, r := range together {
-			t.rebuild(r, max(shortHead, len(r.head)))
-		}
+		t.rebuild(together)
 		return
 	}
-	c := t.changes(from)
+	t.bring(together, t.changes(from))
+}
+
+// bring brings rows in line with the hosts that changed, on several processors if that is worth it.
+func (t *rows) bring(together []*row, c *changed) {
 	if len(together)*len(c.hosts) < part {
 		t.pricers[0].round = *t.round
 		t.pricers[0].renew(t.hosts, together, c)

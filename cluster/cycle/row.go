@@ -18,6 +18,8 @@ const (
 	// fullHead is how many open hosts a row lists at most because there are no more: to sort them is nothing beside having
 	// looked for them.
 	fullHead = 1024
+	// fullHosts is among how many hosts it lists all that are open when it has looked at all, since it would look again.
+	fullHosts = 2048
 )
 
 // rows is the table of all rows.
@@ -32,7 +34,7 @@ type rows struct {
 	pricers  []*pricer // the first with the model itself, others with forks of it
 	cycle    int       // counts the plans
 	recent   changed
-	scratch  []slot
+	all      changed // see rebuild
 	together []*row
 	single   []*row
 	old      []*row   // to be brought in line
@@ -49,7 +51,7 @@ type asked struct {
 func newRows(model *guard.Guard, round *costmodels.Round, hosts *hosts, count *labels) *rows {
 	return &rows{
 		model: model, round: round, hosts: hosts, count: count, byKey: map[pricedKey]*row{},
-		pricers: []*pricer{{model: model}},
+		pricers: []*pricer{{model: model}}, all: changed{all: true},
 	}
 }
 
@@ -186,33 +188,43 @@ func (t *rows) release(r *row) {
 	}
 }
 
-// rebuild looks at all hosts and lists the cheapest n.
-func (t *rows) rebuild(r *row, n int) {
-	w, needs, all := t.pricers[0], r.need(), t.scratch[:0]
-	w.round, w.requests = *t.round, append(w.requests[:0], &r.request)
-	for from := 0; from < len(t.hosts.byIndex); {
-		for w.hosts = w.hosts[:0]; from < len(t.hosts.byIndex) && len(w.hosts) < ahead; from++ {
-			if h := t.hosts.byIndex[from]; h != nil && needs.fits(&t.hosts.rooms[from]) {
-				w.hosts = append(w.hosts, h)
-			}
+// rebuild has rows list anew what is open, whatever they listed before.
+func (t *rows) rebuild(together []*row) {
+	for some := range slices.Chunk(together, block) {
+		t.all.hosts = t.roomy(some, t.all.hosts[:0])
+		for _, r := range some {
+			r.end = endless
 		}
-		w.fetched = readAhead(w.hosts)
-		for _, h := range w.hosts {
-			if r.opens(h) {
-				all = append(all, r.slot(w.ask(h.rec)[0], h.rec, h.index))
-			}
+		t.bring(some, &t.all)
+	}
+}
+
+// roomy lists the hosts with room for what one of the rows asks for, in each dimension by itself.
+func (t *rows) roomy(together []*row, hosts []int32) []int32 {
+	least := together[0].need()
+	for _, r := range together[1:] {
+		for d, v := range r.need() {
+			least[d] = min(least[d], v)
 		}
 	}
+	for i, h := range t.hosts.byIndex {
+		if h != nil && least.fits(&t.hosts.rooms[i]) {
+			hosts = append(hosts, int32(i))
+		}
+	}
+	return hosts
+}
+
+// list takes the cheapest of all that is open, which it may reorder.
+func (r *row) list(all []slot) {
 	r.count, r.end = len(all), endless
-	if n < len(all) && len(all) > fullHead {
+	n := max(shortHead, 4*r.deep)
+	if n < len(all) && len(all) > fullHead && len(r.table.hosts.byIndex) > fullHosts {
 		r.end = nth(all, n)
+		all = all[:n]
 	}
-	if r.end == endless {
-		n = len(all)
-	}
-	r.head = append(r.head[:0], all[:n]...)
+	r.head = append(r.head[:0], all...)
 	slices.Sort(r.head)
-	t.scratch = all
 }
 
 // nth returns the n-th smallest of distinct slots, from 0, and moves the smaller ones before it. Expected complexity: the
@@ -259,7 +271,7 @@ func (r *row) at(k int) (slot, bool) {
 // beyond is at for what is not listed yet.
 func (r *row) beyond(k int) (slot, bool) {
 	if r.end != endless {
-		r.table.rebuild(r, max(shortHead, 4*k))
+		r.table.rebuild([]*row{r})
 	}
 	if k >= len(r.head) {
 		return 0, false
