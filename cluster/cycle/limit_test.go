@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 )
 
 // limited adds a pool with a limit of CPU.
@@ -73,6 +75,9 @@ func TestALimitCountsThoseWhoLeave(t *testing.T) {
 	require.Empty(t, s.step().Placements)
 	s.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(first, 0)})
 	require.Empty(t, s.step().Placements, "it still runs")
+	why, _ := s.planner.WhyWaiting(cluster.MakeTaskKey(second, 0))
+	require.Equal(t, pool.Binding{Rule: pool.RuleLimit, Pool: "root/a", Dimension: cluster.CPU.String()}, why.Binding)
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.RaisePool, Rule: "LIMIT", Pool: "root/a", Dimension: cluster.CPU.String(), Amount: 2}}, why.Unblockers)
 	s.report(cluster.MakeTaskKey(first, 0), cluster.TaskKilled)
 	require.Len(t, s.step().Placements, 1)
 	require.Equal(t, 1, s.running(second))

@@ -167,7 +167,8 @@ func (p *Planner) raise(c *class) []Unblocker {
 			case d.Limit != cluster.NoLimit && c.row.task.Resources.In(d.Dimension) > 0:
 				binds, bound = string(pool.RuleLimit), d.Limit
 			}
-			if more := d.Allocation + d.Demand - bound; binds != "" && more > 0 {
+			used := p.snap.Used(path)
+			if more := max(d.Allocation, used.In(d.Dimension)) + d.Demand - bound; binds != "" && more > 0 {
 				all = append(all, Unblocker{Kind: RaisePool, Rule: binds, Pool: path, Dimension: d.Dimension, Amount: more})
 			}
 		}
