@@ -131,7 +131,7 @@ func (s *search) leave(room *space, b bundle, sign int32) {
 }
 
 func (s *search) enter(b bundle) bool {
-	if !s.d.p.bears(b.units) || !s.d.p.available(b, s.taken) {
+	if !s.d.p.bears(b.units) || !s.d.p.available(b) {
 		return false
 	}
 	if b.units[0].move == nil && !s.d.permits(s.class, b, s.lacks) {

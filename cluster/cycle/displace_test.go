@@ -603,3 +603,16 @@ func TestABoundOnPreemptionsHoldsForAllVersions(t *testing.T) {
 		require.Equal(t, test.asked, s.step().Stats.Preemptions)
 	}
 }
+
+// A service that bears the loss of two instances gives both for one task that needs the room of both.
+func TestAServiceGivesAsManyAsItBears(t *testing.T) {
+	for away, asked := range map[uint32]int{1: 0, 2: 2} {
+		s := newShared(t)
+		s.host(0, vector(2, 0))
+		s.pool("root/a", 0)
+		s.job("root/a", 2, 1, func(j *cluster.JobSpec) { j.Type, j.Limits.MaxUnavailable = cluster.Stateless, away })
+		s.settle()
+		s.job("root/a", 1, 2, urgent(1))
+		require.Equal(t, asked, s.step().Stats.Preemptions)
+	}
+}

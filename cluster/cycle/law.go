@@ -61,20 +61,16 @@ func (g *group) unit(n int64) pool.Unit {
 	}
 }
 
-// available reports whether the job of a bundle, if it is a service, bears that the bundle leaves beside those that were taken
-// and those that the plan stops already.
-func (p *Planner) available(b bundle, taken []bundle) bool {
+// available reports whether the job of a bundle, if it is a service, bears that the bundle leaves beside those that the plan stops
+// already, or tries to.
+func (p *Planner) available(b bundle) bool {
 	if !b.units[0].job.Type.Service() {
 		return true
 	}
 	uid := b.units[0].task.Job()
 	lost := p.lost[uid]
-	for _, c := range append(taken[:len(taken):len(taken)], b) {
-		for _, u := range c.units {
-			if u.task.Job() == uid {
-				lost += one(u.ready)
-			}
-		}
+	for _, u := range b.units {
+		lost += one(u.ready)
 	}
 	return p.snap.Job(uid).Bears(lost)
 }

@@ -323,7 +323,7 @@ func (s *search) first(in *insiders, dims []string) (bundle, bool) {
 			continue
 		}
 		b, ok := d.bundle(c, u)
-		if ok && d.p.bears(b.units) && d.p.available(b, nil) && (!gang || d.permits(c, b, dims)) {
+		if ok && d.p.bears(b.units) && d.p.available(b) && (!gang || d.permits(c, b, dims)) {
 			return b, true
 		}
 	}
