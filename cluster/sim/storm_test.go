@@ -86,7 +86,7 @@ func newStorm(t *rapid.T) *storm {
 	for i := range 1 + s.int(7) {
 		s.hosts = append(s.hosts, trace.Host{Name: fmt.Sprintf("h%d", i), Machine: s.machine(i)})
 	}
-	s.free = true
+	s.free = !s.oneOf(2)
 	s.leaves = []cluster.PoolPath{"root/a", "root/b/c", "root/b/d"}
 	for _, path := range []cluster.PoolPath{"root", "root/a", "root/b", "root/b/c", "root/b/d"} {
 		if p := s.pool(path); path != "root" || s.oneOf(2) {
@@ -450,7 +450,8 @@ func (s *storm) settings() {
 	*c = Config{
 		Model: s.policies[0].Model, NewSolver: func() solver.Solver { return netsimplex.New() }, Verify: true, Seed: uint64(s.int(1 << 16)), Pools: s.pools,
 		LostAfter: 5*time.Second + s.seconds(20), UnreachableAfter: time.Second + s.seconds(5), LearnEvery: 5 * time.Second, CheckpointEvery: uint64(50 * s.upTo(20)),
-		PlanTime: NoTime, SyncTime: NoTime, BatchWindow: pick(s, 0, NoTime, time.Second),
+		PlanTime: pick(s, NoTime, 50*time.Millisecond, 300*time.Millisecond), SyncTime: pick(s, NoTime, 50*time.Millisecond, 300*time.Millisecond),
+		BatchWindow: pick(s, 0, NoTime, time.Second),
 	}
 	if s.oneOf(5) {
 		c.NewSolver = nil
@@ -499,7 +500,8 @@ type storming struct {
 	seen   map[string]int
 	cycles int
 	now    cluster.Time
-	atOnce int // cycles at that time
+	atOnce int    // cycles at that time
+	acted  uint64 // one more than the Seq of what the last plan was made of, if it was to do anything
 }
 
 func (p *storming) Run(in cycle.Input) cycle.Output {
@@ -510,7 +512,12 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 	}
 	p.atOnce++
 	require.Less(p.s, p.atOnce, 1000, "cycles at %v", in.Now.Sub(begin))
+	require.NotEqual(p.s, p.acted, in.Snapshot.Seq()+1, "all of a plan was refused by the state that it was made of, at %v", in.Now.Sub(begin))
+	p.acted = 0
 	out := p.Planner.Run(in)
+	if len(out.Steps()) > 0 {
+		p.acted = in.Snapshot.Seq() + 1
+	}
 	require.Empty(p.s, out.Stats.Fault)
 	if len(out.Steps()) == 0 && !out.Patient && out.Stats.Waiting > 0 && p.s.free {
 		p.seen["anew"]++
@@ -529,7 +536,7 @@ func (s *storm) play(seen map[string]int) string {
 	}}}
 	c.life, c.byHand = s.life, slices.Clone(s.byHand)
 	cycles := &storming{s: s, seen: seen}
-	c.wrap = func(p Planner) Planner { cycles.Planner = p; return cycles }
+	c.wrap = func(p Planner) Planner { cycles.Planner, cycles.acted = p, 0; return cycles }
 	for i := range 20 { // again and again: nobody may listen
 		c.byHand = append(c.byHand, byHand{span + time.Duration(i)*20*time.Second, letGo})
 	}
