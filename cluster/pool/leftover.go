@@ -14,6 +14,13 @@ type leftovers struct {
 	claimed []int64   // what runs anywhere, and what was granted that others may be stopped for, or that only leftovers let in
 	given   bool      // some were granted
 	next    []unit
+	vacant  map[standing][]int64 // see unreserved; until some are granted
+}
+
+// standing is a leaf and a priority in it.
+type standing struct {
+	node     int32
+	priority int32
 }
 
 // unit is what waits in a group beyond its leaf's part: tasks, or the core of its job.
@@ -45,6 +52,7 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 		return
 	}
 	l := &a.leftovers
+	l.vacant = map[standing][]int64{}
 	l.next, l.used, l.claimed = l.next[:0], make([][]int64, len(t.nodes)), make([]int64, len(t.dims))
 	for i := range l.used {
 		l.used[i] = make([]int64, len(t.dims))
@@ -120,6 +128,10 @@ func (a *Admission) claims(q *queue) []int64 {
 // unreserved returns what is left for a unit that may not be preempted of the reservation of its leaf, of which what runs and is less
 // urgent uses nothing.
 func (l *leftovers) unreserved(t *Tree, u *unit) []int64 {
+	priority := u.q.groups[u.group].Priority
+	if room, known := l.vacant[standing{u.q.node, priority}]; known {
+		return room
+	}
 	n := &t.nodes[u.q.node]
 	room, v := make([]int64, len(t.dims)), make([]int64, len(t.dims))
 	for d := range room {
@@ -130,7 +142,7 @@ func (l *leftovers) unreserved(t *Tree, u *unit) []int64 {
 	for i := range u.q.groups {
 		g, grant := &u.q.groups[i], &u.q.grants[i]
 		has := grant.Waiting[cluster.TierReserved]
-		if !g.Preemptible || g.Priority >= u.q.groups[u.group].Priority {
+		if !g.Preemptible || g.Priority >= priority {
 			has += grant.Running[cluster.TierReserved]
 		}
 		v = t.vector(g.Request, v)
@@ -141,6 +153,7 @@ func (l *leftovers) unreserved(t *Tree, u *unit) []int64 {
 			subTimes(room, v, has)
 		}
 	}
+	l.vacant[standing{u.q.node, priority}] = room
 	return room
 }
 
@@ -201,13 +214,16 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 	if u.fixed {
 		room := slices.Clone(t.nodes[0].entitled)
 		subTimes(room, l.claimed, 1)
-		n = count(u.request, l.unreserved(t, u), count(u.request, room, n))
+		if n = count(u.request, room, n); n > 0 {
+			n = count(u.request, l.unreserved(t, u), n)
+		}
 		addTimes(l.claimed, u.request, n)
 	}
 	if n == 0 {
 		return
 	}
 	l.given = true
+	clear(l.vacant)
 	for i := u.q.node; i >= 0; i = t.nodes[i].parent {
 		addTimes(l.used[i], u.request, n)
 	}

@@ -375,14 +375,19 @@ func checkLeaf(t *rapid.T, tree *pool.Tree, pools []*cluster.Pool, p cluster.Poo
 // BenchmarkRun5000Groups decides anew about 1,000,000 waiting tasks in 5,000 groups, all of which changed, of leaves whose
 // limits keep most of them out.
 func BenchmarkRun5000Groups(b *testing.B) {
-	for _, leaves := range []int{50, 1} {
-		b.Run(fmt.Sprintf("leaves=%d", leaves), func(b *testing.B) {
+	for _, of := range []struct {
+		leaves      int
+		preemptible bool
+	}{{50, true}, {1, true}, {1, false}} {
+		leaves := of.leaves
+		b.Run(fmt.Sprintf("leaves=%d preemptible=%t", leaves, of.preemptible), func(b *testing.B) {
 			pools := []*cluster.Pool{root()}
 			queues := make([][]pool.Group, leaves)
 			for i := range queues {
 				pools = append(pools, claims(cluster.PoolPath(fmt.Sprintf("root/%02d", i)), cluster.CPU, 10_000, 20_000_000/int64(leaves), uint32(i%3+1)))
 				for k := range 5000 / leaves {
 					queues[i] = append(queues[i], owned(batch(int32(k%5), cluster.Time(k*37%100), cpuMemory(int64(100+k%100), 1<<30), 5, 200), cluster.JobUID(i*100+k+1), "ann"))
+					queues[i][k].Preemptible = of.preemptible
 				}
 			}
 			a := pool.NewAdmission(pools, cpuMemory(4_000_000, 1<<45))
