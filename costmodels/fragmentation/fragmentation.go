@@ -77,6 +77,9 @@ func (m Model) Wait(_ *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
 
 // Start returns the price of what the task takes and makes useless. Complexity: the mix times the devices of the host.
 func (m Model) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	if len(h.GPUs) == 0 {
+		return 0
+	}
 	var price [1]flowgraph.Cost
 	m.Starts(r, []*costmodels.Request{q}, h, price[:])
 	return price[0]
