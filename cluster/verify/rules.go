@@ -13,12 +13,14 @@ type crowd map[cluster.TaskKey][]cluster.HostID
 
 // rules checks the rules about places of everything that the plan puts somewhere, in the order of the plan. Those who
 // leave count until they are gone, and those who had room held before count where it is held. The holds of one plan do not
-// count for each other: in which order they end in placements is open, and each of these is held to the rules again.
+// count for each other: in which order they end in placements is open, and each of these is held to the rules again. A hold
+// may be older than some of the placements, or younger.
 func (c *checker) rules() {
 	here := c.crowd()
 	for _, k := range c.plan.Ended { // before anything else
 		delete(here, k)
 	}
+	before := maps.Clone(here)
 	for i := range c.plan.Placements {
 		p := &c.plan.Placements[i]
 		c.abide(here, p.Task, p.Host)
@@ -28,11 +30,11 @@ func (c *checker) rules() {
 		d := &c.plan.Displacements[i]
 		for _, v := range d.Victims {
 			if v.Hold != nil {
-				c.abide(here, v.Task, v.Hold.Host)
+				c.abideOnce(before, here, v.Task, v.Hold.Host)
 			}
 		}
 		for _, h := range d.Holds {
-			c.abide(here, h.Task, h.Hold.Host)
+			c.abideOnce(before, here, h.Task, h.Hold.Host)
 		}
 	}
 }
@@ -65,6 +67,15 @@ func (c *checker) crowd() crowd {
 		}
 	}
 	return here
+}
+
+// abideOnce checks the rules of one task for which room is held, before the plan's placements or after them.
+func (c *checker) abideOnce(before, after crowd, k cluster.TaskKey, to cluster.HostID) {
+	n := len(c.wrong)
+	if c.abide(before, k, to); len(c.wrong) > n {
+		c.wrong = c.wrong[:n]
+		c.abide(after, k, to)
+	}
 }
 
 // abide checks the rules of one task that goes to a host.
