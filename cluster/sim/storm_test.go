@@ -550,7 +550,7 @@ func (s *storm) play(seen map[string]int) string {
 	require.NoError(s, c.fill())
 	w, err := newSimulation(c)
 	require.NoError(s, err)
-	w.clock.AfterFunc(3*time.Hour, func() {
+	w.clock.AfterFunc(24*time.Hour, func() { // who waits for room in vain keeps others out for ten minutes at a time
 		if !w.over() {
 			w.fail(errors.New("it does not come to rest"))
 		}
