@@ -32,9 +32,6 @@ import (
 // people who stop, change and restart what runs. No rule is broken, what can end ends, the journal gives the state again, and the
 // same seed the same history.
 func TestStorms(t *testing.T) {
-	if os.Getenv("SLUICE_STORMS") == "" {
-		t.Skip("SLUICE_STORMS is not set: some of what it draws is not mended yet")
-	}
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStorm(t)
