@@ -248,14 +248,6 @@ func (t *hosts) capacity() cluster.Resources {
 	return t.total
 }
 
-// redivides reports whether what there is to divide is not what it was when anybody asked last: with less of it, too, others may
-// have what was granted to some who found no host. Complexity: as capacity.
-func (t *hosts) redivides() bool {
-	total, lendable := t.total, t.lendable
-	t.sum()
-	return !total.Equal(t.total) || !lendable.Equal(t.lendable)
-}
-
 func (t *hosts) sum() {
 	if t.summed == t.sums {
 		return

@@ -121,9 +121,9 @@ func (q *queue) take(grants []pool.Grant) {
 	}
 }
 
-// passOn lets those next in their pools have the claims that could not be met, and their places where limits count who runs, and
-// those have theirs back for whom there is room after all, since starts were made anew; and reports whether that changes anything.
-// What a pool is entitled to is the same throughout a plan.
+// passOn lets those next in their pools have the claims that could not be met, the slack that revocable tasks have no host for, and
+// their places where limits count who runs; and those have theirs back for whom there is room after all, since starts were made
+// anew. It reports whether that changes anything. What a pool is entitled to is the same throughout a plan.
 func (p *Planner) passOn() bool {
 	passed, behind, back := false, false, false
 	for _, c := range p.order {
@@ -133,7 +133,7 @@ func (p *Planner) passOn() bool {
 				continue
 			}
 		}
-		if (c.claims() > 0 || c.open() > 0 && c.key.group.gated) && !c.passed {
+		if (c.claims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable)) && !c.passed {
 			if h, _ := p.best(c); h == nil || c.skipped {
 				c.passed, passed = true, true
 			}
