@@ -38,10 +38,10 @@ type unit struct {
 
 // dealLeftovers lets those borrow whom only the part of their leaf keeps out, as far as they fit below every limit, and
 // revocable ones into the slack, beside all that runs and has been granted. What may not be preempted has to fit into the whole
-// reservation of its leaf, however little of that can be honoured, and into what nobody claims of the capacity. Who has waited longest goes first, whichever
-// leaf that is in; inside a leaf the order is its own, and what its head holds stays free. fresh tells that the leaves'
-// parts are new: until they are again, what a leaf could have of them is nobody else's, even if there is no host for it.
-// Complexity: the groups of all queues, with a logarithmic factor, times dimensions and depth.
+// reservation of its leaf, however little of that can be honoured, and into what nobody claims of the capacity. Who has waited
+// longest goes first, whichever leaf that is in; inside a leaf the order is its own, and what its head holds stays free. fresh
+// tells that the leaves' parts are new: until they are again, what a leaf could have of them is nobody else's, even if there is
+// no host for it. Complexity: the groups of all queues, with a logarithmic factor, times dimensions and depth.
 func (a *Admission) dealLeftovers(fresh bool) {
 	a.deal(a.tree, false, fresh)
 	a.deal(a.lending, true, fresh)
@@ -60,13 +60,17 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 	for _, q := range a.queues {
 		part := &q.parts[one(revocable)]
 		has := a.use(q, revocable)
-		claims := a.claims(q)
 		if fresh {
 			*part = has
-			q.claims = claims
 		}
-		for d, n := range q.claims {
-			l.claimed[d] = sum(l.claimed[d], max(n, claims[d]))
+		if !revocable { // nothing revocable needs a reservation
+			claims := a.claims(q)
+			if fresh {
+				q.claims = claims
+			}
+			for d, n := range q.claims {
+				l.claimed[d] = sum(l.claimed[d], max(n, claims[d]))
+			}
 		}
 		addTimes(l.used[q.node], has, 1)
 		for d, n := range *part {

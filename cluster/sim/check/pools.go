@@ -79,9 +79,13 @@ func (c *Checker) othersFirst(j *job, p cluster.PoolPath) bool {
 // withinLimits checks that the pool of a task that has just started, and all above, have no more than their limits of what it asks
 // for.
 func (c *Checker) withinLimits(j *job, task *cluster.TaskSpec) {
-	for p := j.spec.Pool; p != "" && !j.spec.Revocable; p = p.Parent() {
+	if j.spec.Revocable {
+		return
+	}
+	names := slices.Sorted(maps.Keys(asks(task)))
+	for p := j.spec.Pool; p != ""; p = p.Parent() {
 		a := c.account(p)
-		for _, name := range slices.Sorted(maps.Keys(asks(task))) {
+		for _, name := range names {
 			if set, known := a.settings[name]; known && set.Limit != cluster.NoLimit && a.used[name] > set.Limit {
 				c.report(Limit, "a task of job %d (%q) starts: pool %s has %d of %s then, and a limit of %d", j.uid, j.spec.Name, p, a.used[name], name, set.Limit)
 			}
