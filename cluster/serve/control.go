@@ -47,6 +47,7 @@ type control struct {
 
 	hosts  map[string]cluster.Machine // of a full report that is coming in
 	runs   []*cluster.TaskStatus      // of an inventory that is coming in
+	spared chan struct{}              // has an element when a run that nobody waits for was not killed
 	spares bool                       // nothing is killed; belongs to dispatch
 	peers  peers                      // told last; belongs to dispatch
 	ready  chan struct{}              // closed when the inventory has been reconciled
@@ -71,6 +72,7 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 		commands: make(chan *sluicev1.ShardDown, 64),
 		slots:    make(chan struct{}, maxAnswers),
 		hosts:    map[string]cluster.Machine{},
+		spared:   make(chan struct{}, 1),
 		ready:    make(chan struct{}),
 	}
 	if err := m.s.shards.connect(c, time.Now()); err != nil {
@@ -228,9 +230,22 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		switch {
 		case e.State.Terminal():
 			answer = append(answer, releaseDown(st.GetRun()))
-		case outcome == rules.Stale && !c.s.Snapshot().Mode().KillingStopped:
+		case outcome == rules.Stale && !c.spare():
 			answer = append(answer, killDown(st.GetRun(), staleGrace, nil, cluster.ReasonSuperseded))
 		}
 		c.answers <- answer
 	})
+}
+
+// spare tells whether a run that nobody waits for is to be left alone, as nothing is killed. Dispatch then hears of it,
+// also if killing goes on before it has looked.
+func (c *control) spare() bool {
+	if !c.s.Snapshot().Mode().KillingStopped {
+		return false
+	}
+	select {
+	case c.spared <- struct{}{}:
+	default:
+	}
+	return true
 }

@@ -34,10 +34,17 @@ func (c *control) dispatch(ctx context.Context) error {
 			return ctx.Err()
 		case <-w.C:
 		case <-ring.C:
+		case <-c.spared:
+			c.spares = true
 		}
 		now := cluster.Time(time.Now().UnixNano())
 		snapshot, changes, all := w.Take()
 		stopped := snapshot.Mode().KillingStopped
+		select {
+		case <-c.spared: // whatever woke it
+			c.spares = true
+		default:
+		}
 		resumed := c.spares && !stopped
 		if c.spares = stopped; resumed {
 			// The shard tells all that it runs, and what has to end is found out anew.

@@ -60,7 +60,7 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 		message := killDown(runRef(a.Run, ""), staleGrace, nil, cluster.ReasonSuperseded)
 		if a.Release {
 			message = releaseDown(runRef(a.Run, ""))
-		} else if c.s.Snapshot().Mode().KillingStopped {
+		} else if c.spare() {
 			continue // it comes up again when the shard connects anew
 		}
 		select {
