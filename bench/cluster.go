@@ -41,6 +41,9 @@ type pattern struct {
 	class int32
 }
 
+// coming is the arc of a stay that the next Apply adds.
+const coming = flowgraph.NoArc - 1
+
 // stay holds the running tasks of a group on one host. If own is set their arc
 // is theirs; else it is a way of a single task, re-priced.
 type stay struct {

@@ -10,23 +10,67 @@ import (
 type plan struct {
 	newJobs, newGroups   []int32
 	deadJobs, deadGroups []int32
-	deadNodes            []flowgraph.NodeID
 	removed              []flowgraph.ArcID // arcs whose ids may come back as other arcs
 	groups               []int32           // with another count
 	grown                []int32           // groups with another price of waiting
-	repriced             []flowgraph.ArcID // arcs to get a price, and the prices
-	prices               []flowgraph.Cost
-	arcs                 []flowgraph.Arc // of new groups, and their ids
-	ids                  []flowgraph.ArcID
 	stays                []pair
 	hosts                []int32
+
+	// The verbs, and what they need.
+	repriced  []flowgraph.ArcID // arcs to get a price, and the prices
+	prices    []flowgraph.Cost
+	cut       []flowgraph.ArcID // arcs to be removed by themselves
+	deadNodes []flowgraph.NodeID
+	bounds    []bound
+	supplies  []supply
+	nodes     []newNode
+	arcs      []flowgraph.Arc // of new nodes, one node after the other
+	toNew     []toNew
+	stayArcs  []flowgraph.Arc // arcs of stays, and the stays
+	newStays  []pair
+
+	// What the verbs return: nodes, and their arcs, and those of stays.
+	added        []flowgraph.NodeID
+	ids, stayIDs []flowgraph.ArcID
+}
+
+type bound struct {
+	arc   flowgraph.ArcID
+	upper int64
+}
+
+type supply struct {
+	node   flowgraph.NodeID
+	supply int64
+}
+
+// newNode is a node to be added with so many arcs out.
+type newNode struct {
+	meaning
+	supply int64
+	arcs   int32
+}
+
+// toNew tells that an arc, by its position, leads to a new node, by its.
+type toNew struct {
+	arc  int32
+	node flowgraph.NodeID
+}
+
+func (p *plan) bound(a flowgraph.ArcID, upper int64) { p.bounds = append(p.bounds, bound{a, upper}) }
+
+func (p *plan) reprice(a flowgraph.ArcID, price flowgraph.Cost) {
+	p.repriced, p.prices = append(p.repriced, a), append(p.prices, price)
 }
 
 func (p *plan) reset() {
-	p.newJobs, p.newGroups = p.newJobs[:0], p.newGroups[:0]
-	p.deadJobs, p.deadGroups = p.deadJobs[:0], p.deadGroups[:0]
-	p.deadNodes, p.removed = p.deadNodes[:0], p.removed[:0]
-	p.groups, p.stays, p.hosts, p.grown = p.groups[:0], p.stays[:0], p.hosts[:0], p.grown[:0]
+	*p = plan{
+		newJobs: p.newJobs[:0], newGroups: p.newGroups[:0], deadJobs: p.deadJobs[:0], deadGroups: p.deadGroups[:0],
+		removed: p.removed[:0], groups: p.groups[:0], grown: p.grown[:0], stays: p.stays[:0], hosts: p.hosts[:0],
+		repriced: p.repriced[:0], prices: p.prices[:0], cut: p.cut[:0], deadNodes: p.deadNodes[:0], bounds: p.bounds[:0],
+		supplies: p.supplies[:0], nodes: p.nodes[:0], arcs: p.arcs[:0], toNew: p.toNew[:0], stayArcs: p.stayArcs[:0],
+		newStays: p.newStays[:0], added: p.added[:0], ids: p.ids[:0], stayIDs: p.stayIDs[:0],
+	}
 }
 
 // Plan decides what happens before the next solve. Placements were planned by
@@ -52,6 +96,7 @@ func (c *Cluster) Plan() {
 		}
 	}
 	c.arrive(finished)
+	c.prepare()
 }
 
 // Counted tells whether the cycle planned last belongs into summaries.

@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"slices"
-
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -37,6 +35,13 @@ func (c *Cluster) Build() {
 		c.places = append(c.places, c.racks[r].node)
 	}
 	c.places = append(c.places, c.any)
+	c.prepare()
+	c.Apply()
+	c.learn()
+	// Who runs from the start has a node only now.
+	stays := c.plan.stays
+	c.plan = plan{stays: stays}
+	c.prepare()
 	c.Apply()
 }
 
@@ -45,138 +50,147 @@ func (c *Cluster) exitBound(i int) int64 {
 	return int64(c.w.Slots*(i+1)/c.w.Convex - c.w.Slots*i/c.w.Convex)
 }
 
-// Apply brings what was planned into the network. It is nothing but verbs and
-// the bookkeeping of their ids.
-func (c *Cluster) Apply() {
-	n, p := c.net, &c.plan
+// prepare turns what was planned into a list of verbs.
+func (c *Cluster) prepare() {
+	p := &c.plan
 	for _, s := range p.stays {
 		c.syncStay(s)
 	}
-	c.setPrices()
-	n.RemoveNodes(p.deadNodes)
 	for _, j := range p.deadJobs {
-		for _, out := range n.Out(c.jobs[j].node) {
+		node := c.jobs[j].node
+		p.deadNodes = append(p.deadNodes, node)
+		for _, out := range c.net.Out(node) {
 			p.removed = append(p.removed, out.Arc)
 		}
-		n.RemoveNode(c.jobs[j].node)
 	}
 	for _, g := range p.groups {
 		if r := &c.groups[g]; r.count > 0 {
-			c.syncGroup(r)
+			p.supplies = append(p.supplies, supply{r.node, int64(r.count)})
+			for i, a := range r.waits {
+				p.bound(a, c.waitBound(r, i))
+				p.reprice(a, c.waitPrice(r, i))
+			}
 		}
 	}
-	c.grow()
+	for _, g := range p.grown {
+		if r := &c.groups[g]; r.count > 0 {
+			for i, a := range r.waits {
+				p.reprice(a, c.waitPrice(r, i))
+			}
+		}
+	}
 	for _, h := range p.hosts {
 		for i, a := range c.hosts[h].exits {
 			bound := c.exitBound(i)
 			if c.hosts[h].down {
 				bound = 0
 			}
-			n.SetBounds(a, 0, bound)
+			p.bound(a, bound)
 		}
 	}
-	for _, j := range p.newJobs {
-		c.jobs[j].node = c.addNode(0, jobNode, j)
-		n.AddArc(c.jobs[j].node, c.sink, 0, flowgraph.Infinite, 0)
+	c.prepareNew()
+}
+
+// prepareNew lists the nodes and arcs that are new. Their tails, and what leads to a new job,
+// are the positions of new nodes, jobs first, until these are there.
+func (c *Cluster) prepareNew() {
+	p := &c.plan
+	at := map[int32]flowgraph.NodeID{}
+	for i, j := range p.newJobs {
+		at[j] = flowgraph.NodeID(i)
+		p.nodes = append(p.nodes, newNode{meaning: meaning{jobNode, j}, arcs: 1})
+		p.arcs = append(p.arcs, flowgraph.Arc{Head: c.sink, Upper: flowgraph.Infinite})
 	}
-	c.addGroups()
-	c.setPrices()
+	for _, g := range p.newGroups {
+		r := &c.groups[g]
+		for _, w := range r.pattern.ways {
+			upper := int64(w.upper)
+			switch {
+			case !c.w.Merge:
+				upper = 1
+			case w.upper == 0:
+				upper = flowgraph.Infinite
+			}
+			p.arcs = append(p.arcs, flowgraph.Arc{Head: c.places[w.place], Upper: upper, Cost: flowgraph.Cost(w.price)})
+		}
+		job := c.jobs[r.job].node
+		for i := range c.waitArcs() {
+			if k, ok := at[r.job]; ok {
+				p.toNew = append(p.toNew, toNew{int32(len(p.arcs)), k})
+			}
+			p.arcs = append(p.arcs, flowgraph.Arc{Head: job, Upper: c.waitBound(r, i), Cost: c.waitPrice(r, i)})
+		}
+		p.nodes = append(p.nodes, newNode{meaning{groupNode, g}, int64(r.count), int32(len(r.pattern.ways) + c.waitArcs())})
+	}
+}
+
+// Apply brings what was planned into the network. It is nothing but verbs.
+func (c *Cluster) Apply() {
+	n, p := c.net, &c.plan
+	n.SetCosts(p.repriced, p.prices)
+	for _, a := range p.cut {
+		n.RemoveArc(a)
+	}
+	n.RemoveNodes(p.deadNodes)
+	for _, b := range p.bounds {
+		n.SetBounds(b.arc, 0, b.upper)
+	}
+	for _, s := range p.supplies {
+		n.SetSupply(s.node, s.supply)
+	}
+	k := 0
+	for i := range p.nodes {
+		x := &p.nodes[i]
+		p.added = append(p.added, n.AddNode(x.supply))
+		for range x.arcs {
+			p.arcs[k].Tail = p.added[i]
+			k++
+		}
+	}
+	for _, t := range p.toNew {
+		p.arcs[t.arc].Head = p.added[t.node]
+	}
+	p.ids = n.AddArcs(p.arcs, p.ids)
+	p.stayIDs = n.AddArcs(p.stayArcs, p.stayIDs)
 	n.SetSupply(c.sink, -c.total)
+}
+
+// learn takes in the ids of what the last Apply has added.
+func (c *Cluster) learn() {
+	p := &c.plan
+	ids := p.ids
+	for i, x := range p.nodes {
+		c.mean(p.added[i], x.meaning)
+		next := ids[:x.arcs]
+		ids = ids[x.arcs:]
+		if x.kind == jobNode {
+			c.jobs[x.index].node = p.added[i]
+			continue
+		}
+		r := &c.groups[x.index]
+		ways := len(r.pattern.ways)
+		r.node, r.ways, r.waits = p.added[i], append(r.ways, next[:ways]...), append(r.waits, next[ways:]...)
+	}
+	for i, at := range p.newStays {
+		r := &c.groups[at.group]
+		r.stays[r.stayAt(at.host)].arc = p.stayIDs[i]
+	}
 	c.freeGroups = append(c.freeGroups, p.deadGroups...)
 	c.freeJobs = append(c.freeJobs, p.deadJobs...)
 }
 
-// grow sets the prices of groups that have waited.
-func (c *Cluster) grow() {
-	for _, g := range c.plan.grown {
-		r := &c.groups[g]
-		if r.count == 0 {
-			continue
-		}
-		for i, a := range r.waits {
-			c.reprice(a, c.waitPrice(r, i))
-		}
-	}
-	c.setPrices()
-}
-
-// reprice has a price set by the next call of setPrices.
-func (c *Cluster) reprice(a flowgraph.ArcID, price flowgraph.Cost) {
-	p := &c.plan
-	p.repriced, p.prices = append(p.repriced, a), append(p.prices, price)
-}
-
-func (c *Cluster) setPrices() {
-	p := &c.plan
-	c.net.SetCosts(p.repriced, p.prices)
-	p.repriced, p.prices = p.repriced[:0], p.prices[:0]
-}
-
 func (c *Cluster) addNode(supply int64, k kind, index int32) flowgraph.NodeID {
 	v := c.net.AddNode(supply)
-	for int(v) >= len(c.means) {
-		c.means = append(c.means, meaning{})
-	}
-	c.means[v] = meaning{k, index}
+	c.mean(v, meaning{k, index})
 	return v
 }
 
-// addGroups adds the groups that are new, some thousands at once.
-func (c *Cluster) addGroups() {
-	const most = 4096
-	p := &c.plan
-	for list := p.newGroups; len(list) > 0; {
-		next := list[:min(most, len(list))]
-		list = list[len(next):]
-		p.arcs = p.arcs[:0]
-		for _, g := range next {
-			c.addGroup(g)
-		}
-		p.ids = c.net.AddArcs(p.arcs, p.ids[:0])
-		ids := p.ids
-		for _, g := range next {
-			r := &c.groups[g]
-			ways := len(r.pattern.ways)
-			waits := ways + c.waitArcs()
-			r.ways, r.waits = append(r.ways, ids[:ways]...), append(r.waits, ids[ways:waits]...)
-			ids = ids[waits:]
-			for i := range r.stays {
-				c.syncStay(pair{g, r.stays[i].host})
-			}
-		}
+// mean notes what a node stands for.
+func (c *Cluster) mean(v flowgraph.NodeID, m meaning) {
+	for int(v) >= len(c.means) {
+		c.means = append(c.means, meaning{})
 	}
-}
-
-// addGroup adds the node of a group and lists its arcs.
-func (c *Cluster) addGroup(g int32) {
-	p, r := &c.plan, &c.groups[g]
-	r.node = c.addNode(int64(r.count), groupNode, g)
-	ways := r.pattern.ways
-	k := len(p.arcs)
-	p.arcs = slices.Grow(p.arcs, len(ways)+c.waitArcs())[:k+len(ways)+c.waitArcs()]
-	for i := range ways {
-		w, d := &ways[i], &p.arcs[k+i]
-		d.Tail, d.Head, d.Upper, d.Cost = r.node, c.places[w.place], int64(w.upper), flowgraph.Cost(w.price)
-		switch {
-		case !c.w.Merge:
-			d.Upper = 1
-		case w.upper == 0:
-			d.Upper = flowgraph.Infinite
-		}
-	}
-	for i := range c.waitArcs() {
-		d := &p.arcs[k+len(ways)+i]
-		d.Tail, d.Head, d.Upper, d.Cost = r.node, c.jobs[r.job].node, c.waitBound(r, i), c.waitPrice(r, i)
-	}
-}
-
-func (c *Cluster) syncGroup(r *group) {
-	n := c.net
-	n.SetSupply(r.node, int64(r.count))
-	for i, a := range r.waits {
-		n.SetBounds(a, 0, c.waitBound(r, i))
-		n.SetCost(a, c.waitPrice(r, i))
-	}
+	c.means[v] = m
 }
 
 // waitArcs returns how many parallel arcs lead a group to its unscheduled
@@ -199,9 +213,9 @@ func (c *Cluster) waitPrice(r *group, i int) flowgraph.Cost {
 	return flowgraph.Cost(c.jobs[r.job].wait + r.growth + int32(i)*tierStep)
 }
 
-// syncStay makes the arc of a stay what the stay says, and forgets an empty one.
+// syncStay plans that the arc of a stay becomes what the stay says, and forgets an empty one.
 func (c *Cluster) syncStay(at pair) {
-	n, r := c.net, &c.groups[at.group]
+	p, r := &c.plan, &c.groups[at.group]
 	if r.count == 0 || r.node == flowgraph.NoNode {
 		return
 	}
@@ -210,24 +224,27 @@ func (c *Cluster) syncStay(at pair) {
 		return
 	}
 	s := &r.stays[i]
-	if !s.own {
+	switch {
+	case !s.own:
 		way := r.pattern.find(at.host)
 		price := flowgraph.Cost(r.pattern.ways[way].price)
 		if s.units > 0 {
 			price = c.runPrice(r, at.host)
 		}
-		c.reprice(r.ways[way], price)
-	} else if s.units == 0 && s.arc != flowgraph.NoArc {
-		n.RemoveArc(s.arc)
-		c.plan.removed = append(c.plan.removed, s.arc)
-	} else if s.units > 0 && s.arc == flowgraph.NoArc {
-		s.arc = n.AddArc(r.node, c.hosts[at.host].node, 0, int64(s.units), c.runPrice(r, at.host))
-	} else if s.units > 0 {
-		n.SetBounds(s.arc, 0, int64(s.units))
+		p.reprice(r.ways[way], price)
+	case s.arc == coming:
+	case s.arc == flowgraph.NoArc && s.units > 0:
+		s.arc = coming
+		p.newStays = append(p.newStays, at)
+		p.stayArcs = append(p.stayArcs, flowgraph.Arc{Tail: r.node, Head: c.hosts[at.host].node, Upper: int64(s.units), Cost: c.runPrice(r, at.host)})
+	case s.arc != flowgraph.NoArc && s.units == 0:
+		p.cut, p.removed = append(p.cut, s.arc), append(p.removed, s.arc)
+	case s.arc != flowgraph.NoArc:
+		p.bound(s.arc, int64(s.units))
 	}
 	if way := r.pattern.find(at.host); way >= 0 && r.pattern.ways[way].upper > 0 {
 		// Together, who stays and who starts fit.
-		n.SetBounds(r.ways[way], 0, int64(max(0, r.pattern.ways[way].upper-s.units)))
+		p.bound(r.ways[way], int64(max(0, r.pattern.ways[way].upper-s.units)))
 	}
 	if s.units == 0 {
 		last := len(r.stays) - 1

@@ -68,6 +68,7 @@ func (c *Cluster) Removed() []flowgraph.ArcID { return c.plan.removed }
 // Absorb ends a cycle: it learns from the leader's flow who waits and who runs
 // where, and plans running arcs for the next one.
 func (c *Cluster) Absorb(moves []Move, r *Reader) {
+	c.learn()
 	// A stay that was changed may carry the flow of before, and not be listed.
 	c.pairs = append(c.pairs[:0], c.plan.stays...)
 	c.plan.reset()
