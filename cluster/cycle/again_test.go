@@ -48,6 +48,33 @@ func TestALimitIsNotUsedUpByWhoHasNoHost(t *testing.T) {
 	}
 }
 
+// TestALimitIsNotKeptForWhoHasNoHost: a part of a limit that is too large for every host is for those next in the pool, until there
+// is a host.
+func TestALimitIsNotKeptForWhoHasNoHost(t *testing.T) {
+	for _, order := range []cluster.PoolOrder{cluster.PriorityFIFO, cluster.FairJobs} {
+		s := newShared(t)
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Order: order, Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Limit: 6},
+		}}})
+		for i := range 4 {
+			s.host(i, vector(2, 0))
+		}
+		large := s.job("root/a", 1, 3)
+		small := s.job("root/a", 9, 2)
+		s.settle()
+		require.Equal(t, 3, s.running(small))
+
+		s.host(4, vector(3, 0))
+		s.settle()
+		require.Zero(t, s.running(large))
+		s.report(cluster.MakeTaskKey(small, 0), cluster.TaskSucceeded)
+		s.report(cluster.MakeTaskKey(small, 1), cluster.TaskSucceeded)
+		s.settle()
+		require.Equal(t, 1, s.running(large))
+		require.Equal(t, 1, s.running(small))
+	}
+}
+
 // TestWhoStopsWaitingLetsOthersStart: the core of a gang that does not fit starts without a member that was stopped, also where
 // nothing else happens.
 func TestWhoStopsWaitingLetsOthersStart(t *testing.T) {

@@ -122,8 +122,9 @@ func (q *queue) take(grants []pool.Grant) {
 }
 
 // passOn lets those next in their pools have the claims that could not be met, the slack that revocable tasks have no host for, and
-// their places where limits count who runs; and those have theirs back for whom there is room after all, since starts were made
-// anew. It reports whether that changes anything. What a pool is entitled to is the same throughout a plan.
+// their places where limits count who runs; also what only borrows and has no host, where a limit keeps others out who have one. And
+// those have theirs back for whom there is room after all, since starts were made anew. It reports whether that changes anything. What
+// a pool is entitled to is the same throughout a plan.
 func (p *Planner) passOn() bool {
 	passed, behind, back := false, false, false
 	for _, c := range p.order {
@@ -133,12 +134,17 @@ func (p *Planner) passOn() bool {
 				continue
 			}
 		}
-		if (c.claims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable)) && !c.passed {
-			if h, _ := p.best(c); h == nil || c.skipped {
-				c.passed, passed = true, true
-			}
+		if (c.claims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable)) && p.homeless(c) {
+			c.passed, passed = true, true
 		}
 		behind = behind || !c.passed && c.refused+c.left[cluster.TierBorrowed] > 0
+	}
+	if slices.ContainsFunc(p.order, p.keptOut) {
+		for _, c := range p.order {
+			if c.open() > 0 && p.homeless(c) {
+				c.passed, back = true, true
+			}
+		}
 	}
 	if !back && !(passed && behind) {
 		return false
@@ -147,6 +153,24 @@ func (p *Planner) passOn() bool {
 	p.admission.Regrant()
 	p.grant(queues)
 	return true
+}
+
+// homeless reports whether the class, of which some were let in, has no host for them, and was not passed over yet.
+func (p *Planner) homeless(c *class) bool {
+	if c.passed {
+		return false
+	}
+	h, _ := p.best(c)
+	return h == nil || c.skipped
+}
+
+// keptOut reports whether tasks of the class were not let in for which there is a host; revocable ones are left to slack.
+func (p *Planner) keptOut(c *class) bool {
+	if c.refused == 0 || c.open() > 0 || c.passed || c.skipped || c.key.group.revocable {
+		return false
+	}
+	h, _ := p.best(c)
+	return h != nil
 }
 
 // seePools reads the tree of pools.
