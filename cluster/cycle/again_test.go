@@ -129,6 +129,75 @@ func TestWhoWasAskedToLeaveIsAskedAgainInTime(t *testing.T) {
 	require.Len(t, s.step().Displacements, 1)
 }
 
+// TestAHostIsKeptUntilOthersMayBeAsked: a host that is kept for a claim, since who is there was asked to leave a moment ago, is kept
+// until he may be asked again, and then he is.
+func TestAHostIsKeptUntilOthersMayBeAsked(t *testing.T) {
+	s := newShared(t)
+	options := cycle.DefaultOptions()
+	options.HoldFor = 10 * time.Minute
+	s.planner.Bound(options)
+	small, large := s.host(0, vector(1, 0)), s.host(1, vector(2, 0))
+	s.emit(&cluster.HostDrain{ID: large, Drain: true})
+	low := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1), 0)
+	s.settle()
+	s.emit(&cluster.HostDrain{ID: small, Drain: true})
+	s.job(cluster.RootPool, 1, 2, urgent(1))
+	require.Empty(t, s.step().Displacements)
+
+	s.now = s.now.Add(30 * time.Second)
+	asked := s.now
+	s.emit(&cluster.HostDrain{ID: small})
+	s.emit(&cluster.HostDrain{ID: large})
+	s.emit(&cluster.TaskPreempted{Task: low, Run: 1, Hold: &cluster.Hold{Host: large, Until: s.now.Add(time.Hour)}})
+	s.report(low, cluster.TaskKilled)
+	s.settle()
+	require.Equal(t, large, s.state.Task(low).Host)
+
+	s.now = s.now.Add(30 * time.Second)
+	out := s.step()
+	require.Len(t, out.Displacements, 1)
+	require.Empty(t, out.Displacements[0].Victims)
+	again := asked.Add(options.Hysteresis)
+	require.Equal(t, again, out.Displacements[0].Holds[0].Hold.Until)
+	require.Equal(t, again, out.WakeAt)
+
+	s.now = out.WakeAt
+	require.Len(t, s.step().Ended, 1)
+	out = s.step()
+	require.Len(t, out.Displacements, 1)
+	require.Equal(t, low, out.Displacements[0].Victims[0].Task)
+}
+
+// TestNoHostIsKeptForWhomTheNextPlanMakesRoom: of claims that have waited long, those for whom no more may be asked to leave at once
+// have others asked by the plans that follow, and no hosts kept until others end.
+func TestNoHostIsKeptForWhomTheNextPlanMakesRoom(t *testing.T) {
+	s := newShared(t)
+	var small, large []cluster.HostID
+	for i := range 3 {
+		large = append(large, s.host(i, vector(2, 0)))
+	}
+	s.job(cluster.RootPool, 3, 1, func(j *cluster.JobSpec) { j.Limits.MaxPreempted = 1 })
+	s.settle()
+	drain := func(hosts []cluster.HostID, drain bool) {
+		for _, h := range hosts {
+			s.emit(&cluster.HostDrain{ID: h, Drain: drain})
+		}
+	}
+	drain(large, true)
+	for i := range 3 {
+		small = append(small, s.host(3+i, vector(1, 0)))
+	}
+	s.job(cluster.RootPool, 3, 2, urgent(1))
+	s.step()
+	s.now = s.now.Add(5 * time.Minute)
+	drain(large, false)
+	for range large {
+		out := s.step()
+		require.Len(t, out.Displacements, 1)
+		require.Len(t, out.Displacements[0].Victims, 1)
+	}
+}
+
 // TestACoreWaitsAsOne: who restarts one of a gang's core that waits does not have its preferences give way later than those of the
 // others: they start together.
 func TestACoreWaitsAsOne(t *testing.T) {

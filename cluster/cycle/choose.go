@@ -284,7 +284,7 @@ func (d *displacer) bundle(c *class, u *unit) (b bundle, ok bool) {
 		v.move, v.price = nil, d.loss(v)
 		b.price += v.price
 		on := v.host
-		ok = ok && d.mayGo(v) && !on.decided && !on.makesWay(v)
+		ok = ok && d.mayGo(v) && (d.later || !on.decided) && !on.makesWay(v)
 	}
 	return b, ok
 }
@@ -295,10 +295,12 @@ func (d *displacer) mayGo(u *unit) bool {
 		return false
 	}
 	rested := u.rested(d.p.options.Hysteresis)
-	if d.now < rested {
-		d.p.alarm(rested)
+	if rested <= d.now || d.later {
+		return true
 	}
-	return rested <= d.now
+	d.rests = true
+	d.p.alarm(rested)
+	return false
 }
 
 // displaceable reports whether the unit may be asked to leave at all.

@@ -61,6 +61,7 @@ type displacement struct {
 	price   flowgraph.Cost // of the victims and of starting there
 	next    options        // the next best hosts, cheapest first
 	tier    cluster.Tier   // that the unit was admitted in
+	due     cluster.Time   // when the room is held no longer at the latest; 0 for no such time
 	step    int            // displacements with the same step are carried out together
 }
 
@@ -68,7 +69,7 @@ type displacement struct {
 // equals the hardest to place. Each takes the host where those who leave lose least, and of those who would leave none
 // goes in vain: in the end every one who can stay stays.
 func (p *Planner) displace(in Input, out *Output) {
-	d := displacer{p: p, now: in.Now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]bool{}, listed: -1}
+	d := displacer{p: p, now: in.Now, vain: map[errand]int{}, forming: map[cluster.JobUID]bool{}, bide: map[cluster.PoolPath]cluster.Time{}, listed: -1}
 	for i := range out.Placements {
 		d.forming[out.Placements[i].Gang] = true
 	}
@@ -77,8 +78,8 @@ func (p *Planner) displace(in Input, out *Output) {
 	claims := make([]*class, 0, len(p.order))
 	for _, c := range p.order {
 		c.nominees = 0
-		if c.bides && c.passed {
-			d.bide[c.key.group.pool] = true
+		if path := c.key.group.pool; c.passed {
+			d.bide[path] = max(d.bide[path], c.bides)
 		}
 		if c.claims() == 0 {
 			continue
@@ -100,10 +101,12 @@ func (p *Planner) displace(in Input, out *Output) {
 	for _, c := range claims {
 		for _, moves := range []bool{false, true} {
 			if c.claims() > 0 && d.budget() > 0 && !(moves && d.patient(c)) {
-				d.serve(c, moves)
+				d.serve(c, moves, c.seeks())
 			}
 		}
-		c.bides = c.claims() > 0 && d.patient(c)
+		if c.bides = 0; c.claims() > 0 && d.patient(c) {
+			c.bides = d.patience(c)
+		}
 	}
 	d.reprieve()
 	d.emit(out)
@@ -123,15 +126,17 @@ type displacer struct {
 	hit  []*unit // victims, in the order in which they were chosen
 	step int
 
-	soon    bool                      // see comesSoon
-	bide    map[cluster.PoolPath]bool // where claims that wait for that went to those next
-	forming map[cluster.JobUID]bool   // gangs that this plan places members of
-	touched int                       // how often a host was touched
-	yield   []*host                   // see yielding
-	listed  int                       // touched when it was listed
-	vain    map[errand]int            // who found no host, and touched then
-	within  map[*limit][]*insiders    // see inside; for look-up
-	barren  map[barren]int            // touched then; for look-up
+	soon    bool                              // see comesSoon
+	bide    map[cluster.PoolPath]cluster.Time // where claims that wait for that, until then, went to those next
+	rests   bool                              // somebody may not be asked to leave yet
+	later   bool                              // what this plan may not do yet is sought, see roomAt
+	forming map[cluster.JobUID]bool           // gangs that this plan places members of
+	touched int                               // how often a host was touched
+	yield   []*host                           // see yielding
+	listed  int                               // touched when it was listed
+	vain    map[errand]int                    // who found no host, and touched then
+	within  map[*limit][]*insiders            // see inside; for look-up
+	barren  map[barren]int                    // touched then; for look-up
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.
@@ -174,8 +179,16 @@ func (o options) best(n int) options {
 	return top[:min(len(top), n)]
 }
 
-// serve makes room for the claims of a class, as many as can be served; for a gang for all or none.
-func (d *displacer) serve(c *class, moves bool) {
+// seeks returns for how many units of the class room is made, at most.
+func (c *class) seeks() int64 {
+	if c.group.key.gang {
+		return c.open()
+	}
+	return c.claims()
+}
+
+// serve makes room for count units of a class, as many as can be served; for a gang for all or none.
+func (d *displacer) serve(c *class, moves bool, count int64) {
 	what := errand{c.row, c.group, moves, d.patient(c)}
 	if touched, known := d.vain[what]; known && touched == d.touched {
 		return
@@ -185,10 +198,7 @@ func (d *displacer) serve(c *class, moves bool) {
 		d.vain[what] = d.touched
 		return
 	}
-	began, count := len(d.done), c.claims()
-	if c.group.key.gang {
-		count = c.open()
-	}
+	began := len(d.done)
 	d.step++
 	for range count {
 		next := d.cheapest(c, all, moves)
@@ -226,7 +236,7 @@ func (d *displacer) look(c *class, moves bool) *options {
 	}
 	for _, h := range hosts {
 		v := c.row.judge(h)
-		if !couldTake(v) || h.decided { // who leaves it has been weighed against who comes
+		if !couldTake(v) || h.decided && !d.later { // who leaves it has been weighed against who comes
 			continue
 		}
 		if v != open && !h.yields() {
@@ -314,7 +324,6 @@ func (d *displacer) pledge(n *displacement) {
 	n.class.group.pledged++
 	n.class.nominees++
 	d.p.ledger.Add(n.class.group.unit(1))
-	d.p.gain(n.class.group)
 	d.nominate(n.host, n.nominee)
 	d.done = append(d.done, n)
 }
@@ -381,6 +390,9 @@ func (d *displacer) spare(u *unit) {
 
 // reprieve lets every victim stay who can: the dearest first, a gang as a whole, until none can.
 func (d *displacer) reprieve() {
+	for _, n := range d.done {
+		d.p.gain(n.class.group)
+	}
 	order := slices.Clone(d.hit)
 	slices.SortStableFunc(order, func(a, b *unit) int { return cmp.Compare(b.price, a.price) })
 	for again := true; again; {
@@ -473,6 +485,9 @@ func (d *displacer) write(n *displacement, step *Displacement, out *Output) {
 		keep = max(keep, min(d.now.Sub(w.queued), maxReservation*keep))
 	}
 	until := d.now.Add(keep)
+	if n.due != 0 {
+		until = min(until, n.due)
+	}
 	p.alarm(until)
 	step.Holds = append(step.Holds, Held{Task: w.task, Hold: n.nominee.hold(n.host, until)})
 	n.host.decided = true

@@ -27,21 +27,23 @@ func (p *Planner) comesSoon(claims []*class) bool {
 // claim of another that does so waits as well, however long already: it is to have what is free, and not to take from others
 // what the first would then lack.
 func (d *displacer) patient(c *class) bool {
-	w, ok := c.queue.GetAt(c.nominees)
-	if !ok || c.tier() != cluster.TierEntitled {
-		return false
-	}
-	if d.bide[c.key.group.pool] {
-		return true
-	}
-	if !d.soon {
-		return false
-	}
-	until := w.queued.Add(d.p.options.Patience)
+	until := d.patience(c)
 	if d.now < until {
 		d.p.alarm(until)
 	}
 	return d.now < until
+}
+
+// patience returns until when it does, 0 for not at all.
+func (d *displacer) patience(c *class) (until cluster.Time) {
+	w, ok := c.queue.GetAt(c.nominees)
+	if !ok || c.tier() != cluster.TierEntitled {
+		return 0
+	}
+	if until = d.bide[c.key.group.pool]; until == 0 && d.soon {
+		until = w.queued.Add(d.p.options.Patience)
+	}
+	return until
 }
 
 // together returns units that leave as one, as the pools' accounts see them.
@@ -101,7 +103,8 @@ func (d *displacer) account(u *unit, sign int64) {
 }
 
 // reserve keeps a host for the head of each class that has waited long with a claim and found no room, so that smaller
-// tasks do not take it away piece by piece; of a gang for all that is left of it. The host that lacks least is kept.
+// tasks do not take it away piece by piece; of a gang for all that is left of it. The host that lacks least is kept, until others
+// may be asked to leave for it.
 func (d *displacer) reserve(out *Output) {
 	p := d.p
 	for _, c := range p.order {
@@ -120,12 +123,18 @@ func (d *displacer) reserve(out *Output) {
 		if !p.ledger.Stays(c.group.unit(count)) || !p.mayHave(c.group, count) {
 			continue // its pool has to give something back first
 		}
+		c.nominees = 0 // they have left the queue
+		due, asks := d.roomAt(c, count)
+		if asks && due <= d.now {
+			continue // the next plan may ask as many as this one, which somebody leaves after
+		}
 		var chosen []*displacement
 		for range count {
 			n := d.roomiest(c, len(chosen))
 			if n == nil {
 				break
 			}
+			n.due = due
 			d.nominate(n.host, n.nominee)
 			chosen = append(chosen, n)
 		}
@@ -145,6 +154,36 @@ func (d *displacer) reserve(out *Output) {
 		}
 		out.Displacements = append(out.Displacements, step)
 	}
+}
+
+// roomAt returns when others may be asked to leave for that many units of a class for which nobody could be, although the pools
+// allow it: because those who would leave were asked a moment ago, the claim waits for what ends by itself, or the plan asks as many
+// as one may. 0 and false where there are no such others. Complexity: as serve, where anything of this is so.
+func (d *displacer) roomAt(c *class, count int64) (at cluster.Time, asks bool) {
+	p, patience := d.p, d.patience(c)
+	if !d.rests && patience <= d.now && p.churn.all == 0 {
+		return 0, false
+	}
+	later := displacer{p: p, now: d.now, later: true, forming: d.forming, vain: map[errand]int{}, listed: -1}
+	planned := p.churn
+	p.churn = churn{}
+	for _, moves := range []bool{false, true} {
+		if len(later.done) == 0 {
+			later.serve(c, moves, count)
+		}
+	}
+	at = patience
+	for len(later.done) > 0 {
+		for _, u := range later.done[len(later.done)-1].victims {
+			at, asks = max(at, u.rested(p.options.Hysteresis)), true
+		}
+		later.revert()
+	}
+	p.churn = planned
+	if asks = asks && (at > d.now || planned.all > 0); !asks {
+		return 0, false
+	}
+	return at, true
 }
 
 // roomiest returns, for the nth of those that wait, the host where the class would fit if others ended by themselves, and lacks least of what it asks for.

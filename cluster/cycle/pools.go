@@ -26,7 +26,7 @@ func (p *Planner) admit(now cluster.Time) {
 		u.group.stopped++
 	}
 	for _, c := range p.order {
-		c.skipped, c.bides = false, false
+		c.skipped, c.bides = false, 0
 		// A core waits for those of its own who still leave, or have a hold that ends: they come together.
 		c.passed = c.group.key.gang && (c.group.leaving > 0 || p.scattered[c.group.key.job])
 	}
