@@ -103,9 +103,9 @@ func TestEveryRaceFromZero(t *testing.T) {
 		}
 		for range 4 {
 			c.Churn(10 + src.Intn(20))
-			s.racing, s.patience = s.challenger != nil, 8
+			s.racing, s.patience = s.challenger != nil, 4
 			compare(t, c, s)
-			if s.challenger != nil && s.patience < 8 {
+			if s.challenger != nil && s.patience < 4 {
 				again++
 			}
 		}

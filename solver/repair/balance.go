@@ -72,10 +72,16 @@ func (s *Solver) interrupt() {
 // (dir -1), path by path.
 func (s *Solver) searchAlong(dir int64, nodes []int32, budget solver.Budget) solver.Status {
 	s.tell(dir)
-	for next := range blocks(nodes) {
+	s.needy = s.needy[:0]
+	for _, v := range nodes {
+		if s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
+			s.needy = append(s.needy, v)
+		}
+	}
+	for next := range blocks(s.needy) {
 		s.askForNodes(next)
 		for _, v := range next {
-			for s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
+			for s.excess[v]*dir > 0 && !s.collectors.on[v] {
 				if dir > 0 {
 					s.courts.forget()
 				}

@@ -61,9 +61,9 @@ func (s *Solver) placeAll() {
 	crowded := s.crowded()
 	for next := range blocks(s.pending.list) {
 		s.askForPlaces(next)
-		for _, v := range next {
+		for i, v := range next {
 			if s.excess[v] > 0 && s.kinds[v] == isSource && !crowded {
-				s.place(v)
+				s.place(v, s.choices[i])
 			}
 			if s.excess[v] > 0 && v != s.ground {
 				late = append(late, v)
@@ -94,12 +94,15 @@ func (s *Solver) askForPlaces(nodes []int32) {
 		}
 	}
 	heads, arcs := s.tails[:0], s.others[:0]
+	s.choices = s.choices[:0]
 	for _, v := range nodes {
+		best := flowgraph.Ref{Arc: flowgraph.NoArc}
 		if s.kinds[v] == isSource && s.excess[v] > 0 {
-			if ref := s.cheapest(v); ref.Node != flowgraph.NoNode {
-				heads, arcs = append(heads, int32(ref.Node)), append(arcs, int32(ref.Arc))
+			if best = s.survey(v); best.Arc != flowgraph.NoArc {
+				heads, arcs = append(heads, int32(best.Node)), append(arcs, int32(best.Arc))
 			}
 		}
+		s.choices = append(s.choices, best)
 	}
 	s.tails, s.others = heads, arcs
 	if len(heads) == 0 {
@@ -121,14 +124,26 @@ func (s *Solver) askForPlaces(nodes []int32) {
 	}
 }
 
-// cheapest returns the arc out of v that is cheapest now, full or not.
-func (s *Solver) cheapest(v int32) flowgraph.Ref {
-	best, least := flowgraph.Ref{Node: flowgraph.NoNode}, far
-	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
-		if value := int64(ref.Cost) + s.price[ref.Node]; value < least {
+// survey renews the bounds of source v, and returns its cheapest arc with room.
+func (s *Solver) survey(v int32) flowgraph.Ref {
+	p := &s.payers[v]
+	p.first, p.second, p.best = far, far, none
+	best, least := flowgraph.Ref{Arc: flowgraph.NoArc}, far
+	out := s.net.Out(flowgraph.NodeID(v))
+	s.work.Units += int64(len(out))
+	for _, ref := range out {
+		value := int64(ref.Cost) + s.price[ref.Node]
+		if value >= p.second || !s.hasRoom(int32(ref.Arc)) {
+			continue
+		}
+		if value < least {
 			best, least = ref, value
 		}
+		if s.kinds[ref.Node] != isHub {
+			p.loosen(int32(ref.Arc), value)
+		}
 	}
+	s.publish(v)
 	return best
 }
 
@@ -163,8 +178,15 @@ func (s *Solver) crowded() bool {
 	return true
 }
 
-// place sends what it can of source v without a change of prices.
-func (s *Solver) place(v int32) {
+// place sends what it can of source v, whose cheapest arc is known, without a change of prices.
+func (s *Solver) place(v int32, best flowgraph.Ref) {
+	for best.Arc != flowgraph.NoArc && s.passesOn(int32(best.Node)) {
+		s.pass(v, int32(best.Arc))
+		if s.excess[v] == 0 {
+			return
+		}
+		best = s.survey(v)
+	}
 	for s.excess[v] > 0 {
 		s.begin()
 		t, own := s.leave(v, 0)
@@ -265,7 +287,7 @@ func (s *Solver) forward(v int32) bool {
 // end sends excess of v to where its search ended: t, or if that costs no less, own.
 func (s *Solver) end(v int32, t target, own wait) {
 	if own.found && own.cost <= t.cost {
-		s.sendToWait(v, own.arc)
+		s.pass(v, own.arc)
 	} else {
 		s.sendForward(v, t)
 	}
@@ -433,15 +455,27 @@ func (s *Solver) absorbs(w int32) bool {
 	return w == s.ground || s.passable.has(w) && s.price[w] == s.nodes[w].exit
 }
 
-// sendToWait sends excess of v over arc a to wait.
-func (s *Solver) sendToWait(v, a int32) {
-	amount, w := min(s.excess[v], s.room(a)), s.arc(a).head
+// passesOn tells whether w lacks units, or an arc takes on to the ground what comes to w at its price.
+func (s *Solver) passesOn(w int32) bool {
+	if w == s.ground || s.excess[w] < 0 {
+		return true
+	}
+	x := &s.nodes[w]
+	return x.exit == s.price[w] && s.arcs[x.exitArc].tail == w
+}
+
+// pass sends excess of source v over arc a, whose head passes some of it on.
+func (s *Solver) pass(v, a int32) {
+	amount := min(s.excess[v], s.room(a))
+	w := s.arcs[a].head
 	switch lack := -s.excess[w]; {
 	case w == s.ground:
 	case lack > 0:
 		amount = min(amount, lack)
 	default:
-		s.addFlow(s.nodes[w].exitArc, amount)
+		exit := s.nodes[w].exitArc
+		amount = min(amount, s.room(exit))
+		s.addFlow(exit, amount)
 		w = s.ground
 	}
 	s.addFlow(a, amount)

@@ -73,6 +73,9 @@ func (s *Solver) missing() int64 {
 		return units
 	}
 	for _, a := range s.nodes[s.ground].in {
+		if units <= 0 {
+			break
+		}
 		if r := &s.arcs[a]; r.upper != flowgraph.Infinite {
 			units -= r.upper - r.flow
 		}

@@ -230,7 +230,9 @@ type Solver struct {
 	broken  bool // a search went backwards: prices do not fit the flow
 	queue   heap
 	settled []int32
-	late    []int32 // nodes whose excess no free place takes
+	choices []flowgraph.Ref // scratch of placeAll
+	needy   []int32         // scratch of searchAlong
+	late    []int32         // nodes whose excess no free place takes
 	// dearer and cheaper list nodes whose price moved, unknown to sources.
 	dearer, cheaper marks
 	// underWay: the last call spent its budget, and nothing has changed since.

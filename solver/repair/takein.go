@@ -262,8 +262,12 @@ func (s *Solver) askForGone(arcs []int32) {
 	}
 	for _, a := range arcs {
 		r := &s.arcs[a]
-		if held := s.nodes[r.head].held; int(r.pos) < len(held) {
-			prefetch.Line(&s.arcs[held[len(held)-1].arc])
+		x := &s.nodes[r.head]
+		if int(r.pos) < len(x.held) {
+			prefetch.Line(&s.arcs[x.held[len(x.held)-1].arc])
+		}
+		if x.entryArc != none {
+			prefetch.Line(&s.arcs[x.entryArc])
 		}
 	}
 }
@@ -324,10 +328,14 @@ func (s *Solver) dropArc(a int32) {
 	s.moved = append(s.moved, movement{flow: r.flow, arc: a, list: true})
 	flow, tail, head := r.flow, r.tail, r.head
 	s.excess[tail] += flow
-	s.excess[head] -= flow
 	s.pending.add(tail)
-	s.pending.add(head)
 	s.objective.AddMul(r.cost, -flow)
+	if s.kinds[tail] == isSource {
+		s.vacate(head, flow)
+	} else {
+		s.excess[head] -= flow
+		s.pending.add(head)
+	}
 	if tail != head {
 		if s.kinds[tail] != isSource {
 			s.unlist(a)
@@ -346,6 +354,21 @@ func (s *Solver) dropArc(a int32) {
 	}
 }
 
+// vacate takes in that v lacks what came to it. If the ground pays its price for that, no
+// search is needed.
+func (s *Solver) vacate(v int32, amount int64) {
+	if x := &s.nodes[v]; x.entry == -s.price[v] && s.arcs[x.entryArc].tail == v {
+		back := min(amount, s.load(x.entryArc))
+		s.addFlow(x.entryArc, -back)
+		s.excess[s.ground] -= back
+		amount -= back
+	}
+	if amount > 0 {
+		s.excess[v] -= amount
+		s.pending.add(v)
+	}
+}
+
 // erase forgets a, without flow or with flow that was taken off.
 func (s *Solver) erase(a int32) {
 	s.arcs[a] = arc{stamp: s.arcs[a].stamp}
@@ -358,7 +381,6 @@ func (s *Solver) takeNodes() {
 	for next := range blocks(s.touched) {
 		flowgraph.AskForNodes(s.net, next, &next[0])
 		prefetch.Each(s.supply, next, &next[0])
-		prefetch.Each(s.nodes, next, &next[0])
 		s.askForSources(next)
 		for _, v := range next {
 			s.node(v)
@@ -440,18 +462,36 @@ func (s *Solver) enlist(a int32) {
 	}
 }
 
-// setArcs takes in the bounds and costs of arcs that were touched and are not yet taken in.
+// setArcs takes in the bounds and costs of arcs that were touched and are not yet taken in. Most
+// are of sources that are new: nothing is to be known of them but whether they have room.
 func (s *Solver) setArcs(since flowgraph.Seq) {
 	for next := range blocks(s.fresh) {
-		s.askForArcs(next)
+		s.askForTails(next)
+		rest := s.others[:0]
 		for _, a := range next {
+			d := s.net.Arc(flowgraph.ArcID(a))
+			if d.Tail < 0 {
+				continue
+			}
+			if s.kinds[d.Tail] == isSource && s.kinds[d.Head] == isCore && s.payers[d.Tail].count == 0 && d.Lower == 0 && !s.recorded.has(a) {
+				s.full.set(a, d.Upper == 0)
+				continue
+			}
+			rest = append(rest, a)
+		}
+		s.others = rest
+		if len(rest) == 0 {
+			continue
+		}
+		s.askForArcs(rest)
+		for _, a := range rest {
 			s.setArc(a, since)
 		}
 	}
 }
 
-// askForArcs asks for what setArc needs.
-func (s *Solver) askForArcs(arcs []int32) {
+// askForTails asks for what tells how to take in arcs.
+func (s *Solver) askForTails(arcs []int32) {
 	flowgraph.AskForArcs(s.net, arcs, &arcs[0])
 	line := none
 	for _, a := range arcs {
@@ -460,24 +500,31 @@ func (s *Solver) askForArcs(arcs []int32) {
 			s.askForBits(a)
 		}
 	}
-	tails, recorded := s.tails[:0], s.others[:0]
+	tails := s.tails[:0]
 	for _, a := range arcs {
-		d := s.net.Arc(flowgraph.ArcID(a))
-		if d.Tail < 0 {
-			continue
-		}
-		if k := len(tails); k == 0 || int32(d.Tail) != tails[k-1] {
-			tails = append(tails, int32(d.Tail))
-		}
-		if s.kinds[d.Head] == isHub || s.recorded.has(a) {
-			recorded = append(recorded, a)
+		v := int32(s.net.Arc(flowgraph.ArcID(a)).Tail)
+		if k := len(tails); v >= 0 && (k == 0 || v != tails[k-1]) {
+			tails = append(tails, v)
 		}
 	}
-	s.tails, s.others = tails, recorded
+	s.tails = tails
+	if len(tails) > 0 {
+		prefetch.Each(s.payers, tails, &tails[0])
+		prefetch.Each(s.kinds, tails, &tails[0])
+	}
+}
+
+// askForArcs asks for what setArc needs beside.
+func (s *Solver) askForArcs(arcs []int32) {
+	prefetch.Each(s.arcs, arcs, &arcs[0])
+	tails := s.tails[:0]
+	for _, a := range arcs {
+		if v := int32(s.net.Arc(flowgraph.ArcID(a)).Tail); len(tails) == 0 || v != tails[len(tails)-1] {
+			tails = append(tails, v)
+		}
+	}
+	s.tails = tails
 	s.askForSources(tails)
-	if len(recorded) > 0 {
-		prefetch.Each(s.arcs, recorded, &recorded[0])
-	}
 }
 
 // askForBits asks for what is known of a by its bits.
@@ -542,8 +589,10 @@ func (s *Solver) offered(a int32, d flowgraph.Arc) {
 	v := int32(d.Tail)
 	s.full.set(a, d.Upper == 0)
 	if s.kinds[d.Head] == isHub {
-		s.hubOf(int32(d.Head)).found(s, a)
-		s.dirty.add(v)
+		b := s.hubOf(int32(d.Head))
+		if b.found(s, a); b.double || s.payers[v].count > 0 {
+			s.dirty.add(v)
+		}
 		return
 	}
 	p := &s.payers[v]
