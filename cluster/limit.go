@@ -21,17 +21,12 @@ func (r *Resources) In(dimension string) int64 {
 // nothing of it. Of a pool without a limit it is nothing: that is not counted.
 func (t *tables) Used(p PoolPath) Resources { return find(t.used, p) }
 
-// OverLimit returns the lowest pool that would use more than its limit if the task started now, and of what; "" if none would. A
-// task that asks for nothing of a dimension may start beyond a limit of it. Complexity: the depth of the pool.
-func (t *tables) OverLimit(k TaskKey) (PoolPath, string) {
-	if t.used.Len() == 0 {
+// OverLimit returns the lowest pool that would use more than its limit if tasks of the job had so much more, and of what; "" if none
+// would. Who has no more of a dimension may go beyond a limit of it. Complexity: the depth of the pool.
+func (t *tables) OverLimit(j *Job, more Resources) (PoolPath, string) {
+	if t.used.Len() == 0 || j.Spec.Revocable {
 		return "", ""
 	}
-	task, j := t.Task(k), t.Job(k.Job())
-	if task == nil || j.Spec.Revocable {
-		return "", ""
-	}
-	more := j.TaskFor(task).Resources
 	for p := j.Spec.Pool; p != ""; p = p.Parent() {
 		used, limited := t.used.Get(p)
 		if !limited {

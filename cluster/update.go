@@ -201,6 +201,11 @@ func (s *State) updateTask(at Time, e *TaskUpdated) error {
 	})
 }
 
+// Growth returns what the task asks for by the job's present spec, beyond what it has by its own.
+func (j *Job) Growth(t *Task) Resources {
+	return j.Spec.TaskOf(t.Key.Instance()).Resources.Sub(j.TaskFor(t).Resources).Positive()
+}
+
 // CanChange says why a task cannot have the job's present spec without a new run, nil if it can.
 func (s *State) CanChange(t *Task, j *Job) error {
 	i := t.Key.Instance()
@@ -211,8 +216,7 @@ func (s *State) CanChange(t *Task, j *Job) error {
 		return nil
 	}
 	h := s.Host(t.Host)
-	more := j.Spec.TaskOf(i).Resources.Sub(j.TaskFor(t).Resources).Positive()
-	if h == nil || !more.Fits(h.Room()) {
+	if h == nil || !j.Growth(t).Fits(h.Room()) {
 		return fmt.Errorf("what task %v asks for now does not fit on host %q", t.Key, t.Host)
 	}
 	return nil

@@ -116,7 +116,11 @@ var ErrAvailability = errors.New("rules: the service bears the loss of no more i
 
 // withinLimits refuses the start of a task that would take its pool, or one above, beyond a limit.
 func withinLimits(state *cluster.State, k cluster.TaskKey) error {
-	if p, dimension := state.OverLimit(k); p != "" {
+	t, j := state.Task(k), state.Job(k.Job())
+	if t == nil {
+		return nil // which the state refuses
+	}
+	if p, dimension := state.OverLimit(j, j.TaskFor(t).Resources); p != "" {
 		return fmt.Errorf("rules: pool %q is at its limit of %s: task %v cannot start", p, dimension, k)
 	}
 	return nil

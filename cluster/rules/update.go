@@ -371,9 +371,16 @@ func (r *rollout) maySpare(t *cluster.Task) bool {
 	}
 }
 
-// small reports whether the instance can have the new spec without a new run.
+// small reports whether the instance can have the new spec without a new run, and no pool goes beyond its limit by that.
 func (r *rollout) small(t *cluster.Task) bool {
-	return r.u.Policy.InPlace && !r.u.Restarts() && r.tx.State().CanChange(t, r.job) == nil
+	if !r.u.Policy.InPlace || r.u.Restarts() || r.tx.State().CanChange(t, r.job) != nil {
+		return false
+	}
+	if !t.State.Bound() {
+		return true // it starts within the limits
+	}
+	over, _ := r.tx.State().OverLimit(r.job, r.job.Growth(t))
+	return over == ""
 }
 
 // touch updates an instance.

@@ -419,6 +419,29 @@ func TestInPlaceUpdates(t *testing.T) {
 	require.Equal(t, 2, moved, "those that do not fit beside others any more begin anew elsewhere")
 }
 
+// What would take its pool beyond its limit does not grow in place: it begins anew, as others start, when the pool has room for it.
+func TestNothingGrowsBeyondALimit(t *testing.T) {
+	w := newServing(t, serviceSpec(4, serves, 0, nil), 2)
+	w.settle()
+	has := w.state.Job(servingJob).Spec.Task.Resources.In(cluster.CPU.String())
+	w.do(func(tx *rules.Tx) error {
+		return tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Limit: 4*has + 2}, {Dimension: cluster.Memory.String(), Limit: 0},
+		}}})
+	})
+	more := serviceSpec(4, serves, 0, &cluster.UpdatePolicy{InPlace: true, BatchSize: 10})
+	more.Task.Resources = amounts(has+1, more.Task.Resources.In(cluster.Memory.String()))
+	w.update(more)
+	grown := 0
+	for _, task := range w.tasks() {
+		if task.Version == 2 && task.Run == 1 && task.State == cluster.TaskRunning {
+			grown++
+		}
+	}
+	require.Equal(t, 2, grown)
+	require.EqualValues(t, 4*has+2, w.state.Used(cluster.RootPool).Fixed[cluster.CPU])
+}
+
 // From every state that random commands, failures and losses lead to, the update and the job come to rest; the minimum is
 // never broken by anything voluntary, and the history leads to the same state again.
 func TestUpdatesComeToRest(t *testing.T) {

@@ -435,13 +435,22 @@ func TestWhatPoolsKeepBackMayWait(t *testing.T) {
 	}
 }
 
-// TestStartsBeyondALimit: what leaves counts until it is gone; what ran before a limit was lowered does not matter by itself.
+// TestStartsBeyondALimit: what leaves counts until it is gone, and what grows; what ran before a limit was lowered does not matter by
+// itself.
 func TestStartsBeyondALimit(t *testing.T) {
 	limit := func(n int64) *cluster.PoolPut {
 		return &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: n}}}}
 	}
 	leaves := &cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0)}
 	gone := &cluster.TaskStatus{Task: cluster.MakeTaskKey(1, 0), Run: 1, State: cluster.TaskKilled}
+	asks := func(cpu int64) func(s *cluster.JobSpec) {
+		return func(s *cluster.JobSpec) {
+			s.Pool, s.Instances = "root/a", 2
+			s.Task.Resources.Fixed = [cluster.NumDimensions]int64{cluster.CPU: cpu}
+		}
+	}
+	updated := &cluster.JobUpdated{Job: 1, Update: &cluster.Update{From: 1}, Spec: spec(asks(500))}
+	grows := &cluster.TaskUpdated{Task: cluster.MakeTaskKey(1, 0), Version: 2, InPlace: true}
 	for _, c := range []struct {
 		name   string
 		events []cluster.Event
@@ -452,11 +461,10 @@ func TestStartsBeyondALimit(t *testing.T) {
 		{"beside one that leaves", []cluster.Event{limit(400), placed(0, 1, a), leaves, placed(1, 1, a)}, 1},
 		{"after it has left", []cluster.Event{limit(400), placed(0, 1, a), leaves, gone, placed(1, 1, a)}, 0},
 		{"lowered", []cluster.Event{placed(0, 1, a), placed(1, 1, a), limit(400)}, 0},
+		{"grown within it", []cluster.Event{limit(900), placed(0, 1, a), placed(1, 1, a), updated, grows}, 0},
+		{"grown beyond it", []cluster.Event{limit(899), placed(0, 1, a), placed(1, 1, a), updated, grows}, 1},
 	} {
-		l := begun(func(s *cluster.JobSpec) {
-			s.Pool, s.Instances = "root/a", 2
-			s.Task.Resources.Fixed = [cluster.NumDimensions]int64{cluster.CPU: 400}
-		})
+		l := begun(asks(400))
 		l.add(c.events...)
 		require.Equal(t, c.broken, l.Count(), "%s: %v", c.name, l.Violations())
 		for _, v := range l.Violations() {

@@ -76,8 +76,8 @@ func (c *Checker) othersFirst(j *job, p cluster.PoolPath) bool {
 	return false
 }
 
-// withinLimits checks that the pool of a task that has just started, and all above, have no more than their limits of what it asks
-// for.
+// withinLimits checks that the pool of a task that has just started, or grown by so much, and all above have no more than their
+// limits of that.
 func (c *Checker) withinLimits(j *job, task *cluster.TaskSpec) {
 	if j.spec.Revocable {
 		return
@@ -87,7 +87,7 @@ func (c *Checker) withinLimits(j *job, task *cluster.TaskSpec) {
 		a := c.account(p)
 		for _, name := range names {
 			if set, known := a.settings[name]; known && set.Limit != cluster.NoLimit && a.used[name] > set.Limit {
-				c.report(Limit, "a task of job %d (%q) starts: pool %s has %d of %s then, and a limit of %d", j.uid, j.spec.Name, p, a.used[name], name, set.Limit)
+				c.report(Limit, "a task of job %d (%q) starts or grows: pool %s has %d of %s then, and a limit of %d", j.uid, j.spec.Name, p, a.used[name], name, set.Limit)
 			}
 		}
 	}

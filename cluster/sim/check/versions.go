@@ -85,6 +85,7 @@ func (c *Checker) changeInPlace(k cluster.TaskKey, t *task, to *cluster.JobSpec)
 	t.spec = to
 	h.take(t.spec, k, t, 1)
 	c.book(j, t.spec.TaskOf(k.Instance()), 1)
+	c.withinLimits(j, more)
 }
 
 // volunteers checks that the job of a task that is asked to leave, though nobody stopped it, bears that: of a service, no more
