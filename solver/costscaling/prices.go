@@ -4,7 +4,7 @@ import "github.com/sluice-scheduler/sluice/solver"
 
 // refinementEach is how many units of work for each residual price refinement may
 // take: less than the phase that it may spare.
-const refinementEach = 6
+const refinementEach = 12
 
 // Where a node stands in a pass of price refinement.
 const (
@@ -142,7 +142,7 @@ func (s *Solver) scan(units *int64) bool {
 		*units += int64(len(list))
 		for k := range list {
 			r := &list[k]
-			if x := r.cost + own; r.room > 0 && x < s.pi[r.head] {
+			if x := r.cost + own; both(x-s.pi[r.head], -r.room) {
 				if s.pi[r.head] = x; x < lowest {
 					return false
 				}

@@ -40,7 +40,7 @@ func (s *Solver) begin(w *solver.Work) {
 	for v := range s.supply {
 		pi := s.pi[v]
 		for i := s.first[v]; i < s.first[v+1]; i++ {
-			if r := &s.residuals[i]; r.room > 0 && r.cost+pi-s.pi[r.head] < 0 {
+			if r := &s.residuals[i]; both(r.cost+pi-s.pi[r.head], -r.room) {
 				s.push(int32(v), i, r.room)
 			}
 		}
@@ -90,7 +90,7 @@ func (s *Solver) refine(budget solver.Budget, w *solver.Work) solver.Status {
 }
 
 // patience is the number of relabels after which prices are updated.
-func (s *Solver) patience() int { return 4 * len(s.supply) }
+func (s *Solver) patience() int { return len(s.supply) }
 
 // discharge moves the excess of v along admissible paths, relabelling at dead
 // ends (partial augment-relabel).
@@ -164,12 +164,17 @@ func (s *Solver) admissible(v int32, w *solver.Work) int32 {
 //go:noinline
 func firstAdmissible(list []residual, pi []int64, own int64) int32 {
 	for i := range list {
-		if r := &list[i]; r.room > 0 && r.cost+own < pi[uint32(r.head)] {
+		if r := &list[i]; both(r.cost+own-pi[uint32(r.head)], -r.room) {
 			return int32(i)
 		}
 	}
 	return int32(len(list))
 }
+
+// both tells whether a and b are negative. Of residuals in one direction about half
+// have no room, and just they tend to have a negative reduced cost: two branches would be
+// foreseen wrongly half of the time, this one hardly ever is.
+func both(a, b int64) bool { return a&b < 0 }
 
 const far = int64(1) << 62 // above every reduced cost
 
@@ -197,8 +202,10 @@ func leastReduced(list []residual, pi []int64, v int32) int64 {
 	least := far
 	for i := range list {
 		r := &list[i]
-		if x := r.cost - pi[uint32(r.head)]; x < least && r.room > 0 && r.head != v {
-			least = x
+		full := (r.room - 1) >> 63 // all ones, or zero if there is room
+		x := (r.cost-pi[uint32(r.head)])&^full | far&full
+		if r.head != v {
+			least = min(least, x)
 		}
 	}
 	return least

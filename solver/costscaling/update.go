@@ -59,14 +59,8 @@ func (s *Solver) reach(v int32, rank int64, w *solver.Work) {
 	for i := range list {
 		r := &list[i]
 		u := uint32(r.head)
-		if r.room == r.total || ranks[u] <= rank {
-			continue
-		}
-		farther := rank
-		if reduced := pi[u] - r.cost - own; reduced >= 0 {
-			farther += reduced>>epsilon + 1
-		}
-		if farther < ranks[u] {
+		farther := rank + max(0, (pi[u]-r.cost-own)>>epsilon+1)
+		if both(farther-ranks[u], r.room-r.total) {
 			ranks[u] = farther
 			s.heap.push(farther, r.head)
 		}
