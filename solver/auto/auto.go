@@ -2,7 +2,8 @@
 // one, watches its effort, and lets two race when the first takes long.
 //
 // From zero, networks where little flows through many nodes go to repair, those
-// that are mostly sources of single tasks to assignment, others to the simplex. If
+// that are mostly sources of single tasks to assignment, others to the simplex, which
+// also goes on where these take long. If
 // the network then changes, repair takes over the answer and goes on from it: it is
 // by far the fastest after a small change, but a shock that moves the whole price
 // level can keep it busy for long. When it has spent its patience, a multiple of
@@ -26,6 +27,7 @@ package auto
 
 import (
 	"errors"
+	"math"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -45,15 +47,16 @@ const (
 	// patience at once: a price level moves, unit by unit.
 	shock = 6
 	// unitPatience is how many units of work for each source and arc out of one
-	// assignment gets before repair begins, which knows how to deal with crowds at
-	// one price.
-	unitPatience = 32
+	// assignment gets before the simplex begins, but no more than unitPivots for each node
+	// and arc of a block of pricing: a few pivots a node, each of a block, are about what
+	// the simplex needs, little where sources have very many arcs.
+	unitPatience, unitPivots = 32, 4
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
 	// fewNodes is how many nodes there must be for one unit of flow if repair is to
-	// give the first answer, and fewPatience its patience then: where ways are long,
-	// the simplex gives it.
-	fewNodes, fewPatience = 8, 8
+	// give the first answer, and fewPatience its patience then, fewLayered where most arcs
+	// leave sources: where ways are long, the simplex gives it.
+	fewNodes, fewPatience, fewLayered = 8, 4, 8
 	// headStart and more for each node and arc, up to a bound, is what the simplex may
 	// do from zero before another starts: some 0.1 s, as a race takes two cores.
 	headStart, headStartEach, headStartMost = 20_000_000, 100, 60_000_000
@@ -75,7 +78,7 @@ func pace(s solver.Solver) int64 {
 	case *netsimplex.Solver:
 		return 8
 	case *costscaling.Solver:
-		return 3
+		return 4
 	case *anew:
 		return 2
 	}
@@ -178,7 +181,9 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		s.ready = few(n)
 		s.patience = s.mostPatience()
 		if s.trial = s.ready; s.trial {
-			s.patience = fewPatience
+			if s.patience = fewPatience; s.layered {
+				s.patience = fewLayered
+			}
 		}
 	}
 	leads := s.shaken > 0
@@ -239,20 +244,22 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 		if err != nil || s.units != nil {
 			return r, err
 		}
+		r, err = s.bySimplex(n, rest(budget, total))
+		add(&r.Work, total)
+		return r, err
 	}
 	limit := s.patience * int64(n.NumNodes()+n.NumArcs()+64)
 	if !s.racing {
 		r, err := s.byRepair(n, budget, limit, &total)
 		if err != nil || !s.racing {
-			s.trial = s.trial && r.Status == solver.BudgetSpent
+			if s.trial && r.Status != solver.BudgetSpent {
+				s.trial, s.patience = false, s.mostPatience()
+			}
 			return r, err
 		}
 		if s.trial {
 			s.giveUp()
-			if budget.Work > 0 {
-				budget.Work = max(1, budget.Work-total.Units)
-			}
-			r, err := s.answer(n, budget)
+			r, err := s.answer(n, rest(budget, total))
 			add(&r.Work, total)
 			return r, err
 		}
@@ -291,8 +298,16 @@ func (s *Solver) giveUp() {
 	s.repair, s.ready, s.trial, s.patience = repair.New(), false, false, s.mostPatience()
 }
 
+// rest is what a budget leaves after work.
+func rest(budget solver.Budget, done solver.Work) solver.Budget {
+	if budget.Work > 0 {
+		budget.Work = max(1, budget.Work-done.Units)
+	}
+	return budget
+}
+
 // begin gets ready for the first answer on a network of single tasks; false on
-// any other.
+// any other, and where assignment is not exact.
 func (s *Solver) begin(n *flowgraph.Network) bool {
 	if !s.single {
 		return false
@@ -300,17 +315,24 @@ func (s *Solver) begin(n *flowgraph.Network) bool {
 	if _, seq, _ := n.Changes(s.seq); s.units == nil || seq != s.seq {
 		var ok bool
 		if s.units, ok = assignment.New(n); !ok {
-			s.units, s.ready = nil, true
+			s.leaveUnits()
+			return false
 		}
 		s.seq = seq
 	}
 	return true
 }
 
-// byUnits lets assignment work alone. When that takes long, repair is to begin
-// from nothing.
+// leaveUnits treats the network as one that is not of single tasks, from now on.
+func (s *Solver) leaveUnits() {
+	s.units, s.single, s.challenger, s.spent = nil, false, nil, 0
+	s.patience = s.mostPatience()
+}
+
+// byUnits lets assignment work alone. When that takes long, units are left.
 func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solver.Work) (solver.Result, error) {
-	limit := unitPatience * s.size
+	block := int64(math.Sqrt(float64(n.NumArcs())))
+	limit := min(unitPatience*s.size, unitPivots*block*int64(n.NumNodes()))
 	own := solver.Budget{Work: max(1, limit-s.spent)}
 	if budget.Work > 0 && budget.Work < own.Work {
 		own.Work = budget.Work
@@ -320,11 +342,11 @@ func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solv
 	if *total = r.Work; err != nil || r.Status == solver.BudgetSpent && s.spent < limit {
 		return r, err
 	}
-	s.spent = 0
 	if r.Status == solver.BudgetSpent {
-		s.units, s.ready = nil, true
+		s.leaveUnits()
 		return r, nil
 	}
+	s.spent = 0
 	s.remember(n, r)
 	return r, nil
 }

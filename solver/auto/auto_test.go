@@ -59,6 +59,35 @@ func TestAssignmentOvertakes(t *testing.T) {
 	require.Greater(t, overtaken, 30)
 }
 
+// TestSimplexFollowsAssignment gives assignment products of ranks as costs (Machol and
+// Wien, 1976), for which it searches nearly everything, task by task; budgets in between
+// and a change after it must not show.
+func TestSimplexFollowsAssignment(t *testing.T) {
+	const tasks = 90
+	for _, budget := range []int64{0, 5_000} {
+		n := flowgraph.New()
+		for i := range 2 * tasks {
+			n.AddNode(1 - 2*int64(i/tasks))
+		}
+		for i := range tasks {
+			for j := range tasks {
+				n.AddArc(flowgraph.NodeID(i), flowgraph.NodeID(tasks+j), 0, 1, flowgraph.Cost((i+1)*(j+1)))
+			}
+		}
+		s := New()
+		r, err := s.Solve(n, solver.Budget{Work: budget})
+		for err == nil && r.Status == solver.BudgetSpent {
+			r, err = s.Solve(n, solver.Budget{Work: budget})
+		}
+		require.NoError(t, err)
+		require.NoError(t, solver.Verify(n, r))
+		require.Equal(t, int64(tasks*(tasks+1)*(tasks+2)/6), r.Objective)
+		require.False(t, s.single)
+		n.SetCost(0, 1000)
+		solvertest.Compare(t, n, s)
+	}
+}
+
 // compare holds the answer to the oracle, and what it says has changed to the flow, whoever gave it.
 func compare(t *testing.T, c *solvertest.Cluster, s *Solver) {
 	r := solvertest.Compare(t, c.Network, s)
