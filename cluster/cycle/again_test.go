@@ -48,6 +48,29 @@ func TestALimitIsNotUsedUpByWhoHasNoHost(t *testing.T) {
 	}
 }
 
+// TestTheJobSaysHowManyRun: how many tasks of a job run at once is what its present spec says, whichever version they are of.
+func TestTheJobSaysHowManyRun(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(9, 0))
+	job := s.job(cluster.RootPool, 9, 1, func(j *cluster.JobSpec) { j.Limits.MaxRunning = 2 })
+	s.settle()
+	require.Equal(t, 2, s.running(job))
+
+	update := func(from uint64, most, touched uint32) {
+		spec := *s.state.Job(job).Spec
+		spec.Limits.MaxRunning = most
+		s.emit(&cluster.JobUpdated{Job: job, Spec: &spec, Update: &cluster.Update{From: from}})
+		s.emit(&cluster.TaskUpdated{Task: cluster.MakeTaskKey(job, touched), Version: from + 1})
+	}
+	update(1, 4, 8)
+	s.settle()
+	require.Equal(t, 4, s.running(job))
+	update(2, 3, 7)
+	s.report(s.in(cluster.TaskRunning)[0], cluster.TaskSucceeded)
+	s.settle()
+	require.Equal(t, 3, s.running(job))
+}
+
 // TestALimitIsNotKeptForWhoHasNoHost: a part of a limit that is too large for every host is for those next in the pool, until there
 // is a host.
 func TestALimitIsNotKeptForWhoHasNoHost(t *testing.T) {

@@ -21,6 +21,7 @@ type jobKey struct {
 	inputs  cluster.InputIndex
 	set     *labelSet
 	yielded uint64
+	most    uint32 // that may run at once by its present spec
 
 	// Of its ordinary tasks, nil where there was none yet:
 	kind  *kind
@@ -63,6 +64,11 @@ func (p *Planner) ingest(in Input) {
 	for _, uid := range p.looked.gone {
 		delete(p.keys, uid)
 		p.labels.forget(uid)
+	}
+	for _, j := range p.looked.updated {
+		if known, most := p.keys[j.UID], j.Spec.Limits.MaxRunning; known != nil && known.most != most {
+			known.most, p.dirty = most, true // more of its tasks may start, whatever version they are of
+		}
 	}
 	p.looked.clear()
 }
@@ -133,7 +139,7 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 	}
 	cached := p.keys[j.UID]
 	if cached == nil {
-		cached = &jobKey{}
+		cached = &jobKey{most: j.Spec.Limits.MaxRunning}
 		p.keys[j.UID] = cached
 	}
 	known := cached.job == job

@@ -17,6 +17,7 @@ type looked struct {
 	hosts   []lookedHost
 	tasks   []lookedTask
 	gone    []cluster.JobUID // jobs
+	updated []*cluster.Job   // jobs that were updated, now or before
 	changed []uint64         // a bit for each host, by index
 	fetched int64            // by what is read ahead, which no compiler then takes away
 }
@@ -128,8 +129,11 @@ func (p *Planner) lookTasks(snap *cluster.Snapshot, changes *cluster.Changes) {
 	}
 	p.looked.tasks = all
 	for _, uid := range changes.Jobs {
-		if snap.Job(uid) == nil {
+		switch j := snap.Job(uid); {
+		case j == nil:
 			p.looked.gone = append(p.looked.gone, uid)
+		case j.Update != nil:
+			p.looked.updated = append(p.looked.updated, j)
 		}
 	}
 }
@@ -174,5 +178,6 @@ func (p *Planner) readTasks(some []lookedTask) {
 func (l *looked) clear() {
 	clear(l.hosts)
 	clear(l.tasks)
-	l.hosts, l.tasks, l.gone = l.hosts[:0], l.tasks[:0], l.gone[:0]
+	clear(l.updated)
+	l.hosts, l.tasks, l.gone, l.updated = l.hosts[:0], l.tasks[:0], l.gone[:0], l.updated[:0]
 }

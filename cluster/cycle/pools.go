@@ -97,12 +97,17 @@ func (p *Planner) grant(queues map[cluster.PoolPath]*queue) {
 	p.bind()
 }
 
+// entry returns what admission sees of a group. How many of a job may run is what its present spec says, whichever version its tasks
+// run by: they are counted together.
 func (p *Planner) entry(g *group) pool.Group {
-	k := &g.key
+	k, most := &g.key, int64(0)
+	if k.gated {
+		most = int64(p.snap.Job(k.job).Spec.Limits.MaxRunning)
+	}
 	return pool.Group{
 		Job: k.job, User: k.owner, Groups: g.job.Groups, Priority: k.priority, Request: g.request,
 		Preemptible: k.preemptible, Revocable: k.revocable, Controller: k.controller,
-		MaxRunning: int64(g.job.Limits.MaxRunning), MaxRunTime: k.maxRunTime,
+		MaxRunning: most, MaxRunTime: k.maxRunTime,
 	}
 }
 
