@@ -1,6 +1,10 @@
 package flowgraph
 
-import "github.com/sluice-scheduler/sluice/flowgraph/hugepage"
+import (
+	"math/bits"
+
+	"github.com/sluice-scheduler/sluice/flowgraph/hugepage"
+)
 
 // Ref is an arc as seen from one of its ends: Node is the other end. Lists of
 // them carry the price, so that a search reads one list in sequence and not an
@@ -11,12 +15,10 @@ type Ref struct {
 	Node NodeID
 }
 
-// span is one node's list of arcs inside the arena of an adjacency; its
-// capacity is 1<<class, or none when class is zero.
+// span is one node's list of arcs inside the arena of an adjacency; its room is
+// zero or a power of two.
 type span struct {
-	off   int32
-	len   int32
-	class uint8
+	off, len, room int32
 }
 
 // adjacency keeps one unordered list of arcs per node in a single arena without
@@ -24,21 +26,22 @@ type span struct {
 // moves the last entry into the hole; the caller keeps each arc's position.
 type adjacency struct {
 	arena []Ref
-	free  [32][]int32 // offsets of unused spans by class
+	free  [32][]int32 // offsets of unused spans by the bit length of their room
 }
 
-const firstClass = 2
+const leastRoom = 4
 
 func (d *adjacency) list(s span) []Ref { return d.arena[s.off : s.off+s.len : s.off+s.len] }
 
 // push appends r and returns its position.
 func (d *adjacency) push(s *span, r Ref) int32 {
-	if s.class == 0 || s.len == 1<<s.class {
+	if s.len == s.room {
 		d.grow(s)
 	}
-	d.arena[s.off+s.len] = r
+	p := s.len
+	d.arena[s.off+p] = r
 	s.len++
-	return s.len - 1
+	return p
 }
 
 // remove drops position p and returns the arc that now stands there, or NoArc.
@@ -53,25 +56,22 @@ func (d *adjacency) remove(s *span, p int32) ArcID {
 }
 
 func (d *adjacency) grow(s *span) {
-	class := max(s.class+1, firstClass)
+	room := max(2*s.room, leastRoom)
+	free := &d.free[bits.Len32(uint32(room))-1]
 	var off int32
-	if k := len(d.free[class]); k > 0 {
-		off = d.free[class][k-1]
-		d.free[class] = d.free[class][:k-1]
+	if k := len(*free); k > 0 {
+		off = (*free)[k-1]
+		*free = (*free)[:k-1]
 	} else {
-		if len(d.arena)+1<<class > maxIndex {
+		if len(d.arena)+int(room) > maxIndex {
 			panic("flowgraph: more than 2³¹ arc references")
 		}
 		off = int32(len(d.arena))
-		d.arena = hugepage.Extend(d.arena, 1<<class)
+		d.arena = hugepage.Extend(d.arena, int(room))
 	}
 	copy(d.arena[off:], d.list(*s))
-	d.release(*s)
-	s.off, s.class = off, class
-}
-
-func (d *adjacency) release(s span) {
-	if s.class != 0 {
-		d.free[s.class] = append(d.free[s.class], s.off)
+	if s.room > 0 {
+		d.free[bits.Len32(uint32(s.room))-1] = append(d.free[bits.Len32(uint32(s.room))-1], s.off)
 	}
+	s.off, s.room = off, room
 }

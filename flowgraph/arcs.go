@@ -11,7 +11,12 @@ import (
 func (n *Network) AddArc(tail, head NodeID, lower, upper int64, cost Cost) ArcID {
 	n.checkNode(tail)
 	n.checkNode(head)
-	checkBounds(lower, upper)
+	return n.addArc(&Arc{tail, head, lower, upper, cost})
+}
+
+// addArc is AddArc between nodes that are alive.
+func (n *Network) addArc(d *Arc) ArcID {
+	checkBounds(d.Lower, d.Upper)
 	var a ArcID
 	if k := len(n.freeArcs); k > 0 {
 		a = n.freeArcs[k-1]
@@ -24,13 +29,11 @@ func (n *Network) AddArc(tail, head NodeID, lower, upper int64, cost Cost) ArcID
 		n.arcs = append(hugepage.Grow(n.arcs, 1), arcRecord{})
 	}
 	r := &n.arcs[a]
-	// Field by field: a struct of five is put together on the stack, and read there before the
-	// processor has written it.
-	r.Tail, r.Head, r.Lower, r.Upper, r.Cost = tail, head, lower, upper, cost
-	r.outPos = n.out.push(&n.nodes[tail].out, Ref{Cost: cost, Arc: a, Node: head})
-	r.inPos = n.in.push(&n.nodes[head].in, Ref{Cost: cost, Arc: a, Node: tail})
-	n.totals.addBounds(lower, upper)
-	n.totals.addCost(cost, 1)
+	r.Arc = *d
+	r.outPos = n.out.push(&n.nodes[d.Tail].out, Ref{Cost: d.Cost, Arc: a, Node: d.Head})
+	r.inPos = n.in.push(&n.nodes[d.Head].in, Ref{Cost: d.Cost, Arc: a, Node: d.Tail})
+	n.totals.addBounds(d.Lower, d.Upper)
+	n.totals.addCost(d.Cost, 1)
 	n.stats.ArcsAdded++
 	n.touchArc(a, r)
 	r.born = uint32(n.log.next() - 1)

@@ -26,13 +26,14 @@ func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
 		}
 		asked := n.forAsking(len(next))
 		for i := range next {
+			n.checkNode(next[i].Tail)
 			n.checkNode(next[i].Head)
 			in := n.nodes[next[i].Head].in
 			asked[i][0] = in.off + in.len
 		}
 		prefetch.Each(n.in.arena, asked, &asked[0][0])
-		for _, d := range next {
-			ids = append(ids, n.AddArc(d.Tail, d.Head, d.Lower, d.Upper, d.Cost))
+		for i := range next {
+			ids = append(ids, n.addArc(&next[i]))
 		}
 	}
 	return ids

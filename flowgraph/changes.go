@@ -24,6 +24,7 @@ func (c Change) Arc() (ArcID, bool) { return ArcID(c), c >= 0 }
 type changeLog struct {
 	entries []Change
 	first   Seq // of entries[0]
+	limit   int // of entries, until something has to be done for more
 	epoch   uint32
 	read    atomic.Bool // someone has read in this epoch
 }
@@ -61,32 +62,40 @@ func (n *Network) AddedSince(a ArcID, since Seq) bool {
 }
 
 func (n *Network) touchNode(v NodeID) {
-	n.beginEpoch()
-	if r := &n.nodes[v]; r.stamp != n.log.epoch {
-		r.stamp = n.log.epoch
+	if r := &n.nodes[v]; n.firstTouch(&r.stamp) {
 		n.appendChange(^Change(v))
 	}
 }
 
 func (n *Network) touchArc(a ArcID, r *arcRecord) {
-	n.beginEpoch()
-	if r.stamp != n.log.epoch {
-		r.stamp = n.log.epoch
+	if n.firstTouch(&r.stamp) {
 		n.appendChange(Change(a))
 	}
 }
 
-func (n *Network) beginEpoch() {
+// firstTouch tells whether what has the stamp is not yet logged in this epoch, and stamps it.
+func (n *Network) firstTouch(stamp *uint32) bool {
 	l := &n.log
 	if l.read.Load() || l.epoch == 0 {
 		l.read.Store(false)
 		l.epoch++
 	}
+	first := *stamp != l.epoch
+	*stamp = l.epoch
+	return first
 }
 
-// appendChange keeps at least half as many entries as there are ids: to compare all of
-// them in order is the cheaper way then.
 func (n *Network) appendChange(c Change) {
+	l := &n.log
+	if len(l.entries) >= l.limit {
+		n.makeRoom()
+	}
+	l.entries = append(l.entries, c)
+}
+
+// makeRoom keeps at least half as many entries as there are ids: to compare all of
+// them in order is the cheaper way then.
+func (n *Network) makeRoom() {
 	l := &n.log
 	window := max(minWindow, (len(n.nodes)+len(n.arcs))/2)
 	if len(l.entries) >= 2*window {
@@ -99,5 +108,5 @@ func (n *Network) appendChange(c Change) {
 		// Twice as long at once: small steps would be many long pauses.
 		l.entries = slices.Grow(l.entries, max(minWindow, len(l.entries)))
 	}
-	l.entries = append(l.entries, c)
+	l.limit = min(2*window, cap(l.entries))
 }
