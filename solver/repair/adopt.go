@@ -42,7 +42,7 @@ func (s *Solver) AdoptOlder(n *flowgraph.Network, found Older) {
 	s.known(found, touched, complete)
 	for v, k := range s.kinds {
 		if k == isSource {
-			s.dirty.add(int32(v))
+			s.lookAgain(int32(v))
 		}
 	}
 }

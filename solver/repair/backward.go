@@ -80,7 +80,7 @@ func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through 
 		return
 	}
 	x.seen, x.label, x.over, x.through = s.search, label, over, through
-	if s.excess[w] > 0 || s.collectors.on[w] {
+	if s.excess[w] > 0 || s.collectors.has(w) {
 		t.set(key, w, none, none)
 		return
 	}

@@ -74,14 +74,17 @@ func (s *Solver) searchAlong(dir int64, nodes []int32, budget solver.Budget) sol
 	s.tell(dir)
 	s.needy = s.needy[:0]
 	for _, v := range nodes {
-		if s.excess[v]*dir > 0 && v != s.ground && !s.collectors.on[v] {
+		if s.excess[v]*dir > 0 && v != s.ground && !s.collectors.has(v) {
 			s.needy = append(s.needy, v)
 		}
 	}
 	for next := range blocks(s.needy) {
 		s.askForNodes(next)
+		if dir > 0 {
+			s.askForSteps(next)
+		}
 		for _, v := range next {
-			for s.excess[v]*dir > 0 && !s.collectors.on[v] {
+			for s.excess[v]*dir > 0 && !s.collectors.has(v) {
 				if dir > 0 {
 					s.courts.forget()
 				}
@@ -174,8 +177,75 @@ func (s *Solver) collect(dir int64) target {
 
 // takes is how much a path may bring to v, where searches end.
 func (s *Solver) takes(v int32, dir int64) int64 {
-	if s.collectors.on[v] {
+	if s.collectors.has(v) {
 		return far
 	}
 	return -s.excess[v] * dir
+}
+
+// askForSteps asks for what the first steps of searches forward from sources need: the cheapest
+// place of each, who is there, and where those could go who are near enough to it.
+func (s *Solver) askForSteps(nodes []int32) {
+	prefetch.Each(s.payers, nodes, &nodes[0])
+	for _, v := range nodes {
+		if s.kinds[v] == isSource {
+			s.askForOut(v)
+		}
+	}
+	heads, reach := s.tails[:0], s.reaches[:0]
+	for _, v := range nodes {
+		if s.kinds[v] != isSource {
+			continue
+		}
+		best, least, wait := flowgraph.Ref{Node: flowgraph.NoNode}, far, far
+		for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+			value := int64(ref.Cost) + s.price[ref.Node]
+			if s.passable.has(int32(ref.Node)) {
+				wait = min(wait, value)
+			} else if value < least {
+				best, least = ref, value
+			}
+		}
+		if least < wait {
+			heads = append(heads, int32(best.Node))
+			reach = append(reach, wait+foresight*s.rise-int64(best.Cost))
+		}
+	}
+	s.tails, s.reaches = heads, reach
+	if len(heads) == 0 {
+		return
+	}
+	prefetch.Each(s.nodes, heads, &heads[0])
+	for _, w := range heads {
+		x := &s.nodes[w]
+		for i := 0; i < len(x.held); i += 2 {
+			prefetch.Line(&x.held[i])
+		}
+		if len(x.in) > 0 {
+			prefetch.Line(&x.in[0])
+		}
+	}
+	movers := s.others[:0]
+	for i, w := range heads {
+		held := s.nodes[w].held
+		for _, b := range s.hubs {
+			if len(held) > 0 && b.moves[w].stale {
+				prefetch.Each(b.ways, held, &held[0].from)
+			}
+		}
+		for k := range held {
+			if held[k].rest-held[k].cost < reach[i] {
+				movers = append(movers, held[k].from)
+			}
+		}
+	}
+	s.others = movers
+	if len(movers) == 0 {
+		return
+	}
+	prefetch.Each(s.payers, movers, &movers[0])
+	flowgraph.AskForNodes(s.net, movers, &movers[0])
+	for _, v := range movers {
+		s.askForOut(v)
+	}
 }

@@ -38,6 +38,9 @@ func (m *marks) add(i int32) {
 	}
 }
 
+// has is faster than a look at the flag where mostly there are none.
+func (m *marks) has(i int32) bool { return len(m.list) > 0 && m.on[i] }
+
 func (m *marks) clear() {
 	for _, i := range m.list {
 		m.on[i] = false

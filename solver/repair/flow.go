@@ -137,10 +137,10 @@ func (s *Solver) hold(a int32) {
 	value := r.cost + s.at(r.head)
 	switch p.count {
 	case 0:
-		p.arc, p.head, p.cost = a, r.head, r.cost
+		p.arc, p.head, p.cost, p.pos = a, r.head, r.cost, r.pos
 	case 1:
 		value = max(value, p.cost+s.at(p.head))
-		s.nodes[p.head].held[s.arcs[p.arc].pos].rest = -far
+		s.nodes[p.head].held[p.pos].rest = -far
 	default:
 		value = max(value, s.price[r.tail])
 	}
@@ -170,8 +170,9 @@ func (s *Solver) release(a int32) {
 		return
 	}
 	for _, ref := range s.net.Out(flowgraph.NodeID(r.tail)) {
-		if q := &s.arcs[ref.Arc]; int32(ref.Arc) != a && q.tail == r.tail && q.flow > q.lower {
-			p.arc, p.head, p.cost = int32(ref.Arc), q.head, q.cost
+		if b := int32(ref.Arc); b != a && s.hasLoad(b) && s.arcs[b].tail == r.tail {
+			q := &s.arcs[b]
+			p.arc, p.head, p.cost, p.pos = b, q.head, q.cost, q.pos
 			s.publish(r.tail)
 			break
 		}
@@ -184,8 +185,12 @@ func (s *Solver) unlist(a int32) {
 	x := &s.nodes[r.head]
 	if s.kinds[r.tail] == isSource {
 		last := len(x.held) - 1
-		x.held[r.pos] = x.held[last]
-		s.arcs[x.held[r.pos].arc].pos = r.pos
+		h := &x.held[r.pos]
+		*h = x.held[last]
+		s.arcs[h.arc].pos = r.pos
+		if p := &s.payers[h.from]; p.arc == h.arc {
+			p.pos = r.pos
+		}
 		x.held = x.held[:last]
 		return
 	}

@@ -359,7 +359,7 @@ func (s *Solver) reach(t *target, w, last int32, label int64, over, through int3
 		return
 	}
 	x.seen, x.label, x.over, x.through = s.search, label, over, through
-	if s.excess[w] < 0 || s.collectors.on[w] {
+	if s.excess[w] < 0 || s.collectors.has(w) {
 		t.set(key, w, none, none)
 		return
 	}
@@ -401,6 +401,10 @@ func (s *Solver) expand(t *target, v int32, key int64) {
 		if base+h.rest >= t.cost {
 			continue
 		}
+		if h.rest > -far {
+			s.queue.push(item{max(base+h.rest, key), h.from})
+			continue
+		}
 		p := &s.payers[h.from]
 		if bound := base + p.without(h.arc); bound < t.cost && p.improves(s.search, base) {
 			p.seen, p.label, p.via = s.search, base, h.arc
@@ -421,12 +425,19 @@ func (s *Solver) expand(t *target, v int32, key int64) {
 // bounds.
 func (s *Solver) open(t *target, source int32) {
 	p := &s.payers[source]
-	base, via := p.label, p.via
-	if via == none {
-		return // opened before
+	var base int64
+	var via, v int32
+	if p.count == 1 {
+		via, v = p.arc, p.head
+		base = s.nodes[v].label - p.cost
+	} else {
+		base, via = p.label, p.via
+		if via == none {
+			return // opened before
+		}
+		p.via = none
+		v = s.arcs[via].head
 	}
-	p.via = none
-	v := s.arcs[via].head
 	p.first, p.second, p.best = far, far, none
 	out := s.net.Out(flowgraph.NodeID(source))
 	s.work.Units += int64(len(out))
@@ -514,25 +525,25 @@ func (s *Solver) sendForward(v int32, t target) {
 	if t.over == none {
 		end = t.node
 	} else {
+		if t.through != none {
+			s.addFlow(t.through, -amount)
+		}
 		if t.node == none || s.arc(t.over).head == s.ground {
 			s.addFlow(t.over, amount)
 		} else {
 			s.addFlow(t.over, -amount)
 		}
-		if t.through != none {
-			s.addFlow(t.through, -amount)
-		}
 	}
 	for w := t.node; w != none && w != v; {
 		x := &s.nodes[w]
 		prev := s.back(w, v)
+		if x.through != none {
+			s.addFlow(x.through, -amount)
+		}
 		if s.arc(x.over).head == w {
 			s.addFlow(x.over, amount)
 		} else {
 			s.addFlow(x.over, -amount)
-		}
-		if x.through != none {
-			s.addFlow(x.through, -amount)
 		}
 		w = prev
 	}

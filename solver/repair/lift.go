@@ -56,7 +56,7 @@ func (s *Solver) lift() bool {
 			s.compare(int32(v))
 		}
 	}
-	s.dirty.clear()
+	s.dirty = s.dirty[:0]
 	return true
 }
 

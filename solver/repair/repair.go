@@ -133,7 +133,8 @@ type payer struct {
 	count         int32 // arcs with movable flow
 	seen          uint32
 	via           int32 // arc by which the path enters the source, or none once opened
-	_             int64 // one cache line
+	pos           int32 // where arc is listed at head
+	listed        bool  // it is to be compared again
 }
 
 // improves tells whether a path of the given cost is the best to p so far.
@@ -167,7 +168,7 @@ func (s *Solver) publish(v int32) {
 	p := &s.payers[v]
 	s.second[v] = p.second
 	if p.count == 1 && p.arc != none {
-		s.nodes[p.head].held[s.arcs[p.arc].pos].rest = p.without(p.arc)
+		s.nodes[p.head].held[p.pos].rest = p.without(p.arc)
 	}
 }
 
@@ -242,9 +243,9 @@ type Solver struct {
 	patience, spent int64
 	adviser         *netsimplex.Solver
 	step            step
-	pending         marks // nodes that may be out of balance
-	dirty           marks // sources to compare again
-	suspect         marks // nodes whose arcs to compare again
+	pending         marks   // nodes that may be out of balance
+	dirty           []int32 // sources to compare again
+	suspect         marks   // nodes whose arcs to compare again
 	todo            []int32
 	raised          []uint32
 	repriced        []int32 // arcs of sources whose cost has yet to be taken in
@@ -255,7 +256,8 @@ type Solver struct {
 	fresh         []int32 // others, and those of which more than the cost has to be taken in
 	gone, kept    []int32 // scratch of takeFormer
 	tails, others []int32 // scratch of what is asked for ahead
-	batch         uint32  // stamps arcs whose flow moved since the last optimum
+	reaches       []int64
+	batch         uint32 // stamps arcs whose flow moved since the last optimum
 	moved         []movement
 	changed       []flowgraph.ArcID
 }

@@ -35,7 +35,7 @@ func (s *Solver) suspectAround(v int32) {
 	}
 	for _, ref := range in {
 		if s.kinds[ref.Node] == isSource {
-			s.dirty.add(int32(ref.Node))
+			s.lookAgain(int32(ref.Node))
 		} else {
 			s.suspectArc(int32(ref.Arc))
 		}

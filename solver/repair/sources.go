@@ -13,6 +13,7 @@ func (s *Solver) compare(v int32) {
 		return
 	}
 	p := &s.payers[v]
+	p.listed = false
 	holds := p.count > 0
 	for p.count > 0 {
 		dearest, most, cheapest, least := s.bound(v)
@@ -35,15 +36,22 @@ func (s *Solver) compare(v int32) {
 func (s *Solver) askForValues(nodes []int32) {
 	flowgraph.AskForNodes(s.net, nodes, &nodes[0])
 	prefetch.Each(s.payers, nodes, &nodes[0])
+	prefetch.Each(s.excess, nodes, &nodes[0])
 	for _, v := range nodes {
 		if s.kinds[v] == isSource && s.payers[v].count > 0 {
 			s.askForOut(v)
 		}
 	}
 	for _, v := range nodes {
-		if s.kinds[v] == isSource && s.payers[v].count > 0 {
+		if p := &s.payers[v]; s.kinds[v] == isSource && p.count > 0 {
 			if out := s.net.Out(flowgraph.NodeID(v)); len(out) > 0 {
 				prefetch.Each(s.price, out, &out[0].Node)
+				a := uint32(out[0].Arc)
+				prefetch.Line(&s.full[a>>6])
+				prefetch.Line(&s.loaded[a>>6])
+				if p.count == 1 {
+					prefetch.Line(&s.arcs[p.arc])
+				}
 			}
 		}
 	}
@@ -130,11 +138,11 @@ func (s *Solver) askForPrices(arcs []int32) {
 // as when waiting gets dearer for all, and the bounds tell.
 func (s *Solver) takePrice(a int32) {
 	r := &s.arcs[a]
-	if s.kinds[r.tail] != isSource {
+	if s.payers[r.tail].count <= 0 && s.kinds[r.tail] != isSource {
 		return // promoted since, at this cost
 	}
 	p, value := &s.payers[r.tail], r.cost+s.price[r.head]
-	held := s.hasLoad(a)
+	held := r.flow > r.lower
 	if held {
 		s.nodes[r.head].held[r.pos].cost = r.cost
 		if p.arc == a {
@@ -142,27 +150,35 @@ func (s *Solver) takePrice(a int32) {
 		}
 		s.price[r.tail] = max(s.price[r.tail], value)
 		if value > p.without(a) {
-			s.dirty.add(r.tail)
+			s.lookAgain(r.tail)
 		}
 	}
-	if s.hasRoom(a) {
+	if r.flow < r.upper {
 		if s.kinds[r.head] != isHub && value < p.second && (a != p.best || value < p.first) {
 			p.loosen(a, value)
 			s.publish(r.tail)
 		}
 		if p.count > 0 && value < s.price[r.tail] {
-			s.dirty.add(r.tail)
+			s.lookAgain(r.tail)
 		}
 	}
 	for _, b := range s.hubs {
 		if b.node == r.head {
 			b.found(s, a)
-			s.dirty.add(r.tail)
+			s.lookAgain(r.tail)
 		} else if held {
 			b.reconsider(s, r.head, a, r.tail)
 			if to := b.ways[r.tail]; to.arc != none && to.cost+s.price[b.node] < value {
-				s.dirty.add(r.tail)
+				s.lookAgain(r.tail)
 			}
 		}
+	}
+}
+
+// lookAgain has v, if it is a source, compared before the taking in ends.
+func (s *Solver) lookAgain(v int32) {
+	if p := &s.payers[v]; !p.listed {
+		p.listed = true
+		s.dirty = append(s.dirty, v)
 	}
 }

@@ -60,7 +60,6 @@ func (s *Solver) grow() {
 		s.pending.grow(k)
 		s.dearer.grow(k)
 		s.cheaper.grow(k)
-		s.dirty.grow(k)
 		s.suspect.grow(k)
 		for _, b := range s.hubs {
 			b.grow(k)
@@ -77,16 +76,16 @@ func (s *Solver) takeIn() bool {
 	}
 	for _, v := range s.pending.list {
 		if s.excess[v] < 0 && s.kinds[v] == isSource {
-			s.dirty.add(v)
+			s.lookAgain(v)
 		}
 	}
-	for next := range blocks(s.dirty.list) {
+	for next := range blocks(s.dirty) {
 		s.askForValues(next)
 		for _, v := range next {
 			s.compare(v)
 		}
 	}
-	s.dirty.clear()
+	s.dirty = s.dirty[:0]
 	return true
 }
 
@@ -219,8 +218,11 @@ func (s *Solver) takeFormer(since flowgraph.Seq) {
 		s.askForPrices(s.kept)
 		s.askForGone(s.gone)
 		for _, a := range next {
+			if s.same(a) && s.follow(a, since) {
+				continue
+			}
 			s.dropArc(a)
-			if s.net.ArcAlive(flowgraph.ArcID(a)) && !s.follow(a, since) {
+			if s.net.ArcAlive(flowgraph.ArcID(a)) {
 				s.fresh = append(s.fresh, a)
 			}
 		}
@@ -264,7 +266,9 @@ func (s *Solver) askForGone(arcs []int32) {
 		r := &s.arcs[a]
 		x := &s.nodes[r.head]
 		if int(r.pos) < len(x.held) {
-			prefetch.Line(&s.arcs[x.held[len(x.held)-1].arc])
+			last := &x.held[len(x.held)-1]
+			prefetch.Line(&s.arcs[last.arc])
+			prefetch.Line(&s.payers[last.from])
 		}
 		if x.entryArc != none {
 			prefetch.Line(&s.arcs[x.entryArc])
@@ -272,10 +276,11 @@ func (s *Solver) askForGone(arcs []int32) {
 	}
 }
 
-// follow takes in the cost of a if nothing else of it can have changed, and a source's.
+// follow takes in the cost of a, which is the same arc or one alike, if nothing else of it can have
+// changed, and a source's.
 func (s *Solver) follow(a int32, since flowgraph.Seq) bool {
 	r, d := &s.arcs[a], s.net.Arc(flowgraph.ArcID(a))
-	if !s.recorded.has(a) || s.kinds[r.tail] != isSource || r.lower != d.Lower || r.upper != d.Upper || s.net.AddedSince(flowgraph.ArcID(a), since) {
+	if s.payers[r.tail].count <= 0 && s.kinds[r.tail] != isSource || r.lower != d.Lower || r.upper != d.Upper || s.net.AddedSince(flowgraph.ArcID(a), since) {
 		return false
 	}
 	if old := r.cost; old != int64(d.Cost) {
@@ -301,7 +306,6 @@ func (s *Solver) askForSources(nodes []int32) {
 	prefetch.Each(s.price, nodes, first)
 	prefetch.Each(s.second, nodes, first)
 	prefetch.Each(s.pending.on, nodes, first)
-	prefetch.Each(s.dirty.on, nodes, first)
 	for _, b := range s.hubs {
 		prefetch.Each(b.ways, nodes, first)
 	}
@@ -318,7 +322,7 @@ func (s *Solver) dropArc(a int32) {
 	r := &s.arcs[a]
 	if s.kinds[r.head] == isHub {
 		s.hubOf(r.head).lost(r.tail, a)
-		s.dirty.add(r.tail)
+		s.lookAgain(r.tail)
 	}
 	if s.kinds[r.tail] == isSource && r.flow == 0 && r.lower == 0 && r.stamp != s.batch {
 		s.erase(a)
@@ -591,7 +595,7 @@ func (s *Solver) offered(a int32, d flowgraph.Arc) {
 	if s.kinds[d.Head] == isHub {
 		b := s.hubOf(int32(d.Head))
 		if b.found(s, a); b.double || s.payers[v].count > 0 {
-			s.dirty.add(v)
+			s.lookAgain(v)
 		}
 		return
 	}
@@ -606,7 +610,7 @@ func (s *Solver) offered(a int32, d flowgraph.Arc) {
 		return
 	}
 	if s.drawBeside(a); s.hasRoom(a) {
-		s.dirty.add(v)
+		s.lookAgain(v)
 	}
 }
 
@@ -675,7 +679,7 @@ func (s *Solver) Adopt(n *flowgraph.Network, found solver.Solution) {
 	}
 	s.todo = s.todo[:0]
 	s.suspect.clear()
-	s.dirty.clear()
+	s.dirty = s.dirty[:0]
 	for v, k := range s.kinds {
 		if k == isSource {
 			s.compare(int32(v))
