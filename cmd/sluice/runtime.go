@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 // tuneRuntime suits Go's runtime to a process that plans, as far as the environment does not say otherwise.
@@ -15,16 +17,24 @@ import (
 // The heap may grow to three times what is alive: at 12,500 hosts and 150,000 tasks 190 MB are alive and a cycle leaves some 15 MB
 // behind; the cycles during which garbage is collected are the slowest, and there are half as many of them as at Go's own setting.
 //
+// Three times what is alive may be more than the machine has, as where a replay of millions of tasks also keeps its measurements: as
+// the heap comes near to most of the memory of the machine, or of the control group, garbage is collected more often.
+//
 // One goroutine more may run than there are processors: one that syncs the journal keeps its turn until the runtime notices that
 // it waits for the disk, in a quiet moment 10 ms later. On two processors that was the other one, on which rows are priced.
 var tuneRuntime = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
 	}
+	// It leaves GOMEMLIMIT alone. Without a limit that it can find, there is none.
+	_, _ = memlimit.Set(memlimit.WithRatio(memoryPart), memlimit.WithProvider(memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)))
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	}
 })
+
+// memoryPart is what part of the memory the heap may take before garbage is collected more often: the journal maps files beside it.
+const memoryPart = 0.7
 
 // restCollector collects garbage in the pauses between cycles, long before the heap is so large that a cycle would have to
 // help. Go collects all the same where there are no pauses. Its methods are safe for concurrent use.

@@ -21,6 +21,7 @@ const (
 )
 
 const (
+	autolimit  = "github.com/KimMachineGun/automemlimit/memlimit"
 	badger     = "github.com/dgraph-io/badger/v4"
 	btree      = "github.com/tidwall/btree"
 	cbor       = "github.com/fxamacker/cbor/v2"
@@ -145,7 +146,7 @@ var table = []row{
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
 		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
-		cobra, pflag, yaml, term, errgroup, genproto, grpc, protobuf,
+		autolimit, cobra, pflag, yaml, term, errgroup, genproto, grpc, protobuf,
 	}, shell},
 
 	{"test/arch", nil, support},
