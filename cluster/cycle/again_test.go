@@ -195,25 +195,25 @@ func TestAHostIsKeptUntilOthersMayBeAsked(t *testing.T) {
 // have others asked by the plans that follow, and no hosts kept until others end.
 func TestNoHostIsKeptForWhomTheNextPlanMakesRoom(t *testing.T) {
 	s := newShared(t)
-	var small, large []cluster.HostID
+	var large []cluster.HostID
 	for i := range 3 {
 		large = append(large, s.host(i, vector(2, 0)))
 	}
 	s.job(cluster.RootPool, 3, 1, func(j *cluster.JobSpec) { j.Limits.MaxPreempted = 1 })
 	s.settle()
-	drain := func(hosts []cluster.HostID, drain bool) {
-		for _, h := range hosts {
-			s.emit(&cluster.HostDrain{ID: h, Drain: drain})
+	drain := func(on bool) {
+		for _, h := range large {
+			s.emit(&cluster.HostDrain{ID: h, Drain: on})
 		}
 	}
-	drain(large, true)
+	drain(true)
 	for i := range 3 {
-		small = append(small, s.host(3+i, vector(1, 0)))
+		s.host(3+i, vector(1, 0))
 	}
 	s.job(cluster.RootPool, 3, 2, urgent(1))
 	s.step()
 	s.now = s.now.Add(5 * time.Minute)
-	drain(large, false)
+	drain(false)
 	for range large {
 		out := s.step()
 		require.Len(t, out.Displacements, 1)
