@@ -256,8 +256,8 @@ type Solver struct {
 	fresh         []int32 // others, and those of which more than the cost has to be taken in
 	gone, kept    []int32 // scratch of takeFormer
 	tails, others []int32 // scratch of what is asked for ahead
-	reaches       []int64
-	batch         uint32 // stamps arcs whose flow moved since the last optimum
+	reaches       []int64 // scratch of askForSteps
+	batch         uint32  // stamps arcs whose flow moved since the last optimum
 	moved         []movement
 	changed       []flowgraph.ArcID
 }

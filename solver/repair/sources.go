@@ -9,11 +9,11 @@ import (
 // have, withdraws what it holds beyond its supply, dearest first, and renews
 // what is cached of it.
 func (s *Solver) compare(v int32) {
+	p := &s.payers[v]
+	p.listed = false
 	if s.kinds[v] != isSource {
 		return
 	}
-	p := &s.payers[v]
-	p.listed = false
 	holds := p.count > 0
 	for p.count > 0 {
 		dearest, most, cheapest, least := s.bound(v)
