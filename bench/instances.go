@@ -16,17 +16,13 @@ import (
 // ErrSmall is returned by [RunInstance] for a problem below the wanted size.
 var ErrSmall = errors.New("bench: the problem is too small")
 
-// RunInstance solves the problem in a DIMACS file, plain or gzip, cold and as
-// often as repeats says, with peers in turn. Its ratio is of medians.
-func RunInstance(ctx context.Context, name, file string, minArcs, repeats int, o Options) (*Result, error) {
-	n, err := readInstance(file)
-	if err != nil {
-		return nil, err
-	}
+// RunInstance solves one problem cold, as often as repeats says, with peers in
+// turn. Its ratio is of medians.
+func RunInstance(ctx context.Context, name string, n *flowgraph.Network, minArcs, repeats int, o Options) (*Result, error) {
 	if n.NumArcs() < minArcs {
 		return nil, ErrSmall
 	}
-	w := Workload{Name: strings.NewReplacer("/", "-", " ", "-").Replace(name), About: "DIMACS instance", Mode: Cold, Samples: repeats, Instance: true}
+	w := Workload{Name: strings.NewReplacer("/", "-", " ", "-").Replace(name), About: "instance", Mode: Cold, Samples: repeats, Instance: true}
 	return measure(w, o, func(r *run) error {
 		r.net = n
 		r.result.Counts = Counts{Nodes: n.NumNodes(), Arcs: n.NumArcs()}
@@ -56,7 +52,8 @@ func RunInstance(ctx context.Context, name, file string, minArcs, repeats int, o
 	})
 }
 
-func readInstance(file string) (*flowgraph.Network, error) {
+// ReadInstance reads the problem in a DIMACS file, plain or gzip.
+func ReadInstance(file string) (*flowgraph.Network, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("bench: instance: %w", err)

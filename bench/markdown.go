@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // WriteMarkdown writes the tables of the documentation: one row for each run and
@@ -59,16 +60,19 @@ func (r *Report) writeInstanceRows(w io.Writer) {
 			continue
 		}
 		if first {
-			_, _ = io.WriteString(w, "\n| instance | nodes | arcs | algorithm | cold | LEMON cold | ratio |\n|---|--:|--:|---|--:|--:|--:|\n")
+			_, _ = io.WriteString(w, "\n| instance | nodes | arcs | algorithm | cold |")
+			for _, p := range run.Peers {
+				_, _ = fmt.Fprintf(w, " %s | ratio |", p.Name)
+			}
+			_, _ = fmt.Fprintf(w, "\n|---|--:|--:|---|--:|%s\n", strings.Repeat("--:|--:|", len(run.Peers)))
 			first = false
 		}
 		for _, a := range run.Algorithms {
-			peer := ""
-			if len(run.Peers) > 0 {
-				peer = short(run.Peers[0].Times.Median)
+			_, _ = fmt.Fprintf(w, "| %s | %d | %d | %s | %s |", run.Workload.Name, run.Counts.Nodes, run.Counts.Arcs, a.Name, short(a.Cold.Median))
+			for _, p := range run.Peers {
+				_, _ = fmt.Fprintf(w, " %s | %s |", short(p.Times.Median), ratio(p.Times.Median/a.Cold.Median))
 			}
-			_, _ = fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s | %s |\n",
-				run.Workload.Name, run.Counts.Nodes, run.Counts.Arcs, a.Name, short(a.Cold.Median), peer, ratio(a.Ratio))
+			_, _ = fmt.Fprintln(w)
 		}
 	}
 	for _, m := range r.GeometricMeans() {

@@ -2,11 +2,12 @@
 # Runs declared workloads and keeps the results with machine and commit.
 #
 #   bench/run.sh short      a few minutes, 1,000 hosts
-#   bench/run.sh full       everything in docs/solver.md: the next five, half an hour
+#   bench/run.sh full       everything in docs/solver.md: the next six, half an hour
 #   bench/run.sh workloads  the declared workloads against LEMON; most of that time
 #   bench/run.sh growth     by hosts, tasks, classes and changes: two minutes
 #   bench/run.sh scale      50,000 hosts: a minute
 #   bench/run.sh instances  known DIMACS instances against LEMON: a minute
+#   bench/run.sh families   families of networks against both algorithms of LEMON: two minutes
 #   bench/run.sh shapes     what the differential tests draw against LEMON: a minute
 #   bench/run.sh cycle      whole cycles with a journal that syncs, some minutes
 #   bench/run.sh replays    what the flow is worth: replays with it and without, a quarter of an hour
@@ -74,8 +75,9 @@ replay() {
 	keep "$name" sim --verify --planner flow,greedy "$@"
 }
 
+# peers [ALGORITHMS] are the flags that ask for the peer.
 peers() {
-	[ -z "$peer" ] || echo "--peer=$peer --lemon=networksimplex"
+	[ -z "$peer" ] || echo "--peer=$peer --lemon=${1:-networksimplex}"
 }
 
 drawn=$(dirname "$binary")
@@ -105,6 +107,10 @@ step() {
 		run instances instances "${SLUICE_DATA:?names the folder with mcf-instances}/mcf-instances" --repeats 3 $(peers)
 		;;
 	# shellcheck disable=SC2046
+	families)
+		run families instances --families --repeats 3 $(peers networksimplex,costscaling)
+		;;
+	# shellcheck disable=SC2046
 	shapes)
 		mkdir -p "$drawn/shapes"
 		go test ./solver/solvertest/difftest -run TestLarge -count 1 -args -export "$drawn/shapes"
@@ -124,9 +130,10 @@ full)
 		step $name
 	done
 	[ -z "${SLUICE_DATA:-}" ] || step instances
+	step families
 	step shapes
 	;;
-workloads | growth | scale | instances | shapes)
+workloads | growth | scale | instances | families | shapes)
 	step "$suite"
 	;;
 cycle)
@@ -179,7 +186,7 @@ gap)
 	keep gap bench gap
 	;;
 *)
-	echo "usage: bench/run.sh short|full|workloads|growth|scale|instances|shapes|cycle|replays|quality|gap" >&2
+	echo "usage: bench/run.sh short|full|workloads|growth|scale|instances|families|shapes|cycle|replays|quality|gap" >&2
 	exit 2
 	;;
 esac

@@ -127,8 +127,10 @@ func TestRunRefuses(t *testing.T) {
 func TestRunInstance(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "n.min")
 	require.NoError(t, os.WriteFile(file, []byte("p min 3 3\nn 1 2\nn 3 -2\na 1 2 0 2 1\na 2 3 0 1 1\na 1 3 0 2 5\n"), 0o600))
+	n, err := ReadInstance(file)
+	require.NoError(t, err)
 	options := Options{Algorithms: []string{"netsimplex", "ssp"}, Clock: Wall, Verify: true}
-	r, err := RunInstance(t.Context(), "a/n", file, 3, 4, options)
+	r, err := RunInstance(t.Context(), "a/n", n, 3, 4, options)
 	require.NoError(t, err)
 	require.Equal(t, "a-n", r.Workload.Name)
 	require.Equal(t, Counts{Nodes: 3, Arcs: 3}, r.Counts)
@@ -136,16 +138,16 @@ func TestRunInstance(t *testing.T) {
 	require.Equal(t, 4, r.Algorithms[1].Verified)
 
 	options.Peers = []Peer{fakePeer{}}
-	r, err = RunInstance(t.Context(), "n", file, 3, 4, options)
+	r, err = RunInstance(t.Context(), "n", n, 3, 4, options)
 	require.NoError(t, err)
 	require.Equal(t, 4, r.Peers[0].Agreed)
 	require.Equal(t, 4, r.Algorithms[0].Cold.Count)
 	options.Peers[0] = fakePeer{lie: 1}
-	_, err = RunInstance(t.Context(), "n", file, 3, 4, options)
+	_, err = RunInstance(t.Context(), "n", n, 3, 4, options)
 	require.ErrorIs(t, err, ErrDisagree)
-	_, err = RunInstance(t.Context(), "n", file, 4, 4, options)
+	_, err = RunInstance(t.Context(), "n", n, 4, 4, options)
 	require.ErrorIs(t, err, ErrSmall)
-	_, err = RunInstance(t.Context(), "n", file+"x", 4, 4, options)
+	_, err = ReadInstance(file + "x")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 

@@ -12,64 +12,109 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-scheduler/sluice/bench"
+	"github.com/sluice-scheduler/sluice/bench/families"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 const benchInstancesHelp = `Measure cold solves of minimum-cost-flow problems in DIMACS files, plain or gzip.
-Of folders, every file that ends in .min or .min.gz is taken.
+Of folders, every file that ends in .min or .min.gz is taken. With --families,
+arguments are families of networks to draw instead, or none for all of them.
 
 Times are medians in milliseconds; the ratio is the median of the first peer
-over ours, with the geometric mean at the end.`
+over ours, with the geometric mean at the end. --export keeps what was solved.
+
+Families: `
 
 func newBenchInstancesCommand() *cobra.Command {
 	var f benchFlags
 	var minArcs, repeats int
+	var drawn bool
+	var seed uint64
 	cmd := &cobra.Command{
-		Use:   "instances FILE|FOLDER...",
-		Short: "Measure solvers on DIMACS problems",
-		Long:  benchInstancesHelp,
-		Args:  cobra.MinimumNArgs(1),
+		Use:   "instances FILE|FOLDER...|--families [FAMILY...]",
+		Short: "Measure solvers on DIMACS problems, or on families of networks",
+		Long:  benchInstancesHelp + strings.Join(familyNames(), ", ") + ".",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runBenchInstances(cmd, args, minArcs, repeats, f)
+			if repeats < 1 {
+				return usageError(cmd, fmt.Errorf("--repeats: %d is below 1", repeats))
+			}
+			if drawn {
+				instances, err := drawFamilies(args, seed)
+				if err != nil {
+					return usageError(cmd, err)
+				}
+				return runBenchInstances(cmd, instances, minArcs, repeats, f)
+			}
+			if len(args) == 0 {
+				return usageError(cmd, errors.New("name files or folders, or give --families"))
+			}
+			instances, err := findInstances(args)
+			if err != nil {
+				return exitError{exitFailure, err}
+			}
+			return runBenchInstances(cmd, instances, minArcs, repeats, f)
 		},
 	}
 	addRunFlags(cmd.Flags(), &f)
 	cmd.Flags().IntVar(&minArcs, "min-arcs", 1000, "leave out problems of fewer arcs")
 	cmd.Flags().IntVar(&repeats, "repeats", 5, "solves of each problem")
+	cmd.Flags().BoolVar(&drawn, "families", false, "draw networks of families")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "of what is drawn")
 	return cmd
 }
 
-// instance is a file with the name to show.
-type instance struct{ name, file string }
+// instance is a problem with the name to show.
+type instance struct {
+	name string
+	load func() (*flowgraph.Network, error)
+}
 
-func runBenchInstances(cmd *cobra.Command, args []string, minArcs, repeats int, f benchFlags) error {
-	if repeats < 1 {
-		return usageError(cmd, fmt.Errorf("--repeats: %d is below 1", repeats))
-	}
+func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeats int, f benchFlags) error {
 	options, err := f.options(cmd)
 	if err != nil {
 		return err
-	}
-	instances, err := findInstances(args)
-	if err != nil {
-		return exitError{exitFailure, err}
 	}
 	report := bench.NewReport(f.clock, time.Now())
 	bar := progressBar{w: cmd.ErrOrStderr()}
 	for i, x := range instances {
 		bar.label = x.name
 		bar.show(i, len(instances))
-		r, err := bench.RunInstance(cmd.Context(), x.name, x.file, minArcs, repeats, options)
-		if errors.Is(err, bench.ErrSmall) {
-			continue
+		n, err := x.load()
+		if err == nil {
+			var r *bench.Result
+			if r, err = bench.RunInstance(cmd.Context(), x.name, n, minArcs, repeats, options); err == nil {
+				report.Runs = append(report.Runs, r)
+			}
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, bench.ErrSmall) {
 			bar.clear()
 			return exitError{exitFailure, err}
 		}
-		report.Runs = append(report.Runs, r)
 	}
 	bar.clear()
 	return f.write(cmd.OutOrStdout(), report)
+}
+
+func familyNames() (names []string) {
+	for _, f := range families.All {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// drawFamilies returns those of the given names, or all.
+func drawFamilies(names []string, seed uint64) (drawn []instance, err error) {
+	for _, f := range families.All {
+		if len(names) == 0 || slices.Contains(names, f.Name) {
+			drawn = append(drawn, instance{f.Name, func() (*flowgraph.Network, error) { return f.Draw(seed, f.Nodes), nil }})
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(familyNames(), name) {
+			return nil, fmt.Errorf("no family %q: choose some of %s", name, strings.Join(familyNames(), ", "))
+		}
+	}
+	return drawn, nil
 }
 
 func findInstances(args []string) ([]instance, error) {
@@ -88,7 +133,7 @@ func findInstances(args []string) ([]instance, error) {
 			} else {
 				name = filepath.Base(name)
 			}
-			found = append(found, instance{filepath.ToSlash(name), path})
+			found = append(found, instance{filepath.ToSlash(name), func() (*flowgraph.Network, error) { return bench.ReadInstance(path) }})
 			return nil
 		})
 		if err != nil {

@@ -93,4 +93,9 @@ func TestBenchInstances(t *testing.T) {
 	require.Equal(t, exitUsage, bench(folder, "--repeats", "0"))
 	require.Equal(t, exitFailure, bench(filepath.Join(folder, "README")))
 	require.Contains(t, out.String(), "malformed")
+	require.Equal(t, exitUsage, bench(), "nothing to solve")
+	require.Equal(t, exitUsage, bench("--families", "magic"))
+	require.Zero(t, bench("--families", "one-path", "--repeats", "1", "--export", folder), out.String())
+	require.Regexp(t, `one-path +5000`, out.String())
+	require.FileExists(t, filepath.Join(folder, "one-path-0.min"))
 }

@@ -131,6 +131,7 @@ var table = []row{
 	{"cluster/sim/report", []string{"cluster/sim"}, shell},
 
 	{"bench", []string{"bench/peer", "flowgraph", "flowgraph/dimacs", "flowgraph/prefetch", "solver", "solver/registry", unix, yaml}, shell},
+	{"bench/families", []string{"flowgraph"}, shell},
 	{"bench/gap", []string{"cluster", "cluster/cycle", "costmodels", "flowgraph", "solver", "github.com/lanl/highs"}, shell},
 	{"bench/peer", []string{"flowgraph", "solver", "solver/registry"}, shell},
 	{"bench/quality", []string{"cluster", "cluster/cycle", "cluster/sim/trace", "costmodels", "solver"}, shell},
@@ -144,7 +145,7 @@ var table = []row{
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount", "cmd/sluice/internal/pki",
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
-		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/gap", "bench/peer", "bench/quality",
+		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/families", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
 		autolimit, cobra, pflag, yaml, term, errgroup, genproto, grpc, protobuf,
 	}, shell},
