@@ -67,6 +67,7 @@ type Stats struct {
 type Network struct {
 	nodes     []nodeRecord
 	arcs      []arcRecord
+	open      []uint64 // a bit for each arc, see Open
 	freeNodes []NodeID
 	freeArcs  []ArcID
 	out, in   adjacency

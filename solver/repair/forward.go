@@ -110,6 +110,7 @@ func (s *Solver) askForPlaces(nodes []int32) {
 	}
 	prefetch.Each(s.nodes, heads, &heads[0])
 	prefetch.Each(s.arcs, arcs, &arcs[0])
+	flowgraph.AskForArcs(s.net, arcs, &arcs[0])
 	for _, b := range s.hubs {
 		prefetch.Each(b.moves, heads, &heads[0])
 	}

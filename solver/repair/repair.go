@@ -88,6 +88,7 @@ type arc struct {
 	tail, head   int32
 	pos          int32 // where it is listed at its head: in held if the tail is a source, else in in
 	stamp        uint32
+	_            [2]int64 // a record then is one cache line
 }
 
 // holding is movable flow of one source into a node.
@@ -255,6 +256,7 @@ type Solver struct {
 	former        []int32 // arcs with a record that were touched
 	fresh         []int32 // others, and those of which more than the cost has to be taken in
 	gone, kept    []int32 // scratch of takeFormer
+	idle          bitset  // arcs that need not be taken in, see greet
 	tails, others []int32 // scratch of what is asked for ahead
 	reaches       []int64 // scratch of askForSteps
 	batch         uint32  // stamps arcs whose flow moved since the last optimum
@@ -407,10 +409,18 @@ func (s *Solver) finish() {
 	s.changed = s.changed[:0]
 	for next := range blocks(s.moved) {
 		prefetch.Each(s.arcs, next, &next[0].arc)
-		flowgraph.AskForArcs(s.net, next, &next[0].arc)
+		s.gone = s.gone[:0]
+		for _, m := range next {
+			if !s.recorded.has(m.arc) {
+				s.gone = append(s.gone, m.arc)
+			}
+		}
+		if len(s.gone) > 0 {
+			flowgraph.AskForArcs(s.net, s.gone, &s.gone[0])
+		}
 		for _, m := range next {
 			r := &s.arcs[m.arc]
-			if r.stamp != s.batch || !s.net.ArcAlive(flowgraph.ArcID(m.arc)) {
+			if r.stamp != s.batch || !s.recorded.has(m.arc) && !s.net.ArcAlive(flowgraph.ArcID(m.arc)) {
 				continue // gone, or listed
 			}
 			if r.flow != m.flow || m.list && r.flow != 0 {

@@ -43,6 +43,7 @@ func (s *Solver) grow() {
 		s.recorded = extend(s.recorded, words)
 		s.full = extend(s.full, words)
 		s.loaded = extend(s.loaded, words)
+		s.idle = extend(s.idle, words)
 	}
 	if k := n.NodeBound(); k > len(s.kinds) {
 		s.kinds = extend(s.kinds, k)
@@ -377,6 +378,7 @@ func (s *Solver) vacate(v int32, amount int64) {
 func (s *Solver) erase(a int32) {
 	s.arcs[a] = arc{stamp: s.arcs[a].stamp}
 	s.recorded.set(a, false)
+	s.full.set(a, false)
 	s.loaded.set(a, false)
 }
 
@@ -388,6 +390,29 @@ func (s *Solver) takeNodes() {
 		s.askForSources(next)
 		for _, v := range next {
 			s.node(v)
+		}
+		for _, v := range next {
+			if s.isNew(v) {
+				s.askForOut(v)
+			}
+		}
+		for _, v := range next {
+			if s.isNew(v) {
+				s.greet(v)
+			}
+		}
+	}
+}
+
+// isNew tells whether v is a source that has no flow yet.
+func (s *Solver) isNew(v int32) bool { return s.kinds[v] == isSource && s.payers[v].count == 0 }
+
+// greet lists as idle the arcs of v, which is new, of which nothing is to be known: they may be
+// empty, have room and lead to no hub. Of these not even the network's records are read.
+func (s *Solver) greet(v int32) {
+	for _, ref := range s.net.Out(flowgraph.NodeID(v)) {
+		if a := int32(ref.Arc); s.kinds[ref.Node] == isCore && s.net.Open(ref.Arc) && !s.recorded.has(a) && !s.full.has(a) {
+			s.idle.set(a, true)
 		}
 	}
 }
@@ -466,9 +491,11 @@ func (s *Solver) enlist(a int32) {
 	}
 }
 
-// setArcs takes in the bounds and costs of arcs that were touched and are not yet taken in. Most
-// are of sources that are new: nothing is to be known of them but whether they have room.
+// setArcs takes in the bounds and costs of arcs that were touched, are not idle and not yet
+// taken in.
 func (s *Solver) setArcs(since flowgraph.Seq) {
+	s.fresh = slices.DeleteFunc(s.fresh, s.idle.has)
+	clear(s.idle)
 	for next := range blocks(s.fresh) {
 		s.askForTails(next)
 		rest := s.others[:0]
@@ -579,6 +606,9 @@ func (s *Solver) setArc(a int32, since flowgraph.Seq) {
 		s.force(a, x)
 	}
 	if s.kinds[r.tail] == isSource {
+		if !held && r.flow > r.lower {
+			s.lookAgain(r.tail) // its bounds may know nothing of arcs that were idle
+		}
 		s.drawBeside(a)
 		s.repriced = append(s.repriced, a)
 		return
