@@ -13,18 +13,17 @@ func (s *Solver) backward(v int32) bool {
 	s.courts.trim(len(s.arcs))
 	s.reachBack(&t, v, none, 0, none, none)
 	from := -s.price[v]
-	for least := -far; len(s.queue) > 0; {
+	for s.queue.size > 0 {
 		top := s.queue.pop()
 		if top.key >= t.cost {
 			break
 		}
-		if top.key < least {
+		if s.queue.fell {
 			s.broken = true
 			return false
 		}
-		least = top.key
 		if top.node < 0 {
-			s.expandRest(&t, ^top.node, least)
+			s.expandRest(&t, ^top.node, top.key)
 			continue
 		}
 		if int(top.node) >= len(s.kinds) {
@@ -41,7 +40,7 @@ func (s *Solver) backward(v int32) bool {
 		}
 		s.settled = append(s.settled, top.node)
 		s.work.Steps++
-		s.expandBack(&t, top.node, least)
+		s.expandBack(&t, top.node, top.key)
 		if s.tires() {
 			t = s.collect(-1)
 			break
@@ -90,7 +89,7 @@ func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through 
 			return
 		}
 	}
-	s.queue.push(item{key, w})
+	s.queue.push(item{key: key, node: w})
 }
 
 // expandBack steps from v, which is settled at the given key, to all its residual
@@ -160,7 +159,7 @@ func (s *Solver) expandHub(t *target, v int32, key int64) {
 		s.work.Units += int64(len(b.blocks))
 		for k, least := range b.blocks {
 			if bound := label + least; bound < t.cost {
-				s.queue.push(item{max(bound, key), int32(len(s.kinds) + k*maxHubs + i)})
+				s.queue.push(item{key: max(bound, key), node: int32(len(s.kinds) + k*maxHubs + i)})
 			}
 		}
 	}

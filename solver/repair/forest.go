@@ -25,13 +25,6 @@ type stem struct {
 	place  place
 }
 
-// event is an arc that will join a node to the forest, or reach the ground.
-type event struct {
-	key int64 // level at which it is due, or a bound from below
-	arc int32
-	to  int32
-}
-
 // forest grows from all nodes that have something to send at once: forward, from
 // excess, along residual arcs, or backward, from lack, against them.
 type forest struct {
@@ -44,9 +37,9 @@ type forest struct {
 	members []int32 // that are inside, or were
 	young   []int32 // to be expanded
 	next    int     // of them
-	ready   []event // ways out that cost nothing more
+	ready   []item  // ways out that cost nothing more
 	orphans []int32
-	events  radix
+	events  radix // arcs that will join a node, or reach the ground: at that level or later
 }
 
 // at is the present price of v, which is inside or no source.
@@ -113,13 +106,14 @@ func (s *Solver) growStep() bool {
 		return true
 	}
 	f.young, f.next = f.young[:0], 0
-	e, found := f.events.pop()
-	if found {
-		s.work.Units++
-		f.level = max(f.level, e.key)
-		s.due(e)
+	if f.events.size == 0 {
+		return false
 	}
-	return found
+	e := f.events.pop()
+	s.work.Units++
+	f.level = max(f.level, e.key)
+	s.due(e)
+	return true
 }
 
 // fell ends the forest: everything keeps the price that it has.
@@ -163,7 +157,7 @@ func (s *Solver) join(v, arc, from int32) {
 	f.members = append(f.members, v)
 	f.young = append(f.young, v)
 	if s.excess[v]*f.dir < 0 {
-		f.ready = append(f.ready, event{f.level, none, v})
+		f.ready = append(f.ready, item{f.level, v, none})
 	}
 	if s.kinds[v] != isSource {
 		s.offerExit(v)
@@ -214,7 +208,7 @@ func (s *Solver) offerExit(v int32) {
 func (s *Solver) plan(slack int64, arc, to int32) {
 	f := &s.forest
 	s.broken = s.broken || slack < 0
-	e := event{f.level + slack, arc, to}
+	e := item{f.level + slack, to, arc}
 	if slack <= 0 && to == s.ground {
 		f.ready = append(f.ready, e)
 		return
@@ -297,28 +291,28 @@ func (s *Solver) spreadIn(v int32) {
 }
 
 // due deals with an event whose level has come.
-func (s *Solver) due(e event) {
+func (s *Solver) due(e item) {
 	f := &s.forest
-	if e.to == s.ground {
+	if e.node == s.ground {
 		s.leaveBy(e)
 		return
 	}
 	r := s.arc(e.arc)
-	u := r.tail + r.head - e.to
-	if f.stems[e.to].place != outside || f.stems[u].place == outside || s.bears(e.arc, e.to) == 0 {
+	u := r.tail + r.head - e.node
+	if f.stems[e.node].place != outside || f.stems[u].place == outside || s.bears(e.arc, e.node) == 0 {
 		return
 	}
-	p := s.price[e.to]
-	source := s.kinds[e.to] == isSource
+	p := s.price[e.node]
+	source := s.kinds[e.node] == isSource
 	if source {
-		p = s.worth(e.to)
+		p = s.worth(e.node)
 	}
 	slack := s.slack(r, u, p)
 	s.broken = s.broken || slack < 0
 	if slack <= 0 {
-		s.join(e.to, e.arc, u)
+		s.join(e.node, e.arc, u)
 	} else if source && slack < far/2 {
-		s.plan(slack, e.arc, e.to)
+		s.plan(slack, e.arc, e.node)
 	}
 }
 
@@ -341,11 +335,11 @@ func (s *Solver) bears(a, v int32) int64 {
 }
 
 // leaveBy sends what it can out of the forest.
-func (s *Solver) leaveBy(e event) {
+func (s *Solver) leaveBy(e item) {
 	f := &s.forest
-	if e.to != s.ground {
-		for f.units > 0 && f.stems[e.to].place != outside && s.excess[e.to]*f.dir < 0 {
-			s.augment(e.to, none)
+	if e.node != s.ground {
+		for f.units > 0 && f.stems[e.node].place != outside && s.excess[e.node]*f.dir < 0 {
+			s.augment(e.node, none)
 		}
 		return
 	}

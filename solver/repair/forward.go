@@ -48,7 +48,7 @@ func (s *Solver) begin() {
 		}
 		s.search = 1
 	}
-	s.queue = s.queue[:0]
+	s.queue.reset()
 	s.settled = s.settled[:0]
 }
 
@@ -191,7 +191,7 @@ func (s *Solver) place(v int32, best flowgraph.Ref) {
 	for s.excess[v] > 0 {
 		s.begin()
 		t, own := s.leave(v, 0)
-		if !t.found && !own.found || len(s.queue) > 0 && s.queue[0].key < t.cost {
+		if !t.found && !own.found || s.queue.size > 0 && s.queue.least() < t.cost {
 			return
 		}
 		s.end(v, t, own)
@@ -199,18 +199,18 @@ func (s *Solver) place(v int32, best flowgraph.Ref) {
 }
 
 func (s *Solver) order(list []int32) {
-	s.queue = s.queue[:0]
+	s.ranks = s.ranks[:0]
 	for _, v := range list {
 		key := -far
 		if s.kinds[v] == isSource {
 			key = s.regret(v)
 		}
-		s.queue = append(s.queue, item{key, v})
+		s.ranks = append(s.ranks, item{key: key, node: v})
 	}
-	slices.SortFunc(s.queue, func(a, b item) int {
+	slices.SortFunc(s.ranks, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.node, b.node))
 	})
-	for i, x := range s.queue {
+	for i, x := range s.ranks {
 		list[i] = x.node
 	}
 }
@@ -239,16 +239,15 @@ func (s *Solver) forward(v int32) bool {
 		s.reach(&t, v, none, 0, none, none)
 	}
 	ahead := 0
-	for least := -far; len(s.queue) > 0; {
+	for s.queue.size > 0 {
 		top := s.queue.pop()
 		if top.key >= t.cost {
 			break
 		}
-		if top.key < least {
+		if s.queue.fell {
 			s.broken = true
 			return false
 		}
-		least = top.key
 		if s.kinds[top.node] == isSource {
 			s.open(&t, top.node)
 			continue
@@ -259,10 +258,10 @@ func (s *Solver) forward(v int32) bool {
 		}
 		s.settled = append(s.settled, top.node)
 		s.work.Steps++
-		s.expand(&t, top.node, least)
-		if least >= own.cost {
+		s.expand(&t, top.node, top.key)
+		if top.key >= own.cost {
 			if ahead++; ahead == mostAhead {
-				t = target{cost: least}
+				t = target{cost: top.key}
 				break
 			}
 		}
@@ -370,7 +369,7 @@ func (s *Solver) reach(t *target, w, last int32, label int64, over, through int3
 			return
 		}
 	}
-	s.queue.push(item{key, w})
+	s.queue.push(item{key: key, node: w})
 }
 
 // expand steps from v, which is settled at the given key, to all its residual
@@ -403,13 +402,13 @@ func (s *Solver) expand(t *target, v int32, key int64) {
 			continue
 		}
 		if h.rest > -far {
-			s.queue.push(item{max(base+h.rest, key), h.from})
+			s.queue.push(item{key: max(base+h.rest, key), node: h.from})
 			continue
 		}
 		p := &s.payers[h.from]
 		if bound := base + p.without(h.arc); bound < t.cost && p.improves(s.search, base) {
 			p.seen, p.label, p.via = s.search, base, h.arc
-			s.queue.push(item{max(bound, key), h.from})
+			s.queue.push(item{key: max(bound, key), node: h.from})
 		}
 	}
 	for _, b := range s.hubs {

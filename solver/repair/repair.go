@@ -230,9 +230,10 @@ type Solver struct {
 	cores   int  // nodes that were no sources when hubs were last looked for
 	wide    int  // see Wide
 	broken  bool // a search went backwards: prices do not fit the flow
-	queue   heap
+	queue   radix
 	settled []int32
 	choices []flowgraph.Ref // scratch of placeAll
+	ranks   []item          // scratch of order
 	needy   []int32         // scratch of searchAlong
 	late    []int32         // nodes whose excess no free place takes
 	// dearer and cheaper list nodes whose price moved, unknown to sources.

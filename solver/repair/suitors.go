@@ -96,7 +96,7 @@ func (s *Solver) expandSuitors(t *target, v int32, key int64) {
 		}
 	}
 	if rest := label + l.cut; l.cut < far && rest < t.cost {
-		s.queue.push(item{max(rest, key), ^v})
+		s.queue.push(item{key: max(rest, key), node: ^v})
 	}
 }
 
@@ -153,6 +153,6 @@ func (s *Solver) court(t *target, v, a, u int32, cost, key int64) {
 		}
 	case p.improves(s.search, cost):
 		p.seen, p.label, p.via = s.search, cost, a
-		s.queue.push(item{max(cost-s.price[u], key), u})
+		s.queue.push(item{key: max(cost-s.price[u], key), node: u})
 	}
 }
