@@ -1,9 +1,6 @@
 package flowgraph
 
-import (
-	"slices"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // Seq is a position in the sequence of changes of one network. Zero is its
 // beginning.
@@ -21,16 +18,25 @@ func (c Change) Arc() (ArcID, bool) { return ArcID(c), c >= 0 }
 // changeLog is a window on the sequence of touched ids. Within one epoch, the
 // time between two reads by anyone, an id is logged once: whoever has not read
 // the first entry will find the state as it is when he does.
+//
+// When the array of entries is full, the later half of them remains: it has been copied,
+// step by step, to a second array, which takes its place. To drop entries, or to make room
+// for more of a network that grows, is no pause then.
 type changeLog struct {
 	entries []Change
-	first   Seq // of entries[0]
-	limit   int // of entries, until something has to be done for more
+	later   []Change // the later half of entries, from the middle of their array on
+	first   Seq      // of entries[0]
+	limit   int      // of entries, until something has to be done for more
 	epoch   uint32
 	read    atomic.Bool // someone has read in this epoch
 }
 
-// minWindow keeps small networks from trimming at every turn.
-const minWindow = 1 << 12
+const (
+	// minWindow keeps small networks from trimming at every turn.
+	minWindow = 1 << 12
+	// logStep is how many entries are copied at once.
+	logStep = 1 << 10
+)
 
 // Changes returns which nodes and arcs were touched since the given position,
 // and the position to ask from next time. An id may appear more than once if
@@ -93,20 +99,23 @@ func (n *Network) appendChange(c Change) {
 	l.entries = append(l.entries, c)
 }
 
-// makeRoom keeps at least half as many entries as there are ids: to compare all of
-// them in order is the cheaper way then.
+// makeRoom keeps half as many entries as there are ids: to compare all of them in order is
+// the cheaper way then. While the network grows it may be fewer.
 func (n *Network) makeRoom() {
 	l := &n.log
-	window := max(minWindow, (len(n.nodes)+len(n.arcs))/2)
-	if len(l.entries) >= 2*window {
-		drop := len(l.entries) - window
-		copy(l.entries, l.entries[drop:])
-		l.entries = l.entries[:window]
-		l.first += Seq(drop)
+	if l.entries == nil {
+		l.entries, l.later = make([]Change, 0, 2*minWindow), make([]Change, 0, 2*minWindow)
+	}
+	half := cap(l.entries) / 2
+	if done := half + len(l.later); len(l.entries) > done {
+		l.later = append(l.later, l.entries[done:]...)
 	}
 	if len(l.entries) == cap(l.entries) {
-		// Twice as long at once: small steps would be many long pauses.
-		l.entries = slices.Grow(l.entries, max(minWindow, len(l.entries)))
+		l.entries, l.later = l.later, l.entries[:0]
+		l.first += Seq(half)
+		if ids := len(n.nodes) + len(n.arcs); cap(l.later) < ids {
+			l.later = make([]Change, 0, ids+ids/2)
+		}
 	}
-	l.limit = min(2*window, cap(l.entries))
+	l.limit = min(len(l.entries)+logStep, cap(l.entries))
 }
