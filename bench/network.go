@@ -99,7 +99,7 @@ func (c *Cluster) prepareNew() {
 	for i, j := range p.newJobs {
 		at[j] = flowgraph.NodeID(i)
 		p.nodes = append(p.nodes, newNode{meaning: meaning{jobNode, j}, arcs: 1})
-		p.arcs = append(p.arcs, flowgraph.Arc{Head: c.sink, Upper: flowgraph.Infinite})
+		p.arcs = append(p.arcs, flowgraph.Arc{Head: c.sink, Bounds: flowgraph.Bounds{Upper: flowgraph.Infinite}})
 	}
 	for _, g := range p.newGroups {
 		r := &c.groups[g]
@@ -111,14 +111,14 @@ func (c *Cluster) prepareNew() {
 			case w.upper == 0:
 				upper = flowgraph.Infinite
 			}
-			p.arcs = append(p.arcs, flowgraph.Arc{Head: c.places[w.place], Upper: upper, Cost: flowgraph.Cost(w.price)})
+			p.arcs = append(p.arcs, flowgraph.Arc{Head: c.places[w.place], Bounds: flowgraph.Bounds{Upper: upper}, Cost: flowgraph.Cost(w.price)})
 		}
 		job := c.jobs[r.job].node
 		for i := range c.waitArcs() {
 			if k, ok := at[r.job]; ok {
 				p.toNew = append(p.toNew, toNew{int32(len(p.arcs)), k})
 			}
-			p.arcs = append(p.arcs, flowgraph.Arc{Head: job, Upper: c.waitBound(r, i), Cost: c.waitPrice(r, i)})
+			p.arcs = append(p.arcs, flowgraph.Arc{Head: job, Bounds: flowgraph.Bounds{Upper: c.waitBound(r, i)}, Cost: c.waitPrice(r, i)})
 		}
 		p.nodes = append(p.nodes, newNode{meaning{groupNode, g}, int64(r.count), int32(len(r.pattern.ways) + c.waitArcs())})
 	}
@@ -236,7 +236,7 @@ func (c *Cluster) syncStay(at pair) {
 	case s.arc == flowgraph.NoArc && s.units > 0:
 		s.arc = coming
 		p.newStays = append(p.newStays, at)
-		p.stayArcs = append(p.stayArcs, flowgraph.Arc{Tail: r.node, Head: c.hosts[at.host].node, Upper: int64(s.units), Cost: c.runPrice(r, at.host)})
+		p.stayArcs = append(p.stayArcs, flowgraph.Arc{Tail: r.node, Head: c.hosts[at.host].node, Bounds: flowgraph.Bounds{Upper: int64(s.units)}, Cost: c.runPrice(r, at.host)})
 	case s.arc != flowgraph.NoArc && s.units == 0:
 		p.cut, p.removed = append(p.cut, s.arc), append(p.removed, s.arc)
 	case s.arc != flowgraph.NoArc:

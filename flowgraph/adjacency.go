@@ -33,17 +33,6 @@ const leastRoom = 4
 
 func (d *adjacency) list(s span) []Ref { return d.arena[s.off : s.off+s.len : s.off+s.len] }
 
-// push appends r and returns its position.
-func (d *adjacency) push(s *span, r Ref) int32 {
-	if s.len == s.room {
-		d.grow(s)
-	}
-	p := s.len
-	d.arena[s.off+p] = r
-	s.len++
-	return p
-}
-
 // remove drops position p and returns the arc that now stands there, or NoArc.
 func (d *adjacency) remove(s *span, p int32) ArcID {
 	s.len--

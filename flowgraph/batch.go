@@ -14,27 +14,41 @@ import (
 // ahead is for how many arcs at once: few enough for all that to stay in the cache.
 const ahead = 128
 
+// lineRefs is how many references of arcs lie in a cache line.
+const lineRefs = 4
+
 // AddArcs adds arcs, in this order, and appends their ids to ids. Of many it is faster
 // than AddArc of each. Amortized O(len(arcs)).
 func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
 	for len(arcs) > 0 {
 		next := arcs[:min(len(arcs), ahead)]
 		arcs = arcs[len(next):]
-		prefetch.Each(n.nodes, next, &next[0].Head)
+		prefetch.Each(n.heads, next, &next[0].Head)
 		if free := n.freeArcs[max(0, len(n.freeArcs)-len(next)):]; len(free) > 0 {
 			prefetch.Each(n.arcs, free, &free[0])
 		}
 		asked := n.forAsking(len(next))
 		for i := range next {
-			n.checkNode(next[i].Tail)
-			n.checkNode(next[i].Head)
-			in := n.nodes[next[i].Head].in
+			d := &next[i]
+			n.checkHead(d.Head)
+			if i == 0 || d.Tail != next[i-1].Tail {
+				n.checkNode(d.Tail)
+				out := &n.nodes[d.Tail].out
+				for at := out.len; at < min(out.room, out.len+3*lineRefs); at += lineRefs { // a dozen arcs perhaps
+					prefetch.Line(&n.out.arena[out.off+at])
+				}
+			}
+			checkBounds(d.Lower, d.Upper)
+			in := &n.heads[d.Head].in
 			asked[i][0] = in.off + in.len
 		}
 		prefetch.Each(n.in.arena, asked, &asked[0][0])
-		for i := range next {
-			ids = append(ids, n.addArc(&next[i]))
+		n.begin(len(next))
+		first := len(ids)
+		for range next {
+			ids = append(ids, n.newArc())
 		}
+		n.put(next, ids[first:])
 	}
 	return ids
 }
@@ -46,11 +60,17 @@ func (n *Network) RemoveNode(v NodeID) { n.RemoveNodes([]NodeID{v}) }
 // than RemoveNode of each. O(sum of degrees).
 func (n *Network) RemoveNodes(nodes []NodeID) {
 	for len(nodes) > 0 {
-		k := n.askForArcsOut(nodes)
-		for _, v := range nodes[:k] {
-			n.removeNode(v)
+		next := nodes[:min(len(nodes), ahead)]
+		nodes = nodes[len(next):]
+		prefetch.Each(n.nodes, next, &next[0])
+		prefetch.Each(n.heads, next, &next[0])
+		for len(next) > 0 {
+			k := n.askForArcsOut(next)
+			for _, v := range next[:k] {
+				n.removeNode(v)
+			}
+			next = next[k:]
 		}
-		nodes = nodes[k:]
 	}
 }
 
@@ -58,54 +78,90 @@ func (n *Network) RemoveNodes(nodes []NodeID) {
 func (n *Network) removeNode(v NodeID) {
 	n.checkNode(v)
 	r := &n.nodes[v]
-	// Last first: the freed ids then come back in their old order, so that
-	// the arcs of the next node lie side by side.
 	for r.out.len > 0 {
-		r.out.len--
-		a := n.out.arena[r.out.off+r.out.len].Arc
-		n.removeInward(a, &n.arcs[a])
+		n.cut(v, min(int(r.out.len), ahead))
 	}
-	for r.in.len > 0 {
-		n.RemoveArc(n.in.arena[r.in.off+r.in.len-1].Arc)
+	for in := &n.heads[v].in; in.len > 0; {
+		n.RemoveArc(n.in.arena[in.off+in.len-1].Arc)
 	}
+	n.begin(1)
 	n.totals.addSupply(r.supply, -1)
-	r.alive, r.supply = false, 0
+	r.alive, r.supply, n.heads[v].alive = false, 0, false
 	n.freeNodes = append(n.freeNodes, v)
 	n.stats.NodesRemoved++
-	n.touchNode(v)
+	n.log.touchNode(v, &r.stamp)
+}
+
+// cut removes the last k arcs out of v.
+func (n *Network) cut(v NodeID, k int) {
+	n.begin(k)
+	out := &n.nodes[v].out
+	out.len -= int32(k)
+	gone := n.out.arena[out.off+out.len:][:k]
+	n.freeArcs = slices.Grow(n.freeArcs, k)
+	free, log := n.freeArcs[len(n.freeArcs):][:k], n.log.entries
+	heads, arcs, in := n.heads, n.arcs, n.in.arena
+	epoch, ones := n.log.epoch, int64(0)
+	// Last first: the freed ids then come back in their old order, so that
+	// the arcs of the next node lie side by side.
+	for i := range free {
+		ref := &gone[len(gone)-1-i]
+		a := ref.Arc
+		r := &arcs[a]
+		list := &heads[ref.Node].in
+		list.len--
+		if at := r.inPos; at != list.len {
+			moved := &in[list.off+list.len]
+			in[list.off+at] = *moved
+			arcs[moved.Arc].inPos = at
+		}
+		switch r.born & kindMask {
+		case upToOne:
+			ones++
+		case otherBounds:
+			n.totals.dropBounds(n.bounds[a])
+		}
+		n.totals.addCost(r.cost, -1)
+		r.tail = NoNode
+		free[i] = a
+		if r.stamp != epoch {
+			r.stamp = epoch
+			log = append(log, Change(a))
+		}
+	}
+	n.totals.upper.Add(-ones)
+	n.freeArcs, n.log.entries = n.freeArcs[:len(n.freeArcs)+k], log
+	n.stats.ArcsRemoved += int64(k)
 }
 
 // askForArcsOut asks for what the removal of the first of the given nodes needs of their
 // arcs out, and returns of how many.
 func (n *Network) askForArcsOut(nodes []NodeID) (count int) {
-	arcs := 0
+	arcs, asked := 0, n.asked[:0]
 	for ; count < len(nodes) && arcs < ahead; count++ {
 		n.checkNode(nodes[count])
-		arcs += int(n.nodes[nodes[count]].out.len)
+		out := n.nodes[nodes[count]].out
+		arcs += int(out.len)
+		for at := int32(0); at < out.len; at += lineRefs {
+			asked = append(asked, [2]int32{out.off + at})
+		}
 	}
 	if arcs == 0 {
 		return count
 	}
-	nodes = nodes[:count]
-	for _, v := range nodes {
-		list := n.Out(v)
-		for i := 0; i < len(list); i += 4 { // of one cache line
-			prefetch.Line(&list[i])
+	prefetch.Each(n.out.arena, asked, &asked[0][0])
+	asked = asked[:0]
+	for _, v := range nodes[:count] {
+		for _, ref := range n.out.list(n.nodes[v].out) {
+			asked = append(asked, [2]int32{int32(ref.Arc), int32(ref.Node)})
 		}
 	}
-	for _, v := range nodes {
-		if list := n.Out(v); len(list) > 0 {
-			prefetch.Each(n.arcs, list, &list[0].Arc)
-			prefetch.Each(n.nodes, list, &list[0].Node)
-		}
-	}
-	asked, k := n.forAsking(arcs), 0
-	for _, v := range nodes {
-		for _, ref := range n.Out(v) {
-			in := n.nodes[ref.Node].in
-			asked[k][0], asked[k][1] = in.off+n.arcs[ref.Arc].inPos, in.off+in.len-1
-			k++
-		}
+	n.asked = asked
+	prefetch.Each(n.arcs, asked, &asked[0][0])
+	prefetch.Each(n.heads, asked, &asked[0][1])
+	for i := range asked {
+		in := &n.heads[asked[i][1]].in
+		asked[i][0], asked[i][1] = in.off+n.arcs[asked[i][0]].inPos, in.off+in.len-1
 	}
 	prefetch.Each(n.in.arena, asked, &asked[0][0])
 	prefetch.Each(n.in.arena, asked, &asked[0][1])
@@ -128,18 +184,19 @@ func (n *Network) SetCosts(arcs []ArcID, costs []Cost) {
 		asked := n.forAsking(k)
 		for i, a := range arcs[:k] {
 			n.checkArc(a)
-			asked[i][0], asked[i][1] = int32(n.arcs[a].Tail), int32(n.arcs[a].Head)
+			asked[i][0], asked[i][1] = int32(n.arcs[a].tail), int32(n.arcs[a].head)
 		}
 		prefetch.Each(n.nodes, asked, &asked[0][0])
-		prefetch.Each(n.nodes, asked, &asked[0][1])
+		prefetch.Each(n.heads, asked, &asked[0][1])
 		for i, a := range arcs[:k] {
 			r := &n.arcs[a]
-			asked[i][0], asked[i][1] = n.nodes[r.Tail].out.off+r.outPos, n.nodes[r.Head].in.off+r.inPos
+			asked[i][0], asked[i][1] = n.nodes[r.tail].out.off+r.outPos, n.heads[r.head].in.off+r.inPos
 		}
 		prefetch.Each(n.out.arena, asked, &asked[0][0])
 		prefetch.Each(n.in.arena, asked, &asked[0][1])
+		n.begin(k)
 		for i, a := range arcs[:k] {
-			n.SetCost(a, costs[i])
+			n.setCost(a, costs[i])
 		}
 		arcs, costs = arcs[k:], costs[k:]
 	}

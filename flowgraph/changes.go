@@ -19,7 +19,7 @@ func (c Change) Arc() (ArcID, bool) { return ArcID(c), c >= 0 }
 // time between two reads by anyone, an id is logged once: whoever has not read
 // the first entry will find the state as it is when he does.
 //
-// When the array of entries is full, the later half of them remains: it has been copied,
+// When the array of entries is nearly full, the later half of them remains: it has been copied,
 // step by step, to a second array, which takes its place. To drop entries, or to make room
 // for more of a network that grows, is no pause then.
 type changeLog struct {
@@ -34,7 +34,7 @@ type changeLog struct {
 const (
 	// minWindow keeps small networks from trimming at every turn.
 	minWindow = 1 << 12
-	// logStep is how many entries are copied at once.
+	// logStep is for how many entries room is made at once.
 	logStep = 1 << 10
 )
 
@@ -62,60 +62,54 @@ func (n *Network) Changes(since Seq) (touched []Change, next Seq, complete bool)
 func (l *changeLog) next() Seq { return l.first + Seq(len(l.entries)) }
 
 // AddedSince tells whether the arc that a names was added after the given position was
-// read. Of one that was added more than 2³¹ changes ago it may say so too. O(1).
+// read. Of one that was added more than 2²⁹ changes ago it may say so too. O(1).
 func (n *Network) AddedSince(a ArcID, since Seq) bool {
-	return int32(n.arcs[a].born-uint32(since)) >= 0
+	return int32(n.arcs[a].born&^kindMask-uint32(since)<<kindBits) >= 0
 }
 
-func (n *Network) touchNode(v NodeID) {
-	if r := &n.nodes[v]; n.firstTouch(&r.stamp) {
-		n.appendChange(^Change(v))
-	}
-}
-
-func (n *Network) touchArc(a ArcID, r *arcRecord) {
-	if n.firstTouch(&r.stamp) {
-		n.appendChange(Change(a))
-	}
-}
-
-// firstTouch tells whether what has the stamp is not yet logged in this epoch, and stamps it.
-func (n *Network) firstTouch(stamp *uint32) bool {
+// begin is for a verb that logs up to k ids, logStep at most. If someone has read since the last
+// verb it begins an epoch.
+func (n *Network) begin(k int) {
 	l := &n.log
-	if l.read.Load() || l.epoch == 0 {
+	if l.read.Load() {
 		l.read.Store(false)
 		l.epoch++
 	}
-	first := *stamp != l.epoch
-	*stamp = l.epoch
-	return first
-}
-
-func (n *Network) appendChange(c Change) {
-	l := &n.log
-	if len(l.entries) >= l.limit {
+	if len(l.entries)+k > l.limit {
 		n.makeRoom()
 	}
-	l.entries = append(l.entries, c)
+}
+
+// touchNode logs v, which has the stamp, once in an epoch.
+func (l *changeLog) touchNode(v NodeID, stamp *uint32) {
+	if *stamp != l.epoch {
+		*stamp = l.epoch
+		l.entries = append(l.entries, ^Change(v))
+	}
+}
+
+// touchArc is touchNode for arcs.
+func (l *changeLog) touchArc(a ArcID, stamp *uint32) {
+	if *stamp != l.epoch {
+		*stamp = l.epoch
+		l.entries = append(l.entries, Change(a))
+	}
 }
 
 // makeRoom keeps half as many entries as there are ids: to compare all of them in order is
 // the cheaper way then. While the network grows it may be fewer.
 func (n *Network) makeRoom() {
 	l := &n.log
-	if l.entries == nil {
-		l.entries, l.later = make([]Change, 0, 2*minWindow), make([]Change, 0, 2*minWindow)
-	}
 	half := cap(l.entries) / 2
 	if done := half + len(l.later); len(l.entries) > done {
 		l.later = append(l.later, l.entries[done:]...)
 	}
-	if len(l.entries) == cap(l.entries) {
+	if len(l.entries)+logStep > cap(l.entries) {
+		l.first += Seq(len(l.entries) - len(l.later))
 		l.entries, l.later = l.later, l.entries[:0]
-		l.first += Seq(half)
 		if ids := len(n.nodes) + len(n.arcs); cap(l.later) < ids {
 			l.later = make([]Change, 0, ids+ids/2)
 		}
 	}
-	l.limit = min(len(l.entries)+logStep, cap(l.entries))
+	l.limit = len(l.entries) + logStep
 }

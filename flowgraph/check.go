@@ -17,29 +17,32 @@ func (n *Network) Check() error {
 	var want totals
 	outs, ins := 0, 0
 	for v := range n.nodes {
-		r := &n.nodes[v]
+		r, head := &n.nodes[v], &n.heads[v]
+		if r.alive != head.alive {
+			return fmt.Errorf("%w: node %d is alive as a head or as a tail alone", ErrCorrupt, v)
+		}
 		if !r.alive {
-			if r.out.len != 0 || r.in.len != 0 || r.supply != 0 {
+			if r.out.len != 0 || head.in.len != 0 || r.supply != 0 {
 				return fmt.Errorf("%w: removed node %d keeps arcs or supply", ErrCorrupt, v)
 			}
 			continue
 		}
 		want.addSupply(r.supply, 1)
 		outs += int(r.out.len)
-		ins += int(r.in.len)
+		ins += int(head.in.len)
 	}
 	live := 0
 	for i := range n.arcs {
-		if n.arcs[i].Tail < 0 {
+		if n.arcs[i].tail < 0 {
 			continue
 		}
 		live++
 		if err := n.checkArcRecord(ArcID(i)); err != nil {
 			return err
 		}
-		r := &n.arcs[i]
-		want.addBounds(r.Lower, r.Upper)
-		want.addCost(r.Cost, 1)
+		d := n.Arc(ArcID(i))
+		want.addBounds(d.Bounds)
+		want.addCost(d.Cost, 1)
 	}
 	switch {
 	case live != n.NumArcs() || outs != live || ins != live:
@@ -52,15 +55,18 @@ func (n *Network) Check() error {
 
 func (n *Network) checkArcRecord(a ArcID) error {
 	r := &n.arcs[a]
-	if !n.NodeAlive(r.Tail) || !n.NodeAlive(r.Head) {
-		return fmt.Errorf("%w: arc %d joins %d and %d, not both alive", ErrCorrupt, a, r.Tail, r.Head)
+	if !n.NodeAlive(r.tail) || !n.NodeAlive(r.head) {
+		return fmt.Errorf("%w: arc %d joins %d and %d, not both alive", ErrCorrupt, a, r.tail, r.head)
 	}
-	if r.Lower < 0 || r.Lower > r.Upper {
-		return fmt.Errorf("%w: arc %d has bounds [%d, %d]", ErrCorrupt, a, r.Lower, r.Upper)
+	if d := n.Arc(a); d.Lower < 0 || d.Lower > d.Upper {
+		return fmt.Errorf("%w: arc %d has bounds [%d, %d]", ErrCorrupt, a, d.Lower, d.Upper)
 	}
-	out, in := n.Out(r.Tail), n.In(r.Head)
-	if int(r.outPos) >= len(out) || out[r.outPos] != (Ref{r.Cost, a, r.Head}) ||
-		int(r.inPos) >= len(in) || in[r.inPos] != (Ref{r.Cost, a, r.Tail}) {
+	if d := n.Arc(a); n.Open(a) != (d.Lower == 0 && d.Upper > 0) {
+		return fmt.Errorf("%w: arc %d is open or not, against its bounds", ErrCorrupt, a)
+	}
+	out, in := n.Out(r.tail), n.In(r.head)
+	if int(r.outPos) >= len(out) || out[r.outPos] != (Ref{r.cost, a, r.head}) ||
+		int(r.inPos) >= len(in) || in[r.inPos] != (Ref{r.cost, a, r.tail}) {
 		return fmt.Errorf("%w: arc %d is not where it says in its lists", ErrCorrupt, a)
 	}
 	return nil

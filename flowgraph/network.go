@@ -28,28 +28,54 @@ const (
 	maxIndex = math.MaxInt32
 )
 
-// Arc is the description of one arc. Lower and Upper are amounts of flow.
+// Bounds are the least and the most flow that an arc may carry; Upper may be [Infinite].
+type Bounds struct{ Lower, Upper int64 }
+
+// Arc is the description of one arc. (The compiler keeps structs of up to four fields in
+// registers.)
 type Arc struct {
-	Tail, Head   NodeID
-	Lower, Upper int64
-	Cost         Cost
+	Tail, Head NodeID
+	Bounds
+	Cost Cost
 }
 
 // Slices are parallel only where one array is read alone. Every verb on an arc
 // needs nearly all its fields, so an arc is one record: a removal then touches
-// one cache line of it instead of eight.
+// one cache line of it instead of eight. Bounds are apart, as those of most arcs
+// are among the few that two bits tell: with them, half of all records would lie
+// in two lines.
 type arcRecord struct {
-	Arc                  // Tail is NoNode when the id is free
+	tail, head    NodeID // tail is NoNode when the id is free
 	outPos, inPos int32  // positions in the lists of tail and head
+	cost          Cost
 	stamp         uint32 // epoch in which it was last logged
-	born          uint32 // low bits of the position in the log at which it was added
+	born          uint32 // low bits of the position in the log at which it was added, and what bounds it has
 }
 
+// The kinds of bounds, in the low bits of born: [0, 0], [0, 1], [0, Infinite], and those
+// that are in Network.bounds.
+const (
+	upToOne     = 1
+	upToAny     = 2
+	otherBounds = 3
+	kindBits    = 2
+	kindMask    = 1<<kindBits - 1
+)
+
+var uppers = [1 << kindBits]int64{0, 1, Infinite}
+
+// A record of a node does not straddle cache lines, either. What verbs on arcs need of heads
+// is apart: that of all nodes which arcs enter then stays in the cache.
 type nodeRecord struct {
-	supply  int64
-	out, in span
-	stamp   uint32
-	alive   bool
+	supply int64
+	out    span
+	stamp  uint32
+	alive  bool
+}
+
+type headRecord struct {
+	in    span
+	alive bool
 }
 
 // Stats counts what the verbs have done since [New]. A call that changed
@@ -61,12 +87,14 @@ type Stats struct {
 
 // Network is a directed network under change. Use [New].
 //
-// Memory is about 110 bytes an arc and 56 a node at the largest size reached;
-// removal keeps it for reuse, and verbs allocate only when a new maximum is
+// Memory is about 100 bytes an arc, 16 more where its bounds are none of the usual ones, and 64
+// a node at the largest size reached; removal keeps it for reuse, and verbs allocate only when a new maximum is
 // reached.
 type Network struct {
 	nodes     []nodeRecord
+	heads     []headRecord
 	arcs      []arcRecord
+	bounds    []Bounds // of arcs with otherBounds; perhaps shorter than arcs
 	open      []uint64 // a bit for each arc, see Open
 	freeNodes []NodeID
 	freeArcs  []ArcID
@@ -86,7 +114,9 @@ type totals struct {
 }
 
 // New returns an empty network.
-func New() *Network { return &Network{} }
+func New() *Network {
+	return &Network{log: changeLog{entries: make([]Change, 0, 2*minWindow), later: make([]Change, 0, 2*minWindow), epoch: 1}}
+}
 
 // NumNodes returns the number of live nodes.
 func (n *Network) NumNodes() int { return len(n.nodes) - len(n.freeNodes) }
@@ -107,7 +137,7 @@ func (n *Network) NodeAlive(v NodeID) bool {
 
 // ArcAlive tells whether a names an arc. Any value may be asked.
 func (n *Network) ArcAlive(a ArcID) bool {
-	return uint(a) < uint(len(n.arcs)) && n.arcs[a].Tail >= 0
+	return uint(a) < uint(len(n.arcs)) && n.arcs[a].tail >= 0
 }
 
 // Stats returns the counters of work done so far.
@@ -154,12 +184,15 @@ func (n *Network) AddNode(supply int64) NodeID {
 		}
 		v = NodeID(len(n.nodes))
 		n.nodes = append(hugepage.Grow(n.nodes, 1), nodeRecord{})
+		n.heads = append(hugepage.Grow(n.heads, 1), headRecord{})
 	}
+	n.begin(1)
 	r := &n.nodes[v]
 	r.alive, r.supply = true, supply
+	n.heads[v].alive = true
 	n.totals.addSupply(supply, 1)
 	n.stats.NodesAdded++
-	n.touchNode(v)
+	n.log.touchNode(v, &r.stamp)
 	return v
 }
 
@@ -170,11 +203,12 @@ func (n *Network) SetSupply(v NodeID, supply int64) {
 	if r.supply == supply {
 		return
 	}
+	n.begin(1)
 	n.totals.addSupply(r.supply, -1)
 	n.totals.addSupply(supply, 1)
 	r.supply = supply
 	n.stats.SuppliesChanged++
-	n.touchNode(v)
+	n.log.touchNode(v, &r.stamp)
 }
 
 // Out returns the arcs that leave v, in an order that depends on the history of
@@ -183,10 +217,17 @@ func (n *Network) SetSupply(v NodeID, supply int64) {
 func (n *Network) Out(v NodeID) []Ref { n.checkNode(v); return n.out.list(n.nodes[v].out) }
 
 // In returns the arcs that enter v, under the rules of [Network.Out].
-func (n *Network) In(v NodeID) []Ref { n.checkNode(v); return n.in.list(n.nodes[v].in) }
+func (n *Network) In(v NodeID) []Ref { n.checkHead(v); return n.in.list(n.heads[v].in) }
 
 func (n *Network) checkNode(v NodeID) {
 	if !n.NodeAlive(v) {
+		panic(fmt.Sprintf("flowgraph: node %d is not alive", v))
+	}
+}
+
+// checkHead is checkNode by the record of v as a head.
+func (n *Network) checkHead(v NodeID) {
+	if uint(v) >= uint(len(n.heads)) || !n.heads[v].alive {
 		panic(fmt.Sprintf("flowgraph: node %d is not alive", v))
 	}
 }
@@ -198,17 +239,17 @@ func (t *totals) addSupply(s int64, sign int64) {
 	}
 }
 
-func (t *totals) addBounds(lower, upper int64) {
-	t.lower.Add(lower)
-	if upper != Infinite {
-		t.upper.Add(upper)
+func (t *totals) addBounds(b Bounds) {
+	t.lower.Add(b.Lower)
+	if b.Upper != Infinite {
+		t.upper.Add(b.Upper)
 	}
 }
 
-func (t *totals) dropBounds(lower, upper int64) {
-	t.lower.Add(-lower) // no overflow: 0 ≤ lower
-	if upper != Infinite {
-		t.upper.Add(-upper)
+func (t *totals) dropBounds(b Bounds) {
+	t.lower.Add(-b.Lower) // no overflow: 0 ≤ lower
+	if b.Upper != Infinite {
+		t.upper.Add(-b.Upper)
 	}
 }
 

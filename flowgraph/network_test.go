@@ -21,7 +21,7 @@ func TestVerbs(t *testing.T) {
 	require.Equal(t, 3, n.NumArcs())
 	require.Equal(t, []Ref{{-2, b, d}, {1, loop, m}}, n.Out(m))
 	require.Equal(t, []Ref{{5, a, s}, {1, loop, m}}, n.In(m))
-	require.Equal(t, Arc{Tail: m, Head: d, Lower: 1, Upper: 4, Cost: -2}, n.Arc(b))
+	require.Equal(t, Arc{Tail: m, Head: d, Bounds: Bounds{1, 4}, Cost: -2}, n.Arc(b))
 	require.Equal(t, 3, n.CostBits())
 	sum := n.TotalSupply()
 	require.Zero(t, sum.Sign())
@@ -142,7 +142,7 @@ func TestModel(t *testing.T) {
 				if len(supplies) == 0 {
 					t.Skip()
 				}
-				d := Arc{Tail: node(), Head: node(), Lower: rapid.Int64Range(0, 9).Draw(t, "lower"), Upper: Infinite, Cost: Cost(rapid.Int64().Draw(t, "cost"))}
+				d := Arc{Tail: node(), Head: node(), Bounds: Bounds{rapid.Int64Range(0, 9).Draw(t, "lower"), Infinite}, Cost: Cost(rapid.Int64().Draw(t, "cost"))}
 				if rapid.Bool().Draw(t, "finite") {
 					d.Upper = d.Lower + rapid.Int64Range(0, 9).Draw(t, "room")
 				}
@@ -151,7 +151,7 @@ func TestModel(t *testing.T) {
 			"addArcs": func(t *rapid.T) {
 				var list []Arc
 				for len(supplies) > 0 && rapid.Bool().Draw(t, "more") {
-					list = append(list, Arc{Tail: node(), Head: node(), Upper: rapid.Int64Range(0, 9).Draw(t, "room")})
+					list = append(list, Arc{Tail: node(), Head: node(), Bounds: Bounds{Upper: rapid.Int64Range(0, 9).Draw(t, "room")}})
 				}
 				for i, a := range n.AddArcs(list, nil) {
 					arcs[a] = list[i]

@@ -32,7 +32,7 @@ func TestRead(t *testing.T) {
 	require.NoError(t, n.Check())
 	require.Equal(t, 4, n.NumNodes())
 	require.Equal(t, int64(-4), n.Supply(3))
-	require.Equal(t, flowgraph.Arc{Tail: 1, Head: 2, Lower: 1, Upper: 2, Cost: -1}, n.Arc(2))
+	require.Equal(t, flowgraph.Arc{Tail: 1, Head: 2, Bounds: flowgraph.Bounds{Lower: 1, Upper: 2}, Cost: -1}, n.Arc(2))
 	require.Equal(t, flowgraph.Infinite, n.Upper(3))
 }
 

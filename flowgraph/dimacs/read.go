@@ -145,7 +145,7 @@ func (in *reader) arc() error {
 	if int64(len(in.list)) == in.arcs {
 		return in.fail("more arcs than the %d of the p line", in.arcs)
 	}
-	d := flowgraph.Arc{Lower: lower, Upper: upper, Cost: flowgraph.Cost(cost)}
+	d := flowgraph.Arc{Bounds: flowgraph.Bounds{Lower: lower, Upper: upper}, Cost: flowgraph.Cost(cost)}
 	var err error
 	if d.Tail, err = in.nodeID("tail", tail); err != nil {
 		return err

@@ -13,9 +13,28 @@ TEXT ·each(SB), NOSPLIT, $0-40
 	MOVQ index+16(FP), SI
 	MOVQ stride+24(FP), CX
 	MOVQ n+32(FP), BX
-	LEAQ -1(DI)(DX*1), R8
 	TESTQ BX, BX
 	JZ   done
+
+	// Elements of a power of two up to a line lie in one.
+	LEAQ -1(DX), R8
+	MOVQ R8, R9
+	ANDQ DX, R9
+	JNZ  both
+	CMPQ R8, $64
+	JAE  both
+
+one:
+	MOVLQSX (SI), AX
+	IMULQ   DX, AX
+	PREFETCHT0 (DI)(AX*1)
+	ADDQ CX, SI
+	DECQ BX
+	JNZ  one
+	RET
+
+both:
+	ADDQ DI, R8
 
 more:
 	MOVLQSX (SI), AX

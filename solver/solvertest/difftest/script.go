@@ -157,7 +157,7 @@ func (w *world) apply(op Op) {
 		tail, one := w.nodes[op.Args[1]]
 		head, two := w.nodes[op.Args[2]]
 		if _, there := w.arcs[label]; one && two && !there {
-			w.addArc(label, flowgraph.Arc{Tail: tail, Head: head, Lower: op.Args[3], Upper: op.Args[4], Cost: flowgraph.Cost(op.Args[5])})
+			w.addArc(label, flowgraph.Arc{Tail: tail, Head: head, Bounds: flowgraph.Bounds{Lower: op.Args[3], Upper: op.Args[4]}, Cost: flowgraph.Cost(op.Args[5])})
 		}
 	case RemoveNode:
 		w.removeNode(label)
