@@ -74,48 +74,33 @@ func (s *Solver) placeAll() {
 	s.late = late
 }
 
-// askForPlaces asks for what place needs of sources that have some excess.
+// askForPlaces asks for what place needs of sources that have some excess. What is known of them was
+// read when it was taken in.
 func (s *Solver) askForPlaces(nodes []int32) {
-	flowgraph.AskForNodes(s.net, nodes, &nodes[0])
-	prefetch.Each(s.payers, nodes, &nodes[0])
-	prefetch.Each(s.excess, nodes, &nodes[0])
-	for _, v := range nodes {
-		if s.kinds[v] != isSource || s.excess[v] <= 0 {
-			continue
-		}
-		s.askForOut(v)
-	}
-	for _, v := range nodes {
-		if s.kinds[v] != isSource || s.excess[v] <= 0 {
-			continue
-		}
-		if out := s.net.Out(flowgraph.NodeID(v)); len(out) > 0 {
-			prefetch.Each(s.price, out, &out[0].Node)
-		}
-	}
-	heads, arcs := s.tails[:0], s.others[:0]
 	s.choices = s.choices[:0]
 	for _, v := range nodes {
-		best := flowgraph.Ref{Arc: flowgraph.NoArc}
+		s.choices = append(s.choices, flowgraph.Ref{Arc: flowgraph.NoArc})
 		if s.kinds[v] == isSource && s.excess[v] > 0 {
-			if best = s.survey(v); best.Arc != flowgraph.NoArc {
-				heads, arcs = append(heads, int32(best.Node)), append(arcs, int32(best.Arc))
-			}
+			s.askForOut(v)
 		}
-		s.choices = append(s.choices, best)
 	}
-	s.tails, s.others = heads, arcs
-	if len(heads) == 0 {
-		return
+	for i, v := range nodes {
+		if s.kinds[v] == isSource && s.excess[v] > 0 {
+			s.choices[i] = s.survey(v)
+		}
 	}
-	prefetch.Each(s.nodes, heads, &heads[0])
-	prefetch.Each(s.arcs, arcs, &arcs[0])
-	flowgraph.AskForArcs(s.net, arcs, &arcs[0])
+	choices := s.choices
+	prefetch.Each(s.nodes, choices, &choices[0].Node)
+	prefetch.Each(s.arcs, choices, &choices[0].Arc)
+	flowgraph.AskForArcs(s.net, choices, &choices[0].Arc)
 	for _, b := range s.hubs {
-		prefetch.Each(b.moves, heads, &heads[0])
+		prefetch.Each(b.moves, choices, &choices[0].Node)
 	}
-	for _, v := range heads {
-		x := &s.nodes[v]
+	for _, c := range choices {
+		if c.Arc == flowgraph.NoArc {
+			continue
+		}
+		x := &s.nodes[c.Node]
 		if x.exitArc != none {
 			prefetch.Line(&s.arcs[x.exitArc])
 		}

@@ -165,13 +165,21 @@ func (s *Solver) takePrice(a int32) {
 	for _, b := range s.hubs {
 		if b.node == r.head {
 			b.found(s, a)
-			s.lookAgain(r.tail)
+			s.renewLater(b, r.tail)
 		} else if held {
 			b.reconsider(s, r.head, a, r.tail)
 			if to := b.ways[r.tail]; to.arc != none && to.cost+s.price[b.node] < value {
 				s.lookAgain(r.tail)
 			}
 		}
+	}
+}
+
+// renewLater has v, whose arcs to the hub have changed, compared before the taking in ends, if
+// there is more to it: flow that could move there, or another arc to it.
+func (s *Solver) renewLater(b *hub, v int32) {
+	if b.double || s.payers[v].count > 0 {
+		s.lookAgain(v)
 	}
 }
 

@@ -322,8 +322,9 @@ func (s *Solver) dropArc(a int32) {
 	}
 	r := &s.arcs[a]
 	if s.kinds[r.head] == isHub {
-		s.hubOf(r.head).lost(r.tail, a)
-		s.lookAgain(r.tail)
+		b := s.hubOf(r.head)
+		b.lost(r.tail, a)
+		s.renewLater(b, r.tail)
 	}
 	if s.kinds[r.tail] == isSource && r.flow == 0 && r.lower == 0 && r.stamp != s.batch {
 		s.erase(a)
@@ -376,10 +377,16 @@ func (s *Solver) vacate(v int32, amount int64) {
 
 // erase forgets a, without flow or with flow that was taken off.
 func (s *Solver) erase(a int32) {
-	s.arcs[a] = arc{stamp: s.arcs[a].stamp}
+	r := &s.arcs[a]
 	s.recorded.set(a, false)
-	s.full.set(a, false)
-	s.loaded.set(a, false)
+	if r.flow > r.lower {
+		s.loaded.set(a, false)
+	}
+	if r.flow >= r.upper {
+		s.full.set(a, false)
+	}
+	r.cost, r.lower, r.upper, r.flow = 0, 0, 0, 0
+	r.tail, r.head, r.pos = 0, 0, 0
 }
 
 // takeNodes takes in the nodes that were touched.
@@ -494,7 +501,14 @@ func (s *Solver) enlist(a int32) {
 // setArcs takes in the bounds and costs of arcs that were touched, are not idle and not yet
 // taken in.
 func (s *Solver) setArcs(since flowgraph.Seq) {
-	s.fresh = slices.DeleteFunc(s.fresh, s.idle.has)
+	k := 0
+	for _, a := range s.fresh {
+		s.fresh[k] = a
+		if !s.idle.has(a) {
+			k++
+		}
+	}
+	s.fresh = s.fresh[:k]
 	clear(s.idle)
 	for next := range blocks(s.fresh) {
 		s.askForTails(next)
@@ -624,9 +638,8 @@ func (s *Solver) offered(a int32, d flowgraph.Arc) {
 	s.full.set(a, d.Upper == 0)
 	if s.kinds[d.Head] == isHub {
 		b := s.hubOf(int32(d.Head))
-		if b.found(s, a); b.double || s.payers[v].count > 0 {
-			s.lookAgain(v)
-		}
+		b.found(s, a)
+		s.renewLater(b, v)
 		return
 	}
 	p := &s.payers[v]
