@@ -12,7 +12,8 @@
 // starts beside a simplex that takes long from zero: where most arcs are of
 // classes repair, else cost scaling, which of a large network reads the same arcs
 // fewer times. If either wins there, cost scaling takes the place of the simplex in
-// later races.
+// later races. Where the simplex spends its work on a deep tree, and arcs that gain
+// hardly get fewer, cost scaling starts sooner, and alone.
 //
 // Where a change touches most of the network, as when nearly all classes of one cycle are
 // gone in the next, repair would keep nothing of what it knows, and the simplex answers
@@ -57,9 +58,15 @@ const (
 	// give the first answer, and fewPatience its patience then, fewLayered where most arcs
 	// leave sources: where ways are long, the simplex gives it.
 	fewNodes, fewPatience, fewLayered = 8, 4, 8
+	// manyNodes is of how many nodes one at least is a source where they are a layer.
+	manyNodes = 1024
 	// headStart and more for each node and arc, up to a bound, is what the simplex may
 	// do from zero before another starts: some 0.1 s, as a race takes two cores.
 	headStart, headStartEach, headStartMost = 20_000_000, 100, 60_000_000
+	// looks is how many times within that the simplex is looked at for a deep tree, and
+	// alone for how many units of work for each node and arc cost scaling then works
+	// without it, about twice what it needs.
+	looks, alone = 8, 2048
 	// beginning is into how many turns a race from zero divides one unit of repair for
 	// each node and arc.
 	beginning = 12
@@ -109,8 +116,11 @@ type Solver struct {
 	racing       bool
 	// patience is the present one, from 1 to what is due to the network.
 	patience int64
-	// spent is the work since its last answer of the one that begins.
-	spent int64
+	// spent is the work since its last answer of the one that begins; alone is for how
+	// much more its challenger works without it.
+	spent, alone int64
+	// gaining is how many arcs the simplex found to gain when it was looked at, or 0.
+	gaining int
 	// shaken is for how many more changes the simplex answers in place of repair; seen is
 	// up to where changes have been looked at.
 	shaken int
@@ -267,8 +277,8 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 	return s.race(n, budget, limit/quanta, total)
 }
 
-// layers tells whether most arcs leave sources, and if so whether sources of one
-// unit are most of the nodes.
+// layers tells whether most arcs leave sources, not just a few, and if so whether sources
+// of one unit are most of the nodes.
 func layers(n *flowgraph.Network) (layered, single bool, size int64) {
 	arcs, sources := 0, 0
 	var supply flowgraph.Int128
@@ -280,7 +290,7 @@ func layers(n *flowgraph.Network) (layered, single bool, size int64) {
 		}
 	}
 	supply.Add(-2 * int64(sources))
-	layered = 2*arcs >= n.NumArcs()
+	layered = 2*arcs >= n.NumArcs() && manyNodes*sources >= n.NumNodes()
 	single = layered && supply.Sign() <= 0 && 2*sources >= n.NumNodes()
 	return layered, single, int64(arcs + sources)
 }
@@ -376,22 +386,13 @@ func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.R
 // fromZero lets the simplex work alone, then beside another.
 func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	size := int64(n.NumNodes() + n.NumArcs())
-	limit := min(headStart+headStartEach*size, headStartMost)
 	var total solver.Work
 	if !s.racing {
-		own := solver.Budget{Work: max(1, limit-s.spent)}
-		if budget.Work > 0 && budget.Work < own.Work {
-			own.Work = budget.Work
-		}
-		r, err := s.simplex.Solve(n, own)
-		s.spent += r.Work.Units
-		if err != nil || r.Status != solver.BudgetSpent || s.spent < limit {
+		r, err := s.byTree(n, budget, size)
+		if err != nil || !s.racing {
 			return r, err
 		}
-		s.racing, total = true, r.Work
-		if s.challenger = costscaling.New(); s.layered {
-			s.challenger = repair.New()
-		}
+		total = r.Work
 	}
 	unit := size/beginning + 1
 	longer := solver.Budget{Work: pace(s.simplex) * unit}
@@ -406,7 +407,14 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 			continue
 		}
 		turn := solver.Budget{Work: pace(s.challenger) * unit}
-		mine, theirs := sideBySide(n, s.simplex, longer, s.challenger, turn)
+		var mine, theirs outcome
+		if s.alone > 0 {
+			mine.result.Status = solver.BudgetSpent
+			theirs.result, theirs.err = s.challenger.Solve(n, turn)
+			s.alone -= theirs.result.Work.Units
+		} else {
+			mine, theirs = sideBySide(n, s.simplex, longer, s.challenger, turn)
+		}
 		add(&total, mine.result.Work)
 		add(&total, theirs.result.Work)
 		mine.result.Work, theirs.result.Work = total, total
@@ -426,6 +434,55 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 		}
 	}
 	return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
+}
+
+// byTree lets the simplex work alone. It sets racing if another is to start, and alone if
+// that goes on without the simplex.
+func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) (solver.Result, error) {
+	start := min(headStart+headStartEach*size, headStartMost)
+	limit := start
+	if !s.layered {
+		limit *= 2
+	}
+	var total solver.Work
+	for {
+		own := solver.Budget{Work: start / looks}
+		if budget.Work > 0 {
+			own.Work = min(own.Work, max(1, budget.Work-total.Units))
+		}
+		r, err := s.simplex.Solve(n, own)
+		s.spent += r.Work.Units
+		add(&total, r.Work)
+		if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
+			return r, err
+		}
+		deep := !s.layered && s.slow(start)
+		if deep || s.spent >= limit {
+			s.racing = true
+			if s.challenger = costscaling.New(); s.layered {
+				s.challenger = repair.New()
+			}
+			if deep {
+				s.alone = alone * size
+			}
+			return r, nil
+		}
+		if budget.Spent(total.Units) {
+			return r, nil
+		}
+	}
+}
+
+// slow tells whether the simplex, looked at from time to time, mostly walks around in
+// a deep tree and, by how many arcs gain no more since the last look, will need as long
+// as start again, or has taken that long.
+func (s *Solver) slow(start int64) bool {
+	walked, before := s.simplex.Walked(), s.gaining
+	if s.gaining = 0; 5*walked < s.spent {
+		return false
+	}
+	s.gaining = s.simplex.Gaining()
+	return 5*walked >= 2*s.spent && (s.spent >= start || before > 0 && s.gaining > looks*(before-s.gaining))
 }
 
 // sideBySide gives each of two solvers a turn and waits for both.
@@ -505,7 +562,7 @@ func (s *Solver) rival() solver.Solver {
 
 // endRace frees what a race needed.
 func (s *Solver) endRace() {
-	s.racing, s.spent = false, 0
+	s.racing, s.spent, s.alone, s.gaining = false, 0, 0, 0
 	if a, ok := s.challenger.(*anew); ok {
 		a.units = nil
 	}

@@ -181,6 +181,34 @@ func TestLongWays(t *testing.T) {
 	require.True(t, s.ready)
 }
 
+// TestDeepTree: where the simplex walks around in a deep tree and hardly any arc less
+// gains, cost scaling goes on alone and wins.
+func TestDeepTree(t *testing.T) {
+	for _, budget := range []int64{0, 1_000_000} {
+		src := solvertest.Seeded(1)
+		n := flowgraph.New()
+		for range 4000 {
+			n.AddNode(0)
+		}
+		node := func() flowgraph.NodeID { return flowgraph.NodeID(src.Intn(n.NumNodes())) }
+		for range 32_000 {
+			n.AddArc(node(), node(), 0, int64(1+src.Intn(100)), flowgraph.Cost(src.Intn(1500)-500))
+		}
+		s := New()
+		r, err := s.Solve(n, solver.Budget{Work: budget})
+		alone := false
+		for err == nil && r.Status == solver.BudgetSpent {
+			alone = alone || s.alone > 0
+			r, err = s.Solve(n, solver.Budget{Work: budget})
+		}
+		require.NoError(t, err)
+		require.NoError(t, solver.Verify(n, r))
+		require.IsType(t, &costscaling.Solver{}, s.teller)
+		require.Equal(t, budget > 0, alone, "seen only between calls")
+		require.Zero(t, s.alone)
+	}
+}
+
 // almostDone returns a solver that has done as much as it can without having an answer.
 func almostDone(t *testing.T, c *solvertest.Cluster, start func() solver.Solver) solver.Solver {
 	r, err := start().Solve(c.Network, solver.Budget{})

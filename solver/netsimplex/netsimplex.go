@@ -91,6 +91,7 @@ type Solver struct {
 	penalty int64
 	found   []candidate // entering arcs found before
 	effort  int64       // nodes that pivots walked over and moved since last counted
+	walked  int64       // and since the network last changed
 	scan    int         // slot where block search goes on
 	stem    []link
 	child   []int32 // scratch: first child, next sibling
@@ -128,6 +129,21 @@ func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph
 
 // Changed lists the arcs whose flow differs from the last optimal result.
 func (s *Solver) Changed() []flowgraph.ArcID { return s.changed }
+
+// Walked returns how many of the units of work since the network last changed pivots
+// took to walk around cycles and to move subtrees, not to find the arcs to enter:
+// most of them where the tree is deep. O(1).
+func (s *Solver) Walked() int64 { return s.walked }
+
+// Gaining counts the arcs of negative reduced cost, those that may yet enter. O(arcs).
+func (s *Solver) Gaining() (count int) {
+	for i := range s.slots {
+		if x := &s.slots[i]; x.cost+s.pi[x.tail]-s.pi[x.head] < 0 {
+			count++
+		}
+	}
+	return count
+}
 
 // Solve pivots to the optimum.
 func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
@@ -168,6 +184,7 @@ func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
 		}
 		w.Steps++
 		w.Units += s.effort
+		s.walked += s.effort
 		s.effort = 0
 		if budget.Spent(w.Units) {
 			return solver.BudgetSpent
