@@ -2,6 +2,7 @@ package repair
 
 import (
 	"iter"
+	"math/bits"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph/hugepage"
@@ -20,6 +21,46 @@ func extend[S ~[]T, T any](s S, n int) S {
 // blocks yields a list in pieces: what their elements need lies here and there in memory, and
 // is asked for, step by step, for all of a piece at once.
 func blocks[T any](list []T) iter.Seq[[]T] { return slices.Chunk(list, 64) }
+
+// rooms gives room to many lists that grow and shrink, cut from large pieces: a list that
+// reaches a new maximum, as some do in every solve, allocates nothing. What a list leaves goes to
+// the next one of that size.
+type rooms[T any] struct {
+	piece []T
+	free  [bits.UintSize][][]T // by the bit length of their size, a power of two
+}
+
+const (
+	leastRoom = 4
+	pieceSize = 1 << 14
+)
+
+// grow returns the full list s with room for more.
+func (r *rooms[T]) grow(s []T) []T {
+	size := max(leastRoom, 2*cap(s))
+	grown := r.take(size)[:len(s)]
+	copy(grown, s)
+	if cap(s) > 0 {
+		k := bits.Len(uint(cap(s)))
+		r.free[k] = append(r.free[k], s)
+	}
+	return grown
+}
+
+func (r *rooms[T]) take(size int) []T {
+	if free := &r.free[bits.Len(uint(size))]; len(*free) > 0 {
+		last := len(*free) - 1
+		s := (*free)[last]
+		*free = (*free)[:last]
+		return s
+	}
+	if size > len(r.piece) {
+		r.piece = make([]T, max(size, pieceSize))
+	}
+	s := r.piece[:size:size]
+	r.piece = r.piece[size:]
+	return s
+}
 
 // marks is a list of indices, each at most once.
 type marks struct {

@@ -132,6 +132,9 @@ func (s *Solver) hold(a int32) {
 	r := &s.arcs[a]
 	x := &s.nodes[r.head]
 	r.pos = int32(len(x.held))
+	if len(x.held) == cap(x.held) {
+		x.held = s.holdings.grow(x.held)
+	}
 	x.held = append(x.held, holding{cost: r.cost, rest: -far, arc: a, from: r.tail})
 	p := &s.payers[r.tail]
 	value := r.cost + s.at(r.head)

@@ -205,6 +205,9 @@ type Solver struct {
 	nodes  []node
 	payers []payer
 	second []int64 // of payers, as published
+	// holdings and inward are where the lists of nodes lie.
+	holdings rooms[holding]
+	inward   rooms[int32]
 	// passable are nodes whose exit takes any amount.
 	passable bitset
 	hubs     []*hub

@@ -492,6 +492,9 @@ func (s *Solver) enlist(a int32) {
 	r := &s.arcs[a]
 	x := &s.nodes[r.head]
 	r.pos = int32(len(x.in))
+	if len(x.in) == cap(x.in) {
+		x.in = s.inward.grow(x.in)
+	}
 	x.in = append(x.in, a)
 	if r.head != s.ground {
 		s.nodes[r.tail].forks++
