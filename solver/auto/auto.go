@@ -60,6 +60,8 @@ const (
 	fewNodes, fewPatience, fewLayered = 8, 4, 8
 	// manyNodes is of how many nodes one at least is a source where they are a layer.
 	manyNodes = 1024
+	// manyPlaces is how many single tasks there must be for a place that demands some.
+	manyPlaces = 4
 	// headStart and more for each node and arc, up to a bound, is what the simplex may
 	// do from zero before another starts: some 0.1 s, as a race takes two cores.
 	headStart, headStartEach, headStartMost = 20_000_000, 100, 60_000_000
@@ -278,20 +280,26 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 }
 
 // layers tells whether most arcs leave sources, not just a few, and if so whether sources
-// of one unit are most of the nodes.
+// of one unit are most of the nodes and go to few places in the end: where each place waits
+// for one unit of its own, the simplex is faster than assignment.
 func layers(n *flowgraph.Network) (layered, single bool, size int64) {
-	arcs, sources := 0, 0
+	arcs, sources, sinks := 0, 0, 0
 	var supply flowgraph.Int128
 	for v := range n.NodeBound() {
-		if id := flowgraph.NodeID(v); n.NodeAlive(id) && len(n.In(id)) == 0 {
+		id := flowgraph.NodeID(v)
+		switch {
+		case !n.NodeAlive(id):
+		case len(n.In(id)) == 0:
 			arcs += len(n.Out(id))
 			sources++
 			supply.Add(n.Supply(id))
+		case n.Supply(id) < 0:
+			sinks++
 		}
 	}
 	supply.Add(-2 * int64(sources))
 	layered = 2*arcs >= n.NumArcs() && manyNodes*sources >= n.NumNodes()
-	single = layered && supply.Sign() <= 0 && 2*sources >= n.NumNodes()
+	single = layered && supply.Sign() <= 0 && 2*sources >= n.NumNodes() && manyPlaces*sinks <= sources
 	return layered, single, int64(arcs + sources)
 }
 
