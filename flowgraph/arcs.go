@@ -68,10 +68,8 @@ func (n *Network) put(list []Arc, ids []ArcID) {
 // bind keeps the bounds of a, which has none, and returns their kind.
 func (n *Network) bind(a ArcID, b Bounds) uint32 {
 	n.totals.addBounds(b)
-	word, bit := &n.open[uint32(a)>>6], uint64(1)<<(uint32(a)&63)
-	*word &^= bit
-	if b.Lower == 0 && b.Upper > 0 {
-		*word |= bit
+	if open := b.Lower == 0 && b.Upper > 0; open != n.Open(a) {
+		n.open[uint32(a)>>6] ^= 1 << (uint32(a) & 63)
 	}
 	switch {
 	case b.Lower == 0 && b.Upper <= upToOne:

@@ -24,7 +24,8 @@ func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
 		next := arcs[:min(len(arcs), ahead)]
 		arcs = arcs[len(next):]
 		prefetch.Each(n.heads, next, &next[0].Head)
-		if free := n.freeArcs[max(0, len(n.freeArcs)-len(next)):]; len(free) > 0 {
+		free := n.freeArcs[max(0, len(n.freeArcs)-len(next)):]
+		if len(free) > 0 {
 			prefetch.Each(n.arcs, free, &free[0])
 		}
 		asked := n.forAsking(len(next))
@@ -44,9 +45,14 @@ func (n *Network) AddArcs(arcs []Arc, ids []ArcID) []ArcID {
 		}
 		prefetch.Each(n.in.arena, asked, &asked[0][0])
 		n.begin(len(next))
+		n.freeArcs = n.freeArcs[:len(n.freeArcs)-len(free)]
 		first := len(ids)
-		for range next {
-			ids = append(ids, n.newArc())
+		for i := range next {
+			if k := len(free) - 1 - i; k >= 0 {
+				ids = append(ids, free[k])
+			} else {
+				ids = append(ids, n.newArc())
+			}
 		}
 		n.put(next, ids[first:])
 	}
