@@ -120,7 +120,9 @@ func (s *Solver) sync() {
 		s.work.Touched = int64(len(touched))
 	default:
 		for a := range s.arcs {
-			s.dropArc(int32(a))
+			if a := int32(a); s.recorded.has(a) && !s.same(a) {
+				s.dropArc(a)
+			}
 		}
 		for v := range s.kinds {
 			s.node(int32(v))
@@ -218,11 +220,15 @@ func (s *Solver) takeFormer(since flowgraph.Seq) {
 		}
 		s.askForPrices(s.kept)
 		s.askForGone(s.gone)
-		for _, a := range next {
-			if s.same(a) && s.follow(a, since) {
-				continue
+		for _, a := range s.kept {
+			if !s.follow(a, since) {
+				s.fresh = append(s.fresh, a)
 			}
-			s.dropArc(a)
+		}
+		for _, a := range s.gone {
+			if s.recorded.has(a) { // not listed twice
+				s.dropArc(a)
+			}
 			if s.net.ArcAlive(flowgraph.ArcID(a)) {
 				s.fresh = append(s.fresh, a)
 			}
@@ -312,14 +318,8 @@ func (s *Solver) askForSources(nodes []int32) {
 	}
 }
 
-// dropArc takes out what is no longer the same arc, with its flow.
+// dropArc takes out a, which has a record but is no longer the same arc, with its flow.
 func (s *Solver) dropArc(a int32) {
-	if !s.recorded.has(a) {
-		return
-	}
-	if s.same(a) {
-		return
-	}
 	r := &s.arcs[a]
 	if s.kinds[r.head] == isHub {
 		b := s.hubOf(r.head)
