@@ -5,11 +5,12 @@ import "math/bits"
 // radix is a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, Faster algorithms for the
 // shortest path problem, 1990): keys never fall below the last one taken. Equal
 // keys come last in, first out, so that searches go deep where many nodes share a
-// price. Most of what a search adds is never taken from it; adding is what is cheap.
+// price, or from somewhere among them, so that they end in different places. Most of what a search adds is never taken from it; adding is what is cheap.
 // Outdated entries stay in it; the reader recognizes them.
 type radix struct {
 	last    int64
 	size    int
+	spread  bool       // equal keys come in no particular order
 	fell    bool       // a key was below the last one taken: it comes late
 	used    uint64     // which of the buckets but the first may not be empty
 	buckets [65][]item // by the highest bit in which a key differs from last
@@ -50,7 +51,12 @@ func (h *radix) pop() item {
 	h.least()
 	h.size--
 	b := h.buckets[0]
-	x := b[len(b)-1]
+	k := len(b) - 1
+	if h.spread {
+		k = 3 * len(b) / 4
+	}
+	x := b[k]
+	b[k] = b[len(b)-1]
 	h.buckets[0] = b[:len(b)-1]
 	return x
 }
