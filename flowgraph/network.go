@@ -87,9 +87,9 @@ type Stats struct {
 
 // Network is a directed network under change. Use [New].
 //
-// Memory is about 100 bytes an arc, 16 more where its bounds are none of the usual ones, and 64
-// a node at the largest size reached; removal keeps it for reuse, and verbs allocate only when a new maximum is
-// reached.
+// Memory is about 100 bytes an arc, 16 more where its bounds are none of the usual
+// ones, and 64 a node at the largest size reached; removal keeps it for reuse, and
+// verbs allocate only when a new maximum is reached.
 type Network struct {
 	nodes     []nodeRecord
 	heads     []headRecord

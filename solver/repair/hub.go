@@ -154,15 +154,21 @@ func (b *hub) grow(n int) {
 	}
 }
 
-// findHubs makes hubs of the nodes of highest degree. A hub stays one.
+// findHubs makes hubs of the nodes of highest degree, and tells whether sources are classes. A
+// hub stays one.
 func (s *Solver) findHubs() {
-	cores := 0
-	for _, k := range s.kinds {
-		if k >= isCore {
+	cores, sources, units := 0, int64(0), int64(0)
+	for v, k := range s.kinds {
+		switch {
+		case k >= isCore:
 			cores++
+		case k == isSource:
+			sources++
+			units += s.supply[v]
 		}
 	}
 	s.cores = cores
+	s.queue.spread = units > 2*sources
 	degree := max(s.hubDegree, 2*cores)
 	if s.hubDegree < minHubDegree {
 		degree = s.hubDegree

@@ -5,16 +5,20 @@ import "math/bits"
 // radix is a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, Faster algorithms for the
 // shortest path problem, 1990): keys never fall below the last one taken. Equal
 // keys come last in, first out, so that searches go deep where many nodes share a
-// price, or from somewhere among them, so that they end in different places. Most of what a search adds is never taken from it; adding is what is cheap.
+// price, or any of the last so many, so that those of like classes end in different
+// places. Most of what a search adds is never taken from it; adding is what is cheap.
 // Outdated entries stay in it; the reader recognizes them.
 type radix struct {
 	last    int64
 	size    int
-	spread  bool       // equal keys come in no particular order
+	spread  bool       // of equal keys comes any of the last
 	fell    bool       // a key was below the last one taken: it comes late
 	used    uint64     // which of the buckets but the first may not be empty
 	buckets [65][]item // by the highest bit in which a key differs from last
 }
+
+// anyOf is of how many equal keys any may come. Of all, searches pass by more arcs.
+const anyOf = 512
 
 // item is a node to come at the given key, and in a forest the arc that it comes by.
 type item struct {
@@ -53,7 +57,8 @@ func (h *radix) pop() item {
 	b := h.buckets[0]
 	k := len(b) - 1
 	if h.spread {
-		k = 3 * len(b) / 4
+		// A multiple of the golden ratio: as good as random, and the same each time.
+		k -= int(uint64(uint32(h.size)*0x9e3779b1) * uint64(min(len(b), anyOf)) >> 32)
 	}
 	x := b[k]
 	b[k] = b[len(b)-1]

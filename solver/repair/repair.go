@@ -336,9 +336,6 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	if !s.underWay {
 		s.spent, s.adviser = 0, nil
 	}
-	// Units of equal cost that all go deep would go after each other into the same places, and
-	// later searches farther: of a few that is soon over.
-	s.queue.spread = 4*len(s.pending.list) >= s.cores
 	if !settled || !s.underWay && !s.lift() {
 		if status := s.consult(solver.Budget{}); status != solver.Optimal {
 			return solver.Result{Status: status, Work: s.work}, nil
