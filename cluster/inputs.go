@@ -19,6 +19,9 @@ func IndexInputs(inputs []Input) InputIndex {
 	})}
 }
 
+// None reports whether no instance reads anything.
+func (x InputIndex) None() bool { return len(x.inputs) == 0 }
+
 // Of returns the inputs that the instance reads, in the job's order. The caller must not modify them. Complexity: the
 // logarithm of the inputs where they are in order of the instances, else the inputs.
 func (x InputIndex) Of(instance uint32) []Input {

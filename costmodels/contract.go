@@ -75,6 +75,16 @@ type Localizer interface {
 	Locality(r *Round, c *Class) Locality
 }
 
+// Localizes reports whether the model is a Localizer, or, if it is made of others and says so itself, one of those is. Where none
+// is, tasks that differ only by their data and images are of one class.
+func Localizes(m Model) bool {
+	if made, ok := m.(interface{ Localizes() bool }); ok {
+		return made.Localizes()
+	}
+	_, ok := m.(Localizer)
+	return ok
+}
+
 // Mover is implemented by models under which running tasks may be moved, so that others can start where they run. Who would
 // come, who would go where and who stays is then decided in the flow; see docs/network.md.
 type Mover interface {

@@ -37,14 +37,14 @@ type rowKey struct {
 	work  string // see cluster.WorkOf
 }
 
-// KeyOf returns the class that a task belongs to at that time while it waits.
+// KeyOf returns the class that a task belongs to at that time while it waits, for a model to which data matters.
 func KeyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, now cluster.Time) ClassKey {
 	spec := j.SpecFor(t)
 	task := spec.TaskOf(t.Key.Instance())
 	k := classKeyOf(snap, j.UID, spec, task)
 	yielded, _ := spec.Yielded(t.Queued, now)
 	k.row.rules, k.row.self = rulesKey(wishes{spec: spec, hosts: snap.HostsOf(spec.Pool), copy: t.Copy, yielded: yielded}, keyOfSet(j.UID, cluster.MergePairs(spec.Labels, task.Labels)))
-	return k.of(spec, t, cluster.IndexInputs(spec.Inputs))
+	return k.of(spec, t, cluster.IndexInputs(spec.Inputs), true)
 }
 
 // classKeyOf returns what the tasks of a job that ask for the same have in common.
@@ -68,8 +68,8 @@ func classKeyOf(snap *cluster.Snapshot, job cluster.JobUID, spec *cluster.JobSpe
 	return k
 }
 
-// of completes the key for one of the job's tasks.
-func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task, inputs cluster.InputIndex) ClassKey {
+// of completes the key for one of the job's tasks; localizes: data and images matter.
+func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task, inputs cluster.InputIndex, localizes bool) ClassKey {
 	instance := t.Key.Instance()
 	if spec.Core(instance) { // all of them are one class, whatever tells them apart
 		k.group.gang, k.group.job = true, t.Key.Job()
@@ -77,6 +77,9 @@ func (k ClassKey) of(spec *cluster.JobSpec, t *cluster.Task, inputs cluster.Inpu
 	} else {
 		k.ahead = t.Ahead
 		k.group.controller = spec.Controller && instance == 0
+	}
+	if !localizes {
+		return k
 	}
 	for _, in := range inputs.Of(instance) {
 		k.inputs += fmt.Sprintf("%d %q %q %q;", in.Bytes, in.Hosts, in.Racks, in.Zones)

@@ -8,6 +8,10 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/binpack"
+	"github.com/sluice-scheduler/sluice/costmodels/compose"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/modeltest"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 )
@@ -70,4 +74,36 @@ func TestClassesByImage(t *testing.T) {
 	require.NotEqual(t, key(image("web", 5)), key(image("db", 5)))
 	require.NotEqual(t, key(image("web", 5)), key(image("web", 6)))
 	require.Equal(t, key(image("web", 0)), key(image("db", 0)))
+}
+
+// Data and images tell classes apart where a model prices them, also as one of several, and nowhere else.
+func TestClassesByWhatIsPriced(t *testing.T) {
+	sum := func(m ...costmodels.Model) (s compose.Sum) {
+		for _, m := range m {
+			s = append(s, compose.Part{Model: m, Weight: compose.One})
+		}
+		return s
+	}
+	for _, c := range []struct {
+		model costmodels.Model
+		want  int
+	}{
+		{loadspread.Model{}, 2}, // what is to run in containers needs hosts that can
+		{quincy.Model{}, 5},
+		{sum(loadspread.Model{}, binpack.Model{}), 2},
+		{sum(loadspread.Model{}, quincy.Model{}), 5},
+		{compose.NewChoice(loadspread.Model{}, nil), 2},
+		{compose.NewChoice(loadspread.Model{}, []compose.Binding{{Typed: true, Model: quincy.Model{}}}), 5},
+	} {
+		s := newMoving(t, c.model)
+		a, b := s.machine(0, cluster.Machine{Capacity: vector(1, 0)}), s.machine(1, cluster.Machine{Capacity: vector(1, 0)})
+		s.job(cluster.RootPool, 3, 10)
+		for range 2 {
+			s.job(cluster.RootPool, 1, 10, data(3, a))
+			s.job(cluster.RootPool, 1, 10, data(3, b))
+			s.job(cluster.RootPool, 1, 10, image("web", 5))
+			s.job(cluster.RootPool, 1, 10, image("db", 5))
+		}
+		require.Equal(t, c.want, s.plan().Stats.Classes, c.model.Name())
+	}
 }

@@ -18,7 +18,7 @@ type jobKey struct {
 	hosts   *cluster.Constraint
 	task    *cluster.TaskSpec
 	key     ClassKey
-	inputs  cluster.InputIndex
+	inputs  cluster.InputIndex // none where the model does not ask for them
 	set     *labelSet
 	yielded uint64
 	most    uint32 // that may run at once by its present spec
@@ -33,7 +33,7 @@ type jobKey struct {
 func (k *jobKey) ordinary(job *cluster.JobSpec, t *cluster.Task, spec *cluster.TaskSpec) bool {
 	i := t.Key.Instance()
 	return k != nil && k.job == job && k.task == spec && t.Copy == nil && !job.Core(i) && !(job.Controller && i == 0) &&
-		len(job.Inputs)+len(job.Preferences)+len(job.Spread) == 0
+		k.inputs.None() && len(job.Preferences)+len(job.Spread) == 0
 }
 
 func (k *jobKey) wishes() wishes {
@@ -144,14 +144,17 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 	}
 	known := cached.job == job
 	if !known {
-		cached.job, cached.hosts, cached.inputs = job, snap.HostsOf(job.Pool), cluster.IndexInputs(job.Inputs)
+		cached.job, cached.hosts = job, snap.HostsOf(job.Pool)
+		if p.model.Localizes() {
+			cached.inputs = cluster.IndexInputs(job.Inputs)
+		}
 	}
 	if !known || cached.task != spec || cached.yielded != yielded {
 		cached.task, cached.key, cached.yielded, cached.kind, cached.class = spec, classKeyOf(snap, j.UID, job, spec), yielded, nil, nil
 		cached.set = p.labels.set(j.UID, cluster.MergePairs(job.Labels, spec.Labels))
 		cached.key.row.rules, cached.key.row.self = rulesKey(cached.wishes(), cached.set.key)
 	}
-	key, w := cached.key.of(job, t, cached.inputs), cached.wishes()
+	key, w := cached.key.of(job, t, cached.inputs, p.model.Localizes()), cached.wishes()
 	if t.Copy != nil {
 		w.copy = t.Copy
 		key.row.rules, key.row.self = rulesKey(w, cached.set.key)
@@ -192,7 +195,11 @@ func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Ta
 		if key.group.gang {
 			instance = 0
 		}
-		c = newClass(key, g, job, spec, cached.inputs.Of(instance), cluster.ImagesOf(job.TaskOf(instance)), p.rows.get(key.row, spec, w))
+		var images []cluster.Image
+		if p.model.Localizes() {
+			images = cluster.ImagesOf(job.TaskOf(instance))
+		}
+		c = newClass(key, g, job, spec, cached.inputs.Of(instance), images, p.rows.get(key.row, spec, w))
 		p.classes[key] = c
 		p.order = append(p.order, c)
 	}

@@ -124,6 +124,11 @@ func (s Sum) Locality(r *costmodels.Round, c *costmodels.Class) costmodels.Local
 	return total
 }
 
+// Localizes reports whether a part does; see [costmodels.Localizes].
+func (s Sum) Localizes() bool {
+	return slices.ContainsFunc(s, func(p Part) bool { return costmodels.Localizes(p.Model) })
+}
+
 // Moves reports whether a part moves running tasks.
 func (s Sum) Moves() bool { return slices.ContainsFunc(s, func(p Part) bool { return moves(p.Model) }) }
 
@@ -281,6 +286,11 @@ func (c *Choice) Locality(r *costmodels.Round, k *costmodels.Class) costmodels.L
 		return l.Locality(r, k)
 	}
 	return costmodels.Locality{}
+}
+
+// Localizes reports whether one of the models does; see [costmodels.Localizes].
+func (c *Choice) Localizes() bool {
+	return costmodels.Localizes(c.base) || slices.ContainsFunc(c.bindings, func(b Binding) bool { return costmodels.Localizes(b.Model) })
 }
 
 // Moves reports whether one of the models moves running tasks.

@@ -85,11 +85,13 @@ type family struct {
 	left    atomic.Bool // nobody waits for them any more
 }
 
-// New returns a guard around the model, of which it asks nothing yet.
+// New returns a guard around the model, of which it asks nothing yet but what it is.
 func New(m costmodels.Model) *Guard {
 	g := &Guard{model: m, all: &family{}}
 	g.all.members = append(g.all.members, g)
-	g.local, _ = m.(costmodels.Localizer)
+	if costmodels.Localizes(m) {
+		g.local, _ = m.(costmodels.Localizer)
+	}
 	g.route, _ = m.(costmodels.Router)
 	g.mover, _ = m.(costmodels.Mover)
 	g.batch, _ = m.(costmodels.Batcher)
@@ -330,6 +332,9 @@ func (g *Guard) Crowd(r *costmodels.Round, h *cluster.Host, k int64) flowgraph.C
 	g.host, g.unit, g.k, g.price = h, r.Unit, k, price
 	return price
 }
+
+// Localizes reports whether the model does; see [costmodels.Localizes].
+func (g *Guard) Localizes() bool { return g.local != nil }
 
 // Locality implements costmodels.Localizer: nothing for a model that is none.
 func (g *Guard) Locality(r *costmodels.Round, c *costmodels.Class) (l costmodels.Locality) {
