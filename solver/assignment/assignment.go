@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/parts"
 )
 
 const (
@@ -14,6 +15,8 @@ const (
 	// maxCostBits keeps a cost in 32 bits, maxBits a price in 64.
 	maxCostBits = 30
 	maxBits     = 59
+	// many is more flow than is kept in a byte.
+	many = 255
 )
 
 // way is an arc of a source, as searches see it.
@@ -22,11 +25,13 @@ type way struct {
 	head int32 // in the core
 }
 
-// source is a node of one unit.
+// source is a node of one unit. Its ways are numbered as the network lists its arcs.
 type source struct {
-	first, last int32 // its ways
-	at          int32 // the one it has taken, or none
-	pos         int32 // where it is listed at the head of that
+	first, count int32 // its ways, not copied yet if first is none
+	at           int32 // the way that it has taken, or none
+	pos          int32 // where it is listed at the head of that
+	best         int32 // the way that was best by the first prices, or none
+	head, cost   int32 // of best
 }
 
 // holding is a unit at a node of the core, with what searches ask of it. Costs are
@@ -69,9 +74,11 @@ type Solver struct {
 	seq    flowgraph.Seq
 	ground flowgraph.NodeID // or none
 	index  []int32          // by NodeID: of a node of the core, −2 − that of a source, or none
+	closed bool             // an arc of a source has no capacity
 	arcs   []coreArc
 
 	// By node of the core.
+	core    []flowgraph.NodeID
 	nodes   []node
 	price   []int64
 	held    [][]holding
@@ -80,11 +87,15 @@ type Solver struct {
 	exits   [][]link // to the ground
 	exitArc []int32  // the arc of exit
 
-	ways    []way
-	sources []source
 	of      []flowgraph.NodeID // by source
-	flows   []int64            // by ArcID, once solved
-	changed []flowgraph.ArcID
+	sources []source
+	ways    []way // of some sources
+
+	// The answer; before, first prices of the core and the arcs of first choices.
+	flows     []uint8                   // by ArcID, or many
+	more      map[flowgraph.ArcID]int64 // flows of many and more
+	potential []flowgraph.Cost          // by NodeID
+	changed   []flowgraph.ArcID         // of the sources, then others
 
 	waiting []int32 // sources to place, the next one first
 	search  uint32
@@ -92,8 +103,8 @@ type Solver struct {
 	settled []int32
 	work    solver.Work
 
-	ahead   []source // see readAhead
-	fetched int32    // what was read, which no compiler then takes away
+	ahead   []int32 // see readAhead
+	fetched int32   // what was read, which no compiler then takes away
 }
 
 var (
@@ -106,11 +117,13 @@ var (
 func New(n *flowgraph.Network) (*Solver, bool) {
 	s := &Solver{net: n, ground: flowgraph.NoNode}
 	_, s.seq, _ = n.Changes(0)
-	if !s.survey() || !s.takeCore() || !s.takeSources() {
+	if !s.survey() || !s.takeCore() {
 		return nil, false
 	}
 	s.priceCore()
-	s.order()
+	if !s.takeSources() {
+		return nil, false
+	}
 	return s, true
 }
 
@@ -118,30 +131,15 @@ func New(n *flowgraph.Network) (*Solver, bool) {
 func (s *Solver) Name() string { return "assignment" }
 
 // Flow returns the flow on a. O(1).
-func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.flows[a] }
-
-// Potential returns π(v). O(degree) for a source without supply, else O(1).
-func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost {
-	i := s.index[v]
-	switch {
-	case i >= 0:
-		return flowgraph.Cost(-s.price[i])
-	case i < none:
-		w := s.ways[s.sources[-2-i].at]
-		return flowgraph.Cost(-int64(w.cost) - s.price[w.head])
+func (s *Solver) Flow(a flowgraph.ArcID) int64 {
+	if x := s.flows[a]; x < many {
+		return int64(x)
 	}
-	least := far
-	for _, ref := range s.net.Out(v) {
-		if int(ref.Node) >= len(s.index) || s.index[ref.Node] < 0 {
-			continue // the network has changed since
-		}
-		least = min(least, int64(ref.Cost)+s.price[s.index[ref.Node]])
-	}
-	if least == far {
-		return 0
-	}
-	return flowgraph.Cost(-least)
+	return s.more[a]
 }
+
+// Potential returns π(v). O(1).
+func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return s.potential[v] }
 
 // Changed lists the arcs with flow.
 func (s *Solver) Changed() []flowgraph.ArcID { return s.changed }
@@ -175,27 +173,17 @@ func (s *Solver) Solve(_ *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return r, nil
 }
 
-// finish writes down flow by arc, prices what no unit can reach, and returns the
-// objective.
+// finish prices what no unit can reach, writes down flow by arc and potentials by node, and
+// returns the objective.
 func (s *Solver) finish() (int64, bool) {
 	var sum flowgraph.Int128
-	var cost atomic.Int64 // of the ways taken: below 2³⁰ each
-	s.flows = make([]int64, s.net.ArcBound())
-	s.changed = make([]flowgraph.ArcID, len(s.sources), len(s.sources)+len(s.arcs))
-	inHalves(len(s.sources), func(from, to int) {
-		part := int64(0)
-		for i := from; i < to; i++ {
-			x := &s.sources[i]
-			a := s.net.Out(s.of[i])[x.at-x.first].Arc
-			s.flows[a], s.changed[i] = 1, a
-			part += int64(s.ways[x.at].cost)
-		}
-		cost.Add(part)
-	})
-	sum.Add(cost.Load())
+	s.flows = make([]uint8, s.net.ArcBound())
+	s.more = map[flowgraph.ArcID]int64{}
 	for i := range s.arcs {
 		if a := &s.arcs[i]; a.flow > 0 && a.id != flowgraph.NoArc {
-			s.flows[a.id] = a.flow
+			if s.flows[a.id] = uint8(min(a.flow, many)); a.flow >= many {
+				s.more[a.id] = a.flow
+			}
 			s.changed = append(s.changed, a.id)
 			sum.AddMul(int64(s.net.Cost(a.id)), a.flow)
 		}
@@ -211,5 +199,42 @@ func (s *Solver) finish() (int64, bool) {
 			s.price[i] = top + 1<<(maxCostBits+1)
 		}
 	}
+	var cost atomic.Int64 // of the ways taken: below 2³⁰ each
+	parts.Do(len(s.index), part, func(from, to int) {
+		paid := int64(0)
+		for v := from; v < to; v++ {
+			paid += s.write(flowgraph.NodeID(v))
+		}
+		cost.Add(paid)
+	})
+	sum.Add(cost.Load())
 	return sum.Int64()
+}
+
+// write writes down what became of v, and returns what a source pays for its way.
+func (s *Solver) write(v flowgraph.NodeID) int64 {
+	i := s.index[v]
+	switch {
+	case i >= 0:
+		s.potential[v] = flowgraph.Cost(-s.price[i])
+	case i < none:
+		i = -2 - i
+		x := &s.sources[i]
+		if x.at != x.best {
+			ref := &s.net.Out(v)[x.at]
+			s.changed[i], x.cost, x.head = ref.Arc, int32(ref.Cost), s.index[ref.Node]
+		}
+		s.flows[s.changed[i]] = 1
+		s.potential[v] = -flowgraph.Cost(int64(x.cost) + s.price[x.head])
+		return int64(x.cost)
+	case s.net.NodeAlive(v):
+		least := far
+		for _, ref := range s.net.Out(v) {
+			least = min(least, int64(ref.Cost)+s.price[s.index[ref.Node]])
+		}
+		if least < far {
+			s.potential[v] = flowgraph.Cost(-least)
+		}
+	}
+	return 0
 }

@@ -1,6 +1,7 @@
 package assignment_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,61 @@ func TestRange(t *testing.T) {
 	} {
 		_, ok := assignment.New(solvertest.Build(c.supplies, c.arcs...))
 		require.False(t, ok, name)
+	}
+}
+
+// TestFarGround: keys have room for prices below 2⁴¹.
+func TestFarGround(t *testing.T) {
+	n := flowgraph.New()
+	source, last := n.AddNode(1), n.AddNode(-1)
+	for length := range 1 << 12 {
+		v := n.AddNode(0)
+		n.AddArc(v, last, 0, 1, 1<<30-1)
+		if last = v; length != 1<<10 {
+			continue
+		}
+		a := n.AddArc(source, last, 0, 1, -5)
+		s, ok := assignment.New(n)
+		require.True(t, ok)
+		solvertest.Compare(t, n, s)
+		n.RemoveArc(a)
+	}
+	n.AddArc(source, last, 0, 1, -5)
+	_, ok := assignment.New(n)
+	require.False(t, ok)
+}
+
+// TestProcessors: two goroutines find what one does.
+func TestProcessors(t *testing.T) {
+	for seed := range uint64(3) {
+		src := solvertest.Seeded(seed)
+		c := solvertest.NewCluster(src, solvertest.ClusterShape{
+			Hosts: 1000, Slots: 9, Classes: 7000 + 1500*int(seed), Patterns: 500, MaxCost: 1000, MaxSupply: 1,
+		})
+		c.Churn(100)
+		var answers [3]solver.Result
+		for i := range answers {
+			before := runtime.GOMAXPROCS(1 + i)
+			s, ok := assignment.New(c.Network)
+			require.True(t, ok)
+			var err error
+			answers[i], err = s.Solve(c.Network, solver.Budget{})
+			runtime.GOMAXPROCS(before)
+			require.NoError(t, err)
+			require.NoError(t, solver.Verify(c.Network, answers[i]))
+			require.Equal(t, answers[0].Work, answers[i].Work)
+			require.Equal(t, answers[0].Changed(), answers[i].Changed())
+		}
+		for a := range c.Network.ArcBound() {
+			if id := flowgraph.ArcID(a); answers[0].Flow(id) != answers[1].Flow(id) || answers[0].Flow(id) != answers[2].Flow(id) {
+				require.Fail(t, "another flow", "arc %d", a)
+			}
+		}
+		for v := range c.Network.NodeBound() {
+			if id := flowgraph.NodeID(v); answers[0].Potential(id) != answers[1].Potential(id) || answers[0].Potential(id) != answers[2].Potential(id) {
+				require.Fail(t, "another potential", "node %d", v)
+			}
+		}
 	}
 }
 

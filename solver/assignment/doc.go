@@ -17,11 +17,17 @@
 // its estimate. Prices only rise. From a node it steps over each unit held there
 // straight to the unit's other places; with the unit stands what its best other
 // place costs more than this one, as last seen, which rising prices can only make
-// too low. So most units held are passed over by reading one list in sequence.
+// too low. So most units held are passed over by reading one list in sequence, even by the
+// first search: a first look at the arcs of all sources, in the order of memory, finds the
+// three best ways of each. The ways of a source are copied only when a search needs them.
+//
+// What is done for each source by itself, in that look and in writing down the answer, two
+// goroutines share.
 //
 // # Range
 //
 // It takes networks of which every node with supply is a source of one unit that no
 // arc enters; without lower bounds; whose costs are below 2³⁰ and, between nodes
-// of the core, not negative. Any other is refused by [New].
+// of the core, not negative; in which no source has more than 2²¹ arcs, and it costs no node of
+// the core 2⁴¹ to reach the ground. Any other is refused by [New].
 package assignment

@@ -1,5 +1,11 @@
 package assignment
 
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/hugepage"
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
+)
+
 // place sends unit q along a cheapest path to the ground; false if there is none.
 func (s *Solver) place(q int32) bool {
 	if s.search++; s.search == 0 {
@@ -10,11 +16,10 @@ func (s *Solver) place(q int32) bool {
 	}
 	s.queue, s.settled = s.queue[:0], s.settled[:0]
 	t := target{cost: far / 2, node: none}
-	x := &s.sources[q]
-	s.work.Units += int64(x.last - x.first)
-	for k := x.first; k < x.last; k++ {
-		w := s.ways[k]
-		s.reach(&t, w.head, none, k, q, int64(w.cost))
+	ways := s.waysOf(q)
+	s.work.Units += int64(len(ways))
+	for k := range ways {
+		s.reach(&t, ways[k].head, none, int32(k), q, int64(ways[k].cost))
 	}
 	for len(s.queue) > 0 {
 		top := s.pop()
@@ -61,6 +66,10 @@ func (s *Solver) reach(t *target, w, prev, over, through int32, label int64) {
 			return
 		}
 	}
+	if list := s.held[w]; len(list) > 0 {
+		prefetch.Line(&list[0])
+		prefetch.Line(&list[len(list)/2])
+	}
 	s.push(key, w)
 }
 
@@ -89,14 +98,16 @@ func (s *Solver) readAhead(held []holding, below int64) {
 	s.ahead = s.ahead[:0]
 	for i := range held {
 		if held[i].rest < below {
-			s.ahead = append(s.ahead, s.sources[held[i].from])
+			s.ahead = append(s.ahead, held[i].from)
 		}
 	}
 	if len(s.ahead) < 2 {
 		return
 	}
-	for _, x := range s.ahead {
-		s.fetched += s.ways[x.first].cost + s.ways[x.last-1].cost
+	for _, q := range s.ahead {
+		if x := &s.sources[q]; x.first != none {
+			s.fetched += s.ways[x.first].cost + s.ways[x.first+x.count-1].cost
+		}
 	}
 }
 
@@ -115,13 +126,12 @@ func (s *Solver) follow(t *target, u int32, label int64) {
 // open steps over the unit of h, which is at node u, to its other places, and
 // renews what they cost.
 func (s *Solver) open(t *target, u int32, h *holding, label int64) {
-	x := &s.sources[h.from]
-	ways := s.ways[x.first:x.last]
-	now := int(x.at - x.first)
+	ways := s.waysOf(h.from)
+	now := int(s.sources[h.from].at)
 	own := int64(ways[now].cost)
 	base := label - own
-	least, second, next := far, far, none
 	s.work.Units += int64(len(ways))
+	least, second, next := far, far, none
 	for i := range ways {
 		w := &ways[i]
 		value := int64(w.cost) + s.price[w.head]
@@ -134,14 +144,41 @@ func (s *Solver) open(t *target, u int32, h *holding, label int64) {
 			second = min(second, value)
 		}
 		if base+value < t.cost {
-			s.reach(t, w.head, u, x.first+int32(i), h.from, base+int64(w.cost))
+			s.reach(t, w.head, u, int32(i), h.from, base+int64(w.cost))
 		}
 	}
 	h.rest = second - own
-	if h.next = none; next != none {
+	if h.next = next; next != none {
 		w := &ways[next]
-		h.next, h.cost, h.head = x.first+next, w.cost-int32(own), w.head
+		h.cost, h.head = w.cost-int32(own), w.head
 	}
+}
+
+// waysOf returns the ways of q. They are copied when they are first needed.
+func (s *Solver) waysOf(q int32) []way {
+	x := &s.sources[q]
+	if x.first == none {
+		x.first = int32(len(s.ways))
+		s.ways = hugepage.Grow(s.ways, int(x.count))[:x.first+x.count]
+		s.copyWays(q)
+	}
+	return s.ways[x.first : x.first+x.count]
+}
+
+// copyWays copies the ways of q from the network.
+func (s *Solver) copyWays(q int32) {
+	ways := s.ways[s.sources[q].first:]
+	for k, ref := range s.net.Out(s.of[q]) {
+		ways[k] = way{int32(ref.Cost), s.head(ref)}
+	}
+}
+
+// head returns the node of the core to which an arc of a source leads.
+func (s *Solver) head(ref flowgraph.Ref) int32 {
+	if s.closed && !s.net.Open(ref.Arc) {
+		return int32(len(s.nodes) - 1) // from where there is no way
+	}
+	return s.index[ref.Node]
 }
 
 // augment sends a unit along the path to node v and on to the ground: each unit on
@@ -161,13 +198,13 @@ func (s *Solver) augment(v int32) {
 				s.leads[prev]--
 			}
 		default:
-			if prev != none {
-				s.release(x.through)
-			}
-			s.hold(x.through, x.over)
 			if prev == none {
+				h := s.others(x.through, x.over)
+				s.hold(v, x.over, &h)
 				return
 			}
+			h := s.release(x.through, prev, x.over, v)
+			s.hold(v, x.over, &h)
 		}
 		v = prev
 	}
@@ -181,22 +218,54 @@ func (s *Solver) fill(v int32) {
 	}
 }
 
-// hold lets unit q take the way k.
-func (s *Solver) hold(q, k int32) {
-	x := &s.sources[q]
-	v := s.ways[k].head
-	x.at, x.pos = k, int32(len(s.held[v]))
-	// Nothing is known of its other places but that none is better.
-	s.held[v] = append(s.held[v], holding{rest: s.price[v], next: none, from: q})
+// hold lets a unit take its way at, which leads to v.
+func (s *Solver) hold(v, at int32, h *holding) {
+	x := &s.sources[h.from]
+	x.at, x.pos = at, int32(len(s.held[v]))
+	list := append(s.held[v], holding{})
+	list[len(list)-1] = *h
+	s.held[v] = list
 }
 
-// release takes unit q from where it is.
-func (s *Solver) release(q int32) {
-	x := &s.sources[q]
-	v := s.ways[x.at].head
+// others returns what unit q holds that takes its way at: what its other ways cost.
+func (s *Solver) others(q, at int32) holding {
+	ways := s.waysOf(q)
+	least, second, next := far, far, none
+	for i := range ways {
+		w := &ways[i]
+		value := int64(w.cost) + s.price[w.head]
+		if value >= second || int32(i) == at {
+			continue
+		}
+		if value < least {
+			least, second, next = value, least, int32(i)
+		} else {
+			second = value
+		}
+	}
+	own := ways[at].cost
+	h := holding{rest: second - int64(own), next: next, from: q}
+	if next != none {
+		h.cost, h.head = ways[next].cost-own, ways[next].head
+	}
+	return h
+}
+
+// release takes unit q from v, where it is, and returns what it will hold when it takes its
+// way at to w.
+func (s *Solver) release(q, v, at, w int32) holding {
 	list := s.held[v]
 	last := len(list) - 1
+	x := &s.sources[q]
+	h := list[x.pos]
+	if h.next == at {
+		// It may come back.
+		h.rest, h.cost, h.next, h.head = h.rest-int64(h.cost), -h.cost, x.at, v
+	} else {
+		h = holding{rest: s.price[w], next: none, from: q}
+	}
 	list[x.pos] = list[last]
 	s.sources[list[x.pos].from].pos = x.pos
 	s.held[v] = list[:last]
+	return h
 }

@@ -2,77 +2,108 @@ package assignment
 
 import (
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/parts"
+)
+
+const (
+	// What survey finds in a first pass.
+	inCore, unit, strange int32 = 0, -2, -3
+	// part is how many nodes or sources make a part of the work on them.
+	part = 1 << 11
 )
 
 // survey finds the ground, if one node demands all and nothing leaves it, and
-// numbers the core; false if the network is not in range.
+// numbers the core and the sources; false if the network is not in range.
 func (s *Solver) survey() bool {
 	n := s.net
 	if n.CostBits() > maxCostBits || solver.Precheck(n, maxBits) != solver.Optimal {
 		return false
 	}
 	s.index = make([]int32, n.NodeBound())
-	var count, sinks int32
-	for v := range s.index {
-		s.index[v] = none
+	parts.Do(len(s.index), part, func(from, to int) {
+		for v := from; v < to; v++ {
+			s.index[v] = s.kind(flowgraph.NodeID(v))
+		}
+	})
+	s.of = make([]flowgraph.NodeID, 0, n.NumNodes())
+	sinks := 0
+	for v, kind := range s.index {
 		id := flowgraph.NodeID(v)
-		if !n.NodeAlive(id) {
-			continue
-		}
-		supply := n.Supply(id)
-		if supply < 0 {
-			s.ground = id
-			sinks++
-		}
-		switch {
-		case supply < 0 || len(n.In(id)) > 0:
-			if supply > 0 {
-				return false
-			}
-			s.index[v] = count
-			count++
-		case supply > 1:
+		switch kind {
+		case strange:
 			return false
+		case unit:
+			s.index[v] = -2 - int32(len(s.of))
+			s.of = append(s.of, id)
+		case inCore:
+			s.index[v] = int32(len(s.core))
+			s.core = append(s.core, id)
+			if n.Supply(id) < 0 {
+				s.ground = id
+				sinks++
+			}
 		}
 	}
-	s.nodes = make([]node, count+1)
-	s.price = make([]int64, count+1)
-	s.held = make([][]holding, count+1)
-	s.links = make([][]link, count+1)
-	s.leads = make([]int32, count+1)
-	s.exits = make([][]link, count+1)
-	s.exitArc = make([]int32, count+1)
 	if sinks != 1 || len(n.Out(s.ground)) > 0 {
 		s.ground = flowgraph.NoNode
 	}
 	return true
 }
 
+// kind tells what v is: inCore, a source of one unit, none of these, or strange.
+func (s *Solver) kind(v flowgraph.NodeID) int32 {
+	n := s.net
+	if !n.NodeAlive(v) {
+		return none
+	}
+	supply := n.Supply(v)
+	switch {
+	case supply <= 0 && (supply < 0 || len(n.In(v)) > 0):
+		return inCore
+	case supply == 1 && len(n.In(v)) == 0 && len(n.Out(v)) <= maxWays:
+		return unit
+	case supply == 0 && s.inRange(v):
+		return none
+	}
+	return strange
+}
+
+// inRange reports whether no arc out of v has to have flow.
+func (s *Solver) inRange(v flowgraph.NodeID) bool {
+	return !slices.ContainsFunc(s.net.Out(v), func(r flowgraph.Ref) bool { return s.net.Lower(r.Arc) != 0 })
+}
+
 // takeCore takes in the nodes of the core and the arcs between them; false if one
-// is not in range. The last node is where ways without capacity lead.
+// is not in range. The last node is where arcs without capacity lead.
 func (s *Solver) takeCore() bool {
 	n := s.net
-	for v, c := range s.index {
-		if c == none {
-			continue
-		}
+	count := len(s.core) + 1
+	s.nodes = make([]node, count)
+	s.price = make([]int64, count)
+	s.held = make([][]holding, count)
+	s.links = make([][]link, count)
+	s.leads = make([]int32, count)
+	s.exits = make([][]link, count)
+	s.exitArc = make([]int32, count)
+	s.layOut()
+	s.price[count-1] = far
+	for i, v := range s.core {
+		c := int32(i)
 		s.price[c] = far
-		if supply := n.Supply(flowgraph.NodeID(v)); supply < 0 {
+		if supply := n.Supply(v); supply < 0 {
 			// What it demands goes on over no arc, to a ground that is none of
 			// the nodes; unless it is this one, which takes all.
 			demand := -supply
-			if flowgraph.NodeID(v) == s.ground {
+			if v == s.ground {
 				demand = flowgraph.Infinite
 			}
 			s.exits[c] = append(s.exits[c], link{0, int32(len(s.arcs)), none, 1})
 			s.arcs = append(s.arcs, coreArc{id: flowgraph.NoArc, upper: demand})
 		}
-		for _, ref := range n.Out(flowgraph.NodeID(v)) {
+		for _, ref := range n.Out(v) {
 			d := n.Arc(ref.Arc)
 			if d.Lower != 0 || d.Cost < 0 {
 				return false
@@ -91,9 +122,37 @@ func (s *Solver) takeCore() bool {
 			s.links[head] = append(s.links[head], link{-int64(d.Cost), arc, c, -1})
 		}
 	}
-	s.price[len(s.nodes)-1] = far
 	s.reserve()
 	return true
+}
+
+// layOut lays the lists of links side by side.
+func (s *Solver) layOut() {
+	links, exits := make([]int32, len(s.nodes)), make([]int32, len(s.nodes))
+	total, arcs := 0, 0
+	for c, v := range s.core {
+		if s.net.Supply(v) < 0 {
+			exits[c]++
+			arcs++
+		}
+		out := s.net.Out(v)
+		for i := range out {
+			if out[i].Node == s.ground {
+				exits[c]++
+				continue
+			}
+			links[c]++
+			links[s.index[out[i].Node]]++
+			total++
+		}
+		arcs += len(out)
+	}
+	arena := make([]link, total+arcs)
+	for c := range s.core {
+		l, e := links[c], links[c]+exits[c]
+		s.links[c], s.exits[c], arena = arena[:0:l], arena[l:l:e], arena[e:]
+	}
+	s.arcs = make([]coreArc, 0, arcs)
 }
 
 // reserve lays the lists of units held by nodes with little room side by side.
@@ -154,152 +213,4 @@ func (s *Solver) findExit(v int32) {
 			x.exit, s.exitArc[v] = l.cost, l.arc
 		}
 	}
-}
-
-// takeSources takes in the sources and their ways; false if an arc is not in
-// range.
-func (s *Solver) takeSources() bool {
-	n := s.net
-	ways := int32(0)
-	for v, c := range s.index {
-		id := flowgraph.NodeID(v)
-		if c != none || !n.NodeAlive(id) {
-			continue
-		}
-		first, degree := ways, int32(len(n.Out(id)))
-		if n.Supply(id) == 0 {
-			if !s.inRange(id) {
-				return false
-			}
-			continue
-		}
-		ways += degree
-		s.index[v] = -2 - int32(len(s.of))
-		s.of = append(s.of, id)
-		s.sources = append(s.sources, source{first: first, last: ways, at: none})
-	}
-	s.ways = make([]way, ways)
-	var strange atomic.Bool
-	inHalves(len(s.of), func(from, to int) {
-		for i := from; i < to; i++ {
-			if !s.takeWays(i) {
-				strange.Store(true)
-				return
-			}
-		}
-	})
-	return !strange.Load()
-}
-
-// inRange reports whether no arc out of v has to have flow.
-func (s *Solver) inRange(v flowgraph.NodeID) bool {
-	return !slices.ContainsFunc(s.net.Out(v), func(r flowgraph.Ref) bool { return s.net.Lower(r.Arc) != 0 })
-}
-
-// takeWays takes in the arcs of source i; false if one is not in range.
-func (s *Solver) takeWays(i int) bool {
-	ways := s.ways[s.sources[i].first:s.sources[i].last]
-	for k, ref := range s.net.Out(s.of[i]) {
-		d := s.net.Arc(ref.Arc)
-		if d.Lower != 0 {
-			return false
-		}
-		head := s.index[ref.Node]
-		if d.Upper == 0 {
-			head = int32(len(s.nodes) - 1) // from where there is no way
-		}
-		ways[k] = way{int32(ref.Cost), head}
-	}
-	return true
-}
-
-// inHalves calls do for the first and the second half of n things of which none
-// depends on another: at the same time, where they are many.
-func inHalves(n int, do func(from, to int)) {
-	const many = 1 << 12
-	if n < many {
-		do(0, n)
-		return
-	}
-	var other sync.WaitGroup
-	other.Go(func() { do(n/2, n) })
-	do(0, n/2)
-	other.Wait()
-}
-
-// order places the units that find their best place free, and lines up the
-// others: those first who lose most by waiting. If there is not room for all, who
-// comes first decides, and all line up.
-func (s *Solver) order() {
-	room := int64(0)
-	for i := range s.nodes {
-		for _, l := range s.exits[i] {
-			if a := &s.arcs[l.arc]; a.upper != flowgraph.Infinite {
-				room = min(room+a.upper, far)
-			}
-		}
-	}
-	crowded := room < int64(len(s.sources))
-	best := make([]int32, len(s.sources))
-	inHalves(len(best), func(from, to int) {
-		for i := from; i < to; i++ {
-			if crowded {
-				best[i] = none
-			} else {
-				best[i] = s.cheapest(int32(i))
-			}
-		}
-	})
-	keys := make([]uint64, 0, len(s.sources))
-	for i, way := range best {
-		if way == none || !s.settle(int32(i), way) {
-			keys = append(keys, uint64(s.regret(int32(i)))<<32|uint64(uint32(i)))
-		}
-	}
-	slices.Sort(keys)
-	s.waiting = make([]int32, len(keys))
-	for i, k := range keys {
-		s.waiting[i] = int32(uint32(k))
-	}
-}
-
-// cheapest returns the way of q to its best place, or none.
-func (s *Solver) cheapest(q int32) int32 {
-	x := &s.sources[q]
-	best, least := none, far/2
-	for k := x.first; k < x.last; k++ {
-		w := &s.ways[k]
-		if value := int64(w.cost) + s.price[w.head]; value < least {
-			best, least = k, value
-		}
-	}
-	return best
-}
-
-// settle places unit q if its best place, to which that way leads, is free and
-// reports whether.
-func (s *Solver) settle(q, best int32) bool {
-	v := s.ways[best].head
-	if s.nodes[v].exit != s.price[v] {
-		return false
-	}
-	s.fill(v)
-	s.hold(q, best)
-	return true
-}
-
-// regret is what the best place of q costs beyond waiting: beyond the cheapest that
-// passes any number on to the ground. It is below 2³¹ and biased not to be
-// negative.
-func (s *Solver) regret(q int32) int64 {
-	x := &s.sources[q]
-	least, wait := far, far
-	for _, w := range s.ways[x.first:x.last] {
-		value := int64(w.cost) + s.price[w.head]
-		least = min(least, value)
-		if exit := s.exitArc[w.head]; exit != none && s.arcs[exit].upper == flowgraph.Infinite {
-			wait = min(wait, value)
-		}
-	}
-	return min(max(least-wait, -1<<30), 0) + 1<<30
 }

@@ -29,12 +29,14 @@ package auto
 import (
 	"errors"
 	"math"
+	"sync/atomic"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/assignment"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/parts"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 )
 
@@ -283,24 +285,40 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 // of one unit are most of the nodes and go to few places in the end: where each place waits
 // for one unit of its own, the simplex is faster than assignment.
 func layers(n *flowgraph.Network) (layered, single bool, size int64) {
-	arcs, sources, sinks := 0, 0, 0
-	var supply flowgraph.Int128
-	for v := range n.NodeBound() {
+	const part = 1 << 12
+	var arcs, sources, sinks, supply atomic.Int64
+	parts.Do(n.NodeBound(), part, func(from, to int) {
+		c := count(n, from, to)
+		arcs.Add(c.arcs)
+		sources.Add(c.sources)
+		sinks.Add(c.sinks)
+		supply.Add(c.supply)
+	})
+	layered = 2*arcs.Load() >= int64(n.NumArcs()) && manyNodes*sources.Load() >= int64(n.NumNodes())
+	single = layered && supply.Load() <= 2*sources.Load() && 2*sources.Load() >= int64(n.NumNodes()) &&
+		manyPlaces*sinks.Load() <= sources.Load()
+	return layered, single, arcs.Load() + sources.Load()
+}
+
+// census counts sources, the arcs out of them, what they supply (all supply is below 2⁶²), and
+// sinks.
+type census struct{ arcs, sources, supply, sinks int64 }
+
+// count counts among some nodes.
+func count(n *flowgraph.Network, from, to int) (c census) {
+	for v := from; v < to; v++ {
 		id := flowgraph.NodeID(v)
 		switch {
 		case !n.NodeAlive(id):
 		case len(n.In(id)) == 0:
-			arcs += len(n.Out(id))
-			sources++
-			supply.Add(n.Supply(id))
+			c.arcs += int64(len(n.Out(id)))
+			c.sources++
+			c.supply += n.Supply(id)
 		case n.Supply(id) < 0:
-			sinks++
+			c.sinks++
 		}
 	}
-	supply.Add(-2 * int64(sources))
-	layered = 2*arcs >= n.NumArcs() && manyNodes*sources >= n.NumNodes()
-	single = layered && supply.Sign() <= 0 && 2*sources >= n.NumNodes() && manyPlaces*sinks <= sources
-	return layered, single, int64(arcs + sources)
+	return c
 }
 
 // few tells whether so little flows through so many nodes that repair, which sends

@@ -62,8 +62,11 @@ var table = []row{
 	{"solver/repair", []string{"flowgraph", "flowgraph/hugepage", "flowgraph/prefetch", "solver", "solver/netsimplex"}, pure},
 	{"solver/costscaling", []string{"flowgraph", "solver"}, pure},
 	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
-	{"solver/assignment", []string{"flowgraph", "solver"}, pure},
-	{"solver/auto", []string{"flowgraph", "solver", "solver/assignment", "solver/costscaling", "solver/netsimplex", "solver/repair"}, pure},
+	{"solver/parts", nil, pure},
+	{"solver/assignment", []string{"flowgraph", "flowgraph/hugepage", "flowgraph/prefetch", "solver", "solver/parts"}, pure},
+	{"solver/auto", []string{
+		"flowgraph", "solver", "solver/assignment", "solver/costscaling", "solver/netsimplex", "solver/parts", "solver/repair",
+	}, pure},
 	{"solver/registry", []string{
 		"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/auto", "solver/costscaling", "solver/highs",
 	}, pure},
