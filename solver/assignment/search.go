@@ -80,13 +80,15 @@ func (s *Solver) expand(t *target, u int32, label int64) {
 	if s.leads[u] > 0 {
 		s.follow(t, u, label)
 	}
-	s.readAhead(held, t.cost-label)
 	for i := range held {
 		h := &held[i]
 		if next := label + int64(h.cost); h.next != none && next+s.price[h.head] < t.cost {
 			s.reach(t, h.head, u, h.next, h.from, next)
 		}
-		if label+h.rest < t.cost {
+	}
+	s.readAhead(held, t.cost-label)
+	for i := range held {
+		if h := &held[i]; label+h.rest < t.cost {
 			s.open(t, u, h, label)
 		}
 	}
@@ -199,12 +201,10 @@ func (s *Solver) augment(v int32) {
 			}
 		default:
 			if prev == none {
-				h := s.others(x.through, x.over)
-				s.hold(v, x.over, &h)
+				s.others(s.hold(v, x.over, x.through), x.over)
 				return
 			}
-			h := s.release(x.through, prev, x.over, v)
-			s.hold(v, x.over, &h)
+			s.move(x.through, prev, x.over, v)
 		}
 		v = prev
 	}
@@ -218,18 +218,20 @@ func (s *Solver) fill(v int32) {
 	}
 }
 
-// hold lets a unit take its way at, which leads to v.
-func (s *Solver) hold(v, at int32, h *holding) {
-	x := &s.sources[h.from]
-	x.at, x.pos = at, int32(len(s.held[v]))
+// hold lets q take its way at, which leads to v, and returns what it holds there, to be filled.
+func (s *Solver) hold(v, at, q int32) *holding {
 	list := append(s.held[v], holding{})
-	list[len(list)-1] = *h
 	s.held[v] = list
+	x := &s.sources[q]
+	x.at, x.pos = at, int32(len(list)-1)
+	h := &list[x.pos]
+	h.from = q
+	return h
 }
 
-// others returns what unit q holds that takes its way at: what its other ways cost.
-func (s *Solver) others(q, at int32) holding {
-	ways := s.waysOf(q)
+// others notes what the ways of a unit other than at cost, which it takes.
+func (s *Solver) others(h *holding, at int32) {
+	ways := s.waysOf(h.from)
 	least, second, next := far, far, none
 	for i := range ways {
 		w := &ways[i]
@@ -244,28 +246,25 @@ func (s *Solver) others(q, at int32) holding {
 		}
 	}
 	own := ways[at].cost
-	h := holding{rest: second - int64(own), next: next, from: q}
-	if next != none {
+	h.rest = second - int64(own)
+	if h.next = next; next != none {
 		h.cost, h.head = ways[next].cost-own, ways[next].head
 	}
-	return h
 }
 
-// release takes unit q from v, where it is, and returns what it will hold when it takes its
-// way at to w.
-func (s *Solver) release(q, v, at, w int32) holding {
-	list := s.held[v]
-	last := len(list) - 1
+// move takes unit q from u, and lets it take its way at to v.
+func (s *Solver) move(q, u, at, v int32) {
 	x := &s.sources[q]
-	h := list[x.pos]
+	list := s.held[u]
+	h := &list[x.pos]
+	rest, cost, back := s.price[v], int32(0), none // no place is better
 	if h.next == at {
-		// It may come back.
-		h.rest, h.cost, h.next, h.head = h.rest-int64(h.cost), -h.cost, x.at, v
-	} else {
-		h = holding{rest: s.price[w], next: none, from: q}
+		rest, cost, back = h.rest-int64(h.cost), -h.cost, x.at
 	}
-	list[x.pos] = list[last]
-	s.sources[list[x.pos].from].pos = x.pos
-	s.held[v] = list[:last]
-	return h
+	last := len(list) - 1
+	*h = list[last]
+	s.sources[h.from].pos = x.pos
+	s.held[u] = list[:last]
+	h = s.hold(v, at, q)
+	h.rest, h.cost, h.next, h.head = rest, cost, back, u
 }

@@ -40,7 +40,7 @@ func (s *Solver) takeSources() bool {
 		x := &s.sources[i]
 		if v := x.head; free[v] > 0 {
 			free[v]--
-			s.hold(v, x.best, &holdings[i])
+			*s.hold(v, x.best, int32(i)) = holdings[i]
 		} else {
 			left = append(left, uint64(i))
 		}
