@@ -105,6 +105,9 @@ func (s *Stream) removeNode(v flowgraph.NodeID, id int64) error {
 	if s.added == v {
 		s.added = flowgraph.NoNode
 	}
+	if s.sink == v {
+		s.sink = flowgraph.NoNode
+	}
 	return nil
 }
 
@@ -113,10 +116,15 @@ func (s *Stream) shiftDemand(supply, sign int64) error {
 	if supply == 0 {
 		return nil
 	}
-	if len(s.demands) != 1 {
+	var sink flowgraph.NodeID
+	switch {
+	case len(s.demands) == 1:
+		sink = s.demands[0]
+	case len(s.demands) == 0 && sign*supply > 0 && s.sink != flowgraph.NoNode && s.net.Supply(s.sink) == 0:
+		sink = s.sink
+	default:
 		return s.lines.fail("supply %d changes the demand of a single sink, and %d nodes demand: give the node supply 0 and set supplies by n lines", supply, len(s.demands))
 	}
-	sink := s.demands[0]
 	demand := s.net.Supply(sink)
 	next := demand - sign*supply
 	if sign*supply > 0 != (next < demand) {
@@ -126,9 +134,10 @@ func (s *Stream) shiftDemand(supply, sign int64) error {
 	return nil
 }
 
-// setSupply keeps the list of nodes that demand.
+// setSupply keeps the list of nodes that demand, and the last that did.
 func (s *Stream) setSupply(v flowgraph.NodeID, supply int64) {
 	if s.net.Supply(v) < 0 {
+		s.sink = v
 		s.demands = slices.DeleteFunc(s.demands, func(x flowgraph.NodeID) bool { return x == v })
 	}
 	if supply < 0 {

@@ -47,14 +47,22 @@ func TestReadGzipAndCarriageReturns(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, n.NumArcs())
 
-	_, err = Read(bytes.NewReader(whole[:len(whole)-9]))
+	// Cut off or changed anywhere, even in the middle of a line.
+	for cut := 2; cut < len(whole); cut++ {
+		_, err = Read(bytes.NewReader(whole[:cut]))
+		require.ErrorIs(t, err, ErrFormat)
+		require.ErrorContains(t, err, "gzip", "cut at %d", cut)
+	}
+	changed := append(bytes.Clone(whole[:10]), 7)
+	_, err = Read(bytes.NewReader(changed))
 	require.ErrorIs(t, err, ErrFormat)
 	require.ErrorContains(t, err, "damaged gzip")
 }
 
 func TestReadRefuses(t *testing.T) {
 	for _, c := range []struct{ name, input, reason string }{
-		{"nothing", "", "without a p line"},
+		{"nothing", "", "the input is empty"},
+		{"comments", "c a\nc b\n", "line 2: the input ends without a p line"},
 		{"arc before p", "a 1 2 0 1 1", "line 1: \"a\" line before the p line"},
 		{"second p", "p min 1 0\np min 1 0", "line 2: second p line"},
 		{"maximum", "p max 2 1", "problem \"max\""},
@@ -78,7 +86,7 @@ func TestReadRefuses(t *testing.T) {
 		{"long overflow", "p min 2 1\nn 1 99999999999999999999999", "does not fit in 64 bits"},
 		{"lower above upper", "p min 2 1\na 1 2 3 2 1", "lower 3 is above upper 2"},
 		{"negative lower", "p min 2 1\na 1 2 -1 2 1", "lower -1 is negative"},
-		{"negative upper", "p min 2 1\na 1 2 0 -7 1", "lower 0 is above upper -7"},
+		{"negative upper", "p min 2 1\na 1 2 0 -7 1", "upper -7 is negative: -1 stands for none"},
 		{"extra field", "p min 2 1\na 1 2 0 1 1 9", "has 6 fields, want 5"},
 		{"change", "p min 2 0\nr 1", "end the problem with \"c EOI\" first"},
 		{"unknown kind", "p min 2 0\nz 1", "unknown line kind \"z\""},

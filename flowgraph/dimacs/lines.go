@@ -3,6 +3,7 @@ package dimacs
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -20,8 +21,21 @@ const maxLine = 1 << 20
 // lines splits an input, plain or gzip, into lines and fields.
 type lines struct {
 	scan   *bufio.Scanner
+	in     *failing
 	number int
 	fields [][]byte
+}
+
+// failing notes whether reading has failed.
+type failing struct {
+	io.Reader
+	failed bool
+}
+
+func (f *failing) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	f.failed = err != nil && !errors.Is(err, io.EOF)
+	return n, err
 }
 
 func newLines(r io.Reader) (*lines, error) {
@@ -34,9 +48,16 @@ func newLines(r io.Reader) (*lines, error) {
 		}
 		in = unzip
 	}
-	scan := bufio.NewScanner(in)
-	scan.Buffer(make([]byte, 0, 1<<16), maxLine)
-	return &lines{scan: scan}, nil
+	l := &lines{in: &failing{Reader: in}}
+	l.scan = bufio.NewScanner(l.in)
+	l.scan.Buffer(make([]byte, 0, 1<<16), maxLine)
+	l.scan.Split(l.line)
+	return l, nil
+}
+
+// line is [bufio.ScanLines], but what was left of a line when reading failed is none.
+func (l *lines) line(data []byte, atEOF bool) (int, []byte, error) {
+	return bufio.ScanLines(data, atEOF && !l.in.failed)
 }
 
 // next moves to the next line that has fields; false at the end or on an error.
@@ -76,7 +97,7 @@ func (l *lines) err() error {
 		return nil
 	case errors.Is(err, bufio.ErrTooLong):
 		return fmt.Errorf("%w: line %d: longer than %d bytes", ErrFormat, l.number+1, maxLine)
-	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(flate.CorruptInputError)):
 		return fmt.Errorf("%w: line %d: damaged gzip: %w", ErrFormat, l.number+1, err)
 	}
 	return fmt.Errorf("dimacs: line %d: %w", l.number+1, err)

@@ -15,6 +15,7 @@
 package dimacs
 
 import (
+	"fmt"
 	"io"
 	"math"
 
@@ -167,6 +168,9 @@ func (l *lines) bounds(lower, upper int64) (int64, error) {
 	if lower < 0 {
 		return 0, l.fail("lower %d is negative", lower)
 	}
+	if upper < 0 {
+		return 0, l.fail("upper %d is negative: -1 stands for none", upper)
+	}
 	if lower > upper {
 		return 0, l.fail("lower %d is above upper %d", lower, upper)
 	}
@@ -179,8 +183,10 @@ const isolated = 1 << 16
 func (in *reader) build() (*flowgraph.Network, error) {
 	named := int64(len(in.supplies) + 2*len(in.list))
 	switch {
+	case !in.seenP && in.number == 0:
+		return nil, fmt.Errorf("%w: the input is empty", ErrFormat)
 	case !in.seenP:
-		return nil, in.fail("the input ends without a p line")
+		return nil, in.fail("the input ends without a p line: \"p min NODES ARCS\"")
 	case int64(len(in.list)) < in.arcs:
 		return nil, in.fail("the input ends after %d of %d arcs", len(in.list), in.arcs)
 	case in.nodes > isolated+4*named:

@@ -20,7 +20,7 @@ import (
 //
 // A node that is added gets the lowest id above all that ever were. With a node
 // that is removed or added, the demand of the sink, the one node of negative
-// supply, falls or rises by its supply. OLD is the former cost, by which x
+// supply or else the last that had one, falls or rises by its supply. OLD is the former cost, by which x
 // chooses among parallel arcs. Types and the potential are hints, read and not
 // used. In a stream the n and a lines of the problem may carry a type, too.
 //
@@ -35,6 +35,7 @@ type Stream struct {
 	ids     []int64            // by NodeID
 	added   flowgraph.NodeID   // by the last d line
 	demands []flowgraph.NodeID // nodes of negative supply
+	sink    flowgraph.NodeID   // the last that was one of them and is none now, or NoNode
 }
 
 // change is one line of a batch.
@@ -53,7 +54,7 @@ type change struct {
 
 // NewStream begins to read r, plain or gzip.
 func NewStream(r io.Reader) (*Stream, error) {
-	s := &Stream{added: flowgraph.NoNode}
+	s := &Stream{added: flowgraph.NoNode, sink: flowgraph.NoNode}
 	return s, s.Continue(r)
 }
 

@@ -70,6 +70,7 @@ func TestStream(t *testing.T) {
 		{"supply", "n 1 2\nn 4 -3\nx 1 3 0 2 2\nx 3 4 0 3 0 1", []int64{6, 8}},
 		{"remove a task, its demand falls", "r 1\n", []int64{6, 4}},
 		{"add a task, the demand rises", "d 1 0 2 1\na 0 3 0 1 1\na 0 4 0 1 6 2\n", []int64{6, 12}},
+		{"the last task goes, and one comes", "r 1\nr 2\nc EOI\nd 1 0 1\na 0 4 0 1 3\n", []int64{6, 0, 3}},
 		{"a new id is above all others", "r 1\nd 1 0 1\na 0 4 0 1 3\nc EOI\nx 5 4 0 1 8\n", []int64{6, 7, 12}},
 		{"old cost chooses among parallel arcs", "a 2 3 0 1 1\nx 2 3 0 1 3 0 4\n", []int64{6, 3}},
 		{"a parallel arc of the same cost", "a 2 3 0 1 4\nx 2 3 0 0 4 0 4\n", []int64{6, 6}},
@@ -102,6 +103,8 @@ func TestStreamRefuses(t *testing.T) {
 		{"parallel arcs", "a 1 3 0 1 1\nx 1 3 0 1 9", "2 arcs 1→3: give a type and the old cost"},
 		{"d without arcs", "d 1 0 2\na 0 3 0 1 1\nr 1", "line 10: d line announces 2 arcs, 1 follow"},
 		{"no sink", "n 4 0\nr 1", "0 nodes demand"},
+		{"a sink that is a source by now", "r 1\nr 2\nn 4 1\nd 1 0 0", "0 nodes demand"},
+		{"a sink that is gone", "r 1\nr 2\nr 4\nd 1 0 0", "0 nodes demand"},
 		{"two sinks", "n 3 -1\nd 1 0 0", "2 nodes demand"},
 		{"demand overflows", "d 9223372036854775807 0 0\n", "would not fit in 64 bits"},
 	} {
