@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/flowgraph/dimacs"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
@@ -51,12 +54,14 @@ With -o dimacs each answer is a comment, an s line with the objective, f lines
 with the flow, and "c EOI".
 
 Statuses: optimal, infeasible, unbalanced, unbounded, cost range (a number is
-beyond what the algorithm can compute exactly), malformed. The exit code is 0 if
-every batch is optimal and 1 if not.`
+beyond what the algorithm can compute exactly), budget spent (--budget did not
+suffice: there is no flow, and the next batch goes on from there), malformed. The
+exit code is 0 if every batch is optimal, 2 if a file cannot be opened, else 1.`
 
 type solveOptions struct {
 	algorithm, output string
 	changes           []string
+	budget            int64
 	verify            bool
 }
 
@@ -77,16 +82,25 @@ func newSolveCommand() *cobra.Command {
 		Use:           "solve FILE.min[.gz]",
 		Short:         "Solve a minimum-cost-flow problem in DIMACS format",
 		Long:          solveHelp,
-		Args:          cobra.ExactArgs(1),
+		Args:          wants("FILE"),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runSolve(cmd, args[0], o)
+			// Neither a solve nor the wait for input ends by itself when interrupted.
+			done := make(chan error, 1)
+			go func() { done <- runSolve(cmd, args[0], o) }()
+			select {
+			case err := <-done:
+				return err
+			case <-cmd.Context().Done():
+				return exitError{exitInterrupted, errors.New("interrupted")}
+			}
 		},
 	}
 	cmd.Flags().StringVar(&o.algorithm, "algorithm", registry.Default, "one of "+strings.Join(registry.Names(), ", "))
 	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text, json or dimacs (with the flow)")
 	cmd.Flags().StringArrayVar(&o.changes, "changes", nil, "file with batches of changes; may be given again")
+	cmd.Flags().Int64Var(&o.budget, "budget", 0, "most work for each answer, in arcs examined; 0 is no limit")
 	cmd.Flags().BoolVar(&o.verify, "verify", false, "check each answer against the definition of optimality")
 	return cmd
 }
@@ -94,6 +108,9 @@ func newSolveCommand() *cobra.Command {
 func runSolve(cmd *cobra.Command, path string, o solveOptions) error {
 	if o.output != "text" && o.output != "json" && o.output != "dimacs" {
 		return exitError{exitUsage, fmt.Errorf("--output %q: choose text, json or dimacs", o.output)}
+	}
+	if o.budget < 0 {
+		return exitError{exitUsage, fmt.Errorf("--budget: %d is below 0", o.budget)}
 	}
 	s := solving{solveOptions: o, cmd: cmd}
 	var err error
@@ -115,7 +132,7 @@ func runSolve(cmd *cobra.Command, path string, o solveOptions) error {
 func (s *solving) file(path string) error {
 	in, err := openInput(s.cmd, path)
 	if err != nil {
-		return exitError{exitFailure, err}
+		return exitError{exitUsage, err}
 	}
 	defer func() { _ = in.Close() }()
 	if s.stream == nil {
@@ -124,9 +141,7 @@ func (s *solving) file(path string) error {
 		err = s.stream.Continue(in)
 	}
 	for err == nil {
-		if err = s.cmd.Context().Err(); err == nil {
-			err = s.next()
-		}
+		err = s.next()
 	}
 	switch {
 	case errors.Is(err, io.EOF):
@@ -162,11 +177,11 @@ func (s *solving) next() error {
 	n := s.stream.Network()
 	answer := solveAnswer{Nodes: n.NumNodes(), Arcs: n.NumArcs(), ApplyMS: since(begin)}
 	begin = time.Now()
-	r, err := s.solver.Solve(n, solver.Budget{})
+	r, err := s.solver.Solve(n, solver.Budget{Work: s.budget})
 	if err != nil {
 		return exitError{exitFailure, err}
 	}
-	answer.Status, answer.SolveMS = r.Status.String(), since(begin)
+	answer.Status, answer.Error, answer.SolveMS = r.Status.String(), reason(n, r.Status), since(begin)
 	if r.Status == solver.Optimal {
 		answer.Objective = &r.Objective
 		begin = time.Now()
@@ -185,6 +200,24 @@ func (s *solving) next() error {
 	}
 	s.batch++
 	return nil
+}
+
+// reason says what is wrong with the numbers of n, if that is why there is no answer.
+func reason(n *flowgraph.Network, status solver.Status) string {
+	switch status {
+	case solver.Unbalanced:
+		if sum, fits := n.TotalSupply().Int64(); fits {
+			return fmt.Sprintf("the supplies sum to %d instead of 0", sum)
+		}
+		return "the supplies do not sum to 0"
+	case solver.CostRange:
+		amounts := "more than 63"
+		if volume, fits := n.Volume(); fits {
+			amounts = strconv.Itoa(bits.Len64(uint64(volume)))
+		}
+		return fmt.Sprintf("%d nodes, costs of %d bits and amounts that sum to %s bits are together too large: divide costs or amounts, or try another --algorithm", n.NumNodes(), n.CostBits(), amounts)
+	}
+	return ""
 }
 
 // read takes in the flow that changed, as a scheduler would, and returns on how

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-scheduler/sluice/bench/families"
+	"github.com/sluice-scheduler/sluice/flowgraph/dimacs"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
 
@@ -47,6 +51,7 @@ func TestSolveStatuses(t *testing.T) {
 				require.NoError(t, json.Unmarshal([]byte(out), &answer))
 				require.Equal(t, c.status, answer.Status)
 				require.Nil(t, answer.Objective)
+				require.Equal(t, c.status != "infeasible" && c.status != "unbounded", answer.Error != "", "the numbers are wrong: it says which")
 
 				text, err := solve(t, c.input, "--algorithm", algorithm)
 				require.Error(t, err)
@@ -109,8 +114,36 @@ func TestSolveStream(t *testing.T) {
 	require.Contains(t, out, "c EOI\nc malformed: ", "what came before is answered")
 }
 
+// TestSolveBudget gives every algorithm too little for the first answer and enough to
+// go on with the next ones.
+func TestSolveBudget(t *testing.T) {
+	var problem strings.Builder
+	require.NoError(t, dimacs.Write(&problem, families.All[0].Draw(1, 200)))
+	for _, algorithm := range registry.Names() {
+		out, err := solve(t, problem.String()+strings.Repeat("c EOI\n", 300), "--budget", "8000", "--verify", "-o", "dimacs", "--algorithm", algorithm)
+		require.Error(t, err, algorithm)
+		answers := strings.Split(out, dimacs.EndOfBatch)
+		require.Regexp(t, `^c budget spent \([^\n]*\n$`, answers[0], "no flow")
+		require.Regexp(t, `^c optimal .*, verified\)\ns `, answers[299], algorithm)
+	}
+}
+
+func TestSolveInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := newSolveCommand()
+	in, w := io.Pipe()
+	defer func() { require.NoError(t, w.Close()) }()
+	cmd.SetIn(in)
+	cmd.SetOut(io.Discard)
+	cmd.SetArgs([]string{"-"})
+	cancel()
+	var exit exitError
+	require.ErrorAs(t, cmd.ExecuteContext(ctx), &exit, "though the input goes on")
+	require.Equal(t, exitInterrupted, exit.code)
+}
+
 func TestSolveMisuse(t *testing.T) {
-	for _, args := range [][]string{{"--algorithm", "magic"}, {"-o", "xml"}} {
+	for _, args := range [][]string{{"--algorithm", "magic"}, {"-o", "xml"}, {"--budget", "-1"}, {"another"}, {"--changes", "absent"}} {
 		_, err := solve(t, "p min 0 0\n", args...)
 		var exit exitError
 		require.ErrorAs(t, err, &exit)
