@@ -103,7 +103,11 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	if n != s.net {
 		*s = Solver{net: n}
 	}
-	if _, seq, _ := n.Changes(s.seq); seq != s.seq || !s.busy {
+	switch _, seq, _ := n.Changes(s.seq); {
+	case seq == s.seq && s.busy:
+	case seq == s.seq && s.warm:
+		return s.answer(r)
+	default:
 		r.Work.Touched = s.takeIn()
 		r.Work.Units += r.Work.Touched
 		if !s.amountsFit() {
@@ -131,6 +135,11 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		}
 		return r, nil
 	}
+	return s.answer(r)
+}
+
+// answer completes the result of an optimum.
+func (s *Solver) answer(r solver.Result) (solver.Result, error) {
 	var fits bool
 	if r.Objective, fits = s.finish(); !fits {
 		r.Status = solver.CostRange
