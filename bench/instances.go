@@ -23,7 +23,7 @@ func RunInstance(ctx context.Context, name string, n *flowgraph.Network, minArcs
 		return nil, ErrSmall
 	}
 	w := Workload{Name: strings.NewReplacer("/", "-", " ", "-").Replace(name), About: "instance", Mode: Cold, Samples: repeats, Instance: true}
-	return measure(w, o, func(r *run) error {
+	return measure(ctx, w, o, func(r *run) error {
 		r.net = n
 		r.result.Counts = Counts{Nodes: n.NumNodes(), Arcs: n.NumArcs()}
 		if err := r.first(0); err != nil {

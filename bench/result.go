@@ -34,10 +34,10 @@ type Result struct {
 	Counts     Counts       `json:"counts"` // after the last cycle
 	Algorithms []*Algorithm `json:"algorithms"`
 	Peers      []*PeerTimes `json:"peers,omitempty"`
-	NetworkMB  float64      `json:"network_mb"`  // of the network with its history of changes
-	PeakMB     float64      `json:"peak_rss_mb"` // of the whole process so far
-	Seconds    float64      `json:"seconds"`     // wall time of the run
-	Limited    bool         `json:"limited,omitempty"`
+	NetworkMB  float64      `json:"network_mb"`        // of the network with its history of changes
+	PeakMB     float64      `json:"peak_rss_mb"`       // of the whole process so far
+	Seconds    float64      `json:"seconds"`           // wall time of the run
+	Limited    bool         `json:"limited,omitempty"` // ended early, by the limit of time or an interrupt
 }
 
 // Algorithm is what one solver did in a run.

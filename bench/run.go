@@ -61,26 +61,27 @@ type racer struct {
 }
 
 // Run plays w and returns what it measured. It stops at the first answer that
-// is not optimal or not the others'.
+// is not optimal or not the others'. When ctx ends, it returns what it has measured
+// so far besides the error.
 func Run(ctx context.Context, w Workload, o Options) (*Result, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
-	return measure(w, o, func(r *run) error {
+	return measure(ctx, w, o, func(r *run) error {
 		body := r.warm
 		if w.Mode == Cold {
 			body = r.cold
 		}
-		if err := body(ctx); err != nil {
-			return err
+		err := body(ctx)
+		if r.cluster != nil {
+			r.result.Counts = r.cluster.Counts()
 		}
-		r.result.Counts = r.cluster.Counts()
-		return nil
+		return err
 	})
 }
 
 // measure prepares a run, lets body do it and sums it up.
-func measure(w Workload, o Options, body func(*run) error) (*Result, error) {
+func measure(ctx context.Context, w Workload, o Options, body func(*run) error) (*Result, error) {
 	now, err := newClock(o.Clock)
 	if err != nil {
 		return nil, err
@@ -93,8 +94,11 @@ func measure(w Workload, o Options, body func(*run) error) (*Result, error) {
 		defer func() { _ = os.RemoveAll(r.folder) }()
 	}
 	r.begin = time.Now()
-	if err := body(r); err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", w.Name, err)
+	if err = body(r); err != nil {
+		if err = fmt.Errorf("bench: %s: %w", w.Name, err); ctx.Err() == nil {
+			return nil, err
+		}
+		r.result.Limited = true
 	}
 	for _, x := range r.racers {
 		x.out.summarize()
@@ -106,7 +110,7 @@ func measure(w Workload, o Options, body func(*run) error) (*Result, error) {
 	r.result.compare()
 	r.result.PeakMB = peakMB()
 	r.result.Seconds = time.Since(r.begin).Seconds()
-	return r.result, nil
+	return r.result, err
 }
 
 func (r *run) prepare() error {

@@ -102,6 +102,22 @@ func TestRunLimit(t *testing.T) {
 	require.Equal(t, 1, r.Algorithms[0].Cold.Count)
 }
 
+func TestRunInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := small()["random"]
+	w.Cycles = 1000
+	options := Options{Algorithms: []string{"netsimplex"}, Clock: Wall, Progress: func(done, _ int) {
+		if done == 3 {
+			cancel()
+		}
+	}}
+	r, err := Run(ctx, w, options)
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, r.Limited)
+	require.Equal(t, 3, r.Algorithms[0].Total.Count, "what was measured so far is not lost")
+	require.Positive(t, r.Counts.Arcs)
+}
+
 func TestRunRefuses(t *testing.T) {
 	w := small()["random"]
 	options := Options{Algorithms: []string{"netsimplex"}, Clock: Wall}

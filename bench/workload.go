@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -126,6 +127,10 @@ func (w *Workload) Validate() error {
 	between := func(name string, x, low, high int) {
 		check(x >= low && x <= high, "%s: %d is not between %d and %d", name, x, low, high)
 	}
+	least := 0
+	if w.Mode == Cold {
+		least = 1
+	}
 	check(w.Name != "" && !strings.ContainsAny(w.Name, "/\\ "), "name: %q is empty or has spaces or slashes", w.Name)
 	check(w.Mode == Warm || w.Mode == Cold, "mode: %q is neither %s nor %s", w.Mode, Warm, Cold)
 	between("hosts", w.Hosts, 1, 1_000_000)
@@ -147,10 +152,11 @@ func (w *Workload) Validate() error {
 	check(!w.Placed || w.Hysteresis > 0, "placed: running tasks have arcs of their own only with a hysteresis above 0")
 	between("huge.tasks", w.Huge.Tasks, 0, 1_000_000)
 	check(w.Huge.Tasks == 0 || w.Huge.Every >= 2, "huge.every: %d is below 2", w.Huge.Every)
+	check(w.Huge.Tasks == 0 || w.Mode == Cold || w.Cycles >= w.Huge.Every, "cycles: %d is below huge.every, %d: none would count", w.Cycles, w.Huge.Every)
 	between("warm_up", w.WarmUp, 0, 1_000_000)
-	check(w.WarmUp == 0 || w.Huge.Tasks == 0, "warm_up: with a huge job only some cycles count in any case")
+	check(w.WarmUp == 0 || w.Huge.Tasks == 0, "warm_up: %d is not 0, though with a huge job only the cycles of its arrival count", w.WarmUp)
 	between("cycles", w.Cycles, 0, 1_000_000)
-	between("samples", w.Samples, 0, 1000)
+	between("samples", w.Samples, least, 1000)
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("bench: workload %q: %w", w.Name, err)
 	}
@@ -236,10 +242,14 @@ func parse(files fs.FS, file string) (Workload, error) {
 func decode(file string, data []byte) (Workload, error) {
 	w := Default()
 	w.Name = strings.TrimSuffix(path.Base(file), ".yaml")
-	if err := yaml.UnmarshalWithOptions(data, &w, yaml.Strict()); err != nil {
+	read := w
+	if err := yaml.UnmarshalWithOptions(data, &read, yaml.Strict()); err != nil {
 		return Workload{}, fmt.Errorf("bench: workload %s: %w", file, err)
 	}
-	return w, nil
+	if reflect.ValueOf(read).IsZero() {
+		return w, nil // of a file that says nothing
+	}
+	return read, nil
 }
 
 // Suites lists the suites that declared workloads belong to.

@@ -34,6 +34,14 @@ func TestFindReadsFilesStrictly(t *testing.T) {
 	want.Name, want.Hosts, want.Huge = "mine", 7, Huge{3, 4}
 	require.Equal(t, want, w)
 
+	for _, text := range []string{"", "# nothing\n"} {
+		w, err = Find(write(text))
+		require.NoError(t, err)
+		want = Default()
+		want.Name = "mine"
+		require.Equal(t, want, w)
+	}
+
 	_, err = Find(write("hosts: 7\nhoosts: 8\n"))
 	require.ErrorContains(t, err, "hoosts")
 	require.ErrorContains(t, err, "[2:1]", "the line")
@@ -60,7 +68,10 @@ func TestValidate(t *testing.T) {
 		{"failures", func(w *Workload) { w.Failures = -0.1 }},
 		{"placed", func(w *Workload) { w.Placed, w.Hysteresis = true, 0 }},
 		{"huge.every", func(w *Workload) { w.Huge.Tasks = 5 }},
+		{"warm_up", func(w *Workload) { w.Huge, w.WarmUp = Huge{5, 5}, 1 }},
 		{"cycles", func(w *Workload) { w.Cycles = -1 }},
+		{"cycles", func(w *Workload) { w.Huge, w.Cycles = Huge{5, 5}, 4 }},
+		{"samples", func(w *Workload) { w.Mode, w.Samples = Cold, 0 }},
 	} {
 		w := Default()
 		c.change(&w)

@@ -84,7 +84,7 @@ func (r *Result) writeTable(w io.Writer) {
 		a := r.Algorithms[0]
 		stopped := ""
 		if r.Limited {
-			stopped = ", ended by the limit of time"
+			stopped = ", ended early"
 		}
 		_, _ = fmt.Fprintf(w, "%d cold solves, %d cycles%s; %.0f s\n", a.Cold.Count, a.Total.Count, stopped, r.Seconds)
 	}

@@ -88,6 +88,29 @@ func (f *benchFlags) options(cmd *cobra.Command) (bench.Options, error) {
 	if !slices.Contains([]string{"table", "json", "csv", "md"}, f.output) {
 		return o, usageError(cmd, fmt.Errorf("--output %q: choose table, json, csv or md", f.output))
 	}
+	if f.clock != bench.Wall && f.clock != bench.CPU {
+		return o, usageError(cmd, fmt.Errorf("--clock %q: choose %s or %s", f.clock, bench.Wall, bench.CPU))
+	}
+	if f.limit < 0 {
+		return o, usageError(cmd, fmt.Errorf("--limit: %s is below 0", f.limit))
+	}
+	for _, list := range []struct {
+		flag          string
+		given, choice []string
+	}{
+		{"algorithms", f.algorithms, registry.Names()},
+		{"peer", f.peers, []string{"lemon", "highs"}},
+		{"lemon", f.lemon, peer.LemonAlgorithms},
+	} {
+		for _, name := range list.given {
+			if !slices.Contains(list.choice, name) {
+				return o, usageError(cmd, fmt.Errorf("--%s %q: choose some of %s", list.flag, name, strings.Join(list.choice, ", ")))
+			}
+		}
+	}
+	if len(f.algorithms) == 0 {
+		return o, usageError(cmd, errors.New("--algorithms: give at least one"))
+	}
 	for _, file := range f.reports {
 		if !slices.Contains([]string{".json", ".csv", ".md"}, filepath.Ext(file)) {
 			return o, usageError(cmd, fmt.Errorf("--report %q: the name must end in .json, .csv or .md", file))
@@ -143,11 +166,13 @@ func runBenchSolver(cmd *cobra.Command, args []string, f benchFlags) error {
 		options.Progress = bar.show
 		r, err := bench.Run(cmd.Context(), w, options)
 		bar.clear()
+		if r != nil {
+			report.Runs = append(report.Runs, r)
+		}
 		if err != nil {
 			// What has been measured so far is not lost.
 			return errors.Join(exitError{exitFailure, err}, f.write(cmd.OutOrStdout(), report))
 		}
-		report.Runs = append(report.Runs, r)
 	}
 	return f.write(cmd.OutOrStdout(), report)
 }
@@ -204,8 +229,6 @@ func choosePeers(ctx context.Context, f benchFlags) ([]bench.Peer, error) {
 				return nil, err
 			}
 			peers = append(peers, p)
-		default:
-			return nil, fmt.Errorf("--peer %q: choose lemon or highs", name)
 		}
 	}
 	return peers, nil

@@ -82,13 +82,14 @@ func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeat
 		n, err := x.load()
 		if err == nil {
 			var r *bench.Result
-			if r, err = bench.RunInstance(cmd.Context(), x.name, n, minArcs, repeats, options); err == nil {
+			if r, err = bench.RunInstance(cmd.Context(), x.name, n, minArcs, repeats, options); r != nil {
 				report.Runs = append(report.Runs, r)
 			}
 		}
 		if err != nil && !errors.Is(err, bench.ErrSmall) {
 			bar.clear()
-			return exitError{exitFailure, err}
+			// What has been measured so far is not lost.
+			return errors.Join(exitError{exitFailure, err}, f.write(cmd.OutOrStdout(), report))
 		}
 	}
 	bar.clear()

@@ -65,10 +65,15 @@ func TestBenchSolverRefuses(t *testing.T) {
 		{"must end in .json", []string{"1k-90", "--report", "r.pdf"}},
 		{"hosts: -1", []string{"1k-90", "--hosts", "-1"}},
 		{"--peer \"cplex\"", []string{"1k-90", "--peer", "cplex"}},
-		{"unknown solver \"magic\"", []string{"1k-90", "--algorithms", "magic"}},
+		{"--algorithms \"magic\"", []string{"1k-90", "--algorithms", "magic"}},
+		{"--algorithms: give", []string{"1k-90", "--algorithms", ""}},
+		{"--lemon \"magic\"", []string{"1k-90", "--lemon", "magic"}},
+		{"--clock \"sun\"", []string{"1k-90", "--clock", "sun"}},
+		{"--limit: -1s", []string{"1k-90", "--limit", "-1s"}},
+		{"samples: 0", []string{"cold-12k-50", "--samples", "0"}},
 	} {
 		out, code := runBench(t, c.args...)
-		require.NotZero(t, code, out)
+		require.Equal(t, exitUsage, code, out)
 		require.Contains(t, out, c.message)
 		require.Equal(t, 1, strings.Count(out, "sluice: "), "one message")
 	}
