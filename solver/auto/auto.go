@@ -2,8 +2,9 @@
 // one, watches its effort, and lets two race when the first takes long.
 //
 // From zero, networks where little flows through many nodes go to repair, those
-// that are mostly sources of single tasks to assignment, others to the simplex, which
-// also goes on where these take long. If
+// that are mostly sources of single tasks to assignment, others to the simplex. Where
+// these take long, the simplex goes on, or after assignment, unless sources have very
+// many arcs, cost scaling: most tasks are alike then. If
 // the network then changes, repair takes over the answer and goes on from it: it is
 // by far the fastest after a small change, but a shock that moves the whole price
 // level can keep it busy for long. When it has spent its patience, a multiple of
@@ -54,6 +55,9 @@ const (
 	// and arc of a block of pricing: a few pivots a node, each of a block, are about what
 	// the simplex needs, little where sources have very many arcs.
 	unitPatience, unitPivots = 32, 4
+	// sparse is of how many nodes there must be one at least for each arc of a block of
+	// pricing if cost scaling is to begin then, and alone.
+	sparse = 8
 	// quanta is into how many turns a race divides that much work.
 	quanta = 24
 	// fewNodes is how many nodes there must be for one unit of flow if repair is to
@@ -379,7 +383,10 @@ func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solv
 		return r, err
 	}
 	if r.Status == solver.BudgetSpent {
-		s.leaveUnits()
+		// Many tasks want the same, or ways are long.
+		if s.leaveUnits(); block < int64(n.NumNodes())/sparse {
+			s.racing, s.challenger, s.alone = true, costscaling.New(), alone*int64(n.NumNodes()+n.NumArcs())
+		}
 		return r, nil
 	}
 	s.spent = 0

@@ -99,6 +99,39 @@ func TestSimplexFollowsAssignment(t *testing.T) {
 	}
 }
 
+// TestCostScalingFollowsAssignment gives assignment many tasks of which most are alike, on
+// hosts that get dearer slot by slot, more tasks than slots.
+func TestCostScalingFollowsAssignment(t *testing.T) {
+	const hosts, slots, tasks, kinds = 250, 8, 2200, 5
+	for _, budget := range []int64{0, 50_000} {
+		n := flowgraph.New()
+		sink, cluster := n.AddNode(-tasks), n.AddNode(0)
+		for range hosts {
+			host := n.AddNode(0)
+			n.AddArc(cluster, host, 0, slots, 0)
+			for k := range flowgraph.Cost(slots) {
+				n.AddArc(host, sink, 0, 1, 10*k)
+			}
+		}
+		for i := range tasks {
+			task := n.AddNode(1)
+			n.AddArc(task, cluster, 0, 1, flowgraph.Cost(40+i%kinds))
+			n.AddArc(task, sink, 0, 1, flowgraph.Cost(140+17*(i%kinds)))
+		}
+		s := New()
+		r, err := s.Solve(n, solver.Budget{Work: budget})
+		for err == nil && r.Status == solver.BudgetSpent {
+			require.Nil(t, r.Solution)
+			r, err = s.Solve(n, solver.Budget{Work: budget})
+		}
+		require.NoError(t, err)
+		require.NoError(t, solver.Verify(n, r))
+		require.IsType(t, &costscaling.Solver{}, s.teller)
+		n.SetCost(flowgraph.ArcID(n.NumArcs()-1), 1000)
+		solvertest.Compare(t, n, s)
+	}
+}
+
 // compare holds the answer to the oracle, and what it says has changed to the flow, whoever gave it.
 func compare(t *testing.T, c *solvertest.Cluster, s *Solver) {
 	r := solvertest.Compare(t, c.Network, s)

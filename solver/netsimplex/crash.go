@@ -5,11 +5,12 @@ import "github.com/sluice-scheduler/sluice/flowgraph"
 // crash chooses the first basis where all flow ends at one node: a tree of short
 // paths to it, found by breadth, each node leaving by the cheapest arc to a
 // node passed before. Elsewhere, and for nodes without a path, artificial arcs
-// do: pivots between trees that are deep from the beginning cost what they spare.
-func (s *Solver) crash() {
+// do: pivots between trees that are deep from the beginning cost what they spare. It
+// tells whether there is such a node.
+func (s *Solver) crash() bool {
 	end := s.onlyEnd()
 	if end == none {
-		return
+		return false
 	}
 	const unseen, queued, passed = 0, 1, 2
 	stage, price, queue := s.child, s.need, append(s.sibling[:0], end)
@@ -37,6 +38,23 @@ func (s *Solver) crash() {
 			price[u], t.parent, t.pred, s.state[slot] = through, v, slot, inTree
 		}
 	}
+	return true
+}
+
+// crowded tells whether more of the supply does not fit on the first tree than does, as
+// where most sources like the same places best. Such a tree is worse than none: what
+// would be placed at once if it came first has to make way for the rest.
+func (s *Solver) crowded() bool {
+	var excess flowgraph.Int128
+	for v := range s.root {
+		if t := &s.nodes[v]; t.size > 0 && s.net.Supply(flowgraph.NodeID(v)) > 0 {
+			excess.Add(-s.net.Supply(flowgraph.NodeID(v)))
+		}
+		if t := &s.nodes[v]; t.size > 0 && t.pred == none && t.up == flowgraph.Infinite {
+			excess.AddMul(t.down, 2)
+		}
+	}
+	return excess.Sign() > 0
 }
 
 // onlyEnd returns the one node with demand, or none.

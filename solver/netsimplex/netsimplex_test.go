@@ -3,6 +3,9 @@ package netsimplex_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
@@ -14,4 +17,27 @@ func TestConformance(t *testing.T) {
 
 func TestWarmSolveDoesNotAllocate(t *testing.T) {
 	solvertest.WarmAllocatesNothing(t, netsimplex.New())
+}
+
+// TestCrowd: where everybody likes the same places best, hardly anybody fits on a tree of
+// shortest paths, and the simplex begins without one.
+func TestCrowd(t *testing.T) {
+	const tasks, places, slots, ways = 2000, 200, 9, 25
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	sink := n.AddNode(-tasks)
+	for place := range places {
+		n.AddNode(0)
+		n.AddArc(flowgraph.NodeID(1+place), sink, 0, slots, 0)
+	}
+	for range tasks {
+		task := n.AddNode(1)
+		n.AddArc(task, sink, 0, 1, 3000)
+		for range ways {
+			place := src.Intn(places)
+			n.AddArc(task, flowgraph.NodeID(1+place), 0, 1, flowgraph.Cost(10+place/2))
+		}
+	}
+	r := solvertest.Compare(t, n, netsimplex.New())
+	require.Less(t, r.Work.Units, int64(100*n.NumArcs()))
 }

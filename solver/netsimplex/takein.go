@@ -8,8 +8,8 @@ import (
 )
 
 // takeIn brings the copy up to date and makes a strongly feasible basis of what
-// is left of the last one; on the first call, of artificial arcs alone. It
-// returns how many nodes and arcs it compared.
+// is left of the last one; on the first call, of short paths, or of artificial arcs
+// alone. It returns how many nodes and arcs it compared.
 func (s *Solver) takeIn() int64 {
 	n := s.net
 	touched, next, complete := n.Changes(s.seq)
@@ -44,11 +44,15 @@ func (s *Solver) takeIn() int64 {
 		count = int64(n.NodeBound() + n.ArcBound())
 	}
 	s.compareNodes()
-	if cold {
-		s.crash()
-	}
+	crashed := cold && s.crash()
 	s.rebuild()
-	if s.balance() {
+	left := s.balance()
+	if crashed && s.crowded() {
+		s.abandon()
+		s.rebuild()
+		left = s.balance()
+	}
+	if left {
 		s.rebuild()
 	}
 	s.reprice()
