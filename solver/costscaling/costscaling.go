@@ -9,7 +9,8 @@ import (
 // scaled costs must fit. Potentials are watched on the way, and [solver.CostRange]
 // is also the answer if one leaves ±2^61: that takes price differences of many
 // arcs in sequence, or dead ends that lower prices before a network is found to
-// be infeasible.
+// be infeasible. Amounts must be small enough for all arcs to be full at once: twice
+// the sum of their rooms, none above [flowgraph.Network.Volume], must be below 2^62.
 const MaxBits = 57
 
 const (

@@ -12,6 +12,8 @@ const (
 	// maxPath is how many arcs excess moves along before it is left to others;
 	// measured best by Király and Kovács.
 	maxPath = 4
+	// deadEnds is after how many of them, at most, prices are updated.
+	deadEnds = 64
 )
 
 // violation is the exponent of the least ε for which the flow is ε-optimal: a
@@ -186,8 +188,10 @@ func (s *Solver) relabel(v int32, w *solver.Work) {
 	s.relabels++
 	s.next[v] = s.first[v]
 	if least == far {
-		// A dead end: the next update of prices puts it right.
+		// A dead end: the next update of prices puts it right, or finds that there is no way.
+		// Many of them at the same node would leave 64 bits, so it comes soon.
 		least = int64(len(s.supply)) << s.epsilon
+		s.relabels += s.patience() / deadEnds
 	} else {
 		least += s.pi[v]
 	}

@@ -187,7 +187,19 @@ func (s *Solver) keepFlow(cold bool) {
 }
 
 // amountsFit tells whether sums of flow at a node stay in 64 bits while every arc
-// may be full.
+// may be full. O(arcs) at most.
 func (s *Solver) amountsFit() bool {
-	return bits.Len64(uint64(s.limit))+bits.Len(uint(s.net.NumArcs())) <= 62
+	if bits.Len64(uint64(s.limit))+bits.Len(uint(s.net.NumArcs())) <= 62 {
+		return true
+	}
+	sum := s.limit
+	if sum <= 0 { // it is 2⁶³
+		return false
+	}
+	for i := range s.residuals {
+		if sum += s.residuals[i].total; sum >= 1<<62 {
+			return false
+		}
+	}
+	return true
 }

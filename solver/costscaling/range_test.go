@@ -1,0 +1,61 @@
+package costscaling_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/costscaling"
+	"github.com/sluice-scheduler/sluice/solver/solvertest"
+)
+
+// TestInfeasibleCorner: what cannot leave a corner of a large network does not lower
+// prices there until they leave their range.
+func TestInfeasibleCorner(t *testing.T) {
+	n := flowgraph.New()
+	for range 20_000 {
+		n.AddNode(0)
+	}
+	for v := range flowgraph.NodeID(19_990) {
+		n.AddArc(v, v+1, 0, 5, 1<<20)
+		n.AddArc(v+1, v, 0, 5, 1<<20)
+	}
+	n.SetSupply(0, 1)
+	n.SetSupply(3, -1)
+	n.SetSupply(19_997, 3)
+	n.SetSupply(19_999, -3)
+	n.AddArc(19_997, 19_998, 0, 3, 1)
+	narrow := n.AddArc(19_998, 19_999, 0, 2, 1)
+	s := costscaling.New()
+	r, err := s.Solve(n, solver.Budget{})
+	require.NoError(t, err)
+	require.Equal(t, solver.Infeasible, r.Status)
+	n.SetBounds(narrow, 0, 3)
+	r, err = s.Solve(n, solver.Budget{})
+	require.NoError(t, err)
+	require.NoError(t, solver.Verify(n, r))
+}
+
+// TestLargeAmounts: a few arcs without an upper bound among many narrow ones leave room
+// for amounts near 2⁴⁰; amounts that a node could not sum up are refused.
+func TestLargeAmounts(t *testing.T) {
+	const large = 1 << 46
+	arcs := [][5]int64{{0, 1, 0, flowgraph.Infinite, 9}}
+	for i := range int64(1 << 14) {
+		arcs = append(arcs, [5]int64{0, 1, 0, large / 1024, i % 7})
+	}
+	for _, c := range []struct {
+		amount int64
+		status solver.Status
+	}{{large, solver.Optimal}, {1 << 61, solver.CostRange}, {1<<62 - 1, solver.CostRange}} {
+		n := solvertest.Build([]int64{c.amount, -c.amount}, arcs...)
+		r, err := costscaling.New().Solve(n, solver.Budget{})
+		require.NoError(t, err)
+		require.Equal(t, c.status, r.Status)
+		if c.status == solver.Optimal {
+			require.NoError(t, solver.Verify(n, r))
+		}
+	}
+}
