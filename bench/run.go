@@ -298,6 +298,9 @@ func (r *run) step(x *racer, cycle Cycle) error {
 	if err != nil {
 		return fmt.Errorf("cycle %d: %s: %w", cycle.Index, x.out.Name, err)
 	}
+	if answer.Status != solver.Optimal && r.w.Instance {
+		return fmt.Errorf("%s says %q: only problems that it finds an optimum of can be measured", x.out.Name, answer.Status)
+	}
 	if answer.Status != solver.Optimal {
 		return fmt.Errorf("cycle %d: %s says %q of a network that has an optimum: %w", cycle.Index, x.out.Name, answer.Status, ErrDisagree)
 	}
