@@ -27,6 +27,7 @@ func blocks[T any](list []T) iter.Seq[[]T] { return slices.Chunk(list, 64) }
 // the next one of that size.
 type rooms[T any] struct {
 	piece []T
+	made  int                  // elements in all pieces
 	free  [bits.UintSize][][]T // by the bit length of their size, a power of two
 }
 
@@ -55,7 +56,9 @@ func (r *rooms[T]) take(size int) []T {
 		return s
 	}
 	if size > len(r.piece) {
-		r.piece = make([]T, max(size, pieceSize))
+		n := max(size, pieceSize, r.made)
+		r.piece = hugepage.Grow([]T(nil), n)[:n]
+		r.made += n
 	}
 	s := r.piece[:size:size]
 	r.piece = r.piece[size:]

@@ -145,9 +145,10 @@ func (b *hub) reconsider(s *Solver, u, a, source int32) {
 }
 
 func (b *hub) grow(n int) {
-	for len(b.ways) < n {
-		b.ways = append(b.ways, way{far, none})
-		b.moves = append(b.moves, move{gain: far, from: none, to: none})
+	k := len(b.ways)
+	b.ways, b.moves = extend(b.ways, n), extend(b.moves, n)
+	for ; k < n; k++ {
+		b.ways[k], b.moves[k] = way{far, none}, move{gain: far, from: none, to: none}
 	}
 	for len(b.blocks)*hubBlock < n {
 		b.blocks = append(b.blocks, far)
