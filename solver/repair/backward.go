@@ -1,6 +1,9 @@
 package repair
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
+)
 
 // backward fetches what v lacks along a cheapest path; false if none exists.
 // Labels are costs of paths that end in v.
@@ -193,13 +196,32 @@ func (s *Solver) tell(dir int64) {
 	if dir > 0 {
 		list, tell = &s.cheaper, s.loosen
 	}
-	for _, u := range list.list {
+	for i, u := range list.list {
+		if dir > 0 && i+1 < len(list.list) {
+			s.askForIn(list.list[i+1])
+		}
 		if s.kinds[u] >= isCore && s.net.NodeAlive(flowgraph.NodeID(u)) {
 			tell(u)
 		}
 	}
 	list.clear()
 }
+
+// askForIn asks for the list of arcs into v.
+func (s *Solver) askForIn(v int32) {
+	if s.kinds[v] == isCore && s.net.NodeAlive(flowgraph.NodeID(v)) {
+		in := s.net.In(flowgraph.NodeID(v))
+		prefetch.Each(in, lines[:min(len(lines), (len(in)+3)/4)], &lines[0])
+	}
+}
+
+// lines are indices of arcs of which each begins another cache line, for lists of up to 128.
+var lines = func() (l [32]int32) {
+	for i := range l {
+		l[i] = int32(4 * i)
+	}
+	return l
+}()
 
 // charge raises the bounds of holders on u, whose price rose.
 func (s *Solver) charge(u int32) {
@@ -222,10 +244,24 @@ func (s *Solver) loosen(u int32) {
 	in := s.net.In(flowgraph.NodeID(u))
 	s.work.Units += int64(len(in))
 	price := s.price[u]
-	for _, ref := range in {
-		if value := int64(ref.Cost) + price; value < s.second[ref.Node] && s.hasRoom(int32(ref.Arc)) {
-			s.payers[ref.Node].loosen(int32(ref.Arc), value)
-			s.publish(int32(ref.Node))
+	// Who it concerns cannot be foreseen: as in invite, there is no branch for that.
+	c := &s.courts
+	c.near = extend(c.near, len(in))
+	near, k, second := c.near[:len(in)], 0, s.second
+	for i := range in {
+		r := &in[i]
+		near[k] = int32(i)
+		if int64(r.Cost)+price < second[r.Node] {
+			k++
+		}
+	}
+	for _, i := range near[:k] {
+		prefetch.Line(&s.payers[in[i].Node])
+	}
+	for _, i := range near[:k] {
+		if r := &in[i]; s.hasRoom(int32(r.Arc)) {
+			s.payers[r.Node].loosen(int32(r.Arc), int64(r.Cost)+price)
+			s.publish(int32(r.Node))
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package repair
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
 
 // suitor is a source that could move to a node over an arc of the given cost.
 type suitor struct {
@@ -26,7 +30,7 @@ type suitors struct {
 type courts struct {
 	of    []suitors // indexed by NodeID
 	list  []suitor
-	near  []int32 // scratch of invite
+	near  []int32 // scratch of invite and loosen
 	stamp uint32
 	// width is how far beyond the price of a node its list reaches: about the reduced
 	// lengths of the longer of recent paths, as few nodes are passed right at the start.
@@ -104,26 +108,30 @@ func (s *Solver) expandSuitors(t *target, v int32, key int64) {
 func (s *Solver) invite(v int32) {
 	c := &s.courts
 	l := &c.of[v]
-	l.off = int32(len(c.list))
 	in := s.net.In(flowgraph.NodeID(v))
 	s.work.Units += int64(len(in))
-	// Whose price is near cannot be foreseen. The first pass has no branch for that, so
-	// that the prices, which lie anywhere in memory, are read side by side.
+	// Whose price is near cannot be foreseen, nor which arcs have room. There is no branch for
+	// that, so that the prices, which lie anywhere in memory, are read side by side.
 	c.near = extend(c.near, len(in))
-	near, k := c.near[:len(in)], 0
+	near, k, price, cut := c.near[:len(in)], 0, s.price, l.cut
 	for i := range in {
+		r := &in[i]
 		near[k] = int32(i)
-		if int64(in[i].Cost)-s.price[in[i].Node] < l.cut {
+		if int64(r.Cost)-price[r.Node] < cut {
 			k++
 		}
 	}
+	low := len(c.list)
+	l.off = int32(low)
+	c.list = slices.Grow(c.list, k+spareSuitors)[:low+k+spareSuitors]
+	list, full := c.list, s.full
 	for _, i := range near[:k] {
-		if a, u := int32(in[i].Arc), int32(in[i].Node); s.hasRoom(a) && s.payers[u].count > 0 {
-			c.list = append(c.list, suitor{int64(in[i].Cost), a, u})
-		}
+		r := &in[i]
+		list[low] = suitor{int64(r.Cost), int32(r.Arc), int32(r.Node)}
+		low += int(^full[uint32(r.Arc)>>6] >> (uint32(r.Arc) & 63) & 1)
 	}
-	l.size, l.spare = int32(len(c.list))-l.off, spareSuitors
-	c.list = append(c.list, make([]suitor, spareSuitors)...)
+	l.size, l.spare = int32(low)-l.off, spareSuitors
+	c.list = c.list[:low+spareSuitors]
 }
 
 // expandRest steps back from v once more, with a list that from then on reaches
