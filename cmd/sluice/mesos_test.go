@@ -200,7 +200,8 @@ func TestMesosHostManagers(t *testing.T) {
 	eastern := startEast()
 	t.Setenv("SLUICE_MESOS_JSON", "true")
 	western := start(t, "hostmgr", "mesos", "--shard", "west", "--master", west.addresses[0], "--state-dir", t.TempDir(), "--framework-user", "nobody")
-	beside := start(t, "hostmgr", "local", "--shard", "here", "--hosts", "1", "--state-dir", t.TempDir(), "--host-cpu", "1", "--host-memory", "1Gi")
+	// Too small for the tasks: a program of that name is on agents only.
+	beside := start(t, "hostmgr", "local", "--shard", "here", "--hosts", "1", "--state-dir", t.TempDir(), "--host-cpu", "1", "--host-memory", "32Mi")
 	shows(t, `(?s)east/h1 +up +r7 .*east/h2 +up .*here/h0 +up .*west/h1 +up `, "host", "list")
 
 	a := try(t, services, "job", "submit", "-")

@@ -2,9 +2,6 @@ package netsimplex
 
 import "github.com/sluice-scheduler/sluice/flowgraph"
 
-// fewNodes is below how many nodes the first tree stays, crowded or not: it costs nothing there.
-const fewNodes = 1000
-
 // crash chooses the first basis where all flow ends at one node: a tree of short
 // paths to it, found by breadth, each node leaving by the cheapest arc to a
 // node passed before. Elsewhere, and for nodes without a path, artificial arcs

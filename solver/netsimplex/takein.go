@@ -47,7 +47,7 @@ func (s *Solver) takeIn() int64 {
 	crashed := cold && s.crash()
 	s.rebuild()
 	left := s.balance()
-	if crashed && s.root >= fewNodes && s.crowded() {
+	if crashed && s.crowded() {
 		s.abandon()
 		s.rebuild()
 		left = s.balance()
