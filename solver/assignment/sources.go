@@ -140,6 +140,28 @@ func (s *Solver) free() []int32 {
 	return free
 }
 
+// crowd is how many sources there are at least for each that fits where it would go first, for Crowded.
+const crowd = 8
+
+// Crowded tells whether hardly any source fits where it would go first, as where all like the
+// same places best: every unit then displaces many others, one after the other. O(nodes).
+func (s *Solver) Crowded() bool {
+	room := make([]int64, len(s.nodes))
+	for i := range room {
+		for _, l := range s.exits[i] {
+			room[i] = min(room[i]+min(s.arcs[l.arc].upper, far), far)
+		}
+	}
+	fit := 0
+	for i := range s.sources {
+		if v := s.sources[i].head; room[v] > 0 {
+			room[v]--
+			fit++
+		}
+	}
+	return crowd*fit < len(s.sources)
+}
+
 // lineUp sorts the units that are left, those first who lose most by waiting, and copies their
 // ways in the order in which they come.
 func (s *Solver) lineUp(keys []uint64) {

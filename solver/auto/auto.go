@@ -55,6 +55,8 @@ const (
 	// and arc of a block of pricing: a few pivots a node, each of a block, are about what
 	// the simplex needs, little where sources have very many arcs.
 	unitPatience, unitPivots = 32, 4
+	// crowdPatience is which part of that must do where hardly any task fits where it would go first.
+	crowdPatience = 8
 	// sparse is of how many nodes there must be one at least for each arc of a block of
 	// pricing if cost scaling is to begin then, and alone.
 	sparse = 8
@@ -373,14 +375,23 @@ func (s *Solver) leaveUnits() {
 func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solver.Work) (solver.Result, error) {
 	block := int64(math.Sqrt(float64(n.NumArcs())))
 	limit := min(unitPatience*s.size, unitPivots*block*int64(n.NumNodes()))
-	own := solver.Budget{Work: max(1, limit-s.spent)}
-	if budget.Work > 0 && budget.Work < own.Work {
-		own.Work = budget.Work
-	}
-	r, err := s.units.Solve(n, own)
-	s.spent += r.Work.Units
-	if *total = r.Work; err != nil || r.Status == solver.BudgetSpent && s.spent < limit {
-		return r, err
+	var r solver.Result
+	var err error
+	for most := limit / crowdPatience; ; most = limit {
+		own := solver.Budget{Work: max(1, most-s.spent)}
+		if budget.Work > 0 {
+			own.Work = min(own.Work, rest(budget, *total).Work)
+		}
+		r, err = s.units.Solve(n, own)
+		s.spent += r.Work.Units
+		add(total, r.Work)
+		r.Work = *total
+		if err != nil || r.Status == solver.BudgetSpent && s.spent < most {
+			return r, err
+		}
+		if r.Status != solver.BudgetSpent || most == limit || s.units.Crowded() {
+			break
+		}
 	}
 	if r.Status == solver.BudgetSpent {
 		// Many tasks want the same, or ways are long.
