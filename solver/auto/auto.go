@@ -377,7 +377,11 @@ func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solv
 	limit := min(unitPatience*s.size, unitPivots*block*int64(n.NumNodes()))
 	var r solver.Result
 	var err error
-	for most := limit / crowdPatience; ; most = limit {
+	most := limit / crowdPatience
+	if s.spent >= most { // it is not crowded
+		most = limit
+	}
+	for ; ; most = limit {
 		own := solver.Budget{Work: max(1, most-s.spent)}
 		if budget.Work > 0 {
 			own.Work = min(own.Work, rest(budget, *total).Work)
