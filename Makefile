@@ -38,7 +38,7 @@ bench: ## run the benchmarks, and measure the solvers on small networks
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
 	bench/run.sh short
 
-bench-full: ## measure everything in docs/solver.md, a quarter of an hour
+bench-full: ## measure everything in docs/solver.md, half an hour
 	bench/run.sh full
 
 # Every commit plays other scripts, and the same ones each time it is checked.
