@@ -3,7 +3,7 @@ package netsimplex
 import "github.com/sluice-scheduler/sluice/flowgraph"
 
 // rebuild makes thread, sizes and last descendants from the parents.
-func (s *Solver) rebuild() {
+func (s *simplex[C]) rebuild() {
 	for v := range s.child {
 		s.child[v] = none
 	}
@@ -50,7 +50,7 @@ func (s *Solver) rebuild() {
 // balance computes the flow on the tree, from the leaves up. Where it breaks a
 // bound, or leaves no way to send more towards the root, the arc leaves at
 // the bound, and an artificial one carries the rest. It tells whether any did.
-func (s *Solver) balance() bool {
+func (s *simplex[C]) balance() bool {
 	for v := range s.root {
 		s.need[v] = 0
 		if s.nodes[v].size > 0 {
@@ -87,7 +87,7 @@ func (s *Solver) balance() bool {
 
 // carry sends what the subtree of v has to its parent, or to the root if the arc
 // cannot take it; then it reports false.
-func (s *Solver) carry(v int32) bool {
+func (s *simplex[C]) carry(v int32) bool {
 	t := &s.nodes[v]
 	need, fits := s.need[v], true
 	if t.pred != none {
@@ -125,7 +125,7 @@ func room(flow, upper int64) int64 {
 }
 
 // reprice computes potentials from the root down.
-func (s *Solver) reprice() {
+func (s *simplex[C]) reprice() {
 	s.pi[s.root] = 0
 	for v := s.thread[s.root]; v != s.root; v = s.thread[v] {
 		t := &s.nodes[v]
@@ -135,9 +135,9 @@ func (s *Solver) reprice() {
 		case t.pred == none:
 			s.pi[v] = s.pi[t.parent] + s.penalty
 		case s.slots[t.pred].tail == v:
-			s.pi[v] = s.pi[t.parent] - s.slots[t.pred].cost
+			s.pi[v] = s.pi[t.parent] - int64(s.slots[t.pred].cost)
 		default:
-			s.pi[v] = s.pi[t.parent] + s.slots[t.pred].cost
+			s.pi[v] = s.pi[t.parent] + int64(s.slots[t.pred].cost)
 		}
 	}
 }

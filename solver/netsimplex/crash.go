@@ -7,7 +7,7 @@ import "github.com/sluice-scheduler/sluice/flowgraph"
 // node passed before. Elsewhere, and for nodes without a path, artificial arcs
 // do: pivots between trees that are deep from the beginning cost what they spare. It
 // tells whether there is such a node.
-func (s *Solver) crash() bool {
+func (s *simplex[C]) crash() bool {
 	end := s.onlyEnd()
 	if end == none {
 		return false
@@ -44,7 +44,7 @@ func (s *Solver) crash() bool {
 // crowded tells whether more of the supply does not fit on the first tree than does, as
 // where most sources like the same places best. Such a tree is worse than none: what
 // would be placed at once if it came first has to make way for the rest.
-func (s *Solver) crowded() bool {
+func (s *simplex[C]) crowded() bool {
 	var excess flowgraph.Int128
 	for v := range s.root {
 		if t := &s.nodes[v]; t.size > 0 && s.net.Supply(flowgraph.NodeID(v)) > 0 {
@@ -58,7 +58,7 @@ func (s *Solver) crowded() bool {
 }
 
 // onlyEnd returns the one node with demand, or none.
-func (s *Solver) onlyEnd() int32 {
+func (s *simplex[C]) onlyEnd() int32 {
 	end := none
 	for v := range s.root {
 		if id := flowgraph.NodeID(v); s.net.NodeAlive(id) && s.net.Supply(id) < 0 {

@@ -41,3 +41,28 @@ func TestCrowd(t *testing.T) {
 	r := solvertest.Compare(t, n, netsimplex.New())
 	require.Less(t, r.Work.Units, int64(100*n.NumArcs()))
 }
+
+// TestWiden: a cost that does not fit into 32 bits comes to a network that is solved already.
+func TestWiden(t *testing.T) {
+	n := flowgraph.New()
+	from, over, to := n.AddNode(2), n.AddNode(0), n.AddNode(-2)
+	cheap, dear := n.AddArc(from, to, 0, 1, 3), n.AddArc(from, to, 0, 2, 1<<31-1)
+	first, second := n.AddArc(from, over, 0, 2, 4), n.AddArc(over, to, 0, 2, -2)
+	s := netsimplex.New()
+	solvertest.Compare(t, n, s)
+	require.Equal(t, int64(2), s.Flow(first))
+
+	n.SetCost(second, 1<<40)
+	r := solvertest.Compare(t, n, s)
+	require.Equal(t, int64(3+1<<31-1), r.Objective)
+	require.ElementsMatch(t, []flowgraph.ArcID{cheap, dear, first, second}, s.Changed())
+
+	n.SetCost(dear, 1<<41)
+	r = solvertest.Compare(t, n, s)
+	require.Equal(t, int64(3+4+1<<40), r.Objective)
+	require.ElementsMatch(t, []flowgraph.ArcID{dear, first, second}, s.Changed())
+
+	n.SetCost(second, -1<<31)
+	r = solvertest.Compare(t, n, s)
+	require.Equal(t, 2*int64(4-1<<31), r.Objective)
+}

@@ -24,7 +24,7 @@ type candidate struct {
 // price returns the slot of the arc to enter, or none if no reduced cost is
 // negative. It looks at a block of about √m arcs in parts, and again at the best
 // arcs of parts that earlier pivots passed over; the best of all enters.
-func (s *Solver) price(w *solver.Work) int32 {
+func (s *simplex[C]) price(w *solver.Work) int32 {
 	m := len(s.slots)
 	part := max(16, int(0.4*math.Sqrt(float64(m))))
 	block := parts * part
@@ -52,55 +52,58 @@ func (s *Solver) price(w *solver.Work) int32 {
 	return s.choose()
 }
 
-// reconsider drops from what was found earlier what would gain nothing now.
-func (s *Solver) reconsider() []candidate {
-	left := s.found[:0]
-	for _, c := range s.found {
+// reconsider drops from what was found earlier what would gain nothing now. What that is cannot be
+// foreseen, so there is no branch for it, here and in choose.
+func (s *simplex[C]) reconsider() []candidate {
+	found, pi, k := s.found, s.pi, 0
+	for _, c := range found {
 		x := &s.slots[c.slot]
-		if c.reduced = x.cost + s.pi[x.tail] - s.pi[x.head]; c.reduced < 0 {
-			left = append(left, c)
-		}
+		reduced := int64(x.cost) + pi[x.tail] - pi[x.head]
+		found[k] = candidate{reduced, c.slot}
+		k += negative(reduced)
 	}
-	return left
+	return found[:k]
 }
 
 // choose takes the best out of what was found. If many are left it keeps those
 // that come near it.
-func (s *Solver) choose() int32 {
+func (s *simplex[C]) choose() int32 {
 	found := s.found
-	best := 0
+	best, least := 0, int64(0)
 	for i := range found {
-		if found[i].reduced < found[best].reduced {
-			best = i
+		if r := found[i].reduced; r < least {
+			best, least = i, r
 		}
 	}
-	chosen := found[best]
+	slot := found[best].slot
 	last := len(found) - 1
 	found[best] = found[last]
 	found = found[:last]
-	if len(found) > kept {
-		near := found[:0]
+	if last > kept {
+		k, half := 0, least/2+1
 		for _, c := range found {
-			if c.reduced <= chosen.reduced/2 && len(near) < kept {
-				near = append(near, c)
-			}
+			found[k] = c
+			k = min(k+negative(c.reduced-half), kept)
 		}
-		found = near
+		found = found[:k]
 	}
 	s.found = found
-	return chosen.slot
+	return slot
 }
+
+// negative is 1 if x < 0, else 0.
+func negative(x int64) int { return int(uint64(x) >> 63) }
 
 // cheapest returns the index of the least reduced cost and the cost, or −1 if none
 // is negative. A third of all time goes here: in a function of its own everything
 // stays in registers.
 //
 //go:noinline
-func cheapest(slots []priced, pi []int64) (best int, least int64) {
+func cheapest[C cost](slots []priced[C], pi []int64) (best int, least int64) {
 	best = -1
 	for i := range slots {
 		x := &slots[i]
-		reduced := x.cost + pi[uint32(x.tail)] - pi[uint32(x.head)]
+		reduced := int64(x.cost) + pi[uint32(x.tail)] - pi[uint32(x.head)]
 		if reduced < least {
 			best, least = i, reduced
 		}

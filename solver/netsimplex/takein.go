@@ -10,7 +10,7 @@ import (
 // takeIn brings the copy up to date and makes a strongly feasible basis of what
 // is left of the last one; on the first call, of short paths, or of artificial arcs
 // alone. It returns how many nodes and arcs it compared.
-func (s *Solver) takeIn() int64 {
+func (s *simplex[C]) takeIn() int64 {
 	n := s.net
 	touched, next, complete := n.Changes(s.seq)
 	cold := s.seq == 0
@@ -60,7 +60,7 @@ func (s *Solver) takeIn() int64 {
 }
 
 // growNodes makes room for new nodes; the root moves behind them.
-func (s *Solver) growNodes() {
+func (s *simplex[C]) growNodes() {
 	was, bound := s.root, int32(s.net.NodeBound())
 	if bound == was && len(s.nodes) > 0 {
 		return
@@ -84,9 +84,9 @@ func (s *Solver) growNodes() {
 
 // mix takes in all arcs, such that arcs side by side in a block of pricing are far
 // apart by number, and so of many nodes. It reads them as they lie in memory.
-func (s *Solver) mix() {
+func (s *simplex[C]) mix() {
 	m := len(s.slotOf)
-	s.slots = make([]priced, m)
+	s.slots = make([]priced[C], m)
 	s.state = make([]int8, m)
 	s.bounds = make([]bound, m)
 	s.arcOf = make([]int32, m)
@@ -105,18 +105,18 @@ func (s *Solver) mix() {
 }
 
 // set puts an arc into a slot.
-func (s *Solver) set(slot int32, d flowgraph.Arc) {
+func (s *simplex[C]) set(slot int32, d flowgraph.Arc) {
 	if d.Tail < 0 {
-		s.slots[slot], s.bounds[slot], s.state[slot] = priced{}, bound{upper: -1}, inTree
+		s.slots[slot], s.bounds[slot], s.state[slot] = priced[C]{}, bound{upper: -1}, inTree
 		return
 	}
-	s.slots[slot] = priced{cost: int64(d.Cost), tail: int32(d.Tail), head: int32(d.Head)}
+	s.slots[slot] = priced[C]{cost: C(d.Cost), tail: int32(d.Tail), head: int32(d.Head)}
 	s.bounds[slot], s.state[slot] = bound{d.Lower, d.Upper}, atLower
 }
 
 // compare takes in one arc. One that is gone keeps its slot for the next of its
 // id.
-func (s *Solver) compare(a int32) {
+func (s *simplex[C]) compare(a int32) {
 	d := s.net.Arc(flowgraph.ArcID(a))
 	slot := s.slotOf[a]
 	if slot == none {
@@ -124,7 +124,7 @@ func (s *Solver) compare(a int32) {
 			return
 		}
 		slot = int32(len(s.slots))
-		s.slots = append(s.slots, priced{})
+		s.slots = append(s.slots, priced[C]{})
 		s.bounds = append(s.bounds, bound{upper: -1})
 		s.state = append(s.state, inTree)
 		s.arcOf = append(s.arcOf, a)
@@ -138,7 +138,7 @@ func (s *Solver) compare(a int32) {
 		x, state := &s.slots[slot], s.state[slot]
 		s.put(slot, atLower)
 		if int32(d.Tail) == x.tail && int32(d.Head) == x.head {
-			x.cost, s.bounds[slot] = int64(d.Cost), bound{d.Lower, d.Upper}
+			x.cost, s.bounds[slot] = C(d.Cost), bound{d.Lower, d.Upper}
 			s.put(slot, state)
 			return
 		}
@@ -153,7 +153,7 @@ func (s *Solver) compare(a int32) {
 
 // compareNodes takes in which nodes there are. All arcs of a node that is gone
 // are forgotten, so nothing hangs on it.
-func (s *Solver) compareNodes() {
+func (s *simplex[C]) compareNodes() {
 	for v := range s.root {
 		t := &s.nodes[v]
 		switch alive := s.net.NodeAlive(flowgraph.NodeID(v)); {

@@ -13,7 +13,7 @@ type cycle struct {
 
 // pivot brings the arc in slot into the basis. It reports false if nothing limits
 // the flow around the cycle that it closes.
-func (s *Solver) pivot(slot int32) bool {
+func (s *simplex[C]) pivot(slot int32) bool {
 	x, b := &s.slots[slot], &s.bounds[slot]
 	c := cycle{first: x.tail, second: x.head, amount: room(b.lower, b.upper)}
 	s.walk(&c)
@@ -51,7 +51,7 @@ func (s *Solver) pivot(slot int32) bool {
 // way up. On the way it finds how much can run around. The last blocking arc in
 // the direction of the cycle from the join leaves; that keeps the tree strongly
 // feasible.
-func (s *Solver) walk(c *cycle) {
+func (s *simplex[C]) walk(c *cycle) {
 	u, v := c.first, c.second
 	least, most := c.amount, flowgraph.Infinite
 	out1, out2 := none, none
@@ -80,7 +80,7 @@ func (s *Solver) walk(c *cycle) {
 }
 
 // push runs amount from second over join to first.
-func (s *Solver) push(first, second, join int32, amount int64) {
+func (s *simplex[C]) push(first, second, join int32, amount int64) {
 	for u := first; u != join; {
 		t := &s.nodes[u]
 		if t.down != flowgraph.Infinite {
@@ -105,7 +105,7 @@ func (s *Solver) push(first, second, join int32, amount int64) {
 
 // retire puts u's tree arc outside the basis at the bound it has reached. An
 // artificial arc that leaves does not come back in this run.
-func (s *Solver) retire(u int32) {
+func (s *simplex[C]) retire(u int32) {
 	t := &s.nodes[u]
 	if t.pred == none {
 		return
@@ -123,7 +123,7 @@ func (s *Solver) retire(u int32) {
 
 // rehang cuts off the subtree of leaving, turns the tree path q … leaving upside
 // down, and hangs it by q as t says.
-func (s *Solver) rehang(q, leaving, join int32, t node) {
+func (s *simplex[C]) rehang(q, leaving, join int32, t node) {
 	size, other := s.nodes[leaving].size, t.parent
 	above := s.nodes[leaving].parent
 	end, before := s.cut(leaving)
@@ -149,7 +149,7 @@ func (s *Solver) rehang(q, leaving, join int32, t node) {
 
 // cut takes the subtree of u out of the thread; it returns its last node and the
 // node that came before u.
-func (s *Solver) cut(u int32) (end, before int32) {
+func (s *simplex[C]) cut(u int32) (end, before int32) {
 	end, before = s.nodes[u].last, s.back[u]
 	after := s.thread[end]
 	s.thread[before] = after
@@ -158,7 +158,7 @@ func (s *Solver) cut(u int32) (end, before int32) {
 }
 
 // paste puts the chain q … tail into the thread after u.
-func (s *Solver) paste(q, tail, u int32) {
+func (s *simplex[C]) paste(q, tail, u int32) {
 	after := s.thread[u]
 	s.thread[u], s.back[q] = q, u
 	s.thread[tail], s.back[after] = after, tail
@@ -167,7 +167,7 @@ func (s *Solver) paste(q, tail, u int32) {
 // turn makes q the top of the subtree whose top was leaving. The nodes of the
 // stem between become, each in turn, the last child of the one before; each keeps
 // its other children. It returns the new last node of the subtree.
-func (s *Solver) turn(q, leaving int32) int32 {
+func (s *simplex[C]) turn(q, leaving int32) int32 {
 	if q == leaving {
 		return s.nodes[q].last
 	}
@@ -209,16 +209,15 @@ type link struct {
 
 // shift moves the potentials of the subtree q … tail so that the arc by which it
 // now hangs has reduced cost zero. Only differences count: if the subtree is
-// more than half of all, the rest moves the other way, unless so many moves of
-// the root might leave 64 bits.
-func (s *Solver) shift(q, tail int32) {
+// more than half of all, the rest moves the other way.
+func (s *simplex[C]) shift(q, tail int32) {
 	x := &s.slots[s.nodes[q].pred]
-	rc := x.cost + s.pi[x.tail] - s.pi[x.head]
+	rc := int64(x.cost) + s.pi[x.tail] - s.pi[x.head]
 	if x.tail == q {
 		rc = -rc
 	}
 	end := s.thread[tail]
-	if 2*s.nodes[q].size > s.nodes[s.root].size && s.penalty < 1<<40 {
+	if 2*s.nodes[q].size > s.nodes[s.root].size {
 		q, end, rc = end, q, -rc
 	}
 	s.effort += raise(s.pi, s.thread, q, end, rc)

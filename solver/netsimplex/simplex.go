@@ -1,0 +1,277 @@
+package netsimplex
+
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
+
+// Where an arc stands.
+const (
+	inTree int8 = iota // also: not there
+	atLower
+	atUpper
+)
+
+const none = int32(-1)
+
+// cost is what a price of an arc is held in: 32 bits where all fit, so that more arcs lie in a
+// cache line, else 64.
+type cost interface{ int32 | int64 }
+
+// priced is what pricing reads of an arc: one that is at its upper bound stands
+// here the other way round, so that those that would gain are those of negative
+// reduced cost, and those of the tree have none.
+type priced[C cost] struct {
+	cost       C
+	tail, head int32
+}
+
+// bound is the rest of an arc. Its flow outside the tree is one of the two, as
+// its state tells; in the tree, the node below keeps it.
+type bound struct {
+	lower, upper int64 // upper < 0: no arc here
+}
+
+// node is a node of the tree. Its arc to the parent is the one in slot pred, or
+// the artificial one if pred is none. Half a cache line: all that the walk around
+// a cycle reads.
+type node struct {
+	parent, pred int32
+	size         int32 // nodes in the subtree; 0: no node here
+	last         int32 // last of the subtree in preorder
+	// How much more can run over the arc to the parent towards it and away from
+	// it; Infinite stays that. Away from it is the flow above the lower bound
+	// where the arc leads up.
+	up, down int64
+}
+
+// simplex is a network simplex with costs of one width.
+type simplex[C cost] struct {
+	base
+	slots []priced[C] // by slot, which is an arc's place in the mixed order
+}
+
+// base is what of a simplex holds no costs of arcs.
+type base struct {
+	net *flowgraph.Network
+	seq flowgraph.Seq
+
+	// By slot.
+	state  []int8
+	bounds []bound
+	arcOf  []int32
+	known  []int64 // flow of the last optimal result but the first; −1: to be listed
+	slotOf []int32 // by ArcID, or none
+
+	nodes []node  // by NodeID, then the root
+	back  []int32 // previous in preorder
+	// thread is the next node in preorder. It and pi are all that moving a
+	// subtree's potentials reads. Potentials may wrap around: only differences count.
+	thread []int32
+	pi     []int64
+	need   []int64 // scratch: what a subtree lacks
+	root   int32
+	busy   bool // a budget ran out on the way
+
+	penalty int64
+	found   []candidate // entering arcs found before
+	effort  int64       // nodes that pivots walked over and moved since last counted
+	walked  int64       // and since the network last changed
+	scan    int         // slot where block search goes on
+	stem    []link
+	child   []int32 // scratch: first child, next sibling
+	sibling []int32
+
+	changed  []flowgraph.ArcID
+	answered bool // there has been an optimal result
+}
+
+// widen returns a simplex in the same state with costs of 64 bits.
+func widen(s *simplex[int32]) *simplex[int64] {
+	w := &simplex[int64]{base: s.base}
+	for _, x := range s.slots {
+		w.slots = append(w.slots, priced[int64]{int64(x.cost), x.tail, x.head})
+	}
+	return w
+}
+
+func (s *simplex[C]) solve(budget solver.Budget) (r solver.Result) {
+	if _, seq, _ := s.net.Changes(s.seq); seq != s.seq || !s.busy {
+		r.Work.Touched = s.takeIn()
+	}
+	r.Status = s.run(budget, &r.Work)
+	s.busy = r.Status == solver.BudgetSpent
+	switch r.Status {
+	case solver.Unbounded:
+		r.Status = s.unboundedOrInfeasible()
+	case solver.Optimal:
+		var fits bool
+		if r.Objective, fits = s.finish(); !fits {
+			r.Status = solver.CostRange
+		}
+	}
+	return r
+}
+
+func (s *simplex[C]) Flow(a flowgraph.ArcID) int64 {
+	slot := s.slotOf[a]
+	switch {
+	case slot < 0: // there was no such arc
+		return 0
+	case s.known == nil:
+		return s.flow(slot)
+	}
+	return s.known[slot]
+}
+
+func (s *simplex[C]) Potential(v flowgraph.NodeID) flowgraph.Cost {
+	return flowgraph.Cost(s.pi[v] - s.pi[s.root])
+}
+
+func (s *simplex[C]) Changed() []flowgraph.ArcID { return s.changed }
+
+func (s *simplex[C]) Walked() int64 { return s.walked }
+
+func (s *simplex[C]) Gaining() (count int) {
+	for i := range s.slots {
+		if x := &s.slots[i]; int64(x.cost)+s.pi[x.tail]-s.pi[x.head] < 0 {
+			count++
+		}
+	}
+	return count
+}
+
+func (s *simplex[C]) run(budget solver.Budget, w *solver.Work) solver.Status {
+	for {
+		slot := s.price(w)
+		if slot == none {
+			break
+		}
+		if !s.pivot(slot) {
+			return solver.Unbounded
+		}
+		w.Steps++
+		w.Units += s.effort
+		s.walked += s.effort
+		s.effort = 0
+		if budget.Spent(w.Units) {
+			return solver.BudgetSpent
+		}
+	}
+	for v := range s.root {
+		if t := &s.nodes[v]; t.size > 0 && t.pred == none && min(t.up, t.down) != 0 {
+			return solver.Infeasible
+		}
+	}
+	return solver.Optimal
+}
+
+// unboundedOrInfeasible decides what a free negative cycle means: without any
+// feasible flow the problem is infeasible. Prices do not matter for that.
+func (s *simplex[C]) unboundedOrInfeasible() solver.Status {
+	free := &simplex[C]{base: base{net: s.net}}
+	free.takeIn()
+	for i := range free.slots {
+		free.slots[i].cost = 0
+	}
+	free.reprice()
+	var w solver.Work
+	s.abandon()
+	if free.run(solver.Budget{}, &w) == solver.Infeasible {
+		return solver.Infeasible
+	}
+	return solver.Unbounded
+}
+
+// abandon goes back to a basis of artificial arcs: the present one is half way
+// along a ray.
+func (s *simplex[C]) abandon() {
+	for v := range s.root {
+		if s.nodes[v].size > 0 {
+			s.nodes[v].parent, s.nodes[v].pred = s.root, none
+		}
+	}
+	for i := range s.state {
+		if s.bounds[i].upper >= 0 {
+			s.put(int32(i), atLower)
+		}
+	}
+}
+
+// finish lists what changed and returns the objective.
+func (s *simplex[C]) finish() (int64, bool) {
+	var sum flowgraph.Int128
+	s.changed = s.changed[:0]
+	for i := range s.slots {
+		flow := s.flow(int32(i))
+		if flow != 0 {
+			cost := int64(s.slots[i].cost)
+			if s.state[i] == atUpper {
+				cost = -cost
+			}
+			sum.AddMul(cost, flow)
+		}
+		switch {
+		case s.known == nil && flow == 0:
+		case s.known == nil:
+			s.changed = append(s.changed, flowgraph.ArcID(s.arcOf[i]))
+		case flow != s.known[i]:
+			if s.known[i] = flow; s.bounds[i].upper >= 0 {
+				s.changed = append(s.changed, flowgraph.ArcID(s.arcOf[i]))
+			}
+		}
+	}
+	total, fits := sum.Int64()
+	if s.answered = s.answered || fits; !fits && s.known != nil {
+		// Nobody will read the list: each of its arcs is to be listed next time.
+		for _, a := range s.changed {
+			s.known[s.slotOf[a]] = -1
+		}
+	}
+	return total, fits
+}
+
+// remember keeps the flow of the first result, if there was one, before it changes.
+// Most solvers are asked once and need no copy.
+func (s *simplex[C]) remember() {
+	s.known = make([]int64, len(s.slots))
+	for i := range s.known {
+		if s.answered {
+			s.known[i] = s.flow(int32(i))
+		}
+	}
+}
+
+// put moves the arc in slot to a bound or into the tree.
+func (s *simplex[C]) put(slot int32, where int8) {
+	if (s.state[slot] == atUpper) != (where == atUpper) {
+		x := &s.slots[slot]
+		x.tail, x.head, x.cost = x.head, x.tail, -x.cost
+	}
+	s.state[slot] = where
+}
+
+// flow returns the flow on the arc in slot.
+func (s *simplex[C]) flow(slot int32) int64 {
+	b := &s.bounds[slot]
+	switch {
+	case s.state[slot] == atLower:
+		return b.lower
+	case s.state[slot] == atUpper:
+		return b.upper
+	case b.upper < 0:
+		return 0
+	}
+	x := &s.slots[slot]
+	if t := &s.nodes[x.tail]; t.pred == slot {
+		return b.lower + t.down
+	}
+	return b.lower + s.nodes[x.head].up
+}
+
+func grow[T any](s []T, n int) []T {
+	if n > len(s) {
+		s = append(s, make([]T, n-len(s))...)
+	}
+	return s
+}
