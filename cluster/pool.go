@@ -17,7 +17,7 @@ type Pool struct {
 	Access      []AccessRule   `cbor:",omitempty"`
 	Limits      PoolLimits
 	CostModel   string        `cbor:",omitempty"` // by name, "" for the parent's
-	Ageing      time.Duration `cbor:",omitempty"` // a waiting task gains one step of priority in each such interval; 0: the server's setting
+	Ageing      time.Duration `cbor:",omitempty"` // a waiting task gains one step of priority in each such interval; 0: never
 	Hosts       []KeyValue    `cbor:",omitempty"` // labels that a host must have to run tasks of the pool or of those below it, sorted
 	Draining    bool          `cbor:",omitempty"` // running work finishes, new work is refused
 }

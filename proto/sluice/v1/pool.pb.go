@@ -313,7 +313,7 @@ type PoolSpec struct {
 	// Cost model for the pool's tasks, by name. Empty: its parent's.
 	CostModel string `protobuf:"bytes,9,opt,name=cost_model,json=costModel,proto3" json:"cost_model,omitempty"`
 	// A waiting task gains one step of priority in each such interval. Unset:
-	// the server's setting.
+	// age counts among equal priorities only.
 	AgeingInterval *durationpb.Duration `protobuf:"bytes,10,opt,name=ageing_interval,json=ageingInterval,proto3" json:"ageing_interval,omitempty"`
 	// Labels that a host has to have, all of them, to run tasks of this pool or of
 	// a pool below it. A host that is kept for others by a label that is named here
