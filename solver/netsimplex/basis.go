@@ -54,7 +54,7 @@ func (s *simplex[C]) balance() bool {
 	for v := range s.root {
 		s.need[v] = 0
 		if s.nodes[v].size > 0 {
-			s.need[v] = s.net.Supply(flowgraph.NodeID(v))
+			s.need[v] = s.net.Supply(s.idAt[v])
 		}
 	}
 	s.need[s.root] = 0
@@ -140,4 +140,52 @@ func (s *simplex[C]) reprice() {
 			s.pi[v] = s.pi[t.parent] + int64(s.slots[t.pred].cost)
 		}
 	}
+}
+
+// fewPivots is after how many pivots, at least, nodes get new places: a network that needs fewer lies
+// in the nearest caches.
+const fewPivots = 2048
+
+// renumber gives the nodes places in the order of the thread, so that a subtree lies in one piece,
+// and mostly stays so for as many pivots as there are nodes. It returns how much work that was.
+func (s *simplex[C]) renumber() int64 {
+	to, place := s.child, int32(0)
+	for v := s.thread[s.root]; v != s.root; v = s.thread[v] {
+		to[v] = place
+		place++
+	}
+	last := place - 1
+	for v := range s.root {
+		if s.nodes[v].size == 0 {
+			to[v] = place
+			place++
+		}
+	}
+	to[s.root] = s.root
+	s.spare = grow(s.spare, len(s.nodes))
+	for v, p := range to {
+		t := s.nodes[v]
+		if t.size > 0 {
+			t.last = to[t.last]
+			if t.parent != none {
+				t.parent = to[t.parent]
+			}
+		}
+		s.spare[p], s.need[p] = t, s.pi[v]
+	}
+	s.nodes, s.spare, s.pi, s.need = s.spare, s.nodes, s.need, s.pi
+	for id, v := range s.placeOf {
+		s.placeOf[id] = to[v]
+		s.idAt[to[v]] = flowgraph.NodeID(id)
+	}
+	for v := range last {
+		s.thread[v], s.back[v+1] = v+1, v
+	}
+	s.thread[s.root], s.back[0], s.thread[last], s.back[s.root] = 0, s.root, s.root, last
+	for i := range s.slots {
+		x := &s.slots[i]
+		x.tail, x.head = to[x.tail], to[x.head]
+	}
+	s.pivots = 0
+	return int64(len(s.slots) + len(s.nodes))
 }

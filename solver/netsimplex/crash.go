@@ -19,8 +19,8 @@ func (s *simplex[C]) crash() bool {
 	for k := 0; k < len(queue); k++ {
 		v := queue[k]
 		stage[v] = passed
-		for _, ref := range s.net.In(flowgraph.NodeID(v)) {
-			u, through := int32(ref.Node), price[v]+int64(ref.Cost)
+		for _, ref := range s.net.In(s.idAt[v]) {
+			u, through := s.placeOf[ref.Node], price[v]+int64(ref.Cost)
 			if stage[u] == passed || stage[u] == queued && through >= price[u] {
 				continue
 			}
@@ -47,8 +47,8 @@ func (s *simplex[C]) crash() bool {
 func (s *simplex[C]) crowded() bool {
 	var excess flowgraph.Int128
 	for v := range s.root {
-		if t := &s.nodes[v]; t.size > 0 && s.net.Supply(flowgraph.NodeID(v)) > 0 {
-			excess.Add(-s.net.Supply(flowgraph.NodeID(v)))
+		if t := &s.nodes[v]; t.size > 0 && s.net.Supply(s.idAt[v]) > 0 {
+			excess.Add(-s.net.Supply(s.idAt[v]))
 		}
 		if t := &s.nodes[v]; t.size > 0 && t.pred == none && t.up == flowgraph.Infinite {
 			excess.AddMul(t.down, 2)
@@ -61,7 +61,7 @@ func (s *simplex[C]) crowded() bool {
 func (s *simplex[C]) onlyEnd() int32 {
 	end := none
 	for v := range s.root {
-		if id := flowgraph.NodeID(v); s.net.NodeAlive(id) && s.net.Supply(id) < 0 {
+		if id := s.idAt[v]; s.net.NodeAlive(id) && s.net.Supply(id) < 0 {
 			if end != none {
 				return none
 			}

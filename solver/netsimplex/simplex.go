@@ -63,8 +63,10 @@ type base struct {
 	known  []int64 // flow of the last optimal result but the first; −1: to be listed
 	slotOf []int32 // by ArcID, or none
 
-	nodes []node  // by NodeID, then the root
-	back  []int32 // previous in preorder
+	placeOf []int32            // by NodeID: where the node stands in the lists that follow
+	idAt    []flowgraph.NodeID // its inverse
+	nodes   []node             // the root is behind all others
+	back    []int32            // previous in preorder
 	// thread is the next node in preorder. It and pi are all that moving a
 	// subtree's potentials reads. Potentials may wrap around: only differences count.
 	thread []int32
@@ -72,6 +74,7 @@ type base struct {
 	need   []int64 // scratch: what a subtree lacks
 	root   int32
 	busy   bool // a budget ran out on the way
+	pivots int  // since the nodes were last renumbered
 
 	penalty int64
 	found   []candidate // entering arcs found before
@@ -81,6 +84,7 @@ type base struct {
 	stem    []link
 	child   []int32 // scratch: first child, next sibling
 	sibling []int32
+	spare   []node // scratch
 
 	changed  []flowgraph.ArcID
 	answered bool // there has been an optimal result
@@ -125,7 +129,7 @@ func (s *simplex[C]) Flow(a flowgraph.ArcID) int64 {
 }
 
 func (s *simplex[C]) Potential(v flowgraph.NodeID) flowgraph.Cost {
-	return flowgraph.Cost(s.pi[v] - s.pi[s.root])
+	return flowgraph.Cost(s.pi[s.placeOf[v]] - s.pi[s.root])
 }
 
 func (s *simplex[C]) Changed() []flowgraph.ArcID { return s.changed }
@@ -154,6 +158,9 @@ func (s *simplex[C]) run(budget solver.Budget, w *solver.Work) solver.Status {
 		w.Units += s.effort
 		s.walked += s.effort
 		s.effort = 0
+		if s.pivots++; s.pivots > len(s.nodes)/2 && s.pivots > fewPivots {
+			w.Units += s.renumber()
+		}
 		if budget.Spent(w.Units) {
 			return solver.BudgetSpent
 		}

@@ -78,6 +78,9 @@ func (s *simplex[C]) growNodes() {
 		}
 	}
 	s.nodes[was] = node{}
+	for v := was; v < bound; v++ {
+		s.placeOf, s.idAt = append(s.placeOf, v), append(s.idAt, flowgraph.NodeID(v))
+	}
 	s.root = bound
 	s.nodes[bound] = node{parent: none, pred: none, size: 1}
 }
@@ -110,7 +113,7 @@ func (s *simplex[C]) set(slot int32, d flowgraph.Arc) {
 		s.slots[slot], s.bounds[slot], s.state[slot] = priced[C]{}, bound{upper: -1}, inTree
 		return
 	}
-	s.slots[slot] = priced[C]{cost: C(d.Cost), tail: int32(d.Tail), head: int32(d.Head)}
+	s.slots[slot] = priced[C]{cost: C(d.Cost), tail: s.placeOf[d.Tail], head: s.placeOf[d.Head]}
 	s.bounds[slot], s.state[slot] = bound{d.Lower, d.Upper}, atLower
 }
 
@@ -137,7 +140,7 @@ func (s *simplex[C]) compare(a int32) {
 	if s.bounds[slot].upper >= 0 {
 		x, state := &s.slots[slot], s.state[slot]
 		s.put(slot, atLower)
-		if int32(d.Tail) == x.tail && int32(d.Head) == x.head {
+		if d.Tail >= 0 && s.placeOf[d.Tail] == x.tail && s.placeOf[d.Head] == x.head {
 			x.cost, s.bounds[slot] = C(d.Cost), bound{d.Lower, d.Upper}
 			s.put(slot, state)
 			return
@@ -156,7 +159,7 @@ func (s *simplex[C]) compare(a int32) {
 func (s *simplex[C]) compareNodes() {
 	for v := range s.root {
 		t := &s.nodes[v]
-		switch alive := s.net.NodeAlive(flowgraph.NodeID(v)); {
+		switch alive := s.net.NodeAlive(s.idAt[v]); {
 		case alive && t.size == 0:
 			*t = node{parent: s.root, pred: none, size: 1}
 		case !alive:
