@@ -15,7 +15,6 @@ type Admission struct {
 	pools    []*cluster.Pool
 	capacity cluster.Resources
 	slack    cluster.Resources
-	ageing   time.Duration
 
 	tree    *Tree // of the capacity
 	lending *Tree // of the slack
@@ -96,16 +95,6 @@ func (a *Admission) SetSlack(slack cluster.Resources) {
 	a.slack = slack
 	a.know(slack)
 	a.lending.SetCapacity(slack)
-}
-
-// SetAgeing sets the interval in which a waiting task gains one step of priority in pools that set none; 0 is never.
-func (a *Admission) SetAgeing(interval time.Duration) {
-	if a.ageing != interval {
-		a.ageing = interval
-		for _, q := range a.queues {
-			q.stale = true
-		}
-	}
 }
 
 // SetQueue replaces the groups of a leaf. Ties of rank are broken by their order. The Admission keeps the slice, and the
@@ -227,13 +216,8 @@ func (a *Admission) admitQueues(fresh bool) {
 	a.dealLeftovers(fresh)
 }
 
-// interval returns the ageing of a leaf.
-func (a *Admission) interval(node int32) time.Duration {
-	if own := a.tree.nodes[node].pool.Ageing; own > 0 {
-		return own
-	}
-	return a.ageing
-}
+// interval returns the ageing of a leaf, 0 if it has none.
+func (a *Admission) interval(node int32) time.Duration { return a.tree.nodes[node].pool.Ageing }
 
 // rank is the place of a group among those that wait.
 type rank struct {

@@ -47,9 +47,8 @@ func TestAgeing(t *testing.T) {
 
 	leaf.Ageing = 0
 	a.SetPools([]*cluster.Pool{root(), leaf})
-	a.SetAgeing(10)
 	a.Run(1000)
-	require.Equal(t, tiers{0, 2, 0}, a.Grants(leaf.Path)[0].Waiting, "the server's setting")
+	require.Equal(t, tiers{0, 0, 0}, a.Grants(leaf.Path)[0].Waiting, "without ageing priority decides")
 }
 
 func TestRevocable(t *testing.T) {

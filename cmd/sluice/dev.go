@@ -176,7 +176,7 @@ func (a *app) evacuate(ctx context.Context, s *serve.Scheduler) {
 	defer cancel()
 	err := s.Evacuate(bounded, func(runs int) {
 		if runs > 0 {
-			fmt.Fprintf(a.out, "ending %d tasks, which run again at the next start; press Ctrl-C again to leave them\n", runs)
+			fmt.Fprintf(a.out, "tasks that end now and run again at the next start: %d; press Ctrl-C again to leave them\n", runs)
 		}
 	})
 	if err != nil {

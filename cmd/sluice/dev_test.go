@@ -91,7 +91,7 @@ func TestDev(t *testing.T) {
 		{"pool delete root/a", `pool root/a deleted`},
 		{"host list", `(?m)^local/h7 +up +r1 +local +0 +0/2 +0/1Gi$`},
 		{"host get local/h0", `(?m)^capacity: +cpu=2 memory=1Gi`},
-		{"host drain local/h0", `host local/h0 is drain(ing|ed), 0 tasks on it`},
+		{"host drain local/h0", `host local/h0 is drain(ing|ed), tasks on it: 0`},
 		{"host resume local/h0", `host local/h0 is up`},
 		{"cluster status", `(?m)^hosts: +8, 8 up$`},
 		{"cluster verify", `^plan of cycle \d+ holds: \d+ placements, 0 preemptions\n$`},

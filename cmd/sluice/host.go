@@ -151,6 +151,6 @@ func newHostResumeCommand(a *app) *cobra.Command {
 
 func (a *app) showHostState(h *sluicev1.Host) error {
 	return a.show(h, func(w io.Writer) {
-		fmt.Fprintf(w, "host %s is %s, %d tasks on it\n", h.GetName(), hostStateWord(h.GetState()), h.GetTasks())
+		fmt.Fprintf(w, "host %s is %s, tasks on it: %d\n", h.GetName(), hostStateWord(h.GetState()), h.GetTasks())
 	})
 }
