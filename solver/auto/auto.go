@@ -1,7 +1,8 @@
 // Package auto is the solver to use when there is no reason to choose: it picks
 // one, watches its effort, and lets two race when the first takes long.
 //
-// From zero, networks where little flows through many nodes go to repair, those
+// From zero, networks where little flows through many nodes go to repair, and those where
+// single tasks all pass the same few nodes, such as a cluster aggregator, to many others; those
 // that are mostly sources of single tasks to assignment, others to the simplex. Where
 // these take long, the simplex goes on, or after assignment, unless sources have very
 // many arcs, cost scaling: most tasks are alike then. If
@@ -66,6 +67,10 @@ const (
 	// give the first answer, and fewPatience its patience then, fewLayered where most arcs
 	// leave sources: where ways are long, the simplex gives it.
 	fewNodes, fewPatience, fewLayered = 8, 4, 8
+	// together is how many single tasks there must be for a node that they can go to if, few for
+	// the nodes behind those, they are a crowd: repair gives the first answer then, with
+	// crowdRepair as its patience, and its searches leave units together after crowdStamina nodes.
+	together, crowdRepair, crowdStamina = 8, 24, 64
 	// manyNodes is of how many nodes one at least is a source where they are a layer.
 	manyNodes = 1024
 	// manyPlaces is how many single tasks there must be for a place that demands some.
@@ -194,14 +199,19 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	}
 	if n != s.net {
 		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New()}
-		s.layered, s.single, s.size = layers(n)
+		var crowd bool
+		s.layered, s.single, crowd, s.size = layers(n)
 		if s.single {
 			s.challenger = &anew{}
 		}
-		s.ready = few(n)
+		s.ready = crowd || few(n)
 		s.patience = s.mostPatience()
 		if s.trial = s.ready; s.trial {
-			if s.patience = fewPatience; s.layered {
+			switch s.patience = fewPatience; {
+			case crowd:
+				s.patience = crowdRepair
+				s.repair.Tire(crowdStamina)
+			case s.layered:
 				s.patience = fewLayered
 			}
 		}
@@ -274,6 +284,7 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 		if err != nil || !s.racing {
 			if s.trial && r.Status != solver.BudgetSpent {
 				s.trial, s.patience = false, s.mostPatience()
+				s.repair.Tire(repair.Stamina)
 			}
 			return r, err
 		}
@@ -289,8 +300,9 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 
 // layers tells whether most arcs leave sources, not just a few, and if so whether sources
 // of one unit are most of the nodes and go to few places in the end: where each place waits
-// for one unit of its own, the simplex is faster than assignment.
-func layers(n *flowgraph.Network) (layered, single bool, size int64) {
+// for one unit of its own, the simplex is faster than assignment. Where they are fewer than
+// the other nodes, it tells whether they are a crowd that has to pass the same few nodes.
+func layers(n *flowgraph.Network) (layered, single, crowd bool, size int64) {
 	const part = 1 << 12
 	var arcs, sources, sinks, supply atomic.Int64
 	parts.Do(n.NodeBound(), part, func(from, to int) {
@@ -301,9 +313,39 @@ func layers(n *flowgraph.Network) (layered, single bool, size int64) {
 		supply.Add(c.supply)
 	})
 	layered = 2*arcs.Load() >= int64(n.NumArcs()) && manyNodes*sources.Load() >= int64(n.NumNodes())
-	single = layered && supply.Load() <= 2*sources.Load() && 2*sources.Load() >= int64(n.NumNodes()) &&
-		manyPlaces*sinks.Load() <= sources.Load()
-	return layered, single, arcs.Load() + sources.Load()
+	if supply.Load() <= 2*sources.Load() && manyPlaces*sinks.Load() <= sources.Load() {
+		single = layered && 2*sources.Load() >= int64(n.NumNodes())
+		crowd = 2*sources.Load() < int64(n.NumNodes()) && crowded(n, supply.Load(), sources.Load())
+	}
+	return layered, single, crowd, arcs.Load() + sources.Load()
+}
+
+// crowded tells whether sources supply all, and their open arcs lead to few nodes.
+func crowded(n *flowgraph.Network, supply, sources int64) bool {
+	volume, ok := n.Volume()
+	if !ok || volume > supply {
+		return false
+	}
+	heads := heads(n)
+	return 0 < heads && together*heads <= sources
+}
+
+// heads counts to how many nodes open arcs of sources lead.
+func heads(n *flowgraph.Network) (count int64) {
+	led := make([]bool, n.NodeBound())
+	for v := range led {
+		id := flowgraph.NodeID(v)
+		if !n.NodeAlive(id) || len(n.In(id)) > 0 {
+			continue
+		}
+		for _, r := range n.Out(id) {
+			if !led[r.Node] && n.Open(r.Arc) {
+				led[r.Node] = true
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // census counts sources, the arcs out of them, what they supply (all supply is below 2⁶²), and

@@ -83,7 +83,7 @@ func TestSimplexFollowsAssignment(t *testing.T) {
 				n.AddArc(flowgraph.NodeID(i), flowgraph.NodeID(tasks+j), 0, 1, flowgraph.Cost((i+1)*(j+1)))
 			}
 		}
-		_, single, _ := layers(n)
+		_, single, _, _ := layers(n)
 		require.Equal(t, k < 2, single)
 		s := New()
 		r, err := s.Solve(n, solver.Budget{Work: budget})
@@ -207,6 +207,45 @@ func TestFewUnitsOnManyNodes(t *testing.T) {
 		r := solvertest.Compare(t, n, s)
 		require.Equal(t, 8*c.units, r.Objective)
 		require.Equal(t, c.few, s.ready, "%d units on %d nodes", c.units, n.NumNodes())
+	}
+}
+
+// TestCrowd: where tasks, fewer than the other nodes, all have to pass the same node, repair
+// gives the first answer. What they like is closed; if it is open, the simplex gives it.
+func TestCrowd(t *testing.T) {
+	const hosts, cores, tasks = 60, 4, 200
+	for _, upper := range []int64{0, 1} {
+		src := solvertest.Seeded(1)
+		price := func() flowgraph.Cost { return flowgraph.Cost(1 + src.Intn(250)) }
+		n := flowgraph.New()
+		sink, cluster, wait := n.AddNode(-tasks), n.AddNode(0), n.AddNode(0)
+		n.AddArc(wait, sink, 0, tasks, 0)
+		var places []flowgraph.NodeID
+		for range hosts {
+			host := n.AddNode(0)
+			n.AddArc(cluster, host, 0, cores, price())
+			for range cores {
+				core, place := n.AddNode(0), n.AddNode(0)
+				n.AddArc(host, core, 0, 1, price())
+				n.AddArc(core, place, 0, 1, 0)
+				n.AddArc(place, sink, 0, 1, 0)
+				places = append(places, place)
+			}
+		}
+		for range tasks {
+			task := n.AddNode(1)
+			n.AddArc(task, cluster, 0, 1, 2*price())
+			n.AddArc(task, wait, 0, 1, 500+2*price())
+			for range 10 {
+				n.AddArc(task, places[src.Intn(len(places))], 0, upper, price())
+			}
+		}
+		require.False(t, few(n))
+		s := New()
+		solvertest.Compare(t, n, s)
+		require.Equal(t, upper == 0, s.ready)
+		n.SetCost(flowgraph.ArcID(n.NumArcs()-11), 1)
+		solvertest.Compare(t, n, s)
 	}
 }
 

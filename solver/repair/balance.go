@@ -6,9 +6,10 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
-// stamina was best of 64 to 2,048 on merged classes that wait: shorter, collectors
+// Stamina is how many nodes a search settles before it leaves the rest to the forest. It
+// was best of 64 to 2,048 on merged classes that wait: shorter, collectors
 // are too many; longer, the first searches take longer than the forest.
-const stamina = 512
+const Stamina = 512
 
 // few is for how many units no forest is planted: with its unit a root loses all that hangs
 // on it, thousands of nodes, which costs more than to search on to the end.
@@ -160,6 +161,10 @@ func (s *Solver) ended() {
 func (s *Solver) tires() bool {
 	return len(s.settled) > s.stamina && len(s.hubs) == 0 && s.step <= searchBackward
 }
+
+// Tire sets another stamina, at first [Stamina]: a short one where nearly all units have to
+// pass the same nodes.
+func (s *Solver) Tire(stamina int) { s.stamina = stamina }
 
 // collect ends a search at the settled node with most arcs in, which from then on
 // keeps what comes by.

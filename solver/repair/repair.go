@@ -283,7 +283,7 @@ var (
 
 // New returns a solver that has seen nothing.
 func New() *Solver {
-	return &Solver{hubDegree: minHubDegree, stamina: stamina, few: few, patience: patience}
+	return &Solver{hubDegree: minHubDegree, stamina: Stamina, few: few, patience: patience}
 }
 
 // Name returns "repair".
