@@ -18,12 +18,14 @@ const (
 	none   = int32(-1)
 )
 
+// number is what costs and amounts of arcs are kept in.
+type number interface{ int32 | int64 }
+
 // residual is one direction of an arc. What the other direction has room for is
 // total − room, at cost −cost.
-type residual struct {
-	cost        int64 // scaled
-	room, total int64
-	head, back  int32 // back: position of the other direction
+type residual[N number] struct {
+	cost, room, total N
+	head              int32
 }
 
 // ends tells whether an arc is still the same one.
@@ -35,28 +37,39 @@ type ends struct {
 
 // Solver is a cost-scaling solver. Use [New].
 type Solver struct {
+	*state // of the one that works
+	// narrow works as long as all costs and amounts of arcs fit its numbers, wide after
+	// that, until another network comes.
+	narrow *refiner[int32]
+	wide   *refiner[int64]
+}
+
+// state is what does not depend on the width of numbers.
+type state struct {
 	net  *flowgraph.Network
 	seq  flowgraph.Seq
 	busy bool // a budget ran out on the way
 	warm bool // flow and potentials are those of an optimum before changes
 
 	scale   uint  // costs are multiplied by 1<<scale, which is above the nodes
+	unit    int64 // 1<<scale
 	limit   int64 // stands for no upper bound
 	epsilon uint  // ε is 1<<epsilon
 
-	first     []int32 // by node: where its residuals begin
-	next      []int32 // by node: where to look for an admissible one
-	residuals []residual
-	arcs      []ends
-	pi        []int64 // scaled potentials
-	excess    []int64
-	supply    []int64
+	first  []int32 // by node: where its residuals begin
+	next   []int32 // by node: where to look for an admissible one
+	back   []int32 // by residual: position of the other direction
+	arcs   []ends
+	pi     []int64 // scaled potentials
+	excess []int64
+	supply []int64
 
 	queue    ring // nodes with excess
 	path     []int32
 	relabels int // since prices were updated
 	updates  int
 	rank     []int64 // by node, in updates
+	found    []ranked
 	heap     radix
 	order    order
 	failed   bool // a potential left its range
@@ -68,13 +81,20 @@ type Solver struct {
 	changed  []flowgraph.ArcID
 }
 
+// refiner does the work with residuals of one width.
+type refiner[N number] struct {
+	state
+	residuals []residual[N]
+	exceeded  bool // a number did not fit
+}
+
 var (
 	_ solver.Solver   = (*Solver)(nil)
 	_ solver.Solution = (*Solver)(nil)
 )
 
 // New returns a solver that has seen nothing.
-func New() *Solver { return &Solver{} }
+func New() *Solver { return &Solver{state: &state{}} }
 
 // Name returns "costscaling".
 func (s *Solver) Name() string { return "costscaling" }
@@ -88,7 +108,7 @@ func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.old[a] }
 // them down to whole costs could turn that into −1 of a whole cost only where
 // the rounding falls between two residues that are both in use; there are more
 // residues than nodes, so one boundary is harmless for all.
-func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost {
+func (s *state) Potential(v flowgraph.NodeID) flowgraph.Cost {
 	return flowgraph.Cost((s.pi[v] - s.boundary) >> s.scale)
 }
 
@@ -102,19 +122,42 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		return r, nil
 	}
 	if n != s.net {
-		*s = Solver{net: n}
+		s.narrow, s.wide = &refiner[int32]{state: state{net: n}}, nil
+		s.state = &s.narrow.state
 	}
-	switch _, seq, _ := n.Changes(s.seq); {
+	if s.narrow != nil {
+		if s.narrow.solve(budget, &r); s.narrow.exceeded {
+			s.forget()
+			s.wide, s.narrow = &refiner[int64]{state: *s.state}, nil
+			s.state = &s.wide.state
+		}
+	}
+	if s.wide != nil {
+		s.wide.solve(budget, &r)
+	}
+	if r.Status == solver.Optimal {
+		r.Solution = s
+	}
+	return r, nil
+}
+
+// solve completes the result but for the solution. It stops if a number exceeds N.
+func (s *refiner[N]) solve(budget solver.Budget, r *solver.Result) {
+	switch _, seq, _ := s.net.Changes(s.seq); {
 	case seq == s.seq && s.busy:
 	case seq == s.seq && s.warm:
-		return s.answer(r)
+		s.finish(r)
+		return
 	default:
 		r.Work.Touched = s.takeIn()
 		r.Work.Units += r.Work.Touched
+		if s.exceeded {
+			return
+		}
 		if !s.amountsFit() {
 			s.forget()
 			r.Status = solver.CostRange
-			return r, nil
+			return
 		}
 		if s.warm {
 			s.epsilon = s.violation(&r.Work)
@@ -129,29 +172,16 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		s.begin(&r.Work)
 		r.Status = s.run(budget, &r.Work)
 	}
-	s.busy = r.Status == solver.BudgetSpent
-	if r.Status != solver.Optimal {
-		if !s.busy {
-			s.forget()
-		}
-		return r, nil
+	switch s.busy = r.Status == solver.BudgetSpent; {
+	case r.Status == solver.Optimal:
+		s.finish(r)
+	case !s.busy:
+		s.forget()
 	}
-	return s.answer(r)
-}
-
-// answer completes the result of an optimum.
-func (s *Solver) answer(r solver.Result) (solver.Result, error) {
-	var fits bool
-	if r.Objective, fits = s.finish(); !fits {
-		r.Status = solver.CostRange
-		return r, nil
-	}
-	r.Solution = s
-	return r, nil
 }
 
 // run refines phase by phase until ε is below one part in nodes of a cost.
-func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
+func (s *refiner[N]) run(budget solver.Budget, w *solver.Work) solver.Status {
 	for {
 		if status := s.refine(budget, w); status != solver.Optimal {
 			return status
@@ -166,7 +196,7 @@ func (s *Solver) run(budget solver.Budget, w *solver.Work) solver.Status {
 
 // bounded reports Unbounded if the optimum uses up the bound that stands for
 // none.
-func (s *Solver) bounded(w *solver.Work) solver.Status {
+func (s *refiner[N]) bounded(w *solver.Work) solver.Status {
 	w.Units += int64(len(s.arcs))
 	for a := range s.arcs {
 		e := &s.arcs[a]
@@ -174,7 +204,7 @@ func (s *Solver) bounded(w *solver.Work) solver.Status {
 			continue
 		}
 		r := &s.residuals[e.place]
-		if r.room > 0 || r.total < s.limit || s.net.Upper(flowgraph.ArcID(a))-e.lower == s.limit {
+		if r.room > 0 || int64(r.total) < s.limit || s.net.Upper(flowgraph.ArcID(a))-e.lower == s.limit {
 			continue
 		}
 		tail, head := s.Potential(flowgraph.NodeID(e.tail)), s.Potential(flowgraph.NodeID(e.head))
@@ -186,10 +216,10 @@ func (s *Solver) bounded(w *solver.Work) solver.Status {
 }
 
 // forget makes the next solve a cold one.
-func (s *Solver) forget() { s.seq, s.warm, s.failed = 0, false, false }
+func (s *state) forget() { s.seq, s.warm, s.failed = 0, false, false }
 
-// finish lists what changed and returns the objective.
-func (s *Solver) finish() (int64, bool) {
+// finish lists what changed and sets the objective of an optimum.
+func (s *refiner[N]) finish(r *solver.Result) {
 	var sum flowgraph.Int128
 	s.warm = true
 	s.changed = s.changed[:0]
@@ -199,28 +229,28 @@ func (s *Solver) finish() (int64, bool) {
 			s.old[a] = 0
 			continue
 		}
-		r := &s.residuals[e.place]
-		flow := e.lower + r.total - r.room
+		x := &s.residuals[e.place]
+		flow := e.lower + int64(x.total-x.room)
 		if flow != 0 {
-			sum.AddMul(r.cost>>s.scale, flow)
+			sum.AddMul(int64(x.cost), flow)
 		}
 		if flow != s.old[a] {
 			s.old[a] = flow
 			s.changed = append(s.changed, flowgraph.ArcID(a))
 		}
 	}
-	total, fits := sum.Int64()
-	if !fits {
+	var fits bool
+	if r.Objective, fits = sum.Int64(); !fits {
+		r.Status = solver.CostRange
 		// Nobody will read the list: each of its arcs is to be listed next time.
 		for _, a := range s.changed {
 			s.old[a] = -1
 		}
 	}
-	return total, fits
 }
 
 // chooseBoundary finds a residue of potentials that no live node has.
-func (s *Solver) chooseBoundary() {
+func (s *state) chooseBoundary() {
 	size := int64(1) << s.scale
 	s.taken = grow(s.taken, int(size/64)+1)
 	clear(s.taken)

@@ -49,7 +49,7 @@ func (o *order) forget() {
 
 // advance goes on to the next smaller ε for which the flow is not ε-optimal, and
 // makes it so by filling arcs. It reports false if there is none.
-func (s *Solver) advance(w *solver.Work) bool {
+func (s *refiner[N]) advance(w *solver.Work) bool {
 	for s.epsilon > 0 {
 		s.epsilon -= min(s.epsilon, phaseBits)
 		if !s.refinePrices(w) {
@@ -61,12 +61,12 @@ func (s *Solver) advance(w *solver.Work) bool {
 }
 
 // refinePrices looks for potentials by which the present flow is ε-optimal, and
-// reports whether it found some; if not, potentials stay as they were. They are
-// distances by lengths of reduced cost + ε, found pass by pass along arcs that are
+// reports whether it found some; if not, potentials are nearer to that, unless they
+// would leave their range: then they stay as they were. They are distances by lengths of reduced cost + ε, found pass by pass along arcs that are
 // too cheap, in topological order (Goldberg and Radzik, A heuristic improvement of
 // the Bellman–Ford algorithm, 1993). A cycle of such arcs tells that there are
 // none.
-func (s *Solver) refinePrices(w *solver.Work) bool {
+func (s *refiner[N]) refinePrices(w *solver.Work) bool {
 	copy(s.rank, s.pi)
 	for v := range s.supply {
 		if s.cheapFrom(int32(v), s.first[v]) != none {
@@ -80,19 +80,16 @@ func (s *Solver) refinePrices(w *solver.Work) bool {
 		fits = units < limit && s.sort(&units) && s.scan(&units)
 	}
 	w.Units += units
-	if !fits {
-		s.order.forget()
-		copy(s.pi, s.rank)
-	}
+	s.order.forget()
 	return fits
 }
 
 // cheapFrom returns the first residual of v, at or behind position i, with room
 // and a reduced cost below −ε, or none.
-func (s *Solver) cheapFrom(v, i int32) int32 {
+func (s *refiner[N]) cheapFrom(v, i int32) int32 {
 	list := s.residuals[i:s.first[v+1]]
 	own := s.pi[v] + 1<<s.epsilon
-	if k := firstAdmissible(list, s.pi, own); int(k) < len(list) {
+	if k := firstAdmissible(list, s.pi, own, s.unit); int(k) < len(list) {
 		return i + k
 	}
 	return none
@@ -100,7 +97,7 @@ func (s *Solver) cheapFrom(v, i int32) int32 {
 
 // sort puts all nodes that arcs too cheap lead to from those noted, and these, in
 // topological order. It reports false if there is a cycle.
-func (s *Solver) sort(units *int64) bool {
+func (s *refiner[N]) sort(units *int64) bool {
 	o := &s.order
 	for _, v := range o.cheap {
 		if o.noted[v] = false; o.place[v] != unplaced {
@@ -131,8 +128,8 @@ func (s *Solver) sort(units *int64) bool {
 }
 
 // scan lowers what lies behind arcs too cheap, node by node in topological order.
-// It reports false if a potential leaves its range.
-func (s *Solver) scan(units *int64) bool {
+// It reports false if a potential would come near the end of its range.
+func (s *refiner[N]) scan(units *int64) bool {
 	o := &s.order
 	for i := len(o.list) - 1; i >= 0; i-- {
 		v := o.list[i]
@@ -142,10 +139,12 @@ func (s *Solver) scan(units *int64) bool {
 		*units += int64(len(list))
 		for k := range list {
 			r := &list[k]
-			if x := r.cost + own; both(x-s.pi[r.head], -r.room) {
-				if s.pi[r.head] = x; x < lowest {
+			if x := int64(r.cost)*s.unit + own; both(x-s.pi[r.head], -int64(r.room)) {
+				if x < lowest/2 {
+					copy(s.pi, s.rank)
 					return false
 				}
+				s.pi[r.head] = x
 				if o.place[r.head] != placed {
 					o.note(r.head)
 				}

@@ -59,3 +59,41 @@ func TestLargeAmounts(t *testing.T) {
 		}
 	}
 }
+
+// TestBeyond32Bits: costs and amounts may leave 32 bits, and come back, from call to call;
+// what changed is told against the last answer all the same.
+func TestBeyond32Bits(t *testing.T) {
+	for name, change := range map[string]func(n *flowgraph.Network, a flowgraph.ArcID){
+		"cost":     func(n *flowgraph.Network, a flowgraph.ArcID) { n.SetCost(a, 1<<31) },
+		"negative": func(n *flowgraph.Network, a flowgraph.ArcID) { n.SetCost(a, -1<<31) },
+		"amount": func(n *flowgraph.Network, a flowgraph.ArcID) {
+			n.SetBounds(a, 3, 1<<40)
+			n.SetSupply(0, 1<<33)
+			n.SetSupply(1, -1<<33)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := solvertest.Build([]int64{7, -7}, [5]int64{0, 1, 0, 4, 1}, [5]int64{0, 1, 0, 9, 2}, [5]int64{0, 1, 0, flowgraph.Infinite, 30})
+			s := costscaling.New()
+			flow := make([]int64, n.ArcBound())
+			solve := func() {
+				r, err := s.Solve(n, solver.Budget{})
+				require.NoError(t, err)
+				require.Equal(t, solver.Optimal, r.Status)
+				require.NoError(t, solver.Verify(n, r))
+				for _, a := range r.Changed() {
+					flow[a] = r.Flow(a)
+				}
+				for a := range flow {
+					require.Equal(t, r.Flow(flowgraph.ArcID(a)), flow[a])
+				}
+			}
+			solve()
+			change(n, 0)
+			solve()
+			n.SetCost(0, 5)
+			n.SetCost(1, 4)
+			solve()
+		})
+	}
+}

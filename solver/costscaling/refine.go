@@ -8,7 +8,10 @@ import (
 
 const (
 	// phaseBits is by how many bits ε shrinks from phase to phase.
-	phaseBits = 3
+	phaseBits = 4
+	// firstBits is by how many bits the first ε is below the largest cost: the prices of
+	// a larger one are farther from those wanted than none.
+	firstBits = 8
 	// maxPath is how many arcs excess moves along before it is left to others;
 	// measured best by Király and Kovács.
 	maxPath = 4
@@ -18,14 +21,14 @@ const (
 
 // violation is the exponent of the least ε for which the flow is ε-optimal: a
 // smaller one would send what arcs too cheap by far now carry on long ways.
-func (s *Solver) violation(w *solver.Work) uint {
+func (s *refiner[N]) violation(w *solver.Work) uint {
 	w.Units += int64(len(s.residuals))
 	least := int64(0)
 	for v := range s.supply {
 		pi := s.pi[v]
 		for i := s.first[v]; i < s.first[v+1]; i++ {
 			if r := &s.residuals[i]; r.room > 0 {
-				least = min(least, r.cost+pi-s.pi[r.head])
+				least = min(least, int64(r.cost)*s.unit+pi-s.pi[r.head])
 			}
 		}
 	}
@@ -37,13 +40,13 @@ func (s *Solver) violation(w *solver.Work) uint {
 
 // begin makes the flow ε-optimal by filling arcs of lower reduced cost, and
 // collects the nodes with excess.
-func (s *Solver) begin(w *solver.Work) {
+func (s *refiner[N]) begin(w *solver.Work) {
 	w.Units += int64(len(s.residuals))
 	for v := range s.supply {
 		pi := s.pi[v]
 		for i := s.first[v]; i < s.first[v+1]; i++ {
-			if r := &s.residuals[i]; both(r.cost+pi-s.pi[r.head], -r.room) {
-				s.push(int32(v), i, r.room)
+			if r := &s.residuals[i]; both(int64(r.cost)*s.unit+pi-s.pi[r.head], -int64(r.room)) {
+				s.push(int32(v), i, int64(r.room))
 			}
 		}
 		s.next[v] = s.first[v]
@@ -58,16 +61,16 @@ func (s *Solver) begin(w *solver.Work) {
 }
 
 // push moves flow along one residual.
-func (s *Solver) push(tail, i int32, amount int64) {
+func (s *refiner[N]) push(tail, i int32, amount int64) {
 	r := &s.residuals[i]
-	r.room -= amount
-	s.residuals[r.back].room += amount
+	r.room -= N(amount)
+	s.residuals[s.back[i]].room += N(amount)
 	s.excess[tail] -= amount
 	s.excess[r.head] += amount
 }
 
 // refine moves all excess to where it lacks, keeping the flow ε-optimal.
-func (s *Solver) refine(budget solver.Budget, w *solver.Work) solver.Status {
+func (s *refiner[N]) refine(budget solver.Budget, w *solver.Work) solver.Status {
 	for s.queue.len > 0 {
 		if s.relabels >= s.patience() || s.updates == 0 {
 			if !s.updatePrices(w) {
@@ -92,17 +95,17 @@ func (s *Solver) refine(budget solver.Budget, w *solver.Work) solver.Status {
 }
 
 // patience is the number of relabels after which prices are updated.
-func (s *Solver) patience() int { return len(s.supply) }
+func (s *refiner[N]) patience() int { return len(s.supply) }
 
 // discharge moves the excess of v along admissible paths, relabelling at dead
 // ends (partial augment-relabel).
-func (s *Solver) discharge(v int32, w *solver.Work) {
+func (s *refiner[N]) discharge(v int32, w *solver.Work) {
 	for s.excess[v] > 0 && !s.failed {
 		s.findPath(v, w)
 		tail := v
 		for _, i := range s.path {
 			r := &s.residuals[i]
-			amount := min(s.excess[tail], r.room)
+			amount := min(s.excess[tail], int64(r.room))
 			was := s.excess[r.head]
 			s.push(tail, i, amount)
 			w.Steps++
@@ -122,7 +125,7 @@ func (s *Solver) discharge(v int32, w *solver.Work) {
 
 // findPath follows admissible arcs from v to a node that lacks flow, or as far as
 // maxPath.
-func (s *Solver) findPath(v int32, w *solver.Work) {
+func (s *refiner[N]) findPath(v int32, w *solver.Work) {
 	s.path = s.path[:0]
 	tip := v
 	for len(s.path) < maxPath && (s.excess[tip] >= 0) {
@@ -137,7 +140,7 @@ func (s *Solver) findPath(v int32, w *solver.Work) {
 			return
 		}
 		if k := len(s.path); k > 0 {
-			tip = s.residuals[s.residuals[s.path[k-1]].back].head
+			tip = s.residuals[s.back[s.path[k-1]]].head
 			s.path = s.path[:k-1]
 		}
 		if s.relabels >= s.patience() {
@@ -148,9 +151,9 @@ func (s *Solver) findPath(v int32, w *solver.Work) {
 
 // admissible returns the next residual of v with room and a negative reduced
 // cost. Those passed stay inadmissible until v is relabelled.
-func (s *Solver) admissible(v int32, w *solver.Work) int32 {
+func (s *refiner[N]) admissible(v int32, w *solver.Work) int32 {
 	from, to := s.next[v], s.first[v+1]
-	i := firstAdmissible(s.residuals[from:to], s.pi, s.pi[v])
+	i := firstAdmissible(s.residuals[from:to], s.pi, s.pi[v], s.unit)
 	s.next[v] = from + i
 	if from+i == to {
 		w.Units += int64(i)
@@ -164,9 +167,9 @@ func (s *Solver) admissible(v int32, w *solver.Work) int32 {
 // negative reduced cost at a node of potential own, or the length of the list.
 //
 //go:noinline
-func firstAdmissible(list []residual, pi []int64, own int64) int32 {
+func firstAdmissible[N number](list []residual[N], pi []int64, own, unit int64) int32 {
 	for i := range list {
-		if r := &list[i]; both(r.cost+own-pi[uint32(r.head)], -r.room) {
+		if r := &list[i]; both(int64(r.cost)*unit+own-pi[uint32(r.head)], -int64(r.room)) {
 			return int32(i)
 		}
 	}
@@ -181,9 +184,9 @@ func both(a, b int64) bool { return a&b < 0 }
 const far = int64(1) << 62 // above every reduced cost
 
 // relabel lowers the potential of v until its best residual has reduced cost −ε.
-func (s *Solver) relabel(v int32, w *solver.Work) {
+func (s *refiner[N]) relabel(v int32, w *solver.Work) {
 	list := s.residuals[s.first[v]:s.first[v+1]]
-	least := leastReduced(list, s.pi, v)
+	least := leastReduced(list, s.pi, v, s.unit)
 	w.Units += int64(len(list))
 	s.relabels++
 	s.next[v] = s.first[v]
@@ -202,12 +205,12 @@ func (s *Solver) relabel(v int32, w *solver.Work) {
 // would hold the potential of v up for nothing: it moves with it.
 //
 //go:noinline
-func leastReduced(list []residual, pi []int64, v int32) int64 {
+func leastReduced[N number](list []residual[N], pi []int64, v int32, unit int64) int64 {
 	least := far
 	for i := range list {
 		r := &list[i]
-		full := (r.room - 1) >> 63 // all ones, or zero if there is room
-		x := (r.cost-pi[uint32(r.head)])&^full | far&full
+		full := (int64(r.room) - 1) >> 63 // all ones, or zero if there is room
+		x := (int64(r.cost)*unit-pi[uint32(r.head)])&^full | far&full
 		if r.head != v {
 			least = min(least, x)
 		}
@@ -216,7 +219,7 @@ func leastReduced(list []residual, pi []int64, v int32) int64 {
 }
 
 // lower takes an amount off a potential.
-func (s *Solver) lower(v int32, by int64) {
+func (s *refiner[N]) lower(v int32, by int64) {
 	if s.pi[v] -= by; s.pi[v] < lowest {
 		s.failed = true
 	}

@@ -9,7 +9,7 @@ import (
 // takeIn brings the copy up to date, keeping flow that bounds still allow. It
 // returns how many nodes and arcs it compared. Where nodes or arcs came or went
 // the residual lists are laid out anew.
-func (s *Solver) takeIn() int64 {
+func (s *refiner[N]) takeIn() int64 {
 	n := s.net
 	touched, next, complete := n.Changes(s.seq)
 	cold := s.seq == 0
@@ -33,7 +33,7 @@ func (s *Solver) takeIn() int64 {
 }
 
 // sameArcs tells whether what was touched is there as it was.
-func (s *Solver) sameArcs(touched []flowgraph.Change) bool {
+func (s *refiner[N]) sameArcs(touched []flowgraph.Change) bool {
 	if s.net.ArcBound() > len(s.arcs) || s.net.NodeBound() > len(s.supply) {
 		return false
 	}
@@ -55,11 +55,11 @@ func (s *Solver) sameArcs(touched []flowgraph.Change) bool {
 }
 
 // patch takes in the bounds and cost of an arc that was there before.
-func (s *Solver) patch(a flowgraph.ArcID) {
+func (s *refiner[N]) patch(a flowgraph.ArcID) {
 	d, e := s.net.Arc(a), &s.arcs[a]
 	r := &s.residuals[e.place]
-	back := &s.residuals[r.back]
-	flow := e.lower + r.total - r.room
+	back := &s.residuals[s.back[e.place]]
+	flow := e.lower + int64(r.total-r.room)
 	e.lower = d.Lower
 	kept := s.place(r, d, flow)
 	s.excess[e.tail] += flow - kept
@@ -70,7 +70,7 @@ func (s *Solver) patch(a flowgraph.ArcID) {
 
 // doubt makes the flow that the caller knows of a be listed: the arc may have
 // been removed and added alike.
-func (s *Solver) doubt(a int32) {
+func (s *refiner[N]) doubt(a int32) {
 	if s.old[a] > 0 {
 		s.old[a] = -1
 	}
@@ -78,16 +78,18 @@ func (s *Solver) doubt(a int32) {
 
 // place sets the forward direction of d to carry about the given flow and returns
 // what it is.
-func (s *Solver) place(r *residual, d flowgraph.Arc, flow int64) int64 {
-	r.cost = int64(d.Cost) << s.scale
-	r.total = min(d.Upper-d.Lower, s.limit)
-	kept := min(max(flow-d.Lower, 0), r.total)
-	r.room = r.total - kept
+func (s *refiner[N]) place(r *residual[N], d flowgraph.Arc, flow int64) int64 {
+	total := min(d.Upper-d.Lower, s.limit)
+	kept := min(max(flow-d.Lower, 0), total)
+	r.cost, r.total, r.room = N(d.Cost), N(total), N(total-kept)
+	if int64(r.total) != total || int64(r.cost) != int64(d.Cost) || int64(-r.cost) != -int64(d.Cost) {
+		s.exceeded = true
+	}
 	return d.Lower + kept
 }
 
 // layOut builds the residual lists of the whole network.
-func (s *Solver) layOut(cold bool, volume int64) {
+func (s *refiner[N]) layOut(cold bool, volume int64) {
 	n := s.net
 	s.measure(cold, volume)
 	s.keepFlow(cold)
@@ -103,7 +105,9 @@ func (s *Solver) layOut(cold bool, volume int64) {
 		s.first[d.Tail+1]++
 		s.first[d.Head+1]++
 	}
+	most := int32(0)
 	for v := range nodes {
+		most = max(most, s.first[v+1])
 		s.first[v+1] += s.first[v]
 		s.next[v] = s.first[v]
 		s.supply[v], s.excess[v] = 0, 0
@@ -113,6 +117,8 @@ func (s *Solver) layOut(cold bool, volume int64) {
 		}
 	}
 	s.residuals = grow(s.residuals, int(s.first[nodes]))[:s.first[nodes]]
+	s.found = grow(s.found, int(most))
+	s.back = grow(s.back, int(s.first[nodes]))[:s.first[nodes]]
 	for a := range s.arcs {
 		d := n.Arc(flowgraph.ArcID(a))
 		if d.Tail < 0 {
@@ -126,8 +132,9 @@ func (s *Solver) layOut(cold bool, volume int64) {
 		s.next[d.Head]++
 		r := &s.residuals[i]
 		flow := s.place(r, d, s.flow[a])
-		r.head, r.back = int32(d.Head), j
-		s.residuals[j] = residual{cost: -r.cost, room: r.total - r.room, total: r.total, head: int32(d.Tail), back: i}
+		r.head = int32(d.Head)
+		s.back[i], s.back[j] = j, i
+		s.residuals[j] = residual[N]{cost: -r.cost, room: r.total - r.room, total: r.total, head: int32(d.Tail)}
 		s.arcs[a] = ends{tail: int32(d.Tail), head: int32(d.Head), place: i, lower: d.Lower}
 		s.excess[d.Tail] -= flow
 		s.excess[d.Head] += flow
@@ -135,11 +142,12 @@ func (s *Solver) layOut(cold bool, volume int64) {
 }
 
 // measure chooses scale, limit and, when cold, the first ε.
-func (s *Solver) measure(cold bool, volume int64) {
+func (s *refiner[N]) measure(cold bool, volume int64) {
 	n := s.net
 	was := s.scale
 	if cold || n.NumNodes() >= 1<<s.scale {
 		s.scale = uint(bits.Len(uint(n.NumNodes() + 1)))
+		s.unit = 1 << s.scale
 	}
 	if cold || volume >= s.limit {
 		s.limit = 1 << bits.Len64(uint64(volume)+1)
@@ -159,7 +167,7 @@ func (s *Solver) measure(cold bool, volume int64) {
 	s.rank = grow(s.rank, nodes)
 	s.order.grow(nodes)
 	if cold {
-		s.epsilon = uint(n.CostBits()) + s.scale
+		s.epsilon = uint(max(n.CostBits()+int(s.scale)-firstBits, 0))
 		s.failed = false
 		clear(s.pi)
 		return
@@ -170,7 +178,7 @@ func (s *Solver) measure(cold bool, volume int64) {
 }
 
 // keepFlow saves the flow of arcs that are still there.
-func (s *Solver) keepFlow(cold bool) {
+func (s *refiner[N]) keepFlow(cold bool) {
 	for a := range s.arcs {
 		e := &s.arcs[a]
 		d := s.net.Arc(flowgraph.ArcID(a))
@@ -178,7 +186,7 @@ func (s *Solver) keepFlow(cold bool) {
 		s.flow[a] = 0
 		if same && !cold {
 			r := &s.residuals[e.place]
-			s.flow[a] = e.lower + r.total - r.room
+			s.flow[a] = e.lower + int64(r.total-r.room)
 		}
 		if s.doubt(int32(a)); d.Tail < 0 {
 			s.old[a] = 0
@@ -188,7 +196,7 @@ func (s *Solver) keepFlow(cold bool) {
 
 // amountsFit tells whether sums of flow at a node stay in 64 bits while every arc
 // may be full. O(arcs) at most.
-func (s *Solver) amountsFit() bool {
+func (s *refiner[N]) amountsFit() bool {
 	if bits.Len64(uint64(s.limit))+bits.Len(uint(s.net.NumArcs())) <= 62 {
 		return true
 	}
@@ -197,7 +205,7 @@ func (s *Solver) amountsFit() bool {
 		return false
 	}
 	for i := range s.residuals {
-		if sum += s.residuals[i].total; sum >= 1<<62 {
+		if sum += int64(s.residuals[i].total); sum >= 1<<62 {
 			return false
 		}
 	}

@@ -49,7 +49,7 @@ func Large(shape string, seed uint64, arcs int) *flowgraph.Network {
 
 // bounds draws how large costs and amounts may be.
 func (g *generator) bounds() {
-	g.maxCost = []int64{0, 1, 20, 1000, 1 << 20, 1 << 40}[g.src.Intn(6)]
+	g.maxCost = []int64{0, 1, 20, 1000, 1 << 20, 1 << 34, 1 << 40}[g.src.Intn(7)]
 	g.maxAmount = []int64{1, 3, 12, 1000}[g.src.Intn(4)]
 }
 
