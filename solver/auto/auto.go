@@ -136,6 +136,9 @@ type Solver struct {
 	spent, alone int64
 	// gaining is how many arcs the simplex found to gain when it was looked at, or 0.
 	gaining int
+	// half is how many there were when they were last found to be half as many, and since is what it had spent then.
+	half  int
+	since int64
 	// shaken is for how many more changes the simplex answers in place of repair; seen is
 	// up to where changes have been looked at.
 	shaken int
@@ -547,7 +550,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 			return r, err
 		}
 		deep := !s.layered && s.slow(start)
-		if deep || s.spent >= limit {
+		if deep || s.lags(limit/2) && s.spent >= limit {
 			s.racing = true
 			if s.challenger = costscaling.New(); s.layered {
 				s.challenger = repair.New()
@@ -573,6 +576,19 @@ func (s *Solver) slow(start int64) bool {
 	}
 	s.gaining = s.simplex.Gaining()
 	return 5*walked >= 2*s.spent && (s.spent >= start || before > 0 && s.gaining > looks*(before-s.gaining))
+}
+
+// lags tells whether the simplex has spent as much as within since the arcs that gain were
+// twice as many.
+func (s *Solver) lags(within int64) bool {
+	if s.spent < within {
+		s.half = 0
+		return false
+	}
+	if g := s.simplex.Gaining(); s.half == 0 || 2*g <= s.half {
+		s.half, s.since = g, s.spent
+	}
+	return s.spent-s.since >= within
 }
 
 // sideBySide gives each of two solvers a turn and waits for both.
