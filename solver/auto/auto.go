@@ -3,7 +3,8 @@
 //
 // From zero, networks where little flows through many nodes go to repair, and those where
 // single tasks all pass the same few nodes, such as a cluster aggregator, to many others; those
-// that are mostly sources of single tasks to assignment, others to the simplex. Where
+// that are mostly sources of single tasks, or where each of them could have a node of its own,
+// to assignment, others to the simplex. Where
 // these take long, the simplex goes on, or after assignment, unless sources have very
 // many arcs, cost scaling: most tasks are alike then. If
 // the network then changes, repair takes over the answer and goes on from it: it is
@@ -120,10 +121,7 @@ type Solver struct {
 	// single tasks that is as it was at seq; else nil.
 	units *assignment.Solver
 	seq   flowgraph.Seq
-	// layered: most arcs leave sources, which with them are so many; single: of single
-	// tasks. On networks that are not, the simplex gives the first answer.
-	layered, single bool
-	size            int64
+	shape
 	// first is the first answer, until repair takes it over.
 	first *repair.Older
 	// ready: repair answers; trial: it has yet to show that it can.
@@ -202,16 +200,15 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	}
 	if n != s.net {
 		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New()}
-		var crowd bool
-		s.layered, s.single, crowd, s.size = layers(n)
+		s.shape = layers(n)
 		if s.single {
 			s.challenger = &anew{}
 		}
-		s.ready = crowd || few(n)
+		s.ready = s.crowd || few(n)
 		s.patience = s.mostPatience()
 		if s.trial = s.ready; s.trial {
 			switch s.patience = fewPatience; {
-			case crowd:
+			case s.crowd:
 				s.patience = crowdRepair
 				s.repair.Tire(crowdStamina)
 			case s.layered:
@@ -230,7 +227,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	var r solver.Result
 	var err error
 	if s.shaken > 0 {
-		s.first = nil
+		s.first, s.units = nil, nil
 		r, err = s.bySimplex(n, budget)
 	} else {
 		r, err = s.answer(n, budget)
@@ -301,11 +298,20 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 	return s.race(n, budget, limit/quanta, total)
 }
 
-// layers tells whether most arcs leave sources, not just a few, and if so whether sources
-// of one unit are most of the nodes and go to few places in the end: where each place waits
-// for one unit of its own, the simplex is faster than assignment. Where they are fewer than
-// the other nodes, it tells whether they are a crowd that has to pass the same few nodes.
-func layers(n *flowgraph.Network) (layered, single, crowd bool, size int64) {
+// shape is what the first answer is chosen by.
+type shape struct {
+	// layered: most arcs leave sources, which with them are size; single: sources
+	// of one unit are most of the nodes too, and go to few places in the end: where each place waits
+	// for one unit of its own, the simplex is faster than assignment.
+	layered, single bool
+	// crowd: there are fewer of them than other nodes, and all have to pass the same few; apart:
+	// each could go first to a node of its own.
+	crowd, apart bool
+	size         int64
+}
+
+// layers finds the shape of n.
+func layers(n *flowgraph.Network) (f shape) {
 	const part = 1 << 12
 	var arcs, sources, sinks, supply atomic.Int64
 	parts.Do(n.NodeBound(), part, func(from, to int) {
@@ -315,22 +321,19 @@ func layers(n *flowgraph.Network) (layered, single, crowd bool, size int64) {
 		sinks.Add(c.sinks)
 		supply.Add(c.supply)
 	})
-	layered = 2*arcs.Load() >= int64(n.NumArcs()) && manyNodes*sources.Load() >= int64(n.NumNodes())
-	if supply.Load() <= 2*sources.Load() && manyPlaces*sinks.Load() <= sources.Load() {
-		single = layered && 2*sources.Load() >= int64(n.NumNodes())
-		crowd = 2*sources.Load() < int64(n.NumNodes()) && crowded(n, supply.Load(), sources.Load())
+	f.layered = 2*arcs.Load() >= int64(n.NumArcs()) && manyNodes*sources.Load() >= int64(n.NumNodes())
+	f.size = arcs.Load() + sources.Load()
+	if supply.Load() > 2*sources.Load() || manyPlaces*sinks.Load() > sources.Load() {
+		return f
 	}
-	return layered, single, crowd, arcs.Load() + sources.Load()
-}
-
-// crowded tells whether sources supply all, and their open arcs lead to few nodes.
-func crowded(n *flowgraph.Network, supply, sources int64) bool {
-	volume, ok := n.Volume()
-	if !ok || volume > supply {
-		return false
+	if 2*sources.Load() >= int64(n.NumNodes()) {
+		f.single = f.layered
+	} else if volume, ok := n.Volume(); ok && volume <= supply.Load() {
+		to := heads(n)
+		f.crowd = 0 < to && together*to <= sources.Load()
+		f.apart = f.layered && sources.Load() <= to
 	}
-	heads := heads(n)
-	return 0 < heads && together*heads <= sources
+	return f
 }
 
 // heads counts to how many nodes open arcs of sources lead.
@@ -396,7 +399,7 @@ func rest(budget solver.Budget, done solver.Work) solver.Budget {
 // begin gets ready for the first answer on a network of single tasks; false on
 // any other, and where assignment is not exact.
 func (s *Solver) begin(n *flowgraph.Network) bool {
-	if !s.single {
+	if !s.single && !s.apart {
 		return false
 	}
 	if _, seq, _ := n.Changes(s.seq); s.units == nil || seq != s.seq {
@@ -412,7 +415,7 @@ func (s *Solver) begin(n *flowgraph.Network) bool {
 
 // leaveUnits treats the network as one that is not of single tasks, from now on.
 func (s *Solver) leaveUnits() {
-	s.units, s.single, s.challenger, s.spent = nil, false, nil, 0
+	s.units, s.single, s.apart, s.challenger, s.spent = nil, false, false, nil, 0
 	s.patience = s.mostPatience()
 }
 
@@ -444,7 +447,8 @@ func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solv
 	}
 	if r.Status == solver.BudgetSpent {
 		// Many tasks want the same, or ways are long.
-		if s.leaveUnits(); block < int64(n.NumNodes())/sparse {
+		single := s.single
+		if s.leaveUnits(); single && block < int64(n.NumNodes())/sparse {
 			s.racing, s.challenger, s.alone = true, costscaling.New(), alone*int64(n.NumNodes()+n.NumArcs())
 		}
 		return r, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/assignment"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/repair"
@@ -83,7 +84,7 @@ func TestSimplexFollowsAssignment(t *testing.T) {
 				n.AddArc(flowgraph.NodeID(i), flowgraph.NodeID(tasks+j), 0, 1, flowgraph.Cost((i+1)*(j+1)))
 			}
 		}
-		_, single, _, _ := layers(n)
+		single := layers(n).single
 		require.Equal(t, k < 2, single)
 		s := New()
 		r, err := s.Solve(n, solver.Budget{Work: budget})
@@ -210,9 +211,10 @@ func TestFewUnitsOnManyNodes(t *testing.T) {
 	}
 }
 
-// TestCrowd: where tasks, fewer than the other nodes, all have to pass the same node, repair
-// gives the first answer. What they like is closed; if it is open, the simplex gives it.
-func TestCrowd(t *testing.T) {
+// TestLargeCore: where tasks, fewer than the other nodes, all have to pass the same node, repair
+// gives the first answer. What they like is closed; if it is open, assignment gives it. After that a
+// shock and small changes must not show.
+func TestLargeCore(t *testing.T) {
 	const hosts, cores, tasks = 60, 4, 200
 	for _, upper := range []int64{0, 1} {
 		src := solvertest.Seeded(1)
@@ -244,8 +246,18 @@ func TestCrowd(t *testing.T) {
 		s := New()
 		solvertest.Compare(t, n, s)
 		require.Equal(t, upper == 0, s.ready)
-		n.SetCost(flowgraph.ArcID(n.NumArcs()-11), 1)
-		solvertest.Compare(t, n, s)
+		if _, is := s.teller.(*assignment.Solver); upper == 1 {
+			require.True(t, is)
+		}
+		for k := range 2 * lasting {
+			for a := range n.NumArcs() {
+				if k == 1 || a%997 == k {
+					n.SetCost(flowgraph.ArcID(a), price())
+				}
+			}
+			solvertest.Compare(t, n, s)
+			require.Equal(t, 0 < k && k <= lasting, s.shaken > 0)
+		}
 	}
 }
 
