@@ -66,8 +66,9 @@ const (
 	quanta = 24
 	// fewNodes is how many nodes there must be for one unit of flow if repair is to
 	// give the first answer, and fewPatience its patience then, fewLayered where most arcs
-	// leave sources: where ways are long, the simplex gives it.
-	fewNodes, fewPatience, fewLayered = 8, 4, 8
+	// leave sources. Where they do not, ways are long: more than fewUnits would take it that long, and the
+	// simplex gives the answer.
+	fewUnits, fewNodes, fewPatience, fewLayered = 16, 8, 4, 8
 	// together is how many single tasks there must be for a node that they can go to if, few for
 	// the nodes behind those, they are a crowd: repair gives the first answer then, with
 	// crowdRepair as its patience, and its searches leave units together after crowdStamina nodes.
@@ -204,7 +205,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		if s.single {
 			s.challenger = &anew{}
 		}
-		s.ready = s.crowd || few(n)
+		s.ready = s.crowd || few(n, s.layered)
 		s.patience = s.mostPatience()
 		if s.trial = s.ready; s.trial {
 			switch s.patience = fewPatience; {
@@ -377,9 +378,9 @@ func count(n *flowgraph.Network, from, to int) (c census) {
 
 // few tells whether so little flows through so many nodes that repair, which sends
 // it path by path, sees hardly any of them.
-func few(n *flowgraph.Network) bool {
+func few(n *flowgraph.Network, layered bool) bool {
 	volume, ok := n.Volume()
-	return ok && fewNodes*volume <= int64(n.NumNodes())
+	return ok && fewNodes*volume <= int64(n.NumNodes()) && (layered || volume <= fewUnits)
 }
 
 // giveUp leaves the first answer to others than repair.

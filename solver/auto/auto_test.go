@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
-	"github.com/sluice-scheduler/sluice/solver/solvertest/difftest"
 )
 
 func TestConformance(t *testing.T) {
@@ -242,7 +241,7 @@ func TestLargeCore(t *testing.T) {
 				n.AddArc(task, places[src.Intn(len(places))], 0, upper, price())
 			}
 		}
-		require.False(t, few(n))
+		require.False(t, few(n, true))
 		s := New()
 		solvertest.Compare(t, n, s)
 		require.Equal(t, upper == 0, s.ready)
@@ -261,11 +260,27 @@ func TestLargeCore(t *testing.T) {
 	}
 }
 
-// TestLongWays: where the few units have far to go and all ways cost the same, the simplex gives the
-// first answer, and repair goes on from it.
+// TestLongWays: where even few units have so far to go, as through a square in which all ways cost the same, that
+// repair passes most nodes for each, the simplex gives the first answer, and repair goes on from it.
 func TestLongWays(t *testing.T) {
-	n := difftest.Large("chain", 4, 5000)
-	require.True(t, few(n))
+	const side, units = 100, 12
+	n := flowgraph.New()
+	for range side * side {
+		n.AddNode(0)
+	}
+	for v := range flowgraph.NodeID(side * side) {
+		for _, w := range [...]flowgraph.NodeID{v + 1, v + side} {
+			if w < side*side && (w == v+side || w%side > 0) {
+				n.AddArc(v, w, 0, 1, 1)
+				n.AddArc(w, v, 0, 1, 1)
+			}
+		}
+	}
+	for k := range flowgraph.NodeID(units) {
+		n.SetSupply(k*side, 1)
+		n.SetSupply((side-k)*side-1, -1)
+	}
+	require.True(t, few(n, false))
 	s := New()
 	solvertest.Compare(t, n, s)
 	require.False(t, s.ready)
@@ -339,4 +354,33 @@ func TestSameHistorySameFlow(t *testing.T) {
 		return all
 	}
 	require.Equal(t, flows(), flows())
+}
+
+// TestLags: the simplex lags when it has worked for long since the arcs that gain were twice as many.
+func TestLags(t *testing.T) {
+	src := solvertest.Seeded(3)
+	n := flowgraph.New()
+	sink := n.AddNode(0)
+	for range 100 {
+		v := n.AddNode(1)
+		n.AddArc(v, sink, 0, 1, flowgraph.Cost(1000+src.Intn(1000)))
+		for w := range v {
+			n.AddArc(v, w, 0, 1, flowgraph.Cost(src.Intn(100)))
+		}
+	}
+	n.SetSupply(sink, -100)
+	s := New()
+	s.simplex = netsimplex.New()
+	r, err := s.simplex.Solve(n, solver.Budget{Work: 100})
+	require.NoError(t, err)
+	require.Equal(t, solver.BudgetSpent, r.Status)
+	for _, step := range []struct {
+		spent int64
+		lags  bool
+	}{{10, false}, {20, false}, {39, false}, {40, true}} {
+		s.spent = step.spent
+		require.Equal(t, step.lags, s.lags(20), "%d", step.spent)
+	}
+	solvertest.Compare(t, n, s.simplex)
+	require.False(t, s.lags(20), "no arc gains any more")
 }
