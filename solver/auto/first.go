@@ -1,0 +1,217 @@
+package auto
+
+import (
+	"math"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/assignment"
+	"github.com/sluice-scheduler/sluice/solver/costscaling"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/repair"
+)
+
+// giveUp leaves the first answer to others than repair.
+func (s *Solver) giveUp() {
+	s.endRace()
+	s.repair, s.ready, s.trial, s.patience = repair.New(), false, false, s.mostPatience()
+}
+
+// begin gets ready for the first answer on a network of single tasks; false on
+// any other, and where assignment is not exact.
+func (s *Solver) begin(n *flowgraph.Network) bool {
+	if !s.single && !s.apart {
+		return false
+	}
+	if _, seq, _ := n.Changes(s.seq); s.units == nil || seq != s.seq {
+		var ok bool
+		if s.units, ok = assignment.New(n); !ok {
+			s.leaveUnits()
+			return false
+		}
+		s.seq = seq
+	}
+	return true
+}
+
+// leaveUnits treats the network as one that is not of single tasks, from now on.
+func (s *Solver) leaveUnits() {
+	s.units, s.single, s.apart, s.challenger, s.spent = nil, false, false, nil, 0
+	s.patience = s.mostPatience()
+}
+
+// byUnits lets assignment work alone. When that takes long, units are left.
+func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solver.Work) (solver.Result, error) {
+	block := int64(math.Sqrt(float64(n.NumArcs())))
+	limit := min(unitPatience*s.size, unitPivots*block*int64(n.NumNodes()))
+	var r solver.Result
+	var err error
+	most := limit / crowdPatience
+	if s.spent >= most { // it is not crowded
+		most = limit
+	}
+	for ; ; most = limit {
+		own := solver.Budget{Work: max(1, most-s.spent)}
+		if budget.Work > 0 {
+			own.Work = min(own.Work, rest(budget, *total).Work)
+		}
+		r, err = s.units.Solve(n, own)
+		s.spent += r.Work.Units
+		add(total, r.Work)
+		r.Work = *total
+		if err != nil || r.Status == solver.BudgetSpent && s.spent < most {
+			return r, err
+		}
+		if r.Status != solver.BudgetSpent || most == limit || s.units.Crowded() {
+			break
+		}
+	}
+	if r.Status == solver.BudgetSpent {
+		// Many tasks want the same, or ways are long.
+		single := s.single
+		if s.leaveUnits(); single && block < int64(n.NumNodes())/sparse {
+			s.racing, s.challenger, s.alone = true, costscaling.New(), alone*int64(n.NumNodes()+n.NumArcs())
+		}
+		return r, nil
+	}
+	s.spent = 0
+	s.remember(n, r)
+	return r, nil
+}
+
+// remember keeps the first answer for repair, which takes it over when it turns
+// out that the network changes.
+func (s *Solver) remember(n *flowgraph.Network, r solver.Result) {
+	if r.Status != solver.Optimal {
+		return
+	}
+	s.first = &repair.Older{Solution: withFlow{r.Solution, n.ArcBound()}, Nodes: n.NodeBound()}
+	_, s.first.Since, _ = n.Changes(0)
+}
+
+// bySimplex answers with the simplex, or what overtakes it.
+func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	r, err := s.fromZero(n, budget)
+	if err != nil || r.Status == solver.BudgetSpent {
+		return r, err
+	}
+	if s.endRace(); !s.ready {
+		s.remember(n, r)
+	}
+	return r, nil
+}
+
+// fromZero lets the simplex work alone, then beside another.
+func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	size := int64(n.NumNodes() + n.NumArcs())
+	var total solver.Work
+	if !s.racing {
+		r, err := s.byTree(n, budget, size)
+		if err != nil || !s.racing {
+			return r, err
+		}
+		total = r.Work
+	}
+	unit := size/beginning + 1
+	longer := solver.Budget{Work: pace(s.simplex) * unit}
+	for !budget.Spent(total.Units) {
+		if s.challenger == nil {
+			// It refused the costs.
+			r, err := s.simplex.Solve(n, longer)
+			add(&total, r.Work)
+			if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
+				return r, err
+			}
+			continue
+		}
+		turn := solver.Budget{Work: pace(s.challenger) * unit}
+		var mine, theirs outcome
+		if s.alone > 0 {
+			mine.result.Status = solver.BudgetSpent
+			theirs.result, theirs.err = s.challenger.Solve(n, turn)
+			s.alone -= theirs.result.Work.Units
+		} else {
+			mine, theirs = sideBySide(n, s.simplex, longer, s.challenger, turn)
+		}
+		add(&total, mine.result.Work)
+		add(&total, theirs.result.Work)
+		mine.result.Work, theirs.result.Work = total, total
+		switch {
+		case mine.err != nil || mine.result.Status != solver.BudgetSpent:
+			s.challenger = nil
+			return mine.result, mine.err
+		case theirs.err != nil || theirs.result.Status == solver.CostRange:
+			s.challenger = nil
+		case theirs.result.Status != solver.BudgetSpent:
+			// The simplex keeps its tree for the next change, unless cost scaling races then.
+			if r, is := s.challenger.(*repair.Solver); is && theirs.result.Status == solver.Optimal {
+				s.simplex = netsimplex.New()
+				s.repair, s.ready, s.challenger, s.shaken = r, true, costscaling.New(), 0
+			}
+			return theirs.result, nil
+		}
+	}
+	return solver.Result{Status: solver.BudgetSpent, Work: total}, nil
+}
+
+// byTree lets the simplex work alone. It sets racing if another is to start, and alone if
+// that goes on without the simplex.
+func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) (solver.Result, error) {
+	start := min(headStart+headStartEach*size, headStartMost)
+	limit := start
+	if !s.layered {
+		limit *= 2
+	}
+	var total solver.Work
+	for {
+		own := solver.Budget{Work: start / looks}
+		if budget.Work > 0 {
+			own.Work = min(own.Work, max(1, budget.Work-total.Units))
+		}
+		r, err := s.simplex.Solve(n, own)
+		s.spent += r.Work.Units
+		add(&total, r.Work)
+		if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
+			return r, err
+		}
+		deep := !s.layered && s.slow(start)
+		if deep || s.lags(limit/2) && s.spent >= limit {
+			s.racing = true
+			if s.challenger = costscaling.New(); s.layered {
+				s.challenger = repair.New()
+			}
+			if deep {
+				s.alone = alone * size
+			}
+			return r, nil
+		}
+		if budget.Spent(total.Units) {
+			return r, nil
+		}
+	}
+}
+
+// slow tells whether the simplex, looked at from time to time, mostly walks around in
+// a deep tree and, by how many arcs gain no more since the last look, will need as long
+// as start again, or has taken that long.
+func (s *Solver) slow(start int64) bool {
+	walked, before := s.simplex.Walked(), s.gaining
+	if s.gaining = 0; 5*walked < s.spent {
+		return false
+	}
+	s.gaining = s.simplex.Gaining()
+	return 5*walked >= 2*s.spent && (s.spent >= start || before > 0 && s.gaining > looks*(before-s.gaining))
+}
+
+// lags tells whether the simplex has spent as much as within since the arcs that gain were
+// twice as many.
+func (s *Solver) lags(within int64) bool {
+	if s.spent < within {
+		s.half = 0
+		return false
+	}
+	if g := s.simplex.Gaining(); s.half == 0 || 2*g <= s.half {
+		s.half, s.since = g, s.spent
+	}
+	return s.spent-s.since >= within
+}

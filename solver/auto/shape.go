@@ -1,0 +1,92 @@
+package auto
+
+import (
+	"sync/atomic"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver/parts"
+)
+
+// shape is what the first answer is chosen by.
+type shape struct {
+	// layered: most arcs leave sources, which with them are size; single: sources
+	// of one unit are most of the nodes too, and go to few places in the end: where each place waits
+	// for one unit of its own, the simplex is faster than assignment.
+	layered, single bool
+	// crowd: there are fewer of them than other nodes, and all have to pass the same few; apart:
+	// each could go first to a node of its own.
+	crowd, apart bool
+	size         int64
+}
+
+// layers finds the shape of n.
+func layers(n *flowgraph.Network) (f shape) {
+	const part = 1 << 12
+	var arcs, sources, sinks, supply atomic.Int64
+	parts.Do(n.NodeBound(), part, func(from, to int) {
+		c := count(n, from, to)
+		arcs.Add(c.arcs)
+		sources.Add(c.sources)
+		sinks.Add(c.sinks)
+		supply.Add(c.supply)
+	})
+	f.layered = 2*arcs.Load() >= int64(n.NumArcs()) && manyNodes*sources.Load() >= int64(n.NumNodes())
+	f.size = arcs.Load() + sources.Load()
+	if supply.Load() > 2*sources.Load() || manyPlaces*sinks.Load() > sources.Load() {
+		return f
+	}
+	if 2*sources.Load() >= int64(n.NumNodes()) {
+		f.single = f.layered
+	} else if volume, ok := n.Volume(); ok && volume <= supply.Load() {
+		to := heads(n)
+		f.crowd = 0 < to && together*to <= sources.Load()
+		f.apart = f.layered && sources.Load() <= to
+	}
+	return f
+}
+
+// heads counts to how many nodes open arcs of sources lead.
+func heads(n *flowgraph.Network) (count int64) {
+	led := make([]bool, n.NodeBound())
+	for v := range led {
+		id := flowgraph.NodeID(v)
+		if !n.NodeAlive(id) || len(n.In(id)) > 0 {
+			continue
+		}
+		for _, r := range n.Out(id) {
+			if !led[r.Node] && n.Open(r.Arc) {
+				led[r.Node] = true
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// census counts sources, the arcs out of them, what they supply (all supply is below 2⁶²), and
+// sinks.
+type census struct{ arcs, sources, supply, sinks int64 }
+
+// count counts among some nodes.
+func count(n *flowgraph.Network, from, to int) (c census) {
+	for v := from; v < to; v++ {
+		id := flowgraph.NodeID(v)
+		switch {
+		case !n.NodeAlive(id):
+		case len(n.In(id)) == 0:
+			c.arcs += int64(len(n.Out(id)))
+			c.sources++
+			c.supply += n.Supply(id)
+		case n.Supply(id) < 0:
+			c.sinks++
+		}
+	}
+	return c
+}
+
+// few tells whether so little flows through so many nodes that repair, which sends
+// it path by path, sees hardly any of them.
+func few(n *flowgraph.Network, layered bool) bool {
+	volume, ok := n.Volume()
+	return ok && fewNodes*volume <= int64(n.NumNodes()) && (layered || volume <= fewUnits)
+}
