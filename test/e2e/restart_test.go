@@ -173,7 +173,7 @@ task:
 	eventually(t, running(1), "three tasks run")
 	require.Equal(t, 3, sleepers(t, mark))
 	dev.finish()
-	require.Contains(t, dev.output(), "ending 3 tasks")
+	require.Contains(t, dev.output(), "tasks that end now and run again at the next start: 3;")
 	require.Zero(t, sleepers(t, mark))
 
 	dev = s.dev()
