@@ -59,7 +59,7 @@ func (s *simplex[C]) balance() bool {
 	}
 	s.need[s.root] = 0
 	for i, state := range s.state {
-		if state == inTree {
+		if state == inTree || state == atLower && !s.lowered {
 			continue
 		}
 		b := &s.bounds[i]

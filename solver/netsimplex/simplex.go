@@ -59,9 +59,11 @@ type base struct {
 	// By slot.
 	state  []int8
 	bounds []bound
-	arcOf  []int32
-	known  []int64 // flow of the last optimal result but the first; −1: to be listed
-	slotOf []int32 // by ArcID, or none
+	// lowered: there has been an arc with a lower bound. Without one, nothing flows on those at it.
+	lowered bool
+	arcOf   []int32
+	known   []int64 // flow of the last optimal result but the first; −1: to be listed
+	slotOf  []int32 // by ArcID, or none
 
 	placeOf []int32            // by NodeID: where the node stands in the lists that follow
 	idAt    []flowgraph.NodeID // its inverse
@@ -209,11 +211,14 @@ func (s *simplex[C]) abandon() {
 func (s *simplex[C]) finish() (int64, bool) {
 	var sum flowgraph.Int128
 	s.changed = s.changed[:0]
-	for i := range s.slots {
-		flow := s.flow(int32(i))
+	for i, state := range s.state {
+		flow := int64(0)
+		if state != atLower || s.lowered {
+			flow = s.flow(int32(i))
+		}
 		if flow != 0 {
 			cost := int64(s.slots[i].cost)
-			if s.state[i] == atUpper {
+			if state == atUpper {
 				cost = -cost
 			}
 			sum.AddMul(cost, flow)

@@ -89,26 +89,34 @@ func (s *simplex[C]) growNodes() {
 // apart by number, and so of many nodes. It reads them as they lie in memory.
 func (s *simplex[C]) mix() {
 	m := len(s.slotOf)
-	s.slots = make([]priced[C], m)
-	s.state = make([]int8, m)
-	s.bounds = make([]bound, m)
-	s.arcOf = make([]int32, m)
+	slots, state, bounds, arcOf := make([]priced[C], m), make([]int8, m), make([]bound, m), make([]int32, m)
+	s.slots, s.state, s.bounds, s.arcOf = slots, state, bounds, arcOf
+	n, slotOf, least := s.net, s.slotOf, int64(0)
 	stride := max(10, int(math.Sqrt(float64(m))))
 	column, longer := m/stride, m%stride
 	for from := 0; from < m; from += stride {
 		slot := from / stride
 		for a := from; a < min(from+stride, m); a++ {
-			s.slotOf[a], s.arcOf[slot] = int32(slot), int32(a)
-			s.set(int32(slot), s.net.Arc(flowgraph.ArcID(a)))
+			slotOf[a], arcOf[slot] = int32(slot), int32(a)
+			d := n.Arc(flowgraph.ArcID(a))
+			if d.Tail >= 0 {
+				slots[slot] = priced[C]{cost: C(d.Cost), tail: int32(d.Tail), head: int32(d.Head)}
+				bounds[slot], state[slot] = bound{d.Lower, d.Upper}, atLower
+				least |= d.Lower
+			} else {
+				bounds[slot].upper = -1
+			}
 			if slot += column; a-from < longer {
 				slot++
 			}
 		}
 	}
+	s.lowered = least > 0
 }
 
 // set puts an arc into a slot.
 func (s *simplex[C]) set(slot int32, d flowgraph.Arc) {
+	s.lowered = s.lowered || d.Lower > 0
 	if d.Tail < 0 {
 		s.slots[slot], s.bounds[slot], s.state[slot] = priced[C]{}, bound{upper: -1}, inTree
 		return
@@ -142,6 +150,7 @@ func (s *simplex[C]) compare(a int32) {
 		s.put(slot, atLower)
 		if d.Tail >= 0 && s.placeOf[d.Tail] == x.tail && s.placeOf[d.Head] == x.head {
 			x.cost, s.bounds[slot] = C(d.Cost), bound{d.Lower, d.Upper}
+			s.lowered = s.lowered || d.Lower > 0
 			s.put(slot, state)
 			return
 		}
