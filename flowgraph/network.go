@@ -169,6 +169,9 @@ func (n *Network) CostBits() int {
 	return 0
 }
 
+// FreeArcs returns how many live arcs cost nothing. O(1).
+func (n *Network) FreeArcs() int { return int(n.totals.costBits[0]) }
+
 // Supply returns the supply of v.
 func (n *Network) Supply(v NodeID) int64 { n.checkNode(v); return n.nodes[v].supply }
 

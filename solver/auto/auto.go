@@ -16,7 +16,7 @@
 // classes repair, else cost scaling, which of a large network reads the same arcs
 // fewer times. If either wins there, cost scaling takes the place of the simplex in
 // later races. Where the simplex spends its work on a deep tree, and arcs that gain
-// hardly get fewer, cost scaling starts sooner, and alone.
+// hardly get fewer, cost scaling starts sooner, and alone; at once where hardly any arc has a cost.
 //
 // Where a change touches most of the network, as when nearly all classes of one cycle are
 // gone in the next, repair would keep nothing of what it knows, and the simplex answers
@@ -78,6 +78,9 @@ const (
 	// alone for how many units of work for each node and arc cost scaling then works
 	// without it, about twice what it needs.
 	looks, alone = 8, 2048
+	// freeArcs is of how many arcs all but one at most cost nothing where the problem is nearly one of
+	// maximum flow: the simplex goes through very many trees of one cost then.
+	freeArcs = 5
 	// beginning is into how many turns a race from zero divides one unit of repair for
 	// each node and arc.
 	beginning = 12
@@ -113,8 +116,8 @@ type Solver struct {
 	// spent is the work since its last answer of the one that begins; alone is for how
 	// much more its challenger works without it.
 	spent, alone int64
-	// gaining is how many arcs the simplex found to gain when it was looked at, or 0.
-	gaining int
+	// gaining is how many arcs the simplex found to gain when it was looked at, or 0, and most how many at most.
+	gaining, most int
 	// half is how many there were when they were last found to be half as many, and since is what it had spent then.
 	half  int
 	since int64
@@ -190,6 +193,8 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 			case s.layered:
 				s.patience = fewLayered
 			}
+		} else if !s.layered && !s.apart && freeArcs*(n.NumArcs()-n.FreeArcs()) <= n.NumArcs() && n.NumArcs() <= n.NumNodes()*n.NumNodes() {
+			s.scale(n)
 		}
 	}
 	leads := s.shaken > 0

@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -383,4 +384,34 @@ func TestLags(t *testing.T) {
 	}
 	solvertest.Compare(t, n, s.simplex)
 	require.False(t, s.lags(20), "no arc gains any more")
+}
+
+// TestHardlyAnyCost: where hardly any arc costs something cost scaling begins, unless most leave
+// sources or lie side by side; elsewhere the simplex does.
+func TestHardlyAnyCost(t *testing.T) {
+	for _, c := range []struct {
+		nodes, priced int
+		scales        bool
+	}{{200, 0, true}, {200, 100, true}, {200, 600, false}, {12, 0, false}} {
+		rng := rand.New(rand.NewPCG(1, 2))
+		n := flowgraph.New()
+		for range c.nodes {
+			n.AddNode(0)
+		}
+		for i := range 1000 {
+			v := flowgraph.NodeID(i % c.nodes)
+			w := flowgraph.NodeID(rng.IntN(c.nodes))
+			n.AddArc(v, w, 0, 5, flowgraph.Cost(max(0, min(1, c.priced-i))))
+		}
+		n.SetSupply(0, 20)
+		n.SetSupply(1, -20)
+		n.AddArc(0, 1, 0, 100, 9)
+		s := New()
+		r, err := s.Solve(n, solver.Budget{})
+		require.NoError(t, err)
+		require.Equal(t, solver.Optimal, r.Status)
+		require.NoError(t, solver.Verify(n, r))
+		_, is := r.Solution.(*costscaling.Solver)
+		require.Equal(t, c.scales, is, "%+v", c)
+	}
 }

@@ -70,13 +70,18 @@ func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solv
 		// Many tasks want the same, or ways are long.
 		single := s.single
 		if s.leaveUnits(); single && block < int64(n.NumNodes())/sparse {
-			s.racing, s.challenger, s.alone = true, costscaling.New(), alone*int64(n.NumNodes()+n.NumArcs())
+			s.scale(n)
 		}
 		return r, nil
 	}
 	s.spent = 0
 	s.remember(n, r)
 	return r, nil
+}
+
+// scale lets cost scaling begin alone, and the simplex after it beside it.
+func (s *Solver) scale(n *flowgraph.Network) {
+	s.racing, s.challenger, s.alone = true, costscaling.New(), alone*int64(n.NumNodes()+n.NumArcs())
 }
 
 // remember keeps the first answer for repair, which takes it over when it turns
@@ -193,14 +198,19 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 
 // slow tells whether the simplex, looked at from time to time, mostly walks around in
 // a deep tree and, by how many arcs gain no more since the last look, will need as long
-// as start again, or has taken that long.
+// as start again, or has taken that long. That number goes up and down: two looks tell nothing yet, nor
+// does one when there have been twice as many.
 func (s *Solver) slow(start int64) bool {
 	walked, before := s.simplex.Walked(), s.gaining
 	if s.gaining = 0; 5*walked < s.spent {
 		return false
 	}
 	s.gaining = s.simplex.Gaining()
-	return 5*walked >= 2*s.spent && (s.spent >= start || before > 0 && s.gaining > looks*(before-s.gaining))
+	s.most = max(s.most, s.gaining)
+	if 5*walked < 2*s.spent || 2*s.gaining <= s.most {
+		return false
+	}
+	return s.spent >= start || before > 0 && 2*looks*s.spent > 5*start && s.gaining > looks*(before-s.gaining)
 }
 
 // lags tells whether the simplex has spent as much as within since the arcs that gain were

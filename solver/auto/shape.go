@@ -85,8 +85,27 @@ func count(n *flowgraph.Network, from, to int) (c census) {
 }
 
 // few tells whether so little flows through so many nodes that repair, which sends
-// it path by path, sees hardly any of them.
+// it path by path, sees hardly any of them. Where most arcs are not of sources, ways are long; but
+// those around arcs that are worth filling rarely are.
 func few(n *flowgraph.Network, layered bool) bool {
-	volume, ok := n.Volume()
-	return ok && fewNodes*volume <= int64(n.NumNodes()) && (layered || volume <= fewUnits)
+	most := int64(n.NumNodes() / fewNodes)
+	if volume, ok := n.Volume(); ok && volume <= most {
+		return layered || volume <= fewUnits
+	}
+	supply, worth := int64(0), int64(0)
+	for v := 0; v < n.NodeBound() && supply <= fewUnits; v++ {
+		if id := flowgraph.NodeID(v); n.NodeAlive(id) {
+			supply += max(0, n.Supply(id))
+		}
+	}
+	for a := 0; a < n.ArcBound() && supply <= fewUnits && worth <= most; a++ {
+		switch d := n.Arc(flowgraph.ArcID(a)); {
+		case d.Tail < 0:
+		case d.Cost < 0:
+			worth += min(d.Upper, most+1)
+		default:
+			worth += min(d.Lower, most+1)
+		}
+	}
+	return supply <= fewUnits && supply+worth <= most
 }
