@@ -193,7 +193,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 			case s.layered:
 				s.patience = fewLayered
 			}
-		} else if !s.layered && !s.apart && freeArcs*(n.NumArcs()-n.FreeArcs()) <= n.NumArcs() && n.NumArcs() <= n.NumNodes()*n.NumNodes() {
+		} else if !s.layered && !s.apart && unpriced(n) {
 			s.scale(n)
 		}
 	}

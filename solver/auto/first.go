@@ -79,7 +79,7 @@ func (s *Solver) byUnits(n *flowgraph.Network, budget solver.Budget, total *solv
 	return r, nil
 }
 
-// scale lets cost scaling begin alone, and the simplex after it beside it.
+// scale lets cost scaling run, alone at first, then beside the simplex.
 func (s *Solver) scale(n *flowgraph.Network) {
 	s.racing, s.challenger, s.alone = true, costscaling.New(), alone*int64(n.NumNodes()+n.NumArcs())
 }
@@ -181,12 +181,11 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 		}
 		deep := !s.layered && s.slow(start)
 		if deep || s.lags(limit/2) && s.spent >= limit {
-			s.racing = true
-			if s.challenger = costscaling.New(); s.layered {
-				s.challenger = repair.New()
+			if s.scale(n); !deep {
+				s.alone = 0
 			}
-			if deep {
-				s.alone = alone * size
+			if s.layered {
+				s.challenger = repair.New()
 			}
 			return r, nil
 		}

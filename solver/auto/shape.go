@@ -109,3 +109,10 @@ func few(n *flowgraph.Network, layered bool) bool {
 	}
 	return supply <= fewUnits && supply+worth <= most
 }
+
+// unpriced tells whether hardly any arc has a price, and not because most lie side by side between
+// a handful of nodes, where the simplex is done at once.
+func unpriced(n *flowgraph.Network) bool {
+	nodes, arcs := n.NumNodes(), n.NumArcs()
+	return freeArcs*(arcs-n.FreeArcs()) <= arcs && arcs <= nodes*nodes
+}
