@@ -71,9 +71,10 @@ const (
 	manyNodes = 1024
 	// manyPlaces is how many single tasks there must be for a place that demands some.
 	manyPlaces = 4
-	// headStart and more for each node and arc, up to a bound, is what the simplex may
-	// do from zero before another starts: some 0.1 s, as a race takes two cores.
-	headStart, headStartEach, headStartMost = 20_000_000, 100, 60_000_000
+	// headStart and more for each node and arc is what the simplex may do from zero before
+	// another starts, twice that where most arcs do not leave sources: some 0.1 s, and of a
+	// large network most of what it needs if it suits it, a quarter of what cost scaling does.
+	headStart, headStartEach = 15_000_000, 200
 	// looks is how many times within that the simplex is looked at for a deep tree, and
 	// alone for how many units of work for each node and arc cost scaling then works
 	// without it, about twice what it needs.
@@ -116,7 +117,8 @@ type Solver struct {
 	// spent is the work since its last answer of the one that begins; alone is for how
 	// much more its challenger works without it.
 	spent, alone int64
-	// gaining is how many arcs the simplex found to gain when it was looked at, or 0, and most how many at most.
+	// gaining is how many arcs the simplex found to gain when it was looked at, or 0, and most how many at most,
+	// at the first look or in a deep tree.
 	gaining, most int
 	// half is how many there were when they were last found to be half as many, and since is what it had spent then.
 	half  int

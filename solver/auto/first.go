@@ -162,7 +162,7 @@ func (s *Solver) fromZero(n *flowgraph.Network, budget solver.Budget) (solver.Re
 // byTree lets the simplex work alone. It sets racing if another is to start, and alone if
 // that goes on without the simplex.
 func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) (solver.Result, error) {
-	start := min(headStart+headStartEach*size, headStartMost)
+	start := headStart + headStartEach*size
 	limit := start
 	if !s.layered {
 		limit *= 2
@@ -201,6 +201,9 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 // does one when there have been twice as many.
 func (s *Solver) slow(start int64) bool {
 	walked, before := s.simplex.Walked(), s.gaining
+	if s.most == 0 {
+		s.most = s.simplex.Gaining()
+	}
 	if s.gaining = 0; 5*walked < s.spent {
 		return false
 	}
