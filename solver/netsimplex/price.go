@@ -7,12 +7,14 @@ import (
 )
 
 const (
-	// parts is how many parts of a block each pivot looks at, one more where a node
-	// has as many as dense arcs, and kept how many of the arcs found it leaves for
-	// the next ones.
-	parts = 3
-	dense = 12
-	kept  = 16
+	// Each pivot looks at one block, or at two where a node has as many as dense arcs
+	// or where the pivots before, of which about so many as recent count, walked over
+	// more than a costly-th of a block's arcs in nodes.
+	dense  = 12
+	costly = 6
+	recent = 32
+	// kept is how many of the arcs found a pivot leaves for the next ones.
+	kept = 12
 )
 
 // candidate is an arc of negative reduced cost when last looked at.
@@ -22,20 +24,22 @@ type candidate struct {
 }
 
 // price returns the slot of the arc to enter, or none if no reduced cost is
-// negative. It looks at a block of about √m arcs in parts, and again at the best
-// arcs of parts that earlier pivots passed over; the best of all enters.
+// negative. It looks at a block of 0.9 √m arcs or at two, and again at the best
+// arcs of blocks that earlier pivots passed over; the best of all enters. A block
+// of √m would be one column of the mixed order, as if each time the same nodes'
+// arcs were looked at.
 func (s *simplex[C]) price(w *solver.Work) int32 {
 	m := len(s.slots)
-	part := max(16, int(0.4*math.Sqrt(float64(m))))
-	block := parts * part
-	if m >= dense*int(s.root) {
-		block += part
+	block := max(16, int(0.9*math.Sqrt(float64(m))))
+	enough := block
+	if m >= dense*int(s.root) || costly*s.usual > recent*int64(block) {
+		enough += block
 	}
 	found := s.reconsider()
 	seen := 0
-	for seen < m && (seen < block || len(found) == 0) {
+	for seen < m && (seen < enough || len(found) == 0) {
 		from := s.scan
-		to := min(from+part, m)
+		to := min(from+block, m)
 		if i, least := cheapest(s.slots[from:to], s.pi); i >= 0 {
 			found = append(found, candidate{least, int32(from + i)})
 		}

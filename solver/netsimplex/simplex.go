@@ -82,6 +82,7 @@ type base struct {
 	found   []candidate // entering arcs found before
 	effort  int64       // nodes that pivots walked over and moved since last counted
 	walked  int64       // and since the network last changed
+	usual   int64       // recent times the average effort of a recent pivot
 	scan    int         // slot where block search goes on
 	stem    []link
 	child   []int32 // scratch: first child, next sibling
@@ -159,6 +160,7 @@ func (s *simplex[C]) run(budget solver.Budget, w *solver.Work) solver.Status {
 		w.Steps++
 		w.Units += s.effort
 		s.walked += s.effort
+		s.usual += s.effort - s.usual/recent
 		s.effort = 0
 		if s.pivots++; s.pivots > len(s.nodes)/2 && s.pivots > fewPivots {
 			w.Units += s.renumber()
