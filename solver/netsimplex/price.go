@@ -2,6 +2,7 @@ package netsimplex
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/sluice-scheduler/sluice/solver"
 )
@@ -14,7 +15,7 @@ const (
 	costly = 6
 	recent = 32
 	// kept is how many of the arcs found a pivot leaves for the next ones.
-	kept = 12
+	kept = 20
 )
 
 // candidate is an arc of negative reduced cost when last looked at.
@@ -100,17 +101,46 @@ func negative(x int64) int { return int(uint64(x) >> 63) }
 
 // cheapest returns the index of the least reduced cost and the cost, or −1 if none
 // is negative. A third of all time goes here: in a function of its own everything
-// stays in registers.
+// stays in registers. Of four arcs there is one branch: hardly any is the cheapest so far.
+// Differences of reduced costs fit, as each is below 2⁶² in size.
 //
 //go:noinline
 func cheapest[C cost](slots []priced[C], pi []int64) (best int, least int64) {
 	best = -1
-	for i := range slots {
+	i := 0
+	for ; i+4 <= len(slots); i += 4 {
+		x := (*[4]priced[C])(unsafe.Pointer(&slots[i]))
+		a := int64(x[0].cost) + at(pi, x[0].tail) - at(pi, x[0].head)
+		b := int64(x[1].cost) + at(pi, x[1].tail) - at(pi, x[1].head)
+		c := int64(x[2].cost) + at(pi, x[2].tail) - at(pi, x[2].head)
+		d := int64(x[3].cost) + at(pi, x[3].tail) - at(pi, x[3].head)
+		if (a-least)|(b-least)|(c-least)|(d-least) >= 0 {
+			continue
+		}
+		if a < least {
+			best, least = i, a
+		}
+		if b < least {
+			best, least = i+1, b
+		}
+		if c < least {
+			best, least = i+2, c
+		}
+		if d < least {
+			best, least = i+3, d
+		}
+	}
+	for ; i < len(slots); i++ {
 		x := &slots[i]
-		reduced := int64(x.cost) + pi[uint32(x.tail)] - pi[uint32(x.head)]
-		if reduced < least {
+		if reduced := int64(x.cost) + at(pi, x.tail) - at(pi, x.head); reduced < least {
 			best, least = i, reduced
 		}
 	}
 	return best, least
+}
+
+// at is pi[v] without the check that there is such a node, which would take as long as all
+// the rest of cheapest. Tails and heads in slots always are places of nodes.
+func at(pi []int64, v int32) int64 {
+	return *(*int64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(pi)), uintptr(uint32(v))*unsafe.Sizeof(pi[0])))
 }
