@@ -132,13 +132,29 @@ func TestWhatUnblocksATaskUnblocksIt(t *testing.T) {
 		}
 	}
 	for _, kind := range []cycle.UnblockKind{
-		cycle.MoreRoom, cycle.RaisePool, cycle.OtherHost, cycle.ResumeHost, cycle.ReconnectHost, cycle.FewerTasks, cycle.MoreGPUs,
-		cycle.MorePorts,
+		cycle.MoreRoom, cycle.RaisePool, cycle.OtherHost, cycle.ResumeHost, cycle.ReconnectHost, cycle.MoreGPUs, cycle.MorePorts,
 	} {
 		require.Positive(t, kinds[kind], "%v: %v", kind, kinds)
 	}
 	require.Greater(t, tried, 200)
 	t.Logf("%d tasks wait, %d of them were unblocked: %v", len(waiting), tried, kinds)
+}
+
+// A task that may not be beside another waits until that is gone. (Whether the crowded world has such tasks depends on which
+// of its best plans is found.)
+func TestFewerTasksUnblockATask(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	s.host(0, vector(4000, 4<<30))
+	s.job("root/a", 1, 100, labeled("app", "z"))
+	s.settle()
+	k := cluster.MakeTaskKey(s.job("root/a", 1, 100, must(tasks("z", cluster.Less, 1, "host"))), 0)
+	require.Empty(t, s.step().Placements)
+	why, _ := s.planner.WhyWaiting(k)
+	require.Len(t, why.Unblockers, 1)
+	require.Equal(t, cycle.FewerTasks, why.Unblockers[0].Kind)
+	require.EqualValues(t, 1, why.Unblockers[0].Count)
+	s.unblocked(t, k, why)
 }
 
 func total(p cycle.Place) (sum int64) {
