@@ -62,8 +62,7 @@ func (s *simplex[C]) price(w *solver.Work) int32 {
 func (s *simplex[C]) reconsider() []candidate {
 	found, pi, k := s.found, s.pi, 0
 	for _, c := range found {
-		x := &s.slots[c.slot]
-		reduced := int64(x.cost) + pi[x.tail] - pi[x.head]
+		reduced := s.slots[c.slot].reduced(pi)
 		found[k] = candidate{reduced, c.slot}
 		k += negative(reduced)
 	}
@@ -110,10 +109,10 @@ func cheapest[C cost](slots []priced[C], pi []int64) (best int, least int64) {
 	i := 0
 	for ; i+4 <= len(slots); i += 4 {
 		x := (*[4]priced[C])(unsafe.Pointer(&slots[i]))
-		a := int64(x[0].cost) + at(pi, x[0].tail) - at(pi, x[0].head)
-		b := int64(x[1].cost) + at(pi, x[1].tail) - at(pi, x[1].head)
-		c := int64(x[2].cost) + at(pi, x[2].tail) - at(pi, x[2].head)
-		d := int64(x[3].cost) + at(pi, x[3].tail) - at(pi, x[3].head)
+		a := x[0].reduced(pi)
+		b := x[1].reduced(pi)
+		c := x[2].reduced(pi)
+		d := x[3].reduced(pi)
 		if (a-least)|(b-least)|(c-least)|(d-least) >= 0 {
 			continue
 		}
@@ -131,15 +130,17 @@ func cheapest[C cost](slots []priced[C], pi []int64) (best int, least int64) {
 		}
 	}
 	for ; i < len(slots); i++ {
-		x := &slots[i]
-		if reduced := int64(x.cost) + at(pi, x.tail) - at(pi, x.head); reduced < least {
+		if reduced := slots[i].reduced(pi); reduced < least {
 			best, least = i, reduced
 		}
 	}
 	return best, least
 }
 
-// at is pi[v] without the check that there is such a node, which would take as long as all
+// reduced returns the reduced cost of x.
+func (x *priced[C]) reduced(pi []int64) int64 { return int64(x.cost) + at(pi, x.tail) - at(pi, x.head) }
+
+// at is pi[v] without the check that there is such a node, which would take half as long as all
 // the rest of cheapest. Tails and heads in slots always are places of nodes.
 func at(pi []int64, v int32) int64 {
 	return *(*int64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(pi)), uintptr(uint32(v))*unsafe.Sizeof(pi[0])))

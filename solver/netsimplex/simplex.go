@@ -141,7 +141,7 @@ func (s *simplex[C]) Walked() int64 { return s.walked }
 
 func (s *simplex[C]) Gaining() (count int) {
 	for i := range s.slots {
-		if x := &s.slots[i]; int64(x.cost)+s.pi[x.tail]-s.pi[x.head] < 0 {
+		if s.slots[i].reduced(s.pi) < 0 {
 			count++
 		}
 	}

@@ -212,7 +212,7 @@ type link struct {
 // more than half of all, the rest moves the other way.
 func (s *simplex[C]) shift(q, tail int32) {
 	x := &s.slots[s.nodes[q].pred]
-	rc := int64(x.cost) + s.pi[x.tail] - s.pi[x.head]
+	rc := x.reduced(s.pi)
 	if x.tail == q {
 		rc = -rc
 	}
