@@ -64,7 +64,7 @@ func (s *shared) step() cycle.Output {
 
 func (s *shared) report(k cluster.TaskKey, state cluster.TaskState) {
 	t := s.state.Task(k)
-	_, err := rules.Report(rules.Begin(s.state, s.now), &cluster.TaskStatus{Task: k, Run: t.Run, State: state, ExitCode: -1})
+	_, err := rules.Report(rules.Begin(s.state, s.now), t.Host.Shard(), &cluster.TaskStatus{Task: k, Run: t.Run, State: state, ExitCode: -1})
 	require.NoError(s.t, err)
 }
 

@@ -16,7 +16,7 @@ func TestATaskAndItsCopy(t *testing.T) {
 	reports := func(k cluster.TaskKey, s cluster.TaskState) func(*testing.T, *cluster.State) {
 		return func(t *testing.T, state *cluster.State) {
 			tx := rules.Begin(state, at(1))
-			_, err := rules.Report(tx, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: s})
+			_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: s})
 			require.NoError(t, err)
 			require.NoError(t, rules.Settle(tx))
 		}

@@ -139,7 +139,7 @@ func (w *world) stir() {
 			if end == cluster.TaskFailed && t.State == cluster.TaskPlaced && k < 8 {
 				e.Reason = cluster.ReasonLaunchRefused
 			}
-			_, err := rules.Report(tx, e)
+			_, err := rules.Report(tx, shard, e)
 			return err
 		})
 	case k == 12:
@@ -236,7 +236,7 @@ func (w *world) obey() (busy bool) {
 		}
 		busy = true
 		require.NoError(w.t, w.do(func(tx *rules.Tx) error {
-			_, err := rules.Report(tx, &cluster.TaskStatus{Task: t.Key, Run: t.Run, State: next})
+			_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: t.Key, Run: t.Run, State: next})
 			return err
 		}))
 	}

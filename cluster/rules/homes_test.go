@@ -111,7 +111,7 @@ func TestDaemonsAreLastOff(t *testing.T) {
 	require.Equal(t, cluster.TaskRunning, state.Task(k).State)
 	end := func(k cluster.TaskKey, as cluster.TaskState) {
 		tx := rules.Begin(state, at(2))
-		_, err := rules.Report(tx, &cluster.TaskStatus{Task: k, Run: 1, State: as})
+		_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 1, State: as})
 		require.NoError(t, err)
 		require.NoError(t, rules.Settle(tx))
 	}
@@ -135,7 +135,7 @@ func TestAStatefulTaskComesBack(t *testing.T) {
 	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: "s/other"})
 	lose := func(run uint32) {
 		tx := rules.Begin(state, at(0))
-		_, err := rules.Report(tx, &cluster.TaskStatus{Task: k, Run: run, State: cluster.TaskLost})
+		_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: run, State: cluster.TaskLost})
 		require.NoError(t, err)
 		require.NoError(t, rules.Settle(tx))
 	}

@@ -16,11 +16,12 @@ const (
 	Stale           // of a run that nobody waits for any more
 )
 
-// Report applies a status that a host manager sent, and lets the restart policy act on it.
-func Report(tx *Tx, e *cluster.TaskStatus) (Verdict, error) {
+// Report applies a status that the host manager of a shard sent, and lets the restart policy act on it. Of runs on the hosts
+// of others a shard has nothing to say.
+func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error) {
 	t := tx.State().Task(e.Task)
 	switch {
-	case t == nil || t.Run != e.Run || !t.State.Bound():
+	case !awaited(t, from, e.Run):
 		return Stale, nil
 	case !t.State.CanBecome(e.State) || e.State == cluster.TaskPending:
 		return Known, nil
@@ -49,14 +50,19 @@ func Report(tx *Tx, e *cluster.TaskStatus) (Verdict, error) {
 	return Applied, requeue(tx, e.Task)
 }
 
-// Health applies what a host manager said of the health of a run. What is known already, or is about a run that nobody
-// waits for any more, is no news.
-func Health(tx *Tx, e *cluster.TaskHealth) error {
+// Health applies what the host manager of a shard said of the health of a run. What is known already, or is about a run
+// that nobody waits for on its hosts, is no news.
+func Health(tx *Tx, from cluster.ShardID, e *cluster.TaskHealth) error {
 	t := tx.State().Task(e.Task)
-	if t == nil || t.Run != e.Run || !t.State.Bound() || t.Health == e.Health {
+	if !awaited(t, from, e.Run) || t.Health == e.Health {
 		return nil
 	}
 	return tx.Emit(e)
+}
+
+// awaited reports whether the run is the present one of t, if there is such a task, and on a host of the shard.
+func awaited(t *cluster.Task, shard cluster.ShardID, run uint32) bool {
+	return t != nil && t.Run == run && t.State.Bound() && t.Host.Shard() == shard
 }
 
 // requeue lets a task that has just ended wait again if its policy or the user wants it.
@@ -74,8 +80,8 @@ func requeue(tx *Tx, k cluster.TaskKey) error {
 
 // conclude ends the current run of a task that nobody will report on any more.
 func conclude(tx *Tx, k cluster.TaskKey, state cluster.TaskState, why cluster.Reason, message string) error {
-	run := tx.State().Task(k).Run
-	_, err := Report(tx, &cluster.TaskStatus{Task: k, Run: run, State: state, ExitCode: -1, Reason: why, Message: message})
+	t := tx.State().Task(k)
+	_, err := Report(tx, t.Host.Shard(), &cluster.TaskStatus{Task: k, Run: t.Run, State: state, ExitCode: -1, Reason: why, Message: message})
 	return err
 }
 
@@ -110,7 +116,7 @@ func Reconcile(tx *Tx, shard cluster.ShardID, inventory []*cluster.TaskStatus) (
 	}
 	var answers []Answer
 	for _, e := range inventory {
-		verdict, err := Report(tx, e)
+		verdict, err := Report(tx, shard, e)
 		switch {
 		case err != nil:
 			return nil, err

@@ -9,7 +9,10 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
-const host = cluster.HostID("s/h")
+const (
+	shard = cluster.ShardID("s")
+	host  = cluster.HostID("s/h")
+)
 
 // running returns a state in which task 1.0 runs on the host, with failures to spare.
 func running(t *testing.T) *cluster.State {
@@ -40,7 +43,7 @@ func TestAStoppedTaskIsNotRetried(t *testing.T) {
 		for _, restart := range []bool{false, true} {
 			state := running(t)
 			emit(t, state, 2, &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskStopped, Restart: restart})
-			verdict, err := rules.Report(rules.Begin(state, 3), &cluster.TaskStatus{Task: k, Run: 1, State: end})
+			verdict, err := rules.Report(rules.Begin(state, 3), shard, &cluster.TaskStatus{Task: k, Run: 1, State: end})
 			require.NoError(t, err)
 			require.Equal(t, rules.Applied, verdict)
 			want := end
@@ -58,7 +61,7 @@ func TestALateReportTakesNoPreemptionBack(t *testing.T) {
 	state := running(t)
 	emit(t, state, 2, &cluster.TaskPreempted{Task: k, Run: 1})
 	report := func(at cluster.Time, s cluster.TaskState) rules.Verdict {
-		verdict, err := rules.Report(rules.Begin(state, at), &cluster.TaskStatus{Task: k, Run: 1, State: s, ExitCode: 143})
+		verdict, err := rules.Report(rules.Begin(state, at), shard, &cluster.TaskStatus{Task: k, Run: 1, State: s, ExitCode: 143})
 		require.NoError(t, err)
 		return verdict
 	}
@@ -95,9 +98,32 @@ func TestARunThatMakesWayHasNotFailed(t *testing.T) {
 	k := cluster.MakeTaskKey(1, 0)
 	state := running(t)
 	emit(t, state, 2, &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
-	_, err := rules.Report(rules.Begin(state, 3), &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskFailed, ExitCode: 1})
+	_, err := rules.Report(rules.Begin(state, 3), shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskFailed, ExitCode: 1})
 	require.NoError(t, err)
 	require.Equal(t, cluster.TaskPending, state.Task(k).State)
 	require.Zero(t, state.Task(k).Failures)
 	require.Zero(t, state.Task(k).NotBefore)
+}
+
+// Whatever a shard says of a run on a host of another, the run goes on: to that shard it is one that nobody waits for.
+func TestAShardHasNothingToSayOfOthersRuns(t *testing.T) {
+	state, k := running(t), cluster.MakeTaskKey(1, 0)
+	tx := rules.Begin(state, 3)
+	before := *state.Task(k)
+	end := &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskSucceeded}
+	verdict, err := rules.Report(tx, "t", end)
+	require.NoError(t, err)
+	require.Equal(t, rules.Stale, verdict)
+	require.NoError(t, rules.Health(tx, "t", &cluster.TaskHealth{Task: k, Run: 1, Health: cluster.HealthUnready}))
+	run := cluster.RunID{Task: k, Run: 1}
+	for _, e := range []*cluster.TaskStatus{end, {Task: k, Run: 1, State: cluster.TaskRunning}} {
+		answers, err := rules.Reconcile(tx, "t", []*cluster.TaskStatus{e})
+		require.NoError(t, err)
+		require.Equal(t, []rules.Answer{{Run: run, Release: e == end}}, answers)
+	}
+	require.Empty(t, tx.Records())
+	require.Equal(t, before, *state.Task(k))
+	verdict, err = rules.Report(tx, shard, end)
+	require.NoError(t, err)
+	require.Equal(t, rules.Applied, verdict)
 }

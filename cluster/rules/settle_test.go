@@ -41,7 +41,7 @@ func ends(t *testing.T, state *cluster.State, uid cluster.JobUID, end cluster.Ta
 	k := cluster.MakeTaskKey(uid, 0)
 	tx := rules.Begin(state, at(0))
 	require.NoError(t, tx.Emit(&cluster.Placed{Task: k, Run: state.Task(k).Run + 1, Host: host}))
-	_, err := rules.Report(tx, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: end})
+	_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: end})
 	require.NoError(t, err)
 	require.NoError(t, rules.Settle(tx))
 }
@@ -169,7 +169,7 @@ func TestRefusedLaunchesBackOff(t *testing.T) {
 	refuse := func() cluster.Time {
 		tx := rules.Begin(state, at(0))
 		require.NoError(t, tx.Emit(&cluster.Placed{Task: k, Run: state.Task(k).Run + 1, Host: host}))
-		_, err := rules.Report(tx, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused})
+		_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused})
 		require.NoError(t, err)
 		until := state.Task(k).NotBefore
 		if until != 0 {
@@ -200,7 +200,7 @@ func TestServicesRunAgain(t *testing.T) {
 		tx := rules.Begin(state, at(0))
 		require.NoError(t, tx.Emit(&cluster.Placed{Task: k, Run: state.Task(k).Run + 1, Host: host}))
 		require.NoError(t, tx.Emit(&cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: cluster.TaskRunning}))
-		_, err := rules.Report(rules.Begin(state, at(up)), &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: end})
+		_, err := rules.Report(rules.Begin(state, at(up)), shard, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: end})
 		require.NoError(t, err)
 		require.Equal(t, cluster.TaskPending, state.Task(k).State)
 		until := state.Task(k).NotBefore

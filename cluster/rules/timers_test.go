@@ -43,7 +43,7 @@ func TestAGangThatOnceRanGoesOnWithoutAMember(t *testing.T) {
 func TestAGangIsGivenBackWhenAMemberCannotBeLaunched(t *testing.T) {
 	state, placed := gang(t)
 	run(t, state, placed[1], cluster.TaskRunning)
-	_, err := rules.Report(rules.Begin(state, at(0)), &cluster.TaskStatus{
+	_, err := rules.Report(rules.Begin(state, at(0)), shard, &cluster.TaskStatus{
 		Task: placed[0], Run: 1, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused, ExitCode: -1,
 	})
 	require.NoError(t, err)
@@ -103,6 +103,6 @@ func gang(t *testing.T) (*cluster.State, []cluster.TaskKey) {
 // run reports a state of the task's current run.
 func run(t *testing.T, state *cluster.State, k cluster.TaskKey, to cluster.TaskState) {
 	t.Helper()
-	_, err := rules.Report(rules.Begin(state, at(0)), &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: to, ExitCode: -1})
+	_, err := rules.Report(rules.Begin(state, at(0)), shard, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: to, ExitCode: -1})
 	require.NoError(t, err)
 }

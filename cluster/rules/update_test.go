@@ -115,7 +115,7 @@ func (w *serving) check() {
 
 func (w *serving) report(t *cluster.Task, state cluster.TaskState) {
 	e := &cluster.TaskStatus{Task: t.Key, Run: t.Run, State: state}
-	w.do(func(tx *rules.Tx) error { _, err := rules.Report(tx, e); return err })
+	w.do(func(tx *rules.Tx) error { _, err := rules.Report(tx, shard, e); return err })
 }
 
 // turn lets happen to a task what would happen to it next, if anything would.
@@ -145,7 +145,7 @@ func (w *serving) turn(t *cluster.Task) bool {
 		w.report(t, cluster.TaskFailed)
 	case turns == serves && t.Health != cluster.HealthReady:
 		w.do(func(tx *rules.Tx) error {
-			return rules.Health(tx, &cluster.TaskHealth{Task: t.Key, Run: t.Run, Health: cluster.HealthReady})
+			return rules.Health(tx, shard, &cluster.TaskHealth{Task: t.Key, Run: t.Run, Health: cluster.HealthReady})
 		})
 	default:
 		return false
@@ -378,7 +378,7 @@ func TestWhoIsOnTheWayIsNotGivenUp(t *testing.T) {
 	canary := w.tasks()[0]
 	w.now = w.now.Add(time.Hour)
 	unready := &cluster.TaskHealth{Task: canary.Key, Run: canary.Run, Health: cluster.HealthUnready}
-	w.do(func(tx *rules.Tx) error { return rules.Health(tx, unready) })
+	w.do(func(tx *rules.Tx) error { return rules.Health(tx, shard, unready) })
 	w.steer(promote)
 	require.Equal(t, cluster.RollingForward, w.state.Job(servingJob).Update.State, "%+v", w.state.Job(servingJob).Update)
 	w.settle()

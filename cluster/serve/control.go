@@ -195,7 +195,7 @@ func (c *control) receive(ctx context.Context, stream sluicev1.HostManagerServic
 func (c *control) health(ctx context.Context, h *sluicev1.RunHealth) error {
 	run := runFrom(h.GetRun())
 	e := &cluster.TaskHealth{Task: run.Task, Run: run.Run, Health: healthFrom(h), Message: shorten(strings.ToValidUTF8(h.GetMessage(), "�"), maxMessage)}
-	return c.s.Send(ctx, e.Task, func(tx *Tx) error { return rules.Health(tx, e) }, func(err error) {
+	return c.s.Send(ctx, e.Task, func(tx *Tx) error { return rules.Health(tx, c.shard, e) }, func(err error) {
 		if err != nil {
 			c.s.log.Error("health refused by the state", "run", run, "error", err)
 		}
@@ -218,7 +218,7 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 	c.s.notePeak(c.shard, e)
 	var outcome rules.Verdict
 	return c.s.Send(ctx, e.Task, func(tx *Tx) (err error) {
-		outcome, err = rules.Report(tx, e)
+		outcome, err = rules.Report(tx, c.shard, e)
 		return err
 	}, func(err error) {
 		if err != nil {

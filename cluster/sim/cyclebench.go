@@ -310,7 +310,7 @@ func (r *cycleRun) happen(tx *rules.Tx, ends, starts int) error {
 // reportAll reports the same of many runs. It reads ahead, as the server does for commands that wait together.
 func reportAll(tx *rules.Tx, runs []cluster.RunID, state cluster.TaskState) error {
 	for _, run := range rules.ReadingAhead(tx, runs, func(r *cluster.RunID) cluster.TaskKey { return r.Task }) {
-		if _, err := rules.Report(tx, &cluster.TaskStatus{Task: run.Task, Run: run.Run, State: state}); err != nil {
+		if _, err := rules.Report(tx, benchShard, &cluster.TaskStatus{Task: run.Task, Run: run.Run, State: state}); err != nil {
 			return err
 		}
 	}
@@ -345,7 +345,9 @@ func (r *cycleRun) prefer(instances int) []cluster.Input {
 	return inputs
 }
 
-func benchHost(i int) cluster.HostID { return cluster.HostID(fmt.Sprintf("bench/h%05d", i)) }
+const benchShard = cluster.ShardID("bench")
+
+func benchHost(i int) cluster.HostID { return cluster.MakeHostID(benchShard, fmt.Sprintf("h%05d", i)) }
 
 // spec makes a job of the next class. Requests lie around the mean that fills the cluster to the utilisation.
 func (r *cycleRun) spec(instances int) *cluster.JobSpec {

@@ -123,7 +123,7 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 	e, session := l.event(s), l.session
 	var verdict rules.Verdict
 	l.s.scheduler.sendAbout(e.Task, func(tx *rules.Tx) (err error) {
-		verdict, err = rules.Report(tx, e)
+		verdict, err = rules.Report(tx, trace.Shard, e)
 		return err
 	}, func(err error) {
 		l.s.measure.verdicts[verdict]++
