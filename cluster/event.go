@@ -41,7 +41,7 @@ type (
 		Spec        *JobSpec
 		Update      *Update `cbor:",omitempty"`
 		Description string  `cbor:",omitempty"`
-		Key         string  `cbor:",omitempty"` // idempotency key
+		Key         string  `cbor:",omitempty"` // no longer used: there are receipts
 	}
 	// UpdateAdvanced replaces the record of a job's update. With Begins, it begins a restart of instances: From and To are
 	// the present version, and State fills in Created and Total.
@@ -186,20 +186,24 @@ type (
 		Job     JobUID
 		Secrets []Secret
 	}
+	// RequestAnswered says that a request was carried out, by the events before it that became durable with it. State fills in
+	// At.
+	RequestAnswered struct{ Receipt Receipt }
 	// ModeSet switches parts of the cluster off, or on again.
 	ModeSet struct{ Mode Mode }
 
 	// Restored loads a part of a checkpoint into an empty State. Parts come in the order in which Snapshot.Parts gives
 	// them.
 	Restored struct {
-		Header *RestoredHeader `cbor:",omitempty"`
-		Pools  []*Pool         `cbor:",omitempty"`
-		Hosts  []*Host         `cbor:",omitempty"`
-		Jobs   []*Job          `cbor:",omitempty"`
-		Tasks  []*Task         `cbor:",omitempty"`
-		Works  []*Work         `cbor:",omitempty"`
-		Tokens []*Token        `cbor:",omitempty"`
-		Images []*ImageHosts   `cbor:",omitempty"`
+		Header   *RestoredHeader `cbor:",omitempty"`
+		Pools    []*Pool         `cbor:",omitempty"`
+		Hosts    []*Host         `cbor:",omitempty"`
+		Jobs     []*Job          `cbor:",omitempty"`
+		Tasks    []*Task         `cbor:",omitempty"`
+		Works    []*Work         `cbor:",omitempty"`
+		Tokens   []*Token        `cbor:",omitempty"`
+		Images   []*ImageHosts   `cbor:",omitempty"`
+		Receipts []*Receipt      `cbor:",omitempty"`
 	}
 )
 
@@ -207,7 +211,7 @@ type (
 type NewJob struct {
 	UID            JobUID
 	Spec           *JobSpec
-	IdempotencyKey string
+	IdempotencyKey string // only where it was submitted before there were receipts
 }
 
 // RestoredHeader holds the scalars of a checkpointed State.
@@ -255,6 +259,7 @@ func (*RoleRevoked) isEvent()     {}
 func (*TokenCreated) isEvent()    {}
 func (*TokenRevoked) isEvent()    {}
 func (*SecretsResealed) isEvent() {}
+func (*RequestAnswered) isEvent() {}
 func (*ModeSet) isEvent()         {}
 func (*SlackMeasured) isEvent()   {}
 func (*CopyAdded) isEvent()       {}
@@ -303,5 +308,6 @@ func EventKinds() []Event {
 		35: new(TaskUpdated),
 		36: new(CopyAdded),
 		37: new(CopyWon),
+		38: new(RequestAnswered),
 	}
 }

@@ -157,7 +157,7 @@ type Job struct {
 	UID            JobUID
 	Spec           *JobSpec
 	Version        uint64 // 1 when submitted, one more with every update
-	IdempotencyKey string
+	IdempotencyKey string // only in checkpoints from before there were receipts
 	Submitted      Time
 	Started        Time   // when the first task was placed
 	Finished       Time   // when the state became terminal; 0 before
@@ -173,7 +173,7 @@ type Job struct {
 	LastRun     uint32    `cbor:",omitempty"`
 	Changed     Time      `cbor:",omitempty"` // when Spec became the job's; 0: when it was submitted
 	Description string    `cbor:",omitempty"` // of the update that brought Spec
-	UpdateKey   string    `cbor:",omitempty"` // idempotency key of that update
+	UpdateKey   string    `cbor:",omitempty"` // no longer used: there are receipts
 	Past        []Version `cbor:",omitempty"` // earlier specs, oldest first; see KeptVersions
 	Update      *Update   `cbor:",omitempty"` // the current or last one, nil if there was none
 	Surge       uint32    `cbor:",omitempty"` // instances that an update runs beyond Spec.Instances

@@ -20,15 +20,16 @@ func (s *State) submitJobs(at Time, jobs []NewJob) error {
 		}
 	}
 	for _, n := range jobs {
-		j := &Job{UID: n.UID, Spec: n.Spec, Version: 1, IdempotencyKey: n.IdempotencyKey, Submitted: at}
+		j := &Job{UID: n.UID, Spec: n.Spec, Version: 1, Submitted: at}
 		s.nextJob++
-		s.index(j)
+		s.names.Set(j.Spec.Name, j.UID)
 		j.Waiting = len(n.Spec.DependsOn) > 0
 		s.setWaiting(j, j.Waiting)
 		s.jobs.Set(uint64(j.UID), j) // before its tasks, which look it up
 		s.fitTasks(at, j)
 		s.lending += lends(j)
 		s.setJob(at, j)
+		s.adoptKey(j, n.IdempotencyKey)
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 		j.Update = &u
 	}
 	s.retire(&j, j.Update)
-	j.Spec, j.Version, j.Changed, j.Description, j.UpdateKey = e.Spec, old.Version+1, at, e.Description, e.Key
+	j.Spec, j.Version, j.Changed, j.Description, j.UpdateKey = e.Spec, old.Version+1, at, e.Description, ""
 	s.jobs.Set(uint64(j.UID), &j)
 	s.fitTasks(at, &j)
 	left := s.follow(at, &j)
@@ -228,23 +229,10 @@ func (s *State) deleteJob(uid JobUID) error {
 	s.setWaiting(j, false) // it does where each of its tasks was stopped by itself
 	s.jobs.Delete(uint64(uid))
 	s.names.Delete(j.Spec.Name)
-	s.unindexKey(j)
 	s.revokeTokensOf(uid)
 	s.changes.Jobs = append(s.changes.Jobs, uid)
 	s.revision++
 	return nil
-}
-
-// unindexKey lets the key of a job that was deleted find the last job of the same request that is left. Those follow each
-// other by uid, and the key finds the last one, as it does after a restore.
-func (s *State) unindexKey(j *Job) {
-	if j.IdempotencyKey == "" || find(s.keys, j.IdempotencyKey) != j.UID {
-		return
-	}
-	s.keys.Delete(j.IdempotencyKey)
-	if before := s.jobs.Before(uint64(j.UID)); before != nil && before.IdempotencyKey == j.IdempotencyKey {
-		s.keys.Set(j.IdempotencyKey, before.UID)
-	}
 }
 
 // changeTask replaces a task and its job. change gets copies of both to modify, or refuses.

@@ -158,6 +158,8 @@ func (s *State) apply(at Time, e Event) error {
 	case *ModeSet:
 		s.mode = e.Mode
 		return nil
+	case *RequestAnswered:
+		return s.keepReceipt(at, e.Receipt)
 	case *SlackMeasured:
 		return s.measureSlack(e)
 	default:
@@ -372,9 +374,18 @@ func (s *State) restore(r *Restored) error {
 		s.hosts.set(h)
 		s.noteClearing(h.ID, h.Clearing)
 	}
+	for _, r := range r.Receipts {
+		s.receipts.set(r)
+	}
 	for _, j := range r.Jobs {
+		if key := j.IdempotencyKey; key != "" {
+			own := *j
+			own.IdempotencyKey = ""
+			j = &own
+			s.adoptKey(j, key)
+		}
 		s.jobs.Set(uint64(j.UID), j)
-		s.index(j)
+		s.names.Set(j.Spec.Name, j.UID)
 		s.setWaiting(j, j.Waiting)
 		s.lending += lends(j)
 		s.setDaemon(j)
@@ -390,13 +401,6 @@ func (s *State) restore(r *Restored) error {
 		}
 	}
 	return nil
-}
-
-func (s *State) index(j *Job) {
-	s.names.Set(j.Spec.Name, j.UID)
-	if j.IdempotencyKey != "" {
-		s.keys.Set(j.IdempotencyKey, j.UID)
-	}
 }
 
 func load[K interface {

@@ -37,7 +37,7 @@ func oneJob(t require.TestingT, n uint32) *history {
 	h := newHistory(t)
 	h.emit(
 		&cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: vector(10_000, 10_000)}},
-		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, IdempotencyKey: "key", Spec: &cluster.JobSpec{
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
 			Name: "job", Pool: cluster.RootPool, Instances: n, MaxFailures: 1, Task: cluster.TaskSpec{Resources: vector(100, 1)},
 		}}}},
 	)
@@ -133,26 +133,29 @@ func TestIllegalEventsChangeNothing(t *testing.T) {
 	}
 	task := cluster.MakeTaskKey(1, 0)
 	for name, e := range map[string]cluster.Event{
-		"a second cluster":               &cluster.ClusterCreated{ID: "another"},
-		"a job name again":               &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Name = "job" })}}},
-		"a job in no pool":               &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Pool = "root/none" })}}},
-		"a job uid out of order":         &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: spec(func(*cluster.JobSpec) {})}}},
-		"another name":                   &cluster.JobUpdated{Job: 1, Spec: spec(func(*cluster.JobSpec) {})},
-		"an update of no job":            &cluster.JobUpdated{Job: 9, Spec: spec(func(*cluster.JobSpec) {})},
-		"deleting a running job":         &cluster.JobDeleted{Job: 1},
-		"stopping no job":                &cluster.JobStopping{Job: 9},
-		"placing a placed task":          &cluster.Placed{Task: task, Run: 2, Host: host},
-		"a run out of order":             &cluster.Placed{Task: cluster.MakeTaskKey(1, 1), Run: 2, Host: host},
-		"placing on no host":             &cluster.Placed{Task: cluster.MakeTaskKey(1, 1), Run: 1, Host: "s/none"},
-		"placing no task":                &cluster.Placed{Task: cluster.MakeTaskKey(7, 1), Run: 1, Host: host},
-		"a status of an older run":       &cluster.TaskStatus{Task: task, Run: 0, State: cluster.TaskRunning},
-		"a status nobody can report":     &cluster.TaskStatus{Task: task, Run: 1, State: cluster.TaskPending},
-		"requeueing a waiting task":      &cluster.TaskRequeued{Task: cluster.MakeTaskKey(1, 1)},
-		"releasing what does not wait":   &cluster.JobReleased{Job: 1},
-		"releasing no job":               &cluster.JobReleased{Job: 9},
-		"waking what does not back off":  &cluster.TaskReleased{Task: task},
-		"an instance of no daemon":       &cluster.InstanceAdded{Task: cluster.MakeTaskKey(1, 5), Host: host},
-		"taking a batch instance away":   &cluster.InstanceRemoved{Task: task},
+		"a second cluster":              &cluster.ClusterCreated{ID: "another"},
+		"a job name again":              &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Name = "job" })}}},
+		"a job in no pool":              &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Pool = "root/none" })}}},
+		"a job uid out of order":        &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: spec(func(*cluster.JobSpec) {})}}},
+		"another name":                  &cluster.JobUpdated{Job: 1, Spec: spec(func(*cluster.JobSpec) {})},
+		"an update of no job":           &cluster.JobUpdated{Job: 9, Spec: spec(func(*cluster.JobSpec) {})},
+		"deleting a running job":        &cluster.JobDeleted{Job: 1},
+		"stopping no job":               &cluster.JobStopping{Job: 9},
+		"placing a placed task":         &cluster.Placed{Task: task, Run: 2, Host: host},
+		"a run out of order":            &cluster.Placed{Task: cluster.MakeTaskKey(1, 1), Run: 2, Host: host},
+		"placing on no host":            &cluster.Placed{Task: cluster.MakeTaskKey(1, 1), Run: 1, Host: "s/none"},
+		"placing no task":               &cluster.Placed{Task: cluster.MakeTaskKey(7, 1), Run: 1, Host: host},
+		"a status of an older run":      &cluster.TaskStatus{Task: task, Run: 0, State: cluster.TaskRunning},
+		"a status nobody can report":    &cluster.TaskStatus{Task: task, Run: 1, State: cluster.TaskPending},
+		"requeueing a waiting task":     &cluster.TaskRequeued{Task: cluster.MakeTaskKey(1, 1)},
+		"releasing what does not wait":  &cluster.JobReleased{Job: 1},
+		"releasing no job":              &cluster.JobReleased{Job: 9},
+		"waking what does not back off": &cluster.TaskReleased{Task: task},
+		"an instance of no daemon":      &cluster.InstanceAdded{Task: cluster.MakeTaskKey(1, 5), Host: host},
+		"taking a batch instance away":  &cluster.InstanceRemoved{Task: task},
+		"a receipt without a digest": &cluster.RequestAnswered{Receipt: cluster.Receipt{
+			For: cluster.RequestKey{Key: "k"}, Jobs: []cluster.JobAnswer{{UID: 1}},
+		}},
 		"forgetting data of a batch job": &cluster.HomeForgotten{Task: task},
 		"removing a host with tasks":     &cluster.HostRemoved{ID: host},
 		"draining no host":               &cluster.HostDrain{ID: "s/none", Drain: true},
@@ -206,7 +209,6 @@ func TestStoppingAJob(t *testing.T) {
 
 	h.emit(&cluster.JobDeleted{Job: 1})
 	require.Nil(t, h.state.JobByName("job"))
-	require.Nil(t, h.state.JobByIdempotencyKey("key"))
 	require.Zero(t, h.state.NumTasks())
 	require.Equal(t, cluster.JobUID(2), h.state.NextJob(), "a uid is never used again")
 }
@@ -386,35 +388,6 @@ func TestGrowingAndShrinking(t *testing.T) {
 	require.Equal(t, cluster.JobSucceeded, h.state.Job(1).State())
 	h.emit(&cluster.JobDeleted{Job: 1})
 	require.Zero(t, h.state.NumTasks())
-}
-
-// Jobs of one request share its key. While one of them exists the key finds the last one, in a state that was restored
-// from a checkpoint as in the one it was made of.
-func TestAKeyOutlivesSomeOfItsJobs(t *testing.T) {
-	for _, deleted := range [][]cluster.JobUID{{1}, {2}, {3}, {2, 3}, {3, 2}, {1, 2, 3}} {
-		h := newHistory(t)
-		var jobs []cluster.NewJob
-		for uid := range cluster.JobUID(3) {
-			jobs = append(jobs, cluster.NewJob{UID: uid + 1, IdempotencyKey: "key", Spec: &cluster.JobSpec{
-				Name: cluster.JobID(fmt.Sprint("job-", uid)), Pool: cluster.RootPool, Instances: 1,
-			}})
-		}
-		h.emit(&cluster.JobsSubmitted{Jobs: jobs})
-		for _, uid := range deleted {
-			h.emit(&cluster.JobStopping{Job: uid}, &cluster.JobDeleted{Job: uid})
-		}
-		snapshot, _ := h.state.Snapshot()
-		restored := cluster.NewState()
-		for part := range snapshot.Parts() {
-			require.NoError(t, restored.Apply(cluster.Record{Seq: snapshot.Seq(), Event: part}))
-		}
-		var last *cluster.Job
-		for j := range snapshot.Jobs(0) {
-			last = j
-		}
-		require.Equal(t, last, h.state.JobByIdempotencyKey("key"), "deleted %v", deleted)
-		require.Equal(t, last, restored.JobByIdempotencyKey("key"), "deleted %v", deleted)
-	}
 }
 
 // A task that was to move and ends for good gives back the room that was kept for it.

@@ -26,7 +26,6 @@ type tables struct {
 	hosts     hostTable
 	jobs      radix.Map[Job] // by uid
 	names     *btree.Map[JobID, JobUID]
-	keys      *btree.Map[string, JobUID]    // by idempotency key
 	homes     *btree.Map[HostID, []TaskKey] // the tasks that may run on the host of that id only
 	daemons   *btree.Map[JobUID, struct{}]  // that have not ended
 	waits     *btree.Map[JobID, []JobUID]   // the jobs that wait for the one of that name
@@ -34,6 +33,7 @@ type tables struct {
 	works     *btree.Map[string, *Work]     // by name
 	images    *btree.Map[string, *ImageHosts]
 	tokens    *btree.Map[string, *Token]
+	receipts  receiptTable
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
 	turnover  Turnover
@@ -49,13 +49,14 @@ func newTables() tables {
 		used:    btree.NewMap[PoolPath, Resources](degree),
 		hosts:   newHostTable(),
 		names:   btree.NewMap[JobID, JobUID](degree),
-		keys:    btree.NewMap[string, JobUID](degree),
 		homes:   btree.NewMap[HostID, []TaskKey](degree),
 		daemons: btree.NewMap[JobUID, struct{}](degree),
 		waits:   btree.NewMap[JobID, []JobUID](degree),
 		works:   btree.NewMap[string, *Work](degree),
 		images:  btree.NewMap[string, *ImageHosts](degree),
 		tokens:  btree.NewMap[string, *Token](degree),
+
+		receipts: newReceiptTable(),
 	}
 }
 
@@ -63,7 +64,7 @@ func (t *tables) copy() tables {
 	c := *t
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.copy(), t.jobs.Copy()
 	c.waits, c.homes, c.daemons = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy()
-	c.names, c.keys, c.tasks = t.names.Copy(), t.keys.Copy(), t.tasks.Copy()
+	c.names, c.tasks, c.receipts = t.names.Copy(), t.tasks.Copy(), t.receipts.copy()
 	c.works, c.images, c.tokens, c.used = t.works.Copy(), t.images.Copy(), t.tokens.Copy(), t.used.Copy()
 	return c
 }
@@ -114,9 +115,6 @@ func (t *tables) Task(k TaskKey) *Task { return t.tasks.Get(uint64(k)) }
 
 // JobByName returns the existing job of that name, nil if there is none.
 func (t *tables) JobByName(name JobID) *Job { return t.Job(find(t.names, name)) }
-
-// JobByIdempotencyKey returns the existing job that was submitted with the key, nil if there is none.
-func (t *tables) JobByIdempotencyKey(key string) *Job { return t.Job(find(t.keys, key)) }
 
 // Clearing returns the hosts that what may be moved has to leave, by id. The caller must not modify it.
 func (t *tables) Clearing() []HostID { return t.clearing }
@@ -258,7 +256,8 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 			chunks(s.Tasks(0), func(c []*Task) bool { return yield(&Restored{Tasks: c}) }) &&
 			chunks(s.Works(), func(c []*Work) bool { return yield(&Restored{Works: c}) }) &&
 			chunks(s.Images(), func(c []*ImageHosts) bool { return yield(&Restored{Images: c}) }) &&
-			chunks(slices.Values(s.Tokens()), func(c []*Token) bool { return yield(&Restored{Tokens: c}) })
+			chunks(slices.Values(s.Tokens()), func(c []*Token) bool { return yield(&Restored{Tokens: c}) }) &&
+			chunks(ascend(s.receipts.byAge, ""), func(c []*Receipt) bool { return yield(&Restored{Receipts: c}) })
 	}
 }
 

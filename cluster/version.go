@@ -15,12 +15,12 @@ type Version struct {
 	Spec           *JobSpec
 	At             Time   // when it became the job's
 	Description    string `cbor:",omitempty"`
-	IdempotencyKey string `cbor:",omitempty"` // of the update that brought it
+	IdempotencyKey string `cbor:",omitempty"` // no longer used: there are receipts
 }
 
 // Versions returns the specs that are kept, oldest first; the last is the present one.
 func (j *Job) Versions() []Version {
-	now := Version{j.Version, j.Spec, j.Changed, j.Description, j.UpdateKey}
+	now := Version{Number: j.Version, Spec: j.Spec, At: j.Changed, Description: j.Description}
 	if now.At == 0 {
 		now.At = j.Submitted
 	}

@@ -43,7 +43,7 @@ func fillCluster(h *history, hosts, tasks int) {
 	const perJob = 100
 	for n := range tasks / perJob {
 		uid := cluster.JobUID(n + 1)
-		h.append(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, IdempotencyKey: fmt.Sprint("key-", n), Spec: &cluster.JobSpec{
+		h.append(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: &cluster.JobSpec{
 			Name: cluster.JobID(fmt.Sprint("job-", n)), Pool: cluster.RootPool, Owner: "someone", Instances: perJob,
 			Labels: []cluster.KeyValue{{Key: "team", Value: "search"}},
 			Task: cluster.TaskSpec{
@@ -53,7 +53,9 @@ func fillCluster(h *history, hosts, tasks int) {
 					Env:     []cluster.KeyValue{{Key: "INPUT", Value: "somewhere"}},
 				}},
 			},
-		}}}})
+		}}}}, &cluster.RequestAnswered{Receipt: cluster.Receipt{
+			For: cluster.RequestKey{User: "someone", Key: fmt.Sprint("key-", n)}, Digest: make([]byte, 32), Jobs: []cluster.JobAnswer{{UID: uid, Version: 1, Created: true}},
+		}})
 		var placed, running []cluster.Event
 		for i := range perJob {
 			key := cluster.MakeTaskKey(uid, uint32(i))

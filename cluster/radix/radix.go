@@ -201,37 +201,3 @@ func (l *leaf[V]) ascend(from uint64, yield func(uint64, *V) bool) bool {
 	}
 	return true
 }
-
-// Before returns the record with the highest number below the given one, nil if there is none.
-func (m *Map[V]) Before(k uint64) *V {
-	if k == 0 {
-		return nil
-	}
-	return m.root.last(k - 1)
-}
-
-// last returns the last record below the node with a number up to the given one.
-func (n *node[V]) last(upTo uint64) *V {
-	if n == nil {
-		return nil
-	}
-	end := uint64(branches - 1)
-	if upTo>>n.shift>>width == n.some>>n.shift>>width {
-		end = upTo >> n.shift % branches
-	} else if upTo < n.some {
-		return nil
-	}
-	for i := int(end); i >= 0; i-- {
-		if l := n.leaves[i]; l != nil {
-			for j := branches - 1; j >= 0; j-- {
-				if v := l.records[j]; v != nil && l.prefix<<width|uint64(j) <= upTo {
-					return v
-				}
-			}
-		}
-		if v := n.nodes[i].last(upTo); v != nil {
-			return v
-		}
-	}
-	return nil
-}

@@ -32,6 +32,7 @@ type call struct {
 	from    string        // address of the caller
 	request proto.Message // the first message; nil until it is there
 	checked atomic.Int64  // when who was found out last, in unix nanoseconds
+	keyed   keyed
 }
 
 type callKey struct{}
@@ -92,11 +93,19 @@ func (g gate) admit(c *call, message any) error {
 	if r := m.ProtoReflect(); findBadText(r.Descriptor(), r.GetUnknown(), "", 0, &v) {
 		return v.Err()
 	}
+	if err := c.note(m); err != nil {
+		return err
+	}
 	adopt(c.who, m)
 	if c.request == nil {
 		c.request = m
 	}
-	if err := c.allow(g.s.Snapshot(), m); err != nil || !c.row.checked() {
+	in := g.s.Snapshot()
+	if err := c.allow(in, m); err != nil || !c.row.checked() {
+		return err
+	}
+	// What was carried out before has passed the check, and what it names may have gone since.
+	if err := c.keyed.find(in, g.s.config.Secrets); err != nil || c.keyed.receipt != nil {
 		return err
 	}
 	return g.check(m)

@@ -18,7 +18,7 @@ type jobService struct {
 
 // SubmitJob implements sluicev1.JobServiceServer.
 func (a *jobService) SubmitJob(ctx context.Context, r *sluicev1.SubmitJobRequest) (*sluicev1.SubmitJobResponse, error) {
-	answers, err := a.submit(ctx, []*sluicev1.JobSpec{r.Spec}, r.IdempotencyKey, single)
+	answers, err := a.submit(ctx, []*sluicev1.JobSpec{r.Spec}, single)
 	if err != nil {
 		return nil, err
 	}
@@ -27,25 +27,26 @@ func (a *jobService) SubmitJob(ctx context.Context, r *sluicev1.SubmitJobRequest
 
 // SubmitJobs implements sluicev1.JobServiceServer.
 func (a *jobService) SubmitJobs(ctx context.Context, r *sluicev1.SubmitJobsRequest) (*sluicev1.SubmitJobsResponse, error) {
-	answers, err := a.submit(ctx, r.Specs, r.IdempotencyKey, numbered)
+	answers, err := a.submit(ctx, r.Specs, numbered)
 	if err != nil {
 		return nil, err
 	}
 	return &sluicev1.SubmitJobsResponse{Jobs: answers}, nil
 }
 
-func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, key string, path func(int) string) ([]*sluicev1.SubmitJobResponse, error) {
-	sub := submission{key: key, path: path, ring: a.s.config.Secrets, wanted: wanted}
+func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, path func(int) string) ([]*sluicev1.SubmitJobResponse, error) {
+	sub := submission{key: callOf(ctx).keyed.key, path: path, ring: a.s.config.Secrets, wanted: wanted}
 	for i, p := range wanted {
 		sub.specs = append(sub.specs, jobSpecFrom(p, path(i), new(violations)))
 	}
-	if err := a.do(ctx, sub.run); err != nil {
+	jobs, _, err := a.once(ctx, sub.run)
+	if err != nil {
 		return nil, err
 	}
-	answers := make([]*sluicev1.SubmitJobResponse, len(sub.jobs))
-	for i, j := range sub.jobs {
+	answers := make([]*sluicev1.SubmitJobResponse, len(jobs))
+	for i, j := range jobs {
 		answers[i] = &sluicev1.SubmitJobResponse{
-			Name: string(j.Spec.Name), Uid: uint32(j.UID), Version: j.Version, Created: sub.created[i], Revision: j.Revision,
+			Name: wanted[i].GetName(), Uid: uint32(j.UID), Version: j.Version, Created: j.Created, Revision: j.Revision,
 		}
 	}
 	return answers, nil
@@ -54,30 +55,45 @@ func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, key
 // submission is the command that adds jobs, all or none.
 type submission struct {
 	specs []*cluster.JobSpec
-	key   string
+	key   cluster.RequestKey
 	path  func(int) string
 
 	ring   *Keyring
 	wanted []*sluicev1.JobSpec // what specs were made from, with the values of secrets
-
-	jobs    []*cluster.Job // as they are afterwards, for each spec
-	created []bool         // by this request, or by an earlier one with the same key
 }
 
-func (s *submission) run(tx *Tx) error {
-	again, err := s.repeats(tx.State())
-	if err != nil {
-		return err
+// run adds the jobs and returns what to answer of each.
+func (s *submission) run(tx *Tx) ([]cluster.JobAnswer, error) {
+	if old := tx.State().Receipt(s.key); old != nil {
+		if !s.made(tx.State(), old) {
+			return nil, keyConflict(s.key.Key)
+		}
+		return old.Jobs, nil
 	}
-	if !again {
-		if err := s.add(tx); err != nil {
-			return err
+	first := tx.State().NextJob()
+	if err := s.add(tx); err != nil {
+		return nil, err
+	}
+	answers := make([]cluster.JobAnswer, len(s.specs))
+	for i, spec := range s.specs {
+		j := tx.State().JobByName(spec.Name)
+		answers[i] = cluster.JobAnswer{UID: j.UID, Version: j.Version, Revision: j.Revision, Created: j.UID >= first}
+	}
+	return answers, nil
+}
+
+// made reports whether a receipt without a digest is for jobs such as these, which are there still.
+func (s *submission) made(in *cluster.State, r *cluster.Receipt) bool {
+	if len(r.Jobs) != len(s.specs) {
+		return false
+	}
+	for i, spec := range s.specs {
+		j := in.Job(r.Jobs[i].UID)
+		if j == nil || j.Spec.Name != spec.Name || j.Version == 1 && !s.same(j, i) {
+			return false
 		}
 	}
-	for _, spec := range s.specs {
-		s.jobs = append(s.jobs, tx.State().JobByName(spec.Name))
-	}
-	return nil
+	return true
 }
 
 // add emits the jobs that do not exist yet. A name in use is an error, save for the very same job.
@@ -87,14 +103,13 @@ func (s *submission) add(tx *Tx) error {
 	for i, spec := range s.specs {
 		spec.Pool = resolvePool(tx.State(), spec, child(s.path(i), "pool"), &wrong)
 		old := tx.State().JobByName(spec.Name)
-		s.created = append(s.created, old == nil)
 		switch {
 		case old == nil:
 			uid := tx.State().NextJob() + cluster.JobUID(len(fresh))
 			if err := s.ring.sealInto(uid, spec, nil, s.wanted[i], s.path(i)); err != nil {
 				return err
 			}
-			fresh = append(fresh, cluster.NewJob{UID: uid, Spec: spec, IdempotencyKey: s.key})
+			fresh = append(fresh, cluster.NewJob{UID: uid, Spec: spec})
 		case !s.same(old, i):
 			taken.Invalid(child(s.path(i), "name"),
 				"is %s: a job of that name exists with another spec: choose another name, update the job or delete it", quote(string(spec.Name)))
@@ -131,37 +146,6 @@ func checkAwaited(in *cluster.State, fresh []cluster.NewJob) error {
 		}
 	}
 	return nil
-}
-
-// repeats reports whether the request was carried out before, and refuses the key of another request. The jobs that one
-// request made follow each other by uid.
-func (s *submission) repeats(in *cluster.State) (bool, error) {
-	if s.key == "" || in.JobByIdempotencyKey(s.key) == nil {
-		return false, nil
-	}
-	conflict := fieldError(codes.AlreadyExists, "idempotency_key", "is %s: it was used for another request", quote(s.key))
-	made := map[cluster.JobID]bool{}
-	for j := in.JobByIdempotencyKey(s.key); j != nil && j.IdempotencyKey == s.key; j = in.Job(j.UID - 1) {
-		made[j.Spec.Name] = true
-	}
-	found := 0
-	for i, spec := range s.specs {
-		j := in.JobByName(spec.Name)
-		if j == nil || !made[spec.Name] && !s.same(j, i) {
-			return false, conflict
-		}
-		if made[spec.Name] {
-			found++
-			if j.Version == 1 && !s.same(j, i) {
-				return false, conflict
-			}
-		}
-		s.created = append(s.created, made[spec.Name])
-	}
-	if found < len(made) {
-		return false, conflict
-	}
-	return true, nil
 }
 
 // same reports whether a job is what the i-th spec of the request asks for.

@@ -97,7 +97,7 @@ func addToPlan(tx *Tx, ring *Keyring, specs []*sluicev1.JobSpec) (map[cluster.Jo
 		}
 	}
 	if len(fresh.specs) > 0 {
-		if err := fresh.run(tx); err != nil {
+		if err := fresh.add(tx); err != nil {
 			return nil, err
 		}
 	}

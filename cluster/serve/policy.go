@@ -19,6 +19,7 @@ type reading interface {
 	jobTable
 	Job(cluster.JobUID) *cluster.Job
 	Token(string) *cluster.Token
+	Receipt(cluster.RequestKey) *cluster.Receipt
 	Mode() cluster.Mode
 }
 

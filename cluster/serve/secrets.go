@@ -39,6 +39,7 @@ type sealer struct {
 	id string
 	cipher.AEAD
 	credentials []byte // key that credentials of controllers are made with
+	digests     []byte // key that digests of requests with secrets are made with
 }
 
 // ParseKeyring reads keys, one on a line: an id, a colon, and 32 bytes in base64. Lines that are empty or begin with "#"
@@ -72,7 +73,11 @@ func ParseKeyring(text string) (*Keyring, error) {
 		if err != nil {
 			return nil, err
 		}
-		ring.keys = append(ring.keys, sealer{id, aead, credentials})
+		digests, err := hkdf.Key(sha256.New, raw, nil, "sluice request digests", sha256.Size)
+		if err != nil {
+			return nil, err
+		}
+		ring.keys = append(ring.keys, sealer{id, aead, credentials, digests})
 	}
 	if len(ring.keys) == 0 {
 		return nil, errors.New("serve: there is no key: a line ID:KEY")

@@ -49,8 +49,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	requireViolation(t, err, codes.AlreadyExists, "idempotency_key", "another request")
 	require.Equal(t, 3, a.Snapshot().NumJobs())
 
-	// A request that came late, after the job was updated, still gets its answer.
-	_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: sleepJob("d"), IdempotencyKey: "d"})
+	// A request that came late, after the job was updated, still gets its answer, and another one none.
+	submitted, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: sleepJob("d"), IdempotencyKey: "d"})
 	require.NoError(t, err)
 	update := sleepJob("d")
 	update.Priority = 9
@@ -58,7 +58,11 @@ func TestIdempotencyKeys(t *testing.T) {
 	require.NoError(t, err)
 	late, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: sleepJob("d"), IdempotencyKey: "d"})
 	require.NoError(t, err)
-	require.Equal(t, uint64(2), late.Version)
+	requireSame(t, submitted, late)
+	other = sleepJob("d")
+	other.Instances = proto.Uint32(50)
+	_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: other, IdempotencyKey: "d"})
+	requireViolation(t, err, codes.AlreadyExists, "idempotency_key", "another request")
 }
 
 func TestDefaultPool(t *testing.T) {

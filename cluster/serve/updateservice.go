@@ -15,64 +15,70 @@ import (
 
 // UpdateJob implements sluicev1.JobServiceServer.
 func (a *jobService) UpdateJob(ctx context.Context, r *sluicev1.UpdateJobRequest) (*sluicev1.UpdateJobResponse, error) {
-	name, spec := r.Spec.GetName(), jobSpecFrom(r.Spec, "spec", new(violations))
-	var would *sluicev1.Job
-	job, err := a.changeJob(ctx, name, nil, func(tx *Tx, j *cluster.Job) error {
-		if spec.Pool == "" {
-			spec.Pool = j.Spec.Pool
+	spec := jobSpecFrom(r.Spec, "spec", new(violations))
+	var job *sluicev1.Job
+	answered, again, err := a.once(ctx, func(tx *Tx) ([]cluster.JobAnswer, error) {
+		j, err := findJob(tx.State(), r.Spec.GetName())
+		if err != nil {
+			return nil, err
 		}
-		if spec.Owner == "" {
-			spec.Owner, spec.Groups = j.Spec.Owner, j.Spec.Groups
+		if job, err = a.update(tx, j, spec, r); err != nil {
+			return nil, err
 		}
-		if again, err := repeatsUpdate(j, spec, r.IdempotencyKey); again || err != nil {
-			return err
-		}
-		if err := checkJobVersion(j, &r.ExpectedVersion); err != nil {
-			return err
-		}
-		if j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() {
-			return resourceError(codes.FailedPrecondition, "job", name, "it has ended or is being stopped")
-		}
-		if sameSpec(j.Spec, spec) && a.s.config.Secrets.sameSecrets(j, r.Spec) {
-			return nil
-		}
-		if err := a.s.config.Secrets.sealInto(j.UID, spec, j.Spec, r.Spec, "spec"); err != nil {
-			return err
-		}
-		if err := checkUpdate(j.Spec, spec); err != nil {
-			return err
-		}
-		if r.DryRun {
-			would = jobTo(j)
-			would.Spec = jobSpecTo(spec)
-			return nil
-		}
-		return tx.Emit(&cluster.JobUpdated{Job: j.UID, Spec: spec, Update: updateBy(j, spec), Description: r.Description, Key: r.IdempotencyKey})
+		return []cluster.JobAnswer{{UID: j.UID, Version: job.Version, Revision: job.Revision}}, nil
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if would != nil {
-		job = would
+	case again:
+		job = a.updated(answered[0], spec)
 	}
 	return &sluicev1.UpdateJobResponse{Job: job}, nil
 }
 
-// repeatsUpdate reports whether an update of that key was carried out before, and refuses the key of another one.
-func repeatsUpdate(j *cluster.Job, spec *cluster.JobSpec, key string) (bool, error) {
-	if key == "" {
-		return false, nil
+// update gives a job a new spec and returns it as it is then, or would be.
+func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sluicev1.UpdateJobRequest) (*sluicev1.Job, error) {
+	if spec.Pool == "" {
+		spec.Pool = j.Spec.Pool
 	}
-	for _, v := range j.Versions() {
-		switch {
-		case v.IdempotencyKey != key:
-		case !sameSpec(v.Spec, spec):
-			return false, fieldError(codes.AlreadyExists, "idempotency_key", "is %s: it was used for another request", quote(key))
-		default:
-			return true, nil
-		}
+	if spec.Owner == "" {
+		spec.Owner, spec.Groups = j.Spec.Owner, j.Spec.Groups
 	}
-	return false, nil
+	if err := checkJobVersion(j, &r.ExpectedVersion); err != nil {
+		return nil, err
+	}
+	if j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() {
+		return nil, resourceError(codes.FailedPrecondition, "job", r.Spec.GetName(), "it has ended or is being stopped")
+	}
+	if sameSpec(j.Spec, spec) && a.s.config.Secrets.sameSecrets(j, r.Spec) {
+		return jobTo(j), nil
+	}
+	if err := a.s.config.Secrets.sealInto(j.UID, spec, j.Spec, r.Spec, "spec"); err != nil {
+		return nil, err
+	}
+	if err := checkUpdate(j.Spec, spec); err != nil {
+		return nil, err
+	}
+	if r.DryRun {
+		would := jobTo(j)
+		would.Spec = jobSpecTo(spec)
+		return would, nil
+	}
+	if err := tx.Emit(&cluster.JobUpdated{Job: j.UID, Spec: spec, Update: updateBy(j, spec), Description: r.Description}); err != nil {
+		return nil, err
+	}
+	return jobTo(tx.State().Job(j.UID)), nil
+}
+
+// updated returns a job that was updated to a spec before, as it is now. Of one that has gone it returns what was answered
+// then, as far as that is known.
+func (a *jobService) updated(then cluster.JobAnswer, spec *cluster.JobSpec) *sluicev1.Job {
+	if j := a.s.Snapshot().Job(then.UID); j != nil {
+		return jobTo(j)
+	}
+	return &sluicev1.Job{
+		Name: string(spec.Name), Uid: uint32(then.UID), Spec: jobSpecTo(spec), Version: then.Version, Revision: then.Revision,
+	}
 }
 
 // updateBy returns the update that brings a job to a spec, nil where only the number of instances changes. An update that

@@ -27,7 +27,8 @@ folder examples holds files to begin with.
 
 Submitting is safe to repeat. Every invocation makes an idempotency key and
 repeats the request under it when the scheduler goes away in the middle; a script
-that may itself be run again gives its own with --idempotency-key.`,
+that may itself be run again gives its own with --idempotency-key, which holds
+for a day.`,
 		Args: wants("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			specs, err := readSpecs(a, args[0], jobfile.Jobs)
@@ -57,7 +58,7 @@ that may itself be run again gives its own with --idempotency-key.`,
 			return a.finishWait(cmd.Context(), c, names)
 		},
 	}
-	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key never submits twice")
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key does not submit twice within a day")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the jobs have ended; exit code 4 if one did not succeed")
 	return cmd
 }

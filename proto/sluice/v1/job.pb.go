@@ -497,8 +497,11 @@ type SubmitJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Spec  *JobSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Chosen by the client, up to 128 bytes. A repeated call with the same key
-	// returns what the first one did; the same key with another request is
-	// refused. Keys are kept for at least a day. Empty: none.
+	// returns what the first one did, also when the job has gone since; the same
+	// key with another request, of whatever kind, is refused. The keys of other
+	// callers do not matter. Keys are kept for a day, the last 100,000 of the
+	// cluster, and as many as answered for a million jobs. A request that was
+	// refused takes none. Empty: none.
 	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1268,7 +1271,9 @@ type UpdateJobRequest struct {
 	Spec *JobSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Required: the version that the new spec was made from.
 	ExpectedVersion uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
-	IdempotencyKey  string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// As in SubmitJobRequest; a repeated call returns the job as it is now, or,
+	// where it has gone, its spec, uid and version. A dry run takes no key.
+	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Kept in the job's history.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// Check the request and fill in defaults, and change nothing: the answer is
