@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"maps"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -93,10 +94,10 @@ func (w *jobWatch) showAll(s *cluster.Snapshot, first bool) error {
 				return err
 			}
 		case first:
-			w.message.Unchanged = append(w.message.Unchanged, uint32(j.UID))
-			if err := w.grow(4); err != nil {
+			if err := w.makeRoom(uidBytes); err != nil {
 				return err
 			}
+			w.message.Unchanged = append(w.message.Unchanged, uint32(j.UID))
 		}
 	}
 	return w.gone(missing)
@@ -136,9 +137,12 @@ func (w *jobWatch) showChanged(s *cluster.Snapshot, changes cluster.Changes) err
 
 func (w *jobWatch) show(s *cluster.Snapshot, j *cluster.Job, tasks bool) error {
 	record := jobTo(j)
-	w.message.Jobs = append(w.message.Jobs, record)
-	if err := w.grow(proto.Size(record)); err != nil || !tasks {
+	if err := w.makeRoom(proto.Size(record)); err != nil {
 		return err
+	}
+	w.message.Jobs = append(w.message.Jobs, record)
+	if !tasks {
+		return nil
 	}
 	for t := range s.TasksOf(j.UID, 0) {
 		if t.Key.IsCopy() {
@@ -153,24 +157,34 @@ func (w *jobWatch) show(s *cluster.Snapshot, j *cluster.Job, tasks bool) error {
 
 func (w *jobWatch) showTask(t *cluster.Task, j *cluster.Job) error {
 	record := taskTo(t, j)
+	if err := w.makeRoom(proto.Size(record)); err != nil {
+		return err
+	}
 	w.message.Tasks = append(w.message.Tasks, record)
-	return w.grow(proto.Size(record))
+	return nil
 }
 
 func (w *jobWatch) gone(uids map[cluster.JobUID]bool) error {
-	for uid := range uids {
+	for _, uid := range slices.Sorted(maps.Keys(uids)) {
+		if err := w.makeRoom(uidBytes); err != nil {
+			return err
+		}
 		w.message.Gone = append(w.message.Gone, uint32(uid))
 	}
-	slices.Sort(w.message.Gone)
-	return w.grow(4 * len(uids))
+	return nil
 }
 
-// grow counts what was added to the message and sends it on its way when it is large enough.
-func (w *jobWatch) grow(n int) error {
-	if w.bytes += n; w.bytes < maxPageBytes {
+// uidBytes is about what a uid takes in a message.
+const uidBytes = 4
+
+// makeRoom sends the message on its way if n bytes more would make it too large. It is called before something is added,
+// so that the message that step sends last, with the revision, is never empty because all has been sent.
+func (w *jobWatch) makeRoom(n int) error {
+	if w.bytes == 0 || w.bytes+n <= maxPageBytes {
+		w.bytes += n
 		return nil
 	}
 	m := w.message
-	w.message, w.bytes = &sluicev1.WatchJobsResponse{}, 0
+	w.message, w.bytes = &sluicev1.WatchJobsResponse{}, n
 	return w.send(m)
 }

@@ -1,0 +1,99 @@
+package serve
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// stateWatch is a state and one client's watch of its jobs, which knows nothing before.
+type stateWatch struct {
+	*cluster.State
+	jobWatch
+	first bool
+	sent  []*sluicev1.WatchJobsResponse
+}
+
+func newStateWatch(s *cluster.State, since uint64) *stateWatch {
+	w := &stateWatch{State: s, first: true}
+	w.jobWatch = jobWatch{
+		filter: newJobFilter(nil), who: &access.Caller{Free: true}, since: since, shown: map[cluster.JobUID]bool{},
+		send: func(m *sluicev1.WatchJobsResponse) error {
+			w.sent = append(w.sent, m)
+			return nil
+		},
+	}
+	return w
+}
+
+// next applies the events and returns what the client is sent.
+func (w *stateWatch) next(t *testing.T, events ...cluster.Event) []*sluicev1.WatchJobsResponse {
+	t.Helper()
+	applyTo(t, w.State, events...)
+	snapshot, changes := w.State.Snapshot()
+	w.sent = nil
+	require.NoError(t, w.step(snapshot, changes, false, w.first))
+	w.first = false
+	return w.sent
+}
+
+func applyTo(t *testing.T, s *cluster.State, events ...cluster.Event) {
+	t.Helper()
+	for _, e := range events {
+		require.NoError(t, s.Apply(cluster.Record{Seq: s.Seq() + 1, Event: e}))
+	}
+}
+
+// jobsOf are jobs from a uid on whose specs have about these sizes.
+func jobsOf(first cluster.JobUID, sizes ...int) *cluster.JobsSubmitted {
+	e := &cluster.JobsSubmitted{}
+	for i, n := range sizes {
+		uid := first + cluster.JobUID(i)
+		e.Jobs = append(e.Jobs, cluster.NewJob{UID: uid, Spec: &cluster.JobSpec{
+			Name: cluster.JobID(strings.Repeat("j", int(uid))), Pool: cluster.RootPool, Instances: 1,
+			Labels: []cluster.KeyValue{{Key: "text", Value: strings.Repeat("x", n)}},
+		}})
+	}
+	return e
+}
+
+// However the jobs fall into messages, the last one of a step, and no other, has the revision, and none is empty.
+func TestEachChangeIsClosedByItsRevision(t *testing.T) {
+	for name, sizes := range map[string][]int{
+		"small":          {1, 1},
+		"full":           {600_000, 600_000},
+		"full, and more": {600_000, 600_000, 1},
+		"one of a page":  {maxPageBytes},
+		"each of a page": {maxPageBytes, maxPageBytes},
+		"last of a page": {1, maxPageBytes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newStateWatch(cluster.NewState(), 0)
+			require.Len(t, w.next(t), 1)
+			shown := 0
+			sent := w.next(t, jobsOf(1, sizes...))
+			for i, m := range sent {
+				require.NotEmpty(t, m.Jobs)
+				shown += len(m.Jobs)
+				require.Equal(t, i == len(sent)-1, m.Revision != 0)
+				require.False(t, m.Synced)
+				require.True(t, len(m.Jobs) == 1 || proto.Size(m) <= maxPageBytes+1000)
+			}
+			require.Equal(t, len(sizes), shown)
+			require.Equal(t, w.Revision(), sent[len(sent)-1].Revision)
+
+			again := newStateWatch(w.State, 0).next(t)
+			for i, m := range again {
+				require.NotEmpty(t, m.Jobs)
+				require.Equal(t, i == len(again)-1, m.Revision != 0)
+				require.Equal(t, i == len(again)-1, m.Synced)
+			}
+		})
+	}
+}
