@@ -59,6 +59,9 @@ type jobWatch struct {
 func (w *jobWatch) step(s *cluster.Snapshot, changes cluster.Changes, all, first bool) error {
 	w.message, w.bytes, w.seen = &sluicev1.WatchJobsResponse{}, 0, w.who.Sight(s)
 	var err error
+	if w.since > s.Revision() { // of another history: the client knows nothing of this one
+		w.since = 0
+	}
 	if first || all {
 		err = w.showAll(s, first)
 	} else {

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
@@ -96,4 +98,45 @@ func TestEachChangeIsClosedByItsRevision(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a client knows from after a snapshot is not confirmed when that has been restored, however far the cluster has come
+// since.
+func TestWatchGoesOnAfterARestore(t *testing.T) {
+	s := cluster.NewState()
+	applyTo(t, s, jobsOf(1, 1, 1))
+	snapshot, _ := s.Snapshot()
+	var file bytes.Buffer
+	require.NoError(t, writeSnapshot(&file, snapshot))
+	applyTo(t, s, &cluster.JobStopping{Job: 2}, jobsOf(3, 1))
+	known := newStateWatch(s, 0).next(t)[0].Revision
+
+	restore := func(now cluster.Time) *cluster.State {
+		restored, err := ReadSnapshot(bytes.NewReader(file.Bytes()), now)
+		require.NoError(t, err)
+		return restored
+	}
+	const day = cluster.Time(24 * time.Hour)
+	for _, changes := range [][]cluster.Event{nil, {jobsOf(3, 1, 1, 1, 1)}} {
+		restored := restore(day)
+		applyTo(t, restored, changes...)
+		m := newStateWatch(restored, known).next(t)[0]
+		require.Len(t, m.Jobs, restored.NumJobs())
+		require.Empty(t, m.Unchanged)
+		require.Greater(t, m.Revision, known)
+
+		same := newStateWatch(restored, m.Revision).next(t)[0]
+		require.Len(t, same.Unchanged, restored.NumJobs())
+
+		later := newStateWatch(restore(2*day), m.Revision).next(t)[0]
+		require.Len(t, later.Jobs, 2)
+		require.Empty(t, later.Unchanged)
+	}
+
+	// A clock that is behind gives no revision that the snapshot has.
+	require.Greater(t, restore(0).Revision(), snapshot.Revision())
+	// A store that was put back by other means may not have come to where the client was.
+	m := newStateWatch(s, known+1).next(t)[0]
+	require.Len(t, m.Jobs, 3)
+	require.Empty(t, m.Unchanged)
 }

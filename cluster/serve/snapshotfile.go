@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -45,9 +46,12 @@ func writeSnapshot(w io.Writer, s *cluster.Snapshot) error {
 	return json.NewEncoder(w).Encode(end)
 }
 
-// ReadSnapshot reads what writeSnapshot wrote.
-func ReadSnapshot(r io.Reader) (*cluster.State, error) {
+// ReadSnapshot reads what writeSnapshot wrote, to go on from there. The cluster of which it is went on too, and gave out
+// revisions that nobody knows here: so all jobs get a new one that is later. It is taken from the present time in
+// microseconds, since a cluster does not give out a million revisions a second for long.
+func ReadSnapshot(r io.Reader, now cluster.Time) (*cluster.State, error) {
 	state, digest, parts := cluster.NewState(), sha256.New(), 0
+	var revision uint64
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<20), maxSnapshotLine)
 	for lines.Scan() {
@@ -63,6 +67,13 @@ func ReadSnapshot(r io.Reader) (*cluster.State, error) {
 		}
 		if (part.Header != nil) != (parts == 0) {
 			return nil, fmt.Errorf("%w: line %d is not in its place", errNotWhole, parts+1)
+		}
+		if h := part.Header; h != nil {
+			h.Revision = max(h.Revision+1, uint64(now)/uint64(time.Microsecond))
+			revision = h.Revision
+		}
+		for _, j := range part.Jobs {
+			j.Revision = revision
 		}
 		if err := state.Apply(cluster.Record{Event: part}); err != nil {
 			return nil, fmt.Errorf("serve: line %d of the snapshot: %w", parts+1, err)

@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
@@ -71,7 +73,7 @@ not run any more.`,
 				return exitError{exitUsage, err}
 			}
 			defer func() { _ = f.Close() }()
-			state, err := serve.ReadSnapshot(f)
+			state, err := serve.ReadSnapshot(f, cluster.Time(time.Now().UnixNano()))
 			if err != nil {
 				return exitError{exitUsage, fmt.Errorf("%s: %w", args[0], err)}
 			}

@@ -287,7 +287,9 @@ type Job struct {
 	// Counts the specs of the job from 1; for UpdateJobRequest.
 	Version uint64 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
 	// The revision of the last change to this job or one of its tasks. Revisions
-	// grow with every change to any job.
+	// grow with every change to any job. Restoring the cluster from a
+	// snapshot changes every job: its revision is then later than any before, also
+	// than those that were given out after the snapshot.
 	Revision   uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	TaskCounts []*TaskStateCount      `protobuf:"bytes,9,rep,name=task_counts,json=taskCounts,proto3" json:"task_counts,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -1396,7 +1398,8 @@ type WatchJobsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Filter *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Of the jobs that have not changed since this revision only the uids are
-	// sent at first. Zero: send everything.
+	// sent at first. Zero, or a revision that the cluster has not come to: send
+	// everything.
 	AfterRevision uint64 `protobuf:"varint,2,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
 	// Send the tasks of the matching jobs as well.
 	IncludeTasks  bool `protobuf:"varint,3,opt,name=include_tasks,json=includeTasks,proto3" json:"include_tasks,omitempty"`

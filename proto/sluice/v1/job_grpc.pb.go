@@ -61,7 +61,7 @@ type JobServiceClient interface {
 	// message of these with synced set; then each job again whenever it has
 	// changed. Changes in quick succession may arrive as one. A client that was
 	// cut off subscribes again with the last revision it saw and misses nothing,
-	// also when the scheduler was restarted.
+	// also when the scheduler was restarted, or restored from a snapshot.
 	WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error)
 	// Restarts instances in batches, as the update policy says.
 	RestartJob(ctx context.Context, in *RestartJobRequest, opts ...grpc.CallOption) (*RestartJobResponse, error)
@@ -240,7 +240,7 @@ type JobServiceServer interface {
 	// message of these with synced set; then each job again whenever it has
 	// changed. Changes in quick succession may arrive as one. A client that was
 	// cut off subscribes again with the last revision it saw and misses nothing,
-	// also when the scheduler was restarted.
+	// also when the scheduler was restarted, or restored from a snapshot.
 	WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error
 	// Restarts instances in batches, as the update policy says.
 	RestartJob(context.Context, *RestartJobRequest) (*RestartJobResponse, error)
