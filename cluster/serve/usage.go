@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"slices"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -25,9 +27,13 @@ func samplesFrom(r *sluicev1.UsageReport) []knowledge.Sample {
 	return samples
 }
 
-// takeUsage replaces what is known of the shard's runs.
+// takeUsage replaces what is known of the shard's runs. What a shard says of runs on hosts of others is left out.
 func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
-	samples, snapshot := samplesFrom(r), s.Snapshot()
+	snapshot := s.Snapshot()
+	samples := slices.DeleteFunc(samplesFrom(r), func(m knowledge.Sample) bool {
+		t := snapshot.Task(m.Run.Task)
+		return t == nil || t.Run != m.Run.Run || !t.State.Bound() || t.Host.Shard() != shard
+	})
 	s.offerSlack(shard, samples)
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()

@@ -71,3 +71,29 @@ func TestMeasuredUsageIsKnownOfHosts(t *testing.T) {
 		cluster.CPU: 1, cluster.Memory: 2, cluster.Disk: cluster.MaxAmount, cluster.Network: 125_000_001,
 	}, used.Fixed)
 }
+
+// A shard cannot say what is used on the hosts of another, nor take back what that one says.
+func TestAShardMeasuresItsOwnRunsOnly(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "a/h", 1)
+	a.submit(t, sleepJob("job"))
+	k := cluster.MakeTaskKey(1, 0)
+	require.Eventually(t, func() bool { return a.Snapshot().Task(k).State == cluster.TaskPlaced }, 10*time.Second, time.Millisecond)
+	a.emit(t, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+	using := func(run uint32, cpu int64) *sluicev1.UsageReport {
+		return &sluicev1.UsageReport{Runs: []*sluicev1.RunUsage{{
+			Run: &sluicev1.RunRef{JobUid: uint32(k.Job()), Instance: k.Instance(), Run: run}, CpuMilli: cpu,
+		}}}
+	}
+	a.takeUsage("b", using(1, 900))
+	require.Empty(t, a.hostUsage(a.Snapshot()))
+	a.takeUsage("a", using(1, 100))
+	a.takeUsage("b", using(1, 900))
+	used := a.hostUsage(a.Snapshot())
+	require.Len(t, used, 1)
+	require.Equal(t, int64(100), used["a/h"].Fixed[cluster.CPU])
+
+	a.takeUsage("a", using(2, 900)) // a run that there is not
+	used = a.hostUsage(a.Snapshot())
+	require.Equal(t, int64(100), used["a/h"].Fixed[cluster.CPU])
+}
