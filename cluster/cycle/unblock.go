@@ -168,7 +168,8 @@ func (p *Planner) raise(c *class) []Unblocker {
 				binds, bound = string(pool.RuleLimit), d.Limit
 			}
 			used := p.snap.Used(path)
-			if more := max(d.Allocation, used.In(d.Dimension)) + d.Demand - bound; binds != "" && more > 0 {
+			d.Allocation = max(d.Allocation, used.In(d.Dimension))
+			if more := d.Wanted() - bound; binds != "" && more > 0 {
 				all = append(all, Unblocker{Kind: RaisePool, Rule: binds, Pool: path, Dimension: d.Dimension, Amount: more})
 			}
 		}

@@ -39,6 +39,9 @@ type DimensionStatus struct {
 	Refused int64
 }
 
+// Wanted returns what the tasks ask for, running and waiting, saturating.
+func (s *DimensionStatus) Wanted() int64 { return sum(s.Allocation, s.Demand) }
+
 // Status describes all pools, by path. The caller owns it. Complexity: groups · depth of their leaves, and pools, times
 // dimensions.
 func (a *Admission) Status() []Status {
@@ -122,7 +125,7 @@ func (t *Tree) describe(i int32, counts []DimensionStatus) []DimensionStatus {
 			s.Limit = cluster.NoLimit
 		}
 		s.BoundBy = t.binds(i, d, func(n *node) []int64 { return n.entitled })
-		if s.BoundBy == "" && len(n.children) == 0 && s.Entitlement < sum(s.Allocation, s.Demand) {
+		if s.BoundBy == "" && len(n.children) == 0 && s.Entitlement < s.Wanted() {
 			s.BoundBy = n.pool.Path // its own limits keep something from being claimed
 		}
 		out = append(out, s)

@@ -2,6 +2,8 @@ package serve
 
 import (
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -296,6 +298,31 @@ func TestPoolStatus(t *testing.T) {
 		chain = append(chain, fmt.Sprint(b.Pool, b.Entitlement, b.Wanted))
 	}
 	require.Equal(t, []string{fmt.Sprint("root/a", 4000, 10000), fmt.Sprint("root", 6000, 20000)}, chain)
+}
+
+// What is wanted may be more than can be counted.
+func TestPoolStatusOfMoreThanCanBeCounted(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 6)
+	a.createPool(t, cpuClaim("root/a", 0, 4000))
+	for name, instances := range map[string]uint32{"few": 2, "huge": 100_000} {
+		spec := sleepJob(name)
+		spec.Pool, spec.Instances = "root/a", &instances
+		if name == "huge" {
+			spec.Task.Resources.CpuMilli = cluster.MaxAmount
+		}
+		a.submit(t, spec)
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Equal(c, int64(2000), a.pool(t, "root/a").Dimensions[0].Allocation)
+		why, err := a.tasks.ExplainTask(t.Context(), &sluicev1.ExplainTaskRequest{Job: "huge"})
+		require.NoError(c, err)
+		assert.Contains(c, strings.Join(why.GetWaiting().GetUnblockers(), "\n"), fmt.Sprint(math.MaxInt64-4000, " more cpu_milli for pool root/a"))
+		for _, b := range a.pool(t, "root/a").Dimensions[0].BoundChain {
+			assert.Equal(c, int64(math.MaxInt64), b.Wanted, b.Pool)
+		}
+		assert.NotEmpty(c, a.pool(t, "root/a").Dimensions[0].BoundChain)
+	}, 10*time.Second, 10*time.Millisecond)
 }
 
 // Who had to leave is told for whom, from which pool, at what price, and what the next best choice would have cost.

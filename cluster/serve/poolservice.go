@@ -236,7 +236,7 @@ func (s *Scheduler) boundChain(p cluster.PoolPath, d *sluicev1.PoolDimensionStat
 	for binds := cluster.PoolPath(d.BoundBy); binds.Covers(p) && p != ""; p = p.Parent() {
 		for _, of := range s.poolStatus(p).Dimensions {
 			if of.Dimension == d.Dimension {
-				chain = append(chain, &sluicev1.PoolBound{Pool: string(p), Entitlement: of.Entitlement, Wanted: of.Allocation + of.Demand})
+				chain = append(chain, &sluicev1.PoolBound{Pool: string(p), Entitlement: of.Entitlement, Wanted: of.Wanted()})
 			}
 		}
 	}
