@@ -126,6 +126,15 @@ func TestCallersSeeAndChangeWhatIsTheirs(t *testing.T) {
 	updated, err := a.jobs.UpdateJob(ops, &sluicev1.UpdateJobRequest{Spec: update, ExpectedVersion: 1})
 	require.NoError(t, err)
 	require.Equal(t, "ann", updated.Job.Spec.Owner, "an update that names no owner changes none")
+	require.Equal(t, []string{"red"}, updated.Job.Spec.Groups)
+	update.Groups = []string{"blue"}
+	_, err = a.jobs.UpdateJob(ann, &sluicev1.UpdateJobRequest{Spec: update, ExpectedVersion: updated.Job.Version})
+	require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
+	moved, err := a.jobs.UpdateJob(ops, &sluicev1.UpdateJobRequest{Spec: update, ExpectedVersion: updated.Job.Version})
+	require.NoError(t, err)
+	require.Equal(t, updated.Job.Version+1, moved.Job.Version)
+	require.Equal(t, "ann", moved.Job.Spec.Owner)
+	require.Equal(t, []string{"blue"}, moved.Job.Spec.Groups, "groups that are named count, also without an owner")
 	_, err = a.jobs.StopJob(ann, &sluicev1.StopJobRequest{Name: "job"})
 	require.NoError(t, err)
 }

@@ -42,7 +42,9 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 		spec.Pool = j.Spec.Pool
 	}
 	if spec.Owner == "" {
-		spec.Owner, spec.Groups = j.Spec.Owner, j.Spec.Groups
+		if spec.Owner = j.Spec.Owner; len(spec.Groups) == 0 {
+			spec.Groups = j.Spec.Groups
+		}
 	}
 	if err := checkJobVersion(j, &r.ExpectedVersion); err != nil {
 		return nil, err
