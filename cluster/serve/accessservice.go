@@ -165,15 +165,15 @@ func (a *accessService) ListRoles(context.Context, *sluicev1.ListRolesRequest) (
 
 // The rules of the service.
 
-// mayCreateToken: a caller makes tokens for himself, with no more groups than he has. A token makes no tokens, or revoking
-// it would be of no use.
+// mayCreateToken: a caller makes tokens for himself, with no more groups than he has. A token makes no tokens, an operator's
+// neither, or revoking it would be of no use.
 func mayCreateToken(in reading, who *access.Caller, request proto.Message) error {
 	r := request.(*sluicev1.CreateTokenRequest)
 	switch {
-	case who.Job == 0 && who.IsOperator(in):
-		return nil
 	case who.Token != "":
-		return denied(who, "make a token by means of a token", "a client certificate, or the role operator")
+		return denied(who, "make a token by means of a token", "a client certificate")
+	case who.IsOperator(in):
+		return nil
 	case r.GetUser() != "" && r.GetUser() != who.User:
 		return denied(who, "make tokens for "+quote(r.GetUser()), "the role operator")
 	case slices.ContainsFunc(r.GetGroups(), func(g string) bool { return !slices.Contains(who.Groups, g) }):

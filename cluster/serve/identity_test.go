@@ -3,11 +3,13 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -18,7 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -64,6 +68,22 @@ func (a *apiTest) as(t *testing.T, user string, groups ...string) context.Contex
 		ID: id, Hash: hashSecret(secret), User: user, Groups: groups, Expires: cluster.Time(time.Now().Add(time.Hour).UnixNano()),
 	}})
 	return showing(t.Context(), tokenText(id, secret))
+}
+
+// createToken makes a token as a user who shows a certificate.
+func (a *apiTest) createToken(t *testing.T, user string, groups []string, r *sluicev1.CreateTokenRequest) (*sluicev1.CreateTokenResponse, error) {
+	t.Helper()
+	chain := []*x509.Certificate{{Subject: pkix.Name{CommonName: user, Organization: groups}, NotAfter: time.Now().Add(time.Hour)}}
+	ctx := peer.NewContext(t.Context(), &peer.Peer{
+		Addr: &net.IPAddr{}, AuthInfo: credentials.TLSInfo{State: tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{chain}}},
+	})
+	service := &accessService{api: &api{s: a.Scheduler}}
+	info := &grpc.UnaryServerInfo{FullMethod: sluicev1.AccessService_CreateToken_FullMethodName}
+	answer, err := gate{s: a.Scheduler, check: service.check}.unary(ctx, r, info, func(ctx context.Context, r any) (any, error) {
+		return service.CreateToken(ctx, r.(*sluicev1.CreateTokenRequest))
+	})
+	made, _ := answer.(*sluicev1.CreateTokenResponse)
+	return made, err
 }
 
 func showing(ctx context.Context, token string) context.Context {
@@ -171,8 +191,10 @@ func TestAccessListsAreEnforced(t *testing.T) {
 func TestTokens(t *testing.T) {
 	a, _ := newGuarded(t, Limits{})
 	tokens := sluicev1.NewAccessServiceClient(a.conn)
-	ops := a.as(t, "olga", "ops")
-	made, err := tokens.CreateToken(ops, &sluicev1.CreateTokenRequest{User: "ann", Groups: []string{"red", "blue", "red"}, Note: "laptop"})
+	create := func(r *sluicev1.CreateTokenRequest) (*sluicev1.CreateTokenResponse, error) {
+		return a.createToken(t, "olga", []string{"ops"}, r)
+	}
+	made, err := create(&sluicev1.CreateTokenRequest{User: "ann", Groups: []string{"red", "blue", "red"}, Note: "laptop"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"blue", "red"}, made.Token.Groups)
 	ann := showing(t.Context(), made.Secret)
@@ -202,12 +224,14 @@ func TestTokens(t *testing.T) {
 		"note":      {User: "x", Note: string(make([]byte, 300))},
 		"job":       {User: "x", Job: "NO"},
 	} {
-		_, err := tokens.CreateToken(ops, r)
+		_, err := create(r)
 		require.Equal(t, codes.InvalidArgument, status.Code(err), "%s: %v", field, err)
 		require.Contains(t, violated(err), field)
 	}
-	_, err = tokens.CreateToken(ops, &sluicev1.CreateTokenRequest{User: "x", Job: "none"})
+	_, err = create(&sluicev1.CreateTokenRequest{User: "x", Job: "none"})
 	require.Equal(t, codes.NotFound, status.Code(err))
+	_, err = tokens.CreateToken(a.as(t, "olga", "ops"), &sluicev1.CreateTokenRequest{User: "x"})
+	require.Equal(t, codes.PermissionDenied, status.Code(err), "nor does an operator's token make tokens")
 }
 
 func TestRolesAreGrantedAndRevoked(t *testing.T) {

@@ -198,7 +198,8 @@ func TestPolicyOfWhatARequestAsksFor(t *testing.T) {
 			require.ErrorContains(t, err, tt.says, name)
 		}
 	}
-	byToken := &access.Caller{User: "sue", Token: "t"}
-	err := (&call{row: rows["sluice.v1.AccessService/CreateToken"], who: byToken}).allow(in, &sluicev1.CreateTokenRequest{})
-	require.ErrorContains(t, err, "by means of a token")
+	for _, byToken := range []*access.Caller{{User: "sue", Token: "t"}, {User: "olga", Groups: []string{"ops"}, Token: "t"}} {
+		err := (&call{row: rows["sluice.v1.AccessService/CreateToken"], who: byToken}).allow(in, &sluicev1.CreateTokenRequest{})
+		require.ErrorContains(t, err, "by means of a token", byToken.User)
+	}
 }

@@ -36,8 +36,8 @@ const (
 type AccessServiceClient interface {
 	// Who the server takes the caller for.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
-	// A token to act as a user. Callers make tokens for themselves with a
-	// certificate, operators for everybody.
+	// A token to act as a user. It takes a certificate: with one, callers make
+	// tokens for themselves, operators for everybody.
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
 	// The caller's own tokens; all of them for operators.
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
@@ -135,8 +135,8 @@ func (c *accessServiceClient) ListRoles(ctx context.Context, in *ListRolesReques
 type AccessServiceServer interface {
 	// Who the server takes the caller for.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
-	// A token to act as a user. Callers make tokens for themselves with a
-	// certificate, operators for everybody.
+	// A token to act as a user. It takes a certificate: with one, callers make
+	// tokens for themselves, operators for everybody.
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
 	// The caller's own tokens; all of them for operators.
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
