@@ -166,7 +166,7 @@ func newPoolDeleteCommand(a *app) *cobra.Command {
 	var version uint64
 	cmd := &cobra.Command{
 		Use:   "delete PATH",
-		Short: "Delete a pool that has no children and no jobs that go on",
+		Short: "Delete a pool that has no children and no jobs, ended ones included",
 		Args:  wants("PATH"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Path = args[0]

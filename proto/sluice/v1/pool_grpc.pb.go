@@ -39,7 +39,8 @@ type PoolServiceClient interface {
 	GetPool(ctx context.Context, in *GetPoolRequest, opts ...grpc.CallOption) (*GetPoolResponse, error)
 	ListPools(ctx context.Context, in *ListPoolsRequest, opts ...grpc.CallOption) (*ListPoolsResponse, error)
 	UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*UpdatePoolResponse, error)
-	// Only a pool without children and without jobs that have not ended.
+	// Only a pool without children and without jobs, ended ones included: delete
+	// those first.
 	DeletePool(ctx context.Context, in *DeletePoolRequest, opts ...grpc.CallOption) (*DeletePoolResponse, error)
 	// Running work finishes, new work is refused; or, with resume, the pool opens
 	// again.
@@ -147,7 +148,8 @@ type PoolServiceServer interface {
 	GetPool(context.Context, *GetPoolRequest) (*GetPoolResponse, error)
 	ListPools(context.Context, *ListPoolsRequest) (*ListPoolsResponse, error)
 	UpdatePool(context.Context, *UpdatePoolRequest) (*UpdatePoolResponse, error)
-	// Only a pool without children and without jobs that have not ended.
+	// Only a pool without children and without jobs, ended ones included: delete
+	// those first.
 	DeletePool(context.Context, *DeletePoolRequest) (*DeletePoolResponse, error)
 	// Running work finishes, new work is refused; or, with resume, the pool opens
 	// again.
