@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -143,11 +144,22 @@ func (b *bulkStream) answer(ctx context.Context, req *sluicev1.LogRequest) {
 			err = b.readLogs(ctx, req)
 		}
 		if err != nil {
-			done.Error = text(err.Error())
+			done.Error = text(b.tellable(err, req).Error())
 		}
 		_ = b.chunk(ctx, done) // fails after a cancel, and then nobody waits for it
 		return nil
 	})
+}
+
+// tellable returns what whoever asked for a log is told of an error: of one of the file system not the path, which is for this
+// machine's own log.
+func (b *bulkStream) tellable(err error, req *sluicev1.LogRequest) error {
+	var failed *fs.PathError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	b.log.Warn("an output cannot be read", "run", req.GetRun(), "error", err)
+	return fmt.Errorf("hostmgr: the output cannot be read: %w", failed.Err)
 }
 
 // chunk hands a chunk to the stream. It fails when the request has been cancelled.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -171,7 +172,7 @@ func TestLogsThatFail(t *testing.T) {
 	onBench(t, func(b *bench) {
 		b.driver.logs = map[hostmgr.LogStream]func(context.Context, hostmgr.LogRequest) io.Reader{
 			hostmgr.Stderr: func(context.Context, hostmgr.LogRequest) io.Reader {
-				return io.MultiReader(strings.NewReader("begun"), failing{})
+				return io.MultiReader(strings.NewReader("begun"), failing{errors.New("bad sector")})
 			},
 		}
 		b.begin()
@@ -183,15 +184,22 @@ func TestLogsThatFail(t *testing.T) {
 		got, _, problem := b.chunks(s, 2)
 		require.Equal(t, "begun", got[sluicev1.LogStream_LOG_STREAM_STDERR])
 		require.Equal(t, "bad sector", problem)
+		b.driver.logs[hostmgr.Stdout] = func(context.Context, hostmgr.LogRequest) io.Reader {
+			return failing{&fs.PathError{Op: "read", Path: "/var/lib/runs/1/stdout.0", Err: fs.ErrPermission}}
+		}
+		b.ask(s, &sluicev1.LogRequest{RequestId: 3, Stream: sluicev1.LogStream_LOG_STREAM_STDOUT})
+		_, _, problem = b.chunks(s, 3)
+		require.Contains(t, problem, "permission denied")
+		require.NotContains(t, problem, "/var/lib", "where a host manager keeps things is nobody's business")
 		require.NoError(t, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Log{Log: &sluicev1.LogRequest{RequestId: 4}}}))
 		_, _, problem = b.chunks(s, 4)
 		require.Contains(t, problem, "names no run")
 	})
 }
 
-type failing struct{}
+type failing struct{ err error }
 
-func (failing) Read([]byte) (int, error) { return 0, errors.New("bad sector") }
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // endless is a log that never ends, and that stops at its context only.
 type endless struct {

@@ -15,6 +15,9 @@ import (
 // ErrStopped is returned for commands that the writer will not run because it is stopping or has failed.
 var ErrStopped = errors.New("serve: the scheduler is stopping")
 
+// errJournal is what commands get that could not be made durable, with the journal's own error.
+var errJournal = errors.New("serve: the journal failed, stopping")
+
 // maxBatch bounds the commands that share one sync, and so the latency that a flood adds to each of them.
 const maxBatch = 512
 
@@ -117,7 +120,7 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 		w.preview(snapshot, changes)
 		if err := w.log.Append(records); err != nil {
 			// The state in memory is ahead of the journal now: nothing of it may be shown or acted on.
-			err = fmt.Errorf("serve: the journal failed, stopping: %w", err)
+			err = fmt.Errorf("%w: %w", errJournal, err)
 			for _, c := range batch {
 				c.done(err)
 			}

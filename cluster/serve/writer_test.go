@@ -40,7 +40,9 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 		return r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path}}) })
 	}
 	require.NoError(t, pool("root/a"))
-	require.ErrorIs(t, pool("root/b"), errBroken)
+	err := pool("root/b")
+	require.ErrorIs(t, err, errBroken)
+	require.NotContains(t, statusOf(err).Error(), errBroken.Error(), "callers are not told of the server's files")
 	require.NotNil(t, r.s.Snapshot().Pool("root/a"))
 	require.Nil(t, r.s.Snapshot().Pool("root/b"))
 	require.Error(t, pool("root/c"))

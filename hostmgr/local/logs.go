@@ -157,6 +157,11 @@ func (l *logReader) readSegment(p []byte) (int, error) {
 	if l.file == nil {
 		return 0, nil
 	}
+	// Behind its end a file is not asked: at offsets that no file can have that is an error, not its end.
+	info, err := l.file.Stat()
+	if err != nil || l.offset-l.start >= info.Size() {
+		return 0, err
+	}
 	n, err := l.file.ReadAt(p, l.offset-l.start)
 	l.offset += int64(n)
 	if errors.Is(err, io.EOF) {

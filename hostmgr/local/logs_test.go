@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,10 @@ func TestLogLaws(t *testing.T) {
 			offset := rapid.IntRange(0, len(all)).Draw(rt, "offset")
 			part, _ := read(int64(offset))
 			require.Equal(rt, all[max(offset, len(all)-len(kept)):], part)
+			behind := rapid.SampledFrom([]int64{int64(len(all)), 1e6, 1 << 50, math.MaxInt64}).Draw(rt, "behind the end")
+			part, end = read(behind)
+			require.Empty(rt, part)
+			require.Equal(rt, behind, end)
 		}
 		require.NoError(rt, folder.Close())
 	})
