@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -14,7 +15,8 @@ import (
 // call that was refused for who made it. Of a request it names what it is about and nothing else of it.
 func (s *Scheduler) audit(ctx context.Context, c *call, err error) {
 	code := status.Code(err)
-	if !c.row.audited && code != codes.Unauthenticated && code != codes.PermissionDenied {
+	refused := err != nil && c.refused.Load() || code == codes.Unauthenticated || code == codes.PermissionDenied
+	if !c.row.audited && !refused {
 		return
 	}
 	attrs := []slog.Attr{slog.String("call", strings.TrimPrefix(c.method, "/"+apiPackage+"."))}
@@ -61,16 +63,32 @@ func about(m protoreflect.Message) []slog.Attr {
 			}
 		case f.Message() != nil && auditedMessages[f.Name()]:
 			attrs = append(attrs, slog.Attr{Key: name, Value: slog.GroupValue(about(m.Get(f).Message())...)})
-		case f.Message() != nil || !auditedFields[f.Name()] || f.Kind() == protoreflect.BytesKind:
-		case f.Enum() != nil && !f.IsList():
-			if v := f.Enum().Values().ByNumber(m.Get(f).Enum()); v != nil {
-				attrs = append(attrs, slog.String(name, string(v.Name())))
-			}
+		case f.Message() != nil || !auditedFields[f.Name()] || f.Kind() == protoreflect.BytesKind: // nor any map: its entries are messages
 		case f.IsList():
-			attrs = append(attrs, slog.String(name, shorten(m.Get(f).String(), maxShownPath)))
+			attrs = append(attrs, slog.Any(name, aboutList(f, m.Get(f).List())))
 		default:
-			attrs = append(attrs, slog.String(name, shorten(m.Get(f).String(), maxShownPath)))
+			attrs = append(attrs, slog.String(name, aboutValue(f, m.Get(f))))
 		}
 	}
 	return attrs
+}
+
+// aboutList tells the elements of a list, as many as a valid one of groups may have.
+func aboutList(f protoreflect.FieldDescriptor, list protoreflect.List) (elements []string) {
+	for k := range min(list.Len(), maxGroups) {
+		elements = append(elements, aboutValue(f, list.Get(k)))
+	}
+	if more := list.Len() - maxGroups; more > 0 {
+		elements = append(elements, fmt.Sprintf("… and %d more", more))
+	}
+	return elements
+}
+
+func aboutValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	if f.Enum() != nil {
+		if word := f.Enum().Values().ByNumber(v.Enum()); word != nil {
+			return string(word.Name())
+		}
+	}
+	return shorten(v.String(), maxShownPath)
 }

@@ -33,6 +33,7 @@ type call struct {
 	request proto.Message // the first message; nil until it is there
 	checked atomic.Int64  // when who was found out last, in unix nanoseconds
 	keyed   keyed
+	refused atomic.Bool   // something was refused to the caller for who he is
 }
 
 type callKey struct{}
@@ -120,7 +121,11 @@ func (c *call) allow(in reading, message proto.Message) error {
 	if c.who.Free || c.row.public {
 		return nil
 	}
-	return c.row.rule(in, c.who, message)
+	err := c.row.rule(in, c.who, message)
+	if err != nil {
+		c.refused.Store(true)
+	}
+	return err
 }
 
 func (g gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {

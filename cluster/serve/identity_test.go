@@ -439,6 +439,13 @@ func TestAudit(t *testing.T) {
 	require.Error(t, err)
 	_, err = a.cluster.GetStatus(showing(t.Context(), "wrong"), &sluicev1.GetStatusRequest{})
 	require.Error(t, err)
+	spec.Groups = []string{"red", "blue"}
+	_, err = a.jobs.UpdateJob(a.as(t, "olga", "ops"), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+	require.NoError(t, err)
+	for _, name := range []string{"job", "none"} {
+		_, err = a.jobs.GetJob(a.as(t, "bob"), &sluicev1.GetJobRequest{Name: name})
+		require.Equal(t, codes.NotFound, status.Code(err))
+	}
 
 	var lines []map[string]any
 	for line := range bytes.Lines([]byte(audit.String())) {
@@ -446,7 +453,7 @@ func TestAudit(t *testing.T) {
 		require.NoError(t, json.Unmarshal(line, &fields))
 		lines = append(lines, fields)
 	}
-	require.Len(t, lines, 3, "reads that succeed are not told")
+	require.Len(t, lines, 5, "reads that succeed are not told, nor those of what nobody finds")
 	require.Equal(t, "JobService/SubmitJob", lines[0]["call"])
 	require.Equal(t, "ann", lines[0]["user"])
 	require.Equal(t, "OK", lines[0]["result"])
@@ -454,6 +461,9 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, "PermissionDenied", lines[1]["result"])
 	require.Equal(t, "s/h", lines[1]["about"].(map[string]any)["name"])
 	require.Equal(t, "Unauthenticated", lines[2]["result"])
+	require.Equal(t, []any{"red", "blue"}, lines[3]["about"].(map[string]any)["spec"].(map[string]any)["groups"])
+	require.Equal(t, "NotFound", lines[4]["result"])
+	require.Equal(t, "bob", lines[4]["user"])
 	require.NotContains(t, audit.String(), "canary")
 }
 
