@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -32,7 +33,7 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 	if err != nil {
 		return nil, err
 	}
-	answer := &sluicev1.ExplainTaskResponse{Task: a.measuredTask(t, j), Preempted: explainPreempted(a.s.Snapshot(), t)}
+	answer := &sluicev1.ExplainTaskResponse{Task: a.measuredTask(t, j), Preempted: explainPreempted(a.s.Snapshot(), t, callOf(ctx).who)}
 	switch {
 	case t.State.Terminal():
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Ended{Ended: &sluicev1.EndedExplanation{
@@ -65,17 +66,19 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 	return answer, nil
 }
 
-// explainPreempted says for whom the task was asked to leave, nil if it was not or has run again since.
-func explainPreempted(snap *cluster.Snapshot, t *cluster.Task) *sluicev1.PreemptionExplanation {
+// explainPreempted says for whom the task was asked to leave, as far as the caller may know; nil if it was not or has run again
+// since.
+func explainPreempted(snap *cluster.Snapshot, t *cluster.Task, who *access.Caller) *sluicev1.PreemptionExplanation {
 	p := t.Preempted
 	if p == nil || t.Placed > p.At {
 		return nil
 	}
-	x := &sluicev1.PreemptionExplanation{
-		BeneficiaryInstance: p.For.Instance(), BeneficiaryPool: string(p.ForPool), CostMs: p.Price, Time: timestamppb.New(p.At.Go()),
+	x := &sluicev1.PreemptionExplanation{CostMs: p.Price, Time: timestamppb.New(p.At.Go())}
+	if who.MayKnow(snap, p.ForPool) {
+		x.BeneficiaryPool = string(p.ForPool)
 	}
-	if j := snap.Job(p.For.Job()); j != nil {
-		x.BeneficiaryJob = string(j.Spec.Name)
+	if j := snap.Job(p.For.Job()); j != nil && who.MaySee(snap, j) {
+		x.BeneficiaryJob, x.BeneficiaryInstance = string(j.Spec.Name), p.For.Instance()
 	}
 	if p.NextHost != "" {
 		x.Alternatives = []*sluicev1.VictimAlternative{{Host: string(p.NextHost), CostMs: p.Next}}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/access"
 )
 
@@ -20,7 +21,7 @@ import (
 type gate struct {
 	s *Scheduler
 	// check refuses a request of the API.
-	check func(request proto.Message) error
+	check func(c *call, request proto.Message) error
 }
 
 // call is one call from outside, from its first byte to its answer.
@@ -33,7 +34,7 @@ type call struct {
 	request proto.Message // the first message; nil until it is there
 	checked atomic.Int64  // when who was found out last, in unix nanoseconds
 	keyed   keyed
-	refused atomic.Bool   // something was refused to the caller for who he is
+	refused atomic.Bool   // something was refused or kept from the caller for who he is
 }
 
 type callKey struct{}
@@ -102,14 +103,23 @@ func (g gate) admit(c *call, message any) error {
 		c.request = m
 	}
 	in := g.s.Snapshot()
-	if err := c.allow(in, m); err != nil || !c.row.checked() {
+	err := c.allow(in, m)
+	if !c.row.checked() {
 		return err
 	}
-	// What was carried out before has passed the check, and what it names may have gone since.
-	if err := c.keyed.find(in, g.s.config.Secrets); err != nil || c.keyed.receipt != nil {
-		return err
+	if err == nil {
+		// What was carried out before has passed the check, and what it names may have gone since.
+		if err := c.keyed.find(in, g.s.config.Secrets); err != nil || c.keyed.receipt != nil {
+			return err
+		}
 	}
-	return g.check(m)
+	// What is hidden from the caller is as if it were not there: then too, what is wrong with the request comes first.
+	if err == nil || status.Code(err) == codes.NotFound {
+		if bad := g.check(c, m); bad != nil {
+			return bad
+		}
+	}
+	return err
 }
 
 // allow reports whether the caller may do what he asks for as things are. It is asked once before the handler runs, and once
@@ -126,6 +136,39 @@ func (c *call) allow(in reading, message proto.Message) error {
 		c.refused.Store(true)
 	}
 	return err
+}
+
+// sight returns which jobs there are for the caller, where a request may only be about those.
+func (c *call) sight(in access.View) func(*cluster.Job) bool {
+	sees := c.who.Sight(in)
+	return func(j *cluster.Job) bool {
+		if sees(j) {
+			return true
+		}
+		c.refused.Store(true)
+		return false
+	}
+}
+
+// knowsPool reports whether there is such a pool for the caller: one that he may know, or in which, or below which, he may know
+// or see something. Complexity: the pools, and the jobs where he knows none of these.
+func (c *call) knowsPool(in *cluster.Snapshot, path cluster.PoolPath) bool {
+	if in.Pool(path) == nil {
+		return false
+	}
+	for p := range in.Pools() {
+		if within(p.Path, path) && c.who.MayKnow(in, p.Path) {
+			return true
+		}
+	}
+	sees := c.who.Sight(in)
+	for j := range in.Jobs(0) {
+		if within(j.Spec.Pool, path) && sees(j) {
+			return true
+		}
+	}
+	c.refused.Store(true)
+	return false
 }
 
 func (g gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {

@@ -467,23 +467,26 @@ func TestAudit(t *testing.T) {
 	require.NotContains(t, audit.String(), "canary")
 }
 
-// To stop a job with all that depend on it takes the right to stop each of them; where one is another's, none is stopped.
+// To stop a job with all that depend on it takes the right to stop each of them that the caller sees; where that is missing for one,
+// none is stopped. One that he may not see is left to what it waits for.
 func TestACascadeStopsOnlyWhatTheCallerMay(t *testing.T) {
 	a, _ := newGuarded(t, Limits{})
 	for _, user := range []string{"ann", "bob"} {
 		a.grant(t, cluster.Submitter, user, "root")
 	}
+	a.grant(t, cluster.Viewer, "bob", "root")
 	a.grant(t, cluster.PoolAdmin, "paul", "root/default")
 	ann, bob, paul := a.as(t, "ann"), a.as(t, "bob"), a.as(t, "paul")
 	submit := func(who context.Context, name, on string) {
 		t.Helper()
 		spec := sleepJob(name)
 		if on != "" {
-			spec.DependsOn = []*sluicev1.Dependency{{Job: on}}
+			spec.DependsOn = []*sluicev1.Dependency{{Job: on, Condition: sluicev1.Dependency_ENDED}}
 		}
 		_, err := a.jobs.SubmitJob(who, &sluicev1.SubmitJobRequest{Spec: spec})
 		require.NoError(t, err)
 	}
+	state := func(name cluster.JobID) cluster.JobState { return a.Snapshot().JobByName(name).State() }
 	stop := func(who context.Context, name string) error {
 		_, err := a.jobs.StopJob(who, &sluicev1.StopJobRequest{Name: name, Cascade: true})
 		return err
@@ -495,14 +498,30 @@ func TestACascadeStopsOnlyWhatTheCallerMay(t *testing.T) {
 
 	submit(ann, "third", "")
 	submit(ann, "fourth", "third")
-	submit(bob, "hidden", "fourth")
+	submit(bob, "bobs", "fourth")
+	binding := cluster.RoleBinding{Role: cluster.Viewer, User: "ann", Pool: cluster.RootPool}
+	a.emit(t, &cluster.RoleGranted{Binding: binding})
 	before := a.Snapshot().Seq()
 	err := stop(ann, "third")
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
-	require.NotContains(t, err.Error(), "hidden", "nor is she told what there is")
 	require.Equal(t, before, a.Snapshot().Seq())
+	a.emit(t, &cluster.RoleRevoked{Binding: binding})
+	require.NoError(t, stop(ann, "third"))
+	require.Equal(t, []cluster.JobState{cluster.JobKilled, cluster.JobKilled, cluster.JobPending}, []cluster.JobState{state("third"), state("fourth"), state("bobs")})
 	require.NoError(t, stop(paul, "third"))
-	require.Equal(t, cluster.JobKilled, a.Snapshot().JobByName("hidden").State())
+	require.Equal(t, cluster.JobKilled, state("bobs"))
+
+	// That another's job waits for one keeps it from being deleted, and no more is told.
+	submit(ann, "fifth", "")
+	submit(ann, "sixth", "")
+	spec := sleepJob("both")
+	spec.DependsOn = []*sluicev1.Dependency{{Job: "fifth", Condition: sluicev1.Dependency_ENDED}, {Job: "sixth", Condition: sluicev1.Dependency_ENDED}}
+	_, err = a.jobs.SubmitJob(bob, &sluicev1.SubmitJobRequest{Spec: spec})
+	require.NoError(t, err)
+	require.NoError(t, stop(ann, "fifth"))
+	_, err = a.jobs.DeleteJob(ann, &sluicev1.DeleteJobRequest{Name: "fifth"})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
+	require.NotContains(t, err.Error(), "both")
 }
 
 func TestPagesAreProtected(t *testing.T) {

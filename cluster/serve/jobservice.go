@@ -35,7 +35,7 @@ func (a *jobService) SubmitJobs(ctx context.Context, r *sluicev1.SubmitJobsReque
 }
 
 func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, path func(int) string) ([]*sluicev1.SubmitJobResponse, error) {
-	sub := submission{key: callOf(ctx).keyed.key, path: path, ring: a.s.config.Secrets, wanted: wanted}
+	sub := submission{call: callOf(ctx), key: callOf(ctx).keyed.key, path: path, ring: a.s.config.Secrets, wanted: wanted}
 	for i, p := range wanted {
 		sub.specs = append(sub.specs, jobSpecFrom(p, path(i), new(violations)))
 	}
@@ -54,6 +54,7 @@ func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, pat
 
 // submission is the command that adds jobs, all or none.
 type submission struct {
+	call  *call
 	specs []*cluster.JobSpec
 	key   cluster.RequestKey
 	path  func(int) string
@@ -96,8 +97,9 @@ func (s *submission) made(in *cluster.State, r *cluster.Receipt) bool {
 	return true
 }
 
-// add emits the jobs that do not exist yet. A name in use is an error, save for the very same job.
+// add emits the jobs that do not exist yet. A name in use is an error, save for the very same job, if the caller may see it.
 func (s *submission) add(tx *Tx) error {
+	sees := s.call.sight(tx.State())
 	var taken, wrong violations
 	var fresh []cluster.NewJob
 	for i, spec := range s.specs {
@@ -110,6 +112,8 @@ func (s *submission) add(tx *Tx) error {
 				return err
 			}
 			fresh = append(fresh, cluster.NewJob{UID: uid, Spec: spec})
+		case !sees(old):
+			taken.Invalid(child(s.path(i), "name"), "is %s: the name is taken: choose another", quote(string(spec.Name)))
 		case !s.same(old, i):
 			taken.Invalid(child(s.path(i), "name"),
 				"is %s: a job of that name exists with another spec: choose another name, update the job or delete it", quote(string(spec.Name)))
@@ -123,7 +127,7 @@ func (s *submission) add(tx *Tx) error {
 	case len(fresh) == 0:
 		return nil
 	}
-	if err := checkAwaited(tx.State(), fresh); err != nil {
+	if err := checkAwaited(tx.State(), fresh, sees); err != nil {
 		return err
 	}
 	if err := checkPending(tx.State(), fresh); err != nil {
@@ -132,15 +136,15 @@ func (s *submission) add(tx *Tx) error {
 	return tx.Emit(&cluster.JobsSubmitted{Jobs: fresh})
 }
 
-// checkAwaited refuses jobs that wait for one that was deleted since the request was checked.
-func checkAwaited(in *cluster.State, fresh []cluster.NewJob) error {
+// checkAwaited refuses jobs that wait for one that was deleted, or hidden from the caller, since the request was checked.
+func checkAwaited(in *cluster.State, fresh []cluster.NewJob, sees func(*cluster.Job) bool) error {
 	together := map[cluster.JobID]bool{}
 	for _, n := range fresh {
 		together[n.Spec.Name] = true
 	}
 	for _, n := range fresh {
 		for _, d := range n.Spec.DependsOn {
-			if !together[d.Job] && in.JobByName(d.Job) == nil {
+			if !together[d.Job] && !isThere(in, d.Job, sees) {
 				return resourceError(codes.FailedPrecondition, "job", string(n.Spec.Name), "it would wait for job %s, which is gone", quote(string(d.Job)))
 			}
 		}
@@ -178,11 +182,15 @@ func (a *jobService) GetJob(_ context.Context, r *sluicev1.GetJobRequest) (*slui
 // StopJob implements sluicev1.JobServiceServer.
 func (a *jobService) StopJob(ctx context.Context, r *sluicev1.StopJobRequest) (*sluicev1.StopJobResponse, error) {
 	job, err := a.changeJob(ctx, r.Name, r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
-		jobs := []*cluster.Job{j}
+		jobs, who := []*cluster.Job{j}, callOf(ctx).who
 		if r.Cascade {
-			jobs = append(jobs, rules.Dependents(tx.State(), j)...)
+			sees := who.Sight(tx.State())
+			for _, other := range rules.Dependents(tx.State(), j) {
+				if sees(other) {
+					jobs = append(jobs, other)
+				}
+			}
 		}
-		who := callOf(ctx).who
 		for _, other := range jobs[1:] {
 			if !other.Stopping && !other.State().Terminal() && !who.MayChange(tx.State(), other) {
 				return denied(who, "stop all jobs that depend on "+quote(r.Name), "their owner, or who administers their pools")
@@ -212,8 +220,11 @@ func (a *jobService) DeleteJob(ctx context.Context, r *sluicev1.DeleteJobRequest
 			return resourceError(codes.FailedPrecondition, "job", r.Name, "it has not ended: stop it first")
 		}
 		if waiting := tx.State().WaitingFor(j.Spec.Name); len(waiting) > 0 {
-			first := tx.State().Job(waiting[0]).Spec.Name
-			return resourceError(codes.FailedPrecondition, "job", r.Name, "job %s waits for it: stop that first", quote(string(first)))
+			first := tx.State().Job(waiting[0])
+			if !callOf(ctx).who.MaySee(tx.State(), first) {
+				return resourceError(codes.FailedPrecondition, "job", r.Name, "a job that the caller may not see waits for it: try again when that has ended")
+			}
+			return resourceError(codes.FailedPrecondition, "job", r.Name, "job %s waits for it: stop that first", quote(string(first.Spec.Name)))
 		}
 		err := tx.Emit(&cluster.JobDeleted{Job: j.UID})
 		revision = tx.State().Revision()

@@ -39,7 +39,7 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 	}
 	now := cluster.Time(time.Now().UnixNano())
 	tx := rules.Begin(fork, now)
-	jobs, err := addToPlan(tx, a.s.config.Secrets, r.Specs)
+	jobs, err := addToPlan(tx, callOf(ctx), a.s.config.Secrets, r.Specs)
 	if err != nil {
 		return nil, err
 	}
@@ -63,20 +63,21 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 	if out.Stats.Fault != "" {
 		return nil, fieldError(codes.InvalidArgument, "cost_model", "cannot be used: %s", out.Stats.Fault)
 	}
-	p := planned{snapshot: snapshot, planner: planner, jobs: jobs, seen: map[cluster.TaskKey]bool{}}
+	p := planned{snapshot: snapshot, planner: planner, jobs: jobs, sees: callOf(ctx).who.Sight(snapshot), shown: map[cluster.TaskKey]bool{}}
 	p.answer.Revision = a.s.Snapshot().Revision()
 	return p.describe(&out), nil
 }
 
-// addToPlan adds new jobs to the copy, and gives those that exist their new specs.
-func addToPlan(tx *Tx, ring *Keyring, specs []*sluicev1.JobSpec) (map[cluster.JobUID]bool, error) {
+// addToPlan adds new jobs to the copy, and gives those that exist their new specs. One that the caller may not see does not exist
+// for him: its name is taken, as when he submits.
+func addToPlan(tx *Tx, c *call, ring *Keyring, specs []*sluicev1.JobSpec) (map[cluster.JobUID]bool, error) {
 	var names []cluster.JobID
-	fresh := submission{path: numbered, ring: ring}
+	fresh, sees := submission{call: c, path: numbered, ring: ring}, c.sight(tx.State())
 	for i, p := range specs {
 		spec := jobSpecFrom(p, numbered(i), new(violations))
 		names = append(names, spec.Name)
 		old := tx.State().JobByName(spec.Name)
-		if old == nil {
+		if old == nil || !sees(old) {
 			fresh.specs, fresh.wanted = append(fresh.specs, spec), append(fresh.wanted, p)
 			continue
 		}
@@ -134,15 +135,24 @@ type planned struct {
 	snapshot *cluster.Snapshot
 	planner  *cycle.Supervisor
 	jobs     map[cluster.JobUID]bool
-	seen     map[cluster.TaskKey]bool
+	sees     func(*cluster.Job) bool
+	shown    map[cluster.TaskKey]bool
 	answer   sluicev1.PlanJobsResponse
 }
 
 func (p *planned) task(k cluster.TaskKey, host cluster.HostID, cost int64, reason string) *sluicev1.PlannedTask {
-	p.seen[k] = true
+	p.shown[k] = true
 	return &sluicev1.PlannedTask{
 		Job: string(p.snapshot.Job(k.Job()).Spec.Name), Instance: k.Instance(), Host: string(host), CostMs: cost, Reason: reason,
 	}
+}
+
+// victim is a task that makes room. Of one that the caller may not see only that much is told.
+func (p *planned) victim(v *cycle.Victim, to cluster.HostID, reason string) *sluicev1.PlannedTask {
+	if !p.sees(p.snapshot.Job(v.Task.Job())) {
+		return &sluicev1.PlannedTask{Reason: reason}
+	}
+	return p.task(v.Task, to, v.Preemption.Price, reason)
 }
 
 func (p *planned) describe(out *cycle.Output) *sluicev1.PlanJobsResponse {
@@ -156,7 +166,7 @@ func (p *planned) describe(out *cycle.Output) *sluicev1.PlanJobsResponse {
 	}
 	for _, uid := range slices.Sorted(maps.Keys(p.jobs)) {
 		for t := range p.snapshot.TasksOf(uid, 0) {
-			if t.State.Bound() || t.State.Terminal() || p.seen[t.Key] {
+			if t.State.Bound() || t.State.Terminal() || p.shown[t.Key] {
 				continue
 			}
 			why, known := p.planner.WhyWaiting(t.Key)
@@ -176,14 +186,17 @@ func (p *planned) displacement(d *cycle.Displacement) {
 			p.answer.Placements = append(p.answer.Placements, p.task(h.Task, h.Hold.Host, 0, plannedLater))
 		}
 	}
-	for _, v := range d.Victims {
+	for i := range d.Victims {
+		v := &d.Victims[i]
 		from := p.snapshot.Task(v.Task).Host
 		if v.Hold == nil {
-			p.answer.Preemptions = append(p.answer.Preemptions, p.task(v.Task, from, v.Preemption.Price, string(cluster.ReasonPreempted)))
+			p.answer.Preemptions = append(p.answer.Preemptions, p.victim(v, from, string(cluster.ReasonPreempted)))
 			continue
 		}
-		moves := p.task(v.Task, v.Hold.Host, v.Preemption.Price, plannedMove)
-		moves.FromHost = string(from)
+		moves := p.victim(v, v.Hold.Host, plannedMove)
+		if moves.Job != "" {
+			moves.FromHost = string(from)
+		}
 		p.answer.Migrations = append(p.answer.Migrations, moves)
 	}
 }

@@ -46,7 +46,7 @@ var rows = map[string]row{
 	"sluice.v1.JobService/SubmitJobs":      change(maySubmit),
 	"sluice.v1.JobService/GetJob":          read(mayReadJob),
 	"sluice.v1.JobService/ListJobs":        read(whoeverIdentified), // only jobs that the caller may see
-	"sluice.v1.JobService/StopJob":         change(mayChangeJob),    // and, with cascade, each of the others
+	"sluice.v1.JobService/StopJob":         change(mayChangeJob),    // and, with cascade, each of the others that the caller may see
 	"sluice.v1.JobService/DeleteJob":       change(mayChangeJob),
 	"sluice.v1.JobService/UpdateJob":       change(mayUpdateJob),
 	"sluice.v1.JobService/WatchJobs":       watch(whoeverIdentified), // only jobs that the caller may see
@@ -279,7 +279,7 @@ func poolPathOf(request proto.Message) cluster.PoolPath {
 
 func mayKnowPool(in reading, who *access.Caller, request proto.Message) error {
 	if p := poolPathOf(request); !who.MayKnow(in, p) {
-		return resourceError(codes.NotFound, "pool", string(p), "there is no such pool")
+		return noPool(string(p))
 	}
 	return nil
 }

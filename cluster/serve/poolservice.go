@@ -174,17 +174,15 @@ func (a *poolService) ListPools(ctx context.Context, r *sluicev1.ListPoolsReques
 	if err != nil {
 		return nil, err
 	}
-	s := a.s.Snapshot()
-	if r.Path != "" {
-		if _, err := findPool(s, r.Path, nil); err != nil {
-			return nil, err
-		}
+	s, c := a.s.Snapshot(), callOf(ctx)
+	if r.Path != "" && !c.knowsPool(s, cluster.PoolPath(r.Path)) {
+		return nil, noPool(r.Path)
 	}
-	totals, who := poolTotals(s), callOf(ctx).who
+	totals := poolTotals(s)
 	answer := &sluicev1.ListPoolsResponse{}
 	last := ""
 	for p := range s.Pools() {
-		if string(p.Path) <= page.after || r.Path != "" && !within(p.Path, cluster.PoolPath(r.Path)) || !who.MayKnow(s, p.Path) {
+		if string(p.Path) <= page.after || r.Path != "" && !within(p.Path, cluster.PoolPath(r.Path)) || !c.who.MayKnow(s, p.Path) {
 			continue
 		}
 		record := totals.describe(s, p, a.s.poolStatus(p.Path))
@@ -207,11 +205,15 @@ func findPool(in poolTable, path string, version *uint64) (*cluster.Pool, error)
 	p := in.Pool(cluster.PoolPath(path))
 	switch {
 	case p == nil:
-		return nil, resourceError(codes.NotFound, "pool", path, "there is no such pool")
+		return nil, noPool(path)
 	case version != nil && *version != p.Version:
 		return nil, resourceError(codes.Aborted, "pool", path, "its version is %d, not %d: get it and decide anew", p.Version, *version)
 	}
 	return p, nil
+}
+
+func noPool(path string) error {
+	return resourceError(codes.NotFound, "pool", path, "there is no such pool")
 }
 
 // activeJob returns a job in the pool that has not ended, nil if there is none.

@@ -40,7 +40,7 @@ func single(int) string { return "spec" }
 func numbered(i int) string { return item("specs", i) }
 
 // checkSubmission validates the specs of a request, which are submitted together.
-func (a *api) checkSubmission(specs []*sluicev1.JobSpec, path func(int) string, v *violations) {
+func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int) string, v *violations) {
 	switch {
 	case len(specs) == 0:
 		v.Invalid("specs", "is required: at least one job")
@@ -75,16 +75,17 @@ func (a *api) checkSubmission(specs []*sluicev1.JobSpec, path func(int) string, 
 	if instances > maxGraphInstances {
 		v.Invalid("specs", "have %d instances together: at most %d", instances, maxGraphInstances)
 	}
-	g := dependencies{specs: specs, path: path, first: first, snapshot: snapshot, v: v}
+	g := dependencies{specs: specs, path: path, first: first, snapshot: snapshot, sees: c.sight(snapshot), v: v}
 	g.check()
 }
 
-// dependencies checks that what the jobs of a request wait for exists and does not, in the end, wait for them.
+// dependencies checks that what the jobs of a request wait for exists for the caller and does not, in the end, wait for them.
 type dependencies struct {
 	specs    []*sluicev1.JobSpec
 	path     func(int) string
 	first    map[string]int // by name
 	snapshot *cluster.Snapshot
+	sees     func(*cluster.Job) bool
 	v        *violations
 
 	state []visit
@@ -119,7 +120,7 @@ func (g *dependencies) visit(i int) {
 		switch {
 		case !here && d.GetJob() == "":
 			g.v.Invalid(at, "is required: the name of a job")
-		case !here && g.snapshot.JobByName(cluster.JobID(d.Job)) == nil:
+		case !here && !isThere(g.snapshot, cluster.JobID(d.Job), g.sees):
 			g.v.Invalid(at, "is %s: there is no such job, neither in this request nor submitted before", quote(d.Job))
 		case here && g.state[next] == visiting:
 			g.v.Invalid(at, "closes a cycle of dependencies: %s", g.cycle(next))
@@ -129,6 +130,12 @@ func (g *dependencies) visit(i int) {
 	}
 	g.trail = g.trail[:len(g.trail)-1]
 	g.state[i] = visited
+}
+
+// isThere reports whether there is a job of that name for who sees only some.
+func isThere(in jobTable, name cluster.JobID, sees func(*cluster.Job) bool) bool {
+	j := in.JobByName(name)
+	return j != nil && sees(j)
 }
 
 // cycle names the jobs on the trail from the given one on, and that one again.

@@ -10,28 +10,28 @@ import (
 // check refuses a request of the API that asks for what the server does not know, does not support or does not allow,
 // with all that is wrong in one error. It runs before every handler, so that handlers convert without looking back;
 // what depends on the state is looked up in the latest snapshot, and decided once more where the state is changed.
-func (a *api) check(request proto.Message) error {
+func (a *api) check(c *call, request proto.Message) error {
 	var v violations
 	m := request.ProtoReflect()
 	if findBadText(m.Descriptor(), m.GetUnknown(), "", 0, &v) {
 		return v.Err() // the rest of the request was not decoded
 	}
 	inspect(m, "", &v)
-	a.validate(request, &v)
+	a.validate(c, request, &v)
 	return v.Err()
 }
 
-func (a *api) validate(request proto.Message, v *violations) {
+func (a *api) validate(c *call, request proto.Message, v *violations) {
 	switch r := request.(type) {
 	case *sluicev1.SubmitJobRequest:
 		checkText(r.IdempotencyKey, "idempotency_key", maxIdempotencyKey, v)
-		a.checkSubmission([]*sluicev1.JobSpec{r.Spec}, single, v)
+		a.checkSubmission(c, []*sluicev1.JobSpec{r.Spec}, single, v)
 	case *sluicev1.SubmitJobsRequest:
 		checkText(r.IdempotencyKey, "idempotency_key", maxIdempotencyKey, v)
-		a.checkSubmission(r.Specs, numbered, v)
+		a.checkSubmission(c, r.Specs, numbered, v)
 	case *sluicev1.PlanJobsRequest:
 		checkText(r.CostModel, "cost_model", maxReason, v)
-		a.checkSubmission(r.Specs, numbered, v)
+		a.checkSubmission(c, r.Specs, numbered, v)
 		if n := instancesOf(r.Specs); n > maxPlanned {
 			v.Invalid("specs", "have %d instances together: a plan shows at most %d", n, maxPlanned)
 		}
@@ -59,10 +59,10 @@ func (a *api) validate(request proto.Message, v *violations) {
 	case *sluicev1.DeleteJobRequest:
 		checkName(r.Name, "name", v)
 	case *sluicev1.ListJobsRequest:
-		a.checkFilter(r.Filter, v)
+		a.checkFilter(c, r.Filter, v)
 		checkPage(r, v)
 	case *sluicev1.WatchJobsRequest:
-		a.checkFilter(r.Filter, v)
+		a.checkFilter(c, r.Filter, v)
 
 	case *sluicev1.ListTasksRequest:
 		if r.Job != "" {
@@ -154,11 +154,11 @@ func checkPoolSpec(p *sluicev1.PoolSpec, v *violations) {
 	poolFrom(p, "spec", v)
 }
 
-func (a *api) checkFilter(f *sluicev1.JobFilter, v *violations) {
+func (a *api) checkFilter(c *call, f *sluicev1.JobFilter, v *violations) {
 	if len(f.GetNames()) > maxFilterNames {
 		v.Invalid("filter.names", "has %d entries: at most %d", len(f.Names), maxFilterNames)
 	}
-	if p := f.GetPool(); p != "" && checkPoolPath(p, "filter.pool", v) && a.s.Snapshot().Pool(cluster.PoolPath(p)) == nil {
+	if p := f.GetPool(); p != "" && checkPoolPath(p, "filter.pool", v) && !c.knowsPool(a.s.Snapshot(), cluster.PoolPath(p)) {
 		v.Invalid("filter.pool", "is %s: there is no such pool", quote(p))
 	}
 }

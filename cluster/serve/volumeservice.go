@@ -43,7 +43,7 @@ func volumesOf(s *cluster.Snapshot, from cluster.HostID) iter.Seq2[*cluster.Host
 
 // ListVolumes implements sluicev1.VolumeServiceServer. Complexity: the hosts from the beginning of the page on that it takes
 // to fill it, with their tasks.
-func (a *volumeService) ListVolumes(_ context.Context, r *sluicev1.ListVolumesRequest) (*sluicev1.ListVolumesResponse, error) {
+func (a *volumeService) ListVolumes(ctx context.Context, r *sluicev1.ListVolumesRequest) (*sluicev1.ListVolumesResponse, error) {
 	page, err := openPage(r)
 	if err != nil {
 		return nil, err
@@ -53,13 +53,14 @@ func (a *volumeService) ListVolumes(_ context.Context, r *sluicev1.ListVolumesRe
 	if host, name, ok := strings.Cut(page.after, "\n"); ok {
 		after = place{cluster.HostID(host), name}
 	}
+	sees := callOf(ctx).who.Sight(s)
 	answer := &sluicev1.ListVolumesResponse{}
 	last := ""
 	for h, v := range volumesOf(s, after.host) {
 		if h.ID == after.host && v.Name <= after.name || r.Host != "" && string(h.ID) != r.Host {
 			continue
 		}
-		record := heldTo(s, h, v)
+		record := heldTo(s, h, v, sees)
 		if !page.Add(record) {
 			answer.NextPageToken = page.Token(last)
 			break
@@ -71,13 +72,13 @@ func (a *volumeService) ListVolumes(_ context.Context, r *sluicev1.ListVolumesRe
 }
 
 // GetVolume implements sluicev1.VolumeServiceServer.
-func (a *volumeService) GetVolume(_ context.Context, r *sluicev1.GetVolumeRequest) (*sluicev1.GetVolumeResponse, error) {
+func (a *volumeService) GetVolume(ctx context.Context, r *sluicev1.GetVolumeRequest) (*sluicev1.GetVolumeResponse, error) {
 	s := a.s.Snapshot()
 	h, v, err := findVolume(s, r.Name, r.Host)
 	if err != nil {
 		return nil, err
 	}
-	return &sluicev1.GetVolumeResponse{Volume: heldTo(s, h, v)}, nil
+	return &sluicev1.GetVolumeResponse{Volume: heldTo(s, h, v, callOf(ctx).who.Sight(s))}, nil
 }
 
 // deleteTimeout bounds how long a host manager may take to destroy a volume.
@@ -142,12 +143,15 @@ func userOf(s *cluster.Snapshot, h *cluster.Host, volume string) *cluster.Task {
 	return nil
 }
 
-func heldTo(s *cluster.Snapshot, h *cluster.Host, v cluster.HeldVolume) *sluicev1.Volume {
+// heldTo describes a volume, with who uses it if the caller sees that job.
+func heldTo(s *cluster.Snapshot, h *cluster.Host, v cluster.HeldVolume, sees func(*cluster.Job) bool) *sluicev1.Volume {
 	p := &sluicev1.Volume{
 		Spec: &sluicev1.VolumeSpec{Name: v.Name, Bytes: v.Bytes}, State: sluicev1.VolumeState_VOLUME_STATE_READY, Host: string(h.ID),
 	}
 	if t := userOf(s, h, v.Name); t != nil {
-		p.UsedByJob, p.UsedByInstance = string(s.Job(t.Key.Job()).Spec.Name), t.Key.Instance()
+		if j := s.Job(t.Key.Job()); sees(j) {
+			p.UsedByJob, p.UsedByInstance = string(j.Spec.Name), t.Key.Instance()
+		}
 	}
 	return p
 }

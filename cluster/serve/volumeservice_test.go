@@ -134,6 +134,9 @@ func TestAVolumeThatIsUsed(t *testing.T) {
 	got, err := volumes.GetVolume(t.Context(), &sluicev1.GetVolumeRequest{Name: "db-0"})
 	require.NoError(t, err)
 	require.Equal(t, "work", got.Volume.UsedByJob)
+	s := r.s.Snapshot()
+	hidden := heldTo(s, s.Host(h.ID), cluster.HeldVolume{Name: "db-0"}, func(*cluster.Job) bool { return false })
+	require.Empty(t, hidden.UsedByJob, "the caller may not see it")
 }
 
 func TestVolumesThatMakeNoSense(t *testing.T) {

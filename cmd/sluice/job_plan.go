@@ -44,6 +44,10 @@ func planTable(w io.Writer, res *sluicev1.PlanJobsResponse) {
 	var rows [][]string
 	add := func(what string, tasks []*sluicev1.PlannedTask) {
 		for _, t := range tasks {
+			if t.GetJob() == "" { // one that the caller may not see
+				rows = append(rows, []string{"-", what, "-", "-", t.GetReason()})
+				continue
+			}
 			host := t.GetHost()
 			if from := t.GetFromHost(); from != "" {
 				host = from + " to " + host

@@ -60,8 +60,11 @@ func preempted(w io.Writer, p *sluicev1.PreemptionExplanation) {
 		fmt.Fprintf(w, "\nasked to leave because others use what it had, which costs %d ms\n", p.GetCostMs())
 		return
 	}
-	fmt.Fprintf(w, "\nasked to leave for %s/%d of pool %s, which costs %d ms\n",
-		p.GetBeneficiaryJob(), p.GetBeneficiaryInstance(), p.GetBeneficiaryPool(), p.GetCostMs())
+	whom := "a task" // of a job that the caller may not see, or that is gone
+	if p.GetBeneficiaryJob() != "" {
+		whom = fmt.Sprintf("%s/%d", p.GetBeneficiaryJob(), p.GetBeneficiaryInstance())
+	}
+	fmt.Fprintf(w, "\nasked to leave for %s of pool %s, which costs %d ms\n", whom, p.GetBeneficiaryPool(), p.GetCostMs())
 	for _, alt := range p.GetAlternatives() {
 		fmt.Fprintf(w, "next best: room on %s for %d ms\n", alt.GetHost(), alt.GetCostMs())
 	}

@@ -564,7 +564,8 @@ func (x *EndedExplanation) GetMessage() string {
 	return ""
 }
 
-// PreemptionExplanation says for whom a task was stopped.
+// PreemptionExplanation says for whom a task was stopped. The job and the pool
+// are left out where the caller may not know of them.
 type PreemptionExplanation struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	BeneficiaryJob      string                 `protobuf:"bytes,1,opt,name=beneficiary_job,json=beneficiaryJob,proto3" json:"beneficiary_job,omitempty"`

@@ -1051,7 +1051,7 @@ type StopJobRequest struct {
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Refused with ABORTED if the job has another version. Unset: any.
 	ExpectedVersion *uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	// Stop the jobs that depend on it as well.
+	// Stop the jobs that depend on it as well, of those that the caller may see.
 	Cascade bool `protobuf:"varint,3,opt,name=cascade,proto3" json:"cascade,omitempty"`
 	// Overrides the job's kill grace. Unset: kill_grace.
 	Grace         *durationpb.Duration `protobuf:"bytes,4,opt,name=grace,proto3" json:"grace,omitempty"`
@@ -2198,9 +2198,11 @@ func (x *PlanJobsResponse) GetRevision() uint64 {
 }
 
 type PlannedTask struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Job      string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Instance uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: one that would be stopped or moved and that the caller may not see.
+	// Only the reason is told of it.
+	Job      string `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Instance uint32 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Where it would start, or is being stopped. Empty: waits.
 	Host          string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
 	FromHost      string `protobuf:"bytes,4,opt,name=from_host,json=fromHost,proto3" json:"from_host,omitempty"`
