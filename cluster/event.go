@@ -52,13 +52,14 @@ type (
 		Begins bool   `cbor:",omitempty"`
 	}
 	// TaskUpdated brings a task to a version of its job's spec: at once where nothing runs, or InPlace; else its run ends,
-	// and the next one has it.
+	// and the next one has it. With Later the run that there is goes on, or to the end that it was told of.
 	TaskUpdated struct {
 		Task    TaskKey
 		Version uint64
 		InPlace bool `cbor:",omitempty"`
 		Revive  bool `cbor:",omitempty"` // a task that has ended waits again
 		Again   bool `cbor:",omitempty"` // since its run of this version failed, which counts
+		Later   bool `cbor:",omitempty"`
 		Reason  Reason
 	}
 	// JobStopping sets the goal of a job to KILLED. Waiting tasks become KILLED at once and bound ones KILLING.

@@ -117,6 +117,9 @@ func (b Backoff) After(failures uint32) time.Duration {
 	return min(wait, b.Max)
 }
 
+// Wants reports whether the job is to have an instance of that number. A daemon has any that some host needs.
+func (s *JobSpec) Wants(instance uint32) bool { return s.Type == Daemon || instance < s.Instances }
+
 // Core reports whether the instance is one of those that start together.
 func (s *JobSpec) Core(instance uint32) bool { return s.Gang != nil && instance < s.Gang.Minimum }
 

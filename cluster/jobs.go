@@ -162,7 +162,7 @@ func (s *State) follow(at Time, j *Job) (left uint32) {
 			next := *t
 			next.Version, next.Next = j.Version, 0
 			s.setTask(at, t, &next, j)
-		case t.Key.Instance() < j.Spec.Instances && t.Copy == nil:
+		case j.Spec.Wants(t.Key.Instance()) && t.Copy == nil && !t.Removed:
 			left++
 		}
 	}

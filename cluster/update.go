@@ -109,8 +109,8 @@ type Update struct {
 	Next   uint32   `cbor:",omitempty"`
 	Active []uint32 `cbor:",omitempty"` // instances that were touched and are not good yet, sorted
 	Failed []uint32 `cbor:",omitempty"` // instances that failed, sorted
-	Total  uint32   `cbor:",omitempty"` // instances that there were to change when it began
-	Begun  uint32   `cbor:",omitempty"` // of them, those that were touched
+	Total  uint32   `cbor:",omitempty"` // instances that there were to change when it began; once it has succeeded, those that there were
+	Begun  uint32   `cbor:",omitempty"` // of them, those that were touched and run for it
 	Good   uint32   `cbor:",omitempty"` // of them, those that became good
 }
 
@@ -133,6 +133,18 @@ func (u *Update) Covers(instance uint32) bool {
 	return len(u.Only) == 0 || slices.ContainsFunc(u.Only, func(r InstanceRange) bool { return r.First <= instance && instance <= r.Last })
 }
 
+// Reached reports whether the instance runs, or will run next, what the update brings.
+func (u *Update) Reached(t *Task) bool {
+	switch {
+	case t.Removed:
+		return true
+	case u.Restarts(): // time may stand still
+		return t.State != TaskFailed && (!t.State.Bound() || t.State == TaskKilling || t.Placed >= u.Created)
+	default:
+		return t.Version == u.To || t.Next == u.To
+	}
+}
+
 // advanceUpdate replaces the record of a job's update, or begins one that restarts instances.
 func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
 	old := s.Job(e.Job)
@@ -152,7 +164,7 @@ func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
 	if e.Begins {
 		next.Created = at
 		for t := range s.TasksOf(j.UID, 0) {
-			if next.Covers(t.Key.Instance()) {
+			if i := t.Key.Instance(); next.Covers(i) && j.Spec.Wants(i) && t.Copy == nil && !next.Reached(t) {
 				next.Total++
 			}
 		}
@@ -168,7 +180,7 @@ func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
 }
 
 // updateTask gives a task another spec of its job, or the same anew: at once where nothing runs or InPlace says so, else
-// with its next run, which begins after the end of this one.
+// with its next run, which begins after the end of this one. With Later nobody ends this one for it.
 func (s *State) updateTask(at Time, e *TaskUpdated) error {
 	return s.changeTask(at, e.Task, func(t *Task, j *Job) error {
 		switch {
@@ -179,6 +191,11 @@ func (s *State) updateTask(at Time, e *TaskUpdated) error {
 		case e.InPlace:
 			t.Version = e.Version
 			return s.CanChange(s.Task(t.Key), j)
+		case e.Later && !t.State.Bound():
+			return errors.New("it does not run")
+		case e.Later:
+			t.Next = e.Version
+			return nil
 		case e.Again:
 			t.Failures++
 		default:
@@ -189,7 +206,7 @@ func (s *State) updateTask(at Time, e *TaskUpdated) error {
 			*t = *stopped(at, t, e.Reason)
 			t.Next, t.Restart = e.Version, true
 		case t.State.Terminal() && !e.Revive:
-			t.Version = e.Version
+			t.Version, t.Next = e.Version, 0
 		default:
 			t.Version, t.Next = e.Version, 0
 			t.Hold, t.Ahead, t.Restart, t.NotBefore, t.Refusals = nil, false, false, 0, 0

@@ -1,14 +1,15 @@
 package rules
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
 // settleHosts does what follows from changes of hosts: daemons come to those that match and leave those that do not, and, when
-// nothing but daemons is left on a host that is drained, stop. Complexity: hosts × daemons, and the instances of each daemon
-// that comes to one of them.
+// nothing but daemons is left on a host that is drained, stop; their updates go on. Complexity: hosts × daemons, and the
+// instances of each daemon that comes to one of them, or is being updated on one that takes no work.
 func settleHosts(tx *Tx, hosts []cluster.HostID) error {
 	for _, uid := range tx.State().Daemons() {
 		if err := cover(tx, tx.State().Job(uid), hosts); err != nil {
@@ -20,7 +21,7 @@ func settleHosts(tx *Tx, hosts []cluster.HostID) error {
 			return err
 		}
 		for _, k := range tx.State().HomeTo(id) {
-			if err := holdHome(tx, k); err != nil {
+			if err := errors.Join(holdHome(tx, k), catchUp(tx, k)); err != nil {
 				return err
 			}
 		}

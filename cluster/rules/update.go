@@ -10,7 +10,7 @@ import (
 
 // advanceUpdate does what is due for the update of a job: it looks after the instances that were touched, touches further
 // ones as far as the policy and the availability budget allow, and ends the update. Doing it again changes nothing.
-// While nothing is killed it stands still. Complexity: a batch, and the instances that have not been looked at.
+// While nothing is killed it stands still. Complexity: a batch, and the instances that have not been looked at; of a daemon, all.
 func advanceUpdate(tx *Tx, j *cluster.Job) error {
 	for !tx.State().Mode().KillingStopped {
 		j = tx.State().Job(j.UID)
@@ -22,6 +22,7 @@ func advanceUpdate(tx *Tx, j *cluster.Job) error {
 			r.u = *j.Update
 			r.u.Active, r.u.Failed = slices.Clone(r.u.Active), slices.Clone(r.u.Failed)
 		}
+		r.survey()
 		seq := tx.State().Seq()
 		if err := r.step(); err != nil {
 			return err
@@ -39,6 +40,53 @@ type rollout struct {
 	job   *cluster.Job // as it is now
 	u     cluster.Update
 	surge uint32
+
+	instances uint32        // that the job is to have
+	beyond    uint32        // the number behind the highest of them
+	idle      int64         // of them, those that need not run now; see idles
+	late      *cluster.Task // one that may have its new run now and could not when it was touched; nil if there is none
+}
+
+// survey counts the instances. A daemon has those that its hosts need, and their numbers have gaps.
+func (r *rollout) survey() {
+	r.instances, r.beyond = r.job.Spec.Instances, r.job.Spec.Instances
+	if r.job.Spec.Type != cluster.Daemon {
+		return
+	}
+	for t := range r.tx.State().TasksOf(r.job.UID, 0) {
+		if r.idles(t) {
+			r.idle++
+		}
+		if t.Removed {
+			continue
+		}
+		r.instances, r.beyond = r.instances+1, t.Key.Instance()+1
+		if r.late == nil && !r.u.Restarts() && t.Next == r.u.To && t.State.Bound() && !t.State.Vacating() && !r.stays(t) {
+			r.late = t
+		}
+	}
+}
+
+// idles reports whether an instance need not run now and nobody waits for it: of a daemon, one that somebody stopped, or that
+// does not serve and whose host takes no work. The others serve their own hosts as well without it.
+func (r *rollout) idles(t *cluster.Task) bool {
+	if r.job.Spec.Type != cluster.Daemon || t.Ready != 0 {
+		return false
+	}
+	return !up(r.tx, t.Home) || t.State == cluster.TaskKilled || t.State == cluster.TaskKilling && !t.Restart
+}
+
+// stays reports whether the run of an instance goes on until the last others have left its host, which is drained: no run
+// could follow it now.
+func (r *rollout) stays(t *cluster.Task) bool {
+	h := r.tx.State().Host(t.Home)
+	return r.job.Spec.Type == cluster.Daemon && t.State.Bound() && !t.State.Vacating() && h != nil && h.State() == cluster.HostDraining
+}
+
+// up reports whether there is such a host and it takes work.
+func up(tx *Tx, id cluster.HostID) bool {
+	h := tx.State().Host(id)
+	return h != nil && h.State() == cluster.HostUp
 }
 
 func (r *rollout) step() error {
@@ -100,18 +148,6 @@ func (r *rollout) task(instance uint32) *cluster.Task {
 	return r.tx.State().Task(cluster.MakeTaskKey(r.job.UID, instance))
 }
 
-// fresh reports whether the instance runs, or will run next, what the update brings.
-func (r *rollout) fresh(t *cluster.Task) bool {
-	switch {
-	case t.State == cluster.TaskKilling:
-		return !t.Restart || t.Next == r.u.To || r.u.Restarts() // the user stopped it, or it is on its way
-	case r.u.Restarts():
-		return t.State != cluster.TaskFailed && (!t.State.Bound() || t.Placed >= r.u.Created) // time may stand still
-	default:
-		return t.Version == r.u.To
-	}
-}
-
 // verdict is how an instance that was touched is doing.
 type verdict uint8
 
@@ -165,9 +201,13 @@ func (r *rollout) look() error {
 		if t == nil || t.Removed {
 			continue // the job has no such instance any more
 		}
-		switch v, _ := verdictOn(t, r.job, &r.u, r.tx.Now()); v {
+		v, _ := verdictOn(t, r.job, &r.u, r.tx.Now())
+		if r.idles(t) {
+			v = good
+		}
+		switch v {
 		case good:
-			if i < r.job.Spec.Instances {
+			if r.job.Spec.Wants(i) {
 				r.u.Good++
 			}
 		case coming:
@@ -212,7 +252,7 @@ func (r *rollout) failed() (cluster.Reason, string, bool) {
 		return cluster.ReasonTooManyFailed, fmt.Sprintf("%s failed: the policy bears fewer than %d", instances(r.u.Failed), r.u.Policy.MaxFailed), true
 	case r.holdsCanaries():
 		return cluster.ReasonCanaryFailed, fmt.Sprintf("%s failed before the rest was updated", instances(r.u.Failed)), true
-	case r.u.Failed[n-1] >= r.job.Spec.Instances:
+	case !r.job.Spec.Wants(r.u.Failed[n-1]):
 		return cluster.ReasonTooManyFailed, fmt.Sprintf("%s, which was started first, failed", instances(r.u.Failed[n-1:])), true
 	default:
 		return "", "", false
@@ -270,7 +310,7 @@ func AwaitsPromotion(u *cluster.Update) bool {
 }
 
 // batch returns how many instances are replaced at a time.
-func (r *rollout) batch() uint32 { return r.u.Policy.Batch(r.job.Spec.Instances) }
+func (r *rollout) batch() uint32 { return r.u.Policy.Batch(r.instances) }
 
 // begin touches further instances.
 func (r *rollout) begin() error {
@@ -310,9 +350,9 @@ func (r *rollout) bringSurge() (ready bool, err error) {
 		}
 		v, _ := verdictOn(t, r.job, &r.u, r.tx.Now())
 		switch {
-		case !r.fresh(t) && t.Ready != 0 && !r.now().Bears(1):
+		case !r.u.Reached(t) && t.Ready != 0 && !r.now().Bears(1):
 			ready = false
-		case !r.fresh(t):
+		case !r.u.Reached(t):
 			err = r.tx.Emit(&cluster.TaskUpdated{Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, Revive: true})
 			ready = false
 		case v != good:
@@ -334,20 +374,20 @@ func insert(list []uint32, i uint32) []uint32 {
 }
 
 // allSeen reports whether every instance has been looked at.
-func (r *rollout) allSeen() bool { return r.u.Second && r.u.Next >= r.job.Spec.Instances }
+func (r *rollout) allSeen() bool { return r.u.Second && r.u.Next >= r.beyond && r.late == nil }
 
 // next returns the next instance that may be touched now and moves on behind it; nil if there is none, or none may be.
 func (r *rollout) next() *cluster.Task {
 	for {
-		if r.u.Next >= r.job.Spec.Instances {
+		if r.u.Next >= r.beyond {
 			if r.u.Second {
-				return nil
+				return r.nextLate()
 			}
 			r.u.Second, r.u.Next = true, 0
 		}
 		t := r.task(r.u.Next)
 		switch {
-		case t == nil || !r.u.Covers(r.u.Next) || r.fresh(t), !r.u.Second && t.Ready != 0:
+		case t == nil || !r.u.Covers(r.u.Next) || r.u.Reached(t), !r.u.Second && t.Ready != 0, r.u.Restarts() && r.stays(t):
 		case !r.maySpare(t):
 			return nil
 		default:
@@ -356,6 +396,17 @@ func (r *rollout) next() *cluster.Task {
 		}
 		r.u.Next++
 	}
+}
+
+// nextLate returns the instance that is late, if it may be touched now: it counts as done no longer.
+func (r *rollout) nextLate() *cluster.Task {
+	t := r.late
+	if t == nil || !r.maySpare(t) {
+		return nil
+	}
+	r.late = nil
+	r.u.Good--
+	return t
 }
 
 // maySpare reports whether the availability budget allows the instance to be replaced.
@@ -367,7 +418,7 @@ func (r *rollout) maySpare(t *cluster.Task) bool {
 	case r.u.Policy.StartFirst:
 		return j.Away() < 0
 	default:
-		return j.Bears(1)
+		return j.Bears(1 - r.idle)
 	}
 }
 
@@ -389,8 +440,14 @@ func (r *rollout) touch(t *cluster.Task) error {
 		Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, InPlace: r.small(t),
 		Revive: t.State == cluster.TaskFailed || t.State == cluster.TaskLost || t.State == cluster.TaskSucceeded && r.job.Spec.Type.Service(),
 	}
-	r.u.Begun++
-	r.u.Active = insert(r.u.Active, t.Key.Instance())
+	e.Later = !e.InPlace && (r.stays(t) || t.State == cluster.TaskKilling && !t.Restart)
+	switch {
+	case e.Later || r.idles(t) || t.State.Terminal() && !e.Revive: // nothing comes of it now
+		r.u.Good++
+	default:
+		r.u.Begun++
+		r.u.Active = insert(r.u.Active, t.Key.Instance())
+	}
 	return r.tx.Emit(e)
 }
 
@@ -405,7 +462,7 @@ func (r *rollout) stuck() bool {
 	var down int64 // and nothing brings them back, or not for long
 	for t := range r.tx.State().TasksOf(r.job.UID, 0) {
 		late := t.State.Bound() && !t.State.Vacating() && r.tx.Now() >= lateFrom(t, &r.u)
-		if t.Ready == 0 && !t.Removed && (t.State.Terminal() || late || t.Failures >= r.u.Policy.Attempts()) {
+		if t.Ready == 0 && !t.Removed && !r.idles(t) && (t.State.Terminal() || late || t.Failures >= r.u.Policy.Attempts()) {
 			down++
 		}
 	}
@@ -422,6 +479,7 @@ func lateFrom(t *cluster.Task, u *cluster.Update) cluster.Time {
 }
 
 func (r *rollout) succeed() error {
+	r.u.Total = min(r.u.Total, r.u.Good+uint32(len(r.u.Failed))) // the rest went meanwhile, or began anew by itself
 	message := ""
 	if n := len(r.u.Failed); n > 0 {
 		message = fmt.Sprintf("%s failed", instances(r.u.Failed))
@@ -433,6 +491,27 @@ func (r *rollout) succeed() error {
 		return r.end(cluster.RolledBack, r.u.Reason, message)
 	}
 	return r.end(cluster.UpdateSucceeded, "", message)
+}
+
+// catchUp gives an instance of a daemon whose run went on while its host was drained its new run when the host takes work again:
+// now if its job bears it, else after this one. An update that is under way sees to it itself, and waits no longer for those
+// whose host takes no work any more.
+func catchUp(tx *Tx, k cluster.TaskKey) error {
+	t, j := tx.State().Task(k), tx.State().Job(k.Job())
+	switch {
+	case t == nil || j.Spec.Type != cluster.Daemon || t.Next == 0 && up(tx, t.Home):
+		return nil
+	case j.Update.Live():
+		return advanceUpdate(tx, j)
+	case t.Next == 0 || j.Stopping || !t.State.Bound() || t.State.Vacating() || !up(tx, t.Home) || tx.State().Mode().KillingStopped:
+		return nil
+	}
+	r := rollout{tx: tx, job: j}
+	r.survey()
+	if t.Ready != 0 && !j.Bears(1-r.idle) {
+		return nil
+	}
+	return tx.Emit(&cluster.TaskUpdated{Task: t.Key, Version: t.Next, Reason: cluster.ReasonUpdated})
 }
 
 // trim takes away the instances that an update ran beyond those wanted, as far as those that are left are enough.

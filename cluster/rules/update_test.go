@@ -75,13 +75,27 @@ func (w *serving) do(command func(tx *rules.Tx) error) {
 		ready = j.Ready
 	}
 	require.NoError(w.t, rules.Settle(tx))
-	if j := w.state.Job(servingJob); j.Ready < ready && !j.Stopping {
-		require.LessOrEqual(w.t, j.Away(), j.Spec.MaxAway(), "%d were ready and %d are, of %d", ready, j.Ready, j.Spec.Instances)
+	if j := w.state.Job(servingJob); j.Ready < ready && !j.Stopping && j.Spec.Type.Service() {
+		require.LessOrEqual(w.t, w.away(j), j.Spec.MaxAway(), "%d were ready and %d are, of %d", ready, j.Ready, j.Spec.Instances)
 	}
 	w.records = append(w.records, tx.Records()...)
 	w.check()
 	snapshot, changes := w.state.Snapshot()
 	w.timers.Note(snapshot, changes, false)
+}
+
+// away counts the instances that the job lacks. A daemon has none where hosts take no work or it was stopped.
+func (w *serving) away(j *cluster.Job) (n int64) {
+	if j.Spec.Type != cluster.Daemon {
+		return j.Away()
+	}
+	for _, t := range w.tasks() {
+		stopped := t.State == cluster.TaskKilled || t.State == cluster.TaskKilling && !t.Restart
+		if t.Ready == 0 && !stopped && w.state.Host(t.Home).State() == cluster.HostUp {
+			n++
+		}
+	}
+	return n
 }
 
 // check counts anew what the state counts.
@@ -99,7 +113,9 @@ func (w *serving) check() {
 		}
 	}
 	require.Equal(w.t, ready, j.Ready)
-	require.Equal(w.t, j.Spec.Instances+j.Surge, tasks)
+	if j.Spec.Type != cluster.Daemon {
+		require.Equal(w.t, j.Spec.Instances+j.Surge, tasks)
+	}
 	for i := range 10 {
 		h := w.state.Host(hostID(i))
 		if h == nil {
@@ -107,7 +123,7 @@ func (w *serving) check() {
 		}
 		var sum cluster.Resources
 		for _, k := range h.Tasks {
-			sum = sum.Add(j.TaskFor(w.state.Task(k)).Resources)
+			sum = sum.Add(w.state.Job(k.Job()).TaskFor(w.state.Task(k)).Resources)
 		}
 		require.True(w.t, sum.Equal(h.Allocated), "%v is allocated on %s, the tasks have %v", h.Allocated, h.ID, sum)
 	}
@@ -123,12 +139,12 @@ func (w *serving) turn(t *cluster.Task) bool {
 	j := w.state.Job(servingJob)
 	turns := j.TaskFor(t).Processes[0].Command[0]
 	switch {
-	case t.State == cluster.TaskPending && t.NotBefore != 0:
+	case (t.State == cluster.TaskPending || t.State == cluster.TaskReserved) && t.NotBefore != 0:
 		return false
-	case t.State == cluster.TaskPending:
+	case t.State == cluster.TaskPending || t.State == cluster.TaskReserved:
 		for i := range 10 {
 			at := hostID((i + int(t.Key.Instance())) % 10)
-			if h := w.state.Host(at); h == nil || h.State() != cluster.HostUp || !j.TaskFor(t).Resources.Fits(h.Room()) {
+			if h := w.state.Host(at); h == nil || h.State() != cluster.HostUp || !j.TaskFor(t).Resources.Fits(h.Room()) || t.Home != "" && t.Home != at {
 				continue
 			}
 			w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.Placed{Task: t.Key, Run: t.Run + 1, Host: at}) })
@@ -576,4 +592,168 @@ func TestARestartEndsWhereTimeStandsStill(t *testing.T) {
 		return tx.Emit(&cluster.UpdateAdvanced{Job: servingJob, Update: u, Begins: true})
 	})
 	require.Less(t, turns(), 100)
+}
+
+func daemonSpec(turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+	s := serviceSpec(0, turns, number, policy)
+	s.Type, s.Preemptible = cluster.Daemon, false
+	return s
+}
+
+func (w *serving) restart() {
+	w.now = w.now.Add(time.Second)
+	w.do(func(tx *rules.Tx) error {
+		v := tx.State().Job(servingJob).Version
+		return tx.Emit(&cluster.UpdateAdvanced{Job: servingJob, Update: cluster.Update{From: v, To: v}, Begins: true})
+	})
+}
+
+// runs returns the version and the run of every instance that is ready, by number.
+func (w *serving) runs() map[uint32][2]uint64 {
+	all := map[uint32][2]uint64{}
+	for _, t := range w.tasks() {
+		if t.Ready != 0 {
+			all[t.Key.Instance()] = [2]uint64{t.Version, uint64(t.Run)}
+		}
+	}
+	return all
+}
+
+// succeeded checks that the last update has succeeded with so many instances done, of as many.
+func (w *serving) succeeded(done uint32) {
+	u := w.state.Job(servingJob).Update
+	require.Equal(w.t, cluster.UpdateSucceeded, u.State, "%+v\n%v", u, w)
+	require.Equal(w.t, [2]uint32{done, done}, [2]uint32{u.Good, u.Total}, "%+v\n%v", u, w)
+}
+
+func (w *serving) emit(events ...cluster.Event) {
+	w.do(func(tx *rules.Tx) error {
+		for _, e := range events {
+			if err := tx.Emit(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// An update and a restart of a daemon reach the instances of all hosts, no more at a time than may be away.
+func TestUpdatesOfDaemons(t *testing.T) {
+	w := newServing(t, daemonSpec(serves, 0, nil), 4)
+	w.settle()
+	w.update(daemonSpec(serves, 1, &cluster.UpdatePolicy{BatchPercent: 50, MinHealthy: time.Second}))
+	require.EqualValues(t, 4, w.state.Job(servingJob).Update.Total)
+	w.settle()
+	w.succeeded(4)
+	require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 2}, 2: {2, 2}, 3: {2, 2}}, w.runs())
+	w.restart()
+	w.settle()
+	w.succeeded(4)
+	require.Equal(t, map[uint32][2]uint64{0: {2, 3}, 1: {2, 3}, 2: {2, 3}, 3: {2, 3}}, w.runs())
+
+	bad := &cluster.UpdatePolicy{MaxAttempts: 1, MaxFailed: 1, Rollback: true}
+	w.update(daemonSpec(fails, 2, bad))
+	w.settle()
+	require.Equal(t, cluster.RolledBack, w.state.Job(servingJob).Update.State)
+	require.Equal(t, map[uint32][2]uint64{0: {4, 5}, 1: {4, 3}, 2: {4, 3}, 3: {4, 3}}, w.runs(), "one was tried")
+}
+
+// An instance that somebody stopped stays so, is no loss to a daemon, and has the new spec when it runs again.
+func TestUpdatesOfDaemonsLeaveWhoWasStopped(t *testing.T) {
+	stop := &cluster.TaskStopping{Task: cluster.MakeTaskKey(servingJob, 0), Reason: cluster.ReasonTaskStopped}
+	for name, begin := range map[string]func(w *serving, spec *cluster.JobSpec){
+		"before":            func(w *serving, spec *cluster.JobSpec) { w.emit(stop); w.turn(w.tasks()[0]); w.update(spec) },
+		"while it is ended": func(w *serving, spec *cluster.JobSpec) { w.emit(stop); w.update(spec) },
+		"after it began":    func(w *serving, spec *cluster.JobSpec) { w.update(spec); w.emit(stop) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, daemonSpec(serves, 0, nil), 3)
+			w.settle()
+			begin(w, daemonSpec(serves, 1, nil))
+			w.settle()
+			w.succeeded(3)
+			require.Equal(t, map[uint32][2]uint64{1: {2, 2}, 2: {2, 2}}, w.runs())
+			w.restart()
+			w.settle()
+			w.succeeded(2)
+			require.Equal(t, map[uint32][2]uint64{1: {2, 3}, 2: {2, 3}}, w.runs())
+			w.emit(&cluster.TaskStopping{Task: stop.Task, Reason: cluster.ReasonTaskRestarted, Restart: true})
+			w.settle()
+			require.EqualValues(t, 2, w.runs()[0][0])
+		})
+	}
+}
+
+// Hosts that take no work, leave or join while a daemon is updated hold nobody up, and have the new spec when they are back.
+func TestUpdatesOfDaemonsWhileHostsComeAndGo(t *testing.T) {
+	drain := &cluster.HostDrain{ID: hostID(0), Drain: true}
+	resume := &cluster.HostDrain{ID: hostID(0)}
+	away := &cluster.HostUnreached{ID: hostID(0)}
+	seen := func(i int) cluster.Event {
+		return &cluster.HostReported{ID: hostID(i), Machine: cluster.Machine{Capacity: amounts(100, 100), Capabilities: cluster.CanHealthChecks}}
+	}
+	for name, c := range map[string]struct {
+		before, within []cluster.Event
+		done           uint32 // without those that went
+		back           []cluster.Event
+	}{
+		"drained before":      {[]cluster.Event{drain}, nil, 3, []cluster.Event{resume}},
+		"drained within":      {nil, []cluster.Event{drain}, 3, []cluster.Event{resume}},
+		"drained and resumed": {[]cluster.Event{drain}, []cluster.Event{resume}, 3, nil},
+		"unreachable before":  {[]cluster.Event{away}, nil, 3, nil},
+		"unreachable within":  {nil, []cluster.Event{away}, 3, nil},
+		"removed":             {nil, []cluster.Event{away, &cluster.TaskStatus{Task: cluster.MakeTaskKey(servingJob, 0), Run: 1, State: cluster.TaskLost}, &cluster.HostRemoved{ID: hostID(0)}}, 2, nil},
+		"another joins":       {nil, []cluster.Event{seen(3)}, 3, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, daemonSpec(serves, 0, nil), 3)
+			w.settle()
+			w.emit(c.before...)
+			w.settle()
+			w.update(daemonSpec(serves, 1, nil))
+			w.emit(c.within...)
+			w.settle()
+			w.succeeded(c.done)
+			w.emit(append(c.back, seen(0))...)
+			w.settle()
+			require.GreaterOrEqual(t, len(w.runs()), 3)
+			for i, run := range w.runs() {
+				require.EqualValues(t, 2, run[0], "instance %d", i)
+			}
+		})
+	}
+}
+
+// The last off a host that is drained stays there while it is updated: no run could follow. It has the new spec when the host is
+// resumed, or its next run.
+func TestUpdatesOfDaemonsLeaveTheLastOff(t *testing.T) {
+	for _, when := range []string{"within", "after", "when the host is empty"} {
+		t.Run(when, func(t *testing.T) {
+			w := newServing(t, daemonSpec(serves, 0, nil), 3)
+			w.settle()
+			other := cluster.MakeTaskKey(2, 0)
+			work := serviceSpec(1, serves, 0, nil)
+			work.Name, work.Type = "work", cluster.Batch
+			w.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: work}}}, &cluster.Placed{Task: other, Run: 1, Host: hostID(0)},
+				&cluster.TaskStatus{Task: other, Run: 1, State: cluster.TaskRunning}, &cluster.HostDrain{ID: hostID(0), Drain: true})
+			policy := &cluster.UpdatePolicy{MinHealthy: time.Minute}
+			w.update(daemonSpec(serves, 1, policy))
+			require.NotZero(t, w.tasks()[0].Ready)
+			if when == "within" {
+				w.emit(&cluster.HostDrain{ID: hostID(0)})
+			} else {
+				w.settle()
+				require.Equal(t, map[uint32][2]uint64{0: {1, 1}, 1: {2, 2}, 2: {2, 2}}, w.runs())
+			}
+			if when == "when the host is empty" {
+				w.emit(&cluster.TaskStatus{Task: other, Run: 1, State: cluster.TaskSucceeded})
+				w.settle()
+				require.Len(t, w.runs(), 2)
+			}
+			w.emit(&cluster.HostDrain{ID: hostID(0)})
+			w.settle()
+			w.succeeded(3)
+			require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 2}, 2: {2, 2}}, w.runs())
+		})
+	}
 }

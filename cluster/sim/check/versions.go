@@ -50,6 +50,8 @@ func (c *Checker) updateTask(e *cluster.TaskUpdated) {
 	switch {
 	case e.InPlace:
 		c.changeInPlace(k, t, to)
+	case e.Later:
+		t.next = to
 	case t.state.bound():
 		c.volunteers(k, t)
 		c.release(k, t)
