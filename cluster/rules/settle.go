@@ -94,9 +94,9 @@ func coverNew(tx *Tx) error {
 	return nil
 }
 
-// settleJob brings a job, and those that wait for it, nearer to their goals.
+// settleJob brings a job, and those that wait for it, nearer to their goals. What its update runs once more has not ended.
 func settleJob(tx *Tx, uid cluster.JobUID) error {
-	for _, step := range [...]func(*Tx, *cluster.Job) error{endWithController, resolve, advanceUpdate} {
+	for _, step := range [...]func(*Tx, *cluster.Job) error{advanceUpdate, endWithController, resolve} {
 		j := tx.State().Job(uid)
 		if j == nil {
 			return nil

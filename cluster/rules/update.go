@@ -175,9 +175,6 @@ func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, now cluster.T
 	case t.State == cluster.TaskFailed || t.State == cluster.TaskSucceeded:
 		return broken, 0
 	case !t.State.Bound():
-		if !j.Spec.Type.Service() {
-			return good, 0 // work that waits is not held up
-		}
 		return coming, 0
 	}
 	if t.Ready != 0 {
@@ -441,8 +438,10 @@ func (r *rollout) touch(t *cluster.Task) error {
 		Revive: t.State == cluster.TaskFailed || t.State == cluster.TaskLost || t.State == cluster.TaskSucceeded && r.job.Spec.Type.Service(),
 	}
 	e.Later = !e.InPlace && (r.stays(t) || t.State == cluster.TaskKilling && !t.Restart)
+	waits := !t.State.Bound() && !t.State.Terminal()
 	switch {
-	case e.Later || r.idles(t) || t.State.Terminal() && !e.Revive: // nothing comes of it now
+	case e.Later || r.idles(t) || t.State.Terminal() && !e.Revive, // nothing comes of it now
+		waits && !r.job.Spec.Type.Service() && !r.holdsCanaries(): // and work that waited already is not waited for
 		r.u.Good++
 	default:
 		r.u.Begun++

@@ -29,6 +29,7 @@ const (
 	serves  = "serves"
 	fails   = "fails"   // every run ends with an error
 	sickens = "sickens" // runs go on and never get ready
+	done    = "done"    // every run succeeds
 )
 
 func serviceSpec(instances uint32, turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
@@ -159,6 +160,8 @@ func (w *serving) turn(t *cluster.Task) bool {
 		return false
 	case turns == fails:
 		w.report(t, cluster.TaskFailed)
+	case turns == done:
+		w.report(t, cluster.TaskSucceeded)
 	case turns == serves && t.Health != cluster.HealthReady:
 		w.do(func(tx *rules.Tx) error {
 			return rules.Health(tx, shard, &cluster.TaskHealth{Task: t.Key, Run: t.Run, Health: cluster.HealthReady})
@@ -756,4 +759,89 @@ func TestUpdatesOfDaemonsLeaveTheLastOff(t *testing.T) {
 			require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 2}, 2: {2, 2}}, w.runs())
 		})
 	}
+}
+
+func batchSpec(instances uint32, turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+	s := serviceSpec(instances, turns, number, policy)
+	s.Type, s.Backoff = cluster.Batch, cluster.Backoff{}
+	return s
+}
+
+// An update of a batch job sees what it stopped run before it counts as done: where it fails, the others are left alone.
+func TestUpdatesOfBatchJobs(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy cluster.UpdatePolicy
+		turns  string
+		state  cluster.UpdateState
+		runs   map[uint32][2]uint64 // that are ready in the end
+	}{
+		"it runs":                 {cluster.UpdatePolicy{}, serves, cluster.UpdateSucceeded, map[uint32][2]uint64{0: {2, 2}, 1: {2, 2}, 2: {2, 2}, 3: {2, 2}}},
+		"it is done soon":         {cluster.UpdatePolicy{MinHealthy: time.Minute}, done, cluster.UpdateSucceeded, map[uint32][2]uint64{}},
+		"it fails":                {cluster.UpdatePolicy{MaxFailed: 1, MaxAttempts: 1}, fails, cluster.UpdateFailed, map[uint32][2]uint64{1: {1, 1}, 2: {1, 1}, 3: {1, 1}}},
+		"it fails and goes back":  {cluster.UpdatePolicy{MaxFailed: 1, MaxAttempts: 2, Rollback: true}, fails, cluster.RolledBack, map[uint32][2]uint64{0: {3, 4}, 1: {3, 1}, 2: {3, 1}, 3: {3, 1}}},
+		"the canary fails":        {cluster.UpdatePolicy{Canaries: 1, MaxAttempts: 1}, fails, cluster.UpdateFailed, map[uint32][2]uint64{1: {1, 1}, 2: {1, 1}, 3: {1, 1}}},
+		"the canary is good":      {cluster.UpdatePolicy{Canaries: 1}, serves, cluster.RollingForward, map[uint32][2]uint64{0: {2, 2}, 1: {1, 1}, 2: {1, 1}, 3: {1, 1}}},
+		"failures do not count":   {cluster.UpdatePolicy{MaxAttempts: 1}, fails, cluster.UpdateSucceeded, map[uint32][2]uint64{}},
+		"runs never become ready": {cluster.UpdatePolicy{MaxFailed: 1, MaxAttempts: 1}, sickens, cluster.UpdateFailed, map[uint32][2]uint64{1: {1, 1}, 2: {1, 1}, 3: {1, 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, batchSpec(4, serves, 0, nil), 2)
+			w.settle()
+			w.update(batchSpec(4, c.turns, 1, &c.policy))
+			w.settle()
+			j := w.state.Job(servingJob)
+			require.Equal(t, c.state, j.Update.State, "%+v\n%v", j.Update, w)
+			require.Equal(t, c.runs, w.runs())
+			require.Equal(t, c.state == cluster.RollingForward, rules.AwaitsPromotion(j.Update))
+			if c.state == cluster.UpdateSucceeded && c.turns != fails {
+				w.succeeded(4)
+			}
+		})
+	}
+}
+
+// What has ended or waits already holds no update of a batch job up, and is no canary: an instance that runs is.
+func TestUpdatesOfBatchJobsThatWaitAndEnd(t *testing.T) {
+	begin := func() *serving {
+		w := newServing(t, batchSpec(4, serves, 0, nil), 2)
+		for _, task := range w.tasks()[:3] {
+			for w.turn(w.state.Task(task.Key)) {
+			}
+		}
+		w.report(w.tasks()[0], cluster.TaskSucceeded)
+		w.report(w.tasks()[1], cluster.TaskFailed)
+		return w
+	}
+	w := begin()
+	w.update(batchSpec(4, serves, 1, nil))
+	for range 10 { // the last one waits for ever
+		for _, task := range w.tasks()[:3] {
+			w.turn(w.state.Task(task.Key))
+		}
+	}
+	w.succeeded(4)
+	require.Equal(t, map[uint32][2]uint64{1: {2, 2}, 2: {2, 2}}, w.runs(), "what has failed runs once more")
+	require.Equal(t, cluster.TaskSucceeded, w.tasks()[0].State)
+	require.EqualValues(t, 2, w.tasks()[3].Version)
+
+	w = begin()
+	w.update(batchSpec(4, fails, 1, &cluster.UpdatePolicy{Canaries: 1, MaxAttempts: 1, Rollback: true}))
+	require.False(t, rules.AwaitsPromotion(w.state.Job(servingJob).Update))
+	w.settle()
+	require.Equal(t, cluster.RolledBack, w.state.Job(servingJob).Update.State)
+	require.EqualValues(t, 1, w.tasks()[2].Run, "only one was tried")
+}
+
+// A job that its update has run once more has not failed, for those that wait for it.
+func TestWhoWaitsForAJobWaitsForItsUpdate(t *testing.T) {
+	w := newServing(t, batchSpec(1, serves, 0, nil), 2)
+	w.settle()
+	after := batchSpec(1, serves, 0, nil)
+	after.Name, after.DependsOn = "after", []cluster.Dependency{{Job: "web", On: cluster.OnSuccess}}
+	w.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: after}}})
+	w.update(batchSpec(1, fails, 1, &cluster.UpdatePolicy{MaxFailed: 1, Rollback: true}))
+	w.settle()
+	require.Equal(t, cluster.RolledBack, w.state.Job(servingJob).Update.State)
+	require.Equal(t, cluster.JobRunning, w.state.Job(servingJob).State())
+	require.Equal(t, cluster.JobInitialized, w.state.Job(2).State())
 }
