@@ -277,11 +277,11 @@ func (r *rollout) fail(why cluster.Reason, message string) error {
 	return Rollback(r.tx, r.job, r.u.From, why, message)
 }
 
-// Rollback begins an update of the job to an earlier version of its spec, with the number of instances and the secrets
-// that it has now.
+// Rollback begins an update of the job to an earlier version of its spec, with the number of instances, the secrets, the owner
+// and the groups that it has now: who may give it others is another question.
 func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message string) error {
 	spec := *j.SpecOf(to)
-	spec.Instances, spec.Secrets = j.Spec.Instances, j.Spec.Secrets
+	spec.Instances, spec.Secrets, spec.Owner, spec.Groups = j.Spec.Instances, j.Spec.Secrets, j.Spec.Owner, j.Spec.Groups
 	policy := cluster.UpdatePolicy{}
 	if spec.Update != nil {
 		policy = *spec.Update

@@ -845,3 +845,21 @@ func TestWhoWaitsForAJobWaitsForItsUpdate(t *testing.T) {
 	require.Equal(t, cluster.JobRunning, w.state.Job(servingJob).State())
 	require.Equal(t, cluster.JobInitialized, w.state.Job(2).State())
 }
+
+// A way back to an earlier spec, whoever asks for it, gives the job back to nobody.
+func TestARollbackKeepsTheOwner(t *testing.T) {
+	spec := func(turns, owner string, groups ...string) *cluster.JobSpec {
+		s := serviceSpec(2, turns, 0, &cluster.UpdatePolicy{MaxFailed: 1, MaxAttempts: 1, Rollback: true})
+		s.Owner, s.Groups = owner, groups
+		return s
+	}
+	w := newServing(t, spec(serves, "ann", "staff", "lab"), 3)
+	w.settle()
+	w.update(spec(fails, "bob", "staff"))
+	w.settle()
+	j := w.state.Job(servingJob)
+	require.Equal(t, cluster.RolledBack, j.Update.State)
+	require.Equal(t, serves, j.Spec.Task.Processes[0].Command[0])
+	require.Equal(t, "bob", j.Spec.Owner)
+	require.Equal(t, []string{"staff"}, j.Spec.Groups)
+}
