@@ -105,3 +105,20 @@ func TestPlanningJobs(t *testing.T) {
 	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{many}})
 	requireViolation(t, err, codes.InvalidArgument, "specs", "at most 20000")
 }
+
+// A rolling restart of a daemon may name instances by their numbers, which have gaps.
+func TestRestartingInstancesOfADaemon(t *testing.T) {
+	a := newAPITest(t)
+	for _, h := range []cluster.HostID{"s/a", "s/b", "s/c"} {
+		a.addHost(t, h, 2)
+	}
+	spec := sleepJob("daemon")
+	spec.Type = sluicev1.JobType_JOB_TYPE_DAEMON
+	a.submit(t, spec)
+	restart := func(first, last uint32) error {
+		_, err := a.jobs.RestartJob(t.Context(), &sluicev1.RestartJobRequest{Name: "daemon", Instances: []*sluicev1.InstanceRange{{First: first, Last: last}}})
+		return err
+	}
+	requireViolation(t, restart(3, 9), codes.InvalidArgument, "instances[0]", "the daemon has none of them now")
+	require.NoError(t, restart(1, 5))
+}

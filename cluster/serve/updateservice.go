@@ -145,8 +145,11 @@ func (a *jobService) RestartJob(ctx context.Context, r *sluicev1.RestartJobReque
 			return resourceError(codes.FailedPrecondition, "job", r.Name, "an update is under way: wait for its end or abort it")
 		}
 		for i, o := range only {
-			if o.Last >= j.Spec.Instances {
-				return fieldError(codes.InvalidArgument, child(item("instances", i), "last"), "is %d: the last instance is %d", o.Last, j.Spec.Instances-1)
+			switch at := item("instances", i); {
+			case !j.Spec.Wants(o.Last):
+				return fieldError(codes.InvalidArgument, child(at, "last"), "is %d: the last instance is %d", o.Last, j.Spec.Instances-1)
+			case j.Spec.Type == cluster.Daemon && !hasWithin(tx.State(), j, o):
+				return fieldError(codes.InvalidArgument, at, "are %d to %d: the daemon has none of them now", o.First, o.Last)
 			}
 		}
 		u := cluster.Update{From: j.Version, To: j.Version, State: cluster.UpdateInitialized, Only: only, Reason: cluster.ReasonRequested}
@@ -160,6 +163,14 @@ func (a *jobService) RestartJob(ctx context.Context, r *sluicev1.RestartJobReque
 		return nil, err
 	}
 	return &sluicev1.RestartJobResponse{Job: job}, nil
+}
+
+// hasWithin reports whether the job has an instance in the range.
+func hasWithin(in *cluster.State, j *cluster.Job, r cluster.InstanceRange) bool {
+	for t := range in.TasksOf(j.UID, r.First) {
+		return t.Key.Instance() <= r.Last
+	}
+	return false
 }
 
 // maxRanges bounds the ranges of instances of a request.
