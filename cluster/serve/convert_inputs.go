@@ -39,8 +39,8 @@ func inputsFrom(p *sluicev1.Locality, job *cluster.JobSpec, path string, v *viol
 			switch {
 			case r.First > r.Last:
 				v.Invalid(child(at, "instances"), "are %d to %d: the first comes before the last", r.First, r.Last)
-			case r.Last >= max(1, job.Instances):
-				v.Invalid(child(at, "instances.last"), "is %d: the last instance is %d", r.Last, max(1, job.Instances)-1)
+			case r.Last >= cluster.MaxInstances:
+				v.Invalid(child(at, "instances.last"), "is %d: instances are 0 to %d", r.Last, cluster.MaxInstances-1)
 			case job.Gang != nil:
 				v.Invalid(child(at, "instances"), "are some: the tasks of a gang start together and count as one; leave it out")
 			}

@@ -309,8 +309,8 @@ func overridesFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *vi
 			v.Invalid(child(at, "instances"), "is required: the instances that it is for")
 		case out.First > out.Last:
 			v.Invalid(child(at, "instances"), "are %d to %d: the first comes before the last", out.First, out.Last)
-		case out.Last >= max(1, job.Instances):
-			v.Invalid(child(at, "instances.last"), "is %d: the last instance is %d", out.Last, max(1, job.Instances)-1)
+		case out.Last >= cluster.MaxInstances:
+			v.Invalid(child(at, "instances.last"), "is %d: instances are 0 to %d", out.Last, cluster.MaxInstances-1)
 		}
 		if o.GetTask() == nil && len(out.Env) == 0 {
 			v.Invalid(at, "changes nothing: give task or environment")

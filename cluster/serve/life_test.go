@@ -122,3 +122,39 @@ func TestRestartingInstancesOfADaemon(t *testing.T) {
 	requireViolation(t, restart(3, 9), codes.InvalidArgument, "instances[0]", "the daemon has none of them now")
 	require.NoError(t, restart(1, 5))
 }
+
+// What a job says of its highest instances does not keep it from being scaled down, nor from going back to a spec that says it, and
+// holds again when it is scaled up.
+func TestScalingAJobWhoseInstancesDiffer(t *testing.T) {
+	a := newAPITest(t)
+	spec := func(instances uint32) *sluicev1.JobSpec {
+		s := sleepJob("ov")
+		high := &sluicev1.InstanceRange{First: 2, Last: 3}
+		s.Instances = &instances
+		s.Overrides = []*sluicev1.InstanceOverride{{Instances: high, Environment: map[string]string{"ROLE": "last"}}}
+		s.Locality = &sluicev1.Locality{Inputs: []*sluicev1.DataInput{{Bytes: 1, Instances: high}}}
+		return s
+	}
+	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec(2)})
+	requireViolation(t, err, codes.InvalidArgument, "spec.overrides[0].instances.last", "is 3: the last instance is 1")
+	requireViolation(t, err, codes.InvalidArgument, "spec.locality.inputs[0].instances.last", "is 3: the last instance is 1")
+	a.submit(t, spec(4))
+	update := func(s *sluicev1.JobSpec) {
+		t.Helper()
+		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: s, ExpectedVersion: a.job(t, "ov").Version})
+		require.NoError(t, err)
+	}
+	update(spec(2))
+	plain := spec(2)
+	plain.Overrides = nil
+	update(plain)
+	_, err = a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "ov", Action: sluicev1.ControlUpdateRequest_ROLLBACK, ToVersion: proto.Uint64(1)})
+	require.NoError(t, err)
+	for _, n := range []uint32{1, 4} {
+		now := a.job(t, "ov").Spec
+		now.Instances = &n
+		update(now)
+	}
+	j := a.Snapshot().JobByName("ov")
+	require.Len(t, j.Spec.TaskOf(3).Processes[0].Env, 1+len(j.Spec.TaskOf(1).Processes[0].Env))
+}

@@ -63,6 +63,9 @@ func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int)
 		} else {
 			first[p.Name] = i
 		}
+		if snapshot.JobByName(spec.Name) == nil {
+			checkRanges(spec, path(i), v)
+		}
 		a.checkSecrets(p, path(i), v)
 		checkCapabilities(snapshot, spec, path(i), v)
 		if spec.Revocable && a.s.config.SlackWindow <= 0 {
@@ -77,6 +80,27 @@ func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int)
 	}
 	g := dependencies{specs: specs, path: path, first: first, snapshot: snapshot, sees: c.sight(snapshot), v: v}
 	g.check()
+}
+
+// checkRanges refuses what a new job says of instances that it does not have. One that exists may have had them, and may have
+// them again: how many there are is another matter than what each of them is.
+func checkRanges(job *cluster.JobSpec, path string, v *violations) {
+	if job.Type == cluster.Daemon {
+		return // which has no number of them
+	}
+	check := func(last uint32, at string) {
+		if last >= max(1, job.Instances) {
+			v.Invalid(child(at, "instances.last"), "is %d: the last instance is %d", last, max(1, job.Instances)-1)
+		}
+	}
+	for i := range job.Overrides {
+		check(job.Overrides[i].Last, item(child(path, "overrides"), i))
+	}
+	for i := range job.Inputs {
+		if last := job.Inputs[i].Last; last != allInstances {
+			check(last, item(child(path, "locality.inputs"), i))
+		}
+	}
 }
 
 // dependencies checks that what the jobs of a request wait for exists for the caller and does not, in the end, wait for them.
