@@ -16,13 +16,13 @@ func Copy(tx *Tx, chosen []cluster.CopyAdded) error {
 }
 
 // settleCopy does what follows for a task and its copy, of which k is either. A copy that has succeeded stands for its task;
-// one that has ended otherwise, or that nobody needs any more, goes.
+// one that has ended otherwise, or that nobody needs any more, goes. While the host of its task is given up it is needed.
 func settleCopy(tx *Tx, k cluster.TaskKey) error {
 	t, c := tx.State().Task(k.Original()), tx.State().Task(k.Copy())
 	if c == nil || c.Removed {
 		return nil
 	}
-	wanted := t != nil && !t.State.Terminal() && t.State != cluster.TaskKilling
+	wanted := t != nil && !t.State.Terminal() && (t.State != cluster.TaskKilling || t.Reason == cluster.ReasonHostLost)
 	switch {
 	case c.State == cluster.TaskSucceeded && wanted:
 		return tx.Emit(&cluster.CopyWon{Task: c.Key})

@@ -35,6 +35,7 @@ func TestATaskAndItsCopy(t *testing.T) {
 		{"the copy is lost", reports(k.Copy(), cluster.TaskLost), there, away},
 		{"the task fails and waits again", reports(k, cluster.TaskFailed), cluster.TaskPending, there},
 		{"the task is lost", reports(k, cluster.TaskLost), cluster.TaskPending, there},
+		{"the host of the task is lost", emits(&cluster.TaskStopping{Task: k, Reason: cluster.ReasonHostLost, Restart: true}), cluster.TaskKilling, there},
 		{"the task is to leave for another", emits(&cluster.TaskPreempted{Task: k, Run: 1}), cluster.TaskPreempting, there},
 		{"the copy is to leave for another", emits(&cluster.TaskPreempted{Task: k.Copy(), Run: 1}), there, cluster.TaskPreempting},
 		{"the user stops the task", emits(&cluster.TaskStopping{Task: k}), cluster.TaskKilling, cluster.TaskKilling},

@@ -65,18 +65,38 @@ func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine
 
 // Deadlines says how long silence is borne.
 type Deadlines struct {
-	// UnreachableAfter is how long a shard may be away before its hosts count as unreachable.
+	// UnreachableAfter is how long a shard may be away before its hosts count as unreachable, and how long it may say nothing
+	// of the end of a run that is to end, when the run's grace is over.
 	UnreachableAfter time.Duration
-	// LostAfter is how long a host may be unreachable before its tasks are given up and run elsewhere. It counts from when
-	// the shard was connected or cut off, if that is later: time in which nobody listened does not count.
+	// LostAfter is how long a host may be unreachable before its tasks are to run elsewhere. It counts from when the shard was
+	// connected or cut off, if that is later: time in which nobody listened does not count.
 	LostAfter time.Duration
 	// Away returns since when a shard is cut off or connected, and whether it is cut off.
 	Away func(cluster.ShardID) (since cluster.Time, away bool)
 }
 
-// Overdue reports whether Expire would do something about the host.
-func (d *Deadlines) Overdue(h *cluster.Host, now cluster.Time) bool {
-	return d.lostContact(h, now) || d.lostForGood(h, now)
+// records are what is looked at of a State or a Snapshot.
+type records interface {
+	Hosts(from cluster.HostID) iter.Seq[*cluster.Host]
+	Task(cluster.TaskKey) *cluster.Task
+	Job(cluster.JobUID) *cluster.Job
+	Mode() cluster.Mode
+}
+
+// Overdue reports whether Expire would do something. Complexity: the hosts, and the tasks of those that are unreachable.
+func (d *Deadlines) Overdue(in records, now cluster.Time) bool {
+	for h := range in.Hosts("") {
+		if d.overdue(in, h, now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Deadlines) overdue(in records, h *cluster.Host, now cluster.Time) bool {
+	return d.lostContact(h, now) || h.Unreachable && slices.ContainsFunc(h.Tasks, func(k cluster.TaskKey) bool {
+		return d.lostForGood(in, h, in.Task(k), now)
+	})
 }
 
 func (d *Deadlines) lostContact(h *cluster.Host, now cluster.Time) bool {
@@ -84,21 +104,32 @@ func (d *Deadlines) lostContact(h *cluster.Host, now cluster.Time) bool {
 	return away && !h.Unreachable && now.Sub(since) >= d.UnreachableAfter
 }
 
-func (d *Deadlines) lostForGood(h *cluster.Host, now cluster.Time) bool {
-	if !h.Unreachable || len(h.Tasks) == 0 {
+// lostForGood reports whether something is to be done about a task of a host that is unreachable. A connected shard gets the
+// time to end a run that is to end, and to say so; while nothing is killed it cannot.
+func (d *Deadlines) lostForGood(in records, h *cluster.Host, t *cluster.Task, now cluster.Time) bool {
+	since, away := d.Away(h.ID.Shard())
+	since = max(since, h.Since)
+	at := since.Add(d.LostAfter)
+	switch {
+	case away:
+	case in.Mode().KillingStopped:
 		return false
+	case t.State.Vacating():
+		spec := in.Job(t.Key.Job()).SpecFor(t)
+		grace, _ := Leave(t, spec)
+		at = max(at, max(since, LeavesAt(t, spec)).Add(grace+d.UnreachableAfter))
 	}
-	since, _ := d.Away(h.ID.Shard())
-	return now.Sub(max(since, h.Since)) >= d.LostAfter
+	return now >= at
 }
 
 // Expire marks the hosts of shards that are away for too long as unreachable, and gives up the tasks of hosts that are
-// unreachable for too long: they are LOST, and wait again.
+// unreachable for too long: they wait again. Where the shard is connected, and only does not see the host, their runs are
+// killed first, and LOST when nothing is heard of their end; where it is away they are LOST at once.
 func (d *Deadlines) Expire(tx *Tx) error {
 	now := tx.Now()
 	var overdue []*cluster.Host
 	for h := range tx.State().Hosts("") {
-		if d.Overdue(h, now) {
+		if d.overdue(tx.State(), h, now) {
 			overdue = append(overdue, h)
 		}
 	}
@@ -110,11 +141,28 @@ func (d *Deadlines) Expire(tx *Tx) error {
 			continue
 		}
 		for _, k := range h.Tasks {
-			message := fmt.Sprintf("host %s was unreachable for %v", h.ID, d.LostAfter)
-			if err := conclude(tx, k, cluster.TaskLost, cluster.ReasonHostLost, message); err != nil {
+			if !d.lostForGood(tx.State(), h, tx.State().Task(k), now) {
+				continue
+			}
+			if err := d.giveUp(tx, h, k); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// giveUp has a task wait again whose host is lost: as soon as its run has ended, or now if nobody is there who could end it,
+// or nobody has said that it did.
+func (d *Deadlines) giveUp(tx *Tx, h *cluster.Host, k cluster.TaskKey) error {
+	t, j := tx.State().Task(k), tx.State().Job(k.Job())
+	if _, away := d.Away(h.ID.Shard()); away || t.State.Vacating() {
+		message := fmt.Sprintf("host %s was unreachable for %v", h.ID, d.LostAfter)
+		return conclude(tx, k, cluster.TaskLost, cluster.ReasonHostLost, message)
+	}
+	err := tx.Emit(&cluster.TaskStopping{Task: k, Reason: cluster.ReasonHostLost, Restart: !j.Stopping})
+	if err == nil && breaks(tx, j, t) {
+		err = giveBack(tx, j)
+	}
+	return err
 }

@@ -60,7 +60,98 @@ func TestWhenTasksAreGivenUp(t *testing.T) {
 	require.Equal(t, cluster.TaskRunning, expire(began.Add(59*time.Second)))
 	began, away = began.Add(30*time.Second), false // it connects, and its report is on its way
 	require.Equal(t, cluster.TaskRunning, expire(began.Add(59*time.Second)))
-	began = at(0)
+	began, away = at(0), true
 	require.Equal(t, cluster.TaskRunning, expire(at(69*time.Second)))
 	require.Equal(t, cluster.TaskPending, expire(at(70*time.Second)))
+}
+
+// Where the shard is connected and does not see the host, a run is told to end before another takes its place: the task waits
+// for the end, or for as long as the shard may say nothing of it, which begins anew when the shard connects.
+func TestARunEndsBeforeItsReplacementBegins(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	began, away := at(0), false
+	d := rules.Deadlines{
+		UnreachableAfter: 10 * time.Second, LostAfter: time.Minute,
+		Away: func(cluster.ShardID) (cluster.Time, bool) { return began, away },
+	}
+	lost := func(t *testing.T) *cluster.State {
+		state := running(t)
+		emit(t, state, at(0), &cluster.HostUnreached{ID: host, Reason: "gone"})
+		return state
+	}
+	expire := func(t *testing.T, state *cluster.State, now cluster.Time) *cluster.Task {
+		overdue := d.Overdue(state, now)
+		tx := rules.Begin(state, now)
+		require.NoError(t, d.Expire(tx))
+		require.Equal(t, overdue, len(tx.Records()) > 0)
+		return state.Task(k)
+	}
+	end := at(time.Minute)
+	patience := rules.StaleGrace + d.UnreachableAfter
+
+	t.Run("it ends", func(t *testing.T) {
+		state := lost(t)
+		require.Equal(t, cluster.TaskRunning, expire(t, state, end-1).State)
+		task := expire(t, state, end)
+		require.Equal(t, cluster.TaskKilling, task.State)
+		require.Equal(t, cluster.ReasonHostLost, task.Reason)
+		grace, command := rules.Leave(task, state.Job(1).Spec)
+		require.Equal(t, rules.StaleGrace, grace)
+		require.Empty(t, command)
+		_, err := rules.Report(rules.Begin(state, end), "s", &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled})
+		require.NoError(t, err)
+		require.Equal(t, cluster.TaskPending, state.Task(k).State)
+	})
+	t.Run("nothing is heard of it", func(t *testing.T) {
+		state := lost(t)
+		require.Equal(t, cluster.TaskKilling, expire(t, state, end).State)
+		require.Equal(t, cluster.TaskKilling, expire(t, state, end.Add(patience)-1).State)
+		require.Equal(t, cluster.TaskPending, expire(t, state, end.Add(patience)).State)
+	})
+	t.Run("the shard connects anew, and is told again", func(t *testing.T) {
+		state := lost(t)
+		require.Equal(t, cluster.TaskKilling, expire(t, state, end).State)
+		began = end
+		defer func() { began = at(0) }()
+		require.Equal(t, cluster.TaskKilling, expire(t, state, end.Add(time.Minute)-1).State)
+		require.Equal(t, cluster.TaskPending, expire(t, state, end.Add(time.Minute)).State)
+	})
+	t.Run("the shard goes away", func(t *testing.T) {
+		state := lost(t)
+		require.Equal(t, cluster.TaskKilling, expire(t, state, end).State)
+		away = true
+		defer func() { away = false }()
+		require.Equal(t, cluster.TaskPending, expire(t, state, end).State)
+	})
+	t.Run("the user stops it first", func(t *testing.T) {
+		state := lost(t)
+		emit(t, state, at(55*time.Second), &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskStopped})
+		require.Equal(t, cluster.TaskKilling, expire(t, state, end).State)
+		require.Equal(t, cluster.ReasonTaskStopped, state.Task(k).Reason)
+		require.Equal(t, cluster.TaskLost, expire(t, state, end.Add(5*time.Second)).State)
+	})
+	t.Run("nothing is killed", func(t *testing.T) {
+		state := lost(t)
+		emit(t, state, at(0), &cluster.ModeSet{Mode: cluster.Mode{KillingStopped: true}})
+		require.Equal(t, cluster.TaskRunning, expire(t, state, end.Add(time.Hour)).State)
+		emit(t, state, at(0), &cluster.ModeSet{})
+		require.Equal(t, cluster.TaskKilling, expire(t, state, end.Add(time.Hour)).State)
+	})
+}
+
+// The loss of a member takes a gang down that has not come to run as a whole, also while the member is still to end.
+func TestALostMemberGivesItsGangBack(t *testing.T) {
+	state := running(t)
+	uid := submit(t, state, "gang", func(s *cluster.JobSpec) {
+		s.Instances, s.Gang, s.Task.Resources = 2, &cluster.Gang{Minimum: 2}, size(100)
+	})
+	report(t, state, machines("h", "other"))
+	first, second := cluster.MakeTaskKey(uid, 0), cluster.MakeTaskKey(uid, 1)
+	emit(t, state, at(0),
+		&cluster.Placed{Task: first, Run: 1, Host: host}, &cluster.Placed{Task: second, Run: 1, Host: "s/other"},
+		&cluster.TaskStatus{Task: first, Run: 1, State: cluster.TaskRunning}, &cluster.HostUnreached{ID: host})
+	d := rules.Deadlines{LostAfter: time.Minute, Away: func(cluster.ShardID) (cluster.Time, bool) { return at(0), false }}
+	require.NoError(t, d.Expire(rules.Begin(state, at(time.Minute))))
+	require.Equal(t, cluster.ReasonHostLost, state.Task(first).Reason)
+	require.Equal(t, cluster.ReasonGangBroken, state.Task(second).Reason)
 }

@@ -138,11 +138,18 @@ func bears(tx *Tx, p *cluster.TaskPreempted) error {
 // turn away.
 func LeavesAt(t *cluster.Task, spec *cluster.JobSpec) cluster.Time { return t.Since.Add(spec.Quiet()) }
 
+// StaleGrace is how long a run has to end by itself that nobody waits for, or whose host is lost.
+const StaleGrace = 5 * time.Second
+
 // Leave says how a task that has been asked to leave is to go: how long it has, and what is run beside it when that time
 // begins, if anything.
 func Leave(t *cluster.Task, spec *cluster.JobSpec) (grace time.Duration, command []string) {
-	if t.State == cluster.TaskPreempting {
+	switch {
+	case t.State == cluster.TaskPreempting:
 		return spec.PreemptionGrace(), spec.Preemption.Command
+	case t.Reason == cluster.ReasonHostLost:
+		return StaleGrace, nil
+	default:
+		return spec.Task.KillGrace, nil
 	}
-	return spec.Task.KillGrace, nil
 }

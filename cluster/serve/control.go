@@ -231,7 +231,7 @@ func (c *control) status(ctx context.Context, st *sluicev1.RunStatus) error {
 		case e.State.Terminal():
 			answer = append(answer, releaseDown(st.GetRun()))
 		case outcome == rules.Stale && !c.spare():
-			answer = append(answer, killDown(st.GetRun(), staleGrace, nil, cluster.ReasonSuperseded))
+			answer = append(answer, killDown(st.GetRun(), rules.StaleGrace, nil, cluster.ReasonSuperseded))
 		}
 		c.answers <- answer
 	})

@@ -57,7 +57,7 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 		return err
 	}
 	for _, a := range answers {
-		message := killDown(runRef(a.Run, ""), staleGrace, nil, cluster.ReasonSuperseded)
+		message := killDown(runRef(a.Run, ""), rules.StaleGrace, nil, cluster.ReasonSuperseded)
 		if a.Release {
 			message = releaseDown(runRef(a.Run, ""))
 		} else if c.spare() {

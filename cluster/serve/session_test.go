@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -277,6 +278,40 @@ func TestACutOffShard(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, cluster.HostUp, r.s.Snapshot().Host("a/h0").State())
 		require.Equal(t, cluster.JobSucceeded, r.s.Snapshot().Job(uid).State())
+	})
+}
+
+// A connected shard that does not see a host any more is told to end what runs there, also by the next scheduler, and no other run
+// begins before it has.
+func TestAHostThatItsShardLeavesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := journal.NewMemory()
+		r := newRig(t, j)
+		sh := r.connect("s", 1)
+		uid := r.submit("job", 1, 0)
+		run := sh.down().GetLaunch().GetRun()
+		status := runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING)
+		sh.status(status)
+		r.connect("other", 1)
+		sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: &sluicev1.HostReport{Full: true, Last: true}}})
+		ended := func(sh *scripted) {
+			t.Helper()
+			kill := sh.down().GetKill()
+			require.Equal(t, runFrom(run), runFrom(kill.GetRun()))
+			require.Equal(t, rules.StaleGrace, kill.GetGrace().AsDuration())
+			require.Equal(t, string(cluster.ReasonHostLost), kill.GetReason())
+		}
+		time.Sleep(DefaultLostAfter + 2*deadlineTick)
+		require.Equal(t, cluster.TaskKilling, r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0)).State)
+		ended(sh)
+		r.stop()
+
+		r = newRig(t, j)
+		sh = r.connect("s", 0, status)
+		other := r.connect("other", 1)
+		ended(sh)
+		sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_KILLED))
+		require.Equal(t, "1.0.2", runFrom(other.down().GetLaunch().GetRun()).String())
 	})
 }
 

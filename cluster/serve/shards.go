@@ -106,7 +106,7 @@ func (s *Scheduler) Shards() []ShardInfo {
 // deadlineTick is how often deadlines are looked at; they are tens of seconds apart.
 const deadlineTick = time.Second
 
-// runDeadlines gives up hosts whose shard is away for too long, and later the tasks on them.
+// runDeadlines gives up hosts that are out of reach for too long, and later the tasks on them.
 func (s *Scheduler) runDeadlines(ctx context.Context) error {
 	deadlines := rules.Deadlines{
 		UnreachableAfter: s.config.UnreachableAfter, LostAfter: s.config.LostAfter, Away: s.shards.away,
@@ -119,12 +119,7 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		now := cluster.Time(time.Now().UnixNano())
-		overdue := false
-		for h := range s.Snapshot().Hosts("") {
-			overdue = overdue || deadlines.Overdue(h, now)
-		}
-		if !overdue {
+		if !deadlines.Overdue(s.Snapshot(), cluster.Time(time.Now().UnixNano())) {
 			continue
 		}
 		s.log.Warn("hosts are out of reach for too long")

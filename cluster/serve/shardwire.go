@@ -15,9 +15,6 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// staleGrace is how long a run that nobody waits for has to end by itself.
-const staleGrace = 5 * time.Second
-
 func rejectDown(reason string, retry bool) *sluicev1.ShardDown {
 	return &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Reject{Reject: &sluicev1.Reject{Reason: reason, Retry: retry}}}
 }

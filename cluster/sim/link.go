@@ -26,9 +26,6 @@ type link struct {
 
 var _ hostmgr.Sink = (*link)(nil)
 
-// staleGrace is how long a run that nobody waits for has to end by itself, as in production.
-const staleGrace = 5 * time.Second
-
 // away is rules.Deadlines.Away; there is one shard.
 func (l *link) away(cluster.ShardID) (since cluster.Time, away bool) { return l.since, !l.connected }
 
@@ -68,7 +65,7 @@ func (l *link) connect() {
 			if a.Release {
 				l.release(a.Run)
 			} else {
-				l.kill(a.Run, staleGrace)
+				l.kill(a.Run, rules.StaleGrace)
 			}
 		}
 		p.ready = true
@@ -134,7 +131,7 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 		case e.State.Terminal():
 			l.release(s.Run)
 		case verdict == rules.Stale:
-			l.kill(s.Run, staleGrace)
+			l.kill(s.Run, rules.StaleGrace)
 		}
 	})
 }

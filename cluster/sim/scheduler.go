@@ -424,12 +424,11 @@ func (p *scheduler) watch() {
 		deadlines := rules.Deadlines{
 			UnreachableAfter: p.s.config.UnreachableAfter, LostAfter: p.s.config.LostAfter, Away: p.s.link.away,
 		}
-		overdue, again := false, false
+		again := false
 		for h := range p.snapshot.Hosts("") {
-			overdue = overdue || deadlines.Overdue(h, p.s.clock.Now())
 			again = again || h.Unreachable && len(h.Tasks) > 0
 		}
-		if overdue {
+		if deadlines.Overdue(p.snapshot, p.s.clock.Now()) {
 			p.send(deadlines.Expire, nil)
 		}
 		if _, cut := p.s.link.away(""); again || cut {
