@@ -165,6 +165,7 @@ type (
 	HostUnreached struct {
 		ID     HostID
 		Reason string
+		Gone   bool `cbor:",omitempty"` // its shard does not see it any more
 	}
 	// HostRemoved forgets a host on which nothing is bound.
 	HostRemoved struct{ ID HostID }

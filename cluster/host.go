@@ -58,6 +58,7 @@ type Host struct {
 	DrainReason string `cbor:",omitempty"` // of the wish, in words
 	Clearing    bool   `cbor:",omitempty"` // and that what may be moved leaves it
 	Unreachable bool   // the shard does not vouch for it
+	Gone        bool   `cbor:",omitempty"` // and it was the shard that said so: it does not see it any more
 	Reason      string // why it does not, in words
 	Since       Time   // when it became Unreachable; if it is not, when either last changed
 

@@ -202,7 +202,7 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 	if old := s.Host(e.ID); old != nil {
 		h = *old
 		if h.Unreachable {
-			h.Unreachable, h.Reason, h.Since = false, "", at
+			h.Unreachable, h.Gone, h.Reason, h.Since = false, false, "", at
 		}
 	}
 	h.Machine = &e.Machine
@@ -214,7 +214,7 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 }
 
 func (s *State) unreachHost(at Time, e *HostUnreached) error {
-	err := s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Reason, h.Since = true, e.Reason, at })
+	err := s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Gone, h.Reason, h.Since = true, e.Gone, e.Reason, at })
 	if err == nil {
 		s.judgeAll(at, s.Host(e.ID))
 	}

@@ -25,9 +25,8 @@ func HostsOf(in interface {
 }
 
 // ReportHosts takes in what a shard says of its hosts, by the shard's own names. A host that it does not see any more,
-// because gone names it or because the report is full and leaves it out, is removed; with tasks on it, or drained, it
-// becomes unreachable instead, so that what is known of it is there when it comes back. Hosts that have not changed cause
-// no event.
+// because gone names it or because the report is full and leaves it out, becomes unreachable, and Settle removes it when
+// nothing is known of it that has to be there when it comes back. Hosts that have not changed cause no event.
 func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine, gone []string, full bool) error {
 	lost := make(map[string]bool, len(gone))
 	for _, name := range gone {
@@ -35,19 +34,13 @@ func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine
 	}
 	var missing []*cluster.Host
 	for h := range HostsOf(tx.State(), shard) {
-		if _, there := hosts[h.ID.Name()]; !there && (full || lost[h.ID.Name()]) {
+		if _, there := hosts[h.ID.Name()]; !there && !h.Gone && (full || lost[h.ID.Name()]) {
 			missing = append(missing, h)
 		}
 	}
 	for _, h := range missing {
-		var err error
-		switch {
-		case len(h.Tasks) == 0 && !h.Draining:
-			err = tx.Emit(&cluster.HostRemoved{ID: h.ID})
-		case !h.Unreachable:
-			err = tx.Emit(&cluster.HostUnreached{ID: h.ID, Reason: "its shard does not see it any more"})
-		}
-		if err != nil {
+		e := &cluster.HostUnreached{ID: h.ID, Reason: "its shard does not see it any more", Gone: true}
+		if err := tx.Emit(e); err != nil {
 			return err
 		}
 	}
@@ -73,6 +66,16 @@ type Deadlines struct {
 	LostAfter time.Duration
 	// Away returns since when a shard is cut off or connected, and whether it is cut off.
 	Away func(cluster.ShardID) (since cluster.Time, away bool)
+}
+
+// forget removes a host that its shard does not see any more, unless it has tasks, or is drained, which the operator wants to find
+// so when it comes back.
+func forget(tx *Tx, id cluster.HostID) error {
+	h := tx.State().Host(id)
+	if h == nil || !h.Gone || h.Draining || len(h.Tasks) > 0 {
+		return nil
+	}
+	return tx.Emit(&cluster.HostRemoved{ID: id})
 }
 
 // records are what is looked at of a State or a Snapshot.

@@ -24,9 +24,7 @@ func machines(names ...string) map[string]cluster.Machine {
 // operator wants no work there.
 func TestWhatAReportLeavesOut(t *testing.T) {
 	state := running(t)
-	report := func(names ...string) {
-		require.NoError(t, rules.ReportHosts(rules.Begin(state, at(0)), "s", machines(names...), nil, true))
-	}
+	report := func(names ...string) { report(t, state, machines(names...)) }
 	report("h", "idle", "drained")
 	emit(t, state, at(1), &cluster.HostDrain{ID: "s/drained", Drain: true, Reason: "new disks"})
 	report()
@@ -37,6 +35,36 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 	require.Equal(t, cluster.HostUp, state.Host("s/h").State())
 	require.Equal(t, cluster.HostDraining, state.Host("s/drained").State())
 	require.Equal(t, "new disks", state.Host("s/drained").DrainReason)
+}
+
+// What kept a host that its shard does not see any more from being forgotten may come to an end later: then it is forgotten, with
+// the instances of daemons that were bound to it. A host whose shard is cut off stays.
+func TestAHostIsForgottenWithWhatKeptIt(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	state := running(t)
+	daemon := submit(t, state, "daemon", func(s *cluster.JobSpec) { s.Type, s.Instances = cluster.Daemon, 0 })
+	report(t, state, machines("h", "drained", "cut"))
+	settle(t, state, at(1), &cluster.HostDrain{ID: "s/drained", Drain: true}, &cluster.HostUnreached{ID: "s/cut", Reason: "cut off"})
+	tx := rules.Begin(state, at(2))
+	require.NoError(t, rules.ReportHosts(tx, "s", nil, []string{"h", "drained"}, false))
+	require.NoError(t, rules.Settle(tx))
+	again := rules.Begin(state, at(3))
+	require.NoError(t, rules.ReportHosts(again, "s", nil, []string{"h", "drained"}, false))
+	require.Empty(t, again.Records(), "it is known")
+
+	settle(t, state, at(3), &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskLost})
+	require.Nil(t, state.Host(host))
+	settle(t, state, at(3), &cluster.HostDrain{ID: "s/drained"})
+	require.Nil(t, state.Host("s/drained"))
+	require.NotNil(t, state.Host("s/cut"))
+	homes, _ := daemons(state, daemon)
+	require.Len(t, homes, 1)
+
+	report(t, state, machines("h"))
+	require.Nil(t, state.Host("s/cut"), "its shard is back without it")
+	homes, _ = daemons(state, daemon)
+	require.Len(t, homes, 1)
+	require.Equal(t, cluster.HostUp, state.Host(host).State())
 }
 
 // The time after which tasks are given up begins when the host got out of reach, whatever the operator does meanwhile, and

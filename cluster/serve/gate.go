@@ -34,7 +34,7 @@ type call struct {
 	request proto.Message // the first message; nil until it is there
 	checked atomic.Int64  // when who was found out last, in unix nanoseconds
 	keyed   keyed
-	refused atomic.Bool   // something was refused or kept from the caller for who he is
+	refused atomic.Bool // something was refused or kept from the caller for who he is
 }
 
 type callKey struct{}
