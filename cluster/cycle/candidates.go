@@ -263,6 +263,9 @@ func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 		if !c.row.anyOpen() {
 			return
 		}
+		if all := yield; len(p.labels.lids) > 0 {
+			yield = func(h *host, price flowgraph.Cost) bool { return p.below(c, h, 0, 1) == 0 || all(h, price) }
+		}
 		for _, near := range c.local.hosts.order {
 			if price, ok := c.acceptsAt(near.index(), near.price()); ok && !yield(p.hosts.byIndex[near.index()], price) {
 				return

@@ -69,7 +69,7 @@ func (s *search) displacement(w waiter) *displacement {
 	if !ok {
 		return nil
 	}
-	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set, ruled: c.row.rule != nil}}
+	n := &displacement{class: c, host: h, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: gpus, Ports: ports}, set: w.set, rule: c.row.rule}}
 	for _, b := range s.found {
 		n.price += b.price
 	}
@@ -340,14 +340,14 @@ func (d *displacer) findMove(u *unit) bool {
 			return false
 		}
 		h := p.hosts.byIndex[s.index()]
-		if h == u.host || h.id == "" {
+		if h == u.host || h.id == "" || p.labels.below(u.set, h) == 0 {
 			continue
 		}
 		devices, ok := u.spec.Pick(h.rec)
 		if !ok {
 			continue
 		}
-		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set, ruled: r.rule != nil}}
+		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set, rule: r.rule}}
 		u.price = d.loss(u) + s.price()
 		return true
 	}

@@ -39,7 +39,8 @@ type nomination struct {
 	spec    *cluster.TaskSpec
 	devices cluster.Devices
 	set     *labelSet
-	ruled   bool // rules about places may not hold any more if others come
+	rule    *rule
+	lids    []lid // for the rule, while the room is held
 }
 
 func (n *nomination) hold(h *host, until cluster.Time) cluster.Hold {
@@ -345,12 +346,14 @@ func (d *displacer) revert() {
 func (d *displacer) nominate(h *host, n *nomination) {
 	h.nominated = append(h.nominated, n)
 	d.p.crowded = append(d.p.crowded, h)
+	n.lids = d.p.labels.cover(n.rule, h)
 	d.p.labels.planned(n.set, h, waits)
 	d.touch(h)
 }
 
 func (d *displacer) withdraw(h *host, n *nomination) {
 	h.nominated = without(h.nominated, n)
+	d.p.labels.uncover(n.lids)
 	d.p.labels.planned(n.set, h, gone)
 	d.touch(h)
 }

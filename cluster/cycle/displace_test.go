@@ -616,3 +616,65 @@ func TestAServiceGivesAsManyAsItBears(t *testing.T) {
 		require.Equal(t, asked, s.step().Stats.Preemptions)
 	}
 }
+
+// Room that one pass of a plan holds by a rule is kept from those only who would break it, wherever they would, if they start in a
+// later pass.
+func TestRoomHeldByARuleIsClosedToThoseOnlyWhoWouldBreakIt(t *testing.T) {
+	x := labeled("app", "x")
+	for _, test := range []struct {
+		name   string
+		held   []func(*cluster.JobSpec)
+		comes  func(*cluster.JobSpec)
+		starts cluster.HostID
+	}{
+		{"no rule", nil, x, "s/h00001"},
+		{"the host's own labels", []func(*cluster.JobSpec){must(host("big", "yes"))}, x, "s/h00001"},
+		{"tasks that nobody is", []func(*cluster.JobSpec){must(tasks("nobody", cluster.Less, 1, "host"))}, x, "s/h00001"},
+		{"others of the job", []func(*cluster.JobSpec){atMost(1, "host")}, x, "s/h00001"},
+		{"as many as it likes", []func(*cluster.JobSpec){x, must(tasks("x", cluster.Greater, 0, "rack"))}, x, "s/h00001"},
+		{"more than come", []func(*cluster.JobSpec){must(tasks("x", cluster.Less, 2, "host"))}, x, "s/h00001"},
+		{"a preference", []func(*cluster.JobSpec){func(j *cluster.JobSpec) {
+			j.Preferences = []cluster.SoftConstraint{{Constraint: tasks("x", cluster.Less, 1, "host"), Soft: cluster.Soft{Penalty: time.Second}}}
+		}}, x, "s/h00001"},
+		{"not on its host", []func(*cluster.JobSpec){must(tasks("x", cluster.Less, 1, "host"))}, x, "s/h00002"},
+		{"not in its rack", []func(*cluster.JobSpec){must(tasks("x", cluster.Less, 1, "rack"))}, x, "s/h00003"},
+		{"exactly as many", []func(*cluster.JobSpec){must(tasks("x", cluster.Equal, 0, "host"))}, x, "s/h00002"},
+		{"not on its host, another", []func(*cluster.JobSpec){must(tasks("x", cluster.Less, 1, "host"))}, labeled("app", "y"), "s/h00001"},
+	} {
+		s := newShared(t)
+		for path, limit := range map[cluster.PoolPath]int64{"root/b": 2000, "root/c": 1000} {
+			s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path, Resources: []cluster.PoolResource{
+				{Dimension: cluster.CPU.String(), Limit: limit, Share: 1},
+			}}})
+		}
+		s.machine(0, cluster.Machine{Capacity: vector(2000, 0), Rack: "r0"})
+		s.job("root/b", 2, 1000)
+		s.settle()
+		big := []cluster.KeyValue{{Key: "big", Value: "yes"}}
+		s.machine(1, cluster.Machine{Capacity: vector(100_000, 0), Rack: "r1", Attributes: big})
+		held := s.job("root/b", 1, 1500, append(test.held, urgent(5))...) // for which the other hosts are too small
+		s.job("root/c", 1, 1000, urgent(3), must(host("disk", "tape")))   // its claim passes to the next
+		k := cluster.MakeTaskKey(s.job("root/c", 1, 1000, test.comes), 0)
+		fork := &shared{world: &world{t: t, state: s.state.Fork(), now: s.now, planner: newWorld(t).planner}, named: s.named}
+		out := fork.step()
+		require.Len(t, out.Displacements, 1, test.name)
+		require.Equal(t, cluster.MakeTaskKey(held, 0), out.Displacements[0].Holds[0].Task, test.name)
+		require.Equal(t, cluster.HostID("s/h00001"), out.Displacements[0].Holds[0].Hold.Host, test.name)
+		if test.starts == "s/h00001" {
+			require.Len(t, out.Placements, 1, test.name)
+			require.Equal(t, test.starts, out.Placements[0].Host, test.name)
+			continue
+		}
+		require.Empty(t, out.Placements, test.name)
+		why, _ := fork.planner.WhyWaiting(k) // the next plan may begin with it
+		require.Equal(t, []cycle.Unblocker{{Kind: cycle.Patience}}, why.Unblockers, test.name)
+		require.Len(t, fork.step().Placements, 1, test.name)
+		s.machine(2, cluster.Machine{Capacity: vector(1000, 0), Rack: "r1"})
+		if test.starts == "s/h00003" {
+			s.machine(3, cluster.Machine{Capacity: vector(1000, 0), Rack: "r2"})
+		}
+		placed := s.step().Placements
+		require.Len(t, placed, 1, test.name)
+		require.Equal(t, test.starts, placed[0].Host, test.name)
+	}
+}

@@ -125,7 +125,8 @@ func (g *gathering) take(h *host, limit int64, price flowgraph.Cost) {
 	if n <= 0 {
 		return
 	}
-	if n = g.class.row.rule.room(h.rec, n, false); n <= 0 {
+	n = g.p.below(g.class, h, g.class.open()-g.need, g.class.row.rule.room(h.rec, n, false))
+	if n <= 0 {
 		return
 	}
 	if g.counts {

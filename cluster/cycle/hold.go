@@ -120,9 +120,6 @@ func (p *Planner) withhold(h *host) {
 	}
 	for _, n := range h.nominated {
 		rec.PortsWithheld = append(rec.PortsWithheld, n.devices.Ports...)
-		if n.ruled { // a later pass of this plan starts nobody here, beside whom it may not be
-			rec.Withheld = rec.Free().Positive()
-		}
 	}
 	slices.Sort(rec.PortsWithheld)
 	p.hosts.set(h, &rec)

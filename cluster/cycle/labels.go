@@ -20,6 +20,7 @@ type labels struct {
 	keys    map[string][]*tally         // that count tasks with a label, by the key of the first one
 
 	balances []*balance
+	lids     map[place][]*leaf // while a plan is made
 
 	plan []countChange      // what the plan of this cycle has counted, to be taken back before the next one
 	seen map[place]presence // what was counted when begin was called; nil after changes
@@ -102,6 +103,7 @@ func newLabels(t *hosts, held map[cluster.TaskKey]*unit) *labels {
 	return &labels{
 		hosts: t, held: held, sets: map[setKey]*labelSet{}, byJob: map[cluster.JobUID][]*labelSet{},
 		tallies: map[tallyKey]*tally{}, jobs: map[cluster.JobUID][]*tally{}, keys: map[string][]*tally{},
+		lids: map[place][]*leaf{},
 	}
 }
 

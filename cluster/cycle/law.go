@@ -219,7 +219,7 @@ func (d *displacer) roomiest(c *class, nth int) *displacement {
 	if !ok {
 		return nil
 	}
-	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: devices}, set: w.set, ruled: c.row.rule != nil}}
+	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: devices}, set: w.set, rule: c.row.rule}}
 }
 
 // emptiest returns the devices of the host without those that room is held on.

@@ -16,10 +16,10 @@ const maxRounds = 5
 // maxPasses bounds how often claims that cannot be met are passed on to those next in their pools.
 const maxPasses = 6
 
-// plan places what can be placed, and makes room for what its pool may claim room for. It reports whether what it starts lets others
-// start, in the next plan.
+// plan places what can be placed, and makes room for what its pool may claim room for. It reports whether others may start in the
+// next plan, since this one starts what lets them, or kept them from a host.
 func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
-	p.wakeAt, p.patient, p.made, p.cut = 0, false, p.made[:0], false
+	p.wakeAt, p.patient, p.made, p.cut, p.barred = 0, false, p.made[:0], false, false
 	p.moves, p.stuck = p.model.Moves() && !in.KeepAll, nil
 	p.rows.cycle++
 	p.price(in.Now)
@@ -41,7 +41,8 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 			break
 		}
 	}
-	return len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
+	clear(p.labels.lids)
+	return p.barred || len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
 }
 
 // fitsBeside reports whether a task of the class, which depends on where others are, has room now.
@@ -126,7 +127,9 @@ func divide(r cluster.Resources, n int64) cluster.Resources {
 }
 
 // fit returns how many tasks of the class the host takes as it is planned, at most limit.
-func (p *Planner) fit(c *class, h *host, limit int64) int64 { return c.row.fit(h, limit) }
+func (p *Planner) fit(c *class, h *host, limit int64) int64 {
+	return p.below(c, h, 0, c.row.fit(h, limit))
+}
 
 // commit places what the flow sends to the hosts as far as it fits there exactly, the class first that gains most, and
 // reports whether something had to be cut that fits elsewhere. A gang is placed whole or not at all. Tiers weaker than what was cut

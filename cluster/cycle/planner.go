@@ -179,6 +179,7 @@ type Planner struct {
 	census  costmodels.Census
 	made    []made          // starts of the plan in progress
 	cut     bool            // something did not fit where the flow sent it
+	barred  bool            // a lid kept somebody from a host that the next plan may start him on
 	counts  []int64         // see keep
 	solves  int             // networks brought up to date so far
 	moves   bool            // running tasks may be moved by the flow

@@ -318,14 +318,14 @@ func (p *Planner) exchange(out *Output, all []transfer) (cut bool) {
 func (d *displacer) exchange(x *transfer) bool {
 	c, h, u := x.comes, x.on, x.moves.unit
 	w, ok := c.queue.GetAt(c.nominees)
-	if !ok || c.claims() == 0 || u.leaves() || h.makesWay(u) || !couldTake(c.row.judge(h)) || d.p.fit(x.moves.class, x.to.host, 1) == 0 {
+	if !ok || c.claims() == 0 || u.leaves() || h.makesWay(u) || !couldTake(c.row.judge(h)) || x.moves.class.row.fit(x.to.host, 1) == 0 || d.p.labels.below(u.set, x.to.host) == 0 {
 		return false
 	}
 	devices, ok := u.spec.Pick(x.to.host.rec)
 	if !ok {
 		return false
 	}
-	u.move = &move{host: x.to.host, nomination: nomination{spec: u.spec, devices: devices, set: u.set, ruled: x.moves.class.row.rule != nil}}
+	u.move = &move{host: x.to.host, nomination: nomination{spec: u.spec, devices: devices, set: u.set, rule: x.moves.class.row.rule}}
 	u.price = d.p.graph.net.Cost(x.moves.arc) + d.p.graph.net.Cost(x.to.arc)
 	n := d.instead(c, h, u, w)
 	if n == nil || n.price >= c.price {

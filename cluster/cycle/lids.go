@@ -1,0 +1,95 @@
+package cycle
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// lid bounds how many more of the tasks that a leaf counts may come to a domain: there this plan holds room for one whose rule has to
+// hold when it comes. In the next plan it counts as one that has room held.
+type lid struct {
+	place place
+	leaf  *leaf
+}
+
+// cover puts lids on the domains of the host for one of the rule who gets room held there: for each leaf that holds, and may hold no
+// more when others come.
+func (l *labels) cover(r *rule, h *host) (lids []lid) {
+	if r == nil {
+		return nil
+	}
+	for _, x := range r.order {
+		if x.breaks() && x.holds(h.rec, 0) && slices.ContainsFunc(r.hard, func(c *cluster.Constraint) bool { return x.of(c, r) }) {
+			domain, _ := h.rec.Domain(x.tally.domain)
+			lids = append(lids, lid{place{x.tally, domain}, x})
+		}
+	}
+	for _, at := range lids {
+		l.lids[at.place] = append(l.lids[at.place], at.leaf)
+	}
+	return lids
+}
+
+// uncover takes them off again.
+func (l *labels) uncover(lids []lid) {
+	for _, at := range lids {
+		if left := without(l.lids[at.place], at.leaf); len(left) > 0 {
+			l.lids[at.place] = left
+		} else {
+			delete(l.lids, at.place)
+		}
+	}
+}
+
+// below returns how many more of the set the lids on the domains of the host let come. Complexity: the tallies of the set.
+func (l *labels) below(s *labelSet, h *host) int64 {
+	most := int64(math.MaxInt64)
+	for _, t := range s.tallies {
+		domain, ok := h.rec.Domain(t.domain)
+		if !ok {
+			continue
+		}
+		for _, x := range l.lids[place{t, domain}] {
+			most = min(most, x.bears(domain))
+		}
+	}
+	return max(0, most)
+}
+
+// breaks reports whether the leaf may hold no more when tasks come.
+func (x *leaf) breaks() bool { return x.compare != cluster.Greater || x.balance != nil }
+
+// bears returns how many more may come to the domain before the leaf, which breaks, holds no more for one of the row that has room held
+// there.
+func (x *leaf) bears(domain string) int64 {
+	n := x.tally.in[domain].most
+	if x.self {
+		n--
+	}
+	switch {
+	case x.balance != nil:
+		return x.number - 1 - n + x.balance.least
+	case x.compare == cluster.Less:
+		return x.number - 1 - n
+	default:
+		return x.number - n
+	}
+}
+
+// below returns how many of n tasks of the class, after so many others of it, the lids let start on the host.
+func (p *Planner) below(c *class, h *host, before, n int64) int64 {
+	if len(p.labels.lids) == 0 || n <= 0 {
+		return n
+	}
+	at, end := int64(0), before+n
+	c.queue.Scan(func(w waiter) bool {
+		if at >= before && p.labels.below(w.set, h) <= at {
+			end, p.barred = at, true
+		}
+		at++
+		return at < end
+	})
+	return end - before
+}
