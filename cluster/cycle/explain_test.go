@@ -19,14 +19,14 @@ import (
 
 // crowdedWorld is a cluster with hosts of all sorts and states, two pools of which one is limited, and about a thousand
 // tasks that wait for all sorts of reasons.
-func crowdedWorld(t *testing.T) *shared {
+func crowdedWorld(t *testing.T, seed uint64, hosts, jobs int) *shared {
 	s := &shared{world: newWorldWith(t, sluice.Model{})}
-	random := rand.New(rand.NewPCG(7, 7))
+	random := rand.New(rand.NewPCG(seed, seed))
 	s.pool("root/a", 0)
 	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Resources: []cluster.PoolResource{
 		{Dimension: cluster.CPU.String(), Limit: 40_000, Share: 1},
 	}}})
-	for i := range 40 {
+	for i := range hosts {
 		m := cluster.Machine{
 			Rack: fmt.Sprint("r", i%4), Capacity: vector(1000*(1+random.Int64N(8)), (1+random.Int64N(8))<<30),
 			Attributes: []cluster.KeyValue{{Key: "disk", Value: []string{"ssd", "hdd"}[i%2]}},
@@ -49,7 +49,7 @@ func crowdedWorld(t *testing.T) *shared {
 			s.emit(&cluster.HostUnreached{ID: id})
 		}
 	}
-	for i := range 118 {
+	for i := range jobs {
 		pool := []cluster.PoolPath{"root/a", "root/b"}[random.IntN(2)]
 		s.job(pool, 1+random.Uint32N(20), 500*(1+random.Int64N(12)), func(j *cluster.JobSpec) {
 			j.Priority, j.Preemptible = random.Int32N(3), true
@@ -106,7 +106,15 @@ func ports(dynamic uint16, numbers ...uint16) func(*cluster.JobSpec) {
 // placed in the next cycle: the first and the last of each job. Only the tasks that a rule of another keeps away do not wait here: where they may come to the same
 // host nothing can be promised.
 func TestWhatUnblocksATaskUnblocksIt(t *testing.T) {
-	s := crowdedWorld(t)
+	for _, test := range []struct {
+		seed        uint64
+		hosts, jobs int
+	}{{7, 40, 118}, {8, 38, 118}} {
+		t.Run(fmt.Sprint(test.seed), func(t *testing.T) { unblockAll(t, crowdedWorld(t, test.seed, test.hosts, test.jobs)) })
+	}
+}
+
+func unblockAll(t *testing.T, s *shared) {
 	waiting := s.in(cluster.TaskPending)
 	require.GreaterOrEqual(t, len(waiting), 1000)
 	kinds, tried := map[cycle.UnblockKind]int{}, 0
@@ -138,6 +146,39 @@ func TestWhatUnblocksATaskUnblocksIt(t *testing.T) {
 	}
 	require.Greater(t, tried, 200)
 	t.Logf("%d tasks wait, %d of them were unblocked: %v", len(waiting), tried, kinds)
+}
+
+// Who was let in only since those that go before it have no host needs a higher limit, too, if what opens is a host for them as well.
+func TestALimitBindsWhenThoseBeforeHaveAHost(t *testing.T) {
+	for _, test := range []struct {
+		name, first string // the disk that the first asks for
+		limit, more int64
+	}{
+		{"both below the limit", "ssd", 2000, 0},
+		{"one below the limit", "ssd", 1500, 500},
+		{"the first has no host then either", "tape", 1500, 0},
+	} {
+		s := newShared(t)
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Limit: test.limit, Share: 1},
+		}}})
+		s.host(0, vector(8000, 0))
+		away := s.host(1, vector(8000, 0), cluster.KeyValue{Key: "disk", Value: "ssd"})
+		s.emit(&cluster.HostUnreached{ID: away})
+		s.job("root/b", 1, 1000, urgent(2), must(host("disk", test.first)))
+		k := cluster.MakeTaskKey(s.job("root/b", 1, 1000, urgent(1), must(host("disk", "ssd"))), 0)
+		require.Empty(t, s.step().Placements, test.name)
+		why, _ := s.planner.WhyWaiting(k)
+		require.Equal(t, pool.RuleNone, why.Binding.Rule, test.name)
+		var want []cycle.Unblocker
+		if test.more > 0 {
+			want = append(want, cycle.Unblocker{
+				Kind: cycle.RaisePool, Rule: string(pool.RuleLimit), Pool: "root/b", Dimension: cluster.CPU.String(), Amount: test.more,
+			})
+		}
+		require.Equal(t, append(want, cycle.Unblocker{Kind: cycle.ReconnectHost, Host: away}), why.Unblockers, test.name)
+		s.unblocked(t, k, why)
+	}
 }
 
 // A task that may not be beside another waits until that is gone. (Whether the crowded world has such tasks depends on which

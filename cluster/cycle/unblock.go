@@ -17,7 +17,7 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, w *Waiting) []Unb
 	case gated:
 		all = append(all, Unblocker{Kind: LiftLimit, Rule: string(c.why.Rule), Pool: c.why.Pool, Dimension: c.why.Dimension})
 	case refused:
-		all = p.raise(c)
+		all = p.raise(c, nil)
 	}
 	p.rows.refresh(c.row)
 	room := c.row.anyOpen()
@@ -44,7 +44,13 @@ func (p *Planner) unblockers(c *class, rank int, refused bool, w *Waiting) []Unb
 		}
 	}
 	if n := hostsToCome(c, rank, w, every[1:]); h == nil || n > 1 || c.apart() || c.row.rule.unbegun() {
+		if !crowded {
+			all = append(all, p.raise(c, every)...)
+		}
 		return append(all, otherHosts(c, n, every, crowded))
+	}
+	if !crowded { // it was let in, perhaps only since those that go before it have no host
+		all = append(all, p.raise(c, rivals(c, h, every))...)
 	}
 	switch {
 	case h.rec.Unreachable:
@@ -109,8 +115,8 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 	if c.together() && len(all) == 1 { // nobody else takes what is free elsewhere
 		all[0].n -= p.placesAtOnce(c, h)
 	}
-	if !crowded { // those who could not go there have no claim on it
-		all = slices.DeleteFunc(all, func(x contender) bool { return x.class != c && !x.class.row.mayEver(h) })
+	if !crowded {
+		all = rivals(c, h, all)
 	}
 	with := Unblocker{Host: h.id, Ahead: beside(c, all)}
 	if c.together() {
@@ -151,8 +157,12 @@ func ownLimit(r pool.Rule) bool {
 	}
 }
 
-// raise returns by how much the limits of the pools have to be raised, or the reservation, to let in all that wait there.
-func (p *Planner) raise(c *class) []Unblocker {
+// raise returns by how much the limits of the pools have to be raised to let in those given, or, where these are nil, the limits or
+// the reservation to let in all that wait there.
+func (p *Planner) raise(c *class, those []contender) []Unblocker {
+	if those != nil && c.row.key.revocable {
+		return nil // limits are not for those
+	}
 	var all []Unblocker
 	for path := c.key.group.pool; path != ""; path = path.Parent() {
 		at := slices.IndexFunc(p.status, func(s pool.Status) bool { return s.Path == path })
@@ -162,19 +172,32 @@ func (p *Planner) raise(c *class) []Unblocker {
 		for _, d := range p.status[at].Dimensions {
 			binds, bound := "", int64(cluster.NoLimit)
 			switch {
-			case c.why.Rule == pool.RuleReservation && c.why.Pool == path && c.why.Dimension == d.Dimension:
+			case those == nil && c.why.Rule == pool.RuleReservation && c.why.Pool == path && c.why.Dimension == d.Dimension:
 				binds, bound = string(pool.RuleReservation), d.Reservation
 			case d.Limit != cluster.NoLimit && c.row.task.Resources.In(d.Dimension) > 0:
 				binds, bound = string(pool.RuleLimit), d.Limit
 			}
 			used := p.snap.Used(path)
 			d.Allocation = max(d.Allocation, used.In(d.Dimension))
+			if those != nil {
+				d.Demand = asking(those, path, d.Dimension)
+			}
 			if more := d.Wanted() - bound; binds != "" && more > 0 {
 				all = append(all, Unblocker{Kind: RaisePool, Rule: binds, Pool: path, Dimension: d.Dimension, Amount: more})
 			}
 		}
 	}
 	return all
+}
+
+// asking returns what those of the contenders ask for that count against the limits of the pool.
+func asking(all []contender, path cluster.PoolPath, dimension string) (sum int64) {
+	for _, x := range all {
+		if path.Covers(x.class.key.group.pool) && !x.class.row.key.revocable {
+			sum += x.class.group.request.In(dimension) * x.n
+		}
+	}
+	return sum
 }
 
 // contender is tasks of a class that may take what opens: all that wait have a claim on what comes to the cluster.
@@ -197,6 +220,11 @@ func (p *Planner) contenders(own *class, rank int) []contender {
 		all = append(all, contender{c, c.waiting()})
 	}
 	return all
+}
+
+// rivals leaves out who could not be on the host: they have no claim on it.
+func rivals(own *class, h *host, all []contender) []contender {
+	return slices.DeleteFunc(slices.Clone(all), func(x contender) bool { return x.class != own && !x.class.row.mayEver(h) })
 }
 
 // beside returns how many contenders there are beside the task and those that go together with it.
