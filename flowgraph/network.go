@@ -172,6 +172,9 @@ func (n *Network) CostBits() int {
 // FreeArcs returns how many live arcs cost nothing. O(1).
 func (n *Network) FreeArcs() int { return int(n.totals.costBits[0]) }
 
+// NegativeArcs returns how many live arcs have a negative cost. O(1).
+func (n *Network) NegativeArcs() int { return n.totals.negative }
+
 // Supply returns the supply of v.
 func (n *Network) Supply(v NodeID) int64 { n.checkNode(v); return n.nodes[v].supply }
 

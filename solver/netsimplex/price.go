@@ -10,7 +10,9 @@ import (
 const (
 	// Each pivot looks at one block, or at two where a node has as many as dense arcs
 	// or where the pivots before, of which about so many as recent count, walked over
-	// more than a costly-th of a block's arcs in nodes.
+	// more than a costly-th of a block's arcs in nodes. It is one where more than one
+	// arc in paying costs less than nothing: to find better ones spares few pivots then.
+	paying = 16
 	dense  = 12
 	costly = 6
 	recent = 32
@@ -33,7 +35,7 @@ func (s *simplex[C]) price(w *solver.Work) int32 {
 	m := len(s.slots)
 	block := max(16, int(0.9*math.Sqrt(float64(m))))
 	enough := block
-	if m >= dense*int(s.root) || costly*s.usual > recent*int64(block) {
+	if paying*s.net.NegativeArcs() <= m && (m >= dense*int(s.root) || costly*s.usual > recent*int64(block)) {
 		enough += block
 	}
 	found := s.reconsider()
