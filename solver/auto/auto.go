@@ -16,7 +16,9 @@
 // classes repair, else cost scaling, which of a large network reads the same arcs
 // fewer times. If either wins there, cost scaling takes the place of the simplex in
 // later races. Where the simplex spends its work on a deep tree, and arcs that gain
-// hardly get fewer, cost scaling starts sooner, and alone; at once where hardly any arc has a cost.
+// hardly get fewer, cost scaling starts sooner, and alone, or beside the simplex if the tree was
+// deep from the first. Where hardly any arc has a cost it starts at once, or if none is negative
+// as soon as the simplex has begun to walk.
 //
 // Where a change touches most of the network, as when nearly all classes of one cycle are
 // gone in the next, repair would keep nothing of what it knows, and the simplex answers
@@ -80,8 +82,9 @@ const (
 	// without it, about twice what it needs.
 	looks, alone = 8, 2048
 	// freeArcs is of how many arcs all but one at most cost nothing where the problem is nearly one of
-	// maximum flow: the simplex goes through very many trees of one cost then.
-	freeArcs = 5
+	// maximum flow: the simplex goes through very many trees of one cost then. Where no cost is negative
+	// it may be short of that: it is looked at twice as often, until it walks for one unit of wariness.
+	freeArcs, wariness = 5, 12
 	// beginning is into how many turns a race from zero divides one unit of repair for
 	// each node and arc.
 	beginning = 12
@@ -112,6 +115,8 @@ type Solver struct {
 	// ready: repair answers; trial: it has yet to show that it can.
 	ready, trial bool
 	racing       bool
+	// wary: hardly any arc has a price, and none a negative one.
+	wary bool
 	// patience is the present one, from 1 to what is due to the network.
 	patience int64
 	// spent is the work since its last answer of the one that begins; alone is for how
@@ -120,6 +125,9 @@ type Solver struct {
 	// gaining is how many arcs the simplex found to gain when it was looked at, or 0, and most how many at most,
 	// at the first look or in a deep tree.
 	gaining, most int
+	// rooted: the tree was deep already when it was looked at first, and some flow runs for what it gains. The
+	// simplex may then be faster all the same, and goes on beside cost scaling.
+	rooted bool
 	// half is how many there were when they were last found to be half as many, and since is what it had spent then.
 	half  int
 	since int64
@@ -196,7 +204,9 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 				s.patience = fewLayered
 			}
 		} else if !s.layered && !s.apart && unpriced(n) {
-			s.scale(n)
+			if s.wary = n.NegativeArcs() == 0; !s.wary {
+				s.scale(n)
+			}
 		}
 	}
 	leads := s.shaken > 0

@@ -386,13 +386,17 @@ func TestLags(t *testing.T) {
 	require.False(t, s.lags(20), "no arc gains any more")
 }
 
-// TestHardlyAnyCost: where hardly any arc costs something cost scaling begins, unless most leave
-// sources or lie side by side; elsewhere the simplex does.
+// TestHardlyAnyCost: where hardly any arc costs something, and one costs less than nothing, cost scaling begins, unless most
+// leave sources or lie side by side; elsewhere the simplex does, which is watched if that is but for the negative cost.
 func TestHardlyAnyCost(t *testing.T) {
 	for _, c := range []struct {
 		nodes, priced int
-		scales        bool
-	}{{200, 0, true}, {200, 100, true}, {200, 600, false}, {12, 0, false}} {
+		cost          flowgraph.Cost
+		scales, wary  bool
+	}{
+		{200, 0, -9, true, false}, {200, 100, -9, true, false}, {200, 600, -9, false, false}, {12, 0, -9, false, false},
+		{200, 0, 9, false, true}, {200, 100, 9, false, true}, {200, 600, 9, false, false}, {12, 0, 9, false, false},
+	} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		n := flowgraph.New()
 		for range c.nodes {
@@ -405,7 +409,7 @@ func TestHardlyAnyCost(t *testing.T) {
 		}
 		n.SetSupply(0, 20)
 		n.SetSupply(1, -20)
-		n.AddArc(0, 1, 0, 100, 9)
+		n.AddArc(0, 1, 0, 100, c.cost)
 		s := New()
 		r, err := s.Solve(n, solver.Budget{})
 		require.NoError(t, err)
@@ -413,5 +417,6 @@ func TestHardlyAnyCost(t *testing.T) {
 		require.NoError(t, solver.Verify(n, r))
 		_, is := r.Solution.(*costscaling.Solver)
 		require.Equal(t, c.scales, is, "%+v", c)
+		require.Equal(t, c.wary, s.wary, "%+v", c)
 	}
 }

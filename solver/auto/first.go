@@ -167,9 +167,13 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 	if !s.layered {
 		limit *= 2
 	}
+	step := start / looks
+	if s.wary {
+		step /= 2
+	}
 	var total solver.Work
 	for {
-		own := solver.Budget{Work: start / looks}
+		own := solver.Budget{Work: step}
 		if budget.Work > 0 {
 			own.Work = min(own.Work, max(1, budget.Work-total.Units))
 		}
@@ -179,9 +183,9 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 		if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
 			return r, err
 		}
-		deep := !s.layered && s.slow(start)
+		deep := !s.layered && s.slow(start) || s.wary && wariness*s.simplex.Walked() >= s.spent
 		if deep || s.lags(limit/2) && s.spent >= limit {
-			if s.scale(n); !deep {
+			if s.scale(n); !deep || s.rooted {
 				s.alone = 0
 			}
 			if s.layered {
@@ -202,7 +206,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 func (s *Solver) slow(start int64) bool {
 	walked, before := s.simplex.Walked(), s.gaining
 	if s.most == 0 {
-		s.most = s.simplex.Gaining()
+		s.most, s.rooted = s.simplex.Gaining(), s.net.NegativeArcs() > 0 && 5*walked >= 3*s.spent
 	}
 	if s.gaining = 0; 5*walked < s.spent {
 		return false
