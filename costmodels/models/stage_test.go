@@ -99,7 +99,7 @@ func (s *stage) plan() cycle.Output {
 	s.wakeAt = out.WakeAt
 	for i := range out.Displacements { // who is asked to leave is gone at once
 		for _, v := range out.Displacements[i].Victims {
-			_, err := rules.Report(rules.Begin(s.state, s.now), &cluster.TaskStatus{Task: v.Task, Run: v.Run, State: cluster.TaskKilled})
+			_, err := rules.Report(rules.Begin(s.state, s.now), "s", &cluster.TaskStatus{Task: v.Task, Run: v.Run, State: cluster.TaskKilled})
 			require.NoError(s.t, err)
 			delete(s.ends, v.Task)
 			s.wakeAt = s.now.Add(time.Second)
