@@ -127,14 +127,14 @@ func (c *Caller) MayKnow(in View, p cluster.PoolPath) bool {
 
 // Sight returns which jobs the caller may see, for lists: each pool is decided on once.
 func (c *Caller) Sight(in View) func(*cluster.Job) bool {
-	pools := map[cluster.PoolPath]bool{}
+	pools, user := map[cluster.PoolPath]bool{}, c.unbound()
 	return func(j *cluster.Job) bool {
-		if c.owns(j) {
-			return true
+		if !c.reaches(j) || c.owns(j) {
+			return c.reaches(j)
 		}
 		sees, known := pools[j.Spec.Pool]
 		if !known {
-			sees = c.May(in, cluster.MayView, j.Spec.Pool)
+			sees = user.May(in, cluster.MayView, j.Spec.Pool)
 			pools[j.Spec.Pool] = sees
 		}
 		return sees
@@ -143,17 +143,25 @@ func (c *Caller) Sight(in View) func(*cluster.Job) bool {
 
 // MaySee reports whether the caller may see a job and its tasks: its owner, and who may view its pool.
 func (c *Caller) MaySee(in View, j *cluster.Job) bool {
-	return c.owns(j) || c.May(in, cluster.MayView, j.Spec.Pool)
+	return c.reaches(j) && (c.owns(j) || c.unbound().May(in, cluster.MayView, j.Spec.Pool))
 }
 
 // MayChange reports whether the caller may change a job: its owner, and who administers its pool.
 func (c *Caller) MayChange(in View, j *cluster.Job) bool {
-	return c.owns(j) || c.May(in, cluster.MayAdminister, j.Spec.Pool)
+	return c.reaches(j) && (c.owns(j) || c.unbound().May(in, cluster.MayAdminister, j.Spec.Pool))
 }
 
+// owns reports whether the job is the caller's. One without an owner is its own controller's.
 func (c *Caller) owns(j *cluster.Job) bool {
-	if c.Free || c.Job != 0 {
-		return c.Free || c.Job == j.UID
-	}
-	return c.User != "" && c.User == j.Spec.Owner
+	return c.Free || (c.User != "" || c.Job != 0) && c.User == j.Spec.Owner
+}
+
+// reaches reports whether the caller's credential is good for the job, if he himself is.
+func (c *Caller) reaches(j *cluster.Job) bool { return c.Free || c.Job == 0 || c.Job == j.UID }
+
+// unbound returns the caller as he is without a token for one job: what that lets him do ends with what he may.
+func (c *Caller) unbound() *Caller {
+	user := *c
+	user.Job = 0
+	return &user
 }

@@ -120,6 +120,14 @@ func TestJobs(t *testing.T) {
 	limited := &access.Caller{User: "ann", Job: 7}
 	require.True(t, limited.MayChange(v, named(7, "root/c", "ann")))
 	require.False(t, limited.MaySee(v, named(8, "root/c", "ann")))
+	require.False(t, limited.MayChange(v, named(7, "root/c", "bob")), "it lets him do no more than he may")
+	require.True(t, (&access.Caller{Job: 7}).MayChange(v, named(7, "root/c", "")))
+	viewer, adam := &access.Caller{User: "vera", Job: 7}, &access.Caller{User: "adam", Job: 7}
+	require.True(t, viewer.MaySee(v, named(7, "root/c", "ann")) && viewer.Sight(v)(named(7, "root/c", "ann")))
+	require.False(t, viewer.MaySee(v, named(8, "root/c", "ann")) || viewer.Sight(v)(named(8, "root/c", "ann")))
+	require.False(t, viewer.MayChange(v, named(7, "root/c", "ann")))
+	require.True(t, adam.MayChange(v, named(7, "root/b", "ann")))
+	require.False(t, adam.MaySee(v, named(7, "root/c", "ann")) || adam.Sight(v)(named(7, "root/c", "ann")))
 	require.False(t, limited.HoldsAny(v))
 }
 

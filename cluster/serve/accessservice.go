@@ -28,6 +28,7 @@ const (
 	maxLifetime     = 366 * 24 * time.Hour
 	maxNote         = 255
 	maxGroups       = 100
+	maxTokensEach   = 100 // good ones of a user, lest he use up those of all
 )
 
 // WhoAmI implements sluicev1.AccessServiceServer.
@@ -73,10 +74,10 @@ func (a *accessService) CreateToken(ctx context.Context, r *sluicev1.CreateToken
 			}
 			t.Job = j.UID
 		}
-		if len(tx.State().Tokens()) >= cluster.MaxTokens {
-			return fieldError(codes.FailedPrecondition, "user", "cannot get a token: there are %d: revoke some", cluster.MaxTokens)
-		}
 		now := time.Now()
+		if err := makeRoom(tx, t.User, now); err != nil {
+			return err
+		}
 		t.Created = cluster.Time(now.UnixNano())
 		t.Expires = cluster.Time(now.Add(durationOr(r.Lifetime, defaultLifetime, minLifetime, "lifetime", new(violations))).UnixNano())
 		return tx.Emit(&cluster.TokenCreated{Token: t})
@@ -85,6 +86,29 @@ func (a *accessService) CreateToken(ctx context.Context, r *sluicev1.CreateToken
 		return nil, err
 	}
 	return &sluicev1.CreateTokenResponse{Token: tokenTo(&t), Secret: tokenText(id, secret)}, nil
+}
+
+// makeRoom forgets the user's tokens that have expired, and refuses him one more where he, or everybody, has too many.
+func makeRoom(tx *Tx, user string, now time.Time) error {
+	own := 0
+	for _, t := range tx.State().Tokens() {
+		switch {
+		case t.User != user:
+		case expired(t, now):
+			if err := tx.Emit(&cluster.TokenRevoked{ID: t.ID}); err != nil {
+				return err
+			}
+		default:
+			own++
+		}
+	}
+	switch all := len(tx.State().Tokens()); {
+	case own >= maxTokensEach:
+		return fieldError(codes.FailedPrecondition, "user", "%s has %d tokens: revoke some", quote(user), own)
+	case all >= cluster.MaxTokens:
+		return fieldError(codes.FailedPrecondition, "user", "cannot get a token: there are %d: revoke some", all)
+	}
+	return nil
 }
 
 func randomHex(bytes int) string {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -232,6 +233,27 @@ func TestTokens(t *testing.T) {
 	require.Equal(t, codes.NotFound, status.Code(err))
 	_, err = tokens.CreateToken(a.as(t, "olga", "ops"), &sluicev1.CreateTokenRequest{User: "x"})
 	require.Equal(t, codes.PermissionDenied, status.Code(err), "nor does an operator's token make tokens")
+}
+
+// Nobody uses up the tokens of others: each may have so many that are good. Those that have expired go.
+func TestTokensOfAUserAreLimited(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	create := func() error {
+		_, err := a.createToken(t, "ann", nil, &sluicev1.CreateTokenRequest{})
+		return err
+	}
+	for i := range maxTokensEach {
+		a.emit(t, &cluster.TokenCreated{Token: cluster.Token{ID: fmt.Sprint("t", i), User: "ann", Expires: 1 << 62}})
+	}
+	err := create()
+	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+	require.Contains(t, violated(err), "user")
+	_, err = a.createToken(t, "bob", nil, &sluicev1.CreateTokenRequest{})
+	require.NoError(t, err)
+	a.emit(t, &cluster.TokenRevoked{ID: "t1"}, &cluster.TokenCreated{Token: cluster.Token{ID: "t1", User: "ann", Expires: 1}})
+	require.NoError(t, create())
+	require.Nil(t, a.Snapshot().Token("t1"))
+	require.Equal(t, codes.FailedPrecondition, status.Code(create()))
 }
 
 func TestRolesAreGrantedAndRevoked(t *testing.T) {
