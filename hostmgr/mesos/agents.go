@@ -259,13 +259,14 @@ var succession = ending{
 func (d *driver) succeeded(a *agent, now time.Time) {
 	d.loseAgent(a, now)
 	for _, id := range slices.SortedFunc(maps.Keys(a.runs), cluster.RunID.Compare) {
-		e := succession
-		if r := a.runs[id]; r.record.Killed {
+		r, e := a.runs[id], succession
+		if r.record.Killed {
 			e.State, e.Reason = cluster.TaskKilled, cluster.ReasonNone
 		}
-		r := a.runs[id]
 		d.finish(r, e)
-		d.writeLater(write{run: r.record.copy()}) // nobody else remembers it
+		if r.ended() { // else it is being recorded
+			d.writeLater(write{run: r.record.copy()}) // nobody else remembers it
+		}
 	}
 }
 

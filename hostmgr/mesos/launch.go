@@ -29,22 +29,26 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 	if err != nil || promise == nil {
 		return err
 	}
-	err = d.store.putRun(promise.run, promise.agent)
+	return d.recorded(r, d.store.putRun(promise.run, promise.agent))
+}
+
+// recorded goes on with a run whose record is on disk, or could not be put there.
+func (d *driver) recorded(r *run, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer close(r.done)
 	if err != nil {
 		r.failed = fmt.Errorf("mesos: record the launch: %w", err)
-		delete(d.runs, l.Run)
-		d.unqueue(r)
+		delete(d.runs, r.record.Run)
+		d.detach(r)
 		return r.failed
 	}
-	d.report(r, hostmgr.Status{Run: l.Run, Host: l.Host, State: cluster.TaskLaunching, ExitCode: -1, At: promise.run.At})
+	d.report(r, hostmgr.Status{Run: r.record.Run, Host: r.record.Host, State: cluster.TaskLaunching, ExitCode: -1, At: r.record.At})
 	switch {
 	case r.record.Killed:
 		d.finish(r, ending{State: cluster.TaskKilled, ExitCode: -1, Message: "killed before it was launched"})
-	case r.agent.lost:
-		d.refuse(r, "its agent is gone")
+	case r.early != nil:
+		d.finish(r, *r.early)
 	default:
 		d.flushSoon(r.agent)
 	}
@@ -105,12 +109,6 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *write, e
 		promise.agent = a.copy()
 	}
 	return r, promise, nil
-}
-
-// unqueue takes back what reserve did at the agent.
-func (d *driver) unqueue(r *run) {
-	delete(r.agent.runs, r.record.Run)
-	r.agent.queue = slices.DeleteFunc(r.agent.queue, func(q *run) bool { return q == r })
 }
 
 // flushSoon accepts offers for what waits at an agent, after a moment in which more may come.
@@ -175,7 +173,7 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 	}
 	for _, r := range b.runs {
 		r.placed, r.accepting, r.launch = true, true, nil
-		a.queue = slices.DeleteFunc(a.queue, func(q *run) bool { return q == r })
+		a.unqueue(r)
 	}
 	a.rest(total(b.supply.left), time.Now(), d.config.OfferWait)
 	d.touch(a)

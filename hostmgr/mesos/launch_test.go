@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	api "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -83,4 +84,67 @@ func TestASlowMaster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatGoesWhileALaunchIsRecorded: what the launch counted on goes away before its record is on disk. It has been
+// launching, and is given back.
+func TestWhatGoesWhileALaunchIsRecorded(t *testing.T) {
+	for name, event := range map[string]func(d *driver, a *agent, now time.Time){
+		"the offer": func(d *driver, a *agent, _ time.Time) {
+			for id := range a.offers {
+				d.rescinded(id)
+			}
+		},
+		"the agent": func(d *driver, a *agent, now time.Time) { d.loseAgent(a, now) },
+		"the agent, and it is back": func(d *driver, a *agent, now time.Time) {
+			d.loseAgent(a, now)
+			d.foundAgent(a)
+		},
+		"the agent, for another one": func(d *driver, a *agent, now time.Time) { d.succeeded(a, now) },
+		"the time until maintenance": func(d *driver, a *agent, now time.Time) {
+			d.inverseOffered(d.session, &api.InverseOffer{
+				OfferID: api.OfferID{Value: "i-1"}, AgentID: &api.AgentID{Value: a.ID}, Unavailability: api.Unavailability{Start: api.TimeInfo{Nanoseconds: now.UnixNano()}},
+			}, now)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, mesostest.Config{}, 1)
+			d, recorder := w.drive(t, nil)
+			l := launchOf(0, "h0", "serve")
+			fingerprint := l.Fingerprint()
+			r, promise, err := d.reserve(&l, fingerprint[:])
+			require.NoError(t, err)
+			d.mu.Lock()
+			event(d.driver, r.agent, time.Now())
+			d.mu.Unlock()
+			require.Empty(t, d.Inventory())
+			require.NoError(t, d.recorded(r, d.store.putRun(promise.run, promise.agent)))
+			got := d.Inventory()[0]
+			require.Equal(t, runID(0), got.Run)
+			require.Equal(t, "h0", got.Host)
+			require.Equal(t, cluster.TaskFailed, got.State)
+			require.Equal(t, cluster.ReasonLaunchRefused, got.Reason)
+			require.Len(t, recorder.Statuses(runID(0)), 2)
+			require.Zero(t, w.starts(runID(0)))
+		})
+	}
+}
+
+// TestAnUpdateWhileALaunchIsRecorded waits until it is told again: whoever launched that task, it was not this launch.
+func TestAnUpdateWhileALaunchIsRecorded(t *testing.T) {
+	w := newWorld(t, mesostest.Config{}, 1)
+	d, _ := w.drive(t, nil)
+	l := launchOf(0, "h0", "serve")
+	fingerprint := l.Fingerprint()
+	r, promise, err := d.reserve(&l, fingerprint[:])
+	require.NoError(t, err)
+	d.mu.Lock()
+	for _, state := range []api.TaskState{api.TASK_RUNNING, api.TASK_FAILED} {
+		d.update(d.session, &api.TaskStatus{TaskID: api.TaskID{Value: runID(0).String()}, AgentID: &api.AgentID{Value: r.agent.ID}, State: &state}, time.Now())
+	}
+	d.mu.Unlock()
+	require.Empty(t, d.Inventory())
+	require.NoError(t, d.recorded(r, d.store.putRun(promise.run, promise.agent)))
+	becomes(t, d, runID(0), cluster.TaskRunning)
+	require.Equal(t, 1, w.starts(runID(0)))
 }

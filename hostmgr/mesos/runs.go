@@ -21,6 +21,7 @@ type run struct {
 	agent  *agent              // nil once it has ended
 	launch *hostmgr.Launch     // until it is accepted
 	status hostmgr.Status      // At is 0 while it is being recorded
+	early  *ending             // how it ends as soon as it is recorded; nil if it does not
 	failed error               // why it could not be recorded
 	done   chan struct{}       // closed when it is recorded, or has failed
 	states []cluster.TaskState // of its members
@@ -117,20 +118,21 @@ func (d *driver) report(r *run, s hostmgr.Status) {
 	}
 }
 
-// finish ends a run. What it used is expected to be offered soon.
+// finish ends a run. What it used is expected to be offered soon. One that is being recorded only stops waiting for resources:
+// it must be known to have been launching before it can be known to have ended, so it ends when that is on disk.
 func (d *driver) finish(r *run, e ending) {
-	a := r.agent
-	if a != nil {
-		delete(a.runs, r.record.Run)
-		a.queue = slices.DeleteFunc(a.queue, func(q *run) bool { return q == r })
+	if r.status.At == 0 {
+		r.agent.unqueue(r)
+		if r.early == nil {
+			r.early = &e
+		}
+		return
+	}
+	if a := r.agent; a != nil {
 		if r.placed && !a.lost {
 			a.rest(r.need, time.Now(), d.config.OfferWait)
 		}
-		d.touch(a)
-		d.leave(a)
-		if a.lost && len(a.runs) == 0 {
-			d.forget(a)
-		}
+		d.detach(r)
 	}
 	r.agent, r.launch, r.killAt = nil, nil, time.Time{}
 	if e.At == 0 {
@@ -138,6 +140,23 @@ func (d *driver) finish(r *run, e ending) {
 	}
 	r.record.Status = e.status(r.status)
 	d.report(r, r.record.Status)
+}
+
+// detach takes a run from its agent, which is forgotten with its last run if it is lost.
+func (d *driver) detach(r *run) {
+	a := r.agent
+	delete(a.runs, r.record.Run)
+	a.unqueue(r)
+	d.touch(a)
+	d.leave(a)
+	if a.lost && len(a.runs) == 0 {
+		d.forget(a)
+	}
+}
+
+// unqueue ends a run's wait for resources.
+func (a *agent) unqueue(r *run) {
+	a.queue = slices.DeleteFunc(a.queue, func(q *run) bool { return q == r })
 }
 
 // refuse gives back a launch that waits for resources.
@@ -169,6 +188,10 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 			d.acknowledge(s, slip)
 			return
 		}
+	}
+	if r.status.At == 0 {
+		d.complain("a task is told of before it was launched, and is looked at when that is told again", "task", u.TaskID.Value)
+		return
 	}
 	r.heard = s
 	if u.GetState() == api.TASK_UNREACHABLE {
