@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -289,4 +290,40 @@ func TestErrorsArePlainText(t *testing.T) {
 		require.ErrorContains(t, err, text)
 		require.NotContains(t, err.Error(), "hush")
 	}
+}
+
+// TestAGroupThatIsFound: Mesos knows tasks of a run that we do not know any more. They are killed and asked for by the ids that they
+// have, also those that are seen later, and the run ends with the last of them.
+func TestAGroupThatIsFound(t *testing.T) {
+	k := newTalk(t)
+	tell := func(task, state string) {
+		k.say <- fmt.Sprintf(`{"type":"UPDATE","update":{"status":{"task_id":{"value":%q},"agent_id":{"value":"a-1"},"state":%q}}}`, task, state)
+	}
+	seen := func(kind string, tasks ...string) {
+		t.Helper()
+		for len(tasks) > 0 {
+			call := string(k.awaits(t, kind))
+			require.NotContains(t, call, `"7.5.1"`, "no task has this id")
+			tasks = slices.DeleteFunc(tasks, func(id string) bool { return strings.Contains(call, `"`+id+`"`) })
+		}
+	}
+	tell("7.5.1_2", "TASK_RUNNING")
+	becomes(t, k.d, runID(5), cluster.TaskRunning)
+	require.NoError(t, k.d.Kill(t.Context(), runID(5), 0))
+	seen("KILL", "7.5.1_2")
+	tell("7.5.1_0", "TASK_RUNNING")
+	seen("KILL", "7.5.1_0")
+	k.say <- "" // the end of the stream
+	seen("KILL", "7.5.1_0", "7.5.1_2")
+	require.NoError(t, k.d.Close())
+
+	again := newSettled(newDriver(t, k.d.config))
+	require.NoError(t, again.Start(t.Context(), drivertest.NewRecorder()))
+	t.Cleanup(func() { require.NoError(t, again.Close()) })
+	require.Equal(t, []string{"7.5.1_2", "7.5.1_0"}, again.runs[runID(5)].record.Found)
+	seen("RECONCILE", "7.5.1_0", "7.5.1_2")
+	tell("7.5.1_0", "TASK_KILLED")
+	tell("7.5.1_2", "TASK_RUNNING")
+	tell("7.5.1_2", "TASK_KILLED")
+	require.Contains(t, becomes(t, again, runID(5), cluster.TaskKilled).Message, "TASK_KILLED")
 }

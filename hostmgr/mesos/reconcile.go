@@ -69,12 +69,8 @@ func (d *driver) ask(s *session) bool {
 	slices.SortFunc(unheard, func(a, b *run) int { return a.record.Run.Compare(b.record.Run) })
 	var tasks []scheduler.Call_Reconcile_Task
 	for _, r := range unheard {
-		for member := range r.members() {
-			if !slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == member }) {
-				tasks = append(tasks, scheduler.Call_Reconcile_Task{
-					TaskID: api.TaskID{Value: taskID(r.record.Run, member, r.members())}, AgentID: &api.AgentID{Value: r.record.Agent},
-				})
-			}
+		for _, task := range r.tasks() {
+			tasks = append(tasks, scheduler.Call_Reconcile_Task{TaskID: api.TaskID{Value: task}, AgentID: &api.AgentID{Value: r.record.Agent}})
 		}
 	}
 	for some := range slices.Chunk(tasks, roundTasks) {

@@ -49,7 +49,21 @@ type receipt struct {
 
 func (r *run) ended() bool { return r.status.State.Terminal() }
 
-func (r *run) members() int { return max(1, len(r.record.Members)) }
+func (r *run) members() int { return max(1, len(r.record.Members), len(r.record.Found)) }
+
+// tasks lists the ids of its Mesos tasks that have not ended.
+func (r *run) tasks() (ids []string) {
+	for member := range r.members() {
+		switch {
+		case slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == member }):
+		case len(r.record.Found) > 0:
+			ids = append(ids, r.record.Found[member])
+		default:
+			ids = append(ids, taskID(r.record.Run, member, r.members()))
+		}
+	}
+	return ids
+}
 
 // newRun returns a run for a record.
 func newRun(record *runRecord) *run {
@@ -193,6 +207,9 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		d.complain("a task is told of before it was launched, and is looked at when that is told again", "task", u.TaskID.Value)
 		return
 	}
+	if len(r.record.Fingerprint) == 0 && len(r.record.Members) == 0 { // not launched by us, as far as we know
+		member = d.found(r, u.TaskID.Value, now)
+	}
 	r.heard = s
 	if u.GetState() == api.TASK_UNREACHABLE {
 		r.heard = nil // an agent that comes back without the task says nothing, so it is asked again
@@ -236,6 +253,27 @@ func (d *driver) adopt(id cluster.RunID, u *api.TaskStatus, now time.Time) *run 
 	d.config.Log.Info("found a task that was not known", "run", id, "host", host)
 	d.report(r, hostmgr.Status{Run: id, Host: host, State: cluster.TaskLaunching, ExitCode: -1, At: record.At})
 	return r
+}
+
+// found returns which member a Mesos task is of a run that was adopted. One that was not seen before is one more: how many there
+// are, and how they are numbered, nobody tells. If the run is being killed that one must be, too.
+func (d *driver) found(r *run, task string, now time.Time) int {
+	member := slices.Index(r.record.Found, task)
+	switch {
+	case r.ended():
+		return 0
+	case member >= 0:
+		return member
+	}
+	r.record.Found = append(r.record.Found, task)
+	r.states = append(r.states, cluster.TaskLaunching)[:len(r.record.Found)]
+	if r.record.Killed {
+		r.killAt = now
+	}
+	if r.record.Status.At != 0 { // it is in the store
+		d.writeLater(write{run: r.record.copy()})
+	}
+	return len(r.record.Found) - 1
 }
 
 // lives takes in that a member of a run lives.
@@ -400,10 +438,8 @@ func (d *driver) sendKill(s *session, r *run, grace time.Duration) {
 	if s == nil {
 		return // the next session does it
 	}
-	for member := range r.members() {
-		if !slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == member }) {
-			s.send(laneOf(r.record.Agent), kill(taskID(r.record.Run, member, r.members()), r.record.Agent, grace), nil)
-		}
+	for _, task := range r.tasks() {
+		s.send(laneOf(r.record.Agent), kill(task, r.record.Agent, grace), nil)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // ending is how one Mesos task ended.
 type ending struct {
-	Member   int // index of the process, 0 where there is one
+	Member   int // index of the process, 0 where there is one; of a run that was found, of its Mesos task among those seen
 	State    cluster.TaskState
 	ExitCode int32
 	Signal   int32

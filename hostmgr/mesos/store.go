@@ -54,6 +54,7 @@ type runRecord struct {
 	Volumes     []string // persistent ones, by name
 	Members     []string // names of the processes, one Mesos task each; empty where there is one
 	Main        []bool   // which of them are main
+	Found       []string // ids of its Mesos tasks, as they were seen, if Mesos knew it and we did not
 	At          cluster.Time
 	Killed      bool
 	Grace       time.Duration  // of the kill, or before one of what the task asked for

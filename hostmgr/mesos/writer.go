@@ -17,7 +17,7 @@ type write struct {
 // copy returns a record that does not change any more.
 func (r *runRecord) copy() *runRecord {
 	c := *r
-	c.Ended = slices.Clone(r.Ended)
+	c.Ended, c.Found = slices.Clone(r.Ended), slices.Clone(r.Found)
 	return &c
 }
 
