@@ -177,15 +177,19 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 	}
 	a.rest(total(b.supply.left), time.Now(), d.config.OfferWait)
 	d.touch(a)
-	call := &scheduler.Call{Type: scheduler.Call_ACCEPT, Accept: &scheduler.Call_Accept{
-		OfferIDs: ids, Operations: b.operations(), Filters: filter(0),
-	}}
 	runs := b.runs
-	s.send(laneOf(a.ID), call, func(err error) {
+	s.accept(a, ids, b.operations(), func(err error) { d.accepted(s, runs, err) })
+}
+
+// accept accepts offers of an agent. done learns how that went.
+func (s *session) accept(a *agent, offers []api.OfferID, operations []api.Offer_Operation, done func(error)) {
+	s.send(laneOf(a.ID), &scheduler.Call{Type: scheduler.Call_ACCEPT, Accept: &scheduler.Call_Accept{
+		OfferIDs: offers, Operations: operations, Filters: filter(0),
+	}}, func(err error) {
 		if err != nil { // else the master keeps them for us for ever; those that it does not know any more it passes over
-			s.send(laneOf(a.ID), decline(ids, 0), nil)
+			s.send(laneOf(a.ID), decline(offers, 0), nil)
 		}
-		d.accepted(s, runs, err)
+		done(err)
 	})
 }
 

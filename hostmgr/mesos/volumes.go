@@ -233,9 +233,7 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 	d.dropOffer(o)
 	a.rest(o.total, time.Now(), d.config.OfferWait)
 	d.touch(a)
-	s.send(laneOf(a.ID), &scheduler.Call{Type: scheduler.Call_ACCEPT, Accept: &scheduler.Call_Accept{
-		OfferIDs: []api.OfferID{{Value: o.id}}, Operations: operations, Filters: filter(0),
-	}}, func(err error) {
+	s.accept(a, []api.OfferID{{Value: o.id}}, operations, func(err error) {
 		if err != nil {
 			d.mu.Lock()
 			defer d.mu.Unlock()

@@ -92,13 +92,16 @@ func TestVolumesThatAreNotOffered(t *testing.T) {
 		w.SetFaults(mesostest.Faults{LoseCalls: 1, Accepting: true})
 		require.Error(t, d.DeleteVolume(t.Context(), "h0", "b"))
 		require.Len(t, hosted(t, recorder).Volumes, 2)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "b"), "what was not accepted is offered again")
+		time.Sleep(5 * time.Second)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		w.CutAgent("h0")
-		require.Error(t, d.DeleteVolume(ctx, "h0", "b"))
+		require.Error(t, d.DeleteVolume(ctx, "h0", "c"))
 		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "nobody's"))
-		require.NoError(t, d.DeleteVolume(t.Context(), "nowhere", "b"))
+		require.NoError(t, d.DeleteVolume(t.Context(), "nowhere", "c"))
 	})
 }
 
