@@ -36,6 +36,7 @@ type agent struct {
 	flushing    bool            // a flush of the queue is on its way
 	lost        bool            // the master has no contact
 	away        time.Time       // when it was lost
+	offered     *session        // the last one in which anything of it was offered, nil if it was lost since
 	maintenance *maintenance    // planned
 	inverse     map[string]bool // ids of inverse offers that are not answered yet
 	busyTold    bool            // one was declined because of the runs

@@ -111,6 +111,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		d.foundAgent(a)
 		held := &offer{id: o.ID.Value, role: or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}
 		a.offers[held.id], d.offers[held.id] = held, held
+		a.offered = s
 		a.resting = a.resting.minus(held.total)
 		d.touch(a)
 		if len(a.queue) > 0 {
@@ -151,7 +152,7 @@ func (d *driver) loseAgent(a *agent, now time.Time) {
 	for _, o := range a.offers {
 		d.dropOffer(o)
 	}
-	a.resting, a.restUntil = quantity{}, time.Time{}
+	a.offered, a.resting, a.restUntil = nil, quantity{}, time.Time{}
 	for len(a.queue) > 0 {
 		d.refuse(a.queue[0], "its agent is gone")
 	}

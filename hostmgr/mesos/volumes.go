@@ -174,7 +174,8 @@ func (d *driver) DeleteVolume(ctx context.Context, host, name string) error {
 var errNotOffered = errors.New("mesos: the volume is not offered")
 
 // destroy sends the operations, and returns where their result comes; nil if there is no such volume. With late it gives up
-// what is not offered: if Mesos still has it, it will be offered at some time, and is known again then.
+// what is not offered: if Mesos still has it, it will be offered at some time, and is known again then. That nothing of its agent
+// is offered, as after a change of master until the agent is back, says nothing about the volume.
 func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,16 +194,21 @@ func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
 		}
 	}
 	s := d.session
-	for _, o := range a.offers {
-		if disk, there := newSupply(o.pieces).takeVolume(name); there && s != nil {
+	for _, o := range a.offers { // there are none without a session
+		if disk, there := newSupply(o.pieces).takeVolume(name); there {
 			return d.sendDestroy(s, a, o, disk), nil
 		}
 	}
-	if !late {
+	switch {
+	case !late:
 		if s != nil {
 			d.demand(s)
 		}
 		return nil, errNotOffered
+	case s == nil:
+		return nil, fmt.Errorf("mesos: volume %q: there is no connection to a master; try again when there is one", name)
+	case a.offered != s:
+		return nil, fmt.Errorf("mesos: volume %q: the master has offered nothing of its agent yet since the connection was made; try again later", name)
 	}
 	d.dropVolume(a, name)
 	return nil, fmt.Errorf("mesos: volume %q: Mesos does not offer it: another framework uses it, or it has been destroyed; it is listed again if it is offered", name)

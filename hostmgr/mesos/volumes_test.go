@@ -172,3 +172,41 @@ func TestWhoGetsAVolume(t *testing.T) {
 		require.Contains(t, d.Inventory()[0].Message, "need a role other than")
 	})
 }
+
+// TestAVolumeWithoutAMaster, or whose agent a new master does not know yet, is not forgotten: it is there, and deleting it again is
+// no success.
+func TestAVolumeWithoutAMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, recorder := w.drive(t, withRole)
+		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "second")))
+		time.Sleep(20 * time.Second)
+		w.SetRecovering(true)
+		w.BreakStreams(false)
+		time.Sleep(time.Second)
+		for range 2 {
+			require.ErrorContains(t, d.DeleteVolume(t.Context(), "h0", "v"), "no connection to a master")
+		}
+		require.Len(t, hosted(t, recorder).Volumes, 1)
+		w.SetRecovering(false)
+		time.Sleep(time.Minute)
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "v"))
+		time.Sleep(time.Second)
+		require.Empty(t, hosted(t, recorder).Volumes)
+	})
+	const with = `{"type":"OFFERS","offers":{"offers":[{"id":{"value":"o-v"},"framework_id":{"value":"f-1"},"agent_id":{"value":"a-v"},
+"hostname":"h1","allocation_info":{"role":"*"},"resources":[{"name":"disk","type":"SCALAR","scalar":{"value":64.0},"allocation_info":{"role":"*"},
+"reservations":[{"type":"DYNAMIC","role":"eng"}],"disk":{"persistence":{"id":"v"},"volume":{"container_path":"x","mode":"RW"}}}]}]}}`
+	k := newTalk(t, func(c *Config) { c.OfferWait = 10 * time.Millisecond })
+	k.say <- with
+	require.Eventually(t, func() bool { return len(k.recorder.Hosts()) == 2 }, 30*time.Second, time.Millisecond)
+	k.say <- "" // the end of the stream: the next one has offers of the other agent only
+	require.Eventually(t, func() bool {
+		k.d.mu.Lock()
+		defer k.d.mu.Unlock()
+		return k.d.offers["o-2"] != nil
+	}, 30*time.Second, time.Millisecond)
+	for range 2 {
+		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h1", "v"), "has offered nothing of its agent yet")
+	}
+}
