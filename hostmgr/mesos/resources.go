@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -278,7 +279,9 @@ func (s *supply) takeNamed(a cluster.Amount, usable func(*piece) bool, taken *[]
 				got := min(n, int64(g.End-g.Begin)+1)
 				r.Ranges.Range = append(r.Ranges.Range, api.Value_Range{Begin: g.Begin, End: g.Begin + uint64(got) - 1})
 				n -= got
-				if g.Begin += uint64(got); g.Begin > g.End {
+				if last := g.Begin + uint64(got) - 1; last < g.End { // which may be the greatest number there is
+					g.Begin = last + 1
+				} else {
 					p.ranges = p.ranges[1:]
 				}
 			}
@@ -355,10 +358,10 @@ func merge(list *[]api.Resource, r api.Resource) {
 
 func joinRanges(a, b []api.Value_Range) []api.Value_Range {
 	all := slices.Concat(a, b)
-	slices.SortFunc(all, func(x, y api.Value_Range) int { return int(int64(x.Begin) - int64(y.Begin)) })
+	slices.SortFunc(all, func(x, y api.Value_Range) int { return cmp.Compare(x.Begin, y.Begin) })
 	out := all[:0]
 	for _, r := range all {
-		if n := len(out); n > 0 && r.Begin <= out[n-1].End+1 {
+		if n := len(out); n > 0 && (r.Begin <= out[n-1].End || r.Begin-1 == out[n-1].End) {
 			out[n-1].End = max(out[n-1].End, r.End)
 		} else {
 			out = append(out, r)

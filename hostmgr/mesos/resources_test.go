@@ -1,0 +1,33 @@
+package mesos
+
+import (
+	"math"
+	"testing"
+
+	api "github.com/mesos/mesos-go/api/v1/lib"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// TestRangesAtTheEnd: a named resource may have ranges up to the greatest number that there is, and from the least on.
+func TestRangesAtTheEnd(t *testing.T) {
+	const end = math.MaxUint64
+	ids := func(ranges ...api.Value_Range) api.Resource {
+		return api.Resource{Name: "ids", Type: api.RANGES.Enum(), Ranges: &api.Value_Ranges{Range: ranges}}
+	}
+	one := func(n int64) quantity {
+		return quantity{amount: cluster.NewResources([cluster.NumDimensions]int64{}, cluster.Amount{Name: "ids", Value: n})}
+	}
+	s := newSupply(pieces([]api.Resource{ids(api.Value_Range{Begin: end - 9, End: end}), ids(api.Value_Range{Begin: 0, End: 1})}))
+	taken, err := s.take(one(4))
+	require.NoError(t, err)
+	require.Equal(t, []api.Resource{ids(api.Value_Range{Begin: end - 9, End: end - 6})}, taken)
+	taken, err = s.take(one(8))
+	require.NoError(t, err)
+	require.Equal(t, []api.Resource{ids(api.Value_Range{Begin: 0, End: 1}, api.Value_Range{Begin: end - 5, End: end})}, taken)
+	_, err = s.take(one(1))
+	require.ErrorContains(t, err, "the offers lack 1 of ids")
+	require.Equal(t, []api.Value_Range{{Begin: 3, End: end}},
+		joinRanges([]api.Value_Range{{Begin: 7, End: end}}, []api.Value_Range{{Begin: end, End: end}, {Begin: 3, End: 6}}))
+}
