@@ -172,7 +172,7 @@ func (a *agent) copy() *agentRecord {
 func (a *agent) describe(o *api.Offer, c *Config) bool {
 	at := o.GetURL().GetAddress()
 	m := cluster.Machine{
-		Address:    or(at.GetIP(), o.Hostname),
+		Address:    addressOf(o),
 		Attributes: attributes(o.Attributes),
 		Zone:       o.GetDomain().GetFaultDomain().GetZone().Name,
 		Volumes:    a.Machine.Volumes,
@@ -225,21 +225,24 @@ func attributes(list []api.Attribute) []cluster.KeyValue {
 	return slices.Compact(out)
 }
 
-// hostName returns a name for an agent that no other agent has: its hostname, with its port if that is taken.
+// hostName returns a name for an agent that no other agent has: its hostname, with its port if that is taken, with its address too if
+// that is taken as well. Machines may have the same hostname. An agent at the address and port of another one of its hostname is in
+// that one's place, and so is one at the port only, where the other is out of reach: a machine may come back with a new address.
 func (d *driver) hostName(o *api.Offer, now time.Time) string {
-	name := strings.Map(func(r rune) rune {
-		if r == '/' || r < ' ' || r > '~' {
-			return '_'
-		}
-		return r
-	}, or(o.Hostname, o.AgentID.Value))
-	if len(name) > 240 {
-		name = name[:240]
-	}
+	name, address := plainText(or(o.Hostname, o.AgentID.Value), 240), addressOf(o)
 	port := o.GetURL().GetAddress().Port
-	for _, try := range []string{name, name + ":" + strconv.Itoa(int(port))} {
+	samePort := func(a *agent) bool { return port != 0 && a.Port == port }
+	withPort := ":" + strconv.Itoa(int(port))
+	names := []string{name, name + withPort, plainText(name, 190) + ":" + plainText(address, 48) + withPort}
+	for _, try := range names {
+		if other := d.byName[try]; other != nil && samePort(other) && other.Machine.Address == address {
+			d.succeeded(other, now)
+			return try
+		}
+	}
+	for _, try := range names {
 		other := d.byName[try]
-		if other != nil && (other.lost && len(other.runs) == 0 || port != 0 && other.Port == port) {
+		if other != nil && other.lost && (len(other.runs) == 0 || samePort(other)) {
 			d.succeeded(other, now)
 			other = nil
 		}
@@ -250,14 +253,39 @@ func (d *driver) hostName(o *api.Offer, now time.Time) string {
 	return o.AgentID.Value
 }
 
+// plainText returns at most n bytes of a text, with what may not be in the name of a host replaced.
+func plainText(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '/' || r < ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, s)
+	return s[:min(len(s), n)]
+}
+
+// addressOf returns the address of an offer's agent, by which tasks of other hosts find it.
+func addressOf(o *api.Offer) string {
+	at := o.GetURL().GetAddress()
+	return or(at.GetIP(), o.Hostname)
+}
+
 // succession is how a run ends whose agent has been succeeded by another.
 var succession = ending{
 	State: cluster.TaskLost, ExitCode: -1, Reason: cluster.ReasonHostLost, Message: "a new agent has registered at the address of its agent",
 }
 
 // succeeded ends what an agent ran when another one has registered at its address: the machine is back with a new id, and
-// nobody will ever tell how those runs ended. A master gives such an agent up, too, unless it had done so before.
+// nobody will ever tell how those runs ended. A master gives such an agent up, too, unless it had done so before; as long as it has
+// not, it keeps what it offered of it for us.
 func (d *driver) succeeded(a *agent, now time.Time) {
+	var ids []api.OfferID
+	for _, id := range slices.Sorted(maps.Keys(a.offers)) {
+		ids = append(ids, api.OfferID{Value: id})
+	}
+	if len(ids) > 0 { // so there is a session
+		d.session.send(laneOf(a.ID), decline(ids, d.config.DeclineFor), nil)
+	}
 	d.loseAgent(a, now)
 	for _, id := range slices.SortedFunc(maps.Keys(a.runs), cluster.RunID.Compare) {
 		r, e := a.runs[id], succession

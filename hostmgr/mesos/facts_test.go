@@ -3,6 +3,7 @@ package mesos
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -326,4 +327,42 @@ func TestAGroupThatIsFound(t *testing.T) {
 	tell("7.5.1_2", "TASK_RUNNING")
 	tell("7.5.1_2", "TASK_KILLED")
 	require.Contains(t, becomes(t, again, runID(5), cluster.TaskKilled).Message, "TASK_KILLED")
+}
+
+// TestMachinesOfOneHostname are hosts of their own, each with a name that it keeps when it comes back as another agent.
+func TestMachinesOfOneHostname(t *testing.T) {
+	k := newTalk(t)
+	k.run(0) // on a-1 at 10.0.0.7
+	offer := func(agent, ip string) {
+		offer := strings.NewReplacer("a-1", agent, "10.0.0.7", ip).Replace(fmt.Sprintf(factOffer, "o-"+agent, 4.0))
+		k.say <- offer
+	}
+	named := func(want map[string]string) { // name to agent
+		t.Helper()
+		require.Eventually(t, func() bool {
+			k.d.mu.Lock()
+			defer k.d.mu.Unlock()
+			got := map[string]string{}
+			for name, a := range k.d.byName {
+				got[name] = a.ID
+			}
+			return maps.Equal(got, want)
+		}, 30*time.Second, time.Millisecond)
+	}
+	offer("a-2", "10.0.0.8")
+	offer("a-3", "10.0.0.9")
+	named(map[string]string{"h0": "a-1", "h0:5051": "a-2", "h0:10.0.0.9:5051": "a-3"})
+	require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
+	for agent, ip := range map[string]string{"a-4": "10.0.0.8", "a-5": "10.0.0.9"} {
+		offer(agent, ip)
+		require.Contains(t, string(k.awaits(t, "DECLINE")), `"o-a-`, "the old one's")
+	}
+	named(map[string]string{"h0": "a-1", "h0:5051": "a-4", "h0:10.0.0.9:5051": "a-5"})
+	require.Equal(t, cluster.TaskRunning, k.d.Inventory()[0].State)
+	offer("a-6", "10.0.0.7")
+	becomes(t, k.d, runID(0), cluster.TaskLost)
+	named(map[string]string{"h0": "a-6", "h0:5051": "a-4", "h0:10.0.0.9:5051": "a-5"})
+	k.say <- `{"type":"FAILURE","failure":{"agent_id":{"value":"a-4"}}}`
+	offer("a-7", "10.0.0.10")
+	named(map[string]string{"h0": "a-6", "h0:5051": "a-7", "h0:10.0.0.9:5051": "a-5"})
 }
