@@ -22,16 +22,16 @@ import (
 //	resting  not ours now, but free when we last saw it: we declined it, did not use all of what we accepted, or a run
 //	         of ours has ended there. It is expected in an offer soon, or when offers are revived.
 //
-// The sum of the three is the host's capacity. It is steady as long as no other framework takes or frees anything, and
-// follows the offers where one does.
+// The sum of the three is the host's capacity; of what is held and resting, only what is so for one role, since a run gets all of
+// its resources from one. It is steady as long as no other framework takes or frees anything, and follows the offers where one does.
 type agent struct {
 	agentRecord
 	offers map[string]*offer
 	runs   map[cluster.RunID]*run // that have not ended
 	queue  []*run                 // that wait for resources
 
-	resting   quantity
-	restUntil time.Time // zero: until the next offer
+	resting   map[string]quantity // by the role for which it was offered last; none is zero
+	restUntil time.Time           // zero: until the next offer
 
 	flushing    bool            // a flush of the queue is on its way
 	lost        bool            // the master has no contact
@@ -71,25 +71,69 @@ func (a *agent) used() quantity {
 	return q
 }
 
-func (a *agent) held() quantity {
-	var q quantity
+// rooms returns what is held and resting for each role.
+func (a *agent) rooms() map[string]quantity {
+	rooms := make(map[string]quantity, 1)
+	maps.Copy(rooms, a.resting)
 	for _, o := range a.offers {
-		q = q.plus(o.total)
+		rooms[o.role] = rooms[o.role].plus(o.total)
 	}
-	return q
+	return rooms
 }
 
-// wanted is what launches that wait are going to take.
-func (a *agent) wanted() quantity {
-	var q quantity
+// room returns what is held and resting for the role that has most: the one with the greatest parts of what all roles have
+// together, added up over what there is.
+func (a *agent) room() quantity {
+	rooms := a.rooms()
+	roles := slices.Sorted(maps.Keys(rooms))
+	var all, room quantity
+	for _, role := range roles {
+		all = all.plus(rooms[role])
+	}
+	most := -1.0
+	for _, role := range roles {
+		parts := 0.0
+		for d := range all.amount.Fixed {
+			parts += part(rooms[role].amount.Fixed[d], all.amount.Fixed[d]) + part(rooms[role].revocable.Fixed[d], all.revocable.Fixed[d])
+		}
+		if parts > most {
+			most, room = parts, rooms[role]
+		}
+	}
+	return room
+}
+
+func part(n, all int64) float64 {
+	if all == 0 {
+		return 0
+	}
+	return float64(n) / float64(all)
+}
+
+// fits reports whether there is room for the launches that wait and then for more, if each gets its resources from one role, as flush
+// takes them.
+func (a *agent) fits(more ...quantity) bool {
+	wants := make([]quantity, 0, len(a.queue)+len(more))
 	for _, r := range a.queue {
-		q = q.plus(r.need)
+		wants = append(wants, r.need)
 	}
-	return q
+	wants = append(wants, more...)
+	rooms := a.rooms()
+	for _, role := range slices.Sorted(maps.Keys(rooms)) {
+		room := rooms[role]
+		wants = slices.DeleteFunc(wants, func(want quantity) bool {
+			if !room.covers(want) {
+				return false
+			}
+			room = room.minus(want)
+			return true
+		})
+	}
+	return len(wants) == 0
 }
 
-// rest adds to what is expected in an offer within d; 0 is without end.
-func (a *agent) rest(q quantity, now time.Time, d time.Duration) {
+// rest adds to what is expected in an offer within d, for this role or another; 0 is without end.
+func (a *agent) rest(role string, q quantity, now time.Time, d time.Duration) {
 	if q.isZero() {
 		return
 	}
@@ -97,10 +141,27 @@ func (a *agent) rest(q quantity, now time.Time, d time.Duration) {
 	if d > 0 {
 		until = now.Add(d)
 	}
-	if a.resting.isZero() || !a.restUntil.IsZero() && (until.IsZero() || until.After(a.restUntil)) {
+	if len(a.resting) == 0 || !a.restUntil.IsZero() && (until.IsZero() || until.After(a.restUntil)) {
 		a.restUntil = until
 	}
-	a.resting = a.resting.plus(q)
+	if a.resting == nil {
+		a.resting = map[string]quantity{}
+	}
+	a.resting[role] = a.resting[role].plus(q)
+}
+
+// rouse takes what is offered for a role out of what is resting, of that role first.
+func (a *agent) rouse(role string, q quantity) {
+	for _, from := range append([]string{role}, slices.Sorted(maps.Keys(a.resting))...) {
+		was, there := a.resting[from]
+		if !there {
+			continue
+		}
+		q, a.resting[from] = q.minus(was), was.minus(q)
+		if a.resting[from].isZero() {
+			delete(a.resting, from)
+		}
+	}
 }
 
 // closing reports whether the agent gets no more work because maintenance is near.
@@ -117,7 +178,7 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 	capacity := a.used()
 	closing := a.closing(now, c.MaintenanceLead)
 	if !closing {
-		capacity = capacity.plus(a.held()).plus(a.resting)
+		capacity = capacity.plus(a.room())
 	}
 	h := hostmgr.Host{Name: a.Name, Machine: a.Machine}
 	h.Capacity, h.Ports, h.Revocable = capacity.amount, capacity.ports, capacity.revocable

@@ -40,7 +40,9 @@ func (d *driver) disconnected(s *session) {
 	}
 	now := time.Now()
 	for _, a := range d.agents {
-		a.rest(a.held(), now, 2*d.config.OfferWait)
+		for _, o := range a.offers {
+			a.rest(o.role, o.total, now, 2*d.config.OfferWait)
+		}
 		clear(a.offers)
 		clear(a.inverse)
 		a.busyTold = false
@@ -112,7 +114,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		held := &offer{id: o.ID.Value, role: or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}
 		a.offers[held.id], d.offers[held.id] = held, held
 		a.offered = s
-		a.resting = a.resting.minus(held.total)
+		a.rouse(held.role, held.total)
 		d.touch(a)
 		if len(a.queue) > 0 {
 			d.flushSoon(a)
@@ -141,8 +143,7 @@ func (d *driver) dropOffer(o *offer) {
 
 // refuseExcess gives launches back for which there are no resources in sight any more, the latest first.
 func (d *driver) refuseExcess(a *agent, why string) {
-	room := a.held().plus(a.resting)
-	for len(a.queue) > 0 && !room.covers(a.wanted()) {
+	for len(a.queue) > 0 && !a.fits() {
 		d.refuse(a.queue[len(a.queue)-1], why)
 	}
 }
@@ -152,7 +153,7 @@ func (d *driver) loseAgent(a *agent, now time.Time) {
 	for _, o := range a.offers {
 		d.dropOffer(o)
 	}
-	a.offered, a.resting, a.restUntil = nil, quantity{}, time.Time{}
+	a.offered, a.resting, a.restUntil = nil, nil, time.Time{}
 	for len(a.queue) > 0 {
 		d.refuse(a.queue[0], "its agent is gone")
 	}

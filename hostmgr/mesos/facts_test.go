@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/drivertest"
 )
 
@@ -365,4 +366,40 @@ func TestMachinesOfOneHostname(t *testing.T) {
 	k.say <- `{"type":"FAILURE","failure":{"agent_id":{"value":"a-4"}}}`
 	offer("a-7", "10.0.0.10")
 	named(map[string]string{"h0": "a-6", "h0:5051": "a-7", "h0:10.0.0.9:5051": "a-5"})
+}
+
+// TestARunIsOfOneRole: what offers for several roles have together is no room for one run, and neither reported nor promised.
+func TestARunIsOfOneRole(t *testing.T) {
+	k := newTalk(t, func(c *Config) { c.Roles = []string{"a", "b"} })
+	offer := func(id, role string, cores float64) {
+		offer := strings.NewReplacer(`"a-1"`, `"a-2"`, "h0", "h1", `"role":"*"`, `"role":"`+role+`"`).Replace(fmt.Sprintf(factOffer, id, cores))
+		k.say <- offer
+	}
+	cores := func(want int64) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			hosts := k.recorder.Hosts()
+			return len(hosts) == 2 && hosts[1].Capacity.Fixed[cluster.CPU] == want
+		}, 30*time.Second, time.Millisecond)
+	}
+	launch := func(n int, cores int64) error {
+		l := launchOf(n, "h1", "serve")
+		l.Task.Resources.Fixed[cluster.CPU] = cores
+		return k.d.Launch(t.Context(), l)
+	}
+	offer("o-a", "a", 1.5)
+	offer("o-b", "b", 2.5)
+	cores(2500)
+	require.ErrorIs(t, launch(0, 3000), hostmgr.ErrRefused)
+	require.NoError(t, launch(1, 2500))
+	require.ErrorIs(t, launch(2, 2500), hostmgr.ErrRefused, "that room is taken")
+	require.Contains(t, string(k.awaits(t, "ACCEPT")), `"o-b"`)
+	cores(4000)
+	require.NoError(t, launch(3, 1000))
+	require.Contains(t, string(k.awaits(t, "ACCEPT")), `"o-a"`)
+	cores(4000)
+	offer("o-c", "b", 0.5) // what the second left is offered for the other role
+	cores(4000)
+	require.ErrorIs(t, launch(4, 600), hostmgr.ErrRefused)
+	require.NoError(t, launch(5, 500))
 }

@@ -80,8 +80,7 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *write, e
 	case a.closing(time.Now(), d.config.MaintenanceLead):
 		return nil, nil, fmt.Errorf("%w: maintenance of %s is near", hostmgr.ErrRefused, l.Host)
 	}
-	want := need(l)
-	if room := a.held().plus(a.resting).minus(a.wanted()); !room.covers(want) {
+	if !a.fits(need(l)) {
 		return nil, nil, fmt.Errorf("%w: the offers of %s hold no room for it any more", hostmgr.ErrRefused, l.Host)
 	}
 	now := time.Now()
@@ -172,10 +171,10 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		d.dropOffer(o)
 	}
 	for _, r := range b.runs {
-		r.placed, r.accepting, r.launch = true, true, nil
+		r.placed, r.accepting, r.launch, r.record.Role = true, true, nil, role
 		a.unqueue(r)
 	}
-	a.rest(total(b.supply.left), time.Now(), d.config.OfferWait)
+	a.rest(role, total(b.supply.left), time.Now(), d.config.OfferWait)
 	d.touch(a)
 	runs := b.runs
 	s.accept(a, ids, b.operations(), func(err error) { d.accepted(s, runs, err) })

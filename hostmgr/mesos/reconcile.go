@@ -142,8 +142,8 @@ func (d *driver) keepAgent(a *agent, now time.Time) {
 		late = true
 	}
 	if late || !d.quiet && !a.restUntil.IsZero() && !now.Before(a.restUntil) {
-		if !a.resting.isZero() {
-			a.resting = quantity{}
+		if len(a.resting) > 0 {
+			a.resting = nil
 			d.touch(a)
 		}
 		a.restUntil = time.Time{}
@@ -166,7 +166,7 @@ func (d *driver) keepOffers(s *session, now time.Time) {
 		ids = append(ids, api.OfferID{Value: o.id})
 		d.dropOffer(o)
 		if !closing {
-			o.agent.rest(o.total, now, d.config.DeclineFor+d.config.OfferWait)
+			o.agent.rest(o.role, o.total, now, d.config.DeclineFor+d.config.OfferWait)
 		}
 		d.touch(o.agent)
 	}

@@ -144,7 +144,7 @@ func (d *driver) finish(r *run, e ending) {
 	}
 	if a := r.agent; a != nil {
 		if r.placed && !a.lost {
-			a.rest(r.need, time.Now(), d.config.OfferWait)
+			a.rest(or(r.record.Role, d.config.Roles[0]), r.need, time.Now(), d.config.OfferWait)
 		}
 		d.detach(r)
 	}

@@ -49,7 +49,8 @@ type runRecord struct {
 	Host, Agent string
 	Fingerprint []byte // of the launch
 	Resources   cluster.Resources
-	Revocable   bool // the resources are such that may be taken back
+	Role        string // whose offers were accepted, "" before
+	Revocable   bool   // the resources are such that may be taken back
 	Ports       []uint16
 	Volumes     []string // persistent ones, by name
 	Members     []string // names of the processes, one Mesos task each; empty where there is one

@@ -237,7 +237,7 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 		result <- err
 	}
 	d.dropOffer(o)
-	a.rest(o.total, time.Now(), d.config.OfferWait)
+	a.rest(o.role, o.total, time.Now(), d.config.OfferWait)
 	d.touch(a)
 	s.accept(a, []api.OfferID{{Value: o.id}}, operations, func(err error) {
 		if err != nil {
