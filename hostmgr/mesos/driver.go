@@ -57,7 +57,6 @@ type driver struct {
 	agents      map[string]*agent
 	byName      map[string]*agent
 	agentSerial uint64 // of the last agent that came
-	operations  uint64 // of the last operation on a volume
 	offers      map[string]*offer
 	runs        map[cluster.RunID]*run
 	touched     []*agent  // that may not be as they were last reported

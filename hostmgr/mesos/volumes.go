@@ -2,10 +2,10 @@ package mesos
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -216,8 +216,7 @@ func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
 
 // sendDestroy destroys a volume that an offer has. The rest of the offer comes back in another one.
 func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) <-chan error {
-	d.operations++
-	id := "volume-" + strconv.FormatUint(d.operations, 10)
+	id := "volume-" + rand.Text() // updates for operations of an earlier incarnation may still come
 	name := disk.Disk.Persistence.ID
 	free := disk
 	free.Disk = nil

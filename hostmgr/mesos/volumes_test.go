@@ -1,7 +1,10 @@
 package mesos
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,5 +211,39 @@ func TestAVolumeWithoutAMaster(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 	for range 2 {
 		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h1", "v"), "has offered nothing of its agent yet")
+	}
+}
+
+// TestAnOperationOfAnEarlierDriver: how it went is told to the next driver, as long as nobody has acknowledged it, and is no answer to
+// what that one asked for.
+func TestAnOperationOfAnEarlierDriver(t *testing.T) {
+	const with = `{"type":"OFFERS","offers":{"offers":[{"id":{"value":"o-v"},"framework_id":{"value":"f-1"},"agent_id":{"value":"a-1"},
+"hostname":"h0","allocation_info":{"role":"*"},"resources":[{"name":"disk","type":"SCALAR","scalar":{"value":64.0},"allocation_info":{"role":"*"},
+"reservations":[{"type":"DYNAMIC","role":"eng"}],"disk":{"persistence":{"id":"v"},"volume":{"container_path":"x","mode":"RW"}}}]}]}}`
+	earlier := ""
+	for range 2 {
+		k := newTalk(t)
+		k.say <- with
+		require.Eventually(t, func() bool { return len(k.recorder.Hosts()[0].Volumes) == 1 }, 30*time.Second, time.Millisecond)
+		result := make(chan error, 1)
+		go func() { result <- k.d.DeleteVolume(t.Context(), "h0", "v") }()
+		var call struct {
+			Accept struct {
+				Operations []struct{ ID struct{ Value string } }
+			}
+		}
+		require.NoError(t, json.Unmarshal(k.awaits(t, "ACCEPT"), &call))
+		id := call.Accept.Operations[0].ID.Value
+		tell := func(id, state string) {
+			k.say <- fmt.Sprintf(`{"type":"UPDATE_OPERATION_STATUS","update_operation_status":{"status":{"operation_id":{"value":%q},"state":%q}}}`, id, state)
+		}
+		tell(cmp.Or(earlier, id), "OPERATION_FINISHED")
+		tell(id, "OPERATION_FAILED")
+		if err := <-result; earlier == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "OPERATION_FAILED")
+		}
+		earlier = id
 	}
 }
