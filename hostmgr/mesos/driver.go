@@ -197,21 +197,30 @@ func (d *driver) recover() error {
 		d.adoptRecord(record)
 	}
 	for _, a := range known {
-		if d.byName[a.Name] != a { // the end came before that was written
+		if a.Name != "" && d.byName[a.Name] != a { // the end came before that was written
 			d.succeeded(a, time.Now())
 		}
 	}
 	return nil
 }
 
-// newAgent takes in an agent, which has its name from then on.
+// newAgent takes in an agent. One that has no name is no host before an offer names it.
 func (d *driver) newAgent(record agentRecord) *agent {
 	d.agentSerial = max(d.agentSerial+1, record.Serial)
 	record.Serial = cmp.Or(record.Serial, d.agentSerial)
 	a := &agent{agentRecord: record, offers: map[string]*offer{}, runs: map[cluster.RunID]*run{}, inverse: map[string]bool{}}
 	d.agents[a.ID] = a
-	d.byName[a.Name] = a
+	if a.Name != "" {
+		d.byName[a.Name] = a
+	}
 	return a
+}
+
+// name gives an agent a name, which it takes from whoever had it.
+func (d *driver) name(a *agent, name string) {
+	d.agentSerial++
+	a.Name, a.Serial = name, d.agentSerial
+	d.byName[name] = a
 }
 
 // Close implements [hostmgr.Driver]. The tasks keep running, as long as the failover timeout allows.
@@ -319,7 +328,7 @@ func (d *driver) reportHosts(first bool) {
 	now, changed := time.Now(), first
 	for _, a := range d.touched {
 		a.touched = false
-		there := d.agents[a.ID] == a && !a.lost
+		there := d.agents[a.ID] == a && !a.lost && a.Name != ""
 		changed = a.refresh(there, now, &d.config) || changed
 	}
 	clear(d.touched)

@@ -103,11 +103,15 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		}
 		a := d.agents[o.AgentID.Value]
 		if a == nil {
-			a = d.newAgent(agentRecord{ID: o.AgentID.Value, Name: d.hostName(o, now)})
+			a = d.newAgent(agentRecord{ID: o.AgentID.Value})
+		}
+		named := a.Name != ""
+		if !named {
+			d.name(a, d.hostName(o, now))
 		}
 		all := pieces(o.Resources)
 		changed := a.describe(o, &d.config)
-		if a.keep(volumesIn(all)...) || changed || !a.recorded {
+		if a.keep(volumesIn(all)...) || changed || !named || !a.recorded {
 			d.writeAgent(a)
 		}
 		d.foundAgent(a)

@@ -403,3 +403,28 @@ func TestARunIsOfOneRole(t *testing.T) {
 	require.ErrorIs(t, launch(4, 600), hostmgr.ErrRefused)
 	require.NoError(t, launch(5, 500))
 }
+
+// TestAnAgentThatIsHeardOfThroughATask is no host before an offer tells its name, also after a restart; then it is one of that name.
+func TestAnAgentThatIsHeardOfThroughATask(t *testing.T) {
+	k := newTalk(t)
+	k.say <- `{"type":"UPDATE","update":{"status":{"task_id":{"value":"7.5.1"},"agent_id":{"value":"a-9"},"state":"TASK_RUNNING"}}}`
+	becomes(t, k.d, runID(5), cluster.TaskRunning)
+	hidden := func(r *drivertest.Recorder) {
+		t.Helper()
+		time.Sleep(3 * reportRest)
+		require.Len(t, r.Hosts(), 1)
+		require.Equal(t, "h0", r.Hosts()[0].Name)
+	}
+	hidden(k.recorder)
+	require.NoError(t, k.d.Close())
+	d, recorder := newSettled(newDriver(t, k.d.config)), drivertest.NewRecorder()
+	require.NoError(t, d.Start(t.Context(), recorder))
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	hidden(recorder)
+	k.say <- strings.NewReplacer(`"a-1"`, `"a-9"`, "h0", "h9").Replace(fmt.Sprintf(factOffer, "o-9", 4.0))
+	require.Eventually(t, func() bool {
+		hosts := recorder.Hosts()
+		return len(hosts) == 2 && hosts[1].Name == "h9"
+	}, 30*time.Second, time.Millisecond)
+	require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+}

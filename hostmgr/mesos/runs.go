@@ -97,7 +97,7 @@ func (d *driver) adoptRecord(record *runRecord) {
 		d.endedBefore(r, succession)
 		return
 	}
-	d.bind(r, record.Agent, record.Host)
+	d.bind(r)
 }
 
 // endedBefore ends a run of an earlier incarnation, of which Mesos knows nothing any more.
@@ -108,15 +108,16 @@ func (d *driver) endedBefore(r *run, e ending) {
 	d.writeLater(write{run: r.record.copy()})
 }
 
-// bind makes a run known at its agent, which may be known by this only. An agent that has come in its place keeps the
-// host's name.
-func (d *driver) bind(r *run, agentID, host string) {
-	a := d.agents[agentID]
+// bind makes a run known at its agent, which may be known by this only. Then it has the name that is recorded with the run, unless
+// that is its id, for want of a name, or another agent has come in its place.
+func (d *driver) bind(r *run) {
+	a := d.agents[r.record.Agent]
 	if a == nil {
-		if d.byName[host] != nil {
-			host = agentID
+		name := r.record.Host
+		if name == r.record.Agent || d.byName[name] != nil {
+			name = ""
 		}
-		a = d.newAgent(agentRecord{ID: agentID, Name: host})
+		a = d.newAgent(agentRecord{ID: r.record.Agent, Name: name})
 		a.lost = true
 	}
 	r.agent = a
@@ -240,8 +241,8 @@ func (d *driver) adopt(id cluster.RunID, u *api.TaskStatus, now time.Time) *run 
 		return nil
 	}
 	agentID := u.GetAgentID().GetValue()
-	host := agentID
-	if a := d.agents[agentID]; a != nil {
+	host := agentID // that of an agent without a name
+	if a := d.agents[agentID]; a != nil && a.Name != "" {
 		host = a.Name
 	}
 	record := &runRecord{Run: id, Host: host, Agent: agentID, At: cluster.Time(now.UnixNano())}
@@ -249,7 +250,7 @@ func (d *driver) adopt(id cluster.RunID, u *api.TaskStatus, now time.Time) *run 
 	close(r.done)
 	r.placed = true
 	d.runs[id] = r
-	d.bind(r, agentID, host)
+	d.bind(r)
 	d.config.Log.Info("found a task that was not known", "run", id, "host", host)
 	d.report(r, hostmgr.Status{Run: id, Host: host, State: cluster.TaskLaunching, ExitCode: -1, At: record.At})
 	return r
