@@ -186,6 +186,7 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 		h.Capacity.Fixed[d] = min(h.Capacity.Fixed[d], cluster.MaxAmount)
 		h.Revocable.Fixed[d] = min(h.Revocable.Fixed[d], cluster.MaxAmount-h.Capacity.Fixed[d])
 	}
+	h.Capacity.Fixed[cluster.GPU] = min(h.Capacity.Fixed[cluster.GPU], maxDevices*cluster.WholeGPU)
 	h.Capabilities = capabilities
 	model := ""
 	for _, kv := range a.Machine.Attributes {
@@ -208,6 +209,9 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 	}
 	return h
 }
+
+// maxDevices is how many GPU devices of one host a scheduler takes.
+const maxDevices = 1024
 
 // refresh makes what is reported what there is, and reports whether it was not.
 func (a *agent) refresh(there bool, now time.Time, c *Config) bool {

@@ -428,3 +428,23 @@ func TestAnAgentThatIsHeardOfThroughATask(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 	require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
 }
+
+// TestAnUpdateWithoutAnAgent for a task that is not known makes neither a run nor a host.
+func TestAnUpdateWithoutAnAgent(t *testing.T) {
+	k := newTalk(t)
+	k.say <- `{"type":"UPDATE","update":{"status":{"task_id":{"value":"7.5.1"},"state":"TASK_RUNNING"}}}`
+	k.run(0) // that has been read
+	require.Len(t, k.d.Inventory(), 1)
+	require.Len(t, k.recorder.Hosts(), 1)
+}
+
+// TestMoreGPUsThanASchedulerTakes: a host has as many as it takes.
+func TestMoreGPUsThanASchedulerTakes(t *testing.T) {
+	k := newTalk(t)
+	k.say <- strings.NewReplacer("a-1", "a-2", "h0", "h1", `{"name":"mem"`, `{"name":"gpus","type":"SCALAR","scalar":{"value":20000000}},{"name":"mem"`).
+		Replace(fmt.Sprintf(factOffer, "o-2", 4.0))
+	require.Eventually(t, func() bool { return len(k.recorder.Hosts()) == 2 }, 30*time.Second, time.Millisecond)
+	h := k.recorder.Hosts()[1]
+	require.Equal(t, 1024, len(h.GPUs)) // without listing them
+	require.EqualValues(t, 1024*cluster.WholeGPU, h.Capacity.Fixed[cluster.GPU])
+}

@@ -241,6 +241,10 @@ func (d *driver) adopt(id cluster.RunID, u *api.TaskStatus, now time.Time) *run 
 		return nil
 	}
 	agentID := u.GetAgentID().GetValue()
+	if agentID == "" {
+		d.complain("an update of a task that is not known names no agent, and is left out", "task", u.TaskID.Value)
+		return nil
+	}
 	host := agentID // that of an agent without a name
 	if a := d.agents[agentID]; a != nil && a.Name != "" {
 		host = a.Name
