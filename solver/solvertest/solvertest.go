@@ -20,6 +20,7 @@ func Run(t *testing.T, fresh func() solver.Solver) {
 	t.Run("statuses", func(t *testing.T) { statuses(t, fresh) })
 	t.Run("budget", func(t *testing.T) { budget(t, fresh) })
 	t.Run("changed", func(t *testing.T) { changed(t, fresh) })
+	t.Run("changed beyond the range", func(t *testing.T) { changedBeyondTheRange(t, fresh) })
 	t.Run("differential", func(t *testing.T) { differential(t, fresh) })
 	t.Run("cluster", func(t *testing.T) { cluster(t, fresh) })
 }
@@ -154,6 +155,32 @@ func changed(t *testing.T, fresh func() solver.Solver) {
 			}
 		}
 	})
+}
+
+// changedBeyondTheRange follows the flow over a result whose objective does not fit: nobody has read that flow.
+func changedBeyondTheRange(t *testing.T, fresh func() solver.Solver) {
+	n := Build([]int64{1, -1}, [5]int64{0, 1, 0, inf, 1}, [5]int64{0, 1, 0, inf, 2})
+	s := fresh()
+	var known Flows
+	for _, step := range []struct {
+		amount int64
+		costs  []flowgraph.Cost
+		status solver.Status
+	}{
+		{1, []flowgraph.Cost{1, 2}, solver.Optimal},
+		{1 << 30, []flowgraph.Cost{1 << 40, 1 << 39}, solver.CostRange},
+		{1, []flowgraph.Cost{2, 1}, solver.Optimal},
+	} {
+		n.SetSupply(0, step.amount)
+		n.SetSupply(1, -step.amount)
+		n.SetCosts([]flowgraph.ArcID{0, 1}, step.costs)
+		r, err := s.Solve(n, solver.Budget{})
+		require.NoError(t, err)
+		require.Equal(t, step.status, r.Status)
+		if r.Status == solver.Optimal {
+			require.NoError(t, known.Follow(n, r))
+		}
+	}
 }
 
 // differential compares with the oracle after every batch of changes.

@@ -274,8 +274,11 @@ func (s *Solver) finish() (int64, bool) {
 			s.changed = append(s.changed, id)
 		}
 	}
-	s.old = append(s.old[:0], s.flow...)
-	return sum.Int64()
+	objective, fits := sum.Int64()
+	if fits { // else nobody reads it
+		s.old = append(s.old[:0], s.flow...)
+	}
+	return objective, fits
 }
 
 type label struct {
