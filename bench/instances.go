@@ -22,7 +22,7 @@ func RunInstance(ctx context.Context, name string, n *flowgraph.Network, minArcs
 	if n.NumArcs() < minArcs {
 		return nil, ErrSmall
 	}
-	w := Workload{Name: strings.NewReplacer("/", "-", " ", "-").Replace(name), About: "instance", Mode: Cold, Samples: repeats, Instance: true}
+	w := Workload{Name: InstanceName(name), About: "instance", Mode: Cold, Samples: repeats, Instance: true}
 	return measure(ctx, w, o, func(r *run) error {
 		r.net = n
 		r.result.Counts = Counts{Nodes: n.NumNodes(), Arcs: n.NumArcs()}
@@ -51,6 +51,9 @@ func RunInstance(ctx context.Context, name string, n *flowgraph.Network, minArcs
 		return nil
 	})
 }
+
+// InstanceName returns the name under which an instance is shown and kept: no folder, and no blank.
+func InstanceName(name string) string { return strings.NewReplacer("/", "-", " ", "-").Replace(name) }
 
 // ReadInstance reads the problem in a DIMACS file, plain or gzip.
 func ReadInstance(file string) (*flowgraph.Network, error) {

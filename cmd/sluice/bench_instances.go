@@ -76,6 +76,7 @@ func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeat
 	}
 	report := bench.NewReport(f.clock, time.Now())
 	bar := progressBar{w: cmd.ErrOrStderr()}
+	small := 0
 	for i, x := range instances {
 		bar.label = x.name
 		bar.show(i, len(instances))
@@ -86,13 +87,20 @@ func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeat
 				report.Runs = append(report.Runs, r)
 			}
 		}
-		if err != nil && !errors.Is(err, bench.ErrSmall) {
+		if errors.Is(err, bench.ErrSmall) {
+			small++
+			continue
+		}
+		if err != nil {
 			bar.clear()
 			// What has been measured so far is not lost.
 			return errors.Join(exitError{exitFailure, err}, f.write(cmd.OutOrStdout(), report))
 		}
 	}
 	bar.clear()
+	if small > 0 {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "left out %d of %d problems: they have fewer than %d arcs (--min-arcs)\n", small, len(instances), minArcs)
+	}
 	return f.write(cmd.OutOrStdout(), report)
 }
 
@@ -141,6 +149,21 @@ func findInstances(args []string) ([]instance, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(found, func(a, b instance) int { return strings.Compare(a.name, b.name) })
+	// Their order is that of the arguments where names are equal.
+	slices.SortStableFunc(found, func(a, b instance) int { return strings.Compare(a.name, b.name) })
+	tellApart(found)
 	return found, nil
+}
+
+// tellApart numbers problems that would be shown and kept under one name.
+func tellApart(found []instance) {
+	taken := map[string]bool{}
+	for i := range found {
+		name := bench.InstanceName(found[i].name)
+		found[i].name = name
+		for k := 2; taken[found[i].name]; k++ {
+			found[i].name = fmt.Sprintf("%s-%d", name, k)
+		}
+		taken[found[i].name] = true
+	}
 }

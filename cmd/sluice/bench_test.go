@@ -94,6 +94,15 @@ func TestBenchInstances(t *testing.T) {
 	require.Regexp(t, `deep-one +3 +3`, out.String())
 	require.Zero(t, bench(folder), out.String())
 	require.NotContains(t, out.String(), "deep-one", "too small")
+	require.Contains(t, out.String(), "left out 1 of 1 problems: they have fewer than 1000 arcs")
+
+	// Problems of one name are told apart, and none is kept in place of another.
+	other, kept := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(other, "deep-one.min"), []byte(problem), 0o600))
+	require.Zero(t, bench(folder, other, "--min-arcs", "3", "--repeats", "1", "--export", kept), out.String())
+	require.Regexp(t, `deep-one-2 +3 +3`, out.String())
+	require.FileExists(t, filepath.Join(kept, "deep-one-0.min"))
+	require.FileExists(t, filepath.Join(kept, "deep-one-2-0.min"))
 	require.Equal(t, exitFailure, bench(filepath.Join(folder, "absent")))
 	require.Equal(t, exitUsage, bench(folder, "--repeats", "0"))
 	require.Equal(t, exitFailure, bench(filepath.Join(folder, "README")))
