@@ -394,8 +394,14 @@ func TestHardlyAnyCost(t *testing.T) {
 		cost          flowgraph.Cost
 		scales, wary  bool
 	}{
-		{200, 0, -9, true, false}, {200, 100, -9, true, false}, {200, 600, -9, false, false}, {12, 0, -9, false, false},
-		{200, 0, 9, false, true}, {200, 100, 9, false, true}, {200, 600, 9, false, false}, {12, 0, 9, false, false},
+		{200, 0, -9, true, false},
+		{200, 100, -9, true, false},
+		{200, 600, -9, false, false},
+		{12, 0, -9, false, false},
+		{200, 0, 9, false, true},
+		{200, 100, 9, false, true},
+		{200, 600, 9, false, false},
+		{12, 0, 9, false, false},
 	} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		n := flowgraph.New()
