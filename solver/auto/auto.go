@@ -83,7 +83,8 @@ const (
 	looks, alone = 8, 2048
 	// freeArcs is of how many arcs all but one at most cost nothing where the problem is nearly one of
 	// maximum flow: the simplex goes through very many trees of one cost then. Where no cost is negative
-	// it may be short of that: it is looked at twice as often, until it walks for one unit of wariness.
+	// it may be short of that: it is looked at twice as often, until it walks for one unit of wariness at one
+	// but the first.
 	freeArcs, wariness = 5, 12
 	// beginning is into how many turns a race from zero divides one unit of repair for
 	// each node and arc.

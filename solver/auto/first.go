@@ -183,7 +183,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 		if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
 			return r, err
 		}
-		deep := !s.layered && s.slow(start) || s.wary && wariness*s.simplex.Walked() >= s.spent
+		deep := !s.layered && s.slow(start) || s.wary && s.spent >= start/looks && wariness*s.simplex.Walked() >= s.spent
 		if deep || s.lags(limit/2) && s.spent >= limit {
 			if s.scale(n); !deep || s.rooted {
 				s.alone = 0
