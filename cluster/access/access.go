@@ -129,8 +129,11 @@ func (c *Caller) MayKnow(in View, p cluster.PoolPath) bool {
 func (c *Caller) Sight(in View) func(*cluster.Job) bool {
 	pools, user := map[cluster.PoolPath]bool{}, c.unbound()
 	return func(j *cluster.Job) bool {
-		if !c.reaches(j) || c.owns(j) {
-			return c.reaches(j)
+		switch {
+		case !c.reaches(j):
+			return false
+		case c.owns(j):
+			return true
 		}
 		sees, known := pools[j.Spec.Pool]
 		if !known {
@@ -143,12 +146,17 @@ func (c *Caller) Sight(in View) func(*cluster.Job) bool {
 
 // MaySee reports whether the caller may see a job and its tasks: its owner, and who may view its pool.
 func (c *Caller) MaySee(in View, j *cluster.Job) bool {
-	return c.reaches(j) && (c.owns(j) || c.unbound().May(in, cluster.MayView, j.Spec.Pool))
+	return c.mayWith(in, cluster.MayView, j)
 }
 
 // MayChange reports whether the caller may change a job: its owner, and who administers its pool.
 func (c *Caller) MayChange(in View, j *cluster.Job) bool {
-	return c.reaches(j) && (c.owns(j) || c.unbound().May(in, cluster.MayAdminister, j.Spec.Pool))
+	return c.mayWith(in, cluster.MayAdminister, j)
+}
+
+// mayWith reports whether the caller owns a job or has a permission in its pool, and his credential is good for it.
+func (c *Caller) mayWith(in View, may cluster.Permission, j *cluster.Job) bool {
+	return c.reaches(j) && (c.owns(j) || c.unbound().May(in, may, j.Spec.Pool))
 }
 
 // owns reports whether the job is the caller's. One without an owner is its own controller's.

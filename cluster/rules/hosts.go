@@ -56,6 +56,16 @@ func ReportHosts(tx *Tx, shard cluster.ShardID, hosts map[string]cluster.Machine
 	return nil
 }
 
+// forget removes a host that its shard does not see any more, unless it has tasks, or is drained, which the operator wants to find
+// so when it comes back.
+func forget(tx *Tx, id cluster.HostID) error {
+	h := tx.State().Host(id)
+	if h == nil || !h.Gone || h.Draining || len(h.Tasks) > 0 {
+		return nil
+	}
+	return tx.Emit(&cluster.HostRemoved{ID: id})
+}
+
 // Deadlines says how long silence is borne.
 type Deadlines struct {
 	// UnreachableAfter is how long a shard may be away before its hosts count as unreachable, and how long it may say nothing
@@ -66,16 +76,6 @@ type Deadlines struct {
 	LostAfter time.Duration
 	// Away returns since when a shard is cut off or connected, and whether it is cut off.
 	Away func(cluster.ShardID) (since cluster.Time, away bool)
-}
-
-// forget removes a host that its shard does not see any more, unless it has tasks, or is drained, which the operator wants to find
-// so when it comes back.
-func forget(tx *Tx, id cluster.HostID) error {
-	h := tx.State().Host(id)
-	if h == nil || !h.Gone || h.Draining || len(h.Tasks) > 0 {
-		return nil
-	}
-	return tx.Emit(&cluster.HostRemoved{ID: id})
 }
 
 // records are what is looked at of a State or a Snapshot.

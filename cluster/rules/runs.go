@@ -21,7 +21,7 @@ const (
 func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error) {
 	t := tx.State().Task(e.Task)
 	switch {
-	case !awaited(t, from, e.Run):
+	case !Awaited(t, from, e.Run):
 		return Stale, nil
 	case !t.State.CanBecome(e.State) || e.State == cluster.TaskPending:
 		return Known, nil
@@ -54,14 +54,14 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 // that nobody waits for on its hosts, is no news.
 func Health(tx *Tx, from cluster.ShardID, e *cluster.TaskHealth) error {
 	t := tx.State().Task(e.Task)
-	if !awaited(t, from, e.Run) || t.Health == e.Health {
+	if !Awaited(t, from, e.Run) || t.Health == e.Health {
 		return nil
 	}
 	return tx.Emit(e)
 }
 
-// awaited reports whether the run is the present one of t, if there is such a task, and on a host of the shard.
-func awaited(t *cluster.Task, shard cluster.ShardID, run uint32) bool {
+// Awaited reports whether the run is the present one of t, if there is such a task, and on a host of the shard.
+func Awaited(t *cluster.Task, shard cluster.ShardID, run uint32) bool {
 	return t != nil && t.Run == run && t.State.Bound() && t.Host.Shard() == shard
 }
 

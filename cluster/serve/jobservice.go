@@ -35,7 +35,7 @@ func (a *jobService) SubmitJobs(ctx context.Context, r *sluicev1.SubmitJobsReque
 }
 
 func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, path func(int) string) ([]*sluicev1.SubmitJobResponse, error) {
-	sub := submission{call: callOf(ctx), key: callOf(ctx).keyed.key, path: path, ring: a.s.config.Secrets, wanted: wanted}
+	sub := submission{call: callOf(ctx), path: path, ring: a.s.config.Secrets, wanted: wanted}
 	for i, p := range wanted {
 		sub.specs = append(sub.specs, jobSpecFrom(p, path(i), new(violations)))
 	}
@@ -56,7 +56,6 @@ func (a *jobService) submit(ctx context.Context, wanted []*sluicev1.JobSpec, pat
 type submission struct {
 	call  *call
 	specs []*cluster.JobSpec
-	key   cluster.RequestKey
 	path  func(int) string
 
 	ring   *Keyring
@@ -65,9 +64,10 @@ type submission struct {
 
 // run adds the jobs and returns what to answer of each.
 func (s *submission) run(tx *Tx) ([]cluster.JobAnswer, error) {
-	if old := tx.State().Receipt(s.key); old != nil {
+	key := s.call.keyed.key
+	if old := tx.State().Receipt(key); old != nil {
 		if !s.made(tx.State(), old) {
-			return nil, keyConflict(s.key.Key)
+			return nil, keyConflict(key.Key)
 		}
 		return old.Jobs, nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -31,8 +32,7 @@ func samplesFrom(r *sluicev1.UsageReport) []knowledge.Sample {
 func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
 	snapshot := s.Snapshot()
 	samples := slices.DeleteFunc(samplesFrom(r), func(m knowledge.Sample) bool {
-		t := snapshot.Task(m.Run.Task)
-		return t == nil || t.Run != m.Run.Run || !t.State.Bound() || t.Host.Shard() != shard
+		return !rules.Awaited(snapshot.Task(m.Run.Task), shard, m.Run.Run)
 	})
 	s.offerSlack(shard, samples)
 	s.shards.mu.Lock()
