@@ -191,13 +191,14 @@ func (p *Planner) raise(c *class, those []contender) []Unblocker {
 }
 
 // asking returns what those of the contenders ask for that count against the limits of the pool.
-func asking(all []contender, path cluster.PoolPath, dimension string) (sum int64) {
+func asking(all []contender, path cluster.PoolPath, dimension string) int64 {
+	var sum cluster.Resources
 	for _, x := range all {
 		if path.Covers(x.class.key.group.pool) && !x.class.row.key.revocable {
-			sum += x.class.group.request.In(dimension) * x.n
+			sum = sum.Add(x.class.group.request.Times(x.n))
 		}
 	}
-	return sum
+	return sum.In(dimension)
 }
 
 // contender is tasks of a class that may take what opens: all that wait have a claim on what comes to the cluster.
