@@ -46,6 +46,9 @@ var All = []Family{
 	{"power-law", 5000, (*drawer).powerLaw},
 	{"lot-sizing", 30_000, (*drawer).lotSizing},
 	{"ten-layers", 10_000, (*drawer).tenLayers},
+	{"project-crashing", 4000, (*drawer).projectCrashing},
+	{"evacuation", 8000, (*drawer).evacuation},
+	{"total-variation", 120 * 120, (*drawer).totalVariation},
 }
 
 // Draw draws a network of about so many nodes, at least 200.

@@ -1,5 +1,7 @@
 package families
 
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
 // transportation draws goods from half of the nodes to the others, each source
 // with so many arcs, or all.
 func (d *drawer) transportation(half, degree int) {
@@ -219,4 +221,74 @@ func (d *drawer) tenLayers(n int) {
 		}
 	}
 	d.detour(10 * maxCost)
+}
+
+// projectCrashing draws a project whose activities take less time the more is paid (Fulkerson, A network
+// flow computation for project cost curves, 1961): the flow is the dual, on one arc for what an activity
+// takes if nothing is paid, of the capacity that is its price, and one for the least that it takes.
+func (d *drawer) projectCrashing(n int) {
+	d.nodes(n)
+	for v := range n - 1 {
+		for range 4 {
+			after := min(n-1, v+1+int(d.ExpFloat64()*float64(n)/40))
+			usual := d.between(10, 100)
+			d.arc(v, after, d.between(1, 50), -usual)
+			d.arc(v, after, flowgraph.Infinite, -usual/3)
+		}
+	}
+	d.ship(0, n-1, 5000)
+}
+
+// evacuation draws people at a hundred places that leave over roads of some length and width by three
+// exits, as early as may be, in a network over time (Hamacher and Tjandra, Mathematical modelling of
+// evacuation problems, 2001). Only the time of leaving costs.
+func (d *drawer) evacuation(n int) {
+	const places, exits = 100, 3
+	times := n / places
+	d.nodes(times*places + 1)
+	safe := times * places
+	type road struct{ from, to, length, width int }
+	var roads []road
+	for range 4 * places {
+		r := road{d.IntN(places), d.IntN(places), 1 + d.IntN(4), 1 + d.IntN(6)}
+		if r.from != r.to {
+			roads = append(roads, r)
+		}
+	}
+	for t := range times {
+		for p := range places {
+			if t+1 < times {
+				d.arc(t*places+p, (t+1)*places+p, flowgraph.Infinite, 0)
+			}
+		}
+		for _, r := range roads {
+			if t+r.length < times {
+				d.arc(t*places+r.from, (t+r.length)*places+r.to, int64(r.width), 0)
+			}
+		}
+		for p := range exits {
+			d.arc(t*places+p, safe, 10, int64(t))
+		}
+	}
+	for p := exits; p < places; p++ {
+		d.ship(p, safe, d.between(1, 10))
+	}
+	d.detour(int64(10 * times))
+}
+
+// totalVariation draws a square image of noise over blocks, to be smoothed: neighbours that differ cost,
+// and so do values other than those seen (Hochbaum, An efficient algorithm for image segmentation, Markov random
+// fields and related problems, 2001). The flow is the dual.
+func (d *drawer) totalVariation(n int) {
+	side := root(n)
+	ground := side * side
+	d.nodes(ground + 1)
+	for v := range ground {
+		seen := int64(v/side/20+v%side/20)%2*100 + d.between(0, 155)
+		d.arc(v, ground, 1, 255-seen)
+		d.arc(ground, v, 1, seen-128)
+		for _, w := range neighbours(v, side) {
+			d.arc(v, w, 2, 0)
+		}
+	}
 }

@@ -1,6 +1,10 @@
 package netsimplex
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"math"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+)
 
 // crash chooses the first basis where all flow ends at one node: a tree of short
 // paths to it, found by breadth, each node leaving by the cheapest arc to a
@@ -11,6 +15,9 @@ func (s *simplex[C]) crash() bool {
 	end := s.onlyEnd()
 	if end == none {
 		return false
+	}
+	if s.pays() && s.byOrder(end) {
+		return true
 	}
 	const unseen, queued, passed = 0, 1, 2
 	stage, price, queue := s.child, s.need, append(s.sibling[:0], end)
@@ -36,6 +43,52 @@ func (s *simplex[C]) crash() bool {
 				queue = append(queue, u)
 			}
 			price[u], t.parent, t.pred, s.state[slot] = through, v, slot, inTree
+		}
+	}
+	return true
+}
+
+// byOrder chooses a tree of shortest paths to end over arcs that have room for all that flows there, if
+// the network is acyclic (Network Flows, §4.4); else it reports false and has done nothing. Where flow runs for what
+// it gains, as when a project is crashed, paths of few arcs would be the wrong ones.
+func (s *simplex[C]) byOrder(end int32) bool {
+	left, price, order := s.child, s.need, s.sibling[:0]
+	for v := range s.root {
+		if s.nodes[v].size > 0 {
+			if left[v] = int32(len(s.net.Out(s.idAt[v]))); left[v] == 0 {
+				order = append(order, v)
+			}
+		}
+	}
+	for k := 0; k < len(order); k++ {
+		for _, ref := range s.net.In(s.idAt[order[k]]) {
+			u := s.placeOf[ref.Node]
+			if left[u]--; left[u] == 0 {
+				order = append(order, u)
+			}
+		}
+	}
+	if len(order) < s.net.NumNodes() {
+		return false
+	}
+	const far = math.MaxInt64
+	demand := -s.net.Supply(s.idAt[end])
+	for _, v := range order {
+		t := &s.nodes[v]
+		if price[v] = far; v == end {
+			price[v] = 0
+		}
+		for _, ref := range s.net.Out(s.idAt[v]) {
+			slot, toHead := s.slotOf[ref.Arc], price[s.placeOf[ref.Node]]
+			if b := &s.bounds[slot]; toHead == far || b.upper-b.lower < demand {
+				continue
+			}
+			if through := toHead + int64(ref.Cost); through < price[v] {
+				price[v], t.parent, t.pred = through, s.placeOf[ref.Node], slot
+			}
+		}
+		if t.pred != none {
+			s.state[t.pred] = inTree
 		}
 	}
 	return true

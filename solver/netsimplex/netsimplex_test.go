@@ -42,6 +42,34 @@ func TestCrowd(t *testing.T) {
 	require.Less(t, r.Work.Units, int64(100*n.NumArcs()))
 }
 
+// TestProject: without a cycle, and where flow runs for what it gains, the simplex begins with a
+// tree of shortest paths that are wide enough, be they of many arcs.
+func TestProject(t *testing.T) {
+	const events, activities, flow = 600, 4, 1000
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	for range events {
+		n.AddNode(0)
+	}
+	for v := range events - 1 {
+		for range activities {
+			after := flowgraph.NodeID(min(events-1, v+1+src.Intn(60)))
+			usual := flowgraph.Cost(10 + src.Intn(90))
+			n.AddArc(flowgraph.NodeID(v), after, 0, int64(1+src.Intn(50)), -usual)
+			n.AddArc(flowgraph.NodeID(v), after, 0, flowgraph.Infinite, -usual/3)
+		}
+	}
+	n.SetSupply(0, flow)
+	n.SetSupply(events-1, -flow)
+	s := netsimplex.New()
+	r := solvertest.Compare(t, n, s)
+	require.Less(t, r.Work.Units, int64(80*n.NumArcs()))
+
+	n.AddArc(events-1, 0, 0, 7, 0) // a cycle
+	solvertest.Compare(t, n, netsimplex.New())
+	solvertest.Compare(t, n, s)
+}
+
 // TestWiden: a cost that does not fit into 32 bits comes to a network that is solved already.
 func TestWiden(t *testing.T) {
 	n := flowgraph.New()

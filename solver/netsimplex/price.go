@@ -35,7 +35,7 @@ func (s *simplex[C]) price(w *solver.Work) int32 {
 	m := len(s.slots)
 	block := max(16, int(0.9*math.Sqrt(float64(m))))
 	enough := block
-	if paying*s.net.NegativeArcs() <= m && (m >= dense*int(s.root) || costly*s.usual > recent*int64(block)) {
+	if !s.pays() && (m >= dense*int(s.root) || costly*s.usual > recent*int64(block)) {
 		enough += block
 	}
 	found := s.reconsider()
@@ -58,6 +58,9 @@ func (s *simplex[C]) price(w *solver.Work) int32 {
 	}
 	return s.choose()
 }
+
+// pays tells whether much of the flow runs for what it gains, not because it must.
+func (s *simplex[C]) pays() bool { return paying*s.net.NegativeArcs() > len(s.slots) }
 
 // reconsider drops from what was found earlier what would gain nothing now. What that is cannot be
 // foreseen, so there is no branch for it, here and in choose.

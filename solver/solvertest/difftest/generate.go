@@ -15,7 +15,7 @@ type Size struct {
 }
 
 // Shapes lists the kinds of networks, each of which hurts in its own way.
-var Shapes = []string{"any", "cluster", "full", "chain", "parallel", "ring"}
+var Shapes = []string{"any", "cluster", "full", "chain", "parallel", "ring", "project"}
 
 // Generate makes the script of a seed: a network of one of [Shapes], then batches
 // of changes with a solve after each. The same seed and size give the same.
@@ -38,7 +38,7 @@ func Generate(seed uint64, size Size) Script {
 func Large(shape string, seed uint64, arcs int) *flowgraph.Network {
 	g := &generator{src: solvertest.Seeded(seed)}
 	g.bounds()
-	nodes := map[string]int{"any": arcs / 10, "cluster": arcs / 6, "full": arcs, "chain": arcs, "parallel": arcs, "ring": arcs / 10}[shape]
+	nodes := map[string]int{"any": arcs / 10, "cluster": arcs / 6, "full": arcs, "chain": arcs, "parallel": arcs, "ring": arcs / 10, "project": arcs / 4}[shape]
 	g.network(shape, nodes, arcs)
 	w := newWorld()
 	for _, op := range g.script {
@@ -67,6 +67,8 @@ func (g *generator) network(shape string, nodes, arcs int) {
 		g.parallel(nodes, arcs)
 	case "ring":
 		g.ring(nodes, arcs)
+	case "project":
+		g.project(nodes)
 	default:
 		panic(fmt.Sprintf("difftest: %q is not a shape that there is a generator for", shape))
 	}
@@ -255,6 +257,30 @@ func (g *generator) ring(nodes, arcs int) {
 	for range arcs {
 		g.anyArc()
 	}
+}
+
+// project has no cycle, costs below zero, and one end, which ways without a bound reach from
+// nearly everywhere, as when a project is crashed.
+func (g *generator) project(nodes int) {
+	for range nodes {
+		g.node(0)
+	}
+	end := g.node(0)
+	for i, v := range g.nodes[:nodes] {
+		for range 1 + g.src.Intn(3) {
+			after := g.nodes[min(nodes, i+g.log(nodes))]
+			short := -g.cost() / 3
+			g.arc(v, after, 0, g.amount(), short-g.cost())
+			if upper := g.maxAmount; g.src.Intn(8) > 0 {
+				if g.src.Intn(2) == 0 {
+					upper = flowgraph.Infinite
+				}
+				g.arc(v, after, 0, upper, short)
+			}
+		}
+	}
+	g.op(SetSupply, g.nodes[0], g.maxAmount)
+	g.op(SetSupply, end, -g.maxAmount)
 }
 
 // batch changes a few things or many and solves.
