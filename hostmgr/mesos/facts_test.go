@@ -173,6 +173,36 @@ func TestGoneIsTheAnswerToWhatIsOver(t *testing.T) {
 	}
 }
 
+// TestAReconciliationDoesNotTellHowATaskEnded: the agent does, whose update may come after the answer to a reconciliation. One that
+// never comes is waited for in vain for a while.
+func TestAReconciliationDoesNotTellHowATaskEnded(t *testing.T) {
+	const latest = `,"reason":"REASON_RECONCILIATION","message":"Reconciliation: Latest task state"`
+	k := newTalk(t)
+	for n := range 4 {
+		k.run(n)
+		k.say <- fmt.Sprintf(factOffer, fmt.Sprint("o-", n+10), 3.5)
+	}
+	for n := range 3 {
+		k.tell(n, "TASK_FAILED", latest)
+	}
+	k.tell(3, "TASK_KILLED", latest)
+	k.tell(0, "TASK_FAILED", `,"message":"Command exited with status 3"`+uuid)
+	failed := becomes(t, k.d, runID(0), cluster.TaskFailed)
+	require.Equal(t, []any{cluster.ReasonExited, int32(3)}, []any{failed.Reason, failed.ExitCode})
+	k.tell(3, "TASK_KILLED", `,"reason":"REASON_AGENT_DRAINING"`+uuid)
+	becomes(t, k.d, runID(3), cluster.TaskLost)
+	require.Contains(t, string(k.awaits(t, "RECONCILE")), `"value":"7.1.1"`)
+
+	k.d.mu.Lock()
+	k.d.runs[runID(1)].vague = time.Now().Add(-agentRepeats)
+	k.d.mu.Unlock()
+	k.tell(1, "TASK_FAILED", latest)
+	require.Equal(t, cluster.ReasonSupervisorLost, becomes(t, k.d, runID(1), cluster.TaskFailed).Reason)
+	require.NoError(t, k.d.Kill(t.Context(), runID(2), 0))
+	k.tell(2, "TASK_KILLED", latest)
+	becomes(t, k.d, runID(2), cluster.TaskKilled)
+}
+
 // TestLostAlsoReachesThePartitionAware: of an agent that unregisters, or whose machine is set down.
 func TestLostAlsoReachesThePartitionAware(t *testing.T) {
 	k := newTalk(t)

@@ -32,6 +32,7 @@ type run struct {
 	deadline  time.Time // while it waits for resources
 	lacks     string    // what the offers lacked that were there
 	heard     *session  // the last one in which it was heard of
+	vague     time.Time // when Mesos first said that it, or a member of it, has ended, and not how
 
 	killAt    time.Time // when KILL is sent again
 	killTries int
@@ -223,7 +224,10 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		d.complain("a task has more members than were launched", "task", u.TaskID.Value)
 	} else if state, lives := progressOf(u.GetState()); lives {
 		d.lives(s, r, member, state, u, now)
-	} else if end, over := endOf(u, circumstances{r.record.Killed, r.status.State > cluster.TaskLaunching}); over {
+	} else if c := (circumstances{r.record.Killed, r.status.State > cluster.TaskLaunching}); vague(u, c) && !r.ended() && r.mayTellMore(now) {
+		r.heard = nil
+		s.rounds.soon(now)
+	} else if end, over := endOf(u, c); over {
 		if r.uncertain && end.State == cluster.TaskLost {
 			end.State, end.Reason = cluster.TaskFailed, cluster.ReasonLaunchRefused // it never arrived
 		}
@@ -231,6 +235,18 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		d.memberEnded(s, r, end, now)
 	}
 	d.receipt(s, r, slip)
+}
+
+// agentRepeats is longer than an agent waits before it repeats an update that was not acknowledged, the first time. After a
+// subscription, or when it is back, it does so at once.
+const agentRepeats = 15 * time.Second
+
+// mayTellMore takes in that a run has ended, nobody knows how, and reports whether its agent may still say so.
+func (r *run) mayTellMore(now time.Time) bool {
+	if r.vague.IsZero() {
+		r.vague = now
+	}
+	return now.Sub(r.vague) < agentRepeats
 }
 
 // adopt takes in a task that Mesos knows and we do not: the scheduler knows what is to become of it. An answer that

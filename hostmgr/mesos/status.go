@@ -80,6 +80,13 @@ func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 	return e, true
 }
 
+// vague reports whether a status says that a task has failed, or was killed, and not how: the master's answer to a reconciliation
+// has neither the text nor the reason of the agent's update, which the agent repeats as long as the master answers so.
+func vague(s *api.TaskStatus, c circumstances) bool {
+	ended := s.GetState() == api.TASK_FAILED || s.GetState() == api.TASK_KILLED && !c.killed
+	return ended && len(s.UUID) == 0 && reasonOf(s) == api.REASON_RECONCILIATION
+}
+
 func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 	e.State = cluster.TaskFailed
 	e.ExitCode, e.Signal = exitOf(s.GetMessage())
@@ -92,6 +99,8 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 		e.Reason = cluster.ReasonSignaled
 	case e.ExitCode > 0:
 		e.Reason = cluster.ReasonExited
+	case reason == api.REASON_RECONCILIATION:
+		e.Reason = cluster.ReasonSupervisorLost
 	case !c.started || reason == api.REASON_CONTAINER_LAUNCH_FAILED || reason == api.REASON_EXECUTOR_REGISTRATION_TIMEOUT:
 		e.Reason = cluster.ReasonLaunchFailed
 	case reason == api.REASON_EXECUTOR_TERMINATED || reason == api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT:

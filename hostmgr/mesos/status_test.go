@@ -43,6 +43,7 @@ func TestEveryStateIsMapped(t *testing.T) {
 		{api.TASK_FAILED, api.REASON_EXECUTOR_REGISTRATION_TIMEOUT, "", nil, ran, unlaunched},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Executor terminated", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT, "", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
+		{api.TASK_FAILED, api.REASON_RECONCILIATION, "Reconciliation: Latest task state", nil, fresh, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
 		{api.TASK_FAILED, api.REASON_CONTAINER_LIMITATION_MEMORY, "Memory limit exceeded", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 0, -1}},
 		{api.TASK_FAILED, api.REASON_MAX_COMPLETION_TIME_REACHED, "Command terminated with signal Killed", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonRunTime, 9, -1}},
 		{api.TASK_ERROR, api.REASON_TASK_INVALID, "", nil, fresh, unlaunched},
