@@ -47,8 +47,10 @@ func newZooKeeper(m Masters, dial func(context.Context, string, string) (net.Con
 
 func (z *zookeeper) close() { z.conn.Close() }
 
-// next implements detector. A change of the nodes that leaves the leader as it is is not a change.
+// next implements detector. A change of the nodes that leaves the leader as it is is not a change. When ctx ends meanwhile the
+// connection is closed, for want of another way to end a question to a server that does not answer.
 func (z *zookeeper) next(ctx context.Context) (string, <-chan struct{}, error) {
+	defer context.AfterFunc(ctx, z.conn.Close)()
 	for {
 		leader, address, changes, err := z.look()
 		if err != nil {
