@@ -61,7 +61,7 @@ type driver struct {
 	runs        map[cluster.RunID]*run
 	touched     []*agent  // that may not be as they were last reported
 	overdue     bool      // the keeper must not wait for its tick
-	launched    time.Time // the last launch, or demand for offers
+	launched    time.Time // the last launch, demand for offers, or subscription
 	quiet       bool      // offers are suppressed
 	quietFrom   time.Time
 	revived     time.Time

@@ -10,20 +10,32 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// connected makes s the session. The master has forgotten which offers were suppressed, and whom we asked it to kill.
+// connected makes s the session. The master has forgotten which offers were declined or suppressed, and whom we asked it to kill. It
+// offers what is free, as soon as its agents have found it, and that is not suppressed at once.
 func (d *driver) connected(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	d.session, d.framework, d.quiet = s, s.framework.Value, false
+	d.session, d.framework, d.quiet, d.launched = s, s.framework.Value, false, now
 	s.rounds.begin(now, d.config.ReconcileEvery)
 	for _, r := range d.runs {
 		if r.record.Killed && !r.status.State.Terminal() {
 			r.killAt = now
 		}
 	}
+	d.awaitOffers(now)
 	d.overdue = true
 	d.wakeKeeper()
+}
+
+// awaitOffers gives the master time to offer what is resting.
+func (d *driver) awaitOffers(now time.Time) {
+	soon := now.Add(2 * d.config.OfferWait)
+	for _, a := range d.agents {
+		if len(a.resting) > 0 && a.restUntil.Before(soon) {
+			a.restUntil = soon
+		}
+	}
 }
 
 // disconnected drops what was true in the session only. The offers are gone without being rescinded; their resources are

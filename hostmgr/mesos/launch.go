@@ -224,6 +224,9 @@ func (d *driver) demand(s *session) {
 	if now.Sub(d.revived) < minRevive {
 		return
 	}
+	if d.quiet {
+		d.awaitOffers(now) // nothing was offered while it might have been
+	}
 	d.revived, d.quiet = now, false
 	s.send(0, &scheduler.Call{Type: scheduler.Call_REVIVE}, nil)
 }

@@ -104,6 +104,23 @@ func TestOffersAreHeldDeclinedAndSuppressed(t *testing.T) {
 	})
 }
 
+// TestANewMasterWhileOffersAreSuppressed: what its agents have is offered when they have found it, though nothing is launched, and
+// until then a host has what it had.
+func TestANewMasterWhileOffersAreSuppressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{Masters: []string{"one:5050", "two:5050"}, ReregisterAfter: 5 * time.Second}, 1)
+		_, recorder := w.drive(t, func(c *Config) { c.Masters, c.OfferWait = "one,two", 5*time.Second })
+		time.Sleep(29 * time.Minute)
+		require.Empty(t, w.Offers(), "suppressed, for longer than a filter lasts")
+		w.Elect("two:5050")
+		for range 60 {
+			time.Sleep(time.Second)
+			require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+		}
+		require.Len(t, w.Offers(), 1)
+	})
+}
+
 // TestGPUs: hosts with devices are shown to those that ask for them only; devices are given whole.
 func TestGPUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
