@@ -37,6 +37,7 @@ type agent struct {
 	lost        bool            // the master has no contact
 	away        time.Time       // when it was lost
 	offered     *session        // the last one in which anything of it was offered, nil if it was lost since
+	seen        *session        // the last one in which the master had contact
 	maintenance *maintenance    // planned
 	inverse     map[string]bool // ids of inverse offers that are not answered yet
 	busyTold    bool            // one was declined because of the runs

@@ -17,6 +17,7 @@ func (d *driver) connected(s *session) {
 	defer d.mu.Unlock()
 	now := time.Now()
 	d.session, d.framework, d.quiet, d.launched = s, s.framework.Value, false, now
+	s.begun = now
 	s.rounds.begin(now, d.config.ReconcileEvery)
 	for _, r := range d.runs {
 		if r.record.Killed && !r.status.State.Terminal() {
@@ -184,6 +185,7 @@ func (d *driver) loseAgent(a *agent, now time.Time) {
 
 // foundAgent takes in that the master has contact with an agent.
 func (d *driver) foundAgent(a *agent) {
+	a.seen = d.session
 	if a.lost {
 		a.lost = false
 		d.touch(a)

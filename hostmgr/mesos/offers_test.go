@@ -121,6 +121,39 @@ func TestANewMasterWhileOffersAreSuppressed(t *testing.T) {
 	})
 }
 
+// TestAnAgentThatGoesUnseen is no host any more, though nobody tells that it has gone; one that is full is still one.
+func TestAnAgentThatGoesUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 4)
+		d, recorder := w.drive(t, nil)
+		for n, host := range []string{"h1", "h2"} {
+			l := launchOf(n, host, "serve")
+			l.Task.Resources.Fixed[cluster.CPU], l.Task.Resources.Fixed[cluster.Memory] = 4000, 4<<30
+			l.Task.Resources.Fixed[cluster.Disk] = 10_000 << 20
+			require.NoError(t, d.Launch(t.Context(), l))
+		}
+		time.Sleep(time.Second)
+		w.net.SetSilent(true)
+		w.BreakStreams(false)
+		w.UnregisterAgent("h2") // its task is LOST
+		w.UnregisterAgent("h3")
+		time.Sleep(time.Second)
+		w.net.SetSilent(false)
+		time.Sleep(4 * time.Minute)
+		var names []string
+		for _, h := range recorder.Hosts() {
+			names = append(names, h.Name)
+		}
+		require.Equal(t, []string{"h0", "h1"}, names)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		w.RebootHost("h3")
+		time.Sleep(2 * time.Second)
+		require.Len(t, recorder.Hosts(), 3)
+		time.Sleep(time.Hour)
+		require.Len(t, recorder.Hosts(), 3)
+	})
+}
+
 // TestGPUs: hosts with devices are shown to those that ask for them only; devices are given whole.
 func TestGPUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

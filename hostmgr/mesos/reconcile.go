@@ -125,6 +125,9 @@ func (d *driver) housekeeping(now time.Time) {
 	if s == nil {
 		return
 	}
+	if !d.quiet && now.Sub(s.begun) >= agentReturns {
+		d.dropUnseen(s, now)
+	}
 	d.reconcile(s, now)
 	for _, r := range d.runs {
 		if r.record.Killed && r.placed && !r.ended() && !r.killAt.IsZero() && !now.Before(r.killAt) {
@@ -150,6 +153,19 @@ func (d *driver) keepAgent(a *agent, now time.Time) {
 	}
 	if a.maintenance != nil {
 		d.touch(a) // it comes nearer
+	}
+}
+
+// agentReturns is how long after a subscription the agents have to be heard of: those of a new master must find it first.
+const agentReturns = 2 * time.Minute
+
+// dropUnseen gives up the agents of which nothing is heard in a session: what became of them while there was none nobody tells. Of
+// an agent that is there all that is free has been offered, and its tasks are asked for.
+func (d *driver) dropUnseen(s *session, now time.Time) {
+	for _, a := range d.agents {
+		if a.seen != s && len(a.runs) == 0 {
+			d.loseAgent(a, now)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type session struct {
 	streamID  string
 	framework *api.FrameworkID
 	lanes     [callLanes]*lane
+	begun     time.Time
 	rounds    reconciliation
 
 	operations map[string]func(error) // that are under way, by id; guarded by the driver's mutex
