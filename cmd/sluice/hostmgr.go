@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/local"
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos"
 )
 
 // localKeys are the settings of commands with a local host manager that have flags.
@@ -131,8 +132,15 @@ func newManager(driver hostmgr.Driver, kind, name, dir string, conn *grpc.Client
 
 // run serves the scheduler until ctx ends.
 func (m *manager) run(ctx context.Context) error {
-	if err := m.shard.Run(ctx); err != nil {
+	err := m.shard.Run(ctx)
+	switch {
+	case err == nil || errors.Is(err, mesos.ErrSuperseded): // which says what to do
+		return err
+	case errors.Is(err, mesos.ErrRemoved):
+		return fmt.Errorf("%w; sluice hostmgr mesos --new-framework does so, once", err)
+	case errors.Is(err, mesos.ErrRejected):
+		return fmt.Errorf("%w; what it says of itself is in --roles, --framework-user, --principal and --secret-file", err)
+	default:
 		return fmt.Errorf("%w; --state-dir chooses another folder, --shard another name", err)
 	}
-	return nil
 }

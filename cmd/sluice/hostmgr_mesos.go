@@ -47,13 +47,9 @@ folder. Several clusters have a host manager each, with a name each (--shard).`,
 			}
 			fmt.Fprintf(a.out, "host manager: agents of the Mesos cluster at %s as %s/... for the scheduler at %s, state in %s\n",
 				c.Mesos.Master, c.Mesos.Shard, c.Server, c.Mesos.StateDir)
-			err = runUntil(cmd.Context(), []func(context.Context) error{m.run}, func() {}, func() error {
+			return runUntil(cmd.Context(), []func(context.Context) error{m.run}, func() {}, func() error {
 				return errors.Join(m.driver.Close(), conn.Close())
 			})
-			if errors.Is(err, mesos.ErrRemoved) {
-				return fmt.Errorf("%w: --new-framework, once", err)
-			}
-			return err
 		},
 	}
 	cmd.Flags().BoolVar(&newFramework, "new-framework", false, "give up the framework that the state folder remembers, with its tasks, and begin a new one")

@@ -356,7 +356,7 @@ func TestTheEndOfAMesosFramework(t *testing.T) {
 	require.Contains(t, first.out.String(), "the master has removed this framework")
 	again := manager(dir)
 	require.Equal(t, exitFailure, again.code(t))
-	require.Contains(t, again.out.String(), "--new-framework")
+	require.Contains(t, again.out.String(), "go on; sluice hostmgr mesos --new-framework does so, once\n")
 	second := manager(dir, "--new-framework")
 	second.says(t, `subscribed`)
 	second.stop(t)
@@ -368,7 +368,11 @@ func TestTheEndOfAMesosFramework(t *testing.T) {
 	fourth := manager(copied, "--shard", "other")
 	require.Equal(t, exitFailure, third.code(t))
 	require.Contains(t, third.out.String(), "another subscription has taken this framework over")
+	require.NotContains(t, third.out.String(), "--shard")
 	fourth.stop(t)
+	fifth := manager(t.TempDir(), "--roles", "..")
+	require.Equal(t, exitFailure, fifth.code(t))
+	require.Contains(t, fifth.out.String(), "; what it says of itself is in --roles, ")
 }
 
 func TestWrongMesosSettings(t *testing.T) {
