@@ -192,7 +192,8 @@ type Ender interface {
 // VolumeKeeper is a driver whose hosts keep persistent volumes, which it reports as a part of each [Host].
 type VolumeKeeper interface {
 	// DeleteVolume destroys a volume with its data, and frees its room. It returns when that is done for good; the next
-	// report of the host is without it. Deleting one that is not there changes nothing. One that a run uses is not deleted.
+	// report of the host is without it. Deleting one that the host does not have changes nothing. One that a run uses is not
+	// deleted, and none of a host that the driver does not have.
 	DeleteVolume(ctx context.Context, host, name string) error
 }
 

@@ -183,7 +183,9 @@ func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
 	switch {
 	case d.sink == nil:
 		return nil, errClosed
-	case a == nil || !a.keeps(name):
+	case a == nil: // what its disks hold nobody knows
+		return nil, fmt.Errorf("mesos: volume %q: %w: %q; try again when it is back", name, hostmgr.ErrUnknownHost, host)
+	case !a.keeps(name):
 		return nil, nil
 	case a.lost:
 		return nil, fmt.Errorf("mesos: volume %q: its agent is out of reach", name)

@@ -104,7 +104,7 @@ func TestVolumesThatAreNotOffered(t *testing.T) {
 		w.CutAgent("h0")
 		require.Error(t, d.DeleteVolume(ctx, "h0", "c"))
 		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "nobody's"))
-		require.NoError(t, d.DeleteVolume(t.Context(), "nowhere", "c"))
+		require.ErrorIs(t, d.DeleteVolume(t.Context(), "nowhere", "c"), hostmgr.ErrUnknownHost)
 	})
 }
 
