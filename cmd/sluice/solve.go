@@ -45,7 +45,9 @@ state, and each batch is answered as it comes:
   n ID SUPPLY [TYPE]                         give a node another supply
   a TAIL HEAD LOWER UPPER COST [TYPE]        add an arc
   x TAIL HEAD LOWER UPPER COST [TYPE [OLD]]  change an arc, add it if there is
-                                             none, or remove it by bounds 0 0
+                                             none, or remove it by bounds 0 0;
+                                             OLD, its cost before, chooses among
+                                             parallel arcs, and has to be right
   r ID                                       remove a node with its arcs
   d SUPPLY POTENTIAL ARCS [TYPE]             add a node with the a lines after
                                              it, in which 0 stands for it

@@ -148,12 +148,22 @@ func (s *Stream) setSupply(v flowgraph.NodeID, supply int64) {
 
 func (s *Stream) changeArc(c *change, tail, head flowgraph.NodeID) error {
 	n := s.net
-	found := s.between(tail, head)
+	all := s.between(tail, head)
+	found := all
 	if c.hasOld {
-		found = slices.DeleteFunc(found, func(a flowgraph.ArcID) bool { return n.Cost(a) != flowgraph.Cost(c.old) })
+		found = nil
+		for _, a := range all {
+			if n.Cost(a) == flowgraph.Cost(c.old) {
+				found = append(found, a)
+			}
+		}
 	}
 	remove := c.lower == 0 && c.upper == 0
 	switch {
+	case len(found) == 0 && len(all) > 0:
+		// One more would stand beside the one that was meant.
+		return s.lines.fail("no arc %d→%d has the old cost %d: there is one of cost %d, and an a line adds another",
+			c.arc[0], c.arc[1], c.old, n.Cost(all[0]))
 	case len(found) == 0 && remove:
 		return s.lines.fail("no arc %d→%d to remove", c.arc[0], c.arc[1])
 	case len(found) == 0:

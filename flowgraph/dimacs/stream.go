@@ -20,9 +20,10 @@ import (
 //
 // A node that is added gets the lowest id above all that ever were. With a node
 // that is removed or added, the demand of the sink, the one node of negative
-// supply or else the last that had one, falls or rises by its supply. OLD is the former cost, by which x
-// chooses among parallel arcs. Types and the potential are hints, read and not
-// used. In a stream the n and a lines of the problem may carry a type, too.
+// supply or else the last that had one, falls or rises by its supply. OLD is the
+// former cost, by which x chooses among parallel arcs; where there are arcs and
+// none has it, the line is refused. Types and the potential are hints, read and
+// not used. In a stream the n and a lines of the problem may carry a type, too.
 //
 // Call Next, then Apply, until Next returns [io.EOF]. After another error the
 // stream is over and its network may be half changed.

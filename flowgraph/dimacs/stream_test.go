@@ -73,6 +73,7 @@ func TestStream(t *testing.T) {
 		{"the last task goes, and one comes", "r 1\nr 2\nc EOI\nd 1 0 1\na 0 4 0 1 3\n", []int64{6, 0, 3}},
 		{"a new id is above all others", "r 1\nd 1 0 1\na 0 4 0 1 3\nc EOI\nx 5 4 0 1 8\n", []int64{6, 7, 12}},
 		{"old cost chooses among parallel arcs", "a 2 3 0 1 1\nx 2 3 0 1 3 0 4\n", []int64{6, 3}},
+		{"an old cost where there is no arc", "x 1 4 0 1 1 0 77", []int64{6, 5}},
 		{"a parallel arc of the same cost", "a 2 3 0 1 4\nx 2 3 0 0 4 0 4\n", []int64{6, 6}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -99,7 +100,8 @@ func TestStreamRefuses(t *testing.T) {
 		{"zero without d", "a 0 3 0 1 1", "tail 0 stands for the node of a d line"},
 		{"zero in x", "d 0 0 0\nx 0 3 0 1 1", "tail 0 is not a node"},
 		{"no arc to remove", "x 1 2 0 0 1", "no arc 1→2 to remove"},
-		{"old cost of none", "x 1 3 0 0 1 0 77", "no arc 1→3 to remove"},
+		{"old cost of none, to remove", "x 1 3 0 0 1 0 77", "line 10: no arc 1→3 has the old cost 77: there is one of cost 2"},
+		{"old cost of none, to change", "x 1 3 0 1 1 0 77", "line 10: no arc 1→3 has the old cost 77: there is one of cost 2"},
 		{"parallel arcs", "a 1 3 0 1 1\nx 1 3 0 1 9", "2 arcs 1→3: give a type and the old cost"},
 		{"d without arcs", "d 1 0 2\na 0 3 0 1 1\nr 1", "line 10: d line announces 2 arcs, 1 follow"},
 		{"no sink", "n 4 0\nr 1", "0 nodes demand"},
