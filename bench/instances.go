@@ -33,6 +33,9 @@ func RunInstance(ctx context.Context, name string, n *flowgraph.Network, minArcs
 			if err := ctx.Err(); err != nil {
 				return err
 			}
+			if i > 0 && r.over() {
+				break
+			}
 			// The first solve counts as one of the repeats.
 			if err := r.sample(ctx, i, i > 0); err != nil {
 				return err

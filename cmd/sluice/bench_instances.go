@@ -22,6 +22,8 @@ arguments are families of networks to draw instead, or none for all of them.
 
 Times are medians in milliseconds; the ratio is the median of the first peer
 over ours, with the geometric mean at the end. --export keeps what was solved.
+A problem that is malformed or has no optimum is named, and the others go on; the
+exit code is 1 then.
 
 Families: `
 
@@ -50,7 +52,7 @@ func newBenchInstancesCommand() *cobra.Command {
 			}
 			instances, err := findInstances(args)
 			if err != nil {
-				return exitError{exitFailure, err}
+				return exitError{exitUsage, err}
 			}
 			return runBenchInstances(cmd, instances, minArcs, repeats, f)
 		},
@@ -76,7 +78,7 @@ func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeat
 	}
 	report := bench.NewReport(f.clock, time.Now())
 	bar := progressBar{w: cmd.ErrOrStderr()}
-	small := 0
+	small, failed := 0, 0
 	for i, x := range instances {
 		bar.label = x.name
 		bar.show(i, len(instances))
@@ -93,15 +95,21 @@ func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeat
 		}
 		if err != nil {
 			bar.clear()
-			// What has been measured so far is not lost.
-			return errors.Join(exitError{exitFailure, err}, f.write(cmd.OutOrStdout(), report))
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "sluice: "+err.Error())
+			failed++
+		}
+		if cmd.Context().Err() != nil {
+			break
 		}
 	}
 	bar.clear()
 	if small > 0 {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "left out %d of %d problems: they have fewer than %d arcs (--min-arcs)\n", small, len(instances), minArcs)
 	}
-	return f.write(cmd.OutOrStdout(), report)
+	if err := f.write(cmd.OutOrStdout(), report); err != nil || failed == 0 {
+		return err
+	}
+	return exitError{exitFailure, fmt.Errorf("%d of %d problems could not be measured", failed, len(instances))}
 }
 
 func familyNames() (names []string) {

@@ -103,7 +103,7 @@ func TestBenchInstances(t *testing.T) {
 	require.Regexp(t, `deep-one-2 +3 +3`, out.String())
 	require.FileExists(t, filepath.Join(kept, "deep-one-0.min"))
 	require.FileExists(t, filepath.Join(kept, "deep-one-2-0.min"))
-	require.Equal(t, exitFailure, bench(filepath.Join(folder, "absent")))
+	require.Equal(t, exitUsage, bench(filepath.Join(folder, "absent")))
 	require.Equal(t, exitUsage, bench(folder, "--repeats", "0"))
 	require.Equal(t, exitFailure, bench(filepath.Join(folder, "README")))
 	require.Contains(t, out.String(), "malformed")
@@ -111,6 +111,14 @@ func TestBenchInstances(t *testing.T) {
 	require.NoError(t, os.WriteFile(infeasible, []byte("p min 2 0\nn 1 1\nn 2 -1\n"), 0o600))
 	require.Equal(t, exitFailure, bench(infeasible, "--min-arcs", "0"))
 	require.Contains(t, out.String(), `infeasible: auto says "infeasible": only`)
+
+	// What cannot be measured is named, and the others are measured all the same.
+	require.Equal(t, exitFailure, bench(infeasible, filepath.Join(folder, "README"), folder, "--min-arcs", "0"))
+	require.Contains(t, out.String(), `infeasible: auto says "infeasible": only`)
+	require.Contains(t, out.String(), "malformed")
+	require.Regexp(t, `deep-one +3 +3`, out.String())
+	require.Contains(t, out.String(), "sluice: 2 of 3 problems could not be measured")
+	require.Zero(t, bench(folder, "--min-arcs", "3", "--repeats", "1000000000", "--limit", "1ms"), out.String())
 	require.Equal(t, exitUsage, bench(), "nothing to solve")
 	require.Equal(t, exitUsage, bench("--families", "magic"))
 	require.Zero(t, bench("--families", "one-path", "--repeats", "1", "--export", folder), out.String())

@@ -58,7 +58,7 @@ with the flow, and "c EOI".
 Statuses: optimal, infeasible, unbalanced, unbounded, cost range (a number is
 beyond what the algorithm can compute exactly), budget spent (--budget did not
 suffice: there is no flow, and the next batch goes on from there), malformed. The
-exit code is 0 if every batch is optimal, 2 if a file cannot be opened, else 1.`
+exit code is 0 if every batch is optimal, 2 if a file cannot be read, else 1.`
 
 type solveOptions struct {
 	algorithm, output string
@@ -157,7 +157,7 @@ func (s *solving) file(path string) error {
 	case errors.As(err, new(exitError)):
 		return err
 	}
-	return exitError{exitFailure, fmt.Errorf("%s: %w", path, err)}
+	return exitError{exitUsage, fmt.Errorf("%s: %w", path, err)}
 }
 
 func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {

@@ -143,7 +143,7 @@ func TestSolveInterrupted(t *testing.T) {
 }
 
 func TestSolveMisuse(t *testing.T) {
-	for _, args := range [][]string{{"--algorithm", "magic"}, {"-o", "xml"}, {"--budget", "-1"}, {"another"}, {"--changes", "absent"}} {
+	for _, args := range [][]string{{"--algorithm", "magic"}, {"-o", "xml"}, {"--budget", "-1"}, {"another"}, {"--changes", "absent"}, {"--changes", t.TempDir()}} {
 		_, err := solve(t, "p min 0 0\n", args...)
 		var exit exitError
 		require.ErrorAs(t, err, &exit)
