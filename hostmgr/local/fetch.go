@@ -141,6 +141,11 @@ func untar(root *os.Root, beside string, from io.Reader) error {
 			err = writeEntry(root, target, archive, h.FileInfo().Mode())
 		case tar.TypeSymlink:
 			err = errors.Join(root.MkdirAll(path.Dir(target), 0o755), root.Symlink(h.Linkname, target))
+		case tar.TypeLink: // the name is that of an entry before
+			err = errors.Join(root.MkdirAll(path.Dir(target), 0o755), root.Link(path.Join(beside, h.Linkname), target))
+		case tar.TypeXGlobalHeader: // says something of the entries
+		default:
+			err = fmt.Errorf("an entry of type %q is no file, folder or link", h.Typeflag)
 		}
 		if err != nil {
 			return fmt.Errorf("unpack %s: %w", h.Name, err)
@@ -160,7 +165,7 @@ func unzip(root *os.Root, beside string, from io.ReaderAt, size int64) error {
 		} else {
 			var content io.ReadCloser
 			if content, err = f.Open(); err == nil {
-				err = errors.Join(writeEntry(root, target, content, f.Mode()), content.Close())
+				err = errors.Join(writeZipped(root, target, content, f.Mode()), content.Close())
 			}
 		}
 		if err != nil {
@@ -169,6 +174,21 @@ func unzip(root *os.Root, beside string, from io.ReaderAt, size int64) error {
 	}
 	return nil
 }
+
+// writeZipped writes a file, or a link, whose content is what it leads to.
+func writeZipped(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
+	if mode&fs.ModeSymlink == 0 {
+		return writeEntry(root, name, from, mode)
+	}
+	to, err := io.ReadAll(io.LimitReader(from, maxLink))
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.MkdirAll(path.Dir(name), 0o755), root.Symlink(string(to), name))
+}
+
+// maxLink bounds what is read of a link; Linux takes none of this length.
+const maxLink = 4096
 
 // writeEntry writes a file of an archive. Of its mode only the right to execute is kept.
 func writeEntry(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {

@@ -229,13 +229,17 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-func tarball(t *testing.T, name, content string) []byte {
+// tarball is an archive with a file, and more without content.
+func tarball(t *testing.T, name, content string, more ...tar.Header) []byte {
 	var b bytes.Buffer
 	zipped := gzip.NewWriter(&b)
 	w := tar.NewWriter(zipped)
 	require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
 	_, err := w.Write([]byte(content))
 	require.NoError(t, err)
+	for i := range more {
+		require.NoError(t, w.WriteHeader(&more[i]))
+	}
 	require.NoError(t, w.Close())
 	require.NoError(t, zipped.Close())
 	return b.Bytes()
@@ -248,10 +252,19 @@ func TestFetch(t *testing.T) {
 	require.NoError(t, err)
 	_, err = entry.Write([]byte("from zip"))
 	require.NoError(t, err)
+	link := &zip.FileHeader{Name: "in/link"}
+	link.SetMode(os.ModeSymlink | 0o777)
+	entry, err = w.CreateHeader(link)
+	require.NoError(t, err)
+	_, err = entry.Write([]byte("zip"))
+	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	files := map[string][]byte{
-		"/plain": []byte("plain\n"), "/tool": []byte("#!/bin/sh\necho tool\n"), "/a.tgz": tarball(t, "deep/script", "#!/bin/sh\necho script\n"),
+		"/plain": []byte("plain\n"), "/tool": []byte("#!/bin/sh\necho tool\n"), "/a.tgz": tarball(t, "deep/script", "#!/bin/sh\necho script\n",
+			tar.Header{Name: "deep/same", Linkname: "deep/script", Typeflag: tar.TypeLink}, tar.Header{Name: "deep/soft", Linkname: "same", Typeflag: tar.TypeSymlink}),
 		"/b.zip": zipped.Bytes(), "/evil.tar.gz": tarball(t, "../../../evil", "x"),
+		"/pipe.tgz":  tarball(t, "pipe", "", tar.Header{Name: "fifo", Typeflag: tar.TypeFifo}),
+		"/steal.tgz": tarball(t, "x", "", tar.Header{Name: "stolen", Linkname: "../launch", Typeflag: tar.TypeLink}),
 	}
 	stuck := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -273,7 +286,7 @@ func TestFetch(t *testing.T) {
 	require.NoError(t, os.WriteFile(local, []byte("local\n"), 0o600))
 	f := newFixture(t, nil)
 	fetching := func(n int, items ...cluster.Fetch) cluster.RunID {
-		p := sh("", "cat plain sub/named && ./tool && deep/script && cat in/zip")
+		p := sh("", "cat plain sub/named && ./tool && deep/script && deep/same && deep/soft && cat in/zip in/link")
 		p.Fetch = items
 		return f.task(n, cluster.TaskSpec{Processes: []cluster.Process{p}}, nil)
 	}
@@ -283,7 +296,7 @@ func TestFetch(t *testing.T) {
 		cluster.Fetch{URI: server.URL + "/b.zip", Extract: true})
 	s := f.ended(good)
 	require.Equal(t, cluster.TaskSucceeded, s.State, "%+v", s)
-	require.Equal(t, "plain\nlocal\ntool\nscript\nfrom zip", f.output(good, 0))
+	require.Equal(t, "plain\nlocal\ntool\nscript\nscript\nscript\nfrom zipfrom zip", f.output(good, 0))
 
 	for n, c := range []struct {
 		item cluster.Fetch
@@ -294,6 +307,8 @@ func TestFetch(t *testing.T) {
 		{cluster.Fetch{URI: "gopher://host/file"}, `this host manager fetches file, http and https, not "gopher"`},
 		{cluster.Fetch{URI: server.URL + "/plain", Extract: true}, "is no archive"},
 		{cluster.Fetch{URI: server.URL + "/evil.tar.gz", Extract: true}, "escapes"},
+		{cluster.Fetch{URI: server.URL + "/steal.tgz", Extract: true}, "escapes"},
+		{cluster.Fetch{URI: server.URL + "/pipe.tgz", Extract: true}, "is no file, folder or link"},
 	} {
 		s := f.ended(fetching(n+1, c.item))
 		require.Equal(t, cluster.ReasonLaunchFailed, s.Reason, "%+v", s)
