@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -96,8 +97,20 @@ func openDevManager(c *config.Loaded, conn *grpc.ClientConn, log *slog.Logger) (
 		m, err := openMesos(c.Mesos, filepath.Join(c.Dev.StateDir, "mesos"), false, conn, log)
 		return m, 1, err
 	}
+	if err := openToUsers(c.Dev.StateDir); err != nil {
+		return nil, 0, err
+	}
 	m, err := openManager(c.Local, filepath.Join(c.Dev.StateDir, "local"), conn, log)
 	return m, c.Local.Hosts, err
+}
+
+// openToUsers lets tasks of other users, which only root can start, pass through a folder to their own.
+func openToUsers(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return err
+	}
+	return os.Chmod(dir, info.Mode().Perm()|0o011)
 }
 
 func devHosts(c *config.Loaded) string {

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -65,7 +67,13 @@ func startDev(t *testing.T, dir string, args ...string) (finish func() int) {
 
 func TestDev(t *testing.T) {
 	noSettings(t)
-	finish := startDev(t, t.TempDir())
+	dir := filepath.Join(t.TempDir(), "state")
+	finish := startDev(t, dir)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	if os.Geteuid() == 0 {
+		require.Equal(t, os.FileMode(0o711), info.Mode().Perm(), "tasks of other users get to their folders")
+	}
 	spec := "name: hello\ninstances: 5\ntask:\n  processes: [{shell: 'echo out $SLUICE_INSTANCE; echo err >&2'}]\n  resources: {cpu: 500m, memory: 16Mi}\n"
 	a := try(t, spec, "job", "submit", "-", "--wait")
 	require.Zero(t, a.code, a.err)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -76,12 +78,41 @@ func (s *supervisor) start(rec *processRecord, output []uintptr) (c *child, err 
 	pid, err := syscall.ForkExec(program, rec.Argv, &syscall.ProcAttr{
 		Dir: rec.Dir, Env: rec.Env, Files: append([]uintptr{null.Fd()}, output...), Sys: attr,
 	})
+	if closed := keepsOut(rec); errors.Is(err, unix.EACCES) && closed != "" {
+		err = fmt.Errorf("%w: its user may not pass through the folder %s", err, closed)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("local: start %s: %w", program, err)
 	}
 	c = &child{rec: rec, pid: pid}
 	s.live[pid] = c
 	return c, nil
+}
+
+// keepsOut returns the first folder on the way to the working directory that the user of a process may not pass through, by its
+// mode; "" if there is none.
+func keepsOut(rec *processRecord) (closed string) {
+	if rec.User == nil || rec.User.UID == 0 {
+		return ""
+	}
+	for path := rec.Dir; ; path = filepath.Dir(path) {
+		var info unix.Stat_t
+		if err := unix.Stat(path, &info); err == nil {
+			pass := uint32(unix.S_IXOTH)
+			switch {
+			case info.Uid == rec.User.UID:
+				pass = unix.S_IXUSR
+			case info.Gid == rec.User.GID || slices.Contains(rec.User.Groups, info.Gid):
+				pass = unix.S_IXGRP
+			}
+			if info.Mode&pass == 0 {
+				closed = path
+			}
+		}
+		if path == filepath.Dir(path) {
+			return closed
+		}
+	}
 }
 
 // lookUp finds a program in the PATH of an environment. A name with a slash is taken as it is, relative to the working
