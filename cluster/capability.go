@@ -22,7 +22,7 @@ const (
 	CanScratch                               // scratch folders
 	CanSecrets                               // delivering secrets
 	CanPorts                                 // telling processes their ports
-	CanMount                                 // volumes at absolute paths, and volumes that cannot be written
+	CanMount                                 // volumes at absolute paths, inside volumes that are kept, and such that cannot be written
 	CanWarn                                  // a command of the task's own before it is asked to leave
 	numCapabilities = iota
 )
@@ -76,7 +76,7 @@ func (s *TaskSpec) Needs() Capabilities {
 		}
 	}
 	for i := range s.Volumes {
-		c |= s.Volumes[i].Needs()
+		c |= s.VolumeNeeds(i)
 	}
 	if !s.Ports.IsZero() {
 		c |= CanPorts
@@ -118,7 +118,20 @@ func (p *Process) Needs() Capabilities {
 	return c
 }
 
-// Needs returns what a host manager must be able to do to provide the volume.
+// VolumeNeeds returns what a host manager must be able to do to provide a volume of the task, which may be inside another:
+// without a mount that would leave something in one that others see, or that is there again the next time.
+func (s *TaskSpec) VolumeNeeds(i int) Capabilities {
+	v := &s.Volumes[i]
+	c := v.Needs()
+	for k := range s.Volumes {
+		if around := &s.Volumes[k]; around.ScratchBytes == 0 && strings.HasPrefix(v.MountPath, around.MountPath+"/") {
+			c |= CanMount
+		}
+	}
+	return c
+}
+
+// Needs returns what a host manager must be able to do to provide the volume by itself.
 func (v *Volume) Needs() Capabilities {
 	c := CanScratch
 	switch {

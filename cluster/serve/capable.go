@@ -44,7 +44,7 @@ func checkCapabilities(snapshot *cluster.Snapshot, job *cluster.JobSpec, path st
 // fieldOf returns the path of the first field of the task for which it needs the capability.
 func fieldOf(task *cluster.TaskSpec, need cluster.Capabilities, path string) string {
 	for i := range task.Volumes {
-		if task.Volumes[i].Needs()&need != 0 {
+		if task.VolumeNeeds(i)&need != 0 {
 			return item(child(path, "volumes"), i)
 		}
 	}

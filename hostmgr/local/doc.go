@@ -66,8 +66,9 @@
 // moment; what has not begun yet does not begin.
 //
 // Volumes are folders that the task finds by symbolic links in its own folder: nothing is mounted, since that takes
-// rights that the driver need not have. So a volume at an absolute path, or one that must not be written, is beyond this
-// driver (CanMount), and the size of a scratch folder is looked at every few seconds instead of being enforced.
+// rights that the driver need not have. So a volume at an absolute path, one inside another that is kept, or one that must
+// not be written, is beyond this driver (CanMount), and the size of a scratch folder is looked at every few seconds
+// instead of being enforced.
 //
 // # Health
 //

@@ -103,11 +103,8 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 			return fmt.Errorf("local: record the launch: %w", err)
 		}
 	}
-	for _, p := range slices.Concat(l.Task.Init, l.Task.Processes) {
-		if !filepath.IsLocal(p.WorkDir) {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Join(temp, workFolder, p.WorkDir), 0o700); err != nil {
+	for _, folder := range ownFolders(&l.Task) {
+		if err := os.MkdirAll(filepath.Join(temp, workFolder, folder), 0o700); err != nil {
 			return fmt.Errorf("local: record the launch: %w", err)
 		}
 	}

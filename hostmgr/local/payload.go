@@ -54,8 +54,8 @@ func check(l *hostmgr.Launch) error {
 		if v.Name != "" && (filepath.Base(v.Name) != v.Name || !filepath.IsLocal(v.Name) || v.Name == ".") {
 			return fmt.Errorf("local: launch: volumes[%d]: %q cannot name a volume: it leads to another folder", i, v.Name)
 		}
-		if v.Needs()&cluster.CanMount != 0 || v.MountPath != v.HostPath && !filepath.IsLocal(v.MountPath) {
-			return fmt.Errorf("local: launch: volumes[%d] at %q cannot be mounted by this host manager: give a path inside the run's own folder, without read-only", i, v.MountPath)
+		if l.Task.VolumeNeeds(i)&cluster.CanMount != 0 || v.MountPath != v.HostPath && !filepath.IsLocal(v.MountPath) {
+			return fmt.Errorf("local: launch: volumes[%d] at %q cannot be mounted by this host manager: give a path inside the run's own folder and outside of other volumes, without read-only", i, v.MountPath)
 		}
 	}
 	return nil
@@ -164,6 +164,7 @@ func logPrefix(name, logged string) string {
 	return name + "."
 }
 
+// volumeRecords lists the volumes of a task, those that others are in before these.
 func (d *driver) volumeRecords(l *hostmgr.Launch, dir string) []volumeRecord {
 	var all []volumeRecord
 	for i, v := range l.Task.Volumes {
@@ -180,7 +181,38 @@ func (d *driver) volumeRecords(l *hostmgr.Launch, dir string) []volumeRecord {
 		default:
 			rec.Source, rec.Make, rec.Limit = filepath.Join(dir, scratches, strconv.Itoa(i)), true, v.ScratchBytes
 		}
+		for _, p := range slices.Concat(l.Task.Init, l.Task.Processes) {
+			if within, ok := inside(p.WorkDir, v.MountPath); ok && rec.Make {
+				rec.Folders = append(rec.Folders, within)
+			}
+		}
 		all = append(all, rec)
+	}
+	slices.SortFunc(all, func(a, b volumeRecord) int { return strings.Compare(a.Link, b.Link) })
+	return all
+}
+
+// inside returns the path within a folder, of one that is in it.
+func inside(path, folder string) (within string, ok bool) {
+	within, err := filepath.Rel(folder, path)
+	return within, err == nil && filepath.IsLocal(within)
+}
+
+// ownFolders lists what there has to be in a task's own folder from the beginning: where its processes begin, and what leads to
+// its volumes. What is in a volume comes with it.
+func ownFolders(task *cluster.TaskSpec) []string {
+	var all []string
+	add := func(path string) {
+		inVolume := slices.ContainsFunc(task.Volumes, func(v cluster.Volume) bool { _, ok := inside(path, v.MountPath); return ok })
+		if filepath.IsLocal(path) && !inVolume {
+			all = append(all, path)
+		}
+	}
+	for _, p := range slices.Concat(task.Init, task.Processes) {
+		add(p.WorkDir)
+	}
+	for _, v := range task.Volumes {
+		add(filepath.Dir(v.MountPath))
 	}
 	return all
 }

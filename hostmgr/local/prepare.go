@@ -4,10 +4,12 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -79,6 +81,11 @@ func (v *volumeRecord) attach(owners []credential) error {
 	if info, err := os.Stat(v.Source); err != nil || !info.IsDir() {
 		return fmt.Errorf("local: volume %s does not exist on this host or is not a folder", v.Source)
 	}
+	for _, folder := range v.Folders {
+		if err := v.makeFolder(folder, owners); err != nil {
+			return fmt.Errorf("local: make a folder in volume %s: %w", v.Source, err)
+		}
+	}
 	if v.Link == "" {
 		return nil
 	}
@@ -87,6 +94,34 @@ func (v *volumeRecord) attach(owners []credential) error {
 	}
 	if err := os.Symlink(v.Source, v.Link); err != nil {
 		return fmt.Errorf("local: mount a volume: %w", err)
+	}
+	return nil
+}
+
+// makeFolder makes a folder in the volume, with what leads to it, and gives what it has made to the users. What a task of
+// before has put there leads to nothing outside.
+func (v *volumeRecord) makeFolder(folder string, owners []credential) error {
+	root, err := os.OpenRoot(v.Source)
+	if err != nil {
+		return err
+	}
+	defer closeRoot(root)
+	path := ""
+	for part := range strings.SplitSeq(filepath.Clean(folder), string(filepath.Separator)) {
+		path = filepath.Join(path, part)
+		err := root.Mkdir(path, 0o700)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err == nil && len(owners) > 0 {
+			err = root.Lchown(path, int(owners[0].UID), int(owners[0].GID))
+		}
+		if err == nil && len(owners) > 1 {
+			err = root.Chmod(path, 0o777|os.ModeSticky)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

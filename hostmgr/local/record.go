@@ -66,6 +66,8 @@ type (
 		Link   string // in the task's own folder; "" where the task uses Source itself
 		Make   bool   // Source is made if it does not exist
 		Limit  int64  // bytes that it may hold, 0 = no limit
+
+		Folders []string `json:",omitempty"` // in it, that are made if they do not exist
 	}
 	// healthRecord is what the checks of the task say.
 	healthRecord struct {

@@ -176,12 +176,18 @@ func TestOtherUser(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	f := newFixture(t, func(c *Config) { c.Dir = filepath.Join(dir, "state") })
 	require.NotZero(t, f.Capabilities()&cluster.CanUsers)
-	p := sh("", "id -u; echo $USER; touch here; touch $TMPDIR/there && echo done; cat "+filepath.Join(f.state.run("3.0.2"), launchFile))
-	p.User = "nobody"
-	id := f.task(0, cluster.TaskSpec{Processes: []cluster.Process{p}, Volumes: []cluster.Volume{{Name: "data", MountPath: "data"}}}, nil)
+	p := sh("", "id -u; echo $USER; touch here; touch $SLUICE_RUN_DIR/deep/too; touch $TMPDIR/there && echo done; cat "+filepath.Join(f.state.run("3.0.2"), launchFile))
+	p.User, p.WorkDir = "nobody", "deep/data/sub"
+	id := f.task(0, cluster.TaskSpec{Processes: []cluster.Process{p}, Volumes: []cluster.Volume{{Name: "data", MountPath: "deep/data"}}}, nil)
 	s := f.ended(id)
 	require.EqualValues(t, 1, s.ExitCode, "it cannot read the record of the launch: %+v", s)
 	require.Equal(t, nobody.Uid+"\nnobody\ndone\n", f.output(id, 0))
+
+	// Where he cannot get to the folder of the run, it says which one keeps him out.
+	require.NoError(t, os.Chmod(dir, 0o700))
+	s = f.ended(f.task(1, cluster.TaskSpec{Processes: []cluster.Process{p}}, nil))
+	require.Equal(t, cluster.ReasonLaunchFailed, s.Reason)
+	require.Contains(t, s.Message, "permission denied: its user may not pass through the folder "+dir)
 
 	p.User = "no-such-user"
 	require.ErrorContains(t, f.Launch(t.Context(), hostmgr.Launch{
@@ -214,6 +220,33 @@ func TestVolumes(t *testing.T) {
 	other := f.task(1, spec("ls data | wc -l"), nil)
 	require.Equal(t, cluster.TaskSucceeded, f.ended(other).State)
 	require.Equal(t, "0\n", f.output(other, 0), "another instance has another volume")
+
+	// A process may begin in a volume, and a scratch folder may hold another, in whatever order they are listed.
+	within := func(n int, folder string) hostmgr.Status {
+		p := sh("", "pwd -P; echo here > file; cd $SLUICE_RUN_DIR; cat data/*/file; touch scratch/deep/file")
+		p.WorkDir = folder
+		id := f.task(n, cluster.TaskSpec{Processes: []cluster.Process{p}, Volumes: []cluster.Volume{
+			{Name: "within", MountPath: "data"}, {ScratchBytes: 1, MountPath: "scratch/deep"}, {ScratchBytes: 1, MountPath: "scratch"},
+		}}, nil)
+		s := f.ended(id)
+		require.Equal(t, f.state.volume("within")+strings.TrimPrefix(folder, "data")+"\nhere\n", f.output(id, 0), "%+v", s)
+		return s
+	}
+	for n, folder := range []string{"data/sub", "data/sub", "data"} {
+		require.Equal(t, cluster.TaskSucceeded, within(3+n, folder).State)
+	}
+	require.NoError(t, os.Symlink(shared, f.state.volume("within")+"/out"))
+	leads := sh("", "true")
+	leads.WorkDir = "data/out/new"
+	out := f.task(6, cluster.TaskSpec{Processes: []cluster.Process{leads}, Volumes: []cluster.Volume{{Name: "within", MountPath: "data"}}}, nil)
+	require.Contains(t, f.ended(out).Message, "escapes")
+	require.NoDirExists(t, shared+"/new", "what a task has left in a volume leads to nothing outside")
+	require.ErrorContains(t, f.Launch(t.Context(), hostmgr.Launch{
+		Run: cluster.RunID{Task: 9, Run: 1}, Host: "h0", Task: cluster.TaskSpec{
+			Processes: []cluster.Process{sh("", "true")},
+			Volumes:   []cluster.Volume{{ScratchBytes: 1, MountPath: "data/cache"}, {Name: "within", MountPath: "data"}},
+		},
+	}), `volumes[0] at "data/cache" cannot be mounted`, "it would stay in the volume")
 
 	missing := f.task(2, cluster.TaskSpec{
 		Processes: []cluster.Process{sh("", "true")}, Volumes: []cluster.Volume{{HostPath: shared + "/none", MountPath: "x"}},
