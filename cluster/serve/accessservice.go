@@ -79,7 +79,7 @@ func (a *accessService) CreateToken(ctx context.Context, r *sluicev1.CreateToken
 			return err
 		}
 		t.Created = cluster.Time(now.UnixNano())
-		t.Expires = cluster.Time(now.Add(durationOr(r.Lifetime, defaultLifetime, minLifetime, "lifetime", new(violations))).UnixNano())
+		t.Expires = cluster.Time(now.Add(lifetimeOf(r, new(violations))).UnixNano())
 		return tx.Emit(&cluster.TokenCreated{Token: t})
 	})
 	if err != nil {
@@ -277,10 +277,13 @@ func checkToken(r *sluicev1.CreateTokenRequest, v *violations) {
 		checkRequired(g, item("groups", i), v)
 		checkText(g, item("groups", i), maxOwner, v)
 	}
-	if durationOr(r.Lifetime, defaultLifetime, minLifetime, "lifetime", v) > maxLifetime {
-		v.Invalid("lifetime", "is more than %v", maxLifetime)
-	}
+	lifetimeOf(r, v)
 	if r.Job != "" {
 		checkName(r.Job, "job", v)
 	}
+}
+
+// lifetimeOf returns how long the token that a request asks for is good.
+func lifetimeOf(r *sluicev1.CreateTokenRequest, v *violations) time.Duration {
+	return durationOr(r.Lifetime, defaultLifetime, minLifetime, maxLifetime, "lifetime", v)
 }

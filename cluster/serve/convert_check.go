@@ -30,9 +30,9 @@ func checksFrom(list []*sluicev1.HealthCheck, path string, v *violations) []clus
 func checkFrom(p *sluicev1.HealthCheck, path string, v *violations) cluster.HealthCheck {
 	c := cluster.HealthCheck{
 		Effect:    healthEffects[p.GetEffect()],
-		Delay:     durationOr(p.GetInitialDelay(), 0, 0, child(path, "initial_delay"), v),
-		Interval:  durationOr(p.GetInterval(), defaultInterval, 100*time.Millisecond, child(path, "interval"), v),
-		Timeout:   durationOr(p.GetTimeout(), defaultTimeout, time.Millisecond, child(path, "timeout"), v),
+		Delay:     durationOr(p.GetInitialDelay(), 0, 0, maxCheckTime, child(path, "initial_delay"), v),
+		Interval:  durationOr(p.GetInterval(), defaultInterval, 100*time.Millisecond, maxCheckTime, child(path, "interval"), v),
+		Timeout:   durationOr(p.GetTimeout(), defaultTimeout, time.Millisecond, maxCheckTime, child(path, "timeout"), v),
 		Failures:  defaultFailures,
 		Successes: defaultSuccesses,
 	}

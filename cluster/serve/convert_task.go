@@ -424,8 +424,8 @@ func describePort(p cluster.PortRef) string {
 	return fmt.Sprintf("the dynamic port at %d", p.Index)
 }
 
-func durationOr(d *durationpb.Duration, unset, least time.Duration, path string, v *violations) time.Duration {
-	n := durationFrom(d, unset, maxCheckTime, path, v)
+func durationOr(d *durationpb.Duration, unset, least, most time.Duration, path string, v *violations) time.Duration {
+	n := durationFrom(d, unset, most, path, v)
 	if n < least {
 		v.Invalid(path, "is %v: at least %v", n, least)
 	}

@@ -219,6 +219,15 @@ func TestTokens(t *testing.T) {
 	_, err = tokens.WhoAmI(ann, &sluicev1.WhoAmIRequest{})
 	require.Equal(t, codes.Unauthenticated, status.Code(err))
 
+	// A token is good for as long as was asked for, up to a year.
+	for _, lifetime := range []time.Duration{time.Minute, 30 * 24 * time.Hour, 366 * 24 * time.Hour} {
+		made, err := create(&sluicev1.CreateTokenRequest{User: "x", Lifetime: durationpb.New(lifetime)})
+		require.NoError(t, err, lifetime)
+		require.WithinDuration(t, time.Now().Add(lifetime), made.Token.ExpireTime.AsTime(), 30*time.Second)
+	}
+	_, err = create(&sluicev1.CreateTokenRequest{User: "x", Lifetime: durationpb.New(366*24*time.Hour + 1)})
+	require.ErrorContains(t, err, "8784h0m0s")
+
 	for field, r := range map[string]*sluicev1.CreateTokenRequest{
 		"lifetime":  {User: "x", Lifetime: durationpb.New(time.Second)},
 		"groups[0]": {User: "x", Groups: []string{""}},
