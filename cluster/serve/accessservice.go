@@ -75,7 +75,7 @@ func (a *accessService) CreateToken(ctx context.Context, r *sluicev1.CreateToken
 			t.Job = j.UID
 		}
 		now := time.Now()
-		if err := makeRoom(tx, t.User, now); err != nil {
+		if err := forgetExpired(tx, t.User, now); err != nil {
 			return err
 		}
 		t.Created = cluster.Time(now.UnixNano())
@@ -88,8 +88,8 @@ func (a *accessService) CreateToken(ctx context.Context, r *sluicev1.CreateToken
 	return &sluicev1.CreateTokenResponse{Token: tokenTo(&t), Secret: tokenText(id, secret)}, nil
 }
 
-// makeRoom forgets the user's tokens that have expired, and refuses him one more where he, or everybody, has too many.
-func makeRoom(tx *Tx, user string, now time.Time) error {
+// forgetExpired forgets the user's tokens that have expired, and refuses him one more where he, or everybody, has too many.
+func forgetExpired(tx *Tx, user string, now time.Time) error {
 	own := 0
 	for _, t := range tx.State().Tokens() {
 		switch {

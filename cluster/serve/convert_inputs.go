@@ -35,13 +35,7 @@ func inputsFrom(p *sluicev1.Locality, job *cluster.JobSpec, path string, v *viol
 		checkText(out.Name, child(at, "name"), maxKeyLength, v)
 		checkRange(out.Bytes, 1, cluster.MaxAmount, "", child(at, "bytes"), v)
 		if r := in.GetInstances(); r != nil {
-			out.First, out.Last = r.First, r.Last
-			switch {
-			case r.First > r.Last:
-				v.Invalid(child(at, "instances"), "are %d to %d: the first comes before the last", r.First, r.Last)
-			case r.Last >= cluster.MaxInstances:
-				v.Invalid(child(at, "instances.last"), "is %d: instances are 0 to %d", r.Last, cluster.MaxInstances-1)
-			case job.Gang != nil:
+			if out.First, out.Last = instancesFrom(r, child(at, "instances"), v); job.Gang != nil {
 				v.Invalid(child(at, "instances"), "are some: the tasks of a gang start together and count as one; leave it out")
 			}
 		}
@@ -54,6 +48,18 @@ func inputsFrom(p *sluicev1.Locality, job *cluster.JobSpec, path string, v *viol
 		}
 		job.Inputs = append(job.Inputs, out)
 	}
+}
+
+// instancesFrom reads the first and the last of some instances, of which a job need not have all yet.
+func instancesFrom(r *sluicev1.InstanceRange, path string, v *violations) (first, last uint32) {
+	first, last = r.GetFirst(), r.GetLast()
+	switch {
+	case first > last:
+		v.Invalid(path, "are %d to %d: the first comes before the last", first, last)
+	case last >= cluster.MaxInstances:
+		v.Invalid(child(path, "last"), "is %d: instances are 0 to %d", last, cluster.MaxInstances-1)
+	}
+	return first, last
 }
 
 // waitFrom reads how long to wait for a place, nil where nothing is said.

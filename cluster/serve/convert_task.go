@@ -300,17 +300,9 @@ func overridesFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *vi
 	var all []cluster.InstanceOverride
 	for i, o := range p.Overrides {
 		at := item(path, i)
-		out := cluster.InstanceOverride{
-			First: o.GetInstances().GetFirst(), Last: o.GetInstances().GetLast(),
-			Env: environmentFrom(o.GetEnvironment(), child(at, "environment"), v),
-		}
-		switch {
-		case o.GetInstances() == nil:
+		out := cluster.InstanceOverride{Env: environmentFrom(o.GetEnvironment(), child(at, "environment"), v)}
+		if out.First, out.Last = instancesFrom(o.GetInstances(), child(at, "instances"), v); o.GetInstances() == nil {
 			v.Invalid(child(at, "instances"), "is required: the instances that it is for")
-		case out.First > out.Last:
-			v.Invalid(child(at, "instances"), "are %d to %d: the first comes before the last", out.First, out.Last)
-		case out.Last >= cluster.MaxInstances:
-			v.Invalid(child(at, "instances.last"), "is %d: instances are 0 to %d", out.Last, cluster.MaxInstances-1)
 		}
 		if o.GetTask() == nil && len(out.Env) == 0 {
 			v.Invalid(at, "changes nothing: give task or environment")
