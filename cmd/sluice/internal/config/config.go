@@ -213,6 +213,28 @@ func (c *Config) Validate() error {
 	if c.Local.SecretsDir != "" {
 		check("local.secrets_dir", absolute(c.Local.SecretsDir))
 	}
+	// The drivers take their own defaults for what is zero, which here was asked for.
+	check("local.hosts", atLeast(1, int64(c.Local.Hosts)))
+	check("local.racks", atLeast(1, int64(c.Local.Racks)))
+	if c.Local.Retention.Runs == 0 {
+		check("local.retention.runs", errors.New("is 0: 1 or more, or -1 to keep none"))
+	}
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"local.usage_interval", c.Local.UsageInterval},
+		{"local.retention.age", c.Local.Retention.Age},
+		{"mesos.failover_timeout", c.Mesos.FailoverTimeout},
+		{"mesos.offer_hold", c.Mesos.OfferHold},
+		{"mesos.decline_for", c.Mesos.DeclineFor},
+		{"mesos.idle_after", c.Mesos.IdleAfter},
+		{"mesos.offer_wait", c.Mesos.OfferWait},
+		{"mesos.maintenance_lead", c.Mesos.MaintenanceLead},
+		{"mesos.reconcile_every", c.Mesos.ReconcileEvery},
+	} {
+		check(d.key, positive(d.value))
+	}
 	check("local.shard", shardName(c.Local.Shard))
 	check("dev.driver", oneOf(c.Dev.Driver, Drivers))
 	check("mesos.state_dir", absolute(c.Mesos.StateDir))
@@ -223,16 +245,20 @@ func (c *Config) Validate() error {
 	for _, a := range []struct {
 		key, value string
 		parse      func(string) (int64, error)
+		least      int64
 	}{
-		{"local.cpu", c.Local.CPU, jobfile.ParseMilli},
-		{"local.memory", c.Local.Memory, jobfile.ParseBytes},
-		{"local.disk", c.Local.Disk, jobfile.ParseBytes},
-		{"local.log_limit", c.Local.LogLimit, jobfile.ParseBytes},
-		{"local.retention.size", c.Local.Retention.Size, jobfile.ParseBytes},
-		{"mesos.volume_size", c.Mesos.VolumeSize, jobfile.ParseBytes},
+		{"local.cpu", c.Local.CPU, jobfile.ParseMilli, 0},
+		{"local.memory", c.Local.Memory, jobfile.ParseBytes, 0},
+		{"local.disk", c.Local.Disk, jobfile.ParseBytes, 0},
+		{"local.log_limit", c.Local.LogLimit, jobfile.ParseBytes, 1},
+		{"local.retention.size", c.Local.Retention.Size, jobfile.ParseBytes, 1},
+		{"mesos.volume_size", c.Mesos.VolumeSize, jobfile.ParseBytes, 1},
 	} {
 		n, err := a.parse(a.value)
-		check(a.key, errors.Join(err, atLeast(0, n)))
+		if err == nil {
+			err = atLeast(a.least, n)
+		}
+		check(a.key, err)
 	}
 	return errors.Join(problems...)
 }
