@@ -90,8 +90,13 @@ func (c *client) ready(ctx context.Context) error {
 		case connectivity.Ready:
 			return nil
 		case connectivity.TransientFailure:
-			if _, err := c.access.WhoAmI(ctx, &sluicev1.WhoAmIRequest{}); strings.Contains(status.Convert(err).Message(), "tls: ") {
-				return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s and this command do not trust each other: %s", c.server, status.Convert(err).Message())}
+			_, err := c.access.WhoAmI(ctx, &sluicev1.WhoAmIRequest{})
+			switch why := status.Convert(err).Message(); {
+			case strings.Contains(why, "tls: "):
+				return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s and this command do not trust each other: %s", c.server, why)}
+			case strings.Contains(why, "server preface"): // somebody took the connection
+				return exitError{exitUnavailable, fmt.Errorf(
+					"what answers at %s does not speak as a scheduler without TLS does: where it has TLS, name its authority with --ca", c.server)}
 			}
 			return c.unreachable()
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,11 +26,27 @@ func TestClusterWithIdentity(t *testing.T) {
 	a := try(t, "", "tls", "init", dir)
 	require.Equal(t, exitOK, a.code, a.err)
 	require.Equal(t, exitFailure, try(t, "", "tls", "init", dir).code, "nothing is replaced")
+	for line, want := range map[string]string{
+		"init x --days 0":               "--days 0: 1 to 36500",
+		"init x --host ,":               `--host "": a name`,
+		"init x --host=":                "--host: at least one",
+		"issue " + dir + " x --days -1": "--days -1: 1 to 36500",
+		"issue absent x":                "sluice tls init",
+		"revoke " + dir + " absent":     "absent: no such file",
+	} {
+		a := try(t, "", append([]string{"tls"}, strings.Fields(line)...)...)
+		require.Equal(t, exitUsage, a.code, line)
+		require.Contains(t, a.err, want, line)
+	}
+	require.NoDirExists(t, "x")
 
 	scheduler := start(t, "--config", in("scheduler.yaml"), "scheduler", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--state-dir", t.TempDir())
 	server := scheduler.says(t, `API on (\S+),`)
 	page := scheduler.says(t, `metrics on (https://\S+),`)
 	local := start(t, "--config", in("local.yaml"), "hostmgr", "local", "--hosts", "2", "--state-dir", t.TempDir(), "--server", server)
+	plain := try(t, "", "--server", server, "whoami")
+	require.Equal(t, exitUnavailable, plain.code)
+	require.Contains(t, plain.err, "where it has TLS, name its authority with --ca")
 	as := func(user string, args ...string) answer {
 		return try(t, "", append([]string{"--config", in(user + ".yaml"), "--server", server}, args...)...)
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -29,10 +31,16 @@ them: sluice --config DIR/scheduler.yaml scheduler.
 
 Whoever has ca-key.pem can be anybody: keep it where only operators get at it.`,
 		Args: wants("DIR"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
+			}
+			if len(hosts) == 0 {
+				return usageError(cmd, errors.New("--host: at least one name or address, at which the scheduler is reached"))
+			}
+			if err := (pki.Request{Name: "scheduler", Hosts: hosts, Days: days}).Validate(); err != nil {
+				return usageError(cmd, err)
 			}
 			if err := initTLS(dir, hosts, days); err != nil {
 				return err
@@ -104,11 +112,11 @@ host-managers. With --host it is a server's certificate.`,
 		Args: wants("DIR", "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name = args[1]
-			if r.Days < 1 {
-				return usageError(cmd, fmt.Errorf("--days %d: at least 1", r.Days))
+			if err := r.Validate(); err != nil {
+				return usageError(cmd, err)
 			}
 			if err := pki.Issue(args[0], r); err != nil {
-				return err
+				return unreadable(err)
 			}
 			fmt.Fprintf(a.out, "%s and its key, for %d days\n", filepath.Join(args[0], r.Name+".pem"), r.Days)
 			return nil
@@ -130,10 +138,18 @@ scheduler whose setting scheduler.tls.crl names that file refuses it within a se
 		RunE: func(_ *cobra.Command, args []string) error {
 			list, err := pki.Revoke(args[0], args[1])
 			if err != nil {
-				return err
+				return unreadable(err)
 			}
 			fmt.Fprintf(a.out, "%s is revoked in %s\n", args[1], list)
 			return nil
 		},
 	}
+}
+
+// unreadable gives an error about a file that cannot be read its exit code.
+func unreadable(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return exitError{exitUsage, err}
+	}
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,6 +45,38 @@ type Request struct {
 	Days   int
 }
 
+// maxDays is how long a certificate may be valid, a century.
+const maxDays = 36_500
+
+// keyEnding is what the names of key files end in.
+const keyEnding = "-key.pem"
+
+// Validate joins all that is wrong with the request, in the words of the flags that make one.
+func (r Request) Validate() error {
+	problems := []error{r.checkName()}
+	if r.Days < 1 || r.Days > maxDays {
+		problems = append(problems, fmt.Errorf("--days %d: 1 to %d", r.Days, maxDays))
+	}
+	for _, h := range r.Hosts {
+		if h == "" || strings.ContainsFunc(h, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("/,;", c) }) {
+			problems = append(problems, fmt.Errorf("--host %q: a name such as scheduler.example.com, or an address such as 10.0.0.1", h))
+		}
+	}
+	if slices.Contains(r.Groups, "") {
+		problems = append(problems, errors.New("--group: a name is empty"))
+	}
+	return errors.Join(problems...)
+}
+
+// checkName refuses names whose files would be others.
+func (r Request) checkName() error {
+	if strings.ContainsFunc(r.Name, func(c rune) bool { return c < ' ' || c == '/' || c == os.PathSeparator }) || r.Name == "" || r.Name[0] == '.' ||
+		r.Name == authorityName || r.Name+".pem" == crlName || strings.HasSuffix(r.Name+".pem", keyEnding) {
+		return fmt.Errorf("pki: %q cannot be the name of a certificate here: use letters, digits, '-', '_', '.' and '@', and no \"-key\" at the end", r.Name)
+	}
+	return nil
+}
+
 // Init makes an authority in a folder, which it creates. It does not replace one.
 func Init(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -68,9 +101,8 @@ func Init(dir string) error {
 
 // Issue makes a certificate and its key in the authority's folder, and does not replace one of that name.
 func Issue(dir string, r Request) error {
-	if strings.ContainsFunc(r.Name, func(c rune) bool { return c < ' ' || c == '/' || c == os.PathSeparator }) || r.Name == "" || r.Name[0] == '.' ||
-		r.Name == authorityName || r.Name == strings.TrimSuffix(crlName, ".pem") {
-		return fmt.Errorf("pki: %q cannot be the name of a certificate here: use letters, digits, '-', '_', '.' and '@'", r.Name)
+	if err := r.checkName(); err != nil {
+		return err
 	}
 	parent, signer, err := authority(dir)
 	if err != nil {
@@ -153,7 +185,7 @@ func authority(dir string) (*x509.Certificate, crypto.Signer, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w; `sluice tls init` makes an authority", err)
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, authorityName+"-key.pem"))
+	raw, err := os.ReadFile(filepath.Join(dir, authorityName+keyEnding))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,14 +253,21 @@ func writePair(dir, name string, der []byte, key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return err
 	}
-	if err := create(filepath.Join(dir, name+"-key.pem"), 0o600, &pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}); err != nil {
+	keyFile := filepath.Join(dir, name+keyEnding)
+	if err := create(keyFile, 0o600, &pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}); err != nil {
 		return err
 	}
-	return create(filepath.Join(dir, name+".pem"), 0o644, &pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if err := create(filepath.Join(dir, name+".pem"), 0o644, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
+		return errors.Join(err, os.Remove(keyFile))
+	}
+	return nil
 }
 
 func create(path string, mode os.FileMode, block *pem.Block) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%w: it is not replaced; move it away to make another", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -149,10 +149,15 @@ func TestNothingIsReplaced(t *testing.T) {
 	dir := newAuthority(t, 1)
 	require.ErrorIs(t, Init(dir), os.ErrExist)
 	require.ErrorIs(t, Issue(dir, Request{Name: "ann", Days: 1}), os.ErrExist)
-	for _, name := range []string{"", "ca", "crl", "../x", "a/b", ".hidden"} {
+	for _, name := range []string{"", "ca", "crl", "../x", "a/b", ".hidden", "ann-key", "ca-key"} {
 		require.ErrorContains(t, Issue(dir, Request{Name: name, Days: 1}), "cannot be the name", name)
 	}
 	require.ErrorContains(t, Issue(t.TempDir(), Request{Name: "x", Days: 1}), "sluice tls init")
+
+	// A certificate whose key was moved away stays as it is, and gets no other key.
+	require.NoError(t, os.Remove(filepath.Join(dir, "ann-key.pem")))
+	require.ErrorContains(t, Issue(dir, Request{Name: "ann", Days: 1}), "it is not replaced")
+	require.NoFileExists(t, filepath.Join(dir, "ann-key.pem"))
 	info, err := os.Stat(filepath.Join(dir, "ca-key.pem"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
