@@ -1029,3 +1029,22 @@ func TestACopyThatComesBackIsKilled(t *testing.T) {
 	require.Positive(t, s.result.RunEnds["LOST/HOST_LOST"])
 	require.Equal(t, s.result.RunEnds["LOST/HOST_LOST"], s.result.Faults.Stale, "each ended as it had been told to, and said so")
 }
+
+// TestServicesEndWhenTheirTimeIsOver: the workload says how long a service is there; it does not begin anew, whatever breaks.
+func TestServicesEndWhenTheirTimeIsOver(t *testing.T) {
+	brief := work("brief", 0, 2, func(s *cluster.JobSpec) { s.Type = cluster.Stateless })
+	brief.Durations = []time.Duration{time.Minute, 2 * time.Minute}
+	s := story{jobs: []trace.Job{brief}}
+	runs := s.tell(t)
+	require.Len(t, runs, 2)
+	for i, o := range runs {
+		require.InDelta(t, float64(i+1)*60, o.end-o.start, 0.1)
+	}
+	require.Equal(t, Tasks{Submitted: 2, Placed: 2, Finished: 2}, s.result.Tasks)
+	require.Positive(t, s.result.Work["cpu_milli"].Useful)
+
+	cut := func(kind FaultKind, at time.Duration) Fault { return Fault{At: at, Kind: kind, For: 5 * time.Second} }
+	s.faults = Faults{Script: []Fault{cut(Crash, 58*time.Second), cut(LinkCut, 118*time.Second)}, StatusDuplicated: 0.5}
+	s.tell(t)
+	require.Equal(t, Tasks{Submitted: 2, Placed: 2, Finished: 2}, s.result.Tasks)
+}

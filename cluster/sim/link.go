@@ -54,6 +54,11 @@ func (l *link) connect() {
 	}
 	var answers []rules.Answer
 	p.send(func(tx *rules.Tx) (err error) {
+		for _, e := range inventory {
+			if err := retire(tx, e); err != nil {
+				return err
+			}
+		}
 		answers, err = rules.Reconcile(tx, trace.Shard, inventory)
 		return err
 	}, func(err error) {
@@ -120,7 +125,9 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 	e, session := l.event(s), l.session
 	var verdict rules.Verdict
 	l.s.scheduler.sendAbout(e.Task, func(tx *rules.Tx) (err error) {
-		verdict, err = rules.Report(tx, trace.Shard, e)
+		if err = retire(tx, e); err == nil {
+			verdict, err = rules.Report(tx, trace.Shard, e)
+		}
 		return err
 	}, func(err error) {
 		l.s.measure.verdicts[verdict]++
@@ -134,6 +141,16 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 			l.kill(s.Run, rules.StaleGrace)
 		}
 	})
+}
+
+// retire has its owner stop the instance of a service whose time is over. It would begin anew: nobody but its owner ends a
+// service.
+func retire(tx *rules.Tx, e *cluster.TaskStatus) error {
+	t := tx.State().Task(e.Task)
+	if e.State != cluster.TaskSucceeded || !rules.Awaited(t, trace.Shard, e.Run) || !tx.State().Job(e.Task.Job()).Spec.Type.Service() {
+		return nil
+	}
+	return tx.Emit(&cluster.TaskStopping{Task: e.Task, Reason: cluster.ReasonTaskStopped})
 }
 
 // ReportHealth implements hostmgr.Sink. No simulated task has checks.
