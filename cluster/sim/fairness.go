@@ -88,13 +88,15 @@ func (m *poolMeasure) leaf(path cluster.PoolPath) *measuredPool {
 	return p
 }
 
-// load adds to what a pool has, or takes it away.
-func (m *poolMeasure) load(path cluster.PoolPath, takes *amounts, sign int64) {
+// load adds to what a pool has from now on, or takes it away.
+func (m *poolMeasure) load(now time.Duration, path cluster.PoolPath, takes *amounts, sign int64) {
+	m.until(now)
 	m.leaf(path).allocated.add(takes, sign)
 }
 
-// entitle takes in what a cycle entitles the pools to. Parents come before their children.
-func (m *poolMeasure) entitle(status []pool.Status) {
+// entitle takes in what a cycle entitles the pools to from now on. Parents come before their children.
+func (m *poolMeasure) entitle(now time.Duration, status []pool.Status) {
+	m.until(now)
 	m.contended, m.asking = false, m.asking[:0]
 	inner := map[cluster.PoolPath]bool{}
 	for i := range status {
@@ -151,7 +153,9 @@ func (m *poolMeasure) until(now time.Duration) {
 	m.whole.until(dt)
 }
 
-func (m *poolMeasure) fairness() Fairness {
+// fairness returns what was measured up to now.
+func (m *poolMeasure) fairness(now time.Duration) Fairness {
+	m.until(now)
 	f := Fairness{Contended: m.contention, Satisfaction: map[string]float64{}, SatisfactionAmounts: map[string]float64{}}
 	if m.contention > 0 {
 		f.Jain, f.JainAmounts = m.whole.index/m.contention, m.amounts.index/m.contention

@@ -344,7 +344,7 @@ func (m *measure) load(h *measuredHost, s *cluster.JobSpec, instance uint32, sig
 	}
 	h.allocated.add(takes, sign)
 	m.allocated.add(takes, sign)
-	m.pools.load(s.Pool, takes, sign)
+	m.pools.load(m.s.now(), s.Pool, takes, sign)
 	m.judgeFull(h, true)
 }
 
@@ -378,7 +378,6 @@ func (m *measure) batch() {
 		m.peak[d] = max(m.peak[d], part)
 		m.series.set(int(d), now, part)
 	}
-	m.pools.until(now)
 	m.series.set(seriesWaiting, now, float64(m.tasks.Waiting))
 	m.series.set(seriesRunning, now, float64(m.tasks.Running))
 	m.series.set(seriesHosts, now, float64(len(m.hosts)))
@@ -458,7 +457,7 @@ type cycleMeasure struct {
 
 // planned takes in a plan and how long it took.
 func (m *measure) planned(out *cycle.Output, took time.Duration) {
-	m.pools.entitle(out.Pools)
+	m.pools.entitle(m.s.now(), out.Pools)
 	c := &m.cycle
 	c.fault = cmp.Or(c.fault, out.Stats.Fault)
 	c.now, c.plans, c.took, c.durable = out.Stats, len(out.Placements), took, 0

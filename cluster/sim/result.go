@@ -159,7 +159,7 @@ func (s *simulation) result() (*Result, error) {
 		Jobs: m.jobs, Tasks: m.tasks, Placements: m.placements, Copies: m.copies, Turnaround: m.turnaround.quantiles(seconds), RunEnds: m.ends,
 		Preemptions: m.preemptions, Migrations: m.migrations,
 		Utilisation: map[string]Utilisation{}, Work: map[string]Work{}, Waiting: m.waitingTimes(), Read: m.read,
-		Fairness: m.pools.fairness(),
+		Fairness: m.pools.fairness(s.now()),
 		Cycles:   m.cycles(), Stress: m.stress, Series: m.series.export(),
 		Faults: FaultCounts{
 			Injected: s.faults.steps, Restarts: m.restarts,
