@@ -10,7 +10,7 @@ import (
 // alibaba2018Memory is the size given to machines of Alibaba's cluster-trace-v2018, whose memory is normalised to 100.
 const alibaba2018Memory = 512 * gib
 
-// readAlibaba2018 reads machine_meta: one row for each status report, of which the last one of a machine counts. The
+// readAlibaba2018 reads machine_meta: one row for each status report, of which the latest one of a machine counts. The
 // first failure domain is its rack, the second its zone.
 func readAlibaba2018(name string, r io.Reader) ([]Host, error) {
 	t, err := openTable(name, r, ',')
@@ -20,9 +20,10 @@ func readAlibaba2018(name string, r io.Reader) ([]Host, error) {
 	t.row.names = []string{"machine_id", "time_stamp", "failure_domain_1", "failure_domain_2", "cpu_num", "mem_size", "status"}
 	t.r.FieldsPerRecord = len(t.row.names)
 	var hosts []Host
+	var reported []int64 // by host: when
 	index := make(map[string]int)
 	err = each(t, func(r *row) error {
-		r.integer(1, 0, maxSeconds)
+		at := r.integer(1, 0, maxSeconds)
 		h := Host{
 			Name:    r.hostName(0),
 			Machine: machine(r.integer(4, 0, 1<<20)*1000, int64(r.number(5, 0, 100)/100*alibaba2018Memory), 0, 0, ""),
@@ -35,12 +36,13 @@ func readAlibaba2018(name string, r io.Reader) ([]Host, error) {
 		i, known := index[h.Name]
 		switch {
 		case r.err != nil:
+		case known && at >= reported[i]:
+			hosts[i], reported[i] = h, at
 		case known:
-			hosts[i] = h
 		case len(hosts) == maxHosts:
 			return r.errorf("more than %d hosts", maxHosts)
 		default:
-			index[h.Name], hosts = len(hosts), append(hosts, h)
+			index[h.Name], hosts, reported = len(hosts), append(hosts, h), append(reported, at)
 		}
 		return r.err
 	})

@@ -124,10 +124,14 @@ const (
 	googleUpdateRunning
 )
 
+// googleAfter is the timestamp of events after the end of the trace, whenever that was.
+const googleAfter = math.MaxInt64
+
 // googleJob is what the events so far say of a job.
 type googleJob struct {
 	id                          int64
 	submitted, scheduled, ended time.Duration
+	ran                         bool // was scheduled
 	class                       int8
 	state                       uint8 // the last event type that was not an update
 }
@@ -145,6 +149,9 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 	index := make(map[int64]int)
 	var last time.Duration
 	err = each(t, func(r *row) error {
+		if r.fields[0] == strconv.Itoa(googleAfter) {
+			return nil
+		}
 		at := time.Duration(r.integer(0, 0, maxSeconds*1e6)) * time.Microsecond
 		if at < last {
 			r.fail(0, "is %s: before the event above", quote(r.fields[0]))
@@ -188,10 +195,12 @@ func (j *googleJob) step(event uint8, at time.Duration) bool {
 		ok = j.state > googleSchedule
 	case googleSchedule:
 		ok = j.state == googleSubmit
-		j.scheduled, j.ended = at, 0
+		j.scheduled, j.ran = at, true
 	default:
 		ok = j.state <= googleSchedule
-		j.ended = at
+		if j.state == googleSchedule || !j.ran { // else what ended was the wait after a run
+			j.ended = at
+		}
 	}
 	if ok {
 		j.state = event

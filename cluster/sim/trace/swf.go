@@ -19,6 +19,12 @@ var swfFields = []string{
 	"partition", "preceding job", "think time",
 }
 
+// Statuses of jobs. From swfPartial to below swfCancelled a line is about a part of an execution that was interrupted.
+const (
+	swfPartial   = 2
+	swfCancelled = 5
+)
+
 // A processor of which the log does not say more brings this memory, and a process takes that.
 const (
 	swfHostMemory = 4 * gib
@@ -28,7 +34,8 @@ const (
 var swfFleet = Fleet{MemoryBytes: 32 * swfHostMemory, HostsPerRack: DefaultHostsPerRack}
 
 // openSWF reads a log. A job is a gang of as many instances as it requested (else: was allocated) processors, one core
-// each. Jobs that never ran are left out. Queues are pools.
+// each. Jobs that never ran are left out, and so are the partial executions of a job, which has a line of its own besides.
+// Queues are pools.
 func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	rs, err := newBlanks(name, r, ';', swfFields...)
 	if err != nil {
@@ -43,16 +50,21 @@ func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		for i := range r.fields {
 			r.number(i, -1, 1e15)
 		}
+		status := r.number(10, -1, 1e15)
+		if status >= swfPartial && status < swfCancelled {
+			return nil
+		}
 		number, run := r.integer(0, 0, math.MaxInt64), r.number(3, -1, maxSeconds)
+		allocated := r.integer(4, -1, cluster.MaxInstances)
 		processors := r.integer(7, -1, cluster.MaxInstances)
 		if processors <= 0 {
-			processors = r.integer(4, -1, cluster.MaxInstances)
+			processors = allocated
 		}
 		if _, again := taken[number]; again {
 			r.fail(0, "is %d: that job was there already", number)
 		}
 		taken[number] = struct{}{}
-		if run < 0 || processors <= 0 {
+		if run < 0 || processors <= 0 || run == 0 && allocated <= 0 && status == swfCancelled {
 			return nil
 		}
 		memory := int64(swfTaskMemory)
