@@ -93,10 +93,10 @@ type Options struct {
 	Jobs   string // path
 
 	// The hosts come from a machine list, or are made up, or, with neither, are those that the file of jobs describes,
-	// or at last the format's usual ones.
+	// or at last as many as the format usually has.
 	HostFormat string // of Hosts; "": Format
 	Hosts      string // path
-	Fleet      Fleet  // where Fleet.Hosts > 0; its other fields default to those of the format's fleet
+	Fleet      Fleet  // of hosts that are made up; what it does not say is as in the format's fleet
 
 	Seed       uint64 // of everything that the files do not say
 	BlockBytes int64  // of input files where jobs name them; 0: DefaultBlockBytes
@@ -163,16 +163,18 @@ func Open(o Options) (*Workload, error) {
 func openHosts(f *Format, o Options) ([]Host, error) {
 	path := o.Hosts
 	switch {
-	case path != "" && o.Fleet.Hosts > 0:
+	case path != "" && o.Fleet.Hosts != 0:
 		return nil, errors.New("trace: hosts are given twice: as a machine list and as a number")
-	case o.Fleet.Hosts > 0:
+	case path == "" && o.HostFormat != "":
+		return nil, fmt.Errorf("trace: there is no machine list of format %q: give the file", o.HostFormat)
+	case o.Fleet.Hosts != 0 || path == "" && !f.oneFile && f.Fleet.Hosts > 0:
 		return o.Fleet.or(f.Fleet).build()
-	case path == "" && f.oneFile:
-		path = o.Jobs
-	case path == "" && f.Fleet.Hosts > 0:
-		return f.Fleet.build()
-	case path == "":
+	case path == "" && !f.oneFile:
 		return nil, fmt.Errorf("trace: format %q needs hosts: give its machine list, or how many there are", f.Name)
+	case !o.Fleet.isZero():
+		return nil, errors.New("trace: the list of machines says what hosts have: give nothing of that, or how many to make up in their place")
+	case path == "":
+		path = o.Jobs
 	}
 	if o.HostFormat != "" {
 		var err error

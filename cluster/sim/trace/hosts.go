@@ -52,6 +52,12 @@ func (f Fleet) or(d Fleet) Fleet {
 	}
 }
 
+// isZero reports whether nothing is said.
+func (f Fleet) isZero() bool {
+	return f.Hosts == 0 && f.HostsPerRack == 0 && f.CPUMilli == 0 && f.MemoryBytes == 0 && f.DiskBytes == 0 &&
+		f.Bandwidth == 0 && f.GPUs == 0 && f.GPUModel == "" && len(f.Named) == 0
+}
+
 // build makes the hosts, named host-00000, host-00001, … in racks named rack-0000, ….
 func (f Fleet) build() ([]Host, error) {
 	f = f.or(Fleet{})

@@ -66,6 +66,17 @@ func TestHostsOfOpen(t *testing.T) {
 	}
 }
 
+// TestUsualHostsAsSaid: what is said of hosts holds also where the format says how many there are.
+func TestUsualHostsAsSaid(t *testing.T) {
+	w, err := Open(Options{Format: "swim", Jobs: testdata("swim.tsv"), Fleet: Fleet{CPUMilli: 2000, HostsPerRack: 1000}})
+	require.NoError(t, err)
+	require.Len(t, w.Hosts, 3000)
+	require.EqualValues(t, 2000, w.Hosts[0].Capacity.Fixed[cluster.CPU])
+	require.EqualValues(t, 64*gib, w.Hosts[0].Capacity.Fixed[cluster.Memory])
+	require.Len(t, rackNames(w.Hosts), 3)
+	require.NoError(t, w.Close())
+}
+
 func TestOpenErrors(t *testing.T) {
 	pods := testdata("openb-pods.csv")
 	for want, o := range map[string]Options{
@@ -78,6 +89,9 @@ func TestOpenErrors(t *testing.T) {
 		`format "x" is not known`:                                             {Format: "swim", Jobs: pods, Hosts: pods, HostFormat: "x"},
 		"missing.csv: no such file":                                           {Format: "openb", Jobs: testdata("missing.csv"), Fleet: Fleet{Hosts: 1}},
 		"nodes.csv: no such file":                                             {Format: "openb", Jobs: pods, Hosts: "nodes.csv"},
+		"hosts is -1: 1 to 1000000":                                           {Format: "swim", Jobs: pods, Fleet: Fleet{Hosts: -1}},
+		"the list of machines says what hosts have":                           {Format: "openb", Jobs: pods, Hosts: pods, Fleet: Fleet{GPUs: 4}},
+		`there is no machine list of format "csv"`:                            {Format: "swim", Jobs: pods, HostFormat: "csv"},
 		"every, limit and block bytes cannot be negative":                     {Format: "openb", Jobs: pods, Limit: -1},
 		"offered load and demand exclude each other":                          {Format: "openb", Jobs: pods, Mode: Mode{Demand: 1, OfferedLoad: 1}},
 		"offered load needs recorded arrivals and durations":                  {Format: "openb", Jobs: testdata("openb-pods-untimed.csv"), Fleet: Fleet{Hosts: 1}, Mode: Mode{OfferedLoad: 1}},
