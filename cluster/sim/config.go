@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -98,6 +99,9 @@ type Progress struct {
 	Cycles                     int64
 }
 
+// Validate reports what Run would refuse before it begins.
+func (c Config) Validate() error { return c.fill() }
+
 func (c *Config) fill() error {
 	set := func(d *time.Duration, def time.Duration) {
 		switch {
@@ -125,8 +129,33 @@ func (c *Config) fill() error {
 	if c.Horizon < 0 {
 		problems = append(problems, fmt.Errorf("sim: the horizon %v is negative", c.Horizon))
 	}
-	problems = append(problems, c.Faults.validate(), c.Usage.fill(), c.Stragglers.fill())
+	problems = append(problems, c.Faults.validate(), c.checkTargets(), c.Usage.fill(), c.Stragglers.fill())
 	return errors.Join(problems...)
+}
+
+// checkTargets holds the script of faults to the hosts and racks of the workload.
+func (c *Config) checkTargets() error {
+	if c.Workload == nil {
+		return nil
+	}
+	for i, x := range c.Faults.Script {
+		what := "host"
+		if x.Kind == RackCut {
+			what = "rack"
+		}
+		there := slices.ContainsFunc(c.Workload.Hosts, func(h trace.Host) bool {
+			return x.Kind == RackCut && h.Rack == x.Target || (x.Kind == HostCrash || x.Kind == HostDrain) && h.Name == x.Target
+		})
+		switch {
+		case x.Kind == LinkCut || x.Kind == Crash:
+			if x.Target != "" {
+				return fmt.Errorf("sim: fault %d of the script: there is one %s: leave out %q", i+1, x.Kind, x.Target)
+			}
+		case !there:
+			return fmt.Errorf("sim: fault %d of the script: the workload has no %s %q", i+1, what, x.Target)
+		}
+	}
+	return nil
 }
 
 // The planners, see cycle.New.

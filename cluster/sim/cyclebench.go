@@ -67,7 +67,8 @@ const (
 	benchMemory = 64 << 30
 )
 
-func (b *CycleBench) validate() error {
+// Validate reports what Run would refuse before it begins.
+func (b *CycleBench) Validate() error {
 	for _, n := range []struct {
 		name string
 		n    int
@@ -117,7 +118,7 @@ type cycleRun struct {
 
 // Run fills the cluster, then measures. Complexity: it is what is measured.
 func (b *CycleBench) Run(ctx context.Context) (*CycleReport, error) {
-	if err := b.validate(); err != nil {
+	if err := b.Validate(); err != nil {
 		return nil, err
 	}
 	if b.Memory == nil {

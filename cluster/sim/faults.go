@@ -76,6 +76,9 @@ func (f *Faults) validate() error {
 			problems = append(problems, fmt.Errorf("sim: fault %d of the script: %q at %v for %v; give a kind of %v, a time, and how long", i+1, x.Kind, x.At, x.For, kinds))
 		}
 	}
+	if f.StatusDelay < 0 {
+		problems = append(problems, fmt.Errorf("sim: statuses are late by up to %v; a time cannot be below zero", f.StatusDelay))
+	}
 	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(problems...)
 }

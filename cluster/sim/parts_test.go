@@ -48,6 +48,7 @@ func TestFaultsFromText(t *testing.T) {
 		"launch-refused=1.5": "not a probability",
 		"launch-fails=NaN":   "not a probability",
 		"status-delay=2":     "missing unit",
+		"status-delay=-2s":   "cannot be below zero",
 	} {
 		_, err := ParseFaults(text)
 		require.ErrorContains(t, err, want, text)
@@ -62,7 +63,14 @@ func TestAScriptNamesWhatThereIs(t *testing.T) {
 	c := config(mixed(1, 5, 5, time.Second))
 	c.Faults.Script = []Fault{{At: time.Second, Kind: RackCut, Target: "nowhere", For: time.Second}}
 	_, err := Run(t.Context(), c)
-	require.ErrorContains(t, err, `rack "nowhere"`)
+	require.ErrorContains(t, err, `fault 1 of the script: the workload has no rack "nowhere"`)
+	for want, x := range map[string]Fault{
+		`no host "r0"`:      {Kind: HostDrain, Target: "r0", For: time.Second},
+		`leave out "there"`: {Kind: Crash, Target: "there", For: time.Second},
+	} {
+		c.Faults.Script = []Fault{x}
+		require.ErrorContains(t, c.Validate(), want)
+	}
 }
 
 func TestConfigIsChecked(t *testing.T) {

@@ -25,7 +25,7 @@ type Usage struct {
 }
 
 func (u *Usage) fill() error {
-	if u.Mean < 0 || u.Mean > 1 {
+	if !(u.Mean >= 0 && u.Mean <= 1) {
 		return errors.New("sim: the part of their requests that tasks use is above 0 and at most 1")
 	}
 	if u.Mean == 0 {

@@ -53,6 +53,9 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 			if err := validPlanners([]string{planner}); err != nil {
 				return usageError(cmd, err)
 			}
+			if err := b.Validate(); err != nil {
+				return usageError(cmd, err)
+			}
 			b.Watch = serve.Beats(serve.DefaultModelTimeout)
 			if planner == sim.Flow {
 				b.NewSolver = func() solver.Solver {

@@ -66,7 +66,7 @@ func newBenchQualityCommand(a *app) *cobra.Command {
 			}
 			w, err := quality.Read(pods, machines)
 			if err != nil {
-				return err
+				return exitError{exitUsage, err}
 			}
 			return a.runBenchQuality(cmd, w, policies, o)
 		},

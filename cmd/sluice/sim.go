@@ -168,12 +168,19 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		return fmt.Errorf("--arrivals %q: choose recorded or order", f.arrivals)
 	case (f.arrivals == "order") != (f.open.Mode.Demand > 0):
 		return errors.New("--arrivals order and --demand go together")
+	case f.open.Mode.Gap != 0 && f.arrivals != "order":
+		return errors.New("--gap goes with --arrivals order")
+	case f.budget < 0 || f.config.StopAfter < 0:
+		return errors.New("--solve-budget and --stop-after cannot be negative: 0 is no limit")
 	case f.generate && f.open.Reserve != 0:
 		return errors.New("--reserve is for traces: with --generate give --pools")
 	case f.generate && f.open.Mode != (trace.Mode{}):
 		return errors.New("--offered-load, --demand and --no-departures are for traces: with --generate give --load")
 	case f.placements != "" && (len(f.compare) > 1 || len(f.planners) > 1):
 		return errors.New("--placements holds one run: give it without --compare, and with one --planner")
+	}
+	if err := f.holdToSource(fs); err != nil {
+		return err
 	}
 	if err := validPlanners(f.planners); err != nil {
 		return err
@@ -222,6 +229,20 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	}
 	if f.synthetic.Labels = f.config.Interference != nil; f.generate {
 		return f.checkInterference()
+	}
+	return nil
+}
+
+// holdToSource refuses flags that say nothing of where the workload comes from.
+func (f *simFlags) holdToSource(fs *pflag.FlagSet) error {
+	others, source := []string{"load", "span", "mix"}, "for --generate: a trace has --offered-load, --every and --limit"
+	if f.generate {
+		others, source = []string{"machines-format", "block-size", "every", "limit"}, "for traces: with --generate give --load, --span and --mix"
+	}
+	for _, name := range others {
+		if fs.Changed(name) {
+			return fmt.Errorf("--%s is %s", name, source)
+		}
 	}
 	return nil
 }
@@ -326,16 +347,23 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 	}
 	began := time.Now()
 	if c.Workload, err = f.workload(); err != nil {
-		return nil, err
+		return nil, exitError{exitUsage, err}
 	}
 	defer func() { err = errors.Join(err, c.Workload.Close()) }()
+	if err := c.Validate(); err != nil {
+		return nil, exitError{exitUsage, err}
+	}
+	jobs := &sourceOf{Source: c.Workload.Jobs}
+	c.Workload.Jobs = jobs
 	bar := newProgress(a.err)
 	c.Watch = serve.Beats(serve.DefaultModelTimeout)
 	c.Stopwatch = func() time.Duration { return time.Since(began) }
 	c.Progress = func(p sim.Progress) { bar.show(simProgress(model, p, &c), time.Now()) }
 	run := func(w io.Writer) error {
 		c.Placements = w
-		r, err = sim.Run(ctx, c)
+		if r, err = sim.Run(ctx, c); err != nil && jobs.err != nil {
+			err = exitError{exitUsage, err}
+		}
 		return err
 	}
 	if f.placements != "" {
@@ -345,6 +373,21 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 	}
 	bar.end()
 	return r, err
+}
+
+// sourceOf keeps the error of a source, which is read while the simulation goes on.
+type sourceOf struct {
+	trace.Source
+	err error
+}
+
+// Next implements trace.Source.
+func (s *sourceOf) Next() (*trace.Job, error) {
+	j, err := s.Source.Next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return j, err
 }
 
 func simProgress(model string, p sim.Progress, c *sim.Config) string {

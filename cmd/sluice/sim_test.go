@@ -72,6 +72,14 @@ func TestSimUsage(t *testing.T) {
 		"--generate --model nonesuch":                       "nonesuch",
 		"--generate --compare loadspread,nonesuch":          "nonesuch",
 		"--generate --compare quincy --model quincy":        "exclude each other",
+		"--generate --limit 10":                             "--limit is for traces",
+		"--jobs x --load 0.9":                               "--load is for --generate: a trace has --offered-load",
+		"--jobs x --gap 1s":                                 "--gap goes with --arrivals order",
+		"--generate --solve-budget -1":                      "cannot be negative",
+		"--generate --usage NaN":                            "the part of their requests",
+		"--generate --hosts 1 --fault 1s:drain:nobody:5s":   `the workload has no host "nobody"`,
+		"--format csv --jobs nothing.csv":                   "nothing.csv: no such file",
+		"--format swim --jobs nothing.csv --hosts=-5":       "hosts is -5",
 		"--generate --compare quincy,quincy --placements x": "without --compare",
 		"--generate --planner random":                       "choose flow or greedy",
 		"--generate --solver nonesuch":                      "--solver",
@@ -85,6 +93,16 @@ func TestSimUsage(t *testing.T) {
 		require.Equal(t, exitUsage, got.code, line)
 		require.Contains(t, got.err, want, line)
 	}
+}
+
+// TestSimBadFile: a file that is wrong is wrong usage also where that shows in the middle of the run.
+func TestSimBadFile(t *testing.T) {
+	noSettings(t)
+	file := filepath.Join(t.TempDir(), "jobs.csv")
+	require.NoError(t, os.WriteFile(file, []byte("job,submit_s,duration_s\na,0,1\nb,5,1\nc,9,many\n"), 0o600))
+	got := try(t, "", "sim", "--format", "csv", "--jobs", file, "--hosts", "2")
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.err, `jobs.csv:4:5: duration_s is "many": want a number`)
 }
 
 func TestBenchCycle(t *testing.T) {
