@@ -71,6 +71,7 @@ const (
 type measuredJob struct {
 	spec      *cluster.JobSpec
 	submitted cluster.Time
+	ended     cluster.Time                     // when a run of it ended last
 	queued    map[cluster.TaskKey]cluster.Time // of tasks that wait again
 	finite    []bool                           // by instance, or one for all: whether its runs end by themselves
 	placed    marks                            // at least once
@@ -145,7 +146,7 @@ func (m *measure) record(r cluster.Record) {
 		}
 	case *cluster.JobDeleted:
 		if j := m.byUID[e.Job]; !j.spec.Type.Service() {
-			m.turnaround.add(int64(r.At.Sub(j.submitted)))
+			m.turnaround.add(int64(cmp.Or(j.ended, r.At).Sub(j.submitted)))
 		}
 		delete(m.byUID, e.Job)
 	case *cluster.Placed:
@@ -239,6 +240,7 @@ func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Re
 	}
 	delete(m.runs, k)
 	j := m.byUID[k.Job()]
+	j.ended = at
 	if run.leaves && (state == cluster.TaskFailed || state == cluster.TaskKilled) {
 		state, why = cluster.TaskKilled, cluster.ReasonPreempted // whatever it said when it was told to go
 	}

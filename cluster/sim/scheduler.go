@@ -106,6 +106,11 @@ func (s *simulation) startScheduler() error {
 		}
 	}
 	p.speculate() // for what an earlier life began
+	var before []cluster.JobUID
+	for j := range p.snapshot.Jobs(0) {
+		before = append(before, j.UID)
+	}
+	p.forget(before) // those that ended when it did
 	p.gather()
 	return nil
 }

@@ -276,3 +276,20 @@ func TestARefusedPlanIsNotRepeatedForEver(t *testing.T) {
 	require.Less(t, cycles, 20)
 	require.EqualValues(t, 1, r.Tasks.Placed)
 }
+
+// TestAllThatEndedIsCounted: a job whose end was the last thing that a scheduler did is forgotten, and counted, by the next.
+func TestAllThatEndedIsCounted(t *testing.T) {
+	c := config(mixed(1, 10, 100, time.Second))
+	c.SyncTime = 200 * time.Millisecond
+	c.Faults.Rates = map[FaultKind]Rate{Crash: {1500 * time.Millisecond, 20 * time.Millisecond}}
+	r := run(t, c)
+	clean(t, r)
+	require.EqualValues(t, 100, r.Turnaround.Count)
+
+	one := work("one", 0, 1, nil)
+	c = config(&trace.Workload{Hosts: mixed(1, 1, 0, 0).Hosts, Jobs: &jobs{n: 1, make: func(int) *trace.Job { return &one }}})
+	c.BatchWindow, c.PlanTime, c.SyncTime = NoTime, NoTime, 7*time.Second
+	r = run(t, c)
+	began := 14.0 // seconds: until the job was durable, then its placement
+	require.InDelta(t, began+60, r.Turnaround.Max, 1e-6, "the deletion is not the end")
+}

@@ -36,7 +36,7 @@ docs/traces.md describes the formats, docs/simulator.md what is simulated.
 Faults by rate: --faults host=1h/5m breaks a host about every hour for about five
 minutes; so do rack, drain, link (to the shard) and scheduler (crash and replay).
 launch-refused, launch-fails, status-duplicated and status-reordered are
-probabilities, status-delay is a time. By script: --fault 90s:rack:rack-2:30s.
+probabilities, status-delay is a time. By script: --fault 90s:rack:rack-0002:30s.
 
 Examples:
   sluice sim --generate --hosts 200 --load 0.9 --html page.html
