@@ -361,7 +361,10 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 	c.Progress = func(p sim.Progress) { bar.show(simProgress(model, p, &c), time.Now()) }
 	run := func(w io.Writer) error {
 		c.Placements = w
-		if r, err = sim.Run(ctx, c); err != nil && jobs.err != nil {
+		switch r, err = sim.Run(ctx, c); {
+		case err == nil:
+			r.Model = model // with its settings
+		case jobs.err != nil:
 			err = exitError{exitUsage, err}
 		}
 		return err

@@ -47,6 +47,16 @@ func TestCompareModels(t *testing.T) {
 	require.NotEqual(t, results[0].Hash, results[1].Hash)
 }
 
+// TestCompareSettings: models that differ in their settings are told apart.
+func TestCompareSettings(t *testing.T) {
+	noSettings(t)
+	got := try(t, "", append(strings.Fields(simLine), "--compare", "quincy(theta=20),quincy", "-o", "json")...)
+	require.Zero(t, got.code, got.err)
+	var results []sim.Result
+	require.NoError(t, json.Unmarshal([]byte(got.out), &results))
+	require.Equal(t, []string{"quincy(theta=20)", "quincy"}, []string{results[0].Model, results[1].Model})
+}
+
 func TestComparePlanners(t *testing.T) {
 	noSettings(t)
 	got := try(t, "", append(strings.Fields(simLine), "--planner", "flow,greedy", "-o", "json")...)

@@ -31,17 +31,25 @@ func WriteHTML(w io.Writer, command string, results []*sim.Result) error {
 			verdict = fmt.Sprintf(`<span class="bad">%d rules were broken</span>`, r.ViolationCount)
 		}
 		fmt.Fprintf(&b, "<p><b>%s</b>: %d tasks of %d jobs on %d hosts in %s of virtual time; %d finished, %d wait at the end. %s.</p>\n",
-			html.EscapeString(r.Model), r.Tasks.Submitted, r.Jobs, r.Hosts, duration(r.VirtualSeconds), r.Tasks.Finished, r.Tasks.Waiting, verdict)
+			html.EscapeString(label(results, r)), r.Tasks.Submitted, r.Jobs, r.Hosts, duration(r.VirtualSeconds), r.Tasks.Finished, r.Tasks.Waiting, verdict)
 	}
 	for _, p := range plots(results) {
 		b.WriteString(p.svg())
 	}
 	for _, r := range results {
-		bars(&b, r)
+		bars(&b, label(results, r), r)
 	}
 	fmt.Fprintf(&b, "<h2>Numbers</h2><pre>%s</pre></body></html>\n", html.EscapeString(text.String()))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// label tells a result from the others: its cost model, and its planner where there are several.
+func label(results []*sim.Result, r *sim.Result) string {
+	if slices.ContainsFunc(results, func(o *sim.Result) bool { return o.Planner != r.Planner }) {
+		return r.Model + " " + r.Planner
+	}
+	return r.Model
 }
 
 // plots draws how the clusters went over time, and the distributions of waiting.
@@ -54,7 +62,7 @@ func plots(results []*sim.Result) []plot {
 	for i, r := range results {
 		prefix := ""
 		if len(results) > 1 {
-			prefix = r.Model + " "
+			prefix = label(results, r) + " "
 		}
 		add := func(p *plot, key, name string) {
 			l := line{name: prefix + name, y: r.Series.Values[key], dashed: i%2 == 1}
@@ -99,9 +107,9 @@ func timeUnit(results []*sim.Result) (string, float64) {
 }
 
 // bars shows where the time of a cycle goes.
-func bars(b *strings.Builder, r *sim.Result) {
+func bars(b *strings.Builder, name string, r *sim.Result) {
 	longest := max(r.Cycles.Latency["total"].P99, 1e-9)
-	fmt.Fprintf(b, "<h3>Latency of a cycle by phase, %s: p50 and p99, wall milliseconds</h3>\n<table>\n", html.EscapeString(r.Model))
+	fmt.Fprintf(b, "<h3>Latency of a cycle by phase, %s: p50 and p99, wall milliseconds</h3>\n<table>\n", html.EscapeString(name))
 	for _, p := range phases {
 		q := r.Cycles.Latency[p]
 		bar := func(class string, v float64) string {

@@ -52,7 +52,7 @@ func WriteTable(w io.Writer, results []*sim.Result) error {
 				fmt.Fprintf(w, "… and %d more\n", r.ViolationCount-i)
 				break
 			}
-			if _, err := fmt.Fprintf(w, "VIOLATION (%s) %v\n", r.Model, v); err != nil {
+			if _, err := fmt.Fprintf(w, "VIOLATION (%s) %v\n", label(results, r), v); err != nil {
 				return err
 			}
 		}

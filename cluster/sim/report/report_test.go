@@ -71,3 +71,14 @@ func TestThePageNeedsNothingElse(t *testing.T) {
 		}
 	}
 }
+
+// TestPlannersAreToldApart: where one model was planned in two ways, all that is drawn says which.
+func TestPlannersAreToldApart(t *testing.T) {
+	flow, greedy := result("one", 0), result("one", 1)
+	flow.Planner, greedy.Planner = sim.Flow, sim.Greedy
+	var b strings.Builder
+	require.NoError(t, report.WriteHTML(&b, "sluice sim", []*sim.Result{flow, greedy}))
+	for _, want := range []string{"<b>one greedy</b>", ">one flow running<", ">one greedy running<", "by phase, one flow:", "VIOLATION (one greedy)"} {
+		require.Contains(t, b.String(), want)
+	}
+}
