@@ -229,6 +229,23 @@ type RestoredHeader struct {
 	Turnover  Turnover
 }
 
+// Forgettable is how many jobs a cluster may have been given, and how often a task of it may have been started, between a snapshot
+// and the end of the history that the snapshot replaces.
+const Forgettable = 10_000_000
+
+// Forget makes of a part of a snapshot one from which another history can go on than the one that did, which gave out revisions,
+// numbers of jobs and numbers of runs that nobody remembers: host managers know them, and watchers. None of them is given out
+// again: all jobs have the revision, which is later than any that was given out, and new jobs and runs are numbered from beyond
+// what may have been forgotten.
+func (r *Restored) Forget(revision uint64) {
+	if h := r.Header; h != nil {
+		h.Revision, h.NextJob = revision, h.NextJob+Forgettable
+	}
+	for _, j := range r.Jobs {
+		j.Revision, j.Forgotten = revision, j.Forgotten+Forgettable
+	}
+}
+
 func (*ClusterCreated) isEvent()  {}
 func (*PoolPut) isEvent()         {}
 func (*PoolDeleted) isEvent()     {}

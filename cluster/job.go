@@ -173,7 +173,10 @@ type Job struct {
 
 	// LastRun is the highest number of a run of an instance that is gone. Instances that are added count on from it, so that
 	// no id of a run is used twice.
-	LastRun     uint32    `cbor:",omitempty"`
+	LastRun uint32 `cbor:",omitempty"`
+	// Forgotten is up to what number runs may have been given out that nobody remembers, since the cluster was restored from a
+	// snapshot; 0: none. See Restored.Forget.
+	Forgotten   uint32    `cbor:",omitempty"`
 	Changed     Time      `cbor:",omitempty"` // when Spec became the job's; 0: when it was submitted
 	Description string    `cbor:",omitempty"` // of the update that brought Spec
 	UpdateKey   string    `cbor:",omitempty"` // no longer used: there are receipts
@@ -187,6 +190,9 @@ type Job struct {
 	// Counts holds the number of tasks by TaskState.
 	Counts [NumTaskStates]uint32
 }
+
+// NextRun returns the number of the next run of a task of the job.
+func (j *Job) NextRun(t *Task) uint32 { return max(t.Run, j.Forgotten) + 1 }
 
 // State derives the job's state, in the order: all ended and it has a controller, whose state it is; all succeeded, of a job
 // that is no service; all ended and one was killed, or a stop was asked for; all ended; a stop in progress; waiting for other

@@ -268,7 +268,7 @@ func (s *State) placeTask(at Time, e *Placed) error {
 			return fmt.Errorf("a copy of a task of host %q runs elsewhere", e.Host)
 		case !t.State.CanBecome(TaskPlaced):
 			return fmt.Errorf("task %v is %v and cannot be placed", t.Key, t.State)
-		case e.Run != t.Run+1:
+		case e.Run != j.NextRun(t):
 			return fmt.Errorf("run %d of task %v follows run %d", e.Run, t.Key, t.Run)
 		case h == nil || h.State() != HostUp:
 			return fmt.Errorf("host %q takes no work", e.Host)

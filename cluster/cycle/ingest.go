@@ -118,7 +118,7 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, j *cluster.Job, k cluste
 		return
 	}
 	c, set := p.classFor(snap, j, t)
-	now := entry{c, waiter{queued: t.Queued, task: k, run: t.Run + 1, ahead: t.Ahead, set: set}}
+	now := entry{c, waiter{queued: t.Queued, task: k, run: j.NextRun(t), ahead: t.Ahead, set: set}}
 	if waits && now == was {
 		return
 	}

@@ -146,7 +146,7 @@ func openError(dir string, err error) error {
 // damaged adds the folder, and to damage what can be done about it.
 func damaged(dir string, err error) error {
 	if errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w (in %s: bring the folder back from a copy, or move it away to start anew)", err, dir)
+		return fmt.Errorf("%w (in %s: move the folder away, and start anew or from a snapshot: sluice cluster restore)", err, dir)
 	}
 	return fmt.Errorf("%w (in %s)", err, dir)
 }

@@ -272,7 +272,7 @@ func TestDamage(t *testing.T) {
 			require.ErrorContains(t, err, test.text)
 			require.ErrorContains(t, err, dir)
 			if test.want == ErrDamaged {
-				require.ErrorContains(t, err, "bring the folder back from a copy")
+				require.ErrorContains(t, err, "from a snapshot: sluice cluster restore")
 			}
 		})
 	}

@@ -47,8 +47,8 @@ func writeSnapshot(w io.Writer, s *cluster.Snapshot) error {
 }
 
 // ReadSnapshot reads what writeSnapshot wrote, to go on from there. The cluster of which it is went on too, and gave out
-// revisions that nobody knows here: so all jobs get a new one that is later. It is taken from the present time in
-// microseconds, since a cluster does not give out a million revisions a second for long.
+// numbers that nobody knows here: see [cluster.Restored.Forget]. The revision is taken from the present time in microseconds,
+// since a cluster does not give out a million revisions a second for long.
 func ReadSnapshot(r io.Reader, now cluster.Time) (*cluster.State, error) {
 	state, digest, parts := cluster.NewState(), sha256.New(), 0
 	var revision uint64
@@ -69,12 +69,9 @@ func ReadSnapshot(r io.Reader, now cluster.Time) (*cluster.State, error) {
 			return nil, fmt.Errorf("%w: line %d is not in its place", errNotWhole, parts+1)
 		}
 		if h := part.Header; h != nil {
-			h.Revision = max(h.Revision+1, uint64(now)/uint64(time.Microsecond))
-			revision = h.Revision
+			revision = max(h.Revision+1, uint64(now)/uint64(time.Microsecond))
 		}
-		for _, j := range part.Jobs {
-			j.Revision = revision
-		}
+		part.Forget(revision)
 		if err := state.Apply(cluster.Record{Event: part}); err != nil {
 			return nil, fmt.Errorf("serve: line %d of the snapshot: %w", parts+1, err)
 		}

@@ -12,10 +12,12 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// What is exported makes a store that has the same state, bit by bit but for the revisions, and that goes on from there.
+// What is exported makes a store that has the same state, bit by bit but for the numbers that may have been given out since, and
+// that goes on from there.
 func TestSnapshotIsRestored(t *testing.T) {
 	a := newAPITestWith(t, func(c *Config) { c.Secrets = newKeyring(t, "k") })
 	a.addHost(t, "s/h", 4)
@@ -58,11 +60,11 @@ func TestSnapshotIsRestored(t *testing.T) {
 	encode := func(s *cluster.Snapshot) (parts []byte) {
 		for p := range s.Parts() {
 			if p.Header != nil {
-				p.Header.Revision = 0
+				p.Header.Revision, p.Header.NextJob = 0, 0
 			}
 			for i, j := range p.Jobs {
 				same := *j
-				same.Revision = 0
+				same.Revision, same.Forgotten = 0, 0
 				p.Jobs[i] = &same
 			}
 			blob, err := journal.Encode([]cluster.Record{{Seq: 1, Event: p}})
@@ -87,5 +89,35 @@ func TestSnapshotIsRestored(t *testing.T) {
 	} {
 		_, err := ReadSnapshot(strings.NewReader(text), 0)
 		require.ErrorIs(t, err, errNotWhole, name)
+	}
+}
+
+// Host managers know what the cluster did after a snapshot. What it does once that is restored, also twice, bears no number that
+// a job or a run may have had then.
+func TestRestoredClusterRepeatsNoNumbers(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 4)
+	a.emit(t, &cluster.ModeSet{Mode: cluster.Mode{SchedulingStopped: true}})
+	job := a.submit(t, sleepJob("job"))
+	before := a.Snapshot()
+	for times := range 2 {
+		var file bytes.Buffer
+		require.NoError(t, writeSnapshot(&file, before))
+		state, err := ReadSnapshot(&file, 0)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, state.NextJob(), before.NextJob()+cluster.Forgettable)
+
+		tx := rules.Begin(state, cluster.Time(times+1))
+		k := cluster.MakeTaskKey(cluster.JobUID(job.Uid), 0)
+		old := state.Task(k)
+		require.Error(t, tx.Emit(&cluster.Placed{Task: k, Run: old.Run + 1, Host: "s/h"}), "that run may be another one")
+		run := state.Job(k.Job()).NextRun(old)
+		require.GreaterOrEqual(t, run, old.Run+cluster.Forgettable)
+		require.NoError(t, tx.Emit(&cluster.Placed{Task: k, Run: run, Host: "s/h"}))
+		require.Equal(t, run+1, state.Job(k.Job()).NextRun(state.Task(k)), "from there on they count by one")
+		_, err = rules.Report(tx, "s", &cluster.TaskStatus{Task: k, Run: run, State: cluster.TaskLost, ExitCode: -1})
+		require.NoError(t, err)
+		require.Equal(t, cluster.TaskPending, state.Task(k).State)
+		before, _ = state.Snapshot()
 	}
 }

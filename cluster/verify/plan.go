@@ -205,7 +205,7 @@ func (c *checker) placements() {
 			c.fail("task %v is placed and does not wait", p.Task)
 			continue
 		}
-		if p.Run != t.Run+1 {
+		if p.Run != c.snap.Job(p.Task.Job()).NextRun(t) {
 			c.fail("task %v is placed as run %d after run %d", p.Task, p.Run, t.Run)
 		}
 		l := c.target(p.Task, p.Host)
