@@ -18,9 +18,15 @@ import (
 
 // Options of Open. The zero value is right for most.
 type Options struct {
+	// Reserve is how many bytes of the disk are left free: nothing is written when there are fewer; 0 is DefaultReserve.
+	Reserve uint64
 	// Warn gets what Badger warns of, such as a torn end of its log after a crash; nil drops it.
 	Warn func(message string)
 }
+
+// DefaultReserve is more than Badger takes between two looks at how much is free: its memory tables, and the tables that a
+// compaction writes anew. It maps its files into memory, and where the disk is full it is a signal that ends the process.
+const DefaultReserve = 64 << 20
 
 // onDisk is the journal in a folder.
 //
@@ -30,6 +36,8 @@ type onDisk struct {
 	dir    string
 	format *os.File // carries the lock
 	db     *badger.DB
+
+	reserve uint64 // bytes of the disk that are left free
 
 	inUse         sync.RWMutex // held for reading by Checkpoint and Replay, for writing by Close; before the others
 	checkpointing sync.Mutex   // held by Checkpoint, before mu
@@ -44,12 +52,18 @@ type onDisk struct {
 var _ Journal = (*onDisk)(nil)
 
 // Open opens the journal in a folder, and creates both if they are not there. It fails with ErrLocked, ErrNewer,
-// ErrNotStore (in these cases the folder is as it was) or ErrDamaged. A store of the format before is upgraded in place. A record that Append was writing when the process
+// ErrNotStore (in these cases the folder is as it was), ErrDamaged, or ENOSPC where the disk is nearly full. A store of the format before is upgraded in place. A record that Append was writing when the process
 // died is there or not, but with its whole batch.
 func Open(dir string, o Options) (Journal, error) {
 	format, err := openFormat(dir)
 	if err != nil {
 		return nil, err
+	}
+	if o.Reserve == 0 {
+		o.Reserve = DefaultReserve
+	}
+	if err := checkFree(dir, o.Reserve); err != nil {
+		return nil, errors.Join(err, format.Close())
 	}
 	if err := removeUnbegun(dir); err != nil {
 		return nil, errors.Join(openError(dir, err), format.Close())
@@ -58,7 +72,7 @@ func Open(dir string, o Options) (Journal, error) {
 	if err != nil {
 		return nil, errors.Join(openError(dir, err), format.Close())
 	}
-	j := &onDisk{dir: dir, format: format, db: db}
+	j := &onDisk{dir: dir, format: format, db: db, reserve: o.Reserve}
 	if err := j.recover(); err != nil {
 		return nil, errors.Join(damaged(dir, err), db.Close(), format.Close())
 	}
@@ -103,6 +117,19 @@ func (w warnings) Warningf(format string, args ...any) {
 }
 func (w warnings) Infof(string, ...any)  {}
 func (w warnings) Debugf(string, ...any) {}
+
+// checkFree refuses to go on when fewer bytes are free on the folder's disk than are to be left.
+func checkFree(dir string, reserve uint64) error {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(dir, &disk); err != nil {
+		return fmt.Errorf("journal: look how much is free in %s: %w", dir, err)
+	}
+	if free := disk.Bavail * uint64(disk.Bsize); free < reserve {
+		return fmt.Errorf("journal: %w: %d MiB are free in %s, and the store needs %d to work with: make room and start again",
+			syscall.ENOSPC, free>>20, dir, reserve>>20)
+	}
+	return nil
+}
 
 // removeUnbegun removes the memory tables and value logs that a crash left between their creation and their first byte.
 // Badger gives them their size in a second step, and takes an empty one for damage.
@@ -239,6 +266,9 @@ func (j *onDisk) Append(records []cluster.Record) error {
 	if err != nil {
 		return err
 	}
+	if err := checkFree(j.dir, j.reserve); err != nil {
+		return err
+	}
 	if err := putBlob(j.db, blobID{kind: batchBlob, seq: records[0].Seq}, blob); err != nil {
 		j.failed = err
 		return fmt.Errorf("journal: write to %s: %w", j.dir, err)
@@ -300,6 +330,9 @@ func (j *onDisk) writeBase(ctx context.Context, snapshot *cluster.Snapshot) erro
 	for part := range snapshot.Parts() {
 		blob, err := encodeBatch([]cluster.Record{{Seq: id.seq, Event: part}})
 		if err != nil {
+			return err
+		}
+		if err := checkFree(j.dir, j.reserve); err != nil {
 			return err
 		}
 		for c := range chunkCount(len(blob)) {

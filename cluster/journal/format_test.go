@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/dgraph-io/badger/v4"
@@ -359,4 +361,31 @@ func TestBounded(t *testing.T) {
 	}))
 	require.Less(t, keys, 10, "one checkpoint, one batch, one pointer")
 	require.NoError(t, j.Close())
+}
+
+// A disk that is nearly full is found out before Badger writes to it, which would be the end of the process: what does not find
+// room is refused and nothing of it is there, and what is there stays readable once there is room again.
+func TestNearlyFullDisk(t *testing.T) {
+	dir := store(t, 3)
+	_, err := Open(dir, Options{Reserve: math.MaxUint64})
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, dir)
+	require.NotErrorIs(t, err, ErrDamaged)
+
+	j, err := Open(dir, Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, j.Close()) }()
+	state, err := Load(j)
+	require.NoError(t, err)
+	next := []cluster.Record{{Seq: state.Seq() + 1, Event: &cluster.ModeSet{}}}
+	j.(*onDisk).reserve = math.MaxUint64
+	require.ErrorIs(t, j.Append(next), syscall.ENOSPC)
+	snapshot, _ := state.Snapshot()
+	require.ErrorIs(t, j.Checkpoint(t.Context(), snapshot), syscall.ENOSPC)
+	j.(*onDisk).reserve = DefaultReserve
+	again, err := Load(j)
+	require.NoError(t, err)
+	require.Equal(t, state.Seq(), again.Seq())
+	require.NoError(t, j.Append(next))
+	require.NoError(t, j.Checkpoint(t.Context(), snapshot))
 }
