@@ -13,12 +13,11 @@ const alibaba2018Memory = 512 * gib
 // readAlibaba2018 reads machine_meta: one row for each status report, of which the latest one of a machine counts. The
 // first failure domain is its rack, the second its zone.
 func readAlibaba2018(name string, r io.Reader) ([]Host, error) {
-	t, err := openTable(name, r, ',')
+	t, err := openColumns(name, r, ',',
+		[]string{"machine_id", "time_stamp", "failure_domain_1", "failure_domain_2", "cpu_num", "mem_size", "status"})
 	if err != nil {
 		return nil, err
 	}
-	t.row.names = []string{"machine_id", "time_stamp", "failure_domain_1", "failure_domain_2", "cpu_num", "mem_size", "status"}
-	t.r.FieldsPerRecord = len(t.row.names)
 	var hosts []Host
 	var reported []int64 // by host: when
 	index := make(map[string]int)
@@ -51,12 +50,10 @@ func readAlibaba2018(name string, r io.Reader) ([]Host, error) {
 
 // readPAIMachines reads pai_machine_spec: cores, GB of memory and devices of each machine.
 func readPAIMachines(name string, r io.Reader) ([]Host, error) {
-	t, err := openTable(name, r, ',')
+	t, err := openColumns(name, r, ',', []string{"machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"})
 	if err != nil {
 		return nil, err
 	}
-	t.row.names = []string{"machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"}
-	t.r.FieldsPerRecord = len(t.row.names)
 	hosts, err := readHosts(t, func(r *row) Host {
 		gpus, model := int(r.integer(4, 0, maxGPUs)), r.text(1)
 		if gpus == 0 {

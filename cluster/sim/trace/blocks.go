@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -98,21 +100,26 @@ func (m *blockMap) pick(random *rand.Rand) (chosen [3]int, n int) {
 
 // openSWIM reads the jobs of SWIM (Chen, Alspaugh, Katz, "Interactive Analytical Processing in Big Data Systems", VLDB
 // 2012). A job's instances are its maps, one for each block of its input; each reads its block. Shuffles and reduces are
-// left out: they begin when the maps have ended, and have no preferred place.
+// left out: they begin when the maps have ended, and have no preferred place. Of jobs without input paths each reads a file of
+// its own.
 func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
-	t, err := openTable(name, r, '\t')
-	if err != nil {
-		return nil, err
-	}
-	t.row.names = []string{
+	columns := []string{
 		"job id", "submit time", "gap", "map input bytes", "shuffle bytes", "reduce output bytes", "input path",
 		"column 8", "column 9",
 	}
-	t.r.FieldsPerRecord = len(t.row.names)
+	const path = 6
+	t, err := openColumns(name, r, '\t', columns, columns[:path])
+	if err != nil {
+		return nil, err
+	}
 	size := cmp.Or(o.blockBytes, DefaultBlockBytes)
 	blocks := newBlockMap(o.hosts, o.seed)
-	number, last := 0, int64(0)
+	number, last := -1, int64(0)
 	jobs := streamJobs(t, func(r *row) *Job {
+		if number < 0 { // the first: the file may be a later part
+			number, _ = strconv.Atoi(strings.TrimPrefix(r.fields[0], "job"))
+			last = r.integer(1, 0, maxSeconds) - r.integer(2, 0, maxSeconds)
+		}
 		if want := numbered("job", number); r.fields[0] != "job"+string(want[len("job-"):]) {
 			r.fail(0, "is %s: want job%d, jobs are numbered", quote(r.fields[0]), number)
 		}
@@ -125,10 +132,13 @@ func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
 		bytes := r.integer(3, 0, maxAmount)
 		r.integer(4, 0, maxAmount)
 		r.integer(5, 0, maxAmount)
-		path := r.text(6)
-		for i := 7; i <= 8; i++ {
-			if r.fields[i] != "" {
-				r.fail(i, "is %s: want nothing", quote(r.fields[i]))
+		input := strings.Clone(r.fields[0])
+		if len(r.fields) > path {
+			input = r.text(path)
+			for i := path + 1; i < len(r.fields); i++ {
+				if r.fields[i] != "" {
+					r.fail(i, "is %s: want nothing", quote(r.fields[i]))
+				}
 			}
 		}
 		n := max(1, (bytes+size-1)/size)
@@ -145,7 +155,7 @@ func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
 			j.Durations = slices.Repeat(j.Durations, int(n))
 			j.Durations[n-1] = readTime(tail)
 		}
-		j.Spec.Inputs = blocks.inputs(path, bytes, size)
+		j.Spec.Inputs = blocks.inputs(input, bytes, size)
 		return j
 	})
 	return &jobList{Source: jobs, arrivals: true, departures: true}, nil

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -137,14 +138,15 @@ type googleJob struct {
 }
 
 // openGoogleEvents reads job_events. Each job has one task, because the events do not say how many; it runs from the last
-// schedule event to the end that followed, and for ever where the excerpt stops before. Sizes are synthetic.
+// schedule event to the end that followed, and for ever where the excerpt stops before. What was submitted before the excerpt
+// begins is left out. Sizes are synthetic.
 func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) {
-	t, err := openTable(name, r, ',')
+	t, err := openColumns(name, r, ',',
+		[]string{"timestamp", "missing_info", "job_id", "event_type", "user", "scheduling_class", "job_name", "logical_job_name"},
+		[]string{"timestamp", "missing_info", "job_id", "event_type", "scheduling_class"})
 	if err != nil {
 		return nil, err
 	}
-	t.row.names = []string{"timestamp", "missing_info", "job_id", "event_type", "scheduling_class"}
-	t.r.FieldsPerRecord = len(t.row.names)
 	var jobs []googleJob
 	index := make(map[int64]int)
 	var last time.Duration
@@ -160,15 +162,15 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 		if r.fields[1] != "" {
 			r.integer(1, 0, 2)
 		}
-		id, event, class := r.integer(2, 0, math.MaxInt64), r.integer(3, 0, googleUpdateRunning), r.integer(4, 0, 3)
+		id, event := r.integer(2, 0, math.MaxInt64), r.integer(3, 0, googleUpdateRunning)
+		class := r.integer(slices.Index(r.names, "scheduling_class"), 0, 3)
 		if r.err != nil {
 			return r.err
 		}
 		i, known := index[id]
 		if !known {
 			if event != googleSubmit {
-				r.fail(3, "is %d for a job that was not submitted", event)
-				return r.err
+				return nil
 			}
 			i = len(jobs)
 			index[id], jobs = i, append(jobs, googleJob{id: id, submitted: at, class: int8(class), state: googleEvict})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,44 @@ func TestNothingInIt(t *testing.T) {
 	}
 }
 
+// TestOtherParts: the same data sets have files with more or fewer columns, and such that begin in the middle.
+func TestOtherParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		file       string
+		text, want string
+	}{
+		"all columns of job_events": {
+			"google-events.csv",
+			"600000000,,32,0,u/=,1,n==,l=\n600500000,,33,0,u/=,2,n==,l=\n601000000,,32,1,u/=,1,n==,l=\n604000000,,32,4,u/=,1,n==,l=\n",
+			"600000000,,32,0,1\n600500000,,33,0,2\n601000000,,32,1,1\n604000000,,32,4,1\n",
+		},
+		"a part of job_events in the middle": {
+			"google-events.csv",
+			"600000000,,30,1,1\n600000000,,32,0,1\n600100000,,31,4,0\n600200000,,31,0,0\n601000000,,32,1,1\n604000000,,32,4,1\n",
+			"600000000,,32,0,1\n600200000,,31,0,0\n601000000,,32,1,1\n604000000,,32,4,1\n",
+		},
+		"swim without input paths": {
+			"swim.tsv",
+			"job0\t1\t1\t536870912\t0\t19\njob1\t2\t1\t300000000\t1\t1\n",
+			"job0\t1\t1\t536870912\t0\t19\tjob0\t\t\njob1\t2\t1\t300000000\t1\t1\tjob1\t\t\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := slices.IndexFunc(samples, func(s sample) bool { return s.file == c.file && !s.hosts })
+			got, err := samples[i].read(t, strings.NewReader(c.text))
+			require.NoError(t, err)
+			want, err := samples[i].read(t, strings.NewReader(c.want))
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		})
+	}
+	i := slices.IndexFunc(samples, func(s sample) bool { return s.file == "swim.tsv" })
+	got, err := samples[i].read(t, strings.NewReader("job17\t90\t4\t1\t0\t0\njob18\t95\t5\t1\t0\t0\n"))
+	require.NoError(t, err)
+	require.Contains(t, got, "1m30s swim-18 ")
+	require.Contains(t, got, "1m35s swim-19 ")
+}
+
 // TestStrictness changes one thing in a sample and expects one error that says where and what.
 func TestStrictness(t *testing.T) {
 	for _, c := range []struct {
@@ -144,7 +183,7 @@ func TestStrictness(t *testing.T) {
 		{"google-subtrace.tr", "20.0 10.0", "20.1 10.0", `:2:10: mean duration is 20.1, but the durations' mean is 20`},
 		{"google-subtrace.tr", "1003.5 2", "1003.4 2", `:3:1: job "google-3" is submitted at 3.4s, before the one above`},
 		{"google-subtrace.tr", "12.5 12.5", "12.5", `:1:1: 3 fields: want arrival`},
-		{"google-events.csv", "601000000,,32,1", "601000000,,34,1", `:5:15: event_type is 1 for a job that was not submitted`},
+		{"google-events.csv", "0,,31,0,3\n", "0,,31,0,u,3,n\n", `:1:1: 7 fields: want 8 or 5`},
 		{"google-events.csv", "601000000,,32,1", "601000000,,32,0", `:5:15: event_type is 0 after event 0 of the same job`},
 		{"google-events.csv", "601000000,", "600000000,", `:5:1: timestamp is "600000000": before the event above`},
 		{"google-events.csv", "601000000,,", "601000000,3,", `:5:11: missing_info is "3": want a whole number from 0 to 2`},
@@ -159,6 +198,7 @@ func TestStrictness(t *testing.T) {
 		{"batch-jobs.csv", "9,24,1", "9,23,1", `:4:1: job "batch-23" is in line 3 already`},
 		{"batch-jobs.csv", ",283,", ",100001,", `instances_num is "100001": want a whole number from 1 to 100000`},
 		{"swim.tsv", "job1", "job2", `:2:1: job id is "job2": want job1, jobs are numbered`},
+		{"swim.tsv", "job0\t", "jobs\t", `:1:1: job id is "jobs": want job0, jobs are numbered`},
 		{"swim.tsv", "5\t3\t900", "5\t2\t900", `:4:8: gap is 2: want 3, the time since the row above`},
 		{"swim.tsv", "/data/b\t\t", "/data/b\tx\t", `:2:38: column 8 is "x": want nothing`},
 		{"swim.tsv", "/data/b", "", `:2:30: input path is empty`},

@@ -160,9 +160,10 @@ type rows interface{ next() (*row, error) }
 
 // table reads separated values: RFC 4180 quoting, and the same number of fields in every row.
 type table struct {
-	row  row
-	r    *csv.Reader
-	rows int
+	row     row
+	r       *csv.Reader
+	rows    int
+	columns [][]string // of a file without a header, see openColumns
 }
 
 // openTable reads name from r. Without headers the number of columns is that of the first row, and the names of fields
@@ -197,6 +198,30 @@ func openTable(name string, r io.Reader, comma rune, headers ...[]string) (*tabl
 	return nil, got.badHeader(want)
 }
 
+// openColumns is openTable for a file without a header, whose rows have the columns of one of some lists: the first row
+// tells of which.
+func openColumns(name string, r io.Reader, comma rune, columns ...[]string) (*table, error) {
+	t, err := openTable(name, r, comma)
+	if err == nil {
+		t.columns = columns
+	}
+	return t, err
+}
+
+// choose finds out what the columns of the first row are.
+func (t *table) choose(fields []string) error {
+	var counts []string
+	for _, c := range t.columns {
+		if len(c) == len(fields) {
+			t.row.names = c
+			return nil
+		}
+		counts = append(counts, strconv.Itoa(len(c)))
+	}
+	line, _ := t.r.FieldPos(0)
+	return fmt.Errorf("trace: %s:%d:1: %d fields: want %s", t.row.file, line, len(fields), strings.Join(counts, " or "))
+}
+
 // badHeader says where the header r differs from the wanted one.
 func (r *row) badHeader(want []string) error {
 	for i, name := range want {
@@ -223,6 +248,11 @@ func (t *table) next() (*row, error) {
 	}
 	if t.rows++; t.rows > maxRows {
 		return nil, t.row.errorf("more than %d rows", maxRows)
+	}
+	if t.rows == 1 && t.columns != nil {
+		if err := t.choose(fields); err != nil {
+			return nil, err
+		}
 	}
 	t.row.fields, t.row.cols, t.row.err = fields, t.row.cols[:0], nil
 	for i := range fields {
