@@ -48,6 +48,30 @@ func TestALimitIsNotUsedUpByWhoHasNoHost(t *testing.T) {
 	}
 }
 
+// TestALimitIsNotUsedUpByWhoCannotStart: where limits count who runs, what could not start whoever ended keeps nobody out.
+func TestALimitIsNotUsedUpByWhoCannotStart(t *testing.T) {
+	one := uint32(1)
+	for name, first := range map[string]func(*cluster.JobSpec){
+		"no slack":                    revocable,
+		"larger than the reservation": func(j *cluster.JobSpec) { j.Preemptible, j.Task.Resources = false, vector(3, 0) },
+		"larger than the limit":       func(j *cluster.JobSpec) { j.Task.Resources = vector(5, 0) },
+		"a gang larger than that":     func(j *cluster.JobSpec) { j.Instances, j.Gang = 5, &cluster.Gang{Minimum: 5} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.emit(&cluster.PoolPut{Pool: cluster.Pool{
+				Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one},
+				Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 2, Limit: 4, Share: 1}},
+			}})
+			s.host(0, vector(6, 0))
+			s.job("root/a", 1, 1, first)
+			next := s.job("root/a", 1, 1)
+			s.settle()
+			require.Equal(t, 1, s.running(next))
+		})
+	}
+}
+
 // TestTheJobSaysHowManyRun: how many tasks of a job run at once is what its present spec says, whichever version they are of.
 func TestTheJobSaysHowManyRun(t *testing.T) {
 	s := newShared(t)

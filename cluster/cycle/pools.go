@@ -139,7 +139,7 @@ func (p *Planner) passOn() bool {
 				continue
 			}
 		}
-		if (c.claims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable)) && p.homeless(c) {
+		if (c.claims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable) || c.slackless()) && p.homeless(c) {
 			c.passed, passed = true, true
 		}
 		behind = behind || !c.passed && c.refused+c.left[cluster.TierBorrowed] > 0
@@ -159,6 +159,9 @@ func (p *Planner) passOn() bool {
 	p.grant(queues)
 	return true
 }
+
+// slackless reports whether the class was let in where limits count who runs, and finds no slack.
+func (c *class) slackless() bool { return c.key.group.gated && c.why.Rule == pool.RuleSlack }
 
 // homeless reports whether the class, of which some were let in, has no host for them, and was not passed over yet.
 func (p *Planner) homeless(c *class) bool {

@@ -61,7 +61,39 @@ func (a *Admission) openQueues() {
 	}
 }
 
-// boundJobs applies the jobs' own limits on running tasks. What has no host now comes last: it would keep the others out for nothing.
+// inVain reports whether none of the group's waiting tasks could start whoever ended in its pool: there is no host for it, or it asks for
+// more than a limit, or may not be preempted and asks for more than the reservation. Where limits count what runs it comes last: it would
+// keep the others out for nothing. Complexity: the pools above.
+func (a *Admission) inVain(q *queue, g *Group) bool {
+	if g.Passed {
+		return true
+	}
+	unit := a.tree.vector(g.Request, nil)
+	for d := range unit {
+		unit[d] = times(unit[d], max(1, g.Core))
+	}
+	tree := a.tree
+	if g.Revocable {
+		tree = a.lending
+	}
+	for i := q.node; i >= 0; i = tree.nodes[i].parent {
+		if lacking(unit, tree.nodes[i].limit) >= 0 {
+			return true
+		}
+	}
+	leaf := &tree.nodes[q.node]
+	if g.Preemptible || g.Revocable || leaf.parent < 0 {
+		return false
+	}
+	for d, kept := range tree.kept {
+		if kept && unit[d] > leaf.reservation[d] {
+			return true
+		}
+	}
+	return false
+}
+
+// boundJobs applies the jobs' own limits on running tasks, of what would be let in in vain last.
 func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 	var left map[cluster.JobUID]int64
 	for i := range q.groups {
@@ -78,10 +110,10 @@ func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 	if left == nil {
 		return
 	}
-	for _, passed := range []bool{false, true} {
+	for _, vain := range []bool{false, true} {
 		for i := range q.groups {
 			g := &q.groups[i]
-			if g.MaxRunning == 0 || g.Passed != passed {
+			if g.MaxRunning == 0 || a.inVain(q, g) != vain {
 				continue
 			}
 			n := min(open[i], max(0, left[g.Job]))
@@ -97,11 +129,12 @@ func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 // candidate is a group with waiting tasks below a limited pool.
 type candidate struct {
 	rank
-	q *queue
-	i int
+	q    *queue
+	i    int
+	vain bool
 }
 
-// openLimited lets groups below limited pools in: the jobs that run already, then by rank, and last what has no host now.
+// openLimited lets groups below limited pools in: the jobs that run already, then by rank, and last what could not start.
 func (a *Admission) openLimited() {
 	a.gates.count = map[int32]*tally{}
 	for _, p := range a.gates.limited {
@@ -121,12 +154,12 @@ func (a *Admission) openLimited() {
 			}
 			a.tallyControllers(q, g, g.Running)
 			if g.Waiting > 0 {
-				waiting = append(waiting, candidate{a.rank(q, i), q, i})
+				waiting = append(waiting, candidate{a.rank(q, i), q, i, a.inVain(q, g)})
 			}
 		}
 	}
 	slices.SortFunc(waiting, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(one(a.q.groups[a.i].Passed), one(b.q.groups[b.i].Passed)), a.compare(b.rank))
+		return cmp.Or(cmp.Compare(one(a.vain), one(b.vain)), a.compare(b.rank))
 	})
 	open, shut := map[*queue][]int64{}, map[*queue][]Binding{}
 	for _, c := range waiting {
