@@ -342,3 +342,26 @@ func TestACoreComesTogether(t *testing.T) {
 	require.Equal(t, []cluster.TaskKey{first}, s.step().Ended)
 	require.Len(t, s.step().Placements, 2)
 }
+
+// planKeeping plans as step, but asks nobody to leave.
+func (s *shared) planKeeping() cycle.Output {
+	snapshot, changes := s.state.Snapshot()
+	s.now = s.now.Add(time.Second)
+	return s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now, KeepAll: true})
+}
+
+// TestSlackIsTakenBackWhenKillingGoesOn: while nobody is asked to leave, neither are revocable tasks.
+func TestSlackIsTakenBackWhenKillingGoesOn(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	h := s.host(0, vector(4, 0))
+	s.job("root/a", 4, 1)
+	s.settle()
+	s.slack(h, 2)
+	s.job("root/a", 2, 1, revocable)
+	s.settle()
+	s.slack(h, 0)
+	require.Zero(t, s.planKeeping().Stats.Preemptions)
+	require.Zero(t, s.planKeeping().Stats.Preemptions)
+	require.Equal(t, 2, s.step().Stats.Revoked)
+}

@@ -45,11 +45,15 @@ func (t *hosts) slack() cluster.Resources {
 }
 
 // revoke asks revocable tasks to leave where they and what the others use, by the last measurement, exceed the host: those
-// that lose least, and of those none that could stay. A gang leaves as a whole.
-func (p *Planner) revoke(out *Output) {
+// that lose least, and of those none that could stay. A gang leaves as a whole. While all are kept this waits.
+func (p *Planner) revoke(keepAll bool, out *Output) {
 	slices.SortFunc(p.overdrawn, func(a, b *host) int { return cmp.Compare(a.index, b.index) })
+	p.overdrawn = slices.Compact(p.overdrawn)
+	if keepAll {
+		return
+	}
 	d := displacer{p: p, now: p.now}
-	for _, h := range slices.Compact(p.overdrawn) {
+	for _, h := range p.overdrawn {
 		if h.rec != nil {
 			d.revokeOn(h)
 		}

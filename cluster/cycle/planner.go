@@ -235,7 +235,7 @@ func (p *Planner) Run(in Input) Output {
 	}
 	p.readLimits(in.Snapshot)
 	p.settle(in.Now, &out)
-	p.revoke(&out)
+	p.revoke(in.KeepAll, &out)
 	p.dirty = p.labels.changes() || p.dirty // who has room held may start, and others beside him
 	again := false
 	if p.dirty && len(p.order) > 0 {
