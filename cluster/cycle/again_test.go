@@ -350,6 +350,35 @@ func (s *shared) planKeeping() cycle.Output {
 	return s.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: s.now, KeepAll: true})
 }
 
+// TestWhoMayLeaveNowIsAsked: urgent work has others leave as soon as these may be asked: when an update lets them be preempted or
+// lowers their priority, and when killing goes on.
+func TestWhoMayLeaveNowIsAsked(t *testing.T) {
+	for name, test := range map[string]struct{ before, after func(*cluster.JobSpec) }{
+		"preemptible":     {func(j *cluster.JobSpec) { j.Preemptible = false }, func(j *cluster.JobSpec) { j.Preemptible = true }},
+		"less urgent":     {urgent(5), urgent(0)},
+		"killing goes on": {urgent(0), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.pool("root/a", 2)
+			s.host(0, vector(1, 0))
+			low := s.job("root/a", 1, 1, test.before)
+			s.settle()
+			s.job("root/a", 1, 1, urgent(3))
+			if test.after == nil {
+				require.Zero(t, s.planKeeping().Stats.Preemptions)
+				require.Zero(t, s.planKeeping().Stats.Preemptions)
+			} else {
+				require.Zero(t, s.step().Stats.Preemptions)
+				spec := *s.state.Job(low).Spec
+				test.after(&spec)
+				s.emit(&cluster.JobUpdated{Job: low, Spec: &spec})
+			}
+			require.Equal(t, 1, s.step().Stats.Preemptions)
+		})
+	}
+}
+
 // TestSlackIsTakenBackWhenKillingGoesOn: while nobody is asked to leave, neither are revocable tasks.
 func TestSlackIsTakenBackWhenKillingGoesOn(t *testing.T) {
 	s := newShared(t)
@@ -364,4 +393,47 @@ func TestSlackIsTakenBackWhenKillingGoesOn(t *testing.T) {
 	require.Zero(t, s.planKeeping().Stats.Preemptions)
 	require.Zero(t, s.planKeeping().Stats.Preemptions)
 	require.Equal(t, 2, s.step().Stats.Revoked)
+}
+
+// TestAServiceThatRecoversGivesMore: who waits since a service bears the loss of no more instances has the next one leave when one is
+// ready again.
+func TestAServiceThatRecoversGivesMore(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	s.host(0, vector(2, 0), cluster.KeyValue{Key: "disk", Value: "ssd"})
+	s.job("root/a", 2, 1, func(j *cluster.JobSpec) { j.Type = cluster.Stateless })
+	s.settle()
+	high := s.job("root/a", 2, 1, urgent(1), must(host("disk", "ssd")))
+	require.Equal(t, 1, s.step().Stats.Preemptions)
+	s.leave()
+	s.settle()
+	require.Equal(t, 1, s.running(high))
+
+	s.host(1, vector(1, 0))
+	out := s.plan()
+	for _, step := range out.Steps() { // the instance starts elsewhere
+		for _, e := range step {
+			s.emit(e)
+		}
+	}
+	s.now = s.now.Add(time.Minute)
+	require.Zero(t, s.step().Stats.Preemptions)
+	s.report(s.in(cluster.TaskPlaced)[0], cluster.TaskRunning)
+	require.Equal(t, 1, s.step().Stats.Preemptions)
+}
+
+// TestAClaimStopsWhoHasJustCome: work that starts in the same plan in which an urgent gang finds no room leaves for it, though nothing
+// else happens.
+func TestAClaimStopsWhoHasJustCome(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(2, 0))
+	low := s.job(cluster.RootPool, 3, 1)
+	s.settle()
+	s.report(s.in(cluster.TaskRunning)[0], cluster.TaskSucceeded)
+	s.job(cluster.RootPool, 2, 1, urgent(1), core(2))
+	out := s.step()
+	require.Len(t, out.Placements, 1)
+	require.Equal(t, 2, s.running(low))
+	require.Equal(t, s.now.Add(time.Second), out.WakeAt)
+	require.Equal(t, 2, s.step().Stats.Preemptions)
 }

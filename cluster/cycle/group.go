@@ -216,6 +216,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 			return
 		}
 		p.dropUnit(old)
+		p.dirty = p.dirty || old.group != u.group // others may have it leave now
 	}
 	switch {
 	case t.State == cluster.TaskPending:

@@ -291,6 +291,7 @@ func (p *Planner) arrive(u *unit, out *Output) {
 	p.planned.Tasks = append(p.planned.Tasks, u.task)
 	p.note(h, u.task, u.group)
 	p.use(u.group, 1)
+	p.noteStart(u.group)
 	p.hosts.set(h, u.spec.Bind(h.rec, devices))
 	p.labels.planned(u.set, h, comes)
 	p.release(u)

@@ -74,7 +74,26 @@ func (p *Planner) available(b bundle) bool {
 	for _, u := range b.units {
 		lost += one(u.ready)
 	}
-	return p.snap.Job(uid).Bears(lost)
+	job := p.snap.Job(uid)
+	if !job.Bears(lost) {
+		p.scarce[uid] = job.Spec.MaxAway() - job.Away()
+		return false
+	}
+	return true
+}
+
+// recovers reports whether one of the services that bore no more when somebody was to be asked to leave bears more now than it did since.
+func (p *Planner) recovers(snap *cluster.Snapshot) (some bool) {
+	for uid, least := range p.scarce { // in any order: each by itself
+		job := snap.Job(uid)
+		if job == nil {
+			delete(p.scarce, uid)
+			continue // its tasks have left
+		}
+		bears := job.Spec.MaxAway() - job.Away()
+		p.scarce[uid], some = min(least, bears), some || bears > least
+	}
+	return some
 }
 
 func one(b bool) int64 {

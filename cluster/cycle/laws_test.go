@@ -435,7 +435,7 @@ func (l *life) calm() {
 		}
 		l.now = l.now.Add(40 * time.Second)
 		out := l.cycle()
-		if moved = len(out.Placements) + out.Stats.Preemptions + out.Stats.Migrations; moved == 0 && len(l.in(cluster.TaskPreempting)) == 0 {
+		if moved = len(out.Placements) + len(out.Ended) + out.Stats.Preemptions + out.Stats.Migrations; moved == 0 && len(l.in(cluster.TaskPreempting)) == 0 {
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -16,11 +17,15 @@ const maxRounds = 5
 // maxPasses bounds how often claims that cannot be met are passed on to those next in their pools.
 const maxPasses = 6
 
+// secondLook is how long after a cycle that starts something those are looked at again who have a claim and found no room: who starts now
+// may be asked to leave for them then.
+const secondLook = time.Second
+
 // plan places what can be placed, and makes room for what its pool may claim room for. It reports whether others may start in the
 // next plan, since this one starts what lets them, or kept them from a host.
 func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	p.wakeAt, p.patient, p.made, p.cut, p.barred = 0, false, p.made[:0], false, false
-	p.moves, p.stuck = p.model.Moves() && !in.KeepAll, nil
+	p.moves, p.stuck, p.scarce = p.model.Moves() && !in.KeepAll, nil, map[cluster.JobUID]int64{}
 	p.rows.cycle++
 	p.price(in.Now)
 	lap.end(&out.Stats, Price)
@@ -42,7 +47,43 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 		}
 	}
 	clear(p.labels.lids)
+	if !in.KeepAll && slices.ContainsFunc(p.order, p.mayStop) {
+		p.alarm(in.Now.Add(secondLook))
+	}
 	return p.barred || len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
+}
+
+// noteStart notes that tasks of the group start in this cycle.
+func (p *Planner) noteStart(g *group) {
+	k := &g.key
+	if !k.preemptible && !k.revocable || k.jobType == cluster.Stateful || k.jobType == cluster.Daemon {
+		return
+	}
+	priority := k.priority
+	if k.revocable {
+		priority = math.MinInt32
+	}
+	if lowest, some := p.started[k.pool]; !some || priority < lowest {
+		p.started[k.pool] = priority
+	}
+}
+
+// mayStop reports whether units of the class with a claim, also one that went to those next in its pool, have no room and might have
+// somebody leave who starts in this cycle.
+func (p *Planner) mayStop(c *class) bool {
+	if !c.passed && c.claims() == 0 {
+		return false
+	}
+	k := &c.key.group
+	lowest, inside := p.started[k.pool]
+	switch {
+	case len(p.started) > int(one(inside)): // in another pool
+		return true
+	case p.snap.Pool(k.pool).Order == cluster.PriorityFIFO:
+		return inside && lowest < k.priority
+	default:
+		return inside && lowest <= k.priority
+	}
 }
 
 // fitsBeside reports whether a task of the class, which depends on where others are, has room now.
@@ -291,6 +332,7 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 		c.take(1)
 	}
 	c.group.placed += n
+	p.noteStart(c.group)
 	p.ledger.Add(c.group.unit(n))
 	p.use(c.group, n)
 	p.gain(c.group)

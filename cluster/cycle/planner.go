@@ -159,7 +159,10 @@ type Planner struct {
 	ripening ripening     // waiting tasks of which a preference gives way later
 	now      cluster.Time // of the cycle
 	snap     *cluster.Snapshot
-	lost     map[cluster.JobUID]int64 // ready instances that the plan stops or moves
+	lost     map[cluster.JobUID]int64   // ready instances that the plan stops or moves
+	scarce   map[cluster.JobUID]int64   // services that bore no more in the last plan: how many more they bear, at the least since
+	kept     bool                       // the last cycle was to ask nobody to leave
+	started  map[cluster.PoolPath]int32 // the lowest priority of those that start and may be asked to leave, by pool
 
 	admission *pool.Admission
 	status    []pool.Status // of the last admission
@@ -230,10 +233,13 @@ func (p *Planner) Run(in Input) Output {
 	p.ingest(in)
 	p.dropEmpty()
 	lap.end(&out.Stats, Ingest)
+	p.dirty = p.recovers(in.Snapshot) || p.kept && !in.KeepAll || p.dirty
+	p.kept = in.KeepAll
 	if p.wakeAt != 0 && in.Now >= p.wakeAt {
 		p.dirty, p.wakeAt = true, 0 // a plan may set it again
 	}
 	p.readLimits(in.Snapshot)
+	p.started = map[cluster.PoolPath]int32{}
 	p.settle(in.Now, &out)
 	p.revoke(in.KeepAll, &out)
 	p.dirty = p.labels.changes() || p.dirty // who has room held may start, and others beside him
