@@ -27,6 +27,10 @@ func TestDescribe(t *testing.T) {
 		require.NoError(t, err)
 		return s.Err()
 	}
+	noField, err := status.New(codes.FailedPrecondition, "no key").WithDetails(&errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Description: "no key"}},
+	})
+	require.NoError(t, err)
 	c := &client{server: "there:1"}
 	for name, test := range map[string]struct {
 		err  error
@@ -34,6 +38,7 @@ func TestDescribe(t *testing.T) {
 		text string
 	}{
 		"violations":    {violations(codes.InvalidArgument), exitRefused, "spec.name: is empty\nsluice: spec.task: is missing"},
+		"no field":      {noField.Err(), exitConflict, "no key"},
 		"not yet":       {violations(codes.Unimplemented), exitRefused, "spec.name: is empty\nsluice: spec.task: is missing"},
 		"unknown call":  {status.Error(codes.Unimplemented, "unknown method"), exitRefused, "this scheduler cannot do that yet: unknown method"},
 		"not found":     {status.Error(codes.NotFound, "no job x"), exitNotFound, "no job x"},

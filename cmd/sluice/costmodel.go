@@ -75,8 +75,10 @@ func newCostModelSetCommand(a *app) *cobra.Command {
 		Use:   "set [MODEL]",
 		Short: "Set the cost model of the cluster, a pool or a type of job",
 		Long:  costModelSetHelp,
-		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError(cmd, fmt.Errorf("unexpected argument %q", args[1]))
+			}
 			if (len(args) == 1) == configured {
 				return usageError(cmd, errors.New("name a model, or give --configured to take back what was set"))
 			}

@@ -57,7 +57,7 @@ func (c *client) describe(err error) error {
 			continue
 		}
 		for _, v := range bad.GetFieldViolations() {
-			lines = append(lines, v.GetField()+": "+v.GetDescription())
+			lines = append(lines, strings.TrimPrefix(v.GetField()+": "+v.GetDescription(), ": ")) // some are about no field
 		}
 	}
 	switch {

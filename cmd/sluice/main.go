@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
+	checkCompletion(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -116,6 +117,20 @@ func newRootCommand(a *app) *cobra.Command {
 		newSolveCommand(), newSimCommand(a), newBenchCommand(a), newCountFilesCommand(a), newConfigCommand(a), newVersionCommand(a),
 	)
 	return root
+}
+
+// checkCompletion holds the command that cobra adds to what others are held to. Where it prints is settled here.
+func checkCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Args, c.RunE = noSubcommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		for _, shell := range c.Commands() {
+			shell.Args = wants()
+		}
+	}
 }
 
 // flagError says in words what the value of a flag has to be, where its type is one of those that have no words of their own.
