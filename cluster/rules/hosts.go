@@ -111,7 +111,9 @@ func (d *Deadlines) lostContact(h *cluster.Host, now cluster.Time) bool {
 // time to end a run that is to end, and to say so; while nothing is killed it cannot.
 func (d *Deadlines) lostForGood(in records, h *cluster.Host, t *cluster.Task, now cluster.Time) bool {
 	since, away := d.Away(h.ID.Shard())
-	since = max(since, h.Since)
+	if h.Since <= now { // else the clock has been set back
+		since = max(since, h.Since)
+	}
 	at := since.Add(d.LostAfter)
 	switch {
 	case away:
@@ -120,7 +122,7 @@ func (d *Deadlines) lostForGood(in records, h *cluster.Host, t *cluster.Task, no
 	case t.State.Vacating():
 		spec := in.Job(t.Key.Job()).SpecFor(t)
 		grace, _ := Leave(t, spec)
-		at = max(at, max(since, LeavesAt(t, spec)).Add(grace+d.UnreachableAfter))
+		at = max(at, max(since, LeavesAt(t, spec, now)).Add(grace+d.UnreachableAfter))
 	}
 	return now >= at
 }

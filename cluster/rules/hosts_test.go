@@ -93,6 +93,21 @@ func TestWhenTasksAreGivenUp(t *testing.T) {
 	require.Equal(t, cluster.TaskPending, expire(at(70*time.Second)))
 }
 
+// A host that got out of reach at a time to come did so before the clock was set back: it is the shard's silence that counts.
+func TestTasksAreGivenUpAfterTheClockWasSetBack(t *testing.T) {
+	began := at(0)
+	d := rules.Deadlines{
+		UnreachableAfter: 10 * time.Second, LostAfter: time.Minute,
+		Away: func(cluster.ShardID) (cluster.Time, bool) { return began, true },
+	}
+	state := running(t)
+	require.NoError(t, d.Expire(rules.Begin(state, at(10*time.Second))))
+	require.True(t, state.Host(host).Unreachable)
+	began = at(-time.Hour)
+	require.False(t, d.Overdue(state, began.Add(59*time.Second)))
+	require.True(t, d.Overdue(state, began.Add(time.Minute)))
+}
+
 // Where the shard is connected and does not see the host, a run is told to end before another takes its place: the task waits
 // for the end, or for as long as the shard may say nothing of it, which begins anew when the shard connects.
 func TestARunEndsBeforeItsReplacementBegins(t *testing.T) {

@@ -135,8 +135,13 @@ func bears(tx *Tx, p *cluster.TaskPreempted) error {
 }
 
 // LeavesAt returns when a task that has been chosen to leave is to be asked: those who found it by discovery get time to
-// turn away.
-func LeavesAt(t *cluster.Task, spec *cluster.JobSpec) cluster.Time { return t.Since.Add(spec.Quiet()) }
+// turn away. One that was chosen at a time to come is asked now: the clock has been set back.
+func LeavesAt(t *cluster.Task, spec *cluster.JobSpec, now cluster.Time) cluster.Time {
+	if t.Since > now {
+		return now
+	}
+	return t.Since.Add(spec.Quiet())
+}
 
 // StaleGrace is how long a run has to end by itself that nobody waits for, or whose host is lost.
 const StaleGrace = 5 * time.Second

@@ -37,8 +37,8 @@ func (c *control) dispatch(ctx context.Context) error {
 		case <-c.spared:
 			c.spares = true
 		}
-		now := cluster.Time(time.Now().UnixNano())
 		snapshot, changes, all := w.Take()
+		now := cluster.Time(time.Now().UnixNano()) // not before anything in the snapshot, unless the clock has been set back
 		stopped := snapshot.Mode().KillingStopped
 		select {
 		case <-c.spared: // whatever woke it
@@ -64,7 +64,7 @@ func (c *control) dispatch(ctx context.Context) error {
 		for _, k := range changes.Tasks {
 			delete(quiet, k)
 			if t := snapshot.Task(k); t != nil && t.State.Vacating() {
-				if at := rules.LeavesAt(t, snapshot.Job(k.Job()).SpecFor(t)); at > now {
+				if at := rules.LeavesAt(t, snapshot.Job(k.Job()).SpecFor(t), now); at > now {
 					quiet[k] = at
 					continue
 				}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,10 @@ type rig struct {
 }
 
 // newRig starts a scheduler over the journal; it stops with the test.
-func newRig(t *testing.T, j journal.Journal) *rig {
+func newRig(t *testing.T, j journal.Journal) *rig { return newRigAt(t, j, time.Now) }
+
+// newRigAt is newRig with a clock of its own for what is written.
+func newRigAt(t *testing.T, j journal.Journal, now func() time.Time) *rig {
 	state, err := journal.Load(j)
 	require.NoError(t, err)
 	s, err := New(Config{
@@ -42,6 +46,7 @@ func newRig(t *testing.T, j journal.Journal) *rig {
 		Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() }),
 	})
 	require.NoError(t, err)
+	s.now = now
 	server := NewServer(s, About{})
 	listener := bufconn.Listen(1 << 20)
 	conn, err := grpc.NewClient("passthrough:///rig", grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -176,6 +181,43 @@ func TestLaunchStatusAcknowledgement(t *testing.T) {
 	sh.status(runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_SUCCEEDED))
 	require.Equal(t, cluster.JobSucceeded, r.s.Snapshot().Job(uid).State())
 	sh.status(runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_SUCCEEDED))
+}
+
+// A clock that is set back holds nothing up until it has caught up: neither what is written after that, nor what was before.
+func TestTheClockIsSetBack(t *testing.T) {
+	var ahead atomic.Int64
+	ahead.Store(int64(time.Hour))
+	r := newRigAt(t, journal.NewMemory(), func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+	sh := r.connect("s", 1)
+	down := make(chan *sluicev1.ShardDown)
+	go func() {
+		defer close(down)
+		for {
+			m, err := sh.stream.Recv()
+			if err != nil {
+				return
+			}
+			down <- m
+		}
+	}()
+	next := func() *sluicev1.ShardDown {
+		select {
+		case m := <-down:
+			return m
+		case <-time.After(time.Minute):
+			require.FailNow(t, "it waits for the time that the clock had come to")
+			return nil
+		}
+	}
+	for _, stopped := range []time.Duration{time.Hour, 0} {
+		ahead.Store(int64(time.Hour))
+		uid := r.submit(fmt.Sprint("job", stopped), 1, 0)
+		launch := next().GetLaunch()
+		require.NotNil(t, launch)
+		ahead.Store(int64(stopped))
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobStopping{Job: uid}) }))
+		require.Equal(t, runFrom(launch.GetRun()), runFrom(next().GetKill().GetRun()))
+	}
 }
 
 func TestFailuresAreRetriedAndRefusalsAreNotFailures(t *testing.T) {

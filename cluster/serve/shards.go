@@ -79,12 +79,13 @@ func (t *shardTable) disconnect(c *control, now time.Time) {
 	}
 }
 
-// away reports since when the shard is cut off, or connected, and whether it is cut off.
+// away reports since when the shard is cut off, or connected, and whether it is cut off. The time is one of the clock as it is
+// now, however it was set since: it tells how long that has been.
 func (t *shardTable) away(name cluster.ShardID) (cluster.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sh := t.get(name)
-	return cluster.Time(sh.since.UnixNano()), sh.control == nil
+	return cluster.Time(time.Now().Add(-time.Since(sh.since)).UnixNano()), sh.control == nil
 }
 
 // Shards lists the shards that have ever connected to this process or own a known host, by name.

@@ -71,7 +71,6 @@ func newWriter(state *cluster.State, log Log, now func() time.Time) *writer {
 // run executes commands until ctx ends or the journal fails; the error is the journal's.
 func (w *writer) run(ctx context.Context) error {
 	defer close(w.stopped)
-	var last cluster.Time
 	for {
 		var batch []command
 		select {
@@ -80,8 +79,8 @@ func (w *writer) run(ctx context.Context) error {
 		case c := <-w.queue:
 			batch = w.drain(c)
 		}
-		last = max(last, cluster.Time(w.now().UnixNano()))
-		if err := w.commit(batch, last); err != nil {
+		// A clock that is set back is followed: what is stamped with a time to come waits for it.
+		if err := w.commit(batch, cluster.Time(w.now().UnixNano())); err != nil {
 			return err
 		}
 	}
