@@ -58,7 +58,7 @@ func jobsOf(first cluster.JobUID, sizes ...int) *cluster.JobsSubmitted {
 	for i, n := range sizes {
 		uid := first + cluster.JobUID(i)
 		e.Jobs = append(e.Jobs, cluster.NewJob{UID: uid, Spec: &cluster.JobSpec{
-			Name: cluster.JobID(strings.Repeat("j", int(uid))), Pool: cluster.RootPool, Instances: 1,
+			Name: cluster.JobID("j" + uid.String()), Pool: cluster.RootPool, Instances: 1,
 			Labels: []cluster.KeyValue{{Key: "text", Value: strings.Repeat("x", n)}},
 		}})
 	}
@@ -117,7 +117,7 @@ func TestWatchGoesOnAfterARestore(t *testing.T) {
 		return restored
 	}
 	const day = cluster.Time(24 * time.Hour)
-	for _, changes := range [][]cluster.Event{nil, {jobsOf(3, 1, 1, 1, 1)}} {
+	for _, changes := range [][]cluster.Event{nil, {jobsOf(restore(day).NextJob(), 1, 1, 1, 1)}} {
 		restored := restore(day)
 		applyTo(t, restored, changes...)
 		m := newStateWatch(restored, known).next(t)[0]
