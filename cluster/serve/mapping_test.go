@@ -61,7 +61,7 @@ func TestQueueMapping(t *testing.T) {
 		{"a pool that is named is not mapped", "eve", nil, nil, "root/ml", "root/ml", ""},
 		{"refused", "eve", []string{"people"}, nil, "", "", "rule 0 of the queue mapping refuses the job"},
 		{"no rule", "ann", nil, nil, "", "", "no rule of the queue mapping matches the job"},
-		{"no such pool", "bob", []string{"people"}, nil, "", "", `is "root/users/bob": there is no such pool`},
+		{"no such pool", "bob", []string{"people"}, nil, "", "", `is "root/users/bob" by the queue mapping: there is no such pool`},
 		{"an inner pool", "root", nil, nil, "", "", `it has pools below it`},
 		{"nobody", "", []string{"people"}, nil, "", "", `leads to "root/users/{user}", and the job has no such name`},
 	}

@@ -23,13 +23,17 @@ func resolvePool(in poolTable, spec *cluster.JobSpec, path string, v *violations
 			return ""
 		}
 	}
+	is := quote(string(named))
+	if m := in.Mapping(); spec.Pool == "" && m != nil && len(m.Rules) > 0 {
+		is += " by the queue mapping"
+	}
 	switch {
 	case in.Pool(named) == nil:
-		v.Invalid(path, "is %s: there is no such pool", quote(string(named)))
+		v.Invalid(path, "is %s: there is no such pool", is)
 	case !in.IsLeaf(named):
-		v.Invalid(path, "is %s: it has pools below it, and jobs go to the lowest ones only", quote(string(named)))
+		v.Invalid(path, "is %s: it has pools below it, and jobs go to the lowest ones only", is)
 	case draining(in, named) != nil:
-		v.Invalid(path, "is %s: %s is draining and takes no new jobs", quote(string(named)), quote(string(draining(in, named).Path)))
+		v.Invalid(path, "is %s: %s is draining and takes no new jobs", is, quote(string(draining(in, named).Path)))
 	}
 	return named
 }
