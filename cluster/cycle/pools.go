@@ -138,6 +138,9 @@ func (p *Planner) passOn() bool {
 				c.passed, back = false, true
 				continue
 			}
+			if c.row.anyOpen() { // since starts were made anew, and it rather waits
+				p.wake(c)
+			}
 		}
 		if (c.claims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable) || c.slackless()) && p.homeless(c) {
 			c.passed, passed = true, true
