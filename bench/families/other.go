@@ -233,7 +233,7 @@ func (d *drawer) projectCrashing(n int) {
 			after := min(n-1, v+1+int(d.ExpFloat64()*float64(n)/40))
 			usual := d.between(10, 100)
 			d.arc(v, after, d.between(1, 50), -usual)
-			d.arc(v, after, flowgraph.Infinite, -usual/3)
+			d.arc(v, after, 1<<30, -usual/3)
 		}
 	}
 	d.ship(0, n-1, 5000)
