@@ -6,19 +6,23 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// crash chooses the first basis where all flow ends at one node: a tree of short
-// paths to it, found by breadth, each node leaving by the cheapest arc to a
-// node passed before. Elsewhere, and for nodes without a path, artificial arcs
-// do: pivots between trees that are deep from the beginning cost what they spare. It
-// tells whether there is such a node.
+// crash chooses the first basis where all flow ends at one node: a tree of paths to
+// it. Elsewhere, and for nodes without a path, artificial arcs do: pivots between trees
+// that are deep from the beginning cost what they spare. It tells whether there is such a node.
 func (s *simplex[C]) crash() bool {
 	end := s.onlyEnd()
 	if end == none {
 		return false
 	}
-	if s.pays() && s.byOrder(end) {
-		return true
+	if !s.pays() || !s.byOrder(end) {
+		s.byBreadth(end)
 	}
+	return true
+}
+
+// byBreadth chooses a tree of paths of few arcs to end, each node leaving by the cheapest arc to a node
+// passed before.
+func (s *simplex[C]) byBreadth(end int32) {
 	const unseen, queued, passed = 0, 1, 2
 	stage, price, queue := s.child, s.need, append(s.sibling[:0], end)
 	clear(stage)
@@ -45,7 +49,6 @@ func (s *simplex[C]) crash() bool {
 			price[u], t.parent, t.pred, s.state[slot] = through, v, slot, inTree
 		}
 	}
-	return true
 }
 
 // byOrder chooses a tree of shortest paths to end over arcs that have room for all that flows there, if
