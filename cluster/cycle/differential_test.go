@@ -41,8 +41,12 @@ func TestAPlannerThatLivesKnowsWhatAFreshOneKnows(t *testing.T) {
 // VerifyPlan is verify.Plan, which imports this package.
 var VerifyPlan func(*cluster.Snapshot, *Output, cluster.Time, time.Duration) []string
 
-// Checks has rapid make at least so many checks in the test.
+// Checks has rapid make at least so many checks in the test, or a tenth of it in short: with the race detector, which has
+// little to find where there is one goroutine, they take minutes.
 func Checks(t *testing.T, n int) {
+	if testing.Short() {
+		n /= 10
+	}
 	f := flag.Lookup("rapid.checks")
 	before := f.Value.String()
 	if set, err := strconv.Atoi(before); err == nil && set < n {

@@ -25,8 +25,11 @@ import (
 // services, revocable tasks and preemption, while machines come back with other devices.
 func TestMixedClustersBreakNoRule(t *testing.T) {
 	first, last := uint64(1), uint64(200)
-	if os.Getenv("SLUICE_LONG") != "" {
+	switch {
+	case os.Getenv("SLUICE_LONG") != "":
 		last = 20_000
+	case testing.Short():
+		last = 40
 	}
 	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
 		first, last = seed, seed
@@ -47,8 +50,11 @@ func TestMixedClustersBreakNoRule(t *testing.T) {
 // enough cycles that stop somebody, and enough of those with gangs; SLUICE_SEED replays one cluster.
 func TestLawsOfPreemption(t *testing.T) {
 	preempting, gangs := 400, 40
-	if os.Getenv("SLUICE_LONG") != "" {
+	switch {
+	case os.Getenv("SLUICE_LONG") != "":
 		preempting, gangs = 20_000, 2_000
+	case testing.Short():
+		preempting, gangs = 100, 10
 	}
 	first, last := uint64(1), uint64(1<<40)
 	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {

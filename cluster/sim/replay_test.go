@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -82,11 +83,14 @@ func openb(dir, list string, mode trace.Mode) trace.Options {
 func TestOpenbAtHighLoad(t *testing.T) {
 	dir := traces(t)
 	for load, waiting := range map[float64]int64{0.9: 1, 1.1: 20} {
-		r := replay(t, openb(dir, "default", trace.Mode{OfferedLoad: load}), models.Default, nil)
-		require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished)
-		require.Greater(t, r.Utilisation["gpu_milli"].Peak, 0.8, "at %v", load)
-		require.GreaterOrEqual(t, r.Stress.PeakWaiting, waiting, "at %v nothing waited", load)
-		require.Greater(t, r.Stress.PeakFullHosts, 20, "at %v", load)
+		t.Run(fmt.Sprint(load), func(t *testing.T) {
+			t.Parallel()
+			r := replay(t, openb(dir, "default", trace.Mode{OfferedLoad: load}), models.Default, nil)
+			require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished)
+			require.Greater(t, r.Utilisation["gpu_milli"].Peak, 0.8)
+			require.GreaterOrEqual(t, r.Stress.PeakWaiting, waiting, "nothing waited")
+			require.Greater(t, r.Stress.PeakFullHosts, 20)
+		})
 	}
 }
 
