@@ -829,7 +829,10 @@ func (e *endless) Next() (*trace.Job, error) {
 func TestNothingMovesWithoutAReason(t *testing.T) {
 	recorded := func(t *testing.T) *trace.Workload {
 		data := os.Getenv("SLUICE_DATA")
-		if data == "" {
+		switch {
+		case testing.Short():
+			t.Skip("takes minutes with the race detector, and there is one goroutine")
+		case data == "":
 			t.Skip("set SLUICE_DATA to the folder with the recorded traces")
 		}
 		w, err := trace.Open(trace.Options{

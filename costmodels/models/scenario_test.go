@@ -45,6 +45,9 @@ func TestEveryModelIsBetterAtWhatItIsFor(t *testing.T) {
 	for _, name := range models.Names() {
 		require.True(t, shown[name], "%s has no scenario", name)
 	}
+	if testing.Short() {
+		t.Skip("a simulation has one goroutine, and these take a minute with the race detector")
+	}
 	const seeds = 10
 	for _, c := range scenarios {
 		t.Run(c.policy+": "+c.about, func(t *testing.T) {
