@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -94,9 +95,8 @@ func (c *client) ready(ctx context.Context) error {
 			switch why := status.Convert(err).Message(); {
 			case strings.Contains(why, "tls: "):
 				return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s and this command do not trust each other: %s", c.server, why)}
-			case strings.Contains(why, "server preface"): // somebody took the connection
-				return exitError{exitUnavailable, fmt.Errorf(
-					"what answers at %s does not speak as a scheduler without TLS does: where it has TLS, name its authority with --ca", c.server)}
+			case strings.Contains(why, "server preface") && c.withTLS(ctx):
+				return exitError{exitUnavailable, fmt.Errorf("what answers at %s has TLS: name its authority with --ca", c.server)}
 			}
 			return c.unreachable()
 		}
@@ -104,6 +104,18 @@ func (c *client) ready(ctx context.Context) error {
 			return c.unreachable()
 		}
 	}
+}
+
+// withTLS reports whether what is at the address begins a conversation with TLS, whomever it trusts. Who has taken the connection
+// and said nothing may as well have been a scheduler that ended.
+func (c *client) withTLS(ctx context.Context) bool {
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // nothing is said to it
+	conn, err := dialer.DialContext(ctx, "tcp", c.server)
+	if err != nil {
+		return errors.As(err, new(tls.AlertError))
+	}
+	_ = conn.Close()
+	return true
 }
 
 func (c *client) unreachable() error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -130,6 +131,26 @@ func TestNobodyListens(t *testing.T) {
 	a := try(t, "", "job", "list", "--server", "127.0.0.1:1")
 	require.Equal(t, exitUnavailable, a.code)
 	require.Equal(t, "sluice: no scheduler answers at 127.0.0.1:1: start one with `sluice dev`, or name its address with --server or SLUICE_SERVER\n", a.err)
+}
+
+// TestASchedulerThatEnds: one that took the connection and was killed before it spoke is one that is not there.
+func TestASchedulerThatEnds(t *testing.T) {
+	noSettings(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	a := try(t, "", "--server", listener.Addr().String(), "whoami")
+	require.Equal(t, exitUnavailable, a.code)
+	require.Contains(t, a.err, "no scheduler answers at")
 }
 
 func TestConfigPrint(t *testing.T) {

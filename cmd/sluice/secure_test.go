@@ -46,7 +46,7 @@ func TestClusterWithIdentity(t *testing.T) {
 	local := start(t, "--config", in("local.yaml"), "hostmgr", "local", "--hosts", "2", "--state-dir", t.TempDir(), "--server", server)
 	plain := try(t, "", "--server", server, "whoami")
 	require.Equal(t, exitUnavailable, plain.code)
-	require.Contains(t, plain.err, "where it has TLS, name its authority with --ca")
+	require.Contains(t, plain.err, "has TLS: name its authority with --ca")
 	as := func(user string, args ...string) answer {
 		return try(t, "", append([]string{"--config", in(user + ".yaml"), "--server", server}, args...)...)
 	}
