@@ -114,7 +114,7 @@ step() {
 	shapes)
 		mkdir -p "$drawn/shapes"
 		go test ./solver/solvertest/difftest -run TestLarge -count 1 -args -export "$drawn/shapes"
-		run shapes instances "$drawn/shapes" --repeats 5 $(peers)
+		run shapes instances "$drawn/shapes" --repeats 15 $(peers)
 		;;
 	esac
 	place "$1"
