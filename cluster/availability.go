@@ -19,9 +19,13 @@ func (j *Job) Away() int64 {
 	return wanted - int64(j.Ready)
 }
 
+// Spare returns how many more ready instances of a service may become unavailable for something voluntary. It is negative where
+// more are unavailable already.
+func (j *Job) Spare() int64 { return j.Spec.MaxAway() - j.Away() }
+
 // Bears reports whether the job bears that n more of its ready instances become unavailable for something voluntary. A
 // batch job bears everything.
-func (j *Job) Bears(n int64) bool { return !j.Spec.Type.Service() || j.Away()+n <= j.Spec.MaxAway() }
+func (j *Job) Bears(n int64) bool { return !j.Spec.Type.Service() || n <= j.Spare() }
 
 // BearsLoss is Bears for one of the job's tasks, which counts if it is ready.
 func (j *Job) BearsLoss(t *Task) bool {

@@ -76,7 +76,7 @@ func (p *Planner) available(b bundle) bool {
 	}
 	job := p.snap.Job(uid)
 	if !job.Bears(lost) {
-		p.scarce[uid] = job.Spec.MaxAway() - job.Away()
+		p.scarce[uid] = job.Spare()
 		return false
 	}
 	return true
@@ -90,7 +90,7 @@ func (p *Planner) recovers(snap *cluster.Snapshot) (some bool) {
 			delete(p.scarce, uid)
 			continue // its tasks have left
 		}
-		bears := job.Spec.MaxAway() - job.Away()
+		bears := job.Spare()
 		p.scarce[uid], some = min(least, bears), some || bears > least
 	}
 	return some

@@ -96,33 +96,33 @@ func (a *Admission) inVain(q *queue, g *Group) bool {
 // boundJobs applies the jobs' own limits on running tasks, of what would be let in in vain last.
 func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 	var left map[cluster.JobUID]int64
+	var order, vain []int
 	for i := range q.groups {
-		if g := &q.groups[i]; g.MaxRunning > 0 {
-			if left == nil {
-				left = map[cluster.JobUID]int64{}
-			}
-			if _, seen := left[g.Job]; !seen {
-				left[g.Job] = g.MaxRunning
-			}
-			left[g.Job] -= g.Running
+		g := &q.groups[i]
+		if g.MaxRunning == 0 {
+			continue
+		}
+		if left == nil {
+			left = map[cluster.JobUID]int64{}
+		}
+		if _, seen := left[g.Job]; !seen {
+			left[g.Job] = g.MaxRunning
+		}
+		left[g.Job] -= g.Running
+		if a.inVain(q, g) {
+			vain = append(vain, i)
+		} else {
+			order = append(order, i)
 		}
 	}
-	if left == nil {
-		return
-	}
-	for _, vain := range []bool{false, true} {
-		for i := range q.groups {
-			g := &q.groups[i]
-			if g.MaxRunning == 0 || a.inVain(q, g) != vain {
-				continue
-			}
-			n := min(open[i], max(0, left[g.Job]))
-			if n < open[i] {
-				shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
-			}
-			open[i] = n
-			left[g.Job] -= n
+	for _, i := range append(order, vain...) {
+		g := &q.groups[i]
+		n := min(open[i], max(0, left[g.Job]))
+		if n < open[i] {
+			shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
 		}
+		open[i] = n
+		left[g.Job] -= n
 	}
 }
 

@@ -35,13 +35,19 @@ func TestSimulate(t *testing.T) {
 	require.Equal(t, int(r.Placements)+1, strings.Count(string(runs), "\n"))
 }
 
-func TestCompareModels(t *testing.T) {
+// compared returns the results of simLine with a flag that has several runs.
+func compared(t *testing.T, flag, value string) (results []sim.Result) {
+	t.Helper()
 	noSettings(t)
-	got := try(t, "", append(strings.Fields(simLine), "--compare", "loadspread,quincy", "-o", "json")...)
+	got := try(t, "", append(strings.Fields(simLine), flag, value, "-o", "json")...)
 	require.Zero(t, got.code, got.err)
-	var results []sim.Result
 	require.NoError(t, json.Unmarshal([]byte(got.out), &results))
 	require.Len(t, results, 2)
+	return results
+}
+
+func TestCompareModels(t *testing.T) {
+	results := compared(t, "--compare", "loadspread,quincy")
 	require.Equal(t, "quincy", results[1].Model)
 	require.Equal(t, results[0].Tasks.Submitted, results[1].Tasks.Submitted)
 	require.NotEqual(t, results[0].Hash, results[1].Hash)
@@ -49,21 +55,12 @@ func TestCompareModels(t *testing.T) {
 
 // TestCompareSettings: models that differ in their settings are told apart.
 func TestCompareSettings(t *testing.T) {
-	noSettings(t)
-	got := try(t, "", append(strings.Fields(simLine), "--compare", "quincy(theta=20),quincy", "-o", "json")...)
-	require.Zero(t, got.code, got.err)
-	var results []sim.Result
-	require.NoError(t, json.Unmarshal([]byte(got.out), &results))
+	results := compared(t, "--compare", "quincy(theta=20),quincy")
 	require.Equal(t, []string{"quincy(theta=20)", "quincy"}, []string{results[0].Model, results[1].Model})
 }
 
 func TestComparePlanners(t *testing.T) {
-	noSettings(t)
-	got := try(t, "", append(strings.Fields(simLine), "--planner", "flow,greedy", "-o", "json")...)
-	require.Zero(t, got.code, got.err)
-	var results []sim.Result
-	require.NoError(t, json.Unmarshal([]byte(got.out), &results))
-	require.Len(t, results, 2)
+	results := compared(t, "--planner", "flow,greedy")
 	require.Equal(t, []string{sim.Flow, sim.Greedy}, []string{results[0].Planner, results[1].Planner})
 	require.Positive(t, results[0].Cycles.Solves)
 	require.Zero(t, results[1].Cycles.Solves)

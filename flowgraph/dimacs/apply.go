@@ -151,12 +151,7 @@ func (s *Stream) changeArc(c *change, tail, head flowgraph.NodeID) error {
 	all := s.between(tail, head)
 	found := all
 	if c.hasOld {
-		found = nil
-		for _, a := range all {
-			if n.Cost(a) == flowgraph.Cost(c.old) {
-				found = append(found, a)
-			}
-		}
+		found = slices.DeleteFunc(slices.Clone(all), func(a flowgraph.ArcID) bool { return n.Cost(a) != flowgraph.Cost(c.old) })
 	}
 	remove := c.lower == 0 && c.upper == 0
 	switch {

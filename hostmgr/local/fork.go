@@ -78,8 +78,10 @@ func (s *supervisor) start(rec *processRecord, output []uintptr) (c *child, err 
 	pid, err := syscall.ForkExec(program, rec.Argv, &syscall.ProcAttr{
 		Dir: rec.Dir, Env: rec.Env, Files: append([]uintptr{null.Fd()}, output...), Sys: attr,
 	})
-	if closed := keepsOut(rec); errors.Is(err, unix.EACCES) && closed != "" {
-		err = fmt.Errorf("%w: its user may not pass through the folder %s", err, closed)
+	if errors.Is(err, unix.EACCES) {
+		if closed := keepsOut(rec); closed != "" {
+			err = fmt.Errorf("%w: its user may not pass through the folder %s", err, closed)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("local: start %s: %w", program, err)
