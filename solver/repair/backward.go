@@ -3,6 +3,7 @@ package repair
 import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
+	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
 // backward fetches what v lacks along a cheapest path; false if none exists.
@@ -16,34 +17,34 @@ func (s *Solver) backward(v int32) bool {
 	s.courts.trim(len(s.arcs))
 	s.reachBack(&t, v, none, 0, none, none)
 	from := -s.price[v]
-	for s.queue.size > 0 {
-		top := s.queue.pop()
-		if top.key >= t.cost {
+	for s.queue.Len() > 0 {
+		top := s.queue.Pop()
+		if top.Key >= t.cost {
 			break
 		}
-		if s.queue.fell {
+		if s.queue.Fell {
 			s.broken = true
 			return false
 		}
-		if top.node < 0 {
-			s.expandRest(&t, ^top.node, top.key)
+		if top.Node < 0 {
+			s.expandRest(&t, ^top.Node, top.Key)
 			continue
 		}
-		if int(top.node) >= len(s.kinds) {
-			s.openBlock(&t, int(top.node)-len(s.kinds))
+		if int(top.Node) >= len(s.kinds) {
+			s.openBlock(&t, int(top.Node)-len(s.kinds))
 			continue
 		}
-		if s.kinds[top.node] == isSource {
-			s.openBack(&t, top.node)
+		if s.kinds[top.Node] == isSource {
+			s.openBack(&t, top.Node)
 			continue
 		}
-		x := &s.nodes[top.node]
-		if top.key != x.label-s.price[top.node] {
+		x := &s.nodes[top.Node]
+		if top.Key != x.label-s.price[top.Node] {
 			continue
 		}
-		s.settled = append(s.settled, top.node)
+		s.settled = append(s.settled, top.Node)
 		s.work.Steps++
-		s.expandBack(&t, top.node, top.key)
+		s.expandBack(&t, top.Node, top.Key)
 		if s.tires() {
 			t = s.collect(-1)
 			break
@@ -92,7 +93,7 @@ func (s *Solver) reachBack(t *target, w, next int32, label int64, over, through 
 			return
 		}
 	}
-	s.queue.push(item{key: key, node: w})
+	s.queue.Push(radixheap.Item{Key: key, Node: w})
 }
 
 // expandBack steps from v, which is settled at the given key, to all its residual
@@ -162,7 +163,7 @@ func (s *Solver) expandHub(t *target, v int32, key int64) {
 		s.work.Units += int64(len(b.blocks))
 		for k, least := range b.blocks {
 			if bound := label + least; bound < t.cost {
-				s.queue.push(item{key: max(bound, key), node: int32(len(s.kinds) + k*maxHubs + i)})
+				s.queue.Push(radixheap.Item{Key: max(bound, key), Node: int32(len(s.kinds) + k*maxHubs + i)})
 			}
 		}
 	}

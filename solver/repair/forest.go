@@ -3,6 +3,7 @@ package repair
 import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
 // place is where a node stands in the forest.
@@ -34,12 +35,12 @@ type forest struct {
 	turn    uint32
 	units   int64 // still to send
 	stems   []stem
-	members []int32 // that are inside, or were
-	young   []int32 // to be expanded
-	next    int     // of them
-	ready   []item  // ways out that cost nothing more
+	members []int32          // that are inside, or were
+	young   []int32          // to be expanded
+	next    int              // of them
+	ready   []radixheap.Item // ways out that cost nothing more
 	orphans []int32
-	events  radix // arcs that will join a node, or reach the ground: at that level or later
+	events  radixheap.Heap // arcs that will join a node, or reach the ground: at that level or later
 }
 
 // at is the present price of v, which is inside or no source.
@@ -61,7 +62,7 @@ func (s *Solver) plantForest(dir int64) {
 	f := &s.forest
 	f.growing, f.dir, f.level, f.units = true, dir, 0, 0
 	f.young, f.next, f.members, f.ready, f.orphans = f.young[:0], 0, f.members[:0], f.ready[:0], f.orphans[:0]
-	f.events.reset()
+	f.events.Reset()
 	s.courts.forget()
 	for _, v := range s.pending.list {
 		if x := s.excess[v] * dir; x > 0 && v != s.ground {
@@ -106,12 +107,12 @@ func (s *Solver) growStep() bool {
 		return true
 	}
 	f.young, f.next = f.young[:0], 0
-	if f.events.size == 0 {
+	if f.events.Len() == 0 {
 		return false
 	}
-	e := f.events.pop()
+	e := f.events.Pop()
 	s.work.Units++
-	f.level = max(f.level, e.key)
+	f.level = max(f.level, e.Key)
 	s.due(e)
 	return true
 }
@@ -157,7 +158,7 @@ func (s *Solver) join(v, arc, from int32) {
 	f.members = append(f.members, v)
 	f.young = append(f.young, v)
 	if s.excess[v]*f.dir < 0 {
-		f.ready = append(f.ready, item{f.level, v, none})
+		f.ready = append(f.ready, radixheap.Item{Key: f.level, Node: v, Arc: none})
 	}
 	if s.kinds[v] != isSource {
 		s.offerExit(v)
@@ -208,12 +209,12 @@ func (s *Solver) offerExit(v int32) {
 func (s *Solver) plan(slack int64, arc, to int32) {
 	f := &s.forest
 	s.broken = s.broken || slack < 0
-	e := item{f.level + slack, to, arc}
+	e := radixheap.Item{Key: f.level + slack, Node: to, Arc: arc}
 	if slack <= 0 && to == s.ground {
 		f.ready = append(f.ready, e)
 		return
 	}
-	f.events.push(e)
+	f.events.Push(e)
 }
 
 // meet takes in w over arc from v, now or when it is due.
@@ -291,28 +292,28 @@ func (s *Solver) spreadIn(v int32) {
 }
 
 // due deals with an event whose level has come.
-func (s *Solver) due(e item) {
+func (s *Solver) due(e radixheap.Item) {
 	f := &s.forest
-	if e.node == s.ground {
+	if e.Node == s.ground {
 		s.leaveBy(e)
 		return
 	}
-	r := s.arc(e.arc)
-	u := r.tail + r.head - e.node
-	if f.stems[e.node].place != outside || f.stems[u].place == outside || s.bears(e.arc, e.node) == 0 {
+	r := s.arc(e.Arc)
+	u := r.tail + r.head - e.Node
+	if f.stems[e.Node].place != outside || f.stems[u].place == outside || s.bears(e.Arc, e.Node) == 0 {
 		return
 	}
-	p := s.price[e.node]
-	source := s.kinds[e.node] == isSource
+	p := s.price[e.Node]
+	source := s.kinds[e.Node] == isSource
 	if source {
-		p = s.worth(e.node)
+		p = s.worth(e.Node)
 	}
 	slack := s.slack(r, u, p)
 	s.broken = s.broken || slack < 0
 	if slack <= 0 {
-		s.join(e.node, e.arc, u)
+		s.join(e.Node, e.Arc, u)
 	} else if source && slack < far/2 {
-		s.plan(slack, e.arc, e.node)
+		s.plan(slack, e.Arc, e.Node)
 	}
 }
 
@@ -335,19 +336,19 @@ func (s *Solver) bears(a, v int32) int64 {
 }
 
 // leaveBy sends what it can out of the forest.
-func (s *Solver) leaveBy(e item) {
+func (s *Solver) leaveBy(e radixheap.Item) {
 	f := &s.forest
-	if e.node != s.ground {
-		for f.units > 0 && f.stems[e.node].place != outside && s.excess[e.node]*f.dir < 0 {
-			s.augment(e.node, none)
+	if e.Node != s.ground {
+		for f.units > 0 && f.stems[e.Node].place != outside && s.excess[e.Node]*f.dir < 0 {
+			s.augment(e.Node, none)
 		}
 		return
 	}
-	r := s.arc(e.arc)
+	r := s.arc(e.Arc)
 	v := r.tail + r.head - s.ground
 	sent := false
-	for f.units > 0 && f.stems[v].place != outside && s.bears(e.arc, s.ground) > 0 && s.slack(r, v, 0) <= 0 {
-		s.augment(v, e.arc)
+	for f.units > 0 && f.stems[v].place != outside && s.bears(e.Arc, s.ground) > 0 && s.slack(r, v, 0) <= 0 {
+		s.augment(v, e.Arc)
 		sent = true
 	}
 	if sent && f.stems[v].place != outside && s.kinds[v] != isSource {

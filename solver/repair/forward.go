@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
+	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
 const (
@@ -48,7 +49,7 @@ func (s *Solver) begin() {
 		}
 		s.search = 1
 	}
-	s.queue.reset()
+	s.queue.Reset()
 	s.settled = s.settled[:0]
 }
 
@@ -176,7 +177,7 @@ func (s *Solver) place(v int32, best flowgraph.Ref) {
 	for s.excess[v] > 0 {
 		s.begin()
 		t, own := s.leave(v, 0)
-		if !t.found && !own.found || s.queue.size > 0 && s.queue.least() < t.cost {
+		if !t.found && !own.found || s.queue.Len() > 0 && s.queue.Least() < t.cost {
 			return
 		}
 		s.end(v, t, own)
@@ -190,13 +191,13 @@ func (s *Solver) order(list []int32) {
 		if s.kinds[v] == isSource {
 			key = s.regret(v)
 		}
-		s.ranks = append(s.ranks, item{key: key, node: v})
+		s.ranks = append(s.ranks, radixheap.Item{Key: key, Node: v})
 	}
-	slices.SortFunc(s.ranks, func(a, b item) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.node, b.node))
+	slices.SortFunc(s.ranks, func(a, b radixheap.Item) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Node, b.Node))
 	})
 	for i, x := range s.ranks {
-		list[i] = x.node
+		list[i] = x.Node
 	}
 }
 
@@ -224,29 +225,29 @@ func (s *Solver) forward(v int32) bool {
 		s.reach(&t, v, none, 0, none, none)
 	}
 	ahead := 0
-	for s.queue.size > 0 {
-		top := s.queue.pop()
-		if top.key >= t.cost {
+	for s.queue.Len() > 0 {
+		top := s.queue.Pop()
+		if top.Key >= t.cost {
 			break
 		}
-		if s.queue.fell {
+		if s.queue.Fell {
 			s.broken = true
 			return false
 		}
-		if s.kinds[top.node] == isSource {
-			s.open(&t, top.node)
+		if s.kinds[top.Node] == isSource {
+			s.open(&t, top.Node)
 			continue
 		}
-		x := &s.nodes[top.node]
-		if top.key != x.label+s.price[top.node] {
+		x := &s.nodes[top.Node]
+		if top.Key != x.label+s.price[top.Node] {
 			continue
 		}
-		s.settled = append(s.settled, top.node)
+		s.settled = append(s.settled, top.Node)
 		s.work.Steps++
-		s.expand(&t, top.node, top.key)
-		if top.key >= own.cost {
+		s.expand(&t, top.Node, top.Key)
+		if top.Key >= own.cost {
 			if ahead++; ahead == mostAhead {
-				t = target{cost: top.key}
+				t = target{cost: top.Key}
 				break
 			}
 		}
@@ -354,7 +355,7 @@ func (s *Solver) reach(t *target, w, last int32, label int64, over, through int3
 			return
 		}
 	}
-	s.queue.push(item{key: key, node: w})
+	s.queue.Push(radixheap.Item{Key: key, Node: w})
 }
 
 // expand steps from v, which is settled at the given key, to all its residual
@@ -387,13 +388,13 @@ func (s *Solver) expand(t *target, v int32, key int64) {
 			continue
 		}
 		if h.rest > -far {
-			s.queue.push(item{key: max(base+h.rest, key), node: h.from})
+			s.queue.Push(radixheap.Item{Key: max(base+h.rest, key), Node: h.from})
 			continue
 		}
 		p := &s.payers[h.from]
 		if bound := base + p.without(h.arc); bound < t.cost && p.improves(s.search, base) {
 			p.seen, p.label, p.via = s.search, base, h.arc
-			s.queue.push(item{key: max(bound, key), node: h.from})
+			s.queue.Push(radixheap.Item{Key: max(bound, key), Node: h.from})
 		}
 	}
 	for _, b := range s.hubs {

@@ -169,7 +169,7 @@ func (s *Solver) findHubs() {
 		}
 	}
 	s.cores = cores
-	s.queue.spread = units > 2*sources
+	s.queue.Spread = units > 2*sources
 	degree := max(s.hubDegree, 2*cores)
 	if s.hubDegree < minHubDegree {
 		degree = s.hubDegree

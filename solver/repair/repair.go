@@ -65,6 +65,7 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph/prefetch"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
 // MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits.
@@ -233,12 +234,12 @@ type Solver struct {
 	cores   int  // nodes that were no sources when hubs were last looked for
 	wide    int  // see Wide
 	broken  bool // a search went backwards: prices do not fit the flow
-	queue   radix
+	queue   radixheap.Heap
 	settled []int32
-	choices []flowgraph.Ref // scratch of placeAll
-	ranks   []item          // scratch of order
-	needy   []int32         // scratch of searchAlong
-	late    []int32         // nodes whose excess no free place takes
+	choices []flowgraph.Ref  // scratch of placeAll
+	ranks   []radixheap.Item // scratch of order
+	needy   []int32          // scratch of searchAlong
+	late    []int32          // nodes whose excess no free place takes
 	// dearer and cheaper list nodes whose price moved, unknown to sources.
 	dearer, cheaper marks
 	// underWay: the last call spent its budget, and nothing has changed since.

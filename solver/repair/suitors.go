@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
 // suitor is a source that could move to a node over an arc of the given cost.
@@ -100,7 +101,7 @@ func (s *Solver) expandSuitors(t *target, v int32, key int64) {
 		}
 	}
 	if rest := label + l.cut; l.cut < far && rest < t.cost {
-		s.queue.push(item{key: max(rest, key), node: ^v})
+		s.queue.Push(radixheap.Item{Key: max(rest, key), Node: ^v})
 	}
 }
 
@@ -161,6 +162,6 @@ func (s *Solver) court(t *target, v, a, u int32, cost, key int64) {
 		}
 	case p.improves(s.search, cost):
 		p.seen, p.label, p.via = s.search, cost, a
-		s.queue.push(item{key: max(cost-s.price[u], key), node: u})
+		s.queue.Push(radixheap.Item{Key: max(cost-s.price[u], key), Node: u})
 	}
 }

@@ -58,11 +58,12 @@ var table = []row{
 
 	{"solver", []string{"flowgraph"}, pure},
 	{"solver/ssp", []string{"flowgraph", "solver"}, pure},
-	{"solver/netsimplex", []string{"flowgraph", "solver"}, pure},
-	{"solver/repair", []string{"flowgraph", "flowgraph/hugepage", "flowgraph/prefetch", "solver", "solver/netsimplex"}, pure},
+	{"solver/netsimplex", []string{"flowgraph", "solver", "solver/radixheap"}, pure},
+	{"solver/repair", []string{"flowgraph", "flowgraph/hugepage", "flowgraph/prefetch", "solver", "solver/netsimplex", "solver/radixheap"}, pure},
 	{"solver/costscaling", []string{"flowgraph", "solver"}, pure},
 	{"solver/highs", []string{"flowgraph", "solver", "github.com/lanl/highs"}, pure},
 	{"solver/parts", nil, pure},
+	{"solver/radixheap", nil, pure},
 	{"solver/assignment", []string{"flowgraph", "flowgraph/hugepage", "flowgraph/prefetch", "solver", "solver/parts"}, pure},
 	{"solver/auto", []string{
 		"flowgraph", "solver", "solver/assignment", "solver/costscaling", "solver/netsimplex", "solver/parts", "solver/repair",
