@@ -1,5 +1,7 @@
 package families
 
+import "github.com/sluice-scheduler/sluice/flowgraph"
+
 const (
 	maxCost  = 10_000
 	maxUpper = 1000
@@ -117,13 +119,16 @@ func (d *drawer) grid(columns, rows int) {
 }
 
 // roads draws streets, two thirds of those of a square grid, and units that go
-// between places: by streets of 1 to unlike capacities, or off them at a price.
-func (d *drawer) roads(n, units int, upper int64) {
+// between places: by streets of unlike capacities or, where they are wide, of none, or off them at a price.
+func (d *drawer) roads(n, units int, upper int64, wide bool) {
 	side := root(n)
 	d.nodes(side * side)
 	street := func(v, w int) {
 		if d.IntN(3) > 0 {
 			length, lanes := d.between(1, maxCost), upper*d.between(2, 5)/2
+			if wide {
+				lanes = flowgraph.Infinite
+			}
 			d.arc(v, w, lanes, length)
 			d.arc(w, v, lanes, length)
 		}

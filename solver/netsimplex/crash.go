@@ -4,18 +4,115 @@ import (
 	"math"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
-// crash chooses the first basis where all flow ends at one node: a tree of paths to
-// it. Elsewhere, and for nodes without a path, artificial arcs do: pivots between trees
-// that are deep from the beginning cost what they spare. It tells whether there is such a node.
+// crash chooses the first basis: where most arcs have room for all flow, one of cheapest paths to the ends; where all
+// flow ends at one node, one of paths to that. Elsewhere, and for nodes without a path, artificial arcs do: pivots
+// between trees that are deep from the beginning cost what they spare. It tells whether all flow ends at one node and
+// perhaps does not fit.
 func (s *simplex[C]) crash() bool {
+	if s.byDistance() {
+		return false
+	}
 	end := s.onlyEnd()
 	if end == none {
 		return false
 	}
 	if !s.pays() || !s.byOrder(end) {
 		s.byBreadth(end)
+	}
+	return true
+}
+
+// A smaller network than one of fewNodes takes the simplex hardly longer than it takes to find its shortest paths. A variable
+// for tests only.
+var fewNodes = 1024
+
+// hardly any is at most one in so many.
+const hardly = 4
+
+// byDistance chooses a forest of shortest paths, each node to the end that is nearest (Dijkstra's algorithm, Network
+// Flows, §4.5), if no cost is negative and of all arcs, of those to the ends, and of those paths hardly any is too narrow
+// for all flow; else it reports false and has done nothing. What an end gets too much, and what others lack, remains for
+// pivots.
+func (s *simplex[C]) byDistance() bool {
+	nodes := s.net.NumNodes()
+	if s.net.NegativeArcs() > 0 || nodes < fewNodes {
+		return false
+	}
+	var volume int64
+	for v := range s.root {
+		if s.nodes[v].size > 0 {
+			volume += max(0, s.net.Supply(s.idAt[v]))
+		}
+	}
+	wide := func(slot int32) bool { b := &s.bounds[slot]; return b.upper-b.lower >= volume }
+	arcs, narrow := 0, 0
+	for slot := range s.bounds {
+		if b := &s.bounds[slot]; b.upper > b.lower {
+			arcs++
+			if !wide(int32(slot)) {
+				narrow++
+			}
+		}
+	}
+	if hardly*narrow > arcs {
+		return false
+	}
+	const far = math.MaxInt64
+	var queue radixheap.Heap
+	price, pred, fits := s.need, s.child, s.sibling
+	arcs, narrow = 0, 0
+	for v := range s.root {
+		price[v], pred[v], fits[v] = far, none, 0
+		if s.nodes[v].size == 0 || s.net.Supply(s.idAt[v]) >= 0 {
+			continue
+		}
+		price[v], fits[v] = 0, 1
+		queue.Push(radixheap.Item{Node: v})
+		for _, ref := range s.net.In(s.idAt[v]) {
+			if s.net.Open(ref.Arc) {
+				arcs++
+				if !wide(s.slotOf[ref.Arc]) {
+					narrow++
+				}
+			}
+		}
+	}
+	if hardly*narrow > arcs {
+		return false
+	}
+	narrow = 0
+	for queue.Len() > 0 {
+		x := queue.Pop()
+		v := x.Node
+		if x.Key > price[v] {
+			continue
+		}
+		if a := pred[v]; a != none {
+			if slot := s.slotOf[a]; wide(slot) {
+				fits[v] = fits[s.slots[slot].head]
+			}
+		}
+		if fits[v] == 0 {
+			if narrow++; hardly*narrow > nodes {
+				return false
+			}
+		}
+		for _, ref := range s.net.In(s.idAt[v]) {
+			u, through := s.placeOf[ref.Node], x.Key+int64(ref.Cost)
+			if through < price[u] && s.net.Open(ref.Arc) {
+				price[u], pred[u] = through, int32(ref.Arc)
+				queue.Push(radixheap.Item{Key: through, Node: u})
+			}
+		}
+	}
+	for v := range s.root {
+		if a := pred[v]; a != none {
+			slot := s.slotOf[a]
+			s.nodes[v].parent, s.nodes[v].pred, s.state[slot] = s.slots[slot].head, slot, inTree
+		}
 	}
 	return true
 }

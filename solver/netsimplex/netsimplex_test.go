@@ -9,6 +9,8 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
+	"github.com/sluice-scheduler/sluice/solver/solvertest/difftest"
+	"github.com/sluice-scheduler/sluice/solver/ssp"
 )
 
 func TestConformance(t *testing.T) {
@@ -68,6 +70,49 @@ func TestProject(t *testing.T) {
 	n.AddArc(events-1, 0, 0, 7, 0) // a cycle
 	solvertest.Compare(t, n, netsimplex.New())
 	solvertest.Compare(t, n, s)
+}
+
+// TestWide: where arcs have room for all flow, the simplex begins with shortest paths: to one end they are the answer, and
+// to several ends near it.
+func TestWide(t *testing.T) {
+	for _, c := range []struct {
+		ends, most int64
+		room       int64
+	}{{1, 0, flowgraph.Infinite}, {1, 1, 300}, {2, 1000, flowgraph.Infinite}, {20, 1500, flowgraph.Infinite}} {
+		const nodes, units = 2500, 300
+		src := solvertest.Seeded(1)
+		n := flowgraph.New()
+		for range nodes {
+			n.AddNode(0)
+		}
+		for v := range flowgraph.NodeID(nodes) {
+			n.AddArc(v, (v+1)%nodes, 0, c.room, flowgraph.Cost(1+src.Intn(5000)))
+			for range 3 {
+				n.AddArc(v, flowgraph.NodeID(src.Intn(nodes)), 0, c.room, flowgraph.Cost(1+src.Intn(5000)))
+			}
+		}
+		for range units {
+			v := flowgraph.NodeID(src.Intn(nodes))
+			n.SetSupply(v, n.Supply(v)+1)
+			end := flowgraph.NodeID(src.Intn(int(c.ends)))
+			n.SetSupply(end, n.Supply(end)-1)
+		}
+		r := solvertest.Compare(t, n, netsimplex.New())
+		require.LessOrEqual(t, r.Work.Steps, c.most, "%+v", c)
+	}
+}
+
+// TestSmallForests: scripts of small networks, nearly all of which are too small to begin with shortest paths elsewhere.
+func TestSmallForests(t *testing.T) {
+	netsimplex.AlwaysByDistance(t)
+	list := []difftest.Contender{
+		{Name: "ssp", MaxBits: ssp.MaxBits, New: func() solver.Solver { return ssp.New() }},
+		{Name: "netsimplex", MaxBits: netsimplex.MaxBits, New: func() solver.Solver { return netsimplex.New() }},
+	}
+	for seed := range uint64(400) {
+		_, err := difftest.Play(difftest.Generate(seed, difftest.Size{Nodes: 60, Arcs: 300, Batches: 3}), list)
+		require.NoError(t, err, "seed %d", seed)
+	}
 }
 
 // TestWiden: a cost that does not fit into 32 bits comes to a network that is solved already.

@@ -15,7 +15,7 @@ type Size struct {
 }
 
 // Shapes lists the kinds of networks, each of which hurts in its own way.
-var Shapes = []string{"any", "cluster", "full", "chain", "parallel", "ring", "project"}
+var Shapes = []string{"any", "cluster", "full", "chain", "parallel", "ring", "project", "streets"}
 
 // Generate makes the script of a seed: a network of one of [Shapes], then batches
 // of changes with a solve after each. The same seed and size give the same.
@@ -38,7 +38,7 @@ func Generate(seed uint64, size Size) Script {
 func Large(shape string, seed uint64, arcs int) *flowgraph.Network {
 	g := &generator{src: solvertest.Seeded(seed)}
 	g.bounds()
-	nodes := map[string]int{"any": arcs / 10, "cluster": arcs / 6, "full": arcs, "chain": arcs, "parallel": arcs, "ring": arcs / 10, "project": arcs / 4}[shape]
+	nodes := map[string]int{"any": arcs / 10, "cluster": arcs / 6, "full": arcs, "chain": arcs, "parallel": arcs, "ring": arcs / 10, "project": arcs / 4, "streets": arcs / 4}[shape]
 	g.network(shape, nodes, arcs)
 	w := newWorld()
 	for _, op := range g.script {
@@ -69,6 +69,8 @@ func (g *generator) network(shape string, nodes, arcs int) {
 		g.ring(nodes, arcs)
 	case "project":
 		g.project(nodes)
+	case "streets":
+		g.streets(nodes)
 	default:
 		panic(fmt.Sprintf("difftest: %q is not a shape that there is a generator for", shape))
 	}
@@ -281,6 +283,42 @@ func (g *generator) project(nodes int) {
 	}
 	g.op(SetSupply, g.nodes[0], g.maxAmount)
 	g.op(SetSupply, end, -g.maxAmount)
+}
+
+// streets is a map of streets, as wide as need be both ways, with beginnings and ends all over it. Beside some there is a
+// narrow one.
+func (g *generator) streets(nodes int) {
+	few := 4 << g.src.Intn(10)
+	way := func(v, w int64) {
+		g.arc(v, w, 0, flowgraph.Infinite, g.cost())
+		if g.src.Intn(few) == 0 {
+			g.arc(v, w, 0, g.amount(), g.cost())
+		}
+	}
+	width := g.log(nodes)
+	for i := range nodes {
+		v := g.node(0)
+		if i%width > 0 {
+			way(v, g.nodes[i-1])
+			way(g.nodes[i-1], v)
+		}
+		if i >= width {
+			way(v, g.nodes[i-width])
+			way(g.nodes[i-width], v)
+		}
+	}
+	supply := make([]int64, nodes)
+	for range g.log(nodes) {
+		amount := g.amount()
+		supply[g.src.Intn(nodes)] += amount
+		supply[g.src.Intn(nodes)] -= amount
+	}
+	for i, amount := range supply {
+		if amount != 0 {
+			g.op(SetSupply, g.nodes[i], amount)
+		}
+	}
+	g.groundMost()
 }
 
 // batch changes a few things or many and solves.
