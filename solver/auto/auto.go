@@ -81,6 +81,8 @@ const (
 	// alone for how many units of work for each node and arc cost scaling then works
 	// without it, about twice what it needs.
 	looks, alone = 8, 2048
+	// gainful is of how many arcs one at most has a negative reduced cost where few have.
+	gainful = 7
 	// freeArcs is of how many arcs all but one at most cost nothing where the problem is nearly one of
 	// maximum flow: the simplex goes through very many trees of one cost then. Where no cost is negative
 	// it may be short of that: it is looked at twice as often, until it walks for one unit of wariness at one

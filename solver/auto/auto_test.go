@@ -320,6 +320,38 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
+// TestStreets: on a map of streets as wide as need be, with beginnings and ends all over it, the simplex is fast, deep as
+// its tree is.
+func TestStreets(t *testing.T) {
+	const width, height = 120, 120
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	for range width * height {
+		n.AddNode(0)
+	}
+	for v := range flowgraph.NodeID(width * height) {
+		if v%width > 0 {
+			n.AddArc(v, v-1, 0, flowgraph.Infinite, flowgraph.Cost(1+src.Intn(1000)))
+			n.AddArc(v-1, v, 0, flowgraph.Infinite, flowgraph.Cost(1+src.Intn(1000)))
+		}
+		if v >= width {
+			n.AddArc(v, v-width, 0, flowgraph.Infinite, flowgraph.Cost(1+src.Intn(1000)))
+			n.AddArc(v-width, v, 0, flowgraph.Infinite, flowgraph.Cost(1+src.Intn(1000)))
+		}
+	}
+	for range 3000 {
+		v, w := flowgraph.NodeID(src.Intn(n.NumNodes())), flowgraph.NodeID(src.Intn(n.NumNodes()))
+		amount := int64(1 + src.Intn(50))
+		n.SetSupply(v, n.Supply(v)+amount)
+		n.SetSupply(w, n.Supply(w)-amount)
+	}
+	s := New()
+	r, err := s.Solve(n, solver.Budget{})
+	require.NoError(t, err)
+	require.NoError(t, solver.Verify(n, r))
+	require.IsType(t, &netsimplex.Solver{}, s.teller)
+}
+
 // almostDone returns a solver that has done as much as it can without having an answer.
 func almostDone(t *testing.T, c *solvertest.Cluster, start func() solver.Solver) solver.Solver {
 	r, err := start().Solve(c.Network, solver.Budget{})
@@ -371,16 +403,27 @@ func TestLags(t *testing.T) {
 	}
 	n.SetSupply(sink, -100)
 	s := New()
-	s.simplex = netsimplex.New()
+	s.net, s.simplex = n, netsimplex.New()
 	r, err := s.simplex.Solve(n, solver.Budget{Work: 100})
 	require.NoError(t, err)
 	require.Equal(t, solver.BudgetSpent, r.Status)
-	for _, step := range []struct {
-		spent int64
-		lags  bool
-	}{{10, false}, {20, false}, {39, false}, {40, true}} {
-		s.spent = step.spent
-		require.Equal(t, step.lags, s.lags(20), "%d", step.spent)
+	few := s.simplex.Gaining()
+	for _, c := range []struct {
+		arcs   int
+		within int64
+	}{{gainful*few - 1, 20}, {gainful * few, 40}} {
+		s.net, s.half = flowgraph.New(), 0
+		s.net.AddNode(0)
+		for range c.arcs {
+			s.net.AddArc(0, 0, 0, 1, 0)
+		}
+		for _, step := range []struct {
+			spent int64
+			lags  bool
+		}{{10, false}, {20, false}, {19 + c.within, false}, {20 + c.within, true}} {
+			s.spent = step.spent
+			require.Equal(t, step.lags, s.lags(20), "%d of %d", step.spent, c.within)
+		}
 	}
 	solvertest.Compare(t, n, s.simplex)
 	require.False(t, s.lags(20), "no arc gains any more")

@@ -184,7 +184,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 			return r, err
 		}
 		deep := !s.layered && s.slow(start) || s.wary && s.spent >= start/looks && wariness*s.simplex.Walked() >= s.spent
-		if deep || s.lags(limit/2) && s.spent >= limit {
+		if deep || s.lags(limit/2) {
 			if s.scale(n); !deep || s.rooted {
 				s.alone = 0
 			}
@@ -202,7 +202,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 // slow tells whether the simplex, looked at from time to time, mostly walks around in
 // a deep tree and, by how many arcs gain no more since the last look, will need as long
 // as start again, or has taken that long. That number goes up and down: two looks tell nothing yet, nor
-// does one when there have been twice as many.
+// does one when there have been twice as many, or when few gain.
 func (s *Solver) slow(start int64) bool {
 	walked, before := s.simplex.Walked(), s.gaining
 	if s.most == 0 {
@@ -213,21 +213,29 @@ func (s *Solver) slow(start int64) bool {
 	}
 	s.gaining = s.simplex.Gaining()
 	s.most = max(s.most, s.gaining)
-	if 5*walked < 2*s.spent || 2*s.gaining <= s.most {
+	if 5*walked < 2*s.spent || 2*s.gaining <= s.most || s.settled(s.gaining) {
 		return false
 	}
 	return s.spent >= start || before > 0 && 2*looks*s.spent > 5*start && s.gaining > looks*(before-s.gaining)
 }
 
-// lags tells whether the simplex has spent as much as within since the arcs that gain were
-// twice as many.
+// settled tells whether so few arcs gain that most flow is where it belongs: the simplex is faster then
+// than its tree is deep.
+func (s *Solver) settled(gaining int) bool { return !s.layered && gainful*gaining <= s.net.NumArcs() }
+
+// lags tells whether the simplex, which has spent as much, has spent within again since the arcs that
+// gain were twice as many, or twice that where few gain.
 func (s *Solver) lags(within int64) bool {
 	if s.spent < within {
 		s.half = 0
 		return false
 	}
-	if g := s.simplex.Gaining(); s.half == 0 || 2*g <= s.half {
+	g := s.simplex.Gaining()
+	if s.half == 0 || 2*g <= s.half {
 		s.half, s.since = g, s.spent
+	}
+	if s.settled(g) {
+		within *= 2
 	}
 	return s.spent-s.since >= within
 }
