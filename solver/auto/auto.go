@@ -86,7 +86,7 @@ const (
 	// freeArcs is of how many arcs all but one at most cost nothing where the problem is nearly one of
 	// maximum flow: the simplex goes through very many trees of one cost then. Where no cost is negative
 	// it may be short of that: it is looked at twice as often, until it walks for one unit of wariness at one
-	// but the first.
+	// but the first, and hardly fewer arcs gain than at the last.
 	freeArcs, wariness = 5, 12
 	// beginning is into how many turns a race from zero divides one unit of repair for
 	// each node and arc.
@@ -126,8 +126,8 @@ type Solver struct {
 	// much more its challenger works without it.
 	spent, alone int64
 	// gaining is how many arcs the simplex found to gain when it was looked at, or 0, and most how many at most,
-	// at the first look or in a deep tree.
-	gaining, most int
+	// at the first look or in a deep tree; last is how many did at the last look where wary.
+	gaining, most, last int
 	// rooted: the tree was deep already when it was looked at first, and some flow runs for what it gains. The
 	// simplex may then be faster all the same, and goes on beside cost scaling.
 	rooted bool

@@ -429,6 +429,40 @@ func TestLags(t *testing.T) {
 	require.False(t, s.lags(20), "no arc gains any more")
 }
 
+// TestWalks: where nothing has a price, walking around cycles tells that the simplex will take long only while no fewer arcs gain.
+func TestWalks(t *testing.T) {
+	src := solvertest.Seeded(3)
+	n := flowgraph.New()
+	for range 100 {
+		n.AddNode(0)
+	}
+	for range 1000 {
+		n.AddArc(flowgraph.NodeID(src.Intn(100)), flowgraph.NodeID(src.Intn(100)), 0, 1, flowgraph.Cost(src.Intn(2)))
+	}
+	n.SetSupply(0, 5)
+	n.SetSupply(99, -5)
+	n.AddArc(0, 99, 0, 5, 1000)
+	s := New()
+	s.simplex = netsimplex.New()
+	r, err := s.simplex.Solve(n, solver.Budget{Work: 4000})
+	require.NoError(t, err)
+	require.Equal(t, solver.BudgetSpent, r.Status)
+	s.spent = s.simplex.Walked()
+	require.Positive(t, s.spent)
+	gaining := s.simplex.Gaining()
+	require.Greater(t, gaining, 10)
+
+	s.last = gaining*5/4 + 1
+	require.False(t, s.walks(s.spent), "a fifth of the arcs gains no more")
+	require.Equal(t, gaining, s.last)
+	require.True(t, s.walks(s.spent))
+	require.False(t, s.walks(s.spent+1), "it has only begun")
+	s.spent *= wariness
+	require.True(t, s.walks(s.spent))
+	s.spent++
+	require.False(t, s.walks(s.spent), "it walks little")
+}
+
 // TestHardlyAnyCost: where hardly any arc costs something, and one costs less than nothing, cost scaling begins, unless most
 // leave sources or lie side by side; elsewhere the simplex does, which is watched if that is but for the negative cost.
 func TestHardlyAnyCost(t *testing.T) {

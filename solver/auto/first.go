@@ -183,7 +183,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 		if r.Work = total; err != nil || r.Status != solver.BudgetSpent {
 			return r, err
 		}
-		deep := !s.layered && s.slow(start) || s.wary && s.spent >= start/looks && wariness*s.simplex.Walked() >= s.spent
+		deep := !s.layered && s.slow(start) || s.wary && s.walks(start/looks)
 		if deep || s.lags(limit/2) {
 			if s.scale(n); !deep || s.rooted {
 				s.alone = 0
@@ -217,6 +217,14 @@ func (s *Solver) slow(start int64) bool {
 		return false
 	}
 	return s.spent >= start || before > 0 && 2*looks*s.spent > 5*start && s.gaining > looks*(before-s.gaining)
+}
+
+// walks tells whether the simplex, which has spent as much as from, has begun to walk among trees of one cost:
+// since the last look the arcs that gain have hardly become fewer.
+func (s *Solver) walks(from int64) bool {
+	before := s.last
+	s.last = s.simplex.Gaining()
+	return s.spent >= from && wariness*s.simplex.Walked() >= s.spent && 5*s.last > 4*before
 }
 
 // settled tells whether so few arcs gain that most flow is where it belongs: the simplex is faster then
