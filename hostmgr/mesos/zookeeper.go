@@ -32,7 +32,11 @@ func newZooKeeper(m Masters, dial func(context.Context, string, string) (net.Con
 		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			return dial(ctx, network, address)
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &impatient{Conn: conn}, nil
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("mesos: zookeeper: %w", err)
@@ -43,6 +47,22 @@ func newZooKeeper(m Masters, dial func(context.Context, string, string) (net.Con
 		}
 	}()
 	return &zookeeper{conn: conn, path: m.Path}, nil
+}
+
+// impatient is a connection that waits no longer for the answer to the first words than for others. The library waits ten times as
+// long for that one, while other servers would answer.
+type impatient struct {
+	net.Conn
+	begun bool // the first deadline was set; later ones are as long as the server wants the session to be
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *impatient) SetReadDeadline(t time.Time) error {
+	if latest := time.Now().Add(zkSession * 2 / 3); !c.begun && t.After(latest) {
+		t = latest
+	}
+	c.begun = true
+	return c.Conn.SetReadDeadline(t)
 }
 
 func (z *zookeeper) close() { z.conn.Close() }
