@@ -64,6 +64,7 @@ type driver struct {
 	launched    time.Time // the last launch, demand for offers, or subscription
 	quiet       bool      // offers are suppressed
 	quietFrom   time.Time
+	lookUntil   time.Time // offers are not suppressed before, though nothing is launched
 	revived     time.Time
 	complaints  complaints
 

@@ -218,7 +218,8 @@ func (d *driver) accepted(s *session, runs []*run, err error) {
 	}
 }
 
-// demand asks for offers of all that was declined or suppressed.
+// demand asks for offers of all that was declined or suppressed. What was suppressed is looked at for as long as what is not offered
+// counts.
 func (d *driver) demand(s *session) {
 	now := time.Now()
 	if now.Sub(d.revived) < minRevive {
@@ -226,6 +227,7 @@ func (d *driver) demand(s *session) {
 	}
 	if d.quiet {
 		d.awaitOffers(now) // nothing was offered while it might have been
+		d.lookUntil = now.Add(2*d.config.OfferWait + keepEvery)
 	}
 	d.revived, d.quiet = now, false
 	s.send(0, &scheduler.Call{Type: scheduler.Call_REVIVE}, nil)

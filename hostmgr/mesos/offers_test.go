@@ -121,6 +121,45 @@ func TestANewMasterWhileOffersAreSuppressed(t *testing.T) {
 	})
 }
 
+// TestWhileOffersAreSuppressed they are looked at every minute, and for seconds only: a new agent is a host soon, and what others take and
+// free is seen.
+func TestWhileOffersAreSuppressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		_, recorder := w.drive(t, func(c *Config) { c.OfferWait = 5 * time.Second })
+		cores := func() (all []int64) {
+			for _, h := range recorder.Hosts() {
+				all = append(all, h.Capacity.Fixed[cluster.CPU])
+			}
+			return all
+		}
+		time.Sleep(20 * time.Minute)
+		w.AddAgent(agentSpec(1))
+		time.Sleep(2 * lookEvery)
+		require.Equal(t, []int64{4000, 4000}, cores())
+		other, _ := w.drive(t, func(c *Config) { c.Dir = t.TempDir() })
+		time.Sleep(lookEvery) // in which the first one lets go of what it looks at
+		l := launchOf(0, "h0", "serve")
+		l.Task.Resources.Fixed[cluster.CPU] = 3000
+		require.NoError(t, other.Launch(t.Context(), l))
+		time.Sleep(20 * time.Minute) // all that it does not use is declined now and then
+		require.Equal(t, cluster.TaskRunning, other.Inventory()[0].State)
+		require.Equal(t, []int64{1000, 4000}, cores())
+		require.NoError(t, other.Kill(t.Context(), l.Run, time.Second))
+		time.Sleep(2 * lookEvery)
+		require.NoError(t, other.Close())
+		time.Sleep(2 * lookEvery)
+		require.Equal(t, []int64{4000, 4000}, cores())
+		held := 0
+		for range 600 {
+			time.Sleep(time.Second)
+			held += min(1, len(w.Offers()))
+			require.Equal(t, []int64{4000, 4000}, cores())
+		}
+		require.Less(t, held, 120, "seconds of ten minutes in which nobody else was offered anything")
+	})
+}
+
 // TestAnAgentThatGoesUnseen is no host any more, though nobody tells that it has gone; one that is full is still one.
 func TestAnAgentThatGoesUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

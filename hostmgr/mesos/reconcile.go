@@ -169,10 +169,14 @@ func (d *driver) dropUnseen(s *session, now time.Time) {
 	}
 }
 
+// lookEvery is after how long it is looked at what there is while offers are suppressed: until then nobody tells of an agent that is
+// new, or of what others have freed.
+const lookEvery = time.Minute
+
 // keepOffers declines what was held too long and what lies on agents near their maintenance, and suppresses offers while
 // nothing is launched.
 func (d *driver) keepOffers(s *session, now time.Time) {
-	idle := now.Sub(d.launched) >= d.config.IdleAfter
+	idle := now.Sub(d.launched) >= d.config.IdleAfter && !now.Before(d.lookUntil)
 	var ids []api.OfferID
 	for _, o := range d.offers {
 		closing := o.agent.closing(now, d.config.MaintenanceLead)
@@ -194,8 +198,7 @@ func (d *driver) keepOffers(s *session, now time.Time) {
 	case idle && !d.quiet:
 		d.quiet, d.quietFrom = true, now
 		s.send(0, &scheduler.Call{Type: scheduler.Call_SUPPRESS}, nil)
-	case d.quiet && now.Sub(d.quietFrom) >= d.config.IdleAfter: // a look at what there is
-		d.launched = now
+	case d.quiet && now.Sub(d.quietFrom) >= lookEvery:
 		d.demand(s)
 	}
 }
