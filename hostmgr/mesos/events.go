@@ -252,6 +252,10 @@ const (
 	busyFilter    = time.Second
 )
 
+// closedFilter is for how long what an agent near its maintenance has is declined. That the maintenance is put off or cancelled only the
+// next offer says.
+const closedFilter = 30 * time.Second
+
 // inverseRescinded takes in that maintenance is not planned any more.
 func (d *driver) inverseRescinded(id string) {
 	for _, a := range d.agents {

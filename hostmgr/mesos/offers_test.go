@@ -66,10 +66,37 @@ func TestMaintenance(t *testing.T) {
 		require.Equal(t, []string{"ACCEPT"}, w.answered(t))
 		require.Zero(t, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
 		w.Maintain(time.Time{}, 0)
-		time.Sleep(6 * time.Minute) // the filter of what was declined
+		time.Sleep(2 * lookEvery) // nothing was launched for long
 		require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
 		require.Empty(t, hosted(t, recorder).Notes)
 	})
+}
+
+// TestMaintenanceThatIsCancelled, or put off: the host has its room again soon, whether tasks are there or not.
+func TestMaintenanceThatIsCancelled(t *testing.T) {
+	for _, off := range []func(w *world){
+		func(w *world) { w.Maintain(time.Time{}, 0) },
+		func(w *world) { w.Maintain(time.Now().Add(24*time.Hour), time.Hour, "h0", "h1") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, mesostest.Config{}, 2)
+			d, recorder := w.drive(t, nil)
+			require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+			time.Sleep(time.Second)
+			cores := func() (all []int64) {
+				for _, h := range recorder.Hosts() {
+					all = append(all, h.Capacity.Fixed[cluster.CPU])
+				}
+				return all
+			}
+			w.Maintain(time.Now().Add(20*time.Minute), time.Hour, "h0", "h1")
+			time.Sleep(3 * time.Minute)
+			require.Equal(t, []int64{500, 0}, cores())
+			off(w)
+			time.Sleep(closedFilter + 5*time.Second)
+			require.Equal(t, []int64{4000, 4000}, cores())
+		})
+	}
 }
 
 // TestOffersAreHeldDeclinedAndSuppressed: for how long, and what the scheduler sees of a host stays the same all the while.

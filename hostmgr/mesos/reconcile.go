@@ -177,29 +177,37 @@ const lookEvery = time.Minute
 // nothing is launched.
 func (d *driver) keepOffers(s *session, now time.Time) {
 	idle := now.Sub(d.launched) >= d.config.IdleAfter && !now.Before(d.lookUntil)
-	var ids []api.OfferID
+	var ids, closed []api.OfferID
 	for _, o := range d.offers {
 		closing := o.agent.closing(now, d.config.MaintenanceLead)
 		if len(o.agent.queue) > 0 || !closing && !idle && now.Sub(o.since) < d.config.OfferHold {
 			continue
 		}
-		ids = append(ids, api.OfferID{Value: o.id})
 		d.dropOffer(o)
-		if !closing {
+		if closing {
+			closed = append(closed, api.OfferID{Value: o.id})
+		} else {
+			ids = append(ids, api.OfferID{Value: o.id})
 			o.agent.rest(o.role, o.total, now, d.config.DeclineFor+d.config.OfferWait)
 		}
 		d.touch(o.agent)
 	}
-	slices.SortFunc(ids, func(a, b api.OfferID) int { return compareText(a.Value, b.Value) })
-	for some := range slices.Chunk(ids, roundTasks) {
-		s.send(0, decline(some, d.config.DeclineFor), nil)
-	}
+	s.declineAll(ids, d.config.DeclineFor)
+	s.declineAll(closed, closedFilter)
 	switch {
 	case idle && !d.quiet:
 		d.quiet, d.quietFrom = true, now
 		s.send(0, &scheduler.Call{Type: scheduler.Call_SUPPRESS}, nil)
 	case d.quiet && now.Sub(d.quietFrom) >= lookEvery:
 		d.demand(s)
+	}
+}
+
+// declineAll declines offers of all agents.
+func (s *session) declineAll(ids []api.OfferID, d time.Duration) {
+	slices.SortFunc(ids, func(a, b api.OfferID) int { return compareText(a.Value, b.Value) })
+	for some := range slices.Chunk(ids, roundTasks) {
+		s.send(0, decline(some, d), nil)
 	}
 }
 
