@@ -237,6 +237,10 @@ func TestLaunchesThatAreRefused(t *testing.T) {
 		"one check of liveness": func(l *hostmgr.Launch) {
 			checks(l, cluster.HealthCheck{Effect: cluster.Liveness}, cluster.HealthCheck{})
 		},
+		"have no readiness checks on Mesos": func(l *hostmgr.Launch) {
+			l.Task.Processes[0].Container = &cluster.Container{Runtime: cluster.DockerRuntime}
+			checks(l, cluster.HealthCheck{Command: []string{"x"}, Effect: cluster.Readiness})
+		},
 		"leave headers out": func(l *hostmgr.Launch) {
 			checks(l, cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Headers: pairs("Host", "x")}})
 		},

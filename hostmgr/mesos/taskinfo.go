@@ -143,6 +143,9 @@ func checkHealth(p *cluster.Process, bad func(string, ...any)) {
 	if health > 1 || ready > 1 {
 		bad("process %q: Mesos has one check of liveness and one of readiness for each process", p.Name)
 	}
+	if ready > 0 && docker(p) { // its executor aborts
+		bad("process %q: containers of the Docker runtime have no readiness checks on Mesos; make it one of liveness and readiness, or use the MESOS runtime", p.Name)
+	}
 	for _, c := range p.Checks {
 		switch {
 		case c.HTTP != nil && len(c.HTTP.Headers) > 0:
