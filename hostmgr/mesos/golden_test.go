@@ -97,7 +97,9 @@ func goldenLaunches() map[string]hostmgr.Launch {
 	docker := launch(one(cluster.Process{Command: argv[:3], Container: &cluster.Container{
 		Runtime: cluster.DockerRuntime, Image: "registry/web:7", ForcePull: true, Parameters: pairs("hostname", "web", "read-only", "true"),
 	}}))
-	docker.Task.Volumes = []cluster.Volume{{HostPath: "/srv/data", MountPath: "/data"}}
+	docker.Task.Volumes = []cluster.Volume{
+		{HostPath: "/srv/data", MountPath: "/data"}, {Name: "db", MountPath: "/var/lib/db", ReadOnly: true}, {Name: "log", MountPath: "log"},
+	}
 
 	http := launch(one(cluster.Process{Command: argv[:1], Checks: []cluster.HealthCheck{
 		check(cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Port: cluster.PortRef{Name: "http"}, Path: "/live", Scheme: "https"}}),
@@ -232,6 +234,10 @@ func TestLaunchesThatAreRefused(t *testing.T) {
 		"no scratch folders": func(l *hostmgr.Launch) {
 			l.Task.Processes[0].Container = &cluster.Container{Runtime: cluster.DockerRuntime}
 			l.Task.Volumes = []cluster.Volume{{ScratchBytes: 1}}
+		},
+		"at \"var/lib\"": func(l *hostmgr.Launch) {
+			l.Task.Processes[0].Container = &cluster.Container{Runtime: cluster.DockerRuntime}
+			l.Task.Volumes = []cluster.Volume{{Name: "v", MountPath: "var/lib"}}
 		},
 		"cannot have its own container": func(l *hostmgr.Launch) { l.Task.Init = []cluster.Process{{Shell: "x", User: "other"}} },
 		"one check of liveness": func(l *hostmgr.Launch) {

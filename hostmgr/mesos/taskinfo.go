@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,6 +123,9 @@ func check(l *hostmgr.Launch, c *Config) error {
 	for _, v := range l.Task.Volumes {
 		if v.Name != "" && v.Name == cluster.InstanceMark {
 			bad("volume %q: has no name", v.Name)
+		}
+		if v.Name != "" && docker(&l.Task.Processes[0]) && !path.IsAbs(v.MountPath) && strings.Contains(v.MountPath, "/") {
+			bad("volume %q: containers of the Docker runtime get no volume from Mesos at %q; give an absolute path, or one without slashes", v.Name, v.MountPath)
 		}
 	}
 	if len(problems) == 0 && len(l.Task.Processes) > 1 {
@@ -338,8 +342,8 @@ func container(l *hostmgr.Launch, p *cluster.Process) *api.ContainerInfo {
 }
 
 // volumes returns what is mounted in every process: folders, scratch folders and secrets. The persistent volumes of a single
-// process are not here, but part of its resources; those of several are part of their executor's, in whose sandbox they find
-// them, and the scratch folders that they share.
+// process are not here, but part of its resources, and here too where they are mounted through the sandbox; those of several are
+// part of their executor's, in whose sandbox they find them, and the scratch folders that they share.
 func volumes(l *hostmgr.Launch) []api.Volume {
 	var out []api.Volume
 	several := len(l.Task.Processes) > 1
@@ -359,6 +363,8 @@ func volumes(l *hostmgr.Launch) []api.Volume {
 			m.Source = sandbox("scratch-" + strconv.Itoa(i))
 		case several:
 			m.Source = sandbox(sharedPath(i))
+		case throughSandbox(l, &v):
+			m.HostPath = text(sharedPath(i)) // relative: in the sandbox
 		default:
 			continue
 		}
@@ -372,7 +378,13 @@ func volumes(l *hostmgr.Launch) []api.Volume {
 	return out
 }
 
-// sharedPath is where the executor of several processes has the i-th volume of their task.
+// throughSandbox reports whether a persistent volume is mounted in the sandbox, and from there where it is wanted. The Docker
+// containerizer mounts none in other places, and says nothing of it.
+func throughSandbox(l *hostmgr.Launch, v *cluster.Volume) bool {
+	return len(l.Task.Processes) > 1 || docker(&l.Task.Processes[0]) && path.IsAbs(v.MountPath)
+}
+
+// sharedPath is where the sandbox has the i-th volume of a task that is mounted through it.
 func sharedPath(i int) string { return "volume-" + strconv.Itoa(i) }
 
 func mode(readOnly bool) *api.Volume_Mode {

@@ -41,7 +41,7 @@ func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.O
 		}
 		mounted := *disk.Disk
 		mounted.Volume = &api.Volume{ContainerPath: v.MountPath, Mode: mode(v.ReadOnly)}
-		if len(l.Task.Processes) > 1 {
+		if throughSandbox(l, &v) {
 			mounted.Volume = &api.Volume{ContainerPath: sharedPath(i), Mode: mode(false)}
 		}
 		disk.Disk = &mounted
