@@ -244,6 +244,25 @@ func (s *supply) takeScalar(name string, n int64, usable func(*piece) bool, take
 	return nil
 }
 
+// takeAlike takes so much of a scalar that is one resource: of pieces that differ in their reservations no volume can be made.
+func (s *supply) takeAlike(name string, n int64) (api.Resource, error) {
+	for _, p := range s.left {
+		alike := func(q *piece) bool { return q.plain() && sameKind(&p.Resource, &q.Resource) }
+		sum := int64(0)
+		for _, q := range s.left {
+			if alike(q) {
+				sum += q.scalar
+			}
+		}
+		if p.Name == name && p.plain() && sum >= n {
+			var taken []api.Resource
+			err := s.takeScalar(name, n, alike, &taken)
+			return taken[0], err
+		}
+	}
+	return api.Resource{}, fmt.Errorf("the offers lack %v %s of one reservation", fromMilli(n), name)
+}
+
 // takeNamed takes so many units of a resource that is a scalar, a set or ranges.
 func (s *supply) takeNamed(a cluster.Amount, usable func(*piece) bool, taken *[]api.Resource) error {
 	n := a.Value

@@ -69,16 +69,9 @@ func (b *batch) create(id string, i int, l *hostmgr.Launch) (disk api.Resource, 
 		}
 		return disk, nil, err
 	}
-	var size quantity
-	size.amount.Fixed[cluster.Disk] = b.d.config.VolumeBytes
-	taken, err := b.supply.take(size)
-	if err != nil {
-		return disk, nil, err
+	if disk, err = b.supply.takeAlike(nameDisk, megabytesOf(b.d.config.VolumeBytes)); err != nil {
+		return disk, nil, fmt.Errorf("volume %q: %w", id, err)
 	}
-	for _, r := range taken[1:] { // parts with different reservations cannot be one volume
-		b.supply.left = append(b.supply.left, pieces([]api.Resource{r})...)
-	}
-	disk = taken[0]
 	if len(disk.Reservations) == 0 {
 		reservation := api.Resource_ReservationInfo{Type: api.Resource_ReservationInfo_DYNAMIC.Enum(), Role: text(b.role)}
 		if b.d.config.Principal != "" {

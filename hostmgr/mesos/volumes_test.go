@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	api "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -71,6 +72,31 @@ func TestAVolumeIsKept(t *testing.T) {
 		_, recorder = w.drive(t, func(c *Config) { withRole(c); c.Roles, c.Dir = []string{"other"}, t.TempDir() })
 		require.EqualValues(t, 10000, disk(), "another role may have it")
 	})
+}
+
+// TestAVolumeHasItsSize, though the disk that is reserved already, and comes first, is less than that.
+func TestAVolumeHasItsSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		spec.Resources = append(spec.Resources, reservedDisk(api.Resource_ReservationInfo_STATIC, 10))
+		w.AddAgent(spec)
+		d, recorder := w.drive(t, withRole)
+		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "second")))
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskSucceeded, d.Inventory()[0].State, d.Inventory()[0].Message)
+		require.EqualValues(t, 10010-256, hosted(t, recorder).Capacity.Fixed[cluster.Disk]>>20)
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "v"))
+		time.Sleep(10 * time.Second)
+		require.EqualValues(t, 10010, hosted(t, recorder).Capacity.Fixed[cluster.Disk]>>20)
+	})
+}
+
+// reservedDisk returns disk that is reserved to withRole's role.
+func reservedDisk(how api.Resource_ReservationInfo_Type, megabytes float64) api.Resource {
+	disk := mesostest.Scalar("disk", megabytes)
+	disk.Reservations = []api.Resource_ReservationInfo{{Type: how.Enum(), Role: text("eng")}}
+	return disk
 }
 
 // TestVolumesThatAreNotOffered: one that was declined is asked for; what goes wrong on the way is told, and changes nothing.
