@@ -73,7 +73,9 @@ func (b *batch) create(id string, i int, l *hostmgr.Launch) (disk api.Resource, 
 		return disk, nil, fmt.Errorf("volume %q: %w", id, err)
 	}
 	if len(disk.Reservations) == 0 {
-		reservation := api.Resource_ReservationInfo{Type: api.Resource_ReservationInfo_DYNAMIC.Enum(), Role: text(b.role)}
+		reservation := api.Resource_ReservationInfo{
+			Type: api.Resource_ReservationInfo_DYNAMIC.Enum(), Role: text(b.role), Labels: &api.Labels{Labels: []api.Label{{Key: oursLabel}}},
+		}
 		if b.d.config.Principal != "" {
 			reservation.Principal = text(b.d.config.Principal)
 		}
@@ -91,6 +93,13 @@ func (b *batch) create(id string, i int, l *hostmgr.Launch) (disk api.Resource, 
 		Type: api.Offer_Operation_CREATE, Create: &api.Offer_Operation_Create{Volumes: []api.Resource{disk}},
 	})
 	return disk, operations, nil
+}
+
+// oursLabel marks the reservations that were made for a volume: they end with it. Those that others made for the role stay.
+const oursLabel = "sluice.volume"
+
+func isOurs(r *api.Resource_ReservationInfo) bool {
+	return slices.ContainsFunc(r.GetLabels().GetLabels(), func(l api.Label) bool { return l.Key == oursLabel })
 }
 
 // keeps reports whether the agent has a volume, as far as is known.
@@ -218,7 +227,7 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 	operations := []api.Offer_Operation{{
 		Type: api.Offer_Operation_DESTROY, ID: &api.OperationID{Value: id}, Destroy: &api.Offer_Operation_Destroy{Volumes: []api.Resource{disk}},
 	}}
-	if n := len(disk.Reservations); n > 0 && disk.Reservations[n-1].GetType() == api.Resource_ReservationInfo_DYNAMIC {
+	if n := len(disk.Reservations); n > 0 && isOurs(&disk.Reservations[n-1]) {
 		operations = append(operations, api.Offer_Operation{
 			Type: api.Offer_Operation_UNRESERVE, Unreserve: &api.Offer_Operation_Unreserve{Resources: []api.Resource{free}},
 		})

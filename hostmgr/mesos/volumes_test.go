@@ -92,6 +92,27 @@ func TestAVolumeHasItsSize(t *testing.T) {
 	})
 }
 
+// TestAVolumeOnDiskThatIsReserved leaves it reserved when it is deleted: who reserved it wants it for the role.
+func TestAVolumeOnDiskThatIsReserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		spec.Resources = append(spec.Resources, reservedDisk(api.Resource_ReservationInfo_DYNAMIC, 1000))
+		w.AddAgent(spec)
+		d, recorder := w.drive(t, withRole)
+		disk := func() int64 { return hosted(t, recorder).Capacity.Fixed[cluster.Disk] >> 20 }
+		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "second")))
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 11000-256, disk())
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "v"))
+		time.Sleep(10 * time.Second)
+		require.EqualValues(t, 11000, disk())
+		require.NoError(t, d.Close())
+		_, recorder = w.drive(t, func(c *Config) { withRole(c); c.Roles, c.Dir = []string{"other"}, t.TempDir() })
+		require.EqualValues(t, 10000, disk(), "another role has what is not reserved")
+	})
+}
+
 // reservedDisk returns disk that is reserved to withRole's role.
 func reservedDisk(how api.Resource_ReservationInfo_Type, megabytes float64) api.Resource {
 	disk := mesostest.Scalar("disk", megabytes)
