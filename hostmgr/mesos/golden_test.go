@@ -94,7 +94,7 @@ func goldenLaunches() map[string]hostmgr.Launch {
 	}
 	storage.Secrets = []hostmgr.SecretFile{{Path: "secrets/token", Value: []byte(canary)}}
 
-	docker := launch(one(cluster.Process{Command: argv[:3], Container: &cluster.Container{
+	docker := launch(one(cluster.Process{Command: argv[:3], User: "web", Container: &cluster.Container{
 		Runtime: cluster.DockerRuntime, Image: "registry/web:7", ForcePull: true, Parameters: pairs("hostname", "web", "read-only", "true"),
 	}}))
 	docker.Task.Volumes = []cluster.Volume{

@@ -331,6 +331,10 @@ func container(l *hostmgr.Launch, p *cluster.Process) *api.ContainerInfo {
 		for _, kv := range p.Container.Parameters {
 			c.Docker.Parameters = append(c.Docker.Parameters, api.Parameter{Key: kv.Key, Value: kv.Value})
 		}
+		named := func(kv cluster.KeyValue) bool { return kv.Key == "user" }
+		if p.User != "" && !slices.ContainsFunc(p.Container.Parameters, named) { // that of the command is whose the sandbox is
+			c.Docker.Parameters = append(c.Docker.Parameters, api.Parameter{Key: "user", Value: p.User})
+		}
 	case p.Container != nil:
 		c.Mesos = &api.ContainerInfo_MesosInfo{Image: &api.Image{
 			Type: api.Image_DOCKER.Enum(), Docker: &api.Image_Docker{Name: p.Container.Image}, Cached: flag(!p.Container.ForcePull),
