@@ -91,6 +91,7 @@ func goldenLaunches() map[string]hostmgr.Launch {
 		{HostPath: "/etc/ssl", MountPath: "/etc/ssl", ReadOnly: true},
 		{ScratchBytes: 64 << 20, MountPath: "tmp"},
 		{Name: "data-{instance}", MountPath: "data"},
+		{Name: "db", MountPath: "/var/lib/db", ReadOnly: true},
 	}
 	storage.Secrets = []hostmgr.SecretFile{{Path: "secrets/token", Value: []byte(canary)}}
 
@@ -236,7 +237,6 @@ func TestLaunchesThatAreRefused(t *testing.T) {
 			l.Task.Volumes = []cluster.Volume{{ScratchBytes: 1}}
 		},
 		"at \"var/lib\"": func(l *hostmgr.Launch) {
-			l.Task.Processes[0].Container = &cluster.Container{Runtime: cluster.DockerRuntime}
 			l.Task.Volumes = []cluster.Volume{{Name: "v", MountPath: "var/lib"}}
 		},
 		"cannot have its own container": func(l *hostmgr.Launch) { l.Task.Init = []cluster.Process{{Shell: "x", User: "other"}} },

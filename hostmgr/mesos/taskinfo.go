@@ -124,8 +124,8 @@ func check(l *hostmgr.Launch, c *Config) error {
 		if v.Name != "" && v.Name == cluster.InstanceMark {
 			bad("volume %q: has no name", v.Name)
 		}
-		if v.Name != "" && docker(&l.Task.Processes[0]) && !path.IsAbs(v.MountPath) && strings.Contains(v.MountPath, "/") {
-			bad("volume %q: containers of the Docker runtime get no volume from Mesos at %q; give an absolute path, or one without slashes", v.Name, v.MountPath)
+		if v.Name != "" && len(l.Task.Processes) == 1 && !path.IsAbs(v.MountPath) && strings.Contains(v.MountPath, "/") {
+			bad("volume %q: Mesos mounts no volume of a single process at %q; give an absolute path, or one without slashes", v.Name, v.MountPath)
 		}
 	}
 	if len(problems) == 0 && len(l.Task.Processes) > 1 {
@@ -345,9 +345,9 @@ func container(l *hostmgr.Launch, p *cluster.Process) *api.ContainerInfo {
 	return c
 }
 
-// volumes returns what is mounted in every process: folders, scratch folders and secrets. The persistent volumes of a single
-// process are not here, but part of its resources, and here too where they are mounted through the sandbox; those of several are
-// part of their executor's, in whose sandbox they find them, and the scratch folders that they share.
+// volumes returns what is mounted in every process: folders, scratch folders, secrets, and persistent volumes that come through the
+// sandbox. The persistent volumes of a single process are part of its resources; those of several are part of their executor's, in
+// whose sandbox they find them, and the scratch folders that they share.
 func volumes(l *hostmgr.Launch) []api.Volume {
 	var out []api.Volume
 	several := len(l.Task.Processes) > 1
@@ -365,10 +365,10 @@ func volumes(l *hostmgr.Launch) []api.Volume {
 			m.HostPath = text(v.HostPath)
 		case v.ScratchBytes > 0:
 			m.Source = sandbox("scratch-" + strconv.Itoa(i))
-		case several:
-			m.Source = sandbox(sharedPath(i))
-		case throughSandbox(l, &v):
+		case throughSandbox(l, &v) && docker(&l.Task.Processes[0]):
 			m.HostPath = text(sharedPath(i)) // relative: in the sandbox
+		case throughSandbox(l, &v):
+			m.Source = sandbox(sharedPath(i))
 		default:
 			continue
 		}
@@ -382,10 +382,10 @@ func volumes(l *hostmgr.Launch) []api.Volume {
 	return out
 }
 
-// throughSandbox reports whether a persistent volume is mounted in the sandbox, and from there where it is wanted. The Docker
-// containerizer mounts none in other places, and says nothing of it.
+// throughSandbox reports whether a persistent volume is mounted in the sandbox, and from there where it is wanted. Agents mount none in
+// other places, and say nothing of it.
 func throughSandbox(l *hostmgr.Launch, v *cluster.Volume) bool {
-	return len(l.Task.Processes) > 1 || docker(&l.Task.Processes[0]) && path.IsAbs(v.MountPath)
+	return v.Name != "" && (len(l.Task.Processes) > 1 || path.IsAbs(v.MountPath))
 }
 
 // sharedPath is where the sandbox has the i-th volume of a task that is mounted through it.
