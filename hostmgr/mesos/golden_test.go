@@ -91,6 +91,7 @@ func goldenLaunches() map[string]hostmgr.Launch {
 		{HostPath: "/etc/ssl", MountPath: "/etc/ssl", ReadOnly: true},
 		{ScratchBytes: 64 << 20, MountPath: "tmp"},
 		{Name: "data-{instance}", MountPath: "data"},
+		{ScratchBytes: 64 << 20, MountPath: "/scratch"},
 		{Name: "db", MountPath: "/var/lib/db", ReadOnly: true},
 	}
 	storage.Secrets = []hostmgr.SecretFile{{Path: "secrets/token", Value: []byte(canary)}}

@@ -203,13 +203,13 @@ func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskIn
 	return t
 }
 
-// command returns what a process runs. Init steps run before it, in its shell.
+// command returns what a process runs. Init steps run before it, in its shell, which makes the folders that it needs, too.
 func command(l *hostmgr.Launch, p *cluster.Process, address string) *api.CommandInfo {
 	c := &api.CommandInfo{Environment: environment(l, p, address)}
 	variables := l.Variables(address)
 	replace := func(s string) string { return cluster.Interpolate(s, variables) }
 	switch {
-	case len(l.Task.Init) > 0 || p.WorkDir != "":
+	case len(l.Task.Init) > 0 || p.WorkDir != "" || len(ownFolders(l)) > 0:
 		c.Shell, c.Value = flag(true), text(script(l, p, replace))
 	case p.Shell != "":
 		c.Shell, c.Value = flag(true), text(p.Shell)
@@ -250,7 +250,7 @@ func environment(l *hostmgr.Launch, p *cluster.Process, address string) *api.Env
 	return out
 }
 
-// script returns a line for the shell that runs the init steps one after the other and becomes the process.
+// script returns a line for the shell that makes the scratch folders, runs the init steps one after the other and becomes the process.
 func script(l *hostmgr.Launch, p *cluster.Process, replace func(string) string) string {
 	var steps []string
 	line := func(p *cluster.Process, last bool) {
@@ -281,6 +281,9 @@ func script(l *hostmgr.Launch, p *cluster.Process, replace func(string) string) 
 			s = "( " + s + " )"
 		}
 		steps = append(steps, s)
+	}
+	for _, folder := range ownFolders(l) {
+		steps = append(steps, "mkdir -p "+quote(folder))
 	}
 	for i := range l.Task.Init {
 		line(&l.Task.Init[i], false)
@@ -363,7 +366,7 @@ func volumes(l *hostmgr.Launch) []api.Volume {
 		switch {
 		case v.HostPath != "":
 			m.HostPath = text(v.HostPath)
-		case v.ScratchBytes > 0:
+		case v.ScratchBytes > 0 && (several || path.IsAbs(v.MountPath)):
 			m.Source = sandbox("scratch-" + strconv.Itoa(i))
 		case throughSandbox(l, &v) && docker(&l.Task.Processes[0]):
 			m.HostPath = text(sharedPath(i)) // relative: in the sandbox
@@ -386,6 +389,16 @@ func volumes(l *hostmgr.Launch) []api.Volume {
 // other places, and say nothing of it.
 func throughSandbox(l *hostmgr.Launch, v *cluster.Volume) bool {
 	return v.Name != "" && (len(l.Task.Processes) > 1 || path.IsAbs(v.MountPath))
+}
+
+// ownFolders lists the scratch folders of a single process in its sandbox, where agents mount no other folder of the sandbox.
+func ownFolders(l *hostmgr.Launch) (paths []string) {
+	for _, v := range l.Task.Volumes {
+		if v.ScratchBytes > 0 && len(l.Task.Processes) == 1 && !path.IsAbs(v.MountPath) {
+			paths = append(paths, v.MountPath)
+		}
+	}
+	return paths
 }
 
 // sharedPath is where the sandbox has the i-th volume of a task that is mounted through it.
