@@ -210,7 +210,8 @@ func healthOf(s *api.TaskStatus) (cluster.Health, string) {
 	case s.Healthy != nil && !*s.Healthy:
 		return cluster.Unhealthy, explain(s)
 	case s.CheckStatus != nil:
-		if ready, known := checked(s.CheckStatus); known && !ready {
+		ready, known := checked(s.CheckStatus)
+		if gone := !known && reasonOf(s) == api.REASON_TASK_CHECK_STATUS_UPDATED; gone || known && !ready {
 			return cluster.HealthUnready, explain(s)
 		} else if known {
 			return cluster.HealthReady, ""
@@ -221,7 +222,8 @@ func healthOf(s *api.TaskStatus) (cluster.Health, string) {
 	return cluster.HealthUnknown, ""
 }
 
-// checked reads the result of a check; known is false as long as there is none.
+// checked reads the result of a check; known is false as long as there is none, and again when there is none any more: the check took too
+// long, or found nobody to talk to. That is told as an update of the check.
 func checked(s *api.CheckStatusInfo) (ready, known bool) {
 	switch {
 	case s.Command != nil && s.Command.ExitCode != nil:

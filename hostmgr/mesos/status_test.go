@@ -133,7 +133,10 @@ func TestHealthOfAStatus(t *testing.T) {
 		"HTTP 302":           {api.TaskStatus{CheckStatus: web(302)}, cluster.HealthReady},
 		"HTTP 500":           {api.TaskStatus{CheckStatus: web(500)}, cluster.HealthUnready},
 		"a connection":       {api.TaskStatus{CheckStatus: tcp(true)}, cluster.HealthReady},
-		"no connection":      {api.TaskStatus{CheckStatus: tcp(false)}, cluster.HealthUnready},
+		"no answer any more": {api.TaskStatus{
+			Healthy: flags(true), CheckStatus: &api.CheckStatusInfo{HTTP: new(api.CheckStatusInfo_Http)}, Reason: api.REASON_TASK_CHECK_STATUS_UPDATED.Enum(),
+		}, cluster.HealthUnready},
+		"no connection": {api.TaskStatus{CheckStatus: tcp(false)}, cluster.HealthUnready},
 	} {
 		got, why := healthOf(&c.s)
 		require.Equal(t, c.want, got, name)
