@@ -360,6 +360,51 @@ func TestAGroupThatIsFound(t *testing.T) {
 	require.Contains(t, becomes(t, again, runID(5), cluster.TaskKilled).Message, "TASK_KILLED")
 }
 
+// TestTheHealthOfSeveralProcesses is that of the worst, and known when it is known of all that have checks, whichever began last.
+func TestTheHealthOfSeveralProcesses(t *testing.T) {
+	k := newTalk(t)
+	l := launchOf(0, "h0", "serve")
+	ready := []cluster.HealthCheck{{Command: []string{"ready"}, Effect: cluster.Readiness}}
+	l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"a"}, Checks: ready}, {Name: "b", Command: []string{"b"}, Checks: ready}, {Name: "c", Command: []string{"c"}}}
+	require.NoError(t, k.d.Launch(t.Context(), l))
+	k.awaits(t, "ACCEPT")
+	checked := func(member int, code string) {
+		k.say <- fmt.Sprintf(`{"type":"UPDATE","update":{"status":{"task_id":{"value":"7.0.1_%d"},"agent_id":{"value":"a-1"},"state":"TASK_RUNNING",
+"reason":"REASON_TASK_CHECK_STATUS_UPDATED","check_status":{"type":"COMMAND","command":{%s}}}}}`, member, code)
+	}
+	health := func(want ...cluster.Health) {
+		t.Helper()
+		k.say <- `{"type":"UPDATE","update":{"status":{"task_id":{"value":"7.9.1"},"agent_id":{"value":"a-1"},"state":"TASK_FINISHED","uuid":"MDEyMzQ1Njc4OWFiY2RlZg=="}}}`
+		k.awaits(t, "ACKNOWLEDGE") // all before has been read
+		var got []cluster.Health
+		for _, h := range k.recorder.Health(runID(0)) {
+			got = append(got, h.Health)
+		}
+		require.Equal(t, want, got)
+	}
+	checked(0, `"exit_code":0`)
+	checked(1, `"exit_code":0`)
+	health()
+	k.say <- `{"type":"UPDATE","update":{"status":{"task_id":{"value":"7.0.1_2"},"agent_id":{"value":"a-1"},"state":"TASK_RUNNING"}}}`
+	health(cluster.HealthReady)
+	checked(0, `"exit_code":1`)
+	checked(1, "")
+	checked(1, `"exit_code":0`)
+	health(cluster.HealthReady, cluster.HealthUnready)
+	checked(0, `"exit_code":0`)
+	health(cluster.HealthReady, cluster.HealthUnready, cluster.HealthReady)
+	require.NoError(t, k.d.Close())
+
+	again, recorder := newSettled(newDriver(t, k.d.config)), drivertest.NewRecorder()
+	k.recorder = recorder
+	require.NoError(t, again.Start(t.Context(), recorder))
+	t.Cleanup(func() { require.NoError(t, again.Close()) })
+	checked(0, `"exit_code":0`)
+	health()
+	checked(1, `"exit_code":1`)
+	health(cluster.HealthUnready)
+}
+
 // TestMachinesOfOneHostname are hosts of their own, each with a name that it keeps when it comes back as another agent.
 func TestMachinesOfOneHostname(t *testing.T) {
 	k := newTalk(t)

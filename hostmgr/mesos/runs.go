@@ -39,7 +39,14 @@ type run struct {
 
 	durable  bool // the status is durable with the scheduler
 	awaiting []receipt
-	health   cluster.Health
+	checks   map[int]opinion // of its members, as far as is known
+	health   cluster.Health  // as it was last reported
+}
+
+// opinion is what the checks of one member say.
+type opinion struct {
+	health cluster.Health
+	why    string
 }
 
 // receipt is an update that is acknowledged to Mesos when what it changed is durable.
@@ -69,7 +76,7 @@ func (r *run) tasks() (ids []string) {
 // newRun returns a run for a record.
 func newRun(record *runRecord) *run {
 	r := &run{
-		record: record, done: make(chan struct{}),
+		record: record, done: make(chan struct{}), checks: map[int]opinion{},
 		need: needOf(record.Resources, record.Revocable).plus(quantity{ports: portRanges(record.Ports)}),
 	}
 	r.states = make([]cluster.TaskState, r.members())
@@ -321,12 +328,35 @@ func (d *driver) lives(s *session, r *run, member int, state cluster.TaskState, 
 			}
 		}
 	}
-	if health, why := healthOf(u); health != cluster.HealthUnknown && health != r.health && r.status.State == cluster.TaskRunning {
-		r.health = health
+	if health, why := healthOf(u); health != cluster.HealthUnknown {
+		r.checks[member] = opinion{health, why}
+	}
+	if all := r.conclude(); all.health != cluster.HealthUnknown && all.health != r.health && r.status.State == cluster.TaskRunning {
+		r.health = all.health
 		if d.sink != nil {
-			d.sink.ReportHealth(hostmgr.Health{Run: r.record.Run, Health: health, Message: why, At: cluster.Time(now.UnixNano())})
+			d.sink.ReportHealth(hostmgr.Health{Run: r.record.Run, Health: all.health, Message: all.why, At: cluster.Time(now.UnixNano())})
 		}
 	}
+}
+
+// conclude returns the health of a run: the worst of its members that live, and nothing as long as one may still be worse than what is
+// known.
+func (r *run) conclude() (worst opinion) {
+	open := false
+	for member := range r.members() {
+		if slices.ContainsFunc(r.record.Ended, func(x ending) bool { return x.Member == member }) {
+			continue
+		}
+		said, known := r.checks[member]
+		open = open || !known && member < len(r.record.Checked) && r.record.Checked[member]
+		if said.health > worst.health {
+			worst = said
+		}
+	}
+	if open && worst.health == cluster.HealthReady {
+		return opinion{}
+	}
+	return worst
 }
 
 // memberEnded takes in that a member of a run has ended. The run ends with the last of them; when its main process has
