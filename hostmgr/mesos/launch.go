@@ -282,15 +282,22 @@ func (b *batch) fill(l *hostmgr.Launch, mounts []api.Resource) error {
 			return err
 		}
 	}
+	info := func(member int) api.TaskInfo {
+		t := taskInfo(l, member, b.agent.ID, b.agent.Machine.Address)
+		if t.Command.User == nil && b.d.config.User != "" { // else that with which the framework was first registered, for ever
+			t.Command.User = text(b.d.config.User)
+		}
+		return t
+	}
 	if len(parts) == 1 {
-		t := taskInfo(l, 0, b.agent.ID, b.agent.Machine.Address)
+		t := info(0)
 		t.Resources = append(taken[0], mounts...)
 		b.tasks = append(b.tasks, t)
 		return nil
 	}
 	group := api.TaskGroupInfo{}
 	for i := range l.Task.Processes {
-		t := taskInfo(l, i, b.agent.ID, b.agent.Machine.Address)
+		t := info(i)
 		t.Resources = taken[i+1]
 		group.Tasks = append(group.Tasks, t)
 	}
