@@ -165,3 +165,11 @@ func TestALengthCostsNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(maxRecord))
 }
+
+// TestAnEventOfAllAgents: one that is not read would come again with each subscription.
+func TestAnEventOfAllAgents(t *testing.T) {
+	const agents, offer = 50_000, 4 << 10
+	n, err := newRecordReader(strings.NewReader(fmt.Sprintln(agents * offer))).readLength()
+	require.NoError(t, err)
+	require.EqualValues(t, agents*offer, n)
+}

@@ -14,8 +14,9 @@ import (
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 )
 
-// maxRecord bounds one record of the event stream. The offers of 10,000 agents in one event are some ten megabytes.
-const maxRecord = 64 << 20
+// maxRecord bounds one record of the event stream. All offers that a master makes at once are one event: those of 50,000 agents with ten
+// attributes each are 50 MB, and 120 in JSON, so there is room for more.
+const maxRecord = 512 << 20
 
 // errFraming: the stream cannot be read any further, since nobody knows where the next record begins.
 var errFraming = errors.New("mesos: the event stream is broken")
