@@ -172,7 +172,7 @@ func (d *driver) volumeRecords(l *hostmgr.Launch, dir string) []volumeRecord {
 		switch {
 		case v.Name != "":
 			name := v.NameFor(l.Run.Task.Instance())
-			rec.Source, rec.Make = d.state.volume(name), true
+			rec.Source, rec.Make = d.state.volume(l.Host, name), true
 		case v.HostPath != "":
 			rec.Source = v.HostPath
 			if v.MountPath == v.HostPath {

@@ -17,19 +17,20 @@ import (
 
 // stateFolder is the folder that one driver owns at a time:
 //
-//	format        its version and cluster
-//	lock          locked by the driver while it runs
-//	tmp/          folders that are being made or removed
-//	runs/ID/      the runs that the driver knows
-//	released/ID/  kept for their logs
-//	volumes/NAME/ what tasks keep; never removed by the driver
+//	format              its version and cluster
+//	lock                locked by the driver while it runs
+//	tmp/                folders that are being made or removed
+//	runs/ID/            the runs that the driver knows
+//	released/ID/        kept for their logs
+//	volumes.HOST/NAME/  what tasks keep on a host; never removed by the driver
+//	volumes/NAME/       volumes of format 2, which all hosts have in common and keep
 type stateFolder struct {
 	dir  string
 	lock *os.File
 }
 
-// stateFormat is the version of what is written here.
-const stateFormat = 2
+// stateFormat is the version of what is written here. A folder of the one before is taken over.
+const stateFormat = 3
 
 type formatRecord struct {
 	Format  int
@@ -42,7 +43,7 @@ var owned sync.Map
 // openState locks a state folder, making it if it does not exist.
 func openState(dir, clusterID string) (s *stateFolder, err error) {
 	s = &stateFolder{dir: filepath.Clean(dir)}
-	for _, sub := range []string{"runs", "released", "tmp", "volumes"} {
+	for _, sub := range []string{"runs", "released", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("local: make the state folder: %w", err)
 		}
@@ -72,20 +73,21 @@ func openState(dir, clusterID string) (s *stateFolder, err error) {
 // checkFormat refuses folders of other versions and clusters, and marks a new one.
 func (s *stateFolder) checkFormat(clusterID string) error {
 	f, err := readRecord[formatRecord](s.dir, "format")
+	want := formatRecord{stateFormat, clusterID}
 	switch {
 	case err != nil:
 		return fmt.Errorf("local: state folder: %w", err)
 	case f == nil:
-		return writeRecord(s.dir, "format", formatRecord{stateFormat, clusterID}, synced)
-	case f.Format != stateFormat:
-		return fmt.Errorf("local: state folder %s has format %d, this version knows %d only", s.dir, f.Format, stateFormat)
-	case clusterID == "" || f.Cluster == clusterID:
-		return nil
-	case f.Cluster == "":
-		return writeRecord(s.dir, "format", formatRecord{stateFormat, clusterID}, synced)
-	default:
+		return writeRecord(s.dir, "format", want, synced)
+	case f.Format != stateFormat && f.Format != stateFormat-1:
+		return fmt.Errorf("local: state folder %s has format %d, this version knows %d and %d only", s.dir, f.Format, stateFormat-1, stateFormat)
+	case clusterID != "" && f.Cluster != "" && f.Cluster != clusterID:
 		return fmt.Errorf("local: state folder %s belongs to cluster %q, not %q; choose another folder", s.dir, f.Cluster, clusterID)
 	}
+	if want.Cluster = or(clusterID, f.Cluster); *f == want {
+		return nil
+	}
+	return writeRecord(s.dir, "format", want, synced)
 }
 
 // clear removes what was being made or removed when the last driver ended.
@@ -117,9 +119,16 @@ func (s *stateFolder) close() error {
 
 func (s *stateFolder) run(name string) string         { return filepath.Join(s.dir, "runs", name) }
 func (s *stateFolder) releasedRun(name string) string { return filepath.Join(s.dir, "released", name) }
+func (s *stateFolder) temp(name string) string        { return filepath.Join(s.dir, "tmp", name) }
 
-func (s *stateFolder) volume(name string) string { return filepath.Join(s.dir, "volumes", name) }
-func (s *stateFolder) temp(name string) string   { return filepath.Join(s.dir, "tmp", name) }
+// volume returns the folder of a host's volume, which need not exist.
+func (s *stateFolder) volume(host, name string) string {
+	own, common := "volumes."+host, "volumes"
+	if !exists(filepath.Join(s.dir, own), name) && exists(filepath.Join(s.dir, common), name) {
+		return filepath.Join(s.dir, common, name)
+	}
+	return filepath.Join(s.dir, own, name)
+}
 
 // runNames lists the folders of the known runs.
 func (s *stateFolder) runNames() ([]string, error) {

@@ -63,8 +63,15 @@ func TestStateFormat(t *testing.T) {
 	require.NoError(t, open(""))
 	require.NoError(t, open("one"))
 	require.ErrorContains(t, open("two"), `belongs to cluster "one", not "two"`)
-	require.NoError(t, writeRecord(dir, "format", formatRecord{Format: 3}, unsynced))
-	require.ErrorContains(t, open("one"), "has format 3, this version knows 2 only")
+	for _, other := range []int{1, 4} {
+		require.NoError(t, writeRecord(dir, "format", formatRecord{Format: other}, unsynced))
+		require.ErrorContains(t, open("one"), fmt.Sprintf("has format %d, this version knows 2 and 3 only", other))
+	}
+	require.NoError(t, writeRecord(dir, "format", formatRecord{2, "one"}, unsynced))
+	require.NoError(t, open(""), "the format of before is taken over")
+	f, err := readRecord[formatRecord](dir, "format")
+	require.NoError(t, err)
+	require.Equal(t, formatRecord{3, "one"}, *f)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte("{"), 0o600))
 	require.ErrorContains(t, open("one"), "format is damaged")
 }

@@ -220,6 +220,13 @@ func TestVolumes(t *testing.T) {
 	other := f.task(1, spec("ls data | wc -l"), nil)
 	require.Equal(t, cluster.TaskSucceeded, f.ended(other).State)
 	require.Equal(t, "0\n", f.output(other, 0), "another instance has another volume")
+	elsewhere := f.task(0, spec("ls data | wc -l"), func(l *hostmgr.Launch) { l.Run.Run, l.Host = 10, "h0" })
+	require.Equal(t, cluster.TaskSucceeded, f.ended(elsewhere).State)
+	require.Equal(t, "0\n", f.output(elsewhere, 0), "another host has another volume")
+	require.NoError(t, os.MkdirAll(filepath.Join(f.config.Dir, "volumes", "data-7"), 0o700))
+	before := f.task(7, spec("cd data; pwd -P"), nil)
+	require.Equal(t, cluster.TaskSucceeded, f.ended(before).State)
+	require.Equal(t, filepath.Join(f.config.Dir, "volumes", "data-7")+"\n", f.output(before, 0), "a volume of format 2 is found again")
 
 	// A process may begin in a volume, and a scratch folder may hold another, in whatever order they are listed.
 	within := func(n int, folder string) hostmgr.Status {
@@ -229,13 +236,13 @@ func TestVolumes(t *testing.T) {
 			{Name: "within", MountPath: "data"}, {ScratchBytes: 1, MountPath: "scratch/deep"}, {ScratchBytes: 1, MountPath: "scratch"},
 		}}, nil)
 		s := f.ended(id)
-		require.Equal(t, f.state.volume("within")+strings.TrimPrefix(folder, "data")+"\nhere\n", f.output(id, 0), "%+v", s)
+		require.Equal(t, f.state.volume("h1", "within")+strings.TrimPrefix(folder, "data")+"\nhere\n", f.output(id, 0), "%+v", s)
 		return s
 	}
 	for n, folder := range []string{"data/sub", "data/sub", "data"} {
 		require.Equal(t, cluster.TaskSucceeded, within(3+n, folder).State)
 	}
-	require.NoError(t, os.Symlink(shared, f.state.volume("within")+"/out"))
+	require.NoError(t, os.Symlink(shared, f.state.volume("h1", "within")+"/out"))
 	leads := sh("", "true")
 	leads.WorkDir = "data/out/new"
 	out := f.task(6, cluster.TaskSpec{Processes: []cluster.Process{leads}, Volumes: []cluster.Volume{{Name: "within", MountPath: "data"}}}, nil)
