@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluice-scheduler/sluice/cluster"
 )
 
 // ClusterStore remembers which cluster a shard serves, as long as its driver remembers runs.
@@ -16,33 +18,44 @@ type ClusterStore interface {
 	SetClusterID(id string) error
 }
 
-// errClusterStore: the store failed; without it, runs of two clusters could be mixed.
-var errClusterStore = errors.New("hostmgr: remember the cluster")
+// errClusterStore: the store failed; without it, runs of two clusters or shards could be mixed.
+var errClusterStore = errors.New("hostmgr: remember cluster and shard")
 
-// ClusterFile is a ClusterStore in a file of that path, whose folder exists.
-type ClusterFile string
+// ClusterFile is a ClusterStore in a file. It holds the name of the shard too, and fails for a shard of another name: the
+// scheduler knows the runs by their hosts, whose names begin with that of the shard.
+type ClusterFile struct {
+	Path  string // whose folder exists
+	Shard cluster.ShardID
+}
 
-var _ ClusterStore = ClusterFile("")
+var _ ClusterStore = ClusterFile{}
 
 // ClusterID implements ClusterStore.
 func (f ClusterFile) ClusterID() (string, error) {
-	content, err := os.ReadFile(string(f))
+	content, err := os.ReadFile(f.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errClusterStore, err)
 	}
-	id := strings.TrimSpace(string(content))
-	if id == "" {
-		return "", fmt.Errorf("%w: %s is empty; write the id of the cluster that the runs belong to into it", errClusterStore, string(f))
+	words := strings.Fields(string(content))
+	switch {
+	case len(words) == 0:
+		return "", fmt.Errorf("%w: %s is empty; write the id of the cluster that the runs belong to into it", errClusterStore, f.Path)
+	case len(words) > 1 && words[1] != string(f.Shard):
+		return "", fmt.Errorf("%w: the runs in %s are of the shard %q, not of %q", errClusterStore, filepath.Dir(f.Path), words[1], f.Shard)
 	}
-	return id, nil
+	return words[0], nil // a file of an earlier version has no name yet
 }
 
 // SetClusterID implements ClusterStore.
 func (f ClusterFile) SetClusterID(id string) error {
-	if err := writeDurably(string(f), id+"\n"); err != nil {
+	want := fmt.Sprintf("%s\n%s\n", id, f.Shard)
+	if content, err := os.ReadFile(f.Path); err == nil && string(content) == want {
+		return nil
+	}
+	if err := writeDurably(f.Path, want); err != nil {
 		return fmt.Errorf("%w: %w", errClusterStore, err)
 	}
 	return nil

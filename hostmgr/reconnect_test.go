@@ -132,7 +132,7 @@ func TestConfigurationThatLacksSomething(t *testing.T) {
 
 func TestOtherCluster(t *testing.T) {
 	onBench(t, func(b *bench) {
-		file := hostmgr.ClusterFile(filepath.Join(t.TempDir(), "cluster"))
+		file := hostmgr.ClusterFile{Path: filepath.Join(t.TempDir(), "cluster"), Shard: "s1"}
 		require.NoError(t, file.SetClusterID("cluster-0"))
 		b.config.Cluster = file
 		b.driver.runs[run(1)] = status(1, cluster.TaskRunning)
@@ -150,9 +150,27 @@ func TestOtherCluster(t *testing.T) {
 	})
 }
 
+func TestOtherShard(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cluster")
+	require.NoError(t, os.WriteFile(path, []byte("cluster-1\n"), 0o600), "of an earlier version")
+	onBench(t, func(b *bench) {
+		b.config.Cluster = hostmgr.ClusterFile{Path: path, Shard: b.config.Name}
+		b.start()
+		b.welcome()
+	})
+	onBench(t, func(b *bench) {
+		b.config.Name = "there"
+		b.config.Cluster = hostmgr.ClusterFile{Path: path, Shard: b.config.Name}
+		b.driver.runs[run(1)] = status(1, cluster.TaskRunning)
+		b.start()
+		require.ErrorContains(t, b.fails(), filepath.Dir(path)+` are of the shard "here", not of "there"`)
+		require.Empty(t, b.driver.killed, "under another name the scheduler would have killed it")
+	})
+}
+
 func TestTakeOver(t *testing.T) {
 	onBench(t, func(b *bench) {
-		file := hostmgr.ClusterFile(filepath.Join(t.TempDir(), "cluster"))
+		file := hostmgr.ClusterFile{Path: filepath.Join(t.TempDir(), "cluster"), Shard: "s1"}
 		require.NoError(t, file.SetClusterID("cluster-0"))
 		b.config.Cluster, b.config.TakeOver = file, true
 		b.driver.runs[run(1)] = status(1, cluster.TaskRunning)
@@ -187,7 +205,7 @@ func TestTakeOver(t *testing.T) {
 
 func TestClusterFile(t *testing.T) {
 	dir := t.TempDir()
-	file := hostmgr.ClusterFile(filepath.Join(dir, "cluster"))
+	file := hostmgr.ClusterFile{Path: filepath.Join(dir, "cluster"), Shard: "s1"}
 	id, err := file.ClusterID()
 	require.NoError(t, err)
 	require.Empty(t, id)
@@ -200,16 +218,22 @@ func TestClusterFile(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
+	_, err = hostmgr.ClusterFile{Path: file.Path, Shard: "s2"}.ClusterID()
+	require.ErrorContains(t, err, dir+` are of the shard "s1", not of "s2"`)
+	require.NoError(t, os.WriteFile(file.Path, []byte("b\n"), 0o600))
+	id, err = hostmgr.ClusterFile{Path: file.Path, Shard: "s2"}.ClusterID()
+	require.NoError(t, err, "an earlier version wrote no name")
+	require.Equal(t, "b", id)
 
-	require.NoError(t, os.WriteFile(string(file), []byte(" \n"), 0o600))
+	require.NoError(t, os.WriteFile(file.Path, []byte(" \n"), 0o600))
 	_, err = file.ClusterID()
-	require.ErrorContains(t, err, string(file))
-	require.Error(t, hostmgr.ClusterFile(filepath.Join(dir, "no", "cluster")).SetClusterID("a"))
+	require.ErrorContains(t, err, file.Path)
+	require.Error(t, hostmgr.ClusterFile{Path: filepath.Join(dir, "no", "cluster")}.SetClusterID("a"))
 }
 
 func TestClusterFileThatFails(t *testing.T) {
 	onBench(t, func(b *bench) {
-		b.config.Cluster = hostmgr.ClusterFile(filepath.Join(t.TempDir(), "no", "cluster"))
+		b.config.Cluster = hostmgr.ClusterFile{Path: filepath.Join(t.TempDir(), "no", "cluster")}
 		b.start()
 		c, _ := b.hello()
 		b.down(c, &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Welcome{Welcome: &sluicev1.Welcome{

@@ -101,7 +101,6 @@ func (s *Shard) enter(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	case recorded == id:
-		return nil
 	case recorded != "" && !s.config.TakeOver:
 		return fmt.Errorf("%w: its runs are of cluster %s, the scheduler's is %s; connect it to its own scheduler, or give it another state folder",
 			ErrOtherCluster, recorded, id)

@@ -121,7 +121,7 @@ func newManager(driver hostmgr.Driver, kind, name, dir string, conn *grpc.Client
 	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{
 		Name: cluster.ShardID(name), Kind: kind, Version: version,
 		Driver: driver, Conn: conn,
-		Cluster: hostmgr.ClusterFile(filepath.Join(dir, "cluster")),
+		Cluster: hostmgr.ClusterFile{Path: filepath.Join(dir, "cluster"), Shard: cluster.ShardID(name)},
 		Log:     log,
 	})
 	if err != nil {
