@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,27 +140,31 @@ func (b *bulkStream) answer(ctx context.Context, req *sluicev1.LogRequest) {
 		done := &sluicev1.LogChunk{RequestId: id, Done: true}
 		var err error
 		if busy {
-			err = fmt.Errorf("hostmgr: %d logs are being read from this host manager already", maxLogRequests)
+			err = fmt.Errorf("%d logs are being read from this host manager already", maxLogRequests)
 		} else {
 			err = b.readLogs(ctx, req)
 		}
 		if err != nil {
-			done.Error = text(b.tellable(err, req).Error())
+			done.Error = text(b.tellable(err, req))
 		}
 		_ = b.chunk(ctx, done) // fails after a cancel, and then nobody waits for it
 		return nil
 	})
 }
 
-// tellable returns what whoever asked for a log is told of an error: of one of the file system not the path, which is for this
-// machine's own log.
-func (b *bulkStream) tellable(err error, req *sluicev1.LogRequest) error {
+// tellable returns what whoever asked for a log is told of an error: nothing of the packages it went through, and of one of the
+// file system not the path, which is for this machine's own log.
+func (b *bulkStream) tellable(err error, req *sluicev1.LogRequest) string {
 	var failed *fs.PathError
-	if !errors.As(err, &failed) {
-		return err
+	if errors.As(err, &failed) {
+		b.log.Warn("an output cannot be read", "run", req.GetRun(), "error", err)
+		return fmt.Sprintf("the output cannot be read: %v", failed.Err)
 	}
-	b.log.Warn("an output cannot be read", "run", req.GetRun(), "error", err)
-	return fmt.Errorf("hostmgr: the output cannot be read: %w", failed.Err)
+	told := err.Error()
+	for _, pkg := range []string{"hostmgr: ", "local: ", "mesos: "} {
+		told = strings.TrimPrefix(told, pkg)
+	}
+	return told
 }
 
 // chunk hands a chunk to the stream. It fails when the request has been cancelled.

@@ -179,7 +179,7 @@ func TestLogsThatFail(t *testing.T) {
 		s := b.bulk()
 		b.ask(s, &sluicev1.LogRequest{RequestId: 1, Stream: sluicev1.LogStream_LOG_STREAM_STDOUT})
 		_, _, problem := b.chunks(s, 1)
-		require.Equal(t, hostmgr.ErrUnknownRun.Error(), problem)
+		require.Equal(t, "no such run", problem, "without the package that says so")
 		b.ask(s, &sluicev1.LogRequest{RequestId: 2, Stream: sluicev1.LogStream_LOG_STREAM_STDERR})
 		got, _, problem := b.chunks(s, 2)
 		require.Equal(t, "begun", got[sluicev1.LogStream_LOG_STREAM_STDERR])

@@ -79,7 +79,12 @@ func (l *Launch) ProcessName(name string) (string, error) {
 		if p.Name == name {
 			return name, nil
 		}
-		names = append(names, fmt.Sprintf("%q", p.Name))
+		if p.Name != "" {
+			names = append(names, fmt.Sprintf("%q", p.Name))
+		}
+	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("%w: the only one of run %v has no name, so none is named %q", ErrUnknownProcess, l.Run, name)
 	}
 	return "", fmt.Errorf("%w: run %v has %s, and none named %q", ErrUnknownProcess, l.Run, strings.Join(names, ", "), name)
 }

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -174,7 +173,7 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 			case !ok:
 				return ErrSlowReader
 			case chunk.GetError() != "":
-				return fmt.Errorf("serve: host manager: %s", chunk.GetError())
+				return errors.New(chunk.GetError())
 			}
 			if err := each(chunk); err != nil {
 				return err

@@ -163,7 +163,7 @@ func TestTaskLogs(t *testing.T) {
 	sh.answer(t, r, &sluicev1.LogChunk{Error: "the output is gone", Done: true})
 	answer = <-done
 	require.Equal(t, codes.NotFound, status.Code(answer.err))
-	require.Contains(t, answer.err.Error(), "the output is gone")
+	require.Contains(t, answer.err.Error(), `host "s/h": the output is gone`)
 
 	// A client that goes away ends the reading.
 	ctx, cancel := context.WithCancel(t.Context())
