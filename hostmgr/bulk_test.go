@@ -246,6 +246,27 @@ func TestLogsWaitForTheirReader(t *testing.T) {
 	})
 }
 
+func TestTailOfASilentTask(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.driver.logs = map[hostmgr.LogStream]func(context.Context, hostmgr.LogRequest) io.Reader{
+			hostmgr.Stderr: func(ctx context.Context, req hostmgr.LogRequest) io.Reader {
+				if !req.Follow {
+					return strings.NewReader("long ago\n")
+				}
+				return waiting{ctx}
+			},
+		}
+		b.begin()
+		s := b.bulk()
+		b.ask(s, &sluicev1.LogRequest{
+			RequestId: 1, Stream: sluicev1.LogStream_LOG_STREAM_STDERR, Follow: true, Tail: &sluicev1.LogRequest_TailLines{},
+		})
+		chunk := b.bulkUp(s).GetLog()
+		require.EqualValues(t, 9, chunk.GetOffset(), "who has to ask again knows from where")
+		require.Empty(t, chunk.GetData())
+	})
+}
+
 func TestFollowedLog(t *testing.T) {
 	onBench(t, func(b *bench) {
 		output, task := io.Pipe()

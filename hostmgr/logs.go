@@ -42,6 +42,13 @@ func (b *bulkStream) readLog(ctx context.Context, run cluster.RunID, stream LogS
 	if err != nil {
 		return err
 	}
+	if req.GetTail() != nil {
+		// So that the reader knows where the tail begins, should he have to come back before there is more.
+		err := b.chunk(ctx, &sluicev1.LogChunk{RequestId: req.GetRequestId(), Stream: logStreams[stream], Offset: begin})
+		if err != nil {
+			return err
+		}
+	}
 	log := LogRequest{Run: run, Process: req.GetProcess(), Stream: stream, Offset: begin, Follow: req.GetFollow()}
 	end, err := eachChunk(ctx, b.config.Driver, log, func(at int64, data []byte) error {
 		return b.chunk(ctx, &sluicev1.LogChunk{

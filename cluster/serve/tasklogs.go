@@ -40,7 +40,7 @@ func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerSt
 	}
 	// Where earlier runs were is not kept; within one shard it does not matter.
 	err = a.s.ReadLog(ctx, t.Host, request, func(c *sluicev1.LogChunk) error {
-		if len(c.Data) == 0 && !c.Eof {
+		if len(c.Data) == 0 && !c.Eof && c.Done {
 			return nil
 		}
 		return stream.Send(&sluicev1.TaskLogsResponse{

@@ -143,6 +143,7 @@ func TestTaskLogs(t *testing.T) {
 	require.Equal(t, uint32(3), r.GetTailLines())
 	require.Equal(t, sluicev1.LogStream_LOG_STREAM_STDOUT, r.Stream)
 	sh.answer(t, r,
+		&sluicev1.LogChunk{Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Offset: 5},
 		&sluicev1.LogChunk{Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Data: []byte("one\n"), Offset: 5},
 		&sluicev1.LogChunk{Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Data: []byte{0xff}, Offset: 9},
 		&sluicev1.LogChunk{Stream: sluicev1.LogStream_LOG_STREAM_STDOUT, Offset: 10, Eof: true},
@@ -150,7 +151,9 @@ func TestTaskLogs(t *testing.T) {
 	)
 	answer := <-done
 	require.NoError(t, answer.err)
-	require.Len(t, answer.got, 3)
+	require.Len(t, answer.got, 4)
+	require.Equal(t, int64(5), answer.got[0].Offset, "where it begins is told before there is anything to read")
+	answer.got = answer.got[1:]
 	require.Equal(t, "one\n", string(answer.got[0].Data))
 	require.Equal(t, []byte{0xff}, answer.got[1].Data)
 	require.Equal(t, int64(9), answer.got[1].Offset)

@@ -159,11 +159,15 @@ func (c *client) persist(ctx context.Context, attempt func(alive func()) error) 
 		if answered {
 			pause, heard, told = firstPause, time.Now(), false
 		}
+		who, until := "the scheduler at "+c.server, fmt.Sprintf(" for up to %v", c.reconnect)
+		if shardAway(err) {
+			who, until = "the host manager", "" // the attempt may give up earlier
+		}
 		if time.Since(heard) > c.reconnect {
-			return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s has been away for %v", c.server, c.reconnect)}
+			return exitError{exitUnavailable, fmt.Errorf("%s has been away for %v", who, c.reconnect)}
 		}
 		if !told {
-			fmt.Fprintf(c.notes, "sluice: the scheduler at %s is away, trying again for up to %v\n", c.server, c.reconnect)
+			fmt.Fprintf(c.notes, "sluice: %s is away, trying again%s\n", who, until)
 			told = true
 		}
 		select {

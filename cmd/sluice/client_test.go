@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +33,8 @@ func TestDescribe(t *testing.T) {
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Description: "no key"}},
 	})
 	require.NoError(t, err)
+	shard, err := status.New(codes.Unavailable, "its host manager is away").WithDetails(&errdetails.ResourceInfo{ResourceType: "host"})
+	require.NoError(t, err)
 	c := &client{server: "there:1"}
 	for name, test := range map[string]struct {
 		err  error
@@ -47,6 +51,7 @@ func TestDescribe(t *testing.T) {
 		"ended":         {status.Error(codes.FailedPrecondition, "has ended"), exitConflict, "has ended"},
 		"too large":     {status.Error(codes.ResourceExhausted, "larger than 4 MiB"), exitRefused, "larger than 4 MiB"},
 		"away":          {status.Error(codes.Unavailable, "EOF"), exitUnavailable, "the scheduler at there:1 went away: EOF"},
+		"shard away":    {shard.Err(), exitUnavailable, "its host manager is away"},
 		"slow":          {status.Error(codes.DeadlineExceeded, "x"), exitUnavailable, "the scheduler at there:1 did not answer in time"},
 		"interrupted":   {status.Error(codes.Canceled, "x"), exitInterrupted, "interrupted"},
 		"fault":         {status.Error(codes.Internal, "a bug"), exitFailure, "a bug"},
@@ -76,6 +81,7 @@ type flaky struct {
 	sluicev1.UnimplementedTaskServiceServer
 	sluicev1.UnimplementedJobServiceServer
 	output    string
+	broken    error // why streams break off; errBroken if nil
 	requests  []*sluicev1.TaskLogsRequest
 	revisions []uint64
 }
@@ -87,7 +93,7 @@ func (f *flaky) TaskLogs(req *sluicev1.TaskLogsRequest, stream sluicev1.TaskServ
 	from := req.GetStdoutOffset()
 	for sent := 0; from < int64(len(f.output)); sent++ {
 		if sent == 2 {
-			return errBroken
+			return cmp.Or(f.broken, errBroken)
 		}
 		to := min(from+3, int64(len(f.output)))
 		err := stream.Send(&sluicev1.TaskLogsResponse{
@@ -152,9 +158,38 @@ func TestLogsGoOnWhereTheyBroke(t *testing.T) {
 	for i, r := range f.requests[1:] {
 		require.EqualValues(t, 4, r.GetRun(), "a resumed stream is of the same run")
 		require.EqualValues(t, 6*(i+1), r.GetStdoutOffset())
-		require.Nil(t, r.Tail)
+		require.Equal(t, lines, r.GetTailLines(), "for an output whose position is not known")
 	}
 	require.Contains(t, notes.String(), "is away, trying again for up to 1m0s\n")
+}
+
+// TestLogsInTheWay: a pager that stands still does not end what it shows, and a host manager that is away is named.
+func TestLogsInTheWay(t *testing.T) {
+	f := &flaky{output: "the quick brown fox", broken: status.Error(codes.ResourceExhausted, "not read for too long")}
+	_, c, notes := serveFlaky(t, f)
+	var got bytes.Buffer
+	handle := func(res *sluicev1.TaskLogsResponse) error { got.Write(res.GetData()); return nil }
+	require.NoError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a"}, handle))
+	require.Equal(t, f.output, got.String())
+	require.Empty(t, notes.String())
+	c.tasks = refusing{err: f.broken}
+	require.EqualError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a"}, handle), "not read for too long", "never begun")
+
+	away, err := status.New(codes.Unavailable, "host h: away").WithDetails(&errdetails.ResourceInfo{ResourceType: "host"})
+	require.NoError(t, err)
+	c.tasks, c.reconnect = refusing{err: away.Err()}, time.Millisecond
+	require.EqualError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a"}, handle), "host h: away")
+	require.EqualError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a", Follow: true}, handle), "the host manager has been away for 1ms")
+	require.Equal(t, strings.Repeat("sluice: the host manager is away, trying again\n", 2), notes.String())
+}
+
+type refusing struct {
+	sluicev1.TaskServiceClient
+	err error
+}
+
+func (r refusing) TaskLogs(context.Context, *sluicev1.TaskLogsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[sluicev1.TaskLogsResponse], error) {
+	return nil, r.err
 }
 
 func TestWaitGoesOnWhereItBroke(t *testing.T) {

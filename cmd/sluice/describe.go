@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -44,6 +45,9 @@ func (c *client) describe(err error) error {
 	}
 	switch s.Code() {
 	case codes.Unavailable:
+		if shardAway(err) {
+			return exitError{code, errors.New(s.Message())}
+		}
 		return exitError{code, fmt.Errorf("the scheduler at %s went away: %s", c.server, s.Message())}
 	case codes.DeadlineExceeded:
 		return exitError{code, fmt.Errorf("the scheduler at %s did not answer in time", c.server)}
@@ -68,4 +72,13 @@ func (c *client) describe(err error) error {
 		lines = []string{s.Message()}
 	}
 	return exitError{code, errors.New(strings.Join(lines, "\nsluice: "))}
+}
+
+// shardAway reports errors of a scheduler that is there, whose host manager is not.
+func shardAway(err error) bool {
+	s := status.Convert(err)
+	return s.Code() == codes.Unavailable && slices.ContainsFunc(s.Details(), func(d any) bool {
+		_, ok := d.(*errdetails.ResourceInfo)
+		return ok
+	})
 }

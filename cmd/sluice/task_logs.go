@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -72,34 +75,52 @@ func (a *app) showLog(res *sluicev1.TaskLogsResponse) error {
 }
 
 // logs calls handle with each piece of output once and in order, also when the stream has to be taken up again: then
-// it asks for the same run from the positions reached.
+// it asks for the same run from the positions reached. That is so too after whoever reads what it prints has stood still.
 func (c *client) logs(ctx context.Context, req *sluicev1.TaskLogsRequest, handle func(*sluicev1.TaskLogsResponse) error) error {
+	begun := time.Now()
 	return c.persist(ctx, func(alive func()) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		stream, err := c.tasks.TaskLogs(ctx, req)
-		if err != nil {
-			return err
-		}
 		for {
-			res, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
+			answered := false
+			err := c.readLogs(ctx, req, func(res *sluicev1.TaskLogsResponse) error {
+				answered = true
+				alive()
+				return handle(res)
+			})
+			switch {
+			case shardAway(err) && !req.GetFollow() && time.Since(begun) > min(connectTimeout, c.reconnect):
+				return c.describe(err)
+			case !answered || status.Code(err) != codes.ResourceExhausted:
 				return err
-			}
-			alive()
-			if err := handle(res); err != nil {
-				return err
-			}
-			run, next := res.GetRun(), res.GetOffset()+int64(len(res.GetData()))
-			req.Run, req.Tail = &run, nil
-			if res.GetStream() == sluicev1.LogStream_LOG_STREAM_STDERR {
-				req.StderrOffset = &next
-			} else {
-				req.StdoutOffset = &next
 			}
 		}
 	})
+}
+
+// readLogs calls handle until the stream ends or breaks, and moves the request on.
+func (c *client) readLogs(ctx context.Context, req *sluicev1.TaskLogsRequest, handle func(*sluicev1.TaskLogsResponse) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.tasks.TaskLogs(ctx, req)
+	if err != nil {
+		return err
+	}
+	for {
+		res, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := handle(res); err != nil {
+			return err
+		}
+		run, next := res.GetRun(), res.GetOffset()+int64(len(res.GetData()))
+		req.Run = &run
+		if res.GetStream() == sluicev1.LogStream_LOG_STREAM_STDERR {
+			req.StderrOffset = &next
+		} else {
+			req.StdoutOffset = &next
+		}
+	}
 }

@@ -987,7 +987,8 @@ type TaskLogsResponse struct {
 	Stream LogStream              `protobuf:"varint,1,opt,name=stream,proto3,enum=sluice.v1.LogStream" json:"stream,omitempty"`
 	Data   []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// Position of data[0] in the stream. It may be beyond what was asked for,
-	// where older output is no longer kept.
+	// where older output is no longer kept. Where a tail was asked for, each stream
+	// begins with a message without data, which says where its tail begins.
 	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	// The run that data comes from.
 	Run uint32 `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`
