@@ -39,6 +39,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetOut(out)
 	root.SetErr(errOut)
 	checkCompletion(root)
+	checkHelp(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -129,6 +130,23 @@ func checkCompletion(root *cobra.Command) {
 		c.Args, c.RunE = noSubcommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		for _, shell := range c.Commands() {
 			shell.Args = wants()
+		}
+	}
+}
+
+// checkHelp lets the command that cobra adds refuse what it cannot explain.
+func checkHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "help" {
+			continue
+		}
+		c.Args = func(_ *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			if err != nil {
+				found, rest = root, args
+			}
+			return noSubcommand(found, rest)
 		}
 	}
 }
