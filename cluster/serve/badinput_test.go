@@ -553,6 +553,10 @@ func TestBadRequests(t *testing.T) {
 			_, err := a.jobs.ControlUpdate(ctx, r)
 			return err
 		}, codes.FailedPrecondition, "", "version 77 is not kept"},
+		{"roll back what was never updated", func() error {
+			_, err := a.jobs.ControlUpdate(ctx, &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ROLLBACK})
+			return err
+		}, codes.FailedPrecondition, "", "there is nothing to return to"},
 		{"endpoints of no job", func() error {
 			_, err := sluicev1.NewDiscoveryServiceClient(a.conn).ListEndpoints(ctx, &sluicev1.ListEndpointsRequest{Job: "nothing"})
 			return err

@@ -267,6 +267,8 @@ func rollback(tx *Tx, j *cluster.Job, to *uint64) error {
 		return resourceError(codes.FailedPrecondition, "job", name, "its last update was a rollback: name the version to return to")
 	case u != nil && !u.Restarts():
 		target = u.From
+	case target == 0:
+		return resourceError(codes.FailedPrecondition, "job", name, "it has no version but the present one: there is nothing to return to")
 	}
 	switch {
 	case j.Stopping || j.State().Terminal() && !j.Spec.Type.Service():
