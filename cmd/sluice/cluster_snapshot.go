@@ -34,8 +34,10 @@ restore" makes the store of a scheduler. Secrets stay sealed: their keys are nee
 			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 				return errors.Join(err, os.Remove(args[0]))
 			}
-			fmt.Fprintf(a.out, "%d bytes in %s\n", size, args[0])
-			return nil
+			return a.showValue(map[string]any{"file": args[0], "bytes": size}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%d bytes in %s\n", size, args[0])
+				return err
+			})
 		}),
 	}
 }
@@ -86,8 +88,11 @@ not run any more.`,
 			if err = errors.Join(j.Restore(cmd.Context(), snapshot), j.Close()); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "cluster %s, %d jobs, %d hosts: restored in %s\n", snapshot.ClusterID(), snapshot.NumJobs(), snapshot.NumHosts(), dir)
-			return nil
+			id, jobs, hosts := snapshot.ClusterID(), snapshot.NumJobs(), snapshot.NumHosts()
+			return a.showValue(map[string]any{"cluster_id": id, "jobs": jobs, "hosts": hosts, "journal": dir}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "cluster %s, %d jobs, %d hosts: restored in %s\n", id, jobs, hosts, dir)
+				return err
+			})
 		},
 	}
 	config.AddFlags(cmd.Flags(), "scheduler.state_dir")

@@ -107,6 +107,8 @@ func TestDev(t *testing.T) {
 		{"task logs hello/0 -o json", `"run":1`},
 		{"job list -o yaml --label a=b", `^{}\n$|jobs: \[\]`},
 		{"job stop hello --wait -o json", `"name": "hello"`},
+		{"cluster snapshot " + dir + ".snapshot -o json", `(?s)^{\n  "bytes": \d+,\n  "file": .*}\n$`},
+		{"cluster restore " + dir + ".snapshot --state-dir " + dir + ".restored -o yaml", `(?m)^jobs: 1$`},
 	} {
 		a := try(t, "", strings.Fields(c.line)...)
 		require.Zero(t, a.code, "%s: %s", c.line, a.err)

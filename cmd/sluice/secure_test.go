@@ -5,6 +5,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -39,6 +40,17 @@ func TestClusterWithIdentity(t *testing.T) {
 		require.Contains(t, a.err, want, line)
 	}
 	require.NoDirExists(t, "x")
+	other := filepath.Join(t.TempDir(), "other")
+	for _, c := range [][2]string{
+		{"init " + other, `"scheduler_config": "` + other + `/scheduler.yaml"`},
+		{"issue " + other + " joe --days 9", `"days": 9`},
+		{"revoke " + other + " " + other + "/joe.pem", `"list": "` + other + `/crl.pem"`},
+	} {
+		a := try(t, "", append([]string{"tls", "-o", "json"}, strings.Fields(c[0])...)...)
+		require.Equal(t, exitOK, a.code, a.err)
+		require.True(t, json.Valid([]byte(a.out)), a.out)
+		require.Contains(t, a.out, c[1])
+	}
 
 	scheduler := start(t, "--config", in("scheduler.yaml"), "scheduler", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--state-dir", t.TempDir())
 	server := scheduler.says(t, `API on (\S+),`)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,11 +46,17 @@ Whoever has ca-key.pem can be anybody: keep it where only operators get at it.`,
 			if err := initTLS(dir, hosts, days); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "authority, certificates and settings are in %s\n", dir)
-			fmt.Fprintf(a.out, "scheduler:    sluice --config %s/scheduler.yaml scheduler\n", dir)
-			fmt.Fprintf(a.out, "host manager: sluice --config %s/local.yaml hostmgr local\n", dir)
-			fmt.Fprintf(a.out, "operator:     sluice --config %s/admin.yaml role grant submitter --user NAME\n", dir)
-			return nil
+			made := map[string]string{
+				"dir": dir, "scheduler_config": dir + "/scheduler.yaml", "host_manager_config": dir + "/local.yaml", "operator_config": dir + "/admin.yaml",
+			}
+			return a.showValue(made, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, `authority, certificates and settings are in %[1]s
+scheduler:    sluice --config %[1]s/scheduler.yaml scheduler
+host manager: sluice --config %[1]s/local.yaml hostmgr local
+operator:     sluice --config %[1]s/admin.yaml role grant submitter --user NAME
+`, dir)
+				return err
+			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&hosts, "host", []string{"localhost", "127.0.0.1", "::1"}, "names and addresses that the scheduler is reached at")
@@ -118,8 +125,11 @@ host-managers. With --host it is a server's certificate.`,
 			if err := pki.Issue(args[0], r); err != nil {
 				return unreadable(err)
 			}
-			fmt.Fprintf(a.out, "%s and its key, for %d days\n", filepath.Join(args[0], r.Name+".pem"), r.Days)
-			return nil
+			cert, key := filepath.Join(args[0], r.Name+".pem"), filepath.Join(args[0], r.Name+"-key.pem")
+			return a.showValue(map[string]any{"certificate": cert, "key": key, "days": r.Days}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s and its key, for %d days\n", cert, r.Days)
+				return err
+			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&r.Groups, "group", nil, "groups of the user")
@@ -140,8 +150,10 @@ scheduler whose setting scheduler.tls.crl names that file refuses it within a se
 			if err != nil {
 				return unreadable(err)
 			}
-			fmt.Fprintf(a.out, "%s is revoked in %s\n", args[1], list)
-			return nil
+			return a.showValue(map[string]string{"certificate": args[1], "list": list}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s is revoked in %s\n", args[1], list)
+				return err
+			})
 		},
 	}
 }
