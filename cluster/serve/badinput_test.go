@@ -226,6 +226,9 @@ var badSpecs = []struct {
 	{"no time to run", func(s *sluicev1.JobSpec) {
 		s.Limits = &sluicev1.JobLimits{MaxRunTime: durationpb.New(-1)}
 	}, codes.InvalidArgument, "spec.limits.max_run_time", "0 s to"},
+	{"deadline that is past", func(s *sluicev1.JobSpec) {
+		s.Limits = &sluicev1.JobLimits{Deadline: timestamppb.New(time.Unix(1.5e9, 0))}
+	}, codes.InvalidArgument, "spec.limits.deadline", "is 2017-07-14T02:40:00Z: that is past"},
 	{"deadline before time began", func(s *sluicev1.JobSpec) {
 		s.Limits = &sluicev1.JobLimits{Deadline: &timestamppb.Timestamp{}}
 	}, codes.InvalidArgument, "spec.limits.deadline", "is not a time after 1970"},
@@ -345,6 +348,23 @@ func TestBadSpecs(t *testing.T) {
 			require.Nil(t, a.Snapshot().Receipt(cluster.RequestKey{Key: "k"}))
 		})
 	}
+}
+
+// TestDeadlineThatPasses: a deadline is looked at when it is given, not when it is repeated.
+func TestDeadlineThatPasses(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	at := time.Now().Add(time.Second)
+	spec.Limits = &sluicev1.JobLimits{Deadline: timestamppb.New(at)}
+	a.submit(t, spec)
+	update := sleepJob("job")
+	update.Limits = &sluicev1.JobLimits{Deadline: timestamppb.New(time.Unix(1.5e9, 0))}
+	_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: update, ExpectedVersion: a.job(t, "job").Version})
+	requireViolation(t, err, codes.InvalidArgument, "spec.limits.deadline", "that is past")
+	time.Sleep(time.Until(at))
+	answer, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
+	require.NoError(t, err)
+	require.False(t, answer.Created)
 }
 
 func TestAllViolationsAtOnce(t *testing.T) {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -107,6 +108,7 @@ func (s *submission) add(tx *Tx) error {
 		old := tx.State().JobByName(spec.Name)
 		switch {
 		case old == nil:
+			checkDeadline(spec, tx.Now(), s.path(i), &wrong)
 			uid := tx.State().NextJob() + cluster.JobUID(len(fresh))
 			if err := s.ring.sealInto(uid, spec, nil, s.wanted[i], s.path(i)); err != nil {
 				return err
@@ -134,6 +136,13 @@ func (s *submission) add(tx *Tx) error {
 		return err
 	}
 	return tx.Emit(&cluster.JobsSubmitted{Jobs: fresh})
+}
+
+// checkDeadline refuses a deadline that a spec gives when it is over.
+func checkDeadline(spec *cluster.JobSpec, now cluster.Time, path string, v *violations) {
+	if at := spec.Limits.Deadline; at != 0 && at <= now {
+		v.Invalid(child(path, "limits.deadline"), "is %s: that is past, and the job would end at once", at.Go().UTC().Format(time.RFC3339))
+	}
 }
 
 // checkAwaited refuses jobs that wait for one that was deleted, or hidden from the caller, since the request was checked.

@@ -90,7 +90,7 @@ func addToPlan(tx *Tx, c *call, ring *Keyring, specs []*sluicev1.JobSpec) (map[c
 		if old.Stopping || old.State().Terminal() {
 			return nil, resourceError(codes.FailedPrecondition, "job", p.Name, "it has ended or is being stopped")
 		}
-		if err := checkUpdate(old.Spec, spec); err != nil {
+		if err := checkUpdate(old.Spec, spec, tx.Now()); err != nil {
 			return nil, err
 		}
 		if err := tx.Emit(&cluster.JobUpdated{Job: old.UID, Spec: spec}); err != nil {

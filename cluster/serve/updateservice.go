@@ -58,7 +58,7 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 	if err := a.s.config.Secrets.sealInto(j.UID, spec, j.Spec, r.Spec, "spec"); err != nil {
 		return nil, err
 	}
-	if err := checkUpdate(j.Spec, spec); err != nil {
+	if err := checkUpdate(j.Spec, spec, tx.Now()); err != nil {
 		return nil, err
 	}
 	if r.DryRun {
@@ -102,9 +102,12 @@ func updateBy(j *cluster.Job, spec *cluster.JobSpec) *cluster.Update {
 }
 
 // checkUpdate refuses what makes another job of a job, and what would tear a gang apart.
-func checkUpdate(from, to *cluster.JobSpec) error {
+func checkUpdate(from, to *cluster.JobSpec, now cluster.Time) error {
 	const never = "does not change in a job that exists: submit another job"
 	var v violations
+	if from.Limits.Deadline != to.Limits.Deadline {
+		checkDeadline(to, now, "spec", &v)
+	}
 	if from.Type != to.Type {
 		v.Invalid("spec.type", never)
 	}
