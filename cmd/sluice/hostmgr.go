@@ -21,7 +21,7 @@ import (
 
 // localKeys are the settings of commands with a local host manager that have flags.
 var localKeys = []string{
-	"local.shard", "local.hosts", "local.racks", "local.zone", "local.cpu", "local.memory", "local.disk", "local.cgroup",
+	"local.shard", "local.hosts", "local.racks", "local.zone", "local.address", "local.ports", "local.cpu", "local.memory", "local.disk", "local.cgroup",
 }
 
 func newHostmgrCommand(a *app) *cobra.Command {
@@ -95,12 +95,15 @@ func openManager(c config.Local, dir string, conn *grpc.ClientConn, log *slog.Lo
 	capacity.Fixed[cluster.CPU] = amount(c.CPU, jobfile.ParseMilli)
 	capacity.Fixed[cluster.Memory] = amount(c.Memory, jobfile.ParseBytes)
 	capacity.Fixed[cluster.Disk] = amount(c.Disk, jobfile.ParseBytes)
+	first, last, _ := config.ParsePorts(c.Ports) // was checked too
 	driver, err := local.New(local.Config{
 		Dir:           dir,
 		Hosts:         c.Hosts,
 		Racks:         min(c.Racks, c.Hosts),
 		Zone:          c.Zone,
 		Capacity:      capacity,
+		Address:       c.Address,
+		Ports:         cluster.PortRange{First: first, Last: last},
 		Cgroup:        c.Cgroup,
 		LogLimitBytes: amount(c.LogLimit, jobfile.ParseBytes),
 		UsageInterval: c.UsageInterval,

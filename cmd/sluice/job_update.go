@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 
@@ -321,7 +322,7 @@ func newJobEndpointsCommand(a *app) *cobra.Command {
 func endpointTable(w io.Writer, res *sluicev1.ListEndpointsResponse) {
 	var rows [][]string
 	for _, e := range res.GetEndpoints() {
-		rows = append(rows, []string{strconv.FormatUint(uint64(e.GetInstance()), 10), e.GetName(), fmt.Sprintf("%s:%d", e.GetAddress(), e.GetPort()), e.GetProtocol()})
+		rows = append(rows, []string{strconv.FormatUint(uint64(e.GetInstance()), 10), e.GetName(), net.JoinHostPort(e.GetAddress(), strconv.FormatUint(uint64(e.GetPort()), 10)), e.GetProtocol()})
 	}
 	columns(w, "INSTANCE ENDPOINT ADDRESS PROTOCOL", rows)
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,6 +98,8 @@ type Local struct {
 	Hosts         int
 	Racks         int
 	Zone          string
+	Address       string
+	Ports         string
 	CPU           string
 	Memory        string
 	Disk          string
@@ -235,6 +238,9 @@ func (c *Config) Validate() error {
 	} {
 		check(d.key, positive(d.value))
 	}
+	check("local.address", hostName(c.Local.Address))
+	_, _, err := ParsePorts(c.Local.Ports)
+	check("local.ports", err)
 	check("local.shard", shardName(c.Local.Shard))
 	check("dev.driver", oneOf(c.Dev.Driver, Drivers))
 	check("mesos.state_dir", absolute(c.Mesos.StateDir))
@@ -294,6 +300,27 @@ func reachable(address string, encrypted bool, setting string) error {
 		return fmt.Errorf("%q is not on this machine; without TLS only loopback addresses such as 127.0.0.1 are allowed: set %s", address, setting)
 	}
 	return nil
+}
+
+// hostName refuses what is neither an IP address nor a name of DNS.
+func hostName(s string) error {
+	if net.ParseIP(s) == nil && (s == "" || len(s) > 253 || strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.'
+	})) {
+		return fmt.Errorf("%q is no IP address, and no name such as node-1.example.org", s)
+	}
+	return nil
+}
+
+// ParsePorts reads a range such as 20000-29999.
+func ParsePorts(s string) (first, last uint16, err error) {
+	from, to, _ := strings.Cut(s, "-")
+	a, errA := strconv.ParseUint(from, 10, 16)
+	b, errB := strconv.ParseUint(to, 10, 16)
+	if errA != nil || errB != nil || a == 0 || a > b {
+		return 0, 0, fmt.Errorf("%q is no range of 1 to 65535, such as 20000-29999", s)
+	}
+	return uint16(a), uint16(b), nil
 }
 
 func oneOf(v string, all []string) error {

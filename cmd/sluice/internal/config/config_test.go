@@ -26,7 +26,7 @@ func load(t *testing.T, file string, env map[string]string, args ...string) (*Lo
 		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
 	}
 	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
-	AddFlags(flags, "server", "output", "local.hosts", "dev.state_dir")
+	AddFlags(flags, "server", "output", "local.hosts", "local.address", "dev.state_dir")
 	require.NoError(t, flags.Parse(args))
 	return Load(path, flags)
 }
@@ -107,6 +107,9 @@ func TestRefusals(t *testing.T) {
 			file: "local: {retention: {runs: 0, size: 0, age: 0s}}\n",
 			want: []string{"local.retention.runs: is 0: 1 or more, or -1 to keep none", "local.retention.size: is too small: 1 or more", "local.retention.age: 0s has to be more"},
 		},
+		"address":       {args: []string{"--address=10.0.0.5:80"}, want: []string{`local.address: "10.0.0.5:80" is no IP address, and no name`}},
+		"no ports":      {file: "local: {ports: 8080}\n", want: []string{`local.ports: "8080" is no range of 1 to 65535`}},
+		"ports":         {env: map[string]string{"SLUICE_LOCAL_PORTS": "3-70000"}, want: []string{`local.ports: "3-70000" is no range`}},
 		"no fail-over":  {env: map[string]string{"SLUICE_MESOS_FAILOVER_TIMEOUT": "0"}, want: []string{"mesos.failover_timeout: 0s has to be more than 0s"}},
 		"shard":         {env: map[string]string{"SLUICE_LOCAL_SHARD": "a/b"}, want: []string{`local.shard: "a/b" has to be`}},
 		"model timeout": {env: map[string]string{"SLUICE_SCHEDULER_MODEL_TIMEOUT": "5ms"}, want: []string{"scheduler.model_timeout: is 5ms: 100ms to 1h0m0s, or 0"}},

@@ -78,6 +78,8 @@ func Settings() []Setting {
 		{"local.hosts", 8, "hosts", "", "number of virtual hosts"},
 		{"local.racks", 2, "racks", "", "number of racks that they are dealt to"},
 		{"local.zone", "local", "zone", "", "zone of the hosts"},
+		{"local.address", "127.0.0.1", "address", "", "IP address or name at which tasks are reached, from other machines too where they have to be"},
+		{"local.ports", "20000-29999", "ports", "", "ports for tasks, divided among the hosts; host managers of one machine need ranges of their own"},
 		{"local.cpu", "0", "host-cpu", "", "CPU of each virtual host, such as 2 or 500m; 0 divides this machine"},
 		{"local.memory", "0", "host-memory", "", "memory of each virtual host, such as 4Gi; 0 divides this machine"},
 		{"local.disk", "0", "host-disk", "", "disk of each virtual host, such as 10Gi; 0 divides this machine"},
