@@ -46,6 +46,7 @@ type run struct {
 	id          cluster.RunID
 	dir         string
 	boot        string // id of the boot in which the launch was recorded
+	ports       []uint16
 	cgroup      *cgroupLimits
 	fingerprint hostmgr.Fingerprint
 	recorded    chan struct{} // closed when the intent is durable, or has failed
@@ -110,6 +111,7 @@ func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
 	if err := d.sweepSecrets(); err != nil {
 		return err
 	}
+	d.keepPorts(hosts)
 	sink.ReportHosts(hosts)
 	for _, r := range adopted {
 		d.watchers.Go(func() { d.watch(r) })
@@ -141,6 +143,20 @@ func (d *driver) measure() ([]hostmgr.Host, error) {
 		d.hosts[h.Name] = true
 	}
 	return hosts, nil
+}
+
+// keepPorts takes the ports of runs that go on away from the other hosts: the machine was divided in another way when they began.
+func (d *driver) keepPorts(hosts []hostmgr.Host) {
+	for _, r := range d.runs {
+		if r.status.State.Terminal() {
+			continue
+		}
+		for i := range hosts {
+			if hosts[i].Name != r.status.Host {
+				hosts[i].Ports = without(hosts[i].Ports, r.ports)
+			}
+		}
+	}
 }
 
 // adopt reads what earlier incarnations left and returns the runs that have to be watched.

@@ -56,6 +56,27 @@ func portsOf(c Config, host int) []cluster.PortRange {
 	return []cluster.PortRange{{First: uint16(first), Last: uint16(first + each - 1)}}
 }
 
+// without returns what is left of ranges.
+func without(ranges []cluster.PortRange, taken []uint16) []cluster.PortRange {
+	for _, port := range taken {
+		var left []cluster.PortRange
+		for _, r := range ranges {
+			if port < r.First || port > r.Last {
+				left = append(left, r)
+				continue
+			}
+			if port > r.First {
+				left = append(left, cluster.PortRange{First: r.First, Last: port - 1})
+			}
+			if port < r.Last {
+				left = append(left, cluster.PortRange{First: port + 1, Last: r.Last})
+			}
+		}
+		ranges = left
+	}
+	return ranges
+}
+
 // measure returns what this machine has: the processors that this process may use, all memory, and the size of the
 // file system with the state folder.
 func measure(dir string) (amounts [cluster.NumDimensions]int64, err error) {

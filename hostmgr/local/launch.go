@@ -40,7 +40,7 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 // newRun returns a run of which nothing has been recorded.
 func newRun(l hostmgr.Launch, dir string) (*run, error) {
 	return &run{
-		id: l.Run, dir: dir, fingerprint: l.Fingerprint(), checked: checked(&l.Task), told: told{interval: l.Progress},
+		id: l.Run, dir: dir, ports: l.Ports, fingerprint: l.Fingerprint(), checked: checked(&l.Task), told: told{interval: l.Progress},
 		recorded: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }

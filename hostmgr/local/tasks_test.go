@@ -472,6 +472,22 @@ func TestCrashOfASupervisorOfSeveral(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return len(marked(t, f.config.Dir)) == 0 })
 }
 
+// TestPortsOfRunsThatGoOn: no other host gives them out when the machine is divided anew.
+func TestPortsOfRunsThatGoOn(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Ports = cluster.PortRange{First: 1000, Last: 1009} })
+	id := f.shell(0, "echo ready; exec sleep 1000", func(l *hostmgr.Launch) { l.Ports = []uint16{1009, 1007} })
+	f.says(id, "ready\n")
+	f.reopen()
+	require.Equal(t, []cluster.PortRange{{First: 1005, Last: 1009}}, f.sink.Hosts()[1].Ports, "its own host has them")
+	f.config.Hosts = 1
+	f.reopen()
+	require.Equal(t, []cluster.PortRange{{First: 1000, Last: 1006}, {First: 1008, Last: 1008}}, f.sink.Hosts()[0].Ports)
+	require.NoError(t, f.driver.Kill(t.Context(), id, 0))
+	f.ended(id)
+	f.reopen()
+	require.Equal(t, []cluster.PortRange{{First: 1000, Last: 1009}}, f.sink.Hosts()[0].Ports)
+}
+
 func TestPortsOf(t *testing.T) {
 	c := Config{Hosts: 3, Ports: cluster.PortRange{First: 1000, Last: 1009}}
 	require.Equal(t, "[{1000 1002}] [{1003 1005}] [{1006 1008}]", fmt.Sprint(portsOf(c, 0), portsOf(c, 1), portsOf(c, 2)))
