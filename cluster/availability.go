@@ -76,11 +76,12 @@ func (s *State) judge(at Time, from, to *Task, j *Job) {
 	}
 }
 
-// judgeAll judges the tasks of a host that went away or came back.
-func (s *State) judgeAll(at Time, h *Host) {
+// judgeAll judges the tasks of a host that went away, came back, or moved to another address: where a ready task is reached is
+// news of its job.
+func (s *State) judgeAll(at Time, h *Host, moved bool) {
 	for _, k := range h.Tasks {
 		t, j := s.Task(k), *s.Job(k.Job())
-		if (t.Ready != 0) != s.serves(t, &j) {
+		if ready := t.Ready != 0; ready != s.serves(t, &j) || ready && moved {
 			next := *t
 			s.setTask(at, t, &next, &j)
 			s.setJob(at, &j)

@@ -199,8 +199,9 @@ func (s *State) deletePool(path PoolPath) error {
 
 func (s *State) reportHost(at Time, e *HostReported) error {
 	h := Host{ID: e.ID, Since: at}
+	moved := false
 	if old := s.Host(e.ID); old != nil {
-		h = *old
+		h, moved = *old, old.Address != e.Machine.Address
 		if h.Unreachable {
 			h.Unreachable, h.Gone, h.Reason, h.Since = false, false, "", at
 		}
@@ -209,14 +210,14 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 	h.GPUFree = s.freeGPUs(&h)
 	s.withhold(&h)
 	s.setHost(&h)
-	s.judgeAll(at, &h)
+	s.judgeAll(at, &h, moved)
 	return nil
 }
 
 func (s *State) unreachHost(at Time, e *HostUnreached) error {
 	err := s.changeHost(e.ID, func(h *Host) { h.Unreachable, h.Gone, h.Reason, h.Since = true, e.Gone, e.Reason, at })
 	if err == nil {
-		s.judgeAll(at, s.Host(e.ID))
+		s.judgeAll(at, s.Host(e.ID), false)
 	}
 	return err
 }

@@ -34,11 +34,12 @@ func TestEndpointsAreWatched(t *testing.T) {
 	discovery := sluicev1.NewDiscoveryServiceClient(r.conn)
 	watch, err := discovery.WatchEndpoints(t.Context(), &sluicev1.ListEndpointsRequest{Job: "web"})
 	require.NoError(t, err)
+	address := "h0"
 	offered := func() (ports []uint32) {
 		m, err := watch.Recv()
 		require.NoError(t, err)
 		for _, e := range m.Endpoints {
-			require.Equal(t, "h0", e.Address)
+			require.Equal(t, address, e.Address)
 			ports = append(ports, e.Port)
 		}
 		return ports
@@ -46,6 +47,13 @@ func TestEndpointsAreWatched(t *testing.T) {
 	require.Empty(t, offered(), "it does not run yet")
 	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
 	require.Equal(t, []uint32{8080}, offered())
+
+	address = "10.0.0.7"
+	before := r.s.Snapshot().Revision()
+	moved := &sluicev1.HostInfo{Name: "h0", Address: address, Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: 4000}}}
+	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: &sluicev1.HostReport{Hosts: []*sluicev1.HostInfo{moved}}}})
+	require.Equal(t, []uint32{8080}, offered(), "its host has another address")
+	require.Greater(t, r.s.Snapshot().Job(uid).Revision, before)
 
 	chosen := time.Now()
 	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobStopping{Job: uid}) }))
