@@ -45,7 +45,7 @@ type control struct {
 	commands chan *sluicev1.ShardDown   // launches and kills, from dispatch
 	slots    chan struct{}              // has an element for each status whose answer has not been sent
 
-	hosts  map[string]cluster.Machine // of a full report that is coming in
+	hosts  map[string]cluster.Machine // of a full report that is coming in; nil while none is
 	runs   []*cluster.TaskStatus      // of an inventory that is coming in
 	spared chan struct{}              // has an element when a run that nobody waits for was not killed
 	spares bool                       // nothing is killed; belongs to dispatch
@@ -71,7 +71,6 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 		answers:  make(chan []*sluicev1.ShardDown, maxAnswers),
 		commands: make(chan *sluicev1.ShardDown, 64),
 		slots:    make(chan struct{}, maxAnswers),
-		hosts:    map[string]cluster.Machine{},
 		spared:   make(chan struct{}, 1),
 		ready:    make(chan struct{}),
 	}

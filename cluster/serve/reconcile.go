@@ -2,15 +2,17 @@ package serve
 
 import (
 	"context"
+	"maps"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// hostReport takes in a part of a host report and applies it when it is complete.
+// hostReport takes in a part of a host report and applies it when it is complete. What changes while a full report comes in
+// changes that too.
 func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error {
-	removed := r.GetRemoved()
+	hosts, removed := map[string]cluster.Machine{}, r.GetRemoved()
 	for _, info := range r.GetHosts() {
 		machine, err := machineFrom(info, c.can)
 		if err != nil {
@@ -21,13 +23,23 @@ func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error 
 			removed = append(removed, info.GetName())
 			continue
 		}
-		c.hosts[info.GetName()] = machine
+		hosts[info.GetName()] = machine
 	}
-	if r.GetFull() && !r.GetLast() {
-		return nil
+	if r.GetFull() && c.hosts == nil {
+		c.hosts = map[string]cluster.Machine{}
 	}
-	hosts := c.hosts
-	c.hosts = map[string]cluster.Machine{}
+	if c.hosts != nil {
+		for _, name := range removed {
+			delete(c.hosts, name)
+		}
+		maps.Copy(c.hosts, hosts)
+	}
+	if r.GetFull() {
+		if !r.GetLast() {
+			return nil
+		}
+		hosts, c.hosts = c.hosts, nil
+	}
 	return c.do(ctx, func(tx *Tx) error { return rules.ReportHosts(tx, c.shard, hosts, removed, r.GetFull()) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -355,6 +356,35 @@ func TestAHostThatItsShardLeavesOut(t *testing.T) {
 		sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_KILLED))
 		require.Equal(t, "1.0.2", runFrom(other.down().GetLaunch().GetRun()).String())
 	})
+}
+
+// What a shard tells of some hosts while it lists all of them neither ends the list nor is undone by it.
+func TestChangesWhileAllHostsAreListed(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 4)
+	part := func(p *sluicev1.HostReport, names ...string) {
+		for _, name := range names {
+			p.Hosts = append(p.Hosts, &sluicev1.HostInfo{Name: name, Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: 4000}}})
+		}
+		sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: p}})
+	}
+	hosts := func() (up []string) {
+		for h := range r.s.Snapshot().Hosts("") {
+			up = append(up, h.ID.Name())
+		}
+		return up
+	}
+	await := func(want ...string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return slices.Equal(want, hosts()) }, time.Minute, time.Millisecond, "%v", want)
+	}
+	part(&sluicev1.HostReport{Full: true}, "h0", "h1", "h2")
+	part(&sluicev1.HostReport{Removed: []string{"h1"}}, "new")
+	await("h0", "h2", "h3", "new")
+	part(&sluicev1.HostReport{Full: true, Last: true}, "late")
+	await("h0", "h2", "late", "new")
+	part(&sluicev1.HostReport{Full: true, Last: true}, "h0")
+	await("h0")
 }
 
 // A shard that does not read what it is sent delays nobody else.
