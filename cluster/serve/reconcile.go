@@ -50,7 +50,9 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 		e, err := statusFrom(st)
 		if err != nil {
 			c.s.log.Warn("shard's inventory has an entry that makes no sense", "shard", c.shard, "error", err)
-			continue
+			if e == nil {
+				continue
+			}
 		}
 		c.s.notePeak(c.shard, e)
 		c.runs = append(c.runs, e)

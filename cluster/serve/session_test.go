@@ -295,6 +295,35 @@ func TestReconciliation(t *testing.T) {
 	require.Zero(t, task(1).Failures, "a lost run is no failure")
 }
 
+// A run whose shard knows it, and cannot say more, is not taken for one that the shard does not know, which would begin again
+// elsewhere.
+func TestRunsOfWhichAShardKnowsNoMore(t *testing.T) {
+	j := journal.NewMemory()
+	first := newRig(t, j)
+	sh := first.connect("s", 1)
+	uid := first.submit("job", 2, 0)
+	sh.down()
+	sh.down()
+	for i := range uint32(2) {
+		sh.status(runStatus(ref(uid, i, 1), sluicev1.RunState_RUN_STATE_RUNNING))
+	}
+	sh.status(runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_UNREACHABLE))
+	first.stop()
+
+	second := newRig(t, j)
+	sh = second.connect("s", 1,
+		runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_UNREACHABLE),
+		runStatus(ref(uid, 1, 1), 99), // of a newer release
+		runStatus(ref(77, 0, 1), sluicev1.RunState_RUN_STATE_UNREACHABLE),
+	)
+	require.Equal(t, "77.0.1", runFrom(sh.down().GetKill().GetRun()).String(), "nobody waits for it")
+	for i := range uint32(2) {
+		task := second.s.Snapshot().Task(cluster.MakeTaskKey(uid, i))
+		require.Equal(t, cluster.TaskRunning, task.State)
+		require.Equal(t, uint32(1), task.Run)
+	}
+}
+
 // A shard that stays away loses its tasks to other hosts, and what it brings back is killed.
 func TestACutOffShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

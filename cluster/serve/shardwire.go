@@ -84,7 +84,12 @@ var runStates = map[sluicev1.RunState]cluster.TaskState{
 	sluicev1.RunState_RUN_STATE_FAILED:    cluster.TaskFailed,
 	sluicev1.RunState_RUN_STATE_KILLED:    cluster.TaskKilled,
 	sluicev1.RunState_RUN_STATE_LOST:      cluster.TaskLost,
+
+	sluicev1.RunState_RUN_STATE_UNREACHABLE: noNews,
 }
+
+// noNews is the state of a run that its shard knows, and of which it says nothing that changes the task.
+const noNews = cluster.TaskPending
 
 func healthFrom(h *sluicev1.RunHealth) cluster.Health {
 	switch {
@@ -100,14 +105,16 @@ func healthFrom(h *sluicev1.RunHealth) cluster.Health {
 // maxMessage bounds the text that a host manager may add to a status.
 const maxMessage = 1024
 
+// statusFrom converts a status. With the error for a state that is not known it returns one without news.
 func statusFrom(st *sluicev1.RunStatus) (*cluster.TaskStatus, error) {
 	state, ok := runStates[st.GetState()]
 	run := runFrom(st.GetRun())
 	switch {
-	case !ok:
-		return nil, fmt.Errorf("serve: run %v has the state %v, which this release does not handle", run, st.GetState())
 	case run.Run == 0 || run.Task.Job() == 0:
 		return nil, fmt.Errorf("serve: a status names no run: %v", run)
+	case !ok:
+		return &cluster.TaskStatus{Task: run.Task, Run: run.Run, State: noNews},
+			fmt.Errorf("serve: run %v has the state %v, which this release does not handle", run, st.GetState())
 	}
 	e := &cluster.TaskStatus{
 		Task: run.Task, Run: run.Run, State: state, ExitCode: -1,
