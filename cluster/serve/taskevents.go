@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -131,7 +132,12 @@ func (a *taskService) ListTaskEvents(_ context.Context, r *sluicev1.ListTaskEven
 	if err != nil {
 		return nil, err
 	}
-	after, _ := strconv.ParseUint(page.after, 10, 64) // a token that is none begins with the first
+	// Events are numbered anew at each start: a token of another one begins with the first event that there is now.
+	start := strconv.FormatInt(a.s.Started().UnixNano(), 36) + "/"
+	var after uint64
+	if number, ok := strings.CutPrefix(page.after, start); ok {
+		after, _ = strconv.ParseUint(number, 10, 64) // a token that is none begins with the first too
+	}
 	answer := &sluicev1.ListTaskEventsResponse{}
 	var last uint64
 	for _, e := range a.s.history.of(t.Key) {
@@ -142,7 +148,7 @@ func (a *taskService) ListTaskEvents(_ context.Context, r *sluicev1.ListTaskEven
 			Time: timestamppb.New(e.at.Go()), Run: e.run, State: taskStates[e.state], Reason: string(e.reason), Message: e.message, Host: string(e.host),
 		}
 		if !page.Add(record) {
-			answer.NextPageToken = page.Token(strconv.FormatUint(last, 10))
+			answer.NextPageToken = page.Token(start + strconv.FormatUint(last, 10))
 			break
 		}
 		answer.Events = append(answer.Events, record)

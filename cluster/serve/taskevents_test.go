@@ -54,6 +54,7 @@ func TestTaskEvents(t *testing.T) {
 	all, _ := list(a, &sluicev1.ListTaskEventsRequest{})
 	require.Equal(t, []string{"PENDING  ", "PLACED  s/h", "RUNNING  s/h", "FAILED EXITED s/h", "PENDING RETRY s/h"}, all)
 	first, next := list(a, &sluicev1.ListTaskEventsRequest{PageSize: proto.Uint32(2)})
+	token := next
 	second, next := list(a, &sluicev1.ListTaskEventsRequest{PageSize: proto.Uint32(2), PageToken: next})
 	third, next := list(a, &sluicev1.ListTaskEventsRequest{PageSize: proto.Uint32(2), PageToken: next})
 	require.Equal(t, all, append(append(first, second...), third...))
@@ -68,6 +69,8 @@ func TestTaskEvents(t *testing.T) {
 	again := newAPITestWith(t, func(c *Config) { c.Journal, c.State = j, state })
 	all, _ = list(again, &sluicev1.ListTaskEventsRequest{})
 	require.Equal(t, []string{"PENDING RETRY s/h"}, all)
+	all, _ = list(again, &sluicev1.ListTaskEventsRequest{PageSize: proto.Uint32(2), PageToken: token})
+	require.Equal(t, []string{"PENDING RETRY s/h"}, all, "the token of a page is from before the restart")
 }
 
 // The history keeps exactly the latest events of all tasks, as many as there is room for and for what they say, each with those
