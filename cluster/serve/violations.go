@@ -132,7 +132,7 @@ func statusOf(err error) error {
 	case errors.Is(err, ErrStopped):
 		return status.Error(codes.Unavailable, "the scheduler is stopping: try again when it is back")
 	case errors.Is(err, errJournal): // what exactly, and in which file, is for the operator: the scheduler ends with it
-		return status.Error(codes.Internal, "the change could not be made durable, and the scheduler is stopping: try again when it is back")
+		return status.Error(codes.Unavailable, "the change could not be made durable, and the scheduler is stopping: try again when it is back")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	default:

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
@@ -43,6 +45,7 @@ func TestNothingIsShownBeforeItIsDurable(t *testing.T) {
 	err := pool("root/b")
 	require.ErrorIs(t, err, errBroken)
 	require.NotContains(t, statusOf(err).Error(), errBroken.Error(), "callers are not told of the server's files")
+	require.Equal(t, codes.Unavailable, status.Code(statusOf(err)), "as what comes when it has stopped")
 	require.NotNil(t, r.s.Snapshot().Pool("root/a"))
 	require.Nil(t, r.s.Snapshot().Pool("root/b"))
 	require.Error(t, pool("root/c"))
