@@ -472,6 +472,27 @@ func TestUnknownFields(t *testing.T) {
 	requireViolation(t, err, codes.InvalidArgument, "name", "is not encoded as a field of its type is")
 }
 
+// A client that means any by what stands for unset is told so; it would be shown nothing.
+func TestFiltersForWhatNothingIs(t *testing.T) {
+	a := newAPITest(t)
+	a.submit(t, sleepJob("job"))
+	a.addHost(t, "s/h", 1)
+	const says = "which nothing has: leave it out"
+	_, err := a.jobs.ListJobs(t.Context(), &sluicev1.ListJobsRequest{Filter: &sluicev1.JobFilter{
+		States: []sluicev1.JobState{sluicev1.JobState_JOB_STATE_PENDING, 0}, Types: []sluicev1.JobType{0},
+	}})
+	requireViolation(t, err, codes.InvalidArgument, "filter.states[1]", says)
+	requireViolation(t, err, codes.InvalidArgument, "filter.types[0]", says)
+	_, err = a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{States: []sluicev1.TaskState{0}})
+	requireViolation(t, err, codes.InvalidArgument, "states[0]", "is TASK_STATE_UNSPECIFIED, "+says)
+	_, err = a.hosts.ListHosts(t.Context(), &sluicev1.ListHostsRequest{States: []sluicev1.HostState{0}})
+	requireViolation(t, err, codes.InvalidArgument, "states[0]", says)
+	watch, err := a.jobs.WatchJobs(t.Context(), &sluicev1.WatchJobsRequest{Filter: &sluicev1.JobFilter{States: []sluicev1.JobState{0}}})
+	require.NoError(t, err)
+	_, err = watch.Recv()
+	requireViolation(t, err, codes.InvalidArgument, "filter.states[0]", says)
+}
+
 func TestOversizeMessage(t *testing.T) {
 	a := newAPITest(t)
 	spec := sleepJob("job")

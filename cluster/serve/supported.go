@@ -169,7 +169,8 @@ func inspectDepth(m protoreflect.Message, path string, depth int, v *violations)
 	}
 }
 
-// inspectEnum reports values that have no name: they would pass for the default, or match nothing.
+// inspectEnum reports values that have no name: they would pass for the default, or match nothing. In a list, all of which are
+// filters, the value that stands for an unset field matches nothing either.
 func inspectEnum(f protoreflect.FieldDescriptor, value protoreflect.Value, path string, v *violations) {
 	check := func(n protoreflect.EnumNumber, at string) {
 		if f.Enum().Values().ByNumber(n) == nil {
@@ -181,7 +182,12 @@ func inspectEnum(f protoreflect.FieldDescriptor, value protoreflect.Value, path 
 		return
 	}
 	for k, list := 0, value.List(); k < list.Len() && !v.Full(); k++ {
-		check(list.Get(k).Enum(), item(path, k))
+		n := list.Get(k).Enum()
+		if n == 0 {
+			v.Invalid(item(path, k), "is %s, which nothing has: leave it out, or the whole list for any", f.Enum().Values().ByNumber(0).Name())
+			continue
+		}
+		check(n, item(path, k))
 	}
 }
 
