@@ -74,12 +74,22 @@ func (t *tables) Tokens() []*Token { return t.tokens.Values() }
 // Mode returns what is switched off.
 func (t *tables) Mode() Mode { return t.mode }
 
+// AccessRevision returns the revision at which it last changed, by roles or by the access lists of pools, who may see which
+// jobs; 0: it never did.
+func (t *tables) AccessRevision() uint64 { return t.access }
+
+func (s *State) changeAccess() {
+	s.revision++
+	s.access = s.revision
+}
+
 func (s *State) grantRole(b RoleBinding) error {
 	i, held := slices.BinarySearchFunc(s.roles, b, RoleBinding.Compare)
 	if held || b.Role >= NumRoles || len(s.roles) >= MaxRoleBindings {
 		return fmt.Errorf("%v is bound already, is unknown or is one too many", b)
 	}
 	s.roles = inserted(s.roles, i, b)
+	s.changeAccess()
 	return nil
 }
 
@@ -89,6 +99,7 @@ func (s *State) revokeRole(b RoleBinding) error {
 		return fmt.Errorf("%v is not bound", b)
 	}
 	s.roles = removed(s.roles, i)
+	s.changeAccess()
 	return nil
 }
 

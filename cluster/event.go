@@ -225,6 +225,7 @@ type RestoredHeader struct {
 	Mapping   *QueueMapping `cbor:",omitempty"`
 	Costs     *CostPolicy   `cbor:",omitempty"`
 	Roles     []RoleBinding `cbor:",omitempty"`
+	Access    uint64        `cbor:",omitempty"` // see AccessRevision
 	Mode      Mode          `cbor:",omitempty"`
 	Turnover  Turnover
 }

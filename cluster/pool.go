@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Pool is a node of the tree of pools. Jobs are submitted to leaves. What it claims per dimension becomes an entitlement
 // in cluster/pool. Immutable; State replaces it.
@@ -67,6 +70,10 @@ const (
 type AccessRule struct {
 	Permission    Permission
 	Users, Groups []string `cbor:",omitempty"`
+}
+
+func (r AccessRule) equal(o AccessRule) bool {
+	return r.Permission == o.Permission && slices.Equal(r.Users, o.Users) && slices.Equal(r.Groups, o.Groups)
 }
 
 // PoolLimits bounds what runs in a pool. A nil entry is no limit.

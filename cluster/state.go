@@ -175,6 +175,9 @@ func (s *State) putPool(at Time, p Pool) error {
 	p.Created, p.Version = at, 1
 	if old != nil {
 		p.Created, p.Version = old.Created, old.Version+1
+		if !slices.EqualFunc(old.Access, p.Access, AccessRule.equal) {
+			s.changeAccess()
+		}
 	}
 	s.pools.Set(p.Path, &p)
 	s.count(&p)
@@ -362,7 +365,7 @@ func (s *State) restore(r *Restored) error {
 		}
 		s.seq, s.clusterID, s.nextJob, s.revision = h.Seq, h.ClusterID, h.NextJob, h.Revision
 		s.mapping, s.costs = h.Mapping, h.Costs
-		s.roles, s.mode, s.turnover = h.Roles, h.Mode, h.Turnover
+		s.roles, s.access, s.mode, s.turnover = h.Roles, h.Access, h.Mode, h.Turnover
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
 	for _, p := range r.Pools {

@@ -18,6 +18,7 @@ type tables struct {
 	clusterID string
 	seq       uint64
 	revision  uint64
+	access    uint64 // see AccessRevision
 	nextJob   JobUID
 	mapping   *QueueMapping
 	costs     *CostPolicy
@@ -78,7 +79,7 @@ func (t *tables) Seq() uint64 { return t.seq }
 // Turnover returns what has come free by itself.
 func (t *tables) Turnover() Turnover { return t.turnover }
 
-// Revision returns the last revision given to a job. See Job.Revision.
+// Revision returns the last revision given to a job, or to a change of access. See Job.Revision.
 func (t *tables) Revision() uint64 { return t.revision }
 
 // NextJob returns the uid that the next submitted job gets.
@@ -247,7 +248,7 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 	return func(yield func(*Restored) bool) {
 		header := &RestoredHeader{
 			Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping, Costs: s.costs,
-			Roles: s.roles, Mode: s.mode, Turnover: s.turnover,
+			Roles: s.roles, Access: s.access, Mode: s.mode, Turnover: s.turnover,
 		}
 		_ = yield(&Restored{Header: header}) &&
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&

@@ -48,6 +48,7 @@ type jobWatch struct {
 	who    *access.Caller
 	seen   func(*cluster.Job) bool // as of the snapshot that is being shown
 	since  uint64                  // revision up to which the client knows everything
+	access uint64                  // revision of who may see what, as of what was shown
 	shown  map[cluster.JobUID]bool
 	send   func(*sluicev1.WatchJobsResponse) error
 
@@ -55,14 +56,20 @@ type jobWatch struct {
 	bytes   int
 }
 
-// step shows the client what is new in the snapshot: everything at first or when the changes are not complete.
+// step shows the client what is new in the snapshot: everything at first, when the changes are not complete, or when others may
+// see it than before.
 func (w *jobWatch) step(s *cluster.Snapshot, changes cluster.Changes, all, first bool) error {
 	w.message, w.bytes, w.seen = &sluicev1.WatchJobsResponse{}, 0, w.who.Sight(s)
 	var err error
 	if w.since > s.Revision() { // of another history: the client knows nothing of this one
 		w.since = 0
 	}
-	if first || all {
+	if first && !w.who.Free && w.since < s.AccessRevision() { // nor of what he could not see then
+		w.since = 0
+	}
+	moved := w.access != s.AccessRevision()
+	w.access = s.AccessRevision()
+	if first || all || moved {
 		err = w.showAll(s, first)
 	} else {
 		err = w.showChanged(s, changes)

@@ -100,6 +100,67 @@ func TestEachChangeIsClosedByItsRevision(t *testing.T) {
 	}
 }
 
+// Jobs come and go with the right to see them, also for a client that was cut off when that changed, and after a restart.
+func TestAWatchFollowsWhoMaySee(t *testing.T) {
+	s := cluster.NewState()
+	pool := func(path cluster.PoolPath, viewers ...string) *cluster.PoolPut {
+		p := cluster.Pool{Path: path}
+		if len(viewers) > 0 {
+			p.Access = []cluster.AccessRule{{Permission: cluster.MayView, Users: viewers}}
+		}
+		return &cluster.PoolPut{Pool: p}
+	}
+	binding := cluster.RoleBinding{Role: cluster.Viewer, User: "vera", Pool: "root"}
+	jobs := jobsOf(1, 1, 1)
+	jobs.Jobs[0].Spec.Pool, jobs.Jobs[1].Spec.Pool = "root/a", "root/b"
+	applyTo(t, s, pool("root"), pool("root/a"), pool("root/b"), jobs)
+	watch := func(since uint64) *stateWatch {
+		w := newStateWatch(s, since)
+		w.who = &access.Caller{User: "vera"}
+		return w
+	}
+	uids := func(jobs []*sluicev1.Job) (uids []uint32) {
+		for _, j := range jobs {
+			uids = append(uids, j.Uid)
+		}
+		return uids
+	}
+	w := watch(0)
+	before := w.next(t)[0].Revision
+	for _, step := range []struct {
+		event      cluster.Event
+		come, gone []uint32
+	}{
+		{&cluster.RoleGranted{Binding: binding}, []uint32{1, 2}, nil},
+		{pool("root/a", "ann"), nil, []uint32{1}},
+		{pool("root/a", "ann", "vera"), []uint32{1}, nil},
+		{&cluster.RoleRevoked{Binding: binding}, nil, []uint32{2}},
+	} {
+		sent := w.next(t, step.event)
+		require.Len(t, sent, 1)
+		require.Equal(t, step.come, uids(sent[0].Jobs))
+		require.Equal(t, step.gone, sent[0].Gone)
+		require.Greater(t, sent[0].Revision, before)
+
+		snapshot, _ := s.Snapshot()
+		restarted := cluster.NewState()
+		for p := range snapshot.Parts() {
+			require.NoError(t, restarted.Apply(cluster.Record{Event: p}))
+		}
+		again := watch(before)
+		again.State = restarted
+		late := again.next(t)[0]
+		require.Subset(t, uids(late.Jobs), step.come, "who resumes from before is shown what he could not see then")
+		require.Empty(t, late.Unchanged)
+
+		before = sent[0].Revision
+		resumed := watch(before).next(t)[0]
+		require.Empty(t, resumed.Jobs)
+		require.Len(t, resumed.Unchanged, len(w.shown))
+	}
+	require.Empty(t, w.next(t, pool("root/b")), "nobody's sight changes with it")
+}
+
 // What a client knows from after a snapshot is not confirmed when that has been restored, however far the cluster has come
 // since.
 func TestWatchGoesOnAfterARestore(t *testing.T) {

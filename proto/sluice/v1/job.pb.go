@@ -287,7 +287,8 @@ type Job struct {
 	// Counts the specs of the job from 1; for UpdateJobRequest.
 	Version uint64 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
 	// The revision of the last change to this job or one of its tasks. Revisions
-	// grow with every change to any job. Restoring the cluster from a
+	// grow with every change to any job, and of who may see which. Restoring the
+	// cluster from a
 	// snapshot changes every job: its revision is then later than any before, also
 	// than those that were given out after the snapshot.
 	Revision   uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -1467,7 +1468,8 @@ type WatchJobsResponse struct {
 	// client holds from before and finds neither here nor in jobs until synced is
 	// gone.
 	Unchanged []uint32 `protobuf:"varint,3,rep,packed,name=unchanged,proto3" json:"unchanged,omitempty"`
-	// Jobs, by uid, that were deleted or no longer match.
+	// Jobs, by uid, that were deleted, no longer match, or are no longer for the
+	// caller to see.
 	Gone []uint32 `protobuf:"varint,4,rep,packed,name=gone,proto3" json:"gone,omitempty"`
 	// To resume from. Zero: more messages of the same revision follow.
 	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`

@@ -59,7 +59,8 @@ type JobServiceClient interface {
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error)
 	// Level-triggered: first every job that matches as it is now, the last
 	// message of these with synced set; then each job again whenever it has
-	// changed. Changes in quick succession may arrive as one. A client that was
+	// changed, or the caller may see it from now on. Changes in quick succession
+	// may arrive as one. A client that was
 	// cut off subscribes again with the last revision it saw and misses nothing,
 	// also when the scheduler was restarted, or restored from a snapshot.
 	WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error)
@@ -238,7 +239,8 @@ type JobServiceServer interface {
 	UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error)
 	// Level-triggered: first every job that matches as it is now, the last
 	// message of these with synced set; then each job again whenever it has
-	// changed. Changes in quick succession may arrive as one. A client that was
+	// changed, or the caller may see it from now on. Changes in quick succession
+	// may arrive as one. A client that was
 	// cut off subscribes again with the last revision it saw and misses nothing,
 	// also when the scheduler was restarted, or restored from a snapshot.
 	WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error
