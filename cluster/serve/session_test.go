@@ -511,6 +511,8 @@ func TestNonsenseFromAShard(t *testing.T) {
 	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: &sluicev1.HostReport{Hosts: []*sluicev1.HostInfo{
 		{Name: "a/b"},
 		{Name: ""},
+		{Name: "a\nb"}, // page tokens have it as a separator
+		{Name: "\x1b[31m"},
 		nil,
 		{Name: "negative", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: -1}}},
 	}}}})

@@ -141,8 +141,8 @@ func machineFrom(h *sluicev1.HostInfo, can cluster.Capabilities) (cluster.Machin
 		return m, fmt.Errorf("serve: the revocable part is more than the total of %s", strings.Join(lacks, ", "))
 	}
 	m.Capacity = total.Sub(m.Revocable) // no amount is negative
-	if name := h.GetName(); name == "" || len(name) > 255 || strings.Contains(name, "/") {
-		return m, fmt.Errorf("serve: the name must have 1..255 characters and no slash")
+	if name := h.GetName(); name == "" || len(name) > 255 || strings.Contains(name, "/") || !isText(name) {
+		return m, fmt.Errorf("serve: the name must have 1..255 characters, no slash and no control characters")
 	}
 	for _, g := range h.GetCapacity().GetGpus() {
 		m.GPUs = append(m.GPUs, cluster.GPUDevice{Model: g.GetModel()})
