@@ -78,7 +78,7 @@ func (w *jobWatch) step(s *cluster.Snapshot, changes cluster.Changes, all, first
 		return err
 	}
 	m := w.message
-	if !first && len(m.Jobs)+len(m.Tasks)+len(m.Gone) == 0 {
+	if !first && len(m.Jobs)+len(m.Tasks)+len(m.Gone)+len(m.GoneTasks) == 0 {
 		return nil
 	}
 	m.Synced = first
@@ -89,6 +89,11 @@ func (w *jobWatch) step(s *cluster.Snapshot, changes cluster.Changes, all, first
 
 // showAll shows every matching job that is new since w.since.
 func (w *jobWatch) showAll(s *cluster.Snapshot, first bool) error {
+	if !first && w.tasks {
+		if err := w.forgetChanged(s); err != nil {
+			return err
+		}
+	}
 	missing := w.shown
 	w.shown = map[cluster.JobUID]bool{}
 	for j := range s.Jobs(0) {
@@ -111,6 +116,22 @@ func (w *jobWatch) showAll(s *cluster.Snapshot, first bool) error {
 		}
 	}
 	return w.gone(missing)
+}
+
+// forgetChanged has the client forget the jobs that are about to be shown anew with all of their tasks: which tasks they no
+// longer have is not known.
+func (w *jobWatch) forgetChanged(s *cluster.Snapshot) error {
+	changed := map[cluster.JobUID]bool{}
+	for uid := range w.shown {
+		if j := s.Job(uid); j != nil && j.Revision > w.since && w.filter.Match(j) && w.seen(j) {
+			changed[uid] = true
+			delete(w.shown, uid)
+		}
+	}
+	if err := w.gone(changed); err != nil || len(changed) == 0 {
+		return err
+	}
+	return w.flush(0)
 }
 
 // showChanged shows the matching jobs among the changed ones.
@@ -136,10 +157,17 @@ func (w *jobWatch) showChanged(s *cluster.Snapshot, changes cluster.Changes) err
 	}
 	slices.Sort(changes.Tasks)
 	for _, k := range slices.Compact(changes.Tasks) {
-		if t := s.Task(k); t != nil && !k.IsCopy() && w.shown[k.Job()] {
-			if err := w.showTask(t, s.Job(k.Job())); err != nil {
-				return err
-			}
+		if k.IsCopy() || !w.shown[k.Job()] {
+			continue
+		}
+		var err error
+		if t := s.Task(k); t != nil {
+			err = w.showTask(t, s.Job(k.Job()))
+		} else if err = w.makeRoom(refBytes); err == nil {
+			w.message.GoneTasks = append(w.message.GoneTasks, &sluicev1.TaskRef{JobUid: uint32(k.Job()), Instance: k.Instance()})
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -184,8 +212,11 @@ func (w *jobWatch) gone(uids map[cluster.JobUID]bool) error {
 	return nil
 }
 
-// uidBytes is about what a uid takes in a message.
-const uidBytes = 4
+// uidBytes and refBytes are about what a uid and the name of a task take in a message.
+const (
+	uidBytes = 4
+	refBytes = 12
+)
 
 // makeRoom sends the message on its way if n bytes more would make it too large. It is called before something is added,
 // so that the message that step sends last, with the revision, is never empty because all has been sent.
@@ -194,6 +225,11 @@ func (w *jobWatch) makeRoom(n int) error {
 		w.bytes += n
 		return nil
 	}
+	return w.flush(n)
+}
+
+// flush sends the message on its way and begins one with n bytes.
+func (w *jobWatch) flush(n int) error {
 	m := w.message
 	w.message, w.bytes = &sluicev1.WatchJobsResponse{}, n
 	return w.send(m)

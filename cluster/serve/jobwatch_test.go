@@ -100,6 +100,62 @@ func TestEachChangeIsClosedByItsRevision(t *testing.T) {
 	}
 }
 
+// follower holds the tasks that a client of a watch knows of, by job.
+type follower map[uint32]map[uint32]bool
+
+func (f follower) take(m *sluicev1.WatchJobsResponse) {
+	for _, uid := range m.Gone {
+		delete(f, uid)
+	}
+	for _, j := range m.Jobs {
+		if f[j.Uid] == nil {
+			f[j.Uid] = map[uint32]bool{}
+		}
+	}
+	for _, t := range m.Tasks {
+		f[t.JobUid][t.Instance] = true
+	}
+	for _, t := range m.GoneTasks {
+		delete(f[t.JobUid], t.Instance)
+	}
+}
+
+// A client that follows tasks knows which there are, also when instances are taken away, and when it was too slow to be told of
+// each change.
+func TestAWatchTellsWhichTasksAreGone(t *testing.T) {
+	s := cluster.NewState()
+	jobs := jobsOf(1, 1, 1)
+	jobs.Jobs[0].Spec.Instances = 4
+	applyTo(t, s, jobs)
+	w := newStateWatch(s, 0)
+	w.tasks = true
+	client := follower{}
+	step := func(all bool, instances uint32) {
+		t.Helper()
+		spec := *s.Job(1).Spec
+		spec.Instances = instances
+		applyTo(t, s, &cluster.JobUpdated{Job: 1, Spec: &spec})
+		snapshot, changes := s.Snapshot()
+		w.sent = nil
+		require.NoError(t, w.step(snapshot, changes, all, false))
+		for i, m := range w.sent {
+			require.Equal(t, i == len(w.sent)-1, m.Revision != 0)
+			client.take(m)
+		}
+		require.Len(t, client[1], int(instances))
+		require.Len(t, client[2], 1)
+	}
+	for _, m := range w.next(t) {
+		client.take(m)
+	}
+	require.Len(t, client[1], 4)
+	step(false, 2)
+	step(false, 5)
+	step(true, 3)
+	step(true, 6)
+	step(false, 1)
+}
+
 // Jobs come and go with the right to see them, also for a client that was cut off when that changed, and after a restart.
 func TestAWatchFollowsWhoMaySee(t *testing.T) {
 	s := cluster.NewState()

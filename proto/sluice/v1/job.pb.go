@@ -268,7 +268,7 @@ func (x ControlUpdateRequest_Action) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlUpdateRequest_Action.Descriptor instead.
 func (ControlUpdateRequest_Action) EnumDescriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{22, 0}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{23, 0}
 }
 
 // Job is a job as the server sees it.
@@ -1474,7 +1474,11 @@ type WatchJobsResponse struct {
 	// To resume from. Zero: more messages of the same revision follow.
 	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Everything that matched at the beginning has been sent.
-	Synced        bool `protobuf:"varint,6,opt,name=synced,proto3" json:"synced,omitempty"`
+	Synced bool `protobuf:"varint,6,opt,name=synced,proto3" json:"synced,omitempty"`
+	// Tasks that are no more, of jobs that are: their instances were taken away.
+	// None is named until synced; of a job in jobs, what a client holds from
+	// before and does not find in tasks by then is gone.
+	GoneTasks     []*TaskRef `protobuf:"bytes,7,rep,name=gone_tasks,json=goneTasks,proto3" json:"gone_tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1551,6 +1555,66 @@ func (x *WatchJobsResponse) GetSynced() bool {
 	return false
 }
 
+func (x *WatchJobsResponse) GetGoneTasks() []*TaskRef {
+	if x != nil {
+		return x.GoneTasks
+	}
+	return nil
+}
+
+// TaskRef names one task of a job.
+type TaskRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	JobUid        uint32                 `protobuf:"varint,1,opt,name=job_uid,json=jobUid,proto3" json:"job_uid,omitempty"`
+	Instance      uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskRef) Reset() {
+	*x = TaskRef{}
+	mi := &file_sluice_v1_job_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskRef) ProtoMessage() {}
+
+func (x *TaskRef) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_job_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
+func (*TaskRef) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TaskRef) GetJobUid() uint32 {
+	if x != nil {
+		return x.JobUid
+	}
+	return 0
+}
+
+func (x *TaskRef) GetInstance() uint32 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
+}
+
 // JobUpdate is the way of a job from one version to another.
 type JobUpdate struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1572,7 +1636,7 @@ type JobUpdate struct {
 
 func (x *JobUpdate) Reset() {
 	*x = JobUpdate{}
-	mi := &file_sluice_v1_job_proto_msgTypes[19]
+	mi := &file_sluice_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1648,7 @@ func (x *JobUpdate) String() string {
 func (*JobUpdate) ProtoMessage() {}
 
 func (x *JobUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[19]
+	mi := &file_sluice_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1661,7 @@ func (x *JobUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobUpdate.ProtoReflect.Descriptor instead.
 func (*JobUpdate) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobUpdate) GetFromVersion() uint64 {
@@ -1689,7 +1753,7 @@ type RestartJobRequest struct {
 
 func (x *RestartJobRequest) Reset() {
 	*x = RestartJobRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[20]
+	mi := &file_sluice_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1765,7 @@ func (x *RestartJobRequest) String() string {
 func (*RestartJobRequest) ProtoMessage() {}
 
 func (x *RestartJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[20]
+	mi := &file_sluice_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1778,7 @@ func (x *RestartJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartJobRequest.ProtoReflect.Descriptor instead.
 func (*RestartJobRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{20}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RestartJobRequest) GetName() string {
@@ -1747,7 +1811,7 @@ type RestartJobResponse struct {
 
 func (x *RestartJobResponse) Reset() {
 	*x = RestartJobResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[21]
+	mi := &file_sluice_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1823,7 @@ func (x *RestartJobResponse) String() string {
 func (*RestartJobResponse) ProtoMessage() {}
 
 func (x *RestartJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[21]
+	mi := &file_sluice_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1836,7 @@ func (x *RestartJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartJobResponse.ProtoReflect.Descriptor instead.
 func (*RestartJobResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RestartJobResponse) GetJob() *Job {
@@ -1794,7 +1858,7 @@ type ControlUpdateRequest struct {
 
 func (x *ControlUpdateRequest) Reset() {
 	*x = ControlUpdateRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[22]
+	mi := &file_sluice_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1870,7 @@ func (x *ControlUpdateRequest) String() string {
 func (*ControlUpdateRequest) ProtoMessage() {}
 
 func (x *ControlUpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[22]
+	mi := &file_sluice_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1883,7 @@ func (x *ControlUpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlUpdateRequest.ProtoReflect.Descriptor instead.
 func (*ControlUpdateRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{22}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ControlUpdateRequest) GetName() string {
@@ -1852,7 +1916,7 @@ type ControlUpdateResponse struct {
 
 func (x *ControlUpdateResponse) Reset() {
 	*x = ControlUpdateResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[23]
+	mi := &file_sluice_v1_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +1928,7 @@ func (x *ControlUpdateResponse) String() string {
 func (*ControlUpdateResponse) ProtoMessage() {}
 
 func (x *ControlUpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[23]
+	mi := &file_sluice_v1_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +1941,7 @@ func (x *ControlUpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlUpdateResponse.ProtoReflect.Descriptor instead.
 func (*ControlUpdateResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{23}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ControlUpdateResponse) GetJob() *Job {
@@ -1898,7 +1962,7 @@ type ListJobVersionsRequest struct {
 
 func (x *ListJobVersionsRequest) Reset() {
 	*x = ListJobVersionsRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[24]
+	mi := &file_sluice_v1_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +1974,7 @@ func (x *ListJobVersionsRequest) String() string {
 func (*ListJobVersionsRequest) ProtoMessage() {}
 
 func (x *ListJobVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[24]
+	mi := &file_sluice_v1_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +1987,7 @@ func (x *ListJobVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{24}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListJobVersionsRequest) GetName() string {
@@ -1957,7 +2021,7 @@ type ListJobVersionsResponse struct {
 
 func (x *ListJobVersionsResponse) Reset() {
 	*x = ListJobVersionsResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[25]
+	mi := &file_sluice_v1_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2033,7 @@ func (x *ListJobVersionsResponse) String() string {
 func (*ListJobVersionsResponse) ProtoMessage() {}
 
 func (x *ListJobVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[25]
+	mi := &file_sluice_v1_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2046,7 @@ func (x *ListJobVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{25}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListJobVersionsResponse) GetVersions() []*JobVersion {
@@ -2011,7 +2075,7 @@ type JobVersion struct {
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_sluice_v1_job_proto_msgTypes[26]
+	mi := &file_sluice_v1_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2087,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[26]
+	mi := &file_sluice_v1_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2100,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{26}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *JobVersion) GetVersion() uint64 {
@@ -2079,7 +2143,7 @@ type PlanJobsRequest struct {
 
 func (x *PlanJobsRequest) Reset() {
 	*x = PlanJobsRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[27]
+	mi := &file_sluice_v1_job_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2155,7 @@ func (x *PlanJobsRequest) String() string {
 func (*PlanJobsRequest) ProtoMessage() {}
 
 func (x *PlanJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[27]
+	mi := &file_sluice_v1_job_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2168,7 @@ func (x *PlanJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanJobsRequest.ProtoReflect.Descriptor instead.
 func (*PlanJobsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{27}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PlanJobsRequest) GetSpecs() []*JobSpec {
@@ -2136,7 +2200,7 @@ type PlanJobsResponse struct {
 
 func (x *PlanJobsResponse) Reset() {
 	*x = PlanJobsResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[28]
+	mi := &file_sluice_v1_job_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2148,7 +2212,7 @@ func (x *PlanJobsResponse) String() string {
 func (*PlanJobsResponse) ProtoMessage() {}
 
 func (x *PlanJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[28]
+	mi := &file_sluice_v1_job_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2161,7 +2225,7 @@ func (x *PlanJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanJobsResponse.ProtoReflect.Descriptor instead.
 func (*PlanJobsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{28}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PlanJobsResponse) GetPlacements() []*PlannedTask {
@@ -2216,7 +2280,7 @@ type PlannedTask struct {
 
 func (x *PlannedTask) Reset() {
 	*x = PlannedTask{}
-	mi := &file_sluice_v1_job_proto_msgTypes[29]
+	mi := &file_sluice_v1_job_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2292,7 @@ func (x *PlannedTask) String() string {
 func (*PlannedTask) ProtoMessage() {}
 
 func (x *PlannedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[29]
+	mi := &file_sluice_v1_job_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2305,7 @@ func (x *PlannedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedTask.ProtoReflect.Descriptor instead.
 func (*PlannedTask) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{29}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PlannedTask) GetJob() string {
@@ -2386,14 +2450,19 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\x10WatchJobsRequest\x12,\n" +
 	"\x06filter\x18\x01 \x01(\v2\x14.sluice.v1.JobFilterR\x06filter\x12%\n" +
 	"\x0eafter_revision\x18\x02 \x01(\x04R\rafterRevision\x12#\n" +
-	"\rinclude_tasks\x18\x03 \x01(\bR\fincludeTasks\"\xc4\x01\n" +
+	"\rinclude_tasks\x18\x03 \x01(\bR\fincludeTasks\"\xf7\x01\n" +
 	"\x11WatchJobsResponse\x12\"\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x0e.sluice.v1.JobR\x04jobs\x12%\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x0f.sluice.v1.TaskR\x05tasks\x12\x1c\n" +
 	"\tunchanged\x18\x03 \x03(\rR\tunchanged\x12\x12\n" +
 	"\x04gone\x18\x04 \x03(\rR\x04gone\x12\x1a\n" +
 	"\brevision\x18\x05 \x01(\x04R\brevision\x12\x16\n" +
-	"\x06synced\x18\x06 \x01(\bR\x06synced\"\xc7\x03\n" +
+	"\x06synced\x18\x06 \x01(\bR\x06synced\x121\n" +
+	"\n" +
+	"gone_tasks\x18\a \x03(\v2\x12.sluice.v1.TaskRefR\tgoneTasks\">\n" +
+	"\aTaskRef\x12\x17\n" +
+	"\ajob_uid\x18\x01 \x01(\rR\x06jobUid\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\rR\binstance\"\xc7\x03\n" +
 	"\tJobUpdate\x12!\n" +
 	"\ffrom_version\x18\x01 \x01(\x04R\vfromVersion\x12\x1d\n" +
 	"\n" +
@@ -2524,7 +2593,7 @@ func file_sluice_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_sluice_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_sluice_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_sluice_v1_job_proto_goTypes = []any{
 	(JobState)(0),                    // 0: sluice.v1.JobState
 	(JobOrder)(0),                    // 1: sluice.v1.JobOrder
@@ -2549,96 +2618,98 @@ var file_sluice_v1_job_proto_goTypes = []any{
 	(*UpdateJobResponse)(nil),        // 20: sluice.v1.UpdateJobResponse
 	(*WatchJobsRequest)(nil),         // 21: sluice.v1.WatchJobsRequest
 	(*WatchJobsResponse)(nil),        // 22: sluice.v1.WatchJobsResponse
-	(*JobUpdate)(nil),                // 23: sluice.v1.JobUpdate
-	(*RestartJobRequest)(nil),        // 24: sluice.v1.RestartJobRequest
-	(*RestartJobResponse)(nil),       // 25: sluice.v1.RestartJobResponse
-	(*ControlUpdateRequest)(nil),     // 26: sluice.v1.ControlUpdateRequest
-	(*ControlUpdateResponse)(nil),    // 27: sluice.v1.ControlUpdateResponse
-	(*ListJobVersionsRequest)(nil),   // 28: sluice.v1.ListJobVersionsRequest
-	(*ListJobVersionsResponse)(nil),  // 29: sluice.v1.ListJobVersionsResponse
-	(*JobVersion)(nil),               // 30: sluice.v1.JobVersion
-	(*PlanJobsRequest)(nil),          // 31: sluice.v1.PlanJobsRequest
-	(*PlanJobsResponse)(nil),         // 32: sluice.v1.PlanJobsResponse
-	(*PlannedTask)(nil),              // 33: sluice.v1.PlannedTask
-	nil,                              // 34: sluice.v1.JobFilter.LabelsEntry
-	(*JobSpec)(nil),                  // 35: sluice.v1.JobSpec
-	(*timestamppb.Timestamp)(nil),    // 36: google.protobuf.Timestamp
-	(TaskState)(0),                   // 37: sluice.v1.TaskState
-	(JobType)(0),                     // 38: sluice.v1.JobType
-	(*durationpb.Duration)(nil),      // 39: google.protobuf.Duration
-	(*Task)(nil),                     // 40: sluice.v1.Task
-	(*InstanceRange)(nil),            // 41: sluice.v1.InstanceRange
+	(*TaskRef)(nil),                  // 23: sluice.v1.TaskRef
+	(*JobUpdate)(nil),                // 24: sluice.v1.JobUpdate
+	(*RestartJobRequest)(nil),        // 25: sluice.v1.RestartJobRequest
+	(*RestartJobResponse)(nil),       // 26: sluice.v1.RestartJobResponse
+	(*ControlUpdateRequest)(nil),     // 27: sluice.v1.ControlUpdateRequest
+	(*ControlUpdateResponse)(nil),    // 28: sluice.v1.ControlUpdateResponse
+	(*ListJobVersionsRequest)(nil),   // 29: sluice.v1.ListJobVersionsRequest
+	(*ListJobVersionsResponse)(nil),  // 30: sluice.v1.ListJobVersionsResponse
+	(*JobVersion)(nil),               // 31: sluice.v1.JobVersion
+	(*PlanJobsRequest)(nil),          // 32: sluice.v1.PlanJobsRequest
+	(*PlanJobsResponse)(nil),         // 33: sluice.v1.PlanJobsResponse
+	(*PlannedTask)(nil),              // 34: sluice.v1.PlannedTask
+	nil,                              // 35: sluice.v1.JobFilter.LabelsEntry
+	(*JobSpec)(nil),                  // 36: sluice.v1.JobSpec
+	(*timestamppb.Timestamp)(nil),    // 37: google.protobuf.Timestamp
+	(TaskState)(0),                   // 38: sluice.v1.TaskState
+	(JobType)(0),                     // 39: sluice.v1.JobType
+	(*durationpb.Duration)(nil),      // 40: google.protobuf.Duration
+	(*Task)(nil),                     // 41: sluice.v1.Task
+	(*InstanceRange)(nil),            // 42: sluice.v1.InstanceRange
 }
 var file_sluice_v1_job_proto_depIdxs = []int32{
-	35, // 0: sluice.v1.Job.spec:type_name -> sluice.v1.JobSpec
+	36, // 0: sluice.v1.Job.spec:type_name -> sluice.v1.JobSpec
 	0,  // 1: sluice.v1.Job.state:type_name -> sluice.v1.JobState
 	5,  // 2: sluice.v1.Job.task_counts:type_name -> sluice.v1.TaskStateCount
-	36, // 3: sluice.v1.Job.create_time:type_name -> google.protobuf.Timestamp
-	36, // 4: sluice.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	36, // 5: sluice.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	23, // 6: sluice.v1.Job.update:type_name -> sluice.v1.JobUpdate
-	37, // 7: sluice.v1.TaskStateCount.state:type_name -> sluice.v1.TaskState
-	35, // 8: sluice.v1.SubmitJobRequest.spec:type_name -> sluice.v1.JobSpec
-	35, // 9: sluice.v1.SubmitJobsRequest.specs:type_name -> sluice.v1.JobSpec
+	37, // 3: sluice.v1.Job.create_time:type_name -> google.protobuf.Timestamp
+	37, // 4: sluice.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	37, // 5: sluice.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	24, // 6: sluice.v1.Job.update:type_name -> sluice.v1.JobUpdate
+	38, // 7: sluice.v1.TaskStateCount.state:type_name -> sluice.v1.TaskState
+	36, // 8: sluice.v1.SubmitJobRequest.spec:type_name -> sluice.v1.JobSpec
+	36, // 9: sluice.v1.SubmitJobsRequest.specs:type_name -> sluice.v1.JobSpec
 	7,  // 10: sluice.v1.SubmitJobsResponse.jobs:type_name -> sluice.v1.SubmitJobResponse
 	4,  // 11: sluice.v1.GetJobResponse.job:type_name -> sluice.v1.Job
 	0,  // 12: sluice.v1.JobFilter.states:type_name -> sluice.v1.JobState
-	34, // 13: sluice.v1.JobFilter.labels:type_name -> sluice.v1.JobFilter.LabelsEntry
-	38, // 14: sluice.v1.JobFilter.types:type_name -> sluice.v1.JobType
+	35, // 13: sluice.v1.JobFilter.labels:type_name -> sluice.v1.JobFilter.LabelsEntry
+	39, // 14: sluice.v1.JobFilter.types:type_name -> sluice.v1.JobType
 	12, // 15: sluice.v1.ListJobsRequest.filter:type_name -> sluice.v1.JobFilter
 	1,  // 16: sluice.v1.ListJobsRequest.order:type_name -> sluice.v1.JobOrder
 	4,  // 17: sluice.v1.ListJobsResponse.jobs:type_name -> sluice.v1.Job
-	39, // 18: sluice.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	40, // 18: sluice.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
 	4,  // 19: sluice.v1.StopJobResponse.job:type_name -> sluice.v1.Job
-	35, // 20: sluice.v1.UpdateJobRequest.spec:type_name -> sluice.v1.JobSpec
+	36, // 20: sluice.v1.UpdateJobRequest.spec:type_name -> sluice.v1.JobSpec
 	4,  // 21: sluice.v1.UpdateJobResponse.job:type_name -> sluice.v1.Job
 	12, // 22: sluice.v1.WatchJobsRequest.filter:type_name -> sluice.v1.JobFilter
 	4,  // 23: sluice.v1.WatchJobsResponse.jobs:type_name -> sluice.v1.Job
-	40, // 24: sluice.v1.WatchJobsResponse.tasks:type_name -> sluice.v1.Task
-	2,  // 25: sluice.v1.JobUpdate.state:type_name -> sluice.v1.UpdateState
-	36, // 26: sluice.v1.JobUpdate.create_time:type_name -> google.protobuf.Timestamp
-	36, // 27: sluice.v1.JobUpdate.end_time:type_name -> google.protobuf.Timestamp
-	41, // 28: sluice.v1.RestartJobRequest.instances:type_name -> sluice.v1.InstanceRange
-	4,  // 29: sluice.v1.RestartJobResponse.job:type_name -> sluice.v1.Job
-	3,  // 30: sluice.v1.ControlUpdateRequest.action:type_name -> sluice.v1.ControlUpdateRequest.Action
-	4,  // 31: sluice.v1.ControlUpdateResponse.job:type_name -> sluice.v1.Job
-	30, // 32: sluice.v1.ListJobVersionsResponse.versions:type_name -> sluice.v1.JobVersion
-	35, // 33: sluice.v1.JobVersion.spec:type_name -> sluice.v1.JobSpec
-	36, // 34: sluice.v1.JobVersion.create_time:type_name -> google.protobuf.Timestamp
-	35, // 35: sluice.v1.PlanJobsRequest.specs:type_name -> sluice.v1.JobSpec
-	33, // 36: sluice.v1.PlanJobsResponse.placements:type_name -> sluice.v1.PlannedTask
-	33, // 37: sluice.v1.PlanJobsResponse.preemptions:type_name -> sluice.v1.PlannedTask
-	33, // 38: sluice.v1.PlanJobsResponse.migrations:type_name -> sluice.v1.PlannedTask
-	33, // 39: sluice.v1.PlanJobsResponse.waiting:type_name -> sluice.v1.PlannedTask
-	6,  // 40: sluice.v1.JobService.SubmitJob:input_type -> sluice.v1.SubmitJobRequest
-	8,  // 41: sluice.v1.JobService.SubmitJobs:input_type -> sluice.v1.SubmitJobsRequest
-	10, // 42: sluice.v1.JobService.GetJob:input_type -> sluice.v1.GetJobRequest
-	13, // 43: sluice.v1.JobService.ListJobs:input_type -> sluice.v1.ListJobsRequest
-	15, // 44: sluice.v1.JobService.StopJob:input_type -> sluice.v1.StopJobRequest
-	17, // 45: sluice.v1.JobService.DeleteJob:input_type -> sluice.v1.DeleteJobRequest
-	19, // 46: sluice.v1.JobService.UpdateJob:input_type -> sluice.v1.UpdateJobRequest
-	21, // 47: sluice.v1.JobService.WatchJobs:input_type -> sluice.v1.WatchJobsRequest
-	24, // 48: sluice.v1.JobService.RestartJob:input_type -> sluice.v1.RestartJobRequest
-	26, // 49: sluice.v1.JobService.ControlUpdate:input_type -> sluice.v1.ControlUpdateRequest
-	28, // 50: sluice.v1.JobService.ListJobVersions:input_type -> sluice.v1.ListJobVersionsRequest
-	31, // 51: sluice.v1.JobService.PlanJobs:input_type -> sluice.v1.PlanJobsRequest
-	7,  // 52: sluice.v1.JobService.SubmitJob:output_type -> sluice.v1.SubmitJobResponse
-	9,  // 53: sluice.v1.JobService.SubmitJobs:output_type -> sluice.v1.SubmitJobsResponse
-	11, // 54: sluice.v1.JobService.GetJob:output_type -> sluice.v1.GetJobResponse
-	14, // 55: sluice.v1.JobService.ListJobs:output_type -> sluice.v1.ListJobsResponse
-	16, // 56: sluice.v1.JobService.StopJob:output_type -> sluice.v1.StopJobResponse
-	18, // 57: sluice.v1.JobService.DeleteJob:output_type -> sluice.v1.DeleteJobResponse
-	20, // 58: sluice.v1.JobService.UpdateJob:output_type -> sluice.v1.UpdateJobResponse
-	22, // 59: sluice.v1.JobService.WatchJobs:output_type -> sluice.v1.WatchJobsResponse
-	25, // 60: sluice.v1.JobService.RestartJob:output_type -> sluice.v1.RestartJobResponse
-	27, // 61: sluice.v1.JobService.ControlUpdate:output_type -> sluice.v1.ControlUpdateResponse
-	29, // 62: sluice.v1.JobService.ListJobVersions:output_type -> sluice.v1.ListJobVersionsResponse
-	32, // 63: sluice.v1.JobService.PlanJobs:output_type -> sluice.v1.PlanJobsResponse
-	52, // [52:64] is the sub-list for method output_type
-	40, // [40:52] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	41, // 24: sluice.v1.WatchJobsResponse.tasks:type_name -> sluice.v1.Task
+	23, // 25: sluice.v1.WatchJobsResponse.gone_tasks:type_name -> sluice.v1.TaskRef
+	2,  // 26: sluice.v1.JobUpdate.state:type_name -> sluice.v1.UpdateState
+	37, // 27: sluice.v1.JobUpdate.create_time:type_name -> google.protobuf.Timestamp
+	37, // 28: sluice.v1.JobUpdate.end_time:type_name -> google.protobuf.Timestamp
+	42, // 29: sluice.v1.RestartJobRequest.instances:type_name -> sluice.v1.InstanceRange
+	4,  // 30: sluice.v1.RestartJobResponse.job:type_name -> sluice.v1.Job
+	3,  // 31: sluice.v1.ControlUpdateRequest.action:type_name -> sluice.v1.ControlUpdateRequest.Action
+	4,  // 32: sluice.v1.ControlUpdateResponse.job:type_name -> sluice.v1.Job
+	31, // 33: sluice.v1.ListJobVersionsResponse.versions:type_name -> sluice.v1.JobVersion
+	36, // 34: sluice.v1.JobVersion.spec:type_name -> sluice.v1.JobSpec
+	37, // 35: sluice.v1.JobVersion.create_time:type_name -> google.protobuf.Timestamp
+	36, // 36: sluice.v1.PlanJobsRequest.specs:type_name -> sluice.v1.JobSpec
+	34, // 37: sluice.v1.PlanJobsResponse.placements:type_name -> sluice.v1.PlannedTask
+	34, // 38: sluice.v1.PlanJobsResponse.preemptions:type_name -> sluice.v1.PlannedTask
+	34, // 39: sluice.v1.PlanJobsResponse.migrations:type_name -> sluice.v1.PlannedTask
+	34, // 40: sluice.v1.PlanJobsResponse.waiting:type_name -> sluice.v1.PlannedTask
+	6,  // 41: sluice.v1.JobService.SubmitJob:input_type -> sluice.v1.SubmitJobRequest
+	8,  // 42: sluice.v1.JobService.SubmitJobs:input_type -> sluice.v1.SubmitJobsRequest
+	10, // 43: sluice.v1.JobService.GetJob:input_type -> sluice.v1.GetJobRequest
+	13, // 44: sluice.v1.JobService.ListJobs:input_type -> sluice.v1.ListJobsRequest
+	15, // 45: sluice.v1.JobService.StopJob:input_type -> sluice.v1.StopJobRequest
+	17, // 46: sluice.v1.JobService.DeleteJob:input_type -> sluice.v1.DeleteJobRequest
+	19, // 47: sluice.v1.JobService.UpdateJob:input_type -> sluice.v1.UpdateJobRequest
+	21, // 48: sluice.v1.JobService.WatchJobs:input_type -> sluice.v1.WatchJobsRequest
+	25, // 49: sluice.v1.JobService.RestartJob:input_type -> sluice.v1.RestartJobRequest
+	27, // 50: sluice.v1.JobService.ControlUpdate:input_type -> sluice.v1.ControlUpdateRequest
+	29, // 51: sluice.v1.JobService.ListJobVersions:input_type -> sluice.v1.ListJobVersionsRequest
+	32, // 52: sluice.v1.JobService.PlanJobs:input_type -> sluice.v1.PlanJobsRequest
+	7,  // 53: sluice.v1.JobService.SubmitJob:output_type -> sluice.v1.SubmitJobResponse
+	9,  // 54: sluice.v1.JobService.SubmitJobs:output_type -> sluice.v1.SubmitJobsResponse
+	11, // 55: sluice.v1.JobService.GetJob:output_type -> sluice.v1.GetJobResponse
+	14, // 56: sluice.v1.JobService.ListJobs:output_type -> sluice.v1.ListJobsResponse
+	16, // 57: sluice.v1.JobService.StopJob:output_type -> sluice.v1.StopJobResponse
+	18, // 58: sluice.v1.JobService.DeleteJob:output_type -> sluice.v1.DeleteJobResponse
+	20, // 59: sluice.v1.JobService.UpdateJob:output_type -> sluice.v1.UpdateJobResponse
+	22, // 60: sluice.v1.JobService.WatchJobs:output_type -> sluice.v1.WatchJobsResponse
+	26, // 61: sluice.v1.JobService.RestartJob:output_type -> sluice.v1.RestartJobResponse
+	28, // 62: sluice.v1.JobService.ControlUpdate:output_type -> sluice.v1.ControlUpdateResponse
+	30, // 63: sluice.v1.JobService.ListJobVersions:output_type -> sluice.v1.ListJobVersionsResponse
+	33, // 64: sluice.v1.JobService.PlanJobs:output_type -> sluice.v1.PlanJobsResponse
+	53, // [53:65] is the sub-list for method output_type
+	41, // [41:53] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_job_proto_init() }
@@ -2653,16 +2724,16 @@ func file_sluice_v1_job_proto_init() {
 	file_sluice_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
 	file_sluice_v1_job_proto_msgTypes[11].OneofWrappers = []any{}
 	file_sluice_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[20].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[22].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[24].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[21].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[23].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_job_proto_rawDesc), len(file_sluice_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
