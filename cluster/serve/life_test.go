@@ -98,7 +98,17 @@ func TestPlanningJobs(t *testing.T) {
 	require.Equal(t, "s/h", res.Placements[0].Host)
 	require.Equal(t, before, a.Snapshot().Seq())
 
-	_, err := a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{fresh}, CostModel: "none"})
+	service := sleepJob("service") // which may be updated although all of its instances have been stopped
+	service.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+	a.setMode(t, &sluicev1.ClusterMode{SchedulingStopped: true})
+	a.submit(t, service)
+	_, err := a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: "service"})
+	require.NoError(t, err)
+	require.Equal(t, sluicev1.JobState_JOB_STATE_KILLED, a.job(t, "service").State)
+	service.Instances = proto.Uint32(2)
+	require.Len(t, plan(service).Placements, 1)
+
+	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{fresh}, CostModel: "none"})
 	requireViolation(t, err, codes.InvalidArgument, "cost_model", "cannot be used")
 	many := sleepJob("many")
 	many.Instances = proto.Uint32(maxPlanned + 1)

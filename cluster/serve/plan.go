@@ -87,7 +87,7 @@ func addToPlan(tx *Tx, c *call, ring *Keyring, specs []*sluicev1.JobSpec) (map[c
 		if sameSpec(old.Spec, spec) {
 			continue
 		}
-		if old.Stopping || old.State().Terminal() {
+		if old.Stopping || old.State().Terminal() && !old.Spec.Type.Service() {
 			return nil, resourceError(codes.FailedPrecondition, "job", p.Name, "it has ended or is being stopped")
 		}
 		if err := checkUpdate(old.Spec, spec, tx.Now()); err != nil {
