@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -470,6 +472,57 @@ func TestUnknownFields(t *testing.T) {
 	number := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
 	err = a.sendRaw(t.Context(), sluicev1.JobService_GetJob_FullMethodName, number, &sluicev1.GetJobResponse{})
 	requireViolation(t, err, codes.InvalidArgument, "name", "is not encoded as a field of its type is")
+}
+
+// Clients that take no more than 8 KiB of metadata, which is what gRPC has in most languages, are told what is wrong as well.
+func TestErrorsFitIntoTrailers(t *testing.T) {
+	a := newAPITest(t)
+	conn, err := a.dial(grpc.WithMaxHeaderListSize(8 << 10))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+
+	deep := hostLabel("é", "", 0, 0)
+	deep.GetLabel().Domain = strings.Repeat("é", 300)
+	operands := make([]*sluicev1.Constraint, 30)
+	for i := range operands {
+		operands[i] = deep
+	}
+	deep = allOf(operands...)
+	for range 13 {
+		deep = allOf(deep)
+	}
+	spec := sleepJob("job")
+	spec.Constraints = []*sluicev1.ConstraintRule{{Expression: deep}}
+	_, err = sluicev1.NewJobServiceClient(conn).SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: spec})
+	require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
+	shown := status.Convert(err).Details()[0].(*errdetails.BadRequest).FieldViolations
+	require.Greater(t, len(shown), shownInSentence)
+	require.ErrorContains(t, err, fmt.Sprintf("and %d more", 90-shownInSentence), "all are counted")
+
+	for _, model := range []string{strings.Repeat("é", 5000), strings.Repeat("%", 5000), strings.Repeat("=\n", 5000)} {
+		_, err = sluicev1.NewClusterServiceClient(conn).SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{
+			Binding: &sluicev1.CostModelBinding{Models: []*sluicev1.WeightedCostModel{{Name: model}}},
+		})
+		require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
+		_, err = sluicev1.NewClusterServiceClient(conn).SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{
+			Binding: &sluicev1.CostModelBinding{JobType: " " + model},
+		})
+		require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
+	}
+
+	require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+		for i := range 600 {
+			machine := cluster.Machine{Volumes: []cluster.HeldVolume{{Name: "data"}}}
+			id := cluster.HostID(fmt.Sprintf("shard/a-name-that-is-not-short-%d", i))
+			if err := tx.Emit(&cluster.HostReported{ID: id, Machine: machine}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, err = sluicev1.NewVolumeServiceClient(conn).GetVolume(t.Context(), &sluicev1.GetVolumeRequest{Name: "data"})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "%v", err)
+	require.ErrorContains(t, err, "and 597 more have one of this name: say which is meant")
 }
 
 // A client that means any by what stands for unset is told so; it would be shown nothing.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 )
 
@@ -21,11 +23,15 @@ const (
 	violationUnsupported = "UNSUPPORTED"
 )
 
-// Bounds that keep an answer within what clients accept as trailing metadata, however bad the request is.
+// Bounds that keep an answer within what clients accept as trailing metadata, however bad the request is. Those that are not
+// written in Go take 8 KiB, if nothing else is said, and see a broken stream where there is more.
 const (
 	maxViolations   = 20
 	maxShownValue   = 60
 	maxShownPath    = 200
+	maxShownWrong   = 1000
+	maxText         = 1500 // of the whole sentence
+	maxTrailer      = 7 << 10
 	shownInSentence = 3
 )
 
@@ -53,7 +59,7 @@ func (v *violations) add(path, reason, description string) {
 		return
 	}
 	v.list = append(v.list, &errdetails.BadRequest_FieldViolation{
-		Field: shorten(path, maxShownPath), Reason: reason, Description: description,
+		Field: shorten(path, maxShownPath), Reason: reason, Description: shorten(description, maxShownWrong),
 	})
 }
 
@@ -96,7 +102,12 @@ func (v *violations) status(code codes.Code) error {
 	if more := len(v.list) + v.omitted - shownInSentence; more > 0 {
 		fmt.Fprintf(&b, "; and %d more", more)
 	}
-	return withDetails(code, b.String(), &errdetails.BadRequest{FieldViolations: v.list})
+	for list := v.list; ; list = list[:len(list)-1] { // the sentence has counted those that are left out
+		err := withDetails(code, b.String(), &errdetails.BadRequest{FieldViolations: list})
+		if len(list) == 0 || trailerSize(err) <= maxTrailer {
+			return err
+		}
+	}
 }
 
 // fieldError is a status about a single field.
@@ -113,11 +124,25 @@ func resourceError(code codes.Code, kind, name, format string, args ...any) erro
 }
 
 func withDetails(code codes.Code, text string, detail protoadapt.MessageV1) error {
-	s := status.New(code, text)
+	s := status.New(code, shorten(text, maxText))
 	if d, err := s.WithDetails(detail); err == nil {
 		s = d
 	}
 	return s.Err()
+}
+
+// trailerSize is what a status takes in the trailer of an answer: the sentence with what is not printable ASCII escaped, and all
+// of it in base64.
+func trailerSize(err error) int {
+	s := status.Convert(err)
+	n := base64.RawStdEncoding.EncodedLen(proto.Size(s.Proto()))
+	for i := range len(s.Message()) {
+		if c := s.Message()[i]; c < ' ' || c > '~' || c == '%' {
+			n += 2
+		}
+		n++
+	}
+	return n
 }
 
 // statusOf turns an error of the writer into a status. Statuses made by a command pass unchanged.

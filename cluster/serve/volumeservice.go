@@ -118,7 +118,11 @@ func findVolume(s *cluster.Snapshot, name, host string) (found *cluster.Host, v 
 	}
 	switch {
 	case len(hosts) > 1:
-		err = resourceError(codes.FailedPrecondition, "volume", name, "hosts %s have one of this name: say which is meant", strings.Join(hosts, ", "))
+		others := ""
+		if more := len(hosts) - shownInSentence; more > 0 {
+			hosts, others = hosts[:shownInSentence], fmt.Sprintf(" and %d more", more)
+		}
+		err = resourceError(codes.FailedPrecondition, "volume", name, "hosts %s%s have one of this name: say which is meant", strings.Join(hosts, ", "), others)
 	case found == nil && host != "":
 		err = resourceError(codes.NotFound, "volume", name, "host %s has no such volume", quote(host))
 	case found == nil:
