@@ -363,6 +363,9 @@ func TestAGroupThatIsFound(t *testing.T) {
 // TestTheHealthOfSeveralProcesses is that of the worst, and known when it is known of all that have checks, whichever began last.
 func TestTheHealthOfSeveralProcesses(t *testing.T) {
 	k := newTalk(t)
+	k.say <- strings.Replace(fmt.Sprintf(factOffer, "o-disk", 1.0), `{"name":"mem"`,
+		`{"name":"disk","type":"SCALAR","scalar":{"value":100},"allocation_info":{"role":"*"}},{"name":"mem"`, 1)
+	require.Eventually(t, func() bool { return k.recorder.Hosts()[0].Capacity.Fixed[cluster.Disk] > 0 }, 30*time.Second, time.Millisecond)
 	l := launchOf(0, "h0", "serve")
 	ready := []cluster.HealthCheck{{Command: []string{"ready"}, Effect: cluster.Readiness}}
 	l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"a"}, Checks: ready}, {Name: "b", Command: []string{"b"}, Checks: ready}, {Name: "c", Command: []string{"c"}}}

@@ -49,6 +49,41 @@ func TestOffersOfAnAcceptThatFailed(t *testing.T) {
 	}
 }
 
+// TestSeveralProcesses start, whatever disk they ask for, though a master takes no executor without some.
+func TestSeveralProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		for name, amount := range map[string]float64{"cpus": 2, "mem": 1024, "disk": 1000} {
+			r := mesostest.Scalar(name, amount)
+			r.Revocable = new(api.Resource_RevocableInfo)
+			spec.Resources = append(spec.Resources, r)
+		}
+		w.AddAgent(spec)
+		d, recorder := w.drive(t, func(c *Config) { c.Revocable = true })
+		before := hosted(t, recorder)
+		for n, disk := range []int64{0, 1 << 20, 100 << 20, 0, 100 << 20} {
+			l := launchOf(n, "h0", "serve")
+			l.Task.Processes = append(l.Task.Processes, l.Task.Processes[0])
+			l.Task.Processes[0].Name, l.Task.Processes[1].Name = "a", "b"
+			l.Task.Resources.Fixed[cluster.Disk], l.Revocable = disk, n >= 3
+			if disk > 0 {
+				asked := cluster.Request{Resources: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 10, cluster.Memory: 1 << 20, cluster.Disk: disk})}
+				l.Task.Processes[1].Request = &asked
+			}
+			require.NoError(t, d.Launch(t.Context(), l))
+			time.Sleep(time.Second)
+			require.Equal(t, cluster.TaskRunning, d.Inventory()[n].State, d.Inventory()[n].Message)
+		}
+		require.Equal(t, before.Capacity, hosted(t, recorder).Capacity)
+		require.Equal(t, before.Revocable, hosted(t, recorder).Revocable)
+		require.NoError(t, d.Close())
+		_, recorder = w.drive(t, func(c *Config) { c.Revocable = true })
+		time.Sleep(time.Minute)
+		require.Equal(t, before.Capacity, hosted(t, recorder).Capacity, "found again")
+	})
+}
+
 // TestASlowMaster: calls that take seconds, and those that take too long to wait for, delay launches and lose or double
 // none.
 func TestASlowMaster(t *testing.T) {

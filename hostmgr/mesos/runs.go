@@ -77,7 +77,7 @@ func (r *run) tasks() (ids []string) {
 func newRun(record *runRecord) *run {
 	r := &run{
 		record: record, done: make(chan struct{}), checks: map[int]opinion{},
-		need: needOf(record.Resources, record.Revocable).plus(quantity{ports: portRanges(record.Ports)}),
+		need: needOfRun(record.Resources, record.Revocable, record.Ports, len(record.Members)),
 	}
 	r.states = make([]cluster.TaskState, r.members())
 	return r

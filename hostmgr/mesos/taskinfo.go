@@ -51,7 +51,7 @@ func shares(l *hostmgr.Launch, c *Config) ([]quantity, error) {
 	executor.Fixed[cluster.CPU] = c.ExecutorCPUMilli
 	executor.Fixed[cluster.Memory] = c.ExecutorMemoryBytes
 	out := make([]quantity, n+1)
-	out[0] = needOf(executor, l.Revocable)
+	out[0] = needOf(executor, l.Revocable).plus(executorNeed(l.Task.Resources, l.Revocable))
 	rest := l.Task.Resources.Sub(executor)
 	for i := 1; i < n; i++ {
 		var part cluster.Resources
@@ -72,9 +72,29 @@ func shares(l *hostmgr.Launch, c *Config) ([]quantity, error) {
 	return out, nil
 }
 
-// need returns all that a run may use.
+// need returns all that a launch may use.
 func need(l *hostmgr.Launch) quantity {
-	return needOf(l.Task.Resources, l.Revocable).plus(quantity{ports: portRanges(l.Ports)})
+	return needOfRun(l.Task.Resources, l.Revocable, l.Ports, len(l.Task.Processes))
+}
+
+// needOfRun returns all that a run of so many processes may use.
+func needOfRun(r cluster.Resources, revocable bool, ports []uint16, processes int) quantity {
+	q := needOf(r, revocable).plus(quantity{ports: portRanges(ports)})
+	if processes > 1 {
+		q = q.plus(executorNeed(r, revocable))
+	}
+	return q
+}
+
+// executorDisk is the disk of the executor of several processes. A master takes no executor without, and few tasks ask for any that it
+// could come out of; so it comes on top.
+const executorDisk = 32 << 20
+
+// executorNeed returns the executor's disk, of the kind that the task has, if it has any.
+func executorNeed(r cluster.Resources, revocable bool) quantity {
+	var disk cluster.Resources
+	disk.Fixed[cluster.Disk] = executorDisk
+	return needOf(disk, revocable && r.Fixed[cluster.Disk] > 0)
 }
 
 // needOf returns amounts, which may be such that can be taken back. Mesos does not let a task have both of one kind.

@@ -261,8 +261,11 @@ func (w *accepted) launchGroup(group *mesos.Offer_Operation_LaunchGroup) {
 	}
 	if e == nil {
 		whole = bagOf(group.Executor.Resources)
-		if whole.scalar("cpus") == 0 || whole.scalar("mem") == 0 {
+		if whole.scalar("cpus") < 10 || whole.scalar("mem") < 32_000 {
 			err = cmp.Or(err, refuse("Executor '%s' uses less CPUs or memory than the minimum required", key.id))
+		}
+		if whole.scalar("disk") == 0 {
+			err = cmp.Or(err, refuse("Executor '%s' uses no disk", key.id))
 		}
 	}
 	for i := range tasks {

@@ -55,6 +55,17 @@ func onFacts(t *testing.T, test func(*bench)) {
 	})
 }
 
+// executorAmount is what an executor has at least. Without disk a master takes none.
+const executorAmount = `"resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":0.1}},{"name":"mem","type":"SCALAR","scalar":{"value":32}},
+{"name":"disk","type":"SCALAR","scalar":{"value":1}}]`
+
+// withDisk is twoCores, with some disk.
+func withDisk(host string) mesostest.AgentSpec {
+	spec := twoCores(host)
+	spec.Resources = append(spec.Resources, mesostest.Scalar("disk", 1000))
+	return spec
+}
+
 func twoCores(host string) mesostest.AgentSpec {
 	return mesostest.AgentSpec{
 		Hostname: host, Attributes: map[string]string{"rack": "r-" + host},
@@ -701,10 +712,10 @@ func TestTasksOfAnAgentThatComesBackRunOn(t *testing.T) {
 
 func TestFailureIsNotOnlyForFailures(t *testing.T) {
 	onFacts(t, func(b *bench) {
+		b.AddAgent(withDisk("h3"))
 		f := b.framework(frameworkA)
-		o := f.on("h1")
-		amount := `"resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":0.1}},{"name":"mem","type":"SCALAR","scalar":{"value":32}}]`
-		group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},` + amount + `},` +
+		o := f.on("h3")
+		group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},` + executorAmount + `},` +
 			`"task_group":{"tasks":[` + taskJSON("g", o.agent, "short", 0.5) + `]}}}`
 		f.call("ACCEPT", `"accept":{"offer_ids":[{"value":"`+o.id+`"}],"operations":[`+group+`],"filters":{"refuse_seconds":0}}`)
 		f.settle("g")
@@ -725,9 +736,10 @@ func TestFailureIsNotOnlyForFailures(t *testing.T) {
 
 func TestAGroupLivesAndDiesTogether(t *testing.T) {
 	onFacts(t, func(b *bench) {
+		b.AddAgent(withDisk("h3"))
 		f := b.framework(frameworkA)
-		o := f.on("h1")
-		amount := `"resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":0.1}},{"name":"mem","type":"SCALAR","scalar":{"value":32}}]`
+		o := f.on("h3")
+		amount := executorAmount
 		launch := func(o offer, tasks string) {
 			group := `{"type":"LAUNCH_GROUP","launch_group":{"executor":{"type":"DEFAULT","executor_id":{"value":"e"},` + amount + `},"task_group":{"tasks":[` + tasks + `]}}}`
 			f.call("ACCEPT", `"accept":{"offer_ids":[{"value":"`+o.id+`"}],"operations":[`+group+`],"filters":{"refuse_seconds":0}}`)
@@ -736,7 +748,13 @@ func TestAGroupLivesAndDiesTogether(t *testing.T) {
 		require.Equal(t, "REASON_TASK_GROUP_INVALID", f.last("a").reason)
 		require.Equal(t, "REASON_TASK_GROUP_INVALID", f.last("b").reason)
 		pass(200 * time.Millisecond)
-		o = f.on("h1")
+		o = f.on("h3")
+		amount = strings.Replace(executorAmount, `"disk"`, `"mem"`, 1)
+		launch(o, taskJSON("e", o.agent, "x", 0.5))
+		require.Equal(t, "REASON_TASK_GROUP_INVALID", f.last("e").reason, "its executor has no disk")
+		amount = executorAmount
+		pass(200 * time.Millisecond)
+		o = f.on("h3")
 		launch(o, taskJSON("c", o.agent, "x", 0.5)+","+taskJSON("d", o.agent, "fail", 0.5))
 		for range 3 {
 			f.settle("c")
