@@ -142,7 +142,8 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 	}
 }
 
-// rescinded drops an offer that the master took back. Launches that counted on it are given back at once.
+// rescinded drops an offer that the master took back. Launches that counted on it are given back at once. What it held is expected in
+// another one, though: masters take back all that is out whenever maintenance is planned, and what is out for long if they are told to.
 func (d *driver) rescinded(id string) {
 	o := d.offers[id]
 	if o == nil {
@@ -150,6 +151,7 @@ func (d *driver) rescinded(id string) {
 	}
 	d.dropOffer(o)
 	d.refuseExcess(o.agent, "an offer was rescinded")
+	o.agent.rest(o.role, o.total, time.Now(), d.config.OfferWait)
 	d.touch(o.agent)
 }
 

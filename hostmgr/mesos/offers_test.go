@@ -131,6 +131,28 @@ func TestOffersAreHeldDeclinedAndSuppressed(t *testing.T) {
 	})
 }
 
+// TestOffersThatTimeOut are made again: until then the host has its room, and no longer if they are not.
+func TestOffersThatTimeOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{OfferTimeout: 10 * time.Second, AllocationInterval: time.Second}, 1)
+		d, recorder := w.drive(t, func(c *Config) { c.OfferWait = 5 * time.Second })
+		for i := range 600 {
+			time.Sleep(100 * time.Millisecond)
+			require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU], "after %d tenths of a second", i)
+		}
+		w.DrainAgent("h0", 0)
+		time.Sleep(10 * time.Second)
+		require.Zero(t, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+		w.ReactivateAgent("h0")
+		time.Sleep(2 * time.Second)
+		w.RescindOffers()
+		synctest.Wait()
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")), "they are expected")
+		time.Sleep(5 * time.Second)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+	})
+}
+
 // TestANewMasterWhileOffersAreSuppressed: what its agents have is offered when they have found it, though nothing is launched, and
 // until then a host has what it had.
 func TestANewMasterWhileOffersAreSuppressed(t *testing.T) {
