@@ -204,19 +204,19 @@ var signals = map[string]int32{
 	"profiling timer expired": 27, "power failure": 30, "bad system call": 31,
 }
 
-// healthOf returns what a status says of the health of a task, HealthUnknown where it says nothing new.
+// healthOf returns what a status says of the health of a task, HealthUnknown where it says nothing new. A failure of a health check is
+// told each time, and means nothing before there are as many in a row as were allowed: then the task is ended.
 func healthOf(s *api.TaskStatus) (cluster.Health, string) {
+	failing := s.Healthy != nil && !*s.Healthy
 	switch {
-	case s.Healthy != nil && !*s.Healthy:
-		return cluster.Unhealthy, explain(s)
 	case s.CheckStatus != nil:
 		ready, known := checked(s.CheckStatus)
 		if gone := !known && reasonOf(s) == api.REASON_TASK_CHECK_STATUS_UPDATED; gone || known && !ready {
 			return cluster.HealthUnready, explain(s)
-		} else if known {
+		} else if known && !failing {
 			return cluster.HealthReady, ""
 		}
-	case s.Healthy != nil:
+	case s.Healthy != nil && !failing:
 		return cluster.HealthReady, ""
 	}
 	return cluster.HealthUnknown, ""

@@ -125,7 +125,9 @@ func TestHealthOfAStatus(t *testing.T) {
 	}{
 		"nothing":            {api.TaskStatus{}, cluster.HealthUnknown},
 		"healthy":            {api.TaskStatus{Healthy: flags(true)}, cluster.HealthReady},
-		"unhealthy":          {api.TaskStatus{Healthy: flags(false), CheckStatus: code(0)}, cluster.Unhealthy},
+		"one failure":        {api.TaskStatus{Healthy: flags(false)}, cluster.HealthUnknown},
+		"and yet ready":      {api.TaskStatus{Healthy: flags(false), CheckStatus: code(0)}, cluster.HealthUnknown},
+		"and not ready":      {api.TaskStatus{Healthy: flags(false), CheckStatus: code(1)}, cluster.HealthUnready},
 		"not checked yet":    {api.TaskStatus{Healthy: flags(true), CheckStatus: &api.CheckStatusInfo{Command: &api.CheckStatusInfo_Command{}}}, cluster.HealthUnknown},
 		"a command succeeds": {api.TaskStatus{CheckStatus: code(0)}, cluster.HealthReady},
 		"a command fails":    {api.TaskStatus{Healthy: flags(true), CheckStatus: code(1)}, cluster.HealthUnready},
@@ -140,6 +142,6 @@ func TestHealthOfAStatus(t *testing.T) {
 	} {
 		got, why := healthOf(&c.s)
 		require.Equal(t, c.want, got, name)
-		require.Equal(t, got == cluster.Unhealthy || got == cluster.HealthUnready, why != "", name)
+		require.Equal(t, got == cluster.HealthUnready, why != "", name)
 	}
 }
