@@ -240,6 +240,9 @@ func TestLaunchesThatAreRefused(t *testing.T) {
 		"at \"var/lib\"": func(l *hostmgr.Launch) {
 			l.Task.Volumes = []cluster.Volume{{Name: "v", MountPath: "var/lib"}}
 		},
+		"inside of another volume": func(l *hostmgr.Launch) {
+			l.Task.Volumes = []cluster.Volume{{Name: "v", MountPath: "data"}, {ScratchBytes: 1, MountPath: "data/tmp"}}
+		},
 		"cannot have its own container": func(l *hostmgr.Launch) { l.Task.Init = []cluster.Process{{Shell: "x", User: "other"}} },
 		"one check of liveness": func(l *hostmgr.Launch) {
 			checks(l, cluster.HealthCheck{Effect: cluster.Liveness}, cluster.HealthCheck{})

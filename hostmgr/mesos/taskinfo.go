@@ -140,12 +140,15 @@ func check(l *hostmgr.Launch, c *Config) error {
 			bad("init step %q: it runs in the container of the process, and cannot have its own container, user or files", p.Name)
 		}
 	}
-	for _, v := range l.Task.Volumes {
+	for i, v := range l.Task.Volumes {
 		if v.Name != "" && v.Name == cluster.InstanceMark {
 			bad("volume %q: has no name", v.Name)
 		}
 		if v.Name != "" && len(l.Task.Processes) == 1 && !path.IsAbs(v.MountPath) && strings.Contains(v.MountPath, "/") {
 			bad("volume %q: Mesos mounts no volume of a single process at %q; give an absolute path, or one without slashes", v.Name, v.MountPath)
+		}
+		if v.ScratchBytes > 0 && len(l.Task.Processes) == 1 && !path.IsAbs(v.MountPath) && l.Task.VolumeNeeds(i)&cluster.CanMount != 0 {
+			bad("volumes[%d]: Mesos mounts no scratch folder of a single process at %q, inside of another volume; give an absolute path, or one outside", i, v.MountPath)
 		}
 	}
 	if len(problems) == 0 && len(l.Task.Processes) > 1 {
