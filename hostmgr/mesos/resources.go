@@ -117,8 +117,8 @@ func (p *piece) quantity() quantity {
 		q.amount.Fixed[cluster.GPU] = p.scalar / milli * cluster.WholeGPU
 	case namePorts:
 		for _, g := range p.ranges {
-			if g.Begin <= math.MaxUint16 {
-				q.ports = append(q.ports, cluster.PortRange{First: uint16(g.Begin), Last: uint16(min(g.End, math.MaxUint16))})
+			if first := max(g.Begin, 1); first <= min(g.End, math.MaxUint16) { // 0 is no port
+				q.ports = append(q.ports, cluster.PortRange{First: uint16(first), Last: uint16(min(g.End, math.MaxUint16))})
 			}
 		}
 		q.ports = joinPorts(q.ports)

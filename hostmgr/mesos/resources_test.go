@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr/mesos/mesostest"
 )
 
 // TestRangesAtTheEnd: a named resource may have ranges up to the greatest number that there is, and from the least on.
@@ -30,4 +31,19 @@ func TestRangesAtTheEnd(t *testing.T) {
 	require.ErrorContains(t, err, "the offers lack 1 of ids")
 	require.Equal(t, []api.Value_Range{{Begin: 3, End: end}},
 		joinRanges([]api.Value_Range{{Begin: 7, End: end}}, []api.Value_Range{{Begin: end, End: end}, {Begin: 3, End: 6}}))
+}
+
+// TestPortsThatAreNone are left out, and not the host with them.
+func TestPortsThatAreNone(t *testing.T) {
+	for _, c := range []struct {
+		first, last uint64
+		want        []cluster.PortRange
+	}{
+		{0, 0, nil},
+		{0, 99, []cluster.PortRange{{First: 1, Last: 99}}},
+		{65_000, 70_000, []cluster.PortRange{{First: 65_000, Last: 65_535}}},
+		{66_000, 70_000, nil},
+	} {
+		require.Equal(t, c.want, total(pieces([]api.Resource{mesostest.Ports(c.first, c.last)})).ports)
+	}
 }
