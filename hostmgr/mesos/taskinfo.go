@@ -306,7 +306,7 @@ func script(l *hostmgr.Launch, p *cluster.Process, replace func(string) string) 
 		steps = append(steps, s)
 	}
 	for _, folder := range ownFolders(l) {
-		steps = append(steps, "mkdir -p "+quote(folder))
+		steps = append(steps, `mkdir -p "${MESOS_SANDBOX:-.}"/`+quote(folder)) // an image may have the process begin elsewhere
 	}
 	for i := range l.Task.Init {
 		line(&l.Task.Init[i], false)
