@@ -24,7 +24,7 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 		return err
 	}
 	fingerprint := l.Fingerprint()
-	l.SecretsIn(".") // the sandbox, where a process begins
+	l.SecretsIn(secretsIn(&l))
 	r, promise, err := d.reserve(&l, fingerprint[:])
 	if err != nil || promise == nil {
 		return err

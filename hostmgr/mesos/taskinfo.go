@@ -401,11 +401,20 @@ func volumes(l *hostmgr.Launch) []api.Volume {
 		out = append(out, m)
 	}
 	for _, s := range l.Secrets {
-		out = append(out, api.Volume{ContainerPath: s.Path, Mode: mode(true), Source: &api.Volume_Source{
+		out = append(out, api.Volume{ContainerPath: path.Join(secretsIn(l), s.Path), Mode: mode(true), Source: &api.Volume_Source{
 			Type: api.Volume_Source_SECRET, Secret: &api.Secret{Type: api.Secret_VALUE, Value: &api.Secret_Value{Data: s.Value}},
 		}})
 	}
 	return out
+}
+
+// secretsIn returns the folder in which a launch finds its secrets: the sandbox, where a process begins, or where all processes have
+// images, which may have them begin elsewhere, a folder of their own.
+func secretsIn(l *hostmgr.Launch) string {
+	if slices.ContainsFunc(l.Task.Processes, func(p cluster.Process) bool { return p.Container == nil }) {
+		return "."
+	}
+	return "/run/sluice/secrets"
 }
 
 // throughSandbox reports whether a persistent volume is mounted in the sandbox, and from there where it is wanted. Agents mount none in
