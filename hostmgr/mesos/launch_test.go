@@ -84,6 +84,27 @@ func TestSeveralProcesses(t *testing.T) {
 	})
 }
 
+// TestFoldersOfATask: agents make containers with all kinds of them, in the sandbox and outside, of one process and of several.
+func TestFoldersOfATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, withRole)
+		for n := range 2 {
+			l := launchOf(n, "h0", "serve")
+			l.Task.Volumes = []cluster.Volume{
+				{ScratchBytes: 1 << 20, MountPath: "tmp/of/mine"}, {ScratchBytes: 1 << 20, MountPath: "/tmp/of/mine"},
+				{Name: "a-{instance}", MountPath: "a"}, {Name: "b-{instance}", MountPath: "/var/lib/b"}, {HostPath: "/etc/ssl", MountPath: "ssl", ReadOnly: true},
+			}
+			if n == 1 {
+				l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"serve"}}}
+			}
+			require.NoError(t, d.Launch(t.Context(), l))
+			time.Sleep(time.Second)
+			require.Equal(t, n+1, w.starts(runID(n)), d.Inventory()[n].Message)
+		}
+	})
+}
+
 // TestASlowMaster: calls that take seconds, and those that take too long to wait for, delay launches and lose or double
 // none.
 func TestASlowMaster(t *testing.T) {

@@ -1,6 +1,7 @@
 package mesostest
 
 import (
+	"strings"
 	"time"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
@@ -95,6 +96,24 @@ func (r *run) executorID() string {
 	return r.id
 }
 
+// impossible tells why an agent cannot make the container of a task that a master takes, or its executor would abort.
+func (r *run) impossible() string {
+	if r.info.Check != nil && r.info.Container != nil && r.info.Container.GetType() == mesos.ContainerInfo_DOCKER {
+		return ": Docker executor does not support checks yet"
+	}
+	for _, v := range r.info.Container.GetVolumes() {
+		from := v.GetSource().GetSandboxPath()
+		switch {
+		case from == nil:
+		case from.Type == mesos.Volume_Source_SandboxPath_PARENT && r.executor == nil:
+			return ": SANDBOX_PATH volume PARENT type only works for nested container"
+		case from.Type == mesos.Volume_Source_SandboxPath_SELF && !strings.HasPrefix(v.ContainerPath, "/"):
+			return ": 'container_path' is relative for SANDBOX_PATH volume SELF type"
+		}
+	}
+	return ""
+}
+
 // start is called when the launch has reached the agent.
 func (r *run) start() {
 	c := r.a.c
@@ -103,11 +122,11 @@ func (r *run) start() {
 		r.check = &mesos.CheckStatusInfo{Type: &r.info.Check.Type, Command: new(mesos.CheckStatusInfo_Command)}
 	}
 	c.after(&r.step, r.does.Startup, func() {
-		if r.does.LaunchFails {
+		if why := r.impossible(); why != "" || r.does.LaunchFails {
 			r.ended = true
 			r.update(mesos.TASK_FAILED, func(s *mesos.TaskStatus) {
 				s.Source, s.Reason = mesos.SOURCE_AGENT.Enum(), mesos.REASON_CONTAINER_LAUNCH_FAILED.Enum()
-				s.Message, s.ContainerStatus = text("Failed to launch container"), nil
+				s.Message, s.ContainerStatus = text("Failed to launch container"+why), nil
 			})
 			return
 		}
