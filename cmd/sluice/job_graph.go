@@ -40,8 +40,7 @@ Graphviz; with -o json or yaml the jobs as the API gives them.`,
 			}
 			around := all.around(args[0])
 			if dot {
-				around.dot(a.out)
-				return nil
+				return a.showTable(func(w io.Writer) error { around.dot(w); return nil })
 			}
 			return a.show(&sluicev1.ListJobsResponse{Jobs: around.sorted()}, around.tree)
 		}),

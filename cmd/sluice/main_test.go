@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -168,6 +169,20 @@ func TestConfigPrint(t *testing.T) {
 	a = try(t, "", "config", "print", "-o", "yaml")
 	require.Contains(t, a.out, "- key: local.hosts\n  value: \"3\"\n")
 }
+
+// TestOutputThatFails: whoever writes a table to a full disk is told.
+func TestOutputThatFails(t *testing.T) {
+	noSettings(t)
+	for _, line := range []string{"config print", "config print -o json", "version", "completion bash"} {
+		var errOut bytes.Buffer
+		require.Equal(t, exitFailure, run(t.Context(), strings.Fields(line), nil, full{}, &errOut), line)
+		require.Equal(t, "sluice: no space left on device\n", errOut.String(), line)
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestVersion(t *testing.T) {
 	noSettings(t)

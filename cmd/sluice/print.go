@@ -23,14 +23,23 @@ func (a *app) show(m proto.Message, table func(w io.Writer)) error {
 		}
 		return a.showJSON(compact)
 	}
-	table(a.out)
-	return nil
+	return a.showTable(func(w io.Writer) error { table(w); return nil })
+}
+
+// showTable prints what table writes, and so does not take a full disk for a success.
+func (a *app) showTable(table func(w io.Writer) error) error {
+	var b bytes.Buffer
+	if err := table(&b); err != nil {
+		return err
+	}
+	_, err := a.out.Write(b.Bytes())
+	return err
 }
 
 // showValue is show for what is no message.
 func (a *app) showValue(v any, table func(w io.Writer) error) error {
 	if a.config.Output == "table" {
-		return table(a.out)
+		return a.showTable(table)
 	}
 	compact, err := json.Marshal(v)
 	if err != nil {
@@ -92,7 +101,7 @@ func columns(w io.Writer, heading string, rows [][]string) {
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	_ = t.Flush() // w reports its own errors
+	_ = t.Flush() // into memory, or for who begins to serve
 }
 
 // properties prints names with values, aligned, and leaves out what is empty.
