@@ -107,9 +107,23 @@ func TestRefusals(t *testing.T) {
 			file: "local: {retention: {runs: 0, size: 0, age: 0s}}\n",
 			want: []string{"local.retention.runs: is 0: 1 or more, or -1 to keep none", "local.retention.size: is too small: 1 or more", "local.retention.age: 0s has to be more"},
 		},
-		"address":       {args: []string{"--address=10.0.0.5:80"}, want: []string{`local.address: "10.0.0.5:80" is no IP address, and no name`}},
-		"no ports":      {file: "local: {ports: 8080}\n", want: []string{`local.ports: "8080" is no range of 1 to 65535`}},
-		"ports":         {env: map[string]string{"SLUICE_LOCAL_PORTS": "3-70000"}, want: []string{`local.ports: "3-70000" is no range`}},
+		"address":  {args: []string{"--address=10.0.0.5:80"}, want: []string{`local.address: "10.0.0.5:80" is no IP address, and no name`}},
+		"no ports": {file: "local: {ports: 8080}\n", want: []string{`local.ports: "8080" is no range of 1 to 65535`}},
+		"ports":    {env: map[string]string{"SLUICE_LOCAL_PORTS": "3-70000"}, want: []string{`local.ports: "3-70000" is no range`}},
+		"no units": {
+			file: "reconnect: 300\nscheduler: {lost_after: 300, keep_finished: 60, learn_every: 1.5}\n",
+			want: []string{
+				`reconnect: "300" is not a value such as 5m0s (from file `, `scheduler.lost_after: "300" is not`,
+				`scheduler.keep_finished: "60" is not`, `scheduler.learn_every: "1.5" is not`,
+			},
+		},
+		"not quite": {
+			file: "server: [localhost:1]\nlocal: {hosts: 3.7, racks: 18446744073709551615}\nmesos: {gpus: 2}\nscheduler: {rate: 1e300, burst: true, solver: true}\n",
+			want: []string{
+				`local.hosts: "3.7" is not a value such as 8`, `local.racks: "18446744073709551615" is not`, `mesos.gpus: "2" is not a value such as false`,
+				`scheduler.rate: "1e+300" is not`, `scheduler.burst: "true" is not`, `scheduler.solver: "true" is not`, `server: "[localhost:1]" is not a value such as 127.0.0.1:7461`,
+			},
+		},
 		"no fail-over":  {env: map[string]string{"SLUICE_MESOS_FAILOVER_TIMEOUT": "0"}, want: []string{"mesos.failover_timeout: 0s has to be more than 0s"}},
 		"shard":         {env: map[string]string{"SLUICE_LOCAL_SHARD": "a/b"}, want: []string{`local.shard: "a/b" has to be`}},
 		"model timeout": {env: map[string]string{"SLUICE_SCHEDULER_MODEL_TIMEOUT": "5ms"}, want: []string{"scheduler.model_timeout: is 5ms: 100ms to 1h0m0s, or 0"}},

@@ -3,11 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
@@ -94,8 +96,9 @@ func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
 	var problems []error
 	for _, s := range all {
 		// Into a value of the default's type, so that an error names the key.
-		if err := v.UnmarshalKey(s.Key, reflect.New(reflect.TypeOf(s.Default)).Interface()); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %q is not a value such as %v", s.Key, v.Get(s.Key), s.Default))
+		given := v.Get(s.Key)
+		if err := v.UnmarshalKey(s.Key, reflect.New(reflect.TypeOf(s.Default)).Interface()); err != nil || !means(given, s.Default) {
+			problems = append(problems, fmt.Errorf("%s: %q is not a value such as %v", s.Key, fmt.Sprint(given), s.Default))
 		}
 	}
 	err = errors.Join(problems...)
@@ -106,6 +109,33 @@ func Load(file string, flags *pflag.FlagSet) (*Loaded, error) {
 		return nil, l.blame(err)
 	}
 	return l, nil
+}
+
+// means reports whether a value of a file says what viper would make of it: it takes numbers for nanoseconds and truth, truth
+// for numbers, cuts fractions off and joins lists.
+func means(given, as any) bool {
+	switch as.(type) {
+	case time.Duration:
+		switch given.(type) {
+		case string, time.Duration:
+			return true
+		}
+		return given == 0
+	case bool:
+		_, number := given.(int)
+		return !number
+	case int:
+		switch n := given.(type) {
+		case bool, uint64:
+			return false
+		case float64:
+			return n == math.Trunc(n) && math.Abs(n) < 1<<53
+		}
+	case string:
+		kind := reflect.ValueOf(given).Kind()
+		return kind != reflect.Bool && kind != reflect.Slice
+	}
+	return true
 }
 
 // blame adds to an error of Validate where the values come from.
