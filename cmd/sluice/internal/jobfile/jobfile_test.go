@@ -129,6 +129,12 @@ func TestSeveralDocuments(t *testing.T) {
 	require.Equal(t, "a", got[1].DependsOn[0].Job)
 }
 
+func TestByteOrderMark(t *testing.T) {
+	specs, err := Jobs("f", []byte("\uFEFFname: a\n"))
+	require.NoError(t, err)
+	require.Equal(t, "a", specs[0].GetName())
+}
+
 func TestMappings(t *testing.T) {
 	got, err := Mappings("f", []byte("rules:\n- {user: eve, reject: true}\n- {group: ml, labels: {gpu: \"yes\"}, pool: \"root/{group}\"}\n"))
 	require.NoError(t, err)

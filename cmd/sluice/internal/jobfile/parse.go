@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -59,6 +60,7 @@ func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, 
 	if len(data) > MaxBytes {
 		return nil, d.whole("has more than %d bytes", MaxBytes)
 	}
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // of some editors; YAML allows it
 	if deep(data) {
 		return nil, d.whole("has more than %d brackets open at once", MaxDepth)
 	}
