@@ -22,7 +22,8 @@ var (
 	ErrUnknownHost = errors.New("hostmgr: no such host")
 	// ErrUnknownRun: the driver has never seen the run, or has released it.
 	ErrUnknownRun = errors.New("hostmgr: no such run")
-	// ErrRefused: the provider has no room for the run any more. It was not recorded, and may be placed again at once.
+	// ErrRefused: the provider has no room for the run any more, or no means to start it. It was not recorded, and may be placed
+	// again at once.
 	ErrRefused = errors.New("hostmgr: the launch is given back")
 	// ErrUnknownProcess: the run has no process of that name.
 	ErrUnknownProcess = errors.New("hostmgr: no such process")

@@ -10,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -27,6 +30,10 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 		return old.repeat(ctx, r)
 	}
 	if r.failed = d.record(r, l); r.failed != nil {
+		if why := trouble(r.failed); why != 0 {
+			d.config.Log.Error("a launch cannot be recorded", "run", r.id, "error", r.failed)
+			r.failed = fmt.Errorf("%w: %v", hostmgr.ErrRefused, why)
+		}
 		d.mu.Lock()
 		delete(d.runs, r.id)
 		d.mu.Unlock()
@@ -35,6 +42,18 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 	}
 	close(r.recorded)
 	return r.failed
+}
+
+// trouble returns the error of a machine that has run out of something, or is broken; 0 for what may be the task's own fault.
+func trouble(err error) syscall.Errno {
+	for _, e := range []syscall.Errno{
+		unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN,
+	} {
+		if errors.Is(err, e) {
+			return e
+		}
+	}
+	return 0
 }
 
 // newRun returns a run of which nothing has been recorded.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -154,5 +155,23 @@ func TestLaunchNotRecorded(t *testing.T) {
 	require.ErrorContains(t, f.Launch(t.Context(), l), "record the launch")
 	require.Empty(t, f.Inventory())
 	require.NoError(t, f.Launch(t.Context(), l), "the obstacle was removed with what was left")
+	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
+}
+
+// TestLaunchWithoutMeans: a machine that has run out of something gives launches back, which is no failure of the task.
+func TestLaunchWithoutMeans(t *testing.T) {
+	f := newFixture(t, nil)
+	l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
+	var before unix.Rlimit
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &before))
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Max: before.Max}, nil))
+	err := f.Launch(t.Context(), l)
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &before, nil))
+	require.ErrorIs(t, err, hostmgr.ErrRefused)
+	require.ErrorContains(t, err, "too many open files")
+	require.NotContains(t, err.Error(), f.config.Dir, "where a host manager keeps things is nobody's business")
+	require.Empty(t, f.Inventory())
+	l.Run.Run++
+	require.NoError(t, f.Launch(t.Context(), l))
 	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
 }
