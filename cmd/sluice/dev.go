@@ -32,9 +32,9 @@ func newDevCommand(a *app) *cobra.Command {
 virtual hosts, and tasks are processes on it. With --driver mesos they run on the
 Mesos cluster at --master.
 
-Ctrl-C ends the tasks, then the scheduler; the tasks wait and run again at the next
-start. A second Ctrl-C ends the scheduler at once. Only a crash leaves tasks running,
-and the next start finds them again.`,
+Ctrl-C, SIGTERM and the end of the terminal end the tasks, then the scheduler; the
+tasks wait and run again at the next start. A second Ctrl-C ends the scheduler at
+once. Only a crash leaves tasks running, and the next start finds them again.`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runDev(cmd.Context(), &d)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -52,6 +55,8 @@ configuration. With --insecure everybody on this machine may do everything.`,
 // runUntil runs parts side by side until ctx ends or one of them fails. Then stop is called while they still work, and
 // when all have ended, release.
 func runUntil(ctx context.Context, parts []func(context.Context) error, stop func(), release func() error) error {
+	// Caught and dropped: who reads the output may end before this does, as tee after a Ctrl-C.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	working, finish := context.WithCancel(context.WithoutCancel(ctx))
 	defer finish()
 	group, working := errgroup.WithContext(working)

@@ -181,6 +181,25 @@ task:
 	dev.signal(syscall.SIGTERM)
 	require.Zero(t, dev.wait())
 	require.Zero(t, sleepers(t, mark))
+
+	dev = s.dev()
+	eventually(t, running(3), "three tasks run again")
+	dev.signal(syscall.SIGHUP) // its terminal was closed
+	require.Zero(t, dev.wait())
+	require.Zero(t, sleepers(t, mark))
+
+	// What reads the output ends with the same Ctrl-C, and before it.
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	piped := s.command(t.Context(), dev.cmd.Args[1:]...)
+	piped.Stdout, piped.Stderr = writer, writer
+	require.NoError(t, piped.Start())
+	require.NoError(t, writer.Close())
+	eventually(t, func() bool { return s.try("cluster", "status").code == 0 && running(4)() }, "three tasks run again")
+	require.NoError(t, reader.Close())
+	require.NoError(t, piped.Process.Signal(syscall.SIGINT))
+	require.NoError(t, piped.Wait())
+	require.Zero(t, sleepers(t, mark))
 }
 
 func TestSchedulerAndHostManagerOfTheirOwn(t *testing.T) {
