@@ -138,6 +138,7 @@ func TestWhoGivesAndTakesInAFairLeaf(t *testing.T) {
 		{"tasks that do not divide the share", []submission{job(30, 1), job(30, 3)}, []int{11, 3}},
 		{"more urgent work keeps what it has", []submission{job(30, 1, urgent(1)), job(30, 1)}, []int{20, 0}},
 		{"what may not be preempted", []submission{job(20, 1, fixed), job(30, 1)}, []int{20, 0}},
+		{"what may not be preempted takes no more than its share", []submission{job(30, 1), job(30, 1, fixed)}, []int{10, 10}},
 		{"a gang comes in whole", []submission{job(30, 1), job(8, 1, core(8))}, []int{12, 8}},
 		{"a gang beyond its share does not", []submission{job(30, 1), job(12, 1, core(12))}, []int{20, 0}},
 		{"a gang that is more than the excess stays", []submission{job(15, 1, core(15)), job(30, 1)}, []int{15, 5}},

@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -261,6 +262,45 @@ func TestACoreTakesWhatFairPartsLeave(t *testing.T) {
 	grants := admit(t, leaf, cpu(8), 10, gang(1), gang(2))
 	require.EqualValues(t, 2, grants[0].Admitted())
 	require.Zero(t, grants[1].Admitted())
+}
+
+// What runs and may not be preempted is a part of what its job has of a fair leaf: a job gets more only when the others that ask for it
+// have come to as much, up to one task.
+func TestFairPartsCountWhatMayNotBePreempted(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
+	leaf.Order = cluster.FairJobs
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		jobs := 2 + r.IntN(4)
+		var groups []pool.Group
+		fixed, asked := make([]int64, jobs), make([]int64, jobs)
+		var running, all int64
+		for i := range jobs {
+			g, more := batch(0, 1, cpu(1), r.Int64N(9)*r.Int64N(2), 0), batch(0, 2, cpu(1), 0, r.Int64N(12))
+			g.Preemptible, more.Preemptible = false, r.IntN(2) == 0
+			g.Job, more.Job = cluster.JobUID(i+1), cluster.JobUID(i+1)
+			groups = append(groups, g, more)
+			fixed[i], asked[i] = g.Running, g.Running+more.Waiting
+			running, all = running+g.Running, all+asked[i]
+		}
+		capacity := running + r.Int64N(20)
+		grants := admit(t, leaf, cpu(capacity), 10, groups...)
+		has, sum := make([]int64, jobs), int64(0)
+		for i := range jobs {
+			for tier := range cluster.TierBorrowed {
+				has[i] += grants[2*i].Running[tier] + grants[2*i+1].Waiting[tier]
+			}
+			sum += has[i]
+		}
+		require.Equal(t, min(capacity, all), sum, "seed %d: %v of %v", seed, has, asked)
+		for i := range jobs {
+			for k := range jobs {
+				if has[i] < asked[i] && has[k] > fixed[k] {
+					require.LessOrEqual(t, has[k], has[i]+1, "seed %d: %v of %v, fixed %v", seed, has, asked, fixed)
+				}
+			}
+		}
+	}
 }
 
 // What may not be preempted holds nothing while it waits for a reservation that is too small for it: it would do so for ever.

@@ -9,11 +9,12 @@ import (
 
 // dominant divides vectors by weighted dominant resource fairness (Ghodsi et al., NSDI 2011), by progressive filling:
 // every member's vector grows in proportion to what it asks for, all with the same dominant share by weight, until it has
-// all or a dimension that it asks for is used up.
+// all or a dimension that it asks for is used up. Who has something beforehand grows when the others have come to as much.
 type dominant struct {
 	filler
 	members []member
-	order   []int32 // members that still grow, by span
+	order   []int32 // members that still grow, by where they end
+	starts  []int32 // the same by base
 	caps    []int64
 	parts   []int64
 	weights []uint64
@@ -24,9 +25,14 @@ type member struct {
 	ask    []int64  // per dimension, ≥ 0
 	want   []int64  // the same without dimensions of which it can have nothing: there is none, or its weight is 0
 	weight []uint64 // per dimension
+	has    []int64  // per dimension, what it has beforehand, which is not among the amounts; nil for nothing
 	out    []int64  // per dimension, the result
-	span   float64  // the dominant share by weight at which it has all that it wants, 0 if that is nothing
+	base   float64  // the dominant share by weight of what it has beforehand
+	span   float64  // the same of all that it wants, 0 if that is nothing
 }
+
+// end is the dominant share by weight at which the member has all that it wants.
+func (m *member) end() float64 { return m.base + m.span }
 
 // divide sets each member's out to its part of the amounts. Shares are measured against total, which is never less than
 // the amounts in any dimension.
@@ -40,14 +46,14 @@ func (d *dominant) divide(amounts, total []int64) {
 	for i := range d.members {
 		m := &d.members[i]
 		m.want = attainable(m, total)
-		m.span = span(m, total)
+		m.base, m.span = span(m, m.has, total), span(m, m.want, total)
 		clear(m.out)
 		if m.span > 0 {
 			d.order = append(d.order, int32(i))
 		}
 	}
 	slices.SortFunc(d.order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(d.members[a].span, d.members[b].span), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(d.members[a].end(), d.members[b].end()), cmp.Compare(a, b))
 	})
 	for spent := make([]bool, len(amounts)); ; {
 		level, dim := d.nextSpent(amounts, spent)
@@ -56,7 +62,7 @@ func (d *dominant) divide(amounts, total []int64) {
 			break
 		}
 		spent[dim] = true
-		d.exhaust(dim, amounts)
+		d.exhaust(dim, amounts, level)
 	}
 	for dim, amount := range amounts {
 		d.trim(dim, amount)
@@ -77,11 +83,12 @@ func attainable(m *member, total []int64) []int64 {
 	return want
 }
 
-func span(m *member, total []int64) float64 {
+// span returns the dominant share by weight of a vector, of which what the member can have nothing of is no part.
+func span(m *member, v, total []int64) float64 {
 	var most float64
-	for k, want := range m.want {
-		if want > 0 {
-			most = max(most, float64(want)/(float64(total[k])*float64(m.weight[k])))
+	for k, n := range v {
+		if n > 0 && total[k] > 0 && m.weight[k] > 0 {
+			most = max(most, float64(n)/(float64(total[k])*float64(m.weight[k])))
 		}
 	}
 	return most
@@ -91,24 +98,38 @@ func span(m *member, total []int64) float64 {
 // and +Inf if all of them get what they ask for.
 func (d *dominant) nextSpent(amounts []int64, spent []bool) (level float64, dim int) {
 	level, dim = math.Inf(1), -1
+	d.starts = append(d.starts[:0], d.order...)
+	slices.SortStableFunc(d.starts, func(a, b int32) int { return cmp.Compare(d.members[a].base, d.members[b].base) })
 	for k, amount := range amounts {
-		left, rate := float64(amount-d.used(k)), 0.0
+		left := float64(amount - d.used(k))
 		if spent[k] || float64(d.asked(k)) <= left {
 			continue // for all who still grow
 		}
-		for _, i := range d.order {
-			rate += float64(d.members[i].want[k]) / d.members[i].span
-		}
-		served := 0.0 // the members that are full at the level
-		for _, i := range d.order {
-			m := &d.members[i]
-			if rate <= 0 || float64(left-served) <= float64(rate*m.span) {
+		rates, before := 0.0, 0.0 // of those who have begun and are not full, and what they would have more if all had begun at 0
+		served := 0.0             // the members that are full
+		begins, ends := d.starts, d.order
+		for len(ends) > 0 {
+			i, at, sign := ends[0], d.members[ends[0]].end(), -1.0
+			if len(begins) > 0 && d.members[begins[0]].base < at {
+				i, at, sign = begins[0], d.members[begins[0]].base, 1
+			}
+			if rates > 0 && left-served+before <= float64(rates*at) {
 				break
 			}
-			served += float64(m.want[k])
-			rate -= float64(m.want[k]) / m.span
+			m := &d.members[i]
+			rates += sign * float64(m.want[k]) / m.span
+			before += sign * float64(m.want[k]) / m.span * m.base
+			if sign > 0 {
+				begins = begins[1:]
+			} else {
+				served += float64(m.want[k])
+				ends = ends[1:]
+			}
 		}
-		if at := max(0, (left-served)/rate); rate > 0 && at < level {
+		if rates <= 0 {
+			continue
+		}
+		if at := max(d.members[d.starts[0]].base, (left-served+before)/rates); at < level {
 			level, dim = at, k
 		}
 	}
@@ -133,7 +154,7 @@ func (d *dominant) asked(dim int) (n int64) {
 func (d *dominant) serve(level float64) {
 	full := 0
 	for _, i := range d.order {
-		if d.members[i].span > level {
+		if d.members[i].end() > level {
 			break
 		}
 		copy(d.members[i].out, d.members[i].want)
@@ -143,7 +164,7 @@ func (d *dominant) serve(level float64) {
 }
 
 // exhaust splits what is left of a dimension among the members that grow and ask for it, and ends their growth.
-func (d *dominant) exhaust(dim int, amounts []int64) {
+func (d *dominant) exhaust(dim int, amounts []int64, level float64) {
 	left := max(0, amounts[dim]-d.used(dim))
 	n := len(d.members)
 	d.caps = slices.Grow(d.caps[:0], n)[:n]
@@ -158,9 +179,9 @@ func (d *dominant) exhaust(dim int, amounts []int64) {
 	scale := math.Ldexp(1, 62-bits.Len(uint(n))) / fastest // the sum of the weights stays within a word
 	for _, i := range d.order {
 		m := &d.members[i]
-		if ask := m.want[dim]; ask > 0 {
+		if ask := m.want[dim]; ask > 0 && (m.base == 0 || m.base < level) {
 			d.caps[i] = ask
-			d.weights[i] = max(1, uint64(float64(ask)/m.span*scale))
+			d.weights[i] = max(1, uint64(float64(ask)/m.span*scale*grown(m.base, level)))
 		}
 	}
 	d.fill(left, d.caps, d.weights, d.parts)
@@ -176,6 +197,14 @@ func (d *dominant) exhaust(dim int, amounts []int64) {
 			m.out[k] = proportion(ask, d.parts[i], m.want[dim])
 		}
 	}
+}
+
+// grown is the part of the way to a level that one has come who began at the base.
+func grown(base, level float64) float64 {
+	if base == 0 {
+		return 1
+	}
+	return 1 - base/level
 }
 
 // proportion returns ⌈a·b/c⌉ for 0 ≤ b ≤ c, c > 0.

@@ -42,8 +42,9 @@ type partyLine struct {
 }
 
 // admitFairly divides the bounds of a leaf among the jobs or users with tasks in it, by dominant resource fairness with
-// equal weights, and walks the queue of each below its part. What runs and may not be preempted comes first; the rest is
-// divided. What rounding to whole tasks leaves over is granted last, in the order of the whole queue.
+// equal weights, and walks the queue of each below its part. What runs and may not be preempted is a part of its party's: that
+// gets more of the rest only when the others have come to as much. What rounding to whole tasks leaves over is granted last, in
+// the order of the whole queue.
 func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 	parties := w.parties(order)
 	equal := slices.Repeat([]uint64{1}, len(w.a.tree.dims))
@@ -51,8 +52,8 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 	w.dominant.members = make([]member, len(parties))
 	for i, p := range parties {
 		m := &w.dominant.members[i]
-		*m = member{ask: w.vector(nil), out: w.vector(nil), weight: equal}
 		fixed[i] = w.vector(nil)
+		*m = member{ask: w.vector(nil), has: fixed[i], out: w.vector(nil), weight: equal}
 		for _, r := range p.line.running {
 			if w.standing(r) == math.MaxInt32 {
 				addTimes(fixed[i], w.request[r], w.q.groups[r].Running)
