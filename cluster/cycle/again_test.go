@@ -72,6 +72,34 @@ func TestALimitIsNotUsedUpByWhoCannotStart(t *testing.T) {
 	}
 }
 
+// TestALimitLetsInWhoMayClaim: a job that can start nowhere does not keep the next one of its pool from what that reserves, where a limit
+// counts the jobs that run: others leave for it.
+func TestALimitLetsInWhoMayClaim(t *testing.T) {
+	one := uint32(1)
+	for name, first := range map[string]func(*cluster.JobSpec){
+		"no slack": revocable,
+		"no host":  must(host("disk", "tape")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			s.emit(&cluster.PoolPut{Pool: cluster.Pool{
+				Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one},
+				Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 4, Limit: cluster.NoLimit, Share: 1}},
+			}})
+			s.pool("root/b", 0)
+			s.host(0, vector(6, 0))
+			s.job("root/b", 6, 1)
+			s.settle()
+			s.job("root/a", 1, 1, first)
+			next := s.job("root/a", 1, 4)
+			s.step()
+			require.Equal(t, 4, s.leave())
+			s.step()
+			require.Equal(t, 1, s.running(next))
+		})
+	}
+}
+
 // TestTheJobSaysHowManyRun: how many tasks of a job run at once is what its present spec says, whichever version they are of.
 func TestTheJobSaysHowManyRun(t *testing.T) {
 	s := newShared(t)

@@ -139,6 +139,7 @@ type class struct {
 	nominees int               // of this displacement pass, which are the first of the queue
 	skipped  bool              // a gang that cannot be whole
 	passed   bool              // its claims went to those next in the pool
+	hostless bool              // see isHostless; where limits count what runs
 	bides    cluster.Time      // until when its claims wait for what comes free by itself, 0 for not
 	placed   []cluster.TaskKey // by the last plan that solved
 	moving   int64             // running tasks that the flow may send here from slot nodes

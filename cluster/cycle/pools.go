@@ -27,6 +27,7 @@ func (p *Planner) admit(now cluster.Time) {
 	}
 	for _, c := range p.order {
 		c.skipped, c.bides = false, 0
+		c.hostless = c.key.group.gated && p.isHostless(c)
 		// A core waits for those of its own who still leave, or have a hold that ends: they come together.
 		c.passed = c.group.key.gang && (c.group.leaving > 0 || p.scattered[c.group.key.job])
 	}
@@ -71,6 +72,7 @@ func (p *Planner) queue() map[cluster.PoolPath]*queue {
 		}
 		entry := p.entry(c.group)
 		entry.Waiting, entry.Queued, entry.Ahead, entry.Passed = c.waiting(), head.queued, head.ahead, c.passed
+		entry.NoHost = c.hostless
 		entry.Worth = int64(c.price)
 		if c.group.key.gang {
 			entry.Core = c.waiting()
@@ -173,6 +175,16 @@ func (p *Planner) homeless(c *class) bool {
 	}
 	h, _ := p.best(c)
 	return h == nil || c.skipped
+}
+
+// isHostless reports whether tasks of the class could start on no host, whoever were asked to leave it: as it is the class cannot claim
+// anything. Complexity: hosts, where that is so.
+func (p *Planner) isHostless(c *class) bool {
+	p.rows.refresh(c.row)
+	if c.row.anyOpen() || c.row.rule.unbegun() {
+		return false
+	}
+	return !slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return couldTake(c.row.judge(h)) })
 }
 
 // keptOut reports whether tasks of the class were not let in for which there is a host; revocable ones are left to slack.

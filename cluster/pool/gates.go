@@ -65,7 +65,7 @@ func (a *Admission) openQueues() {
 // more than a limit, or may not be preempted and asks for more than the reservation. Where limits count what runs it comes last: it would
 // keep the others out for nothing. Complexity: the pools above.
 func (a *Admission) inVain(q *queue, g *Group) bool {
-	if g.Passed {
+	if g.Passed || g.NoHost {
 		return true
 	}
 	unit := a.tree.vector(g.Request, nil)
