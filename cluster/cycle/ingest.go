@@ -223,6 +223,7 @@ func (p *Planner) ingestHost(x *lookedHost) {
 		return
 	}
 	p.dirty = p.dirty || gained(h.rec, rec)
+	p.moved = p.moved || h.rec != nil && (rec == nil || h.rec.State() != rec.State()) // pools have less
 	if h.rec != nil && (rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec)) {
 		p.labels.enter(h, -1)
 		if rec != nil {

@@ -244,10 +244,8 @@ func (p *Planner) Run(in Input) Output {
 	p.revoke(in.KeepAll, &out)
 	p.dirty = p.labels.changes() || p.dirty // who has room held may start, and others beside him
 	again := false
-	if p.dirty && len(p.order) > 0 {
+	if p.dirty && len(p.order) > 0 || p.moved && p.letsIn(&in) {
 		again = p.plan(in, &out, lap)
-	} else if p.moved {
-		p.admit(in.Now) // nobody waits for room, but pools have less or more now
 	}
 	out.Pools = p.status
 	p.dirty = again

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -39,6 +40,37 @@ func (p *Planner) admit(now cluster.Time) {
 	p.grant(queues)
 	p.status = p.admission.Status()
 	p.moved = false
+}
+
+// letsIn admits anew where nobody waits for room, since pools have less or more now. It reports whether that lets in more than the last
+// plan left of somebody who has a host, or gives a claim for which others may be asked to leave.
+func (p *Planner) letsIn(in *Input) bool {
+	type admitted struct{ open, claims int64 }
+	count := func(c *class) admitted {
+		claims := c.claims() + c.over[cluster.TierReserved] + c.over[cluster.TierEntitled]
+		return admitted{c.open(), claims}
+	}
+	before := make([]admitted, len(p.order))
+	for i, c := range p.order {
+		if before[i] = count(c); c.passed || in.KeepAll { // there is no host for what it claims
+			before[i].claims = math.MaxInt64
+		}
+	}
+	p.admit(in.Now)
+	for i, c := range p.order {
+		now := count(c)
+		if now.claims > before[i].claims {
+			return true
+		}
+		if now.open <= before[i].open {
+			continue
+		}
+		h, _ := p.best(c)
+		if h != nil && (!c.together() || p.placesAtOnce(c, nil) >= c.waiting()) {
+			return true
+		}
+	}
+	return false
 }
 
 // queue hands admission what runs and waits in every leaf, as this plan has it so far.
