@@ -91,7 +91,7 @@ type hosts struct {
 
 	sums, summed int // versions of what total is the sum of, and of total
 	total        cluster.Resources
-	lendable     cluster.Resources // slack of the hosts that take work
+	lendable     cluster.Resources // slack of the hosts that take work, and what is lent beside it
 }
 
 // rack is the hosts of one rack; "" names one, too.
@@ -258,9 +258,10 @@ func (t *hosts) sum() {
 		case h == nil:
 		case h.rec.State() == cluster.HostUp:
 			t.total = t.total.Add(h.rec.Capacity)
-			t.lendable = t.lendable.Add(h.rec.Lendable())
+			t.lendable = t.lendable.Add(h.rec.Lendable()).Add(h.rec.Excess())
 		default:
 			t.total = t.total.Add(h.rec.Allocated)
+			t.lendable = t.lendable.Add(h.rec.Lent)
 		}
 	}
 	t.summed = t.sums

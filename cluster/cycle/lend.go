@@ -38,7 +38,8 @@ func (r *row) bind(rec *cluster.Host, on cluster.Devices) *cluster.Host {
 	return r.task.Bind(rec, on)
 }
 
-// slack returns what all hosts have for revocable tasks together. Complexity: hosts, when one of them changed.
+// slack returns what all hosts have for revocable tasks together, as capacity does: what is lent beyond the slack of a host, or on one
+// that takes no work, takes nothing from the slack of others. Complexity: hosts, when one of them changed.
 func (t *hosts) slack() cluster.Resources {
 	t.sum()
 	return t.lendable

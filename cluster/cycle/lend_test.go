@@ -81,6 +81,27 @@ func TestSlackIsNotKeptForWhoHasNoHost(t *testing.T) {
 	require.Len(t, s.step().Placements, 1)
 }
 
+// What runs on a host of which the slack has shrunk, or that is drained, takes nothing from the slack of others.
+func TestSlackIsLentWhereverItIs(t *testing.T) {
+	for name, change := range map[string]func(s *shared, h cluster.HostID){
+		"shrunk":  func(s *shared, h cluster.HostID) { s.slack(h, 1) },
+		"drained": func(s *shared, h cluster.HostID) { s.emit(&cluster.HostDrain{ID: h, Drain: true}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t)
+			hosts := []cluster.HostID{s.host(0, vector(10, 0)), s.host(1, vector(10, 0))}
+			s.slack(hosts[0], 4)
+			low := s.job(cluster.RootPool, 8, 1, revocable)
+			s.settle()
+			require.Equal(t, 4, s.running(low))
+			change(s, hosts[0])
+			s.slack(hosts[1], 4)
+			s.settle()
+			require.Equal(t, 8, s.running(low))
+		})
+	}
+}
+
 // Why a revocable task waits says what it waits for.
 func TestNoSlackIsExplained(t *testing.T) {
 	s := newShared(t)
