@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -237,6 +238,10 @@ func (s *shared) let(u cycle.Unblocker, k cluster.TaskKey) {
 	case cycle.RaisePool:
 		raised := *s.state.Pool(u.Pool)
 		raised.Resources = append([]cluster.PoolResource{}, raised.Resources...)
+		if !slices.ContainsFunc(raised.Resources, func(r cluster.PoolResource) bool { return r.Dimension == u.Dimension }) {
+			raised.Resources = append(raised.Resources, cluster.PoolResource{Dimension: u.Dimension, Limit: cluster.NoLimit, Share: 1})
+			slices.SortFunc(raised.Resources, func(a, b cluster.PoolResource) int { return strings.Compare(a.Dimension, b.Dimension) })
+		}
 		for i := range raised.Resources {
 			if raised.Resources[i].Dimension == u.Dimension {
 				if u.Rule == string(pool.RuleReservation) {
@@ -429,6 +434,39 @@ func TestRaisedReservationUnblocks(t *testing.T) {
 		}}, why.Unblockers)
 		s.unblocked(t, k, why)
 	}
+}
+
+// What may not be preempted needs a reservation of all that anybody reserves, within the limit of the pool and within what those above
+// reserve.
+func TestARaisedReservationIsAllowedAndEnough(t *testing.T) {
+	s := newShared(t)
+	put := func(path cluster.PoolPath, cpu, limit, memory int64) {
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path, Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Reservation: cpu, Limit: limit, Share: 1},
+			{Dimension: cluster.Memory.String(), Reservation: memory, Limit: cluster.NoLimit, Share: 1},
+		}}})
+	}
+	put("root/a", 3, cluster.NoLimit, 0)
+	put("root/a/x", 1, 2, 0)
+	put("root/a/y", 1, cluster.NoLimit, 0)
+	put("root/b", 0, cluster.NoLimit, 5)
+	s.host(0, vector(8, 8))
+	k := cluster.MakeTaskKey(s.job("root/a/x", 3, 1, func(j *cluster.JobSpec) {
+		j.Preemptible, j.Task.Resources = false, vector(1, 1)
+	}), 0)
+	require.Empty(t, s.step().Placements)
+	why, _ := s.planner.WhyWaiting(k)
+	raise := func(rule pool.Rule, path cluster.PoolPath, d cluster.Dimension, amount int64) cycle.Unblocker {
+		return cycle.Unblocker{Kind: cycle.RaisePool, Rule: string(rule), Pool: path, Dimension: d.String(), Amount: amount}
+	}
+	require.Equal(t, []cycle.Unblocker{
+		raise(pool.RuleReservation, "root/a/x", cluster.CPU, 2),
+		raise(pool.RuleLimit, "root/a/x", cluster.CPU, 1),
+		raise(pool.RuleReservation, "root/a/x", cluster.Memory, 3),
+		raise(pool.RuleReservation, "root/a", cluster.CPU, 1),
+		raise(pool.RuleReservation, "root/a", cluster.Memory, 3),
+	}, why.Unblockers)
+	s.unblocked(t, k, why)
 }
 
 // A task that would make one rack too full beside others waits for a task to leave that rack, or for room in the others.

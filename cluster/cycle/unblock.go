@@ -157,37 +157,76 @@ func ownLimit(r pool.Rule) bool {
 	}
 }
 
-// raise returns by how much the limits of the pools have to be raised to let in those given, or, where these are nil, the limits or
-// the reservation to let in all that wait there.
+// raise returns by how much the limits of the pools have to be raised to let in those given, or, where these are nil, the limits and
+// reservations to let in all that wait there. A reservation is within the limit, and those of pools within that of the one above.
 func (p *Planner) raise(c *class, those []contender) []Unblocker {
 	if those != nil && c.row.key.revocable {
 		return nil // limits are not for those
 	}
 	var all []Unblocker
+	reserved := map[string]int64{} // by how much more the pools below have to reserve, by dimension
 	for path := c.key.group.pool; path != ""; path = path.Parent() {
 		at := slices.IndexFunc(p.status, func(s pool.Status) bool { return s.Path == path })
 		if at < 0 {
 			continue
 		}
 		for _, d := range p.status[at].Dimensions {
-			binds, bound := "", int64(cluster.NoLimit)
-			switch {
-			case those == nil && c.why.Rule == pool.RuleReservation && c.why.Pool == path && c.why.Dimension == d.Dimension:
-				binds, bound = string(pool.RuleReservation), d.Reservation
-			case d.Limit != cluster.NoLimit && c.row.task.Resources.In(d.Dimension) > 0:
-				binds, bound = string(pool.RuleLimit), d.Limit
+			if c.row.task.Resources.In(d.Dimension) == 0 {
+				continue
 			}
 			used := p.snap.Used(path)
 			d.Allocation = max(d.Allocation, used.In(d.Dimension))
 			if those != nil {
 				d.Demand = asking(those, path, d.Dimension)
 			}
-			if more := d.Wanted() - bound; binds != "" && more > 0 {
-				all = append(all, Unblocker{Kind: RaisePool, Rule: binds, Pool: path, Dimension: d.Dimension, Amount: more})
+			raise := func(rule pool.Rule, more int64) {
+				if more > 0 {
+					all = append(all, Unblocker{Kind: RaisePool, Rule: string(rule), Pool: path, Dimension: d.Dimension, Amount: more})
+				}
+			}
+			wanted := d.Wanted()
+			if those == nil && c.why.Rule == pool.RuleReservation && p.reserves(d.Dimension) {
+				more := wanted - d.Reservation
+				if path != c.key.group.pool {
+					more = p.reservedBelow(path, d.Dimension) + reserved[d.Dimension] - d.Reservation
+				}
+				if more = max(0, more); path == cluster.RootPool { // it gives what there is
+					more = 0
+				}
+				raise(pool.RuleReservation, more)
+				reserved[d.Dimension] = more
+				wanted = max(wanted, d.Reservation+more)
+			}
+			if d.Limit != cluster.NoLimit {
+				raise(pool.RuleLimit, wanted-d.Limit)
 			}
 		}
 	}
 	return all
+}
+
+// reserves reports whether some pool reserves of the dimension: then what may not be preempted needs a reservation of it.
+func (p *Planner) reserves(dimension string) bool {
+	return slices.ContainsFunc(p.status, func(s pool.Status) bool { return reservation(&s, dimension) > 0 })
+}
+
+func reservation(s *pool.Status, dimension string) int64 {
+	for i := range s.Dimensions {
+		if s.Dimensions[i].Dimension == dimension {
+			return s.Dimensions[i].Reservation
+		}
+	}
+	return 0
+}
+
+// reservedBelow returns what the children of the pool reserve together.
+func (p *Planner) reservedBelow(path cluster.PoolPath, dimension string) (sum int64) {
+	for i := range p.status {
+		if s := &p.status[i]; s.Path != path && s.Path.Parent() == path {
+			sum += reservation(s, dimension)
+		}
+	}
+	return sum
 }
 
 // asking returns what those of the contenders ask for that count against the limits of the pool.
