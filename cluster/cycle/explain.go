@@ -164,19 +164,29 @@ func (p *Planner) position(own *class, w waiter) (position, queue int) {
 			continue
 		}
 		queue += c.queue.Len()
-		switch ahead := c.ahead(own); {
-		case ahead > 0:
-			position += c.queue.Len()
-		case ahead == 0:
-			position += c.rank(w)
-		}
+		position += sort.Search(c.queue.Len(), func(i int) bool {
+			at, _ := c.queue.GetAt(i)
+			return !p.goesBefore(c, at, own, w)
+		})
 	}
 	return position, queue
 }
 
-// ahead is above 0 where the tasks of the class go before those of another one in the same pool, below where they go after them.
-func (c *class) ahead(o *class) int {
-	return cmp.Or(cmp.Compare(c.key.group.priority, o.key.group.priority), boolean(c.key.ahead)-boolean(o.key.ahead))
+// goesBefore reports whether a task of the class goes before one of another in the same pool, by priority and age.
+func (p *Planner) goesBefore(c *class, w waiter, own *class, than waiter) bool {
+	raised := func(c *class, w waiter) int64 {
+		priority := int64(c.key.group.priority)
+		if every := p.snap.Pool(c.key.group.pool).Ageing; every > 0 && p.now > w.queued {
+			priority += int64(p.now.Sub(w.queued) / every)
+		}
+		return priority
+	}
+	switch by := cmp.Or(cmp.Compare(raised(c, w), raised(own, than)), boolean(c.key.ahead)-boolean(own.key.ahead)); {
+	case by != 0:
+		return by > 0
+	default:
+		return earlier(w, than)
+	}
 }
 
 func boolean(b bool) int {

@@ -469,6 +469,39 @@ func TestARaisedReservationIsAllowedAndEnough(t *testing.T) {
 	s.unblocked(t, k, why)
 }
 
+// Where a leaf is fair, or waiting raises priorities, who is less urgent may go first: what would help is enough for them, too.
+func TestWhoIsLessUrgentMayGoFirst(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		pool            cluster.Pool
+		ahead, position int
+	}{
+		{"by priority", cluster.Pool{}, 0, 1},
+		{"between users", cluster.Pool{Order: cluster.FairUsers}, 3, 1},
+		{"between jobs", cluster.Pool{Order: cluster.FairJobs}, 3, 1},
+		{"raised by age", cluster.Pool{Ageing: time.Minute}, 3, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newShared(t)
+			tt.pool.Path = "root/a"
+			s.emit(&cluster.PoolPut{Pool: tt.pool})
+			h := s.host(0, vector(4, 0))
+			s.job("root/a", 4, 1, func(j *cluster.JobSpec) { j.Preemptible, j.Priority = false, 9 })
+			s.settle()
+			s.job("root/a", 3, 1, ownedBy("ann"))
+			s.now = s.now.Add(10 * time.Minute)
+			k := cluster.MakeTaskKey(s.job("root/a", 1, 1, urgent(1), ownedBy("bob")), 0)
+			require.Empty(t, s.step().Placements)
+			why, _ := s.planner.WhyWaiting(k)
+			require.Equal(t, []int{tt.position, 4}, []int{why.Position, why.Queue})
+			require.Equal(t, []cycle.Unblocker{{
+				Kind: cycle.MoreRoom, Host: h, Room: vector(int64(1+tt.ahead), 0), Ahead: tt.ahead,
+			}}, why.Unblockers)
+			s.unblocked(t, k, why)
+		})
+	}
+}
+
 // A task that would make one rack too full beside others waits for a task to leave that rack, or for room in the others.
 func TestUnevenDomainsAreExplained(t *testing.T) {
 	s := newShared(t)

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -247,19 +248,34 @@ type contender struct {
 }
 
 // contenders returns the task with those of its class that go before it, or together with it, and then all others but those that
-// go after it in its own pool: who goes first between pools depends on what these are entitled to then.
+// go after it in its own pool: who goes first between pools, and between jobs or users of a fair leaf, depends on what these are
+// entitled to then.
 func (p *Planner) contenders(own *class, rank int) []contender {
 	all := []contender{{own, int64(rank) + 1}}
 	if own.together() {
 		all[0].n = own.waiting()
 	}
 	for _, c := range p.order {
-		if c == own || c.queue.Len() == 0 || c.key.group.pool == own.key.group.pool && c.ahead(own) < 0 {
+		if c == own || c.queue.Len() == 0 || c.goesAfter(own, p.snap) {
 			continue
 		}
 		all = append(all, contender{c, c.waiting()})
 	}
 	return all
+}
+
+// goesAfter reports whether all tasks of the class go after those of the other, in the same pool, whenever they came.
+func (c *class) goesAfter(own *class, snap *cluster.Snapshot) bool {
+	k, o := &c.key.group, &own.key.group
+	leaf := snap.Pool(k.pool)
+	switch {
+	case k.pool != o.pool || leaf.Ageing > 0:
+		return false
+	case leaf.Order == cluster.FairJobs && k.job != o.job, leaf.Order == cluster.FairUsers && k.owner != o.owner:
+		return false
+	default:
+		return cmp.Or(cmp.Compare(k.priority, o.priority), boolean(c.key.ahead)-boolean(own.key.ahead)) < 0
+	}
 }
 
 // rivals leaves out who could not be on the host: they have no claim on it.
