@@ -339,6 +339,10 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		}
 		// A task that was told to stop and fell to the signal was killed: how it died is in the exit code.
 		stopping, leaving := t.State == TaskKilling, t.State == TaskPreempting
+		if e.State == TaskSucceeded && !j.Spec.Type.Service() &&
+			(t.Reason == ReasonHostLost || t.Reason == ReasonDrained || t.Reason == ReasonGangBroken) {
+			t.Restart = false // it was to run elsewhere, or with the others of its gang, and is done
+		}
 		t.State = e.State
 		switch {
 		case leaving && e.State == TaskFailed: // whatever it said when it was told to go

@@ -105,6 +105,23 @@ func TestARunThatMakesWayHasNotFailed(t *testing.T) {
 	require.Zero(t, state.Task(k).NotBefore)
 }
 
+// A task that was to run elsewhere, or later, since its host is lost or drained or its gang given back, and has succeeded meanwhile, is
+// done, like those of its gang that have before; not so if the user wants another run.
+func TestATaskThatHasSucceededIsDone(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	for why, want := range map[cluster.Reason]cluster.TaskState{
+		cluster.ReasonHostLost: cluster.TaskSucceeded, cluster.ReasonDrained: cluster.TaskSucceeded,
+		cluster.ReasonGangBroken: cluster.TaskSucceeded, cluster.ReasonTaskRestarted: cluster.TaskPending,
+	} {
+		state := running(t)
+		emit(t, state, 2, &cluster.TaskStopping{Task: k, Reason: why, Restart: true})
+		_, err := rules.Report(rules.Begin(state, 3), shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskSucceeded})
+		require.NoError(t, err)
+		require.Equal(t, want, state.Task(k).State, why)
+		require.Equal(t, want == cluster.TaskSucceeded, state.Job(1).State() == cluster.JobSucceeded, why)
+	}
+}
+
 // Whatever a shard says of a run on a host of another, the run goes on: to that shard it is one that nobody waits for.
 func TestAShardHasNothingToSayOfOthersRuns(t *testing.T) {
 	state, k := running(t), cluster.MakeTaskKey(1, 0)

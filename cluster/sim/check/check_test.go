@@ -169,6 +169,14 @@ func TestEachRule(t *testing.T) {
 		{"waits again while it runs", check.Once, nil, func(l *log) {
 			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), &cluster.TaskRequeued{Task: key(0)})
 		}},
+		{"a success is not enough", check.Once, nil, func(l *log) {
+			l.add(placed(0, 1, a), &cluster.TaskStopping{Task: key(0), Reason: cluster.ReasonHostLost, Restart: true},
+				status(0, 1, cluster.TaskSucceeded), &cluster.TaskRequeued{Task: key(0)})
+		}},
+		{"a success is not enough for the user", "", nil, func(l *log) {
+			l.add(placed(0, 1, a), &cluster.TaskStopping{Task: key(0), Reason: cluster.ReasonTaskRestarted, Restart: true},
+				status(0, 1, cluster.TaskSucceeded), &cluster.TaskRequeued{Task: key(0)}, placed(0, 2, b))
+		}},
 		{"a process twice", check.Once, nil, func(l *log) {
 			l.add(placed(0, 1, a))
 			l.Started(cluster.RunID{Task: key(0), Run: 1})

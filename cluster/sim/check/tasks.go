@@ -37,6 +37,7 @@ type task struct {
 	since    cluster.Time // when it was submitted
 
 	succeeded bool           // its last run has
+	anew      bool           // it waits again when its run has ended, whatever comes of that
 	won       bool           // a copy of it has
 	off       *host          // of a copy: where it does not run
 	home      cluster.HostID // of an instance of a daemon: with it it goes
@@ -80,7 +81,7 @@ func (c *Checker) grow(j *job) {
 			t.gone = true
 			c.end(k, t)
 		} else if i < wanted && t.gone && !k.IsCopy() {
-			t.gone, t.again = false, true
+			t.gone, t.again, t.anew = false, true, true
 			if t.next = j.spec; t.state == ended {
 				t.since, t.spec, t.next = c.at, j.spec, nil
 				c.enter(k, t, waiting)
@@ -212,7 +213,7 @@ func (c *Checker) place(e *cluster.Placed) {
 	}
 	c.judge(t.spec, h, e)
 	c.release(e.Task, t)
-	t.run, t.host, t.devices, t.ports, t.presumed, t.succeeded = e.Run, h, e.GPUs, e.Ports, false, false
+	t.run, t.host, t.devices, t.ports, t.presumed, t.succeeded, t.anew = e.Run, h, e.GPUs, e.Ports, false, false, false
 	c.enter(e.Task, t, placed)
 	c.withinLimits(c.jobs[e.Task.Job()], t.spec.TaskOf(e.Task.Instance()))
 }
@@ -260,6 +261,7 @@ func (c *Checker) stop(e *cluster.TaskStopping) {
 		}
 		c.release(e.Task, t)
 		c.enter(e.Task, t, stopping)
+		t.anew = e.Restart && e.Reason != cluster.ReasonHostLost && e.Reason != cluster.ReasonDrained && e.Reason != cluster.ReasonGangBroken
 	case e.Restart:
 		c.release(e.Task, t)
 		if !t.spec.Core(e.Task.Instance()) { // a core waits as one
@@ -288,11 +290,15 @@ func (c *Checker) requeue(e *cluster.TaskRequeued) {
 	case t.won:
 		c.report(Once, "task %v waits again, and a copy of it has succeeded", k)
 		return
+	case t.state == ended && t.succeeded && !t.anew && !t.spec.Type.Service():
+		c.report(Once, "task %v waits again, and run %d of it has succeeded", k, t.run)
+		return
 	case t.state == waiting || t.state == resting || t.state == running || t.state == stopping:
 		c.report(Once, "task %v waits again while it waits or run %d of it is under way", k, t.run)
 		return
 	}
 	t.goesOn()
+	t.succeeded, t.anew = false, false
 	switch {
 	case t.state == ended && t.hold != nil: // it moves
 		c.enter(k, t, held)

@@ -56,7 +56,7 @@ func (c *Checker) updateTask(e *cluster.TaskUpdated) {
 		c.volunteers(k, t)
 		c.release(k, t)
 		c.enter(k, t, stopping)
-		t.next = to
+		t.next, t.anew = to, true
 	case t.state == ended && !e.Revive:
 		t.spec = to
 	default:
