@@ -416,7 +416,7 @@ func (s *State) stopTask(at Time, e *TaskStopping) error {
 			return fmt.Errorf("task %v has ended", t.Key)
 		}
 		*t = *stopped(at, t, e.Reason)
-		if t.Restart = e.Restart; e.Restart {
+		if t.Restart = e.Restart; e.Restart && e.Reason == ReasonTaskRestarted {
 			t.Failures = 0
 		}
 		return nil

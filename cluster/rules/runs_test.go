@@ -122,6 +122,23 @@ func TestATaskThatHasSucceededIsDone(t *testing.T) {
 	}
 }
 
+// Failures count until the user restarts the task, not only until its host is drained or lost, or its gang given back.
+func TestOnlyTheUserForgivesFailures(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	for why, want := range map[cluster.Reason]uint32{
+		cluster.ReasonHostLost: 1, cluster.ReasonDrained: 1, cluster.ReasonGangBroken: 1, cluster.ReasonTaskRestarted: 0,
+	} {
+		state := running(t)
+		_, err := rules.Report(rules.Begin(state, 2), shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskFailed, ExitCode: 1})
+		require.NoError(t, err)
+		emit(t, state, 3, &cluster.Placed{Task: k, Run: 2, Host: host}, &cluster.TaskStopping{Task: k, Reason: why, Restart: true})
+		_, err = rules.Report(rules.Begin(state, 4), shard, &cluster.TaskStatus{Task: k, Run: 2, State: cluster.TaskKilled})
+		require.NoError(t, err)
+		require.Equal(t, cluster.TaskPending, state.Task(k).State, why)
+		require.Equal(t, want, state.Task(k).Failures, why)
+	}
+}
+
 // Whatever a shard says of a run on a host of another, the run goes on: to that shard it is one that nobody waits for.
 func TestAShardHasNothingToSayOfOthersRuns(t *testing.T) {
 	state, k := running(t), cluster.MakeTaskKey(1, 0)
