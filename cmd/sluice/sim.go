@@ -57,7 +57,8 @@ type simFlags struct {
 	fleet     trace.Fleet
 
 	model, solver string
-	compare       []string
+	comparison    []string
+	compare       []string // what it lists, or the model alone
 	planners      []string
 	budget        int64
 	faults        string
@@ -129,7 +130,7 @@ func addWorkloadSourceFlags(fs *pflag.FlagSet, f *simFlags) {
 // addSimulationFlags offers what says how the workload is simulated and what is written.
 func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.StringVar(&f.model, "model", models.Default, "cost model: "+strings.Join(models.Names(), ", "))
-	fs.StringSliceVar(&f.compare, "compare", nil, "run the workload once with each of these cost models, and show them side by side")
+	fs.StringArrayVar(&f.comparison, "compare", nil, "run the workload once with each of these cost models, and show them side by side")
 	fs.StringSliceVar(&f.planners, "planner", []string{sim.Flow}, "flow, or greedy: the tasks in order take the cheapest start; with both, run each")
 	fs.StringVar(&f.solver, "solver", registry.Default, "one of "+strings.Join(registry.Names(), ", "))
 	fs.Int64Var(&f.budget, "solve-budget", 0, "work units of each solve; 0 is no limit")
@@ -176,8 +177,6 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		return errors.New("--reserve is for traces: with --generate give --pools")
 	case f.generate && f.open.Mode != (trace.Mode{}):
 		return errors.New("--offered-load, --demand and --no-departures are for traces: with --generate give --load")
-	case f.placements != "" && (len(f.compare) > 1 || len(f.planners) > 1):
-		return errors.New("--placements holds one run: give it without --compare, and with one --planner")
 	}
 	if err := f.holdToSource(fs); err != nil {
 		return err
@@ -185,10 +184,21 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	if err := validPlanners(f.planners); err != nil {
 		return err
 	}
+	if len(f.comparison) > 0 && fs.Changed("model") {
+		return errors.New("--model and --compare exclude each other")
+	}
+	for _, list := range f.comparison {
+		names, err := models.List(list)
+		if err != nil {
+			return fmt.Errorf("--compare: %w", err)
+		}
+		f.compare = append(f.compare, names...)
+	}
 	if len(f.compare) == 0 {
 		f.compare = []string{f.model}
-	} else if fs.Changed("model") {
-		return errors.New("--model and --compare exclude each other")
+	}
+	if f.placements != "" && len(f.compare)*len(f.planners) > 1 {
+		return errors.New("--placements holds one run: give it without --compare, and with one --planner")
 	}
 	for _, name := range f.compare {
 		if _, err := models.New(name); err != nil {

@@ -55,8 +55,8 @@ func TestCompareModels(t *testing.T) {
 
 // TestCompareSettings: models that differ in their settings are told apart.
 func TestCompareSettings(t *testing.T) {
-	results := compared(t, "--compare", "quincy(theta=20),quincy")
-	require.Equal(t, []string{"quincy(theta=20)", "quincy"}, []string{results[0].Model, results[1].Model})
+	results := compared(t, "--compare", "quincy(theta=20,psi=2), quincy")
+	require.Equal(t, []string{"quincy(theta=20,psi=2)", "quincy"}, []string{results[0].Model, results[1].Model})
 }
 
 func TestComparePlanners(t *testing.T) {
@@ -79,6 +79,7 @@ func TestSimUsage(t *testing.T) {
 		"--generate --model nonesuch":                       "nonesuch",
 		"--generate --compare loadspread,nonesuch":          "nonesuch",
 		"--generate --compare quincy --model quincy":        "exclude each other",
+		"--generate --compare quincy(theta=20,psi=2":        "--compare: models: \"quincy(theta=20,psi=2\": the parentheses do not match",
 		"--generate --limit 10":                             "--limit is for traces",
 		"--jobs x --load 0.9":                               "--load is for --generate: a trace has --offered-load",
 		"--jobs x --gap 1s":                                 "--gap goes with --arrivals order",

@@ -76,3 +76,15 @@ func New(policy string) (costmodels.Model, error) {
 	}
 	return m, nil
 }
+
+// List cuts a list of policies at the commas that are in no parentheses.
+func List(policies string) ([]string, error) {
+	list, err := split(policies, ',')
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	return list, nil
+}
