@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/cluster/verify"
 )
 
@@ -368,11 +369,11 @@ func (p *scheduler) dispatch(tasks []cluster.TaskKey) {
 }
 
 // forget deletes the jobs that have ended, as their owners would, so that a long trace needs no more memory than what is
-// alive of it.
+// alive of it. Who has not heard yet that a job was accepted would submit it again.
 func (p *scheduler) forget(jobs []cluster.JobUID) {
 	for _, uid := range jobs {
 		j := p.snapshot.Job(uid)
-		if j == nil || !j.State().Terminal() {
+		if j == nil || !j.State().Terminal() || slices.ContainsFunc(p.s.unheard, func(u *trace.Job) bool { return u.Spec.Name == j.Spec.Name }) {
 			continue
 		}
 		name := j.Spec.Name

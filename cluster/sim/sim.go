@@ -335,6 +335,11 @@ func (s *simulation) submit(jobs []*trace.Job) {
 	}, func(err error) {
 		s.failOn(err)
 		s.unheard = s.unheard[len(jobs):] // they are answered in the order in which they were sent
+		for _, j := range jobs {
+			if accepted := s.scheduler.snapshot.JobByName(j.Spec.Name); accepted != nil {
+				s.scheduler.forget([]cluster.JobUID{accepted.UID}) // it may have ended before
+			}
+		}
 	})
 }
 

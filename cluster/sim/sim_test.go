@@ -155,6 +155,23 @@ func faulty(every time.Duration) Faults {
 	}
 }
 
+// A job that ends before its submission is acknowledged, which the scheduler does not live to do, is submitted once.
+func TestASubmissionIsNotRepeated(t *testing.T) {
+	c := config(mixed(1, 1, 1, 0))
+	c.Workload.Jobs = &jobs{n: 1, make: func(int) *trace.Job {
+		j := mixedJob(rand.New(rand.NewPCG(1, 1)), 0, 5*time.Second)
+		j.Spec.DependsOn = []cluster.Dependency{{Job: "gone"}} // so that it ends at once
+		return j
+	}}
+	c.SyncTime = time.Second
+	c.Faults.Script = []Fault{{At: 5500 * time.Millisecond, Kind: Crash, For: time.Second}}
+	r := run(t, c)
+	clean(t, r)
+	require.EqualValues(t, 1, r.Faults.Restarts)
+	require.EqualValues(t, 1, r.Jobs)
+	require.EqualValues(t, 1, r.Turnaround.Count) // it was deleted
+}
+
 // Preempting, with gangs and faults, is no more subject to chance than anything else.
 func TestTheSameSeedGivesTheSameHistory(t *testing.T) {
 	preemptions := int64(0)
