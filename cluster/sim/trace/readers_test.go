@@ -94,6 +94,22 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// TestForeign: what is no text, or is packed otherwise, is named as what it is.
+func TestForeign(t *testing.T) {
+	for text, want := range map[string]string{
+		string(pack(t, pack(t, []byte("1 2 3 4\n")))):                              "is gzipped twice: want text, plain or gzipped once",
+		"\x28\xb5\x2f\xfd\x04\x58":                                                 "compressed by zstd",
+		string(pack(t, []byte("a.csv"+strings.Repeat("\x00", 252)+"ustar\x0000"))): "a tar archive",
+		"\xff\xfe1\x00 \x002\x00":                                                  "encoded in UTF-16",
+	} {
+		for _, s := range samples {
+			_, err := s.read(t, strings.NewReader(text))
+			require.ErrorContains(t, err, want, s.file)
+			require.ErrorContains(t, err, s.file)
+		}
+	}
+}
+
 // TestNothingInIt: empty files are refused where there must be something.
 func TestNothingInIt(t *testing.T) {
 	for _, s := range samples {

@@ -38,7 +38,29 @@ func decompress(name string, r io.Reader) (*bufio.Reader, error) {
 	if head, err := in.Peek(3); err == nil && string(head) == "\ufeff" {
 		_, _ = in.Discard(3)
 	}
+	head, _ := in.Peek(262) // less of a short file
+	for _, f := range foreign {
+		if len(head) >= f.at && bytes.HasPrefix(head[f.at:], []byte(f.magic)) {
+			return nil, fmt.Errorf("trace: %s: is %s: want text, plain or gzipped once", name, f.what)
+		}
+	}
 	return in, nil
+}
+
+// foreign are the beginnings of what is no text, though there may be a trace inside.
+var foreign = []struct {
+	at          int
+	magic, what string
+}{
+	{0, "\x1f\x8b", "gzipped twice"},
+	{0, "\x28\xb5\x2f\xfd", "compressed by zstd"},
+	{0, "\xfd7zXZ\x00", "compressed by xz"},
+	{0, "BZh", "compressed by bzip2"},
+	{0, "PK\x03\x04", "a zip archive"},
+	{257, "ustar", "a tar archive"},
+	{0, "\xff\xfe", "encoded in UTF-16"},
+	{0, "\xfe\xff", "encoded in UTF-16"},
+	{0, "PAR1", "a Parquet file"},
 }
 
 // row is one line of a file, split into fields.
