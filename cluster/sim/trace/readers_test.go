@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -125,6 +127,23 @@ func TestNothingInIt(t *testing.T) {
 	}
 }
 
+// TestWideJobs: a job of more processors than a job has tasks has several for each.
+func TestWideJobs(t *testing.T) {
+	for processors, want := range map[int][2]int64{ // instances, and cores of each
+		100_000: {100_000, 1}, 100_001: {50_001, 2}, 163_840: {81_920, 2}, 10_000_000: {100_000, 100},
+	} {
+		log := fmt.Sprintf("1 0 0 60 %d -1 1024 -1 -1 -1 1 1 1 1 1 1 -1 -1\n", processors)
+		list, err := openSWF("log.swf", strings.NewReader(log), jobOptions{})
+		require.NoError(t, err)
+		j, err := list.Next()
+		require.NoError(t, err)
+		asks := j.Spec.Task.Resources.Fixed
+		require.Equal(t, want, [2]int64{int64(j.Spec.Instances), asks[cluster.CPU] / 1000})
+		require.Equal(t, want[1]*mib, asks[cluster.Memory])
+		require.Equal(t, j.Spec.Instances, j.Spec.Gang.Minimum)
+	}
+}
+
 // TestOtherParts: the same data sets have files with more or fewer columns, and such that begin in the middle.
 func TestOtherParts(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -233,6 +252,7 @@ func TestStrictness(t *testing.T) {
 		{"log.swf", "    3     75", "    3     59", `is submitted at 59s, before the one above at 1m0s: sort the file`},
 		{"log.swf", "    3     75", "    4     75", `:10:5: job number is 4: that job was there already`},
 		{"log.swf", "    3     75", "    3     x5", `submit time is "x5"`},
+		{"log.swf", "2048    8   7200", "2048    10000001   7200", `:6:50: requested processors is "10000001": want a whole number from -1 to 10000000`},
 		{"log.swf", "MaxNodes: 4", "MaxNodes: many", `:3:1: MaxNodes is "many": want 1 to 1000000`},
 		{"coflows.txt", "3 3\n", "3 4\n", `:5:1: the file ends after 3 coflows: the first line says 4`},
 		{"coflows.txt", "3 3\n", "3 2\n", `:4:1: a line after 2 coflows`},

@@ -31,11 +31,15 @@ const (
 	swfTaskMemory = 1 * gib
 )
 
+// swfProcessors bounds the processors of a job. A job has at most cluster.MaxInstances instances: beyond that each has several.
+const swfProcessors = 100 * cluster.MaxInstances
+
 var swfFleet = Fleet{MemoryBytes: 32 * swfHostMemory, HostsPerRack: DefaultHostsPerRack}
 
 // openSWF reads a log. A job is a gang of as many instances as it requested (else: was allocated) processors, one core
-// each. Jobs that never ran are left out, and so are the partial executions of a job, which has a line of its own besides.
-// Queues are pools.
+// each, as far as a job can have so many; the instances of a larger one have two cores or more, all alike, which may make a
+// few cores too many. Jobs that never ran are left out, and so are the partial executions of a job, which has a line of its own
+// besides. Queues are pools.
 func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	rs, err := newBlanks(name, r, ';', swfFields...)
 	if err != nil {
@@ -55,8 +59,8 @@ func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 			return nil
 		}
 		number, run := r.integer(0, 0, math.MaxInt64), r.number(3, -1, maxSeconds)
-		allocated := r.integer(4, -1, cluster.MaxInstances)
-		processors := r.integer(7, -1, cluster.MaxInstances)
+		allocated := r.integer(4, -1, swfProcessors)
+		processors := r.integer(7, -1, swfProcessors)
 		if processors <= 0 {
 			processors = allocated
 		}
@@ -73,8 +77,10 @@ func openSWF(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 				memory = int64(kb * 1024)
 			}
 		}
-		j := newJob(numbered("swf", number), r.seconds(1), uint32(processors), task(1000, memory, 0, cluster.GPURequest{}))
-		j.Durations, j.Spec.Gang = runTime(toDuration(run)), gangOf(uint32(processors))
+		cores := (processors + cluster.MaxInstances - 1) / cluster.MaxInstances
+		instances := uint32((processors + cores - 1) / cores)
+		j := newJob(numbered("swf", number), r.seconds(1), instances, task(1000*cores, min(memory*cores, maxAmount), 0, cluster.GPURequest{}))
+		j.Durations, j.Spec.Gang = runTime(toDuration(run)), gangOf(instances)
 		if queue := r.integer(14, -1, math.MaxInt32); queue >= 0 {
 			j.Spec.Pool = cluster.PoolPath(fmt.Sprintf("%s/queue-%d", cluster.RootPool, queue))
 		}
