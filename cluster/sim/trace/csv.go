@@ -26,6 +26,8 @@ func (c columns[T]) readers(header *row, required string, named func(name string
 		switch {
 		case slices.Contains(header.fields[:i], f):
 			header.fail(i, "%s: the column is there twice", quote(f))
+		case isNamed && isDimension(name):
+			header.fail(i, "%s: %s is no named resource: want one of the columns %s", quote(f), name, c.names())
 		case isNamed && isResourceName(name):
 			readers[i] = named(name)
 		case c[f] == nil:
@@ -47,6 +49,16 @@ func (c columns[T]) names() string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
+}
+
+// isDimension reports whether a fixed dimension has the name, so that no named resource may.
+func isDimension(s string) bool {
+	for d := range cluster.NumDimensions {
+		if d.String() == s {
+			return true
+		}
+	}
+	return false
 }
 
 func isResourceName(s string) bool { return s != "" && len(s) <= 63 && consists(s, "-_./") }
@@ -151,7 +163,7 @@ var csvJobColumns = columns[Job]{
 	"priority":     func(r *row, i int, j *Job) { j.Spec.Priority = int32(r.integer(i, 0, cluster.MaxPriority)) },
 	"preemptible":  func(r *row, i int, j *Job) { j.Spec.Preemptible = r.boolean(i) },
 	"owner":        func(r *row, i int, j *Job) { j.Spec.Owner = r.text(i) },
-	"labels":       func(r *row, i int, j *Job) { j.Spec.Labels = r.keyValues(i) },
+	"labels":       func(r *row, i int, j *Job) { j.Spec.Labels = r.labels(i) },
 	"constraint":   func(r *row, i int, j *Job) { j.Spec.Constraint = allOf(r.keyValues(i)) },
 	"cpu_milli":    jobAmount(cluster.CPU),
 	"memory_bytes": jobAmount(cluster.Memory),
@@ -247,6 +259,17 @@ func (r *row) keyValues(i int) []cluster.KeyValue {
 		out = append(out, cluster.KeyValue{Key: key, Value: value})
 	}
 	slices.SortFunc(out, cluster.KeyValue.Compare)
+	return out
+}
+
+// labels returns field i, "key=value" joined with ';', each key once.
+func (r *row) labels(i int) []cluster.KeyValue {
+	out := r.keyValues(i)
+	for k := range max(1, len(out)) - 1 {
+		if out[k].Key == out[k+1].Key {
+			r.fail(i, "is %s: %s is there twice", quote(r.fields[i]), out[k].Key)
+		}
+	}
 	return out
 }
 
