@@ -51,7 +51,7 @@ type Faults struct {
 	Rates  map[FaultKind]Rate
 	Script []Fault
 
-	LaunchRefused    float64       // probability that a launch is refused
+	LaunchRefused    float64       // probability that a launch is given back
 	LaunchFails      float64       // probability that a run that was recorded cannot be started
 	StatusDelay      time.Duration // each status is late by a time between 0 and this
 	StatusDuplicated float64       // probability that a status comes twice

@@ -182,7 +182,7 @@ func (l *link) launch(t *cluster.Task, j *cluster.Job) {
 		return
 	}
 	why := cluster.ReasonLaunchFailed
-	if errors.Is(err, hostmgr.ErrUnknownHost) {
+	if errors.Is(err, hostmgr.ErrUnknownHost) || errors.Is(err, hostmgr.ErrRefused) {
 		why = cluster.ReasonLaunchRefused
 	}
 	s := hostmgr.Status{

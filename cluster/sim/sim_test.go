@@ -155,6 +155,24 @@ func faulty(every time.Duration) Faults {
 	}
 }
 
+// Launches that are given back are no failures: they are tried again, and all work is done.
+func TestRefusedLaunchesAreNoFailures(t *testing.T) {
+	c := config(mixed(1, 10, 100, time.Second))
+	from := c.Workload.Jobs
+	c.Workload.Jobs = &jobs{n: 100, make: func(int) *trace.Job {
+		j, _ := from.Next()
+		j.Spec.MaxFailures = 0
+		return j
+	}}
+	c.Faults.LaunchRefused = 0.5
+	r := run(t, c)
+	clean(t, r)
+	require.Equal(t, r.Tasks.Submitted, r.Tasks.Finished, "%+v", r.Tasks)
+	require.Positive(t, r.RunEnds["PENDING/LAUNCH_REFUSED"])
+	require.Equal(t, r.RunEnds["PENDING/LAUNCH_REFUSED"], r.Faults.Launches)
+	require.Zero(t, r.Turnaround.Count-r.Jobs)
+}
+
 // A job that ends before its submission is acknowledged, which the scheduler does not live to do, is submitted once.
 func TestASubmissionIsNotRepeated(t *testing.T) {
 	c := config(mixed(1, 1, 1, 0))

@@ -88,7 +88,7 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 	case r.host == nil || r.host.dead || r.host.cutOff:
 		return fmt.Errorf("%w: %q", hostmgr.ErrUnknownHost, l.Host)
 	case f.happens(f.config.Faults.LaunchRefused, "refuse", r, 0):
-		return fmt.Errorf("fleet: host %q refuses run %v", l.Host, l.Run)
+		return fmt.Errorf("%w: host %q refuses run %v", hostmgr.ErrRefused, l.Host, l.Run)
 	}
 	r.plan = f.config.Plan(l)
 	f.runs[l.Run] = r

@@ -17,7 +17,7 @@ import (
 type Faults struct {
 	Seed uint64
 
-	LaunchRefused float64 // probability that a launch is refused
+	LaunchRefused float64 // probability that a launch is given back
 	LaunchFails   float64 // probability that a run that was recorded cannot be started
 
 	StatusDelay      time.Duration // each status is late by a time between 0 and this
