@@ -184,6 +184,29 @@ func TestLaunchStatusAcknowledgement(t *testing.T) {
 	sh.status(runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_SUCCEEDED))
 }
 
+// A clock that is set forward makes nobody away for longer: what runs with a host manager that is cut off for a moment is not given up.
+func TestTheClockIsSetForward(t *testing.T) {
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	r := newRigAt(t, journal.NewMemory(), now)
+	sh := r.connect("s", 1)
+	r.submit("job", 1, 0)
+	require.NotNil(t, sh.down().GetLaunch())
+	sh.cancel()
+	require.Eventually(t, func() bool { // the server notices
+		_, away := r.s.shards.away("s", now())
+		return away
+	}, time.Minute, time.Millisecond)
+	const jump = 1000 * time.Hour
+	ahead.Store(int64(jump))
+	d := rules.Deadlines{
+		UnreachableAfter: jump, LostAfter: jump, Away: func(name cluster.ShardID) (cluster.Time, bool) { return r.s.shards.away(name, now()) },
+	}
+	require.False(t, d.Overdue(r.s.Snapshot(), cluster.Time(now().UnixNano())))
+	since, _ := r.s.shards.away("s", now())
+	require.True(t, d.Overdue(r.s.Snapshot(), since.Add(2*jump)))
+}
+
 // A clock that is set back holds nothing up until it has caught up: neither what is written after that, nor what was before.
 func TestTheClockIsSetBack(t *testing.T) {
 	var ahead atomic.Int64

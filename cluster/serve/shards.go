@@ -79,13 +79,13 @@ func (t *shardTable) disconnect(c *control, now time.Time) {
 	}
 }
 
-// away reports since when the shard is cut off, or connected, and whether it is cut off. The time is one of the clock as it is
+// away reports since when the shard is cut off, or connected, and whether it is cut off. The time is one of the clock as it shows
 // now, however it was set since: it tells how long that has been.
-func (t *shardTable) away(name cluster.ShardID) (cluster.Time, bool) {
+func (t *shardTable) away(name cluster.ShardID, now time.Time) (cluster.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sh := t.get(name)
-	return cluster.Time(time.Now().Add(-time.Since(sh.since)).UnixNano()), sh.control == nil
+	return cluster.Time(now.Add(-time.Since(sh.since)).UnixNano()), sh.control == nil
 }
 
 // Shards lists the shards that have ever connected to this process or own a known host, by name.
@@ -110,7 +110,8 @@ const deadlineTick = time.Second
 // runDeadlines gives up hosts that are out of reach for too long, and later the tasks on them.
 func (s *Scheduler) runDeadlines(ctx context.Context) error {
 	deadlines := rules.Deadlines{
-		UnreachableAfter: s.config.UnreachableAfter, LostAfter: s.config.LostAfter, Away: s.shards.away,
+		UnreachableAfter: s.config.UnreachableAfter, LostAfter: s.config.LostAfter,
+		Away: func(name cluster.ShardID) (cluster.Time, bool) { return s.shards.away(name, s.now()) },
 	}
 	tick := time.NewTicker(deadlineTick)
 	defer tick.Stop()
@@ -120,7 +121,7 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if !deadlines.Overdue(s.Snapshot(), cluster.Time(time.Now().UnixNano())) {
+		if !deadlines.Overdue(s.Snapshot(), cluster.Time(s.now().UnixNano())) {
 			continue
 		}
 		s.log.Warn("hosts are out of reach for too long")

@@ -100,7 +100,7 @@ func TestVolumes(t *testing.T) {
 	require.Equal(t, codes.NotFound, status.Code(err))
 	west.cancel()
 	require.Eventually(t, func() bool { // the server notices
-		_, away := r.s.shards.away("west")
+		_, away := r.s.shards.away("west", time.Now())
 		return away
 	}, time.Minute, time.Millisecond)
 	go remove("west/h0")
