@@ -92,8 +92,11 @@ func TestFoldersOfATask(t *testing.T) {
 		for n := range 2 {
 			l := launchOf(n, "h0", "serve")
 			l.Task.Volumes = []cluster.Volume{
-				{ScratchBytes: 1 << 20, MountPath: "tmp/of/mine"}, {ScratchBytes: 1 << 20, MountPath: "/tmp/of/mine"},
-				{Name: "a-{instance}", MountPath: "a"}, {Name: "b-{instance}", MountPath: "/var/lib/b"}, {HostPath: "/etc/ssl", MountPath: "ssl", ReadOnly: true},
+				{ScratchBytes: 1 << 20, MountPath: "tmp/of/mine"},
+				{ScratchBytes: 1 << 20, MountPath: "/tmp/of/mine"},
+				{Name: "a-{instance}", MountPath: "a"},
+				{Name: "b-{instance}", MountPath: "/var/lib/b"},
+				{HostPath: "/etc/ssl", MountPath: "ssl", ReadOnly: true},
 			}
 			if n == 1 {
 				l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"serve"}}, {Name: "b", Command: []string{"serve"}}}
