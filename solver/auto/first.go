@@ -185,7 +185,7 @@ func (s *Solver) byTree(n *flowgraph.Network, budget solver.Budget, size int64) 
 		}
 		deep := !s.layered && s.slow(start) || s.wary && s.walks(start/looks)
 		if deep || s.lags(limit/2) {
-			if s.scale(n); !deep || s.rooted {
+			if s.scale(n); !deep || s.rooted || s.wary && s.settled(s.last) {
 				s.alone = 0
 			}
 			if s.layered {
