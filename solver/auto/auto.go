@@ -1,7 +1,8 @@
 // Package auto is the solver to use when there is no reason to choose: it picks
 // one, watches its effort, and lets two race when the first takes long.
 //
-// From zero, networks where little flows through many nodes go to repair, and those where
+// From zero, where hardly anything flows the cheapest ways are looked for in the network
+// itself, before anything is read in. Networks where little flows through many nodes go to repair, and those where
 // single tasks all pass the same few nodes, such as a cluster aggregator, to many others; those
 // that are mostly sources of single tasks, or where each of them could have a node of its own,
 // to assignment, others to the simplex. Where
@@ -108,8 +109,9 @@ type Solver struct {
 	// scaling after repair won there, or on a network of single tasks assignment, runs
 	// beside repair. If nil, the simplex does.
 	challenger solver.Solver
-	// units takes the place of repair until the first answer, on a network of
-	// single tasks that is as it was at seq; else nil.
+	// paths, where hardly anything flows, or units, on a network of single tasks, take the place of
+	// repair until the first answer, on a network that is as it was at seq; else nil.
+	paths *paths
 	units *assignment.Solver
 	seq   flowgraph.Seq
 	shape
@@ -192,24 +194,10 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	}
 	if n != s.net {
 		*s = Solver{net: n, repair: repair.New(), simplex: netsimplex.New()}
-		s.shape = layers(n)
-		if s.single {
-			s.challenger = &anew{}
-		}
-		s.ready = s.crowd || few(n, s.layered)
-		s.patience = s.mostPatience()
-		if s.trial = s.ready; s.trial {
-			switch s.patience = fewPatience; {
-			case s.crowd:
-				s.patience = crowdRepair
-				s.repair.Tire(crowdStamina)
-			case s.layered:
-				s.patience = fewLayered
-			}
-		} else if !s.layered && !s.apart && unpriced(n) {
-			if s.wary = n.NegativeArcs() == 0; !s.wary {
-				s.scale(n)
-			}
+		s.start(n)
+	} else if s.paths != nil {
+		if _, seq, _ := n.Changes(s.seq); s.first != nil || seq != s.seq {
+			s.start(n)
 		}
 	}
 	leads := s.shaken > 0
@@ -257,6 +245,11 @@ func (s *Solver) look(n *flowgraph.Network) {
 
 // answer lets repair answer, or before it knows of a flow, who gives the first.
 func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	if s.paths != nil {
+		r := s.paths.solve(budget)
+		s.remember(n, r)
+		return r, nil
+	}
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
 		s.first, s.units, s.ready, s.adopted = nil, nil, true, true

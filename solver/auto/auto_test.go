@@ -191,23 +191,28 @@ func TestEveryRaceFromZero(t *testing.T) {
 }
 
 // TestFewUnitsOnManyNodes tells who gives the first answer by how many units there
-// are for the nodes.
+// are for the nodes: paths, or repair where one of them is a lower bound.
 func TestFewUnitsOnManyNodes(t *testing.T) {
 	for _, c := range []struct {
-		units int64
-		few   bool
-	}{{0, true}, {2, true}, {3, false}} {
+		units, lower int64
+		few          bool
+	}{{0, 0, true}, {2, 0, true}, {3, 0, false}, {1, 1, true}, {2, 1, false}} {
 		n := flowgraph.New()
 		sink, class := n.AddNode(-c.units), n.AddNode(c.units)
-		for range 18 {
+		for k := range 18 {
 			host := n.AddNode(0)
-			n.AddArc(class, host, 0, 1, 7)
+			a := n.AddArc(class, host, 0, 1, 7)
 			n.AddArc(host, sink, 0, 1, 1)
+			if k == 0 {
+				n.SetBounds(a, c.lower, 1)
+			}
 		}
 		s := New()
 		r := solvertest.Compare(t, n, s)
 		require.Equal(t, 8*c.units, r.Objective)
-		require.Equal(t, c.few, s.ready, "%d units on %d nodes", c.units, n.NumNodes())
+		_, sparse := s.teller.(*paths)
+		require.Equal(t, c.few && c.lower == 0, sparse, "%d units on %d nodes", c.units, n.NumNodes())
+		require.Equal(t, c.few && c.lower > 0, s.ready, "%d units on %d nodes", c.units, n.NumNodes())
 	}
 }
 
@@ -262,7 +267,8 @@ func TestLargeCore(t *testing.T) {
 }
 
 // TestLongWays: where even few units have so far to go, as through a square in which all ways cost the same, that
-// repair passes most nodes for each, the simplex gives the first answer, and repair goes on from it.
+// repair passes most nodes for each, the simplex gives the first answer, and repair goes on from it. One arc has a lower
+// bound: else paths would answer.
 func TestLongWays(t *testing.T) {
 	const side, units = 100, 12
 	n := flowgraph.New()
@@ -281,6 +287,7 @@ func TestLongWays(t *testing.T) {
 		n.SetSupply(k*side, 1)
 		n.SetSupply((side-k)*side-1, -1)
 	}
+	n.SetBounds(n.AddArc(0, 1, 0, 1, 1), 1, 1)
 	require.True(t, few(n, false))
 	s := New()
 	solvertest.Compare(t, n, s)

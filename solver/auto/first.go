@@ -11,6 +11,40 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/repair"
 )
 
+// start chooses who gives the first answer. After one by paths that is repair, which goes on from it, unless
+// most of the network is new.
+func (s *Solver) start(n *flowgraph.Network) {
+	touched, seq, complete := n.Changes(s.seq)
+	if s.first == nil || !complete || 2*len(touched) > n.NumNodes()+n.NumArcs() {
+		s.first, s.seq, s.seen = nil, seq, seq
+		if s.paths = newPaths(n); s.paths != nil {
+			return
+		}
+	}
+	s.paths, s.shape = nil, layers(n)
+	if s.single {
+		s.challenger = &anew{}
+	}
+	s.patience = s.mostPatience()
+	if s.first != nil {
+		return
+	}
+	s.ready = s.crowd || few(n, s.layered)
+	if s.trial = s.ready; s.trial {
+		switch s.patience = fewPatience; {
+		case s.crowd:
+			s.patience = crowdRepair
+			s.repair.Tire(crowdStamina)
+		case s.layered:
+			s.patience = fewLayered
+		}
+	} else if !s.layered && !s.apart && unpriced(n) {
+		if s.wary = n.NegativeArcs() == 0; !s.wary {
+			s.scale(n)
+		}
+	}
+}
+
 // giveUp leaves the first answer to others than repair.
 func (s *Solver) giveUp() {
 	s.endRace()

@@ -15,7 +15,7 @@ type Size struct {
 }
 
 // Shapes lists the kinds of networks, each of which hurts in its own way.
-var Shapes = []string{"any", "cluster", "full", "chain", "parallel", "ring", "project", "streets"}
+var Shapes = []string{"any", "cluster", "full", "chain", "parallel", "ring", "project", "streets", "sparse"}
 
 // Generate makes the script of a seed: a network of one of [Shapes], then batches
 // of changes with a solve after each. The same seed and size give the same.
@@ -38,7 +38,7 @@ func Generate(seed uint64, size Size) Script {
 func Large(shape string, seed uint64, arcs int) *flowgraph.Network {
 	g := &generator{src: solvertest.Seeded(seed)}
 	g.bounds()
-	nodes := map[string]int{"any": arcs / 10, "cluster": arcs / 6, "full": arcs, "chain": arcs, "parallel": arcs, "ring": arcs / 10, "project": arcs / 4, "streets": arcs / 4}[shape]
+	nodes := map[string]int{"any": arcs / 10, "cluster": arcs / 6, "full": arcs, "chain": arcs, "parallel": arcs, "ring": arcs / 10, "project": arcs / 4, "streets": arcs / 4, "sparse": arcs / 6}[shape]
 	g.network(shape, nodes, arcs)
 	w := newWorld()
 	for _, op := range g.script {
@@ -71,6 +71,8 @@ func (g *generator) network(shape string, nodes, arcs int) {
 		g.project(nodes)
 	case "streets":
 		g.streets(nodes)
+	case "sparse":
+		g.sparse(nodes, arcs)
 	default:
 		panic(fmt.Sprintf("difftest: %q is not a shape that there is a generator for", shape))
 	}
@@ -313,12 +315,34 @@ func (g *generator) streets(nodes int) {
 		supply[g.src.Intn(nodes)] += amount
 		supply[g.src.Intn(nodes)] -= amount
 	}
+	g.supplies(supply)
+	g.groundMost()
+}
+
+// sparse is a network without negative costs through which hardly anything flows, if at all.
+func (g *generator) sparse(nodes, arcs int) {
+	for range nodes {
+		g.node(0)
+	}
+	for range arcs {
+		g.arc(g.some(), g.some(), 0, []int64{g.amount(), flowgraph.Infinite}[g.src.Intn(2)], g.cost())
+	}
+	supply := make([]int64, nodes)
+	for range g.src.Intn(8) {
+		supply[g.src.Intn(nodes)]++
+		supply[g.src.Intn(nodes)]--
+	}
+	g.supplies(supply)
+	g.groundMost()
+}
+
+// supplies gives the nodes, in their order, what they supply.
+func (g *generator) supplies(supply []int64) {
 	for i, amount := range supply {
 		if amount != 0 {
 			g.op(SetSupply, g.nodes[i], amount)
 		}
 	}
-	g.groundMost()
 }
 
 // batch changes a few things or many and solves.

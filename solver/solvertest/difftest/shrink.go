@@ -8,10 +8,10 @@ import (
 )
 
 // Shrink returns a script that breaks the same law by the same solver as s does,
-// from which no single step can be left out and no number halved; s itself if it
-// breaks none. Steps go in chunks of falling size (delta debugging: Zeller and
-// Hildebrandt, Simplifying and isolating failure-inducing input, 2002), then
-// numbers fall towards zero. It plays at most the given number of scripts.
+// from which no single step can be left out, no arc contracted and no number halved; s
+// itself if it breaks none. Steps go in chunks of falling size (delta debugging: Zeller and
+// Hildebrandt, Simplifying and isolating failure-inducing input, 2002), then arcs, which
+// shortens chains, then numbers fall towards zero. It plays at most the given number of scripts.
 func Shrink(s Script, contenders []Contender, plays int) Script {
 	k := shrinker{contenders: contenders, plays: plays}
 	_, err := Play(s, contenders)
@@ -22,6 +22,7 @@ func Shrink(s Script, contenders []Contender, plays int) Script {
 	for size := -1; size != len(k.best) && k.plays > 0; {
 		size = len(k.best)
 		k.dropSteps()
+		k.contractArcs()
 		k.reduceNumbers()
 	}
 	return k.best
@@ -56,6 +57,36 @@ func (k *shrinker) dropSteps() {
 			k.try(slices.Delete(slices.Clone(k.best), max(0, to-chunk), to))
 		}
 	}
+}
+
+// contractArcs makes the two ends of an arc one node.
+func (k *shrinker) contractArcs() {
+	for i := len(k.best) - 1; i >= 0; i = min(i-1, len(k.best)-1) {
+		if op := k.best[i]; op.Verb == AddArc && op.Args[1] != op.Args[2] {
+			// The node that came first stays: others may hang on it.
+			k.try(contract(slices.Delete(slices.Clone(k.best), i, i+1), min(op.Args[1], op.Args[2]), max(op.Args[1], op.Args[2])))
+		}
+	}
+}
+
+// contract lets a node take the place of another in every step.
+func contract(s Script, node, other int64) Script {
+	s = slices.DeleteFunc(s, func(op Op) bool { return op.Verb == AddNode && op.Args[0] == other })
+	for i := range s {
+		var ends []int64
+		switch s[i].Verb {
+		case AddArc:
+			ends = s[i].Args[1:3]
+		case RemoveNode, SetSupply, Tilt:
+			ends = s[i].Args[:1]
+		}
+		for j := range ends {
+			if ends[j] == other {
+				ends[j] = node
+			}
+		}
+	}
+	return s
 }
 
 func (k *shrinker) reduceNumbers() {

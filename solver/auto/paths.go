@@ -1,0 +1,202 @@
+package auto
+
+import (
+	"math"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/radixheap"
+)
+
+// paths gives the first answer where no more than [fewUnits] flow and no arc costs less than
+// nothing: it sends them one after another along the cheapest way left (Busacker and Gowen, A
+// procedure for determining minimal-cost network flow patterns, 1960; potentials as in Edmonds
+// and Karp, 1972). It keeps no copy of the network and reads no more of it than its searches
+// come by, where others would need longer to read it all. O(fewUnits·(m + n log C)).
+type paths struct {
+	net    *flowgraph.Network
+	from   []flowgraph.NodeID // nodes with excess at first, in the order of their ids
+	excess []int8             // by node
+	flow   []uint8            // by arc
+	sent   bool               // some arcs have flow
+	pi     []int64
+	labels []label
+	queue  radixheap.Heap
+	// labelled and settled are the nodes that a search has come by, and those it is done with; reach is
+	// from where on a label is of no use.
+	labelled, settled []flowgraph.NodeID
+	reach             int64
+	changed           []flowgraph.ArcID // those with flow
+}
+
+// label is what a search knows of a node: how far it is, and the arc that leads there, if any.
+type label struct {
+	dist        int64
+	via         flowgraph.ArcID
+	known, done bool
+}
+
+// newPaths returns nil where others are to answer. O(nodes).
+func newPaths(n *flowgraph.Network) *paths {
+	volume, ok := n.Volume()
+	if !ok || n.NegativeArcs() > 0 || volume > min(fewUnits, int64(n.NumNodes()/fewNodes)) {
+		return nil
+	}
+	p := &paths{net: n, excess: make([]int8, n.NodeBound())}
+	for v := range p.excess {
+		id := flowgraph.NodeID(v)
+		if !n.NodeAlive(id) {
+			continue
+		}
+		supply := n.Supply(id)
+		p.excess[v] = int8(supply)
+		if supply > 0 {
+			p.from = append(p.from, id)
+			volume -= supply
+		}
+	}
+	if volume > 0 { // lower bounds
+		return nil
+	}
+	p.flow = make([]uint8, n.ArcBound())
+	p.pi = make([]int64, n.NodeBound())
+	p.labels = make([]label, n.NodeBound())
+	return p
+}
+
+// Flow returns the flow on a.
+func (p *paths) Flow(a flowgraph.ArcID) int64 { return int64(p.flow[a]) }
+
+// Potential returns π(v). O(1).
+func (p *paths) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.Cost(p.pi[v]) }
+
+// Changed lists the arcs with flow.
+func (p *paths) Changed() []flowgraph.ArcID { return p.changed }
+
+// solve goes on from where the last call stopped. The network must not have changed since newPaths.
+func (p *paths) solve(budget solver.Budget) (r solver.Result) {
+	for len(p.from) > 0 {
+		v := p.from[0]
+		if p.excess[v] == 0 {
+			p.from = p.from[1:]
+			continue
+		}
+		if budget.Spent(r.Work.Units) {
+			r.Status = solver.BudgetSpent
+			return r
+		}
+		to := p.search(v, &r.Work)
+		if to == flowgraph.NoNode {
+			r.Status = solver.Infeasible
+			return r
+		}
+		p.send(v, to)
+	}
+	var sum flowgraph.Int128
+	p.changed = p.changed[:0]
+	for i, x := range p.flow {
+		if x > 0 {
+			a := flowgraph.ArcID(i)
+			sum.AddMul(int64(p.net.Cost(a)), int64(x))
+			p.changed = append(p.changed, a)
+		}
+	}
+	var fits bool
+	if r.Objective, fits = sum.Int64(); !fits {
+		r.Status = solver.CostRange
+		return r
+	}
+	r.Status, r.Solution = solver.Optimal, p
+	return r
+}
+
+// search finds the cheapest way to a node that lacks flow, or none, and lifts potentials to it.
+func (p *paths) search(from flowgraph.NodeID, w *solver.Work) flowgraph.NodeID {
+	for _, v := range p.labelled {
+		p.labels[v] = label{}
+	}
+	p.labelled, p.settled, p.reach = p.labelled[:0], p.settled[:0], math.MaxInt64
+	p.queue.Reset()
+	p.label(from, flowgraph.NoArc, 0)
+	for p.queue.Len() > 0 {
+		x := p.queue.Pop()
+		v := flowgraph.NodeID(x.Node)
+		if l := &p.labels[v]; l.done || x.Key > l.dist {
+			continue
+		}
+		if p.excess[v] < 0 {
+			for _, u := range p.settled {
+				p.pi[u] += p.labels[u].dist - x.Key
+			}
+			return v
+		}
+		p.labels[v].done = true
+		p.settled = append(p.settled, v)
+		p.scan(v, x.Key+p.pi[v], w)
+	}
+	return flowgraph.NoNode
+}
+
+// scan labels the nodes that residual arcs lead to from v.
+func (p *paths) scan(v flowgraph.NodeID, base int64, w *solver.Work) {
+	out := p.net.Out(v)
+	w.Steps++
+	w.Units += int64(len(out)) + 1
+	for _, r := range out {
+		if x := p.flow[r.Arc]; x == 0 && p.net.Open(r.Arc) || x > 0 && int64(x) < p.net.Upper(r.Arc) {
+			p.label(r.Node, r.Arc, base+int64(r.Cost)-p.pi[r.Node])
+		}
+	}
+	if !p.sent {
+		return
+	}
+	in := p.net.In(v)
+	w.Units += int64(len(in))
+	for _, r := range in {
+		if p.flow[r.Arc] > 0 {
+			p.label(r.Node, r.Arc, base-int64(r.Cost)-p.pi[r.Node])
+		}
+	}
+}
+
+// label notes a way to v if none as cheap is known, nor one that is no dearer to a node that lacks flow.
+func (p *paths) label(v flowgraph.NodeID, via flowgraph.ArcID, dist int64) {
+	l := &p.labels[v]
+	if dist >= p.reach || l.known && dist >= l.dist {
+		return
+	}
+	if !l.known {
+		p.labelled = append(p.labelled, v)
+	}
+	*l = label{dist: dist, via: via, known: true}
+	if p.excess[v] < 0 {
+		p.reach = dist
+	}
+	p.queue.Push(radixheap.Item{Key: dist, Node: int32(v)})
+}
+
+// send sends as much along the way that search found as it bears.
+func (p *paths) send(from, to flowgraph.NodeID) {
+	amount := int64(min(p.excess[from], -p.excess[to]))
+	for v := to; v != from; {
+		a := p.labels[v].via
+		if p.net.Head(a) == v {
+			amount, v = min(amount, p.net.Upper(a)-int64(p.flow[a])), p.net.Tail(a)
+		} else {
+			amount, v = min(amount, int64(p.flow[a])), p.net.Head(a)
+		}
+	}
+	p.excess[from] -= int8(amount)
+	p.excess[to] += int8(amount)
+	for v := to; v != from; {
+		a := p.labels[v].via
+		if p.net.Head(a) == v {
+			p.flow[a] += uint8(amount)
+			v = p.net.Tail(a)
+		} else {
+			p.flow[a] -= uint8(amount)
+			v = p.net.Head(a)
+		}
+	}
+	p.sent = true
+}
