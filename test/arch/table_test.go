@@ -66,7 +66,7 @@ var table = []row{
 	{"solver/radixheap", nil, pure},
 	{"solver/assignment", []string{"flowgraph", "flowgraph/hugepage", "flowgraph/prefetch", "solver", "solver/parts"}, pure},
 	{"solver/auto", []string{
-		"flowgraph", "solver", "solver/assignment", "solver/costscaling", "solver/netsimplex", "solver/parts", "solver/repair",
+		"flowgraph", "solver", "solver/assignment", "solver/costscaling", "solver/netsimplex", "solver/parts", "solver/radixheap", "solver/repair",
 	}, pure},
 	{"solver/registry", []string{
 		"solver", "solver/ssp", "solver/netsimplex", "solver/repair", "solver/auto", "solver/costscaling", "solver/highs",
