@@ -28,7 +28,7 @@ func TestLogLaws(t *testing.T) {
 		dir, err := os.MkdirTemp(base, "")
 		require.NoError(rt, err)
 		limit := rapid.Int64Range(2, 64).Draw(rt, "limit")
-		w := &logWriter{prefix: filepath.Join(dir, "stdout."), segment: limit / 2}
+		w := &logWriter{prefix: filepath.Join(dir, "stdout."), half: limit / 2}
 		folder, err := os.OpenRoot(dir)
 		require.NoError(rt, err)
 		over := make(chan struct{})
@@ -60,6 +60,37 @@ func TestLogLaws(t *testing.T) {
 		}
 		require.NoError(rt, folder.Close())
 	})
+}
+
+// TestLogOnAFullDisk: what cannot be written takes nothing away of what was.
+func TestLogOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	w := &logWriter{prefix: filepath.Join(dir, "stdout."), half: 8}
+	w.write([]byte("aaaaaaaabbbb"))
+	for range 3 {
+		require.NoError(t, w.file.Close())
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		w.file = full
+		w.write([]byte("lost"))
+		w.rotate()
+	}
+	w.write([]byte("cc"))
+	folder, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	over := make(chan struct{})
+	close(over)
+	l := &logReader{ctx: t.Context(), closing: t.Context(), folder: folder, prefix: "stdout.", ended: over}
+	data, err := io.ReadAll(l)
+	require.NoError(t, err)
+	require.Equal(t, "aaaaaaaabbbbcc", string(data))
+	require.EqualValues(t, 12+3*4+2, l.Offset())
+	w.write([]byte("ddeeeeeeee"))
+	require.NoError(t, w.file.Close())
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 3, "the two halves: bbbb and ccdd, eeeeeeee")
+	require.NoError(t, l.Close())
 }
 
 // TestLogRotates: a task that writes more than its limit keeps the newest, and followers miss nothing that was kept.

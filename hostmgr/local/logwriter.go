@@ -18,17 +18,20 @@ import (
 var streamNames = [...]string{hostmgr.Stdout: "stdout", hostmgr.Stderr: "stderr"}
 
 // logWriter copies a pipe to the segments of a log. A segment is a file whose name ends in the offset of its first
-// byte, so that offsets count from the beginning of the output for ever; there are two at most, each of half the limit.
+// byte, so that offsets count from the beginning of the output for ever. What is kept are two halves of the limit at most, each of
+// one segment, or of several where writing has failed in between: a full disk takes nothing of what was written before.
 type logWriter struct {
-	prefix  string
-	segment int64 // size of a full segment
-	pipe    *os.File
-	done    chan struct{}
+	prefix string
+	half   int64 // bytes of a full half
+	pipe   *os.File
+	done   chan struct{}
 
 	offset int64    // of the next byte
 	file   *os.File // the current segment, nil before the first byte and after an error
 	start  int64    // offset of its first byte
-	before string   // the name of the segment before it, "" if there is none
+	room   int64    // for so many bytes more in the current half
+	now    []string // names of the segments of the current half
+	before []string // of the one before it
 	failed bool
 }
 
@@ -43,10 +46,10 @@ func newLogWriter(dir, process string, stream hostmgr.LogStream, limit int64) (*
 		return nil, 0, err
 	}
 	return &logWriter{
-		prefix:  filepath.Join(dir, process+streamNames[stream]) + ".",
-		segment: max(limit/2, 1),
-		pipe:    os.NewFile(uintptr(p[0]), "output"),
-		done:    make(chan struct{}),
+		prefix: filepath.Join(dir, process+streamNames[stream]) + ".",
+		half:   max(limit/2, 1),
+		pipe:   os.NewFile(uintptr(p[0]), "output"),
+		done:   make(chan struct{}),
 	}, p[1], nil
 }
 
@@ -89,14 +92,21 @@ func (w *logWriter) finish() {
 // write appends to the log. What cannot be written is lost, but the task is not held up and offsets stay true.
 func (w *logWriter) write(data []byte) {
 	for len(data) > 0 {
-		if w.file == nil || w.offset-w.start >= w.segment {
+		if w.file == nil || w.room == 0 {
 			w.rotate()
 		}
-		part := data[:min(int64(len(data)), w.segment-(w.offset-w.start))]
+		part := data[:min(int64(len(data)), w.room)]
 		if w.file != nil {
-			if _, err := w.file.Write(part); err != nil {
+			n, err := w.file.Write(part)
+			w.room -= int64(n)
+			if err != nil {
 				w.note(err)
 				w.end()
+				if w.offset == w.start && n == 0 { // it is empty
+					last := len(w.now) - 1
+					w.note(os.Remove(w.now[last]))
+					w.now = w.now[:last]
+				}
 			}
 		}
 		w.offset += int64(len(part))
@@ -104,29 +114,31 @@ func (w *logWriter) write(data []byte) {
 	}
 }
 
-// rotate begins the next segment and removes all but the one before.
+// rotate begins the next segment, and where the half is full the next half: then all but the one before goes.
 func (w *logWriter) rotate() {
 	if w.file != nil {
 		w.end()
 	}
+	if w.room == 0 {
+		for _, name := range w.before {
+			w.note(os.Remove(name))
+		}
+		w.before, w.now, w.room = w.now, nil, w.half
+	}
 	w.start = w.offset
-	file, err := os.OpenFile(w.name(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	name := w.prefix + strconv.FormatInt(w.start, 10)
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		w.note(err)
 		return
 	}
-	w.file = file
+	w.file, w.now = file, append(w.now, name)
 }
 
-func (w *logWriter) name() string { return w.prefix + strconv.FormatInt(w.start, 10) }
-
-// end makes the current segment the one before.
+// end ends the current segment.
 func (w *logWriter) end() {
 	w.note(w.file.Close())
-	if w.before != "" {
-		w.note(os.Remove(w.before))
-	}
-	w.before, w.file = w.name(), nil
+	w.file = nil
 }
 
 // note writes the first error down. More of them would only fill the folder that is perhaps full already.
