@@ -112,6 +112,19 @@ func (f *fixture) supervisorOf(id cluster.RunID) (pid int) {
 	return pid
 }
 
+// processOf waits until the first process of a run is recorded, which may be after it has written something, and returns its id.
+func (f *fixture) processOf(id cluster.RunID) int {
+	f.Helper()
+	var running *runningRecord
+	eventually(f.T, id.String()+" runs", func() bool {
+		var err error
+		running, err = readRecord[runningRecord](f.state.run(id.String()), runningFile)
+		require.NoError(f, err)
+		return running != nil
+	})
+	return running.PID
+}
+
 // eventually looks at cond until it holds.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
