@@ -29,7 +29,7 @@
 //     Should the other be done before the late one comes, that one gets the lock, finds "exit" or "started", and ends.
 //     The driver is not interested in which of them won: when S2 has ended it looks again, and follows the holder.
 //   - A supervisor dies before "started": nothing was forked, the driver starts another, a few times. Then it takes the
-//     lock, creates "started" itself, which shuts late supervisors out, and records LAUNCH_FAILED.
+//     lock, creates "started" itself, which shuts late supervisors out, and records LAUNCH_REFUSED: the task has no part in it.
 //   - A supervisor dies between "started" and "exit". Whether the task ran, and how it ended, cannot be known. The
 //     driver takes the lock (nobody forks any more), kills what is left, and records LOST. The first process of the task
 //     dies with its supervisor by itself (PR_SET_PDEATHSIG); the others are known by their session and by a variable in

@@ -175,3 +175,14 @@ func TestLaunchWithoutMeans(t *testing.T) {
 	require.NoError(t, f.Launch(t.Context(), l))
 	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
 }
+
+// TestStartWithoutMeans: a machine on which a process cannot be started gives the launch back too, once it is recorded.
+func TestStartWithoutMeans(t *testing.T) {
+	f := newFixture(t, nil)
+	armCrash(t, f.config.Dir, "supervisor after start"+starving)
+	s := f.ended(f.shell(0, "true", nil))
+	require.Equal(t, cluster.TaskFailed, s.State)
+	require.Equal(t, cluster.ReasonLaunchRefused, s.Reason, "%+v", s)
+	require.Equal(t, "hostmgr: the launch is given back: too many open files", s.Message)
+	require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(1, "true", nil)).State)
+}

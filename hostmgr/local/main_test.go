@@ -22,9 +22,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crashOnce kills this process at a point that armCrash has chosen, once.
+// crashOnce kills this process at a point that armCrash has chosen, once, or leaves it few files to open where starve has.
 func crashOnce(dir, point string) {
 	state := filepath.Dir(filepath.Dir(dir))
+	if os.Remove(crashFile(state, point+starving)) == nil {
+		next, err := os.Open(os.DevNull)
+		if err != nil {
+			panic(err)
+		}
+		few := uint64(next.Fd()) + 3
+		if err := errors.Join(next.Close(), unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: few, Max: few})); err != nil {
+			panic(err)
+		}
+	}
 	if os.Remove(crashFile(state, point)) == nil {
 		if err := unix.Kill(os.Getpid(), unix.SIGKILL); err != nil {
 			panic(err)
@@ -32,6 +42,9 @@ func crashOnce(dir, point string) {
 		select {}
 	}
 }
+
+// starving is the end of the points at which a process does not die, but may open only a few files from then on.
+const starving = " starving"
 
 func crashFile(state, point string) string {
 	return filepath.Join(state, "crash "+strings.ReplaceAll(point, "/", "-"))

@@ -137,30 +137,39 @@ func TestSupervisorsCompete(t *testing.T) {
 	require.Equal(t, 1, countLines(t, starts, "start"))
 }
 
-// TestSupervisorNeverStarts: a driver that cannot get a run supervised says so, and late supervisors do not start it.
+// TestSupervisorNeverStarts: a driver that cannot get a run supervised gives it back, and late supervisors do not start it.
 func TestSupervisorNeverStarts(t *testing.T) {
-	f := newFixture(t, nil)
-	starts := filepath.Join(t.TempDir(), "starts")
-	for range cap(f.starting) { // hold the driver's own supervisors back
-		f.starting <- struct{}{}
+	for _, killed := range []bool{false, true} {
+		f := newFixture(t, nil)
+		starts := filepath.Join(t.TempDir(), "starts")
+		for range cap(f.starting) { // hold the driver's own supervisors back
+			f.starting <- struct{}{}
+		}
+		id := f.shell(0, `echo start >> `+starts, nil)
+		dir := f.state.run(id.String())
+		require.NoError(t, os.WriteFile(filepath.Join(dir, launchFile), []byte("{"), 0o600))
+		if killed {
+			require.NoError(t, f.Kill(t.Context(), id, 0))
+		}
+		for range cap(f.starting) {
+			<-f.starting
+		}
+		s := f.ended(id)
+		if killed {
+			require.Equal(t, cluster.TaskKilled, s.State)
+		} else {
+			require.Equal(t, cluster.TaskFailed, s.State)
+			require.Equal(t, cluster.ReasonLaunchRefused, s.Reason)
+			require.Contains(t, s.Message, "is damaged")
+		}
+		p, ready, err := spawn(dir)
+		require.NoError(t, err)
+		require.NoError(t, ready.Close())
+		require.NoError(t, p.wait())
+		p.close()
+		require.NoFileExists(t, starts)
+		f.Release(id) // a damaged launch would keep the next driver from starting
 	}
-	id := f.shell(0, `echo start >> `+starts, nil)
-	dir := f.state.run(id.String())
-	require.NoError(t, os.WriteFile(filepath.Join(dir, launchFile), []byte("{"), 0o600))
-	for range cap(f.starting) {
-		<-f.starting
-	}
-	s := f.ended(id)
-	require.Equal(t, cluster.TaskFailed, s.State)
-	require.Equal(t, cluster.ReasonLaunchFailed, s.Reason)
-	require.Contains(t, s.Message, "is damaged")
-	p, ready, err := spawn(dir)
-	require.NoError(t, err)
-	require.NoError(t, ready.Close())
-	require.NoError(t, p.wait())
-	p.close()
-	require.NoFileExists(t, starts)
-	f.Release(id) // a damaged launch would keep the next driver from starting
 }
 
 // TestKillWhileDriverIsAway: the supervisor keeps the grace by itself.

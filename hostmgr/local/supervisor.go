@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
 // superviseArgument, as the first argument of the program, makes it the supervisor of the run whose folder is the
@@ -107,7 +108,7 @@ func (s *supervisor) run() (err error) {
 	}
 	crashPoint(s.dir, "supervisor before start")
 	if exists(s.dir, killFile) {
-		return s.exit(exitRecord{State: cluster.TaskKilled, ExitCode: -1, Message: "killed before it was started"})
+		return s.exit(killedBefore)
 	}
 	if mine, err := claim(s.dir, os.Getpid()); err != nil || !mine {
 		return err
@@ -143,7 +144,7 @@ func (s *supervisor) perform() exitRecord {
 	for i := range s.launch.Processes {
 		c, err := s.fork(&s.launch.Processes[i])
 		if err != nil {
-			return s.unless(launchFailed(err))
+			return s.unless(s.notStarted(err))
 		}
 		s.started = append(s.started, c)
 	}
@@ -169,13 +170,17 @@ func (l *launchRecord) prepares() bool {
 	return len(l.Init) > 0 || len(l.Launch.Task.Volumes) > 0 || len(l.fetches()) > 0
 }
 
+// killedBefore is the end of a run that was killed before any process of it was started.
+var killedBefore = exitRecord{State: cluster.TaskKilled, ExitCode: -1, Message: "killed before it was started"}
+
 // unless returns the end, unless the run was killed: then that is how it ended.
 func (s *supervisor) unless(end exitRecord) exitRecord {
-	if s.killed {
+	switch {
+	case !s.killed:
+	case len(s.started) == 0:
+		return killedBefore
+	default:
 		end.State, end.Reason = cluster.TaskKilled, cluster.ReasonNone
-		if len(s.started) == 0 {
-			end.ExitCode, end.Signal, end.Message = -1, 0, "killed before it was started"
-		}
 	}
 	return end
 }
@@ -241,6 +246,27 @@ func (s *supervisor) exit(e exitRecord) error {
 		}
 		fmt.Fprintln(os.Stderr, err)
 		time.Sleep(time.Second)
+	}
+}
+
+// notStarted says how the run ends whose process could not be started. A machine that lacks the means gives the launch back, as
+// long as nothing of the run has begun.
+func (s *supervisor) notStarted(err error) exitRecord {
+	if trouble(err) != 0 && len(s.started) == 0 && !s.launch.prepares() {
+		fmt.Fprintln(os.Stderr, err)
+		return launchRefused(err)
+	}
+	return launchFailed(err)
+}
+
+// launchRefused gives a launch back that never began. Where a host manager keeps things it does not say.
+func launchRefused(err error) exitRecord {
+	if why := trouble(err); why != 0 {
+		err = why
+	}
+	return exitRecord{
+		State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchRefused,
+		Message: fmt.Sprintf("%v: %v", hostmgr.ErrRefused, err),
 	}
 }
 

@@ -4,7 +4,7 @@ package local
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,10 +66,12 @@ func (d *driver) step(r *run, tried *attempts) (ended bool, err error) {
 		return false, d.settle(r, supervisorLost("the machine was restarted"))
 	case exists(r.dir, startedFile):
 		return false, d.settle(r, supervisorLost("the supervisor of the process ended"+lastWords(r.dir)))
+	case tried.n == maxStarts && exists(r.dir, killFile):
+		return false, d.settle(r, killedBefore)
 	case tried.n == maxStarts && tried.err != nil:
-		return false, d.settle(r, launchFailed(tried.err))
+		return false, d.settle(r, launchRefused(tried.err))
 	case tried.n == maxStarts:
-		return false, d.settle(r, launchFailed(fmt.Errorf("the supervisor ended before it started the command%s", lastWords(r.dir))))
+		return false, d.settle(r, launchRefused(errors.New("the supervisor ended before it started the command"+lastWords(r.dir))))
 	}
 	tried.n++
 	tried.err = d.start(r)
