@@ -199,9 +199,11 @@ func (s *supervisor) conclude() {
 	if health == cluster.HealthUnknown || health == s.health.Health {
 		return
 	}
-	s.health = healthRecord{health, message, now()}
-	if err := writeRecord(s.dir, healthFile, s.health, unsynced); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	told := healthRecord{health, message, now()}
+	if err := writeRecord(s.dir, healthFile, told, unsynced); err != nil {
+		fmt.Fprintln(os.Stderr, err) // written with the next result
+	} else {
+		s.health = told
 	}
 	if health == cluster.Unhealthy {
 		s.fail(cluster.ReasonUnhealthy, message)

@@ -39,6 +39,9 @@
 //     "exit", a run of an earlier boot is LOST, whether or not it was started.
 //   - A supervisor cannot write "exit", say on a full disk. It keeps the lock and tries again.
 //
+// Room on the disk is kept for "kill" and "exit" from the launch on ("kill.new" and "exit.new"), so that a task which has filled the
+// disk can be killed, and its end is known.
+//
 // The end of a supervisor releases its lock before anybody is told that it has ended, so a driver that is told looks
 // at the final state. To follow a supervisor that it did not start, the driver asks the kernel who holds the lock, opens
 // a descriptor for that process, and asks again: if the answer is the same, the descriptor means the holder, even if the

@@ -136,6 +136,9 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 		return fmt.Errorf("local: record the launch: %w", err)
 	}
 	r.boot, r.cgroup, r.prepares = rec.Boot, rec.Cgroup, rec.prepares()
+	if err := keepRoom(temp); err != nil {
+		return fmt.Errorf("local: record the launch: %w", err)
+	}
 	if err := writeRecord(temp, launchFile, rec, synced); err != nil {
 		return fmt.Errorf("local: record the launch: %w", err)
 	}

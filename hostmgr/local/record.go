@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
@@ -127,8 +129,9 @@ func writeRecord(dir, name string, v any, d durability) error {
 	return nil
 }
 
+// writeNew overwrites what there is, and does not make it empty before: room that was kept for it is not given back.
 func writeNew(path string, data []byte, d durability) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -136,8 +139,36 @@ func writeNew(path string, data []byte, d durability) (err error) {
 	if _, err := f.Write(data); err != nil {
 		return err
 	}
+	if err := f.Truncate(int64(len(data))); err != nil {
+		return err
+	}
 	if d == synced {
 		return f.Sync()
+	}
+	return nil
+}
+
+// recordRoom is how many bytes are kept for a record that has to be written whatever happens; most are much smaller.
+const recordRoom = 4 << 10
+
+// keepRoom takes room on the disk for the records with which a run ends: one that has filled the disk can be ended all the same.
+// A file system that cannot keep room for a file has none kept.
+func keepRoom(dir string) error {
+	for _, name := range []string{killFile, exitFile} {
+		f, err := os.OpenFile(filepath.Join(dir, name+".new"), os.O_WRONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		err = unix.EINTR
+		for errors.Is(err, unix.EINTR) {
+			err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, recordRoom)
+		}
+		if trouble(err) == 0 {
+			err = nil
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

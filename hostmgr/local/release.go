@@ -3,9 +3,9 @@
 package local
 
 import (
+	"crypto/rand"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -80,11 +80,8 @@ func (d *driver) drop() (folders []string) {
 	all = slices.DeleteFunc(all, func(k *kept) bool { return k.bytes < 0 }) // come next time
 	for _, k := range d.config.Retention.surplus(all, now()) {
 		// A RunID may come back when nothing is known of it any more, so its name alone is not enough.
-		to, err := os.MkdirTemp(d.state.temp(""), "removed-")
-		if err == nil {
-			err = os.Rename(d.state.releasedRun(k.id.String()), filepath.Join(to, k.id.String()))
-		}
-		if err != nil {
+		to := d.state.temp("removed-" + rand.Text())
+		if err := os.Rename(d.state.releasedRun(k.id.String()), to); err != nil {
 			d.config.Log.Warn("a kept run stays", "run", k.id, "error", err)
 			continue
 		}

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -172,4 +174,45 @@ func TestConfigValidate(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, part)
 	}
+}
+
+// TestFullDisk: a task that has filled the disk can be killed, and what it left goes.
+func TestFullDisk(t *testing.T) {
+	small := t.TempDir()
+	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip("a small file system cannot be mounted here: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(small, unix.MNT_DETACH)) })
+	free := func() uint64 {
+		var fs unix.Statfs_t
+		require.NoError(t, unix.Statfs(small, &fs))
+		return fs.Bfree
+	}
+	f := newFixture(t, func(c *Config) { c.Dir, c.Retention.Bytes = filepath.Join(small, "state"), 1 })
+	id := f.shell(0, "cat /dev/zero > full; while :; do head -c 4096 /dev/zero >> more; sleep 0.01; done", nil)
+	eventually(t, "the disk is full", func() bool { return free() == 0 })
+	require.NoError(t, f.Kill(t.Context(), id, 0))
+	require.Equal(t, cluster.TaskKilled, f.ended(id).State)
+	f.Release(id)
+	eventually(t, "the disk has room", func() bool { return free() > 100 })
+	require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(1, "true", nil)).State)
+}
+
+// TestKeptRoom: the records that end a run are written where room was kept for them.
+func TestKeptRoom(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, keepRoom(dir))
+	for _, name := range []string{killFile, exitFile} {
+		kept, err := os.Stat(filepath.Join(dir, name+".new"))
+		require.NoError(t, err)
+		require.NoError(t, writeRecord(dir, name, killRecord{Reason: "first"}, synced))
+		written, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.True(t, os.SameFile(kept, written))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, killFile+".new"), bytes.Repeat([]byte("x"), 100), 0o600))
+	require.NoError(t, writeRecord(dir, killFile, killRecord{Reason: "again"}, unsynced))
+	kill, err := readRecord[killRecord](dir, killFile)
+	require.NoError(t, err)
+	require.Equal(t, "again", kill.Reason, "what was left of an attempt is gone")
 }
