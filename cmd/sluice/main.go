@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		e = exitError{exitFailure, err}
 	}
 	if e.err != nil {
-		fmt.Fprintln(errOut, "sluice: "+e.Error())
+		fmt.Fprintln(errOut, "sluice: "+visible(e.Error(), "\n\t"))
 	}
 	if errors.Is(ctx.Err(), context.Canceled) && e.code != exitOK {
 		return exitInterrupted

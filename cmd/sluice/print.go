@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -32,8 +34,22 @@ func (a *app) showTable(table func(w io.Writer) error) error {
 	if err := table(&b); err != nil {
 		return err
 	}
-	_, err := a.out.Write(b.Bytes())
+	_, err := io.WriteString(a.out, visible(b.String(), "\n\t"))
 	return err
+}
+
+// visible writes control characters out, save those in keep: what a job or a host manager has put into a message is not to command
+// the terminal of whoever looks at it, nor to look like another row.
+func visible(s, keep string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // showValue is show for what is no message.
@@ -97,7 +113,7 @@ func columns(w io.Writer, heading string, rows [][]string) {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = orDash(cell)
+			cells[i] = orDash(visible(cell, ""))
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -109,7 +125,7 @@ func properties(w io.Writer, pairs ...[2]string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range pairs {
 		if p[1] != "" {
-			fmt.Fprintf(t, "%s:\t%s\n", p[0], p[1])
+			fmt.Fprintf(t, "%s:\t%s\n", p[0], visible(p[1], ""))
 		}
 	}
 	_ = t.Flush()

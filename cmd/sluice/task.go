@@ -41,7 +41,7 @@ func endWord(t *sluicev1.Task) string {
 		}
 	}
 	if t.GetMessage() != "" {
-		parts = append(parts, t.GetMessage())
+		parts = append(parts, visible(t.GetMessage(), ""))
 	} else if t.GetReason() != "" {
 		parts = append(parts, t.GetReason())
 	}

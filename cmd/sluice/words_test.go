@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -153,4 +155,19 @@ func TestCountsWord(t *testing.T) {
 	require.Equal(t, "4: 3 running, 1 killing, 2 ready", countsWord(j))
 	j.Spec.Type = sluicev1.JobType_JOB_TYPE_BATCH
 	require.Equal(t, "4: 3 running, 1 killing", countsWord(j))
+}
+
+// TestControlCharacters: what a job says of itself neither commands a terminal nor looks like another row.
+func TestControlCharacters(t *testing.T) {
+	var out, notes bytes.Buffer
+	a := &app{out: &out, err: &notes, config: &config.Loaded{Config: config.Config{Output: "table"}}}
+	task := &sluicev1.Task{Job: "a", State: sluicev1.TaskState_TASK_STATE_FAILED, Message: "start x\n\x1b[31my\tz\u009bß"}
+	require.NoError(t, a.show(task, func(w io.Writer) {
+		columns(w, "TASK REASON", [][]string{{"a/0", task.GetMessage()}})
+		properties(w, [2]string{"reason", task.GetMessage()})
+		fmt.Fprintln(w, task.GetMessage())
+	}))
+	const plain = `start x\n\x1b[31my\tz\u009bß`
+	require.Equal(t, "TASK  REASON\na/0   "+plain+"\nreason:  "+plain+"\nstart x\n"+`\x1b[31my`+"\tz"+`\u009bß`+"\n", out.String())
+	require.Equal(t, plain, endWord(task))
 }
