@@ -21,7 +21,7 @@ import (
 
 // localKeys are the settings of commands with a local host manager that have flags.
 var localKeys = []string{
-	"local.shard", "local.hosts", "local.racks", "local.zone", "local.address", "local.ports", "local.cpu", "local.memory", "local.disk", "local.cgroup",
+	"local.shard", "local.hosts", "local.racks", "local.rack", "local.zone", "local.address", "local.ports", "local.cpu", "local.memory", "local.disk", "local.cgroup",
 }
 
 func newHostmgrCommand(a *app) *cobra.Command {
@@ -100,6 +100,7 @@ func openManager(c config.Local, dir string, conn *grpc.ClientConn, log *slog.Lo
 		Dir:           dir,
 		Hosts:         c.Hosts,
 		Racks:         min(c.Racks, c.Hosts),
+		Rack:          c.Rack,
 		Zone:          c.Zone,
 		Capacity:      capacity,
 		Address:       c.Address,

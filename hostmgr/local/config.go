@@ -16,7 +16,8 @@ type Config struct {
 	Cluster string // id of the cluster that the folder belongs to; "" takes whatever the folder says
 
 	Hosts    int               // virtual hosts h0, h1, …; default 1
-	Racks    int               // racks r0, r1, … over which the hosts are dealt out; default 1
+	Racks    int               // over which the hosts are dealt out; default 1
+	Rack     string            // what their names begin with, before the number; default "r": r0, r1, …
 	Zone     string            // of all hosts; default "local"
 	Capacity cluster.Resources // of each host; a fixed amount of 0 means this machine's divided by Hosts
 
@@ -57,6 +58,7 @@ const (
 func (c Config) withDefaults() Config {
 	c.Hosts = or(c.Hosts, 1)
 	c.Racks = or(c.Racks, 1)
+	c.Rack = or(c.Rack, "r")
 	c.Zone = or(c.Zone, "local")
 	c.Ports = or(c.Ports, cluster.PortRange{First: 20_000, Last: 29_999})
 	c.Address = or(c.Address, "127.0.0.1")

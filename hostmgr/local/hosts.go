@@ -32,7 +32,7 @@ func divide(c Config, notes []string) ([]hostmgr.Host, error) {
 		hosts[i] = hostmgr.Host{
 			Name: fmt.Sprintf("h%d", i),
 			Machine: cluster.Machine{
-				Rack:       fmt.Sprintf("r%d", i%c.Racks),
+				Rack:       fmt.Sprintf("%s%d", c.Rack, i%c.Racks),
 				Zone:       c.Zone,
 				Attributes: []cluster.KeyValue{{Key: "arch", Value: runtime.GOARCH}, {Key: "local", Value: "true"}, {Key: "os", Value: runtime.GOOS}},
 				Capacity:   capacity,

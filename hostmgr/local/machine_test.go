@@ -18,7 +18,7 @@ import (
 
 func TestHosts(t *testing.T) {
 	f := newFixture(t, func(c *Config) {
-		c.Hosts, c.Racks, c.Zone = 3, 2, "here"
+		c.Hosts, c.Racks, c.Rack, c.Zone = 3, 2, "b-", "here"
 		c.Capacity.Fixed[cluster.CPU] = 64_000
 	})
 	machine, err := measure(f.config.Dir)
@@ -27,7 +27,7 @@ func TestHosts(t *testing.T) {
 	require.Len(t, hosts, 3)
 	for i, h := range hosts {
 		require.Equal(t, []string{"h0", "h1", "h2"}[i], h.Name)
-		require.Equal(t, []string{"r0", "r1", "r0"}[i], h.Rack)
+		require.Equal(t, []string{"b-0", "b-1", "b-0"}[i], h.Rack)
 		require.Equal(t, "here", h.Zone)
 		require.Equal(t, []cluster.KeyValue{{Key: "arch", Value: runtime.GOARCH}, {Key: "local", Value: "true"}, {Key: "os", Value: "linux"}}, h.Attributes)
 		require.EqualValues(t, 64_000, h.Capacity.Fixed[cluster.CPU], "what the configuration claims")

@@ -97,6 +97,7 @@ type Local struct {
 	StateDir      string `mapstructure:"state_dir"`
 	Hosts         int
 	Racks         int
+	Rack          string
 	Zone          string
 	Address       string
 	Ports         string

@@ -77,6 +77,7 @@ func Settings() []Setting {
 		{"local.state_dir", filepath.Join(state, "hostmgr-local"), "state-dir", "", "folder of the tasks"},
 		{"local.hosts", 8, "hosts", "", "number of virtual hosts"},
 		{"local.racks", 2, "racks", "", "number of racks that they are dealt to"},
+		{"local.rack", "r", "rack", "", "what the names of the racks begin with, before their numbers; host managers on several machines need names of their own"},
 		{"local.zone", "local", "zone", "", "zone of the hosts"},
 		{"local.address", "127.0.0.1", "address", "", "IP address or name at which tasks are reached, from other machines too where they have to be"},
 		{"local.ports", "20000-29999", "ports", "", "ports for tasks, divided among the hosts; host managers of one machine need ranges of their own"},
