@@ -38,7 +38,10 @@ func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 	default:
 	}
 	kill, err := readRecord[killRecord](r.dir, killFile)
-	if wish.Grace = max(wish.Grace, 0); err != nil || kill == nil || wish.Grace < kill.Grace {
+	if wish.Grace = max(wish.Grace, 0); err != nil || kill == nil || wish.adds(kill) {
+		if err == nil && kill != nil {
+			wish.Grace = min(wish.Grace, kill.Grace)
+		}
 		if err := writeRecord(r.dir, killFile, wish, unsynced); err != nil {
 			return fmt.Errorf("local: record the kill of run %v: %w", id, err)
 		}
@@ -52,4 +55,9 @@ func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 		p.wake()
 	}
 	return nil
+}
+
+// adds reports whether a wish says more than the one before: the run is to end sooner, or without waiting for the command.
+func (wish *killRecord) adds(before *killRecord) bool {
+	return wish.Grace < before.Grace || len(wish.Command) == 0 && len(before.Command) > 0
 }

@@ -51,14 +51,16 @@ func TestACommandRunsBeforeATaskIsAskedToEnd(t *testing.T) {
 	}
 }
 
-// Who asks for the end later without a command does not wait for the first one.
+// Who asks for the end later without a command does not wait for the first one, whatever the grace.
 func TestAKillDoesNotWaitForTheCommand(t *testing.T) {
-	f := newFixture(t, nil)
-	id := f.shell(0, heeds, nil)
-	f.says(id, "ready\n")
-	require.NoError(t, f.KillAfter(t.Context(), id, time.Hour, []string{"sleep", "1000"}, "PREEMPTED"))
-	require.NoError(t, f.Kill(t.Context(), id, time.Minute))
-	s := f.ended(id)
-	require.Equal(t, cluster.TaskKilled, s.State)
-	require.EqualValues(t, 3, s.ExitCode)
+	for _, grace := range []time.Duration{time.Minute, time.Hour, 2 * time.Hour} {
+		f := newFixture(t, nil)
+		id := f.shell(0, heeds, nil)
+		f.says(id, "ready\n")
+		require.NoError(t, f.KillAfter(t.Context(), id, time.Hour, []string{"sleep", "1000"}, "PREEMPTED"))
+		require.NoError(t, f.Kill(t.Context(), id, grace))
+		s := f.ended(id)
+		require.Equal(t, cluster.TaskKilled, s.State)
+		require.EqualValues(t, 3, s.ExitCode)
+	}
 }
