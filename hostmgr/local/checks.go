@@ -165,6 +165,10 @@ func (s *supervisor) result(p *probe, err error) {
 	if s.checks == nil {
 		return
 	}
+	if trouble(err) != 0 { // the machine cannot look: that says nothing of the task
+		s.after(p.Interval, func() { s.probe(p) })
+		return
+	}
 	if went := err == nil; went != p.went || p.row == 0 {
 		p.went, p.row = went, 0
 	}

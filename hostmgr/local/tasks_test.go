@@ -7,6 +7,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -419,6 +421,21 @@ func TestLiveness(t *testing.T) {
 	s = f.ended(f.task(1, spec, nil))
 	require.Equal(t, cluster.ReasonUnhealthy, s.Reason)
 	require.Contains(t, s.Message, "it took longer than 30ms")
+}
+
+// TestCheckWithoutMeans: a machine that cannot carry a check out says nothing of the task.
+func TestCheckWithoutMeans(t *testing.T) {
+	s := &supervisor{dir: t.TempDir(), posts: make(chan func()), over: make(chan struct{})}
+	close(s.over)
+	p := &probe{HealthCheck: cluster.HealthCheck{Failures: 1, Successes: 1, Interval: time.Hour, Effect: cluster.Readiness}, rec: &processRecord{}}
+	s.checks = []*probe{p}
+	s.result(p, nil)
+	for range 3 {
+		s.result(p, fmt.Errorf("start sh: %w", unix.EAGAIN))
+	}
+	require.Equal(t, cluster.HealthReady, s.health.Health)
+	s.result(p, errors.New("it ended with exit code 1"))
+	require.Equal(t, cluster.HealthUnready, s.health.Health)
 }
 
 func TestPortChecks(t *testing.T) {
