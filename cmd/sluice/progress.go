@@ -13,19 +13,22 @@ import (
 type progress struct {
 	w        io.Writer
 	terminal bool
+	width    func() int // of the terminal; 0: not known
 	last     string
 	held     string // not printed yet
 	printed  time.Time
 }
 
-func newProgress(w io.Writer) *progress { return &progress{w: w, terminal: isTerminal(w)} }
+func newProgress(w io.Writer) *progress {
+	return &progress{w: w, terminal: isTerminal(w), width: func() int { return widthOf(w) }}
+}
 
 func (p *progress) show(line string, now time.Time) {
 	switch {
 	case line == p.last:
 		p.held = ""
 	case p.terminal:
-		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+		fmt.Fprintf(p.w, "\r\x1b[K%s", fit(line, p.width()))
 		p.last = line
 	case now.Sub(p.printed) < time.Second:
 		p.held = line
@@ -33,6 +36,15 @@ func (p *progress) show(line string, now time.Time) {
 		fmt.Fprintln(p.w, line)
 		p.last, p.held, p.printed = line, "", now
 	}
+}
+
+// fit cuts off the beginning of a line that would go on in the next row, which is not rewritten: the end of it is what changes.
+func fit(line string, width int) string {
+	runes := []rune(line)
+	if width < 2 || len(runes) < width {
+		return line
+	}
+	return "…" + string(runes[len(runes)-width+2:])
 }
 
 // end leaves the last line standing.

@@ -45,12 +45,16 @@ func TestEndWord(t *testing.T) {
 
 func TestProgressOnATerminal(t *testing.T) {
 	var b bytes.Buffer
-	p := &progress{w: &b, terminal: true}
+	width := 0
+	p := &progress{w: &b, terminal: true, width: func() int { return width }}
 	for _, line := range []string{"one", "one", "two"} {
 		p.show(line, time.Time{})
 	}
+	width = 5 // it was made narrower
+	p.show("job a: 3 done", time.Time{})
+	p.show("four", time.Time{})
 	p.end()
-	require.Equal(t, "\r\x1b[Kone\r\x1b[Ktwo\n", b.String())
+	require.Equal(t, "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[K…one\r\x1b[Kfour\n", b.String())
 }
 
 func TestProgressElsewhere(t *testing.T) {
