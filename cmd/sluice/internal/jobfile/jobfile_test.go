@@ -181,6 +181,8 @@ func TestRefusals(t *testing.T) {
 		"alias":            {"labels: &l {a: b}\n", "f:1:9: anchors and aliases are not supported"},
 		"merge":            {"labels: {<<: {a: b}}\n", "f:1:10: merge keys are not supported: write the values out"},
 		"tag":              {"name: !!str 5\n", "f:1:7: tags are not supported: write the plain value"},
+		"octal":            {"instances: 010\n", "f:1:12: instances: 010 may be read as an octal number: leave the 0 at its beginning out"},
+		"octal amount":     {task("cpu: 010"), "f:3:20: cpu: 010 may be read as an octal number"},
 		"cpu unit":         {task("cpu: 1Mi"), `f:3:20: cpu: "1Mi" is not an amount such as 2, 0.5 or 500m`},
 		"cpu too fine":     {task("cpu: 0.0001"), `f:3:20: cpu: "0.0001" is finer than a thousandth`},
 		"cpu half milli":   {task("cpu: 1.5m"), `f:3:20: cpu: "1.5m" is finer than a thousandth`},

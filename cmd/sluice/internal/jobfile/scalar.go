@@ -61,10 +61,23 @@ func (d *decoder) text(fd protoreflect.FieldDescriptor, node ast.Node) (string, 
 	return "", false
 }
 
+// octal refuses a number that YAML 1.1 takes for an octal one and YAML 1.2 for a decimal one.
+func (d *decoder) octal(fd protoreflect.FieldDescriptor, n *ast.IntegerNode) bool {
+	digits := strings.TrimLeft(n.Token.Value, "+-")
+	if len(digits) < 2 || digits[0] != '0' || digits[1] > '9' {
+		return false
+	}
+	d.problem(n, "%s: %s may be read as an octal number: leave the 0 at its beginning out", keyOf(fd), n.Token.Value)
+	return true
+}
+
 func (d *decoder) integer(fd protoreflect.FieldDescriptor, node ast.Node, low, high int64) (int64, bool) {
 	n, ok := node.(*ast.IntegerNode)
 	if !ok {
 		d.problem(node, "%s: expected a whole number, found %s", keyOf(fd), kindOf(node))
+		return 0, false
+	}
+	if d.octal(fd, n) {
 		return 0, false
 	}
 	var value int64
@@ -103,6 +116,9 @@ func (d *decoder) amount(fd protoreflect.FieldDescriptor, u unit, node ast.Node)
 	case *ast.StringNode:
 		s = n.Value
 	case *ast.IntegerNode:
+		if d.octal(fd, n) {
+			return v, false
+		}
 		s = fmt.Sprint(n.Value)
 	case *ast.FloatNode:
 		s = n.Token.Value
