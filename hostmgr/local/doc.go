@@ -55,6 +55,12 @@
 // for: whoever begins to follow a supervisor of a run with a kill record sends it. The supervisor keeps the time, and
 // only ever brings the deadline forward, so looking twice changes nothing.
 //
+// # A machine that is out of something
+//
+// An error of the machine, and not of the task, gives a launch back, before it is recorded or, as long as nothing of the run has begun,
+// after that (LAUNCH_REFUSED). The driver then looks whether it can record and start anything, and as long as it cannot it reports
+// its hosts with what their runs have and no room.
+//
 // # Nothing is left behind
 //
 // The supervisor is the reaper of all orphans below it. When the first process of the task has ended, it kills its

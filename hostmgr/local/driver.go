@@ -38,6 +38,9 @@ type driver struct {
 	runs      map[cluster.RunID]*run
 	released  map[cluster.RunID]*kept
 	dropping  chan struct{} // wakes the janitor
+	failing   chan struct{} // has an element when a launch could not be recorded or started
+	lacks     string        // why none can, "" if that is not so
+	machines  []hostmgr.Host
 }
 
 // run is what the driver knows of one run. Its status is changed by one goroutine at a time: Start or Launch, and then
@@ -47,6 +50,7 @@ type run struct {
 	dir         string
 	boot        string // id of the boot in which the launch was recorded
 	ports       []uint16
+	asks        cluster.Resources
 	cgroup      *cgroupLimits
 	fingerprint hostmgr.Fingerprint
 	recorded    chan struct{} // closed when the intent is durable, or has failed
@@ -82,6 +86,7 @@ func New(c Config) (hostmgr.Driver, error) {
 		starting: make(chan struct{}, 2*runtime.NumCPU()),
 		runs:     map[cluster.RunID]*run{},
 		dropping: make(chan struct{}, 1),
+		failing:  make(chan struct{}, 1),
 	}, nil
 }
 
@@ -112,11 +117,13 @@ func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
 		return err
 	}
 	d.keepPorts(hosts)
+	d.machines = hosts
 	sink.ReportHosts(hosts)
 	for _, r := range adopted {
 		d.watchers.Go(func() { d.watch(r) })
 	}
 	d.watchers.Go(d.janitor)
+	d.watchers.Go(d.watchMeans)
 	d.watchers.Go(d.reportUsage)
 	d.watchers.Go(d.reportHealth)
 	return nil
@@ -251,6 +258,9 @@ func (d *driver) report(r *run, s hostmgr.Status) {
 		if err := d.dropSecrets(r.id); err != nil {
 			d.config.Log.Warn("the secrets of a run stay until the next start", "run", r.id, "error", err)
 		}
+	}
+	if s.Reason == cluster.ReasonLaunchRefused {
+		d.lookForMeans()
 	}
 	crashPoint(r.dir, "driver before report "+s.State.String())
 	if d.sink != nil {

@@ -33,6 +33,7 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 		if why := trouble(r.failed); why != 0 {
 			d.config.Log.Error("a launch cannot be recorded", "run", r.id, "error", r.failed)
 			r.failed = fmt.Errorf("%w: %v", hostmgr.ErrRefused, why)
+			d.lookForMeans()
 		}
 		d.mu.Lock()
 		delete(d.runs, r.id)
@@ -59,7 +60,7 @@ func trouble(err error) syscall.Errno {
 // newRun returns a run of which nothing has been recorded.
 func newRun(l hostmgr.Launch, dir string) (*run, error) {
 	return &run{
-		id: l.Run, dir: dir, ports: l.Ports, fingerprint: l.Fingerprint(), checked: checked(&l.Task), told: told{interval: l.Progress},
+		id: l.Run, dir: dir, ports: l.Ports, asks: l.Task.Resources, fingerprint: l.Fingerprint(), checked: checked(&l.Task), told: told{interval: l.Progress},
 		recorded: make(chan struct{}), ended: make(chan struct{}),
 	}, nil
 }

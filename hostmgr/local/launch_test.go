@@ -161,16 +161,29 @@ func TestLaunchNotRecorded(t *testing.T) {
 // TestLaunchWithoutMeans: a machine that has run out of something gives launches back, which is no failure of the task.
 func TestLaunchWithoutMeans(t *testing.T) {
 	f := newFixture(t, nil)
+	whole := f.sink.Hosts()
+	asks := cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 100})
+	f.says(f.shell(0, "echo ready; exec sleep 1000", func(l *hostmgr.Launch) { l.Task.Resources, l.Ports = asks, []uint16{20_007, 20_003} }), "ready\n")
 	l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
 	var before unix.Rlimit
 	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &before))
 	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Max: before.Max}, nil))
 	err := f.Launch(t.Context(), l)
+	eventually(t, "the machine takes no new tasks", func() bool { return !f.sink.Hosts()[0].Equal(whole[0].Machine) })
 	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &before, nil))
+	hosts := f.sink.Hosts()
+	require.True(t, hosts[0].Capacity.IsZero())
+	require.Empty(t, hosts[0].Ports)
+	require.True(t, hosts[1].Capacity.Equal(asks), "what runs goes on")
+	require.Equal(t, []cluster.PortRange{{First: 20_003, Last: 20_003}, {First: 20_007, Last: 20_007}}, hosts[1].Ports)
+	require.Contains(t, hosts[0].Notes, "no new tasks: too many open files")
+	eventually(t, "the machine takes tasks again", func() bool {
+		return f.sink.Hosts()[0].Equal(whole[0].Machine) && f.sink.Hosts()[1].Equal(whole[1].Machine)
+	})
 	require.ErrorIs(t, err, hostmgr.ErrRefused)
 	require.ErrorContains(t, err, "too many open files")
 	require.NotContains(t, err.Error(), f.config.Dir, "where a host manager keeps things is nobody's business")
-	require.Empty(t, f.Inventory())
+	require.Len(t, f.Inventory(), 1)
 	l.Run.Run++
 	require.NoError(t, f.Launch(t.Context(), l))
 	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)

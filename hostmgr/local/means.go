@@ -1,0 +1,129 @@
+//go:build linux
+
+package local
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
+)
+
+// A machine that cannot record or start launches takes no more of them: its hosts are reported with what their runs have and no room. They
+// would draw the same launches again and again, for being empty, while other machines have room.
+
+const (
+	meansBytes    = 256 << 10       // that it has to be possible to write
+	meansInterval = 2 * time.Second // between two looks whether that is so again
+)
+
+// means returns why nothing can be recorded, or no supervisor started, nil if both are possible.
+func (d *driver) means() error {
+	dir := d.state.temp("means-" + rand.Text())
+	defer func() { _ = removeAll(dir) }() // or the next start does
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := writeNew(filepath.Join(dir, exitFile), make([]byte, meansBytes), synced); err != nil {
+		return err
+	}
+	p, ready, err := spawn(dir) // it finds that the run has ended
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	return errors.Join(p.wait(), ready.Close())
+}
+
+// lookForMeans has it looked at soon.
+func (d *driver) lookForMeans() {
+	select {
+	case d.failing <- struct{}{}:
+	default:
+	}
+}
+
+// watchMeans looks whether launches can be recorded and started when one could not be, and until they can again.
+func (d *driver) watchMeans() {
+	tick := time.NewTicker(meansInterval)
+	defer tick.Stop()
+	for {
+		failed := false
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-d.failing:
+			failed = true
+		case <-tick.C:
+		}
+		if before := d.lacksMeans(); failed || before != "" {
+			lacks := ""
+			if why := trouble(d.means()); why != 0 {
+				lacks = why.Error()
+			}
+			d.mu.Lock()
+			d.lacks = lacks
+			d.mu.Unlock()
+			switch {
+			case before == "" && lacks != "":
+				d.config.Log.Error("this machine takes no new tasks", "reason", lacks)
+			case before != "" && lacks == "":
+				d.config.Log.Info("this machine takes tasks again")
+			}
+			d.reportHosts()
+		}
+	}
+}
+
+func (d *driver) lacksMeans() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.lacks
+}
+
+// reportHosts reports the hosts as they are now.
+func (d *driver) reportHosts() {
+	hosts := d.present()
+	d.reporting.RLock()
+	defer d.reporting.RUnlock()
+	if d.sink != nil {
+		d.sink.ReportHosts(hosts)
+	}
+}
+
+// present returns the hosts, with no room if nothing can be recorded.
+func (d *driver) present() []hostmgr.Host {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	hosts := slices.Clone(d.machines)
+	if d.lacks == "" {
+		return hosts
+	}
+	at := map[string]*hostmgr.Host{}
+	for i := range hosts {
+		h := &hosts[i]
+		h.Capacity, h.Ports = cluster.Resources{}, nil
+		h.Notes = append(slices.Clone(h.Notes), "no new tasks: "+d.lacks)
+		at[h.Name] = h
+	}
+	for _, r := range d.runs {
+		h := at[r.status.Host]
+		if h == nil || r.status.State.Terminal() {
+			continue
+		}
+		h.Capacity = h.Capacity.Add(r.asks)
+		for _, port := range r.ports {
+			h.Ports = append(h.Ports, cluster.PortRange{First: port, Last: port})
+		}
+	}
+	for i := range hosts {
+		slices.SortFunc(hosts[i].Ports, func(a, b cluster.PortRange) int { return cmp.Compare(a.First, b.First) })
+	}
+	return hosts
+}
