@@ -55,6 +55,13 @@ func (p *progress) end() {
 	case p.terminal && p.last != "":
 		fmt.Fprintln(p.w)
 	}
+	p.last, p.held = "", ""
+}
+
+// Write implements [io.Writer] for what is said meanwhile: it gets lines of its own.
+func (p *progress) Write(text []byte) (int, error) {
+	p.end()
+	return p.w.Write(text)
 }
 
 // progressLine sums up what is left to wait for.

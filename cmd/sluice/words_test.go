@@ -53,8 +53,10 @@ func TestProgressOnATerminal(t *testing.T) {
 	width = 5 // it was made narrower
 	p.show("job a: 3 done", time.Time{})
 	p.show("four", time.Time{})
+	fmt.Fprintln(p, "a note")
+	p.show("four", time.Time{})
 	p.end()
-	require.Equal(t, "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[K…one\r\x1b[Kfour\n", b.String())
+	require.Equal(t, "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[K…one\r\x1b[Kfour\na note\n\r\x1b[Kfour\n", b.String())
 }
 
 func TestProgressElsewhere(t *testing.T) {
