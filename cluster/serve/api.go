@@ -113,6 +113,16 @@ func findTask(in jobTable, name string, instance uint32) (*cluster.Task, *cluste
 	return nil, nil, resourceError(codes.NotFound, "job", name, "there is no instance %d: %s", instance, instancesWord(j))
 }
 
+// checkMayRun refuses to have tasks of a job run that has ended if its pool has been given pools below it since: jobs run in the
+// lowest ones only.
+func checkMayRun(in poolTable, j *cluster.Job) error {
+	if in.IsLeaf(j.Spec.Pool) {
+		return nil
+	}
+	return resourceError(codes.FailedPrecondition, "job", string(j.Spec.Name),
+		"its pool %s has pools below it by now, and jobs run in the lowest ones only: submit another job there", quote(string(j.Spec.Pool)))
+}
+
 // checkJobVersion refuses a change that was made for another version of the job.
 func checkJobVersion(j *cluster.Job, expected *uint64) error {
 	if expected == nil || *expected == j.Version {

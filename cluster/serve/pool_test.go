@@ -231,6 +231,49 @@ func TestPendingJobs(t *testing.T) {
 	}
 }
 
+// A job that has ended does not keep its pool from getting pools below it, and then runs no more: no cycle would look at it.
+func TestWhatEndedDoesNotRunAgainInAnInnerPool(t *testing.T) {
+	a := newAPITest(t)
+	a.setMode(t, &sluicev1.ClusterMode{SchedulingStopped: true})
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a"})
+	batch, service := sleepJob("batch"), sleepJob("service")
+	batch.Pool, service.Pool, service.Type = "root/a", "root/a", sluicev1.JobType_JOB_TYPE_STATELESS
+	for _, spec := range []*sluicev1.JobSpec{batch, service} {
+		a.submit(t, spec)
+		_, err := a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: spec.Name})
+		require.NoError(t, err)
+	}
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a/b"})
+	more := proto.CloneOf(service)
+	more.Instances = proto.Uint32(2)
+	for name, call := range map[string]func() error{
+		"restart a task": func() error {
+			_, err := a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: "batch"})
+			return err
+		},
+		"restart a job": func() error {
+			_, err := a.jobs.RestartJob(t.Context(), &sluicev1.RestartJobRequest{Name: "service"})
+			return err
+		},
+		"update": func() error {
+			_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: more, ExpectedVersion: 1})
+			return err
+		},
+		"roll back": func() error {
+			_, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "service", Action: sluicev1.ControlUpdateRequest_ROLLBACK})
+			return err
+		},
+	} {
+		err := call()
+		require.Equal(t, codes.FailedPrecondition, status.Code(err), name)
+		require.ErrorContains(t, err, `its pool "root/a" has pools below it`, name)
+	}
+	_, err := a.pools.DeletePool(t.Context(), &sluicev1.DeletePoolRequest{Path: "root/a/b"})
+	require.NoError(t, err)
+	_, err = a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: "batch"})
+	require.NoError(t, err)
+}
+
 // Whatever field of a pool is set: the server either keeps it, so that it comes back, or refuses it by name.
 func TestNothingOfAPoolIsIgnored(t *testing.T) {
 	a := newAPITest(t)

@@ -109,6 +109,9 @@ func (a *taskService) RestartTask(ctx context.Context, r *sluicev1.RestartTaskRe
 		if t.Removed {
 			return resourceError(codes.FailedPrecondition, "job", r.Job, "instance %d is being removed", r.Instance)
 		}
+		if err := checkMayRun(tx.State(), j); err != nil {
+			return err
+		}
 		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
 	})
 	if err != nil {

@@ -61,6 +61,9 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 	if err := checkUpdate(j.Spec, spec, tx.Now()); err != nil {
 		return nil, err
 	}
+	if err := checkMayRun(tx.State(), j); err != nil {
+		return nil, err
+	}
 	if r.DryRun {
 		would := jobTo(j)
 		would.Spec = jobSpecTo(spec)
@@ -147,6 +150,9 @@ func (a *jobService) RestartJob(ctx context.Context, r *sluicev1.RestartJobReque
 		case j.Update.Live():
 			return resourceError(codes.FailedPrecondition, "job", r.Name, "an update is under way: wait for its end or abort it")
 		}
+		if err := checkMayRun(tx.State(), j); err != nil {
+			return err
+		}
 		for i, o := range only {
 			switch at := item("instances", i); {
 			case !j.Spec.Wants(o.Last):
@@ -206,6 +212,13 @@ func checkControl(r *sluicev1.ControlUpdateRequest, v *violations) {
 // ControlUpdate implements sluicev1.JobServiceServer. What is so already has no effect.
 func (a *jobService) ControlUpdate(ctx context.Context, r *sluicev1.ControlUpdateRequest) (*sluicev1.ControlUpdateResponse, error) {
 	job, err := a.changeJob(ctx, r.Name, nil, func(tx *Tx, j *cluster.Job) error {
+		switch r.Action {
+		case sluicev1.ControlUpdateRequest_PAUSE, sluicev1.ControlUpdateRequest_ABORT:
+		default:
+			if err := checkMayRun(tx.State(), j); err != nil {
+				return err
+			}
+		}
 		if r.Action == sluicev1.ControlUpdateRequest_ROLLBACK {
 			return rollback(tx, j, r.ToVersion)
 		}
