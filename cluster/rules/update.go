@@ -278,10 +278,14 @@ func (r *rollout) fail(why cluster.Reason, message string) error {
 }
 
 // Rollback begins an update of the job to an earlier version of its spec, with the number of instances, the secrets, the owner
-// and the groups that it has now: who may give it others is another question.
+// and the groups that it has now: who may give it others is another question. A deadline that is over by now does not come back
+// either: it would end the job.
 func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message string) error {
 	spec := *j.SpecOf(to)
 	spec.Instances, spec.Secrets, spec.Owner, spec.Groups = j.Spec.Instances, j.Spec.Secrets, j.Spec.Owner, j.Spec.Groups
+	if at := spec.Limits.Deadline; at != 0 && at <= tx.Now() {
+		spec.Limits.Deadline = j.Spec.Limits.Deadline
+	}
 	policy := cluster.UpdatePolicy{}
 	if spec.Update != nil {
 		policy = *spec.Update

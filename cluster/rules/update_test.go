@@ -863,3 +863,32 @@ func TestARollbackKeepsTheOwner(t *testing.T) {
 	require.Equal(t, "bob", j.Spec.Owner)
 	require.Equal(t, []string{"staff"}, j.Spec.Groups)
 }
+
+// A way back to a spec whose deadline is over by now does not end the job.
+func TestARollbackBringsNoDeadlineBackThatIsOver(t *testing.T) {
+	spec := func(turns string, deadline cluster.Time) *cluster.JobSpec {
+		s := serviceSpec(2, turns, 0, &cluster.UpdatePolicy{MaxFailed: 1, MaxAttempts: 1, Rollback: true})
+		s.Limits.Deadline = deadline
+		return s
+	}
+	start := cluster.Time(time.Hour)
+	for name, tt := range map[string]struct{ before, after, want cluster.Time }{
+		"over":       {start.Add(time.Second), start.Add(24 * time.Hour), start.Add(24 * time.Hour)},
+		"over, none": {start.Add(time.Second), 0, 0},
+		"to come":    {start.Add(48 * time.Hour), start.Add(24 * time.Hour), start.Add(48 * time.Hour)},
+		"none":       {0, start.Add(24 * time.Hour), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, spec(serves, tt.before), 3)
+			w.settle()
+			w.update(spec(fails, tt.after))
+			w.now = w.now.Add(time.Minute)
+			w.settle()
+			j := w.state.Job(servingJob)
+			require.Equal(t, cluster.JobRunning, j.State())
+			require.Equal(t, cluster.RolledBack, j.Update.State)
+			require.Equal(t, serves, j.Spec.Task.Processes[0].Command[0])
+			require.Equal(t, tt.want, j.Spec.Limits.Deadline)
+		})
+	}
+}
