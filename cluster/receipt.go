@@ -82,15 +82,22 @@ func (t *receiptTable) remove(r *Receipt) {
 	t.jobs -= len(r.Jobs)
 }
 
-// Receipt returns what was answered under a key, nil if nothing was or the receipt was dropped.
-func (t *tables) Receipt(k RequestKey) *Receipt { return find(t.receipts.byKey, k.id()) }
+// Receipt returns what was answered under a key, nil if nothing was, the receipt was dropped or it is a day old by now. One
+// without a digest has no age.
+func (t *tables) Receipt(k RequestKey, now Time) *Receipt {
+	r := find(t.receipts.byKey, k.id())
+	if r != nil && r.Digest != nil && now.Sub(r.At) >= ReceiptLife {
+		return nil // it is dropped with the next one that comes
+	}
+	return r
+}
 
 // keepReceipt adds a receipt and drops those that are a day old or too many. Complexity: O(log receipts) for each.
 func (s *State) keepReceipt(at Time, r Receipt) error {
 	if r.For.Key == "" || len(r.Digest) == 0 || len(r.Jobs) == 0 {
 		return errors.New("a receipt lacks its key, its digest or its jobs")
 	}
-	if old := s.Receipt(r.For); old != nil && old.Digest != nil {
+	if old := s.Receipt(r.For, at); old != nil && old.Digest != nil {
 		return fmt.Errorf("there is a receipt for key %q", r.For.Key)
 	}
 	r.At = at
@@ -112,7 +119,7 @@ func (s *State) adoptKey(j *Job, key string) {
 		return
 	}
 	r := Receipt{For: RequestKey{User: j.Spec.Owner, Key: key}, At: j.Submitted}
-	if old := s.Receipt(r.For); old != nil && old.At == j.Submitted {
+	if old := s.Receipt(r.For, j.Submitted); old != nil && old.At == j.Submitted {
 		r.Jobs = slices.Clone(old.Jobs)
 	}
 	r.Jobs = append(r.Jobs, JobAnswer{UID: j.UID, Version: 1, Revision: j.Revision, Created: true})

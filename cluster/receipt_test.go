@@ -37,11 +37,11 @@ func TestReceiptsOutliveTheirJobs(t *testing.T) {
 	h.emit(&cluster.JobStopping{Job: 1}, &cluster.JobDeleted{Job: 1})
 	require.ErrorIs(t, h.try(receipt("ann", "k", 2)), cluster.ErrIllegal, "there is one")
 	for _, s := range []*cluster.State{h.state, restored(t, h.state)} {
-		ann, bob := s.Receipt(cluster.RequestKey{User: "ann", Key: "k"}), s.Receipt(cluster.RequestKey{User: "bob", Key: "k"})
+		ann, bob := s.Receipt(cluster.RequestKey{User: "ann", Key: "k"}, 0), s.Receipt(cluster.RequestKey{User: "bob", Key: "k"}, 0)
 		require.Equal(t, cluster.JobUID(1), ann.Jobs[0].UID)
 		require.Equal(t, cluster.JobUID(7), bob.Jobs[0].UID)
 		require.Equal(t, cluster.Time(3), ann.At)
-		require.Nil(t, s.Receipt(cluster.RequestKey{User: "ann", Job: 1, Key: "k"}), "a token for one job is another caller")
+		require.Nil(t, s.Receipt(cluster.RequestKey{User: "ann", Job: 1, Key: "k"}, 0), "a token for one job is another caller")
 	}
 }
 
@@ -54,12 +54,21 @@ func TestReceiptsAreKeptForADay(t *testing.T) {
 		for i, at := range []cluster.Time{day, 1 + day} {
 			key := fmt.Sprint("later-", i)
 			require.NoError(t, s.Apply(cluster.Record{Seq: s.Seq() + 1, At: at, Event: receipt("bob", key, 3)}))
-			require.Equal(t, at < 1+day, s.Receipt(cluster.RequestKey{User: "ann", Key: "first"}) != nil)
-			require.NotNil(t, s.Receipt(cluster.RequestKey{User: "ann", Key: "second"}))
-			require.NotNil(t, s.Receipt(cluster.RequestKey{User: "bob", Key: key}))
+			require.Equal(t, at < 1+day, s.Receipt(cluster.RequestKey{User: "ann", Key: "first"}, 0) != nil)
+			require.NotNil(t, s.Receipt(cluster.RequestKey{User: "ann", Key: "second"}, 0))
+			require.NotNil(t, s.Receipt(cluster.RequestKey{User: "bob", Key: key}, 0))
 		}
 	}
 	require.Equal(t, 24*time.Hour, cluster.ReceiptLife, "the API promises it")
+
+	// Nor does it count any longer where none comes: a key may be used anew then.
+	h = newHistory(t)
+	h.emit(receipt("ann", "nightly", 1))
+	key := cluster.RequestKey{User: "ann", Key: "nightly"}
+	require.NotNil(t, h.state.Receipt(key, day))
+	require.Nil(t, h.state.Receipt(key, 1+day))
+	require.NoError(t, h.state.Apply(cluster.Record{Seq: h.state.Seq() + 1, At: 1 + day, Event: receipt("ann", "nightly", 2)}))
+	require.Equal(t, cluster.JobUID(2), h.state.Receipt(key, 1+day).Jobs[0].UID)
 }
 
 // There are never more than the bounds say, of receipts and of jobs in them, and the oldest go.
@@ -78,7 +87,7 @@ func TestReceiptsAreBounded(t *testing.T) {
 				h.emit(receipt("ann", fmt.Sprint(i), test.jobs...))
 			}
 			for i := range 6 {
-				require.Equal(t, i >= 3, h.state.Receipt(cluster.RequestKey{User: "ann", Key: fmt.Sprint(i)}) != nil, "%d", i)
+				require.Equal(t, i >= 3, h.state.Receipt(cluster.RequestKey{User: "ann", Key: fmt.Sprint(i)}, 0) != nil, "%d", i)
 			}
 		})
 	}
@@ -103,11 +112,11 @@ func TestKeysFromBeforeReceipts(t *testing.T) {
 		require.NoError(t, old.Apply(cluster.Record{Event: &cluster.Restored{Jobs: []*cluster.Job{&was}}}))
 	}
 	for _, s := range []*cluster.State{h.state, old, restored(t, h.state), restored(t, old)} {
-		r := s.Receipt(cluster.RequestKey{User: "ann", Key: "key"})
+		r := s.Receipt(cluster.RequestKey{User: "ann", Key: "key"}, 0)
 		require.Equal(t, []cluster.JobAnswer{{UID: 1, Version: 1, Revision: 1, Created: true}, {UID: 2, Version: 1, Revision: 2, Created: true}}, r.Jobs)
 		require.Nil(t, r.Digest)
 		require.Empty(t, s.Job(1).IdempotencyKey)
 		require.NoError(t, s.Apply(cluster.Record{Seq: s.Seq() + 1, Event: receipt("ann", "key", 1, 2)}), "a repetition brings its digest")
-		require.NotNil(t, s.Receipt(cluster.RequestKey{User: "ann", Key: "key"}).Digest)
+		require.NotNil(t, s.Receipt(cluster.RequestKey{User: "ann", Key: "key"}, 0).Digest)
 	}
 }

@@ -115,7 +115,7 @@ func TestUpgradeInPlace(t *testing.T) {
 		require.Equal(t, "0123456789abcdef0123456789abcdef", s.ClusterID())
 		require.Equal(t, seq, s.Seq())
 		require.Equal(t, "ann", s.JobByName("first").Spec.Owner)
-		require.Equal(t, cluster.JobUID(1), s.Receipt(cluster.RequestKey{User: "ann", Key: "k"}).Jobs[0].UID)
+		require.Equal(t, cluster.JobUID(1), s.Receipt(cluster.RequestKey{User: "ann", Key: "k"}, 0).Jobs[0].UID)
 		require.Equal(t, uint32(2), s.JobByName("second").Spec.Instances)
 		require.Equal(t, cluster.HostID("s/h"), s.Task(cluster.MakeTaskKey(1, 0)).Host)
 		require.NoError(t, j.Append([]cluster.Record{{Seq: seq + 1, Event: &cluster.ModeSet{Mode: cluster.Mode{ReadOnly: true}}}}))

@@ -347,7 +347,7 @@ func TestBadSpecs(t *testing.T) {
 			_, err = a.jobs.SubmitJobs(t.Context(), &sluicev1.SubmitJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("good"), spec}})
 			requireViolation(t, err, c.code, strings.Replace(c.field, "spec", "specs[1]", 1), c.text)
 			require.Equal(t, before, a.Snapshot().NumJobs())
-			require.Nil(t, a.Snapshot().Receipt(cluster.RequestKey{Key: "k"}))
+			require.Nil(t, a.Snapshot().Receipt(cluster.RequestKey{Key: "k"}, 0))
 		})
 	}
 }

@@ -109,7 +109,7 @@ func (g gate) admit(c *call, message any) error {
 	}
 	if err == nil {
 		// What was carried out before has passed the check, and what it names may have gone since.
-		if err := c.keyed.find(in, g.s.config.Secrets); err != nil || c.keyed.receipt != nil {
+		if err := c.keyed.find(in, g.s.config.Secrets, cluster.Time(g.s.now().UnixNano())); err != nil || c.keyed.receipt != nil {
 			return err
 		}
 	}

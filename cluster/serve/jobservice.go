@@ -66,7 +66,7 @@ type submission struct {
 // run adds the jobs and returns what to answer of each.
 func (s *submission) run(tx *Tx) ([]cluster.JobAnswer, error) {
 	key := s.call.keyed.key
-	if old := tx.State().Receipt(key); old != nil {
+	if old := tx.State().Receipt(key, tx.Now()); old != nil {
 		if !s.made(tx.State(), old) {
 			return nil, keyConflict(key.Key)
 		}

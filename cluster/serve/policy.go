@@ -19,7 +19,7 @@ type reading interface {
 	jobTable
 	Job(cluster.JobUID) *cluster.Job
 	Token(string) *cluster.Token
-	Receipt(cluster.RequestKey) *cluster.Receipt
+	Receipt(cluster.RequestKey, cluster.Time) *cluster.Receipt
 	Mode() cluster.Mode
 }
 

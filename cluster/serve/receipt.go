@@ -67,8 +67,8 @@ func (r *Keyring) digest(id string, content []byte) []byte {
 }
 
 // find looks for the receipt of the same request, and refuses the key of another one.
-func (k *keyed) find(in reading, ring *Keyring) error {
-	r := in.Receipt(k.key)
+func (k *keyed) find(in reading, ring *Keyring, now cluster.Time) error {
+	r := in.Receipt(k.key, now)
 	if k.key.Key == "" || k.receipt != nil || r == nil || r.Digest == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func keyConflict(key string) error {
 func (a *api) once(ctx context.Context, change func(*Tx) ([]cluster.JobAnswer, error)) (jobs []cluster.JobAnswer, again bool, err error) {
 	k, ring := &callOf(ctx).keyed, a.s.config.Secrets
 	err = a.do(ctx, func(tx *Tx) (err error) {
-		if err := k.find(tx.State(), ring); err != nil {
+		if err := k.find(tx.State(), ring, tx.Now()); err != nil {
 			return err
 		}
 		if k.receipt != nil {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -9,7 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -70,6 +73,40 @@ func TestRepeatedRequestsWhoseJobsHaveGone(t *testing.T) {
 	requireViolation(t, err, codes.AlreadyExists, "idempotency_key", "another request")
 }
 
+// A request that comes under the same key each night is carried out each night, also where nothing else came meanwhile.
+func TestAKeyIsFreeAfterADay(t *testing.T) {
+	nightly := &sluicev1.SubmitJobRequest{Spec: sleepJob("nightly"), IdempotencyKey: "nightly"}
+	for name, tt := range map[string]struct {
+		ago     time.Duration
+		created bool
+	}{"within a day": {23 * time.Hour, false}, "after it": {25 * time.Hour, true}} {
+		t.Run(name, func(t *testing.T) {
+			var c call
+			c.who = &access.Caller{Free: true}
+			require.NoError(t, c.note(nightly))
+			store, state := journal.NewMemory(), cluster.NewState()
+			tx := rules.Begin(state, cluster.Time(time.Now().Add(-tt.ago).UnixNano()))
+			for _, e := range []cluster.Event{
+				&cluster.ClusterCreated{ID: "c"}, &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.DefaultPool}},
+				&cluster.RequestAnswered{Receipt: cluster.Receipt{
+					For: c.keyed.key, Digest: (*Keyring)(nil).digest("", c.keyed.content), Jobs: []cluster.JobAnswer{{UID: 7, Version: 1}},
+				}},
+			} {
+				require.NoError(t, tx.Emit(e))
+			}
+			require.NoError(t, store.Append(tx.Records()))
+			a := newAPITestWith(t, func(c *Config) { c.Journal, c.State = store, state })
+			answer, err := a.jobs.SubmitJob(t.Context(), nightly)
+			require.NoError(t, err)
+			require.Equal(t, tt.created, answer.Created)
+			require.Equal(t, tt.created, a.Snapshot().JobByName("nightly") != nil)
+			again, err := a.jobs.SubmitJob(t.Context(), nightly)
+			require.NoError(t, err)
+			requireSame(t, answer, again)
+		})
+	}
+}
+
 func TestIdempotencyKeysOfUpdates(t *testing.T) {
 	a := newAPITest(t)
 	a.submit(t, sleepJob("job"))
@@ -123,7 +160,7 @@ func TestIdempotencyKeysOfSecrets(t *testing.T) {
 	require.NoError(t, update(a, "two"))
 	requireViolation(t, update(a, "three"), codes.AlreadyExists, "idempotency_key", "another request")
 	requireViolation(t, update(a, ""), codes.AlreadyExists, "idempotency_key", "another request")
-	r := a.Snapshot().Receipt(cluster.RequestKey{Key: "k"})
+	r := a.Snapshot().Receipt(cluster.RequestKey{Key: "k"}, 0)
 	require.Equal(t, "old", r.Keyring)
 
 	restart := func(a *apiTest, keys ...string) *apiTest {
