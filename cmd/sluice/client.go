@@ -145,14 +145,17 @@ func call[Req, Res any](ctx context.Context, c *client, f func(context.Context, 
 }
 
 // persist runs attempt until it succeeds or fails for good. While the scheduler is away it tries again with growing
-// pauses, until it has been away for the configured time. attempt has to be able to begin anew, and calls alive when it
-// hears from the scheduler.
+// pauses, until it has been away for the configured time; at once where the scheduler gave up what it told, since whoever
+// reads what is printed stood still. attempt has to be able to begin anew, and calls alive when it hears from the scheduler.
 func (c *client) persist(ctx context.Context, attempt func(alive func()) error) error {
 	pause, heard := firstPause, time.Now()
 	told := false
 	for {
 		answered := false
 		err := attempt(func() { answered = true })
+		if answered && status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil {
+			continue
+		}
 		if err == nil || ctx.Err() != nil || !isAway(err) {
 			return c.describe(err)
 		}

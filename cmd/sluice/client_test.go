@@ -165,10 +165,16 @@ func TestLogsGoOnWhereTheyBroke(t *testing.T) {
 
 // TestLogsInTheWay: a pager that stands still does not end what it shows, and a host manager that is away is named.
 func TestLogsInTheWay(t *testing.T) {
-	f := &flaky{output: "the quick brown fox", broken: status.Error(codes.ResourceExhausted, "not read for too long")}
+	f := &flaky{output: "the quick brown fox", broken: status.Error(codes.DeadlineExceeded, "nothing was read for 30s")}
 	_, c, notes := serveFlaky(t, f)
 	var got bytes.Buffer
 	handle := func(res *sluicev1.TaskLogsResponse) error { got.Write(res.GetData()); return nil }
+	require.NoError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a"}, handle))
+	require.Equal(t, f.output, got.String())
+	require.Empty(t, notes.String())
+
+	f.broken = status.Error(codes.ResourceExhausted, "not read for too long")
+	got.Reset()
 	require.NoError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a"}, handle))
 	require.Equal(t, f.output, got.String())
 	require.Empty(t, notes.String())
@@ -199,6 +205,51 @@ func TestWaitGoesOnWhereItBroke(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sluicev1.JobState_JOB_STATE_SUCCEEDED, jobs[0].GetState())
 	require.Equal(t, []uint64{0, 7, 7}, f.revisions)
+}
+
+// A watch goes on too when whoever reads it has stood still, and tells nobody twice what has not changed.
+func TestAWatchThatIsReadSlowly(t *testing.T) {
+	f := &impatient{patience: 1, jobs: []*sluicev1.Job{{Name: "a", Uid: 1, Revision: 3}, {Name: "b", Uid: 2, Revision: 4}, {Name: "c", Uid: 3, Revision: 5}}}
+	_, c, notes := serveFlaky(t, &flaky{})
+	c.jobs = f
+	var told []string
+	require.NoError(t, c.follow(t.Context(), nil, func(v *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
+		for _, j := range res.GetJobs() {
+			told = append(told, j.GetName())
+		}
+		return v.synced, nil
+	}))
+	require.Equal(t, []string{"a", "b", "c"}, told)
+	require.Empty(t, notes.String())
+	f.begun, f.patience = 0, 0
+	require.EqualError(t, c.follow(t.Context(), nil, nil), "the scheduler at "+c.server+" did not answer in time", "never begun")
+}
+
+// impatient gives a watch up after one message, then after two and so on; after none if patience is 0.
+type impatient struct {
+	sluicev1.JobServiceClient
+	grpc.ServerStreamingClient[sluicev1.WatchJobsResponse]
+	jobs            []*sluicev1.Job
+	begun, patience int
+	sent            int
+}
+
+func (f *impatient) WatchJobs(context.Context, *sluicev1.WatchJobsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[sluicev1.WatchJobsResponse], error) {
+	f.begun++
+	f.sent = 0
+	return f, nil
+}
+
+func (f *impatient) Recv() (*sluicev1.WatchJobsResponse, error) {
+	if f.sent == f.begun*f.patience {
+		return nil, status.Error(codes.DeadlineExceeded, "nothing was read for 30s")
+	}
+	res := &sluicev1.WatchJobsResponse{Jobs: f.jobs[f.sent : f.sent+1 : f.sent+1]}
+	f.sent++
+	if f.sent == len(f.jobs) {
+		res.Revision, res.Synced = 9, true
+	}
+	return res, nil
 }
 
 func TestWaitForWhatIsNotThere(t *testing.T) {

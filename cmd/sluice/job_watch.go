@@ -15,7 +15,8 @@ import (
 )
 
 // follow watches jobs and calls handle after each message, with all that the watch has told so far, until it reports
-// that it is done. It takes the watch up again where it was when the scheduler goes away.
+// that it is done. It takes the watch up again where it was when the scheduler goes away. What is told once more then is not in
+// the message that handle gets.
 func (c *client) follow(ctx context.Context, filter *sluicev1.JobFilter, handle func(*jobView, *sluicev1.WatchJobsResponse) (done bool, err error)) error {
 	view := &jobView{jobs: map[uint32]*sluicev1.Job{}}
 	return c.persist(ctx, func(alive func()) error {
@@ -32,7 +33,9 @@ func (c *client) follow(ctx context.Context, filter *sluicev1.JobFilter, handle 
 				return err
 			}
 			alive()
+			news := slices.DeleteFunc(slices.Clone(res.GetJobs()), view.knows)
 			view.take(res)
+			res.Jobs = news
 			if done, err := handle(view, res); done || err != nil {
 				return err
 			}
@@ -54,6 +57,12 @@ func (v *jobView) begin() {
 	for uid := range v.jobs {
 		v.stale[uid] = true
 	}
+}
+
+// knows reports whether the view has the job as it is.
+func (v *jobView) knows(j *sluicev1.Job) bool {
+	had := v.jobs[j.GetUid()]
+	return had != nil && had.GetRevision() == j.GetRevision()
 }
 
 // take brings the view up to date with a message.
