@@ -27,8 +27,11 @@ const (
 	maxSecretPath  = 255
 )
 
-// keyBytes is the length of a key: AES-256.
-const keyBytes = 32
+// keyBytes is the length of a key: AES-256. A sealed value is longer than the value by its nonce and its tag.
+const (
+	keyBytes       = 32
+	sealedOverhead = 12 + 16
+)
 
 // Keyring seals secrets: AES-256 in Galois counter mode, with a random nonce for each and the job's uid and the secret's
 // name as associated data, so that a sealed value is good for its place only. New ones are sealed with the first key; the
@@ -156,10 +159,12 @@ func (r *Keyring) files(j *cluster.Job) ([]*sluicev1.SecretFile, error) {
 // has in old; nil: there is none yet. p is what the spec was made from.
 func (r *Keyring) sealInto(job cluster.JobUID, spec, old *cluster.JobSpec, p *sluicev1.JobSpec, at string) error {
 	var v violations
+	total := 0
 	for i := range spec.Secrets {
 		s := &spec.Secrets[i]
 		if value := p.GetSecrets()[i].GetValue(); len(value) > 0 {
 			r.seal(job, s, value)
+			total += len(s.Sealed) - sealedOverhead
 			continue
 		}
 		was := secretOf(old, s.Name)
@@ -168,6 +173,10 @@ func (r *Keyring) sealInto(job cluster.JobUID, spec, old *cluster.JobSpec, p *sl
 			continue
 		}
 		s.Key, s.Sealed = was.Key, was.Sealed
+		total += len(s.Sealed) - sealedOverhead
+	}
+	if total > maxSecretsSize {
+		v.Invalid(child(at, "secrets"), "have %d bytes together, with the values that the job keeps: at most %d", total, maxSecretsSize)
 	}
 	return v.Err()
 }

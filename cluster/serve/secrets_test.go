@@ -250,6 +250,22 @@ func TestSecretsThatAreRefused(t *testing.T) {
 		require.Error(t, err, name)
 		requireViolation(t, err, codes.InvalidArgument, tt.field, tt.says)
 	}
+	// What an update keeps counts with what it brings.
+	spec := sleepJob("grows")
+	for i := range maxSecretsSize / maxSecretBytes {
+		name := fmt.Sprint("s", i)
+		spec.Secrets = append(spec.Secrets, &sluicev1.Secret{Name: name, Path: name, Value: []byte(long[1:])})
+	}
+	a.submit(t, spec)
+	for _, s := range spec.Secrets {
+		s.Value = nil
+	}
+	spec.Secrets = append(spec.Secrets, &sluicev1.Secret{Name: "more", Path: "more", Value: []byte("x")})
+	_, err = a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+	requireViolation(t, err, codes.InvalidArgument, "spec.secrets", "262145 bytes together")
+	spec.Secrets[0].Value = []byte("short")
+	_, err = a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+	require.NoError(t, err)
 	// What is not sealed does not reach the journal, whoever forgets it.
 	err = a.Do(t.Context(), func(tx *Tx) error {
 		return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: &cluster.JobSpec{
