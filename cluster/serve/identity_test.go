@@ -28,6 +28,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -94,6 +95,41 @@ func showing(ctx context.Context, token string) context.Context {
 func (a *apiTest) grant(t *testing.T, role cluster.Role, user string, pool cluster.PoolPath) {
 	t.Helper()
 	a.emit(t, &cluster.RoleGranted{Binding: cluster.RoleBinding{Role: role, User: user, Pool: pool}})
+}
+
+// Who is made an operator by the configuration, and goes on with a watch, is shown the jobs that he could not see before.
+func TestAWatchFollowsTheConfiguredRoles(t *testing.T) {
+	store := journal.NewMemory()
+	start := func(t *testing.T, roles ...cluster.RoleBinding) *apiTest {
+		state, err := journal.Load(store)
+		require.NoError(t, err)
+		return newAPITestWith(t, func(c *Config) { c.Journal, c.State, c.Identity = store, state, &Identity{Roles: roles} })
+	}
+	watch := func(t *testing.T, a *apiTest, since uint64) *sluicev1.WatchJobsResponse {
+		ctx, cancel := context.WithCancel(a.as(t, "ann", "ops"))
+		defer cancel()
+		stream, err := a.jobs.WatchJobs(ctx, &sluicev1.WatchJobsRequest{AfterRevision: since})
+		require.NoError(t, err)
+		m, err := stream.Recv()
+		require.NoError(t, err)
+		return m
+	}
+	var before *sluicev1.WatchJobsResponse
+	t.Run("before", func(t *testing.T) {
+		a := start(t)
+		a.emit(t, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{Name: "job", Pool: cluster.DefaultPool, Instances: 1, Owner: "bob"}}}})
+		before = watch(t, a, 0)
+		require.Empty(t, before.Jobs)
+	})
+	t.Run("after", func(t *testing.T) {
+		a := start(t, cluster.RoleBinding{Role: cluster.Operator, Group: "ops", Pool: cluster.RootPool})
+		after := watch(t, a, before.Revision)
+		require.Len(t, after.Jobs, 1)
+		a.emit(t, &cluster.JobStopping{Job: 1})
+		now := watch(t, a, after.Revision)
+		require.Len(t, now.Jobs, 1, "it has changed")
+		require.Equal(t, []uint32{1}, watch(t, a, now.Revision).Unchanged)
+	})
 }
 
 func TestCallersSeeAndChangeWhatIsTheirs(t *testing.T) {

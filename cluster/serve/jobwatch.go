@@ -23,6 +23,7 @@ func (a *jobService) WatchJobs(r *sluicev1.WatchJobsRequest, stream grpc.ServerS
 		tasks:  r.IncludeTasks,
 		who:    callOf(stream.Context()).who,
 		since:  r.AfterRevision,
+		origin: a.s.origin,
 		shown:  map[cluster.JobUID]bool{},
 		send:   stream.Send,
 	}
@@ -48,6 +49,7 @@ type jobWatch struct {
 	who    *access.Caller
 	seen   func(*cluster.Job) bool // as of the snapshot that is being shown
 	since  uint64                  // revision up to which the client knows everything
+	origin uint64                  // revision at which the scheduler started
 	access uint64                  // revision of who may see what, as of what was shown
 	shown  map[cluster.JobUID]bool
 	send   func(*sluicev1.WatchJobsResponse) error
@@ -65,6 +67,9 @@ func (w *jobWatch) step(s *cluster.Snapshot, changes cluster.Changes, all, first
 		w.since = 0
 	}
 	if first && !w.who.Free && w.since < s.AccessRevision() { // nor of what he could not see then
+		w.since = 0
+	}
+	if first && len(w.who.Roles) > 0 && w.since <= w.origin { // the configuration of before may not have given him these
 		w.since = 0
 	}
 	moved := w.access != s.AccessRevision()

@@ -108,6 +108,7 @@ type Scheduler struct {
 	config   Config
 	log      *slog.Logger
 	started  time.Time
+	origin   uint64 // revision of the state at the start
 	cycles   cycleFeed
 	shards   shardTable
 	volumes  volumeQuestions
@@ -143,6 +144,7 @@ func New(c Config) (*Scheduler, error) {
 	}
 	s.cycles.init()
 	s.shards.init(time.Now())
+	s.origin = s.Snapshot().Revision()
 	s.metrics = newMetrics(s)
 	s.durable = s.metrics.count
 	s.history = newTaskHistory(keptEvents, keptText)

@@ -1400,7 +1400,8 @@ type WatchJobsRequest struct {
 	Filter *JobFilter             `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Of the jobs that have not changed since this revision only the uids are
 	// sent at first. Zero, or a revision that the cluster has not come to: send
-	// everything.
+	// everything. A revision is for the caller who was told it, in the groups that
+	// he had then: who comes to have others begins with zero.
 	AfterRevision uint64 `protobuf:"varint,2,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
 	// Send the tasks of the matching jobs as well.
 	IncludeTasks  bool `protobuf:"varint,3,opt,name=include_tasks,json=includeTasks,proto3" json:"include_tasks,omitempty"`
