@@ -113,14 +113,19 @@ func findTask(in jobTable, name string, instance uint32) (*cluster.Task, *cluste
 	return nil, nil, resourceError(codes.NotFound, "job", name, "there is no instance %d: %s", instance, instancesWord(j))
 }
 
-// checkMayRun refuses to have tasks of a job run that has ended if its pool has been given pools below it since: jobs run in the
-// lowest ones only.
-func checkMayRun(in poolTable, j *cluster.Job) error {
-	if in.IsLeaf(j.Spec.Pool) {
-		return nil
+// checkMayRun refuses to have tasks of a job run again, by the spec that it has or is to have, that has ended: if its deadline is
+// over, at which it would have failed, or if its pool has been given pools below it since: jobs run in the lowest ones only.
+func checkMayRun(tx *Tx, j *cluster.Job, spec *cluster.JobSpec) error {
+	at := spec.Limits.Deadline
+	switch {
+	case !tx.State().IsLeaf(j.Spec.Pool):
+		return resourceError(codes.FailedPrecondition, "job", string(j.Spec.Name),
+			"its pool %s has pools below it by now, and jobs run in the lowest ones only: submit another job there", quote(string(j.Spec.Pool)))
+	case at != 0 && at <= tx.Now() && j.State().Terminal():
+		return resourceError(codes.FailedPrecondition, "job", string(j.Spec.Name),
+			"its deadline, %s, is over, and it would fail at once: submit another job, or give a service another deadline", at.Go().UTC().Format(time.RFC3339))
 	}
-	return resourceError(codes.FailedPrecondition, "job", string(j.Spec.Name),
-		"its pool %s has pools below it by now, and jobs run in the lowest ones only: submit another job there", quote(string(j.Spec.Pool)))
+	return nil
 }
 
 // checkJobVersion refuses a change that was made for another version of the job.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -67,6 +68,33 @@ func TestAwaitedJobsStay(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sluicev1.JobState_JOB_STATE_PENDING, a.job(t, "waits").State)
 	_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "ended"})
+	require.NoError(t, err)
+}
+
+// A job that came to its end before its deadline is not restarted after it: it would fail then.
+func TestWhatEndedInTimeIsNotRestartedTooLate(t *testing.T) {
+	a := newAPITest(t)
+	batch := jobSpecFrom(sleepJob("batch"), "spec", new(violations))
+	batch.Pool, batch.Limits.Deadline = cluster.DefaultPool, cluster.Time(time.Second)
+	service := *batch
+	service.Name, service.Type = "service", cluster.Stateless
+	a.emit(t, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: batch}, {UID: 2, Spec: &service}}},
+		&cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0)}, &cluster.TaskStopping{Task: cluster.MakeTaskKey(2, 0)})
+	const over = "its deadline, 1970-01-01T00:00:01Z, is over"
+	for _, name := range []string{"batch", "service"} {
+		_, err := a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: name})
+		require.Equal(t, codes.FailedPrecondition, status.Code(err))
+		require.ErrorContains(t, err, over)
+		require.Equal(t, sluicev1.JobState_JOB_STATE_KILLED, a.job(t, name).State)
+	}
+	more := jobSpecTo(&service)
+	more.Instances = proto.Uint32(2)
+	_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: more, ExpectedVersion: 1})
+	require.ErrorContains(t, err, over)
+	more.Limits.Deadline = timestamppb.New(time.Now().Add(time.Hour))
+	_, err = a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: more, ExpectedVersion: 1})
+	require.NoError(t, err)
+	_, err = a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: "service"})
 	require.NoError(t, err)
 }
 

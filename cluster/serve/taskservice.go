@@ -109,7 +109,7 @@ func (a *taskService) RestartTask(ctx context.Context, r *sluicev1.RestartTaskRe
 		if t.Removed {
 			return resourceError(codes.FailedPrecondition, "job", r.Job, "instance %d is being removed", r.Instance)
 		}
-		if err := checkMayRun(tx.State(), j); err != nil {
+		if err := checkMayRun(tx, j, j.Spec); err != nil {
 			return err
 		}
 		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonTaskRestarted, Restart: true})

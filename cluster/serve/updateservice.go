@@ -61,7 +61,7 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 	if err := checkUpdate(j.Spec, spec, tx.Now()); err != nil {
 		return nil, err
 	}
-	if err := checkMayRun(tx.State(), j); err != nil {
+	if err := checkMayRun(tx, j, spec); err != nil {
 		return nil, err
 	}
 	if r.DryRun {
@@ -150,7 +150,7 @@ func (a *jobService) RestartJob(ctx context.Context, r *sluicev1.RestartJobReque
 		case j.Update.Live():
 			return resourceError(codes.FailedPrecondition, "job", r.Name, "an update is under way: wait for its end or abort it")
 		}
-		if err := checkMayRun(tx.State(), j); err != nil {
+		if err := checkMayRun(tx, j, j.Spec); err != nil {
 			return err
 		}
 		for i, o := range only {
@@ -215,7 +215,7 @@ func (a *jobService) ControlUpdate(ctx context.Context, r *sluicev1.ControlUpdat
 		switch r.Action {
 		case sluicev1.ControlUpdateRequest_PAUSE, sluicev1.ControlUpdateRequest_ABORT:
 		default:
-			if err := checkMayRun(tx.State(), j); err != nil {
+			if err := checkMayRun(tx, j, j.Spec); err != nil {
 				return err
 			}
 		}
