@@ -98,6 +98,30 @@ func TestWhatEndedInTimeIsNotRestartedTooLate(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Of a job whose controller has ended nothing but the controller is restarted: the rest would be stopped at once.
+func TestNothingIsRestartedWithoutItsController(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 8)
+	spec := sleepJob("job")
+	spec.Instances, spec.Controller = proto.Uint32(2), &sluicev1.ControllerPolicy{}
+	a.submit(t, spec)
+	for i := range uint32(2) {
+		k := cluster.MakeTaskKey(1, 1-i)
+		require.Eventually(t, func() bool { return a.Snapshot().Task(k).State == cluster.TaskPlaced }, time.Minute, time.Millisecond)
+		a.emit(t, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskSucceeded})
+	}
+	require.Equal(t, sluicev1.JobState_JOB_STATE_SUCCEEDED, a.job(t, "job").State)
+	_, err := a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: "job", Instance: 1})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+	require.ErrorContains(t, err, "its controller has ended")
+	require.Equal(t, cluster.TaskSucceeded, a.Snapshot().Task(cluster.MakeTaskKey(1, 1)).State)
+	for i := range uint32(2) {
+		_, err = a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: "job", Instance: i})
+		require.NoError(t, err)
+	}
+	require.Equal(t, sluicev1.JobState_JOB_STATE_RUNNING, a.job(t, "job").State)
+}
+
 // A plan says where the tasks of its jobs would start and why the others would wait, and changes nothing.
 func TestPlanningJobs(t *testing.T) {
 	a := newAPITest(t)

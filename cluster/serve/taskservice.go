@@ -109,6 +109,9 @@ func (a *taskService) RestartTask(ctx context.Context, r *sluicev1.RestartTaskRe
 		if t.Removed {
 			return resourceError(codes.FailedPrecondition, "job", r.Job, "instance %d is being removed", r.Instance)
 		}
+		if j.Spec.Controller && j.Head.Terminal() && r.Instance != 0 {
+			return resourceError(codes.FailedPrecondition, "job", r.Job, "its controller has ended, and the rest ends with it: restart instance 0 first")
+		}
 		if err := checkMayRun(tx, j, j.Spec); err != nil {
 			return err
 		}
