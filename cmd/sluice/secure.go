@@ -118,7 +118,21 @@ func (s *server) openAudit(c config.Scheduler, dir string) (*slog.Logger, error)
 	if s.audit, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("%w; scheduler.audit_log chooses another file", err)
 	}
-	return slog.New(slog.NewJSONHandler(s.audit, nil)), nil
+	return slog.New(slog.NewJSONHandler(auditFile{s.audit, s.log}, nil)), nil
+}
+
+// auditFile says where a line could not be written, which slog keeps to itself: the call goes on without it.
+type auditFile struct {
+	*os.File
+	log *slog.Logger
+}
+
+func (f auditFile) Write(line []byte) (int, error) {
+	n, err := f.File.Write(line)
+	if err != nil {
+		f.log.Error("a line of the audit log is lost", "error", err)
+	}
+	return n, err
 }
 
 // scheme is that of the addresses of pages.

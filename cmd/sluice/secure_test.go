@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
 )
 
@@ -159,4 +161,16 @@ func TestIdentityIsNeeded(t *testing.T) {
 		require.Equal(t, exitUsage, a.code, "%v: %s", want, a.err)
 		require.Contains(t, a.err, args)
 	}
+}
+
+// Where the audit log cannot be written, as on a full disk, the scheduler's own log says so.
+func TestALineOfTheAuditThatIsLost(t *testing.T) {
+	var said bytes.Buffer
+	s := &server{log: newLogger(&said, "info")}
+	audit, err := s.openAudit(config.Scheduler{AuditLog: "/dev/full"}, "")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.audit.Close()) }()
+	audit.Info("call")
+	require.Contains(t, said.String(), "a line of the audit log is lost")
+	require.Contains(t, said.String(), "/dev/full: no space left on device")
 }
