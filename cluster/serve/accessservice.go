@@ -88,17 +88,18 @@ func (a *accessService) CreateToken(ctx context.Context, r *sluicev1.CreateToken
 	return &sluicev1.CreateTokenResponse{Token: tokenTo(&t), Secret: tokenText(id, secret)}, nil
 }
 
-// forgetExpired forgets the user's tokens that have expired, and refuses him one more where he, or everybody, has too many.
+// forgetExpired forgets the user's tokens that have expired, those of all where there is no room for another one, and refuses him
+// one more where he, or everybody, has too many.
 func forgetExpired(tx *Tx, user string, now time.Time) error {
-	own := 0
-	for _, t := range tx.State().Tokens() {
-		switch {
-		case t.User != user:
+	own, kept := 0, tx.State().Tokens()
+	for _, t := range kept {
+		switch mine := t.User == user; {
+		case !mine && len(kept) < cluster.MaxTokens:
 		case expired(t, now):
 			if err := tx.Emit(&cluster.TokenRevoked{ID: t.ID}); err != nil {
 				return err
 			}
-		default:
+		case mine:
 			own++
 		}
 	}

@@ -299,6 +299,16 @@ func TestTokensOfAUserAreLimited(t *testing.T) {
 	require.NoError(t, create())
 	require.Nil(t, a.Snapshot().Token("t1"))
 	require.Equal(t, codes.FailedPrecondition, status.Code(create()))
+
+	// Those of all that have expired go when there are as many as there may be.
+	var others []cluster.Event
+	for i := len(a.Snapshot().Tokens()); i < cluster.MaxTokens; i++ {
+		others = append(others, &cluster.TokenCreated{Token: cluster.Token{ID: fmt.Sprint("o", i), User: fmt.Sprint("user-", i), Expires: 1}})
+	}
+	a.emit(t, others...)
+	_, err = a.createToken(t, "bob", nil, &sluicev1.CreateTokenRequest{})
+	require.NoError(t, err)
+	require.Len(t, a.Snapshot().Tokens(), maxTokensEach+2)
 }
 
 func TestRolesAreGrantedAndRevoked(t *testing.T) {
