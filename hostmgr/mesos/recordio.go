@@ -91,18 +91,30 @@ func (r *recordReader) readLength() (int64, error) {
 // eventReader decodes the events of a stream.
 type eventReader struct {
 	records *recordReader
+	heard   func() // is called when anything has arrived, be it a part of an event only; may be nil
 	decode  encoding.Decoder
 	json    bool
 	last    []byte
 }
 
 func newEventReader(codec encoding.Codec, in io.Reader) *eventReader {
-	r := &eventReader{records: newRecordReader(in), json: codec.Type == codecs.MediaTypeJSON}
+	r := &eventReader{json: codec.Type == codecs.MediaTypeJSON}
+	r.records = newRecordReader(readerFunc(func(b []byte) (int, error) {
+		n, err := in.Read(b)
+		if n > 0 && r.heard != nil {
+			r.heard()
+		}
+		return n, err
+	}))
 	r.decode = codec.NewDecoder(func() framing.Reader {
 		return framing.ReaderFunc(func() ([]byte, error) { return r.last, nil })
 	})
 	return r
 }
+
+type readerFunc func(b []byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // errRecord: a record is whole but makes no sense. The stream goes on behind it.
 var errRecord = errors.New("mesos: an event makes no sense")

@@ -44,7 +44,7 @@ const (
 	maxBackoff = 15 * time.Second
 )
 
-// missedHeartbeats is after how many of their intervals without any event the stream counts as dead.
+// missedHeartbeats is after how many of their intervals in which nothing has arrived the stream counts as dead.
 const missedHeartbeats = 3
 
 // keepSubscribed subscribes again and again until the driver is closed, or until the master says that it is useless.
@@ -127,6 +127,7 @@ func (s *session) read(events *eventReader, watchdog *time.Timer, onSubscribed, 
 		s.d.disconnected(s)
 	}()
 	silence := callTimeout
+	events.heard = func() { watchdog.Reset(silence) } // the offers of a large cluster may take longer than that
 	for {
 		e, err := events.next()
 		switch {
@@ -138,7 +139,6 @@ func (s *session) read(events *eventReader, watchdog *time.Timer, onSubscribed, 
 		case err != nil:
 			return err
 		}
-		watchdog.Reset(silence)
 		switch {
 		case e.Type == scheduler.Event_ERROR:
 			return rejection(e.GetError().GetMessage(), s.framework != nil)

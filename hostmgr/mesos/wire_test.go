@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -185,6 +186,30 @@ func TestSubscribingAgain(t *testing.T) {
 			}, 30*time.Second, time.Millisecond)
 		})
 	}
+}
+
+// TestAnEventThatTakesLong: as long as parts of it arrive the master is not silent, however many heartbeats would have been due. Another
+// subscription would begin with the same event.
+func TestAnEventThatTakesLong(t *testing.T) {
+	m := newScripted(t, func(_ int, w *records) {
+		w.subscribedFor(0.1)
+		text := fmt.Sprintf(factOffer, "o-1", 4.0)
+		_, _ = fmt.Fprintf(w, "%d\n", len(text))
+		for part := range slices.Chunk([]byte(text), len(text)/20) {
+			_, _ = w.Write(part)
+			w.ResponseWriter.(http.Flusher).Flush()
+			time.Sleep(30 * time.Millisecond)
+		}
+		w.beat(time.Minute)
+	})
+	d := newDriver(t, m.config(t))
+	startOf(t, d)
+	require.Eventually(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.offers) == 1
+	}, 30*time.Second, time.Millisecond)
+	require.EqualValues(t, 1, m.count.Load())
 }
 
 // TestWhatASubscriptionSays: the id that is known is in both places, and calls carry the stream's id.
