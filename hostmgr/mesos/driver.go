@@ -3,10 +3,12 @@ package mesos
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,7 +54,7 @@ type driver struct {
 	mu          sync.Mutex
 	started     bool
 	sink        hostmgr.Sink // nil before Start and after Close
-	framework   string       // id, "" before the first subscription
+	framework   string       // id
 	session     *session     // nil while there is no subscription
 	agents      map[string]*agent
 	byName      map[string]*agent
@@ -169,7 +171,7 @@ func (d *driver) await(ctx context.Context, event <-chan struct{}, patience time
 	return nil
 }
 
-// recover reads what earlier incarnations left.
+// recover reads what earlier incarnations left, and chooses an id where there is no framework.
 func (d *driver) recover() error {
 	framework, err := d.store.framework()
 	if err != nil {
@@ -202,7 +204,16 @@ func (d *driver) recover() error {
 			d.succeeded(a, time.Now())
 		}
 	}
-	return nil
+	if d.framework != "" {
+		return nil
+	}
+	// A master takes any id. One of its own choice is lost with its answer, and the next subscription would make a second framework.
+	// What ran in the last one has ended before there is another.
+	if err := d.flushWrites(d.toWrite); err != nil {
+		return err
+	}
+	d.toWrite, d.framework = nil, "sluice-"+strings.ToLower(rand.Text())
+	return d.store.setFramework(d.framework)
 }
 
 // newAgent takes in an agent. One that has no name is no host before an offer names it.
@@ -387,9 +398,7 @@ func (d *driver) frameworkInfo() *api.FrameworkInfo {
 	if c.Revocable {
 		can(api.FrameworkInfo_Capability_REVOCABLE_RESOURCES)
 	}
-	if d.framework != "" {
-		info.ID = &api.FrameworkID{Value: d.framework}
-	}
+	info.ID = &api.FrameworkID{Value: d.framework}
 	return info
 }
 

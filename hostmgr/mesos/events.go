@@ -16,7 +16,7 @@ func (d *driver) connected(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	d.session, d.framework, d.quiet, d.launched = s, s.framework.Value, false, now
+	d.session, d.quiet, d.launched = s, false, now
 	s.begun = now
 	s.rounds.begin(now, d.config.ReconcileEvery)
 	for _, r := range d.runs {

@@ -19,7 +19,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	api "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/test/bufconn"
@@ -69,11 +68,19 @@ func (m *oddMaster) record(e *scheduler.Event) []byte {
 }
 
 func (m *oddMaster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // the server looks for the end of the connection behind it
+	body, _ := io.ReadAll(r.Body) // the server looks for the end of the connection behind it
 	if r.Header.Get(streamIDHeader) != "" {
 		m.heard.Add(1)
 		w.WriteHeader(http.StatusAccepted)
 		return
+	}
+	var call scheduler.Call
+	decode := call.Unmarshal
+	if m.asJSON {
+		decode = call.UnmarshalJSON
+	}
+	if err := decode(body); err != nil {
+		panic(err)
 	}
 	n := m.subscriptions.Add(1)
 	w.Header().Set("Content-Type", r.Header.Get("Accept"))
@@ -84,7 +91,7 @@ func (m *oddMaster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 	}
 	send(m.record(&scheduler.Event{Type: scheduler.Event_SUBSCRIBED, Subscribed: &scheduler.Event_Subscribed{
-		FrameworkID: &api.FrameworkID{Value: "f"}, HeartbeatIntervalSeconds: &interval,
+		FrameworkID: call.FrameworkID, HeartbeatIntervalSeconds: &interval,
 	}}))
 	send(m.says(int(n)))
 	for !m.hangsUp {

@@ -58,7 +58,7 @@ func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 		switch {
 		case d.ctx.Err() != nil:
 			return
-		case errors.Is(err, ErrSuperseded), errors.Is(err, ErrRemoved), errors.Is(err, ErrRejected), errors.Is(err, errStore):
+		case errors.Is(err, ErrSuperseded), errors.Is(err, ErrRemoved), errors.Is(err, ErrRejected):
 			d.fail(err)
 			return
 		}
@@ -75,9 +75,6 @@ func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 		backoff = min(2*backoff, maxBackoff)
 	}
 }
-
-// errStore: what has to be durable could not be written.
-var errStore = errors.New("mesos: the state folder does not take what has to be durable")
 
 // subscribe runs one session and tells why it ended, and whether the master had accepted the subscription.
 func (d *driver) subscribe(onSubscribed, onOffers func()) (worked bool, err error) {
@@ -178,8 +175,7 @@ func rejection(message string, subscribed bool) error {
 	}
 }
 
-// subscribed takes in the framework's id, which is durable before anything is done in its name, and returns how long the
-// stream may be silent.
+// subscribed takes in that the master knows the framework, and returns how long the stream may be silent.
 func (s *session) subscribed(e *scheduler.Event_Subscribed) (time.Duration, error) {
 	id := e.GetFrameworkID().GetValue()
 	s.d.mu.Lock()
@@ -188,12 +184,8 @@ func (s *session) subscribed(e *scheduler.Event_Subscribed) (time.Duration, erro
 	switch {
 	case id == "":
 		return 0, errors.New("mesos: the master accepts the subscription without a framework id")
-	case known != "" && known != id:
+	case known != id:
 		return 0, fmt.Errorf("%w: it knows the framework %s as %s", ErrRejected, known, id)
-	case known == "":
-		if err := s.d.store.setFramework(id); err != nil {
-			return 0, fmt.Errorf("%w: %w", errStore, err)
-		}
 	}
 	s.framework = &api.FrameworkID{Value: id}
 	s.d.config.Log.Info("subscribed", "framework", id, "master", s.master, "version", e.GetMasterInfo().GetVersion())

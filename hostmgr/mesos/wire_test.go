@@ -3,6 +3,7 @@ package mesos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,7 +34,8 @@ type scripted struct {
 // records writes an event stream.
 type records struct {
 	http.ResponseWriter
-	gone <-chan struct{}
+	gone      <-chan struct{}
+	framework string // id, as the call has it
 }
 
 func (r *records) event(text string) {
@@ -47,7 +49,7 @@ func (r *records) subscribed() {
 
 // subscribedFor says how often there will be heartbeats, in seconds.
 func (r *records) subscribedFor(interval float64) {
-	r.event(fmt.Sprintf(`{"type":"SUBSCRIBED","subscribed":{"framework_id":{"value":"f-1"},"heartbeat_interval_seconds":%v}}`, interval))
+	r.event(fmt.Sprintf(`{"type":"SUBSCRIBED","subscribed":{"framework_id":{"value":%q},"heartbeat_interval_seconds":%v}}`, r.framework, interval))
 }
 
 // beat sends heartbeats until the client is gone or the time is over.
@@ -70,14 +72,17 @@ func newScripted(t *testing.T, subscribe func(int, *records)) *scripted {
 	s.answer = func(string) (int, string) { return http.StatusAccepted, "" }
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		var call struct{ Type string }
+		var call struct {
+			Type        string
+			FrameworkID struct{ Value string } `json:"framework_id"`
+		}
 		_ = json.Unmarshal(body, &call)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		if call.Type == "SUBSCRIBE" {
 			s.streams.Store(r)
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Mesos-Stream-Id", "stream-1")
-			subscribe(int(s.count.Add(1)), &records{w, r.Context().Done()})
+			subscribe(int(s.count.Add(1)), &records{w, r.Context().Done(), call.FrameworkID.Value})
 			return
 		}
 		select {
@@ -92,8 +97,13 @@ func newScripted(t *testing.T, subscribe func(int, *records)) *scripted {
 	return s
 }
 
+// config returns settings of a driver that was there before, as the framework f-1.
 func (s *scripted) config(t *testing.T) Config {
-	return Config{Dir: t.TempDir(), Masters: s.Listener.Addr().String(), JSON: true, User: "nobody", OfferWait: time.Millisecond}
+	dir := t.TempDir()
+	state, err := openStore(dir, func(string) {})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(state.setFramework("f-1"), state.close()))
+	return Config{Dir: dir, Masters: s.Listener.Addr().String(), JSON: true, User: "nobody", OfferWait: time.Millisecond}
 }
 
 // whyEnded waits for the end of a driver.
@@ -212,14 +222,21 @@ func TestAnEventThatTakesLong(t *testing.T) {
 	require.EqualValues(t, 1, m.count.Load())
 }
 
-// TestWhatASubscriptionSays: the id that is known is in both places, and calls carry the stream's id.
+// TestWhatASubscriptionSays: the id is in both places from the first attempt on, which the master may have taken though its answer is
+// lost, and calls carry the stream's id.
 func TestWhatASubscriptionSays(t *testing.T) {
-	m := newScripted(t, func(_ int, w *records) {
+	ids := make(chan string, 10)
+	m := newScripted(t, func(n int, w *records) {
+		ids <- w.framework
+		if n == 1 {
+			panic(http.ErrAbortHandler)
+		}
 		w.subscribed()
 		w.event(`{"type":"OFFERS","offers":{"offers":[]}}`)
 		w.beat(time.Minute)
 	})
 	c := m.config(t)
+	c.Dir = t.TempDir()
 	c.Name, c.Roles, c.Principal, c.Secret, c.GPUs, c.Revocable = "mine", []string{"a", "b"}, "p", "hush", true, true
 	said := func() (call struct {
 		FrameworkID struct{ Value string } `json:"framework_id"`
@@ -236,8 +253,12 @@ func TestWhatASubscriptionSays(t *testing.T) {
 	d := newDriver(t, c)
 	require.NoError(t, <-startOf(t, d))
 	first := said()
-	require.Empty(t, first.FrameworkID.Value)
+	id := <-ids
+	require.NotEmpty(t, id)
+	require.Equal(t, id, <-ids)
+	require.Equal(t, id, first.FrameworkID.Value)
 	require.Equal(t, map[string]any{
+		"id":   map[string]any{"value": id},
 		"user": "nobody", "name": "mine", "roles": []any{"a", "b"}, "failover_timeout": 604800.0, "checkpoint": true, "principal": "p",
 		"capabilities": []any{
 			map[string]any{"type": "MULTI_ROLE"},
@@ -258,8 +279,8 @@ func TestWhatASubscriptionSays(t *testing.T) {
 
 	require.NoError(t, <-startOf(t, newDriver(t, c)))
 	again := said()
-	require.Equal(t, "f-1", again.FrameworkID.Value)
-	require.Equal(t, map[string]any{"value": "f-1"}, again.Subscribe.Info["id"])
+	require.Equal(t, id, again.FrameworkID.Value)
+	require.Equal(t, map[string]any{"value": id}, again.Subscribe.Info["id"])
 }
 
 // TestFindingTheLeader: masters that do not lead redirect, with an address that has no scheme; some are down.
@@ -312,7 +333,7 @@ func TestTLS(t *testing.T) {
 	subscribed := make(chan struct{}, 1)
 	leader = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		s := &records{w, r.Context().Done()}
+		s := &records{w, r.Context().Done(), ""}
 		s.subscribed()
 		subscribed <- struct{}{}
 		s.beat(time.Minute)
