@@ -1,7 +1,6 @@
 package mesos
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -49,7 +48,7 @@ func (d *driver) disconnected(s *session) {
 	}
 	d.session = nil
 	for _, id := range slices.Sorted(maps.Keys(s.operations)) {
-		s.operated(id, errors.New("mesos: the subscription ended before the master said how it went; look whether it is still there"))
+		s.operated(id, errUnanswered)
 	}
 	now := time.Now()
 	for _, a := range d.agents {

@@ -177,6 +177,9 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 	}
 	a.rest(role, total(b.supply.left), time.Now(), d.config.OfferWait)
 	d.touch(a)
+	for i, r := range b.whose {
+		s.operations[b.prepare[i].ID.Value] = d.prepared(a, r, &b.prepare[i])
+	}
 	runs := b.runs
 	s.accept(a, ids, b.operations(), func(err error) { d.accepted(s, runs, err) })
 }
@@ -249,6 +252,7 @@ type batch struct {
 	supply    *supply
 	runs      []*run
 	prepare   []api.Offer_Operation // reservations and volumes
+	whose     []*run                // for which each of them is
 	tasks     []api.TaskInfo
 	groups    []api.Offer_Operation
 }
@@ -265,7 +269,10 @@ func (b *batch) add(r *run) error {
 		b.supply = before
 		return err
 	}
-	b.prepare = append(b.prepare, prepare...)
+	for i, op := range prepare {
+		op.ID = &api.OperationID{Value: fmt.Sprintf("%v-%d", l.Run, i)} // once, as the launch
+		b.prepare, b.whose = append(b.prepare, op), append(b.whose, r)
+	}
 	b.runs = append(b.runs, r)
 	return nil
 }

@@ -26,13 +26,14 @@ type run struct {
 	done   chan struct{}       // closed when it is recorded, or has failed
 	states []cluster.TaskState // of its members
 
-	placed    bool      // an ACCEPT was made for it, by this driver or an earlier one
-	accepting bool      // that ACCEPT is on its way
-	uncertain bool      // that ACCEPT may not have arrived, and no update has come
-	deadline  time.Time // while it waits for resources
-	lacks     string    // what the offers lacked that were there
-	heard     *session  // the last one in which it was heard of
-	vague     time.Time // when Mesos first said that it, or a member of it, has ended, and not how
+	placed     bool      // an ACCEPT was made for it, by this driver or an earlier one
+	accepting  bool      // that ACCEPT is on its way
+	uncertain  bool      // that ACCEPT may not have arrived, and no update has come
+	deadline   time.Time // while it waits for resources
+	lacks      string    // what the offers lacked that were there
+	unprepared string    // why its volumes could not be made
+	heard      *session  // the last one in which it was heard of
+	vague      time.Time // when Mesos first said that it, or a member of it, has ended, and not how
 
 	killAt    time.Time // when KILL is sent again
 	killTries int
@@ -237,6 +238,9 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 	} else if end, over := endOf(u, c); over {
 		if r.uncertain && end.State == cluster.TaskLost {
 			end.State, end.Reason = cluster.TaskFailed, cluster.ReasonLaunchRefused // it never arrived
+		}
+		if r.unprepared != "" && u.GetState() == api.TASK_ERROR {
+			end.Message = r.unprepared + "; " + end.Message
 		}
 		end.Member = member
 		d.memberEnded(s, r, end, now)

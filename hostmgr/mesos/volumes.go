@@ -95,6 +95,21 @@ func (b *batch) create(id string, i int, l *hostmgr.Launch) (disk api.Resource, 
 	return disk, operations, nil
 }
 
+// prepared returns who learns how an operation for a run went, with the mutex held. A volume is the agent's from then on, whatever becomes
+// of the run. Of a refusal the run's end tells, which says no more than that what it needs is not there; of those that follow from it not.
+func (d *driver) prepared(a *agent, r *run, op *api.Offer_Operation) func(error) {
+	return func(err error) {
+		switch {
+		case errors.Is(err, errUnanswered):
+		case err != nil:
+			r.unprepared = or(r.unprepared, fmt.Sprintf("%v: %s", op.Type, strings.TrimPrefix(err.Error(), "mesos: ")))
+		case op.Create != nil && d.agents[a.ID] == a:
+			disk := &op.Create.Volumes[0]
+			d.keepAndWrite(a, cluster.HeldVolume{Name: disk.Disk.Persistence.ID, Bytes: bytesOf(toMilli(disk.Scalar.Value))})
+		}
+	}
+}
+
 // oursLabel marks the reservations that were made for a volume: they end with it. Those that others made for the role stay.
 const oursLabel = "sluice.volume"
 
@@ -251,6 +266,9 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 	})
 	return result
 }
+
+// errUnanswered: the subscription has ended, and nobody says any more how an operation went.
+var errUnanswered = errors.New("mesos: the subscription ended before the master said how it went; look whether it is still there")
 
 // operated tells who waits for an operation how it went.
 func (s *session) operated(id string, err error) {

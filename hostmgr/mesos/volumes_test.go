@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -293,4 +294,53 @@ func TestAnOperationOfAnEarlierDriver(t *testing.T) {
 		}
 		earlier = id
 	}
+}
+
+// TestAVolumeOfATaskThatNeverStarted is known at once, and not made again for the next one, which waits until it is offered.
+func TestAVolumeOfATaskThatNeverStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{Behave: func(t api.TaskInfo) mesostest.Behaviour {
+			b := behave(t)
+			b.Startup = 100 * time.Millisecond // what is left of the offer is in another one by then
+			return b
+		}}, 1)
+		d, recorder := w.drive(t, withRole)
+		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "missing")))
+		becomes(t, d, runID(0), cluster.TaskFailed)
+		require.NoError(t, d.Launch(t.Context(), storing(1, "v", "serve")))
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[1].State, d.Inventory()[1].Message)
+		require.Len(t, hosted(t, recorder).Volumes, 1)
+	})
+}
+
+// TestAVolumeThatMayNotBeMade: the task has failed, and says why the master did not reserve the disk, not only that it is not there.
+func TestAVolumeThatMayNotBeMade(t *testing.T) {
+	k := newTalk(t, func(c *Config) { withRole(c); c.Roles = []string{"*", "eng"} })
+	k.say <- strings.Replace(fmt.Sprintf(factOffer, "o-d", 1.0), `"role":"*"}}]}]`,
+		`"role":"eng"}},{"name":"disk","type":"SCALAR","scalar":{"value":1000.0},"allocation_info":{"role":"eng"}}],"allocation_info":{"role":"eng"}}]`, 1)
+	require.Eventually(t, func() bool {
+		hosts := k.recorder.Hosts()
+		return len(hosts) == 1 && hosts[0].Capacity.Fixed[cluster.Disk] > 0
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, k.d.Launch(t.Context(), storing(0, "v", "serve")))
+	var call struct {
+		Accept struct {
+			Operations []struct {
+				Type string
+				ID   struct{ Value string }
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(k.awaits(t, "ACCEPT"), &call))
+	for i, why := range []string{"Principal 'sluice' no authorized to reserve", "it does not contain disk"} {
+		k.say <- fmt.Sprintf(`{"type":"UPDATE_OPERATION_STATUS","update_operation_status":{"status":{"operation_id":{"value":%q},"state":"OPERATION_ERROR","message":%q}}}`,
+			call.Accept.Operations[i].ID.Value, why)
+	}
+	k.say <- `{"type":"UPDATE","update":{"status":{"task_id":{"value":"7.0.1"},"state":"TASK_ERROR","source":"SOURCE_MASTER","reason":"REASON_TASK_INVALID",
+"message":"Total resources are more than available","agent_id":{"value":"a-1"}}}}`
+	end := becomes(t, k.d, runID(0), cluster.TaskFailed)
+	require.Equal(t, cluster.ReasonLaunchFailed, end.Reason)
+	require.Contains(t, end.Message, "RESERVE: OPERATION_ERROR: Principal 'sluice' no authorized to reserve")
+	require.NotContains(t, end.Message, "does not contain")
 }

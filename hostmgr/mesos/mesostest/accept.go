@@ -2,6 +2,7 @@ package mesostest
 
 import (
 	"cmp"
+	"slices"
 
 	mesos "github.com/mesos/mesos-go/api/v1/lib"
 	"github.com/mesos/mesos-go/api/v1/lib/scheduler"
@@ -131,7 +132,10 @@ func (w *accepted) do(op *mesos.Offer_Operation) {
 	case mesos.Offer_Operation_UNRESERVE:
 		err = w.convert(bagOf(op.Unreserve.GetResources()), unreserved(bagOf(op.Unreserve.GetResources())))
 	case mesos.Offer_Operation_CREATE:
-		err = w.convert(withoutVolume(bagOf(op.Create.GetVolumes())), bagOf(op.Create.GetVolumes()))
+		volumes := bagOf(op.Create.GetVolumes())
+		if err = w.a.unique(volumes); err == nil {
+			err = w.convert(withoutVolume(volumes), volumes)
+		}
 	case mesos.Offer_Operation_DESTROY:
 		err = w.convert(bagOf(op.Destroy.GetVolumes()), withoutVolume(bagOf(op.Destroy.GetVolumes())))
 	default:
@@ -154,6 +158,20 @@ func (w *accepted) convert(from, to bag) error {
 	}
 	w.has = w.has.sub(from).add(to)
 	w.a.total = w.a.total.sub(from).add(to)
+	return nil
+}
+
+// unique tells why persistent volumes cannot be made: an agent has one of an id for a role.
+func (a *agent) unique(volumes bag) error {
+	for _, v := range volumes {
+		id := v.kind.Disk.GetPersistence().GetID()
+		same := func(p piece) bool {
+			return p.kind.Disk.GetPersistence().GetID() == id && p.reservedFor() == v.reservedFor()
+		}
+		if id != "" && slices.ContainsFunc(a.total, same) {
+			return refuse("Persistence ID '%s' is not unique", id)
+		}
+	}
 	return nil
 }
 
