@@ -258,7 +258,11 @@ func TestLaunchesThatAreRefused(t *testing.T) {
 			checks(l, cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Scheme: "https"}, Effect: cluster.Readiness})
 		},
 		"leave success_threshold out": func(l *hostmgr.Launch) { checks(l, cluster.HealthCheck{Command: []string{"x"}, Successes: 2}) },
-		"has no name":                 func(l *hostmgr.Launch) { l.Task.Volumes = []cluster.Volume{{Name: cluster.InstanceMark}} },
+		"ask for no disk": func(l *hostmgr.Launch) {
+			l.Task.Volumes, l.Revocable = []cluster.Volume{{Name: "v", MountPath: "data"}}, true
+			l.Task.Resources.Fixed[cluster.Disk] = 1
+		},
+		"has no name": func(l *hostmgr.Launch) { l.Task.Volumes = []cluster.Volume{{Name: cluster.InstanceMark}} },
 	} {
 		l := launchOf(0, "h0", "serve")
 		change(&l)

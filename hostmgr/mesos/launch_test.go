@@ -84,6 +84,35 @@ func TestSeveralProcesses(t *testing.T) {
 	})
 }
 
+// TestVolumesOfRevocableTasks start, of one process and of several, whose executor has disk that is not taken back.
+func TestVolumesOfRevocableTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		for name, amount := range map[string]float64{"cpus": 2, "mem": 1024, "disk": 1000} {
+			r := mesostest.Scalar(name, amount)
+			r.Revocable = new(api.Resource_RevocableInfo)
+			spec.Resources = append(spec.Resources, r)
+		}
+		w.AddAgent(spec)
+		d, _ := w.drive(t, func(c *Config) { withRole(c); c.Revocable = true })
+		for n := range 2 {
+			l := storing(n, "v-{instance}", "serve")
+			l.Revocable = true
+			if n == 1 {
+				l.Task.Processes = append(l.Task.Processes, l.Task.Processes[0])
+				l.Task.Processes[0].Name, l.Task.Processes[1].Name = "a", "b"
+			}
+			require.NoError(t, d.Launch(t.Context(), l))
+			time.Sleep(time.Second)
+			require.Equal(t, cluster.TaskRunning, d.Inventory()[n].State, d.Inventory()[n].Message)
+			l.Run.Run++
+			l.Task.Resources.Fixed[cluster.Disk] = 1 << 20
+			require.ErrorContains(t, d.Launch(t.Context(), l), "ask for no disk")
+		}
+	})
+}
+
 // TestFoldersOfATask: agents make containers with all kinds of them, in the sandbox and outside, of one process and of several.
 func TestFoldersOfATask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

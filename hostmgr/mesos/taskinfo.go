@@ -144,6 +144,9 @@ func check(l *hostmgr.Launch, c *Config) error {
 		if v.Name != "" && v.Name == cluster.InstanceMark {
 			bad("volume %q: has no name", v.Name)
 		}
+		if v.Name != "" && l.Revocable && l.Task.Resources.Fixed[cluster.Disk] > 0 {
+			bad("volume %q: a volume is disk that is not taken back, and Mesos does not give a task that and revocable disk; ask for no disk, or make the job not revocable", v.Name)
+		}
 		if v.Name != "" && len(l.Task.Processes) == 1 && !path.IsAbs(v.MountPath) && strings.Contains(v.MountPath, "/") {
 			bad("volume %q: Mesos mounts no volume of a single process at %q; give an absolute path, or one without slashes", v.Name, v.MountPath)
 		}

@@ -367,6 +367,14 @@ func (w *accepted) fits(resources []mesos.Resource, whole bag) error {
 	if err := w.roles(resources); err != nil {
 		return err
 	}
+	for _, p := range whole {
+		for _, q := range whole {
+			if p.kind.Name == q.kind.Name && p.kind.Revocable != nil && q.kind.Revocable == nil {
+				return refuse("Task and its executor mix revocable and non-revocable resources: "+
+					"Cannot use both revocable and non-revocable '%s' at the same time", p.kind.Name)
+			}
+		}
+	}
 	if !w.has.contains(whole) {
 		return refuse("Total resources %s required by task and its executor is more than available %s",
 			whole.text(w.role), w.has.text(w.role))
