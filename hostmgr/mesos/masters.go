@@ -91,7 +91,7 @@ func (c *Config) detector() (detector, error) {
 	case err != nil:
 		return nil, err
 	case m.Path != "":
-		return newZooKeeper(m, c.Dial, c.Log)
+		return newZooKeeper(m, c.TLS != nil, c.Dial, c.Log)
 	default:
 		return &list{addresses: m.Addresses}, nil
 	}

@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,14 +20,15 @@ import (
 // zookeeper finds the leading master in ZooKeeper, where each master has an ephemeral node "json.info_<sequence>" under
 // the path, with its MasterInfo as JSON. The one with the lowest sequence leads.
 type zookeeper struct {
-	conn *zk.Conn
-	path string
+	conn   *zk.Conn
+	path   string
+	byName bool // masters are known by their hostnames, as certificates name them
 }
 
 // zkSession is the session timeout asked for.
 const zkSession = 10 * time.Second
 
-func newZooKeeper(m Masters, dial func(context.Context, string, string) (net.Conn, error), log *slog.Logger) (*zookeeper, error) {
+func newZooKeeper(m Masters, byName bool, dial func(context.Context, string, string) (net.Conn, error), log *slog.Logger) (*zookeeper, error) {
 	conn, events, err := zk.Connect(m.Addresses, zkSession,
 		zk.WithLogger(zkLog{log}), zk.WithLogInfo(false),
 		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -46,7 +48,7 @@ func newZooKeeper(m Masters, dial func(context.Context, string, string) (net.Con
 			continue
 		}
 	}()
-	return &zookeeper{conn: conn, path: m.Path}, nil
+	return &zookeeper{conn: conn, path: m.Path, byName: byName}, nil
 }
 
 // impatient is a connection that waits no longer for the answer to the first words than for others. The library waits ten times as
@@ -125,7 +127,7 @@ func (z *zookeeper) look() (node, address string, changes <-chan zk.Event, err e
 	case err != nil:
 		return "", "", nil, fmt.Errorf("mesos: zookeeper: read %s: %w", node, err)
 	}
-	if address, err = masterAddress(data); err != nil {
+	if address, err = masterAddress(data, z.byName); err != nil {
 		return "", "", nil, fmt.Errorf("mesos: zookeeper: %s/%s: %w", z.path, node, err)
 	}
 	return node, address, changes, nil
@@ -161,8 +163,8 @@ func leadingNode(nodes []string) string {
 	})
 }
 
-// masterAddress reads the address in a MasterInfo.
-func masterAddress(data []byte) (string, error) {
+// masterAddress reads the address in a MasterInfo, with the hostname in place of the IP address if so wished.
+func masterAddress(data []byte, byName bool) (string, error) {
 	var info struct {
 		Address struct {
 			Hostname, IP string
@@ -174,11 +176,9 @@ func masterAddress(data []byte) (string, error) {
 	if err := json.Unmarshal(data, &info); err != nil {
 		return "", fmt.Errorf("is not the JSON of a MasterInfo: %w", err)
 	}
-	host, port := info.Address.IP, info.Address.Port
-	for _, h := range []string{info.Address.Hostname, info.Hostname} {
-		if host == "" {
-			host = h
-		}
+	host, port := cmp.Or(info.Address.IP, info.Address.Hostname, info.Hostname), info.Address.Port
+	if byName {
+		host = cmp.Or(info.Address.Hostname, info.Hostname, info.Address.IP)
 	}
 	if port == 0 {
 		port = info.Port

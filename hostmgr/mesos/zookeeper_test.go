@@ -38,7 +38,7 @@ func TestAZooKeeperServerThatIsMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		dialled := map[string]bool{}
-		z, err := newZooKeeper(Masters{Addresses: []string{"10.0.0.1:2181", "10.0.0.2:2181"}, Path: "/mesos"},
+		z, err := newZooKeeper(Masters{Addresses: []string{"10.0.0.1:2181", "10.0.0.2:2181"}, Path: "/mesos"}, false,
 			func(_ context.Context, _, address string) (net.Conn, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -55,4 +55,21 @@ func TestAZooKeeperServerThatIsMute(t *testing.T) {
 		z.close()
 		time.Sleep(zkSession)
 	})
+}
+
+// TestTheAddressOfAMaster is its IP address, and where there is TLS the name that is in its certificate, as in redirects.
+func TestTheAddressOfAMaster(t *testing.T) {
+	for info, want := range map[string][2]string{
+		`{"address":{"hostname":"m1.example","ip":"10.0.0.1","port":5050},"hostname":"m1.example","ip":16777226,"port":5050}`: {"10.0.0.1:5050", "m1.example:5050"},
+		`{"hostname":"m1.example","ip":16777226,"port":5051}`:                                                                 {"m1.example:5051", "m1.example:5051"},
+		`{"address":{"ip":"fd00::1","port":5050},"port":1}`:                                                                   {"[fd00::1]:5050", "[fd00::1]:5050"},
+	} {
+		for i, byName := range []bool{false, true} {
+			address, err := masterAddress([]byte(info), byName)
+			require.NoError(t, err)
+			require.Equal(t, want[i], address)
+		}
+	}
+	_, err := masterAddress([]byte(`{"address":{"port":5050}}`), true)
+	require.ErrorContains(t, err, "has no address")
 }
