@@ -235,6 +235,9 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 	} else if c := (circumstances{r.record.Killed, r.status.State > cluster.TaskLaunching}); vague(u, c) && !r.ended() && r.mayTellMore(now) {
 		r.heard = nil
 		s.rounds.soon(now)
+	} else if u.GetState() == api.TASK_UNKNOWN && !r.ended() && d.mayReturn(s, r.record.Agent, now) {
+		r.heard = nil
+		s.rounds.soon(now)
 	} else if end, over := endOf(u, c); over {
 		if r.uncertain && end.State == cluster.TaskLost {
 			end.State, end.Reason = cluster.TaskFailed, cluster.ReasonLaunchRefused // it never arrived
@@ -258,6 +261,13 @@ func (r *run) mayTellMore(now time.Time) bool {
 		r.vague = now
 	}
 	return now.Sub(r.vague) < agentRepeats
+}
+
+// mayReturn reports whether a master that knows nothing of an agent may still hear of it: one that leads without what the one before had
+// written down, since its registry is in memory, does not wait for agents before it answers.
+func (d *driver) mayReturn(s *session, agentID string, now time.Time) bool {
+	a := d.agents[agentID]
+	return now.Sub(s.begun) < agentReturns && (a == nil || a.seen != s)
 }
 
 // adopt takes in a task that Mesos knows and we do not: the scheduler knows what is to become of it. An answer that

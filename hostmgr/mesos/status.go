@@ -52,7 +52,7 @@ func progressOf(s api.TaskState) (cluster.TaskState, bool) {
 //	KILLED              KILLED if we asked for it; LOST where the operator drained the agent; else FAILED
 //	DROPPED             given back: it never started. LOST where it had
 //	LOST                given back where it says that the offers were gone; else LOST
-//	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it
+//	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it; UNKNOWN not soon after a subscription, see mayReturn
 func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 	e := ending{ExitCode: -1, Message: explain(s), At: timeOf(s)}
 	switch s.GetState() {

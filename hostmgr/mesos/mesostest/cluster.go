@@ -65,6 +65,10 @@ type registry struct {
 	machines    map[string]string    // hostname → "DRAINING" or "DOWN"; UP is absent
 }
 
+func newRegistry() registry {
+	return registry{unreachable: make(map[string]time.Time), gone: make(map[string]bool), machines: make(map[string]string)}
+}
+
 // New returns a Cluster whose first master leads. Close it.
 func New(config Config) *Cluster {
 	def := func(d *time.Duration, value time.Duration) {
@@ -95,11 +99,7 @@ func New(config Config) *Cluster {
 		addrs:  slices.Clone(config.Masters),
 		down:   make(map[string]bool),
 		byID:   make(map[string]*agent),
-		reg: registry{
-			unreachable: make(map[string]time.Time),
-			gone:        make(map[string]bool),
-			machines:    make(map[string]string),
-		},
+		reg:    newRegistry(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,6 +129,17 @@ func (c *Cluster) Elect(addr string) {
 	if addr != "" {
 		c.elect(addr)
 	}
+}
+
+// ElectAnew is Elect of a master that has nothing of what the one before had written down, as with a registry in memory.
+func (c *Cluster) ElectAnew(addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.depose()
+	c.reg = newRegistry()
+	c.elect(addr)
+	c.m.waiting = make(map[string]bool)
+	c.m.giveUp.cancel()
 }
 
 // SetMasterDown makes a master refuse connections, or no longer. The leader must be deposed with Elect first.
