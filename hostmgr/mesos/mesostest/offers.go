@@ -282,8 +282,12 @@ func (m *master) suppress(f *framework, roles []string) {
 	}
 }
 
-// revive is the call of this name: it clears the filters too, and offers come at once.
+// revive is the call of this name: it clears the filters too, those of inverse offers for all roles, and offers come at once.
 func (m *master) revive(f *framework, roles []string) {
+	for id, said := range f.answers {
+		said.until = time.Time{}
+		f.answers[id] = said
+	}
 	for _, role := range f.mine(roles) {
 		delete(f.suppressed, role)
 		maps.DeleteFunc(f.filters, func(k filterKey, _ []filter) bool { return k.role == role })
