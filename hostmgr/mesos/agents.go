@@ -188,7 +188,7 @@ func (a *agent) host(now time.Time, c *Config) hostmgr.Host {
 		h.Revocable.Fixed[d] = min(h.Revocable.Fixed[d], cluster.MaxAmount-h.Capacity.Fixed[d])
 	}
 	h.Capacity.Fixed[cluster.GPU] = min(h.Capacity.Fixed[cluster.GPU], maxDevices*cluster.WholeGPU)
-	h.Capabilities = capabilities
+	h.Capabilities = c.capabilities()
 	model := ""
 	for _, kv := range a.Machine.Attributes {
 		if kv.Key == c.GPUModelAttribute {

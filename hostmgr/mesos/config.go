@@ -14,6 +14,8 @@ import (
 
 	"github.com/mesos/mesos-go/api/v1/lib/encoding"
 	"github.com/mesos/mesos-go/api/v1/lib/encoding/codecs"
+
+	"github.com/sluice-scheduler/sluice/cluster"
 )
 
 // Config says which Mesos cluster a driver serves and how. Where a default is named, the zero value takes it.
@@ -176,6 +178,15 @@ func (c Config) withDefaults() Config {
 		c.Dial = new(net.Dialer).DialContext
 	}
 	return c
+}
+
+// capabilities returns what tasks may ask for: persistent volumes only where there is a role to which their disk can be reserved.
+func (c *Config) capabilities() cluster.Capabilities {
+	can := capabilities
+	if !slices.ContainsFunc(c.Roles, func(role string) bool { return role != "*" }) {
+		can &^= cluster.CanVolumes
+	}
+	return can
 }
 
 // codec returns how calls and events are written.

@@ -285,7 +285,7 @@ const drainPause = 5 * time.Millisecond
 func (d *driver) Ended() <-chan error { return d.ended }
 
 // Capabilities implements [hostmgr.Capable].
-func (d *driver) Capabilities() cluster.Capabilities { return capabilities }
+func (d *driver) Capabilities() cluster.Capabilities { return d.config.capabilities() }
 
 // Width implements [hostmgr.Wide]: launches wait for a sync of the state folder, which those that wait together share.
 func (d *driver) Width() int { return 128 }

@@ -204,6 +204,7 @@ func TestWhoGetsAVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 1)
 		d, recorder := w.drive(t, func(c *Config) { withRole(c); c.Roles = []string{"*", "eng"} })
+		require.NotZero(t, hosted(t, recorder).Capabilities&cluster.CanVolumes)
 		for n := range 2 {
 			require.NoError(t, d.Launch(t.Context(), storing(n, "v", "serve")))
 		}
@@ -216,7 +217,9 @@ func TestWhoGetsAVolume(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 1)
-		d, _ := w.drive(t, nil)
+		d, recorder := w.drive(t, nil)
+		require.Zero(t, d.Capabilities()&cluster.CanVolumes, "none is placed there")
+		require.Equal(t, d.Capabilities(), hosted(t, recorder).Capabilities)
 		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "serve")))
 		time.Sleep(time.Minute)
 		require.Equal(t, cluster.ReasonLaunchFailed, d.Inventory()[0].Reason)
