@@ -168,7 +168,7 @@ func rejection(message string, subscribed bool) error {
 		return ErrSuperseded
 	case strings.Contains(message, "Framework has been removed"):
 		return ErrRemoved
-	case subscribed:
+	case subscribed, strings.HasPrefix(message, "Authorization failure: "): // it could not be asked, which may pass
 		return fmt.Errorf("mesos: the master ended the subscription: %s", message)
 	default:
 		return fmt.Errorf("%w: %s", ErrRejected, message)

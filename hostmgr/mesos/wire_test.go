@@ -175,7 +175,10 @@ func TestSubscribingAgain(t *testing.T) {
 		"10 GB":            func(w *records) { w.subscribed(); _, _ = io.WriteString(w, "10000000000\n{") },
 		"no SUBSCRIBED":    func(w *records) { w.event(`{"type":"HEARTBEAT"}`) },
 		"no framework id":  func(w *records) { w.event(`{"type":"SUBSCRIBED","subscribed":{}}`) },
-		"an error":         func(w *records) { w.subscribed(); w.event(`{"type":"ERROR","error":{"message":"internal"}}`) },
+		"no authorizer": func(w *records) {
+			w.event(`{"type":"ERROR","error":{"message":"Authorization failure: could not create ObjectApprovers for a framework: timed out"}}`)
+		},
+		"an error": func(w *records) { w.subscribed(); w.event(`{"type":"ERROR","error":{"message":"internal"}}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newScripted(t, func(n int, w *records) {
