@@ -151,3 +151,22 @@ func TestAMasterThatHasForgottenItsAgents(t *testing.T) {
 		require.Equal(t, cluster.ReasonUnknownToHost, d.Inventory()[1].Reason)
 	})
 }
+
+// TestALaunchThatIsLostBesideAnAgentThatIsAway is asked for and given back soon, though what runs there is asked for ever more rarely.
+func TestALaunchThatIsLostBesideAnAgentThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 2)
+		d, _ := w.drive(t, nil)
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		becomes(t, d, runID(0), cluster.TaskRunning)
+		w.CutAgent("h0")
+		for n := 1; n <= 5; n++ {
+			time.Sleep(10*time.Minute + time.Duration(n)*17*time.Second)
+			w.SetFaults(mesostest.Faults{LoseCalls: 1, Accepting: true})
+			require.NoError(t, d.Launch(t.Context(), launchOf(n, "h1", "serve")))
+			time.Sleep(2 * minRound)
+			require.Equal(t, cluster.TaskFailed, d.Inventory()[n].State)
+			require.Equal(t, cluster.ReasonLaunchRefused, d.Inventory()[n].Reason)
+		}
+	})
+}

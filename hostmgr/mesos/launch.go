@@ -216,7 +216,7 @@ func (d *driver) accepted(s *session, runs []*run, err error) {
 			d.refuse(r, "the offers could not be accepted: "+err.Error())
 		default:
 			r.uncertain, r.heard = true, nil
-			s.rounds.soon(time.Now())
+			s.rounds.anew(time.Now()) // what others are asked for may be due in minutes
 			d.wakeKeeper()
 		}
 	}

@@ -37,9 +37,12 @@ func (r *reconciliation) soon(now time.Time) {
 	}
 }
 
-// anew begins explicit rounds from the first pause on.
+// anew begins explicit rounds from the first pause on. One that is due before is not put off: agents may come back one after the other.
 func (r *reconciliation) anew(now time.Time) {
-	r.explicit, r.pause = now.Add(minRound), minRound
+	if first := now.Add(minRound); r.explicit.IsZero() || r.explicit.After(first) {
+		r.explicit = first
+	}
+	r.pause = minRound
 }
 
 // reconcile makes the calls that are due.
