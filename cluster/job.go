@@ -191,6 +191,16 @@ type Job struct {
 	Counts [NumTaskStates]uint32
 }
 
+// OnHosts returns how many tasks of the job are bound to hosts, those that leave included.
+func (j *Job) OnHosts() (n int64) {
+	for s, count := range j.Counts {
+		if TaskState(s).Bound() {
+			n += int64(count)
+		}
+	}
+	return n
+}
+
 // NextRun returns the number of the next run of a task of the job.
 func (j *Job) NextRun(t *Task) uint32 { return max(t.Run, j.Forgotten) + 1 }
 

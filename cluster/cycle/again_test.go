@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 )
 
@@ -464,4 +465,65 @@ func TestAClaimStopsWhoHasJustCome(t *testing.T) {
 	require.Equal(t, 2, s.running(low))
 	require.Equal(t, s.now.Add(time.Second), out.WakeAt)
 	require.Equal(t, 2, s.step().Stats.Preemptions)
+}
+
+// TestNoMoreRunThanTheJobSays: who leaves counts until gone, and who has room held where its data is starts only when it may.
+func TestNoMoreRunThanTheJobSays(t *testing.T) {
+	most := func(n uint32) func(*cluster.JobSpec) {
+		return func(j *cluster.JobSpec) { j.Limits.MaxRunning = n }
+	}
+	t.Run("stopped", func(t *testing.T) {
+		s := newShared(t)
+		s.host(0, vector(9, 0))
+		job := s.job(cluster.RootPool, 3, 1, most(1))
+		s.settle()
+		s.emit(&cluster.TaskStopping{Task: s.in(cluster.TaskRunning)[0], Reason: cluster.ReasonTaskStopped})
+		s.settle()
+		require.Zero(t, s.running(job))
+		s.report(s.in(cluster.TaskKilling)[0], cluster.TaskKilled)
+		s.settle()
+		require.Equal(t, 1, s.running(job))
+	})
+	t.Run("asked to leave for good", func(t *testing.T) {
+		s := newShared(t)
+		s.host(0, vector(1, 0))
+		job := s.job(cluster.RootPool, 3, 1, most(1), func(j *cluster.JobSpec) { j.Preemption.Kill = true })
+		s.settle()
+		s.job(cluster.RootPool, 1, 1, urgent(1))
+		s.step()
+		require.Len(t, s.in(cluster.TaskPreempting), 1)
+		s.host(1, vector(9, 0))
+		s.settle()
+		require.Zero(t, s.running(job))
+		s.leave()
+		s.settle()
+		require.Equal(t, 1, s.running(job))
+	})
+	t.Run("comes back", func(t *testing.T) {
+		s := newShared(t)
+		do := func(e cluster.Event) {
+			tx := rules.Begin(s.state, s.now)
+			require.NoError(t, tx.Emit(e))
+			require.NoError(t, rules.Settle(tx))
+		}
+		s.host(0, vector(1, 0))
+		job := s.job(cluster.RootPool, 2, 1, most(1), func(j *cluster.JobSpec) { j.Type, j.Preemptible = cluster.Stateful, false })
+		s.settle()
+		first := s.in(cluster.TaskRunning)[0]
+		home := s.state.Task(first).Host
+		do(&cluster.HostUnreached{ID: home})
+		s.report(first, cluster.TaskLost)
+		other := s.host(1, vector(1, 0))
+		s.settle()
+		require.Equal(t, 1, s.running(job))
+		do(&cluster.HostReported{ID: home, Machine: cluster.Machine{Capacity: vector(1, 0)}})
+		require.Equal(t, cluster.TaskReserved, s.state.Task(first).State)
+		s.settle()
+		require.Equal(t, cluster.TaskReserved, s.state.Task(first).State)
+		require.Equal(t, 1, s.running(job))
+		do(&cluster.HostDrain{ID: other, Drain: true})
+		s.report(s.in(cluster.TaskRunning)[0], cluster.TaskLost)
+		s.settle()
+		require.Equal(t, []cluster.TaskKey{first}, s.in(cluster.TaskRunning))
+	})
 }

@@ -63,6 +63,7 @@ type group struct {
 	request cluster.Resources
 	running int64 // bound or with a hold, and not asked to leave
 	leaving int64 // asked to leave for another, and going to wait again
+	ending  int64 // on hosts, and going to end
 	classes int   // that refer to it
 	// begun counts, where runs are bounded, those of running by when they began, 0 for not yet.
 	begun *btree.Map[cluster.Time, int]
@@ -225,6 +226,8 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 		u.counted = &u.group.running
 	case t.State == cluster.TaskPreempting && !job.Preemption.Kill && !j.Stopping || t.Restart:
 		u.counted = &u.group.leaving
+	default:
+		u.counted = &u.group.ending
 	}
 	if u.counted != nil {
 		*u.counted++
@@ -300,7 +303,7 @@ func (u *unit) loose() int {
 // dropGroups forgets the groups that have no tasks left.
 func (p *Planner) dropGroups() {
 	p.groupOrder = slices.DeleteFunc(p.groupOrder, func(g *group) bool {
-		if g.running > 0 || g.leaving > 0 || g.classes > 0 {
+		if g.running > 0 || g.leaving > 0 || g.ending > 0 || g.classes > 0 {
 			return false
 		}
 		delete(p.groups, g.key)

@@ -130,6 +130,7 @@ func (p *Planner) withhold(h *host) {
 // can come of.
 func (p *Planner) settle(now cluster.Time, out *Output) {
 	clear(p.scattered)
+	clear(p.arrived)
 	var waiting []*unit
 	for _, u := range p.held { // sorted below
 		if u.state == cluster.TaskReserved {
@@ -291,6 +292,7 @@ func (p *Planner) arrive(u *unit, out *Output) {
 	p.planned.Tasks = append(p.planned.Tasks, u.task)
 	p.note(h, u.task, u.group)
 	p.use(u.group, 1)
+	p.arrived[u.task.Job()]++
 	p.noteStart(u.group)
 	p.hosts.set(h, u.spec.Bind(h.rec, devices))
 	p.labels.planned(u.set, h, comes)

@@ -86,8 +86,13 @@ func (p *Planner) gain(g *group) {
 	}
 }
 
-// mayArrive reports whether tasks of one pool that have room held may start together.
+// mayArrive reports whether tasks of one job that have room held may start together: its pools have no more than their limits then, and
+// no more of it run than its present spec says.
 func (p *Planner) mayArrive(units []*unit) bool {
+	job := p.snap.Job(units[0].task.Job())
+	if most := int64(job.Spec.Limits.MaxRunning); most > 0 && job.OnHosts()+p.arrived[job.UID]+int64(len(units)) > most {
+		return false
+	}
 	var sum cluster.Resources
 	limits := p.limitsOn(units[0].group)
 	for i := 0; len(limits) > 0 && i < len(units); i++ {

@@ -153,6 +153,7 @@ type Planner struct {
 
 	cores     map[cluster.JobUID][]*unit // bound core members of gangs, by job
 	scattered map[cluster.JobUID]bool    // jobs with holds that end in this plan
+	arrived   map[cluster.JobUID]int64   // tasks that start in this plan where room was held for them, by job
 
 	looked   looked
 	labels   *labels
@@ -215,6 +216,7 @@ func (p *Planner) reset() {
 	p.groups, p.groupOrder = map[groupKey]*group{}, nil
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.cores, p.scattered = map[cluster.JobUID][]*unit{}, map[cluster.JobUID]bool{}
+	p.arrived = map[cluster.JobUID]int64{}
 	p.crowded, p.victims, p.overdrawn = nil, nil, nil
 	p.keys = map[cluster.JobUID]*jobKey{}
 	p.round.Hosts, p.round.Zones, p.round.Guests, p.round.Mix = p.hosts.lookup, p.hosts.zone, p.residents, nil

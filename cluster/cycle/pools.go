@@ -91,9 +91,9 @@ func (p *Planner) queue() map[cluster.PoolPath]*queue {
 			entry.Running, entry.RunningUntil = n, g.until()
 			q.add(entry, nil)
 		}
-		if n := g.leaving + g.stopped; n > 0 { // they will wait, and keep their claim meanwhile
+		if n := g.leaving + g.stopped; n+g.ending > 0 { // they will wait, and keep their claim meanwhile, or end
 			entry := p.entry(g)
-			entry.Waiting, entry.Ahead = n, true
+			entry.Waiting, entry.Leaving, entry.Ahead = n, n+g.ending, true
 			q.add(entry, nil)
 		}
 	}

@@ -108,8 +108,8 @@ func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 		if _, seen := left[g.Job]; !seen {
 			left[g.Job] = g.MaxRunning
 		}
-		left[g.Job] -= g.Running
-		if a.inVain(q, g) {
+		left[g.Job] -= g.Running + g.Leaving - min(g.Leaving, g.Waiting)
+		if g.Leaving == 0 && a.inVain(q, g) {
 			vain = append(vain, i)
 		} else {
 			order = append(order, i)

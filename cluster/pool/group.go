@@ -23,6 +23,9 @@ type Group struct {
 	// Running counts the tasks that hold room, whether they run yet or leave already; also those with room kept for them.
 	// Waiting counts those that want some.
 	Running, Waiting int64
+	// Leaving counts tasks that are on hosts yet and leave: of what their job may run, they have their part until they are gone. Those
+	// that will wait again are the Waiting of their group.
+	Leaving int64
 	// Core counts those of Waiting that are admitted together with the cores of all groups of the same job, or not at all.
 	Core int64
 	// Passed groups claim like others and are granted nothing: there is no host for them now, and what their pool or a limit may

@@ -114,11 +114,14 @@ func startsWhole(tx *Tx, step []cluster.Event) error {
 // ErrAvailability is the error of a step that would take more of a service away than it bears.
 var ErrAvailability = errors.New("rules: the service bears the loss of no more instances")
 
-// withinLimits refuses the start of a task that would take its pool, or one above, beyond a limit.
+// withinLimits refuses the start of a task that would take its job, its pool or one above beyond a limit.
 func withinLimits(state *cluster.State, k cluster.TaskKey) error {
 	t, j := state.Task(k), state.Job(k.Job())
 	if t == nil {
 		return nil // which the state refuses
+	}
+	if most := int64(j.Spec.Limits.MaxRunning); most > 0 && j.OnHosts() >= most {
+		return fmt.Errorf("rules: job %q runs as many tasks at once as it may: task %v cannot start", j.Spec.Name, k)
 	}
 	if p, dimension := state.OverLimit(j, j.TaskFor(t).Resources); p != "" {
 		return fmt.Errorf("rules: pool %q is at its limit of %s: task %v cannot start", p, dimension, k)

@@ -76,6 +76,34 @@ func (b *bounded) over(d string) int64 {
 // unlimited is more than anybody has.
 const unlimited = 1 << 62
 
+// running checks that of no job more run at once than it says.
+func (c *checker) running() {
+	starts := map[cluster.JobUID]int64{}
+	for i := range c.plan.Placements {
+		starts[c.plan.Placements[i].Task.Job()]++
+	}
+	for _, uid := range slices.Sorted(maps.Keys(starts)) {
+		j := c.snap.Job(uid)
+		if j == nil || j.Spec.Limits.MaxRunning == 0 {
+			continue
+		}
+		on := int64(0)
+		for t := range c.snap.TasksOf(uid, 0) {
+			on += one(t.State.Bound())
+		}
+		if most := int64(j.Spec.Limits.MaxRunning); on+starts[uid] > most {
+			c.fail("%d tasks of job %d start, which runs %d and has a limit of %d", starts[uid], uid, on, most)
+		}
+	}
+}
+
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // limits checks that no pool goes beyond its limit by what starts, nor by what room is held for.
 func (c *checker) limits() {
 	c.bounded = c.openLimits()
