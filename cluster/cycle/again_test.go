@@ -1,6 +1,7 @@
 package cycle_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -526,4 +527,49 @@ func TestNoMoreRunThanTheJobSays(t *testing.T) {
 		s.settle()
 		require.Equal(t, []cluster.TaskKey{first}, s.in(cluster.TaskRunning))
 	})
+}
+
+// TestManyThatFitNowhereKeepNobodyOut: those next in a pool start, or have others leave for them, however many more urgent ones have no
+// host.
+func TestManyThatFitNowhereKeepNobodyOut(t *testing.T) {
+	one := uint32(1)
+	for name, pool := range map[string]cluster.Pool{
+		"limit": {Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 7, Limit: 7, Share: 1}}},
+		"jobs": {
+			Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 7, Limit: cluster.NoLimit, Share: 1}},
+			Limits:    cluster.PoolLimits{RunningJobs: &one},
+		},
+	} {
+		for _, full := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, full %t", name, full), func(t *testing.T) {
+				s := newShared(t)
+				for i := range 3 {
+					s.host(i, vector(6, 100))
+				}
+				s.pool("root/kept", 3)
+				s.pool("root/others", 0)
+				s.job("root/kept", 3, 1, func(j *cluster.JobSpec) { j.Preemptible, j.Spread = false, []cluster.Spread{{Domain: "host", Max: 1}} })
+				s.settle()
+				if full {
+					s.job("root/others", 15, 1)
+					s.settle()
+				}
+				pool.Path = "root/a"
+				s.emit(&cluster.PoolPut{Pool: pool})
+				for i := range 40 {
+					s.job("root/a", 1, 6, urgent(int32(100-i)), func(j *cluster.JobSpec) {
+						if !full {
+							j.Task.Resources.Fixed[cluster.Memory] = int64(i)
+						}
+					})
+				}
+				small := s.job("root/a", 1, 2)
+				for range 3 {
+					s.step()
+					s.leave()
+				}
+				require.Equal(t, 1, s.running(small))
+			})
+		}
+	}
 }

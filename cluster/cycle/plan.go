@@ -14,7 +14,8 @@ import (
 // maxRounds bounds how often what did not fit is solved again; what is left then is inserted one by one.
 const maxRounds = 5
 
-// maxPasses bounds how often claims that cannot be met are passed on to those next in their pools.
+// maxPasses bounds how often claims that cannot be met are passed on to those next in their pools. One pass more is for those who have a
+// host and were not reached.
 const maxPasses = 6
 
 // secondLook is how long after a cycle that starts something those are looked at again who have a claim and found no room: who starts now
@@ -31,7 +32,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	lap.end(&out.Stats, Price)
 	p.admit(in.Now)
 	lap.end(&out.Stats, Pools)
-	for pass := range maxPasses {
+	for pass := range maxPasses + 1 {
 		p.trade()
 		if pass == 0 || p.moves || p.anyRoom() {
 			p.solveRounds(in, out, lap)
@@ -40,7 +41,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 		p.refit(out)
 		p.displace(in, out)
 		lap.end(&out.Stats, Fit)
-		passed := p.passOn()
+		passed := p.passOn(pass)
 		lap.end(&out.Stats, Pools)
 		if !passed {
 			break

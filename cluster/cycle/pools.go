@@ -162,10 +162,14 @@ func (q *queue) take(grants []pool.Grant) {
 
 // passOn lets those next in their pools have the claims that could not be met, the slack that revocable tasks have no host for, and
 // their places where limits count who runs; also what only borrows and has no host, where a limit keeps others out who have one. And
-// those have theirs back for whom there is room after all, since starts were made anew. It reports whether that changes anything. What
-// a pool is entitled to is the same throughout a plan.
-func (p *Planner) passOn() bool {
+// those have theirs back for whom there is room after all, since starts were made anew. Where that has been done often, those are passed
+// over together for whom no room can be made either, and the last time all who have no host, so that those are reached who have one.
+// It reports whether that changes anything; the last time, whether it does for these. What a pool is entitled to is the same throughout a
+// plan.
+func (p *Planner) passOn(pass int) bool {
+	many, last := pass >= maxPasses/2, pass == maxPasses-1
 	passed, behind, back := false, false, false
+	failed := map[kin]int32{} // the most urgent of those for whom no room could be made; for look-up
 	for _, c := range p.order {
 		if c.passed && c.refused > 0 && !c.group.key.gang {
 			if h, _ := p.best(c); h != nil {
@@ -177,13 +181,21 @@ func (p *Planner) passOn() bool {
 			}
 		}
 		if (c.claims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable) || c.slackless()) && p.homeless(c) {
+			if top, known := failed[c.kin()]; many && c.claims() > 0 && !c.group.key.gang && (!known || top < c.key.group.priority) {
+				failed[c.kin()] = c.key.group.priority
+			}
 			c.passed, passed = true, true
+		}
+	}
+	for _, c := range p.order {
+		if top, known := failed[c.kin()]; known && c.key.group.priority <= top && c.refused > 0 && !c.group.key.gang && p.homeless(c) {
+			c.passed = true
 		}
 		behind = behind || !c.passed && c.refused+c.left[cluster.TierBorrowed] > 0
 	}
 	if slices.ContainsFunc(p.order, p.keptOut) {
 		for _, c := range p.order {
-			if c.open() > 0 && p.homeless(c) {
+			if (c.open() > 0 || last && c.refused > 0) && p.homeless(c) {
 				c.passed, back = true, true
 			}
 		}
@@ -194,8 +206,18 @@ func (p *Planner) passOn() bool {
 	queues := p.queue()
 	p.admission.Regrant()
 	p.grant(queues)
-	return true
+	return back || !last
 }
+
+// kin are the classes of a pool that ask for the same: where nobody may be asked to leave for one, neither may he for one that is no
+// more urgent.
+type kin struct {
+	pool        cluster.PoolPath
+	row         *row
+	preemptible bool
+}
+
+func (c *class) kin() kin { return kin{c.key.group.pool, c.row, c.key.group.preemptible} }
 
 // slackless reports whether the class was let in where limits count who runs, and finds no slack.
 func (c *class) slackless() bool { return c.key.group.gated && c.why.Rule == pool.RuleSlack }
