@@ -115,6 +115,8 @@ type (
 		Task      TaskKey
 		Reason    Reason
 		NotBefore Time `cbor:",omitempty"`
+		// Message is what the host manager said of a launch that it gave back.
+		Message string `cbor:",omitempty"`
 	}
 	// InstanceAdded gives a daemon an instance on a host.
 	InstanceAdded struct {

@@ -439,6 +439,7 @@ func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 		t.State, t.Reason, t.Restart, t.NotBefore = TaskPending, e.Reason, false, e.NotBefore
 		if e.Reason == ReasonLaunchRefused {
 			t.Refusals++
+			t.Message = e.Message
 		}
 		if t.Hold != nil && old.Terminal() {
 			t.State = TaskReserved

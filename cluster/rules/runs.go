@@ -29,7 +29,7 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 	j := tx.State().Job(e.Task.Job())
 	if e.Reason == cluster.ReasonLaunchRefused && t.State.CanBecome(cluster.TaskPending) {
 		// Given back: the run never began, so it is no failure.
-		again := &cluster.TaskRequeued{Task: e.Task, Reason: e.Reason, NotBefore: backOff(tx, t, j, e.Reason)}
+		again := &cluster.TaskRequeued{Task: e.Task, Reason: e.Reason, NotBefore: backOff(tx, t, j, e.Reason), Message: e.Message}
 		if err := tx.Emit(again); err != nil || !breaks(tx, j, t) {
 			return Applied, err
 		}

@@ -169,8 +169,9 @@ func TestRefusedLaunchesBackOff(t *testing.T) {
 	refuse := func() cluster.Time {
 		tx := rules.Begin(state, at(0))
 		require.NoError(t, tx.Emit(&cluster.Placed{Task: k, Run: state.Task(k).Run + 1, Host: host}))
-		_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused})
+		_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused, Message: "no more room"})
 		require.NoError(t, err)
+		require.Equal(t, "no more room", state.Task(k).Message)
 		until := state.Task(k).NotBefore
 		if until != 0 {
 			emit(t, state, until, &cluster.TaskReleased{Task: k})

@@ -295,6 +295,9 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluste
 		why := fmt.Sprintf("it failed %d times", t.Failures)
 		if t.Reason == cluster.ReasonLaunchRefused {
 			why = fmt.Sprintf("its host manager gave the launch back %d times", t.Refusals)
+			if t.Message != "" {
+				why += fmt.Sprintf(" (%s)", t.Message)
+			}
 		}
 		return fmt.Sprintf("%s and is tried again at %s", why, t.NotBefore.Go().Format(time.RFC3339))
 	case waitingForHome:

@@ -220,3 +220,9 @@ func TestScalingAJobWhoseInstancesDiffer(t *testing.T) {
 	j := a.Snapshot().JobByName("ov")
 	require.Len(t, j.Spec.TaskOf(3).Processes[0].Env, 1+len(j.Spec.TaskOf(1).Processes[0].Env))
 }
+
+// TestAGivenBackLaunchIsExplained: who asks why a task is not started yet is told what its host manager said.
+func TestAGivenBackLaunchIsExplained(t *testing.T) {
+	task := &cluster.Task{Reason: cluster.ReasonLaunchRefused, Refusals: 2, Message: "the disk is full"}
+	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForRetry}, task, nil), "gave the launch back 2 times (the disk is full) and")
+}
