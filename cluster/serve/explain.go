@@ -56,6 +56,10 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 			return nil, statusOf(err)
 		}
 		waiting := explainWaiting(t, &why, known)
+		if waiting.Reason == waitingForHold {
+			limit, dimension := a.s.Snapshot().OverLimit(j, j.TaskFor(t).Resources)
+			waiting.BindingPool, waiting.BindingDimension = string(limit), dimension
+		}
 		waiting.Cycle, waiting.Time = a.lastCycle()
 		if first := outstanding(a.s.Snapshot(), j); first != nil {
 			waiting.BlockingJob = string(first.Job)
@@ -303,6 +307,12 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluste
 	case waitingForHome:
 		return fmt.Sprintf("it runs on host %s only, which is away, is drained or is too small for it", t.Home)
 	case waitingForHold:
+		if most := int64(j.Spec.Limits.MaxRunning); most > 0 && j.OnHosts() >= most {
+			return fmt.Sprintf("room is held for it on host %s until another instance of its job ends, which runs as many at once as it may (limits.max_running_instances)", t.Hold.Host)
+		}
+		if w.BindingPool != "" {
+			return fmt.Sprintf("room is held for it on host %s until pool %s, which is at its limit, has less %s", t.Hold.Host, w.BindingPool, w.BindingDimension)
+		}
 		if t.Home != "" {
 			return fmt.Sprintf("it runs on host %s only, and takes what becomes free there before others do", t.Home)
 		}

@@ -226,3 +226,27 @@ func TestAGivenBackLaunchIsExplained(t *testing.T) {
 	task := &cluster.Task{Reason: cluster.ReasonLaunchRefused, Refusals: 2, Message: "the disk is full"}
 	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForRetry}, task, nil), "gave the launch back 2 times (the disk is full) and")
 }
+
+// TestWhatKeepsAHeldTaskIsExplained: room that is held for a task is of no use to it before a limit lets it start.
+func TestWhatKeepsAHeldTaskIsExplained(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 6)
+	a.createPool(t, cpuClaim("root/a", 0, 1000))
+	batch, agent := sleepJob("batch"), sleepJob("agent")
+	batch.Pool, agent.Pool, agent.Type = "root/a", "root/a", sluicev1.JobType_JOB_TYPE_DAEMON
+	explain := func(job string) *sluicev1.ExplainTaskResponse {
+		answer, err := a.tasks.ExplainTask(t.Context(), &sluicev1.ExplainTaskRequest{Job: job})
+		require.NoError(t, err)
+		return answer
+	}
+	a.submit(t, batch)
+	require.Eventually(t, func() bool { return explain("batch").GetPlaced() != nil }, 10*time.Second, time.Millisecond)
+	a.submit(t, agent)
+	require.Equal(t, "ROOM_HELD", explain("agent").GetWaiting().Reason)
+	require.Contains(t, explain("agent").Summary, "until pool root/a, which is at its limit, has less cpu_milli")
+
+	job := &cluster.Job{Spec: &cluster.JobSpec{Limits: cluster.JobLimits{MaxRunning: 1}}}
+	job.Counts[cluster.TaskRunning] = 1
+	task := &cluster.Task{State: cluster.TaskReserved, Home: "s/h", Hold: &cluster.Hold{Host: "s/h", Until: cluster.Forever}}
+	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForHold}, task, job), "max_running_instances")
+}
