@@ -87,8 +87,9 @@ type Unblocker struct {
 	// Ports of MorePorts and OtherHost: these, and so many others.
 	Ports     []uint16
 	FreePorts int
-	// Hosts of OtherHost: how many; each needs all the rest.
+	// Hosts of OtherHost: how many; each needs all the rest. With Slack, Room is what the tasks of each have to leave unused.
 	Hosts int
+	Slack bool
 	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool and LiftLimit: what of the pool is to be raised.
 	Rule  string
 	Count int64

@@ -286,7 +286,10 @@ func (s *shared) let(u cycle.Unblocker, k cluster.TaskKey) {
 			for _, p := range u.Ports {
 				m.Ports = append(m.Ports, cluster.PortRange{First: p, Last: p})
 			}
-			s.machine(9000+i, withPorts(larger(m, u.Room), u.FreePorts))
+			id := s.machine(9000+i, withPorts(larger(m, u.Room), u.FreePorts))
+			if u.Slack {
+				s.emit(&cluster.SlackMeasured{Host: id, Slack: u.Room})
+			}
 		}
 	}
 }
@@ -599,4 +602,16 @@ func TestLimitsOnRunningWorkAreNamed(t *testing.T) {
 			require.Equal(t, 1, s.running(kept))
 		})
 	}
+}
+
+// A revocable task that is larger than all hosts needs one whose tasks leave enough unused: an empty one is of no use to it.
+func TestARevocableTaskNeedsAHostWithSlack(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	s.host(0, vector(4000, 0))
+	k := cluster.MakeTaskKey(s.job("root/a", 1, 5000, func(j *cluster.JobSpec) { j.Revocable = true }), 0)
+	require.Empty(t, s.step().Placements)
+	why, _ := s.planner.WhyWaiting(k)
+	require.Equal(t, cycle.OtherHost, why.Unblockers[len(why.Unblockers)-1].Kind)
+	s.unblocked(t, k, why)
 }

@@ -97,7 +97,7 @@ func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
 	if n > 1 || c.apart() { // one on each
 		all[0].n = 1
 	}
-	u := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers}
+	u := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers, Slack: c.row.key.revocable}
 	u.Room = request(c, all, crowded)
 	if c.together() {
 		u.Together = int(all[0].n)

@@ -207,6 +207,9 @@ func unblockerWord(u *cycle.Unblocker) string {
 // otherWord says what hosts that come have to have.
 func otherWord(u *cycle.Unblocker, with string) string {
 	what := u.Room.String()
+	if u.Slack {
+		what += " that its tasks leave unused of what they hold"
+	}
 	if len(u.Ports) > 0 || u.FreePorts > 0 {
 		what += " and " + portsWord(u)
 	}
