@@ -275,6 +275,53 @@ func TestNoHostIsKeptForWhomTheNextPlanMakesRoom(t *testing.T) {
 	}
 }
 
+// TestNoHostIsKeptForMoreThanItHas: a gang that waits long has room held only where all of its core fits into what the hosts have
+// that it may use; one that never will keeps nobody out of them.
+func TestNoHostIsKeptForMoreThanItHas(t *testing.T) {
+	devices := func(j *cluster.JobSpec) {
+		j.Task.GPU = cluster.GPURequest{Count: 1}
+		j.Task.Resources.Fixed[cluster.GPU] = cluster.WholeGPU
+	}
+	for _, c := range []struct {
+		core uint32
+		mine []func(*cluster.JobSpec)
+		held int
+	}{{4, nil, 4}, {5, nil, 0}, {4, []func(*cluster.JobSpec){devices}, 4}, {5, []func(*cluster.JobSpec){devices}, 0}} {
+		s := newShared(t)
+		capacity := vector(2, 0)
+		if c.mine != nil {
+			capacity = vector(9, 0)
+			capacity.Fixed[cluster.GPU] = 2 * cluster.WholeGPU
+		}
+		for i := range 6 {
+			m := cluster.Machine{Capacity: capacity, Rack: "r1"}
+			if c.mine != nil {
+				m.GPUs = make([]cluster.GPUDevice, 2)
+			}
+			if i < 2 {
+				m.Rack = "r0"
+			}
+			s.machine(i, m)
+		}
+		in := host("rack", "r0")
+		mine := append(c.mine, func(j *cluster.JobSpec) { j.Constraint = &in })
+		s.job(cluster.RootPool, 1, 1, append(mine, func(j *cluster.JobSpec) { j.Preemptible = false })...)
+		s.settle()
+		s.job(cluster.RootPool, c.core, 1, append(mine, core(c.core), urgent(1))...)
+		require.Empty(t, s.step().Displacements)
+
+		s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+		held := 0
+		for _, d := range s.step().Displacements {
+			held += len(d.Holds)
+		}
+		require.Equal(t, c.held, held, "a core of %d", c.core)
+		small := s.job(cluster.RootPool, 1, 1, mine...)
+		s.settle()
+		require.Equal(t, c.held == 0, s.running(small) == 1, "a core of %d", c.core)
+	}
+}
+
 // TestACoreWaitsAsOne: who restarts one of a gang's core that waits does not have its preferences give way later than those of the
 // others: they start together.
 func TestACoreWaitsAsOne(t *testing.T) {

@@ -222,11 +222,11 @@ func (d *displacer) roomiest(c *class, nth int) *displacement {
 		if len(h.holds)+len(h.nominated) > 0 && !c.key.group.gang || !task.Ports.IsZero() {
 			continue
 		}
-		promise := h.promise()
-		lack := dominant(task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity)
-		if !task.Resources.Fits(h.rec.Capacity) {
+		if empty := h.emptied(); !empty.takes(h, task) {
 			continue
 		}
+		promise := h.promise()
+		lack := dominant(task.Resources.Sub(promise.left()).Positive(), h.rec.Capacity)
 		if best == nil || lack < least {
 			best, least = h, lack
 		}
@@ -234,22 +234,18 @@ func (d *displacer) roomiest(c *class, nth int) *displacement {
 	if best == nil {
 		return nil
 	}
-	devices, ok := task.GPU.Pick(best.rec.GPUs, emptiest(best))
-	if !ok {
-		return nil
-	}
+	devices, _ := task.GPU.Pick(best.rec.GPUs, best.emptied().gpus) // there are some: see above
 	return &displacement{class: c, host: best, nominee: &nomination{spec: task, devices: cluster.Devices{GPUs: devices}, set: w.set, rule: c.row.rule}}
 }
 
-// emptiest returns the devices of the host without those that room is held on.
-func emptiest(h *host) []int32 {
-	gpus := slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))
-	s := space{gpus: gpus}
+// emptied returns what the host would have left if all were gone but those for whom room is held.
+func (h *host) emptied() space {
+	s := space{amounts: h.rec.Capacity, gpus: slices.Repeat([]int32{cluster.WholeGPU}, len(h.rec.GPUs))}
 	for _, u := range h.holds {
 		s.take(u.spec, u.hold.GPUs, -1)
 	}
 	for _, n := range h.nominated {
 		s.take(n.spec, n.devices.GPUs, -1)
 	}
-	return s.gpus
+	return s
 }
