@@ -421,23 +421,27 @@ func TestWhatPoolsKeepBackMayWait(t *testing.T) {
 			{Dimension: cluster.CPU.String(), Reservation: reservation, Limit: limit},
 		}}}
 	}
+	waits := &cluster.TaskHeld{Task: key(0), Hold: *held(a)}
 	for _, c := range []struct {
 		name        string
 		pool        *cluster.PoolPut
 		preemptible bool
+		first       cluster.Event
 		idle        int
 	}{
-		{"no settings", cpu(0, cluster.NoLimit), false, 1},
-		{"a limit that leaves room", cpu(0, 800), false, 1},
-		{"a limit that is reached", cpu(0, 799), false, 0},
-		{"a reservation that is used", cpu(799, cluster.NoLimit), false, 0},
-		{"a reservation does not bind what may be preempted", cpu(799, cluster.NoLimit), true, 1},
+		{"no settings", cpu(0, cluster.NoLimit), false, placed(0, 1, a), 1},
+		{"a limit that leaves room", cpu(0, 800), false, placed(0, 1, a), 1},
+		{"a limit that is reached", cpu(0, 799), false, placed(0, 1, a), 0},
+		{"a reservation that is used", cpu(799, cluster.NoLimit), false, placed(0, 1, a), 0},
+		{"a reservation that room is held for", cpu(799, cluster.NoLimit), false, waits, 0},
+		{"a reservation that held room leaves a part of", cpu(800, cluster.NoLimit), false, waits, 1},
+		{"a reservation does not bind what may be preempted", cpu(799, cluster.NoLimit), true, placed(0, 1, a), 1},
 	} {
 		l := begun(func(s *cluster.JobSpec) {
 			s.Pool, s.Preemptible, s.Instances = "root/a", c.preemptible, 2
 			s.Task.Resources.Fixed = [cluster.NumDimensions]int64{cluster.CPU: 400}
 		})
-		l.add(c.pool, placed(0, 1, a))
+		l.add(c.pool, c.first)
 		l.Quiet()
 		require.Equal(t, c.idle, l.Count(), "%s: %v", c.name, l.Violations())
 	}

@@ -65,6 +65,18 @@ func (c *Checker) heldBelow(p cluster.PoolPath) bool {
 	return false
 }
 
+// pledged sums up the room that is held for tasks of the pool that wait for it.
+func (c *Checker) pledged(p cluster.PoolPath, dimension string) (sum int64) {
+	for _, h := range c.hosts { // a sum: the order does not matter
+		for k, r := range h.holds {
+			if t := c.task(k); t != nil && t.state == held && c.jobs[k.Job()].spec.Pool == p {
+				sum += asks(r.spec)[dimension]
+			}
+		}
+	}
+	return sum
+}
+
 // othersFirst reports whether others wait in the pool or below it that may go before the job: as urgent and older, or more urgent.
 func (c *Checker) othersFirst(j *job, p cluster.PoolPath) bool {
 	for _, k := range c.jobs { // in any order: one or none
@@ -111,7 +123,7 @@ func asks(task *cluster.TaskSpec) map[string]int64 {
 
 // keptBack reports whether the settings of the job or of a pool let n such tasks of the job wait although there is room: a limit
 // is reached, or may be, where jobs are counted or others have room kept; what may not be preempted would use more than is reserved,
-// where anything is; or, in either case, others wait that go before, and that it might pass.
+// where anything is, beside those who have room kept; or, in either case, others wait that go before, and that it might pass.
 func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 	if most := int64(j.spec.Limits.MaxRunning); most > 0 {
 		bound := int64(0)
@@ -137,7 +149,7 @@ func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 			if known && set.Limit != cluster.NoLimit && (a.used[name]+n*v > set.Limit || c.heldBelow(p) || c.othersFirst(j, p)) {
 				return true
 			}
-			if c.reserves && !j.spec.Preemptible && p == j.spec.Pool && a.used[name]+n*v > set.Reservation {
+			if c.reserves && !j.spec.Preemptible && p == j.spec.Pool && a.used[name]+c.pledged(p, name)+n*v > set.Reservation {
 				return true
 			}
 		}
