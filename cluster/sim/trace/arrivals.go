@@ -195,6 +195,9 @@ const headroom = 2
 // maxStretch bounds how far apart arrivals are moved. Jobs that overlap even then come at once, or never end.
 const maxStretch = 1 << 14
 
+// maxSpan bounds when jobs arrive, so that times with all that is added to them stay in their range: 73 years.
+const maxSpan = math.MaxInt64 / 4
+
 // compress finds the slowest arrivals with which the offered load reaches the wanted one. Where all jobs together do not
 // ask for headroom times that, the trace is repeated, each copy beginning where the one before ended.
 func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, error) {
@@ -203,17 +206,18 @@ func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, er
 	if all == 0 {
 		return nil, nil, errIdle
 	}
-	c := &Compression{Copies: max(1, int(math.Ceil(headroom*load/all)))}
-	if c.Copies*len(jobs) > maxRows {
-		return nil, nil, fmt.Errorf("trace: an offered load of %v needs %d copies of the trace: choose fewer hosts", load, c.Copies)
+	copies := max(1, math.Ceil(headroom*load/all))
+	if copies*float64(len(jobs)) > maxRows {
+		return nil, nil, fmt.Errorf("trace: an offered load of %v needs %.0f copies of the trace: choose fewer hosts", load, copies)
 	}
-	jobs = repeat(jobs, c.Copies)
+	c := &Compression{Copies: int(copies)}
+	jobs, shrunk := repeat(jobs, c.Copies)
 	intervals := intervalsOf(capacity, jobs)
 	low, high := 0.0, 1.0 // the load at low is large enough, that at high is not
 	for offeredLoad(intervals, high) >= load {
-		if low, high = high, high*2; high > maxStretch {
+		if low, high = high, high*2; high > maxStretch || high*float64(jobs[len(jobs)-1].Submit) > maxSpan {
 			return nil, nil, fmt.Errorf("trace: the offered load is %.3g at least, however far apart jobs arrive: "+
-				"ask for more than that, or for more hosts", offeredLoad(intervals, high))
+				"ask for more than that, or for more hosts", offeredLoad(intervals, low))
 		}
 	}
 	for range 40 {
@@ -230,7 +234,7 @@ func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, er
 			break
 		}
 	}
-	c.Factor, c.Load = low, offeredLoad(intervals, low)
+	c.Factor, c.Load = low*shrunk, offeredLoad(intervals, low)
 	for _, j := range jobs {
 		j.Submit = scale(j.Submit, low)
 	}
@@ -238,10 +242,18 @@ func compress(hosts []Host, jobs []*Job, load float64) (Source, *Compression, er
 	return fromSlice(jobs), c, nil
 }
 
-// repeat returns the jobs n times, one copy after the other, a mean gap between arrivals apart.
-func repeat(jobs []*Job, n int) []*Job {
+// repeat returns the jobs n times, one copy after the other, a mean gap between arrivals apart. Where they would come later than is
+// bearable, all of their times are shrunk first, by the factor that it returns, too.
+func repeat(jobs []*Job, n int) ([]*Job, float64) {
 	first, last := jobs[0].Submit, jobs[len(jobs)-1].Submit
 	period := last - first + max(time.Second, (last-first)/time.Duration(len(jobs)))
+	shrunk := min(1, maxSpan/(float64(first)+float64(n)*float64(period)))
+	if shrunk < 1 {
+		for _, j := range jobs {
+			j.Submit = scale(j.Submit, shrunk)
+		}
+		period = scale(period, shrunk)
+	}
 	out := slices.Clone(jobs)
 	for k := 1; k < n; k++ {
 		for _, j := range jobs {
@@ -251,7 +263,7 @@ func repeat(jobs []*Job, n int) []*Job {
 			out = append(out, &again)
 		}
 	}
-	return out
+	return out, shrunk
 }
 
 // copyName names the k-th copy of a job.

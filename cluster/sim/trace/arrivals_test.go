@@ -79,7 +79,8 @@ func TestCompress(t *testing.T) {
 		require.InDelta(t, c.Load, OfferedLoad(hosts, jobs, 1), 1e-6)
 		require.GreaterOrEqual(t, c.Load, load)
 		if c.Factor > 1e-6 { // slower arrivals would not do
-			require.Less(t, OfferedLoad(hosts, repeat(clone(recorded), c.Copies), c.Factor*1.001), load)
+			slower, _ := repeat(clone(recorded), c.Copies)
+			require.Less(t, OfferedLoad(hosts, slower, c.Factor*1.001), load)
 		}
 		v := validator{hosts: hosts}
 		for i, j := range jobs {
@@ -88,6 +89,41 @@ func TestCompress(t *testing.T) {
 			require.Equal(t, recorded[i%len(recorded)].Spec.Task, j.Spec.Task)
 		}
 	})
+}
+
+// TestCompressManyCopies: copies of a long trace, one after the other, would come later than a time can be.
+func TestCompressManyCopies(t *testing.T) {
+	hosts, err := Fleet{Hosts: 100, CPUMilli: 32_000}.build()
+	require.NoError(t, err)
+	const month = 30 * 24 * time.Hour
+	var recorded []*Job
+	for i := range 3 {
+		j := newJob(numbered("job", i), time.Duration(i)*month, 1, task(100, 0, 0, cluster.GPURequest{}))
+		j.Durations = []time.Duration{time.Hour}
+		recorded = append(recorded, j)
+	}
+	w := &Workload{Hosts: hosts, Jobs: fromSlice(recorded), Arrivals: true, Departures: true}
+	require.NoError(t, Mode{OfferedLoad: 0.9}.apply(w, 1))
+	jobs, err := collect(w.Jobs)
+	require.NoError(t, err)
+	require.Len(t, jobs, 3*19200)
+	v := validator{hosts: hosts}
+	for _, j := range jobs {
+		require.NoError(t, v.check(j))
+	}
+	require.InDelta(t, 0.9, w.Compression.Load, 0.001)
+	require.InDelta(t, 0.9, OfferedLoad(hosts, jobs, 1), 0.001)
+	require.InDelta(t, float64(w.Compression.Span), w.Compression.Factor*19200*80*24*float64(time.Hour), 0.01*float64(w.Compression.Span))
+
+	recorded[0].Durations, recorded[2].Submit = forEver, maxSeconds*time.Second
+	w = &Workload{Hosts: hosts[:1], Jobs: fromSlice(recorded), Arrivals: true, Departures: true}
+	require.ErrorContains(t, Mode{OfferedLoad: 0.003}.apply(w, 1), "the offered load is 0.00625 at least")
+	recorded[0].Spec.Task = task(1, 0, 0, cluster.GPURequest{})
+	for i := range hosts {
+		hosts[i].Capacity.Fixed[cluster.CPU] = maxAmount
+	}
+	w = &Workload{Hosts: hosts, Jobs: fromSlice(recorded[:1]), Arrivals: true, Departures: true}
+	require.ErrorContains(t, Mode{OfferedLoad: 1000}.apply(w, 1), "choose fewer hosts")
 }
 
 func clone(jobs []*Job) []*Job {
