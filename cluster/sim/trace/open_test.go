@@ -227,3 +227,16 @@ func TestReserveDividesByWhatJobsTake(t *testing.T) {
 	_, err = Open(Options{Format: "csv", Jobs: testdata("jobs.csv"), Reserve: 1.5})
 	require.ErrorContains(t, err, "reserved part")
 }
+
+// TestReserveForJobsThatStay: jobs that all come at once, for ever, reserve in proportion to what they ask for.
+func TestReserveForJobsThatStay(t *testing.T) {
+	hosts := testFleet(t)
+	small, large := newJob("small", 0, 1, task(1000, 0, 0, cluster.GPURequest{})), newJob("large", 0, 3, task(1000, 0, 0, cluster.GPURequest{}))
+	small.Spec.Pool, large.Spec.Pool = "root/small", "root/large"
+	w := &Workload{Hosts: hosts, Jobs: fromSlice([]*Job{small, large})}
+	require.NoError(t, w.reserve(0.8))
+	require.Len(t, w.Pools, 2)
+	cpu := float64(capacityOf(hosts).Fixed[cluster.CPU])
+	require.InDelta(t, 0.6*cpu, w.Pools[0].Resources[0].Reservation, 1)
+	require.InDelta(t, 0.2*cpu, w.Pools[1].Resources[0].Reservation, 1)
+}

@@ -19,7 +19,7 @@ func (w *Workload) reserve(part float64) error {
 	w.Jobs, w.until = l, l.last
 	var end time.Duration
 	for _, j := range jobs {
-		end = max(end, j.Submit+slices.Max(j.Durations))
+		end = max(end, j.Submit+max(time.Second, slices.Max(j.Durations))) // so that who is there for ever takes something
 	}
 	takes := map[cluster.PoolPath]*[cluster.NumDimensions]float64{}
 	var all [cluster.NumDimensions]float64
