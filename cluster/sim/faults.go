@@ -147,15 +147,16 @@ func parseProbability(text string) (float64, error) {
 // ParseFault reads one fault of a script, "10m:rack:r3:30s" or "10m:scheduler::5s".
 func ParseFault(text string) (Fault, error) {
 	parts := strings.Split(text, ":")
-	if len(parts) != 4 {
+	last := len(parts) - 1
+	if last < 3 {
 		return Fault{}, fmt.Errorf("sim: fault %q is not TIME:KIND:TARGET:DURATION", text)
 	}
 	at, err1 := time.ParseDuration(parts[0])
-	down, err2 := time.ParseDuration(parts[3])
+	down, err2 := time.ParseDuration(parts[last])
 	if err := cmp.Or(err1, err2); err != nil {
 		return Fault{}, fmt.Errorf("sim: fault %q: %w", text, err)
 	}
-	f := Fault{At: at, Kind: FaultKind(parts[1]), Target: parts[2], For: down}
+	f := Fault{At: at, Kind: FaultKind(parts[1]), Target: strings.Join(parts[2:last], ":"), For: down} // names may have a colon
 	return f, (&Faults{Script: []Fault{f}}).validate()
 }
 

@@ -40,6 +40,9 @@ func TestFaultsFromText(t *testing.T) {
 	x, err := ParseFault("90s:rack:r1:30s")
 	require.NoError(t, err)
 	require.Equal(t, Fault{At: 90 * time.Second, Kind: RackCut, Target: "r1", For: 30 * time.Second}, x)
+	x, err = ParseFault("90s:host:node:7:30s")
+	require.NoError(t, err)
+	require.Equal(t, Fault{At: 90 * time.Second, Kind: HostCrash, Target: "node:7", For: 30 * time.Second}, x)
 
 	for text, want := range map[string]string{
 		"hosts=1h/5m":        "no such fault",
