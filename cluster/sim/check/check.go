@@ -91,7 +91,8 @@ type Checker struct {
 	starts map[cluster.RunID]struct{} // of jobs that exist
 
 	pools    map[cluster.PoolPath]*account
-	reserves bool // some pool reserves something
+	reserves bool            // some pool reserves something
+	short    map[string]bool // of what more is reserved than there is, at the quiet moment
 
 	waiting   int // tasks
 	bound     int // tasks

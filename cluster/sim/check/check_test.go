@@ -435,6 +435,9 @@ func TestWhatPoolsKeepBackMayWait(t *testing.T) {
 		{"a reservation that is used", cpu(799, cluster.NoLimit), false, placed(0, 1, a), 0},
 		{"a reservation that room is held for", cpu(799, cluster.NoLimit), false, waits, 0},
 		{"a reservation that held room leaves a part of", cpu(800, cluster.NoLimit), false, waits, 1},
+		{"a reservation of all that there is", cpu(2000, cluster.NoLimit), false, placed(0, 1, a), 1},
+		{"a reservation of more than there is", cpu(2001, cluster.NoLimit), false, placed(0, 1, a), 0},
+		{"a reservation of what is away", cpu(2000, cluster.NoLimit), false, &cluster.HostUnreached{ID: b}, 0},
 		{"a reservation does not bind what may be preempted", cpu(799, cluster.NoLimit), true, placed(0, 1, a), 1},
 	} {
 		l := begun(func(s *cluster.JobSpec) {

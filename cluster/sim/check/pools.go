@@ -77,6 +77,34 @@ func (c *Checker) pledged(p cluster.PoolPath, dimension string) (sum int64) {
 	return sum
 }
 
+// shortages returns the dimensions of which pools reserve more together than there is: what hosts have that take work, and what is
+// used of the others.
+func (c *Checker) shortages() map[string]bool {
+	left := map[string]int64{}
+	for _, h := range c.hosts { // a sum, as below: the order does not matter
+		has := h.machine.Capacity
+		if h.unreachable || h.draining {
+			has = cluster.Resources{Fixed: h.used}
+			for name, v := range h.named {
+				left[name] += v
+			}
+		}
+		for name, v := range asks(&cluster.TaskSpec{Resources: has}) {
+			left[name] += v
+		}
+	}
+	short := map[string]bool{}
+	for path, a := range c.pools {
+		for name, set := range a.settings {
+			if path.Parent() == cluster.RootPool {
+				left[name] -= set.Reservation
+				short[name] = left[name] < 0
+			}
+		}
+	}
+	return short
+}
+
 // othersFirst reports whether others wait in the pool or below it that may go before the job: as urgent and older, or more urgent.
 func (c *Checker) othersFirst(j *job, p cluster.PoolPath) bool {
 	for _, k := range c.jobs { // in any order: one or none
@@ -123,7 +151,7 @@ func asks(task *cluster.TaskSpec) map[string]int64 {
 
 // keptBack reports whether the settings of the job or of a pool let n such tasks of the job wait although there is room: a limit
 // is reached, or may be, where jobs are counted or others have room kept; what may not be preempted would use more than is reserved,
-// where anything is, beside those who have room kept; or, in either case, others wait that go before, and that it might pass.
+// where anything is, beside those who have room kept, or more is reserved than there is, since then nobody has all of it; or, in either case, others wait that go before, and that it might pass.
 func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 	if most := int64(j.spec.Limits.MaxRunning); most > 0 {
 		bound := int64(0)
@@ -149,7 +177,7 @@ func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 			if known && set.Limit != cluster.NoLimit && (a.used[name]+n*v > set.Limit || c.heldBelow(p) || c.othersFirst(j, p)) {
 				return true
 			}
-			if c.reserves && !j.spec.Preemptible && p == j.spec.Pool && a.used[name]+c.pledged(p, name)+n*v > set.Reservation {
+			if c.reserves && !j.spec.Preemptible && p == j.spec.Pool && (c.short[name] || a.used[name]+c.pledged(p, name)+n*v > set.Reservation) {
 				return true
 			}
 		}

@@ -16,6 +16,9 @@ func (c *Checker) Quiet() (requests int) {
 	if c.waiting == 0 {
 		return 0
 	}
+	if c.reserves {
+		c.short = c.shortages()
+	}
 	asked := map[string]int64{} // room for a request, as far as it was counted
 	for _, uid := range slices.Sorted(maps.Keys(c.jobs)) {
 		if j := c.jobs[uid]; j.waiting > 0 && !j.spec.Revocable && !countsTasks(j.spec) && !hasHome(j.spec) { // what counts tasks may wait for others
