@@ -325,6 +325,9 @@ func untilDemand(hosts []Host, jobs []*Job, next func() int, m Mode) (Source, er
 		if demand.dominant() >= m.Demand {
 			return nil, io.EOF
 		}
+		if m.Gap > 0 && arrived > int(maxSpan/m.Gap) {
+			return nil, fmt.Errorf("trace: jobs that arrive %v apart take more than 73 years to ask for a demand of %v: choose a smaller gap", m.Gap, m.Demand)
+		}
 		i := next()
 		j := *jobs[i]
 		if k := copies[i]; k > 0 {

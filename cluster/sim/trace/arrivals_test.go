@@ -230,6 +230,15 @@ func TestModeErrors(t *testing.T) {
 	}
 }
 
+// TestDemandTakesTooLong: jobs that come too far apart are refused when it is too late for them.
+func TestDemandTakesTooLong(t *testing.T) {
+	w := &Workload{Hosts: testFleet(t), Jobs: fromSlice([]*Job{newJob("tiny", 0, 1, task(1, 1, 0, cluster.GPURequest{}))})}
+	require.NoError(t, Mode{Demand: 1, Gap: 2000 * time.Hour}.apply(w, 1))
+	jobs, err := collect(w.Jobs)
+	require.ErrorContains(t, err, "choose a smaller gap")
+	require.Less(t, jobs[len(jobs)-1].Submit, 74*366*24*time.Hour)
+}
+
 func TestThin(t *testing.T) {
 	for _, c := range []struct {
 		every, limit int
