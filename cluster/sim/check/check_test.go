@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -445,6 +446,36 @@ func TestWhatPoolsKeepBackMayWait(t *testing.T) {
 			s.Task.Resources.Fixed = [cluster.NumDimensions]int64{cluster.CPU: 400}
 		})
 		l.add(c.pool, c.first)
+		l.Quiet()
+		require.Equal(t, c.idle, l.Count(), "%s: %v", c.name, l.Violations())
+	}
+}
+
+// TestOthersMayGoFirst: below a limit a job may wait for others that wait, too: more urgent or older ones, of a fair leaf any, and
+// those of another leaf.
+func TestOthersMayGoFirst(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		order    cluster.PoolOrder
+		ageing   time.Duration
+		priority int32
+		pool     cluster.PoolPath
+		idle     int
+	}{
+		{"a younger one", cluster.PriorityFIFO, 0, 0, "root/a/x", 1},
+		{"a more urgent one", cluster.PriorityFIFO, 0, 1, "root/a/x", 0},
+		{"a less urgent one, by its share", cluster.FairJobs, 0, -1, "root/a/x", 0},
+		{"a less urgent one, since it has waited long", cluster.PriorityFIFO, time.Minute, -1, "root/a/x", 0},
+		{"one of another leaf", cluster.PriorityFIFO, 0, -1, "root/a/y", 0},
+		{"one elsewhere", cluster.PriorityFIFO, 0, 1, "root/b", 1},
+	} {
+		l := begun(func(s *cluster.JobSpec) { s.Pool, s.Instances, s.Preemptible = "root/a/x", 1, true })
+		l.add(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 900}}}},
+			&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a/x", Order: c.order, Ageing: c.ageing}},
+			&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) {
+				s.Pool, s.Instances, s.Priority = c.pool, 1, c.priority
+				s.Task.Resources.Fixed[cluster.CPU] = 2000 // no host has that
+			})}}})
 		l.Quiet()
 		require.Equal(t, c.idle, l.Count(), "%s: %v", c.name, l.Violations())
 	}

@@ -12,6 +12,7 @@ type account struct {
 	settings map[string]cluster.PoolResource // by dimension
 	hosts    []cluster.KeyValue              // labels that hosts of its tasks have to have
 	counted  bool                            // it limits how many jobs may run, or what controllers may have
+	shared   bool                            // its order is not that of priority and age alone
 	used     map[string]int64
 }
 
@@ -28,6 +29,7 @@ func (c *Checker) putPool(p *cluster.Pool) {
 	a := c.account(p.Path)
 	a.settings, a.hosts = map[string]cluster.PoolResource{}, p.Hosts
 	l := &p.Limits
+	a.shared = p.Order != cluster.PriorityFIFO || p.Ageing > 0
 	a.counted = l.RunningJobs != nil || l.RunningJobsPerUser != nil || l.RunningJobsPerGroup != nil || l.ControllerPercent != nil
 	for _, r := range p.Resources {
 		a.settings[r.Dimension] = r
@@ -105,10 +107,12 @@ func (c *Checker) shortages() map[string]bool {
 	return short
 }
 
-// othersFirst reports whether others wait in the pool or below it that may go before the job: as urgent and older, or more urgent.
+// othersFirst reports whether others wait in the pool or below it that may go before the job: as urgent and older, or more urgent; of
+// another leaf, or of one that is fair or counts for how long tasks wait, any that have a share of their own.
 func (c *Checker) othersFirst(j *job, p cluster.PoolPath) bool {
 	for _, k := range c.jobs { // in any order: one or none
-		before := k.spec.Priority > j.spec.Priority || k.spec.Priority == j.spec.Priority && k.uid < j.uid
+		before := k.spec.Priority > j.spec.Priority || k.spec.Priority == j.spec.Priority && k.uid < j.uid ||
+			k != j && (k.spec.Pool != j.spec.Pool || c.account(j.spec.Pool).shared)
 		if k.waiting > 0 && before && p.Covers(k.spec.Pool) {
 			return true
 		}
