@@ -481,6 +481,24 @@ func TestOthersMayGoFirst(t *testing.T) {
 	}
 }
 
+// TestCopiesMayGoFirst: a copy that waits goes before what is less urgent than its task, too.
+func TestCopiesMayGoFirst(t *testing.T) {
+	for _, c := range []struct {
+		priority int32
+		idle     int
+	}{{0, 0}, {2, 1}} {
+		l := begun(func(s *cluster.JobSpec) {
+			s.Pool, s.Instances, s.Preemptible, s.Priority, s.Speculation = "root/a", 1, true, 1, &cluster.Speculation{}
+		})
+		l.add(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 900}}}})
+		l.lagging(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) {
+			s.Pool, s.Instances, s.Preemptible, s.Priority = "root/a", 1, true, c.priority
+		})}}})
+		l.Quiet()
+		require.Equal(t, c.idle, l.Count(), "%v", l.Violations())
+	}
+}
+
 // TestStartsBeyondALimit: what leaves counts until it is gone, and what grows; what ran before a limit was lowered does not matter by
 // itself.
 func TestStartsBeyondALimit(t *testing.T) {

@@ -113,7 +113,17 @@ func (c *Checker) othersFirst(j *job, p cluster.PoolPath) bool {
 	for _, k := range c.jobs { // in any order: one or none
 		before := k.spec.Priority > j.spec.Priority || k.spec.Priority == j.spec.Priority && k.uid < j.uid ||
 			k != j && (k.spec.Pool != j.spec.Pool || c.account(j.spec.Pool).shared)
-		if k.waiting > 0 && before && p.Covers(k.spec.Pool) {
+		if (k.waiting > 0 && before || (k == j || before) && k.copyWaits()) && p.Covers(k.spec.Pool) {
+			return true
+		}
+	}
+	return false
+}
+
+// copyWaits reports whether a copy of one of the job's tasks waits, as those do.
+func (j *job) copyWaits() bool {
+	for _, t := range j.copies { // in any order: one or none
+		if t.state == waiting {
 			return true
 		}
 	}
