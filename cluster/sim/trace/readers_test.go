@@ -333,3 +333,12 @@ func TestLongLines(t *testing.T) {
 		}
 	}
 }
+
+// TestRemarksInSWFHeaders: what follows a number, after a blank or a tab, is not a part of it.
+func TestRemarksInSWFHeaders(t *testing.T) {
+	for _, header := range []string{"; MaxNodes: 57 (32 dual)\n", ";MaxNodes:\t57\t(32 dual)\r\n"} {
+		hosts, err := readSWFHosts("log.swf", strings.NewReader(header+"; MaxProcs: 178\n"))
+		require.NoError(t, err)
+		require.Len(t, hosts, 57)
+	}
+}

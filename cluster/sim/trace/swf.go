@@ -128,7 +128,10 @@ func swfHeader(name string, text *bufio.Reader) (nodes, processors int, err erro
 		if key != "MaxNodes" && key != "MaxProcs" {
 			continue
 		}
-		digits, _, _ := strings.Cut(strings.TrimSpace(value), " ") // remarks may follow
+		digits := ""
+		if words := strings.Fields(value); len(words) > 0 {
+			digits = words[0] // remarks may follow
+		}
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 1 || n > maxHosts {
 			return 0, 0, fmt.Errorf("trace: %s:%d:1: %s is %s: want 1 to %d", name, line, key, quote(digits), maxHosts)
