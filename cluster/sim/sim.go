@@ -326,6 +326,9 @@ func (s *simulation) submit(jobs []*trace.Job) {
 			if err := makePool(tx, j.Spec.Pool); err != nil {
 				return err
 			}
+			if !tx.State().IsLeaf(j.Spec.Pool) {
+				return fmt.Errorf("job %q: there are pools below its pool %q, and jobs go to the lowest ones only", j.Spec.Name, j.Spec.Pool)
+			}
 			fresh = append(fresh, cluster.NewJob{UID: tx.State().NextJob() + cluster.JobUID(len(fresh)), Spec: &j.Spec})
 		}
 		if len(fresh) == 0 {

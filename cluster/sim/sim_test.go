@@ -286,6 +286,19 @@ func TestAJobThatIsRestartedIsNotForgotten(t *testing.T) {
 	require.True(t, again)
 }
 
+// TestJobsGoToTheLowestPools: a workload whose jobs go to a pool that --pools puts others below is refused as that.
+func TestJobsGoToTheLowestPools(t *testing.T) {
+	w := mixed(1, 1, 1, 0)
+	w.Jobs.(*jobs).make = func(int) *trace.Job {
+		j := work("job", 0, 1, func(s *cluster.JobSpec) { s.Pool = "root/a" })
+		return &j
+	}
+	c := config(w)
+	c.Pools = []cluster.Pool{{Path: "root/a"}, {Path: "root/a/x"}}
+	_, err := Run(t.Context(), c)
+	require.ErrorContains(t, err, `job "job": there are pools below its pool "root/a"`)
+}
+
 // TestARefusedPlanIsNotRepeatedForEver: where the same state refuses a plan again and again, the next is made at once only the first
 // time, and then once in a while.
 func TestARefusedPlanIsNotRepeatedForEver(t *testing.T) {
