@@ -152,6 +152,24 @@ func TestALimitIsNotKeptForWhoHasNoHost(t *testing.T) {
 	}
 }
 
+// TestALimitIsNotKeptForWhoHasNoHostAndMayStopOthers: nor is one that is reached, where more urgent work that no host has room for was
+// let in instead of what it might stop.
+func TestALimitIsNotKeptForWhoHasNoHostAndMayStopOthers(t *testing.T) {
+	s := newShared(t)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{
+		{Dimension: cluster.CPU.String(), Reservation: 8, Limit: 8},
+	}}})
+	s.host(0, vector(16, 8))
+	s.host(1, vector(1, 8))
+	s.job("root/a", 6, 1, urgent(2))
+	s.job("root/a", 1, 1)
+	s.settle()
+	s.job("root/a", 1, 2, urgent(2), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = 9 })
+	small := s.job("root/a", 2, 1, urgent(1))
+	s.settle()
+	require.Equal(t, 1, s.running(small))
+}
+
 // TestWhoStopsWaitingLetsOthersStart: the core of a gang that does not fit starts without a member that was stopped, also where
 // nothing else happens.
 func TestWhoStopsWaitingLetsOthersStart(t *testing.T) {

@@ -203,6 +203,11 @@ func (c *class) flows() bool { return c.open() > 0 && !c.skipped }
 // claims returns how many units wait that their pool may claim room for.
 func (c *class) claims() int64 { return c.left[cluster.TierReserved] + c.left[cluster.TierEntitled] }
 
+// allClaims returns the same with those that may not start now, for a limit.
+func (c *class) allClaims() int64 {
+	return c.claims() + c.over[cluster.TierReserved] + c.over[cluster.TierEntitled]
+}
+
 // tier returns the strongest tier in which a unit is left.
 func (c *class) tier() cluster.Tier {
 	for t, left := range c.left {

@@ -47,8 +47,7 @@ func (p *Planner) admit(now cluster.Time) {
 func (p *Planner) letsIn(in *Input) bool {
 	type admitted struct{ open, claims int64 }
 	count := func(c *class) admitted {
-		claims := c.claims() + c.over[cluster.TierReserved] + c.over[cluster.TierEntitled]
-		return admitted{c.open(), claims}
+		return admitted{c.open(), c.allClaims()}
 	}
 	before := make([]admitted, len(p.order))
 	for i, c := range p.order {
@@ -180,8 +179,8 @@ func (p *Planner) passOn(pass int) bool {
 				p.wake(c)
 			}
 		}
-		if (c.claims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable) || c.slackless()) && p.homeless(c) {
-			if top, known := failed[c.kin()]; many && c.claims() > 0 && !c.group.key.gang && (!known || top < c.key.group.priority) {
+		if (c.allClaims() > 0 || c.open() > 0 && (c.key.group.gated || c.key.group.revocable) || c.slackless()) && p.homeless(c) {
+			if top, known := failed[c.kin()]; many && c.allClaims() > 0 && !c.group.key.gang && (!known || top < c.key.group.priority) {
 				failed[c.kin()] = c.key.group.priority
 			}
 			c.passed, passed = true, true
