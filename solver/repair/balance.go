@@ -188,6 +188,10 @@ func (s *Solver) takes(v int32, dir int64) int64 {
 	return -s.excess[v] * dir
 }
 
+// mostMovers bounds for how many sources in the way is asked where those could go, and a list of those more: where places hold
+// hundreds, hardly one of them is looked at.
+const mostMovers = 1024
+
 // askForSteps asks for what the first steps of searches forward from sources need: the cheapest
 // place of each, who is there, and where those could go who are near enough to it.
 func (s *Solver) askForSteps(nodes []int32) {
@@ -221,10 +225,12 @@ func (s *Solver) askForSteps(nodes []int32) {
 		return
 	}
 	prefetch.Each(s.nodes, heads, &heads[0])
+	asked := 0
 	for _, w := range heads {
 		x := &s.nodes[w]
-		for i := 0; i < len(x.held); i += 2 {
+		for i := 0; i < len(x.held) && asked < mostMovers; i += 2 {
 			prefetch.Line(&x.held[i])
+			asked++
 		}
 		if len(x.in) > 0 {
 			prefetch.Line(&x.in[0])
@@ -233,6 +239,9 @@ func (s *Solver) askForSteps(nodes []int32) {
 	movers := s.others[:0]
 	for i, w := range heads {
 		held := s.nodes[w].held
+		if len(movers) >= mostMovers {
+			break
+		}
 		for _, b := range s.hubs {
 			if len(held) > 0 && b.moves[w].stale {
 				prefetch.Each(b.ways, held, &held[0].from)
