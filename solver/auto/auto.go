@@ -1,8 +1,9 @@
 // Package auto is the solver to use when there is no reason to choose: it picks
 // one, watches its effort, and lets two race when the first takes long.
 //
-// From zero, where hardly anything flows the cheapest ways are looked for in the network
-// itself, before anything is read in. Networks where little flows through many nodes go to repair, and those where
+// From zero, where a few ways may do they are looked for in the network itself, before
+// anything is read in. Networks where little flows through many nodes go to repair, those of sources whose arcs
+// hardly have a price, and those where
 // single tasks all pass the same few nodes, such as a cluster aggregator, to many others; those
 // that are mostly sources of single tasks, or where each of them could have a node of its own,
 // to assignment, others to the simplex. Where
@@ -109,7 +110,7 @@ type Solver struct {
 	// scaling after repair won there, or on a network of single tasks assignment, runs
 	// beside repair. If nil, the simplex does.
 	challenger solver.Solver
-	// paths, where hardly anything flows, or units, on a network of single tasks, take the place of
+	// paths, where a few ways may do, or units, on a network of single tasks, take the place of
 	// repair until the first answer, on a network that is as it was at seq; else nil.
 	paths *paths
 	units *assignment.Solver
@@ -245,10 +246,16 @@ func (s *Solver) look(n *flowgraph.Network) {
 
 // answer lets repair answer, or before it knows of a flow, who gives the first.
 func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	var total solver.Work
 	if s.paths != nil {
 		r := s.paths.solve(budget)
-		s.remember(n, r)
-		return r, nil
+		if s.remember(n, r); !s.paths.tired() || r.Status != solver.BudgetSpent {
+			return r, nil
+		}
+		s.survey(n)
+		rest, err := s.answer(n, rest(budget, r.Work))
+		add(&rest.Work, r.Work)
+		return rest, err
 	}
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
@@ -257,7 +264,6 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 	if !s.ready && !s.begin(n) {
 		return s.bySimplex(n, budget)
 	}
-	var total solver.Work
 	if s.units != nil {
 		r, err := s.byUnits(n, budget, &total)
 		if err != nil || s.units != nil {

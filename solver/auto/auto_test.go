@@ -191,12 +191,12 @@ func TestEveryRaceFromZero(t *testing.T) {
 }
 
 // TestFewUnitsOnManyNodes tells who gives the first answer by how many units there
-// are for the nodes: paths, or repair where one of them is a lower bound.
+// are for the nodes: paths, or repair where one of them is a lower bound. 18 units need as many ways.
 func TestFewUnitsOnManyNodes(t *testing.T) {
 	for _, c := range []struct {
 		units, lower int64
 		few          bool
-	}{{0, 0, true}, {2, 0, true}, {3, 0, false}, {1, 1, true}, {2, 1, false}} {
+	}{{0, 0, true}, {2, 0, true}, {18, 0, false}, {1, 1, true}, {2, 1, false}} {
 		n := flowgraph.New()
 		sink, class := n.AddNode(-c.units), n.AddNode(c.units)
 		for k := range 18 {
@@ -497,8 +497,10 @@ func TestHardlyAnyCost(t *testing.T) {
 			w := flowgraph.NodeID(rng.IntN(c.nodes))
 			n.AddArc(v, w, 0, 5, flowgraph.Cost(max(0, min(1, c.priced-i))))
 		}
-		n.SetSupply(0, 20)
-		n.SetSupply(1, -20)
+		for v := 0; v < min(40, c.nodes); v += 2 {
+			n.SetSupply(flowgraph.NodeID(v), 1)
+			n.SetSupply(1, n.Supply(1)-1)
+		}
 		n.AddArc(0, 1, 0, 100, c.cost)
 		s := New()
 		r, err := s.Solve(n, solver.Budget{})

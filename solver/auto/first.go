@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/repair"
 )
 
-// start chooses who gives the first answer. After one by paths that is repair, which goes on from it, unless
-// most of the network is new.
+// start begins with paths where those may do. After an answer by them repair goes on from it, unless most of the network
+// is new.
 func (s *Solver) start(n *flowgraph.Network) {
 	touched, seq, complete := n.Changes(s.seq)
 	if s.first == nil || !complete || 2*len(touched) > n.NumNodes()+n.NumArcs() {
@@ -21,6 +21,11 @@ func (s *Solver) start(n *flowgraph.Network) {
 			return
 		}
 	}
+	s.survey(n)
+}
+
+// survey looks at the shape of n, and chooses by it who gives the first answer where there is none.
+func (s *Solver) survey(n *flowgraph.Network) {
 	s.paths, s.shape = nil, layers(n)
 	if s.single {
 		s.challenger = &anew{}
@@ -29,9 +34,12 @@ func (s *Solver) start(n *flowgraph.Network) {
 	if s.first != nil {
 		return
 	}
-	s.ready = s.crowd || few(n, s.layered)
+	free := s.layered && !s.single && !s.apart && n.NegativeArcs() == 0 && unpriced(n)
+	s.ready = s.crowd || free || few(n, s.layered)
 	if s.trial = s.ready; s.trial {
 		switch s.patience = fewPatience; {
+		case free:
+			s.patience = crowdRepair
 		case s.crowd:
 			s.patience = crowdRepair
 			s.repair.Tire(crowdStamina)

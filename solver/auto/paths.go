@@ -8,17 +8,19 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/radixheap"
 )
 
-// paths gives the first answer where no more than [fewUnits] flow and no arc costs less than
-// nothing: it sends them one after another along the cheapest way left (Busacker and Gowen, A
+// paths gives the first answer where flow comes from a few nodes only and a few ways bear it, and no arc costs
+// less than nothing: it sends as much as there is room for along the cheapest way left (Busacker and Gowen, A
 // procedure for determining minimal-cost network flow patterns, 1960; potentials as in Edmonds
 // and Karp, 1972). It keeps no copy of the network and reads no more of it than its searches
-// come by, where others would need longer to read it all. O(fewUnits·(m + n log C)).
+// come by, where others would need longer to read it all. O(m + n log C) for each way.
 type paths struct {
 	net    *flowgraph.Network
 	from   []flowgraph.NodeID // nodes with excess at first, in the order of their ids
-	excess []int8             // by node
-	flow   []uint8            // by arc
-	sent   bool               // some arcs have flow
+	limit  int64              // of work, after which others are to answer: what it takes to read half of the network
+	spent  int64
+	excess []int64 // by node
+	flow   []int64 // by arc
+	sent   bool    // some arcs have flow
 	pi     []int64
 	labels []label
 	queue  radixheap.Heap
@@ -39,41 +41,62 @@ type label struct {
 // newPaths returns nil where others are to answer. O(nodes).
 func newPaths(n *flowgraph.Network) *paths {
 	volume, ok := n.Volume()
-	if !ok || n.NegativeArcs() > 0 || volume > min(fewUnits, int64(n.NumNodes()/fewNodes)) {
+	if !ok || n.NegativeArcs() > 0 {
 		return nil
 	}
-	p := &paths{net: n, excess: make([]int8, n.NodeBound())}
-	for v := range p.excess {
+	p := &paths{net: n, limit: int64(n.NumNodes()+n.NumArcs()) / 2}
+	most := min(fewUnits, n.NumNodes()/fewNodes)
+	if volume <= int64(most) {
+		p.limit = math.MaxInt64
+	}
+	for v := range n.NodeBound() {
 		id := flowgraph.NodeID(v)
-		if !n.NodeAlive(id) {
+		if !n.NodeAlive(id) || n.Supply(id) <= 0 {
 			continue
 		}
-		supply := n.Supply(id)
-		p.excess[v] = int8(supply)
-		if supply > 0 {
-			p.from = append(p.from, id)
-			volume -= supply
+		if p.from = append(p.from, id); len(p.from) > most {
+			return nil
 		}
+		volume -= n.Supply(id)
 	}
 	if volume > 0 { // lower bounds
 		return nil
 	}
-	p.flow = make([]uint8, n.ArcBound())
+	if len(p.from) == 0 {
+		return p
+	}
+	p.excess = make([]int64, n.NodeBound())
+	for v := range p.excess {
+		if id := flowgraph.NodeID(v); n.NodeAlive(id) {
+			p.excess[v] = n.Supply(id)
+		}
+	}
+	p.flow = make([]int64, n.ArcBound())
 	p.pi = make([]int64, n.NodeBound())
 	p.labels = make([]label, n.NodeBound())
 	return p
 }
 
 // Flow returns the flow on a.
-func (p *paths) Flow(a flowgraph.ArcID) int64 { return int64(p.flow[a]) }
+func (p *paths) Flow(a flowgraph.ArcID) int64 {
+	if !p.sent {
+		return 0
+	}
+	return p.flow[a]
+}
 
 // Potential returns π(v). O(1).
-func (p *paths) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.Cost(p.pi[v]) }
+func (p *paths) Potential(v flowgraph.NodeID) flowgraph.Cost {
+	if !p.sent {
+		return 0
+	}
+	return flowgraph.Cost(p.pi[v])
+}
 
 // Changed lists the arcs with flow.
 func (p *paths) Changed() []flowgraph.ArcID { return p.changed }
 
-// solve goes on from where the last call stopped. The network must not have changed since newPaths.
+// solve goes on from where the last call stopped, until it is tired. The network must not have changed since newPaths.
 func (p *paths) solve(budget solver.Budget) (r solver.Result) {
 	for len(p.from) > 0 {
 		v := p.from[0]
@@ -81,11 +104,13 @@ func (p *paths) solve(budget solver.Budget) (r solver.Result) {
 			p.from = p.from[1:]
 			continue
 		}
-		if budget.Spent(r.Work.Units) {
+		if budget.Spent(r.Work.Units) || p.tired() {
 			r.Status = solver.BudgetSpent
 			return r
 		}
+		before := r.Work.Units
 		to := p.search(v, &r.Work)
+		p.spent += r.Work.Units - before
 		if to == flowgraph.NoNode {
 			r.Status = solver.Infeasible
 			return r
@@ -97,7 +122,7 @@ func (p *paths) solve(budget solver.Budget) (r solver.Result) {
 	for i, x := range p.flow {
 		if x > 0 {
 			a := flowgraph.ArcID(i)
-			sum.AddMul(int64(p.net.Cost(a)), int64(x))
+			sum.AddMul(int64(p.net.Cost(a)), x)
 			p.changed = append(p.changed, a)
 		}
 	}
@@ -109,6 +134,9 @@ func (p *paths) solve(budget solver.Budget) (r solver.Result) {
 	r.Status, r.Solution = solver.Optimal, p
 	return r
 }
+
+// tired tells whether too many ways are needed: there will be no answer. Where no more than fewUnits flow it is never so.
+func (p *paths) tired() bool { return p.spent >= p.limit }
 
 // search finds the cheapest way to a node that lacks flow, or none, and lifts potentials to it.
 func (p *paths) search(from flowgraph.NodeID, w *solver.Work) flowgraph.NodeID {
@@ -143,7 +171,7 @@ func (p *paths) scan(v flowgraph.NodeID, base int64, w *solver.Work) {
 	w.Steps++
 	w.Units += int64(len(out)) + 1
 	for _, r := range out {
-		if x := p.flow[r.Arc]; x == 0 && p.net.Open(r.Arc) || x > 0 && int64(x) < p.net.Upper(r.Arc) {
+		if x := p.flow[r.Arc]; x == 0 && p.net.Open(r.Arc) || x > 0 && x < p.net.Upper(r.Arc) {
 			p.label(r.Node, r.Arc, base+int64(r.Cost)-p.pi[r.Node])
 		}
 	}
@@ -177,24 +205,24 @@ func (p *paths) label(v flowgraph.NodeID, via flowgraph.ArcID, dist int64) {
 
 // send sends as much along the way that search found as it bears.
 func (p *paths) send(from, to flowgraph.NodeID) {
-	amount := int64(min(p.excess[from], -p.excess[to]))
+	amount := min(p.excess[from], -p.excess[to])
 	for v := to; v != from; {
 		a := p.labels[v].via
 		if p.net.Head(a) == v {
-			amount, v = min(amount, p.net.Upper(a)-int64(p.flow[a])), p.net.Tail(a)
+			amount, v = min(amount, p.net.Upper(a)-p.flow[a]), p.net.Tail(a)
 		} else {
-			amount, v = min(amount, int64(p.flow[a])), p.net.Head(a)
+			amount, v = min(amount, p.flow[a]), p.net.Head(a)
 		}
 	}
-	p.excess[from] -= int8(amount)
-	p.excess[to] += int8(amount)
+	p.excess[from] -= amount
+	p.excess[to] += amount
 	for v := to; v != from; {
 		a := p.labels[v].via
 		if p.net.Head(a) == v {
-			p.flow[a] += uint8(amount)
+			p.flow[a] += amount
 			v = p.net.Tail(a)
 		} else {
-			p.flow[a] -= uint8(amount)
+			p.flow[a] -= amount
 			v = p.net.Head(a)
 		}
 	}

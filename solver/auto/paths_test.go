@@ -28,7 +28,7 @@ func TestPaths(t *testing.T) {
 			n.AddArc(anywhere(), anywhere(), 0, []int64{0, 1, 2, 5, flowgraph.Infinite}[src.Intn(5)], flowgraph.Cost(src.Intn(1+int(seed%20))))
 		}
 		ship := func() {
-			from, to, amount := anywhere(), anywhere(), int64(1+src.Intn(4))
+			from, to, amount := anywhere(), anywhere(), int64(1+src.Intn([]int{4, 40}[src.Intn(2)]))
 			n.SetSupply(from, n.Supply(from)+amount)
 			n.SetSupply(to, n.Supply(to)-amount)
 		}
@@ -129,4 +129,38 @@ func TestPathsCostRange(t *testing.T) {
 	r, err := New().Solve(n, solver.Budget{})
 	require.NoError(t, err)
 	require.Equal(t, solver.CostRange, r.Status)
+}
+
+// TestFreeClasses: repair answers first where hardly an arc of classes has a price, unless that takes long.
+func TestFreeClasses(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		src := solvertest.Seeded(5)
+		n := flowgraph.New()
+		sink, wait := n.AddNode(0), n.AddNode(0)
+		n.AddArc(wait, sink, 0, flowgraph.Infinite, 0)
+		var hosts []flowgraph.NodeID
+		for range 40 {
+			host := n.AddNode(0)
+			n.AddArc(host, sink, 0, 10, 0)
+			hosts = append(hosts, host)
+		}
+		for range 100 {
+			class := n.AddNode(5)
+			n.SetSupply(sink, n.Supply(sink)-5)
+			n.AddArc(class, wait, 0, 5, 100)
+			for range 6 {
+				n.AddArc(class, hosts[src.Intn(40)], 0, 5, 0)
+			}
+		}
+		s := New()
+		if !patient {
+			_, err := s.Solve(n, solver.Budget{Work: 1})
+			require.NoError(t, err)
+			require.True(t, s.trial)
+			s.spent = crowdRepair * int64(n.NumNodes()+n.NumArcs()+64)
+		}
+		solvertest.Compare(t, n, s)
+		require.Equal(t, patient, s.ready)
+		require.False(t, s.trial)
+	}
 }
