@@ -165,7 +165,8 @@ func asks(task *cluster.TaskSpec) map[string]int64 {
 
 // keptBack reports whether the settings of the job or of a pool let n such tasks of the job wait although there is room: a limit
 // is reached, or may be, where jobs are counted or others have room kept; what may not be preempted would use more than is reserved,
-// where anything is, beside those who have room kept, or more is reserved than there is, since then nobody has all of it; or, in either case, others wait that go before, and that it might pass.
+// where anything is, beside those who have room kept, or more is reserved than there is, since then nobody has all of it; or, in
+// either case, others wait that go before, and that it might pass.
 func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 	if most := int64(j.spec.Limits.MaxRunning); most > 0 {
 		bound := int64(0)
