@@ -32,10 +32,9 @@ var fewNodes = 1024
 // hardly any is at most one in so many.
 const hardly = 4
 
-// byDistance chooses a forest of shortest paths, each node to the end that is nearest (Dijkstra's algorithm, Network
-// Flows, §4.5), if no cost is negative and of all arcs, of those to the ends, and of those paths hardly any is too narrow
-// for all flow; else it reports false and has done nothing. What an end gets too much, and what others lack, remains for
-// pivots.
+// byDistance chooses a forest of cheapest paths to the ends if no cost is negative and of all arcs, of those to the ends,
+// and of those paths hardly any is too narrow for all flow; else it reports false and has done nothing. What an end gets
+// too much, and what others lack, remains for pivots.
 func (s *simplex[C]) byDistance() bool {
 	nodes := s.net.NumNodes()
 	if s.net.NegativeArcs() > 0 || nodes < fewNodes {
@@ -60,17 +59,16 @@ func (s *simplex[C]) byDistance() bool {
 	if hardly*narrow > arcs {
 		return false
 	}
-	const far = math.MaxInt64
-	var queue radixheap.Heap
-	price, pred, fits := s.need, s.child, s.sibling
+	var ends []int32
+	fits := s.sibling
+	clear(fits)
 	arcs, narrow = 0, 0
 	for v := range s.root {
-		price[v], pred[v], fits[v] = far, none, 0
 		if s.nodes[v].size == 0 || s.net.Supply(s.idAt[v]) >= 0 {
 			continue
 		}
-		price[v], fits[v] = 0, 1
-		queue.Push(radixheap.Item{Node: v})
+		fits[v] = 1
+		ends = append(ends, v)
 		for _, ref := range s.net.In(s.idAt[v]) {
 			if s.net.Open(ref.Arc) {
 				arcs++
@@ -84,33 +82,49 @@ func (s *simplex[C]) byDistance() bool {
 		return false
 	}
 	narrow = 0
+	return s.byPaths(ends, s.net.Open, func(v, slot int32) bool {
+		if slot != none && wide(slot) {
+			fits[v] = fits[s.slots[slot].head]
+		}
+		if fits[v] == 0 {
+			narrow++
+		}
+		return hardly*narrow <= nodes
+	})
+}
+
+// byPaths chooses a forest of cheapest paths over usable arcs, each node to the end that is nearest (Dijkstra's algorithm,
+// Network Flows, §4.5), unless passed, which is told of each node and of the arc by which it leaves, or none, says no; then
+// it has done nothing.
+func (s *simplex[C]) byPaths(ends []int32, usable func(flowgraph.ArcID) bool, passed func(v, slot int32) bool) bool {
+	price, pred := s.need, s.child
+	for v := range s.root {
+		price[v], pred[v] = math.MaxInt64, none
+	}
+	var queue radixheap.Heap
+	for _, v := range ends {
+		price[v] = 0
+		queue.Push(radixheap.Item{Node: v})
+	}
 	for queue.Len() > 0 {
 		x := queue.Pop()
 		v := x.Node
 		if x.Key > price[v] {
 			continue
 		}
-		if a := pred[v]; a != none {
-			if slot := s.slotOf[a]; wide(slot) {
-				fits[v] = fits[s.slots[slot].head]
-			}
-		}
-		if fits[v] == 0 {
-			if narrow++; hardly*narrow > nodes {
-				return false
-			}
+		if !passed(v, pred[v]) {
+			return false
 		}
 		for _, ref := range s.net.In(s.idAt[v]) {
 			u, through := s.placeOf[ref.Node], x.Key+int64(ref.Cost)
-			if through < price[u] && s.net.Open(ref.Arc) {
-				price[u], pred[u] = through, int32(ref.Arc)
+			if through < price[u] && usable(ref.Arc) {
+				price[u], pred[u] = through, s.slotOf[ref.Arc]
 				queue.Push(radixheap.Item{Key: through, Node: u})
 			}
 		}
 	}
 	for v := range s.root {
-		if a := pred[v]; a != none {
-			slot := s.slotOf[a]
+		if slot := pred[v]; slot != none {
 			s.nodes[v].parent, s.nodes[v].pred, s.state[slot] = s.slots[slot].head, slot, inTree
 		}
 	}
@@ -192,6 +206,25 @@ func (s *simplex[C]) byOrder(end int32) bool {
 		}
 	}
 	return true
+}
+
+// layered tells whether most arcs leave sources that no arc enters, as those of classes do.
+func (s *simplex[C]) layered() bool {
+	arcs := 0
+	for v := range s.root {
+		if id := s.idAt[v]; s.nodes[v].size > 0 && len(s.net.In(id)) == 0 {
+			arcs += len(s.net.Out(id))
+		}
+	}
+	return 2*arcs >= s.net.NumArcs()
+}
+
+// byWidth chooses a tree of cheapest paths to end over arcs that have room for all that flows there: it fits wherever
+// there are such paths.
+func (s *simplex[C]) byWidth(end int32) {
+	demand := -s.net.Supply(s.idAt[end])
+	wide := func(a flowgraph.ArcID) bool { b := &s.bounds[s.slotOf[a]]; return b.upper-b.lower >= demand }
+	s.byPaths([]int32{end}, wide, func(int32, int32) bool { return true })
 }
 
 // crowded tells whether more of the supply does not fit on the first tree than does, as

@@ -102,6 +102,37 @@ func TestWide(t *testing.T) {
 	}
 }
 
+// TestNarrow: where most flow does not fit on paths of few arcs to the end, and has a dear way, it begins on that.
+func TestNarrow(t *testing.T) {
+	const nodes = 800
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	for range nodes {
+		n.AddNode(0)
+	}
+	end := flowgraph.NodeID(nodes / 2)
+	for v := range flowgraph.NodeID(nodes) {
+		for k := range flowgraph.NodeID(18) {
+			to := (v + k + 1) % nodes
+			if src.Intn(10) == 0 {
+				to = flowgraph.NodeID(src.Intn(nodes))
+			}
+			n.AddArc(v, to, 0, int64(1+src.Intn(10)), flowgraph.Cost(src.Intn(4)/3*(1+src.Intn(1000))))
+		}
+	}
+	around := n.AddNode(0)
+	n.AddArc(around, end, 0, flowgraph.Infinite, 50_000)
+	for v := range flowgraph.NodeID(nodes) {
+		if v%4 == 1 {
+			n.AddArc(v, around, 0, flowgraph.Infinite, 50_000)
+			n.SetSupply(v, int64(30+src.Intn(60)))
+			n.SetSupply(end, n.Supply(end)-n.Supply(v))
+		}
+	}
+	r := solvertest.Compare(t, n, netsimplex.New())
+	require.LessOrEqual(t, r.Work.Steps, int64(2000))
+}
+
 // TestSmallForests: scripts of small networks, nearly all of which are too small to begin with shortest paths elsewhere.
 func TestSmallForests(t *testing.T) {
 	netsimplex.AlwaysByDistance(t)

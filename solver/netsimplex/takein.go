@@ -49,6 +49,9 @@ func (s *simplex[C]) takeIn() int64 {
 	left := s.balance()
 	if crashed && s.crowded() {
 		s.abandon()
+		if s.net.NegativeArcs() == 0 && !s.layered() { // tasks would all wait
+			s.byWidth(s.onlyEnd())
+		}
 		s.rebuild()
 		left = s.balance()
 	}
