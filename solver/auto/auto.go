@@ -230,32 +230,37 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 // look notes whether what changed since the last call is most of the network. It does not
 // concern networks of single tasks, nor large ones, on which the simplex is slow.
 func (s *Solver) look(n *flowgraph.Network) {
-	touched, next, complete := n.Changes(s.seen)
+	some, most, next := changed(n, s.seen)
 	s.seen = next
-	size := n.NumNodes() + n.NumArcs()
 	switch {
-	case s.single || size > large:
+	case s.single || n.NumNodes()+n.NumArcs() > large:
 		s.shaken = 0
-	case s.teller == nil || complete && len(touched) == 0:
-	case !complete || 2*len(touched) > size:
+	case s.teller == nil || !some:
+	case most:
 		s.shaken = lasting
 	case s.shaken > 0:
 		s.shaken--
 	}
 }
 
+// changed tells whether some of the network, and whether most of it, has changed since, and up to where that is.
+func changed(n *flowgraph.Network, since flowgraph.Seq) (some, most bool, next flowgraph.Seq) {
+	touched, next, complete := n.Changes(since)
+	return !complete || len(touched) > 0, !complete || 2*len(touched) > n.NumNodes()+n.NumArcs(), next
+}
+
 // answer lets repair answer, or before it knows of a flow, who gives the first.
 func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
-	var total solver.Work
 	if s.paths != nil {
 		r := s.paths.solve(budget)
-		if s.remember(n, r); !s.paths.tired() || r.Status != solver.BudgetSpent {
+		if s.remember(n, r); r.Status != solver.BudgetSpent || !s.paths.tired() {
 			return r, nil
 		}
 		s.survey(n)
-		rest, err := s.answer(n, rest(budget, r.Work))
-		add(&rest.Work, r.Work)
-		return rest, err
+		done := r.Work
+		r, err := s.answer(n, rest(budget, done))
+		add(&r.Work, done)
+		return r, err
 	}
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
@@ -264,6 +269,7 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 	if !s.ready && !s.begin(n) {
 		return s.bySimplex(n, budget)
 	}
+	var total solver.Work
 	if s.units != nil {
 		r, err := s.byUnits(n, budget, &total)
 		if err != nil || s.units != nil {

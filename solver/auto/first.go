@@ -14,8 +14,8 @@ import (
 // start begins with paths where those may do. After an answer by them repair goes on from it, unless most of the network
 // is new.
 func (s *Solver) start(n *flowgraph.Network) {
-	touched, seq, complete := n.Changes(s.seq)
-	if s.first == nil || !complete || 2*len(touched) > n.NumNodes()+n.NumArcs() {
+	_, most, seq := changed(n, s.seq)
+	if s.first == nil || most {
 		s.first, s.seq, s.seen = nil, seq, seq
 		if s.paths = newPaths(n); s.paths != nil {
 			return
@@ -34,19 +34,20 @@ func (s *Solver) survey(n *flowgraph.Network) {
 	if s.first != nil {
 		return
 	}
-	free := s.layered && !s.single && !s.apart && n.NegativeArcs() == 0 && unpriced(n)
-	s.ready = s.crowd || free || few(n, s.layered)
+	free := unpriced(n)
+	classes := s.layered && !s.single && !s.apart && free && n.NegativeArcs() == 0
+	s.ready = s.crowd || classes || few(n, s.layered)
 	if s.trial = s.ready; s.trial {
 		switch s.patience = fewPatience; {
-		case free:
+		case s.crowd || classes:
 			s.patience = crowdRepair
-		case s.crowd:
-			s.patience = crowdRepair
-			s.repair.Tire(crowdStamina)
 		case s.layered:
 			s.patience = fewLayered
 		}
-	} else if !s.layered && !s.apart && unpriced(n) {
+		if s.crowd {
+			s.repair.Tire(crowdStamina)
+		}
+	} else if !s.layered && free {
 		if s.wary = n.NegativeArcs() == 0; !s.wary {
 			s.scale(n)
 		}

@@ -24,7 +24,7 @@ type paths struct {
 	pi     []int64
 	labels []label
 	queue  radixheap.Heap
-	// labelled and settled are the nodes that a search has come by, and those it is done with; reach is
+	// labelled and settled are the nodes that a search has come by, and those it has gone on from; reach is
 	// from where on a label is of no use.
 	labelled, settled []flowgraph.NodeID
 	reach             int64
@@ -33,9 +33,9 @@ type paths struct {
 
 // label is what a search knows of a node: how far it is, and the arc that leads there, if any.
 type label struct {
-	dist        int64
-	via         flowgraph.ArcID
-	known, done bool
+	dist  int64
+	via   flowgraph.ArcID
+	known bool
 }
 
 // newPaths returns nil where others are to answer. O(nodes).
@@ -149,7 +149,7 @@ func (p *paths) search(from flowgraph.NodeID, w *solver.Work) flowgraph.NodeID {
 	for p.queue.Len() > 0 {
 		x := p.queue.Pop()
 		v := flowgraph.NodeID(x.Node)
-		if l := &p.labels[v]; l.done || x.Key > l.dist {
+		if x.Key > p.labels[v].dist {
 			continue
 		}
 		if p.excess[v] < 0 {
@@ -158,7 +158,6 @@ func (p *paths) search(from flowgraph.NodeID, w *solver.Work) flowgraph.NodeID {
 			}
 			return v
 		}
-		p.labels[v].done = true
 		p.settled = append(p.settled, v)
 		p.scan(v, x.Key+p.pi[v], w)
 	}

@@ -9,20 +9,17 @@ import (
 
 // crash chooses the first basis: where most arcs have room for all flow, one of cheapest paths to the ends; where all
 // flow ends at one node, one of paths to that. Elsewhere, and for nodes without a path, artificial arcs do: pivots
-// between trees that are deep from the beginning cost what they spare. It tells whether all flow ends at one node and
-// perhaps does not fit.
-func (s *simplex[C]) crash() bool {
+// between trees that are deep from the beginning cost what they spare. It returns that node, whose flow perhaps does not
+// fit, or none.
+func (s *simplex[C]) crash() int32 {
 	if s.byDistance() {
-		return false
+		return none
 	}
 	end := s.onlyEnd()
-	if end == none {
-		return false
-	}
-	if !s.pays() || !s.byOrder(end) {
+	if end != none && (!s.pays() || !s.byOrder(end)) {
 		s.byBreadth(end)
 	}
-	return true
+	return end
 }
 
 // A smaller network than one of fewNodes takes the simplex hardly longer than it takes to find its shortest paths. A variable

@@ -44,13 +44,16 @@ func (s *simplex[C]) takeIn() int64 {
 		count = int64(n.NodeBound() + n.ArcBound())
 	}
 	s.compareNodes()
-	crashed := cold && s.crash()
+	end := none
+	if cold {
+		end = s.crash()
+	}
 	s.rebuild()
 	left := s.balance()
-	if crashed && s.crowded() {
+	if end != none && s.crowded() {
 		s.abandon()
 		if s.net.NegativeArcs() == 0 && !s.layered() { // tasks would all wait
-			s.byWidth(s.onlyEnd())
+			s.byWidth(end)
 		}
 		s.rebuild()
 		left = s.balance()
