@@ -201,6 +201,12 @@ func (j *Job) OnHosts() (n int64) {
 	return n
 }
 
+// MayRun reports whether n more tasks of the job may be bound beside those on hosts: its present spec bounds how many.
+func (j *Job) MayRun(n int64) bool {
+	most := int64(j.Spec.Limits.MaxRunning)
+	return most == 0 || j.OnHosts()+n <= most
+}
+
 // NextRun returns the number of the next run of a task of the job.
 func (j *Job) NextRun(t *Task) uint32 { return max(t.Run, j.Forgotten) + 1 }
 

@@ -90,7 +90,7 @@ func (p *Planner) gain(g *group) {
 // no more of it run than its present spec says.
 func (p *Planner) mayArrive(units []*unit) bool {
 	job := p.snap.Job(units[0].task.Job())
-	if most := int64(job.Spec.Limits.MaxRunning); most > 0 && job.OnHosts()+p.arrived[job.UID]+int64(len(units)) > most {
+	if !job.MayRun(p.arrived[job.UID] + int64(len(units))) {
 		return false
 	}
 	var sum cluster.Resources

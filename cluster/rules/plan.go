@@ -120,7 +120,7 @@ func withinLimits(state *cluster.State, k cluster.TaskKey) error {
 	if t == nil {
 		return nil // which the state refuses
 	}
-	if most := int64(j.Spec.Limits.MaxRunning); most > 0 && j.OnHosts() >= most {
+	if !j.MayRun(1) {
 		return fmt.Errorf("rules: job %q runs as many tasks at once as it may: task %v cannot start", j.Spec.Name, k)
 	}
 	if p, dimension := state.OverLimit(j, j.TaskFor(t).Resources); p != "" {

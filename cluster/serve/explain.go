@@ -310,7 +310,7 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluste
 	case waitingForHome:
 		return fmt.Sprintf("it runs on host %s only, which is away, is drained or is too small for it", t.Home)
 	case waitingForHold:
-		if most := int64(j.Spec.Limits.MaxRunning); most > 0 && j.OnHosts() >= most {
+		if !j.MayRun(1) {
 			return fmt.Sprintf("room is held for it on host %s until another instance of its job ends, which runs as many at once as it may (limits.max_running_instances)", t.Hold.Host)
 		}
 		if w.BindingPool != "" {

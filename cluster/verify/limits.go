@@ -89,19 +89,14 @@ func (c *checker) running() {
 		}
 		on := int64(0)
 		for t := range c.snap.TasksOf(uid, 0) {
-			on += one(t.State.Bound())
+			if t.State.Bound() {
+				on++
+			}
 		}
 		if most := int64(j.Spec.Limits.MaxRunning); on+starts[uid] > most {
 			c.fail("%d tasks of job %d start, which runs %d and has a limit of %d", starts[uid], uid, on, most)
 		}
 	}
-}
-
-func one(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // limits checks that no pool goes beyond its limit by what starts, nor by what room is held for.
