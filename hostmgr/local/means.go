@@ -53,6 +53,7 @@ func (d *driver) lookForMeans() {
 func (d *driver) watchMeans() {
 	tick := time.NewTicker(meansInterval)
 	defer tick.Stop()
+	before := ""
 	for {
 		failed := false
 		select {
@@ -62,7 +63,7 @@ func (d *driver) watchMeans() {
 			failed = true
 		case <-tick.C:
 		}
-		if before := d.lacksMeans(); failed || before != "" {
+		if failed || before != "" {
 			lacks := ""
 			if why := trouble(d.means()); why != 0 {
 				lacks = why.Error()
@@ -76,15 +77,10 @@ func (d *driver) watchMeans() {
 			case before != "" && lacks == "":
 				d.config.Log.Info("this machine takes tasks again")
 			}
+			before = lacks
 			d.reportHosts()
 		}
 	}
-}
-
-func (d *driver) lacksMeans() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.lacks
 }
 
 // reportHosts reports the hosts as they are now.

@@ -191,3 +191,13 @@ func becomes(t testing.TB, d hostmgr.Driver, run cluster.RunID, state cluster.Ta
 	}, 30*time.Second, 2*time.Millisecond, "run %v never became %v", run, state)
 	return last
 }
+
+// comesTo waits until the driver, whose mutex is held meanwhile, is as told.
+func (d *driver) comesTo(t *testing.T, is func() bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return is()
+	}, 30*time.Second, time.Millisecond)
+}

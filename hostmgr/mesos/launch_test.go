@@ -49,17 +49,21 @@ func TestOffersOfAnAcceptThatFailed(t *testing.T) {
 	}
 }
 
+// withRevocable adds resources that may be taken back to an agent.
+func withRevocable(spec mesostest.AgentSpec) mesostest.AgentSpec {
+	for name, amount := range map[string]float64{"cpus": 2, "mem": 1024, "disk": 1000} {
+		r := mesostest.Scalar(name, amount)
+		r.Revocable = new(api.Resource_RevocableInfo)
+		spec.Resources = append(spec.Resources, r)
+	}
+	return spec
+}
+
 // TestSeveralProcesses start, whatever disk they ask for, though a master takes no executor without some.
 func TestSeveralProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 0)
-		spec := agentSpec(0)
-		for name, amount := range map[string]float64{"cpus": 2, "mem": 1024, "disk": 1000} {
-			r := mesostest.Scalar(name, amount)
-			r.Revocable = new(api.Resource_RevocableInfo)
-			spec.Resources = append(spec.Resources, r)
-		}
-		w.AddAgent(spec)
+		w.AddAgent(withRevocable(agentSpec(0)))
 		d, recorder := w.drive(t, func(c *Config) { c.Revocable = true })
 		before := hosted(t, recorder)
 		for n, disk := range []int64{0, 1 << 20, 100 << 20, 0, 100 << 20} {
@@ -88,13 +92,7 @@ func TestSeveralProcesses(t *testing.T) {
 func TestVolumesOfRevocableTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, mesostest.Config{}, 0)
-		spec := agentSpec(0)
-		for name, amount := range map[string]float64{"cpus": 2, "mem": 1024, "disk": 1000} {
-			r := mesostest.Scalar(name, amount)
-			r.Revocable = new(api.Resource_RevocableInfo)
-			spec.Resources = append(spec.Resources, r)
-		}
-		w.AddAgent(spec)
+		w.AddAgent(withRevocable(agentSpec(0)))
 		d, _ := w.drive(t, func(c *Config) { withRole(c); c.Revocable = true })
 		for n := range 2 {
 			l := storing(n, "v-{instance}", "serve")

@@ -189,11 +189,7 @@ func TestAVolumeThatSomebodyElseDestroyed(t *testing.T) {
 		k.say <- with
 		require.Eventually(t, func() bool { return volumes() == 1 }, 30*time.Second, time.Millisecond)
 		k.say <- `{"type":"RESCIND","rescind":{"offer_id":{"value":"o-v"}}}`
-		require.Eventually(t, func() bool {
-			k.d.mu.Lock()
-			defer k.d.mu.Unlock()
-			return k.d.offers["o-v"] == nil
-		}, 30*time.Second, time.Millisecond)
+		k.d.comesTo(t, func() bool { return k.d.offers["o-v"] == nil })
 		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h0", "v"), "Mesos does not offer it")
 		require.Eventually(t, func() bool { return volumes() == 0 }, 30*time.Second, time.Millisecond)
 	}
@@ -255,11 +251,7 @@ func TestAVolumeWithoutAMaster(t *testing.T) {
 	k.say <- with
 	require.Eventually(t, func() bool { return len(k.recorder.Hosts()) == 2 }, 30*time.Second, time.Millisecond)
 	k.say <- "" // the end of the stream: the next one has offers of the other agent only
-	require.Eventually(t, func() bool {
-		k.d.mu.Lock()
-		defer k.d.mu.Unlock()
-		return k.d.offers["o-2"] != nil
-	}, 30*time.Second, time.Millisecond)
+	k.d.comesTo(t, func() bool { return k.d.offers["o-2"] != nil })
 	for range 2 {
 		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h1", "v"), "has offered nothing of its agent yet")
 	}

@@ -192,11 +192,7 @@ func TestSubscribingAgain(t *testing.T) {
 			})
 			d := newDriver(t, m.config(t))
 			startOf(t, d)
-			require.Eventually(t, func() bool {
-				d.mu.Lock()
-				defer d.mu.Unlock()
-				return m.count.Load() == 2 && d.session != nil
-			}, 30*time.Second, time.Millisecond)
+			d.comesTo(t, func() bool { return m.count.Load() == 2 && d.session != nil })
 		})
 	}
 }
@@ -217,11 +213,7 @@ func TestAnEventThatTakesLong(t *testing.T) {
 	})
 	d := newDriver(t, m.config(t))
 	startOf(t, d)
-	require.Eventually(t, func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return len(d.offers) == 1
-	}, 30*time.Second, time.Millisecond)
+	d.comesTo(t, func() bool { return len(d.offers) == 1 })
 	require.EqualValues(t, 1, m.count.Load())
 }
 
@@ -294,11 +286,7 @@ func TestFindingTheLeader(t *testing.T) {
 	require.Len(t, recorder.Hosts(), 1)
 	require.NoError(t, d.Launch(t.Context(), launchOf(1, "h0", "serve")))
 	w.Elect("three:5050")
-	require.Eventually(t, func() bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.session != nil && d.session.master == "three:5050"
-	}, 30*time.Second, time.Millisecond)
+	d.comesTo(t, func() bool { return d.session != nil && d.session.master == "three:5050" })
 }
 
 func TestParseMasters(t *testing.T) {
