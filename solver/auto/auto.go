@@ -19,8 +19,8 @@
 // fewer times. If either wins there, cost scaling takes the place of the simplex in
 // later races. Where the simplex spends its work on a deep tree, and arcs that gain
 // hardly get fewer, cost scaling starts sooner, and alone, or beside the simplex if the tree was
-// deep from the first. Where hardly any arc has a cost it starts at once, or if none is negative
-// as soon as the simplex has begun to walk.
+// deep from the first. Where hardly any arc has a cost it starts at once, or if some have and none is
+// negative as soon as the simplex has begun to walk.
 //
 // Where a change touches most of the network, as when nearly all classes of one cycle are
 // gone in the next, repair would keep nothing of what it knows, and the simplex answers
@@ -86,7 +86,7 @@ const (
 	// gainful is of how many arcs one at most has a negative reduced cost where few have.
 	gainful = 7
 	// freeArcs is of how many arcs all but one at most cost nothing where the problem is nearly one of
-	// maximum flow: the simplex goes through very many trees of one cost then. Where no cost is negative
+	// maximum flow: the simplex goes through very many trees of one cost then. Where some cost more and none less
 	// it may be short of that: it is looked at twice as often, until it walks for one unit of wariness at one
 	// but the first, and hardly fewer arcs gain than at the last.
 	freeArcs, wariness = 5, 12
@@ -121,7 +121,7 @@ type Solver struct {
 	// ready: repair answers; trial: it has yet to show that it can.
 	ready, trial bool
 	racing       bool
-	// wary: hardly any arc has a price, and none a negative one.
+	// wary: hardly any arc has a price, but some have, and none a negative one.
 	wary bool
 	// patience is the present one, from 1 to what is due to the network.
 	patience int64

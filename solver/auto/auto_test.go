@@ -470,8 +470,8 @@ func TestWalks(t *testing.T) {
 	require.False(t, s.walks(s.spent), "it walks little")
 }
 
-// TestHardlyAnyCost: where hardly any arc costs something, and one costs less than nothing, cost scaling begins, unless most
-// leave sources or lie side by side; elsewhere the simplex does, which is watched if that is but for the negative cost.
+// TestHardlyAnyCost: where hardly any arc costs something, and one costs less than nothing, or none costs anything, cost
+// scaling begins, unless most leave sources or lie side by side; elsewhere the simplex does, which is watched if a few cost something.
 func TestHardlyAnyCost(t *testing.T) {
 	for _, c := range []struct {
 		nodes, priced int
@@ -482,6 +482,8 @@ func TestHardlyAnyCost(t *testing.T) {
 		{200, 100, -9, true, false},
 		{200, 600, -9, false, false},
 		{12, 0, -9, false, false},
+		{200, 0, 0, true, false},
+		{12, 0, 0, false, false},
 		{200, 0, 9, false, true},
 		{200, 100, 9, false, true},
 		{200, 600, 9, false, false},

@@ -48,7 +48,7 @@ func (s *Solver) survey(n *flowgraph.Network) {
 			s.repair.Tire(crowdStamina)
 		}
 	} else if !s.layered && free {
-		if s.wary = n.NegativeArcs() == 0; !s.wary {
+		if s.wary = n.NegativeArcs() == 0 && n.FreeArcs() < n.NumArcs(); !s.wary {
 			s.scale(n)
 		}
 	}
