@@ -41,6 +41,9 @@ func TestNeverBelowGreedyByDensity(t *testing.T) {
 // greedy ones together; one by one they differ by what equal prices decide. Plans of hundreds of starts are not refitted, and
 // stronger tiers may lose one per cent.
 func TestLargerClustersAreNotBelowGreedyByDensity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes with the race detector, and there is one goroutine")
+	}
 	for _, hosts := range []int64{8, 12, 20, 50, 200} {
 		var sum, simple Value
 		for seed := range uint64(24) {

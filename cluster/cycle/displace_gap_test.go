@@ -19,6 +19,9 @@ import (
 // of claims has an arc to every host, at what starting there costs, and on from there one for each task that might be stopped,
 // at what that loses. A full cluster of borrowers, a tenth of which is claimed by others who have data on eight hosts each.
 func TestWhatDisplacingOneByOneLoses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute with the race detector, and there is one goroutine")
+	}
 	for _, c := range []struct {
 		name string
 		ran  time.Duration // that those who borrow have run, at most

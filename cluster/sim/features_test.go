@@ -827,12 +827,10 @@ func (e *endless) Next() (*trace.Job, error) {
 
 // TestNothingMovesWithoutAReason: when no more jobs arrive and what runs never ends, no task is moved or stopped, though many wait.
 func TestNothingMovesWithoutAReason(t *testing.T) {
+	oneGoroutine(t)
 	recorded := func(t *testing.T) *trace.Workload {
 		data := os.Getenv("SLUICE_DATA")
-		switch {
-		case testing.Short():
-			t.Skip("takes minutes with the race detector, and there is one goroutine")
-		case data == "":
+		if data == "" {
 			t.Skip("set SLUICE_DATA to the folder with the recorded traces")
 		}
 		w, err := trace.Open(trace.Options{

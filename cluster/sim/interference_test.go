@@ -22,6 +22,7 @@ var slowing = fleet.Interference{{Work: "train", Beside: "sort"}: 1000}
 // lostToCompany plays workloads of 150 jobs that sort or train with ten seeds, half of the cores in use, and returns the seconds that
 // a run lost to others on its host, in the mean of all runs, and of those in the second half of the time.
 func lostToCompany(t *testing.T, model string, learns bool) (all, late float64) {
+	oneGoroutine(t)
 	m, err := models.New(model)
 	require.NoError(t, err)
 	var every time.Duration

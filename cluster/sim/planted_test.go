@@ -225,6 +225,7 @@ func misreport(change func(*cluster.Machine)) func(c *Config) {
 
 // TestPlantedBugsAreFound proves that the checker can fail, and that each rule catches what it is for.
 func TestPlantedBugsAreFound(t *testing.T) {
+	oneGoroutine(t)
 	for _, bug := range bugs {
 		t.Run(bug.name, func(t *testing.T) {
 			c := config(crowded(11, 10, 60, time.Second))

@@ -190,6 +190,14 @@ func TestASubmissionIsNotRepeated(t *testing.T) {
 	require.EqualValues(t, 1, r.Turnaround.Count) // it was deleted
 }
 
+// oneGoroutine skips what takes long with the race detector, which has nothing to find there.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes a minute with the race detector, and there is one goroutine")
+	}
+}
+
 // Preempting, with gangs and faults, is no more subject to chance than anything else.
 func TestTheSameSeedGivesTheSameHistory(t *testing.T) {
 	preemptions := int64(0)

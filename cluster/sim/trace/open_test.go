@@ -153,7 +153,7 @@ func TestLongFiles(t *testing.T) {
 	} {
 		path := longFile(t, c.format, n, c.header, c.row)
 		before := heap()
-		w, err := Open(Options{Format: c.format, Jobs: path, Fleet: Fleet{Hosts: 20_000, GPUs: 4}, Mode: c.mode})
+		w, err := Open(Options{Format: c.format, Jobs: path, Fleet: Fleet{Hosts: n / 15, GPUs: 4}, Mode: c.mode})
 		require.NoError(t, err)
 		jobs, most := 0, heap()
 		var last time.Duration
