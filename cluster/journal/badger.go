@@ -37,6 +37,8 @@ type onDisk struct {
 	format *os.File // carries the lock
 	db     *badger.DB
 
+	lastFile *os.File // see lastName
+
 	reserve uint64 // bytes of the disk that are left free
 
 	inUse         sync.RWMutex // held for reading by Checkpoint and Replay, for writing by Close; before the others
@@ -68,16 +70,24 @@ func Open(dir string, o Options) (Journal, error) {
 	if err := removeUnbegun(dir); err != nil {
 		return nil, errors.Join(openError(dir, err), format.Close())
 	}
-	db, err := badger.Open(badgerOptions(dir, o))
+	lastFile, was, err := openLast(dir)
 	if err != nil {
-		return nil, errors.Join(openError(dir, err), format.Close())
+		return nil, errors.Join(err, format.Close())
 	}
-	j := &onDisk{dir: dir, format: format, db: db, reserve: o.Reserve}
-	if err := j.recover(); err != nil {
-		return nil, errors.Join(damaged(dir, err), db.Close(), format.Close())
+	j := &onDisk{dir: dir, format: format, lastFile: lastFile, reserve: o.Reserve}
+	if j.db, err = badger.Open(badgerOptions(dir, o)); err != nil {
+		return nil, errors.Join(openError(dir, err), j.closeFiles())
 	}
-	if err := upgradeFormat(format); err != nil {
-		return nil, errors.Join(err, db.Close(), format.Close())
+	if err = j.recover(); err == nil {
+		err = j.checkLast(was)
+	}
+	if err != nil {
+		err = damaged(dir, err)
+	} else {
+		err = upgradeFormat(format)
+	}
+	if err != nil {
+		return nil, errors.Join(err, j.db.Close(), j.closeFiles())
 	}
 	return j, nil
 }
@@ -273,7 +283,7 @@ func (j *onDisk) Append(records []cluster.Record) error {
 		j.failed = err
 		return fmt.Errorf("journal: write to %s: %w", j.dir, err)
 	}
-	j.last += uint64(len(records))
+	j.note(j.last + uint64(len(records)))
 	return nil
 }
 
@@ -318,7 +328,8 @@ func (j *onDisk) Restore(ctx context.Context, snapshot *cluster.Snapshot) error 
 	if err := j.writeBase(ctx, snapshot); err != nil {
 		return fmt.Errorf("journal: restore in %s: %w", j.dir, err)
 	}
-	j.baseSeq, j.last = snapshot.Seq(), snapshot.Seq()
+	j.baseSeq = snapshot.Seq()
+	j.note(snapshot.Seq())
 	return nil
 }
 
@@ -433,5 +444,5 @@ func (j *onDisk) Close() error {
 		return nil
 	}
 	j.closed = true
-	return errors.Join(j.db.Close(), j.format.Close())
+	return errors.Join(j.db.Close(), j.closeFiles())
 }

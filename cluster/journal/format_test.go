@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -285,6 +286,71 @@ func TestDamage(t *testing.T) {
 		require.ErrorIs(t, err, ErrDamaged)
 		require.ErrorContains(t, err, dir)
 	})
+}
+
+// TestDamagedLog: Badger takes damage in the middle of the log that it had not yet made tables of for a torn end, and drops what
+// comes after; a store whose last records have gone is refused, and one from before the file LAST is not.
+func TestDamagedLog(t *testing.T) {
+	killed := func(t *testing.T) string { // as a process that was killed leaves it
+		dir := t.TempDir()
+		j, err := Open(dir, Options{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, j.Close()) }()
+		for i := range uint64(3) {
+			require.NoError(t, j.Append([]cluster.Record{labelled(2*i + 1), labelled(2*i + 2)}))
+		}
+		left := t.TempDir()
+		for name, content := range files(t, dir) {
+			write(t, left, name, content)
+		}
+		return left
+	}
+	log := func(t *testing.T, dir string) (name, content string) {
+		logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+		require.NoError(t, err)
+		require.Len(t, logs, 1)
+		name = filepath.Base(logs[0])
+		return name, files(t, dir)[name]
+	}
+	second := string(blobID{kind: batchBlob, seq: 3}.prefix())
+	for name, damage := range map[string]func(t *testing.T, dir string){
+		"flipped bit": func(t *testing.T, dir string) {
+			name, content := log(t, dir)
+			at := strings.Index(content, second)
+			write(t, dir, name, content[:at+40]+string(content[at+40]^4)+content[at+41:])
+		},
+		"cut off": func(t *testing.T, dir string) {
+			name, content := log(t, dir)
+			write(t, dir, name, content[:strings.Index(content, second)])
+		},
+		"removed": func(t *testing.T, dir string) {
+			name, _ := log(t, dir)
+			require.NoError(t, os.Remove(filepath.Join(dir, name)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := killed(t)
+			damage(t, dir)
+			for range 2 {
+				_, err := Open(dir, Options{})
+				require.ErrorIs(t, err, ErrDamaged)
+				require.ErrorContains(t, err, "and record 6 was durable")
+				require.ErrorContains(t, err, "from a snapshot: sluice cluster restore")
+			}
+		})
+	}
+	for name, content := range map[string]string{"none": "", "older": "00000000000000000002\n", "of a power failure": "\x00\x00\x00"} {
+		t.Run("number: "+name, func(t *testing.T) {
+			dir := killed(t)
+			write(t, dir, lastName, content)
+			j, err := Open(dir, Options{})
+			require.NoError(t, err)
+			state, err := Load(j)
+			require.NoError(t, err)
+			require.EqualValues(t, 6, state.Seq())
+			require.NoError(t, j.Close())
+		})
+	}
 }
 
 // TestTornBatch: a batch whose last chunk did not get to the disk was never acknowledged, and goes.

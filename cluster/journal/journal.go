@@ -9,7 +9,8 @@
 // A part of a checkpoint is a batch of one record, a [cluster.Restored]. Renaming a field, changing what a number
 // means, or using a kind's number again changes the format, and then formatVersion must grow; the golden test notices.
 //
-// In the folder, the file FORMAT names the format and its version and carries the lock; all else belongs to Badger.
+// In the folder, the file FORMAT names the format and its version and carries the lock, and LAST has the number of the last
+// durable record, so that none is missing at the end unnoticed; all else belongs to Badger.
 // There a batch is cut into values that each carry a checksum and how many there are (see store.go), so that it is
 // there as a whole or not at all, however long it is.
 package journal

@@ -1,0 +1,51 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// lastName is the file that says which record was the last durable one. Badger takes damage in the middle of its log for the torn end
+// of a crash and drops all that comes after, or tables when its list of them is damaged; what is missing at the end is not missed
+// otherwise. The file is written after the record is durable and is not synced, since a number that is too low does no harm: a process
+// that is killed leaves the right one, and a machine that loses power one of some seconds before.
+const lastName = "LAST"
+
+// lastDigits makes all numbers equally long, so that each takes the place of the one before.
+const lastDigits = 20
+
+// openLast opens the file, and returns the number in it, 0 where there is none that can be read.
+func openLast(dir string) (*os.File, uint64, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lastName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, 0, fmt.Errorf("journal: %w", err)
+	}
+	content := make([]byte, lastDigits)
+	n, _ := f.ReadAt(content, 0)
+	seq, err := strconv.ParseUint(strings.TrimSpace(string(content[:n])), 10, 64)
+	if err != nil {
+		return f, 0, nil
+	}
+	return f, seq, nil
+}
+
+// note takes in what the last durable record is now; the caller holds mu.
+func (j *onDisk) note(last uint64) {
+	j.last = last
+	_, _ = j.lastFile.WriteAt(fmt.Appendf(nil, "%0*d\n", lastDigits, last), 0) // too low a number does no harm
+}
+
+// checkLast compares the last record that there is with the last one that was there.
+func (j *onDisk) checkLast(was uint64) error {
+	if j.last >= was {
+		return nil
+	}
+	return fmt.Errorf("%w: it ends with record %d, and record %d was durable", ErrDamaged, j.last, was)
+}
+
+// closeFiles closes what is open beside Badger.
+func (j *onDisk) closeFiles() error { return errors.Join(j.lastFile.Close(), j.format.Close()) }
