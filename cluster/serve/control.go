@@ -46,6 +46,7 @@ type control struct {
 	slots    chan struct{}              // has an element for each status whose answer has not been sent
 
 	hosts  map[string]cluster.Machine // of a full report that is coming in; nil while none is
+	early  []func(*Tx) error          // host reports that wait for the first inventory
 	runs   []*cluster.TaskStatus      // of an inventory that is coming in
 	spared chan struct{}              // has an element when a run that nobody waits for was not killed
 	spares bool                       // nothing is killed; belongs to dispatch

@@ -3,14 +3,15 @@ package serve
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// hostReport takes in a part of a host report and applies it when it is complete. What changes while a full report comes in
-// changes that too.
+// hostReport takes in a part of a host report and applies it when it is complete, and in the beginning with the inventory: until
+// that is there nothing can be launched on the hosts. What changes while a full report comes in changes that too.
 func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error {
 	hosts, removed := map[string]cluster.Machine{}, r.GetRemoved()
 	for _, info := range r.GetHosts() {
@@ -40,7 +41,14 @@ func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error 
 		}
 		hosts, c.hosts = c.hosts, nil
 	}
-	return c.do(ctx, func(tx *Tx) error { return rules.ReportHosts(tx, c.shard, hosts, removed, r.GetFull()) })
+	apply := func(tx *Tx) error { return rules.ReportHosts(tx, c.shard, hosts, removed, r.GetFull()) }
+	select {
+	case <-c.ready:
+		return c.do(ctx, apply)
+	default:
+		c.early = append(c.early, apply)
+		return nil
+	}
 }
 
 // inventory takes in a part of the list of all runs that the shard knows, and compares it with the state when it is
@@ -60,10 +68,15 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 	if !inv.GetLast() {
 		return nil
 	}
-	runs := c.runs
-	c.runs = nil
+	runs, early := c.runs, c.early
+	c.runs, c.early = nil, nil
 	var answers []rules.Answer
 	err := c.do(ctx, func(tx *Tx) (err error) {
+		for _, apply := range early {
+			if err := apply(tx); err != nil {
+				return err
+			}
+		}
 		answers, err = rules.Reconcile(tx, c.shard, runs)
 		return err
 	})
@@ -87,6 +100,7 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 	case <-c.ready: // a shard may send its inventory again
 	default:
 		close(c.ready)
+		c.s.shards.arrive(c, time.Now())
 	}
 	return nil
 }

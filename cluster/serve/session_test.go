@@ -125,15 +125,23 @@ func (r *rig) hello(hello *sluicev1.Hello) (*scripted, *sluicev1.ShardDown) {
 func (r *rig) connect(name string, hosts int, runs ...*sluicev1.RunStatus) *scripted {
 	sh, answer := r.hello(&sluicev1.Hello{Shard: name, ProtocolVersion: protocolVersion, SessionId: fmt.Sprint(time.Now().UnixNano())})
 	require.NotNil(r.t, answer.GetWelcome(), "%v", answer)
-	report := &sluicev1.HostReport{Full: true, Last: true}
-	for i := range hosts {
-		report.Hosts = append(report.Hosts, &sluicev1.HostInfo{
-			Name: fmt.Sprintf("h%d", i), Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: 4000}},
-		})
+	names := make([]string, hosts)
+	for i := range names {
+		names[i] = fmt.Sprintf("h%d", i)
 	}
-	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: report}})
+	sh.up(hostReport(names...))
 	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Inventory{Inventory: &sluicev1.Inventory{Runs: runs, Last: true}}})
 	return sh
+}
+
+func hostReport(names ...string) *sluicev1.ShardUp {
+	report := &sluicev1.HostReport{Full: true, Last: true}
+	for _, name := range names {
+		report.Hosts = append(report.Hosts, &sluicev1.HostInfo{
+			Name: name, Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: 4000}},
+		})
+	}
+	return &sluicev1.ShardUp{Message: &sluicev1.ShardUp_HostReport{HostReport: report}}
 }
 
 func (sh *scripted) up(m *sluicev1.ShardUp) { require.NoError(sh.t, sh.stream.Send(m)) }
@@ -373,6 +381,35 @@ func TestACutOffShard(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, cluster.HostUp, r.s.Snapshot().Host("a/h0").State())
 		require.Equal(t, cluster.JobSucceeded, r.s.Snapshot().Job(uid).State())
+	})
+}
+
+// A shard that connects, again and again, and never ends the list of what it runs, is as good as cut off: nothing can be launched
+// there.
+func TestAShardThatNeverTellsWhatItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		sh := r.connect("a", 1)
+		uid := r.submit("job", 1, 0)
+		sh.down()
+		r.connect("b", 1)
+		sh.cancel()
+		for range 4 {
+			time.Sleep(DefaultLostAfter / 4)
+			sh, _ = r.hello(&sluicev1.Hello{Shard: "a", ProtocolVersion: protocolVersion, SessionId: fmt.Sprint(time.Now().UnixNano())})
+			sh.up(hostReport("h0"))
+			sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Inventory{Inventory: &sluicev1.Inventory{}}})
+			time.Sleep(2 * DefaultUnreachableAfter)
+			require.Equal(t, cluster.HostUnreachable, r.s.Snapshot().Host("a/h0").State())
+			require.False(t, r.s.Shards()[0].Connected)
+			sh.cancel()
+			synctest.Wait()
+		}
+		require.Equal(t, cluster.HostID("b/h0"), r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0)).Host)
+		r.connect("a", 1)
+		synctest.Wait()
+		require.Equal(t, cluster.HostUp, r.s.Snapshot().Host("a/h0").State())
+		require.True(t, r.s.Shards()[0].Connected)
 	})
 }
 

@@ -26,7 +26,8 @@ type shardTable struct {
 type shard struct {
 	driver  string
 	since   time.Time // connected, or cut off, since then
-	control *control  // nil while it is cut off
+	control *control  // its session, nil if it has none
+	there   bool      // connected: its session has told which runs it knows; until then nothing is launched
 	bulk    *bulk     // nil while there is none
 	usage   knowledge.Uses
 }
@@ -65,9 +66,19 @@ func (t *shardTable) connect(c *control, now time.Time) error {
 			return fmt.Errorf("a shard named %q is connected already; give this one another name, or stop the other", c.shard)
 		}
 		old.cancel()
+		sh.leave(now)
 	}
-	sh.control, sh.driver, sh.since = c, c.driver, now
+	sh.control, sh.driver = c, c.driver
 	return nil
+}
+
+// arrive makes the shard count as connected, if the session is still the shard's: it has told which runs it knows.
+func (t *shardTable) arrive(c *control, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sh := t.get(c.shard); sh.control == c {
+		sh.there, sh.since = true, now
+	}
 }
 
 // disconnect ends the session if it is still the shard's.
@@ -75,8 +86,17 @@ func (t *shardTable) disconnect(c *control, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if sh := t.get(c.shard); sh.control == c {
-		sh.control, sh.since = nil, now
+		sh.leave(now)
 	}
+}
+
+// leave ends the shard's session. Sessions that end before they have told what there is do not count: the shard is cut off for as
+// long as it was before.
+func (sh *shard) leave(now time.Time) {
+	if sh.there {
+		sh.since = now
+	}
+	sh.control, sh.there = nil, false
 }
 
 // away reports since when the shard is cut off, or connected, and whether it is cut off. The time is one of the clock as it shows
@@ -85,7 +105,7 @@ func (t *shardTable) away(name cluster.ShardID, now time.Time) (cluster.Time, bo
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sh := t.get(name)
-	return cluster.Time(now.Add(-time.Since(sh.since)).UnixNano()), sh.control == nil
+	return cluster.Time(now.Add(-time.Since(sh.since)).UnixNano()), !sh.there
 }
 
 // Shards lists the shards that have ever connected to this process or own a known host, by name.
@@ -95,7 +115,7 @@ func (s *Scheduler) Shards() []ShardInfo {
 	var out []ShardInfo
 	for _, name := range slices.Sorted(maps.Keys(s.shards.byName)) {
 		sh := s.shards.byName[name]
-		info := ShardInfo{Name: name, Driver: sh.driver, Connected: sh.control != nil, Since: sh.since}
+		info := ShardInfo{Name: name, Driver: sh.driver, Connected: sh.there, Since: sh.since}
 		if sh.control != nil {
 			info.Pending = len(sh.control.answers) + len(sh.control.commands)
 		}
