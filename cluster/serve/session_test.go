@@ -215,6 +215,26 @@ func TestTheClockIsSetForward(t *testing.T) {
 	require.True(t, d.Overdue(r.s.Snapshot(), since.Add(2*jump)))
 }
 
+// What is due at a time is done when a clock that is set forward, or that went on while the machine slept, shows it.
+func TestTheClockIsSetForwardOverADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		r := newRigAt(t, journal.NewMemory(), func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+			return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: tx.State().NextJob(), Spec: &cluster.JobSpec{
+				Name: "job", Pool: cluster.DefaultPool, Instances: 1, Limits: cluster.JobLimits{Deadline: tx.Now().Add(9 * time.Hour)},
+				Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"/bin/true"}}}},
+			}}}})
+		}))
+		time.Sleep(time.Hour)
+		require.False(t, r.s.Snapshot().JobByName("job").State().Terminal())
+		ahead.Store(int64(8 * time.Hour))
+		time.Sleep(clockLook)
+		synctest.Wait()
+		require.True(t, r.s.Snapshot().JobByName("job").State().Terminal())
+	})
+}
+
 // A clock that is set back holds nothing up until it has caught up: neither what is written after that, nor what was before.
 func TestTheClockIsSetBack(t *testing.T) {
 	var ahead atomic.Int64

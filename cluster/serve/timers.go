@@ -9,6 +9,10 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 )
 
+// clockLook is how often the clock is looked at while something is due later: it may be set forward, and it goes on while the machine
+// sleeps, as timers do not.
+const clockLook = time.Minute
+
 // runTimers does what is due and what no report brings up: see rules.Timers.
 func (s *Scheduler) runTimers(ctx context.Context) error {
 	w := s.Watch()
@@ -19,7 +23,7 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 	for first := true; ; first = false {
 		ring.Stop()
 		if at := timers.Next(); at != 0 {
-			ring.Reset(time.Until(at.Go()))
+			ring.Reset(min(at.Go().Sub(s.now()), clockLook))
 		}
 		select {
 		case <-ctx.Done():
@@ -30,7 +34,10 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 			continue
 		case <-ring.C:
 		}
-		due := timers.Due(cluster.Time(time.Now().UnixNano()))
+		due := timers.Due(cluster.Time(s.now().UnixNano()))
+		if len(due) == 0 {
+			continue
+		}
 		err := s.Do(ctx, func(tx *Tx) error { return timers.Fire(tx, due) })
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStopped) {
 			return err
