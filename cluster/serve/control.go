@@ -38,6 +38,7 @@ type control struct {
 	shard     cluster.ShardID
 	sessionID string
 	driver    string
+	blank     bool // its state folder has not served this cluster yet
 	can       cluster.Capabilities
 	cancel    context.CancelFunc
 
@@ -68,6 +69,7 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 	defer cancel()
 	c := &control{
 		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: hello.GetDriver(), cancel: cancel,
+		blank:    hello.GetClusterId() == "",
 		can:      cluster.ParseCapabilities(hello.GetCapabilities()),
 		answers:  make(chan []*sluicev1.ShardDown, maxAnswers),
 		commands: make(chan *sluicev1.ShardDown, 64),

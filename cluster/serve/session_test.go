@@ -123,7 +123,9 @@ func (r *rig) hello(hello *sluicev1.Hello) (*scripted, *sluicev1.ShardDown) {
 
 // connect plays the beginning of a session: hosts with room for four tasks each, and the runs that the shard knows.
 func (r *rig) connect(name string, hosts int, runs ...*sluicev1.RunStatus) *scripted {
-	sh, answer := r.hello(&sluicev1.Hello{Shard: name, ProtocolVersion: protocolVersion, SessionId: fmt.Sprint(time.Now().UnixNano())})
+	sh, answer := r.hello(&sluicev1.Hello{
+		Shard: name, ProtocolVersion: protocolVersion, SessionId: fmt.Sprint(time.Now().UnixNano()), ClusterId: r.s.Snapshot().ClusterID(),
+	})
 	require.NotNil(r.t, answer.GetWelcome(), "%v", answer)
 	names := make([]string, hosts)
 	for i := range names {
@@ -404,6 +406,33 @@ func TestACutOffShard(t *testing.T) {
 	})
 }
 
+// A host manager that begins anew under the name of one that is away knows nothing of what that one runs, and which runs on: it is
+// taken when that has been given up.
+func TestAShardThatBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		anew := func(session string) (*scripted, *sluicev1.ShardDown) {
+			return r.hello(&sluicev1.Hello{Shard: "a", ProtocolVersion: protocolVersion, SessionId: session})
+		}
+		sh, answer := anew("first")
+		require.NotNil(t, answer.GetWelcome(), "%v", answer)
+		sh.up(hostReport("h0"))
+		sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Inventory{Inventory: &sluicev1.Inventory{Last: true}}})
+		uid := r.submit("job", 1, 0)
+		sh.status(runStatus(sh.down().GetLaunch().GetRun(), sluicev1.RunState_RUN_STATE_RUNNING))
+		sh.cancel()
+		synctest.Wait()
+
+		_, answer = anew("second")
+		require.True(t, answer.GetReject().GetRetry())
+		require.Contains(t, answer.GetReject().GetReason(), "start it over the folder where they are, or give it another name")
+		require.Equal(t, cluster.TaskRunning, r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0)).State)
+		time.Sleep(DefaultUnreachableAfter + DefaultLostAfter + 2*deadlineTick)
+		_, answer = anew("second")
+		require.NotNil(t, answer.GetWelcome(), "%v", answer)
+	})
+}
+
 // A shard that connects, again and again, and never ends the list of what it runs, is as good as cut off: nothing can be launched
 // there.
 func TestAShardThatNeverTellsWhatItRuns(t *testing.T) {
@@ -416,7 +445,9 @@ func TestAShardThatNeverTellsWhatItRuns(t *testing.T) {
 		sh.cancel()
 		for range 4 {
 			time.Sleep(DefaultLostAfter / 4)
-			sh, _ = r.hello(&sluicev1.Hello{Shard: "a", ProtocolVersion: protocolVersion, SessionId: fmt.Sprint(time.Now().UnixNano())})
+			sh, _ = r.hello(&sluicev1.Hello{
+				Shard: "a", ProtocolVersion: protocolVersion, SessionId: fmt.Sprint(time.Now().UnixNano()), ClusterId: r.s.Snapshot().ClusterID(),
+			})
 			sh.up(hostReport("h0"))
 			sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Inventory{Inventory: &sluicev1.Inventory{}}})
 			time.Sleep(2 * DefaultUnreachableAfter)

@@ -56,7 +56,8 @@ func (t *shardTable) get(name cluster.ShardID) *shard {
 }
 
 // connect makes c the session of its shard. A session of the same process replaces the one before it, which it knows to
-// be broken; another process with the same name must wait until the first is gone.
+// be broken; another process with the same name must wait until the first is gone. One that has never served this cluster does not
+// know what runs on the shard's hosts, and that may run on: it must wait until it has been given up.
 func (t *shardTable) connect(c *control, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,8 +69,23 @@ func (t *shardTable) connect(c *control, now time.Time) error {
 		old.cancel()
 		sh.leave(now)
 	}
+	if c.blank && runs(c.s.Snapshot(), c.shard) {
+		return fmt.Errorf("shard %q has tasks, and this host manager begins with an empty state folder: "+
+			"start it over the folder where they are, or give it another name; "+
+			"it is taken without them when they have been given up (scheduler.lost_after)", c.shard)
+	}
 	sh.control, sh.driver = c, c.driver
 	return nil
+}
+
+// runs reports whether there are tasks on the hosts of a shard.
+func runs(in *cluster.Snapshot, shard cluster.ShardID) bool {
+	for h := range rules.HostsOf(in, shard) {
+		if len(h.Tasks) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // arrive makes the shard count as connected, if the session is still the shard's: it has told which runs it knows.

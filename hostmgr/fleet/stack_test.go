@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,7 @@ type stack struct {
 	history  journal.Journal
 	listener atomic.Pointer[bufconn.Listener]
 	world    *fleet.Fleet
+	cluster  string // file with the id of the cluster that the world's runs are of
 
 	scheduler     *serve.Scheduler
 	killScheduler func()
@@ -72,7 +74,9 @@ func (s *stack) startManager() {
 		}))
 	require.NoError(s, err)
 	s.driver = s.world.Open()
-	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{Name: "fleet", Kind: "fleet", Driver: s.driver, Conn: conn})
+	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{
+		Name: "fleet", Kind: "fleet", Driver: s.driver, Conn: conn, Cluster: hostmgr.ClusterFile{Path: s.cluster, Shard: "fleet"},
+	})
 	require.NoError(s, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
@@ -134,7 +138,7 @@ func standEverything(t *testing.T, seed uint64) {
 		},
 	})
 	require.NoError(t, err)
-	s := &stack{T: t, history: journal.NewMemory(), world: world}
+	s := &stack{T: t, history: journal.NewMemory(), world: world, cluster: filepath.Join(t.TempDir(), "cluster")}
 	s.startScheduler()
 	defer func() { s.killScheduler() }() // the one that lives then
 	s.startManager()

@@ -169,7 +169,10 @@ func (at *site) start() {
 	})
 	require.NoError(at, err)
 	at.driver, at.up, at.conn = driver, up, conn
-	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{Name: cluster.ShardID(at.name), Kind: "mesos", Driver: driver, Conn: conn})
+	name := cluster.ShardID(at.name)
+	shard, err := hostmgr.NewShard(hostmgr.ShardConfig{
+		Name: name, Kind: "mesos", Driver: driver, Conn: conn, Cluster: hostmgr.ClusterFile{Path: filepath.Join(at.dir, "cluster"), Shard: name},
+	})
 	require.NoError(at, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
