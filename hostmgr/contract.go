@@ -109,7 +109,7 @@ func (s SecretFile) GoString() string { return s.Path }
 // crash of the driver), STARTING, RUNNING, and the terminal ones. A terminal status is final.
 type Status struct {
 	Run      cluster.RunID
-	Host     string
+	Host     string // "" where damage has made the driver forget it
 	State    cluster.TaskState
 	ExitCode int32 // −1 where there is none
 	Signal   int32 // 0 where there is none

@@ -176,7 +176,7 @@ func (d *driver) adopt() (watch []*run, err error) {
 		return nil, err
 	}
 	for _, name := range names {
-		r, err := adoptRun(name, d.state.run(name))
+		r, err := d.adoptRun(name, d.state.run(name))
 		if err != nil {
 			return nil, err
 		}
@@ -190,18 +190,23 @@ func (d *driver) adopt() (watch []*run, err error) {
 	return watch, nil
 }
 
-// adoptRun reads what is known of a run.
-func adoptRun(name, dir string) (*run, error) {
+// adoptRun reads what is known of a run. Of one whose launch is damaged that is little, but it is followed, can be killed, and is
+// not started twice; the others have no part in it.
+func (d *driver) adoptRun(name, dir string) (*run, error) {
 	id, err := cluster.ParseRunID(name)
 	if err != nil {
 		return nil, fmt.Errorf("local: %s is not the folder of a run: %w", dir, err)
 	}
 	launch, err := readRecord[launchRecord](dir, launchFile)
+	if err == nil && (launch == nil || launch.Launch.Run != id) {
+		err = fmt.Errorf("%s is %w: it does not hold the launch of the run", dir, errDamaged)
+	}
+	if errors.Is(err, errDamaged) {
+		d.config.Log.Warn("how a run was launched is not known any more", "run", id, "error", err)
+		launch, err = &launchRecord{Launch: hostmgr.Launch{Run: id}, At: now(), Boot: d.boot}, nil
+	}
 	if err != nil {
 		return nil, err
-	}
-	if launch == nil || launch.Launch.Run != id {
-		return nil, fmt.Errorf("local: %s does not hold the launch of run %v", dir, id)
 	}
 	r, err := newRun(launch.Launch, dir)
 	if err != nil {
@@ -215,7 +220,7 @@ func adoptRun(name, dir string) (*run, error) {
 	if running, err := readRecord[runningRecord](dir, runningFile); err == nil && running != nil {
 		r.status.State, r.status.At = cluster.TaskRunning, running.At
 	}
-	if exit, err := readRecord[exitRecord](dir, exitFile); err != nil {
+	if exit, err := readExit(dir); err != nil {
 		return nil, err
 	} else if exit != nil {
 		r.status = exit.after(r.status)

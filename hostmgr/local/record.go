@@ -183,6 +183,9 @@ func syncDir(dir string) (err error) {
 	return f.Sync()
 }
 
+// errDamaged: a record is not what was written.
+var errDamaged = errors.New("damaged")
+
 // readRecord reads what writeRecord wrote. A record that does not exist is nil without an error.
 func readRecord[T any](dir, name string) (*T, error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
@@ -194,9 +197,20 @@ func readRecord[T any](dir, name string) (*T, error) {
 	}
 	v := new(T)
 	if err := json.Unmarshal(data, v); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", filepath.Join(dir, name), err)
+		return nil, fmt.Errorf("%s is %w: %w", filepath.Join(dir, name), errDamaged, err)
 	}
 	return v, nil
+}
+
+// readExit reads how a run ended, nil if it has not. It is recorded last: of a run whose record is damaged nothing is left.
+func readExit(dir string) (*exitRecord, error) {
+	exit, err := readRecord[exitRecord](dir, exitFile)
+	if errors.Is(err, errDamaged) {
+		lost := supervisorLost("the record of its end is damaged")
+		lost.At = now()
+		return &lost, nil
+	}
+	return exit, err
 }
 
 func exists(dir, name string) bool {

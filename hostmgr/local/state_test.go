@@ -83,24 +83,54 @@ func TestStateDamaged(t *testing.T) {
 	id := f.shell(0, "true", nil)
 	f.ended(id)
 	require.NoError(t, f.Close())
-	cases := []struct {
-		damage func(dir string) error
-		says   string
-	}{
-		{func(dir string) error { return os.WriteFile(filepath.Join(dir, launchFile), nil, 0o600) }, "launch is damaged"},
-		{func(dir string) error { return os.Remove(filepath.Join(dir, launchFile)) }, "does not hold the launch of run 3.0.2"},
-		{func(dir string) error { return os.WriteFile(filepath.Join(dir, exitFile), []byte("x"), 0o600) }, "exit is damaged"},
-		{func(dir string) error { return os.Rename(dir, filepath.Join(filepath.Dir(dir), "stranger")) }, "stranger is not the folder of a run"},
-	}
-	for _, c := range cases {
+	damaged := func(damage func(dir string) error) hostmgr.Driver {
 		state := filepath.Join(t.TempDir(), "state")
 		require.NoError(t, os.CopyFS(state, os.DirFS(f.config.Dir)))
-		require.NoError(t, c.damage(filepath.Join(state, "runs", id.String())))
-		d := newDriver(t, Config{Dir: state})
-		require.ErrorContains(t, d.Start(t.Context(), drivertest.NewRecorder()), c.says)
+		require.NoError(t, damage(filepath.Join(state, "runs", id.String())))
+		return newDriver(t, Config{Dir: state})
 	}
+	d := damaged(func(dir string) error { return os.Rename(dir, filepath.Join(filepath.Dir(dir), "stranger")) })
+	require.ErrorContains(t, d.Start(t.Context(), drivertest.NewRecorder()), "stranger is not the folder of a run")
+	d = damaged(func(dir string) error { return os.WriteFile(filepath.Join(dir, exitFile), []byte("x"), 0o600) })
+	require.NoError(t, d.Start(t.Context(), drivertest.NewRecorder()))
+	require.Equal(t, cluster.TaskLost, d.Inventory()[0].State)
+	require.Contains(t, d.Inventory()[0].Message, "the record of its end is damaged")
+	require.NoError(t, d.Close())
 	f.sink.Forget()
 	f.start()
+}
+
+// TestLaunchDamaged: a run whose launch cannot be read any more keeps no driver from the others. It is followed while it has a
+// supervisor, and what is left of one without is killed.
+func TestLaunchDamaged(t *testing.T) {
+	for name, damage := range map[string]func(dir string) error{
+		"cut":     func(dir string) error { return os.Truncate(filepath.Join(dir, launchFile), 20) },
+		"removed": func(dir string) error { return os.Remove(filepath.Join(dir, launchFile)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			goOn := filepath.Join(t.TempDir(), "go on")
+			follow := f.shell(0, "until [ -e '"+goOn+"' ]; do sleep 0.01; done; exit 3", nil)
+			kill := f.shell(1, "sleep 1000", nil)
+			lost := f.shell(2, "sleep 1000", nil)
+			other := f.shell(3, "true", nil)
+			for _, id := range []cluster.RunID{follow, kill, lost} {
+				f.processOf(id)
+				require.NoError(t, damage(f.state.run(id.String())))
+			}
+			supervisor := f.supervisorOf(lost)
+			require.NoError(t, f.Close())
+			require.NoError(t, unix.Kill(supervisor, unix.SIGKILL))
+			f.driver = newDriver(t, f.config)
+			require.NoError(t, f.Start(t.Context(), drivertest.NewRecorder())) // not the fixture's, which wants to know the hosts
+			require.Equal(t, cluster.TaskLost, f.ended(lost).State)
+			require.NoError(t, os.WriteFile(goOn, nil, 0o600))
+			require.EqualValues(t, 3, f.ended(follow).ExitCode)
+			require.NoError(t, f.Kill(t.Context(), kill, 0))
+			require.Equal(t, cluster.TaskKilled, f.ended(kill).State)
+			require.Equal(t, cluster.TaskSucceeded, f.ended(other).State)
+		})
+	}
 }
 
 func TestSurplus(t *testing.T) {

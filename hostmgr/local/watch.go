@@ -47,7 +47,7 @@ type attempts struct {
 
 // step does what is next for a run and reports whether the run has ended.
 func (d *driver) step(r *run, tried *attempts) (ended bool, err error) {
-	exit, err := readRecord[exitRecord](r.dir, exitFile)
+	exit, err := readExit(r.dir)
 	if err != nil {
 		return false, err
 	}
