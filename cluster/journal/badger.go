@@ -444,5 +444,10 @@ func (j *onDisk) Close() error {
 		return nil
 	}
 	j.closed = true
+	if checkFree(j.dir, j.reserve/2) != nil {
+		// Badger would make tables of its memory, and be ended by a signal before anybody has read why nothing was written.
+		// What is durable is in its log, as after a crash; its lock ends with the process.
+		return j.closeFiles()
+	}
 	return errors.Join(j.db.Close(), j.closeFiles())
 }

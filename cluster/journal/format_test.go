@@ -430,7 +430,7 @@ func TestBounded(t *testing.T) {
 }
 
 // A disk that is nearly full is found out before Badger writes to it, which would be the end of the process: what does not find
-// room is refused and nothing of it is there, and what is there stays readable once there is room again.
+// room is refused and nothing of it is there, and what is there stays readable once there is room again. Nor does Close write.
 func TestNearlyFullDisk(t *testing.T) {
 	dir := store(t, 3)
 	_, err := Open(dir, Options{Reserve: math.MaxUint64})
@@ -440,7 +440,6 @@ func TestNearlyFullDisk(t *testing.T) {
 
 	j, err := Open(dir, Options{})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, j.Close()) }()
 	state, err := Load(j)
 	require.NoError(t, err)
 	next := []cluster.Record{{Seq: state.Seq() + 1, Event: &cluster.ModeSet{}}}
@@ -454,4 +453,9 @@ func TestNearlyFullDisk(t *testing.T) {
 	require.Equal(t, state.Seq(), again.Seq())
 	require.NoError(t, j.Append(next))
 	require.NoError(t, j.Checkpoint(t.Context(), snapshot))
+
+	j.(*onDisk).reserve = math.MaxUint64
+	require.NoError(t, j.Close())
+	require.False(t, j.(*onDisk).db.IsClosed(), "it would write")
+	require.NoError(t, j.(*onDisk).db.Close())
 }
