@@ -70,12 +70,16 @@ func Open(dir string, o Options) (Journal, error) {
 	if err := removeUnbegun(dir); err != nil {
 		return nil, errors.Join(openError(dir, err), format.Close())
 	}
+	options := badgerOptions(dir, o)
+	if err := checkTables(dir, options); err != nil {
+		return nil, errors.Join(damaged(dir, err), format.Close())
+	}
 	lastFile, was, err := openLast(dir)
 	if err != nil {
 		return nil, errors.Join(err, format.Close())
 	}
 	j := &onDisk{dir: dir, format: format, lastFile: lastFile, reserve: o.Reserve}
-	if j.db, err = badger.Open(badgerOptions(dir, o)); err != nil {
+	if j.db, err = badger.Open(options); err != nil {
 		return nil, errors.Join(openError(dir, err), j.closeFiles())
 	}
 	if err = j.recover(); err == nil {

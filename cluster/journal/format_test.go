@@ -288,6 +288,29 @@ func TestDamage(t *testing.T) {
 	})
 }
 
+// TestDamagedTable: a table that was cut off anywhere, or whose end is nothing but zeros, is damage and no panic of Badger's.
+func TestDamagedTable(t *testing.T) {
+	dir := store(t, 40)
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	require.NoError(t, err)
+	require.Len(t, tables, 1)
+	whole, err := os.ReadFile(tables[0])
+	require.NoError(t, err)
+	for i := range 24 {
+		left := len(whole) * i / 24
+		for _, content := range []string{string(whole[:left]), string(whole[:left]) + strings.Repeat("\x00", len(whole)-left)} {
+			write(t, dir, filepath.Base(tables[0]), content)
+			_, err := Open(dir, Options{})
+			require.ErrorIs(t, err, ErrDamaged, "%d of %d bytes are left", left, len(whole))
+			require.ErrorContains(t, err, "from a snapshot: sluice cluster restore")
+		}
+	}
+	write(t, dir, filepath.Base(tables[0]), string(whole))
+	j, err := Open(dir, Options{})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+}
+
 // TestDamagedLog: Badger takes damage in the middle of the log that it had not yet made tables of for a torn end, and drops what
 // comes after; a store whose last records have gone is refused, and one from before the file LAST is not.
 func TestDamagedLog(t *testing.T) {
