@@ -44,6 +44,25 @@ func TestRejectedForNow(t *testing.T) {
 	})
 }
 
+// TestRejectedAfterASession: a scheduler over another folder, or of another release, in the place of the one that the shard has
+// served does not end it.
+func TestRejectedAfterASession(t *testing.T) {
+	onBench(t, func(b *bench) {
+		c := b.begin()
+		c.result <- nil
+		for _, answer := range []*sluicev1.ShardDown{
+			reject("the shard's state folder belongs to cluster cluster-1, this is cluster cluster-2", false),
+			{Message: &sluicev1.ShardDown_Welcome{Welcome: &sluicev1.Welcome{ClusterId: "cluster-2", ProtocolVersion: 1}}},
+			{Message: &sluicev1.ShardDown_Welcome{Welcome: &sluicev1.Welcome{ClusterId: "cluster-1", ProtocolVersion: 2}}},
+		} {
+			c, hello := b.hello()
+			require.Equal(t, "cluster-1", hello.GetClusterId())
+			b.down(c, answer)
+		}
+		b.welcome()
+	})
+}
+
 func TestOtherProtocolVersion(t *testing.T) {
 	onBench(t, func(b *bench) {
 		b.start()

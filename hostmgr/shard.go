@@ -48,7 +48,7 @@ type ShardConfig struct {
 	// Cluster remembers the cluster whose tasks the driver runs. Nil is for drivers that keep nothing over a restart.
 	Cluster ClusterStore
 	// TakeOver lets the shard change over to another cluster: all that it runs is killed first. Without it, Run fails
-	// with ErrRejected or ErrOtherCluster.
+	// with ErrRejected or ErrOtherCluster, or waits for its own cluster if it has served that.
 	TakeOver bool
 
 	Log *slog.Logger // nil discards everything
@@ -102,7 +102,8 @@ func NewShard(c ShardConfig) (*Shard, error) {
 }
 
 // Run starts the driver and serves the scheduler until ctx ends, when it returns nil, or until trying again is useless:
-// the driver does not start or comes to an end (see Ender), or the scheduler rejects the shard for good. Call it once.
+// the driver does not start or comes to an end (see Ender), or the scheduler rejects the shard for good, without ever having
+// taken it. Call it once.
 func (s *Shard) Run(ctx context.Context) error {
 	if err := s.config.Driver.Start(ctx, sink{s}); err != nil {
 		if ctx.Err() != nil {
@@ -127,17 +128,21 @@ func (s *Shard) Run(ctx context.Context) error {
 	}
 }
 
-// keepConnected serves the scheduler, connecting again whenever a session ends.
+// keepConnected serves the scheduler, connecting again whenever a session ends. Once a scheduler has taken the shard, no
+// refusal is for good: one that was started over the wrong folder, say, is put right, and what runs here must not be without
+// its host manager then.
 func (s *Shard) keepConnected(ctx context.Context) error {
-	backoff, shown := minBackoff, ""
+	backoff, shown, served := minBackoff, "", false
 	for {
 		welcomed, err := s.connect(ctx)
+		refused := errors.Is(err, ErrRejected) || errors.Is(err, ErrOtherCluster) || errors.Is(err, errClusterStore)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, ErrRejected), errors.Is(err, ErrOtherCluster), errors.Is(err, errClusterStore):
+		case refused && !served:
 			return err
 		}
+		served = served || welcomed && !refused
 		if welcomed {
 			backoff, shown = minBackoff, ""
 		}
