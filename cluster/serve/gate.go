@@ -103,15 +103,16 @@ func (g gate) admit(c *call, message any) error {
 		c.request = m
 	}
 	in := g.s.Snapshot()
-	err := c.allow(in, m)
-	if !c.row.checked() {
-		return err
-	}
-	if err == nil {
-		// What was carried out before has passed the check, and what it names may have gone since.
+	if c.row.checked() {
+		// What was carried out before has passed all of this, and is only told again: what it names may have gone since, and what
+		// the caller may do, or the mode, may be another.
 		if err := c.keyed.find(in, g.s.config.Secrets, cluster.Time(g.s.now().UnixNano())); err != nil || c.keyed.receipt != nil {
 			return err
 		}
+	}
+	err := c.allow(in, m)
+	if !c.row.checked() {
+		return err
 	}
 	// What is hidden from the caller is as if it were not there: then too, what is wrong with the request comes first.
 	if err == nil || status.Code(err) == codes.NotFound {

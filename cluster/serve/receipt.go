@@ -93,6 +93,9 @@ func keyConflict(key string) error {
 // changes nothing and returns that answer, and again is true. What it returns is durable together with the change.
 func (a *api) once(ctx context.Context, change func(*Tx) ([]cluster.JobAnswer, error)) (jobs []cluster.JobAnswer, again bool, err error) {
 	k, ring := &callOf(ctx).keyed, a.s.config.Secrets
+	if k.receipt != nil {
+		return k.receipt.Jobs, true, nil
+	}
 	err = a.do(ctx, func(tx *Tx) (err error) {
 		if err := k.find(tx.State(), ring, tx.Now()); err != nil {
 			return err

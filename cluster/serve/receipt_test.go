@@ -196,10 +196,6 @@ func TestIdempotencyKeysBelongToCallers(t *testing.T) {
 	requireSame(t, ann, again)
 	_, err = submit("b", "ann")
 	requireViolation(t, err, codes.AlreadyExists, "idempotency_key", "another request")
-
-	a.emit(t, &cluster.RoleRevoked{Binding: cluster.RoleBinding{Role: cluster.Submitter, User: "ann", Pool: "root"}})
-	_, err = submit("a", "ann")
-	require.Equal(t, codes.PermissionDenied, status.Code(err), "who may not ask gets no answer")
 }
 
 // A key from before there were receipts is known by its jobs.
@@ -227,4 +223,43 @@ func TestIdempotencyKeysFromBeforeReceipts(t *testing.T) {
 	require.Equal(t, uint32(1), again.Uid)
 	_, err = submit("key b", "b")
 	requireViolation(t, err, codes.AlreadyExists, "idempotency_key", "another request")
+}
+
+// Whoever did not hear the answer to his request gets it when he asks again, whatever he may do by then and wherever jobs go. Of a
+// job that he may not see any more he is told no more than was said then.
+func TestRepeatedRequestsOfWhoMayNotAskForThatAnyMore(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	a.grant(t, cluster.Submitter, "ann", "root")
+	ann, operator := a.as(t, "ann"), a.as(t, "olga", "ops")
+	submit := &sluicev1.SubmitJobRequest{Spec: sleepJob("job"), IdempotencyKey: "submit"}
+	submitted, err := a.jobs.SubmitJob(ann, submit)
+	require.NoError(t, err)
+	update := &sluicev1.UpdateJobRequest{Spec: sleepJob("job"), ExpectedVersion: 1, IdempotencyKey: "update"}
+	update.Spec.Priority = 1
+	updated, err := a.jobs.UpdateJob(ann, update)
+	require.NoError(t, err)
+
+	given := sleepJob("job")
+	given.Owner, given.Priority = "bob", 7
+	_, err = a.jobs.UpdateJob(operator, &sluicev1.UpdateJobRequest{Spec: given, ExpectedVersion: 2})
+	require.NoError(t, err)
+	for what, e := range map[string]cluster.Event{
+		"the role is gone":         &cluster.RoleRevoked{Binding: cluster.RoleBinding{Role: cluster.Submitter, User: "ann", Pool: "root"}},
+		"jobs are mapped nowhere":  &cluster.QueueMappingSet{Rules: []cluster.QueueRule{{Reject: true}}},
+		"the cluster is read-only": &cluster.ModeSet{Mode: cluster.Mode{ReadOnly: true}},
+	} {
+		a.emit(t, e)
+		seq := a.Snapshot().Seq()
+		again, err := a.jobs.SubmitJob(ann, submit)
+		require.NoError(t, err, what)
+		requireSame(t, submitted, again)
+		job, err := a.jobs.UpdateJob(ann, update)
+		require.NoError(t, err, what)
+		require.Equal(t, updated.Job.Version, job.Job.Version)
+		require.Equal(t, int32(1), job.Job.Spec.Priority)
+		require.Empty(t, job.Job.Spec.Owner, what)
+		require.Equal(t, seq, a.Snapshot().Seq(), "nothing happened")
+	}
+	_, err = a.jobs.SubmitJob(ann, &sluicev1.SubmitJobRequest{Spec: sleepJob("job"), IdempotencyKey: "new"})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), "nothing else is let through: %v", err)
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -31,7 +32,7 @@ func (a *jobService) UpdateJob(ctx context.Context, r *sluicev1.UpdateJobRequest
 	case err != nil:
 		return nil, err
 	case again:
-		job = a.updated(answered[0], spec)
+		job = a.updated(callOf(ctx).who, answered[0], spec)
 	}
 	return &sluicev1.UpdateJobResponse{Job: job}, nil
 }
@@ -75,11 +76,11 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 	return jobTo(tx.State().Job(j.UID)), nil
 }
 
-// updated returns a job that was updated to a spec before, as it is now. Of one that has gone it returns what was answered
-// then, as far as that is known.
-func (a *jobService) updated(then cluster.JobAnswer, spec *cluster.JobSpec) *sluicev1.Job {
-	if j := a.s.Snapshot().Job(then.UID); j != nil {
-		return jobTo(j)
+// updated returns a job that was updated to a spec before, as it is now. Of one that has gone, or that the caller may not see any
+// more, it returns what was answered then, as far as that is known.
+func (a *jobService) updated(who *access.Caller, then cluster.JobAnswer, spec *cluster.JobSpec) *sluicev1.Job {
+	if in := a.s.Snapshot(); in.Job(then.UID) != nil && who.MaySee(in, in.Job(then.UID)) {
+		return jobTo(in.Job(then.UID))
 	}
 	return &sluicev1.Job{
 		Name: string(spec.Name), Uid: uint32(then.UID), Spec: jobSpecTo(spec), Version: then.Version, Revision: then.Revision,

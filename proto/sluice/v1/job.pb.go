@@ -500,11 +500,11 @@ type SubmitJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Spec  *JobSpec               `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Chosen by the client, up to 128 bytes. A repeated call with the same key
-	// returns what the first one did, also when the job has gone since; the same
-	// key with another request, of whatever kind, is refused. The keys of other
-	// callers do not matter. Keys are kept for a day, the last 100,000 of the
-	// cluster, and as many as answered for a million jobs. A request that was
-	// refused takes none. Empty: none.
+	// returns what the first one did, also when the job has gone since, or the
+	// caller may submit no more; the same key with another request, of whatever
+	// kind, is refused. The keys of other callers do not matter. Keys are kept
+	// for a day, the last 100,000 of the cluster, and as many as answered for a
+	// million jobs. A request that was refused takes none. Empty: none.
 	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1275,7 +1275,8 @@ type UpdateJobRequest struct {
 	// Required: the version that the new spec was made from.
 	ExpectedVersion uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
 	// As in SubmitJobRequest; a repeated call returns the job as it is now, or,
-	// where it has gone, its spec, uid and version. A dry run takes no key.
+	// where it has gone, or is no longer for the caller to see, the spec of the
+	// request, uid and version. A dry run takes no key.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Kept in the job's history.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
