@@ -104,8 +104,10 @@ func (s *submission) add(tx *Tx) error {
 	var taken, wrong violations
 	var fresh []cluster.NewJob
 	for i, spec := range s.specs {
-		spec.Pool = resolvePool(tx.State(), spec, child(s.path(i), "pool"), &wrong)
 		old := tx.State().JobByName(spec.Name)
+		if old == nil || !sees(old) {
+			spec.Pool = resolvePool(tx.State(), spec, child(s.path(i), "pool"), &wrong)
+		}
 		switch {
 		case old == nil:
 			checkDeadline(spec, tx.Now(), s.path(i), &wrong)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -110,4 +112,39 @@ func TestBadMappings(t *testing.T) {
 	_, err := a.pools.SetQueueMapping(t.Context(), &sluicev1.SetQueueMappingRequest{})
 	require.Equal(t, codes.InvalidArgument, status.Code(err))
 	require.Nil(t, a.Snapshot().Mapping())
+}
+
+// A job that is there stays in its pool: the same spec again is the same job, and a new one is planned for it, wherever jobs without a
+// pool go by now.
+func TestWhatIsThereIsMappedNoMore(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	a.emit(t, &cluster.PoolPut{Pool: cluster.Pool{Path: "root/other"}})
+	a.grant(t, cluster.Submitter, "ann", "root/default")
+	a.grant(t, cluster.Submitter, "adam", "root")
+	for user, ctx := range map[string]context.Context{"ann": a.as(t, "ann"), "adam": a.as(t, "adam")} {
+		a.emit(t, &cluster.QueueMappingSet{})
+		spec := sleepJob(user + "s")
+		_, err := a.jobs.SubmitJob(ctx, &sluicev1.SubmitJobRequest{Spec: spec})
+		require.NoError(t, err)
+		for what, e := range map[string]cluster.Event{
+			"to a pool":  &cluster.QueueMappingSet{Rules: []cluster.QueueRule{{Pool: "root/other"}}},
+			"nowhere":    &cluster.QueueMappingSet{Rules: []cluster.QueueRule{{Reject: true}}},
+			"to no pool": &cluster.QueueMappingSet{Rules: []cluster.QueueRule{{Pool: "root/none"}}},
+		} {
+			a.emit(t, e)
+			again, err := a.jobs.SubmitJob(ctx, &sluicev1.SubmitJobRequest{Spec: spec})
+			require.NoError(t, err, "%s, %s", user, what)
+			require.False(t, again.Created)
+			wider := sleepJob(user + "s")
+			wider.Instances = new(uint32(2))
+			_, err = a.jobs.PlanJobs(ctx, &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{wider}})
+			require.NoError(t, err, "%s, %s", user, what)
+			_, err = a.jobs.SubmitJob(ctx, &sluicev1.SubmitJobRequest{Spec: wider})
+			requireViolation(t, err, codes.AlreadyExists, "spec.name", "another spec")
+		}
+	}
+	a.emit(t, &cluster.QueueMappingSet{}, &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.DefaultPool, Draining: true}})
+	again, err := a.jobs.SubmitJob(a.as(t, "ann"), &sluicev1.SubmitJobRequest{Spec: sleepJob("anns")})
+	require.NoError(t, err, "it is no new job")
+	require.False(t, again.Created)
 }

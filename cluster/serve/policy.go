@@ -215,7 +215,8 @@ func maySubmitTo(in reading, who *access.Caller, p cluster.PoolPath) error {
 	return denied(who, "submit jobs to pool "+quote(string(p)), "the role submitter there, or the pool's access list")
 }
 
-// maySubmit holds each spec to the pool that it goes to. A spec that goes nowhere is refused by the handler.
+// maySubmit holds each spec to the pool that it goes to: one that names none to that of the job which has its name already. A spec
+// that goes nowhere is refused by the handler.
 func maySubmit(in reading, who *access.Caller, request proto.Message) error {
 	for i, p := range specsOf(request) {
 		if p == nil {
@@ -223,6 +224,9 @@ func maySubmit(in reading, who *access.Caller, request proto.Message) error {
 		}
 		path := item("specs", i)
 		spec := jobSpecFrom(p, path, new(violations))
+		if j := in.JobByName(spec.Name); j != nil && spec.Pool == "" && who.MaySee(in, j) {
+			spec.Pool = j.Spec.Pool
+		}
 		to := resolvePool(in, spec, path, new(violations))
 		if to == "" {
 			to = cluster.RootPool

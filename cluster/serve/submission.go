@@ -53,6 +53,7 @@ func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int)
 		return
 	}
 	snapshot := a.s.Snapshot()
+	sees := c.sight(snapshot)
 	first := map[string]int{}
 	var instances uint64
 	for i, p := range specs {
@@ -75,14 +76,14 @@ func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int)
 		if spec.Revocable && a.s.config.SlackWindow <= 0 {
 			v.Unsupported(child(path(i), "revocable"), "this server lends nothing: scheduler.slack_window is 0")
 		}
-		if p.Pool == "" || checkPoolPath(p.Pool, "", new(violations)) {
-			resolvePool(snapshot, spec, child(path(i), "pool"), v)
+		if !isThere(snapshot, spec.Name, sees) && (p.Pool == "" || checkPoolPath(p.Pool, "", new(violations))) {
+			resolvePool(snapshot, spec, child(path(i), "pool"), v) // that of a job that exists stays
 		}
 	}
 	if instances > maxGraphInstances {
 		v.Invalid("specs", "have %d instances together: at most %d", instances, maxGraphInstances)
 	}
-	g := dependencies{specs: specs, path: path, first: first, snapshot: snapshot, sees: c.sight(snapshot), v: v}
+	g := dependencies{specs: specs, path: path, first: first, snapshot: snapshot, sees: sees, v: v}
 	g.check()
 }
 
