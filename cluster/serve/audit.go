@@ -16,7 +16,7 @@ import (
 func (s *Scheduler) audit(ctx context.Context, c *call, err error) {
 	code := status.Code(err)
 	refused := err != nil && c.refused.Load() || code == codes.Unauthenticated || code == codes.PermissionDenied
-	if !c.row.audited && !refused {
+	if (!c.row.audited || tries(c.request)) && !refused {
 		return
 	}
 	attrs := []slog.Attr{slog.String("call", strings.TrimPrefix(c.method, "/"+apiPackage+"."))}

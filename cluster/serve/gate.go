@@ -126,7 +126,7 @@ func (g gate) admit(c *call, message any) error {
 // allow reports whether the caller may do what he asks for as things are. It is asked once before the handler runs, and once
 // more where the state is changed.
 func (c *call) allow(in reading, message proto.Message) error {
-	if c.row.writes && in.Mode().ReadOnly {
+	if c.row.writes && in.Mode().ReadOnly && !tries(message) {
 		return status.Error(codes.FailedPrecondition, "the cluster is read-only: an operator ends that with `sluice cluster mode --read-only=false`")
 	}
 	if c.who.Free || c.row.public {
@@ -137,6 +137,12 @@ func (c *call) allow(in reading, message proto.Message) error {
 		c.refused.Store(true)
 	}
 	return err
+}
+
+// tries reports whether a request changes nothing and only asks what it would.
+func tries(request proto.Message) bool {
+	r, can := request.(interface{ GetDryRun() bool })
+	return can && r.GetDryRun()
 }
 
 // sight returns which jobs there are for the caller, where a request may only be about those.

@@ -517,8 +517,10 @@ func TestAudit(t *testing.T) {
 	_, err = a.cluster.GetStatus(showing(t.Context(), "wrong"), &sluicev1.GetStatusRequest{})
 	require.Error(t, err)
 	spec.Groups = []string{"red", "blue"}
-	_, err = a.jobs.UpdateJob(a.as(t, "olga", "ops"), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
-	require.NoError(t, err)
+	for _, try := range []bool{true, false} { // what only asks is a read
+		_, err = a.jobs.UpdateJob(a.as(t, "olga", "ops"), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1, DryRun: try})
+		require.NoError(t, err)
+	}
 	for _, name := range []string{"job", "none"} {
 		_, err = a.jobs.GetJob(a.as(t, "bob"), &sluicev1.GetJobRequest{Name: name})
 		require.Equal(t, codes.NotFound, status.Code(err))

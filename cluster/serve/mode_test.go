@@ -32,6 +32,12 @@ func TestReadOnly(t *testing.T) {
 		require.ErrorContains(t, err, "read-only")
 	}
 	require.Equal(t, 1, a.Snapshot().NumJobs())
+	try := &sluicev1.UpdateJobRequest{Spec: sleepJob("job"), ExpectedVersion: 1, DryRun: true}
+	try.Spec.Priority = 1
+	would, err := a.jobs.UpdateJob(t.Context(), try)
+	require.NoError(t, err, "it changes nothing")
+	require.Equal(t, int32(1), would.Job.Spec.Priority)
+	require.Zero(t, a.job(t, "job").Spec.Priority)
 	res, err := a.cluster.GetStatus(t.Context(), &sluicev1.GetStatusRequest{})
 	require.NoError(t, err)
 	require.True(t, res.Mode.ReadOnly)

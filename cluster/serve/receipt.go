@@ -32,7 +32,7 @@ type keyed struct {
 func (c *call) note(message proto.Message) error {
 	r, ok := message.(keyedRequest)
 	update, _ := message.(*sluicev1.UpdateJobRequest)
-	if !ok || r.GetIdempotencyKey() == "" || update.GetDryRun() {
+	if !ok || r.GetIdempotencyKey() == "" || tries(message) {
 		return nil
 	}
 	content, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend([]byte(r.ProtoReflect().Descriptor().FullName()+"\n"), r)
