@@ -157,24 +157,14 @@ func (c *call) sight(in access.View) func(*cluster.Job) bool {
 	}
 }
 
-// knowsPool reports whether there is such a pool for the caller: one that he may know, or in which, or below which, he may know
-// or see something. Complexity: the pools, and the jobs where he knows none of these.
+// knowsPool reports whether there is such a pool for the caller.
 func (c *call) knowsPool(in *cluster.Snapshot, path cluster.PoolPath) bool {
-	if in.Pool(path) == nil {
-		return false
+	if knowsPool(in, c.who, path) {
+		return true
 	}
-	for p := range in.Pools() {
-		if within(p.Path, path) && c.who.MayKnow(in, p.Path) {
-			return true
-		}
+	if in.Pool(path) != nil {
+		c.refused.Store(true)
 	}
-	sees := c.who.Sight(in)
-	for j := range in.Jobs(0) {
-		if within(j.Spec.Pool, path) && sees(j) {
-			return true
-		}
-	}
-	c.refused.Store(true)
 	return false
 }
 

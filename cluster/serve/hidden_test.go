@@ -170,3 +170,30 @@ func TestHiddenTasksThatMakeRoomAreOnlyCounted(t *testing.T) {
 	secrets := snap.Task(cluster.MakeTaskKey(snap.JobByName("secret").UID, 1))
 	require.Empty(t, explainPreempted(snap, secrets, policyCallers['-']).BeneficiaryPool)
 }
+
+// A pool above one that the caller may know, or in which he has a job, is there for him, whichever way he asks; its numbers are not.
+func TestAPoolThatIsThereIsNotDenied(t *testing.T) {
+	a, ann, bob, _ := withHidden(t)
+	a.grant(t, cluster.Viewer, "vic", "root/open")
+	a.emit(t, &cluster.PoolPut{Pool: cluster.Pool{Path: "root/secret", Access: []cluster.AccessRule{
+		{Permission: cluster.MayView, Users: []string{"olga"}}, {Permission: cluster.MaySubmit, Users: []string{"olga"}},
+	}}})
+	for _, tt := range []struct {
+		ctx   context.Context
+		path  string
+		code  codes.Code
+		below int // pools that the list shows
+	}{
+		{a.as(t, "vic"), "root/open", codes.OK, 1},
+		{a.as(t, "vic"), "root", codes.PermissionDenied, 1},
+		{ann, "root/secret", codes.PermissionDenied, 0},
+		{bob, "root", codes.OK, 3},
+		{bob, "root/none", codes.NotFound, 0},
+	} {
+		_, err := a.pools.GetPool(tt.ctx, &sluicev1.GetPoolRequest{Path: tt.path})
+		require.Equal(t, tt.code, status.Code(err), "%s: %v", tt.path, err)
+		list, err := a.pools.ListPools(tt.ctx, &sluicev1.ListPoolsRequest{Path: tt.path})
+		require.Equal(t, tt.code == codes.NotFound, status.Code(err) == codes.NotFound, "%s: %v", tt.path, err)
+		require.Len(t, list.GetPools(), tt.below, tt.path)
+	}
+}

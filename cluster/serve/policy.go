@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"iter"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,8 @@ type reading interface {
 	poolTable
 	jobTable
 	Job(cluster.JobUID) *cluster.Job
+	Jobs(cluster.JobUID) iter.Seq[*cluster.Job]
+	Pools() iter.Seq[*cluster.Pool]
 	Token(string) *cluster.Token
 	Receipt(cluster.RequestKey, cluster.Time) *cluster.Receipt
 	Mode() cluster.Mode
@@ -281,11 +284,36 @@ func poolPathOf(request proto.Message) cluster.PoolPath {
 	return ""
 }
 
+// mayKnowPool: of a pool that is there for the caller because of what he may know below it, or sees in it, he learns that it is.
 func mayKnowPool(in reading, who *access.Caller, request proto.Message) error {
-	if p := poolPathOf(request); !who.MayKnow(in, p) {
-		return noPool(string(p))
+	p := poolPathOf(request)
+	switch {
+	case who.MayKnow(in, p):
+		return nil
+	case knowsPool(in, who, p):
+		return denied(who, "look into pool "+quote(string(p)), "the role viewer or submitter there, or the pool's access list")
 	}
-	return nil
+	return noPool(string(p))
+}
+
+// knowsPool reports whether there is such a pool for the caller: one that he may know, or in which, or below which, he may know
+// or see something. Complexity: the pools, and the jobs where he knows none of these.
+func knowsPool(in reading, who *access.Caller, path cluster.PoolPath) bool {
+	if in.Pool(path) == nil {
+		return false
+	}
+	for p := range in.Pools() {
+		if within(p.Path, path) && who.MayKnow(in, p.Path) {
+			return true
+		}
+	}
+	sees := who.Sight(in)
+	for j := range in.Jobs(0) {
+		if within(j.Spec.Pool, path) && sees(j) {
+			return true
+		}
+	}
+	return false
 }
 
 func mayConfigurePool(in reading, who *access.Caller, request proto.Message) error {

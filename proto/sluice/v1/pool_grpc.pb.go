@@ -37,6 +37,7 @@ const (
 type PoolServiceClient interface {
 	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*CreatePoolResponse, error)
 	GetPool(ctx context.Context, in *GetPoolRequest, opts ...grpc.CallOption) (*GetPoolResponse, error)
+	// Leaves out pools that GetPool would not show.
 	ListPools(ctx context.Context, in *ListPoolsRequest, opts ...grpc.CallOption) (*ListPoolsResponse, error)
 	UpdatePool(ctx context.Context, in *UpdatePoolRequest, opts ...grpc.CallOption) (*UpdatePoolResponse, error)
 	// Only a pool without children and without jobs, ended ones included: delete
@@ -146,6 +147,7 @@ func (c *poolServiceClient) SetQueueMapping(ctx context.Context, in *SetQueueMap
 type PoolServiceServer interface {
 	CreatePool(context.Context, *CreatePoolRequest) (*CreatePoolResponse, error)
 	GetPool(context.Context, *GetPoolRequest) (*GetPoolResponse, error)
+	// Leaves out pools that GetPool would not show.
 	ListPools(context.Context, *ListPoolsRequest) (*ListPoolsResponse, error)
 	UpdatePool(context.Context, *UpdatePoolRequest) (*UpdatePoolResponse, error)
 	// Only a pool without children and without jobs, ended ones included: delete
