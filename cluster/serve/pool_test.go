@@ -231,6 +231,32 @@ func TestPendingJobs(t *testing.T) {
 	}
 }
 
+// What waits is counted once for all jobs of a request, since nothing else is decided meanwhile.
+func TestPendingJobsAreCountedOnce(t *testing.T) {
+	const n = 500
+	in, path := cluster.NewState(), cluster.PoolPath("root/"+strings.Repeat("a", maxKeyLength))
+	jobs := func(first cluster.JobUID) (list []cluster.NewJob) {
+		for i := range cluster.JobUID(n) {
+			spec := &cluster.JobSpec{Name: cluster.JobID(fmt.Sprint("job-", first+i)), Pool: path + "/b", Owner: "ann", Instances: 1}
+			list = append(list, cluster.NewJob{UID: first + i, Spec: spec})
+		}
+		return list
+	}
+	for _, e := range []cluster.Event{
+		&cluster.PoolPut{Pool: cluster.Pool{
+			Path: path, Limits: cluster.PoolLimits{PendingJobs: new(uint32(2 * n)), PendingJobsPerUser: new(uint32(2 * n))},
+		}},
+		&cluster.PoolPut{Pool: cluster.Pool{Path: path + "/b"}},
+		&cluster.JobsSubmitted{Jobs: jobs(1)},
+	} {
+		require.NoError(t, in.Apply(cluster.Record{Seq: in.Seq() + 1, At: 1, Event: e}))
+	}
+	fresh := jobs(n + 1)
+	require.NoError(t, checkPending(in, fresh))
+	require.ErrorContains(t, checkPending(in, append(fresh, fresh[0])), "1000 jobs wait in it")
+	require.Less(t, testing.AllocsPerRun(1, func() { _ = checkPending(in, fresh) }), float64(10*n))
+}
+
 // A job that has ended does not keep its pool from getting pools below it, and then runs no more: no cycle would look at it.
 func TestWhatEndedDoesNotRunAgainInAnInnerPool(t *testing.T) {
 	a := newAPITest(t)

@@ -139,16 +139,15 @@ func draining(in poolTable, p cluster.PoolPath) *cluster.Pool {
 }
 
 // checkPending refuses jobs that would exceed what may wait in their pools. A job waits until its first task is placed.
-// Complexity: all jobs, if one of the pools has such a limit.
+// Complexity: all jobs, once, if one of the pools has such a limit, and the fresh ones; times the depth of the tree.
 func checkPending(in *cluster.State, fresh []cluster.NewJob) error {
-	for i, n := range fresh {
+	waiting := countWaiting(in, fresh)
+	for _, n := range fresh {
 		for p := n.Spec.Pool; p != ""; p = p.Parent() {
-			q := in.Pool(p)
-			l := &q.Limits
-			if l.PendingJobs == nil && l.PendingJobsPerUser == nil && l.PendingJobsPerGroup == nil {
+			w := waiting[p]
+			if w == nil {
 				continue
 			}
-			w := countWaiting(in, fresh[:i], q.Path, n.Spec)
 			refuse := func(limit *uint32, waiting uint32, of string) error {
 				if limit == nil || waiting < *limit {
 					return nil
@@ -156,10 +155,11 @@ func checkPending(in *cluster.State, fresh []cluster.NewJob) error {
 				return resourceError(codes.ResourceExhausted, "pool", string(p), "%d jobs%s wait in it, and no more may: submit job %s later",
 					waiting, of, quote(string(n.Spec.Name)))
 			}
+			l := &in.Pool(p).Limits
 			if err := refuse(l.PendingJobs, w.all, ""); err != nil {
 				return err
 			}
-			if err := refuse(l.PendingJobsPerUser, w.user, " of "+quote(n.Spec.Owner)); err != nil {
+			if err := refuse(l.PendingJobsPerUser, w.users[n.Spec.Owner], " of "+quote(n.Spec.Owner)); err != nil {
 				return err
 			}
 			for _, g := range n.Spec.Groups {
@@ -168,37 +168,53 @@ func checkPending(in *cluster.State, fresh []cluster.NewJob) error {
 				}
 			}
 		}
+		waiting.add(n.Spec)
 	}
 	return nil
 }
 
-// waitingJobs counts jobs without a placed task.
+// waitingJobs counts jobs without a placed task, of a pool and those below it.
 type waitingJobs struct {
-	all, user uint32 // user: of the same owner
-	groups    map[string]uint32
+	all           uint32
+	users, groups map[string]uint32
 }
 
-func countWaiting(in *cluster.State, fresh []cluster.NewJob, p cluster.PoolPath, spec *cluster.JobSpec) waitingJobs {
-	w := waitingJobs{groups: map[string]uint32{}}
-	add := func(s *cluster.JobSpec) {
-		if !within(s.Pool, p) {
-			return
+// waitingTable has the pools that limit what waits.
+type waitingTable map[cluster.PoolPath]*waitingJobs
+
+// countWaiting counts what waits in the pools, of those that the fresh jobs are to go to and those above, that limit it.
+func countWaiting(in *cluster.State, fresh []cluster.NewJob) waitingTable {
+	table := waitingTable{}
+	for _, n := range fresh {
+		for p := n.Spec.Pool; p != ""; p = p.Parent() {
+			l := &in.Pool(p).Limits
+			if table[p] == nil && (l.PendingJobs != nil || l.PendingJobsPerUser != nil || l.PendingJobsPerGroup != nil) {
+				table[p] = &waitingJobs{users: map[string]uint32{}, groups: map[string]uint32{}}
+			}
 		}
-		w.all++
-		if s.Owner == spec.Owner {
-			w.user++
-		}
-		for _, g := range s.Groups {
-			w.groups[g]++
-		}
+	}
+	if len(table) == 0 {
+		return table
 	}
 	for j := range in.Jobs(0) {
 		if s := j.State(); s == cluster.JobPending || s == cluster.JobInitialized {
-			add(j.Spec)
+			table.add(j.Spec)
 		}
 	}
-	for _, n := range fresh {
-		add(n.Spec)
+	return table
+}
+
+// add counts a job that waits.
+func (table waitingTable) add(spec *cluster.JobSpec) {
+	for p := spec.Pool; p != ""; p = p.Parent() {
+		w := table[p]
+		if w == nil {
+			continue
+		}
+		w.all++
+		w.users[spec.Owner]++
+		for _, g := range spec.Groups {
+			w.groups[g]++
+		}
 	}
-	return w
 }
