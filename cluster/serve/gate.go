@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/access"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
 // gate is what every call from outside passes before a handler sees it: who calls is found out, counted and held to what
@@ -34,7 +35,8 @@ type call struct {
 	request proto.Message // the first message; nil until it is there
 	checked atomic.Int64  // when who was found out last, in unix nanoseconds
 	keyed   keyed
-	refused atomic.Bool // something was refused or kept from the caller for who he is
+	left    map[*sluicev1.JobSpec]bool // specs that left the owner to the caller; true where they left the groups, too
+	refused atomic.Bool                // something was refused or kept from the caller for who he is
 }
 
 type callKey struct{}
@@ -98,7 +100,7 @@ func (g gate) admit(c *call, message any) error {
 	if err := c.note(m); err != nil {
 		return err
 	}
-	adopt(c.who, m)
+	c.left = adopt(c.who, m)
 	if c.request == nil {
 		c.request = m
 	}

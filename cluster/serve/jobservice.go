@@ -118,7 +118,7 @@ func (s *submission) add(tx *Tx) error {
 			fresh = append(fresh, cluster.NewJob{UID: uid, Spec: spec})
 		case !sees(old):
 			taken.Invalid(child(s.path(i), "name"), "is %s: the name is taken: choose another", quote(string(spec.Name)))
-		case !s.same(old, i):
+		case !s.again(old, i):
 			taken.Invalid(child(s.path(i), "name"),
 				"is %s: a job of that name exists with another spec: choose another name, update the job or delete it", quote(string(spec.Name)))
 		}
@@ -161,6 +161,15 @@ func checkAwaited(in *cluster.State, fresh []cluster.NewJob, sees func(*cluster.
 		}
 	}
 	return nil
+}
+
+// again reports whether the i-th spec of the request is that of a job of the same name. One that leaves the groups to the caller is
+// the same whatever his are by now.
+func (s *submission) again(j *cluster.Job, i int) bool {
+	if spec := s.specs[i]; s.call.left[s.wanted[i]] && spec.Owner == j.Spec.Owner {
+		spec.Groups = j.Spec.Groups
+	}
+	return s.same(j, i)
 }
 
 // same reports whether a job is what the i-th spec of the request asks for.

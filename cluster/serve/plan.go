@@ -84,6 +84,11 @@ func addToPlan(tx *Tx, c *call, ring *Keyring, specs []*sluicev1.JobSpec) (map[c
 		if spec.Pool == "" {
 			spec.Pool = old.Spec.Pool
 		}
+		if groups, owner := c.left[p]; owner { // it stays what it is, as in an update
+			if spec.Owner = old.Spec.Owner; groups {
+				spec.Groups = old.Spec.Groups
+			}
+		}
 		if sameSpec(old.Spec, spec) {
 			continue
 		}

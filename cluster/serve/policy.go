@@ -259,19 +259,23 @@ func specsOf(request proto.Message) []*sluicev1.JobSpec {
 	return nil
 }
 
-// adopt fills in what a new job leaves to its caller: the owner, and with him the groups.
-func adopt(who *access.Caller, request proto.Message) {
+// adopt fills in what a new job leaves to its caller: the owner, and with him the groups. It returns the specs that left the owner
+// out; true for those that left the groups out too.
+func adopt(who *access.Caller, request proto.Message) map[*sluicev1.JobSpec]bool {
 	if who.Free {
-		return
+		return nil
 	}
+	left := map[*sluicev1.JobSpec]bool{}
 	for _, p := range specsOf(request) {
 		if p == nil || p.Owner != "" {
 			continue
 		}
-		if p.Owner = who.User; len(p.Groups) == 0 {
+		left[p] = len(p.Groups) == 0
+		if p.Owner = who.User; left[p] {
 			p.Groups = slices.Clone(who.Groups)
 		}
 	}
+	return left
 }
 
 func poolPathOf(request proto.Message) cluster.PoolPath {

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/access"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -201,5 +204,41 @@ func TestPolicyOfWhatARequestAsksFor(t *testing.T) {
 	for _, byToken := range []*access.Caller{{User: "sue", Token: "t"}, {User: "olga", Groups: []string{"ops"}, Token: "t"}} {
 		err := (&call{row: rows["sluice.v1.AccessService/CreateToken"], who: byToken}).allow(in, &sluicev1.CreateTokenRequest{})
 		require.ErrorContains(t, err, "by means of a token", byToken.User)
+	}
+}
+
+// What a spec leaves to its caller is no part of it: the same one, from whoever is in other groups by now, is the same job, and one
+// that is planned for a job leaves it its owner.
+func TestWhatIsLeftToTheCallerIsNoPartOfASpec(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	a.grant(t, cluster.Submitter, "ann", "root")
+	submit := func(ctx context.Context, groups ...string) error {
+		spec := sleepJob("job")
+		spec.Groups = groups
+		_, err := a.jobs.SubmitJob(ctx, &sluicev1.SubmitJobRequest{Spec: spec})
+		return err
+	}
+	red, blue := a.as(t, "ann", "red"), a.as(t, "ann", "blue")
+	require.NoError(t, submit(red))
+	require.NoError(t, submit(blue))
+	require.Equal(t, []string{"red"}, a.Snapshot().JobByName("job").Spec.Groups)
+	requireViolation(t, submit(blue, "blue"), codes.AlreadyExists, "spec.name", "another spec")
+	requireViolation(t, submit(a.as(t, "olga", "ops")), codes.AlreadyExists, "spec.name", "another spec")
+
+	for _, groups := range [][]string{nil, {"blue"}} {
+		r := &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("job")}}
+		r.Specs[0].Priority, r.Specs[0].Groups = 1, groups
+		c := &call{who: &access.Caller{User: "olga", Roles: []cluster.Role{cluster.Operator}}}
+		c.left = adopt(c.who, r)
+		require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+			fork := rules.Begin(tx.State().Fork(), tx.Now())
+			jobs, err := addToPlan(fork, c, nil, r.Specs)
+			for uid := range jobs {
+				require.Equal(t, "ann", fork.State().Job(uid).Spec.Owner)
+				require.Equal(t, groups != nil, slices.Equal(groups, fork.State().Job(uid).Spec.Groups))
+			}
+			require.Len(t, jobs, 1)
+			return err
+		}))
 	}
 }
