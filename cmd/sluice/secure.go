@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,7 +89,8 @@ func keyring(source string) (*serve.Keyring, error) {
 	return serve.ParseKeyring(string(text))
 }
 
-// reach is how tasks reach the API, which listens already: at the machine's name where it listens at every address.
+// reach is how tasks reach the API, which listens already: at the machine's name where it listens at every address, or by a name
+// that the certificate has, where it has none of these.
 func (s *server) reach(c config.Scheduler) (r serve.Reach, err error) {
 	if r.Address = c.Advertise; r.Address == "" {
 		r.Address = s.api.Addr().String()
@@ -105,7 +108,33 @@ func (s *server) reach(c config.Scheduler) (r serve.Reach, err error) {
 	if r.CA, err = os.ReadFile(cmp.Or(c.TLS.CA, c.TLS.ClientCA)); err != nil {
 		return r, fmt.Errorf("scheduler.tls.ca: %w", err)
 	}
+	if c.Advertise == "" {
+		own, err := s.tls.GetCertificate(nil)
+		if err != nil {
+			return r, fmt.Errorf("scheduler.tls.cert: %w", err)
+		}
+		r.Address = certified(r.Address, own.Leaf)
+	}
 	return r, nil
+}
+
+// certified returns an address at which a client that verifies the certificate finds its server: the same, unless that is not one of
+// those that it is for.
+func certified(address string, own *x509.Certificate) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || own.VerifyHostname(host) == nil {
+		return address
+	}
+	names := slices.Clone(own.DNSNames)
+	for _, ip := range own.IPAddresses {
+		names = append(names, ip.String())
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "*") {
+			return net.JoinHostPort(name, port)
+		}
+	}
+	return address
 }
 
 // openAudit opens the file that says who did what. It only ever grows; whoever rotates it copies and truncates.

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -160,6 +161,38 @@ func TestIdentityIsNeeded(t *testing.T) {
 		a := try(t, "", append(want[:len(want)-1], file)...)
 		require.Equal(t, exitUsage, a.code, "%v: %s", want, a.err)
 		require.Contains(t, a.err, args)
+	}
+}
+
+// Tasks verify the certificate of who they call, so they are told a name that it has.
+func TestTasksAreToldANameOfTheCertificate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hosts           []string
+		advertise, want string
+	}{
+		"its address":     {[]string{"scheduler.example.com", "127.0.0.1"}, "", "127.0.0.1"},
+		"its name":        {[]string{"*.example.com", "scheduler.example.com", "10.0.0.1"}, "", "scheduler.example.com"},
+		"another address": {[]string{"10.0.0.1"}, "", "10.0.0.1"},
+		"what was set":    {[]string{"scheduler.example.com"}, "gate.example.com:1", "gate.example.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "tls")
+			require.NoError(t, initTLS(dir, tt.hosts, 1))
+			c := config.Scheduler{Advertise: tt.advertise}
+			c.TLS.Cert, c.TLS.Key = filepath.Join(dir, "scheduler.pem"), filepath.Join(dir, "scheduler-key.pem")
+			c.TLS.ClientCA = filepath.Join(dir, "ca.pem")
+			var s server
+			_, _, err := s.secure(c)
+			require.NoError(t, err)
+			s.api, err = net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer func() { _ = s.api.Close() }()
+			r, err := s.reach(c)
+			require.NoError(t, err)
+			host, _, err := net.SplitHostPort(r.Address)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, host)
+		})
 	}
 }
 
