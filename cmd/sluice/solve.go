@@ -42,7 +42,8 @@ The problem may be followed by batches of changes, each ended by a line "c EOI",
 in the same input or in files of --changes. The solver then goes on from its last
 state, and each batch is answered as it comes:
 
-  n ID SUPPLY [TYPE]                         give a node another supply
+  n ID SUPPLY [TYPE]                         give a node another supply, or add it
+                                             if no node has the id
   a TAIL HEAD LOWER UPPER COST [TYPE]        add an arc
   x TAIL HEAD LOWER UPPER COST [TYPE [OLD]]  change an arc, add it if there is
                                              none, or remove it by bounds 0 0;

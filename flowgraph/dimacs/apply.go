@@ -16,7 +16,7 @@ func (s *Stream) Apply() error {
 		if err != nil {
 			return err
 		}
-		s.net, s.problem = n, reader{}
+		s.net, s.problem, s.named = n, reader{}, int64(n.NumNodes())
 		for v := range n.NodeBound() {
 			s.nodes = append(s.nodes, flowgraph.NodeID(v))
 			s.ids = append(s.ids, int64(v+1))
@@ -36,8 +36,15 @@ func (s *Stream) Apply() error {
 }
 
 func (s *Stream) apply(c *change) error {
-	if c.kind == 'd' {
-		return s.addNode(c)
+	switch {
+	case c.kind == 'd':
+		if err := s.addNode(int64(len(s.nodes))+1, c.supply); err != nil {
+			return err
+		}
+		s.added = s.nodes[len(s.nodes)-1]
+		return nil
+	case c.kind == 'n' && !s.lives(c.arc[0]):
+		return s.addNode(c.arc[0], c.supply)
 	}
 	var ends [2]flowgraph.NodeID
 	for i, name := range []string{"tail", "head"} {
@@ -79,17 +86,29 @@ func (s *Stream) node(c *change, name string, id int64) (flowgraph.NodeID, error
 	return s.nodes[id-1], nil
 }
 
-func (s *Stream) addNode(c *change) error {
-	if err := s.shiftDemand(c.supply, 1); err != nil {
+// lives reports whether a node has the id now.
+func (s *Stream) lives(id int64) bool {
+	return id >= 1 && id <= int64(len(s.nodes)) && s.nodes[id-1] != flowgraph.NoNode
+}
+
+// addNode adds a node of an id that none has.
+func (s *Stream) addNode(id, supply int64) error {
+	if most := isolated + 4*s.named; id < 1 || id > most {
+		return s.lines.fail("id %d of a new node, want 1 to %d", id, most)
+	}
+	if err := s.shiftDemand(supply, 1); err != nil {
 		return err
 	}
-	s.added = s.net.AddNode(0)
-	s.nodes = append(s.nodes, s.added)
-	if int(s.added) == len(s.ids) {
+	for int64(len(s.nodes)) < id {
+		s.nodes = append(s.nodes, flowgraph.NoNode)
+	}
+	v := s.net.AddNode(0)
+	if int(v) == len(s.ids) {
 		s.ids = append(s.ids, 0)
 	}
-	s.ids[s.added] = int64(len(s.nodes))
-	s.setSupply(s.added, c.supply)
+	s.nodes[id-1], s.ids[v] = v, id
+	s.named++
+	s.setSupply(v, supply)
 	return nil
 }
 
@@ -160,7 +179,7 @@ func (s *Stream) changeArc(c *change, tail, head flowgraph.NodeID) error {
 		return s.lines.fail("no arc %d→%d has the old cost %d: there is one of cost %d, and an a line adds another",
 			c.arc[0], c.arc[1], c.old, n.Cost(all[0]))
 	case len(found) == 0 && remove:
-		return s.lines.fail("no arc %d→%d to remove", c.arc[0], c.arc[1])
+		// It was removed by bounds 0 0 before, and its scheduler has a new price for it, or forgets it only now.
 	case len(found) == 0:
 		n.AddArc(tail, head, c.lower, c.upper, flowgraph.Cost(c.cost))
 	case len(found) > 1 && !c.hasOld:

@@ -10,20 +10,23 @@ import (
 // "c EOI" or the end of the input: what cluster schedulers send to a solver that
 // keeps its state (Firmament, OSDI 2016, and its solver Flowlessly):
 //
-//	n ID SUPPLY [TYPE]                          give a node another supply
+//	n ID SUPPLY [TYPE]                          give a node another supply, or add
+//	                                            it if no node has the id
 //	a TAIL HEAD LOWER UPPER COST [TYPE]         add an arc
 //	x TAIL HEAD LOWER UPPER COST [TYPE [OLD]]   change an arc, or add it if there
-//	                                            is none; bounds 0 0 remove it
+//	                                            is none; bounds 0 0 remove it, if
+//	                                            it is there
 //	r ID                                        remove a node with its arcs
 //	d SUPPLY POTENTIAL ARCS [TYPE]              add a node, with the a lines that
 //	                                            follow; 0 stands for it in them
 //
-// A node that is added gets the lowest id above all that ever were. With a node
-// that is removed or added, the demand of the sink, the one node of negative
-// supply or else the last that had one, falls or rises by its supply. OLD is the
-// former cost, by which x chooses among parallel arcs; where there are arcs and
-// none has it, the line is refused. Types and the potential are hints, read and
-// not used. In a stream the n and a lines of the problem may carry a type, too.
+// A node that d adds gets the lowest id above all that ever were; one that n adds
+// may have that of a node that was removed, or leave some out. With a node that
+// is removed or added, the demand of the sink, the one node of negative supply or
+// else the last that had one, falls or rises by its supply. OLD is the former
+// cost, by which x chooses among parallel arcs; where there are arcs and none has
+// it, the line is refused. Types and the potential are hints, read and not used.
+// In a stream the n and a lines of the problem may carry a type, too.
 //
 // Call Next, then Apply, until Next returns [io.EOF]. After another error the
 // stream is over and its network may be half changed.
@@ -34,6 +37,7 @@ type Stream struct {
 	net     *flowgraph.Network
 	nodes   []flowgraph.NodeID // by id − 1; NoNode where none lives
 	ids     []int64            // by NodeID
+	named   int64              // how many nodes there ever were, which bounds the ids of others
 	added   flowgraph.NodeID   // by the last d line
 	demands []flowgraph.NodeID // nodes of negative supply
 	sink    flowgraph.NodeID   // the last that was one of them and is none now, or NoNode
