@@ -101,14 +101,14 @@ func (m *blockMap) pick(random *rand.Rand) (chosen [3]int, n int) {
 // openSWIM reads the jobs of SWIM (Chen, Alspaugh, Katz, "Interactive Analytical Processing in Big Data Systems", VLDB
 // 2012). A job's instances are its maps, one for each block of its input; each reads its block. Shuffles and reduces are
 // left out: they begin when the maps have ended, and have no preferred place. Of jobs without input paths each reads a file of
-// its own.
+// its own. SWIM's synthesis ends each row with paths, or nothing where it knows none, and an empty column.
 func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	columns := []string{
 		"job id", "submit time", "gap", "map input bytes", "shuffle bytes", "reduce output bytes", "input path",
-		"column 8", "column 9",
+		"output path", "column 9",
 	}
-	const path = 6
-	t, err := openColumns(name, r, '\t', columns, columns[:path])
+	const path, end = 6, 8
+	t, err := openColumns(name, r, '\t', columns, columns[:end], columns[:path])
 	if err != nil {
 		return nil, err
 	}
@@ -133,13 +133,11 @@ func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
 		r.integer(4, 0, maxAmount)
 		r.integer(5, 0, maxAmount)
 		input := strings.Clone(r.fields[0])
-		if len(r.fields) > path {
+		if len(r.fields) > path && r.fields[path] != "" {
 			input = r.text(path)
-			for i := path + 1; i < len(r.fields); i++ {
-				if r.fields[i] != "" {
-					r.fail(i, "is %s: want nothing", quote(r.fields[i]))
-				}
-			}
+		}
+		if len(r.fields) > end && r.fields[end] != "" {
+			r.fail(end, "is %s: want nothing", quote(r.fields[end]))
 		}
 		n := max(1, (bytes+size-1)/size)
 		if n > cluster.MaxInstances {

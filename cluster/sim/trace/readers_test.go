@@ -165,6 +165,16 @@ func TestOtherParts(t *testing.T) {
 			"job0\t1\t1\t536870912\t0\t19\njob1\t2\t1\t300000000\t1\t1\n",
 			"job0\t1\t1\t536870912\t0\t19\tjob0\t\t\njob1\t2\t1\t300000000\t1\t1\tjob1\t\t\n",
 		},
+		"swim with output paths": {
+			"swim.tsv",
+			"job0\t1\t1\t536870912\t0\t19\ta\to\t\njob1\t2\t1\t300000000\t1\t1\t\to\t\n",
+			"job0\t1\t1\t536870912\t0\t19\ta\t\t\njob1\t2\t1\t300000000\t1\t1\tjob1\t\t\n",
+		},
+		"swim as older versions of it wrote it": {
+			"swim.tsv",
+			"job0\t1\t1\t536870912\t0\t19\ta\to\njob1\t2\t1\t300000000\t1\t1\tb\to\n",
+			"job0\t1\t1\t536870912\t0\t19\ta\t\t\njob1\t2\t1\t300000000\t1\t1\tb\t\t\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := slices.IndexFunc(samples, func(s sample) bool { return s.file == c.file && !s.hosts })
@@ -235,8 +245,7 @@ func TestStrictness(t *testing.T) {
 		{"swim.tsv", "job1", "job2", `:2:1: job id is "job2": want job1, jobs are numbered`},
 		{"swim.tsv", "job0\t", "jobs\t", `:1:1: job id is "jobs": want job0, jobs are numbered`},
 		{"swim.tsv", "5\t3\t900", "5\t2\t900", `:4:8: gap is 2: want 3, the time since the row above`},
-		{"swim.tsv", "/data/b\t\t", "/data/b\tx\t", `:2:38: column 8 is "x": want nothing`},
-		{"swim.tsv", "/data/b", "", `:2:30: input path is empty`},
+		{"swim.tsv", "/data/b\t\t", "/data/b\t\tx", `:2:39: column 9 is "x": want nothing`},
 		{"swim.tsv", "300000000", "900000000000000", `choose larger blocks`},
 		{"services.json", `"Front",`, `"Front"`, `:3:3: ServiceList: invalid character`},
 		{"services.json", `"MachineList"`, `"Machines"`, `:18:2: Machines: want MachineList`},
