@@ -21,7 +21,7 @@ func (s *Stream) Apply() error {
 			s.nodes = append(s.nodes, flowgraph.NodeID(v))
 			s.ids = append(s.ids, int64(v+1))
 			if n.Supply(flowgraph.NodeID(v)) < 0 {
-				s.demands = append(s.demands, flowgraph.NodeID(v))
+				s.demand(flowgraph.NodeID(v), 1)
 			}
 		}
 		return nil
@@ -137,12 +137,12 @@ func (s *Stream) shiftDemand(supply, sign int64) error {
 	}
 	var sink flowgraph.NodeID
 	switch {
-	case len(s.demands) == 1:
-		sink = s.demands[0]
-	case len(s.demands) == 0 && sign*supply > 0 && s.sink != flowgraph.NoNode && s.net.Supply(s.sink) == 0:
+	case s.demands == 1:
+		sink = flowgraph.NodeID(s.demandSum)
+	case s.demands == 0 && sign*supply > 0 && s.sink != flowgraph.NoNode && s.net.Supply(s.sink) == 0:
 		sink = s.sink
 	default:
-		return s.lines.fail("supply %d changes the demand of a single sink, and %d nodes demand: give the node supply 0 and set supplies by n lines", supply, len(s.demands))
+		return s.lines.fail("supply %d changes the demand of a single sink, and %d nodes demand: give the node supply 0 and set supplies by n lines", supply, s.demands)
 	}
 	demand := s.net.Supply(sink)
 	next := demand - sign*supply
@@ -153,16 +153,22 @@ func (s *Stream) shiftDemand(supply, sign int64) error {
 	return nil
 }
 
-// setSupply keeps the list of nodes that demand, and the last that did.
+// setSupply keeps account of the nodes that demand, and the last that did.
 func (s *Stream) setSupply(v flowgraph.NodeID, supply int64) {
 	if s.net.Supply(v) < 0 {
 		s.sink = v
-		s.demands = slices.DeleteFunc(s.demands, func(x flowgraph.NodeID) bool { return x == v })
+		s.demand(v, -1)
 	}
 	if supply < 0 {
-		s.demands = append(s.demands, v)
+		s.demand(v, 1)
 	}
 	s.net.SetSupply(v, supply)
+}
+
+// demand counts a node among those that demand, or no longer.
+func (s *Stream) demand(v flowgraph.NodeID, times int64) {
+	s.demands += times
+	s.demandSum += times * int64(v)
 }
 
 func (s *Stream) changeArc(c *change, tail, head flowgraph.NodeID) error {

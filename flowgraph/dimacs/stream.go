@@ -39,8 +39,9 @@ type Stream struct {
 	ids     []int64            // by NodeID
 	named   int64              // how many nodes there ever were, which bounds the ids of others
 	added   flowgraph.NodeID   // by the last d line
-	demands []flowgraph.NodeID // nodes of negative supply
-	sink    flowgraph.NodeID   // the last that was one of them and is none now, or NoNode
+	sink    flowgraph.NodeID   // the last that demanded and does not now, or NoNode
+
+	demands, demandSum int64 // how many nodes have a negative supply, and the sum of their NodeIDs: the sink, if it is one
 }
 
 // change is one line of a batch.

@@ -131,6 +131,27 @@ func TestStreamRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "without a p line")
 }
 
+// TestStreamOfManySinks gives and takes back demands, each in constant time; else this takes minutes.
+func TestStreamOfManySinks(t *testing.T) {
+	const sinks = 200_000
+	var text strings.Builder
+	fmt.Fprintf(&text, "p min %d 0\n", sinks)
+	for _, change := range []string{"n %d -1\n", "n %d -2\n", "n %d 0\n"} {
+		for id := range sinks - 1 {
+			fmt.Fprintf(&text, change, id+1)
+		}
+		fmt.Fprintf(&text, "n %d -3\nc EOI\n", sinks)
+	}
+	text.WriteString("d 5 0 0\n")
+	s, err := NewStream(strings.NewReader(text.String()))
+	require.NoError(t, err)
+	for range 4 {
+		require.NoError(t, s.Next())
+		require.NoError(t, s.Apply())
+	}
+	require.EqualValues(t, -8, s.Network().Supply(sinks-1), "the demand of the only sink follows")
+}
+
 type constant int64
 
 func (c constant) Flow(flowgraph.ArcID) int64 { return int64(c) }
