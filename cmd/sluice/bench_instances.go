@@ -137,6 +137,7 @@ func drawFamilies(names []string, seed uint64) (drawn []instance, err error) {
 func findInstances(args []string) ([]instance, error) {
 	var found []instance
 	for _, root := range args {
+		before := len(found)
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -155,6 +156,9 @@ func findInstances(args []string) ([]instance, error) {
 		})
 		if err != nil {
 			return nil, err
+		}
+		if len(found) == before {
+			return nil, fmt.Errorf("%s: no file in it ends in .min or .min.gz: name those with problems", root)
 		}
 	}
 	// Their order is that of the arguments where names are equal.

@@ -104,6 +104,8 @@ func TestBenchInstances(t *testing.T) {
 	require.FileExists(t, filepath.Join(kept, "deep-one-0.min"))
 	require.FileExists(t, filepath.Join(kept, "deep-one-2-0.min"))
 	require.Equal(t, exitUsage, bench(filepath.Join(folder, "absent")))
+	require.Equal(t, exitUsage, bench(folder, t.TempDir()), "not dropped without a word")
+	require.Contains(t, out.String(), "no file in it ends in .min or .min.gz")
 	require.Equal(t, exitUsage, bench(folder, "--repeats", "0"))
 	require.Equal(t, exitFailure, bench(filepath.Join(folder, "README")))
 	require.Contains(t, out.String(), "malformed")
