@@ -163,7 +163,10 @@ func openGoogleEvents(name string, r io.Reader, o jobOptions) (*jobList, error) 
 			r.integer(1, 0, 2)
 		}
 		id, event := r.integer(2, 0, math.MaxInt64), r.integer(3, 0, googleUpdateRunning)
-		class := r.integer(slices.Index(r.names, "scheduling_class"), 0, 3)
+		class := int64(0)
+		if i := slices.Index(r.names, "scheduling_class"); r.fields[i] != "" { // the schema leaves it optional
+			class = r.integer(i, 0, 3)
+		}
 		if r.err != nil {
 			return r.err
 		}
