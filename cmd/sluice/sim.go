@@ -243,7 +243,7 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// holdToSource refuses flags that say nothing of where the workload comes from.
+// holdToSource refuses flags that say nothing of where the workload comes from, or of what others switch on.
 func (f *simFlags) holdToSource(fs *pflag.FlagSet) error {
 	others, source := []string{"load", "span", "mix"}, "for --generate: a trace has --offered-load, --every and --limit"
 	if f.generate {
@@ -253,6 +253,14 @@ func (f *simFlags) holdToSource(fs *pflag.FlagSet) error {
 		if fs.Changed(name) {
 			return fmt.Errorf("--%s is %s", name, source)
 		}
+	}
+	for _, name := range []string{"usage-interval", "slack-window", "slack-margin"} {
+		if fs.Changed(name) && f.config.Usage.Mean == 0 {
+			return fmt.Errorf("--%s goes with --usage", name)
+		}
+	}
+	if slow := f.config.Stragglers; fs.Changed("slowdown") && slow.Hosts == 0 && slow.Runs == 0 {
+		return errors.New("--slowdown goes with --slow-hosts or --slow-runs")
 	}
 	return nil
 }

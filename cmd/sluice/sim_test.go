@@ -83,6 +83,8 @@ func TestSimUsage(t *testing.T) {
 		"--generate --limit 10":                             "--limit is for traces",
 		"--jobs x --load 0.9":                               "--load is for --generate: a trace has --offered-load",
 		"--jobs x --gap 1s":                                 "--gap goes with --arrivals order",
+		"--generate --slack-margin 50":                      "--slack-margin goes with --usage",
+		"--generate --slowdown 9":                           "--slowdown goes with --slow-hosts or --slow-runs",
 		"--generate --solve-budget -1":                      "cannot be negative",
 		"--generate --usage NaN":                            "the part of their requests",
 		"--generate --hosts 1 --fault 1s:drain:nobody:5s":   `the workload has no host "nobody"`,
