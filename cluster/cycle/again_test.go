@@ -153,21 +153,22 @@ func TestALimitIsNotKeptForWhoHasNoHost(t *testing.T) {
 }
 
 // TestALimitIsNotKeptForWhoHasNoHostAndMayStopOthers: nor is one that is reached, where more urgent work that no host has room for was
-// let in instead of what it might stop.
+// let in instead of what it might stop, or only borrows.
 func TestALimitIsNotKeptForWhoHasNoHostAndMayStopOthers(t *testing.T) {
-	s := newShared(t)
-	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{
-		{Dimension: cluster.CPU.String(), Reservation: 8, Limit: 8},
-	}}})
-	s.host(0, vector(16, 8))
-	s.host(1, vector(1, 8))
-	s.job("root/a", 6, 1, urgent(2))
-	s.job("root/a", 1, 1)
-	s.settle()
-	s.job("root/a", 1, 2, urgent(2), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = 9 })
-	small := s.job("root/a", 2, 1, urgent(1))
-	s.settle()
-	require.Equal(t, 1, s.running(small))
+	for _, own := range []cluster.PoolResource{{Reservation: 8, Limit: 8}, {Limit: 8, Share: 1}, {Limit: 8}} {
+		s := newShared(t)
+		own.Dimension = cluster.CPU.String()
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{own}}})
+		s.host(0, vector(16, 8))
+		s.host(1, vector(1, 8))
+		s.job("root/a", 6, 1, urgent(2))
+		s.job("root/a", 1, 1)
+		s.settle()
+		s.job("root/a", 1, 2, urgent(2), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = 9 })
+		small := s.job("root/a", 2, 1, urgent(1))
+		s.settle()
+		require.Equal(t, 1, s.running(small), "%+v", own)
+	}
 }
 
 // TestWhoStopsWaitingLetsOthersStart: the core of a gang that does not fit starts without a member that was stopped, also where

@@ -194,7 +194,7 @@ func (p *Planner) passOn(pass int) bool {
 	}
 	if slices.ContainsFunc(p.order, p.keptOut) {
 		for _, c := range p.order {
-			if (c.open() > 0 || last && c.refused > 0) && p.homeless(c) {
+			if (c.open()+c.overall() > 0 || last && c.refused > 0) && p.homeless(c) {
 				c.passed, back = true, true
 			}
 		}
