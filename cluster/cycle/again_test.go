@@ -171,6 +171,25 @@ func TestALimitIsNotKeptForWhoHasNoHostAndMayStopOthers(t *testing.T) {
 	}
 }
 
+// TestALimitAboveIsNotKeptForAPoolWithoutAHost: what no host has room for keeps no part of a limit from other pools below that either;
+// when a host comes, its pool has its part back.
+func TestALimitAboveIsNotKeptForAPoolWithoutAHost(t *testing.T) {
+	s := newShared(t)
+	s.limited("root/a", 8)
+	s.pool("root/a/x", 0)
+	s.pool("root/a/y", 0)
+	s.host(0, vector(16, 0))
+	first := s.job("root/a/x", 9, 1, must(host("disk", "tape")))
+	second := s.job("root/a/y", 9, 1)
+	s.settle()
+	require.Equal(t, 8, s.running(second))
+
+	s.host(1, vector(16, 0), cluster.KeyValue{Key: "disk", Value: "tape"})
+	require.Equal(t, 4, s.exchange())
+	require.Equal(t, 4, s.running(first))
+	require.Equal(t, 4, s.running(second))
+}
+
 // TestWhoStopsWaitingLetsOthersStart: the core of a gang that does not fit starts without a member that was stopped, also where
 // nothing else happens.
 func TestWhoStopsWaitingLetsOthersStart(t *testing.T) {

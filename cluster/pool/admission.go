@@ -38,9 +38,7 @@ type queue struct {
 	asked  []int64 // what all waiting tasks ask for, by dimension, open or not, without revocable ones
 	shares []share // by party, if the leaf is fair; each admission makes new ones
 
-	// Of what is not revocable, and of what is:
-	heads [2]head    // of its ceiling
-	parts [2][]int64 // what runs and was granted below its own ceilings in the last Run, by dimension
+	heads [2]head // of its ceiling, for what is not revocable and what is
 
 	claims []int64 // what ran and was granted in the last Run that others may be stopped for, by dimension
 }

@@ -40,8 +40,8 @@ type unit struct {
 // revocable ones into the slack, beside all that runs and has been granted. What may not be preempted has to fit into the whole
 // reservation of its leaf, however little of that can be honoured, and into what nobody claims of the capacity. Who has waited
 // longest goes first, whichever leaf that is in; inside a leaf the order is its own, and what its head holds stays free. fresh
-// tells that the leaves' parts are new: until they are again, what a leaf could have of them is nobody else's, even if there is
-// no host for it. Complexity: the groups of all queues, with a logarithmic factor, times dimensions and depth.
+// tells that the claims are new: until they are again, nobody has of them for good, even if there is no host for them.
+// Complexity: the groups of all queues, with a logarithmic factor, times dimensions and depth.
 func (a *Admission) dealLeftovers(fresh bool) {
 	a.deal(a.tree, false, fresh)
 	a.deal(a.lending, true, fresh)
@@ -58,11 +58,7 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 		l.used[i] = make([]int64, len(t.dims))
 	}
 	for _, q := range a.queues {
-		part := &q.parts[one(revocable)]
 		has := a.use(q, revocable)
-		if fresh {
-			*part = has
-		}
 		if !revocable { // nothing revocable needs a reservation
 			claims := a.claims(q)
 			if fresh {
@@ -72,11 +68,7 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 				l.claimed[d] = sum(l.claimed[d], max(n, claims[d]))
 			}
 		}
-		addTimes(l.used[q.node], has, 1)
-		for d, n := range *part {
-			has[d] = max(has[d], n)
-		}
-		for i := t.nodes[q.node].parent; i >= 0; i = t.nodes[i].parent {
+		for i := q.node; i >= 0; i = t.nodes[i].parent {
 			addTimes(l.used[i], has, 1)
 		}
 		l.collect(a, q, revocable)
