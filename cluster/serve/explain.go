@@ -65,7 +65,7 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 			waiting.BlockingJob = string(first.Job)
 		}
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Waiting{Waiting: waiting}
-		answer.Summary = summarizeWaiting(waiting, t, j)
+		answer.Summary = summarizeWaiting(waiting, why.Binding, t, j)
 	}
 	return answer, nil
 }
@@ -294,7 +294,21 @@ var hostReasons = map[string]string{
 	string(cycle.HostNoDomain):    "belong to no such domain: %s",
 }
 
-func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluster.Job) string {
+// bindingWord says what keeps a task from being let in.
+func bindingWord(b pool.Binding) string {
+	rule := strings.ToLower(strings.ReplaceAll(string(b.Rule), "_", " "))
+	switch {
+	case b.Rule == pool.RuleMaxRunning:
+		return "its job lets no more in: " + rule
+	case b.Rule == pool.RuleGang:
+		return "the core of its gang goes first, as a whole"
+	case b.Dimension != "":
+		rule += " of " + b.Dimension
+	}
+	return fmt.Sprintf("pool %s lets no more in: %s", b.Pool, rule)
+}
+
+func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *cluster.Task, j *cluster.Job) string {
 	switch w.Reason {
 	case waitingForJobs:
 		return fmt.Sprintf("its job waits for others, of which %s has not ended yet", w.BlockingJob)
@@ -340,8 +354,8 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, t *cluster.Task, j *cluste
 		lines = append(lines, fmt.Sprintf("it starts together with others or not at all: %d need a place at once, and there is room for %d of them", w.Together, w.TogetherFit))
 	}
 	lines = append(lines, fmt.Sprintf("it is number %d of %d that wait in pool %s", w.QueuePosition, w.QueueLength, j.Spec.Pool))
-	if w.BindingPool != "" {
-		lines = append(lines, fmt.Sprintf("pool %s lets no more in: %s of %s", w.BindingPool, strings.ToLower(strings.ReplaceAll(w.Reason, "_", " ")), w.BindingDimension))
+	if binds.Rule != pool.RuleNone {
+		lines = append(lines, bindingWord(binds))
 	}
 	for i, u := range w.Unblockers {
 		lines = append(lines, []string{"would help: ", "       and: "}[min(i, 1)]+u)

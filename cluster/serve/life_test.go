@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -224,7 +226,7 @@ func TestScalingAJobWhoseInstancesDiffer(t *testing.T) {
 // TestAGivenBackLaunchIsExplained: who asks why a task is not started yet is told what its host manager said.
 func TestAGivenBackLaunchIsExplained(t *testing.T) {
 	task := &cluster.Task{Reason: cluster.ReasonLaunchRefused, Refusals: 2, Message: "the disk is full"}
-	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForRetry}, task, nil), "gave the launch back 2 times (the disk is full) and")
+	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForRetry}, pool.Binding{}, task, nil), "gave the launch back 2 times (the disk is full) and")
 }
 
 // TestWhatKeepsAHeldTaskIsExplained: room that is held for a task is of no use to it before a limit lets it start.
@@ -248,5 +250,21 @@ func TestWhatKeepsAHeldTaskIsExplained(t *testing.T) {
 	job := &cluster.Job{Spec: &cluster.JobSpec{Limits: cluster.JobLimits{MaxRunning: 1}}}
 	job.Counts[cluster.TaskRunning] = 1
 	task := &cluster.Task{State: cluster.TaskReserved, Home: "s/h", Hold: &cluster.Hold{Host: "s/h", Until: cluster.Forever}}
-	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForHold}, task, job), "max_running_instances")
+	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForHold}, pool.Binding{}, task, job), "max_running_instances")
+}
+
+// TestWhatKeepsATaskOutIsNamed: by its rule, whatever hosts there are, and with a dimension where the rule has one.
+func TestWhatKeepsATaskOutIsNamed(t *testing.T) {
+	job, task := &cluster.Job{Spec: &cluster.JobSpec{Pool: "root/a"}}, &cluster.Task{State: cluster.TaskPending}
+	for binds, want := range map[pool.Binding]string{
+		{Rule: pool.RuleLimit, Pool: "root", Dimension: "cpu_milli"}: "pool root lets no more in: limit of cpu_milli",
+		{Rule: pool.RuleRunningJobs, Pool: "root/a"}:                 "pool root/a lets no more in: running jobs",
+		{Rule: pool.RuleMaxRunning, Pool: "root/a"}:                  "its job lets no more in: max running instances",
+		{Rule: pool.RuleGang, Pool: "root/a"}:                        "the core of its gang goes first, as a whole",
+	} {
+		for _, reason := range []string{waitingForFit, waitingForRoom} {
+			said := summarizeWaiting(&sluicev1.WaitingExplanation{Reason: reason}, binds, task, job)
+			require.Contains(t, strings.Split(said, "\n"), want)
+		}
+	}
 }
