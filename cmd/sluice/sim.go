@@ -298,7 +298,14 @@ func readPools(path string) ([]cluster.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return serve.ParsePools(specs)
+	pools, err := serve.ParsePools(specs)
+	for i := range pools {
+		if l := &pools[i].Limits; l.PendingJobs != nil || l.PendingJobsPerUser != nil || l.PendingJobsPerGroup != nil {
+			return nil, fmt.Errorf("%s: pool %s: limits on pending jobs refuse submissions, and here every job is submitted: leave them out",
+				path, pools[i].Path)
+		}
+	}
+	return pools, err
 }
 
 func validPlanners(names []string) error {

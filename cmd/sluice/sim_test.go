@@ -115,6 +115,18 @@ func TestSimBadFile(t *testing.T) {
 	require.Contains(t, got.err, `jobs.csv:4:5: duration_s is "many": want a number`)
 }
 
+// TestSimRefusesLimitsOnPendingJobs: they would have no effect.
+func TestSimRefusesLimitsOnPendingJobs(t *testing.T) {
+	noSettings(t)
+	file := filepath.Join(t.TempDir(), "pools.yaml")
+	for _, limit := range []string{"max_pending_jobs", "max_pending_jobs_per_user", "max_pending_jobs_per_group"} {
+		require.NoError(t, os.WriteFile(file, []byte("path: root/a\nlimits: {"+limit+": 1}\n"), 0o600))
+		got := try(t, "", append(strings.Fields(simLine), "--pools", file)...)
+		require.Equal(t, 2, got.code)
+		require.Contains(t, got.err, "pool root/a: limits on pending jobs")
+	}
+}
+
 func TestBenchCycle(t *testing.T) {
 	noSettings(t)
 	got := try(t, "", "bench", "cycle", "--hosts", "10", "--tasks", "100", "--classes", "5", "--cycles", "3", "--disk", "-o", "json")
