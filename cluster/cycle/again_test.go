@@ -458,6 +458,34 @@ func TestACoreComesTogether(t *testing.T) {
 	require.Len(t, s.step().Placements, 2)
 }
 
+// TestACoreHasItsPartOfWhatMayRun: where no more of a gang may run at once than its core, the others wait for members of that to end, and
+// not these for them: a core that was lost, whole or in part, starts anew.
+func TestACoreHasItsPartOfWhatMayRun(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(9, 0))
+	gang := s.job(cluster.RootPool, 3, 1, core(2), func(j *cluster.JobSpec) {
+		j.Limits.MaxRunning = 2
+		j.MaxFailures, j.Backoff = 9, cluster.Backoff{Initial: time.Second, Max: time.Second}
+	})
+	both := []cluster.TaskKey{cluster.MakeTaskKey(gang, 0), cluster.MakeTaskKey(gang, 1)}
+	s.settle()
+	for _, lost := range [][]cluster.TaskKey{both, both[1:], both} {
+		require.Equal(t, both, s.in(cluster.TaskRunning))
+		for _, k := range lost {
+			s.report(k, cluster.TaskFailed)
+		}
+		s.settle()
+		for _, k := range lost {
+			s.emit(&cluster.TaskReleased{Task: k})
+		}
+		s.settle()
+	}
+	require.Equal(t, both, s.in(cluster.TaskRunning))
+	s.report(both[1], cluster.TaskSucceeded)
+	s.settle()
+	require.Len(t, s.in(cluster.TaskRunning), 2)
+}
+
 // planKeeping plans as step, but asks nobody to leave.
 func (s *shared) planKeeping() cycle.Output {
 	snapshot, changes := s.state.Snapshot()

@@ -133,15 +133,31 @@ func (p *Planner) grant(queues map[cluster.PoolPath]*queue) {
 // entry returns what admission sees of a group. How many of a job may run is what its present spec says, whichever version its tasks
 // run by: they are counted together.
 func (p *Planner) entry(g *group) pool.Group {
-	k, most := &g.key, int64(0)
+	k, most, core := &g.key, int64(0), int64(0)
 	if k.gated {
-		most = int64(p.snap.Job(k.job).Spec.Limits.MaxRunning)
+		job := p.snap.Job(k.job)
+		if most = int64(job.Spec.Limits.MaxRunning); most > 0 && !k.gang {
+			core = p.coreOf(job)
+		}
 	}
 	return pool.Group{
 		Job: k.job, User: k.owner, Groups: g.job.Groups, Priority: k.priority, Request: g.request,
 		Preemptible: k.preemptible, Revocable: k.revocable, Controller: k.controller,
-		MaxRunning: most, MaxRunTime: k.maxRunTime,
+		MaxRunning: most, ForCore: core, MaxRunTime: k.maxRunTime,
 	}
+}
+
+// coreOf returns how many tasks of the job's core, if it is a gang, have not ended.
+func (p *Planner) coreOf(job *cluster.Job) (n int64) {
+	if job.Spec.Gang == nil {
+		return 0
+	}
+	for i := range job.Spec.Gang.Minimum {
+		if t := p.snap.Task(cluster.MakeTaskKey(job.UID, i)); t != nil && !t.State.Terminal() {
+			n++
+		}
+	}
+	return n
 }
 
 func (q *queue) add(entry pool.Group, c *class) {

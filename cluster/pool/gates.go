@@ -93,31 +93,45 @@ func (a *Admission) inVain(q *queue, g *Group) bool {
 	return false
 }
 
-// boundJobs applies the jobs' own limits on running tasks, of what would be let in in vain last.
+// boundJobs applies the jobs' own limits on running tasks: cores go first, then by rank, and last what would be let in in vain.
 func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
-	var left map[cluster.JobUID]int64
-	var order, vain []int
+	var left, beside map[cluster.JobUID]int64 // beside the core, where the job has one
+	type bounded struct {
+		rank
+		vain, core bool
+	}
+	var order []bounded
 	for i := range q.groups {
 		g := &q.groups[i]
 		if g.MaxRunning == 0 {
 			continue
 		}
 		if left == nil {
-			left = map[cluster.JobUID]int64{}
+			left, beside = map[cluster.JobUID]int64{}, map[cluster.JobUID]int64{}
 		}
 		if _, seen := left[g.Job]; !seen {
 			left[g.Job] = g.MaxRunning
 		}
-		left[g.Job] -= g.Running + g.Leaving - min(g.Leaving, g.Waiting)
-		if g.Leaving == 0 && a.inVain(q, g) {
-			vain = append(vain, i)
-		} else {
-			order = append(order, i)
+		n := g.Running + g.Leaving - min(g.Leaving, g.Waiting)
+		left[g.Job] -= n
+		if g.ForCore > 0 {
+			if _, seen := beside[g.Job]; !seen {
+				beside[g.Job] = g.MaxRunning - g.ForCore
+			}
+			beside[g.Job] -= n
 		}
+		order = append(order, bounded{a.rank(q, i), g.Leaving == 0 && a.inVain(q, g), g.Core > 0})
 	}
-	for _, i := range append(order, vain...) {
-		g := &q.groups[i]
+	slices.SortFunc(order, func(a, b bounded) int {
+		return cmp.Or(cmp.Compare(one(a.vain), one(b.vain)), cmp.Compare(one(b.core), one(a.core)), a.compare(b.rank))
+	})
+	for _, b := range order {
+		i, g := b.index, &q.groups[b.index]
 		n := min(open[i], max(0, left[g.Job]))
+		if g.ForCore > 0 {
+			n = min(n, max(0, beside[g.Job]))
+			beside[g.Job] -= n
+		}
 		if n < open[i] {
 			shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
 		}

@@ -37,8 +37,9 @@ type Group struct {
 	Preemptible bool // otherwise only inside the reservation, where somebody reserves anything
 	Revocable   bool // only on slack
 	Controller  bool // controller tasks, which the pools' limits may bound
-	// MaxRunning bounds the running tasks of the job, over all its groups; 0 is no limit.
-	MaxRunning int64
+	// MaxRunning bounds the running tasks of the job, over all its groups; 0 is no limit. Groups that are not of the core of the job have
+	// what of it is not ForCore.
+	MaxRunning, ForCore int64
 	// MaxRunTime ends a run, 0 if nothing does.
 	MaxRunTime time.Duration
 	// RunningUntil is when the last of Running ends at the latest by its run-time limit, 0 if that is not known.
