@@ -686,3 +686,31 @@ func TestManyThatFitNowhereKeepNobodyOut(t *testing.T) {
 		}
 	}
 }
+
+// TestManyThatFindNoRoomKeepNobodyOut: nor do more of different sizes for whom no room can be made than one plan passes over, where a limit
+// counts the jobs that run: the plans that follow go on with those behind them, though nothing else happens.
+func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
+	one := uint32(1)
+	s := newShared(t)
+	s.host(0, vector(6, 100))
+	s.host(1, vector(6, 100))
+	s.pool("root/kept", 2)
+	s.pool("root/others", 0)
+	s.job("root/kept", 2, 1, func(j *cluster.JobSpec) { j.Preemptible, j.Spread = false, []cluster.Spread{{Domain: "host", Max: 1}} })
+	s.settle()
+	s.job("root/others", 10, 1)
+	s.settle()
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{
+		Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one},
+		Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 6, Limit: cluster.NoLimit, Share: 1}},
+	}})
+	for i := range 10 {
+		s.job("root/a", 1, 6, urgent(int32(100-i)), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = int64(i) })
+	}
+	small := s.job("root/a", 1, 2)
+	for range 10 {
+		s.step()
+		s.leave()
+	}
+	require.Equal(t, 1, s.running(small))
+}

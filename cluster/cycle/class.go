@@ -133,6 +133,7 @@ type class struct {
 	limited pool.Binding            // which one
 	refused int64                   // not admitted
 	why     pool.Binding            // what keeps some of them from claiming room
+	vain    bool                    // no room could be made for its claims, and the plan got no further; see passOn
 	gone    bool                    // forgotten
 
 	// In this cycle:

@@ -25,7 +25,7 @@ const secondLook = time.Second
 // plan places what can be placed, and makes room for what its pool may claim room for. It reports whether others may start in the
 // next plan, since this one starts what lets them, or kept them from a host.
 func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
-	p.wakeAt, p.patient, p.made, p.cut, p.barred = 0, false, p.made[:0], false, false
+	p.wakeAt, p.patient, p.made, p.cut, p.barred, p.unfinished = 0, false, p.made[:0], false, false, false
 	p.moves, p.stuck, p.scarce = p.model.Moves() && !in.KeepAll, nil, map[cluster.JobUID]int64{}
 	p.rows.cycle++
 	p.price(in.Now)
@@ -48,7 +48,11 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 		}
 	}
 	clear(p.labels.lids)
-	if !in.KeepAll && slices.ContainsFunc(p.order, p.mayStop) {
+	p.unfinished = p.unfinished && !in.KeepAll && p.churn.all == 0 // otherwise they may have lacked no more than leave to ask others
+	for _, c := range p.order {
+		c.vain = c.vain && p.unfinished
+	}
+	if !in.KeepAll && (p.unfinished || slices.ContainsFunc(p.order, p.mayStop)) {
 		p.alarm(in.Now.Add(secondLook))
 	}
 	return p.barred || len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)

@@ -178,27 +178,28 @@ type Planner struct {
 	victims   []*unit                       // of the last plan
 	overdrawn []*host                       // that changed and have revocable tasks
 
-	round   costmodels.Round
-	known   consulted // what round.Known is, if anything is known
-	census  costmodels.Census
-	made    []made          // starts of the plan in progress
-	cut     bool            // something did not fit where the flow sent it
-	barred  bool            // a lid kept somebody from a host that the next plan may start him on
-	counts  []int64         // see keep
-	solves  int             // networks brought up to date so far
-	moves   bool            // running tasks may be moved by the flow
-	stuck   map[*unit]bool  // of them, those that could not go where it sent them; for look-up
-	sent    map[*link]int64 // what of the flow of links is running tasks that moved; for look-up
-	joined  []*host         // with guests that this plan placed
-	planned cluster.Changes // what the last plan touched, to be compared with what became of it
-	wakeAt  cluster.Time    // see Output.WakeAt
-	patient bool            // see Output.Patient
-	offers  offers
-	reading []*host // see readAhead
-	fetched int64
-	moved   bool // a task was bound, left or went to wait since the last admission
-	dirty   bool // something happened since the last solve that may let a task be placed
-	primed  bool // the first call is done
+	round      costmodels.Round
+	known      consulted // what round.Known is, if anything is known
+	census     costmodels.Census
+	made       []made          // starts of the plan in progress
+	cut        bool            // something did not fit where the flow sent it
+	unfinished bool            // the last plan passed claims on as often as one may, and more were to be passed on
+	barred     bool            // a lid kept somebody from a host that the next plan may start him on
+	counts     []int64         // see keep
+	solves     int             // networks brought up to date so far
+	moves      bool            // running tasks may be moved by the flow
+	stuck      map[*unit]bool  // of them, those that could not go where it sent them; for look-up
+	sent       map[*link]int64 // what of the flow of links is running tasks that moved; for look-up
+	joined     []*host         // with guests that this plan placed
+	planned    cluster.Changes // what the last plan touched, to be compared with what became of it
+	wakeAt     cluster.Time    // see Output.WakeAt
+	patient    bool            // see Output.Patient
+	offers     offers
+	reading    []*host // see readAhead
+	fetched    int64
+	moved      bool // a task was bound, left or went to wait since the last admission
+	dirty      bool // something happened since the last solve that may let a task be placed
+	primed     bool // the first call is done
 }
 
 // reset forgets everything that came from snapshots.

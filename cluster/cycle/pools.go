@@ -29,8 +29,12 @@ func (p *Planner) admit(now cluster.Time) {
 	for _, c := range p.order {
 		c.skipped, c.bides = false, 0
 		c.hostless = c.key.group.gated && p.isHostless(c)
+		if c.vain {
+			h, _ := p.best(c)
+			c.vain = h == nil
+		}
 		// A core waits for those of its own who still leave, or have a hold that ends: they come together.
-		c.passed = c.group.key.gang && (c.group.leaving > 0 || p.scattered[c.group.key.job])
+		c.passed = c.vain || c.group.key.gang && (c.group.leaving > 0 || p.scattered[c.group.key.job])
 	}
 	queues := p.queue()
 	p.admission.SetCapacity(p.hosts.capacity())
@@ -179,8 +183,8 @@ func (q *queue) take(grants []pool.Grant) {
 // their places where limits count who runs; also what only borrows and has no host, where a limit keeps others out who have one. And
 // those have theirs back for whom there is room after all, since starts were made anew. Where that has been done often, those are passed
 // over together for whom no room can be made either, and the last time all who have no host, so that those are reached who have one.
-// It reports whether that changes anything; the last time, whether it does for these. What a pool is entitled to is the same throughout a
-// plan.
+// It reports whether that changes anything; the last time, whether it does for these. Those for whom no room could be made are passed over
+// from the beginning in the next plan where this one gets no further. What a pool is entitled to is the same throughout a plan.
 func (p *Planner) passOn(pass int) bool {
 	many, last := pass >= maxPasses/2, pass == maxPasses-1
 	passed, behind, back := false, false, false
@@ -200,14 +204,16 @@ func (p *Planner) passOn(pass int) bool {
 				failed[c.kin()] = c.key.group.priority
 			}
 			c.passed, passed = true, true
+			c.vain = c.allClaims() > 0 && c.bides == 0
 		}
 	}
 	for _, c := range p.order {
 		if top, known := failed[c.kin()]; known && c.key.group.priority <= top && c.refused > 0 && !c.group.key.gang && p.homeless(c) {
-			c.passed = true
+			c.passed, c.vain = true, true
 		}
 		behind = behind || !c.passed && c.refused+c.left[cluster.TierBorrowed] > 0
 	}
+	p.unfinished = p.unfinished || last && passed && behind
 	if slices.ContainsFunc(p.order, p.keptOut) {
 		for _, c := range p.order {
 			if (c.open()+c.overall() > 0 || last && c.refused > 0) && p.homeless(c) {
