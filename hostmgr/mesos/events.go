@@ -19,7 +19,7 @@ func (d *driver) connected(s *session) {
 	s.begun = now
 	s.rounds.begin(now, d.config.ReconcileEvery)
 	for _, r := range d.runs {
-		if r.record.Killed && !r.status.State.Terminal() {
+		if r.closing() && !r.ended() {
 			r.killAt = now
 		}
 	}

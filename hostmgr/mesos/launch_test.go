@@ -88,6 +88,36 @@ func TestSeveralProcesses(t *testing.T) {
 	})
 }
 
+// TestTheOthersEndWithTheMainProcess, also where the first KILL for them gets nowhere, and where another driver has to repeat it.
+func TestTheOthersEndWithTheMainProcess(t *testing.T) {
+	for name, restart := range map[string]bool{"one driver": false, "another driver": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, mesostest.Config{}, 1)
+				d, _ := w.drive(t, nil)
+				l := launchOf(0, "h0")
+				l.Task.Processes = []cluster.Process{
+					{Name: "main", Main: true, Command: []string{"second"}}, {Name: "side", Command: []string{"serve"}},
+				}
+				require.NoError(t, d.Launch(t.Context(), l))
+				becomes(t, d, runID(0), cluster.TaskRunning)
+				w.SetFaults(mesostest.Faults{LoseCalls: 1 << 20})
+				time.Sleep(10 * time.Second)
+				if restart {
+					require.NoError(t, d.Close())
+				}
+				w.SetFaults(mesostest.Faults{})
+				if restart {
+					d, _ = w.drive(t, nil)
+				}
+				time.Sleep(time.Minute)
+				got := d.Inventory()[0]
+				require.Equal(t, cluster.TaskSucceeded, got.State, got.Message)
+			})
+		})
+	}
+}
+
 // TestVolumesOfRevocableTasks start, of one process and of several, whose executor has disk that is not taken back.
 func TestVolumesOfRevocableTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -133,7 +133,7 @@ func (d *driver) housekeeping(now time.Time) {
 	}
 	d.reconcile(s, now)
 	for _, r := range d.runs {
-		if r.record.Killed && r.placed && !r.ended() && !r.killAt.IsZero() && !now.Before(r.killAt) {
+		if r.closing() && r.placed && !r.ended() && !r.killAt.IsZero() && !now.Before(r.killAt) {
 			d.sendKill(s, r, r.record.Grace)
 		}
 	}

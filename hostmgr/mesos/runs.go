@@ -298,7 +298,7 @@ func (d *driver) adopt(id cluster.RunID, u *api.TaskStatus, now time.Time) *run 
 }
 
 // found returns which member a Mesos task is of a run that was adopted. One that was not seen before is one more: how many there
-// are, and how they are numbered, nobody tells. If the run is being killed that one must be, too.
+// are, and how they are numbered, nobody tells. If the others are being killed that one must be, too.
 func (d *driver) found(r *run, task string, now time.Time) int {
 	member := slices.Index(r.record.Found, task)
 	switch {
@@ -309,7 +309,7 @@ func (d *driver) found(r *run, task string, now time.Time) int {
 	}
 	r.record.Found = append(r.record.Found, task)
 	r.states = append(r.states, cluster.TaskLaunching)[:len(r.record.Found)]
-	if r.record.Killed {
+	if r.closing() {
 		r.killAt = now
 	}
 	if r.record.Status.At != 0 { // it is in the store
@@ -390,9 +390,19 @@ func (d *driver) memberEnded(s *session, r *run, e ending, now time.Time) {
 		return
 	}
 	d.writeLater(write{run: r.record.copy()})
-	if e.State != cluster.TaskSucceeded || e.Member < len(r.record.Main) && r.record.Main[e.Member] {
+	if r.endsAll(e) {
 		d.sendKill(s, r, r.record.Grace)
 	}
+}
+
+// endsAll reports whether the other members of a run end with one that has ended so.
+func (r *run) endsAll(e ending) bool {
+	return e.State != cluster.TaskSucceeded || e.Member < len(r.record.Main) && r.record.Main[e.Member]
+}
+
+// closing reports whether what lives of a run is to end. A KILL may be lost, also behind the master that took it.
+func (r *run) closing() bool {
+	return r.record.Killed || slices.ContainsFunc(r.record.Ended, r.endsAll)
 }
 
 // receipt acknowledges an update: at once if all that is known of the run is durable, else when it will be.
