@@ -118,6 +118,28 @@ func TestTheOthersEndWithTheMainProcess(t *testing.T) {
 	}
 }
 
+// TestATaskWhoseFirstProcessHasEnded runs as soon as the others do, also for a driver that did not see the first one.
+func TestATaskWhoseFirstProcessHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{Behave: func(info api.TaskInfo) mesostest.Behaviour {
+			b := behave(info)
+			if info.Command.GetValue() == "serve" {
+				b.Startup = time.Minute
+			}
+			return b
+		}}, 1)
+		d, _ := w.drive(t, nil)
+		l := launchOf(0, "h0")
+		l.Task.Processes = []cluster.Process{{Name: "first", Command: []string{"second"}}, {Name: "other", Command: []string{"serve"}}}
+		require.NoError(t, d.Launch(t.Context(), l))
+		time.Sleep(30 * time.Second)
+		require.NoError(t, d.Close())
+		d, _ = w.drive(t, nil)
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+	})
+}
+
 // TestVolumesOfRevocableTasks start, of one process and of several, whose executor has disk that is not taken back.
 func TestVolumesOfRevocableTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -81,6 +81,9 @@ func newRun(record *runRecord) *run {
 		need: needOfRun(record.Resources, record.Revocable, record.Ports, len(record.Members)),
 	}
 	r.states = make([]cluster.TaskState, r.members())
+	for _, e := range record.Ended {
+		r.states[e.Member] = cluster.TaskRunning // no longer what the others wait for
+	}
 	return r
 }
 
