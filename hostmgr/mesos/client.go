@@ -31,6 +31,8 @@ var (
 const (
 	apiPath        = "/api/v1/scheduler"
 	streamIDHeader = "Mesos-Stream-Id"
+	// dialTimeout bounds the way to a master. A machine that is off says nothing, and Linux asks it for two minutes.
+	dialTimeout = 5 * time.Second
 	// callTimeout bounds one call; a master answers as soon as it has queued it.
 	callTimeout = 30 * time.Second
 	// maxRedirects bounds how often masters may point to each other in one attempt.
@@ -52,9 +54,14 @@ type client struct {
 }
 
 func newClient(c *Config) *client {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		return c.Dial(ctx, network, address)
+	}
 	transport := func(idle int) *http.Transport {
 		return &http.Transport{
-			DialContext: c.Dial, TLSClientConfig: c.TLS, TLSHandshakeTimeout: 10 * time.Second,
+			DialContext: dial, TLSClientConfig: c.TLS, TLSHandshakeTimeout: 10 * time.Second,
 			ResponseHeaderTimeout: callTimeout, MaxIdleConnsPerHost: max(1, idle), DisableKeepAlives: idle == 0,
 			IdleConnTimeout: time.Minute, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		}

@@ -84,20 +84,6 @@ func (d *driver) subscribe(onSubscribed, onOffers func()) (worked bool, err erro
 	if err != nil {
 		return false, err
 	}
-	d.mu.Lock()
-	call := d.subscribeCall()
-	d.mu.Unlock()
-	stream, err := d.client.subscribe(ctx, master, call)
-	if err != nil {
-		if errors.Is(err, errRefused) {
-			err = fmt.Errorf("%w: %w", ErrRejected, err)
-		}
-		return false, err
-	}
-	defer func() { _ = stream.body.Close() }()
-	s := &session{d: d, ctx: ctx, cancel: cancel, master: stream.master, streamID: stream.streamID, operations: map[string]func(error){}}
-	watchdog := time.AfterFunc(callTimeout, func() { cancel(errors.New("mesos: the master has gone silent")) })
-	defer watchdog.Stop()
 	if changed != nil {
 		go func() {
 			select {
@@ -107,6 +93,22 @@ func (d *driver) subscribe(onSubscribed, onOffers func()) (worked bool, err erro
 			}
 		}()
 	}
+	d.mu.Lock()
+	call := d.subscribeCall()
+	d.mu.Unlock()
+	stream, err := d.client.subscribe(ctx, master, call)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case errors.Is(err, errRefused):
+		return false, fmt.Errorf("%w: %w", ErrRejected, err)
+	case err != nil:
+		return false, err
+	}
+	defer func() { _ = stream.body.Close() }()
+	s := &session{d: d, ctx: ctx, cancel: cancel, master: stream.master, streamID: stream.streamID, operations: map[string]func(error){}}
+	watchdog := time.AfterFunc(callTimeout, func() { cancel(errors.New("mesos: the master has gone silent")) })
+	defer watchdog.Stop()
 	err = s.read(stream.events, watchdog, onSubscribed, onOffers)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause

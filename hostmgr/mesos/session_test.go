@@ -1,6 +1,8 @@
 package mesos
 
 import (
+	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -54,6 +56,58 @@ func TestAnotherTakesTheFrameworkOver(t *testing.T) {
 		})
 	}
 }
+
+// onPoweredOff makes dialling an address take as long as with a machine that is off.
+func onPoweredOff(w *world, off string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address != off {
+			return w.net.DialContext(ctx, network, address)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(127 * time.Second):
+			return nil, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// TestAMasterThatIsOff is left for the next one within seconds, and at once when another one leads.
+func TestAMasterThatIsOff(t *testing.T) {
+	t.Run("in a list", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, mesostest.Config{}, 1)
+			begun := time.Now()
+			w.drive(t, func(c *Config) { c.Masters, c.Dial = "off:5050,master:5050", onPoweredOff(w, "off:5050") })
+			require.Less(t, time.Since(begun), 10*time.Second)
+		})
+	})
+	t.Run("in ZooKeeper", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, mesostest.Config{}, 1)
+			c := w.config()
+			c.Dial = onPoweredOff(w, "off:5050")
+			d := newDriver(t, c)
+			d.detector = elects{after: time.Second}
+			begun := time.Now()
+			_, err := d.subscribe(nil, nil)
+			require.ErrorContains(t, err, "another master leads")
+			require.Equal(t, time.Second, time.Since(begun))
+			time.Sleep(dialTimeout) // net/http does not call the dialling off
+		})
+	})
+}
+
+// elects is a detector whose leader is off, until another one leads.
+type elects struct{ after time.Duration }
+
+func (e elects) next(context.Context) (string, <-chan struct{}, error) {
+	changed := make(chan struct{})
+	time.AfterFunc(e.after, func() { close(changed) })
+	return "off:5050", changed, nil
+}
+
+func (elects) close() {}
 
 // TestAFrameworkThatWasRemoved: a driver that comes back later than its failover timeout ends and says so; with the
 // setting for it, it begins anew.
