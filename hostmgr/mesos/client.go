@@ -213,7 +213,8 @@ func (c *client) failed(response *http.Response) (leader string, err error) {
 		return "", fmt.Errorf("%w: principal %q and its secret are not accepted (%s)", errRefused, c.config.Principal, says)
 	case code == http.StatusForbidden, code == http.StatusBadRequest && overForMaster(says):
 		return "", fmt.Errorf("%w: %s", errNotSubscribed, says)
-	case code == http.StatusNotFound, code >= 500: // while it starts, and while it reads its registry
+	case code == http.StatusNotFound, code >= 500, // while it starts, and while it reads its registry
+		code == http.StatusRequestTimeout, code == http.StatusTooManyRequests: // from proxies
 		return "", fmt.Errorf("%w: %s", errUnavailable, says)
 	default:
 		return "", fmt.Errorf("%w: %s (status %d)", errRefused, says, code)

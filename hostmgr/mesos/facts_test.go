@@ -324,6 +324,24 @@ func TestErrorsArePlainText(t *testing.T) {
 	}
 }
 
+// TestAnAcceptThatAProxyAnswers: it may have reached the master, so the run is not given back, to be started elsewhere.
+func TestAnAcceptThatAProxyAnswers(t *testing.T) {
+	for _, status := range []int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusGatewayTimeout} {
+		k := newTalk(t)
+		k.answer = func(call string) (int, string) {
+			if call == "ACCEPT" {
+				return status, ""
+			}
+			return http.StatusAccepted, ""
+		}
+		k.launch(0)
+		k.d.comesTo(t, func() bool { return !k.d.runs[runID(0)].accepting })
+		require.Equal(t, cluster.TaskLaunching, k.d.Inventory()[0].State)
+		k.tell(0, "TASK_RUNNING", uuid)
+		becomes(t, k.d, runID(0), cluster.TaskRunning)
+	}
+}
+
 // TestAGroupThatIsFound: Mesos knows tasks of a run that we do not know any more. They are killed and asked for by the ids that they
 // have, also those that are seen later, and the run ends with the last of them.
 func TestAGroupThatIsFound(t *testing.T) {

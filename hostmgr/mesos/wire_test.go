@@ -166,6 +166,8 @@ func TestSubscribingAgain(t *testing.T) {
 	for name, first := range map[string]func(*records){
 		"unavailable":      func(w *records) { w.WriteHeader(http.StatusServiceUnavailable) },
 		"starting":         func(w *records) { w.WriteHeader(http.StatusNotFound) },
+		"a proxy's 408":    func(w *records) { w.WriteHeader(http.StatusRequestTimeout) },
+		"a proxy's 429":    func(w *records) { w.WriteHeader(http.StatusTooManyRequests) },
 		"redirect nowhere": func(w *records) { w.WriteHeader(http.StatusTemporaryRedirect) },
 		"not a master":     func(w *records) { w.Header().Set("Content-Type", "text/html"); w.WriteHeader(http.StatusOK) },
 		"no events":        func(*records) {},
