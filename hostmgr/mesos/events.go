@@ -23,23 +23,25 @@ func (d *driver) connected(s *session) {
 			r.killAt = now
 		}
 	}
-	d.awaitOffers(now)
+	d.awaitOffers(now.Add(agentReturns))
 	d.overdue = true
 	d.wakeKeeper()
 }
 
 // awaitOffers gives the master time to offer what is resting.
-func (d *driver) awaitOffers(now time.Time) {
-	soon := now.Add(2 * d.config.OfferWait)
+func (d *driver) awaitOffers(until time.Time) {
 	for _, a := range d.agents {
-		if len(a.resting) > 0 && a.restUntil.Before(soon) {
-			a.restUntil = soon
+		if len(a.resting) > 0 && a.restUntil.Before(until) {
+			a.restUntil = until
 		}
 	}
 }
 
-// disconnected drops what was true in the session only. The offers are gone without being rescinded; their resources are
-// expected to be offered again soon.
+// soon is when a master has offered what it knows to be free.
+func (d *driver) soon(now time.Time) time.Time { return now.Add(2 * d.config.OfferWait) }
+
+// disconnected drops what was true in the session only. The offers are gone without being rescinded; what was free counts as if it still
+// were until a master has its agent back: else others would have to leave for what has room.
 func (d *driver) disconnected(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +55,7 @@ func (d *driver) disconnected(s *session) {
 	now := time.Now()
 	for _, a := range d.agents {
 		for _, o := range a.offers {
-			a.rest(o.role, o.total, now, 2*d.config.OfferWait)
+			a.rest(o.role, o.total, now, agentReturns)
 		}
 		clear(a.offers)
 		clear(a.inverse)
@@ -61,6 +63,7 @@ func (d *driver) disconnected(s *session) {
 		d.touch(a)
 	}
 	clear(d.offers)
+	d.awaitOffers(now.Add(agentReturns))
 }
 
 // handle takes in an event of a session.
@@ -186,7 +189,12 @@ func (d *driver) loseAgent(a *agent, now time.Time) {
 
 // foundAgent takes in that the master has contact with an agent.
 func (d *driver) foundAgent(a *agent) {
-	a.seen = d.session
+	if a.seen != d.session {
+		a.seen = d.session
+		if soon := d.soon(time.Now()); a.restUntil.After(soon) {
+			a.restUntil = soon
+		}
+	}
 	if a.lost {
 		a.lost = false
 		d.touch(a)

@@ -230,8 +230,8 @@ func (d *driver) demand(s *session) {
 		return
 	}
 	if d.quiet {
-		d.awaitOffers(now) // nothing was offered while it might have been
-		d.lookUntil = now.Add(2*d.config.OfferWait + keepEvery)
+		d.awaitOffers(d.soon(now)) // nothing was offered while it might have been
+		d.lookUntil = d.soon(now).Add(keepEvery)
 	}
 	d.revived, d.quiet = now, false
 	s.send(0, &scheduler.Call{Type: scheduler.Call_REVIVE}, nil)

@@ -170,6 +170,36 @@ func TestANewMasterWhileOffersAreSuppressed(t *testing.T) {
 	})
 }
 
+// TestRoomWhileThereIsNoMaster, and while the next one waits for its agents, is what it was, for as long as that may take: work would be
+// asked to leave for what has room. A launch is given back, and changes nothing of that.
+func TestRoomWhileThereIsNoMaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{Masters: []string{"one:5050", "two:5050"}, ReregisterAfter: 30 * time.Second}, 1)
+		d, recorder := w.drive(t, func(c *Config) { c.Masters = "one,two" })
+		stays := func(seconds int) {
+			for range seconds {
+				time.Sleep(time.Second)
+				require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+			}
+		}
+		stays(10)
+		w.Elect("")
+		stays(30)
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		stays(30)
+		require.Equal(t, cluster.ReasonLaunchRefused, d.Inventory()[0].Reason)
+		require.Equal(t, "there is no connection to a Mesos master", d.Inventory()[0].Message)
+		w.Elect("two:5050")
+		stays(60)
+		require.NoError(t, d.Launch(t.Context(), launchOf(1, "h0", "serve")))
+		stays(10)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[1].State)
+		w.Elect("")
+		time.Sleep(agentReturns + time.Minute)
+		require.EqualValues(t, 500, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+	})
+}
+
 // TestWhileOffersAreSuppressed they are looked at every minute, and for seconds only: a new agent is a host soon, and what others take and
 // free is seen.
 func TestWhileOffersAreSuppressed(t *testing.T) {

@@ -142,10 +142,14 @@ func (d *driver) housekeeping(now time.Time) {
 
 // keepAgent gives back launches that have waited too long, and stops counting on what was not offered in time.
 func (d *driver) keepAgent(a *agent, now time.Time) {
-	late := false
+	late, s := false, d.session
 	for len(a.queue) > 0 && !now.Before(a.queue[0].deadline) && a.queue[0].status.At != 0 {
-		d.refuse(a.queue[0], "its resources were not offered in time: "+a.queue[0].lacks)
-		late = true
+		why := "its resources were not offered in time: " + or(a.queue[0].lacks, "there were no offers of its agent")
+		if s == nil {
+			why = "there is no connection to a Mesos master"
+		}
+		late = s != nil && a.queue[0].deadline.Sub(s.begun) >= d.config.OfferWait // else it did not wait for offers only
+		d.refuse(a.queue[0], why)
 	}
 	if late || !d.quiet && !a.restUntil.IsZero() && !now.Before(a.restUntil) {
 		if len(a.resting) > 0 {
