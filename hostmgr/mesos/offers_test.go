@@ -200,6 +200,24 @@ func TestRoomWhileThereIsNoMaster(t *testing.T) {
 	})
 }
 
+// TestOffersThatWereJustDeclined are asked for also where others were asked for just before.
+func TestOffersThatWereJustDeclined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 2)
+		d, _ := w.drive(t, func(c *Config) { c.OfferHold = 10 * time.Second })
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve"))) // what is left is offered, and declined, half a second later
+		time.Sleep(10 * time.Second)
+		require.NoError(t, d.Launch(t.Context(), launchOf(1, "h1", "serve")))
+		time.Sleep(700 * time.Millisecond)
+		require.NoError(t, d.Launch(t.Context(), launchOf(2, "h0", "serve")))
+		time.Sleep(10 * time.Second)
+		for _, s := range d.Inventory() {
+			require.Equal(t, cluster.TaskRunning, s.State, s.Message)
+		}
+	})
+}
+
 // TestWhileOffersAreSuppressed they are looked at every minute, and for seconds only: a new agent is a host soon, and what others take and
 // free is seen.
 func TestWhileOffersAreSuppressed(t *testing.T) {
