@@ -41,6 +41,7 @@ type control struct {
 	blank     bool // its state folder has not served this cluster yet
 	can       cluster.Capabilities
 	cancel    context.CancelFunc
+	gone      <-chan struct{} // closed when the session has ended
 
 	answers  chan []*sluicev1.ShardDown // to one status each; never full, since slots bound it
 	commands chan *sluicev1.ShardDown   // launches and kills, from dispatch
@@ -68,8 +69,8 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	c := &control{
-		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: hello.GetDriver(), cancel: cancel,
-		blank:    hello.GetClusterId() == "",
+		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: hello.GetDriver(),
+		cancel: cancel, gone: ctx.Done(), blank: hello.GetClusterId() == "",
 		can:      cluster.ParseCapabilities(hello.GetCapabilities()),
 		answers:  make(chan []*sluicev1.ShardDown, maxAnswers),
 		commands: make(chan *sluicev1.ShardDown, 64),

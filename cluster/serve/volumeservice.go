@@ -185,12 +185,16 @@ func (s *Scheduler) deleteVolume(ctx context.Context, at place) (message string,
 	command := &sluicev1.VolumeCommand{Name: at.name, Host: at.host.Name(), Destroy: true}
 	select {
 	case c.commands <- &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Volume{Volume: command}}:
+	case <-c.gone: // which the answer finds out
 	case <-ctx.Done():
 		return "", status.FromContextError(ctx.Err()).Err()
 	}
 	select {
 	case message = <-answer:
 		return message, nil
+	case <-c.gone:
+		return "", resourceError(codes.Unavailable, "host", string(at.host),
+			"its host manager is gone and has not answered: look whether the volume is there when it is back")
 	case <-s.stopped:
 		return "", statusOf(ErrStopped)
 	case <-ctx.Done():

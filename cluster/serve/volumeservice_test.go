@@ -98,7 +98,12 @@ func TestVolumes(t *testing.T) {
 	require.NoError(t, <-deleted)
 	_, err = volumes.GetVolume(t.Context(), &sluicev1.GetVolumeRequest{Name: "db-0", Host: "east/h0"})
 	require.Equal(t, codes.NotFound, status.Code(err))
+	go remove("west/h0")
+	require.True(t, west.down().GetVolume().GetDestroy())
 	west.cancel()
+	err = <-deleted
+	require.Equal(t, codes.Unavailable, status.Code(err), "and not after a minute")
+	require.ErrorContains(t, err, "its host manager is gone")
 	require.Eventually(t, func() bool { // the server notices
 		_, away := r.s.shards.away("west", time.Now())
 		return away
