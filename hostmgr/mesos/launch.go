@@ -152,7 +152,7 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		all = append(all, o.pieces...)
 		ids[i] = api.OfferID{Value: o.id}
 	}
-	b := &batch{d: d, agent: a, role: role, supply: newSupply(all), framework: s.framework}
+	b := &batch{d: d, agent: a, role: role, supply: newSupply(all), framework: s.framework, feedback: s.feedback}
 	for _, r := range slices.Clone(a.queue) {
 		if r.status.At == 0 {
 			continue // its record is not on disk yet
@@ -249,10 +249,11 @@ type batch struct {
 	agent     *agent
 	role      string
 	framework *api.FrameworkID
+	feedback  bool
 	supply    *supply
 	runs      []*run
 	prepare   []api.Offer_Operation // reservations and volumes
-	whose     []*run                // for which each of them is
+	whose     []*run                // for which each of them is, if it is told how they go
 	tasks     []api.TaskInfo
 	groups    []api.Offer_Operation
 }
@@ -270,8 +271,11 @@ func (b *batch) add(r *run) error {
 		return err
 	}
 	for i, op := range prepare {
-		op.ID = &api.OperationID{Value: fmt.Sprintf("%v-%d", l.Run, i)} // once, as the launch
-		b.prepare, b.whose = append(b.prepare, op), append(b.whose, r)
+		if b.feedback {
+			op.ID = &api.OperationID{Value: fmt.Sprintf("%v-%d", l.Run, i)} // once, as the launch
+			b.whose = append(b.whose, r)
+		}
+		b.prepare = append(b.prepare, op)
 	}
 	b.runs = append(b.runs, r)
 	return nil

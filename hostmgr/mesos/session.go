@@ -22,6 +22,7 @@ type session struct {
 	master    string
 	streamID  string
 	framework *api.FrameworkID
+	feedback  bool // the master says how operations went that have an id, see givesFeedback
 	lanes     [callLanes]*lane
 	begun     time.Time
 	rounds    reconciliation
@@ -189,11 +190,19 @@ func (s *session) subscribed(e *scheduler.Event_Subscribed) (time.Duration, erro
 	case known != id:
 		return 0, fmt.Errorf("%w: it knows the framework %s as %s", ErrRejected, known, id)
 	}
-	s.framework = &api.FrameworkID{Value: id}
+	s.framework, s.feedback = &api.FrameworkID{Value: id}, givesFeedback(e.GetMasterInfo().GetVersion())
 	s.d.config.Log.Info("subscribed", "framework", id, "master", s.master, "version", e.GetMasterInfo().GetVersion())
 	interval := time.Duration(e.GetHeartbeatIntervalSeconds() * float64(time.Second))
 	if interval <= 0 || interval > time.Hour {
 		interval = 15 * time.Second
 	}
 	return missedHeartbeats * interval, nil
+}
+
+// givesFeedback reports whether a master of a version, or one that does not tell its own, says how operations went that have an id. Older
+// ones carry out none on the resources of an agent that has one.
+func givesFeedback(version string) bool {
+	var major, minor int
+	n, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return n < 2 || err != nil || major > 1 || minor >= 9
 }

@@ -240,8 +240,11 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 	free := disk
 	free.Disk = nil
 	operations := []api.Offer_Operation{{
-		Type: api.Offer_Operation_DESTROY, ID: &api.OperationID{Value: id}, Destroy: &api.Offer_Operation_Destroy{Volumes: []api.Resource{disk}},
+		Type: api.Offer_Operation_DESTROY, Destroy: &api.Offer_Operation_Destroy{Volumes: []api.Resource{disk}},
 	}}
+	if s.feedback {
+		operations[0].ID = &api.OperationID{Value: id}
+	}
 	if n := len(disk.Reservations); n > 0 && isOurs(&disk.Reservations[n-1]) {
 		operations = append(operations, api.Offer_Operation{
 			Type: api.Offer_Operation_UNRESERVE, Unreserve: &api.Offer_Operation_Unreserve{Resources: []api.Resource{free}},
@@ -258,7 +261,7 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 	a.rest(o.role, o.total, time.Now(), d.config.OfferWait)
 	d.touch(a)
 	s.accept(a, []api.OfferID{{Value: o.id}}, operations, func(err error) {
-		if err != nil {
+		if err != nil || !s.feedback { // a volume that is there all the same is known again when it is offered
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			s.operated(id, err)

@@ -339,3 +339,31 @@ func TestAVolumeThatMayNotBeMade(t *testing.T) {
 	require.Contains(t, end.Message, "RESERVE: OPERATION_ERROR: Principal 'sluice' no authorized to reserve")
 	require.NotContains(t, end.Message, "does not contain")
 }
+
+// TestVolumesOfAnOldMaster: it carries out no operation that has an id, and says of none how it went.
+func TestVolumesOfAnOldMaster(t *testing.T) {
+	for version, tells := range map[string]bool{"1.4.0": false, "1.8.1": false, "1.9.0": true, "1.11.0-rc1": true, "2.0.0": true, "": true, "x": true} {
+		require.Equal(t, tells, givesFeedback(version), version)
+	}
+	k := newTalk(t, func(c *Config) { withRole(c); c.Roles = []string{"*", "eng"} })
+	k.d.mu.Lock()
+	k.d.session.feedback = false
+	k.d.mu.Unlock()
+	disk := func(more string) string {
+		return strings.Replace(fmt.Sprintf(factOffer, "o-d"+more[:min(1, len(more))], 1.0), `"role":"*"}}]}]`,
+			`"role":"eng"}},{"name":"disk","type":"SCALAR","scalar":{"value":1000.0},"allocation_info":{"role":"eng"}`+more+
+				`}],"allocation_info":{"role":"eng"}}]`, 1)
+	}
+	k.say <- disk("")
+	require.Eventually(t, func() bool {
+		hosts := k.recorder.Hosts()
+		return len(hosts) == 1 && hosts[0].Capacity.Fixed[cluster.Disk] > 0
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, k.d.Launch(t.Context(), storing(0, "v", "serve")))
+	require.NotContains(t, string(k.awaits(t, "ACCEPT")), `"id":{`)
+	k.say <- disk(`,"reservations":[{"type":"DYNAMIC","role":"eng"}],"disk":{"persistence":{"id":"w"},"volume":{"container_path":"x","mode":"RW"}}`)
+	k.d.comesTo(t, func() bool { return k.d.byName["h0"].keeps("w") })
+	require.NoError(t, k.d.DeleteVolume(t.Context(), "h0", "w"))
+	require.NotContains(t, string(k.awaits(t, "ACCEPT")), `"id":{`)
+	k.d.comesTo(t, func() bool { return !k.d.byName["h0"].keeps("w") })
+}
