@@ -118,6 +118,19 @@ func TestTheOthersEndWithTheMainProcess(t *testing.T) {
 	}
 }
 
+// TestTheProgramOfATask may be told by variables, as its arguments.
+func TestTheProgramOfATask(t *testing.T) {
+	for runtime, arguments := range map[cluster.ContainerRuntime][]string{
+		cluster.MesosRuntime: {"/opt/h0/run", "--of", "job"}, cluster.DockerRuntime: {"--of", "job"},
+	} {
+		l := launchOf(0, "h0", "/opt/${SLUICE_HOST}/run", "--of", "${SLUICE_JOB}")
+		l.Task.Processes[0].Container = &cluster.Container{Runtime: runtime, Image: "i"}
+		c := command(&l, &l.Task.Processes[0], "10.0.0.7")
+		require.Equal(t, "/opt/h0/run", c.GetValue())
+		require.Equal(t, arguments, c.Arguments)
+	}
+}
+
 // TestATaskWhoseFirstProcessHasEnded runs as soon as the others do, also for a driver that did not see the first one.
 func TestATaskWhoseFirstProcessHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -240,13 +240,11 @@ func command(l *hostmgr.Launch, p *cluster.Process, address string) *api.Command
 	case p.Shell != "":
 		c.Shell, c.Value = flag(true), text(p.Shell)
 	default:
-		c.Shell, c.Value = flag(false), text(p.Command[0])
-		arguments := p.Command // with the program itself
-		if docker(p) {         // to which Docker's containerizer adds it, as the image's command
-			c.Value, arguments = text(replace(p.Command[0])), p.Command[1:]
-		}
-		for _, a := range arguments {
-			c.Arguments = append(c.Arguments, replace(a))
+		argv := l.Expand(p.Command, address)
+		c.Shell, c.Value = flag(false), text(argv[0])
+		c.Arguments = argv // with the program itself
+		if docker(p) {     // to which Docker's containerizer adds it, as the image's command
+			c.Arguments = argv[1:]
 		}
 	}
 	if p.User != "" {
