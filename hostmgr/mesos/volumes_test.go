@@ -342,7 +342,9 @@ func TestAVolumeThatMayNotBeMade(t *testing.T) {
 
 // TestVolumesOfAnOldMaster: it carries out no operation that has an id, and says of none how it went.
 func TestVolumesOfAnOldMaster(t *testing.T) {
-	for version, tells := range map[string]bool{"1.4.0": false, "1.8.1": false, "1.9.0": true, "1.11.0-rc1": true, "2.0.0": true, "": true, "x": true} {
+	for version, tells := range map[string]bool{
+		"1.4.0": false, "1.8.1": false, "1.9.0": true, "1.11.0-rc1": true, "2.0.0": true, "": true, "x": true,
+	} {
 		require.Equal(t, tells, givesFeedback(version), version)
 	}
 	k := newTalk(t, func(c *Config) { withRole(c); c.Roles = []string{"*", "eng"} })
@@ -361,7 +363,8 @@ func TestVolumesOfAnOldMaster(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 	require.NoError(t, k.d.Launch(t.Context(), storing(0, "v", "serve")))
 	require.NotContains(t, string(k.awaits(t, "ACCEPT")), `"id":{`)
-	k.say <- disk(`,"reservations":[{"type":"DYNAMIC","role":"eng"}],"disk":{"persistence":{"id":"w"},"volume":{"container_path":"x","mode":"RW"}}`)
+	k.say <- disk(`,"reservations":[{"type":"DYNAMIC","role":"eng"}],
+"disk":{"persistence":{"id":"w"},"volume":{"container_path":"x","mode":"RW"}}`)
 	k.d.comesTo(t, func() bool { return k.d.byName["h0"].keeps("w") })
 	require.NoError(t, k.d.DeleteVolume(t.Context(), "h0", "w"))
 	require.NotContains(t, string(k.awaits(t, "ACCEPT")), `"id":{`)
