@@ -45,6 +45,7 @@ type rollout struct {
 	beyond    uint32        // the number behind the highest of them
 	idle      int64         // of them, those that need not run now; see idles
 	late      *cluster.Task // one that may have its new run now and could not when it was touched; nil if there is none
+	stood     bool          // all instances that were started first are good: others may go
 }
 
 // survey counts the instances. A daemon has those that its hosts need, and their numbers have gaps.
@@ -324,7 +325,8 @@ func (r *rollout) begin() error {
 			r.surge--
 			return nil
 		}
-		if ready, err := r.bringSurge(); !ready || err != nil {
+		var err error
+		if r.stood, err = r.bringSurge(); err != nil {
 			return err
 		}
 	}
@@ -417,7 +419,7 @@ func (r *rollout) maySpare(t *cluster.Task) bool {
 	case t.Ready == 0 || !j.Spec.Type.Service() || r.small(t):
 		return true
 	case r.u.Policy.StartFirst:
-		return j.Away() < 0
+		return r.stood && j.Away() < 0
 	default:
 		return j.Bears(1 - r.idle)
 	}
@@ -459,8 +461,8 @@ func (r *rollout) finished() bool { return r.allSeen() && len(r.u.Active) == 0 }
 
 // stuck reports whether the update cannot go on since instances that keep failing are all that may be missing.
 func (r *rollout) stuck() bool {
-	if r.allSeen() || len(r.u.Active) > 0 || !r.job.Spec.Type.Service() || AwaitsPromotion(&r.u) {
-		return false
+	if r.allSeen() || len(r.u.Active) > 0 || !r.job.Spec.Type.Service() || AwaitsPromotion(&r.u) || r.surge != r.job.Surge {
+		return false // or it has just gone on
 	}
 	var down int64 // and nothing brings them back, or not for long
 	for t := range r.tx.State().TasksOf(r.job.UID, 0) {

@@ -404,6 +404,37 @@ func TestWhoIsOnTheWayIsNotGivenUp(t *testing.T) {
 	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
 }
 
+// What fails as it is does not keep the spec that mends it away, though another instance is to be started first; neither does
+// one started first for a spec that was superseded.
+func TestWhatMendsAServiceIsStartedFirst(t *testing.T) {
+	policy := cluster.UpdatePolicy{StartFirst: true, MaxFailed: 1, Rollback: true}
+	for _, superseded := range []bool{false, true} {
+		w := newServing(t, serviceSpec(3, fails, 0, nil), 3)
+		for range 30 {
+			for _, task := range w.tasks() {
+				w.turn(task)
+			}
+			w.ring()
+		}
+		require.Greater(t, w.tasks()[0].Failures, policy.Attempts())
+		if superseded {
+			policy := policy
+			policy.MinHealthy = time.Minute
+			w.update(serviceSpec(3, serves, 1, &policy))
+			for w.state.Job(servingJob).Ready == 0 {
+				require.True(t, w.turn(w.tasks()[3]))
+			}
+		}
+		w.update(serviceSpec(3, serves, 2, &policy))
+		require.True(t, w.state.Job(servingJob).Update.Live(), "%+v", w.state.Job(servingJob).Update)
+		w.settle()
+		j := w.state.Job(servingJob)
+		require.Equal(t, cluster.UpdateSucceeded, j.Update.State, "%+v\n%v", j.Update, w)
+		require.EqualValues(t, 3, j.Ready)
+		require.Zero(t, j.Surge)
+	}
+}
+
 func TestInPlaceUpdates(t *testing.T) {
 	policy := &cluster.UpdatePolicy{InPlace: true, BatchSize: 10}
 	w := newServing(t, serviceSpec(4, serves, 0, nil), 2)
