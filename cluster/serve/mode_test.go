@@ -66,6 +66,23 @@ func TestSchedulingStopped(t *testing.T) {
 	require.Equal(t, uint32(uid), sh.down().GetLaunch().GetRun().GetJobUid())
 }
 
+// An update that is paused before it can begin goes on when it is resumed.
+func TestAnUpdateIsPausedWhileKillingIsStopped(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+	a.submit(t, spec)
+	a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true})
+	spec.Task.Processes[0].Environment = map[string]string{"A": "b"}
+	_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+	require.NoError(t, err)
+	for _, action := range []sluicev1.ControlUpdateRequest_Action{sluicev1.ControlUpdateRequest_PAUSE, sluicev1.ControlUpdateRequest_RESUME} {
+		_, err = a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: action})
+		require.NoError(t, err)
+	}
+	require.Equal(t, sluicev1.UpdateState_UPDATE_STATE_ROLLING_FORWARD, a.job(t, "job").Update.State)
+}
+
 func TestKillingStopped(t *testing.T) {
 	r := newRig(t, journal.NewMemory())
 	sh := r.connect("s", 1)

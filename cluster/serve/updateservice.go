@@ -255,7 +255,7 @@ func steer(tx *Tx, j *cluster.Job, action sluicev1.ControlUpdateRequest_Action) 
 		if u.Live() && u.State != cluster.UpdatePaused {
 			return nil
 		}
-		u.State, u.Resume = u.Resume, cluster.UpdateInitialized
+		u.State, u.Resume = max(u.Resume, cluster.RollingForward), cluster.UpdateInitialized // it may have been paused before it began
 	case sluicev1.ControlUpdateRequest_PROMOTE:
 		switch {
 		case u.Live() && u.Promoted:
