@@ -314,20 +314,33 @@ func AwaitsPromotion(u *cluster.Update) bool {
 // batch returns how many instances are replaced at a time.
 func (r *rollout) batch() uint32 { return r.u.Policy.Batch(r.instances) }
 
+// more returns how many instances are to run beyond those wanted while it lasts: none where no more may run at once.
+func (r *rollout) more() uint32 {
+	if !r.u.Policy.StartFirst {
+		return 0
+	}
+	n := min(r.batch(), r.job.Spec.Instances)
+	if most := r.job.Spec.Limits.MaxRunning; most > 0 {
+		n = min(n, most-min(most, r.job.Spec.Instances))
+	}
+	return n
+}
+
 // begin touches further instances.
 func (r *rollout) begin() error {
-	if r.u.Policy.StartFirst && !r.allSeen() {
-		switch want := min(r.batch(), r.job.Spec.Instances); {
+	if !r.allSeen() {
+		switch want := r.more(); {
 		case want > r.job.Surge:
 			r.surge = want
 			return nil // first they have to exist
-		case want < r.job.Surge && r.sparesLast(): // what another policy began with
+		case want < r.job.Surge && r.sparesLast(): // what another policy, or limit, began with
 			r.surge--
 			return nil
-		}
-		var err error
-		if r.stood, err = r.bringSurge(); err != nil {
-			return err
+		case want > 0:
+			var err error
+			if r.stood, err = r.bringSurge(); err != nil {
+				return err
+			}
 		}
 	}
 	for len(r.u.Active) < int(r.batch()) && (!r.holdsCanaries() || r.u.Begun < r.u.Policy.Canaries) {
@@ -418,7 +431,7 @@ func (r *rollout) maySpare(t *cluster.Task) bool {
 	switch {
 	case t.Ready == 0 || !j.Spec.Type.Service() || r.small(t):
 		return true
-	case r.u.Policy.StartFirst:
+	case r.more() > 0:
 		return r.stood && j.Away() < 0
 	default:
 		return j.Bears(1 - r.idle)
@@ -472,7 +485,7 @@ func (r *rollout) stuck() bool {
 		}
 	}
 	may := r.job.Spec.MaxAway()
-	if r.u.Policy.StartFirst {
+	if r.more() > 0 {
 		may = int64(r.surge)
 	}
 	return down > 0 && down >= may

@@ -142,6 +142,8 @@ func (w *serving) turn(t *cluster.Task) bool {
 	switch {
 	case (t.State == cluster.TaskPending || t.State == cluster.TaskReserved) && t.NotBefore != 0:
 		return false
+	case (t.State == cluster.TaskPending || t.State == cluster.TaskReserved) && !j.MayRun(1):
+		return false
 	case t.State == cluster.TaskPending || t.State == cluster.TaskReserved:
 		for i := range 10 {
 			at := hostID((i + int(t.Key.Instance())) % 10)
@@ -361,6 +363,36 @@ func TestWhoStandsInStays(t *testing.T) {
 	require.EqualValues(t, 5, j.Ready)
 }
 
+// No more instances are started first than may run at once beside those wanted. Where that are none, as after a rollback to a spec
+// with a lower limit, the old ones are stopped first.
+func TestAsManyAsMayRunAreStartedFirst(t *testing.T) {
+	for most, more := range map[uint32]uint32{0: 3, 9: 3, 7: 2, 6: 1, 5: 0} {
+		w := newServing(t, serviceSpec(5, serves, 0, nil), 3)
+		w.settle()
+		spec := serviceSpec(5, serves, 1, &cluster.UpdatePolicy{StartFirst: true, BatchSize: 3})
+		spec.Limits.MaxRunning = most
+		w.update(spec)
+		require.Equal(t, more, w.state.Job(servingJob).Surge)
+		w.settle()
+		j := w.state.Job(servingJob)
+		require.Equal(t, cluster.UpdateSucceeded, j.Update.State, "at most %d: %+v\n%v", most, j.Update, w)
+		require.Zero(t, j.Surge)
+
+		// The one started first is in the way of a lower limit.
+		w.update(serviceSpec(5, serves, 2, &cluster.UpdatePolicy{StartFirst: true, MinHealthy: time.Hour}))
+		for _, task := range w.tasks() {
+			for task.Key.Instance() >= 5 && w.state.Task(task.Key).Ready == 0 {
+				require.True(t, w.turn(w.state.Task(task.Key)))
+			}
+		}
+		spec = serviceSpec(5, serves, 3, &cluster.UpdatePolicy{StartFirst: true})
+		spec.Limits.MaxRunning = 5
+		w.update(spec)
+		w.settle()
+		require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State, "%+v\n%v", w.state.Job(servingJob).Update, w)
+	}
+}
+
 // Instances that are just being replaced, or have just ceased to be ready, are not given up, however long ago they were placed:
 // an update that takes over, or goes on, waits for them.
 func TestWhoIsOnTheWayIsNotGivenUp(t *testing.T) {
@@ -509,6 +541,9 @@ func TestUpdatesComeToRest(t *testing.T) {
 			number++
 			s := serviceSpec(rapid.Uint32Range(1, 6).Draw(t, "instances"), rapid.SampledFrom([]string{serves, serves, fails, sickens}).Draw(t, "turns"), number, policy())
 			s.Limits.MaxUnavailable = rapid.Uint32Range(0, 3).Draw(t, "unavailable")
+			if rapid.Bool().Draw(t, "limited") {
+				s.Limits.MaxRunning = rapid.Uint32Range(6, 8).Draw(t, "running") // of which all instances may run, however many come back
+			}
 			return s
 		}
 		w := newServing(t, spec(), 4)

@@ -175,6 +175,10 @@ var badSpecs = []struct {
 	{"batch work is started first", func(s *sluicev1.JobSpec) {
 		s.Update = &sluicev1.UpdatePolicy{Order: sluicev1.UpdatePolicy_START_FIRST}
 	}, codes.InvalidArgument, "spec.update.order", "only stateless jobs"},
+	{"no room for what starts first", func(s *sluicev1.JobSpec) {
+		s.Type, s.Update = sluicev1.JobType_JOB_TYPE_STATELESS, &sluicev1.UpdatePolicy{Order: sluicev1.UpdatePolicy_START_FIRST}
+		s.Instances, s.Limits = proto.Uint32(3), &sluicev1.JobLimits{MaxRunningInstances: proto.Uint32(3)}
+	}, codes.InvalidArgument, "spec.update.order", "limits.max_running_instances, which is 3, has to be above instances, which is 3"},
 	{"healthy for longer than it may take", func(s *sluicev1.JobSpec) {
 		s.Update = &sluicev1.UpdatePolicy{MinHealthyTime: durationpb.New(time.Hour)}
 	}, codes.InvalidArgument, "spec.update.min_healthy_time", "less than healthy_deadline, which is 5m"},

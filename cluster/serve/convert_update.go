@@ -50,6 +50,9 @@ func updatePolicyFrom(p *sluicev1.UpdatePolicy, job *cluster.JobSpec, path strin
 	if u.StartFirst && job.Type != cluster.Stateless {
 		v.Invalid(child(path, "order"), "is START_FIRST: only stateless jobs can run more instances for a while")
 	}
+	if most := job.Limits.MaxRunning; u.StartFirst && most > 0 && most <= job.Instances {
+		v.Invalid(child(path, "order"), "is START_FIRST: limits.max_running_instances, which is %d, has to be above instances, which is %d", most, job.Instances)
+	}
 	if u.MinHealthy >= u.HealthyDeadline() {
 		v.Invalid(child(path, "min_healthy_time"), "is %v: less than healthy_deadline, which is %v", u.MinHealthy, u.HealthyDeadline())
 	}
