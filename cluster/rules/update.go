@@ -320,6 +320,9 @@ func (r *rollout) more() uint32 {
 		return 0
 	}
 	n := min(r.batch(), r.job.Spec.Instances)
+	if r.holdsCanaries() {
+		n = min(n, r.u.Policy.Canaries)
+	}
 	if most := r.job.Spec.Limits.MaxRunning; most > 0 {
 		n = min(n, most-min(most, r.job.Spec.Instances))
 	}

@@ -393,6 +393,28 @@ func TestAsManyAsMayRunAreStartedFirst(t *testing.T) {
 	}
 }
 
+// No more instances are started first for canaries than there are canaries: a batch of the rest has to wait for the promotion.
+func TestCanariesAreStartedFirst(t *testing.T) {
+	w := newServing(t, serviceSpec(5, serves, 0, nil), 3)
+	w.settle()
+	w.update(serviceSpec(5, serves, 1, &cluster.UpdatePolicy{StartFirst: true, BatchSize: 4, Canaries: 1}))
+	w.settle()
+	j := w.state.Job(servingJob)
+	require.True(t, rules.AwaitsPromotion(j.Update))
+	updated := 0
+	for _, task := range w.tasks() {
+		if task.Version == j.Version {
+			updated++
+		}
+	}
+	require.Equal(t, 2, updated, "the canary, and the one that was started before it went\n%v", w)
+	w.steer(promote)
+	require.EqualValues(t, 4, w.state.Job(servingJob).Surge)
+	w.settle()
+	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
+	require.Zero(t, w.state.Job(servingJob).Surge)
+}
+
 // Instances that are just being replaced, or have just ceased to be ready, are not given up, however long ago they were placed:
 // an update that takes over, or goes on, waits for them.
 func TestWhoIsOnTheWayIsNotGivenUp(t *testing.T) {
