@@ -187,20 +187,23 @@ func (s *supervisor) result(p *probe, err error) {
 	s.after(p.Interval, func() { s.probe(p) })
 }
 
-// conclude makes the health of the task out of that of its checks, records a change, and ends a task that is not alive.
+// conclude makes the health of the task out of that of its checks, records a change, and ends a task that is not alive. Whether
+// it is fit to serve is known when that is known of all checks that say so, however late others begin.
 func (s *supervisor) conclude() {
-	health, message := cluster.HealthReady, ""
+	health, message, open := cluster.HealthUnknown, "", false
 	for _, p := range s.checks {
 		switch {
-		case p.health == cluster.HealthUnknown && health == cluster.HealthReady:
-			health = cluster.HealthUnknown
-		case p.health == cluster.Unhealthy && p.Effect == cluster.Readiness && health != cluster.Unhealthy:
+		case p.health == cluster.HealthUnknown:
+			open = open || p.Effect != cluster.Liveness
+		case p.health == cluster.HealthReady:
+			health = max(health, cluster.HealthReady)
+		case p.Effect == cluster.Readiness && health != cluster.Unhealthy:
 			health, message = cluster.HealthUnready, p.message
-		case p.health == cluster.Unhealthy && p.Effect != cluster.Readiness:
+		case p.Effect != cluster.Readiness:
 			health, message = cluster.Unhealthy, p.message
 		}
 	}
-	if health == cluster.HealthUnknown || health == s.health.Health {
+	if health == cluster.HealthUnknown || health == cluster.HealthReady && open || health == s.health.Health {
 		return
 	}
 	told := healthRecord{health, message, now()}

@@ -438,6 +438,24 @@ func TestCheckWithoutMeans(t *testing.T) {
 	require.Equal(t, cluster.HealthUnready, s.health.Health)
 }
 
+// TestReadinessDoesNotWaitForLiveness: what says whether a task is alive may begin late, and says nothing of when it serves.
+func TestReadinessDoesNotWaitForLiveness(t *testing.T) {
+	s := &supervisor{dir: t.TempDir(), posts: make(chan func()), over: make(chan struct{})}
+	close(s.over)
+	check := func(effect cluster.HealthEffect) *probe {
+		p := &probe{HealthCheck: cluster.HealthCheck{Failures: 1, Successes: 1, Interval: time.Hour, Effect: effect}, rec: &processRecord{}}
+		s.checks = append(s.checks, p)
+		return p
+	}
+	late, one, both := check(cluster.Liveness), check(cluster.Readiness), check(cluster.LivenessAndReadiness)
+	s.result(one, nil)
+	require.Equal(t, cluster.HealthUnknown, s.health.Health, "one that says whether it serves has not been done")
+	s.result(both, nil)
+	require.Equal(t, cluster.HealthReady, s.health.Health)
+	s.result(late, nil)
+	require.Equal(t, cluster.HealthReady, s.health.Health)
+}
+
 func TestPortChecks(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" || r.Header.Get("X-Check") != "1" || r.Host != "service" {

@@ -378,7 +378,8 @@ func TestAGroupThatIsFound(t *testing.T) {
 	require.Contains(t, becomes(t, again, runID(5), cluster.TaskKilled).Message, "TASK_KILLED")
 }
 
-// TestTheHealthOfSeveralProcesses is that of the worst, and known when it is known of all that have checks, whichever began last.
+// TestTheHealthOfSeveralProcesses is that of the worst, and known when it is known of all that have checks of readiness, whichever
+// began last.
 func TestTheHealthOfSeveralProcesses(t *testing.T) {
 	k := newTalk(t)
 	k.say <- strings.Replace(fmt.Sprintf(factOffer, "o-disk", 1.0), `{"name":"mem"`,
@@ -386,7 +387,8 @@ func TestTheHealthOfSeveralProcesses(t *testing.T) {
 	require.Eventually(t, func() bool { return k.recorder.Hosts()[0].Capacity.Fixed[cluster.Disk] > 0 }, 30*time.Second, time.Millisecond)
 	l := launchOf(0, "h0", "serve")
 	ready := []cluster.HealthCheck{{Command: []string{"ready"}, Effect: cluster.Readiness}}
-	l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"a"}, Checks: ready}, {Name: "b", Command: []string{"b"}, Checks: ready}, {Name: "c", Command: []string{"c"}}}
+	alive := []cluster.HealthCheck{{Command: []string{"alive"}, Effect: cluster.Liveness, Delay: time.Hour}}
+	l.Task.Processes = []cluster.Process{{Name: "a", Command: []string{"a"}, Checks: ready}, {Name: "b", Command: []string{"b"}, Checks: ready}, {Name: "c", Command: []string{"c"}, Checks: alive}}
 	require.NoError(t, k.d.Launch(t.Context(), l))
 	k.awaits(t, "ACCEPT")
 	checked := func(member int, code string) {

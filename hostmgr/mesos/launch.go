@@ -91,7 +91,8 @@ func (d *driver) reserve(l *hostmgr.Launch, fingerprint []byte) (*run, *write, e
 	if len(l.Task.Processes) > 1 {
 		for _, p := range l.Task.Processes {
 			record.Members, record.Main = append(record.Members, p.Name), append(record.Main, p.Main)
-			record.Checked = append(record.Checked, len(p.Checks) > 0)
+			serves := slices.ContainsFunc(p.Checks, func(c cluster.HealthCheck) bool { return c.Effect != cluster.Liveness })
+			record.Checked = append(record.Checked, serves)
 		}
 	}
 	for i := range l.Task.Volumes {

@@ -55,7 +55,7 @@ type runRecord struct {
 	Volumes     []string // persistent ones, by name
 	Members     []string // names of the processes, one Mesos task each; empty where there is one
 	Main        []bool   // which of them are main
-	Checked     []bool   // which of them have checks of their health
+	Checked     []bool   // which of them have checks that say whether they are fit to serve
 	Found       []string // ids of its Mesos tasks, as they were seen, if Mesos knew it and we did not
 	At          cluster.Time
 	Killed      bool
