@@ -66,7 +66,7 @@ func (p *progress) Write(text []byte) (int, error) {
 
 // progressLine sums up what is left to wait for.
 func progressLine(jobs []*sluicev1.Job) string {
-	var total, waiting, running, succeeded, failed uint32
+	var total, waiting, running, succeeded, failed, killed uint32
 	names := make([]string, len(jobs))
 	for i, j := range jobs {
 		names[i] = j.GetName()
@@ -75,8 +75,10 @@ func progressLine(jobs []*sluicev1.Job) string {
 			switch s := c.GetState(); {
 			case s == sluicev1.TaskState_TASK_STATE_SUCCEEDED:
 				succeeded += c.GetCount()
-			case s == sluicev1.TaskState_TASK_STATE_FAILED, s == sluicev1.TaskState_TASK_STATE_LOST, s == sluicev1.TaskState_TASK_STATE_KILLED:
+			case s == sluicev1.TaskState_TASK_STATE_FAILED, s == sluicev1.TaskState_TASK_STATE_LOST:
 				failed += c.GetCount()
+			case s == sluicev1.TaskState_TASK_STATE_KILLED:
+				killed += c.GetCount()
 			case s < sluicev1.TaskState_TASK_STATE_PLACED:
 				waiting += c.GetCount()
 			default:
@@ -88,5 +90,9 @@ func progressLine(jobs []*sluicev1.Job) string {
 	if len(names) > 3 {
 		what = fmt.Sprintf("%d jobs", len(names))
 	}
-	return fmt.Sprintf("%s: %d of %d tasks succeeded, %d running, %d waiting, %d failed", what, succeeded, total, running, waiting, failed)
+	line := fmt.Sprintf("%s: %d of %d tasks succeeded, %d running, %d waiting, %d failed", what, succeeded, total, running, waiting, failed)
+	if killed > 0 {
+		line += fmt.Sprintf(", %d killed", killed)
+	}
+	return line
 }

@@ -84,6 +84,8 @@ func TestProgressLine(t *testing.T) {
 	}}
 	require.Equal(t, "job a: 2 of 6 tasks succeeded, 2 running, 1 waiting, 1 failed", progressLine([]*sluicev1.Job{job}))
 	require.Contains(t, progressLine([]*sluicev1.Job{job, job, job, job}), "4 jobs: 8 of 24 tasks")
+	job.TaskCounts = append(job.TaskCounts, count(sluicev1.TaskState_TASK_STATE_KILLED, 3))
+	require.Equal(t, "job a: 2 of 6 tasks succeeded, 2 running, 1 waiting, 1 failed, 3 killed", progressLine([]*sluicev1.Job{job}))
 }
 
 func TestPrinting(t *testing.T) {
