@@ -170,6 +170,42 @@ func TestPlanningJobs(t *testing.T) {
 	requireViolation(t, err, codes.InvalidArgument, "specs", "at most 20000")
 }
 
+// The same spec once more begins an update again that was aborted, or has failed, before it had come to all instances. Another
+// number of them does not.
+func TestAnUpdateIsBegunAgain(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	spec.Type, spec.Instances = sluicev1.JobType_JOB_TYPE_STATELESS, proto.Uint32(2)
+	spec.Update = &sluicev1.UpdatePolicy{Batch: &sluicev1.UpdatePolicy_BatchSize{BatchSize: 3}}
+	a.submit(t, spec)
+	a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true}) // so that it does not go on
+	update := func() *sluicev1.Job {
+		t.Helper()
+		res, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
+		require.NoError(t, err)
+		return res.Job
+	}
+	spec.Task.Processes[0].Environment = map[string]string{"A": "b"}
+	require.EqualValues(t, 2, update().Version)
+	require.EqualValues(t, 2, update().Version, "it is under way")
+	_, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ABORT})
+	require.NoError(t, err)
+	spec.Instances = proto.Uint32(3)
+	require.Equal(t, sluicev1.UpdateState_UPDATE_STATE_ABORTED, update().Update.State)
+
+	again := update()
+	require.Equal(t, sluicev1.UpdateState_UPDATE_STATE_INITIALIZED, again.Update.State)
+	require.EqualValues(t, 1, again.Update.FromVersion)
+	require.EqualValues(t, 2, again.Update.InstancesTotal)
+	a.setMode(t, &sluicev1.ClusterMode{})
+	for task := range a.Snapshot().TasksOf(cluster.JobUID(again.Uid), 0) {
+		require.EqualValues(t, again.Version, task.Version)
+	}
+	_, err = a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ABORT})
+	require.NoError(t, err)
+	require.Equal(t, again.Version, update().Version, "it has come to all")
+}
+
 // A rolling restart of a daemon may name instances by their numbers, which have gaps.
 func TestRestartingInstancesOfADaemon(t *testing.T) {
 	a := newAPITest(t)

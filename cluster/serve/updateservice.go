@@ -53,7 +53,7 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 	if j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() {
 		return nil, resourceError(codes.FailedPrecondition, "job", r.Spec.GetName(), "it has ended or is being stopped")
 	}
-	if sameSpec(j.Spec, spec) && a.s.config.Secrets.sameSecrets(j, r.Spec) {
+	if sameSpec(j.Spec, spec) && a.s.config.Secrets.sameSecrets(j, r.Spec) && !left(tx.State(), j) {
 		return jobTo(j), nil
 	}
 	if err := a.s.config.Secrets.sealInto(j.UID, spec, j.Spec, r.Spec, "spec"); err != nil {
@@ -70,7 +70,7 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 		would.Spec = jobSpecTo(spec)
 		return would, nil
 	}
-	if err := tx.Emit(&cluster.JobUpdated{Job: j.UID, Spec: spec, Update: updateBy(j, spec), Description: r.Description}); err != nil {
+	if err := tx.Emit(&cluster.JobUpdated{Job: j.UID, Spec: spec, Update: updateBy(tx.State(), j, spec), Description: r.Description}); err != nil {
 		return nil, err
 	}
 	return jobTo(tx.State().Job(j.UID)), nil
@@ -87,16 +87,32 @@ func (a *jobService) updated(who *access.Caller, then cluster.JobAnswer, spec *c
 	}
 }
 
+// left reports whether the job's last update has failed, or was aborted, and left instances that are wanted by another spec than the
+// job's. Complexity: the tasks of such a job.
+func left(in *cluster.State, j *cluster.Job) bool {
+	if u := j.Update; u == nil || u.State != cluster.UpdateFailed && u.State != cluster.UpdateAborted {
+		return false
+	}
+	for t := range in.TasksOf(j.UID, 0) {
+		if t.Version != j.Version && t.Next != j.Version && !t.Removed && j.Spec.Wants(t.Key.Instance()) {
+			return true
+		}
+	}
+	return false
+}
+
 // updateBy returns the update that brings a job to a spec, nil where only the number of instances changes. An update that
-// is under way is superseded; what to return to stays what that one came from.
-func updateBy(j *cluster.Job, spec *cluster.JobSpec) *cluster.Update {
+// is under way is superseded, and one that left instances is begun again: what to return to stays what that one came from.
+func updateBy(in *cluster.State, j *cluster.Job, spec *cluster.JobSpec) *cluster.Update {
 	scaled := *spec
 	scaled.Instances = j.Spec.Instances
-	if sameSpec(j.Spec, &scaled) {
+	same := sameSpec(j.Spec, &scaled)
+	again := same && spec.Instances == j.Spec.Instances && left(in, j)
+	if same && !again {
 		return nil
 	}
 	u := &cluster.Update{From: j.Version, State: cluster.UpdateInitialized}
-	if j.Update.Live() && !j.Update.Restarts() && !j.Update.Back() {
+	if (again || j.Update.Live()) && !j.Update.Restarts() && !j.Update.Back() && j.SpecOf(j.Update.From) != nil {
 		u.From = j.Update.From
 	}
 	if spec.Update != nil {

@@ -51,6 +51,7 @@ func (c *client) scale(ctx context.Context, name string, instances uint32) (*slu
 			return nil, err
 		}
 		req := &sluicev1.UpdateJobRequest{Spec: now.GetJob().GetSpec(), ExpectedVersion: now.GetJob().GetVersion()}
+		req.DryRun = req.Spec.GetInstances() == instances // the same spec would begin an update again that has left instances
 		req.Spec.Instances = &instances
 		res, err := call(ctx, c, c.jobs.UpdateJob, req)
 		if status.Code(err) != codes.Aborted {

@@ -55,7 +55,9 @@ type JobServiceClient interface {
 	StopJob(ctx context.Context, in *StopJobRequest, opts ...grpc.CallOption) (*StopJobResponse, error)
 	// Removes an ended job and what is kept of it, or, with stop, ends it first.
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
-	// Replaces the spec. Running instances follow by the update policy.
+	// Replaces the spec. Running instances follow by the update policy. The
+	// present spec has no effect, unless the last update failed or was aborted
+	// before all instances had it: then it begins again.
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*UpdateJobResponse, error)
 	// Level-triggered: first every job that matches as it is now, the last
 	// message of these with synced set; then each job again whenever it has
@@ -235,7 +237,9 @@ type JobServiceServer interface {
 	StopJob(context.Context, *StopJobRequest) (*StopJobResponse, error)
 	// Removes an ended job and what is kept of it, or, with stop, ends it first.
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
-	// Replaces the spec. Running instances follow by the update policy.
+	// Replaces the spec. Running instances follow by the update policy. The
+	// present spec has no effect, unless the last update failed or was aborted
+	// before all instances had it: then it begins again.
 	UpdateJob(context.Context, *UpdateJobRequest) (*UpdateJobResponse, error)
 	// Level-triggered: first every job that matches as it is now, the last
 	// message of these with synced set; then each job again whenever it has
