@@ -228,7 +228,7 @@ func (w *serving) quiet() bool {
 	}
 	for _, t := range w.tasks() {
 		well := j.TaskFor(t).Processes[0].Command[0] == serves
-		if t.State.Vacating() || well && t.Ready == 0 && t.State != cluster.TaskKilled {
+		if t.State.Vacating() || well && t.Ready == 0 && !t.State.Terminal() {
 			return false
 		}
 	}
@@ -570,7 +570,7 @@ func TestUpdatesComeToRest(t *testing.T) {
 		}
 		w := newServing(t, spec(), 4)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch tasks := w.tasks(); rapid.IntRange(0, 13).Draw(t, "what") {
+			switch tasks := w.tasks(); rapid.IntRange(0, 15).Draw(t, "what") {
 			default:
 				w.turn(tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")])
 			case 0:
@@ -621,6 +621,20 @@ func TestUpdatesComeToRest(t *testing.T) {
 				})
 			case 8:
 				w.ring()
+			case 9:
+				scaled := *w.state.Job(servingJob).Spec
+				scaled.Instances = rapid.Uint32Range(1, 6).Draw(t, "scale")
+				w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.JobUpdated{Job: servingJob, Spec: &scaled}) })
+			case 10:
+				if task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]; !task.Removed && task.Ready == 0 {
+					stop := &cluster.TaskStopping{Task: task.Key, Restart: rapid.Bool().Draw(t, "restart"), Reason: cluster.ReasonTaskRestarted}
+					if !stop.Restart {
+						stop.Reason = cluster.ReasonTaskStopped
+					}
+					if stop.Restart || !task.State.Terminal() {
+						w.do(func(tx *rules.Tx) error { return tx.Emit(stop) })
+					}
+				}
 			}
 		}
 		for i := range 4 {
@@ -641,7 +655,7 @@ func TestUpdatesComeToRest(t *testing.T) {
 		require.False(t, j.Update.Live(), "%+v\n%v", j.Update, w)
 		require.True(t, j.Surge == 0 || !j.Bears(1), "%d instances beyond those wanted, with %d ready", j.Surge, j.Ready)
 		for _, task := range w.tasks() {
-			if j.TaskFor(task).Processes[0].Command[0] == serves && task.State != cluster.TaskFailed {
+			if j.TaskFor(task).Processes[0].Command[0] == serves && !task.State.Terminal() {
 				require.NotZero(t, task.Ready, "%+v", task)
 			}
 		}
