@@ -121,11 +121,21 @@ func randomHex(bytes int) string {
 // ListTokens implements sluicev1.AccessServiceServer.
 func (a *accessService) ListTokens(ctx context.Context, r *sluicev1.ListTokensRequest) (*sluicev1.ListTokensResponse, error) {
 	who, s := callOf(ctx).who, a.s.Snapshot()
+	page, err := openLong(r)
+	if err != nil {
+		return nil, err
+	}
 	answer := &sluicev1.ListTokensResponse{}
 	for _, t := range s.Tokens() {
-		if (r.User == "" || r.User == t.User) && (t.User == who.User || who.IsOperator(s)) {
-			answer.Tokens = append(answer.Tokens, tokenTo(t))
+		if t.ID <= page.after || r.User != "" && r.User != t.User || t.User != who.User && !who.IsOperator(s) {
+			continue
 		}
+		record := tokenTo(t)
+		if !page.Add(record) {
+			answer.NextPageToken = page.Token(answer.Tokens[len(answer.Tokens)-1].Id)
+			break
+		}
+		answer.Tokens = append(answer.Tokens, record)
 	}
 	return answer, nil
 }

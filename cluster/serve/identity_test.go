@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -244,6 +246,24 @@ func TestTokens(t *testing.T) {
 	own, err := tokens.ListTokens(ann, &sluicev1.ListTokensRequest{})
 	require.NoError(t, err)
 	require.Len(t, own.Tokens, 1)
+
+	others, err := create(&sluicev1.CreateTokenRequest{User: "bob"})
+	require.NoError(t, err)
+	mine := []string{made.Token.Id}
+	for range 3 {
+		more, err := create(&sluicev1.CreateTokenRequest{User: "ann"})
+		require.NoError(t, err)
+		mine = append(mine, more.Token.Id)
+	}
+	slices.Sort(mine)
+	listed := pages(t, func(token string) (*sluicev1.ListTokensResponse, error) {
+		return tokens.ListTokens(ann, &sluicev1.ListTokensRequest{PageSize: proto.Uint32(2), PageToken: token})
+	}, (*sluicev1.ListTokensResponse).GetTokens)
+	require.Len(t, listed, len(mine))
+	for i, token := range listed {
+		require.Equal(t, mine[i], token.Id)
+		require.NotEqual(t, others.Token.Id, token.Id)
+	}
 
 	// Only a hash is kept.
 	var kept bytes.Buffer

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"hash/fnv"
+	"math"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -55,6 +56,16 @@ func openPage(r pagedRequest) (*page, error) {
 	}
 	p.after = string(raw[8:])
 	return p, nil
+}
+
+// openLong is openPage for lists that were answered as a whole before they had pages: where no size is named, a page has as many
+// records as it has room for.
+func openLong(r pagedRequest) (*page, error) {
+	p, err := openPage(r)
+	if err == nil && r.GetPageSize() == 0 {
+		p.left = math.MaxInt
+	}
+	return p, err
 }
 
 // Add takes a record into the page and reports whether it has room for it. The first one always has.

@@ -21,7 +21,7 @@ var supported = fieldSet(map[string]string{
 	"RestartJobRequest":      "name expected_version instances",
 	"ControlUpdateRequest":   "name action to_version",
 	"ListJobVersionsRequest": "name page_size page_token",
-	"ListEndpointsRequest":   "job endpoint",
+	"ListEndpointsRequest":   "job endpoint page_size page_token",
 	"WatchJobsRequest":       "filter after_revision include_tasks",
 	"PlanJobsRequest":        "specs cost_model",
 	"JobFilter":              "names name_prefix pool states owner labels types",
@@ -101,7 +101,7 @@ var supported = fieldSet(map[string]string{
 	"ClusterMode":      "read_only scheduling_stopped killing_stopped",
 
 	"CreateTokenRequest": "user groups lifetime job note",
-	"ListTokensRequest":  "user",
+	"ListTokensRequest":  "user page_size page_token",
 	"RevokeTokenRequest": "id",
 	"GrantRoleRequest":   "binding",
 	"RevokeRoleRequest":  "binding",

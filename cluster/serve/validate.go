@@ -52,6 +52,7 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		checkPage(r, v)
 	case *sluicev1.ListEndpointsRequest:
 		checkName(r.Job, "job", v)
+		checkPage(r, v)
 	case *sluicev1.GetJobRequest:
 		checkName(r.Name, "name", v)
 	case *sluicev1.StopJobRequest:
@@ -78,6 +79,7 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		checkToken(r, v)
 	case *sluicev1.ListTokensRequest:
 		checkText(r.User, "user", maxOwner, v)
+		checkPage(r, v)
 	case *sluicev1.RevokeTokenRequest:
 		checkRequired(r.Id, "id", v)
 	case *sluicev1.GrantRoleRequest:

@@ -105,13 +105,18 @@ func newTokenListCommand(a *app) *cobra.Command {
 		Short: "List your tokens; for an operator, those of everybody",
 		Args:  wants(),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
-			res, err := call(cmd.Context(), c, c.access.ListTokens, &sluicev1.ListTokensRequest{User: user})
+			all := &sluicev1.ListTokensResponse{}
+			_, err := pages(0, func(_ uint32, token string) (int, string, error) {
+				res, err := call(cmd.Context(), c, c.access.ListTokens, &sluicev1.ListTokensRequest{User: user, PageToken: token})
+				all.Tokens = append(all.Tokens, res.GetTokens()...)
+				return len(res.GetTokens()), res.GetNextPageToken(), err
+			})
 			if err != nil {
 				return err
 			}
-			return a.show(res, func(w io.Writer) {
+			return a.show(all, func(w io.Writer) {
 				var rows [][]string
-				for _, t := range res.GetTokens() {
+				for _, t := range all.GetTokens() {
 					rows = append(rows, []string{
 						t.GetId(), t.GetUser(), strings.Join(t.GetGroups(), ","), t.GetCreateTime().AsTime().Format(time.RFC3339),
 						t.GetExpireTime().AsTime().Format(time.RFC3339), t.GetNote(),

@@ -290,26 +290,38 @@ func newJobEndpointsCommand(a *app) *cobra.Command {
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Job = args[0]
 			if !watch {
-				res, err := call(cmd.Context(), c, c.places.ListEndpoints, req)
+				all := &sluicev1.ListEndpointsResponse{}
+				_, err := pages(0, func(_ uint32, token string) (int, string, error) {
+					req.PageToken = token
+					res, err := call(cmd.Context(), c, c.places.ListEndpoints, req)
+					all.Endpoints, all.Revision = append(all.Endpoints, res.GetEndpoints()...), res.GetRevision()
+					return len(res.GetEndpoints()), res.GetNextPageToken(), err
+				})
 				if err != nil {
 					return err
 				}
-				return a.show(res, func(w io.Writer) { endpointTable(w, res) })
+				return a.show(all, func(w io.Writer) { endpointTable(w, all) })
 			}
 			return c.persist(cmd.Context(), func(alive func()) error {
 				stream, err := c.places.WatchEndpoints(cmd.Context(), req)
 				if err != nil {
 					return err
 				}
+				all := &sluicev1.ListEndpointsResponse{}
 				for {
 					res, err := stream.Recv()
 					if err != nil {
 						return err
 					}
 					alive()
-					if err := a.showEach(res, func(w io.Writer) { fmt.Fprintln(w); endpointTable(w, res) }); err != nil {
+					all.Endpoints, all.Revision = append(all.Endpoints, res.GetEndpoints()...), res.GetRevision()
+					if res.GetMore() {
+						continue
+					}
+					if err := a.showEach(all, func(w io.Writer) { fmt.Fprintln(w); endpointTable(w, all) }); err != nil {
 						return err
 					}
+					all = &sluicev1.ListEndpointsResponse{}
 				}
 			})
 		}),

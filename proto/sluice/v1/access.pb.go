@@ -503,7 +503,11 @@ func (x *CreateTokenResponse) GetSecret() string {
 type ListTokensRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of this user. Empty: of all that the caller may see.
-	User          string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// Most tokens in the answer, 1..1000; unset: as many as it has room for.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// From the response before; the rest of the request has to be the same.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -545,10 +549,26 @@ func (x *ListTokensRequest) GetUser() string {
 	return ""
 }
 
+func (x *ListTokensRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTokensRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By id.
-	Tokens        []*Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	Tokens []*Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	// Empty: this was the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,6 +608,13 @@ func (x *ListTokensResponse) GetTokens() []*Token {
 		return x.Tokens
 	}
 	return nil
+}
+
+func (x *ListTokensResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 type RevokeTokenRequest struct {
@@ -948,11 +975,17 @@ const file_sluice_v1_access_proto_rawDesc = "" +
 	"\x04note\x18\x05 \x01(\tR\x04note\"U\n" +
 	"\x13CreateTokenResponse\x12&\n" +
 	"\x05token\x18\x01 \x01(\v2\x10.sluice.v1.TokenR\x05token\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\tR\x06secret\"'\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"v\n" +
 	"\x11ListTokensRequest\x12\x12\n" +
-	"\x04user\x18\x01 \x01(\tR\x04user\">\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageTokenB\f\n" +
+	"\n" +
+	"_page_size\"f\n" +
 	"\x12ListTokensResponse\x12(\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x10.sluice.v1.TokenR\x06tokens\"$\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x10.sluice.v1.TokenR\x06tokens\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"$\n" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
 	"\x13RevokeTokenResponse\"D\n" +
@@ -1055,6 +1088,7 @@ func file_sluice_v1_access_proto_init() {
 	if File_sluice_v1_access_proto != nil {
 		return
 	}
+	file_sluice_v1_access_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

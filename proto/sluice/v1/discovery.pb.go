@@ -24,7 +24,12 @@ type ListEndpointsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	// A name of DiscoveryPolicy.endpoints. Empty: all.
-	Endpoint      string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	Endpoint string `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Most endpoints in the answer, 1..1000; unset: as many as it has room for.
+	// Ordered by instance.
+	PageSize *uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// From the response before; the rest of the request has to be the same.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -73,10 +78,28 @@ func (x *ListEndpointsRequest) GetEndpoint() string {
 	return ""
 }
 
+func (x *ListEndpointsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListEndpointsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListEndpointsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Endpoints     []*Endpoint            `protobuf:"bytes,1,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
-	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Endpoints []*Endpoint            `protobuf:"bytes,1,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	Revision  uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Of ListEndpoints. Empty: this was the last page.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Of WatchEndpoints: the list goes on in the next message.
+	More          bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -123,6 +146,20 @@ func (x *ListEndpointsResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *ListEndpointsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListEndpointsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 type Endpoint struct {
@@ -206,13 +243,20 @@ var File_sluice_v1_discovery_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_discovery_proto_rawDesc = "" +
 	"\n" +
-	"\x19sluice/v1/discovery.proto\x12\tsluice.v1\"D\n" +
+	"\x19sluice/v1/discovery.proto\x12\tsluice.v1\"\x93\x01\n" +
 	"\x14ListEndpointsRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
-	"\bendpoint\x18\x02 \x01(\tR\bendpoint\"f\n" +
+	"\bendpoint\x18\x02 \x01(\tR\bendpoint\x12 \n" +
+	"\tpage_size\x18\x03 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageTokenB\f\n" +
+	"\n" +
+	"_page_size\"\xa2\x01\n" +
 	"\x15ListEndpointsResponse\x121\n" +
 	"\tendpoints\x18\x01 \x03(\v2\x13.sluice.v1.EndpointR\tendpoints\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x04R\brevision\"\x84\x01\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\"\x84\x01\n" +
 	"\bEndpoint\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12\x18\n" +
@@ -259,6 +303,7 @@ func file_sluice_v1_discovery_proto_init() {
 	if File_sluice_v1_discovery_proto != nil {
 		return
 	}
+	file_sluice_v1_discovery_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -29,7 +29,8 @@ const (
 // DiscoveryService tells where the healthy instances of jobs are.
 type DiscoveryServiceClient interface {
 	ListEndpoints(ctx context.Context, in *ListEndpointsRequest, opts ...grpc.CallOption) (*ListEndpointsResponse, error)
-	// The whole list now, and again after every change.
+	// The whole list now, and again after every change; see
+	// ListEndpointsResponse.more. There are no pages of a watch.
 	WatchEndpoints(ctx context.Context, in *ListEndpointsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListEndpointsResponse], error)
 }
 
@@ -77,7 +78,8 @@ type DiscoveryService_WatchEndpointsClient = grpc.ServerStreamingClient[ListEndp
 // DiscoveryService tells where the healthy instances of jobs are.
 type DiscoveryServiceServer interface {
 	ListEndpoints(context.Context, *ListEndpointsRequest) (*ListEndpointsResponse, error)
-	// The whole list now, and again after every change.
+	// The whole list now, and again after every change; see
+	// ListEndpointsResponse.more. There are no pages of a watch.
 	WatchEndpoints(*ListEndpointsRequest, grpc.ServerStreamingServer[ListEndpointsResponse]) error
 	mustEmbedUnimplementedDiscoveryServiceServer()
 }
