@@ -169,11 +169,11 @@ func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, now cluster.T
 			return good, 0 // the user stopped it: it is none of the update's
 		}
 		return coming, 0
-	case t.State == cluster.TaskKilled, t.State == cluster.TaskSucceeded && !j.Spec.Type.Service():
-		return good, 0
+	case t.State.Terminal() && (t.State != cluster.TaskFailed || j.Spec.Type.Service()):
+		return good, 0 // it is done, or would wait again if nobody had stopped it
 	case tired && t.Ready == 0 && !t.State.Bound():
 		return bad, 0
-	case t.State == cluster.TaskFailed || t.State == cluster.TaskSucceeded:
+	case t.State == cluster.TaskFailed:
 		return broken, 0
 	case !t.State.Bound():
 		return coming, 0

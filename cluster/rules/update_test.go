@@ -489,6 +489,33 @@ func TestWhatMendsAServiceIsStartedFirst(t *testing.T) {
 	}
 }
 
+// Whom somebody stops while an update is paused is none of the update's when that goes on, however his run ended.
+func TestAnUpdateLeavesWhoWasStopped(t *testing.T) {
+	for _, end := range []cluster.TaskState{cluster.TaskKilled, cluster.TaskLost, cluster.TaskFailed, cluster.TaskSucceeded} {
+		spec := func(number int) *cluster.JobSpec {
+			s := serviceSpec(2, serves, number, nil)
+			s.Limits.MaxUnavailable = 2
+			return s
+		}
+		w := newServing(t, spec(0), 3)
+		w.settle()
+		w.update(spec(1))
+		for w.tasks()[0].State != cluster.TaskPlaced {
+			require.True(t, w.turn(w.tasks()[0]))
+		}
+		w.steer(pause)
+		w.do(func(tx *rules.Tx) error {
+			return tx.Emit(&cluster.TaskStopping{Task: w.tasks()[0].Key, Reason: cluster.ReasonTaskStopped})
+		})
+		w.report(w.tasks()[0], end)
+		w.steer(resume)
+		w.settle()
+		require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State, "%v: %+v\n%v", end, w.state.Job(servingJob).Update, w)
+		require.Equal(t, end, w.tasks()[0].State)
+		require.Equal(t, w.state.Job(servingJob).Version, w.tasks()[1].Version)
+	}
+}
+
 func TestInPlaceUpdates(t *testing.T) {
 	policy := &cluster.UpdatePolicy{InPlace: true, BatchSize: 10}
 	w := newServing(t, serviceSpec(4, serves, 0, nil), 2)
