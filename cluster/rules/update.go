@@ -10,7 +10,8 @@ import (
 
 // advanceUpdate does what is due for the update of a job: it looks after the instances that were touched, touches further
 // ones as far as the policy and the availability budget allow, and ends the update. Doing it again changes nothing.
-// While nothing is killed it stands still. Complexity: a batch, and the instances that have not been looked at; of a daemon, all.
+// While nothing is killed it stands still. Complexity: a batch, and the instances that have not been looked at; of a job whose
+// instances are bound to hosts, all.
 func advanceUpdate(tx *Tx, j *cluster.Job) error {
 	for !tx.State().Mode().KillingStopped {
 		j = tx.State().Job(j.UID)
@@ -48,10 +49,10 @@ type rollout struct {
 	stood     bool          // all instances that were started first are good: others may go
 }
 
-// survey counts the instances. A daemon has those that its hosts need, and their numbers have gaps.
+// survey counts the instances, and looks for one that is late. A daemon has those that its hosts need, and their numbers have gaps.
 func (r *rollout) survey() {
 	r.instances, r.beyond = r.job.Spec.Instances, r.job.Spec.Instances
-	if r.job.Spec.Type != cluster.Daemon {
+	if r.job.Spec.Type != cluster.Daemon && r.job.Spec.Type != cluster.Stateful {
 		return
 	}
 	for t := range r.tx.State().TasksOf(r.job.UID, 0) {
@@ -61,7 +62,9 @@ func (r *rollout) survey() {
 		if t.Removed {
 			continue
 		}
-		r.instances, r.beyond = r.instances+1, t.Key.Instance()+1
+		if r.job.Spec.Type == cluster.Daemon {
+			r.instances, r.beyond = r.instances+1, t.Key.Instance()+1
+		}
 		if r.late == nil && !r.u.Restarts() && t.Next == r.u.To && t.State.Bound() && !t.State.Vacating() && !r.stays(t) {
 			r.late = t
 		}
@@ -77,11 +80,10 @@ func (r *rollout) idles(t *cluster.Task) bool {
 	return !up(r.tx, t.Home) || t.State == cluster.TaskKilled || t.State == cluster.TaskKilling && !t.Restart
 }
 
-// stays reports whether the run of an instance goes on until the last others have left its host, which is drained: no run
-// could follow it now.
+// stays reports whether the run of an instance that is bound to its host goes on while that is drained: no run could follow it now.
 func (r *rollout) stays(t *cluster.Task) bool {
 	h := r.tx.State().Host(t.Home)
-	return r.job.Spec.Type == cluster.Daemon && t.State.Bound() && !t.State.Vacating() && h != nil && h.State() == cluster.HostDraining
+	return t.State.Bound() && !t.State.Vacating() && h != nil && h.State() == cluster.HostDraining
 }
 
 // up reports whether there is such a host and it takes work.
@@ -514,13 +516,13 @@ func (r *rollout) succeed() error {
 	return r.end(cluster.UpdateSucceeded, "", message)
 }
 
-// catchUp gives an instance of a daemon whose run went on while its host was drained its new run when the host takes work again:
-// now if its job bears it, else after this one. An update that is under way sees to it itself, and waits no longer for those
-// whose host takes no work any more.
+// catchUp gives an instance whose run went on while its host was drained its new run when the host takes work again: now if its job
+// bears it, else after this one. An update that is under way sees to it itself, and waits no longer for daemons whose host takes no
+// work any more.
 func catchUp(tx *Tx, k cluster.TaskKey) error {
 	t, j := tx.State().Task(k), tx.State().Job(k.Job())
 	switch {
-	case t == nil || j.Spec.Type != cluster.Daemon || t.Next == 0 && up(tx, t.Home):
+	case t == nil || t.Next == 0 && (j.Spec.Type != cluster.Daemon || up(tx, t.Home)):
 		return nil
 	case j.Update.Live():
 		return advanceUpdate(tx, j)

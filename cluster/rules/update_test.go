@@ -585,13 +585,16 @@ func TestUpdatesComeToRest(t *testing.T) {
 				MaxAttempts: rapid.Uint32Range(0, 2).Draw(t, "attempts"), MinHealthy: time.Duration(rapid.IntRange(0, 1).Draw(t, "healthy")) * time.Minute,
 			}
 		}
-		number := 0
+		number, kind := 0, rapid.SampledFrom([]cluster.JobType{cluster.Stateless, cluster.Stateless, cluster.Stateful}).Draw(t, "kind")
 		spec := func() *cluster.JobSpec {
 			number++
 			s := serviceSpec(rapid.Uint32Range(1, 6).Draw(t, "instances"), rapid.SampledFrom([]string{serves, serves, fails, sickens}).Draw(t, "turns"), number, policy())
 			s.Limits.MaxUnavailable = rapid.Uint32Range(0, 3).Draw(t, "unavailable")
 			if rapid.Bool().Draw(t, "limited") {
 				s.Limits.MaxRunning = rapid.Uint32Range(6, 8).Draw(t, "running") // of which all instances may run, however many come back
+			}
+			if s.Type = kind; kind == cluster.Stateful {
+				s.Update.StartFirst, s.Preemptible = false, false
 			}
 			return s
 		}
@@ -897,6 +900,37 @@ func batchSpec(instances uint32, turns string, number int, policy *cluster.Updat
 }
 
 // An update of a batch job sees what it stopped run before it counts as done: where it fails, the others are left alone.
+// An instance of a stateful service runs on while its host is drained, since no run could follow there: it gets its new spec when the
+// host takes work again, during the update or after it. A rolling restart passes it over.
+func TestUpdatesLeaveWhoIsBoundToADrainedHost(t *testing.T) {
+	spec := func(number int) *cluster.JobSpec {
+		s := serviceSpec(3, serves, number, &cluster.UpdatePolicy{BatchSize: 3, MinHealthy: time.Minute})
+		s.Type, s.Preemptible = cluster.Stateful, false
+		return s
+	}
+	for _, within := range []bool{false, true} {
+		w := newServing(t, spec(0), 3)
+		w.settle()
+		home := w.tasks()[0].Home
+		w.emit(&cluster.HostDrain{ID: home, Drain: true})
+		w.restart()
+		w.settle()
+		w.succeeded(2)
+		w.update(spec(1))
+		if !within {
+			w.settle()
+			w.succeeded(3)
+		}
+		require.NotZero(t, w.tasks()[0].Ready)
+		require.EqualValues(t, 1, w.tasks()[0].Run)
+		w.emit(&cluster.HostDrain{ID: home})
+		w.settle()
+		w.succeeded(3)
+		require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 3}, 2: {2, 3}}, w.runs())
+		require.EqualValues(t, 3, w.state.Job(servingJob).Ready)
+	}
+}
+
 func TestUpdatesOfBatchJobs(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy cluster.UpdatePolicy
