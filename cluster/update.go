@@ -95,7 +95,7 @@ func (p *UpdatePolicy) HealthyDeadline() time.Duration {
 type Update struct {
 	From, To uint64
 	State    UpdateState
-	Resume   UpdateState `cbor:",omitempty"` // what a paused one goes back to
+	Resume   UpdateState `cbor:",omitempty"` // what a paused one goes back to; of one that is over, RollingBackward if it led back
 	Policy   UpdatePolicy
 	Only     []InstanceRange `cbor:",omitempty"` // of a restart: these instances; none: all
 	Promoted bool            `cbor:",omitempty"`
@@ -123,9 +123,17 @@ func (u *Update) Live() bool { return u != nil && !u.State.Terminal() }
 // Restarts reports whether the update brings new runs of the same spec.
 func (u *Update) Restarts() bool { return u.From == u.To }
 
-// Back reports whether the update leads to an earlier spec.
+// Back reports whether the update leads, or led, to an earlier spec.
 func (u *Update) Back() bool {
-	return u.State == RollingBackward || u.State == RolledBack || u.State == UpdatePaused && u.Resume == RollingBackward
+	return u.State == RollingBackward || u.State == RolledBack || u.Resume == RollingBackward
+}
+
+// End ends the update in a state, and keeps whether it led back.
+func (u *Update) End(at Time, state UpdateState, why Reason) {
+	if u.Back() {
+		u.Resume = RollingBackward
+	}
+	u.State, u.Reason, u.Ended, u.Active = state, why, at, nil
 }
 
 // Covers reports whether the update is about the instance.

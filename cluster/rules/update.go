@@ -138,8 +138,8 @@ func (r *rollout) save() error {
 }
 
 func (r *rollout) end(state cluster.UpdateState, why cluster.Reason, message string) error {
-	r.u.State, r.u.Reason, r.u.Message, r.u.Ended = state, why, message, r.tx.Now()
-	r.u.Active = nil
+	r.u.End(r.tx.Now(), state, why)
+	r.u.Message = message
 	return r.save()
 }
 

@@ -206,6 +206,24 @@ func TestAnUpdateIsBegunAgain(t *testing.T) {
 	require.Equal(t, again.Version, update().Version, "it has come to all")
 }
 
+// After a rollback that was aborted the user says where to, as after one that is done: the version that it led away from is not meant.
+func TestARollbackIsNotRolledBack(t *testing.T) {
+	a := newAPITest(t)
+	spec := sleepJob("job")
+	spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+	a.submit(t, spec)
+	spec.Task.Processes[0].Environment = map[string]string{"A": "b"}
+	_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+	require.NoError(t, err)
+	steer := func(action sluicev1.ControlUpdateRequest_Action) error {
+		_, err := a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: action})
+		return err
+	}
+	require.NoError(t, steer(sluicev1.ControlUpdateRequest_ROLLBACK))
+	require.NoError(t, steer(sluicev1.ControlUpdateRequest_ABORT))
+	require.ErrorContains(t, steer(sluicev1.ControlUpdateRequest_ROLLBACK), "its last update was a rollback: name the version to return to")
+}
+
 // A rolling restart of a daemon may name instances by their numbers, which have gaps.
 func TestRestartingInstancesOfADaemon(t *testing.T) {
 	a := newAPITest(t)

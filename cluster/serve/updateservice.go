@@ -261,7 +261,7 @@ func steer(tx *Tx, j *cluster.Job, action sluicev1.ControlUpdateRequest_Action) 
 		if u.State == cluster.UpdateAborted {
 			return nil
 		}
-		u.State, u.Reason, u.Ended, u.Active = cluster.UpdateAborted, cluster.ReasonRequested, tx.Now(), nil
+		u.End(tx.Now(), cluster.UpdateAborted, cluster.ReasonRequested)
 	case sluicev1.ControlUpdateRequest_PAUSE:
 		if u.State == cluster.UpdatePaused {
 			return nil
