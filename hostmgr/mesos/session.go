@@ -204,5 +204,5 @@ func (s *session) subscribed(e *scheduler.Event_Subscribed) (time.Duration, erro
 func givesFeedback(version string) bool {
 	var major, minor int
 	n, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
-	return n < 2 || err != nil || major > 1 || minor >= 9
+	return n < 2 || err != nil || major > 1 || major == 1 && minor >= 9
 }
