@@ -571,13 +571,18 @@ func TestASessionThatWasReplacedSaysNothing(t *testing.T) {
 		sh.status(runStatus(sh.down().GetLaunch().GetRun(), sluicev1.RunState_RUN_STATE_RUNNING))
 
 		ctx, replaced := context.WithCancel(t.Context())
-		old := &control{s: r.s, shard: "s", ready: make(chan struct{})}
+		begun := &control{s: r.s, shard: "s", ready: make(chan struct{})}
+		served := &control{s: r.s, shard: "s", ready: make(chan struct{})}
+		close(served.ready)
 		busy := make(chan struct{})
 		go func() { _ = r.s.Do(t.Context(), func(*Tx) error { <-busy; return nil }) }()
 		synctest.Wait()
-		go func() { _ = old.hostReport(ctx, &sluicev1.HostReport{Full: true, Last: true}) }()
-		go func() { _ = old.inventory(ctx, &sluicev1.Inventory{Last: true}) }()
-		synctest.Wait() // both are in the queue of the writer
+		go func() {
+			_ = begun.hostReport(ctx, &sluicev1.HostReport{Full: true, Last: true})
+			_ = begun.inventory(ctx, &sluicev1.Inventory{Last: true})
+		}()
+		go func() { _ = served.hostReport(ctx, &sluicev1.HostReport{Full: true, Last: true}) }()
+		synctest.Wait() // all are in the queue of the writer
 		replaced()
 		close(busy)
 		synctest.Wait()
