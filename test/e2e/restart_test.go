@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -184,7 +185,11 @@ task:
 
 	dev = s.dev()
 	eventually(t, running(3), "three tasks run again")
-	dev.signal(syscall.SIGHUP) // its terminal was closed
+	closed := syscall.SIGHUP // its terminal was closed
+	if signal.Ignored(closed) {
+		closed = syscall.SIGTERM // under nohup that ends nothing
+	}
+	dev.signal(closed)
 	require.Zero(t, dev.wait())
 	require.Zero(t, sleepers(t, mark))
 
