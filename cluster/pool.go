@@ -87,6 +87,11 @@ type PoolLimits struct {
 	RunningJobsPerGroup, PendingJobsPerGroup *uint32 `cbor:",omitempty"`
 }
 
+// BoundsPending reports whether they bound how many jobs may wait.
+func (l *PoolLimits) BoundsPending() bool {
+	return l.PendingJobs != nil || l.PendingJobsPerUser != nil || l.PendingJobsPerGroup != nil
+}
+
 // Tier ranks a waiting or running unit by what its pool may claim for it. Lower is stronger.
 type Tier uint8
 

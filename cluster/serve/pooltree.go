@@ -187,8 +187,7 @@ func countWaiting(in *cluster.State, fresh []cluster.NewJob) waitingTable {
 	table := waitingTable{}
 	for _, n := range fresh {
 		for p := n.Spec.Pool; p != ""; p = p.Parent() {
-			l := &in.Pool(p).Limits
-			if table[p] == nil && (l.PendingJobs != nil || l.PendingJobsPerUser != nil || l.PendingJobsPerGroup != nil) {
+			if table[p] == nil && in.Pool(p).Limits.BoundsPending() {
 				table[p] = &waitingJobs{users: map[string]uint32{}, groups: map[string]uint32{}}
 			}
 		}

@@ -300,7 +300,7 @@ func readPools(path string) ([]cluster.Pool, error) {
 	}
 	pools, err := serve.ParsePools(specs)
 	for i := range pools {
-		if l := &pools[i].Limits; l.PendingJobs != nil || l.PendingJobsPerUser != nil || l.PendingJobsPerGroup != nil {
+		if pools[i].Limits.BoundsPending() {
 			return nil, fmt.Errorf("%s: pool %s: limits on pending jobs refuse submissions, and here every job is submitted: leave them out",
 				path, pools[i].Path)
 		}
