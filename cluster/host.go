@@ -77,6 +77,11 @@ type Host struct {
 
 	// Pace is how long runs on the host take, in thousandths of what was expected of them, as learned; 0: not known.
 	Pace int32 `cbor:",omitempty"`
+
+	// Misfires is how many launches in a row came to nothing: they were given back, or failed before anything ran. Of those that
+	// were under way together one counts. MisfiredAt is when the last one did.
+	Misfires   uint32 `cbor:",omitempty"`
+	MisfiredAt Time   `cbor:",omitempty"`
 }
 
 // State folds the operator's wish and reachability into one word: unreachable wins.

@@ -360,6 +360,12 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		if !t.Outrun {
 			t.Message = e.Message
 		}
+		switch {
+		case e.State == TaskRunning || e.State == TaskSucceeded:
+			s.noteLaunch(at, t, true)
+		case e.State == TaskFailed && e.Reason == ReasonLaunchFailed && t.Started == 0:
+			s.noteLaunch(at, t, false)
+		}
 		if e.State == TaskRunning {
 			t.Refusals = 0
 			if t.Started == 0 {
@@ -440,6 +446,7 @@ func (s *State) requeueTask(at Time, e *TaskRequeued) error {
 		if e.Reason == ReasonLaunchRefused {
 			t.Refusals++
 			t.Message = e.Message
+			s.noteLaunch(at, t, false)
 		}
 		if t.Hold != nil && old.Terminal() {
 			t.State = TaskReserved

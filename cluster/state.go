@@ -137,6 +137,7 @@ func (s *State) apply(at Time, e Event) error {
 	case *HostDrain:
 		return s.changeHost(e.ID, func(h *Host) {
 			h.Draining, h.DrainReason, h.Clearing = e.Drain, e.Reason, e.Drain && e.Move
+			h.Misfires, h.MisfiredAt = 0, 0 // somebody looks after it
 			if !h.Unreachable {
 				h.Since = at
 			}
@@ -207,6 +208,7 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 		h, moved = *old, old.Address != e.Machine.Address
 		if h.Unreachable {
 			h.Unreachable, h.Gone, h.Reason, h.Since = false, false, "", at
+			h.Misfires, h.MisfiredAt = 0, 0 // it may have been mended
 		}
 	}
 	h.Machine = &e.Machine
@@ -250,6 +252,20 @@ func (s *State) changeHost(id HostID, change func(*Host)) error {
 	change(&h)
 	s.setHost(&h)
 	return nil
+}
+
+// noteLaunch takes into account that the run of the task began on its host, or came to nothing. One that was placed before
+// the last of these was known tells nothing new: a host without room gives all back that is under way.
+func (s *State) noteLaunch(at Time, t *Task, began bool) {
+	old := s.Host(t.Host)
+	if old == nil || began && old.Misfires == 0 || !began && t.Placed < old.MisfiredAt {
+		return
+	}
+	h := *old
+	if h.Misfires, h.MisfiredAt = h.Misfires+1, at; began {
+		h.Misfires, h.MisfiredAt = 0, 0
+	}
+	s.setHost(&h)
 }
 
 func (s *State) removeHost(at Time, id HostID) error {

@@ -268,6 +268,7 @@ func (p *Planner) place1(q *costmodels.Request, r *row, l *locality, i int32, re
 	if extra := l.extra(i); extra > 0 {
 		place.Terms = append(place.Terms, costmodels.Term{Name: "data", Price: extra})
 	}
+	place.Terms = append(place.Terms, costmodels.Term{Name: "launches that failed", Price: distrust(rec)})
 	place.Terms = append(place.Terms, r.rule.terms(rec)...)
 	place.Terms = slices.DeleteFunc(place.Terms, func(t costmodels.Term) bool { return t.Price == 0 })
 	for _, t := range place.Terms {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/costmodels/sluice"
 )
 
 // rack reports a host in a rack with room for so many tasks of one CPU.
@@ -369,4 +370,37 @@ func (s *shared) endSome(n int) {
 			s.report(k, cluster.TaskSucceeded)
 		}
 	}
+}
+
+// TestHostsWhereNothingBeginsAreTriedLast: a host whose launches come to nothing is the emptiest, and would draw all that is tried
+// again. It gets work where others are full.
+func TestHostsWhereNothingBeginsAreTriedLast(t *testing.T) {
+	w := newWorldWith(t, sluice.Model{})
+	broken, good := w.host(0, vector(8000, 8<<30)), w.host(1, vector(8000, 8<<30))
+	job := w.submit(cluster.JobSpec{Instances: 9, Task: cluster.TaskSpec{Resources: vector(1000, 1<<30)}})
+	tries, waits := 0, true
+	for i := 0; i < 10 && waits; i++ {
+		waits = false
+		w.cycle()
+		for k := range uint32(9) {
+			switch t := w.state.Task(cluster.MakeTaskKey(job, k)); {
+			case t.State == cluster.TaskPlaced && t.Host == broken:
+				tries++
+				w.emit(&cluster.TaskRequeued{Task: t.Key, Reason: cluster.ReasonLaunchRefused})
+				waits = waits || len(w.state.Host(good).Tasks) < 8
+			case t.State == cluster.TaskPlaced:
+				w.emit(&cluster.TaskStatus{Task: t.Key, Run: t.Run, State: cluster.TaskRunning})
+			}
+		}
+	}
+	require.False(t, waits, "work waits for the host where nothing begins")
+	require.Less(t, tries, 14)
+	require.Len(t, w.state.Host(good).Tasks, 8)
+	out := w.cycle() // for the last one there is no other host
+	require.Len(t, out.Placements, 1)
+	require.Equal(t, broken, out.Placements[0].Host)
+	w.cycle()
+	placed, ok := w.planner.WhyPlaced(out.Placements[0].Task)
+	require.True(t, ok)
+	require.Contains(t, fmt.Sprint(placed), "launches that failed")
 }

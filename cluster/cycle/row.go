@@ -329,11 +329,7 @@ func (r *row) priceOn(h *host) (slot, bool) {
 
 // slot returns the slot of an open host at the model's price.
 func (r *row) slot(start flowgraph.Cost, rec *cluster.Host, i int32) slot {
-	if price := clamp(start); r.rule != nil {
-		return makeSlot(clamp(price+r.rule.price(rec, 0)), i)
-	} else {
-		return makeSlot(price, i)
-	}
+	return makeSlot(clamp(clamp(start)+r.rule.price(rec, 0)), i)
 }
 
 // opens reports whether the host, which has the room that it needs, is open.

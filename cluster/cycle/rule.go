@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -369,11 +370,29 @@ func (r *rule) room(rec *cluster.Host, limit int64, samePrice bool) int64 {
 	return n
 }
 
-// price returns what the preferences that the host breaks cost together, for one more task after so many others.
+// price returns what a start on the host costs for one more task after so many others, beside what the model says.
 func (r *rule) price(rec *cluster.Host, own int64) flowgraph.Cost {
 	if r == nil {
+		return distrust(rec)
+	}
+	return distrust(rec) + r.broken(rec, own)
+}
+
+// distrust is what a start costs on a host where the last launches came to nothing, in milliseconds: nothing after one of them, then
+// a second, which outweighs most of what load costs, and four times as much after each further one. The most outweighs near data,
+// and not what it costs to wait: where there is no other host, this one is tried.
+func distrust(rec *cluster.Host) flowgraph.Cost {
+	if rec.Misfires < suspect {
 		return 0
 	}
+	return min(flowgraph.Cost(costmodels.Second)<<(2*min(rec.Misfires-suspect, 8)), costmodels.Step/2)
+}
+
+// suspect is from how many launches in a row that came to nothing on a host starts cost more.
+const suspect = 2
+
+// broken returns what the preferences that the host breaks cost together.
+func (r *rule) broken(rec *cluster.Host, own int64) flowgraph.Cost {
 	var sum flowgraph.Cost
 	r.rec, r.own = rec, own
 	for i := range r.soft {

@@ -1,6 +1,9 @@
 package serve
 
 import (
+	"fmt"
+	"slices"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -190,6 +193,10 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 		Tasks:      uint32(len(h.Tasks)),
 		StateTime:  timeTo(h.Since),
 		Reason:     h.Reason,
+	}
+	if h.Misfires > 0 {
+		note := fmt.Sprintf("of its last launches in a row %d came to nothing; other hosts are preferred from the second on", h.Misfires)
+		p.Notes = append(slices.Clone(p.Notes), note)
 	}
 	p.Allocated.Ports = int64(len(h.PortsTaken))
 	if h.Draining {
