@@ -69,19 +69,17 @@ func (t *Tree) divideDimension(n *node, d int) {
 // reserve sets scratch.reserved to what each child gets of its reservation and returns what is left.
 func (t *Tree) reserve(n *node, d int) (left int64) {
 	s := &t.scratch
-	var all int64
 	for i, c := range n.children {
 		child := &t.nodes[c]
 		s.caps[i] = min(child.claim[d], child.reservation[d])
 		s.reservations[i] = uint64(child.reservation[d])
-		all = sum(all, s.caps[i])
 	}
-	if all <= n.entitled[d] {
-		copy(s.reserved, s.caps)
-		return n.entitled[d] - all
+	left = n.entitled[d]
+	t.filler.fill(left, s.caps, s.reservations, s.reserved)
+	for _, part := range s.reserved {
+		left -= part
 	}
-	t.filler.fill(n.entitled[d], s.caps, s.reservations, s.reserved)
-	return 0
+	return left
 }
 
 // lend sets scratch.ceiling: what the parent may use beyond the entitlements goes by share to those who claim it, and

@@ -41,7 +41,7 @@ func (f *filler) fill(amount int64, caps []int64, weights []uint64, out []int64)
 			f.order = append(f.order, int32(i))
 		}
 	}
-	if wanted <= amount {
+	if wanted <= amount && wanted < unlimited { // that may stand for more
 		for _, i := range f.order {
 			out[i] = caps[i]
 		}

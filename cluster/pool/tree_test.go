@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -319,6 +320,25 @@ func TestNamedResourcesAndChangingCapacity(t *testing.T) {
 }
 
 // What binds is the pool's own limit, or the first pool above that gets all it claims and cannot divide it widely enough.
+// What pools ask for may be more than a word holds, of something that the cluster has nothing of.
+func TestDemandWithoutEnd(t *testing.T) {
+	for _, division := range []cluster.Division{cluster.MaxMin, cluster.DominantResource} {
+		for _, capacity := range []int64{0, 10, math.MaxInt64} {
+			top := root()
+			top.Division = division
+			tree := pool.NewTree([]*cluster.Pool{
+				top, claims("root/a", cluster.CPU, math.MaxInt64, cluster.NoLimit, 1), claims("root/b", cluster.CPU, math.MaxInt64, cluster.NoLimit, 1),
+			}, cpu(capacity))
+			tree.SetDemand("root/a", cpu(math.MaxInt64))
+			tree.SetDemand("root/b", cpu(math.MaxInt64))
+			tree.Update()
+			for _, of := range []func(cluster.PoolPath) cluster.Resources{tree.Entitlement, tree.Ceiling} {
+				require.Equal(t, of("root").Fixed[cluster.CPU], of("root/a").Fixed[cluster.CPU]+of("root/b").Fixed[cluster.CPU], "%v of %d", division, capacity)
+			}
+		}
+	}
+}
+
 func TestBoundBy(t *testing.T) {
 	tree := pool.NewTree([]*cluster.Pool{
 		root(),
