@@ -316,12 +316,17 @@ func (u *unit) rested(hysteresis time.Duration) cluster.Time {
 	return u.last.Add(hysteresis)
 }
 
-// together returns the units that leave only with this one: the core of its gang, or itself.
+// together returns the units that leave only with this one, which does not leave already: those of the core of its gang that do not
+// either, or itself.
 func (p *Planner) together(u *unit) []*unit {
-	if u.group.key.gang {
-		return p.cores[u.group.key.job]
+	if !u.group.key.gang {
+		return []*unit{u}
 	}
-	return []*unit{u}
+	core, leaves := p.cores[u.group.key.job], func(v *unit) bool { return v.state.Vacating() }
+	if slices.ContainsFunc(core, leaves) {
+		return slices.DeleteFunc(slices.Clone(core), leaves)
+	}
+	return core
 }
 
 // findMove looks for the cheapest host other than its own where the unit fits now, and prices its going there.

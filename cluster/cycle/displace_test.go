@@ -334,6 +334,29 @@ func TestAGangLeavesWhole(t *testing.T) {
 	require.Empty(t, out.Displacements, "nor with two that are entitled to come")
 }
 
+// A member that ends already, since its user wants it anew, is not asked to leave with the others: neither for want of room nor for
+// a limit.
+func TestAGangLeavesWithoutThoseWhoLeaveAlready(t *testing.T) {
+	for _, limit := range []int64{cluster.NoLimit, 20} {
+		s := newShared(t)
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Limit: limit, Share: 1},
+		}}})
+		s.host(0, vector(20, 0))
+		gang := s.job("root/a", 2, 10, core(2))
+		s.settle()
+		if limit != cluster.NoLimit {
+			s.host(1, vector(20, 0))
+		}
+		s.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(gang, 0), Reason: cluster.ReasonTaskRestarted, Restart: true})
+		s.job("root/a", 1, 20, urgent(1))
+		out := s.step()
+		require.Equal(t, 1, out.Stats.Preemptions)
+		require.Equal(t, cluster.MakeTaskKey(gang, 1), out.Displacements[0].Victims[0].Task)
+		require.Len(t, s.in(cluster.TaskReserved), 1)
+	}
+}
+
 func TestAGangLeavesWholeForMany(t *testing.T) {
 	s := newShared(t)
 	s.host(0, vector(4, 0))

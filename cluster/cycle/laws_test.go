@@ -242,7 +242,7 @@ func (l *life) grow(above cluster.PoolPath, reserved cluster.Resources, depth in
 // live lets something happen, and plans.
 func (l *life) live() {
 	for range l.r.IntN(4) {
-		switch l.r.IntN(10) {
+		switch l.r.IntN(11) {
 		case 0, 1, 2, 3:
 			l.demand()
 		case 4, 5:
@@ -254,6 +254,8 @@ func (l *life) live() {
 			l.measure()
 		case 9:
 			l.now = l.now.Add(time.Duration(l.r.IntN(90)) * time.Second)
+		case 10:
+			l.interrupt()
 		}
 	}
 	l.cycle()
@@ -331,6 +333,24 @@ func (l *life) finish() {
 			l.report(k, cluster.TaskSucceeded)
 		}
 	}
+}
+
+// interrupt has a running task, often of the core of a gang, end or begin again by its user's wish.
+func (l *life) interrupt() {
+	running := l.in(cluster.TaskRunning)
+	if cores := slices.DeleteFunc(slices.Clone(running), func(k cluster.TaskKey) bool {
+		return !l.state.Job(k.Job()).Spec.Core(k.Instance())
+	}); len(cores) > 0 && l.chance(2) {
+		running = cores
+	}
+	if len(running) == 0 {
+		return
+	}
+	e := &cluster.TaskStopping{Task: running[l.r.IntN(len(running))], Reason: cluster.ReasonTaskStopped}
+	if !l.chance(3) {
+		e.Reason, e.Restart = cluster.ReasonTaskRestarted, true
+	}
+	l.emit(e)
 }
 
 // depart ends some of those who were asked to leave.

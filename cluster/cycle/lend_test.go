@@ -48,6 +48,23 @@ func TestRevocableTasksRunOnSlack(t *testing.T) {
 	require.Equal(t, 5, s.running(low), "hysteresis is for those who left for others")
 }
 
+// Of a revocable gang those leave who do not already.
+func TestARevocableGangLeavesWithoutThoseWhoLeaveAlready(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	h := s.host(0, vector(10, 0))
+	s.job("root/a", 1, 10)
+	s.settle()
+	s.slack(h, 6)
+	gang := s.job("root/a", 3, 2, core(3), revocable)
+	s.settle()
+	require.Equal(t, 3, s.running(gang))
+	s.emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(gang, 0), Reason: cluster.ReasonTaskRestarted, Restart: true})
+	s.slack(h, 2)
+	require.Equal(t, 2, s.step().Stats.Revoked)
+	require.Empty(t, s.step().Displacements)
+}
+
 // Room on which revocable tasks are beyond the slack is made free for others who ask for it.
 func TestRevocableTasksGiveWay(t *testing.T) {
 	s := newShared(t)

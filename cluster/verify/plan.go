@@ -376,7 +376,7 @@ func (c *checker) gangs() {
 				out++
 			case as == "a victim":
 				go1++
-			case t.State.Bound():
+			case t.State.Bound() && !t.State.Vacating(): // else it leaves already
 				stay++
 			}
 		}
