@@ -33,10 +33,8 @@ type queue struct {
 	grants []Grant
 	open   []int64   // of each group, the waiting tasks that no limit on jobs keeps back
 	shut   []Binding // what keeps the others back
-	stale  bool      // groups or what is open have changed
-	due    cluster.Time
-	asked  []int64 // what all waiting tasks ask for, by dimension, open or not, without revocable ones
-	shares []share // by party, if the leaf is fair; each admission makes new ones
+	asked  []int64   // what all waiting tasks ask for, by dimension, open or not, without revocable ones
+	shares []share   // by party, if the leaf is fair; each admission makes new ones
 
 	heads [2]head // of its ceiling, for what is not revocable and what is
 
@@ -45,36 +43,15 @@ type queue struct {
 
 // NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.
 func NewAdmission(pools []*cluster.Pool, capacity cluster.Resources) *Admission {
-	a := &Admission{capacity: capacity}
-	a.SetPools(pools)
-	return a
-}
-
-// SetPools replaces the tree of pools. The queues of leaves that stay leaves are kept; others are forgotten.
-// Complexity: all pools and groups.
-func (a *Admission) SetPools(pools []*cluster.Pool) {
-	var kept []*queue
-	var paths []cluster.PoolPath
-	for _, q := range a.queues {
-		kept, paths = append(kept, q), append(paths, a.tree.nodes[q.node].pool.Path)
-	}
-	a.pools = pools
-	a.tree = NewTree(pools, a.capacity)
-	a.lending = nil
-	a.know(a.slack)
-	a.queues = nil
+	a := &Admission{pools: pools, capacity: capacity, tree: NewTree(pools, capacity)}
 	for i := range a.tree.nodes {
 		if len(a.tree.nodes[i].children) == 0 {
 			a.queues = append(a.queues, &queue{node: int32(i)})
 		}
 	}
 	a.lend()
-	for i, q := range kept {
-		if node, ok := a.tree.index[paths[i]]; ok && len(a.tree.nodes[node].children) == 0 {
-			a.SetQueue(paths[i], q.groups)
-		}
-	}
 	a.gates.init(a.tree)
+	return a
 }
 
 // SetCapacity sets what all hosts together offer.
@@ -98,15 +75,11 @@ func (a *Admission) SetSlack(slack cluster.Resources) {
 // SetQueue replaces the groups of a leaf. Ties of rank are broken by their order. The Admission keeps the slice, and the
 // caller must not modify it.
 func (a *Admission) SetQueue(leaf cluster.PoolPath, groups []Group) {
-	q := a.queue(leaf)
-	q.groups, q.stale = groups, true
+	a.queue(leaf).groups = groups
 	for i := range groups {
 		a.know(groups[i].Request)
 	}
 }
-
-// Queue returns the groups of a leaf. The caller must not modify them.
-func (a *Admission) Queue(leaf cluster.PoolPath) []Group { return a.queue(leaf).groups }
 
 // Grants returns what the last Run decided, one for each group of the leaf's queue then. It is valid until the next Run.
 func (a *Admission) Grants(leaf cluster.PoolPath) []Grant { return a.queue(leaf).grants }
@@ -127,9 +100,7 @@ func (a *Admission) queue(leaf cluster.PoolPath) *queue {
 func (a *Admission) know(r cluster.Resources) {
 	for _, named := range r.Named {
 		a.tree.dimension(named.Name)
-		if a.lending != nil {
-			a.lending.dimension(named.Name)
-		}
+		a.lending.dimension(named.Name)
 	}
 }
 
@@ -153,9 +124,6 @@ func (a *Admission) lend() {
 		lending[i] = copied
 	}
 	a.lending = newTree(a.tree.dims, lending, a.slack)
-	for _, q := range a.queues {
-		q.stale = true
-	}
 }
 
 // revocable returns the most that revocable tasks of a pool may use of a dimension.
@@ -171,45 +139,28 @@ func percentOf(amount int64, percent uint32) int64 {
 	return int64(wide(uint64(max(0, amount)), uint64(percent)).over(100))
 }
 
-// Run decides anew where something has changed: a queue, a bound of its leaf, or the order of a queue by its ageing.
+// Run decides who may have what.
 func (a *Admission) Run(now cluster.Time) {
 	a.now = now
 	a.openQueues()
 	for _, q := range a.queues {
-		q.stale = q.stale || q.due != 0 && now >= q.due
-		if q.stale {
-			a.claim(q)
-		}
+		a.claim(q)
 	}
 	a.tree.Update()
 	a.lending.Update()
-	for _, q := range a.queues {
-		leaf, lent := &a.tree.nodes[q.node], &a.lending.nodes[q.node]
-		q.stale = q.stale || leaf.moved || lent.moved
-		leaf.moved, lent.moved = false, false
-	}
 	a.admitQueues(true)
 }
 
-// Regrant decides anew about the queues that have changed since the last Run, within the bounds that it found: what pools
-// claim and are entitled to stays as it is.
+// Regrant decides anew, about queues that have changed since the last Run, within the bounds that it found: what pools claim and
+// are entitled to stays as it is.
 func (a *Admission) Regrant() {
 	a.openQueues()
 	a.admitQueues(false)
 }
 
-// admitQueues grants tiers in the queues that are stale, and in all of them where leaves may have what others leave.
 func (a *Admission) admitQueues(fresh bool) {
-	if !slices.ContainsFunc(a.queues, func(q *queue) bool { return q.stale }) {
-		return
-	}
-	shared := a.tree.limited || anyOf(a.lending.nodes[0].entitled) || a.leftovers.given
-	a.leftovers.given = false
 	for _, q := range a.queues {
-		if q.stale || shared {
-			a.admit(q)
-			q.stale = false
-		}
+		a.admit(q)
 	}
 	a.dealLeftovers(fresh)
 }
@@ -318,24 +269,4 @@ func (a *Admission) admit(q *queue) {
 			grant.Why = q.shut[i]
 		}
 	}
-	q.due = a.nextStep(q)
-}
-
-// nextStep returns when a waiting group gains its next step of priority, 0 if none ever does.
-func (a *Admission) nextStep(q *queue) (due cluster.Time) {
-	every := a.interval(q.node)
-	if every == 0 {
-		return 0
-	}
-	for i := range q.groups {
-		g := &q.groups[i]
-		if g.Waiting == 0 {
-			continue
-		}
-		steps := max(0, a.now.Sub(g.Queued)/every)
-		if next := g.Queued.Add((steps + 1) * every); due == 0 || next < due {
-			due = next
-		}
-	}
-	return due
 }

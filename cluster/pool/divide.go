@@ -62,7 +62,7 @@ func (t *Tree) divideDimension(n *node, d int) {
 			continue
 		}
 		child.reserved[d], child.entitled[d], child.ceiling[d] = s.reserved[i], s.entitled[i], s.ceiling[i]
-		child.moved, child.divided = true, false
+		child.divided = false
 	}
 }
 
@@ -134,7 +134,7 @@ func (t *Tree) divideDominant(n *node) {
 			reserved := child.claim[d] - s.asks[i*dims+d]
 			if child.entitled[d] != reserved+part {
 				child.entitled[d] = reserved + part
-				child.moved, child.divided = true, false
+				child.divided = false
 			}
 		}
 	}

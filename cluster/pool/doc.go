@@ -49,7 +49,7 @@
 //
 // # How a cycle uses it
 //
-//	a := pool.NewAdmission(pools, capacity)     // SetPools, SetCapacity, SetSlack when they change
+//	a := pool.NewAdmission(pools, capacity)     // SetCapacity, SetSlack when they change; another one for other pools
 //	a.SetQueue(path, groups)                    // for every leaf whose groups changed
 //	a.Run(now)
 //	for i, g := range a.Grants(path) { … }      // parallel to groups: tiers of groups[i]
@@ -57,8 +57,8 @@
 //	ledger := a.Ledger()                        // allocations, for planning preemption one unit after the other
 //	ledger.Permits(beneficiary, victim, dims)   // the laws, by the policy of their lowest common parent
 //
-// Complexity: Run costs the groups of the queues that changed and the part of the tree whose claims changed, with a
-// logarithmic factor for sorting; it never depends on the number of tasks. Everything is deterministic. Nothing here is
+// Complexity: Run costs the groups of all queues and the part of the tree whose claims changed, with a logarithmic factor for
+// sorting; it never depends on the number of tasks. Everything is deterministic. Nothing here is
 // safe for concurrent use.
 //
 // Sources: weighted max-min fairness by progressive filling is Bertsekas and Gallager, Data Networks (2nd ed., 1992,

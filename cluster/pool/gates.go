@@ -43,11 +43,10 @@ func (s *gates) init(t *Tree) {
 	}
 }
 
-// openQueues sets how many waiting tasks of each group the limits on jobs let in. Complexity: the groups of queues that
-// changed and of those below a limited pool.
+// openQueues sets how many waiting tasks of each group the limits on jobs let in. Complexity: the groups, with a logarithmic factor.
 func (a *Admission) openQueues() {
 	for _, q := range a.queues {
-		if _, limited := a.gates.above[q.node]; q.stale && !limited {
+		if _, limited := a.gates.above[q.node]; !limited {
 			open, shut := make([]int64, len(q.groups)), make([]Binding, len(q.groups))
 			for i := range q.groups {
 				open[i] = q.groups[i].Waiting
@@ -200,7 +199,6 @@ func (a *Admission) openLimited() {
 			open[q], shut[q] = make([]int64, len(q.groups)), make([]Binding, len(q.groups))
 		}
 		a.boundJobs(q, open[q], shut[q])
-		q.stale = q.stale || !slices.Equal(open[q], q.open)
 		q.open, q.shut = open[q], shut[q]
 	}
 }

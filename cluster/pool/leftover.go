@@ -12,7 +12,6 @@ import (
 type leftovers struct {
 	used    [][]int64 // by pool
 	claimed []int64   // what runs anywhere, and what was granted that others may be stopped for, or that only leftovers let in
-	given   bool      // some were granted
 	next    []unit
 	vacant  map[standing][]int64 // see unreserved; until some are granted
 }
@@ -218,7 +217,6 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 	if n == 0 {
 		return
 	}
-	l.given = true
 	clear(l.vacant)
 	for i := u.q.node; i >= 0; i = t.nodes[i].parent {
 		addTimes(l.used[i], u.request, n)

@@ -29,13 +29,10 @@ func TestAgeing(t *testing.T) {
 	a.Run(159) // 5 steps and 2: 5 against 5, and the older one goes first
 	require.Equal(t, tiers{0, 6, 0}, a.Grants(leaf.Path)[0].Waiting)
 	require.Equal(t, tiers{0, 4, 0}, a.Grants(leaf.Path)[1].Waiting)
-	a.Run(129) // 2 steps: 2 against 3. Run finds out itself that the order is another one
-	require.Equal(t, tiers{0, 6, 0}, a.Grants(leaf.Path)[0].Waiting, "nothing was due yet")
-	a.SetQueue(leaf.Path, []pool.Group{old, young})
-	a.Run(129)
+	a.Run(129) // 2 steps: 2 against 3
 	require.Equal(t, tiers{0, 4, 0}, a.Grants(leaf.Path)[0].Waiting)
 	a.Run(150)
-	require.Equal(t, tiers{0, 6, 0}, a.Grants(leaf.Path)[0].Waiting, "steps were due")
+	require.Equal(t, tiers{0, 6, 0}, a.Grants(leaf.Path)[0].Waiting)
 
 	running := batch(1, 1, cpu(1), 8, 0)
 	a.SetQueue(leaf.Path, []pool.Group{old, young, running})
@@ -46,7 +43,8 @@ func TestAgeing(t *testing.T) {
 	require.Equal(t, tiers{0, 2, 6}, grants[2].Running)
 
 	leaf.Ageing = 0
-	a.SetPools([]*cluster.Pool{root(), leaf})
+	a = pool.NewAdmission([]*cluster.Pool{root(), leaf}, cpu(10))
+	a.SetQueue(leaf.Path, []pool.Group{old, young, running})
 	a.Run(1000)
 	require.Equal(t, tiers{0, 0, 0}, a.Grants(leaf.Path)[0].Waiting, "without ageing priority decides")
 }
@@ -216,18 +214,6 @@ func TestControllers(t *testing.T) {
 	leaf.Resources[0].Reservation = 0
 	grants = admit(t, leaf, capacity, 10, g)
 	require.Equal(t, int64(4), grants[0].Refused, "a part of nothing")
-}
-
-func TestSetPoolsKeepsQueues(t *testing.T) {
-	a := pool.NewAdmission([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}}, cpu(10))
-	a.SetQueue("root/a", []pool.Group{batch(0, 1, cpu(1), 4, 0)})
-	a.SetQueue("root/b", []pool.Group{batch(0, 1, cpu(1), 4, 0)})
-	a.Run(1)
-	a.SetPools([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}, {Path: "root/b/c"}})
-	a.Run(2)
-	require.Equal(t, cpu(4), a.Tree().Entitlement("root/a"))
-	require.Equal(t, cpu(0), a.Tree().Entitlement("root/b"), "its queue went with the leaf")
-	require.Panics(t, func() { a.SetQueue("root/b", nil) })
 }
 
 func drawQueue(t *rapid.T, jobs *cluster.JobUID) []pool.Group {

@@ -44,7 +44,6 @@ type node struct {
 
 	summed  bool // allocation, demand and claim are up to date
 	divided bool // so are the bounds of the children
-	moved   bool // a bound of its own has changed since the last reading of it; see Admission
 }
 
 // NewTree returns the tree of pools for a capacity, in which nobody has or asks for anything. The pools come in any order
