@@ -234,7 +234,7 @@ func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
 	if t.NotBefore != 0 && tx.Now() >= t.NotBefore {
 		return tx.Emit(&cluster.TaskReleased{Task: t.Key})
 	}
-	if at := gangEnds(t, j.Spec); at != 0 && tx.Now() >= at {
+	if at := gangEnds(t, j.Spec); at != 0 && tx.Now() >= at && breaks(tx, j, t) {
 		return giveBack(tx, j)
 	}
 	if at := runEnds(t, j.Spec); at != 0 && tx.Now() >= at {
@@ -258,16 +258,31 @@ func giveBack(tx *Tx, j *cluster.Job) error {
 	return nil
 }
 
-// breaks reports whether the end of a core member's run, from a state before, leaves a gang that has not come to run as a
-// whole. One that once ran goes on without the member until it is back.
+// breaks reports whether it leaves a gang that has not come to run as a whole if a core member's run, in a state before, comes to an
+// end or does not come to run. One that once ran goes on without the member until it is back.
 func breaks(tx *Tx, j *cluster.Job, before *cluster.Task) bool {
 	if !j.Spec.Core(before.Key.Instance()) || j.Stopping {
 		return false
 	}
-	whole := before.Started != 0
+	whole := hasRun(tx, j, before)
 	for i := range j.Spec.Gang.Minimum {
 		t := tx.State().Task(cluster.MakeTaskKey(j.UID, i))
-		whole = whole && (t.Key == before.Key || t.State == cluster.TaskSucceeded || t.Started != 0)
+		whole = whole && (t.Key == before.Key || t.State == cluster.TaskSucceeded || hasRun(tx, j, t))
 	}
 	return !whole
+}
+
+// hasRun reports whether a core member has come to run with the others: in its last run, or in one before, since that was placed
+// beside others that ran already.
+func hasRun(tx *Tx, j *cluster.Job, t *cluster.Task) bool {
+	if t.Started != 0 {
+		return true
+	}
+	for i := range j.Spec.Gang.Minimum {
+		o := tx.State().Task(cluster.MakeTaskKey(j.UID, i))
+		if o.State.Bound() && o.Started != 0 && o.Started < t.Placed {
+			return true
+		}
+	}
+	return false
 }

@@ -40,6 +40,35 @@ func TestAGangThatOnceRanGoesOnWithoutAMember(t *testing.T) {
 	require.Equal(t, cluster.TaskRunning, state.Task(placed[1]).State)
 }
 
+// Nor does it end where the next run of that member cannot be launched, fails before it runs, or takes long to come to run.
+func TestAGangThatOnceRanWaitsForAMemberToComeBack(t *testing.T) {
+	due := at(time.Minute).Add(rules.DefaultGangTimeout)
+	for name, trouble := range map[string]func(tx *rules.Tx, k cluster.TaskKey) error{
+		"refused": func(tx *rules.Tx, k cluster.TaskKey) error {
+			_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 2, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused})
+			return err
+		},
+		"lost": func(tx *rules.Tx, k cluster.TaskKey) error {
+			_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 2, State: cluster.TaskLost})
+			return err
+		},
+		"slow": func(tx *rules.Tx, k cluster.TaskKey) error {
+			return rules.NewTimers(0).Fire(tx, []cluster.TaskKey{k})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, placed := gang(t)
+			for _, k := range placed {
+				run(t, state, k, cluster.TaskRunning)
+			}
+			run(t, state, placed[0], cluster.TaskLost)
+			emit(t, state, at(time.Minute), &cluster.Placed{Task: placed[0], Run: 2, Host: host})
+			require.NoError(t, trouble(rules.Begin(state, due), placed[0]))
+			require.Equal(t, cluster.TaskRunning, state.Task(placed[1]).State)
+		})
+	}
+}
+
 func TestAGangIsGivenBackWhenAMemberCannotBeLaunched(t *testing.T) {
 	state, placed := gang(t)
 	run(t, state, placed[1], cluster.TaskRunning)
