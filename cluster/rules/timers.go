@@ -183,10 +183,7 @@ func gangEnds(t *cluster.Task, spec *cluster.JobSpec) cluster.Time {
 	if !spec.Core(t.Key.Instance()) || !t.State.Bound() || t.State >= cluster.TaskRunning {
 		return 0
 	}
-	if t.State != cluster.TaskPlaced {
-		return t.Placed.Add(gangTimeout(spec))
-	}
-	return t.Since.Add(gangTimeout(spec))
+	return t.Placed.Add(gangTimeout(spec))
 }
 
 func gangTimeout(spec *cluster.JobSpec) time.Duration {
