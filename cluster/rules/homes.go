@@ -97,10 +97,11 @@ func suits(spec *cluster.JobSpec, within *cluster.Constraint, h *cluster.Host) b
 // whole returns the devices of a host as if nobody had any.
 func whole(h *cluster.Host) []int32 { return slices.Repeat([]int32{cluster.WholeGPU}, len(h.GPUs)) }
 
-// lastOff stops the daemons on a host that is drained when all others have left it. They wait, and come back with the host.
+// lastOff stops the daemons on a host that is drained when all others have left it, unless nothing is killed. They wait, and come back
+// with the host.
 func lastOff(tx *Tx, id cluster.HostID) error {
 	h := tx.State().Host(id)
-	if h == nil || h.State() != cluster.HostDraining {
+	if h == nil || h.State() != cluster.HostDraining || tx.State().Mode().KillingStopped {
 		return nil
 	}
 	for _, k := range h.Tasks {

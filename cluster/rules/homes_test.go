@@ -124,6 +124,20 @@ func TestDaemonsAreLastOff(t *testing.T) {
 	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
 }
 
+// While nothing is killed they stay, and go when that is over.
+func TestDaemonsStayWhileNothingIsKilled(t *testing.T) {
+	state := running(t)
+	uid := submit(t, state, "daemon", func(s *cluster.JobSpec) { s.Type, s.Instances, s.Task.Resources = cluster.Daemon, 0, size(100) })
+	k := cluster.MakeTaskKey(uid, 0)
+	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: host}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+	settle(t, state, at(1), &cluster.ModeSet{Mode: cluster.Mode{KillingStopped: true}})
+	settle(t, state, at(1), &cluster.HostDrain{ID: host, Drain: true})
+	settle(t, state, at(2), &cluster.TaskStatus{Task: cluster.MakeTaskKey(1, 0), Run: 1, State: cluster.TaskSucceeded})
+	require.Equal(t, cluster.TaskRunning, state.Task(k).State)
+	settle(t, state, at(3), &cluster.ModeSet{})
+	require.Equal(t, cluster.TaskKilling, state.Task(k).State)
+}
+
 // A stateful instance comes back to its host only, whose room for it nobody else gets, and may go elsewhere when its data is
 // given up.
 func TestAStatefulTaskComesBack(t *testing.T) {

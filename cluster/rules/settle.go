@@ -44,8 +44,8 @@ func Settle(tx *Tx) (wrong error) {
 	}
 }
 
-// resume goes on with what stood still while nothing was killed: updates, and hosts that are to be cleared. Nothing about
-// them has changed. Complexity: the jobs.
+// resume goes on with what stood still while nothing was killed: updates, and hosts that are to be cleared, or have nothing but
+// daemons left to stop. Nothing about them has changed. Complexity: the jobs and the hosts.
 func resume(tx *Tx) error {
 	var updating []cluster.JobUID
 	for j := range tx.State().Jobs(0) {
@@ -56,6 +56,15 @@ func resume(tx *Tx) error {
 	var wrong error
 	for _, uid := range updating {
 		wrong = errors.Join(wrong, advanceUpdate(tx, tx.State().Job(uid)))
+	}
+	var draining []cluster.HostID
+	for h := range tx.State().Hosts("") {
+		if h.Draining {
+			draining = append(draining, h.ID)
+		}
+	}
+	for _, id := range draining {
+		wrong = errors.Join(wrong, lastOff(tx, id))
 	}
 	return errors.Join(wrong, evacuate(tx))
 }
