@@ -333,7 +333,8 @@ func TestDemandWithoutEnd(t *testing.T) {
 			tree.SetDemand("root/b", cpu(math.MaxInt64))
 			tree.Update()
 			for _, of := range []func(cluster.PoolPath) cluster.Resources{tree.Entitlement, tree.Ceiling} {
-				require.Equal(t, of("root").Fixed[cluster.CPU], of("root/a").Fixed[cluster.CPU]+of("root/b").Fixed[cluster.CPU], "%v of %d", division, capacity)
+				a, b := of("root/a").Fixed[cluster.CPU], of("root/b").Fixed[cluster.CPU]
+				require.Equal(t, of("root").Fixed[cluster.CPU], a+b, "%v of %d", division, capacity)
 			}
 		}
 	}
