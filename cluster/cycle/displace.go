@@ -446,13 +446,7 @@ func (d *displacer) canStay(units []*unit) bool {
 
 // emit writes the displacements into the output, those that share a host or a gang together.
 func (d *displacer) emit(out *Output) {
-	for _, n := range d.done { // those that share a host share a step
-		for _, m := range d.done {
-			if m.host == n.host && m.step != n.step {
-				d.rename(max(m.step, n.step), min(m.step, n.step))
-			}
-		}
-	}
+	d.join()
 	steps := map[int]*Displacement{}
 	var order []*Displacement
 	for _, n := range d.done {
@@ -469,11 +463,30 @@ func (d *displacer) emit(out *Output) {
 	}
 }
 
-func (d *displacer) rename(from, to int) {
-	for _, n := range d.done {
-		if n.step == from {
-			n.step = to
+// join gives displacements that share a host the same step, the first of theirs. Complexity: the displacements, nearly.
+func (d *displacer) join() {
+	first, of := map[*host]int{}, make([]int, d.step+1) // of a step: one that it is the same as, not after it
+	for s := range of {
+		of[s] = s
+	}
+	root := func(s int) int {
+		for of[s] != s {
+			of[s] = of[of[s]]
+			s = of[s]
 		}
+		return s
+	}
+	for _, n := range d.done {
+		there, known := first[n.host]
+		if !known {
+			first[n.host] = n.step
+			continue
+		}
+		a, b := root(there), root(n.step)
+		of[max(a, b)] = min(a, b)
+	}
+	for _, n := range d.done {
+		n.step = root(n.step)
 	}
 }
 
