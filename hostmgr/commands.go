@@ -98,9 +98,16 @@ func (c *session) command(ctx context.Context, ref *sluicev1.RunRef, command fun
 }
 
 // launch starts a run. A run that is known is not started again; its status is repeated, which is what a scheduler that
-// asks twice wants to know. That covers a launch that was refused: it must never start later, when the host is back.
+// asks twice wants to know. That covers a launch that was refused: it must never start later, when the host is back. And
+// one of a task whose earlier run, that was given up while the shard was away, is being killed: two would write over each
+// other's data.
 func (c *session) launch(run cluster.RunID, p *sluicev1.Launch) {
 	if c.out.repeat(run) {
+		return
+	}
+	if other, host, ok := c.out.rival(run); ok {
+		err := fmt.Errorf("%w: run %v of the task has not ended yet on host %s", ErrRefused, other, host)
+		c.refuse(run, p.GetHost(), cluster.ReasonLaunchRefused, err)
 		return
 	}
 	l, err := launchFrom(p, CapabilitiesOf(c.config.Driver))

@@ -20,8 +20,9 @@ type outbox struct {
 	pongs    []uint64
 	volumes  []*sluicev1.VolumeInfo // answers to commands
 	runs     map[cluster.RunID]*known
-	queue    []cluster.RunID // with news that has not been sent, in the order of the news
-	updateID uint64          // last one given
+	byTask   map[cluster.TaskKey][]*known // the same runs
+	queue    []cluster.RunID              // with news that has not been sent, in the order of the news
+	updateID uint64                       // last one given
 	sent     map[uint64]cluster.RunID
 	ended    chan struct{} // closed and replaced when a run ends
 	health   healthBox
@@ -43,6 +44,7 @@ func newOutbox() *outbox {
 	return &outbox{
 		wake:   make(chan struct{}, 1),
 		runs:   map[cluster.RunID]*known{},
+		byTask: map[cluster.TaskKey][]*known{},
 		sent:   map[uint64]cluster.RunID{},
 		ended:  make(chan struct{}),
 		health: newHealthBox(),
@@ -116,8 +118,7 @@ func (o *outbox) report(s Status, ours bool) {
 	defer o.mu.Unlock()
 	k := o.runs[s.Run]
 	if k == nil {
-		k = &known{ours: ours}
-		o.runs[s.Run] = k
+		k = o.add(s, ours)
 	} else if k.State.Terminal() || !k.State.CanBecome(s.State) {
 		return
 	}
@@ -128,6 +129,38 @@ func (o *outbox) report(s Status, ours bool) {
 		close(o.ended)
 		o.ended = make(chan struct{})
 	}
+}
+
+// add and drop keep runs and byTask together.
+func (o *outbox) add(s Status, ours bool) *known {
+	k := &known{Status: s, ours: ours}
+	o.runs[s.Run] = k
+	o.byTask[s.Run.Task] = append(o.byTask[s.Run.Task], k)
+	return k
+}
+
+func (o *outbox) drop(k *known) {
+	delete(o.sent, k.updateID)
+	delete(o.runs, k.Run)
+	rest := slices.DeleteFunc(o.byTask[k.Run.Task], func(other *known) bool { return other == k })
+	if o.byTask[k.Run.Task] = rest; len(rest) == 0 {
+		delete(o.byTask, k.Run.Task)
+	}
+}
+
+// rival returns another run of the task that has not ended on a host that is there, if there is one.
+func (o *outbox) rival(run cluster.RunID) (other cluster.RunID, host string, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range o.byTask[run.Task] {
+		if k.Run == run || k.State.Terminal() {
+			continue
+		}
+		if slices.ContainsFunc(o.hosts, func(h Host) bool { return h.Name == k.Host }) {
+			return k.Run, k.Host, true
+		}
+	}
+	return cluster.RunID{}, "", false
 }
 
 // push queues what is known of a run, in place of what was queued or sent before.
@@ -171,8 +204,7 @@ func (o *outbox) release(run cluster.RunID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if k := o.runs[run]; k != nil {
-		delete(o.sent, k.updateID)
-		delete(o.runs, run)
+		o.drop(k)
 	}
 }
 
@@ -235,9 +267,9 @@ func (o *outbox) merge(before []cluster.RunID, current []Status) {
 		there[s.Run] = true
 		switch k := o.runs[s.Run]; {
 		case k == nil:
-			o.runs[s.Run] = &known{Status: s}
+			k = o.add(s, false)
 			if o.confirm {
-				o.push(o.runs[s.Run])
+				o.push(k)
 			}
 		case k.State.CanBecome(s.State) && !k.State.Terminal():
 			k.Status = s // the report is on its way
@@ -245,8 +277,7 @@ func (o *outbox) merge(before []cluster.RunID, current []Status) {
 	}
 	for _, run := range before {
 		if k := o.runs[run]; !there[run] && k != nil {
-			delete(o.sent, k.updateID)
-			delete(o.runs, run)
+			o.drop(k)
 		}
 	}
 }

@@ -203,6 +203,50 @@ func TestKnownRunIsNotLaunchedAgain(t *testing.T) {
 	})
 }
 
+// The scheduler has given a run up while the shard was away, and starts the task anew where it still runs.
+func TestATaskDoesNotStartBesideItsEarlierRun(t *testing.T) {
+	onBench(t, func(b *bench) {
+		b.driver.runs[run(1)] = status(1, cluster.TaskRunning)
+		b.start()
+		c, runs := b.welcome()
+		require.Len(t, runs, 1)
+		again := func(n uint32) {
+			l := launch(1)
+			l.Run.Run = n
+			b.down(c, &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: l}})
+		}
+		b.kill(c, 1, &sluicev1.Kill{})
+		again(2)
+		st := b.status(c)
+		require.Equal(t, uint32(2), st.GetRun().GetRun())
+		require.Equal(t, string(cluster.ReasonLaunchRefused), st.GetReason())
+		require.Contains(t, st.GetMessage(), "run 1.1.1 of the task has not ended yet on host h0")
+		require.Empty(t, b.driver.launched)
+
+		b.driver.report(status(1, cluster.TaskKilled))
+		b.ack(c, b.status(c))
+		again(3)
+		synctest.Wait()
+		require.Len(t, b.driver.launched, 1)
+	})
+}
+
+// Nobody knows when a run on a host that is away ends, so it keeps its task from nothing.
+func TestATaskStartsBesideARunThatIsOutOfReach(t *testing.T) {
+	onBench(t, func(b *bench) {
+		away := status(1, cluster.TaskRunning)
+		away.Host = "gone"
+		b.driver.runs[run(1)] = away
+		b.start()
+		c, _ := b.welcome()
+		l := launch(1)
+		l.Run.Run = 2
+		b.down(c, &sluicev1.ShardDown{Message: &sluicev1.ShardDown_Launch{Launch: l}})
+		synctest.Wait()
+		require.Len(t, b.driver.launched, 1)
+	})
+}
+
 func TestKillOfAnUnknownRun(t *testing.T) {
 	onBench(t, func(b *bench) {
 		b.driver.onKill = func(cluster.RunID) error { return hostmgr.ErrUnknownRun }
