@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -224,8 +227,41 @@ func (d *driver) adoptRun(name, dir string) (*run, error) {
 		return nil, err
 	} else if exit != nil {
 		r.status = exit.after(r.status)
+	} else if r.boot == d.boot {
+		return r, launch.elsewhere(dir)
 	}
 	return r, nil
+}
+
+// elsewhere refuses the folder of a run that began in another folder. The run has its lock there, and records its end there: here
+// it would be taken for lost, and run once more.
+func (l *launchRecord) elsewhere(dir string) error {
+	if len(l.Processes) == 0 {
+		return nil // damaged
+	}
+	here, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	for _, kv := range l.Processes[0].Env {
+		work, ok := strings.CutPrefix(kv, runDirVariable+"=")
+		if !ok || work == runDirValue(dir) {
+			continue
+		}
+		home := filepath.Dir(work)
+		if there, err := os.Stat(home); err == nil {
+			if os.SameFile(here, there) {
+				continue // by another name
+			}
+			return fmt.Errorf("local: %s is a copy: run %v is in %s; start over the state folder there, or remove that when its tasks have ended",
+				dir, l.Launch.Run, home)
+		}
+		if pid, err := lockHolder(filepath.Join(dir, lockFile)); err != nil || pid != 0 {
+			return errors.Join(err, fmt.Errorf("local: %s was moved: run %v goes on, and writes to %s; "+
+				"move the state folder back until its tasks have ended", dir, l.Launch.Run, home))
+		}
+	}
+	return nil
 }
 
 // after returns the terminal status that follows another.

@@ -78,6 +78,39 @@ func TestStateFormat(t *testing.T) {
 	require.ErrorContains(t, open("one"), "format is damaged")
 }
 
+// What runs belongs to the folder that it was started in: neither over a copy of that nor where it was moved to is it found again.
+func TestStateElsewhere(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(1, "echo up; sleep 1000", nil)
+	f.says(id, "up\n")
+	require.NoError(t, f.Close())
+	refused := func(dir, why string) {
+		c := f.config
+		c.Dir = dir
+		d := newDriver(t, c)
+		require.ErrorContains(t, d.Start(t.Context(), drivertest.NewRecorder()), why)
+	}
+	copied, moved, linked := f.config.Dir+"-copied", f.config.Dir+"-moved", f.config.Dir+"-linked"
+	require.NoError(t, os.CopyFS(copied, os.DirFS(f.config.Dir)))
+	refused(copied, "is a copy: run 3.1.2 is in "+f.config.Dir)
+
+	require.NoError(t, os.Rename(f.config.Dir, moved))
+	refused(moved, "was moved: run 3.1.2 goes on, and writes to "+f.config.Dir)
+	require.NoError(t, os.Rename(moved, f.config.Dir))
+
+	require.NoError(t, os.Symlink(f.config.Dir, linked))
+	home := f.config.Dir
+	f.config.Dir = linked
+	f.sink.Forget()
+	f.start()
+	require.Equal(t, cluster.TaskRunning, f.status(id).State)
+	require.NoError(t, f.Close())
+	f.config.Dir = home
+	f.sink.Forget()
+	f.start()
+	require.Equal(t, cluster.TaskRunning, f.status(id).State)
+}
+
 func TestStateDamaged(t *testing.T) {
 	f := newFixture(t, nil)
 	id := f.shell(0, "true", nil)
