@@ -84,6 +84,9 @@ func (d *driver) enter(r *run, l *hostmgr.Launch) (old *run, err error) {
 	if err := check(l); err != nil {
 		return nil, err
 	}
+	if err := d.portsFree(l); err != nil {
+		return nil, err
+	}
 	d.runs[r.id] = r
 	d.watchers.Go(func() {
 		if <-r.recorded; r.failed == nil {
@@ -91,6 +94,19 @@ func (d *driver) enter(r *run, l *hostmgr.Launch) (old *run, err error) {
 		}
 	})
 	return nil, nil
+}
+
+// portsFree gives a launch back whose ports an earlier run on the host has yet: the scheduler has given that up while this host
+// manager was away, and it is being killed. The caller holds the mutex.
+func (d *driver) portsFree(l *hostmgr.Launch) error {
+	for _, p := range l.Ports {
+		for _, r := range d.runs { // at most one has it
+			if r.status.Host == l.Host && !r.status.State.Terminal() && slices.Contains(r.ports, p) {
+				return fmt.Errorf("%w: run %v has port %d and has not ended yet", hostmgr.ErrRefused, r.id, p)
+			}
+		}
+	}
+	return nil
 }
 
 // repeat answers the launch of a run that is known.

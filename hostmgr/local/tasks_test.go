@@ -473,22 +473,26 @@ func TestPortChecks(t *testing.T) {
 	require.NoError(t, free.Close())
 
 	f := newFixture(t, nil)
-	checking := func(n int, c cluster.HealthCheck, port uint16) cluster.RunID {
+	checked := func(n int, c cluster.HealthCheck, port uint16, want cluster.Health) hostmgr.Health {
 		p := sh("", "exec sleep 1000")
 		c.Effect = cluster.Readiness
 		p.Checks = []cluster.HealthCheck{every(c)}
-		return f.task(n, cluster.TaskSpec{
+		id := f.task(n, cluster.TaskSpec{
 			Ports: cluster.PortRequest{Dynamic: 1, Names: []string{"http"}}, Processes: []cluster.Process{p},
 		}, func(l *hostmgr.Launch) { l.Ports = []uint16{port} })
+		h := f.is(id, want)
+		require.NoError(t, f.driver.Kill(t.Context(), id, 0)) // the next one has the port
+		f.ended(id)
+		return h
 	}
 	headers := []cluster.KeyValue{{Key: "Host", Value: "service"}, {Key: "X-Check", Value: "1"}}
 	named := cluster.PortRef{Name: "http"}
-	f.is(checking(0, cluster.HealthCheck{TCP: &named}, uint16(port)), cluster.HealthReady)
-	f.is(checking(1, cluster.HealthCheck{TCP: &cluster.PortRef{Number: uint16(port)}}, nobody), cluster.HealthReady)
-	f.is(checking(2, cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Path: "/health", Headers: headers}}, uint16(port)), cluster.HealthReady)
-	h := f.is(checking(3, cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Port: named, Headers: headers}}, uint16(port)), cluster.HealthUnready)
+	checked(0, cluster.HealthCheck{TCP: &named}, uint16(port), cluster.HealthReady)
+	checked(1, cluster.HealthCheck{TCP: &cluster.PortRef{Number: uint16(port)}}, nobody, cluster.HealthReady)
+	checked(2, cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Path: "/health", Headers: headers}}, uint16(port), cluster.HealthReady)
+	h := checked(3, cluster.HealthCheck{HTTP: &cluster.HTTPCheck{Port: named, Headers: headers}}, uint16(port), cluster.HealthUnready)
 	require.Contains(t, h.Message, "the answer is 418")
-	h = f.is(checking(4, cluster.HealthCheck{TCP: &named}, nobody), cluster.HealthUnready)
+	h = checked(4, cluster.HealthCheck{TCP: &named}, nobody, cluster.HealthUnready)
 	require.Contains(t, h.Message, "connection refused")
 }
 
@@ -521,6 +525,25 @@ func TestPortsOfRunsThatGoOn(t *testing.T) {
 	f.ended(id)
 	f.reopen()
 	require.Equal(t, []cluster.PortRange{{First: 1000, Last: 1009}}, f.sink.Hosts()[0].Ports)
+}
+
+// TestPortOfAnEarlierRun: the scheduler does not know any more that it has the port.
+func TestPortOfAnEarlierRun(t *testing.T) {
+	f := newFixture(t, nil)
+	with := func(ports ...uint16) func(*hostmgr.Launch) { return func(l *hostmgr.Launch) { l.Ports = ports } }
+	id := f.shell(0, "echo ready; exec sleep 1000", with(20_007, 20_008))
+	f.says(id, "ready\n")
+	next := hostmgr.Launch{
+		Run: cluster.RunID{Task: cluster.MakeTaskKey(4, 0), Run: 1}, Host: "h1", Ports: []uint16{20_009, 20_008},
+		Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}},
+	}
+	err := f.Launch(t.Context(), next)
+	require.ErrorIs(t, err, hostmgr.ErrRefused)
+	require.ErrorContains(t, err, "run 3.0.2 has port 20008 and has not ended yet")
+	require.NoError(t, f.driver.Kill(t.Context(), id, 0))
+	f.ended(id)
+	require.NoError(t, f.Launch(t.Context(), next))
+	f.ended(next.Run)
 }
 
 func TestPortsOf(t *testing.T) {
