@@ -219,6 +219,23 @@ func TestAPreferenceOfTheOnlyHostGivesWay(t *testing.T) {
 	require.Len(t, s.step().Placements, 1)
 }
 
+// TestWhoHasRoomHeldStartsAfterARestore: its run is numbered from beyond those that may have been forgotten, too.
+func TestWhoHasRoomHeldStartsAfterARestore(t *testing.T) {
+	s := newShared(t)
+	id := s.host(0, vector(1, 0))
+	daemon := cluster.MakeTaskKey(s.job(cluster.RootPool, 0, 1, func(j *cluster.JobSpec) { j.Type = cluster.Daemon }), 0)
+	s.emit(&cluster.InstanceAdded{Task: daemon, Host: id})
+	s.emit(&cluster.TaskHeld{Task: daemon, Hold: cluster.Hold{Host: id, Until: cluster.Forever}})
+	before, _ := s.state.Snapshot()
+	s.world = newWorld(t)
+	for part := range before.Parts() {
+		part.Forget(1000)
+		require.NoError(t, s.state.Apply(cluster.Record{Event: part}))
+	}
+	require.Len(t, s.step().Placements, 1)
+	require.Equal(t, uint32(cluster.Forgettable+1), s.state.Task(daemon).Run)
+}
+
 // TestWhoWasAskedToLeaveIsAskedAgainInTime: a claim that may only have the place of somebody who had to leave a moment ago has it as
 // soon as that may be asked again, without anything else happening.
 func TestWhoWasAskedToLeaveIsAskedAgainInTime(t *testing.T) {

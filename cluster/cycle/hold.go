@@ -288,7 +288,8 @@ func (p *Planner) arrive(u *unit, out *Output) {
 	if u.group.key.gang {
 		gang = u.task.Job()
 	}
-	out.Placements = append(out.Placements, Placement{Task: u.task, Run: u.run + 1, Host: h.id, Devices: devices, Gang: gang})
+	run := p.snap.Job(u.task.Job()).NextRun(p.snap.Task(u.task))
+	out.Placements = append(out.Placements, Placement{Task: u.task, Run: run, Host: h.id, Devices: devices, Gang: gang})
 	p.planned.Tasks = append(p.planned.Tasks, u.task)
 	p.note(h, u.task, u.group)
 	p.use(u.group, 1)
