@@ -103,7 +103,8 @@ func Reconcile(tx *Tx, shard cluster.ShardID, inventory []*cluster.TaskStatus) (
 		_, known := slices.BinarySearchFunc(inventory, t.RunID(), func(e *cluster.TaskStatus, r cluster.RunID) int {
 			return runOf(e).Compare(r)
 		})
-		if known || t.State == cluster.TaskPlaced {
+		// In a restored cluster a launch from before the snapshot may have arrived after it, and its run may be over and released.
+		if placed := t.State == cluster.TaskPlaced && t.Run > tx.State().Job(k.Job()).Forgotten; known || placed {
 			continue
 		}
 		end := cluster.TaskLost

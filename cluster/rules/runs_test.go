@@ -161,3 +161,36 @@ func TestAShardHasNothingToSayOfOthersRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, rules.Applied, verdict)
 }
+
+// A launch that did not arrive is sent again. In a restored cluster nobody knows whether it did: its run may be over since.
+func TestNoLaunchIsRepeatedFromBeforeARestore(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		state, k := running(t), cluster.MakeTaskKey(1, 0)
+		_, err := rules.Report(rules.Begin(state, 2), shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskLost})
+		require.NoError(t, err)
+		emit(t, state, 3, &cluster.Placed{Task: k, Run: 2, Host: host})
+		if restored {
+			before, _ := state.Snapshot()
+			state = cluster.NewState()
+			for part := range before.Parts() {
+				part.Forget(1000)
+				require.NoError(t, state.Apply(cluster.Record{Event: part}))
+			}
+		}
+		_, err = rules.Reconcile(rules.Begin(state, 4), shard, nil)
+		require.NoError(t, err)
+		want := cluster.TaskPlaced
+		if restored {
+			want = cluster.TaskPending
+		}
+		require.Equal(t, want, state.Task(k).State)
+		if !restored {
+			continue
+		}
+		run := state.Job(1).NextRun(state.Task(k))
+		emit(t, state, 5, &cluster.Placed{Task: k, Run: run, Host: host})
+		_, err = rules.Reconcile(rules.Begin(state, 6), shard, nil)
+		require.NoError(t, err)
+		require.Equal(t, cluster.TaskPlaced, state.Task(k).State, "of what was placed since it is known")
+	}
+}
