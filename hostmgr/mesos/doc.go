@@ -10,8 +10,9 @@
 //
 //	subscribed          the framework's id is on disk before anything is done in its name
 //	a launch            the run is on disk before its ACCEPT is sent; the ACCEPT is never repeated
-//	an update           is acknowledged when the scheduler has made durable what it changed, and the end of a run when
-//	                    it is on disk here, too. Mesos repeats it until then, and holds later ones of the task back
+//	an update           is acknowledged when the scheduler has made durable what it changed, and the end of a run, or of
+//	                    a member of it, when that is on disk here, too. Mesos repeats it until then, and holds later
+//	                    ones of the task back
 //	an ACCEPT that may or may not have arrived    Mesos is asked; if it does not know the task, the launch is given back
 //	a task that nobody here knows                 is reported; the scheduler says whether it is to be killed
 //	a copy that comes back after its run has ended is killed

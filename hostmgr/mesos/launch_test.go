@@ -2,6 +2,7 @@ package mesos
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,6 +152,27 @@ func TestATaskWhoseFirstProcessHasEnded(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
 	})
+}
+
+// TestTheEndOfOneOfSeveral is on disk before Mesos is told that it may forget it: another driver would ask in vain, and give the run up.
+func TestTheEndOfOneOfSeveral(t *testing.T) {
+	w := newWorld(t, mesostest.Config{}, 1)
+	d, _ := w.drive(t, nil)
+	l := launchOf(0, "h0")
+	l.Task.Processes = []cluster.Process{{Name: "first", Command: []string{"serve"}}, {Name: "other", Command: []string{"serve"}}}
+	require.NoError(t, d.Launch(t.Context(), l))
+	becomes(t, d, runID(0), cluster.TaskRunning)
+	d.comesTo(t, func() bool { return d.runs[runID(0)].durable && len(d.toWrite) == 0 })
+	state := api.TASK_FINISHED
+	d.mu.Lock() // so that nothing is written
+	d.update(d.session, &api.TaskStatus{
+		TaskID: api.TaskID{Value: taskID(runID(0), 0, 2)}, AgentID: &api.AgentID{Value: w.AgentID("h0")}, State: &state, UUID: []byte("0123456789abcdef"),
+	}, time.Now())
+	waits := slices.Clone(d.toWrite)
+	d.mu.Unlock()
+	require.Len(t, waits, 2)
+	require.Len(t, waits[0].run.Ended, 1)
+	require.Len(t, waits[1].then, 1)
 }
 
 // TestVolumesOfRevocableTasks start, of one process and of several, whose executor has disk that is not taken back.

@@ -412,10 +412,10 @@ func (r *run) closing() bool {
 func (d *driver) receipt(s *session, r *run, slip receipt) {
 	switch {
 	case len(slip.uuid) == 0:
-	case r.durable && !r.ended():
+	case r.durable && !r.ended() && len(r.record.Ended) == 0:
 		d.acknowledge(s, slip)
 	case r.durable:
-		d.writeLater(write{then: []receipt{slip}}) // behind the write of the end
+		d.writeLater(write{then: []receipt{slip}}) // behind the write of the end, be it that of a member only
 	case !slices.ContainsFunc(r.awaiting, func(x receipt) bool { return slices.Equal(x.uuid, slip.uuid) }):
 		r.awaiting = append(r.awaiting, slip)
 	}
