@@ -342,6 +342,21 @@ func TestAnAcceptThatAProxyAnswers(t *testing.T) {
 	}
 }
 
+// TestTheRoomOfAnAcceptThatIsRefused counts, until it is offered again: what its launch was to use as well as the rest.
+func TestTheRoomOfAnAcceptThatIsRefused(t *testing.T) {
+	k := newTalk(t)
+	k.answer = func(call string) (int, string) {
+		if call == "ACCEPT" {
+			return http.StatusBadRequest, "no"
+		}
+		return http.StatusAccepted, ""
+	}
+	k.launch(0)
+	require.Equal(t, cluster.ReasonLaunchRefused, becomes(t, k.d, runID(0), cluster.TaskFailed).Reason)
+	k.d.comesTo(t, func() bool { return len(k.d.touched) == 0 })
+	require.EqualValues(t, 4000, k.recorder.Hosts()[0].Capacity.Fixed[cluster.CPU])
+}
+
 // TestAGroupThatIsFound: Mesos knows tasks of a run that we do not know any more. They are killed and asked for by the ids that they
 // have, also those that are seen later, and the run ends with the last of them.
 func TestAGroupThatIsFound(t *testing.T) {

@@ -213,7 +213,6 @@ func (d *driver) accepted(s *session, runs []*run, err error) {
 		switch {
 		case r.ended() || r.status.State > cluster.TaskLaunching:
 		case certain:
-			r.placed = false
 			d.refuse(r, "the offers could not be accepted: "+err.Error())
 		default:
 			r.uncertain, r.heard = true, nil
