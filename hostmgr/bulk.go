@@ -77,7 +77,7 @@ func (b *bulkStream) send(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-b.usage.wake:
-			up = b.usage.take()
+			up = b.usage.take(b.out.lives)
 		case chunk := <-b.chunks:
 			up = &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Log{Log: chunk}}
 		}

@@ -79,6 +79,10 @@ func TestUsage(t *testing.T) {
 	onBench(t, func(b *bench) {
 		c := b.begin()
 		s := b.bulk()
+		for n := range 3 {
+			b.driver.report(status(n, cluster.TaskRunning))
+			b.status(c)
+		}
 		b.driver.sink.ReportUsage([]hostmgr.Usage{using(2, 20, 200, 2000, 20_000), using(1, 10, 100, 1000, 10_000)})
 		got := b.bulkUp(s).GetUsage()
 		require.Len(t, got.GetRuns(), 2)
@@ -95,8 +99,14 @@ func TestUsage(t *testing.T) {
 		require.EqualValues(t, 30, got.GetRuns()[1].GetCpuMilli())
 
 		b.driver.report(status(2, cluster.TaskSucceeded))
-		b.status(c)
+		ended := b.status(c)
 		b.driver.sink.ReportUsage([]hostmgr.Usage{using(2, 40)}) // measured just before it ended
+		require.Len(t, b.bulkUp(s).GetUsage().GetRuns(), 1)
+
+		b.ack(c, ended)
+		b.release(c, 2)
+		synctest.Wait()
+		b.driver.sink.ReportUsage([]hostmgr.Usage{using(2, 40)}) // which took as long as all that
 		require.Len(t, b.bulkUp(s).GetUsage().GetRuns(), 1)
 	})
 }
@@ -104,9 +114,13 @@ func TestUsage(t *testing.T) {
 // TestUsageIsDroppedUnderPressure: what nobody reads is replaced, and neither status nor commands wait for it.
 func TestUsageIsDroppedUnderPressure(t *testing.T) {
 	onBench(t, func(b *bench) {
-		c := b.begin()
-		s := b.bulk()
 		usage := make([]hostmgr.Usage, 1000)
+		for n := range usage {
+			b.driver.runs[run(n)] = status(n, cluster.TaskRunning)
+		}
+		b.start()
+		c, _ := b.welcome()
+		s := b.bulk()
 		for i := range 500 {
 			for n := range usage {
 				usage[n] = using(n, int64(i))
@@ -114,11 +128,11 @@ func TestUsageIsDroppedUnderPressure(t *testing.T) {
 			b.driver.sink.ReportUsage(usage)
 			synctest.Wait()
 		}
-		b.driver.report(status(1, cluster.TaskRunning))
-		require.Equal(t, sluicev1.RunState_RUN_STATE_RUNNING, b.status(c).GetState())
-		b.launch(c, 2)
+		b.driver.report(status(1, cluster.TaskSucceeded))
+		require.Equal(t, sluicev1.RunState_RUN_STATE_SUCCEEDED, b.status(c).GetState())
+		b.launch(c, 1000)
 		synctest.Wait()
-		require.Equal(t, 1, b.driver.launches(2))
+		require.Equal(t, 1, b.driver.launches(1000))
 		reports := 0
 		for last := int64(-1); last < 499; reports++ {
 			got := b.bulkUp(s).GetUsage().GetRuns()[0].GetCpuMilli()

@@ -19,20 +19,12 @@ func newHealthBox() healthBox { return healthBox{latest: map[cluster.RunID]Healt
 func (o *outbox) reportHealth(h Health) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if k := o.runs[h.Run]; k != nil && k.State.Terminal() {
-		return // found out just before the end
-	}
 	b := &o.health
 	b.latest[h.Run] = h
 	if !slices.Contains(b.queue, h.Run) {
 		b.queue = append(b.queue, h.Run)
 	}
 	o.signal()
-}
-
-func (b *healthBox) drop(run cluster.RunID) {
-	delete(b.latest, run)
-	b.queue = slices.DeleteFunc(b.queue, func(r cluster.RunID) bool { return r == run })
 }
 
 // again queues all that is known, for a session that begins.
@@ -44,17 +36,24 @@ func (b *healthBox) again() {
 	slices.SortFunc(b.queue, cluster.RunID.Compare)
 }
 
-func (b *healthBox) next() []*sluicev1.ShardUp {
-	if len(b.queue) == 0 {
-		return nil
+// nextHealth returns the next news. That of a run that does not live was found out just before its end, and is forgotten.
+func (o *outbox) nextHealth() []*sluicev1.ShardUp {
+	b := &o.health
+	for len(b.queue) > 0 {
+		run := b.queue[0]
+		b.queue = b.queue[1:]
+		if k := o.runs[run]; k == nil || k.State.Terminal() {
+			delete(b.latest, run)
+			continue
+		}
+		h := b.latest[run]
+		return []*sluicev1.ShardUp{{Message: &sluicev1.ShardUp_Health{Health: &sluicev1.RunHealth{
+			Run:        runTo(h.Run),
+			Healthy:    h.Health != cluster.Unhealthy,
+			Ready:      h.Health == cluster.HealthReady,
+			Message:    text(h.Message),
+			TimeUnixNs: int64(h.At),
+		}}}}
 	}
-	h := b.latest[b.queue[0]]
-	b.queue = b.queue[1:]
-	return []*sluicev1.ShardUp{{Message: &sluicev1.ShardUp_Health{Health: &sluicev1.RunHealth{
-		Run:        runTo(h.Run),
-		Healthy:    h.Health != cluster.Unhealthy,
-		Ready:      h.Health == cluster.HealthReady,
-		Message:    text(h.Message),
-		TimeUnixNs: int64(h.At),
-	}}}}
+	return nil
 }

@@ -125,7 +125,7 @@ func (o *outbox) report(s Status, ours bool) {
 	k.Status = s
 	o.push(k)
 	if s.State.Terminal() {
-		o.health.drop(s.Run)
+		delete(o.health.latest, s.Run)
 		close(o.ended)
 		o.ended = make(chan struct{})
 	}
@@ -208,12 +208,12 @@ func (o *outbox) release(run cluster.RunID) {
 	}
 }
 
-// over reports whether a run is known to have ended.
-func (o *outbox) over(run cluster.RunID) bool {
+// lives reports whether a run is known and has not ended.
+func (o *outbox) lives(run cluster.RunID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	k := o.runs[run]
-	return k != nil && k.State.Terminal()
+	return k != nil && !k.State.Terminal()
 }
 
 // await returns when a run is known to have ended.
@@ -329,5 +329,5 @@ func (o *outbox) next() []*sluicev1.ShardUp {
 		status := statusTo(k.updateID, k.Status)
 		return []*sluicev1.ShardUp{{Message: &sluicev1.ShardUp_Status{Status: status}}}
 	}
-	return o.health.next() // after the statuses, so that the run is known to run
+	return o.nextHealth() // after the statuses, so that the run is known to run
 }

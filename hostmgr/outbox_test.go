@@ -120,6 +120,39 @@ func TestOutboxBoundsPongs(t *testing.T) {
 	require.EqualValues(t, 99, got[len(got)-1])
 }
 
+// TestHealthThatComesLate: news of a run that has ended, or was released meanwhile, is not told, and not kept. What is known of a run
+// before there is a session is.
+func TestHealthThatComesLate(t *testing.T) {
+	run := func(n uint32) cluster.RunID { return cluster.RunID{Task: cluster.MakeTaskKey(1, n), Run: 1} }
+	o := newOutbox()
+	for n := range uint32(3) {
+		o.report(Status{Run: run(n), State: cluster.TaskRunning}, false)
+		require.NotNil(t, o.next()[0].GetStatus())
+	}
+	o.reportHealth(Health{Run: run(0), Health: cluster.HealthReady})
+	for n := range uint32(2) {
+		o.report(Status{Run: run(n), State: cluster.TaskSucceeded}, false)
+		require.NotNil(t, o.next()[0].GetStatus())
+	}
+	o.release(run(1))
+	for n := range uint32(4) {
+		o.reportHealth(Health{Run: run(n), Health: cluster.HealthReady})
+	}
+	told := func() (runs []uint32) {
+		for m := o.next(); m != nil; m = o.next() {
+			if h := m[0].GetHealth(); h != nil {
+				runs = append(runs, h.GetRun().GetInstance())
+			}
+		}
+		return runs
+	}
+	o.begin(func() []Status {
+		return []Status{{Run: run(0), State: cluster.TaskSucceeded}, {Run: run(2), State: cluster.TaskRunning}, {Run: run(3), State: cluster.TaskRunning}}
+	})
+	require.Equal(t, []uint32{2, 3}, told())
+	require.Len(t, o.health.latest, 2)
+}
+
 // TestTail compares the search for a tail with what it means, whatever the pieces in which the log comes.
 func TestTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -168,7 +168,7 @@ var _ Sink = sink{}
 
 func (k sink) ReportHosts(hosts []Host)  { k.s.out.setHosts(hosts) }
 func (k sink) ReportHealth(h Health)     { k.s.out.reportHealth(h) }
-func (k sink) ReportUsage(usage []Usage) { k.s.usage.put(usage, k.s.out.over) }
+func (k sink) ReportUsage(usage []Usage) { k.s.usage.put(usage) }
 
 func (k sink) ReportStatus(s Status) {
 	if _, ok := runStates[s.State]; !ok {
@@ -176,7 +176,4 @@ func (k sink) ReportStatus(s Status) {
 		return
 	}
 	k.s.out.report(s, false)
-	if s.State.Terminal() {
-		k.s.usage.drop(s.Run)
-	}
 }

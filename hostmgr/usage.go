@@ -10,8 +10,8 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// usageBox holds the latest usage of every run that has not ended. What is not sent before newer numbers come is never
-// sent: a report names all runs, so nothing is missed that still matters.
+// usageBox holds the latest usage of every run. What is not sent before newer numbers come is never sent: a report names all
+// runs that live, so nothing is missed that still matters.
 type usageBox struct {
 	wake chan struct{} // has an element when take returns something new
 
@@ -25,8 +25,7 @@ func newUsageBox() *usageBox {
 	return &usageBox{wake: make(chan struct{}, 1), runs: map[cluster.RunID]Usage{}}
 }
 
-// put takes in usage, save that of runs which are over: it was measured before, and nobody would drop it again.
-func (b *usageBox) put(usage []Usage, over func(cluster.RunID) bool) {
+func (b *usageBox) put(usage []Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -35,9 +34,7 @@ func (b *usageBox) put(usage []Usage, over func(cluster.RunID) bool) {
 	}
 	b.at = now
 	for _, u := range usage {
-		if !over(u.Run) {
-			b.runs[u.Run] = u
-		}
+		b.runs[u.Run] = u
 	}
 	select {
 	case b.wake <- struct{}{}:
@@ -45,16 +42,11 @@ func (b *usageBox) put(usage []Usage, over func(cluster.RunID) bool) {
 	}
 }
 
-func (b *usageBox) drop(run cluster.RunID) {
+// take returns a report of all runs that live, sorted, and forgets the others: a driver may have measured them just before they ended.
+func (b *usageBox) take(lives func(cluster.RunID) bool) *sluicev1.BulkUp {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.runs, run)
-}
-
-// take returns a report of all runs, sorted.
-func (b *usageBox) take() *sluicev1.BulkUp {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	maps.DeleteFunc(b.runs, func(run cluster.RunID, _ Usage) bool { return !lives(run) })
 	report := &sluicev1.UsageReport{TimeUnixNs: b.at.UnixNano(), IntervalNs: int64(b.interval)}
 	for _, run := range slices.SortedFunc(maps.Keys(b.runs), cluster.RunID.Compare) {
 		u := b.runs[run]
