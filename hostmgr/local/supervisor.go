@@ -156,13 +156,13 @@ func (s *supervisor) perform() exitRecord {
 	_ = unix.Close(readyFD)
 	s.beginChecks()
 	s.until(s.ended)
-	end := s.verdict()
+	end := s.unless(s.verdict())
 	s.endChecks()
-	if len(s.live) > 0 {
+	if len(s.live) > 0 { // a kill that comes now brings their end forward, and changes nothing of the task's
 		s.stop(s.launch.Launch.Task.KillGrace)
 		s.until(func() bool { return len(s.live) == 0 })
 	}
-	return s.unless(end)
+	return end
 }
 
 // prepares reports whether there is something to do before the processes can start.

@@ -108,6 +108,19 @@ func TestMainProcess(t *testing.T) {
 	require.Equal(t, "goodbye\n", f.log(id, "polite"))
 }
 
+// TestKillAfterTheMainProcess ends the others sooner. The task has succeeded.
+func TestKillAfterTheMainProcess(t *testing.T) {
+	f := newFixture(t, nil)
+	first := sh("main", "while [ ! -e deaf ]; do sleep 0.01; done")
+	first.Main = true
+	id := f.task(0, cluster.TaskSpec{
+		Processes: []cluster.Process{first, sh("deaf", "trap 'echo no' TERM; touch deaf; while :; do sleep 0.01; done")}, KillGrace: time.Hour,
+	}, nil)
+	eventually(t, "the other one is asked to end", func() bool { return f.log(id, "deaf") == "no\n" })
+	require.NoError(t, f.Kill(t.Context(), id, 0))
+	require.Equal(t, cluster.TaskSucceeded, f.ended(id).State)
+}
+
 func TestAllProcesses(t *testing.T) {
 	f := newFixture(t, nil)
 	good := f.task(0, cluster.TaskSpec{Processes: []cluster.Process{sh("a", "exit 0"), sh("b", "sleep 0.1; echo b; exit 0")}}, nil)
