@@ -203,16 +203,10 @@ func requestFrom(p *sluicev1.ResourceRequest) (cluster.Request, error) {
 	return r, nil
 }
 
-// envFrom merges maps; later ones win. The result is sorted, nil if it is empty.
-func envFrom(layers ...map[string]string) []cluster.KeyValue {
-	merged := map[string]string{}
-	for _, layer := range layers {
-		for k, v := range layer {
-			merged[k] = v
-		}
-	}
+// envFrom returns the pairs of a map, sorted; nil if it is empty.
+func envFrom(variables map[string]string) []cluster.KeyValue {
 	var env []cluster.KeyValue
-	for k, v := range merged {
+	for k, v := range variables {
 		env = append(env, cluster.KeyValue{Key: k, Value: v})
 	}
 	slices.SortFunc(env, func(a, b cluster.KeyValue) int { return strings.Compare(a.Key, b.Key) })

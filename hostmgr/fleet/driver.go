@@ -76,7 +76,7 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 	defer unlock()
 	f := d.f
 	if known := f.runs[l.Run]; known != nil {
-		if !same(known.launch, l) {
+		if known.launch.Fingerprint() != l.Fingerprint() {
 			return fmt.Errorf("%w: %v", hostmgr.ErrConflict, l.Run)
 		}
 		return nil
@@ -94,11 +94,6 @@ func (d *driver) Launch(_ context.Context, l hostmgr.Launch) error {
 	f.runs[l.Run] = r
 	f.begin(r)
 	return nil
-}
-
-// same compares payloads; an empty list is as good as none.
-func same(a, b hostmgr.Launch) bool {
-	return a.Fingerprint() == b.Fingerprint()
 }
 
 // Kill implements [hostmgr.Driver].

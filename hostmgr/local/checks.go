@@ -3,6 +3,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -132,7 +133,7 @@ func (p *probe) look(address string) error {
 		}
 		return conn.Close()
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, or(p.HTTP.Scheme, "http")+"://"+at+or(p.HTTP.Path, "/"), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, cmp.Or(p.HTTP.Scheme, "http")+"://"+at+cmp.Or(p.HTTP.Path, "/"), nil)
 	if err != nil {
 		return err
 	}

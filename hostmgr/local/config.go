@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,27 +57,19 @@ const (
 
 // withDefaults returns c with the defaults in the place of zero values.
 func (c Config) withDefaults() Config {
-	c.Hosts = or(c.Hosts, 1)
-	c.Racks = or(c.Racks, 1)
-	c.Rack = or(c.Rack, "r")
-	c.Zone = or(c.Zone, "local")
-	c.Ports = or(c.Ports, cluster.PortRange{First: 20_000, Last: 29_999})
-	c.Address = or(c.Address, "127.0.0.1")
-	c.LogLimitBytes = or(c.LogLimitBytes, 8<<20)
-	c.UsageInterval = or(c.UsageInterval, 5*time.Second)
-	c.Retention.Runs = or(c.Retention.Runs, 1000)
-	c.Retention.Bytes = or(c.Retention.Bytes, 1<<30)
-	c.Retention.Age = or(c.Retention.Age, 24*time.Hour)
-	c.Log = or(c.Log, slog.New(slog.DiscardHandler))
+	c.Hosts = cmp.Or(c.Hosts, 1)
+	c.Racks = cmp.Or(c.Racks, 1)
+	c.Rack = cmp.Or(c.Rack, "r")
+	c.Zone = cmp.Or(c.Zone, "local")
+	c.Ports = cmp.Or(c.Ports, cluster.PortRange{First: 20_000, Last: 29_999})
+	c.Address = cmp.Or(c.Address, "127.0.0.1")
+	c.LogLimitBytes = cmp.Or(c.LogLimitBytes, 8<<20)
+	c.UsageInterval = cmp.Or(c.UsageInterval, 5*time.Second)
+	c.Retention.Runs = cmp.Or(c.Retention.Runs, 1000)
+	c.Retention.Bytes = cmp.Or(c.Retention.Bytes, 1<<30)
+	c.Retention.Age = cmp.Or(c.Retention.Age, 24*time.Hour)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
-}
-
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 // Validate joins all that is wrong with c into one error.

@@ -211,10 +211,7 @@ func (d *driver) adoptRun(name, dir string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRun(launch.Launch, dir)
-	if err != nil {
-		return nil, err
-	}
+	r := newRun(launch.Launch, dir)
 	close(r.recorded)
 	r.killed = exists(dir, killFile)
 	r.status = hostmgr.Status{Run: id, Host: launch.Launch.Host, State: cluster.TaskLaunching, ExitCode: -1, At: launch.At}

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,7 @@ import (
 
 // Launch implements [hostmgr.Driver]. When it returns nil, the intent is durable.
 func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
-	r, err := newRun(l, d.state.run(l.Run.String()))
-	if err != nil {
-		return err
-	}
+	r := newRun(l, d.state.run(l.Run.String()))
 	if old, err := d.enter(r, &l); err != nil {
 		return err
 	} else if old != nil {
@@ -58,11 +56,11 @@ func trouble(err error) syscall.Errno {
 }
 
 // newRun returns a run of which nothing has been recorded.
-func newRun(l hostmgr.Launch, dir string) (*run, error) {
+func newRun(l hostmgr.Launch, dir string) *run {
 	return &run{
 		id: l.Run, dir: dir, ports: l.Ports, asks: l.Task.Resources, fingerprint: l.Fingerprint(), checked: checked(&l.Task), told: told{interval: l.Progress},
 		recorded: make(chan struct{}), ended: make(chan struct{}),
-	}, nil
+	}
 }
 
 // enter adds a run to those that are known, or returns the one that is known by its id.
@@ -228,7 +226,7 @@ func (d *driver) launchRecord(r *run, l hostmgr.Launch) (*launchRecord, error) {
 	rec := &launchRecord{
 		Launch: l, At: now(), Boot: d.boot, Address: d.config.Address,
 		Init: init, Processes: processes, Volumes: d.volumeRecords(&l, r.dir),
-		LogLimit: max(or(l.Task.LogLimitBytes, d.config.LogLimitBytes), minLogLimit),
+		LogLimit: max(cmp.Or(l.Task.LogLimitBytes, d.config.LogLimitBytes), minLogLimit),
 	}
 	if d.cgroup != "" {
 		folder := fnv.New32a()

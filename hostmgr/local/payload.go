@@ -3,6 +3,7 @@
 package local
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -243,7 +244,7 @@ func (d *driver) environment(l *hostmgr.Launch, p *cluster.Process, owner *accou
 		at[key] = len(env)
 		env = append(env, key+"="+value)
 	}
-	set("PATH", or(os.Getenv("PATH"), defaultPath))
+	set("PATH", cmp.Or(os.Getenv("PATH"), defaultPath))
 	for _, key := range inherited {
 		if value, ok := os.LookupEnv(key); ok {
 			set(key, value)

@@ -84,7 +84,7 @@ func (s *stateFolder) checkFormat(clusterID string) error {
 	case clusterID != "" && f.Cluster != "" && f.Cluster != clusterID:
 		return fmt.Errorf("local: state folder %s belongs to cluster %q, not %q; choose another folder", s.dir, f.Cluster, clusterID)
 	}
-	if want.Cluster = or(clusterID, f.Cluster); *f == want {
+	if want.Cluster = cmp.Or(clusterID, f.Cluster); *f == want {
 		return nil
 	}
 	return writeRecord(s.dir, "format", want, synced)

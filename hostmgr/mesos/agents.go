@@ -31,7 +31,7 @@ type agent struct {
 	queue  []*run                 // that wait for resources
 
 	resting   map[string]quantity // by the role for which it was offered last; none is zero
-	restUntil time.Time           // zero: until the next offer
+	restUntil time.Time
 
 	flushing    bool            // a flush of the queue is on its way
 	lost        bool            // the master has no contact
@@ -133,16 +133,12 @@ func (a *agent) fits(more ...quantity) bool {
 	return len(wants) == 0
 }
 
-// rest adds to what is expected in an offer within d, for this role or another; 0 is without end.
+// rest adds to what is expected in an offer within d, for this role or another.
 func (a *agent) rest(role string, q quantity, now time.Time, d time.Duration) {
 	if q.isZero() {
 		return
 	}
-	var until time.Time
-	if d > 0 {
-		until = now.Add(d)
-	}
-	if len(a.resting) == 0 || !a.restUntil.IsZero() && (until.IsZero() || until.After(a.restUntil)) {
+	if until := now.Add(d); len(a.resting) == 0 || until.After(a.restUntil) {
 		a.restUntil = until
 	}
 	if a.resting == nil {
@@ -295,7 +291,7 @@ func attributes(list []api.Attribute) []cluster.KeyValue {
 // that is taken as well. Machines may have the same hostname. An agent at the address and port of another one of its hostname is in
 // that one's place, and so is one at the port only, where the other is out of reach: a machine may come back with a new address.
 func (d *driver) hostName(o *api.Offer, now time.Time) string {
-	name, address := plainText(or(o.Hostname, o.AgentID.Value), 240), addressOf(o)
+	name, address := plainText(cmp.Or(o.Hostname, o.AgentID.Value), 240), addressOf(o)
 	port := o.GetURL().GetAddress().Port
 	samePort := func(a *agent) bool { return port != 0 && a.Port == port }
 	withPort := ":" + strconv.Itoa(int(port))
@@ -333,7 +329,7 @@ func plainText(s string, n int) string {
 // addressOf returns the address of an offer's agent, by which tasks of other hosts find it.
 func addressOf(o *api.Offer) string {
 	at := o.GetURL().GetAddress()
-	return or(at.GetIP(), o.Hostname)
+	return cmp.Or(at.GetIP(), o.Hostname)
 }
 
 // succession is how a run ends whose agent has been succeeded by another.

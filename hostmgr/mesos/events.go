@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -130,7 +131,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 			d.writeAgent(a)
 		}
 		d.foundAgent(a)
-		held := &offer{id: o.ID.Value, role: or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}
+		held := &offer{id: o.ID.Value, role: cmp.Or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}
 		a.offers[held.id], d.offers[held.id] = held, held
 		a.offered = s
 		a.rouse(held.role, held.total)
@@ -174,7 +175,7 @@ func (d *driver) loseAgent(a *agent, now time.Time) {
 	for _, o := range a.offers {
 		d.dropOffer(o)
 	}
-	a.offered, a.resting, a.restUntil = nil, nil, time.Time{}
+	a.offered, a.resting = nil, nil
 	for len(a.queue) > 0 {
 		d.refuse(a.queue[0], "its agent is gone")
 	}

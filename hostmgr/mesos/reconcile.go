@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -144,19 +145,16 @@ func (d *driver) housekeeping(now time.Time) {
 func (d *driver) keepAgent(a *agent, now time.Time) {
 	late, s := false, d.session
 	for len(a.queue) > 0 && !now.Before(a.queue[0].deadline) && a.queue[0].status.At != 0 {
-		why := "its resources were not offered in time: " + or(a.queue[0].lacks, "there were no offers of its agent")
+		why := "its resources were not offered in time: " + cmp.Or(a.queue[0].lacks, "there were no offers of its agent")
 		if s == nil {
 			why = "there is no connection to a Mesos master"
 		}
 		late = s != nil && a.queue[0].deadline.Sub(s.begun) >= d.config.OfferWait // else it did not wait for offers only
 		d.refuse(a.queue[0], why)
 	}
-	if late || !d.quiet && !a.restUntil.IsZero() && !now.Before(a.restUntil) {
-		if len(a.resting) > 0 {
-			a.resting = nil
-			d.touch(a)
-		}
-		a.restUntil = time.Time{}
+	if len(a.resting) > 0 && (late || !d.quiet && !now.Before(a.restUntil)) {
+		a.resting = nil
+		d.touch(a)
 	}
 	if len(a.queue) > 0 && s != nil {
 		d.demand(s) // when it began to wait that may have been too soon after the last time
@@ -215,18 +213,8 @@ func (d *driver) keepOffers(s *session, now time.Time) {
 
 // declineAll declines offers of all agents.
 func (s *session) declineAll(ids []api.OfferID, d time.Duration) {
-	slices.SortFunc(ids, func(a, b api.OfferID) int { return compareText(a.Value, b.Value) })
+	slices.SortFunc(ids, func(a, b api.OfferID) int { return cmp.Compare(a.Value, b.Value) })
 	for some := range slices.Chunk(ids, roundTasks) {
 		s.send(0, decline(some, d), nil)
 	}
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -157,7 +158,7 @@ func (d *driver) finish(r *run, e ending) {
 	}
 	if a := r.agent; a != nil {
 		if r.placed && !a.lost {
-			a.rest(or(r.record.Role, d.config.Roles[0]), r.need, time.Now(), d.config.OfferWait)
+			a.rest(cmp.Or(r.record.Role, d.config.Roles[0]), r.need, time.Now(), d.config.OfferWait)
 		}
 		d.detach(r)
 	}

@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -453,7 +454,7 @@ func liveness(l *hostmgr.Launch, c *cluster.HealthCheck, address string) *api.He
 	switch {
 	case c.HTTP != nil:
 		h.Type = api.HealthCheck_HTTP
-		h.HTTP = &api.HealthCheck_HTTPCheckInfo{Port: port(l, c.HTTP.Port), Path: text(or(c.HTTP.Path, "/")), Scheme: text(or(c.HTTP.Scheme, "http"))}
+		h.HTTP = &api.HealthCheck_HTTPCheckInfo{Port: port(l, c.HTTP.Port), Path: text(cmp.Or(c.HTTP.Path, "/")), Scheme: text(cmp.Or(c.HTTP.Scheme, "http"))}
 	case c.TCP != nil:
 		h.Type = api.HealthCheck_TCP
 		h.TCP = &api.HealthCheck_TCPCheckInfo{Port: port(l, *c.TCP)}
@@ -470,7 +471,7 @@ func readiness(l *hostmgr.Launch, c *cluster.HealthCheck, address string) *api.C
 	switch {
 	case c.HTTP != nil:
 		k.Type = api.CheckInfo_HTTP
-		k.HTTP = &api.CheckInfo_Http{Port: port(l, c.HTTP.Port), Path: text(or(c.HTTP.Path, "/"))}
+		k.HTTP = &api.CheckInfo_Http{Port: port(l, c.HTTP.Port), Path: text(cmp.Or(c.HTTP.Path, "/"))}
 	case c.TCP != nil:
 		k.Type = api.CheckInfo_TCP
 		k.TCP = &api.CheckInfo_Tcp{Port: port(l, *c.TCP)}
@@ -499,10 +500,3 @@ func seconds(d time.Duration) *float64 {
 func text(s string) *string { return &s }
 
 func flag(b bool) *bool { return &b }
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}

@@ -1,6 +1,7 @@
 package mesos
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -34,7 +35,7 @@ func (b *batch) mounts(l *hostmgr.Launch) (disks []api.Resource, prepare []api.O
 			return nil, nil, fmt.Errorf("mesos: the host has volume %q, and Mesos does not offer it", id)
 		case !there:
 			var operations []api.Offer_Operation
-			if disk, operations, err = b.create(id, i, l); err != nil {
+			if disk, operations, err = b.create(id); err != nil {
 				return nil, nil, err
 			}
 			prepare = append(prepare, operations...)
@@ -61,7 +62,7 @@ func (b *batch) userOf(id string) *run {
 }
 
 // create makes a volume out of free disk: RESERVE where it is not reserved yet, and CREATE.
-func (b *batch) create(id string, i int, l *hostmgr.Launch) (disk api.Resource, operations []api.Offer_Operation, err error) {
+func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Operation, err error) {
 	if b.role == "*" {
 		err := fmt.Errorf("volume %q: persistent volumes need a role other than \"*\", to which their disk is reserved", id)
 		if len(b.d.config.Roles) == 1 {
@@ -102,7 +103,7 @@ func (d *driver) prepared(a *agent, r *run, op *api.Offer_Operation) func(error)
 		switch {
 		case errors.Is(err, errUnanswered):
 		case err != nil:
-			r.unprepared = or(r.unprepared, fmt.Sprintf("%v: %s", op.Type, strings.TrimPrefix(err.Error(), "mesos: ")))
+			r.unprepared = cmp.Or(r.unprepared, fmt.Sprintf("%v: %s", op.Type, strings.TrimPrefix(err.Error(), "mesos: ")))
 		case op.Create != nil && d.agents[a.ID] == a:
 			disk := &op.Create.Volumes[0]
 			d.keepAndWrite(a, cluster.HeldVolume{Name: disk.Disk.Persistence.ID, Bytes: bytesOf(toMilli(disk.Scalar.Value))})
