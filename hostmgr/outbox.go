@@ -1,7 +1,6 @@
 package hostmgr
 
 import (
-	"context"
 	"slices"
 	"sync"
 
@@ -24,7 +23,6 @@ type outbox struct {
 	queue    []cluster.RunID              // with news that has not been sent, in the order of the news
 	updateID uint64                       // last one given
 	sent     map[uint64]cluster.RunID
-	ended    chan struct{} // closed and replaced when a run ends
 	health   healthBox
 	confirm  bool // the driver wants to know of each status that it is durable, of those in its inventory too
 }
@@ -46,7 +44,6 @@ func newOutbox() *outbox {
 		runs:   map[cluster.RunID]*known{},
 		byTask: map[cluster.TaskKey][]*known{},
 		sent:   map[uint64]cluster.RunID{},
-		ended:  make(chan struct{}),
 		health: newHealthBox(),
 	}
 }
@@ -126,8 +123,6 @@ func (o *outbox) report(s Status, ours bool) {
 	o.push(k)
 	if s.State.Terminal() {
 		delete(o.health.latest, s.Run)
-		close(o.ended)
-		o.ended = make(chan struct{})
 	}
 }
 
@@ -214,23 +209,6 @@ func (o *outbox) lives(run cluster.RunID) bool {
 	defer o.mu.Unlock()
 	k := o.runs[run]
 	return k != nil && !k.State.Terminal()
-}
-
-// await returns when a run is known to have ended.
-func (o *outbox) await(ctx context.Context, run cluster.RunID) error {
-	for {
-		o.mu.Lock()
-		k, ended := o.runs[run], o.ended
-		o.mu.Unlock()
-		if k != nil && k.State.Terminal() {
-			return nil
-		}
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // begin starts a session: it returns what goes up first, all hosts and the inventory, and queues again what has not

@@ -187,41 +187,6 @@ func TestOtherShard(t *testing.T) {
 	})
 }
 
-func TestTakeOver(t *testing.T) {
-	onBench(t, func(b *bench) {
-		file := hostmgr.ClusterFile{Path: filepath.Join(t.TempDir(), "cluster"), Shard: "s1"}
-		require.NoError(t, file.SetClusterID("cluster-0"))
-		b.config.Cluster, b.config.TakeOver = file, true
-		b.driver.runs[run(1)] = status(1, cluster.TaskRunning)
-		b.driver.runs[run(2)] = status(2, cluster.TaskSucceeded)
-		b.driver.runs[run(3)] = status(3, cluster.TaskRunning)
-		b.driver.onKill = func(r cluster.RunID) error {
-			if r == run(3) { // ended and gone by itself in the meantime
-				return hostmgr.ErrUnknownRun
-			}
-			go func() {
-				time.Sleep(time.Second)
-				b.driver.report(hostmgr.Status{Run: r, Host: "h0", State: cluster.TaskKilled, ExitCode: -1, Signal: 9, At: 2})
-			}()
-			return nil
-		}
-		b.start()
-		c, runs := b.welcome()
-		require.Empty(t, runs, "the new scheduler never hears of them")
-		require.Equal(t, []cluster.RunID{run(1), run(2), run(3)}, b.driver.released)
-		id, err := file.ClusterID()
-		require.NoError(t, err)
-		require.Equal(t, "cluster-1", id)
-
-		b.driver.report(status(4, cluster.TaskRunning)) // of the new cluster
-		b.status(c)
-		c.result <- nil
-		_, runs = b.welcome()
-		require.Len(t, runs, 1)
-		require.Len(t, b.driver.killed, 2, "there is nothing to take over any more")
-	})
-}
-
 func TestClusterFile(t *testing.T) {
 	dir := t.TempDir()
 	file := hostmgr.ClusterFile{Path: filepath.Join(dir, "cluster"), Shard: "s1"}

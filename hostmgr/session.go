@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -42,7 +41,7 @@ func (s *Shard) connect(life context.Context) (welcomed bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	if err := s.enter(ctx, id); err != nil {
+	if err := s.enter(id); err != nil {
 		return true, err
 	}
 	s.log.Info("connected to the scheduler", "cluster", id)
@@ -54,9 +53,6 @@ func (c *session) greet() (clusterID string, err error) {
 	recorded, err := c.config.Cluster.ClusterID()
 	if err != nil {
 		return "", err
-	}
-	if c.config.TakeOver {
-		recorded = ""
 	}
 	hello := &sluicev1.Hello{
 		Shard:           string(c.config.Name),
@@ -95,48 +91,17 @@ func (c *session) greet() (clusterID string, err error) {
 }
 
 // enter makes sure that what the driver runs belongs to the scheduler's cluster.
-func (s *Shard) enter(ctx context.Context, id string) error {
+func (s *Shard) enter(id string) error {
 	recorded, err := s.config.Cluster.ClusterID()
 	switch {
 	case err != nil:
 		return err
 	case recorded == id:
-	case recorded != "" && !s.config.TakeOver:
+	case recorded != "":
 		return fmt.Errorf("%w: its runs are of cluster %s, the scheduler's is %s; connect it to its own scheduler, or give it another state folder",
 			ErrOtherCluster, recorded, id)
-	case recorded != "":
-		if err := s.clear(ctx, recorded); err != nil {
-			return err
-		}
 	}
 	return s.config.Cluster.SetClusterID(id)
-}
-
-// clear kills and releases all that the driver runs, and returns when it is gone.
-func (s *Shard) clear(ctx context.Context, old string) error {
-	left := s.config.Driver.Inventory()
-	unknown := map[cluster.RunID]bool{}
-	s.log.Warn("taken over from another cluster: killing its runs", "cluster", old, "runs", len(left))
-	for _, st := range left {
-		if st.State.Terminal() {
-			continue
-		}
-		s.log.Info("killing a run of another cluster", "cluster", old, "run", st.Run, "host", st.Host)
-		err := s.config.Driver.Kill(ctx, st.Run, 0)
-		if unknown[st.Run] = errors.Is(err, ErrUnknownRun); err != nil && !unknown[st.Run] {
-			return fmt.Errorf("hostmgr: kill run %v of cluster %s: %w", st.Run, old, err)
-		}
-	}
-	for _, st := range left {
-		if !st.State.Terminal() && !unknown[st.Run] {
-			if err := s.out.await(ctx, st.Run); err != nil {
-				return err
-			}
-		}
-		s.config.Driver.Release(st.Run)
-		s.out.release(st.Run)
-	}
-	return nil
 }
 
 // serve works until the stream or ctx ends. When it returns, no command is in progress any more.

@@ -45,11 +45,9 @@ type ShardConfig struct {
 	// Conn leads to the scheduler and stays the caller's. Over a network it needs keepalive, or a scheduler that
 	// vanishes without a word goes unnoticed.
 	Conn *grpc.ClientConn
-	// Cluster remembers the cluster whose tasks the driver runs. Nil is for drivers that keep nothing over a restart.
+	// Cluster remembers the cluster whose tasks the driver runs; for another one Run fails with ErrRejected or ErrOtherCluster,
+	// or waits for its own if it has served that. Nil is for drivers that keep nothing over a restart.
 	Cluster ClusterStore
-	// TakeOver lets the shard change over to another cluster: all that it runs is killed first. Without it, Run fails
-	// with ErrRejected or ErrOtherCluster, or waits for its own cluster if it has served that.
-	TakeOver bool
 
 	Log *slog.Logger // nil discards everything
 }
