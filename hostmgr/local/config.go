@@ -13,8 +13,7 @@ import (
 
 // Config says how this machine is divided and what the driver keeps. Zero values mean the defaults, except for Dir.
 type Config struct {
-	Dir     string // absolute path of the state folder, created if it does not exist
-	Cluster string // id of the cluster that the folder belongs to; "" takes whatever the folder says
+	Dir string // absolute path of the state folder, created if it does not exist
 
 	Hosts    int               // virtual hosts h0, h1, …; default 1
 	Racks    int               // over which the hosts are dealt out; default 1

@@ -93,10 +93,10 @@ func New(c Config) (hostmgr.Driver, error) {
 	}, nil
 }
 
-// Start implements [hostmgr.Driver]. It fails if another driver has the state folder, or if the folder belongs to
-// another cluster or has a format that this version does not know.
+// Start implements [hostmgr.Driver]. It fails if another driver has the state folder, or if the folder has a format that this version
+// does not know.
 func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
-	if d.state, err = openState(d.config.Dir, d.config.Cluster); err != nil {
+	if d.state, err = openState(d.config.Dir); err != nil {
 		return err
 	}
 	defer func() {

@@ -17,7 +17,7 @@ import (
 
 // stateFolder is the folder that one driver owns at a time:
 //
-//	format              its version and cluster
+//	format              its version
 //	lock                locked by the driver while it runs
 //	tmp/                folders that are being made or removed
 //	runs/ID/            the runs that the driver knows
@@ -32,16 +32,13 @@ type stateFolder struct {
 // stateFormat is the version of what is written here. A folder of the one before is taken over.
 const stateFormat = 3
 
-type formatRecord struct {
-	Format  int
-	Cluster string
-}
+type formatRecord struct{ Format int }
 
 // owned holds the state folders of this process: the locks of fcntl do not keep a process from locking twice.
 var owned sync.Map
 
 // openState locks a state folder, making it if it does not exist.
-func openState(dir, clusterID string) (s *stateFolder, err error) {
+func openState(dir string) (s *stateFolder, err error) {
 	s = &stateFolder{dir: filepath.Clean(dir)}
 	for _, sub := range []string{"runs", "released", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o700); err != nil {
@@ -64,30 +61,24 @@ func openState(dir, clusterID string) (s *stateFolder, err error) {
 	} else if err != nil {
 		return s, err
 	}
-	if err := s.checkFormat(clusterID); err != nil {
+	if err := s.checkFormat(); err != nil {
 		return s, err
 	}
 	return s, s.clear()
 }
 
-// checkFormat refuses folders of other versions and clusters, and marks a new one.
-func (s *stateFolder) checkFormat(clusterID string) error {
+// checkFormat refuses folders of other versions, and marks a new one.
+func (s *stateFolder) checkFormat() error {
 	f, err := readRecord[formatRecord](s.dir, "format")
-	want := formatRecord{stateFormat, clusterID}
 	switch {
 	case err != nil:
 		return fmt.Errorf("local: state folder: %w", err)
-	case f == nil:
-		return writeRecord(s.dir, "format", want, synced)
-	case f.Format != stateFormat && f.Format != stateFormat-1:
+	case f == nil || f.Format == stateFormat-1:
+		return writeRecord(s.dir, "format", formatRecord{stateFormat}, synced)
+	case f.Format != stateFormat:
 		return fmt.Errorf("local: state folder %s has format %d, this version knows %d and %d only", s.dir, f.Format, stateFormat-1, stateFormat)
-	case clusterID != "" && f.Cluster != "" && f.Cluster != clusterID:
-		return fmt.Errorf("local: state folder %s belongs to cluster %q, not %q; choose another folder", s.dir, f.Cluster, clusterID)
 	}
-	if want.Cluster = cmp.Or(clusterID, f.Cluster); *f == want {
-		return nil
-	}
-	return writeRecord(s.dir, "format", want, synced)
+	return nil
 }
 
 // clear removes what was being made or removed when the last driver ended.

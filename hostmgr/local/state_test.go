@@ -27,7 +27,7 @@ func TestStateFolderIsOwned(t *testing.T) {
 	require.NoError(t, second.Close())
 
 	other := newCrashTest(t, 0, 1)
-	held, err := openState(other.state, "")
+	held, err := openState(other.state)
 	require.NoError(t, err)
 	cmd := other.command()
 	words, err := cmd.CombinedOutput()
@@ -53,29 +53,26 @@ func TestLockHolder(t *testing.T) {
 
 func TestStateFormat(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	open := func(cluster string) error {
-		s, err := openState(dir, cluster)
+	open := func() error {
+		s, err := openState(dir)
 		if err == nil {
 			require.NoError(t, s.close())
 		}
 		return err
 	}
-	require.NoError(t, open(""))
-	require.NoError(t, open("one"), "a folder without a cluster takes the first")
-	require.NoError(t, open(""))
-	require.NoError(t, open("one"))
-	require.ErrorContains(t, open("two"), `belongs to cluster "one", not "two"`)
+	require.NoError(t, open())
+	require.NoError(t, open())
 	for _, other := range []int{1, 4} {
 		require.NoError(t, writeRecord(dir, "format", formatRecord{Format: other}, unsynced))
-		require.ErrorContains(t, open("one"), fmt.Sprintf("has format %d, this version knows 2 and 3 only", other))
+		require.ErrorContains(t, open(), fmt.Sprintf("has format %d, this version knows 2 and 3 only", other))
 	}
-	require.NoError(t, writeRecord(dir, "format", formatRecord{2, "one"}, unsynced))
-	require.NoError(t, open(""), "the format of before is taken over")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte(`{"Format":2,"Cluster":""}`), 0o600))
+	require.NoError(t, open(), "the format of before is taken over")
 	f, err := readRecord[formatRecord](dir, "format")
 	require.NoError(t, err)
-	require.Equal(t, formatRecord{3, "one"}, *f)
+	require.Equal(t, formatRecord{3}, *f)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte("{"), 0o600))
-	require.ErrorContains(t, open("one"), "format is damaged")
+	require.ErrorContains(t, open(), "format is damaged")
 }
 
 // What runs belongs to the folder that it was started in: neither over a copy of that nor where it was moved to is it found again.
