@@ -87,9 +87,18 @@ func (p *supervised) interrupt() { _ = p.file.SetReadDeadline(time.Unix(1, 0)) }
 
 func (p *supervised) close() { _ = p.file.Close() }
 
+// ways are the variables that say how to reach what is fetched.
+var ways = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+
 // supervisorEnv keeps the runtime of a supervisor small: it does next to nothing, and there is one for each task.
 func supervisorEnv(dir string) []string {
-	return []string{"GOMAXPROCS=1", "GOGC=20", runDirVariable + "=" + runDirValue(dir)}
+	env := []string{"GOMAXPROCS=1", "GOGC=20", runDirVariable + "=" + runDirValue(dir)}
+	for _, name := range ways {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 // spawn starts a supervisor for a run in a session of its own. ready reads the end of the file when the task runs or

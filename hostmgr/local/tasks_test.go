@@ -377,6 +377,20 @@ func TestFetch(t *testing.T) {
 	require.Equal(t, cluster.TaskKilled, f.ended(waiting).State)
 }
 
+// TestFetchThroughAProxy: files come by the way that the host manager's environment names, of which the task learns nothing.
+func TestFetchThroughAProxy(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(out, r.URL.String()) }))
+	t.Cleanup(proxy.Close)
+	t.Setenv("http_proxy", proxy.URL)
+	t.Setenv("no_proxy", "")
+	f := newFixture(t, nil)
+	p := sh("", "cat file; env | grep -ci _proxy=")
+	p.Fetch = []cluster.Fetch{{URI: "http://elsewhere.test/file"}}
+	id := f.task(0, cluster.TaskSpec{Processes: []cluster.Process{p}}, nil)
+	f.ended(id)
+	require.Equal(t, "http://elsewhere.test/file0\n", f.output(id, 0), "%+v", f.status(id))
+}
+
 // every returns a check that is done as often as possible.
 func every(c cluster.HealthCheck) cluster.HealthCheck {
 	c.Interval, c.Timeout, c.Failures, c.Successes = 20*time.Millisecond, 2*time.Second, 2, 2
