@@ -36,14 +36,15 @@ type driver struct {
 	watchers sync.WaitGroup
 	starting chan struct{} // bounds how many supervisors are being started at once
 
-	reporting sync.RWMutex // held for reading while the sink is called; Close takes it to end reporting
-	mu        sync.Mutex
-	runs      map[cluster.RunID]*run
-	released  map[cluster.RunID]*kept
-	dropping  chan struct{} // wakes the janitor
-	failing   chan struct{} // has an element when a launch could not be recorded or started
-	lacks     string        // why none can, "" if that is not so
-	machines  []hostmgr.Host
+	reporting  sync.RWMutex // held for reading while the sink is called; Close takes it to end reporting
+	presenting sync.Mutex   // held while the hosts are reported, so that the last report is the latest
+	mu         sync.Mutex
+	runs       map[cluster.RunID]*run
+	released   map[cluster.RunID]*kept
+	dropping   chan struct{} // wakes the janitor
+	failing    chan struct{} // has an element when a launch could not be recorded or started
+	lacks      string        // why none can, "" if that is not so
+	machines   []hostmgr.Host
 }
 
 // run is what the driver knows of one run. Its status is changed by one goroutine at a time: Start or Launch, and then
@@ -63,6 +64,7 @@ type run struct {
 	failed     error        // why the intent could not be recorded
 	supervisor *supervised  // nil while none is known
 	killed     bool         // there is a kill record
+	strays     bool         // it has ports that are not its host's any more
 	killing    sync.Mutex   // held while the kill record is written
 	meter      meter        // of the goroutine that reports usage
 	told       told         // of the same
@@ -119,9 +121,11 @@ func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
 	if err := d.sweepSecrets(); err != nil {
 		return err
 	}
-	d.keepPorts(hosts)
 	d.machines = hosts
-	sink.ReportHosts(hosts)
+	for _, r := range adopted {
+		r.strays = d.strays(r)
+	}
+	d.reportHosts()
 	for _, r := range adopted {
 		d.watchers.Go(func() { d.watch(r) })
 	}
@@ -155,10 +159,18 @@ func (d *driver) measure() ([]hostmgr.Host, error) {
 	return hosts, nil
 }
 
-// keepPorts takes the ports of runs that go on away from the other hosts: the machine was divided in another way when they began.
+// strays reports whether a run has ports that are not its host's: the machine was divided in another way when it began.
+func (d *driver) strays(r *run) bool {
+	own := func(h hostmgr.Host) bool {
+		return h.Name == r.status.Host && cluster.CountPorts(without(h.Ports, r.ports)) == cluster.CountPorts(h.Ports)-len(r.ports)
+	}
+	return len(r.ports) > 0 && !slices.ContainsFunc(d.machines, own)
+}
+
+// keepPorts takes the ports of runs that stray and go on away from the other hosts.
 func (d *driver) keepPorts(hosts []hostmgr.Host) {
 	for _, r := range d.runs {
-		if r.status.State.Terminal() {
+		if !r.strays || r.status.State.Terminal() {
 			continue
 		}
 		for i := range hosts {

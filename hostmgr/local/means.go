@@ -85,6 +85,8 @@ func (d *driver) watchMeans() {
 
 // reportHosts reports the hosts as they are now.
 func (d *driver) reportHosts() {
+	d.presenting.Lock()
+	defer d.presenting.Unlock()
 	hosts := d.present()
 	d.reporting.RLock()
 	defer d.reporting.RUnlock()
@@ -99,6 +101,7 @@ func (d *driver) present() []hostmgr.Host {
 	defer d.mu.Unlock()
 	hosts := slices.Clone(d.machines)
 	if d.lacks == "" {
+		d.keepPorts(hosts)
 		return hosts
 	}
 	at := map[string]*hostmgr.Host{}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -379,7 +380,9 @@ func TestFetch(t *testing.T) {
 
 // TestFetchThroughAProxy: files come by the way that the host manager's environment names, of which the task learns nothing.
 func TestFetchThroughAProxy(t *testing.T) {
-	proxy := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(out, r.URL.String()) }))
+	proxy := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(out, r.URL.String())
+	}))
 	t.Cleanup(proxy.Close)
 	t.Setenv("http_proxy", proxy.URL)
 	t.Setenv("no_proxy", "")
@@ -550,8 +553,9 @@ func TestPortsOfRunsThatGoOn(t *testing.T) {
 	require.Equal(t, []cluster.PortRange{{First: 1000, Last: 1006}, {First: 1008, Last: 1008}}, f.sink.Hosts()[0].Ports)
 	require.NoError(t, f.driver.Kill(t.Context(), id, 0))
 	f.ended(id)
-	f.reopen()
-	require.Equal(t, []cluster.PortRange{{First: 1000, Last: 1009}}, f.sink.Hosts()[0].Ports)
+	eventually(t, "the host has the ports", func() bool {
+		return slices.Equal(f.sink.Hosts()[0].Ports, []cluster.PortRange{{First: 1000, Last: 1009}})
+	})
 }
 
 // TestPortOfAnEarlierRun: the scheduler does not know any more that it has the port.
