@@ -8,8 +8,8 @@ import (
 // Fingerprint tells payloads apart.
 type Fingerprint [sha256.Size]byte
 
-// Fingerprint returns a digest of the payload, without what the run is told. What is empty and what is absent count as the same: the one becomes the
-// other on its way through a protocol or a file.
+// Fingerprint returns a digest of the payload, without what the run is told. What is empty and what is absent count as the
+// same: the one becomes the other on its way through a protocol or a file.
 func (l *Launch) Fingerprint() Fingerprint {
 	var tree any
 	payload := *l

@@ -147,7 +147,9 @@ func TestHealthThatComesLate(t *testing.T) {
 		return runs
 	}
 	o.begin(func() []Status {
-		return []Status{{Run: run(0), State: cluster.TaskSucceeded}, {Run: run(2), State: cluster.TaskRunning}, {Run: run(3), State: cluster.TaskRunning}}
+		return []Status{
+			{Run: run(0), State: cluster.TaskSucceeded}, {Run: run(2), State: cluster.TaskRunning}, {Run: run(3), State: cluster.TaskRunning},
+		}
 	})
 	require.Equal(t, []uint32{2, 3}, told())
 	require.Len(t, o.health.latest, 2)

@@ -58,7 +58,8 @@ func trouble(err error) syscall.Errno {
 // newRun returns a run of which nothing has been recorded.
 func newRun(l hostmgr.Launch, dir string) *run {
 	return &run{
-		id: l.Run, dir: dir, ports: l.Ports, asks: l.Task.Resources, fingerprint: l.Fingerprint(), checked: checked(&l.Task), told: told{interval: l.Progress},
+		id: l.Run, dir: dir, ports: l.Ports, asks: l.Task.Resources, fingerprint: l.Fingerprint(),
+		checked: checked(&l.Task), told: told{interval: l.Progress},
 		recorded: make(chan struct{}), ended: make(chan struct{}),
 	}
 }

@@ -115,7 +115,8 @@ func TestKillAfterTheMainProcess(t *testing.T) {
 	first := sh("main", "while [ ! -e deaf ]; do sleep 0.01; done")
 	first.Main = true
 	id := f.task(0, cluster.TaskSpec{
-		Processes: []cluster.Process{first, sh("deaf", "trap 'echo no' TERM; touch deaf; while :; do sleep 0.01; done")}, KillGrace: time.Hour,
+		Processes: []cluster.Process{first, sh("deaf", "trap 'echo no' TERM; touch deaf; while :; do sleep 0.01; done")},
+		KillGrace: time.Hour,
 	}, nil)
 	eventually(t, "the other one is asked to end", func() bool { return f.log(id, "deaf") == "no\n" })
 	require.NoError(t, f.Kill(t.Context(), id, 0))

@@ -131,7 +131,8 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 			d.writeAgent(a)
 		}
 		d.foundAgent(a)
-		held := &offer{id: o.ID.Value, role: cmp.Or(o.AllocationInfo.GetRole(), d.config.Roles[0]), agent: a, pieces: all, total: total(all), since: now}
+		role := cmp.Or(o.AllocationInfo.GetRole(), d.config.Roles[0])
+		held := &offer{id: o.ID.Value, role: role, agent: a, pieces: all, total: total(all), since: now}
 		a.offers[held.id], d.offers[held.id] = held, held
 		a.offered = s
 		a.rouse(held.role, held.total)

@@ -166,7 +166,8 @@ func TestTheEndOfOneOfSeveral(t *testing.T) {
 	state := api.TASK_FINISHED
 	d.mu.Lock() // so that nothing is written
 	d.update(d.session, &api.TaskStatus{
-		TaskID: api.TaskID{Value: taskID(runID(0), 0, 2)}, AgentID: &api.AgentID{Value: w.AgentID("h0")}, State: &state, UUID: []byte("0123456789abcdef"),
+		TaskID: api.TaskID{Value: taskID(runID(0), 0, 2)}, AgentID: &api.AgentID{Value: w.AgentID("h0")},
+		State: &state, UUID: []byte("0123456789abcdef"),
 	}, time.Now())
 	waits := slices.Clone(d.toWrite)
 	d.mu.Unlock()

@@ -454,7 +454,9 @@ func liveness(l *hostmgr.Launch, c *cluster.HealthCheck, address string) *api.He
 	switch {
 	case c.HTTP != nil:
 		h.Type = api.HealthCheck_HTTP
-		h.HTTP = &api.HealthCheck_HTTPCheckInfo{Port: port(l, c.HTTP.Port), Path: text(cmp.Or(c.HTTP.Path, "/")), Scheme: text(cmp.Or(c.HTTP.Scheme, "http"))}
+		h.HTTP = &api.HealthCheck_HTTPCheckInfo{
+			Port: port(l, c.HTTP.Port), Path: text(cmp.Or(c.HTTP.Path, "/")), Scheme: text(cmp.Or(c.HTTP.Scheme, "http")),
+		}
 	case c.TCP != nil:
 		h.Type = api.HealthCheck_TCP
 		h.TCP = &api.HealthCheck_TCPCheckInfo{Port: port(l, *c.TCP)}
