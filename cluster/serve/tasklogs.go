@@ -61,7 +61,10 @@ func (a *taskService) awaitRun(ctx context.Context, r *sluicev1.TaskLogsRequest)
 			return nil, nil, err
 		}
 		launched := t.Run // the last run that may have an output
-		if t.State == cluster.TaskPlaced {
+		switch {
+		case t.Host == "": // it has not run: its runs are counted on from those of an instance that is gone
+			launched = 0
+		case t.State == cluster.TaskPlaced:
 			launched--
 		}
 		wanted := max(1, t.Run)

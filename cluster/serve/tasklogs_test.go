@@ -216,3 +216,42 @@ func TestTaskLogsOfAShardThatIsAway(t *testing.T) {
 	require.Equal(t, codes.Unavailable, status.Code(err))
 	require.Contains(t, err.Error(), `host "away/h": its host manager is not connected`)
 }
+
+// The runs of an instance that is added count on from those of one that is gone: it has no output before it ran itself.
+func TestTaskLogsOfAnInstanceThatHasNotRun(t *testing.T) {
+	a := newAPITest(t)
+	sh := a.connectLogShard(t)
+	spec := sleepJob("job")
+	spec.Instances = proto.Uint32(2)
+	uid := cluster.JobUID(a.submit(t, spec).Uid)
+	sh.launch(t, 1, sluicev1.RunState_RUN_STATE_RUNNING)
+	sh.launch(t, 2, sluicev1.RunState_RUN_STATE_RUNNING)
+	scale := func(n uint32) {
+		spec.Instances = proto.Uint32(n)
+		_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
+		require.NoError(t, err)
+	}
+	scale(1)
+	sh.report(t, 3, runRef(cluster.RunID{Task: cluster.MakeTaskKey(uid, 1), Run: 1}, "job"), sluicev1.RunState_RUN_STATE_KILLED)
+	require.Eventually(t, func() bool { return a.Snapshot().Task(cluster.MakeTaskKey(uid, 1)) == nil }, 10*time.Second, time.Millisecond)
+	a.emit(t, &cluster.ModeSet{Mode: cluster.Mode{SchedulingStopped: true}})
+	scale(2)
+
+	_, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job", Instance: 1})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err), err)
+	require.Contains(t, err.Error(), "instance 1 has no output of run 1: it is PENDING, and 0 runs have been launched")
+	require.Len(t, a.Shards(), 1, "none without a name")
+
+	// Who follows waits for its first run.
+	done := make(chan error, 1)
+	go func() {
+		_, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job", Instance: 1, Follow: true})
+		done <- err
+	}()
+	a.emit(t, &cluster.ModeSet{})
+	sh.launch(t, 4, sluicev1.RunState_RUN_STATE_RUNNING)
+	r := <-sh.requests
+	require.Equal(t, uint32(2), r.Run.Run)
+	sh.answer(t, r, &sluicev1.LogChunk{Done: true})
+	require.NoError(t, <-done)
+}
