@@ -156,9 +156,10 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 	if err := b.send(ctx, &sluicev1.BulkDown{Message: &sluicev1.BulkDown_Log{Log: req}}); err != nil {
 		return err
 	}
+	over := false // the shard knows
 	defer func() {
 		cancel := &sluicev1.BulkDown{Message: &sluicev1.BulkDown_Cancel{Cancel: &sluicev1.LogCancel{RequestId: id}}}
-		if ctx.Err() != nil { // otherwise the shard knows that it is over
+		if !over {
 			_ = b.send(context.WithoutCancel(ctx), cancel)
 		}
 	}()
@@ -169,16 +170,16 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 		case <-b.done:
 			return ErrShardAway
 		case chunk, ok := <-reader:
-			switch {
-			case !ok:
+			if !ok {
 				return ErrSlowReader
-			case chunk.GetError() != "":
+			}
+			if over = chunk.GetDone(); chunk.GetError() != "" {
 				return errors.New(chunk.GetError())
 			}
 			if err := each(chunk); err != nil {
 				return err
 			}
-			if chunk.GetDone() {
+			if over {
 				return nil
 			}
 		}

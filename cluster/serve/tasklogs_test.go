@@ -255,3 +255,42 @@ func TestTaskLogsOfAnInstanceThatHasNotRun(t *testing.T) {
 	sh.answer(t, r, &sluicev1.LogChunk{Done: true})
 	require.NoError(t, <-done)
 }
+
+// However a reading ends that the shard has not ended, it is told: it reads for a bounded number of requests at once.
+func TestTheShardIsToldThatNobodyReads(t *testing.T) {
+	a := newAPITest(t)
+	sh := a.connectLogShard(t)
+	read := func(each error) (*sluicev1.LogRequest, chan error) {
+		done := make(chan error, 1)
+		go func() {
+			done <- a.ReadLog(t.Context(), "s/h", &sluicev1.LogRequest{Follow: true}, func(*sluicev1.LogChunk) error { return each })
+		}()
+		return <-sh.requests, done
+	}
+	slow := errors.New("the client takes nothing")
+	r, done := read(slow)
+	sh.answer(t, r, &sluicev1.LogChunk{Data: []byte("hello")})
+	require.ErrorIs(t, <-done, slow)
+	require.Equal(t, r.RequestId, <-sh.cancels)
+
+	r, done = read(nil)
+	a.shards.mu.Lock()
+	b := a.shards.get("s").bulk
+	a.shards.mu.Unlock()
+	b.mu.Lock()
+	reader := b.requests[r.RequestId]
+	b.mu.Unlock()
+	b.forget(r.RequestId)
+	close(reader) // as when it has not taken a chunk for too long
+	require.ErrorIs(t, <-done, ErrSlowReader)
+	require.Equal(t, r.RequestId, <-sh.cancels)
+
+	// One that the shard has ended, it is not told of.
+	r, done = read(nil)
+	sh.answer(t, r, &sluicev1.LogChunk{Done: true})
+	require.NoError(t, <-done)
+	next, done := read(slow)
+	sh.answer(t, next, &sluicev1.LogChunk{Data: []byte("hello")})
+	require.ErrorIs(t, <-done, slow)
+	require.Equal(t, next.RequestId, <-sh.cancels)
+}
