@@ -31,7 +31,13 @@ type bulk struct {
 
 	mu       sync.Mutex
 	next     uint64
-	requests map[uint64]chan *sluicev1.LogChunk
+	requests map[uint64]logReader
+}
+
+// logReader is who waits for the chunks of a log.
+type logReader struct {
+	chunks chan *sluicev1.LogChunk
+	gone   <-chan struct{} // closed when it takes no more
 }
 
 // Bulk implements the stream of that name.
@@ -44,7 +50,7 @@ func (m hostManagers) Bulk(stream sluicev1.HostManagerService_BulkServer) error 
 	b := &bulk{
 		down:     make(chan *sluicev1.BulkDown, 64),
 		done:     make(chan struct{}),
-		requests: map[uint64]chan *sluicev1.LogChunk{},
+		requests: map[uint64]logReader{},
 	}
 	if err := m.s.shards.attach(hello, b); err != nil {
 		return err
@@ -105,23 +111,24 @@ func (s *Scheduler) receiveBulk(stream sluicev1.HostManagerService_BulkServer, s
 // deliver hands a chunk to its reader. One that does not take it in time is given up, so that it cannot hold the others.
 func (b *bulk) deliver(chunk *sluicev1.LogChunk) {
 	b.mu.Lock()
-	reader := b.requests[chunk.GetRequestId()]
+	reader, waits := b.requests[chunk.GetRequestId()]
 	b.mu.Unlock()
-	if reader == nil {
+	if !waits {
 		return // cancelled
 	}
 	select {
-	case reader <- chunk:
+	case reader.chunks <- chunk:
 		return
 	default:
 	}
 	patience := time.NewTimer(slowReader)
 	defer patience.Stop()
 	select {
-	case reader <- chunk:
+	case reader.chunks <- chunk:
+	case <-reader.gone:
 	case <-patience.C:
 		b.forget(chunk.GetRequestId())
-		close(reader)
+		close(reader.chunks)
 	}
 }
 
@@ -131,14 +138,14 @@ func (b *bulk) forget(id uint64) {
 	delete(b.requests, id)
 }
 
-// open registers a reader under a new request id.
-func (b *bulk) open() (uint64, chan *sluicev1.LogChunk) {
+// open registers a reader under a new request id, which takes no more once gone is closed.
+func (b *bulk) open(gone <-chan struct{}) (uint64, <-chan *sluicev1.LogChunk) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next++
-	reader := make(chan *sluicev1.LogChunk, 16)
+	reader := logReader{make(chan *sluicev1.LogChunk, 16), gone}
 	b.requests[b.next] = reader
-	return b.next, reader
+	return b.next, reader.chunks
 }
 
 // ReadLog asks the shard that has the run's output for it and passes on the chunks until the request is done, fails, or
@@ -150,7 +157,7 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 	if b == nil {
 		return ErrShardAway
 	}
-	id, reader := b.open()
+	id, chunks := b.open(ctx.Done())
 	defer b.forget(id)
 	req.RequestId = id
 	if err := b.send(ctx, &sluicev1.BulkDown{Message: &sluicev1.BulkDown_Log{Log: req}}); err != nil {
@@ -169,7 +176,7 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 			return ctx.Err()
 		case <-b.done:
 			return ErrShardAway
-		case chunk, ok := <-reader:
+		case chunk, ok := <-chunks:
 			if !ok {
 				return ErrSlowReader
 			}

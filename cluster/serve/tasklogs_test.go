@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -281,7 +282,7 @@ func TestTheShardIsToldThatNobodyReads(t *testing.T) {
 	reader := b.requests[r.RequestId]
 	b.mu.Unlock()
 	b.forget(r.RequestId)
-	close(reader) // as when it has not taken a chunk for too long
+	close(reader.chunks) // as when it has not taken a chunk for too long
 	require.ErrorIs(t, <-done, ErrSlowReader)
 	require.Equal(t, r.RequestId, <-sh.cancels)
 
@@ -293,4 +294,36 @@ func TestTheShardIsToldThatNobodyReads(t *testing.T) {
 	sh.answer(t, next, &sluicev1.LogChunk{Data: []byte("hello")})
 	require.ErrorIs(t, <-done, slow)
 	require.Equal(t, next.RequestId, <-sh.cancels)
+}
+
+// A reader that takes nothing holds up the others for a while, and one that has left does not.
+func TestALogReaderThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bulk{requests: map[uint64]logReader{}}
+		ctx, leave := context.WithCancel(t.Context())
+		gone, _ := b.open(ctx.Done())
+		slow, chunks := b.open(t.Context().Done())
+		delivered := make(chan struct{})
+		deliver := func(id uint64) {
+			for range cap(chunks) + 1 { // one more than it has room for
+				b.deliver(&sluicev1.LogChunk{RequestId: id})
+			}
+			delivered <- struct{}{}
+		}
+		begun := time.Now()
+		go deliver(gone)
+		synctest.Wait()
+		leave()
+		<-delivered
+		require.Zero(t, time.Since(begun))
+
+		go deliver(slow)
+		<-delivered
+		require.Equal(t, slowReader, time.Since(begun))
+		for range cap(chunks) {
+			<-chunks
+		}
+		_, open := <-chunks
+		require.False(t, open)
+	})
 }
