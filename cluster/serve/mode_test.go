@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
@@ -111,6 +112,27 @@ func TestKillingStopped(t *testing.T) {
 		killed[sh.down().GetKill().GetRun().GetJobUid()] = true
 	}
 	require.Equal(t, map[uint32]bool{uint32(first): true, 99: true}, killed)
+}
+
+// A plan that is only looked at has nobody leave either, while that is switched off.
+func TestAPlanWhileKillingIsStopped(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 1)
+	a.submit(t, sleepJob("there"))
+	require.Eventually(t, func() bool { return len(a.Snapshot().Host("s/h").Tasks) == 1 }, 10*time.Second, time.Millisecond)
+	urgent := sleepJob("urgent")
+	urgent.Priority = 7
+	plan := func() *sluicev1.PlanJobsResponse {
+		res, err := a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{proto.CloneOf(urgent)}})
+		require.NoError(t, err)
+		return res
+	}
+	require.Len(t, plan().Preemptions, 1)
+	a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true})
+	res := plan()
+	require.Empty(t, res.Preemptions)
+	require.Empty(t, res.Placements)
+	require.Len(t, res.Waiting, 1)
 }
 
 func TestRestsWhenNothingChanged(t *testing.T) {

@@ -57,7 +57,7 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 	}
 	feed := knowledge.Feed{Interval: a.s.config.LearnEvery}
 	out := planner.Run(cycle.Input{
-		Snapshot: snapshot, Rescan: true, Now: now, Budget: a.s.budget(),
+		Snapshot: snapshot, Rescan: true, Now: now, Budget: a.s.budget(), KeepAll: snapshot.Mode().KillingStopped,
 		Knowledge: feed.Next(snapshot, now, func() knowledge.Usage { return a.s.hostUsage(snapshot) }),
 	})
 	if out.Stats.Fault != "" {
