@@ -17,14 +17,15 @@ import (
 
 // Reasons for which a task waits, beside those for which hosts are ruled out.
 const (
-	waitingForCycle = "NEXT_CYCLE"   // it began to wait after the last cycle
-	waitingForHosts = "NO_HOSTS"     // no host manager has reported any
-	waitingForJobs  = "DEPENDENCIES" // its job waits for others
-	waitingForHome  = "HOME_AWAY"    // the only host where it may run takes no work
-	waitingForRetry = "BACK_OFF"     // it failed, or its launch was given back again, and waits until it is tried anew
-	waitingForHold  = "ROOM_HELD"    // it starts when those have left who leave for it
-	waitingForRoom  = "NO_ROOM"      // hosts could take it, but are full
-	waitingForFit   = "NO_HOST_FITS" // no host could take it, even empty
+	waitingForCycle = "NEXT_CYCLE"         // it began to wait after the last cycle
+	waitingForMode  = "SCHEDULING_STOPPED" // an operator has switched scheduling off
+	waitingForHosts = "NO_HOSTS"           // no host manager has reported any
+	waitingForJobs  = "DEPENDENCIES"       // its job waits for others
+	waitingForHome  = "HOME_AWAY"          // the only host where it may run takes no work
+	waitingForRetry = "BACK_OFF"           // it failed, or its launch was given back again, and waits until it is tried anew
+	waitingForHold  = "ROOM_HELD"          // it starts when those have left who leave for it
+	waitingForRoom  = "NO_ROOM"            // hosts could take it, but are full
+	waitingForFit   = "NO_HOST_FITS"       // no host could take it, even empty
 )
 
 // ExplainTask implements sluicev1.TaskServiceServer.
@@ -49,6 +50,9 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 		placed.Cycle, placed.Time = a.lastCycle()
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Placed{Placed: placed}
 		answer.Summary = fmt.Sprintf("run %d is %v on host %s", t.Run, t.State, t.Host)
+	case t.State != cluster.TaskInitialized && a.s.Snapshot().Mode().SchedulingStopped:
+		answer.Explanation = &sluicev1.ExplainTaskResponse_Waiting{Waiting: &sluicev1.WaitingExplanation{Reason: waitingForMode}}
+		answer.Summary = "scheduling is switched off: an operator switches it on with `sluice cluster mode --stop-scheduling=false`"
 	default:
 		var why cycle.Waiting
 		var known bool

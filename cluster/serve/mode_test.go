@@ -114,6 +114,33 @@ func TestKillingStopped(t *testing.T) {
 	require.Equal(t, map[uint32]bool{uint32(first): true, 99: true}, killed)
 }
 
+// Why a task waits while nothing is placed is said, also where it was looked at before.
+func TestWhyATaskWaitsWhileSchedulingIsStopped(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 1)
+	a.submit(t, sleepJob("there"))
+	a.submit(t, sleepJob("before"))
+	require.Eventually(t, func() bool { return len(a.Snapshot().Host("s/h").Tasks) == 1 }, 10*time.Second, time.Millisecond)
+	a.setMode(t, &sluicev1.ClusterMode{SchedulingStopped: true})
+	a.submit(t, sleepJob("since"))
+	dependent := sleepJob("dependent")
+	dependent.DependsOn = []*sluicev1.Dependency{{Job: "there"}}
+	a.submit(t, dependent)
+	explain := func(job string) *sluicev1.ExplainTaskResponse {
+		answer, err := a.tasks.ExplainTask(t.Context(), &sluicev1.ExplainTaskRequest{Job: job})
+		require.NoError(t, err)
+		return answer
+	}
+	for _, job := range []string{"before", "since"} {
+		require.Equal(t, "SCHEDULING_STOPPED", explain(job).GetWaiting().GetReason())
+		require.Contains(t, explain(job).Summary, "--stop-scheduling=false")
+	}
+	require.Equal(t, "DEPENDENCIES", explain("dependent").GetWaiting().GetReason())
+	require.NotNil(t, explain("there").GetPlaced())
+	a.setMode(t, &sluicev1.ClusterMode{})
+	require.Eventually(t, func() bool { return explain("since").GetWaiting().GetReason() == "NO_ROOM" }, 10*time.Second, time.Millisecond)
+}
+
 // A plan that is only looked at has nobody leave either, while that is switched off.
 func TestAPlanWhileKillingIsStopped(t *testing.T) {
 	a := newAPITest(t)
