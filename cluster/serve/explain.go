@@ -21,7 +21,6 @@ const (
 	waitingForMode  = "SCHEDULING_STOPPED" // an operator has switched scheduling off
 	waitingForHosts = "NO_HOSTS"           // no host manager has reported any
 	waitingForJobs  = "DEPENDENCIES"       // its job waits for others
-	waitingForHome  = "HOME_AWAY"          // the only host where it may run takes no work
 	waitingForRetry = "BACK_OFF"           // it failed, or its launch was given back again, and waits until it is tried anew
 	waitingForHold  = "ROOM_HELD"          // it starts when those have left who leave for it
 	waitingForRoom  = "NO_ROOM"            // hosts could take it, but are full
@@ -325,8 +324,6 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 			}
 		}
 		return fmt.Sprintf("%s and is tried again at %s", why, t.NotBefore.Go().Format(time.RFC3339))
-	case waitingForHome:
-		return fmt.Sprintf("it runs on host %s only, which is away, is drained or is too small for it", t.Home)
 	case waitingForHold:
 		if !j.MayRun(1) {
 			return fmt.Sprintf("room is held for it on host %s until another instance of its job ends, which runs as many at once as it may (limits.max_running_instances)", t.Hold.Host)
