@@ -60,3 +60,17 @@ func TestBrokenLoansAreFound(t *testing.T) {
 		})
 	}
 }
+
+// While nothing is killed revocable tasks stay, whatever others use, and that is no fault of the plan.
+func TestRevocableTasksStayWhileKillingIsStopped(t *testing.T) {
+	s := newStage(t)
+	s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: &cluster.JobSpec{
+		Name: "r", Pool: "root/b", Instances: 1, Revocable: true, Task: cluster.TaskSpec{Resources: cpu(1)},
+	}}}})
+	s.emit(&cluster.SlackMeasured{Host: "s/h0", Slack: cpu(1)})
+	s.emit(&cluster.Placed{Task: cluster.MakeTaskKey(3, 0), Run: 1, Host: "s/h0"})
+	s.emit(&cluster.SlackMeasured{Host: "s/h0"})
+	require.Contains(t, fmt.Sprint(s.verify(&cycle.Output{})), "and stay")
+	s.emit(&cluster.ModeSet{Mode: cluster.Mode{KillingStopped: true}})
+	require.Empty(t, s.verify(&cycle.Output{}))
+}
