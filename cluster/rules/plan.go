@@ -10,8 +10,8 @@ import (
 )
 
 // Commit carries out a plan step by step and returns how many events the state no longer allowed: since the snapshot of
-// the plan a task may have been stopped, or a host drained or lost, or others may have come or gone so that a rule about places
-// would be broken. A step that has become impossible is left out whole.
+// the plan a task may have been stopped, or a host drained or lost, or scheduling or killing switched off, or others may have come or
+// gone so that a rule about places would be broken. A step that has become impossible is left out whole.
 func Commit(tx *Tx, plan [][]cluster.Event, refused func(cluster.Event, error)) (count int) {
 	var p places
 	for some := range slices.Chunk(plan, cluster.Ahead) {
@@ -62,6 +62,9 @@ func readAhead(tx *Tx, steps [][]cluster.Event) {
 
 // emitAll emits the events of a step. A step of several is tried on a copy first.
 func emitAll(tx *Tx, p *places, step []cluster.Event) error {
+	if err := switchedOn(tx.state.Mode(), step); err != nil {
+		return err
+	}
 	if err := startsWhole(tx, step); err != nil {
 		return err
 	}
@@ -79,6 +82,18 @@ func emitAll(tx *Tx, p *places, step []cluster.Event) error {
 		if err := tx.Emit(e); err != nil {
 			return err // cannot happen after the trial
 		}
+	}
+	return nil
+}
+
+// switchedOn refuses a step that an operator has switched off since the plan was made: he has been told that it is not done any more.
+func switchedOn(mode cluster.Mode, step []cluster.Event) error {
+	leaves := func(e cluster.Event) bool { _, is := e.(*cluster.TaskPreempted); return is }
+	switch {
+	case mode.SchedulingStopped:
+		return errors.New("rules: scheduling is switched off")
+	case mode.KillingStopped && slices.ContainsFunc(step, leaves):
+		return errors.New("rules: killing is switched off: nobody is asked to leave")
 	}
 	return nil
 }

@@ -61,3 +61,37 @@ func TestNoMoreStartThanTheJobSays(t *testing.T) {
 	require.ErrorContains(t, wrong, "as many tasks at once as it may")
 	require.EqualValues(t, 1, state.Job(1).OnHosts())
 }
+
+// TestAPlanIsHeldToTheMode: what was switched off while the plan was made is not done any more.
+func TestAPlanIsHeldToTheMode(t *testing.T) {
+	state := cluster.NewState()
+	tx := rules.Begin(state, 1)
+	host := cluster.MakeHostID("s", "h")
+	require.NoError(t, tx.Emit(&cluster.HostReported{ID: host}))
+	require.NoError(t, tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{
+		{UID: 1, Spec: &cluster.JobSpec{Name: "job", Pool: cluster.RootPool, Instances: 2, Preemptible: true}},
+	}}))
+	there, waits := cluster.MakeTaskKey(1, 0), cluster.MakeTaskKey(1, 1)
+	require.NoError(t, tx.Emit(&cluster.Placed{Task: there, Run: 1, Host: host}))
+	plan := [][]cluster.Event{
+		{&cluster.Placed{Task: waits, Run: 1, Host: host}},
+		{&cluster.TaskPreempted{Task: there, Run: 1}},
+	}
+	commit := func(mode cluster.Mode) (refused []error) {
+		require.NoError(t, tx.Emit(&cluster.ModeSet{Mode: mode}))
+		rules.Commit(tx, plan, func(_ cluster.Event, err error) { refused = append(refused, err) })
+		return refused
+	}
+	refused := commit(cluster.Mode{SchedulingStopped: true})
+	require.Len(t, refused, 2)
+	require.ErrorContains(t, refused[0], "scheduling is switched off")
+	require.Equal(t, cluster.TaskPending, state.Task(waits).State)
+	refused = commit(cluster.Mode{KillingStopped: true})
+	require.Len(t, refused, 1)
+	require.ErrorContains(t, refused[0], "killing is switched off")
+	require.Equal(t, cluster.TaskPlaced, state.Task(there).State)
+	require.Equal(t, cluster.TaskPlaced, state.Task(waits).State)
+	plan = plan[1:]
+	require.Empty(t, commit(cluster.Mode{}))
+	require.Equal(t, cluster.TaskPreempting, state.Task(there).State)
+}
