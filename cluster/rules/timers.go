@@ -18,6 +18,7 @@ type Timers struct {
 	keep   time.Duration // see NewTimers
 	alarms alarms
 	set    map[alarm]struct{} // those in the heap, so that none stands in it twice
+	most   int                // alarms: where there are more, most are of runs and jobs that have ended
 	// updates are those under way whose instances have been looked at, as they were then.
 	updates map[cluster.JobUID]*cluster.Update
 }
@@ -48,16 +49,10 @@ func NewTimers(keep time.Duration) *Timers {
 	return &Timers{keep: keep, set: map[alarm]struct{}{}, updates: map[cluster.JobUID]*cluster.Update{}}
 }
 
-// Note takes in what changed. With all, everything in the snapshot counts as changed. Complexity: changes · log alarms.
+// Note takes in what changed. With all, everything in the snapshot counts as changed. Complexity: changes · log alarms, amortized.
 func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool) {
 	if all {
-		clear(t.updates)
-		for j := range snap.Jobs(0) {
-			t.noteJob(snap, j)
-		}
-		for task := range snap.Tasks(0) {
-			t.note(snap, task)
-		}
+		t.noteAll(snap)
 		return
 	}
 	for _, uid := range changes.Jobs {
@@ -72,6 +67,22 @@ func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool)
 			t.note(snap, task)
 		}
 	}
+	if len(t.alarms) > t.most {
+		t.noteAll(snap)
+	}
+}
+
+// noteAll begins anew with what is in the snapshot.
+func (t *Timers) noteAll(snap *cluster.Snapshot) {
+	t.alarms, t.set = nil, map[alarm]struct{}{}
+	clear(t.updates)
+	for j := range snap.Jobs(0) {
+		t.noteJob(snap, j)
+	}
+	for task := range snap.Tasks(0) {
+		t.note(snap, task)
+	}
+	t.most = 2*len(t.alarms) + snap.NumJobs() + snap.NumTasks() + 1000
 }
 
 func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {

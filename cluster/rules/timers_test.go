@@ -98,6 +98,33 @@ func TestARunThatTakesTooLongHasFailed(t *testing.T) {
 	require.Equal(t, cluster.ReasonRunTime, state.Task(k).Reason)
 }
 
+// What was to be looked at because of runs that have ended is forgotten, however long they might have taken; what is due still is not.
+func TestAlarmsOfRunsThatHaveEndedAreForgotten(t *testing.T) {
+	state := running(t)
+	k := cluster.MakeTaskKey(1, 0)
+	spec := *state.Job(1).Spec
+	spec.Limits.MaxRunTime = 24 * time.Hour
+	emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
+	timers := rules.NewTimers(0)
+	snapshot, _ := state.Snapshot()
+	timers.Note(snapshot, cluster.Changes{}, true)
+	for i := range 3000 {
+		now := at(time.Duration(i) * time.Second)
+		emit(t, state, now,
+			&cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true},
+			&cluster.TaskStatus{Task: k, Run: state.Task(k).Run, State: cluster.TaskKilled},
+			&cluster.TaskRequeued{Task: k, Reason: cluster.ReasonTaskRestarted},
+			&cluster.Placed{Task: k, Run: state.Task(k).Run + 1, Host: host},
+			&cluster.TaskStatus{Task: k, Run: state.Task(k).Run + 1, State: cluster.TaskRunning},
+		)
+		snapshot, changes := state.Snapshot()
+		timers.Note(snapshot, changes, false)
+	}
+	ends := state.Task(k).Started.Add(24 * time.Hour)
+	require.Less(t, len(timers.Due(ends-1)), 1500)
+	require.Equal(t, []cluster.TaskKey{k}, timers.Due(ends))
+}
+
 func TestAJobPastItsDeadlineHasFailed(t *testing.T) {
 	state := running(t)
 	spec := *state.Job(1).Spec
