@@ -11,6 +11,8 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/costmodels"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -160,6 +162,22 @@ func TestAPlanWhileKillingIsStopped(t *testing.T) {
 	require.Empty(t, res.Preemptions)
 	require.Empty(t, res.Placements)
 	require.Len(t, res.Waiting, 1)
+}
+
+// A plan tells the revision that it was made from, whatever changes while it is made.
+func TestTheRevisionOfAPlan(t *testing.T) {
+	var a *apiTest
+	a = newAPITestWith(t, func(c *Config) {
+		c.Costs.New = func(policy string) (costmodels.Model, error) {
+			a.submit(t, sleepJob("meanwhile"))
+			return models.New(policy)
+		}
+	})
+	before := a.submit(t, sleepJob("before")).Revision
+	res, err := a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{sleepJob("job")}, CostModel: "loadspread"})
+	require.NoError(t, err)
+	require.Equal(t, before, res.Revision)
+	require.Greater(t, a.Snapshot().Revision(), before)
 }
 
 func TestRestsWhenNothingChanged(t *testing.T) {

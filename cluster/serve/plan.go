@@ -37,6 +37,7 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 	if err := a.do(ctx, func(tx *Tx) error { fork = tx.State().Fork(); return nil }); err != nil {
 		return nil, err
 	}
+	revision := fork.Revision()
 	now := cluster.Time(time.Now().UnixNano())
 	tx := rules.Begin(fork, now)
 	jobs, err := addToPlan(tx, callOf(ctx), a.s.config.Secrets, r.Specs)
@@ -64,7 +65,7 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 		return nil, fieldError(codes.InvalidArgument, "cost_model", "cannot be used: %s", out.Stats.Fault)
 	}
 	p := planned{snapshot: snapshot, planner: planner, jobs: jobs, sees: callOf(ctx).who.Sight(snapshot), shown: map[cluster.TaskKey]bool{}}
-	p.answer.Revision = a.s.Snapshot().Revision()
+	p.answer.Revision = revision
 	return p.describe(&out), nil
 }
 
