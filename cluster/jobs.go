@@ -127,7 +127,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 		}
 		j.Update = &u
 	}
-	s.retire(&j, j.Update)
+	s.retire(&j)
 	j.Spec, j.Version, j.Changed, j.Description, j.UpdateKey = e.Spec, old.Version+1, at, e.Description, ""
 	s.jobs.Set(uint64(j.UID), &j)
 	s.fitTasks(at, &j)

@@ -52,10 +52,10 @@ func (j *Job) SpecFor(t *Task) *JobSpec {
 func (j *Job) TaskFor(t *Task) *TaskSpec { return j.SpecFor(t).TaskOf(t.Key.Instance()) }
 
 // retire keeps the job's present spec as a past one and forgets those that nobody needs. Complexity: the tasks.
-func (s *State) retire(j *Job, update *Update) {
+func (s *State) retire(j *Job) {
 	used := map[uint64]bool{}
-	if update != nil {
-		used[update.From] = true
+	if j.Update != nil {
+		used[j.Update.From] = true
 	}
 	for t := range s.TasksOf(j.UID, 0) {
 		used[t.Version], used[t.Next] = true, true

@@ -156,7 +156,7 @@ func (a *accessService) RevokeToken(ctx context.Context, r *sluicev1.RevokeToken
 
 // GrantRole implements sluicev1.AccessServiceServer.
 func (a *accessService) GrantRole(ctx context.Context, r *sluicev1.GrantRoleRequest) (*sluicev1.GrantRoleResponse, error) {
-	b := bindingFrom(r.Binding, "binding", new(violations))
+	b := bindingFrom(r.Binding, new(violations))
 	err := a.do(ctx, func(tx *Tx) error {
 		switch held := tx.State().RoleBindings(); {
 		case tx.State().Pool(b.Pool) == nil:
@@ -176,7 +176,7 @@ func (a *accessService) GrantRole(ctx context.Context, r *sluicev1.GrantRoleRequ
 
 // RevokeRole implements sluicev1.AccessServiceServer. The pool need not exist any more.
 func (a *accessService) RevokeRole(ctx context.Context, r *sluicev1.RevokeRoleRequest) (*sluicev1.RevokeRoleResponse, error) {
-	b := bindingFrom(r.Binding, "binding", new(violations))
+	b := bindingFrom(r.Binding, new(violations))
 	err := a.do(ctx, func(tx *Tx) error {
 		if !slices.Contains(tx.State().RoleBindings(), b) {
 			return nil
@@ -245,7 +245,8 @@ var rolesFrom = map[sluicev1.Role]cluster.Role{
 	sluicev1.Role_ROLE_HOST_MANAGER: cluster.HostManager,
 }
 
-func bindingFrom(p *sluicev1.RoleBinding, path string, v *violations) cluster.RoleBinding {
+func bindingFrom(p *sluicev1.RoleBinding, v *violations) cluster.RoleBinding {
+	const path = "binding"
 	role, known := rolesFrom[p.GetRole()]
 	b := cluster.RoleBinding{Role: role, User: p.GetUser(), Group: p.GetGroup(), Pool: cluster.RootPool}
 	if p.GetPool() != "" && checkPoolPath(p.GetPool(), child(path, "pool"), v) {

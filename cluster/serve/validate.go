@@ -83,9 +83,9 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 	case *sluicev1.RevokeTokenRequest:
 		checkRequired(r.Id, "id", v)
 	case *sluicev1.GrantRoleRequest:
-		bindingFrom(r.Binding, "binding", v)
+		bindingFrom(r.Binding, v)
 	case *sluicev1.RevokeRoleRequest:
-		bindingFrom(r.Binding, "binding", v)
+		bindingFrom(r.Binding, v)
 	case *sluicev1.SetModeRequest:
 		if r.Mode == nil {
 			v.Invalid("mode", "is required: what is to be switched off from now on")
