@@ -82,7 +82,8 @@ func TestDev(t *testing.T) {
 	for i := range 5 {
 		require.Equal(t, answer{0, fmt.Sprintf("out %d\n", i), "err\n"}, try(t, "", "task", "logs", fmt.Sprintf("hello/%d", i)))
 	}
-	require.Contains(t, try(t, spec, "job", "submit", "-").out, "was there already")
+	require.Equal(t, answer{0, "job hello was there already, with the same contents, and is succeeded: nothing is started; " +
+		"once it is deleted (`sluice job delete hello`) it can be submitted again\n", ""}, try(t, spec, "job", "submit", "-"))
 	for _, c := range []struct{ line, want string }{
 		{"job list", `hello +succeeded +root\S* .* 5: 5 succeeded`},
 		{"job list --state pending", `^NAME .*\n$`},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,10 +48,11 @@ for a day.`,
 			if err != nil {
 				return err
 			}
+			lines := c.submitted(cmd.Context(), res)
 			if !wait {
-				return a.show(res, func(w io.Writer) { submittedLines(w, res) })
+				return a.show(res, func(w io.Writer) { fmt.Fprint(w, lines) })
 			}
-			submittedLines(a.err, res)
+			fmt.Fprint(a.err, lines)
 			var names []string
 			for _, j := range res.GetJobs() {
 				names = append(names, j.GetName())
@@ -106,12 +108,24 @@ func (c *client) submit(ctx context.Context, specs []*sluicev1.JobSpec, key stri
 	return res, err
 }
 
-func submittedLines(w io.Writer, res *sluicev1.SubmitJobsResponse) {
+// submitted says of each job that it was taken, or what has become of it where it was there already.
+func (c *client) submitted(ctx context.Context, res *sluicev1.SubmitJobsResponse) string {
+	var b strings.Builder
 	for _, j := range res.GetJobs() {
 		if j.GetCreated() {
-			fmt.Fprintf(w, "job %s submitted\n", j.GetName())
-		} else {
-			fmt.Fprintf(w, "job %s was there already, with the same contents\n", j.GetName())
+			fmt.Fprintf(&b, "job %s submitted\n", j.GetName())
+			continue
 		}
+		fmt.Fprintf(&b, "job %s was there already, with the same contents", j.GetName())
+		// That it is there has been said; what became of it is only help.
+		if res, err := call(ctx, c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: j.GetName()}); err == nil {
+			state := res.GetJob().GetState()
+			fmt.Fprintf(&b, ", and is %s", jobStateWord(state))
+			if hasEnded(res.GetJob()) || state == sluicev1.JobState_JOB_STATE_KILLING {
+				fmt.Fprintf(&b, ": nothing is started; once it is deleted (`sluice job delete %s`) it can be submitted again", j.GetName())
+			}
+		}
+		b.WriteByte('\n')
 	}
+	return b.String()
 }
