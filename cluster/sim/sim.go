@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -46,7 +47,8 @@ type simulation struct {
 }
 
 // Run simulates the workload to its end. An error means that the run could not be carried out; what the checker found is
-// in the result. Run is single-threaded.
+// in the result. If ctx ends first, the result is that of the time until then, and comes with ctx's error: of what is asked at
+// the end of a run nothing was asked. Run is single-threaded.
 func Run(ctx context.Context, config Config) (*Result, error) {
 	if err := config.fill(); err != nil {
 		return nil, err
@@ -55,14 +57,15 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.loop(ctx); err != nil {
-		return nil, err
+	interrupted := s.loop(ctx)
+	if interrupted == nil {
+		s.finish()
 	}
-	s.finish()
 	if s.err != nil {
 		return nil, s.err
 	}
-	return s.result()
+	r, err := s.result()
+	return r, cmp.Or(err, interrupted)
 }
 
 func newSimulation(config Config) (*simulation, error) {
@@ -135,7 +138,8 @@ func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
 // progressSteps is how many steps of the loop lie between two reports of progress.
 const progressSteps = 1 << 10
 
-// loop moves the clock from event to event until there is none left, or the run has come to its end.
+// loop moves the clock from event to event until there is none left, or the run has come to its end, or failed: only that ctx
+// ended is an error of its own.
 func (s *simulation) loop(ctx context.Context) error {
 	for s.err == nil {
 		at, more := s.clock.Next()
@@ -150,7 +154,7 @@ func (s *simulation) loop(ctx context.Context) error {
 			s.config.Progress(s.measure.progress())
 		}
 	}
-	return s.err
+	return nil
 }
 
 // over reports whether the moment is quiet, and the horizon has passed or all has settled.

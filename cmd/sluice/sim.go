@@ -330,23 +330,20 @@ func (f *simFlags) workload() (*trace.Workload, error) {
 
 func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	tuneRuntime()
-	var results []*sim.Result
-	for _, name := range f.compare {
-		for _, planner := range f.planners {
-			r, err := a.simulate(cmd.Context(), f, name, planner)
-			if err != nil {
-				return err
-			}
-			results = append(results, r)
-		}
+	results, failed := a.simulations(cmd.Context(), f)
+	if len(results) == 0 {
+		return failed
 	}
-	if err := a.showResults(results); err != nil {
+	if err := a.showResults(results, len(f.compare)*len(f.planners) > 1); err != nil {
 		return err
 	}
 	if f.html != "" {
 		if err := writeFile(f.html, func(w io.Writer) error { return report.WriteHTML(w, replay(cmd), results) }); err != nil {
 			return err
 		}
+	}
+	if failed != nil {
+		return failed
 	}
 	violations := 0
 	for _, r := range results {
@@ -361,7 +358,24 @@ func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	return nil
 }
 
-// simulate runs the workload once with a cost model and a planner.
+// simulations runs the workload with each cost model and planner. What there is when one of them fails, or is interrupted, is
+// not lost.
+func (a *app) simulations(ctx context.Context, f *simFlags) (results []*sim.Result, err error) {
+	for _, name := range f.compare {
+		for _, planner := range f.planners {
+			r, err := a.simulate(ctx, f, name, planner)
+			if r != nil {
+				results = append(results, r)
+			}
+			if err != nil {
+				return results, err
+			}
+		}
+	}
+	return results, nil
+}
+
+// simulate runs the workload once with a cost model and a planner. If it is interrupted the result is of the time until then.
 func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) (r *sim.Result, err error) {
 	c := f.config
 	if c.Model, err = models.New(model); err != nil {
@@ -386,11 +400,16 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 	c.Progress = func(p sim.Progress) { bar.show(simProgress(model, p, &c), time.Now()) }
 	run := func(w io.Writer) error {
 		c.Placements = w
-		switch r, err = sim.Run(ctx, c); {
-		case err == nil:
+		r, err = sim.Run(ctx, c)
+		if r != nil {
 			r.Model = model // with its settings
+		}
+		switch {
 		case jobs.err != nil:
 			err = exitError{exitUsage, err}
+		case ctx.Err() != nil && r != nil:
+			now := time.Duration(r.VirtualSeconds * float64(time.Second)).Round(time.Second)
+			err = exitError{exitInterrupted, fmt.Errorf("interrupted: what is shown of %s ends %v after the beginning of the workload", model, now)}
 		}
 		return err
 	}
@@ -431,9 +450,9 @@ func simProgress(model string, p sim.Progress, c *sim.Config) string {
 		model, bar, p.Now.Round(time.Second), p.Jobs, p.Waiting, p.Running, p.Finished, p.Cycles)
 }
 
-func (a *app) showResults(results []*sim.Result) error {
+func (a *app) showResults(results []*sim.Result, list bool) error {
 	var shown any = results
-	if len(results) == 1 {
+	if !list {
 		shown = results[0]
 	}
 	return a.showValue(shown, func(w io.Writer) error { return report.WriteTable(w, results) })

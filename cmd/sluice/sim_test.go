@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -103,6 +105,20 @@ func TestSimUsage(t *testing.T) {
 		require.Equal(t, exitUsage, got.code, line)
 		require.Contains(t, got.err, want, line)
 	}
+}
+
+// TestSimInterrupted: what there is by then is shown, as a part of what was asked for.
+func TestSimInterrupted(t *testing.T) {
+	noSettings(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errOut bytes.Buffer
+	line := append(strings.Fields(simLine), "--compare", "loadspread,quincy", "-o", "json")
+	require.Equal(t, exitInterrupted, run(ctx, line, nil, &out, &errOut))
+	require.Contains(t, errOut.String(), "sluice: interrupted: what is shown of loadspread ends 0s after the beginning of the workload\n")
+	var results []sim.Result
+	require.NoError(t, json.Unmarshal(out.Bytes(), &results))
+	require.Len(t, results, 1)
 }
 
 // TestSimBadFile: a file that is wrong is wrong usage also where that shows in the middle of the run.
