@@ -88,11 +88,13 @@ func TestCutOff(t *testing.T) {
 		}
 		packed := pack(t, s.text(t))
 		_, err := s.read(t, bytes.NewReader(packed[:len(packed)-9]))
-		require.ErrorContains(t, err, "unexpected EOF", s.file)
+		require.ErrorContains(t, err, "the gzipped file is cut off", s.file)
 		require.ErrorContains(t, err, s.file)
 		packed[len(packed)-8] ^= 1
 		_, err = s.read(t, bytes.NewReader(packed))
-		require.ErrorContains(t, err, "checksum", s.file)
+		require.ErrorContains(t, err, "the gzipped file is damaged, get it again: gzip: invalid checksum", s.file)
+		_, err = s.read(t, bytes.NewReader(packed[:5]))
+		require.ErrorContains(t, err, s.file+": the gzipped file is cut off", s.file)
 	}
 }
 

@@ -31,9 +31,9 @@ func decompress(name string, r io.Reader) (*bufio.Reader, error) {
 	if head, err := in.Peek(2); err == nil && bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, fmt.Errorf("trace: %s: %w", name, err)
+			return nil, fmt.Errorf("trace: %s: %w", name, badGzip(err))
 		}
-		in = bufio.NewReaderSize(z, 64<<10)
+		in = bufio.NewReaderSize(unzipped{z}, 64<<10)
 	}
 	if head, err := in.Peek(3); err == nil && string(head) == "\ufeff" {
 		_, _ = in.Discard(3)
@@ -45,6 +45,24 @@ func decompress(name string, r io.Reader) (*bufio.Reader, error) {
 		}
 	}
 	return in, nil
+}
+
+// unzipped is what a gzipped file holds. Its errors say that the file is no whole one.
+type unzipped struct{ *gzip.Reader }
+
+func (u unzipped) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = badGzip(err)
+	}
+	return n, err
+}
+
+func badGzip(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the gzipped file is cut off, get the whole of it: %w", err)
+	}
+	return fmt.Errorf("the gzipped file is damaged, get it again: %w", err)
 }
 
 // foreign are the beginnings of what is no text, though there may be a trace inside.
