@@ -59,6 +59,15 @@ func TestReadGzipAndCarriageReturns(t *testing.T) {
 	require.ErrorContains(t, err, "damaged gzip")
 }
 
+// TestReadByteOrderMark: editors that write UTF-8 with a mark are many, and the mark is no part of the first line.
+func TestReadByteOrderMark(t *testing.T) {
+	n, err := Read(strings.NewReader("\ufeff" + sample))
+	require.NoError(t, err)
+	require.Equal(t, 5, n.NumArcs())
+	_, err = Read(strings.NewReader("\ufeff\ufeff" + sample))
+	require.ErrorContains(t, err, "line 1: unknown line kind")
+}
+
 func TestReadRefuses(t *testing.T) {
 	for _, c := range []struct{ name, input, reason string }{
 		{"nothing", "", "the input is empty"},

@@ -40,15 +40,17 @@ func (f *failing) Read(p []byte) (int, error) {
 
 func newLines(r io.Reader) (*lines, error) {
 	buffered := bufio.NewReaderSize(r, 1<<16)
-	in := io.Reader(buffered)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unzip, err := gzip.NewReader(buffered)
 		if err != nil {
 			return nil, fmt.Errorf("%w: gzip header: %w", ErrFormat, err)
 		}
-		in = unzip
+		buffered = bufio.NewReaderSize(unzip, 1<<16)
 	}
-	l := &lines{in: &failing{Reader: in}}
+	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" { // of programs that write UTF-8 so
+		_, _ = buffered.Discard(len(mark))
+	}
+	l := &lines{in: &failing{Reader: buffered}}
 	l.scan = bufio.NewScanner(l.in)
 	l.scan.Buffer(make([]byte, 0, 1<<16), maxLine)
 	l.scan.Split(l.line)
