@@ -243,7 +243,7 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// holdToSource refuses flags that say nothing of where the workload comes from, or of what others switch on.
+// holdToSource refuses flags that say nothing of where the workload comes from, or of what others switch on, or nothing at all.
 func (f *simFlags) holdToSource(fs *pflag.FlagSet) error {
 	others, source := []string{"load", "span", "mix"}, "for --generate: a trace has --offered-load, --every and --limit"
 	if f.generate {
@@ -252,6 +252,13 @@ func (f *simFlags) holdToSource(fs *pflag.FlagSet) error {
 	for _, name := range others {
 		if fs.Changed(name) {
 			return fmt.Errorf("--%s is %s", name, source)
+		}
+	}
+	for _, name := range []string{
+		"load", "span", "batch-window", "sync-time", "plan-time", "lost-after", "slowdown", "usage-interval", "slack-window", "slack-margin",
+	} {
+		if given := fs.Lookup(name); given.Changed && given.Value.String() == given.DefValue {
+			return fmt.Errorf("--%s is %s, which stands for its default: leave it out, or give another value", name, given.Value)
 		}
 	}
 	for _, name := range []string{"usage-interval", "slack-window", "slack-margin"} {
