@@ -94,7 +94,7 @@ func (a *app) runDev(ctx context.Context, d *demo) error {
 // openDevManager prepares the host manager that the settings choose, and returns how many hosts there are to be at least.
 func openDevManager(c *config.Loaded, conn *grpc.ClientConn, log *slog.Logger) (*manager, int, error) {
 	if c.Dev.Driver == "mesos" {
-		m, err := openMesos(c.Mesos, filepath.Join(c.Dev.StateDir, "mesos"), false, conn, log)
+		m, err := openMesos(c.Mesos, filepath.Join(c.Dev.StateDir, "mesos"), "", conn, log)
 		return m, 1, err
 	}
 	if err := openToUsers(c.Dev.StateDir); err != nil {

@@ -141,7 +141,7 @@ func (m *manager) run(ctx context.Context) error {
 	case err == nil || errors.Is(err, mesos.ErrSuperseded): // which says what to do
 		return err
 	case errors.Is(err, mesos.ErrRemoved):
-		return fmt.Errorf("%w; sluice hostmgr mesos --new-framework does so, once", err)
+		return fmt.Errorf("%w; sluice hostmgr mesos --state-dir %s --new-framework does so, with that id", err, m.dir)
 	case errors.Is(err, mesos.ErrRejected):
 		return fmt.Errorf("%w; what it says of itself is in --roles, --framework-user, --principal and --secret-file", err)
 	default:

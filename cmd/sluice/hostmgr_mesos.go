@@ -26,7 +26,7 @@ var mesosKeys = []string{
 }
 
 func newHostmgrMesosCommand(a *app) *cobra.Command {
-	var newFramework bool
+	var giveUp string
 	cmd := &cobra.Command{
 		Use:   "mesos",
 		Short: "Run tasks on an Apache Mesos cluster",
@@ -41,7 +41,7 @@ folder. Several clusters have a host manager each, with a name each (--shard).`,
 			if err != nil {
 				return err
 			}
-			m, err := openMesos(c.Mesos, c.Mesos.StateDir, newFramework, conn, newLogger(a.err, c.Log.Level))
+			m, err := openMesos(c.Mesos, c.Mesos.StateDir, giveUp, conn, newLogger(a.err, c.Log.Level))
 			if err != nil {
 				return errors.Join(err, conn.Close())
 			}
@@ -52,13 +52,13 @@ folder. Several clusters have a host manager each, with a name each (--shard).`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&newFramework, "new-framework", false, "give up the framework that the state folder remembers, with its tasks, and begin a new one")
+	cmd.Flags().StringVar(&giveUp, "new-framework", "", "id of a framework to give up, with its tasks, if the state folder remembers that one: a new one begins")
 	config.AddFlags(cmd.Flags(), append(mesosKeys, "mesos.shard", "mesos.state_dir")...)
 	return cmd
 }
 
 // openMesos prepares the driver and the shard; nothing runs yet.
-func openMesos(c config.Mesos, dir string, newFramework bool, conn *grpc.ClientConn, log *slog.Logger) (*manager, error) {
+func openMesos(c config.Mesos, dir, giveUp string, conn *grpc.ClientConn, log *slog.Logger) (*manager, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}
@@ -83,7 +83,7 @@ func openMesos(c config.Mesos, dir string, newFramework bool, conn *grpc.ClientC
 		RackAttribute: c.RackAttribute, ZoneAttribute: c.ZoneAttribute, GPUModelAttribute: c.GPUAttribute,
 		OfferHold: c.OfferHold, DeclineFor: c.DeclineFor, IdleAfter: c.IdleAfter, OfferWait: c.OfferWait,
 		MaintenanceLead: c.MaintenanceLead, ReconcileEvery: c.ReconcileEvery, VolumeBytes: volume,
-		NewFramework: newFramework, TLS: secure, Log: log,
+		GiveUp: giveUp, TLS: secure, Log: log,
 	})
 	if err != nil {
 		return nil, exitError{exitUsage, err}

@@ -349,15 +349,17 @@ func TestTheEndOfAMesosFramework(t *testing.T) {
 	}
 	first := manager(dir)
 	shows(t, `(?m)^mesos/h1 +up`, "host", "list")
+	id := first.says(t, `framework=(\S+)`)
 	_, err := http.Post("http://"+world.addresses[0]+"/api/v1", "application/json",
-		strings.NewReader(`{"type": "TEARDOWN", "teardown": {"framework_id": {"value": "`+first.says(t, `framework=(\S+)`)+`"}}}`))
+		strings.NewReader(`{"type": "TEARDOWN", "teardown": {"framework_id": {"value": "`+id+`"}}}`))
 	require.NoError(t, err)
 	require.Equal(t, exitFailure, first.code(t))
 	require.Contains(t, first.out.String(), "the master has removed this framework")
 	again := manager(dir)
 	require.Equal(t, exitFailure, again.code(t))
-	require.Contains(t, again.out.String(), "go on; sluice hostmgr mesos --new-framework does so, once\n")
-	second := manager(dir, "--new-framework")
+	require.Contains(t, again.out.String(),
+		"go on, in place of "+id+"; sluice hostmgr mesos --state-dir "+dir+" --new-framework does so, with that id\n")
+	second := manager(dir, "--new-framework", id)
 	second.says(t, `subscribed`)
 	second.stop(t)
 

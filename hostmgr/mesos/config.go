@@ -72,9 +72,10 @@ type Config struct {
 	// VolumeBytes is the size of a persistent volume that is made for a task; default 1 GiB.
 	VolumeBytes int64
 
-	// NewFramework gives up the framework that the state folder remembers, with all its tasks, and begins a new one. It
-	// is what an operator says after the master has removed the framework.
-	NewFramework bool
+	// GiveUp is the id of a framework. If it is the one that the state folder remembers, that is given up, with all its tasks, and a
+	// new one begins. It is what an operator says after the master has removed the framework; of another one it says nothing, so
+	// that it may be said at each start.
+	GiveUp string
 
 	TLS  *tls.Config // nil: plain HTTP
 	JSON bool        // speak JSON in place of protobuf, to watch the traffic

@@ -181,7 +181,7 @@ func (d *driver) recover() error {
 	if err != nil {
 		return err
 	}
-	if d.config.NewFramework && framework != "" {
+	if framework != "" && framework == d.config.GiveUp {
 		d.config.Log.Warn("giving up the framework and its tasks", "framework", framework)
 		if err := d.store.setFramework(""); err != nil {
 			return err

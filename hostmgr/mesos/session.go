@@ -59,7 +59,10 @@ func (d *driver) keepSubscribed(subscribed, offered chan struct{}) {
 		switch {
 		case d.ctx.Err() != nil:
 			return
-		case errors.Is(err, ErrSuperseded), errors.Is(err, ErrRemoved), errors.Is(err, ErrRejected):
+		case errors.Is(err, ErrRemoved):
+			d.fail(fmt.Errorf("%w, in place of %s", err, d.framework))
+			return
+		case errors.Is(err, ErrSuperseded), errors.Is(err, ErrRejected):
 			d.fail(err)
 			return
 		}

@@ -124,12 +124,21 @@ func TestAFrameworkThatWasRemoved(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		require.False(t, w.Runs()[0].Ended.IsZero())
 		require.ErrorIs(t, newDriver(t, c).Start(t.Context(), drivertest.NewRecorder()), ErrRemoved)
-		c.NewFramework = true
+		gone := newDriver(t, c)
+		require.ErrorContains(t, gone.Start(t.Context(), drivertest.NewRecorder()), "to go on, in place of "+gone.framework)
+		require.NoError(t, gone.Close())
+		c.GiveUp = "another"
+		require.ErrorIs(t, newDriver(t, c).Start(t.Context(), drivertest.NewRecorder()), ErrRemoved, "it is another one that was to be given up")
+		c.GiveUp = gone.framework
 		again := newSettled(newDriver(t, c))
 		require.NoError(t, again.Start(t.Context(), drivertest.NewRecorder()))
 		require.Equal(t, cluster.TaskLost, again.Inventory()[0].State)
 		require.NoError(t, again.Launch(t.Context(), launchOf(1, "h0", "serve")))
 		becomes(t, again, runID(1), cluster.TaskRunning)
 		require.NoError(t, again.Close())
+		once := newSettled(newDriver(t, c))
+		require.NoError(t, once.Start(t.Context(), drivertest.NewRecorder()))
+		becomes(t, once, runID(1), cluster.TaskRunning)
+		require.NoError(t, once.Close())
 	})
 }
