@@ -369,6 +369,33 @@ func TestRolesAreGrantedAndRevoked(t *testing.T) {
 	}
 }
 
+// TestRolesEndWithTheirPool: a pool that is made again under the name begins without those of the one before.
+func TestRolesEndWithTheirPool(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	ops, roles, pools := a.as(t, "olga", "ops"), sluicev1.NewAccessServiceClient(a.conn), sluicev1.NewPoolServiceClient(a.conn)
+	create := func() {
+		_, err := pools.CreatePool(ops, &sluicev1.CreatePoolRequest{Spec: &sluicev1.PoolSpec{Path: "root/x"}})
+		require.NoError(t, err)
+	}
+	create()
+	kept := &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "ann", Pool: "root/default"}
+	for _, b := range []*sluicev1.RoleBinding{
+		kept, {Role: sluicev1.Role_ROLE_POOL_ADMIN, User: "ann", Pool: "root/x"}, {Role: sluicev1.Role_ROLE_VIEWER, Group: "staff", Pool: "root/x"},
+	} {
+		_, err := roles.GrantRole(ops, &sluicev1.GrantRoleRequest{Binding: b})
+		require.NoError(t, err)
+	}
+	_, err := pools.DeletePool(ops, &sluicev1.DeletePoolRequest{Path: "root/x"})
+	require.NoError(t, err)
+	create()
+	list, err := roles.ListRoles(ops, &sluicev1.ListRolesRequest{})
+	require.NoError(t, err)
+	require.Len(t, list.Bindings, 1)
+	require.True(t, proto.Equal(kept, list.Bindings[0]), list.Bindings[0])
+	_, err = pools.DrainPool(a.as(t, "ann"), &sluicev1.DrainPoolRequest{Path: "root/x"})
+	require.Equal(t, codes.PermissionDenied, status.Code(err))
+}
+
 func TestWhoIsIdentified(t *testing.T) {
 	a, _ := newGuarded(t, Limits{})
 	now := time.Now()

@@ -126,7 +126,7 @@ func activeBelow(s *cluster.State, p cluster.PoolPath) bool {
 	return false
 }
 
-// DeletePool implements sluicev1.PoolServiceServer.
+// DeletePool implements sluicev1.PoolServiceServer. The roles that are bound in the pool go with it.
 func (a *poolService) DeletePool(ctx context.Context, r *sluicev1.DeletePoolRequest) (*sluicev1.DeletePoolResponse, error) {
 	var revision uint64
 	err := a.do(ctx, func(tx *Tx) error {
@@ -143,6 +143,13 @@ func (a *poolService) DeletePool(ctx context.Context, r *sluicev1.DeletePoolRequ
 			if j.Spec.Pool == p.Path {
 				return resourceError(codes.FailedPrecondition, "pool", r.Path, "it has jobs, such as %s: delete those first",
 					quote(string(j.Spec.Name)))
+			}
+		}
+		for _, b := range tx.State().RoleBindings() { // else they would hold in another pool of that name
+			if b.Pool == p.Path {
+				if err := tx.Emit(&cluster.RoleRevoked{Binding: b}); err != nil {
+					return err
+				}
 			}
 		}
 		revision = tx.State().Revision()
