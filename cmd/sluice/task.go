@@ -40,10 +40,11 @@ func endWord(t *sluicev1.Task) string {
 			parts = append(parts, fmt.Sprintf("signal %d", r.GetSignal()))
 		}
 	}
+	if t.GetReason() != "" {
+		parts = append(parts, t.GetReason())
+	}
 	if t.GetMessage() != "" {
 		parts = append(parts, visible(t.GetMessage(), ""))
-	} else if t.GetReason() != "" {
-		parts = append(parts, t.GetReason())
 	}
 	return strings.Join(parts, ", ")
 }

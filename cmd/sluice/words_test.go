@@ -39,7 +39,9 @@ func TestWords(t *testing.T) {
 func TestEndWord(t *testing.T) {
 	seven := int32(7)
 	require.Equal(t, "exit code 7, EXITED", endWord(&sluicev1.Task{Reason: "EXITED", Result: &sluicev1.RunResult{ExitCode: &seven}}))
-	require.Equal(t, "signal 9, out of memory", endWord(&sluicev1.Task{Reason: "SIGNALED", Message: "out of memory", Result: &sluicev1.RunResult{Signal: 9}}))
+	require.Equal(t, "signal 9, RUN_TIME, ended by SIGKILL",
+		endWord(&sluicev1.Task{Reason: "RUN_TIME", Message: "ended by SIGKILL", Result: &sluicev1.RunResult{Signal: 9}}))
+	require.Equal(t, "signal 9, SIGNALED, out of memory", endWord(&sluicev1.Task{Reason: "SIGNALED", Message: "out of memory", Result: &sluicev1.RunResult{Signal: 9}}))
 	require.Empty(t, endWord(&sluicev1.Task{}))
 }
 
