@@ -170,6 +170,42 @@ func TestPlanningJobs(t *testing.T) {
 	requireViolation(t, err, codes.InvalidArgument, "specs", "at most 20000")
 }
 
+// What is planned of a job that is there is its update: what waits has the new spec at once, and who starts first starts.
+func TestPlanningUpdates(t *testing.T) {
+	a := newAPITestWith(t, func(c *Config) { c.Secrets = newKeyring(t, "k") })
+	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{
+		Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{8000, 8 << 30}}, Capabilities: cluster.CanSecrets,
+	}})
+	plan := func(spec *sluicev1.JobSpec) *sluicev1.PlanJobsResponse {
+		res, err := a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{spec}})
+		require.NoError(t, err)
+		return res
+	}
+	large := sleepJob("large")
+	large.Task.Resources.CpuMilli = 1 << 40
+	a.submit(t, large)
+	large.Task.Resources.CpuMilli = 100
+	require.Len(t, plan(large).Placements, 1)
+
+	web := sleepJob("web")
+	web.Type, web.Instances = sluicev1.JobType_JOB_TYPE_STATELESS, proto.Uint32(3)
+	web.Update = &sluicev1.UpdatePolicy{Order: sluicev1.UpdatePolicy_START_FIRST, Batch: &sluicev1.UpdatePolicy_BatchSize{BatchSize: 2}}
+	web.Secrets = []*sluicev1.Secret{{Name: "s", Path: "s", Value: []byte("old")}}
+	a.submit(t, web)
+	for i := range uint32(3) {
+		k := cluster.MakeTaskKey(2, i)
+		require.Eventually(t, func() bool { return a.Snapshot().Task(k).State == cluster.TaskPlaced }, time.Minute, time.Millisecond)
+		a.emit(t, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+	}
+	require.Empty(t, plan(web).Placements)
+	web.Secrets[0].Value, web.Priority, web.Task.Resources.CpuMilli = []byte("new"), 7, 1100
+	before := a.Snapshot().Seq()
+	res := plan(web)
+	require.Len(t, res.Placements, 2)
+	require.EqualValues(t, 3, res.Placements[0].Instance)
+	require.Equal(t, before, a.Snapshot().Seq())
+}
+
 // The same spec once more begins an update again that was aborted, or has failed, before it had come to all instances. Another
 // number of them does not.
 func TestAnUpdateIsBegunAgain(t *testing.T) {

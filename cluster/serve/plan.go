@@ -69,8 +69,8 @@ func (a *jobService) PlanJobs(ctx context.Context, r *sluicev1.PlanJobsRequest) 
 	return p.describe(&out), nil
 }
 
-// addToPlan adds new jobs to the copy, and gives those that exist their new specs. One that the caller may not see does not exist
-// for him: its name is taken, as when he submits.
+// addToPlan adds new jobs to the copy, and begins the updates of those that exist to their new specs. One that the caller may not
+// see does not exist for him: its name is taken, as when he submits.
 func addToPlan(tx *Tx, c *call, ring *Keyring, specs []*sluicev1.JobSpec) (map[cluster.JobUID]bool, error) {
 	var names []cluster.JobID
 	fresh, sees := submission{call: c, path: numbered, ring: ring}, c.sight(tx.State())
@@ -90,17 +90,17 @@ func addToPlan(tx *Tx, c *call, ring *Keyring, specs []*sluicev1.JobSpec) (map[c
 				spec.Groups = old.Spec.Groups
 			}
 		}
-		if sameSpec(old.Spec, spec) {
-			continue
+		if over(old) && sameSpec(old.Spec, spec) {
+			continue // as when it is submitted again
 		}
-		if old.Stopping || old.State().Terminal() && !old.Spec.Type.Service() {
-			return nil, resourceError(codes.FailedPrecondition, "job", p.Name, "it has ended or is being stopped")
-		}
-		if err := checkUpdate(old.Spec, spec, tx.Now()); err != nil {
+		e, err := changeOf(tx, ring, old, spec, p, numbered(i))
+		if err != nil {
 			return nil, err
 		}
-		if err := tx.Emit(&cluster.JobUpdated{Job: old.UID, Spec: spec}); err != nil {
-			return nil, statusOf(err)
+		if e != nil {
+			if err := tx.Emit(e); err != nil {
+				return nil, statusOf(err)
+			}
 		}
 	}
 	if len(fresh.specs) > 0 {

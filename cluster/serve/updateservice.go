@@ -50,13 +50,33 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 	if err := checkJobVersion(j, &r.ExpectedVersion); err != nil {
 		return nil, err
 	}
-	if j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() {
-		return nil, resourceError(codes.FailedPrecondition, "job", r.Spec.GetName(), "it has ended or is being stopped")
-	}
-	if sameSpec(j.Spec, spec) && a.s.config.Secrets.sameSecrets(j, r.Spec) && !left(tx.State(), j) {
+	e, err := changeOf(tx, a.s.config.Secrets, j, spec, r.Spec, "spec")
+	switch {
+	case err != nil:
+		return nil, err
+	case e == nil:
 		return jobTo(j), nil
+	case r.DryRun:
+		would := jobTo(j)
+		would.Spec = jobSpecTo(spec)
+		return would, nil
 	}
-	if err := a.s.config.Secrets.sealInto(j.UID, spec, j.Spec, r.Spec, "spec"); err != nil {
+	e.Description = r.Description
+	if err := tx.Emit(e); err != nil {
+		return nil, err
+	}
+	return jobTo(tx.State().Job(j.UID)), nil
+}
+
+// changeOf returns the event that gives a job a new spec, made from p, or nil where that changes nothing.
+func changeOf(tx *Tx, ring *Keyring, j *cluster.Job, spec *cluster.JobSpec, p *sluicev1.JobSpec, at string) (*cluster.JobUpdated, error) {
+	if over(j) {
+		return nil, isOver(j)
+	}
+	if sameSpec(j.Spec, spec) && ring.sameSecrets(j, p) && !left(tx.State(), j) {
+		return nil, nil
+	}
+	if err := ring.sealInto(j.UID, spec, j.Spec, p, at); err != nil {
 		return nil, err
 	}
 	if err := checkUpdate(j.Spec, spec, tx.Now()); err != nil {
@@ -65,15 +85,15 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 	if err := checkMayRun(tx, j, spec); err != nil {
 		return nil, err
 	}
-	if r.DryRun {
-		would := jobTo(j)
-		would.Spec = jobSpecTo(spec)
-		return would, nil
-	}
-	if err := tx.Emit(&cluster.JobUpdated{Job: j.UID, Spec: spec, Update: updateBy(tx.State(), j, spec), Description: r.Description}); err != nil {
-		return nil, err
-	}
-	return jobTo(tx.State().Job(j.UID)), nil
+	return &cluster.JobUpdated{Job: j.UID, Spec: spec, Update: updateBy(tx.State(), j, spec)}, nil
+}
+
+// over reports whether a job can be changed no more.
+func over(j *cluster.Job) bool { return j.Stopping || j.State().Terminal() && !j.Spec.Type.Service() }
+
+func isOver(j *cluster.Job) error {
+	return resourceError(codes.FailedPrecondition, "job", string(j.Spec.Name),
+		"it has ended or is being stopped: once it is deleted, a job of its name can be submitted")
 }
 
 // updated returns a job that was updated to a spec before, as it is now. Of one that has gone, or that the caller may not see any
@@ -162,8 +182,8 @@ func (a *jobService) RestartJob(ctx context.Context, r *sluicev1.RestartJobReque
 	only := rangesFrom(r.Instances, new(violations))
 	job, err := a.changeJob(ctx, r.Name, r.ExpectedVersion, func(tx *Tx, j *cluster.Job) error {
 		switch {
-		case j.Stopping || j.State().Terminal() && !j.Spec.Type.Service():
-			return resourceError(codes.FailedPrecondition, "job", r.Name, "it has ended or is being stopped")
+		case over(j):
+			return isOver(j)
 		case j.Update.Live():
 			return resourceError(codes.FailedPrecondition, "job", r.Name, "an update is under way: wait for its end or abort it")
 		}
@@ -304,8 +324,8 @@ func rollback(tx *Tx, j *cluster.Job, to *uint64) error {
 		return resourceError(codes.FailedPrecondition, "job", name, "it has no version but the present one: there is nothing to return to")
 	}
 	switch {
-	case j.Stopping || j.State().Terminal() && !j.Spec.Type.Service():
-		return resourceError(codes.FailedPrecondition, "job", name, "it has ended or is being stopped")
+	case over(j):
+		return isOver(j)
 	case target == j.Version:
 		return resourceError(codes.FailedPrecondition, "job", name, "version %d is the present one", target)
 	case j.SpecOf(target) == nil:
