@@ -190,7 +190,9 @@ func (c *Config) Validate() error {
 	check("scheduler.burst", atLeast(1, int64(c.Scheduler.Burst)))
 	check("scheduler.streams", atLeast(1, int64(c.Scheduler.Streams)))
 	check("output", oneOf(c.Output, Outputs))
-	check("log.level", new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)))
+	if new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)) != nil { // which takes more than is documented
+		check("log.level", oneOf(c.Log.Level, []string{"debug", "info", "warn", "error"}))
+	}
 	check("reconnect", positive(c.Reconnect))
 	check("scheduler.batch_window", positive(c.Scheduler.BatchWindow))
 	check("scheduler.unreachable_after", positive(c.Scheduler.UnreachableAfter))

@@ -93,7 +93,7 @@ func TestRefusals(t *testing.T) {
 			file: "output: xml\nlog: {level: loud}\n", args: []string{"--server=10.1.2.3:5"},
 			want: []string{
 				`server: "10.1.2.3:5" is not on this machine`, "(from flag --server)",
-				`output: "xml" is none of table, json, yaml (from file `, "log.level: ",
+				`output: "xml" is none of table, json, yaml (from file `, `log.level: "loud" is none of debug, info, warn, error`,
 			},
 		},
 		"no port":  {args: []string{"--server=localhost"}, want: []string{`"localhost" is not an address such as 127.0.0.1:7461`}},
