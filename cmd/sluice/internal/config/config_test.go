@@ -78,6 +78,19 @@ func TestFileByEnvironment(t *testing.T) {
 	require.Equal(t, 3*time.Second, l.Reconnect)
 }
 
+// TestFileIsReadOnce: a file may be a pipe, as in --config <(...), of which a second reading gets nothing.
+func TestFileIsReadOnce(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	_, err = w.WriteString("output: json\n")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	l, err := Load(fmt.Sprintf("/dev/fd/%d", r.Fd()), pflag.NewFlagSet("x", pflag.ContinueOnError))
+	require.NoError(t, err)
+	require.Equal(t, "json", l.Output)
+}
+
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
@@ -87,6 +100,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"unknown key":    {file: "servr: x\n", want: []string{`unknown key "servr": did you mean "server"?`}},
 		"unknown nested": {file: "local: {colour: x}\n", want: []string{`unknown key "local.colour": `}},
+		"two documents":  {file: "# a\n---\nserver: 127.0.0.1:5\n---\noutput: json\n", want: []string{"holds 2 documents, separated by ---: put all settings into one"}},
 		"not yaml":       {file: "server: [\n", want: []string{"config: file "}},
 		"wrong type":     {file: "local: {hosts: many}\n", want: []string{`config: local.hosts: "many" is not a value such as 8 (from file `}},
 		"all at once": {

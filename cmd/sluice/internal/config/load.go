@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -170,13 +171,19 @@ func readFile(v *viper.Viper, path string) (string, error) {
 			return "", nil
 		}
 	}
+	data, err := os.ReadFile(path) // once: it may be a pipe
+	if err != nil {
+		return "", fmt.Errorf("config: file %s: %w", path, err)
+	}
 	own := viper.New()
 	for _, x := range []*viper.Viper{own, v} {
-		x.SetConfigFile(path)
 		x.SetConfigType("yaml")
-		if err := x.ReadInConfig(); err != nil {
+		if err := x.ReadConfig(bytes.NewReader(data)); err != nil {
 			return "", fmt.Errorf("config: file %s: %w", path, err)
 		}
+	}
+	if n := jobfile.Documents(data); n > 1 { // of which viper reads the first
+		return "", fmt.Errorf("config: file %s: holds %d documents, separated by ---: put all settings into one", path, n)
 	}
 	return path, unknown(path, own.AllKeys())
 }

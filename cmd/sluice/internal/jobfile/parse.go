@@ -86,6 +86,20 @@ func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, 
 	return all, nil
 }
 
+// Documents counts the documents in YAML in which there is something, 0 where it is malformed.
+func Documents(data []byte) (n int) {
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return 0
+	}
+	for _, doc := range file.Docs {
+		if doc.Body != nil && doc.Body.Type() != ast.NullType && doc.Body.Type() != ast.CommentType {
+			n++
+		}
+	}
+	return n
+}
+
 // deep reports whether flow brackets nest so deep that parsing them would need an absurd stack. It overestimates where
 // strings hold brackets that do not close.
 func deep(data []byte) bool {
