@@ -23,9 +23,10 @@ func (c *control) dispatch(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	w := c.s.Watch()
+	w := c.s.watchShard(c.shard)
 	defer w.Close()
 	sent, quiet := map[cluster.TaskKey]sentRun{}, map[cluster.TaskKey]cluster.Time{}
+	kept := 0 // of those in sent, when they were last gone through
 	ring := time.NewTimer(time.Hour)
 	defer ring.Stop()
 	for first := true; ; first = false {
@@ -73,10 +74,22 @@ func (c *control) dispatch(ctx context.Context) error {
 				return err
 			}
 		}
+		if len(sent) > 2*kept+minSwept {
+			maps.DeleteFunc(sent, func(k cluster.TaskKey, _ sentRun) bool { return !c.has(snapshot.Task(k)) })
+			kept = len(sent)
+		}
 		if ring.Stop(); len(quiet) > 0 {
 			ring.Reset(time.Until(slices.Min(slices.Collect(maps.Values(quiet))).Go()))
 		}
 	}
+}
+
+// minSwept is how many runs of tasks that may have left the shard are kept in mind before that is looked at.
+const minSwept = 1000
+
+// has reports whether a task is on a host of the shard.
+func (c *control) has(t *cluster.Task) bool {
+	return t != nil && t.State.Bound() && t.Host.Shard() == c.shard
 }
 
 // sentRun is what a session has sent for a run.
@@ -87,7 +100,7 @@ type sentRun struct {
 
 func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k cluster.TaskKey, sent map[cluster.TaskKey]sentRun) error {
 	t := snapshot.Task(k)
-	if t == nil || !t.State.Bound() || t.Host.Shard() != c.shard {
+	if !c.has(t) {
 		delete(sent, k)
 		return nil
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -17,9 +18,10 @@ type Watcher struct {
 
 	writer   *writer
 	early    bool
+	shard    cluster.ShardID // that it is told of alone, see watchShard; "": of everything
 	signal   chan struct{}
 	mu       sync.Mutex
-	snapshot *cluster.Snapshot
+	snapshot *cluster.Snapshot // nil where it is told of a shard
 	changes  cluster.Changes
 	overflow bool
 }
@@ -44,11 +46,56 @@ func (w *writer) watch(early bool) *Watcher {
 	return watcher
 }
 
+// watchShard returns a watcher that is told of tasks on the hosts of a shard, and of the mode. Of those that have left the hosts it is not
+// told, and it keeps no snapshot: a commit costs what changed, however many shards there are, and a shard where nothing happens holds
+// no state of long ago.
+func (w *writer) watchShard(shard cluster.ShardID) *Watcher {
+	watcher := &Watcher{writer: w, shard: shard, signal: make(chan struct{}, 1)}
+	watcher.C = watcher.signal
+	watcher.signal <- struct{}{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sessions[shard] = append(w.sessions[shard], watcher)
+	return watcher
+}
+
+// tellShards shows the watchers of shards what changed on their hosts, and all of them a new mode.
+func (w *writer) tellShards(snapshot *cluster.Snapshot, changes cluster.Changes) {
+	if mode := snapshot.Mode(); mode != w.mode {
+		w.mode = mode
+		for _, watchers := range w.sessions { // each gets the same; the order does not matter
+			for _, watcher := range watchers {
+				watcher.add(nil, cluster.Changes{})
+			}
+		}
+	}
+	apart := map[cluster.ShardID]cluster.Changes{}
+	for _, k := range changes.Tasks {
+		if t := snapshot.Task(k); t != nil && t.Host != "" {
+			shard := t.Host.Shard()
+			some := apart[shard]
+			some.Tasks = append(some.Tasks, k)
+			apart[shard] = some
+		}
+	}
+	for shard, some := range apart { // nor here
+		for _, watcher := range w.sessions[shard] {
+			watcher.add(nil, some)
+		}
+	}
+}
+
 // Close ends the watching.
 func (x *Watcher) Close() {
-	x.writer.mu.Lock()
-	defer x.writer.mu.Unlock()
-	delete(x.writer.watchers, x)
+	w := x.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.watchers, x)
+	if left := slices.DeleteFunc(w.sessions[x.shard], func(o *Watcher) bool { return o == x }); len(left) > 0 {
+		w.sessions[x.shard] = left
+	} else {
+		delete(w.sessions, x.shard)
+	}
 }
 
 // Take returns the latest snapshot and all changes that led to it since the last Take. all is set if there were too
@@ -58,6 +105,9 @@ func (x *Watcher) Take() (snapshot *cluster.Snapshot, changes cluster.Changes, a
 	defer x.mu.Unlock()
 	changes, all = x.changes, x.overflow
 	x.changes, x.overflow = cluster.Changes{}, false
+	if x.shard != "" {
+		return x.writer.Snapshot(), changes, all // which has the changes at least
+	}
 	return x.snapshot, changes, all
 }
 

@@ -50,7 +50,9 @@ type writer struct {
 
 	mu       sync.Mutex // guards what follows
 	watchers map[*Watcher]struct{}
-	latest   *cluster.Snapshot // that early watchers were shown
+	sessions map[cluster.ShardID][]*Watcher // see watchShard
+	mode     cluster.Mode                   // that they were told of
+	latest   *cluster.Snapshot              // that early watchers were shown
 
 	stopped chan struct{} // closed when the writer takes no more commands
 }
@@ -60,11 +62,12 @@ func newWriter(state *cluster.State, log Log, now func() time.Time) *writer {
 		log: log, now: now, state: state,
 		queue:    make(chan command, maxBatch),
 		watchers: map[*Watcher]struct{}{},
+		sessions: map[cluster.ShardID][]*Watcher{},
 		stopped:  make(chan struct{}),
 	}
 	snapshot, _ := state.Snapshot()
 	w.published.Store(snapshot)
-	w.latest = snapshot
+	w.latest, w.mode = snapshot, snapshot.Mode()
 	return w
 }
 
@@ -153,6 +156,7 @@ func (w *writer) publish(snapshot *cluster.Snapshot, changes cluster.Changes) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tell(false, snapshot, changes)
+	w.tellShards(snapshot, changes)
 }
 
 func (w *writer) tell(early bool, snapshot *cluster.Snapshot, changes cluster.Changes) {

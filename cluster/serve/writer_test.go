@@ -199,3 +199,51 @@ func TestWatchersMissNothing(t *testing.T) {
 	require.Equal(t, []cluster.PoolPath{"root/a", "root/b"}, changes.Pools)
 	require.NotNil(t, snapshot.Pool("root/b"))
 }
+
+// What a commit costs does not grow with the shards: each is told of its own tasks only, and all are told of a new mode.
+func TestAShardIsToldOfItsOwnTasks(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	one, other := r.connect("one", 1), r.connect("other", 1)
+	first := r.submit("first", 4, 0)
+	for i := range uint32(4) { // wherever they are
+		r.eventually(cluster.MakeTaskKey(first, i), inState(cluster.TaskPlaced))
+	}
+	r.submit("second", 4, 0)
+	for i := range uint32(4) {
+		r.eventually(cluster.MakeTaskKey(first+1, i), inState(cluster.TaskPlaced))
+	}
+	for range 4 {
+		require.NotNil(t, one.down().GetLaunch())
+		require.NotNil(t, other.down().GetLaunch())
+	}
+	watchers := map[cluster.ShardID]*Watcher{"one": r.s.watchShard("one"), "other": r.s.watchShard("other")}
+	for _, w := range watchers {
+		<-w.C
+		defer w.Close()
+	}
+	k := cluster.MakeTaskKey(first, 0)
+	shard := r.s.Snapshot().Task(k).Host.Shard()
+	concerned := watchers[shard]
+	delete(watchers, shard)
+	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+		return tx.Emit(&cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskStopped})
+	}))
+	<-concerned.C
+	snapshot, changes, all := concerned.Take()
+	require.Equal(t, cluster.TaskKilling, snapshot.Task(k).State)
+	require.Equal(t, cluster.Changes{Tasks: []cluster.TaskKey{k}}, changes)
+	require.False(t, all)
+	for _, w := range watchers {
+		require.Empty(t, w.C)
+	}
+	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+		return tx.Emit(&cluster.ModeSet{Mode: cluster.Mode{KillingStopped: true}})
+	}))
+	require.Len(t, concerned.C, 1)
+	for _, w := range watchers {
+		<-w.C
+		snapshot, changes, _ := w.Take()
+		require.True(t, snapshot.Mode().KillingStopped)
+		require.True(t, changes.Empty())
+	}
+}
