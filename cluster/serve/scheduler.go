@@ -58,7 +58,7 @@ type Config struct {
 	// ModelTimeout is how long one call of a cost model may take. One that takes twice as long is given up for sure, and the model
 	// with it; zero waits for ever.
 	ModelTimeout time.Duration
-	// CheckpointEvery is the number of records after which a checkpoint is written.
+	// CheckpointEvery is the number of records after which a checkpoint is written, if it is not small beside what that writes.
 	CheckpointEvery uint64
 	// SlackWindow is how long a peak of what a task uses counts for the room of revocable tasks; 0: there are none.
 	SlackWindow time.Duration
@@ -187,7 +187,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 // runCheckpoints writes a checkpoint whenever enough records have come since the last one, and at the start, since it is
-// not known how long ago that was: a scheduler that is killed again and again would let the log grow for ever.
+// not known how long ago that was: a scheduler that is killed again and again would let the log grow for ever. Since a checkpoint
+// writes all there is, a large state has one after a quarter as many records: writing it costs each record a constant, and replaying
+// them a start some more of what loading it does.
 func (s *Scheduler) runCheckpoints(ctx context.Context) error {
 	w := s.Watch()
 	defer w.Close()
@@ -199,7 +201,7 @@ func (s *Scheduler) runCheckpoints(ctx context.Context) error {
 		case <-w.C:
 		}
 		snapshot, _, _ := w.Take()
-		if snapshot.Seq()-last < s.config.CheckpointEvery {
+		if snapshot.Seq()-last < max(s.config.CheckpointEvery, content(snapshot)/4) {
 			continue
 		}
 		begun := time.Now()
@@ -213,6 +215,9 @@ func (s *Scheduler) runCheckpoints(ctx context.Context) error {
 		s.log.Debug("checkpoint written", "seq", last, "took", time.Since(begun))
 	}
 }
+
+// content returns about how many records a checkpoint of the snapshot has.
+func content(s *cluster.Snapshot) uint64 { return uint64(s.NumTasks() + s.NumJobs() + s.NumHosts()) }
 
 // Started returns when the scheduler was made.
 func (s *Scheduler) Started() time.Time { return s.started }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -71,7 +72,35 @@ func TestALongLogIsCutAtTheStart(t *testing.T) {
 	r.stop()
 }
 
-// watchedJournal tells of its first checkpoint.
+// A checkpoint writes all there is: the more that is, the rarer they are.
+func TestALargeStateIsNotWrittenForFewRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &watchedJournal{Journal: journal.NewMemory(), checkpoint: make(chan uint64, 100)}
+		s, err := New(Config{
+			Journal: j, State: cluster.NewState(), CheckpointEvery: 10,
+			Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() }),
+		})
+		require.NoError(t, err)
+		commit := func(e cluster.Event) {
+			require.NoError(t, s.commit([]command{{0, func(tx *Tx) error { return tx.Emit(e) }, func(error) {}}}, 1))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.runCheckpoints(ctx) }()
+		const tasks = 4000
+		spec := &cluster.JobSpec{Name: "job", Pool: cluster.DefaultPool, Instances: tasks}
+		commit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}})
+		for range tasks {
+			commit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a"}})
+			synctest.Wait()
+		}
+		cancel()
+		require.NoError(t, <-ended)
+		require.Len(t, j.checkpoint, 4)
+	})
+}
+
+// watchedJournal tells of its first checkpoints.
 type watchedJournal struct {
 	journal.Journal
 	checkpoint chan uint64

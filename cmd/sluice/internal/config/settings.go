@@ -58,7 +58,7 @@ func Settings() []Setting {
 		{"scheduler.keep_finished", time.Duration(0), "", "", "how long jobs stay listed after their end that do not say it themselves; 0 is for ever"},
 		{"scheduler.learn_every", time.Minute, "", "", "how often the cost model is told what was learned from runs"},
 		{"scheduler.model_timeout", 10 * time.Second, "", "", "how long one call of a cost model may take before another model plans; 0 waits for ever"},
-		{"scheduler.checkpoint_every", 50_000, "", "", "records of the journal between two checkpoints"},
+		{"scheduler.checkpoint_every", 50_000, "", "", "records of the journal between two checkpoints; a quarter of the tasks, jobs and hosts where that is more"},
 		{"scheduler.slack_window", 5 * time.Minute, "", "", "how long a peak of what a task uses counts for the room of revocable tasks; 0 lends nothing"},
 		{"scheduler.slack_margin", 20, "", "", "what is kept beside what tasks are believed to use, in percent of that"},
 		{"scheduler.max_preempted", 1000, "", "", "tasks that one cycle may ask to leave for others; jobs and pools may bound it further"},
