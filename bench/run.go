@@ -202,12 +202,14 @@ func (r *run) warm(ctx context.Context) error {
 			return err
 		}
 		over := r.over()
-		if samples[i] || over && counted && len(samples) > 0 && len(r.result.Peers) == 0 {
+		lacks := len(samples) > 0 && len(r.result.Peers) == 0 // a run that ends early has one sample even so
+		if samples[i] || over && counted && lacks {
 			if err := r.sample(ctx, i, true); err != nil {
 				return err
 			}
+			lacks = false
 		}
-		if over {
+		if over && !lacks {
 			break
 		}
 		if samples[i] {

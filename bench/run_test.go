@@ -100,6 +100,12 @@ func TestRunLimit(t *testing.T) {
 	r, err = Run(t.Context(), w, options)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Algorithms[0].Cold.Count)
+	w = small()["huge"]
+	w.Cycles = 1000
+	r, err = Run(t.Context(), w, options)
+	require.NoError(t, err)
+	require.Equal(t, 1, r.Algorithms[0].Total.Count, "it goes on until a cycle counts")
+	require.Equal(t, 1, r.Peers[0].Agreed)
 }
 
 func TestRunInterrupted(t *testing.T) {
