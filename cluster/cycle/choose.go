@@ -245,18 +245,19 @@ func alike(a, b bundle) bool {
 func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
 	var all []bundle
 	patient := d.patient(c)
+	to := d.p.ledger.Beneficiary(c.group.unit(1), binding) // once for all: nothing is booked meanwhile
 	for _, u := range h.units {
 		if patient && u.group.key.pool != c.key.group.pool {
 			continue
 		}
-		if slices.ContainsFunc(d.p.together(u), func(v *unit) bool { return v.host == h && v.task < u.task }) {
+		if u.group.key.gang && slices.ContainsFunc(d.p.together(u), func(v *unit) bool { return v.host == h && v.task < u.task }) {
 			continue // the gang is listed at its first task here
 		}
 		b, ok := d.bundle(c, u)
 		if !ok {
 			continue
 		}
-		if !d.permits(c, b, binding) {
+		if from := d.p.ledger.Donor(together(b.units)); !to.MayStop(&from) {
 			if !moves || len(b.units) > 1 || !d.findMove(u) {
 				continue
 			}
