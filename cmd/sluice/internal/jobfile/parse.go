@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -69,10 +70,7 @@ func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, 
 		return nil, d.syntax(err)
 	}
 	var all []M
-	for _, doc := range file.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.NullType {
-			continue // what stands between two separators, or only comments
-		}
+	for _, doc := range filled(file) {
 		m := blank()
 		d.message(m.ProtoReflect(), doc.Body, 0)
 		all = append(all, m)
@@ -87,17 +85,17 @@ func documents[M proto.Message](name string, data []byte, blank func() M) ([]M, 
 }
 
 // Documents counts the documents in YAML in which there is something, 0 where it is malformed.
-func Documents(data []byte) (n int) {
+func Documents(data []byte) int {
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return 0
 	}
-	for _, doc := range file.Docs {
-		if doc.Body != nil && doc.Body.Type() != ast.NullType && doc.Body.Type() != ast.CommentType {
-			n++
-		}
-	}
-	return n
+	return len(filled(file))
+}
+
+// filled returns the documents in which there is something: not what stands between two separators, or only comments.
+func filled(file *ast.File) []*ast.DocumentNode {
+	return slices.DeleteFunc(file.Docs, func(doc *ast.DocumentNode) bool { return doc.Body == nil || doc.Body.Type() == ast.NullType })
 }
 
 // deep reports whether flow brackets nest so deep that parsing them would need an absurd stack. It overestimates where
