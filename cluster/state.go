@@ -137,7 +137,7 @@ func (s *State) apply(at Time, e Event) error {
 	case *HostDrain:
 		return s.changeHost(e.ID, func(h *Host) {
 			h.Draining, h.DrainReason, h.Clearing = e.Drain, e.Reason, e.Drain && e.Move
-			h.Misfires, h.MisfiredAt = 0, 0 // somebody looks after it
+			h.trust() // somebody looks after it
 			if !h.Unreachable {
 				h.Since = at
 			}
@@ -208,7 +208,7 @@ func (s *State) reportHost(at Time, e *HostReported) error {
 		h, moved = *old, old.Address != e.Machine.Address
 		if h.Unreachable {
 			h.Unreachable, h.Gone, h.Reason, h.Since = false, false, "", at
-			h.Misfires, h.MisfiredAt = 0, 0 // it may have been mended
+			h.trust() // it may have been mended
 		}
 	}
 	h.Machine = &e.Machine
@@ -262,11 +262,16 @@ func (s *State) noteLaunch(at Time, t *Task, began bool) {
 		return
 	}
 	h := *old
-	if h.Misfires, h.MisfiredAt = h.Misfires+1, at; began {
-		h.Misfires, h.MisfiredAt = 0, 0
+	if began {
+		h.trust()
+	} else {
+		h.Misfires, h.MisfiredAt = h.Misfires+1, at
 	}
 	s.setHost(&h)
 }
+
+// trust forgets the launches that came to nothing.
+func (h *Host) trust() { h.Misfires, h.MisfiredAt = 0, 0 }
 
 func (s *State) removeHost(at Time, id HostID) error {
 	h := s.Host(id)

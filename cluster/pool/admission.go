@@ -158,6 +158,7 @@ func (a *Admission) Regrant() {
 	a.admitQueues(false)
 }
 
+// admitQueues grants tiers in all queues, and what they leave over.
 func (a *Admission) admitQueues(fresh bool) {
 	for _, q := range a.queues {
 		a.admit(q)
