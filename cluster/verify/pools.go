@@ -43,18 +43,27 @@ func (c *checker) openBooks() *books {
 	b := &books{
 		entitled: map[cluster.PoolPath]amounts{}, has: map[cluster.PoolPath]amounts{}, after: map[cluster.PoolPath]amounts{}, ends: map[cluster.PoolPath]amounts{},
 	}
-	fixed := map[cluster.PoolPath]amounts{} // of has: what may not be preempted
+	holds := map[cluster.PoolPath]cluster.Resources{} // by the account alone
+	fixed := map[cluster.PoolPath]cluster.Resources{} // of holds: what may not be preempted
 	for t := range c.snap.Tasks(0) {
-		spec := c.runsBy(t.Key)
-		holds := t.State == cluster.TaskReserved || t.State.Bound() && t.State != cluster.TaskPreempting && t.State != cluster.TaskKilling
-		if holds && !spec.Revocable {
-			book(b.has, c.account(t.Key.Job()), c.spec(t.Key))
-			book(b.after, c.account(t.Key.Job()), c.spec(t.Key))
-			book(b.ends, c.account(t.Key.Job()), c.spec(t.Key))
-			if !spec.Preemptible {
-				book(fixed, spec.Pool, c.spec(t.Key))
-			}
+		if t.State != cluster.TaskReserved && !t.State.Bound() || t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling {
+			continue
 		}
+		spec := c.snap.Job(t.Key.Job()).SpecFor(t)
+		if spec.Revocable {
+			continue
+		}
+		takes, account := spec.TaskOf(t.Key.Instance()).Resources, c.account(t.Key.Job())
+		holds[account] = holds[account].Add(takes)
+		if !spec.Preemptible {
+			fixed[spec.Pool] = fixed[spec.Pool].Add(takes)
+		}
+	}
+	for account, sum := range holds {
+		book(b.has, account, sum)
+	}
+	for p, has := range b.has {
+		b.after[p], b.ends[p] = maps.Clone(has), maps.Clone(has)
 	}
 	divided := map[cluster.PoolPath]amounts{} // what the children of a pool are entitled to together
 	for i := range c.plan.Pools {
@@ -75,8 +84,9 @@ func (c *checker) openBooks() *books {
 			b.entitled[a] = vector(s.Amount)
 			shared.add(b.entitled[a], 1)
 		}
+		stays := vector(fixed[p.Path])
 		for _, d := range slices.Sorted(maps.Keys(shared)) {
-			if most := max(b.entitled[p.Path][d], fixed[p.Path][d]); shared[d] > most {
+			if most := max(b.entitled[p.Path][d], stays[d]); shared[d] > most {
 				c.fail("the shares in pool %s are %d of %s, and there are %d", p.Path, shared[d], d, most)
 			}
 		}
@@ -118,13 +128,14 @@ func (c *checker) capacity() cluster.Resources {
 
 func vector(r cluster.Resources) amounts { return ask(&cluster.TaskSpec{Resources: r}, nil, nil) }
 
-// book adds what a task takes to an account and all above it.
-func book(in map[cluster.PoolPath]amounts, account cluster.PoolPath, spec *cluster.TaskSpec) {
+// book adds what tasks take to an account and all above it.
+func book(in map[cluster.PoolPath]amounts, account cluster.PoolPath, r cluster.Resources) {
+	takes := vector(r)
 	for p := account; p != ""; p = p.Parent() {
 		if in[p] == nil {
 			in[p] = amounts{}
 		}
-		in[p].add(vector(spec.Resources), 1)
+		in[p].add(takes, 1)
 	}
 }
 
@@ -209,9 +220,9 @@ func (c *checker) settleBooks(b *books, stops []*stop) {
 		if fairly[k] {
 			account = c.account(k.Job())
 		}
-		book(b.after, account, c.spec(k))
+		book(b.after, account, c.spec(k).Resources)
 	})
-	c.gains(true, func(k cluster.TaskKey) { book(b.ends, c.account(k.Job()), c.spec(k)) })
+	c.gains(true, func(k cluster.TaskKey) { book(b.ends, c.account(k.Job()), c.spec(k).Resources) })
 	for _, s := range stops {
 		for p := c.account(s.victim.Task.Job()); p != "" && !s.from.Revocable; p = p.Parent() {
 			b.after[p].add(s.gives, -1)
