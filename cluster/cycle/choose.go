@@ -23,7 +23,8 @@ type bundle struct {
 // maxNodes sets, and prices it. It returns nil if there is none. With moves, units that fit elsewhere now may go there.
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	w, ok := c.queue.GetAt(c.nominees) // those before it are nominated already
-	if !ok || !couldTake(c.row.judge(h)) {
+	v := c.row.judge(h)
+	if !ok || !couldTake(v) || v != open && !c.row.key.revocable && !d.stirs(d.seek(c, moves), h) {
 		return nil
 	}
 	s := search{d: d, class: c, host: h, room: h.promise(), best: math.MaxInt64}
@@ -244,10 +245,10 @@ func alike(a, b bundle) bool {
 // bundles lists what may leave the host for the class, cheapest first.
 func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
 	var all []bundle
-	patient := d.patient(c)
-	to := d.p.ledger.Beneficiary(c.group.unit(1), binding) // once for all: nothing is booked meanwhile
+	q := d.seek(c, moves)
+	to := d.p.ledger.Beneficiary(q.unit, binding) // once for all: nothing is booked meanwhile
 	for _, u := range h.units {
-		if patient && u.group.key.pool != c.key.group.pool {
+		if !d.mightGo(q, u.group) {
 			continue
 		}
 		if u.group.key.gang && slices.ContainsFunc(d.p.together(u), func(v *unit) bool { return v.host == h && v.task < u.task }) {
@@ -292,7 +293,7 @@ func (d *displacer) bundle(c *class, u *unit) (b bundle, ok bool) {
 
 // mayGo reports whether the unit may be asked to leave now. Where that is only a matter of time, there is a plan then.
 func (d *displacer) mayGo(u *unit) bool {
-	if !u.displaceable() {
+	if u.host == nil || !u.group.displaceable() {
 		return false
 	}
 	rested := u.rested(d.p.options.Hysteresis)
@@ -302,11 +303,6 @@ func (d *displacer) mayGo(u *unit) bool {
 	d.rests = true
 	d.p.alarm(rested)
 	return false
-}
-
-// displaceable reports whether the unit may be asked to leave at all.
-func (u *unit) displaceable() bool {
-	return u.host != nil && (u.job.Preemptible || u.job.Revocable) && u.job.Type != cluster.Stateful && u.job.Type != cluster.Daemon
 }
 
 // rested returns when the unit may be asked again, 0 if it never was.

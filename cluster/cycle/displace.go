@@ -138,6 +138,9 @@ type displacer struct {
 	vain    map[errand]int                    // who found no host, and touched then
 	within  map[*limit][]*insiders            // see inside; for look-up
 	barren  map[barren]int                    // touched then; for look-up
+
+	quest             quest // the last one
+	measured, measure int   // see someRoom
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.

@@ -74,6 +74,10 @@ type group struct {
 	pledged int64 // have room held by a displacement
 	stopped int64 // of running, victims that wait again or end
 	moving  int64 // of running, victims that go elsewhere
+
+	// What the displacer found out last; see displacer.mightGo and displacer.someRoom.
+	quest, measure    int
+	mightGo, someRoom bool
 }
 
 // follow counts when a unit that runs has begun, with n −1 no more.

@@ -230,7 +230,7 @@ func (d *displacer) inside(l *limit) []*insiders {
 	}
 	byGroup := map[*group]*insiders{}
 	for _, u := range d.p.units.From(0) {
-		if !u.displaceable() || u.state.Vacating() || u.job.Revocable || d.p.together(u)[0] != u {
+		if u.host == nil || !u.group.displaceable() || u.state.Vacating() || u.job.Revocable || d.p.together(u)[0] != u {
 			continue
 		}
 		in := byGroup[u.group]

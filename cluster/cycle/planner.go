@@ -176,6 +176,7 @@ type Planner struct {
 	limitsOf  map[cluster.PoolPath][]*limit // by leaf
 	crowded   []*host                       // with nominations or arrivals of the last plan
 	victims   []*unit                       // of the last plan
+	quests    int                           // counts what the displacers ask of groups, see quest
 	overdrawn []*host                       // that changed and have revocable tasks
 
 	round      costmodels.Round

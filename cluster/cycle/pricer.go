@@ -38,9 +38,16 @@ type pricer struct {
 // need is the room that a start takes of what is listed for each host.
 type need [cluster.NumDimensions]int64
 
-func (r *row) need() (n need) {
-	for d, v := range r.key.fixed {
-		if n[d] = v; v <= 0 || r.key.revocable {
+func (r *row) need() need {
+	if r.key.revocable {
+		return needOf(&[cluster.NumDimensions]int64{})
+	}
+	return needOf(&r.key.fixed)
+}
+
+func needOf(fixed *[cluster.NumDimensions]int64) (n need) {
+	for d, v := range fixed {
+		if n[d] = v; v <= 0 {
 			n[d] = math.MinInt64
 		}
 	}

@@ -164,7 +164,7 @@ func (p *Planner) movable(h *host) []movable {
 	for _, u := range h.units {
 		job := u.job
 		if u.leaves() || u.group.key.gang || job.Revocable || job.Preemption.Kill || len(job.Preferences)+len(job.Spread) > 0 ||
-			p.stuck[u] || !u.displaceable() || p.now < u.rested(p.options.Hysteresis) || h.makesWay(u) {
+			p.stuck[u] || !u.group.displaceable() || p.now < u.rested(p.options.Hysteresis) || h.makesWay(u) {
 			continue
 		}
 		loses := p.model.Move(&p.round, &costmodels.Class{
