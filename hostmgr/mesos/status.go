@@ -93,6 +93,8 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 	switch reason := reasonOf(s); {
 	case reason == api.REASON_MAX_COMPLETION_TIME_REACHED:
 		e.Reason = cluster.ReasonRunTime
+	case reason == api.REASON_CONTAINER_LAUNCH_FAILED || reason == api.REASON_EXECUTOR_REGISTRATION_TIMEOUT:
+		e.ExitCode, e.Signal, e.Reason = -1, 0, cluster.ReasonLaunchFailed // the text tells of a helper of the agent, as docker pull
 	case e.ExitCode == 0: // a success by the text only
 		e.ExitCode, e.Reason = -1, cluster.ReasonSupervisorLost
 	case e.Signal > 0:
@@ -101,7 +103,7 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 		e.Reason = cluster.ReasonExited
 	case reason == api.REASON_RECONCILIATION:
 		e.Reason = cluster.ReasonSupervisorLost
-	case !c.started || reason == api.REASON_CONTAINER_LAUNCH_FAILED || reason == api.REASON_EXECUTOR_REGISTRATION_TIMEOUT:
+	case !c.started:
 		e.Reason = cluster.ReasonLaunchFailed
 	case reason == api.REASON_EXECUTOR_TERMINATED || reason == api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT:
 		e.Reason = cluster.ReasonSupervisorLost

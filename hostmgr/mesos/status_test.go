@@ -40,6 +40,8 @@ func TestEveryStateIsMapped(t *testing.T) {
 		{api.TASK_FAILED, -1, "Command terminated with signal Segmentation fault (core dumped)", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 11, -1}},
 		{api.TASK_FAILED, -1, "Command exited with status 0", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
 		{api.TASK_FAILED, api.REASON_CONTAINER_LAUNCH_FAILED, "Failed to launch container", nil, fresh, unlaunched},
+		{api.TASK_FAILED, api.REASON_CONTAINER_LAUNCH_FAILED, "Failed to launch container: Failed to run 'docker pull nosuch': exited with status 1; stderr='not found'", nil, fresh, unlaunched},
+		{api.TASK_FAILED, api.REASON_CONTAINER_LAUNCH_FAILED, "Failed to launch container: Failed to run 'docker pull big': terminated with signal Killed", nil, fresh, unlaunched},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_REGISTRATION_TIMEOUT, "", nil, ran, unlaunched},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Executor terminated", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT, "", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
