@@ -139,6 +139,8 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		d.touch(a)
 		if len(a.queue) > 0 {
 			d.flushSoon(a)
+		} else {
+			d.tidy(s, held, now)
 		}
 	}
 	if len(useless) > 0 {

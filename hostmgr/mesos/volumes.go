@@ -258,10 +258,7 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 		}
 		result <- err
 	}
-	d.dropOffer(o)
-	a.rest(o.role, o.total, time.Now(), d.config.OfferWait)
-	d.touch(a)
-	s.accept(a, []api.OfferID{{Value: o.id}}, operations, func(err error) {
+	d.operate(s, o, operations, func(err error) {
 		if err != nil || !s.feedback { // a volume that is there all the same is known again when it is offered
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -269,6 +266,35 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 		}
 	})
 	return result
+}
+
+// operate accepts an offer for operations only. All that it has comes back in another one.
+func (d *driver) operate(s *session, o *offer, operations []api.Offer_Operation, done func(error)) {
+	d.dropOffer(o)
+	o.agent.rest(o.role, o.total, time.Now(), d.config.OfferWait)
+	d.touch(o.agent)
+	s.accept(o.agent, []api.OfferID{{Value: o.id}}, operations, done)
+}
+
+// tidyEvery is the least pause between two attempts to give up what is left over on an agent: we may not be allowed to.
+const tidyEvery = 10 * time.Minute
+
+// tidy gives up disk that was reserved for a volume, and is none: the volume was refused after its disk had been reserved, or is
+// destroyed and the reservation stayed. No other role would ever get it.
+func (d *driver) tidy(s *session, o *offer, now time.Time) {
+	var left []api.Resource
+	for _, p := range o.pieces {
+		if n := len(p.Reservations); n > 0 && isOurs(&p.Reservations[n-1]) && p.plain() {
+			left = append(left, p.Resource)
+		}
+	}
+	if len(left) == 0 || now.Sub(o.agent.tidied) < tidyEvery {
+		return
+	}
+	o.agent.tidied = now
+	d.operate(s, o, []api.Offer_Operation{{
+		Type: api.Offer_Operation_UNRESERVE, Unreserve: &api.Offer_Operation_Unreserve{Resources: left},
+	}}, func(error) {})
 }
 
 // errUnanswered: the subscription has ended, and nobody says any more how an operation went.

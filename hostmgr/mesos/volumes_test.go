@@ -340,6 +340,30 @@ func TestAVolumeThatMayNotBeMade(t *testing.T) {
 	require.NotContains(t, end.Message, "does not contain")
 }
 
+// TestDiskThatIsLeftOver: what was reserved for a volume that was refused is given up when it is offered, for others to have; what
+// others reserved, and volumes, are not. If that is refused, too, it is not tried with each offer.
+func TestDiskThatIsLeftOver(t *testing.T) {
+	k := newTalk(t, func(c *Config) { withRole(c); c.Roles = []string{"*", "eng"} })
+	offer := func(id, labels, disk string) {
+		k.say <- strings.Replace(fmt.Sprintf(factOffer, id, 1.0), `"role":"*"}}]}]`,
+			`"role":"eng"}},{"name":"disk","type":"SCALAR","scalar":{"value":256.0},"allocation_info":{"role":"eng"},"reservations":[
+{"type":"DYNAMIC","role":"eng","principal":"sluice"`+labels+`}]`+disk+`}],"allocation_info":{"role":"eng"}}]`, 1)
+	}
+	const ours = `,"labels":{"labels":[{"key":"sluice.volume"}]}`
+	offer("o-theirs", "", "")
+	offer("o-volume", ours, `,"disk":{"persistence":{"id":"w"},"volume":{"container_path":"x","mode":"RW"}}`)
+	k.d.comesTo(t, func() bool { return k.d.byName["h0"].keeps("w") })
+	k.none("ACCEPT")
+	offer("o-left", ours, "")
+	call := string(k.awaits(t, "ACCEPT"))
+	require.Contains(t, call, `"offer_ids":[{"value":"o-left"}]`)
+	require.Equal(t, 1, strings.Count(call, `"type":"UNRESERVE"`), call)
+	require.Contains(t, call, `"scalar":{"value":256}`)
+	offer("o-again", ours, "")
+	k.d.comesTo(t, func() bool { return k.d.offers["o-again"] != nil })
+	k.none("ACCEPT")
+}
+
 // TestVolumesOfAnOldMaster: it carries out no operation that has an id, and says of none how it went.
 func TestVolumesOfAnOldMaster(t *testing.T) {
 	for version, tells := range map[string]bool{
