@@ -37,6 +37,32 @@ func TestAMachineThatComesBackAsANewAgent(t *testing.T) {
 	}
 }
 
+// TestAHostThatIsFullAtARestart: nothing of it is offered, and it is a host all the same from the first report on: else its scheduler
+// would take it for unreachable.
+func TestAHostThatIsFullAtARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, nil)
+		all := launchOf(0, "h0", "serve")
+		all.Task.Resources = cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 4000, cluster.Memory: 4096 << 20}}
+		require.NoError(t, d.Launch(t.Context(), all))
+		time.Sleep(time.Second)
+		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+		require.NoError(t, d.Close())
+
+		d, recorder := w.drive(t, nil)
+		require.EqualValues(t, 4000, hosted(t, recorder).Capacity.Fixed[cluster.CPU])
+		w.CutAgent("h0")
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, recorder.Hosts())
+		require.NoError(t, d.Close())
+
+		_, recorder = w.drive(t, nil)
+		time.Sleep(time.Minute)
+		require.Empty(t, recorder.Hosts(), "it is asked for, and the master says that it is out of reach")
+	})
+}
+
 // TestALaunchThatItsAgentNeverGot: an agent that was cut off before a launch reached it, and that comes back without the
 // task, says nothing about it.
 func TestALaunchThatItsAgentNeverGot(t *testing.T) {

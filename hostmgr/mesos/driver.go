@@ -193,13 +193,15 @@ func (d *driver) recover() error {
 	known := make([]*agent, len(agents))
 	for i, record := range agents {
 		a := d.newAgent(record)
-		a.recorded, a.written, a.lost = true, true, true // lost until it is heard of
+		a.recorded, a.written = true, true
 		known[i] = a
 	}
 	for _, record := range runs {
 		d.adoptRecord(record)
 	}
 	for _, a := range known {
+		// One without tasks is lost until it is heard of; for the others Mesos is asked.
+		a.lost = len(a.runs) == 0
 		if a.Name != "" && d.byName[a.Name] != a { // the end came before that was written
 			d.succeeded(a, time.Now())
 		}
