@@ -23,6 +23,7 @@ type zookeeper struct {
 	conn   *zk.Conn
 	path   string
 	byName bool // masters are known by their hostnames, as certificates name them
+	log    *slog.Logger
 }
 
 // zkSession is the session timeout asked for.
@@ -48,7 +49,7 @@ func newZooKeeper(m Masters, byName bool, dial func(context.Context, string, str
 			continue
 		}
 	}()
-	return &zookeeper{conn: conn, path: m.Path, byName: byName}, nil
+	return &zookeeper{conn: conn, path: m.Path, byName: byName, log: log}, nil
 }
 
 // impatient is a connection that waits no longer for the answer to the first words than for others. The library waits ten times as
@@ -73,7 +74,7 @@ func (z *zookeeper) close() { z.conn.Close() }
 // connection is closed, for want of another way to end a question to a server that does not answer.
 func (z *zookeeper) next(ctx context.Context) (string, <-chan struct{}, error) {
 	defer context.AfterFunc(ctx, z.conn.Close)()
-	for {
+	for first := true; ; first = false {
 		leader, address, changes, err := z.look()
 		if err != nil {
 			return "", nil, err
@@ -82,6 +83,9 @@ func (z *zookeeper) next(ctx context.Context) (string, <-chan struct{}, error) {
 			changed := make(chan struct{})
 			go z.follow(ctx, leader, changes, changed)
 			return address, changed, nil
+		}
+		if first {
+			z.log.Warn("waiting for a master: ZooKeeper has none under the path", "path", z.path)
 		}
 		select {
 		case <-changes: // nobody leads

@@ -1,10 +1,13 @@
 package mesos
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,6 +58,54 @@ func TestAZooKeeperServerThatIsMute(t *testing.T) {
 		z.close()
 		time.Sleep(zkSession)
 	})
+}
+
+// TestAPathWithoutMasters, as one that is misspelt, is named in the log, once.
+func TestAPathWithoutMasters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		z, err := newZooKeeper(Masters{Addresses: []string{"10.0.0.1:2181"}, Path: "/meso"}, false,
+			func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go serveNothing(theirs)
+				return ours, nil
+			}, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, _, err = z.next(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(zkSession)
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+		require.Contains(t, log.String(), "path=/meso")
+	})
+}
+
+// serveNothing is a ZooKeeper server that has no node.
+func serveNothing(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	for greeted := false; ; greeted = true {
+		var size uint32
+		if binary.Read(conn, binary.BigEndian, &size) != nil {
+			return
+		}
+		request := make([]byte, size)
+		if _, err := io.ReadFull(conn, request); err != nil {
+			return
+		}
+		answer := make([]byte, 36)
+		copy(answer, request[:4])                          // the number of the request
+		binary.BigEndian.PutUint32(answer[12:], 1<<32-101) // no node
+		if !greeted {
+			copy(answer, []byte{6: 0x27, 7: 0x10, 15: 1, 19: 16}) // ten seconds, session 1, 16 bytes of a password
+		}
+		if binary.Write(conn, binary.BigEndian, uint32(len(answer))) != nil {
+			return
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+	}
 }
 
 // TestTheAddressOfAMaster is its IP address, and where there is TLS the name that is in its certificate, as in redirects.
