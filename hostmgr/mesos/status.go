@@ -47,7 +47,7 @@ func progressOf(s api.TaskState) (cluster.TaskState, bool) {
 // endOf maps the states in which a task has ended, or is not known to anybody any more; false for the others.
 //
 //	FINISHED            SUCCEEDED
-//	FAILED              FAILED; the exit code or signal is in the text, where the executor writes it
+//	FAILED              FAILED; the exit code or signal is in the text, where the executor writes it. LOST if it ended with its agent
 //	ERROR               FAILED, LAUNCH_FAILED: Mesos cannot run it as it is
 //	KILLED              KILLED if we asked for it; LOST where the operator drained the agent; else FAILED
 //	DROPPED             given back: it never started. LOST where it had
@@ -105,11 +105,27 @@ func (e *ending) failed(s *api.TaskStatus, c circumstances) {
 		e.Reason = cluster.ReasonSupervisorLost
 	case !c.started:
 		e.Reason = cluster.ReasonLaunchFailed
-	case reason == api.REASON_EXECUTOR_TERMINATED || reason == api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT:
+	case c.killed && goneWithAgent(s):
+		e.State = cluster.TaskKilled
+	case goneWithAgent(s):
+		e.State, e.Reason = cluster.TaskLost, cluster.ReasonSupervisorLost
+	case reason == api.REASON_EXECUTOR_TERMINATED:
 		e.Reason = cluster.ReasonSupervisorLost
 	default: // a limit that it went beyond, for example
 		e.Reason = cluster.ReasonSignaled
 	}
+}
+
+// goneWithAgent reports whether a task did not outlive a restart of its agent: its executor was not back in time, or the whole machine
+// was restarted, after which the agent, which is the same, knows nothing of its containers. That is no failure of the task.
+func goneWithAgent(s *api.TaskStatus) bool {
+	switch reasonOf(s) {
+	case api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT:
+		return true
+	case api.REASON_EXECUTOR_TERMINATED:
+		return strings.Contains(s.GetMessage(), "unknown container")
+	}
+	return false
 }
 
 func (e *ending) killed(s *api.TaskStatus, c circumstances) {

@@ -23,6 +23,7 @@ func TestEveryStateIsMapped(t *testing.T) {
 		killed            = meaning{state: cluster.TaskKilled, code: -1}
 		lost              = meaning{cluster.TaskLost, cluster.ReasonHostLost, 0, -1}
 		refused           = meaning{cluster.TaskFailed, cluster.ReasonLaunchRefused, 0, -1}
+		orphaned          = meaning{cluster.TaskLost, cluster.ReasonSupervisorLost, 0, -1}
 		unlaunched        = meaning{cluster.TaskFailed, cluster.ReasonLaunchFailed, 0, -1}
 	)
 	no := false
@@ -44,7 +45,10 @@ func TestEveryStateIsMapped(t *testing.T) {
 		{api.TASK_FAILED, api.REASON_CONTAINER_LAUNCH_FAILED, "Failed to launch container: Failed to run 'docker pull big': terminated with signal Killed", nil, fresh, unlaunched},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_REGISTRATION_TIMEOUT, "", nil, ran, unlaunched},
 		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Executor terminated", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
-		{api.TASK_FAILED, api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT, "", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
+		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Abnormal executor termination: unknown container", nil, ran, orphaned},
+		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Abnormal executor termination: unknown container", nil, asked, killed},
+		{api.TASK_FAILED, api.REASON_EXECUTOR_TERMINATED, "Abnormal executor termination: unknown container", nil, fresh, unlaunched},
+		{api.TASK_FAILED, api.REASON_EXECUTOR_REREGISTRATION_TIMEOUT, "", nil, ran, orphaned},
 		{api.TASK_FAILED, api.REASON_RECONCILIATION, "Reconciliation: Latest task state", nil, fresh, meaning{cluster.TaskFailed, cluster.ReasonSupervisorLost, 0, -1}},
 		{api.TASK_FAILED, api.REASON_CONTAINER_LIMITATION_MEMORY, "Memory limit exceeded", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 0, -1}},
 		{api.TASK_FAILED, api.REASON_MAX_COMPLETION_TIME_REACHED, "Command terminated with signal Killed", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonRunTime, 9, -1}},
