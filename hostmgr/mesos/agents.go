@@ -41,6 +41,7 @@ type agent struct {
 	maintenance *maintenance    // planned
 	inverse     map[string]bool // ids of inverse offers that are not answered yet
 	busyTold    bool            // one was declined because of the runs
+	mute        bool            // it cannot say how operations go, see errMute
 	tidied      time.Time       // when it was last tried to give up what is left over of volumes
 	recorded    bool            // agentRecord is in the store, or on its way there
 	written     bool            // agentRecord, as it was at some time, is in the store

@@ -153,7 +153,7 @@ func (d *driver) accept(s *session, a *agent, role string, offers []*offer) {
 		all = append(all, o.pieces...)
 		ids[i] = api.OfferID{Value: o.id}
 	}
-	b := &batch{d: d, agent: a, role: role, supply: newSupply(all), framework: s.framework, feedback: s.feedback}
+	b := &batch{d: d, agent: a, role: role, supply: newSupply(all), framework: s.framework, feedback: s.feedback && !a.mute}
 	for _, r := range slices.Clone(a.queue) {
 		if r.status.At == 0 {
 			continue // its record is not on disk yet

@@ -33,6 +33,7 @@ type run struct {
 	deadline   time.Time // while it waits for resources
 	lacks      string    // what the offers lacked that were there
 	unprepared string    // why its volumes could not be made
+	again      bool      // they may be made at the next attempt
 	heard      *session  // the last one in which it was heard of
 	vague      time.Time // when Mesos first said that it, or a member of it, has ended, and not how
 
@@ -248,6 +249,9 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		}
 		if r.unprepared != "" && u.GetState() == api.TASK_ERROR {
 			end.Message = r.unprepared + "; " + end.Message
+		}
+		if r.again && u.GetState() == api.TASK_ERROR {
+			end.Reason = cluster.ReasonLaunchRefused
 		}
 		end.Member = member
 		d.memberEnded(s, r, end, now)

@@ -102,6 +102,8 @@ func (d *driver) prepared(a *agent, r *run, op *api.Offer_Operation) func(error)
 	return func(err error) {
 		switch {
 		case errors.Is(err, errUnanswered):
+		case errors.Is(err, errMute):
+			a.mute, r.again = true, true
 		case err != nil:
 			r.unprepared = cmp.Or(r.unprepared, fmt.Sprintf("%v: %s", op.Type, strings.TrimPrefix(err.Error(), "mesos: ")))
 		case op.Create != nil && d.agents[a.ID] == a:
@@ -181,6 +183,10 @@ func (d *driver) DeleteVolume(ctx context.Context, host, name string) error {
 		defer cancel()
 		select {
 		case err := <-result:
+			if errors.Is(err, errMute) {
+				patience = time.Now().Add(d.config.OfferWait)
+				continue
+			}
 			return err
 		case <-ctx.Done():
 			return fmt.Errorf("mesos: volume %q: the master has not said whether it is destroyed: %w", name, ctx.Err())
@@ -243,7 +249,8 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 	operations := []api.Offer_Operation{{
 		Type: api.Offer_Operation_DESTROY, Destroy: &api.Offer_Operation_Destroy{Volumes: []api.Resource{disk}},
 	}}
-	if s.feedback {
+	feedback := s.feedback && !a.mute
+	if feedback {
 		operations[0].ID = &api.OperationID{Value: id}
 	}
 	if n := len(disk.Reservations); n > 0 && isOurs(&disk.Reservations[n-1]) {
@@ -256,10 +263,11 @@ func (d *driver) sendDestroy(s *session, a *agent, o *offer, disk api.Resource) 
 		if err == nil {
 			d.dropVolume(a, name)
 		}
+		a.mute = a.mute || errors.Is(err, errMute)
 		result <- err
 	}
 	d.operate(s, o, operations, func(err error) {
-		if err != nil || !s.feedback { // a volume that is there all the same is known again when it is offered
+		if err != nil || !feedback { // a volume that is there all the same is known again when it is offered
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			s.operated(id, err)
@@ -300,6 +308,10 @@ func (d *driver) tidy(s *session, o *offer, now time.Time) {
 // errUnanswered: the subscription has ended, and nobody says any more how an operation went.
 var errUnanswered = errors.New("mesos: the subscription ended before the master said how it went; look whether it is still there")
 
+// errMute: the agent is older than its master, or lacks a feature, and cannot say how operations go. The master refuses those that have
+// an id.
+var errMute = errors.New("mesos: the agent cannot say how operations go")
+
 // operated tells who waits for an operation how it went.
 func (s *session) operated(id string, err error) {
 	if done := s.operations[id]; done != nil {
@@ -323,6 +335,10 @@ func (d *driver) operationUpdate(s *session, u *api.OperationStatus) {
 	case api.OPERATION_FINISHED:
 		s.operated(id, nil)
 	default:
-		s.operated(id, fmt.Errorf("mesos: %v: %s", u.State, u.GetMessage()))
+		err := fmt.Errorf("mesos: %v: %s", u.State, u.GetMessage())
+		if strings.Contains(u.GetMessage(), "requested feedback, but agent") {
+			err = fmt.Errorf("%w: %w", errMute, err)
+		}
+		s.operated(id, err)
 	}
 }

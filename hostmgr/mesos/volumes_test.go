@@ -394,3 +394,49 @@ func TestVolumesOfAnOldMaster(t *testing.T) {
 	require.NotContains(t, string(k.awaits(t, "ACCEPT")), `"id":{`)
 	k.d.comesTo(t, func() bool { return !k.d.byName["h0"].keeps("w") })
 }
+
+// TestVolumesOfAnOldAgent: a master that could say how operations went refuses those that are to be told of on an agent that is older.
+func TestVolumesOfAnOldAgent(t *testing.T) {
+	k := newTalk(t, func(c *Config) { withRole(c); c.Roles = []string{"*", "eng"} })
+	offer := func(id, more string) {
+		k.say <- strings.Replace(fmt.Sprintf(factOffer, id, 1.0), `"role":"*"}}]}]`,
+			`"role":"eng"}},{"name":"disk","type":"SCALAR","scalar":{"value":1000.0},"allocation_info":{"role":"eng"}`+more+
+				`}],"allocation_info":{"role":"eng"}}]`, 1)
+		k.d.comesTo(t, func() bool { return k.d.offers[id] != nil })
+	}
+	refused := func(call []byte) {
+		var accept struct {
+			Accept struct {
+				Operations []struct{ ID struct{ Value string } }
+			}
+		}
+		require.NoError(t, json.Unmarshal(call, &accept))
+		for _, op := range accept.Accept.Operations {
+			if op.ID.Value != "" {
+				k.say <- fmt.Sprintf(`{"type":"UPDATE_OPERATION_STATUS","update_operation_status":{"status":{"operation_id":{"value":%q},
+"state":"OPERATION_ERROR","message":"Operation on agent default resources requested feedback, but agent a-1 does not have the required capabilities"}}}`, op.ID.Value)
+			}
+		}
+	}
+	const volume = `,"reservations":[{"type":"DYNAMIC","role":"eng"}],"disk":{"persistence":{"id":"w"},"volume":{"container_path":"x","mode":"RW"}}`
+	offer("o-1", "")
+	require.NoError(t, k.d.Launch(t.Context(), storing(0, "v", "serve")))
+	refused(k.awaits(t, "ACCEPT"))
+	k.tell(0, "TASK_ERROR", `,"reason":"REASON_TASK_INVALID","message":"Total resources are more than available"`)
+	require.Equal(t, cluster.ReasonLaunchRefused, becomes(t, k.d, runID(0), cluster.TaskFailed).Reason)
+	offer("o-2", "")
+	require.NoError(t, k.d.Launch(t.Context(), storing(1, "v", "serve")))
+	require.NotContains(t, string(k.awaits(t, "ACCEPT")), `"id":{`)
+
+	k.d.mu.Lock()
+	k.d.byName["h0"].mute = false
+	k.d.mu.Unlock()
+	offer("o-3", volume)
+	deleted := make(chan error, 1)
+	go func() { deleted <- k.d.DeleteVolume(t.Context(), "h0", "w") }()
+	refused(k.awaits(t, "ACCEPT"))
+	k.d.comesTo(t, func() bool { return k.d.byName["h0"].mute })
+	offer("o-4", volume)
+	require.NotContains(t, string(k.awaits(t, "ACCEPT")), `"id":{`)
+	require.NoError(t, <-deleted)
+}
