@@ -290,6 +290,42 @@ func TestAnAgentThatGoesUnseen(t *testing.T) {
 	})
 }
 
+// TestAnAgentThatIsGoneMeanwhile, by an operator's word, is no host as soon as Mesos has answered for its tasks: they would be placed
+// there again.
+func TestAnAgentThatIsGoneMeanwhile(t *testing.T) {
+	for name, restart := range map[string]bool{"disconnected": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, mesostest.Config{}, 1)
+				d, recorder := w.drive(t, nil)
+				require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+				time.Sleep(time.Second)
+				require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State)
+				if restart {
+					require.NoError(t, d.Close())
+					w.MarkAgentGone("h0")
+					d, recorder = w.drive(t, nil)
+				} else {
+					w.net.SetSilent(true)
+					w.BreakStreams(false)
+					w.MarkAgentGone("h0")
+					time.Sleep(time.Second)
+					w.net.SetSilent(false)
+				}
+				lost := func() bool { return d.Inventory()[0].State == cluster.TaskLost }
+				for range 1000 {
+					if time.Sleep(100 * time.Millisecond); lost() {
+						break
+					}
+				}
+				require.True(t, lost())
+				time.Sleep(reportRest)
+				require.Empty(t, recorder.Hosts())
+			})
+		})
+	}
+}
+
 // TestGPUs: hosts with devices are shown to those that ask for them only; devices are given whole.
 func TestGPUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -229,9 +229,9 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 	if u.GetState() == api.TASK_UNREACHABLE {
 		r.heard = nil // an agent that comes back without the task says nothing, so it is asked again
 		s.rounds.soon(now)
-		if a := d.agents[agentID]; a != nil {
-			d.loseAgent(a, now)
-		}
+	}
+	if a := d.agents[agentID]; a != nil && d.tellsOfNoAgent(s, u, now) {
+		d.loseAgent(a, now)
 	}
 	if member >= r.members() {
 		d.complain("a task has more members than were launched", "task", u.TaskID.Value)
@@ -276,6 +276,18 @@ func (r *run) mayTellMore(now time.Time) bool {
 func (d *driver) mayReturn(s *session, agentID string, now time.Time) bool {
 	a := d.agents[agentID]
 	return now.Sub(s.begun) < agentReturns && (a == nil || a.seen != s)
+}
+
+// tellsOfNoAgent reports whether a status says that the master has no contact with the task's agent, which it tells once when that ends,
+// and to nobody who was not there.
+func (d *driver) tellsOfNoAgent(s *session, u *api.TaskStatus, now time.Time) bool {
+	switch u.GetState() {
+	case api.TASK_UNREACHABLE, api.TASK_GONE_BY_OPERATOR:
+		return true
+	case api.TASK_UNKNOWN:
+		return !d.mayReturn(s, u.GetAgentID().GetValue(), now)
+	}
+	return false
 }
 
 // adopt takes in a task that Mesos knows and we do not: the scheduler knows what is to become of it. An answer that
