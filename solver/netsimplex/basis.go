@@ -62,12 +62,7 @@ func (s *simplex[C]) balance() bool {
 		if state == inTree || state == atLower && !s.lowered {
 			continue
 		}
-		b := &s.bounds[i]
-		if state == atUpper && b.upper == flowgraph.Infinite {
-			s.put(int32(i), atLower)
-			state = atLower
-		}
-		x := &s.slots[i]
+		b, x := &s.bounds[i], &s.slots[i]
 		if state == atUpper {
 			s.need[x.head] -= b.upper
 			s.need[x.tail] += b.upper

@@ -21,6 +21,7 @@ func Run(t *testing.T, fresh func() solver.Solver) {
 	t.Run("budget", func(t *testing.T) { budget(t, fresh) })
 	t.Run("changed", func(t *testing.T) { changed(t, fresh) })
 	t.Run("changed beyond the range", func(t *testing.T) { changedBeyondTheRange(t, fresh) })
+	t.Run("plenty of room", func(t *testing.T) { plenty(t, fresh) })
 	t.Run("differential", func(t *testing.T) { differential(t, fresh) })
 	t.Run("cluster", func(t *testing.T) { cluster(t, fresh) })
 }
@@ -180,6 +181,28 @@ func changedBeyondTheRange(t *testing.T, fresh func() solver.Solver) {
 		if r.Status == solver.Optimal {
 			require.NoError(t, known.Follow(n, r))
 		}
+	}
+}
+
+// plenty makes arcs wide that were full, and those cheap that are wide: filled, they would carry more than 64 bits hold.
+func plenty(t *testing.T, fresh func() solver.Solver) {
+	const count, units = 20, 6
+	for _, room := range []int64{1 << 31, 1 << 60, inf - 1} {
+		n := Build([]int64{units, 0, -units}, [5]int64{0, 1, 0, inf, 90}, [5]int64{1, 2, 0, inf, 90})
+		for i := range flowgraph.Cost(count) {
+			n.AddArc(0, 1, 0, 1, i)
+			n.AddArc(1, 2, 0, room, 100+i)
+		}
+		s := fresh()
+		Compare(t, n, s)
+		for i := range flowgraph.ArcID(count) {
+			n.SetBounds(2+2*i, 0, room)
+		}
+		Compare(t, n, s)
+		for i := range flowgraph.ArcID(count) {
+			n.SetCost(3+2*i, flowgraph.Cost(i))
+		}
+		Compare(t, n, s)
 	}
 }
 
