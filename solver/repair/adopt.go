@@ -17,6 +17,9 @@ type Older struct {
 // of Solve repairs what they did, and lists what differs from the solution. What
 // is taken over are guesses: all are compared. O(nodes + arcs).
 func (s *Solver) AdoptOlder(n *flowgraph.Network, found Older) {
+	if n.NumNodes() == 0 {
+		return // of the solution nothing is left
+	}
 	s.reset(n)
 	s.sync()
 	changes, _, complete := n.Changes(found.Since)

@@ -327,7 +327,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		return solver.Result{Status: status}, nil
 	}
 	if n.NumNodes() == 0 {
-		s.net = nil
+		s.net, s.changed = nil, s.changed[:0]
 		return solver.Result{Status: solver.Optimal, Solution: s}, nil
 	}
 	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) || s.misplaced {

@@ -21,6 +21,7 @@ func Run(t *testing.T, fresh func() solver.Solver) {
 	t.Run("budget", func(t *testing.T) { budget(t, fresh) })
 	t.Run("changed", func(t *testing.T) { changed(t, fresh) })
 	t.Run("changed beyond the range", func(t *testing.T) { changedBeyondTheRange(t, fresh) })
+	t.Run("emptied", func(t *testing.T) { emptied(t, fresh) })
 	t.Run("plenty of room", func(t *testing.T) { plenty(t, fresh) })
 	t.Run("differential", func(t *testing.T) { differential(t, fresh) })
 	t.Run("cluster", func(t *testing.T) { cluster(t, fresh) })
@@ -180,6 +181,22 @@ func changedBeyondTheRange(t *testing.T, fresh func() solver.Solver) {
 		require.Equal(t, step.status, r.Status)
 		if r.Status == solver.Optimal {
 			require.NoError(t, known.Follow(n, r))
+		}
+	}
+}
+
+// emptied takes all nodes away, and brings others.
+func emptied(t *testing.T, fresh func() solver.Solver) {
+	for _, supply := range []int64{0, 2} {
+		n := flowgraph.New()
+		s := fresh()
+		var known Flows
+		for range 4 {
+			require.Empty(t, Compare(t, n, s).Changed())
+			a := n.AddArc(n.AddNode(supply), n.AddNode(-supply), 0, 3, -1)
+			require.NoError(t, known.Follow(n, Compare(t, n, s)))
+			known.Forget(n, a)
+			n.RemoveNodes([]flowgraph.NodeID{n.Tail(a), n.Head(a)})
 		}
 	}
 }
