@@ -97,3 +97,12 @@ func (h *Heap) Least() int64 {
 	}
 	return h.last
 }
+
+// Each lets change, of every item, all but its key.
+func (h *Heap) Each(change func(*Item)) {
+	for i := range h.buckets {
+		for k := range h.buckets[i] {
+			change(&h.buckets[i][k])
+		}
+	}
+}

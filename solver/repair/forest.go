@@ -1,6 +1,8 @@
 package repair
 
 import (
+	"slices"
+
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/radixheap"
@@ -41,6 +43,9 @@ type forest struct {
 	ready   []radixheap.Item // ways out that cost nothing more
 	orphans []int32
 	events  radixheap.Heap // arcs that will join a node, or reach the ground: at that level or later
+	// shut is how many events are of sources that led nowhere but inside; these have ^arc for their arc.
+	shut   int
+	parted bool // some node has left since: perhaps they lead there
 }
 
 // at is the present price of v, which is inside or no source.
@@ -60,7 +65,7 @@ func (s *Solver) grows(v int32) bool {
 // (dir -1).
 func (s *Solver) plantForest(dir int64) {
 	f := &s.forest
-	f.growing, f.dir, f.level, f.units = true, dir, 0, 0
+	f.growing, f.dir, f.level, f.units, f.shut, f.parted = true, dir, 0, 0, 0, false
 	f.young, f.next, f.members, f.ready, f.orphans = f.young[:0], 0, f.members[:0], f.ready[:0], f.orphans[:0]
 	f.events.Reset()
 	s.courts.forget()
@@ -107,8 +112,13 @@ func (s *Solver) growStep() bool {
 		return true
 	}
 	f.young, f.next = f.young[:0], 0
-	if f.events.Len() == 0 {
-		return false
+	if f.events.Len() == f.shut {
+		if !f.parted {
+			return false // and nobody inside will leave, as nothing will be sent
+		}
+		f.parted, f.shut = false, 0
+		f.events.Each(func(e *radixheap.Item) { e.Arc = ^e.Arc })
+		return true
 	}
 	e := f.events.Pop()
 	s.work.Units++
@@ -298,6 +308,10 @@ func (s *Solver) due(e radixheap.Item) {
 		s.leaveBy(e)
 		return
 	}
+	if e.Arc < 0 {
+		e.Arc = ^e.Arc
+		f.shut--
+	}
 	r := s.arc(e.Arc)
 	u := r.tail + r.head - e.Node
 	if f.stems[e.Node].place != outside || f.stems[u].place == outside || s.bears(e.Arc, e.Node) == 0 {
@@ -313,8 +327,21 @@ func (s *Solver) due(e radixheap.Item) {
 	if slack <= 0 {
 		s.join(e.Node, e.Arc, u)
 	} else if source && slack < far/2 {
+		if !s.leadsOut(e.Node) {
+			e.Arc = ^e.Arc
+			f.shut++
+		}
 		s.plan(slack, e.Arc, e.Node)
 	}
+}
+
+// leadsOut tells whether source v has another node to go on to than those inside, whose prices
+// keep their distance from its own.
+func (s *Solver) leadsOut(v int32) bool {
+	return slices.ContainsFunc(s.net.Out(flowgraph.NodeID(v)), func(ref flowgraph.Ref) bool {
+		a := int32(ref.Arc)
+		return s.forest.stems[ref.Node].place == outside && (s.forest.dir > 0 && s.hasRoom(a) || s.forest.dir < 0 && s.hasLoad(a))
+	})
 }
 
 // slack is the reduced cost of r from node u inside to its other end, of price p.

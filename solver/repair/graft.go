@@ -155,6 +155,7 @@ func (s *Solver) adopt(v int32) bool {
 // back from all who could reach it.
 func (s *Solver) abandon(v int32) {
 	s.part(v)
+	s.forest.parted = true
 	p := s.price[v]
 	source := s.kinds[v] == isSource
 	if source || s.nodes[v].forks > 0 {
