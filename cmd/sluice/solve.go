@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/bits"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -214,11 +213,13 @@ func reason(n *flowgraph.Network, status solver.Status) string {
 		}
 		return "the supplies do not sum to 0"
 	case solver.CostRange:
-		amounts := "more than 63"
-		if volume, fits := n.Volume(); fits {
-			amounts = strconv.Itoa(bits.Len64(uint64(volume)))
+		volume, fits := n.Volume()
+		if !fits || volume >= 1<<62 {
+			return "amounts (supplies, lower bounds and, where a cost is negative, upper bounds) sum to 2^62 or more: " +
+				"divide them, or write -1 for an upper bound that stands for none"
 		}
-		return fmt.Sprintf("%d nodes, costs of %d bits and amounts that sum to %s bits are together too large: divide costs or amounts, or try another --algorithm", n.NumNodes(), n.CostBits(), amounts)
+		return fmt.Sprintf("%d nodes, costs of %d bits and amounts that sum to %d bits are together too large: "+
+			"divide costs or amounts, or try another --algorithm", n.NumNodes(), n.CostBits(), bits.Len64(uint64(volume)))
 	}
 	return ""
 }

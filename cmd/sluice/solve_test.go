@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -60,6 +61,18 @@ func TestSolveStatuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSolveWideBounds: bounds that stand for none add up where flow may run for what it gains; no algorithm takes them.
+func TestSolveWideBounds(t *testing.T) {
+	const wide = "p min 2 3\na 1 2 0 1 -1\na 2 1 0 %s 0\na 2 1 0 %[1]s 0\n"
+	out, err := solve(t, fmt.Sprintf(wide, "4000000000000000000"))
+	require.Error(t, err)
+	require.Contains(t, out, "cost range: amounts")
+	require.Contains(t, out, "write -1 for an upper bound that stands for none\n")
+	out, err = solve(t, fmt.Sprintf(wide, "-1"))
+	require.NoError(t, err)
+	require.Contains(t, out, "optimal -1 ")
 }
 
 func TestSolveOptimal(t *testing.T) {
