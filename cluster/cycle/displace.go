@@ -440,7 +440,7 @@ func (d *displacer) canStay(units []*unit) bool {
 				promise.add(v, -1)
 			}
 		}
-		if promise.short(u.spec) {
+		if promise.short(u) {
 			return false
 		}
 	}

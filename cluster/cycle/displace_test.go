@@ -423,6 +423,34 @@ func TestAHeldDeviceMayBecomeAnother(t *testing.T) {
 	require.Equal(t, []uint16{2}, s.state.Task(first).GPUs)
 }
 
+// A device that is held until another task on it ends keeps nobody from staying who has another one.
+func TestADeviceThatIsWaitedForLetsOthersStay(t *testing.T) {
+	s := newShared(t)
+	m := cluster.Machine{Capacity: vector(4, 0), GPUs: make([]cluster.GPUDevice, 3)}
+	m.Capacity.Fixed[cluster.GPU] = 3 * cluster.WholeGPU
+	host := s.machine(0, m)
+	s.pool("root/a", 4)
+	gpu := func(j *cluster.JobSpec) {
+		j.Task.GPU = cluster.GPURequest{Count: 1}
+		j.Task.Resources.Fixed[cluster.GPU] = cluster.WholeGPU
+	}
+	put := func(job cluster.JobUID, gpus ...uint16) cluster.TaskKey {
+		k := cluster.MakeTaskKey(job, 0)
+		s.emit(&cluster.Placed{Task: k, Run: 1, Host: host, GPUs: gpus})
+		s.report(k, cluster.TaskRunning)
+		return k
+	}
+	put(s.job("root/a", 1, 1, gpu, urgent(9)), 0)
+	small := put(s.job("root/a", 1, 1, gpu), 1)
+	large := put(s.job("root/a", 1, 2, urgent(1)))
+	s.emit(&cluster.TaskHeld{Task: cluster.MakeTaskKey(s.job("root/a", 1, 0, gpu, urgent(9)), 0), Hold: cluster.Hold{
+		Host: host, GPUs: []uint16{0}, Until: s.now.Add(time.Hour),
+	}})
+	s.job("root/a", 2, 1, urgent(9))
+	s.step()
+	require.Equal(t, []cluster.TaskKey{large}, s.in(cluster.TaskPreempting), "it makes room for both, and %v stays", small)
+}
+
 // Each member of a gang that needs a port gets room on a host of its own, though one host could make room for all, and nobody
 // else gets that port before it has come.
 func TestRoomIsMadeWithItsPorts(t *testing.T) {

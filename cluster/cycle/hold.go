@@ -81,20 +81,20 @@ func (s *space) takes(h *host, spec *cluster.TaskSpec) bool {
 	return spec.Resources.Fits(s.left()) && spec.GPU.Fit(h.rec.GPUs, s.gpus, 1) > 0
 }
 
-// short reports whether the space is overdrawn in something that the spec asks for.
-func (s *space) short(spec *cluster.TaskSpec) bool {
+// short reports whether the space is overdrawn in something that the unit has on the host.
+func (s *space) short(u *unit) bool {
 	left := s.left()
-	for d, v := range spec.Resources.Fixed {
+	for d, v := range u.spec.Resources.Fixed {
 		if v > 0 && left.Fixed[d] < 0 {
 			return true
 		}
 	}
-	for _, a := range spec.Resources.Named {
+	for _, a := range u.spec.Resources.Named {
 		if left.Amount(a.Name) < 0 {
 			return true
 		}
 	}
-	return !spec.GPU.IsZero() && slices.ContainsFunc(s.gpus, func(left int32) bool { return left < 0 })
+	return slices.ContainsFunc(u.devices.GPUs, func(i uint16) bool { return int(i) < len(s.gpus) && s.gpus[i] < 0 })
 }
 
 // leaves reports whether the unit has been asked to leave its host, or is asked by this plan.
