@@ -194,7 +194,7 @@ func openCSV(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		return j
 	})
 	return &jobList{
-		Source: jobs, arrivals: slices.Contains(t.row.names, "submit_s"), departures: slices.Contains(t.row.names, "duration_s"),
+		Source: jobs, arrivals: slices.Contains(t.row.names, "submit_s"), departures: slices.Contains(t.row.names, "duration_s"), begun: true,
 	}, nil
 }
 

@@ -40,6 +40,7 @@ type jobOptions struct {
 type jobList struct {
 	Source
 	arrivals, departures bool
+	begun                bool // arrivals count from a beginning that the file chooses, and not from the first one
 }
 
 // Formats lists the known formats by name.
@@ -141,6 +142,9 @@ func Open(o Options) (*Workload, error) {
 	jobs, err := f.jobs(o.Jobs, file, jobOptions{hosts: hosts, seed: o.Seed, blockBytes: o.BlockBytes})
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
+	}
+	if jobs.arrivals && !jobs.begun {
+		jobs.Source = fromFirst(jobs.Source)
 	}
 	w := &Workload{Hosts: hosts, Jobs: jobs.Source, Arrivals: jobs.arrivals, Departures: jobs.departures, file: file}
 	if l, all := w.Jobs.(*listed); all {

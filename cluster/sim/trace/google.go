@@ -60,14 +60,13 @@ func readGoogleMachines(name string, r io.Reader) ([]Host, error) {
 }
 
 // openGoogleSubtrace reads jobs in the form of the Hawk and Eagle simulators: arrival in seconds, number of tasks, mean
-// duration, duration of each task. Time begins with the first arrival; sizes are synthetic.
+// duration, duration of each task. Sizes are synthetic.
 func openGoogleSubtrace(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	rs, err := newBlanks(name, r, 0, "arrival", "number of tasks", "mean duration", "duration")
 	if err != nil {
 		return nil, err
 	}
 	random := rand.New(rand.NewPCG(o.seed, 2011))
-	var begin time.Duration
 	number := 0
 	jobs := streamJobs(rs, func(r *row) *Job {
 		if len(r.fields) < 4 {
@@ -75,9 +74,7 @@ func openGoogleSubtrace(name string, r io.Reader, o jobOptions) (*jobList, error
 			return nil
 		}
 		at := r.seconds(0)
-		if number++; number == 1 {
-			begin = at
-		}
+		number++
 		n := int(r.integer(1, 1, cluster.MaxInstances))
 		if got := len(r.fields) - 3; got != n && r.err == nil {
 			r.fail(1, "is %d, but %d durations follow", n, got)
@@ -85,7 +82,7 @@ func openGoogleSubtrace(name string, r io.Reader, o jobOptions) (*jobList, error
 		if r.err != nil {
 			return nil
 		}
-		j := newJob(numbered("google", number), at-begin, uint32(n), googleSize(random))
+		j := newJob(numbered("google", number), at, uint32(n), googleSize(random))
 		j.Durations = r.durations(2)
 		return j
 	})

@@ -77,6 +77,41 @@ func TestUsualHostsAsSaid(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
+// TestTimeBeginsWithTheFirstArrival: also where a part of a longer trace begins late; our own tables say when time begins.
+func TestTimeBeginsWithTheFirstArrival(t *testing.T) {
+	swfJob := func(number, submit int) string {
+		return fmt.Sprintf("%d %d -1 60 2 -1 -1 -1 -1 -1 1 1 1 1 1 -1 -1 -1\n", number, submit)
+	}
+	for format, c := range map[string]struct {
+		text  string
+		times []time.Duration
+	}{
+		"swf":                {swfJob(7, 30_000_000) + swfJob(8, 30_000_090), []time.Duration{0, 90 * time.Second}},
+		"swim":               {"job9\t82800\t1\t5\t0\t1\njob10\t82801\t1\t5\t0\t1\n", []time.Duration{0, time.Second}},
+		"google-2011-events": {"600000000,,5,0,1\n600500000,,6,0,1\n", []time.Duration{0, 500 * time.Millisecond}},
+		"openb": {
+			strings.Join(openbPods, ",") + "\nb,1,1,0,0,,LS,Running,12000,12500,12000\na,1,1,0,0,,BE,Running,11000,12600,11000\n",
+			[]time.Duration{0, 1000 * time.Second},
+		},
+		"csv": {"job,submit_s\na,10\nb,11\n", []time.Duration{10 * time.Second, 11 * time.Second}},
+	} {
+		t.Run(format, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "jobs")
+			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			w, err := Open(Options{Format: format, Jobs: path, Fleet: Fleet{Hosts: 1}})
+			require.NoError(t, err)
+			jobs, err := collect(w.Jobs)
+			require.NoError(t, err)
+			var times []time.Duration
+			for _, j := range jobs {
+				times = append(times, j.Submit)
+			}
+			require.Equal(t, c.times, times)
+			require.NoError(t, w.Close())
+		})
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	pods := testdata("openb-pods.csv")
 	for want, o := range map[string]Options{

@@ -39,8 +39,7 @@ func readPhillyMachines(name string, r io.Reader) ([]Host, error) {
 }
 
 // openPhilly reads jobs, each a gang of as many one-GPU instances as it held GPUs, in a pool for each virtual cluster.
-// Local times are read as if they were UTC: across the change to winter time, jobs are up to an hour out of order. Time
-// begins with the first submission.
+// Local times are read as if they were UTC: across the change to winter time, jobs are up to an hour out of order.
 func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 	t, err := openTable(name, r, ',', []string{"timestamp", "duration", "num_gpus", "gpu_time", "cluster"})
 	if err != nil {
@@ -74,8 +73,5 @@ func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.Submit, b.Submit) })
-	for i := len(jobs) - 1; i >= 0; i-- {
-		jobs[i].Submit -= jobs[0].Submit
-	}
 	return &jobList{Source: fromSlice(jobs), arrivals: true, departures: true}, nil
 }

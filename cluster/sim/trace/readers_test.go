@@ -233,7 +233,7 @@ func TestStrictness(t *testing.T) {
 		{"google-machines.csv", "910", "x910", `:4:1: machine_id is "x910": want a whole number`},
 		{"google-subtrace.tr", "1003.5 3", "1003.5 4", `:2:8: number of tasks is 4, but 3 durations follow`},
 		{"google-subtrace.tr", "20.0 10.0", "20.1 10.0", `:2:10: mean duration is 20.1, but the durations' mean is 20`},
-		{"google-subtrace.tr", "1003.5 2", "1003.4 2", `:3:1: job "google-3" is submitted at 3.4s, before the one above`},
+		{"google-subtrace.tr", "1003.5 2", "1003.4 2", `:3:1: job "google-3" is submitted at 16m43.4s, before the one above`},
 		{"google-subtrace.tr", "12.5 12.5", "12.5", `:1:1: 3 fields: want arrival`},
 		{"google-events.csv", "0,,31,0,3\n", "0,,31,0,u,3,n\n", `:1:1: 7 fields: want 8 or 5`},
 		{"google-events.csv", "601000000,,32,1", "601000000,,32,0", `:5:15: event_type is 0 after event 0 of the same job`},

@@ -155,6 +155,29 @@ func streamJobs(rs rows, parse func(*row) *Job) Source {
 	})
 }
 
+// fromFirst has time begin with the first arrival: before it hosts would stand idle, or fail, for as long as a part of a longer
+// trace begins late.
+func fromFirst(s Source) Source {
+	if l, all := s.(*listed); all {
+		for i := len(l.jobs) - 1; i >= 0; i-- {
+			l.jobs[i].Submit -= l.jobs[0].Submit
+		}
+		return fromSlice(l.jobs)
+	}
+	begin := time.Duration(-1)
+	return sourceFunc(func() (*Job, error) {
+		j, err := s.Next()
+		if err != nil {
+			return nil, err
+		}
+		if begin < 0 {
+			begin = j.Submit
+		}
+		j.Submit -= begin
+		return j, nil
+	})
+}
+
 // thin keeps every n-th job and at most limit of them; 0 stands for all.
 func thin(s Source, every, limit int) Source {
 	if every <= 1 && limit == 0 {
