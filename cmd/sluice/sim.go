@@ -335,8 +335,36 @@ func (f *simFlags) workload() (*trace.Workload, error) {
 	return trace.Open(f.open)
 }
 
+// readThrough reads the file of jobs to its end, or to the horizon, so that what is wrong with it is told at once, and not after hours.
+// What can be read once only is read by the run alone.
+func (f *simFlags) readThrough(ctx context.Context) (err error) {
+	if info, missing := os.Stat(f.open.Jobs); f.generate || missing != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	w, err := f.workload()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	for ctx.Err() == nil {
+		j, err := w.Jobs.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case f.config.Horizon > 0 && j.Submit > f.config.Horizon:
+			return nil
+		}
+	}
+	return nil
+}
+
 func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	tuneRuntime()
+	if err := f.readThrough(cmd.Context()); err != nil {
+		return exitError{exitUsage, err}
+	}
 	results, failed := a.simulations(cmd.Context(), f)
 	if len(results) == 0 {
 		return failed

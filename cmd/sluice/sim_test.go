@@ -124,14 +124,17 @@ func TestSimInterrupted(t *testing.T) {
 	require.Len(t, results, 1)
 }
 
-// TestSimBadFile: a file that is wrong is wrong usage also where that shows in the middle of the run.
+// TestSimBadFile: a file that is wrong is wrong usage, also far behind its beginning, and told before anything is simulated.
 func TestSimBadFile(t *testing.T) {
 	noSettings(t)
 	file := filepath.Join(t.TempDir(), "jobs.csv")
 	require.NoError(t, os.WriteFile(file, []byte("job,submit_s,duration_s\na,0,1\nb,5,1\nc,9,many\n"), 0o600))
 	got := try(t, "", "sim", "--format", "csv", "--jobs", file, "--hosts", "2")
 	require.Equal(t, exitUsage, got.code)
-	require.Contains(t, got.err, `jobs.csv:4:5: duration_s is "many": want a number`)
+	require.Contains(t, got.err, `sluice: trace: `+file+`:4:5: duration_s is "many": want a number`)
+
+	got = try(t, "", "sim", "--format", "csv", "--jobs", file, "--hosts", "2", "--horizon", "4s")
+	require.Zero(t, got.code, got.err)
 }
 
 // TestSimRefusesLimitsOnPendingJobs: they would have no effect.
