@@ -157,8 +157,10 @@ func (s *simulation) loop(ctx context.Context) error {
 	return nil
 }
 
-// over reports whether the moment is quiet, and the horizon has passed or all has settled.
-func (s *simulation) over() bool { return s.scheduler.idle() && (s.ending || s.settled()) }
+// over reports whether the moment is quiet, and the horizon has passed, all has ended, or all has settled.
+func (s *simulation) over() bool {
+	return s.scheduler.idle() && (s.ending || s.next == nil && len(s.jobs) == 0 || s.settled())
+}
 
 // settleTime is how long nothing has to move until it never will: longer than any task waits for a better place once others
 // do not come any more, and longer than room is held in vain.

@@ -271,6 +271,28 @@ func TestARunEndsWhenNothingMovesAnyMore(t *testing.T) {
 	require.Positive(t, r.QuietChecks)
 }
 
+// TestARunEndsWithItsJobs: neither the next fault nor the next report of usage is waited for, which would count as a cluster without work.
+func TestARunEndsWithItsJobs(t *testing.T) {
+	one := func() *trace.Workload {
+		w := mixed(1, 1, 1, 0)
+		w.Jobs.(*jobs).make = func(int) *trace.Job { j := work("job", 0, 1, nil); return &j }
+		return w
+	}
+	plain := run(t, config(one()))
+	for name, change := range map[string]func(*Config){
+		"faults": func(c *Config) {
+			c.Faults.Rates = map[FaultKind]Rate{HostCrash: {Every: 1000 * time.Hour, For: time.Minute}}
+		},
+		"usage": func(c *Config) { c.Usage.Mean = 0.5 },
+	} {
+		c := config(one())
+		change(&c)
+		r := run(t, c)
+		require.Less(t, r.VirtualSeconds, 61.0, name)
+		require.InDelta(t, plain.Utilisation["cpu_milli"].Mean, r.Utilisation["cpu_milli"].Mean, 0.01, name)
+	}
+}
+
 // TestAJobThatIsRestartedIsNotForgotten: who restarts a job as it ends has it run again, also where its end takes a while to be
 // durable and known.
 func TestAJobThatIsRestartedIsNotForgotten(t *testing.T) {
