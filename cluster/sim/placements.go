@@ -17,8 +17,9 @@ import (
 // placementColumns heads the list of runs: one line for each, in the order in which their room was released, then those
 // that still run at the end, by task. start and end are when the run took room on its host and gave it back, in seconds
 // since the beginning of the trace; end is empty for what still runs. gpus lists the indices of its devices, joined with
-// blanks. With the requests of the jobs this is all that it takes to check every host at every moment.
-var placementColumns = []string{"job", "instance", "run", "host", "gpus", "start", "end", "state"}
+// blanks; copy is true of a copy, which runs beside its task. With the requests of the jobs this is all that it takes to
+// check every host at every moment.
+var placementColumns = []string{"job", "instance", "run", "host", "gpus", "start", "end", "state", "copy"}
 
 // placementWriter writes the runs as they end. A nil one writes nothing. Errors show when it is flushed.
 type placementWriter struct {
@@ -47,7 +48,7 @@ func (p *placementWriter) write(s *cluster.JobSpec, k cluster.TaskKey, r *openRu
 	}
 	_ = p.csv.Write([]string{
 		string(s.Name), strconv.Itoa(int(k.Instance())), strconv.Itoa(int(r.run)), r.host.Name(),
-		strings.Join(devices, " "), inSeconds(r.placed.Sub(begin)), until, state,
+		strings.Join(devices, " "), inSeconds(r.placed.Sub(begin)), until, state, strconv.FormatBool(k.IsCopy()),
 	})
 }
 

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
 	"testing"
 	"time"
 
@@ -53,8 +56,19 @@ func TestCopiesOvertakeStragglers(t *testing.T) {
 		{"nothing is slow", Stragglers{}, on, idempotent, false, 70, 60},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := run(t, waves(c.stragglers, c.speculation, c.job))
+			config := waves(c.stragglers, c.speculation, c.job)
+			var placements bytes.Buffer
+			config.Placements = &placements
+			r := run(t, config)
 			clean(t, r)
+			rows, err := csv.NewReader(&placements).ReadAll()
+			require.NoError(t, err)
+			runs := map[string]bool{}
+			for _, row := range rows {
+				key := fmt.Sprint(row[:3], row[8]) // job, instance, run; copy
+				require.False(t, runs[key], "%v is there twice", key)
+				runs[key] = true
+			}
 			require.Equal(t, Tasks{Submitted: 96, Placed: 96, Finished: 96}, r.Tasks)
 			require.Equal(t, c.copies, r.Copies.Started > 0, "%+v", r.Copies)
 			require.Equal(t, c.copies, r.Copies.Won > 0, "%+v", r.Copies)
