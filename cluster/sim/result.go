@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/sim/check"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 )
 
 // Result is what became of a workload. Times are virtual save where the name says wall, amounts are in the units of
@@ -22,6 +23,10 @@ type Result struct {
 
 	Hosts    int              `json:"hosts"`
 	Capacity map[string]int64 `json:"capacity"` // of the machines, by dimension
+
+	// Compression says what arrivals were multiplied by, and how often the trace is there, for an offered load; nil if they are
+	// as recorded.
+	Compression *trace.Compression `json:"compression,omitempty"`
 
 	Jobs       int64 `json:"jobs"` // submitted
 	Tasks      Tasks `json:"tasks"`
@@ -155,7 +160,7 @@ func (s *simulation) result() (*Result, error) {
 	r := &Result{
 		Model: s.config.Model.Name(), Fault: m.cycle.fault, Planner: PlannerName(s.config.NewSolver), Seed: s.config.Seed, VirtualSeconds: s.now().Seconds(),
 		Hash: hex.EncodeToString(s.digest.Sum(nil)), Records: s.scheduler.state.Seq(),
-		Hosts: len(s.config.Workload.Hosts), Capacity: map[string]int64{},
+		Hosts: len(s.config.Workload.Hosts), Capacity: map[string]int64{}, Compression: s.config.Workload.Compression,
 		Jobs: m.jobs, Tasks: m.tasks, Placements: m.placements, Copies: m.copies, Turnaround: m.turnaround.quantiles(seconds), RunEnds: m.ends,
 		Preemptions: m.preemptions, Migrations: m.migrations,
 		Utilisation: map[string]Utilisation{}, Work: map[string]Work{}, Waiting: m.waitingTimes(), Read: m.read,

@@ -123,6 +123,12 @@ func sections(results []*sim.Result) []section {
 			{"ends of runs", func(r *sim.Result) string { return counts(r.RunEnds) }},
 		}})
 	}
+	if results[0].Compression != nil { // all are of one workload
+		all[0].rows = append(all[0].rows, row{"arrivals: compressed to / copies of the trace / load", func(r *sim.Result) string {
+			c := r.Compression
+			return fmt.Sprintf("%.6g / %d / %.4g", c.Factor, c.Copies, c.Load)
+		}})
+	}
 	return all
 }
 

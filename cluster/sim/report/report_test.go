@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/sim"
 	"github.com/sluice-scheduler/sluice/cluster/sim/check"
 	"github.com/sluice-scheduler/sluice/cluster/sim/report"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 )
 
 func result(model string, violations int) *sim.Result {
@@ -21,8 +22,9 @@ func result(model string, violations int) *sim.Result {
 			Pool: "root/<a>", Type: "BATCH", Seconds: sim.Quantiles{Count: 1, Mean: 1.5, P50: 1, P90: 2, P99: 3, Max: 4},
 			CDF: [][2]float64{{0, 0.1}, {4, 1}},
 		}},
-		Read:   sim.BytesRead{Local: 3e9, Remote: 1e9},
-		Cycles: sim.Cycles{Latency: map[string]sim.Quantiles{"solve": {P50: 1.5, P99: 9}, "total": {P50: 2, P99: 10}}},
+		Compression: &trace.Compression{Factor: 0.25, Copies: 3, Load: 0.901},
+		Read:        sim.BytesRead{Local: 3e9, Remote: 1e9},
+		Cycles:      sim.Cycles{Latency: map[string]sim.Quantiles{"solve": {P50: 1.5, P99: 9}, "total": {P50: 2, P99: 10}}},
 		Series: sim.Series{IntervalSeconds: 10, Values: map[string][]float64{
 			"cpu_milli": {0, 0.5, 0.75, 0.25}, "running_tasks": {1, 2, 3, 2}, "waiting_tasks": {0, 0, 5, 1}, "hosts": {7, 7, 6, 7},
 		}},
@@ -37,7 +39,7 @@ func TestTheTableShowsResultsSideBySide(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, report.WriteTable(&b, []*sim.Result{result("one", 0), result("two", 12)}))
 	for _, want := range []string{
-		"one ", "two", "50.0 % / 75.0 % / 25.0 %", "1 / 2 / 3 / 4", "mean of all     7.875", "1.500 / 9.000 / 0.000", "3.0 GB (75.0 %)",
+		"one ", "two", "50.0 % / 75.0 % / 25.0 %", "1 / 2 / 3 / 4", "mean of all     7.875", "1.500 / 9.000 / 0.000", "3.0 GB (75.0 %)", "0.25 / 3 / 0.901",
 		"VIOLATION (two) ONCE at record 0: a task ran twice", "… and 2 more",
 	} {
 		require.Contains(t, b.String(), want)

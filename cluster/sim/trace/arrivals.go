@@ -121,10 +121,10 @@ func (s *shares) dominant() float64 { return slices.Max(s[:]) }
 
 // Compression says how the arrivals of a workload were compressed.
 type Compression struct {
-	Factor float64       // what recorded times were multiplied by; more than 1 where arrivals had to be stretched
-	Copies int           // how many times the trace is there, one after the other
-	Load   float64       // the offered load that was reached
-	Span   time.Duration // from the first to the last arrival
+	Factor float64       `json:"factor"`       // what recorded times were multiplied by; more than 1 where arrivals had to be stretched
+	Copies int           `json:"copies"`       // how many times the trace is there, one after the other
+	Load   float64       `json:"offered_load"` // that was reached
+	Span   time.Duration `json:"-"`            // from the first to the last arrival
 }
 
 // OfferedLoad returns the offered load of jobs on hosts, if all submission times were multiplied by factor: the largest
