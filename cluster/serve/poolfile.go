@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -28,7 +29,7 @@ func ParsePools(specs []*sluicev1.PoolSpec) ([]cluster.Pool, error) {
 			checkTree(state, p, &v)
 		}
 		if !v.Empty() {
-			return nil, fmt.Errorf("serve: pool %d, %q: %w", i+1, p.Path, v.status(codes.InvalidArgument))
+			return nil, fmt.Errorf("serve: pool %d, %q: %s", i+1, p.Path, status.Convert(v.status(codes.InvalidArgument)).Message())
 		}
 		if err := state.Apply(cluster.Record{Seq: state.Seq() + 1, Event: &cluster.PoolPut{Pool: *p}}); err != nil {
 			return nil, fmt.Errorf("serve: pool %d: %w", i+1, err)
