@@ -98,8 +98,13 @@ func ParseFaults(text string) (Faults, error) {
 	if text == "" {
 		return f, nil
 	}
+	var keys []string
 	for _, item := range strings.Split(text, ",") {
 		key, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+		if slices.Contains(keys, key) {
+			return Faults{}, fmt.Errorf("sim: faults: %q: %s is there twice; give it once", item, key)
+		}
+		keys = append(keys, key)
 		if err := f.set(key, value); err != nil {
 			return Faults{}, fmt.Errorf("sim: faults: %q: %w", item, err)
 		}
@@ -130,6 +135,9 @@ func (f *Faults) set(key, value string) (err error) {
 		}
 		if err != nil {
 			return fmt.Errorf("say how often and for how long, as in %s=1h/5m: %w", key, err)
+		}
+		if r.Every <= 0 || r.For <= 0 {
+			return fmt.Errorf("every %v for %v; both must be above zero, or leave it out", r.Every, r.For)
 		}
 		f.Rates[FaultKind(key)] = r
 	}

@@ -45,13 +45,16 @@ func TestFaultsFromText(t *testing.T) {
 	require.Equal(t, Fault{At: 90 * time.Second, Kind: HostCrash, Target: "node:7", For: 30 * time.Second}, x)
 
 	for text, want := range map[string]string{
-		"hosts=1h/5m":        "no such fault",
-		"host=1h":            "as in host=1h/5m",
-		"host=1h/0s":         "must be above zero",
-		"launch-refused=1.5": "not a probability",
-		"launch-fails=NaN":   "not a probability",
-		"status-delay=2":     "missing unit",
-		"status-delay=-2s":   "cannot be below zero",
+		"hosts=1h/5m":                       "no such fault",
+		"host=1h":                           "as in host=1h/5m",
+		"host=1h/0s":                        "must be above zero",
+		"host=0s/5m":                        "must be above zero",
+		"host=1h/5m,rack=1h/5m,host=2h/5m":  `"host=2h/5m": host is there twice`,
+		"launch-fails=0.1,launch-fails=0.2": "launch-fails is there twice",
+		"launch-refused=1.5":                "not a probability",
+		"launch-fails=NaN":                  "not a probability",
+		"status-delay=2":                    "missing unit",
+		"status-delay=-2s":                  "cannot be below zero",
 	} {
 		_, err := ParseFaults(text)
 		require.ErrorContains(t, err, want, text)
