@@ -112,6 +112,18 @@ func TestTimeBeginsWithTheFirstArrival(t *testing.T) {
 	}
 }
 
+// TestATinyDurationIsNotForEver: what is more than nothing does not round to the 0 that stands for that.
+func TestATinyDurationIsNotForEver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs")
+	require.NoError(t, os.WriteFile(path, []byte("job,instances,duration_s\na,2,1e-10;0\n"), 0o600))
+	w, err := Open(Options{Format: "csv", Jobs: path})
+	require.NoError(t, err)
+	jobs, err := collect(w.Jobs)
+	require.NoError(t, err)
+	require.Equal(t, []time.Duration{time.Nanosecond, 0}, jobs[0].Durations)
+	require.NoError(t, w.Close())
+}
+
 func TestOpenErrors(t *testing.T) {
 	pods := testdata("openb-pods.csv")
 	for want, o := range map[string]Options{

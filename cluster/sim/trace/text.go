@@ -192,8 +192,14 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// toDuration rounds seconds to the nearest nanosecond.
-func toDuration(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }
+// toDuration rounds seconds to the nearest nanosecond, and what is more than nothing to one at least: 0 may mean for ever.
+func toDuration(seconds float64) time.Duration {
+	d := time.Duration(math.Round(seconds * 1e9))
+	if seconds > 0 {
+		d = max(d, time.Nanosecond)
+	}
+	return d
+}
 
 // rows yields the lines of a file. The row is reused by the next call; io.EOF ends it.
 type rows interface{ next() (*row, error) }
