@@ -631,6 +631,7 @@ func TestNonsenseFromAShard(t *testing.T) {
 		{Name: "\x1b[31m"},
 		nil,
 		{Name: "negative", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: -1}}},
+		{Name: "ambiguous", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{Named: map[string]int64{"cpu_milli": 9}}}},
 	}}}})
 	sh.up(&sluicev1.ShardUp{})
 	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: &sluicev1.RunStatus{UpdateId: 1, State: 99}}})
