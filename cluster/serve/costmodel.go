@@ -104,7 +104,19 @@ func (a *clusterService) GetCostModels(context.Context, *sluicev1.GetCostModelsR
 	return answer, nil
 }
 
-// SetCostModel implements sluicev1.ClusterServiceServer. A binding without models is taken back.
+// costBindings returns what was set at run time for a pool.
+func costBindings(in *cluster.State, path cluster.PoolPath) (of []cluster.CostBinding) {
+	if set := in.CostPolicy(); set != nil {
+		for _, b := range set.Bindings {
+			if b.Pool == path {
+				of = append(of, b)
+			}
+		}
+	}
+	return of
+}
+
+// SetCostModel implements sluicev1.ClusterServiceServer. A binding without models is taken back; its pool need not exist any more.
 func (a *clusterService) SetCostModel(ctx context.Context, r *sluicev1.SetCostModelRequest) (*sluicev1.SetCostModelResponse, error) {
 	var v violations
 	e := costModelFrom(r.Binding, &v)
@@ -113,7 +125,7 @@ func (a *clusterService) SetCostModel(ctx context.Context, r *sluicev1.SetCostMo
 	}
 	var set *cluster.CostPolicy
 	err := a.do(ctx, func(tx *Tx) error {
-		if e.Binding.Pool != "" && tx.State().Pool(e.Binding.Pool) == nil {
+		if e.Binding.Model != "" && e.Binding.Pool != "" && tx.State().Pool(e.Binding.Pool) == nil {
 			return fieldError(codes.NotFound, "binding.pool", "is %q: there is no such pool", e.Binding.Pool)
 		}
 		trial := tx.State().Fork()

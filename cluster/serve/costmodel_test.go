@@ -98,6 +98,24 @@ func TestBindingsAreMergedAndTakenBack(t *testing.T) {
 	require.Equal(t, "loadspread; stateless = coco (shadow: random, every 3 cycles)", a.costModel(t))
 }
 
+// What is bound to a pool does not outlive it: it would hold in another pool of that name.
+func TestBindingsGoWithTheirPool(t *testing.T) {
+	a := newAPITest(t)
+	for _, path := range []string{"root/a", "root/b"} {
+		a.createPool(t, &sluicev1.PoolSpec{Path: path})
+		for _, kind := range []string{"", "batch"} {
+			_, err := a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: binding(path, kind, "sjf")})
+			require.NoError(t, err)
+		}
+	}
+	_, err := a.pools.DeletePool(t.Context(), &sluicev1.DeletePoolRequest{Path: "root/a"})
+	require.NoError(t, err)
+	require.Equal(t, "loadspread; root/b = sjf; root/b:batch = sjf", a.costModel(t))
+	set, err := a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: binding("root/a", "")})
+	require.NoError(t, err, "there is nothing to take back")
+	require.Len(t, set.Bindings, 3)
+}
+
 func TestBadCostModelsAreRefused(t *testing.T) {
 	a := newAPITest(t)
 	shadow := binding("", "", "sluice")

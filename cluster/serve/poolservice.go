@@ -126,7 +126,7 @@ func activeBelow(s *cluster.State, p cluster.PoolPath) bool {
 	return false
 }
 
-// DeletePool implements sluicev1.PoolServiceServer. The roles that are bound in the pool go with it.
+// DeletePool implements sluicev1.PoolServiceServer. The roles and the cost models that are bound in the pool go with it.
 func (a *poolService) DeletePool(ctx context.Context, r *sluicev1.DeletePoolRequest) (*sluicev1.DeletePoolResponse, error) {
 	var revision uint64
 	err := a.do(ctx, func(tx *Tx) error {
@@ -145,11 +145,17 @@ func (a *poolService) DeletePool(ctx context.Context, r *sluicev1.DeletePoolRequ
 					quote(string(j.Spec.Name)))
 			}
 		}
-		for _, b := range tx.State().RoleBindings() { // else they would hold in another pool of that name
+		// Else they would hold in another pool of that name.
+		for _, b := range tx.State().RoleBindings() {
 			if b.Pool == p.Path {
 				if err := tx.Emit(&cluster.RoleRevoked{Binding: b}); err != nil {
 					return err
 				}
+			}
+		}
+		for _, b := range costBindings(tx.State(), p.Path) {
+			if err := tx.Emit(&cluster.CostModelSet{Binding: cluster.CostBinding{Pool: b.Pool, Type: b.Type}}); err != nil {
+				return err
 			}
 		}
 		revision = tx.State().Revision()
