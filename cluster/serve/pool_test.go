@@ -71,6 +71,33 @@ func TestPoolSpecsRoundTrip(t *testing.T) {
 	require.Nil(t, updated.Pool.Spec.Limits)
 }
 
+// What a pool holds and asks for is what its tasks do, each by its overrides and by the version that it runs.
+func TestPoolsCountWhatEachTaskAsksFor(t *testing.T) {
+	a := newAPITest(t)
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a"})
+	spec := sleepJob("job")
+	spec.Type, spec.Pool, spec.Instances = sluicev1.JobType_JOB_TYPE_STATELESS, "root/a", proto.Uint32(3)
+	spec.Overrides = []*sluicev1.InstanceOverride{{
+		Instances: &sluicev1.InstanceRange{First: 1, Last: 1},
+		Task:      &sluicev1.TaskSpec{Resources: &sluicev1.ResourceRequest{CpuMilli: 1500, MemoryBytes: 1}},
+	}}
+	a.submit(t, spec)
+	demand := func() int64 { return a.pool(t, "root/a").Dimensions[0].Demand }
+	require.Equal(t, int64(3500), demand())
+	a.addHost(t, "s/h", 2)
+	runs := func() bool { return a.job(t, "job").State == sluicev1.JobState_JOB_STATE_RUNNING }
+	require.Eventually(t, runs, 10*time.Second, time.Millisecond)
+	total := func() int64 { d := a.pool(t, "root/a").Dimensions[0]; return d.Allocation + d.Demand }
+	held := a.Snapshot().Host("s/h").Allocated.In("cpu_milli")
+	require.Equal(t, held, a.pool(t, "root/a").Dimensions[0].Allocation)
+	require.Equal(t, int64(3500), total())
+
+	spec.Overrides, spec.Task.Resources.CpuMilli = nil, 500 // to be reached one by one
+	_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+	require.NoError(t, err)
+	require.Greater(t, total(), int64(1500))
+}
+
 func TestBadPools(t *testing.T) {
 	a := newAPITest(t)
 	tests := []struct {

@@ -260,7 +260,8 @@ func (s *Scheduler) boundChain(p cluster.PoolPath, d *sluicev1.PoolDimensionStat
 
 type poolTotalTable map[cluster.PoolPath]*poolTotal
 
-// poolTotals counts all jobs, each for its pool and those above it. Complexity: jobs × depth of the tree.
+// poolTotals counts all jobs, each for its pool and those above it. Complexity: jobs × depth of the tree, and the tasks of the jobs
+// whose tasks are not all alike.
 func poolTotals(s *cluster.Snapshot) poolTotalTable {
 	table := poolTotalTable{}
 	for j := range s.Jobs(0) {
@@ -280,7 +281,10 @@ func poolTotals(s *cluster.Snapshot) poolTotalTable {
 				waiting += n
 			}
 		}
-		request := j.Spec.Task.Resources
+		held, wanted := j.Spec.Task.Resources.Times(int64(bound)), j.Spec.Task.Resources.Times(int64(waiting))
+		if !alike(j) {
+			held, wanted = claims(s, j)
+		}
 		for p := j.Spec.Pool; p != ""; p = p.Parent() {
 			t := table[p]
 			if t == nil {
@@ -290,11 +294,34 @@ func poolTotals(s *cluster.Snapshot) poolTotalTable {
 			t.activeJobs++
 			t.waiting += waiting
 			t.running += running
-			t.allocated = t.allocated.Add(request.Times(int64(bound)))
-			t.demand = t.demand.Add(request.Times(int64(waiting)))
+			t.allocated, t.demand = t.allocated.Add(held), t.demand.Add(wanted)
 		}
 	}
 	return table
+}
+
+// alike reports whether all tasks of a job ask for the same: no override, nor an earlier version that some may still run, says
+// otherwise.
+func alike(j *cluster.Job) bool {
+	same := func(spec *cluster.JobSpec) bool {
+		return spec.Task.Resources.Equal(j.Spec.Task.Resources) && !slices.ContainsFunc(spec.Overrides, func(o cluster.InstanceOverride) bool {
+			return o.Task != nil && !o.Task.Resources.IsZero()
+		})
+	}
+	return same(j.Spec) && !slices.ContainsFunc(j.Past, func(v cluster.Version) bool { return !same(v.Spec) })
+}
+
+// claims sums up what the tasks of a job hold, and what those that wait ask for. Complexity: the tasks.
+func claims(s *cluster.Snapshot, j *cluster.Job) (held, wanted cluster.Resources) {
+	for t := range s.TasksOf(j.UID, 0) {
+		switch r := j.TaskFor(t).Resources; {
+		case t.State.Bound():
+			held = held.Add(r)
+		case !t.State.Terminal():
+			wanted = wanted.Add(r)
+		}
+	}
+	return held, wanted
 }
 
 // describe shows a pool with what is in it now, by the totals, and what the last cycle found out.
