@@ -194,6 +194,33 @@ func TestLaunchStatusAcknowledgement(t *testing.T) {
 	sh.status(runStatus(launch.GetRun(), sluicev1.RunState_RUN_STATE_SUCCEEDED))
 }
 
+// That a task was stopped by the user, or left for another, is not for a host manager to say: an instance of a service would never run
+// again.
+func TestAShardDoesNotSayWhoWasStopped(t *testing.T) {
+	for _, c := range []struct {
+		state sluicev1.RunState
+		why   cluster.Reason
+	}{
+		{sluicev1.RunState_RUN_STATE_KILLED, cluster.ReasonTaskStopped},
+		{sluicev1.RunState_RUN_STATE_SUCCEEDED, cluster.ReasonTaskStopped},
+		{sluicev1.RunState_RUN_STATE_FAILED, cluster.ReasonPreempted},
+		{sluicev1.RunState_RUN_STATE_KILLED, cluster.ReasonPreempted},
+	} {
+		r := newRig(t, journal.NewMemory())
+		sh := r.connect("s", 1)
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+			return tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+				Name: "web", Type: cluster.Stateless, Pool: cluster.DefaultPool, Instances: 1,
+				Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"/bin/true"}}}},
+			}}}})
+		}))
+		st := runStatus(sh.down().GetLaunch().GetRun(), c.state)
+		st.Reason = string(c.why)
+		sh.status(st)
+		require.False(t, r.s.Snapshot().Task(cluster.MakeTaskKey(1, 0)).State.Terminal(), "%v for %v", c.state, c.why)
+	}
+}
+
 // A clock that is set forward makes nobody away for longer: what runs with a host manager that is cut off for a moment is not given up.
 func TestTheClockIsSetForward(t *testing.T) {
 	var ahead atomic.Int64
