@@ -103,7 +103,7 @@ func (s *Scheduler) rejects(h *sluicev1.Hello) string {
 	case h == nil:
 		return "the first message must be a hello"
 	case !v.Empty():
-		return v.Err().Error()
+		return status.Convert(v.Err()).Message()
 	case h.GetSessionId() == "":
 		return "hello.session_id is empty; it must be random and new for each process"
 	case h.GetProtocolVersion() != protocolVersion:

@@ -642,6 +642,7 @@ func TestWhoMayConnect(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, answer := r.hello(c.hello)
 			require.Contains(t, answer.GetReject().GetReason(), c.says)
+			require.NotContains(t, answer.GetReject().GetReason(), "rpc error")
 			require.Equal(t, c.repeat, answer.GetReject().GetRetry())
 		})
 	}
