@@ -151,6 +151,7 @@ func taskTo(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 		p.Allocated = vectorTo(j.TaskFor(t).Resources)
 		p.Allocated.Ports = int64(len(t.Ports))
 		p.Health = healths[t.Health]
+		p.JobVersion = t.Version
 	}
 	if t.Run > 0 && t.Finished != 0 {
 		p.Result = &sluicev1.RunResult{Signal: t.Signal}

@@ -73,6 +73,26 @@ func TestAwaitedJobsStay(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Which instances run which version shows how far an update has come.
+func TestTasksTellTheVersionThatTheyRun(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 1)
+	spec := sleepJob("job")
+	spec.Type, spec.Instances = sluicev1.JobType_JOB_TYPE_STATELESS, proto.Uint32(2)
+	a.submit(t, spec)
+	version := func(instance uint32) uint64 {
+		got, err := a.tasks.GetTask(t.Context(), &sluicev1.GetTaskRequest{Job: "job", Instance: instance})
+		require.NoError(t, err)
+		return got.Task.JobVersion
+	}
+	require.Eventually(t, func() bool { return version(0) == 1 }, 10*time.Second, time.Millisecond)
+	spec.Labels, spec.Update = map[string]string{"a": "b"}, &sluicev1.UpdatePolicy{StartPaused: true}
+	_, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: 1})
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), version(0), "the update is paused")
+	require.Zero(t, version(1), "it waits")
+}
+
 // A job that came to its end before its deadline is not restarted after it: it would fail then.
 func TestWhatEndedInTimeIsNotRestartedTooLate(t *testing.T) {
 	a := newAPITest(t)

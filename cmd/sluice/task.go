@@ -139,6 +139,10 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 			copied += " on " + c.GetHost()
 		}
 	}
+	version := ""
+	if v := t.GetJobVersion(); v > 0 {
+		version = strconv.FormatUint(v, 10)
+	}
 	properties(w,
 		[2]string{"task", taskWord(t)},
 		[2]string{"state", taskStateWord(t.GetState())},
@@ -146,6 +150,7 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"host", t.GetHost()},
 		[2]string{"bound to", t.GetHomeHost()},
 		[2]string{"run", strconv.Itoa(int(t.GetRun()))},
+		[2]string{"version", version},
 		[2]string{"failures", strconv.Itoa(int(t.GetFailures()))},
 		[2]string{"allocated", resourcesWord(t.GetAllocated())},
 		[2]string{"used", resourcesWord(t.GetUsed())},

@@ -251,11 +251,13 @@ type Task struct {
 	// 0..1. Unset: none reported.
 	Progress *float64 `protobuf:"fixed64,18,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
 	Health   Health   `protobuf:"varint,19,opt,name=health,proto3,enum=sluice.v1.Health" json:"health,omitempty"`
-	// Version of the spec that the run was started with. 0: not known.
+	// Version of the job's spec that the run goes by. 0: it has no host, or has
+	// ended.
 	JobVersion uint64 `protobuf:"varint,20,opt,name=job_version,json=jobVersion,proto3" json:"job_version,omitempty"`
 	// When a PENDING task that backs off is tried again. Unset: it does not.
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
-	// Where the run's folder is on its host, for people. Empty: not known.
+	// Where the run's folder is on its host, for people. Empty: not known, as it
+	// is up to now.
 	Sandbox string `protobuf:"bytes,22,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	// The only host on which it may run: of an instance of a daemon, and of a
 	// stateful one that has been placed. Empty: any.
