@@ -1518,8 +1518,9 @@ func (x *WeightedCostModel) GetWeightMilli() int64 {
 }
 
 type SetCostModelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Binding       *CostModelBinding      `protobuf:"bytes,1,opt,name=binding,proto3" json:"binding,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Takes the place of what was bound there. Without models that is taken back.
+	Binding       *CostModelBinding `protobuf:"bytes,1,opt,name=binding,proto3" json:"binding,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

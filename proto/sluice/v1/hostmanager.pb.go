@@ -148,9 +148,11 @@ func (HostCommand_Action) EnumDescriptor() ([]byte, []int) {
 
 // RunRef names one run of one task. The three numbers identify it for ever.
 type RunRef struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	JobUid   uint32                 `protobuf:"varint,1,opt,name=job_uid,json=jobUid,proto3" json:"job_uid,omitempty"`
-	Instance uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	JobUid uint32                 `protobuf:"varint,1,opt,name=job_uid,json=jobUid,proto3" json:"job_uid,omitempty"`
+	// The highest bit is set where the run is the second copy of an instance, whose
+	// number the other bits are; see SpeculationPolicy.
+	Instance uint32 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// From 1.
 	Run uint32 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
 	// Name of the job, for people only.
@@ -592,8 +594,8 @@ func (*ShardDown_Host) isShardDown_Message() {}
 // Hello is the first message of a shard.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique among the shards of a scheduler; rules as for job names, without
-	// '.'. Hosts are named shard/name.
+	// Unique among the shards of a scheduler; rules as for job names. Hosts are
+	// named shard/name.
 	Shard string `protobuf:"bytes,1,opt,name=shard,proto3" json:"shard,omitempty"`
 	// The version of this protocol that the shard speaks: 1.
 	ProtocolVersion uint32 `protobuf:"varint,2,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
@@ -604,7 +606,12 @@ type Hello struct {
 	SessionId string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// "local", "mesos", "fleet".
 	Driver string `protobuf:"bytes,5,opt,name=driver,proto3" json:"driver,omitempty"`
-	// Things that not every driver can do, by name, for example "containers".
+	// Things that not every driver can do; tasks that need others are not placed
+	// on its hosts. "groups" (several processes, init steps), "containers" and
+	// "docker" (images), "users", "fetch", "health-checks", "volumes" (kept ones),
+	// "host-paths", "scratch", "mounts" (volumes at absolute paths, read-only ones
+	// and those inside others), "secrets", "ports" (telling processes theirs),
+	// "on-preempt" (Kill.on_kill).
 	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Version of the software, for people.
 	Version       string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
@@ -874,8 +881,8 @@ func (x *HostReport) GetRemoved() []string {
 
 type HostInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Within the shard; 1..255 characters of letters, digits, '-', '_', '.' and
-	// ':'.
+	// Within the shard; 1..255 bytes without '/' and control characters. A host
+	// with a bad name or a bad amount is left out, which the scheduler's log tells.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Rack string `protobuf:"bytes,2,opt,name=rack,proto3" json:"rack,omitempty"`
 	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
@@ -888,9 +895,11 @@ type HostInfo struct {
 	Address string `protobuf:"bytes,7,opt,name=address,proto3" json:"address,omitempty"`
 	// The host is known, but does not answer its provider.
 	Unreachable bool `protobuf:"varint,8,opt,name=unreachable,proto3" json:"unreachable,omitempty"`
-	// The provider takes it out of service. Unset: not planned.
+	// The provider takes it out of service. Unset: not planned. For later: a host
+	// that is to get no more tasks is reported with no more capacity than its tasks
+	// have.
 	Maintenance *MaintenanceWindow `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
-	// Persistent volumes that it keeps, by name and size.
+	// Persistent volumes that it keeps, by name and size, whatever present says.
 	Volumes       []*VolumeInfo `protobuf:"bytes,10,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1113,19 +1122,24 @@ type RunStatus struct {
 	UpdateId uint64   `protobuf:"varint,1,opt,name=update_id,json=updateId,proto3" json:"update_id,omitempty"`
 	Run      *RunRef  `protobuf:"bytes,2,opt,name=run,proto3" json:"run,omitempty"`
 	State    RunState `protobuf:"varint,3,opt,name=state,proto3,enum=sluice.v1.RunState" json:"state,omitempty"`
-	// Within the shard.
+	// Within the shard, for people.
 	Host   string     `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
 	Result *RunResult `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
-	// A constant, and a sentence.
+	// A constant, and a sentence. LAUNCH_REFUSED, with FAILED, gives a launch back
+	// that has not begun: the task waits again, and it is no failure of the job.
+	// LAUNCH_FAILED: the host could not start it. TASK_STOPPED and PREEMPTED are
+	// for the scheduler to say.
 	Reason  string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	// When it came about, by the clock of the shard.
 	TimeUnixNs int64 `protobuf:"varint,8,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
-	// Ports that the run got, in the order of the request.
+	// Ports that the run got, in the order of the request. For later: the scheduler
+	// chooses them.
 	Ports []uint32 `protobuf:"varint,9,rep,packed,name=ports,proto3" json:"ports,omitempty"`
-	// Folder of the run on its host, for people.
+	// Folder of the run on its host, for people. For later.
 	Sandbox string `protobuf:"bytes,10,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
-	// Where the status comes from ("agent", "master"), where the provider says.
+	// Where the status comes from ("agent", "master"), where the provider says. For
+	// later.
 	Source        string `protobuf:"bytes,11,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1331,7 +1345,7 @@ func (x *Release) GetRun() *RunRef {
 
 // Launch starts a run. A run that the shard knows already is not started
 // again; it answers with the run's status. A launch that cannot be carried out
-// is answered with FAILED or LOST and a reason.
+// is answered with FAILED or LOST and a reason; see RunStatus.reason.
 type Launch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1400,16 +1414,16 @@ type TaskPayload struct {
 	Spec  *TaskSpec              `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// What the task may use, all processes together.
 	Resources *ResourceRequest `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
-	// Environment of every process, beside its own.
+	// Environment of every process, beside its own. For later.
 	Environment map[string]string    `protobuf:"bytes,3,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	KillGrace   *durationpb.Duration `protobuf:"bytes,4,opt,name=kill_grace,json=killGrace,proto3" json:"kill_grace,omitempty"`
-	// Ports chosen by the scheduler, in the order of the request. Empty: the host
-	// chooses.
+	// Ports chosen by the scheduler, in the order of the request.
 	Ports []uint32 `protobuf:"varint,5,rep,packed,name=ports,proto3" json:"ports,omitempty"`
 	// Indices into Capacity.gpus.
 	GpuDevices []uint32      `protobuf:"varint,6,rep,packed,name=gpu_devices,json=gpuDevices,proto3" json:"gpu_devices,omitempty"`
 	Secrets    []*SecretFile `protobuf:"bytes,7,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	// Run until killed: an exit, also with 0, is a failure.
+	// Run until killed: an exit, also with 0, is a failure. For later: the scheduler
+	// sees to that.
 	Service bool `protobuf:"varint,8,opt,name=service,proto3" json:"service,omitempty"`
 	// After so long from RUNNING the scheduler ends the run; a provider that can
 	// may do so later, in case the scheduler is away. 0: no limit.
@@ -1674,7 +1688,7 @@ func (x *Kill) GetReason() string {
 	return ""
 }
 
-// Adjust changes a run without a restart. What is unset stays.
+// Adjust changes a run without a restart. What is unset stays. For later.
 type Adjust struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1727,7 +1741,8 @@ func (x *Adjust) GetResources() *ResourceRequest {
 	return nil
 }
 
-// Ping is answered with a Pong of the same number.
+// Ping is answered with a Pong of the same number. For later: pings of HTTP/2
+// find out who is gone.
 type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -1893,7 +1908,8 @@ func (x *RunHealth) GetTimeUnixNs() int64 {
 	return 0
 }
 
-// VolumeReport answers commands. What there is, a HostReport says.
+// VolumeReport answers commands. What there is, a HostReport says; full and last
+// are for later.
 type VolumeReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Full          bool                   `protobuf:"varint,1,opt,name=full,proto3" json:"full,omitempty"`
@@ -2103,7 +2119,7 @@ func (x *VolumeCommand) GetDestroy() bool {
 }
 
 // HostCommand tells the provider that a host is being taken out of service, so
-// that it may go on with its maintenance, or is back.
+// that it may go on with its maintenance, or is back. For later.
 type HostCommand struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
@@ -2389,7 +2405,8 @@ func (x *BulkHello) GetSessionId() string {
 	return ""
 }
 
-// UsageReport is what runs use, measured over the interval.
+// UsageReport is what runs use, measured over the interval. It names all runs of
+// the shard that have not ended.
 type UsageReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TimeUnixNs    int64                  `protobuf:"varint,1,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`

@@ -39,6 +39,9 @@ const (
 // Nothing is lost over a broken stream: a shard repeats a RunStatus until it
 // has the Ack, the scheduler repeats a Launch or Kill until a status answers
 // it, and either side treats a repetition as the same thing.
+//
+// What its comment says is for later, or for people, the scheduler of this
+// release neither sends nor goes by.
 type HostManagerServiceClient interface {
 	Control(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ShardUp, ShardDown], error)
 	// Begins with BulkHello, naming the session of the Control stream.
@@ -96,6 +99,9 @@ type HostManagerService_BulkClient = grpc.BidiStreamingClient[BulkUp, BulkDown]
 // Nothing is lost over a broken stream: a shard repeats a RunStatus until it
 // has the Ack, the scheduler repeats a Launch or Kill until a status answers
 // it, and either side treats a repetition as the same thing.
+//
+// What its comment says is for later, or for people, the scheduler of this
+// release neither sends nor goes by.
 type HostManagerServiceServer interface {
 	Control(grpc.BidiStreamingServer[ShardUp, ShardDown]) error
 	// Begins with BulkHello, naming the session of the Control stream.
