@@ -561,6 +561,17 @@ func TestOversizeMessage(t *testing.T) {
 	require.Zero(t, a.Snapshot().NumJobs())
 }
 
+// A client may compress what it sends; what it is unpacked to is bounded as everything is.
+func TestCompressedRequests(t *testing.T) {
+	a := newAPITest(t)
+	a.submit(t, sleepJob("job"))
+	got, err := a.jobs.GetJob(t.Context(), &sluicev1.GetJobRequest{Name: "job"}, grpc.UseCompressor("gzip"))
+	require.NoError(t, err)
+	require.Equal(t, "job", got.Job.Name)
+	_, err = a.jobs.GetJob(t.Context(), &sluicev1.GetJobRequest{Name: strings.Repeat("x", MaxRequestBytes)}, grpc.UseCompressor("gzip"))
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+}
+
 func TestBytesThatAreNoMessage(t *testing.T) {
 	a := newAPITest(t)
 	err := a.sendRaw(t.Context(), sluicev1.JobService_SubmitJob_FullMethodName, []byte{0xff, 0xff, 0xff}, &sluicev1.SubmitJobResponse{})
