@@ -92,8 +92,11 @@ func (a *volumeService) DeleteVolume(ctx context.Context, r *sluicev1.DeleteVolu
 		return nil, err
 	}
 	if user := userOf(s, h, v.Name); user != nil {
-		return nil, resourceError(codes.FailedPrecondition, "volume", r.Name, "%s/%d uses it: stop that first",
-			s.Job(user.Key.Job()).Spec.Name, user.Key.Instance())
+		says := "%s/%d uses it: stop that first"
+		if !user.State.Bound() {
+			says = "%s/%d comes back to it: stop or delete the job, or have the instance forget its data (`sluice task forget-data`)"
+		}
+		return nil, resourceError(codes.FailedPrecondition, "volume", r.Name, says, s.Job(user.Key.Job()).Spec.Name, user.Key.Instance())
 	}
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
@@ -131,17 +134,19 @@ func findVolume(s *cluster.Snapshot, name, host string) (found *cluster.Host, v 
 	return found, v, err
 }
 
-// userOf returns a task that is bound to the host and uses the volume, nil if there is none.
+// userOf returns a task that uses the volume on the host, or that runs there only and will use it again; nil if there is none.
 func userOf(s *cluster.Snapshot, h *cluster.Host, volume string) *cluster.Task {
-	for _, k := range h.Tasks {
-		t := s.Task(k)
-		if t == nil {
-			continue // the host may be older than the snapshot
-		}
-		if slices.ContainsFunc(s.Job(k.Job()).TaskFor(t).Volumes, func(v cluster.Volume) bool {
-			return v.Name != "" && v.NameFor(k.Instance()) == volume
-		}) {
-			return t
+	for _, keys := range [][]cluster.TaskKey{h.Tasks, s.HomeTo(h.ID)} {
+		for _, k := range keys {
+			t := s.Task(k)
+			if t == nil || !t.State.Bound() && s.Job(k.Job()).Stopping { // the host may be older than the snapshot
+				continue
+			}
+			if slices.ContainsFunc(s.Job(k.Job()).TaskFor(t).Volumes, func(v cluster.Volume) bool {
+				return v.Name != "" && v.NameFor(k.Instance()) == volume
+			}) {
+				return t
+			}
 		}
 	}
 	return nil

@@ -144,6 +144,43 @@ func TestAVolumeThatIsUsed(t *testing.T) {
 	require.Empty(t, hidden.UsedByJob, "the caller may not see it")
 }
 
+// Nor is one to which an instance of a stateful job comes back, though it does not run now.
+func TestAVolumeThatIsWaitedFor(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	volumes := sluicev1.NewVolumeServiceClient(r.conn)
+	east := r.connect("east", 1)
+	east.keep(r, "east", "db-0")
+	k := cluster.MakeTaskKey(1, 0)
+	emit := func(events ...cluster.Event) {
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error {
+			for _, e := range events {
+				if err := tx.Emit(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	spec := &cluster.JobSpec{Name: "db", Pool: cluster.DefaultPool, Type: cluster.Stateful, Instances: 1}
+	spec.Task.Volumes = []cluster.Volume{{Name: "db-{instance}", MountPath: "data"}}
+	able := *r.s.Snapshot().Host("east/h0").Machine
+	able.Capabilities |= spec.Task.Needs()
+	emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}}, &cluster.HostReported{ID: "east/h0", Machine: able},
+		&cluster.Placed{Task: k, Run: 1, Host: "east/h0"}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning},
+		&cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskStopped}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled})
+
+	_, err := volumes.DeleteVolume(t.Context(), &sluicev1.DeleteVolumeRequest{Name: "db-0"})
+	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+	require.ErrorContains(t, err, "db/0 comes back to it")
+	got, err := volumes.GetVolume(t.Context(), &sluicev1.GetVolumeRequest{Name: "db-0"})
+	require.NoError(t, err)
+	require.Equal(t, "db", got.Volume.UsedByJob)
+
+	emit(&cluster.HomeForgotten{Task: k})
+	s := r.s.Snapshot()
+	require.Nil(t, userOf(s, s.Host("east/h0"), "db-0"))
+}
+
 func TestVolumesThatMakeNoSense(t *testing.T) {
 	for says, list := range map[string][]*sluicev1.VolumeInfo{
 		"must have 1..255 characters": {{Name: ""}},

@@ -164,7 +164,8 @@ type Volume struct {
 	State VolumeState            `protobuf:"varint,2,opt,name=state,proto3,enum=sluice.v1.VolumeState" json:"state,omitempty"`
 	// Empty: none yet.
 	Host string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	// The task that uses it. Empty: none, or none that the caller may see.
+	// The task that uses it, or that will when it runs again. Empty: none, or none
+	// that the caller may see.
 	UsedByJob      string                 `protobuf:"bytes,4,opt,name=used_by_job,json=usedByJob,proto3" json:"used_by_job,omitempty"`
 	UsedByInstance uint32                 `protobuf:"varint,5,opt,name=used_by_instance,json=usedByInstance,proto3" json:"used_by_instance,omitempty"`
 	CreateTime     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
