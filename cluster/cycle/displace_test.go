@@ -55,7 +55,7 @@ func core(n uint32) func(*cluster.JobSpec) {
 func (s *shared) step() cycle.Output {
 	out := s.plan()
 	tx := rules.Begin(s.state, s.now)
-	require.Zero(s.t, rules.Commit(tx, out.Steps(), func(e cluster.Event, err error) { require.NoError(s.t, err, "%T", e) }))
+	require.Zero(s.t, rules.Commit(tx, out.Steps(), func(step []cluster.Event, err error) { require.NoError(s.t, err, "%T", step[0]) }))
 	for _, p := range out.Placements {
 		s.report(p.Task, cluster.TaskRunning)
 	}

@@ -388,7 +388,7 @@ func (l *life) cycle() cycle.Output {
 	require.Empty(l.t, verify.Plan(snapshot, &out, l.now, options.Hysteresis), replay)
 	l.count(&out)
 	tx := rules.Begin(l.state, l.now)
-	refused := rules.Commit(tx, out.Steps(), func(e cluster.Event, err error) { require.NoError(l.t, err, "%T: %s", e, replay) })
+	refused := rules.Commit(tx, out.Steps(), func(step []cluster.Event, err error) { require.NoError(l.t, err, "%T: %s", step[0], replay) })
 	require.Zero(l.t, refused)
 	for _, p := range out.Placements {
 		if !l.chance(5) || p.Gang != 0 {

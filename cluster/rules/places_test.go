@@ -125,7 +125,7 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 				emit(t, state, 2, e)
 			}
 			tx := rules.Begin(state, 10)
-			require.Equal(t, test.refused, rules.Commit(tx, test.plan, func(cluster.Event, error) {}))
+			require.Equal(t, test.refused, rules.Commit(tx, test.plan, func([]cluster.Event, error) {}))
 		})
 	}
 }

@@ -12,14 +12,14 @@ import (
 // Commit carries out a plan step by step and returns how many events the state no longer allowed: since the snapshot of
 // the plan a task may have been stopped, or a host drained or lost, or scheduling or killing switched off, or others may have come or
 // gone so that a rule about places would be broken. A step that has become impossible is left out whole.
-func Commit(tx *Tx, plan [][]cluster.Event, refused func(cluster.Event, error)) (count int) {
+func Commit(tx *Tx, plan [][]cluster.Event, refused func(step []cluster.Event, err error)) (count int) {
 	var p places
 	for some := range slices.Chunk(plan, cluster.Ahead) {
 		readAhead(tx, some)
 		for _, step := range some {
 			if err := emitAll(tx, &p, step); err != nil {
 				count += len(step)
-				refused(step[0], err)
+				refused(step, err)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func TestNoMoreStartThanTheJobSays(t *testing.T) {
 	fewer.Limits.MaxRunning = 1
 	require.NoError(t, tx.Emit(&cluster.JobUpdated{Job: 1, Spec: &fewer}))
 	var wrong error
-	require.Equal(t, 1, rules.Commit(tx, plan, func(_ cluster.Event, err error) { wrong = err }))
+	require.Equal(t, 1, rules.Commit(tx, plan, func(_ []cluster.Event, err error) { wrong = err }))
 	require.ErrorContains(t, wrong, "as many tasks at once as it may")
 	require.EqualValues(t, 1, state.Job(1).OnHosts())
 }
@@ -79,7 +79,7 @@ func TestAPlanIsHeldToTheMode(t *testing.T) {
 	}
 	commit := func(mode cluster.Mode) (refused []error) {
 		require.NoError(t, tx.Emit(&cluster.ModeSet{Mode: mode}))
-		rules.Commit(tx, plan, func(_ cluster.Event, err error) { refused = append(refused, err) })
+		rules.Commit(tx, plan, func(_ []cluster.Event, err error) { refused = append(refused, err) })
 		return refused
 	}
 	refused := commit(cluster.Mode{SchedulingStopped: true})

@@ -86,7 +86,7 @@ func TestAGangStartsWithAllThatWait(t *testing.T) {
 		return step
 	}
 	var why error
-	refuse := func(_ cluster.Event, err error) { why = err }
+	refuse := func(_ []cluster.Event, err error) { why = err }
 	require.Equal(t, 1, rules.Commit(rules.Begin(state, 3), [][]cluster.Event{place(1)}, refuse))
 	require.ErrorContains(t, why, `2 tasks of the gang of job "gang" wait and 1 would start`)
 	require.Zero(t, rules.Commit(rules.Begin(state, 3), [][]cluster.Event{place(0, 1)}, refuse))

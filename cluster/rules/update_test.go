@@ -636,7 +636,7 @@ func TestUpdatesComeToRest(t *testing.T) {
 			case 6:
 				if task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]; task.State.Bound() && !task.State.Vacating() {
 					w.do(func(tx *rules.Tx) error {
-						rules.Commit(tx, [][]cluster.Event{{&cluster.TaskPreempted{Task: task.Key, Run: task.Run}}}, func(cluster.Event, error) {})
+						rules.Commit(tx, [][]cluster.Event{{&cluster.TaskPreempted{Task: task.Key, Run: task.Run}}}, func([]cluster.Event, error) {})
 						return nil
 					})
 				}

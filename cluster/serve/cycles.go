@@ -23,8 +23,28 @@ type CycleSummary struct {
 	Stats      cycle.Stats
 	Commit     time.Duration // making the placements durable
 	Total      time.Duration
-	Placements int
+	Placements int // planned
 	Conflicts  int // events of the plan that the state no longer allowed
+	Done       Done
+}
+
+// Done is what became of a plan: as much of it as the state allowed.
+type Done struct{ Placements, Preemptions, Migrations int }
+
+// count takes a step of a plan in, or, if by is −1, out again.
+func (d *Done) count(step []cluster.Event, by int) {
+	for _, e := range step {
+		switch e := e.(type) {
+		case *cluster.Placed:
+			d.Placements += by
+		case *cluster.TaskPreempted:
+			if e.Hold != nil {
+				d.Migrations += by
+			} else {
+				d.Preemptions += by
+			}
+		}
+	}
 }
 
 // runCycles plans whenever something changed, and never otherwise.
@@ -80,14 +100,14 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 		missed = false
 		sum := CycleSummary{Number: number, At: begun, Stats: out.Stats, Placements: len(out.Placements)}
 		committing := time.Now()
-		refused, err := s.commitPlan(ctx, out.Steps())
+		done, refused, err := s.commitPlan(ctx, out.Steps())
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, ErrStopped) { // the writer tells why
 				return nil
 			}
 			return err
 		}
-		sum.Conflicts, sum.Commit, sum.Total = refused, time.Since(committing), time.Since(begun)
+		sum.Done, sum.Conflicts, sum.Commit, sum.Total = done, refused, time.Since(committing), time.Since(begun)
 		if wake.Stop(); out.WakeAt != 0 {
 			wake.Reset(time.Until(out.WakeAt.Go()))
 		}
@@ -147,20 +167,25 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// commitPlan makes the plan durable, and before it what it was made of, and returns how many of its events the state refused:
-// since the snapshot of the plan, a task may have been stopped, or a host drained or lost.
-func (s *Scheduler) commitPlan(ctx context.Context, steps [][]cluster.Event) (refused int, err error) {
-	count := 0 // not the result: the command may run on when Do has given up
+// commitPlan makes the plan durable, and before it what it was made of, and returns what was done of it, and how many of its events
+// the state refused: since the snapshot of the plan, a task may have been stopped, or a host drained or lost.
+func (s *Scheduler) commitPlan(ctx context.Context, steps [][]cluster.Event) (done Done, refused int, err error) {
+	var made Done // neither it nor count is a result: the command may run on when Do has given up
+	count := 0
 	err = s.Do(ctx, func(tx *Tx) error {
-		count = rules.Commit(tx, steps, func(e cluster.Event, err error) {
-			s.log.Debug("a step of the plan was refused", "event", fmt.Sprintf("%T", e), "error", err)
+		for _, step := range steps {
+			made.count(step, 1)
+		}
+		count = rules.Commit(tx, steps, func(step []cluster.Event, err error) {
+			made.count(step, -1)
+			s.log.Debug("a step of the plan was refused", "event", fmt.Sprintf("%T", step[0]), "error", err)
 		})
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return Done{}, 0, err
 	}
-	return count, nil
+	return made, count, nil
 }
 
 // cycleFeed holds the latest cycle for readers and wakes those who wait for the next.

@@ -525,6 +525,30 @@ func TestWatchJobsInParts(t *testing.T) {
 	require.Len(t, w.tasks, 40_000)
 }
 
+// A cycle tells what was done of its plan: that a part of it was refused takes nothing from the rest.
+func TestWhatBecameOfAPlan(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/a", 1)
+	a.addHost(t, "s/b", 1)
+	spec := sleepJob("job")
+	spec.Instances = proto.Uint32(2)
+	a.submit(t, spec)
+	first, second, none := cluster.MakeTaskKey(1, 0), cluster.MakeTaskKey(1, 1), cluster.MakeTaskKey(9, 0)
+	require.Eventually(t, func() bool { return a.Snapshot().Task(second).State == cluster.TaskPlaced }, 10*time.Second, time.Millisecond)
+	leave := func(k cluster.TaskKey) *cluster.TaskPreempted { return &cluster.TaskPreempted{Task: k, Run: 1} }
+	done, refused, err := a.commitPlan(t.Context(), [][]cluster.Event{
+		{leave(first)},
+		{leave(none)},
+		{&cluster.Placed{Task: none, Run: 1, Host: "s/a"}},
+		{&cluster.TaskHeld{Task: none}, leave(second), leave(none)},
+	})
+	require.NoError(t, err)
+	require.Equal(t, 5, refused)
+	require.Equal(t, Done{Preemptions: 1}, done)
+	told := cycleTo(&CycleSummary{Number: 1, Conflicts: refused, Done: done}, "")
+	require.Equal(t, []uint32{0, 1, 0}, []uint32{told.Placements, told.Preemptions, told.Migrations})
+}
+
 func TestClusterStatusAndCycles(t *testing.T) {
 	a := newAPITest(t)
 	a.addHost(t, "s/h", 2)

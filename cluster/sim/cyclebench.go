@@ -228,7 +228,10 @@ func (r *cycleRun) carryOut(out *cycle.Output) error {
 	if len(steps) == 0 {
 		return nil
 	}
-	if err := r.commit(func(tx *rules.Tx) error { refused = rules.Commit(tx, steps, func(cluster.Event, error) {}); return nil }); err != nil {
+	if err := r.commit(func(tx *rules.Tx) error {
+		refused = rules.Commit(tx, steps, func([]cluster.Event, error) {})
+		return nil
+	}); err != nil {
 		return err
 	}
 	if refused > 0 {

@@ -299,7 +299,7 @@ func (p *scheduler) plan() {
 		refused := 0
 		p.send(func(tx *rules.Tx) error {
 			p.s.measure.cycle.placing = true
-			refused = rules.Commit(tx, steps, func(cluster.Event, error) {})
+			refused = rules.Commit(tx, steps, func([]cluster.Event, error) {})
 			return nil
 		}, func(error) {
 			p.s.measure.refused += int64(refused)

@@ -88,6 +88,12 @@ func modeWord(m *sluicev1.ClusterMode) string {
 func cycleLine(c *sluicev1.CycleSummary) string {
 	line := fmt.Sprintf("%d: %d placed, %d waiting in %d classes, %d arcs (%d touched), solver work %d, %d us",
 		c.GetNumber(), c.GetPlacements(), c.GetWaiting(), c.GetClasses(), c.GetArcs(), c.GetArcsTouched(), c.GetSolverWork(), c.GetTotalUs())
+	if n := c.GetPreemptions(); n > 0 {
+		line += fmt.Sprintf(", %d preempted", n)
+	}
+	if n := c.GetMigrations(); n > 0 {
+		line += fmt.Sprintf(", %d moved", n)
+	}
 	if c.GetLimitedBy() != "" {
 		line += ", limited by " + c.GetLimitedBy()
 	}
