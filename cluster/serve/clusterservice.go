@@ -20,7 +20,7 @@ type clusterService struct {
 	*api
 }
 
-// GetStatus implements sluicev1.ClusterServiceServer. Complexity: jobs + hosts.
+// GetStatus implements sluicev1.ClusterServiceServer. Complexity: jobs + hosts + runs that are measured.
 func (a *clusterService) GetStatus(context.Context, *sluicev1.GetStatusRequest) (*sluicev1.GetStatusResponse, error) {
 	s := a.s.Snapshot()
 	answer := &sluicev1.GetStatusResponse{
@@ -71,6 +71,13 @@ func (a *clusterService) addHosts(s *cluster.Snapshot, answer *sluicev1.GetStatu
 		}
 	}
 	answer.Capacity, answer.Allocated = vectorTo(capacity), vectorTo(allocated)
+	if measured := a.s.hostUsage(s); len(measured) > 0 {
+		var used cluster.Resources
+		for _, u := range measured { // in any order: a sum
+			used = used.Add(u)
+		}
+		answer.Used = vectorTo(used)
+	}
 }
 
 // WatchCycles implements sluicev1.ClusterServiceServer.

@@ -70,6 +70,9 @@ func TestMeasuredUsageIsKnownOfHosts(t *testing.T) {
 	require.Equal(t, [cluster.NumDimensions]int64{
 		cluster.CPU: 1, cluster.Memory: 2, cluster.Disk: cluster.MaxAmount, cluster.Network: 125_000_001,
 	}, used.Fixed)
+	got, err := a.cluster.GetStatus(t.Context(), &sluicev1.GetStatusRequest{})
+	require.NoError(t, err)
+	require.Equal(t, int64(2), got.Used.GetMemoryBytes())
 }
 
 // A shard cannot say what is used on the hosts of another, nor take back what that one says.

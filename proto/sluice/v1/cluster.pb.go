@@ -126,8 +126,9 @@ type GetStatusResponse struct {
 	HostsUp      uint64                 `protobuf:"varint,10,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
 	Capacity     *ResourceVector        `protobuf:"bytes,11,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	Allocated    *ResourceVector        `protobuf:"bytes,12,opt,name=allocated,proto3" json:"allocated,omitempty"`
-	Used         *ResourceVector        `protobuf:"bytes,13,opt,name=used,proto3" json:"used,omitempty"`
-	Shards       []*ShardStatus         `protobuf:"bytes,14,rep,name=shards,proto3" json:"shards,omitempty"`
+	// Last measured, over all tasks. Unset: not measured.
+	Used   *ResourceVector `protobuf:"bytes,13,opt,name=used,proto3" json:"used,omitempty"`
+	Shards []*ShardStatus  `protobuf:"bytes,14,rep,name=shards,proto3" json:"shards,omitempty"`
 	// Unset: none has run yet.
 	LastCycle     *CycleSummary `protobuf:"bytes,15,opt,name=last_cycle,json=lastCycle,proto3" json:"last_cycle,omitempty"`
 	CostModel     string        `protobuf:"bytes,16,opt,name=cost_model,json=costModel,proto3" json:"cost_model,omitempty"`
