@@ -652,11 +652,12 @@ func (x *PreemptionExplanation) GetTime() *timestamppb.Timestamp {
 }
 
 type VictimAlternative struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Instance      uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	CostMs        int64                  `protobuf:"varint,4,opt,name=cost_ms,json=costMs,proto3" json:"cost_ms,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For later, as is instance: several tasks may have to leave a host.
+	Job           string `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Instance      uint32 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	Host          string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	CostMs        int64  `protobuf:"varint,4,opt,name=cost_ms,json=costMs,proto3" json:"cost_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -84,7 +84,8 @@ func (VolumeState) EnumDescriptor() ([]byte, []int) {
 type VolumeSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rules as for job names.
-	Name          string            `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// For later, as are owner and labels.
 	Pool          string            `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	Owner         string            `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	Bytes         int64             `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
@@ -166,12 +167,13 @@ type Volume struct {
 	Host string `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
 	// The task that uses it, or that will when it runs again. Empty: none, or none
 	// that the caller may see.
-	UsedByJob      string                 `protobuf:"bytes,4,opt,name=used_by_job,json=usedByJob,proto3" json:"used_by_job,omitempty"`
-	UsedByInstance uint32                 `protobuf:"varint,5,opt,name=used_by_instance,json=usedByInstance,proto3" json:"used_by_instance,omitempty"`
-	CreateTime     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	Version        uint64                 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	UsedByJob      string `protobuf:"bytes,4,opt,name=used_by_job,json=usedByJob,proto3" json:"used_by_job,omitempty"`
+	UsedByInstance uint32 `protobuf:"varint,5,opt,name=used_by_instance,json=usedByInstance,proto3" json:"used_by_instance,omitempty"`
+	// For later, as is version.
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	Version       uint64                 `protobuf:"varint,7,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Volume) Reset() {
