@@ -262,6 +262,38 @@ func TestAnUpdateIsBegunAgain(t *testing.T) {
 	require.Equal(t, again.Version, update().Version, "it has come to all")
 }
 
+// After an update that failed or was aborted the next one comes from, and so returns to, the version that was good; after one that came
+// to its end from that one's.
+func TestAnUpdateReturnsToWhatWasGood(t *testing.T) {
+	for state, from := range map[cluster.UpdateState]uint64{cluster.UpdateFailed: 1, cluster.UpdateAborted: 1, cluster.UpdateSucceeded: 2} {
+		a := newAPITest(t)
+		spec := sleepJob("job")
+		spec.Type = sluicev1.JobType_JOB_TYPE_STATELESS
+		a.submit(t, spec)
+		a.setMode(t, &sluicev1.ClusterMode{KillingStopped: true}) // so that it does not go on
+		update := func(value string) *sluicev1.Job {
+			t.Helper()
+			spec.Task.Processes[0].Environment = map[string]string{"A": value}
+			res, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: spec, ExpectedVersion: a.job(t, "job").Version})
+			require.NoError(t, err)
+			return res.Job
+		}
+		update("b")
+		require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+			j := tx.State().JobByName("job")
+			for _, next := range []cluster.UpdateState{cluster.RollingForward, state} {
+				u := *tx.State().Job(j.UID).Update
+				u.End(tx.Now(), next, cluster.ReasonRequested)
+				if err := tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		require.Equal(t, from, update("c").Update.FromVersion, "%v", state)
+	}
+}
+
 // After a rollback that was aborted the user says where to, as after one that is done: the version that it led away from is not meant.
 func TestARollbackIsNotRolledBack(t *testing.T) {
 	a := newAPITest(t)

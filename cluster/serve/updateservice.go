@@ -121,19 +121,19 @@ func left(in *cluster.State, j *cluster.Job) bool {
 	return false
 }
 
-// updateBy returns the update that brings a job to a spec, nil where only the number of instances changes. An update that
-// is under way is superseded, and one that left instances is begun again: what to return to stays what that one came from.
+// updateBy returns the update that brings a job to a spec, nil where only the number of instances changes. An update that is under way
+// is superseded, and one that left instances is begun again. After one that did not come to its end, what to return to stays what
+// that one came from: its own spec has not shown that it is any good.
 func updateBy(in *cluster.State, j *cluster.Job, spec *cluster.JobSpec) *cluster.Update {
 	scaled := *spec
 	scaled.Instances = j.Spec.Instances
 	same := sameSpec(j.Spec, &scaled)
-	again := same && spec.Instances == j.Spec.Instances && left(in, j)
-	if same && !again {
+	if same && (spec.Instances != j.Spec.Instances || !left(in, j)) {
 		return nil
 	}
 	u := &cluster.Update{From: j.Version, State: cluster.UpdateInitialized}
-	if (again || j.Update.Live()) && !j.Update.Restarts() && !j.Update.Back() && j.SpecOf(j.Update.From) != nil {
-		u.From = j.Update.From
+	if last := j.Update; last != nil && last.State != cluster.UpdateSucceeded && !last.Restarts() && !last.Back() && j.SpecOf(last.From) != nil {
+		u.From = last.From
 	}
 	if spec.Update != nil {
 		u.Policy = *spec.Update
