@@ -120,10 +120,10 @@ func (r *rollout) step() error {
 		return err
 	}
 	switch {
-	case r.finished():
-		return r.succeed()
 	case r.stuck():
 		return r.fail(cluster.ReasonNoneToSpare, "those that failed or were stopped are all that may be unavailable")
+	case r.finished():
+		return r.succeed()
 	case r.surge != r.job.Surge || r.u.Second != before.Second || r.u.Next != before.Next || r.u.Begun != before.Begun || r.u.Good != before.Good ||
 		!slices.Equal(r.u.Active, before.Active) || !slices.Equal(r.u.Failed, before.Failed):
 		return r.save()
@@ -477,10 +477,14 @@ func (r *rollout) touch(t *cluster.Task) error {
 // finished reports whether nothing is left to do.
 func (r *rollout) finished() bool { return r.allSeen() && len(r.u.Active) == 0 }
 
-// stuck reports whether the update cannot go on since instances that keep failing are all that may be missing.
+// stuck reports whether the update cannot go on, or has gone wrong with the last ones, since instances that keep failing are all that
+// may be missing.
 func (r *rollout) stuck() bool {
-	if r.allSeen() || len(r.u.Active) > 0 || !r.job.Spec.Type.Service() || AwaitsPromotion(&r.u) || r.surge != r.job.Surge {
+	if len(r.u.Active) > 0 || !r.job.Spec.Type.Service() || AwaitsPromotion(&r.u) || r.surge != r.job.Surge {
 		return false // or it has just gone on
+	}
+	if r.allSeen() && len(r.u.Failed) == 0 {
+		return false // whoever is missing is so for another reason
 	}
 	var down int64 // and nothing brings them back, or not for long
 	for t := range r.tx.State().TasksOf(r.job.UID, 0) {

@@ -337,6 +337,35 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
+// An update whose last instances fail has failed as one whose first do, also where no others are left that it could not go on with.
+func TestTheLastInstancesFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		instances, batch, may uint32
+		turns                 string
+		state                 cluster.UpdateState
+	}{
+		"the only one":            {1, 1, 0, fails, cluster.RolledBack},
+		"the only one never runs": {1, 1, 0, sickens, cluster.RolledBack},
+		"all at once":             {3, 3, 0, fails, cluster.RolledBack},
+		"fewer than may be away":  {3, 3, 4, fails, cluster.UpdateSucceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, serviceSpec(c.instances, serves, 0, nil), 3)
+			w.settle()
+			spec := serviceSpec(c.instances, c.turns, 1, &cluster.UpdatePolicy{BatchSize: c.batch, MaxAttempts: 2, Rollback: true})
+			spec.Limits.MaxUnavailable = c.may
+			w.update(spec)
+			w.settle()
+			j := w.state.Job(servingJob)
+			require.Equal(t, c.state, j.Update.State, "%+v\n%v", j.Update, w)
+			if c.state == cluster.RolledBack {
+				require.Equal(t, cluster.ReasonNoneToSpare, j.Update.Reason)
+				require.Equal(t, c.instances, j.Ready)
+			}
+		})
+	}
+}
+
 // Instances that one update started first, and that stand in for those that failed meanwhile, stay when another update that
 // needs fewer of them takes over; they go when the others serve again.
 func TestWhoStandsInStays(t *testing.T) {
