@@ -74,6 +74,10 @@ func (t *tables) Tokens() []*Token { return t.tokens.Values() }
 // Mode returns what is switched off.
 func (t *tables) Mode() Mode { return t.mode }
 
+// ModeSince returns since when the mode is what it is and a scheduler has been there: who waited before may have had no chance. 0: from
+// the beginning.
+func (t *tables) ModeSince() Time { return t.modeSince }
+
 // AccessRevision returns the revision at which it last changed, by roles or by the access lists of pools, who may see which
 // jobs; 0: it never did.
 func (t *tables) AccessRevision() uint64 { return t.access }

@@ -193,7 +193,7 @@ type (
 	// RequestAnswered says that a request was carried out, by the events before it that became durable with it. State fills in
 	// At.
 	RequestAnswered struct{ Receipt Receipt }
-	// ModeSet switches parts of the cluster off, or on again.
+	// ModeSet switches parts of the cluster off, or on again, or says that a scheduler begins in the mode that there was.
 	ModeSet struct{ Mode Mode }
 
 	// Restored loads a part of a checkpoint into an empty State. Parts come in the order in which Snapshot.Parts gives
@@ -229,6 +229,7 @@ type RestoredHeader struct {
 	Roles     []RoleBinding `cbor:",omitempty"`
 	Access    uint64        `cbor:",omitempty"` // see AccessRevision
 	Mode      Mode          `cbor:",omitempty"`
+	ModeSince Time          `cbor:",omitempty"`
 	Turnover  Turnover
 }
 

@@ -157,7 +157,7 @@ func (s *State) apply(at Time, e Event) error {
 	case *SecretsResealed:
 		return s.resealSecrets(e)
 	case *ModeSet:
-		s.mode = e.Mode
+		s.mode, s.modeSince = e.Mode, at
 		return nil
 	case *RequestAnswered:
 		return s.keepReceipt(at, e.Receipt)
@@ -386,7 +386,8 @@ func (s *State) restore(r *Restored) error {
 		}
 		s.seq, s.clusterID, s.nextJob, s.revision = h.Seq, h.ClusterID, h.NextJob, h.Revision
 		s.mapping, s.costs = h.Mapping, h.Costs
-		s.roles, s.access, s.mode, s.turnover = h.Roles, h.Access, h.Mode, h.Turnover
+		s.roles, s.access, s.turnover = h.Roles, h.Access, h.Turnover
+		s.mode, s.modeSince = h.Mode, h.ModeSince
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
 	for _, p := range r.Pools {

@@ -37,6 +37,7 @@ type tables struct {
 	receipts  receiptTable
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
+	modeSince Time
 	turnover  Turnover
 	lessons   uint64   // see Lessons
 	lending   int      // see Lending
@@ -248,7 +249,7 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 	return func(yield func(*Restored) bool) {
 		header := &RestoredHeader{
 			Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping, Costs: s.costs,
-			Roles: s.roles, Access: s.access, Mode: s.mode, Turnover: s.turnover,
+			Roles: s.roles, Access: s.access, Mode: s.mode, ModeSince: s.modeSince, Turnover: s.turnover,
 		}
 		_ = yield(&Restored{Header: header}) &&
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&

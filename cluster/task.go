@@ -144,7 +144,7 @@ type Task struct {
 	Host     HostID   // where the current or last run was placed
 	GPUs     []uint16 `cbor:",omitempty"` // devices of that host that the run has
 	Ports    []uint16 `cbor:",omitempty"` // of that host that the run has, in the order of the request
-	Since    Time     // when State was entered
+	Since    Time     // when State was entered; if it waits, or when an update gave it another spec
 	// NotBefore is when a PENDING task that backs off may be placed; 0: as soon as there is room.
 	NotBefore Time `cbor:",omitempty"`
 	// Home is the only host on which it may run: of an instance of a daemon, and of a stateful one that has been placed.

@@ -61,12 +61,14 @@ type UpdatePolicy struct {
 	StartPaused bool          `cbor:",omitempty"`
 	MinHealthy  time.Duration `cbor:",omitempty"` // how long an updated instance has to be ready to count as good
 	Deadline    time.Duration `cbor:",omitempty"` // how long a run has to come to that; 0: DefaultHealthyDeadline
+	Unplaced    time.Duration `cbor:",omitempty"` // how long an instance may wait for a place; see PlacementDeadline
 }
 
 // The settings that hold where a policy leaves them at zero.
 const (
-	DefaultAttempts        = 3
-	DefaultHealthyDeadline = 5 * time.Minute
+	DefaultAttempts          = 3
+	DefaultHealthyDeadline   = 5 * time.Minute
+	DefaultPlacementDeadline = 10 * time.Minute // of services
 )
 
 // Batch returns how many of n instances are replaced at a time, at least 1.
@@ -88,6 +90,15 @@ func (p *UpdatePolicy) HealthyDeadline() time.Duration {
 		return DefaultHealthyDeadline
 	}
 	return p.Deadline
+}
+
+// PlacementDeadline returns how long an instance may wait for a place until it has failed, 0 for as long as it takes: work that
+// queues waits for its turn.
+func (p *UpdatePolicy) PlacementDeadline(of JobType) time.Duration {
+	if p.Unplaced == 0 && of.Service() {
+		return DefaultPlacementDeadline
+	}
+	return p.Unplaced
 }
 
 // Update is the way of a job from one version to another, or, where both are the same, through new runs of its instances.
@@ -217,7 +228,7 @@ func (s *State) updateTask(at Time, e *TaskUpdated) error {
 			t.Version, t.Next = e.Version, 0
 		default:
 			t.Version, t.Next = e.Version, 0
-			t.Hold, t.Ahead, t.Restart, t.NotBefore, t.Refusals = nil, false, false, 0, 0
+			t.Hold, t.Ahead, t.Restart, t.NotBefore, t.Refusals, t.Since = nil, false, false, 0, 0, at
 			if t.State != TaskInitialized {
 				t.State, t.Reason = TaskPending, e.Reason
 			}

@@ -17,6 +17,7 @@ const DefaultGangTimeout = 2 * time.Minute
 type Timers struct {
 	keep   time.Duration // see NewTimers
 	alarms alarms
+	since  cluster.Time       // the snapshot's ModeSince, from which some alarms count
 	set    map[alarm]struct{} // those in the heap, so that none stands in it twice
 	most   int                // alarms: where there are more, most are of runs and jobs that have ended
 	// updates are those under way whose instances have been looked at, as they were then.
@@ -51,7 +52,7 @@ func NewTimers(keep time.Duration) *Timers {
 
 // Note takes in what changed. With all, everything in the snapshot counts as changed. Complexity: changes · log alarms, amortized.
 func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool) {
-	if all {
+	if all || snap.ModeSince() != t.since {
 		t.noteAll(snap)
 		return
 	}
@@ -74,7 +75,7 @@ func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool)
 
 // noteAll begins anew with what is in the snapshot.
 func (t *Timers) noteAll(snap *cluster.Snapshot) {
-	t.alarms, t.set = nil, map[alarm]struct{}{}
+	t.alarms, t.set, t.since = nil, map[alarm]struct{}{}, snap.ModeSince()
 	clear(t.updates)
 	for j := range snap.Jobs(0) {
 		t.noteJob(snap, j)
@@ -88,7 +89,7 @@ func (t *Timers) noteAll(snap *cluster.Snapshot) {
 func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
 	j := snap.Job(task.Key.Job())
 	spec := j.Spec
-	if at := touchEnds(task, j); at != 0 {
+	if at := touchEnds(snap, task, j); at != 0 {
 		t.add(at, task.Key)
 	}
 	if at := runEnds(task, spec); at != 0 {
@@ -137,7 +138,7 @@ func (t *Timers) noteUpdate(snap *cluster.Snapshot, j *cluster.Job) {
 		seen = before.Active
 	}
 	for task := range touched(snap, j, seen) {
-		if at := touchEnds(task, j); at != 0 {
+		if at := touchEnds(snap, task, j); at != 0 {
 			t.add(at, task.Key)
 		}
 	}

@@ -121,7 +121,11 @@ func (r *rollout) step() error {
 	}
 	switch {
 	case r.stuck():
-		return r.fail(cluster.ReasonNoneToSpare, "those that failed or were stopped are all that may be unavailable")
+		message := "those that failed, have no place or were stopped are all that may be unavailable"
+		if len(r.u.Failed) > 0 {
+			message = r.failures() + ": " + message
+		}
+		return r.fail(cluster.ReasonNoneToSpare, message)
 	case r.finished():
 		return r.succeed()
 	case r.surge != r.job.Surge || r.u.Second != before.Second || r.u.Next != before.Next || r.u.Begun != before.Begun || r.u.Good != before.Good ||
@@ -161,9 +165,9 @@ const (
 	bad    // it failed as often as it may
 )
 
-// verdictOn judges an instance of the update. Until is when it has to be looked at again if nothing happens before, 0 if
-// there is no such time.
-func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, now cluster.Time) (v verdict, until cluster.Time) {
+// verdictOn judges an instance of the update. Time counts from since on. Until is when it has to be looked at again if nothing
+// happens before, 0 if there is no such time.
+func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, since, now cluster.Time) (v verdict, until cluster.Time) {
 	tired := t.Failures >= u.Policy.Attempts()
 	switch {
 	case t.State == cluster.TaskKilling:
@@ -178,7 +182,10 @@ func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, now cluster.T
 	case t.State == cluster.TaskFailed:
 		return broken, 0
 	case !t.State.Bound():
-		return coming, 0
+		if until = unplacedFrom(t, j, u, since); until != 0 && now >= until {
+			return bad, 0
+		}
+		return coming, until
 	}
 	if t.Ready != 0 {
 		if until = t.Ready.Add(u.Policy.MinHealthy); now >= until {
@@ -186,7 +193,7 @@ func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, now cluster.T
 		}
 		return coming, until
 	}
-	if until = t.Placed.Add(u.Policy.HealthyDeadline()); now >= until {
+	if until = max(t.Placed, since).Add(u.Policy.HealthyDeadline()); now >= until {
 		return broken, 0
 	}
 	return coming, until
@@ -201,7 +208,7 @@ func (r *rollout) look() error {
 		if t == nil || t.Removed {
 			continue // the job has no such instance any more
 		}
-		v, _ := verdictOn(t, r.job, &r.u, r.tx.Now())
+		v, _ := verdictOn(t, r.job, &r.u, r.since(), r.tx.Now())
 		if r.idles(t) {
 			v = good
 		}
@@ -249,14 +256,30 @@ func (r *rollout) failed() (cluster.Reason, string, bool) {
 	case n == 0:
 		return "", "", false
 	case r.u.Policy.MaxFailed > 0 && n >= int(r.u.Policy.MaxFailed):
-		return cluster.ReasonTooManyFailed, fmt.Sprintf("%s failed: the policy bears fewer than %d", instances(r.u.Failed), r.u.Policy.MaxFailed), true
+		return cluster.ReasonTooManyFailed, fmt.Sprintf("%s: the policy bears fewer than %d", r.failures(), r.u.Policy.MaxFailed), true
 	case r.holdsCanaries():
-		return cluster.ReasonCanaryFailed, fmt.Sprintf("%s failed before the rest was updated", instances(r.u.Failed)), true
+		return cluster.ReasonCanaryFailed, r.failures() + " before the rest was updated", true
 	case !r.job.Spec.Wants(r.u.Failed[n-1]):
-		return cluster.ReasonTooManyFailed, fmt.Sprintf("%s, which was started first, failed", instances(r.u.Failed[n-1:])), true
+		return cluster.ReasonTooManyFailed, r.failures() + ", started first", true
 	default:
 		return "", "", false
 	}
+}
+
+// failures says for people which instances failed, and which of them have no place.
+func (r *rollout) failures() string {
+	var unplaced []uint32
+	for _, i := range r.u.Failed {
+		if t := r.task(i); t != nil && unplacedFrom(t, r.job, &r.u, 0) != 0 && t.Failures < r.u.Policy.Attempts() {
+			unplaced = append(unplaced, i)
+		}
+	}
+	text := instances(r.u.Failed) + " failed"
+	if len(unplaced) > 0 {
+		bears := r.u.Policy.PlacementDeadline(r.job.Spec.Type)
+		text += fmt.Sprintf(" (for %s there was no place within %v)", instances(unplaced), bears)
+	}
+	return text
 }
 
 // instances names some instances for people.
@@ -369,7 +392,7 @@ func (r *rollout) bringSurge() (ready bool, err error) {
 			ready = false
 			continue
 		}
-		v, _ := verdictOn(t, r.job, &r.u, r.tx.Now())
+		v, _ := verdictOn(t, r.job, &r.u, r.since(), r.tx.Now())
 		switch {
 		case !r.u.Reached(t) && t.Ready != 0 && !r.now().Bears(1):
 			ready = false
@@ -488,8 +511,9 @@ func (r *rollout) stuck() bool {
 	}
 	var down int64 // and nothing brings them back, or not for long
 	for t := range r.tx.State().TasksOf(r.job.UID, 0) {
-		late := t.State.Bound() && !t.State.Vacating() && r.tx.Now() >= lateFrom(t, &r.u)
-		if t.Ready == 0 && !t.Removed && !r.idles(t) && (t.State.Terminal() || late || t.Failures >= r.u.Policy.Attempts()) {
+		late := lateFrom(t, r.job, &r.u, r.since())
+		given := late != 0 && r.tx.Now() >= late
+		if t.Ready == 0 && !t.Removed && !r.idles(t) && (t.State.Terminal() || given || t.Failures >= r.u.Policy.Attempts()) {
 			down++
 		}
 	}
@@ -500,16 +524,45 @@ func (r *rollout) stuck() bool {
 	return down > 0 && down >= may
 }
 
-// lateFrom returns from when on a bound task that is not ready counts as one that will not be.
-func lateFrom(t *cluster.Task, u *cluster.Update) cluster.Time {
-	return max(t.Placed, t.Unready).Add(u.Policy.HealthyDeadline())
+// lateFrom returns from when on a task that is not ready counts as one that will not be, 0 if nobody can say.
+func lateFrom(t *cluster.Task, j *cluster.Job, u *cluster.Update, since cluster.Time) cluster.Time {
+	switch {
+	case t.State.Vacating():
+		return 0
+	case t.State.Bound():
+		return max(t.Placed, t.Unready, since).Add(u.Policy.HealthyDeadline())
+	default:
+		return unplacedFrom(t, j, u, since)
+	}
+}
+
+// unplacedFrom returns from when on a task that waits for a place counts as one for which there is none, 0 if it does not wait for one,
+// or may for as long as it takes. The time in which it backs off does not count.
+func unplacedFrom(t *cluster.Task, j *cluster.Job, u *cluster.Update, since cluster.Time) cluster.Time {
+	bears := u.Policy.PlacementDeadline(j.Spec.Type)
+	if bears == 0 || t.State != cluster.TaskPending && t.State != cluster.TaskReserved {
+		return 0
+	}
+	waits := t.Since
+	if t.Failures > 0 {
+		waits = waits.Add(j.Spec.Backoff.After(t.Failures))
+	}
+	return max(waits, since).Add(bears)
+}
+
+// since returns from when on what an instance waits for may come about: not while no scheduler is there, or nothing is placed.
+func (r *rollout) since() cluster.Time {
+	if r.tx.State().Mode().SchedulingStopped {
+		return r.tx.Now()
+	}
+	return r.tx.State().ModeSince()
 }
 
 func (r *rollout) succeed() error {
 	r.u.Total = min(r.u.Total, r.u.Good+uint32(len(r.u.Failed))) // the rest went meanwhile, or began anew by itself
 	message := ""
-	if n := len(r.u.Failed); n > 0 {
-		message = fmt.Sprintf("%s failed", instances(r.u.Failed))
+	if len(r.u.Failed) > 0 {
+		message = r.failures()
 	}
 	if r.u.Back() {
 		if r.u.Message != "" { // why it was taken back
@@ -581,19 +634,19 @@ func touched(in *cluster.Snapshot, j *cluster.Job, seen []uint32) iter.Seq[*clus
 }
 
 // touchEnds returns when an instance has to be looked at for an update if nothing happens before, 0 if it has not to be.
-func touchEnds(t *cluster.Task, j *cluster.Job) cluster.Time {
+func touchEnds(in *cluster.Snapshot, t *cluster.Task, j *cluster.Job) cluster.Time {
 	if !moves(j.Update) {
 		return 0
 	}
 	if len(j.Update.Active) == 0 {
-		if t.State.Bound() && t.Ready == 0 {
-			return lateFrom(t, j.Update)
+		if t.Ready == 0 {
+			return lateFrom(t, j, j.Update, in.ModeSince())
 		}
 		return 0
 	}
 	if _, active := slices.BinarySearch(j.Update.Active, t.Key.Instance()); !active {
 		return 0
 	}
-	_, until := verdictOn(t, j, j.Update, 0)
+	_, until := verdictOn(t, j, j.Update, in.ModeSince(), 0)
 	return until
 }

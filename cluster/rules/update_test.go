@@ -366,6 +366,88 @@ func TestTheLastInstancesFail(t *testing.T) {
 	}
 }
 
+// An instance that finds no place fails for that when the deadline is over: the update goes by the policy, and does not wait for ever.
+func TestAnInstanceThatFindsNoPlaceFails(t *testing.T) {
+	huge := func(instances uint32, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+		spec := serviceSpec(instances, serves, 1, policy)
+		spec.Task.Resources = amounts(1000, 1)
+		return spec
+	}
+	for name, c := range map[string]struct {
+		policy cluster.UpdatePolicy
+		state  cluster.UpdateState
+		reason cluster.Reason
+		after  time.Duration
+	}{
+		"nothing said":          {cluster.UpdatePolicy{}, cluster.UpdateFailed, cluster.ReasonNoneToSpare, cluster.DefaultPlacementDeadline},
+		"too many":              {cluster.UpdatePolicy{MaxFailed: 1, Unplaced: time.Minute}, cluster.UpdateFailed, cluster.ReasonTooManyFailed, time.Minute},
+		"it is taken back":      {cluster.UpdatePolicy{Rollback: true}, cluster.RolledBack, cluster.ReasonNoneToSpare, cluster.DefaultPlacementDeadline},
+		"a canary":              {cluster.UpdatePolicy{Canaries: 1}, cluster.UpdateFailed, cluster.ReasonCanaryFailed, cluster.DefaultPlacementDeadline},
+		"the one started first": {cluster.UpdatePolicy{StartFirst: true}, cluster.UpdateFailed, cluster.ReasonTooManyFailed, cluster.DefaultPlacementDeadline},
+		"all at once":           {cluster.UpdatePolicy{BatchSize: 3}, cluster.UpdateFailed, cluster.ReasonNoneToSpare, cluster.DefaultPlacementDeadline},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
+			w.settle()
+			w.update(huge(3, &c.policy))
+			for _, task := range w.tasks() {
+				for w.state.Task(task.Key).State.Vacating() {
+					require.True(t, w.turn(w.state.Task(task.Key)))
+				}
+			}
+			begun := w.now
+			for j := w.state.Job(servingJob); j.Update.Live() && !j.Update.Back(); j = w.state.Job(servingJob) {
+				require.True(t, w.ring(), "%+v\n%v", j.Update, w)
+			}
+			require.Equal(t, c.after, w.now.Sub(begun))
+			if c.policy.Rollback {
+				w.settle()
+			}
+			j := w.state.Job(servingJob)
+			require.Equal(t, c.state, j.Update.State, "%+v\n%v", j.Update, w)
+			require.Equal(t, c.reason, j.Update.Reason)
+			require.Contains(t, j.Update.Message, "there was no place within")
+		})
+	}
+}
+
+// An instance that waited for long already has the whole time when an update touches it, as all have when a scheduler is there again, or
+// something is placed again.
+func TestTheTimeForAPlaceBeginsAnew(t *testing.T) {
+	spec := serviceSpec(1, serves, 0, nil)
+	spec.Task.Resources = amounts(1000, 1)
+	w := newServing(t, spec, 3)
+	w.now = w.now.Add(time.Hour)
+	policy := &cluster.UpdatePolicy{Unplaced: time.Minute}
+	spec = serviceSpec(1, serves, 1, policy)
+	spec.Task.Resources = amounts(500, 1)
+	w.update(spec)
+	live := func() bool { return w.state.Job(servingJob).Update.Live() }
+	mode := func(m cluster.Mode) { w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.ModeSet{Mode: m}) }) }
+	require.Equal(t, w.now.Add(time.Minute), w.timers.Next())
+	w.now = w.now.Add(30 * time.Second)
+	mode(cluster.Mode{SchedulingStopped: true})
+	w.now = w.now.Add(time.Hour)
+	w.ring()
+	require.True(t, live(), "nothing is placed")
+	mode(cluster.Mode{})
+	require.True(t, live(), "it may have a place now")
+	begun := w.now
+	for live() {
+		require.True(t, w.ring())
+	}
+	require.Equal(t, begun.Add(time.Minute), w.now)
+
+	// A batch job waits for its turn.
+	spec = serviceSpec(1, done, 0, nil)
+	spec.Type, spec.Task.Resources = cluster.Batch, amounts(1000, 1)
+	w = newServing(t, spec, 3)
+	spec = serviceSpec(1, done, 1, &cluster.UpdatePolicy{Canaries: 1})
+	spec.Type, spec.Task.Resources = cluster.Batch, amounts(500, 1)
+	w.update(spec)
+	require.Zero(t, w.timers.Next())
+}
+
 // Instances that one update started first, and that stand in for those that failed meanwhile, stay when another update that
 // needs fewer of them takes over; they go when the others serve again.
 func TestWhoStandsInStays(t *testing.T) {

@@ -32,6 +32,7 @@ func updatePolicyFrom(p *sluicev1.UpdatePolicy, job *cluster.JobSpec, path strin
 		Rollback: p.RollbackOnFailure, StartPaused: p.StartPaused,
 		MinHealthy: durationFrom(p.MinHealthyTime, 0, maxUpdateTime, child(path, "min_healthy_time"), v),
 		Deadline:   positiveFrom(p.HealthyDeadline, child(path, "healthy_deadline"), v),
+		Unplaced:   positiveFrom(p.PlacementDeadline, child(path, "placement_deadline"), v),
 	}
 	switch b := p.Batch.(type) {
 	case *sluicev1.UpdatePolicy_BatchSize:
@@ -95,7 +96,7 @@ func servesTo(s *cluster.JobSpec, p *sluicev1.JobSpec) {
 		p.Update = &sluicev1.UpdatePolicy{
 			Order: sluicev1.UpdatePolicy_STOP_FIRST, InPlace: u.InPlace, Canaries: u.Canaries, MaxFailedInstances: u.MaxFailed,
 			RollbackOnFailure: u.Rollback, StartPaused: u.StartPaused,
-			MinHealthyTime: durationTo(u.MinHealthy), HealthyDeadline: durationTo(u.Deadline),
+			MinHealthyTime: durationTo(u.MinHealthy), HealthyDeadline: durationTo(u.Deadline), PlacementDeadline: durationTo(u.Unplaced),
 		}
 		if u.StartFirst {
 			p.Update.Order = sluicev1.UpdatePolicy_START_FIRST

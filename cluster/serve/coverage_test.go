@@ -277,7 +277,7 @@ func TestSpecsRoundTrip(t *testing.T) {
 	rich.Update = &sluicev1.UpdatePolicy{
 		Batch: &sluicev1.UpdatePolicy_BatchPercent{BatchPercent: 10}, Order: sluicev1.UpdatePolicy_STOP_FIRST, InPlace: true, Canaries: 1,
 		MaxFailedInstances: 2, MaxAttempts: proto.Uint32(4), RollbackOnFailure: true, StartPaused: true,
-		MinHealthyTime: durationpb.New(time.Second), HealthyDeadline: durationpb.New(time.Minute),
+		MinHealthyTime: durationpb.New(time.Second), HealthyDeadline: durationpb.New(time.Minute), PlacementDeadline: durationpb.New(time.Hour),
 	}
 	rich.Discovery = &sluicev1.DiscoveryPolicy{DrainDelay: durationpb.New(time.Second), Endpoints: []*sluicev1.DiscoveryEndpoint{
 		{Name: "web", Port: &sluicev1.PortRef{Kind: &sluicev1.PortRef_Number{Number: 80}}, Protocol: "http"},

@@ -12,7 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -260,6 +262,26 @@ func TestAnUpdateIsBegunAgain(t *testing.T) {
 	_, err = a.jobs.ControlUpdate(t.Context(), &sluicev1.ControlUpdateRequest{Name: "job", Action: sluicev1.ControlUpdateRequest_ABORT})
 	require.NoError(t, err)
 	require.Equal(t, again.Version, update().Version, "it has come to all")
+}
+
+// What an update waits for did not come about while no scheduler was there: its times begin anew.
+func TestUpdatesWaitAnewWithTheScheduler(t *testing.T) {
+	for _, live := range []bool{true, false} {
+		state, log := cluster.NewState(), journal.NewMemory()
+		tx := rules.Begin(state, 1)
+		spec := jobSpecFrom(sleepJob("job"), "spec", new(violations))
+		spec.Pool = cluster.RootPool
+		require.NoError(t, tx.Emit(&cluster.ClusterCreated{ID: "c"}))
+		require.NoError(t, tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}}))
+		if live {
+			require.NoError(t, tx.Emit(&cluster.JobUpdated{Job: 1, Spec: spec, Update: &cluster.Update{From: 1}}))
+		}
+		require.NoError(t, log.Append(tx.Records()))
+		before := time.Now()
+		_, err := New(Config{State: state, Journal: log})
+		require.NoError(t, err)
+		require.Equal(t, live, state.ModeSince() >= cluster.Time(before.UnixNano()))
+	}
 }
 
 // After an update that failed or was aborted the next one comes from, and so returns to, the version that was good; after one that came

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -150,23 +149,43 @@ func New(c Config) (*Scheduler, error) {
 	s.history = newTaskHistory(keptEvents, keptText)
 	s.history.begin(s.Snapshot())
 	s.unsettled = func(err error) { s.log.Error("what follows from a change could not be done", "error", err) }
-	if c.State.ClusterID() == "" {
-		var id [16]byte
-		_, _ = rand.Read(id[:]) // never fails
-		tx := rules.Begin(c.State, cluster.Time(time.Now().UnixNano()))
-		err := errors.Join(
-			tx.Emit(&cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}),
-			tx.Emit(&cluster.PoolPut{Pool: cluster.Pool{Path: cluster.DefaultPool}}),
-			c.Journal.Append(tx.Records()),
-		)
-		if err != nil {
-			return nil, fmt.Errorf("serve: creating the cluster: %w", err)
-		}
-		snapshot, changes := c.State.Snapshot()
-		s.preview(snapshot, changes)
-		s.publish(snapshot, changes)
+	if err := s.begin(); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// begin creates the cluster if there is none, and notes, if updates are under way, that they waited while nobody was there.
+func (s *Scheduler) begin() error {
+	state := s.config.State
+	var events []cluster.Event
+	if state.ClusterID() == "" {
+		var id [16]byte
+		_, _ = rand.Read(id[:]) // never fails
+		events = append(events, &cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}, &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.DefaultPool}})
+	}
+	for j := range state.Jobs(0) {
+		if j.Update.Live() {
+			events = append(events, &cluster.ModeSet{Mode: state.Mode()})
+			break
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	tx := rules.Begin(state, cluster.Time(time.Now().UnixNano()))
+	for _, e := range events {
+		if err := tx.Emit(e); err != nil {
+			return fmt.Errorf("serve: beginning: %w", err)
+		}
+	}
+	if err := s.config.Journal.Append(tx.Records()); err != nil {
+		return fmt.Errorf("serve: beginning: %w", err)
+	}
+	snapshot, changes := state.Snapshot()
+	s.preview(snapshot, changes)
+	s.publish(snapshot, changes)
+	return nil
 }
 
 // Run works until ctx ends or something fails that leaves no way on, such as the journal. On a clean end it writes a

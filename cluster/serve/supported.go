@@ -37,7 +37,7 @@ var supported = fieldSet(map[string]string{
 	"DataInput":         "name bytes replicas instances",
 	"Place":             "host rack zone",
 	"UpdatePolicy": "batch_size batch_percent order in_place canaries max_failed_instances max_attempts rollback_on_failure " +
-		"start_paused min_healthy_time healthy_deadline",
+		"start_paused min_healthy_time healthy_deadline placement_deadline",
 	"DiscoveryPolicy":   "endpoints drain_delay",
 	"DiscoveryEndpoint": "name port protocol",
 	"GangPolicy":        "minimum launch_timeout",

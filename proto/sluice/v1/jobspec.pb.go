@@ -944,7 +944,8 @@ type UpdatePolicy struct {
 	MaxFailedInstances uint32 `protobuf:"varint,6,opt,name=max_failed_instances,json=maxFailedInstances,proto3" json:"max_failed_instances,omitempty"`
 	// Attempts per instance. Unset: 3.
 	MaxAttempts *uint32 `protobuf:"varint,7,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
-	// On failure return to the version before.
+	// On failure return to the version before, or, if an update to that had failed
+	// or was aborted, to the one before that.
 	RollbackOnFailure bool `protobuf:"varint,8,opt,name=rollback_on_failure,json=rollbackOnFailure,proto3" json:"rollback_on_failure,omitempty"`
 	// Wait for RESUME before the first batch.
 	StartPaused bool `protobuf:"varint,9,opt,name=start_paused,json=startPaused,proto3" json:"start_paused,omitempty"`
@@ -953,8 +954,11 @@ type UpdatePolicy struct {
 	MinHealthyTime *durationpb.Duration `protobuf:"bytes,10,opt,name=min_healthy_time,json=minHealthyTime,proto3" json:"min_healthy_time,omitempty"`
 	// An updated instance has failed if not healthy after this long. Unset: 5 min.
 	HealthyDeadline *durationpb.Duration `protobuf:"bytes,11,opt,name=healthy_deadline,json=healthyDeadline,proto3" json:"healthy_deadline,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// An updated instance has failed if it waits for a place for so long. Unset:
+	// 10 min, of batch jobs as long as it takes.
+	PlacementDeadline *durationpb.Duration `protobuf:"bytes,12,opt,name=placement_deadline,json=placementDeadline,proto3" json:"placement_deadline,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *UpdatePolicy) Reset() {
@@ -1071,6 +1075,13 @@ func (x *UpdatePolicy) GetMinHealthyTime() *durationpb.Duration {
 func (x *UpdatePolicy) GetHealthyDeadline() *durationpb.Duration {
 	if x != nil {
 		return x.HealthyDeadline
+	}
+	return nil
+}
+
+func (x *UpdatePolicy) GetPlacementDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.PlacementDeadline
 	}
 	return nil
 }
@@ -1520,7 +1531,7 @@ const file_sluice_v1_jobspec_proto_rawDesc = "" +
 	"\x06Action\x12\x16\n" +
 	"\x12ACTION_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aREQUEUE\x10\x01\x12\b\n" +
-	"\x04KILL\x10\x02\"\xd5\x04\n" +
+	"\x04KILL\x10\x02\"\x9f\x05\n" +
 	"\fUpdatePolicy\x12\x1f\n" +
 	"\n" +
 	"batch_size\x18\x01 \x01(\rH\x00R\tbatchSize\x12%\n" +
@@ -1534,7 +1545,8 @@ const file_sluice_v1_jobspec_proto_rawDesc = "" +
 	"\fstart_paused\x18\t \x01(\bR\vstartPaused\x12C\n" +
 	"\x10min_healthy_time\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x0eminHealthyTime\x12D\n" +
-	"\x10healthy_deadline\x18\v \x01(\v2\x19.google.protobuf.DurationR\x0fhealthyDeadline\"?\n" +
+	"\x10healthy_deadline\x18\v \x01(\v2\x19.google.protobuf.DurationR\x0fhealthyDeadline\x12H\n" +
+	"\x12placement_deadline\x18\f \x01(\v2\x19.google.protobuf.DurationR\x11placementDeadline\"?\n" +
 	"\x05Order\x12\x15\n" +
 	"\x11ORDER_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1654,15 +1666,16 @@ var file_sluice_v1_jobspec_proto_depIdxs = []int32{
 	3,  // 33: sluice.v1.UpdatePolicy.order:type_name -> sluice.v1.UpdatePolicy.Order
 	24, // 34: sluice.v1.UpdatePolicy.min_healthy_time:type_name -> google.protobuf.Duration
 	24, // 35: sluice.v1.UpdatePolicy.healthy_deadline:type_name -> google.protobuf.Duration
-	24, // 36: sluice.v1.ProgressPolicy.interval:type_name -> google.protobuf.Duration
-	17, // 37: sluice.v1.DiscoveryPolicy.endpoints:type_name -> sluice.v1.DiscoveryEndpoint
-	24, // 38: sluice.v1.DiscoveryPolicy.drain_delay:type_name -> google.protobuf.Duration
-	28, // 39: sluice.v1.DiscoveryEndpoint.port:type_name -> sluice.v1.PortRef
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	24, // 36: sluice.v1.UpdatePolicy.placement_deadline:type_name -> google.protobuf.Duration
+	24, // 37: sluice.v1.ProgressPolicy.interval:type_name -> google.protobuf.Duration
+	17, // 38: sluice.v1.DiscoveryPolicy.endpoints:type_name -> sluice.v1.DiscoveryEndpoint
+	24, // 39: sluice.v1.DiscoveryPolicy.drain_delay:type_name -> google.protobuf.Duration
+	28, // 40: sluice.v1.DiscoveryEndpoint.port:type_name -> sluice.v1.PortRef
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_jobspec_proto_init() }
