@@ -5,6 +5,7 @@ package local
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -198,4 +199,31 @@ func TestStartWithoutMeans(t *testing.T) {
 	require.Equal(t, cluster.ReasonLaunchRefused, s.Reason, "%+v", s)
 	require.Equal(t, "hostmgr: the launch is given back: too many open files", s.Message)
 	require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(1, "true", nil)).State)
+}
+
+// TestInitStepWithoutMeans: so does one where it is the first init step that cannot be started. If that comes later, the machine is
+// looked at all the same.
+func TestInitStepWithoutMeans(t *testing.T) {
+	step := func(l *hostmgr.Launch) { l.Task.Init = []cluster.Process{{Name: "first", Command: []string{"true"}}} }
+	f := newFixture(t, nil)
+	armCrash(t, f.config.Dir, "supervisor after start"+starving)
+	s := f.ended(f.shell(0, "true", step))
+	require.Equal(t, cluster.ReasonLaunchRefused, s.Reason, "%+v", s)
+	starts := func(run cluster.RunID) bool {
+		return slices.ContainsFunc(f.sink.Statuses(run), func(s hostmgr.Status) bool { return s.State == cluster.TaskStarting })
+	}
+	require.False(t, starts(s.Run), "it could not be given back any more")
+	s = f.ended(f.shell(1, "true", step))
+	require.Equal(t, cluster.TaskSucceeded, s.State)
+	require.True(t, starts(s.Run))
+
+	armCrash(t, f.config.Dir, "supervisor after start"+starving)
+	id := f.shell(2, "true", func(l *hostmgr.Launch) {
+		step(l)
+		l.Task.Volumes = []cluster.Volume{{HostPath: t.TempDir(), MountPath: "data"}}
+	})
+	require.Equal(t, cluster.ReasonLaunchFailed, f.ended(id).Reason)
+	exit, err := readExit(f.state.run(id.String()))
+	require.NoError(t, err)
+	require.True(t, exit.Lacks)
 }

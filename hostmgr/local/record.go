@@ -99,6 +99,7 @@ type (
 		Reason   cluster.Reason
 		Message  string
 		At       cluster.Time
+		Lacks    bool `json:",omitempty"` // it was for something that the machine has run out of
 	}
 )
 

@@ -56,6 +56,7 @@ type supervisor struct {
 
 	live     map[int]*child // that have not been reaped, by process id
 	started  []*child       // the processes, in their order
+	begun    bool           // something of the run was prepared, so that its launch cannot be given back
 	first    *child         // main process that ended first
 	timer    *time.Timer    // of the deadline
 	deadline time.Time      // of the grace; zero as long as nobody asked for the end
@@ -127,8 +128,8 @@ func (s *supervisor) run() (err error) {
 
 // perform prepares the run, runs its init steps and processes, and returns how it ended.
 func (s *supervisor) perform() exitRecord {
-	if s.launch.prepares() {
-		_, _ = unix.Write(readyFD, []byte{0}) // the driver may be gone
+	if s.launch.brings() {
+		s.begin()
 	}
 	if err := s.prepare(); err != nil {
 		return s.unless(launchFailed(err))
@@ -165,10 +166,19 @@ func (s *supervisor) perform() exitRecord {
 	return end
 }
 
-// prepares reports whether there is something to do before the processes can start.
-func (l *launchRecord) prepares() bool {
-	return len(l.Init) > 0 || len(l.Launch.Task.Volumes) > 0 || len(l.fetches()) > 0
+// begin says once that the run is being prepared.
+func (s *supervisor) begin() {
+	if !s.begun {
+		s.begun = true
+		_, _ = unix.Write(readyFD, []byte{0}) // the driver may be gone
+	}
 }
+
+// prepares reports whether there is something to do before the processes can start.
+func (l *launchRecord) prepares() bool { return len(l.Init) > 0 || l.brings() }
+
+// brings reports whether there is something to make or to fetch.
+func (l *launchRecord) brings() bool { return len(l.Launch.Task.Volumes) > 0 || len(l.fetches()) > 0 }
 
 // killedBefore is the end of a run that was killed before any process of it was started.
 var killedBefore = exitRecord{State: cluster.TaskKilled, ExitCode: -1, Message: "killed before it was started"}
@@ -192,9 +202,10 @@ func (s *supervisor) step(rec *processRecord) *exitRecord {
 	}
 	c, err := s.fork(rec)
 	if err != nil {
-		end := launchFailed(err)
+		end := s.notStarted(err)
 		return &end
 	}
+	s.begin()
 	s.until(func() bool { return c.ended })
 	s.sweep() // what it left behind does not belong to the processes
 	if c.status.Exited() && c.status.ExitStatus() == 0 {
@@ -249,10 +260,10 @@ func (s *supervisor) exit(e exitRecord) error {
 	}
 }
 
-// notStarted says how the run ends whose process could not be started. A machine that lacks the means gives the launch back, as
+// notStarted says how the run ends of which a process or an init step could not be started. A machine that lacks the means gives the launch back, as
 // long as nothing of the run has begun.
 func (s *supervisor) notStarted(err error) exitRecord {
-	if trouble(err) != 0 && len(s.started) == 0 && !s.launch.prepares() {
+	if trouble(err) != 0 && len(s.started) == 0 && !s.begun {
 		fmt.Fprintln(os.Stderr, err)
 		return launchRefused(err)
 	}
@@ -273,7 +284,7 @@ func launchRefused(err error) exitRecord {
 func launchFailed(err error) exitRecord {
 	return exitRecord{
 		State: cluster.TaskFailed, ExitCode: -1, Reason: cluster.ReasonLaunchFailed,
-		Message: strings.TrimPrefix(err.Error(), "local: "),
+		Message: strings.TrimPrefix(err.Error(), "local: "), Lacks: trouble(err) != 0,
 	}
 }
 

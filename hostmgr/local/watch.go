@@ -53,6 +53,9 @@ func (d *driver) step(r *run, tried *attempts) (ended bool, err error) {
 	}
 	if exit != nil {
 		d.report(r, exit.after(r.status))
+		if exit.Lacks {
+			d.lookForMeans()
+		}
 		if r.strays {
 			d.reportHosts() // others have its ports again
 		}
