@@ -78,11 +78,15 @@ type Host struct {
 	// Pace is how long runs on the host take, in thousandths of what was expected of them, as learned; 0: not known.
 	Pace int32 `cbor:",omitempty"`
 
-	// Misfires is how many launches in a row came to nothing: they were given back, or failed before anything ran. Of those that
-	// were under way together one counts. MisfiredAt is when the last one did.
-	Misfires   uint32 `cbor:",omitempty"`
-	MisfiredAt Time   `cbor:",omitempty"`
+	// Misfires is how many launches in a row came to nothing: they were given back, or failed before anything ran, or at once. Of those
+	// that were under way together one counts. MisfiredAt is when the last one did, and Fizzled the task of it that had begun; 0: none had.
+	Misfires   uint32  `cbor:",omitempty"`
+	MisfiredAt Time    `cbor:",omitempty"`
+	Fizzled    TaskKey `cbor:",omitempty"`
 }
+
+// Suspect is from how many misfires on other hosts are preferred.
+const Suspect = 2
 
 // State folds the operator's wish and reachability into one word: unreachable wins.
 func (h *Host) State() HostState {

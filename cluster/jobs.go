@@ -361,10 +361,12 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 			t.Message = e.Message
 		}
 		switch {
-		case e.State == TaskRunning || e.State == TaskSucceeded:
+		case e.State == TaskRunning:
 			s.noteLaunch(at, t, true)
 		case e.State == TaskFailed && e.Reason == ReasonLaunchFailed && t.Started == 0:
 			s.noteLaunch(at, t, false)
+		case e.State.Terminal() && (e.State == TaskSucceeded || !stopping && !leaving):
+			s.noteEnd(at, t, j)
 		}
 		if e.State == TaskRunning {
 			t.Refusals = 0
@@ -396,7 +398,8 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 	})
 }
 
-// steady is how long an instance of a service has to be ready at least so that what failed before counts no more.
+// steady is how long an instance of a service has to be ready at least so that what failed before counts no more, and a run to go on so
+// that its host is sound.
 const steady = time.Minute
 
 func (s *State) stopTask(at Time, e *TaskStopping) error {

@@ -1,12 +1,94 @@
 package cluster_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
+
+// TestFizzles: a host on which runs of two jobs begin and fail at once becomes suspect, or of one job, where others of it do well elsewhere,
+// until one goes on there. A task that fails everywhere makes no host suspect, nor does a job of which all do.
+func TestFizzles(t *testing.T) {
+	room := cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.CPU: 100, cluster.Memory: 100}}
+	bad, sound := cluster.MakeHostID("s", "bad"), cluster.MakeHostID("s", "sound")
+	for _, typ := range []cluster.JobType{cluster.Batch, cluster.Stateless} {
+		var s *cluster.State
+		var now cluster.Time
+		apply := func(e cluster.Event) {
+			t.Helper()
+			now++
+			require.NoError(t, s.Apply(cluster.Record{Seq: s.Seq() + 1, At: now, Event: e}))
+		}
+		begin := func() {
+			s, now = cluster.NewState(), 0
+			for _, id := range []cluster.HostID{bad, sound} {
+				apply(&cluster.HostReported{ID: id, Machine: cluster.Machine{Capacity: room}})
+			}
+			spec := &cluster.JobSpec{
+				Name: "work", Type: typ, Pool: cluster.RootPool, Instances: 4, MaxFailures: 100,
+				Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"x"}}}},
+			}
+			other := *spec
+			other.Name = "other"
+			apply(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}, {UID: 2, Spec: &other}}})
+		}
+		key := func(i uint32) cluster.TaskKey { return cluster.MakeTaskKey(cluster.JobUID(1+i/4), i%4) }
+		run := func(i uint32, at cluster.HostID) {
+			k := key(i)
+			apply(&cluster.Placed{Task: k, Run: s.Job(1).NextRun(s.Task(k)), Host: at})
+			apply(&cluster.TaskStatus{Task: k, Run: s.Task(k).Run, State: cluster.TaskRunning})
+		}
+		end := func(i uint32, state cluster.TaskState) {
+			k := key(i)
+			apply(&cluster.TaskStatus{Task: k, Run: s.Task(k).Run, State: state, Reason: cluster.ReasonExited})
+			if state != cluster.TaskSucceeded || typ.Service() {
+				apply(&cluster.TaskRequeued{Task: k, Reason: cluster.ReasonRetry})
+			}
+		}
+		fail := func(i uint32) { run(i, bad); end(i, cluster.TaskFailed) }
+		wait := func() { now = now.Add(time.Minute) }
+		well := func() { run(0, sound); wait() }
+		for name, c := range map[string]struct {
+			what func()
+			want uint32
+		}{
+			"all fail":             {func() { fail(1); fail(2); fail(3) }, 1},
+			"two jobs fail":        {func() { fail(1); fail(4) }, 2},
+			"others go on":         {func() { well(); fail(1); fail(2) }, 2},
+			"no more than suspect": {func() { well(); fail(1); fail(2); fail(3); fail(1) }, 2},
+			"one fails all over":   {func() { well(); fail(1); fail(1); fail(1) }, 1},
+			"under way together":   {func() { well(); run(1, bad); run(2, bad); end(1, cluster.TaskFailed); end(2, cluster.TaskFailed) }, 1},
+			"it took a while":      {func() { well(); fail(1); run(2, bad); wait(); end(2, cluster.TaskFailed) }, 0},
+			"one begins":           {func() { well(); fail(1); fail(2); run(3, bad) }, 2},
+			"one goes on and fails": {func() {
+				well()
+				fail(1)
+				fail(2)
+				run(3, bad)
+				wait()
+				end(3, cluster.TaskFailed)
+			}, 0},
+			"it was resumed": {func() { well(); fail(1); fail(2); apply(&cluster.HostDrain{ID: bad}) }, 0},
+		} {
+			t.Run(fmt.Sprint(typ, " ", name), func(t *testing.T) {
+				begin()
+				c.what()
+				require.Equal(t, c.want, s.Host(bad).Misfires)
+			})
+		}
+		begin()
+		run(0, sound)
+		end(0, cluster.TaskSucceeded)
+		fail(1)
+		fail(2)
+		want := map[cluster.JobType]uint32{cluster.Batch: 2, cluster.Stateless: 1}[typ] // a service has not done well by that
+		require.Equal(t, want, s.Host(bad).Misfires)
+	}
+}
 
 // TestMisfires: launches count that come to nothing one after another, until one begins, or somebody looks after the host.
 func TestMisfires(t *testing.T) {
@@ -62,7 +144,7 @@ func TestMisfires(t *testing.T) {
 			place(0)
 			report(0, cluster.TaskRunning, "")
 			report(0, cluster.TaskFailed, cluster.ReasonExited)
-		}, 0},
+		}, 1},
 		"the host was away": {func() {
 			place(0)
 			refuse(0)

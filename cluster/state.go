@@ -255,23 +255,72 @@ func (s *State) changeHost(id HostID, change func(*Host)) error {
 }
 
 // noteLaunch takes into account that the run of the task began on its host, or came to nothing. One that was placed before
-// the last of these was known tells nothing new: a host without room gives all back that is under way.
+// the last of these was known tells nothing new: a host without room gives all back that is under way. Where the last run began and
+// failed at once, that one more begins tells nothing either.
 func (s *State) noteLaunch(at Time, t *Task, began bool) {
-	old := s.Host(t.Host)
-	if old == nil || began && old.Misfires == 0 || !began && t.Placed < old.MisfiredAt {
-		return
+	switch old := s.Host(t.Host); {
+	case old == nil || began && old.Fizzled != 0 || !began && t.Placed < old.MisfiredAt:
+	case began:
+		s.trustHost(t.Host)
+	default:
+		s.misfire(at, old, 0)
 	}
+}
+
+// misfire counts one more launch on a host that came to nothing.
+func (s *State) misfire(at Time, old *Host, fizzled TaskKey) {
 	h := *old
-	if began {
-		h.trust()
-	} else {
-		h.Misfires, h.MisfiredAt = h.Misfires+1, at
-	}
+	h.Misfires, h.MisfiredAt, h.Fizzled = h.Misfires+1, at, fizzled
 	s.setHost(&h)
 }
 
+// noteEnd takes into account how a run ended that had begun. One that succeeded, or went on for a while, shows that the host is sound.
+// One that failed at once tells that it may not be, after one of another job, or if others of its job do well elsewhere. A job that always
+// fails tells that of each host once, and two such jobs make a host suspect and no more than that.
+func (s *State) noteEnd(at Time, t *Task, j *Job) {
+	old := s.Host(t.Host)
+	begun := max(t.Placed, t.Started)
+	switch {
+	case old == nil:
+	case t.State == TaskSucceeded && !j.Spec.Type.Service() || t.Started != 0 && at.Sub(t.Started) >= steady:
+		s.trustHost(t.Host)
+	case t.State != TaskFailed || t.Reason != ReasonExited && t.Reason != ReasonSignaled || at.Sub(begun) >= steady:
+	case t.Placed < old.MisfiredAt || t.Key == old.Fizzled || old.Misfires >= Suspect:
+	case t.Key.Job() == old.Fizzled.Job() && !s.doesWell(at, t, j):
+	default:
+		s.misfire(at, old, t.Key)
+	}
+}
+
+// doesWell reports whether others of the task's job have succeeded, or go on for a while elsewhere. Only the first few are looked at, so
+// that a job of which none does costs no more than others.
+func (s *State) doesWell(at Time, t *Task, j *Job) bool {
+	if j.Counts[TaskSucceeded] > 0 && !j.Spec.Type.Service() {
+		return true
+	}
+	left := 32
+	for o := range s.TasksOf(j.UID, 0) {
+		if o.State == TaskRunning && o.Host != t.Host && at.Sub(o.Started) >= steady {
+			return true
+		}
+		if left--; left == 0 {
+			break
+		}
+	}
+	return false
+}
+
+// trustHost forgets the launches that came to nothing on a host.
+func (s *State) trustHost(id HostID) {
+	if old := s.Host(id); old != nil && old.Misfires > 0 {
+		h := *old
+		h.trust()
+		s.setHost(&h)
+	}
+}
+
 // trust forgets the launches that came to nothing.
-func (h *Host) trust() { h.Misfires, h.MisfiredAt = 0, 0 }
+func (h *Host) trust() { h.Misfires, h.MisfiredAt, h.Fizzled = 0, 0, 0 }
 
 func (s *State) removeHost(at Time, id HostID) error {
 	h := s.Host(id)

@@ -382,14 +382,11 @@ func (r *rule) price(rec *cluster.Host, own int64) flowgraph.Cost {
 // a second, which outweighs most of what load costs, and four times as much after each further one. The most outweighs near data,
 // and not what it costs to wait: where there is no other host, this one is tried.
 func distrust(rec *cluster.Host) flowgraph.Cost {
-	if rec.Misfires < suspect {
+	if rec.Misfires < cluster.Suspect {
 		return 0
 	}
-	return min(flowgraph.Cost(costmodels.Second)<<(2*min(rec.Misfires-suspect, 8)), costmodels.Step/2)
+	return min(flowgraph.Cost(costmodels.Second)<<(2*min(rec.Misfires-cluster.Suspect, 8)), costmodels.Step/2)
 }
-
-// suspect is from how many launches in a row that came to nothing on a host starts cost more.
-const suspect = 2
 
 // broken returns what the preferences that the host breaks cost together.
 func (r *rule) broken(rec *cluster.Host, own int64) flowgraph.Cost {

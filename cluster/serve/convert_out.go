@@ -196,7 +196,7 @@ func hostTo(h *cluster.Host) *sluicev1.Host {
 		Reason:     h.Reason,
 	}
 	if h.Misfires > 0 {
-		note := fmt.Sprintf("of its last launches in a row %d came to nothing; other hosts are preferred from the second on", h.Misfires)
+		note := fmt.Sprintf("of its last launches in a row %d came to nothing, or failed at once; other hosts are preferred from the second on", h.Misfires)
 		p.Notes = append(slices.Clone(p.Notes), note)
 	}
 	p.Allocated.Ports = int64(len(h.PortsTaken))
