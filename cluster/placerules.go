@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Soft makes a rule about places a preference.
 type Soft struct {
@@ -41,22 +44,12 @@ func (s *Spread) Selects(own, job JobUID, labels []KeyValue) bool {
 	if len(s.Selector) == 0 {
 		return own == job
 	}
-	for _, l := range s.Selector {
-		if !HasPair(labels, l) {
-			return false
-		}
-	}
-	return true
+	return HasPairs(labels, s.Selector)
 }
 
-// HasPair reports whether the pairs hold p.
-func HasPair(pairs []KeyValue, p KeyValue) bool {
-	for _, q := range pairs {
-		if q == p {
-			return true
-		}
-	}
-	return false
+// HasPairs reports whether the pairs hold all that are wanted.
+func HasPairs(pairs, wanted []KeyValue) bool {
+	return !slices.ContainsFunc(wanted, func(p KeyValue) bool { return !slices.Contains(pairs, p) })
 }
 
 // Yielded returns the preferences of the job that hold no longer as if they were hard for a task that waits since then: bit

@@ -1,5 +1,7 @@
 package cluster
 
+import "slices"
+
 // TaskState is where a task is in its life. See docs/states.md for the table as a picture.
 type TaskState uint8
 
@@ -77,12 +79,7 @@ var transitions = [NumTaskStates][]TaskState{
 
 // CanBecome reports whether the table allows a task in state s to go to state next.
 func (s TaskState) CanBecome(next TaskState) bool {
-	for _, t := range transitions[s] {
-		if t == next {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(transitions[s], next)
 }
 
 // Reason says in one constant why a task is in its state.

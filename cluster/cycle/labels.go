@@ -79,7 +79,7 @@ func (s *selector) takes(set *labelSet) bool {
 	if s.anyValue {
 		return slices.ContainsFunc(set.labels, func(l cluster.KeyValue) bool { return l.Key == s.labels[0].Key })
 	}
-	return !slices.ContainsFunc(s.labels, func(l cluster.KeyValue) bool { return !cluster.HasPair(set.labels, l) })
+	return cluster.HasPairs(set.labels, s.labels)
 }
 
 type tallyKey struct{ selector, domain string }

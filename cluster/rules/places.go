@@ -217,7 +217,7 @@ func (a *tally) takes(k cluster.TaskKey, spec *cluster.JobSpec) bool {
 	if a.anyValue {
 		return slices.ContainsFunc(own, func(l cluster.KeyValue) bool { return l.Key == a.labels[0].Key })
 	}
-	return !slices.ContainsFunc(a.labels, func(l cluster.KeyValue) bool { return !cluster.HasPair(own, l) })
+	return cluster.HasPairs(own, a.labels)
 }
 
 // held returns 1 if the task has room held in the domain.

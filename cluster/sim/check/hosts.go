@@ -1,6 +1,8 @@
 package check
 
 import (
+	"slices"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
@@ -198,13 +200,5 @@ func each(want *cluster.GPURequest) int64 {
 }
 
 func accepts(models []string, model string) bool {
-	if len(models) == 0 {
-		return true
-	}
-	for _, m := range models {
-		if m == model {
-			return true
-		}
-	}
-	return false
+	return len(models) == 0 || slices.Contains(models, model)
 }
