@@ -83,11 +83,6 @@ type host struct {
 	down  bool
 }
 
-type rack struct {
-	node  flowgraph.NodeID
-	entry flowgraph.ArcID // from the cluster aggregator
-}
-
 // kind tells what a node of the network stands for.
 type kind uint8
 
@@ -115,7 +110,7 @@ type Cluster struct {
 
 	sink, any flowgraph.NodeID
 	hosts     []host
-	racks     []rack
+	racks     []flowgraph.NodeID
 	jobs      []job
 	groups    []group
 	means     []meaning          // indexed by NodeID
@@ -155,7 +150,7 @@ func NewCluster(w Workload) (*Cluster, error) {
 		w: w, rng: rand.New(rand.NewPCG(w.Seed, 0x5105ce)), net: flowgraph.New(),
 		hosts: make([]host, w.Hosts), hugeJob: -1,
 	}
-	c.racks = make([]rack, (w.Hosts+w.HostsPerRack-1)/w.HostsPerRack)
+	c.racks = make([]flowgraph.NodeID, (w.Hosts+w.HostsPerRack-1)/w.HostsPerRack)
 	c.arrive(w.Tasks())
 	if w.Placed {
 		c.settle()

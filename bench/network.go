@@ -15,14 +15,14 @@ func (c *Cluster) Build() {
 		into = slots/2 + 1
 	}
 	for r := range c.racks {
-		c.racks[r].node = c.addNode(0, rackNode, int32(r))
+		c.racks[r] = c.addNode(0, rackNode, int32(r))
 		size := min(c.w.HostsPerRack, len(c.hosts)-r*c.w.HostsPerRack)
-		c.racks[r].entry = n.AddArc(c.any, c.racks[r].node, 0, int64(size)*into, 0)
+		n.AddArc(c.any, c.racks[r], 0, int64(size)*into, 0)
 	}
 	for h := range c.hosts {
 		r := &c.hosts[h]
 		r.node = c.addNode(0, hostNode, int32(h))
-		r.entry = n.AddArc(c.racks[c.rackOf(int32(h))].node, r.node, 0, into, 0)
+		r.entry = n.AddArc(c.racks[c.rackOf(int32(h))], r.node, 0, into, 0)
 		for i := range c.w.Convex {
 			price := loadStep * i * (i + 1) / 2
 			r.exits = append(r.exits, n.AddArc(r.node, c.sink, 0, c.exitBound(i), flowgraph.Cost(price)))
@@ -31,9 +31,7 @@ func (c *Cluster) Build() {
 	for h := range c.hosts {
 		c.places = append(c.places, c.hosts[h].node)
 	}
-	for r := range c.racks {
-		c.places = append(c.places, c.racks[r].node)
-	}
+	c.places = append(c.places, c.racks...)
 	c.places = append(c.places, c.any)
 	c.prepare()
 	c.Apply()

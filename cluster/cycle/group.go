@@ -73,7 +73,6 @@ type group struct {
 	placed  int64
 	pledged int64 // have room held by a displacement
 	stopped int64 // of running, victims that wait again or end
-	moving  int64 // of running, victims that go elsewhere
 
 	// What the displacer found out last; see displacer.mightGo and displacer.someRoom.
 	quest, measure    int

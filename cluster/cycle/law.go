@@ -110,7 +110,6 @@ func (d *displacer) account(u *unit, sign int64) {
 		d.p.lost[u.task.Job()] -= sign * one(u.ready)
 	}
 	if u.move != nil {
-		u.group.moving -= sign
 		return
 	}
 	u.group.stopped -= sign

@@ -20,7 +20,7 @@ type queue struct {
 // admit asks the pools how much of what waits may be placed, and in which tier. Complexity: groups and classes.
 func (p *Planner) admit(now cluster.Time) {
 	for _, g := range p.groupOrder {
-		g.placed, g.pledged, g.stopped, g.moving = 0, 0, 0, 0
+		g.placed, g.pledged, g.stopped = 0, 0, 0
 	}
 	p.churn = churn{}
 	for _, u := range p.victims { // so far, those that were revoked

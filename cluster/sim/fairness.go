@@ -72,7 +72,6 @@ func (m *mean) add(x, dt float64) {
 }
 
 type measuredPool struct {
-	path                            cluster.PoolPath
 	allocated, entitlement, claimed amounts
 	whole, part                     mean
 }
@@ -82,7 +81,7 @@ func newPoolMeasure() *poolMeasure { return &poolMeasure{leaves: map[cluster.Poo
 func (m *poolMeasure) leaf(path cluster.PoolPath) *measuredPool {
 	p := m.leaves[path]
 	if p == nil {
-		p = &measuredPool{path: path}
+		p = &measuredPool{}
 		m.leaves[path] = p
 	}
 	return p

@@ -41,7 +41,7 @@ func TestParseStat(t *testing.T) {
 	for _, name := range []string{"sh", "a b", ") S 1 (", "()"} {
 		p, err := parseStat(42, []byte("42 ("+name+")"+numbers))
 		require.NoError(t, err)
-		require.Equal(t, process{pid: 42, parent: 7, group: 8, session: 9, ticks: 56, reaped: 78, pages: 321}, p)
+		require.Equal(t, process{pid: 42, parent: 7, session: 9, ticks: 56, reaped: 78, pages: 321}, p)
 	}
 	_, err := parseStat(42, []byte("42 (sh) S 1"))
 	require.Error(t, err)

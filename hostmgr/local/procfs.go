@@ -12,11 +12,11 @@ import (
 
 // process is one line of /proc: what the kernel tells about a process.
 type process struct {
-	pid, parent, group, session int
-	ended                       bool  // a zombie
-	ticks                       int64 // of processor time used by itself
-	reaped                      int64 // the same, of its children that have ended and been waited for
-	pages                       int64 // resident
+	pid, parent, session int
+	ended                bool  // a zombie
+	ticks                int64 // of processor time used by itself
+	reaped               int64 // the same, of its children that have ended and been waited for
+	pages                int64 // resident
 }
 
 // processes reads all processes of this machine that can be seen. Complexity: one small file per process.
@@ -50,7 +50,6 @@ func processes() ([]process, error) {
 const (
 	statState   = 0
 	statParent  = 1
-	statGroup   = 2
 	statSession = 3
 	statTicks   = 11 // utime, stime, cutime, cstime
 	statPages   = 21
@@ -69,7 +68,6 @@ func parseStat(pid int, stat []byte) (process, error) {
 	return process{
 		pid:     pid,
 		parent:  int(n(statParent)),
-		group:   int(n(statGroup)),
 		session: int(n(statSession)),
 		ended:   f[statState][0] == 'Z' || f[statState][0] == 'X',
 		ticks:   n(statTicks) + n(statTicks+1),

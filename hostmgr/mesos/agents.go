@@ -35,7 +35,6 @@ type agent struct {
 
 	flushing    bool            // a flush of the queue is on its way
 	lost        bool            // the master has no contact
-	away        time.Time       // when it was lost
 	offered     *session        // the last one in which anything of it was offered, nil if it was lost since
 	seen        *session        // the last one in which the master had contact
 	maintenance *maintenance    // planned
@@ -350,7 +349,7 @@ func (d *driver) succeeded(a *agent, now time.Time) {
 	if len(ids) > 0 { // so there is a session
 		d.session.send(laneOf(a.ID), decline(ids, d.config.DeclineFor), nil)
 	}
-	d.loseAgent(a, now)
+	d.loseAgent(a)
 	for _, id := range slices.SortedFunc(maps.Keys(a.runs), cluster.RunID.Compare) {
 		r, e := a.runs[id], succession
 		if r.record.Killed {

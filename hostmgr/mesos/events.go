@@ -88,7 +88,7 @@ func (d *driver) handle(s *session, e *scheduler.Event) {
 		// With an executor it is an executor's end, good or bad, which the tasks' updates tell better.
 		if f := e.GetFailure(); f.GetAgentID() != nil && f.GetExecutorID() == nil {
 			if a := d.agents[f.AgentID.Value]; a != nil {
-				d.loseAgent(a, now)
+				d.loseAgent(a)
 			}
 		}
 	case scheduler.Event_INVERSE_OFFERS:
@@ -174,7 +174,7 @@ func (d *driver) refuseExcess(a *agent, why string) {
 }
 
 // loseAgent takes in that the master has lost contact with an agent. Its tasks may run on.
-func (d *driver) loseAgent(a *agent, now time.Time) {
+func (d *driver) loseAgent(a *agent) {
 	for _, o := range a.offers {
 		d.dropOffer(o)
 	}
@@ -183,7 +183,7 @@ func (d *driver) loseAgent(a *agent, now time.Time) {
 		d.refuse(a.queue[0], "its agent is gone")
 	}
 	if !a.lost {
-		a.lost, a.away = true, now
+		a.lost = true
 		d.touch(a)
 	}
 	if len(a.runs) == 0 {

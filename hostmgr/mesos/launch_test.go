@@ -269,9 +269,9 @@ func TestWhatGoesWhileALaunchIsRecorded(t *testing.T) {
 				d.rescinded(id)
 			}
 		},
-		"the agent": func(d *driver, a *agent, now time.Time) { d.loseAgent(a, now) },
-		"the agent, and it is back": func(d *driver, a *agent, now time.Time) {
-			d.loseAgent(a, now)
+		"the agent": func(d *driver, a *agent, _ time.Time) { d.loseAgent(a) },
+		"the agent, and it is back": func(d *driver, a *agent, _ time.Time) {
+			d.loseAgent(a)
 			d.foundAgent(a)
 		},
 		"the agent, for another one": func(d *driver, a *agent, now time.Time) { d.succeeded(a, now) },

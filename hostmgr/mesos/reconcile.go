@@ -130,7 +130,7 @@ func (d *driver) housekeeping(now time.Time) {
 		return
 	}
 	if !d.quiet && now.Sub(s.begun) >= agentReturns {
-		d.dropUnseen(s, now)
+		d.dropUnseen(s)
 	}
 	d.reconcile(s, now)
 	for _, r := range d.runs {
@@ -169,10 +169,10 @@ const agentReturns = 2 * time.Minute
 
 // dropUnseen gives up the agents of which nothing is heard in a session: what became of them while there was none nobody tells. Of
 // an agent that is there all that is free has been offered, and its tasks are asked for.
-func (d *driver) dropUnseen(s *session, now time.Time) {
+func (d *driver) dropUnseen(s *session) {
 	for _, a := range d.agents {
 		if a.seen != s && len(a.runs) == 0 {
-			d.loseAgent(a, now)
+			d.loseAgent(a)
 		}
 	}
 }

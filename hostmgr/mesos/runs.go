@@ -231,7 +231,7 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 		s.rounds.soon(now)
 	}
 	if a := d.agents[agentID]; a != nil && d.tellsOfNoAgent(s, u, now) {
-		d.loseAgent(a, now)
+		d.loseAgent(a)
 	}
 	if member >= r.members() {
 		d.complain("a task has more members than were launched", "task", u.TaskID.Value)

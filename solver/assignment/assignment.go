@@ -71,7 +71,6 @@ type node struct {
 // Solver places units. Use [New].
 type Solver struct {
 	net    *flowgraph.Network
-	seq    flowgraph.Seq
 	ground flowgraph.NodeID // or none
 	index  []int32          // by NodeID: of a node of the core, −2 − that of a source, or none
 	closed bool             // an arc of a source has no capacity
@@ -116,7 +115,6 @@ var (
 // O(nodes + arcs), at most.
 func New(n *flowgraph.Network) (*Solver, bool) {
 	s := &Solver{net: n, ground: flowgraph.NoNode}
-	_, s.seq, _ = n.Changes(0)
 	if !s.survey() || !s.takeCore() {
 		return nil, false
 	}

@@ -386,7 +386,7 @@ func (w *accepted) fits(resources []mesos.Resource, whole bag) error {
 func (w *accepted) run(info *mesos.TaskInfo, has bag, e *executor) {
 	id := info.TaskID.Value
 	w.has = w.has.sub(has)
-	w.f.tasks[id] = &task{f: w.f, a: w.a, info: *info, role: w.role, has: has, state: mesos.TASK_STAGING}
+	w.f.tasks[id] = &task{a: w.a, info: *info, role: w.role, has: has, state: mesos.TASK_STAGING}
 	if !w.a.heard() {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 
 // task is a task as the master knows it.
 type task struct {
-	f           *framework
 	a           *agent
 	info        mesos.TaskInfo
 	role        string
@@ -86,7 +85,7 @@ func (m *master) meet(a *agent, r *run) {
 	}
 	t := f.tasks[r.id]
 	if t == nil {
-		t = &task{f: f, a: a, info: r.info, role: r.role, has: r.has, state: r.state}
+		t = &task{a: a, info: r.info, role: r.role, has: r.has, state: r.state}
 		f.tasks[r.id] = t
 		if len(r.pending) == 0 && r.last != nil { // what the framework has seen
 			t.shown = r.last
