@@ -27,6 +27,17 @@ func parseTask(cmd *cobra.Command, s string) (job string, instance uint32, err e
 	return job, uint32(n), nil
 }
 
+// onTask is what a command does whose argument names a task: it is read into the request, and run gets a client, which is closed
+// after it.
+func (a *app) onTask(job *string, instance *uint32, run func(*cobra.Command, *client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		if *job, *instance, err = parseTask(cmd, args[0]); err != nil {
+			return err
+		}
+		return a.connected(func(cmd *cobra.Command, c *client, _ []string) error { return run(cmd, c) })(cmd, args)
+	}
+}
+
 func taskWord(t *sluicev1.Task) string { return fmt.Sprintf("%s/%d", t.GetJob(), t.GetInstance()) }
 
 // endWord says how a run ended, "" where it has not.
@@ -109,26 +120,18 @@ func taskTable(w io.Writer, tasks []*sluicev1.Task) {
 }
 
 func newTaskGetCommand(a *app) *cobra.Command {
+	req := &sluicev1.GetTaskRequest{}
 	return &cobra.Command{
 		Use:   "get JOB/INSTANCE",
 		Short: "Show a task",
 		Args:  wants("JOB/INSTANCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			job, instance, err := parseTask(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
-			res, err := call(cmd.Context(), c, c.tasks.GetTask, &sluicev1.GetTaskRequest{Job: job, Instance: instance})
+		RunE: a.onTask(&req.Job, &req.Instance, func(cmd *cobra.Command, c *client) error {
+			res, err := call(cmd.Context(), c, c.tasks.GetTask, req)
 			if err != nil {
 				return err
 			}
 			return a.show(res.GetTask(), func(w io.Writer) { taskProperties(w, res.GetTask()) })
-		},
+		}),
 	}
 }
 
@@ -188,23 +191,14 @@ func newTaskRestartCommand(a *app) *cobra.Command {
 		Use:   "restart JOB/INSTANCE",
 		Short: "End a task's run, if there is one, and start another",
 		Args:  wants("JOB/INSTANCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
-				return err
-			}
+		RunE: a.onTask(&req.Job, &req.Instance, func(cmd *cobra.Command, c *client) error {
 			req.ExpectedRun = uintFlag(cmd, "expected-run", run)
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			res, err := call(cmd.Context(), c, c.tasks.RestartTask, req)
 			if err != nil {
 				return err
 			}
 			return a.showTaskState(res.GetTask())
-		},
+		}),
 	}
 	cmd.Flags().Uint32Var(&run, "expected-run", 0, "refuse if the task's run is another")
 	return cmd
@@ -217,23 +211,14 @@ func newTaskStopCommand(a *app) *cobra.Command {
 		Use:   "stop JOB/INSTANCE",
 		Short: "End a task for good; the rest of its job goes on",
 		Args:  wants("JOB/INSTANCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
-				return err
-			}
+		RunE: a.onTask(&req.Job, &req.Instance, func(cmd *cobra.Command, c *client) error {
 			req.ExpectedRun = uintFlag(cmd, "expected-run", run)
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			res, err := call(cmd.Context(), c, c.tasks.StopTask, req)
 			if err != nil {
 				return err
 			}
 			return a.showTaskState(res.GetTask())
-		},
+		}),
 	}
 	cmd.Flags().Uint32Var(&run, "expected-run", 0, "refuse if the task's run is another")
 	return cmd
@@ -250,19 +235,10 @@ func newTaskEventsCommand(a *app) *cobra.Command {
 		Use:   "events JOB/INSTANCE",
 		Short: "List what happened to a task, oldest first",
 		Args:  wants("JOB/INSTANCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
-				return err
-			}
+		RunE: a.onTask(&req.Job, &req.Instance, func(cmd *cobra.Command, c *client) error {
 			req.Run = uintFlag(cmd, "run", run)
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
 			all := &sluicev1.ListTaskEventsResponse{}
-			_, err = pages(0, func(size uint32, token string) (int, string, error) {
+			_, err := pages(0, func(size uint32, token string) (int, string, error) {
 				req.PageSize, req.PageToken = &size, token
 				res, err := call(cmd.Context(), c, c.tasks.ListTaskEvents, req)
 				all.Events = append(all.Events, res.GetEvents()...)
@@ -281,7 +257,7 @@ func newTaskEventsCommand(a *app) *cobra.Command {
 				}
 				columns(w, "TIME RUN STATE HOST REASON", rows)
 			})
-		},
+		}),
 	}
 	cmd.Flags().Uint32Var(&run, "run", 0, "only of this run")
 	return cmd
@@ -296,21 +272,12 @@ func newTaskForgetDataCommand(a *app) *cobra.Command {
 host. It is for data that is gone with its host: a stateful task waits for its
 host otherwise, however long that takes. Nothing is deleted.`,
 		Args: wants("JOB/INSTANCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if req.Job, req.Instance, err = parseTask(cmd, args[0]); err != nil {
-				return err
-			}
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
+		RunE: a.onTask(&req.Job, &req.Instance, func(cmd *cobra.Command, c *client) error {
 			res, err := call(cmd.Context(), c, c.tasks.ForgetTaskData, req)
 			if err != nil {
 				return err
 			}
 			return a.show(res.GetTask(), func(w io.Writer) { fmt.Fprintf(w, "task %s may run on any host\n", taskWord(res.GetTask())) })
-		},
+		}),
 	}
 }

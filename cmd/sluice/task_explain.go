@@ -11,26 +11,18 @@ import (
 )
 
 func newTaskExplainCommand(a *app) *cobra.Command {
+	req := &sluicev1.ExplainTaskRequest{}
 	return &cobra.Command{
 		Use:   "explain JOB/INSTANCE",
 		Short: "Say why a task waits, is where it is, or was stopped",
 		Args:  wants("JOB/INSTANCE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			job, instance, err := parseTask(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
-			res, err := call(cmd.Context(), c, c.tasks.ExplainTask, &sluicev1.ExplainTaskRequest{Job: job, Instance: instance})
+		RunE: a.onTask(&req.Job, &req.Instance, func(cmd *cobra.Command, c *client) error {
+			res, err := call(cmd.Context(), c, c.tasks.ExplainTask, req)
 			if err != nil {
 				return err
 			}
 			return a.show(res, func(w io.Writer) { explanation(w, res) })
-		},
+		}),
 	}
 }
 
