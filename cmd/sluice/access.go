@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +35,7 @@ func newWhoamiCommand(a *app) *cobra.Command {
 					roles = append(roles, roleWord(b.GetRole())+" in "+b.GetPool())
 				}
 				properties(w, [2]string{"user", res.GetUser()}, [2]string{"groups", strings.Join(res.GetGroups(), ", ")},
-					[2]string{"job", res.GetJob()}, [2]string{"roles", orDash(strings.Join(roles, ", "))})
+					[2]string{"job", res.GetJob()}, [2]string{"roles", cmp.Or(strings.Join(roles, ", "), "-")})
 			})
 		}),
 	}

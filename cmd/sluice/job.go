@@ -16,8 +16,12 @@ func newJobCommand(a *app) *cobra.Command {
 	return group("job", "Submit, show and end jobs",
 		newJobSubmitCommand(a), newJobGetCommand(a), newJobListCommand(a), newJobStopCommand(a), newJobDeleteCommand(a),
 		newJobUpdateCommand(a), newJobDiffCommand(a),
-		newJobHistoryCommand(a), newJobRestartCommand(a), newJobRollbackCommand(a), newJobPauseCommand(a), newJobResumeCommand(a),
-		newJobAbortCommand(a), newJobPromoteCommand(a), newJobEndpointsCommand(a), newJobScaleCommand(a), newJobPlanCommand(a), newJobGraphCommand(a),
+		newJobHistoryCommand(a), newJobRestartCommand(a), newJobRollbackCommand(a),
+		newControlCommand(a, "pause", "Let the update of a job begin with no further instance", sluicev1.ControlUpdateRequest_PAUSE),
+		newControlCommand(a, "resume", "Go on with the update of a job", sluicev1.ControlUpdateRequest_RESUME),
+		newControlCommand(a, "abort", "End the update of a job where it is", sluicev1.ControlUpdateRequest_ABORT),
+		newControlCommand(a, "promote", "Let the rest of a job follow the canaries of its update", sluicev1.ControlUpdateRequest_PROMOTE),
+		newJobEndpointsCommand(a), newJobScaleCommand(a), newJobPlanCommand(a), newJobGraphCommand(a),
 		newJobWatchCommand(a), newJobWaitCommand(a))
 }
 

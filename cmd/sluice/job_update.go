@@ -230,22 +230,6 @@ func (a *app) showUpdate(j *sluicev1.Job) error {
 	return a.show(j, func(w io.Writer) { fmt.Fprintf(w, "job %s: %s\n", j.GetName(), updateWord(j.GetUpdate())) })
 }
 
-func newJobPauseCommand(a *app) *cobra.Command {
-	return newControlCommand(a, "pause", "Let the update of a job begin with no further instance", sluicev1.ControlUpdateRequest_PAUSE)
-}
-
-func newJobResumeCommand(a *app) *cobra.Command {
-	return newControlCommand(a, "resume", "Go on with the update of a job", sluicev1.ControlUpdateRequest_RESUME)
-}
-
-func newJobAbortCommand(a *app) *cobra.Command {
-	return newControlCommand(a, "abort", "End the update of a job where it is", sluicev1.ControlUpdateRequest_ABORT)
-}
-
-func newJobPromoteCommand(a *app) *cobra.Command {
-	return newControlCommand(a, "promote", "Let the rest of a job follow the canaries of its update", sluicev1.ControlUpdateRequest_PROMOTE)
-}
-
 func newJobRollbackCommand(a *app) *cobra.Command {
 	var version uint64
 	cmd := newControlCommand(a, "rollback", "Return to an earlier version of a job: without --to-version, the one before its update",

@@ -52,17 +52,9 @@ func newPoolUpdateCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func newPoolDrainCommand(a *app) *cobra.Command {
-	return poolSwitch(a, "drain PATH", "Take no new jobs in a pool and below it; those that are there go on", false)
-}
-
-func newPoolResumeCommand(a *app) *cobra.Command {
-	return poolSwitch(a, "resume PATH", "Open a draining or drained pool again", true)
-}
-
-func poolSwitch(a *app, use, short string, resume bool) *cobra.Command {
+func newPoolSwitchCommand(a *app, name, short string, resume bool) *cobra.Command {
 	return &cobra.Command{
-		Use:   use,
+		Use:   name + " PATH",
 		Short: short,
 		Args:  wants("PATH"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -113,7 +114,7 @@ func columns(w io.Writer, heading string, rows [][]string) {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = orDash(visible(cell, ""))
+			cells[i] = cmp.Or(visible(cell, ""), "-")
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -129,11 +130,4 @@ func properties(w io.Writer, pairs ...[2]string) {
 		}
 	}
 	_ = t.Flush()
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

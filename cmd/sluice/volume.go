@@ -86,7 +86,7 @@ func volumeTable(w io.Writer, volumes []*sluicev1.Volume) {
 		if v.GetUsedByJob() != "" {
 			user = v.GetUsedByJob() + "/" + strconv.Itoa(int(v.GetUsedByInstance()))
 		}
-		rows = append(rows, []string{v.GetSpec().GetName(), v.GetHost(), bytesWord(v.GetSpec().GetBytes()), orDash(user)})
+		rows = append(rows, []string{v.GetSpec().GetName(), v.GetHost(), bytesWord(v.GetSpec().GetBytes()), user})
 	}
 	columns(w, "NAME HOST SIZE USER", rows)
 }
