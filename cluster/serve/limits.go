@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -26,10 +27,10 @@ const (
 )
 
 func (l *Limits) fill() {
-	setDefault(&l.Rate, DefaultRate)
-	setDefault(&l.Burst, DefaultBurst)
-	setDefault(&l.Streams, DefaultStreams)
-	setDefault(&l.Patience, DefaultPatience)
+	l.Rate = cmp.Or(l.Rate, DefaultRate)
+	l.Burst = cmp.Or(l.Burst, DefaultBurst)
+	l.Streams = cmp.Or(l.Streams, DefaultStreams)
+	l.Patience = cmp.Or(l.Patience, DefaultPatience)
 }
 
 // maxRemembered bounds the callers and addresses that are kept in mind. Beyond it, those that are quiet are forgotten.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -80,24 +81,17 @@ const (
 const DefaultModelTimeout = 10 * time.Second
 
 func (c *Config) fill() {
-	setDefault(&c.BatchWindow, DefaultBatchWindow)
-	setDefault(&c.UnreachableAfter, DefaultUnreachableAfter)
-	setDefault(&c.LostAfter, DefaultLostAfter)
-	setDefault(&c.LearnEvery, DefaultLearnEvery)
-	setDefault(&c.CheckpointEvery, DefaultCheckpointEvery)
+	c.BatchWindow = cmp.Or(c.BatchWindow, DefaultBatchWindow)
+	c.UnreachableAfter = cmp.Or(c.UnreachableAfter, DefaultUnreachableAfter)
+	c.LostAfter = cmp.Or(c.LostAfter, DefaultLostAfter)
+	c.LearnEvery = cmp.Or(c.LearnEvery, DefaultLearnEvery)
+	c.CheckpointEvery = cmp.Or(c.CheckpointEvery, DefaultCheckpointEvery)
 	c.Limits.fill()
 	if c.Audit == nil {
 		c.Audit = slog.New(slog.DiscardHandler)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-}
-
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
 	}
 }
 

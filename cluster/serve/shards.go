@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -161,7 +160,7 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 			continue
 		}
 		s.log.Warn("hosts are out of reach for too long")
-		if err := s.Do(ctx, deadlines.Expire); err != nil && ctx.Err() == nil && !errors.Is(err, ErrStopped) {
+		if err := s.untilStopped(ctx, deadlines.Expire); err != nil {
 			return err
 		}
 	}

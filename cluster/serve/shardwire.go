@@ -207,7 +207,7 @@ func amountsFrom(p *sluicev1.ResourceVector) (cluster.Resources, error) {
 		}
 	}
 	var named []cluster.Amount
-	for _, name := range sortedKeys(p.GetNamed()) {
+	for _, name := range slices.Sorted(maps.Keys(p.GetNamed())) {
 		v := p.GetNamed()[name]
 		switch {
 		case isDimension(name): // pools would take it for the whole of what there is of that
@@ -244,5 +244,3 @@ func portRangesFrom(list []*sluicev1.PortRange) ([]cluster.PortRange, error) {
 
 // maxDevices bounds the GPU devices of one host.
 const maxDevices = 1024
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -38,8 +37,7 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 		if len(due) == 0 {
 			continue
 		}
-		err := s.Do(ctx, func(tx *Tx) error { return timers.Fire(tx, due) })
-		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStopped) {
+		if err := s.untilStopped(ctx, func(tx *Tx) error { return timers.Fire(tx, due) }); err != nil {
 			return err
 		}
 	}
