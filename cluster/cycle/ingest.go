@@ -130,12 +130,23 @@ func (p *Planner) ingestWaiting(snap *cluster.Snapshot, j *cluster.Job, k cluste
 	p.dirty = true
 }
 
+// ripen has the waiting tasks change class of which a preference gives way by now, and lets those start that room is held for.
+func (p *Planner) ripen(snap *cluster.Snapshot) {
+	for k := p.ripening.Pop(p.now); k != 0; k = p.ripening.Pop(p.now) {
+		if was, waits := p.waiting[k]; waits {
+			p.ingestWaiting(snap, snap.Job(k.Job()), k, snap.Task(k), was, true)
+		} else if u := p.held[k]; u != nil && u.state == cluster.TaskReserved {
+			u.kind = p.kindFor(snap, snap.Job(k.Job()), snap.Task(k), u.spec)
+		}
+	}
+}
+
 // keyOf returns the class key of a task of the job, and what it wishes at this stage of its waiting.
 func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task, spec *cluster.TaskSpec) (ClassKey, wishes) {
 	job := j.SpecFor(t)
 	yielded, next := job.Yielded(t.Queued, p.now)
 	if next != 0 {
-		p.ripening.push(ripe{next, t.Key})
+		p.ripening.Set(next, t.Key)
 	}
 	cached := p.keys[j.UID]
 	if cached == nil {

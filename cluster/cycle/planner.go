@@ -157,8 +157,8 @@ type Planner struct {
 
 	looked   looked
 	labels   *labels
-	ripening ripening     // waiting tasks of which a preference gives way later
-	now      cluster.Time // of the cycle
+	ripening cluster.Alarms // of waiting tasks of which a preference gives way later; some may wait no more
+	now      cluster.Time   // of the cycle
 	snap     *cluster.Snapshot
 	lost     map[cluster.JobUID]int64   // ready instances that the plan stops or moves
 	scarce   map[cluster.JobUID]int64   // services that bore no more in the last plan: how many more they bear, at the least since
@@ -212,7 +212,7 @@ func (p *Planner) reset() {
 	p.graph = newGraph(p.model, &p.round, s)
 	p.hosts = newHosts(p.graph.touch)
 	p.units, p.held = radix.Map[unit]{}, map[cluster.TaskKey]*unit{}
-	p.labels, p.ripening = newLabels(p.hosts, p.held), nil
+	p.labels, p.ripening = newLabels(p.hosts, p.held), cluster.NewAlarms()
 	p.rows = newRows(p.model, &p.round, p.hosts, p.labels)
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.groups, p.groupOrder = map[groupKey]*group{}, nil
@@ -255,9 +255,9 @@ func (p *Planner) Run(in Input) Output {
 	p.dirty = again
 	p.dropEmpty()
 	p.dropGroups()
-	p.alarm(p.ripening.next())
+	p.alarm(p.ripening.Next())
 	p.expire()
-	out.WakeAt, out.Patient = p.wakeAt, p.patient || len(p.ripening) > 0
+	out.WakeAt, out.Patient = p.wakeAt, p.patient || p.ripening.Len() > 0
 	p.describe(&out, before)
 	lap.end(&out.Stats, Graph)
 	return out

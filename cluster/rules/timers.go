@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"container/heap"
 	"fmt"
 	"time"
 
@@ -15,39 +14,18 @@ const DefaultGangTimeout = 2 * time.Minute
 // to run, the end of a back-off, a job past its deadline or kept for long enough. It is told of what changed and says what to look at; whether something is still to be
 // done about it Fire decides by the State, so that an alarm too many does no harm. Not safe for concurrent use.
 type Timers struct {
-	keep   time.Duration // see NewTimers
-	alarms alarms
-	since  cluster.Time       // the snapshot's ModeSince, from which some alarms count
-	set    map[alarm]struct{} // those in the heap, so that none stands in it twice
-	most   int                // alarms: where there are more, most are of runs and jobs that have ended
+	keep   time.Duration  // see NewTimers
+	alarms cluster.Alarms // of a job through the key of its first task, even if it has none
+	since  cluster.Time   // the snapshot's ModeSince, from which some alarms count
+	most   int            // alarms: where there are more, most are of runs and jobs that have ended
 	// updates are those under way whose instances have been looked at, as they were then.
 	updates map[cluster.JobUID]*cluster.Update
-}
-
-// alarm is a task to be looked at at a time. A job is looked at through the key of its first task, even if it has none.
-type alarm struct {
-	at   cluster.Time
-	task cluster.TaskKey
-}
-
-type alarms []alarm
-
-func (a alarms) Len() int { return len(a) }
-func (a alarms) Less(i, j int) bool {
-	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].task < a[j].task
-}
-func (a alarms) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *alarms) Push(x any)   { *a = append(*a, x.(alarm)) }
-func (a *alarms) Pop() any {
-	last := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return last
 }
 
 // NewTimers returns timers that have been told of nothing. keep is how long jobs are kept after their end that do not say it
 // themselves; 0 is for ever.
 func NewTimers(keep time.Duration) *Timers {
-	return &Timers{keep: keep, set: map[alarm]struct{}{}, updates: map[cluster.JobUID]*cluster.Update{}}
+	return &Timers{keep: keep, alarms: cluster.NewAlarms(), updates: map[cluster.JobUID]*cluster.Update{}}
 }
 
 // Note takes in what changed. With all, everything in the snapshot counts as changed. Complexity: changes · log alarms, amortized.
@@ -68,14 +46,14 @@ func (t *Timers) Note(snap *cluster.Snapshot, changes cluster.Changes, all bool)
 			t.note(snap, task)
 		}
 	}
-	if len(t.alarms) > t.most {
+	if t.alarms.Len() > t.most {
 		t.noteAll(snap)
 	}
 }
 
 // noteAll begins anew with what is in the snapshot.
 func (t *Timers) noteAll(snap *cluster.Snapshot) {
-	t.alarms, t.set, t.since = nil, map[alarm]struct{}{}, snap.ModeSince()
+	t.alarms, t.since = cluster.NewAlarms(), snap.ModeSince()
 	clear(t.updates)
 	for j := range snap.Jobs(0) {
 		t.noteJob(snap, j)
@@ -83,23 +61,23 @@ func (t *Timers) noteAll(snap *cluster.Snapshot) {
 	for task := range snap.Tasks(0) {
 		t.note(snap, task)
 	}
-	t.most = 2*len(t.alarms) + snap.NumJobs() + snap.NumTasks() + 1000
+	t.most = 2*t.alarms.Len() + snap.NumJobs() + snap.NumTasks() + 1000
 }
 
 func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
 	j := snap.Job(task.Key.Job())
 	spec := j.Spec
 	if at := touchEnds(snap, task, j); at != 0 {
-		t.add(at, task.Key)
+		t.alarms.Set(at, task.Key)
 	}
 	if at := runEnds(task, spec); at != 0 {
-		t.add(at, task.Key)
+		t.alarms.Set(at, task.Key)
 	}
 	if at := gangEnds(task, spec); at != 0 {
-		t.add(at, task.Key)
+		t.alarms.Set(at, task.Key)
 	}
 	if task.NotBefore != 0 {
-		t.add(task.NotBefore, task.Key)
+		t.alarms.Set(task.NotBefore, task.Key)
 	}
 }
 
@@ -107,15 +85,15 @@ func (t *Timers) noteJob(snap *cluster.Snapshot, j *cluster.Job) {
 	t.noteUpdate(snap, j)
 	look := cluster.MakeTaskKey(j.UID, 0)
 	if j.Spec.Limits.Deadline != 0 && !j.State().Terminal() {
-		t.add(j.Spec.Limits.Deadline, look)
+		t.alarms.Set(j.Spec.Limits.Deadline, look)
 	}
 	if at := t.forgetAt(j); at != 0 {
-		t.add(at, look)
+		t.alarms.Set(at, look)
 	}
 	for _, d := range j.Spec.DependsOn { // one that this one no longer waits for may be overdue
 		if on := snap.JobByName(d.Job); on != nil && !j.Waiting {
 			if at := t.forgetAt(on); at != 0 {
-				t.add(at, cluster.MakeTaskKey(on.UID, 0))
+				t.alarms.Set(at, cluster.MakeTaskKey(on.UID, 0))
 			}
 		}
 	}
@@ -139,7 +117,7 @@ func (t *Timers) noteUpdate(snap *cluster.Snapshot, j *cluster.Job) {
 	}
 	for task := range touched(snap, j, seen) {
 		if at := touchEnds(snap, task, j); at != 0 {
-			t.add(at, task.Key)
+			t.alarms.Set(at, task.Key)
 		}
 	}
 }
@@ -156,28 +134,13 @@ func (t *Timers) forgetAt(j *cluster.Job) cluster.Time {
 	return j.Finished.Add(keep)
 }
 
-func (t *Timers) add(at cluster.Time, k cluster.TaskKey) {
-	a := alarm{at, k}
-	if _, there := t.set[a]; !there {
-		t.set[a] = struct{}{}
-		heap.Push(&t.alarms, a)
-	}
-}
-
 // Next returns when something is due next, 0 if nothing is.
-func (t *Timers) Next() cluster.Time {
-	if len(t.alarms) == 0 {
-		return 0
-	}
-	return t.alarms[0].at
-}
+func (t *Timers) Next() cluster.Time { return t.alarms.Next() }
 
 // Due returns the tasks to be looked at by now, for Fire, and forgets them.
 func (t *Timers) Due(now cluster.Time) (tasks []cluster.TaskKey) {
-	for len(t.alarms) > 0 && t.alarms[0].at <= now {
-		a := heap.Pop(&t.alarms).(alarm)
-		delete(t.set, a)
-		tasks = append(tasks, a.task)
+	for k := t.alarms.Pop(now); k != 0; k = t.alarms.Pop(now) {
+		tasks = append(tasks, k)
 	}
 	return tasks
 }
