@@ -7,21 +7,21 @@ import (
 // Build adds the core of the network and everything that was planned.
 func (c *Cluster) Build() {
 	n := c.net
-	c.sink = c.addNode(0, sinkNode, 0)
-	c.any = c.addNode(0, anyNode, 0)
+	c.sink = c.addNode(sinkNode, 0)
+	c.any = c.addNode(anyNode, 0)
 	slots := int64(c.w.Slots)
 	into := slots
 	if c.w.Fit > 0 {
 		into = slots/2 + 1
 	}
 	for r := range c.racks {
-		c.racks[r] = c.addNode(0, rackNode, int32(r))
+		c.racks[r] = c.addNode(rackNode, int32(r))
 		size := min(c.w.HostsPerRack, len(c.hosts)-r*c.w.HostsPerRack)
 		n.AddArc(c.any, c.racks[r], 0, int64(size)*into, 0)
 	}
 	for h := range c.hosts {
 		r := &c.hosts[h]
-		r.node = c.addNode(0, hostNode, int32(h))
+		r.node = c.addNode(hostNode, int32(h))
 		r.entry = n.AddArc(c.racks[c.rackOf(int32(h))], r.node, 0, into, 0)
 		for i := range c.w.Convex {
 			price := loadStep * i * (i + 1) / 2
@@ -177,8 +177,8 @@ func (c *Cluster) learn() {
 	c.freeJobs = append(c.freeJobs, p.deadJobs...)
 }
 
-func (c *Cluster) addNode(supply int64, k kind, index int32) flowgraph.NodeID {
-	v := c.net.AddNode(supply)
+func (c *Cluster) addNode(k kind, index int32) flowgraph.NodeID {
+	v := c.net.AddNode(0)
 	c.mean(v, meaning{k, index})
 	return v
 }

@@ -42,7 +42,7 @@ func (p *Planner) takeIn(snap *cluster.Snapshot, changes *cluster.Changes) {
 	if len(changes.Tasks) >= lookTogether {
 		go lookTasks()
 	}
-	p.lookHosts(snap, changes.Hosts)
+	p.lookHosts(changes.Hosts)
 	for some := range slices.Chunk(p.looked.hosts, ahead) {
 		p.readHosts(snap, some)
 		for i := range some {
@@ -63,7 +63,7 @@ func (p *Planner) takeIn(snap *cluster.Snapshot, changes *cluster.Changes) {
 }
 
 // lookHosts finds the distinct hosts: those that are known in the order in which they came to be, then the others by id.
-func (p *Planner) lookHosts(snap *cluster.Snapshot, ids []cluster.HostID) {
+func (p *Planner) lookHosts(ids []cluster.HostID) {
 	l := &p.looked
 	l.changed = slices.Grow(l.changed[:0], len(p.hosts.byIndex)/64+1)[:len(p.hosts.byIndex)/64+1]
 	clear(l.changed)

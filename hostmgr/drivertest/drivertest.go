@@ -193,14 +193,14 @@ func (s *suite) status(r cluster.RunID) (hostmgr.Status, bool) {
 	return hostmgr.Status{}, false
 }
 
-// reaches waits until the inventory shows the run in a state.
-func (s *suite) reaches(r cluster.RunID, state cluster.TaskState) {
+// runs waits until the inventory shows that the run runs.
+func (s *suite) runs(r cluster.RunID) {
 	s.Helper()
-	s.wait(r.String()+" becomes "+state.String(), func() bool {
+	s.wait(r.String()+" runs", func() bool {
 		st, ok := s.status(r)
 		require.True(s, ok, "run %v is not in the inventory", r)
-		require.False(s, st.State.Terminal() && st.State != state, "run %v: %+v", r, st)
-		return st.State == state
+		require.False(s, st.State.Terminal(), "run %v: %+v", r, st)
+		return st.State == cluster.TaskRunning
 	})
 }
 
@@ -219,7 +219,7 @@ func (s *suite) ended(r cluster.RunID) (final hostmgr.Status) {
 // ready waits until a Serve or Stubborn run has its signal handlers in place, as far as that can be seen.
 func (s *suite) ready(r cluster.RunID) {
 	s.Helper()
-	s.reaches(r, cluster.TaskRunning)
+	s.runs(r)
 	if s.Logs {
 		s.wait(r.String()+" is ready", func() bool { return s.read(r, hostmgr.Stdout, 0) == Ready })
 	}

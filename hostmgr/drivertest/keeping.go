@@ -69,7 +69,7 @@ func (s *suite) restart() {
 	}
 	require.ErrorIs(s, s.driver.Launch(s.Context(), s.payload(serving, Fail)), hostmgr.ErrConflict)
 	require.Equal(s, final, s.ended(done))
-	s.reaches(serving, cluster.TaskRunning)
+	s.runs(serving)
 
 	require.NoError(s, s.driver.Kill(s.Context(), serving, long))
 	require.EqualValues(s, 15, s.ended(serving).Signal)
@@ -126,7 +126,7 @@ func (s *suite) random() {
 		known = append(known, run(n))
 		switch b := behaviors[n%len(behaviors)]; {
 		case b == Serve && !f.killed:
-			s.reaches(run(n), cluster.TaskRunning)
+			s.runs(run(n))
 		case !f.killed:
 			require.NotEqual(s, cluster.TaskKilled, s.ended(run(n)).State)
 		default:

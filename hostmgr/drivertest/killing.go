@@ -23,7 +23,7 @@ func (s *suite) kill() {
 	require.Equal(s, cluster.TaskKilled, st.State, "%+v", st)
 	require.EqualValues(s, 15, st.Signal, "%+v", st)
 	s.reported(st)
-	s.reaches(other, cluster.TaskRunning)
+	s.runs(other)
 }
 
 func (s *suite) killEscalates() {
@@ -40,7 +40,7 @@ func (s *suite) killSooner() {
 	s.ready(r)
 	require.NoError(s, s.driver.Kill(s.Context(), r, long))
 	require.NoError(s, s.driver.Kill(s.Context(), r, long))
-	s.reaches(r, cluster.TaskRunning) // the end of the grace is far away
+	s.runs(r) // the end of the grace is far away
 	require.NoError(s, s.driver.Kill(s.Context(), r, short))
 	require.NoError(s, s.driver.Kill(s.Context(), r, long), "a longer grace changes nothing")
 	require.EqualValues(s, 9, s.ended(r).Signal)

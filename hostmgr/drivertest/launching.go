@@ -85,7 +85,7 @@ func (s *suite) launchAgain() {
 	s.ready(r)
 	require.ErrorIs(s, s.driver.Launch(s.Context(), s.payload(r, Fail)), hostmgr.ErrConflict)
 	require.NoError(s, s.driver.Launch(s.Context(), s.payload(r, Serve)))
-	s.reaches(r, cluster.TaskRunning)
+	s.runs(r)
 	require.Equal(s, 1, s.Starts(r))
 	require.Len(s, s.driver.Inventory(), 1)
 

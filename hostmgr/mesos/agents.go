@@ -291,7 +291,7 @@ func attributes(list []api.Attribute) []cluster.KeyValue {
 // hostName returns a name for an agent that no other agent has: its hostname, with its port if that is taken, with its address too if
 // that is taken as well. Machines may have the same hostname. An agent at the address and port of another one of its hostname is in
 // that one's place, and so is one at the port only, where the other is out of reach: a machine may come back with a new address.
-func (d *driver) hostName(o *api.Offer, now time.Time) string {
+func (d *driver) hostName(o *api.Offer) string {
 	name, address := plainText(cmp.Or(o.Hostname, o.AgentID.Value), 240), addressOf(o)
 	port := o.GetURL().GetAddress().Port
 	samePort := func(a *agent) bool { return port != 0 && a.Port == port }
@@ -299,14 +299,14 @@ func (d *driver) hostName(o *api.Offer, now time.Time) string {
 	names := []string{name, name + withPort, plainText(name, 190) + ":" + plainText(address, 48) + withPort}
 	for _, try := range names {
 		if other := d.byName[try]; other != nil && samePort(other) && other.Machine.Address == address {
-			d.succeeded(other, now)
+			d.succeeded(other)
 			return try
 		}
 	}
 	for _, try := range names {
 		other := d.byName[try]
 		if other != nil && other.lost && (len(other.runs) == 0 || samePort(other)) {
-			d.succeeded(other, now)
+			d.succeeded(other)
 			other = nil
 		}
 		if other == nil {
@@ -341,7 +341,7 @@ var succession = ending{
 // succeeded ends what an agent ran when another one has registered at its address: the machine is back with a new id, and
 // nobody will ever tell how those runs ended. A master gives such an agent up, too, unless it had done so before; as long as it has
 // not, it keeps what it offered of it for us.
-func (d *driver) succeeded(a *agent, now time.Time) {
+func (d *driver) succeeded(a *agent) {
 	var ids []api.OfferID
 	for _, id := range slices.Sorted(maps.Keys(a.offers)) {
 		ids = append(ids, api.OfferID{Value: id})

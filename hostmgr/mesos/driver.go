@@ -203,7 +203,7 @@ func (d *driver) recover() error {
 		// One without tasks is lost until it is heard of; for the others Mesos is asked.
 		a.lost = len(a.runs) == 0
 		if a.Name != "" && d.byName[a.Name] != a { // the end came before that was written
-			d.succeeded(a, time.Now())
+			d.succeeded(a)
 		}
 	}
 	if d.framework != "" {

@@ -123,7 +123,7 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		}
 		named := a.Name != ""
 		if !named {
-			d.name(a, d.hostName(o, now))
+			d.name(a, d.hostName(o))
 		}
 		all := pieces(o.Resources)
 		changed := a.describe(o, &d.config)

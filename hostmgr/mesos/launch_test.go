@@ -274,7 +274,7 @@ func TestWhatGoesWhileALaunchIsRecorded(t *testing.T) {
 			d.loseAgent(a)
 			d.foundAgent(a)
 		},
-		"the agent, for another one": func(d *driver, a *agent, now time.Time) { d.succeeded(a, now) },
+		"the agent, for another one": func(d *driver, a *agent, _ time.Time) { d.succeeded(a) },
 		"the time until maintenance": func(d *driver, a *agent, now time.Time) {
 			d.inverseOffered(d.session, &api.InverseOffer{
 				OfferID: api.OfferID{Value: "i-1"}, AgentID: &api.AgentID{Value: a.ID}, Unavailability: api.Unavailability{Start: api.TimeInfo{Nanoseconds: now.UnixNano()}},

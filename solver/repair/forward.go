@@ -505,7 +505,7 @@ func (s *Solver) sendForward(v int32, t target) {
 		if x.through != none {
 			amount = min(amount, s.load(x.through))
 		}
-		w = s.back(w, v)
+		w = s.back(w)
 	}
 	end := s.ground
 	if t.over == none {
@@ -522,7 +522,7 @@ func (s *Solver) sendForward(v int32, t target) {
 	}
 	for w := t.node; w != none && w != v; {
 		x := &s.nodes[w]
-		prev := s.back(w, v)
+		prev := s.back(w)
 		if x.through != none {
 			s.addFlow(x.through, -amount)
 		}
@@ -537,8 +537,8 @@ func (s *Solver) sendForward(v int32, t target) {
 	s.excess[end] += amount
 }
 
-// back returns the node before w on the path from v, or v.
-func (s *Solver) back(w, v int32) int32 {
+// back returns the node before w on its path.
+func (s *Solver) back(w int32) int32 {
 	x := &s.nodes[w]
 	if x.through != none {
 		return s.arcs[x.through].head

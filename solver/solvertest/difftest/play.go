@@ -174,12 +174,12 @@ func (p *player) solve(n *flowgraph.Network, work int64) (r solver.Result, f *Fa
 	case r.Solution != nil:
 		return r, fail(lawBare, "%s comes with one", r.Status)
 	}
-	p.note(n, r)
+	p.note(r)
 	return r, nil
 }
 
 // note adds an answer to the digest.
-func (p *player) note(n *flowgraph.Network, r solver.Result) {
+func (p *player) note(r solver.Result) {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, p.digest, r.Status, r.Objective, r.Work)
 	if r.Status == solver.Optimal {
