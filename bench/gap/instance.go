@@ -31,19 +31,6 @@ type Instance struct {
 // Value is what a plan saves against all waiting, in milliseconds, by tier.
 type Value [cluster.NumTiers]int64
 
-// compare compares lexicographically, the strongest tier first.
-func (v Value) compare(w Value) int {
-	for t := range v {
-		switch {
-		case v[t] < w[t]:
-			return -1
-		case v[t] > w[t]:
-			return 1
-		}
-	}
-	return 0
-}
-
 // Options describe instances.
 type Options struct {
 	Load  float64 // what is asked for over what there is, the mean of both dimensions

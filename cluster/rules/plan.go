@@ -126,9 +126,6 @@ func startsWhole(tx *Tx, step []cluster.Event) error {
 	return nil
 }
 
-// ErrAvailability is the error of a step that would take more of a service away than it bears.
-var ErrAvailability = errors.New("rules: the service bears the loss of no more instances")
-
 // withinLimits refuses the start of a task that would take its job, its pool or one above beyond a limit.
 func withinLimits(state *cluster.State, k cluster.TaskKey) error {
 	t, j := state.Task(k), state.Job(k.Job())
@@ -147,7 +144,7 @@ func withinLimits(state *cluster.State, k cluster.TaskKey) error {
 // bears refuses a preemption that the availability budget has no room for any more, since something else was done meanwhile.
 func bears(tx *Tx, p *cluster.TaskPreempted) error {
 	if t := tx.State().Task(p.Task); t != nil && !tx.State().Job(p.Task.Job()).BearsLoss(t) {
-		return fmt.Errorf("task %v: %w", p.Task, ErrAvailability)
+		return fmt.Errorf("rules: the service of task %v bears the loss of no more instances", p.Task)
 	}
 	return nil
 }

@@ -88,15 +88,6 @@ type Work struct {
 	Lost      float64 `json:"lost"`      // by runs that failed, or whose host was lost
 }
 
-// Wasted returns the part of the work that has to be done again.
-func (w Work) Wasted() float64 {
-	wasted := w.Preempted + w.Lost
-	if wasted == 0 {
-		return 0
-	}
-	return wasted / (w.Useful + wasted)
-}
-
 // WaitingTime is how long tasks waited for each of their placements, from being queued, or queued again, until the
 // placement was durable. What waits at the end is not in it.
 type WaitingTime struct {

@@ -216,8 +216,8 @@ func (s *Stream) between(tail, head flowgraph.NodeID) []flowgraph.ArcID {
 	return found
 }
 
-// WriteFlow writes a solution as the function of that name does, with the ids of
-// the stream, and ends it with a line "c EOI".
+// WriteFlow writes a solution: an s line with its cost, an f line "f TAIL HEAD AMOUNT"
+// for every arc with flow, with the ids of the stream, and a line "c EOI".
 func (s *Stream) WriteFlow(w io.Writer, cost int64, flow Flow) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	buf := line(make([]byte, 0, 128), 's', cost)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -138,20 +137,6 @@ func TestWriteRenumbers(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, Write(&out, n))
 	require.Equal(t, "p min 3 2\nn 1 4\nn 3 -4\na 1 2 0 2 2\na 2 3 0 5 1\n", out.String())
-}
-
-type flows []int64
-
-func (f flows) Flow(a flowgraph.ArcID) int64 { return f[a] }
-
-func ExampleWriteFlow() {
-	n, _ := Read(strings.NewReader("p min 2 2\nn 1 1\nn 2 -1\na 1 2 0 1 7\na 1 2 0 1 5\n"))
-	var out strings.Builder
-	_ = WriteFlow(&out, n, 5, flows{0, 1})
-	fmt.Print(out.String())
-	// Output:
-	// s 5
-	// f 1 2 1
 }
 
 func FuzzRead(f *testing.F) {

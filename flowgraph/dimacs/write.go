@@ -53,28 +53,8 @@ func Numbers(n *flowgraph.Network) []int32 {
 	return number
 }
 
-// Flow is what [WriteFlow] reads.
+// Flow is what [Stream.WriteFlow] reads.
 type Flow interface{ Flow(a flowgraph.ArcID) int64 }
-
-// WriteFlow writes a solution: an s line with its cost and an f line
-// "f TAIL HEAD AMOUNT" for every arc with flow, numbered as by [Write].
-func WriteFlow(w io.Writer, n *flowgraph.Network, cost int64, flow Flow) error {
-	out := bufio.NewWriterSize(w, 1<<16)
-	number := Numbers(n)
-	buf := line(make([]byte, 0, 128), 's', cost)
-	_, _ = out.Write(buf)
-	for a := range n.ArcBound() {
-		id := flowgraph.ArcID(a)
-		if d := n.Arc(id); d.Tail >= 0 && flow.Flow(id) != 0 {
-			buf = line(buf, 'f', int64(number[d.Tail]), int64(number[d.Head]), flow.Flow(id))
-			_, _ = out.Write(buf)
-		}
-	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("dimacs: write flow: %w", err)
-	}
-	return nil
-}
 
 func line(buf []byte, kind byte, fields ...int64) []byte {
 	buf = append(buf[:0], kind)

@@ -23,12 +23,6 @@ type Format struct {
 	oneFile bool                                                           // a file of jobs says what the hosts are
 }
 
-// HasJobs reports whether the format has files of jobs.
-func (f *Format) HasJobs() bool { return f.jobs != nil }
-
-// HasHosts reports whether the format has machine lists.
-func (f *Format) HasHosts() bool { return f.hosts != nil }
-
 // jobOptions is what readers of jobs need besides the file.
 type jobOptions struct {
 	hosts      []Host

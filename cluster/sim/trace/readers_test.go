@@ -50,8 +50,8 @@ func TestEveryFormatHasSamples(t *testing.T) {
 		if f.Name == "google-2011-events" {
 			hosts = true // the list of google-2011
 		}
-		require.Equal(t, f.HasJobs(), jobs, f.Name)
-		require.Equal(t, f.HasHosts(), hosts, f.Name)
+		require.Equal(t, f.jobs != nil, jobs, f.Name)
+		require.Equal(t, f.hosts != nil, hosts, f.Name)
 	}
 }
 
