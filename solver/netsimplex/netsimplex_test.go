@@ -44,6 +44,25 @@ func TestCrowd(t *testing.T) {
 	require.Less(t, r.Work.Units, int64(100*n.NumArcs()))
 }
 
+// TestLikeToLike: where the cheapest arc into each end is what is wanted, it takes one pivot each.
+func TestLikeToLike(t *testing.T) {
+	const pairs, ways = 500, 5
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	for range pairs {
+		n.AddNode(1)
+	}
+	for end := range flowgraph.NodeID(pairs) {
+		n.AddNode(-1)
+		n.AddArc(end, pairs+end, 0, 1, 0)
+		for range ways {
+			other := flowgraph.NodeID(src.Intn(pairs))
+			n.AddArc(other, pairs+end, 0, 1, flowgraph.Cost(1+(other-end)*(other-end)))
+		}
+	}
+	require.LessOrEqual(t, solvertest.Compare(t, n, netsimplex.New()).Work.Steps, int64(pairs))
+}
+
 // TestProject: without a cycle, and where flow runs for what it gains, the simplex begins with a
 // tree of shortest paths that are wide enough, be they of many arcs.
 func TestProject(t *testing.T) {

@@ -32,6 +32,14 @@ type candidate struct {
 // of √m would be one column of the mixed order, as if each time the same nodes'
 // arcs were looked at.
 func (s *simplex[C]) price(w *solver.Work) int32 {
+	for len(s.opening) > 0 {
+		slot := s.opening[0]
+		s.opening = s.opening[1:]
+		w.Units++
+		if s.slots[slot].reduced(s.pi) < 0 {
+			return slot
+		}
+	}
 	m := len(s.slots)
 	block := max(16, int(0.9*math.Sqrt(float64(m))))
 	enough := block

@@ -80,6 +80,7 @@ type base struct {
 
 	penalty int64
 	found   []candidate // entering arcs found before
+	opening []int32     // slots of arcs that enter first, see open
 	effort  int64       // nodes that pivots walked over and moved since last counted
 	walked  int64       // and since the network last changed
 	usual   int64       // recent times the average effort of a recent pivot

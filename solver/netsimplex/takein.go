@@ -15,7 +15,7 @@ func (s *simplex[C]) takeIn() int64 {
 	touched, next, complete := n.Changes(s.seq)
 	cold := s.seq == 0
 	s.seq = next
-	s.found, s.usual, s.walked = s.found[:0], 0, 0
+	s.found, s.opening, s.usual, s.walked = s.found[:0], nil, 0, 0
 	if !cold && s.known == nil {
 		s.remember()
 	}
@@ -46,7 +46,9 @@ func (s *simplex[C]) takeIn() int64 {
 	s.compareNodes()
 	end := none
 	if cold {
-		end = s.crash()
+		if end = s.crash(); end == none {
+			s.open()
+		}
 	}
 	s.rebuild()
 	left := s.balance()
