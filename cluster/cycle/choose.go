@@ -246,7 +246,7 @@ func alike(a, b bundle) bool {
 func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []bundle {
 	var all []bundle
 	q := d.seek(c, moves)
-	to := d.p.ledger.Beneficiary(q.unit, binding) // once for all: nothing is booked meanwhile
+	to := d.p.ledger.Beneficiary(q.to.Unit, binding) // once for all: nothing is booked meanwhile
 	for _, u := range h.units {
 		if !d.mightGo(q, u.group) {
 			continue

@@ -15,7 +15,6 @@ type quest struct {
 	touched int // as of the displacer
 	number  int // of the planner's, one for each
 	patient bool
-	unit    pool.Unit
 	to      pool.Beneficiary // which lacks all that it asks for
 }
 
@@ -27,23 +26,10 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 	d.p.quests++
 	unit := c.group.unit(1)
 	d.quest = quest{
-		class: c, moves: moves, touched: d.touched, number: d.p.quests, patient: d.patient(c), unit: unit,
-		to: d.p.ledger.Beneficiary(unit, dimensions(&unit.Request)),
+		class: c, moves: moves, touched: d.touched, number: d.p.quests, patient: d.patient(c),
+		to: d.p.ledger.Beneficiary(unit, unit.Request.Lacking(cluster.Resources{})),
 	}
 	return &d.quest
-}
-
-// dimensions lists those in which something is asked for.
-func dimensions(r *cluster.Resources) (dims []string) {
-	for d, v := range r.Fixed {
-		if v > 0 {
-			dims = append(dims, cluster.Dimension(d).String())
-		}
-	}
-	for _, a := range r.Named {
-		dims = append(dims, a.Name)
-	}
-	return dims
 }
 
 // stirs reports whether anybody leaves the host, or might for the quest: otherwise what is full stays full.
@@ -62,7 +48,7 @@ func (d *displacer) mightGo(q *quest, g *group) bool {
 
 func (d *displacer) mayGive(q *quest, g *group) bool {
 	switch {
-	case g == q.class.group || !g.displaceable() || q.patient && g.key.pool != q.unit.Pool:
+	case g == q.class.group || !g.displaceable() || q.patient && g.key.pool != q.to.Pool:
 		return false
 	case g.key.gang:
 		return true // it gives more than one of it
