@@ -114,6 +114,11 @@ func Precheck(n *flowgraph.Network, maxBits int) Status {
 	return Optimal
 }
 
+// Plenty is the room of an arc from which on a solver that follows changes does not fill it, however
+// cheap it becomes, but moves prices as if it had no bound. All arcs with less, which are fewer than
+// 2³¹, bring a node less than 2⁶², though all be filled at once.
+const Plenty = 1 << 31
+
 // PotentialBits bounds the size of any difference of potentials along a simple
 // path of n, as a power of two. O(1).
 func PotentialBits(n *flowgraph.Network) int {

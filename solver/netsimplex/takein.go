@@ -133,10 +133,6 @@ func (s *simplex[C]) set(slot int32, d flowgraph.Arc) {
 	s.bounds[slot], s.state[slot] = bound{d.Lower, d.Upper}, atLower
 }
 
-// plenty is what an arc that was full, and is now wider, does not go on to be full of: all arcs
-// with less, full at once, bring a node less than 2⁶².
-const plenty = 1 << 31
-
 // compare takes in one arc. One that is gone keeps its slot for the next of its
 // id.
 func (s *simplex[C]) compare(a int32) {
@@ -161,8 +157,8 @@ func (s *simplex[C]) compare(a int32) {
 		x, state := &s.slots[slot], s.state[slot]
 		s.put(slot, atLower)
 		if d.Tail >= 0 && s.placeOf[d.Tail] == x.tail && s.placeOf[d.Head] == x.head {
-			if state == atUpper && d.Upper > s.bounds[slot].upper && d.Upper >= plenty {
-				state = atLower
+			if state == atUpper && d.Upper > s.bounds[slot].upper && d.Upper >= solver.Plenty {
+				state = atLower // not to be full of that
 			}
 			x.cost, s.bounds[slot] = C(d.Cost), bound{d.Lower, d.Upper}
 			s.lowered = s.lowered || d.Lower > 0

@@ -1,10 +1,13 @@
 package repair
 
-import "github.com/sluice-scheduler/sluice/flowgraph"
+import (
+	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+)
 
 // settle makes every arc between nodes agree with prices: flow that can be put
-// right is, prices move where an arc has no upper bound or plenty of room. False if
-// that does not end, as on a free negative cycle.
+// right is, prices move where an arc has no upper bound or [solver.Plenty] of room. False
+// if that does not end, as on a free negative cycle.
 func (s *Solver) settle() bool {
 	s.reprice = 0
 	limit := 64 + 8*len(s.kinds)
@@ -42,10 +45,6 @@ func (s *Solver) suspectAround(v int32) {
 	}
 }
 
-// plenty is what an arc has room for that is not filled where it is too cheap: prices move as
-// if it had no bound. All arcs with less, filled at once, bring a node less than 2⁶².
-const plenty = 1 << 31
-
 // agree makes one arc agree with the prices of its ends.
 func (s *Solver) agree(a int32) {
 	r := &s.arcs[a]
@@ -59,7 +58,7 @@ func (s *Solver) agree(a int32) {
 	case reduced >= 0 || r.flow >= r.upper:
 	case r.tail == r.head && r.upper == flowgraph.Infinite:
 		s.reprice = int(far) // a free negative loop
-	case r.tail == r.head || r.upper-r.flow < plenty:
+	case r.tail == r.head || r.upper-r.flow < solver.Plenty:
 		s.force(a, r.upper-r.flow)
 	case r.tail == s.ground || r.head != s.ground && s.raisable(r.head):
 		// What lies behind is dearer than it was: a new host, say. Its free
