@@ -260,8 +260,8 @@ func (s *supervisor) exit(e exitRecord) error {
 	}
 }
 
-// notStarted says how the run ends of which a process or an init step could not be started. A machine that lacks the means gives the launch back, as
-// long as nothing of the run has begun.
+// notStarted says how the run ends of which a process or an init step could not be started. A machine that lacks the means gives
+// the launch back, as long as nothing of the run has begun.
 func (s *supervisor) notStarted(err error) exitRecord {
 	if trouble(err) != 0 && len(s.started) == 0 && !s.begun {
 		fmt.Fprintln(os.Stderr, err)
