@@ -244,6 +244,8 @@ type Solver struct {
 	dearer, cheaper marks
 	// underWay: the last call spent its budget, and nothing has changed since.
 	underWay bool
+	// lost: nothing but the answer of adviser, who is under way, is of use.
+	lost bool
 	// patience is how much work for each node and arc the present changes get before
 	// adviser is asked, who is nil until then; spent is what they have had.
 	patience, spent int64
@@ -330,26 +332,17 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		s.net, s.changed = nil, s.changed[:0]
 		return solver.Result{Status: solver.Optimal, Solution: s}, nil
 	}
-	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) || s.misplaced {
+	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) || s.misplaced || s.lost && s.changedSince() {
 		s.reset(n)
 	}
-	settled := s.takeIn()
-	if !s.underWay {
-		s.spent, s.adviser = 0, nil
-	}
-	if !settled || !s.underWay && !s.lift() {
-		if status := s.consult(solver.Budget{}); status != solver.Optimal {
-			return solver.Result{Status: status, Work: s.work}, nil
+	if !s.lost {
+		settled := s.takeIn()
+		if !s.underWay {
+			s.spent, s.adviser = 0, nil
 		}
+		s.lost = !settled || !s.underWay && !s.lift()
 	}
-	r := solver.Result{Status: s.goOn(budget)}
-	if s.broken {
-		s.work.Rebuilds++
-		s.reset(n)
-		if r.Status = s.consult(solver.Budget{}); r.Status == solver.Optimal {
-			r.Status = s.balance(budget)
-		}
-	}
+	r := solver.Result{Status: s.proceed(budget)}
 	r.Work = s.work
 	if r.Status != solver.Optimal {
 		return r, nil
@@ -362,6 +355,33 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	s.finish()
 	r.Solution = s
 	return r, nil
+}
+
+// changedSince tells whether something has changed since the last call.
+func (s *Solver) changedSince() bool {
+	_, next, _ := s.net.Changes(s.seq)
+	return next != s.seq
+}
+
+// proceed balances what has been taken in. Where prices do not settle, or do not fit, it goes
+// on from what the simplex finds.
+func (s *Solver) proceed(budget solver.Budget) solver.Status {
+	for {
+		if s.lost {
+			if status := s.consult(budget); status != solver.Optimal {
+				return status
+			}
+			s.lost = false
+		}
+		status := s.goOn(budget)
+		if !s.broken {
+			return status
+		}
+		s.work.Rebuilds++
+		s.reset(s.net)
+		_, s.seq, _ = s.net.Changes(s.seq)
+		s.lost = true
+	}
 }
 
 // goOn balances. Where flow has to go unit by unit over most of the network, again and

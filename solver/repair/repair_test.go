@@ -3,8 +3,12 @@ package repair
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
+	"github.com/sluice-scheduler/sluice/solver/ssp"
 )
 
 func TestConformance(t *testing.T) {
@@ -43,4 +47,42 @@ func TestConformanceWithAdviser(t *testing.T) {
 			return s
 		})
 	}
+}
+
+// TestBudgetWhilePricesDoNotSettle has a negative cycle so wide that prices move instead of its flow, for ever: the simplex
+// answers, within the budget too, and is not asked for what has changed since.
+func TestBudgetWhilePricesDoNotSettle(t *testing.T) {
+	const wide = 2 * solver.Plenty
+	n := solvertest.Random(solvertest.Seeded(7), solvertest.Shape{Nodes: 40, Arcs: 200, MaxCost: 50, MaxAmount: 6})
+	addCycle := func() {
+		u, v, w := n.AddNode(0), n.AddNode(0), n.AddNode(0)
+		for _, ends := range [][2]flowgraph.NodeID{{u, v}, {v, w}, {w, u}} {
+			n.AddArc(ends[0], ends[1], 0, wide, -1)
+		}
+	}
+	s := New()
+	solve := func(steps int) (spent int) {
+		for {
+			r, err := s.Solve(n, solver.Budget{Work: 1})
+			require.NoError(t, err)
+			if r.Status == solver.BudgetSpent && spent < steps {
+				spent++
+				continue
+			}
+			if spent < steps {
+				require.Equal(t, solver.Optimal, r.Status)
+				want, err := ssp.New().Solve(n, solver.Budget{})
+				require.NoError(t, err)
+				require.Equal(t, want.Objective, r.Objective)
+				require.NoError(t, solver.Verify(n, r))
+			}
+			return spent
+		}
+	}
+	addCycle()
+	require.Greater(t, solve(1<<20), 10)
+	addCycle()
+	require.Equal(t, 5, solve(5), "not done yet")
+	addCycle()
+	require.Greater(t, solve(1<<20), 10)
 }
