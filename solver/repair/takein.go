@@ -450,7 +450,7 @@ func (s *Solver) node(v int32) {
 	}
 	if supply < 0 {
 		s.promote(v)
-		s.misplaced = s.misplaced || supply < 4*min(s.supply[s.ground], -16)
+		s.misplaced = s.misplaced || supply/4 < min(s.supply[s.ground], -16)
 	}
 }
 

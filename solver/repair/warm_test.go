@@ -119,3 +119,13 @@ func TestSourceRepricedBecomesNode(t *testing.T) {
 	solvertest.Compare(t, n, s)
 	require.EqualValues(t, 1, s.Flow(out))
 }
+
+// TestGroundOfHugeDemandStays: four times its demand is beyond an int64.
+func TestGroundOfHugeDemandStays(t *testing.T) {
+	n, s := flowgraph.New(), New()
+	for _, amount := range []int64{3 << 60, 1} {
+		n.AddArc(n.AddNode(amount), n.AddNode(-amount), 0, flowgraph.Infinite, 1)
+		solvertest.Compare(t, n, s)
+		require.False(t, s.misplaced)
+	}
+}
