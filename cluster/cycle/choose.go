@@ -36,6 +36,9 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		if h.loose == 0 {
 			return nil
 		}
+		if !s.couldSuffice(d.seek(c, moves)) {
+			return nil
+		}
 		s.lacks = s.binding()
 		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.suffice() {
 			return nil // a search would try all sets of them
@@ -186,6 +189,19 @@ func (s *search) suffice() bool {
 	room.gpus = slices.Clone(room.gpus)
 	for _, b := range s.bundles {
 		s.leave(&room, b, 1)
+	}
+	return room.takes(s.host, s.class.row.task)
+}
+
+// couldSuffice reports whether there was room if all left who might be asked to: on few hosts there is, and on the others nobody
+// looks up who may be asked, at what price, and when. Complexity: the units of the host.
+func (s *search) couldSuffice(q *quest) bool {
+	room := s.room
+	room.gpus = slices.Clone(room.gpus)
+	for _, u := range s.host.units {
+		if !u.leaves() && s.d.mightGo(q, u.group) {
+			room.add(u, 1)
+		}
 	}
 	return room.takes(s.host, s.class.row.task)
 }
