@@ -43,9 +43,11 @@ func (l *ledger) gives(d string, n int64) int64 {
 // lending checks that revocable tasks stay within what was measured to be left unused: none starts beyond it, and where those
 // that are there have more than that and what is free, they are asked to leave, unless nobody is.
 func (c *checker) lending() {
-	for h := range c.snap.Hosts("") {
-		if !h.Lent.IsZero() {
-			c.ledger(h.ID)
+	if c.snap.Lending() > 0 {
+		for h := range c.snap.Hosts("") {
+			if !h.Lent.IsZero() {
+				c.ledger(h.ID)
+			}
 		}
 	}
 	for _, id := range c.ids() {
