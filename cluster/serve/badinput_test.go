@@ -81,8 +81,8 @@ var badSpecs = []struct {
 	{"bad label key", func(s *sluicev1.JobSpec) { s.Labels = map[string]string{"a b": "c"} }, codes.InvalidArgument, `spec.labels["a b"]`, "bad key: 1 to 63"},
 	{"long label", func(s *sluicev1.JobSpec) { s.Labels = map[string]string{"a": strings.Repeat("x", 256)} }, codes.InvalidArgument, `spec.labels["a"]`, "256 bytes"},
 	{"many retries", func(s *sluicev1.JobSpec) { s.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(101)} }, codes.InvalidArgument, "spec.restart.max_failures", "is 101: 0 to 100"},
-	{"negative grace", func(s *sluicev1.JobSpec) { s.KillGrace = &durationpb.Duration{Seconds: -1} }, codes.InvalidArgument, "spec.kill_grace", "is -1 s and 0 ns: 0 s to 24h"},
-	{"endless grace", func(s *sluicev1.JobSpec) { s.KillGrace = &durationpb.Duration{Seconds: math.MaxInt64} }, codes.InvalidArgument, "spec.kill_grace", "0 s to 24h"},
+	{"negative grace", func(s *sluicev1.JobSpec) { s.KillGrace = &durationpb.Duration{Seconds: -1} }, codes.InvalidArgument, "spec.kill_grace", "is -1s: 0s to 24h"},
+	{"endless grace", func(s *sluicev1.JobSpec) { s.KillGrace = &durationpb.Duration{Seconds: math.MaxInt64} }, codes.InvalidArgument, "spec.kill_grace", "0s to 24h"},
 	{"grace of mixed signs", func(s *sluicev1.JobSpec) { s.KillGrace = &durationpb.Duration{Seconds: 1, Nanos: -1} }, codes.InvalidArgument, "spec.kill_grace", "is 1 s and -1 ns"},
 	{"huge spec", func(s *sluicev1.JobSpec) {
 		for range 16 {
@@ -156,7 +156,7 @@ var badSpecs = []struct {
 	{"data in a zone without a name", reads(&sluicev1.DataInput{Bytes: 1, Replicas: []*sluicev1.Place{{Kind: &sluicev1.Place_Zone{}}}}), codes.InvalidArgument, "spec.locality.inputs[0].replicas[0]", "names no place: give host, rack or zone"},
 	{"less than no patience", func(s *sluicev1.JobSpec) {
 		s.Locality = &sluicev1.Locality{HostWait: durationpb.New(-1)}
-	}, codes.InvalidArgument, "spec.locality.host_wait", "0 s to"},
+	}, codes.InvalidArgument, "spec.locality.host_wait", "0s to"},
 	{"a secret where the credentials are", func(s *sluicev1.JobSpec) {
 		s.Secrets = []*sluicev1.Secret{{Name: "a", Path: "sluice-api/token", Value: []byte("x")}}
 	}, codes.InvalidArgument, "spec.secrets[0].path", "is kept for"},
@@ -231,7 +231,7 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.limits.max_running_instances", "is 0: 1 to"},
 	{"no time to run", func(s *sluicev1.JobSpec) {
 		s.Limits = &sluicev1.JobLimits{MaxRunTime: durationpb.New(-1)}
-	}, codes.InvalidArgument, "spec.limits.max_run_time", "0 s to"},
+	}, codes.InvalidArgument, "spec.limits.max_run_time", "0s to"},
 	{"deadline that is past", func(s *sluicev1.JobSpec) {
 		s.Limits = &sluicev1.JobLimits{Deadline: timestamppb.New(time.Unix(1.5e9, 0))}
 	}, codes.InvalidArgument, "spec.limits.deadline", "is 2017-07-14T02:40:00Z: that is past"},
@@ -250,7 +250,7 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.restart.backoff_max", "is 1ns: at least backoff_initial, which is 2ns"},
 	{"negative back-off", func(s *sluicev1.JobSpec) {
 		s.Restart = &sluicev1.RestartPolicy{BackoffInitial: durationpb.New(-1)}
-	}, codes.InvalidArgument, "spec.restart.backoff_initial", "0 s to"},
+	}, codes.InvalidArgument, "spec.restart.backoff_initial", "0s to"},
 	{"empty rule", func(s *sluicev1.JobSpec) { s.Constraints = []*sluicev1.ConstraintRule{{}} }, codes.InvalidArgument, "spec.constraints[0].expression", "is required"},
 	{"empty expression", func(s *sluicev1.JobSpec) {
 		s.Constraints = []*sluicev1.ConstraintRule{{Expression: &sluicev1.Constraint{}}}
@@ -292,13 +292,13 @@ var badSpecs = []struct {
 	}, codes.InvalidArgument, "spec.constraints[0].expression.label.requirement", "is 1000000: 0 to 100000"},
 	{"preference worth nothing", func(s *sluicev1.JobSpec) {
 		s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(0), Soft: &sluicev1.SoftRule{Penalty: durationpb.New(0)}}}
-	}, codes.InvalidArgument, "spec.constraints[0].soft.penalty", "at least 1ms"},
+	}, codes.InvalidArgument, "spec.constraints[0].soft.penalty", "1ms to 10m0s"},
 	{"preference worth too much", func(s *sluicev1.JobSpec) {
 		s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(0), Soft: &sluicev1.SoftRule{Penalty: durationpb.New(time.Hour)}}}
-	}, codes.InvalidArgument, "spec.constraints[0].soft.penalty", "0 s to 10m0s"},
+	}, codes.InvalidArgument, "spec.constraints[0].soft.penalty", "1ms to 10m0s"},
 	{"endless timeout", func(s *sluicev1.JobSpec) {
 		s.Constraints = []*sluicev1.ConstraintRule{{Expression: nested(0), Soft: &sluicev1.SoftRule{Timeout: &durationpb.Duration{Seconds: math.MaxInt64}}}}
-	}, codes.InvalidArgument, "spec.constraints[0].soft.timeout", "0 s to 720h"},
+	}, codes.InvalidArgument, "spec.constraints[0].soft.timeout", "0s to 720h"},
 	{"many preferences", func(s *sluicev1.JobSpec) {
 		for range 33 {
 			s.Constraints = append(s.Constraints, &sluicev1.ConstraintRule{Expression: nested(0), Soft: &sluicev1.SoftRule{}})

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -112,13 +113,21 @@ func pairsFrom(m map[string]string, check func(k, v string)) []cluster.KeyValue 
 }
 
 func durationFrom(d *durationpb.Duration, unset, most time.Duration, path string, v *violations) time.Duration {
+	return durationOr(d, unset, 0, most, path, v)
+}
+
+// durationOr converts a duration from least to most; where there is none it is unset.
+func durationOr(d *durationpb.Duration, unset, least, most time.Duration, path string, v *violations) time.Duration {
 	if d == nil {
 		return unset
 	}
-	// AsDuration saturates, so that a duration beyond the range of time.Duration is out of this range too.
-	if n := d.AsDuration(); d.CheckValid() == nil && n >= 0 && n <= most {
+	n := d.AsDuration()
+	is := n.String()
+	if d.CheckValid() != nil {
+		is = fmt.Sprintf("%d s and %d ns", d.GetSeconds(), d.GetNanos())
+	} else if n >= least && n <= most {
 		return n
 	}
-	v.Invalid(path, "is %d s and %d ns: 0 s to %v", d.GetSeconds(), d.GetNanos(), most)
+	v.Invalid(path, "is %s: %v to %v", is, least, most)
 	return unset
 }

@@ -30,7 +30,7 @@ func checksFrom(list []*sluicev1.HealthCheck, path string, v *violations) []clus
 func checkFrom(p *sluicev1.HealthCheck, path string, v *violations) cluster.HealthCheck {
 	c := cluster.HealthCheck{
 		Effect:    healthEffects[p.GetEffect()],
-		Delay:     durationOr(p.GetInitialDelay(), 0, 0, maxCheckTime, child(path, "initial_delay"), v),
+		Delay:     durationFrom(p.GetInitialDelay(), 0, maxCheckTime, child(path, "initial_delay"), v),
 		Interval:  durationOr(p.GetInterval(), defaultInterval, 100*time.Millisecond, maxCheckTime, child(path, "interval"), v),
 		Timeout:   durationOr(p.GetTimeout(), defaultTimeout, time.Millisecond, maxCheckTime, child(path, "timeout"), v),
 		Failures:  defaultFailures,

@@ -69,14 +69,10 @@ func checkCoreLabels(job *cluster.JobSpec, path string, v *violations) {
 }
 
 func softFrom(p *sluicev1.SoftRule, path string, v *violations) cluster.Soft {
-	soft := cluster.Soft{
+	return cluster.Soft{
 		Timeout: durationFrom(p.GetTimeout(), 0, maxSoftTimeout, child(path, "timeout"), v),
-		Penalty: durationFrom(p.GetPenalty(), defaultPenalty, cluster.MaxPenalty, child(path, "penalty"), v),
+		Penalty: durationOr(p.GetPenalty(), defaultPenalty, time.Millisecond, cluster.MaxPenalty, child(path, "penalty"), v),
 	}
-	if soft.Penalty < time.Millisecond {
-		v.Invalid(child(path, "penalty"), "is %v: at least 1ms; leave the rule out if it is worth nothing", soft.Penalty)
-	}
-	return soft
 }
 
 func spreadFrom(rules []*sluicev1.SpreadRule, path string, v *violations) []cluster.Spread {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -414,12 +412,4 @@ func describePort(p cluster.PortRef) string {
 		return quote(p.Name)
 	}
 	return fmt.Sprintf("the dynamic port at %d", p.Index)
-}
-
-func durationOr(d *durationpb.Duration, unset, least, most time.Duration, path string, v *violations) time.Duration {
-	n := durationFrom(d, unset, most, path, v)
-	if n < least {
-		v.Invalid(path, "is %v: at least %v", n, least)
-	}
-	return n
 }

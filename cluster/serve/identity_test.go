@@ -282,7 +282,7 @@ func TestTokens(t *testing.T) {
 		require.WithinDuration(t, time.Now().Add(lifetime), made.Token.ExpireTime.AsTime(), 30*time.Second)
 	}
 	_, err = create(&sluicev1.CreateTokenRequest{User: "x", Lifetime: durationpb.New(366*24*time.Hour + 1)})
-	require.ErrorContains(t, err, "8784h0m0s")
+	require.ErrorContains(t, err, "is 8784h0m0.000000001s: 1m0s to 8784h0m0s")
 
 	for field, r := range map[string]*sluicev1.CreateTokenRequest{
 		"lifetime":  {User: "x", Lifetime: durationpb.New(time.Second)},

@@ -121,7 +121,7 @@ func TestBadPools(t *testing.T) {
 		}, "spec.access[0].users[0]", "is required"},
 		{"a host label with a bad key", func(s *sluicev1.PoolSpec) { s.HostSelector = map[string]string{"a b": "x"} }, `spec.host_selector["a b"]`, "has a bad key"},
 		{"a host label without a value", func(s *sluicev1.PoolSpec) { s.HostSelector = map[string]string{"hosts": ""} }, `spec.host_selector["hosts"]`, "is empty"},
-		{"endless ageing", func(s *sluicev1.PoolSpec) { s.AgeingInterval = durationpb.New(1 << 62) }, "spec.ageing_interval", "0 s to"},
+		{"endless ageing", func(s *sluicev1.PoolSpec) { s.AgeingInterval = durationpb.New(1 << 62) }, "spec.ageing_interval", "0s to"},
 		{"long description", func(s *sluicev1.PoolSpec) { s.Description = string(make([]byte, 1001)) }, "spec.description", "1001 bytes"},
 	}
 	for _, tt := range tests {

@@ -183,7 +183,7 @@ var badTasks = []struct {
 		c := tcpCheck("http")
 		c.Interval = durationpb.New(time.Millisecond)
 		s.Task.Processes[0].HealthChecks = []*sluicev1.HealthCheck{c}
-	}, "spec.task.processes[0].health_checks[0].interval", "is 1ms: at least 100ms"},
+	}, "spec.task.processes[0].health_checks[0].interval", "is 1ms: 100ms to 24h0m0s"},
 	{"threshold of 0", func(s *sluicev1.JobSpec) {
 		c := tcpCheck("http")
 		c.FailureThreshold = proto.Uint32(0)
