@@ -659,18 +659,22 @@ func TestPagesAreProtected(t *testing.T) {
 		return md.Get("authorization")[0]
 	}
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	said := ""
 	get := func(everybody bool, header string) int {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/x", nil)
 		if header != "" {
 			r.Header.Set("Authorization", header)
 		}
 		a.Protect(page, everybody).ServeHTTP(w, r)
+		said = w.Body.String()
 		return w.Code
 	}
 	require.Equal(t, http.StatusUnauthorized, get(true, ""))
 	require.Equal(t, http.StatusUnauthorized, get(true, "Basic x"))
 	require.Equal(t, http.StatusNoContent, get(true, token("vera")))
 	require.Equal(t, http.StatusForbidden, get(false, token("vera")))
+	require.Contains(t, said, "the role operator is needed")
 	require.Equal(t, http.StatusForbidden, get(true, token("nobody")))
+	require.Contains(t, said, "a role, whichever, is needed")
 	require.Equal(t, http.StatusNoContent, get(false, token("olga", "ops")))
 }

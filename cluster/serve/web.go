@@ -33,7 +33,11 @@ func (s *Scheduler) Protect(page http.Handler, everybody bool) http.Handler {
 		case !who.IsOperator(in) && (!everybody || !who.HoldsAny(in)):
 			s.config.Audit.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "page", slog.String("user", who.User),
 				slog.String("from", from), slog.String("page", r.URL.Path), slog.String("result", codes.PermissionDenied.String()))
-			http.Error(w, "the role "+cluster.Operator.String()+" is needed", http.StatusForbidden)
+			which := "the role " + cluster.Operator.String()
+			if everybody {
+				which = "a role, whichever,"
+			}
+			http.Error(w, which+" is needed", http.StatusForbidden)
 		default:
 			page.ServeHTTP(w, r)
 		}
