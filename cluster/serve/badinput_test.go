@@ -700,6 +700,14 @@ func TestBadRequests(t *testing.T) {
 			_, err = s.Recv()
 			return err
 		}, codes.InvalidArgument, "filter.pool", "there is no such pool"},
+		{"tasks on what is no host", func() error {
+			_, err := a.tasks.ListTasks(ctx, &sluicev1.ListTasksRequest{Host: "h"})
+			return err
+		}, codes.InvalidArgument, "host", `is "h": hosts are named shard/name`},
+		{"volumes on what is no host", func() error {
+			_, err := sluicev1.NewVolumeServiceClient(a.conn).ListVolumes(ctx, &sluicev1.ListVolumesRequest{Host: "h"})
+			return err
+		}, codes.InvalidArgument, "host", `is "h": hosts are named shard/name`},
 		{"no such instance", func() error {
 			_, err := a.tasks.GetTask(ctx, &sluicev1.GetTaskRequest{Job: "job", Instance: 1})
 			return err

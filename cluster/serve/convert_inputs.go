@@ -2,7 +2,6 @@ package serve
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -82,9 +81,8 @@ func waitTo(d *time.Duration) *durationpb.Duration {
 func replicaFrom(p *sluicev1.Place, in *cluster.Input, path string, v *violations) {
 	switch {
 	case p.GetHost() != "":
-		if checkText(p.GetHost(), child(path, "host"), maxNameLength, v); !strings.Contains(p.GetHost(), "/") {
-			v.Invalid(child(path, "host"), "is %s: hosts are named shard/name", quote(p.GetHost()))
-		}
+		checkText(p.GetHost(), child(path, "host"), maxNameLength, v)
+		checkHost(p.GetHost(), child(path, "host"), v)
 		in.Hosts = append(in.Hosts, cluster.HostID(p.GetHost()))
 	case p.GetRack() != "":
 		checkText(p.GetRack(), child(path, "rack"), maxNameLength, v)

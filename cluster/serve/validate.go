@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"strings"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -69,6 +71,7 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		if r.Job != "" {
 			checkName(r.Job, "job", v)
 		}
+		checkHost(r.Host, "host", v)
 		checkPage(r, v)
 	case *sluicev1.TaskLogsRequest:
 		checkName(r.Job, "job", v)
@@ -126,6 +129,7 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		checkRequired(r.Name, "name", v)
 
 	case *sluicev1.ListVolumesRequest:
+		checkHost(r.Host, "host", v)
 		checkPage(r, v)
 	case *sluicev1.GetVolumeRequest:
 		checkRequired(r.Name, "name", v)
@@ -138,6 +142,13 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 type taskRequest interface {
 	GetJob() string
 	GetInstance() uint32
+}
+
+// checkHost refuses what cannot be a host: nothing is there, or was, and to list that would say that the host is empty.
+func checkHost(s, path string, v *violations) {
+	if s != "" && !strings.Contains(s, "/") {
+		v.Invalid(path, "is %s: hosts are named shard/name", quote(s))
+	}
 }
 
 func checkRequired(s, path string, v *violations) {
