@@ -37,6 +37,15 @@ func TestSimulate(t *testing.T) {
 	require.Equal(t, int(r.Placements)+1, strings.Count(string(runs), "\n"))
 }
 
+// A page that cannot be written is found out before the run, and not after it.
+func TestSimulateForNoPage(t *testing.T) {
+	noSettings(t)
+	got := try(t, "", append(strings.Fields(simLine), "--html", filepath.Join(t.TempDir(), "none", "page.html"))...)
+	require.Equal(t, exitFailure, got.code)
+	require.Contains(t, got.err, "no such file or directory")
+	require.Empty(t, got.out, "it ran")
+}
+
 // compared returns the results of simLine with a flag that has several runs.
 func compared(t *testing.T, flag, value string) (results []sim.Result) {
 	t.Helper()
