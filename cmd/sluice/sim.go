@@ -240,6 +240,9 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	if f.synthetic.Labels = f.config.Interference != nil; f.generate {
 		return f.checkInterference()
 	}
+	if f.open.Format == "" {
+		return errors.New("--format is missing: what the file of --jobs is")
+	}
 	return nil
 }
 

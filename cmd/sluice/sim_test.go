@@ -82,6 +82,7 @@ func TestSimUsage(t *testing.T) {
 	noSettings(t)
 	for line, want := range map[string]string{
 		"":                                                  "give a workload",
+		"--jobs jobs.csv":                                   "--format is missing",
 		"--generate --jobs x":                               "give one or the other",
 		"--jobs x --arrivals sideways":                      "choose recorded or order",
 		"--jobs x --arrivals order":                         "go together",
