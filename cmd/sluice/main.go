@@ -88,7 +88,7 @@ Exit codes:
   0    done
   1    any other error
   2    wrong usage: flags, arguments, settings, or a file that cannot be read
-  3    not found: job, task, pool or host
+  3    not found: job, task, pool, host, volume or token
   4    a job that was waited for did not succeed
   5    the scheduler cannot be reached
   6    the scheduler refuses the contents of the request, or who makes it
