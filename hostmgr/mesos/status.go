@@ -49,7 +49,7 @@ func progressOf(s api.TaskState) (cluster.TaskState, bool) {
 //	FINISHED            SUCCEEDED
 //	FAILED              FAILED; the exit code or signal is in the text, where the executor writes it. LOST if it ended with its agent
 //	ERROR               FAILED, LAUNCH_FAILED: Mesos cannot run it as it is
-//	KILLED              KILLED if we asked for it; LOST where the operator drained the agent; else FAILED
+//	KILLED              KILLED if we asked for it; where the operator drained the agent LOST, or given back if it never started; else FAILED
 //	DROPPED             given back: it never started. LOST where it had
 //	LOST                given back where it says that the offers were gone; else LOST
 //	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it; UNKNOWN not soon after a subscription, see mayReturn
@@ -133,6 +133,8 @@ func (e *ending) killed(s *api.TaskStatus, c circumstances) {
 	switch {
 	case c.killed:
 		e.State = cluster.TaskKilled
+	case reasonOf(s) == api.REASON_TASK_KILLED_DURING_LAUNCH: // the agent is drained, before its executor had the task
+		e.dropped(c)
 	case reasonOf(s) == api.REASON_AGENT_DRAINING:
 		e.State, e.Signal, e.Reason = cluster.TaskLost, 0, cluster.ReasonHostLost
 	case s.Healthy != nil && !*s.Healthy:

@@ -58,6 +58,8 @@ func TestEveryStateIsMapped(t *testing.T) {
 		{api.TASK_KILLED, -1, "Command terminated with signal Killed", nil, ran, meaning{cluster.TaskFailed, cluster.ReasonSignaled, 9, -1}},
 		{api.TASK_KILLED, -1, "Command terminated with signal Killed", &no, ran, meaning{cluster.TaskFailed, cluster.ReasonUnhealthy, 9, -1}},
 		{api.TASK_KILLED, api.REASON_AGENT_DRAINING, "Command terminated with signal Terminated", nil, ran, lost},
+		{api.TASK_KILLED, api.REASON_TASK_KILLED_DURING_LAUNCH, "Killed before delivery to the executor", nil, fresh, refused},
+		{api.TASK_KILLED, api.REASON_TASK_KILLED_DURING_LAUNCH, "Killed before delivery to the executor", nil, asked, killed},
 		{api.TASK_DROPPED, api.REASON_INVALID_OFFERS, "", nil, fresh, refused},
 		{api.TASK_DROPPED, api.REASON_AGENT_DISCONNECTED, "", nil, fresh, refused},
 		{api.TASK_DROPPED, api.REASON_AGENT_REMOVED, "", nil, ran, lost},
