@@ -228,6 +228,7 @@ func (r *rollout) look() error {
 			r.u.Active = append(r.u.Active, i)
 		}
 	}
+	r.u.Failed = slices.DeleteFunc(r.u.Failed, func(i uint32) bool { t := r.task(i); return t == nil || t.Removed })
 	slices.Sort(r.u.Failed)
 	return nil
 }

@@ -366,6 +366,28 @@ func TestTheLastInstancesFail(t *testing.T) {
 	}
 }
 
+// A failed instance that is taken away in the middle of an update is none of its failures any more.
+func TestWhoFailedAndIsTakenAwayIsForgotten(t *testing.T) {
+	w := newServing(t, serviceSpec(4, serves, 0, nil), 3)
+	w.settle()
+	w.report(w.tasks()[3], cluster.TaskFailed) // so that it is touched first
+	spec := serviceSpec(4, serves, 1, &cluster.UpdatePolicy{MaxAttempts: 1, Rollback: true})
+	spec.Limits.MaxUnavailable = 2
+	spec.Overrides = []cluster.InstanceOverride{{First: 3, Last: 3, Task: &serviceSpec(1, fails, 1, nil).Task}}
+	w.update(spec)
+	for len(w.state.Job(servingJob).Update.Failed) == 0 {
+		require.True(t, w.turn(w.tasks()[3]), "%v", w)
+	}
+	fewer := *spec
+	fewer.Instances = 3
+	w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.JobUpdated{Job: servingJob, Spec: &fewer}) })
+	w.settle()
+	u := w.state.Job(servingJob).Update
+	require.Equal(t, cluster.UpdateSucceeded, u.State, "%+v\n%v", u, w)
+	require.Equal(t, []uint32{3, 3, 0}, []uint32{u.Total, u.Good, uint32(len(u.Failed))})
+	require.Empty(t, u.Message)
+}
+
 // An instance that finds no place fails for that when the deadline is over: the update goes by the policy, and does not wait for ever.
 func TestAnInstanceThatFindsNoPlaceFails(t *testing.T) {
 	huge := func(instances uint32, policy *cluster.UpdatePolicy) *cluster.JobSpec {
