@@ -242,12 +242,16 @@ func (r *rollout) again(t *cluster.Task) error {
 	return r.tx.Emit(e)
 }
 
-// version returns the version that an instance is to run.
+// version returns the version that an instance is to run. A restart brings what its next run would have had anyway.
 func (r *rollout) version(t *cluster.Task) uint64 {
-	if r.u.Restarts() {
+	switch {
+	case !r.u.Restarts():
+		return r.u.To
+	case t.Next != 0:
+		return t.Next
+	default:
 		return t.Version
 	}
-	return r.u.To
 }
 
 // failed says why the update has failed, if it has.

@@ -1064,6 +1064,32 @@ func TestUpdatesLeaveWhoIsBoundToADrainedHost(t *testing.T) {
 	}
 }
 
+// One whose new spec waits for its next run, since the job could not bear that it began one, has it with a rolling restart.
+func TestARestartBringsTheSpecThatWaits(t *testing.T) {
+	spec := func(number int) *cluster.JobSpec {
+		s := serviceSpec(2, serves, number, nil)
+		s.Type, s.Preemptible = cluster.Stateful, false
+		return s
+	}
+	w := newServing(t, spec(0), 2)
+	w.settle()
+	home := w.tasks()[0].Home
+	w.emit(&cluster.HostDrain{ID: home, Drain: true})
+	w.update(spec(1))
+	w.settle()
+	w.succeeded(2)
+	w.report(w.tasks()[1], cluster.TaskFailed)
+	w.emit(&cluster.HostDrain{ID: home})
+	w.settle()
+	require.EqualValues(t, 1, w.tasks()[0].Version)
+	w.restart()
+	w.settle()
+	w.succeeded(2)
+	for _, task := range w.tasks() {
+		require.EqualValues(t, 2, task.Version, "%v", w)
+	}
+}
+
 func TestUpdatesOfBatchJobs(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy cluster.UpdatePolicy
