@@ -58,6 +58,10 @@ func TestALimitIsNotUsedUpByWhoCannotStart(t *testing.T) {
 		"larger than the reservation": func(j *cluster.JobSpec) { j.Preemptible, j.Task.Resources = false, vector(3, 0) },
 		"larger than the limit":       func(j *cluster.JobSpec) { j.Task.Resources = vector(5, 0) },
 		"a gang larger than that":     func(j *cluster.JobSpec) { j.Instances, j.Gang = 5, &cluster.Gang{Minimum: 5} },
+		"and what is not of its core": func(j *cluster.JobSpec) { j.Instances, j.Gang = 6, &cluster.Gang{Minimum: 5} },
+		"a gang with too few hosts": func(j *cluster.JobSpec) {
+			j.Instances, j.Gang, j.Task.Resources = 4, &cluster.Gang{Minimum: 2}, vector(2, 3)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShared(t)
@@ -65,7 +69,7 @@ func TestALimitIsNotUsedUpByWhoCannotStart(t *testing.T) {
 				Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one},
 				Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 2, Limit: 4, Share: 1}},
 			}})
-			s.host(0, vector(6, 0))
+			s.host(0, vector(6, 3))
 			s.job("root/a", 1, 1, first)
 			next := s.job("root/a", 1, 1)
 			s.settle()

@@ -92,6 +92,16 @@ func (a *Admission) inVain(q *queue, g *Group) bool {
 	return false
 }
 
+// vainCores returns the jobs of whose core some wait in vain: none of their other tasks starts before it.
+func (a *Admission) vainCores(q *queue) (jobs []cluster.JobUID) {
+	for i := range q.groups {
+		if g := &q.groups[i]; g.Core > 0 && a.inVain(q, g) {
+			jobs = append(jobs, g.Job)
+		}
+	}
+	return jobs
+}
+
 // boundJobs applies the jobs' own limits on running tasks: cores go first, then by rank, and last what would be let in in vain.
 func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 	var left, beside map[cluster.JobUID]int64 // beside the core, where the job has one
@@ -159,6 +169,7 @@ func (a *Admission) openLimited() {
 		if a.gates.above[q.node] == nil {
 			continue
 		}
+		cores := a.vainCores(q)
 		for i := range q.groups {
 			g := &q.groups[i]
 			if _, seen := decided[g.Job]; g.Job != 0 && g.Running > 0 && !seen {
@@ -167,7 +178,7 @@ func (a *Admission) openLimited() {
 			}
 			a.tallyControllers(q, g, g.Running)
 			if g.Waiting > 0 {
-				waiting = append(waiting, candidate{a.rank(q, i), q, i, a.inVain(q, g)})
+				waiting = append(waiting, candidate{a.rank(q, i), q, i, a.inVain(q, g) || slices.Contains(cores, g.Job)})
 			}
 		}
 	}
