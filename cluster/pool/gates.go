@@ -93,10 +93,11 @@ func (a *Admission) inVain(q *queue, g *Group) bool {
 }
 
 // vainCores returns the jobs of whose core some wait in vain: none of their other tasks starts before it.
-func (a *Admission) vainCores(q *queue) (jobs []cluster.JobUID) {
+func (a *Admission) vainCores(q *queue) map[cluster.JobUID]bool {
+	jobs := map[cluster.JobUID]bool{}
 	for i := range q.groups {
 		if g := &q.groups[i]; g.Core > 0 && a.inVain(q, g) {
-			jobs = append(jobs, g.Job)
+			jobs[g.Job] = true
 		}
 	}
 	return jobs
@@ -178,7 +179,7 @@ func (a *Admission) openLimited() {
 			}
 			a.tallyControllers(q, g, g.Running)
 			if g.Waiting > 0 {
-				waiting = append(waiting, candidate{a.rank(q, i), q, i, a.inVain(q, g) || slices.Contains(cores, g.Job)})
+				waiting = append(waiting, candidate{a.rank(q, i), q, i, a.inVain(q, g) || cores[g.Job]})
 			}
 		}
 	}
