@@ -738,3 +738,42 @@ func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
 	}
 	require.Equal(t, 1, s.running(small))
 }
+
+// TestWhoHasAHostKeptTakesRoomElsewhere: who waits for others to end on a host that is kept for him starts on another one as soon
+// as it has room, before who came later, unless that is more urgent.
+func TestWhoHasAHostKeptTakesRoomElsewhere(t *testing.T) {
+	for priority := range int32(2) {
+		s := newShared(t)
+		for i := range 6 {
+			m := cluster.Machine{Capacity: vector(2, 0), Rack: "r1"}
+			if i < 2 {
+				m.Rack = "r0"
+			}
+			s.machine(i, m)
+		}
+		in := host("rack", "r0")
+		mine := func(j *cluster.JobSpec) { j.Constraint = &in }
+		s.job(cluster.RootPool, 4, 1, mine, func(j *cluster.JobSpec) { j.Preemptible = false })
+		s.settle()
+		large := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2, mine), 0)
+		require.Empty(t, s.step().Displacements)
+		s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+		require.Len(t, s.step().Displacements, 1)
+		kept := s.state.Task(large).Hold.Host
+		later := s.job(cluster.RootPool, 2, 1, mine, urgent(priority))
+		for _, k := range s.in(cluster.TaskRunning) {
+			if s.state.Task(k).Host != kept {
+				s.report(k, cluster.TaskSucceeded)
+			}
+		}
+		s.settle()
+		if priority > 0 {
+			require.Equal(t, cluster.TaskReserved, s.state.Task(large).State)
+			require.Equal(t, 2, s.running(later))
+			continue
+		}
+		require.Equal(t, cluster.TaskRunning, s.state.Task(large).State)
+		require.NotEqual(t, kept, s.state.Task(large).Host)
+		require.Zero(t, s.running(later))
+	}
+}

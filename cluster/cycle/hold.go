@@ -208,7 +208,7 @@ func (p *Planner) others(u *unit) (leave, wait bool) {
 	return leave, false
 }
 
-// allows reports whether the rules of the unit allow it on the host where room is held for it, whoever came meanwhile.
+// allows reports whether the rules of the unit, for which room is held, allow it on the host, whoever came meanwhile.
 func (p *Planner) allows(u *unit, h *host) bool {
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
@@ -216,7 +216,7 @@ func (p *Planner) allows(u *unit, h *host) bool {
 		return h.rec.Admits()
 	}
 	mark := len(p.labels.plan)
-	p.labels.planned(u.set, h, gone) // it counts as held there itself
+	p.labels.planned(u.set, p.hosts.byID[u.hold.Host], gone) // it counts as held there itself
 	defer func() { p.labels.takeBack(mark) }()
 	return r.rule.holds(h.rec, 0) && r.rule.admitted(h.rec)
 }
@@ -280,10 +280,64 @@ func (u *unit) couldHave(rec *cluster.Host) bool {
 // arrive places a held task on its host.
 func (p *Planner) arrive(u *unit, out *Output) {
 	h := p.hosts.byID[u.hold.Host]
-	devices, ok := u.land(h.rec)
-	if !ok {
-		return // ports that went meanwhile: the next cycle sees
+	if devices, ok := u.land(h.rec); ok { // otherwise ports went meanwhile: the next cycle sees
+		p.startHeld(u, h, devices, out)
 	}
+}
+
+// rehouse starts tasks for which a host is kept until others end there, and nobody is leaving it, on other hosts that have room
+// for them by now. Complexity: the holds, and the open hosts of such tasks.
+func (p *Planner) rehouse(out *Output) {
+	var kept []*unit
+	for _, u := range p.held { // sorted below
+		k := &u.group.key
+		if u.state != cluster.TaskReserved || u.settled || u.rests || u.hold.Until == cluster.Forever || k.gang || k.revocable ||
+			k.jobType == cluster.Stateful || k.jobType == cluster.Daemon {
+			continue
+		}
+		if h := p.hosts.byID[u.hold.Host]; !slices.ContainsFunc(h.units, (*unit).leaves) {
+			kept = append(kept, u)
+		}
+	}
+	slices.SortFunc(kept, func(a, b *unit) int {
+		return cmp.Or(cmp.Compare(b.group.key.priority, a.group.key.priority), cmp.Compare(a.task, b.task))
+	})
+	for _, u := range kept {
+		if !p.mayArrive([]*unit{u}) {
+			continue
+		}
+		if h, devices, ok := p.otherRoom(u); ok {
+			p.startHeld(u, h, devices, out)
+		}
+	}
+}
+
+// otherRoom returns the cheapest host but the one that is kept for the task that has room for it, and for which nobody waits who is
+// more urgent.
+func (p *Planner) otherRoom(u *unit) (*host, cluster.Devices, bool) {
+	r := p.rows.get(u.row, u.spec, u.wishes)
+	defer p.rows.release(r)
+	p.rows.refresh(r)
+	own := p.hosts.byID[u.hold.Host]
+	for k := 0; ; k++ {
+		s, ok := r.at(k)
+		if !ok {
+			return nil, cluster.Devices{}, false
+		}
+		h := p.hosts.byIndex[s.index()]
+		if h == own || p.labels.below(u.set, h) == 0 || !p.allows(u, h) || slices.ContainsFunc(p.order, func(c *class) bool {
+			return c.group.key.priority > u.group.key.priority && c.waiting() > 0 && c.row.judge(h) == open
+		}) {
+			continue
+		}
+		if devices, ok := u.spec.Pick(h.rec); ok {
+			return h, devices, true
+		}
+	}
+}
+
+// startHeld starts a held task on a host, which need not be the one that is kept for it.
+func (p *Planner) startHeld(u *unit, h *host, devices cluster.Devices, out *Output) {
 	var gang cluster.JobUID
 	if u.group.key.gang {
 		gang = u.task.Job()

@@ -29,6 +29,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	p.moves, p.stuck, p.scarce = p.model.Moves() && !in.KeepAll, nil, map[cluster.JobUID]int64{}
 	p.rows.cycle++
 	p.price(in.Now)
+	p.rehouse(out)
 	lap.end(&out.Stats, Price)
 	p.admit(in.Now)
 	lap.end(&out.Stats, Pools)

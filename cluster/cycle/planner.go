@@ -248,7 +248,7 @@ func (p *Planner) Run(in Input) Output {
 	p.revoke(in.KeepAll, &out)
 	p.dirty = p.labels.changes() || p.dirty // who has room held may start, and others beside him
 	again := false
-	if p.dirty && len(p.order) > 0 || p.moved && p.letsIn(&in) {
+	if p.dirty && len(p.order)+len(p.held) > 0 || p.moved && p.letsIn(&in) {
 		again = p.plan(in, &out, lap)
 	}
 	out.Pools = p.status

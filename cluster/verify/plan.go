@@ -95,7 +95,7 @@ type ledger struct {
 	leaving  amounts // of bound: by tasks that were asked to leave before
 	held     amounts // by holds from before
 	starts   amounts // placements of this plan
-	landed   amounts // of starts: by tasks with a hold here, which is over then
+	landed   amounts // held for tasks that start, here or elsewhere, or wait on
 	promised amounts // holds of this plan
 	vacated  amounts // by the victims of this plan
 	lent     amounts // what revocable tasks hold that were not asked to leave before this plan; in none of the above
@@ -226,9 +226,7 @@ func (c *checker) placements() {
 			takes = ports
 		}
 		l.starts.add(takes, 1)
-		if t.Hold != nil && t.Hold.Host == p.Host {
-			l.landed.add(ask(c.spec(p.Task), t.Hold.GPUs, t.Hold.Ports), 1)
-		}
+		c.landed(t)
 		c.cut(p.Task, l.host, p.GPUs)
 		c.ports(p.Task, p.Ports)
 	}
@@ -236,9 +234,19 @@ func (c *checker) placements() {
 		c.once(k, "the end of a hold")
 		if t := c.snap.Task(k); t == nil || t.State != cluster.TaskReserved {
 			c.fail("task %v has no hold that could end", k)
-		} else if l := c.ledger(t.Hold.Host); l != nil {
-			l.landed.add(ask(c.spec(k), t.Hold.GPUs, t.Hold.Ports), 1)
+		} else {
+			c.landed(t)
 		}
+	}
+}
+
+// landed notes that the room that is held for a task is held no longer: it starts, there or elsewhere, or waits on.
+func (c *checker) landed(t *cluster.Task) {
+	if t.Hold == nil {
+		return
+	}
+	if l := c.ledger(t.Hold.Host); l != nil {
+		l.landed.add(ask(c.spec(t.Key), t.Hold.GPUs, t.Hold.Ports), 1)
 	}
 }
 
