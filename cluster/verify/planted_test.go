@@ -240,6 +240,49 @@ func TestBrokenSharesAreFound(t *testing.T) {
 	}
 }
 
+// A user for whose urgent work others leave has what they give, and may be asked for that by a third.
+func TestWhatOneUserGetsAnotherMayTake(t *testing.T) {
+	const leaf cluster.PoolPath = "root/b"
+	s := newStage(t, func(b *cluster.JobSpec) { b.Owner = "a" })
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: leaf, Version: 1, Order: cluster.FairUsers}})
+	job := func(uid cluster.JobUID, owner string, priority int32, n uint32, cpus int64) cluster.NewJob {
+		return cluster.NewJob{UID: uid, Spec: &cluster.JobSpec{
+			Name: cluster.JobID(fmt.Sprint("job-", uid)), Pool: leaf, Owner: owner, Priority: priority, Preemptible: true, Instances: n,
+			Task: cluster.TaskSpec{Resources: cpu(cpus)},
+		}}
+	}
+	s.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{job(3, "b", 0, 3, 1), job(4, "a", 1, 1, 2), job(5, "c", 0, 1, 1)}})
+	for i, from := range []uint32{2, 3, 5} { // b has half of it now
+		s.emit(&cluster.TaskStatus{Task: cluster.MakeTaskKey(1, from), Run: 1, State: cluster.TaskSucceeded})
+		s.emit(&cluster.Placed{Task: cluster.MakeTaskKey(3, uint32(i)), Run: 1, Host: cluster.HostID(fmt.Sprint("s/h", i/2))})
+		s.emit(&cluster.TaskStatus{Task: cluster.MakeTaskKey(3, uint32(i)), Run: 1, State: cluster.TaskRunning})
+	}
+	hold := func(job cluster.JobUID, host cluster.HostID) []cycle.Held {
+		return []cycle.Held{{Task: cluster.MakeTaskKey(job, 0), Hold: cluster.Hold{Host: host, Until: now.Add(time.Minute)}}}
+	}
+	stop := func(job cluster.JobUID, task uint32, beneficiary cluster.JobUID) cycle.Victim {
+		return cycle.Victim{Task: cluster.MakeTaskKey(job, task), Run: 1, Preemption: cluster.Preemption{
+			For: cluster.MakeTaskKey(beneficiary, 0), ForPool: leaf,
+		}}
+	}
+	plan := &cycle.Output{
+		Pools: pools(0, 6),
+		Displacements: []cycle.Displacement{
+			{Holds: hold(4, "s/h0"), Victims: []cycle.Victim{stop(1, 0, 4), stop(3, 0, 4)}},
+			{Holds: hold(5, "s/h1"), Victims: []cycle.Victim{stop(1, 4, 5)}},
+		},
+	}
+	share := func(a, b int64) {
+		plan.Pools[2].Shares = []pool.Share{
+			{Party: pool.Party{User: "a"}, Amount: cpu(a)}, {Party: pool.Party{User: "b"}, Amount: cpu(b)}, {Party: pool.Party{User: "c"}, Amount: cpu(1)},
+		}
+	}
+	share(3, 2)
+	require.Empty(t, s.verify(plan))
+	share(4, 1)
+	require.Contains(t, fmt.Sprint(s.verify(plan)), "user a loses task 1.4 and has no more than it is entitled to")
+}
+
 // An update changes how urgent a task is, and whether it may be stopped, when it reaches it.
 func TestTheLawsAreForTheVersionThatRuns(t *testing.T) {
 	for _, test := range []struct {

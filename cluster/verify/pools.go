@@ -289,26 +289,23 @@ func (c *checker) donors(b *books, stops []*stop) {
 	for p, has := range b.has {
 		left[p] = maps.Clone(has)
 	}
-	own := map[cluster.TaskKey]cluster.PoolPath{} // the lowest account that stops some of its own for the task
-	given := map[cluster.TaskKey]amounts{}        // what those who leave for it give in all
+	given := map[cluster.TaskKey]map[cluster.PoolPath]amounts{} // what an account gives for it of its own
 	for _, s := range stops {
 		if s.from.Revocable {
 			continue // what it had was nobody's to give
 		}
 		k := s.victim.Preemption.For
 		if given[k] == nil {
-			given[k] = amounts{}
+			given[k] = map[cluster.PoolPath]amounts{}
 		}
-		given[k].add(s.gives, 1)
+		for p := c.account(s.victim.Task.Job()); p != ""; p = p.Parent() {
+			if given[k][p] == nil {
+				given[k][p] = amounts{}
+			}
+			given[k][p].add(s.gives, 1)
+		}
 		for p := s.loses; !p.Covers(s.gains); p = p.Parent() {
 			left[p].add(s.gives, -1)
-		}
-		p := c.account(s.victim.Task.Job())
-		for !p.Covers(c.account(k.Job())) {
-			p = p.Parent()
-		}
-		if len(p) > len(own[k]) {
-			own[k] = p
 		}
 	}
 	c.gains(true, func(k cluster.TaskKey) {
@@ -317,11 +314,8 @@ func (c *checker) donors(b *books, stops []*stop) {
 			if left[p] == nil {
 				left[p] = amounts{}
 			}
-			for d, n := range takes {
-				if p.Covers(own[k]) { // it has at least what it takes beyond what was given for it
-					n = max(0, n-given[k][d])
-				}
-				left[p][d] += n
+			for d, n := range takes { // it has at least what it takes beyond what it gives for that
+				left[p][d] += max(0, n-given[k][p][d])
 			}
 		}
 	})
