@@ -344,30 +344,35 @@ func (p *Planner) together(u *unit) []*unit {
 
 // findMove looks for the cheapest host other than its own where the unit fits now, and prices its going there.
 func (d *displacer) findMove(u *unit) bool {
-	p := d.p
 	if u.job.Preemption.Kill || u.job.Revocable {
 		return false // being asked to leave ends it, or nothing is kept for it elsewhere
 	}
+	var price flowgraph.Cost
+	if u.move, price = d.p.otherRoom(u, u.host, func(*host) bool { return true }); u.move == nil {
+		return false
+	}
+	u.price = d.loss(u) + price
+	return true
+}
+
+// otherRoom returns the cheapest host but its own that suits, and on which the unit fits now, with what it has there, and the price;
+// nil if there is none.
+func (p *Planner) otherRoom(u *unit, own *host, suits func(*host) bool) (*move, flowgraph.Cost) {
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
 	p.rows.refresh(r)
-	u.move = nil
 	for k := 0; ; k++ {
 		s, ok := r.at(k)
 		if !ok {
-			return false
+			return nil, 0
 		}
 		h := p.hosts.byIndex[s.index()]
-		if h == u.host || h.id == "" || p.labels.below(u.set, h) == 0 {
+		if h == own || h.id == "" || p.labels.below(u.set, h) == 0 || !suits(h) {
 			continue
 		}
-		devices, ok := u.spec.Pick(h.rec)
-		if !ok {
-			continue
+		if devices, ok := u.spec.Pick(h.rec); ok {
+			return &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set, rule: r.rule}}, s.price()
 		}
-		u.move = &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set, rule: r.rule}}
-		u.price = d.loss(u) + s.price()
-		return true
 	}
 }
 

@@ -306,34 +306,17 @@ func (p *Planner) rehouse(out *Output) {
 		if !p.mayArrive([]*unit{u}) {
 			continue
 		}
-		if h, devices, ok := p.otherRoom(u); ok {
-			p.startHeld(u, h, devices, out)
+		if to, _ := p.otherRoom(u, p.hosts.byID[u.hold.Host], func(h *host) bool { return p.allows(u, h) && !p.awaited(h, u) }); to != nil {
+			p.startHeld(u, to.host, to.devices, out)
 		}
 	}
 }
 
-// otherRoom returns the cheapest host but the one that is kept for the task that has room for it, and for which nobody waits who is
-// more urgent.
-func (p *Planner) otherRoom(u *unit) (*host, cluster.Devices, bool) {
-	r := p.rows.get(u.row, u.spec, u.wishes)
-	defer p.rows.release(r)
-	p.rows.refresh(r)
-	own := p.hosts.byID[u.hold.Host]
-	for k := 0; ; k++ {
-		s, ok := r.at(k)
-		if !ok {
-			return nil, cluster.Devices{}, false
-		}
-		h := p.hosts.byIndex[s.index()]
-		if h == own || p.labels.below(u.set, h) == 0 || !p.allows(u, h) || slices.ContainsFunc(p.order, func(c *class) bool {
-			return c.group.key.priority > u.group.key.priority && c.waiting() > 0 && c.row.judge(h) == open
-		}) {
-			continue
-		}
-		if devices, ok := u.spec.Pick(h.rec); ok {
-			return h, devices, true
-		}
-	}
+// awaited reports whether somebody who is more urgent than the unit waits, for whom the host is open.
+func (p *Planner) awaited(h *host, u *unit) bool {
+	return slices.ContainsFunc(p.order, func(c *class) bool {
+		return c.group.key.priority > u.group.key.priority && c.waiting() > 0 && c.row.judge(h) == open
+	})
 }
 
 // startHeld starts a held task on a host, which need not be the one that is kept for it.

@@ -179,7 +179,7 @@ func (a *Admission) openLimited() {
 			}
 			a.tallyControllers(q, g, g.Running)
 			if g.Waiting > 0 {
-				waiting = append(waiting, candidate{a.rank(q, i), q, i, a.inVain(q, g) || cores[g.Job]})
+				waiting = append(waiting, candidate{a.rank(q, i), q, i, cores[g.Job] || a.inVain(q, g)})
 			}
 		}
 	}
