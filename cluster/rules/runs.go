@@ -35,6 +35,11 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 		}
 		return Applied, giveBack(tx, j)
 	}
+	if e.Reason == cluster.ReasonLaunchRefused && t.State == cluster.TaskKilling {
+		killed := *e // it was to end, and never began
+		killed.State, killed.Reason = cluster.TaskKilled, cluster.ReasonNone
+		e = &killed
+	}
 	stopped := t.State == cluster.TaskKilling && !t.Restart && t.Reason != cluster.ReasonRunTime
 	if err := tx.Emit(e); err != nil {
 		return Known, err

@@ -55,6 +55,31 @@ func TestAStoppedTaskIsNotRetried(t *testing.T) {
 	}
 }
 
+// A launch that is given back after its task was told to end has not failed: the task was killed before it began.
+func TestALaunchGivenBackWhileItsTaskEnds(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	for _, restart := range []bool{false, true} {
+		state := running(t)
+		emit(t, state, 2, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskSucceeded},
+			&cluster.TaskRequeued{Task: k, Reason: cluster.ReasonTaskRestarted},
+			&cluster.Placed{Task: k, Run: 2, Host: host},
+			&cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskStopped, Restart: restart})
+		verdict, err := rules.Report(rules.Begin(state, 3), shard, &cluster.TaskStatus{
+			Task: k, Run: 2, State: cluster.TaskFailed, Reason: cluster.ReasonLaunchRefused, ExitCode: -1, Message: "no master",
+		})
+		require.NoError(t, err)
+		require.Equal(t, rules.Applied, verdict)
+		got := state.Task(k)
+		require.Zero(t, got.Failures)
+		if restart {
+			require.Equal(t, cluster.TaskPending, got.State)
+			continue
+		}
+		require.Equal(t, cluster.TaskKilled, got.State)
+		require.Equal(t, cluster.ReasonTaskStopped, got.Reason)
+	}
+}
+
 // A task that was asked to leave while its host had not yet said that it runs still leaves, and that is no failure.
 func TestALateReportTakesNoPreemptionBack(t *testing.T) {
 	k := cluster.MakeTaskKey(1, 0)

@@ -311,14 +311,21 @@ func bindingWord(b pool.Binding) string {
 	return fmt.Sprintf("pool %s lets no more in: %s", b.Pool, rule)
 }
 
+func times(n uint32) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
 func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *cluster.Task, j *cluster.Job) string {
 	switch w.Reason {
 	case waitingForJobs:
 		return fmt.Sprintf("its job waits for others, of which %s has not ended yet", w.BlockingJob)
 	case waitingForRetry:
-		why := fmt.Sprintf("it failed %d times", t.Failures)
+		why := "it failed " + times(t.Failures)
 		if t.Reason == cluster.ReasonLaunchRefused {
-			why = fmt.Sprintf("its host manager gave the launch back %d times", t.Refusals)
+			why = "its host manager gave the launch back " + times(t.Refusals)
 			if t.Message != "" {
 				why += fmt.Sprintf(" (%s)", t.Message)
 			}
