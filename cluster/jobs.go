@@ -42,11 +42,20 @@ func (j *Job) begins() TaskState {
 	return TaskPending
 }
 
+// versionOf returns the version by which an instance that comes begins: while canaries wait to be promoted, what they are held against.
+func (j *Job) versionOf(instance uint32) uint64 {
+	if u := j.Update; u.HoldsCanaries() && j.Spec.Wants(instance) && j.SpecOf(u.From) != nil {
+		return u.From
+	}
+	return j.Version
+}
+
 // fitTasks creates the waiting tasks that the job lacks and takes those away that it has beyond its number of instances
-// and what its update runs more. One whose last run has yet to end since it was removed runs again afterwards.
-func (s *State) fitTasks(at Time, j *Job) {
+// and what its update runs more. One whose last run has yet to end since it was removed runs again afterwards. It returns how
+// many do not begin by the present version.
+func (s *State) fitTasks(at Time, j *Job) (held uint32) {
 	if j.Spec.Type == Daemon {
-		return // it has one for each host
+		return 0 // it has one for each host
 	}
 	end := j.Spec.Instances + j.Surge
 	var back, surplus []*Task
@@ -68,19 +77,27 @@ func (s *State) fitTasks(at Time, j *Job) {
 	for _, t := range surplus {
 		s.removeTask(at, t, j)
 	}
+	begins := func(instance uint32) uint64 {
+		version := j.versionOf(instance)
+		if version != j.Version {
+			held++
+		}
+		return version
+	}
 	for _, t := range back {
 		next := *t
-		next.Removed, next.Restart, next.Reason, next.Next = false, true, ReasonTaskRestarted, j.Version
+		next.Removed, next.Restart, next.Reason, next.Next = false, true, ReasonTaskRestarted, begins(t.Key.Instance())
 		s.setTask(at, t, &next, j)
 	}
 	fresh := make([]Task, 0, end-kept)
 	for i, there := range have {
 		if !there {
 			k := MakeTaskKey(j.UID, uint32(i))
-			fresh = append(fresh, Task{Key: k, Run: j.LastRun, State: j.begins(), Queued: at, ExitCode: -1, Version: j.Version})
+			fresh = append(fresh, Task{Key: k, Run: j.LastRun, State: j.begins(), Queued: at, ExitCode: -1, Version: begins(uint32(i))})
 			s.setTask(at, nil, &fresh[len(fresh)-1], j)
 		}
 	}
+	return held
 }
 
 // removeTask takes an instance away: at once where nothing runs, else when its run has ended.
@@ -130,10 +147,13 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	s.retire(&j)
 	j.Spec, j.Version, j.Changed, j.Description, j.UpdateKey = e.Spec, old.Version+1, at, e.Description, ""
 	s.jobs.Set(uint64(j.UID), &j)
-	s.fitTasks(at, &j)
+	held := s.fitTasks(at, &j)
 	left := s.follow(at, &j)
-	if e.Update != nil {
+	switch {
+	case e.Update != nil:
 		j.Update.Total = left
+	case j.Update.Live():
+		j.Update.Total += held
 	}
 	s.lending += lends(&j) - lends(old)
 	s.setJob(at, &j)

@@ -111,6 +111,7 @@ type Update struct {
 	Only     []InstanceRange `cbor:",omitempty"` // of a restart: these instances; none: all
 	Promoted bool            `cbor:",omitempty"`
 	Created  Time
+	Resumed  Time   `cbor:",omitempty"` // when it last went on after a pause
 	Ended    Time   `cbor:",omitempty"`
 	Reason   Reason `cbor:",omitempty"` // why it is in its state
 	Message  string `cbor:",omitempty"`
@@ -152,6 +153,11 @@ func (u *Update) Covers(instance uint32) bool {
 	return len(u.Only) == 0 || slices.ContainsFunc(u.Only, func(r InstanceRange) bool { return r.First <= instance && instance <= r.Last })
 }
 
+// HoldsCanaries reports whether only canaries may be touched, as nobody has promoted them yet.
+func (u *Update) HoldsCanaries() bool {
+	return u.Live() && u.Policy.Canaries > 0 && !u.Promoted && !u.Back()
+}
+
 // Reached reports whether the instance runs, or will run next, what the update brings.
 func (u *Update) Reached(t *Task) bool {
 	switch {
@@ -178,6 +184,9 @@ func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
 		return fmt.Errorf("there is no update that can become %v", next.State)
 	case e.Surge > MaxInstances:
 		return fmt.Errorf("%d instances beyond those wanted", e.Surge)
+	}
+	if was.Live() && was.State == UpdatePaused && next.State != UpdatePaused {
+		next.Resumed = at
 	}
 	j := *old
 	if e.Begins {

@@ -262,7 +262,7 @@ func (r *rollout) failed() (cluster.Reason, string, bool) {
 		return "", "", false
 	case r.u.Policy.MaxFailed > 0 && n >= int(r.u.Policy.MaxFailed):
 		return cluster.ReasonTooManyFailed, fmt.Sprintf("%s: the policy bears fewer than %d", r.failures(), r.u.Policy.MaxFailed), true
-	case r.holdsCanaries():
+	case r.u.HoldsCanaries():
 		return cluster.ReasonCanaryFailed, r.failures() + " before the rest was updated", true
 	case !r.job.Spec.Wants(r.u.Failed[n-1]):
 		return cluster.ReasonTooManyFailed, r.failures() + ", started first", true
@@ -331,14 +331,9 @@ func Rollback(tx *Tx, j *cluster.Job, to uint64, why cluster.Reason, message str
 	})
 }
 
-// holdsCanaries reports whether only canaries may be touched.
-func (r *rollout) holdsCanaries() bool {
-	return r.u.Policy.Canaries > 0 && !r.u.Promoted && !r.u.Back()
-}
-
 // AwaitsPromotion reports whether the canaries of the job's update are good and somebody has to say so.
 func AwaitsPromotion(u *cluster.Update) bool {
-	return u.Live() && u.Policy.Canaries > 0 && !u.Promoted && !u.Back() && u.Begun >= u.Policy.Canaries && len(u.Active) == 0
+	return u.HoldsCanaries() && u.Begun >= u.Policy.Canaries && len(u.Active) == 0
 }
 
 // batch returns how many instances are replaced at a time.
@@ -350,7 +345,7 @@ func (r *rollout) more() uint32 {
 		return 0
 	}
 	n := min(r.batch(), r.job.Spec.Instances)
-	if r.holdsCanaries() {
+	if r.u.HoldsCanaries() {
 		n = min(n, r.u.Policy.Canaries)
 	}
 	if most := r.job.Spec.Limits.MaxRunning; most > 0 {
@@ -376,7 +371,7 @@ func (r *rollout) begin() error {
 			}
 		}
 	}
-	for len(r.u.Active) < int(r.batch()) && (!r.holdsCanaries() || r.u.Begun < r.u.Policy.Canaries) {
+	for len(r.u.Active) < int(r.batch()) && (!r.u.HoldsCanaries() || r.u.Begun < r.u.Policy.Canaries) {
 		t := r.next()
 		if t == nil {
 			return nil
@@ -493,7 +488,7 @@ func (r *rollout) touch(t *cluster.Task) error {
 	waits := !t.State.Bound() && !t.State.Terminal()
 	switch {
 	case e.Later || r.idles(t) || t.State.Terminal() && !e.Revive, // nothing comes of it now
-		waits && !r.job.Spec.Type.Service() && !r.holdsCanaries(): // and work that waited already is not waited for
+		waits && !r.job.Spec.Type.Service() && !r.u.HoldsCanaries(): // and work that waited already is not waited for
 		r.u.Good++
 	default:
 		r.u.Begun++
@@ -555,12 +550,13 @@ func unplacedFrom(t *cluster.Task, j *cluster.Job, u *cluster.Update, since clus
 	return max(waits, since).Add(bears)
 }
 
-// since returns from when on what an instance waits for may come about: not while no scheduler is there, or nothing is placed.
+// since returns from when on what an instance waits for may come about: not while no scheduler is there, or nothing is placed, or
+// the update is paused.
 func (r *rollout) since() cluster.Time {
 	if r.tx.State().Mode().SchedulingStopped {
 		return r.tx.Now()
 	}
-	return r.tx.State().ModeSince()
+	return max(r.tx.State().ModeSince(), r.u.Resumed)
 }
 
 func (r *rollout) succeed() error {
@@ -643,15 +639,16 @@ func touchEnds(in *cluster.Snapshot, t *cluster.Task, j *cluster.Job) cluster.Ti
 	if !moves(j.Update) {
 		return 0
 	}
+	since := max(in.ModeSince(), j.Update.Resumed)
 	if len(j.Update.Active) == 0 {
 		if t.Ready == 0 {
-			return lateFrom(t, j, j.Update, in.ModeSince())
+			return lateFrom(t, j, j.Update, since)
 		}
 		return 0
 	}
 	if _, active := slices.BinarySearch(j.Update.Active, t.Key.Instance()); !active {
 		return 0
 	}
-	_, until := verdictOn(t, j, j.Update, in.ModeSince(), 0)
+	_, until := verdictOn(t, j, j.Update, since, 0)
 	return until
 }

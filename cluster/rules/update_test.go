@@ -433,8 +433,8 @@ func TestAnInstanceThatFindsNoPlaceFails(t *testing.T) {
 	}
 }
 
-// An instance that waited for long already has the whole time when an update touches it, as all have when a scheduler is there again, or
-// something is placed again.
+// An instance that waited for long already has the whole time when an update touches it, as all have when a scheduler is there again,
+// something is placed again, or the update is resumed.
 func TestTheTimeForAPlaceBeginsAnew(t *testing.T) {
 	spec := serviceSpec(1, serves, 0, nil)
 	spec.Task.Resources = amounts(1000, 1)
@@ -454,6 +454,11 @@ func TestTheTimeForAPlaceBeginsAnew(t *testing.T) {
 	require.True(t, live(), "nothing is placed")
 	mode(cluster.Mode{})
 	require.True(t, live(), "it may have a place now")
+	w.now = w.now.Add(30 * time.Second)
+	w.steer(pause)
+	w.now = w.now.Add(time.Hour)
+	w.steer(resume)
+	require.True(t, live(), "nobody looked at it while it was paused")
 	begun := w.now
 	for live() {
 		require.True(t, w.ring())
@@ -546,6 +551,45 @@ func TestCanariesAreStartedFirst(t *testing.T) {
 	w.settle()
 	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
 	require.Zero(t, w.state.Job(servingJob).Surge)
+}
+
+// While canaries wait to be promoted a job that grows does so by the version that they are held against.
+func TestAJobGrowsByWhatIsKnownToServe(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
+		w.settle()
+		versions := func() map[uint64]int {
+			counts := map[uint64]int{}
+			for _, task := range w.tasks() {
+				if w.state.Job(servingJob).Spec.Wants(task.Key.Instance()) {
+					counts[task.Version]++
+				}
+			}
+			return counts
+		}
+		w.update(serviceSpec(4, serves, 1, &cluster.UpdatePolicy{Canaries: 1, StartFirst: first}))
+		w.settle()
+		require.Equal(t, map[uint64]int{1: 3, 2: 1}, versions(), "%v", w)
+		scaled := *w.state.Job(servingJob).Spec
+		scaled.Instances = 6
+		w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.JobUpdated{Job: servingJob, Spec: &scaled}) })
+		w.settle()
+		j := w.state.Job(servingJob)
+		require.True(t, rules.AwaitsPromotion(j.Update))
+		canaries := 1
+		if first { // what was started before the canary went is an instance like others now
+			canaries = 2
+		}
+		require.Equal(t, map[uint64]int{1: 6 - canaries, 3: canaries}, versions(), "%v", w)
+		require.EqualValues(t, 6+j.Surge, j.Ready, "%v", w)
+		w.steer(promote)
+		w.settle()
+		j = w.state.Job(servingJob)
+		require.Equal(t, cluster.UpdateSucceeded, j.Update.State)
+		require.Equal(t, map[uint64]int{3: 6}, versions(), "%v", w)
+		require.EqualValues(t, 7-canaries, j.Update.Total)
+		require.Equal(t, j.Update.Total, j.Update.Good)
+	}
 }
 
 // Instances that are just being replaced, or have just ceased to be ready, are not given up, however long ago they were placed:
