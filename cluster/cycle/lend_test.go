@@ -88,6 +88,25 @@ func TestRevocableTasksGiveWay(t *testing.T) {
 	require.Equal(t, vector(0, 0), s.state.Host(h).Free())
 }
 
+// A gang that all slack together does not hold keeps nobody out where a limit counts the jobs that run.
+func TestALimitIsNotUsedUpByAGangBeyondTheSlack(t *testing.T) {
+	one := uint32(1)
+	s := newShared(t)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one}}})
+	s.pool("root/b", 0)
+	hosts := []cluster.HostID{s.host(0, vector(4, 0)), s.host(1, vector(4, 0))}
+	s.job("root/b", 4, 1)
+	s.settle()
+	for _, h := range hosts {
+		s.slack(h, 1)
+	}
+	gang := s.job("root/a", 3, 1, revocable, func(j *cluster.JobSpec) { j.Gang = &cluster.Gang{Minimum: 3} })
+	next := s.job("root/a", 1, 1)
+	s.settle()
+	require.Zero(t, s.running(gang))
+	require.Equal(t, 1, s.running(next))
+}
+
 // Slack that is too little for the first in line on every host is for those behind.
 func TestSlackIsNotKeptForWhoHasNoHost(t *testing.T) {
 	s := newShared(t)

@@ -61,7 +61,7 @@ func (a *Admission) openQueues() {
 }
 
 // inVain reports whether none of the group's waiting tasks could start whoever ended in its pool: there is no host for it, or it asks for
-// more than a limit, or may not be preempted and asks for more than the reservation. Where limits count what runs it comes last: it would
+// more than a limit, or than all slack, or may not be preempted and asks for more than the reservation. Where limits count what runs it comes last: it would
 // keep the others out for nothing. Complexity: the pools above.
 func (a *Admission) inVain(q *queue, g *Group) bool {
 	if g.Passed || g.NoHost {
@@ -73,7 +73,9 @@ func (a *Admission) inVain(q *queue, g *Group) bool {
 	}
 	tree := a.tree
 	if g.Revocable {
-		tree = a.lending
+		if tree = a.lending; lacking(unit, tree.nodes[0].entitled) >= 0 {
+			return true
+		}
 	}
 	for i := q.node; i >= 0; i = tree.nodes[i].parent {
 		if lacking(unit, tree.nodes[i].limit) >= 0 {
