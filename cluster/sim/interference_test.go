@@ -74,6 +74,7 @@ func TestThoseWhoSufferStayAwayFromDevils(t *testing.T) {
 // TestInterferenceUnderFaults: whatever fails, each task succeeds once, in the same history each time; and interference between
 // kinds of work that nobody does changes nothing.
 func TestInterferenceUnderFaults(t *testing.T) {
+	oneGoroutine(t)
 	history := func(interference fleet.Interference) string {
 		c := config(crowded(5, 20, 40, 4*time.Second))
 		plain, i := c.Workload.Jobs.(*jobs).make, 0

@@ -125,6 +125,7 @@ func clean(t *testing.T, r *Result) {
 }
 
 func TestAWorkloadRunsToItsEnd(t *testing.T) {
+	oneGoroutine(t)
 	var placements bytes.Buffer
 	c := config(mixed(1, 20, 400, 2*time.Second))
 	c.Placements = &placements
@@ -157,6 +158,7 @@ func faulty(every time.Duration) Faults {
 
 // Launches that are given back are no failures: they are tried again, and all work is done.
 func TestRefusedLaunchesAreNoFailures(t *testing.T) {
+	oneGoroutine(t)
 	c := config(mixed(1, 10, 100, time.Second))
 	from := c.Workload.Jobs
 	c.Workload.Jobs = &jobs{n: 100, make: func(int) *trace.Job {
@@ -194,7 +196,7 @@ func TestASubmissionIsNotRepeated(t *testing.T) {
 func oneGoroutine(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("takes a minute with the race detector, and there is one goroutine")
+		t.Skip("takes long with the race detector, and there is one goroutine")
 	}
 }
 
@@ -358,6 +360,7 @@ func TestARefusedPlanIsNotRepeatedForEver(t *testing.T) {
 
 // TestAllThatEndedIsCounted: a job whose end was the last thing that a scheduler did is forgotten, and counted, by the next.
 func TestAllThatEndedIsCounted(t *testing.T) {
+	oneGoroutine(t)
 	c := config(mixed(1, 10, 100, time.Second))
 	c.SyncTime = 200 * time.Millisecond
 	c.Faults.Rates = map[FaultKind]Rate{Crash: {1500 * time.Millisecond, 20 * time.Millisecond}}

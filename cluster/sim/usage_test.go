@@ -52,6 +52,7 @@ func TestRevocableTasksUseWhatOthersLeave(t *testing.T) {
 
 // What is lent survives crashes of the scheduler, and lost reports, hosts and links.
 func TestLendingUnderFaults(t *testing.T) {
+	oneGoroutine(t)
 	c := config(lent())
 	c.Usage, c.Horizon = tight, 20*time.Minute
 	c.Faults = faulty(2 * time.Minute)
