@@ -47,7 +47,8 @@ state, and each batch is answered as it comes:
   x TAIL HEAD LOWER UPPER COST [TYPE [OLD]]  change an arc, add it if there is
                                              none, or remove it by bounds 0 0;
                                              OLD, its cost before, chooses among
-                                             parallel arcs, and has to be right
+                                             parallel arcs, has to be right, and
+                                             may not fit several of unlike bounds
   r ID                                       remove a node with its arcs
   d SUPPLY POTENTIAL ARCS [TYPE]             add a node with the a lines after
                                              it, in which 0 stands for it

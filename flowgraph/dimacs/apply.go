@@ -190,6 +190,10 @@ func (s *Stream) changeArc(c *change, tail, head flowgraph.NodeID) error {
 		n.AddArc(tail, head, c.lower, c.upper, flowgraph.Cost(c.cost))
 	case len(found) > 1 && !c.hasOld:
 		return s.lines.fail("%d arcs %d→%d: give a type and the old cost", len(found), c.arc[0], c.arc[1])
+	case slices.ContainsFunc(found, func(a flowgraph.ArcID) bool { return n.Arc(a).Bounds != n.Arc(found[0]).Bounds }):
+		// As when prices of a bundle rise one after the other, the lowest first, each to that of the next.
+		return s.lines.fail("%d arcs %d→%d have the old cost %d and unlike bounds: change the one that had it before the other comes to it",
+			len(found), c.arc[0], c.arc[1], c.old)
 	case remove:
 		n.RemoveArc(found[0])
 	default:

@@ -25,7 +25,7 @@ import (
 // is removed or added, the demand of the sink, the one node of negative supply or
 // else the last that had one, falls or rises by its supply. OLD is the former
 // cost, by which x chooses among parallel arcs; where there are arcs and none has
-// it, the line is refused. Types and the potential are hints, read and not used.
+// it, or several of unlike bounds, the line is refused. Types and the potential are hints, read and not used.
 // In a stream the n and a lines of the problem may carry a type, too.
 //
 // Call Next, then Apply, until Next returns [io.EOF]. After another error the

@@ -109,6 +109,10 @@ func TestStreamRefuses(t *testing.T) {
 		{"old cost of none, to remove", "x 1 3 0 0 1 0 77", "line 10: no arc 1→3 has the old cost 77: there is one of cost 2"},
 		{"old cost of none, to change", "x 1 3 0 1 1 0 77", "line 10: no arc 1→3 has the old cost 77: there is one of cost 2"},
 		{"parallel arcs", "a 1 3 0 1 1\nx 1 3 0 1 9", "2 arcs 1→3: give a type and the old cost"},
+		{
+			"old cost of parallel arcs of unlike bounds", "a 2 3 0 5 9\nx 2 3 0 1 9 0 4\nx 2 3 0 5 14 0 9\n",
+			"line 12: 2 arcs 2→3 have the old cost 9 and unlike bounds",
+		},
 		{"d without arcs", "d 1 0 2\na 0 3 0 1 1\nr 1", "line 10: d line announces 2 arcs, 1 follow"},
 		{"no sink", "n 4 0\nr 1", "0 nodes demand"},
 		{"a sink that is a source by now", "r 1\nr 2\nn 4 1\nd 1 0 0", "0 nodes demand"},
