@@ -148,7 +148,7 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 	j.Spec, j.Version, j.Changed, j.Description, j.UpdateKey = e.Spec, old.Version+1, at, e.Description, ""
 	s.jobs.Set(uint64(j.UID), &j)
 	held := s.fitTasks(at, &j)
-	left := s.follow(at, &j)
+	left := s.follow(at, &j, e.Update != nil)
 	switch {
 	case e.Update != nil:
 		j.Update.Total = left
@@ -161,8 +161,9 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 }
 
 // follow brings the tasks that run the same under the present spec as under theirs to it, and returns how many others
-// there are among the instances that are wanted.
-func (s *State) follow(at Time, j *Job) (left uint32) {
+// there are among the instances that are wanted. What is to come next is brought to it too where no update begins: one that is under
+// way has seen to it, and goes by the number.
+func (s *State) follow(at Time, j *Job, begins bool) (left uint32) {
 	var others []*Task
 	for t := range s.TasksOf(j.UID, 0) {
 		if t.Version != j.Version {
@@ -170,21 +171,32 @@ func (s *State) follow(at Time, j *Job) (left uint32) {
 		}
 	}
 	alike := map[uint64]bool{} // by version, where all instances are told the same
-	for _, t := range others {
-		from := j.SpecFor(t)
-		same, known := alike[t.Version]
+	same := func(version uint64, instance uint32) bool {
+		from := j.SpecOf(version)
+		if from == nil {
+			return false
+		}
+		is, known := alike[version]
 		if !known || len(from.Overrides)+len(j.Spec.Overrides) > 0 {
-			same = from.ChangeOf(j.Spec, t.Key.Instance()) == NoChange
-			alike[t.Version] = same
+			is = from.ChangeOf(j.Spec, instance) == NoChange
+			alike[version] = is
 		}
+		return is
+	}
+	for _, t := range others {
+		next, i := *t, t.Key.Instance()
 		switch {
-		case same:
-			next := *t
+		case same(t.Version, i):
 			next.Version, next.Next = j.Version, 0
-			s.setTask(at, t, &next, j)
-		case j.Spec.Wants(t.Key.Instance()) && t.Copy == nil && !t.Removed:
+		case !begins && t.Next != 0 && same(t.Next, i):
+			next.Next = j.Version
+		case j.Spec.Wants(i) && t.Copy == nil && !t.Removed:
 			left++
+			continue
+		default:
+			continue
 		}
+		s.setTask(at, t, &next, j)
 	}
 	return left
 }

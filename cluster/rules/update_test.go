@@ -246,6 +246,13 @@ func (w *serving) update(spec *cluster.JobSpec) {
 	})
 }
 
+// scale gives the job another number of instances.
+func (w *serving) scale(instances uint32) {
+	scaled := *w.state.Job(servingJob).Spec
+	scaled.Instances = instances
+	w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.JobUpdated{Job: servingJob, Spec: &scaled}) })
+}
+
 // steer changes the record of the update, if there is one under way.
 func (w *serving) steer(change func(u *cluster.Update)) {
 	w.do(func(tx *rules.Tx) error {
@@ -570,9 +577,7 @@ func TestAJobGrowsByWhatIsKnownToServe(t *testing.T) {
 		w.update(serviceSpec(4, serves, 1, &cluster.UpdatePolicy{Canaries: 1, StartFirst: first}))
 		w.settle()
 		require.Equal(t, map[uint64]int{1: 3, 2: 1}, versions(), "%v", w)
-		scaled := *w.state.Job(servingJob).Spec
-		scaled.Instances = 6
-		w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.JobUpdated{Job: servingJob, Spec: &scaled}) })
+		w.scale(6)
 		w.settle()
 		j := w.state.Job(servingJob)
 		require.True(t, rules.AwaitsPromotion(j.Update))
@@ -589,6 +594,38 @@ func TestAJobGrowsByWhatIsKnownToServe(t *testing.T) {
 		require.Equal(t, map[uint64]int{3: 6}, versions(), "%v", w)
 		require.EqualValues(t, 7-canaries, j.Update.Total)
 		require.Equal(t, j.Update.Total, j.Update.Good)
+	}
+}
+
+// What the next run of an instance is to be stays what the update brings when the job is scaled meanwhile: it is not run again for it, and
+// one whose host is drained does not miss it.
+func TestAScaledJobGoesOnWithItsUpdate(t *testing.T) {
+	w := newServing(t, serviceSpec(3, sickens, 0, nil), 3)
+	w.settle()
+	w.update(serviceSpec(3, serves, 1, nil))
+	w.scale(4)
+	w.settle()
+	w.succeeded(3)
+	for _, task := range w.tasks() {
+		require.LessOrEqual(t, task.Run, uint32(2), "%v", w)
+	}
+
+	stateful := func(turns string, number int) *cluster.JobSpec {
+		spec := serviceSpec(2, turns, number, nil)
+		spec.Type, spec.Preemptible = cluster.Stateful, false
+		return spec
+	}
+	w = newServing(t, stateful(serves, 0), 3)
+	w.settle()
+	away := w.tasks()[0].Host
+	w.emit(&cluster.HostDrain{ID: away, Drain: true})
+	w.update(stateful(serves, 1))
+	w.scale(3)
+	w.emit(&cluster.HostDrain{ID: away})
+	w.settle()
+	w.succeeded(2)
+	for _, task := range w.tasks() {
+		require.EqualValues(t, 3, task.Version, "%v", w)
 	}
 }
 
@@ -829,9 +866,7 @@ func TestUpdatesComeToRest(t *testing.T) {
 			case 8:
 				w.ring()
 			case 9:
-				scaled := *w.state.Job(servingJob).Spec
-				scaled.Instances = rapid.Uint32Range(1, 6).Draw(t, "scale")
-				w.do(func(tx *rules.Tx) error { return tx.Emit(&cluster.JobUpdated{Job: servingJob, Spec: &scaled}) })
+				w.scale(rapid.Uint32Range(1, 6).Draw(t, "scale"))
 			case 10:
 				if task := tasks[rapid.IntRange(0, len(tasks)-1).Draw(t, "task")]; !task.Removed && task.Ready == 0 {
 					stop := &cluster.TaskStopping{Task: task.Key, Restart: rapid.Bool().Draw(t, "restart"), Reason: cluster.ReasonTaskRestarted}
