@@ -42,9 +42,9 @@ func (j *Job) begins() TaskState {
 	return TaskPending
 }
 
-// versionOf returns the version by which an instance that comes begins: while canaries wait to be promoted, what they are held against.
+// versionOf returns the version by which an instance that comes begins: the one before while an update holds the present one back.
 func (j *Job) versionOf(instance uint32) uint64 {
-	if u := j.Update; u.HoldsCanaries() && j.Spec.Wants(instance) && j.SpecOf(u.From) != nil {
+	if u := j.Update; (u.HoldsCanaries() || u.Pauses()) && j.Spec.Wants(instance) && j.SpecOf(u.From) != nil {
 		return u.From
 	}
 	return j.Version
@@ -154,6 +154,14 @@ func (s *State) updateJob(at Time, e *JobUpdated) error {
 		j.Update.Total = left
 	case j.Update.Live():
 		j.Update.Total += held
+		for _, i := range j.Update.Active {
+			if !old.Spec.Wants(i) && j.Spec.Wants(i) { // it was to stand in, and is an instance like others now
+				j.Update.Total++
+			}
+		}
+		if held > 0 {
+			j.Update.Second, j.Update.Next = false, 0 // they may have numbers that were looked at
+		}
 	}
 	s.lending += lends(&j) - lends(old)
 	s.setJob(at, &j)

@@ -158,6 +158,11 @@ func (u *Update) HoldsCanaries() bool {
 	return u.Live() && u.Policy.Canaries > 0 && !u.Promoted && !u.Back()
 }
 
+// Pauses reports whether the update, on its way forward, begins with no further instance before it is resumed.
+func (u *Update) Pauses() bool {
+	return u.Live() && !u.Back() && (u.State == UpdatePaused || u.State == UpdateInitialized && u.Policy.StartPaused)
+}
+
 // Reached reports whether the instance runs, or will run next, what the update brings.
 func (u *Update) Reached(t *Task) bool {
 	switch {

@@ -597,6 +597,46 @@ func TestAJobGrowsByWhatIsKnownToServe(t *testing.T) {
 	}
 }
 
+// Nor does a job grow by what an update has yet to bring, or an instance that comes a second time keep the version before.
+func TestAJobGrowsByNothingThatIsHeldBack(t *testing.T) {
+	versions := func(w *serving) (all []uint64) {
+		for _, task := range w.tasks() {
+			all = append(all, task.Version)
+		}
+		return all
+	}
+	w := newServing(t, serviceSpec(2, serves, 0, nil), 3)
+	w.settle()
+	w.update(serviceSpec(3, serves, 1, &cluster.UpdatePolicy{StartPaused: true}))
+	w.settle()
+	require.Equal(t, []uint64{1, 1, 1}, versions(w), "%v", w)
+	w.scale(4)
+	w.settle()
+	require.Equal(t, []uint64{1, 1, 1, 1}, versions(w), "%v", w)
+	w.steer(resume)
+	w.settle()
+	w.succeeded(4)
+	require.Equal(t, []uint64{3, 3, 3, 3}, versions(w), "%v", w)
+
+	w.scale(6)
+	w.settle()
+	spec := serviceSpec(6, serves, 2, &cluster.UpdatePolicy{Canaries: 3, BatchSize: 3})
+	spec.Limits.MaxUnavailable = 3
+	w.update(spec)
+	w.scale(2)
+	w.scale(6)
+	w.settle()
+	w.steer(promote)
+	w.settle()
+	require.Equal(t, cluster.UpdateSucceeded, w.state.Job(servingJob).Update.State)
+	require.Equal(t, []uint64{7, 7, 7, 7, 7, 7}, versions(w), "%v", w)
+
+	w.update(serviceSpec(6, serves, 3, &cluster.UpdatePolicy{StartFirst: true}))
+	w.scale(7)
+	w.settle()
+	w.succeeded(7) // the one that was started first is one of them
+}
+
 // What the next run of an instance is to be stays what the update brings when the job is scaled meanwhile: it is not run again for it, and
 // one whose host is drained does not miss it.
 func TestAScaledJobGoesOnWithItsUpdate(t *testing.T) {
