@@ -77,23 +77,23 @@ func (s *State) fitTasks(at Time, j *Job) (held uint32) {
 	for _, t := range surplus {
 		s.removeTask(at, t, j)
 	}
-	begins := func(instance uint32) uint64 {
-		version := j.versionOf(instance)
-		if version != j.Version {
+	version := func(instance uint32) uint64 {
+		v := j.versionOf(instance)
+		if v != j.Version {
 			held++
 		}
-		return version
+		return v
 	}
 	for _, t := range back {
 		next := *t
-		next.Removed, next.Restart, next.Reason, next.Next = false, true, ReasonTaskRestarted, begins(t.Key.Instance())
+		next.Removed, next.Restart, next.Reason, next.Next = false, true, ReasonTaskRestarted, version(t.Key.Instance())
 		s.setTask(at, t, &next, j)
 	}
 	fresh := make([]Task, 0, end-kept)
 	for i, there := range have {
 		if !there {
 			k := MakeTaskKey(j.UID, uint32(i))
-			fresh = append(fresh, Task{Key: k, Run: j.LastRun, State: j.begins(), Queued: at, ExitCode: -1, Version: begins(uint32(i))})
+			fresh = append(fresh, Task{Key: k, Run: j.LastRun, State: j.begins(), Queued: at, ExitCode: -1, Version: version(uint32(i))})
 			s.setTask(at, nil, &fresh[len(fresh)-1], j)
 		}
 	}
