@@ -229,17 +229,17 @@ func (s *simulation) observe(records []cluster.Record) {
 	s.paid += len(records)
 }
 
-// quietPrice is how many looks at a host, for one request, a record pays for.
+// quietPrice is how many looks, at a job or at a host for one request, a record pays for.
 const quietPrice = 50
 
 // quiet is called when the scheduler has planned with all there is and nothing has happened since. Asking the checker
-// costs requests × hosts, so it is done as often as the records pay for it, and at the end in any case.
+// costs jobs + requests × hosts, so it is done as often as the records pay for it, and at the end in any case.
 func (s *simulation) quiet() {
 	if s.paid < 0 {
 		return
 	}
 	s.measure.quiet++
-	s.paid -= s.checker.Quiet() * len(s.config.Workload.Hosts) / quietPrice
+	s.paid -= s.checker.Quiet() / quietPrice
 }
 
 // finish asks the last questions. The loop has come to a quiet end.

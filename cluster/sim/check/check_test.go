@@ -536,3 +536,15 @@ func TestStartsBeyondALimit(t *testing.T) {
 		}
 	}
 }
+
+// TestQuietCountsWhatItLooksAt: many jobs that are alike are one request, and each is looked at all the same.
+func TestQuietCountsWhatItLooksAt(t *testing.T) {
+	l := begun(func(s *cluster.JobSpec) { s.Task.Resources.Fixed[cluster.CPU] = 2000 }) // no host has that
+	one := l.Quiet()
+	for i := range 100 {
+		l.add(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid + 1 + cluster.JobUID(i), Spec: spec(func(s *cluster.JobSpec) {
+			s.Task.Resources.Fixed[cluster.CPU] = 2000
+		})}}})
+	}
+	require.Equal(t, one+100, l.Quiet())
+}

@@ -9,9 +9,9 @@ import (
 )
 
 // Quiet asks whether something waits that fits: a task somewhere, the core of a gang as a whole. It is meant for moments
-// at which the scheduler has planned with everything that the records say, and nothing has happened since. It returns how
-// many different requests wait. Complexity: different requests × hosts.
-func (c *Checker) Quiet() (requests int) {
+// at which the scheduler has planned with everything that the records say, and nothing has happened since. It returns at
+// how many jobs and hosts it looked. Complexity: jobs + different requests × hosts.
+func (c *Checker) Quiet() (looks int) {
 	c.loans()
 	if c.waiting == 0 {
 		return 0
@@ -25,7 +25,7 @@ func (c *Checker) Quiet() (requests int) {
 			c.quietJob(j, asked)
 		}
 	}
-	return len(asked)
+	return len(c.jobs) + len(asked)*len(c.hosts)
 }
 
 // quietJob asks about the waiting tasks of a job.
