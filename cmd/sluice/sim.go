@@ -349,9 +349,11 @@ func (f *simFlags) readThrough(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	for ctx.Err() == nil {
+	for jobs := 0; ctx.Err() == nil; jobs++ {
 		j, err := w.Jobs.Next()
 		switch {
+		case errors.Is(err, io.EOF) && jobs == 0:
+			return fmt.Errorf("--jobs: %s has no jobs, or none that the other flags leave", f.open.Jobs)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -147,6 +147,16 @@ func TestSimBadFile(t *testing.T) {
 	require.Zero(t, got.code, got.err)
 }
 
+// TestSimWithoutJobs: a file without jobs, as of a download that broke off, is no replay in which nothing happens.
+func TestSimWithoutJobs(t *testing.T) {
+	noSettings(t)
+	file := filepath.Join(t.TempDir(), "jobs.swf")
+	require.NoError(t, os.WriteFile(file, []byte("; Version: 2.2\n; MaxNodes: 4\n; MaxProcs: 4\n"), 0o600))
+	got := try(t, "", "sim", "--format", "swf", "--jobs", file)
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.err, file+" has no jobs")
+}
+
 // TestSimRefusesLimitsOnPendingJobs: they would have no effect.
 func TestSimRefusesLimitsOnPendingJobs(t *testing.T) {
 	noSettings(t)
