@@ -37,6 +37,7 @@ type driver struct {
 	starting chan struct{} // bounds how many supervisors are being started at once
 
 	reporting  sync.RWMutex // held for reading while the sink is called; Close takes it to end reporting
+	tidying    sync.Mutex   // held while kept runs are measured and removed
 	presenting sync.Mutex   // held while the hosts are reported, so that the last report is the latest
 	mu         sync.Mutex
 	runs       map[cluster.RunID]*run

@@ -11,12 +11,14 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
 // A machine that cannot record or start launches takes no more of them: its hosts are reported with what their runs have and no room. They
-// would draw the same launches again and again, for being empty, while other machines have room.
+// would draw the same launches again and again, for being empty, while other machines have room. What is kept of ended runs gives way first.
 
 const (
 	meansBytes    = 256 << 10       // that it has to be possible to write
@@ -65,7 +67,11 @@ func (d *driver) watchMeans() {
 		}
 		if failed || before != "" {
 			lacks := ""
-			if why := trouble(d.means()); why != 0 {
+			why := trouble(d.means())
+			for (why == unix.ENOSPC || why == unix.EDQUOT) && d.thin() {
+				why = trouble(d.means())
+			}
+			if why != 0 {
 				lacks = why.Error()
 			}
 			d.mu.Lock()

@@ -39,12 +39,7 @@ func (d *driver) janitor() {
 	tick := time.NewTicker(janitorInterval)
 	defer tick.Stop()
 	for {
-		d.measureKept()
-		for _, folder := range d.drop() {
-			if err := removeAll(folder); err != nil {
-				d.config.Log.Warn("a folder stays until the next start", "error", err)
-			}
-		}
+		d.tidy(d.config.Retention)
 		select {
 		case <-d.ctx.Done():
 			return
@@ -52,6 +47,33 @@ func (d *driver) janitor() {
 		case <-d.dropping:
 		}
 	}
+}
+
+// tidy removes the folders that a retention does not keep, and returns how many.
+func (d *driver) tidy(keep Retention) int {
+	d.tidying.Lock()
+	defer d.tidying.Unlock()
+	d.measureKept()
+	folders := d.drop(keep)
+	for _, folder := range folders {
+		if err := removeAll(folder); err != nil {
+			d.config.Log.Warn("a folder stays until the next start", "error", err)
+		}
+	}
+	return len(folders)
+}
+
+// thin removes the older half of what is kept, and reports whether there was anything.
+func (d *driver) thin() bool {
+	keep := d.config.Retention
+	d.mu.Lock()
+	keep.Runs = len(d.released) / 2
+	d.mu.Unlock()
+	gone := d.tidy(keep)
+	if gone > 0 {
+		d.config.Log.Warn("the disk is full: the oldest ended runs are not kept any longer", "runs", gone)
+	}
+	return gone > 0
 }
 
 // measureKept finds the sizes of the folders that were added.
@@ -72,13 +94,13 @@ func (d *driver) measureKept() {
 	}
 }
 
-// drop takes the surplus away from the kept runs and returns the folders to remove.
-func (d *driver) drop() (folders []string) {
+// drop takes what a retention does not keep away from the kept runs and returns the folders to remove.
+func (d *driver) drop(keep Retention) (folders []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := slices.Collect(maps.Values(d.released))
 	all = slices.DeleteFunc(all, func(k *kept) bool { return k.bytes < 0 }) // come next time
-	for _, k := range d.config.Retention.surplus(all, now()) {
+	for _, k := range keep.surplus(all, now()) {
 		// A RunID may come back when nothing is known of it any more, so its name alone is not enough.
 		to := d.state.temp("removed-" + rand.Text())
 		if err := os.Rename(d.state.releasedRun(k.id.String()), to); err != nil {

@@ -236,18 +236,23 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a task that has filled the disk can be killed, and what it left goes.
-func TestFullDisk(t *testing.T) {
-	small := t.TempDir()
+// smallDisk returns a folder that has a file system of its own, and how many blocks of that are free.
+func smallDisk(t *testing.T) (small string, free func() uint64) {
+	small = t.TempDir()
 	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skip("a small file system cannot be mounted here: ", err)
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(small, unix.MNT_DETACH)) })
-	free := func() uint64 {
+	return small, func() uint64 {
 		var fs unix.Statfs_t
 		require.NoError(t, unix.Statfs(small, &fs))
 		return fs.Bfree
 	}
+}
+
+// TestFullDisk: a task that has filled the disk can be killed, and what it left goes.
+func TestFullDisk(t *testing.T) {
+	small, free := smallDisk(t)
 	f := newFixture(t, func(c *Config) { c.Dir, c.Retention.Bytes = filepath.Join(small, "state"), 1 })
 	id := f.shell(0, "cat /dev/zero > full; while :; do head -c 4096 /dev/zero >> more; sleep 0.01; done", nil)
 	eventually(t, "the disk is full", func() bool { return free() == 0 })
@@ -256,6 +261,28 @@ func TestFullDisk(t *testing.T) {
 	f.Release(id)
 	eventually(t, "the disk has room", func() bool { return free() > 100 })
 	require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(1, "true", nil)).State)
+}
+
+// TestFullOfKept: where ended runs fill the disk, the oldest give way to what is to run, whatever the retention says.
+func TestFullOfKept(t *testing.T) {
+	small, free := smallDisk(t)
+	f := newFixture(t, func(c *Config) { c.Dir = filepath.Join(small, "state") })
+	for i := range 3 {
+		id := f.shell(i, "head -c 100000 /dev/zero > part", nil)
+		f.ended(id)
+		f.Release(id)
+	}
+	id := f.shell(3, "cat /dev/zero > full", nil)
+	require.Equal(t, cluster.TaskFailed, f.ended(id).State)
+	f.Release(id)
+	require.Zero(t, free())
+	l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
+	require.ErrorIs(t, f.Launch(t.Context(), l), hostmgr.ErrRefused)
+	eventually(t, "the disk has room", func() bool { return free() > meansBytes/4096 })
+	l.Run.Run++
+	require.NoError(t, f.Launch(t.Context(), l))
+	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
+	require.Empty(t, f.output(id, 0), "the newest is kept as long as others make room enough")
 }
 
 // TestKeptRoom: the records that end a run are written where room was kept for them.
