@@ -192,19 +192,16 @@ func (s *State) follow(at Time, j *Job, begins bool) (left uint32) {
 		return is
 	}
 	for _, t := range others {
-		next, i := *t, t.Key.Instance()
-		switch {
-		case same(t.Version, i):
-			next.Version, next.Next = j.Version, 0
-		case !begins && t.Next != 0 && same(t.Next, i):
-			next.Next = j.Version
-		case j.Spec.Wants(i) && t.Copy == nil && !t.Removed:
+		i := t.Key.Instance()
+		if runs := same(t.Version, i); runs || !begins && t.Next != 0 && same(t.Next, i) {
+			next := *t
+			if next.Next = j.Version; runs {
+				next.Version, next.Next = j.Version, 0
+			}
+			s.setTask(at, t, &next, j)
+		} else if j.Spec.Wants(i) && t.Copy == nil && !t.Removed {
 			left++
-			continue
-		default:
-			continue
 		}
-		s.setTask(at, t, &next, j)
 	}
 	return left
 }
