@@ -196,6 +196,10 @@ type (
 	// ModeSet switches parts of the cluster off, or on again, or says that a scheduler begins in the mode that there was.
 	ModeSet struct{ Mode Mode }
 
+	// NumbersForgotten says that host managers know of jobs or runs that this history has not given out, as when it goes on from an
+	// earlier copy of the store: new ones are numbered from beyond them. See Restored.Forget.
+	NumbersForgotten struct{}
+
 	// Restored loads a part of a checkpoint into an empty State. Parts come in the order in which Snapshot.Parts gives
 	// them.
 	Restored struct {
@@ -250,44 +254,45 @@ func (r *Restored) Forget(revision uint64) {
 	}
 }
 
-func (*ClusterCreated) isEvent()  {}
-func (*PoolPut) isEvent()         {}
-func (*PoolDeleted) isEvent()     {}
-func (*QueueMappingSet) isEvent() {}
-func (*CostModelSet) isEvent()    {}
-func (*JobsSubmitted) isEvent()   {}
-func (*JobUpdated) isEvent()      {}
-func (*UpdateAdvanced) isEvent()  {}
-func (*TaskUpdated) isEvent()     {}
-func (*JobStopping) isEvent()     {}
-func (*JobDeleted) isEvent()      {}
-func (*JobReleased) isEvent()     {}
-func (*TaskReleased) isEvent()    {}
-func (*InstanceAdded) isEvent()   {}
-func (*InstanceRemoved) isEvent() {}
-func (*HomeForgotten) isEvent()   {}
-func (*Placed) isEvent()          {}
-func (*TaskStatus) isEvent()      {}
-func (*TaskHealth) isEvent()      {}
-func (*TaskStopping) isEvent()    {}
-func (*TaskRequeued) isEvent()    {}
-func (*TaskHeld) isEvent()        {}
-func (*TaskPreempted) isEvent()   {}
-func (*HostReported) isEvent()    {}
-func (*HostDrain) isEvent()       {}
-func (*HostUnreached) isEvent()   {}
-func (*HostRemoved) isEvent()     {}
-func (*RoleGranted) isEvent()     {}
-func (*RoleRevoked) isEvent()     {}
-func (*TokenCreated) isEvent()    {}
-func (*TokenRevoked) isEvent()    {}
-func (*SecretsResealed) isEvent() {}
-func (*RequestAnswered) isEvent() {}
-func (*ModeSet) isEvent()         {}
-func (*SlackMeasured) isEvent()   {}
-func (*CopyAdded) isEvent()       {}
-func (*CopyWon) isEvent()         {}
-func (*Restored) isEvent()        {}
+func (*ClusterCreated) isEvent()   {}
+func (*PoolPut) isEvent()          {}
+func (*PoolDeleted) isEvent()      {}
+func (*QueueMappingSet) isEvent()  {}
+func (*CostModelSet) isEvent()     {}
+func (*JobsSubmitted) isEvent()    {}
+func (*JobUpdated) isEvent()       {}
+func (*UpdateAdvanced) isEvent()   {}
+func (*TaskUpdated) isEvent()      {}
+func (*JobStopping) isEvent()      {}
+func (*JobDeleted) isEvent()       {}
+func (*JobReleased) isEvent()      {}
+func (*TaskReleased) isEvent()     {}
+func (*InstanceAdded) isEvent()    {}
+func (*InstanceRemoved) isEvent()  {}
+func (*HomeForgotten) isEvent()    {}
+func (*Placed) isEvent()           {}
+func (*TaskStatus) isEvent()       {}
+func (*TaskHealth) isEvent()       {}
+func (*TaskStopping) isEvent()     {}
+func (*TaskRequeued) isEvent()     {}
+func (*TaskHeld) isEvent()         {}
+func (*TaskPreempted) isEvent()    {}
+func (*HostReported) isEvent()     {}
+func (*HostDrain) isEvent()        {}
+func (*HostUnreached) isEvent()    {}
+func (*HostRemoved) isEvent()      {}
+func (*RoleGranted) isEvent()      {}
+func (*RoleRevoked) isEvent()      {}
+func (*TokenCreated) isEvent()     {}
+func (*TokenRevoked) isEvent()     {}
+func (*SecretsResealed) isEvent()  {}
+func (*RequestAnswered) isEvent()  {}
+func (*ModeSet) isEvent()          {}
+func (*SlackMeasured) isEvent()    {}
+func (*CopyAdded) isEvent()        {}
+func (*CopyWon) isEvent()          {}
+func (*NumbersForgotten) isEvent() {}
+func (*Restored) isEvent()         {}
 
 // EventKinds returns a new empty event for each stored kind. The index is the kind's number in the journal: entries
 // are only ever appended, and one that is retired stays as nil.
@@ -332,5 +337,6 @@ func EventKinds() []Event {
 		36: new(CopyAdded),
 		37: new(CopyWon),
 		38: new(RequestAnswered),
+		39: new(NumbersForgotten),
 	}
 }

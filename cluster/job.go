@@ -175,7 +175,7 @@ type Job struct {
 	// no id of a run is used twice.
 	LastRun uint32 `cbor:",omitempty"`
 	// Forgotten is up to what number runs may have been given out that nobody remembers, since the cluster was restored from a
-	// snapshot; 0: none. See Restored.Forget.
+	// snapshot, or goes on from an earlier copy of its store; 0: none. See Restored.Forget.
 	Forgotten   uint32    `cbor:",omitempty"`
 	Changed     Time      `cbor:",omitempty"` // when Spec became the job's; 0: when it was submitted
 	Description string    `cbor:",omitempty"` // of the update that brought Spec

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tidwall/btree"
@@ -159,6 +160,8 @@ func (s *State) apply(at Time, e Event) error {
 	case *ModeSet:
 		s.mode, s.modeSince = e.Mode, at
 		return nil
+	case *NumbersForgotten:
+		return s.forgetNumbers(at)
 	case *RequestAnswered:
 		return s.keepReceipt(at, e.Receipt)
 	case *SlackMeasured:
@@ -166,6 +169,25 @@ func (s *State) apply(at Time, e Event) error {
 	default:
 		return errors.New("unknown event")
 	}
+}
+
+func (s *State) forgetNumbers(at Time) error {
+	jobs := slices.Collect(s.Jobs(0))
+	for _, j := range jobs {
+		if j.Forgotten > math.MaxUint32-Forgettable {
+			return errors.New("there are no numbers left for runs")
+		}
+	}
+	if s.nextJob > math.MaxUint32-Forgettable {
+		return errors.New("there are no numbers left for jobs")
+	}
+	s.nextJob += Forgettable
+	for _, j := range jobs {
+		own := *j
+		own.Forgotten += Forgettable
+		s.setJob(at, &own)
+	}
+	return nil
 }
 
 func (s *State) putPool(at Time, p Pool) error {

@@ -421,3 +421,15 @@ func TestNoRoomIsKeptForWhoWasStopped(t *testing.T) {
 	require.ErrorIs(t, h.try(&cluster.TaskRequeued{Task: key, Reason: cluster.ReasonHoldEnded}), cluster.ErrIllegal)
 	require.Equal(t, cluster.TaskKilled, h.task(0).State)
 }
+
+// Numbers are passed by as long as there are any, and none is used twice.
+func TestNumbersForgotten(t *testing.T) {
+	h := oneJob(t, 1)
+	h.place(0)
+	for n := cluster.JobUID(1); h.try(&cluster.NumbersForgotten{}) == nil; n++ {
+		require.Equal(t, 2+n*cluster.Forgettable, h.state.NextJob())
+		require.EqualValues(t, n*cluster.Forgettable+1, h.state.Job(1).NextRun(h.task(0)))
+	}
+	require.EqualValues(t, 429, h.state.NextJob()/cluster.Forgettable)
+	require.EqualValues(t, 1, h.task(0).Run, "what runs goes on")
+}

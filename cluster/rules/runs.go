@@ -97,6 +97,21 @@ type Answer struct {
 	Release bool
 }
 
+// Outlived reports whether a host manager knows a job or a run that the state has not given out: every number is durable before
+// anybody hears of it, so the state is that of an earlier time, as of a copy of the store that was put back.
+func Outlived(s *cluster.State, inventory []*cluster.TaskStatus) bool {
+	return slices.ContainsFunc(inventory, func(e *cluster.TaskStatus) bool {
+		j, t := s.Job(e.Task.Job()), s.Task(e.Task)
+		switch {
+		case j == nil:
+			return e.Task.Job() >= s.NextJob()
+		case t == nil:
+			return e.Run > max(j.LastRun, j.Forgotten)
+		}
+		return e.Run >= j.NextRun(t)
+	})
+}
+
 // Reconcile brings the state and a shard together. inventory holds every run that the shard knows: what it reports is
 // applied, runs that it should know and does not are concluded, and for the others it returns what to answer. Launches
 // that did not arrive stay as they are: they are sent again, because their tasks are PLACED.

@@ -219,3 +219,37 @@ func TestNoLaunchIsRepeatedFromBeforeARestore(t *testing.T) {
 		require.Equal(t, cluster.TaskPlaced, state.Task(k).State, "of what was placed since it is known")
 	}
 }
+
+// A run that the state has not given out shows that its store is that of an earlier time, whatever runs other instances had.
+func TestOutlived(t *testing.T) {
+	state := cluster.NewState()
+	key := func(i uint32) cluster.TaskKey { return cluster.MakeTaskKey(1, i) }
+	emit(t, state, 1,
+		&cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{1000}}}},
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+			Name: "job", Pool: cluster.RootPool, Instances: 2, Type: cluster.Stateless,
+		}}}})
+	for run := range uint32(3) {
+		emit(t, state, 2,
+			&cluster.Placed{Task: key(1), Run: run + 1, Host: host},
+			&cluster.TaskStatus{Task: key(1), Run: run + 1, State: cluster.TaskFailed},
+			&cluster.TaskRequeued{Task: key(1)})
+	}
+	fewer := *state.Job(1).Spec
+	fewer.Instances = 1
+	emit(t, state, 3, &cluster.JobUpdated{Job: 1, Spec: &fewer})
+	require.EqualValues(t, 3, state.Job(1).LastRun)
+	outlived := func(task cluster.TaskKey, run uint32) bool {
+		return rules.Outlived(state, []*cluster.TaskStatus{{Task: key(1), Run: 1}, {Task: task, Run: run}})
+	}
+	require.True(t, outlived(key(0), 1), "it waits for its first")
+	require.False(t, outlived(key(1), 3))
+	require.True(t, outlived(key(1), 4))
+	require.False(t, outlived(cluster.MakeTaskKey(0, 0), 9))
+	require.True(t, outlived(cluster.MakeTaskKey(2, 0), 1))
+	emit(t, state, 4, &cluster.NumbersForgotten{})
+	for i := range uint32(3) {
+		require.False(t, outlived(key(i), 4))
+	}
+	require.False(t, outlived(cluster.MakeTaskKey(2, 0), 1))
+}

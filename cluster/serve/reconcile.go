@@ -51,6 +51,10 @@ func (c *control) hostReport(ctx context.Context, r *sluicev1.HostReport) error 
 	}
 }
 
+// maxRenumbered is how often one scheduler passes by numbers because of what host managers say: a store may have been put back more
+// than once, but one that makes numbers up must not use them all up.
+const maxRenumbered = 4
+
 // inventory takes in a part of the list of all runs that the shard knows, and compares it with the state when it is
 // complete. Only then are commands sent.
 func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error {
@@ -74,6 +78,13 @@ func (c *control) inventory(ctx context.Context, inv *sluicev1.Inventory) error 
 	err := c.do(ctx, func(tx *Tx) (err error) {
 		for _, apply := range early {
 			if err := apply(tx); err != nil {
+				return err
+			}
+		}
+		for ; c.s.renumbered < maxRenumbered && rules.Outlived(tx.State(), runs); c.s.renumbered++ {
+			c.s.log.Error("a host manager has runs that this store has not begun: it is that of an earlier time. "+
+				"What it does not know is killed, and new jobs and runs are numbered from beyond that", "shard", c.shard)
+			if err := tx.Emit(&cluster.NumbersForgotten{}); err != nil {
 				return err
 			}
 		}

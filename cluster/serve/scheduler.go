@@ -110,6 +110,7 @@ type Scheduler struct {
 	throttle *throttle
 
 	evacuating atomic.Bool // nothing is placed any more
+	renumbered int         // of the writer: how often NumbersForgotten was emitted
 	questions  chan func() // to the planner, see consult
 	usage      chan measured
 	planning   chan struct{} // has an element while a plan is made that is only looked at

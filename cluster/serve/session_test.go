@@ -341,18 +341,25 @@ func TestReconciliation(t *testing.T) {
 	for range 4 {
 		sh.down()
 	}
-	// 0 is running and stays; 1 was running and is forgotten by the shard; 2 ended unseen; 3 never reached the shard.
+	// 0 is running and stays; 1 was running and is forgotten by the shard; 2 ended unseen, in its second run; 3 never reached the shard.
 	sh.status(runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING))
 	sh.status(runStatus(ref(uid, 1, 1), sluicev1.RunState_RUN_STATE_RUNNING))
+	sh.status(runStatus(ref(uid, 2, 1), sluicev1.RunState_RUN_STATE_LOST))
+	for sh.down().GetLaunch() == nil {
+	}
+	gone := first.submit("gone", 0, 0)
+	for _, e := range []cluster.Event{&cluster.JobStopping{Job: gone}, &cluster.JobDeleted{Job: gone}} {
+		require.NoError(t, first.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(e) }))
+	}
 	first.stop()
 
 	second := newRig(t, j)
 	sh = second.connect("s", 2,
 		runStatus(ref(uid, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING),
-		runStatus(ref(uid, 2, 1), sluicev1.RunState_RUN_STATE_SUCCEEDED),
-		runStatus(ref(uid, 2, 7), sluicev1.RunState_RUN_STATE_RUNNING), // a run of a task that is elsewhere by now
-		runStatus(ref(99, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING),  // a job that nobody knows
-		runStatus(ref(99, 1, 1), sluicev1.RunState_RUN_STATE_FAILED),
+		runStatus(ref(uid, 2, 2), sluicev1.RunState_RUN_STATE_SUCCEEDED),
+		runStatus(ref(uid, 2, 1), sluicev1.RunState_RUN_STATE_RUNNING),  // a run of a task that is elsewhere by now
+		runStatus(ref(gone, 0, 1), sluicev1.RunState_RUN_STATE_RUNNING), // a job that nobody knows any more
+		runStatus(ref(gone, 1, 1), sluicev1.RunState_RUN_STATE_FAILED),
 	)
 	var launched, killed, released []string
 	for range 6 {
@@ -367,12 +374,47 @@ func TestReconciliation(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []string{"1.1.2", "1.3.1"}, launched)
-	require.ElementsMatch(t, []string{"1.2.7", "99.0.1"}, killed)
-	require.ElementsMatch(t, []string{"1.2.1", "99.1.1"}, released)
+	require.ElementsMatch(t, []string{"1.2.1", "2.0.1"}, killed)
+	require.ElementsMatch(t, []string{"1.2.2", "2.1.1"}, released)
 	task := func(i uint32) *cluster.Task { return second.s.Snapshot().Task(cluster.MakeTaskKey(uid, i)) }
 	require.Equal(t, cluster.TaskRunning, task(0).State)
 	require.Equal(t, cluster.TaskSucceeded, task(2).State)
 	require.Zero(t, task(1).Failures, "a lost run is no failure")
+}
+
+// A scheduler over an earlier copy of its store gives out no number that its shards know from the time after it: a launch would be
+// taken for the repetition of another, which is being killed.
+func TestAnEarlierCopyOfTheStore(t *testing.T) {
+	for name, known := range map[string]*sluicev1.RunRef{"a later job": ref(2, 0, 1), "a later run": ref(1, 1, 2)} {
+		t.Run(name, func(t *testing.T) {
+			j := journal.NewMemory()
+			first := newRig(t, j)
+			uid := first.submit("job", 1, 0)
+			first.stop()
+			second := newRig(t, j)
+			sh := second.connect("s", 2, runStatus(known, sluicev1.RunState_RUN_STATE_RUNNING))
+			seen := map[string]bool{}
+			for range 2 {
+				switch m := sh.down(); {
+				case m.GetKill() != nil:
+					seen["kill "+runFrom(m.GetKill().GetRun()).String()] = true
+				case m.GetLaunch() != nil:
+					run := runFrom(m.GetLaunch().GetRun())
+					require.Equal(t, uid, run.Task.Job())
+					require.Greater(t, run.Run, uint32(cluster.Forgettable))
+					seen["launch"] = true
+				}
+			}
+			require.Equal(t, map[string]bool{"kill " + runFrom(known).String(): true, "launch": true}, seen)
+			require.Greater(t, second.submit("next", 1, 0), cluster.JobUID(cluster.Forgettable))
+			sh.down()
+			second.stop()
+
+			third := newRig(t, j)
+			third.connect("s", 2, runStatus(known, sluicev1.RunState_RUN_STATE_RUNNING))
+			require.Less(t, third.submit("last", 1, 0), cluster.JobUID(2*cluster.Forgettable), "what it knows was given out before now")
+		})
+	}
 }
 
 // A run whose shard knows it, and cannot say more, is not taken for one that the shard does not know, which would begin again

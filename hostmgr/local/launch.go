@@ -75,7 +75,7 @@ func (d *driver) enter(r *run, l *hostmgr.Launch) (old *run, err error) {
 		return old, nil
 	}
 	if d.released[r.id] != nil {
-		return nil, fmt.Errorf("local: run %v has ended and was released", r.id)
+		return nil, fmt.Errorf("%w: run %v has ended and was released: the scheduler has an earlier copy of its store", hostmgr.ErrRefused, r.id)
 	}
 	if !d.hosts[l.Host] {
 		return nil, fmt.Errorf("%w: %q", hostmgr.ErrUnknownHost, l.Host)

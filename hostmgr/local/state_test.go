@@ -210,7 +210,7 @@ func TestRetention(t *testing.T) {
 	eventually(t, "the oldest are dropped", func() bool { return gone(ids[0]) && gone(ids[1]) })
 	require.Equal(t, "run\n", f.output(ids[3], 0))
 	l := hostmgr.Launch{Run: ids[3], Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
-	require.ErrorContains(t, f.Launch(t.Context(), l), "has ended and was released")
+	require.ErrorIs(t, f.Launch(t.Context(), l), hostmgr.ErrRefused, "it has ended, and its scheduler does not know that")
 	f.reopen()
 	require.Empty(t, f.Inventory())
 	require.Equal(t, "run\n", f.output(ids[2], 0), "what is kept is kept by the next driver too")
