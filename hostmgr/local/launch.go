@@ -28,7 +28,11 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 		return old.repeat(ctx, r)
 	}
 	if r.failed = d.record(r, l); r.failed != nil {
-		if why := trouble(r.failed); why != 0 {
+		why := trouble(r.failed)
+		if why == 0 { // the folder may be gone, or another's, but so may what the task asks for
+			why = d.shortage()
+		}
+		if why != 0 {
 			d.config.Log.Error("a launch cannot be recorded", "run", r.id, "error", r.failed)
 			r.failed = fmt.Errorf("%w: %v", hostmgr.ErrRefused, why)
 			d.lookForMeans()

@@ -190,6 +190,26 @@ func TestLaunchWithoutMeans(t *testing.T) {
 	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
 }
 
+// TestLaunchWithoutFolder: a state folder in which nothing can be recorded is no failure of the task either.
+func TestLaunchWithoutFolder(t *testing.T) {
+	f := newFixture(t, nil)
+	whole := f.sink.Hosts()
+	l := hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}}}
+	for _, folder := range []string{f.state.temp(""), f.state.run("")} {
+		require.NoError(t, os.Remove(folder))
+		err := f.Launch(t.Context(), l)
+		require.ErrorIs(t, err, hostmgr.ErrRefused)
+		require.NotContains(t, err.Error(), f.config.Dir)
+		eventually(t, "the machine takes no new tasks", func() bool { return f.sink.Hosts()[0].Capacity.IsZero() })
+		require.Contains(t, f.sink.Hosts()[0].Notes, "no new tasks: no such file or directory")
+		require.NoError(t, os.Mkdir(folder, 0o700))
+		eventually(t, "the machine takes tasks again", func() bool { return f.sink.Hosts()[0].Equal(whole[0].Machine) })
+		l.Run.Run++
+	}
+	require.NoError(t, f.Launch(t.Context(), l))
+	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
+}
+
 // TestStartWithoutMeans: a machine on which a process cannot be started gives the launch back too, once it is recorded.
 func TestStartWithoutMeans(t *testing.T) {
 	f := newFixture(t, nil)

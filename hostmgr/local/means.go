@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,9 @@ const (
 
 // means returns why nothing can be recorded, or no supervisor started, nil if both are possible.
 func (d *driver) means() error {
+	if err := unix.Access(d.state.run(""), unix.W_OK|unix.X_OK); err != nil {
+		return err
+	}
 	dir := d.state.temp("means-" + rand.Text())
 	defer func() { _ = removeAll(dir) }() // or the next start does
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -41,6 +45,12 @@ func (d *driver) means() error {
 	}
 	defer p.close()
 	return errors.Join(p.wait(), ready.Close())
+}
+
+// shortage returns why nothing can be recorded or started, 0 if it can: whatever it is, no task is to blame.
+func (d *driver) shortage() (why syscall.Errno) {
+	errors.As(d.means(), &why)
+	return why
 }
 
 // lookForMeans has it looked at soon.
@@ -67,9 +77,9 @@ func (d *driver) watchMeans() {
 		}
 		if failed || before != "" {
 			lacks := ""
-			why := trouble(d.means())
+			why := d.shortage()
 			for (why == unix.ENOSPC || why == unix.EDQUOT) && d.thin() {
-				why = trouble(d.means())
+				why = d.shortage()
 			}
 			if why != 0 {
 				lacks = why.Error()
