@@ -130,6 +130,18 @@ func TestStateDamaged(t *testing.T) {
 	f.start()
 }
 
+// TestRunningDamaged: the record that a run runs says so also if it cannot be read.
+func TestRunningDamaged(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, "sleep 1000", nil)
+	f.processOf(id)
+	require.NoError(t, f.Close())
+	require.NoError(t, os.Truncate(filepath.Join(f.state.run(id.String()), runningFile), 5))
+	f.sink.Forget()
+	f.start()
+	eventually(t, "it runs", func() bool { return f.status(id).State == cluster.TaskRunning })
+}
+
 // TestLaunchDamaged: a run whose launch cannot be read any more keeps no driver from the others. It is followed while it has a
 // supervisor, and what is left of one without is killed.
 func TestLaunchDamaged(t *testing.T) {

@@ -152,6 +152,9 @@ func (d *driver) accompany(r *run, p *supervised, begun func()) error {
 	}
 	begun()
 	running, err := readRecord[runningRecord](r.dir, runningFile)
+	if errors.Is(err, errDamaged) { // it is there, so it runs
+		running, err = &runningRecord{At: now()}, nil
+	}
 	if err == nil && running != nil && r.status.State < cluster.TaskRunning {
 		s := r.status
 		s.State, s.At = cluster.TaskRunning, max(s.At, running.At)
