@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -41,8 +42,8 @@ func (f ClusterFile) ClusterID() (string, error) {
 	}
 	words := strings.Fields(string(content))
 	switch {
-	case len(words) == 0:
-		return "", fmt.Errorf("%w: %s is empty; write the id of the cluster that the runs belong to into it", errClusterStore, f.Path)
+	case len(words) == 0 || !utf8.Valid(content):
+		return "", fmt.Errorf("%w: %s is empty or damaged; write the id of the cluster that the runs belong to into it", errClusterStore, f.Path)
 	case len(words) > 1 && words[1] != string(f.Shard):
 		return "", fmt.Errorf("%w: the runs in %s are of the shard %q, not of %q", errClusterStore, filepath.Dir(f.Path), words[1], f.Shard)
 	}

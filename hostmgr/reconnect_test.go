@@ -209,9 +209,11 @@ func TestClusterFile(t *testing.T) {
 	require.NoError(t, err, "an earlier version wrote no name")
 	require.Equal(t, "b", id)
 
-	require.NoError(t, os.WriteFile(file.Path, []byte(" \n"), 0o600))
-	_, err = file.ClusterID()
-	require.ErrorContains(t, err, file.Path)
+	for _, damaged := range []string{" \n", "\xff\n"} {
+		require.NoError(t, os.WriteFile(file.Path, []byte(damaged), 0o600))
+		_, err = file.ClusterID()
+		require.ErrorContains(t, err, file.Path+" is empty or damaged; write the id")
+	}
 	require.Error(t, hostmgr.ClusterFile{Path: filepath.Join(dir, "no", "cluster")}.SetClusterID("a"))
 }
 
