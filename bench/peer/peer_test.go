@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/flowgraph/dimacs"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
 )
@@ -40,6 +41,18 @@ func TestLemon(t *testing.T) {
 				require.Equal(t, c.demand*c.cost, a.Objective)
 			}
 		}
+	}
+	// An arc without a bound that gains, as on the way to places that have some.
+	n := solvertest.Build([]int64{0, 3, -3}, [5]int64{0, 2, 0, int64(flowgraph.Infinite), -2}, [5]int64{1, 0, 0, 2, 1}, [5]int64{1, 2, 0, 9, 4})
+	file := filepath.Join(t.TempDir(), "n.min")
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(dimacs.Write(f, n), f.Close()))
+	answers, err := l.Solve(t.Context(), n, file)
+	require.NoError(t, err)
+	for _, a := range answers {
+		require.True(t, a.Optimal, a.Algorithm)
+		require.EqualValues(t, 2, a.Objective)
 	}
 	_, err = l.Solve(t.Context(), nil, filepath.Join(t.TempDir(), "absent"))
 	require.ErrorContains(t, err, "cannot be read")

@@ -78,7 +78,7 @@ func addRunFlags(fs *pflag.FlagSet, f *benchFlags) {
 	fs.StringVar(&f.export, "export", "", "folder for the networks of the sampled cycles, in DIMACS format")
 	fs.StringVar(&f.html, "html", "", "file for a page with plots")
 	fs.StringArrayVar(&f.reports, "report", nil, "file for the report besides the output, in the format of its ending: .json, .csv or .md; may be given again")
-	fs.DurationVar(&f.limit, "limit", 0, "end each run after this time; 0 does not")
+	fs.DurationVar(&f.limit, "limit", 0, "end each run after this time, once a peer has answered; 0 does not")
 	fs.StringVar(&f.svg, "svg", "", "folder for the plots as single files")
 }
 

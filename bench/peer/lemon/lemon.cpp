@@ -8,6 +8,7 @@
 #include <lemon/network_simplex.h>
 #include <lemon/smart_graph.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -26,6 +27,20 @@ struct Arc {
 struct Problem {
   std::vector<long long> supply;
   std::vector<Arc> arcs;
+
+  // What no optimal flow without needless cycles exceeds: CostScaling takes an arc of
+  // negative cost without a bound for an unbounded problem, so it is given this one.
+  long long most() const {
+    long long sum = 0;
+    bool fits = true;
+    auto add = [&](long long n) { fits = fits && !__builtin_add_overflow(sum, n, &sum); };
+    for (long long s : supply) add(std::max(s, 0LL));
+    for (const Arc &a : arcs) add(std::max(std::llabs(a.lower), a.upper));
+    return fits ? sum : -1;
+  }
+  bool bare() const {
+    return std::any_of(arcs.begin(), arcs.end(), [](const Arc &a) { return a.upper < 0 && a.cost < 0; });
+  }
 };
 
 static bool read(const char *path, Problem &p) {
@@ -64,13 +79,14 @@ static bool narrow(const Problem &p) {
     cost = std::max(cost, std::llabs(a.cost));
     amount = std::max(amount, std::max(a.lower, a.upper));
   }
+  if (p.bare()) amount = std::max(amount, p.most());
   for (long long s : p.supply)
     if (s > 0) amount += s;
   return amount < limit && cost < limit / (long long)(p.supply.size() + 1);
 }
 
 template <class Algorithm>
-static void solve(const char *name, const Problem &p) {
+static void solve(const char *name, const Problem &p, long long bare = -1) {
   typedef typename Algorithm::Value Value;
   lemon::SmartDigraph g;
   g.reserveNode(p.supply.size());
@@ -84,7 +100,8 @@ static void solve(const char *name, const Problem &p) {
   for (size_t i = 0; i < p.arcs.size(); i++) {
     auto a = g.arcFromId(i);
     lower[a] = p.arcs[i].lower;
-    upper[a] = p.arcs[i].upper < 0 ? algorithm.INF : Value(p.arcs[i].upper);
+    long long most = p.arcs[i].upper < 0 && p.arcs[i].cost < 0 ? bare : p.arcs[i].upper;
+    upper[a] = most < 0 ? algorithm.INF : Value(most);
     cost[a] = p.arcs[i].cost;
   }
   for (size_t i = 0; i < p.supply.size(); i++) supply[g.nodeFromId(i)] = p.supply[i];
@@ -124,9 +141,9 @@ int main(int argc, char **argv) {
     }
     if (want("costscaling")) {
       if (small)
-        solve<lemon::CostScaling<G, int, int>>("costscaling", p);
+        solve<lemon::CostScaling<G, int, int>>("costscaling", p, p.most());
       else
-        solve<lemon::CostScaling<G, long long, long long>>("costscaling", p);
+        solve<lemon::CostScaling<G, long long, long long>>("costscaling", p, p.most());
     }
   }
 }
