@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -288,7 +289,8 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// TestDamagedTable: a table that was cut off anywhere, or whose end is nothing but zeros, is damage and no panic of Badger's.
+// TestDamagedTable: a table that was cut off anywhere, whose end is nothing but zeros, or of which a bit is another, is damage and no
+// panic of Badger's.
 func TestDamagedTable(t *testing.T) {
 	dir := store(t, 40)
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
@@ -304,6 +306,13 @@ func TestDamagedTable(t *testing.T) {
 			require.ErrorIs(t, err, ErrDamaged, "%d of %d bytes are left", left, len(whole))
 			require.ErrorContains(t, err, "from a snapshot: sluice cluster restore")
 		}
+	}
+	for at := 0; at < len(whole); at += max(1, len(whole)/150) {
+		flipped := slices.Clone(whole)
+		flipped[at] ^= 1 << (at % 8)
+		write(t, dir, filepath.Base(tables[0]), string(flipped))
+		_, err := Open(dir, Options{})
+		require.ErrorIs(t, err, ErrDamaged, "byte %d of %d", at, len(whole))
 	}
 	write(t, dir, filepath.Base(tables[0]), string(whole))
 	j, err := Open(dir, Options{})

@@ -2,16 +2,19 @@ package journal
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+	"github.com/dgraph-io/badger/v4/table"
 )
 
-// checkTables looks at the ends of the tables that Badger is about to read: where one has been cut off, it takes whatever bytes are
-// there for lengths, and panics in a goroutine of its own. All else it finds out by itself and says so.
+// checkTables reads the tables that Badger is about to open. Badger itself takes what is damaged in one for lengths and places, and
+// panics in a goroutine of its own, or leaves out what it cannot read when it makes a new table of it.
 func checkTables(dir string, o badger.Options) error {
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if err != nil {
@@ -22,10 +25,39 @@ func checkTables(dir string, o badger.Options) error {
 	if err != nil {
 		return nil
 	}
-	for id := range manifest.Tables { // the first that is found is as good as another
-		if err := checkTable(filepath.Join(dir, fmt.Sprintf("%06d.sst", id))); err != nil {
+	for id, t := range manifest.Tables { // the first that is found is as good as another
+		path := filepath.Join(dir, fmt.Sprintf("%06d.sst", id))
+		if err := checkTable(path); err != nil {
 			return err
 		}
+		if err := checkBlocks(path, id, t.Compression); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBlocks compares all of a table with its checksums. The lengths at its end have been checked: with wrong ones Badger would end
+// the process.
+func checkBlocks(path string, id uint64, compression options.CompressionType) (err error) {
+	content, err := os.ReadFile(path) // of a few megabytes
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // Badger misses it
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if problem := recover(); problem != nil { // numbers in it that are read before they are checked
+			err = fmt.Errorf("%w: %s cannot be read", ErrDamaged, filepath.Base(path))
+		}
+	}()
+	t, err := table.OpenInMemoryTable(content, id, &table.Options{Compression: compression, ChkMode: options.OnBlockRead})
+	if err == nil {
+		err = t.VerifyChecksum()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, filepath.Base(path), err)
 	}
 	return nil
 }
