@@ -24,6 +24,9 @@ const (
 	formatMagic = "sluice-journal"
 )
 
+// formatRemedy is what can be done about a file that does not say the version.
+var formatRemedy = fmt.Sprintf("in a store of this version it has the line %q: write that into it", fmt.Sprintf("%s %d", formatMagic, formatVersion))
+
 // openFormat makes sure that the folder is a store of this format, or becomes one, and locks it until the file that it
 // returns is closed. It looks before it touches anything, and Badger has not been there yet.
 func openFormat(dir string) (*os.File, error) {
@@ -88,8 +91,12 @@ func makeDir(dir string) error {
 	return syncDir(parent)
 }
 
-// mustBeEmpty refuses a folder with files in it that are not ours.
+// mustBeEmpty refuses a folder with files in it that are not ours, and a store that has lost its version: with another folder in its
+// place, what its tasks run would be nobody's.
 func mustBeEmpty(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, lastName)); err == nil {
+		return fmt.Errorf("%w: its version, %s, is missing or empty; %s", ErrDamaged, filepath.Join(dir, formatName), formatRemedy)
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -123,7 +130,7 @@ func readFormat(f *os.File, dir string) error {
 	version, err := strconv.ParseUint(number, 10, 32)
 	switch {
 	case word != formatMagic || err != nil || version == 0:
-		return fmt.Errorf("%w: %s says %q", ErrNotStore, f.Name(), content)
+		return fmt.Errorf("%w: %s says %q; %s", ErrNotStore, f.Name(), content, formatRemedy)
 	case version < oldestVersion:
 		return fmt.Errorf("%w: %s has format %d of an unreleased version, this one reads %d to %d; begin with a new folder",
 			ErrNotStore, dir, version, oldestVersion, formatVersion)

@@ -73,7 +73,7 @@ func TestOpenRefuses(t *testing.T) {
 		},
 		"other format": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "something else\n") },
-			ErrNotStore, `FORMAT says "something else\n"`,
+			ErrNotStore, `FORMAT says "something else\n"; in a store of this version it has the line "sluice-journal 3": write that into it`,
 		},
 		"other files": {
 			func(t *testing.T, dir string) { write(t, dir, "thesis.tex", "\\begin") },
@@ -82,6 +82,10 @@ func TestOpenRefuses(t *testing.T) {
 		"other files and an empty FORMAT": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", ""); write(t, dir, "a", "") },
 			ErrNotStore, "holds other files, such as a",
+		},
+		"a store whose FORMAT is empty": {
+			func(t *testing.T, dir string) { write(t, dir, "FORMAT", ""); write(t, dir, "LAST", "1") },
+			ErrDamaged, `FORMAT, is missing or empty; in a store of this version it has the line "sluice-journal 3": write that into it`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -145,6 +145,6 @@ func (m *manager) run(ctx context.Context) error {
 	case errors.Is(err, mesos.ErrRejected):
 		return fmt.Errorf("%w; what it says of itself is in --roles, --framework-user, --principal and --secret-file", err)
 	default:
-		return fmt.Errorf("%w; --state-dir chooses another folder, --shard another name", err)
+		return fmt.Errorf("%w; the folder is --state-dir, the name --shard", err)
 	}
 }

@@ -163,7 +163,7 @@ func openJournal(dir string, log *slog.Logger) (journal.Journal, error) {
 		case err == nil:
 			return j, nil
 		case !errors.Is(err, journal.ErrLocked):
-			return nil, fmt.Errorf("%w; --state-dir chooses another folder", err)
+			return nil, fmt.Errorf("%w; the state folder is --state-dir", err)
 		case time.Now().After(deadline):
 			return nil, fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", dir)
 		}

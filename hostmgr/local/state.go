@@ -71,6 +71,8 @@ func openState(dir string) (s *stateFolder, err error) {
 func (s *stateFolder) checkFormat() error {
 	f, err := readRecord[formatRecord](s.dir, "format")
 	switch {
+	case errors.Is(err, errDamaged):
+		return fmt.Errorf("local: %w; remove it, and start again over the same folder, which has all that runs here", err)
 	case err != nil:
 		return fmt.Errorf("local: state folder: %w", err)
 	case f == nil || f.Format == stateFormat-1:

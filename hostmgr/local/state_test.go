@@ -73,6 +73,9 @@ func TestStateFormat(t *testing.T) {
 	require.Equal(t, formatRecord{3}, *f)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "format"), []byte("{"), 0o600))
 	require.ErrorContains(t, open(), "format is damaged")
+	require.ErrorContains(t, open(), "remove it, and start again over the same folder")
+	require.NoError(t, os.Remove(filepath.Join(dir, "format")))
+	require.NoError(t, open())
 }
 
 // What runs belongs to the folder that it was started in: neither over a copy of that nor where it was moved to is it found again.
