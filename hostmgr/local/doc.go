@@ -29,7 +29,8 @@
 //     Should the other be done before the late one comes, that one gets the lock, finds "exit" or "started", and ends.
 //     The driver is not interested in which of them won: when S2 has ended it looks again, and follows the holder.
 //   - A supervisor dies before "started": nothing was forked, the driver starts another, a few times. Then it takes the
-//     lock, creates "started" itself, which shuts late supervisors out, and records LAUNCH_REFUSED: the task has no part in it.
+//     lock and records LAUNCH_REFUSED, which shuts late supervisors out: the task has no part in it. So does a supervisor that
+//     cannot write "started".
 //   - A supervisor dies between "started" and "exit". Whether the task ran, and how it ended, cannot be known. The
 //     driver takes the lock (nobody forks any more), kills what is left, and records LOST. The first process of the task
 //     dies with its supervisor by itself (PR_SET_PDEATHSIG); the others are known by their session and by a variable in
@@ -39,8 +40,8 @@
 //     "exit", a run of an earlier boot is LOST, whether or not it was started.
 //   - A supervisor cannot write "exit", say on a full disk. It keeps the lock and tries again.
 //
-// Room on the disk is kept for "kill" and "exit" from the launch on ("kill.new" and "exit.new"), so that a task which has filled the
-// disk can be killed, and its end is known.
+// Room on the disk is kept for "kill" and "exit" from the launch on ("kill.new" and "exit.new"), and "lock" is there from then on too,
+// so that a task which has filled the disk, with bytes or with files, can be killed, and its end is known.
 //
 // The end of a supervisor releases its lock before anybody is told that it has ended, so a driver that is told looks
 // at the final state. To follow a supervisor that it did not start, the driver asks the kernel who holds the lock, opens

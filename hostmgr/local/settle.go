@@ -14,7 +14,7 @@ import (
 )
 
 // settle records the end of a run that no supervisor will record, unless one has the run after all. The lock keeps
-// late supervisors away; the claim keeps away those that come when the lock is free again.
+// late supervisors away; the record keeps away those that come when the lock is free again.
 func (d *driver) settle(r *run, end exitRecord) (err error) {
 	lock, err := tryLock(filepath.Join(r.dir, lockFile))
 	if errors.Is(err, errHeld) {
@@ -27,15 +27,12 @@ func (d *driver) settle(r *run, end exitRecord) (err error) {
 	if exists(r.dir, exitFile) {
 		return nil
 	}
-	unclaimed, err := claim(r.dir, 0)
-	if err != nil {
-		return err
-	}
-	if !unclaimed && end.State != cluster.TaskLost {
+	claimed := exists(r.dir, startedFile)
+	if claimed && end.State != cluster.TaskLost {
 		return nil // claimed since we looked: look again
 	}
 	crashPoint(r.dir, "driver before settle")
-	if !unclaimed && r.boot == d.boot {
+	if claimed && r.boot == d.boot {
 		if err := d.killLeftovers(r.dir); err != nil {
 			return err
 		}

@@ -278,6 +278,38 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(1, "true", nil)).State)
 }
 
+// TestFullOfFiles: launches that were recorded before the disk could have no more files end, as launches that are given back.
+func TestFullOfFiles(t *testing.T) {
+	small, _ := smallDisk(t)
+	f := newFixture(t, func(c *Config) { c.Dir = filepath.Join(small, "state") })
+	require.NoError(t, unix.Mount("tmpfs", small, "tmpfs", unix.MS_REMOUNT, "nr_inodes=100"))
+	l := hostmgr.Launch{Host: "h0", Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"sleep", "1000"}}}}}
+	var launched []cluster.RunID
+	for i := uint32(0); ; i++ {
+		l.Run = cluster.RunID{Task: cluster.MakeTaskKey(1, i), Run: 1}
+		if err := f.Launch(t.Context(), l); err != nil {
+			require.ErrorIs(t, err, hostmgr.ErrRefused)
+			break
+		}
+		launched = append(launched, l.Run)
+	}
+	require.NotEmpty(t, launched)
+	refused := 0
+	for _, id := range launched {
+		eventually(t, "it runs or has ended", func() bool {
+			_, err := os.Stat(filepath.Join(f.state.run(id.String()), runningFile))
+			return err == nil || exists(f.state.run(id.String()), exitFile)
+		})
+		require.NoError(t, f.Kill(t.Context(), id, 0))
+		if s := f.ended(id); s.State != cluster.TaskKilled {
+			require.Equal(t, cluster.ReasonLaunchRefused, s.Reason, s.Message)
+			require.Contains(t, s.Message, "no space left on device")
+			refused++
+		}
+	}
+	require.NotZero(t, refused)
+}
+
 // TestFullOfKept: where ended runs fill the disk, the oldest give way to what is to run, whatever the retention says.
 func TestFullOfKept(t *testing.T) {
 	small, free := smallDisk(t)

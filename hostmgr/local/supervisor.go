@@ -111,8 +111,10 @@ func (s *supervisor) run() (err error) {
 	if exists(s.dir, killFile) {
 		return s.exit(killedBefore)
 	}
-	if mine, err := claim(s.dir, os.Getpid()); err != nil || !mine {
-		return err
+	if mine, err := claim(s.dir); err != nil {
+		return s.exit(launchRefused(err)) // nothing was forked, and nobody else has the lock
+	} else if !mine {
+		return nil
 	}
 	crashPoint(s.dir, "supervisor after start")
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -229,9 +231,8 @@ func (s *supervisor) ended() bool {
 	return true
 }
 
-// claim creates the record that a run may have started, and reports whether it did not exist before. The supervisor is
-// 0 if the run will not be started. The caller holds the lock.
-func claim(dir string, supervisor int) (mine bool, err error) {
+// claim creates the record that a run may have started, and reports whether it did not exist before. The caller holds the lock.
+func claim(dir string) (mine bool, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, startedFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
 		return false, nil
@@ -242,7 +243,7 @@ func claim(dir string, supervisor int) (mine bool, err error) {
 	if err := f.Close(); err != nil {
 		return false, err
 	}
-	return true, writeRecord(dir, startedFile, startedRecord{supervisor, pidNamespace()}, unsynced)
+	return true, writeRecord(dir, startedFile, startedRecord{os.Getpid(), pidNamespace()}, unsynced)
 }
 
 // exit records the end of the run. It does not give up while there is a folder: nobody else knows how the task ended.
