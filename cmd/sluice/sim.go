@@ -197,7 +197,7 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	if len(f.compare) == 0 {
 		f.compare = []string{f.model}
 	}
-	if f.placements != "" && len(f.compare)*len(f.planners) > 1 {
+	if f.placements != "" && f.runs() > 1 {
 		return errors.New("--placements holds one run: give it without --compare, and with one --planner")
 	}
 	for _, name := range f.compare {
@@ -338,10 +338,31 @@ func (f *simFlags) workload() (*trace.Workload, error) {
 	return trace.Open(f.open)
 }
 
+// pipe returns a file of the workload that can be read once only, "" if there is none.
+func (f *simFlags) pipe() string {
+	for _, path := range []string{f.open.Jobs, f.open.Hosts} {
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			return path
+		}
+	}
+	return ""
+}
+
+// runs is how many times the workload is run.
+func (f *simFlags) runs() int { return len(f.compare) * len(f.planners) }
+
+func (f *simFlags) noJobs() error {
+	return fmt.Errorf("--jobs: %s has no jobs, or none that the other flags leave", f.open.Jobs)
+}
+
 // readThrough reads the file of jobs to its end, or to the horizon, so that what is wrong with it is told at once, and not after hours.
 // What can be read once only is read by the run alone.
 func (f *simFlags) readThrough(ctx context.Context) (err error) {
-	if info, missing := os.Stat(f.open.Jobs); f.generate || missing != nil || !info.Mode().IsRegular() {
+	pipe := f.pipe()
+	switch {
+	case pipe != "" && f.runs() > 1:
+		return fmt.Errorf("%s is a pipe, which can be read once only, and there are %d runs: write it to a file, and give that", pipe, f.runs())
+	case pipe != "" || f.generate:
 		return nil
 	}
 	w, err := f.workload()
@@ -353,7 +374,7 @@ func (f *simFlags) readThrough(ctx context.Context) (err error) {
 		j, err := w.Jobs.Next()
 		switch {
 		case errors.Is(err, io.EOF) && jobs == 0:
-			return fmt.Errorf("--jobs: %s has no jobs, or none that the other flags leave", f.open.Jobs)
+			return f.noJobs()
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -383,7 +404,7 @@ func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	if len(results) == 0 {
 		return failed
 	}
-	if err := a.showResults(results, len(f.compare)*len(f.planners) > 1); err != nil {
+	if err := a.showResults(results, f.runs() > 1); err != nil {
 		return err
 	}
 	if f.html != "" {
@@ -442,6 +463,9 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 		return nil, exitError{exitUsage, err}
 	}
 	jobs := &sourceOf{Source: c.Workload.Jobs}
+	if !f.generate {
+		jobs.none = f.noJobs()
+	}
 	c.Workload.Jobs = jobs
 	bar := newProgress(a.err)
 	c.Watch = serve.Beats(serve.DefaultModelTimeout)
@@ -474,13 +498,17 @@ func (a *app) simulate(ctx context.Context, f *simFlags, model, planner string) 
 // sourceOf keeps the error of a source, which is read while the simulation goes on.
 type sourceOf struct {
 	trace.Source
-	err error
+	none error // if there is not even one job; nil: that is none
+	err  error
 }
 
 // Next implements trace.Source.
 func (s *sourceOf) Next() (*trace.Job, error) {
 	j, err := s.Source.Next()
-	if err != nil && !errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) && s.none != nil {
+		err = s.none
+	}
+	if s.none = nil; err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
 	}
 	return j, err

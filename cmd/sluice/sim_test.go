@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -155,6 +156,45 @@ func TestSimWithoutJobs(t *testing.T) {
 	got := try(t, "", "sim", "--format", "swf", "--jobs", file)
 	require.Equal(t, exitUsage, got.code)
 	require.Contains(t, got.err, file+" has no jobs")
+}
+
+// fifo returns the path of a pipe with a text that can be read once.
+func fifo(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	go func() {
+		if w, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil { // when somebody reads
+			_, _ = w.WriteString(text)
+			_ = w.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		if r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil { // nobody did
+			_ = r.Close()
+		}
+	})
+	return path
+}
+
+// TestSimPipe: what comes out of a pipe is replayed whole, or refused; it is read once.
+func TestSimPipe(t *testing.T) {
+	noSettings(t)
+	jobs := filepath.Join(t.TempDir(), "jobs.csv")
+	require.NoError(t, os.WriteFile(jobs, []byte("job,duration_s\na,1\nb,1\n"), 0o600))
+	got := try(t, "", "sim", "--format", "csv", "--jobs", jobs, "--machines", fifo(t, "host\nh\n"))
+	require.Zero(t, got.code, got.err)
+
+	for want, flags := range map[string][]string{
+		"a pipe, which can be read once only, and there are 2 runs": {"--format", "csv", "--hosts", "2", "--compare", "sluice,quincy"},
+		"cannot be read once for hosts and once for jobs":           {"--format", "swf"},
+		"has no jobs, or none that the other flags leave":           {"--format", "csv", "--hosts", "2"},
+	} {
+		got := try(t, "", append([]string{"sim", "--jobs", fifo(t, "job\n")}, flags...)...)
+		require.Equal(t, exitUsage, got.code, want)
+		require.Contains(t, got.err, want)
+		require.Empty(t, got.out)
+	}
 }
 
 // TestSimRefusesLimitsOnPendingJobs: they would have no effect.

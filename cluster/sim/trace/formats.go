@@ -180,6 +180,9 @@ func openHosts(f *Format, o Options) ([]Host, error) {
 			return nil, err
 		}
 	}
+	if info, err := os.Stat(path); err == nil && path == o.Jobs && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("trace: %s is a pipe, and cannot be read once for hosts and once for jobs: write it to a file, or say how many hosts there are", path)
+	}
 	if f.hosts == nil {
 		return nil, fmt.Errorf("trace: format %q has no machine lists: name another format for the hosts", f.Name)
 	}
