@@ -120,6 +120,7 @@ func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
 			number, _ = strconv.Atoi(strings.TrimPrefix(r.fields[0], "job"))
 			last = r.integer(1, 0, maxSeconds) - r.integer(2, 0, maxSeconds)
 		}
+		name := numbered("swim", number)
 		if want := numbered("job", number); r.fields[0] != "job"+string(want[len("job-"):]) {
 			r.fail(0, "is %s: want job%d, jobs are numbered", quote(r.fields[0]), number)
 		}
@@ -147,7 +148,7 @@ func openSWIM(name string, r io.Reader, o jobOptions) (*jobList, error) {
 		if r.err != nil {
 			return nil
 		}
-		j := newJob(numbered("swim", number), time.Duration(at)*time.Second, uint32(n), hadoopTask)
+		j := newJob(name, time.Duration(at)*time.Second, uint32(n), hadoopTask)
 		j.Durations = []time.Duration{readTime(min(bytes, size))}
 		if tail := bytes - (n-1)*size; tail != size && n > 1 {
 			j.Durations = slices.Repeat(j.Durations, int(n))

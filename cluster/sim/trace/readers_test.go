@@ -195,8 +195,8 @@ func TestOtherParts(t *testing.T) {
 	i := slices.IndexFunc(samples, func(s sample) bool { return s.file == "swim.tsv" })
 	got, err := samples[i].read(t, strings.NewReader("job17\t90\t4\t1\t0\t0\njob18\t95\t5\t1\t0\t0\n"))
 	require.NoError(t, err)
-	require.Contains(t, got, "1m30s swim-18 ")
-	require.Contains(t, got, "1m35s swim-19 ")
+	require.Contains(t, got, "1m30s swim-17 ")
+	require.Contains(t, got, "1m35s swim-18 ")
 }
 
 // TestStrictness changes one thing in a sample and expects one error that says where and what.
