@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -71,8 +72,7 @@ func openCSVTable[T any](name string, r io.Reader, c columns[T], required string
 	}
 	header, err := t.next()
 	if err == io.EOF {
-		header, err = &t.row, nil
-		header.line = 1
+		err = fmt.Errorf("trace: %s:1:1: the file is empty: want a header with the column %q", name, required)
 	}
 	if err != nil {
 		return nil, nil, err

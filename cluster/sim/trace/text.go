@@ -121,7 +121,7 @@ func (r *row) integer(i int, lo, hi int64) int64 {
 // number returns field i, a finite number from lo to hi.
 func (r *row) number(i int, lo, hi float64) float64 {
 	v, err := strconv.ParseFloat(r.fields[i], 64)
-	if err != nil || math.IsNaN(v) || v < lo || v > hi {
+	if err != nil || math.IsNaN(v) || v < lo || v > hi || strings.ContainsAny(r.fields[i], "_xX") { // of Go's own notation
 		r.fail(i, "is %s: want a number from %v to %v", quote(r.fields[i]), lo, hi)
 		return lo
 	}
