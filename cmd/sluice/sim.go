@@ -175,6 +175,8 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		return errors.New("--solve-budget and --stop-after cannot be negative: 0 is no limit")
 	case f.generate && f.open.Reserve != 0:
 		return errors.New("--reserve is for traces: with --generate give --pools")
+	case f.pools != "" && f.open.Reserve != 0:
+		return errors.New("--pools and --reserve both say what pools reserve: give one of them")
 	case f.generate && f.open.Mode != (trace.Mode{}):
 		return errors.New("--offered-load, --demand and --no-departures are for traces: with --generate give --load")
 	}

@@ -93,6 +93,7 @@ func TestSimUsage(t *testing.T) {
 		"--generate --compare loadspread,nonesuch":          "nonesuch",
 		"--generate --compare quincy --model quincy":        "exclude each other",
 		"--generate --compare quincy(theta=20,psi=2":        "--compare: models: \"quincy(theta=20,psi=2\": the parentheses do not match",
+		"--jobs x --pools p.yaml --reserve 0.5":             "--pools and --reserve both say what pools reserve",
 		"--generate --limit 10":                             "--limit is for traces",
 		"--jobs x --load 0.9":                               "--load is for --generate: a trace has --offered-load",
 		"--jobs x --gap 1s":                                 "--gap goes with --arrivals order",
