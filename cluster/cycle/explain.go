@@ -90,7 +90,8 @@ type Unblocker struct {
 	// Hosts of OtherHost: how many; each needs all the rest. With Slack, Room is what the tasks of each have to leave unused.
 	Hosts int
 	Slack bool
-	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool and LiftLimit: what of the pool is to be raised.
+	// Rule and Count of FewerTasks and MoreTasks; Rule of RaisePool and LiftLimit: what of the pool is to be raised. Count of
+	// LiftLimit: how many of what it counts have to end, for the task and those that may be let in before it.
 	Rule  string
 	Count int64
 	// Pool, Dimension and Amount of RaisePool; Pool and Dimension of LiftLimit, where the rule has them.
@@ -126,7 +127,7 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	if c.together() {
 		w.Together, w.Fit = c.queue.Len(), int(p.placesAtOnce(c, nil))
 	}
-	w.Unblockers = p.unblockers(c, rank, refused, &w)
+	w.Unblockers = p.unblockers(c, at.as, rank, refused, &w)
 	return w, true
 }
 

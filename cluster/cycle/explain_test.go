@@ -615,3 +615,33 @@ func TestARevocableTaskNeedsAHostWithSlack(t *testing.T) {
 	require.Equal(t, cycle.OtherHost, why.Unblockers[len(why.Unblockers)-1].Kind)
 	s.unblocked(t, k, why)
 }
+
+// What waits for a limit is told how many have to end: as many as are let in before it, and one more.
+func TestALimitIsToHaveRoomForThoseThatGoFirst(t *testing.T) {
+	one, three := uint32(1), uint32(3)
+	s := newShared(t)
+	s.host(0, vector(9, 0))
+	limits := func(l cluster.PoolLimits) { s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: l}}) }
+	limits(cluster.PoolLimits{RunningJobs: &one})
+	first := s.job("root/a", 6, 1, func(j *cluster.JobSpec) {
+		j.Limits.MaxRunning = 2
+		j.Overrides = []cluster.InstanceOverride{{First: 3, Last: 3, Task: &cluster.TaskSpec{Resources: vector(2, 0)}}}
+	})
+	s.job("root/a", 2, 1)
+	last := s.job("root/a", 1, 1)
+	s.settle()
+	require.Equal(t, 2, s.running(first))
+	count := func(uid cluster.JobUID, instance uint32) int64 {
+		why, known := s.planner.WhyWaiting(cluster.MakeTaskKey(uid, instance))
+		require.True(t, known)
+		require.Len(t, why.Unblockers, 1)
+		require.Equal(t, cycle.LiftLimit, why.Unblockers[0].Kind)
+		return why.Unblockers[0].Count
+	}
+	require.EqualValues(t, 1, count(first, 2))
+	require.EqualValues(t, 4, count(first, 5))
+	require.EqualValues(t, 2, count(last, 0))
+	limits(cluster.PoolLimits{RunningJobs: &three})
+	s.step()
+	require.Equal(t, 1, s.running(last))
+}

@@ -3,6 +3,7 @@ package cycle
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
@@ -10,13 +11,15 @@ import (
 
 // unblockers returns what would get the task placed in the next cycle that has so many of its class before it. They are
 // enough whatever the order is in which others take what they open.
-func (p *Planner) unblockers(c *class, rank int, refused bool, w *Waiting) []Unblocker {
+func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Waiting) []Unblocker {
 	var all []Unblocker
 	gated := refused && ownLimit(c.why.Rule)
 	crowded := refused && !gated // by the capacity of the cluster, of which all pools have a part
 	switch {
 	case gated:
-		all = append(all, Unblocker{Kind: LiftLimit, Rule: string(c.why.Rule), Pool: c.why.Pool, Dimension: c.why.Dimension})
+		all = append(all, Unblocker{
+			Kind: LiftLimit, Rule: string(c.why.Rule), Pool: c.why.Pool, Dimension: c.why.Dimension, Count: 1 + p.keptBefore(c, as),
+		})
 	case refused:
 		all = p.raise(c, nil)
 	}
@@ -156,6 +159,41 @@ func ownLimit(r pool.Rule) bool {
 	default:
 		return false
 	}
+}
+
+// keptBefore counts those that the limit which keeps the task out may let in before it: of the instances of its job those that go
+// before it, where that is what is limited, and else the jobs that do not run yet, but for those that go after it in its own pool.
+func (p *Planner) keptBefore(own *class, than waiter) (n int64) {
+	job := p.snap.Job(than.task.Job())
+	others := map[cluster.JobUID]struct{}{}
+	for _, c := range p.order {
+		head, waits := c.queue.Min()
+		if !waits || !own.why.Pool.Covers(c.key.group.pool) {
+			continue
+		}
+		at := head.task.Job()
+		other := p.snap.Job(at)
+		switch {
+		case own.why.Rule == pool.RuleMaxRunning:
+			if at == job.UID {
+				before := sort.Search(c.queue.Len(), func(i int) bool {
+					w, _ := c.queue.GetAt(i)
+					return !p.goesBefore(c, w, own, than)
+				})
+				n += max(0, int64(before)-c.open())
+			}
+		case at == job.UID, other == nil, other.OnHosts() > 0, c.open() > 0:
+		case own.why.Rule == pool.RuleController && !c.key.group.controller:
+		case own.why.Rule == pool.RuleRunningUser && other.Spec.Owner != job.Spec.Owner:
+		case own.why.Rule == pool.RuleRunningGroup && !slices.ContainsFunc(other.Spec.Groups, func(g string) bool {
+			return slices.Contains(job.Spec.Groups, g)
+		}):
+		case c.key.group.pool == own.key.group.pool && !p.goesBefore(c, head, own, than):
+		default:
+			others[at] = struct{}{}
+		}
+	}
+	return n + int64(len(others))
 }
 
 // raise returns by how much the limits of the pools have to be raised to let in those given, or, where these are nil, the limits and

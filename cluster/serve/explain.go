@@ -236,17 +236,24 @@ func portsWord(u *cycle.Unblocker) string {
 
 // liftWord says how a limit on running work lets one more in.
 func liftWord(u *cycle.Unblocker) string {
+	ends := func(what, of string) string {
+		if u.Count > 1 {
+			return fmt.Sprintf("%d other %ss of %s end", u.Count, what, of)
+		}
+		return fmt.Sprintf("another %s of %s ends", what, of)
+	}
+	in := fmt.Sprintf("pool %s", u.Pool)
 	switch pool.Rule(u.Rule) {
 	case pool.RuleMaxRunning:
-		return "another instance of its job ends, or the job may run more at once (limits.max_running_instances)"
+		return ends("instance", "its job") + ", or the job may run more at once (limits.max_running_instances)"
 	case pool.RuleController:
-		return fmt.Sprintf("a controller in pool %s ends, or they may have more of its %s (limits.controller_percent)", u.Pool, u.Dimension)
+		return ends("controller", in) + fmt.Sprintf(", or they may have more of its %s (limits.controller_percent)", u.Dimension)
 	case pool.RuleRunningUser:
-		return fmt.Sprintf("another job of its owner in pool %s ends, or the pool lets owners run more (limits.max_running_jobs_per_user)", u.Pool)
+		return ends("job", "its owner in "+in) + ", or the pool lets owners run more (limits.max_running_jobs_per_user)"
 	case pool.RuleRunningGroup:
-		return fmt.Sprintf("another job of its owner's group in pool %s ends, or the pool lets groups run more (limits.max_running_jobs_per_group)", u.Pool)
+		return ends("job", "its owner's group in "+in) + ", or the pool lets groups run more (limits.max_running_jobs_per_group)"
 	default:
-		return fmt.Sprintf("another job in pool %s ends, or the pool may run more (limits.max_running_jobs)", u.Pool)
+		return ends("job", in) + ", or the pool may run more (limits.max_running_jobs)"
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
@@ -430,5 +431,19 @@ func TestWhatKeepsATaskOutIsNamed(t *testing.T) {
 			said := summarizeWaiting(&sluicev1.WaitingExplanation{Reason: reason}, binds, task, job)
 			require.Contains(t, strings.Split(said, "\n"), want)
 		}
+	}
+}
+
+// TestHowManyHaveToEndIsSaid: one where there is nobody else, and else those that are let in first, too.
+func TestHowManyHaveToEndIsSaid(t *testing.T) {
+	for rule, want := range map[pool.Rule]string{
+		pool.RuleMaxRunning:  "7 other instances of its job end",
+		pool.RuleRunningJobs: "7 other jobs of pool root/a end",
+		pool.RuleController:  "7 other controllers of pool root/a end",
+	} {
+		u := cycle.Unblocker{Kind: cycle.LiftLimit, Rule: string(rule), Pool: "root/a", Count: 7}
+		require.Contains(t, unblockerWord(&u), want)
+		u.Count = 1
+		require.Regexp(t, "^another .* ends, or ", unblockerWord(&u))
 	}
 }
