@@ -40,6 +40,26 @@ func (s *State) setHome(k TaskKey, from, to HostID) {
 	change(to, true)
 }
 
+// Later returns the instances of the job that are bound to hosts and have another spec with their next run, sorted. Complexity: these.
+func (t *tables) Later(uid JobUID) (all []TaskKey) {
+	t.later.Ascend(MakeTaskKey(uid, 0), func(k TaskKey, _ struct{}) bool {
+		if k.Job() == uid {
+			all = append(all, k)
+		}
+		return k.Job() == uid
+	})
+	return all
+}
+
+// setLater keeps the index of those in step with a task.
+func (s *State) setLater(t *Task) {
+	if t.Next != 0 && t.Home != "" {
+		s.later.Set(t.Key, struct{}{})
+	} else {
+		s.later.Delete(t.Key)
+	}
+}
+
 // setDaemon keeps the index of daemons in step with a job.
 func (s *State) setDaemon(j *Job) {
 	switch {

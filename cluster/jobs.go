@@ -117,6 +117,7 @@ func (s *State) dropTask(t *Task, j *Job) {
 	j.LastRun = max(j.LastRun, t.Run)
 	s.setHold(t.Key, t.Hold, nil)
 	s.setHome(t.Key, t.Home, "")
+	s.later.Delete(t.Key)
 	s.tasks.Delete(uint64(t.Key))
 	s.changes.Tasks = append(s.changes.Tasks, t.Key)
 }
@@ -260,6 +261,7 @@ func (s *State) deleteJob(uid JobUID) error {
 	}
 	for _, t := range tasks {
 		s.setHome(t.Key, t.Home, "")
+		s.later.Delete(t.Key)
 		s.tasks.Delete(uint64(t.Key))
 		s.changes.Tasks = append(s.changes.Tasks, t.Key)
 	}

@@ -432,6 +432,9 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 		s.setHome(to.Key, "", to.Home)
 	} else {
 		s.setHome(to.Key, from.Home, to.Home)
+		if from.Next != 0 || to.Next != 0 {
+			s.setLater(to)
+		}
 		s.setHold(to.Key, from.Hold, to.Hold)
 		s.vacate(from, to)
 	}
@@ -490,6 +493,9 @@ func (s *State) restore(r *Restored) error {
 	for _, t := range r.Tasks {
 		s.tasks.Set(uint64(t.Key), t)
 		s.setHome(t.Key, "", t.Home)
+		if t.Next != 0 {
+			s.setLater(t)
+		}
 	}
 	s.adopt(r.Tasks)
 	for _, t := range r.Tasks {

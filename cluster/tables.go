@@ -29,6 +29,7 @@ type tables struct {
 	names     *btree.Map[JobID, JobUID]
 	homes     *btree.Map[HostID, []TaskKey] // the tasks that may run on the host of that id only
 	daemons   *btree.Map[JobUID, struct{}]  // that have not ended
+	later     *btree.Map[TaskKey, struct{}] // see Later
 	waits     *btree.Map[JobID, []JobUID]   // the jobs that wait for the one of that name
 	tasks     radix.Map[Task]               // by key
 	works     *btree.Map[string, *Work]     // by name
@@ -53,6 +54,7 @@ func newTables() tables {
 		names:   btree.NewMap[JobID, JobUID](degree),
 		homes:   btree.NewMap[HostID, []TaskKey](degree),
 		daemons: btree.NewMap[JobUID, struct{}](degree),
+		later:   btree.NewMap[TaskKey, struct{}](degree),
 		waits:   btree.NewMap[JobID, []JobUID](degree),
 		works:   btree.NewMap[string, *Work](degree),
 		images:  btree.NewMap[string, *ImageHosts](degree),
@@ -65,7 +67,7 @@ func newTables() tables {
 func (t *tables) copy() tables {
 	c := *t
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.copy(), t.jobs.Copy()
-	c.waits, c.homes, c.daemons = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy()
+	c.waits, c.homes, c.daemons, c.later = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy(), t.later.Copy()
 	c.names, c.tasks, c.receipts = t.names.Copy(), t.tasks.Copy(), t.receipts.copy()
 	c.works, c.images, c.tokens, c.used = t.works.Copy(), t.images.Copy(), t.tokens.Copy(), t.used.Copy()
 	return c

@@ -49,13 +49,13 @@ func Settle(tx *Tx) (wrong error) {
 func resume(tx *Tx) error {
 	var updating []cluster.JobUID
 	for j := range tx.State().Jobs(0) {
-		if j.Update.Live() || j.Surge > 0 {
+		if j.Update.Live() || j.Surge > 0 || len(tx.State().Later(j.UID)) > 0 {
 			updating = append(updating, j.UID)
 		}
 	}
 	var wrong error
 	for _, uid := range updating {
-		wrong = errors.Join(wrong, advanceUpdate(tx, tx.State().Job(uid)))
+		wrong = errors.Join(wrong, advanceUpdate(tx, tx.State().Job(uid)), catchUpAll(tx, tx.State().Job(uid)))
 	}
 	var draining []cluster.HostID
 	for h := range tx.State().Hosts("") {
@@ -105,7 +105,7 @@ func coverNew(tx *Tx) error {
 
 // settleJob brings a job, and those that wait for it, nearer to their goals. What its update runs once more has not ended.
 func settleJob(tx *Tx, uid cluster.JobUID) error {
-	for _, step := range [...]func(*Tx, *cluster.Job) error{advanceUpdate, endWithController, resolve} {
+	for _, step := range [...]func(*Tx, *cluster.Job) error{advanceUpdate, catchUpAll, endWithController, resolve} {
 		j := tx.State().Job(uid)
 		if j == nil {
 			return nil

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -574,8 +575,21 @@ func (r *rollout) succeed() error {
 	return r.end(cluster.UpdateSucceeded, "", message)
 }
 
-// catchUp gives an instance whose run went on while its host was drained its new run when the host takes work again: now if its job
-// bears it, else after this one. An update that is under way sees to it itself, and waits no longer for daemons whose host takes no
+// catchUpAll does it for all instances of a job, as soon as that bears it. Complexity: those that have another spec with their next run;
+// of a daemon, for each of them all.
+func catchUpAll(tx *Tx, j *cluster.Job) error {
+	if j.Update.Live() {
+		return nil
+	}
+	var wrong error
+	for _, k := range tx.State().Later(j.UID) {
+		wrong = errors.Join(wrong, catchUp(tx, k))
+	}
+	return wrong
+}
+
+// catchUp gives an instance whose run went on while its host was drained its new run when the host takes work again and its job bears
+// it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself, and waits no longer for daemons whose host takes no
 // work any more.
 func catchUp(tx *Tx, k cluster.TaskKey) error {
 	t, j := tx.State().Task(k), tx.State().Job(k.Job())

@@ -1199,13 +1199,45 @@ func TestARestartBringsTheSpecThatWaits(t *testing.T) {
 	w.succeeded(2)
 	w.report(w.tasks()[1], cluster.TaskFailed)
 	w.emit(&cluster.HostDrain{ID: home})
-	w.settle()
 	require.EqualValues(t, 1, w.tasks()[0].Version)
 	w.restart()
 	w.settle()
-	w.succeeded(2)
+	w.succeeded(1) // the other one waited already
 	for _, task := range w.tasks() {
 		require.EqualValues(t, 2, task.Version, "%v", w)
+	}
+}
+
+// Those that could not begin anew when their hosts were resumed, since the job bears one only, do so one by one.
+func TestWhoIsBehindCatchesUpWhenItsJobBearsIt(t *testing.T) {
+	spec := func(number int) *cluster.JobSpec {
+		s := serviceSpec(4, serves, number, nil)
+		s.Type, s.Preemptible = cluster.Stateful, false
+		return s
+	}
+	for _, killing := range []bool{true, false} {
+		w := newServing(t, spec(0), 4)
+		w.settle()
+		var resumed []cluster.Event
+		for _, task := range w.tasks()[:3] {
+			w.emit(&cluster.HostDrain{ID: task.Home, Drain: true})
+			resumed = append(resumed, &cluster.HostDrain{ID: task.Home})
+		}
+		w.update(spec(1))
+		w.settle()
+		w.succeeded(4)
+		if !killing {
+			w.emit(&cluster.ModeSet{Mode: cluster.Mode{KillingStopped: true}})
+		}
+		w.emit(resumed...)
+		if !killing {
+			w.settle()
+			require.Len(t, w.state.Later(servingJob), 3)
+			w.emit(&cluster.ModeSet{})
+		}
+		w.settle()
+		require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 2}, 2: {2, 2}, 3: {2, 2}}, w.runs())
+		require.Empty(t, w.state.Later(servingJob))
 	}
 }
 
