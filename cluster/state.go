@@ -404,7 +404,17 @@ func (s *State) setJob(at Time, j *Job) {
 	}
 	s.lending += lends(j) - lends(s.jobs.Set(uint64(j.UID), j))
 	s.setDaemon(j)
+	s.setUnstarted(j)
 	s.changes.Jobs = append(s.changes.Jobs, j.UID)
+}
+
+// setUnstarted keeps the index of jobs that wait in step with a job.
+func (s *State) setUnstarted(j *Job) {
+	if is := j.State(); is == JobInitialized || is == JobPending {
+		s.unstarted.Set(j.UID, struct{}{})
+	} else {
+		s.unstarted.Delete(j.UID)
+	}
 }
 
 // setTask stores a changed task and keeps the job's counts and the host's allocation in step. from is the task as it
@@ -489,6 +499,7 @@ func (s *State) restore(r *Restored) error {
 		s.setWaiting(j, j.Waiting)
 		s.lending += lends(j)
 		s.setDaemon(j)
+		s.setUnstarted(j)
 	}
 	for _, t := range r.Tasks {
 		s.tasks.Set(uint64(t.Key), t)

@@ -330,6 +330,16 @@ func randomEvent(s *cluster.State, n int) cluster.Event {
 }
 
 func checkSums(t require.TestingT, s *cluster.State) {
+	var waiting, unstarted []*cluster.Job
+	for j := range s.Jobs(0) {
+		if is := j.State(); is == cluster.JobPending || is == cluster.JobInitialized {
+			waiting = append(waiting, j)
+		}
+	}
+	for j := range s.Unstarted() {
+		unstarted = append(unstarted, j)
+	}
+	require.Equal(t, waiting, unstarted)
 	allocated := map[cluster.HostID]cluster.Resources{}
 	var counts [cluster.NumTaskStates]uint32
 	for task := range s.TasksOf(1, 0) {

@@ -30,6 +30,7 @@ type tables struct {
 	homes     *btree.Map[HostID, []TaskKey] // the tasks that may run on the host of that id only
 	daemons   *btree.Map[JobUID, struct{}]  // that have not ended
 	later     *btree.Map[TaskKey, struct{}] // see Later
+	unstarted *btree.Map[JobUID, struct{}]  // see Unstarted
 	waits     *btree.Map[JobID, []JobUID]   // the jobs that wait for the one of that name
 	tasks     radix.Map[Task]               // by key
 	works     *btree.Map[string, *Work]     // by name
@@ -60,7 +61,8 @@ func newTables() tables {
 		images:  btree.NewMap[string, *ImageHosts](degree),
 		tokens:  btree.NewMap[string, *Token](degree),
 
-		receipts: newReceiptTable(),
+		unstarted: btree.NewMap[JobUID, struct{}](degree),
+		receipts:  newReceiptTable(),
 	}
 }
 
@@ -68,7 +70,7 @@ func (t *tables) copy() tables {
 	c := *t
 	c.pools, c.hosts, c.jobs = t.pools.Copy(), t.hosts.copy(), t.jobs.Copy()
 	c.waits, c.homes, c.daemons, c.later = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy(), t.later.Copy()
-	c.names, c.tasks, c.receipts = t.names.Copy(), t.tasks.Copy(), t.receipts.copy()
+	c.names, c.tasks, c.receipts, c.unstarted = t.names.Copy(), t.tasks.Copy(), t.receipts.copy(), t.unstarted.Copy()
 	c.works, c.images, c.tokens, c.used = t.works.Copy(), t.images.Copy(), t.tokens.Copy(), t.used.Copy()
 	return c
 }
@@ -167,6 +169,13 @@ func (t *tables) Hosts(from HostID) iter.Seq[*Host] { return t.hosts.from(from) 
 
 // Jobs yields the jobs with uids from the given one on, in the order of submission.
 func (t *tables) Jobs(from JobUID) iter.Seq[*Job] { return records(&t.jobs, uint64(from)) }
+
+// Unstarted yields the jobs of which no task has been placed yet and that have not ended, in the order of submission.
+func (t *tables) Unstarted() iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		t.unstarted.Scan(func(uid JobUID, _ struct{}) bool { return yield(t.Job(uid)) })
+	}
+}
 
 // JobNames yields the jobs with names from the given one on, by name.
 func (t *tables) JobNames(from JobID) iter.Seq[*Job] {

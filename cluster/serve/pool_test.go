@@ -284,6 +284,34 @@ func TestPendingJobsAreCountedOnce(t *testing.T) {
 	require.Less(t, testing.AllocsPerRun(1, func() { _ = checkPending(in, fresh) }), float64(10*n))
 }
 
+// What runs, or has ended, is not looked at: jobs are kept for long, and each submission would cost as many.
+func TestPendingJobsAreCountedAmongThoseThatWait(t *testing.T) {
+	const kept = 100
+	in := cluster.NewState()
+	apply := func(e cluster.Event) {
+		require.NoError(t, in.Apply(cluster.Record{Seq: in.Seq() + 1, At: 1, Event: e}))
+	}
+	apply(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{PendingJobs: new(uint32(2))}}})
+	job := func() cluster.NewJob {
+		uid := in.NextJob()
+		return cluster.NewJob{UID: uid, Spec: &cluster.JobSpec{Name: cluster.JobID(fmt.Sprint("job-", uid)), Pool: "root/a", Instances: 1}}
+	}
+	for range kept {
+		n := job()
+		apply(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{n}})
+		apply(&cluster.JobStopping{Job: n.UID})
+	}
+	apply(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{job()}})
+	looked := 0
+	for range in.Unstarted() {
+		looked++
+	}
+	require.Equal(t, 1, looked)
+	fresh := []cluster.NewJob{job()}
+	require.NoError(t, checkPending(in, fresh))
+	require.ErrorContains(t, checkPending(in, append(fresh, fresh[0])), "2 jobs wait in it")
+}
+
 // A job that has ended does not keep its pool from getting pools below it, and then runs no more: no cycle would look at it.
 func TestWhatEndedDoesNotRunAgainInAnInnerPool(t *testing.T) {
 	a := newAPITest(t)

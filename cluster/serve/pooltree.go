@@ -139,7 +139,7 @@ func draining(in poolTable, p cluster.PoolPath) *cluster.Pool {
 }
 
 // checkPending refuses jobs that would exceed what may wait in their pools. A job waits until its first task is placed.
-// Complexity: all jobs, once, if one of the pools has such a limit, and the fresh ones; times the depth of the tree.
+// Complexity: the jobs that wait, once, if one of the pools has such a limit, and the fresh ones; times the depth of the tree.
 func checkPending(in *cluster.State, fresh []cluster.NewJob) error {
 	waiting := countWaiting(in, fresh)
 	for _, n := range fresh {
@@ -195,10 +195,8 @@ func countWaiting(in *cluster.State, fresh []cluster.NewJob) waitingTable {
 	if len(table) == 0 {
 		return table
 	}
-	for j := range in.Jobs(0) {
-		if s := j.State(); s == cluster.JobPending || s == cluster.JobInitialized {
-			table.add(j.Spec)
-		}
+	for j := range in.Unstarted() {
+		table.add(j.Spec)
 	}
 	return table
 }
