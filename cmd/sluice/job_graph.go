@@ -80,9 +80,19 @@ func (g jobGraph) sorted() []*sluicev1.Job {
 	return all
 }
 
-// tree prints every job below those that it waits for. What is below a job is printed where it comes first.
+// tree prints every job below those that it waits for. What is below a job is printed where it comes first. Complexity: what it prints.
 func (g jobGraph) tree(w io.Writer) {
 	printed := map[string]bool{}
+	type edge struct {
+		below *sluicev1.Job
+		on    *sluicev1.Dependency
+	}
+	waits, all := map[string][]edge{}, g.sorted()
+	for _, j := range all {
+		for _, d := range j.GetSpec().GetDependsOn() {
+			waits[d.GetJob()] = append(waits[d.GetJob()], edge{j, d})
+		}
+	}
 	var show func(j *sluicev1.Job, on, indent string)
 	show = func(j *sluicev1.Job, on, indent string) {
 		again := printed[j.GetName()]
@@ -95,15 +105,14 @@ func (g jobGraph) tree(w io.Writer) {
 			line += "  (see above)"
 		}
 		fmt.Fprintln(w, line)
-		for _, below := range g.sorted() {
-			for _, d := range below.GetSpec().GetDependsOn() {
-				if d.GetJob() == j.GetName() && !again {
-					show(below, "on "+conditionWord(d)+": ", indent+"  ")
-				}
-			}
+		if again {
+			return
+		}
+		for _, e := range waits[j.GetName()] {
+			show(e.below, "on "+conditionWord(e.on)+": ", indent+"  ")
 		}
 	}
-	for _, j := range g.sorted() {
+	for _, j := range all {
 		if !slices.ContainsFunc(j.GetSpec().GetDependsOn(), func(d *sluicev1.Dependency) bool { return g[d.GetJob()] != nil }) {
 			show(j, "", "")
 		}
