@@ -40,7 +40,7 @@
 //     "exit", a run of an earlier boot is LOST, whether or not it was started.
 //   - A supervisor cannot write "exit", say on a full disk. It keeps the lock and tries again.
 //
-// Room on the disk is kept for "kill" and "exit" from the launch on ("kill.new" and "exit.new"), and "lock" is there from then on too,
+// Room on the disk is kept for "running", "kill" and "exit" from the launch on (as "kill.new"), and "lock" is there from then on too,
 // so that a task which has filled the disk, with bytes or with files, can be killed, and its end is known.
 //
 // The end of a supervisor releases its lock before anybody is told that it has ended, so a driver that is told looks

@@ -152,16 +152,16 @@ func writeNew(path string, data []byte, d durability) (err error) {
 // recordRoom is how many bytes are kept for a record that has to be written whatever happens; most are much smaller.
 const recordRoom = 4 << 10
 
-// keepRoom takes room on the disk for the records with which a run ends, and makes the files without which no supervisor starts and
-// nobody may write these: one that has filled the disk can be ended all the same. A file system that cannot keep room for a file has
-// none kept.
+// keepRoom takes room on the disk for the records that a run runs and with which it ends, and makes the files without which no
+// supervisor starts and nobody may write these: one that has filled the disk can be ended all the same. A file system that cannot keep
+// room for a file has none kept.
 func keepRoom(dir string) error {
 	for _, name := range []string{lockFile, errorFile} {
 		if err := writeNew(filepath.Join(dir, name), nil, unsynced); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{killFile, exitFile} {
+	for _, name := range []string{runningFile, killFile, exitFile} {
 		f, err := os.OpenFile(filepath.Join(dir, name+".new"), os.O_WRONLY|os.O_CREATE, 0o600)
 		if err != nil {
 			return err
