@@ -1,8 +1,11 @@
 package costscaling
 
 import (
+	"math/bits"
+
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/residual"
 )
 
 // MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits, as
@@ -18,26 +21,9 @@ const (
 	none   = int32(-1)
 )
 
-// number is what costs and amounts of arcs are kept in.
-type number interface{ int32 | int64 }
-
-// residual is one direction of an arc. What the other direction has room for is
-// total − room, at cost −cost.
-type residual[N number] struct {
-	cost, room, total N
-	head              int32
-}
-
-// ends tells whether an arc is still the same one.
-type ends struct {
-	tail, head int32
-	place      int32 // of its forward direction in residuals
-	lower      int64
-}
-
 // Solver is a cost-scaling solver. Use [New].
 type Solver struct {
-	*state // of the one that works
+	state *state // of the one that works
 	// narrow works as long as all costs and amounts of arcs fit its numbers, wide after
 	// that, until another network comes.
 	narrow *refiner[int32]
@@ -46,25 +32,18 @@ type Solver struct {
 
 // state is what does not depend on the width of numbers.
 type state struct {
-	net  *flowgraph.Network
-	seq  flowgraph.Seq
+	residual.Graph
 	busy bool // a budget ran out on the way
 	warm bool // flow and potentials are those of an optimum before changes
 
 	scale   uint  // costs are multiplied by 1<<scale, which is above the nodes
 	unit    int64 // 1<<scale
-	limit   int64 // stands for no upper bound
 	epsilon uint  // ε is 1<<epsilon
 
-	first  []int32 // by node: where its residuals begin
-	next   []int32 // by node: where to look for an admissible one
-	back   []int32 // by residual: position of the other direction
-	arcs   []ends
-	pi     []int64 // scaled potentials
-	excess []int64
-	supply []int64
+	next []int32 // by node: where to look for an admissible residual arc
+	pi   []int64 // scaled potentials
 
-	queue    ring // nodes with excess
+	queue    residual.Ring // nodes with excess
 	path     []int32
 	relabels int // since prices were updated
 	updates  int
@@ -76,16 +55,12 @@ type state struct {
 
 	boundary int64 // see Potential
 	taken    []uint64
-	old      []int64 // flow of the last optimal result, unknown where negative
-	flow     []int64 // scratch for take-in
-	changed  []flowgraph.ArcID
 }
 
 // refiner does the work with residuals of one width.
-type refiner[N number] struct {
+type refiner[N residual.Number] struct {
 	state
-	residuals []residual[N]
-	exceeded  bool // a number did not fit
+	residual.Arcs[N]
 }
 
 var (
@@ -100,7 +75,7 @@ func New() *Solver { return &Solver{state: &state{}} }
 func (s *Solver) Name() string { return "costscaling" }
 
 // Flow returns the flow on a in the last optimal result. O(1).
-func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.old[a] }
+func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.state.Flow(a) }
 
 // Potential returns π(v) in the last optimal result. O(1).
 //
@@ -108,12 +83,14 @@ func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.old[a] }
 // them down to whole costs could turn that into −1 of a whole cost only where
 // the rounding falls between two residues that are both in use; there are more
 // residues than nodes, so one boundary is harmless for all.
-func (s *state) Potential(v flowgraph.NodeID) flowgraph.Cost {
+func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return s.state.potential(v) }
+
+func (s *state) potential(v flowgraph.NodeID) flowgraph.Cost {
 	return flowgraph.Cost((s.pi[v] - s.boundary) >> s.scale)
 }
 
 // Changed lists the arcs whose flow differs from the last optimal result.
-func (s *Solver) Changed() []flowgraph.ArcID { return s.changed }
+func (s *Solver) Changed() []flowgraph.ArcID { return s.state.Changed() }
 
 // Solve refines the flow to the optimum. O(arcs) at least, whatever changed.
 func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
@@ -121,13 +98,13 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	if r.Status != solver.Optimal {
 		return r, nil
 	}
-	if n != s.net {
-		s.narrow, s.wide = &refiner[int32]{state: state{net: n}}, nil
+	if n != s.state.Net {
+		s.narrow, s.wide = &refiner[int32]{state: state{Graph: residual.Graph{Net: n}}}, nil
 		s.state = &s.narrow.state
 	}
 	if s.narrow != nil {
-		if s.narrow.solve(budget, &r); s.narrow.exceeded {
-			s.forget()
+		if s.narrow.solve(budget, &r); s.narrow.Exceeded {
+			s.state.forget()
 			s.wide, s.narrow = &refiner[int64]{state: *s.state}, nil
 			s.state = &s.wide.state
 		}
@@ -143,19 +120,19 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 
 // solve completes the result but for the solution. It stops if a number exceeds N.
 func (s *refiner[N]) solve(budget solver.Budget, r *solver.Result) {
-	switch _, seq, _ := s.net.Changes(s.seq); {
-	case seq == s.seq && s.busy:
-	case seq == s.seq && s.warm:
+	switch stale := s.Stale(); {
+	case !stale && s.busy:
+	case !stale && s.warm:
 		s.finish(r)
 		return
 	default:
 		r.Work.Touched = s.takeIn()
 		r.Work.Units += r.Work.Touched
-		if s.exceeded {
+		if s.Exceeded {
 			return
 		}
-		if !s.amountsFit() {
-			s.forget()
+		if !s.AmountsFit(&s.Graph) {
+			s.state.forget()
 			r.Status = solver.CostRange
 			return
 		}
@@ -191,72 +168,67 @@ func (s *refiner[N]) run(budget solver.Budget, w *solver.Work) solver.Status {
 		}
 	}
 	s.chooseBoundary()
-	return s.bounded(w)
-}
-
-// bounded reports Unbounded if the optimum uses up the bound that stands for
-// none.
-func (s *refiner[N]) bounded(w *solver.Work) solver.Status {
-	w.Units += int64(len(s.arcs))
-	for a := range s.arcs {
-		e := &s.arcs[a]
-		if e.place == none {
-			continue
-		}
-		r := &s.residuals[e.place]
-		if r.room > 0 || int64(r.total) < s.limit || s.net.Upper(flowgraph.ArcID(a))-e.lower == s.limit {
-			continue
-		}
-		tail, head := s.Potential(flowgraph.NodeID(e.tail)), s.Potential(flowgraph.NodeID(e.head))
-		if s.net.Cost(flowgraph.ArcID(a))+tail-head < 0 {
-			return solver.Unbounded
-		}
+	w.Units += int64(s.Net.ArcBound())
+	if s.Unbounded(&s.Graph, s.potential) {
+		return solver.Unbounded
 	}
 	return solver.Optimal
 }
 
 // forget makes the next solve a cold one.
-func (s *state) forget() { s.seq, s.warm, s.failed = 0, false, false }
+func (s *state) forget() {
+	s.Forget()
+	s.warm, s.failed = false, false
+}
 
-// finish lists what changed and sets the objective of an optimum.
+// takeIn brings the copy up to date. It returns how many nodes and arcs it compared.
+func (s *refiner[N]) takeIn() int64 {
+	cold := s.Cold()
+	compared := s.TakeIn(&s.Graph)
+	s.measure(cold)
+	return compared
+}
+
+// measure chooses scale and, when cold, the first ε.
+func (s *state) measure(cold bool) {
+	n := s.Net
+	was := s.scale
+	if cold || n.NumNodes() >= 1<<s.scale {
+		s.scale = uint(bits.Len(uint(n.NumNodes() + 1)))
+		s.unit = 1 << s.scale
+	}
+	nodes := n.NodeBound()
+	s.next = residual.Grow(s.next, nodes)
+	s.pi = residual.Grow(s.pi, nodes)
+	s.queue.Grow(nodes)
+	s.rank = residual.Grow(s.rank, nodes)
+	s.order.grow(nodes)
+	s.found = residual.Grow(s.found, s.Degree)
+	if cold {
+		s.epsilon = uint(max(n.CostBits()+int(s.scale)-firstBits, 0))
+		s.failed = false
+		clear(s.pi)
+		return
+	}
+	for v := range s.pi {
+		s.pi[v] <<= s.scale - was
+	}
+}
+
+// finish completes the result of an optimum.
 func (s *refiner[N]) finish(r *solver.Result) {
-	var sum flowgraph.Int128
 	s.warm = true
-	s.changed = s.changed[:0]
-	for a := range s.arcs {
-		e := &s.arcs[a]
-		if e.place == none {
-			s.old[a] = 0
-			continue
-		}
-		x := &s.residuals[e.place]
-		flow := e.lower + int64(x.total-x.room)
-		if flow != 0 {
-			sum.AddMul(int64(x.cost), flow)
-		}
-		if flow != s.old[a] {
-			s.old[a] = flow
-			s.changed = append(s.changed, flowgraph.ArcID(a))
-		}
-	}
-	var fits bool
-	if r.Objective, fits = sum.Int64(); !fits {
-		r.Status = solver.CostRange
-		// Nobody will read the list: each of its arcs is to be listed next time.
-		for _, a := range s.changed {
-			s.old[a] = -1
-		}
-	}
+	s.Finish(&s.Graph, r)
 }
 
 // chooseBoundary finds a residue of potentials that no live node has.
 func (s *state) chooseBoundary() {
 	size := int64(1) << s.scale
-	s.taken = grow(s.taken, int(size/64)+1)
+	s.taken = residual.Grow(s.taken, int(size/64)+1)
 	clear(s.taken)
 	for v, p := range s.pi {
 		// Together with those of nodes that are gone they might be all.
-		if s.net.NodeAlive(flowgraph.NodeID(v)) {
+		if s.Net.NodeAlive(flowgraph.NodeID(v)) {
 			x := p & (size - 1)
 			s.taken[x/64] |= 1 << (x % 64)
 		}
@@ -266,11 +238,4 @@ func (s *state) chooseBoundary() {
 		free++
 	}
 	s.boundary = free + 1
-}
-
-func grow[T any](s []T, n int) []T {
-	if n > len(s) {
-		s = append(s, make([]T, n-len(s))...)
-	}
-	return s
 }

@@ -1,6 +1,9 @@
 package costscaling
 
-import "github.com/sluice-scheduler/sluice/solver"
+import (
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/residual"
+)
 
 // refinementEach is how many units of work for each residual price refinement may
 // take: less than the phase that it may spare.
@@ -23,8 +26,8 @@ type order struct {
 }
 
 func (o *order) grow(nodes int) {
-	o.place = grow(o.place, nodes)
-	o.noted = grow(o.noted, nodes)
+	o.place = residual.Grow(o.place, nodes)
+	o.noted = residual.Grow(o.noted, nodes)
 }
 
 func (o *order) note(v int32) {
@@ -68,12 +71,12 @@ func (s *refiner[N]) advance(w *solver.Work) bool {
 // none.
 func (s *refiner[N]) refinePrices(w *solver.Work) bool {
 	copy(s.rank, s.pi)
-	for v := range s.supply {
-		if s.cheapFrom(int32(v), s.first[v]) != none {
+	for v := range s.Excess {
+		if s.cheapFrom(int32(v), s.First[v]) != none {
 			s.order.note(int32(v))
 		}
 	}
-	units := int64(len(s.residuals))
+	units := int64(len(s.List))
 	limit := refinementEach * units
 	fits := true
 	for fits && len(s.order.cheap) > 0 {
@@ -87,7 +90,7 @@ func (s *refiner[N]) refinePrices(w *solver.Work) bool {
 // cheapFrom returns the first residual of v, at or behind position i, with room
 // and a reduced cost below −ε, or none.
 func (s *refiner[N]) cheapFrom(v, i int32) int32 {
-	list := s.residuals[i:s.first[v+1]]
+	list := s.List[i:s.First[v+1]]
 	own := s.pi[v] + 1<<s.epsilon
 	if k := firstAdmissible(list, s.pi, own, s.unit); int(k) < len(list) {
 		return i + k
@@ -103,23 +106,23 @@ func (s *refiner[N]) sort(units *int64) bool {
 		if o.noted[v] = false; o.place[v] != unplaced {
 			continue
 		}
-		o.way, o.place[v], s.next[v] = append(o.way, v), open, s.first[v]
+		o.way, o.place[v], s.next[v] = append(o.way, v), open, s.First[v]
 		for len(o.way) > 0 {
 			u := o.way[len(o.way)-1]
 			i := s.cheapFrom(u, s.next[u])
 			if i == none {
-				*units += int64(s.first[u+1] - s.first[u])
+				*units += int64(s.First[u+1] - s.First[u])
 				o.place[u] = placed
 				o.list = append(o.list, u)
 				o.way = o.way[:len(o.way)-1]
 				continue
 			}
 			s.next[u] = i + 1
-			switch x := s.residuals[i].head; o.place[x] {
+			switch x := s.List[i].Head; o.place[x] {
 			case open:
 				return false
 			case unplaced:
-				o.way, o.place[x], s.next[x] = append(o.way, x), open, s.first[x]
+				o.way, o.place[x], s.next[x] = append(o.way, x), open, s.First[x]
 			}
 		}
 	}
@@ -135,18 +138,18 @@ func (s *refiner[N]) scan(units *int64) bool {
 		v := o.list[i]
 		o.place[v] = unplaced
 		own := s.pi[v] + 1<<s.epsilon
-		list := s.residuals[s.first[v]:s.first[v+1]]
+		list := s.List[s.First[v]:s.First[v+1]]
 		*units += int64(len(list))
 		for k := range list {
 			r := &list[k]
-			if x := int64(r.cost)*s.unit + own; both(x-s.pi[r.head], -int64(r.room)) {
+			if x := int64(r.Cost)*s.unit + own; both(x-s.pi[r.Head], -int64(r.Room)) {
 				if x < lowest/2 {
 					copy(s.pi, s.rank)
 					return false
 				}
-				s.pi[r.head] = x
-				if o.place[r.head] != placed {
-					o.note(r.head)
+				s.pi[r.Head] = x
+				if o.place[r.Head] != placed {
+					o.note(r.Head)
 				}
 			}
 		}

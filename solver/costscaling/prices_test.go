@@ -8,16 +8,17 @@ import (
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/residual"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
 )
 
 // least returns the least reduced cost of a residual with room.
-func least[N number](s *refiner[N]) int64 {
+func least[N residual.Number](s *refiner[N]) int64 {
 	found := far
-	for v := range s.supply {
-		for _, r := range s.residuals[s.first[v]:s.first[v+1]] {
-			if r.room > 0 {
-				found = min(found, int64(r.cost)*s.unit+s.pi[v]-s.pi[r.head])
+	for v := range s.Excess {
+		for _, r := range s.List[s.First[v]:s.First[v+1]] {
+			if r.Room > 0 {
+				found = min(found, int64(r.Cost)*s.unit+s.pi[v]-s.pi[r.Head])
 			}
 		}
 	}
@@ -25,9 +26,9 @@ func least[N number](s *refiner[N]) int64 {
 }
 
 // refined returns a refiner that has solved n.
-func refined[N number](n *flowgraph.Network) (*refiner[N], solver.Status) {
+func refined[N residual.Number](n *flowgraph.Network) (*refiner[N], solver.Status) {
 	r := solver.Result{Status: solver.Precheck(n, MaxBits)}
-	s := &refiner[N]{state: state{net: n}}
+	s := &refiner[N]{state: state{Graph: residual.Graph{Net: n}}}
 	if r.Status == solver.Optimal {
 		s.solve(solver.Budget{}, &r)
 	}
@@ -39,7 +40,7 @@ func TestPricesOfAnOptimalFlowAreFoundAgain(t *testing.T) {
 	t.Run("wide", pricesAreFoundAgain[int64])
 }
 
-func pricesAreFoundAgain[N number](t *testing.T) {
+func pricesAreFoundAgain[N residual.Number](t *testing.T) {
 	spoilt := 0
 	for seed := range uint64(200) {
 		src := solvertest.Seeded(seed)
@@ -66,8 +67,8 @@ func TestAFlowThatIsNotOptimalHasNoPrices(t *testing.T) {
 	s, status := refined[int32](solvertest.Build([]int64{5, 0, -5}, [5]int64{0, 1, 0, 5, 1}, [5]int64{0, 1, 0, 5, 10}, [5]int64{1, 2, 0, 9, 0}))
 	require.Equal(t, solver.Optimal, status)
 	cheap, dear := flowgraph.ArcID(0), flowgraph.ArcID(1)
-	s.push(0, s.arcs[dear].place, 1)
-	s.push(1, s.back[s.arcs[cheap].place], 1)
+	s.push(0, s.Place(dear), 1)
+	s.push(1, s.Back[s.Place(cheap)], 1)
 	var w solver.Work
 	require.False(t, s.refinePrices(&w), "a unit that takes the dear arc closes a negative cycle")
 	require.False(t, slices.Contains(s.order.noted, true))

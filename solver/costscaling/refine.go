@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/residual"
 )
 
 const (
@@ -22,13 +23,13 @@ const (
 // violation is the exponent of the least ε for which the flow is ε-optimal: a
 // smaller one would send what arcs too cheap by far now carry on long ways.
 func (s *refiner[N]) violation(w *solver.Work) uint {
-	w.Units += int64(len(s.residuals))
+	w.Units += int64(len(s.List))
 	least := int64(0)
-	for v := range s.supply {
+	for v := range s.Excess {
 		pi := s.pi[v]
-		for i := s.first[v]; i < s.first[v+1]; i++ {
-			if r := &s.residuals[i]; r.room > 0 {
-				least = min(least, int64(r.cost)*s.unit+pi-s.pi[r.head])
+		for i := s.First[v]; i < s.First[v+1]; i++ {
+			if r := &s.List[i]; r.Room > 0 {
+				least = min(least, int64(r.Cost)*s.unit+pi-s.pi[r.Head])
 			}
 		}
 	}
@@ -41,52 +42,46 @@ func (s *refiner[N]) violation(w *solver.Work) uint {
 // begin makes the flow ε-optimal by filling arcs of lower reduced cost, and
 // collects the nodes with excess.
 func (s *refiner[N]) begin(w *solver.Work) {
-	w.Units += int64(len(s.residuals))
-	for v := range s.supply {
+	w.Units += int64(len(s.List))
+	for v := range s.Excess {
 		pi := s.pi[v]
-		for i := s.first[v]; i < s.first[v+1]; i++ {
-			if r := &s.residuals[i]; both(int64(r.cost)*s.unit+pi-s.pi[r.head], -int64(r.room)) {
-				s.push(int32(v), i, int64(r.room))
+		for i := s.First[v]; i < s.First[v+1]; i++ {
+			if r := &s.List[i]; both(int64(r.Cost)*s.unit+pi-s.pi[r.Head], -int64(r.Room)) {
+				s.push(int32(v), i, int64(r.Room))
 			}
 		}
-		s.next[v] = s.first[v]
+		s.next[v] = s.First[v]
 	}
-	s.queue.clear()
-	for v, x := range s.excess {
+	s.queue.Clear()
+	for v, x := range s.Excess {
 		if x > 0 {
-			s.queue.push(int32(v))
+			s.queue.Push(int32(v))
 		}
 	}
 	s.relabels, s.updates = 0, 0
 }
 
 // push moves flow along one residual.
-func (s *refiner[N]) push(tail, i int32, amount int64) {
-	r := &s.residuals[i]
-	r.room -= N(amount)
-	s.residuals[s.back[i]].room += N(amount)
-	s.excess[tail] -= amount
-	s.excess[r.head] += amount
-}
+func (s *refiner[N]) push(tail, i int32, amount int64) { s.Arcs.Push(&s.Graph, tail, i, amount) }
 
 // refine moves all excess to where it lacks, keeping the flow ε-optimal.
 func (s *refiner[N]) refine(budget solver.Budget, w *solver.Work) solver.Status {
-	for s.queue.len > 0 {
+	for s.queue.Len() > 0 {
 		if s.relabels >= s.patience() || s.updates == 0 {
 			if !s.updatePrices(w) {
 				return solver.Infeasible
 			}
 		}
-		v := s.queue.pop()
-		if s.excess[v] > 0 {
+		v := s.queue.Pop()
+		if s.Excess[v] > 0 {
 			s.discharge(v, w)
 		}
 		if s.failed {
 			return solver.CostRange
 		}
 		if budget.Spent(w.Units) {
-			if s.excess[v] > 0 {
-				s.queue.push(v)
+			if s.Excess[v] > 0 {
+				s.queue.Push(v)
 			}
 			return solver.BudgetSpent
 		}
@@ -95,28 +90,28 @@ func (s *refiner[N]) refine(budget solver.Budget, w *solver.Work) solver.Status 
 }
 
 // patience is the number of relabels after which prices are updated.
-func (s *refiner[N]) patience() int { return len(s.supply) }
+func (s *refiner[N]) patience() int { return len(s.Excess) }
 
 // discharge moves the excess of v along admissible paths, relabelling at dead
 // ends (partial augment-relabel).
 func (s *refiner[N]) discharge(v int32, w *solver.Work) {
-	for s.excess[v] > 0 && !s.failed {
+	for s.Excess[v] > 0 && !s.failed {
 		s.findPath(v, w)
 		tail := v
 		for _, i := range s.path {
-			r := &s.residuals[i]
-			amount := min(s.excess[tail], int64(r.room))
-			was := s.excess[r.head]
+			r := &s.List[i]
+			amount := min(s.Excess[tail], int64(r.Room))
+			was := s.Excess[r.Head]
 			s.push(tail, i, amount)
 			w.Steps++
 			if was <= 0 && was+amount > 0 {
-				s.queue.push(r.head)
+				s.queue.Push(r.Head)
 			}
-			tail = r.head
+			tail = r.Head
 		}
 		if s.relabels >= s.patience() {
-			if s.excess[v] > 0 {
-				s.queue.push(v)
+			if s.Excess[v] > 0 {
+				s.queue.Push(v)
 			}
 			return
 		}
@@ -128,10 +123,10 @@ func (s *refiner[N]) discharge(v int32, w *solver.Work) {
 func (s *refiner[N]) findPath(v int32, w *solver.Work) {
 	s.path = s.path[:0]
 	tip := v
-	for len(s.path) < maxPath && (s.excess[tip] >= 0) {
+	for len(s.path) < maxPath && (s.Excess[tip] >= 0) {
 		if i := s.admissible(tip, w); i != none {
 			s.path = append(s.path, i)
-			tip = s.residuals[i].head
+			tip = s.List[i].Head
 			continue
 		}
 		s.relabel(tip, w)
@@ -140,7 +135,7 @@ func (s *refiner[N]) findPath(v int32, w *solver.Work) {
 			return
 		}
 		if k := len(s.path); k > 0 {
-			tip = s.residuals[s.back[s.path[k-1]]].head
+			tip = s.List[s.Back[s.path[k-1]]].Head
 			s.path = s.path[:k-1]
 		}
 		if s.relabels >= s.patience() {
@@ -152,8 +147,8 @@ func (s *refiner[N]) findPath(v int32, w *solver.Work) {
 // admissible returns the next residual of v with room and a negative reduced
 // cost. Those passed stay inadmissible until v is relabelled.
 func (s *refiner[N]) admissible(v int32, w *solver.Work) int32 {
-	from, to := s.next[v], s.first[v+1]
-	i := firstAdmissible(s.residuals[from:to], s.pi, s.pi[v], s.unit)
+	from, to := s.next[v], s.First[v+1]
+	i := firstAdmissible(s.List[from:to], s.pi, s.pi[v], s.unit)
 	s.next[v] = from + i
 	if from+i == to {
 		w.Units += int64(i)
@@ -167,9 +162,9 @@ func (s *refiner[N]) admissible(v int32, w *solver.Work) int32 {
 // negative reduced cost at a node of potential own, or the length of the list.
 //
 //go:noinline
-func firstAdmissible[N number](list []residual[N], pi []int64, own, unit int64) int32 {
+func firstAdmissible[N residual.Number](list []residual.Arc[N], pi []int64, own, unit int64) int32 {
 	for i := range list {
-		if r := &list[i]; both(int64(r.cost)*unit+own-pi[uint32(r.head)], -int64(r.room)) {
+		if r := &list[i]; both(int64(r.Cost)*unit+own-pi[uint32(r.Head)], -int64(r.Room)) {
 			return int32(i)
 		}
 	}
@@ -185,15 +180,15 @@ const far = int64(1) << 62 // above every reduced cost
 
 // relabel lowers the potential of v until its best residual has reduced cost −ε.
 func (s *refiner[N]) relabel(v int32, w *solver.Work) {
-	list := s.residuals[s.first[v]:s.first[v+1]]
+	list := s.List[s.First[v]:s.First[v+1]]
 	least := leastReduced(list, s.pi, v, s.unit)
 	w.Units += int64(len(list))
 	s.relabels++
-	s.next[v] = s.first[v]
+	s.next[v] = s.First[v]
 	if least == far {
 		// A dead end: the next update of prices puts it right, or finds that there is no way.
 		// Many of them at the same node would leave 64 bits, so it comes soon.
-		least = int64(len(s.supply)) << s.epsilon
+		least = int64(len(s.Excess)) << s.epsilon
 		s.relabels += s.patience() / deadEnds
 	} else {
 		least += s.pi[v]
@@ -205,13 +200,13 @@ func (s *refiner[N]) relabel(v int32, w *solver.Work) {
 // would hold the potential of v up for nothing: it moves with it.
 //
 //go:noinline
-func leastReduced[N number](list []residual[N], pi []int64, v int32, unit int64) int64 {
+func leastReduced[N residual.Number](list []residual.Arc[N], pi []int64, v int32, unit int64) int64 {
 	least := far
 	for i := range list {
 		r := &list[i]
-		full := (int64(r.room) - 1) >> 63 // all ones, or zero if there is room
-		x := (int64(r.cost)*unit-pi[uint32(r.head)])&^full | far&full
-		if r.head != v {
+		full := (int64(r.Room) - 1) >> 63 // all ones, or zero if there is room
+		x := (int64(r.Cost)*unit-pi[uint32(r.Head)])&^full | far&full
+		if r.Head != v {
 			least = min(least, x)
 		}
 	}
@@ -223,47 +218,4 @@ func (s *refiner[N]) lower(v int32, by int64) {
 	if s.pi[v] -= by; s.pi[v] < lowest {
 		s.failed = true
 	}
-}
-
-// ring is a queue of nodes, each in it at most once.
-type ring struct {
-	list      []int32
-	in        []bool
-	head, len int
-}
-
-func (q *ring) grow(n int) {
-	if n > len(q.list) {
-		q.list = make([]int32, n)
-		q.in = make([]bool, n)
-		q.head, q.len = 0, 0
-	}
-}
-
-func (q *ring) clear() {
-	q.head, q.len = 0, 0
-	clear(q.in)
-}
-
-func (q *ring) push(v int32) {
-	if q.in[v] {
-		return
-	}
-	q.in[v] = true
-	i := q.head + q.len
-	if i >= len(q.list) {
-		i -= len(q.list)
-	}
-	q.list[i] = v
-	q.len++
-}
-
-func (q *ring) pop() int32 {
-	v := q.list[q.head]
-	if q.head++; q.head == len(q.list) {
-		q.head = 0
-	}
-	q.len--
-	q.in[v] = false
-	return v
 }

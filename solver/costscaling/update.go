@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/residual"
 )
 
 const unranked = int64(1) << 62
@@ -17,7 +18,7 @@ func (s *refiner[N]) updatePrices(w *solver.Work) bool {
 	s.updates++
 	s.heap.clear()
 	left := 0
-	for v, x := range s.excess {
+	for v, x := range s.Excess {
 		s.rank[v] = unranked
 		if x < 0 {
 			s.rank[v] = 0
@@ -26,7 +27,7 @@ func (s *refiner[N]) updatePrices(w *solver.Work) bool {
 			left++
 		}
 	}
-	w.Units += int64(len(s.excess))
+	w.Units += int64(len(s.Excess))
 	last := int64(0)
 	for left > 0 {
 		e, ok := s.heap.pop()
@@ -37,15 +38,15 @@ func (s *refiner[N]) updatePrices(w *solver.Work) bool {
 			continue // it was reached more cheaply since
 		}
 		last = e.rank
-		if s.excess[e.node] > 0 {
+		if s.Excess[e.node] > 0 {
 			left--
 		}
 		s.reach(e.node, last, w)
 	}
-	for v := range s.excess {
+	for v := range s.Excess {
 		if by := min(s.rank[v], last); by > 0 {
 			s.lower(int32(v), by<<s.epsilon)
-			s.next[v] = s.first[v]
+			s.next[v] = s.First[v]
 		}
 	}
 	return true
@@ -53,7 +54,7 @@ func (s *refiner[N]) updatePrices(w *solver.Work) bool {
 
 // reach ranks the nodes with an arc to v.
 func (s *refiner[N]) reach(v int32, rank int64, w *solver.Work) {
-	list := s.residuals[s.first[v]:s.first[v+1]]
+	list := s.List[s.First[v]:s.First[v+1]]
 	w.Units += int64(len(list))
 	k := closer(list, s.pi, s.rank, s.pi[v], s.unit, rank, s.epsilon, s.found)
 	for _, e := range s.found[:k] {
@@ -67,17 +68,17 @@ func (s *refiner[N]) reach(v int32, rank int64, w *solver.Work) {
 // by the next if it is no gain.
 //
 //go:noinline
-func closer[N number](list []residual[N], pi, ranks []int64, own, unit, rank int64, epsilon uint, found []ranked) int {
+func closer[N residual.Number](list []residual.Arc[N], pi, ranks []int64, own, unit, rank int64, epsilon uint, found []ranked) int {
 	ranks = ranks[:len(pi)]
 	k := 0
 	for i := range list {
 		r := &list[i]
-		u := uint32(r.head)
-		x := (pi[u]-int64(r.cost)*unit-own)>>(epsilon&63) + 1
+		u := uint32(r.Head)
+		x := (pi[u]-int64(r.Cost)*unit-own)>>(epsilon&63) + 1
 		farther := rank + x&^(x>>63)
-		found[k] = ranked{farther, r.head}
+		found[k] = ranked{farther, r.Head}
 		gain := farther - ranks[u]
-		better := (gain & int64(r.room-r.total)) >> 63 // all ones, or zero
+		better := (gain & int64(r.Room-r.Total)) >> 63 // all ones, or zero
 		ranks[u] += gain & better
 		k -= int(better)
 	}
