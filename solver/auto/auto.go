@@ -6,7 +6,8 @@
 // hardly have a price, and those where
 // single tasks all pass the same few nodes, such as a cluster aggregator, to many others; those
 // that are mostly sources of single tasks, or where each of them could have a node of its own,
-// to assignment, others to the simplex. Where
+// to assignment, others to the simplex. Before it begins, relaxation is tried on networks of many nodes with
+// some arcs each that are no layer of sources: as long as what is in excess quickly becomes less. Where
 // these take long, the simplex goes on, or after assignment, unless sources have very
 // many arcs, cost scaling: most tasks are alike then. If
 // the network then changes, repair takes over the answer and goes on from it: it is
@@ -38,6 +39,7 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/assignment"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/relax"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 )
 
@@ -96,6 +98,9 @@ const (
 	// lasting is for how many changes the simplex answers on after one that touched most
 	// of the network: price-out follows it with a dozen small ones, and then it comes again.
 	lasting = 16
+	// relaxNodes is how many nodes, and relaxDegree how many arcs for each, relaxation needs to be tried; relaxMost is how much
+	// work for each node and arc it gets at most, several times that where all flow is for what arcs gain.
+	relaxNodes, relaxDegree, relaxMost = 16_000, 4, 80
 	// large is how many nodes and arcs make a network on which a dozen solves by the simplex
 	// cost more than repair loses by one change.
 	large = 1 << 17
@@ -116,6 +121,9 @@ type Solver struct {
 	units *assignment.Solver
 	seq   flowgraph.Seq
 	shape
+	// relaxes, where relaxation may do, gives the first answer, else nil; relaxed is the work that it has spent.
+	relaxes *relax.Solver
+	relaxed int64
 	// first is the first answer, until repair takes it over.
 	first *repair.Older
 	// ready: repair answers; trial: it has yet to show that it can.
@@ -212,7 +220,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	var r solver.Result
 	var err error
 	if s.shaken > 0 {
-		s.first, s.units = nil, nil
+		s.first, s.units, s.relaxes = nil, nil, nil
 		r, err = s.bySimplex(n, budget)
 	} else {
 		r, err = s.answer(n, budget)
@@ -264,7 +272,7 @@ func (s *Solver) answer(n *flowgraph.Network, budget solver.Budget) (solver.Resu
 	}
 	if s.first != nil {
 		s.repair.AdoptOlder(n, *s.first)
-		s.first, s.units, s.ready, s.adopted = nil, nil, true, true
+		s.first, s.units, s.relaxes, s.ready, s.adopted = nil, nil, nil, true, true
 	}
 	if !s.ready && !s.begin(n) {
 		return s.bySimplex(n, budget)

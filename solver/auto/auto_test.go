@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/assignment"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/relax"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/solvertest"
 )
@@ -299,19 +300,25 @@ func TestLongWays(t *testing.T) {
 	require.True(t, s.ready)
 }
 
+// circulation draws arcs all over so many nodes, a third of them worth filling.
+func circulation(nodes int) *flowgraph.Network {
+	src := solvertest.Seeded(1)
+	n := flowgraph.New()
+	for range nodes {
+		n.AddNode(0)
+	}
+	node := func() flowgraph.NodeID { return flowgraph.NodeID(src.Intn(nodes)) }
+	for range 8 * nodes {
+		n.AddArc(node(), node(), 0, int64(1+src.Intn(100)), flowgraph.Cost(src.Intn(1500)-500))
+	}
+	return n
+}
+
 // TestDeepTree: where the simplex walks around in a deep tree and hardly any arc less
 // gains, cost scaling goes on alone and wins.
 func TestDeepTree(t *testing.T) {
 	for _, budget := range []int64{0, 1_000_000} {
-		src := solvertest.Seeded(1)
-		n := flowgraph.New()
-		for range 4000 {
-			n.AddNode(0)
-		}
-		node := func() flowgraph.NodeID { return flowgraph.NodeID(src.Intn(n.NumNodes())) }
-		for range 32_000 {
-			n.AddArc(node(), node(), 0, int64(1+src.Intn(100)), flowgraph.Cost(src.Intn(1500)-500))
-		}
+		n := circulation(4000)
 		s := New()
 		r, err := s.Solve(n, solver.Budget{Work: budget})
 		alone := false
@@ -324,6 +331,51 @@ func TestDeepTree(t *testing.T) {
 		require.IsType(t, &costscaling.Solver{}, s.teller)
 		require.Equal(t, budget > 0, alone, "seen only between calls")
 		require.Zero(t, s.alone)
+	}
+}
+
+// TestRelaxation: what is soon in balance nearly everywhere is left to relaxation, and repair takes over; what is not goes to
+// others.
+func TestRelaxation(t *testing.T) {
+	for _, budget := range []int64{0, 50_000} {
+		n := circulation(relaxNodes / 2)
+		s := New()
+		solve := func() solver.Result {
+			r, err := s.Solve(n, solver.Budget{Work: budget})
+			for err == nil && r.Status == solver.BudgetSpent {
+				require.Positive(t, budget)
+				r, err = s.Solve(n, solver.Budget{Work: budget})
+			}
+			require.NoError(t, err)
+			require.NoError(t, solver.Verify(n, r))
+			return r
+		}
+		solve()
+		require.IsType(t, &relax.Solver{}, s.teller)
+		n.SetBounds(0, 0, n.Upper(0)+1)
+		solve()
+		require.True(t, s.ready)
+		require.Nil(t, s.relaxes)
+
+		s = New()
+		for n.NumNodes() < relaxNodes {
+			n.AddNode(0)
+		}
+		for v := range flowgraph.NodeID(relaxNodes) { // a long chain, from end to end
+			if n.SetSupply(v, 0); v > 0 {
+				n.AddArc(v-1, v, 0, flowgraph.Infinite, 1)
+			}
+		}
+		for a := range flowgraph.ArcID(4 * relaxNodes) {
+			n.SetCost(a, n.Cost(a)+100_000)
+		}
+		for v := range flowgraph.NodeID(100) {
+			n.SetSupply(v, 100)
+			n.SetSupply(relaxNodes-1-v, -100)
+		}
+		solve()
+		require.Nil(t, s.relaxes)
+		require.NotNil(t, s.challenger, "the simplex took long too")
 	}
 }
 

@@ -2,12 +2,14 @@ package auto
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/assignment"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/relax"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 )
 
@@ -47,6 +49,8 @@ func (s *Solver) survey(n *flowgraph.Network) {
 		if s.crowd {
 			s.repair.Tire(crowdStamina)
 		}
+	} else if !s.layered && !free && diffuse(n) {
+		s.relaxes, s.relaxed = relax.New(), 0
 	} else if !s.layered && free {
 		if s.wary = n.NegativeArcs() == 0 && n.FreeArcs() < n.NumArcs(); !s.wary {
 			s.scale(n)
@@ -137,8 +141,18 @@ func (s *Solver) remember(n *flowgraph.Network, r solver.Result) {
 	_, s.first.Since, _ = n.Changes(0)
 }
 
-// bySimplex answers with the simplex, or what overtakes it.
+// bySimplex answers with the simplex, or what overtakes it, or has done before.
 func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	if s.relaxes != nil {
+		r, err := s.byRelaxation(n, budget)
+		if err != nil || s.relaxes != nil {
+			return r, err
+		}
+		done := r.Work
+		r, err = s.bySimplex(n, rest(budget, done))
+		add(&r.Work, done)
+		return r, err
+	}
 	r, err := s.fromZero(n, budget)
 	if err != nil || r.Status == solver.BudgetSpent {
 		return r, err
@@ -147,6 +161,75 @@ func (s *Solver) bySimplex(n *flowgraph.Network, budget solver.Budget) (solver.R
 		s.remember(n, r)
 	}
 	return r, nil
+}
+
+// milestones tell what part of the first excess there may still be, in hundredths, after how much work for each node and arc of a
+// network of relaxNodes, if relaxation is to go on: where flow has ends of its own, and where it is only for what arcs gain, for
+// which the simplex needs much longer.
+var milestones = [2][]struct{ each, part int64 }{{{10, 98}, {20, 50}, {30, 10}}, {{6, 90}, {8, 75}, {10, 50}, {15, 25}, {20, 15}}}
+
+// byRelaxation lets relaxation work as long as it gets ahead. Then, or if it cannot, it is left.
+func (s *Solver) byRelaxation(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
+	size := int64(n.NumNodes() + n.NumArcs())
+	marks, most := milestones[0], relaxMost*size
+	if origins(n) == 0 {
+		marks, most = milestones[1], 3*most
+	}
+	// On a larger one they come later; but the simplex then needs even more for each.
+	each := size * int64(4+max(1, bits.Len(uint(n.NumNodes()/relaxNodes)))) / 5
+	var total solver.Work
+	for {
+		end, part := most, int64(0)
+		for _, m := range marks {
+			if s.relaxed < m.each*each {
+				end, part = m.each*each, m.part
+				break
+			}
+		}
+		own := solver.Budget{Work: end - s.relaxed}
+		if budget.Work > 0 {
+			own.Work = min(own.Work, rest(budget, total).Work)
+		}
+		r, err := s.relaxes.Solve(n, own)
+		s.relaxed += r.Work.Units
+		add(&total, r.Work)
+		r.Work = total
+		switch {
+		case err != nil:
+			return r, err
+		case r.Status == solver.CostRange:
+			s.relaxes = nil
+			return r, nil
+		case r.Status != solver.BudgetSpent:
+			s.relaxed = 0
+			s.remember(n, r)
+			return r, nil
+		}
+		if left, of := s.relaxes.Left(); s.relaxed >= most || s.relaxed >= end && 100*left > part*of {
+			s.relaxes = nil
+			return r, nil
+		}
+		if budget.Spent(total.Units) {
+			return r, nil
+		}
+	}
+}
+
+// diffuse tells whether relaxation may do: there are many nodes with some arcs each, and flow begins at many, or none has a
+// supply: then half as many nodes are enough.
+func diffuse(n *flowgraph.Network) bool {
+	nodes, begin := n.NumNodes(), origins(n)
+	return n.NumArcs() >= relaxDegree*nodes && (nodes >= relaxNodes && 4*begin*begin >= nodes || 2*nodes >= relaxNodes && begin == 0)
+}
+
+// origins counts the nodes with a supply above 0.
+func origins(n *flowgraph.Network) (count int) {
+	for v := range n.NodeBound() {
+		if id := flowgraph.NodeID(v); n.NodeAlive(id) && n.Supply(id) > 0 {
+			count++
+		}
+	}
+	return count
 }
 
 // fromZero lets the simplex work alone, then beside another.

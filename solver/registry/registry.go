@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-scheduler/sluice/solver/auto"
 	"github.com/sluice-scheduler/sluice/solver/costscaling"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
+	"github.com/sluice-scheduler/sluice/solver/relax"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/ssp"
 )
@@ -30,6 +31,7 @@ var table = append([]entry{
 	{"repair", func() solver.Solver { return repair.New() }},
 	{"netsimplex", func() solver.Solver { return netsimplex.New() }},
 	{"costscaling", func() solver.Solver { return costscaling.New() }},
+	{"relax", func() solver.Solver { return relax.New() }},
 	{"ssp", func() solver.Solver { return ssp.New() }},
 }, tagged...)
 

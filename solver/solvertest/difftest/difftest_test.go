@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 	"github.com/sluice-scheduler/sluice/solver/registry"
+	"github.com/sluice-scheduler/sluice/solver/relax"
 	"github.com/sluice-scheduler/sluice/solver/repair"
 	"github.com/sluice-scheduler/sluice/solver/solvertest/difftest"
 	"github.com/sluice-scheduler/sluice/solver/ssp"
@@ -34,7 +35,7 @@ var limits = map[string]int{"ssp": 400, "highs": 400}
 
 // ranges are the cost ranges that solvers promise.
 var ranges = map[string]int{
-	"ssp": ssp.MaxBits, "netsimplex": netsimplex.MaxBits, "repair": repair.MaxBits, "auto": repair.MaxBits, "costscaling": 36, "highs": 50,
+	"ssp": ssp.MaxBits, "netsimplex": netsimplex.MaxBits, "repair": repair.MaxBits, "auto": repair.MaxBits, "costscaling": 36, "relax": relax.MaxBits, "highs": 50,
 }
 
 // contenders are all solvers of the registry, the oracle first.
