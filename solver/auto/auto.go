@@ -98,9 +98,10 @@ const (
 	// lasting is for how many changes the simplex answers on after one that touched most
 	// of the network: price-out follows it with a dozen small ones, and then it comes again.
 	lasting = 16
-	// relaxNodes is how many nodes, and relaxDegree how many arcs for each, relaxation needs to be tried; relaxMost is how much
-	// work for each node and arc it gets at most, several times that where all flow is for what arcs gain.
-	relaxNodes, relaxDegree, relaxMost = 16_000, 4, 80
+	// relaxNodes is how many nodes, and relaxDegree how many arcs for each, relaxation needs to be tried, relaxHub of how many
+	// nodes one may have an arc to or from the same; relaxMost is how much work for each node and arc it gets at most, several times
+	// that where all flow is for what arcs gain.
+	relaxNodes, relaxDegree, relaxHub, relaxMost = 16_000, 4, 32, 80
 	// large is how many nodes and arcs make a network on which a dozen solves by the simplex
 	// cost more than repair loses by one change.
 	large = 1 << 17

@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"iter"
 	"math"
 	"math/bits"
 
@@ -215,21 +216,36 @@ func (s *Solver) byRelaxation(n *flowgraph.Network, budget solver.Budget) (solve
 	}
 }
 
-// diffuse tells whether relaxation may do: there are many nodes with some arcs each, and flow begins at many, or none has a
-// supply: then half as many nodes are enough.
+// diffuse tells whether relaxation may do: there are many nodes with some arcs each, none with very many, and flow begins at many,
+// or none has a supply: then half as many nodes are enough.
 func diffuse(n *flowgraph.Network) bool {
-	nodes, begin := n.NumNodes(), origins(n)
-	return n.NumArcs() >= relaxDegree*nodes && (nodes >= relaxNodes && 4*begin*begin >= nodes || 2*nodes >= relaxNodes && begin == 0)
+	nodes, begin, widest := n.NumNodes(), origins(n), 0
+	for v := range living(n) {
+		widest = max(widest, len(n.Out(v))+len(n.In(v)))
+	}
+	return n.NumArcs() >= relaxDegree*nodes && relaxHub*widest <= nodes &&
+		(nodes >= relaxNodes && 4*begin*begin >= nodes || 2*nodes >= relaxNodes && begin == 0)
 }
 
 // origins counts the nodes with a supply above 0.
 func origins(n *flowgraph.Network) (count int) {
-	for v := range n.NodeBound() {
-		if id := flowgraph.NodeID(v); n.NodeAlive(id) && n.Supply(id) > 0 {
+	for v := range living(n) {
+		if n.Supply(v) > 0 {
 			count++
 		}
 	}
 	return count
+}
+
+// living yields the nodes that there are.
+func living(n *flowgraph.Network) iter.Seq[flowgraph.NodeID] {
+	return func(yield func(flowgraph.NodeID) bool) {
+		for v := range n.NodeBound() {
+			if id := flowgraph.NodeID(v); n.NodeAlive(id) && !yield(id) {
+				return
+			}
+		}
+	}
 }
 
 // fromZero lets the simplex work alone, then beside another.
