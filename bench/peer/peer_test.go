@@ -27,11 +27,7 @@ func TestLemon(t *testing.T) {
 		optimal      bool
 	}{{7, 3, true}, {1 << 40, 3, true}, {1, 9, false}} {
 		n := solvertest.Build([]int64{c.demand, -c.demand}, [5]int64{0, 1, 1, 5, c.cost})
-		file := filepath.Join(t.TempDir(), "n.min")
-		f, err := os.Create(file)
-		require.NoError(t, err)
-		require.NoError(t, errors.Join(dimacs.Write(f, n), f.Close()))
-		answers, err := l.Solve(t.Context(), n, file)
+		answers, err := l.Solve(t.Context(), n, written(t, n))
 		require.NoError(t, err)
 		require.Len(t, answers, 2)
 		for i, a := range answers {
@@ -44,11 +40,7 @@ func TestLemon(t *testing.T) {
 	}
 	// An arc without a bound that gains, as on the way to places that have some.
 	n := solvertest.Build([]int64{0, 3, -3}, [5]int64{0, 2, 0, int64(flowgraph.Infinite), -2}, [5]int64{1, 0, 0, 2, 1}, [5]int64{1, 2, 0, 9, 4})
-	file := filepath.Join(t.TempDir(), "n.min")
-	f, err := os.Create(file)
-	require.NoError(t, err)
-	require.NoError(t, errors.Join(dimacs.Write(f, n), f.Close()))
-	answers, err := l.Solve(t.Context(), n, file)
+	answers, err := l.Solve(t.Context(), n, written(t, n))
 	require.NoError(t, err)
 	for _, a := range answers {
 		require.True(t, a.Optimal, a.Algorithm)
@@ -56,6 +48,15 @@ func TestLemon(t *testing.T) {
 	}
 	_, err = l.Solve(t.Context(), nil, filepath.Join(t.TempDir(), "absent"))
 	require.ErrorContains(t, err, "cannot be read")
+}
+
+// written returns a file with n.
+func written(t *testing.T, n *flowgraph.Network) string {
+	file := filepath.Join(t.TempDir(), "n.min")
+	f, err := os.Create(file)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(dimacs.Write(f, n), f.Close()))
+	return file
 }
 
 func TestLemonTellsWhatToInstall(t *testing.T) {
