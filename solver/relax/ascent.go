@@ -14,7 +14,7 @@ import (
 // that raises the dual objective; with dir −1 it fetches what v lacks. It reports false if no price is high enough: then
 // no flow keeps all bounds and balances.
 func (s *relaxer[N]) relax(v int32, dir int64, w *solver.Work) bool {
-	s.begins()
+	s.newSearch()
 	s.near.Reset()
 	w.Units += int64(s.First[v+1] - s.First[v])
 	for i := s.First[v]; i < s.First[v+1]; i++ {
@@ -57,8 +57,8 @@ func (s *relaxer[N]) relax(v int32, dir int64, w *solver.Work) bool {
 	return true
 }
 
-// begins begins a search, with an empty set.
-func (s *state) begins() {
+// newSearch begins a search, with an empty set.
+func (s *state) newSearch() {
 	if s.search++; s.search == 0 {
 		clear(s.nodes)
 		s.search = 1
@@ -108,7 +108,7 @@ func (s *state) balance(offset int64) {
 // raises the dual objective, until flow can be sent from v to a node of the other sign. It reports false if there is no
 // way. A budget that is spent ends it after prices have moved.
 func (s *relaxer[N]) spread(v int32, dir int64, budget solver.Budget, w *solver.Work) bool {
-	s.begins()
+	s.newSearch()
 	s.list = append(s.list[:0], v)
 	s.nodes[v].label, s.nodes[v].by = s.search, none
 	size := 0 // of the set

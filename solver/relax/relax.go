@@ -36,7 +36,7 @@ type state struct {
 	nodes  []node
 	queue  residual.Ring // nodes with excess or lack
 	singly int           // how many of them are yet to be looked at by themselves first
-	first  int64         // what was in excess when all had been
+	outset int64         // what was in excess when all had been
 	failed bool          // a price left its range
 
 	// Of the search that goes on.
@@ -91,7 +91,7 @@ func (s *Solver) Changed() []flowgraph.ArcID { return s.state.Changed() }
 
 // Left returns how many units are in excess while a solve is under way, and how many were when each node had been looked at by
 // itself, 0 before that. O(nodes).
-func (s *Solver) Left() (units, of int64) { return s.state.left(), s.state.first }
+func (s *Solver) Left() (units, of int64) { return s.state.left(), s.state.outset }
 
 func (s *state) left() (units int64) {
 	for _, x := range s.Excess {
@@ -203,7 +203,7 @@ func (s *relaxer[N]) begin(w *solver.Work) {
 	for v := range s.Excess {
 		s.enqueue(int32(v))
 	}
-	s.singly, s.first = s.queue.Len(), 0
+	s.singly, s.outset = s.queue.Len(), 0
 }
 
 // enqueue has v looked at, if it is out of balance.
@@ -227,7 +227,7 @@ func (s *relaxer[N]) run(budget solver.Budget, w *solver.Work) solver.Status {
 		}
 		if s.singly > 0 {
 			if s.singly--; s.singly == 0 {
-				s.first = s.left()
+				s.outset = s.left()
 			}
 		} else if possible && s.Excess[v]*dir > 0 {
 			possible = s.spread(v, dir, budget, w)
