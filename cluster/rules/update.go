@@ -575,7 +575,7 @@ func (r *rollout) succeed() error {
 	return r.end(cluster.UpdateSucceeded, "", message)
 }
 
-// catchUpAll does it for all instances of a job, as soon as that bears it. Complexity: those that have another spec with their next run;
+// catchUpAll catches up with all instances of a job that it bears. Complexity: those that have another spec with their next run;
 // of a daemon, for each of them all.
 func catchUpAll(tx *Tx, j *cluster.Job) error {
 	if j.Update.Live() {
@@ -589,8 +589,8 @@ func catchUpAll(tx *Tx, j *cluster.Job) error {
 }
 
 // catchUp gives an instance whose run went on while its host was drained its new run when the host takes work again and its job bears
-// it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself, and waits no longer for daemons whose host takes no
-// work any more.
+// it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself, and waits no
+// longer for daemons whose host takes no work any more.
 func catchUp(tx *Tx, k cluster.TaskKey) error {
 	t, j := tx.State().Task(k), tx.State().Job(k.Job())
 	switch {

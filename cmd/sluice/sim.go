@@ -343,7 +343,7 @@ func (f *simFlags) workload() (*trace.Workload, error) {
 // pipe returns a file of the workload that can be read once only, "" if there is none.
 func (f *simFlags) pipe() string {
 	for _, path := range []string{f.open.Jobs, f.open.Hosts} {
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		if trace.IsPipe(path) {
 			return path
 		}
 	}

@@ -1,7 +1,6 @@
 package auto
 
 import (
-	"iter"
 	"math"
 	"math/bits"
 
@@ -50,7 +49,7 @@ func (s *Solver) survey(n *flowgraph.Network) {
 		if s.crowd {
 			s.repair.Tire(crowdStamina)
 		}
-	} else if !s.layered && !free && diffuse(n) {
+	} else if !s.layered && !free && s.diffuse {
 		s.relaxes, s.relaxed = relax.New(), 0
 	} else if !s.layered && free {
 		if s.wary = n.NegativeArcs() == 0 && n.FreeArcs() < n.NumArcs(); !s.wary {
@@ -173,7 +172,7 @@ var milestones = [2][]struct{ each, part int64 }{{{10, 98}, {20, 50}, {30, 10}},
 func (s *Solver) byRelaxation(n *flowgraph.Network, budget solver.Budget) (solver.Result, error) {
 	size := int64(n.NumNodes() + n.NumArcs())
 	marks, most := milestones[0], relaxMost*size
-	if origins(n) == 0 {
+	if !s.supplied {
 		marks, most = milestones[1], 3*most
 	}
 	// On a larger one they come later; but the simplex then needs even more for each.
@@ -206,44 +205,12 @@ func (s *Solver) byRelaxation(n *flowgraph.Network, budget solver.Budget) (solve
 			s.remember(n, r)
 			return r, nil
 		}
-		if left, of := s.relaxes.Left(); s.relaxed >= most || s.relaxed >= end && 100*left > part*of {
+		if left, of := s.relaxes.Left(); s.relaxed >= end && 100*left > part*of {
 			s.relaxes = nil
 			return r, nil
 		}
 		if budget.Spent(total.Units) {
 			return r, nil
-		}
-	}
-}
-
-// diffuse tells whether relaxation may do: there are many nodes with some arcs each, none with very many, and flow begins at many,
-// or none has a supply: then half as many nodes are enough.
-func diffuse(n *flowgraph.Network) bool {
-	nodes, begin, widest := n.NumNodes(), origins(n), 0
-	for v := range living(n) {
-		widest = max(widest, len(n.Out(v))+len(n.In(v)))
-	}
-	return n.NumArcs() >= relaxDegree*nodes && relaxHub*widest <= nodes &&
-		(nodes >= relaxNodes && 4*begin*begin >= nodes || 2*nodes >= relaxNodes && begin == 0)
-}
-
-// origins counts the nodes with a supply above 0.
-func origins(n *flowgraph.Network) (count int) {
-	for v := range living(n) {
-		if n.Supply(v) > 0 {
-			count++
-		}
-	}
-	return count
-}
-
-// living yields the nodes that there are.
-func living(n *flowgraph.Network) iter.Seq[flowgraph.NodeID] {
-	return func(yield func(flowgraph.NodeID) bool) {
-		for v := range n.NodeBound() {
-			if id := flowgraph.NodeID(v); n.NodeAlive(id) && !yield(id) {
-				return
-			}
 		}
 	}
 }

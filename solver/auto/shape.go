@@ -1,7 +1,7 @@
 package auto
 
 import (
-	"sync/atomic"
+	"sync"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/solver/parts"
@@ -17,30 +17,37 @@ type shape struct {
 	// each could go first to a node of its own.
 	crowd, apart bool
 	size         int64
+	// diffuse: relaxation may do: there are many nodes with some arcs each, none with very many, and flow begins at many, or none is
+	// supplied: then half as many nodes are enough.
+	diffuse, supplied bool
 }
 
 // layers finds the shape of n.
 func layers(n *flowgraph.Network) (f shape) {
 	const part = 1 << 12
-	var arcs, sources, sinks, supply atomic.Int64
+	var all census
+	var adding sync.Mutex
 	parts.Do(n.NodeBound(), part, func(from, to int) {
 		c := count(n, from, to)
-		arcs.Add(c.arcs)
-		sources.Add(c.sources)
-		sinks.Add(c.sinks)
-		supply.Add(c.supply)
+		adding.Lock()
+		defer adding.Unlock()
+		all.add(c)
 	})
-	f.layered = 2*arcs.Load() >= int64(n.NumArcs()) && manyNodes*sources.Load() >= int64(n.NumNodes())
-	f.size = arcs.Load() + sources.Load()
-	if supply.Load() > 2*sources.Load() || manyPlaces*sinks.Load() > sources.Load() {
+	nodes := int64(n.NumNodes())
+	f.layered = 2*all.arcs >= int64(n.NumArcs()) && manyNodes*all.sources >= nodes
+	f.size = all.arcs + all.sources
+	f.supplied = all.origins > 0
+	f.diffuse = int64(n.NumArcs()) >= relaxDegree*nodes && relaxHub*all.widest <= nodes &&
+		(nodes >= relaxNodes && 4*all.origins*all.origins >= nodes || 2*nodes >= relaxNodes && !f.supplied)
+	if all.supply > 2*all.sources || manyPlaces*all.sinks > all.sources {
 		return f
 	}
-	if 2*sources.Load() >= int64(n.NumNodes()) {
+	if 2*all.sources >= nodes {
 		f.single = f.layered
-	} else if volume, ok := n.Volume(); ok && volume <= supply.Load() {
+	} else if volume, ok := n.Volume(); ok && volume <= all.supply {
 		to := heads(n)
-		f.crowd = 0 < to && together*to <= sources.Load()
-		f.apart = f.layered && sources.Load() <= to
+		f.crowd = 0 < to && together*to <= all.sources
+		f.apart = f.layered && all.sources <= to
 	}
 	return f
 }
@@ -63,21 +70,37 @@ func heads(n *flowgraph.Network) (count int64) {
 	return count
 }
 
-// census counts sources, the arcs out of them, what they supply (all supply is below 2⁶²), and
-// sinks.
-type census struct{ arcs, sources, supply, sinks int64 }
+// census counts sources, the arcs out of them, what they supply (all supply is below 2⁶²), sinks, and nodes at which flow begins;
+// widest is the most arcs of a node.
+type census struct{ arcs, sources, supply, sinks, origins, widest int64 }
+
+func (c *census) add(d census) {
+	c.arcs += d.arcs
+	c.sources += d.sources
+	c.supply += d.supply
+	c.sinks += d.sinks
+	c.origins += d.origins
+	c.widest = max(c.widest, d.widest)
+}
 
 // count counts among some nodes.
 func count(n *flowgraph.Network, from, to int) (c census) {
 	for v := from; v < to; v++ {
 		id := flowgraph.NodeID(v)
+		if !n.NodeAlive(id) {
+			continue
+		}
+		in, out, supply := len(n.In(id)), len(n.Out(id)), n.Supply(id)
+		c.widest = max(c.widest, int64(in+out))
+		if supply > 0 {
+			c.origins++
+		}
 		switch {
-		case !n.NodeAlive(id):
-		case len(n.In(id)) == 0:
-			c.arcs += int64(len(n.Out(id)))
+		case in == 0:
+			c.arcs += int64(out)
 			c.sources++
-			c.supply += n.Supply(id)
-		case n.Supply(id) < 0:
+			c.supply += supply
+		case supply < 0:
 			c.sinks++
 		}
 	}

@@ -158,6 +158,12 @@ func Open(o Options) (*Workload, error) {
 	return w, nil
 }
 
+// IsPipe tells whether what is at path can be read once only.
+func IsPipe(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
 func openHosts(f *Format, o Options) ([]Host, error) {
 	path := o.Hosts
 	switch {
@@ -180,7 +186,7 @@ func openHosts(f *Format, o Options) ([]Host, error) {
 			return nil, err
 		}
 	}
-	if info, err := os.Stat(path); err == nil && path == o.Jobs && !info.Mode().IsRegular() && !info.IsDir() {
+	if path == o.Jobs && IsPipe(path) {
 		return nil, fmt.Errorf("trace: %s is a pipe, and cannot be read once for hosts and once for jobs: write it to a file, or say how many hosts there are", path)
 	}
 	if f.hosts == nil {
