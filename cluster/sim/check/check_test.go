@@ -110,7 +110,22 @@ func asking(cpu int64) *cluster.JobUpdated {
 	return &cluster.JobUpdated{Job: uid, Update: &cluster.Update{From: 1}, Spec: spec(func(s *cluster.JobSpec) { s.Task.Resources.Fixed[cluster.CPU] = cpu })}
 }
 
-// TestEachRule breaks one rule at a time.
+// grown updates the job to that many of those tasks.
+func grown(cpu int64, instances uint32) *cluster.JobUpdated {
+	e := asking(cpu)
+	e.Spec.Instances, e.Update = instances, nil
+	return e
+}
+
+// updating updates the job of one task to tasks that ask for 700, by that policy.
+func updating(p cluster.UpdatePolicy) *cluster.JobUpdated {
+	e := grown(700, 1)
+	e.Update = &cluster.Update{From: 1, Policy: p}
+	return e
+}
+
+func single(s *cluster.JobSpec) { s.Instances = 1 }
+
 func copies(s *cluster.JobSpec) { s.Speculation = &cluster.Speculation{} }
 
 // lagging has task 0 run on a, and adds a copy of it.
@@ -126,6 +141,7 @@ func copyEnds() *cluster.TaskStatus {
 	return &cluster.TaskStatus{Task: key(0).Copy(), Run: 1, State: cluster.TaskSucceeded}
 }
 
+// TestEachRule breaks one rule at a time.
 func TestEachRule(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -144,6 +160,29 @@ func TestEachRule(t *testing.T) {
 		}},
 		{"a run by the spec before", check.Capacity, nil, func(l *log) {
 			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), asking(600), placed(1, 1, a), placed(2, 1, a))
+		}},
+		{"one more while canaries wait", "", single, func(l *log) {
+			l.add(placed(0, 1, a), updating(cluster.UpdatePolicy{Canaries: 1}), grown(700, 2), placed(1, 1, a))
+		}},
+		{"one more that begins anew while canaries wait", "", single, func(l *log) {
+			l.add(placed(0, 1, a), grown(400, 2), grown(400, 1), updating(cluster.UpdatePolicy{Canaries: 1}), grown(700, 2), placed(1, 1, a))
+		}},
+		{"one more in the stead of another while canaries wait", check.Capacity, single, func(l *log) {
+			by := updating(cluster.UpdatePolicy{Canaries: 1})
+			l.add(placed(0, 1, a), by, &cluster.UpdateAdvanced{Job: uid, Update: *by.Update, Surge: 1}, placed(1, 1, a))
+		}},
+		{"one more when the canaries are promoted", check.Capacity, single, func(l *log) {
+			by := updating(cluster.UpdatePolicy{Canaries: 1})
+			next := *by.Update
+			next.To, next.Promoted = 2, true
+			l.add(placed(0, 1, a), by, &cluster.UpdateAdvanced{Job: uid, Update: next}, grown(700, 2), placed(1, 1, a))
+		}},
+		{"one more while an update is paused", "", single, func(l *log) {
+			l.add(placed(0, 1, a), updating(cluster.UpdatePolicy{StartPaused: true}), grown(700, 2), placed(1, 1, a))
+		}},
+		{"one more while a restart is paused", check.Capacity, single, func(l *log) {
+			again := cluster.Update{From: 1, To: 1, Policy: cluster.UpdatePolicy{StartPaused: true}}
+			l.add(placed(0, 1, a), &cluster.UpdateAdvanced{Job: uid, Update: again, Begins: true}, grown(700, 2), placed(1, 1, a))
 		}},
 		{"a task grows in place", check.Capacity, nil, func(l *log) {
 			l.add(placed(0, 1, a), placed(1, 1, a), asking(700), &cluster.TaskUpdated{Task: key(0), Version: 2, InPlace: true})

@@ -50,7 +50,8 @@ type job struct {
 	uid       cluster.JobUID
 	spec      *cluster.JobSpec
 	specs     []*cluster.JobSpec // all versions, from the first
-	surge     uint32             // instances that an update runs beyond those of spec
+	update    *cluster.Update    // the last one, as far as it is
+	surge     uint32             // instances that it runs beyond those of spec
 	signature string             // of what decides where its tasks fit, where all are alike
 	stopping  bool
 	waits     bool // for other jobs
@@ -82,15 +83,15 @@ func (c *Checker) grow(j *job) {
 			c.end(k, t)
 		} else if i < wanted && t.gone && !k.IsCopy() {
 			t.gone, t.again, t.anew = false, true, true
-			if t.next = j.spec; t.state == ended {
-				t.since, t.spec, t.next = c.at, j.spec, nil
+			if t.next = j.comesBy(k.Instance()); t.state == ended {
+				t.since, t.spec, t.next = c.at, t.next, nil
 				c.enter(k, t, waiting)
 			}
 		}
 	}
 	added, later := max(0, wanted-len(j.tasks)), len(j.tasks) > 0
 	for range added {
-		j.tasks = append(j.tasks, task{since: c.at, spec: j.spec, again: later})
+		j.tasks = append(j.tasks, task{since: c.at, spec: j.comesBy(uint32(len(j.tasks))), again: later})
 	}
 	j.waiting += added
 	c.waiting += added
@@ -109,6 +110,7 @@ func (c *Checker) update(e *cluster.JobUpdated) {
 	}
 	j.spec, j.signature = e.Spec, signature(e.Spec, &e.Spec.Task)
 	j.specs = append(j.specs, e.Spec)
+	j.follow(e.Update)
 	c.grow(j)
 	for k, t := range j.all {
 		if !t.gone && alike(t.spec, e.Spec, k.Instance()) {

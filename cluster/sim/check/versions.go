@@ -30,8 +30,34 @@ func (c *Checker) advance(e *cluster.UpdateAdvanced) {
 		c.report(Life, "an update of job %d advances, which does not exist", e.Job)
 		return
 	}
-	j.surge = e.Surge
+	j.update, j.surge = &e.Update, e.Surge
 	c.grow(j)
+}
+
+// follow takes in that the job has another spec, by that update or by none.
+func (j *job) follow(by *cluster.Update) {
+	to := uint64(len(j.specs))
+	switch {
+	case by != nil:
+		u := *by
+		u.To = to
+		j.update = &u
+	case j.update.Live(): // it leads there now
+		u := *j.update
+		if u.To = to; j.update.Restarts() {
+			u.From = to
+		}
+		j.update = &u
+	}
+}
+
+// comesBy returns the spec that an instance which comes runs by: the one before while nobody has promoted the canaries, or resumed what
+// is paused.
+func (j *job) comesBy(instance uint32) *cluster.JobSpec {
+	if u := j.update; (u.HoldsCanaries() || u.Pauses()) && instance < j.spec.Instances && u.From-1 < uint64(len(j.specs)) {
+		return j.specs[u.From-1]
+	}
+	return j.spec
 }
 
 // updateTask brings a task to a version of its job.
