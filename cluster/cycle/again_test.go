@@ -777,3 +777,33 @@ func TestWhoHasAHostKeptTakesRoomElsewhere(t *testing.T) {
 		require.Zero(t, s.running(later))
 	}
 }
+
+// TestWhoHasAHostKeptTakesWhatIsLeftElsewhere: when somebody more urgent has started on the other host, there is room for both.
+func TestWhoHasAHostKeptTakesWhatIsLeftElsewhere(t *testing.T) {
+	s := newShared(t)
+	for i := range 2 {
+		s.machine(i, cluster.Machine{Capacity: vector(3, 0), Rack: "r0"})
+	}
+	for i := range 4 {
+		s.machine(2+i, cluster.Machine{Capacity: vector(3, 0), Rack: "r1"})
+	}
+	in := host("rack", "r0")
+	mine := func(j *cluster.JobSpec) { j.Constraint = &in }
+	s.job(cluster.RootPool, 6, 1, mine, func(j *cluster.JobSpec) { j.Preemptible = false })
+	s.settle()
+	large := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2, mine), 0)
+	require.Empty(t, s.step().Displacements)
+	s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+	require.Len(t, s.step().Displacements, 1)
+	kept := s.state.Task(large).Hold.Host
+	urgent := s.job(cluster.RootPool, 1, 1, mine, urgent(1))
+	for _, k := range s.in(cluster.TaskRunning) {
+		if s.state.Task(k).Host != kept {
+			s.report(k, cluster.TaskSucceeded)
+		}
+	}
+	s.settle()
+	require.Equal(t, 1, s.running(urgent))
+	require.Equal(t, cluster.TaskRunning, s.state.Task(large).State)
+	require.NotEqual(t, kept, s.state.Task(large).Host)
+}

@@ -288,6 +288,7 @@ func (p *Planner) arrive(u *unit, out *Output) {
 // rehouse starts tasks for which a host is kept until others end there, and nobody is leaving it, on other hosts that have room
 // for them by now. Complexity: the holds, and the open hosts of such tasks.
 func (p *Planner) rehouse(out *Output) {
+	p.yielded = false
 	var kept []*unit
 	for _, u := range p.held { // sorted below
 		k := &u.group.key
@@ -306,17 +307,20 @@ func (p *Planner) rehouse(out *Output) {
 		if !p.mayArrive([]*unit{u}) {
 			continue
 		}
-		if to, _ := p.otherRoom(u, p.hosts.byID[u.hold.Host], func(h *host) bool { return p.allows(u, h) && !p.awaited(h, u) }); to != nil {
+		if to, _ := p.otherRoom(u, p.hosts.byID[u.hold.Host], func(h *host) bool { return p.allows(u, h) && !p.yields(u, h) }); to != nil {
 			p.startHeld(u, to.host, to.devices, out)
 		}
 	}
 }
 
-// awaited reports whether somebody who is more urgent than the unit waits, for whom the host is open.
-func (p *Planner) awaited(h *host, u *unit) bool {
-	return slices.ContainsFunc(p.order, func(c *class) bool {
+// yields reports whether the unit leaves the host, which has room for it, to somebody who waits and is more urgent. When he is no
+// longer waiting there may be room for both.
+func (p *Planner) yields(u *unit, h *host) bool {
+	yields := slices.ContainsFunc(p.order, func(c *class) bool {
 		return c.group.key.priority > u.group.key.priority && c.waiting() > 0 && c.row.judge(h) == open
 	})
+	p.yielded = p.yielded || yields
+	return yields
 }
 
 // startHeld starts a held task on a host, which need not be the one that is kept for it.

@@ -198,6 +198,7 @@ type Planner struct {
 	offers     offers
 	reading    []*host // see readAhead
 	fetched    int64
+	yielded    bool // the last plan left a host, with room for somebody with a hold elsewhere, to others
 	moved      bool // a task was bound, left or went to wait since the last admission
 	dirty      bool // something happened since the last solve that may let a task be placed
 	primed     bool // the first call is done
@@ -248,7 +249,7 @@ func (p *Planner) Run(in Input) Output {
 	p.revoke(in.KeepAll, &out)
 	p.dirty = p.labels.changes() || p.dirty // who has room held may start, and others beside him
 	again := false
-	if p.dirty && len(p.order)+len(p.held) > 0 || p.moved && p.letsIn(&in) {
+	if p.dirty && len(p.order)+len(p.held) > 0 || p.moved && (p.yielded || p.letsIn(&in)) {
 		again = p.plan(in, &out, lap)
 	}
 	out.Pools = p.status
