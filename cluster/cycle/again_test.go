@@ -807,3 +807,23 @@ func TestWhoHasAHostKeptTakesWhatIsLeftElsewhere(t *testing.T) {
 	require.Equal(t, cluster.TaskRunning, s.state.Task(large).State)
 	require.NotEqual(t, kept, s.state.Task(large).Host)
 }
+
+// TestWhoHasRoomHeldTakesRoomElsewhereWhenItDoesNotDo: room is held on a host that somebody leaves for another one. When he has left,
+// and the host has become smaller meanwhile, who waited starts where there was room all the time.
+func TestWhoHasRoomHeldTakesRoomElsewhereWhenItDoesNotDo(t *testing.T) {
+	s := newShared(t)
+	first := s.machine(0, cluster.Machine{Capacity: vector(2, 0)})
+	moves := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2), 0)
+	s.settle()
+	second, third := s.machine(1, cluster.Machine{Capacity: vector(2, 0)}), s.machine(2, cluster.Machine{Capacity: vector(2, 0)})
+	waits := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2), 0)
+	s.emit(&cluster.TaskHeld{Task: waits, Hold: cluster.Hold{Host: first, Until: s.now.Add(time.Hour)}})
+	s.emit(&cluster.TaskPreempted{Task: moves, Run: 1, Hold: &cluster.Hold{Host: second, Until: s.now.Add(time.Hour)}})
+	s.machine(0, cluster.Machine{Capacity: vector(1, 0)})
+	s.settle()
+	require.Equal(t, cluster.TaskReserved, s.state.Task(waits).State, "somebody leaves for it")
+	s.report(moves, cluster.TaskKilled)
+	s.settle()
+	require.Equal(t, second, s.state.Task(moves).Host)
+	require.Equal(t, third, s.state.Task(waits).Host)
+}

@@ -283,6 +283,7 @@ func (p *Planner) dropUnit(u *unit) {
 		p.labels.count(u.set, h, u.presence().times(-1))
 		h.units = without(h.units, u)
 		h.loose -= u.loose()
+		p.dirty = p.dirty || u.state.Vacating() && len(h.holds) > 0 // what it leaves may not do for those: see rehouse
 	}
 	p.moved = true
 }
