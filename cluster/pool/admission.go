@@ -188,17 +188,23 @@ func (a *Admission) rank(q *queue, i int) rank {
 	return r
 }
 
-func (r rank) compare(s rank) int {
-	ahead := func(r rank) int {
+func (r *rank) compare(s *rank) int {
+	switch {
+	case r.priority != s.priority:
+		return cmp.Compare(s.priority, r.priority)
+	case r.ahead != s.ahead:
 		if r.ahead {
-			return 0
+			return -1
 		}
 		return 1
+	case r.queued != s.queued:
+		return cmp.Compare(r.queued, s.queued)
+	case r.worth != s.worth:
+		return cmp.Compare(s.worth, r.worth)
+	case r.leaf != s.leaf:
+		return cmp.Compare(r.leaf, s.leaf)
 	}
-	return cmp.Or(
-		cmp.Compare(s.priority, r.priority), cmp.Compare(ahead(r), ahead(s)), cmp.Compare(r.queued, s.queued),
-		cmp.Compare(s.worth, r.worth), cmp.Compare(r.leaf, s.leaf), cmp.Compare(r.index, s.index),
-	)
+	return cmp.Compare(r.index, s.index)
 }
 
 // claim tells the trees what a queue has and asks for: in whole tasks, no more than its leaf's own limit admits and one

@@ -135,7 +135,7 @@ func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 		order = append(order, bounded{a.rank(q, i), g.Leaving == 0 && a.inVain(q, g), g.Core > 0})
 	}
 	slices.SortFunc(order, func(a, b bounded) int {
-		return cmp.Or(cmp.Compare(one(a.vain), one(b.vain)), cmp.Compare(one(b.core), one(a.core)), a.compare(b.rank))
+		return cmp.Or(cmp.Compare(one(a.vain), one(b.vain)), cmp.Compare(one(b.core), one(a.core)), a.compare(&b.rank))
 	})
 	for _, b := range order {
 		i, g := b.index, &q.groups[b.index]
@@ -186,7 +186,7 @@ func (a *Admission) openLimited() {
 		}
 	}
 	slices.SortFunc(waiting, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(one(a.vain), one(b.vain)), a.compare(b.rank))
+		return cmp.Or(cmp.Compare(one(a.vain), one(b.vain)), a.compare(&b.rank))
 	})
 	open, shut := map[*queue][]int64{}, map[*queue][]Binding{}
 	for _, c := range waiting {

@@ -122,7 +122,7 @@ func (w *walk) load(a *Admission, q *queue) {
 }
 
 func (w *walk) sort(l *line) {
-	slices.SortFunc(l.waiting, func(i, j int32) int { return w.ranks[i].compare(w.ranks[j]) })
+	slices.SortFunc(l.waiting, func(i, j int32) int { return w.ranks[i].compare(&w.ranks[j]) })
 	slices.SortFunc(l.running, func(i, j int32) int {
 		return cmp.Or(cmp.Compare(w.standing(j), w.standing(i)), cmp.Compare(w.q.groups[i].Queued, w.q.groups[j].Queued), cmp.Compare(i, j))
 	})
