@@ -169,6 +169,8 @@ type Planner struct {
 	status    []pool.Status // of the last admission
 	ledger    *pool.Ledger
 	leaves    []cluster.PoolPath // by path
+	queues    map[cluster.PoolPath]*queue
+	markets   markets
 	options   Options
 	churn     churn                         // of this plan
 	calm      map[cluster.PoolPath]uint32   // most that one cycle may ask to leave, of the pools that bound it
@@ -196,7 +198,8 @@ type Planner struct {
 	wakeAt     cluster.Time    // see Output.WakeAt
 	patient    bool            // see Output.Patient
 	offers     offers
-	reading    []*host // see readAhead
+	asking     []*class // see refreshed
+	reading    []*host  // see readAhead
 	fetched    int64
 	yielded    bool // the last plan left a host, with room for somebody with a hold elsewhere, to others
 	moved      bool // a task was bound, left or went to wait since the last admission

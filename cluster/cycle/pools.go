@@ -36,12 +36,12 @@ func (p *Planner) admit(now cluster.Time) {
 		// A core waits for those of its own who still leave, or have a hold that ends: they come together.
 		c.passed = c.vain || c.group.key.gang && (c.group.leaving > 0 || p.scattered[c.group.key.job])
 	}
-	queues := p.queue()
+	p.queue()
 	p.admission.SetCapacity(p.hosts.capacity())
 	p.admission.SetSlack(p.hosts.slack())
 	p.admission.Run(now)
 	p.ledger = p.admission.Ledger()
-	p.grant(queues)
+	p.grant()
 	p.status = p.admission.Status()
 	p.moved = false
 }
@@ -76,16 +76,18 @@ func (p *Planner) letsIn(in *Input) bool {
 	return false
 }
 
-// queue hands admission what runs and waits in every leaf, as this plan has it so far.
-func (p *Planner) queue() map[cluster.PoolPath]*queue {
-	queues := map[cluster.PoolPath]*queue{}
+// queue hands admission what runs and waits in every leaf, as this plan has it so far. Lists are used again: admission reads none
+// before it has all.
+func (p *Planner) queue() {
+	for _, path := range p.leaves {
+		q := p.queues[path]
+		q.groups, q.classes = q.groups[:0], q.classes[:0]
+	}
 	of := func(path cluster.PoolPath) *queue {
-		q := queues[path]
-		if q == nil {
-			q = &queue{}
-			queues[path] = q
+		if q := p.queues[path]; q != nil {
+			return q
 		}
-		return q
+		return &queue{} // no leaf: nobody is admitted
 	}
 	for _, g := range p.groupOrder {
 		q := of(g.key.pool)
@@ -115,21 +117,14 @@ func (p *Planner) queue() map[cluster.PoolPath]*queue {
 		of(c.key.group.pool).add(entry, c)
 	}
 	for _, path := range p.leaves {
-		q := queues[path]
-		if q == nil {
-			q = &queue{}
-		}
-		p.admission.SetQueue(path, q.groups)
+		p.admission.SetQueue(path, p.queues[path].groups)
 	}
-	return queues
 }
 
 // grant takes in what was granted.
-func (p *Planner) grant(queues map[cluster.PoolPath]*queue) {
+func (p *Planner) grant() {
 	for _, path := range p.leaves {
-		if q := queues[path]; q != nil {
-			q.take(p.admission.Grants(path))
-		}
+		p.queues[path].take(p.admission.Grants(path))
 	}
 	p.bind()
 }
@@ -224,9 +219,9 @@ func (p *Planner) passOn(pass int) bool {
 	if !back && !(passed && behind) {
 		return false
 	}
-	queues := p.queue()
+	p.queue()
 	p.admission.Regrant()
-	p.grant(queues)
+	p.grant()
 	return back || !last
 }
 
@@ -274,7 +269,7 @@ func (p *Planner) keptOut(c *class) bool {
 // seePools reads the tree of pools.
 func (p *Planner) seePools(snap *cluster.Snapshot) {
 	var all []*cluster.Pool
-	p.leaves, p.calm = nil, map[cluster.PoolPath]uint32{}
+	p.leaves, p.queues, p.calm = nil, map[cluster.PoolPath]*queue{}, map[cluster.PoolPath]uint32{}
 	for q := range snap.Pools() {
 		all = append(all, q)
 		if most := q.Limits.PreemptedPerCycle; most != nil {
@@ -282,6 +277,7 @@ func (p *Planner) seePools(snap *cluster.Snapshot) {
 		}
 		if snap.IsLeaf(q.Path) {
 			p.leaves = append(p.leaves, q.Path)
+			p.queues[q.Path] = &queue{}
 		}
 	}
 	p.seeLimits(all)
@@ -292,37 +288,58 @@ func (p *Planner) seePools(snap *cluster.Snapshot) {
 // trade hands the tiers that the pools granted to tasks of one leaf, priority and request, which admission can only tell
 // apart by age, to those of them whose waiting costs most by the model. What each tier takes of the pool stays the same.
 func (p *Planner) trade() {
-	type peers struct {
-		pool     cluster.PoolPath
-		priority int32
-		fixed    [cluster.NumDimensions]int64
-		named    string
-		traits   [4]bool
-		within   time.Duration // what ends in time may go where others may not
-	}
-	var order []*[]*class
-	markets := map[peers]*[]*class{}
+	m := &p.markets
+	clear(m.of)
+	m.all = m.all[:0]
 	var last peers
-	var market *[]*class // of the last one, as it is mostly that of the next
+	at := -1 // the market of the last one, as it is mostly that of the next
 	for _, c := range p.order {
 		k := &c.key.group
 		if c.open() == 0 && c.refused == 0 || k.gang || k.job != 0 || k.owner != "" || c.passed {
 			continue
 		}
-		at := peers{k.pool, k.priority, k.fixed, k.named, [4]bool{c.key.ahead, k.preemptible, k.revocable, k.controller}, k.maxRunTime}
-		if market == nil || at != last {
-			if last, market = at, markets[at]; market == nil {
-				market = new([]*class)
-				markets[at], order = market, append(order, market)
-			}
+		who := peers{k.pool, k.priority, k.fixed, k.named, [4]bool{c.key.ahead, k.preemptible, k.revocable, k.controller}, k.maxRunTime}
+		if at < 0 || who != last {
+			last, at = who, m.at(who)
 		}
-		*market = append(*market, c)
+		m.all[at] = append(m.all[at], c)
 	}
-	for _, classes := range order {
-		if len(*classes) > 1 {
-			deal(*classes)
+	for _, classes := range m.all {
+		if len(classes) > 1 {
+			deal(classes)
 		}
 	}
+}
+
+// peers are the classes that admission cannot tell apart but by age.
+type peers struct {
+	pool     cluster.PoolPath
+	priority int32
+	fixed    [cluster.NumDimensions]int64
+	named    string
+	traits   [4]bool
+	within   time.Duration // what ends in time may go where others may not
+}
+
+// markets are the peers of one trade, those first of which somebody comes first. It is scratch that is used again.
+type markets struct {
+	of  map[peers]int32
+	all [][]*class
+}
+
+// at returns the index of a market.
+func (m *markets) at(who peers) int {
+	if m.of == nil {
+		m.of = map[peers]int32{}
+	}
+	i, known := m.of[who]
+	if !known {
+		i = int32(len(m.all))
+		m.of[who] = i
+		m.all = slices.Grow(m.all, 1)[:i+1]
+		m.all[i] = m.all[i][:0]
+	}
+	return int(i)
 }
 
 // deal gives what the classes have of each tier together to the dearest first.
