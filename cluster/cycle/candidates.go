@@ -86,6 +86,10 @@ func (p *Planner) short() bool {
 // by tier, and then the one first that has the fewest hosts to choose from, since most tasks are placed that way. The rows must be
 // fresh.
 func (p *Planner) lacking(anew, short bool) (classes []*class) {
+	var sample []int32
+	if short {
+		sample = p.sample()
+	}
 	for _, c := range p.order {
 		n := int64(c.links.len())
 		if c.node == flowgraph.NoNode || n > 0 && (!anew || n >= c.open()) || !c.row.anyOpen() {
@@ -96,7 +100,7 @@ func (p *Planner) lacking(anew, short bool) (classes []*class) {
 			c.hopes -= s.price() + c.local.elsewhere
 		}
 		if short {
-			c.choice = c.row.openOf(sampledHosts)
+			c.choice = c.row.openOf(sample)
 		}
 		classes = append(classes, c)
 	}
@@ -108,6 +112,17 @@ func (p *Planner) lacking(anew, short bool) (classes []*class) {
 		return cmp.Or(cmp.Compare(a.tier(), b.tier()), cmp.Compare(a.choice, b.choice), gain)
 	})
 	return classes
+}
+
+// sample returns those of about sampledHosts, the same ones in all calls, that have room for the smallest of what waits.
+func (p *Planner) sample() (hosts []int32) {
+	all := p.hosts.byIndex
+	for i := 0; i < len(all); i += 1 + len(all)/sampledHosts {
+		if h := all[i]; h != nil && p.graph.smallest.takes(h, &p.hosts.rooms[i]) > 0 {
+			hosts = append(hosts, int32(i))
+		}
+	}
+	return hosts
 }
 
 // offers is what one pass over the classes remembers of the hosts. All classes of a pass see the same potentials and would

@@ -300,15 +300,27 @@ func (p *Planner) byWorth(of func(*class) bool) []*class {
 
 // someFits reports whether a task waits that has room somewhere.
 func (p *Planner) someFits() bool {
-	for _, c := range p.order {
-		if c.open() == 0 || c.skipped {
-			continue
-		}
-		if h, _ := p.best(c); h != nil {
-			return true
+	for some := range slices.Chunk(p.order, block) {
+		for _, c := range p.refreshed(some, func(i int) bool { return some[i].open() > 0 && !some[i].skipped }) {
+			if h, _ := p.best(c); h != nil {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// refreshed returns those of the classes that are asked next, at most a block, with their rows in line: together that takes a fraction of
+// what it takes one after the other. The list is good until the next call.
+func (p *Planner) refreshed(classes []*class, asked func(i int) bool) []*class {
+	p.asking = p.asking[:0]
+	for i, c := range classes {
+		if asked(i) {
+			p.asking = append(p.asking, c)
+		}
+	}
+	p.rows.refreshSome(p.asking)
+	return p.asking
 }
 
 // place takes n tasks from the class and puts them on the host, which has room for them.
@@ -384,6 +396,9 @@ func (p *Planner) takeTurns(out *Output, classes []*class) {
 	for some := true; some; {
 		some = false
 		for i, c := range classes {
+			if i%block == 0 {
+				p.refreshed(classes[i:min(i+block, len(classes))], func(k int) bool { return parts[i+k] > 0 })
+			}
 			if parts[i] > 0 && p.insertPart(out, c, tier, parts[i]) {
 				some = true
 			} else {

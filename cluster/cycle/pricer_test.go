@@ -65,3 +65,12 @@ func (s *Supervisor) Unpriced() (rows int) {
 
 // Part is how many prices are worth another goroutine.
 const Part = part
+
+// RanOut returns how many rows of the last plan ran out, and how many were lengthened then, themselves among them.
+func (s *Supervisor) RanOut() (rows, together int) {
+	t := s.planner.rows
+	for _, r := range t.asked.rows {
+		together += int(one(len(r.head) > shortHead))
+	}
+	return t.short.out, together
+}

@@ -52,7 +52,7 @@ func (t *rows) refresh(r *row) {
 
 // refreshAll does so for the rows of all classes that are in the network.
 func (t *rows) refreshAll(classes []*class) {
-	to, from := t.hosts.position(), 0
+	to := t.hosts.position()
 	if t.asked.cycle != t.cycle {
 		t.asked.cycle, t.asked.at, t.asked.rows = t.cycle, to, t.asked.rows[:0]
 	}
@@ -69,6 +69,25 @@ func (t *rows) refreshAll(classes []*class) {
 			old = append(old, c.row)
 		}
 	}
+	t.old = old
+	t.refreshTogether(old)
+}
+
+// refreshSome does so for the rows of a few classes.
+func (t *rows) refreshSome(classes []*class) {
+	old, to := t.old[:0], t.hosts.position()
+	for _, c := range classes {
+		if c.row.read != to {
+			old = append(old, c.row)
+		}
+	}
+	t.old = old
+	t.refreshTogether(old)
+}
+
+// refreshTogether brings rows in line, some of which may be listed twice.
+func (t *rows) refreshTogether(old []*row) {
+	to, from := t.hosts.position(), 0
 	slices.SortStableFunc(old, func(a, b *row) int { return cmp.Compare(a.read, b.read) })
 	together := t.together[:0]
 	for _, r := range old {
@@ -83,7 +102,7 @@ func (t *rows) refreshAll(classes []*class) {
 		together = append(together, r)
 	}
 	t.renew(together, from)
-	t.together, t.old = together, old
+	t.together = together
 }
 
 // renew brings rows that were last read at the position in line.

@@ -14,7 +14,7 @@ const (
 	// idleRows is how many rows without a class are kept, since the next job often asks for what an earlier one did.
 	idleRows = 4096
 	// shortHead is how many hosts a row lists at least.
-	shortHead = 128
+	shortHead = 384
 	// fullHead is how many open hosts a row lists at most because there are no more: to sort them is nothing beside having
 	// looked for them.
 	fullHead = 1024
@@ -40,6 +40,13 @@ type rows struct {
 	old      []*row   // to be brought in line
 	found    [][]slot // see renewal
 	asked    asked
+	short    short
+}
+
+// short is the rows that ran out in a plan: how many did, and how far in those asked for others have been lengthened with them.
+type short struct {
+	cycle, out, next int
+	rows             []*row // scratch
 }
 
 // asked is the rows that a plan asked for, and the position in the log of host changes up to which they were brought in line.
@@ -87,7 +94,7 @@ type row struct {
 	floor floor
 	racks []openRack // by number
 
-	sampled, share int // position in the log of host changes behind openOf, and what it returned then
+	sampled, share int // position in the log of host changes behind openOf, and what that returned then
 	vacant         vacant
 }
 
@@ -199,6 +206,24 @@ func (t *rows) rebuild(together []*row) {
 	}
 }
 
+// lengthen has a row that ran out list more of what is open. The more rows have run out in this plan, the more of those asked for that
+// are as short are lengthened with it: likely they are next, and together each takes a fraction of the time.
+func (t *rows) lengthen(r *row) {
+	if t.short.cycle != t.cycle {
+		t.short.cycle, t.short.out, t.short.next = t.cycle, 0, 0
+	}
+	together := append(t.short.rows[:0], r)
+	for n := min(block, t.short.out/4); len(together) < n && t.short.next < len(t.asked.rows); t.short.next++ {
+		if o := t.asked.rows[t.short.next]; o != r && o.end != endless && o.read == t.hosts.position() && len(o.head) <= len(r.head) {
+			o.deep = max(o.deep, len(o.head))
+			together = append(together, o)
+		}
+	}
+	t.short.out++
+	t.short.rows = together
+	t.rebuild(together)
+}
+
 // roomy lists the hosts with room for what one of the rows asks for, in each dimension by itself.
 func (t *rows) roomy(together []*row, hosts []int32) []int32 {
 	least := together[0].need()
@@ -218,7 +243,7 @@ func (t *rows) roomy(together []*row, hosts []int32) []int32 {
 // list takes the cheapest of all that is open, which it may reorder.
 func (r *row) list(all []slot) {
 	r.count, r.end = len(all), endless
-	n := max(shortHead, 4*r.deep)
+	n := max(shortHead, 8*r.deep)
 	if n < len(all) && len(all) > fullHead && len(r.table.hosts.byIndex) > fullHosts {
 		r.end = nth(all, n)
 		all = all[:n]
@@ -271,7 +296,7 @@ func (r *row) at(k int) (slot, bool) {
 // beyond is at for what is not listed yet.
 func (r *row) beyond(k int) (slot, bool) {
 	if r.end != endless {
-		r.table.rebuild([]*row{r})
+		r.table.lengthen(r)
 	}
 	if k >= len(r.head) {
 		return 0, false
@@ -302,18 +327,18 @@ func (r *row) anyOpen() bool {
 // breadth estimates how many hosts are open. The row must be fresh.
 func (r *row) breadth() int { return max(r.count, len(r.head)) }
 
-// openOf counts the open ones among about n hosts, the same for all rows and in all calls. The row must be fresh.
-func (r *row) openOf(n int) (open int) {
+// openOf counts the open ones among the sampled hosts, see sample. The row must be fresh.
+func (r *row) openOf(sample []int32) (open int) {
 	if r.sampled == r.read {
 		return r.share
 	}
-	defer func() { r.sampled, r.share = r.read, open }()
 	all, needs := r.table.hosts, r.need()
-	for i := 0; i < len(all.byIndex); i += 1 + len(all.byIndex)/n {
-		if h := all.byIndex[i]; h != nil && needs.fits(&all.rooms[i]) && r.opens(h) {
+	for _, i := range sample {
+		if needs.fits(&all.rooms[i]) && r.opens(all.byIndex[i]) {
 			open++
 		}
 	}
+	r.sampled, r.share = r.read, open
 	return open
 }
 

@@ -58,3 +58,22 @@ func TestRowsStayTrueHoweverManyPriceThem(t *testing.T) {
 	}
 	require.Equal(t, run(1), run(4))
 }
+
+// Rows that list no more than the first of thousands of open hosts list more, many together, when more is asked of them, and are true
+// then.
+func TestRowsThatRunOutStayTrue(t *testing.T) {
+	const hosts, classes, each = 3000, 48, 50
+	w := newWorldWith(t, loadspread.Model{})
+	for i := range hosts {
+		w.host(i, vector(4000, 48_000))
+	}
+	for i := range int64(classes) {
+		w.submit(cluster.JobSpec{Instances: each, Task: cluster.TaskSpec{Resources: vector(2100+10*i, 2000+i%7*500)}}) // one fits on a host
+	}
+	require.Len(t, w.cycle().Placements, classes*each)
+	ranOut, together := w.planner.RanOut()
+	require.Greater(t, ranOut, 8)
+	require.Greater(t, together, ranOut, "one by one")
+	rows, _ := w.planner.CheckRows(t)
+	require.Equal(t, classes, rows)
+}
