@@ -206,15 +206,15 @@ func (t *rows) rebuild(together []*row) {
 	}
 }
 
-// lengthen has a row that ran out list more of what is open. The more rows have run out in this plan, the more of those asked for that
-// are as short are lengthened with it: likely they are next, and together each takes a fraction of the time.
+// lengthen has a row that ran out list more of what is open. The more rows have run out in this plan, the more of those asked for that are
+// about as short are lengthened with it: likely they are next, and together each takes a fraction of the time.
 func (t *rows) lengthen(r *row) {
 	if t.short.cycle != t.cycle {
 		t.short.cycle, t.short.out, t.short.next = t.cycle, 0, 0
 	}
 	together := append(t.short.rows[:0], r)
 	for n := min(block, t.short.out/4); len(together) < n && t.short.next < len(t.asked.rows); t.short.next++ {
-		if o := t.asked.rows[t.short.next]; o != r && o.end != endless && o.read == t.hosts.position() && len(o.head) <= len(r.head) {
+		if o := t.asked.rows[t.short.next]; o != r && o.end != endless && o.read == t.hosts.position() && len(o.head) <= 2*max(len(r.head), shortHead) {
 			o.deep = max(o.deep, len(o.head))
 			together = append(together, o)
 		}
