@@ -96,8 +96,7 @@ func (p *Planner) lacking(anew, short bool) (classes []*class) {
 			continue
 		}
 		if c.hopes = c.worth(); c.local.nowhere() {
-			s, _ := c.row.at(0)
-			c.hopes -= s.price() + c.local.elsewhere
+			c.hopes -= c.row.at(0).price() + c.local.elsewhere
 		}
 		if short {
 			c.choice = c.row.openOf(sample)
@@ -222,12 +221,15 @@ func (p *Planner) offer(i int32) *offer {
 
 // base returns the initial price of a host: without the rest of the offer, which lies elsewhere in memory.
 func (p *Planner) base(i int32) flowgraph.Cost {
-	o := &p.offers
-	base := o.bases[i]
-	if base >= 0 {
+	if base := p.offers.bases[i]; base >= 0 {
 		return base
 	}
-	h := p.hosts.byIndex[i]
+	return p.askFor(i)
+}
+
+// askFor is base where nobody has asked yet.
+func (p *Planner) askFor(i int32) (base flowgraph.Cost) {
+	o, h := &p.offers, p.hosts.byIndex[i]
 	switch {
 	case p.graph.smallest.takes(h, &p.hosts.rooms[i]) == 0:
 		base = costmodels.MaxPrice // whatever it costs
@@ -297,9 +299,8 @@ func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 				}
 			}
 		}
-		for k := 0; ; k++ {
-			s, ok := c.row.at(k)
-			if !ok || s.price()+c.local.elsewhere >= c.price || !yield(p.hosts.byIndex[s.index()], c.total(s)) {
+		for _, s := range c.row.from(0) {
+			if s.price()+c.local.elsewhere >= c.price || !yield(p.hosts.byIndex[s.index()], c.total(s)) {
 				return
 			}
 		}
@@ -329,13 +330,15 @@ func (p *Planner) rowFloor(r *row, end flowgraph.Cost) flowgraph.Cost {
 	if f.pass < p.offers.fell {
 		*f = floor{least: nowhere, pass: p.offers.pass}
 	}
-	for ; ; f.read++ {
-		s, ok := r.at(f.read)
-		if !ok || s.price() >= end {
+	for k, s := range r.from(f.read) {
+		f.read = k
+		if s.price() >= end {
 			return f.least
 		}
 		f.least = min(f.least, s.price()+p.base(s.index()))
+		f.read++
 	}
+	return f.least
 }
 
 // proposal is a host that price-out would add for a class, and the price of starting there.
@@ -418,7 +421,7 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 			}
 		}
 	}
-	first, _ := c.row.at(0)
+	first := c.row.at(0)
 	for _, near := range c.local.racks.order {
 		if near.price()+first.price() >= end {
 			break
@@ -439,10 +442,9 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 	if p.rowFloor(c.row, end-c.local.elsewhere)+c.local.elsewhere >= worth-p.options.Tolerance {
 		return most
 	}
-	for k := 0; ; k++ {
-		s, ok := c.row.at(k)
-		if !ok || s.price()+c.local.elsewhere >= end {
-			return most
+	for _, s := range c.row.from(0) {
+		if s.price()+c.local.elsewhere >= end {
+			break
 		}
 		i := s.index()
 		if len(p.offers.proposals) >= limit { // what comes saves less than if nobody were there
@@ -452,4 +454,5 @@ func (p *Planner) propose(c *class, worth flowgraph.Cost) (most flowgraph.Cost) 
 			consider(i, start)
 		}
 	}
+	return most
 }

@@ -361,11 +361,7 @@ func (p *Planner) otherRoom(u *unit, own *host, suits func(*host) bool) (*move, 
 	r := p.rows.get(u.row, u.spec, u.wishes)
 	defer p.rows.release(r)
 	p.rows.refresh(r)
-	for k := 0; ; k++ {
-		s, ok := r.at(k)
-		if !ok {
-			return nil, 0
-		}
+	for _, s := range r.from(0) {
 		h := p.hosts.byIndex[s.index()]
 		if h == own || h.id == "" || p.labels.below(u.set, h) == 0 || !suits(h) {
 			continue
@@ -374,6 +370,7 @@ func (p *Planner) otherRoom(u *unit, own *host, suits func(*host) bool) (*move, 
 			return &move{host: h, nomination: nomination{spec: u.spec, devices: devices, set: u.set, rule: r.rule}}, s.price()
 		}
 	}
+	return nil, 0
 }
 
 // loss is what is lost when the unit leaves: the work it has done, by its priority, beside what it has lost to others before.

@@ -159,11 +159,12 @@ func (p *Planner) placeTogether(out *Output, c *class, find func(*class) []share
 
 // shuns reports whether there is an open host that costs more than to wait, unless data is near. The row must be fresh.
 func (c *class) shuns() bool {
-	for k := 0; ; k++ {
-		if s, ok := c.row.at(k); !ok || s.price()+c.local.elsewhere >= c.price {
-			return ok
+	for _, s := range c.row.from(0) {
+		if s.price()+c.local.elsewhere >= c.price {
+			return true
 		}
 	}
+	return false
 }
 
 func (p *Planner) placeShares(out *Output, c *class, shares []share) {

@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"iter"
 	"math"
 	"slices"
 
@@ -284,24 +285,41 @@ func nth(all []slot, n int) slot {
 	return all[n]
 }
 
-// at returns the k-th cheapest open host, from 0, false if there are fewer. The row must be fresh.
-func (r *row) at(k int) (slot, bool) {
+// at returns the k-th cheapest open host, from 0, endless if there are fewer. The row must be fresh.
+func (r *row) at(k int) slot {
 	r.deep = max(r.deep, k)
 	if k < len(r.head) {
-		return r.head[k], true
+		return r.head[k]
 	}
 	return r.beyond(k)
 }
 
+// from yields the open hosts from the k-th on, cheapest first, each with its number. The row must be fresh, and stay as it is meanwhile.
+func (r *row) from(k int) iter.Seq2[int, slot] {
+	return func(yield func(int, slot) bool) {
+		for {
+			for ; k < len(r.head); k++ {
+				if !yield(k, r.head[k]) {
+					r.deep = max(r.deep, k)
+					return
+				}
+			}
+			if r.at(k) == endless {
+				return
+			}
+		}
+	}
+}
+
 // beyond is at for what is not listed yet.
-func (r *row) beyond(k int) (slot, bool) {
+func (r *row) beyond(k int) slot {
 	if r.end != endless {
 		r.table.lengthen(r)
 	}
 	if k >= len(r.head) {
-		return 0, false
+		return endless
 	}
-	return r.head[k], true
+	return r.head[k]
 }
 
 // shorten cuts off what nobody has looked at in the last cycles, since to keep it sorted is most of what a head costs. It is slow to
@@ -319,10 +337,7 @@ func (r *row) shorten() {
 }
 
 // anyOpen reports whether a host can take a task. The row must be fresh.
-func (r *row) anyOpen() bool {
-	_, ok := r.at(0)
-	return ok
-}
+func (r *row) anyOpen() bool { return r.at(0) != endless }
 
 // breadth estimates how many hosts are open. The row must be fresh.
 func (r *row) breadth() int { return max(r.count, len(r.head)) }

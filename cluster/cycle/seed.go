@@ -84,7 +84,7 @@ type seeder struct {
 func (p *Planner) seed(c *class, short bool) {
 	s := &p.offers.seeder
 	*s = seeder{p: p, class: c, queue: s.queue[:0], later: s.later[:0], taken: s.taken[:0]}
-	if first, ok := c.row.at(0); ok {
+	if first := c.row.at(0); first != endless {
 		s.least = first.price()
 	}
 	for left, spare := c.open(), spareCandidates; (left > 0 || spare > 0) && s.look(); {
@@ -136,20 +136,25 @@ func (p *Planner) seed(c *class, short bool) {
 // contendForRow has the class contend for the first of its row, which all are full or too small.
 func (s *seeder) contendForRow() {
 	c := s.class
-	for k := 0; len(s.taken) < spareCandidates; k++ {
-		x, ok := c.row.at(k)
+	if len(s.taken) == spareCandidates {
+		return
+	}
+	for _, x := range c.row.from(0) {
 		start := x.price() + c.local.elsewhere
-		if !ok || start >= c.price {
+		if start >= c.price {
 			return
 		}
-		if !c.local.isNear(x.index()) {
-			s.contend(prospect{start: start, host: x.index()})
+		if c.local.isNear(x.index()) {
+			continue
+		}
+		if s.contend(prospect{start: start, host: x.index()}); len(s.taken) == spareCandidates {
+			return
 		}
 	}
 }
 
-// vacant returns the next host of the row that is not full.
-func (s *seeder) vacant() (slot, bool) {
+// vacant returns the next host of the row that is not full, endless if there is none.
+func (s *seeder) vacant() slot {
 	r := s.class.row
 	v := &r.vacant
 	if v.pass != s.p.offers.pass {
@@ -157,15 +162,15 @@ func (s *seeder) vacant() (slot, bool) {
 	}
 	for ; ; s.next++ {
 		if s.next == len(v.slots) {
-			x, ok := r.at(v.read)
-			if !ok {
-				return 0, false
+			x := r.at(v.read)
+			if x == endless {
+				return x
 			}
 			v.slots = append(v.slots, x)
 			v.read++
 		}
 		if x := v.slots[s.next]; !s.p.offers.isFilled(x.index()) {
-			return x, true
+			return x
 		}
 		s.full++
 	}
@@ -205,9 +210,9 @@ func (s *seeder) look() bool {
 				continue
 			}
 		}
-		x, ok := s.vacant()
+		x := s.vacant()
 		elsewhere := x.price() + c.local.elsewhere
-		ok = ok && elsewhere < c.price
+		ok := x != endless && elsewhere < c.price
 		if s.due < len(s.later) {
 			y := s.later[s.due]
 			if least := y.price() + c.local.elsewhere + o.least; least <= first && (!ok || least < elsewhere) {
