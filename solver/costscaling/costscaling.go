@@ -33,9 +33,6 @@ type Solver struct {
 // state is what does not depend on the width of numbers.
 type state struct {
 	residual.Graph
-	busy bool // a budget ran out on the way
-	warm bool // flow and potentials are those of an optimum before changes
-
 	scale   uint  // costs are multiplied by 1<<scale, which is above the nodes
 	unit    int64 // 1<<scale
 	epsilon uint  // ε is 1<<epsilon
@@ -51,7 +48,6 @@ type state struct {
 	found    []ranked
 	heap     radix
 	order    order
-	failed   bool // a potential left its range
 
 	boundary int64 // see Potential
 	taken    []uint64
@@ -83,9 +79,10 @@ func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.state.Flow(a) }
 // them down to whole costs could turn that into −1 of a whole cost only where
 // the rounding falls between two residues that are both in use; there are more
 // residues than nodes, so one boundary is harmless for all.
-func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return s.state.potential(v) }
+func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return s.state.Potential(v) }
 
-func (s *state) potential(v flowgraph.NodeID) flowgraph.Cost {
+// Potential is [Solver.Potential].
+func (s *state) Potential(v flowgraph.NodeID) flowgraph.Cost {
 	return flowgraph.Cost((s.pi[v] - s.boundary) >> s.scale)
 }
 
@@ -103,14 +100,14 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		s.state = &s.narrow.state
 	}
 	if s.narrow != nil {
-		if s.narrow.solve(budget, &r); s.narrow.Exceeded {
-			s.state.forget()
+		if s.narrow.Solve(&s.narrow.Graph, s.narrow, budget, &r); s.narrow.Exceeded {
+			s.state.Forget()
 			s.wide, s.narrow = &refiner[int64]{state: *s.state}, nil
 			s.state = &s.wide.state
 		}
 	}
 	if s.wide != nil {
-		s.wide.solve(budget, &r)
+		s.wide.Solve(&s.wide.Graph, s.wide, budget, &r)
 	}
 	if r.Status == solver.Optimal {
 		r.Solution = s
@@ -118,47 +115,8 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return r, nil
 }
 
-// solve completes the result but for the solution. It stops if a number exceeds N.
-func (s *refiner[N]) solve(budget solver.Budget, r *solver.Result) {
-	switch stale := s.Stale(); {
-	case !stale && s.busy:
-	case !stale && s.warm:
-		s.finish(r)
-		return
-	default:
-		r.Work.Touched = s.takeIn()
-		r.Work.Units += r.Work.Touched
-		if s.Exceeded {
-			return
-		}
-		if !s.AmountsFit(&s.Graph) {
-			s.state.forget()
-			r.Status = solver.CostRange
-			return
-		}
-		if s.warm {
-			s.epsilon = s.violation(&r.Work)
-		}
-		s.begin(&r.Work)
-	}
-	r.Status = s.run(budget, &r.Work)
-	if s.failed && s.warm {
-		// Potentials may have drifted apart over many calls.
-		s.forget()
-		s.takeIn()
-		s.begin(&r.Work)
-		r.Status = s.run(budget, &r.Work)
-	}
-	switch s.busy = r.Status == solver.BudgetSpent; {
-	case r.Status == solver.Optimal:
-		s.finish(r)
-	case !s.busy:
-		s.forget()
-	}
-}
-
-// run refines phase by phase until ε is below one part in nodes of a cost.
-func (s *refiner[N]) run(budget solver.Budget, w *solver.Work) solver.Status {
+// Run refines phase by phase until ε is below one part in nodes of a cost.
+func (s *refiner[N]) Run(budget solver.Budget, w *solver.Work) solver.Status {
 	for {
 		if status := s.refine(budget, w); status != solver.Optimal {
 			return status
@@ -168,29 +126,19 @@ func (s *refiner[N]) run(budget solver.Budget, w *solver.Work) solver.Status {
 		}
 	}
 	s.chooseBoundary()
-	w.Units += int64(s.Net.ArcBound())
-	if s.Unbounded(&s.Graph, s.potential) {
-		return solver.Unbounded
-	}
 	return solver.Optimal
 }
 
-// forget makes the next solve a cold one.
-func (s *state) forget() {
-	s.Forget()
-	s.warm, s.failed = false, false
+// Begin begins the phases at the first ε, or after changes at the least for which flow and potentials are right.
+func (s *refiner[N]) Begin(w *solver.Work) {
+	if s.Warm() {
+		s.epsilon = s.violation(w)
+	}
+	s.begin(w)
 }
 
-// takeIn brings the copy up to date. It returns how many nodes and arcs it compared.
-func (s *refiner[N]) takeIn() int64 {
-	cold := s.Cold()
-	compared := s.TakeIn(&s.Graph)
-	s.measure(cold)
-	return compared
-}
-
-// measure chooses scale and, when cold, the first ε.
-func (s *state) measure(cold bool) {
+// Fit makes room for what is known of the nodes, and chooses scale and, when cold, the first ε.
+func (s *state) Fit(cold bool) {
 	n := s.Net
 	was := s.scale
 	if cold || n.NumNodes() >= 1<<s.scale {
@@ -206,19 +154,12 @@ func (s *state) measure(cold bool) {
 	s.found = residual.Grow(s.found, s.Degree)
 	if cold {
 		s.epsilon = uint(max(n.CostBits()+int(s.scale)-firstBits, 0))
-		s.failed = false
 		clear(s.pi)
 		return
 	}
 	for v := range s.pi {
 		s.pi[v] <<= s.scale - was
 	}
-}
-
-// finish completes the result of an optimum.
-func (s *refiner[N]) finish(r *solver.Result) {
-	s.warm = true
-	s.Finish(&s.Graph, r)
 }
 
 // chooseBoundary finds a residue of potentials that no live node has.

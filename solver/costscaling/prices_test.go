@@ -30,7 +30,7 @@ func refined[N residual.Number](n *flowgraph.Network) (*refiner[N], solver.Statu
 	r := solver.Result{Status: solver.Precheck(n, MaxBits)}
 	s := &refiner[N]{state: state{Graph: residual.Graph{Net: n}}}
 	if r.Status == solver.Optimal {
-		s.solve(solver.Budget{}, &r)
+		s.Solve(&s.Graph, s, solver.Budget{}, &r)
 	}
 	return s, r.Status
 }

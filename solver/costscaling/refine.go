@@ -76,7 +76,7 @@ func (s *refiner[N]) refine(budget solver.Budget, w *solver.Work) solver.Status 
 		if s.Excess[v] > 0 {
 			s.discharge(v, w)
 		}
-		if s.failed {
+		if s.Failed {
 			return solver.CostRange
 		}
 		if budget.Spent(w.Units) {
@@ -95,7 +95,7 @@ func (s *refiner[N]) patience() int { return len(s.Excess) }
 // discharge moves the excess of v along admissible paths, relabelling at dead
 // ends (partial augment-relabel).
 func (s *refiner[N]) discharge(v int32, w *solver.Work) {
-	for s.Excess[v] > 0 && !s.failed {
+	for s.Excess[v] > 0 && !s.Failed {
 		s.findPath(v, w)
 		tail := v
 		for _, i := range s.path {
@@ -130,7 +130,7 @@ func (s *refiner[N]) findPath(v int32, w *solver.Work) {
 			continue
 		}
 		s.relabel(tip, w)
-		if s.failed {
+		if s.Failed {
 			s.path = s.path[:0]
 			return
 		}
@@ -216,6 +216,6 @@ func leastReduced[N residual.Number](list []residual.Arc[N], pi []int64, v int32
 // lower takes an amount off a potential.
 func (s *refiner[N]) lower(v int32, by int64) {
 	if s.pi[v] -= by; s.pi[v] < lowest {
-		s.failed = true
+		s.Failed = true
 	}
 }

@@ -146,7 +146,7 @@ func (s *relaxer[N]) spread(v int32, dir int64, budget solver.Budget, w *solver.
 					end = u
 				}
 			}
-			if s.failed || s.Excess[v]*dir <= 0 || budget.Spent(w.Units) {
+			if s.Failed || s.Excess[v]*dir <= 0 || budget.Spent(w.Units) {
 				return true
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 // MaxBits is the cost range: |cost|·(nodes+1) must stay below 2^MaxBits. Prices are watched on the way, and
 // [solver.CostRange] is also the answer if one leaves ±2^60. Amounts must be small enough for all arcs to be full at
-// once: see [residual.Arcs.AmountsFit].
+// once: twice the sum of their rooms, none above [flowgraph.Network.Volume], must be below 2^62.
 const MaxBits = 57
 
 const (
@@ -29,15 +29,11 @@ type Solver struct {
 // state is what does not depend on the width of numbers.
 type state struct {
 	residual.Graph
-	busy bool // a budget ran out on the way
-	warm bool // flow and prices are those of an optimum before changes
-
 	price  []int64
 	nodes  []node
 	queue  residual.Ring // nodes with excess or lack
 	singly int           // how many of them are yet to be looked at by themselves first
 	outset int64         // what was in excess when all had been
-	failed bool          // a price left its range
 
 	// Of the search that goes on.
 	search   uint32
@@ -82,9 +78,10 @@ func (s *Solver) Name() string { return "relax" }
 func (s *Solver) Flow(a flowgraph.ArcID) int64 { return s.state.Flow(a) }
 
 // Potential returns π(v) in the last optimal result. O(1).
-func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return s.state.potential(v) }
+func (s *Solver) Potential(v flowgraph.NodeID) flowgraph.Cost { return s.state.Potential(v) }
 
-func (s *state) potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.Cost(-s.price[v]) }
+// Potential is [Solver.Potential].
+func (s *state) Potential(v flowgraph.NodeID) flowgraph.Cost { return flowgraph.Cost(-s.price[v]) }
 
 // Changed lists the arcs whose flow differs from the last optimal result.
 func (s *Solver) Changed() []flowgraph.ArcID { return s.state.Changed() }
@@ -111,14 +108,14 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		s.state = &s.narrow.state
 	}
 	if s.narrow != nil {
-		if s.narrow.solve(budget, &r); s.narrow.Exceeded {
-			s.state.forget()
+		if s.narrow.Solve(&s.narrow.Graph, s.narrow, budget, &r); s.narrow.Exceeded {
+			s.state.Forget()
 			s.wide, s.narrow = &relaxer[int64]{state: *s.state}, nil
 			s.state = &s.wide.state
 		}
 	}
 	if s.wide != nil {
-		s.wide.solve(budget, &r)
+		s.wide.Solve(&s.wide.Graph, s.wide, budget, &r)
 	}
 	if r.Status == solver.Optimal {
 		r.Solution = s
@@ -126,59 +123,8 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 	return r, nil
 }
 
-// solve completes the result but for the solution. It stops if a number exceeds N.
-func (s *relaxer[N]) solve(budget solver.Budget, r *solver.Result) {
-	switch stale := s.Stale(); {
-	case !stale && s.busy:
-	case !stale && s.warm:
-		s.finish(r)
-		return
-	default:
-		s.takeIn(&r.Work)
-		if s.Exceeded {
-			return
-		}
-		if !s.AmountsFit(&s.Graph) {
-			s.forget()
-			r.Status = solver.CostRange
-			return
-		}
-		s.begin(&r.Work)
-	}
-	r.Status = s.run(budget, &r.Work)
-	if s.failed && s.warm {
-		// Prices may have drifted apart over many calls.
-		s.forget()
-		s.takeIn(&r.Work)
-		s.begin(&r.Work)
-		r.Status = s.run(budget, &r.Work)
-	}
-	switch s.busy = r.Status == solver.BudgetSpent; {
-	case r.Status == solver.Optimal:
-		s.finish(r)
-	case !s.busy:
-		s.forget()
-	}
-}
-
-// forget makes the next solve a cold one.
-func (s *state) forget() {
-	s.Forget()
-	s.warm, s.failed = false, false
-}
-
-// finish completes the result of an optimum.
-func (s *relaxer[N]) finish(r *solver.Result) {
-	s.warm = true
-	s.Finish(&s.Graph, r)
-}
-
-// takeIn brings the copy up to date.
-func (s *relaxer[N]) takeIn(w *solver.Work) {
-	cold := s.Cold()
-	compared := s.TakeIn(&s.Graph)
-	w.Touched += compared
-	w.Units += compared
+// Fit makes room for what is known of the nodes.
+func (s *state) Fit(cold bool) {
 	nodes := len(s.Excess)
 	s.price = residual.Grow(s.price, nodes)
 	s.nodes = residual.Grow(s.nodes, nodes)
@@ -188,8 +134,8 @@ func (s *relaxer[N]) takeIn(w *solver.Work) {
 	}
 }
 
-// begin makes flow and prices fit, by filling what has room at a negative slack, and collects the nodes out of balance.
-func (s *relaxer[N]) begin(w *solver.Work) {
+// Begin makes flow and prices fit, by filling what has room at a negative slack, and collects the nodes out of balance.
+func (s *relaxer[N]) Begin(w *solver.Work) {
 	w.Units += int64(len(s.List))
 	for v := range s.Excess {
 		p := s.price[v]
@@ -213,8 +159,8 @@ func (s *state) enqueue(v int32) {
 	}
 }
 
-// run relaxes until all is in balance.
-func (s *relaxer[N]) run(budget solver.Budget, w *solver.Work) solver.Status {
+// Run relaxes until all is in balance.
+func (s *relaxer[N]) Run(budget solver.Budget, w *solver.Work) solver.Status {
 	for s.queue.Len() > 0 {
 		v := s.queue.Pop()
 		dir := int64(1)
@@ -233,7 +179,7 @@ func (s *relaxer[N]) run(budget solver.Budget, w *solver.Work) solver.Status {
 			possible = s.spread(v, dir, budget, w)
 		}
 		switch {
-		case s.failed:
+		case s.Failed:
 			return solver.CostRange
 		case !possible:
 			return solver.Infeasible
@@ -241,10 +187,6 @@ func (s *relaxer[N]) run(budget solver.Budget, w *solver.Work) solver.Status {
 		if s.enqueue(v); budget.Spent(w.Units) && s.queue.Len() > 0 {
 			return solver.BudgetSpent
 		}
-	}
-	w.Units += int64(s.Net.ArcBound())
-	if s.Unbounded(&s.Graph, s.potential) {
-		return solver.Unbounded
 	}
 	return solver.Optimal
 }
@@ -267,5 +209,5 @@ func (s *relaxer[N]) room(i int32, dir int64) int64 {
 func (s *state) move(v int32, by int64) {
 	p := s.price[v] + by
 	s.price[v] = p
-	s.failed = s.failed || p > highest || p < -highest
+	s.Failed = s.Failed || p > highest || p < -highest
 }

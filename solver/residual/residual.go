@@ -1,5 +1,5 @@
-// Package residual lays a network out as residual arcs, those of a node side by side, for solvers that
-// start from prices: they keep a flow on it between calls, and tell by how that has changed.
+// Package residual lays a network out as residual arcs, those of a node side by side, for methods that
+// start from prices: it keeps their flow between calls, and has them go on from what changed.
 package residual
 
 import (
@@ -29,7 +29,11 @@ type Graph struct {
 	Excess []int64 // by node: supply and what comes, less what goes
 	Limit  int64   // stands for no upper bound
 	Degree int     // the most residual arcs of a node
+	Failed bool    // set by the method: a price left its range
 
+	busy    bool // a budget ran out on the way
+	warm    bool // flow and prices are those of an optimum before changes
+	work    solver.Work
 	seq     flowgraph.Seq
 	supply  []int64
 	ends    []ends  // by arc
@@ -58,25 +62,103 @@ func (g *Graph) Flow(a flowgraph.ArcID) int64 { return g.old[a] }
 // Changed lists the arcs whose flow differs from the last optimal result.
 func (g *Graph) Changed() []flowgraph.ArcID { return g.changed }
 
-// Cold tells whether nothing has been taken in yet, or it was forgotten.
-func (g *Graph) Cold() bool { return g.seq == 0 }
+// Warm tells whether flow and prices are those of an optimum before changes.
+func (g *Graph) Warm() bool { return g.warm }
 
-// Stale tells whether the network has changed since it was taken in.
-func (g *Graph) Stale() bool {
+// Forget has the next call of [Arcs.Solve] begin without flow and prices.
+func (g *Graph) Forget() { g.seq, g.warm, g.Failed = 0, false, false }
+
+// stale tells whether the network has changed since it was taken in.
+func (g *Graph) stale() bool {
 	_, next, _ := g.Net.Changes(g.seq)
 	return next != g.seq
 }
 
-// Forget has the next TakeIn begin without flow.
-func (g *Graph) Forget() { g.seq = 0 }
-
 // Place returns where the forward direction of a live arc lies.
 func (g *Graph) Place(a flowgraph.ArcID) int32 { return g.ends[a].place }
 
-// TakeIn brings the copy up to date, keeping flow that bounds still allow. It
+// Method is a way to an optimum.
+type Method interface {
+	// Fit makes room for what the method knows of the nodes; from a cold start it is to know nothing.
+	Fit(cold bool)
+	// Begin begins with the flow and the prices that there are, as they may be after changes.
+	Begin(w *solver.Work)
+	// Run goes on until the flow is optimal, or something else ends it. After [solver.BudgetSpent] it is called again.
+	Run(budget solver.Budget, w *solver.Work) solver.Status
+	// Potential returns π(v) of an optimum.
+	Potential(v flowgraph.NodeID) flowgraph.Cost
+}
+
+// Solve takes in what changed and has the method, which works on these arcs, bring it to an optimum, or go on where its
+// budget ran out if nothing did. It completes the result but for the solution. Where a number does not fit it stops: see
+// Exceeded.
+func (r *Arcs[N]) Solve(g *Graph, m Method, budget solver.Budget, out *solver.Result) {
+	g.work = out.Work
+	r.advance(g, m, budget, out)
+	out.Work = g.work
+}
+
+// advance is Solve but for the work done.
+func (r *Arcs[N]) advance(g *Graph, m Method, budget solver.Budget, out *solver.Result) {
+	switch stale := g.stale(); {
+	case !stale && g.busy:
+	case !stale && g.warm:
+		r.finish(g, out)
+		return
+	default:
+		r.takeIn(g, m)
+		if r.Exceeded {
+			return
+		}
+		if !r.amountsFit(g) {
+			g.Forget()
+			out.Status = solver.CostRange
+			return
+		}
+		m.Begin(&g.work)
+	}
+	out.Status = r.run(g, m, budget)
+	if g.Failed && g.warm {
+		// Prices may have drifted apart over many calls.
+		g.Forget()
+		r.takeIn(g, m)
+		m.Begin(&g.work)
+		out.Status = r.run(g, m, budget)
+	}
+	switch g.busy = out.Status == solver.BudgetSpent; {
+	case out.Status == solver.Optimal:
+		r.finish(g, out)
+	case !g.busy:
+		g.Forget()
+	}
+}
+
+// run has the method go on.
+func (r *Arcs[N]) run(g *Graph, m Method, budget solver.Budget) solver.Status {
+	status := m.Run(budget, &g.work)
+	if status != solver.Optimal {
+		return status
+	}
+	g.work.Units += int64(g.Net.ArcBound())
+	if r.unbounded(g, m) {
+		return solver.Unbounded
+	}
+	return status
+}
+
+// takeIn brings the copy up to date, and what the method knows.
+func (r *Arcs[N]) takeIn(g *Graph, m Method) {
+	cold := g.seq == 0
+	compared := r.follow(g)
+	g.work.Touched += compared
+	g.work.Units += compared
+	m.Fit(cold)
+}
+
+// follow brings the copy up to date, keeping flow that bounds still allow. It
 // returns how many nodes and arcs it compared. Where nodes or arcs came or went
 // all is laid out anew. O(changes), else O(nodes + arcs).
-func (r *Arcs[N]) TakeIn(g *Graph) int64 {
+func (r *Arcs[N]) follow(g *Graph) int64 {
 	n := g.Net
 	touched, next, complete := n.Changes(g.seq)
 	cold := g.seq == 0
@@ -235,9 +317,9 @@ func (r *Arcs[N]) keepFlow(g *Graph, cold bool) {
 	}
 }
 
-// AmountsFit tells whether sums of flow at a node stay in 64 bits while every arc
+// amountsFit tells whether sums of flow at a node stay in 64 bits while every arc
 // may be full. O(arcs) at most.
-func (r *Arcs[N]) AmountsFit(g *Graph) bool {
+func (r *Arcs[N]) amountsFit(g *Graph) bool {
 	if bits.Len64(uint64(g.Limit))+bits.Len(uint(g.Net.NumArcs())) <= 62 {
 		return true
 	}
@@ -262,9 +344,8 @@ func (r *Arcs[N]) Push(g *Graph, tail, i int32, amount int64) {
 	g.Excess[x.Head] += amount
 }
 
-// Unbounded tells whether an optimal flow at these potentials uses up the bound that stands for
-// none. O(arcs).
-func (r *Arcs[N]) Unbounded(g *Graph, potential func(flowgraph.NodeID) flowgraph.Cost) bool {
+// unbounded tells whether an optimal flow uses up the bound that stands for none. O(arcs).
+func (r *Arcs[N]) unbounded(g *Graph, m Method) bool {
 	for a := range g.ends {
 		e := &g.ends[a]
 		if e.place == none {
@@ -274,7 +355,7 @@ func (r *Arcs[N]) Unbounded(g *Graph, potential func(flowgraph.NodeID) flowgraph
 		if x.Room > 0 || int64(x.Total) < g.Limit || g.Net.Upper(flowgraph.ArcID(a))-e.lower == g.Limit {
 			continue
 		}
-		tail, head := potential(flowgraph.NodeID(e.tail)), potential(flowgraph.NodeID(e.head))
+		tail, head := m.Potential(flowgraph.NodeID(e.tail)), m.Potential(flowgraph.NodeID(e.head))
 		if g.Net.Cost(flowgraph.ArcID(a))+tail-head < 0 {
 			return true
 		}
@@ -282,8 +363,9 @@ func (r *Arcs[N]) Unbounded(g *Graph, potential func(flowgraph.NodeID) flowgraph
 	return false
 }
 
-// Finish lists what changed and sets the objective of an optimum. O(arcs).
-func (r *Arcs[N]) Finish(g *Graph, out *solver.Result) {
+// finish lists what changed and sets the objective of an optimum. O(arcs).
+func (r *Arcs[N]) finish(g *Graph, out *solver.Result) {
+	g.warm = true
 	var sum flowgraph.Int128
 	g.changed = g.changed[:0]
 	for a := range g.ends {
