@@ -110,7 +110,7 @@ func (p *Planner) queue() {
 		entry := p.entry(c.group)
 		entry.Waiting, entry.Queued, entry.Ahead, entry.Passed = c.waiting(), head.queued, head.ahead, c.passed
 		entry.NoHost = c.hostless
-		entry.Worth = int64(c.price)
+		entry.Worth, entry.Head = int64(c.price), head.task
 		if c.group.key.gang {
 			entry.Core = c.waiting()
 		}

@@ -175,13 +175,14 @@ type rank struct {
 	ahead    bool
 	queued   cluster.Time
 	worth    int64
+	head     cluster.TaskKey
 	leaf     int32
 	index    int32 // in the leaf's queue
 }
 
 func (a *Admission) rank(q *queue, i int) rank {
 	g := &q.groups[i]
-	r := rank{priority: int64(g.Priority), ahead: g.Ahead, queued: g.Queued, worth: g.Worth, leaf: q.node, index: int32(i)}
+	r := rank{priority: int64(g.Priority), ahead: g.Ahead, queued: g.Queued, worth: g.Worth, head: g.Head, leaf: q.node, index: int32(i)}
 	if every := a.interval(q.node); every > 0 && a.now > g.Queued {
 		r.priority += int64(a.now.Sub(g.Queued) / every)
 	}
@@ -201,6 +202,8 @@ func (r *rank) compare(s *rank) int {
 		return cmp.Compare(r.queued, s.queued)
 	case r.worth != s.worth:
 		return cmp.Compare(s.worth, r.worth)
+	case r.head != s.head:
+		return cmp.Compare(r.head, s.head)
 	case r.leaf != s.leaf:
 		return cmp.Compare(r.leaf, s.leaf)
 	}

@@ -315,3 +315,16 @@ func TestWhoNeverFitsHoldsNothing(t *testing.T) {
 	require.Zero(t, grants[0].Admitted())
 	require.EqualValues(t, 1, grants[1].Admitted())
 }
+
+// TestEqualsGoByTheirTasks: of groups that are equal in all else the one with the lower task goes first, in whatever order they are
+// given: a scheduler that begins anew lists them in another one.
+func TestEqualsGoByTheirTasks(t *testing.T) {
+	for _, first := range []int{0, 1} {
+		groups := []pool.Group{batch(0, 1, cpuMemory(1, 0), 0, 1), batch(0, 1, cpuMemory(1, 0), 0, 1)}
+		groups[first].Head, groups[1-first].Head = cluster.MakeTaskKey(1, 0), cluster.MakeTaskKey(2, 0)
+		leaf := &cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 1, Share: 1}}}
+		grants := admit(t, leaf, cpuMemory(8, 8), 2, groups...)
+		require.EqualValues(t, 1, grants[first].Admitted())
+		require.Zero(t, grants[1-first].Admitted())
+	}
+}

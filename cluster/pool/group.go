@@ -17,6 +17,7 @@ type Group struct {
 	Priority int32
 	Queued   cluster.Time      // since when its first waiting task waits
 	Worth    int64             // of those of the same rank that wait equally long, more goes first
+	Head     cluster.TaskKey   // that is next; the lower one goes first among those that are equal
 	Ahead    bool              // goes before others of its priority, as what was preempted does
 	Request  cluster.Resources // of one task
 
