@@ -36,6 +36,9 @@ func newGraphExportCommand(a *app) *cobra.Command {
 			if !slices.Contains(formats, format) {
 				return usageError(cmd, fmt.Errorf("--format: %q is none of %s", format, strings.Join(formats, ", ")))
 			}
+			if err := noOutput(cmd, "--format says in which form the network is written"); err != nil {
+				return err
+			}
 			r := &sluicev1.ExportGraphRequest{Format: sluicev1.ExportGraphRequest_Format(sluicev1.ExportGraphRequest_Format_value[strings.ToUpper(format)])}
 			if task != "" {
 				var err error

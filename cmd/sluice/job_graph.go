@@ -22,6 +22,12 @@ The tree has the jobs that wait for none at its roots, and below each job those
 that wait for it, with the end that they wait for. With --dot it is a graph for
 Graphviz; with -o json or yaml the jobs as the API gives them.`,
 		Args: wants("NAME"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if dot {
+				return noOutput(cmd, "--dot is text for Graphviz")
+			}
+			return nil
+		},
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			if _, err := call(cmd.Context(), c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: args[0]}); err != nil {
 				return err

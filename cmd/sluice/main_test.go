@@ -96,6 +96,8 @@ func TestUsageErrors(t *testing.T) {
 		"job update nowhere.yaml":                 "nowhere.yaml",
 		"pool update --file nowhere.yaml":         "nowhere.yaml",
 		"pool create --file nowhere.yaml":         "nowhere.yaml",
+		"job graph a --dot -o json":               "--output is for other forms: --dot is text for Graphviz",
+		"graph export -o json":                    "--output is for other forms: --format says in which form",
 		"task stop a/0 --grace 1s":                "unknown flag: --grace",
 		"task restart a/0 --expected-run x":       `--expected-run: "x" has to be a whole number`,
 	} {

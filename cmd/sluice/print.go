@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
@@ -27,6 +28,14 @@ func (a *app) show(m proto.Message, table func(w io.Writer)) error {
 		return a.showJSON(compact)
 	}
 	return a.showTable(func(w io.Writer) error { table(w); return nil })
+}
+
+// noOutput refuses --output where something else says the form. A setting that is for all commands does no harm there.
+func noOutput(cmd *cobra.Command, why string) error {
+	if cmd.Flags().Changed("output") {
+		return usageError(cmd, fmt.Errorf("--output is for other forms: %s", why))
+	}
+	return nil
 }
 
 // showTable prints what table writes, and so does not take a full disk for a success.
