@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -25,7 +26,7 @@ highest ones: they are asked to end, and are forgotten when they have.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			instances, err := strconv.ParseUint(args[1], 10, 32)
 			if err != nil {
-				return exitError{exitUsage, fmt.Errorf("INSTANCES is %q: a number", args[1])}
+				return usageError(cmd, fmt.Errorf("INSTANCES: %q has to be a whole number from 1 to %d", args[1], cluster.MaxInstances))
 			}
 			c, err := a.connect(cmd.Context())
 			if err != nil {

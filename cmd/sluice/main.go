@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -155,8 +156,13 @@ func checkHelp(root *cobra.Command) {
 	}
 }
 
-// flagError says in words what the value of a flag has to be, where its type is one of those that have no words of their own.
+// flagError says in words what the value of a flag has to be, where its type is one of those that have no words of their own, and of
+// a negative argument that it is none of a flag.
 func flagError(err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && strings.Trim(unknown.GetSpecifiedShortnames(), "0123456789.") == "" && unknown.GetSpecifiedShortnames() != "" {
+		return fmt.Errorf("-%s: no argument is a negative number", unknown.GetSpecifiedShortnames())
+	}
 	var wrong *pflag.InvalidValueError
 	if !errors.As(err, &wrong) {
 		return err
