@@ -48,6 +48,8 @@ func TestJobsThatWaitForOthers(t *testing.T) {
 		require.Equal(t, sluicev1.JobState_JOB_STATE_KILLED, j.State)
 		require.Equal(t, "NEVER_RELEASED", j.Reason)
 		require.Contains(t, j.Message, "to have SUCCEEDED, which has KILLED")
+		_, err = a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: name})
+		require.ErrorContains(t, err, j.Message+": its tasks do not run any more", "nobody stopped it")
 	}
 	a.submit(t, after("d", "other"))
 	a.submit(t, after("e", "d"))

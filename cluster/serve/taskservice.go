@@ -101,7 +101,14 @@ func tasksAfter(s *cluster.Snapshot, job, after string) (iter.Seq[*cluster.Task]
 func (a *taskService) RestartTask(ctx context.Context, r *sluicev1.RestartTaskRequest) (*sluicev1.RestartTaskResponse, error) {
 	task, err := a.changeTask(ctx, r, r.ExpectedRun, func(tx *Tx, t *cluster.Task, j *cluster.Job) error {
 		if j.Stopping {
-			return resourceError(codes.FailedPrecondition, "job", r.Job, "it was stopped: its tasks do not run again")
+			why := "it was stopped"
+			switch {
+			case j.StopReason == cluster.ReasonDeadline:
+				why = "its deadline has passed"
+			case j.StopMessage != "":
+				why = j.StopMessage
+			}
+			return resourceError(codes.FailedPrecondition, "job", r.Job, "%s: its tasks do not run any more", why)
 		}
 		if j.Waiting {
 			return resourceError(codes.FailedPrecondition, "job", r.Job, "it waits for other jobs: none of its tasks may run yet")
