@@ -248,7 +248,10 @@ func TestListTasks(t *testing.T) {
 	}
 	killed := []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_KILLED}
 	require.Equal(t, []string{"b/3"}, list(&sluicev1.ListTasksRequest{States: killed}))
-	require.Empty(t, list(&sluicev1.ListTasksRequest{Host: "s/h"}))
+	_, err = a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{Host: "s/h"})
+	require.Equal(t, codes.NotFound, status.Code(err))
+	a.addHost(t, "s/idle", 0)
+	require.Empty(t, list(&sluicev1.ListTasksRequest{Host: "s/idle"}))
 	a.addHost(t, "s/h", 2)
 	require.Eventually(t, func() bool { return len(list(&sluicev1.ListTasksRequest{Host: "s/h"})) == 2 }, 10*time.Second, time.Millisecond)
 	_, err = a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{Job: "ghost"})

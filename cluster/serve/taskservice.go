@@ -68,6 +68,11 @@ func (a *taskService) ListTasks(ctx context.Context, r *sluicev1.ListTasksReques
 		answer.Tasks = append(answer.Tasks, record)
 		last = t.Key
 	}
+	if r.Host != "" && page.after == "" && len(answer.Tasks) == 0 { // else it is one that has gone
+		if _, err := findHost(snapshot, r.Host); err != nil {
+			return nil, err
+		}
+	}
 	return answer, nil
 }
 

@@ -49,6 +49,11 @@ func (a *volumeService) ListVolumes(ctx context.Context, r *sluicev1.ListVolumes
 		return nil, err
 	}
 	s := a.s.Snapshot()
+	if r.Host != "" {
+		if _, err := findHost(s, r.Host); err != nil {
+			return nil, err
+		}
+	}
 	after := place{}
 	if host, name, ok := strings.Cut(page.after, "\n"); ok {
 		after = place{cluster.HostID(host), name}

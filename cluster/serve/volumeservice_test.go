@@ -54,6 +54,8 @@ func TestVolumes(t *testing.T) {
 	some, err := volumes.ListVolumes(t.Context(), &sluicev1.ListVolumesRequest{Host: "west/h0"})
 	require.NoError(t, err)
 	require.Len(t, some.Volumes, 1)
+	_, err = volumes.ListVolumes(t.Context(), &sluicev1.ListVolumesRequest{Host: "west/h7"})
+	require.Equal(t, codes.NotFound, status.Code(err))
 
 	for _, c := range []struct {
 		name, host string
