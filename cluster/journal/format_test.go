@@ -375,7 +375,9 @@ func TestDamagedLog(t *testing.T) {
 			}
 		})
 	}
-	for name, content := range map[string]string{"none": "", "older": "00000000000000000002\n", "of a power failure": "\x00\x00\x00"} {
+	for name, content := range map[string]string{
+		"none": "", "older": "00000000000000000002\n", "of a power failure": "\x00\x00\x00", "flipped bit": strings.Replace(lastLine(6), "0", "1", 1),
+	} {
 		t.Run("number: "+name, func(t *testing.T) {
 			dir := killed(t)
 			write(t, dir, lastName, content)

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,19 +16,24 @@ import (
 // that is killed leaves the right one, and a machine that loses power one of some seconds before.
 const lastName = "LAST"
 
-// lastDigits makes all numbers equally long, so that each takes the place of the one before.
-const lastDigits = 20
+// lastLine is what the file holds: the number and its checksum, always equally long, so that each takes the place of the one before.
+func lastLine(last uint64) string {
+	digits := fmt.Sprintf("%020d", last)
+	return fmt.Sprintf("%s %08x\n", digits, crc32.Checksum([]byte(digits), castagnoli))
+}
 
-// openLast opens the file, and returns the number in it, 0 where there is none that can be read.
+// openLast opens the file, and returns the number in it, 0 where there is none that can be read: a damaged one is not to condemn a
+// store that is sound. Earlier versions wrote no checksum.
 func openLast(dir string) (*os.File, uint64, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lastName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, 0, fmt.Errorf("journal: %w", err)
 	}
-	content := make([]byte, lastDigits)
+	content := make([]byte, len(lastLine(0)))
 	n, _ := f.ReadAt(content, 0)
-	seq, err := strconv.ParseUint(strings.TrimSpace(string(content[:n])), 10, 64)
-	if err != nil {
+	digits, sum, _ := strings.Cut(strings.TrimSpace(string(content[:n])), " ")
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || sum != "" && string(content[:n]) != lastLine(seq) {
 		return f, 0, nil
 	}
 	return f, seq, nil
@@ -36,7 +42,7 @@ func openLast(dir string) (*os.File, uint64, error) {
 // note takes in what the last durable record is now; the caller holds mu.
 func (j *onDisk) note(last uint64) {
 	j.last = last
-	_, _ = j.lastFile.WriteAt(fmt.Appendf(nil, "%0*d\n", lastDigits, last), 0) // too low a number does no harm
+	_, _ = j.lastFile.WriteAt([]byte(lastLine(last)), 0) // too low a number does no harm
 }
 
 // checkLast compares the last record that there is with the last one that was there.
