@@ -79,13 +79,18 @@ not run any more.`,
 			if err != nil {
 				return exitError{exitUsage, fmt.Errorf("%s: %w", args[0], err)}
 			}
-			dir := filepath.Join(a.config.Scheduler.StateDir, "journal")
-			j, err := journal.Open(dir, journal.Options{})
+			stateDir := a.config.Scheduler.StateDir
+			dir := filepath.Join(stateDir, "journal")
+			j, err := openJournal(stateDir, newLogger(a.err, a.config.Log.Level))
 			if err != nil {
 				return err
 			}
 			snapshot, _ := state.Snapshot()
-			if err = errors.Join(j.Restore(cmd.Context(), snapshot), j.Close()); err != nil {
+			err = errors.Join(j.Restore(cmd.Context(), snapshot), j.Close())
+			if errors.Is(err, journal.ErrSequence) {
+				return exitError{exitConflict, fmt.Errorf("%s holds the store of a scheduler: move that folder away, or choose another state folder with --state-dir", dir)}
+			}
+			if err != nil {
 				return err
 			}
 			id, jobs, hosts := snapshot.ClusterID(), snapshot.NumJobs(), snapshot.NumHosts()

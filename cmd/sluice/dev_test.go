@@ -115,6 +115,9 @@ func TestDev(t *testing.T) {
 		require.Zero(t, a.code, "%s: %s", c.line, a.err)
 		require.Regexp(t, c.want, a.out, c.line)
 	}
+	again := try(t, "", "cluster", "restore", dir+".snapshot", "--state-dir", dir+".restored")
+	require.Equal(t, exitConflict, again.code)
+	require.Contains(t, again.err, ".restored/journal holds the store of a scheduler: move that folder away, or choose another state folder")
 	require.Equal(t, answer{0, "job hello deleted\n", ""}, try(t, "", "job", "delete", "hello"))
 	require.Equal(t, exitNotFound, try(t, "", "job", "get", "hello").code)
 	require.Equal(t, exitJobFailed, try(t, strings.Replace(spec, "echo out $SLUICE_INSTANCE", "exit 3", 1), "job", "submit", "-", "--wait").code)
