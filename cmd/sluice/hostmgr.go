@@ -87,6 +87,9 @@ type manager struct {
 
 // openManager prepares the driver and the shard; nothing runs yet.
 func openManager(c config.Local, dir string, conn *grpc.ClientConn, log *slog.Logger) (*manager, error) {
+	if err := ownFolder(dir, localMark); err != nil {
+		return nil, err
+	}
 	amount := func(s string, parse func(string) (int64, error)) int64 {
 		n, _ := parse(s) // was checked with the settings
 		return n

@@ -59,6 +59,9 @@ folder. Several clusters have a host manager each, with a name each (--shard).`,
 
 // openMesos prepares the driver and the shard; nothing runs yet.
 func openMesos(c config.Mesos, dir, giveUp string, conn *grpc.ClientConn, log *slog.Logger) (*manager, error) {
+	if err := ownFolder(dir, mesosMark); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("--state-dir: %w", err)
 	}

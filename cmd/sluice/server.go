@@ -157,6 +157,9 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 // openJournal opens the journal in a state folder, and says what to do when that fails. It waits a moment for a lock: a
 // scheduler that was killed may go on to hold it through a process that it was about to start.
 func openJournal(dir string, log *slog.Logger) (journal.Journal, error) {
+	if err := ownFolder(dir, schedulerMark); err != nil {
+		return nil, err
+	}
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPatience / 20) {
 		j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{Warn: func(m string) { log.Warn(m) }})
 		switch {
@@ -168,6 +171,29 @@ func openJournal(dir string, log *slog.Logger) (journal.Journal, error) {
 			return nil, fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", dir)
 		}
 	}
+}
+
+// What a state folder has of each part that has worked there.
+var (
+	schedulerMark = filepath.Join("journal", "FORMAT")
+	localMark     = "format"
+	mesosMark     = "framework"
+)
+
+// ownFolder refuses the state folder of another part, which begins with one of its own. One that has been both goes on.
+func ownFolder(dir, own string) error {
+	exists := func(mark string) bool { _, err := os.Stat(filepath.Join(dir, mark)); return err == nil }
+	if exists(own) {
+		return nil
+	}
+	for _, other := range []struct{ mark, whose string }{
+		{schedulerMark, "a scheduler"}, {localMark, "`sluice hostmgr local`"}, {mesosMark, "`sluice hostmgr mesos`"},
+	} {
+		if exists(other.mark) {
+			return exitError{exitUsage, fmt.Errorf("%s is the state folder of %s: choose another one with --state-dir", dir, other.whose)}
+		}
+	}
+	return nil
 }
 
 // listen takes an address.
