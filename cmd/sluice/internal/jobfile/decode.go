@@ -37,6 +37,9 @@ func (d *decoder) message(m protoreflect.Message, node ast.Node, depth int) {
 		return
 	}
 	schema := schemaOf(m.Descriptor())
+	if depth == 0 && d.answer(schema, pairs) {
+		return
+	}
 	for _, p := range pairs {
 		key, ok := d.key(p)
 		if !ok {
@@ -53,6 +56,18 @@ func (d *decoder) message(m protoreflect.Message, node ast.Node, depth int) {
 		}
 		d.field(m, fd, p.Value, depth)
 	}
+}
+
+// answer reports, as one problem, a document that is what `get -o yaml` prints: none of its keys are of a file, save the name.
+func (d *decoder) answer(of schema, pairs []*ast.MappingValueNode) bool {
+	for _, p := range pairs {
+		if k, ok := p.Key.(*ast.StringNode); ok && k.Value == "spec" && of.fields["spec"] == nil {
+			d.problem(p.Key, `this is an answer of the scheduler, as "get -o yaml" prints it: `+
+				`a file has the keys below "spec" only, written as docs/cli.md says`)
+			return true
+		}
+	}
+	return false
 }
 
 // field sets one field of m.

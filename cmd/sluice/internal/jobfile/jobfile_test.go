@@ -296,3 +296,12 @@ func FuzzJobs(f *testing.F) {
 		}
 	})
 }
+
+// What a scheduler answers is no file; that is said once, and not of each of its keys.
+func TestAnswersAreNoFiles(t *testing.T) {
+	_, err := Jobs("a.yaml", []byte("name: a\nuid: 1\nspec:\n  type: JOB_TYPE_BATCH\nstate: JOB_STATE_RUNNING\n"))
+	require.EqualError(t, err, `a.yaml:3:1: this is an answer of the scheduler, as "get -o yaml" prints it: `+
+		`a file has the keys below "spec" only, written as docs/cli.md says`)
+	_, err = Pools("a.yaml", []byte("{path: root/a, spec: {path: root/a}}"))
+	require.ErrorContains(t, err, "this is an answer of the scheduler")
+}
