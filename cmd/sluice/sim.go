@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -199,6 +200,9 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	if len(f.compare) == 0 {
 		f.compare = []string{f.model}
 	}
+	if err := f.keepFilesApart(); err != nil {
+		return err
+	}
 	if f.placements != "" && f.runs() > 1 {
 		return errors.New("--placements holds one run: give it without --compare, and with one --planner")
 	}
@@ -275,6 +279,36 @@ func (f *simFlags) holdToSource(fs *pflag.FlagSet) error {
 		return errors.New("--slowdown goes with --slow-hosts or --slow-runs")
 	}
 	return nil
+}
+
+// keepFilesApart refuses outputs that would be written over what is read, or over each other.
+func (f *simFlags) keepFilesApart() error {
+	files := []struct{ flag, path string }{
+		{"jobs", f.open.Jobs}, {"machines", f.open.Hosts}, {"pools", f.pools}, {"placements", f.placements}, {"html", f.html},
+	}
+	for i, out := range files {
+		if out.flag != "placements" && out.flag != "html" {
+			continue
+		}
+		for _, other := range files[:i] {
+			if out.path != "" && other.path != "" && sameFile(out.path, other.path) {
+				return fmt.Errorf("--%s %s would be written over the file of --%s: give another one", out.flag, out.path, other.flag)
+			}
+		}
+	}
+	return nil
+}
+
+// sameFile tells whether two paths are of one file, there or not yet. What is no regular file, such as /dev/null, can be written twice.
+func sameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	if errA == nil && errB == nil {
+		return x.Mode().IsRegular() && os.SameFile(x, y)
+	}
+	a, errA = filepath.Abs(a)
+	b, errB = filepath.Abs(b)
+	return errA == nil && errB == nil && a == b
 }
 
 // checkInterference holds the kinds of work to those that are made up.

@@ -47,6 +47,30 @@ func TestSimulateForNoPage(t *testing.T) {
 	require.Empty(t, got.out, "it ran")
 }
 
+// TestSimKeepsFilesApart: no output takes the place of what is read, or of another output.
+func TestSimKeepsFilesApart(t *testing.T) {
+	noSettings(t)
+	t.Chdir(t.TempDir())
+	const jobs = "job,duration_s\na,1\n"
+	require.NoError(t, os.WriteFile("jobs.csv", []byte(jobs), 0o600))
+	require.NoError(t, os.Symlink("jobs.csv", "link.csv"))
+	for line, want := range map[string]string{
+		"--jobs jobs.csv --placements ./jobs.csv":        "--placements ./jobs.csv would be written over the file of --jobs",
+		"--jobs jobs.csv --html link.csv":                "--html link.csv would be written over the file of --jobs",
+		"--jobs jobs.csv --placements x --html ./x":      "--html ./x would be written over the file of --placements",
+		"--jobs a --machines jobs.csv --html ./jobs.csv": "over the file of --machines",
+	} {
+		got := try(t, "", append([]string{"sim", "--format", "csv"}, strings.Fields(line)...)...)
+		require.Equal(t, exitUsage, got.code, line)
+		require.Contains(t, got.err, want, line)
+	}
+	left, err := os.ReadFile("jobs.csv")
+	require.NoError(t, err)
+	require.Equal(t, jobs, string(left))
+	got := try(t, "", "sim", "--format", "csv", "--jobs", "jobs.csv", "--hosts", "2", "--placements", os.DevNull, "--html", os.DevNull)
+	require.Zero(t, got.code, got.err)
+}
+
 // compared returns the results of simLine with a flag that has several runs.
 func compared(t *testing.T, flag, value string) (results []sim.Result) {
 	t.Helper()
