@@ -206,7 +206,10 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 	if f.placements != "" && f.runs() > 1 {
 		return errors.New("--placements holds one run: give it without --compare, and with one --planner")
 	}
-	for _, name := range f.compare {
+	for i, name := range f.compare {
+		if slices.Contains(f.compare[:i], name) {
+			return fmt.Errorf("--compare: %s is there twice: give it once", name)
+		}
 		if _, err := models.New(name); err != nil {
 			return err
 		}
@@ -358,7 +361,10 @@ func validPlanners(names []string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("--planner: choose %s, %s, or both", sim.Flow, sim.Greedy)
 	}
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("--planner: %s is there twice: give it once", name)
+		}
 		if name != sim.Flow && name != sim.Greedy {
 			return fmt.Errorf("--planner %q: choose %s or %s", name, sim.Flow, sim.Greedy)
 		}
