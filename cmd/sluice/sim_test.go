@@ -134,6 +134,7 @@ func TestSimUsage(t *testing.T) {
 		"--generate --compare quincy,sluice --placements x": "without --compare",
 		"--generate --compare quincy,sluice,quincy":         "--compare: quincy is there twice",
 		"--generate --planner flow,flow":                    "--planner: flow is there twice",
+		"--generate --host-gpus -5":                         "a host has -5 gpus: 0 to 1024, or -1 for none",
 		"--generate --planner random":                       "choose flow or greedy",
 		"--generate --solver nonesuch":                      "--solver",
 		"--generate --faults rock=1h/1m":                    "--faults",

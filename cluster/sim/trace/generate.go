@@ -142,7 +142,7 @@ func (s Synthetic) withDefaults() (Synthetic, error) {
 		if i < 0 || !(m.Part >= 0) {
 			return s, fmt.Errorf("trace: job mix: %s=%v: want a known kind and a part of 0 or more", m.Kind, m.Part)
 		}
-		if kinds[i].gpu && s.Fleet.GPUs == 0 {
+		if kinds[i].gpu && s.Fleet.GPUs <= 0 {
 			return s, fmt.Errorf("trace: job mix: %s needs hosts with gpus", m.Kind)
 		}
 	}

@@ -46,7 +46,7 @@ func (f Fleet) or(d Fleet) Fleet {
 		MemoryBytes:  cmp.Or(f.MemoryBytes, d.MemoryBytes, 128*gib),
 		DiskBytes:    cmp.Or(f.DiskBytes, d.DiskBytes, 1024*gib),
 		Bandwidth:    cmp.Or(f.Bandwidth, d.Bandwidth),
-		GPUs:         max(0, cmp.Or(f.GPUs, d.GPUs)),
+		GPUs:         cmp.Or(f.GPUs, d.GPUs),
 		GPUModel:     cmp.Or(f.GPUModel, d.GPUModel),
 		Named:        f.Named,
 	}
@@ -62,6 +62,8 @@ func (f Fleet) isZero() bool {
 func (f Fleet) build() ([]Host, error) {
 	f = f.or(Fleet{})
 	switch {
+	case f.GPUs < -1:
+		return nil, fmt.Errorf("trace: a host has %d gpus: 0 to %d, or -1 for none where a default has some", f.GPUs, maxGPUs)
 	case f.Hosts < 1 || f.Hosts > maxHosts:
 		return nil, fmt.Errorf("trace: hosts is %d: 1 to %d", f.Hosts, maxHosts)
 	case f.HostsPerRack < 1:
@@ -74,7 +76,7 @@ func (f Fleet) build() ([]Host, error) {
 	hosts := make([]Host, f.Hosts)
 	for i := range hosts {
 		hosts[i].Name = fmt.Sprintf("host-%05d", i)
-		hosts[i].Machine = machine(f.CPUMilli, f.MemoryBytes, f.DiskBytes, f.GPUs, f.GPUModel)
+		hosts[i].Machine = machine(f.CPUMilli, f.MemoryBytes, f.DiskBytes, max(0, f.GPUs), f.GPUModel)
 		hosts[i].Capacity.Fixed[cluster.Network], hosts[i].Capacity.Named = f.Bandwidth, f.Named
 		hosts[i].Rack = rackName(i / f.HostsPerRack)
 	}
