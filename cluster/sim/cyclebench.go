@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -70,11 +71,14 @@ const (
 // Validate reports what Run would refuse before it begins.
 func (b *CycleBench) Validate() error {
 	for _, n := range []struct {
-		name string
-		n    int
-	}{{"hosts", b.Hosts}, {"tasks", b.Tasks}, {"classes", b.Classes}, {"cycles", b.Cycles}} {
+		name    string
+		n, most int
+	}{{"hosts", b.Hosts, 1_000_000}, {"tasks", b.Tasks, 100_000_000}, {"classes", b.Classes, math.MaxInt}, {"cycles", b.Cycles, math.MaxInt}} {
 		if n.n <= 0 {
 			return fmt.Errorf("sim: %s is %d, it must be above 0", n.name, n.n)
+		}
+		if n.n > n.most {
+			return fmt.Errorf("sim: %s is %d, it must be at most %d", n.name, n.n, n.most)
 		}
 	}
 	switch {

@@ -237,6 +237,19 @@ func TestSimRefusesLimitsOnPendingJobs(t *testing.T) {
 	}
 }
 
+// TestBenchCycleBounds: what no machine has memory for is refused before anything is made of it.
+func TestBenchCycleBounds(t *testing.T) {
+	noSettings(t)
+	for flag, want := range map[string]string{
+		"--hosts": "hosts is 100000000000, it must be at most 1000000",
+		"--tasks": "tasks is 100000000000, it must be at most 100000000",
+	} {
+		got := try(t, "", "bench", "cycle", flag, "100000000000")
+		require.Equal(t, exitUsage, got.code)
+		require.Contains(t, got.err, want)
+	}
+}
+
 func TestBenchCycle(t *testing.T) {
 	noSettings(t)
 	got := try(t, "", "bench", "cycle", "--hosts", "10", "--tasks", "100", "--classes", "5", "--cycles", "3", "--disk", "-o", "json")
