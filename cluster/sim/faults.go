@@ -139,6 +139,9 @@ func (f *Faults) set(key, value string) (err error) {
 		if r.Every <= 0 || r.For <= 0 {
 			return fmt.Errorf("every %v for %v; both must be above zero, or leave it out", r.Every, r.For)
 		}
+		if min(r.Every, r.For) < time.Millisecond {
+			return fmt.Errorf("every %v for %v; both must be at least 1ms", r.Every, r.For)
+		}
 		f.Rates[FaultKind(key)] = r
 	}
 	return err

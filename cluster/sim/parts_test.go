@@ -48,6 +48,8 @@ func TestFaultsFromText(t *testing.T) {
 		"hosts=1h/5m":                       "no such fault",
 		"host=1h":                           "as in host=1h/5m",
 		"host=1h/0s":                        "must be above zero",
+		"host=1ns/1h":                       "must be at least 1ms",
+		"host=1h/1ns":                       "must be at least 1ms",
 		"host=0s/5m":                        "must be above zero",
 		"host=1h/5m,rack=1h/5m,host=2h/5m":  `"host=2h/5m": host is there twice`,
 		"launch-fails=0.1,launch-fails=0.2": "launch-fails is there twice",
