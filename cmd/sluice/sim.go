@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -247,7 +248,11 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		return fmt.Errorf("--interference: %w", err)
 	}
 	if f.synthetic.Labels = f.config.Interference != nil; f.generate {
-		return f.checkInterference()
+		var kinds []string
+		for _, m := range f.synthetic.Mix {
+			kinds = append(kinds, m.Kind)
+		}
+		return f.checkInterference(kinds, "kinds of --mix")
 	}
 	if f.open.Format == "" {
 		return errors.New("--format is missing: what the file of --jobs is")
@@ -314,12 +319,9 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && a == b
 }
 
-// checkInterference holds the kinds of work to those that are made up.
-func (f *simFlags) checkInterference() error {
-	var kinds, strangers []string
-	for _, m := range f.synthetic.Mix {
-		kinds = append(kinds, m.Kind)
-	}
+// checkInterference holds the kinds of work to those that there are, which are called what.
+func (f *simFlags) checkInterference(kinds []string, what string) error {
+	var strangers []string
 	for p := range f.config.Interference { // into a list that is sorted
 		for _, w := range []string{p.Work, p.Beside} {
 			if !slices.Contains(kinds, w) && !slices.Contains(strangers, w) {
@@ -331,7 +333,10 @@ func (f *simFlags) checkInterference() error {
 		return nil
 	}
 	slices.Sort(strangers)
-	return fmt.Errorf("--interference %q: no job does %s; name kinds of --mix: %s", f.interference, strings.Join(strangers, ", "), strings.Join(kinds, ", "))
+	if len(kinds) == 0 {
+		kinds = []string{"there are none"}
+	}
+	return fmt.Errorf("--interference %q: no job does %s; name %s: %s", f.interference, strings.Join(strangers, ", "), what, strings.Join(kinds, ", "))
 }
 
 // readPools reads a file of pools, none if there is no file.
@@ -412,18 +417,21 @@ func (f *simFlags) readThrough(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	works := map[string]bool{}
 	for jobs := 0; ctx.Err() == nil; jobs++ {
 		j, err := w.Jobs.Next()
 		switch {
 		case errors.Is(err, io.EOF) && jobs == 0:
 			return f.noJobs()
 		case errors.Is(err, io.EOF):
-			return nil
+			delete(works, "")
+			return f.checkInterference(slices.Sorted(maps.Keys(works)), "values of the label work of its jobs")
 		case err != nil:
 			return err
 		case f.config.Horizon > 0 && j.Submit > f.config.Horizon:
 			return nil
 		}
+		works[cluster.WorkOf(&j.Spec)] = true
 	}
 	return nil
 }

@@ -176,6 +176,21 @@ func TestSimBadFile(t *testing.T) {
 	require.Zero(t, got.code, got.err)
 }
 
+// TestSimInterferenceOfNobody: kinds of work that no job of a trace does would slow nobody down.
+func TestSimInterferenceOfNobody(t *testing.T) {
+	noSettings(t)
+	file := filepath.Join(t.TempDir(), "jobs.csv")
+	for label, want := range map[string]string{
+		"work=sort": "no job does scan, srt; name values of the label work of its jobs: sort",
+		"":          "no job does scan, srt; name values of the label work of its jobs: there are none",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte("job,duration_s,labels\na,1,"+label+"\n"), 0o600))
+		got := try(t, "", "sim", "--format", "csv", "--jobs", file, "--hosts", "2", "--interference", "srt+scan=2")
+		require.Equal(t, exitUsage, got.code)
+		require.Contains(t, got.err, want)
+	}
+}
+
 // TestSimWithoutJobs: a file without jobs, as of a download that broke off, is no replay in which nothing happens.
 func TestSimWithoutJobs(t *testing.T) {
 	noSettings(t)
