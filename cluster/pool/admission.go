@@ -72,8 +72,8 @@ func (a *Admission) SetSlack(slack cluster.Resources) {
 	a.lending.SetCapacity(slack)
 }
 
-// SetQueue replaces the groups of a leaf. Ties of rank are broken by their order. The Admission keeps the slice, and the
-// caller must not modify it.
+// SetQueue replaces the groups of a leaf. Ties of rank are broken by their heads, then by their order. The Admission keeps the
+// slice, and the caller must not modify it, unless he replaces it before the next Run or Regrant.
 func (a *Admission) SetQueue(leaf cluster.PoolPath, groups []Group) {
 	a.queue(leaf).groups = groups
 	for i := range groups {
