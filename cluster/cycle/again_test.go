@@ -739,34 +739,45 @@ func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
 	require.Equal(t, 1, s.running(small))
 }
 
+// keptOnTwo fills the two hosts of a rack, beside four others, with tasks of 1 that nobody may stop, and returns a task of 2 for which one of
+// the two is kept, and what has a job run in that rack only.
+func (s *shared) keptOnTwo(capacity int64) (task cluster.TaskKey, kept cluster.HostID, mine func(*cluster.JobSpec)) {
+	for i := range 6 {
+		m := cluster.Machine{Capacity: vector(capacity, 0), Rack: "r1"}
+		if i < 2 {
+			m.Rack = "r0"
+		}
+		s.machine(i, m)
+	}
+	in := host("rack", "r0")
+	mine = func(j *cluster.JobSpec) { j.Constraint = &in }
+	s.job(cluster.RootPool, uint32(2*capacity), 1, mine, func(j *cluster.JobSpec) { j.Preemptible = false })
+	s.settle()
+	task = cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2, mine), 0)
+	require.Empty(s.t, s.step().Displacements)
+	s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+	require.Len(s.t, s.step().Displacements, 1)
+	return task, s.state.Task(task).Hold.Host, mine
+}
+
+// endAllBut ends what runs on other hosts, and settles.
+func (s *shared) endAllBut(kept cluster.HostID) {
+	for _, k := range s.in(cluster.TaskRunning) {
+		if s.state.Task(k).Host != kept {
+			s.report(k, cluster.TaskSucceeded)
+		}
+	}
+	s.settle()
+}
+
 // TestWhoHasAHostKeptTakesRoomElsewhere: who waits for others to end on a host that is kept for him starts on another one as soon
 // as it has room, before who came later, unless that is more urgent.
 func TestWhoHasAHostKeptTakesRoomElsewhere(t *testing.T) {
 	for priority := range int32(2) {
 		s := newShared(t)
-		for i := range 6 {
-			m := cluster.Machine{Capacity: vector(2, 0), Rack: "r1"}
-			if i < 2 {
-				m.Rack = "r0"
-			}
-			s.machine(i, m)
-		}
-		in := host("rack", "r0")
-		mine := func(j *cluster.JobSpec) { j.Constraint = &in }
-		s.job(cluster.RootPool, 4, 1, mine, func(j *cluster.JobSpec) { j.Preemptible = false })
-		s.settle()
-		large := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2, mine), 0)
-		require.Empty(t, s.step().Displacements)
-		s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
-		require.Len(t, s.step().Displacements, 1)
-		kept := s.state.Task(large).Hold.Host
+		large, kept, mine := s.keptOnTwo(2)
 		later := s.job(cluster.RootPool, 2, 1, mine, urgent(priority))
-		for _, k := range s.in(cluster.TaskRunning) {
-			if s.state.Task(k).Host != kept {
-				s.report(k, cluster.TaskSucceeded)
-			}
-		}
-		s.settle()
+		s.endAllBut(kept)
 		if priority > 0 {
 			require.Equal(t, cluster.TaskReserved, s.state.Task(large).State)
 			require.Equal(t, 2, s.running(later))
@@ -781,28 +792,9 @@ func TestWhoHasAHostKeptTakesRoomElsewhere(t *testing.T) {
 // TestWhoHasAHostKeptTakesWhatIsLeftElsewhere: when somebody more urgent has started on the other host, there is room for both.
 func TestWhoHasAHostKeptTakesWhatIsLeftElsewhere(t *testing.T) {
 	s := newShared(t)
-	for i := range 2 {
-		s.machine(i, cluster.Machine{Capacity: vector(3, 0), Rack: "r0"})
-	}
-	for i := range 4 {
-		s.machine(2+i, cluster.Machine{Capacity: vector(3, 0), Rack: "r1"})
-	}
-	in := host("rack", "r0")
-	mine := func(j *cluster.JobSpec) { j.Constraint = &in }
-	s.job(cluster.RootPool, 6, 1, mine, func(j *cluster.JobSpec) { j.Preemptible = false })
-	s.settle()
-	large := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2, mine), 0)
-	require.Empty(t, s.step().Displacements)
-	s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
-	require.Len(t, s.step().Displacements, 1)
-	kept := s.state.Task(large).Hold.Host
+	large, kept, mine := s.keptOnTwo(3)
 	urgent := s.job(cluster.RootPool, 1, 1, mine, urgent(1))
-	for _, k := range s.in(cluster.TaskRunning) {
-		if s.state.Task(k).Host != kept {
-			s.report(k, cluster.TaskSucceeded)
-		}
-	}
-	s.settle()
+	s.endAllBut(kept)
 	require.Equal(t, 1, s.running(urgent))
 	require.Equal(t, cluster.TaskRunning, s.state.Task(large).State)
 	require.NotEqual(t, kept, s.state.Task(large).Host)
