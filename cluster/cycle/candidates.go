@@ -331,12 +331,10 @@ func (p *Planner) rowFloor(r *row, end flowgraph.Cost) flowgraph.Cost {
 		*f = floor{least: nowhere, pass: p.offers.pass}
 	}
 	for k, s := range r.from(f.read) {
-		f.read = k
 		if s.price() >= end {
-			return f.least
+			break
 		}
-		f.least = min(f.least, s.price()+p.base(s.index()))
-		f.read++
+		f.least, f.read = min(f.least, s.price()+p.base(s.index())), k+1
 	}
 	return f.least
 }
