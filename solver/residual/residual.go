@@ -149,7 +149,7 @@ func (r *Arcs[N]) run(g *Graph, m Method, budget solver.Budget) solver.Status {
 // takeIn brings the copy up to date, and what the method knows.
 func (r *Arcs[N]) takeIn(g *Graph, m Method) {
 	cold := g.seq == 0
-	compared := r.follow(g)
+	compared := r.follow(g, cold)
 	g.work.Touched += compared
 	g.work.Units += compared
 	m.Fit(cold)
@@ -158,10 +158,9 @@ func (r *Arcs[N]) takeIn(g *Graph, m Method) {
 // follow brings the copy up to date, keeping flow that bounds still allow. It
 // returns how many nodes and arcs it compared. Where nodes or arcs came or went
 // all is laid out anew. O(changes), else O(nodes + arcs).
-func (r *Arcs[N]) follow(g *Graph) int64 {
+func (r *Arcs[N]) follow(g *Graph, cold bool) int64 {
 	n := g.Net
 	touched, next, complete := n.Changes(g.seq)
-	cold := g.seq == 0
 	g.seq = next
 	volume, _ := n.Volume()
 	if cold || !complete || volume >= g.Limit || !g.sameArcs(touched) {
