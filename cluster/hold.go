@@ -88,11 +88,8 @@ func (s *State) endHold(at Time, k TaskKey) {
 	s.setJob(at, &j)
 }
 
-// setHold moves a task's hold from one host to another; either may be nil.
+// setHold moves a task's hold from one host to another; either may be nil. With the same host it counts it anew.
 func (s *State) setHold(k TaskKey, from, to *Hold) {
-	if from == to {
-		return
-	}
 	change := func(hold *Hold, held bool) {
 		if hold == nil {
 			return

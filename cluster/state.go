@@ -445,7 +445,9 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 		if from.Next != 0 || to.Next != 0 {
 			s.setLater(to)
 		}
-		s.setHold(to.Key, from.Hold, to.Hold)
+		if from.Hold != to.Hold || from.Version != to.Version { // another spec asks for another amount
+			s.setHold(to.Key, from.Hold, to.Hold)
+		}
 		s.vacate(from, to)
 	}
 	s.changes.Tasks = append(s.changes.Tasks, to.Key)

@@ -432,6 +432,23 @@ func TestNoRoomIsKeptForWhoWasStopped(t *testing.T) {
 	require.Equal(t, cluster.TaskKilled, h.task(0).State)
 }
 
+// What a host keeps for a task is what the task asks for, also when an update changes that while it waits.
+func TestRoomIsKeptForThePresentSpec(t *testing.T) {
+	key := cluster.MakeTaskKey(1, 0)
+	h := oneJob(t, 1)
+	h.emit(&cluster.TaskHeld{Task: key, Hold: cluster.Hold{Host: host, Until: 1000}})
+	require.Equal(t, vector(100, 1), h.state.Host(host).Withheld)
+	spec := *h.state.Job(1).Spec
+	spec.Task.Resources = vector(300, 2)
+	h.emit(&cluster.JobUpdated{Job: 1, Spec: &spec})
+	require.Equal(t, vector(100, 1), h.state.Host(host).Withheld)
+	h.emit(&cluster.TaskUpdated{Task: key, Version: h.state.Job(1).Version, InPlace: true})
+	require.Equal(t, vector(300, 2), h.state.Host(host).Withheld)
+	h.emit(&cluster.TaskRequeued{Task: key, Reason: cluster.ReasonHoldEnded})
+	require.True(t, h.state.Host(host).Withheld.IsZero())
+	require.Empty(t, h.state.Host(host).Held)
+}
+
 // Numbers are passed by as long as there are any, and none is used twice.
 func TestNumbersForgotten(t *testing.T) {
 	h := oneJob(t, 1)
