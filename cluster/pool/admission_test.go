@@ -231,6 +231,20 @@ func TestAdmission(t *testing.T) {
 			refused: []int64{0, 3},
 			why:     []pool.Binding{{}, {Rule: pool.RuleMaxRunning, Pool: "root/a"}},
 		},
+		{
+			name: "instances of a job that leave, and wait again, have their part before more urgent ones until they are gone",
+			leaf: leaf(0, none), capacity: 10,
+			groups: func() []pool.Group {
+				runs, leaves, waits := job(batch(0, 1, cpu(1), 1, 0), 7, "u"), job(batch(0, 1, cpu(1), 0, 1), 7, "u"), job(batch(5, 1, cpu(1), 0, 4), 7, "u")
+				leaves.Leaving, leaves.Ahead = 1, true
+				runs.MaxRunning, leaves.MaxRunning, waits.MaxRunning = 3, 3, 3
+				return []pool.Group{runs, leaves, waits}
+			}(),
+			running: []tiers{{0, 1, 0}, {}, {}},
+			waiting: []tiers{{}, {0, 1, 0}, {0, 1, 0}},
+			refused: []int64{0, 0, 3},
+			why:     []pool.Binding{{}, {}, {Rule: pool.RuleMaxRunning, Pool: "root/a"}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -124,7 +124,7 @@ func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 		if _, seen := left[g.Job]; !seen {
 			left[g.Job] = g.MaxRunning
 		}
-		n := g.Running + g.Leaving - min(g.Leaving, g.Waiting)
+		n := g.Running + g.Leaving
 		left[g.Job] -= n
 		if g.ForCore > 0 {
 			if _, seen := beside[g.Job]; !seen {
@@ -139,15 +139,16 @@ func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 	})
 	for _, b := range order {
 		i, g := b.index, &q.groups[b.index]
-		n := min(open[i], max(0, left[g.Job]))
+		counted := min(open[i], g.Leaving) // they have their part already
+		n := min(open[i]-counted, max(0, left[g.Job]))
 		if g.ForCore > 0 {
 			n = min(n, max(0, beside[g.Job]))
 			beside[g.Job] -= n
 		}
-		if n < open[i] {
+		if counted+n < open[i] {
 			shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
 		}
-		open[i] = n
+		open[i] = counted + n
 		left[g.Job] -= n
 	}
 }
@@ -175,7 +176,7 @@ func (a *Admission) openLimited() {
 		cores := a.vainCores(q)
 		for i := range q.groups {
 			g := &q.groups[i]
-			if _, seen := decided[g.Job]; g.Job != 0 && g.Running > 0 && !seen {
+			if _, seen := decided[g.Job]; g.Job != 0 && g.Running+g.Leaving > 0 && !seen {
 				decided[g.Job] = Binding{}
 				a.tallyJob(q, g)
 			}

@@ -24,8 +24,8 @@ type Group struct {
 	// Running counts the tasks that hold room, whether they run yet or leave already; also those with room kept for them.
 	// Waiting counts those that want some.
 	Running, Waiting int64
-	// Leaving counts tasks that are on hosts yet and leave: of what their job may run, they have their part until they are gone. Those
-	// that will wait again are the Waiting of their group.
+	// Leaving counts tasks that are on hosts yet and leave: their job runs until they are gone, and of what it may run they have their
+	// part, whoever is more urgent. Those that will wait again are the Waiting of their group.
 	Leaving int64
 	// Core counts those of Waiting that are admitted together with the cores of all groups of the same job, or not at all.
 	Core int64

@@ -190,6 +190,19 @@ func TestRunningJobs(t *testing.T) {
 	}
 }
 
+// A job whose last task leaves, to wait again or for good, runs until that is gone: no other begins in its place before, however urgent.
+func TestAJobRunsUntilItsLastTaskIsGone(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
+	leaf.Limits.RunningJobs = uintp(1)
+	for _, waits := range []int64{0, 1} {
+		leaves := owned(batch(0, 1, cpu(1), 0, waits), 1, "ann")
+		leaves.Leaving, leaves.Ahead = 1, true
+		grants := admit(t, leaf, cpu(9), 10, leaves, owned(batch(5, 2, cpu(1), 0, 1), 2, "bob"))
+		require.Equal(t, waits, grants[0].Admitted())
+		require.Equal(t, pool.Binding{Rule: pool.RuleRunningJobs, Pool: "root/a"}, grants[1].Why)
+	}
+}
+
 func TestControllers(t *testing.T) {
 	controller := func(queued cluster.Time, running, waiting int64) pool.Group {
 		g := batch(0, queued, cpu(2), running, waiting)

@@ -1,8 +1,10 @@
 package verify
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -95,6 +97,59 @@ func (c *checker) running() {
 		}
 		if most := int64(j.Spec.Limits.MaxRunning); on+starts[uid] > most {
 			c.fail("%d tasks of job %d start, which runs %d and has a limit of %d", starts[uid], uid, on, most)
+		}
+	}
+}
+
+// counted names what a limit on running jobs counts: those of a pool and all below it, or of these those of a user or of a group.
+type counted struct {
+	pool     cluster.PoolPath
+	of, name string // "user" or "group", and its name
+}
+
+// jobs checks that no job begins to run where as many run as may. A job runs while any of it is on a host or has room held.
+func (c *checker) jobs() {
+	runs, begins := map[cluster.JobUID]bool{}, map[cluster.JobUID]bool{}
+	for t := range c.snap.Tasks(0) {
+		if t.State.Bound() || t.Hold != nil {
+			runs[t.Key.Job()] = true
+		}
+	}
+	note := func(k cluster.TaskKey) {
+		if uid := k.Job(); !runs[uid] && c.snap.Job(uid) != nil {
+			begins[uid] = true
+		}
+	}
+	for i := range c.plan.Placements {
+		note(c.plan.Placements[i].Task)
+	}
+	for i := range c.plan.Displacements {
+		for _, h := range c.plan.Displacements[i].Holds {
+			note(h.Task)
+		}
+	}
+	count := func(uids map[cluster.JobUID]bool) map[counted]int {
+		all := map[counted]int{}
+		for uid := range uids { // sums: the order does not matter
+			spec := c.snap.Job(uid).Spec
+			for p := spec.Pool; p != ""; p = p.Parent() {
+				all[counted{p, "", ""}]++
+				all[counted{p, "user", spec.Owner}]++
+				for _, g := range spec.Groups {
+					all[counted{p, "group", g}]++
+				}
+			}
+		}
+		return all
+	}
+	on, more := count(runs), count(begins)
+	for _, k := range slices.SortedFunc(maps.Keys(more), func(a, b counted) int {
+		return cmp.Or(cmp.Compare(a.pool, b.pool), cmp.Compare(a.of, b.of), cmp.Compare(a.name, b.name))
+	}) {
+		limits := &c.snap.Pool(k.pool).Limits
+		most := map[string]*uint32{"": limits.RunningJobs, "user": limits.RunningJobsPerUser, "group": limits.RunningJobsPerGroup}[k.of]
+		if most != nil && on[k]+more[k] > int(*most) {
+			c.fail("%d jobs begin to run in pool %s%s, where %d do and %d may", more[k], k.pool, strings.TrimRight(" "+k.of+" "+k.name, " "), on[k], *most)
 		}
 	}
 }

@@ -26,6 +26,7 @@ func Plan(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteres
 	c.rates()
 	c.limits()
 	c.running()
+	c.jobs()
 	c.pools()
 	c.inVain()
 	return c.wrong
