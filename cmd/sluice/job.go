@@ -15,7 +15,7 @@ import (
 func newJobCommand(a *app) *cobra.Command {
 	return group("job", "Submit, show and end jobs",
 		newJobSubmitCommand(a), newJobGetCommand(a), newJobListCommand(a), newJobStopCommand(a), newJobDeleteCommand(a),
-		newJobUpdateCommand(a), newJobDiffCommand(a),
+		newJobFileCommand(a), newJobUpdateCommand(a), newJobDiffCommand(a),
 		newJobHistoryCommand(a), newJobRestartCommand(a), newJobRollbackCommand(a),
 		newControlCommand(a, "pause", "Let the update of a job begin with no further instance", sluicev1.ControlUpdateRequest_PAUSE),
 		newControlCommand(a, "resume", "Go on with the update of a job", sluicev1.ControlUpdateRequest_RESUME),

@@ -142,20 +142,25 @@ func newJobHistoryCommand(a *app) *cobra.Command {
 		Short: "List the versions of a job that are kept, newest first",
 		Args:  wants("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
-			all := &sluicev1.ListJobVersionsResponse{}
-			more, err := pages(limit, func(size uint32, token string) (int, string, error) {
-				res, err := call(cmd.Context(), c, c.jobs.ListJobVersions, &sluicev1.ListJobVersionsRequest{Name: args[0], PageSize: &size, PageToken: token})
-				all.Versions = append(all.Versions, res.GetVersions()...)
-				return len(res.GetVersions()), res.GetNextPageToken(), err
-			})
+			all, more, err := c.versions(cmd.Context(), args[0], limit)
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { historyTable(w, all.GetVersions()); a.cut(more, limit) })
+			return a.show(&sluicev1.ListJobVersionsResponse{Versions: all}, func(w io.Writer) { historyTable(w, all); a.cut(more, limit) })
 		}),
 	}
 	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
 	return cmd
+}
+
+// versions returns those of a job that are kept, newest first, at most limit where that is not 0, and whether there are more.
+func (c *client) versions(ctx context.Context, job string, limit uint32) (all []*sluicev1.JobVersion, more bool, err error) {
+	more, err = pages(limit, func(size uint32, token string) (int, string, error) {
+		res, err := call(ctx, c, c.jobs.ListJobVersions, &sluicev1.ListJobVersionsRequest{Name: job, PageSize: &size, PageToken: token})
+		all = append(all, res.GetVersions()...)
+		return len(res.GetVersions()), res.GetNextPageToken(), err
+	})
+	return all, more, err
 }
 
 // historyTable lists versions with how many fields each changed of the one before.

@@ -15,7 +15,7 @@ import (
 
 func newPoolCommand(a *app) *cobra.Command {
 	return group("pool", "Create, change and show pools",
-		newPoolListCommand(a), newPoolGetCommand(a), newPoolCreateCommand(a), newPoolUpdateCommand(a), newPoolDeleteCommand(a),
+		newPoolListCommand(a), newPoolGetCommand(a), newPoolCreateCommand(a), newPoolFileCommand(a), newPoolUpdateCommand(a), newPoolDeleteCommand(a),
 		newPoolSwitchCommand(a, "drain", "Take no new jobs in a pool and below it; those that are there go on", false),
 		newPoolSwitchCommand(a, "resume", "Open a draining or drained pool again", true),
 		newPoolMappingCommand(a))

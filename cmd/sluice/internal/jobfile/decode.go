@@ -63,7 +63,7 @@ func (d *decoder) answer(of schema, pairs []*ast.MappingValueNode) bool {
 	for _, p := range pairs {
 		if k, ok := p.Key.(*ast.StringNode); ok && k.Value == "spec" && of.fields["spec"] == nil {
 			d.problem(p.Key, `this is an answer of the scheduler, as "get -o yaml" prints it: `+
-				`a file has the keys below "spec" only, written as docs/cli.md says`)
+				`"job file" and "pool file" print files`)
 			return true
 		}
 	}

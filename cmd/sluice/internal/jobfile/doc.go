@@ -1,4 +1,4 @@
-// Package jobfile reads what people write by hand, such as job files, from YAML into messages of the API.
+// Package jobfile reads what people write by hand, such as job files, from YAML into messages of the API, and writes such files.
 //
 // There is no second description of a job: the keys of a file are the fields of the message, found through its
 // descriptor, so that a field which is added to the API is at once part of the format and none can be dropped on the

@@ -6,11 +6,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -301,7 +305,81 @@ func FuzzJobs(f *testing.F) {
 func TestAnswersAreNoFiles(t *testing.T) {
 	_, err := Jobs("a.yaml", []byte("name: a\nuid: 1\nspec:\n  type: JOB_TYPE_BATCH\nstate: JOB_STATE_RUNNING\n"))
 	require.EqualError(t, err, `a.yaml:3:1: this is an answer of the scheduler, as "get -o yaml" prints it: `+
-		`a file has the keys below "spec" only, written as docs/cli.md says`)
+		`"job file" and "pool file" print files`)
 	_, err = Pools("a.yaml", []byte("{path: root/a, spec: {path: root/a}}"))
 	require.ErrorContains(t, err, "this is an answer of the scheduler")
+}
+
+// What is written is read as what it was made from, whatever a message holds.
+func TestFormat(t *testing.T) {
+	jobs, err := Jobs("f", []byte(full))
+	require.NoError(t, err)
+	data, err := Format(jobs[0])
+	require.NoError(t, err)
+	for _, want := range []string{"name: train\ntype: stateless\n", "max_run_time: 2h\n", "kill_grace: 1m30s\n", "cpu: 1250m\n", "memory: 100\n",
+		"shell: |\n      echo one\n      echo two\n", "size: 1536Mi\n", "gang: {}\n", "PORT: \"80\"\n"} {
+		require.Contains(t, string(data), want)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		spec := new(sluicev1.JobSpec)
+		draw(t, spec.ProtoReflect(), 0)
+		data, err := Format(spec) // which reads it
+		require.NoError(t, err)
+		again, err := Jobs("f", data)
+		require.NoError(t, err)
+		require.Truef(t, proto.Equal(spec, again[0]), "%s", data)
+	})
+}
+
+// draw fills a message with anything that a file can hold.
+func draw(t *rapid.T, m protoreflect.Message, depth int) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		if one := fd.ContainingOneof(); one != nil && m.WhichOneof(one) != nil || depth > 5 || !rapid.Bool().Draw(t, string(fd.Name())) {
+			continue
+		}
+		switch {
+		case fd.IsMap():
+			for _, k := range rapid.SliceOfN(rapid.StringMatching(`[!-;=-~]{1,8}`), 1, 3).Draw(t, "keys") {
+				m.Mutable(fd).Map().Set(protoreflect.ValueOfString(k).MapKey(), drawn(t, fd.MapValue(), nil, depth))
+			}
+		case fd.IsList():
+			list := m.Mutable(fd).List()
+			for range rapid.IntRange(1, 3).Draw(t, "length") {
+				list.Append(drawn(t, fd, list.NewElement, depth))
+			}
+		default:
+			m.Set(fd, drawn(t, fd, func() protoreflect.Value { return m.NewField(fd) }, depth))
+		}
+	}
+}
+
+func drawn(t *rapid.T, fd protoreflect.FieldDescriptor, blank func() protoreflect.Value, depth int) protoreflect.Value {
+	switch name := string(fd.Name()); fd.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(rapid.String().Draw(t, name))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte(rapid.String().Draw(t, name)))
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(rapid.Bool().Draw(t, name))
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(fd.Enum().Values().Get(rapid.IntRange(1, fd.Enum().Values().Len()-1).Draw(t, name)).Number())
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(rapid.Int32().Draw(t, name))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(rapid.Int64().Draw(t, name))
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(rapid.Uint32().Draw(t, name))
+	}
+	v := blank()
+	switch m := v.Message().Interface().(type) {
+	case *durationpb.Duration:
+		return protoreflect.ValueOfMessage(durationpb.New(time.Duration(rapid.Int64().Draw(t, "duration"))).ProtoReflect())
+	case *timestamppb.Timestamp:
+		m.Seconds, m.Nanos = rapid.Int64Range(0, 1<<33).Draw(t, "seconds"), rapid.Int32Range(0, 999_999_999).Draw(t, "nanos")
+	default:
+		draw(t, v.Message(), depth+1)
+	}
+	return v
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -12,20 +13,21 @@ import (
 
 // unit says how a file spells a field whose name carries a unit.
 type unit struct {
-	key   string
-	parse func(string) (int64, error)
+	key    string
+	parse  func(string) (int64, error)
+	format func(int64) string // what parse reads, as short as it can be
 }
 
 // units lists every field with a unit in its name that a file may hold.
 var units = map[protoreflect.FullName]unit{
-	"sluice.v1.ResourceRequest.cpu_milli":                {"cpu", ParseMilli},
-	"sluice.v1.ResourceRequest.memory_bytes":             {"memory", ParseBytes},
-	"sluice.v1.ResourceRequest.disk_bytes":               {"disk", ParseBytes},
-	"sluice.v1.ResourceRequest.network_bytes_per_second": {"network_per_second", ParseBytes},
-	"sluice.v1.ContainerSpec.image_bytes":                {"image_size", ParseBytes},
-	"sluice.v1.DataInput.bytes":                          {"size", ParseBytes},
-	"sluice.v1.VolumeMount.scratch_bytes":                {"scratch", ParseBytes},
-	"sluice.v1.TaskSpec.log_limit_bytes":                 {"log_limit", ParseBytes},
+	"sluice.v1.ResourceRequest.cpu_milli":                {"cpu", ParseMilli, formatMilli},
+	"sluice.v1.ResourceRequest.memory_bytes":             {"memory", ParseBytes, formatBytes},
+	"sluice.v1.ResourceRequest.disk_bytes":               {"disk", ParseBytes, formatBytes},
+	"sluice.v1.ResourceRequest.network_bytes_per_second": {"network_per_second", ParseBytes, formatBytes},
+	"sluice.v1.ContainerSpec.image_bytes":                {"image_size", ParseBytes, formatBytes},
+	"sluice.v1.DataInput.bytes":                          {"size", ParseBytes, formatBytes},
+	"sluice.v1.VolumeMount.scratch_bytes":                {"scratch", ParseBytes, formatBytes},
+	"sluice.v1.TaskSpec.log_limit_bytes":                 {"log_limit", ParseBytes, formatBytes},
 }
 
 var (
@@ -46,6 +48,13 @@ func ParseMilli(s string) (int64, error) {
 	return whole(s, m[1], scale, "finer than a thousandth")
 }
 
+func formatMilli(n int64) string {
+	if n%1000 == 0 {
+		return strconv.FormatInt(n/1000, 10)
+	}
+	return strconv.FormatInt(n, 10) + "m"
+}
+
 var byteScales = map[string]int64{
 	"":  1,
 	"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
@@ -64,6 +73,16 @@ func ParseBytes(s string) (int64, error) {
 		return 0, fmt.Errorf("%q: unknown unit %q: use Ki, Mi, Gi, Ti, Pi or k, M, G, T, P", s, m[2])
 	}
 	return whole(s, m[1], scale, "not a whole number of bytes")
+}
+
+func formatBytes(n int64) string {
+	best, name := int64(1), ""
+	for unit, scale := range byteScales { // in any order: scales differ
+		if scale > best && n != 0 && n%scale == 0 {
+			best, name = scale, unit
+		}
+	}
+	return strconv.FormatInt(n/best, 10) + name
 }
 
 func whole(s, digits string, scale int64, inexact string) (int64, error) {

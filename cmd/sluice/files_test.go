@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is printed as a file is taken as one, and changes nothing.
+func TestFilesOfWhatIsThere(t *testing.T) {
+	noSettings(t)
+	finish := startDev(t, filepath.Join(t.TempDir(), "state"))
+	file := func(args ...string) string {
+		a := try(t, "", args...)
+		require.Zero(t, a.code, a.err)
+		return a.out
+	}
+	for _, name := range []string{"service", "sleep", "toolarge"} {
+		example, err := os.ReadFile(filepath.Join("..", "..", "examples", name+".yaml"))
+		require.NoError(t, err)
+		job, _, _ := strings.Cut(strings.TrimPrefix(string(example[strings.Index(string(example), "name: "):]), "name: "), "\n")
+		require.Zero(t, try(t, string(example), "job", "submit", "-").code)
+		text := file("job", "file", job)
+		require.Contains(t, text, "# job "+job+", version 1\nname: "+job+"\n")
+		require.Equal(t, answer{0, "nothing would change\n", ""}, try(t, text, "job", "diff", "-"))
+	}
+	first := file("job", "file", "sleep")
+	require.Zero(t, try(t, first+"progress: {interval: 90s}\n", "job", "update", "-").code)
+	require.Contains(t, file("job", "file", "sleep"), "# job sleep, version 2\nname: sleep\n")
+	require.Contains(t, file("job", "file", "sleep"), "progress:\n  interval: 1m30s\n")
+	require.Equal(t, strings.Replace(first, "version 1", "version 1 of 2", 1), file("job", "file", "sleep", "--version", "1"))
+	require.Equal(t, answer{exitNotFound, "", "sluice: version 3 of job sleep is not kept: `sluice job history sleep` lists those that are\n"},
+		try(t, "", "job", "file", "sleep", "--version", "3"))
+	require.Equal(t, exitUsage, try(t, "", "job", "file", "sleep", "-o", "json").code)
+
+	pool := "path: root/a\nresources:\n- dimension: cpu_milli\n  reservation: 500\n  limit: 4000\n"
+	require.Zero(t, try(t, pool, "pool", "create", "--file", "-").code)
+	text := file("pool", "file", "root/a")
+	require.Contains(t, text, "# pool root/a, version 1\npath: root/a\n")
+	require.Zero(t, try(t, text, "pool", "update", "--file", "-").code)
+	require.Equal(t, strings.Replace(text, "version 1", "version 2", 1), file("pool", "file", "root/a"))
+	require.Zero(t, finish())
+}
