@@ -123,7 +123,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 
 // same reports whether nothing that placement can see differs.
 func (t *hosts) same(old, rec *cluster.Host) bool {
-	return old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) &&
+	return old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) && old.Pace == rec.Pace && old.Misfires == rec.Misfires &&
 		old.Lent.Equal(rec.Lent) && old.Lendable().Equal(rec.Lendable()) &&
 		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) &&
 		(!t.social || slices.Equal(old.Tasks, rec.Tasks))

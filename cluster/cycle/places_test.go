@@ -225,6 +225,43 @@ func TestCopiesGoToOtherHosts(t *testing.T) {
 	require.Equal(t, slow, out.Placements[0].Host, "where that does not matter")
 }
 
+// That a host is slow is seen at once, though nothing else about it has changed: a copy has won, and its task is still there.
+func TestNoCopyGoesToWhereOneHasJustWon(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	own, other, third := s.rack(0, "r0", 8), s.rack(1, "r1", 8), s.rack(2, "r2", 1)
+	place := func(k cluster.TaskKey, on cluster.HostID) {
+		s.emit(&cluster.Placed{Task: k, Run: 1, Host: on})
+		s.report(k, cluster.TaskRunning)
+	}
+	run := func(n uint32, on cluster.HostID) cluster.TaskKey {
+		uid := s.job("root/p", n, 1000, func(j *cluster.JobSpec) {
+			j.Speculation, j.Limits.MaxRunning = &cluster.Speculation{}, n+1
+		})
+		for i := range n {
+			place(cluster.MakeTaskKey(uid, i), on)
+		}
+		return cluster.MakeTaskKey(uid, 0)
+	}
+	lags, first := run(1, other), run(2, own)
+	second := cluster.MakeTaskKey(first.Job(), 1)
+	s.step()
+	s.now = s.now.Add(time.Minute)
+	for _, k := range []cluster.TaskKey{lags, first, second} {
+		s.emit(&cluster.CopyAdded{Task: k, Run: 1, Pace: 1500})
+	}
+	place(lags.Copy(), own)
+	place(first.Copy(), third)
+	require.Empty(t, s.step().Placements, "no more of the job may run")
+	s.now = s.now.Add(time.Second)
+	s.report(lags.Copy(), cluster.TaskSucceeded)
+	require.Empty(t, s.step().Placements)
+	s.emit(&cluster.CopyWon{Task: lags.Copy()})
+	require.Greater(t, s.state.Host(other).Pace, int32(1500))
+	s.report(first.Copy(), cluster.TaskFailed)
+	require.NotContains(t, s.where(s.step()), "r1")
+}
+
 func TestPreferencesCostAndThenGiveWay(t *testing.T) {
 	s := newShared(t)
 	s.pool("root/p", 0)

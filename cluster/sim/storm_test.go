@@ -160,7 +160,11 @@ func (s *storm) pool(path cluster.PoolPath) cluster.Pool {
 		p.Limits.RunningJobs = &n
 	case 9:
 		n++
-		p.Limits.RunningJobsPerUser = &n
+		if s.oneOf(2) {
+			p.Limits.RunningJobsPerUser = &n
+		} else {
+			p.Limits.RunningJobsPerGroup = &n
+		}
 	case 8:
 		p.Hosts = []cluster.KeyValue{{Key: "disk", Value: "ssd"}}
 	case 7:
@@ -179,6 +183,9 @@ func (s *storm) job(i int, at time.Duration) trace.Job {
 		Labels: []cluster.KeyValue{{Key: "app", Value: pick(s, "x", "y")}, {Key: cluster.WorkLabel, Value: pick(s, "sort", "scan")}},
 	}}
 	spec := &j.Spec
+	if s.oneOf(2) {
+		spec.Groups = []string{fmt.Sprint("group", s.int(2))}
+	}
 	spec.Task = s.task()
 	switch s.int(12) {
 	case 11:
@@ -206,6 +213,11 @@ func (s *storm) job(i int, at time.Duration) trace.Job {
 		if spec.Type != cluster.Daemon {
 			spec.Update = s.updatePolicy()
 		}
+	}
+	if spec.Gang == nil && spec.Task.GPU.IsZero() && s.oneOf(5) { // in between they ask for something else
+		first, other := s.upTo(4)-1, s.task().Resources
+		other.Fixed[cluster.GPU] = 0
+		spec.Overrides = []cluster.InstanceOverride{{First: first, Last: first + uint32(s.int(3)), Task: &cluster.TaskSpec{Resources: other}}}
 	}
 	s.place(spec)
 	s.limit(spec, at)
@@ -287,8 +299,11 @@ func (s *storm) limit(spec *cluster.JobSpec, at time.Duration) {
 			spec.Limits.MaxRunTime = time.Second + s.seconds(60)
 		}
 	case 9:
-		if spec.Gang == nil && spec.Type != cluster.Daemon {
+		if spec.Type != cluster.Daemon {
 			spec.Limits.MaxRunning = s.upTo(4)
+		}
+		if spec.Gang != nil {
+			spec.Limits.MaxRunning = max(spec.Limits.MaxRunning, spec.Gang.Minimum)
 		}
 	case 8:
 		spec.Limits.MaxPreempted = s.upTo(2)
@@ -318,7 +333,7 @@ func (s *storm) interfere() func(*rules.Tx) error {
 	which, task, instances, cpu := s.int(100), s.int(100), uint32(1+s.int(8)), int64(500*s.upTo(4))
 	host, move, version := s.hostID(), s.oneOf(2), uint64(s.upTo(3))
 	label, policy, pool := pick(s, "x", "y", "z"), s.updatePolicy(), s.pool(pick(s, s.pools...).Path)
-	what := s.int(14)
+	what, machine := s.int(16), s.machine(s.int(8))
 	if pool.Path == cluster.RootPool {
 		pool.Hosts = nil
 	}
@@ -422,6 +437,19 @@ func (s *storm) interfere() func(*rules.Tx) error {
 		return steer(resume)
 	case 12:
 		return func(tx *rules.Tx) error { return tx.Emit(&cluster.HostDrain{ID: host, Drain: true, Move: move}) }
+	case 13:
+		return func(tx *rules.Tx) error {
+			if h := tx.State().Host(host); h == nil || h.Unreachable {
+				return errors.New("nobody sees it")
+			}
+			return tx.Emit(&cluster.HostReported{ID: host, Machine: machine})
+		}
+	case 14:
+		return update(func(spec *cluster.JobSpec) {
+			if spec.Limits.MaxRunning > 0 && spec.Gang == nil {
+				spec.Limits.MaxRunning = instances
+			}
+		})
 	default:
 		return func(tx *rules.Tx) error { return tx.Emit(&cluster.PoolPut{Pool: pool}) }
 	}
@@ -555,6 +583,7 @@ func (s *storm) play(seen map[string]int) string {
 	require.NoError(s, c.fill())
 	w, err := newSimulation(c)
 	require.NoError(s, err)
+	w.checker = check.New(nil) // what hosts report is changed by hand
 	w.clock.AfterFunc(24*time.Hour, func() { // who waits for room in vain keeps others out for ten minutes at a time
 		if !w.over() {
 			w.fail(errors.New("it does not come to rest"))
