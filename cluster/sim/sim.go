@@ -221,7 +221,7 @@ func (s *simulation) observe(records []cluster.Record) {
 		}
 		s.checker.Record(r)
 		switch r.Event.(type) {
-		case *cluster.Placed, *cluster.TaskStatus, *cluster.JobsSubmitted:
+		case *cluster.Placed, *cluster.TaskStatus, *cluster.JobsSubmitted, *cluster.JobStopping, *cluster.TaskStopping, *cluster.UpdateAdvanced:
 			s.moved = r.At
 		}
 	}
