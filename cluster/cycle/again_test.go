@@ -800,6 +800,25 @@ func TestWhoHasAHostKeptTakesWhatIsLeftElsewhere(t *testing.T) {
 	require.NotEqual(t, kept, s.state.Task(large).Host)
 }
 
+// TestWhatWasKeptForOneDoesForAnother: who starts elsewhere leaves the host that was kept for it to another one for whom a host is kept,
+// though that is looked at first.
+func TestWhatWasKeptForOneDoesForAnother(t *testing.T) {
+	s := newShared(t)
+	full, half := s.rack(0, "r0", 1), s.rack(1, "r0", 2)
+	s.job(cluster.RootPool, 2, 1000, func(j *cluster.JobSpec) { j.Spread = []cluster.Spread{{Domain: cluster.DomainHost, Max: 1}} })
+	s.settle()
+	small := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1000, must(host("rack", "r0"))), 0)
+	large := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2000), 0)
+	s.emit(&cluster.TaskHeld{Task: small, Hold: cluster.Hold{Host: full, Until: s.now.Add(time.Hour)}})
+	s.emit(&cluster.TaskHeld{Task: large, Hold: cluster.Hold{Host: half, Until: s.now.Add(time.Hour)}})
+	s.settle()
+	require.Equal(t, cluster.TaskReserved, s.state.Task(small).State)
+	other := s.rack(2, "r1", 2)
+	s.settle()
+	require.Equal(t, other, s.state.Task(large).Host)
+	require.Equal(t, half, s.state.Task(small).Host)
+}
+
 // TestWhoHasRoomHeldTakesRoomElsewhereWhenItDoesNotDo: room is held on a host that somebody leaves for another one. When he has left,
 // and the host has become smaller meanwhile, who waited starts where there was room all the time.
 func TestWhoHasRoomHeldTakesRoomElsewhereWhenItDoesNotDo(t *testing.T) {

@@ -286,8 +286,9 @@ func (p *Planner) arrive(u *unit, out *Output) {
 }
 
 // rehouse starts tasks for which a host is kept until others end there, and nobody is leaving it, on other hosts that have room
-// for them by now. Complexity: the holds, and the open hosts of such tasks.
-func (p *Planner) rehouse(out *Output) {
+// for them by now. It reports whether some start, so that what was kept for them may do in the next plan for others for whom hosts are
+// kept. Complexity: the holds, and the open hosts of such tasks.
+func (p *Planner) rehouse(out *Output) bool {
 	p.yielded = false
 	var kept []*unit
 	for _, u := range p.held { // sorted below
@@ -303,14 +304,17 @@ func (p *Planner) rehouse(out *Output) {
 	slices.SortFunc(kept, func(a, b *unit) int {
 		return cmp.Or(cmp.Compare(b.group.key.priority, a.group.key.priority), cmp.Compare(a.task, b.task))
 	})
+	started := 0
 	for _, u := range kept {
 		if !p.mayArrive([]*unit{u}) {
 			continue
 		}
 		if to, _ := p.otherRoom(u, p.hosts.byID[u.hold.Host], func(h *host) bool { return p.allows(u, h) && !p.yields(u, h) }); to != nil {
 			p.startHeld(u, to.host, to.devices, out)
+			started++
 		}
 	}
+	return 0 < started && started < len(kept)
 }
 
 // yields reports whether the unit leaves the host, which has room for it, to somebody who waits and is more urgent. When he is no

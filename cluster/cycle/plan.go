@@ -29,7 +29,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	p.moves, p.stuck, p.scarce = p.model.Moves() && !in.KeepAll, nil, map[cluster.JobUID]int64{}
 	p.rows.cycle++
 	p.price(in.Now)
-	p.rehouse(out)
+	again = p.rehouse(out)
 	lap.end(&out.Stats, Price)
 	p.admit(in.Now)
 	lap.end(&out.Stats, Pools)
@@ -56,7 +56,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	if !in.KeepAll && (p.unfinished || slices.ContainsFunc(p.order, p.mayStop)) {
 		p.alarm(in.Now.Add(secondLook))
 	}
-	return p.barred || len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
+	return again || p.barred || len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)
 }
 
 // noteStart notes that tasks of the group start in this cycle.
