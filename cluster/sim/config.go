@@ -102,6 +102,9 @@ type Progress struct {
 // Validate reports what Run would refuse before it begins.
 func (c Config) Validate() error { return c.fill() }
 
+// longest is more than anybody waits for; many times as much would not be a time any more.
+const longest = 365 * 24 * time.Hour
+
 func (c *Config) fill() error {
 	set := func(d *time.Duration, def time.Duration) {
 		switch {
@@ -130,6 +133,18 @@ func (c *Config) fill() error {
 		problems = append(problems, fmt.Errorf("sim: the horizon %v is negative", c.Horizon))
 	}
 	problems = append(problems, c.Faults.validate(), c.checkTargets(), c.Usage.fill(), c.Stragglers.fill())
+	for _, d := range []struct {
+		what string
+		time.Duration
+	}{
+		{"batch window", c.BatchWindow}, {"time of the journal", c.SyncTime}, {"time of a plan", c.PlanTime}, {"time between two lessons", c.LearnEvery},
+		{"time until a host is unreachable", c.UnreachableAfter}, {"time until tasks are lost", c.LostAfter},
+		{"interval between reports of usage", c.Usage.Interval}, {"slack window", c.Usage.Window},
+	} {
+		if d.Duration > longest {
+			problems = append(problems, fmt.Errorf("sim: the %s is %v: at most %v", d.what, d.Duration, longest))
+		}
+	}
 	return errors.Join(problems...)
 }
 

@@ -90,6 +90,15 @@ func TestConfigIsChecked(t *testing.T) {
 	c = config(mixed(1, 0, 5, time.Second))
 	_, err = Run(t.Context(), c)
 	require.ErrorContains(t, err, "no hosts")
+	for want, set := range map[string]func(*Config){
+		"the batch window is 8760h0m1s: at most 8760h0m0s": func(c *Config) { c.BatchWindow = longest + time.Second },
+		"the slack window is ":                             func(c *Config) { c.Usage = Usage{Mean: 0.5, Window: 1 << 62} },
+		"the interval between reports of usage is 10ms or": func(c *Config) { c.Usage = Usage{Mean: 0.5, Interval: 1} },
+	} {
+		c = config(mixed(1, 5, 5, time.Second))
+		set(&c)
+		require.ErrorContains(t, c.Validate(), want)
+	}
 }
 
 // TestQuantilesAreNearAndNeverTooSmall holds the histogram to sorting.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -19,7 +20,7 @@ type Usage struct {
 	// eight periods of ten minutes, by chance, it uses all of its CPU. Input that is not on its host comes over the network
 	// besides, evenly over its run time.
 	Mean     float64
-	Interval time.Duration // between two reports; default 10s
+	Interval time.Duration // between two reports, 10ms or more; default 10s
 	Window   time.Duration // see knowledge.Slack; default 5min, as in production; NoTime lends nothing
 	Margin   int           // in percent; default 20, as in production
 }
@@ -44,13 +45,14 @@ func (u *Usage) fill() error {
 	if u.Margin == 0 {
 		u.Margin = 20
 	}
-	if u.Interval < 0 || u.Margin < 0 {
-		return errors.New("sim: the interval between reports of usage and the margin are above 0")
+	if u.Interval < leastInterval || u.Margin < 0 {
+		return fmt.Errorf("sim: the interval between reports of usage is %v or more, and the margin above 0", leastInterval)
 	}
 	return nil
 }
 
 const (
+	leastInterval = 10 * time.Millisecond // between two reports of all that runs
 	usagePeriod = 10 * time.Minute // in which a task uses all of its CPU, or its own part
 	usageGrowth = time.Minute      // until memory has grown
 )

@@ -150,7 +150,7 @@ func addSimulationFlags(fs *pflag.FlagSet, f *simFlags) {
 	fs.Float64Var(&f.config.Stragglers.Slowdown, "slowdown", 0, "how many times as long slow runs take (default 5)")
 	fs.StringVar(&f.interference, "interference", "", "what work takes longer beside which, WORK+BESIDE=FACTOR,...: that many times as long beside one task of it")
 	fs.BoolVar(&f.speculate, "speculate", false, "let tasks of batch jobs that lag behind have copies")
-	fs.DurationVar(&f.config.Usage.Interval, "usage-interval", 0, "virtual time between two measurements, with --usage (default 10s)")
+	fs.DurationVar(&f.config.Usage.Interval, "usage-interval", 0, "virtual time between two measurements, with --usage, 10ms or more (default 10s)")
 	fs.DurationVar(&f.config.Usage.Window, "slack-window", 0, "how long a peak counts, as scheduler.slack_window; below 0 lends nothing (default 5m)")
 	fs.IntVar(&f.config.Usage.Margin, "slack-margin", 0, "in percent, as scheduler.slack_margin (default 20)")
 	fs.StringVar(&f.pools, "pools", "", "file of pools with their settings, as for sluice pool create")
@@ -282,6 +282,14 @@ func (f *simFlags) holdToSource(fs *pflag.FlagSet) error {
 		if fs.Changed(name) && f.config.Usage.Mean == 0 {
 			return fmt.Errorf("--%s goes with --usage", name)
 		}
+	}
+	for _, name := range []string{"solver", "solve-budget"} {
+		if fs.Changed(name) && !slices.Contains(f.planners, sim.Flow) {
+			return fmt.Errorf("--%s goes with --planner flow", name)
+		}
+	}
+	if f.fleet.GPUModel != "" && (f.fleet.GPUs < 0 || f.generate && f.fleet.GPUs == 0) {
+		return errors.New("--host-gpu-model goes with --host-gpus")
 	}
 	if slow := f.config.Stragglers; fs.Changed("slowdown") && slow.Hosts == 0 && slow.Runs == 0 {
 		return errors.New("--slowdown goes with --slow-hosts or --slow-runs")

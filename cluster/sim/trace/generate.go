@@ -232,9 +232,13 @@ func (s *stream) calibrate(capacity cluster.Resources, part float64) {
 	s.wait()
 }
 
-// wait draws the time until the next arrival.
+// wait draws the time until the next arrival, if one is to come at all.
 func (s *stream) wait() {
-	s.next += max(1, time.Duration(s.random.ExpFloat64()*float64(s.gap)))
+	if gap := s.random.ExpFloat64() * float64(s.gap); gap < float64(math.MaxInt64-s.next) {
+		s.next += max(1, time.Duration(gap))
+	} else {
+		s.done = true
+	}
 }
 
 // take returns the job that is due.

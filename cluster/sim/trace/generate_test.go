@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,17 @@ func TestGenerateLoad(t *testing.T) {
 			}
 			require.InDelta(t, load, held, load/5)
 		})
+	}
+}
+
+// TestGenerateHardlyAnything: jobs that would come in centuries do not come, where the mean time between them is no time any more.
+func TestGenerateHardlyAnything(t *testing.T) {
+	for _, s := range []Synthetic{
+		{Load: 1e-9, Mix: []Share{{"batch", 1}}}, {Load: 1e-300, Mix: []Share{{"batch", 1}}},
+		{Fleet: Fleet{MemoryBytes: 1}, Mix: []Share{{"batch", 1}}}, {Load: 1e-12, Horizon: math.MaxInt64, Mix: []Share{{"batch", 1}}},
+	} {
+		_, jobs := generated(t, s)
+		require.Less(t, len(jobs), 50_000)
 	}
 }
 

@@ -194,6 +194,9 @@ func quote(s string) string {
 
 // toDuration rounds seconds to the nearest nanosecond, and what is more than nothing to one at least: 0 may mean for ever.
 func toDuration(seconds float64) time.Duration {
+	if seconds*1e9 >= math.MaxInt64 {
+		return math.MaxInt64
+	}
 	d := time.Duration(math.Round(seconds * 1e9))
 	if seconds > 0 {
 		d = max(d, time.Nanosecond)
