@@ -32,7 +32,7 @@ func (l *link) away(cluster.ShardID) (since cluster.Time, away bool) { return l.
 // cut ends the session.
 func (l *link) cut() {
 	if l.connected {
-		l.connected, l.since = false, l.s.clock.Now()
+		l.connected, l.since, l.session = false, l.s.clock.Now(), l.session+1 // what is on its way back to it comes too late
 		l.s.scheduler.ready = false
 		l.s.scheduler.watch()
 	}
