@@ -137,7 +137,7 @@ func (c *Config) fill() error {
 		what string
 		time.Duration
 	}{
-		{"batch window", c.BatchWindow}, {"time of the journal", c.SyncTime}, {"time of a plan", c.PlanTime}, {"time between two lessons", c.LearnEvery},
+		{"batch window", c.BatchWindow}, {"time of the journal", c.SyncTime}, {"time of a plan", c.PlanTime},
 		{"time until a host is unreachable", c.UnreachableAfter}, {"time until tasks are lost", c.LostAfter},
 		{"interval between reports of usage", c.Usage.Interval}, {"slack window", c.Usage.Window},
 	} {
