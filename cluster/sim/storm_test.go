@@ -583,7 +583,7 @@ func (s *storm) play(seen map[string]int) string {
 	require.NoError(s, c.fill())
 	w, err := newSimulation(c)
 	require.NoError(s, err)
-	w.checker = check.New(nil) // what hosts report is changed by hand
+	w.checker = check.New(nil)               // what hosts report is changed by hand
 	w.clock.AfterFunc(24*time.Hour, func() { // who waits for room in vain keeps others out for ten minutes at a time
 		if !w.over() {
 			w.fail(errors.New("it does not come to rest"))

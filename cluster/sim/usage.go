@@ -53,8 +53,8 @@ func (u *Usage) fill() error {
 
 const (
 	leastInterval = 10 * time.Millisecond // between two reports of all that runs
-	usagePeriod = 10 * time.Minute // in which a task uses all of its CPU, or its own part
-	usageGrowth = time.Minute      // until memory has grown
+	usagePeriod   = 10 * time.Minute      // in which a task uses all of its CPU, or its own part
+	usageGrowth   = time.Minute           // until memory has grown
 )
 
 // usage returns what a run uses after some time. Of the network that is its part of what it asks for, and the input that is
