@@ -137,9 +137,13 @@ func (c *Config) fill() error {
 		what string
 		time.Duration
 	}{
-		{"batch window", c.BatchWindow}, {"time of the journal", c.SyncTime}, {"time of a plan", c.PlanTime},
-		{"time until a host is unreachable", c.UnreachableAfter}, {"time until tasks are lost", c.LostAfter},
-		{"interval between reports of usage", c.Usage.Interval}, {"slack window", c.Usage.Window},
+		{"batch window", c.BatchWindow},
+		{"time of the journal", c.SyncTime},
+		{"time of a plan", c.PlanTime},
+		{"time until a host is unreachable", c.UnreachableAfter},
+		{"time until tasks are lost", c.LostAfter},
+		{"interval between reports of usage", c.Usage.Interval},
+		{"slack window", c.Usage.Window},
 	} {
 		if d.Duration > longest {
 			problems = append(problems, fmt.Errorf("sim: the %s is %v: at most %v", d.what, d.Duration, longest))

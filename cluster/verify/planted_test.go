@@ -139,8 +139,10 @@ func TestBrokenLawsAreFound(t *testing.T) {
 			o.Displacements = o.Displacements[:1]
 			o.Placements = []cycle.Placement{{Task: cluster.MakeTaskKey(2, 1), Run: 1, Host: "s/h2"}}
 		}, "start in pool root, which has 6 and a limit of 6"},
-		{"a job begins where as many run as may", with(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: new(uint32)}}}), nil,
-			"1 jobs begin to run in pool root/a, where 0 do and 0 may"},
+		{
+			"a job begins where as many run as may", with(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: new(uint32)}}}), nil,
+			"1 jobs begin to run in pool root/a, where 0 do and 0 may",
+		},
 		{"not preemptible", job(func(j *cluster.JobSpec) { j.Preemptible = false }), nil, "may not be preempted"},
 		{"stateful", job(func(j *cluster.JobSpec) { j.Type = cluster.Stateful }), nil, "may not be preempted"},
 		{"daemon", job(func(j *cluster.JobSpec) { j.Type = cluster.Daemon }), nil, "may not be preempted"},

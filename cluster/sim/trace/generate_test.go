@@ -99,8 +99,10 @@ func TestGenerateLoad(t *testing.T) {
 // TestGenerateHardlyAnything: jobs that would come in centuries do not come, where the mean time between them is no time any more.
 func TestGenerateHardlyAnything(t *testing.T) {
 	for _, s := range []Synthetic{
-		{Load: 1e-9, Mix: []Share{{"batch", 1}}}, {Load: 1e-300, Mix: []Share{{"batch", 1}}},
-		{Fleet: Fleet{MemoryBytes: 1}, Mix: []Share{{"batch", 1}}}, {Load: 1e-12, Horizon: math.MaxInt64, Mix: []Share{{"batch", 1}}},
+		{Load: 1e-9, Mix: []Share{{"batch", 1}}},
+		{Load: 1e-300, Mix: []Share{{"batch", 1}}},
+		{Fleet: Fleet{MemoryBytes: 1}, Mix: []Share{{"batch", 1}}},
+		{Load: 1e-12, Horizon: math.MaxInt64, Mix: []Share{{"batch", 1}}},
 	} {
 		_, jobs := generated(t, s)
 		require.Less(t, len(jobs), 50_000)

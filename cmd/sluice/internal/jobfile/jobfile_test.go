@@ -316,8 +316,10 @@ func TestFormat(t *testing.T) {
 	require.NoError(t, err)
 	data, err := Format(jobs[0])
 	require.NoError(t, err)
-	for _, want := range []string{"name: train\ntype: stateless\n", "max_run_time: 2h\n", "kill_grace: 1m30s\n", "cpu: 1250m\n", "memory: 100\n",
-		"shell: |\n      echo one\n      echo two\n", "size: 1536Mi\n", "gang: {}\n", "PORT: \"80\"\n"} {
+	for _, want := range []string{
+		"name: train\ntype: stateless\n", "max_run_time: 2h\n", "kill_grace: 1m30s\n", "cpu: 1250m\n", "memory: 100\n",
+		"shell: |\n      echo one\n      echo two\n", "size: 1536Mi\n", "gang: {}\n", "PORT: \"80\"\n",
+	} {
 		require.Contains(t, string(data), want)
 	}
 	rapid.Check(t, func(t *rapid.T) {
