@@ -18,9 +18,14 @@ type balance struct {
 	rule   *rule
 	number int64          // the rule holds where a domain is less than so many above the least
 	hosts  map[string]int // how many count, by domain
-	levels []int          // how many of these domains have so many tasks, at least
-	least  int64          // the lowest level
-	next   int64          // the lowest level of all domains but one at the lowest
+	at     []int          // how many of these domains have so many tasks, at least
+	levels
+}
+
+// levels are where the domains of a balance begin.
+type levels struct {
+	least int64 // the lowest level
+	next  int64 // the lowest level of all domains but one at the lowest
 }
 
 // balance returns a new balance of the tally for the rule. Complexity: hosts.
@@ -71,24 +76,24 @@ func (b *balance) move(domain string, before, after presence) {
 
 // shift counts domains at a level.
 func (b *balance) shift(level int64, n int) {
-	if grow := int(level) + 1 - len(b.levels); grow > 0 {
-		b.levels = append(b.levels, make([]int, grow)...)
+	if grow := int(level) + 1 - len(b.at); grow > 0 {
+		b.at = append(b.at, make([]int, grow)...)
 	}
-	b.levels[level] += n
+	b.at[level] += n
 }
 
 // settle finds the lowest levels. Complexity: the tasks in the domain that has most.
 func (b *balance) settle() {
 	if b.least, b.next = b.from(0), math.MaxInt64; b.least == math.MaxInt64 {
 		b.least = 0 // no domain
-	} else if b.next = b.least; b.levels[b.least] == 1 {
+	} else if b.next = b.least; b.at[b.least] == 1 {
 		b.next = b.from(b.least + 1)
 	}
 }
 
 // from returns the lowest level, from that one on, at which a domain is; math.MaxInt64 for none.
 func (b *balance) from(level int64) int64 {
-	if i := slices.IndexFunc(b.levels[min(level, int64(len(b.levels))):], func(n int) bool { return n > 0 }); i >= 0 {
+	if i := slices.IndexFunc(b.at[min(level, int64(len(b.at))):], func(n int) bool { return n > 0 }); i >= 0 {
 		return level + int64(i)
 	}
 	return math.MaxInt64

@@ -22,9 +22,9 @@ type labels struct {
 	balances []*balance
 	lids     map[place][]*leaf // while a plan is made
 
-	plan []countChange      // what the plan of this cycle has counted, to be taken back before the next one
-	seen map[place]presence // what was counted when begin was called; nil after changes
-	low  map[*balance]int64 // the least there was before these
+	plan []countChange       // what the plan of this cycle has counted, to be taken back before the next one
+	seen map[place]presence  // what was counted when begin was called; nil after changes
+	low  map[*balance]levels // what they were before these
 }
 
 // place is a domain of a tally, "" for all of them together.
@@ -288,10 +288,10 @@ func (l *labels) count(s *labelSet, h *host, n presence) {
 func (l *labels) follow(t *tally, h *host, before, after presence) (lifted, crossed bool) {
 	for _, b := range t.balances {
 		domain, _ := h.rec.Domain(t.domain)
-		was := b.least
+		was := b.levels
 		b.move(domain, before, after)
 		lifted = l.lifts(b, was) || lifted
-		crossed = b.crosses(before, was, after) || crossed
+		crossed = b.crosses(before, was.least, after) || crossed
 	}
 	return lifted, crossed
 }
@@ -299,7 +299,7 @@ func (l *labels) follow(t *tally, h *host, before, after presence) (lifted, cros
 // enter has the host counted, with n −1 no more, by all that ask which domains can take tasks.
 func (l *labels) enter(h *host, n int) {
 	for _, b := range l.balances {
-		was := b.least
+		was := b.levels
 		b.enter(h.rec, n)
 		if b.settle(); l.lifts(b, was) {
 			l.disturb(b.tally, nil)
@@ -307,19 +307,20 @@ func (l *labels) enter(h *host, n int) {
 	}
 }
 
-// lifts reports whether the least of a balance is no more what it was, and remembers that.
-func (l *labels) lifts(b *balance, was int64) bool {
-	if b.least == was {
+// lifts reports whether the least of a balance is no more what it was, and remembers what its levels were if they are others: the next
+// one matters to tasks that start together.
+func (l *labels) lifts(b *balance, was levels) bool {
+	if b.levels == was {
 		return false
 	}
 	if _, again := l.low[b]; !again && l.low != nil {
 		l.low[b] = was
 	}
-	return true
+	return b.least != was.least
 }
 
 // begin has what is counted now remembered, up to changes.
-func (l *labels) begin() { l.seen, l.low = map[place]presence{}, map[*balance]int64{} }
+func (l *labels) begin() { l.seen, l.low = map[place]presence{}, map[*balance]levels{} }
 
 func (l *labels) see(t *tally, h *host, n presence, total int64) {
 	if l.seen == nil {
@@ -338,7 +339,7 @@ func (l *labels) see(t *tally, h *host, n presence, total int64) {
 func (l *labels) changes() bool {
 	defer func() { l.seen, l.low = nil, nil }()
 	for b, was := range l.low { // any will do
-		if b.least != was {
+		if b.levels != was {
 			return true
 		}
 	}

@@ -225,6 +225,20 @@ func TestCopiesGoToOtherHosts(t *testing.T) {
 	require.Equal(t, slow, out.Placements[0].Host, "where that does not matter")
 }
 
+// Two that start together may be in one rack when the other one takes no work any more, though as many are in each as before.
+func TestAGangStartsWhenARackCountsNoMore(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	s.rack(0, "r0", 4)
+	other := s.rack(1, "r1", 4)
+	s.job("root/p", 1, 4000, must(host("rack", "r1")))
+	s.settle()
+	s.job("root/p", 2, 1000, evenly(1, "rack"), core(2))
+	require.Empty(t, s.step().Placements)
+	s.emit(&cluster.HostUnreached{ID: other})
+	require.Len(t, s.step().Placements, 2)
+}
+
 // That a host is slow is seen at once, though nothing else about it has changed: a copy has won, and its task is still there.
 func TestNoCopyGoesToWhereOneHasJustWon(t *testing.T) {
 	s := newShared(t)
