@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -135,7 +136,7 @@ func Issue(dir string, r Request) error {
 }
 
 // Revoke adds the certificate in a file to the authority's list of revoked ones, which it returns the path of. Revoking
-// again changes nothing.
+// again changes nothing. Revocations at the same time wait for each other.
 func Revoke(dir, file string) (string, error) {
 	parent, signer, err := authority(dir)
 	if err != nil {
@@ -149,6 +150,14 @@ func Revoke(dir, file string) (string, error) {
 		return "", fmt.Errorf("pki: %s was not issued by the authority in %s: %w", file, dir, err)
 	}
 	path := filepath.Join(dir, crlName)
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("pki: lock %s: %w", lock.Name(), err)
+	}
 	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().AddDate(0, 0, crlDays)}
 	old, err := readCRL(path)
 	switch {

@@ -3,13 +3,16 @@ package pki
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -143,6 +146,27 @@ func TestRevoked(t *testing.T) {
 	require.NoError(t, err)
 	_, err = NewServer(ServerFiles{Cert: filepath.Join(dir, "server.pem"), Key: filepath.Join(dir, "server-key.pem"), ClientCA: ca, CRL: theirs})
 	require.ErrorContains(t, err, "has signed")
+}
+
+// None of several revocations at once is lost.
+func TestRevokedAtOnce(t *testing.T) {
+	dir := newAuthority(t, DefaultDays)
+	const many = 8
+	name := func(i int) string { return filepath.Join(dir, fmt.Sprintf("user%d.pem", i)) }
+	for i := range many {
+		require.NoError(t, Issue(dir, Request{Name: fmt.Sprint("user", i), Days: 1}))
+	}
+	var wait sync.WaitGroup
+	for i := range many {
+		wait.Go(func() {
+			_, err := Revoke(dir, name(i))
+			assert.NoError(t, err)
+		})
+	}
+	wait.Wait()
+	list, err := readCRL(filepath.Join(dir, crlName))
+	require.NoError(t, err)
+	require.Len(t, list.RevokedCertificateEntries, many)
 }
 
 func TestNothingIsReplaced(t *testing.T) {
