@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,4 +197,31 @@ func TestAPoolThatIsThereIsNotDenied(t *testing.T) {
 		require.Equal(t, tt.code == codes.NotFound, status.Code(err) == codes.NotFound, "%s: %v", tt.path, err)
 		require.Len(t, list.GetPools(), tt.below, tt.path)
 	}
+}
+
+// Which pools bind a pool is told with the numbers of those only that the caller may know.
+func TestNumbersOfAPoolAboveAreNotTold(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	a.addHost(t, "s/h", 6)
+	ops := a.as(t, "olga", "ops")
+	for _, spec := range []*sluicev1.PoolSpec{cpuClaim("root/a", 0, 2000), cpuClaim("root/a/b", 0, -1)} {
+		_, err := a.pools.CreatePool(ops, &sluicev1.CreatePoolRequest{Spec: spec})
+		require.NoError(t, err)
+	}
+	a.grant(t, cluster.Submitter, "ann", "root/a/b")
+	spec := sleepJob("anns")
+	spec.Pool, spec.Instances = "root/a/b", proto.Uint32(10)
+	ann := a.as(t, "ann")
+	_, err := a.jobs.SubmitJob(ann, &sluicev1.SubmitJobRequest{Spec: spec})
+	require.NoError(t, err)
+	bound := func(who context.Context) (pools []string) {
+		got, err := a.pools.GetPool(who, &sluicev1.GetPoolRequest{Path: "root/a/b"})
+		require.NoError(t, err)
+		for _, b := range got.Pool.Dimensions[0].BoundChain {
+			pools = append(pools, b.Pool)
+		}
+		return pools
+	}
+	require.Eventually(t, func() bool { return slices.Equal(bound(ops), []string{"root/a/b", "root/a"}) }, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, []string{"root/a/b"}, bound(ann))
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -168,7 +169,7 @@ func (a *poolService) DeletePool(ctx context.Context, r *sluicev1.DeletePoolRequ
 }
 
 // GetPool implements sluicev1.PoolServiceServer.
-func (a *poolService) GetPool(_ context.Context, r *sluicev1.GetPoolRequest) (*sluicev1.GetPoolResponse, error) {
+func (a *poolService) GetPool(ctx context.Context, r *sluicev1.GetPoolRequest) (*sluicev1.GetPoolResponse, error) {
 	s := a.s.Snapshot()
 	p, err := findPool(s, r.Path, nil)
 	if err != nil {
@@ -176,7 +177,7 @@ func (a *poolService) GetPool(_ context.Context, r *sluicev1.GetPoolRequest) (*s
 	}
 	answer := poolTotals(s).describe(s, p, a.s.poolStatus(p.Path))
 	for _, d := range answer.Dimensions {
-		d.BoundChain = a.s.boundChain(p.Path, d)
+		d.BoundChain = a.s.boundChain(s, callOf(ctx).who, p.Path, d)
 	}
 	return &sluicev1.GetPoolResponse{Pool: answer}, nil
 }
@@ -246,9 +247,12 @@ type poolTotal struct {
 }
 
 // boundChain lists the pools from the given one up to the one that binds in the dimension, as the last cycle found them; none
-// where nothing binds.
-func (s *Scheduler) boundChain(p cluster.PoolPath, d *sluicev1.PoolDimensionStatus) (chain []*sluicev1.PoolBound) {
+// where nothing binds. Those whose numbers are not for the caller are left out.
+func (s *Scheduler) boundChain(in access.View, who *access.Caller, p cluster.PoolPath, d *sluicev1.PoolDimensionStatus) (chain []*sluicev1.PoolBound) {
 	for binds := cluster.PoolPath(d.BoundBy); binds.Covers(p) && p != ""; p = p.Parent() {
+		if !who.MayKnow(in, p) {
+			continue
+		}
 		for _, of := range s.poolStatus(p).Dimensions {
 			if of.Dimension == d.Dimension {
 				chain = append(chain, &sluicev1.PoolBound{Pool: string(p), Entitlement: of.Entitlement, Wanted: of.Wanted()})

@@ -830,7 +830,8 @@ type PoolDimensionStatus struct {
 	EntitledTasks uint64 `protobuf:"varint,10,opt,name=entitled_tasks,json=entitledTasks,proto3" json:"entitled_tasks,omitempty"`
 	BorrowedTasks uint64 `protobuf:"varint,11,opt,name=borrowed_tasks,json=borrowedTasks,proto3" json:"borrowed_tasks,omitempty"`
 	RefusedTasks  uint64 `protobuf:"varint,12,opt,name=refused_tasks,json=refusedTasks,proto3" json:"refused_tasks,omitempty"`
-	// From the pool up to the one in bound_by, when one pool is asked for.
+	// From the pool up to the one in bound_by, when one pool is asked for: those
+	// whose numbers the caller may know.
 	BoundChain    []*PoolBound `protobuf:"bytes,13,rep,name=bound_chain,json=boundChain,proto3" json:"bound_chain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
