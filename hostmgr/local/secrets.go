@@ -113,6 +113,9 @@ func (d *driver) makeSecretsRoot() error {
 	if info.Mode&unix.S_IFMT != unix.S_IFDIR || info.Uid != uint32(os.Getuid()) || info.Mode&0o022 != 0 {
 		return fmt.Errorf("local: secrets: %s was made by somebody else: remove it", d.secrets)
 	}
+	if err := os.Chmod(d.secrets, 0o711); err != nil { // the umask may keep the users of tasks out
+		return fmt.Errorf("local: secrets: %w", err)
+	}
 	return nil
 }
 

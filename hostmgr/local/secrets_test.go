@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -73,4 +74,16 @@ func TestWithoutMemoryThereAreNoSecrets(t *testing.T) {
 	for _, h := range f.sink.Hosts() {
 		require.Contains(t, strings.Join(h.Machine.Notes, " "), "tasks with secrets do not run here")
 	}
+}
+
+// The users of tasks get through to the files of their runs, whatever the umask.
+func TestTheFolderOfSecretsLetsUsersThrough(t *testing.T) {
+	d := &driver{secrets: filepath.Join(t.TempDir(), "secrets")}
+	umask := unix.Umask(0o077)
+	err := d.makeSecretsRoot()
+	unix.Umask(umask)
+	require.NoError(t, err)
+	info, err := os.Stat(d.secrets)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o711), info.Mode().Perm())
 }
