@@ -24,6 +24,9 @@ func findSecrets(c Config) (string, error) {
 	candidates := []string{c.SecretsDir}
 	if c.SecretsDir == "" {
 		candidates = []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"}
+		if os.Getuid() == 0 { // tasks may run as other users, to whom root's folder is closed
+			candidates = candidates[1:]
+		}
 	}
 	problem := errors.New("there is no folder on a file system in memory; local.secrets_dir names one")
 	for _, dir := range candidates {

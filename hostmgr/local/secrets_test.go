@@ -23,6 +23,23 @@ func TestFindSecrets(t *testing.T) {
 	require.ErrorContains(t, problem, "/nowhere")
 }
 
+// The folder that root has for himself is not one for the users of tasks.
+func TestSecretsAreWhereUsersGet(t *testing.T) {
+	own, err := os.MkdirTemp("/dev/shm", "sluice-test")
+	if err != nil {
+		t.Skipf("no file system in memory: %v", err)
+	}
+	defer func() { _ = os.Remove(own) }()
+	t.Setenv("XDG_RUNTIME_DIR", own)
+	in, problem := findSecrets(Config{Dir: "/x"})
+	require.NoError(t, problem)
+	want := own
+	if os.Getuid() == 0 {
+		want = "/dev/shm"
+	}
+	require.Equal(t, want, filepath.Dir(in))
+}
+
 func TestPathsOfSecretsStayInside(t *testing.T) {
 	for _, path := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "./a", "."} {
 		require.Error(t, checkSecrets([]hostmgr.SecretFile{{Path: path}}), path)
