@@ -22,6 +22,21 @@ import (
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
 )
 
+// "tls init" leaves settings that are in its folder as they are, and makes nothing beside them.
+func TestTLSInitReplacesNoSettings(t *testing.T) {
+	noSettings(t)
+	dir := t.TempDir()
+	settings := filepath.Join(dir, "scheduler.yaml")
+	require.NoError(t, os.WriteFile(settings, []byte("log: {level: debug}\n"), 0o600))
+	a := try(t, "", "tls", "init", dir)
+	require.Equal(t, exitFailure, a.code)
+	require.Contains(t, a.err, settings+" is there already")
+	content, err := os.ReadFile(settings)
+	require.NoError(t, err)
+	require.Equal(t, "log: {level: debug}\n", string(content))
+	require.NoFileExists(t, filepath.Join(dir, "ca.pem"))
+}
+
 // The files of "tls init" are a cluster: scheduler, host manager and operator trust each other, and nobody else is let in.
 func TestClusterWithIdentity(t *testing.T) {
 	noSettings(t)

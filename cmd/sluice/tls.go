@@ -66,6 +66,12 @@ operator:     sluice --config %[1]s/admin.yaml role grant submitter --user NAME
 
 // initTLS makes what "tls init" promises. dir is absolute.
 func initTLS(dir string, hosts []string, days int) error {
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"scheduler.yaml", "admin.yaml", "local.yaml"} {
+		if _, err := os.Lstat(in(name)); err == nil {
+			return fmt.Errorf("%s is there already: it is not replaced; choose a new folder", in(name))
+		}
+	}
 	if err := pki.Init(dir); err != nil {
 		return err
 	}
@@ -86,7 +92,6 @@ func initTLS(dir string, hosts []string, days int) error {
 	if err != nil {
 		return err
 	}
-	in := func(name string) string { return filepath.Join(dir, name) }
 	err = writeSettings(in("scheduler.yaml"), map[string]any{"scheduler": map[string]any{"tls": map[string]any{
 		"cert": in("scheduler.pem"), "key": in("scheduler-key.pem"), "client_ca": in("ca.pem"), "crl": crl,
 	}}})
