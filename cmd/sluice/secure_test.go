@@ -46,10 +46,10 @@ func TestClusterWithIdentity(t *testing.T) {
 	require.Equal(t, exitOK, a.code, a.err)
 	require.Equal(t, exitFailure, try(t, "", "tls", "init", dir).code, "nothing is replaced")
 	for line, want := range map[string]string{
-		"init x --days 0":               "--days 0: 1 to 36500",
+		"init x --days 0":               "--days 0: 1 to 3650",
 		"init x --host ,":               `--host "": a name`,
 		"init x --host=":                "--host: at least one",
-		"issue " + dir + " x --days -1": "--days -1: 1 to 36500",
+		"issue " + dir + " x --days -1": "--days -1: 1 to 3650",
 		"issue absent x":                "sluice tls init",
 		"revoke " + dir + " absent":     "absent: no such file",
 	} {

@@ -46,8 +46,8 @@ type Request struct {
 	Days   int
 }
 
-// maxDays is how long a certificate may be valid, a century.
-const maxDays = 36_500
+// maxDays is how long a certificate may be valid: no longer than a new authority.
+const maxDays = authorityYears * 365
 
 // keyEnding is what the names of key files end in.
 const keyEnding = "-key.pem"
@@ -108,6 +108,10 @@ func Issue(dir string, r Request) error {
 	parent, signer, err := authority(dir)
 	if err != nil {
 		return err
+	}
+	if end := parent.NotAfter; time.Now().AddDate(0, 0, r.Days).After(end) {
+		return fmt.Errorf("pki: --days %d: the authority in %s ends before, at %s: at most %d",
+			r.Days, dir, end.Format(time.RFC3339), max(0, int(time.Until(end)/(24*time.Hour))))
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -148,6 +148,14 @@ func TestRevoked(t *testing.T) {
 	require.ErrorContains(t, err, "has signed")
 }
 
+// No certificate is said to be valid for longer than its authority.
+func TestTheAuthorityEndsLast(t *testing.T) {
+	dir := newAuthority(t, maxDays)
+	require.ErrorContains(t, Request{Name: "x", Days: maxDays + 1}.Validate(), "--days 3651: 1 to 3650")
+	require.ErrorContains(t, Issue(dir, Request{Name: "x", Days: maxDays + 10}), "--days 3660: the authority in "+dir+" ends before")
+	require.NoFileExists(t, filepath.Join(dir, "x.pem"))
+}
+
 // None of several revocations at once is lost.
 func TestRevokedAtOnce(t *testing.T) {
 	dir := newAuthority(t, DefaultDays)
