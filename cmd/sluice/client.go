@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,6 +98,14 @@ func (c *client) ready(ctx context.Context) error {
 				return exitError{exitUnavailable, fmt.Errorf("the scheduler at %s and this command do not trust each other: %s", c.server, why)}
 			case strings.Contains(why, "server preface") && c.withTLS(ctx):
 				return exitError{exitUnavailable, fmt.Errorf("what answers at %s has TLS: name its authority with --ca", c.server)}
+			case strings.Contains(why, syscall.EPIPE.Error()) || strings.Contains(why, syscall.ECONNRESET.Error()):
+				// It has hung up before it was read why: the next attempt may come to know.
+				c.conn.ResetConnectBackoff()
+				select {
+				case <-time.After(firstPause):
+					continue
+				case <-ctx.Done():
+				}
 			}
 			return c.unreachable()
 		}

@@ -22,6 +22,37 @@ import (
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
 )
 
+// Whose certificate was revoked is told that it is not trusted, also where the scheduler has hung up before that was read.
+func TestWhoIsRefusedIsToldSo(t *testing.T) {
+	noSettings(t)
+	dir := filepath.Join(t.TempDir(), "tls")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, initTLS(dir, []string{"localhost"}, 1))
+	files, err := pki.NewServer(pki.ServerFiles{
+		Cert: in("scheduler.pem"), Key: in("scheduler-key.pem"), ClientCA: in("ca.pem"), CRL: in("crl.pem"),
+	})
+	require.NoError(t, err)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", files.Config())
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.(*tls.Conn).Handshake()
+			_ = conn.Close()
+		}
+	}()
+	server := strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
+	for range 12 {
+		a := try(t, "", "--server", server, "--ca", in("ca.pem"), "--cert", in("revoked.pem"), "--key", in("revoked-key.pem"), "whoami")
+		require.Equal(t, exitUnavailable, a.code)
+		require.Contains(t, a.err, "do not trust each other")
+	}
+}
+
 // "tls init" leaves settings that are in its folder as they are, and makes nothing beside them.
 func TestTLSInitReplacesNoSettings(t *testing.T) {
 	noSettings(t)
