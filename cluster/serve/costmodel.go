@@ -25,10 +25,7 @@ type CostModels struct {
 
 // merge returns the policy that holds when what was set at run time goes before what is configured.
 func (m *CostModels) merge(set *cluster.CostPolicy) string {
-	pieces := strings.Split(m.Configured, ";")
-	for i := range pieces {
-		pieces[i] = strings.TrimSpace(pieces[i])
-	}
+	pieces := cutOutside(m.Configured, ';')
 	for _, b := range set.Bindings {
 		target := targetOf(b)
 		if target == "" {
@@ -42,6 +39,24 @@ func (m *CostModels) merge(set *cluster.CostPolicy) string {
 		pieces = append(pieces, target+" = "+b.Model)
 	}
 	return strings.Join(pieces, "; ")
+}
+
+// cutOutside cuts the text at a separator that is in no parentheses, and trims the pieces.
+func cutOutside(text string, separator byte) (pieces []string) {
+	depth, from := 0, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case separator:
+			if depth == 0 {
+				pieces, from = append(pieces, strings.TrimSpace(text[from:i])), i+1
+			}
+		}
+	}
+	return append(pieces, strings.TrimSpace(text[from:]))
 }
 
 func targetOf(b cluster.CostBinding) string {
@@ -195,20 +210,20 @@ func (a *clusterService) bindings(set *cluster.CostPolicy) []*sluicev1.CostModel
 		set = &cluster.CostPolicy{}
 	}
 	var all []*sluicev1.CostModelBinding
-	for i, piece := range strings.Split(a.s.config.Costs.merge(set), "; ") {
+	for i, piece := range cutOutside(a.s.config.Costs.merge(set), ';') {
 		b := &sluicev1.CostModelBinding{}
 		if i == 0 {
 			b.Shadow, b.ShadowEvery = set.Shadow, set.ShadowEvery
 		} else {
-			target, models, _ := strings.Cut(piece, " = ")
-			piece = models
+			target, models, _ := strings.Cut(piece, "=")
+			target, piece = strings.TrimSpace(target), models
 			if pool, kind, both := strings.Cut(target, ":"); both || strings.HasPrefix(pool, string(cluster.RootPool)) {
 				b.Pool, b.JobType = pool, kind
 			} else {
 				b.JobType = pool
 			}
 		}
-		for _, one := range strings.Split(piece, " + ") {
+		for _, one := range cutOutside(piece, '+') {
 			b.Models = append(b.Models, weighted(one))
 		}
 		all = append(all, b)
@@ -221,7 +236,7 @@ func weighted(text string) *sluicev1.WeightedCostModel {
 	m := &sluicev1.WeightedCostModel{Name: text, WeightMilli: 1000}
 	if weight, name, ok := strings.Cut(text, " "); ok {
 		if w, err := strconv.ParseFloat(weight, 64); err == nil {
-			m.Name, m.WeightMilli = name, int64(w*1000+0.5)
+			m.Name, m.WeightMilli = strings.TrimSpace(name), int64(w*1000+0.5)
 		}
 	}
 	return m

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
@@ -96,6 +97,24 @@ func TestBindingsAreMergedAndTakenBack(t *testing.T) {
 	shadowed.Shadow, shadowed.ShadowEvery = "random", 3
 	require.Equal(t, "random", set(shadowed)[0].Shadow)
 	require.Equal(t, "loadspread; stateless = coco (shadow: random, every 3 cycles)", a.costModel(t))
+}
+
+// The configuration may put blanks where it likes.
+func TestConfiguredBindingsAreShown(t *testing.T) {
+	a := newAPITestWith(t, func(c *Config) {
+		c.Costs.Configured = "sluice+0.5  quincy ;root/batch=coco(devils=c++ d)+sjf; root/b:batch =2 whare;stateless= trivial"
+	})
+	got, err := a.cluster.GetCostModels(t.Context(), &sluicev1.GetCostModelsRequest{})
+	require.NoError(t, err)
+	sum := binding("", "", "sluice", "quincy")
+	sum.Models[1].WeightMilli = 500
+	typed := binding("root/b", "batch", "whare")
+	typed.Models[0].WeightMilli = 2000
+	want := []*sluicev1.CostModelBinding{sum, binding("root/batch", "", "coco(devils=c++ d)", "sjf"), typed, binding("", "stateless", "trivial")}
+	require.Equal(t, len(want), len(got.Bindings))
+	for i := range want {
+		require.True(t, proto.Equal(want[i], got.Bindings[i]), got.Bindings[i])
+	}
 }
 
 // What is bound to a pool does not outlive it: it would hold in another pool of that name.
