@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -122,8 +123,9 @@ func weightedModel(text string) (*sluicev1.WeightedCostModel, error) {
 		return &sluicev1.WeightedCostModel{Name: text, WeightMilli: 1000}, nil
 	}
 	w, err := strconv.ParseFloat(weight, 64)
-	if err != nil || !(w >= 0.001 && w <= 1000) {
-		return nil, fmt.Errorf("%q is no weight: 0.001 to 1000", weight)
+	milli := math.Round(w * 1000)
+	if err != nil || !(w >= 0.001 && w <= 1000) || milli/1000 != w {
+		return nil, fmt.Errorf("%q is no weight: 0.001 to 1000, with at most three decimals", weight)
 	}
-	return &sluicev1.WeightedCostModel{Name: strings.TrimSpace(name), WeightMilli: int64(w*1000 + 0.5)}, nil
+	return &sluicev1.WeightedCostModel{Name: strings.TrimSpace(name), WeightMilli: int64(milli)}, nil
 }

@@ -123,6 +123,8 @@ func TestBindingsAreGivenWithFlags(t *testing.T) {
 	m, err := weightedModel("0.5 coco(devils=sort scan)") // which has settings, and binds nothing
 	require.NoError(t, err)
 	require.Equal(t, []any{"coco(devils=sort scan)", int64(500)}, []any{m.GetName(), m.GetWeightMilli()})
+	_, err = weightedModel("0.0016 sjf")
+	require.ErrorContains(t, err, "three decimals")
 }
 
 func TestFilesAreCheckedBeforeTheSchedulerIsAsked(t *testing.T) {
