@@ -74,6 +74,7 @@ const (
 	RuleEntitlement  Rule = "ENTITLEMENT"            // the pool is not entitled to more of the dimension
 	RuleReservation  Rule = "RESERVATION"            // not preemptible, and the reservation has no more of the dimension
 	RuleLimit        Rule = "LIMIT"                  // the pool, or one above it, is at its limit in the dimension
+	RuleStatic       Rule = "STATIC_RESERVATION"     // the rest of the dimension is claimed, or kept free for those who never lend it
 	RuleSlack        Rule = "SLACK"                  // revocable, and no slack is left in the dimension
 	RuleHead         Rule = "HEAD_OF_QUEUE"          // room in the dimension is kept for a unit that was there before
 	RuleGang         Rule = "GANG"                   // the core of its job does not fit as a whole
@@ -83,6 +84,9 @@ const (
 	RuleRunningUser  Rule = "RUNNING_JOBS_PER_USER"  // of the pool, for the owner
 	RuleRunningGroup Rule = "RUNNING_JOBS_PER_GROUP" // of the pool, for one of the owner's groups
 )
+
+// lent reports whether the rule bounds what may be borrowed.
+func (r Rule) lent() bool { return r == RuleLimit || r == RuleStatic }
 
 // Binding is what binds: a rule, the pool that it belongs to, and the dimension where the rule has one.
 type Binding struct {

@@ -119,6 +119,9 @@ func (w *walk) why(i int32, unit []int64, refused bool) Binding {
 				if above := w.a.tree.binds(w.q.node, d, bound); above != "" {
 					b.Pool = above
 				}
+				if root := &w.a.tree.nodes[0]; rule == RuleLimit && b.Pool == root.pool.Path && root.ceiling[d] < root.limit[d] {
+					b.Rule = RuleStatic
+				}
 			}
 			return b
 		}

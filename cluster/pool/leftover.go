@@ -83,7 +83,7 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 // bound reports whether some of a queue is refused for the part of its leaf or what is held of it.
 func (q *queue) bound() bool {
 	return slices.ContainsFunc(q.grants, func(g Grant) bool {
-		return g.Refused > 0 && (g.Why.Rule == RuleLimit || g.Why.Rule == RuleReservation || g.Why.Rule == RuleHead || g.Why.Rule == RuleGang)
+		return g.Refused > 0 && (g.Why.Rule.lent() || g.Why.Rule == RuleReservation || g.Why.Rule == RuleHead || g.Why.Rule == RuleGang)
 	})
 }
 
@@ -200,6 +200,9 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 			bound = t.nodes[i].entitled
 		}
 		room := slices.Clone(bound)
+		if i == 0 && !revocable {
+			l.keep(t, u.q.node, room)
+		}
 		subTimes(room, l.used[i], 1)
 		if held {
 			subTimes(room, u.held, 1)
@@ -230,12 +233,31 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 	}
 }
 
+// keep leaves of the room of the root what there is, without what static pools do not use of their reservations, in the dimensions
+// that have some: save those that the leaf belongs to. Complexity: the pools, times such dimensions.
+func (l *leftovers) keep(t *Tree, leaf int32, room []int64) {
+	for d, static := range t.static {
+		if !static {
+			continue
+		}
+		idle := make([]int64, len(t.nodes)) // in the pool and below it
+		for i := len(t.nodes) - 1; i > 0; i-- {
+			n := &t.nodes[i]
+			if n.static[d] && !n.pool.Path.Covers(t.nodes[leaf].pool.Path) {
+				idle[i] = max(idle[i], n.reserved[d]-l.used[i][d])
+			}
+			idle[n.parent] += idle[i]
+		}
+		room[d] = t.nodes[0].ceiling[d] - idle[0]
+	}
+}
+
 // borrow grants n more tasks of a group. What kept them out keeps them from more than to borrow.
 func (q *queue) borrow(i int32, n int64) {
 	grant := &q.grants[i]
 	grant.Waiting[cluster.TierBorrowed] += n
 	grant.Refused -= n
-	if grant.Refused == 0 && grant.Why.Rule == RuleLimit {
+	if grant.Refused == 0 && grant.Why.Rule.lent() {
 		grant.Why.Rule = RuleEntitlement
 	}
 }

@@ -53,6 +53,21 @@ func TestLeavesShareWhatALimitLeavesOver(t *testing.T) {
 	require.EqualValues(t, 1, admitted(a, "root/p/b"))
 }
 
+// What a static pool reserves stays free of what borrows, and what the parts of the others leave over of the rest does not.
+func TestAStaticReservationIsNotBorrowed(t *testing.T) {
+	a := pool.NewAdmission([]*cluster.Pool{root(), static(claims("root/a", cluster.CPU, 40, cluster.NoLimit, 1)), {Path: "root/b"}, {Path: "root/c"}}, cpu(100))
+	a.SetQueue("root/b", []pool.Group{batch(0, 10, cpu(8), 0, 9)})
+	a.SetQueue("root/c", []pool.Group{batch(0, 20, cpu(8), 0, 9)})
+	a.Run(30)
+	require.EqualValues(t, 4, a.Grants("root/b")[0].Admitted())
+	require.EqualValues(t, 3, a.Grants("root/c")[0].Admitted())
+	require.Equal(t, pool.Binding{Rule: pool.RuleStatic, Pool: "root", Dimension: cluster.CPU.String()}, a.Grants("root/c")[0].Why)
+
+	a.SetQueue("root/a", []pool.Group{batch(0, 30, cpu(8), 0, 9)})
+	a.Run(40)
+	require.GreaterOrEqual(t, a.Grants("root/a")[0].Admitted(), int64(5))
+}
+
 // The same of what tasks do not use: half of a task's worth of slack each starts none.
 func TestLeavesShareWhatSlackLeavesOver(t *testing.T) {
 	a := pool.NewAdmission([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}}, cpu(10))
@@ -122,7 +137,40 @@ func TestNobodyWaitsForWhatNobodyUses(t *testing.T) {
 				}
 			}
 		}
+		static := func(p *cluster.Pool, d cluster.Dimension) bool {
+			r := setting(p, d)
+			return p.Path != cluster.RootPool && r.Static && r.Reservation > 0
+		}
+		// What may be used in all, without what static pools keep free for themselves.
+		lendable := func(leaf cluster.PoolPath, d cluster.Dimension) int64 {
+			if !slices.ContainsFunc(w.pools, func(p *cluster.Pool) bool { return static(p, d) }) {
+				return cluster.NoLimit
+			}
+			var idle func(p *cluster.Pool) int64
+			idle = func(p *cluster.Pool) (n int64) {
+				for _, below := range w.pools {
+					if below.Path.Parent() == p.Path {
+						n += idle(below)
+					}
+				}
+				if static(p, d) && !p.Path.Covers(leaf) {
+					n = max(n, a.Tree().Reserved(p.Path).Fixed[d]-used[p.Path][0].Fixed[d])
+				}
+				return n
+			}
+			return a.Tree().Entitlement(cluster.RootPool).Fixed[d] - idle(w.pools[0])
+		}
+		for _, d := range dimensions {
+			if most := lendable("", d); idle && most != cluster.NoLimit {
+				require.LessOrEqual(t, used[cluster.RootPool][0].Fixed[d], most, d)
+			}
+		}
 		fits := func(leaf cluster.PoolPath, g *pool.Group, more cluster.Resources) bool {
+			for _, d := range dimensions {
+				if most := lendable(leaf, d); !g.Revocable && most != cluster.NoLimit && more.Fixed[d] > 0 && used[cluster.RootPool][0].Fixed[d]+more.Fixed[d] > most {
+					return false
+				}
+			}
 			for p := leaf; p != ""; p = p.Parent() {
 				for _, d := range dimensions {
 					limit := limits[p][kind(g)].Fixed[d]

@@ -19,6 +19,8 @@ type Tree struct {
 	nodes []node // by path, so that parents come before their children
 	index map[cluster.PoolPath]int32
 
+	static []bool // by dimension: some pool below the root never lends its reservation
+
 	limited bool // some pool has a limit of its own
 
 	filler   filler
@@ -87,6 +89,7 @@ func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *
 			n.set(d, r)
 			t.kept[d] = t.kept[d] || r.Reservation > 0
 			t.limited = t.limited || r.Limit != cluster.NoLimit
+			t.static[d] = t.static[d] || r.Static && r.Reservation > 0 && n.parent >= 0
 		}
 	}
 	t.SetCapacity(capacity)
@@ -133,7 +136,7 @@ func (t *Tree) dimension(name string) int {
 func (t *Tree) addDimension(name string) int {
 	t.dims = append(t.dims, name)
 	t.named[name] = len(t.dims) - 1
-	t.kept = append(t.kept, false)
+	t.kept, t.static = append(t.kept, false), append(t.static, false)
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		if n.pool == nil {
@@ -210,7 +213,11 @@ func (t *Tree) SetCapacity(capacity cluster.Resources) {
 	if !slices.Equal(v, root.entitled) || !root.divided {
 		copy(root.entitled, v)
 		copy(root.reserved, v)
-		copy(root.ceiling, root.limit)
+		for d, limit := range root.limit {
+			if root.ceiling[d] = limit; t.static[d] {
+				root.ceiling[d] = v[d]
+			}
+		}
 		root.divided = false
 	}
 }
@@ -317,7 +324,7 @@ func (t *Tree) Entitlement(p cluster.PoolPath) cluster.Resources {
 }
 
 // Ceiling returns a pool's part of what it may use, by borrowing what nobody claims. It is never more than the pool claims,
-// save for the root, whose ceiling is its limit, math.MaxInt64 where it has none.
+// save for the root, whose ceiling is the capacity where a pool has a static reservation, else its limit, math.MaxInt64 if it has none.
 func (t *Tree) Ceiling(p cluster.PoolPath) cluster.Resources {
 	return t.resources(t.nodes[t.at(p)].ceiling)
 }

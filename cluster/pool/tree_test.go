@@ -141,11 +141,11 @@ func TestWorkedExamples(t *testing.T) {
 		}},
 		{"a static reservation is never lent", 100, nil, []leaf{
 			{static(c("root/a", 40, none, 1)), 0, 40, 40, 40},
-			{c("root/b", 0, none, 1), 100, 60, 0, 100},
+			{c("root/b", 0, none, 1), 100, 60, 0, 60},
 		}},
 		{"a static pool shares beyond its reservation like any other", 100, nil, []leaf{
 			{static(c("root/a", 40, none, 1)), 60, 60, 40, 60},
-			{c("root/b", 0, none, 1), 100, 40, 0, 100},
+			{c("root/b", 0, none, 1), 100, 40, 0, 40},
 		}},
 		// 60 for reservations of 20 + 40 + 60, the first of which asks for 5 only: 55 by 40 : 60.
 		{"reservations scale when capacity is lost", 60, nil, []leaf{
@@ -154,8 +154,8 @@ func TestWorkedExamples(t *testing.T) {
 			{c("root/c", 60, none, 9), 100, 33, 33, 100},
 		}},
 		{"no capacity at all", 0, nil, []leaf{
-			{static(c("root/a", 20, none, 1)), 5, 0, 0, 20},
-			{c("root/b", 40, none, 1), 100, 0, 0, 100},
+			{static(c("root/a", 20, none, 1)), 5, 0, 0, 0},
+			{c("root/b", 40, none, 1), 100, 0, 0, 0},
 		}},
 		// 120 by 2 : 1 is 80 : 40 at the top. Below a, where 80 is to be divided, 30 is reserved and the rest by 1 : 4.
 		{"nested", 120, []*cluster.Pool{c("root/a", 30, none, 2), c("root/b", 30, none, 1)}, []leaf{
@@ -171,7 +171,7 @@ func TestWorkedExamples(t *testing.T) {
 		}},
 		{"a static child of an elastic parent", 100, []*cluster.Pool{c("root/a", 40, none, 1)}, []leaf{
 			{static(c("root/a/x", 40, none, 1)), 0, 40, 40, 40},
-			{c("root/b", 0, none, 1), 100, 60, 0, 100},
+			{c("root/b", 0, none, 1), 100, 60, 0, 60},
 		}},
 	}
 	for _, tt := range tests {

@@ -312,6 +312,8 @@ func bindingWord(b pool.Binding) string {
 		return "its job lets no more in: " + rule
 	case b.Rule == pool.RuleGang:
 		return "the core of its gang goes first, as a whole"
+	case b.Rule == pool.RuleStatic:
+		return fmt.Sprintf("what is left of %s is claimed, or kept free for a pool with a static reservation", b.Dimension)
 	case b.Dimension != "":
 		rule += " of " + b.Dimension
 	}

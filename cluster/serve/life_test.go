@@ -424,10 +424,11 @@ func TestWhatKeepsAHeldTaskIsExplained(t *testing.T) {
 func TestWhatKeepsATaskOutIsNamed(t *testing.T) {
 	job, task := &cluster.Job{Spec: &cluster.JobSpec{Pool: "root/a"}}, &cluster.Task{State: cluster.TaskPending}
 	for binds, want := range map[pool.Binding]string{
-		{Rule: pool.RuleLimit, Pool: "root", Dimension: "cpu_milli"}: "pool root lets no more in: limit of cpu_milli",
-		{Rule: pool.RuleRunningJobs, Pool: "root/a"}:                 "pool root/a lets no more in: running jobs",
-		{Rule: pool.RuleMaxRunning, Pool: "root/a"}:                  "its job lets no more in: max running instances",
-		{Rule: pool.RuleGang, Pool: "root/a"}:                        "the core of its gang goes first, as a whole",
+		{Rule: pool.RuleLimit, Pool: "root", Dimension: "cpu_milli"}:  "pool root lets no more in: limit of cpu_milli",
+		{Rule: pool.RuleRunningJobs, Pool: "root/a"}:                  "pool root/a lets no more in: running jobs",
+		{Rule: pool.RuleMaxRunning, Pool: "root/a"}:                   "its job lets no more in: max running instances",
+		{Rule: pool.RuleGang, Pool: "root/a"}:                         "the core of its gang goes first, as a whole",
+		{Rule: pool.RuleStatic, Pool: "root", Dimension: "cpu_milli"}: "what is left of cpu_milli is claimed, or kept free for a pool with a static reservation",
 	} {
 		for _, reason := range []string{waitingForFit, waitingForRoom} {
 			said := summarizeWaiting(&sluicev1.WaitingExplanation{Reason: reason}, binds, task, job)
