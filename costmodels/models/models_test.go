@@ -53,7 +53,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"coco(devils=)":                     "devils: an empty list",
 		"whare(attribute=rack)":             `whare: no setting "attribute"; there are: unknown, starts`,
 		"quincy(psi=5000)":                  "quincy: psi must not exceed zone",
-		"trivial(x=1)":                      `no setting "x"`,
+		"trivial(x=1)":                      `no setting "x"; there are: none`,
 		"random(seed=1":                     "the parentheses do not match",
 		"random)":                           "the parentheses do not match",
 		"random(seed=1) sluice":             "nothing may follow the settings of random",

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -29,7 +30,8 @@ func configure(m costmodels.Model, settings string) (costmodels.Model, error) {
 		}
 		i := slices.Index(keysOf(v.Type()), key)
 		if i < 0 {
-			return nil, fmt.Errorf("no setting %q; there are: %s", key, strings.Join(keysOf(v.Type()), ", "))
+			there := cmp.Or(strings.Join(keysOf(v.Type()), ", "), "none")
+			return nil, fmt.Errorf("no setting %q; there are: %s", key, there)
 		}
 		if slices.Contains(seen, key) {
 			return nil, fmt.Errorf("%s is set twice", key)
