@@ -111,7 +111,11 @@ func extract(root *os.Root, name string) (err error) {
 		if err != nil {
 			return err
 		}
-		return untar(root, beside, unpacked)
+		if err := untar(root, beside, unpacked); err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, unpacked) // the checksum comes last
+		return err
 	case strings.HasSuffix(name, ".zip"):
 		info, err := file.Stat()
 		if err != nil {

@@ -323,6 +323,9 @@ func TestFetch(t *testing.T) {
 		"/pipe.tgz":  tarball(t, "pipe", "", tar.Header{Name: "fifo", Typeflag: tar.TypeFifo}),
 		"/steal.tgz": tarball(t, "x", "", tar.Header{Name: "stolen", Linkname: "../launch", Typeflag: tar.TypeLink}),
 	}
+	damaged := bytes.Clone(files["/a.tgz"])
+	damaged[len(damaged)-8] ^= 1 // of the checksum
+	files["/damaged.tgz"] = damaged
 	stuck := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stuck" {
@@ -366,6 +369,7 @@ func TestFetch(t *testing.T) {
 		{cluster.Fetch{URI: server.URL + "/evil.tar.gz", Extract: true}, "escapes"},
 		{cluster.Fetch{URI: server.URL + "/steal.tgz", Extract: true}, "escapes"},
 		{cluster.Fetch{URI: server.URL + "/pipe.tgz", Extract: true}, "is no file, folder or link"},
+		{cluster.Fetch{URI: server.URL + "/damaged.tgz", Extract: true}, "/damaged.tgz: gzip: invalid checksum"},
 	} {
 		s := f.ended(fetching(n+1, c.item))
 		require.Equal(t, cluster.ReasonLaunchFailed, s.Reason, "%+v", s)
@@ -373,7 +377,7 @@ func TestFetch(t *testing.T) {
 	}
 	require.NoFileExists(t, filepath.Join(f.state.dir, "evil"))
 
-	waiting := fetching(9, cluster.Fetch{URI: server.URL + "/stuck"})
+	waiting := fetching(20, cluster.Fetch{URI: server.URL + "/stuck"})
 	eventually(t, "it fetches", func() bool { return f.status(waiting).State == cluster.TaskStarting })
 	require.NoError(t, f.Kill(t.Context(), waiting, time.Minute))
 	require.Equal(t, cluster.TaskKilled, f.ended(waiting).State)
