@@ -72,6 +72,7 @@ func open(ctx context.Context, uri string) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, err
 		}
+		request.Header.Set("Accept-Encoding", "identity") // an archive comes as it is, not unpacked on the way
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
 			return nil, err
