@@ -52,8 +52,16 @@ func fetch(ctx context.Context, root *os.Root, f *cluster.Fetch) (err error) {
 	if f.Executable {
 		mode = 0o755
 	}
-	if err := write(root, target, from, mode); err != nil || !f.Extract {
+	if err := write(root, target, from, mode); err != nil {
 		return err
+	}
+	if f.Executable { // the file may have been there already
+		if err := root.Chmod(target, mode); err != nil {
+			return err
+		}
+	}
+	if !f.Extract {
+		return nil
 	}
 	return extract(root, target)
 }

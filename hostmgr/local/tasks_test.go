@@ -355,7 +355,7 @@ func TestFetch(t *testing.T) {
 	}
 	good := fetching(0,
 		cluster.Fetch{URI: server.URL + "/plain?version=1"}, cluster.Fetch{URI: "file://" + strings.ReplaceAll(local, " ", "%20"), Path: "sub/named"},
-		cluster.Fetch{URI: server.URL + "/tool", Executable: true}, cluster.Fetch{URI: server.URL + "/a.tgz", Extract: true},
+		cluster.Fetch{URI: server.URL + "/tool"}, cluster.Fetch{URI: server.URL + "/tool", Executable: true}, cluster.Fetch{URI: server.URL + "/a.tgz", Extract: true},
 		cluster.Fetch{URI: server.URL + "/b.zip", Extract: true})
 	s := f.ended(good)
 	require.Equal(t, cluster.TaskSucceeded, s.State, "%+v", s)
