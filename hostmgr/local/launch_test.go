@@ -82,6 +82,10 @@ func TestLaunchRefused(t *testing.T) {
 		{func(l *hostmgr.Launch) { l.Task.Volumes = []cluster.Volume{{Name: "../../x", MountPath: "v"}} }, "leads to another folder"},
 		{func(l *hostmgr.Launch) { l.Task.Volumes = []cluster.Volume{{Name: "..", MountPath: "v"}} }, "leads to another folder"},
 		{func(l *hostmgr.Launch) { l.Task.Volumes = []cluster.Volume{{Name: "v", MountPath: "../v"}} }, "cannot be mounted"},
+		{func(l *hostmgr.Launch) {
+			l.Task.Volumes = []cluster.Volume{{Name: "v", MountPath: "in/v"}}
+			l.Task.Processes[0].Fetch = []cluster.Fetch{{URI: "file:///f"}, {URI: "file:///f", Path: "in/v/f"}}
+		}, `fetch[1] goes to "in/v/f", which is in the volume at "in/v"`},
 		{func(l *hostmgr.Launch) { l.Task.Processes[0].Name = "../../launch" }, "cannot name a log"},
 		{func(l *hostmgr.Launch) { l.Secrets = []hostmgr.SecretFile{{Path: "../x"}} }, "not inside the folder of the secrets"},
 		{func(l *hostmgr.Launch) { l.Host = "h2" }, "no such host"},

@@ -86,8 +86,15 @@ func checkProcess(l *hostmgr.Launch, p *cluster.Process, at string) error {
 		return fmt.Errorf("local: launch: %s: this host manager runs no containers", at)
 	}
 	for i := range p.Fetch {
-		if target := p.Fetch[i].Target(); !filepath.IsLocal(target) {
+		target := p.Fetch[i].Target()
+		if !filepath.IsLocal(target) {
 			return fmt.Errorf("local: launch: %s: fetch[%d] goes to %q, which is not inside the run's own folder", at, i, target)
+		}
+		for _, v := range l.Task.Volumes {
+			if _, ok := inside(target, v.MountPath); ok {
+				return fmt.Errorf("local: launch: %s: fetch[%d] goes to %q, which is in the volume at %q: fetch it beside, and have an init step copy it",
+					at, i, target, v.MountPath)
+			}
 		}
 	}
 	if _, err := findUser(p.User); err != nil {
