@@ -213,3 +213,21 @@ func TestSupervisorIsDeaf(t *testing.T) {
 	require.Equal(t, cluster.TaskKilled, s.State)
 	require.EqualValues(t, 15, s.Signal)
 }
+
+// TestKillThatCannotBeRead: a machine that is out of files does not end what runs, and a kill is carried out with its grace when it
+// can be read.
+func TestKillThatCannotBeRead(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, `trap 'sleep 0.2; exit 5' TERM; echo ready; while :; do sleep 0.01; done`, nil)
+	f.says(id, "ready\n")
+	pid := f.supervisorOf(id)
+	var files unix.Rlimit
+	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &files))
+	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Max: files.Max}, nil))
+	require.NoError(t, f.Kill(t.Context(), id, time.Hour))
+	eventually(t, "it has looked", func() bool { return lastWords(f.state.run(id.String())) != "" })
+	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &files, nil))
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.EqualValues(t, 5, s.ExitCode, "%+v", s)
+}

@@ -64,11 +64,15 @@ func (s *supervisor) reap() {
 // deadline is only ever brought forward.
 func (s *supervisor) heed() {
 	kill, err := readRecord[killRecord](s.dir, killFile)
-	if err != nil {
+	switch {
+	case errors.Is(err, errDamaged):
 		fmt.Fprintln(os.Stderr, err)
 		kill = &killRecord{} // the wish is plain, the grace is lost
-	}
-	if kill == nil {
+	case err != nil: // it may not even be there
+		fmt.Fprintln(os.Stderr, err)
+		s.after(retryPause, s.heed)
+		return
+	case kill == nil:
 		return
 	}
 	first := !s.killed
