@@ -147,7 +147,7 @@ func (s *supervisor) perform() exitRecord {
 	for i := range s.launch.Processes {
 		c, err := s.fork(&s.launch.Processes[i])
 		if err != nil {
-			return s.unless(s.notStarted(err))
+			return s.unless(s.notStarted("process", &s.launch.Processes[i], err))
 		}
 		s.started = append(s.started, c)
 	}
@@ -204,7 +204,7 @@ func (s *supervisor) step(rec *processRecord) *exitRecord {
 	}
 	c, err := s.fork(rec)
 	if err != nil {
-		end := s.notStarted(err)
+		end := s.notStarted("init step", rec, err)
 		return &end
 	}
 	s.begin()
@@ -263,12 +263,16 @@ func (s *supervisor) exit(e exitRecord) error {
 
 // notStarted says how the run ends of which a process or an init step could not be started. A machine that lacks the means gives
 // the launch back, as long as nothing of the run has begun.
-func (s *supervisor) notStarted(err error) exitRecord {
+func (s *supervisor) notStarted(what string, rec *processRecord, err error) exitRecord {
 	if trouble(err) != 0 && len(s.started) == 0 && !s.begun {
 		fmt.Fprintln(os.Stderr, err)
 		return launchRefused(err)
 	}
-	return launchFailed(err)
+	end := launchFailed(err)
+	if len(s.launch.Init)+len(s.launch.Processes) > 1 {
+		end.Message = fmt.Sprintf("%s %q: %s", what, rec.Name, end.Message)
+	}
+	return end
 }
 
 // launchRefused gives a launch back that never began. Where a host manager keeps things it does not say.

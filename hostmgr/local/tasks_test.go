@@ -90,6 +90,16 @@ func TestInitStepFails(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(f.state.run(id.String()), workFolder, "work"))
 }
 
+// TestWhichCannotBeStarted: of several it is said which one could not be started.
+func TestWhichCannotBeStarted(t *testing.T) {
+	f := newFixture(t, nil)
+	bad := cluster.Process{Name: "bad", Command: []string{"./no-such-program"}}
+	s := f.ended(f.task(0, cluster.TaskSpec{Processes: []cluster.Process{sh("work", "sleep 1000"), bad}}, nil))
+	require.Equal(t, `process "bad": start ./no-such-program: no such file or directory`, s.Message)
+	s = f.ended(f.task(1, cluster.TaskSpec{Init: []cluster.Process{bad}, Processes: []cluster.Process{sh("work", "true")}}, nil))
+	require.Equal(t, `init step "bad": start ./no-such-program: no such file or directory`, s.Message)
+}
+
 // TestMainProcess: the end of the main process is that of the task, and the others are asked to end, and made to.
 func TestMainProcess(t *testing.T) {
 	f := newFixture(t, nil)
