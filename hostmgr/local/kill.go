@@ -37,8 +37,9 @@ func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 		return nil
 	default:
 	}
+	gone := d.gone(r)
 	kill, err := readRecord[killRecord](r.dir, killFile)
-	if wish.Grace = max(wish.Grace, 0); err != nil || kill == nil || wish.adds(kill) {
+	if wish.Grace = max(wish.Grace, 0); !gone && (err != nil || kill == nil || wish.adds(kill)) {
 		if err == nil && kill != nil {
 			wish.Grace = min(wish.Grace, kill.Grace)
 		}
@@ -51,7 +52,11 @@ func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 	r.killed = true
 	p := r.supervisor
 	d.mu.Unlock()
-	if p != nil {
+	switch {
+	case p == nil:
+	case gone: // there is no way to tell the supervisor
+		p.kill()
+	default:
 		p.wake()
 	}
 	return nil

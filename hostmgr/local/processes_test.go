@@ -231,3 +231,21 @@ func TestKillThatCannotBeRead(t *testing.T) {
 	require.Equal(t, cluster.TaskKilled, s.State)
 	require.EqualValues(t, 5, s.ExitCode, "%+v", s)
 }
+
+// TestFolderIsGone: a run whose folder was removed, as by its own task, is lost when it has ended, can be ended, and is forgotten.
+func TestFolderIsGone(t *testing.T) {
+	f := newFixture(t, nil)
+	ends := f.shell(0, `rm -r ../../$(basename $(dirname $PWD)); true`, nil)
+	stays := f.shell(1, "echo ready; (setsid sleep 1000 &); exec sleep 1000", nil)
+	f.says(stays, "ready\n")
+	f.processOf(stays)
+	require.NoError(t, os.RemoveAll(f.state.run(stays.String())))
+	require.NoError(t, f.Kill(t.Context(), stays, time.Hour))
+	for _, id := range []cluster.RunID{ends, stays} {
+		s := f.ended(id)
+		require.Equal(t, cluster.TaskLost, s.State)
+		require.Equal(t, "its folder is gone; how the run ended is not known", s.Message)
+		f.Release(id)
+	}
+	require.Empty(t, f.Inventory())
+}

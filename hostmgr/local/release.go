@@ -22,6 +22,10 @@ func (d *driver) Release(id cluster.RunID) {
 		return
 	}
 	// Not synced: after a crash of the machine the run is known again, and is released again.
+	if d.gone(r) {
+		delete(d.runs, id)
+		return
+	}
 	if err := os.Rename(r.dir, d.state.releasedRun(id.String())); err != nil {
 		d.config.Log.Warn("a released run stays", "run", id, "error", err)
 		return

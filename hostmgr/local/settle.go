@@ -47,6 +47,26 @@ func (d *driver) settle(r *run, end exitRecord) (err error) {
 	return writeRecord(r.dir, exitFile, end, synced)
 }
 
+// gone reports whether the folder of a run was removed, as by its own task. With the whole state folder it may come back.
+func (d *driver) gone(r *run) bool {
+	return !exists(filepath.Dir(r.dir), r.id.String()) && exists(d.state.dir, "runs")
+}
+
+// settleGone ends what is left of a run whose folder is gone, and whose supervisor could not record how it ended.
+func (d *driver) settleGone(r *run) (*exitRecord, error) {
+	if err := d.killLeftovers(r.dir); err != nil {
+		return nil, err
+	}
+	if r.cgroup != nil {
+		if err := r.cgroup.remove(); err != nil {
+			return nil, err
+		}
+	}
+	lost := supervisorLost("its folder is gone")
+	lost.At = now()
+	return &lost, nil
+}
+
 // killLeftovers ends the processes of a run whose supervisor has died, and returns when none is left.
 func (d *driver) killLeftovers(dir string) error {
 	started, err := readRecord[startedRecord](dir, startedFile)

@@ -74,6 +74,11 @@ func (p *supervised) wake() {
 	_ = p.control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), wake, nil, 0) }) // if it has ended, so has the run
 }
 
+// kill ends the supervisor, and with it the processes that it has started.
+func (p *supervised) kill() {
+	_ = p.control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, 0) })
+}
+
 func (p *supervised) control(f func(fd uintptr)) error {
 	raw, err := p.file.SyscallConn()
 	if err != nil {

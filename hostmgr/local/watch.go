@@ -48,6 +48,9 @@ type attempts struct {
 // step does what is next for a run and reports whether the run has ended.
 func (d *driver) step(r *run, tried *attempts) (ended bool, err error) {
 	exit, err := readExit(r.dir)
+	if err == nil && exit == nil && d.gone(r) {
+		exit, err = d.settleGone(r)
+	}
 	if err != nil {
 		return false, err
 	}
