@@ -40,7 +40,8 @@
 //     "exit", a run of an earlier boot is LOST, whether or not it was started.
 //   - A supervisor cannot write "exit", say on a full disk. It keeps the lock and tries again.
 //   - The folder of the run is removed, as by its own task. Its supervisor cannot record the end, and cannot be told of a kill, so a kill
-//     ends it. When it has ended, the driver kills what is left and reports LOST.
+//     ends it. When it has ended, the driver kills what is left and reports LOST. A driver that starts kills what goes on of such
+//     a run, since it does not know it.
 //
 // Room on the disk is kept for "running", "kill" and "exit" from the launch on (as "kill.new"), and "lock" is there from then on too,
 // so that a task which has filled the disk, with bytes or with files, can be killed, and its end is known.

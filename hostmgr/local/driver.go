@@ -119,6 +119,9 @@ func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := d.killStrangers(); err != nil {
+		return err
+	}
 	if err := d.sweepSecrets(); err != nil {
 		return err
 	}

@@ -249,3 +249,15 @@ func TestFolderIsGone(t *testing.T) {
 	}
 	require.Empty(t, f.Inventory())
 }
+
+// TestFolderIsGoneMeanwhile: what goes on of a run whose folder is gone does not run beside the next run of its task.
+func TestFolderIsGoneMeanwhile(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, "echo ready; exec sleep 1000", nil)
+	f.says(id, "ready\n")
+	f.processOf(id)
+	require.NoError(t, f.Close())
+	require.NoError(t, os.RemoveAll(f.state.run(id.String())))
+	f.start()
+	require.Empty(t, marked(t, f.config.Dir))
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 )
 
 // process is one line of /proc: what the kernel tells about a process.
@@ -78,16 +79,22 @@ func parseStat(pid int, stat []byte) (process, error) {
 
 // hasEnv reports whether a process was started with a variable in its environment, given as KEY=VALUE.
 func hasEnv(pid int, variable string) bool {
+	key, value, _ := strings.Cut(variable, "=")
+	return envOf(pid, key) == value
+}
+
+// envOf returns a variable with which a process was started, "" if that cannot be seen.
+func envOf(pid int, key string) string {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
-		return false
+		return ""
 	}
 	for v := range bytes.SplitSeq(env, []byte{0}) {
-		if string(v) == variable {
-			return true
+		if value, ok := strings.CutPrefix(string(v), key+"="); ok {
+			return value
 		}
 	}
-	return false
+	return ""
 }
 
 // pidNamespace names the namespace in which this process sees process ids.

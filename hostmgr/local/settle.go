@@ -67,6 +67,24 @@ func (d *driver) settleGone(r *run) (*exitRecord, error) {
 	return &lost, nil
 }
 
+// killStrangers ends what goes on of runs whose folders were removed: nobody knows of them any more.
+func (d *driver) killStrangers() error {
+	all, err := processes()
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		dir := filepath.Dir(envOf(p.pid, runDirVariable))
+		if filepath.Dir(dir) != d.state.run("") || exists(filepath.Dir(dir), filepath.Base(dir)) {
+			continue
+		}
+		if err := d.killLeftovers(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // killLeftovers ends the processes of a run whose supervisor has died, and returns when none is left.
 func (d *driver) killLeftovers(dir string) error {
 	started, err := readRecord[startedRecord](dir, startedFile)
