@@ -170,8 +170,8 @@ func asks(task *cluster.TaskSpec) map[string]int64 {
 func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 	if most := int64(j.spec.Limits.MaxRunning); most > 0 {
 		bound := int64(0)
-		for _, t := range j.all {
-			if t.state.bound() || t.state == held {
+		for k, t := range j.all {
+			if t.state.bound() || t.state == held || t.state == resting && j.spec.Core(k.Instance()) { // the core goes before the others
 				bound++
 			}
 		}
