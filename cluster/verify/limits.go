@@ -107,12 +107,20 @@ type counted struct {
 	of, name string // "user" or "group", and its name
 }
 
-// jobs checks that no job begins to run where as many run as may. A job runs while any of it is on a host or has room held.
+// jobs checks that no job begins to run where as many run as may. A job runs while any of it is on a host or has room held. Complexity:
+// pools, and jobs where they are limited.
 func (c *checker) jobs() {
+	limited := false
+	for p := range c.snap.Pools() {
+		limited = limited || p.Limits.RunningJobs != nil || p.Limits.RunningJobsPerUser != nil || p.Limits.RunningJobsPerGroup != nil
+	}
+	if !limited {
+		return
+	}
 	runs, begins := map[cluster.JobUID]bool{}, map[cluster.JobUID]bool{}
-	for t := range c.snap.Tasks(0) {
-		if t.State.Bound() || t.Hold != nil {
-			runs[t.Key.Job()] = true
+	for j := range c.snap.Jobs(0) {
+		if j.OnHosts() > 0 || j.Counts[cluster.TaskReserved] > 0 {
+			runs[j.UID] = true
 		}
 	}
 	note := func(k cluster.TaskKey) {
