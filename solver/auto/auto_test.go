@@ -337,7 +337,11 @@ func TestDeepTree(t *testing.T) {
 // TestRelaxation: what is soon in balance nearly everywhere is left to relaxation, and repair takes over; what is not goes to
 // others.
 func TestRelaxation(t *testing.T) {
-	for _, budget := range []int64{0, 50_000} {
+	budgets := []int64{0, 50_000}
+	if testing.Short() { // with the race detector one takes half a minute
+		budgets = budgets[:1]
+	}
+	for _, budget := range budgets {
 		n := circulation(relaxNodes / 2)
 		s := New()
 		solve := func() solver.Result {
