@@ -25,7 +25,7 @@ type CostModels struct {
 
 // merge returns the policy that holds when what was set at run time goes before what is configured.
 func (m *CostModels) merge(set *cluster.CostPolicy) string {
-	pieces := cutOutside(m.Configured, ';')
+	pieces := cut(m.Configured, ';')
 	for _, b := range set.Bindings {
 		target := targetOf(b)
 		if target == "" {
@@ -41,22 +41,13 @@ func (m *CostModels) merge(set *cluster.CostPolicy) string {
 	return strings.Join(pieces, "; ")
 }
 
-// cutOutside cuts the text at a separator that is in no parentheses, and trims the pieces.
-func cutOutside(text string, separator byte) (pieces []string) {
-	depth, from := 0, 0
-	for i := range len(text) {
-		switch text[i] {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case separator:
-			if depth == 0 {
-				pieces, from = append(pieces, strings.TrimSpace(text[from:i])), i+1
-			}
-		}
+// cut cuts a policy that is in use, and so was parsed.
+func cut(policy string, separator byte) []string {
+	pieces, err := costmodels.Cut(policy, separator)
+	if err != nil {
+		return []string{policy}
 	}
-	return append(pieces, strings.TrimSpace(text[from:]))
+	return pieces
 }
 
 func targetOf(b cluster.CostBinding) string {
@@ -210,7 +201,7 @@ func (a *clusterService) bindings(set *cluster.CostPolicy) []*sluicev1.CostModel
 		set = &cluster.CostPolicy{}
 	}
 	var all []*sluicev1.CostModelBinding
-	for i, piece := range cutOutside(a.s.config.Costs.merge(set), ';') {
+	for i, piece := range cut(a.s.config.Costs.merge(set), ';') {
 		b := &sluicev1.CostModelBinding{}
 		if i == 0 {
 			b.Shadow, b.ShadowEvery = set.Shadow, set.ShadowEvery
@@ -223,7 +214,7 @@ func (a *clusterService) bindings(set *cluster.CostPolicy) []*sluicev1.CostModel
 				b.JobType = pool
 			}
 		}
-		for _, one := range cutOutside(piece, '+') {
+		for _, one := range cut(piece, '+') {
 			b.Models = append(b.Models, weighted(one))
 		}
 		all = append(all, b)

@@ -79,12 +79,9 @@ func New(policy string) (costmodels.Model, error) {
 
 // List cuts a list of policies at the commas that are in no parentheses.
 func List(policies string) ([]string, error) {
-	list, err := split(policies, ',')
+	list, err := costmodels.Cut(policies, ',')
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
-	}
-	for i := range list {
-		list[i] = strings.TrimSpace(list[i])
 	}
 	return list, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func parsePolicy(text string) (costmodels.Model, error) {
-	pieces, err := split(text, ';')
+	pieces, err := costmodels.Cut(text, ';')
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func parsePolicy(text string) (costmodels.Model, error) {
 	for _, piece := range pieces[1:] {
 		target, sum, ok := strings.Cut(piece, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q binds nothing: write POOL = MODEL or TYPE = MODEL", strings.TrimSpace(piece))
+			return nil, fmt.Errorf("%q binds nothing: write POOL = MODEL or TYPE = MODEL", piece)
 		}
 		b, err := parseTarget(strings.TrimSpace(target))
 		if err != nil {
@@ -45,32 +45,6 @@ func parsePolicy(text string) (costmodels.Model, error) {
 		return base, nil
 	}
 	return compose.NewChoice(base, bindings), nil
-}
-
-// split cuts the text at a separator that is in no parentheses.
-func split(text string, separator byte) ([]string, error) {
-	var pieces []string
-	depth, from := 0, 0
-	for i := range len(text) {
-		switch text[i] {
-		case '(':
-			depth++
-		case ')':
-			depth--
-		case separator:
-			if depth == 0 {
-				pieces = append(pieces, text[from:i])
-				from = i + 1
-			}
-		}
-		if depth < 0 || depth > 1 {
-			return nil, fmt.Errorf("%q: the parentheses do not match", text)
-		}
-	}
-	if depth != 0 {
-		return nil, fmt.Errorf("%q: the parentheses do not match", text)
-	}
-	return append(pieces, text[from:]), nil
 }
 
 // parseTarget reads a pool, a type of job, or both.
@@ -97,13 +71,13 @@ func parseTarget(text string) (compose.Binding, error) {
 }
 
 func parseSum(text string) (costmodels.Model, error) {
-	pieces, err := split(text, '+')
+	pieces, err := costmodels.Cut(text, '+')
 	if err != nil {
 		return nil, err
 	}
 	var sum compose.Sum
 	for _, piece := range pieces {
-		part, err := parsePart(strings.TrimSpace(piece))
+		part, err := parsePart(piece)
 		if err != nil {
 			return nil, err
 		}
