@@ -87,6 +87,11 @@ type PoolLimits struct {
 	RunningJobsPerGroup, PendingJobsPerGroup *uint32 `cbor:",omitempty"`
 }
 
+// BoundsRunning reports whether they bound how many jobs may run.
+func (l *PoolLimits) BoundsRunning() bool {
+	return l.RunningJobs != nil || l.RunningJobsPerUser != nil || l.RunningJobsPerGroup != nil
+}
+
 // BoundsPending reports whether they bound how many jobs may wait.
 func (l *PoolLimits) BoundsPending() bool {
 	return l.PendingJobs != nil || l.PendingJobsPerUser != nil || l.PendingJobsPerGroup != nil

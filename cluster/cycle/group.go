@@ -50,7 +50,7 @@ func bounds(snap *cluster.Snapshot, path cluster.PoolPath) (jobs, owners bool) {
 	for ; path != ""; path = path.Parent() {
 		if p := snap.Pool(path); p != nil {
 			owners = owners || p.Limits.RunningJobsPerUser != nil || p.Limits.RunningJobsPerGroup != nil
-			jobs = jobs || owners || p.Limits.RunningJobs != nil
+			jobs = jobs || p.Limits.BoundsRunning()
 		}
 	}
 	return jobs, owners

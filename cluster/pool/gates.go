@@ -27,7 +27,7 @@ func (s *gates) init(t *Tree) {
 	s.limited, s.above = nil, map[int32][]int32{}
 	for i := range t.nodes {
 		l := &t.nodes[i].pool.Limits
-		if l.RunningJobs != nil || l.RunningJobsPerUser != nil || l.RunningJobsPerGroup != nil || l.ControllerPercent != nil {
+		if l.BoundsRunning() || l.ControllerPercent != nil {
 			s.limited = append(s.limited, int32(i))
 		}
 	}

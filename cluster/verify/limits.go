@@ -112,7 +112,7 @@ type counted struct {
 func (c *checker) jobs() {
 	limited := false
 	for p := range c.snap.Pools() {
-		limited = limited || p.Limits.RunningJobs != nil || p.Limits.RunningJobsPerUser != nil || p.Limits.RunningJobsPerGroup != nil
+		limited = limited || p.Limits.BoundsRunning()
 	}
 	if !limited {
 		return

@@ -30,7 +30,7 @@ func (c *Checker) putPool(p *cluster.Pool) {
 	a.settings, a.hosts = map[string]cluster.PoolResource{}, p.Hosts
 	l := &p.Limits
 	a.shared = p.Order != cluster.PriorityFIFO || p.Ageing > 0
-	a.counted = l.RunningJobs != nil || l.RunningJobsPerUser != nil || l.RunningJobsPerGroup != nil || l.ControllerPercent != nil
+	a.counted = l.BoundsRunning() || l.ControllerPercent != nil
 	for _, r := range p.Resources {
 		a.settings[r.Dimension] = r
 	}
