@@ -37,9 +37,8 @@ func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 		return nil
 	default:
 	}
-	gone := d.gone(r)
 	kill, err := readRecord[killRecord](r.dir, killFile)
-	if wish.Grace = max(wish.Grace, 0); !gone && (err != nil || kill == nil || wish.adds(kill)) {
+	if wish.Grace = max(wish.Grace, 0); !d.gone(r) && (err != nil || kill == nil || wish.adds(kill)) {
 		if err == nil && kill != nil {
 			wish.Grace = min(wish.Grace, kill.Grace)
 		}
@@ -52,14 +51,20 @@ func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 	r.killed = true
 	p := r.supervisor
 	d.mu.Unlock()
-	switch {
-	case p == nil:
-	case gone: // there is no way to tell the supervisor
-		p.kill()
-	default:
-		p.wake()
+	if p != nil {
+		d.tell(r, p)
 	}
 	return nil
+}
+
+// tell lets the supervisor of a run that is killed look at the record. Where the folder is gone, so is the record, and the supervisor
+// is ended.
+func (d *driver) tell(r *run, p *supervised) {
+	if d.gone(r) {
+		p.kill()
+	} else {
+		p.wake()
+	}
 }
 
 // adds reports whether a wish says more than the one before: the run is to end sooner, or without waiting for the command.

@@ -37,7 +37,8 @@ func TestHosts(t *testing.T) {
 }
 
 func TestParseStat(t *testing.T) {
-	const numbers = " S 7 8 9 0 -1 4194304 1 2 3 4 50 6 70 8 20 0 1 0 12345 1000000 321 18446744073709551615"
+	const numbers = " S 7 8 9 0 -1 4194304 1 2 3 4 50 6 70 8 20 0 1 0 12345 1000000 321 18446744073709551615" +
+		" 23 24 25 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 42 43 44 45 46 47 48 0"
 	for _, name := range []string{"sh", "a b", ") S 1 (", "()"} {
 		p, err := parseStat(42, []byte("42 ("+name+")"+numbers))
 		require.NoError(t, err)
@@ -45,6 +46,12 @@ func TestParseStat(t *testing.T) {
 	}
 	_, err := parseStat(42, []byte("42 (sh) S 1"))
 	require.Error(t, err)
+	begins, err := parseStat(42, []byte("42 (sh)"+strings.Replace(numbers, " 47 48 ", " 0 0 ", 1)))
+	require.NoError(t, err)
+	require.True(t, begins.begins)
+	kernel, err := parseStat(42, []byte("42 (sh)"+strings.NewReplacer(" 47 48 ", " 0 0 ", " 4194304 ", " 2129984 ").Replace(numbers)))
+	require.NoError(t, err)
+	require.False(t, kernel.begins)
 	zombie, err := parseStat(42, []byte("42 (sh)"+strings.Replace(numbers, "S", "Z", 1)))
 	require.NoError(t, err)
 	require.True(t, zombie.ended)

@@ -4,7 +4,9 @@ package local
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -235,7 +237,7 @@ func TestKillThatCannotBeRead(t *testing.T) {
 // TestFolderIsGone: a run whose folder was removed, as by its own task, is lost when it has ended, can be ended, and is forgotten.
 func TestFolderIsGone(t *testing.T) {
 	f := newFixture(t, nil)
-	ends := f.shell(0, `rm -r ../../$(basename $(dirname $PWD)); true`, nil)
+	ends := f.shell(0, `run=$(dirname $PWD); while test -e $run; do rm -rf $run; done`, nil) // until its supervisor writes nothing into it
 	stays := f.shell(1, "echo ready; (setsid sleep 1000 &); exec sleep 1000", nil)
 	f.says(stays, "ready\n")
 	f.processOf(stays)
@@ -248,6 +250,25 @@ func TestFolderIsGone(t *testing.T) {
 		f.Release(id)
 	}
 	require.Empty(t, f.Inventory())
+}
+
+// TestLeftoversThatBegin: nothing is left of runs that were just starting processes when their supervisors were killed.
+func TestLeftoversThatBegin(t *testing.T) {
+	f := newFixture(t, nil)
+	for range 4 * runtime.NumCPU() { // so that programs begin slowly
+		load := exec.CommandContext(t.Context(), "sh", "-c", "while true; do true; done")
+		require.NoError(t, load.Start())
+		t.Cleanup(func() { _ = load.Wait() }) // killed at the end of the context
+	}
+	for i := range 20 {
+		id := f.shell(i, "echo ready; (setsid sleep 1000 &); exec sleep 1000", nil)
+		f.says(id, "ready\n")
+		f.processOf(id)
+		require.NoError(t, os.RemoveAll(f.state.run(id.String())))
+		require.NoError(t, f.Kill(t.Context(), id, 0))
+		require.Equal(t, cluster.TaskLost, f.ended(id).State)
+		require.Empty(t, marked(t, f.config.Dir))
+	}
 }
 
 // TestFolderIsGoneMeanwhile: what goes on of a run whose folder is gone does not run beside the next run of its task.

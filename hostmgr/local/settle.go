@@ -85,21 +85,24 @@ func (d *driver) killStrangers() error {
 	return nil
 }
 
-// killLeftovers ends the processes of a run whose supervisor has died, and returns when none is left.
+// killLeftovers ends the processes of a run whose supervisor has died, and returns when two looks in a row have found none: one alone
+// may miss a process whose parent ends while it looks.
 func (d *driver) killLeftovers(dir string) error {
 	started, err := readRecord[startedRecord](dir, startedFile)
 	if err != nil || started == nil || started.PIDs != pidNamespace() {
 		started = &startedRecord{} // died while it wrote; or its numbers mean nothing here
 	}
+	quiet := false
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, retryPause) {
 		all, err := processes()
 		if err != nil {
 			return err
 		}
 		left := leftovers(all, started.Supervisor, runDirVariable+"="+runDirValue(dir))
-		if len(left) == 0 {
+		if len(left) == 0 && quiet {
 			return nil
 		}
+		quiet = len(left) == 0
 		for _, pid := range left {
 			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 				d.config.Log.Warn("a process of a lost run cannot be killed", "process", pid, "error", err)

@@ -151,7 +151,7 @@ func (d *driver) accompany(r *run, p *supervised, begun func()) error {
 	killed := r.killed
 	d.mu.Unlock()
 	if killed {
-		p.wake() // the record may be newer than the supervisor's last look
+		d.tell(r, p) // the record may be newer than the supervisor's last look
 	}
 	begun()
 	running, err := readRecord[runningRecord](r.dir, runningFile)
