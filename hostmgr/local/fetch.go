@@ -16,6 +16,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 )
@@ -81,17 +82,56 @@ func open(ctx context.Context, uri string) (io.ReadCloser, error) {
 			return nil, err
 		}
 		request.Header.Set("Accept-Encoding", "identity") // an archive comes as it is, not unpacked on the way
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		if answer.StatusCode != http.StatusOK {
-			return nil, errors.Join(fmt.Errorf("the answer is %s", answer.Status), answer.Body.Close())
-		}
-		return answer.Body, nil
+		return download(request, fetchStall)
 	default:
 		return nil, fmt.Errorf("this host manager fetches file, http and https, not %q", u.Scheme)
 	}
+}
+
+// fetchStall is how long a server may be silent, as Mesos has it (--fetcher_stall_timeout). How long it all takes is not bounded.
+const fetchStall = time.Minute
+
+// download returns what a server gives. It fails when nothing has come for as long as stall.
+func download(request *http.Request, stall time.Duration) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(request.Context())
+	d := &downloading{stall: stall, cancel: cancel}
+	d.silence = time.AfterFunc(stall, func() { cancel(fmt.Errorf("the server has sent nothing for %v", stall)) })
+	answer, err := http.DefaultClient.Do(request.WithContext(ctx))
+	if err != nil {
+		d.stop()
+		return nil, err
+	}
+	d.ReadCloser = answer.Body
+	if answer.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("the answer is %s", answer.Status), d.Close())
+	}
+	return d, nil
+}
+
+// downloading is the body of an answer whose server is not silent for long.
+type downloading struct {
+	io.ReadCloser
+	stall   time.Duration
+	silence *time.Timer
+	cancel  context.CancelCauseFunc
+}
+
+func (d *downloading) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	if n > 0 {
+		d.silence.Reset(d.stall)
+	}
+	return n, err
+}
+
+func (d *downloading) Close() error {
+	defer d.stop()
+	return d.ReadCloser.Close()
+}
+
+func (d *downloading) stop() {
+	d.silence.Stop()
+	d.cancel(nil)
 }
 
 func write(root *os.Root, name string, from io.Reader, mode fs.FileMode) (err error) {

@@ -396,6 +396,47 @@ func TestFetch(t *testing.T) {
 	require.Equal(t, cluster.TaskKilled, f.ended(waiting).State)
 }
 
+// TestSilentServer: what a server stops to send fails, before its answer and within; one that is slow and goes on does not.
+func TestSilentServer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		write := func() {
+			_, _ = io.WriteString(w, "x")
+			_ = http.NewResponseController(w).Flush()
+		}
+		switch r.URL.Path {
+		case "/stops":
+			write()
+			fallthrough
+		case "/mute":
+			<-r.Context().Done()
+		case "/slow":
+			for range 5 {
+				time.Sleep(500 * time.Millisecond)
+				write()
+			}
+		}
+	}))
+	defer server.Close()
+	get := func(path string, stall time.Duration) (string, error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		require.NoError(t, err)
+		body, err := download(request, stall)
+		if err != nil {
+			return "", err
+		}
+		defer func() { require.NoError(t, body.Close()) }()
+		data, err := io.ReadAll(body)
+		return string(data), err
+	}
+	for _, path := range []string{"/mute", "/stops"} {
+		_, err := get(path, 50*time.Millisecond)
+		require.ErrorContains(t, err, "the server has sent nothing for 50ms", path)
+	}
+	data, err := get("/slow", 2*time.Second)
+	require.NoError(t, err)
+	require.Equal(t, "xxxxx", data)
+}
+
 // TestFetchThroughAProxy: files come by the way that the host manager's environment names, of which the task learns nothing.
 func TestFetchThroughAProxy(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
