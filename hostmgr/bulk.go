@@ -72,20 +72,22 @@ type bulkStream struct {
 
 func (b *bulkStream) send(ctx context.Context) error {
 	for {
-		var up *sluicev1.BulkUp
+		var up []*sluicev1.BulkUp
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-b.usage.wake:
 			up = b.usage.take(b.out.lives)
 		case chunk := <-b.chunks:
-			up = &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Log{Log: chunk}}
+			up = []*sluicev1.BulkUp{{Message: &sluicev1.BulkUp_Log{Log: chunk}}}
 		}
-		if err := b.stream.Send(up); errors.Is(err, io.EOF) {
-			<-ctx.Done() // receive learns why
-			return nil
-		} else if err != nil {
-			return err
+		for _, m := range up {
+			if err := b.stream.Send(m); errors.Is(err, io.EOF) {
+				<-ctx.Done() // receive learns why
+				return nil
+			} else if err != nil {
+				return err
+			}
 		}
 	}
 }

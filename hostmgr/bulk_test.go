@@ -111,6 +111,33 @@ func TestUsage(t *testing.T) {
 	})
 }
 
+// TestUsageOfMany: a report that is longer than a message comes in parts.
+func TestUsageOfMany(t *testing.T) {
+	onBench(t, func(b *bench) {
+		usage := make([]hostmgr.Usage, 60_000)
+		for n := range usage {
+			b.driver.runs[run(n)] = status(n, cluster.TaskRunning)
+			usage[n] = using(n, int64(n), 1<<40, 1<<40, 1<<40)
+		}
+		b.start()
+		b.welcome()
+		s := b.bulk()
+		b.driver.sink.ReportUsage(usage)
+		seen, parts := 0, 0
+		for more := true; more; parts++ {
+			part := b.bulkUp(s).GetUsage()
+			require.Less(t, proto.Size(part), 4<<20)
+			for _, r := range part.GetRuns() {
+				require.EqualValues(t, seen, r.GetCpuMilli())
+				seen++
+			}
+			more = part.GetMore()
+		}
+		require.Equal(t, len(usage), seen)
+		require.Greater(t, parts, 1)
+	})
+}
+
 // TestUsageIsDroppedUnderPressure: what nobody reads is replaced, and neither status nor commands wait for it.
 func TestUsageIsDroppedUnderPressure(t *testing.T) {
 	onBench(t, func(b *bench) {

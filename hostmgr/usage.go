@@ -42,19 +42,25 @@ func (b *usageBox) put(usage []Usage) {
 	}
 }
 
-// take returns a report of all runs that live, sorted, and forgets the others: a driver may have measured them just before they ended.
-func (b *usageBox) take(lives func(cluster.RunID) bool) *sluicev1.BulkUp {
+// take returns a report of all runs that live, sorted, in parts, and forgets the others: a driver may have measured them just before
+// they ended.
+func (b *usageBox) take(lives func(cluster.RunID) bool) []*sluicev1.BulkUp {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.runs, func(run cluster.RunID, _ Usage) bool { return !lives(run) })
-	report := &sluicev1.UsageReport{TimeUnixNs: b.at.UnixNano(), IntervalNs: int64(b.interval)}
+	runs := make([]*sluicev1.RunUsage, 0, len(b.runs))
 	for _, run := range slices.SortedFunc(maps.Keys(b.runs), cluster.RunID.Compare) {
 		u := b.runs[run]
-		report.Runs = append(report.Runs, &sluicev1.RunUsage{
+		runs = append(runs, &sluicev1.RunUsage{
 			Run: runTo(run), Progress: u.Progress,
 			CpuMilli: u.Used.Fixed[cluster.CPU], MemoryBytes: u.Used.Fixed[cluster.Memory],
 			DiskBytes: u.Used.Fixed[cluster.Disk], NetworkBytesPerSecond: u.Used.Fixed[cluster.Network],
 		})
 	}
-	return &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Usage{Usage: report}}
+	var out []*sluicev1.BulkUp
+	for part, last := range parts(runs) {
+		report := &sluicev1.UsageReport{TimeUnixNs: b.at.UnixNano(), IntervalNs: int64(b.interval), Runs: part, More: !last}
+		out = append(out, &sluicev1.BulkUp{Message: &sluicev1.BulkUp_Usage{Usage: report}})
+	}
+	return out
 }

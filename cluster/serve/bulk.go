@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -93,14 +94,22 @@ func (t *shardTable) detach(hello *sluicev1.BulkHello, b *bulk) {
 	}
 }
 
+// maxSamples bounds what is kept of a report whose last part does not come.
+const maxSamples = 1 << 20
+
 func (s *Scheduler) receiveBulk(stream sluicev1.HostManagerService_BulkServer, shard cluster.ShardID, b *bulk) error {
+	var samples []knowledge.Sample // of the parts of a report
 	for {
 		up, err := stream.Recv()
 		if err != nil {
 			return err
 		}
 		if usage := up.GetUsage(); usage != nil {
-			s.takeUsage(shard, usage)
+			samples = append(samples, s.samplesOf(shard, usage)...)
+			if !usage.GetMore() || len(samples) > maxSamples {
+				s.takeUsage(shard, samples)
+				samples = nil
+			}
 		}
 		if chunk := up.GetLog(); chunk != nil {
 			b.deliver(chunk)

@@ -28,17 +28,21 @@ func samplesFrom(r *sluicev1.UsageReport) []knowledge.Sample {
 	return samples
 }
 
-// takeUsage replaces what is known of the shard's runs. What a shard says of runs on hosts of others is left out.
-func (s *Scheduler) takeUsage(shard cluster.ShardID, r *sluicev1.UsageReport) {
+// samplesOf converts a report. What a shard says of runs on hosts of others is left out.
+func (s *Scheduler) samplesOf(shard cluster.ShardID, r *sluicev1.UsageReport) []knowledge.Sample {
 	snapshot := s.Snapshot()
-	samples := slices.DeleteFunc(samplesFrom(r), func(m knowledge.Sample) bool {
+	return slices.DeleteFunc(samplesFrom(r), func(m knowledge.Sample) bool {
 		return !rules.Awaited(snapshot.Task(m.Run.Task), shard, m.Run.Run)
 	})
+}
+
+// takeUsage replaces what is known of the shard's runs.
+func (s *Scheduler) takeUsage(shard cluster.ShardID, samples []knowledge.Sample) {
 	s.offerSlack(shard, samples)
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
 	sh := s.shards.get(shard)
-	sh.usage = sh.usage.Next(snapshot, samples)
+	sh.usage = sh.usage.Next(s.Snapshot(), samples)
 }
 
 // TaskUsage returns what the task's current run was last measured to use; false if it was not measured.

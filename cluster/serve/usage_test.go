@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
@@ -47,6 +48,39 @@ func TestTheHighestUsageIsLearned(t *testing.T) {
 	require.Equal(t, int64(7000), work.Peak.Fixed[cluster.Network])
 }
 
+// A report in parts counts when its last part has come, and as one.
+func TestUsageInParts(t *testing.T) {
+	a := newAPITest(t)
+	sh := a.connectLogShard(t)
+	spec := sleepJob("job")
+	spec.Instances = proto.Uint32(2)
+	a.submit(t, spec)
+	send := func(instance uint32, cpu int64, more bool) {
+		k := cluster.MakeTaskKey(1, instance)
+		sh.launch(t, uint64(instance)+1, sluicev1.RunState_RUN_STATE_RUNNING)
+		require.Eventually(t, func() bool { return a.Snapshot().Task(k).State == cluster.TaskRunning }, 10*time.Second, time.Millisecond)
+		run := &sluicev1.RunRef{JobUid: 1, Instance: instance, Run: a.Snapshot().Task(k).Run}
+		require.NoError(t, sh.bulk.Send(&sluicev1.BulkUp{Message: &sluicev1.BulkUp_Usage{Usage: &sluicev1.UsageReport{
+			Runs: []*sluicev1.RunUsage{{Run: run, CpuMilli: cpu}}, More: more,
+		}}}))
+	}
+	measured := func(instance uint32) int64 {
+		u, _ := a.TaskUsage(a.Snapshot().Task(cluster.MakeTaskKey(1, instance)))
+		return u.Used.Fixed[cluster.CPU]
+	}
+	send(0, 100, true)
+	read := make(chan error, 1)
+	go func() {
+		read <- a.ReadLog(t.Context(), "s/h", &sluicev1.LogRequest{}, func(*sluicev1.LogChunk) error { return nil })
+	}()
+	sh.answer(t, <-sh.requests, &sluicev1.LogChunk{Done: true})
+	require.NoError(t, <-read) // what came before it has been read
+	require.Zero(t, measured(0))
+	send(1, 200, false)
+	require.Eventually(t, func() bool { return measured(1) == 200 }, 10*time.Second, time.Millisecond)
+	require.EqualValues(t, 100, measured(0))
+}
+
 // What the wire says of runs is what the cost models are told of their host.
 func TestMeasuredUsageIsKnownOfHosts(t *testing.T) {
 	a := newAPITest(t)
@@ -83,20 +117,20 @@ func TestAShardMeasuresItsOwnRunsOnly(t *testing.T) {
 	k := cluster.MakeTaskKey(1, 0)
 	require.Eventually(t, func() bool { return a.Snapshot().Task(k).State == cluster.TaskPlaced }, 10*time.Second, time.Millisecond)
 	a.emit(t, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
-	using := func(run uint32, cpu int64) *sluicev1.UsageReport {
-		return &sluicev1.UsageReport{Runs: []*sluicev1.RunUsage{{
+	using := func(shard cluster.ShardID, run uint32, cpu int64) {
+		a.takeUsage(shard, a.samplesOf(shard, &sluicev1.UsageReport{Runs: []*sluicev1.RunUsage{{
 			Run: &sluicev1.RunRef{JobUid: uint32(k.Job()), Instance: k.Instance(), Run: run}, CpuMilli: cpu,
-		}}}
+		}}}))
 	}
-	a.takeUsage("b", using(1, 900))
+	using("b", 1, 900)
 	require.Empty(t, a.hostUsage(a.Snapshot()))
-	a.takeUsage("a", using(1, 100))
-	a.takeUsage("b", using(1, 900))
+	using("a", 1, 100)
+	using("b", 1, 900)
 	used := a.hostUsage(a.Snapshot())
 	require.Len(t, used, 1)
 	require.Equal(t, int64(100), used["a/h"].Fixed[cluster.CPU])
 
-	a.takeUsage("a", using(2, 900)) // a run that there is not
+	using("a", 2, 900) // a run that there is not
 	used = a.hostUsage(a.Snapshot())
 	require.Equal(t, int64(100), used["a/h"].Fixed[cluster.CPU])
 }

@@ -2408,10 +2408,12 @@ func (x *BulkHello) GetSessionId() string {
 // UsageReport is what runs use, measured over the interval. It names all runs of
 // the shard that have not ended.
 type UsageReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TimeUnixNs    int64                  `protobuf:"varint,1,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
-	IntervalNs    int64                  `protobuf:"varint,2,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
-	Runs          []*RunUsage            `protobuf:"bytes,3,rep,name=runs,proto3" json:"runs,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	TimeUnixNs int64                  `protobuf:"varint,1,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
+	IntervalNs int64                  `protobuf:"varint,2,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
+	Runs       []*RunUsage            `protobuf:"bytes,3,rep,name=runs,proto3" json:"runs,omitempty"`
+	// Another part of the same report follows.
+	More          bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2465,6 +2467,13 @@ func (x *UsageReport) GetRuns() []*RunUsage {
 		return x.Runs
 	}
 	return nil
+}
+
+func (x *UsageReport) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 type RunUsage struct {
@@ -3016,13 +3025,14 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\tBulkHello\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\tR\x05shard\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\tR\tsessionId\"y\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\"\x8d\x01\n" +
 	"\vUsageReport\x12 \n" +
 	"\ftime_unix_ns\x18\x01 \x01(\x03R\n" +
 	"timeUnixNs\x12\x1f\n" +
 	"\vinterval_ns\x18\x02 \x01(\x03R\n" +
 	"intervalNs\x12'\n" +
-	"\x04runs\x18\x03 \x03(\v2\x13.sluice.v1.RunUsageR\x04runs\"\xf5\x01\n" +
+	"\x04runs\x18\x03 \x03(\v2\x13.sluice.v1.RunUsageR\x04runs\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\"\xf5\x01\n" +
 	"\bRunUsage\x12#\n" +
 	"\x03run\x18\x01 \x01(\v2\x11.sluice.v1.RunRefR\x03run\x12\x1b\n" +
 	"\tcpu_milli\x18\x02 \x01(\x03R\bcpuMilli\x12!\n" +
