@@ -129,6 +129,25 @@ func TestTheJobSaysHowManyRun(t *testing.T) {
 	require.Equal(t, 3, s.running(job))
 }
 
+// TestAJobThatGetsALimit: what runs by a version without a limit counts as soon as the present one has one, and what waits by it is held to it.
+func TestAJobThatGetsALimit(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(5, 0))
+	job := s.job(cluster.RootPool, 6, 1)
+	s.settle()
+	require.Equal(t, 5, s.running(job))
+	s.host(1, vector(9, 0))
+	spec := *s.state.Job(job).Spec
+	spec.Limits.MaxRunning, spec.Instances = 3, 7
+	spec.Task.Processes = []cluster.Process{{Command: []string{"another"}}}
+	s.emit(&cluster.JobUpdated{Job: job, Spec: &spec, Update: &cluster.Update{From: 1}})
+	for _, running := range []int{5, 4, 3, 3} {
+		s.settle()
+		require.Equal(t, running, s.running(job))
+		s.report(s.in(cluster.TaskRunning)[0], cluster.TaskSucceeded)
+	}
+}
+
 // TestALimitIsNotKeptForWhoHasNoHost: a part of a limit that is too large for every host is for those next in the pool, until there
 // is a host.
 func TestALimitIsNotKeptForWhoHasNoHost(t *testing.T) {

@@ -35,7 +35,7 @@ func groupKeyOf(snap *cluster.Snapshot, job cluster.JobUID, spec *cluster.JobSpe
 		preemptible: spec.Preemptible, revocable: spec.Revocable, maxRunTime: spec.Limits.MaxRunTime,
 	}
 	jobs, owners := bounds(snap, spec.Pool)
-	k.gated = jobs || spec.Limits.MaxRunning > 0
+	k.gated = jobs || spec.Limits.MaxRunning > 0 || snap.Job(job).Spec.Limits.MaxRunning > 0
 	if k.gated || spec.Type == cluster.Stateless || leaf != nil && leaf.Order == cluster.FairJobs {
 		k.job = job
 	}
@@ -201,7 +201,8 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	}
 	job := j.SpecFor(t)
 	spec := job.TaskOf(k.Instance())
-	if old != nil && old.continues(t, job, spec) {
+	counts := old != nil && (old.group.key.gated || j.Spec.Limits.MaxRunning == 0) // with the others of its job, where that matters
+	if counts && old.continues(t, job, spec) {
 		p.advance(old, t)
 		return
 	}

@@ -59,6 +59,7 @@ func (p *Planner) ingest(in Input) {
 	} else {
 		changes.Merge(in.Changes)
 	}
+	p.regroup(in.Snapshot, &changes)
 	p.takeIn(in.Snapshot, &changes)
 	p.ripen(in.Snapshot)
 	for _, uid := range p.looked.gone {
@@ -71,6 +72,20 @@ func (p *Planner) ingest(in Input) {
 		}
 	}
 	p.looked.clear()
+}
+
+// regroup has all tasks looked at of jobs that got a bound on how many of them run: those of other versions count, too.
+func (p *Planner) regroup(snap *cluster.Snapshot, changes *cluster.Changes) {
+	for _, uid := range changes.Jobs {
+		j, known := snap.Job(uid), p.keys[uid]
+		if j == nil || known == nil || known.most > 0 || j.Spec.Limits.MaxRunning == 0 {
+			continue
+		}
+		known.task = nil
+		for t := range snap.TasksOf(uid, 0) {
+			changes.Tasks = append(changes.Tasks, t.Key)
+		}
+	}
 }
 
 func everything(snap *cluster.Snapshot) cluster.Changes {

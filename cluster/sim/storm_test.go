@@ -316,6 +316,44 @@ func (s *storm) limit(spec *cluster.JobSpec, at time.Duration) {
 	}
 }
 
+// another draws a change of nearly all that a job may have.
+func (s *storm) another() func(*cluster.JobSpec) {
+	drawn := cluster.JobSpec{Instances: 8, Task: s.task()}
+	s.place(&drawn)
+	s.limit(&drawn, span/2)
+	preemptible := s.oneOf(2)
+	return func(spec *cluster.JobSpec) {
+		next := drawn
+		next.Name, next.Type, next.Pool, next.Owner, next.Groups, next.Labels = spec.Name, spec.Type, spec.Pool, spec.Owner, spec.Groups, spec.Labels
+		next.Priority, next.Preemptible, next.Revocable, next.Gang = spec.Priority, spec.Preemptible, spec.Revocable, spec.Gang
+		next.Controller, next.Instances, next.MaxFailures, next.DependsOn = spec.Controller, spec.Instances, spec.MaxFailures, spec.DependsOn
+		next.Speculation, next.Update, next.Limits.MaxUnavailable = spec.Speculation, spec.Update, spec.Limits.MaxUnavailable
+		if spec.Type == cluster.Batch {
+			next.Preemptible = preemptible
+			next.Inputs = slices.DeleteFunc(slices.Clone(next.Inputs), func(in cluster.Input) bool { return in.First >= spec.Instances })
+		} else {
+			next.Inputs, next.HostWait, next.RackWait, next.Limits.MaxRunTime = nil, nil, nil, 0
+		}
+		if spec.Type == cluster.Daemon {
+			next.Limits.MaxRunning = 0
+			if c := next.Constraint; c != nil && c.Op == cluster.TaskLabel {
+				next.Constraint = nil
+			}
+		}
+		if spec.Revocable {
+			next.Task.GPU, next.Task.Resources.Named = cluster.GPURequest{}, nil
+			next.Task.Resources.Fixed[cluster.GPU] = 0
+		}
+		if g := spec.Gang; g != nil {
+			next.Task, next.Constraint, next.Preferences, next.Spread, next.Overrides = spec.Task, spec.Constraint, spec.Preferences, spec.Spread, spec.Overrides
+			if next.Limits.MaxRunning > 0 {
+				next.Limits.MaxRunning = max(next.Limits.MaxRunning, g.Minimum)
+			}
+		}
+		*spec = next
+	}
+}
+
 func (s *storm) updatePolicy() *cluster.UpdatePolicy {
 	p := &cluster.UpdatePolicy{
 		BatchSize: uint32(s.int(3)), StartFirst: s.oneOf(3), InPlace: s.oneOf(2), Rollback: s.oneOf(3), StartPaused: s.oneOf(8),
@@ -333,7 +371,7 @@ func (s *storm) interfere() func(*rules.Tx) error {
 	which, task, instances, cpu := s.int(100), s.int(100), uint32(1+s.int(8)), int64(500*s.upTo(4))
 	host, move, version := s.hostID(), s.oneOf(2), uint64(s.upTo(3))
 	label, policy, pool := pick(s, "x", "y", "z"), s.updatePolicy(), s.pool(pick(s, s.pools...).Path)
-	what, machine := s.int(16), s.machine(s.int(8))
+	what, machine, another := s.int(18), s.machine(s.int(8)), s.another()
 	if pool.Path == cluster.RootPool {
 		pool.Hosts = nil
 	}
@@ -449,6 +487,15 @@ func (s *storm) interfere() func(*rules.Tx) error {
 			if spec.Limits.MaxRunning > 0 && spec.Gang == nil {
 				spec.Limits.MaxRunning = instances
 			}
+		})
+	case 15:
+		return update(another)
+	case 16:
+		return onTask(func(tx *rules.Tx, t *cluster.Task, j *cluster.Job) error {
+			if j.Spec.Type != cluster.Stateful || t.State.Bound() {
+				return errors.New("it has no data, or runs on it")
+			}
+			return tx.Emit(&cluster.HomeForgotten{Task: t.Key})
 		})
 	default:
 		return func(tx *rules.Tx) error { return tx.Emit(&cluster.PoolPut{Pool: pool}) }
