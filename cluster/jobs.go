@@ -384,7 +384,7 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		}
 		t.State = e.State
 		switch {
-		case leaving && e.State == TaskFailed: // whatever it said when it was told to go
+		case leaving && (e.State == TaskFailed || e.State == TaskSucceeded && j.Spec.Type.Service()): // whatever it said when it was told to go
 			t.State = TaskKilled
 		case stopping && t.Reason == ReasonRunTime && e.State == TaskKilled:
 			t.State = TaskFailed

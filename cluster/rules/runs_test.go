@@ -253,3 +253,28 @@ func TestOutlived(t *testing.T) {
 	}
 	require.False(t, outlived(cluster.MakeTaskKey(2, 0), 1))
 }
+
+// An instance of a service that moves waits for the room that is kept for it, however its run ends: with 0 as well, which is no failure.
+func TestWhatMovesMoves(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	machine := cluster.Machine{Capacity: cluster.Resources{Fixed: [cluster.NumDimensions]int64{1000}}}
+	for _, end := range []cluster.TaskState{cluster.TaskSucceeded, cluster.TaskFailed, cluster.TaskLost, cluster.TaskKilled} {
+		state := cluster.NewState()
+		emit(t, state, 1,
+			&cluster.HostReported{ID: host, Machine: machine},
+			&cluster.HostReported{ID: "s/other", Machine: machine},
+			&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+				Name: "job", Type: cluster.Stateless, Pool: cluster.RootPool, Instances: 1, Backoff: cluster.Backoff{Initial: 10, Max: 10},
+			}}}},
+			&cluster.Placed{Task: k, Run: 1, Host: host},
+			&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning},
+			&cluster.TaskPreempted{Task: k, Run: 1, Hold: &cluster.Hold{Host: "s/other", Until: 100}},
+		)
+		_, err := rules.Report(rules.Begin(state, 2), shard, &cluster.TaskStatus{Task: k, Run: 1, State: end, Reason: cluster.ReasonExited})
+		require.NoError(t, err, end)
+		task := state.Task(k)
+		require.Equal(t, cluster.TaskReserved, task.State, end)
+		require.Zero(t, task.Failures, end)
+		require.Zero(t, task.NotBefore, end)
+	}
+}
