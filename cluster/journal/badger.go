@@ -370,19 +370,27 @@ func (j *onDisk) dropBefore(seq uint64) error {
 	if err := j.drop([]byte{byte(baseBlob)}, func(id blobID) bool { return id.seq != seq }); err != nil {
 		return err
 	}
-	var keep blobID // the first batch with a record after seq, or the newest
-	err := j.db.View(func(txn *badger.Txn) error {
-		return scanIDs(txn, []byte{byte(batchBlob)}, func(id blobID, _ uint32) error {
-			if keep.kind == 0 || id.seq <= seq+1 {
-				keep = id
-			}
-			return nil
-		})
+	var keep blobID
+	err := j.db.View(func(txn *badger.Txn) (err error) {
+		keep, err = firstAfter(txn, seq)
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	return j.drop([]byte{byte(batchBlob)}, func(id blobID) bool { return id.seq < keep.seq })
+}
+
+// firstAfter returns the first batch with a record after seq, or the newest; the zero id if there is no batch. Of those before it a
+// crash may have left parts, which a base at seq covers.
+func firstAfter(txn *badger.Txn, seq uint64) (first blobID, err error) {
+	err = scanIDs(txn, []byte{byte(batchBlob)}, func(id blobID, _ uint32) error {
+		if first.kind == 0 || id.seq <= seq+1 {
+			first = id
+		}
+		return nil
+	})
+	return first, err
 }
 
 // drop deletes the blobs that begin with prefix and that which picks.
@@ -431,7 +439,11 @@ func (j *onDisk) Replay(fn func(cluster.Record) error) error {
 				return err
 			}
 		}
-		return scanBlobs(txn, []byte{byte(batchBlob)}, func(_ blobID, blob []byte) error { return r.batch(blob) })
+		first, err := firstAfter(txn, seq)
+		if err != nil || first == (blobID{}) {
+			return err
+		}
+		return scanBlobs(txn, []byte{byte(batchBlob)}, first.prefix(), func(_ blobID, blob []byte) error { return r.batch(blob) })
 	})
 	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer) {
 		return damaged(j.dir, err)

@@ -123,18 +123,18 @@ func putBlob(db *badger.DB, id blobID, blob []byte) error {
 // getBlob returns a blob, nil if there is none.
 func getBlob(txn *badger.Txn, id blobID) ([]byte, error) {
 	var found []byte
-	err := scanBlobs(txn, id.prefix(), func(_ blobID, blob []byte) error {
+	err := scanBlobs(txn, id.prefix(), id.prefix(), func(_ blobID, blob []byte) error {
 		found = blob
 		return nil
 	})
 	return found, err
 }
 
-// scanBlobs calls fn for each blob whose key begins with prefix, in the order of their keys. fn may keep the blob.
-func scanBlobs(txn *badger.Txn, prefix []byte, fn func(blobID, []byte) error) error {
+// scanBlobs calls fn for each blob whose key begins with prefix, from a key on, in the order of their keys. fn may keep the blob.
+func scanBlobs(txn *badger.Txn, prefix, from []byte, fn func(blobID, []byte) error) error {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix, PrefetchValues: true, PrefetchSize: 8})
 	defer it.Close()
-	for it.Rewind(); it.Valid(); {
+	for it.Seek(from); it.Valid(); {
 		id, blob, err := readBlob(it)
 		if err != nil {
 			return err
