@@ -222,7 +222,7 @@ func (s *State) updateTask(at Time, e *TaskUpdated) error {
 		case j.SpecOf(e.Version) == nil:
 			return fmt.Errorf("version %d is not kept", e.Version)
 		case e.InPlace:
-			t.Version = e.Version
+			t.Version, t.Next = e.Version, 0
 			return s.CanChange(s.Task(t.Key), j)
 		case e.Later && !t.State.Bound():
 			return errors.New("it does not run")

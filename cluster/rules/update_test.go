@@ -1241,6 +1241,29 @@ func TestWhoIsBehindCatchesUpWhenItsJobBearsIt(t *testing.T) {
 	}
 }
 
+// One that is behind and gets a later spec in place has no other one to come.
+func TestInPlaceLeavesNoneBehind(t *testing.T) {
+	spec := func(number int) *cluster.JobSpec {
+		s := serviceSpec(2, serves, number, &cluster.UpdatePolicy{InPlace: true})
+		s.Type, s.Preemptible = cluster.Stateful, false
+		return s
+	}
+	w := newServing(t, spec(0), 2)
+	w.settle()
+	home := w.tasks()[0].Home
+	w.emit(&cluster.HostDrain{ID: home, Drain: true})
+	w.update(spec(1))
+	w.settle()
+	require.Len(t, w.state.Later(servingJob), 1)
+	last := spec(0)
+	last.Labels = []cluster.KeyValue{{Key: "a", Value: "b"}}
+	w.update(last)
+	w.settle()
+	w.emit(&cluster.HostDrain{ID: home})
+	w.settle()
+	require.Equal(t, map[uint32][2]uint64{0: {3, 1}, 1: {3, 3}}, w.runs())
+}
+
 func TestUpdatesOfBatchJobs(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy cluster.UpdatePolicy
