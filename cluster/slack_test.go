@@ -95,3 +95,21 @@ func TestLendingCountsJobsThatAskForSlack(t *testing.T) {
 	h.emit(&cluster.JobUpdated{Job: 2, Spec: &more})
 	require.Equal(t, 1, h.state.Lending(), "the third one waits")
 }
+
+// The count of jobs that may ask for slack follows an update that gives a job whose instances were all stopped one more.
+func TestLendingFollowsSurge(t *testing.T) {
+	h := newHistory(t)
+	h.emit(
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+			Name: "job", Type: cluster.Stateless, Pool: cluster.RootPool, Instances: 1, Revocable: true, Task: cluster.TaskSpec{Resources: vector(100, 1)},
+		}}}},
+		&cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0), Reason: cluster.ReasonTaskStopped},
+	)
+	require.Zero(t, h.state.Lending())
+	begin := cluster.Update{From: 1, To: 1, State: cluster.UpdateInitialized}
+	h.emit(&cluster.UpdateAdvanced{Job: 1, Update: begin, Surge: 1, Begins: true})
+	require.Equal(t, 1, h.state.Lending())
+	require.Equal(t, h.state.Lending(), restored(t, h.state).Lending())
+	h.emit(&cluster.JobStopping{Job: 1})
+	require.Zero(t, h.state.Lending())
+}

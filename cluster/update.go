@@ -207,6 +207,7 @@ func (s *State) advanceUpdate(at Time, e *UpdateAdvanced) error {
 		j.Surge = e.Surge
 		s.jobs.Set(uint64(j.UID), &j)
 		s.fitTasks(at, &j)
+		s.lending += lends(&j) - lends(old)
 	}
 	s.setJob(at, &j)
 	return nil
