@@ -16,7 +16,7 @@ import (
 
 // dispatch sends what the durable state of the shard's tasks calls for: a launch for each that is PLACED, a kill for each
 // that is KILLING or PREEMPTING, when those who found it by discovery have had time to turn away. In a session each is sent
-// once; after a reconnect it starts over, and repetitions do no harm.
+// once, and a kill again where one that leaves is stopped, since it may have less time then; after a reconnect it starts over, and repetitions do no harm.
 func (c *control) dispatch(ctx context.Context) error {
 	select {
 	case <-c.ready:
@@ -95,7 +95,7 @@ func (c *control) has(t *cluster.Task) bool {
 // sentRun is what a session has sent for a run.
 type sentRun struct {
 	run    uint32
-	killed bool
+	killed cluster.TaskState // in which state it was told to end, which says how long it has; 0: it was not
 }
 
 func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k cluster.TaskKey, sent map[cluster.TaskKey]sentRun) error {
@@ -117,11 +117,11 @@ func (c *control) command(ctx context.Context, snapshot *cluster.Snapshot, k clu
 		message.GetLaunch().GetTask().Secrets = secrets
 		c.s.tell(message.GetLaunch().GetTask(), snapshot, t, j, c.peers.of(snapshot, j))
 		sent[k] = sentRun{run: t.Run}
-	case t.State.Vacating() && !c.spares && (before.run != t.Run || !before.killed):
+	case t.State.Vacating() && !c.spares && (before.run != t.Run || before.killed != t.State):
 		j := snapshot.Job(k.Job())
 		grace, command := rules.Leave(t, j.SpecFor(t))
 		message = killDown(runRef(t.RunID(), j.Spec.Name), grace, command, t.Reason)
-		sent[k] = sentRun{run: t.Run, killed: true}
+		sent[k] = sentRun{run: t.Run, killed: t.State}
 	default:
 		return nil
 	}

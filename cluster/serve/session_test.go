@@ -332,6 +332,33 @@ func TestStoppingKillsOnce(t *testing.T) {
 	require.Equal(t, cluster.JobKilled, r.s.Snapshot().Job(uid).State())
 }
 
+// Who is stopped while he leaves for another has as long as one that is stopped, not as one that leaves.
+func TestStoppingWhoLeaves(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	uid := r.submit("job", 1, 0)
+	run := sh.down().GetLaunch().GetRun()
+	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+	spec := *r.s.Snapshot().Job(uid).Spec
+	spec.Preemption.Grace, spec.Task.KillGrace = time.Hour, time.Second
+	k := cluster.MakeTaskKey(uid, 0)
+	for _, e := range []cluster.Event{
+		&cluster.JobUpdated{Job: uid, Spec: &spec}, &cluster.TaskPreempted{Task: k, Run: 1}, &cluster.JobStopping{Job: uid},
+	} {
+		require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(e) }))
+		if _, changes := e.(*cluster.JobUpdated); changes {
+			continue
+		}
+		kill := sh.down().GetKill()
+		require.Equal(t, runFrom(run), runFrom(kill.GetRun()))
+		want := time.Hour
+		if r.s.Snapshot().Task(k).State == cluster.TaskKilling {
+			want = time.Second
+		}
+		require.Equal(t, want, kill.GetGrace().AsDuration())
+	}
+}
+
 // After a restart of the scheduler the shard's inventory and the journal are brought together.
 func TestReconciliation(t *testing.T) {
 	j := journal.NewMemory()
