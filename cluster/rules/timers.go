@@ -73,7 +73,7 @@ func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
 	if at := runEnds(task, spec); at != 0 {
 		t.alarms.Set(at, task.Key)
 	}
-	if at := gangEnds(task, spec); at != 0 {
+	if at := gangEnds(task, spec, snap.ModeSince()); at != 0 {
 		t.alarms.Set(at, task.Key)
 	}
 	if task.NotBefore != 0 {
@@ -153,12 +153,18 @@ func runEnds(t *cluster.Task, spec *cluster.JobSpec) cluster.Time {
 	return t.Started.Add(spec.Limits.MaxRunTime)
 }
 
-// gangEnds returns when a core member that does not run yet has to, 0 if it runs or is none.
-func gangEnds(t *cluster.Task, spec *cluster.JobSpec) cluster.Time {
+// gangEnds returns when a core member that does not run yet has to, 0 if it runs or is none. Time counts from since on, from when on
+// a scheduler has been there that hears of it.
+func gangEnds(t *cluster.Task, spec *cluster.JobSpec, since cluster.Time) cluster.Time {
 	if !spec.Core(t.Key.Instance()) || !t.State.Bound() || t.State >= cluster.TaskRunning {
 		return 0
 	}
-	return t.Placed.Add(gangTimeout(spec))
+	return max(t.Placed, since).Add(gangTimeout(spec))
+}
+
+// Begins reports whether the job is a gang of which some have a place and do not run yet.
+func Begins(j *cluster.Job) bool {
+	return j.Spec.Gang != nil && j.Counts[cluster.TaskPlaced]+j.Counts[cluster.TaskLaunching]+j.Counts[cluster.TaskStarting] > 0
 }
 
 func gangTimeout(spec *cluster.JobSpec) time.Duration {
@@ -206,7 +212,7 @@ func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
 	if t.NotBefore != 0 && tx.Now() >= t.NotBefore {
 		return tx.Emit(&cluster.TaskReleased{Task: t.Key})
 	}
-	if at := gangEnds(t, j.Spec); at != 0 && tx.Now() >= at && breaks(tx, j, t) {
+	if at := gangEnds(t, j.Spec, tx.State().ModeSince()); at != 0 && tx.Now() >= at && breaks(tx, j, t) {
 		return giveBack(tx, j)
 	}
 	if at := runEnds(t, j.Spec); at != 0 && tx.Now() >= at {

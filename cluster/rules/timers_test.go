@@ -30,6 +30,19 @@ func TestAGangComesToRunTogetherOrIsGivenBack(t *testing.T) {
 	}
 }
 
+// The time in which no scheduler is there that could hear that it runs does not count.
+func TestAGangComesToRunWhileNobodyIsThere(t *testing.T) {
+	state, placed := gang(t)
+	late := at(time.Hour)
+	emit(t, state, late, &cluster.ModeSet{Mode: state.Mode()})
+	timers := rules.NewTimers(0)
+	snapshot, _ := state.Fork().Snapshot()
+	timers.Note(snapshot, cluster.Changes{}, true)
+	require.Equal(t, late.Add(rules.DefaultGangTimeout), timers.Next())
+	require.NoError(t, timers.Fire(rules.Begin(state, late), placed))
+	require.Equal(t, cluster.TaskPlaced, state.Task(placed[0]).State)
+}
+
 func TestAGangThatOnceRanGoesOnWithoutAMember(t *testing.T) {
 	state, placed := gang(t)
 	for _, k := range placed {

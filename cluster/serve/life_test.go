@@ -287,6 +287,25 @@ func TestUpdatesWaitAnewWithTheScheduler(t *testing.T) {
 	}
 }
 
+// So do gangs: what their tasks did meanwhile is not known before their host managers are back.
+func TestGangsBeginAnewWithTheScheduler(t *testing.T) {
+	state, log := cluster.NewState(), journal.NewMemory()
+	tx := rules.Begin(state, 1)
+	spec := jobSpecFrom(sleepJob("job"), "spec", new(violations))
+	spec.Pool, spec.Instances, spec.Gang = cluster.RootPool, 2, &cluster.Gang{Minimum: 2}
+	require.NoError(t, tx.Emit(&cluster.ClusterCreated{ID: "c"}))
+	require.NoError(t, tx.Emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}}))
+	require.NoError(t, tx.Emit(&cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capacity: spec.Task.Resources.Times(2)}}))
+	for i := range uint32(2) {
+		require.NoError(t, tx.Emit(&cluster.Placed{Task: cluster.MakeTaskKey(1, i), Run: 1, Host: "s/h"}))
+	}
+	require.NoError(t, log.Append(tx.Records()))
+	before := time.Now()
+	_, err := New(Config{State: state, Journal: log})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, state.ModeSince(), cluster.Time(before.UnixNano()))
+}
+
 // After an update that failed or was aborted the next one comes from, and so returns to, the version that was good; after one that came
 // to its end from that one's.
 func TestAnUpdateReturnsToWhatWasGood(t *testing.T) {

@@ -150,7 +150,7 @@ func New(c Config) (*Scheduler, error) {
 	return s, nil
 }
 
-// begin creates the cluster if there is none, and notes, if updates are under way, that they waited while nobody was there.
+// begin creates the cluster if there is none, and notes, if updates are under way or gangs begin, that they waited while nobody was there.
 func (s *Scheduler) begin() error {
 	state := s.config.State
 	var events []cluster.Event
@@ -160,7 +160,7 @@ func (s *Scheduler) begin() error {
 		events = append(events, &cluster.ClusterCreated{ID: hex.EncodeToString(id[:])}, &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.DefaultPool}})
 	}
 	for j := range state.Jobs(0) {
-		if j.Update.Live() {
+		if j.Update.Live() || rules.Begins(j) {
 			events = append(events, &cluster.ModeSet{Mode: state.Mode()})
 			break
 		}
