@@ -35,6 +35,7 @@ type queue struct {
 	shut   []Binding // what keeps the others back
 	asked  []int64   // what all waiting tasks ask for, by dimension, open or not, without revocable ones
 	shares []share   // by party, if the leaf is fair; each admission makes new ones
+	brim   []int64   // of the last Run, by dimension: what it may borrow up to; see Admission.confine
 
 	heads [2]head // of its ceiling, for what is not revocable and what is
 
@@ -148,7 +149,30 @@ func (a *Admission) Run(now cluster.Time) {
 	}
 	a.tree.Update()
 	a.lending.Update()
+	a.confine()
 	a.admitQueues(true)
+}
+
+// confine sets how far the leaves may borrow: up to their ceilings. In a dimension with a static reservation where some leaf has more than
+// its own, the ceilings and that are more than there is: then those of the others give nothing beyond what they are entitled to or have, and
+// what is left is dealt with the leftovers. Complexity: leaves times dimensions.
+func (a *Admission) confine() {
+	over := make([]bool, len(a.tree.dims))
+	for _, q := range a.queues {
+		n := &a.tree.nodes[q.node]
+		q.brim = append(q.brim[:0], n.ceiling...)
+		for d, static := range a.tree.static {
+			over[d] = over[d] || static && n.allocation[d] > n.ceiling[d]
+		}
+	}
+	for _, q := range a.queues {
+		n := &a.tree.nodes[q.node]
+		for d := range over {
+			if over[d] {
+				q.brim[d] = min(n.ceiling[d], max(n.entitled[d], n.allocation[d]))
+			}
+		}
+	}
 }
 
 // Regrant decides anew, about queues that have changed since the last Run, within the bounds that it found: what pools claim and
@@ -265,7 +289,7 @@ func (a *Admission) admit(q *queue) {
 	clear(q.grants)
 	leaf := &a.tree.nodes[q.node]
 	q.shares, q.heads = nil, [2]head{}
-	bounds := bands{a.tree.guaranteed(q.node), leaf.entitled, leaf.ceiling}
+	bounds := bands{a.tree.guaranteed(q.node), leaf.entitled, w.vector(q.brim)}
 	if leaf.pool.Order == cluster.PriorityFIFO {
 		w.admit(w.all, bounds)
 	} else {

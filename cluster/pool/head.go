@@ -119,8 +119,9 @@ func (w *walk) why(i int32, unit []int64, refused bool) Binding {
 				if above := w.a.tree.binds(w.q.node, d, bound); above != "" {
 					b.Pool = above
 				}
-				if root := &w.a.tree.nodes[0]; rule == RuleLimit && b.Pool == root.pool.Path && root.ceiling[d] < root.limit[d] {
-					b.Rule = RuleStatic
+				root, brim := &w.a.tree.nodes[0], w.q.brim
+				if confined := d < len(brim) && brim[d] < leaf.ceiling[d]; rule == RuleLimit && (confined || b.Pool == root.pool.Path && root.ceiling[d] < root.limit[d]) {
+					b.Pool, b.Rule = root.pool.Path, RuleStatic
 				}
 			}
 			return b

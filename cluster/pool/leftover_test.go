@@ -68,6 +68,23 @@ func TestAStaticReservationIsNotBorrowed(t *testing.T) {
 	require.GreaterOrEqual(t, a.Grants("root/a")[0].Admitted(), int64(5))
 }
 
+// What others have beyond their part already is not lent once more beside a static reservation.
+func TestAStaticReservationIsNotBorrowedBesideWhatRuns(t *testing.T) {
+	a := pool.NewAdmission([]*cluster.Pool{
+		root(), static(claims("root/a", cluster.CPU, 40, cluster.NoLimit, 1)), claims("root/b", cluster.CPU, 0, cluster.NoLimit, 0), claims("root/c", cluster.CPU, 0, cluster.NoLimit, 0),
+	}, cpu(100))
+	a.SetQueue("root/b", []pool.Group{batch(0, 10, cpu(1), 60, 0)})
+	a.SetQueue("root/c", []pool.Group{batch(0, 20, cpu(1), 0, 60)})
+	a.Run(30)
+	require.Zero(t, a.Grants("root/c")[0].Admitted())
+	require.Equal(t, pool.Binding{Rule: pool.RuleStatic, Pool: "root", Dimension: cluster.CPU.String()}, a.Grants("root/c")[0].Why)
+
+	a.SetQueue("root/b", []pool.Group{batch(0, 10, cpu(1), 50, 0), batch(1, 40, cpu(1), 0, 60)})
+	a.Run(50)
+	require.EqualValues(t, 30, a.Grants("root/b")[1].Admitted(), "as if what is less urgent were gone")
+	require.LessOrEqual(t, a.Grants("root/c")[0].Admitted(), int64(10))
+}
+
 // The same of what tasks do not use: half of a task's worth of slack each starts none.
 func TestLeavesShareWhatSlackLeavesOver(t *testing.T) {
 	a := pool.NewAdmission([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}}, cpu(10))
