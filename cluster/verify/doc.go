@@ -8,6 +8,7 @@
 //   - no host gets more than it has free in any dimension, on any device or port, and nothing is planned into room that is
 //     being vacated or is held for somebody else;
 //   - no pool goes beyond a limit by what starts, beside all that runs yet, nor by what room is held for;
+//   - what begins beyond what its pool is entitled to leaves free what static pools do not use of their reservations;
 //   - no more tasks of a job run at once than it says;
 //   - gangs start whole and leave whole;
 //   - everybody who is asked to leave may be asked, leaves for somebody else than his own kind, and does not leave in vain:

@@ -25,6 +25,7 @@ func Plan(snap *cluster.Snapshot, plan *cycle.Output, now cluster.Time, hysteres
 	c.lending()
 	c.rates()
 	c.limits()
+	c.statics()
 	c.running()
 	c.jobs()
 	c.pools()

@@ -80,6 +80,17 @@ func limited(p cluster.PoolPath, limit int64) cluster.Event {
 	return &cluster.PoolPut{Pool: cluster.Pool{Path: p, Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: limit, Share: 1}}}}
 }
 
+func static(reservation int64) cluster.Event {
+	return &cluster.PoolPut{Pool: cluster.Pool{Path: "root/c", Resources: []cluster.PoolResource{
+		{Dimension: cluster.CPU.String(), Reservation: reservation, Limit: cluster.NoLimit, Share: 1, Static: true},
+	}}}
+}
+
+// begins starts one task of pool a on a third host, in free room.
+func begins(a, b int64) cycle.Output {
+	return cycle.Output{Pools: pools(a, b), Placements: []cycle.Placement{{Task: cluster.MakeTaskKey(2, 0), Run: 1, Host: "s/h2"}}}
+}
+
 func good() *cycle.Output {
 	return &cycle.Output{
 		Pools: pools(2, 4),
@@ -97,6 +108,17 @@ func (s *stage) verify(plan *cycle.Output) []string {
 
 func TestATruePlanIsTrue(t *testing.T) {
 	require.Empty(t, newStage(t).verify(good()))
+}
+
+// What a pool is entitled to may begin in room that is kept for a static reservation: others have more than their own.
+func TestClaimsBeginBesideStaticReservations(t *testing.T) {
+	for _, test := range []struct{ kept, entitled int64 }{{1, 0}, {2, 1}} {
+		s := newStage(t)
+		s.emit(static(test.kept))
+		s.emit(&cluster.HostReported{ID: "s/h2", Machine: cluster.Machine{Capacity: cpu(2)}})
+		plan := begins(test.entitled, 6)
+		require.Empty(t, s.verify(&plan))
+	}
 }
 
 // Each law is broken by itself, and found.
@@ -143,6 +165,9 @@ func TestBrokenLawsAreFound(t *testing.T) {
 			"a job begins where as many run as may", with(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: new(uint32)}}}), nil,
 			"1 jobs begin to run in pool root/a, where 0 do and 0 may",
 		},
+		{"a static reservation is borrowed", with(static(2), &cluster.HostReported{ID: "s/h2", Machine: cluster.Machine{Capacity: cpu(2)}}), func(o *cycle.Output) {
+			*o = begins(0, 6)
+		}, "1 of cpu_milli begin in pool root/a, which has 1 then and is entitled to 0: 1 are free and 2 kept for static reservations"},
 		{"not preemptible", job(func(j *cluster.JobSpec) { j.Preemptible = false }), nil, "may not be preempted"},
 		{"stateful", job(func(j *cluster.JobSpec) { j.Type = cluster.Stateful }), nil, "may not be preempted"},
 		{"daemon", job(func(j *cluster.JobSpec) { j.Type = cluster.Daemon }), nil, "may not be preempted"},
