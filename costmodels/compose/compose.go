@@ -81,8 +81,10 @@ func (s Sum) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) 
 func (s Sum) Items(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) []costmodels.Term {
 	var all []costmodels.Term
 	for _, p := range s {
+		so := flowgraph.Cost(0) // far of the part, so that what is rounded is rounded once
 		for _, t := range costmodels.Items(p.Model, r, q, h) {
-			all = append(all, costmodels.Term{Name: t.Name, Price: weigh(t.Price, p.Weight)})
+			price := weigh(so+t.Price, p.Weight) - weigh(so, p.Weight)
+			all, so = append(all, costmodels.Term{Name: t.Name, Price: price}), so+t.Price
 		}
 	}
 	return all

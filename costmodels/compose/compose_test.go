@@ -52,6 +52,25 @@ func TestPartsAddUpByWeight(t *testing.T) {
 	require.Equal(t, costmodels.MaxPrice, compose.Sum{{fixed{start: costmodels.MaxPrice - 1}, compose.MaxWeight}}.Start(nil, nil, nil))
 }
 
+// itemized is a model whose price is made of two terms.
+type itemized struct{ fixed }
+
+func (itemized) Items(*costmodels.Round, *costmodels.Request, *cluster.Host) []costmodels.Term {
+	return []costmodels.Term{{Name: "a", Price: 35}, {Name: "b", Price: 35}}
+}
+
+// What weights round, they round once in each part: the terms are the price together, else they are not shown.
+func TestTermsOfASumAreItsPrice(t *testing.T) {
+	sum := compose.Sum{{itemized{fixed{start: 70}}, 300}, {fixed{start: 7}, 500}}
+	var all flowgraph.Cost
+	for _, term := range sum.Items(nil, nil, nil) {
+		require.GreaterOrEqual(t, term.Price, flowgraph.Cost(0))
+		all += term.Price
+	}
+	require.Equal(t, sum.Start(nil, nil, nil), all)
+	require.EqualValues(t, 21+3, all)
+}
+
 // A host that only one part names has in the other the price of its rack, or of elsewhere.
 func TestPlacesAddUp(t *testing.T) {
 	near := fixed{place: costmodels.Locality{
