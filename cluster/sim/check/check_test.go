@@ -454,11 +454,16 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestWhatPoolsKeepBackMayWait: a limit, and a reservation for what may not be preempted, are reasons to wait beside room.
+// TestWhatPoolsKeepBackMayWait: a limit, a reservation for what may not be preempted, and a static one of others are reasons to wait beside room.
 func TestWhatPoolsKeepBackMayWait(t *testing.T) {
 	cpu := func(reservation, limit int64) *cluster.PoolPut {
 		return &cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{
 			{Dimension: cluster.CPU.String(), Reservation: reservation, Limit: limit},
+		}}}
+	}
+	static := func(p cluster.PoolPath, reservation int64) *cluster.PoolPut {
+		return &cluster.PoolPut{Pool: cluster.Pool{Path: p, Resources: []cluster.PoolResource{
+			{Dimension: cluster.CPU.String(), Reservation: reservation, Limit: cluster.NoLimit, Static: true},
 		}}}
 	}
 	waits := &cluster.TaskHeld{Task: key(0), Hold: *held(a)}
@@ -479,6 +484,9 @@ func TestWhatPoolsKeepBackMayWait(t *testing.T) {
 		{"a reservation of more than there is", cpu(2001, cluster.NoLimit), false, placed(0, 1, a), 0},
 		{"a reservation of what is away", cpu(2000, cluster.NoLimit), false, &cluster.HostUnreached{ID: b}, 0},
 		{"a reservation does not bind what may be preempted", cpu(799, cluster.NoLimit), true, placed(0, 1, a), 1},
+		{"a static reservation of others", static("root/b", 1201), true, placed(0, 1, a), 0},
+		{"a static reservation of others that leaves room", static("root/b", 1200), true, placed(0, 1, a), 1},
+		{"a static reservation of its own", static("root/a", 1201), true, placed(0, 1, a), 1},
 	} {
 		l := begun(func(s *cluster.JobSpec) {
 			s.Pool, s.Preemptible, s.Instances = "root/a", c.preemptible, 2

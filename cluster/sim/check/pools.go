@@ -79,9 +79,8 @@ func (c *Checker) pledged(p cluster.PoolPath, dimension string) (sum int64) {
 	return sum
 }
 
-// shortages returns the dimensions of which pools reserve more together than there is: what hosts have that take work, and what is
-// used of the others.
-func (c *Checker) shortages() map[string]bool {
+// capacity returns what there is: what hosts have that take work, and what is used of the others.
+func (c *Checker) capacity() map[string]int64 {
 	left := map[string]int64{}
 	for _, h := range c.hosts { // a sum, as below: the order does not matter
 		has := h.machine.Capacity
@@ -95,7 +94,12 @@ func (c *Checker) shortages() map[string]bool {
 			left[name] += v
 		}
 	}
-	short := map[string]bool{}
+	return left
+}
+
+// shortages returns the dimensions of which pools reserve more together than there is.
+func (c *Checker) shortages() map[string]bool {
+	left, short := maps.Clone(c.there), map[string]bool{}
 	for path, a := range c.pools {
 		for name, set := range a.settings {
 			if path.Parent() == cluster.RootPool {
@@ -163,10 +167,31 @@ func asks(task *cluster.TaskSpec) map[string]int64 {
 	return list
 }
 
+// keptFree reports whether n such tasks of the job may have to wait because static pools keep free what they reserve.
+func (c *Checker) keptFree(j *job, task *cluster.TaskSpec, n int64) bool {
+	paths := slices.Sorted(maps.Keys(c.pools))
+	for name, v := range asks(task) { // in any order: one or none
+		static, idle := false, map[cluster.PoolPath]int64{}
+		for _, p := range slices.Backward(paths) { // those below come first
+			if set := c.pools[p].settings[name]; set.Static && set.Reservation > 0 && p != cluster.RootPool {
+				static = true
+				if !p.Covers(j.spec.Pool) {
+					idle[p] = max(idle[p], set.Reservation-c.pools[p].used[name])
+				}
+			}
+			idle[p.Parent()] += idle[p]
+		}
+		if root := cluster.RootPool; static && (c.account(root).used[name]+n*v+idle[root] > c.there[name] || c.heldBelow(root) || c.othersFirst(j, root)) {
+			return true
+		}
+	}
+	return false
+}
+
 // keptBack reports whether the settings of the job or of a pool let n such tasks of the job wait although there is room: a limit
 // is reached, or may be, where jobs are counted or others have room kept; what may not be preempted would use more than is reserved,
-// where anything is, beside those who have room kept, or more is reserved than there is, since then nobody has all of it; or, in
-// either case, others wait that go before, and that it might pass.
+// where anything is, beside those who have room kept, or more is reserved than there is, since then nobody has all of it; static pools
+// keep room free; or, in each case, others wait that go before, and that it might pass.
 func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 	if most := int64(j.spec.Limits.MaxRunning); most > 0 {
 		bound := int64(0)
@@ -179,7 +204,7 @@ func (c *Checker) keptBack(j *job, task *cluster.TaskSpec, n int64) bool {
 			return true
 		}
 	}
-	if c.reserves && c.othersFirst(j, j.spec.Pool) {
+	if c.reserves && (c.othersFirst(j, j.spec.Pool) || c.keptFree(j, task, n)) {
 		return true
 	}
 	for p := j.spec.Pool; p != ""; p = p.Parent() {

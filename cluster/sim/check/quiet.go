@@ -17,6 +17,7 @@ func (c *Checker) Quiet() (looks int) {
 		return 0
 	}
 	if c.reserves {
+		c.there = c.capacity()
 		c.short = c.shortages()
 	}
 	asked := map[string]int64{} // room for a request, as far as it was counted
