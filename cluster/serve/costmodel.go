@@ -179,7 +179,7 @@ func costModelFrom(b *sluicev1.CostModelBinding, v *violations) *cluster.CostMod
 	var sum []string
 	for i, m := range b.GetModels() {
 		at := item("binding.models", i)
-		if m.GetName() == "" || strings.ContainsAny(m.GetName(), ";+") {
+		if !oneModel(m.GetName()) {
 			v.Invalid(child(at, "name"), "is %q: one model, such as sjf(ageing=10)", m.GetName())
 		}
 		if m.GetWeightMilli() < 0 || m.GetWeightMilli() > 1_000_000 {
@@ -193,6 +193,16 @@ func costModelFrom(b *sluicev1.CostModelBinding, v *violations) *cluster.CostMod
 	}
 	e.Binding.Model = strings.Join(sum, " + ")
 	return e
+}
+
+// oneModel reports whether a name is that of one model, with or without settings.
+func oneModel(name string) bool {
+	for _, separator := range []byte(";+") {
+		if pieces, err := costmodels.Cut(name, separator); err != nil || len(pieces) > 1 {
+			return false
+		}
+	}
+	return name != ""
 }
 
 // bindings describes the policy in use. What stands in one place of the policy is one model of weight 1000, as it is spelled.

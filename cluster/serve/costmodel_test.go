@@ -68,6 +68,10 @@ func TestTheCostModelIsSwapped(t *testing.T) {
 	require.Equal(t, "binpack", set.Bindings[0].Models[0].Name)
 	require.Equal(t, "binpack", a.costModel(t))
 	require.Len(t, hosts("packed"), 1)
+
+	set, err = a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: binding("", "", "coco(devils=c++)")})
+	require.NoError(t, err)
+	require.Equal(t, "coco(devils=c++)", set.Bindings[0].Models[0].Name)
 }
 
 func TestBindingsAreMergedAndTakenBack(t *testing.T) {
@@ -147,6 +151,7 @@ func TestBadCostModelsAreRefused(t *testing.T) {
 		`is no pool (such as root/batch)`:   binding("", "batches", "sjf"),
 		"binding.shadow_every: is missing":  shadow,
 		`binding.models[0].name: is "a; b"`: binding("", "", "a; b"),
+		`binding.models[0].name: is "sjf("`: binding("", "", "sjf(", ")"),
 	} {
 		_, err := a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: b})
 		require.Contains(t, []codes.Code{codes.InvalidArgument, codes.NotFound}, status.Code(err), want)

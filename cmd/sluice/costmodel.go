@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/costmodels/models"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -85,12 +86,9 @@ func newCostModelSetCommand(a *app) *cobra.Command {
 			}
 			b.Models = nil
 			if len(args) == 1 {
-				for _, part := range strings.Split(args[0], "+") {
-					m, err := weightedModel(strings.TrimSpace(part))
-					if err != nil {
-						return usageError(cmd, err)
-					}
-					b.Models = append(b.Models, m)
+				var err error
+				if b.Models, err = weightedModels(args[0]); err != nil {
+					return usageError(cmd, err)
 				}
 			}
 			c, err := a.connect(cmd.Context())
@@ -113,9 +111,26 @@ func newCostModelSetCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// weightedModels reads "sluice + 0.5 sjf(ageing=10)".
+func weightedModels(text string) (sum []*sluicev1.WeightedCostModel, err error) {
+	parts, err := models.Cut(text, '+')
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
+		m, err := weightedModel(part)
+		if err != nil {
+			return nil, err
+		}
+		sum = append(sum, m)
+	}
+	return sum, nil
+}
+
 // weightedModel reads "0.5 sjf(ageing=10)".
 func weightedModel(text string) (*sluicev1.WeightedCostModel, error) {
-	if bare, _, _ := strings.Cut(text, "("); strings.ContainsAny(bare, ";=") || strings.Contains(text, ";") {
+	bare, _, _ := strings.Cut(text, "(")
+	if pieces, _ := models.Cut(text, ';'); len(pieces) > 1 || strings.Contains(bare, "=") {
 		return nil, fmt.Errorf("%q: one model at a time: --pool and --type say for which pool or type of job", text)
 	}
 	weight, name, ok := strings.Cut(text, " ")

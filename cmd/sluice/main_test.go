@@ -120,6 +120,11 @@ func TestBindingsAreGivenWithFlags(t *testing.T) {
 		require.Equal(t, exitUsage, a.code, text)
 		require.Contains(t, a.err, "--pool and --type", text)
 	}
+	sum, err := weightedModels("0.5 sjf + coco(devils=c++ a;b)") // what is in parentheses separates nothing
+	require.NoError(t, err)
+	require.Len(t, sum, 2)
+	require.Equal(t, "coco(devils=c++ a;b)", sum[1].GetName())
+
 	m, err := weightedModel("0.5 coco(devils=sort scan)") // which has settings, and binds nothing
 	require.NoError(t, err)
 	require.Equal(t, []any{"coco(devils=sort scan)", int64(500)}, []any{m.GetName(), m.GetWeightMilli()})

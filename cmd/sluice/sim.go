@@ -192,7 +192,7 @@ func (f *simFlags) finish(fs *pflag.FlagSet) (err error) {
 		return errors.New("--model and --compare exclude each other")
 	}
 	for _, list := range f.comparison {
-		names, err := models.List(list)
+		names, err := models.Cut(list, ',')
 		if err != nil {
 			return fmt.Errorf("--compare: %w", err)
 		}

@@ -77,11 +77,11 @@ func New(policy string) (costmodels.Model, error) {
 	return m, nil
 }
 
-// List cuts a list of policies at the commas that are in no parentheses.
-func List(policies string) ([]string, error) {
-	list, err := costmodels.Cut(policies, ',')
+// Cut cuts policies at a separator that is in no parentheses.
+func Cut(policies string, separator byte) ([]string, error) {
+	pieces, err := costmodels.Cut(policies, separator)
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)
 	}
-	return list, nil
+	return pieces, nil
 }
