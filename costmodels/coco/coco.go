@@ -31,6 +31,7 @@ package coco
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -81,6 +82,18 @@ var _ costmodels.Model = Model{}
 func (m Model) Validate() error {
 	if m.Disturbance < 0 || m.Disturbance > FullDelay || m.Starts < 0 {
 		return errors.New("disturbance must be 1 to 1000, and starts positive")
+	}
+	natures := map[string]string{"turtle": "turtles", "rabbit": "rabbits", "devil": "devils"}
+	for _, list := range []struct {
+		nature string
+		kinds  []string
+	}{{"turtles", m.Turtles}, {"rabbits", m.Rabbits}, {"devils", m.Devils}} {
+		for _, kind := range list.kinds {
+			if other := cmp.Or(natures[kind], list.nature); other != list.nature {
+				return fmt.Errorf("%s: %q is one of the %s", list.nature, kind, other)
+			}
+			natures[kind] = list.nature
+		}
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"random(seed=99999999999999999999)": "no whole number",
 		"delay(host_wait=4)":                `host_wait: "4" is no duration above 0s`,
 		"coco(devils=)":                     "devils: an empty list",
+		"coco(devils=sort, rabbits=sort)":   `coco: devils: "sort" is one of the rabbits`,
+		"coco(rabbits=devil)":               `coco: rabbits: "devil" is one of the devils`,
 		"whare(attribute=rack)":             `whare: no setting "attribute"; there are: unknown, starts`,
 		"quincy(psi=5000)":                  "quincy: psi must not exceed zone",
 		"trivial(x=1)":                      `no setting "x"; there are: none`,
