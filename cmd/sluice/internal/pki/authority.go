@@ -153,6 +153,9 @@ func Revoke(dir, file string) (string, error) {
 	if err := cert.CheckSignatureFrom(parent); err != nil {
 		return "", fmt.Errorf("pki: %s was not issued by the authority in %s: %w", file, dir, err)
 	}
+	if cert.Equal(parent) {
+		return "", fmt.Errorf("pki: %s is the authority itself, whom its own list cannot revoke: make another one in a new folder", file)
+	}
 	path := filepath.Join(dir, crlName)
 	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

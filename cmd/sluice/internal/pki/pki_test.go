@@ -139,6 +139,9 @@ func TestRevoked(t *testing.T) {
 	_, err = meet(t, s, ca, dir, "carl")
 	require.ErrorContains(t, err, "cannot be told")
 
+	_, err = Revoke(dir, ca)
+	require.ErrorContains(t, err, "is the authority itself")
+
 	foreign := newAuthority(t, 1)
 	_, err = Revoke(dir, filepath.Join(foreign, "ann.pem"))
 	require.ErrorContains(t, err, "was not issued")
