@@ -222,7 +222,11 @@ func mayListTokens(in reading, who *access.Caller, request proto.Message) error 
 	if who.IsOperator(in) || who.Job == 0 && (user == "" || user == who.User) {
 		return nil
 	}
-	return denied(who, "see tokens of "+quote(user), "the role operator")
+	what := "see tokens"
+	if user != "" {
+		what += " of " + quote(user)
+	}
+	return denied(who, what, "the role operator")
 }
 
 // mayRevokeToken: one that is not the caller's is to him as if it were not there.

@@ -190,6 +190,7 @@ func TestPolicyOfWhatARequestAsksFor(t *testing.T) {
 		"a token for another":      {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{User: "ann"}, "operator"},
 		"a token with a group":     {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{Groups: []string{"ops"}}, "groups"},
 		"a token for a job":        {"AccessService/CreateToken", 'w', &sluicev1.CreateTokenRequest{Job: "job"}, ""},
+		"tokens of a job's token":  {"AccessService/ListTokens", 'j', &sluicev1.ListTokensRequest{}, "may not see tokens: it takes the role operator"},
 		"a token for a hidden job": {"AccessService/CreateToken", 's', &sluicev1.CreateTokenRequest{Job: "job"}, "no such job"},
 	} {
 		who := policyCallers[tt.who]
