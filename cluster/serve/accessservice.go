@@ -160,7 +160,7 @@ func (a *accessService) GrantRole(ctx context.Context, r *sluicev1.GrantRoleRequ
 	err := a.do(ctx, func(tx *Tx) error {
 		switch held := tx.State().RoleBindings(); {
 		case tx.State().Pool(b.Pool) == nil:
-			return fieldError(codes.InvalidArgument, "binding.pool", "is %s: there is no such pool", quote(string(b.Pool)))
+			return fieldError(codes.NotFound, "binding.pool", "is %s: there is no such pool", quote(string(b.Pool)))
 		case slices.Contains(held, b):
 			return nil
 		case len(held) >= cluster.MaxRoleBindings:

@@ -693,13 +693,13 @@ func TestBadRequests(t *testing.T) {
 		{"filter by unknown pool", func() error {
 			_, err := a.jobs.ListJobs(ctx, &sluicev1.ListJobsRequest{Filter: &sluicev1.JobFilter{Pool: "root/x"}})
 			return err
-		}, codes.InvalidArgument, "filter.pool", "there is no such pool"},
+		}, codes.NotFound, "filter.pool", "there is no such pool"},
 		{"watch unknown pool", func() error {
 			s, err := a.jobs.WatchJobs(ctx, &sluicev1.WatchJobsRequest{Filter: &sluicev1.JobFilter{Pool: "root/x"}})
 			require.NoError(t, err)
 			_, err = s.Recv()
 			return err
-		}, codes.InvalidArgument, "filter.pool", "there is no such pool"},
+		}, codes.NotFound, "filter.pool", "there is no such pool"},
 		{"tasks on what is no host", func() error {
 			_, err := a.tasks.ListTasks(ctx, &sluicev1.ListTasksRequest{Host: "h"})
 			return err

@@ -170,6 +170,14 @@ func (c *call) knowsPool(in *cluster.Snapshot, path cluster.PoolPath) bool {
 	return false
 }
 
+// knowsFiltered refuses a filter by a pool that is not there for the caller.
+func (c *call) knowsFiltered(in *cluster.Snapshot, f *sluicev1.JobFilter) error {
+	if p := f.GetPool(); p != "" && !c.knowsPool(in, cluster.PoolPath(p)) {
+		return fieldError(codes.NotFound, "filter.pool", "is %s: there is no such pool", quote(p))
+	}
+	return nil
+}
+
 func (g gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 	c, err := g.begin(ctx, info.FullMethod)
 	defer func() { g.s.audit(ctx, c, err) }()

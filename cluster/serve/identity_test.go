@@ -361,12 +361,13 @@ func TestRolesAreGrantedAndRevoked(t *testing.T) {
 		"needs either":               {Role: sluicev1.Role_ROLE_VIEWER},
 		"either a user or a group":   {Role: sluicev1.Role_ROLE_VIEWER, User: "x", Group: "y"},
 		"for the whole cluster":      {Role: sluicev1.Role_ROLE_OPERATOR, User: "x", Pool: "root/default"},
-		"there is no such pool":      {Role: sluicev1.Role_ROLE_VIEWER, User: "x", Pool: "root/none"},
 		"knows no Role of that numb": {Role: 77, User: "x"},
 	} {
 		_, err := roles.GrantRole(ops, &sluicev1.GrantRoleRequest{Binding: b})
 		require.ErrorContains(t, err, text)
 	}
+	_, err = roles.GrantRole(ops, &sluicev1.GrantRoleRequest{Binding: &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "x", Pool: "root/none"}})
+	requireViolation(t, err, codes.NotFound, "binding.pool", "there is no such pool")
 }
 
 // TestRolesEndWithTheirPool: a pool that is made again under the name begins without those of the one before.

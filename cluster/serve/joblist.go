@@ -62,6 +62,9 @@ func (a *jobService) ListJobs(ctx context.Context, r *sluicev1.ListJobsRequest) 
 	}
 	order := jobOrders[r.Order]
 	snapshot := a.s.Snapshot()
+	if err := callOf(ctx).knowsFiltered(snapshot, r.Filter); err != nil {
+		return nil, err
+	}
 	all, err := order.from(snapshot, page.after, r.Descending)
 	if err != nil {
 		return nil, err
