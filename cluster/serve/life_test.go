@@ -185,7 +185,9 @@ func TestPlanningJobs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sluicev1.JobState_JOB_STATE_KILLED, a.job(t, "service").State)
 	service.Instances = proto.Uint32(2)
-	require.Len(t, plan(service).Placements, 1)
+	res = plan(service)
+	require.Len(t, res.Placements, 1)
+	require.Equal(t, "SCHEDULING_STOPPED", res.Placements[0].Reason)
 
 	_, err = a.jobs.PlanJobs(t.Context(), &sluicev1.PlanJobsRequest{Specs: []*sluicev1.JobSpec{fresh}, CostModel: "none"})
 	requireViolation(t, err, codes.InvalidArgument, "cost_model", "cannot be used")

@@ -179,6 +179,11 @@ func (p *planned) describe(out *cycle.Output) *sluicev1.PlanJobsResponse {
 			p.answer.Waiting = append(p.answer.Waiting, p.task(t.Key, t.Home, int64(why.Price), explainWaiting(t, &why, known).Reason))
 		}
 	}
+	if p.snapshot.Mode().SchedulingStopped {
+		for _, t := range p.answer.Placements {
+			t.Reason = waitingForMode
+		}
+	}
 	return &p.answer
 }
 
