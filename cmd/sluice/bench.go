@@ -111,9 +111,13 @@ func (f *benchFlags) options(cmd *cobra.Command) (bench.Options, error) {
 	if len(f.algorithms) == 0 {
 		return o, usageError(cmd, errors.New("--algorithms: give at least one"))
 	}
-	for _, file := range f.reports {
+	for i, file := range f.reports {
 		if !slices.Contains([]string{".json", ".csv", ".md"}, filepath.Ext(file)) {
 			return o, usageError(cmd, fmt.Errorf("--report %q: the name must end in .json, .csv or .md", file))
+		}
+		same := func(other string) bool { return sameFile(file, other) }
+		if slices.ContainsFunc(f.reports[:i], same) || f.html != "" && same(f.html) {
+			return o, usageError(cmd, fmt.Errorf("--report %q: another one goes to that file", file))
 		}
 	}
 	var err error

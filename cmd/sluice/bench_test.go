@@ -63,6 +63,8 @@ func TestBenchSolverRefuses(t *testing.T) {
 		{"--suite \"long\"", []string{"--suite", "long"}},
 		{"--output \"xml\"", []string{"-o", "xml"}},
 		{"must end in .json", []string{"1k-90", "--report", "r.pdf"}},
+		{`--report "r.md": another one goes to that file`, []string{"1k-90", "--report", "r.md", "--report", "r.md"}},
+		{`--report "./r.md": another one goes to that file`, []string{"1k-90", "--html", "r.md", "--report", "./r.md"}},
 		{"hosts: -1", []string{"1k-90", "--hosts", "-1"}},
 		{"--peer \"cplex\"", []string{"1k-90", "--peer", "cplex"}},
 		{"--algorithms \"magic\"", []string{"1k-90", "--algorithms", "magic"}},
