@@ -70,6 +70,13 @@ func TestPrecedence(t *testing.T) {
 	require.Equal(t, Value{"local.racks", "1", "file " + l.File}, value(t, l, "local.racks"))
 }
 
+func TestNothingIsSetInASection(t *testing.T) {
+	l, err := load(t, "output: json\nlocal:\n#  hosts: 3\nscheduler: {tls: }\n", nil)
+	require.NoError(t, err)
+	require.Equal(t, 8, l.Local.Hosts)
+	require.Equal(t, "default", value(t, l, "local.hosts").Source)
+}
+
 func TestFileByEnvironment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("reconnect: 3s\n"), 0o600))
@@ -100,6 +107,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"unknown key":    {file: "servr: x\n", want: []string{`unknown key "servr": did you mean "server"?`}},
 		"unknown nested": {file: "local: {colour: x}\n", want: []string{`unknown key "local.colour": `}},
+		"no section":     {file: "local: 5\n", want: []string{`local: "5" is not keys with values`}},
 		"two documents":  {file: "# a\n---\nserver: 127.0.0.1:5\n---\noutput: json\n", want: []string{"holds 2 documents, separated by ---: put all settings into one"}},
 		"not yaml":       {file: "server: [\n", want: []string{"config: file "}},
 		"wrong type":     {file: "local: {hosts: many}\n", want: []string{`config: local.hosts: "many" is not a value such as 8 (from file `}},

@@ -185,10 +185,11 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	if n := jobfile.Documents(data); n > 1 { // of which viper reads the first
 		return "", fmt.Errorf("config: file %s: holds %d documents, separated by ---: put all settings into one", path, n)
 	}
-	return path, unknown(path, own.AllKeys())
+	return path, unknown(path, own)
 }
 
-func unknown(path string, given []string) error {
+func unknown(path string, file *viper.Viper) error {
+	given := file.AllKeys()
 	var keys []string
 	for _, s := range Settings() {
 		keys = append(keys, s.Key)
@@ -197,6 +198,12 @@ func unknown(path string, given []string) error {
 	var problems []error
 	for _, key := range given {
 		if slices.Contains(keys, key) {
+			continue
+		}
+		if slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, key+".") }) {
+			if file.Get(key) != nil { // else all that it holds is commented out
+				problems = append(problems, fmt.Errorf("config: file %s: %s: %q is not keys with values", path, key, fmt.Sprint(file.Get(key))))
+			}
 			continue
 		}
 		hint := ": `sluice config print` lists the keys"
