@@ -252,6 +252,44 @@ func (f *impatient) Recv() (*sluicev1.WatchJobsResponse, error) {
 	return res, nil
 }
 
+// Endpoints that are the same when the scheduler is back are not shown again.
+func TestWatchingEndpoints(t *testing.T) {
+	_, c, _ := serveFlaky(t, &flaky{})
+	c.places = &moving{ports: []uint32{1, 1, 2}}
+	var shown []uint32
+	err := c.watchEndpoints(t.Context(), nil, func(all *sluicev1.ListEndpointsResponse) error {
+		shown = append(shown, all.GetEndpoints()[0].GetPort())
+		return nil
+	})
+	require.EqualError(t, err, "no more")
+	require.Equal(t, []uint32{1, 2}, shown)
+}
+
+// moving breaks a watch after each message.
+type moving struct {
+	sluicev1.DiscoveryServiceClient
+	grpc.ServerStreamingClient[sluicev1.ListEndpointsResponse]
+	ports []uint32
+	told  bool
+}
+
+func (f *moving) WatchEndpoints(context.Context, *sluicev1.ListEndpointsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[sluicev1.ListEndpointsResponse], error) {
+	f.told = false
+	return f, nil
+}
+
+func (f *moving) Recv() (*sluicev1.ListEndpointsResponse, error) {
+	if f.told {
+		return nil, errBroken
+	}
+	if len(f.ports) == 0 {
+		return nil, status.Error(codes.NotFound, "no more")
+	}
+	res := &sluicev1.ListEndpointsResponse{Endpoints: []*sluicev1.Endpoint{{Port: f.ports[0]}}}
+	f.ports, f.told = f.ports[1:], true
+	return res, nil
+}
+
 func TestWaitForWhatIsNotThere(t *testing.T) {
 	a, c, _ := serveFlaky(t, &flaky{})
 	_, err := a.waitForJobs(t.Context(), c, []string{"a", "b"})

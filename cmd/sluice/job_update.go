@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -291,33 +293,43 @@ func newJobEndpointsCommand(a *app) *cobra.Command {
 				}
 				return a.show(all, func(w io.Writer) { endpointTable(w, all) })
 			}
-			return c.persist(cmd.Context(), func(alive func()) error {
-				stream, err := c.places.WatchEndpoints(cmd.Context(), req)
-				if err != nil {
-					return err
-				}
-				all := &sluicev1.ListEndpointsResponse{}
-				for {
-					res, err := stream.Recv()
-					if err != nil {
-						return err
-					}
-					alive()
-					all.Endpoints, all.Revision = append(all.Endpoints, res.GetEndpoints()...), res.GetRevision()
-					if res.GetMore() {
-						continue
-					}
-					if err := a.showEach(all, func(w io.Writer) { fmt.Fprintln(w); endpointTable(w, all) }); err != nil {
-						return err
-					}
-					all = &sluicev1.ListEndpointsResponse{}
-				}
+			return c.watchEndpoints(cmd.Context(), req, func(all *sluicev1.ListEndpointsResponse) error {
+				return a.showEach(all, func(w io.Writer) { fmt.Fprintln(w); endpointTable(w, all) })
 			})
 		}),
 	}
 	cmd.Flags().StringVar(&req.Endpoint, "endpoint", "", "only the one of this name")
 	cmd.Flags().BoolVar(&watch, "watch", false, "show them again whenever they change")
 	return cmd
+}
+
+// watchEndpoints calls show with all endpoints whenever they have changed, also where the scheduler goes away meanwhile.
+func (c *client) watchEndpoints(ctx context.Context, req *sluicev1.ListEndpointsRequest, show func(*sluicev1.ListEndpointsResponse) error) error {
+	var shown *sluicev1.ListEndpointsResponse
+	return c.persist(ctx, func(alive func()) error {
+		stream, err := c.places.WatchEndpoints(ctx, req)
+		if err != nil {
+			return err
+		}
+		all := &sluicev1.ListEndpointsResponse{}
+		for {
+			res, err := stream.Recv()
+			if err != nil {
+				return err
+			}
+			alive()
+			all.Endpoints, all.Revision = append(all.Endpoints, res.GetEndpoints()...), res.GetRevision()
+			if res.GetMore() {
+				continue
+			}
+			if shown == nil || !slices.EqualFunc(all.Endpoints, shown.Endpoints, func(a, b *sluicev1.Endpoint) bool { return proto.Equal(a, b) }) {
+				if err := show(all); err != nil {
+					return err
+				}
+			}
+			shown, all = all, &sluicev1.ListEndpointsResponse{}
+		}
+	})
 }
 
 func endpointTable(w io.Writer, res *sluicev1.ListEndpointsResponse) {
