@@ -101,6 +101,8 @@ func TestUsageErrors(t *testing.T) {
 		"job scale a -- -12":                      `INSTANCES: "-12" has to be a whole number from 1 to 100000`,
 		"job scale a 99999999999":                 `INSTANCES: "99999999999" has to be a whole number from 1 to 100000`,
 		"graph export -o json":                    "--output is for other forms: --format says in which form",
+		"tls issue nowhere a --host=":             "--host: is empty: leave it out, or name one",
+		"tls issue nowhere a --group=":            "--group: is empty: leave it out, or name one",
 		"task stop a/0 --grace 1s":                "unknown flag: --grace",
 		"task restart a/0 --expected-run x":       `--expected-run: "x" has to be a whole number`,
 	} {
