@@ -18,3 +18,14 @@ func TestTasksThatAreNotNamed(t *testing.T) {
 	preempted(&out, &sluicev1.PreemptionExplanation{BeneficiaryPool: "root/a", CostMs: 3})
 	require.Equal(t, "\nasked to leave for a task of pool root/a, which costs 3 ms\n", out.String())
 }
+
+// What others have written stays on the line that it belongs to.
+func TestNothingLooksLikeAnotherLine(t *testing.T) {
+	var out strings.Builder
+	hostProperties(&out, &sluicev1.Host{Notes: []string{"a\nstate: up"}})
+	jobGraph{"j": {Name: "j", Message: "b\nj  succeeded", Spec: &sluicev1.JobSpec{}}}.tree(&out)
+	require.NoError(t, writeDiff(&out, []difference{{"task.processes[0].shell", "c\n- pool: root/a", "d\n+ pool: root/b"}}))
+	for _, text := range []string{`note: a\nstate: up`, `: b\nj  succeeded`, `~ task.processes[0].shell: c\n- pool: root/a -> d\n+ pool: root/b`} {
+		require.Contains(t, out.String(), text)
+	}
+}

@@ -109,7 +109,7 @@ func hostProperties(w io.Writer, h *sluicev1.Host) {
 		[2]string{"tasks", strconv.Itoa(int(h.GetTasks()))},
 	)
 	for _, n := range h.GetNotes() {
-		fmt.Fprintf(w, "note: %s\n", n)
+		fmt.Fprintf(w, "note: %s\n", visible(n, ""))
 	}
 }
 

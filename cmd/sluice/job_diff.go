@@ -71,6 +71,7 @@ func writeDiff(w io.Writer, all []difference) error {
 		fmt.Fprintln(w, "nothing would change")
 	}
 	for _, d := range all {
+		d.Field, d.From, d.To = visible(d.Field, ""), visible(d.From, ""), visible(d.To, "")
 		switch {
 		case d.From == "":
 			fmt.Fprintf(w, "+ %s: %s\n", d.Field, d.To)

@@ -105,7 +105,7 @@ func (g jobGraph) tree(w io.Writer) {
 		printed[j.GetName()] = true
 		line := fmt.Sprintf("%s%s%s  %s", indent, on, j.GetName(), jobStateWord(j.GetState()))
 		if m := j.GetMessage(); m != "" {
-			line += ": " + m
+			line += ": " + visible(m, "")
 		}
 		if again {
 			line += "  (see above)"
