@@ -115,6 +115,20 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+// A dimension that is misspelt is a named resource for the scheduler: only who reads the file can tell.
+func TestMisspeltDimensions(t *testing.T) {
+	noSettings(t)
+	file := "path: root/a\nresources:\n"
+	for _, name := range []string{"cpu_milli", "cpu_mili", "memory", "licence"} {
+		file += "- {dimension: " + name + ", reservation: 1}\n"
+	}
+	a := try(t, file, "pool", "create", "--file", "-", "--server", "127.0.0.1:1")
+	require.Equal(t, exitUnavailable, a.code)
+	require.Contains(t, a.err, `sluice: resources[1].dimension: "cpu_mili" is taken for the name of a named resource: did you mean "cpu_milli"?`)
+	require.Contains(t, a.err, `sluice: resources[2].dimension: "memory" is taken for the name of a named resource: did you mean "memory_bytes"?`)
+	require.Equal(t, 2, strings.Count(a.err, "did you mean"))
+}
+
 func TestBindingsAreGivenWithFlags(t *testing.T) {
 	noSettings(t)
 	for _, text := range []string{"loadspread; batch = coco", "batch = coco", "coco(devils=sort); batch = sjf", "loadspread + 0.5 sjf; batch=coco"} {

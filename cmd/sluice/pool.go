@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -160,7 +161,28 @@ func poolSpec(a *app, cmd *cobra.Command, args []string, description, file strin
 	if len(specs) != 1 {
 		return nil, exitError{exitUsage, fmt.Errorf("%s: holds %d pools, give one", file, len(specs))}
 	}
+	a.doubtDimensions(specs[0])
 	return specs[0], nil
+}
+
+// doubtDimensions tells of dimensions that count as named resources, since they are not quite one that every host has.
+func (a *app) doubtDimensions(p *sluicev1.PoolSpec) {
+	var fixed []string
+	for d := range cluster.NumDimensions {
+		fixed = append(fixed, cluster.Dimension(d).String())
+	}
+	for i, r := range p.GetResources() {
+		name := r.GetDimension()
+		near := jobfile.Nearest(name, fixed)
+		for _, d := range fixed {
+			if strings.HasPrefix(d, name+"_") { // cpu, as in a job file
+				near = d
+			}
+		}
+		if near != "" && near != name {
+			fmt.Fprintf(a.err, "sluice: resources[%d].dimension: %q is taken for the name of a named resource: did you mean %q?\n", i, name, near)
+		}
+	}
 }
 
 func newPoolDeleteCommand(a *app) *cobra.Command {
