@@ -108,6 +108,9 @@ func (f *benchFlags) options(cmd *cobra.Command) (bench.Options, error) {
 			}
 		}
 	}
+	if cmd.Flags().Changed("lemon") && !slices.Contains(f.peers, "lemon") {
+		return o, usageError(cmd, errors.New("--lemon goes with --peer lemon"))
+	}
 	if len(f.algorithms) == 0 {
 		return o, usageError(cmd, errors.New("--algorithms: give at least one"))
 	}
@@ -156,6 +159,9 @@ func addWorkloadFlags(fs *pflag.FlagSet, w *bench.Workload) {
 }
 
 func runBenchSolver(cmd *cobra.Command, args []string, f benchFlags) error {
+	if len(args) > 0 && cmd.Flags().Changed("suite") {
+		return usageError(cmd, errors.New("--suite runs a list of workloads: leave it out, or name none"))
+	}
 	workloads, err := chooseWorkloads(cmd, args, f)
 	if err != nil {
 		return usageError(cmd, err)

@@ -53,6 +53,9 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 			if err := validPlanners([]string{planner}); err != nil {
 				return usageError(cmd, err)
 			}
+			if cmd.Flags().Changed("solver") && planner != sim.Flow {
+				return usageError(cmd, errors.New("--solver goes with --planner flow"))
+			}
 			if err := b.Validate(); err != nil {
 				return usageError(cmd, err)
 			}

@@ -47,6 +47,9 @@ func newBenchInstancesCommand() *cobra.Command {
 				}
 				return runBenchInstances(cmd, instances, minArcs, repeats, f)
 			}
+			if cmd.Flags().Changed("seed") {
+				return usageError(cmd, errors.New("--seed goes with --families"))
+			}
 			if len(args) == 0 {
 				return usageError(cmd, errors.New("name files or folders, or give --families"))
 			}
