@@ -84,6 +84,9 @@ func newCostModelSetCommand(a *app) *cobra.Command {
 			if (len(args) == 1) == configured {
 				return usageError(cmd, errors.New("name a model, or give --configured to take back what was set"))
 			}
+			if err := filled(cmd, "pool", "type"); err != nil {
+				return err
+			}
 			b.Models = nil
 			if len(args) == 1 {
 				var err error

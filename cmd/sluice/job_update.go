@@ -191,6 +191,9 @@ func newJobRestartCommand(a *app) *cobra.Command {
 			if !rolling {
 				return exitError{exitUsage, errors.New("say --rolling: instances are restarted in batches, as the job's update policy says; `sluice task restart` restarts one")}
 			}
+			if err := filled(cmd, "instances"); err != nil {
+				return err
+			}
 			req.Name, req.ExpectedVersion = args[0], uintFlag(cmd, "expected-version", version)
 			for _, text := range instances {
 				r, err := parseRange(text)

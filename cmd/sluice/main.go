@@ -211,6 +211,16 @@ func noSubcommand(cmd *cobra.Command, args []string) error {
 	return usageError(cmd, err)
 }
 
+// filled refuses flags that were given without a value, as from an unset variable: what they were to narrow would be everything.
+func filled(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if f := cmd.Flags().Lookup(name); f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
+			return usageError(cmd, fmt.Errorf("--%s: is empty: leave it out, or name one", name))
+		}
+	}
+	return nil
+}
+
 // wants checks the number of arguments and names them in the error.
 func wants(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -124,10 +124,8 @@ host-managers. With --host it is a server's certificate.`,
 		Args: wants("DIR", "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Name = args[1]
-			for flag, given := range map[string][]string{"host": r.Hosts, "group": r.Groups} {
-				if cmd.Flags().Changed(flag) && len(given) == 0 {
-					return usageError(cmd, fmt.Errorf("--%s: is empty: leave it out, or name one", flag))
-				}
+			if err := filled(cmd, "host", "group"); err != nil {
+				return err
 			}
 			if err := r.Validate(); err != nil {
 				return usageError(cmd, err)
