@@ -14,6 +14,8 @@ type leftovers struct {
 	claimed []int64   // what runs anywhere, and what was granted that others may be stopped for, or that only leftovers let in
 	next    []unit
 	vacant  map[standing][]int64 // see unreserved; until some are granted
+	idle    [][]int64            // by pool: what static pools do not use of their reservations, in it and below it
+	below   [][]int64            // the same, below it
 }
 
 // standing is a leaf and a priority in it.
@@ -52,10 +54,7 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 	}
 	l := &a.leftovers
 	l.vacant = map[standing][]int64{}
-	l.next, l.used, l.claimed = l.next[:0], make([][]int64, len(t.nodes)), make([]int64, len(t.dims))
-	for i := range l.used {
-		l.used[i] = make([]int64, len(t.dims))
-	}
+	l.next, l.used, l.claimed = l.next[:0], t.vectors(), make([]int64, len(t.dims))
 	for _, q := range a.queues {
 		has := a.use(q, revocable)
 		if !revocable { // nothing revocable needs a reservation
@@ -72,12 +71,28 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 		}
 		l.collect(a, q, revocable)
 	}
+	if slices.Contains(t.static, true) {
+		l.idle, l.below = t.vectors(), t.vectors()
+		for i := int32(len(t.nodes)) - 1; i > 0; i-- {
+			l.settle(t, i)
+		}
+	}
 	slices.SortFunc(l.next, func(a, b unit) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.q.node, b.q.node), cmp.Compare(a.place, b.place))
 	})
 	for i := range l.next {
 		l.grant(t, &l.next[i], revocable)
 	}
+}
+
+// vectors returns a vector of zeros for each pool.
+func (t *Tree) vectors() [][]int64 {
+	all, dims := make([][]int64, len(t.nodes)), len(t.dims)
+	room := make([]int64, len(all)*dims)
+	for i := range all {
+		all[i] = room[i*dims : (i+1)*dims : (i+1)*dims]
+	}
+	return all
 }
 
 // bound reports whether some of a queue is refused for the part of its leaf or what is held of it.
@@ -223,6 +238,7 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 	clear(l.vacant)
 	for i := u.q.node; i >= 0; i = t.nodes[i].parent {
 		addTimes(l.used[i], u.request, n)
+		l.settle(t, i)
 	}
 	if !u.core {
 		u.q.borrow(u.group, n)
@@ -233,22 +249,35 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 	}
 }
 
+// settle works out what is idle in a pool, of which more is used than before, or what is idle below it has changed. The root keeps
+// nothing. Complexity: dimensions.
+func (l *leftovers) settle(t *Tree, i int32) {
+	n := &t.nodes[i]
+	for d, static := range t.static {
+		if !static || i == 0 {
+			continue
+		}
+		idle := l.below[i][d]
+		if n.static[d] {
+			idle = max(idle, n.reserved[d]-l.used[i][d])
+		}
+		l.below[n.parent][d] += idle - l.idle[i][d]
+		l.idle[i][d] = idle
+	}
+}
+
 // keep leaves of the room of the root what there is, without what static pools do not use of their reservations, in the dimensions
-// that have some: save those that the leaf belongs to. Complexity: the pools, times such dimensions.
+// that have some: save those that the leaf belongs to. Complexity: depth, times such dimensions.
 func (l *leftovers) keep(t *Tree, leaf int32, room []int64) {
 	for d, static := range t.static {
 		if !static {
 			continue
 		}
-		idle := make([]int64, len(t.nodes)) // in the pool and below it
-		for i := len(t.nodes) - 1; i > 0; i-- {
-			n := &t.nodes[i]
-			if n.static[d] && !n.pool.Path.Covers(t.nodes[leaf].pool.Path) {
-				idle[i] = max(idle[i], n.reserved[d]-l.used[i][d])
-			}
-			idle[n.parent] += idle[i]
+		idle := l.below[leaf][d]
+		for i := leaf; i != 0; i = t.nodes[i].parent {
+			idle += l.below[t.nodes[i].parent][d] - l.idle[i][d]
 		}
-		room[d] = t.nodes[0].ceiling[d] - idle[0]
+		room[d] = t.nodes[0].ceiling[d] - idle
 	}
 }
 
