@@ -16,7 +16,8 @@ import (
 
 // dispatch sends what the durable state of the shard's tasks calls for: a launch for each that is PLACED, a kill for each
 // that is KILLING or PREEMPTING, when those who found it by discovery have had time to turn away. In a session each is sent
-// once, and a kill again where one that leaves is stopped, since it may have less time then; after a reconnect it starts over, and repetitions do no harm.
+// once, and a kill again where one that leaves is stopped, since it may have less time then; after a reconnect it starts over, and
+// repetitions do no harm.
 func (c *control) dispatch(ctx context.Context) error {
 	select {
 	case <-c.ready:
