@@ -179,8 +179,12 @@ func (m *measure) used(report []hostmgr.Usage, snapshot *cluster.Snapshot) {
 		}
 	}
 	for id, sum := range sums { // counts: the order does not matter
+		h := m.hosts[id]
+		if h == nil {
+			continue // it is gone, which is not durable yet
+		}
 		m.loans.Reports++
-		if !sum.Fits(m.hosts[id].capacity) {
+		if !sum.Fits(h.capacity) {
 			m.loans.Overloads++
 		}
 	}
