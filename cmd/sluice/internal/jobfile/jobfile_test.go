@@ -127,7 +127,7 @@ func TestJobs(t *testing.T) {
 }
 
 func TestSeveralDocuments(t *testing.T) {
-	got, err := Jobs("f", []byte("# a graph\n---\nname: a\n---\nname: b\ndepends_on: [{job: a}]\n---\n"))
+	got, err := Jobs("f", []byte("%YAML 1.2\n# a graph\n---\nname: a\n---\nname: b\ndepends_on: [{job: a}]\n---\n"))
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 	require.Equal(t, "a", got[1].DependsOn[0].Job)

@@ -93,9 +93,12 @@ func Documents(data []byte) int {
 	return len(filled(file))
 }
 
-// filled returns the documents in which there is something: not what stands between two separators, or only comments.
+// filled returns the documents in which there is something: not what stands between two separators, only comments, or a directive such as
+// the version of YAML, which stands before the first.
 func filled(file *ast.File) []*ast.DocumentNode {
-	return slices.DeleteFunc(file.Docs, func(doc *ast.DocumentNode) bool { return doc.Body == nil || doc.Body.Type() == ast.NullType })
+	return slices.DeleteFunc(file.Docs, func(doc *ast.DocumentNode) bool {
+		return doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.DirectiveType
+	})
 }
 
 // deep reports whether flow brackets nest so deep that parsing them would need an absurd stack. It overestimates where
