@@ -98,6 +98,7 @@ func newStorm(t *rapid.T) *storm {
 			s.pools = append(s.pools, p)
 		}
 	}
+	reserveFor(s.pools)
 	at := time.Duration(0)
 	for i := range 1 + s.int(14) {
 		if !s.oneOf(3) {
@@ -130,6 +131,62 @@ func (s *storm) machine(i int) cluster.Machine {
 		m.Capacity.Fixed[cluster.GPU] = int64(len(m.GPUs)) * cluster.WholeGPU
 	}
 	return m
+}
+
+// reserveFor has each pool below the root reserve what those below it do, at least, as the server demands.
+func reserveFor(pools []cluster.Pool) {
+	for i := range slices.Backward(pools) {
+		for _, below := range pools {
+			for _, r := range below.Resources {
+				if above := &pools[i]; below.Path.Parent() == above.Path && above.Path != cluster.RootPool && r.Reservation > 0 {
+					reserve(above, r.Dimension, r.Reservation)
+				}
+			}
+		}
+	}
+}
+
+// reserve has a pool reserve so much beside its own.
+func reserve(p *cluster.Pool, dimension string, more int64) {
+	p.Resources = slices.Clone(p.Resources)
+	for i := range p.Resources {
+		if r := &p.Resources[i]; r.Dimension == dimension {
+			r.Reservation += more
+			return
+		}
+	}
+	p.Resources = append(p.Resources, cluster.PoolResource{Dimension: dimension, Reservation: more, Limit: cluster.NoLimit, Share: 1})
+	slices.SortFunc(p.Resources, func(a, b cluster.PoolResource) int { return strings.Compare(a.Dimension, b.Dimension) })
+}
+
+// bears reports whether the pool may be as it is to be, beside the others.
+func bears(state *cluster.State, p *cluster.Pool) bool {
+	reserved := func(p *cluster.Pool, dimension string) int64 {
+		i := slices.IndexFunc(p.Resources, func(r cluster.PoolResource) bool { return r.Dimension == dimension })
+		if i < 0 {
+			return 0
+		}
+		return p.Resources[i].Reservation
+	}
+	for _, d := range []cluster.Dimension{cluster.CPU, cluster.GPU} {
+		below, beside := int64(0), reserved(p, d.String())
+		for q := range state.Pools() {
+			if q.Path.Parent() == p.Path {
+				below += reserved(q, d.String())
+			}
+			if q.Path.Parent() == p.Path.Parent() && q.Path != p.Path {
+				beside += reserved(q, d.String())
+			}
+		}
+		above := p.Path.Parent()
+		if p.Path != cluster.RootPool && below > reserved(p, d.String()) {
+			return false
+		}
+		if above != "" && above != cluster.RootPool && beside > reserved(state.Pool(above), d.String()) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *storm) pool(path cluster.PoolPath) cluster.Pool {
@@ -498,7 +555,12 @@ func (s *storm) interfere() func(*rules.Tx) error {
 			return tx.Emit(&cluster.HomeForgotten{Task: t.Key})
 		})
 	default:
-		return func(tx *rules.Tx) error { return tx.Emit(&cluster.PoolPut{Pool: pool}) }
+		return func(tx *rules.Tx) error {
+			if !bears(tx.State(), &pool) {
+				return errors.New("pools reserve more together than that above them")
+			}
+			return tx.Emit(&cluster.PoolPut{Pool: pool})
+		}
 	}
 }
 

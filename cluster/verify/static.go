@@ -68,26 +68,16 @@ func (c *checker) statics() {
 	}
 }
 
-// kept returns the static reservations by dimension and pool: as the plan says where a pool further up has less than is reserved below it;
-// and what the root divides.
+// kept returns the static reservations by dimension and pool: as the plan says where there is less than all
+// reservations; and what the root divides.
 func (c *checker) kept() (all map[string]map[cluster.PoolPath]int64, there amounts) {
-	all = map[string]map[cluster.PoolPath]int64{}
-	lacks := map[cluster.PoolPath]amounts{} // what those below reserve beyond what the pool has
-	of := func(p cluster.PoolPath) amounts {
-		if lacks[p] == nil {
-			lacks[p] = amounts{}
-		}
-		return lacks[p]
-	}
+	all, sums := map[string]map[cluster.PoolPath]int64{}, amounts{}
 	for p := range c.snap.Pools() {
 		for _, r := range p.Resources {
-			if p.Path == cluster.RootPool {
-				continue
+			if p.Path.Parent() == cluster.RootPool {
+				sums[r.Dimension] = min(unlimited, sums[r.Dimension]+r.Reservation)
 			}
-			of(p.Path)[r.Dimension] -= r.Reservation
-			above := of(p.Path.Parent())
-			above[r.Dimension] = min(unlimited, above[r.Dimension]+r.Reservation)
-			if !r.Static || r.Reservation == 0 {
+			if p.Path == cluster.RootPool || !r.Static || r.Reservation == 0 {
 				continue
 			}
 			if all[r.Dimension] == nil {
@@ -100,16 +90,11 @@ func (c *checker) kept() (all map[string]map[cluster.PoolPath]int64, there amoun
 		return nil, nil
 	}
 	there = c.divided()
-	of(cluster.RootPool).add(there, -1)
 	for i := range c.plan.Pools {
 		p := &c.plan.Pools[i]
 		for _, d := range p.Dimensions {
-			if kept := all[d.Dimension]; kept[p.Path] > 0 {
-				for above := p.Path.Parent(); above != ""; above = above.Parent() {
-					if lacks[above][d.Dimension] > 0 {
-						kept[p.Path] = d.Reserved
-					}
-				}
+			if kept := all[d.Dimension]; kept[p.Path] > 0 && sums[d.Dimension] > there[d.Dimension] {
+				kept[p.Path] = d.Reserved
 			}
 		}
 	}
