@@ -78,7 +78,7 @@ func (r *rollout) idles(t *cluster.Task) bool {
 	if r.job.Spec.Type != cluster.Daemon || t.Ready != 0 {
 		return false
 	}
-	return !up(r.tx, t.Home) || t.State == cluster.TaskKilled || t.State == cluster.TaskKilling && !t.Restart
+	return !up(r.tx, t.Home) || t.State.Terminal() || t.State == cluster.TaskKilling && !t.Restart
 }
 
 // stays reports whether the run of an instance that is bound to its host goes on while that is drained: no run could follow it now.
@@ -483,7 +483,7 @@ func (r *rollout) small(t *cluster.Task) bool {
 func (r *rollout) touch(t *cluster.Task) error {
 	e := &cluster.TaskUpdated{
 		Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, InPlace: r.small(t),
-		Revive: t.State == cluster.TaskFailed || t.State == cluster.TaskLost || t.State == cluster.TaskSucceeded && r.job.Spec.Type.Service(),
+		Revive: t.State == cluster.TaskFailed && !r.job.Spec.Type.Service(), // who has ended in another way is not to run: it would wait again
 	}
 	e.Later = !e.InPlace && (r.stays(t) || t.State == cluster.TaskKilling && !t.Restart)
 	waits := !t.State.Bound() && !t.State.Terminal()

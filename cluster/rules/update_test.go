@@ -91,7 +91,7 @@ func (w *serving) away(j *cluster.Job) (n int64) {
 		return j.Away()
 	}
 	for _, t := range w.tasks() {
-		stopped := t.State == cluster.TaskKilled || t.State == cluster.TaskKilling && !t.Restart
+		stopped := t.State.Terminal() || t.State == cluster.TaskKilling && !t.Restart
 		if t.Ready == 0 && !stopped && w.state.Host(t.Home).State() == cluster.HostUp {
 			n++
 		}
@@ -768,6 +768,45 @@ func TestAnUpdateLeavesWhoWasStopped(t *testing.T) {
 		require.Equal(t, end, w.tasks()[0].State)
 		require.Equal(t, w.state.Job(servingJob).Version, w.tasks()[1].Version)
 	}
+}
+
+// It does so however its run ended before the signal took effect.
+func TestUpdatesLeaveWhoWasStoppedAndEndedFirst(t *testing.T) {
+	for _, end := range []cluster.TaskState{cluster.TaskKilled, cluster.TaskLost, cluster.TaskFailed, cluster.TaskSucceeded} {
+		for name, spec := range map[string]func(string, int, *cluster.UpdatePolicy) *cluster.JobSpec{
+			"daemon": daemonSpec,
+			"stateless": func(turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+				s := serviceSpec(3, turns, number, policy)
+				s.Limits.MaxUnavailable = 2
+				return s
+			},
+		} {
+			w := newServing(t, spec(serves, 0, nil), 3)
+			w.settle()
+			w.emit(&cluster.TaskStopping{Task: w.tasks()[0].Key, Reason: cluster.ReasonTaskStopped})
+			w.report(w.tasks()[0], end)
+			w.update(spec(serves, 1, nil))
+			w.settle()
+			w.succeeded(3)
+			require.Equal(t, end, w.tasks()[0].State, "%s: %v", name, w)
+			require.EqualValues(t, 2, w.tasks()[0].Version)
+			require.Equal(t, map[uint32][2]uint64{1: {2, 2}, 2: {2, 2}}, w.runs(), name)
+			w.restart()
+			w.settle()
+			require.Equal(t, end, w.tasks()[0].State, "%s: %v", name, w)
+			require.Equal(t, map[uint32][2]uint64{1: {2, 3}, 2: {2, 3}}, w.runs(), name)
+			w.emit(&cluster.TaskStopping{Task: w.tasks()[0].Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
+			w.settle()
+			require.EqualValues(t, 2, w.runs()[0][0])
+		}
+	}
+	w := newServing(t, batchSpec(3, serves, 0, nil), 3)
+	w.settle()
+	w.emit(&cluster.TaskStopping{Task: w.tasks()[0].Key, Reason: cluster.ReasonTaskStopped})
+	w.report(w.tasks()[0], cluster.TaskLost)
+	w.update(batchSpec(3, serves, 1, nil))
+	w.settle()
+	require.Equal(t, cluster.TaskLost, w.tasks()[0].State)
 }
 
 func TestInPlaceUpdates(t *testing.T) {
