@@ -126,7 +126,7 @@ func (w *serving) check() {
 		for _, k := range h.Tasks {
 			sum = sum.Add(w.state.Job(k.Job()).TaskFor(w.state.Task(k)).Resources)
 		}
-		require.True(w.t, sum.Equal(h.Allocated), "%v is allocated on %s, the tasks have %v", h.Allocated, h.ID, sum)
+		require.True(w.t, sum.Equal(h.Allocated.Add(h.Lent)), "%v is allocated on %s, the tasks have %v", h.Allocated.Add(h.Lent), h.ID, sum)
 	}
 }
 
@@ -841,6 +841,31 @@ func TestInPlaceUpdates(t *testing.T) {
 		moved += int(task.Run - 1)
 	}
 	require.Equal(t, 2, moved, "those that do not fit beside others any more begin anew elsewhere")
+}
+
+// What runs on slack grows in place within the slack that is left, whatever is free besides.
+func TestRevocableTasksGrowWithinTheSlack(t *testing.T) {
+	spec := func(cpu int64) *cluster.JobSpec {
+		s := serviceSpec(3, serves, 0, &cluster.UpdatePolicy{InPlace: true, BatchSize: 10})
+		s.Revocable, s.Limits.MaxUnavailable = true, 3
+		s.Task.Resources = amounts(cpu, 1)
+		return s
+	}
+	w := newServing(t, spec(1), 1)
+	machine := *w.state.Host(hostID(0)).Machine
+	machine.Revocable = amounts(5, 5)
+	w.emit(&cluster.HostReported{ID: hostID(0), Machine: machine})
+	w.settle()
+	w.update(spec(2))
+	h := w.state.Host(hostID(0))
+	require.Zero(t, h.Excess(), "%v", w)
+	grown := 0
+	for _, task := range w.tasks() {
+		if task.Run == 1 && task.Version == 2 {
+			grown++
+		}
+	}
+	require.Equal(t, 2, grown, "%v", w)
 }
 
 // What would take its pool beyond its limit does not grow in place: it begins anew, as others start, when the pool has room for it.
