@@ -40,7 +40,6 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 		killed.State, killed.Reason = cluster.TaskKilled, cluster.ReasonNone
 		e = &killed
 	}
-	stopped := t.State == cluster.TaskKilling && !t.Restart && t.Reason != cluster.ReasonRunTime
 	if err := tx.Emit(e); err != nil {
 		return Known, err
 	}
@@ -49,10 +48,15 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 			return Applied, err
 		}
 	}
-	if stopped { // the user's word goes before the policy's, however the run ended before the signal got to it
+	if givenUp(t) { // the user's word goes before the policy's, however the run ended before the signal got to it
 		return Applied, nil
 	}
 	return Applied, requeue(tx, e.Task)
+}
+
+// givenUp reports whether the run of a task is being ended for good, however it ends: its user stopped it, or a copy of it has succeeded.
+func givenUp(t *cluster.Task) bool {
+	return t.State == cluster.TaskKilling && !t.Restart && t.Reason != cluster.ReasonRunTime
 }
 
 // Health applies what the host manager of a shard said of the health of a run. What is known already, or is about a run

@@ -78,7 +78,7 @@ func (r *rollout) idles(t *cluster.Task) bool {
 	if r.job.Spec.Type != cluster.Daemon || t.Ready != 0 {
 		return false
 	}
-	return !up(r.tx, t.Home) || t.State.Terminal() || t.State == cluster.TaskKilling && !t.Restart
+	return !up(r.tx, t.Home) || t.State.Terminal() || givenUp(t)
 }
 
 // stays reports whether the run of an instance that is bound to its host goes on while that is drained: no run could follow it now.
@@ -172,8 +172,8 @@ func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, since, now cl
 	tired := t.Failures >= u.Policy.Attempts()
 	switch {
 	case t.State == cluster.TaskKilling:
-		if !t.Restart {
-			return good, 0 // the user stopped it: it is none of the update's
+		if givenUp(t) {
+			return good, 0 // it is none of the update's
 		}
 		return coming, 0
 	case t.State.Terminal() && (t.State != cluster.TaskFailed || j.Spec.Type.Service()):
@@ -489,7 +489,7 @@ func (r *rollout) touch(t *cluster.Task) error {
 		Task: t.Key, Version: r.version(t), Reason: cluster.ReasonUpdated, InPlace: r.small(t),
 		Revive: t.State == cluster.TaskFailed && !r.job.Spec.Type.Service(), // who has ended in another way is not to run: it would wait again
 	}
-	e.Later = !e.InPlace && (r.stays(t) || t.State == cluster.TaskKilling && !t.Restart)
+	e.Later = !e.InPlace && (r.stays(t) || givenUp(t))
 	waits := !t.State.Bound() && !t.State.Terminal()
 	switch {
 	case e.Later || r.idles(t) || t.State.Terminal() && !e.Revive, // nothing comes of it now

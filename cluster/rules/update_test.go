@@ -1392,6 +1392,43 @@ func TestUpdatesOfBatchJobsThatWaitAndEnd(t *testing.T) {
 	require.EqualValues(t, 1, w.tasks()[2].Run, "only one was tried")
 }
 
+// A run that takes too long has not shown that it is good, and is not stopped by its user: it has failed, and one by the spec before
+// makes way for the next one.
+func TestUpdatesOfBatchJobsThatTakeTooLong(t *testing.T) {
+	spec := func(turns string, number int) *cluster.JobSpec {
+		s := batchSpec(2, turns, number, &cluster.UpdatePolicy{MaxFailed: 1, MaxAttempts: 1, BatchSize: 2})
+		s.Limits.MaxRunTime = 20 * time.Second
+		return s
+	}
+	all := func(w *serving) {
+		for moved := true; moved; {
+			moved = false
+			for _, task := range w.tasks() {
+				moved = w.turn(w.state.Task(task.Key)) || moved
+			}
+		}
+	}
+	w := newServing(t, spec(sickens, 0), 2)
+	all(w)
+	w.update(spec(sickens, 1))
+	all(w)
+	require.True(t, w.ring())
+	for _, task := range w.tasks() {
+		require.Equal(t, cluster.TaskKilling, task.State)
+	}
+	require.Equal(t, cluster.RollingForward, w.state.Job(servingJob).Update.State)
+	all(w)
+	require.Equal(t, cluster.UpdateFailed, w.state.Job(servingJob).Update.State, "%+v\n%v", w.state.Job(servingJob).Update, w)
+
+	w = newServing(t, spec(sickens, 0), 2)
+	all(w)
+	require.True(t, w.ring())
+	w.update(spec(serves, 1))
+	all(w)
+	w.succeeded(2)
+	require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 2}}, w.runs())
+}
+
 // A job that its update has run once more has not failed, for those that wait for it.
 func TestWhoWaitsForAJobWaitsForItsUpdate(t *testing.T) {
 	w := newServing(t, batchSpec(1, serves, 0, nil), 2)
