@@ -123,22 +123,28 @@ func lastOff(tx *Tx, id cluster.HostID) error {
 }
 
 // holdHome has the only host where a waiting task may run keep room for it, as soon as that host takes work: nobody else
-// gets what it needs there, also while it backs off.
+// gets what it needs there, also while it backs off. A host that could not have it if it were empty keeps nothing from others.
 func holdHome(tx *Tx, k cluster.TaskKey) error {
 	t := tx.State().Task(k)
-	if t == nil || t.Home == "" || t.State != cluster.TaskPending {
+	if t == nil || t.Home == "" || t.State != cluster.TaskPending && t.State != cluster.TaskReserved {
 		return nil
 	}
 	h := tx.State().Host(t.Home)
-	spec := tx.State().Job(k.Job()).TaskFor(t)
-	if h == nil || h.State() != cluster.HostUp || !spec.Resources.Fits(h.Capacity) || spec.Needs()&^h.Capabilities != 0 {
+	if h == nil || h.State() != cluster.HostUp {
 		return nil
 	}
-	gpus, ok := spec.GPU.Pick(h.GPUs, h.GPURoom())
-	if !ok {
-		if gpus, ok = spec.GPU.Pick(h.GPUs, whole(h)); !ok {
-			return nil
+	spec := tx.State().Job(k.Job()).TaskFor(t)
+	gpus, could := spec.GPU.Pick(h.GPUs, whole(h))
+	could = could && spec.Resources.Fits(h.Capacity) && spec.Needs()&^h.Capabilities == 0
+	switch {
+	case could && t.State == cluster.TaskPending:
+		if now, ok := spec.GPU.Pick(h.GPUs, h.GPURoom()); ok {
+			gpus = now
 		}
+		return tx.Emit(&cluster.TaskHeld{Task: k, Hold: cluster.Hold{Host: t.Home, GPUs: gpus, Until: cluster.Forever}})
+	case !could && t.State == cluster.TaskReserved:
+		return tx.Emit(&cluster.TaskRequeued{Task: k, Reason: cluster.ReasonHoldEnded, NotBefore: t.NotBefore})
+	default:
+		return nil
 	}
-	return tx.Emit(&cluster.TaskHeld{Task: k, Hold: cluster.Hold{Host: t.Home, GPUs: gpus, Until: cluster.Forever}})
 }

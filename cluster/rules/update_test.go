@@ -868,6 +868,36 @@ func TestRevocableTasksGrowWithinTheSlack(t *testing.T) {
 	require.Equal(t, 2, grown, "%v", w)
 }
 
+// A host keeps nothing for an instance that is bound to it and could not have it, since it asks for more now, or the host has less: others
+// may have it until the instance can.
+func TestAHostKeepsNothingThatItCouldNotGive(t *testing.T) {
+	spec := func(cpu int64) *cluster.JobSpec {
+		s := serviceSpec(2, serves, 0, &cluster.UpdatePolicy{InPlace: true})
+		s.Type, s.Preemptible = cluster.Stateful, false
+		s.Task.Resources = amounts(cpu, 1)
+		return s
+	}
+	w := newServing(t, spec(50), 2)
+	w.settle()
+	home, machine := w.tasks()[0].Home, *w.state.Host(hostID(0)).Machine
+	w.emit(&cluster.TaskStopping{Task: w.tasks()[0].Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	w.report(w.tasks()[0], cluster.TaskKilled)
+	require.Equal(t, amounts(50, 99), w.state.Host(home).Room())
+	small := machine
+	small.Capacity = amounts(40, 40)
+	w.emit(&cluster.HostReported{ID: home, Machine: small})
+	require.Equal(t, cluster.TaskPending, w.tasks()[0].State)
+	require.Equal(t, amounts(40, 40), w.state.Host(home).Room())
+	w.emit(&cluster.HostReported{ID: home, Machine: machine})
+	require.Equal(t, cluster.TaskReserved, w.tasks()[0].State)
+	w.update(spec(150))
+	require.Equal(t, cluster.TaskPending, w.tasks()[0].State)
+	require.Equal(t, amounts(100, 100), w.state.Host(home).Room())
+	w.update(spec(60))
+	require.Equal(t, cluster.TaskReserved, w.tasks()[0].State)
+	require.Equal(t, amounts(40, 99), w.state.Host(home).Room())
+}
+
 // What would take its pool beyond its limit does not grow in place: it begins anew, as others start, when the pool has room for it.
 func TestNothingGrowsBeyondALimit(t *testing.T) {
 	w := newServing(t, serviceSpec(4, serves, 0, nil), 2)
