@@ -206,8 +206,9 @@ func (r *rollout) look() error {
 	r.u.Active = nil
 	for _, i := range active {
 		t := r.task(i)
-		if t == nil || t.Removed {
-			continue // the job has no such instance any more
+		if t == nil || t.Removed { // the job has no such instance any more
+			r.noCanary(r.surge == 0)
+			continue
 		}
 		v, _ := verdictOn(t, r.job, &r.u, r.since(), r.tx.Now())
 		if r.idles(t) {
@@ -217,6 +218,7 @@ func (r *rollout) look() error {
 		case good:
 			if r.job.Spec.Wants(i) {
 				r.u.Good++
+				r.noCanary(t.Ready == 0 && !t.Outrun && (t.State != cluster.TaskSucceeded || r.job.Spec.Type.Service()))
 			}
 		case coming:
 			r.u.Active = append(r.u.Active, i)
@@ -232,6 +234,13 @@ func (r *rollout) look() error {
 	r.u.Failed = slices.DeleteFunc(r.u.Failed, func(i uint32) bool { t := r.task(i); return t == nil || t.Removed })
 	slices.Sort(r.u.Failed)
 	return nil
+}
+
+// noCanary has another instance be a canary where one has gone, or is not to run, before it has shown anything.
+func (r *rollout) noCanary(is bool) {
+	if is && r.u.HoldsCanaries() && r.u.Begun > 0 {
+		r.u.Begun--
+	}
 }
 
 // again has an instance try once more, or end for good: a run that does not become healthy counts as a failed one.

@@ -560,6 +560,37 @@ func TestCanariesAreStartedFirst(t *testing.T) {
 	require.Zero(t, w.state.Job(servingJob).Surge)
 }
 
+// A canary that is stopped, taken away or goes with its host before it is good has shown nothing: another one takes its place.
+func TestAnotherIsCanary(t *testing.T) {
+	policy := &cluster.UpdatePolicy{Canaries: 1}
+	for name, c := range map[string]struct {
+		spec func(string, int, *cluster.UpdatePolicy) *cluster.JobSpec
+		do   func(w *serving)
+	}{
+		"it is stopped": {daemonSpec, func(w *serving) {
+			w.emit(&cluster.TaskStopping{Task: w.tasks()[2].Key, Reason: cluster.ReasonTaskStopped})
+		}},
+		"its host is drained": {daemonSpec, func(w *serving) { w.emit(&cluster.HostDrain{ID: w.tasks()[2].Home, Drain: true}) }},
+		"it is taken away": {
+			func(turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+				return serviceSpec(3, turns, number, policy)
+			}, func(w *serving) { w.scale(2) },
+		},
+	} {
+		w := newServing(t, c.spec(serves, 0, nil), 3)
+		w.settle()
+		w.emit(&cluster.TaskStopping{Task: w.tasks()[2].Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
+		w.update(c.spec(serves, 1, policy))
+		require.Equal(t, []uint32{2}, w.state.Job(servingJob).Update.Active, name)
+		c.do(w)
+		require.False(t, rules.AwaitsPromotion(w.state.Job(servingJob).Update), "%s: %v", name, w)
+		w.settle()
+		require.True(t, rules.AwaitsPromotion(w.state.Job(servingJob).Update), name)
+		now := w.state.Job(servingJob).Version
+		require.Equal(t, map[uint32][2]uint64{0: {now, 2}, 1: {1, 1}}, w.runs(), name)
+	}
+}
+
 // While canaries wait to be promoted a job that grows does so by the version that they are held against.
 func TestAJobGrowsByWhatIsKnownToServe(t *testing.T) {
 	for _, first := range []bool{false, true} {
