@@ -22,7 +22,7 @@ func settleCopy(tx *Tx, k cluster.TaskKey) error {
 	if c == nil || c.Removed {
 		return nil
 	}
-	wanted := t != nil && !t.State.Terminal() && (t.State != cluster.TaskKilling || t.Reason == cluster.ReasonHostLost)
+	wanted := t != nil && !t.State.Terminal() && (t.State != cluster.TaskKilling || t.Reason == cluster.ReasonHostLost) && !outdated(tx, t, c)
 	switch {
 	case c.State == cluster.TaskSucceeded && wanted:
 		return tx.Emit(&cluster.CopyWon{Task: c.Key})
@@ -31,4 +31,10 @@ func settleCopy(tx *Tx, k cluster.TaskKey) error {
 	default:
 		return nil
 	}
+}
+
+// outdated reports whether a copy runs something else than its task is to run now, since an update gave that another spec.
+func outdated(tx *Tx, t, c *cluster.Task) bool {
+	j := tx.State().Job(t.Key.Job())
+	return t.Version != c.Version && j.SpecFor(c).ChangeOf(j.SpecFor(t), t.Key.Instance()) == cluster.NewRun
 }

@@ -75,3 +75,35 @@ func TestATaskAndItsCopy(t *testing.T) {
 		})
 	}
 }
+
+// A copy goes where an update gives its task, which waits again, something else to run: its success would be that of the spec before.
+func TestACopyGoesWithItsSpec(t *testing.T) {
+	for command, there := range map[string]bool{"other": false, "": true} {
+		k := cluster.MakeTaskKey(1, 0)
+		state := cluster.NewState()
+		capacity := machines("h")["h"]
+		settle(t, state, at(0), &cluster.HostReported{ID: host, Machine: capacity}, &cluster.HostReported{ID: "s/other", Machine: capacity})
+		submit(t, state, "job", func(s *cluster.JobSpec) { s.Speculation = &cluster.Speculation{} })
+		settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: host}, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+		settle(t, state, at(0), &cluster.CopyAdded{Task: k, Run: 1})
+		copied := &cluster.TaskStatus{Task: k.Copy(), Run: 1, State: cluster.TaskRunning}
+		settle(t, state, at(0), &cluster.Placed{Task: k.Copy(), Run: 1, Host: "s/other"}, copied)
+		settle(t, state, at(1), &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskLost}, &cluster.TaskRequeued{Task: k, Reason: cluster.ReasonRetry})
+		spec := *state.Job(1).Spec
+		spec.Labels = []cluster.KeyValue{{Key: "a", Value: "b"}}
+		if command != "" {
+			spec.Task.Processes = []cluster.Process{{Command: []string{command}}}
+		}
+		policy := cluster.UpdatePolicy{InPlace: true}
+		settle(t, state, at(1), &cluster.JobUpdated{Job: 1, Spec: &spec, Update: &cluster.Update{From: 1, Policy: policy}})
+		require.EqualValues(t, 2, state.Task(k).Version)
+		require.Equal(t, there, !state.Task(k.Copy()).Removed)
+		tx := rules.Begin(state, at(2))
+		end := &cluster.TaskStatus{Task: k.Copy(), Run: 1, State: cluster.TaskSucceeded}
+		_, err := rules.Report(tx, shard, end)
+		require.NoError(t, err)
+		require.NoError(t, rules.Settle(tx))
+		require.Equal(t, there, state.Task(k).State == cluster.TaskSucceeded)
+		require.Nil(t, state.Task(k.Copy()))
+	}
+}
