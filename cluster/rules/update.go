@@ -482,6 +482,9 @@ func (r *rollout) small(t *cluster.Task) bool {
 	if !r.u.Policy.InPlace || r.u.Restarts() || r.tx.State().CanChange(t, r.job) != nil {
 		return false
 	}
+	if t.Ready == 0 && t.Failures > 0 {
+		return false // that it failed by the spec before is not to count, nor need it wait longer
+	}
 	if !t.State.Bound() {
 		return true // it starts within the limits
 	}

@@ -899,6 +899,37 @@ func TestRevocableTasksGrowWithinTheSlack(t *testing.T) {
 	require.Equal(t, 2, grown, "%v", w)
 }
 
+// What failed by the spec before does not count when an instance gets more in place: it is tried as often as any other.
+func TestWhatFailsIsMendedInPlace(t *testing.T) {
+	for _, end := range []cluster.TaskState{cluster.TaskPending, cluster.TaskRunning} {
+		spec := func(memory int64) *cluster.JobSpec {
+			s := serviceSpec(2, serves, 0, &cluster.UpdatePolicy{InPlace: true, MaxFailed: 1, Rollback: true})
+			s.Task.Resources = amounts(1, memory)
+			return s
+		}
+		w := newServing(t, spec(1), 2)
+		w.settle()
+		for range 4 {
+			w.report(w.tasks()[0], cluster.TaskFailed)
+			for w.tasks()[0].NotBefore != 0 && (end == cluster.TaskRunning || w.tasks()[0].Failures < 4) {
+				require.True(t, w.ring())
+			}
+			for range 2 {
+				w.turn(w.tasks()[0])
+			}
+		}
+		require.Equal(t, end, w.tasks()[0].State)
+		w.update(spec(2))
+		if end == cluster.TaskRunning && w.tasks()[0].State == cluster.TaskRunning {
+			w.report(w.tasks()[0], cluster.TaskFailed)
+		}
+		w.settle()
+		w.succeeded(2)
+		require.EqualValues(t, 2, w.tasks()[0].Version, "%v", w)
+		require.Equal(t, uint64(1), w.runs()[1][1], "the other one goes on")
+	}
+}
+
 // A host keeps nothing for an instance that is bound to it and could not have it, since it asks for more now, or the host has less: others
 // may have it until the instance can.
 func TestAHostKeepsNothingThatItCouldNotGive(t *testing.T) {
