@@ -482,8 +482,8 @@ func (r *rollout) small(t *cluster.Task) bool {
 	if !r.u.Policy.InPlace || r.u.Restarts() || r.tx.State().CanChange(t, r.job) != nil {
 		return false
 	}
-	if t.Ready == 0 && t.Failures > 0 {
-		return false // that it failed by the spec before is not to count, nor need it wait longer
+	if t.Ready == 0 && t.Failures > 0 || (t.Hold == nil || t.Home != "") && unplacedFrom(t, r.job, &r.u, 0) != 0 {
+		return false // that it failed by the spec before, or how long it found no place, is not to count
 	}
 	if !t.State.Bound() {
 		return true // it starts within the limits

@@ -930,6 +930,23 @@ func TestWhatFailsIsMendedInPlace(t *testing.T) {
 	}
 }
 
+// Nor does the time count for which it waited for a place before it asked for less in place.
+func TestWhatFindsNoPlaceIsMendedInPlace(t *testing.T) {
+	spec := func(cpu int64) *cluster.JobSpec {
+		s := serviceSpec(2, serves, 0, &cluster.UpdatePolicy{InPlace: true, MaxFailed: 1, Rollback: true})
+		s.Task.Resources = amounts(cpu, 1)
+		return s
+	}
+	w := newServing(t, spec(60), 1)
+	w.settle()
+	require.Equal(t, cluster.TaskPending, w.tasks()[1].State)
+	w.now = w.now.Add(time.Hour)
+	w.update(spec(40))
+	w.settle()
+	w.succeeded(2)
+	require.Equal(t, map[uint32][2]uint64{0: {2, 1}, 1: {2, 1}}, w.runs())
+}
+
 // A host keeps nothing for an instance that is bound to it and could not have it, since it asks for more now, or the host has less: others
 // may have it until the instance can.
 func TestAHostKeepsNothingThatItCouldNotGive(t *testing.T) {
