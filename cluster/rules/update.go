@@ -577,7 +577,9 @@ func (r *rollout) since() cluster.Time {
 }
 
 func (r *rollout) succeed() error {
-	r.u.Total = min(r.u.Total, r.u.Good+uint32(len(r.u.Failed))) // the rest went meanwhile, or began anew by itself
+	failed := uint32(len(r.u.Failed))
+	r.u.Good = min(r.u.Good, r.instances-min(r.instances, failed)) // some that were good may have gone
+	r.u.Total = min(r.u.Total, r.u.Good+failed)                    // the rest went meanwhile, or began anew by itself
 	message := ""
 	if len(r.u.Failed) > 0 {
 		message = r.failures()

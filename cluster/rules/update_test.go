@@ -668,6 +668,21 @@ func TestAJobGrowsByNothingThatIsHeldBack(t *testing.T) {
 	w.succeeded(7) // the one that was started first is one of them
 }
 
+// Instances that went in the middle of an update are none of those that it has reached, whether they were good before or not.
+func TestWhoWentIsNotCounted(t *testing.T) {
+	w := newServing(t, serviceSpec(4, serves, 0, nil), 3)
+	w.settle()
+	w.update(serviceSpec(4, serves, 1, nil))
+	for w.state.Job(servingJob).Update.Good < 2 {
+		for _, task := range w.tasks() {
+			w.turn(task)
+		}
+	}
+	w.scale(1)
+	w.settle()
+	w.succeeded(1)
+}
+
 // What the next run of an instance is to be stays what the update brings when the job is scaled meanwhile: it is not run again for it, and
 // one whose host is drained does not miss it.
 func TestAScaledJobGoesOnWithItsUpdate(t *testing.T) {
