@@ -69,7 +69,7 @@ func Dependents(in *cluster.State, of *cluster.Job) (all []*cluster.Job) {
 // waited for.
 func dependsOn(j *cluster.Job, on map[cluster.JobID]*cluster.Job) bool {
 	for _, d := range j.Spec.DependsOn {
-		if other := on[d.Job]; other != nil && other.Submitted <= j.Submitted {
+		if other := on[d.Job]; other != nil && (other.UID < j.UID || other.Submitted == j.Submitted) {
 			return true
 		}
 	}

@@ -133,6 +133,18 @@ func TestChainsOfJobs(t *testing.T) {
 	require.Equal(t, []cluster.JobID{"middle", "tail", "late"}, names)
 }
 
+// Who depends on a job does so also where the clock was set back before it was submitted.
+func TestDependentsWhenTheClockWasSetBack(t *testing.T) {
+	state := running(t)
+	spec := *state.Job(submit(t, state, "like", nil)).Spec
+	on, after := spec, spec
+	on.Name, after.Name, after.DependsOn = "on", "after", []cluster.Dependency{{Job: "on"}}
+	uid := state.NextJob()
+	settle(t, state, at(time.Hour), &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: &on}}})
+	settle(t, state, at(0), &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid + 1, Spec: &after}}})
+	require.Equal(t, []*cluster.Job{state.Job(uid + 1)}, rules.Dependents(state, state.Job(uid)))
+}
+
 // What fails waits longer each time, up to a bound, and is not placed before; a restart by the user ends the wait.
 func TestBackOff(t *testing.T) {
 	state := running(t)
