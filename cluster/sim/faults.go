@@ -46,6 +46,9 @@ type Rate struct {
 	For   time.Duration
 }
 
+// latest bounds times, so that what is added to them stays in their range: 73 years. What comes later never does.
+const latest = time.Duration(math.MaxInt64 / 4)
+
 // Faults says what goes wrong: by rate, by probability, and by script. The zero value is a perfect world.
 type Faults struct {
 	Rates  map[FaultKind]Rate
@@ -74,6 +77,9 @@ func (f *Faults) validate() error {
 	for i, x := range f.Script {
 		if !slices.Contains(kinds, x.Kind) || x.At < 0 || x.For <= 0 {
 			problems = append(problems, fmt.Errorf("sim: fault %d of the script: %q at %v for %v; give a kind of %v, a time, and how long", i+1, x.Kind, x.At, x.For, kinds))
+		}
+		if max(x.At, x.For) > latest {
+			problems = append(problems, fmt.Errorf("sim: fault %d of the script: %q at %v for %v: at most %v each", i+1, x.Kind, x.At, x.For, latest))
 		}
 	}
 	if f.StatusDelay < 0 {
@@ -228,7 +234,7 @@ func (in *injector) schedule(kind FaultKind, r Rate) {
 }
 
 func (in *injector) exponential(mean time.Duration) time.Duration {
-	return time.Duration(min(in.random.ExpFloat64()*float64(mean), math.MaxInt64/4))
+	return time.Duration(min(in.random.ExpFloat64()*float64(mean), float64(latest)))
 }
 
 func (in *injector) target(kind FaultKind) string {
