@@ -174,7 +174,10 @@ func (m *blockMap) inputs(path string, bytes, size int64) []cluster.Input {
 		chosen, k := m.pick(random)
 		atHost, atRack := len(hosts), len(racks)
 		for _, c := range chosen[:k] {
-			hosts, racks = append(hosts, m.hosts[c]), append(racks, m.rack[c])
+			hosts = append(hosts, m.hosts[c])
+			if m.rack[c] != "" { // it is in one
+				racks = append(racks, m.rack[c])
+			}
 		}
 		slices.Sort(racks[atRack:])
 		racks = racks[:atRack+len(slices.Compact(racks[atRack:]))]

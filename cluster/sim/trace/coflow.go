@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ func openCoflow(name string, r io.Reader, o jobOptions) (*jobList, error) {
 	if len(head.fields) != 2 {
 		return nil, head.errorf("%d fields: want the number of ports and of coflows", len(head.fields))
 	}
-	c := &coflows{rs: rs, racks: rackNames(o.hosts)}
+	c := &coflows{rs: rs, racks: slices.DeleteFunc(rackNames(o.hosts), func(rack string) bool { return rack == "" })}
 	ports := head.integer(0, 1, maxHosts)
 	c.count = head.integer(1, 0, maxRows)
 	if int(ports) > len(c.racks) {

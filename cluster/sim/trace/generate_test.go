@@ -182,6 +182,20 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestNoRackIsNoneToReadIn: hosts that are in no rack are not in one together.
+func TestNoRackIsNoneToReadIn(t *testing.T) {
+	hosts := testFleet(t)
+	for i := range hosts {
+		hosts[i].Rack = ""
+	}
+	for _, in := range newBlockMap(hosts, 1).inputs("/data/x", 20, 1) {
+		require.Len(t, in.Hosts, 3)
+		require.Empty(t, in.Racks)
+	}
+	_, err := openCoflow("coflows", strings.NewReader("1 0\n"), jobOptions{hosts: hosts})
+	require.ErrorContains(t, err, "coflows:1:1: field 1 is 1: the hosts have only 0 racks to be its ports")
+}
+
 func TestPathsAreSkewed(t *testing.T) {
 	mix, err := ParseMix("data=1")
 	require.NoError(t, err)
