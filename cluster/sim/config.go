@@ -152,10 +152,13 @@ func (c *Config) fill() error {
 	return errors.Join(problems...)
 }
 
-// checkTargets holds the script of faults to the hosts and racks of the workload.
+// checkTargets holds the faults to the hosts and racks of the workload.
 func (c *Config) checkTargets() error {
 	if c.Workload == nil {
 		return nil
+	}
+	if c.Faults.Rates[RackCut].Every > 0 && !slices.ContainsFunc(c.Workload.Hosts, func(h trace.Host) bool { return h.Rack != "" }) {
+		return fmt.Errorf("sim: fault %s: no host of the workload is in a rack", RackCut)
 	}
 	for i, x := range c.Faults.Script {
 		what := "host"
@@ -163,7 +166,7 @@ func (c *Config) checkTargets() error {
 			what = "rack"
 		}
 		there := slices.ContainsFunc(c.Workload.Hosts, func(h trace.Host) bool {
-			return x.Kind == RackCut && h.Rack == x.Target || (x.Kind == HostCrash || x.Kind == HostDrain) && h.Name == x.Target
+			return x.Kind == RackCut && h.Rack == x.Target && h.Rack != "" || (x.Kind == HostCrash || x.Kind == HostDrain) && h.Name == x.Target
 		})
 		switch {
 		case x.Kind == LinkCut || x.Kind == Crash:

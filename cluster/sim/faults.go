@@ -192,7 +192,9 @@ type injector struct {
 func newInjector(s *simulation) *injector {
 	in := &injector{s: s, random: rand.New(rand.NewPCG(s.config.Seed, 0x6661756c7473)), broken: map[Fault]bool{}}
 	for _, h := range s.config.Workload.Hosts {
-		in.racks = append(in.racks, h.Rack)
+		if h.Rack != "" {
+			in.racks = append(in.racks, h.Rack)
+		}
 	}
 	slices.Sort(in.racks)
 	in.racks = slices.Compact(in.racks)

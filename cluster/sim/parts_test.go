@@ -81,6 +81,21 @@ func TestAScriptNamesWhatThereIs(t *testing.T) {
 	}
 }
 
+// TestNoRackIsNoneToCutOff: hosts that are in no rack are not cut off together.
+func TestNoRackIsNoneToCutOff(t *testing.T) {
+	c := config(mixed(1, 5, 5, time.Second))
+	for i := range c.Workload.Hosts {
+		c.Workload.Hosts[i].Rack = ""
+	}
+	c.Faults.Script = []Fault{{Kind: RackCut, For: time.Second}}
+	require.ErrorContains(t, c.Validate(), `the workload has no rack ""`)
+	c.Faults = Faults{Rates: map[FaultKind]Rate{RackCut: {time.Second, time.Second}}}
+	require.ErrorContains(t, c.Validate(), "fault rack: no host of the workload is in a rack")
+	c.Workload.Hosts[0].Rack = "r1"
+	require.NoError(t, c.Validate())
+	require.Equal(t, []string{"r1"}, newInjector(&simulation{config: c}).racks)
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	c := config(mixed(1, 5, 5, time.Second))
 	c.Model, c.Horizon = nil, -time.Second
