@@ -360,5 +360,9 @@ func TestRemarksInSWFHeaders(t *testing.T) {
 		hosts, err := readSWFHosts("log.swf", strings.NewReader(header+"; MaxProcs: 178\n"))
 		require.NoError(t, err)
 		require.Len(t, hosts, 57)
+		require.EqualValues(t, 178_000, capacityOf(hosts).Fixed[cluster.CPU], "more processors than the header says")
 	}
+	hosts, err := readSWFHosts("log.swf", strings.NewReader("; MaxNodes: 10\n; MaxProcs: 8\n"))
+	require.NoError(t, err)
+	require.Len(t, hosts, 8, "a host without a processor")
 }

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -108,8 +109,17 @@ func readSWFHosts(name string, r io.Reader) ([]Host, error) {
 	if nodes == 0 {
 		return nil, fmt.Errorf("trace: %s: the header has neither MaxNodes nor MaxProcs: say how many hosts there are", name)
 	}
-	cores := max(1, (processors+nodes-1)/nodes)
-	return Fleet{Hosts: nodes, CPUMilli: int64(cores) * 1000, MemoryBytes: int64(cores) * swfHostMemory}.build()
+	processors = cmp.Or(processors, nodes)
+	nodes = min(nodes, processors)
+	hosts, err := Fleet{Hosts: nodes}.build()
+	for i := range hosts {
+		cores := int64(processors / nodes)
+		if i < processors%nodes { // who comes first has what is left over
+			cores++
+		}
+		hosts[i].Capacity.Fixed[cluster.CPU], hosts[i].Capacity.Fixed[cluster.Memory] = cores*1000, cores*swfHostMemory
+	}
+	return hosts, err
 }
 
 func swfHeader(name string, text *bufio.Reader) (nodes, processors int, err error) {
