@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -96,7 +97,7 @@ func (r *row) durations(mean int) []time.Duration {
 	for i := range ds {
 		d := r.seconds(mean + 1 + i)
 		sum += d.Seconds()
-		ds[i] = max(d, time.Nanosecond)
+		ds[i] = cmp.Or(d, time.Second) // as runTime has it
 	}
 	want := sum / float64(len(ds))
 	if got := r.number(mean, 0, maxSeconds); math.Abs(got-want) > 1e-3*max(want, 1) {

@@ -124,6 +124,24 @@ func TestATinyDurationIsNotForEver(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
+// TestARecordedZeroIsASecond: in every format.
+func TestARecordedZeroIsASecond(t *testing.T) {
+	for format, text := range map[string]string{
+		"google-2011": "5 2 0.2 0 0.4\n",
+		"philly":      "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,0,1,0.0,ab\n",
+		"batch-jobs":  ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n0,5,0,1,0.1,1,1,1,0\n",
+	} {
+		path := filepath.Join(t.TempDir(), "jobs")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		w, err := Open(Options{Format: format, Jobs: path, Fleet: Fleet{Hosts: 1}})
+		require.NoError(t, err, format)
+		jobs, err := collect(w.Jobs)
+		require.NoError(t, err, format)
+		require.Equal(t, time.Second, jobs[0].Durations[0], format)
+		require.NoError(t, w.Close())
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	pods := testdata("openb-pods.csv")
 	for want, o := range map[string]Options{
