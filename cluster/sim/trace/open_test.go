@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -158,6 +159,7 @@ func TestOpenErrors(t *testing.T) {
 		"the list of machines says what hosts have":                           {Format: "openb", Jobs: pods, Hosts: pods, Fleet: Fleet{GPUs: 4}},
 		`there is no machine list of format "csv"`:                            {Format: "swim", Jobs: pods, HostFormat: "csv"},
 		"every, limit and block bytes cannot be negative":                     {Format: "openb", Jobs: pods, Limit: -1},
+		"blocks of 9223372036854775807 bytes: at most 1125899906842624":       {Format: "swim", Jobs: testdata("swim.tsv"), BlockBytes: math.MaxInt64},
 		"offered load and demand exclude each other":                          {Format: "openb", Jobs: pods, Mode: Mode{Demand: 1, OfferedLoad: 1}},
 		"offered load needs recorded arrivals and durations":                  {Format: "openb", Jobs: testdata("openb-pods-untimed.csv"), Fleet: Fleet{Hosts: 1}, Mode: Mode{OfferedLoad: 1}},
 		"openb-pods.csv:1:1: column 1 of the header is \"name\": want \"sn\"": {Format: "openb", Jobs: pods, Hosts: pods},
