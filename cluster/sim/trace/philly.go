@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -53,7 +54,8 @@ func openPhilly(name string, r io.Reader, _ jobOptions) (*jobList, error) {
 			r.fail(0, "is %s: want year-month-day hour:minute:second", quote(r.fields[0]))
 		}
 		d, gpus := r.number(1, 0, maxSeconds), r.integer(2, 1, cluster.MaxInstances)
-		if r.number(3, 0, maxSeconds*cluster.MaxInstances) != d*float64(gpus) {
+		want := d * float64(gpus)
+		if got := r.number(3, 0, maxSeconds*cluster.MaxInstances); math.Abs(got-want) > 1e-3*max(want, 1) { // both are rounded
 			r.fail(3, "is %s: want duration times num_gpus", quote(r.fields[3]))
 		}
 		pool := r.text(4)

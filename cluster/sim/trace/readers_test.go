@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -129,6 +130,16 @@ func TestNothingInIt(t *testing.T) {
 			require.ErrorContains(t, err, s.file)
 		}
 	}
+}
+
+// TestAProductIsRounded: 0.1·3 is not 0.3 in binary, and that is no mistake of a list.
+func TestAProductIsRounded(t *testing.T) {
+	text := "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,0.1,3,0.3,ab\n"
+	list, err := openPhilly("philly-jobs.csv", strings.NewReader(text), jobOptions{})
+	require.NoError(t, err)
+	j, err := list.Next()
+	require.NoError(t, err)
+	require.Equal(t, []time.Duration{100 * time.Millisecond}, j.Durations)
 }
 
 // TestWideJobs: a job of more processors than a job has tasks has several for each.
