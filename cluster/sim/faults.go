@@ -82,8 +82,8 @@ func (f *Faults) validate() error {
 			problems = append(problems, fmt.Errorf("sim: fault %d of the script: %q at %v for %v: at most %v each", i+1, x.Kind, x.At, x.For, latest))
 		}
 	}
-	if f.StatusDelay < 0 {
-		problems = append(problems, fmt.Errorf("sim: statuses are late by up to %v; a time cannot be below zero", f.StatusDelay))
+	if f.StatusDelay < 0 || f.StatusDelay > longest {
+		problems = append(problems, fmt.Errorf("sim: statuses are late by up to %v; a time cannot be below zero, nor above %v here", f.StatusDelay, longest))
 	}
 	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(problems...)

@@ -57,6 +57,7 @@ func TestFaultsFromText(t *testing.T) {
 		"launch-fails=NaN":                  "not a probability",
 		"status-delay=2":                    "missing unit",
 		"status-delay=-2s":                  "cannot be below zero",
+		"status-delay=8761h":                "nor above 8760h0m0s",
 	} {
 		_, err := ParseFaults(text)
 		require.ErrorContains(t, err, want, text)
