@@ -279,6 +279,9 @@ func collectForCopies(s Source) ([]*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(jobs) == 0 {
+		return nil, errors.New("trace: the file has no jobs, or every and limit leave none")
+	}
 	for _, j := range jobs {
 		if strings.Contains(string(j.Spec.Name), copyMark) {
 			return nil, fmt.Errorf("trace: job %q: names with %q are for copies", j.Spec.Name, copyMark)
