@@ -431,13 +431,11 @@ func (f *simFlags) readThrough(ctx context.Context) (err error) {
 		switch {
 		case errors.Is(err, io.EOF) && jobs == 0:
 			return f.noJobs()
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), err == nil && f.config.Horizon > 0 && j.Submit > f.config.Horizon:
 			delete(works, "")
 			return f.checkInterference(slices.Sorted(maps.Keys(works)), "values of the label work of its jobs")
 		case err != nil:
 			return err
-		case f.config.Horizon > 0 && j.Submit > f.config.Horizon:
-			return nil
 		}
 		works[cluster.WorkOf(&j.Spec)] = true
 	}

@@ -192,6 +192,10 @@ func TestSimInterferenceOfNobody(t *testing.T) {
 		require.Equal(t, exitUsage, got.code)
 		require.Contains(t, got.err, want)
 	}
+	require.NoError(t, os.WriteFile(file, []byte("job,submit_s,labels\na,1,work=sort\nb,9,work=srt\nc,99,\n"), 0o600))
+	got := try(t, "", "sim", "--format", "csv", "--jobs", file, "--hosts", "2", "--interference", "srt+sort=2", "--horizon", "5s")
+	require.Equal(t, exitUsage, got.code, "what comes after the horizon does not come")
+	require.Contains(t, got.err, "no job does srt; name values of the label work of its jobs: sort")
 }
 
 // TestSimWithoutJobs: a file without jobs, as of a download that broke off, is no replay in which nothing happens.
