@@ -58,7 +58,7 @@ func (m Mode) apply(w *Workload, seed uint64) error {
 			return err
 		}
 		if w.Jobs, w.Compression, err = compress(w.Hosts, jobs, m.OfferedLoad); err == nil {
-			w.until = w.Compression.Span
+			w.until = w.Jobs.(*listed).last
 		}
 		return err
 	case m.Demand > 0:

@@ -3,6 +3,8 @@ package trace
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -281,4 +283,15 @@ func TestArrived(t *testing.T) {
 
 	_, known = (&Workload{}).Arrived(time.Hour)
 	require.False(t, known)
+
+	// A table says when time begins: its first job may come late.
+	path := filepath.Join(t.TempDir(), "jobs")
+	require.NoError(t, os.WriteFile(path, []byte("job,submit_s,duration_s,cpu_milli\na,1000,10,1000\nb,1010,10,1000\n"), 0o600))
+	w, err = Open(Options{Format: "csv", Jobs: path, Fleet: Fleet{Hosts: 1, CPUMilli: 2000}, Mode: Mode{OfferedLoad: 0.9}})
+	require.NoError(t, err)
+	j, err := w.Jobs.Next()
+	require.NoError(t, err)
+	part, _ = w.Arrived(j.Submit)
+	require.Less(t, part, 1.0, "all are said to have arrived, and the first one has")
+	require.NoError(t, w.Close())
 }
