@@ -16,7 +16,9 @@ func (s *simplex[C]) takeIn() int64 {
 	cold := s.seq == 0
 	s.seq = next
 	s.found, s.opening, s.usual, s.walked = s.found[:0], nil, 0, 0
-	if !cold && s.known == nil {
+	if cold {
+		s.answered = false // or only of a network without a node: it has no flow
+	} else if s.known == nil {
 		s.remember()
 	}
 	s.penalty = 1 << (solver.PotentialBits(n) + 1)
