@@ -29,7 +29,12 @@ type adjacency struct {
 	free  [32][]int32 // offsets of unused spans by the bit length of their room
 }
 
-const leastRoom = 4
+const (
+	leastRoom = 4
+	// mostKept is the room that the list of a removed node keeps for the next of its id. More of it goes
+	// to who needs it: else every id that a large node once had would keep room for one.
+	mostKept = 64
+)
 
 func (d *adjacency) list(s span) []Ref { return d.arena[s.off : s.off+s.len : s.off+s.len] }
 
@@ -60,7 +65,21 @@ func (d *adjacency) grow(s *span) {
 	}
 	copy(d.arena[off:], d.list(*s))
 	if s.room > 0 {
-		d.free[bits.Len32(uint32(s.room))-1] = append(d.free[bits.Len32(uint32(s.room))-1], s.off)
+		d.release(s)
 	}
 	s.off, s.room = off, room
+}
+
+// clear gives up the room of the list of a removed node, which is empty, if it is large.
+func (d *adjacency) clear(s *span) {
+	if s.room > mostKept {
+		d.release(s)
+		*s = span{}
+	}
+}
+
+// release keeps the room of a list for another one.
+func (d *adjacency) release(s *span) {
+	free := &d.free[bits.Len32(uint32(s.room))-1]
+	*free = append(*free, s.off)
 }

@@ -90,6 +90,8 @@ func (n *Network) removeNode(v NodeID) {
 	for in := &n.heads[v].in; in.len > 0; {
 		n.RemoveArc(n.in.arena[in.off+in.len-1].Arc)
 	}
+	n.out.clear(&r.out)
+	n.in.clear(&n.heads[v].in)
 	n.begin(1)
 	n.totals.addSupply(r.supply, -1)
 	r.alive, r.supply, n.heads[v].alive = false, 0, false

@@ -280,6 +280,29 @@ func TestWarmVerbsDoNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, cycle))
 }
 
+// TestHubsMove has one large node come back under the ids of many small ones: they keep none of its room.
+func TestHubsMove(t *testing.T) {
+	n := New()
+	small := make([]NodeID, 300)
+	for i := range small {
+		small[i] = n.AddNode(0)
+	}
+	hub := n.AddNode(0)
+	for i := range small {
+		for _, v := range small {
+			n.AddArc(v, hub, 0, 1, 0)
+			n.AddArc(hub, v, 0, 1, 0)
+		}
+		n.RemoveNode(hub)
+		n.RemoveNode(small[i])
+		hub, small[i] = n.AddNode(0), n.AddNode(0)
+	}
+	require.Equal(t, 301, n.NodeBound())
+	require.Less(t, len(n.out.arena), 10*n.ArcBound())
+	require.Less(t, len(n.in.arena), 10*n.ArcBound())
+	require.NoError(t, n.Check())
+}
+
 func TestInt128(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var got Int128

@@ -34,6 +34,7 @@ type rooms[T any] struct {
 const (
 	leastRoom = 4
 	pieceSize = 1 << 14
+	mostKept  = 64 // see trim
 )
 
 // grow returns the full list s with room for more.
@@ -42,10 +43,24 @@ func (r *rooms[T]) grow(s []T) []T {
 	grown := r.take(size)[:len(s)]
 	copy(grown, s)
 	if cap(s) > 0 {
-		k := bits.Len(uint(cap(s)))
-		r.free[k] = append(r.free[k], s)
+		r.release(s)
 	}
 	return grown
+}
+
+// trim returns the list of a node that may be another one by now, without its room if it is empty and that is
+// large: else every id that a large node once had would keep room for one.
+func (r *rooms[T]) trim(s []T) []T {
+	if len(s) > 0 || cap(s) <= mostKept {
+		return s
+	}
+	r.release(s)
+	return nil
+}
+
+func (r *rooms[T]) release(s []T) {
+	k := bits.Len(uint(cap(s)))
+	r.free[k] = append(r.free[k], s)
 }
 
 func (r *rooms[T]) take(size int) []T {

@@ -426,6 +426,10 @@ func (s *Solver) greet(v int32) {
 
 // node takes in the existence and the supply of v.
 func (s *Solver) node(v int32) {
+	if s.kinds[v] >= isCore {
+		x := &s.nodes[v]
+		x.held, x.in = s.holdings.trim(x.held), s.inward.trim(x.in)
+	}
 	if !s.net.NodeAlive(flowgraph.NodeID(v)) {
 		if s.kinds[v] == isHub {
 			s.hubs = slices.DeleteFunc(s.hubs, func(b *hub) bool { return b.node == v })
