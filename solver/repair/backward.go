@@ -55,6 +55,7 @@ func (s *Solver) backward(v int32) bool {
 		return false
 	}
 	s.courts.walked(t.cost - from)
+	s.watch(t.cost)
 	for _, u := range s.settled {
 		if p := s.nodes[u].label - t.cost; p < s.price[u] {
 			s.price[u] = p

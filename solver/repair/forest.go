@@ -143,6 +143,7 @@ func (s *Solver) part(v int32) {
 	t := &s.forest.stems[v]
 	moved := s.forest.level != t.joined
 	s.price[v] = s.at(v)
+	s.watch(s.price[v])
 	t.place = outside
 	if moved && s.kinds[v] >= isCore {
 		s.work.Steps++

@@ -260,6 +260,7 @@ func (s *Solver) forward(v int32) bool {
 	if !t.found && !own.found {
 		return false
 	}
+	s.watch(t.cost)
 	for _, u := range s.settled {
 		if p := t.cost - s.nodes[u].label; p > s.price[u] {
 			s.price[u] = p

@@ -78,6 +78,9 @@ const patience = 1024
 const (
 	far  = int64(1) << 62 // above every price and label
 	none = int32(-1)
+	// tall is a price that only many changes one after the other come to, in a part of the network that no arc
+	// joins with the ground: nothing there brings prices back. After the next change all begin anew.
+	tall = far / 4
 )
 
 // arc is the solver's record of an arc with its flow: a copy, to compare with after
@@ -191,6 +194,7 @@ type Solver struct {
 	// misplaced: another node demands so much more than the ground that it
 	// should be the ground.
 	misplaced bool
+	drifted   bool // a price is tall
 
 	arcs []arc // indexed by ArcID
 	// recorded are the arcs that have a record: all but those of sources that have had no
@@ -332,7 +336,7 @@ func (s *Solver) Solve(n *flowgraph.Network, budget solver.Budget) (solver.Resul
 		s.net, s.changed = nil, s.changed[:0]
 		return solver.Result{Status: solver.Optimal, Solution: s}, nil
 	}
-	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) || s.misplaced || s.lost && s.changedSince() {
+	if n != s.net || s.seq == 0 || !n.NodeAlive(flowgraph.NodeID(s.ground)) || s.misplaced || (s.lost || s.drifted) && s.changedSince() {
 		s.reset(n)
 	}
 	if !s.lost {

@@ -86,3 +86,34 @@ func TestBudgetWhilePricesDoNotSettle(t *testing.T) {
 	addCycle()
 	require.Greater(t, solve(1<<20), 10)
 }
+
+// TestDrift has prices rise, change after change, where no arc leads to the ground or comes from it: by arcs whose costs
+// fall in turn, or by units that go either way in turn.
+func TestDrift(t *testing.T) {
+	const dear = 1 << 51
+	for _, turn := range []func(n *flowgraph.Network, i int, u, v flowgraph.NodeID, there, back flowgraph.ArcID){
+		func(n *flowgraph.Network, i int, _, _ flowgraph.NodeID, there, back flowgraph.ArcID) {
+			sign := flowgraph.Cost(1 - i%2*2)
+			n.SetCost(there, -sign*dear)
+			n.SetCost(back, sign*dear)
+		},
+		func(n *flowgraph.Network, i int, u, v flowgraph.NodeID, _, _ flowgraph.ArcID) {
+			supply := []int64{1, 0, -1, 0}[i%4]
+			n.SetSupply(u, supply)
+			n.SetSupply(v, -supply)
+		},
+	} {
+		n := flowgraph.New()
+		ground, from, u, v := n.AddNode(-3), n.AddNode(3), n.AddNode(0), n.AddNode(0)
+		n.AddArc(from, ground, 0, 9, 1)
+		there, back := n.AddArc(u, v, 0, flowgraph.Infinite, dear), n.AddArc(v, u, 0, flowgraph.Infinite, dear)
+		s := New()
+		for i := range 5000 {
+			turn(n, i, u, v, there, back)
+			r, err := s.Solve(n, solver.Budget{})
+			require.NoError(t, err)
+			require.NoError(t, solver.Verify(n, r), "turn %d", i)
+			require.Zero(t, r.Work.Rebuilds)
+		}
+	}
+}

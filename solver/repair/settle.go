@@ -85,6 +85,10 @@ func (s *Solver) setPrice(v int32, p int64) {
 		return
 	}
 	s.price[v] = p
+	s.watch(p)
 	s.reprice++
 	s.suspect.add(v)
 }
+
+// watch notes a price that is tall.
+func (s *Solver) watch(p int64) { s.drifted = s.drifted || p > tall || p < -tall }
