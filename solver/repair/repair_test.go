@@ -117,3 +117,44 @@ func TestDrift(t *testing.T) {
 		}
 	}
 }
+
+// TestNoOptimum has arcs come and go, with flow, while there is a unit without a way, and then a way for it.
+func TestNoOptimum(t *testing.T) {
+	n := flowgraph.New()
+	ground, place, from := n.AddNode(-10), n.AddNode(0), n.AddNode(10)
+	n.AddArc(place, ground, 0, 20, 0)
+	arcs := make([]flowgraph.ArcID, 10)
+	for i := range arcs {
+		arcs[i] = n.AddArc(from, place, 0, 1, 1)
+	}
+	s, known := New(), solvertest.Flows{}
+	r, err := s.Solve(n, solver.Budget{})
+	require.NoError(t, err)
+	require.NoError(t, known.Follow(n, r))
+	for round := range 3 {
+		n.SetSupply(ground, -11)
+		stuck := n.AddNode(1)
+		for i := range 2000 {
+			a := &arcs[i*i%(7+round)]
+			n.RemoveArc(*a)
+			known.Forget(n, *a)
+			side := n.AddNode(0)
+			out, in := n.AddArc(side, place, 0, 3, 2), n.AddArc(place, side, 0, 3, 2)
+			*a = n.AddArc(from, place, 0, int64(1+i%3), 1)
+			r, err = s.Solve(n, solver.Budget{})
+			require.NoError(t, err)
+			require.Equal(t, solver.Infeasible, r.Status)
+			known.Forget(n, out)
+			known.Forget(n, in)
+			n.RemoveNode(side)
+		}
+		require.Less(t, len(s.moved), 200)
+		n.AddArc(stuck, place, 0, 1, 3)
+		r, err = s.Solve(n, solver.Budget{})
+		require.NoError(t, err)
+		require.NoError(t, solver.Verify(n, r))
+		require.NoError(t, known.Follow(n, r))
+		n.SetSupply(ground, -10)
+		n.RemoveNode(stuck)
+	}
+}

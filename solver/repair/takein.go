@@ -98,6 +98,9 @@ func (s *Solver) sync() {
 	if changed {
 		s.interrupt()
 		s.courts.forget()
+		if len(s.moved) > 2*len(s.arcs)+64 {
+			s.thin()
+		}
 	}
 	s.seq = next
 	s.grow()
@@ -138,6 +141,20 @@ func (s *Solver) sync() {
 		s.sized = m
 		s.findHubs()
 	}
+}
+
+// thin keeps of what moved the first of each arc. There is more where arcs come and go and no call finds an optimum.
+func (s *Solver) thin() {
+	k := 0
+	for _, m := range s.moved {
+		if !s.idle.has(m.arc) {
+			s.idle.set(m.arc, true)
+			s.moved[k] = movement{flow: m.flow, arc: m.arc, list: true}
+			k++
+		}
+	}
+	s.moved = s.moved[:k]
+	clear(s.idle)
 }
 
 // takeAll takes in a whole network where nothing was before.
