@@ -148,6 +148,22 @@ func TestAJobThatGetsALimit(t *testing.T) {
 	}
 }
 
+// TestWhoMayBesideOthersHasAHost: those of a job with a limit that fit get what others of it cannot use, also where what they have to be
+// beside starts in the same plan.
+func TestWhoMayBesideOthersHasAHost(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(6, 0))
+	job := s.job(cluster.RootPool, 4, 3, must(tasks("x", cluster.Greater, 1, cluster.DomainHost)), func(j *cluster.JobSpec) {
+		j.Limits.MaxRunning = 2
+		j.Overrides = []cluster.InstanceOverride{{First: 2, Last: 3, Task: &cluster.TaskSpec{Resources: vector(1, 0)}}}
+	})
+	s.settle()
+	require.Zero(t, s.running(job))
+	s.job(cluster.RootPool, 2, 1, labeled("app", "x"))
+	s.settle()
+	require.Equal(t, 2, s.running(job), "one of 3 and one of 1 beside two of 1")
+}
+
 // TestALimitIsNotKeptForWhoHasNoHost: a part of a limit that is too large for every host is for those next in the pool, until there
 // is a host.
 func TestALimitIsNotKeptForWhoHasNoHost(t *testing.T) {

@@ -185,6 +185,11 @@ func (p *Planner) passOn(pass int) bool {
 	passed, behind, back := false, false, false
 	failed := map[kin]int32{} // the most urgent of those for whom no room could be made; for look-up
 	for _, c := range p.order {
+		if c.hostless && c.refused > 0 { // unless what it has to be beside starts in this plan
+			if h, _ := p.best(c); h != nil {
+				c.hostless, back = false, true
+			}
+		}
 		if c.passed && c.refused > 0 && !c.group.key.gang {
 			if h, _ := p.best(c); h != nil {
 				c.passed, back = false, true
