@@ -8,12 +8,13 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// leafWork is what a leaf has once the plan has been carried out. Who begins there is let in as if those were gone whom he may have stopped:
-// so what is less urgent than all of these is left out, and what is of other jobs or users where the leaf is fair between them.
+// leafWork is what a leaf has once the plan has been carried out. Who begins there is let in as if those were gone whom he may have stopped,
+// also if they begin in this plan: so what is less urgent than the most urgent that begin is left out, and what is of other jobs or users
+// where the leaf is fair between them.
 type leafWork struct {
-	begins amounts                   // what waited, and starts or has room held now
-	who    map[cluster.PoolPath]bool // the accounts of that
-	urgent int32                     // its highest priority
+	begins amounts                   // what waited, and starts or has room held now: the most urgent of that
+	who    map[cluster.PoolPath]bool // its accounts
+	urgent int32                     // its priority
 	has    amounts
 }
 
@@ -124,9 +125,13 @@ func (c *checker) leafWork() map[cluster.PoolPath]*leafWork {
 	}
 	c.gains(true, func(k cluster.TaskKey) {
 		l := at(k)
-		l.begins.add(vector(c.spec(k).Resources), 1)
-		l.who[c.account(k.Job())] = true
 		l.urgent = max(l.urgent, c.runsBy(k).Priority)
+	})
+	c.gains(true, func(k cluster.TaskKey) {
+		if l := at(k); c.runsBy(k).Priority == l.urgent {
+			l.begins.add(vector(c.spec(k).Resources), 1)
+			l.who[c.account(k.Job())] = true
+		}
 	})
 	for _, l := range leaves {
 		l.has.add(l.begins, 1)
