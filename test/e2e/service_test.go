@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -177,6 +179,14 @@ task:
 	eventually(t, updated("succeeded, 20 of 20 done"), "the update does not end")
 
 	hosts := []string{"local/h0", "local/h1"}
+	moving := 0
+	for line := range strings.Lines(s.must("task", "list", "web")) {
+		f := strings.Fields(line) // task, state, host
+		instance, err := strconv.Atoi(strings.TrimPrefix(f[0], "web/"))
+		if err == nil && instance < instances && f[1] == "running" && slices.Contains(hosts, f[2]) {
+			moving++
+		}
+	}
 	for _, h := range hosts {
 		s.must("host", "drain", h, "--move", "--reason", "repair")
 	}
@@ -197,5 +207,6 @@ task:
 	dev = s.dev(flags...)
 	t.Logf("%d requests; instances taken away: %v", c.asked, taken)
 	require.GreaterOrEqual(t, taken[cluster.ReasonUpdated], instances, "all were updated")
-	require.GreaterOrEqual(t, taken[cluster.ReasonDrained], instances/2, "half of them moved")
+	require.Positive(t, moving)
+	require.GreaterOrEqual(t, taken[cluster.ReasonDrained], moving, "what was on the drained hosts moved")
 }
