@@ -59,7 +59,6 @@ func (p *Planner) ingest(in Input) {
 	} else {
 		changes.Merge(in.Changes)
 	}
-	p.regroup(in.Snapshot, &changes)
 	p.takeIn(in.Snapshot, &changes)
 	p.ripen(in.Snapshot)
 	for _, uid := range p.looked.gone {
@@ -74,17 +73,15 @@ func (p *Planner) ingest(in Input) {
 	p.looked.clear()
 }
 
-// regroup has all tasks looked at of jobs that got a bound on how many of them run: those of other versions count, too.
-func (p *Planner) regroup(snap *cluster.Snapshot, changes *cluster.Changes) {
-	for _, uid := range changes.Jobs {
-		j, known := snap.Job(uid), p.keys[uid]
-		if j == nil || known == nil || known.most > 0 || j.Spec.Limits.MaxRunning == 0 {
-			continue
-		}
-		known.task = nil
-		for t := range snap.TasksOf(uid, 0) {
-			changes.Tasks = append(changes.Tasks, t.Key)
-		}
+// regroup has all tasks of a job looked at that got a bound on how many of them run: those of other versions count, too.
+func (p *Planner) regroup(snap *cluster.Snapshot, j *cluster.Job, changes *cluster.Changes) {
+	known := p.keys[j.UID]
+	if known == nil || known.most > 0 || j.Spec.Limits.MaxRunning == 0 {
+		return
+	}
+	known.task = nil
+	for t := range snap.TasksOf(j.UID, 0) {
+		changes.Tasks = append(changes.Tasks, t.Key)
 	}
 }
 

@@ -112,6 +112,15 @@ func (p *Planner) readHosts(snap *cluster.Snapshot, some []lookedHost) {
 }
 
 func (p *Planner) lookTasks(snap *cluster.Snapshot, changes *cluster.Changes) {
+	for _, uid := range changes.Jobs {
+		switch j := snap.Job(uid); {
+		case j == nil:
+			p.looked.gone = append(p.looked.gone, uid)
+		case j.Update != nil:
+			p.looked.updated = append(p.looked.updated, j)
+			p.regroup(snap, j, changes)
+		}
+	}
 	all := p.looked.tasks
 	for _, k := range sorted(changes.Tasks) {
 		all = append(all, lookedTask{key: k, task: snap.Task(k)})
@@ -128,14 +137,6 @@ func (p *Planner) lookTasks(snap *cluster.Snapshot, changes *cluster.Changes) {
 		x.job = job
 	}
 	p.looked.tasks = all
-	for _, uid := range changes.Jobs {
-		switch j := snap.Job(uid); {
-		case j == nil:
-			p.looked.gone = append(p.looked.gone, uid)
-		case j.Update != nil:
-			p.looked.updated = append(p.looked.updated, j)
-		}
-	}
 }
 
 // readTasks looks up the units of tasks, and reads ahead what they are compared with and counted in.
