@@ -1,18 +1,19 @@
 package rules
 
-import "github.com/sluice-scheduler/sluice/cluster"
+import (
+	"errors"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
 
 // Copy starts copies of tasks. Those that were chosen by what is no longer so are left out.
-func Copy(tx *Tx, chosen []cluster.CopyAdded) error {
+func Copy(tx *Tx, chosen []cluster.CopyAdded) (wrong error) {
 	for i := range chosen {
-		if tx.State().MayCopy(&chosen[i]) != nil {
-			continue
-		}
-		if err := tx.Emit(&chosen[i]); err != nil {
-			return err
+		if tx.State().MayCopy(&chosen[i]) == nil {
+			wrong = errors.Join(wrong, tx.Emit(&chosen[i]))
 		}
 	}
-	return nil
+	return wrong
 }
 
 // settleCopy does what follows for a task and its copy, of which k is either. A copy that has succeeded stands for its task;

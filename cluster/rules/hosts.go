@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -130,7 +131,7 @@ func (d *Deadlines) lostForGood(in records, h *cluster.Host, t *cluster.Task, no
 // Expire marks the hosts of shards that are away for too long as unreachable, and gives up the tasks of hosts that are
 // unreachable for too long: they wait again. Where the shard is connected, and only does not see the host, their runs are
 // killed first, and LOST when nothing is heard of their end; where it is away they are LOST at once.
-func (d *Deadlines) Expire(tx *Tx) error {
+func (d *Deadlines) Expire(tx *Tx) (wrong error) {
 	now := tx.Now()
 	var overdue []*cluster.Host
 	for h := range tx.State().Hosts("") {
@@ -140,21 +141,16 @@ func (d *Deadlines) Expire(tx *Tx) error {
 	}
 	for _, h := range overdue {
 		if d.lostContact(h, now) {
-			if err := tx.Emit(&cluster.HostUnreached{ID: h.ID, Reason: "its host-manager shard is cut off"}); err != nil {
-				return err
-			}
+			wrong = errors.Join(wrong, tx.Emit(&cluster.HostUnreached{ID: h.ID, Reason: "its host-manager shard is cut off"}))
 			continue
 		}
 		for _, k := range h.Tasks {
-			if !d.lostForGood(tx.State(), h, tx.State().Task(k), now) {
-				continue
-			}
-			if err := d.giveUp(tx, h, k); err != nil {
-				return err
+			if d.lostForGood(tx.State(), h, tx.State().Task(k), now) {
+				wrong = errors.Join(wrong, d.giveUp(tx, h, k))
 			}
 		}
 	}
-	return nil
+	return wrong
 }
 
 // giveUp has a task wait again whose host is lost: as soon as its run has ended, or now if nobody is there who could end it,

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -174,8 +175,8 @@ func gangTimeout(spec *cluster.JobSpec) time.Duration {
 	return DefaultGangTimeout
 }
 
-// Fire does what is due for the tasks.
-func (t *Timers) Fire(tx *Tx, tasks []cluster.TaskKey) error {
+// Fire does what is due for the tasks. One for which it cannot be done does not keep the others from it.
+func (t *Timers) Fire(tx *Tx, tasks []cluster.TaskKey) (wrong error) {
 	for _, k := range tasks {
 		j := tx.State().Job(k.Job())
 		if j == nil {
@@ -185,16 +186,12 @@ func (t *Timers) Fire(tx *Tx, tasks []cluster.TaskKey) error {
 		if task := tx.State().Task(k); task != nil && !done && err == nil {
 			err = fire(tx, task, j)
 		}
-		if err != nil {
-			return err
-		}
+		wrong = errors.Join(wrong, err)
 		if j := tx.State().Job(k.Job()); j != nil {
-			if err := advanceUpdate(tx, j); err != nil {
-				return err
-			}
+			wrong = errors.Join(wrong, advanceUpdate(tx, j))
 		}
 	}
-	return nil
+	return wrong
 }
 
 // fireJob does what is due for the job, and reports whether that leaves nothing to do for its tasks.

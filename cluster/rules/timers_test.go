@@ -152,6 +152,17 @@ func TestAJobPastItsDeadlineHasFailed(t *testing.T) {
 	require.Equal(t, cluster.JobFailed, state.Job(1).State())
 }
 
+// What is wrong with one job keeps no other from what is due for it.
+func TestWhatIsDueForOthersIsDone(t *testing.T) {
+	state := running(t)
+	bad := submit(t, state, "bad", func(s *cluster.JobSpec) { s.Limits.Deadline = at(time.Hour) })
+	good := submit(t, state, "good", func(s *cluster.JobSpec) { s.Limits.Deadline = at(time.Hour) })
+	state.Job(bad).UID = 99 // as no rule allows
+	keys := []cluster.TaskKey{cluster.MakeTaskKey(bad, 0), cluster.MakeTaskKey(good, 0)}
+	require.Error(t, rules.NewTimers(0).Fire(rules.Begin(state, at(time.Hour)), keys))
+	require.True(t, state.Job(good).Stopping)
+}
+
 // gang returns a state with a gang of two on one host, both just placed.
 func gang(t *testing.T) (*cluster.State, []cluster.TaskKey) {
 	t.Helper()

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -181,6 +182,15 @@ func (s *Scheduler) begin() error {
 	s.preview(snapshot, changes)
 	s.publish(snapshot, changes)
 	return nil
+}
+
+// byItself runs a command that nobody asked for. What of it could not be done is logged, and keeps nothing else from being done. That
+// the journal failed the writer tells.
+func (s *Scheduler) byItself(ctx context.Context, command func(*Tx) error) {
+	err := s.Do(ctx, command)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStopped) && !errors.Is(err, errJournal) {
+		s.log.Error("what was due could not be done", "error", err)
+	}
 }
 
 // Run works until ctx ends or something fails that leaves no way on, such as the journal. On a clean end it writes a

@@ -160,8 +160,6 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 			continue
 		}
 		s.log.Warn("hosts are out of reach for too long")
-		if err := s.untilStopped(ctx, deadlines.Expire); err != nil {
-			return err
-		}
+		s.byItself(ctx, deadlines.Expire)
 	}
 }

@@ -30,7 +30,8 @@ func (s *Scheduler) offerSlack(shard cluster.ShardID, runs []knowledge.Sample) {
 func (s *Scheduler) runSlack(ctx context.Context) error {
 	window := s.config.SlackWindow
 	if window <= 0 {
-		return s.endSlack(ctx)
+		s.endSlack(ctx)
+		return nil
 	}
 	estimate := knowledge.Slack{Window: window, Margin: s.config.SlackMargin}
 	ticker := time.NewTicker(window)
@@ -45,14 +46,12 @@ func (s *Scheduler) runSlack(ctx context.Context) error {
 		case <-ticker.C:
 			changes = estimate.Silent(s.Snapshot(), cluster.Time(time.Now().UnixNano()))
 		}
-		if err := s.tellSlack(ctx, changes); err != nil {
-			return err
-		}
+		s.tellSlack(ctx, changes)
 	}
 }
 
 // endSlack takes back what an earlier life has lent, since this one does not.
-func (s *Scheduler) endSlack(ctx context.Context) error {
+func (s *Scheduler) endSlack(ctx context.Context) {
 	var lent []cluster.HostID
 	for h := range s.Snapshot().Hosts("") {
 		if !h.Slack.IsZero() {
@@ -60,42 +59,28 @@ func (s *Scheduler) endSlack(ctx context.Context) error {
 		}
 	}
 	if len(lent) == 0 {
-		return nil
+		return
 	}
-	return s.untilStopped(ctx, func(tx *Tx) error {
+	s.byItself(ctx, func(tx *Tx) (wrong error) {
 		for _, id := range lent {
-			if tx.State().Host(id) == nil {
-				continue
-			}
-			if err := tx.Emit(&cluster.SlackMeasured{Host: id}); err != nil {
-				return err
+			if tx.State().Host(id) != nil {
+				wrong = errors.Join(wrong, tx.Emit(&cluster.SlackMeasured{Host: id}))
 			}
 		}
-		return nil
+		return wrong
 	})
 }
 
-func (s *Scheduler) tellSlack(ctx context.Context, changes []knowledge.SlackChange) error {
+func (s *Scheduler) tellSlack(ctx context.Context, changes []knowledge.SlackChange) {
 	if len(changes) == 0 {
-		return nil
+		return
 	}
-	return s.untilStopped(ctx, func(tx *Tx) error {
+	s.byItself(ctx, func(tx *Tx) (wrong error) {
 		for _, c := range changes {
 			if e := c.Event(tx.State()); e != nil {
-				if err := tx.Emit(e); err != nil {
-					return err
-				}
+				wrong = errors.Join(wrong, tx.Emit(e))
 			}
 		}
-		return nil
+		return wrong
 	})
-}
-
-// untilStopped runs a command of the scheduler's own. That the writer has stopped is no error here: it tells why itself.
-func (s *Scheduler) untilStopped(ctx context.Context, command func(*Tx) error) error {
-	err := s.Do(ctx, command)
-	if ctx.Err() != nil || errors.Is(err, ErrStopped) {
-		return nil
-	}
-	return err
 }

@@ -32,8 +32,6 @@ func (s *Scheduler) runSpeculation(ctx context.Context) error {
 		if len(chosen) == 0 {
 			continue
 		}
-		if err := s.untilStopped(ctx, func(tx *Tx) error { return rules.Copy(tx, chosen) }); err != nil {
-			return err
-		}
+		s.byItself(ctx, func(tx *Tx) error { return rules.Copy(tx, chosen) })
 	}
 }

@@ -37,8 +37,6 @@ func (s *Scheduler) runTimers(ctx context.Context) error {
 		if len(due) == 0 {
 			continue
 		}
-		if err := s.untilStopped(ctx, func(tx *Tx) error { return timers.Fire(tx, due) }); err != nil {
-			return err
-		}
+		s.byItself(ctx, func(tx *Tx) error { return timers.Fire(tx, due) })
 	}
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 
@@ -275,4 +276,13 @@ func TestAShardIsToldOfItsOwnTasks(t *testing.T) {
 		require.True(t, snapshot.Mode().KillingStopped)
 		require.True(t, changes.Empty())
 	}
+}
+
+// What the scheduler does by itself and cannot is logged, and the scheduler goes on.
+func TestWhatIsDueAndCannotBeDone(t *testing.T) {
+	var log syncBuffer
+	a := newAPITestWith(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	a.byItself(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobDeleted{Job: 7}) })
+	require.Contains(t, log.String(), "job 7 does not exist")
+	a.submit(t, sleepJob("job"))
 }
