@@ -468,6 +468,22 @@ func TestWhoWaitsForOneThatStartsGoesNext(t *testing.T) {
 	require.Equal(t, 3, n)
 }
 
+// TestWhoMovesTakesRoomElsewhereWhenItsOwnDoesNotDo: the same for who moves himself, from a host that gives his room to nobody.
+func TestWhoMovesTakesRoomElsewhereWhenItsOwnDoesNotDo(t *testing.T) {
+	s := newShared(t)
+	from := s.machine(0, cluster.Machine{Capacity: vector(2, 0)})
+	moves := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2), 0)
+	s.settle()
+	to, other := s.machine(1, cluster.Machine{Capacity: vector(2, 0)}), s.machine(2, cluster.Machine{Capacity: vector(2, 0)})
+	s.emit(&cluster.HostDrain{ID: from, Drain: true})
+	s.emit(&cluster.TaskPreempted{Task: moves, Run: 1, Hold: &cluster.Hold{Host: to, Until: s.now.Add(time.Hour)}})
+	s.machine(1, cluster.Machine{Capacity: vector(1, 0)})
+	s.settle()
+	s.report(moves, cluster.TaskKilled)
+	s.settle()
+	require.Equal(t, other, s.state.Task(moves).Host)
+}
+
 // TestWhoComesToItsRoomLetsOthersStart: who may only be beside another starts when that one has come to where room was held for it,
 // without anything else happening.
 func TestWhoComesToItsRoomLetsOthersStart(t *testing.T) {

@@ -237,7 +237,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 		*u.counted++
 		u.group.follow(u, 1)
 	}
-	if t.State.Vacating() { // room that may be promised
+	if t.State.Vacating() || t.State == cluster.TaskReserved && t.Hold.Until != cluster.Forever { // room that may be promised, or see rehouse
 		p.dirty = true
 	}
 	p.units.Set(uint64(k), u)
