@@ -3,9 +3,9 @@ package serve
 import (
 	"cmp"
 	"context"
-	"errors"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"

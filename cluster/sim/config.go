@@ -169,9 +169,9 @@ func (c *Config) checkTargets() error {
 			return x.Kind == RackCut && h.Rack == x.Target && h.Rack != "" || (x.Kind == HostCrash || x.Kind == HostDrain) && h.Name == x.Target
 		})
 		switch {
-		case x.Kind == LinkCut || x.Kind == Crash:
+		case !slices.Contains([]FaultKind{HostCrash, RackCut, HostDrain}, x.Kind):
 			if x.Target != "" {
-				return fmt.Errorf("sim: fault %d of the script: there is one %s: leave out %q", i+1, x.Kind, x.Target)
+				return fmt.Errorf("sim: fault %d of the script: %s has no target: leave out %q", i+1, x.Kind, x.Target)
 			}
 		case !there:
 			return fmt.Errorf("sim: fault %d of the script: the workload has no %s %q", i+1, what, x.Target)

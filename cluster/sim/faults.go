@@ -22,15 +22,17 @@ type FaultKind string
 
 // The kinds.
 const (
-	HostCrash FaultKind = "host"      // a host stops with all that it runs, and returns empty
-	RackCut   FaultKind = "rack"      // a rack is cut off; its runs go on
-	HostDrain FaultKind = "drain"     // the operator drains a host, and resumes it
-	LinkCut   FaultKind = "link"      // the shard loses its connection with the scheduler
-	Crash     FaultKind = "scheduler" // the scheduler dies; another one replays the journal
+	HostCrash     FaultKind = "host"       // a host stops with all that it runs, and returns empty
+	RackCut       FaultKind = "rack"       // a rack is cut off; its runs go on
+	HostDrain     FaultKind = "drain"      // the operator drains a host, and resumes it
+	LinkCut       FaultKind = "link"       // the shard loses its connection with the scheduler
+	Crash         FaultKind = "scheduler"  // the scheduler dies; another one replays the journal
+	SchedulingOff FaultKind = "scheduling" // the operator switches scheduling off, and on again
+	KillingOff    FaultKind = "killing"    // the same of killing
 )
 
 // kinds lists them in the order in which rates are drawn.
-var kinds = []FaultKind{HostCrash, RackCut, HostDrain, LinkCut, Crash}
+var kinds = []FaultKind{HostCrash, RackCut, HostDrain, LinkCut, Crash, SchedulingOff, KillingOff}
 
 // Fault is one scripted fault.
 type Fault struct {
@@ -291,6 +293,9 @@ func (in *injector) brk(x Fault) (mend func() error, err error) {
 	case LinkCut:
 		s.link.cut()
 		return func() error { s.link.connect(); return nil }, nil
+	case SchedulingOff, KillingOff:
+		s.switchOff(x.Kind, true)
+		return func() error { s.switchOff(x.Kind, false); return nil }, nil
 	default:
 		s.scheduler.crash()
 		s.link.cut()
@@ -327,6 +332,25 @@ func (s *simulation) drain(name string, drain bool) {
 	}, s.failOn)
 }
 
+// switchOff has the operator switch scheduling or killing off, or on again, unless there is nobody to tell.
+func (s *simulation) switchOff(what FaultKind, off bool) {
+	if s.scheduler.dead {
+		return
+	}
+	s.scheduler.send(func(tx *rules.Tx) error {
+		mode := tx.State().Mode()
+		if what == SchedulingOff {
+			mode.SchedulingStopped = off
+		} else {
+			mode.KillingStopped = off
+		}
+		if mode == tx.State().Mode() {
+			return nil
+		}
+		return tx.Emit(&cluster.ModeSet{Mode: mode})
+	}, s.failOn)
+}
+
 // restart begins the next life of the scheduler.
 func (s *simulation) restart() error {
 	if err := s.startScheduler(); err != nil {
@@ -337,7 +361,10 @@ func (s *simulation) restart() error {
 	if len(s.unheard) > 0 {
 		s.submit(slices.Clone(s.unheard))
 	}
-	for h := range s.scheduler.snapshot.Hosts("") { // what the operator asked for while nobody answered
+	for _, what := range []FaultKind{SchedulingOff, KillingOff} { // what the operator asked for while nobody answered
+		s.switchOff(what, s.faults.broken[Fault{Kind: what}])
+	}
+	for h := range s.scheduler.snapshot.Hosts("") {
 		if want := s.faults.broken[Fault{Kind: HostDrain, Target: h.ID.Name()}]; want != h.Draining {
 			s.drain(h.ID.Name(), want)
 		}

@@ -70,7 +70,7 @@ func (l *link) connect() {
 			if a.Release {
 				l.release(a.Run)
 			} else {
-				l.kill(a.Run, rules.StaleGrace)
+				l.killStale(a.Run)
 			}
 		}
 		p.ready = true
@@ -138,7 +138,7 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 		case e.State.Terminal():
 			l.release(s.Run)
 		case verdict == rules.Stale:
-			l.kill(s.Run, rules.StaleGrace)
+			l.killStale(s.Run)
 		}
 	})
 }
@@ -191,6 +191,13 @@ func (l *link) launch(t *cluster.Task, j *cluster.Job) {
 	}
 	l.refused[run] = s
 	l.ReportStatus(s)
+}
+
+// killStale ends a run that nobody waits for, unless nothing is killed: then it is found again when that is over.
+func (l *link) killStale(run cluster.RunID) {
+	if !l.s.scheduler.mode.KillingStopped {
+		l.kill(run, rules.StaleGrace)
+	}
 }
 
 // kill ends a run. One that the driver does not know is answered for.

@@ -180,6 +180,14 @@ var bugs = []struct {
 			}
 		}
 	}},
+	{"work is placed and stopped while that is switched off", check.Mode, func(c *Config) {
+		c.Faults.Script = []Fault{{At: time.Second, Kind: SchedulingOff, For: time.Second}, {At: 5 * time.Second, Kind: KillingOff, For: time.Second}}
+		c.rewrite = func(r *cluster.Record) {
+			if e, is := r.Event.(*cluster.ModeSet); is && e.Mode == (cluster.Mode{}) { // as if it were not switched on again
+				r.Event = &cluster.ModeSet{Mode: cluster.Mode{SchedulingStopped: true, KillingStopped: true}}
+			}
+		}
+	}},
 	{"a run is placed again while it is under way", check.Once, func(c *Config) {
 		c.rewrite = func(r *cluster.Record) {
 			if p, ok := r.Event.(*cluster.Placed); ok && p.Task.Instance() > 0 {

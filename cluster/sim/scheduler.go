@@ -53,6 +53,7 @@ type scheduler struct {
 	patient  bool // some task rather waits than goes where there is room
 	awake    bool // the alarm has rung, and no cycle has begun since
 
+	mode    cluster.Mode // of the snapshot
 	timers  *rules.Timers
 	alarmAt cluster.Time // when the alarm for what the timers know of rings, 0 if it is not set
 	noAlarm func()       // takes the alarm back
@@ -93,6 +94,7 @@ func (s *simulation) startScheduler() error {
 		timers: rules.NewTimers(0), noAlarm: func() {},
 	}
 	p.snapshot, _ = state.Snapshot()
+	p.mode = p.snapshot.Mode()
 	s.scheduler = p
 	p.timers.Note(p.snapshot, cluster.Changes{}, true)
 	p.setAlarm()
@@ -220,6 +222,12 @@ func (p *scheduler) publish(snapshot *cluster.Snapshot, changes cluster.Changes)
 	p.fresh.Merge(changes)
 	p.timers.Note(snapshot, changes, false)
 	p.setAlarm()
+	if before := p.mode; snapshot.Mode() != before {
+		p.mode, p.awake = snapshot.Mode(), true
+		if before.KillingStopped && !p.mode.KillingStopped && p.s.link.connected {
+			p.s.link.connect() // what has to end is found out anew
+		}
+	}
 	p.dispatch(changes.Tasks)
 	p.forget(changes.Jobs)
 	for _, id := range changes.Hosts {
@@ -277,9 +285,13 @@ func (p *scheduler) setAlarm() {
 
 // plan makes a plan of the durable state and sends it to the writer when the time that planning takes is over.
 func (p *scheduler) plan() {
+	if p.mode.SchedulingStopped {
+		p.planning, p.rescan, p.awake = resting, true, false
+		return
+	}
 	p.planning = deciding
 	in := cycle.Input{
-		Snapshot: p.snapshot, Changes: p.fresh, Rescan: p.rescan,
+		Snapshot: p.snapshot, Changes: p.fresh, Rescan: p.rescan, KeepAll: p.mode.KillingStopped,
 		Now: p.s.clock.Now(), Budget: p.s.config.SolveBudget, Stopwatch: p.s.config.Stopwatch,
 		Knowledge: p.feed.Next(p.snapshot, p.s.clock.Now(), p.usage),
 	}
@@ -360,7 +372,7 @@ func (p *scheduler) dispatch(tasks []cluster.TaskKey) {
 		case t.State == cluster.TaskPlaced && before.run != t.Run:
 			p.sent[k] = sentRun{run: t.Run}
 			p.s.link.launch(t, j)
-		case t.State.Vacating() && (before.run != t.Run || !before.killed):
+		case t.State.Vacating() && !p.mode.KillingStopped && (before.run != t.Run || !before.killed):
 			p.sent[k] = sentRun{run: t.Run, killed: true}
 			grace, _ := rules.Leave(t, j.SpecFor(t))
 			p.s.link.kill(t.RunID(), grace)
@@ -405,6 +417,10 @@ func (p *scheduler) speculate() {
 		for j := range p.snapshot.Jobs(0) {
 			if j.Spec.Speculation == nil || j.State().Terminal() {
 				continue
+			}
+			if p.mode.SchedulingStopped {
+				p.speculate()
+				return
 			}
 			base := p.feed.Next(p.snapshot, p.s.clock.Now(), p.usage)
 			if chosen := s.Choose(p.snapshot, base, nil, p.s.clock.Now()); len(chosen) > 0 {

@@ -378,16 +378,19 @@ func (s *storm) another() func(*cluster.JobSpec) {
 	drawn := cluster.JobSpec{Instances: 8, Task: s.task()}
 	s.place(&drawn)
 	s.limit(&drawn, span/2)
-	preemptible := s.oneOf(2)
+	preemptible, scales, instances := s.oneOf(2), s.oneOf(4), s.upTo(8)
 	return func(spec *cluster.JobSpec) {
 		next := drawn
 		next.Name, next.Type, next.Pool, next.Owner, next.Groups, next.Labels = spec.Name, spec.Type, spec.Pool, spec.Owner, spec.Groups, spec.Labels
 		next.Priority, next.Preemptible, next.Revocable, next.Gang = spec.Priority, spec.Preemptible, spec.Revocable, spec.Gang
 		next.Controller, next.Instances, next.MaxFailures, next.DependsOn = spec.Controller, spec.Instances, spec.MaxFailures, spec.DependsOn
 		next.Speculation, next.Update, next.Limits.MaxUnavailable = spec.Speculation, spec.Update, spec.Limits.MaxUnavailable
+		if scales && spec.Type != cluster.Daemon {
+			next.Instances = instances
+		}
 		if spec.Type == cluster.Batch {
 			next.Preemptible = preemptible
-			next.Inputs = slices.DeleteFunc(slices.Clone(next.Inputs), func(in cluster.Input) bool { return in.First >= spec.Instances })
+			next.Inputs = slices.DeleteFunc(slices.Clone(next.Inputs), func(in cluster.Input) bool { return in.First >= next.Instances })
 		} else {
 			next.Inputs, next.HostWait, next.RackWait, next.Limits.MaxRunTime = nil, nil, nil, 0
 		}
@@ -428,7 +431,7 @@ func (s *storm) interfere() func(*rules.Tx) error {
 	which, task, instances, cpu := s.int(100), s.int(100), uint32(1+s.int(8)), int64(500*s.upTo(4))
 	host, move, version := s.hostID(), s.oneOf(2), uint64(s.upTo(3))
 	label, policy, pool := pick(s, "x", "y", "z"), s.updatePolicy(), s.pool(pick(s, s.pools...).Path)
-	what, machine, another := s.int(18), s.machine(s.int(8)), s.another()
+	what, machine, another := s.int(20), s.machine(s.int(8)), s.another()
 	if pool.Path == cluster.RootPool {
 		pool.Hosts = nil
 	}
@@ -455,15 +458,18 @@ func (s *storm) interfere() func(*rules.Tx) error {
 			return do(tx, all[task%len(all)], j)
 		})
 	}
-	update := func(change func(*cluster.JobSpec)) func(*rules.Tx) error {
+	change := func(scales bool, change func(*cluster.JobSpec)) func(*rules.Tx) error {
 		return onJob(func(tx *rules.Tx, j *cluster.Job) error {
 			spec := *j.Spec
 			if change(&spec); spec.Gang != nil && (spec.Instances < spec.Gang.Minimum || spec.ChangeOf(j.Spec, 0) != cluster.NoChange) {
 				return errors.New("a gang stays whole")
 			}
 			e := &cluster.JobUpdated{Job: j.UID, Spec: &spec}
-			if spec.Instances == j.Spec.Instances {
+			if !scales {
 				e.Update = &cluster.Update{From: j.Version, Policy: *policy}
+				if last := j.Update; last != nil && last.State != cluster.UpdateSucceeded && !last.Restarts() && !last.Back() && j.SpecOf(last.From) != nil {
+					e.Update.From = last.From
+				}
 				if spec.Type == cluster.Daemon {
 					e.Update.Policy.StartFirst = false
 				}
@@ -471,6 +477,7 @@ func (s *storm) interfere() func(*rules.Tx) error {
 			return tx.Emit(e)
 		})
 	}
+	update := func(to func(*cluster.JobSpec)) func(*rules.Tx) error { return change(false, to) }
 	steer := func(change func(*cluster.Update)) func(*rules.Tx) error {
 		return onJob(func(tx *rules.Tx, j *cluster.Job) error {
 			if !j.Update.Live() {
@@ -493,7 +500,7 @@ func (s *storm) interfere() func(*rules.Tx) error {
 			return tx.Emit(&cluster.TaskStopping{Task: t.Key.Original(), Reason: cluster.ReasonTaskRestarted, Restart: true})
 		})
 	case 3:
-		return update(func(spec *cluster.JobSpec) {
+		return change(true, func(spec *cluster.JobSpec) {
 			if spec.Type != cluster.Daemon {
 				spec.Instances = instances
 			}
@@ -524,6 +531,9 @@ func (s *storm) interfere() func(*rules.Tx) error {
 			}
 			u := cluster.Update{From: j.Version, To: j.Version, Policy: *policy}
 			u.Policy.Canaries, u.Policy.StartPaused = 0, false
+			if move {
+				u.Only = []cluster.InstanceRange{{First: instances - 1, Last: max(instances-1, j.Spec.Instances-1)}}
+			}
 			return tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u, Surge: j.Surge, Begins: true})
 		})
 	case 10:
@@ -553,6 +563,17 @@ func (s *storm) interfere() func(*rules.Tx) error {
 				return errors.New("it has no data, or runs on it")
 			}
 			return tx.Emit(&cluster.HomeForgotten{Task: t.Key})
+		})
+	case 17:
+		return func(tx *rules.Tx) error { return tx.Emit(&cluster.PoolDeleted{Path: pool.Path}) }
+	case 18:
+		return onJob(func(tx *rules.Tx, j *cluster.Job) error {
+			if !j.Update.Live() {
+				return errors.New("there is no update")
+			}
+			u := *j.Update
+			u.End(tx.Now(), cluster.UpdateAborted, cluster.ReasonRequested)
+			return tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u, Surge: j.Surge})
 		})
 	default:
 		return func(tx *rules.Tx) error {
@@ -663,7 +684,9 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 	require.Empty(p.s, out.Stats.Fault)
 	if len(out.Steps()) == 0 && !out.Patient && out.Stats.Waiting > 0 && p.s.free {
 		p.seen["anew"]++
-		again := cycle.New(in.Policy.Model, p.s.config.NewSolver).Run(cycle.Input{Snapshot: in.Snapshot, Rescan: true, Now: in.Now, Budget: in.Budget, Knowledge: in.Knowledge})
+		again := cycle.New(in.Policy.Model, p.s.config.NewSolver).Run(cycle.Input{
+			Snapshot: in.Snapshot, Rescan: true, KeepAll: in.KeepAll, Now: in.Now, Budget: in.Budget, Knowledge: in.Knowledge,
+		})
 		require.Empty(p.s, again.Placements, "a planner that begins anew at %v", in.Now.Sub(begin))
 	}
 	return out

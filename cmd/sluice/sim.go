@@ -36,7 +36,8 @@ The workload is a trace (--format, --jobs, --machines) or made up (--generate).
 docs/traces.md describes the formats, docs/simulator.md what is simulated.
 
 Faults by rate: --faults host=1h/5m breaks a host about every hour for about five
-minutes; so do rack, drain, link (to the shard) and scheduler (crash and replay).
+minutes; so do rack, drain, link (to the shard), scheduler (crash and replay), and
+scheduling and killing (an operator switches them off).
 launch-refused, launch-fails, status-duplicated and status-reordered are
 probabilities, status-delay is a time. By script: --fault 90s:rack:rack-0002:30s.
 

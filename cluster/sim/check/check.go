@@ -58,6 +58,8 @@ const (
 	Limit Rule = "LIMIT"
 	// Availability: nothing voluntary takes more of a service away than its job bears.
 	Availability Rule = "AVAILABILITY"
+	// Mode: nothing is placed while scheduling is switched off, and nobody is asked to leave while killing is.
+	Mode Rule = "MODE"
 	// Idle: at a quiet moment nothing waits that fits.
 	Idle Rule = "IDLE"
 	// Stuck: when all is settled no task is between two states.
@@ -86,6 +88,7 @@ type Checker struct {
 
 	seq    uint64
 	at     cluster.Time
+	mode   cluster.Mode
 	hosts  map[cluster.HostID]*host
 	jobs   map[cluster.JobUID]*job
 	starts map[cluster.RunID]struct{} // of jobs that exist
@@ -156,9 +159,13 @@ func (c *Checker) Record(r cluster.Record) {
 	c.whole(r.Event)
 	c.goesOn(r.Event)
 	switch e := r.Event.(type) {
-	case *cluster.ClusterCreated, *cluster.PoolDeleted:
+	case *cluster.ClusterCreated:
+	case *cluster.ModeSet:
+		c.mode = e.Mode
 	case *cluster.PoolPut:
 		c.putPool(&e.Pool)
+	case *cluster.PoolDeleted:
+		c.putPool(&cluster.Pool{Path: e.Path}) // it had no jobs
 	case *cluster.JobsSubmitted:
 		for i := range e.Jobs {
 			c.submit(&e.Jobs[i])

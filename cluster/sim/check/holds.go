@@ -73,6 +73,9 @@ func (c *Checker) preempt(e *cluster.TaskPreempted) {
 	case !t.spec.Preemptible && !t.spec.Revocable:
 		c.report(Reservation, "task %v is asked to leave and may not be preempted", e.Task)
 	}
+	if c.mode.KillingStopped {
+		c.report(Mode, "task %v is asked to leave while killing is switched off", e.Task)
+	}
 	c.volunteers(e.Task, t)
 	c.enter(e.Task, t, stopping)
 	if e.Hold != nil {

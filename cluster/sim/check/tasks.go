@@ -210,6 +210,9 @@ func (c *Checker) place(e *cluster.Placed) {
 	if c.at < t.until {
 		c.report(Life, "task %v is placed while it backs off", e.Task)
 	}
+	if c.mode.SchedulingStopped {
+		c.report(Mode, "task %v is placed while scheduling is switched off", e.Task)
+	}
 	if t.off == h {
 		c.report(Once, "the copy %v is placed on %q, where its task ran", e.Task, h.id)
 	}
