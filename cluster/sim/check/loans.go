@@ -53,7 +53,7 @@ func (c *Checker) judgeLoan(task *cluster.TaskSpec, h *host, e *cluster.Placed) 
 
 // loans checks that revocable tasks are told to end where others use what they have. Complexity: hosts, if there are any.
 func (c *Checker) loans() {
-	if c.borrowers == 0 {
+	if c.borrowers == 0 || c.mode.KillingStopped {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.hosts)) {
