@@ -65,7 +65,7 @@ be shown again. With --out it goes to a file that only you can read, for --token
 			var err error
 			if file != "" { // before the token is made, so that it is not lost
 				if out, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-					return err
+					return exitError{exitUsage, fmt.Errorf("--out: %w", err)}
 				}
 			}
 			res, err := call(cmd.Context(), c, c.access.CreateToken, r)

@@ -123,6 +123,9 @@ func (f *benchFlags) options(cmd *cobra.Command) (bench.Options, error) {
 			return o, usageError(cmd, fmt.Errorf("--report %q: another one goes to that file", file))
 		}
 	}
+	if err := f.writable(); err != nil {
+		return o, err
+	}
 	var err error
 	if o.Peers, err = choosePeers(cmd.Context(), *f); err != nil {
 		return o, exitError{exitFailure, err}
@@ -268,6 +271,32 @@ func (f *benchFlags) write(out io.Writer, report *bench.Report) error {
 	}
 	if err != nil {
 		return exitError{exitFailure, err}
+	}
+	return nil
+}
+
+// writable makes sure that all can be written that is written at the end.
+func (f *benchFlags) writable() error {
+	for _, file := range f.reports {
+		if err := writable("report", file); err != nil {
+			return err
+		}
+	}
+	if f.html != "" {
+		return writable("html", f.html)
+	}
+	return nil
+}
+
+// writable makes sure that the file that a flag names can be written when the work is done, which may be in hours. What is in it stays
+// until then.
+func writable(flag, path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		return exitError{exitUsage, fmt.Errorf("--%s: %w", flag, err)}
 	}
 	return nil
 }

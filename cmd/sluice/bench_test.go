@@ -73,6 +73,8 @@ func TestBenchSolverRefuses(t *testing.T) {
 		{"--clock \"sun\"", []string{"1k-90", "--clock", "sun"}},
 		{"--limit: -1s", []string{"1k-90", "--limit", "-1s"}},
 		{"samples: 0", []string{"cold-12k-50", "--samples", "0"}},
+		{"--html: open", []string{"1k-90", "--html", "no/such/page.html"}},
+		{"--report: open", []string{"1k-90", "--report", "no/such/report.md"}},
 	} {
 		out, code := runBench(t, c.args...)
 		require.Equal(t, exitUsage, code, out)

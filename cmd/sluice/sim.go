@@ -448,12 +448,8 @@ func (a *app) runSim(cmd *cobra.Command, f *simFlags) error {
 	if err := f.readThrough(cmd.Context()); err != nil {
 		return exitError{exitUsage, err}
 	}
-	if f.html != "" { // written at the end, which may be in hours; what is in it stays until then
-		page, err := os.OpenFile(f.html, os.O_WRONLY|os.O_CREATE, 0o666)
-		if err != nil {
-			return err
-		}
-		if err := page.Close(); err != nil {
+	if f.html != "" {
+		if err := writable("html", f.html); err != nil {
 			return err
 		}
 	}

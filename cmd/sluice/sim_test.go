@@ -42,8 +42,8 @@ func TestSimulate(t *testing.T) {
 func TestSimulateForNoPage(t *testing.T) {
 	noSettings(t)
 	got := try(t, "", append(strings.Fields(simLine), "--html", filepath.Join(t.TempDir(), "none", "page.html"))...)
-	require.Equal(t, exitFailure, got.code)
-	require.Contains(t, got.err, "no such file or directory")
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.err, "--html: open ")
 	require.Empty(t, got.out, "it ran")
 }
 
