@@ -31,21 +31,26 @@ func (c *checker) statics() {
 		pools = append(pools, p.Path)
 	}
 	slices.SortFunc(pools, func(a, b cluster.PoolPath) int { return cmp.Compare(b, a) })
-	used := map[cluster.PoolPath]amounts{}
-	for path, l := range leaves { // sums: the order does not matter
-		for p := path; p != ""; p = p.Parent() {
-			if used[p] == nil {
-				used[p] = amounts{}
-			}
-			used[p].add(l.has, 1)
-		}
-	}
 	entitled := map[cluster.PoolPath]amounts{}
 	for i := range c.plan.Pools {
 		p := &c.plan.Pools[i]
 		entitled[p.Path] = amounts{}
 		for _, d := range p.Dimensions {
 			entitled[p.Path][d.Dimension] = d.Entitlement
+		}
+	}
+	used := map[cluster.PoolPath]amounts{} // before those begin that are entitled to it, and may do so after who borrows
+	for path, l := range leaves {          // sums: the order does not matter
+		for p := path; p != ""; p = p.Parent() {
+			if used[p] == nil {
+				used[p] = amounts{}
+			}
+			for d, has := range l.has {
+				if has <= entitled[path][d] {
+					has -= l.begins[d]
+				}
+				used[p][d] += has
+			}
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(leaves)) {
