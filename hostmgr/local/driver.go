@@ -107,6 +107,9 @@ func (d *driver) Start(_ context.Context, sink hostmgr.Sink) (err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
+	if err := d.state.clear(); err != nil { // a task may have left what this user may not remove
+		d.config.Log.Warn("what is removed stays until the next start", "error", err)
+	}
 	d.sink = sink
 	if d.boot, err = bootID(); err != nil {
 		return err

@@ -64,7 +64,7 @@ func openState(dir string) (s *stateFolder, err error) {
 	if err := s.checkFormat(); err != nil {
 		return s, err
 	}
-	return s, s.clear()
+	return s, nil
 }
 
 // checkFormat refuses folders of other versions, and marks a new one.
@@ -83,18 +83,13 @@ func (s *stateFolder) checkFormat() error {
 	return nil
 }
 
-// clear removes what was being made or removed when the last driver ended.
+// clear removes what was being made or removed when the last driver ended, as far as that can be removed.
 func (s *stateFolder) clear() error {
 	entries, err := os.ReadDir(s.temp(""))
-	if err != nil {
-		return err
-	}
 	for _, e := range entries {
-		if err := removeAll(s.temp(e.Name())); err != nil {
-			return err
-		}
+		err = errors.Join(err, removeAll(s.temp(e.Name())))
 	}
-	return nil
+	return err
 }
 
 func (s *stateFolder) close() error {

@@ -235,6 +235,22 @@ func TestRetention(t *testing.T) {
 	})
 }
 
+// TestStartOverWhatStays: a folder that cannot be removed, for what a task has left in it, does not keep the driver from starting.
+func TestStartOverWhatStays(t *testing.T) {
+	f := newFixture(t, nil)
+	require.NoError(t, f.Close())
+	stays, goes := f.state.temp("removed-1/work/mounted"), f.state.temp("removed-2")
+	require.NoError(t, os.MkdirAll(stays, 0o700))
+	require.NoError(t, os.Mkdir(goes, 0o700))
+	if err := unix.Mount("tmpfs", stays, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skip("nothing can be mounted here: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(stays, unix.MNT_DETACH)) })
+	f.start()
+	require.DirExists(t, stays)
+	require.NoDirExists(t, goes)
+}
+
 func TestConfigValidate(t *testing.T) {
 	require.NoError(t, Config{Dir: "/state"}.Validate())
 	bad := Config{
