@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
 // escapes are ways in which a task tries to leave processes behind.
@@ -87,6 +88,19 @@ func TestSupervisorKilled(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestScratchOfTheLost: scratch folders go at the end of a run, also where its supervisor cannot see to it.
+func TestScratchOfTheLost(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, "echo much > scratch/file; echo ready; sleep 1000", func(l *hostmgr.Launch) {
+		l.Task.Volumes = []cluster.Volume{{MountPath: "scratch", ScratchBytes: 1 << 20}}
+	})
+	f.says(id, "ready\n")
+	require.NoError(t, unix.Kill(f.supervisorOf(id), unix.SIGKILL))
+	require.Equal(t, cluster.TaskLost, f.ended(id).State)
+	require.NoDirExists(t, filepath.Join(f.state.run(id.String()), scratches))
+	require.Equal(t, "ready\n", f.output(id, 0))
 }
 
 // TestReboot: a run of an earlier boot without an end is lost, started or not, and numbers of that boot mean nothing.

@@ -42,6 +42,9 @@ func (d *driver) settle(r *run, end exitRecord) (err error) {
 			return err
 		}
 	}
+	if err := removeAll(filepath.Join(r.dir, scratches)); err != nil {
+		d.config.Log.Warn("the scratch folders of a run stay as long as its output", "run", r.id, "error", err)
+	}
 	crashPoint(r.dir, "driver before settled")
 	end.At = now()
 	return writeRecord(r.dir, exitFile, end, synced)
