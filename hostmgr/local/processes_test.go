@@ -216,6 +216,30 @@ func TestTermReachesTheGroup(t *testing.T) {
 	require.Equal(t, "ready\nchild\nparent\n", f.output(id, 0))
 }
 
+// TestKillReachesWhatLeftItsGroup: a process that has joined another group, and left somebody in its own, is ended as well.
+func TestKillReachesWhatLeftItsGroup(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip(err)
+	}
+	f := newFixture(t, nil)
+	id := f.shell(0, `exec perl -e '
+		$| = 1;
+		$SIG{TERM} = "IGNORE";
+		fork or sleep 1000;
+		pipe(READ, WRITE);
+		my $other = fork;
+		if (!$other) { setpgrp; syswrite(WRITE, "x"); sleep 1000; }
+		sysread(READ, $_, 1);
+		setpgrp(0, $other) or die $!;
+		print "ready\n";
+		sleep 1000'`, nil)
+	f.says(id, "ready\n")
+	require.NoError(t, f.Kill(t.Context(), id, 0))
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.EqualValues(t, unix.SIGKILL, s.Signal)
+}
+
 // TestSupervisorIsDeaf: signals that were meant for the scheduler do not end what runs.
 func TestSupervisorIsDeaf(t *testing.T) {
 	f := newFixture(t, nil)

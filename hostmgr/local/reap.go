@@ -152,8 +152,8 @@ func (s *supervisor) signal(sig unix.Signal) {
 
 func signalGroup(pid int, sig unix.Signal) {
 	err := unix.Kill(-pid, sig)
-	if errors.Is(err, unix.ESRCH) {
-		err = unix.Kill(pid, sig) // it has left its group
+	if group, _ := unix.Getpgid(pid); group != pid { // it has left its group, in which others may be
+		err = unix.Kill(pid, sig)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "local: send %v: %v\n", sig, err)
