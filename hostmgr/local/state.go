@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -178,8 +179,14 @@ func compareRuns(a, b cluster.RunID) int {
 	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Run, b.Run))
 }
 
-// removeAll removes a folder, also where a task has taken its own rights away.
+// removeAll removes a folder, also where a task has taken its own rights away. One in which a task has left a mount stays: what is
+// there is not the folder's own.
 func removeAll(dir string) error {
+	if at, err := mountIn(dir); err != nil {
+		return fmt.Errorf("local: remove %s: %w", dir, err)
+	} else if at != "" {
+		return fmt.Errorf("local: remove %s: something is mounted at %s; unmount it", dir, at)
+	}
 	if os.RemoveAll(dir) == nil {
 		return nil
 	}
@@ -193,6 +200,28 @@ func removeAll(dir string) error {
 		return fmt.Errorf("local: remove %s: %w", dir, err)
 	}
 	return nil
+}
+
+// mountIn returns where something is mounted in a folder, or at it, as /proc/self/mountinfo writes it, "" if nothing is.
+func mountIn(dir string) (string, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	inside := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(dir) + "/"
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 4 && strings.HasPrefix(f[4]+"/", inside) {
+			return f[4], nil
+		}
+	}
+	return "", nil
 }
 
 // size returns the bytes of all files in a folder, as far as they can be seen.

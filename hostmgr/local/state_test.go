@@ -251,6 +251,27 @@ func TestStartOverWhatStays(t *testing.T) {
 	require.NoDirExists(t, goes)
 }
 
+// TestMountsAreNotEmptied: what a task has mounted in its folder, and left there, is not removed with the folder.
+func TestMountsAreNotEmptied(t *testing.T) {
+	dir, other := filepath.Join(t.TempDir(), "a folder"), t.TempDir()
+	at := filepath.Join(dir, "work", "mounted")
+	require.NoError(t, os.MkdirAll(at, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(other, "kept"), nil, 0o600))
+	if err := unix.Mount(other, at, "", unix.MS_BIND, ""); err != nil {
+		t.Skip("nothing can be mounted here: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) }) // if that has not been done
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(filepath.Dir(dir), link))
+	for _, name := range []string{dir, filepath.Join(link, "a folder")} {
+		require.ErrorContains(t, removeAll(name), "something is mounted at ")
+	}
+	require.NoError(t, unix.Unmount(at, 0))
+	require.FileExists(t, filepath.Join(other, "kept"))
+	require.NoError(t, removeAll(dir))
+	require.NoDirExists(t, dir)
+}
+
 func TestConfigValidate(t *testing.T) {
 	require.NoError(t, Config{Dir: "/state"}.Validate())
 	bad := Config{
