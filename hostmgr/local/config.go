@@ -41,7 +41,7 @@ type Config struct {
 }
 
 // Retention bounds the folders of released runs that are kept for their logs: the oldest go first when any of the
-// bounds is passed.
+// bounds is passed. Of a run that takes more than Bytes by itself its output is kept.
 type Retention struct {
 	Runs  int           // default 1,000; −1 keeps none
 	Bytes int64         // default 1 GiB

@@ -4,8 +4,10 @@ package local
 
 import (
 	"crypto/rand"
+	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -80,7 +82,8 @@ func (d *driver) thin() bool {
 	return gone > 0
 }
 
-// measureKept finds the sizes of the folders that were added.
+// measureKept finds the sizes of the folders that were added. One that takes more than all may loses what the task has left in it: its
+// output, and that of all others, would go at once.
 func (d *driver) measureKept() {
 	d.mu.Lock()
 	var added []cluster.RunID
@@ -91,7 +94,14 @@ func (d *driver) measureKept() {
 	}
 	d.mu.Unlock()
 	for _, id := range added {
-		bytes := size(d.state.releasedRun(id.String()))
+		dir := d.state.releasedRun(id.String())
+		bytes := size(dir)
+		if bytes > d.config.Retention.Bytes {
+			if err := errors.Join(removeAll(filepath.Join(dir, workFolder)), removeAll(filepath.Join(dir, tempFolder))); err != nil {
+				d.config.Log.Warn("what a run has left stays", "run", id, "error", err)
+			}
+			bytes = size(dir)
+		}
 		d.mu.Lock()
 		d.released[id].bytes = bytes
 		d.mu.Unlock()

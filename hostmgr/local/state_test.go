@@ -235,6 +235,27 @@ func TestRetention(t *testing.T) {
 	})
 }
 
+// TestOutputOfTheLarge: a run that takes more than all that is kept may loses neither its output nor that of others.
+func TestOutputOfTheLarge(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.Retention.Bytes = 64 << 10 })
+	small := f.shell(0, "echo small", nil)
+	large := f.shell(1, "echo large; head -c 100000 /dev/zero > file; mkdir sealed; touch sealed/file; chmod 0 sealed", nil)
+	for _, id := range []cluster.RunID{small, large} {
+		f.ended(id)
+		f.Release(id)
+	}
+	eventually(t, "the large one is measured", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		k := f.released[large]
+		return k == nil || k.bytes >= 0
+	})
+	require.Equal(t, "small\n", f.output(small, 0))
+	require.Equal(t, "large\n", f.output(large, 0))
+	require.NoDirExists(t, filepath.Join(f.state.releasedRun(large.String()), workFolder))
+	require.DirExists(t, filepath.Join(f.state.releasedRun(small.String()), workFolder))
+}
+
 // TestStartOverWhatStays: a folder that cannot be removed, for what a task has left in it, does not keep the driver from starting.
 func TestStartOverWhatStays(t *testing.T) {
 	f := newFixture(t, nil)

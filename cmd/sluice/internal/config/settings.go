@@ -89,7 +89,7 @@ func Settings() []Setting {
 		{"local.usage_interval", 5 * time.Second, "", "", "time between two measurements of what tasks use"},
 		{"local.secrets_dir", "", "", "", "folder in memory for secrets of tasks; empty looks for one"},
 		{"local.retention.runs", 1000, "", "", "ended runs that are kept for their output; -1 keeps none"},
-		{"local.retention.size", "1Gi", "", "", "bytes that ended runs may take"},
+		{"local.retention.size", "1Gi", "", "", "bytes that ended runs may take; of one that takes more by itself its output is kept"},
 		{"local.retention.age", 24 * time.Hour, "", "", "how long ended runs are kept"},
 
 		{"mesos.shard", "mesos", "shard", "", "name of this shard; its hosts are SHARD/AGENT"},
