@@ -75,6 +75,9 @@ func open(ctx context.Context, uri string) (io.ReadCloser, error) {
 	}
 	switch u.Scheme {
 	case "file":
+		if u.Host != "" && u.Host != "localhost" || u.Path == "" {
+			return nil, errors.New("it names no file of this machine: write file:///PATH, with three slashes")
+		}
 		return os.Open(u.Path)
 	case "http", "https":
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)

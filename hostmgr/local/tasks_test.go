@@ -377,6 +377,8 @@ func TestFetch(t *testing.T) {
 	}{
 		{cluster.Fetch{URI: server.URL + "/none"}, "/none: the answer is 404 Not Found"},
 		{cluster.Fetch{URI: "file:///no/such/file"}, "no such file"},
+		{cluster.Fetch{URI: "file://etc/hosts"}, "fetch file://etc/hosts: it names no file of this machine: write file:///PATH"},
+		{cluster.Fetch{URI: "file:hosts"}, "fetch file:hosts: it names no file of this machine"},
 		{cluster.Fetch{URI: "gopher://host/file"}, `this host manager fetches file, http and https, not "gopher"`},
 		{cluster.Fetch{URI: server.URL + "/plain", Extract: true}, "is no archive"},
 		{cluster.Fetch{URI: server.URL + "/evil.tar.gz", Extract: true}, "escapes"},
