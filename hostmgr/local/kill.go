@@ -38,11 +38,16 @@ func (d *driver) kill(id cluster.RunID, wish killRecord) error {
 	default:
 	}
 	kill, err := readRecord[killRecord](r.dir, killFile)
-	if wish.Grace = max(wish.Grace, 0); !d.gone(r) && (err != nil || kill == nil || wish.adds(kill)) {
-		if err == nil && kill != nil {
+	again := err == nil && kill != nil
+	if wish.Grace = max(wish.Grace, 0); !d.gone(r) && (!again || wish.adds(kill)) {
+		if again {
 			wish.Grace = min(wish.Grace, kill.Grace)
 		}
-		if err := writeRecord(r.dir, killFile, wish, unsynced); err != nil {
+		err := writeRecord(r.dir, killFile, wish, unsynced)
+		if again && trouble(err) != 0 { // the record of before has the room that was kept
+			err = overwriteRecord(r.dir, killFile, wish)
+		}
+		if err != nil {
 			return fmt.Errorf("local: record the kill of run %v: %w", id, err)
 		}
 	}

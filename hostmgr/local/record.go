@@ -3,6 +3,7 @@
 package local
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -128,6 +129,24 @@ func writeRecord(dir, name string, v any, d durability) error {
 		return syncDir(dir)
 	}
 	return nil
+}
+
+// overwriteRecord puts v in the place of what a record holds, with one write and without any more room.
+func overwriteRecord(dir, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		data = append(data, bytes.Repeat([]byte{' '}, max(0, int(info.Size())-len(data)))...)
+		_, err = f.Write(data)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // writeNew overwrites what there is, and does not make it empty before: room that was kept for it is not given back.

@@ -336,6 +336,23 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(1, "true", nil)).State)
 }
 
+// TestKillSoonerOnAFullDisk: a task that has filled the disk, and does not heed a kill, can be killed sooner.
+func TestKillSoonerOnAFullDisk(t *testing.T) {
+	small, free := smallDisk(t)
+	f := newFixture(t, func(c *Config) { c.Dir = filepath.Join(small, "state") })
+	id := f.shell(0, "trap '' TERM; cat /dev/zero > full; while :; do head -c 4096 /dev/zero >> more; sleep 0.01; done", nil)
+	eventually(t, "the disk is full", func() bool { return free() == 0 })
+	require.NoError(t, f.KillAfter(t.Context(), id, time.Hour, []string{"sleep", "1000"}, "a reason"))
+	eventually(t, "the disk is full again", func() bool { return free() == 0 })
+	for _, grace := range []time.Duration{time.Minute, 0} {
+		require.NoError(t, f.Kill(t.Context(), id, grace))
+		kill, err := readRecord[killRecord](f.state.run(id.String()), killFile)
+		require.NoError(t, err)
+		require.Equal(t, &killRecord{Grace: grace}, kill)
+	}
+	require.Equal(t, cluster.TaskKilled, f.ended(id).State)
+}
+
 // TestFullOfFiles: launches that were recorded before the disk could have no more files end, as launches that are given back.
 func TestFullOfFiles(t *testing.T) {
 	small, _ := smallDisk(t)
