@@ -54,6 +54,7 @@ type run struct {
 	id          cluster.RunID
 	dir         string
 	boot        string // id of the boot in which the launch was recorded
+	secrets     string // folder of its secrets, "" if it has none
 	ports       []uint16
 	asks        cluster.Resources
 	cgroup      *cgroupLimits
@@ -234,7 +235,7 @@ func (d *driver) adoptRun(name, dir string) (*run, error) {
 	close(r.recorded)
 	r.killed = exists(dir, killFile)
 	r.status = hostmgr.Status{Run: id, Host: launch.Launch.Host, State: cluster.TaskLaunching, ExitCode: -1, At: launch.At}
-	r.boot, r.cgroup, r.prepares = launch.Boot, launch.Cgroup, launch.prepares()
+	r.boot, r.cgroup, r.prepares, r.secrets = launch.Boot, launch.Cgroup, launch.prepares(), launch.secrets()
 	// A machine that lost its power may have damaged the records that need not outlive it.
 	if running, err := readRecord[runningRecord](dir, runningFile); err == nil && running != nil {
 		r.status.State, r.status.At = cluster.TaskRunning, running.At
@@ -312,7 +313,7 @@ func (d *driver) report(r *run, s hostmgr.Status) {
 	}
 	d.mu.Unlock()
 	if s.State.Terminal() {
-		if err := d.dropSecrets(r.id); err != nil {
+		if err := d.dropSecrets(r); err != nil {
 			d.config.Log.Warn("the secrets of a run stay until the next start", "run", r.id, "error", err)
 		}
 	}

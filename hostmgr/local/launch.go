@@ -131,7 +131,7 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 	defer func() {
 		if err != nil {
 			_ = os.Rename(r.dir, temp) // if it has appeared already: it must not start later either
-			err = errors.Join(err, removeAll(temp), d.dropSecrets(r.id))
+			err = errors.Join(err, removeAll(temp), d.dropSecrets(r))
 		}
 	}()
 	if err := d.writeSecrets(&l); err != nil {
@@ -155,7 +155,7 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 	if err := d.openTo(rec, temp); err != nil {
 		return fmt.Errorf("local: record the launch: %w", err)
 	}
-	r.boot, r.cgroup, r.prepares = rec.Boot, rec.Cgroup, rec.prepares()
+	r.boot, r.cgroup, r.prepares, r.secrets = rec.Boot, rec.Cgroup, rec.prepares(), rec.secrets()
 	if err := keepRoom(temp); err != nil {
 		return fmt.Errorf("local: record the launch: %w", err)
 	}

@@ -140,16 +140,34 @@ func soleUser(l *hostmgr.Launch) (sole *account, several bool, err error) {
 	return sole, false, nil
 }
 
-// dropSecrets removes the files of a run.
-func (d *driver) dropSecrets(run cluster.RunID) error {
-	if d.secrets == "" {
-		return nil
+// secrets returns the folder with the secrets of the run, "" if it has none. A driver of before may have had them elsewhere.
+func (l *launchRecord) secrets() string {
+	if told := l.Launch.Told; len(l.Launch.Secrets) > 0 && len(told) > 0 && told[0].Key == cluster.VarSecretsDir {
+		return told[0].Value
 	}
-	return removeAll(d.secretsOf(run))
+	return ""
+}
+
+// dropSecrets removes the files of a run.
+func (d *driver) dropSecrets(r *run) (err error) {
+	if d.secrets != "" {
+		err = removeAll(d.secretsOf(r.id))
+	}
+	if r.secrets != "" {
+		err = errors.Join(err, removeAll(r.secrets))
+	}
+	return err
 }
 
 // sweepSecrets removes the files of runs that have ended or were never recorded.
 func (d *driver) sweepSecrets() error {
+	for _, r := range d.runs {
+		if r.secrets != "" && r.status.State.Terminal() {
+			if err := removeAll(r.secrets); err != nil {
+				return err
+			}
+		}
+	}
 	if d.secrets == "" {
 		return nil
 	}

@@ -85,6 +85,36 @@ func TestSecretsOfARun(t *testing.T) {
 	require.NoError(t, removeAll(f.secrets))
 }
 
+// The files of a run go with its end also where the driver has its secrets in another folder since.
+func TestSecretsInTheFolderOfBefore(t *testing.T) {
+	other, err := os.MkdirTemp("/dev/shm", "other-")
+	if err != nil {
+		t.Skip("secrets need a file system in memory: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, removeAll(other)) })
+	f := newFixture(t, func(c *Config) { c.SecretsDir = other })
+	if f.secrets == "" {
+		t.Skipf("secrets need a file system in memory: %v", f.secretsProblem)
+	}
+	give := func(l *hostmgr.Launch) { l.Secrets = []hostmgr.SecretFile{{Path: "password", Value: []byte("hush")}} }
+	meanwhile := f.shell(1, `cat "$SLUICE_SECRETS_DIR/password"; exec sleep 1000`, give)
+	later := f.shell(2, `cat "$SLUICE_SECRETS_DIR/password"; exec sleep 1000`, give)
+	f.says(meanwhile, "hush")
+	f.says(later, "hush")
+	before, pid := f.secrets, f.processOf(meanwhile)
+	require.NoError(t, f.Close())
+	require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	eventually(t, "it ends", func() bool { return exists(f.state.run(meanwhile.String()), exitFile) })
+	f.config.SecretsDir = ""
+	f.sink.Forget()
+	f.start()
+	require.NoDirExists(t, filepath.Join(before, meanwhile.String()))
+	require.DirExists(t, filepath.Join(before, later.String()))
+	require.NoError(t, f.Kill(t.Context(), later, 0))
+	f.ended(later)
+	require.NoDirExists(t, filepath.Join(before, later.String()))
+}
+
 func TestWithoutMemoryThereAreNoSecrets(t *testing.T) {
 	f := newFixture(t, func(c *Config) { c.SecretsDir = "/proc" })
 	require.Zero(t, f.Capabilities()&cluster.CanSecrets)
