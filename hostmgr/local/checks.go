@@ -161,9 +161,10 @@ var prober = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// result takes in how a check went and plans the next.
+// result takes in how a check went and plans the next. While the task ends because of a kill, which reaches a check that is at work,
+// it says nothing of the task.
 func (s *supervisor) result(p *probe, err error) {
-	if s.checks == nil {
+	if s.checks == nil || s.killed {
 		return
 	}
 	if trouble(err) != 0 { // the machine cannot look: that says nothing of the task

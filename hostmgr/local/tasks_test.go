@@ -514,6 +514,21 @@ func TestLiveness(t *testing.T) {
 	require.Contains(t, s.Message, "it took longer than 30ms")
 }
 
+// TestCheckDuringAKill: a check that a kill has ended does not make a task unhealthy, which then would have less time to end.
+func TestCheckDuringAKill(t *testing.T) {
+	f := newFixture(t, nil)
+	p := sh("", "trap 'sleep 0.3; exit 3' TERM; while :; do sleep 0.01; done")
+	p.Checks = []cluster.HealthCheck{every(cluster.HealthCheck{Command: []string{"sh", "-c", "touch checking; exec sleep 1000"}})}
+	p.Checks[0].Failures, p.Checks[0].Timeout = 1, time.Hour
+	id := f.task(0, cluster.TaskSpec{Processes: []cluster.Process{p}, KillGrace: 10 * time.Millisecond}, nil)
+	eventually(t, "it is checked", func() bool { return exists(filepath.Join(f.state.run(id.String()), workFolder), "checking") })
+	require.NoError(t, f.Kill(t.Context(), id, time.Hour))
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.EqualValues(t, 3, s.ExitCode, "%+v", s)
+	require.Empty(t, s.Message)
+}
+
 // TestCheckWithoutMeans: a machine that cannot carry a check out says nothing of the task.
 func TestCheckWithoutMeans(t *testing.T) {
 	s := &supervisor{dir: t.TempDir(), posts: make(chan func()), over: make(chan struct{})}
