@@ -137,6 +137,9 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		a.offered = s
 		a.rouse(held.role, held.total)
 		d.touch(a)
+		if a.closing(now, d.config.MaintenanceLead) {
+			d.refuseAll(a, nearMaintenance)
+		}
 		if len(a.queue) > 0 {
 			d.flushSoon(a)
 		} else {
@@ -219,7 +222,7 @@ func (d *driver) inverseOffered(s *session, o *api.InverseOffer, now time.Time) 
 	}
 	a.maintenance = windowOf(&o.Unavailability)
 	if a.closing(now, d.config.MaintenanceLead) {
-		d.refuseAll(a, "maintenance of its agent is near")
+		d.refuseAll(a, nearMaintenance)
 	}
 	d.touch(a)
 	switch {
@@ -279,6 +282,9 @@ func (d *driver) inverseRescinded(id string) {
 		}
 	}
 }
+
+// nearMaintenance is why a launch is given back on an agent that gets no more work.
+const nearMaintenance = "maintenance of its agent is near"
 
 func (d *driver) refuseAll(a *agent, why string) {
 	for len(a.queue) > 0 {

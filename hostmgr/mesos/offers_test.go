@@ -72,6 +72,22 @@ func TestMaintenance(t *testing.T) {
 	})
 }
 
+// TestMaintenanceThatIsToldWithAnOffer, since nothing of ours was there: what waits for that offer is given back.
+func TestMaintenanceThatIsToldWithAnOffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, _ := w.drive(t, func(c *Config) { c.OfferHold = 10 * time.Second })
+		time.Sleep(30 * time.Second)
+		require.Empty(t, w.Offers(), "declined")
+		w.Maintain(time.Now(), time.Hour, "h0")
+		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, cluster.ReasonLaunchRefused, d.Inventory()[0].Reason)
+		require.Contains(t, d.Inventory()[0].Message, "maintenance")
+		require.Zero(t, w.starts(runID(0)))
+	})
+}
+
 // TestMaintenanceThatIsCancelled, or put off: the host has its room again soon, whether tasks are there or not.
 func TestMaintenanceThatIsCancelled(t *testing.T) {
 	for _, off := range []func(w *world){
