@@ -158,24 +158,28 @@ func TestTwoAgentsOfOneName(t *testing.T) {
 // TestAMasterThatHasForgottenItsAgents answers that it does not know their tasks until they have found it, which is no news. What was on
 // an agent that does not come back is lost, two minutes after the subscription.
 func TestAMasterThatHasForgottenItsAgents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, mesostest.Config{ReregisterAfter: 80 * time.Second}, 2) // by their missing pings
-		d, _ := w.drive(t, nil)
-		require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
-		require.NoError(t, d.Launch(t.Context(), launchOf(1, "h1", "serve")))
-		becomes(t, d, runID(0), cluster.TaskRunning)
-		becomes(t, d, runID(1), cluster.TaskRunning)
-		w.CrashHost("h1")
-		w.ElectAnew("master:5050")
-		time.Sleep(time.Minute)
-		for _, r := range d.Inventory() {
-			require.Equal(t, cluster.TaskRunning, r.State, r.Message)
-		}
-		time.Sleep(time.Hour)
-		require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State, d.Inventory()[0].Message)
-		require.Equal(t, cluster.TaskLost, d.Inventory()[1].State)
-		require.Equal(t, cluster.ReasonUnknownToHost, d.Inventory()[1].Reason)
-	})
+	for name, unaware := range map[string]bool{"partition-aware": false, "not partition-aware": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, mesostest.Config{ReregisterAfter: 80 * time.Second}, 2) // by their missing pings
+				d, _ := w.drive(t, func(c *Config) { c.PartitionUnaware = unaware })
+				require.NoError(t, d.Launch(t.Context(), launchOf(0, "h0", "serve")))
+				require.NoError(t, d.Launch(t.Context(), launchOf(1, "h1", "serve")))
+				becomes(t, d, runID(0), cluster.TaskRunning)
+				becomes(t, d, runID(1), cluster.TaskRunning)
+				w.CrashHost("h1")
+				w.ElectAnew("master:5050")
+				time.Sleep(time.Minute)
+				for _, r := range d.Inventory() {
+					require.Equal(t, cluster.TaskRunning, r.State, r.Message)
+				}
+				time.Sleep(time.Hour)
+				require.Equal(t, cluster.TaskRunning, d.Inventory()[0].State, d.Inventory()[0].Message)
+				require.Equal(t, cluster.TaskLost, d.Inventory()[1].State)
+				require.Equal(t, cluster.ReasonUnknownToHost, d.Inventory()[1].Reason)
+			})
+		})
+	}
 }
 
 // TestALaunchThatIsLostBesideAnAgentThatIsAway is asked for and given back soon, though what runs there is asked for ever more rarely.

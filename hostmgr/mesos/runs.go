@@ -240,7 +240,7 @@ func (d *driver) update(s *session, u *api.TaskStatus, now time.Time) {
 	} else if c := (circumstances{r.record.Killed, r.status.State > cluster.TaskLaunching}); vague(u, c) && !r.ended() && r.mayTellMore(now) {
 		r.heard = nil
 		s.rounds.soon(now)
-	} else if u.GetState() == api.TASK_UNKNOWN && !r.ended() && d.mayReturn(s, r.record.Agent, now) {
+	} else if unknown(u) && !r.ended() && d.mayReturn(s, r.record.Agent, now) {
 		r.heard = nil
 		s.rounds.soon(now)
 	} else if end, over := endOf(u, c); over {
@@ -281,10 +281,10 @@ func (d *driver) mayReturn(s *session, agentID string, now time.Time) bool {
 // tellsOfNoAgent reports whether a status says that the master has no contact with the task's agent, which it tells once when that ends,
 // and to nobody who was not there.
 func (d *driver) tellsOfNoAgent(s *session, u *api.TaskStatus, now time.Time) bool {
-	switch u.GetState() {
-	case api.TASK_UNREACHABLE, api.TASK_GONE_BY_OPERATOR:
+	switch {
+	case u.GetState() == api.TASK_UNREACHABLE, u.GetState() == api.TASK_GONE_BY_OPERATOR:
 		return true
-	case api.TASK_UNKNOWN:
+	case unknown(u):
 		return !d.mayReturn(s, u.GetAgentID().GetValue(), now)
 	}
 	return false

@@ -52,7 +52,7 @@ func progressOf(s api.TaskState) (cluster.TaskState, bool) {
 //	KILLED              KILLED if we asked for it; where the operator drained the agent LOST, or given back if it never started; else FAILED
 //	DROPPED             given back: it never started. LOST where it had
 //	LOST                given back where it says that the offers were gone; else LOST
-//	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it; UNKNOWN not soon after a subscription, see mayReturn
+//	GONE, GONE_BY_OPERATOR, UNKNOWN   LOST, or KILLED if we asked for it; unknown not soon after a subscription, see mayReturn
 func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 	e := ending{ExitCode: -1, Message: explain(s), At: timeOf(s)}
 	switch s.GetState() {
@@ -85,6 +85,13 @@ func endOf(s *api.TaskStatus, c circumstances) (ending, bool) {
 func vague(s *api.TaskStatus, c circumstances) bool {
 	ended := s.GetState() == api.TASK_FAILED || s.GetState() == api.TASK_KILLED && !c.killed
 	return ended && len(s.UUID) == 0 && reasonOf(s) == api.REASON_RECONCILIATION
+}
+
+// unknown reports whether a master answers that it knows neither the task nor its agent. To a framework that is not partition-aware it
+// says LOST, and the text tells that from other losses.
+func unknown(s *api.TaskStatus) bool {
+	return s.GetState() == api.TASK_UNKNOWN || s.GetState() == api.TASK_LOST && reasonOf(s) == api.REASON_RECONCILIATION &&
+		s.GetMessage() == "Reconciliation: Task is unknown"
 }
 
 func (e *ending) failed(s *api.TaskStatus, c circumstances) {
@@ -159,7 +166,7 @@ func (e *ending) lost(s *api.TaskStatus, c circumstances) {
 	switch {
 	case c.killed:
 		e.State = cluster.TaskKilled
-	case s.GetState() == api.TASK_UNKNOWN:
+	case unknown(s):
 		e.State, e.Reason = cluster.TaskLost, cluster.ReasonUnknownToHost
 	default:
 		e.State, e.Reason = cluster.TaskLost, cluster.ReasonHostLost
