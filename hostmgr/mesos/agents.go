@@ -35,7 +35,6 @@ type agent struct {
 
 	flushing    bool            // a flush of the queue is on its way
 	lost        bool            // the master has no contact
-	offered     *session        // the last one in which anything of it was offered, nil if it was lost since
 	seen        *session        // the last one in which the master had contact
 	maintenance *maintenance    // planned
 	inverse     map[string]bool // ids of inverse offers that are not answered yet

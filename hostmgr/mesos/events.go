@@ -134,7 +134,6 @@ func (d *driver) offered(s *session, offers []api.Offer, now time.Time) {
 		role := cmp.Or(o.AllocationInfo.GetRole(), d.config.Roles[0])
 		held := &offer{id: o.ID.Value, role: role, agent: a, pieces: all, total: total(all), since: now}
 		a.offers[held.id], d.offers[held.id] = held, held
-		a.offered = s
 		a.rouse(held.role, held.total)
 		d.touch(a)
 		if a.closing(now, d.config.MaintenanceLead) {
@@ -181,7 +180,7 @@ func (d *driver) loseAgent(a *agent) {
 	for _, o := range a.offers {
 		d.dropOffer(o)
 	}
-	a.offered, a.resting = nil, nil
+	a.resting = nil
 	for len(a.queue) > 0 {
 		d.refuse(a.queue[0], "its agent is gone")
 	}

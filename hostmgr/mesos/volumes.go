@@ -199,7 +199,7 @@ var errNotOffered = errors.New("mesos: the volume is not offered")
 
 // destroy sends the operations, and returns where their result comes; nil if there is no such volume. With late it gives up
 // what is not offered: if Mesos still has it, it will be offered at some time, and is known again then. That nothing of its agent
-// is offered, as after a change of master until the agent is back, says nothing about the volume.
+// is offered, as after a change of master until the agent is back, or while all of it is used, says nothing about the volume.
 func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -233,8 +233,8 @@ func (d *driver) destroy(host, name string, late bool) (<-chan error, error) {
 		return nil, errNotOffered
 	case s == nil:
 		return nil, fmt.Errorf("mesos: volume %q: there is no connection to a master; try again when there is one", name)
-	case a.offered != s:
-		return nil, fmt.Errorf("mesos: volume %q: the master has offered nothing of its agent yet since the connection was made; try again later", name)
+	case len(a.offers) == 0:
+		return nil, fmt.Errorf("mesos: volume %q: the master offers nothing of its agent, as while all of it is used, or before the agent has found a new master; try again later", name)
 	}
 	d.dropVolume(a, name)
 	return nil, fmt.Errorf("mesos: volume %q: Mesos does not offer it: another framework uses it, or it has been destroyed; it is listed again if it is offered", name)

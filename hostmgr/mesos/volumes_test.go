@@ -253,8 +253,32 @@ func TestAVolumeWithoutAMaster(t *testing.T) {
 	k.say <- "" // the end of the stream: the next one has offers of the other agent only
 	k.d.comesTo(t, func() bool { return k.d.offers["o-2"] != nil })
 	for range 2 {
-		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h1", "v"), "has offered nothing of its agent yet")
+		require.ErrorContains(t, k.d.DeleteVolume(t.Context(), "h1", "v"), "offers nothing of its agent")
 	}
+}
+
+// TestAVolumeOfAFullHost is not offered, since masters offer nothing of an agent that has neither cores nor memory left. It is not
+// forgotten, and deleted when there is room.
+func TestAVolumeOfAFullHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		d, recorder := w.drive(t, withRole)
+		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "second")))
+		time.Sleep(20 * time.Second)
+		full := launchOf(1, "h0", "serve")
+		full.Task.Resources.Fixed[cluster.CPU], full.Task.Resources.Fixed[cluster.Memory] = 4000, 4096<<20
+		require.NoError(t, d.Launch(t.Context(), full))
+		time.Sleep(20 * time.Second)
+		for range 2 {
+			require.ErrorContains(t, d.DeleteVolume(t.Context(), "h0", "v"), "offers nothing of its agent")
+		}
+		require.Len(t, hosted(t, recorder).Volumes, 1)
+		require.NoError(t, d.Kill(t.Context(), full.Run, time.Second))
+		time.Sleep(20 * time.Second)
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "v"))
+		time.Sleep(time.Second)
+		require.Empty(t, hosted(t, recorder).Volumes)
+	})
 }
 
 // TestAnOperationOfAnEarlierDriver: how it went is told to the next driver, as long as nobody has acknowledged it, and is no answer to
