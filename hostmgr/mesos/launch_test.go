@@ -119,7 +119,7 @@ func TestTheOthersEndWithTheMainProcess(t *testing.T) {
 	}
 }
 
-// TestTheProgramOfATask may be told by variables, as its arguments.
+// TestTheProgramOfATask, or of a check, may be told by variables, as its arguments. Docker's executor adds those to it.
 func TestTheProgramOfATask(t *testing.T) {
 	for runtime, arguments := range map[cluster.ContainerRuntime][]string{
 		cluster.MesosRuntime: {"/opt/h0/run", "--of", "job"}, cluster.DockerRuntime: {"--of", "job"},
@@ -129,6 +129,10 @@ func TestTheProgramOfATask(t *testing.T) {
 		c := command(&l, &l.Task.Processes[0], "10.0.0.7")
 		require.Equal(t, "/opt/h0/run", c.GetValue())
 		require.Equal(t, arguments, c.Arguments)
+		check := &cluster.HealthCheck{Command: l.Task.Processes[0].Command}
+		c = liveness(&l, &l.Task.Processes[0], check, "10.0.0.7").Command
+		require.Equal(t, "/opt/h0/run", c.GetValue())
+		require.Equal(t, arguments, c.Arguments, "of a check")
 	}
 }
 

@@ -224,7 +224,7 @@ func taskInfo(l *hostmgr.Launch, member int, agentID, address string) api.TaskIn
 		if c := &p.Checks[i]; c.Effect == cluster.Readiness {
 			t.Check = readiness(l, c, address)
 		} else {
-			t.HealthCheck = liveness(l, c, address)
+			t.HealthCheck = liveness(l, p, c, address)
 		}
 	}
 	return t
@@ -446,7 +446,7 @@ func mode(readOnly bool) *api.Volume_Mode {
 }
 
 // liveness is a check after whose failures Mesos kills the task.
-func liveness(l *hostmgr.Launch, c *cluster.HealthCheck, address string) *api.HealthCheck {
+func liveness(l *hostmgr.Launch, p *cluster.Process, c *cluster.HealthCheck, address string) *api.HealthCheck {
 	h := &api.HealthCheck{
 		DelaySeconds: seconds(c.Delay), IntervalSeconds: seconds(c.Interval), TimeoutSeconds: seconds(c.Timeout),
 		ConsecutiveFailures: &c.Failures, GracePeriodSeconds: seconds(0),
@@ -463,6 +463,9 @@ func liveness(l *hostmgr.Launch, c *cluster.HealthCheck, address string) *api.He
 	default:
 		h.Type = api.HealthCheck_COMMAND
 		h.Command = checkCommand(l, c, address)
+		if docker(p) { // whose executor adds them to the program, as it does for the process
+			h.Command.Arguments = h.Command.Arguments[1:]
+		}
 	}
 	return h
 }
