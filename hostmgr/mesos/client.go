@@ -193,7 +193,9 @@ func dropNulls(raw any) {
 
 // failed takes in an answer that is no success: it returns the leader that it redirects to, or what it means.
 func (c *client) failed(response *http.Response) (leader string, err error) {
+	late := time.AfterFunc(callTimeout, func() { _ = response.Body.Close() }) // of a subscription nothing else bounds it
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorText))
+	late.Stop()
 	_ = response.Body.Close()
 	says := strings.TrimSpace(strings.ToValidUTF8(string(text), "�"))
 	if says == "" {

@@ -2,6 +2,7 @@ package mesos
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -95,6 +96,29 @@ func TestAMasterThatIsOff(t *testing.T) {
 			require.Equal(t, time.Second, time.Since(begun))
 			time.Sleep(dialTimeout) // net/http does not call the dialling off
 		})
+	})
+}
+
+// TestAMasterThatStopsInARefusal, before the end of its text, is left for the next one.
+func TestAMasterThatStopsInARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 1)
+		begun := time.Now()
+		w.drive(t, func(c *Config) {
+			c.Masters = "stuck:5050,master:5050"
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address != "stuck:5050" {
+					return w.net.DialContext(ctx, network, address)
+				}
+				ours, theirs := net.Pipe()
+				go func() {
+					go func() { _, _ = io.Copy(io.Discard, theirs) }()
+					_, _ = io.WriteString(theirs, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nNo leader")
+				}()
+				return ours, nil
+			}
+		})
+		require.Less(t, time.Since(begun), 2*callTimeout)
 	})
 }
 
