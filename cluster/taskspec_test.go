@@ -13,7 +13,7 @@ func ExampleInterpolate() {
 	request := cluster.PortRequest{Dynamic: 1, Names: []string{"http"}}
 	variables := append(request.Variables([]uint16{20001}), cluster.KeyValue{Key: cluster.VarHostAddress, Value: "10.0.0.7"})
 	fmt.Println(cluster.Interpolate("http://${SLUICE_HOST_ADDRESS}:${SLUICE_PORT_HTTP}/ ${HOME} ${SLUICE_OTHER}", variables))
-	fmt.Println(request.Undefined("${SLUICE_PORT_0} ${SLUICE_PORT_1}"))
+	fmt.Println(request.Undefined()("${SLUICE_PORT_0} ${SLUICE_PORT_1}"))
 	// Output:
 	// http://10.0.0.7:20001/ ${HOME} ${SLUICE_OTHER}
 	// ${SLUICE_PORT_1}
@@ -91,4 +91,18 @@ func TestHealthOfARun(t *testing.T) {
 	h.emit(&cluster.TaskRequeued{Task: h.task(0).Key})
 	h.place(0)
 	require.Equal(t, cluster.HealthUnknown, h.task(0).Health, "a new run has no health yet")
+}
+
+// Looking for what a text refers to costs what the text has, however many ports there are.
+func TestReferencesAreLookedUp(t *testing.T) {
+	request := cluster.PortRequest{Dynamic: 1000}
+	undefined := request.Undefined("SLUICE_MORE")
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		require.Empty(t, undefined("${SLUICE_PORT_999} ${SLUICE_JOB} ${SLUICE_MORE} $SLUICE_X ${X}"))
+	}))
+	for text, first := range map[string]string{
+		"${SLUICE_JOB} ${SLUICE_PORT_1000} ${SLUICE_X}": "${SLUICE_PORT_1000}", "${SLUICE_JOB}${SLUICE_JO": "${SLUICE_JO",
+	} {
+		require.Equal(t, first, undefined(text))
+	}
 }

@@ -68,9 +68,11 @@ func (r *PortRequest) Variables(ports []uint16) []KeyValue {
 	return all
 }
 
+// opening begins a reference to a variable.
+const opening = "${SLUICE_"
+
 // Interpolate replaces the ${SLUICE_...} in a text by the values of the variables. What refers to none of them stays.
 func Interpolate(text string, values []KeyValue) string {
-	const opening = "${SLUICE_"
 	var b strings.Builder
 	for {
 		i := strings.Index(text, opening)
@@ -95,21 +97,33 @@ func Interpolate(text string, values []KeyValue) string {
 	return b.String()
 }
 
-// Undefined returns the first ${SLUICE_...} in a text that no task with the ports, and with more variables, has; "" if there
-// is none.
-func (r *PortRequest) Undefined(text string, more ...string) string {
-	known := r.Variables(nil)
-	for _, name := range slices.Concat(variables, more) {
-		known = append(known, KeyValue{Key: name})
+// Undefined returns a function that finds the first ${SLUICE_...} in a text that no task with the ports, and with more variables,
+// has; "" if there is none.
+func (r *PortRequest) Undefined(more ...string) func(text string) string {
+	var known map[string]bool // made for the first text that refers to something
+	return func(text string) string {
+		for {
+			i := strings.Index(text, opening)
+			if i < 0 {
+				return ""
+			}
+			if known == nil {
+				known = map[string]bool{}
+				for _, v := range r.Variables(nil) {
+					known[v.Key] = true
+				}
+				for _, name := range slices.Concat(variables, more) {
+					known[name] = true
+				}
+			}
+			name, rest, closed := strings.Cut(text[i+2:], "}")
+			switch {
+			case !closed:
+				return text[i:]
+			case !known[name]:
+				return "${" + name + "}"
+			}
+			text = rest
+		}
 	}
-	left := Interpolate(text, known)
-	i := strings.Index(left, "${SLUICE_")
-	if i < 0 {
-		return ""
-	}
-	name, _, closed := strings.Cut(left[i:], "}")
-	if closed {
-		name += "}"
-	}
-	return name
 }

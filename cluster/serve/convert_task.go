@@ -365,36 +365,37 @@ func checkReferences(task *cluster.TaskSpec, gang bool, path string, v *violatio
 	if disk := task.Resources.Fixed[cluster.Disk]; scratch > disk {
 		v.Invalid(child(path, "volumes"), "may hold %d bytes of scratch, and resources.disk_bytes is %d: ask for as much", scratch, disk)
 	}
+	var more []string
+	if gang {
+		more = cluster.GangVariables
+	}
+	undefined := task.Ports.Undefined(more...)
 	for _, group := range []struct {
 		name string
 		list []cluster.Process
 	}{{"init", task.Init}, {"processes", task.Processes}} {
 		for i := range group.list {
-			checkProcessReferences(task, gang, &group.list[i], item(child(path, group.name), i), v)
+			checkProcessReferences(task, undefined, &group.list[i], item(child(path, group.name), i), v)
 		}
 	}
 }
 
-func checkProcessReferences(task *cluster.TaskSpec, gang bool, p *cluster.Process, path string, v *violations) {
-	var more []string
-	if gang {
-		more = cluster.GangVariables
-	}
-	text := func(s, at string) {
-		if what := task.Ports.Undefined(s, more...); what != "" {
-			v.Invalid(at, "refers to %s, which this task does not have: there are SLUICE_JOB, SLUICE_INSTANCE, SLUICE_HOST and others, SLUICE_PORT_0 and so on for dynamic ports, and SLUICE_GANG_RANK, SLUICE_GANG_SIZE and SLUICE_GANG_PEERS in gangs", quote(what))
+func checkProcessReferences(task *cluster.TaskSpec, undefined func(string) string, p *cluster.Process, path string, v *violations) {
+	text := func(s string, at func() string) {
+		if what := undefined(s); what != "" {
+			v.Invalid(at(), "refers to %s, which this task does not have: there are SLUICE_JOB, SLUICE_INSTANCE, SLUICE_HOST and others, SLUICE_PORT_0 and so on for dynamic ports, and SLUICE_GANG_RANK, SLUICE_GANG_SIZE and SLUICE_GANG_PEERS in gangs", quote(what))
 		}
 	}
 	for _, e := range p.Env {
-		text(e.Value, entry(child(path, "environment"), e.Key))
+		text(e.Value, func() string { return entry(child(path, "environment"), e.Key) })
 	}
 	for i, a := range p.Command {
-		text(a, item(child(path, "argv.args"), i))
+		text(a, func() string { return item(child(path, "argv.args"), i) })
 	}
 	for i := range p.Checks {
 		c, at := &p.Checks[i], item(child(path, "health_checks"), i)
 		for k, a := range c.Command {
-			text(a, item(child(at, "command.args"), k))
+			text(a, func() string { return item(child(at, "command.args"), k) })
 		}
 		port := c.TCP
 		kind := "tcp.port"
