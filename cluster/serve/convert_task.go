@@ -19,6 +19,8 @@ const (
 	maxFetch     = 256
 	maxVolumes   = 64
 	maxOverrides = 1000
+	maxCovering  = 32        // overrides of one instance
+	maxMerged    = 1_000_000 // variables, see checkOverlap
 	maxPorts     = 1000
 	maxThreshold = 1000
 	maxPath      = 4096
@@ -311,10 +313,13 @@ func overridesFrom(p *sluicev1.JobSpec, job *cluster.JobSpec, path string, v *vi
 		}
 		all = append(all, out)
 	}
+	merged := &cluster.JobSpec{Task: job.Task, Overrides: all, Gang: job.Gang}
+	if !checkOverlap(merged, path, v) {
+		return nil
+	}
 	if !v.Empty() {
 		return all
 	}
-	merged := &cluster.JobSpec{Task: job.Task, Overrides: all, Gang: job.Gang}
 	checkMerged(merged, path, v)
 	checkCore(merged, path, v)
 	return all
@@ -339,14 +344,51 @@ func checkCore(job *cluster.JobSpec, path string, v *violations) {
 	}
 }
 
+// turns returns instances, sorted, from each of which to the next all have the same overrides.
+func turns(overrides []cluster.InstanceOverride) []uint32 {
+	var all []uint32
+	for _, o := range overrides {
+		all = append(all, o.First, o.Last+1)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// checkOverlap bounds what it costs to find out what an instance runs, which is done for each of them again and again, and
+// reports whether that is so.
+func checkOverlap(job *cluster.JobSpec, path string, v *violations) bool {
+	merged := 0
+	for _, instance := range turns(job.Overrides) {
+		covering := 0
+		for i, o := range job.Overrides {
+			if o.First > instance || instance > o.Last {
+				continue
+			}
+			if covering++; covering > maxCovering {
+				v.Invalid(child(item(path, i), "instances"), "are %d to %d, of which instance %d has %d overrides before this: at most %d may cover an instance",
+					o.First, o.Last, instance, maxCovering, maxCovering)
+				return false
+			}
+		}
+		if covering == 0 {
+			continue
+		}
+		task := job.TaskOf(instance)
+		for _, p := range slices.Concat(task.Init, task.Processes) {
+			merged += covering * len(p.Env)
+		}
+		if merged > maxMerged {
+			v.Invalid(path, "take more than %d variables to merge, those of the processes counted for each of the ranges and for each override of it: "+
+				"give fewer overrides or variables", maxMerged)
+			return false
+		}
+	}
+	return true
+}
+
 // checkMerged checks what instances run with all overrides that cover them. What is wrong is said of the last of these.
 func checkMerged(job *cluster.JobSpec, path string, v *violations) {
-	var turns []uint32 // between two of these instances nothing changes
-	for _, o := range job.Overrides {
-		turns = append(turns, o.First, o.Last+1)
-	}
-	slices.Sort(turns)
-	for _, instance := range slices.Compact(turns) {
+	for _, instance := range turns(job.Overrides) {
 		for i, o := range slices.Backward(job.Overrides) {
 			if o.First <= instance && instance <= o.Last {
 				checkReferences(job.TaskOf(instance), job.Gang != nil, child(item(path, i), "task"), v)

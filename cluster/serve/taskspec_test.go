@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -236,6 +237,23 @@ var badTasks = []struct {
 			Instances: &sluicev1.InstanceRange{}, Task: &sluicev1.TaskSpec{Resources: &sluicev1.ResourceRequest{CpuMilli: 1, MemoryBytes: 1}},
 		}}
 	}, "spec.overrides[0].task.processes[0].health_checks[0].tcp.port", `is "http", which the task does not ask for`},
+	{"many overrides of an instance", func(s *sluicev1.JobSpec) {
+		for range maxCovering + 1 {
+			s.Overrides = append(s.Overrides, &sluicev1.InstanceOverride{Instances: &sluicev1.InstanceRange{}, Environment: map[string]string{"A": "1"}})
+		}
+	}, "spec.overrides[32].instances", "instance 0 has 32 overrides before this: at most 32"},
+	{"overrides of many variables", func(s *sluicev1.JobSpec) {
+		s.Instances = proto.Uint32(40)
+		s.Task.Processes[0].Environment = map[string]string{}
+		for i := range 30_000 {
+			s.Task.Processes[0].Environment[fmt.Sprint("V", i)] = ""
+		}
+		for i := range uint32(40) {
+			s.Overrides = append(s.Overrides, &sluicev1.InstanceOverride{
+				Instances: &sluicev1.InstanceRange{First: i, Last: i}, Environment: map[string]string{"A": "1"},
+			})
+		}
+	}, "spec.overrides", "take more than 1000000 variables to merge"},
 	{"override of a bad task", func(s *sluicev1.JobSpec) {
 		s.Overrides = []*sluicev1.InstanceOverride{{
 			Instances: &sluicev1.InstanceRange{}, Task: &sluicev1.TaskSpec{Resources: &sluicev1.ResourceRequest{MemoryBytes: 1}},
