@@ -30,9 +30,7 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 		v.Invalid(path, "is required")
 		return &cluster.JobSpec{}
 	}
-	if n := proto.Size(p); n > maxSpecBytes {
-		v.Invalid(path, "is %d bytes long: at most %d", n, maxSpecBytes)
-	}
+	checkSize(p, path, v)
 	checkName(p.Name, child(path, "name"), v)
 	checkText(p.Owner, child(path, "owner"), maxOwner, v)
 	if p.Pool != "" {
@@ -74,6 +72,13 @@ func jobSpecFrom(p *sluicev1.JobSpec, path string, v *violations) *cluster.JobSp
 	servesFrom(p, job, path, v)
 	job.Task.KillGrace = durationFrom(p.KillGrace, defaultKillGrace, maxKillGrace, child(path, "kill_grace"), v)
 	return job
+}
+
+// checkSize refuses a spec that would be too long for an answer.
+func checkSize(spec proto.Message, path string, v *violations) {
+	if n := proto.Size(spec); n > maxSpecBytes {
+		v.Invalid(path, "is %d bytes long: at most %d", n, maxSpecBytes)
+	}
 }
 
 func jobTypeFrom(t sluicev1.JobType) cluster.JobType {

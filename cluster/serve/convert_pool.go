@@ -29,6 +29,7 @@ func poolFrom(p *sluicev1.PoolSpec, path string, v *violations) *cluster.Pool {
 		v.Invalid(path, "is required")
 		return &cluster.Pool{}
 	}
+	checkSize(p, path, v)
 	checkPoolPath(p.Path, child(path, "path"), v)
 	checkText(p.Description, child(path, "description"), maxDescription, v)
 	if name := p.PreemptionPolicy; name != "" && !slices.Contains(pool.PolicyNames(), name) {

@@ -119,6 +119,15 @@ func TestBadPools(t *testing.T) {
 		{"user without a name", func(s *sluicev1.PoolSpec) {
 			s.Access = []*sluicev1.AccessRule{{Permission: sluicev1.AccessRule_VIEW, Users: []string{""}}}
 		}, "spec.access[0].users[0]", "is required"},
+		{"longer than an answer", func(s *sluicev1.PoolSpec) {
+			users := make([]string, maxPrincipals)
+			for i := range users {
+				users[i] = fmt.Sprintf("%0255d", i)
+			}
+			for range 5 {
+				s.Access = append(s.Access, &sluicev1.AccessRule{Permission: sluicev1.AccessRule_VIEW, Users: users})
+			}
+		}, "spec", "bytes long: at most 1048576"},
 		{"a host label with a bad key", func(s *sluicev1.PoolSpec) { s.HostSelector = map[string]string{"a b": "x"} }, `spec.host_selector["a b"]`, "has a bad key"},
 		{"a host label without a value", func(s *sluicev1.PoolSpec) { s.HostSelector = map[string]string{"hosts": ""} }, `spec.host_selector["hosts"]`, "is empty"},
 		{"endless ageing", func(s *sluicev1.PoolSpec) { s.AgeingInterval = durationpb.New(1 << 62) }, "spec.ageing_interval", "0s to"},
