@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -728,6 +729,7 @@ func TestNonsenseFromAShard(t *testing.T) {
 		{Name: "\x1b[31m"},
 		nil,
 		{Name: "negative", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: -1}}},
+		{Name: "endless", Notes: []string{strings.Repeat("n", maxSpecBytes)}}, // nobody could list the hosts
 		{Name: "ambiguous", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{Named: map[string]int64{"cpu_milli": 9}}}},
 	}}}})
 	sh.up(&sluicev1.ShardUp{})

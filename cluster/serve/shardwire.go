@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -132,6 +133,13 @@ func statusFrom(st *sluicev1.RunStatus) (*cluster.TaskStatus, error) {
 }
 
 func machineFrom(h *sluicev1.HostInfo, can cluster.Capabilities) (cluster.Machine, error) {
+	size := proto.Size(h)
+	for _, v := range h.GetVolumes() { // which are in lists of their own, and bounded by heldFrom
+		size -= proto.Size(v)
+	}
+	if size > maxSpecBytes {
+		return cluster.Machine{}, fmt.Errorf("serve: it is %d bytes long without its volumes, at most %d are handled", size, maxSpecBytes)
+	}
 	m := cluster.Machine{Rack: h.GetRack(), Zone: h.GetZone(), Address: h.GetAddress(), Capabilities: can, Notes: h.GetNotes()}
 	total, err := amountsFrom(h.GetCapacity().GetTotal())
 	if err != nil {

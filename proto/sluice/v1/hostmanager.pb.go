@@ -882,7 +882,8 @@ func (x *HostReport) GetRemoved() []string {
 type HostInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Within the shard; 1..255 bytes without '/' and control characters. A host
-	// with a bad name or a bad amount is left out, which the scheduler's log tells.
+	// with a bad name or a bad amount, or that takes more than 1 MiB without its
+	// volumes, is left out, which the scheduler's log tells.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Rack string `protobuf:"bytes,2,opt,name=rack,proto3" json:"rack,omitempty"`
 	Zone string `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
