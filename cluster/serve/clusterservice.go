@@ -21,7 +21,7 @@ type clusterService struct {
 }
 
 // GetStatus implements sluicev1.ClusterServiceServer. Complexity: jobs + hosts + runs that are measured.
-func (a *clusterService) GetStatus(context.Context, *sluicev1.GetStatusRequest) (*sluicev1.GetStatusResponse, error) {
+func (a *clusterService) GetStatus(ctx context.Context, _ *sluicev1.GetStatusRequest) (*sluicev1.GetStatusResponse, error) {
 	s := a.s.Snapshot()
 	answer := &sluicev1.GetStatusResponse{
 		ClusterId: s.ClusterID(),
@@ -30,7 +30,7 @@ func (a *clusterService) GetStatus(context.Context, *sluicev1.GetStatusRequest) 
 		Revision:  s.Revision(),
 		Jobs:      uint64(s.NumJobs()),
 		Hosts:     uint64(s.NumHosts()),
-		CostModel: a.costModelText(s),
+		CostModel: a.costModelText(s, callOf(ctx).who),
 		Solver:    a.about.Solver,
 		Mode:      modeTo(s.Mode()),
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -99,11 +100,13 @@ func (p *costPolicy) of(snapshot *cluster.Snapshot) *cycle.Policy {
 }
 
 // GetCostModels implements sluicev1.ClusterServiceServer.
-func (a *clusterService) GetCostModels(context.Context, *sluicev1.GetCostModelsRequest) (*sluicev1.GetCostModelsResponse, error) {
+func (a *clusterService) GetCostModels(ctx context.Context, _ *sluicev1.GetCostModelsRequest) (*sluicev1.GetCostModelsResponse, error) {
 	last, _ := a.s.LastCycle()
+	in, who := a.s.Snapshot(), callOf(ctx).who
 	answer := &sluicev1.GetCostModelsResponse{
-		Available: a.s.config.Costs.Names, Bindings: a.bindings(a.s.Snapshot().CostPolicy()), Fault: last.Stats.Fault,
+		Available: a.s.config.Costs.Names, Bindings: a.bindings(in.CostPolicy()), Fault: last.Stats.Fault,
 	}
+	answer.Bindings = slices.DeleteFunc(answer.Bindings, func(b *sluicev1.CostModelBinding) bool { return hidden(in, who, cluster.PoolPath(b.Pool)) })
 	if answer.Fault != "" {
 		answer.Planning = last.Stats.Model
 	}
@@ -216,13 +219,7 @@ func (a *clusterService) bindings(set *cluster.CostPolicy) []*sluicev1.CostModel
 		if i == 0 {
 			b.Shadow, b.ShadowEvery = set.Shadow, set.ShadowEvery
 		} else {
-			target, models, _ := strings.Cut(piece, "=")
-			target, piece = strings.TrimSpace(target), models
-			if pool, kind, both := strings.Cut(target, ":"); both || strings.HasPrefix(pool, string(cluster.RootPool)) {
-				b.Pool, b.JobType = pool, kind
-			} else {
-				b.JobType = pool
-			}
+			b.Pool, b.JobType, piece = boundTo(piece)
 		}
 		for _, one := range cut(piece, '+') {
 			b.Models = append(b.Models, weighted(one))
@@ -230,6 +227,16 @@ func (a *clusterService) bindings(set *cluster.CostPolicy) []*sluicev1.CostModel
 		all = append(all, b)
 	}
 	return all
+}
+
+// boundTo splits "root/a:batch = sjf".
+func boundTo(piece string) (pool, kind, models string) {
+	target, models, _ := strings.Cut(piece, "=")
+	target = strings.TrimSpace(target)
+	if pool, kind, both := strings.Cut(target, ":"); both || strings.HasPrefix(pool, string(cluster.RootPool)) {
+		return pool, kind, models
+	}
+	return "", target, models
 }
 
 // weighted splits "0.5 sjf(ageing=10)".
@@ -243,15 +250,29 @@ func weighted(text string) *sluicev1.WeightedCostModel {
 	return m
 }
 
-// costModelText names the policy in use.
-func (a *api) costModelText(s *cluster.Snapshot) string {
+// costModelText names the policy in use, as far as it is not for pools that are hidden from the caller.
+func (a *api) costModelText(s *cluster.Snapshot, who *access.Caller) string {
 	set := s.CostPolicy()
-	if set == nil {
-		return a.about.CostModel
+	text := a.about.CostModel
+	if set != nil {
+		text = a.s.config.Costs.merge(set)
 	}
-	text := a.s.config.Costs.merge(set)
-	if set.Shadow != "" {
+	pieces := cut(text, ';')
+	all := len(pieces)
+	pieces = append(pieces[:1], slices.DeleteFunc(pieces[1:], func(piece string) bool {
+		pool, _, _ := boundTo(piece)
+		return hidden(s, who, cluster.PoolPath(pool))
+	})...)
+	if len(pieces) < all {
+		text = strings.Join(pieces, "; ")
+	}
+	if set != nil && set.Shadow != "" {
 		text += fmt.Sprintf(" (shadow: %s, every %d cycles)", set.Shadow, set.ShadowEvery)
 	}
 	return text
+}
+
+// hidden reports whether there is such a pool, and not for the caller.
+func hidden(in *cluster.Snapshot, who *access.Caller, path cluster.PoolPath) bool {
+	return in.Pool(path) != nil && !knowsPool(in, who, path)
 }

@@ -225,3 +225,26 @@ func TestNumbersOfAPoolAboveAreNotTold(t *testing.T) {
 	require.Eventually(t, func() bool { return slices.Equal(bound(ops), []string{"root/a/b", "root/a"}) }, 10*time.Second, 10*time.Millisecond)
 	require.Equal(t, []string{"root/a/b"}, bound(ann))
 }
+
+// What is bound to a pool does not tell of it.
+func TestCostModelsOfHiddenPoolsAreHidden(t *testing.T) {
+	a, ann, bob, _ := withHidden(t)
+	for _, pool := range []string{"root/secret", "root/open"} {
+		_, err := a.cluster.SetCostModel(a.as(t, "olga", "ops"), &sluicev1.SetCostModelRequest{Binding: binding(pool, "batch", "sjf")})
+		require.NoError(t, err)
+	}
+	a.grant(t, cluster.Submitter, "ann", "root/secret")
+	for _, c := range []struct {
+		as            context.Context
+		shown, hidden string
+	}{{ann, "root/secret", "root/open"}, {bob, "root/open", "root/secret"}} {
+		got, err := a.cluster.GetCostModels(c.as, &sluicev1.GetCostModelsRequest{})
+		require.NoError(t, err)
+		require.Len(t, got.Bindings, 2)
+		require.Equal(t, c.shown, got.Bindings[1].Pool)
+		status, err := a.cluster.GetStatus(c.as, &sluicev1.GetStatusRequest{})
+		require.NoError(t, err)
+		require.Contains(t, status.CostModel, c.shown)
+		require.NotContains(t, status.CostModel, c.hidden)
+	}
+}
