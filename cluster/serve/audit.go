@@ -15,6 +15,17 @@ import (
 // call that was refused for who made it. Of a request it names what it is about and nothing else of it.
 func (s *Scheduler) audit(ctx context.Context, c *call, err error) {
 	code := status.Code(err)
+	if code == codes.Unknown {
+		code = status.FromContextError(err).Code()
+	}
+	s.tellAudit(ctx, c, code.String(), err)
+}
+
+// auditBegin tells of a session that begins: it may last for months, and its end goes untold if the scheduler is killed.
+func (s *Scheduler) auditBegin(ctx context.Context, c *call) { s.tellAudit(ctx, c, "begun", nil) }
+
+func (s *Scheduler) tellAudit(ctx context.Context, c *call, result string, err error) {
+	code := status.Code(err)
 	refused := err != nil && c.refused.Load() || code == codes.Unauthenticated || code == codes.PermissionDenied
 	if (!c.row.audited || tries(c.request)) && !refused {
 		return
@@ -30,7 +41,7 @@ func (s *Scheduler) audit(ctx context.Context, c *call, err error) {
 	if c.request != nil {
 		attrs = append(attrs, slog.Attr{Key: "about", Value: slog.GroupValue(about(c.request.ProtoReflect())...)})
 	}
-	attrs = append(attrs, slog.String("result", code.String()))
+	attrs = append(attrs, slog.String("result", result))
 	if err != nil {
 		attrs = append(attrs, slog.String("error", shorten(status.Convert(err).Message(), maxReason)))
 	}

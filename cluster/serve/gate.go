@@ -203,15 +203,16 @@ func (g gate) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, 
 		}
 		defer done()
 	}
-	return next(srv, &gatedStream{ServerStream: s, gate: g, call: c})
+	return next(srv, &gatedStream{ServerStream: s, gate: g, call: c, session: info.IsClientStream})
 }
 
 // gatedStream holds a stream to the gate, message by message.
 type gatedStream struct {
 	grpc.ServerStream
-	gate  gate
-	call  *call
-	begun bool // the first message has been asked for
+	gate    gate
+	call    *call
+	session bool // its end may be far off
+	begun   bool // the first message has been asked for
 }
 
 // Context implements grpc.ServerStream.
@@ -223,10 +224,11 @@ func (s *gatedStream) Context() context.Context {
 func (s *gatedStream) RecvMsg(m any) error {
 	receive := func() error { return s.ServerStream.RecvMsg(m) }
 	var err error
-	if s.begun {
-		err = receive()
-	} else {
+	first := !s.begun
+	if first {
 		err = inTime(s.gate.s.config.Limits.Patience, receive, "the first message of the call did not come within %v")
+	} else {
+		err = receive()
 	}
 	s.begun = true
 	if err != nil {
@@ -235,7 +237,13 @@ func (s *gatedStream) RecvMsg(m any) error {
 	if err := s.gate.standing(s.call); err != nil {
 		return err
 	}
-	return s.gate.admit(s.call, m)
+	if err := s.gate.admit(s.call, m); err != nil {
+		return err
+	}
+	if first && s.session {
+		s.gate.s.auditBegin(s.Context(), s.call)
+	}
+	return nil
 }
 
 // SendMsg implements grpc.ServerStream. A client that does not read for long is given up, since what is kept for it is kept

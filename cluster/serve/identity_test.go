@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -592,6 +593,28 @@ func TestAudit(t *testing.T) {
 	require.Equal(t, "NotFound", lines[4]["result"])
 	require.Equal(t, "bob", lines[4]["user"])
 	require.NotContains(t, audit.String(), "canary")
+}
+
+// A host manager is told of when it comes, and when it goes.
+func TestAuditOfAHostManager(t *testing.T) {
+	a, audit := newGuarded(t, Limits{})
+	a.grant(t, cluster.HostManager, "s", cluster.RootPool)
+	ctx, cancel := context.WithCancel(a.as(t, "s"))
+	defer cancel()
+	shard, err := sluicev1.NewHostManagerServiceClient(a.conn).Control(ctx)
+	require.NoError(t, err)
+	hello := &sluicev1.Hello{Shard: "s", ProtocolVersion: protocolVersion, SessionId: "x"}
+	require.NoError(t, shard.Send(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Hello{Hello: hello}}))
+	told := func(result string) func() bool {
+		return func() bool {
+			return strings.Count(audit.String(), `"about":{"hello":{"shard":"s"}},"result":"`+result+`"`) == 1
+		}
+	}
+	_, err = shard.Recv()
+	require.NoError(t, err)
+	require.True(t, told("begun")(), audit.String())
+	cancel()
+	require.Eventually(t, told("Canceled"), 10*time.Second, time.Millisecond, audit)
 }
 
 // To stop a job with all that depend on it takes the right to stop each of them that the caller sees; where that is missing for one,

@@ -222,6 +222,21 @@ func TestAShardDoesNotSayWhoWasStopped(t *testing.T) {
 	}
 }
 
+// What runs, or has ended well, is not given back, whatever a host manager says why.
+func TestWhatHasBegunIsNotGivenBack(t *testing.T) {
+	for _, state := range []sluicev1.RunState{sluicev1.RunState_RUN_STATE_RUNNING, sluicev1.RunState_RUN_STATE_SUCCEEDED} {
+		r := newRig(t, journal.NewMemory())
+		sh := r.connect("s", 1)
+		uid := r.submit("job", 1, 0)
+		st := runStatus(sh.down().GetLaunch().GetRun(), state)
+		st.Reason = string(cluster.ReasonLaunchRefused)
+		sh.status(st)
+		task := r.s.Snapshot().Task(cluster.MakeTaskKey(uid, 0))
+		require.Equal(t, runStates[state], task.State)
+		require.Zero(t, task.Refusals)
+	}
+}
+
 // A clock that is set forward makes nobody away for longer: what runs with a host manager that is cut off for a moment is not given up.
 func TestTheClockIsSetForward(t *testing.T) {
 	var ahead atomic.Int64

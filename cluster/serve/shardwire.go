@@ -126,8 +126,11 @@ func statusFrom(st *sluicev1.RunStatus) (*cluster.TaskStatus, error) {
 	if r := st.GetResult(); r != nil && r.ExitCode != nil {
 		e.ExitCode = r.GetExitCode()
 	}
-	if e.Reason == cluster.ReasonTaskStopped || e.Reason == cluster.ReasonPreempted && state != cluster.TaskKilled {
+	switch {
+	case e.Reason == cluster.ReasonTaskStopped, e.Reason == cluster.ReasonPreempted && state != cluster.TaskKilled:
 		e.Reason = cluster.ReasonNone // it is known here whether that is so, and instances of a service of which it is stay ended
+	case e.Reason == cluster.ReasonLaunchRefused && state != cluster.TaskFailed:
+		e.Reason = cluster.ReasonNone // what has begun is not given back
 	}
 	return e, nil
 }

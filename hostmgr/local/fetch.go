@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
@@ -78,7 +80,18 @@ func open(ctx context.Context, uri string) (io.ReadCloser, error) {
 		if u.Host != "" && u.Host != "localhost" || u.Path == "" {
 			return nil, errors.New("it names no file of this machine: write file:///PATH, with three slashes")
 		}
-		return os.Open(u.Path)
+		f, err := os.OpenFile(u.Path, os.O_RDONLY|unix.O_NONBLOCK, 0) // which does not wait for who writes to a pipe
+		if err != nil {
+			return nil, err
+		}
+		info, err := f.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s is no file", u.Path)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return f, nil
 	case "http", "https":
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, uri, nil)
 		if err != nil {

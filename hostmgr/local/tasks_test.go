@@ -371,6 +371,8 @@ func TestFetch(t *testing.T) {
 	require.Equal(t, cluster.TaskSucceeded, s.State, "%+v", s)
 	require.Equal(t, "plain\nlocal\ntool\nscript\nscript\nscript\nfrom zipfrom zip", f.output(good, 0))
 
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
 	for n, c := range []struct {
 		item cluster.Fetch
 		says string
@@ -379,6 +381,8 @@ func TestFetch(t *testing.T) {
 		{cluster.Fetch{URI: "file:///no/such/file"}, "no such file"},
 		{cluster.Fetch{URI: "file://etc/hosts"}, "fetch file://etc/hosts: it names no file of this machine: write file:///PATH"},
 		{cluster.Fetch{URI: "file:hosts"}, "fetch file:hosts: it names no file of this machine"},
+		{cluster.Fetch{URI: "file:///tmp"}, "fetch file:///tmp: /tmp is no file"},
+		{cluster.Fetch{URI: "file://" + pipe}, "pipe is no file"},
 		{cluster.Fetch{URI: "gopher://host/file"}, `this host manager fetches file, http and https, not "gopher"`},
 		{cluster.Fetch{URI: server.URL + "/plain", Extract: true}, "is no archive"},
 		{cluster.Fetch{URI: server.URL + "/evil.tar.gz", Extract: true}, "escapes"},
