@@ -32,7 +32,10 @@ func full(t require.TestingT, n int) *world {
 // Replicas that must not share a host stay in the flow, which sees what choosing one by one does not: that the last
 // service needs its places on hosts that the others leave to it.
 func TestReplicasApartFillTheClusterToTheLastPlace(t *testing.T) {
-	const n = 400
+	n := 400
+	if testing.Short() {
+		n = 100
+	}
 	w := full(t, n)
 	out := w.cycle()
 	require.Len(t, out.Placements, n*18)
@@ -48,14 +51,18 @@ func TestReplicasApartFillTheClusterToTheLastPlace(t *testing.T) {
 
 // The same of racks, of which the network knows nothing: what the flow sends twice to one is cut and finds another in later rounds.
 func TestReplicasApartByRackFillTheClusterToTheLastPlace(t *testing.T) {
-	const racks, each, slots = 40, 10, 10
+	const each, slots = 10, 10
+	racks := 40
+	if testing.Short() {
+		racks = 10
+	}
 	w := newWorld(t)
 	for i := range racks * each {
 		w.machine(i, cluster.Machine{Rack: fmt.Sprint("r", i%racks), Capacity: vector(slots*1000, slots<<30)})
 	}
 	for range each * slots {
 		w.submit(cluster.JobSpec{
-			Type: cluster.Stateless, Instances: racks, Task: cluster.TaskSpec{Resources: vector(1000, 1<<30)},
+			Type: cluster.Stateless, Instances: uint32(racks), Task: cluster.TaskSpec{Resources: vector(1000, 1<<30)},
 			Spread: []cluster.Spread{{Domain: "rack", Max: 1}},
 		})
 	}

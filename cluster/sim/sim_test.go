@@ -203,9 +203,13 @@ func oneGoroutine(t *testing.T) {
 // Preempting, with gangs and faults, is no more subject to chance than anything else.
 func TestTheSameSeedGivesTheSameHistory(t *testing.T) {
 	preemptions := int64(0)
+	n := 60
+	if testing.Short() {
+		n = 15
+	}
 	hash := func(procs int, seed uint64) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-		c := config(crowded(3, 15, 60, time.Second))
+		c := config(crowded(3, 15, n, time.Second))
 		c.Seed, c.Faults, c.LostAfter = seed, faulty(10*time.Second), 20*time.Second
 		r := run(t, c)
 		clean(t, r)

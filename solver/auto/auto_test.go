@@ -101,9 +101,18 @@ func TestSimplexFollowsAssignment(t *testing.T) {
 	}
 }
 
+// long skips what takes half a minute with the race detector: TestEveryRaceFromZero races too.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long with the race detector")
+	}
+}
+
 // TestCostScalingFollowsAssignment gives assignment many tasks of which most are alike, on
 // hosts that get dearer slot by slot, more tasks than slots.
 func TestCostScalingFollowsAssignment(t *testing.T) {
+	long(t)
 	const hosts, slots, tasks, kinds = 250, 8, 2200, 5
 	for _, budget := range []int64{0, 50_000} {
 		n := flowgraph.New()
@@ -221,6 +230,7 @@ func TestFewUnitsOnManyNodes(t *testing.T) {
 // gives the first answer. What they like is closed; if it is open, assignment gives it. After that a
 // shock and small changes must not show.
 func TestLargeCore(t *testing.T) {
+	long(t)
 	const hosts, cores, tasks = 60, 4, 200
 	for _, upper := range []int64{0, 1} {
 		src := solvertest.Seeded(1)
@@ -337,11 +347,8 @@ func TestDeepTree(t *testing.T) {
 // TestRelaxation: what is soon in balance nearly everywhere is left to relaxation, and repair takes over; what is not goes to
 // others.
 func TestRelaxation(t *testing.T) {
-	budgets := []int64{0, 50_000}
-	if testing.Short() { // with the race detector one takes half a minute
-		budgets = budgets[:1]
-	}
-	for _, budget := range budgets {
+	long(t)
+	for _, budget := range []int64{0, 50_000} {
 		n := circulation(relaxNodes / 2)
 		s := New()
 		solve := func() solver.Result {

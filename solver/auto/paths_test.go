@@ -16,7 +16,11 @@ import (
 // budget is being spent and after the answer.
 func TestPaths(t *testing.T) {
 	tellers, statuses := map[string]int{}, map[solver.Status]int{}
-	for seed := range uint64(600) {
+	seeds := uint64(600)
+	if testing.Short() {
+		seeds = 100
+	}
+	for seed := range seeds {
 		src := solvertest.Seeded(seed)
 		n := flowgraph.New()
 		nodes := 130 + src.Intn(60)
