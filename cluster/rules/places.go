@@ -203,7 +203,7 @@ func (a *tally) may(j *cluster.Job) bool {
 	}
 	may := func(s *cluster.JobSpec) bool {
 		return labeled(s.Labels) || labeled(s.Task.Labels) ||
-			slices.ContainsFunc(s.Overrides, func(o cluster.InstanceOverride) bool { return labeled(o.Task.Labels) })
+			slices.ContainsFunc(s.Overrides, func(o cluster.InstanceOverride) bool { return o.Task != nil && labeled(o.Task.Labels) })
 	}
 	return may(j.Spec) || slices.ContainsFunc(j.Past, func(v cluster.Version) bool { return may(v.Spec) })
 }

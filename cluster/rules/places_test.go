@@ -115,6 +115,9 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 			emit(t, state, 1, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{
 				{UID: old, Spec: &cluster.JobSpec{Name: "old", Pool: "root/a", Instances: 2, Task: sized.Task, Labels: []cluster.KeyValue{{Key: "app", Value: "x"}}}},
 				{UID: young, Spec: &test.spec},
+				{UID: 3, Spec: &cluster.JobSpec{ // nothing but variables differ from instance to instance
+					Name: "other", Pool: "root/a", Instances: 1, Overrides: []cluster.InstanceOverride{{Env: []cluster.KeyValue{{Key: "ROLE", Value: "leader"}}}},
+				}},
 			}})
 			for i := range uint32(2) {
 				on := cluster.HostID(fmt.Sprint("s/h", i))
