@@ -23,6 +23,7 @@ const (
 	waitingForJobs  = "DEPENDENCIES"       // its job waits for others
 	waitingForRetry = "BACK_OFF"           // it failed, or its launch was given back again, and waits until it is tried anew
 	waitingForHold  = "ROOM_HELD"          // it starts when those have left who leave for it
+	waitingForHome  = "HOST_AWAY"          // it runs on one host only, which takes no work, or could not hold it
 	waitingForRoom  = "NO_ROOM"            // hosts could take it, but are full
 	waitingForFit   = "NO_HOST_FITS"       // no host could take it, even empty
 )
@@ -62,6 +63,9 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 		if waiting.Reason == waitingForHold {
 			limit, dimension := a.s.Snapshot().OverLimit(j, j.TaskFor(t).Resources)
 			waiting.BindingPool, waiting.BindingDimension = string(limit), dimension
+		}
+		if waiting.Reason == waitingForHome {
+			explainHome(waiting, a.s.Snapshot().Host(t.Home), t, j)
 		}
 		waiting.Cycle, waiting.Time = a.lastCycle()
 		if first := outstanding(a.s.Snapshot(), j); first != nil {
@@ -134,6 +138,8 @@ func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.W
 		return &sluicev1.WaitingExplanation{Reason: waitingForRetry}
 	case t.State == cluster.TaskReserved:
 		return &sluicev1.WaitingExplanation{Reason: waitingForHold}
+	case t.Home != "": // no cycle looks at it: room is held for it as soon as its host takes work
+		return &sluicev1.WaitingExplanation{Reason: waitingForHome}
 	case !known:
 		return &sluicev1.WaitingExplanation{Reason: waitingForCycle}
 	}
@@ -162,6 +168,24 @@ func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.W
 		w.Unblockers = append(w.Unblockers, unblockerWord(&why.Unblockers[i]))
 	}
 	return w
+}
+
+// explainHome says why the only host where a task may run, nil if nothing is known of it, does not take it, and what would help.
+func explainHome(w *sluicev1.WaitingExplanation, h *cluster.Host, t *cluster.Task, j *cluster.Job) {
+	reason, help := cycle.HostTooSmall, &cycle.Unblocker{}
+	switch {
+	case h == nil || h.State() == cluster.HostUnreachable:
+		reason, help = cycle.HostUnreachable, &cycle.Unblocker{Kind: cycle.ReconnectHost, Host: t.Home}
+	case h.State() == cluster.HostDraining:
+		reason, help = cycle.HostDraining, &cycle.Unblocker{Kind: cycle.ResumeHost, Host: t.Home}
+	}
+	w.Hosts, w.Tally = 1, []*sluicev1.HostTally{{Reason: string(reason), Hosts: 1}}
+	if help.Host != "" {
+		w.Unblockers = append(w.Unblockers, unblockerWord(help))
+	}
+	if j.Spec.Type == cluster.Stateful {
+		w.Unblockers = append(w.Unblockers, fmt.Sprintf("where its data is gone for good: `sluice task forget-data %s/%d`", j.Spec.Name, t.Key.Instance()))
+	}
 }
 
 // unblockerWord says what has to change.
@@ -353,6 +377,12 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 		return fmt.Sprintf("room is held for it on host %s until %s, when those who leave are gone", t.Hold.Host, t.Hold.Until.Go().Format(time.RFC3339))
 	case waitingForCycle:
 		return "it has not been looked at yet; the next cycle will"
+	case waitingForHome:
+		why := map[string]string{
+			string(cycle.HostDraining): "is draining", string(cycle.HostUnreachable): "is unreachable",
+			string(cycle.HostTooSmall): "cannot hold it, even empty",
+		}[w.Tally[0].Reason]
+		return strings.Join(append([]string{fmt.Sprintf("it runs on host %s only, which %s", t.Home, why)}, helps(w, "or: ")...), "\n")
 	case waitingForHosts:
 		return "there are no hosts: no host manager is connected"
 	}
@@ -374,8 +404,13 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 	if binds.Rule != pool.RuleNone {
 		lines = append(lines, bindingWord(binds))
 	}
+	return strings.Join(append(lines, helps(w, "and: ")...), "\n")
+}
+
+// helps are the lines that say what would help, together or one of them.
+func helps(w *sluicev1.WaitingExplanation, join string) (lines []string) {
 	for i, u := range w.Unblockers {
-		lines = append(lines, []string{"would help: ", "       and: "}[min(i, 1)]+u)
+		lines = append(lines, fmt.Sprintf("%12s%s", []string{"would help: ", join}[min(i, 1)], u))
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }

@@ -441,6 +441,27 @@ func TestWhatKeepsAHeldTaskIsExplained(t *testing.T) {
 	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForHold}, pool.Binding{}, task, job), "max_running_instances")
 }
 
+// TestWhoWaitsForItsHostIsExplained: no cycle looks at a task that runs on one host only, and that takes no work.
+func TestWhoWaitsForItsHostIsExplained(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/h", 6)
+	a.addHost(t, "s/other", 6)
+	k := cluster.MakeTaskKey(1, 0)
+	a.emit(t, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{Name: "db", Pool: cluster.DefaultPool, Type: cluster.Stateful, Instances: 1}}}},
+		&cluster.Placed{Task: k, Run: 1, Host: "s/h"}, &cluster.HostDrain{ID: "s/h", Drain: true},
+		&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskLost}, &cluster.TaskRequeued{Task: k, Reason: cluster.ReasonRetry})
+	explain := func() *sluicev1.ExplainTaskResponse {
+		answer, err := a.tasks.ExplainTask(t.Context(), &sluicev1.ExplainTaskRequest{Job: "db"})
+		require.NoError(t, err)
+		require.Equal(t, "HOST_AWAY", answer.GetWaiting().Reason)
+		return answer
+	}
+	require.Equal(t, "it runs on host s/h only, which is draining\nwould help: host s/h takes work again\n"+
+		"        or: where its data is gone for good: `sluice task forget-data db/0`", explain().Summary)
+	a.emit(t, &cluster.HostUnreached{ID: "s/h"})
+	require.Contains(t, explain().Summary, "which is unreachable\nwould help: the host manager of host s/h connects again\n")
+}
+
 // TestWhatKeepsATaskOutIsNamed: by its rule, whatever hosts there are, and with a dimension where the rule has one.
 func TestWhatKeepsATaskOutIsNamed(t *testing.T) {
 	job, task := &cluster.Job{Spec: &cluster.JobSpec{Pool: "root/a"}}, &cluster.Task{State: cluster.TaskPending}
