@@ -275,6 +275,12 @@ func (s *storm) job(i int, at time.Duration) trace.Job {
 		first, other := s.upTo(4)-1, s.task().Resources
 		other.Fixed[cluster.GPU] = 0
 		spec.Overrides = []cluster.InstanceOverride{{First: first, Last: first + uint32(s.int(3)), Task: &cluster.TaskSpec{Resources: other}}}
+		switch o := &spec.Overrides[0]; s.int(4) {
+		case 3:
+			o.Task.Labels = []cluster.KeyValue{{Key: "app", Value: pick(s, "x", "y")}}
+		case 2:
+			o.Task, o.Env = nil, []cluster.KeyValue{{Key: "K", Value: "v"}}
+		}
 	}
 	s.place(spec)
 	s.limit(spec, at)
@@ -379,6 +385,10 @@ func (s *storm) another() func(*cluster.JobSpec) {
 	s.place(&drawn)
 	s.limit(&drawn, span/2)
 	preemptible, scales, instances := s.oneOf(2), s.oneOf(4), s.upTo(8)
+	labels := []cluster.KeyValue{{Key: "app", Value: pick(s, "x", "y", "z")}}
+	if s.oneOf(3) {
+		drawn.Task.Labels = labels
+	}
 	return func(spec *cluster.JobSpec) {
 		next := drawn
 		next.Name, next.Type, next.Pool, next.Owner, next.Groups, next.Labels = spec.Name, spec.Type, spec.Pool, spec.Owner, spec.Groups, spec.Labels
