@@ -889,3 +889,26 @@ func TestWhoHasRoomHeldTakesRoomElsewhereWhenItDoesNotDo(t *testing.T) {
 	require.Equal(t, second, s.state.Task(moves).Host)
 	require.Equal(t, third, s.state.Task(waits).Host)
 }
+
+// TestWhoHasAHostKeptTakesOneThatBecomesTooSmallForWhoIsMoreUrgent: what was left to somebody more urgent, who may not start yet, is for
+// who waits for others to end once it is too small for the first.
+func TestWhoHasAHostKeptTakesOneThatBecomesTooSmallForWhoIsMoreUrgent(t *testing.T) {
+	s := newShared(t)
+	large, kept, _ := s.keptOnTwo(3)
+	s.job(cluster.RootPool, 2, 3, urgent(1), func(j *cluster.JobSpec) { j.Limits.MaxRunning = 1 })
+	s.settle()
+	var other *cluster.Host
+	for h := range s.state.Hosts("") {
+		if h.Rack == "r0" && h.ID != kept {
+			other = h
+		}
+	}
+	for _, k := range other.Tasks {
+		s.report(k, cluster.TaskSucceeded)
+	}
+	s.settle()
+	require.Equal(t, cluster.TaskReserved, s.state.Task(large).State)
+	s.emit(&cluster.HostReported{ID: other.ID, Machine: cluster.Machine{Capacity: vector(2, 0), Rack: "r0"}})
+	s.settle()
+	require.Equal(t, other.ID, s.state.Task(large).Host)
+}

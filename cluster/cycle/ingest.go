@@ -245,9 +245,10 @@ func (p *Planner) ingestHost(x *lookedHost) {
 		p.overdraw(h)
 		return
 	}
-	p.dirty = p.dirty || gained(h.rec, rec)
-	p.moved = p.moved || h.rec != nil && (rec == nil || h.rec.State() != rec.State()) // pools have less
-	if h.rec != nil && (rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec)) {
+	differs := h.rec != nil && (rec == nil || h.rec.State() != rec.State() || !sameMachine(h.rec, rec))
+	p.dirty = p.dirty || differs || gained(h.rec, rec) // pools have less then, and others what somebody cannot have any more
+	p.moved = true                                     // there may be less slack
+	if differs {
 		p.labels.enter(h, -1)
 		if rec != nil {
 			defer p.labels.enter(h, 1)
@@ -302,16 +303,14 @@ func (p *Planner) plant(h *host) {
 	}
 }
 
-// gained reports whether the host may take something now that it could not take before.
+// gained reports whether the host, which is the same machine, may take something now that it could not take before.
 func gained(old, rec *cluster.Host) bool {
 	switch {
 	case rec == nil || rec.State() != cluster.HostUp:
 		return false
 	case old == nil || old.State() != cluster.HostUp:
 		return true
-	case !slices.Equal(old.Attributes, rec.Attributes) || old.Rack != rec.Rack || old.Zone != rec.Zone || !slices.Equal(old.GPUs, rec.GPUs):
-		return true
-	case rec.Capabilities&^old.Capabilities != 0 || rec.GainedPorts(old):
+	case rec.GainedPorts(old):
 		return true
 	}
 	before := old.GPURoom()
