@@ -597,6 +597,24 @@ func TestWhoMayLeaveNowIsAsked(t *testing.T) {
 	}
 }
 
+// TestAsManyAreAskedAsTheJobAllowsNow: where room takes two of a job of which one plan may ask one, both are asked when the job allows it,
+// whether its tasks follow the update at once or not.
+func TestAsManyAreAskedAsTheJobAllowsNow(t *testing.T) {
+	for _, labels := range [][]cluster.KeyValue{nil, {{Key: "color", Value: "blue"}}} {
+		s := newShared(t)
+		s.pool("root/a", 2)
+		s.host(0, vector(2, 0))
+		low := s.job("root/a", 2, 1, func(j *cluster.JobSpec) { j.Limits.MaxPreempted = 1 })
+		s.settle()
+		s.job("root/a", 1, 2, urgent(1))
+		require.Zero(t, s.step().Stats.Preemptions)
+		spec := *s.state.Job(low).Spec
+		spec.Limits.MaxPreempted, spec.Labels = 2, labels
+		s.emit(&cluster.JobUpdated{Job: low, Spec: &spec, Update: &cluster.Update{From: 1}})
+		require.Equal(t, 2, s.step().Stats.Preemptions)
+	}
+}
+
 // TestSlackIsTakenBackWhenKillingGoesOn: while nobody is asked to leave, neither are revocable tasks.
 func TestSlackIsTakenBackWhenKillingGoesOn(t *testing.T) {
 	s := newShared(t)

@@ -216,12 +216,12 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 		u.last, u.owed = t.Preempted.At, flowgraph.Cost(t.Preempted.Price)
 	}
 	if old != nil {
+		p.dirty = p.dirty || old.group != u.group || old.job != u.job // others may have it leave now
 		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {
 			old.started, old.ready, old.kind = u.started, u.ready, u.kind
 			return
 		}
 		p.dropUnit(old)
-		p.dirty = p.dirty || old.group != u.group // others may have it leave now
 	}
 	switch {
 	case t.State == cluster.TaskPending:

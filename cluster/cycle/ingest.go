@@ -21,7 +21,7 @@ type jobKey struct {
 	inputs  cluster.InputIndex // none where the model does not ask for them
 	set     *labelSet
 	yielded uint64
-	most    uint32 // that may run at once by its present spec
+	present *cluster.JobSpec // of the job, whatever versions its tasks are of
 
 	// Of its ordinary tasks, nil where there was none yet:
 	kind  *kind
@@ -66,8 +66,8 @@ func (p *Planner) ingest(in Input) {
 		p.labels.forget(uid)
 	}
 	for _, j := range p.looked.updated {
-		if known, most := p.keys[j.UID], j.Spec.Limits.MaxRunning; known != nil && known.most != most {
-			known.most, p.dirty = most, true // more of its tasks may start, whatever version they are of
+		if known := p.keys[j.UID]; known != nil && known.present != j.Spec {
+			known.present, p.dirty = j.Spec, true // more of its tasks may start, or be asked to leave
 		}
 	}
 	p.looked.clear()
@@ -76,7 +76,7 @@ func (p *Planner) ingest(in Input) {
 // regroup has all tasks of a job looked at that got a bound on how many of them run: those of other versions count, too.
 func (p *Planner) regroup(snap *cluster.Snapshot, j *cluster.Job, changes *cluster.Changes) {
 	known := p.keys[j.UID]
-	if known == nil || known.most > 0 || j.Spec.Limits.MaxRunning == 0 {
+	if known == nil || known.present.Limits.MaxRunning > 0 || j.Spec.Limits.MaxRunning == 0 {
 		return
 	}
 	known.task = nil
@@ -162,7 +162,7 @@ func (p *Planner) keyOf(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Task,
 	}
 	cached := p.keys[j.UID]
 	if cached == nil {
-		cached = &jobKey{most: j.Spec.Limits.MaxRunning}
+		cached = &jobKey{present: j.Spec}
 		p.keys[j.UID] = cached
 	}
 	known := cached.job == job
