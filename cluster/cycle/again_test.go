@@ -615,6 +615,25 @@ func TestAsManyAreAskedAsTheJobAllowsNow(t *testing.T) {
 	}
 }
 
+// TestAJobCountsForTheGroupsItIsOfNow: a job of the same group begins when the first is of another one.
+func TestAJobCountsForTheGroupsItIsOfNow(t *testing.T) {
+	s := newShared(t)
+	one := uint32(1)
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RunningJobsPerGroup: &one}}})
+	s.host(0, vector(2, 0))
+	in := func(group string) func(*cluster.JobSpec) {
+		return func(j *cluster.JobSpec) { j.Groups = []string{group} }
+	}
+	first, second := s.job("root/a", 1, 1, in("x")), s.job("root/a", 1, 1, in("x"))
+	s.settle()
+	require.Equal(t, []int{1, 0}, []int{s.running(first), s.running(second)})
+	spec := *s.state.Job(first).Spec
+	in("y")(&spec)
+	s.emit(&cluster.JobUpdated{Job: first, Spec: &spec, Update: &cluster.Update{From: 1}})
+	s.settle()
+	require.Equal(t, 1, s.running(second))
+}
+
 // TestSlackIsTakenBackWhenKillingGoesOn: while nobody is asked to leave, neither are revocable tasks.
 func TestSlackIsTakenBackWhenKillingGoesOn(t *testing.T) {
 	s := newShared(t)

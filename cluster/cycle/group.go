@@ -59,7 +59,6 @@ func bounds(snap *cluster.Snapshot, path cluster.PoolPath) (jobs, owners bool) {
 // group is the tasks, waiting and bound, that the pools cannot tell apart.
 type group struct {
 	key     groupKey
-	job     *cluster.JobSpec // of one of them
 	request cluster.Resources
 	running int64 // bound or with a hold, and not asked to leave
 	leaving int64 // asked to leave for another, and going to wait again
@@ -110,10 +109,10 @@ func (g *group) until() cluster.Time {
 	return last.Add(g.key.maxRunTime)
 }
 
-func (p *Planner) groupFor(key groupKey, job *cluster.JobSpec, task *cluster.TaskSpec) *group {
+func (p *Planner) groupFor(key groupKey, task *cluster.TaskSpec) *group {
 	g := p.groups[key]
 	if g == nil {
-		g = &group{key: key, job: job, request: task.Resources}
+		g = &group{key: key, request: task.Resources}
 		p.groups[key] = g
 		p.groupOrder = append(p.groupOrder, g)
 	}

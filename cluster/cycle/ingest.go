@@ -193,7 +193,7 @@ func (p *Planner) kindFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Tas
 		return cached.kind
 	}
 	key, w := p.keyOf(snap, j, t, spec)
-	k := &kind{group: p.groupFor(key.group, job, spec), job: job, spec: spec, row: key.row, wishes: w}
+	k := &kind{group: p.groupFor(key.group, spec), job: job, spec: spec, row: key.row, wishes: w}
 	if cached = p.keys[j.UID]; cached.ordinary(job, t, spec) {
 		cached.kind = k
 	}
@@ -212,7 +212,7 @@ func (p *Planner) classFor(snap *cluster.Snapshot, j *cluster.Job, t *cluster.Ta
 	cached = p.keys[j.UID]
 	c := p.classes[key]
 	if c == nil {
-		g := p.groupFor(key.group, job, spec)
+		g := p.groupFor(key.group, spec)
 		g.classes++
 		instance := t.Key.Instance()
 		if key.group.gang {

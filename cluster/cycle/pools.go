@@ -129,18 +129,20 @@ func (p *Planner) grant() {
 	p.bind()
 }
 
-// entry returns what admission sees of a group. How many of a job may run is what its present spec says, whichever version its tasks
-// run by: they are counted together.
+// entry returns what admission sees of a group. How many of a job may run, and for which groups, is what its present spec says, whichever
+// version its tasks run by: they are counted together.
 func (p *Planner) entry(g *group) pool.Group {
 	k, most, core := &g.key, int64(0), int64(0)
+	var groups []string
 	if k.gated {
 		job := p.snap.Job(k.job)
+		groups = job.Spec.Groups
 		if most = int64(job.Spec.Limits.MaxRunning); most > 0 && !k.gang {
 			core = p.coreOf(job)
 		}
 	}
 	return pool.Group{
-		Job: k.job, User: k.owner, Groups: g.job.Groups, Priority: k.priority, Request: g.request,
+		Job: k.job, User: k.owner, Groups: groups, Priority: k.priority, Request: g.request,
 		Preemptible: k.preemptible, Revocable: k.revocable, Controller: k.controller,
 		MaxRunning: most, ForCore: core, MaxRunTime: k.maxRunTime,
 	}
