@@ -634,6 +634,30 @@ func TestAJobCountsForTheGroupsItIsOfNow(t *testing.T) {
 	require.Equal(t, 1, s.running(second))
 }
 
+// TestWhoStartsWhereRoomWasHeldMayBeAsked: work with room held on a host starts there when that of another job fails, which is to come back.
+// A second later more urgent work that found nobody to leave has it leave, though there was nothing to plan when it started.
+func TestWhoStartsWhereRoomWasHeldMayBeAsked(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 4000)
+	h := s.rack(0, "r0", 2)
+	s.rack(1, "r1", 2)
+	mine := must(host("rack", "r0"))
+	service := cluster.MakeTaskKey(s.job("root/a", 1, 1000, mine, func(j *cluster.JobSpec) {
+		j.Type, j.Preemptible, j.Backoff = cluster.Stateful, false, cluster.Backoff{Initial: time.Minute, Max: time.Minute}
+	}), 0)
+	s.settle()
+	low := cluster.MakeTaskKey(s.job("root/a", 1, 2000, mine), 0)
+	s.emit(&cluster.TaskHeld{Task: low, Hold: cluster.Hold{Host: h, Until: s.now.Add(time.Hour)}})
+	s.job("root/a", 1, 1000, mine, urgent(1))
+	s.settle()
+	s.report(service, cluster.TaskFailed)
+	s.emit(&cluster.TaskHeld{Task: service, Hold: cluster.Hold{Host: h, Until: cluster.Forever}})
+	out := s.step()
+	require.Equal(t, h, s.state.Task(low).Host)
+	require.Equal(t, s.now.Add(time.Second), out.WakeAt)
+	require.Equal(t, 1, s.step().Stats.Preemptions)
+}
+
 // TestSlackIsTakenBackWhenKillingGoesOn: while nobody is asked to leave, neither are revocable tasks.
 func TestSlackIsTakenBackWhenKillingGoesOn(t *testing.T) {
 	s := newShared(t)

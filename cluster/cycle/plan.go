@@ -53,7 +53,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	for _, c := range p.order {
 		c.vain = c.vain && p.unfinished
 	}
-	if !in.KeepAll && (p.unfinished || slices.ContainsFunc(p.order, p.mayStop)) {
+	if p.unfinished {
 		p.alarm(in.Now.Add(secondLook))
 	}
 	return again || p.barred || len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)

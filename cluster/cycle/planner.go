@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -254,6 +255,9 @@ func (p *Planner) Run(in Input) Output {
 	again := false
 	if p.dirty && len(p.order)+len(p.held) > 0 || p.moved && (p.yielded || p.letsIn(&in)) {
 		again = p.plan(in, &out, lap)
+	}
+	if !in.KeepAll && slices.ContainsFunc(p.order, p.mayStop) {
+		p.alarm(in.Now.Add(secondLook))
 	}
 	out.Pools = p.status
 	p.dirty = again
