@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 )
@@ -612,6 +614,23 @@ func TestAsManyAreAskedAsTheJobAllowsNow(t *testing.T) {
 		spec.Limits.MaxPreempted, spec.Labels = 2, labels
 		s.emit(&cluster.JobUpdated{Job: low, Spec: &spec, Update: &cluster.Update{From: 1}})
 		require.Equal(t, 2, s.step().Stats.Preemptions)
+	}
+}
+
+// TestWhoIsToEndAfterAllClaimsNothing: a task that leaves to begin anew wants room as long as it is to, and no longer.
+func TestWhoIsToEndAfterAllClaimsNothing(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 1)
+	s.host(0, vector(1, 0))
+	leaves := cluster.MakeTaskKey(s.job("root/a", 1, 1), 0)
+	s.settle()
+	s.job("root/a", 1, 1)
+	for _, restart := range []bool{true, false} {
+		s.emit(&cluster.TaskStopping{Task: leaves, Reason: cluster.ReasonTaskStopped, Restart: restart})
+		out := s.step()
+		i := slices.IndexFunc(out.Pools, func(p pool.Status) bool { return p.Path == "root/a" })
+		wanted := map[bool]int64{true: 2, false: 1}[restart]
+		require.Equal(t, wanted, out.Pools[i].Dimensions[0].Demand)
 	}
 }
 

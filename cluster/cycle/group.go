@@ -214,14 +214,6 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	if t.Preempted != nil {
 		u.last, u.owed = t.Preempted.At, flowgraph.Cost(t.Preempted.Price)
 	}
-	if old != nil {
-		p.dirty = p.dirty || old.group != u.group || old.job != u.job // others may have it leave now
-		if !old.settled && old.group == u.group && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {
-			old.started, old.ready, old.kind = u.started, u.ready, u.kind
-			return
-		}
-		p.dropUnit(old)
-	}
 	switch {
 	case t.State == cluster.TaskPending:
 		u.counted = &u.group.leaving
@@ -232,10 +224,16 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	default:
 		u.counted = &u.group.ending
 	}
-	if u.counted != nil {
-		*u.counted++
-		u.group.follow(u, 1)
+	if old != nil {
+		p.dirty = p.dirty || old.group != u.group || old.job != u.job // others may have it leave now
+		if !old.settled && old.counted == u.counted && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {
+			old.started, old.ready, old.kind = u.started, u.ready, u.kind
+			return
+		}
+		p.dropUnit(old)
 	}
+	*u.counted++
+	u.group.follow(u, 1)
 	if t.State.Vacating() || t.State == cluster.TaskReserved && t.Hold.Until != cluster.Forever { // room that may be promised, or see rehouse
 		p.dirty = true
 	}
