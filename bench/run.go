@@ -143,6 +143,9 @@ func (r *run) prepare() error {
 func (r *run) cold(ctx context.Context) error {
 	for i := range r.w.Samples {
 		r.progress(i, r.w.Samples)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		w := r.w
 		w.Seed += uint64(i)
 		var err error

@@ -124,6 +124,21 @@ func TestRunInterrupted(t *testing.T) {
 	require.Positive(t, r.Counts.Arcs)
 }
 
+func TestColdRunInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := small()["random"]
+	w.Mode, w.Samples = Cold, 1000
+	r, err := Run(ctx, w, Options{Algorithms: []string{"netsimplex"}, Clock: Wall, Progress: func(done, _ int) {
+		if done == 3 {
+			cancel()
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, r.Limited)
+	require.Equal(t, 3, r.Algorithms[0].Cold.Count)
+}
+
 func TestRunRefuses(t *testing.T) {
 	w := small()["random"]
 	options := Options{Algorithms: []string{"netsimplex"}, Clock: Wall}
