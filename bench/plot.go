@@ -5,6 +5,7 @@ import (
 	"html"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -108,7 +109,8 @@ func (p *Plot) svg() string {
 	for _, c := range p.Curves {
 		xs, ys = append(xs, c.X...), append(ys, c.Y...)
 	}
-	x := newAxis(xs, p.LogX, left, plotWidth-right)
+	log := p.LogX && !slices.ContainsFunc(xs, func(v float64) bool { return v <= 0 }) // 0 would be infinitely far away
+	x := newAxis(xs, log, left, plotWidth-right)
 	y := newAxis(ys, true, plotHeight-bottom, top)
 	p.drawAxes(&b, x, y)
 	for i, c := range p.Curves {

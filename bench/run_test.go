@@ -274,6 +274,15 @@ func TestPlots(t *testing.T) {
 	}
 }
 
+// A value of 0 has no place on a logarithmic axis: a sweep that has one gets a linear one.
+func TestPlotFromZero(t *testing.T) {
+	p := Plot{LogX: true, Curves: []Curve{{Name: "auto p99", X: []float64{0, 0.5, 1}, Y: []float64{1, 10, 100}, Points: true}}}
+	svg := p.svg()
+	require.NotContains(t, svg, "Inf")
+	require.Equal(t, 3, strings.Count(svg, "<circle"))
+	require.Contains(t, svg, `points="64.0,`)
+}
+
 func wellFormed(r io.Reader) error {
 	d := xml.NewDecoder(r)
 	for {
