@@ -113,6 +113,9 @@ func (w *Workload) Tasks() int {
 	return int(math.Round(w.Utilisation * float64(w.Hosts) * float64(w.Slots)))
 }
 
+// maxTasks is the most that a workload may have: more take all memory of any machine.
+const maxTasks = 100_000_000
+
 // Validate returns all that is wrong with w as one error, or nil.
 func (w *Workload) Validate() error {
 	var problems []error
@@ -137,6 +140,7 @@ func (w *Workload) Validate() error {
 	between("slots", w.Slots, 1, 10_000)
 	between("hosts_per_rack", w.HostsPerRack, 1, 1_000_000)
 	check(w.Utilisation > 0 && w.Utilisation <= 10, "utilisation: %v is not above 0 and at most 10", w.Utilisation)
+	check(w.Tasks() <= maxTasks, "utilisation: %v of hosts times slots are %d tasks, want at most %d", w.Utilisation, w.Tasks(), maxTasks)
 	between("tasks_per_job", w.TasksPerJob, 1, 1_000_000)
 	check(w.Shape == Random || w.Shape == Patterns, "shape: %q is neither %s nor %s", w.Shape, Random, Patterns)
 	between("preferences", w.Preferences, 0, min(64, w.Hosts))

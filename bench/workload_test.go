@@ -60,6 +60,7 @@ func TestValidate(t *testing.T) {
 		{"hosts", func(w *Workload) { w.Hosts = 0 }},
 		{"slots", func(w *Workload) { w.Slots = -1 }},
 		{"utilisation", func(w *Workload) { w.Utilisation = 0 }},
+		{"utilisation", func(w *Workload) { w.Hosts, w.Slots = 1_000_000, 1000 }},
 		{"shape", func(w *Workload) { w.Shape = "round" }},
 		{"preferences", func(w *Workload) { w.Hosts, w.Preferences = 3, 4 }},
 		{"merge", func(w *Workload) { w.Merge = true }},
