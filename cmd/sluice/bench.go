@@ -223,6 +223,16 @@ func replaceSettings(given *pflag.FlagSet, w *bench.Workload) {
 			// The value has been parsed once by a flag of the same type.
 			_ = target.Value.Set(flag.Value.String())
 		}
+		switch flag.Name { // one value replaces those of a sweep
+		case "hosts":
+			w.Sweep.Hosts = nil
+		case "utilisation":
+			w.Sweep.Utilisation = nil
+		case "churn":
+			w.Sweep.Churn = nil
+		case "tasks-per-job":
+			w.Sweep.TasksPerJob = nil
+		}
 	})
 }
 

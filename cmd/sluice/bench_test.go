@@ -46,6 +46,13 @@ func TestBenchSolver(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(table), "| tiny-churn-0.2 |")
 
+	out, code = runBench(t, file, "--churn", "0.3", "-o", "json")
+	require.Zero(t, code, out)
+	report = bench.Report{}
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Len(t, report.Runs, 1, "the flag replaces the sweep")
+	require.Equal(t, 0.3, report.Runs[0].Workload.Churn)
+
 	exported, err := filepath.Glob(filepath.Join(networks, "*-4.min"))
 	require.NoError(t, err)
 	require.Len(t, exported, 2)
