@@ -67,9 +67,13 @@ func weigh(price flowgraph.Cost, weight int64) flowgraph.Cost {
 	return price * flowgraph.Cost(weight) / One
 }
 
-// Wait returns the sum.
+// Wait returns the sum. MaxPrice is no bar here, but what waiting for long comes to.
 func (s Sum) Wait(r *costmodels.Round, c *costmodels.Class) flowgraph.Cost {
-	return max(1, s.add(func(m costmodels.Model) flowgraph.Cost { return m.Wait(r, c) }))
+	sum := flowgraph.Cost(0)
+	for _, p := range s {
+		sum += p.Model.Wait(r, c) * flowgraph.Cost(p.Weight) / One
+	}
+	return min(max(1, sum), costmodels.MaxPrice)
 }
 
 // Start returns the sum.

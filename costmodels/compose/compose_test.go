@@ -50,6 +50,14 @@ func TestPartsAddUpByWeight(t *testing.T) {
 	require.EqualValues(t, 50+14, sum.Start(nil, nil, nil))
 	require.Equal(t, costmodels.MaxPrice, compose.Sum{{fixed{start: costmodels.MaxPrice}, 1}}.Start(nil, nil, nil), "a bar stays one")
 	require.Equal(t, costmodels.MaxPrice, compose.Sum{{fixed{start: costmodels.MaxPrice - 1}, compose.MaxWeight}}.Start(nil, nil, nil))
+	require.Equal(t, costmodels.MaxPrice/4, compose.Sum{{fixed{wait: costmodels.MaxPrice}, 250}}.Wait(nil, nil), "to wait is never barred")
+}
+
+// Who has waited for long does not go before a higher priority because of a part that hardly counts.
+func TestALongWaitKeepsItsWeight(t *testing.T) {
+	sum := compose.Sum{{loadspread.Model{}, compose.One}, {quincy.Model{}, 1}}
+	patient := sum.Wait(nil, &costmodels.Class{Priority: 100, Stage: 15})
+	require.Less(t, patient, sum.Wait(nil, &costmodels.Class{Priority: 200}))
 }
 
 // itemized is a model whose price is made of two terms.
