@@ -90,8 +90,11 @@ func (s *stage) together(ctx context.Context, pods []*cluster.TaskSpec, done fun
 		}
 	}
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		placed, err := s.cycle()
-		if err != nil || placed == 0 || ctx.Err() != nil {
+		if err != nil || placed == 0 {
 			return err
 		}
 		if done != nil {

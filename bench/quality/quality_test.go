@@ -1,6 +1,7 @@
 package quality_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,6 +81,15 @@ func TestScores(t *testing.T) {
 	require.Less(t, first["sluice: loadspread"].Mean, first["fgd"].Mean)
 	require.GreaterOrEqual(t, first["sluice: sluice"].Mean, first["fgd"].Mean-0.5)
 	require.Greater(t, first["sluice: sluice, one batch"].Mean, first["sluice: sluice"].Mean)
+}
+
+// What was cut off is no score.
+func TestInterruptedBatchIsNoScore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	batch := []quality.Policy{quality.Planned{Model: sluice.Model{}, NewSolver: newSolver, Batch: true}}
+	_, err := quality.Run(ctx, small(), batch, quality.Options{Demand: 1.3, Seeds: 1, Progress: func(string, int, int) { cancel() }})
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestWithoutGPUsThereIsNoScore(t *testing.T) {
