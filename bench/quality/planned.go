@@ -1,6 +1,7 @@
 package quality
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -15,6 +16,7 @@ import (
 type Planned struct {
 	Model     costmodels.Model
 	NewSolver func() solver.Solver
+	Policy    string // names the model with its settings; "": its name alone
 	// Batch submits all pods at once and plans until nothing more fits; else each pod has its own cycle, and is withdrawn
 	// if it does not fit.
 	Batch bool
@@ -22,10 +24,11 @@ type Planned struct {
 
 // Name implements Policy.
 func (p Planned) Name() string {
+	name := "sluice: " + cmp.Or(p.Policy, p.Model.Name())
 	if p.Batch {
-		return "sluice: " + p.Model.Name() + ", one batch"
+		name += ", one batch"
 	}
-	return "sluice: " + p.Model.Name()
+	return name
 }
 
 // stage is the state that a planner plans on.

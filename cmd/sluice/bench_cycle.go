@@ -66,7 +66,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 					return s
 				}
 			}
-			return a.runBenchCycle(cmd, &b, clock, disk)
+			return a.runBenchCycle(cmd, &b, model, clock, disk)
 		},
 	}
 	fs := cmd.Flags()
@@ -90,7 +90,7 @@ func newBenchCycleCommand(a *app) *cobra.Command {
 // cycleAnswer is what `sluice bench cycle -o json` prints.
 type cycleAnswer struct {
 	*sim.CycleReport
-	Model   string  `json:"model"`
+	Model   string  `json:"model"` // with its settings
 	Planner string  `json:"planner"`
 	Solver  string  `json:"solver,omitempty"`
 	Disk    bool    `json:"disk"`
@@ -101,7 +101,7 @@ type cycleAnswer struct {
 	Seconds float64 `json:"seconds"` // of the whole run, filling included
 }
 
-func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string, disk bool) (err error) {
+func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, model, clock string, disk bool) (err error) {
 	tuneRuntime()
 	b.Journal = journal.NewMemory()
 	if disk {
@@ -137,7 +137,7 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, clock string,
 		return err
 	}
 	answer := cycleAnswer{
-		CycleReport: r, Model: b.Model.Name(), Planner: sim.PlannerName(b.NewSolver), Disk: disk, Clock: clock,
+		CycleReport: r, Model: model, Planner: sim.PlannerName(b.NewSolver), Disk: disk, Clock: clock,
 		HeapMB: float64(m.HeapAlloc) / (1 << 20), Cores: runtime.NumCPU(), Go: runtime.Version(), Seconds: time.Since(began).Seconds(),
 	}
 	if b.NewSolver != nil {

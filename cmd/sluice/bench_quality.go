@@ -59,9 +59,9 @@ func newBenchQualityCommand(a *app) *cobra.Command {
 				if err != nil {
 					return usageError(cmd, fmt.Errorf("--model: %w", err))
 				}
-				policies = append(policies, quality.Planned{Model: m, NewSolver: newSolver})
+				policies = append(policies, quality.Planned{Model: m, NewSolver: newSolver, Policy: name})
 				if batch {
-					policies = append(policies, quality.Planned{Model: m, NewSolver: newSolver, Batch: true})
+					policies = append(policies, quality.Planned{Model: m, NewSolver: newSolver, Policy: name, Batch: true})
 				}
 			}
 			w, err := quality.Read(pods, machines)

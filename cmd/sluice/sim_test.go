@@ -274,11 +274,27 @@ func TestBenchCycleBounds(t *testing.T) {
 
 func TestBenchCycle(t *testing.T) {
 	noSettings(t)
-	got := try(t, "", "bench", "cycle", "--hosts", "10", "--tasks", "100", "--classes", "5", "--cycles", "3", "--disk", "-o", "json")
+	got := try(t, "", "bench", "cycle", "--hosts", "10", "--tasks", "100", "--classes", "5", "--cycles", "3", "--disk", "--model", "quincy(theta=100)", "-o", "json")
 	require.Zero(t, got.code, got.err)
 	var a cycleAnswer
 	require.NoError(t, json.Unmarshal([]byte(got.out), &a))
 	require.EqualValues(t, 3, a.Placements)
+	require.Equal(t, "quincy(theta=100)", a.Model)
 	require.Positive(t, a.Latency["commit"].P50)
 	require.Positive(t, a.Allocations.P50)
+}
+
+// Models are named with their settings: two scores of one model can be told apart.
+func TestBenchQualityNamesPolicies(t *testing.T) {
+	noSettings(t)
+	folder := t.TempDir()
+	pods, machines := filepath.Join(folder, "pods.csv"), filepath.Join(folder, "machines.csv")
+	require.NoError(t, os.WriteFile(pods, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1024,1,460\n"), 0o600))
+	require.NoError(t, os.WriteFile(machines, []byte("sn,cpu_milli,memory_mib,gpu,model\nm,32000,65536,2,T4\n"), 0o600))
+	got := try(t, "", "bench", "quality", "--pods", pods, "--machines", machines, "--seeds", "1", "--batch",
+		"--model", "fragmentation(rate=1)", "--model", "fragmentation(rate=40)")
+	require.Zero(t, got.code, got.err)
+	for _, policy := range []string{"sluice: fragmentation(rate=1) ", "sluice: fragmentation(rate=40), one batch "} {
+		require.Contains(t, got.out, policy)
+	}
 }
