@@ -211,6 +211,11 @@ func chooseWorkloads(cmd *cobra.Command, names []string, f benchFlags) ([]bench.
 			chosen = append(chosen, x)
 		}
 	}
+	shown := make([]*string, len(chosen))
+	for i := range chosen {
+		shown[i] = &chosen[i].Name
+	}
+	tellApart(shown)
 	return chosen, nil
 }
 

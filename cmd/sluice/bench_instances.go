@@ -166,19 +166,23 @@ func findInstances(args []string) ([]instance, error) {
 	}
 	// Their order is that of the arguments where names are equal.
 	slices.SortStableFunc(found, func(a, b instance) int { return strings.Compare(a.name, b.name) })
-	tellApart(found)
+	names := make([]*string, len(found))
+	for i := range found {
+		found[i].name = bench.InstanceName(found[i].name)
+		names[i] = &found[i].name
+	}
+	tellApart(names)
 	return found, nil
 }
 
-// tellApart numbers problems that would be shown and kept under one name.
-func tellApart(found []instance) {
+// tellApart numbers what would be shown and kept under one name.
+func tellApart(names []*string) {
 	taken := map[string]bool{}
-	for i := range found {
-		name := bench.InstanceName(found[i].name)
-		found[i].name = name
-		for k := 2; taken[found[i].name]; k++ {
-			found[i].name = fmt.Sprintf("%s-%d", name, k)
+	for _, x := range names {
+		name := *x
+		for k := 2; taken[*x]; k++ {
+			*x = fmt.Sprintf("%s-%d", name, k)
 		}
-		taken[found[i].name] = true
+		taken[*x] = true
 	}
 }

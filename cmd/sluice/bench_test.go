@@ -61,6 +61,23 @@ func TestBenchSolver(t *testing.T) {
 	require.Contains(t, solved.String(), "verified")
 }
 
+// Workloads of one name are told apart, and no network or plot is kept in place of another.
+func TestBenchSolverTellsApart(t *testing.T) {
+	folder := t.TempDir()
+	var files []string
+	for _, hosts := range []string{"20", "30"} {
+		file := filepath.Join(t.TempDir(), "tiny.yaml")
+		require.NoError(t, os.WriteFile(file, []byte("hosts: "+hosts+"\nslots: 3\ncycles: 2\nsamples: 1\n"), 0o600))
+		files = append(files, file)
+	}
+	out, code := runBench(t, append(files, "--export", folder, "--svg", folder, "-o", "csv")...)
+	require.Zero(t, code, out)
+	for _, name := range []string{"tiny-2.min", "tiny-2-2.min", "tiny-cycles.svg", "tiny-2-cycles.svg"} {
+		require.FileExists(t, filepath.Join(folder, name))
+	}
+	require.Contains(t, out, "\ntiny-2,auto,")
+}
+
 func TestBenchSolverRefuses(t *testing.T) {
 	for _, c := range []struct {
 		message string
