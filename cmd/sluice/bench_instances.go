@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,13 +69,32 @@ func newBenchInstancesCommand() *cobra.Command {
 	return cmd
 }
 
-// instance is a problem with the name to show.
+// instance is a problem with the name to show, and the file that it is in, if any.
 type instance struct {
-	name string
-	load func() (*flowgraph.Network, error)
+	name, file string
+	load       func() (*flowgraph.Network, error)
+}
+
+// keepsSources refuses to export over a problem that is yet to be read.
+func keepsSources(instances []instance, repeats int, folder string) error {
+	for _, x := range instances {
+		base := filepath.Base(x.file)
+		end := strings.LastIndex(base, "-")
+		if folder == "" || end < 0 || !sameFile(x.file, filepath.Join(folder, base)) {
+			continue
+		}
+		i, err := strconv.Atoi(strings.TrimSuffix(base[end+1:], ".min"))
+		if err == nil && i < repeats && slices.ContainsFunc(instances, func(y instance) bool { return y.name == base[:end] }) {
+			return fmt.Errorf("--export: %s, which is read, would be written over: give another folder", x.file)
+		}
+	}
+	return nil
 }
 
 func runBenchInstances(cmd *cobra.Command, instances []instance, minArcs, repeats int, f benchFlags) error {
+	if err := keepsSources(instances, repeats, f.export); err != nil {
+		return usageError(cmd, err)
+	}
 	options, err := f.options(cmd)
 	if err != nil {
 		return err
@@ -126,7 +146,7 @@ func familyNames() (names []string) {
 func drawFamilies(names []string, seed uint64) (drawn []instance, err error) {
 	for _, f := range families.All {
 		if len(names) == 0 || slices.Contains(names, f.Name) {
-			drawn = append(drawn, instance{f.Name, func() (*flowgraph.Network, error) { return f.Draw(seed, f.Nodes), nil }})
+			drawn = append(drawn, instance{f.Name, "", func() (*flowgraph.Network, error) { return f.Draw(seed, f.Nodes), nil }})
 		}
 	}
 	for _, name := range names {
@@ -154,7 +174,7 @@ func findInstances(args []string) ([]instance, error) {
 			} else {
 				name = filepath.Base(name)
 			}
-			found = append(found, instance{filepath.ToSlash(name), func() (*flowgraph.Network, error) { return bench.ReadInstance(path) }})
+			found = append(found, instance{filepath.ToSlash(name), path, func() (*flowgraph.Network, error) { return bench.ReadInstance(path) }})
 			return nil
 		})
 		if err != nil {

@@ -151,6 +151,14 @@ func TestBenchInstances(t *testing.T) {
 	require.Zero(t, bench(folder, "--min-arcs", "3", "--repeats", "1000000000", "--limit", "1ms"), out.String())
 	require.Equal(t, exitUsage, bench(), "nothing to solve")
 	require.Equal(t, exitUsage, bench("--families", "magic"))
+
+	// What is exported does not go over what is read.
+	require.NoError(t, os.WriteFile(filepath.Join(other, "deep-one-0.min"), []byte("p min 1 0\n"), 0o600))
+	require.Equal(t, exitUsage, bench(other, "--export", other+"/."))
+	require.Contains(t, out.String(), "--export")
+	left, err := os.ReadFile(filepath.Join(other, "deep-one-0.min"))
+	require.NoError(t, err)
+	require.Equal(t, "p min 1 0\n", string(left))
 	require.Zero(t, bench("--families", "one-path", "--repeats", "1", "--export", folder), out.String())
 	require.Regexp(t, `one-path +5000`, out.String())
 	require.FileExists(t, filepath.Join(folder, "one-path-0.min"))
