@@ -277,7 +277,6 @@ func (f *benchFlags) write(out io.Writer, report *bench.Report) error {
 		err = writeFile(f.html, report.WriteHTML)
 	}
 	if err == nil && f.svg != "" {
-		err = os.MkdirAll(f.svg, 0o755)
 		for _, p := range report.Plots() {
 			if err == nil {
 				err = writeFile(filepath.Join(f.svg, p.Name+".svg"), p.WriteSVG)
@@ -298,7 +297,17 @@ func (f *benchFlags) writable() error {
 		}
 	}
 	if f.html != "" {
-		return writable("html", f.html)
+		if err := writable("html", f.html); err != nil {
+			return err
+		}
+	}
+	for _, x := range []struct{ flag, folder string }{{"svg", f.svg}, {"export", f.export}} {
+		if x.folder == "" {
+			continue
+		}
+		if err := os.MkdirAll(x.folder, 0o755); err != nil {
+			return exitError{exitUsage, fmt.Errorf("--%s: %w", x.flag, err)}
+		}
 	}
 	return nil
 }

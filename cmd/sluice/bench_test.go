@@ -99,6 +99,8 @@ func TestBenchSolverRefuses(t *testing.T) {
 		{"samples: 0", []string{"cold-12k-50", "--samples", "0"}},
 		{"--html: open", []string{"1k-90", "--html", "no/such/page.html"}},
 		{"--report: open", []string{"1k-90", "--report", "no/such/report.md"}},
+		{"--svg: mkdir", []string{"1k-90", "--svg", "/dev/null/plots"}},
+		{"--export: mkdir", []string{"1k-90", "--export", "/dev/null/networks"}},
 	} {
 		out, code := runBench(t, c.args...)
 		require.Equal(t, exitUsage, code, out)
