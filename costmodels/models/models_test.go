@@ -67,6 +67,9 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"sluice; sjf":                       `"sjf" binds nothing`,
 		"sluice; batches = sjf":             `"batches" is no pool (such as root/batch) and no type of job: batch, stateless`,
 		"sluice; root/a: = sjf":             `"root/a:" is no pool`,
+		"sluice; root/a/ = sjf":             `"root/a/" is no pool`,
+		"sluice; root//a:batch = sjf":       `"root//a:batch" is no pool`,
+		"sluice; root/a b = sjf":            `"root/a b" is no pool`,
 		"sluice; batch = sjf; batch = sjf":  `"batch" is bound twice`,
 	} {
 		_, err := models.New(text)

@@ -3,6 +3,7 @@ package models
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,13 +56,15 @@ func parseTarget(text string) (compose.Binding, error) {
 		pool, kind = "", pool
 	}
 	b.Pool = cluster.PoolPath(pool)
-	if kind == "" && !both {
+	noName := func(part string) bool { return part == "" || strings.ContainsAny(part, " \t") }
+	sound := pool == "" || !slices.ContainsFunc(strings.Split(pool, "/"), noName)
+	if sound && kind == "" && !both {
 		return b, nil
 	}
 	var all []string
 	for t := cluster.Batch; t <= cluster.Daemon; t++ {
 		word := strings.ToLower(t.String())
-		if word == kind {
+		if sound && word == kind {
 			b.Type, b.Typed = t, true
 			return b, nil
 		}
