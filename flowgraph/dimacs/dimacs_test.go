@@ -86,6 +86,7 @@ func TestReadRefuses(t *testing.T) {
 		{"id beyond", "p min 2 1\na 1 3 0 1 1", "head 3 is not a node"},
 		{"supply beyond", "p min 2 0\nn 3 1", "id 3 is not a node"},
 		{"supply twice", "p min 2 0\nn 2 1\nn 1 1\nn 2 0", "line 4: second supply for node 2"},
+		{"changes", "p min 1 0\nc EOI\nx 1 1 0 1 1", "line 3: a change, \"x\": one problem alone is read here"},
 		{"n after a", "p min 2 1\na 1 2 0 1 1\nn 1 1", "line 3: n line after"},
 		{"word", "p min 2 1\na 1 2 0 x 1", "upper \"x\" is not an integer"},
 		{"fraction", "p min 2 1\na 1 2 0 1 1.5", "cost \"1.5\" is not an integer"},

@@ -31,6 +31,7 @@ var (
 // allocate.
 type reader struct {
 	*lines
+	alone       bool // no changes follow
 	seenP       bool
 	nodes, arcs int64
 	supplies    []supply
@@ -50,7 +51,7 @@ func Read(r io.Reader) (*flowgraph.Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := reader{lines: l}
+	in := reader{lines: l, alone: true}
 	for l.next() {
 		if err := in.line(); err != nil {
 			return nil, err
@@ -70,6 +71,9 @@ func (in *reader) line() error {
 	case kind == "p":
 		return in.problem()
 	case kind == "x" || kind == "r" || kind == "d":
+		if in.alone {
+			return in.fail("a change, %q: one problem alone is read here", kind)
+		}
 		return in.fail("a change, %q, in the problem: end the problem with \"c EOI\" first", kind)
 	case kind != "n" && kind != "a":
 		return in.fail("unknown line kind %q, want c, p, n or a", clip(kind))
