@@ -70,7 +70,11 @@ func (r *Report) writeInstanceRows(w io.Writer) {
 		for _, a := range run.Algorithms {
 			_, _ = fmt.Fprintf(w, "| %s | %d | %d | %s | %s |", run.Workload.Name, run.Counts.Nodes, run.Counts.Arcs, a.Name, short(a.Cold.Median))
 			for _, p := range run.Peers {
-				_, _ = fmt.Fprintf(w, " %s | %s |", short(p.Times.Median), ratio(p.Times.Median/a.Cold.Median))
+				times := 0.0
+				if a.Cold.Median > 0 {
+					times = p.Times.Median / a.Cold.Median
+				}
+				_, _ = fmt.Fprintf(w, " %s | %s |", short(p.Times.Median), ratio(times))
 			}
 			_, _ = fmt.Fprintln(w)
 		}

@@ -274,6 +274,16 @@ func TestPlots(t *testing.T) {
 	}
 }
 
+// Below the resolution of the clock there is no ratio.
+func TestNoRatioToNothing(t *testing.T) {
+	r := &Report{Runs: []*Result{{
+		Workload: Workload{Name: "tiny", Instance: true}, Algorithms: []*Algorithm{{Name: "auto"}}, Peers: []*PeerTimes{{Name: "fake", Times: Summary{Median: 1}}},
+	}}}
+	var out bytes.Buffer
+	require.NoError(t, r.WriteMarkdown(&out))
+	require.Contains(t, out.String(), "| 0 | 1.00 |  |")
+}
+
 // A value of 0 has no place on a logarithmic axis: a sweep that has one gets a linear one.
 func TestPlotFromZero(t *testing.T) {
 	p := Plot{LogX: true, Curves: []Curve{{Name: "auto p99", X: []float64{0, 0.5, 1}, Y: []float64{1, 10, 100}, Points: true}}}
