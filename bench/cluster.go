@@ -57,9 +57,9 @@ type stay struct {
 type group struct {
 	node    flowgraph.NodeID
 	job     int32
-	count   int32 // tasks; 0: the group is gone
-	waiting int32 // of them, by the last flow
-	growth  int32 // added to the price of waiting
+	count   int32          // tasks; 0: the group is gone
+	waiting int32          // of them, by the last flow
+	growth  flowgraph.Cost // added to the price of waiting
 	pattern *pattern
 	ways    []flowgraph.ArcID // parallel to pattern.ways
 	waits   []flowgraph.ArcID

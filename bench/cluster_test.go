@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -167,4 +168,17 @@ func TestSet(t *testing.T) {
 	s.put(9, false)
 	s.put(2, false)
 	require.Empty(t, s.list)
+}
+
+// A task that has waited for thousands of cycles pays more, not less than nothing.
+func TestWaitingPriceKeepsGrowing(t *testing.T) {
+	w := small()["waiting"]
+	w.Growth = 1_000_000
+	c, err := NewCluster(w)
+	require.NoError(t, err)
+	c.Build()
+	c.groups[0].growth = math.MaxInt32
+	c.waiting.put(0, true)
+	c.Plan()
+	require.Greater(t, c.waitPrice(&c.groups[0], 0), flowgraph.Cost(math.MaxInt32+w.Growth))
 }

@@ -81,7 +81,7 @@ func (c *Cluster) Plan() {
 	finished := c.finish(churn)
 	if c.w.Growth > 0 {
 		for _, g := range c.waiting.list {
-			c.groups[g].growth += int32(c.w.Growth)
+			c.groups[g].growth += flowgraph.Cost(c.w.Growth)
 			c.plan.grown = append(c.plan.grown, g)
 		}
 	}

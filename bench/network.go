@@ -208,7 +208,7 @@ func (c *Cluster) waitBound(r *group, i int) int64 {
 }
 
 func (c *Cluster) waitPrice(r *group, i int) flowgraph.Cost {
-	return flowgraph.Cost(c.jobs[r.job].wait + r.growth + int32(i)*tierStep)
+	return flowgraph.Cost(c.jobs[r.job].wait) + r.growth + flowgraph.Cost(i)*tierStep
 }
 
 // syncStay plans that the arc of a stay becomes what the stay says, and forgets an empty one.
