@@ -52,6 +52,9 @@ func (w *Workload) draw(demand float64, seed uint64) []*cluster.TaskSpec {
 	return drawn
 }
 
+// maxDrawn is the most pods that are drawn.
+const maxDrawn = 10_000_000
+
 // Policy packs pods.
 type Policy interface {
 	Name() string
@@ -78,9 +81,15 @@ type Score struct {
 
 // Run lets every policy pack the same draws, and returns the scores, the best mean first.
 func Run(ctx context.Context, w *Workload, policies []Policy, o Options) ([]Score, error) {
-	capacity := w.capacity()
-	if capacity == 0 || !slices.ContainsFunc(w.Pods, func(t *cluster.TaskSpec) bool { return t.Resources.Fixed[cluster.GPU] > 0 }) {
+	capacity, asked := w.capacity(), int64(0)
+	for _, t := range w.Pods {
+		asked += t.Resources.Fixed[cluster.GPU]
+	}
+	if capacity == 0 || asked == 0 {
 		return nil, fmt.Errorf("quality: no host has a GPU, or no pod asks for one")
+	}
+	if n := o.Demand * float64(capacity) / float64(asked) * float64(len(w.Pods)); n > maxDrawn {
+		return nil, fmt.Errorf("quality: %.0f pods would have to be drawn, more than %d: lower the demand, or give pods that ask for more GPUs", n, maxDrawn)
 	}
 	scores := make([]Score, len(policies))
 	for seed := 1; seed <= o.Seeds; seed++ {

@@ -99,6 +99,17 @@ func TestWithoutGPUsThereIsNoScore(t *testing.T) {
 	require.ErrorContains(t, err, "quality: no host has a GPU, or no pod asks for one")
 }
 
+// Pods that hardly ask for GPUs would have to be drawn for ever.
+func TestTooManyPods(t *testing.T) {
+	w := small()
+	w.Pods = append(make([]*cluster.TaskSpec, 200_000), w.Pods[3])
+	for i := range 200_000 {
+		w.Pods[i] = &cluster.TaskSpec{}
+	}
+	_, err := quality.Run(t.Context(), w, nil, quality.Options{Demand: 1.3, Seeds: 1})
+	require.ErrorContains(t, err, "pods would have to be drawn, more than 10000000: lower the demand")
+}
+
 // TestPublishedOrder packs the recorded pods.
 func TestPublishedOrder(t *testing.T) {
 	data := os.Getenv("SLUICE_DATA")
