@@ -253,7 +253,38 @@ func decode(file string, data []byte) (Workload, error) {
 	if reflect.ValueOf(read).IsZero() {
 		return w, nil // of a file that says nothing
 	}
+	var given any
+	if err := yaml.Unmarshal(data, &given); err != nil {
+		return Workload{}, fmt.Errorf("bench: workload %s: %w", file, err)
+	}
+	if err := whole(given, reflect.TypeOf(read), ""); err != nil {
+		return Workload{}, fmt.Errorf("bench: workload %s: %w", file, err)
+	}
 	return read, nil
+}
+
+// whole refuses a fraction where t has a whole number: the reader of YAML cuts it off.
+func whole(given any, t reflect.Type, name string) error {
+	switch v := given.(type) {
+	case float64:
+		if (t.Kind() == reflect.Int || t.Kind() == reflect.Uint64) && v != math.Trunc(v) {
+			return fmt.Errorf("%s: %v is not a whole number", name, v)
+		}
+	case []any:
+		for _, x := range v {
+			if err := whole(x, t.Elem(), name); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for i := range t.NumField() {
+			key := t.Field(i).Tag.Get("yaml")
+			if err := whole(v[key], t.Field(i).Type, strings.TrimPrefix(name+"."+key, ".")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Suites lists the suites that declared workloads belong to.

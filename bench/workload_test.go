@@ -45,6 +45,14 @@ func TestFindReadsFilesStrictly(t *testing.T) {
 	_, err = Find(write("hosts: 7\nhoosts: 8\n"))
 	require.ErrorContains(t, err, "hoosts")
 	require.ErrorContains(t, err, "[2:1]", "the line")
+	for field, text := range map[string]string{"hosts": "hosts: 1.5", "huge.every": "huge: {tasks: 2, every: 2.5}", "sweep.hosts": "sweep: {hosts: [10, 20.5]}"} {
+		_, err = Find(write(text))
+		require.ErrorContains(t, err, field+": ")
+		require.ErrorContains(t, err, "5 is not a whole number")
+	}
+	w, err = Find(write("name: 1.5\nhosts: 1e3\nutilisation: 1\nsweep: {churn: [0, 0.5]}\n"))
+	require.NoError(t, err)
+	require.Equal(t, 1000, w.Hosts)
 	_, err = Find("no-such")
 	require.ErrorIs(t, err, ErrUnknownWorkload)
 	require.ErrorContains(t, err, "1k-90")
