@@ -256,7 +256,7 @@ func (p *Planner) Run(in Input) Output {
 	if p.dirty && len(p.order)+len(p.held) > 0 || p.moved && (p.yielded || p.letsIn(&in)) {
 		again = p.plan(in, &out, lap)
 	}
-	if !in.KeepAll && slices.ContainsFunc(p.order, p.mayStop) {
+	if !in.KeepAll && len(p.started) > 0 && slices.ContainsFunc(p.order, p.mayStop) {
 		p.alarm(in.Now.Add(secondLook))
 	}
 	out.Pools = p.status
