@@ -310,7 +310,7 @@ func gained(old, rec *cluster.Host) bool {
 		return false
 	case old == nil || old.State() != cluster.HostUp:
 		return true
-	case rec.GainedPorts(old):
+	case rec.GainedPorts(old), rec.Pace < old.Pace: // as one that went and came back: copies go to the fast ones
 		return true
 	}
 	before := old.GPURoom()

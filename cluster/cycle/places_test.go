@@ -225,6 +225,28 @@ func TestCopiesGoToOtherHosts(t *testing.T) {
 	require.Equal(t, slow, out.Placements[0].Host, "where that does not matter")
 }
 
+// A host that was slow may be fast when it has gone and come back, and takes copies at once.
+func TestACopyGoesToAHostThatCameBack(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/p", 0)
+	own, slow := s.rack(0, "r0", 4), s.rack(1, "r1", 4)
+	for _, on := range []string{"r0", "r0", "r0", "r1"} {
+		uid := s.job("root/p", 1, 1000, labeled(cluster.WorkLabel, "w"), must(host("rack", on)))
+		s.step()
+		s.now = s.now.Add(map[string]time.Duration{"r1": time.Minute, "r0": time.Second}[on])
+		s.report(cluster.MakeTaskKey(uid, 0), cluster.TaskSucceeded)
+	}
+	k := cluster.MakeTaskKey(s.job("root/p", 1, 4000, func(j *cluster.JobSpec) { j.Speculation = &cluster.Speculation{} }), 0)
+	s.emit(&cluster.Placed{Task: k, Run: 1, Host: own})
+	s.report(k, cluster.TaskRunning)
+	s.emit(&cluster.CopyAdded{Task: k, Run: 1, Pace: 1500})
+	require.Empty(t, s.step().Placements)
+	s.emit(&cluster.HostUnreached{ID: slow, Gone: true})
+	s.emit(&cluster.HostRemoved{ID: slow})
+	s.rack(1, "r1", 4)
+	require.Len(t, s.step().Placements, 1)
+}
+
 // Two that start together may be in one rack when the other one takes no work any more, though as many are in each as before.
 func TestAGangStartsWhenARackCountsNoMore(t *testing.T) {
 	s := newShared(t)
