@@ -86,6 +86,7 @@ func (r *row) judge(h *host) verdict {
 
 // likeness returns what holds for all hosts that are like this one.
 func (r *row) likeness(h *host) *likeness {
+	r.table.date(r)
 	if grow := int(h.alike) + 1 - len(r.fixed); grow > 0 {
 		r.fixed = append(r.fixed, make([]likeness, grow)...)
 	}
