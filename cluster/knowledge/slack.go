@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -109,6 +110,7 @@ func (s *Slack) Measured(snap *cluster.Snapshot, shard cluster.ShardID, at clust
 // Silent takes back the slack of hosts of which nothing was measured for longer than a Window. Complexity: hosts.
 func (s *Slack) Silent(snap *cluster.Snapshot, at cluster.Time) []SlackChange {
 	s.begin(at)
+	maps.DeleteFunc(s.raised, func(_ cluster.HostID, last cluster.Time) bool { return at.Sub(last) >= s.Window }) // which says nothing any more
 	return s.tell(at, snap.Hosts(""), func(h *cluster.Host) cluster.Resources {
 		last := s.began
 		if u := s.shards[h.ID.Shard()]; u != nil {

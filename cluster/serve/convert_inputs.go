@@ -81,7 +81,7 @@ func waitTo(d *time.Duration) *durationpb.Duration {
 func replicaFrom(p *sluicev1.Place, in *cluster.Input, path string, v *violations) {
 	switch {
 	case p.GetHost() != "":
-		checkText(p.GetHost(), child(path, "host"), maxNameLength, v)
+		checkText(p.GetHost(), child(path, "host"), maxHostLength, v)
 		checkHost(p.GetHost(), child(path, "host"), v)
 		in.Hosts = append(in.Hosts, cluster.HostID(p.GetHost()))
 	case p.GetRack() != "":

@@ -11,6 +11,7 @@ import (
 // Bounds of what a request may contain. Those of jobs as such are in package cluster.
 const (
 	maxNameLength        = 100
+	maxHostLength        = maxNameLength + len("/") + 255 // of a host with its shard
 	maxKeyLength         = 63
 	maxLabelValue        = 255
 	maxLabels            = 64

@@ -184,7 +184,7 @@ func roleChange(a *app, use, short, now string, change func(*client, *cobra.Comm
 			}
 			switch {
 			case b.Role == 0:
-				return usageError(cmd, fmt.Errorf("%q is none of %s", args[0], strings.Join(roleNames, ", ")))
+				return usageError(cmd, fmt.Errorf("role: %q is none of %s", args[0], strings.Join(roleNames, ", ")))
 			case (b.User == "") == (b.Group == ""):
 				return usageError(cmd, errors.New("either --user or --group says who"))
 			}

@@ -26,7 +26,7 @@ func newHostListCommand(a *app) *cobra.Command {
 		Args:  wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if req.States, err = parseStates[sluicev1.HostState](states, "HOST_STATE_", sluicev1.HostState_value); err != nil {
+			if req.States, err = parseStates[sluicev1.HostState]("state", states, "HOST_STATE_", sluicev1.HostState_value); err != nil {
 				return err
 			}
 			c, err := a.connect(cmd.Context())

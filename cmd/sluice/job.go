@@ -90,10 +90,10 @@ func newJobListCommand(a *app) *cobra.Command {
 		Args:  wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if req.Filter.States, err = parseStates[sluicev1.JobState](states, "JOB_STATE_", sluicev1.JobState_value); err != nil {
+			if req.Filter.States, err = parseStates[sluicev1.JobState]("state", states, "JOB_STATE_", sluicev1.JobState_value); err != nil {
 				return err
 			}
-			orders, err := parseStates[sluicev1.JobOrder]([]string{order}, "JOB_ORDER_", sluicev1.JobOrder_value)
+			orders, err := parseStates[sluicev1.JobOrder]("order", []string{order}, "JOB_ORDER_", sluicev1.JobOrder_value)
 			if err != nil {
 				return err
 			}

@@ -81,7 +81,7 @@ func newTaskListCommand(a *app) *cobra.Command {
 			}
 			req.Job = strings.Join(args, "")
 			var err error
-			if req.States, err = parseStates[sluicev1.TaskState](states, "TASK_STATE_", sluicev1.TaskState_value); err != nil {
+			if req.States, err = parseStates[sluicev1.TaskState]("state", states, "TASK_STATE_", sluicev1.TaskState_value); err != nil {
 				return err
 			}
 			c, err := a.connect(cmd.Context())

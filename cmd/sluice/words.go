@@ -97,8 +97,8 @@ func taskStateWord(s sluicev1.TaskState) string { return stateWord(s, "TASK_STAT
 func hostStateWord(s sluicev1.HostState) string { return stateWord(s, "HOST_STATE_") }
 func poolStateWord(s sluicev1.PoolState) string { return stateWord(s, "POOL_STATE_") }
 
-// parseStates reads what stateWord writes.
-func parseStates[E ~int32](words []string, prefix string, values map[string]int32) ([]E, error) {
+// parseStates reads what stateWord writes, in the values of a flag.
+func parseStates[E ~int32](flag string, words []string, prefix string, values map[string]int32) ([]E, error) {
 	var states []E
 	for _, w := range words {
 		n, ok := values[prefix+strings.ToUpper(w)]
@@ -109,7 +109,7 @@ func parseStates[E ~int32](words []string, prefix string, values map[string]int3
 					all = append(all, strings.ToLower(strings.TrimPrefix(name, prefix)))
 				}
 			}
-			return nil, exitError{exitUsage, fmt.Errorf("%q is none of %s", w, strings.Join(all, ", "))}
+			return nil, exitError{exitUsage, fmt.Errorf("--%s: %q is none of %s", flag, w, strings.Join(all, ", "))}
 		}
 		states = append(states, E(n))
 	}
