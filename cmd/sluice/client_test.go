@@ -183,9 +183,9 @@ func TestLogsInTheWay(t *testing.T) {
 
 	away, err := status.New(codes.Unavailable, "host h: away").WithDetails(&errdetails.ResourceInfo{ResourceType: "host"})
 	require.NoError(t, err)
-	c.tasks, c.reconnect = refusing{err: away.Err()}, time.Millisecond
+	c.tasks, c.reconnect = refusing{err: away.Err()}, 250*time.Millisecond
 	require.EqualError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a"}, handle), "host h: away")
-	require.EqualError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a", Follow: true}, handle), "the host manager has been away for 1ms")
+	require.EqualError(t, c.logs(t.Context(), &sluicev1.TaskLogsRequest{Job: "a", Follow: true}, handle), "the host manager has been away for 250ms")
 	require.Equal(t, strings.Repeat("sluice: the host manager is away, trying again\n", 2), notes.String())
 }
 
