@@ -47,9 +47,9 @@ bench-full: ## measure everything in docs/solver.md, half an hour
 
 # Every commit plays other scripts, and the same ones each time it is checked.
 FUZZ_SEED ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 1)00000
-fuzz: ## solvers against each other on random networks, and random requests to the server: two minutes
-	$(GO) test ./solver/solvertest/difftest -run 'TestSolvers$$' -count 1 -timeout 20m -v -args -scripts 30000 -seed $(FUZZ_SEED)
-	$(GO) test ./cluster/serve -run '^$$' -fuzz FuzzRequests -fuzztime 60s
+fuzz: ## solvers against each other on random networks, and random requests to the server: a minute and a half
+	$(GO) test ./solver/solvertest/difftest -run 'TestSolvers$$' -count 1 -timeout 20m -v -args -scripts 24000 -seed $(FUZZ_SEED)
+	$(GO) test ./cluster/serve -run '^$$' -fuzz FuzzRequests -fuzztime 30s
 
 long: ## run the long tests: new seeds and more of them, more instances, ten million requests
 	RAPID_SEED=0 RAPID_CHECKS=10000 SLUICE_LONG=1 $(GO) test -count 1 -timeout 2h $(PACKAGES)
