@@ -128,7 +128,7 @@ func costBindings(in *cluster.State, path cluster.PoolPath) (of []cluster.CostBi
 // SetCostModel implements sluicev1.ClusterServiceServer. A binding without models is taken back; its pool need not exist any more.
 func (a *clusterService) SetCostModel(ctx context.Context, r *sluicev1.SetCostModelRequest) (*sluicev1.SetCostModelResponse, error) {
 	var v violations
-	e := costModelFrom(r.Binding, &v)
+	e := a.s.config.Costs.from(r.Binding, &v)
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (a *clusterService) SetCostModel(ctx context.Context, r *sluicev1.SetCostMo
 	return &sluicev1.SetCostModelResponse{Bindings: a.bindings(set)}, nil
 }
 
-func costModelFrom(b *sluicev1.CostModelBinding, v *violations) *cluster.CostModelSet {
+func (m *CostModels) from(b *sluicev1.CostModelBinding, v *violations) *cluster.CostModelSet {
 	e := &cluster.CostModelSet{
 		Binding: cluster.CostBinding{Pool: cluster.PoolPath(b.GetPool()), Type: b.GetJobType()},
 		Shadow:  b.GetShadow(), ShadowEvery: b.GetShadowEvery(),
@@ -167,8 +167,8 @@ func costModelFrom(b *sluicev1.CostModelBinding, v *violations) *cluster.CostMod
 	if e.Binding.Pool != "" {
 		checkPoolPath(b.GetPool(), "binding.pool", v)
 	}
-	if t := e.Binding.Type; t != strings.ToLower(t) || strings.ContainsAny(t, " ;=:()+") {
-		v.Invalid("binding.job_type", "is %q: batch, stateless, stateful or daemon", t)
+	if t := e.Binding.Type; t != "" && !isJobType(t) {
+		v.Invalid("binding.job_type", "is %s: batch, stateless, stateful or daemon", quote(t))
 	}
 	whole := e.Binding.Pool == "" && e.Binding.Type == ""
 	switch {
@@ -179,27 +179,48 @@ func costModelFrom(b *sluicev1.CostModelBinding, v *violations) *cluster.CostMod
 	case e.Shadow == "" && e.ShadowEvery != 0:
 		v.Invalid("binding.shadow", "is missing: the model that plans every %d cycles", e.ShadowEvery)
 	}
+	if e.Shadow != "" {
+		if _, err := m.New(e.Shadow); err != nil {
+			v.Invalid("binding.shadow", "cannot be used: %v", err)
+		}
+	}
 	var sum []string
-	for i, m := range b.GetModels() {
+	for i, one := range b.GetModels() {
 		at := item("binding.models", i)
-		if !oneModel(m.GetName()) {
-			v.Invalid(child(at, "name"), "is %q: one model, such as sjf(ageing=10)", m.GetName())
+		if !oneModel(one.GetName()) {
+			v.Invalid(child(at, "name"), "is %s: one model, such as sjf(ageing=10)", quote(one.GetName()))
+		} else if _, err := m.New(one.GetName()); err != nil {
+			v.Invalid(child(at, "name"), "cannot be used: %v", err)
 		}
-		if m.GetWeightMilli() < 0 || m.GetWeightMilli() > 1_000_000 {
-			v.Invalid(child(at, "weight_milli"), "is %d: 1 to 1000000; 1000 is the model's own price", m.GetWeightMilli())
+		w := one.GetWeightMilli()
+		if w < 0 || w > 1_000_000 {
+			v.Invalid(child(at, "weight_milli"), "is %d: 1 to 1000000; 1000 is the model's own price", w)
 		}
-		if w := m.GetWeightMilli(); w == 0 || w == 1000 {
-			sum = append(sum, m.GetName())
+		if w == 0 || w == 1000 {
+			sum = append(sum, one.GetName())
 		} else {
-			sum = append(sum, strconv.FormatFloat(float64(w)/1000, 'f', -1, 64)+" "+m.GetName())
+			sum = append(sum, strconv.FormatFloat(float64(w)/1000, 'f', -1, 64)+" "+one.GetName())
 		}
 	}
 	e.Binding.Model = strings.Join(sum, " + ")
 	return e
 }
 
-// oneModel reports whether a name is that of one model, with or without settings.
+func isJobType(name string) bool {
+	for t := range jobTypes { // in any order: it is one of them or none
+		if strings.ToLower(t.String()) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// oneModel reports whether a name is that of one model, with or without settings, and without a weight.
 func oneModel(name string) bool {
+	bare, _, _ := strings.Cut(name, "(")
+	if strings.ContainsAny(strings.TrimSpace(bare), " =") {
+		return false
+	}
 	for _, separator := range []byte(";+") {
 		if pieces, err := costmodels.Cut(name, separator); err != nil || len(pieces) > 1 {
 			return false

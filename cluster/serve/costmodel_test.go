@@ -143,15 +143,23 @@ func TestBadCostModelsAreRefused(t *testing.T) {
 	a := newAPITest(t)
 	shadow := binding("", "", "sluice")
 	shadow.Shadow = "random"
+	unknown := binding("", "", "sluice")
+	unknown.Shadow, unknown.ShadowEvery = "slice", 3
+	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a"})
 	for want, b := range map[string]*sluicev1.CostModelBinding{
 		"binding: is required":              nil,
-		`no cost model "slice"`:             binding("", "", "slice"),
 		"no such pool":                      binding("root/none", "", "sjf"),
-		"binding.job_type":                  binding("", "Batch", "sjf"),
-		`is no pool (such as root/batch)`:   binding("", "batches", "sjf"),
+		`binding.job_type: is "Batch"`:      binding("", "Batch", "sjf"),
+		`binding.job_type: is "batches"`:    binding("", "batches", "sjf"),
+		`binding.job_type: is "root/a"`:     binding("", "root/a", "sjf"),
 		"binding.shadow_every: is missing":  shadow,
 		`binding.models[0].name: is "a; b"`: binding("", "", "a; b"),
 		`binding.models[0].name: is "sjf("`: binding("", "", "sjf(", ")"),
+		`[0].name: is "0.5 sjf"`:            binding("", "", "0.5 sjf"),
+		`[0].name: is "batch=sjf"`:          binding("", "", "batch=sjf"),
+
+		`binding.models[1].name: cannot be used: models: no cost model "slice"`: binding("", "", "sjf", "slice"),
+		`binding.shadow: cannot be used: models: no cost model "slice"`:         unknown,
 	} {
 		_, err := a.cluster.SetCostModel(t.Context(), &sluicev1.SetCostModelRequest{Binding: b})
 		require.Contains(t, []codes.Code{codes.InvalidArgument, codes.NotFound}, status.Code(err), want)
