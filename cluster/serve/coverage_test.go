@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -316,5 +317,50 @@ func TestSpecsRoundTrip(t *testing.T) {
 	require.Len(t, out.Spread, 3)
 	for i := range ruled.Spread {
 		require.True(t, proto.Equal(ruled.Spread[i], out.Spread[i]), out)
+	}
+}
+
+// Whoever reads the API learns which fields of a request are refused.
+func TestFieldsForLaterAreSaidToBe(t *testing.T) {
+	seen := map[protoreflect.FullName]bool{}
+	var walk func(d protoreflect.MessageDescriptor)
+	walk = func(d protoreflect.MessageDescriptor) {
+		if seen[d.FullName()] || d.ParentFile().Package() != apiPackage {
+			return
+		}
+		seen[d.FullName()] = true
+		source, err := os.ReadFile("../../proto/" + d.ParentFile().Path())
+		require.NoError(t, err)
+		_, body, found := strings.Cut(string(source), "message "+string(d.Name())+" {")
+		require.True(t, found, d.FullName())
+		later := "" // the field before, if it says that this one is for later, too
+		for i := range d.Fields().Len() {
+			f := d.Fields().Get(i)
+			before, _, _ := strings.Cut(body, fmt.Sprintf(" %s = %d;", f.Name(), f.Number()))
+			lines := strings.Split(before, "\n")
+			comment := ""
+			for n := len(lines) - 2; n >= 0 && strings.HasPrefix(strings.TrimSpace(lines[n]), "//"); n-- {
+				comment = lines[n] + comment
+			}
+			said := strings.Contains(strings.ToLower(comment), "for later") || strings.Contains(later, "as is "+string(f.Name()))
+			require.Equal(t, !supported[f.FullName()], said, f.FullName())
+			if later = ""; said {
+				later = comment
+			}
+			if f.Message() != nil && !f.IsMap() && supported[f.FullName()] {
+				walk(f.Message())
+			}
+		}
+	}
+	for _, file := range []protoreflect.FileDescriptor{
+		sluicev1.File_sluice_v1_access_proto, sluicev1.File_sluice_v1_cluster_proto, sluicev1.File_sluice_v1_discovery_proto,
+		sluicev1.File_sluice_v1_host_proto, sluicev1.File_sluice_v1_job_proto, sluicev1.File_sluice_v1_pool_proto,
+		sluicev1.File_sluice_v1_task_proto, sluicev1.File_sluice_v1_volume_proto,
+	} {
+		for i := range file.Services().Len() {
+			for methods, n := file.Services().Get(i).Methods(), 0; n < methods.Len(); n++ {
+				walk(methods.Get(n).Input())
+			}
+		}
 	}
 }

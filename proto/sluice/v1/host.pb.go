@@ -547,7 +547,7 @@ type DrainHostRequest struct {
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Move away what may be moved, within the jobs' availability.
 	Move bool `protobuf:"varint,3,opt,name=move,proto3" json:"move,omitempty"`
-	// After this time what still runs is ended, whatever it is. Unset: never.
+	// After this time what still runs is ended, whatever it is. For later.
 	Deadline      *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

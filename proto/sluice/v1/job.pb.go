@@ -1054,7 +1054,7 @@ type StopJobRequest struct {
 	ExpectedVersion *uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
 	// Stop the jobs that depend on it as well, of those that the caller may see.
 	Cascade bool `protobuf:"varint,3,opt,name=cascade,proto3" json:"cascade,omitempty"`
-	// Overrides the job's kill grace. Unset: kill_grace.
+	// Overrides the job's kill grace. For later.
 	Grace         *durationpb.Duration `protobuf:"bytes,4,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1166,7 +1166,7 @@ type DeleteJobRequest struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	ExpectedVersion *uint64                `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	// End the job first. False: a job that has not ended is refused.
+	// End the job first. For later: a job that has not ended is refused.
 	Stop          bool `protobuf:"varint,3,opt,name=stop,proto3" json:"stop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

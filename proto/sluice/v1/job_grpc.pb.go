@@ -41,8 +41,10 @@ const (
 //
 // Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation
 // and its field path; UNIMPLEMENTED carries the same for fields that this
-// server cannot honour yet; ALREADY_EXISTS, NOT_FOUND, FAILED_PRECONDITION and
-// ABORTED (a version that is not the current one) name the job.
+// server cannot honour yet: in all services those whose comment says that they
+// are for later, and what no host manager of the cluster can do. ALREADY_EXISTS,
+// NOT_FOUND, FAILED_PRECONDITION and ABORTED (a version that is not the current
+// one) name the job.
 type JobServiceClient interface {
 	// Submitting the same name and the same spec again has no effect and returns
 	// the job; another spec under a name in use is ALREADY_EXISTS.
@@ -53,7 +55,7 @@ type JobServiceClient interface {
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
 	// Ends all tasks; the job stays listed. Stopping an ended job has no effect.
 	StopJob(ctx context.Context, in *StopJobRequest, opts ...grpc.CallOption) (*StopJobResponse, error)
-	// Removes an ended job and what is kept of it, or, with stop, ends it first.
+	// Removes an ended job and what is kept of it.
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
 	// Replaces the spec. Running instances follow by the update policy. The
 	// present spec has no effect, unless the last update failed or was aborted
@@ -223,8 +225,10 @@ func (c *jobServiceClient) PlanJobs(ctx context.Context, in *PlanJobsRequest, op
 //
 // Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation
 // and its field path; UNIMPLEMENTED carries the same for fields that this
-// server cannot honour yet; ALREADY_EXISTS, NOT_FOUND, FAILED_PRECONDITION and
-// ABORTED (a version that is not the current one) name the job.
+// server cannot honour yet: in all services those whose comment says that they
+// are for later, and what no host manager of the cluster can do. ALREADY_EXISTS,
+// NOT_FOUND, FAILED_PRECONDITION and ABORTED (a version that is not the current
+// one) name the job.
 type JobServiceServer interface {
 	// Submitting the same name and the same spec again has no effect and returns
 	// the job; another spec under a name in use is ALREADY_EXISTS.
@@ -235,7 +239,7 @@ type JobServiceServer interface {
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
 	// Ends all tasks; the job stays listed. Stopping an ended job has no effect.
 	StopJob(context.Context, *StopJobRequest) (*StopJobResponse, error)
-	// Removes an ended job and what is kept of it, or, with stop, ends it first.
+	// Removes an ended job and what is kept of it.
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
 	// Replaces the spec. Running instances follow by the update policy. The
 	// present spec has no effect, unless the last update failed or was aborted

@@ -310,7 +310,7 @@ type PoolSpec struct {
 	PreemptionPolicy string        `protobuf:"bytes,6,opt,name=preemption_policy,json=preemptionPolicy,proto3" json:"preemption_policy,omitempty"`
 	Access           []*AccessRule `protobuf:"bytes,7,rep,name=access,proto3" json:"access,omitempty"`
 	Limits           *PoolLimits   `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Cost model for the pool's tasks, by name. Empty: its parent's.
+	// Cost model for the pool's tasks, by name. For later: SetCostModel sets it.
 	CostModel string `protobuf:"bytes,9,opt,name=cost_model,json=costModel,proto3" json:"cost_model,omitempty"`
 	// A waiting task gains one step of priority in each such interval. Unset:
 	// age counts among equal priorities only.

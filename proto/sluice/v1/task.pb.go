@@ -1175,7 +1175,7 @@ type StopTaskRequest struct {
 	Job         string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Instance    uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	ExpectedRun *uint32                `protobuf:"varint,3,opt,name=expected_run,json=expectedRun,proto3,oneof" json:"expected_run,omitempty"`
-	// Overrides the job's kill grace. Unset: kill_grace.
+	// Overrides the job's kill grace. For later.
 	Grace         *durationpb.Duration `protobuf:"bytes,4,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
