@@ -453,6 +453,15 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	require.Len(t, violated(err), 1)
 	require.Zero(t, a.Snapshot().NumJobs())
 
+	// A map has no fields called key and value.
+	spec.Labels = map[string]string{"replace-me": "x"}
+	raw, err = proto.Marshal(&sluicev1.SubmitJobRequest{Spec: spec})
+	require.NoError(t, err)
+	raw = bytes.Replace(raw, []byte("\nreplace-me\x12\x01x"), []byte("\nreplace\xffme\x12\x01\xff"), 1)
+	err = a.sendRaw(t.Context(), sluicev1.JobService_SubmitJob_FullMethodName, raw, &sluicev1.SubmitJobResponse{})
+	requireViolation(t, err, codes.InvalidArgument, "spec.labels", `is not valid UTF-8: "replace\xffme"`)
+	require.Len(t, violated(err), 1)
+
 	// In a stream of the API, and in services that are not ours.
 	bad := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "\xff")
 	err = a.sendRaw(t.Context(), "/grpc.health.v1.Health/Check", bad, &sluicev1.GetJobResponse{})

@@ -60,7 +60,10 @@ func findBadText(d protoreflect.MessageDescriptor, raw []byte, path string, dept
 		}
 		value, _ = protowire.ConsumeBytes(value)
 		at := child(path, string(f.Name()))
-		if f.IsList() {
+		switch {
+		case d.IsMapEntry(): // whose fields are no names of the API
+			at = path
+		case f.IsList():
 			at = item(at, index[number])
 			index[number]++
 		}
