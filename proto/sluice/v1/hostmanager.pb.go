@@ -33,7 +33,8 @@ const (
 	// Exit code 0.
 	RunState_RUN_STATE_SUCCEEDED RunState = 4
 	RunState_RUN_STATE_FAILED    RunState = 5
-	// Ended because of a Kill.
+	// Ended because of a Kill. What somebody else ended has FAILED, or is LOST: a
+	// batch task that was killed is not tried again.
 	RunState_RUN_STATE_KILLED RunState = 6
 	// Gone, and nobody can say how it ended.
 	RunState_RUN_STATE_LOST RunState = 7
@@ -2049,7 +2050,9 @@ func (x *VolumeInfo) GetMessage() string {
 	return ""
 }
 
-// VolumeCommand creates or destroys a volume; a VolumeReport answers.
+// VolumeCommand destroys a volume; a VolumeReport answers, and a HostReport
+// tells that it is gone. To create one is for later: the first launch that uses
+// a volume on a host does that.
 type VolumeCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the volume, and of its host within the shard.

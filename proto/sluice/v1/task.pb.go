@@ -244,11 +244,11 @@ type Task struct {
 	EndTime   *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// What it holds while it runs.
 	Allocated *ResourceVector `protobuf:"bytes,15,opt,name=allocated,proto3" json:"allocated,omitempty"`
-	// Last measured. Unset: not measured.
+	// Last measured. Unset: not measured, or this is the answer of WatchJobs.
 	Used *ResourceVector `protobuf:"bytes,16,opt,name=used,proto3" json:"used,omitempty"`
 	// Ports that the run got, in the order of the request: numbers, then dynamic.
 	Ports []uint32 `protobuf:"varint,17,rep,packed,name=ports,proto3" json:"ports,omitempty"`
-	// 0..1. Unset: none reported.
+	// 0..1. Unset: none reported, or this is the answer of WatchJobs.
 	Progress *float64 `protobuf:"fixed64,18,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
 	Health   Health   `protobuf:"varint,19,opt,name=health,proto3,enum=sluice.v1.Health" json:"health,omitempty"`
 	// Version of the job's spec that the run goes by. 0: it has no host, or has
@@ -262,7 +262,8 @@ type Task struct {
 	// The only host on which it may run: of an instance of a daemon, and of a
 	// stateful one that has been placed. Empty: any.
 	HomeHost string `protobuf:"bytes,23,opt,name=home_host,json=homeHost,proto3" json:"home_host,omitempty"`
-	// The second copy of a task that lags behind. Unset: it has none.
+	// The second copy of a task that lags behind. Unset: it has none, or this is
+	// not the answer of GetTask.
 	Copy          *TaskCopy `protobuf:"bytes,24,opt,name=copy,proto3" json:"copy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
