@@ -40,6 +40,11 @@ func Report(tx *Tx, from cluster.ShardID, e *cluster.TaskStatus) (Verdict, error
 		killed.State, killed.Reason = cluster.TaskKilled, cluster.ReasonNone
 		e = &killed
 	}
+	if e.State == cluster.TaskKilled && !t.State.Vacating() && e.Reason != cluster.ReasonPreempted {
+		failed := *e // somebody else ended it: that is for the restart policy
+		failed.State = cluster.TaskFailed
+		e = &failed
+	}
 	if err := tx.Emit(e); err != nil {
 		return Known, err
 	}

@@ -55,6 +55,16 @@ func TestAStoppedTaskIsNotRetried(t *testing.T) {
 	}
 }
 
+// What was killed though nobody here asked for that is retried as what failed.
+func TestWhoWasKilledByOthersHasFailed(t *testing.T) {
+	k := cluster.MakeTaskKey(1, 0)
+	state := running(t)
+	_, err := rules.Report(rules.Begin(state, 2), shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled, Signal: 9})
+	require.NoError(t, err)
+	require.Equal(t, cluster.TaskPending, state.Task(k).State)
+	require.EqualValues(t, 1, state.Task(k).Failures)
+}
+
 // A launch that is given back after its task was told to end has not failed: the task was killed before it began.
 func TestALaunchGivenBackWhileItsTaskEnds(t *testing.T) {
 	k := cluster.MakeTaskKey(1, 0)

@@ -33,8 +33,7 @@ const (
 	// Exit code 0.
 	RunState_RUN_STATE_SUCCEEDED RunState = 4
 	RunState_RUN_STATE_FAILED    RunState = 5
-	// Ended because of a Kill. What somebody else ended has FAILED, or is LOST: a
-	// batch task that was killed is not tried again.
+	// Ended because of a Kill. Without one it counts as FAILED.
 	RunState_RUN_STATE_KILLED RunState = 6
 	// Gone, and nobody can say how it ended.
 	RunState_RUN_STATE_LOST RunState = 7
