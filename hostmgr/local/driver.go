@@ -314,7 +314,7 @@ func (d *driver) report(r *run, s hostmgr.Status) {
 	d.mu.Unlock()
 	if s.State.Terminal() {
 		if err := d.dropSecrets(r); err != nil {
-			d.config.Log.Warn("the secrets of a run stay until the next start", "run", r.id, "error", err)
+			d.config.Log.Warn("the secrets of a run could not be removed, trying again", "run", r.id, "error", err)
 		}
 	}
 	if s.Reason == cluster.ReasonLaunchRefused {

@@ -194,6 +194,34 @@ func TestLaunchWithoutMeans(t *testing.T) {
 	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
 }
 
+// TestWhatALaunchLeavesGoes: what could not be removed while the machine was out of files goes later, secrets too.
+func TestWhatALaunchLeavesGoes(t *testing.T) {
+	f := newFixture(t, nil)
+	if f.secrets == "" {
+		t.Skipf("secrets need a file system in memory: %v", f.secretsProblem)
+	}
+	l := hostmgr.Launch{
+		Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Secrets: []hostmgr.SecretFile{{Path: "password", Value: []byte("hush")}},
+		Task: cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}},
+	}
+	var before unix.Rlimit
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &before))
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Max: before.Max}, nil))
+	err := f.Launch(t.Context(), l)
+	require.NoError(t, unix.Prlimit(0, unix.RLIMIT_NOFILE, &before, nil))
+	require.ErrorIs(t, err, hostmgr.ErrRefused)
+	for _, name := range []string{"1.2.3", removedPrefix + "X"} {
+		require.NoError(t, os.Mkdir(f.state.temp(name), 0o700))
+	}
+	require.DirExists(t, f.secretsOf(l.Run))
+	f.sweep()
+	require.NoDirExists(t, f.secretsOf(l.Run))
+	eventually(t, "nothing is left", func() bool {
+		left, err := os.ReadDir(f.state.temp(""))
+		return err == nil && len(left) == 0
+	})
+}
+
 // TestLaunchWithoutFolder: a state folder in which nothing can be recorded is no failure of the task either.
 func TestLaunchWithoutFolder(t *testing.T) {
 	f := newFixture(t, nil)

@@ -32,7 +32,7 @@ func (d *driver) means() error {
 		return err
 	}
 	dir := d.state.temp("means-" + rand.Text())
-	defer func() { _ = removeAll(dir) }() // or the next start does
+	defer func() { _ = os.RemoveAll(dir) }() // which takes no file where nothing could be written
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -50,10 +51,45 @@ func (d *driver) janitor() {
 		case <-d.ctx.Done():
 			return
 		case <-tick.C:
+			d.sweep()
 		case <-d.dropping:
 		}
 	}
 }
+
+// sweep removes what could not be removed when it was to go, as while the machine was out of files. Of that it was logged then.
+func (d *driver) sweep() {
+	d.tidying.Lock()
+	defer d.tidying.Unlock()
+	d.mu.Lock()
+	_ = d.sweepSecrets()
+	folders := d.remains()
+	d.mu.Unlock()
+	for _, folder := range folders {
+		_ = removeAll(folder)
+	}
+}
+
+// remains returns what is left of folders that were being removed, and of launches that were not recorded: nobody is at work on these.
+// The caller holds the mutex, so that none of these is launched, and tidying.
+func (d *driver) remains() (folders []string) {
+	entries, _ := os.ReadDir(d.state.temp(""))
+	for _, e := range entries {
+		folder := d.state.temp(e.Name())
+		if id, err := cluster.ParseRunID(e.Name()); err == nil && d.runs[id] == nil {
+			to := d.state.temp(removedPrefix + rand.Text())
+			if os.Rename(folder, to) == nil {
+				folders = append(folders, to)
+			}
+		} else if strings.HasPrefix(e.Name(), removedPrefix) {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
+}
+
+// removedPrefix is what the names of folders in tmp begin with that are being removed.
+const removedPrefix = "removed-"
 
 // tidy removes the folders that a retention does not keep, and returns how many.
 func (d *driver) tidy(keep Retention) int {
@@ -63,7 +99,7 @@ func (d *driver) tidy(keep Retention) int {
 	folders := d.drop(keep)
 	for _, folder := range folders {
 		if err := removeAll(folder); err != nil {
-			d.config.Log.Warn("a folder stays until the next start", "error", err)
+			d.config.Log.Warn("a folder could not be removed, trying again", "error", err)
 		}
 	}
 	return len(folders)
@@ -116,7 +152,7 @@ func (d *driver) drop(keep Retention) (folders []string) {
 	all = slices.DeleteFunc(all, func(k *kept) bool { return k.bytes < 0 }) // come next time
 	for _, k := range keep.surplus(all, now()) {
 		// A RunID may come back when nothing is known of it any more, so its name alone is not enough.
-		to := d.state.temp("removed-" + rand.Text())
+		to := d.state.temp(removedPrefix + rand.Text())
 		if err := os.Rename(d.state.releasedRun(k.id.String()), to); err != nil {
 			d.config.Log.Warn("a kept run stays", "run", k.id, "error", err)
 			continue

@@ -17,7 +17,7 @@ import (
 
 // Secrets are files in memory: never on a disk, not in the launch record, and gone with the machine. The files of a run
 // are there before its launch is recorded, so that a run that may start has them, and they go when it has ended. What a
-// crash leaves goes at the next start.
+// crash leaves goes at the next start, and what could not be removed when it was looked for again.
 
 // findSecrets returns the folder in memory for the runs of this driver's state folder, or why there is none.
 func findSecrets(c Config) (string, error) {
@@ -162,7 +162,7 @@ func (d *driver) dropSecrets(r *run) (err error) {
 // sweepSecrets removes the files of runs that have ended or were never recorded.
 func (d *driver) sweepSecrets() error {
 	for _, r := range d.runs {
-		if r.secrets != "" && r.status.State.Terminal() {
+		if r.status.State.Terminal() && r.secrets != "" { // which is being set as long as it has none
 			if err := removeAll(r.secrets); err != nil {
 				return err
 			}
