@@ -305,6 +305,11 @@ func (d *driver) Close() error {
 func (d *driver) report(r *run, s hostmgr.Status) {
 	d.reporting.RLock()
 	defer d.reporting.RUnlock()
+	if s.State.Terminal() {
+		if err := d.dropSecrets(r); err != nil {
+			d.config.Log.Warn("the secrets of a run could not be removed, trying again", "run", r.id, "error", err)
+		}
+	}
 	d.mu.Lock()
 	r.status = s
 	if s.State.Terminal() {
@@ -312,11 +317,6 @@ func (d *driver) report(r *run, s hostmgr.Status) {
 		close(r.ended)
 	}
 	d.mu.Unlock()
-	if s.State.Terminal() {
-		if err := d.dropSecrets(r); err != nil {
-			d.config.Log.Warn("the secrets of a run could not be removed, trying again", "run", r.id, "error", err)
-		}
-	}
 	if s.Reason == cluster.ReasonLaunchRefused {
 		d.lookForMeans()
 	}
