@@ -295,6 +295,9 @@ func (d *driver) Close() error {
 	d.stop()
 	d.mu.Unlock()
 	d.watchers.Wait()
+	if d.state != nil && d.secrets != "" {
+		_ = os.Remove(d.secrets) // unless there are secrets of tasks that keep running
+	}
 	d.reporting.Lock()
 	defer d.reporting.Unlock()
 	d.sink = nil
