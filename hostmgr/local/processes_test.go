@@ -254,6 +254,18 @@ func TestSupervisorIsDeaf(t *testing.T) {
 	require.EqualValues(t, 15, s.Signal)
 }
 
+// TestKillOfAStoppedSupervisor: a run whose supervisor was stopped, as by its task, ends all the same.
+func TestKillOfAStoppedSupervisor(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.shell(0, "echo ready; exec sleep 1000", nil)
+	f.says(id, "ready\n")
+	require.NoError(t, unix.Kill(f.supervisorOf(id), unix.SIGSTOP))
+	require.NoError(t, f.Kill(t.Context(), id, time.Hour))
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.EqualValues(t, 15, s.Signal)
+}
+
 // TestKillThatCannotBeRead: a machine that is out of files does not end what runs, and a kill is carried out with its grace when it
 // can be read.
 func TestKillThatCannotBeRead(t *testing.T) {

@@ -69,9 +69,12 @@ func reap(fd uintptr) bool {
 	}
 }
 
-// wake makes the supervisor look at the kill record.
+// wake makes the supervisor look at the kill record, also if it was stopped, as by its task. If it has ended, so has the run.
 func (p *supervised) wake() {
-	_ = p.control(func(fd uintptr) { _ = unix.PidfdSendSignal(int(fd), wake, nil, 0) }) // if it has ended, so has the run
+	_ = p.control(func(fd uintptr) {
+		_ = unix.PidfdSendSignal(int(fd), wake, nil, 0)
+		_ = unix.PidfdSendSignal(int(fd), unix.SIGCONT, nil, 0)
+	})
 }
 
 // kill ends the supervisor, and with it the processes that it has started.
