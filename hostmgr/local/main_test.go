@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crashOnce kills this process at a point that armCrash has chosen, once, or leaves it few files to open where starve has.
+// crashOnce kills this process at a point that armCrash has chosen, once, or stops it, or leaves it few files to open.
 func crashOnce(dir, point string) {
 	state := filepath.Dir(filepath.Dir(dir))
 	if os.Remove(crashFile(state, point+starving)) == nil {
@@ -35,6 +35,11 @@ func crashOnce(dir, point string) {
 		}
 		few := uint64(next.Fd()) + 3
 		if err := errors.Join(next.Close(), unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: few, Max: few})); err != nil {
+			panic(err)
+		}
+	}
+	if os.Remove(crashFile(state, point+stopping)) == nil {
+		if err := unix.Kill(os.Getpid(), unix.SIGSTOP); err != nil {
 			panic(err)
 		}
 	}
@@ -48,6 +53,9 @@ func crashOnce(dir, point string) {
 
 // starving is the end of the points at which a process does not die, but may open only a few files from then on.
 const starving = " starving"
+
+// stopping is the end of those at which it stops, until it gets SIGCONT.
+const stopping = " stopping"
 
 func crashFile(state, point string) string {
 	return filepath.Join(state, "crash "+strings.ReplaceAll(point, "/", "-"))

@@ -266,6 +266,19 @@ func TestKillOfAStoppedSupervisor(t *testing.T) {
 	require.EqualValues(t, 15, s.Signal)
 }
 
+// TestSupervisorsThatHang: however many do not come to start their runs, others start.
+func TestSupervisorsThatHang(t *testing.T) {
+	f := newFixture(t, nil)
+	for i := range cap(f.starting) {
+		armCrash(t, f.config.Dir, "supervisor before start"+stopping)
+		f.shell(i, "exec sleep 1000", nil)
+		eventually(t, "it hangs", func() bool {
+			return !exists(f.config.Dir, filepath.Base(crashFile(f.config.Dir, "supervisor before start"+stopping)))
+		})
+	}
+	f.says(f.shell(100, "echo ready; exec sleep 1000", nil), "ready\n")
+}
+
 // TestKillThatCannotBeRead: a machine that is out of files does not end what runs, and a kill is carried out with its grace when it
 // can be read.
 func TestKillThatCannotBeRead(t *testing.T) {

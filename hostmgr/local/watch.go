@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -15,9 +16,10 @@ import (
 
 // Bounds of the watcher's patience.
 const (
-	maxStarts  = 3                     // supervisors that may end before they claim the run
-	retryPause = time.Second           // after an error of the machine, such as no more processes or a full disk
-	lookAgain  = 20 * time.Millisecond // until an adopted supervisor that is just starting has recorded the process
+	maxStarts     = 3                     // supervisors that may end before they claim the run
+	retryPause    = time.Second           // after an error of the machine, such as no more processes or a full disk
+	lookAgain     = 20 * time.Millisecond // until an adopted supervisor that is just starting has recorded the process
+	startPatience = 5 * time.Second       // until others start beside a supervisor that hangs, as on a file system that does not answer
 )
 
 // watch follows a run to its end: one goroutine, which waits and does not poll. Every round looks at the folder and the
@@ -98,18 +100,20 @@ func (d *driver) start(r *run) error {
 	case <-d.ctx.Done():
 		return d.ctx.Err()
 	}
+	started := sync.OnceFunc(func() { <-d.starting })
 	p, ready, err := spawn(r.dir)
 	if err != nil {
-		<-d.starting
+		started()
 		return err
 	}
+	defer time.AfterFunc(startPatience, started).Stop()
 	crashPoint(r.dir, "driver after spawn")
 	stop := context.AfterFunc(d.ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
 	return d.accompany(r, p, func() {
 		// The first read ends when the run is being prepared, the second when the task runs or never will; both when the
 		// driver closes.
 		n, _ := ready.Read(make([]byte, 1))
-		<-d.starting
+		started()
 		if n > 0 {
 			d.preparing(r)
 			_, _ = ready.Read(make([]byte, 1))
