@@ -44,6 +44,7 @@ func (l *link) connect() {
 	p := l.s.scheduler
 	l.connected, l.since, l.session = true, l.s.clock.Now(), l.session+1
 	session := l.session
+	p.ready = false // what is launched before it is reconciled would be missing in the inventory
 	clear(p.sent)
 	p.send(func(tx *rules.Tx) error {
 		return rules.ReportHosts(tx, trace.Shard, l.hosts, nil, true)

@@ -323,6 +323,23 @@ func TestAJobThatIsRestartedIsNotForgotten(t *testing.T) {
 	require.True(t, again)
 }
 
+// TestNothingIsLaunchedBehindTheInventory: where killing is switched on again as a task is placed, the new session launches it after its
+// inventory was compared, or it would be taken for lost.
+func TestNothingIsLaunchedBehindTheInventory(t *testing.T) {
+	w := mixed(1, 1, 1, 0)
+	w.Jobs.(*jobs).make = func(int) *trace.Job { j := work("job", 1200*time.Millisecond, 1, nil); return &j }
+	c := config(w)
+	c.SyncTime, c.PlanTime, c.BatchWindow = 300*time.Millisecond, 100*time.Millisecond, NoTime
+	at := func(ms int, e cluster.Event) {
+		c.byHand = append(c.byHand, byHand{time.Duration(ms) * time.Millisecond, func(tx *rules.Tx) error { return tx.Emit(e) }})
+	}
+	at(500, &cluster.ModeSet{Mode: cluster.Mode{KillingStopped: true}})
+	at(1550, &cluster.PoolPut{Pool: cluster.Pool{Path: "root/z"}}) // the writer is busy when the plan comes
+	at(1700, &cluster.ModeSet{})
+	at(2000, &cluster.JobStopping{Job: 1})
+	clean(t, run(t, c))
+}
+
 // TestJobsGoToTheLowestPools: a workload whose jobs go to a pool that --pools puts others below is refused as that.
 func TestJobsGoToTheLowestPools(t *testing.T) {
 	w := mixed(1, 1, 1, 0)
