@@ -22,6 +22,7 @@ type link struct {
 
 	hosts   map[string]cluster.Machine // as reported last
 	refused map[cluster.RunID]hostmgr.Status
+	health  map[cluster.RunID]cluster.Health // of runs that are not released, as reported last
 }
 
 var _ hostmgr.Sink = (*link)(nil)
@@ -73,6 +74,9 @@ func (l *link) connect() {
 			} else {
 				l.killStale(a.Run)
 			}
+		}
+		for _, e := range inventory { // as the shard does
+			l.tellHealth(cluster.RunID{Task: e.Task, Run: e.Run})
 		}
 		p.ready = true
 		var bound []cluster.TaskKey
@@ -154,8 +158,23 @@ func retire(tx *rules.Tx, e *cluster.TaskStatus) error {
 	return tx.Emit(&cluster.TaskStopping{Task: e.Task, Reason: cluster.ReasonTaskStopped})
 }
 
-// ReportHealth implements hostmgr.Sink. No simulated task has checks.
-func (l *link) ReportHealth(hostmgr.Health) {}
+// ReportHealth implements hostmgr.Sink. What the cut link swallows is told in the next session.
+func (l *link) ReportHealth(h hostmgr.Health) {
+	l.health[h.Run] = h.Health
+	if l.connected {
+		l.tellHealth(h.Run)
+	}
+}
+
+// tellHealth tells what is known of the health of a run, if anything is.
+func (l *link) tellHealth(run cluster.RunID) {
+	h := l.health[run]
+	if h == cluster.HealthUnknown {
+		return
+	}
+	e := &cluster.TaskHealth{Task: run.Task, Run: run.Run, Health: h}
+	l.s.scheduler.sendAbout(e.Task, func(tx *rules.Tx) error { return rules.Health(tx, trace.Shard, e) }, l.s.failOn)
+}
 
 func (l *link) event(s hostmgr.Status) *cluster.TaskStatus {
 	e := &cluster.TaskStatus{
@@ -217,5 +236,6 @@ func (l *link) kill(run cluster.RunID, grace time.Duration) {
 // release tells the driver that the end of a run is durable.
 func (l *link) release(run cluster.RunID) {
 	delete(l.refused, run)
+	delete(l.health, run)
 	l.driver.Release(run)
 }

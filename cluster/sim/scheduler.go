@@ -396,12 +396,12 @@ func (p *scheduler) forget(jobs []cluster.JobUID) {
 			case !j.State().Terminal():
 				return errors.New("somebody has restarted it")
 			}
-			return tx.Emit(&cluster.JobDeleted{Job: uid})
-		}, func(err error) {
+			err := tx.Emit(&cluster.JobDeleted{Job: uid})
 			if err == nil {
 				delete(p.s.jobs, name)
 			}
-		})
+			return err
+		}, nil)
 	}
 }
 

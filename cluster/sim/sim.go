@@ -92,7 +92,7 @@ func newSimulation(config Config) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.link = &link{s: s, driver: s.fleet.Open(), since: begin, refused: map[cluster.RunID]hostmgr.Status{}}
+	s.link = &link{s: s, driver: s.fleet.Open(), since: begin, refused: map[cluster.RunID]hostmgr.Status{}, health: map[cluster.RunID]cluster.Health{}}
 	if err := s.link.driver.Start(context.Background(), s.link); err != nil {
 		return nil, err
 	}
@@ -308,9 +308,6 @@ func (s *simulation) submitDue() error {
 		s.allow(next)
 		s.next = next
 	}
-	for _, j := range due {
-		s.jobs[j.Spec.Name] = j
-	}
 	s.unheard = append(s.unheard, due...)
 	if !s.scheduler.dead {
 		s.submit(due)
@@ -326,8 +323,8 @@ func (s *simulation) submit(jobs []*trace.Job) {
 	s.scheduler.send(func(tx *rules.Tx) error {
 		var fresh []cluster.NewJob
 		for _, j := range jobs {
-			if tx.State().JobByName(j.Spec.Name) != nil {
-				continue // durable, and its acknowledgement was lost
+			if s.jobs[j.Spec.Name] != nil {
+				continue // durable, and its acknowledgement was lost, or the name is taken
 			}
 			if err := makePool(tx, j.Spec.Pool); err != nil {
 				return err
@@ -335,6 +332,7 @@ func (s *simulation) submit(jobs []*trace.Job) {
 			if !tx.State().IsLeaf(j.Spec.Pool) {
 				return fmt.Errorf("job %q: there are pools below its pool %q, and jobs go to the lowest ones only", j.Spec.Name, j.Spec.Pool)
 			}
+			s.jobs[j.Spec.Name] = j
 			fresh = append(fresh, cluster.NewJob{UID: tx.State().NextJob() + cluster.JobUID(len(fresh)), Spec: &j.Spec})
 		}
 		if len(fresh) == 0 {

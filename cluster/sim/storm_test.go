@@ -35,7 +35,7 @@ func TestStorms(t *testing.T) {
 	seen := map[string]int{}
 	lacking := func() []string { // of what may happen in storms
 		return slices.DeleteFunc([]string{
-			"preemptions", "migrations", "copies won", "restarts", "updates", "succeeded updates", "in place", "stopped by hand", "gangs", "lent", "quiet", "anew",
+			"preemptions", "migrations", "copies won", "restarts", "updates", "succeeded updates", "in place", "stopped by hand", "gangs", "lent", "quiet", "anew", "health",
 		}, func(what string) bool { return seen[what] > 0 })
 	}
 	for range 8 { // a hundred storms may be too few to have seen everything
@@ -70,6 +70,7 @@ type storm struct {
 	config   Config
 	bad      map[cluster.JobID]int // runs of an instance that fail, by job
 	stubborn map[cluster.JobID]bool
+	findings map[cluster.JobID][]fleet.Finding // of runs that have checks, by job
 }
 
 func (s *storm) int(n int) int     { return rapid.IntRange(0, n-1).Draw(s.T, "") }
@@ -87,7 +88,7 @@ func (s *storm) hostID() cluster.HostID { return s.hosts[s.int(len(s.hosts))].ID
 const span = 3 * time.Minute
 
 func newStorm(t *rapid.T) *storm {
-	s := &storm{T: t, bad: map[cluster.JobID]int{}, stubborn: map[cluster.JobID]bool{}}
+	s := &storm{T: t, bad: map[cluster.JobID]int{}, stubborn: map[cluster.JobID]bool{}, findings: map[cluster.JobID][]fleet.Finding{}}
 	for i := range 1 + s.int(7) {
 		s.hosts = append(s.hosts, trace.Host{Name: fmt.Sprintf("h%d", i), Machine: s.machine(i)})
 	}
@@ -119,7 +120,7 @@ func (s *storm) machine(i int) cluster.Machine {
 		Capacity: cluster.NewResources([cluster.NumDimensions]int64{
 			cluster.CPU: int64(1000 * s.upTo(8)), cluster.Memory: int64(4*s.upTo(4)) << 30, cluster.Network: 1_000_000_000,
 		}, cluster.Amount{Name: "tape", Value: int64(s.int(3))}),
-		Ports: []cluster.PortRange{{First: 80, Last: 80 + uint16(s.int(4))}}, Capabilities: cluster.CanPorts | cluster.CanContainers,
+		Ports: []cluster.PortRange{{First: 80, Last: 80 + uint16(s.int(4))}}, Capabilities: cluster.CanPorts | cluster.CanContainers | cluster.CanHealthChecks | cluster.CanSecrets,
 	}
 	if s.oneOf(8) {
 		m.Attributes = append(m.Attributes, cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"})
@@ -235,7 +236,7 @@ func (s *storm) pool(path cluster.PoolPath) cluster.Pool {
 
 func (s *storm) job(i int, at time.Duration) trace.Job {
 	j := trace.Job{Submit: at, Durations: []time.Duration{time.Second + s.seconds(60)}, Spec: cluster.JobSpec{
-		Name: cluster.JobID(fmt.Sprint("j", i)), Pool: pick(s, s.leaves...), Owner: fmt.Sprint("user", s.int(2)), Instances: s.upTo(8),
+		Name: s.name(i), Pool: pick(s, s.leaves...), Owner: fmt.Sprint("user", s.int(2)), Instances: s.upTo(8),
 		MaxFailures: 3, Priority: int32(s.int(3)), Preemptible: !s.oneOf(3),
 		Labels: []cluster.KeyValue{{Key: "app", Value: pick(s, "x", "y")}, {Key: cluster.WorkLabel, Value: pick(s, "sort", "scan")}},
 	}}
@@ -288,7 +289,20 @@ func (s *storm) job(i int, at time.Duration) trace.Job {
 		s.bad[spec.Name] = s.int(3)
 	}
 	s.stubborn[spec.Name] = s.oneOf(6)
+	at = 0
+	for range s.int(4) {
+		at += s.seconds(15)
+		s.findings[spec.Name] = append(s.findings[spec.Name], fleet.Finding{After: at, Health: pick(s, cluster.HealthReady, cluster.HealthUnready, cluster.Unhealthy)})
+	}
 	return j
+}
+
+// name draws the name of a job: now and then that of an earlier one, which it gets if that is gone by then.
+func (s *storm) name(i int) cluster.JobID {
+	if i > 0 && s.oneOf(8) {
+		i = s.int(i)
+	}
+	return cluster.JobID(fmt.Sprint("j", i))
 }
 
 func (s *storm) task() cluster.TaskSpec {
@@ -310,6 +324,12 @@ func (s *storm) task() cluster.TaskSpec {
 		task.Resources.Named = []cluster.Amount{{Name: "tape", Value: 1}}
 	}
 	task.Resources.Fixed[cluster.GPU] = task.GPU.Amount()
+	if s.oneOf(3) {
+		task.Processes[0].Checks = []cluster.HealthCheck{{
+			Command: []string{"true"}, Effect: pick(s, cluster.LivenessAndReadiness, cluster.Liveness, cluster.Readiness),
+			Interval: time.Second, Timeout: time.Second, Failures: 1, Successes: 1,
+		}}
+	}
 	return task
 }
 
@@ -372,7 +392,10 @@ func (s *storm) limit(spec *cluster.JobSpec, at time.Duration) {
 		spec.Limits.MaxPreempted = s.upTo(2)
 	case 7, 6:
 		if n := len(s.jobs); n > 0 && spec.Type == cluster.Batch {
-			spec.DependsOn = []cluster.Dependency{{Job: s.jobs[s.int(n)].Spec.Name, On: pick(s, cluster.OnSuccess, cluster.OnFailure, cluster.OnEnd)}}
+			d := cluster.Dependency{Job: s.jobs[s.int(n)].Spec.Name, On: pick(s, cluster.OnSuccess, cluster.OnFailure, cluster.OnEnd)}
+			if d.Job != spec.Name {
+				spec.DependsOn = []cluster.Dependency{d}
+			}
 		}
 	case 5:
 		spec.Estimate = s.seconds(60)
@@ -394,7 +417,7 @@ func (s *storm) another() func(*cluster.JobSpec) {
 		next.Name, next.Type, next.Pool, next.Owner, next.Groups, next.Labels = spec.Name, spec.Type, spec.Pool, spec.Owner, spec.Groups, spec.Labels
 		next.Priority, next.Preemptible, next.Revocable, next.Gang = spec.Priority, spec.Preemptible, spec.Revocable, spec.Gang
 		next.Controller, next.Instances, next.MaxFailures, next.DependsOn = spec.Controller, spec.Instances, spec.MaxFailures, spec.DependsOn
-		next.Speculation, next.Update, next.Limits.MaxUnavailable = spec.Speculation, spec.Update, spec.Limits.MaxUnavailable
+		next.Secrets, next.Speculation, next.Update, next.Limits.MaxUnavailable = spec.Secrets, spec.Speculation, spec.Update, spec.Limits.MaxUnavailable
 		if scales && spec.Type != cluster.Daemon {
 			next.Instances = instances
 		}
@@ -520,12 +543,16 @@ func (s *storm) interfere() func(*rules.Tx) error {
 			spec.Task.Resources.Fixed[cluster.CPU] = cpu
 			if move {
 				spec.Task.Processes = []cluster.Process{{Command: []string{label}}}
+				spec.Secrets, spec.Task.Secrets = []cluster.Secret{{Name: label, Path: label, Key: "k", Sealed: []byte{byte(which)}}}, true
 			}
 		})
 	case 7:
 		return update(func(spec *cluster.JobSpec) {
 			spec.Labels = []cluster.KeyValue{{Key: "app", Value: label}}
 			spec.Priority = int32(cpu / 1000)
+			if move {
+				spec.Owner, spec.Groups = fmt.Sprint("user", instances%2), []string{fmt.Sprint("group", cpu/500%2)}
+			}
 		})
 	case 8:
 		return onJob(func(tx *rules.Tx, j *cluster.Job) error {
@@ -551,7 +578,14 @@ func (s *storm) interfere() func(*rules.Tx) error {
 	case 11:
 		return steer(resume)
 	case 12:
-		return func(tx *rules.Tx) error { return tx.Emit(&cluster.HostDrain{ID: host, Drain: true, Move: move}) }
+		return func(tx *rules.Tx) (err error) {
+			for h := range slices.Values(slices.Collect(tx.State().Hosts(""))) {
+				if h.ID == host || instances > 4 && h.Rack == machine.Rack {
+					err = errors.Join(err, tx.Emit(&cluster.HostDrain{ID: h.ID, Drain: true, Move: move}))
+				}
+			}
+			return err
+		}
 	case 13:
 		return func(tx *rules.Tx) error {
 			if h := tx.State().Host(host); h == nil || h.Unreachable {
@@ -655,11 +689,22 @@ func (s *storm) settings() {
 	}
 }
 
-// life has the first runs of some jobs fail, some take long to begin, and some take no notice when they are to end.
+// life has the first runs of some jobs fail, some take long to begin, some take no notice when they are to end, and checks say now this,
+// now that, but in the end that later runs are fit to serve.
 func (s *storm) life(l hostmgr.Launch, p *fleet.Plan) {
 	p.Startup = time.Duration(l.Run.Task.Instance()%3) * 400 * time.Millisecond
 	if int(l.Run.Run) <= s.bad[l.Job] {
 		p.ExitCode, p.Duration = 1, min(p.Duration, 3*time.Second)
+	}
+	if checks := l.Task.Processes[0].Checks; len(checks) > 0 {
+		for _, x := range s.findings[l.Job] {
+			if x.Health != cluster.Unhealthy || l.Run.Run <= 2 && checks[0].Effect != cluster.Readiness {
+				p.Findings = append(p.Findings, x)
+			}
+		}
+		if l.Run.Run > 3 {
+			p.Findings = append(p.Findings, fleet.Finding{After: time.Minute, Health: cluster.HealthReady})
+		}
 	}
 	if s.stubborn[l.Job] {
 		p.Stop = fleet.Forever
@@ -819,6 +864,8 @@ func note(seen map[string]int, e cluster.Event) {
 		} else {
 			seen["updated"]++
 		}
+	case *cluster.TaskHealth:
+		seen["health"]++
 	case *cluster.UpdateAdvanced:
 		if e.Update.State == cluster.UpdateInitialized || e.Update.State == cluster.RollingForward && e.Update.Begun == 0 {
 			seen["updates"]++

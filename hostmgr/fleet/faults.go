@@ -91,6 +91,15 @@ func (f *Fleet) report(r *run, s hostmgr.Status) {
 	}
 }
 
+// reportHealth has the clock hand the health of a run to the open driver's sink, after the statuses before it.
+func (f *Fleet) reportHealth(r *run) {
+	d, now := f.driver, f.clock.Now()
+	h := hostmgr.Health{Run: r.launch.Run, Health: r.health, At: now}
+	f.clock.AfterFunc(max(0, r.delivered.Sub(now)), func() {
+		d.deliver(func(sink hostmgr.Sink) { sink.ReportHealth(h) })
+	})
+}
+
 // beginFaults schedules the first faults of hosts and racks.
 func (f *Fleet) beginFaults() {
 	faults := &f.config.Faults

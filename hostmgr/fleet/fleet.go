@@ -37,11 +37,19 @@ type Plan struct {
 	ExitCode, Signal int32
 	// Stop is how long it takes to end after SIGTERM; Forever ignores it.
 	Stop time.Duration
+	// Findings are what its checks find out, in order, as far as it runs so long. One that is not alive ends.
+	Findings []Finding
 	// Usage tells what it uses when it has run for so long, and works at that part of the pace that it has alone; nil is all that
 	// it asked for.
 	Usage func(elapsed time.Duration, pace float64) cluster.Resources
 	// Stdout and Stderr are written when it starts to run.
 	Stdout, Stderr string
+}
+
+// Finding is what the checks of a run say when it has run for so long.
+type Finding struct {
+	After  time.Duration
+	Health cluster.Health
 }
 
 // Config describes a world.

@@ -86,6 +86,7 @@ func (f *Fleet) heal(h *host) {
 			continue
 		}
 		f.learn(r)
+		f.tell(r)
 		if r.ordered {
 			r.ordered = false
 			f.kill(r, r.grace)

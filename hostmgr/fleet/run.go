@@ -15,6 +15,7 @@ type run struct {
 
 	truth     hostmgr.Status
 	known     hostmgr.Status // behind the truth while the host is cut off
+	health    cluster.Health // as its checks say
 	started   cluster.Time   // when it began to run, 0 before
 	left      time.Duration  // that it would still run alone, at the time paced
 	paced     cluster.Time   // when its company changed last
@@ -68,6 +69,30 @@ func (f *Fleet) start(r *run) {
 	f.goOn(r)
 	if f.config.OnStart != nil {
 		f.config.OnStart(r.launch)
+	}
+	for _, x := range r.plan.Findings {
+		f.after(x.After, func() { f.find(r, x.Health) })
+	}
+}
+
+// find makes what the checks say of a run true.
+func (f *Fleet) find(r *run, health cluster.Health) {
+	if r.truth.State.Terminal() || r.killed {
+		return
+	}
+	r.health = health
+	if !r.host.cutOff {
+		f.tell(r)
+	}
+	if health == cluster.Unhealthy {
+		f.end(r, cluster.TaskFailed, -1, sigkill, cluster.ReasonUnhealthy, "its checks failed")
+	}
+}
+
+// tell lets the driver see the health of a run.
+func (f *Fleet) tell(r *run) {
+	if f.driver != nil && r.health != cluster.HealthUnknown {
+		f.reportHealth(r)
 	}
 }
 

@@ -123,6 +123,31 @@ func TestLife(t *testing.T) {
 	require.Equal(t, 1, w.starts[run(0)])
 }
 
+// TestHealth: what checks find is told while the host is seen, or when it is seen again, and one that is not alive ends.
+func TestHealth(t *testing.T) {
+	w := newWorld(t, fleet.Faults{}, func(c *fleet.Config) {
+		plan := c.Plan
+		c.Plan = func(l hostmgr.Launch) fleet.Plan {
+			p := plan(l)
+			p.Findings = []fleet.Finding{{2 * time.Second, cluster.HealthReady}, {4 * time.Second, cluster.HealthUnready}, {8 * time.Second, cluster.Unhealthy}}
+			return p
+		}
+	})
+	require.NoError(t, w.launch(0, "h1", "1h"))
+	w.clock.Advance(5 * time.Second)
+	require.NoError(t, w.CutOff("h1"))
+	w.clock.Advance(2 * time.Second)
+	w.lines = nil
+	require.NoError(t, w.Heal("h1"))
+	w.clock.Advance(10 * time.Second)
+	w.lives(
+		"7s health 1.0.1 UNREADY",
+		"7s hosts h0 h1 h2 h3 h4 h5 h6 h7",
+		"10s health 1.0.1 UNHEALTHY",
+		"10s 1.0.1 on h1 FAILED -1/9 UNHEALTHY",
+	)
+}
+
 func TestKill(t *testing.T) {
 	w := newWorld(t, fleet.Faults{})
 	for n := range 5 {

@@ -210,6 +210,11 @@ func (c *Checker) Record(r cluster.Record) {
 	case *cluster.TaskPreempted:
 		c.preempt(e)
 	case *cluster.TaskHealth:
+		if t := c.task(e.Task); t == nil || t.run != e.Run || !t.state.bound() {
+			c.report(Life, "the health of run %d of task %v, which is not bound in that run", e.Run, e.Task)
+		} else {
+			t.health = e.Health
+		}
 	case *cluster.HostReported:
 		c.reportHost(e)
 	case *cluster.HostDrain:

@@ -30,6 +30,7 @@ type task struct {
 	gone     bool         // the job has no such instance any more
 	again    bool         // it was gone before, and counts its runs on from a higher number
 	run      uint32
+	health   cluster.Health // of that run
 	host     *host
 	devices  []uint16
 	ports    []uint16
@@ -219,6 +220,7 @@ func (c *Checker) place(e *cluster.Placed) {
 	c.judge(t.spec, h, e)
 	c.release(e.Task, t)
 	t.run, t.host, t.devices, t.ports, t.presumed, t.succeeded, t.anew = e.Run, h, e.GPUs, e.Ports, false, false, false
+	t.health = cluster.HealthUnknown
 	c.enter(e.Task, t, placed)
 	c.withinLimits(c.jobs[e.Task.Job()], t.spec.TaskOf(e.Task.Instance()))
 }

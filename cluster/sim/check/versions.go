@@ -120,12 +120,12 @@ func (c *Checker) changeInPlace(k cluster.TaskKey, t *task, to *cluster.JobSpec)
 // instances may lack than it allows. Those that are not ready lack already.
 func (c *Checker) volunteers(k cluster.TaskKey, t *task) {
 	j := c.jobs[k.Job()]
-	if !j.spec.Type.Service() || j.spec.Type == cluster.Daemon || !t.ready() {
+	if !j.spec.Type.Service() || j.spec.Type == cluster.Daemon || !t.ready(k.Instance()) {
 		return
 	}
 	ready := 0
 	for i := range j.tasks {
-		if j.tasks[i].ready() {
+		if j.tasks[i].ready(uint32(i)) {
 			ready++
 		}
 	}
@@ -134,5 +134,10 @@ func (c *Checker) volunteers(k cluster.TaskKey, t *task) {
 	}
 }
 
-// ready reports whether the task serves: it runs on a host that is vouched for.
-func (t *task) ready() bool { return t.state == running && !t.host.unreachable }
+// ready reports whether the task of an instance serves: it runs on a host that is vouched for, and its checks do not deny it.
+func (t *task) ready(instance uint32) bool {
+	if t.state != running || t.host.unreachable {
+		return false
+	}
+	return t.health == cluster.HealthReady || t.health == cluster.HealthUnknown && !t.spec.TaskOf(instance).ChecksReadiness()
+}
