@@ -737,6 +737,9 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 		p.acted = in.Snapshot.Seq() + 1
 	}
 	require.Empty(p.s, out.Stats.Fault)
+	if p.cycles%10 == 0 {
+		p.s.restored(in.Snapshot)
+	}
 	if len(out.Steps()) == 0 && !out.Patient && out.Stats.Waiting > 0 && p.s.free {
 		p.seen["anew"]++
 		again := cycle.New(in.Policy.Model, p.s.config.NewSolver).Run(cycle.Input{
@@ -745,6 +748,33 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 		require.Empty(p.s, again.Placements, "a planner that begins anew at %v", in.Now.Sub(begin))
 	}
 	return out
+}
+
+// restored returns the state that begins with a checkpoint, which knows the same as the one before.
+func (s *storm) restored(snapshot *cluster.Snapshot) *cluster.State {
+	state := cluster.NewState()
+	for part := range snapshot.Parts() {
+		require.NoError(s, state.Apply(cluster.Record{Seq: snapshot.Seq(), Event: part}))
+	}
+	again, _ := state.Snapshot()
+	index := func(in *cluster.Snapshot) (all []any) {
+		all = append(all, in.Lending(), in.Clearing(), in.Daemons())
+		for j := range in.Unstarted() {
+			all = append(all, j.UID)
+		}
+		for pool := range in.Pools() {
+			all = append(all, in.Used(pool.Path))
+		}
+		for h := range in.Hosts("") {
+			all = append(all, h.ID, in.HomeTo(h.ID), h.Spare())
+		}
+		for j := range in.Jobs(0) {
+			all = append(all, j.Spec.Name, in.WaitingFor(j.Spec.Name), in.Later(j.UID))
+		}
+		return all
+	}
+	require.Equal(s, fmt.Sprint(index(snapshot)), fmt.Sprint(index(again)))
+	return state
 }
 
 // play simulates the storm to its end, and returns the digest of its history.
@@ -830,6 +860,12 @@ func (s *storm) came(w *simulation) {
 	asOf := w.scheduler.state
 	require.Equal(s, text(asOf), text(again))
 
+	snapshot, _ := again.Snapshot()
+	tx := rules.Begin(s.restored(snapshot), w.clock.Now())
+	everything(tx.State().Changed(), snapshot)
+	require.NoError(s, rules.Settle(tx))
+	require.Empty(s, tx.Records(), "what was settled is not")
+
 	running := map[cluster.RunID]cluster.HostID{}
 	for _, r := range w.link.driver.Inventory() {
 		if !r.State.Terminal() {
@@ -853,6 +889,19 @@ func (s *storm) came(w *simulation) {
 		}
 	}
 	require.Empty(s, running, "nobody knows of them")
+}
+
+// everything has all that there is be looked at again.
+func everything(changed *cluster.Changes, in *cluster.Snapshot) {
+	for h := range in.Hosts("") {
+		changed.Hosts = append(changed.Hosts, h.ID)
+	}
+	for j := range in.Jobs(0) {
+		changed.Jobs = append(changed.Jobs, j.UID)
+	}
+	for t := range in.Tasks(0) {
+		changed.Tasks = append(changed.Tasks, t.Key)
+	}
 }
 
 // note counts what happens.
