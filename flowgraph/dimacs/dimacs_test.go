@@ -97,7 +97,7 @@ func TestReadRefuses(t *testing.T) {
 		{"negative lower", "p min 2 1\na 1 2 -1 2 1", "lower -1 is negative"},
 		{"negative upper", "p min 2 1\na 1 2 0 -7 1", "upper -7 is negative: -1 stands for none"},
 		{"extra field", "p min 2 1\na 1 2 0 1 1 9", "has 6 fields, want 5"},
-		{"change", "p min 2 0\nr 1", "end the problem with \"c EOI\" first"},
+		{"change", "p min 2 0\nr 1", "line 2: a change, \"r\": one problem alone is read here"},
 		{"unknown kind", "p min 2 0\nz 1", "unknown line kind \"z\""},
 		{"endless line", "p min 2 0\nc " + strings.Repeat("x", maxLine), "line 2: longer than"},
 	} {

@@ -133,6 +133,10 @@ func TestStreamRefuses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = follow(s)
 	require.ErrorContains(t, err, "without a p line")
+	s, err = NewStream(strings.NewReader("p min 2 0\nr 1\n"))
+	require.NoError(t, err)
+	_, err = follow(s)
+	require.ErrorContains(t, err, `end the problem with "c EOI" first`)
 }
 
 // TestStreamOfManySinks gives and takes back demands, each in constant time; else this takes minutes.
