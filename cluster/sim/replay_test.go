@@ -96,11 +96,7 @@ func TestOpenbAtHighLoad(t *testing.T) {
 
 func TestOpenbUntilNothingFits(t *testing.T) {
 	dir := traces(t)
-	lists := []string{"default", "multigpu50", "gpuspec33", "gpushare100", "cpu250"}
-	if os.Getenv("SLUICE_LONG") == "" {
-		lists = lists[:2]
-	}
-	for _, list := range lists {
+	for _, list := range []string{"default", "gpuspec33", "gpushare100", "cpu250", "multigpu50"} {
 		t.Run(list, func(t *testing.T) {
 			r := replay(t, openb(dir, list, trace.Mode{Demand: 1.3, NoDepartures: true}), models.Default, nil)
 			require.Positive(t, r.Tasks.Waiting, "all pods fitted")
