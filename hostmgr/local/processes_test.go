@@ -242,24 +242,20 @@ func TestKillReachesWhatLeftItsGroup(t *testing.T) {
 
 // TestSupervisorIsDeaf: signals that were meant for the scheduler do not end what runs.
 func TestSupervisorIsDeaf(t *testing.T) {
-	f := newFixture(t, nil)
-	id := f.shell(0, "echo ready; exec sleep 1000", nil)
-	f.says(id, "ready\n")
-	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, wake} {
-		require.NoError(t, unix.Kill(f.supervisorOf(id), sig))
-	}
-	require.NoError(t, f.Kill(t.Context(), id, time.Hour))
-	s := f.ended(id)
-	require.Equal(t, cluster.TaskKilled, s.State)
-	require.EqualValues(t, 15, s.Signal)
+	killedAfter(t, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, wake)
 }
 
 // TestKillOfAStoppedSupervisor: a run whose supervisor was stopped, as by its task, ends all the same.
-func TestKillOfAStoppedSupervisor(t *testing.T) {
+func TestKillOfAStoppedSupervisor(t *testing.T) { killedAfter(t, unix.SIGSTOP) }
+
+// killedAfter sends signals to a supervisor, and has its run go on until it is killed.
+func killedAfter(t *testing.T, signals ...unix.Signal) {
 	f := newFixture(t, nil)
 	id := f.shell(0, "echo ready; exec sleep 1000", nil)
 	f.says(id, "ready\n")
-	require.NoError(t, unix.Kill(f.supervisorOf(id), unix.SIGSTOP))
+	for _, sig := range signals {
+		require.NoError(t, unix.Kill(f.supervisorOf(id), sig))
+	}
 	require.NoError(t, f.Kill(t.Context(), id, time.Hour))
 	s := f.ended(id)
 	require.Equal(t, cluster.TaskKilled, s.State)

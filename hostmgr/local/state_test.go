@@ -260,7 +260,7 @@ func TestOutputOfTheLarge(t *testing.T) {
 func TestStartOverWhatStays(t *testing.T) {
 	f := newFixture(t, nil)
 	require.NoError(t, f.Close())
-	stays, goes := f.state.temp("removed-1/work/mounted"), f.state.temp("removed-2")
+	stays, goes := filepath.Join(f.state.temp(removedPrefix+"1"), workFolder, "mounted"), f.state.temp(removedPrefix+"2")
 	require.NoError(t, os.MkdirAll(stays, 0o700))
 	require.NoError(t, os.Mkdir(goes, 0o700))
 	if err := unix.Mount("tmpfs", stays, "tmpfs", 0, "size=64k"); err != nil {
@@ -275,7 +275,7 @@ func TestStartOverWhatStays(t *testing.T) {
 // TestMountsAreNotEmptied: what a task has mounted in its folder, and left there, is not removed with the folder.
 func TestMountsAreNotEmptied(t *testing.T) {
 	dir, other := filepath.Join(t.TempDir(), "a folder"), t.TempDir()
-	at := filepath.Join(dir, "work", "mounted")
+	at := filepath.Join(dir, workFolder, "mounted")
 	require.NoError(t, os.MkdirAll(at, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(other, "kept"), nil, 0o600))
 	if err := unix.Mount(other, at, "", unix.MS_BIND, ""); err != nil {
