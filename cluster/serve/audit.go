@@ -18,18 +18,23 @@ func (s *Scheduler) audit(ctx context.Context, c *call, err error) {
 	if code == codes.Unknown {
 		code = status.FromContextError(err).Code()
 	}
-	s.tellAudit(ctx, c, code.String(), err)
+	refused := err != nil && c.refused.Load() || code == codes.Unauthenticated || code == codes.PermissionDenied
+	if c.audited() || refused {
+		s.tellAudit(ctx, c, code.String(), err)
+	}
 }
 
 // auditBegin tells of a session that begins: it may last for months, and its end goes untold if the scheduler is killed.
-func (s *Scheduler) auditBegin(ctx context.Context, c *call) { s.tellAudit(ctx, c, "begun", nil) }
+func (s *Scheduler) auditBegin(ctx context.Context, c *call) {
+	if c.audited() {
+		s.tellAudit(ctx, c, "begun", nil)
+	}
+}
+
+// audited reports whether the call is told of whatever comes of it.
+func (c *call) audited() bool { return c.row.audited && !tries(c.request) }
 
 func (s *Scheduler) tellAudit(ctx context.Context, c *call, result string, err error) {
-	code := status.Code(err)
-	refused := err != nil && c.refused.Load() || code == codes.Unauthenticated || code == codes.PermissionDenied
-	if (!c.row.audited || tries(c.request)) && !refused {
-		return
-	}
 	attrs := []slog.Attr{slog.String("call", strings.TrimPrefix(c.method, "/"+apiPackage+"."))}
 	if c.who != nil && !c.who.Free {
 		attrs = append(attrs, slog.String("user", c.who.User))

@@ -418,13 +418,11 @@ func (p *scheduler) speculate() {
 			if j.Spec.Speculation == nil || j.State().Terminal() {
 				continue
 			}
-			if p.mode.SchedulingStopped {
-				p.speculate()
-				return
-			}
-			base := p.feed.Next(p.snapshot, p.s.clock.Now(), p.usage)
-			if chosen := s.Choose(p.snapshot, base, nil, p.s.clock.Now()); len(chosen) > 0 {
-				p.send(func(tx *rules.Tx) error { return rules.Copy(tx, chosen) }, p.s.failOn)
+			if !p.mode.SchedulingStopped {
+				base := p.feed.Next(p.snapshot, p.s.clock.Now(), p.usage)
+				if chosen := s.Choose(p.snapshot, base, nil, p.s.clock.Now()); len(chosen) > 0 {
+					p.send(func(tx *rules.Tx) error { return rules.Copy(tx, chosen) }, p.s.failOn)
+				}
 			}
 			p.speculate()
 			return
