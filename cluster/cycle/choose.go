@@ -24,21 +24,22 @@ type bundle struct {
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	w, ok := c.queue.GetAt(c.nominees) // those before it are nominated already
 	v := c.row.judge(h)
-	if !ok || !couldTake(v) || v != open && !c.row.key.revocable && !d.stirs(d.seek(c, moves), h) {
+	if !ok || !couldTake(v) {
 		return nil
 	}
-	s := search{d: d, class: c, host: h, room: h.promise(), best: math.MaxInt64}
-	task := c.row.task
+	q, task := d.seek(c, moves), c.row.task
+	if v != open && !c.row.key.revocable && !q.outlook.of(d, h).stirs(c.group) {
+		return nil
+	}
+	s := search{d: d, class: c, host: h, room: d.promised(h), best: math.MaxInt64}
 	if !task.Ports.IsZero() && task.Ports.Fit(h.rec, 1) == 0 { // ports are not waited for
 		return nil
 	}
 	if !s.room.takes(h, task) {
-		if h.loose == 0 {
+		if h.loose == 0 || !q.outlook.couldTake(d, h, task, moves) {
 			return nil
 		}
-		if !s.couldSuffice(d.seek(c, moves)) {
-			return nil
-		}
+		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
 		s.lacks = s.binding()
 		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.suffice() {
 			return nil // a search would try all sets of them
@@ -193,19 +194,6 @@ func (s *search) suffice() bool {
 	return room.takes(s.host, s.class.row.task)
 }
 
-// couldSuffice reports whether there was room if all left who might be asked to: on few hosts there is, and on the others nobody
-// looks up who may be asked, at what price, and when. Complexity: the units of the host.
-func (s *search) couldSuffice(q *quest) bool {
-	room := s.room
-	room.gpus = slices.Clone(room.gpus)
-	for _, u := range s.host.units {
-		if !u.leaves() && s.d.mightGo(q, u.group) {
-			room.add(u, 1)
-		}
-	}
-	return room.takes(s.host, s.class.row.task)
-}
-
 // greedy takes the cheapest bundles until the task fits, which gives the search a first bound, if it gets there: one that the
 // pools allow may stand in the way of another.
 func (s *search) greedy() {
@@ -264,7 +252,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 	q := d.seek(c, moves)
 	to := d.p.ledger.Beneficiary(q.to.Unit, binding) // once for all: nothing is booked meanwhile
 	for _, u := range h.units {
-		if !d.mightGo(q, u.group) {
+		if q.outlook.giving[u.group.index] == staysOn {
 			continue
 		}
 		if u.group.key.gang && slices.ContainsFunc(d.p.together(u), func(v *unit) bool { return v.host == h && v.task < u.task }) {
@@ -344,15 +332,23 @@ func (p *Planner) together(u *unit) []*unit {
 
 // findMove looks for the cheapest host other than its own where the unit fits now, and prices its going there.
 func (d *displacer) findMove(u *unit) bool {
-	if u.job.Preemption.Kill || u.job.Revocable {
-		return false // being asked to leave ends it, or nothing is kept for it elsewhere
-	}
-	var price flowgraph.Cost
-	if u.move, price = d.p.otherRoom(u, u.host, func(*host) bool { return true }); u.move == nil {
+	if u.move = d.refuge(u); u.move == nil {
 		return false
 	}
-	u.price = d.loss(u) + price
+	u.price = d.loss(u) + u.dearer
 	return true
+}
+
+// refuge returns where the unit would go, nil for nowhere. What it has found it knows as long as nothing else is planned.
+func (d *displacer) refuge(u *unit) *move {
+	if u.job.Preemption.Kill || u.job.Revocable {
+		return nil // being asked to leave ends it, or nothing is kept for it elsewhere
+	}
+	if now := d.p.instant(); u.measured != now {
+		u.measured = now
+		u.refuge, u.dearer = d.p.otherRoom(u, u.host, func(*host) bool { return true })
+	}
+	return u.refuge
 }
 
 // otherRoom returns the cheapest host but its own that suits, and on which the unit fits now, with what it has there, and the price;

@@ -139,8 +139,8 @@ type displacer struct {
 	within  map[*limit][]*insiders            // see inside; for look-up
 	barren  map[barren]int                    // touched then; for look-up
 
-	quest             quest // the last one
-	measured, measure int   // see someRoom
+	quest  quest    // the last one
+	giving []giving // scratch
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.
@@ -237,6 +237,8 @@ func (d *displacer) look(c *class, moves bool) *options {
 		hosts = d.p.hosts.byIndex
 	case c.row.anyOpen(): // it is not for room on hosts that it waits
 		hosts = d.p.openTo(c)
+	case !d.seek(c, moves).outlook.some && !c.row.key.revocable:
+		hosts = d.left() // see choose: elsewhere what is full stays full
 	}
 	for _, h := range hosts {
 		v := c.row.judge(h)
@@ -265,6 +267,16 @@ func (d *displacer) yielding() []*host {
 		}
 	}
 	return d.yield
+}
+
+// left lists those of them that somebody leaves.
+func (d *displacer) left() (some []*host) {
+	for _, h := range d.yielding() {
+		if slices.ContainsFunc(h.units, (*unit).leaves) {
+			some = append(some, h)
+		}
+	}
+	return some
 }
 
 // yields reports whether anybody leaves the host or might, or room is held there: otherwise what is full stays full.

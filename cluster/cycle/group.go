@@ -73,9 +73,11 @@ type group struct {
 	pledged int64 // have room held by a displacement
 	stopped int64 // of running, victims that wait again or end
 
-	// What the displacer found out last; see displacer.mightGo and displacer.someRoom.
-	quest, measure    int
-	mightGo, someRoom bool
+	// What the displacer found out last; see displacer.givings and displacer.someRoom.
+	index    int // in groupOrder
+	measured instant
+	someRoom bool
+	roomy    int // index of the host that had it last
 }
 
 // follow counts when a unit that runs has begun, with n −1 no more.
@@ -145,6 +147,10 @@ type unit struct {
 	written bool           // it stands in the output
 	price   flowgraph.Cost // of its leaving
 	move    *move          // where it goes on; nil: it waits again, or ends
+	// See displacer.refuge.
+	measured instant
+	refuge   *move
+	dearer   flowgraph.Cost // what being there costs
 }
 
 // kind is what units of a job have in common that ask for the same. There are many units, and the collector looks at each.

@@ -37,6 +37,14 @@ func (h *host) promise() space {
 	return s
 }
 
+// promised is promise, known as long as nothing else is planned on the host. It is not to be changed.
+func (d *displacer) promised(h *host) space {
+	if now := d.p.instantOf(h); h.promised != now {
+		h.promised, h.promises = now, h.promise()
+	}
+	return h.promises
+}
+
 // prospect is the same without what this plan displaces.
 func (h *host) prospect() space {
 	s := space{h.rec.Capacity.Sub(h.rec.Allocated), h.rec.Lent.Sub(h.rec.Lendable()), slices.Clone(h.rec.GPUFree)}
@@ -49,6 +57,11 @@ func (h *host) prospect() space {
 		s.take(u.spec, u.hold.GPUs, -1)
 	}
 	return s
+}
+
+// become makes the space equal to another one, and shares nothing with it that changes.
+func (s *space) become(o space) {
+	s.amounts, s.over, s.gpus = o.amounts, o.over, append(s.gpus[:0], o.gpus...)
 }
 
 // add gives back what a unit has on the host, or takes it again.
@@ -185,10 +198,15 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 // expire has the planner called again when room has been held in vain. Complexity: holds.
 func (p *Planner) expire() {
 	for _, u := range p.held { // the earliest: the order does not matter
-		if u.state == cluster.TaskReserved && !u.settled && u.hold.Until != cluster.Forever {
+		if u.expires() {
 			p.alarm(u.hold.Until)
 		}
 	}
+}
+
+// expires reports whether the unit still waits for the room that is held for it, and not for ever.
+func (u *unit) expires() bool {
+	return u.state == cluster.TaskReserved && !u.settled && u.hold.Until != cluster.Forever
 }
 
 // others reports whether members of the unit's core, if it is in one, are leaving or back off, so that those with room wait for

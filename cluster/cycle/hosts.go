@@ -39,8 +39,10 @@ type host struct {
 	decided   bool      // displacements here stand in the output already
 	recalls   bool      // what was lent here is asked back: no revocable task starts here
 	stamp     int       // grows when a displacement changes the host
-	stale     bool      // stands in graph.stale
-	changed   bool      // and its links are out of date, too
+	promises  space     // see displacer.promised
+	promised  instant
+	stale     bool // stands in graph.stale
+	changed   bool // and its links are out of date, too
 }
 
 // ahead is how many hosts or tasks are read at once: few enough to stay in the cache.

@@ -179,7 +179,9 @@ type Planner struct {
 	limitsOf  map[cluster.PoolPath][]*limit // by leaf
 	crowded   []*host                       // with nominations or arrivals of the last plan
 	victims   []*unit                       // of the last plan
-	quests    int                           // counts what the displacers ask of groups, see quest
+	widest    widest                        // see someRoom
+	looks     int                           // counts the outlooks
+	outlooks  []*outlook                    // asked for last first
 	overdrawn []*host                       // that changed and have revocable tasks
 
 	round      costmodels.Round
