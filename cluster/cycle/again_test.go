@@ -931,6 +931,35 @@ func TestWhoHasAHostKeptTakesWhatIsLeftElsewhere(t *testing.T) {
 	require.NotEqual(t, kept, s.state.Task(large).Host)
 }
 
+// TestOneHostAtATimeIsKept: of tasks that ask for the same and have waited long one has its host kept, so that what fits on the other
+// one starts there; and when that one has started, the next has.
+func TestOneHostAtATimeIsKept(t *testing.T) {
+	s := newShared(t)
+	hosts := []cluster.HostID{s.rack(0, "r0", 3), s.rack(1, "r0", 3)}
+	s.rack(2, "r1", 10)
+	mine := must(host("rack", "r0"))
+	s.job(cluster.RootPool, 2, 1000, mine, func(j *cluster.JobSpec) {
+		j.Preemptible, j.Spread = false, []cluster.Spread{{Domain: cluster.DomainHost, Max: 1}}
+	})
+	s.settle()
+	large := s.job(cluster.RootPool, 3, 3000, mine)
+	s.settle()
+	s.now = s.now.Add(cycle.DefaultOptions().ReserveAfter)
+	s.settle()
+	kept := s.in(cluster.TaskReserved)
+	require.Len(t, kept, 1)
+	first := s.state.Task(kept[0]).Hold.Host
+	second := hosts[1-slices.Index(hosts, first)]
+	small := s.job(cluster.RootPool, 3, 1000, mine)
+	s.settle()
+	require.Equal(t, 2, s.running(small), "there is room for two on the other one")
+
+	s.endAllBut(second)
+	require.Equal(t, first, s.state.Task(kept[0]).Host)
+	require.Equal(t, 1, s.running(large))
+	require.Len(t, s.in(cluster.TaskReserved), 1, "now the next one's")
+}
+
 // TestWhatWasKeptForOneDoesForAnother: who starts elsewhere leaves the host that was kept for it to another one for whom a host is kept,
 // though that is looked at first.
 func TestWhatWasKeptForOneDoesForAnother(t *testing.T) {

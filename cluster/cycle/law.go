@@ -122,12 +122,22 @@ func (d *displacer) account(u *unit, sign int64) {
 
 // reserve keeps a host for the head of each class that has waited long with a claim and found no room, so that smaller
 // tasks do not take it away piece by piece; of a gang for all that is left of it. The host that lacks least is kept, until others
-// may be asked to leave for it.
+// may be asked to leave for it. Of those that ask for the same one has its host kept at a time: what is kept for all who wait is closed to
+// those who would fit there now.
 func (d *displacer) reserve(out *Output) {
-	p := d.p
+	type alike struct {
+		group *group
+		asks  rowKey
+	}
+	p, kept := d.p, map[alike]bool{}
+	for _, u := range p.held { // in any order
+		if u.expires() {
+			kept[alike{u.group, u.row}] = true
+		}
+	}
 	for _, c := range p.order {
 		head, ok := c.queue.Min()
-		if c.claims() == 0 || !ok {
+		if c.claims() == 0 || !ok || kept[alike{c.group, c.row.key.rowKey}] {
 			continue
 		}
 		if at := head.queued.Add(p.options.ReserveAfter); d.now < at {
