@@ -227,6 +227,7 @@ func (p *Planner) reset() {
 	p.cores, p.scattered = map[cluster.JobUID][]*unit{}, map[cluster.JobUID]bool{}
 	p.arrived = map[cluster.JobUID]int64{}
 	p.crowded, p.victims, p.overdrawn = nil, nil, nil
+	p.outlooks, p.widest = nil, widest{} // instants are counted anew
 	p.keys = map[cluster.JobUID]*jobKey{}
 	p.round.Hosts, p.round.Zones, p.round.Guests, p.round.Mix = p.hosts.lookup, p.hosts.zone, p.residents, nil
 	p.census, p.joined = costmodels.Census{}, nil

@@ -180,7 +180,7 @@ func (o *outlook) of(d *displacer, h *host) *view {
 	return v
 }
 
-// stirs reports whether anybody leaves the host, or might for one of the group: otherwise what is full stays full.
+// stirs reports whether anybody leaves the host, or might for one of that group: otherwise what is full stays full.
 func (v *view) stirs(g *group) bool { return v.left || v.others || v.gives != nil && v.gives != g }
 
 // couldTake reports whether the host could have room for the task. Complexity: constant, save for what nobody has asked before.
