@@ -43,17 +43,15 @@ const (
 	givesUp               // also if none has
 )
 
-// givings returns how the units of each group might leave for the quest, and whether any might: what lacks in fewer dimensions may not
-// have anybody leave whom it may not have leave if it lacks in all. The class's own group is no exception here.
-func (d *displacer) givings(q *quest) (all []giving, some bool) {
-	all = d.giving[:0]
+// givings returns how the units of each group might leave for the quest: what lacks in fewer dimensions may not have anybody leave whom
+// it may not have leave if it lacks in all. The class's own group is no exception here.
+func (d *displacer) givings(q *quest) []giving {
+	d.giving = d.giving[:0]
 	for i, g := range d.p.groupOrder {
 		g.index = i
-		all = append(all, d.mayGive(q, g))
-		some = some || all[i] != staysOn
+		d.giving = append(d.giving, d.mayGive(q, g))
 	}
-	d.giving = all
-	return all, some
+	return d.giving
 }
 
 func (d *displacer) mayGive(q *quest, g *group) giving {
@@ -140,16 +138,17 @@ func (p *Planner) instantOf(h *host) instant { return instant{p.rows.cycle, p.ho
 
 // outlook returns the one of the quest. Complexity: the groups.
 func (d *displacer) outlook(q *quest) *outlook {
-	giving, some := d.givings(q)
+	gives := d.givings(q)
 	all := d.p.outlooks
-	i := slices.IndexFunc(all, func(o *outlook) bool { return slices.Equal(o.giving, giving) })
+	i := slices.IndexFunc(all, func(o *outlook) bool { return slices.Equal(o.giving, gives) })
 	if i < 0 {
 		if len(all) < outlooks {
 			all = append(all, &outlook{})
 		}
 		i = len(all) - 1 // nobody has asked for it for longest
 		d.p.looks++
-		all[i].giving, all[i].some, all[i].number = append(all[i].giving[:0], giving...), some, d.p.looks
+		all[i].giving, all[i].number = append(all[i].giving[:0], gives...), d.p.looks
+		all[i].some = slices.ContainsFunc(gives, func(g giving) bool { return g != staysOn })
 	}
 	o := all[i]
 	copy(all[1:i+1], all[:i])
@@ -186,8 +185,8 @@ func (v *view) stirs(g *group) bool { return v.left || v.others || v.gives != ni
 // couldTake reports whether the host could have room for the task. Complexity: constant, save for what nobody has asked before.
 func (o *outlook) couldTake(d *displacer, h *host, task *cluster.TaskSpec, moves bool) bool {
 	v := o.of(d, h)
-	if !moves || !v.most.takes(h, task) {
-		return v.most.takes(h, task)
+	if fits := v.most.takes(h, task); !fits || !moves {
+		return fits
 	}
 	if now := d.p.instant(); v.sure != now {
 		v.sure = now
