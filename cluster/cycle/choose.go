@@ -23,12 +23,8 @@ type bundle struct {
 // maxNodes sets, and prices it. It returns nil if there is none. With moves, units that fit elsewhere now may go there.
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	w, ok := c.queue.GetAt(c.nominees) // those before it are nominated already
-	v := c.row.judge(h)
-	if !ok || !couldTake(v) {
-		return nil
-	}
 	q, task := d.seek(c, moves), c.row.task
-	if v != open && !c.row.key.revocable && !q.outlook.of(d, h).stirs(c.group) {
+	if !ok || !q.outlook.couldTake(d, h, c) {
 		return nil
 	}
 	s := search{d: d, class: c, host: h, room: d.promised(h), best: math.MaxInt64}
@@ -36,7 +32,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		return nil
 	}
 	if !s.room.takes(h, task) {
-		if h.loose == 0 || !q.outlook.couldTake(d, h, task, moves) {
+		if moves && !q.outlook.surelyTakes(d, h, task) {
 			return nil
 		}
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them

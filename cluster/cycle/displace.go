@@ -132,15 +132,15 @@ type displacer struct {
 	rests   bool                              // somebody may not be asked to leave yet
 	later   bool                              // what this plan may not do yet is sought, see roomAt
 	forming map[cluster.JobUID]bool           // gangs that this plan places members of
-	touched int                               // how often a host was touched
 	yield   []*host                           // see yielding
-	listed  int                               // touched when it was listed
-	vain    map[errand]int                    // who found no host, and touched then
+	listed  int                               // clock of hosts when it was listed
+	vain    map[errand]int                    // who found no host, and the clock then
 	within  map[*limit][]*insiders            // see inside; for look-up
-	barren  map[barren]int                    // touched then; for look-up
+	barren  map[barren]int                    // clock then; for look-up
 
 	quest  quest    // the last one
 	giving []giving // scratch
+	chance []int32  // scratch
 }
 
 // errand is what decides whether room can be made for a class: its inputs only decide at what price.
@@ -194,12 +194,12 @@ func (c *class) seeks() int64 {
 // serve makes room for count units of a class, as many as can be served; for a gang for all or none.
 func (d *displacer) serve(c *class, moves bool, count int64) {
 	what := errand{c.row, c.group, moves, d.patient(c)}
-	if touched, known := d.vain[what]; known && touched == d.touched {
+	if at, known := d.vain[what]; known && at == d.p.hosts.clock {
 		return
 	}
 	all := d.look(c, moves)
 	if all.Len() == 0 {
-		d.vain[what] = d.touched
+		d.vain[what] = d.p.hosts.clock
 		return
 	}
 	began := len(d.done)
@@ -237,8 +237,10 @@ func (d *displacer) look(c *class, moves bool) *options {
 		hosts = d.p.hosts.byIndex
 	case c.row.anyOpen(): // it is not for room on hosts that it waits
 		hosts = d.p.openTo(c)
+	case c.row.rule == nil:
+		hosts = d.chances(c, moves, hosts)
 	case !d.seek(c, moves).outlook.some && !c.row.key.revocable:
-		hosts = d.left() // see choose: elsewhere what is full stays full
+		hosts = d.left() // elsewhere what is full stays full
 	}
 	for _, h := range hosts {
 		v := c.row.judge(h)
@@ -258,8 +260,8 @@ func (d *displacer) look(c *class, moves bool) *options {
 
 // yielding lists the hosts that yield, by index.
 func (d *displacer) yielding() []*host {
-	if d.listed != d.touched {
-		d.yield, d.listed = d.yield[:0], d.touched
+	if now := d.p.hosts.clock; d.listed != now {
+		d.yield, d.listed = d.yield[:0], now
 		for _, h := range d.p.hosts.byIndex {
 			if h != nil && h.yields() {
 				d.yield = append(d.yield, h)
@@ -363,21 +365,14 @@ func (d *displacer) nominate(h *host, n *nomination) {
 	d.p.crowded = append(d.p.crowded, h)
 	n.lids = d.p.labels.cover(n.rule, h)
 	d.p.labels.planned(n.set, h, waits)
-	d.touch(h)
+	d.p.withhold(h)
 }
 
 func (d *displacer) withdraw(h *host, n *nomination) {
 	h.nominated = without(h.nominated, n)
 	d.p.labels.uncover(n.lids)
 	d.p.labels.planned(n.set, h, gone)
-	d.touch(h)
-}
-
-// touch brings a host up to date with what is planned on it.
-func (d *displacer) touch(h *host) {
 	d.p.withhold(h)
-	h.stamp++
-	d.touched++
 }
 
 // strike makes a unit a victim.
@@ -390,7 +385,7 @@ func (d *displacer) strike(u *unit) {
 	if u.move != nil {
 		d.nominate(u.move.host, &u.move.nomination)
 	}
-	d.touch(u.host)
+	d.p.withhold(u.host)
 }
 
 // spare lets a victim stay.
@@ -403,7 +398,7 @@ func (d *displacer) spare(u *unit) {
 		d.withdraw(u.move.host, &u.move.nomination)
 		u.move = nil
 	}
-	d.touch(u.host)
+	d.p.withhold(u.host)
 }
 
 // reprieve lets every victim stay who can: the dearest first, a gang as a whole, until none can.
@@ -577,12 +572,16 @@ func (h *host) makesWay(u *unit) bool {
 // forgetPlan takes back what the last plan noted beside the snapshot: what has come of it is in the next one.
 func (p *Planner) forgetPlan() {
 	for _, h := range p.crowded {
+		if len(h.nominated) > 0 {
+			p.hosts.tick(h)
+		}
 		h.nominated, h.arrivals, h.decided = h.nominated[:0], h.arrivals[:0], false
 	}
 	for _, u := range p.victims {
 		u.victim, u.written, u.move = false, false, nil
 		if h := u.host; h != nil && h.rec != nil {
 			h.decided = false
+			p.hosts.tick(h)
 			p.hosts.recall(h, false)
 		}
 	}

@@ -73,11 +73,11 @@ type group struct {
 	pledged int64 // have room held by a displacement
 	stopped int64 // of running, victims that wait again or end
 
-	// What the displacer found out last; see displacer.givings and displacer.someRoom.
-	index    int // in groupOrder
-	measured instant
-	someRoom bool
-	roomy    int // index of the host that had it last
+	index int // among all groups, a small number
+
+	// What the displacer found out last; see displacer.someRoom.
+	measured int   // position of hosts
+	roomy    int32 // index of a host that had room then, -1 for none
 }
 
 // follow counts when a unit that runs has begun, with n −1 no more.
@@ -114,7 +114,10 @@ func (g *group) until() cluster.Time {
 func (p *Planner) groupFor(key groupKey, task *cluster.TaskSpec) *group {
 	g := p.groups[key]
 	if g == nil {
-		g = &group{key: key, request: task.Resources}
+		g = &group{key: key, request: task.Resources, index: len(p.groups)}
+		if n := len(p.freeIndices); n > 0 {
+			g.index, p.freeIndices = p.freeIndices[n-1], p.freeIndices[:n-1]
+		}
 		p.groups[key] = g
 		p.groupOrder = append(p.groupOrder, g)
 	}
@@ -188,6 +191,7 @@ func (p *Planner) advance(u *unit, t *cluster.Task) {
 		u.group.follow(u, -1)
 	}
 	u.state, u.started, u.ready, u.devices = t.State, t.Started, t.Ready != 0, cluster.Devices{GPUs: t.GPUs, Ports: t.Ports}
+	p.hosts.tick(u.host)
 	if changed {
 		u.group.follow(u, 1)
 		p.moved = true
@@ -234,6 +238,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 		p.dirty = p.dirty || old.group != u.group || old.job != u.job // others may have it leave now
 		if !old.settled && old.counted == u.counted && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {
 			old.started, old.ready, old.kind = u.started, u.ready, u.kind
+			p.hosts.tick(old.host)
 			return
 		}
 		p.dropUnit(old)
@@ -248,6 +253,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 		p.held[k] = u
 		if h := p.hosts.byID[u.hold.Host]; h != nil {
 			h.holds = append(h.holds, u)
+			p.hosts.tick(h)
 			u.counts = h
 			p.labels.count(u.set, h, waits)
 		}
@@ -258,6 +264,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	if h := u.host; h != nil {
 		h.units = append(h.units, u)
 		h.loose += u.loose()
+		p.hosts.tick(h)
 		p.labels.count(u.set, h, u.presence())
 	}
 	p.moved = true
@@ -276,6 +283,7 @@ func (p *Planner) dropUnit(u *unit) {
 		}
 		if h := p.hosts.byID[u.hold.Host]; h != nil {
 			h.holds = without(h.holds, u)
+			p.hosts.tick(h)
 		}
 	}
 	if job := u.group.key.job; u.group.key.gang && u.host != nil {
@@ -287,6 +295,7 @@ func (p *Planner) dropUnit(u *unit) {
 		p.labels.count(u.set, h, u.presence().times(-1))
 		h.units = without(h.units, u)
 		h.loose -= u.loose()
+		p.hosts.tick(h)
 		p.dirty = p.dirty || u.state.Vacating() && len(h.holds) > 0 // what it leaves may not do for those: see rehouse
 	}
 	p.moved = true
@@ -315,6 +324,7 @@ func (p *Planner) dropGroups() {
 			return false
 		}
 		delete(p.groups, g.key)
+		p.freeIndices = append(p.freeIndices, g.index)
 		g.gone = true
 		return true
 	})

@@ -37,10 +37,10 @@ func (h *host) promise() space {
 	return s
 }
 
-// promised is promise, known as long as nothing else is planned on the host. It is not to be changed.
-func (d *displacer) promised(h *host) space {
-	if now := d.p.instantOf(h); h.promised != now {
-		h.promised, h.promises = now, h.promise()
+// promised is promise, known as long as nothing changes on the host. It is not to be changed.
+func (*displacer) promised(h *host) space {
+	if h.promised != h.stamp {
+		h.promised, h.promises = h.stamp, h.promise()
 	}
 	return h.promises
 }

@@ -38,11 +38,11 @@ type host struct {
 	arrivals  []arrival // whom it starts here
 	decided   bool      // displacements here stand in the output already
 	recalls   bool      // what was lent here is asked back: no revocable task starts here
-	stamp     int       // grows when a displacement changes the host
+	stamp     int       // of hosts.clock, when anything of the host changed last
 	promises  space     // see displacer.promised
-	promised  instant
-	stale     bool // stands in graph.stale
-	changed   bool // and its links are out of date, too
+	promised  int       // stamp then
+	stale     bool      // stands in graph.stale
+	changed   bool      // and its links are out of date, too
 }
 
 // ahead is how many hosts or tasks are read at once: few enough to stay in the cache.
@@ -75,11 +75,13 @@ type hosts struct {
 	byID    map[cluster.HostID]*host
 	byIndex []*host                        // nil where an index is free
 	rooms   [][cluster.NumDimensions]int64 // by index, the fixed part of the room
+	fits    [][cluster.NumDimensions]int64 // the same for one task: of GPUs whole ones, or the most that is left of one
 	free    []int32
 	version int              // grows when hosts come, go or change rack or zone, or where images are is known anew
-	log     []int32          // indices in the order of their changes
+	log     []int32          // indices in the order in which what they have room for changed
 	start   int              // position of log[0]
 	last    []int            // by index: position of the last change
+	clock   int              // counts these changes, and those of who is there, has room held or is to leave
 	racks   map[string]int32 // their numbers, by name
 	byRack  []rack           // by number
 	rackOf  []int32          // numbers by index
@@ -118,6 +120,7 @@ func (t *hosts) add(id cluster.HostID) *host {
 		t.last = append(t.last, -1)
 		t.rackOf = append(t.rackOf, 0)
 		t.rooms = append(t.rooms, [cluster.NumDimensions]int64{})
+		t.fits = append(t.fits, [cluster.NumDimensions]int64{})
 	}
 	t.byID[id] = h
 	return h
@@ -146,9 +149,24 @@ func (t *hosts) set(h *host, rec *cluster.Host) {
 		h.alike = t.sign(rec)
 	}
 	h.rec, h.room, h.lending = rec, rec.Room(), nil
-	t.rooms[h.index] = h.room.Fixed
-	t.note(h.index)
-	t.touched(h)
+	t.rooms[h.index], t.fits[h.index] = h.room.Fixed, h.room.Fixed
+	if gpus := &t.fits[h.index][cluster.GPU]; *gpus > 0 {
+		*gpus = min(*gpus, largestGPU(rec.GPURoom()))
+	}
+	t.disturb(h)
+}
+
+// largestGPU returns the largest amount of GPUs that one task may have where so much of each is free. It may have any that is smaller,
+// too: a part of a whole one, or fewer.
+func largestGPU(free []int32) int64 {
+	var whole, part int64
+	for _, left := range free {
+		if left == cluster.WholeGPU {
+			whole += cluster.WholeGPU
+		}
+		part = max(part, int64(left))
+	}
+	return max(whole, part)
 }
 
 // recall opens a host to revocable tasks, or closes it.
@@ -157,8 +175,7 @@ func (t *hosts) recall(h *host, yes bool) {
 		return
 	}
 	h.recalls, h.lending = yes, nil
-	t.note(h.index)
-	t.touched(h)
+	t.disturb(h)
 }
 
 // signature numbers what decides about a task on a host whatever the load is: hosts with the same one are alike but for
@@ -221,6 +238,7 @@ func (t *hosts) remove(h *host) {
 	t.version++
 	t.sums++
 	h.rec = nil
+	t.rooms[h.index], t.fits[h.index] = [cluster.NumDimensions]int64{}, [cluster.NumDimensions]int64{}
 	delete(t.byID, h.id)
 	t.byIndex[h.index] = nil
 	t.free = append(t.free, h.index)
@@ -229,8 +247,17 @@ func (t *hosts) remove(h *host) {
 
 // disturb has everything look at the host again that depends on it.
 func (t *hosts) disturb(h *host) {
+	t.tick(h)
 	t.note(h.index)
 	t.touched(h)
+}
+
+// tick notes that who is on the host, nil for none, has room held there or is to leave it has changed.
+func (t *hosts) tick(h *host) {
+	if h != nil {
+		t.clock++
+		h.stamp = t.clock
+	}
 }
 
 func (t *hosts) note(i int32) {

@@ -66,6 +66,7 @@ func TestLawsOfPreemption(t *testing.T) {
 		for range 60 {
 			l.live()
 			seen.counted += l.planner.CheckTallies(t)
+			seen.kept += l.planner.CheckOutlooks(t)
 		}
 		l.calm()
 		seen.add(l.seen)
@@ -75,6 +76,7 @@ func TestLawsOfPreemption(t *testing.T) {
 		return // one cluster need not see everything
 	}
 	require.NotZero(t, seen.counted)
+	require.NotZero(t, seen.kept)
 	require.NotZero(t, seen.victims)
 	require.NotZero(t, seen.swaps)
 	require.NotZero(t, seen.lent)
@@ -85,7 +87,7 @@ func TestLawsOfPreemption(t *testing.T) {
 
 // tally counts what a run has seen.
 type tally struct {
-	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked, counted int
+	clusters, cycles, preempting, gangs, victims, moves, holds, inside, between, lent, revoked, counted, kept int
 
 	swaps       int // of moves: by the flow, for others with data there
 	jobs, users int // of inside: stopped for a job or user below its share

@@ -302,7 +302,7 @@ func (s *search) takeInside(l *limit) (some bool) {
 // there, and of each the units that may not leave now.
 func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) {
 	d, who := s.d, barren{l, s.class.group, s.class.row.rule}
-	if touched, known := d.barren[who]; known && touched == d.touched && len(s.found) == 0 {
+	if at, known := d.barren[who]; known && at == d.p.hosts.clock && len(s.found) == 0 {
 		return best, false
 	}
 	to := d.p.ledger.Beneficiary(s.class.group.unit(1), dims)
@@ -315,7 +315,7 @@ func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) 
 		}
 	}
 	if !ok && len(s.found) == 0 {
-		d.barren[who] = d.touched
+		d.barren[who] = d.p.hosts.clock
 	}
 	return best, ok
 }

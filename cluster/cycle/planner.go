@@ -140,17 +140,18 @@ type Planner struct {
 	model     *guard.Guard
 	newSolver func() solver.Solver
 
-	graph      *graph
-	hosts      *hosts
-	rows       *rows
-	classes    map[ClassKey]*class
-	order      []*class // by creation: maps are for look-up, never for iteration
-	groups     map[groupKey]*group
-	groupOrder []*group // by creation
-	waiting    map[cluster.TaskKey]entry
-	units      radix.Map[unit]           // bound and held tasks, by key
-	held       map[cluster.TaskKey]*unit // those with a hold
-	keys       map[cluster.JobUID]*jobKey
+	graph       *graph
+	hosts       *hosts
+	rows        *rows
+	classes     map[ClassKey]*class
+	order       []*class // by creation: maps are for look-up, never for iteration
+	groups      map[groupKey]*group
+	groupOrder  []*group // by creation
+	freeIndices []int    // of groups that are gone
+	waiting     map[cluster.TaskKey]entry
+	units       radix.Map[unit]           // bound and held tasks, by key
+	held        map[cluster.TaskKey]*unit // those with a hold
+	keys        map[cluster.JobUID]*jobKey
 
 	cores     map[cluster.JobUID][]*unit // bound core members of gangs, by job
 	scattered map[cluster.JobUID]bool    // jobs with holds that end in this plan
@@ -179,7 +180,6 @@ type Planner struct {
 	limitsOf  map[cluster.PoolPath][]*limit // by leaf
 	crowded   []*host                       // with nominations or arrivals of the last plan
 	victims   []*unit                       // of the last plan
-	widest    widest                        // see someRoom
 	looks     int                           // counts the outlooks
 	outlooks  []*outlook                    // asked for last first
 	overdrawn []*host                       // that changed and have revocable tasks
@@ -222,12 +222,12 @@ func (p *Planner) reset() {
 	p.labels, p.ripening = newLabels(p.hosts, p.held), cluster.NewAlarms()
 	p.rows = newRows(p.model, &p.round, p.hosts, p.labels)
 	p.classes, p.order = map[ClassKey]*class{}, nil
-	p.groups, p.groupOrder = map[groupKey]*group{}, nil
+	p.groups, p.groupOrder, p.freeIndices = map[groupKey]*group{}, nil, nil
 	p.waiting = map[cluster.TaskKey]entry{}
 	p.cores, p.scattered = map[cluster.JobUID][]*unit{}, map[cluster.JobUID]bool{}
 	p.arrived = map[cluster.JobUID]int64{}
 	p.crowded, p.victims, p.overdrawn = nil, nil, nil
-	p.outlooks, p.widest = nil, widest{} // instants are counted anew
+	p.outlooks = nil // hosts are counted anew
 	p.keys = map[cluster.JobUID]*jobKey{}
 	p.round.Hosts, p.round.Zones, p.round.Guests, p.round.Mix = p.hosts.lookup, p.hosts.zone, p.residents, nil
 	p.census, p.joined = costmodels.Census{}, nil

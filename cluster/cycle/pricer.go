@@ -120,7 +120,7 @@ func (w *pricer) find(t *hosts, together []*row, hosts []int32, found [][]slot) 
 				sure, maybe = decided(together, somewhere, h)
 				sure |= everywhere
 			}
-			w.list(together, w.open(together, sure, maybe, h, &t.rooms[h.index]))
+			w.list(together, w.open(together, sure, maybe, h, &t.fits[h.index]))
 			for j, price := range w.ask(h.rec) {
 				k := w.askers[j]
 				if s := together[k].slot(price, h.rec, h.index); s < together[k].end {

@@ -12,7 +12,7 @@ import (
 type quest struct {
 	class   *class
 	moves   bool
-	touched int // as of the displacer
+	at      int // clock of hosts
 	patient bool
 	to      pool.Beneficiary // which lacks all that it asks for
 	outlook *outlook
@@ -21,12 +21,13 @@ type quest struct {
 
 // seek returns the quest of the class, anew if something has been planned since. Complexity: the groups then.
 func (d *displacer) seek(c *class, moves bool) *quest {
-	if q := &d.quest; q.class == c && q.moves == moves && q.touched == d.touched && q.number == q.outlook.number {
+	now := d.p.hosts.clock
+	if q := &d.quest; q.class == c && q.moves == moves && q.at == now && q.number == q.outlook.number {
 		return q
 	}
 	unit := c.group.unit(1)
 	d.quest = quest{
-		class: c, moves: moves, touched: d.touched, patient: d.patient(c),
+		class: c, moves: moves, at: now, patient: d.patient(c),
 		to: d.p.ledger.Beneficiary(unit, unit.Request.Lacking(cluster.Resources{})),
 	}
 	d.quest.outlook = d.outlook(&d.quest)
@@ -46,10 +47,11 @@ const (
 // givings returns how the units of each group might leave for the quest: what lacks in fewer dimensions may not have anybody leave whom
 // it may not have leave if it lacks in all. The class's own group is no exception here.
 func (d *displacer) givings(q *quest) []giving {
-	d.giving = d.giving[:0]
-	for i, g := range d.p.groupOrder {
-		g.index = i
-		d.giving = append(d.giving, d.mayGive(q, g))
+	n := len(d.p.groupOrder) + len(d.p.freeIndices)
+	d.giving = slices.Grow(d.giving[:0], n)[:n]
+	clear(d.giving)
+	for _, g := range d.p.groupOrder {
+		d.giving[g.index] = d.mayGive(q, g)
 	}
 	return d.giving
 }
@@ -70,34 +72,26 @@ func (d *displacer) mayGive(q *quest, g *group) giving {
 	return staysOn
 }
 
-// someRoom reports whether a host has the room in the fixed dimensions that one of the group takes. Complexity: the hosts, once for
-// a group as long as nothing else is planned, where the one that had room before has not, and no dimension by itself rules all out.
+// someRoom reports whether a host has the room in the fixed dimensions that one of the group takes. Complexity: the changes of hosts since
+// somebody asked last if there was none then, and all hosts if the one that was found last has it no more.
 func (d *displacer) someRoom(g *group) bool {
-	now := d.p.instant()
-	if g.measured == now {
-		return g.someRoom
+	t, needs := d.p.hosts, needOf(&g.key.fixed)
+	since, now := g.measured, t.position()
+	if since == now {
+		return g.roomy >= 0
 	}
-	rooms, needs := d.p.hosts.rooms, needOf(&g.key.fixed)
-	if d.p.widest.at != now {
-		d.p.widest = widest{at: now}
-		for i := range rooms {
-			for dim, v := range rooms[i] {
-				d.p.widest.each[dim] = max(d.p.widest.each[dim], v)
-			}
+	fits := func(i int32) bool { return needs.fits(&t.fits[i]) }
+	g.measured = now
+	switch {
+	case since > t.start && g.roomy >= 0 && fits(g.roomy):
+	case since > t.start && g.roomy < 0:
+		if i := slices.IndexFunc(t.log[since-t.start:], fits); i >= 0 {
+			g.roomy = t.log[since-t.start+i]
 		}
+	default:
+		g.roomy = int32(slices.IndexFunc(t.fits, func(room [cluster.NumDimensions]int64) bool { return needs.fits(&room) }))
 	}
-	g.measured, g.someRoom = now, needs.fits(&d.p.widest.each)
-	if g.someRoom && (g.roomy >= len(rooms) || !needs.fits(&rooms[g.roomy])) {
-		i := slices.IndexFunc(rooms, func(room [cluster.NumDimensions]int64) bool { return needs.fits(&room) })
-		g.roomy, g.someRoom = max(0, i), i >= 0
-	}
-	return g.someRoom
-}
-
-// widest is the most room in each dimension that any host has.
-type widest struct {
-	at   instant
-	each [cluster.NumDimensions]int64
+	return g.roomy >= 0
 }
 
 // displaceable reports whether those of the group that are on hosts may be asked to leave at all.
@@ -119,7 +113,7 @@ type outlook struct {
 
 // view is what one host could have left, as of when somebody asked.
 type view struct {
-	at     instant
+	at     int     // stamp of the host
 	number int     // of the outlook then
 	left   bool    // somebody leaves it
 	gives  *group  // might leave it
@@ -129,28 +123,27 @@ type view struct {
 	least  space   // if those did, save who only might for another host, and has none
 }
 
-// instant is a state of a plan: as long as it is the same nothing else is planned, on one host or on any.
+// instant is a state of a plan: as long as it is the same nothing else is planned.
 type instant struct{ cycle, at int }
 
 func (p *Planner) instant() instant { return instant{p.rows.cycle, p.hosts.position()} }
-
-func (p *Planner) instantOf(h *host) instant { return instant{p.rows.cycle, p.hosts.last[h.index]} }
 
 // outlook returns the one of the quest. Complexity: the groups.
 func (d *displacer) outlook(q *quest) *outlook {
 	gives := d.givings(q)
 	all := d.p.outlooks
-	i := slices.IndexFunc(all, func(o *outlook) bool { return slices.Equal(o.giving, gives) })
+	i := slices.IndexFunc(all, func(o *outlook) bool { return sameGivings(o.giving, gives) })
 	if i < 0 {
 		if len(all) < outlooks {
 			all = append(all, &outlook{})
 		}
 		i = len(all) - 1 // nobody has asked for it for longest
 		d.p.looks++
-		all[i].giving, all[i].number = append(all[i].giving[:0], gives...), d.p.looks
+		all[i].number = d.p.looks
 		all[i].some = slices.ContainsFunc(gives, func(g giving) bool { return g != staysOn })
 	}
 	o := all[i]
+	o.giving = append(o.giving[:0], gives...)
 	copy(all[1:i+1], all[:i])
 	all[0], d.p.outlooks = o, all
 	if n := len(d.p.hosts.byIndex); len(o.views) < n {
@@ -159,11 +152,19 @@ func (d *displacer) outlook(q *quest) *outlook {
 	return o
 }
 
-// of returns what the host could have left, known as long as nothing else is planned there. Complexity: its units, the first time.
+// sameGivings reports whether both are the same but for groups of which nobody gives, which one of them need not know.
+func sameGivings(a, b []giving) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return slices.Equal(a, b[:len(a)]) && !slices.ContainsFunc(b[len(a):], func(g giving) bool { return g != staysOn })
+}
+
+// of returns what the host could have left, known as long as nothing changes there. Complexity: its units, the first time.
 func (o *outlook) of(d *displacer, h *host) *view {
 	v := &o.views[h.index]
-	if now := d.p.instantOf(h); v.at != now || v.number != o.number {
-		*v = view{at: now, number: o.number, most: v.most, least: v.least}
+	if v.at != h.stamp || v.number != o.number {
+		*v = view{at: h.stamp, number: o.number, most: v.most, least: v.least}
 		v.most.become(d.promised(h))
 		for _, u := range h.units {
 			switch g := u.group; {
@@ -182,12 +183,20 @@ func (o *outlook) of(d *displacer, h *host) *view {
 // stirs reports whether anybody leaves the host, or might for one of that group: otherwise what is full stays full.
 func (v *view) stirs(g *group) bool { return v.left || v.others || v.gives != nil && v.gives != g }
 
-// couldTake reports whether the host could have room for the task. Complexity: constant, save for what nobody has asked before.
-func (o *outlook) couldTake(d *displacer, h *host, task *cluster.TaskSpec, moves bool) bool {
-	v := o.of(d, h)
-	if fits := v.most.takes(h, task); !fits || !moves {
-		return fits
+// couldTake reports whether the host has room for a task of the class, or could have if all left who might. Complexity: constant, save
+// for what nobody has asked before.
+func (o *outlook) couldTake(d *displacer, h *host, c *class) bool {
+	v := c.row.judge(h)
+	if !couldTake(v) || v != open && !c.row.key.revocable && !o.of(d, h).stirs(c.group) {
+		return false
 	}
+	room := d.promised(h)
+	return room.takes(h, c.row.task) || h.loose > 0 && o.of(d, h).most.takes(h, c.row.task)
+}
+
+// surelyTakes reports whether it could have room if nobody left who only might for another host, and has none.
+func (o *outlook) surelyTakes(d *displacer, h *host, task *cluster.TaskSpec) bool {
+	v := o.of(d, h)
 	if now := d.p.instant(); v.sure != now {
 		v.sure = now
 		v.least.become(d.promised(h))
@@ -198,4 +207,34 @@ func (o *outlook) couldTake(d *displacer, h *host, task *cluster.TaskSpec, moves
 		}
 	}
 	return v.least.takes(h, task)
+}
+
+// chances is the hosts that could take a task of a class, as an outlook has it. All others could not, as long as nothing changes there.
+type chances struct {
+	outlook int     // its number
+	at      int     // clock of hosts
+	hosts   []int32 // indices, in their order
+}
+
+// chances returns those of the hosts, which are in the order of their indices, that could take a task of the class, whose rules depend on
+// nothing elsewhere. Complexity: constant for a host on which nothing has changed since the class asked last.
+func (d *displacer) chances(c *class, moves bool, hosts []*host) (some []*host) {
+	o, known := d.seek(c, moves).outlook, &c.chances[one(moves)]
+	if known.outlook != o.number {
+		*known = chances{outlook: o.number, hosts: known.hosts[:0]}
+	}
+	now, before := d.chance[:0], known.hosts
+	for _, h := range hosts {
+		for len(before) > 0 && before[0] < h.index {
+			before = before[1:]
+		}
+		if h.stamp <= known.at && (len(before) == 0 || before[0] != h.index) {
+			continue
+		}
+		if o.couldTake(d, h, c) {
+			now, some = append(now, h.index), append(some, h)
+		}
+	}
+	known.at, known.hosts, d.chance = d.p.hosts.clock, now, known.hosts
+	return some
 }

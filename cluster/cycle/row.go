@@ -126,7 +126,7 @@ func (r *row) inRack(k int32) *openRack {
 		o.read, o.pass, o.slots = in.changed, 0, o.slots[:0]
 		needs := r.need()
 		for _, i := range in.hosts {
-			if !needs.fits(&all.rooms[i]) {
+			if !needs.fits(&all.fits[i]) {
 				continue
 			}
 			if s, ok := r.price(i); ok {
@@ -234,7 +234,7 @@ func (t *rows) roomy(together []*row, hosts []int32) []int32 {
 		}
 	}
 	for i, h := range t.hosts.byIndex {
-		if h != nil && least.fits(&t.hosts.rooms[i]) {
+		if h != nil && least.fits(&t.hosts.fits[i]) {
 			hosts = append(hosts, int32(i))
 		}
 	}
@@ -349,7 +349,7 @@ func (r *row) openOf(sample []int32) (open int) {
 	}
 	all, needs := r.table.hosts, r.need()
 	for _, i := range sample {
-		if needs.fits(&all.rooms[i]) && r.opens(all.byIndex[i]) {
+		if needs.fits(&all.fits[i]) && r.opens(all.byIndex[i]) {
 			open++
 		}
 	}

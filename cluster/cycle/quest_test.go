@@ -1,0 +1,72 @@
+package cycle
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// CheckOutlooks holds what is kept of hosts from plan to plan against what there is to see now. It returns how much of it was compared.
+func (s *Supervisor) CheckOutlooks(t require.TestingT) (n int) {
+	p := s.planner
+	d := &displacer{p: p}
+	for _, o := range p.outlooks {
+		fresh := &outlook{giving: o.giving, number: o.number, views: make([]view, len(p.hosts.byIndex))}
+		for _, h := range p.hosts.byIndex {
+			if h == nil {
+				continue
+			}
+			if h.promised == h.stamp {
+				require.Equal(t, h.promise(), h.promises)
+			}
+			if int(h.index) >= len(o.views) || o.views[h.index].at != h.stamp || o.views[h.index].number != o.number {
+				continue
+			}
+			kept, now := &o.views[h.index], fresh.of(d, h)
+			require.Equal(t, []any{now.left, now.others, now.gives}, []any{kept.left, kept.others, kept.gives})
+			require.True(t, now.most.amounts.Equal(kept.most.amounts) && now.most.over.Equal(kept.most.over))
+			require.Equal(t, now.most.gpus, kept.most.gpus)
+			n++
+		}
+		for _, c := range p.order {
+			for i := range c.chances {
+				known := &c.chances[i]
+				if known.outlook != o.number {
+					continue
+				}
+				for _, h := range p.hosts.byIndex {
+					if h != nil && h.yields() && h.stamp <= known.at && !slices.Contains(known.hosts, h.index) {
+						require.False(t, fresh.couldTake(d, h, c))
+						n++
+					}
+				}
+			}
+		}
+	}
+	for _, g := range p.groupOrder {
+		if g.measured == p.hosts.position() {
+			needs := needOf(&g.key.fixed)
+			require.Equal(t, slices.ContainsFunc(p.hosts.byIndex, func(h *host) bool { return h != nil && needs.fits(&p.hosts.fits[h.index]) }), g.roomy >= 0)
+		}
+	}
+	return n
+}
+
+func TestTheLargestAmountOfGPUs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		free := rapid.SliceOfN(rapid.Int32Range(0, cluster.WholeGPU), 0, 5).Draw(t, "free")
+		for i, whole := range rapid.SliceOfN(rapid.Bool(), len(free), len(free)).Draw(t, "whole") {
+			if whole {
+				free[i] = cluster.WholeGPU
+			}
+		}
+		requests := []cluster.GPURequest{{Count: 1}, {Count: 2}, {Count: 5}, {Milli: 1}, {Milli: 500}, {Milli: 999}, {Milli: rapid.Int32Range(1, 999).Draw(t, "milli")}}
+		for _, r := range requests {
+			require.Equal(t, r.Fit(make([]cluster.GPUDevice, len(free)), free, 1) > 0, r.Amount() <= largestGPU(free), "%+v", r)
+		}
+	})
+}
