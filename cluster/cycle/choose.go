@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -24,7 +25,7 @@ type bundle struct {
 func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 	w, ok := c.queue.GetAt(c.nominees) // those before it are nominated already
 	q, task := d.seek(c, moves), c.row.task
-	if !ok || !q.outlook.couldTake(d, h, c) {
+	if !ok || q.vain || !q.outlook.couldTake(d, h, c) {
 		return nil
 	}
 	s := search{d: d, class: c, host: h, room: d.promised(h), best: math.MaxInt64}
@@ -37,7 +38,7 @@ func (d *displacer) choose(c *class, h *host, moves bool) *displacement {
 		}
 		s.room.gpus = slices.Clone(s.room.gpus) // the search changes them
 		s.lacks = s.binding()
-		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.suffice() {
+		if s.bundles = d.bundles(c, h, s.lacks, moves); !s.suffice() || !s.couldStay(q) {
 			return nil // a search would try all sets of them
 		}
 		s.greedy()
@@ -171,6 +172,17 @@ func (s *search) stays() bool {
 	return within
 }
 
+// couldStay reports whether stays could hold of some of the bundles: whether it does if all leave, and nobody leaves elsewhere.
+func (s *search) couldStay(q *quest) bool {
+	if q.beyond == "" || len(s.d.p.limitsOn(s.class.group)) > 0 {
+		return true
+	}
+	s.found = s.bundles
+	stays := s.stays()
+	s.found = nil
+	return stays
+}
+
 func (s *search) count(b bundle, sign int64) {
 	for _, u := range b.units {
 		s.d.account(u, sign)
@@ -258,7 +270,7 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 		if !ok {
 			continue
 		}
-		if from := d.p.ledger.Donor(together(b.units)); !to.MayStop(&from) {
+		if !to.MayStop(d.donor(b.units)) {
 			if !moves || len(b.units) > 1 || !d.findMove(u) {
 				continue
 			}
@@ -270,6 +282,15 @@ func (d *displacer) bundles(c *class, h *host, binding []string, moves bool) []b
 		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.units[0].task, b.units[0].task))
 	})
 	return all
+}
+
+// donor returns units that leave together as one that might be stopped.
+func (d *displacer) donor(units []*unit) *pool.Donor {
+	if len(units) == 1 {
+		return d.p.donor(units[0].group)
+	}
+	all := d.p.ledger.Donor(together(units))
+	return &all
 }
 
 // bundle returns what leaves with the unit, and whether it may leave for the class whatever the pools say.

@@ -231,6 +231,9 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 // for a limit: then only hosts come into question that somebody leaves or might leave, or on which room is held.
 func (d *displacer) look(c *class, moves bool) *options {
 	all := &options{}
+	if d.seek(c, moves).vain {
+		return all
+	}
 	hosts := d.yielding()
 	switch {
 	case c.group.key.gang:

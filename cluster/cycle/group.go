@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/pool"
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
@@ -75,9 +76,11 @@ type group struct {
 
 	index int // among all groups, a small number
 
-	// What the displacer found out last; see displacer.someRoom.
+	// What the displacer found out last; see displacer.someRoom and Planner.donor.
 	measured int   // position of hosts
 	roomy    int32 // index of a host that had room then, -1 for none
+	donor    pool.Donor
+	ledger   *pool.Ledger // that knows it
 }
 
 // follow counts when a unit that runs has begun, with n −1 no more.

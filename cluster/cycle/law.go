@@ -55,6 +55,14 @@ func together(units []*unit) pool.Unit {
 	return all
 }
 
+// donor returns one task of the group as one that might be stopped.
+func (p *Planner) donor(g *group) *pool.Donor {
+	if g.ledger != p.ledger {
+		g.donor, g.ledger = p.ledger.Donor(g.unit(1)), p.ledger
+	}
+	return &g.donor
+}
+
 // unit returns n tasks of the group as the pools' accounts see them.
 func (g *group) unit(n int64) pool.Unit {
 	return pool.Unit{

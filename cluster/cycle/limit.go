@@ -208,7 +208,6 @@ func (p *Planner) unbind() {
 // insiders are the units of one group below a pool with a limit that may be asked to leave; of the core of a gang the first.
 type insiders struct {
 	group  *group
-	donor  pool.Donor // one of them
 	units  []*unit
 	sorted bool
 }
@@ -238,7 +237,7 @@ func (d *displacer) inside(l *limit) []*insiders {
 			if !l.path.Covers(u.group.key.pool) {
 				continue
 			}
-			in = &insiders{group: u.group, donor: d.p.ledger.Donor(u.group.unit(1))}
+			in = &insiders{group: u.group}
 			byGroup[u.group], all = in, append(all, in)
 		}
 		in.units = append(in.units, u)
@@ -307,7 +306,7 @@ func (s *search) cheapestInside(l *limit, dims []string) (best bundle, ok bool) 
 	}
 	to := d.p.ledger.Beneficiary(s.class.group.unit(1), dims)
 	for _, in := range d.inside(l) {
-		if !in.group.key.gang && !to.MayStop(&in.donor) || in.group == s.class.group {
+		if !in.group.key.gang && !to.MayStop(d.p.donor(in.group)) || in.group == s.class.group {
 			continue
 		}
 		if b, may := s.first(in, dims); may && (!ok || b.price < best.price) {

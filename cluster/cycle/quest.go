@@ -15,24 +15,34 @@ type quest struct {
 	at      int // clock of hosts
 	patient bool
 	to      pool.Beneficiary // which lacks all that it asks for
-	outlook *outlook
-	number  int // of the outlook, which has another one once it is somebody else's
+	beyond  cluster.PoolPath // where it may not have more, unless somebody leaves; see pool.Ledger
+	vain    bool             // nobody might who would change that
+	outlook *outlook         // nil if so
+	number  int              // of the outlook, which has another one once it is somebody else's
 }
 
 // seek returns the quest of the class, anew if something has been planned since. Complexity: the groups then.
 func (d *displacer) seek(c *class, moves bool) *quest {
 	now := d.p.hosts.clock
-	if q := &d.quest; q.class == c && q.moves == moves && q.at == now && q.number == q.outlook.number {
+	if q := &d.quest; q.class == c && q.moves == moves && q.at == now && (q.vain || q.number == q.outlook.number) {
 		return q
 	}
 	unit := c.group.unit(1)
 	d.quest = quest{
 		class: c, moves: moves, at: now, patient: d.patient(c),
-		to: d.p.ledger.Beneficiary(unit, unit.Request.Lacking(cluster.Resources{})),
+		to: d.p.ledger.Beneficiary(unit, unit.Request.Lacking(cluster.Resources{})), beyond: d.p.ledger.Beyond(unit),
 	}
-	d.quest.outlook = d.outlook(&d.quest)
-	d.quest.number = d.quest.outlook.number
-	return &d.quest
+	q := &d.quest
+	if q.vain = q.beyond != "" && !slices.ContainsFunc(d.p.groupOrder, func(g *group) bool { return d.lightens(q, g) }); !q.vain {
+		q.outlook = d.outlook(q)
+		q.number = q.outlook.number
+	}
+	return q
+}
+
+// lightens reports whether units of the group count where the quest has too much, and might be stopped for it.
+func (d *displacer) lightens(q *quest, g *group) bool {
+	return g.running > 0 && g.displaceable() && !g.key.revocable && q.beyond.Covers(g.key.pool) && (g.key.gang || q.to.MayStop(d.p.donor(g)))
 }
 
 // giving is how units of a group might leave.
@@ -63,8 +73,8 @@ func (d *displacer) mayGive(q *quest, g *group) giving {
 	case g.key.gang:
 		return givesUp // it gives more than one of it
 	}
-	switch from := d.p.ledger.Donor(g.unit(1)); {
-	case q.to.MayStop(&from):
+	switch {
+	case q.to.MayStop(d.p.donor(g)):
 		return givesUp
 	case q.moves && !g.key.revocable && d.someRoom(g):
 		return goesOn

@@ -216,16 +216,26 @@ func (b *Beneficiary) see(common int32) {
 
 // Stays reports whether a unit that is not booked yet would leave its pool, and all above, within what they are entitled to.
 // Complexity: the depth of the pool and the dimensions.
-func (l *Ledger) Stays(u Unit) bool { return l.stays(l.vector(u.Request), l.tree.at(u.Pool), -1) }
+func (l *Ledger) Stays(u Unit) bool { return l.Beyond(u) == "" }
 
-// stays is Stays for the pools from lowest up to the one below top, none if that is not above it. Neither is beside the other.
-func (l *Ledger) stays(asks []int64, lowest, top int32) bool {
+// Beyond returns the lowest pool in which the unit would not stay: only what stops there could change that. It is "" where it stays in
+// all. Complexity: as Stays.
+func (l *Ledger) Beyond(u Unit) cluster.PoolPath {
+	if i := l.beyond(l.vector(u.Request), l.tree.at(u.Pool), -1); i >= 0 {
+		return l.tree.nodes[i].pool.Path
+	}
+	return ""
+}
+
+// beyond is Beyond for the pools from lowest up to the one below top, of which there is none if that is not above it, and −1 for "".
+// Neither is beside the other.
+func (l *Ledger) beyond(asks []int64, lowest, top int32) int32 {
 	for i := lowest; i > top; i = l.tree.nodes[i].parent {
 		if !within(l.holds[i], asks, l.tree.nodes[i].entitled) {
-			return false
+			return i
 		}
 	}
-	return true
+	return -1
 }
 
 // MayReturn reports whether a unit that was stopped, and is not booked any more, may stay after all although another one,
@@ -237,7 +247,7 @@ func (l *Ledger) MayReturn(u, to, from Unit) bool {
 	}
 	own, gains, loses := l.tree.at(u.Pool), l.tree.at(to.Pool), l.tree.at(from.Pool)
 	if gains != loses {
-		return l.stays(l.vector(u.Request), l.common(own, gains), l.common(gains, loses))
+		return l.beyond(l.vector(u.Request), l.common(own, gains), l.common(gains, loses)) < 0
 	}
 	gainer := l.account(gains, to.Job, to.User)
 	fair := gainer != nil && to.Priority == from.Priority && !from.Revocable

@@ -268,3 +268,30 @@ func TestStatus(t *testing.T) {
 	require.NotContains(t, all["root/b"], "memory_bytes")
 	require.Equal(t, int64(100), all["root"]["cpu_milli"].Entitlement)
 }
+
+// What a pool holds beyond what it is entitled to is lifted only by what stops in it, or below it.
+func TestWhereAUnitDoesNotStay(t *testing.T) {
+	top := root()
+	l := pool.NewAdmission([]*cluster.Pool{
+		top, claims("root/a", cluster.CPU, 60, 300, 1), claims("root/a/x", cluster.CPU, 0, 300, 1), claims("root/a/y", cluster.CPU, 0, 300, 1),
+		claims("root/b", cluster.CPU, 60, 300, 1),
+	}, cpu(300))
+	l.SetQueue("root/a/x", []pool.Group{batch(0, 3, cpu(1), 30, 120)})
+	l.SetQueue("root/a/y", []pool.Group{batch(0, 3, cpu(1), 120, 30)})
+	l.SetQueue("root/b", []pool.Group{batch(0, 3, cpu(1), 150, 150)})
+	l.Run(1)
+	ledger := l.Ledger()
+	at := func(p cluster.PoolPath, n int64) cluster.PoolPath {
+		beyond := ledger.Beyond(unit(p, n))
+		require.Equal(t, beyond == "", ledger.Stays(unit(p, n)))
+		return beyond
+	}
+	require.Equal(t, cluster.PoolPath("root/a"), at("root/a/x", 1))
+	require.Equal(t, cluster.PoolPath("root/a/x"), at("root/a/x", 121))
+	require.Equal(t, cluster.PoolPath("root/b"), at("root/b", 1))
+	ledger.Remove(unit("root/b", 1))
+	require.Equal(t, cluster.PoolPath("root/a"), at("root/a/x", 1))
+	ledger.Remove(unit("root/a/y", 1))
+	require.Empty(t, at("root/a/x", 1))
+	require.Equal(t, cluster.PoolPath("root/a"), at("root/a/x", 2))
+}
