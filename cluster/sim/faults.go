@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 )
 
@@ -25,7 +26,7 @@ const (
 	HostCrash     FaultKind = "host"       // a host stops with all that it runs, and returns empty
 	RackCut       FaultKind = "rack"       // a rack is cut off; its runs go on
 	HostDrain     FaultKind = "drain"      // the operator drains a host, and resumes it
-	LinkCut       FaultKind = "link"       // the shard loses its connection with the scheduler
+	LinkCut       FaultKind = "link"       // a shard loses its connection with the scheduler
 	Crash         FaultKind = "scheduler"  // the scheduler dies; another one replays the journal
 	SchedulingOff FaultKind = "scheduling" // the operator switches scheduling off, and on again
 	KillingOff    FaultKind = "killing"    // the same of killing
@@ -245,18 +246,47 @@ func (in *injector) target(kind FaultKind) string {
 	switch kind {
 	case HostCrash, HostDrain:
 		hosts := in.s.config.Workload.Hosts
-		return hosts[in.random.IntN(len(hosts))].Name
+		return targetOf(hosts[in.random.IntN(len(hosts))].ID())
 	case RackCut:
 		return in.racks[in.random.IntN(len(in.racks))]
+	case LinkCut:
+		if n := len(in.s.links); n > 1 {
+			return string(in.s.links[in.random.IntN(n)].shard)
+		}
+		return ""
 	default:
 		return ""
 	}
 }
 
+// targetOf names a host in a fault: by its own name, or by its id if the shard is not that of all workloads.
+func targetOf(id cluster.HostID) string {
+	if id.Shard() == trace.Shard {
+		return id.Name()
+	}
+	return string(id)
+}
+
+// hostOf returns the host that a fault names.
+func (s *simulation) hostOf(target string) cluster.HostID {
+	hosts := s.config.Workload.Hosts
+	return hosts[slices.IndexFunc(hosts, func(h trace.Host) bool { return targetOf(h.ID()) == target })].ID()
+}
+
+// onRack does something with the hosts of a rack, which may be those of several shards.
+func (s *simulation) onRack(rack string, do func(*fleet.Fleet, string) error) (wrong error) {
+	for _, l := range s.links {
+		if err := do(l.fleet, rack); !errors.Is(err, hostmgr.ErrUnknownHost) {
+			wrong = errors.Join(wrong, err)
+		}
+	}
+	return wrong
+}
+
 // strike breaks something and schedules when it is mended. What is broken already is left as it is.
 func (in *injector) strike(x Fault) error {
 	what := Fault{Kind: x.Kind, Target: x.Target}
-	if in.broken[what] || in.s.scheduler.dead && x.Kind == LinkCut || in.broken[Fault{Kind: LinkCut}] && x.Kind == Crash {
+	if in.broken[what] || in.s.scheduler.dead && x.Kind == LinkCut || in.s.cutOff() && x.Kind == Crash {
 		return nil
 	}
 	in.steps++
@@ -284,21 +314,30 @@ func (in *injector) brk(x Fault) (mend func() error, err error) {
 	s := in.s
 	switch x.Kind {
 	case HostCrash:
-		return func() error { return s.fleet.Return(x.Target) }, s.fleet.Crash(x.Target)
+		id := s.hostOf(x.Target)
+		world := s.linkOf(id.Shard()).fleet
+		return func() error { return world.Return(id.Name()) }, world.Crash(id.Name())
 	case RackCut:
-		return func() error { return s.fleet.HealRack(x.Target) }, s.fleet.CutOffRack(x.Target)
+		return func() error { return s.onRack(x.Target, (*fleet.Fleet).HealRack) }, s.onRack(x.Target, (*fleet.Fleet).CutOffRack)
 	case HostDrain:
-		s.drain(x.Target, true)
-		return func() error { s.drain(x.Target, false); return nil }, nil
+		id := s.hostOf(x.Target)
+		s.drain(id, true)
+		return func() error { s.drain(id, false); return nil }, nil
 	case LinkCut:
-		s.link.cut()
-		return func() error { s.link.connect(); return nil }, nil
+		l := s.links[0]
+		if x.Target != "" {
+			l = s.linkOf(cluster.ShardID(x.Target))
+		}
+		l.cut()
+		return func() error { l.connect(); return nil }, nil
 	case SchedulingOff, KillingOff:
 		s.switchOff(x.Kind, true)
 		return func() error { s.switchOff(x.Kind, false); return nil }, nil
 	default:
 		s.scheduler.crash()
-		s.link.cut()
+		for _, l := range s.links {
+			l.cut()
+		}
 		return s.restart, nil
 	}
 }
@@ -319,11 +358,10 @@ func (in *injector) idle() bool {
 }
 
 // drain has the operator drain or resume a host, unless there is nobody to tell or the host is not known.
-func (s *simulation) drain(name string, drain bool) {
+func (s *simulation) drain(id cluster.HostID, drain bool) {
 	if s.scheduler.dead {
 		return
 	}
-	id := cluster.MakeHostID(trace.Shard, name)
 	s.scheduler.send(func(tx *rules.Tx) error {
 		if h := tx.State().Host(id); h == nil || h.Draining == drain {
 			return nil
@@ -357,7 +395,9 @@ func (s *simulation) restart() error {
 		return err
 	}
 	s.measure.restarts++
-	s.link.connect()
+	for _, l := range s.links {
+		l.connect()
+	}
 	if len(s.unheard) > 0 {
 		s.submit(slices.Clone(s.unheard))
 	}
@@ -365,8 +405,8 @@ func (s *simulation) restart() error {
 		s.switchOff(what, s.faults.broken[Fault{Kind: what}])
 	}
 	for h := range s.scheduler.snapshot.Hosts("") {
-		if want := s.faults.broken[Fault{Kind: HostDrain, Target: h.ID.Name()}]; want != h.Draining {
-			s.drain(h.ID.Name(), want)
+		if want := s.faults.broken[Fault{Kind: HostDrain, Target: targetOf(h.ID)}]; want != h.Draining {
+			s.drain(h.ID, want)
 		}
 	}
 	return nil

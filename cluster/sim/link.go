@@ -3,22 +3,27 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
-	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/hostmgr"
+	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 )
 
-// link is the host-manager shard and its connection with the scheduler: what hostmgr.Shard and the streams do. While it
+// link is a host-manager shard and its connection with the scheduler: what hostmgr.Shard and the streams do. While it
 // is cut nothing gets through, and a session begins with all hosts and the inventory.
 type link struct {
 	s         *simulation
+	shard     cluster.ShardID
+	fleet     *fleet.Fleet
 	driver    hostmgr.Driver
 	connected bool
 	since     cluster.Time // connected, or cut off, since then
 	session   uint64
+	ready     bool // its inventory has been reconciled
+	sent      map[cluster.TaskKey]sentRun
 
 	hosts   map[string]cluster.Machine // as reported last
 	refused map[cluster.RunID]hostmgr.Status
@@ -27,14 +32,33 @@ type link struct {
 
 var _ hostmgr.Sink = (*link)(nil)
 
-// away is rules.Deadlines.Away; there is one shard.
-func (l *link) away(cluster.ShardID) (since cluster.Time, away bool) { return l.since, !l.connected }
+// sentRun is what a session has sent for a run.
+type sentRun struct {
+	run    uint32
+	killed bool
+}
+
+// linkOf returns the link of a shard.
+func (s *simulation) linkOf(shard cluster.ShardID) *link {
+	return s.links[slices.IndexFunc(s.links, func(l *link) bool { return l.shard == shard })]
+}
+
+// cutOff reports whether a link is cut.
+func (s *simulation) cutOff() bool {
+	return slices.ContainsFunc(s.links, func(l *link) bool { return !l.connected })
+}
+
+// away is rules.Deadlines.Away.
+func (s *simulation) away(shard cluster.ShardID) (since cluster.Time, away bool) {
+	l := s.linkOf(shard)
+	return l.since, !l.connected
+}
 
 // cut ends the session.
 func (l *link) cut() {
 	if l.connected {
 		l.connected, l.since, l.session = false, l.s.clock.Now(), l.session+1 // what is on its way back to it comes too late
-		l.s.scheduler.ready = false
+		l.ready = false
 		l.s.scheduler.watch()
 	}
 }
@@ -45,10 +69,10 @@ func (l *link) connect() {
 	p := l.s.scheduler
 	l.connected, l.since, l.session = true, l.s.clock.Now(), l.session+1
 	session := l.session
-	p.ready = false // what is launched before it is reconciled would be missing in the inventory
-	clear(p.sent)
+	l.ready = false // what is launched before it is reconciled would be missing in the inventory
+	clear(l.sent)
 	p.send(func(tx *rules.Tx) error {
-		return rules.ReportHosts(tx, trace.Shard, l.hosts, nil, true)
+		return rules.ReportHosts(tx, l.shard, l.hosts, nil, true)
 	}, l.s.failOn)
 	var inventory []*cluster.TaskStatus
 	for _, s := range l.driver.Inventory() {
@@ -57,11 +81,11 @@ func (l *link) connect() {
 	var answers []rules.Answer
 	p.send(func(tx *rules.Tx) (err error) {
 		for _, e := range inventory {
-			if err := retire(tx, e); err != nil {
+			if err := l.retire(tx, e); err != nil {
 				return err
 			}
 		}
-		answers, err = rules.Reconcile(tx, trace.Shard, inventory)
+		answers, err = rules.Reconcile(tx, l.shard, inventory)
 		return err
 	}, func(err error) {
 		if err != nil || l.session != session {
@@ -78,9 +102,9 @@ func (l *link) connect() {
 		for _, e := range inventory { // as the shard does
 			l.tellHealth(cluster.RunID{Task: e.Task, Run: e.Run})
 		}
-		p.ready = true
+		l.ready = true
 		var bound []cluster.TaskKey
-		for h := range p.snapshot.Hosts("") {
+		for h := range rules.HostsOf(p.snapshot, l.shard) {
 			bound = append(bound, h.Tasks...)
 		}
 		p.dispatch(bound)
@@ -113,7 +137,7 @@ func (l *link) ReportHosts(hosts []hostmgr.Host) {
 		return
 	}
 	l.s.scheduler.send(func(tx *rules.Tx) error {
-		return rules.ReportHosts(tx, trace.Shard, changed, gone, false)
+		return rules.ReportHosts(tx, l.shard, changed, gone, false)
 	}, l.s.failOn)
 	for _, s := range l.driver.Inventory() { // as the shard does: what runs on a host that comes back may have been given up
 		if _, stayed := before[s.Host]; !stayed && !s.State.Terminal() {
@@ -130,8 +154,8 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 	e, session := l.event(s), l.session
 	var verdict rules.Verdict
 	l.s.scheduler.sendAbout(e.Task, func(tx *rules.Tx) (err error) {
-		if err = retire(tx, e); err == nil {
-			verdict, err = rules.Report(tx, trace.Shard, e)
+		if err = l.retire(tx, e); err == nil {
+			verdict, err = rules.Report(tx, l.shard, e)
 		}
 		return err
 	}, func(err error) {
@@ -150,9 +174,9 @@ func (l *link) ReportStatus(s hostmgr.Status) {
 
 // retire has its owner stop the instance of a service whose time is over. It would begin anew: nobody but its owner ends a
 // service.
-func retire(tx *rules.Tx, e *cluster.TaskStatus) error {
+func (l *link) retire(tx *rules.Tx, e *cluster.TaskStatus) error {
 	t := tx.State().Task(e.Task)
-	if e.State != cluster.TaskSucceeded || !rules.Awaited(t, trace.Shard, e.Run) || !tx.State().Job(e.Task.Job()).Spec.Type.Service() {
+	if e.State != cluster.TaskSucceeded || !rules.Awaited(t, l.shard, e.Run) || !tx.State().Job(e.Task.Job()).Spec.Type.Service() {
 		return nil
 	}
 	return tx.Emit(&cluster.TaskStopping{Task: e.Task, Reason: cluster.ReasonTaskStopped})
@@ -173,7 +197,7 @@ func (l *link) tellHealth(run cluster.RunID) {
 		return
 	}
 	e := &cluster.TaskHealth{Task: run.Task, Run: run.Run, Health: h}
-	l.s.scheduler.sendAbout(e.Task, func(tx *rules.Tx) error { return rules.Health(tx, trace.Shard, e) }, l.s.failOn)
+	l.s.scheduler.sendAbout(e.Task, func(tx *rules.Tx) error { return rules.Health(tx, l.shard, e) }, l.s.failOn)
 }
 
 func (l *link) event(s hostmgr.Status) *cluster.TaskStatus {

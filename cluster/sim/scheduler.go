@@ -59,10 +59,8 @@ type scheduler struct {
 	noAlarm func()       // takes the alarm back
 
 	checkpointed uint64 // Seq of the last checkpoint
-	ready        bool   // the shard's inventory has been reconciled
-	sent         map[cluster.TaskKey]sentRun
-	watching     bool // for deadlines
-	speculating  bool // looking for tasks that lag behind
+	watching     bool   // for deadlines
+	speculating  bool   // looking for tasks that lag behind
 }
 
 // planStage is where the cycle is.
@@ -74,12 +72,6 @@ const (
 	deciding                   // a plan is being made, or on its way to the journal
 )
 
-// sentRun is what the session with the shard has sent for a run.
-type sentRun struct {
-	run    uint32
-	killed bool
-}
-
 // startScheduler begins a life from what the journal holds. In an empty journal it creates the cluster.
 func (s *simulation) startScheduler() error {
 	state, err := journal.Load(s.journal)
@@ -88,9 +80,9 @@ func (s *simulation) startScheduler() error {
 	}
 	p := &scheduler{
 		s: s, state: state, planner: s.config.newPlanner(), rescan: true,
-		feed:  knowledge.Feed{Interval: s.config.LearnEvery},
-		slack: knowledge.Slack{Window: s.config.Usage.Window, Margin: s.config.Usage.Margin},
-		sent:  map[cluster.TaskKey]sentRun{}, checkpointed: state.Seq(), noWake: func() {},
+		feed:         knowledge.Feed{Interval: s.config.LearnEvery},
+		slack:        knowledge.Slack{Window: s.config.Usage.Window, Margin: s.config.Usage.Margin},
+		checkpointed: state.Seq(), noWake: func() {},
 		timers: rules.NewTimers(0), noAlarm: func() {},
 	}
 	p.snapshot, _ = state.Snapshot()
@@ -224,8 +216,10 @@ func (p *scheduler) publish(snapshot *cluster.Snapshot, changes cluster.Changes)
 	p.setAlarm()
 	if before := p.mode; snapshot.Mode() != before {
 		p.mode, p.awake = snapshot.Mode(), true
-		if before.KillingStopped && !p.mode.KillingStopped && p.s.link.connected {
-			p.s.link.connect() // what has to end is found out anew
+		for _, l := range p.s.links {
+			if before.KillingStopped && !p.mode.KillingStopped && l.connected {
+				l.connect() // what has to end is found out anew
+			}
 		}
 	}
 	p.dispatch(changes.Tasks)
@@ -355,27 +349,30 @@ func (p *scheduler) planned(from *cluster.Snapshot, refused int, out *cycle.Outp
 	p.gather()
 }
 
-// dispatch sends to the shard what the durable state of tasks calls for: a launch for each that is PLACED, a kill for
+// dispatch sends to the shards what the durable state of tasks calls for: a launch for each that is PLACED, a kill for
 // each that is KILLING, each once in a session.
 func (p *scheduler) dispatch(tasks []cluster.TaskKey) {
-	if !p.ready {
-		return
-	}
 	for _, k := range tasks {
 		t := p.snapshot.Task(k)
 		if t == nil || !t.State.Bound() {
-			delete(p.sent, k)
+			for _, l := range p.s.links {
+				delete(l.sent, k)
+			}
 			continue
 		}
-		before := p.sent[k]
+		l := p.s.linkOf(t.Host.Shard())
+		if !l.ready {
+			continue
+		}
+		before := l.sent[k]
 		switch j := p.snapshot.Job(k.Job()); {
 		case t.State == cluster.TaskPlaced && before.run != t.Run:
-			p.sent[k] = sentRun{run: t.Run}
-			p.s.link.launch(t, j)
+			l.sent[k] = sentRun{run: t.Run}
+			l.launch(t, j)
 		case t.State.Vacating() && !p.mode.KillingStopped && (before.run != t.Run || !before.killed):
-			p.sent[k] = sentRun{run: t.Run, killed: true}
+			l.sent[k] = sentRun{run: t.Run, killed: true}
 			grace, _ := rules.Leave(t, j.SpecFor(t))
-			p.s.link.kill(t.RunID(), grace)
+			l.kill(t.RunID(), grace)
 		}
 	}
 }
@@ -442,7 +439,7 @@ func (p *scheduler) watch() {
 	p.after(deadlineTick, func() {
 		p.watching = false
 		deadlines := rules.Deadlines{
-			UnreachableAfter: p.s.config.UnreachableAfter, LostAfter: p.s.config.LostAfter, Away: p.s.link.away,
+			UnreachableAfter: p.s.config.UnreachableAfter, LostAfter: p.s.config.LostAfter, Away: p.s.away,
 		}
 		again := false
 		for h := range p.snapshot.Hosts("") {
@@ -451,7 +448,7 @@ func (p *scheduler) watch() {
 		if deadlines.Overdue(p.snapshot, p.s.clock.Now()) {
 			p.send(deadlines.Expire, nil)
 		}
-		if _, cut := p.s.link.away(""); again || cut {
+		if again || p.s.cutOff() {
 			p.watch()
 		}
 	})

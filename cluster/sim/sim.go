@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -31,8 +33,7 @@ type simulation struct {
 	journal   journal.Journal
 	digest    hash.Hash
 	scheduler *scheduler
-	fleet     *fleet.Fleet
-	link      *link
+	links     []*link
 	checker   *check.Checker
 	measure   *measure
 	faults    *injector
@@ -74,33 +75,41 @@ func newSimulation(config Config) (*simulation, error) {
 		jobs: map[cluster.JobID]*trace.Job{},
 	}
 	truth := map[cluster.HostID]cluster.Machine{}
-	var hosts []hostmgr.Host
+	hosts := map[cluster.ShardID][]hostmgr.Host{}
 	for _, h := range config.Workload.Hosts {
 		truth[h.ID()] = h.Machine
-		hosts = append(hosts, hostmgr.Host{Name: h.Name, Machine: h.Machine})
+		shard := h.ID().Shard()
+		hosts[shard] = append(hosts[shard], hostmgr.Host{Name: h.Name, Machine: h.Machine})
 	}
 	s.checker = check.New(truth)
 	s.measure = newMeasure(s)
-	var err error
-	s.fleet, err = fleet.New(fleet.Config{
-		Hosts: hosts, Clock: s.clock, Plan: s.script,
-		OnStart: func(l hostmgr.Launch) { s.checker.Started(l.Run) },
-		Faults:  config.Faults.ofReports(config.Seed),
+	for _, shard := range slices.Sorted(maps.Keys(hosts)) {
+		world, err := fleet.New(fleet.Config{
+			Hosts: hosts[shard], Clock: s.clock, Plan: func(l hostmgr.Launch) fleet.Plan { return s.script(l, cluster.MakeHostID(shard, l.Host)) },
+			OnStart: func(l hostmgr.Launch) { s.checker.Started(l.Run) },
+			Faults:  config.Faults.ofReports(config.Seed),
 
-		UsageInterval: config.Usage.Interval, Interference: config.Interference,
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.link = &link{s: s, driver: s.fleet.Open(), since: begin, refused: map[cluster.RunID]hostmgr.Status{}, health: map[cluster.RunID]cluster.Health{}}
-	if err := s.link.driver.Start(context.Background(), s.link); err != nil {
-		return nil, err
+			UsageInterval: config.Usage.Interval, Interference: config.Interference,
+		})
+		if err != nil {
+			return nil, err
+		}
+		l := &link{
+			s: s, shard: shard, fleet: world, driver: world.Open(), since: begin, sent: map[cluster.TaskKey]sentRun{},
+			refused: map[cluster.RunID]hostmgr.Status{}, health: map[cluster.RunID]cluster.Health{},
+		}
+		s.links = append(s.links, l)
+		if err := l.driver.Start(context.Background(), l); err != nil {
+			return nil, err
+		}
 	}
 	s.faults = newInjector(s)
 	if err := s.startScheduler(); err != nil {
 		return nil, err
 	}
-	s.link.connect()
+	for _, l := range s.links {
+		l.connect()
+	}
 	if config.Horizon > 0 {
 		s.clock.AfterFunc(config.Horizon, func() {
 			s.ending = true
@@ -118,8 +127,8 @@ func newSimulation(config Config) (*simulation, error) {
 	return s, s.arrive()
 }
 
-// script tells the fleet what becomes of a run.
-func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
+// script tells a fleet what becomes of a run on a host.
+func (s *simulation) script(l hostmgr.Launch, host cluster.HostID) fleet.Plan {
 	job := s.jobs[l.Job]
 	d := job.Duration(l.Run.Task.Instance())
 	if d == 0 {
@@ -127,7 +136,7 @@ func (s *simulation) script(l hostmgr.Launch) fleet.Plan {
 	}
 	plan := fleet.Plan{Duration: s.config.Stragglers.stretch(d, s.config.Seed, l), Work: cluster.WorkOf(&job.Spec)}
 	if s.config.Usage.Mean > 0 {
-		plan.Usage = s.usage(l, plan.Duration)
+		plan.Usage = s.usage(l, host, plan.Duration)
 	}
 	if s.config.life != nil {
 		s.config.life(l, &plan)

@@ -92,6 +92,11 @@ func newStorm(t *rapid.T) *storm {
 	for i := range 1 + s.int(7) {
 		s.hosts = append(s.hosts, trace.Host{Name: fmt.Sprintf("h%d", i), Machine: s.machine(i)})
 	}
+	if s.oneOf(3) { // another shard, with hosts that have the names of others
+		for i := range 1 + s.int(3) {
+			s.hosts = append(s.hosts, trace.Host{Shard: pick[cluster.ShardID](s, "sim-b", "a"), Name: fmt.Sprintf("h%d", i), Machine: s.machine(i)})
+		}
+	}
 	s.free = !s.oneOf(2)
 	s.leaves = []cluster.PoolPath{"root/a", "root/b/c", "root/b/d"}
 	for _, path := range []cluster.PoolPath{"root", "root/a", "root/b", "root/b/c", "root/b/d"} {
@@ -867,9 +872,12 @@ func (s *storm) came(w *simulation) {
 	require.Empty(s, tx.Records(), "what was settled is not")
 
 	running := map[cluster.RunID]cluster.HostID{}
-	for _, r := range w.link.driver.Inventory() {
-		if !r.State.Terminal() {
-			running[r.Run] = cluster.MakeHostID(trace.Shard, r.Host)
+	for _, l := range w.links {
+		for _, r := range l.driver.Inventory() {
+			if !r.State.Terminal() {
+				require.Empty(s, running[r.Run], "%v runs twice", r.Run)
+				running[r.Run] = cluster.MakeHostID(l.shard, r.Host)
+			}
 		}
 	}
 	for t := range asOf.Tasks(0) {

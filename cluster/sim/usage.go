@@ -8,7 +8,6 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
-	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 )
 
@@ -59,11 +58,11 @@ const (
 
 // usage returns what a run uses after some time. Of the network that is its part of what it asks for, and the input that is
 // not on its host, evenly over its work.
-func (s *simulation) usage(l hostmgr.Launch, runs time.Duration) func(time.Duration, float64) cluster.Resources {
+func (s *simulation) usage(l hostmgr.Launch, host cluster.HostID, runs time.Duration) func(time.Duration, float64) cluster.Resources {
 	k, asked := l.Run.Task, l.Task.Resources.Fixed
 	chance := func(of uint64) float64 { return float64(stir(s.config.Seed^stir(uint64(k)^stir(of)))>>11) / (1 << 53) }
 	part := min(1, s.config.Usage.Mean*(0.5+chance(0)))
-	reading := float64(s.measure.fetched(k, cluster.MakeHostID(trace.Shard, l.Host))) / runs.Seconds()
+	reading := float64(s.measure.fetched(k, host)) / runs.Seconds()
 	return func(elapsed time.Duration, pace float64) (used cluster.Resources) {
 		busy := part
 		if chance(1+uint64(elapsed/usagePeriod)) < 1.0/8 {
@@ -100,7 +99,7 @@ func (l *link) ReportUsage(report []hostmgr.Usage) {
 	if l.s.config.Usage.Window < 0 {
 		return
 	}
-	changes := p.slack.Measured(p.snapshot, trace.Shard, l.s.clock.Now(), samples)
+	changes := p.slack.Measured(p.snapshot, l.shard, l.s.clock.Now(), samples)
 	if len(changes) == 0 {
 		return
 	}

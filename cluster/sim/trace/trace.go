@@ -12,6 +12,7 @@
 package trace
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"time"
@@ -19,17 +20,18 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
-// Shard owns the hosts of every workload: where a job names a host, it does so as MakeHostID(Shard, Host.Name).
+// Shard owns the hosts of every workload that names no other: where a job names a host, it does so as MakeHostID(Shard, Host.Name).
 const Shard cluster.ShardID = "sim"
 
 // Host is a machine of a trace.
 type Host struct {
-	Name string // unique in its workload
+	Name  string          // unique in its shard
+	Shard cluster.ShardID // that owns it; "" is Shard
 	cluster.Machine
 }
 
 // ID returns the id under which the host's shard reports it.
-func (h *Host) ID() cluster.HostID { return cluster.MakeHostID(Shard, h.Name) }
+func (h *Host) ID() cluster.HostID { return cluster.MakeHostID(cmp.Or(h.Shard, Shard), h.Name) }
 
 // Job is a job of a trace. Whoever gets one from a Source owns it, except for slices that its Spec shares with other
 // jobs of the source, which nobody may write.
