@@ -377,12 +377,12 @@ func (p *scheduler) dispatch(tasks []cluster.TaskKey) {
 	}
 }
 
-// forget deletes the jobs that have ended, as their owners would, so that a long trace needs no more memory than what is
+// forget deletes the jobs that have ended and do not go by themselves, as their owners would, so that a long trace needs no more memory than what is
 // alive of it. Who has not heard yet that a job was accepted would submit it again.
 func (p *scheduler) forget(jobs []cluster.JobUID) {
 	for _, uid := range jobs {
 		j := p.snapshot.Job(uid)
-		if j == nil || !j.State().Terminal() || slices.ContainsFunc(p.s.unheard, func(u *trace.Job) bool { return u.Spec.Name == j.Spec.Name }) {
+		if j == nil || !j.State().Terminal() || j.Spec.TTL > 0 || slices.ContainsFunc(p.s.unheard, func(u *trace.Job) bool { return u.Spec.Name == j.Spec.Name }) {
 			continue
 		}
 		name := j.Spec.Name

@@ -224,6 +224,11 @@ func (s *simulation) checkpoint(snapshot *cluster.Snapshot) error {
 // observe shows a batch that is in the journal to those who judge and measure.
 func (s *simulation) observe(records []cluster.Record) {
 	for _, r := range records {
+		if e, gone := r.Event.(*cluster.JobDeleted); gone {
+			if name := s.measure.byUID[e.Job].spec.Name; s.scheduler.state.JobByName(name) == nil {
+				delete(s.jobs, name)
+			}
+		}
 		s.measure.record(r)
 		if s.config.rewrite != nil {
 			s.config.rewrite(&r)

@@ -375,6 +375,9 @@ func (s *storm) place(spec *cluster.JobSpec) {
 
 // limit draws what bounds the job, and how it begins and leaves.
 func (s *storm) limit(spec *cluster.JobSpec, at time.Duration) {
+	if s.oneOf(3) {
+		spec.TTL = 100*time.Millisecond + s.seconds(30)
+	}
 	if s.oneOf(4) {
 		spec.Backoff = cluster.Backoff{Initial: time.Second, Max: 4 * time.Second}
 	}
@@ -528,7 +531,13 @@ func (s *storm) interfere() func(*rules.Tx) error {
 	}
 	switch what {
 	case 0:
-		return onJob(func(tx *rules.Tx, j *cluster.Job) error { return tx.Emit(&cluster.JobStopping{Job: j.UID}) })
+		return onJob(func(tx *rules.Tx, j *cluster.Job) error {
+			err := tx.Emit(&cluster.JobStopping{Job: j.UID})
+			if j = tx.State().Job(j.UID); move && j.State().Terminal() && len(tx.State().WaitingFor(j.Spec.Name)) == 0 {
+				err = errors.Join(err, tx.Emit(&cluster.JobDeleted{Job: j.UID}))
+			}
+			return err
+		})
 	case 1:
 		return onTask(func(tx *rules.Tx, t *cluster.Task, _ *cluster.Job) error {
 			return tx.Emit(&cluster.TaskStopping{Task: t.Key.Original(), Reason: cluster.ReasonTaskStopped})
@@ -879,6 +888,10 @@ func (s *storm) came(w *simulation) {
 				running[r.Run] = cluster.MakeHostID(l.shard, r.Host)
 			}
 		}
+	}
+	for j := range asOf.Jobs(0) {
+		overdue := j.Spec.TTL > 0 && j.State().Terminal() && w.clock.Now() > j.Finished.Add(j.Spec.TTL+time.Second)
+		require.False(s, overdue && len(asOf.WaitingFor(j.Spec.Name)) == 0, "job %s is still there", j.Spec.Name)
 	}
 	for t := range asOf.Tasks(0) {
 		j := asOf.Job(t.Key.Job())
