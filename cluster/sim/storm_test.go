@@ -60,6 +60,7 @@ func TestStorms(t *testing.T) {
 type storm struct {
 	*rapid.T
 	hosts    []trace.Host
+	others   map[string]cluster.Machine // what hosts of a name are now and then
 	pools    []cluster.Pool
 	free     bool // pools keep nothing back: then nothing waits that fits
 	leaves   []cluster.PoolPath
@@ -88,13 +89,18 @@ func (s *storm) hostID() cluster.HostID { return s.hosts[s.int(len(s.hosts))].ID
 const span = 3 * time.Minute
 
 func newStorm(t *rapid.T) *storm {
-	s := &storm{T: t, bad: map[cluster.JobID]int{}, stubborn: map[cluster.JobID]bool{}, findings: map[cluster.JobID][]fleet.Finding{}}
+	s := &storm{T: t, bad: map[cluster.JobID]int{}, stubborn: map[cluster.JobID]bool{}, findings: map[cluster.JobID][]fleet.Finding{}, others: map[string]cluster.Machine{}}
 	for i := range 1 + s.int(7) {
 		s.hosts = append(s.hosts, trace.Host{Name: fmt.Sprintf("h%d", i), Machine: s.machine(i)})
 	}
 	if s.oneOf(3) { // another shard, with hosts that have the names of others
 		for i := range 1 + s.int(3) {
 			s.hosts = append(s.hosts, trace.Host{Shard: pick[cluster.ShardID](s, "sim-b", "a"), Name: fmt.Sprintf("h%d", i), Machine: s.machine(i)})
+		}
+	}
+	for i := range s.hosts {
+		if s.oneOf(4) {
+			s.others[s.hosts[i].Name] = s.machine(s.int(8))
 		}
 	}
 	s.free = !s.oneOf(2)
@@ -799,6 +805,14 @@ func (s *storm) play(seen map[string]int) string {
 		return &j
 	}}}
 	c.life, c.byHand = s.life, slices.Clone(s.byHand)
+	reports := map[string]int{}
+	c.report = func(h hostmgr.Host) hostmgr.Host { // one that comes back has other devices, or less of everything
+		reports[h.Name]++
+		if other, changes := s.others[h.Name]; changes && reports[h.Name]/4%2 == 1 {
+			h.Machine = other
+		}
+		return h
+	}
 	cycles := &storming{s: s, seen: seen}
 	c.wrap = func(p Planner) Planner { cycles.Planner, cycles.acted = p, 0; return cycles }
 	for i := range 20 { // again and again: nobody may listen
