@@ -56,6 +56,9 @@ func (s *State) setWaiting(j *Job, waits bool) {
 			s.waits.Set(d.Job, inserted(list, i, j.UID))
 		case !waits && there && len(list) == 1:
 			s.waits.Delete(d.Job)
+			if on := s.JobByName(d.Job); on != nil { // it may go now
+				s.changes.Jobs = append(s.changes.Jobs, on.UID)
+			}
 		case !waits && there:
 			s.waits.Set(d.Job, removed(list, i))
 		}

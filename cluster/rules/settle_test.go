@@ -227,6 +227,29 @@ func TestServicesRunAgain(t *testing.T) {
 	require.Equal(t, cluster.JobKilled, state.Job(uid).State())
 }
 
+// A job that waited and is gone at once holds nobody whom it waited for.
+func TestEndedJobsGoWhenWhoWaitedIsGone(t *testing.T) {
+	state := running(t)
+	awaited := submit(t, state, "awaited", func(s *cluster.JobSpec) { s.TTL = time.Minute })
+	waits := submit(t, state, "waits", func(s *cluster.JobSpec) {
+		s.DependsOn = []cluster.Dependency{{Job: "awaited"}, {Job: "job"}}
+	})
+	ends(t, state, awaited, cluster.TaskSucceeded)
+	timers := rules.NewTimers(0)
+	fire := func() {
+		snapshot, changes := state.Snapshot()
+		timers.Note(snapshot, changes, false)
+		tx := rules.Begin(state, at(time.Minute))
+		require.NoError(t, timers.Fire(tx, timers.Due(at(time.Minute))))
+		require.NoError(t, rules.Settle(tx))
+	}
+	fire()
+	require.NotNil(t, state.Job(awaited), "it is waited for")
+	settle(t, state, at(time.Minute), &cluster.JobStopping{Job: waits}, &cluster.JobDeleted{Job: waits})
+	fire()
+	require.Nil(t, state.Job(awaited))
+}
+
 // A job that has ended goes when its time is over: what it says itself counts before the general setting, and one that
 // others wait for stays until they do not.
 func TestEndedJobsGo(t *testing.T) {

@@ -91,13 +91,6 @@ func (t *Timers) noteJob(snap *cluster.Snapshot, j *cluster.Job) {
 	if at := t.forgetAt(j); at != 0 {
 		t.alarms.Set(at, look)
 	}
-	for _, d := range j.Spec.DependsOn { // one that this one no longer waits for may be overdue
-		if on := snap.JobByName(d.Job); on != nil && !j.Waiting {
-			if at := t.forgetAt(on); at != 0 {
-				t.alarms.Set(at, cluster.MakeTaskKey(on.UID, 0))
-			}
-		}
-	}
 }
 
 // noteUpdate looks at the instances that an update has touched since it was last looked at; the others are looked at when they
