@@ -244,7 +244,11 @@ func (a *jobService) DeleteJob(ctx context.Context, r *sluicev1.DeleteJobRequest
 			if !callOf(ctx).who.MaySee(tx.State(), first) {
 				return resourceError(codes.FailedPrecondition, "job", r.Name, "a job that the caller may not see waits for it: try again when that has ended")
 			}
-			return resourceError(codes.FailedPrecondition, "job", r.Name, "job %s waits for it: stop that first", quote(string(first.Spec.Name)))
+			how := "stop"
+			if first.State().Terminal() { // each of its tasks was stopped, and it may still be scaled up
+				how = "delete"
+			}
+			return resourceError(codes.FailedPrecondition, "job", r.Name, "job %s waits for it: %s that first", quote(string(first.Spec.Name)), how)
 		}
 		err := tx.Emit(&cluster.JobDeleted{Job: j.UID})
 		revision = tx.State().Revision()

@@ -70,12 +70,25 @@ func TestAwaitedJobsStay(t *testing.T) {
 	require.NoError(t, err)
 	_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "ended"})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err))
-	require.ErrorContains(t, err, `"waits" waits for it`)
+	require.ErrorContains(t, err, `"waits" waits for it: stop that first`)
 	_, err = a.jobs.StopJob(t.Context(), &sluicev1.StopJobRequest{Name: "open"})
 	require.NoError(t, err)
 	require.Equal(t, sluicev1.JobState_JOB_STATE_PENDING, a.job(t, "waits").State)
 	_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "ended"})
 	require.NoError(t, err)
+
+	// One whose tasks were all stopped has ended, and waits on.
+	idle := sleepJob("idle")
+	idle.DependsOn = []*sluicev1.Dependency{{Job: "open", Condition: sluicev1.Dependency_ENDED}, {Job: "waits", Condition: sluicev1.Dependency_ENDED}}
+	a.submit(t, idle)
+	_, err = a.tasks.StopTask(t.Context(), &sluicev1.StopTaskRequest{Job: "idle"})
+	require.NoError(t, err)
+	_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "open"})
+	require.ErrorContains(t, err, `"idle" waits for it: delete that first`)
+	for _, name := range []string{"idle", "open"} {
+		_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: name})
+		require.NoError(t, err)
+	}
 }
 
 // Which instances run which version shows how far an update has come.
