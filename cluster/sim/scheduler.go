@@ -377,8 +377,8 @@ func (p *scheduler) dispatch(tasks []cluster.TaskKey) {
 	}
 }
 
-// forget deletes the jobs that have ended and do not go by themselves, as their owners would, so that a long trace needs no more memory than what is
-// alive of it. Who has not heard yet that a job was accepted would submit it again.
+// forget deletes the jobs that have ended and do not go by themselves, as their owners would, so that a long trace needs no more memory
+// than what is alive of it. Who has not heard yet that a job was accepted would submit it again.
 func (p *scheduler) forget(jobs []cluster.JobUID) {
 	for _, uid := range jobs {
 		j := p.snapshot.Job(uid)
