@@ -113,14 +113,17 @@ func (a *tally) add(b tally) {
 // life is a random cluster that lives on. What happens to it is drawn from its seed.
 type life struct {
 	*shared
-	r      *rand.Rand
-	seed   uint64
-	seen   tally
-	leaves []cluster.PoolPath
-	hosts  int
-	fair   bool       // few leaves, all of which divide among jobs or users, and small tasks, most of them equally urgent
-	moving bool       // by a model that moves running tasks for others
-	mix    *rand.Rand // of ports, models of GPUs, and rules about places; nil: none
+	r        *rand.Rand
+	seed     uint64
+	seen     tally
+	leaves   []cluster.PoolPath
+	hosts    int
+	machines []cluster.Machine // as they were at first, by number
+	fair     bool              // few leaves, all of which divide among jobs or users, and small tasks, most of them equally urgent
+	moving   bool              // by a model that moves running tasks for others
+	mix      *rand.Rand        // of ports, models of GPUs, and rules about places; nil: none
+	harsh    *rand.Rand        // of what goes wrong with plans, hosts and jobs; nil: nothing
+	twin     *cycle.Supervisor // plans the same, and forgets before each plan what another one need not find out again; nil: none
 }
 
 func newLife(t *testing.T, seed uint64, mixed bool) *life {
@@ -145,6 +148,7 @@ func newLife(t *testing.T, seed uint64, mixed bool) *life {
 			m.Capacity.Fixed[cluster.GPU] = int64(len(m.GPUs)) * cluster.WholeGPU
 		}
 		total = total.Add(m.Capacity)
+		l.machines = append(l.machines, m)
 		l.machine(i, l.mixed(m))
 	}
 	l.grow(cluster.RootPool, total, 0)
@@ -309,6 +313,9 @@ func (l *life) demand() {
 		if s.Revocable = l.chance(4); s.Revocable {
 			s.Type, s.Task.GPU, s.Task.Resources.Fixed[cluster.GPU] = cluster.Batch, cluster.GPURequest{}, 0
 		}
+		if l.harsh != nil && s.Type == cluster.Batch && s.Gang == nil {
+			s.Speculation = &cluster.Speculation{}
+		}
 		l.rule(s)
 	})
 }
@@ -317,7 +324,7 @@ func (l *life) demand() {
 func (l *life) measure() {
 	for i := range l.hosts {
 		id := cluster.MakeHostID("s", fmt.Sprintf("h%05d", i))
-		if l.chance(2) {
+		if l.chance(2) || l.state.Host(id) == nil {
 			continue
 		}
 		slack := cluster.Resources{}
@@ -325,6 +332,90 @@ func (l *life) measure() {
 			slack.Fixed[d] = l.r.Int64N(max(0, l.state.Host(id).Allocated.Fixed[d]) + 1)
 		}
 		l.emit(&cluster.SlackMeasured{Host: id, Slack: slack})
+	}
+}
+
+// TestWhatIsKeptChangesNoPlan: a planner that has forgotten what hosts could have left plans the same as one that has not, also where plans
+// are not carried out in full, hosts go and come back, jobs are updated, tasks have copies, and somebody asks why tasks wait.
+func TestWhatIsKeptChangesNoPlan(t *testing.T) {
+	first, last := uint64(1), uint64(30)
+	switch {
+	case os.Getenv("SLUICE_LONG") != "":
+		last = 5_000
+	case testing.Short():
+		last = 8
+	}
+	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
+		first, last = seed, seed
+	}
+	var seen tally
+	for seed := first; seed <= last; seed++ {
+		l := newLife(t, seed, seed%2 == 0)
+		l.harsh, l.twin = rand.New(rand.NewPCG(seed, 8)), l.planner.Twin()
+		for range 60 {
+			l.disrupt()
+			l.live()
+			seen.kept += l.planner.CheckOutlooks(t)
+			for _, k := range l.in(cluster.TaskPending) {
+				if l.harsh.IntN(8) == 0 {
+					l.planner.WhyWaiting(k)
+				}
+			}
+		}
+		seen.add(l.seen)
+	}
+	t.Logf("%+v", seen)
+	require.True(t, first == last || seen.kept > 0 && seen.victims > 0 && seen.gangs > 0 && seen.revoked > 0)
+}
+
+// disrupt has hosts go and come back, jobs get other specs, and tasks copies. What the state does not allow does not happen.
+func (l *life) disrupt() {
+	try := func(e cluster.Event) { _ = l.state.Apply(cluster.Record{Seq: l.state.Seq() + 1, At: l.now, Event: e}) }
+	var jobs []*cluster.Job
+	for j := range l.state.Jobs(0) {
+		jobs = append(jobs, j)
+	}
+	for range l.harsh.IntN(3) {
+		i := l.harsh.IntN(l.hosts)
+		id := cluster.MakeHostID("s", fmt.Sprintf("h%05d", i))
+		switch h, n := l.state.Host(id), l.harsh.IntN(8); {
+		case h == nil:
+			try(&cluster.HostReported{ID: id, Machine: l.mixed(l.machines[i])})
+		case n < 1:
+			for _, k := range h.Tasks {
+				l.report(k, cluster.TaskKilled)
+			}
+			try(&cluster.HostRemoved{ID: id})
+		case len(jobs) == 0:
+		case n < 3:
+			j := jobs[l.harsh.IntN(len(jobs))]
+			spec := *j.Spec
+			switch l.harsh.IntN(4) {
+			case 0:
+				spec.Priority = int32(l.harsh.IntN(4))
+			case 1:
+				spec.Preemptible = !spec.Preemptible
+			case 2:
+				if spec.Gang == nil {
+					spec.Limits.MaxRunning = uint32(l.harsh.IntN(3))
+				}
+			case 3:
+				if spec.Gang == nil {
+					spec.Task.Resources.Fixed[cluster.CPU] = 1 + l.harsh.Int64N(4)
+				}
+			}
+			try(&cluster.JobUpdated{Job: j.UID, Spec: &spec, Update: &cluster.Update{From: j.Version}})
+			for n := range j.Spec.Instances {
+				if k := cluster.MakeTaskKey(j.UID, n); l.harsh.IntN(2) == 0 {
+					try(&cluster.TaskUpdated{Task: k, Version: l.state.Job(j.UID).Version, InPlace: l.harsh.IntN(2) == 0})
+				}
+			}
+		case n < 4:
+			if running := l.in(cluster.TaskRunning); len(running) > 0 {
+				k := running[l.harsh.IntN(len(running))]
+				try(&cluster.CopyAdded{Task: k, Run: l.state.Task(k).Run})
+			}
+		}
 	}
 }
 
@@ -369,6 +460,7 @@ func (l *life) trouble() {
 	id := cluster.MakeHostID("s", fmt.Sprintf("h%05d", l.r.IntN(l.hosts)))
 	h := l.state.Host(id)
 	switch {
+	case h == nil:
 	case h.Unreachable:
 		l.emit(&cluster.HostReported{ID: id, Machine: l.mixed(*h.Machine)})
 	case h.Draining:
@@ -384,16 +476,34 @@ func (l *life) trouble() {
 func (l *life) cycle() cycle.Output {
 	snapshot, changes := l.state.Snapshot()
 	l.now = l.now.Add(time.Second)
-	out := l.planner.Run(cycle.Input{Snapshot: snapshot, Changes: changes, Now: l.now})
+	in := cycle.Input{Snapshot: snapshot, Changes: changes, Now: l.now}
+	if l.harsh != nil {
+		in.Rescan, in.KeepAll = l.harsh.IntN(40) == 0, l.harsh.IntN(20) == 0
+	}
+	out := l.planner.Run(in)
 	options := cycle.DefaultOptions()
 	replay := fmt.Sprintf("replay with SLUICE_SEED=%d, cycle %d", l.seed, l.seen.cycles)
-	require.Empty(l.t, verify.Plan(snapshot, &out, l.now, options.Hysteresis), replay)
+	if !in.KeepAll { // or what is overdrawn stays so
+		require.Empty(l.t, verify.Plan(snapshot, &out, l.now, options.Hysteresis), replay)
+	}
+	if l.twin != nil {
+		l.twin.ForgetOutlooks()
+		require.Equal(l.t, l.twin.Run(in), out, replay)
+	}
 	l.count(&out)
+	steps := out.Steps()
+	if l.harsh != nil && l.harsh.IntN(3) == 0 {
+		steps = slices.DeleteFunc(steps, func([]cluster.Event) bool { return l.harsh.IntN(2) == 0 })
+	}
 	tx := rules.Begin(l.state, l.now)
-	refused := rules.Commit(tx, out.Steps(), func(step []cluster.Event, err error) { require.NoError(l.t, err, "%T: %s", step[0], replay) })
-	require.Zero(l.t, refused)
+	refused := rules.Commit(tx, steps, func(step []cluster.Event, err error) {
+		if l.harsh == nil {
+			require.NoError(l.t, err, "%T: %s", step[0], replay)
+		}
+	})
+	require.True(l.t, refused == 0 || l.harsh != nil)
 	for _, p := range out.Placements {
-		if !l.chance(5) || p.Gang != 0 {
+		if (!l.chance(5) || p.Gang != 0) && l.state.Task(p.Task).State == cluster.TaskPlaced {
 			l.report(p.Task, cluster.TaskRunning)
 		}
 	}
