@@ -242,15 +242,11 @@ func (d *displacer) look(c *class, moves bool) *options {
 		hosts = d.p.openTo(c)
 	case c.row.rule == nil:
 		hosts = d.chances(c, moves, hosts)
-	case !d.seek(c, moves).outlook.some && !c.row.key.revocable:
+	case !d.seek(c, moves).outlook.some:
 		hosts = d.left() // elsewhere what is full stays full
 	}
 	for _, h := range hosts {
-		v := c.row.judge(h)
-		if !couldTake(v) || h.decided && !d.later { // who leaves it has been weighed against who comes
-			continue
-		}
-		if v != open && !h.yields() {
+		if h == nil || h.decided && !d.later { // who leaves it has been weighed against who comes
 			continue
 		}
 		if o, ok := d.price(c, h, moves); ok {

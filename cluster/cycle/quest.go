@@ -18,13 +18,12 @@ type quest struct {
 	beyond  cluster.PoolPath // where it may not have more, unless somebody leaves; see pool.Ledger
 	vain    bool             // nobody might who would change that
 	outlook *outlook         // nil if so
-	number  int              // of the outlook, which has another one once it is somebody else's
 }
 
 // seek returns the quest of the class, anew if something has been planned since. Complexity: the groups then.
 func (d *displacer) seek(c *class, moves bool) *quest {
 	now := d.p.hosts.clock
-	if q := &d.quest; q.class == c && q.moves == moves && q.at == now && (q.vain || q.number == q.outlook.number) {
+	if q := &d.quest; q.class == c && q.moves == moves && q.at == now {
 		return q
 	}
 	unit := c.group.unit(1)
@@ -35,7 +34,6 @@ func (d *displacer) seek(c *class, moves bool) *quest {
 	q := &d.quest
 	if q.vain = q.beyond != "" && !slices.ContainsFunc(d.p.groupOrder, func(g *group) bool { return d.lightens(q, g) }); !q.vain {
 		q.outlook = d.outlook(q)
-		q.number = q.outlook.number
 	}
 	return q
 }
@@ -70,11 +68,7 @@ func (d *displacer) mayGive(q *quest, g *group) giving {
 	switch {
 	case g.running == 0 || !g.displaceable() || q.patient && g.key.pool != q.to.Pool:
 		return staysOn
-	case g.key.gang:
-		return givesUp // it gives more than one of it
-	}
-	switch {
-	case q.to.MayStop(d.p.donor(g)):
+	case g.key.gang || q.to.MayStop(d.p.donor(g)): // a gang gives more than one of it
 		return givesUp
 	case q.moves && !g.key.revocable && d.someRoom(g):
 		return goesOn
@@ -197,7 +191,7 @@ func (v *view) stirs(g *group) bool { return v.left || v.others || v.gives != ni
 // for what nobody has asked before.
 func (o *outlook) couldTake(d *displacer, h *host, c *class) bool {
 	v := c.row.judge(h)
-	if !couldTake(v) || v != open && !c.row.key.revocable && !o.of(d, h).stirs(c.group) {
+	if !couldTake(v) || v != open && !o.of(d, h).stirs(c.group) {
 		return false
 	}
 	room := d.promised(h)

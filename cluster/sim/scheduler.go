@@ -385,7 +385,6 @@ func (p *scheduler) forget(jobs []cluster.JobUID) {
 		if j == nil || !j.State().Terminal() || j.Spec.TTL > 0 || slices.ContainsFunc(p.s.unheard, func(u *trace.Job) bool { return u.Spec.Name == j.Spec.Name }) {
 			continue
 		}
-		name := j.Spec.Name
 		p.send(func(tx *rules.Tx) error {
 			switch j := tx.State().Job(uid); {
 			case j == nil:
@@ -393,11 +392,7 @@ func (p *scheduler) forget(jobs []cluster.JobUID) {
 			case !j.State().Terminal():
 				return errors.New("somebody has restarted it")
 			}
-			err := tx.Emit(&cluster.JobDeleted{Job: uid})
-			if err == nil {
-				delete(p.s.jobs, name)
-			}
-			return err
+			return tx.Emit(&cluster.JobDeleted{Job: uid})
 		}, nil)
 	}
 }
