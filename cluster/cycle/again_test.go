@@ -979,6 +979,24 @@ func TestWhatWasKeptForOneDoesForAnother(t *testing.T) {
 	require.Equal(t, half, s.state.Task(small).Host)
 }
 
+// TestAStartElsewhereThatComesToNothingTakesNoRoom: where who has room held does not start after all, others may.
+func TestAStartElsewhereThatComesToNothingTakesNoRoom(t *testing.T) {
+	s := newShared(t)
+	full := s.rack(0, "r0", 1)
+	s.job(cluster.RootPool, 1, 1000)
+	s.settle()
+	held := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1000), 0)
+	s.emit(&cluster.TaskHeld{Task: held, Hold: cluster.Hold{Host: full, Until: s.now.Add(time.Hour)}})
+	other := s.rack(1, "r0", 1)
+	out := s.plan()
+	require.Len(t, out.Placements, 1)
+	require.Equal(t, held, out.Placements[0].Task)
+	s.emit(&cluster.TaskStopping{Task: held})
+	next := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1000), 0)
+	s.settle()
+	require.Equal(t, other, s.state.Task(next).Host)
+}
+
 // TestWhoHasRoomHeldTakesRoomElsewhereWhenItDoesNotDo: room is held on a host that somebody leaves for another one. When he has left,
 // and the host has become smaller meanwhile, who waited starts where there was room all the time.
 func TestWhoHasRoomHeldTakesRoomElsewhereWhenItDoesNotDo(t *testing.T) {

@@ -358,6 +358,7 @@ func (p *Planner) startHeld(u *unit, h *host, devices cluster.Devices, out *Outp
 	p.use(u.group, 1)
 	p.arrived[u.task.Job()]++
 	p.noteStart(u.group)
+	p.planned.Hosts = append(p.planned.Hosts, h.id) // which need not be the one that is kept
 	p.hosts.set(h, u.spec.Bind(h.rec, devices))
 	p.labels.planned(u.set, h, comes)
 	p.release(u)
