@@ -154,8 +154,8 @@ func (a *Admission) Run(now cluster.Time) {
 }
 
 // confine sets how far the leaves may borrow: up to their ceilings. In a dimension with a static reservation where some leaf has more than
-// its own, the ceilings and that are more than there is: then those of the others give nothing beyond what they are entitled to or have, and
-// what is left is dealt with the leftovers. Complexity: leaves times dimensions.
+// its own, the ceilings and that are more than there is: then the leaves borrow nothing by them, whoever is less urgent there, and what is
+// left is dealt with the leftovers. Complexity: leaves times dimensions.
 func (a *Admission) confine() {
 	over := make([]bool, len(a.tree.dims))
 	for _, q := range a.queues {
@@ -169,7 +169,7 @@ func (a *Admission) confine() {
 		n := &a.tree.nodes[q.node]
 		for d := range over {
 			if over[d] {
-				q.brim[d] = min(n.ceiling[d], max(n.entitled[d], n.allocation[d]))
+				q.brim[d] = min(n.ceiling[d], n.entitled[d])
 			}
 		}
 	}
