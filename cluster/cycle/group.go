@@ -61,8 +61,8 @@ func bounds(snap *cluster.Snapshot, path cluster.PoolPath) (jobs, owners bool) {
 type group struct {
 	key     groupKey
 	request cluster.Resources
-	running int64 // bound or with a hold, and not asked to leave
-	leaving int64 // asked to leave for another, and going to wait again
+	running int64 // bound or with a hold, and not asked to leave, or to move only
+	leaving int64 // asked to leave, and going to wait again without a hold
 	ending  int64 // on hosts, and going to end
 	classes int   // that refer to it
 	// begun counts, where runs are bounded, those of running by when they began, 0 for not yet.
@@ -92,7 +92,9 @@ func (g *group) follow(u *unit, n int) {
 		g.begun = btree.NewMap[cluster.Time, int](0)
 	}
 	if n > 0 {
-		u.begun = u.started
+		if u.begun = u.started; u.state.Vacating() {
+			u.begun = 0 // where it moves to, it begins again
+		}
 	}
 	if was, _ := g.begun.Get(u.begun); was+n > 0 {
 		g.begun.Set(u.begun, was+n)
@@ -230,7 +232,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	switch {
 	case t.State == cluster.TaskPending:
 		u.counted = &u.group.leaving
-	case !t.State.Vacating():
+	case !t.State.Vacating() || t.Hold != nil: // who moves has its pool's room all the time
 		u.counted = &u.group.running
 	case t.State == cluster.TaskPreempting && !job.Preemption.Kill && !j.Stopping || t.Restart:
 		u.counted = &u.group.leaving

@@ -187,7 +187,9 @@ func (p *Planner) settleTogether(now cluster.Time, units []*unit, out *Output) {
 			p.planned.Tasks = append(p.planned.Tasks, u.task)
 			p.release(u)
 			p.dirty = true
-			p.due(u, -1)
+			for _, l := range p.limitsOn(u.group) {
+				l.ended = l.ended.Add(u.spec.Resources)
+			}
 			p.scattered[u.task.Job()] = true
 		case free:
 			p.arrive(u, out)

@@ -490,6 +490,9 @@ func (l *life) cycle() cycle.Output {
 		l.twin.ForgetOutlooks()
 		require.Equal(l.t, l.twin.Run(in), out, replay)
 	}
+	if l.harsh == nil && l.chance(6) { // nothing comes of it
+		return out
+	}
 	l.count(&out)
 	steps := out.Steps()
 	if l.harsh != nil && l.harsh.IntN(3) == 0 {

@@ -15,7 +15,7 @@ type limit struct {
 	path  cluster.PoolPath
 	most  []cluster.PoolResource // those with a limit
 	has   cluster.Resources      // of tasks on hosts, those that leave included, and of those that this plan starts
-	due   cluster.Resources      // of those that leave for a host where room is held, less those whose hold ends in this plan
+	ended cluster.Resources      // of those whose hold ends in this plan
 	taken cluster.Resources      // see bind
 	gains bool                   // this plan starts somebody, or makes room for somebody
 }
@@ -45,22 +45,7 @@ func (p *Planner) seeLimits(pools []*cluster.Pool) {
 // readLimits reads what pools with limits have before the plan.
 func (p *Planner) readLimits(snap *cluster.Snapshot) {
 	for _, l := range p.limits {
-		l.has, l.due, l.gains = snap.Used(l.path), cluster.Resources{}, false
-	}
-	if len(p.limits) == 0 {
-		return
-	}
-	for _, u := range p.held { // a sum: the order does not matter
-		if u.state.Vacating() {
-			p.due(u, 1)
-		}
-	}
-}
-
-// due counts a unit that has room held and is not among those that run, with n −1 one that is and has none any more.
-func (p *Planner) due(u *unit, n int64) {
-	for _, l := range p.limitsOn(u.group) {
-		l.due = l.due.Add(u.spec.Resources.Times(n))
+		l.has, l.ended, l.gains = snap.Used(l.path), cluster.Resources{}, false
 	}
 }
 
@@ -122,7 +107,7 @@ func (l *limit) admits(request *cluster.Resources, n int64, ledger *pool.Ledger)
 
 // promised returns what the pool has when all who were asked to leave are gone and all who have room held have come.
 func (l *limit) promised(dimension string, ledger *pool.Ledger) int64 {
-	return ledger.Holds(l.path, dimension) + l.due.In(dimension)
+	return ledger.Holds(l.path, dimension) - l.ended.In(dimension)
 }
 
 // exceeded lists the dimensions in which the pool would be promised more than its limit with so much more.

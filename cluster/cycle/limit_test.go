@@ -110,13 +110,7 @@ func TestALimitCountsThoseWhoMove(t *testing.T) {
 	moves := s.job("root/a", 1, 1)
 	s.job("root/a", 1, 1, func(j *cluster.JobSpec) { j.Preemptible = false })
 	s.settle()
-	hold := &cluster.Hold{Until: s.now.Add(time.Hour)}
-	for h := range s.state.Hosts("") {
-		if h.Allocated.IsZero() {
-			hold.Host = h.ID
-		}
-	}
-	s.emit(&cluster.TaskPreempted{Task: cluster.MakeTaskKey(moves, 0), Run: 1, Hold: hold})
+	s.moveToEmpty(cluster.MakeTaskKey(moves, 0))
 	s.job("root/a", 1, 1, urgent(1))
 	s.step()
 	s.now = s.now.Add(2 * time.Minute)
@@ -124,4 +118,37 @@ func TestALimitCountsThoseWhoMove(t *testing.T) {
 	s.leave()
 	s.settle()
 	require.Equal(t, 1, s.running(moves))
+}
+
+// What moves within a pool is the pool's all the time: it has no less meanwhile, of which another one could borrow more than there is.
+func TestAPoolHasWhatMoves(t *testing.T) {
+	s := newShared(t)
+	s.pool("root/a", 0)
+	s.pool("root/b", 0)
+	for i := range 2 {
+		s.host(i, vector(4, 0))
+	}
+	moves := s.job("root/a", 1, 3)
+	s.settle()
+	s.moveToEmpty(cluster.MakeTaskKey(moves, 0))
+	s.job("root/b", 1, 1)
+	has := map[cluster.PoolPath]int64{}
+	for _, p := range s.step().Pools {
+		has[p.Path] = p.Dimensions[0].Allocation
+	}
+	require.Equal(t, map[cluster.PoolPath]int64{"root": 3, "root/a": 3, "root/b": 0}, has)
+	s.leave()
+	s.settle()
+	require.Equal(t, 1, s.running(moves))
+}
+
+// moveToEmpty asks the task to leave for a host that has no tasks.
+func (s *shared) moveToEmpty(k cluster.TaskKey) {
+	hold := &cluster.Hold{Until: s.now.Add(time.Hour)}
+	for h := range s.state.Hosts("") {
+		if h.Allocated.IsZero() {
+			hold.Host = h.ID
+		}
+	}
+	s.emit(&cluster.TaskPreempted{Task: k, Run: s.state.Task(k).Run, Hold: hold})
 }

@@ -15,7 +15,7 @@ import (
 // fair between, as if they were pools below it; its entitlement then is its share.
 type books struct {
 	entitled map[cluster.PoolPath]amounts // as the plan says
-	has      map[cluster.PoolPath]amounts // before the plan, without who is leaving
+	has      map[cluster.PoolPath]amounts // before the plan, without who leaves and has no room elsewhere
 	after    map[cluster.PoolPath]amounts // when all that is planned has been carried out, save for starts in free room
 	ends     map[cluster.PoolPath]amounts // with these
 }
@@ -46,7 +46,8 @@ func (c *checker) openBooks() *books {
 	holds := map[cluster.PoolPath]cluster.Resources{} // by the account alone
 	fixed := map[cluster.PoolPath]cluster.Resources{} // of holds: what may not be preempted
 	for t := range c.snap.Tasks(0) {
-		if t.State != cluster.TaskReserved && !t.State.Bound() || t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling {
+		leaves := t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling
+		if (!t.State.Bound() || leaves) && t.Hold == nil {
 			continue
 		}
 		spec := c.snap.Job(t.Key.Job()).SpecFor(t)
