@@ -96,10 +96,18 @@ type search struct {
 	lacks   []string // dimensions that bind on the host
 	bundles []bundle
 	taken   []bundle
+	housed  []housed
 	nodes   int
 
 	best  flowgraph.Cost
 	found []bundle
+}
+
+// housed is where a taken unit that moves would go.
+type housed struct {
+	unit    *unit
+	host    *host
+	devices cluster.Devices
 }
 
 // binding lists the dimensions in which the host has too little for the class.
@@ -136,7 +144,13 @@ func (s *search) enter(b bundle) bool {
 	if !s.d.p.bears(b.units) || !s.d.p.available(b) {
 		return false
 	}
-	if b.units[0].move == nil && !s.d.permits(s.class, b, s.lacks) {
+	if u := b.units[0]; u.move != nil {
+		to, ok := s.house(u)
+		if !ok {
+			return false
+		}
+		s.housed = append(s.housed, to)
+	} else if !s.d.permits(s.class, b, s.lacks) {
 		return false
 	}
 	s.leave(&s.room, b, 1)
@@ -148,8 +162,44 @@ func (s *search) enter(b bundle) bool {
 func (s *search) exit() {
 	b := s.taken[len(s.taken)-1]
 	s.taken = s.taken[:len(s.taken)-1]
+	if b.units[0].move != nil {
+		s.housed = s.housed[:len(s.housed)-1]
+	}
 	s.leave(&s.room, b, -1)
 	s.count(b, 1)
+}
+
+// house returns where the unit would go beside those that are taken: the cheapest place for it alone, or another one where these leave it
+// no room there. Complexity: those taken, and the open hosts of the unit if it takes another one.
+func (s *search) house(u *unit) (housed, bool) {
+	to := u.move.host
+	devices, ok := s.beside(u, to)
+	if !ok {
+		other, _ := s.d.p.otherRoom(u, u.host, func(h *host) bool {
+			_, ok := s.beside(u, h)
+			return ok
+		})
+		if other == nil {
+			return housed{}, false
+		}
+		to = other.host
+		devices, _ = s.beside(u, to)
+	}
+	return housed{u, to, devices}, true
+}
+
+// beside returns the devices that the unit would have on the host beside those that are taken and would go there, if it fits.
+func (s *search) beside(u *unit, h *host) (cluster.Devices, bool) {
+	rec := h.rec
+	for _, other := range s.housed {
+		if other.host == h {
+			rec = other.unit.spec.Bind(rec, other.devices)
+		}
+	}
+	if u.spec.CountOn(rec, 1) == 0 {
+		return cluster.Devices{}, false
+	}
+	return u.spec.Pick(rec)
 }
 
 // stays reports whether the pool of the class ends within what it is entitled to, or at least takes no more than it gives

@@ -204,7 +204,7 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 	}
 	began := len(d.done)
 	d.step++
-	for range count {
+	for served := int64(0); served < count; {
 		next := d.cheapest(c, all, moves)
 		if next == nil {
 			break
@@ -215,6 +215,9 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 		next.step = d.step
 		if !d.apply(next) {
 			continue
+		}
+		if served++; served == count {
+			break
 		}
 		if again, ok := d.price(c, next.host, moves); ok {
 			heap.Push(all, again)

@@ -729,3 +729,22 @@ func TestRoomHeldByARuleIsClosedToThoseOnlyWhoWouldBreakIt(t *testing.T) {
 		require.Equal(t, test.starts, placed[0].Host, test.name)
 	}
 }
+
+// Who moves for somebody takes a place of his own: two have to leave the cheaper host and only one fits elsewhere, so one leaves the dearer.
+func TestThoseWhoMoveFitElsewhereTogether(t *testing.T) {
+	s := newShared(t)
+	asks := func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = 1 }
+	dear := s.host(0, vector(2, 1))
+	old := s.job(cluster.RootPool, 1, 1, asks)
+	s.settle()
+	s.now = s.now.Add(time.Hour)
+	s.host(1, vector(2, 2))
+	s.job(cluster.RootPool, 2, 1, asks)
+	s.settle()
+	place := s.host(2, vector(1, 1))
+	large := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 2), 0)
+	out := s.step()
+	require.Equal(t, 1, out.Stats.Migrations)
+	require.Equal(t, place, s.state.Task(cluster.MakeTaskKey(old, 0)).Hold.Host)
+	require.Equal(t, dear, s.state.Task(large).Hold.Host)
+}
