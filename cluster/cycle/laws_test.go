@@ -415,8 +415,44 @@ func (l *life) disrupt() {
 				k := running[l.harsh.IntN(len(running))]
 				try(&cluster.CopyAdded{Task: k, Run: l.state.Task(k).Run})
 			}
+		case n < 5:
+			if bound := l.in(cluster.TaskPlaced, cluster.TaskRunning, cluster.TaskPreempting); len(bound) > 0 {
+				l.report(bound[l.harsh.IntN(len(bound))], []cluster.TaskState{cluster.TaskFailed, cluster.TaskLost}[l.harsh.IntN(2)])
+			}
+		case n < 6:
+			try(&cluster.JobStopping{Job: jobs[l.harsh.IntN(len(jobs))].UID})
+		case n < 7:
+			try(l.redivide())
 		}
 	}
+}
+
+// redivide changes a pool.
+func (l *life) redivide() *cluster.PoolPut {
+	var paths []cluster.PoolPath
+	for p := range l.state.Pools() {
+		paths = append(paths, p.Path)
+	}
+	p := *l.state.Pool(paths[l.harsh.IntN(len(paths))])
+	p.Resources = slices.Clone(p.Resources)
+	for i := range p.Resources {
+		r := &p.Resources[i]
+		switch l.harsh.IntN(4) {
+		case 0:
+			r.Share = uint32(l.harsh.IntN(4))
+		case 1:
+			r.Reservation = l.harsh.Int64N(r.Reservation + 1)
+		case 2:
+			r.Static = !r.Static && p.Path != cluster.RootPool
+		case 3:
+			if r.Limit = cluster.NoLimit; l.harsh.IntN(3) == 0 {
+				r.Limit = r.Reservation + l.harsh.Int64N(8)
+			}
+		}
+	}
+	p.Order, p.Division = cluster.PoolOrder(l.harsh.IntN(3)), cluster.Division(l.harsh.IntN(2))
+	p.Preemption = []string{"", "default", "conservative", "none"}[l.harsh.IntN(4)]
+	return &cluster.PoolPut{Pool: p}
 }
 
 // finish ends some running tasks.
@@ -479,6 +515,9 @@ func (l *life) cycle() cycle.Output {
 	in := cycle.Input{Snapshot: snapshot, Changes: changes, Now: l.now}
 	if l.harsh != nil {
 		in.Rescan, in.KeepAll = l.harsh.IntN(40) == 0, l.harsh.IntN(20) == 0
+	}
+	if l.harsh != nil {
+		l.planner.CheckIngest(l.t, in)
 	}
 	out := l.planner.Run(in)
 	options := cycle.DefaultOptions()
