@@ -137,7 +137,10 @@ func (f *Faults) set(key, value string) (err error) {
 		if !slices.Contains(kinds, FaultKind(key)) {
 			return fmt.Errorf("no such fault; there are %v, launch-refused, launch-fails, status-delay, status-duplicated and status-reordered", kinds)
 		}
-		every, down, _ := strings.Cut(value, "/")
+		every, down, both := strings.Cut(value, "/")
+		if !both {
+			return fmt.Errorf("say how often and for how long, as in %s=1h/5m", key)
+		}
 		var r Rate
 		if r.Every, err = time.ParseDuration(every); err == nil {
 			r.For, err = time.ParseDuration(down)

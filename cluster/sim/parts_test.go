@@ -62,6 +62,8 @@ func TestFaultsFromText(t *testing.T) {
 		_, err := ParseFaults(text)
 		require.ErrorContains(t, err, want, text)
 	}
+	_, err = ParseFaults("host=1h")
+	require.NotContains(t, err.Error(), "invalid duration", "none was given")
 	for _, text := range []string{"", "90s:rack:r1", "x:rack:r1:30s", "90s:rock:r1:30s", "-1s:rack:r1:30s", "1s:rack:r1:0s", "1s:scheduler::2562047h", "2562047h:link::1s"} {
 		_, err := ParseFault(text)
 		require.Error(t, err, text)
