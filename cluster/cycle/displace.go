@@ -157,7 +157,6 @@ func (d *displacer) budget() int { return d.p.options.MaxDisplaced - d.p.churn.a
 type option struct {
 	host  *host
 	price flowgraph.Cost
-	stamp int // of the host when it was looked at
 }
 
 func byPrice(a, b option) int {
@@ -294,26 +293,22 @@ func (d *displacer) price(c *class, h *host, moves bool) (option, bool) {
 	if found == nil {
 		return option{}, false
 	}
-	return option{h, found.price, h.stamp}, true
+	return option{h, found.price}, true
 }
 
-// cheapest returns the best displacement for one unit of the class. Prices of hosts only rise as room on them goes, so one
-// that has not changed since it was looked at is the cheapest if it comes first.
+// cheapest returns the best displacement for one unit of the class. Prices of hosts only rise as room goes, so one that costs
+// no more now than the next one did when that was looked at is the cheapest.
 func (d *displacer) cheapest(c *class, all *options, moves bool) *displacement {
 	for all.Len() > 0 {
-		first := heap.Pop(all).(option)
-		if first.host.stamp != first.stamp || moves || c.limited.Rule != pool.RuleNone {
-			again, ok := d.price(c, first.host, moves)
-			if !ok {
-				continue
-			}
-			if all.Len() > 0 && again.price > (*all)[0].price {
-				heap.Push(all, again)
-				continue
-			}
-		}
-		found := d.choose(c, first.host, moves)
-		if found == nil || len(found.victims) > d.budget() {
+		h := heap.Pop(all).(option).host
+		found := d.choose(c, h, moves)
+		switch {
+		case found == nil:
+			continue
+		case all.Len() > 0 && found.price > (*all)[0].price:
+			heap.Push(all, option{h, found.price})
+			continue
+		case len(found.victims) > d.budget():
 			continue
 		}
 		found.next = all.best(alternatives)
