@@ -19,7 +19,7 @@
 // DominantResource step 2 equalizes dominant shares instead. What children do not claim and what may be used beyond the
 // entitlement is a second division by the same rule, of the parents' limits instead of the capacity: the ceiling. In
 // a dimension with a static reservation the root's is the capacity, so that nobody borrows that; and while a leaf has more there than
-// its ceiling, no other borrows up to its own, but only what is left. What
+// its ceiling, none borrows up to its own, but only what is left. What
 // whole tasks and cores cannot use of the ceilings is granted last, across leaves, to those who have waited longest.
 //
 // Amounts are integers in the unit of their dimension. Water is filled exactly, by sorting; remainders go one unit each
