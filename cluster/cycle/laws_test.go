@@ -527,7 +527,9 @@ func (l *life) cycle() cycle.Output {
 	}
 	if l.twin != nil {
 		l.twin.ForgetOutlooks()
-		require.Equal(l.t, l.twin.Run(in), out, replay)
+		same, got := l.twin.Run(in), out
+		same.Stats, got.Stats = cycle.Stats{}, cycle.Stats{} // whoever was asked why tasks wait has looked at more
+		require.Equal(l.t, same, got, replay)
 	}
 	if l.harsh == nil && l.chance(6) { // nothing comes of it
 		return out
