@@ -47,11 +47,10 @@ func (c *checker) openLimits() map[cluster.PoolPath]*bounded {
 		}
 	}
 	for t := range c.snap.Tasks(0) {
-		leaves := t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling
 		if t.State.Bound() {
 			add(t.Key, func(b *bounded) amounts { return b.on })
 		}
-		if t.State.Bound() && !leaves || t.Hold != nil {
+		if keepsRoom(t) {
 			add(t.Key, func(b *bounded) amounts { return b.keeps })
 		}
 	}

@@ -138,7 +138,7 @@ func (c *checker) open(h *cluster.Host) *ledger {
 	for _, k := range h.Tasks {
 		t := c.snap.Task(k)
 		takes := ask(c.spec(k), t.GPUs, t.Ports)
-		leaves := t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling
+		leaves := t.State.Vacating()
 		if c.revocable(k) {
 			takes = l.borrows(takes, leaves)
 		}
@@ -322,7 +322,7 @@ func (c *checker) hold(k cluster.TaskKey, hold *cluster.Hold) {
 func (c *checker) victim(v *cycle.Victim) {
 	c.once(v.Task, "a victim")
 	t := c.snap.Task(v.Task)
-	if t == nil || !t.State.Bound() || t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling || t.Run != v.Run {
+	if t == nil || !t.State.Bound() || t.State.Vacating() || t.Run != v.Run {
 		c.fail("task %v is asked to leave and is not there", v.Task)
 		return
 	}

@@ -46,8 +46,7 @@ func (c *checker) openBooks() *books {
 	holds := map[cluster.PoolPath]cluster.Resources{} // by the account alone
 	fixed := map[cluster.PoolPath]cluster.Resources{} // of holds: what may not be preempted
 	for t := range c.snap.Tasks(0) {
-		leaves := t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling
-		if (!t.State.Bound() || leaves) && t.Hold == nil {
+		if !keepsRoom(t) {
 			continue
 		}
 		spec := c.snap.Job(t.Key.Job()).SpecFor(t)
@@ -114,6 +113,9 @@ func (c *checker) openBooks() *books {
 	}
 	return b
 }
+
+// keepsRoom reports whether the task has room for good: where it is, or held elsewhere if it leaves or waits.
+func keepsRoom(t *cluster.Task) bool { return t.State.Bound() && !t.State.Vacating() || t.Hold != nil }
 
 func (c *checker) capacity() cluster.Resources {
 	var sum cluster.Resources

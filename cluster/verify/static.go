@@ -142,8 +142,7 @@ func (c *checker) leafWork() map[cluster.PoolPath]*leafWork {
 		l.has.add(l.begins, 1)
 	}
 	for t := range c.snap.Tasks(0) {
-		leaves := t.State == cluster.TaskPreempting || t.State == cluster.TaskKilling
-		if (!t.State.Bound() || leaves) && t.Hold == nil || c.seen[t.Key] == "the end of a hold" {
+		if !keepsRoom(t) || c.seen[t.Key] == "the end of a hold" {
 			continue
 		}
 		if v := c.victims[t.Key]; v != nil && v.Hold == nil {
