@@ -135,8 +135,13 @@ func (p *Planner) withhold(h *host) {
 		rec.PortsWithheld = append(rec.PortsWithheld, n.devices.Ports...)
 	}
 	slices.Sort(rec.PortsWithheld)
-	p.hosts.set(h, &rec)
+	p.alter(h, &rec)
+}
+
+// alter changes a host as this plan has it. The next one compares it with what has come of that.
+func (p *Planner) alter(h *host, rec *cluster.Host) {
 	p.planned.Hosts = append(p.planned.Hosts, h.id)
+	p.hosts.set(h, rec)
 }
 
 // settle starts the tasks whose room has become free, a gang when it is free for all of it, and ends holds that nothing
@@ -360,8 +365,7 @@ func (p *Planner) startHeld(u *unit, h *host, devices cluster.Devices, out *Outp
 	p.use(u.group, 1)
 	p.arrived[u.task.Job()]++
 	p.noteStart(u.group)
-	p.planned.Hosts = append(p.planned.Hosts, h.id) // which need not be the one that is kept
-	p.hosts.set(h, u.spec.Bind(h.rec, devices))
+	p.alter(h, u.spec.Bind(h.rec, devices))
 	p.labels.planned(u.set, h, comes)
 	p.release(u)
 }

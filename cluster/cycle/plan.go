@@ -354,9 +354,8 @@ func (p *Planner) place(out *Output, c *class, h *host, n int64, price flowgraph
 	p.ledger.Add(c.group.unit(n))
 	p.use(c.group, n)
 	p.gain(c.group)
-	p.planned.Hosts = append(p.planned.Hosts, h.id)
 	p.welcome(h, c.key.row.work, n)
-	p.hosts.set(h, rec)
+	p.alter(h, rec)
 }
 
 const (

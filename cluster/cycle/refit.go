@@ -323,7 +323,7 @@ func (r *refitter) place(c *class, h *host, price flowgraph.Cost) {
 func (r *refitter) putBack(was change) {
 	r.place(was.class, was.host, was.price)
 	h, task, pl := was.host, was.class.row.task, &r.out.Placements[len(r.out.Placements)-1]
-	r.p.hosts.set(h, task.Bind(task.Unbind(h.rec, pl.Devices), was.devices))
+	r.p.alter(h, task.Bind(task.Unbind(h.rec, pl.Devices), was.devices))
 	pl.Devices = was.devices
 }
 
@@ -377,7 +377,7 @@ func (p *Planner) unplace(m *made, pl *Placement) {
 	if h.joined[at].Tasks--; h.joined[at].Tasks == 0 {
 		h.joined = slices.Delete(h.joined, at, at+1)
 	}
-	p.hosts.set(h, c.row.task.Unbind(h.rec, pl.Devices))
+	p.alter(h, c.row.task.Unbind(h.rec, pl.Devices))
 }
 
 // settle puts what was taken back of the class where it is cheapest now, after the hosts that it is to be put on first.
