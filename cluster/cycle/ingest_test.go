@@ -2,8 +2,6 @@ package cycle
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,11 +53,12 @@ func (p *Planner) seen() map[string]string {
 			all[fmt.Sprint("held ", k)] = fmt.Sprint(u.row) // of those that run it is what they wished when they were placed
 		}
 	}
-	counts := map[string][4]int64{}
+	counts := map[string][3]int64{}
 	for key, g := range p.groups {
 		if g.running+g.leaving+g.ending > 0 {
-			n := counts[fmt.Sprint("group ", coarse(key))]
-			counts[fmt.Sprint("group ", coarse(key))] = [4]int64{n[0] + g.running, n[1] + g.leaving, n[2] + g.ending}
+			name := fmt.Sprint("group ", coarse(key))
+			n := counts[name]
+			counts[name] = [3]int64{n[0] + g.running, n[1] + g.leaving, n[2] + g.ending}
 		}
 	}
 	for k, w := range p.waiting {
@@ -70,8 +69,8 @@ func (p *Planner) seen() map[string]string {
 	}
 	for key, c := range p.classes {
 		key.group = coarse(key.group)
-		n := counts[fmt.Sprint("class ", key)]
-		counts[fmt.Sprint("class ", key)] = [4]int64{n[0] + int64(c.queue.Len())}
+		name := fmt.Sprint("class ", key)
+		counts[name] = [3]int64{counts[name][0] + int64(c.queue.Len())}
 	}
 	for name, n := range counts {
 		all[name] = fmt.Sprint(n)
@@ -91,9 +90,9 @@ func coarse(k groupKey) groupKey {
 }
 
 func tasksOf(units []*unit) []cluster.TaskKey {
-	tasks := map[cluster.TaskKey]bool{}
+	var tasks []cluster.TaskKey
 	for _, u := range units {
-		tasks[u.task] = true
+		tasks = append(tasks, u.task)
 	}
-	return slices.Sorted(maps.Keys(tasks))
+	return sorted(tasks)
 }

@@ -24,16 +24,7 @@ import (
 // Whatever tasks ask for besides, no plan breaks a rule, and the state takes all of it: ports, models of GPUs, rules about places, gangs,
 // services, revocable tasks and preemption, while machines come back with other devices.
 func TestMixedClustersBreakNoRule(t *testing.T) {
-	first, last := uint64(1), uint64(200)
-	switch {
-	case os.Getenv("SLUICE_LONG") != "":
-		last = 20_000
-	case testing.Short():
-		last = 40
-	}
-	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
-		first, last = seed, seed
-	}
+	first, last := seeds(40, 200, 20_000)
 	var seen tally
 	for seed := first; seed <= last; seed++ {
 		l := newLife(t, seed, true)
@@ -56,10 +47,7 @@ func TestLawsOfPreemption(t *testing.T) {
 	case testing.Short():
 		preempting, gangs = 100, 10
 	}
-	first, last := uint64(1), uint64(1<<40)
-	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
-		first, last = seed, seed
-	}
+	first, last := seeds(1<<40, 1<<40, 1<<40)
 	var seen tally
 	for seed := first; seed <= last && (seen.preempting < preempting || seen.gangs < gangs); seed++ {
 		l := newLife(t, seed, false)
@@ -83,6 +71,21 @@ func TestLawsOfPreemption(t *testing.T) {
 	require.NotZero(t, seen.revoked)
 	require.NotZero(t, seen.jobs)
 	require.NotZero(t, seen.users)
+}
+
+// seeds returns the first and the last seed of a test: up to short in a short run, long with SLUICE_LONG, and usual in others; or that of
+// SLUICE_SEED alone.
+func seeds(short, usual, long uint64) (first, last uint64) {
+	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
+		return seed, seed
+	}
+	switch {
+	case os.Getenv("SLUICE_LONG") != "":
+		return 1, long
+	case testing.Short():
+		return 1, short
+	}
+	return 1, usual
 }
 
 // tally counts what a run has seen.
@@ -338,16 +341,7 @@ func (l *life) measure() {
 // TestWhatIsKeptChangesNoPlan: a planner that has forgotten what hosts could have left plans the same as one that has not, also where plans
 // are not carried out in full, hosts go and come back, jobs are updated, tasks have copies, and somebody asks why tasks wait.
 func TestWhatIsKeptChangesNoPlan(t *testing.T) {
-	first, last := uint64(1), uint64(30)
-	switch {
-	case os.Getenv("SLUICE_LONG") != "":
-		last = 5_000
-	case testing.Short():
-		last = 8
-	}
-	if seed, err := strconv.ParseUint(os.Getenv("SLUICE_SEED"), 10, 64); err == nil {
-		first, last = seed, seed
-	}
+	first, last := seeds(8, 30, 5_000)
 	var seen tally
 	for seed := first; seed <= last; seed++ {
 		l := newLife(t, seed, seed%2 == 0)
@@ -515,8 +509,6 @@ func (l *life) cycle() cycle.Output {
 	in := cycle.Input{Snapshot: snapshot, Changes: changes, Now: l.now}
 	if l.harsh != nil {
 		in.Rescan, in.KeepAll = l.harsh.IntN(40) == 0, l.harsh.IntN(20) == 0
-	}
-	if l.harsh != nil {
 		l.planner.CheckIngest(l.t, in)
 	}
 	out := l.planner.Run(in)
