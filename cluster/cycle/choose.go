@@ -172,20 +172,19 @@ func (s *search) exit() {
 // house returns where the unit would go beside those that are taken: the cheapest place for it alone, or another one where these leave it
 // no room there. Complexity: those taken, and the open hosts of the unit if it takes another one.
 func (s *search) house(u *unit) (housed, bool) {
-	to := u.move.host
-	devices, ok := s.beside(u, to)
-	if !ok {
-		other, _ := s.d.p.otherRoom(u, u.host, func(h *host) bool {
-			_, ok := s.beside(u, h)
-			return ok
-		})
+	to, on := u.move.host, cluster.Devices{}
+	fits := func(h *host) (ok bool) {
+		on, ok = s.beside(u, h)
+		return ok
+	}
+	if !fits(to) {
+		other, _ := s.d.p.otherRoom(u, u.host, fits)
 		if other == nil {
 			return housed{}, false
 		}
 		to = other.host
-		devices, _ = s.beside(u, to)
 	}
-	return housed{u, to, devices}, true
+	return housed{u, to, on}, true
 }
 
 // beside returns the devices that the unit would have on the host beside those that are taken and would go there, if it fits.

@@ -202,8 +202,9 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 		return
 	}
 	began := len(d.done)
+	lacks := func() bool { return int64(len(d.done)-began) < count }
 	d.step++
-	for served := int64(0); served < count; {
+	for lacks() {
 		next := d.cheapest(c, all, moves)
 		if next == nil {
 			break
@@ -212,17 +213,13 @@ func (d *displacer) serve(c *class, moves bool, count int64) {
 			d.step++
 		}
 		next.step = d.step
-		if !d.apply(next) {
-			continue
-		}
-		if served++; served == count {
-			break
-		}
-		if again, ok := d.price(c, next.host, moves); ok {
-			heap.Push(all, again)
+		if d.apply(next) && lacks() {
+			if again, ok := d.price(c, next.host, moves); ok {
+				heap.Push(all, again)
+			}
 		}
 	}
-	if c.group.key.gang && int64(len(d.done)-began) < count {
+	if c.group.key.gang && lacks() {
 		for len(d.done) > began {
 			d.revert()
 		}

@@ -169,7 +169,7 @@ func (a *Admission) confine() {
 		n := &a.tree.nodes[q.node]
 		for d := range over {
 			if over[d] {
-				q.brim[d] = min(n.ceiling[d], n.entitled[d])
+				q.brim[d] = n.entitled[d]
 			}
 		}
 	}
