@@ -152,3 +152,25 @@ func (s *shared) moveToEmpty(k cluster.TaskKey) {
 	}
 	s.emit(&cluster.TaskPreempted{Task: k, Run: s.state.Task(k).Run, Hold: hold})
 }
+
+// What is kept for a static reservation stays free when somebody has a claim that he found no host for, others borrow it, and he has a
+// host after all, beside them: he waits for the next plan.
+func TestAStaticReservationOutlivesAClaimThatComesBack(t *testing.T) {
+	s := newShared(t)
+	put := func(path cluster.PoolPath, r cluster.PoolResource) {
+		r.Dimension, r.Limit = cluster.CPU.String(), cluster.NoLimit
+		s.emit(&cluster.PoolPut{Pool: cluster.Pool{Path: path, Resources: []cluster.PoolResource{r}}})
+	}
+	put("root/static", cluster.PoolResource{Reservation: 3, Static: true})
+	put("root/claims", cluster.PoolResource{Share: 2})
+	put("root/lent", cluster.PoolResource{Share: 1})
+	s.host(0, vector(8, 0))
+	s.job("root/lent", 1, 2)
+	s.settle()
+	follows := s.job("root/claims", 1, 3, must(tasks("web", cluster.Greater, 0, cluster.DomainHost)))
+	leads := s.job("root/lent", 1, 3, labeled("app", "web"))
+	s.step()
+	require.Equal(t, []int{1, 0}, []int{s.running(leads), s.running(follows)})
+	s.settle()
+	require.Equal(t, 1, s.running(follows), "it has a claim and a host")
+}

@@ -42,7 +42,7 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 		p.refit(out)
 		p.displace(in, out)
 		lap.end(&out.Stats, Fit)
-		passed := p.passOn(pass)
+		passed := p.passOn(out, pass)
 		lap.end(&out.Stats, Pools)
 		if !passed {
 			break

@@ -178,13 +178,16 @@ func (q *queue) take(grants []pool.Grant) {
 
 // passOn lets those next in their pools have the claims that could not be met, the slack that revocable tasks have no host for, and
 // their places where limits count who runs; also what only borrows and has no host, where a limit keeps others out who have one. And
-// those have theirs back for whom there is room after all, since starts were made anew. Where that has been done often, those are passed
-// over together for whom no room can be made either, and the last time all who have no host, so that those are reached who have one.
-// It reports whether that changes anything; the last time, whether it does for these. Those for whom no room could be made are passed over
-// from the beginning in the next plan where this one gets no further. What a pool is entitled to is the same throughout a plan.
-func (p *Planner) passOn(pass int) bool {
+// those have theirs back for whom there is room after all, since starts were made anew; where a pool has a static reservation, not before
+// the next plan if somebody borrows in this one, as together that may be more than others leave of it. Where that has been done often,
+// those are passed over together for whom no room can be made either, and the last time all who have no host, so that those are reached
+// who have one. It reports whether that changes anything; the last time, whether it does for these. Those for whom no room could be made
+// are passed over from the beginning in the next plan where this one gets no further. What a pool is entitled to is the same throughout
+// a plan.
+func (p *Planner) passOn(out *Output, pass int) bool {
 	many, last := pass >= maxPasses/2, pass == maxPasses-1
 	passed, behind, back := false, false, false
+	lent := p.admission.Static() && slices.ContainsFunc(out.Placements, func(s Placement) bool { return s.Tier == cluster.TierBorrowed })
 	failed := map[kin]int32{} // the most urgent of those for whom no room could be made; for look-up
 	for _, c := range p.order {
 		if c.hostless && c.refused > 0 { // unless what it has to be beside starts in this plan
@@ -193,7 +196,7 @@ func (p *Planner) passOn(pass int) bool {
 			}
 		}
 		if c.passed && c.refused > 0 && !c.group.key.gang {
-			if h, _ := p.best(c); h != nil {
+			if h, _ := p.best(c); h != nil && !lent {
 				c.passed, back = false, true
 				continue
 			}

@@ -85,6 +85,9 @@ func (a *Admission) SetQueue(leaf cluster.PoolPath, groups []Group) {
 // Grants returns what the last Run decided, one for each group of the leaf's queue then. It is valid until the next Run.
 func (a *Admission) Grants(leaf cluster.PoolPath) []Grant { return a.queue(leaf).grants }
 
+// Static reports whether some pool keeps what it does not use of its reservation from others.
+func (a *Admission) Static() bool { return slices.Contains(a.tree.static, true) }
+
 // Tree returns the division of the capacity, as of the last Run. The caller must not modify it.
 func (a *Admission) Tree() *Tree { return a.tree }
 

@@ -71,7 +71,7 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 		}
 		l.collect(a, q, revocable)
 	}
-	if slices.Contains(t.static, true) {
+	if !revocable && a.Static() {
 		l.idle, l.below = t.vectors(), t.vectors()
 		for i := int32(len(t.nodes)) - 1; i > 0; i-- {
 			l.settle(t, i)
