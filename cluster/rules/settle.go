@@ -88,6 +88,11 @@ func coverNew(tx *Tx) error {
 	if len(tx.state.Changed().Pools) > 0 {
 		daemons = distinct(append(daemons, tx.State().Daemons()...))
 	}
+	return coverAll(tx, daemons)
+}
+
+// coverAll brings daemons to all hosts. Complexity: those daemons × hosts.
+func coverAll(tx *Tx, daemons []cluster.JobUID) error {
 	if len(daemons) == 0 {
 		return nil
 	}

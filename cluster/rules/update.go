@@ -310,12 +310,15 @@ func instances(list []uint32) string {
 	return text
 }
 
-// fail ends the update, or begins to take it back where the policy says so.
+// fail ends the update, or begins to take it back where the policy says so; a daemon then returns to the hosts that it had left.
 func (r *rollout) fail(why cluster.Reason, message string) error {
 	if !r.u.Policy.Rollback || r.u.Back() || r.u.Restarts() || r.job.SpecOf(r.u.From) == nil {
 		return r.end(cluster.UpdateFailed, why, message)
 	}
-	return Rollback(r.tx, r.job, r.u.From, why, message)
+	if err := Rollback(r.tx, r.job, r.u.From, why, message); err != nil || r.job.Spec.Type != cluster.Daemon {
+		return err
+	}
+	return coverAll(r.tx, []cluster.JobUID{r.job.UID})
 }
 
 // Rollback begins an update of the job to an earlier version of its spec, with the number of instances, the secrets, the owner

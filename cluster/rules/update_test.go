@@ -1233,6 +1233,22 @@ func TestUpdatesOfDaemons(t *testing.T) {
 	require.Equal(t, map[uint32][2]uint64{0: {4, 5}, 1: {4, 3}, 2: {4, 3}, 3: {4, 3}}, w.runs(), "one was tried")
 }
 
+// A daemon whose update is taken back returns to the hosts that the update had it leave.
+func TestARollbackBringsDaemonsBack(t *testing.T) {
+	w := newServing(t, daemonSpec(serves, 0, nil), 3)
+	m := *w.state.Host(hostID(2)).Machine
+	m.Attributes = []cluster.KeyValue{{Key: "disk", Value: "ssd"}}
+	w.emit(&cluster.HostReported{ID: hostID(2), Machine: m})
+	w.settle()
+	spec := daemonSpec(fails, 1, &cluster.UpdatePolicy{MaxAttempts: 1, MaxFailed: 1, Rollback: true})
+	spec.Constraint = &cluster.Constraint{Op: cluster.HostLabel, Label: m.Attributes[0], Comparison: cluster.Equal}
+	w.update(spec)
+	require.Equal(t, cluster.RollingForward, w.state.Job(servingJob).Update.State)
+	w.settle()
+	require.Equal(t, cluster.RolledBack, w.state.Job(servingJob).Update.State)
+	require.Len(t, w.runs(), 3)
+}
+
 // An instance that somebody stopped stays so, is no loss to a daemon, and has the new spec when it runs again.
 func TestUpdatesOfDaemonsLeaveWhoWasStopped(t *testing.T) {
 	stop := &cluster.TaskStopping{Task: cluster.MakeTaskKey(servingJob, 0), Reason: cluster.ReasonTaskStopped}
