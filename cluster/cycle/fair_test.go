@@ -176,3 +176,16 @@ func TestUsersShareALeaf(t *testing.T) {
 	require.Equal(t, 10, s.exchange())
 	require.Equal(t, []int{10, 10}, []int{s.running(a, b), s.running(c)})
 }
+
+// What runs of a job is its present owner's, also what has yet to be updated.
+func TestAJobIsItsPresentOwners(t *testing.T) {
+	s := newFair(t, cluster.FairUsers, "")
+	first := s.job("root/a", 20, 1, ownedBy("anna"))
+	s.exchange()
+	spec := *s.state.Job(first).Spec
+	spec.Owner, spec.Task.Processes = "bob", []cluster.Process{{Command: []string{"another"}}}
+	s.emit(&cluster.JobUpdated{Job: first, Spec: &spec, Update: &cluster.Update{From: 1, Policy: cluster.UpdatePolicy{StartPaused: true}}})
+	second := s.job("root/a", 20, 1, ownedBy("anna"))
+	s.exchange()
+	require.Equal(t, []int{10, 10}, []int{s.running(first), s.running(second)})
+}

@@ -24,7 +24,7 @@ type groupKey struct {
 	job         cluster.JobUID // where the job's own bounds matter, else 0
 	gated       bool           // a limit counts what of the job runs, or the jobs that run in the pool
 	maxRunTime  time.Duration
-	owner       string // where the leaf divides by users, else ""
+	owner       string // of the job as it is, where the leaf divides by users, else ""
 	fixed       [cluster.NumDimensions]int64
 	named       string
 }
@@ -36,12 +36,13 @@ func groupKeyOf(snap *cluster.Snapshot, job cluster.JobUID, spec *cluster.JobSpe
 		preemptible: spec.Preemptible, revocable: spec.Revocable, maxRunTime: spec.Limits.MaxRunTime,
 	}
 	jobs, owners := bounds(snap, spec.Pool)
-	k.gated = jobs || spec.Limits.MaxRunning > 0 || snap.Job(job).Spec.Limits.MaxRunning > 0
+	present := snap.Job(job).Spec
+	k.gated = jobs || spec.Limits.MaxRunning > 0 || present.Limits.MaxRunning > 0
 	if k.gated || spec.Type == cluster.Stateless || leaf != nil && leaf.Order == cluster.FairJobs {
 		k.job = job
 	}
 	if leaf != nil && (owners || leaf.Order == cluster.FairUsers) {
-		k.owner = spec.Owner
+		k.owner = present.Owner
 	}
 	return k
 }
@@ -215,8 +216,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	}
 	job := j.SpecFor(t)
 	spec := job.TaskOf(k.Instance())
-	counts := old != nil && (old.group.key.gated || j.Spec.Limits.MaxRunning == 0) // with the others of its job, where that matters
-	if counts && old.continues(t, job, spec) {
+	if old != nil && !p.altered(j) && old.continues(t, job, spec) {
 		p.advance(old, t)
 		return
 	}

@@ -66,23 +66,35 @@ func (p *Planner) ingest(in Input) {
 		p.labels.forget(uid)
 	}
 	for _, j := range p.looked.updated {
-		if known := p.keys[j.UID]; known != nil && known.present != j.Spec {
+		if known := p.keys[j.UID]; known != nil && p.altered(j) {
 			known.present, p.dirty = j.Spec, true // more of its tasks may start, or be asked to leave
 		}
 	}
 	p.looked.clear()
 }
 
-// regroup has all tasks of a job looked at that got a bound on how many of them run: those of other versions count, too.
+// regroup has all tasks of a job looked at that got another owner, or a bound on how many of them run: those of other versions count, too.
 func (p *Planner) regroup(snap *cluster.Snapshot, j *cluster.Job, changes *cluster.Changes) {
 	known := p.keys[j.UID]
-	if known == nil || known.present.Limits.MaxRunning > 0 || j.Spec.Limits.MaxRunning == 0 {
+	if known == nil {
+		return
+	}
+	if was := known.present; was.Owner == j.Spec.Owner && (was.Limits.MaxRunning > 0 || j.Spec.Limits.MaxRunning == 0) {
 		return
 	}
 	known.task = nil
 	for t := range snap.TasksOf(j.UID, 0) {
 		changes.Tasks = append(changes.Tasks, t.Key)
 	}
+}
+
+// altered reports whether the job has been given another spec since its tasks were looked at: they may count against something else.
+func (p *Planner) altered(j *cluster.Job) bool {
+	if j.Update == nil {
+		return false
+	}
+	known := p.keys[j.UID]
+	return known == nil || known.present != j.Spec
 }
 
 func everything(snap *cluster.Snapshot) cluster.Changes {

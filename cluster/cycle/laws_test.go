@@ -384,7 +384,7 @@ func (l *life) disrupt() {
 		case n < 3:
 			j := jobs[l.harsh.IntN(len(jobs))]
 			spec := *j.Spec
-			switch l.harsh.IntN(4) {
+			switch l.harsh.IntN(5) {
 			case 0:
 				spec.Priority = int32(l.harsh.IntN(4))
 			case 1:
@@ -397,6 +397,8 @@ func (l *life) disrupt() {
 				if spec.Gang == nil {
 					spec.Task.Resources.Fixed[cluster.CPU] = 1 + l.harsh.Int64N(4)
 				}
+			case 4:
+				spec.Owner = fmt.Sprint("user", l.harsh.IntN(3))
 			}
 			try(&cluster.JobUpdated{Job: j.UID, Spec: &spec, Update: &cluster.Update{From: j.Version}})
 			for n := range j.Spec.Instances {
