@@ -432,17 +432,24 @@ func (l *life) redivide() *cluster.PoolPut {
 	p := *l.state.Pool(paths[l.harsh.IntN(len(paths))])
 	p.Resources = slices.Clone(p.Resources)
 	for i := range p.Resources {
-		r := &p.Resources[i]
+		r, below := &p.Resources[i], int64(0) // what its children reserve stays within it
+		for _, path := range paths {
+			for _, q := range l.state.Pool(path).Resources {
+				if path.Parent() == p.Path && q.Dimension == r.Dimension {
+					below += q.Reservation
+				}
+			}
+		}
 		switch l.harsh.IntN(4) {
 		case 0:
 			r.Share = uint32(l.harsh.IntN(4))
 		case 1:
-			r.Reservation = l.harsh.Int64N(r.Reservation + 1)
+			r.Reservation -= l.harsh.Int64N(max(0, r.Reservation-below) + 1)
 		case 2:
 			r.Static = !r.Static && p.Path != cluster.RootPool
 		case 3:
 			if r.Limit = cluster.NoLimit; l.harsh.IntN(3) == 0 {
-				r.Limit = r.Reservation + l.harsh.Int64N(8)
+				r.Limit = max(r.Reservation, below) + l.harsh.Int64N(8)
 			}
 		}
 	}
