@@ -32,6 +32,7 @@ func seed(t *testing.T) uint64 {
 // The process is killed at random moments while jobs come in and tasks start, run and end. Every task writes a line
 // when it begins and one when it ends: no task may begin twice, and every job has to succeed.
 func TestKilledAtRandomMoments(t *testing.T) {
+	t.Parallel()
 	const kills, tasks = 50, 12
 	s := newSite(t)
 	random := rand.New(rand.NewPCG(seed(t), 0))

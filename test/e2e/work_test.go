@@ -13,6 +13,7 @@ import (
 )
 
 func TestTwoHundredTasks(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	dev := s.dev()
 	s.must("job", "submit", s.file("job.yaml", `
@@ -99,6 +100,7 @@ task:
 }
 
 func TestDemoIsRepeatable(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	for i := range 40 {
 		path := filepath.Join(s.path("files"), fmt.Sprint(i%3), fmt.Sprint(i))

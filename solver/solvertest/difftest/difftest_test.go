@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,23 +80,32 @@ func TestSolvers(t *testing.T) {
 		}
 	}
 	list := contenders(t)
-	solves, optimal := 0, 0
-	for i := range scripts {
-		size := difftest.Size{Nodes: 120, Arcs: 600, Batches: 6}
-		if long {
-			size = difftest.Size{Nodes: 2000, Arcs: 20_000, Batches: 30}
-		}
-		s := difftest.Generate(*seed+uint64(i), size)
-		out, err := difftest.Play(s, list)
-		if err != nil {
-			var small bytes.Buffer
-			_, _ = difftest.Shrink(s, list, 3000).WriteTo(&small)
-			t.Fatalf("seed %d: %v\nsmallest script:\n%s", *seed+uint64(i), err, small.String())
-		}
-		solves, optimal = solves+out.Solves, optimal+out.Optimal
+	size := difftest.Size{Nodes: 120, Arcs: 600, Batches: 6}
+	if long {
+		size = difftest.Size{Nodes: 2000, Arcs: 20_000, Batches: 30}
 	}
-	t.Logf("%d scripts, %d solves, %d optimal", scripts, solves, optimal)
-	require.Greater(t, 2*optimal, solves, "most networks must be feasible, or little is compared")
+	var next, solves, optimal atomic.Int64
+	t.Run("scripts", func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("player", func(t *testing.T) {
+				t.Parallel()
+				for i := next.Add(1) - 1; i < int64(scripts); i = next.Add(1) - 1 {
+					at := *seed + uint64(i)
+					s := difftest.Generate(at, size)
+					out, err := difftest.Play(s, list)
+					if err != nil {
+						var small bytes.Buffer
+						_, _ = difftest.Shrink(s, list, 3000).WriteTo(&small)
+						t.Fatalf("seed %d: %v\nsmallest script:\n%s", at, err, small.String())
+					}
+					solves.Add(int64(out.Solves))
+					optimal.Add(int64(out.Optimal))
+				}
+			})
+		}
+	})
+	t.Logf("%d scripts, %d solves, %d optimal", scripts, solves.Load(), optimal.Load())
+	require.Greater(t, 2*optimal.Load(), solves.Load(), "most networks must be feasible, or little is compared")
 }
 
 func play(t *testing.T, file string) {
