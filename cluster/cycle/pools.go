@@ -355,6 +355,14 @@ func (m *markets) at(who peers) int {
 // deal gives what the classes have of each tier together to the dearest first.
 func deal(classes []*class) {
 	var total [cluster.NumTiers]int64
+	for _, c := range classes {
+		for t, left := range c.left {
+			total[t] += left
+		}
+	}
+	if total == [cluster.NumTiers]int64{} {
+		return
+	}
 	type bidder struct {
 		class  *class
 		price  flowgraph.Cost
@@ -366,9 +374,6 @@ func deal(classes []*class) {
 		head, _ := c.queue.Min()
 		bidders[i] = bidder{c, c.price, head.queued, head.task}
 		c.refused += c.open()
-		for t, left := range c.left {
-			total[t] += left
-		}
 	}
 	slices.SortFunc(bidders, func(a, b bidder) int {
 		return cmp.Or(cmp.Compare(b.price, a.price), cmp.Compare(a.queued, b.queued), cmp.Compare(a.task, b.task))

@@ -40,6 +40,8 @@ type queue struct {
 	heads [2]head // of its ceiling, for what is not revocable and what is
 
 	claims []int64 // what ran and was granted in the last Run that others may be stopped for, by dimension
+
+	reading
 }
 
 // NewAdmission returns an Admission with empty queues. The parents of all pools are among them; it panics otherwise.

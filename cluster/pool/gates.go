@@ -46,6 +46,7 @@ func (s *gates) init(t *Tree) {
 // openQueues sets how many waiting tasks of each group the limits on jobs let in. Complexity: the groups, with a logarithmic factor.
 func (a *Admission) openQueues() {
 	for _, q := range a.queues {
+		q.valid = false
 		if _, limited := a.gates.above[q.node]; !limited {
 			open, shut := make([]int64, len(q.groups)), make([]Binding, len(q.groups))
 			for i := range q.groups {

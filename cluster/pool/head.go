@@ -31,6 +31,9 @@ func (w *walk) hold(l line, i int32, unit []int64, short, refused bool) {
 	if w.strongest(i) == cluster.TierBorrowed {
 		first = cluster.TierBorrowed
 	}
+	if !slices.ContainsFunc(w.heads[first:last+1], func(h head) bool { return h.held == nil }) {
+		return
+	}
 	var has []int64 // of what it needs, in the strongest bound that keeps it out
 	for tier := first; tier <= last; tier++ {
 		if has == nil && lacking(unit, w.free[tier]) >= 0 {

@@ -13,6 +13,8 @@ type leftovers struct {
 	used    [][]int64 // by pool
 	claimed []int64   // what runs anywhere, and what was granted that others may be stopped for, or that only leftovers let in
 	next    []unit
+	turns   []turn               // of next, who has waited longest first
+	room    []int64              // see grant
 	vacant  map[standing][]int64 // see unreserved; until some are granted
 	idle    [][]int64            // by pool: what static pools do not use of their reservations, in it and below it
 	below   [][]int64            // the same, below it
@@ -24,11 +26,15 @@ type standing struct {
 	priority int32
 }
 
+// turn is since when a unit waits, and all that its leaf lets go first.
+type turn struct {
+	since cluster.Time
+	unit  int32 // by leaf, and in the order of that
+}
+
 // unit is what waits in a group beyond its leaf's part: tasks, or the core of its job.
 type unit struct {
-	turn    cluster.Time // since when it waits, and all that its leaf lets go first
 	q       *queue
-	place   int // in the order of its leaf
 	group   int32
 	held    []int64 // for the head of its leaf, nil if it may pass it
 	cores   []int32 // the groups of the core of its job, if it has one
@@ -54,7 +60,7 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 	}
 	l := &a.leftovers
 	l.vacant = map[standing][]int64{}
-	l.next, l.used, l.claimed = l.next[:0], t.vectors(), make([]int64, len(t.dims))
+	l.next, l.turns, l.used, l.claimed = l.next[:0], l.turns[:0], t.vectors(), make([]int64, len(t.dims))
 	for _, q := range a.queues {
 		has := a.use(q, revocable)
 		if !revocable { // nothing revocable needs a reservation
@@ -77,11 +83,14 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 			l.settle(t, i)
 		}
 	}
-	slices.SortFunc(l.next, func(a, b unit) int {
-		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.q.node, b.q.node), cmp.Compare(a.place, b.place))
+	slices.SortFunc(l.turns, func(a, b turn) int {
+		if a.since != b.since {
+			return cmp.Compare(a.since, b.since)
+		}
+		return cmp.Compare(a.unit, b.unit)
 	})
-	for i := range l.next {
-		l.grant(t, &l.next[i], revocable)
+	for _, x := range l.turns {
+		l.grant(t, &l.next[x.unit], revocable)
 	}
 }
 
@@ -114,10 +123,9 @@ func one(yes bool) int {
 // use returns what runs and has been granted in a leaf.
 func (a *Admission) use(q *queue, revocable bool) []int64 {
 	all := make([]int64, len(a.tree.dims))
-	v := make([]int64, len(all))
 	for i := range q.groups {
 		if g := &q.groups[i]; g.Revocable == revocable {
-			addTimes(all, a.tree.vector(g.Request, v), g.Running+q.grants[i].Admitted())
+			addTimes(all, q.request[i], g.Running+q.grants[i].Admitted())
 		}
 	}
 	return all
@@ -126,10 +134,9 @@ func (a *Admission) use(q *queue, revocable bool) []int64 {
 // claims returns what runs in a leaf and has been granted there that others may be stopped for.
 func (a *Admission) claims(q *queue) []int64 {
 	all := make([]int64, len(a.tree.dims))
-	v := make([]int64, len(all))
 	for i := range q.groups {
 		if g, w := &q.groups[i], &q.grants[i].Waiting; !g.Revocable {
-			addTimes(all, a.tree.vector(g.Request, v), g.Running+w[cluster.TierReserved]+w[cluster.TierEntitled])
+			addTimes(all, q.request[i], g.Running+w[cluster.TierReserved]+w[cluster.TierEntitled])
 		}
 	}
 	return all
@@ -143,7 +150,7 @@ func (l *leftovers) unreserved(t *Tree, u *unit) []int64 {
 		return room
 	}
 	n := &t.nodes[u.q.node]
-	room, v := make([]int64, len(t.dims)), make([]int64, len(t.dims))
+	room := make([]int64, len(t.dims))
 	for d := range room {
 		if room[d] = unlimited; t.kept[d] {
 			room[d] = max(n.reservation[d], n.reserved[d])
@@ -155,7 +162,7 @@ func (l *leftovers) unreserved(t *Tree, u *unit) []int64 {
 		if !g.Preemptible || g.Priority >= priority {
 			has += grant.Running[cluster.TierReserved]
 		}
-		v = t.vector(g.Request, v)
+		v := u.q.request[i]
 		if !g.Preemptible && t.keeps(v) {
 			has += grant.Waiting[cluster.TierBorrowed]
 		}
@@ -178,10 +185,14 @@ func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 	if revocable {
 		order = w.revocable.waiting
 	}
-	turn, behind := cluster.Time(0), false
-	for place, i := range order {
+	since, behind := cluster.Time(0), false
+	add := func(u unit) {
+		l.turns = append(l.turns, turn{since, int32(len(l.next))})
+		l.next = append(l.next, u)
+	}
+	for _, i := range order {
 		g, grant := &q.groups[i], &q.grants[i]
-		turn = max(turn, g.Queued)
+		since = max(since, g.Queued)
 		var held []int64
 		if behind && !w.passes(g, h) {
 			held = h.held
@@ -189,11 +200,11 @@ func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
 		full, fixed := !g.Passed && grant.Refused > 0, w.weakest(i) == cluster.TierReserved
 		if full && g.Core > 0 && w.cores[g.Job][0] == i && grant.Admitted() == 0 {
 			if request, open := w.coreUnit(g.Job); open {
-				l.next = append(l.next, unit{turn, q, 2 * place, i, held, w.cores[g.Job], true, fixed, request})
+				add(unit{q, i, held, w.cores[g.Job], true, fixed, request})
 			}
 		}
 		if full && q.open[i] > g.Core {
-			l.next = append(l.next, unit{turn, q, 2*place + 1, i, held, w.cores[g.Job], false, fixed, slices.Clone(w.request[i])})
+			add(unit{q, i, held, w.cores[g.Job], false, fixed, w.request[i]})
 		}
 		behind = behind || h.held != nil && h.group == i
 	}
@@ -209,25 +220,29 @@ func (l *leftovers) grant(t *Tree, u *unit, revocable bool) {
 		}
 	}
 	held := u.held != nil && u.q.grants[u.q.heads[one(revocable)].group].Refused > 0
-	for i := u.q.node; i >= 0; i = t.nodes[i].parent {
+	below := func(i int32) {
 		bound := t.nodes[i].limit
 		if revocable && i == 0 {
 			bound = t.nodes[i].entitled
 		}
-		room := slices.Clone(bound)
+		l.room = append(l.room[:0], bound...)
 		if i == 0 && !revocable {
-			l.keep(t, u.q.node, room)
+			l.keep(t, u.q.node, l.room)
 		}
-		subTimes(room, l.used[i], 1)
+		subTimes(l.room, l.used[i], 1)
 		if held {
-			subTimes(room, u.held, 1)
+			subTimes(l.room, u.held, 1)
 		}
-		n = count(u.request, room, n)
+		n = count(u.request, l.room, n)
 	}
-	if u.fixed {
-		room := slices.Clone(t.nodes[0].entitled)
-		subTimes(room, l.claimed, 1)
-		if n = count(u.request, room, n); n > 0 {
+	below(0) // where most have none
+	for i := u.q.node; i > 0 && n > 0; i = t.nodes[i].parent {
+		below(i)
+	}
+	if u.fixed && n > 0 {
+		l.room = append(l.room[:0], t.nodes[0].entitled...)
+		subTimes(l.room, l.claimed, 1)
+		if n = count(u.request, l.room, n); n > 0 {
 			n = count(u.request, l.unreserved(t, u), n)
 		}
 		addTimes(l.claimed, u.request, n)

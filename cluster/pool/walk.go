@@ -36,22 +36,28 @@ type line struct {
 	waiting []int32 // those with waiting tasks that are open, by rank
 }
 
-// walk admits the groups of one queue. It is scratch that is used again.
-type walk struct {
-	a       *Admission
-	q       *queue
-	request [][]int64 // of one task, by group
-	slab    []int64
-	ranks   []rank
-
+// reading is a queue as walks go through it. It is read once after the queues were opened.
+type reading struct {
+	valid     bool
+	request   [][]int64 // of one task, by group
+	slab      []int64
 	all       line // without revocable groups
 	revocable line
 	cores     map[cluster.JobUID][]int32 // the groups with core members that wait, by job
-	whole     map[cluster.JobUID]bool    // the jobs whose core has been decided on
+}
+
+// walk admits the groups of one queue. It is scratch that is used again.
+type walk struct {
+	*reading
+	a     *Admission
+	q     *queue
+	ranks []rank
+	whole map[cluster.JobUID]bool // the jobs whose core has been decided on
 
 	// Of the line that is being walked.
 	bounds bands
 	levels []level
+	at     int   // the level of the group at hand, -1 before the first
 	used   bands // what has been granted to waiting tasks
 	free   bands // room for the group at hand
 	room   bands // the same without what is held for heads
@@ -88,18 +94,27 @@ func (w *walk) bands(b bands) bands {
 	return b
 }
 
-// load reads a queue: requests by dimension, and the orders of what runs and waits. Complexity: O(n log n) for n groups.
+// load begins to walk through a queue. Complexity: O(n log n) for n groups, the first time.
 func (w *walk) load(a *Admission, q *queue) {
-	w.a, w.q = a, q
-	n, dims := len(q.groups), len(a.tree.dims)
+	w.a, w.q, w.reading, w.whole = a, q, &q.reading, nil
+	if !w.valid {
+		w.read()
+	}
+	if w.cores != nil {
+		w.whole = map[cluster.JobUID]bool{}
+	}
+}
+
+// read reads requests by dimension, and the orders of what runs and waits.
+func (w *walk) read() {
+	n, dims := len(w.q.groups), len(w.a.tree.dims)
 	w.slab = slices.Grow(w.slab[:0], n*dims)[:n*dims]
-	w.request, w.ranks = w.request[:0], w.ranks[:0]
+	w.valid, w.request, w.ranks, w.cores = true, w.request[:0], w.ranks[:0], nil
 	w.all, w.revocable = line{w.all.running[:0], w.all.waiting[:0]}, line{w.revocable.running[:0], w.revocable.waiting[:0]}
-	w.cores, w.whole = nil, nil
-	for i := range q.groups {
-		g := &q.groups[i]
-		w.request = append(w.request, a.tree.vector(g.Request, w.slab[i*dims:i*dims:(i+1)*dims]))
-		w.ranks = append(w.ranks, a.rank(q, i))
+	for i := range w.q.groups {
+		g := &w.q.groups[i]
+		w.request = append(w.request, w.a.tree.vector(g.Request, w.slab[i*dims:i*dims:(i+1)*dims]))
+		w.ranks = append(w.ranks, w.a.rank(w.q, i))
 		into := &w.all
 		if g.Revocable {
 			into = &w.revocable
@@ -107,25 +122,22 @@ func (w *walk) load(a *Admission, q *queue) {
 		if g.Running > 0 {
 			into.running = append(into.running, int32(i))
 		}
-		if q.open[i] > 0 {
+		if w.q.open[i] > 0 {
 			into.waiting = append(into.waiting, int32(i))
 		}
 		if g.Core > 0 {
 			if w.cores == nil {
-				w.cores, w.whole = map[cluster.JobUID][]int32{}, map[cluster.JobUID]bool{}
+				w.cores = map[cluster.JobUID][]int32{}
 			}
 			w.cores[g.Job] = append(w.cores[g.Job], int32(i))
 		}
 	}
-	w.sort(&w.all)
-	w.sort(&w.revocable)
-}
-
-func (w *walk) sort(l *line) {
-	slices.SortFunc(l.waiting, func(i, j int32) int { return w.ranks[i].compare(&w.ranks[j]) })
-	slices.SortFunc(l.running, func(i, j int32) int {
-		return cmp.Or(cmp.Compare(w.standing(j), w.standing(i)), cmp.Compare(w.q.groups[i].Queued, w.q.groups[j].Queued), cmp.Compare(i, j))
-	})
+	for _, l := range [...]*line{&w.all, &w.revocable} {
+		slices.SortFunc(l.waiting, func(i, j int32) int { return w.ranks[i].compare(&w.ranks[j]) })
+		slices.SortFunc(l.running, func(i, j int32) int {
+			return cmp.Or(cmp.Compare(w.standing(j), w.standing(i)), cmp.Compare(w.q.groups[i].Queued, w.q.groups[j].Queued), cmp.Compare(i, j))
+		})
+	}
 }
 
 // standing is the priority below which waiting work does not go before the running tasks of a group.
@@ -169,7 +181,7 @@ func (w *walk) begin(l line, bounds bands) {
 	w.used = w.bands(bands{})
 	w.free, w.room = w.bands(bands{}), w.bands(bands{})
 	w.heads = [cluster.NumTiers]head{}
-	w.levels = w.levels[:0]
+	w.levels, w.at = w.levels[:0], -1
 	room := w.bands(bounds)
 	for _, i := range l.running {
 		if n := len(w.levels); n == 0 || w.levels[n-1].priority != w.standing(i) {
@@ -229,13 +241,16 @@ func (w *walk) look(i int32) {
 		at = len(w.levels) - 1
 	}
 	for tier := range w.free {
-		copy(w.free[tier], w.levels[at].room[tier])
-		subTimes(w.free[tier], w.used[tier], 1)
+		if at != w.at { // else what has been granted since was taken from it
+			copy(w.free[tier], w.levels[at].room[tier])
+			subTimes(w.free[tier], w.used[tier], 1)
+		}
 		copy(w.room[tier], w.free[tier])
 		if h := &w.heads[tier]; h.held != nil && !w.passes(g, h) {
 			subTimes(w.room[tier], h.held, 1)
 		}
 	}
+	w.at = at
 }
 
 // passes reports whether the group may take room that a head waits for, because that never makes the head wait longer.
@@ -272,6 +287,9 @@ func (w *walk) admitSingly(l line, i int32) {
 
 // grant books n tasks of a group whose units take v together.
 func (w *walk) grant(i int32, v []int64, tier cluster.Tier, units, tasks int64) {
+	if units == 0 {
+		return
+	}
 	w.q.grants[i].Waiting[tier] += tasks
 	w.used.give(v, tier, units)
 	w.free.take(v, tier, units)
