@@ -191,7 +191,7 @@ func (p *Planner) passOn(out *Output, pass int) bool {
 	failed := map[kin]int32{} // the most urgent of those for whom no room could be made; for look-up
 	for _, c := range p.order {
 		if c.hostless && c.refused > 0 { // unless what it has to be beside starts in this plan
-			if h, _ := p.best(c); h != nil {
+			if h, _ := p.best(c); h != nil && !lent {
 				c.hostless, back = false, true
 			}
 		}
