@@ -67,14 +67,13 @@ func (t *Timers) noteAll(snap *cluster.Snapshot) {
 
 func (t *Timers) note(snap *cluster.Snapshot, task *cluster.Task) {
 	j := snap.Job(task.Key.Job())
-	spec := j.Spec
 	if at := touchEnds(snap, task, j); at != 0 {
 		t.alarms.Set(at, task.Key)
 	}
-	if at := runEnds(task, spec); at != 0 {
+	if at := runEnds(task, j); at != 0 {
 		t.alarms.Set(at, task.Key)
 	}
-	if at := gangEnds(task, spec, snap.ModeSince()); at != 0 {
+	if at := gangEnds(task, j.Spec, snap.ModeSince()); at != 0 {
 		t.alarms.Set(at, task.Key)
 	}
 	if task.NotBefore != 0 {
@@ -139,12 +138,13 @@ func (t *Timers) Due(now cluster.Time) (tasks []cluster.TaskKey) {
 	return tasks
 }
 
-// runEnds returns when the current run reaches its job's limit, 0 if it has none.
-func runEnds(t *cluster.Task, spec *cluster.JobSpec) cluster.Time {
-	if spec.Limits.MaxRunTime == 0 || t.State != cluster.TaskRunning || t.Started == 0 {
+// runEnds returns when the current run reaches the limit of the spec that it runs by, 0 if that has none.
+func runEnds(t *cluster.Task, j *cluster.Job) cluster.Time {
+	most := j.SpecFor(t).Limits.MaxRunTime
+	if most == 0 || t.State != cluster.TaskRunning || t.Started == 0 {
 		return 0
 	}
-	return t.Started.Add(spec.Limits.MaxRunTime)
+	return t.Started.Add(most)
 }
 
 // gangEnds returns when a core member that does not run yet has to, 0 if it runs or is none. Time counts from since on, from when on
@@ -205,7 +205,7 @@ func fire(tx *Tx, t *cluster.Task, j *cluster.Job) error {
 	if at := gangEnds(t, j.Spec, tx.State().ModeSince()); at != 0 && tx.Now() >= at && breaks(tx, j, t) {
 		return giveBack(tx, j)
 	}
-	if at := runEnds(t, j.Spec); at != 0 && tx.Now() >= at {
+	if at := runEnds(t, j); at != 0 && tx.Now() >= at {
 		return tx.Emit(&cluster.TaskStopping{Task: t.Key, Reason: cluster.ReasonRunTime})
 	}
 	return nil

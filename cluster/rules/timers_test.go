@@ -111,6 +111,35 @@ func TestARunThatTakesTooLongHasFailed(t *testing.T) {
 	require.Equal(t, cluster.ReasonRunTime, state.Task(k).Reason)
 }
 
+// How long a run may take is what the spec says that it runs by, whatever its job has by now.
+func TestARunTakesAsLongAsItsOwnSpecAllows(t *testing.T) {
+	for name, limits := range map[string][2]time.Duration{"none any more": {time.Minute, 0}, "one now": {0, time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			state := running(t)
+			k := cluster.MakeTaskKey(1, 0)
+			spec := *state.Job(1).Spec
+			spec.Limits.MaxRunTime = limits[0]
+			emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
+			timers := rules.NewTimers(0)
+			snapshot, _ := state.Snapshot()
+			timers.Note(snapshot, cluster.Changes{}, true)
+			next := spec
+			next.Limits.MaxRunTime, next.Task.Processes = limits[1], []cluster.Process{{Command: []string{"another"}}}
+			paused := &cluster.Update{From: 2, State: cluster.UpdateInitialized, Policy: cluster.UpdatePolicy{StartPaused: true}}
+			emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &next, Update: paused})
+			snapshot, changes := state.Snapshot()
+			timers.Note(snapshot, changes, false)
+			ends, want := at(time.Minute), cluster.TaskRunning
+			if limits[0] != 0 {
+				want = cluster.TaskKilling
+				require.Equal(t, state.Task(k).Started.Add(limits[0]), timers.Next())
+			}
+			require.NoError(t, timers.Fire(rules.Begin(state, ends), []cluster.TaskKey{k}))
+			require.Equal(t, want, state.Task(k).State)
+		})
+	}
+}
+
 // What was to be looked at because of runs that have ended is forgotten, however long they might have taken; what is due still is not.
 func TestAlarmsOfRunsThatHaveEndedAreForgotten(t *testing.T) {
 	state := running(t)

@@ -375,6 +375,17 @@ func TestStoppingWhoLeaves(t *testing.T) {
 	}
 }
 
+// A run of an earlier version is launched by that one.
+func TestLaunchByAnEarlierVersion(t *testing.T) {
+	before, now := &cluster.JobSpec{}, &cluster.JobSpec{}
+	before.Limits.MaxRunTime, now.Limits.MaxRunTime = time.Minute, time.Hour
+	j := &cluster.Job{UID: 1, Spec: now, Version: 2, Past: []cluster.Version{{Number: 1, Spec: before}}}
+	for version, want := range map[uint64]time.Duration{1: time.Minute, 2: time.Hour} {
+		l := launchDown(&cluster.Task{Key: cluster.MakeTaskKey(1, 0), Run: 1, Version: version}, j).GetLaunch()
+		require.EqualValues(t, want, l.GetTask().GetMaxRunTimeNs(), "version %d", version)
+	}
+}
+
 // After a restart of the scheduler the shard's inventory and the journal are brought together.
 func TestReconciliation(t *testing.T) {
 	j := journal.NewMemory()

@@ -58,7 +58,7 @@ func launchDown(t *cluster.Task, j *cluster.Job) *sluicev1.ShardDown {
 			GpuDevices: portsTo(t.GPUs),
 			Ports:      portsTo(t.Ports),
 
-			MaxRunTimeNs: int64(j.Spec.Limits.MaxRunTime),
+			MaxRunTimeNs: int64(job.Limits.MaxRunTime),
 			Revocable:    j.Spec.Revocable,
 
 			ProgressInterval: progress,
