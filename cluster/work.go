@@ -222,7 +222,7 @@ func (w *Work) touchPair(at Time, kind, company string) *Pair {
 
 // learn takes a run that has just succeeded into account. The task is still among those of its host.
 func (s *State) learn(at Time, t *Task, j *Job, peak Resources) {
-	name := WorkOf(j.Spec)
+	name := WorkOf(j.SpecFor(t))
 	if name == "" || t.Started == 0 {
 		return
 	}
@@ -261,7 +261,7 @@ func (s *State) forgetWork() {
 func (s *State) company(h *Host, but TaskKey) []Company {
 	var all []Company
 	for _, k := range h.Tasks {
-		work := WorkOf(s.Job(k.Job()).Spec)
+		work := WorkOf(s.Job(k.Job()).SpecFor(s.Task(k)))
 		if k == but || work == "" {
 			continue
 		}

@@ -128,3 +128,28 @@ func TestWorkIsLearnedAndKept(t *testing.T) {
 	require.Equal(t, int64(3000), s.Turnover().Within(TurnoverWindow, 2+Time(time.Minute)).Fixed[CPU], "all three made room")
 	require.Equal(t, s.Turnover(), again.Turnover())
 }
+
+// A run teaches of the work that it does, and is company of that kind, though its job is to do another by now.
+func TestWorkIsThatOfTheRun(t *testing.T) {
+	s := NewState()
+	emit := func(at Time, events ...Event) {
+		t.Helper()
+		for _, e := range events {
+			require.NoError(t, s.Apply(Record{Seq: s.Seq() + 1, At: at, Event: e}))
+		}
+	}
+	spec := &JobSpec{Name: "job", Pool: RootPool, Instances: 2, Labels: []KeyValue{{WorkLabel, "sort"}}}
+	emit(0, &HostReported{ID: "s/h"}, &JobsSubmitted{Jobs: []NewJob{{UID: 1, Spec: spec}}})
+	for i := range spec.Instances {
+		k := MakeTaskKey(1, i)
+		emit(1, &Placed{Task: k, Run: 1, Host: "s/h"}, &TaskStatus{Task: k, Run: 1, State: TaskRunning})
+	}
+	next := *spec
+	next.Labels = []KeyValue{{WorkLabel, "scan"}}
+	emit(2, &JobUpdated{Job: 1, Spec: &next, Update: &Update{From: 1}})
+	first := MakeTaskKey(1, 0)
+	require.Equal(t, []Company{{"sort", 1}}, s.company(s.Host("s/h"), first))
+	emit(Time(time.Minute), &TaskStatus{Task: first, Run: 1, State: TaskSucceeded})
+	require.NotNil(t, s.Work("sort"))
+	require.Nil(t, s.Work("scan"))
+}
