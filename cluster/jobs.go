@@ -507,7 +507,7 @@ func (t *Task) ShouldRequeue(j *Job) (Reason, bool) {
 		return "", false
 	case t.Restart && t.State.Terminal():
 		return ReasonTaskRestarted, true
-	case t.State == TaskKilled && t.Reason == ReasonPreempted && !j.Spec.Preemption.Kill:
+	case t.State == TaskKilled && t.Reason == ReasonPreempted && !j.SpecFor(t).Preemption.Kill:
 		return ReasonPreempted, true
 	case t.State == TaskLost:
 		return ReasonRetry, true

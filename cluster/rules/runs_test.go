@@ -36,6 +36,29 @@ func emit(t *testing.T, state *cluster.State, at cluster.Time, events ...cluster
 	}
 }
 
+// What becomes of a task that has left for another is what the spec says that it ran by.
+func TestATaskThatLeftGoesOnByItsOwnSpec(t *testing.T) {
+	for _, kill := range []bool{false, true} {
+		state := running(t)
+		k := cluster.MakeTaskKey(1, 0)
+		spec := *state.Job(1).Spec
+		spec.Preemption.Kill = kill
+		next := spec
+		next.Preemption.Kill, next.Task.Processes = !kill, []cluster.Process{{Command: []string{"another"}}}
+		emit(t, state, 2,
+			&cluster.JobUpdated{Job: 1, Spec: &spec},
+			&cluster.JobUpdated{Job: 1, Spec: &next, Update: &cluster.Update{From: 2, Policy: cluster.UpdatePolicy{StartPaused: true}}},
+			&cluster.TaskPreempted{Task: k, Run: 1},
+		)
+		run(t, state, k, cluster.TaskKilled)
+		want := cluster.TaskPending
+		if kill {
+			want = cluster.TaskKilled
+		}
+		require.Equal(t, want, state.Task(k).State, "kill %v", kill)
+	}
+}
+
 // A task that the user stopped does not run again, however its run ended; one that was restarted does.
 func TestAStoppedTaskIsNotRetried(t *testing.T) {
 	k := cluster.MakeTaskKey(1, 0)
