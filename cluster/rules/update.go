@@ -610,8 +610,8 @@ func catchUpAll(tx *Tx, j *cluster.Job) error {
 }
 
 // catchUp gives an instance whose run went on while its host was drained its new run when the host takes work again and its job bears
-// it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself, and waits no
-// longer for daemons whose host takes no work any more.
+// it; else catchUpAll does when that does, unless this run ends before. An update that is under way sees to it itself. Neither waits any
+// longer for a daemon whose host takes no work any more.
 func catchUp(tx *Tx, k cluster.TaskKey) error {
 	t, j := tx.State().Task(k), tx.State().Job(k.Job())
 	switch {
@@ -619,7 +619,9 @@ func catchUp(tx *Tx, k cluster.TaskKey) error {
 		return nil
 	case j.Update.Live():
 		return advanceUpdate(tx, j)
-	case t.Next == 0 || j.Stopping || !t.State.Bound() || t.State.Vacating() || !up(tx, t.Home) || tx.State().Mode().KillingStopped:
+	case t.Next == 0:
+		return catchUpAll(tx, j)
+	case j.Stopping || !t.State.Bound() || t.State.Vacating() || !up(tx, t.Home) || tx.State().Mode().KillingStopped:
 		return nil
 	}
 	r := rollout{tx: tx, job: j}

@@ -1349,6 +1349,30 @@ func TestUpdatesOfDaemonsLeaveTheLastOff(t *testing.T) {
 	}
 }
 
+// One that is to catch up after the update need not wait for another that is missing on a host that takes no work any more.
+func TestDaemonsCatchUpWithoutWhoHasNoHost(t *testing.T) {
+	for name, gone := range map[string]cluster.Event{
+		"drained": &cluster.HostDrain{ID: hostID(1), Drain: true}, "unreachable": &cluster.HostUnreached{ID: hostID(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServing(t, daemonSpec(serves, 0, nil), 3)
+			w.settle()
+			other := cluster.MakeTaskKey(2, 0)
+			work := serviceSpec(1, serves, 0, nil)
+			work.Name, work.Type = "work", cluster.Batch
+			w.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: work}}}, &cluster.Placed{Task: other, Run: 1, Host: hostID(0)},
+				&cluster.HostDrain{ID: hostID(0), Drain: true})
+			w.update(daemonSpec(serves, 1, nil))
+			w.settle()
+			w.report(w.tasks()[1], cluster.TaskLost)
+			w.emit(&cluster.HostDrain{ID: hostID(0)})
+			require.Equal(t, map[uint32][2]uint64{0: {1, 1}, 2: {2, 2}}, w.runs(), "two may not be missing")
+			w.emit(gone)
+			require.Equal(t, cluster.TaskKilling, w.tasks()[0].State, "%v", w)
+		})
+	}
+}
+
 func batchSpec(instances uint32, turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
 	s := serviceSpec(instances, turns, number, policy)
 	s.Type, s.Backoff = cluster.Batch, cluster.Backoff{}
