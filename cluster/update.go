@@ -267,7 +267,7 @@ func (s *State) CanChange(t *Task, j *Job) error {
 		return nil
 	}
 	h := s.Host(t.Host)
-	if h == nil || !j.Growth(t).Fits(h.Room()) {
+	if h == nil || !j.Growth(t).Fits(roomFor(t, j, h)) {
 		return fmt.Errorf("what task %v asks for now does not fit on host %q", t.Key, t.Host)
 	}
 	return nil

@@ -479,8 +479,7 @@ func (r *rollout) maySpare(t *cluster.Task) bool {
 	}
 }
 
-// small reports whether the instance can have the new spec without a new run, and neither a pool goes beyond its limit by that nor what
-// is lent beyond the slack.
+// small reports whether the instance can have the new spec without a new run, and no pool goes beyond its limit by that.
 func (r *rollout) small(t *cluster.Task) bool {
 	if !r.u.Policy.InPlace || r.u.Restarts() || r.tx.State().CanChange(t, r.job) != nil {
 		return false
@@ -490,9 +489,6 @@ func (r *rollout) small(t *cluster.Task) bool {
 	}
 	if !t.State.Bound() {
 		return true // it starts within the limits
-	}
-	if r.job.Spec.Revocable && !r.job.Growth(t).Fits(r.tx.State().Host(t.Host).Spare()) {
-		return false
 	}
 	over, _ := r.tx.State().OverLimit(r.job, r.job.Growth(t))
 	return over == ""

@@ -897,21 +897,26 @@ func TestRevocableTasksGrowWithinTheSlack(t *testing.T) {
 		s.Task.Resources = amounts(cpu, 1)
 		return s
 	}
-	w := newServing(t, spec(1), 1)
-	machine := *w.state.Host(hostID(0)).Machine
-	machine.Revocable = amounts(5, 5)
-	w.emit(&cluster.HostReported{ID: hostID(0), Machine: machine})
-	w.settle()
-	w.update(spec(2))
-	h := w.state.Host(hostID(0))
-	require.Zero(t, h.Excess(), "%v", w)
-	grown := 0
-	for _, task := range w.tasks() {
-		if task.Run == 1 && task.Version == 2 {
-			grown++
+	for _, taken := range []int64{1, 100} {
+		w := newServing(t, spec(1), 1)
+		machine := *w.state.Host(hostID(0)).Machine
+		machine.Revocable = amounts(5, 5)
+		other := serviceSpec(1, serves, 0, nil)
+		other.Name, other.Task.Resources = "other", amounts(taken, 1)
+		w.emit(&cluster.HostReported{ID: hostID(0), Machine: machine})
+		w.settle()
+		w.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: other}}}, &cluster.Placed{Task: cluster.MakeTaskKey(2, 0), Run: 1, Host: hostID(0)})
+		w.update(spec(2))
+		h := w.state.Host(hostID(0))
+		require.Zero(t, h.Excess(), "%v", w)
+		grown := 0
+		for _, task := range w.tasks() {
+			if task.Run == 1 && task.Version == 2 {
+				grown++
+			}
 		}
+		require.Equal(t, 2, grown, "%v", w)
 	}
-	require.Equal(t, 2, grown, "%v", w)
 }
 
 // What failed by the spec before does not count when an instance gets more in place: it is tried as often as any other.
