@@ -49,6 +49,9 @@ func (s TaskState) Terminal() bool { return s >= TaskSucceeded }
 // Bound reports whether a task in this state holds room on its host.
 func (s TaskState) Bound() bool { return s >= TaskPlaced && s <= TaskKilling }
 
+// waits reports whether a task in this state waits for a place.
+func (s TaskState) waits() bool { return s == TaskPending || s == TaskReserved }
+
 // transitions lists, for each state, the states that may follow. It completes the predecessor's table:
 //
 //   - STARTING, RUNNING and LAUNCHING can end in every way, because a status may be the first one that arrives
@@ -141,7 +144,7 @@ type Task struct {
 	Host     HostID   // where the current or last run was placed
 	GPUs     []uint16 `cbor:",omitempty"` // devices of that host that the run has
 	Ports    []uint16 `cbor:",omitempty"` // of that host that the run has, in the order of the request
-	Since    Time     // when State was entered; if it waits, or when an update gave it another spec
+	Since    Time     // when State was entered; if it waits, when that began, with room held for it or not, or an update gave it another spec
 	// NotBefore is when a PENDING task that backs off may be placed; 0: as soon as there is room.
 	NotBefore Time `cbor:",omitempty"`
 	// Home is the only host on which it may run: of an instance of a daemon, and of a stateful one that has been placed.

@@ -482,6 +482,24 @@ func TestTheTimeForAPlaceBeginsAnew(t *testing.T) {
 	require.Zero(t, w.timers.Next())
 }
 
+// Room that is held for an instance, and that it never gets, gives it no more time.
+func TestHeldRoomIsNoPlace(t *testing.T) {
+	w := newServing(t, serviceSpec(1, serves, 0, nil), 1)
+	w.settle()
+	w.update(serviceSpec(1, serves, 1, nil))
+	require.True(t, w.turn(w.tasks()[0]))
+	begun, k := w.now, w.tasks()[0].Key
+	for range 2 {
+		w.emit(&cluster.TaskHeld{Task: k, Hold: cluster.Hold{Host: hostID(0), Until: w.now.Add(4 * time.Minute)}})
+		w.now = w.now.Add(4 * time.Minute)
+		w.emit(&cluster.TaskRequeued{Task: k, Reason: cluster.ReasonHoldEnded})
+	}
+	for w.state.Job(servingJob).Update.Live() {
+		require.True(t, w.ring())
+	}
+	require.Equal(t, begun.Add(cluster.DefaultPlacementDeadline), w.now)
+}
+
 // Instances that one update started first, and that stand in for those that failed meanwhile, stay when another update that
 // needs fewer of them takes over; they go when the others serve again.
 func TestWhoStandsInStays(t *testing.T) {
