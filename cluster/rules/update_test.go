@@ -81,6 +81,7 @@ func (w *serving) do(command func(tx *rules.Tx) error) {
 	}
 	w.records = append(w.records, tx.Records()...)
 	w.check()
+	settled(w.t, w.state, w.now)
 	snapshot, changes := w.state.Snapshot()
 	w.timers.Note(snapshot, changes, false)
 }
