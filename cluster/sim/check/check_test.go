@@ -141,6 +141,16 @@ func copyEnds() *cluster.TaskStatus {
 	return &cluster.TaskStatus{Task: key(0).Copy(), Run: 1, State: cluster.TaskSucceeded}
 }
 
+func TestRevocableTasksStayOnWhatTheMachineHasForThemAlone(t *testing.T) {
+	m := machine()
+	m.Revocable, m.Capacity.Fixed[cluster.CPU] = spec(nil).Task.Resources, 300
+	l := &log{Checker: check.New(nil)}
+	l.add(&cluster.ClusterCreated{ID: "c"}, &cluster.HostReported{ID: a, Machine: m},
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: uid, Spec: spec(func(s *cluster.JobSpec) { s.Revocable = true })}}}, placed(0, 1, a))
+	l.Quiet()
+	require.Zero(t, l.Count(), "%v", l.Violations())
+}
+
 // TestEachRule breaks one rule at a time.
 func TestEachRule(t *testing.T) {
 	for _, c := range []struct {

@@ -59,7 +59,7 @@ func (c *Checker) loans() {
 	for _, id := range slices.Sorted(maps.Keys(c.hosts)) {
 		h := c.hosts[id]
 		for d := range h.lent {
-			held := h.lent[d] - h.recalled[d] - h.slack[d]
+			held := h.lent[d] - h.recalled[d] - h.lendable(d)
 			if held > 0 && h.used[d]+held > h.machine.Capacity.Fixed[d] {
 				c.report(Slack, "revocable tasks stay on %q, where they and others use %d of %v and the machine has %d",
 					id, h.used[d]+held, cluster.Dimension(d), h.machine.Capacity.Fixed[d])
