@@ -90,7 +90,7 @@ func instanceAt(tx *Tx, daemon cluster.JobUID, host cluster.HostID) *cluster.Tas
 func suits(spec *cluster.JobSpec, within *cluster.Constraint, h *cluster.Host) bool {
 	task := &spec.Task
 	_, fits := task.GPU.Pick(h.GPUs, whole(h))
-	return fits && h.Admits(spec.Constraint, within) && task.Needs()&^h.Capabilities == 0 && task.Resources.Fits(h.Capacity) &&
+	return fits && h.Admits(spec.Constraint, within) && spec.NeedsFor(task)&^h.Capabilities == 0 && task.Resources.Fits(h.Capacity) &&
 		h.Meets(spec.Constraint) && h.Meets(within)
 }
 
@@ -133,9 +133,10 @@ func holdHome(tx *Tx, k cluster.TaskKey) error {
 	if h == nil || h.State() != cluster.HostUp {
 		return nil
 	}
-	spec := tx.State().Job(k.Job()).TaskFor(t)
+	j := tx.State().Job(k.Job())
+	spec := j.TaskFor(t)
 	gpus, could := spec.GPU.Pick(h.GPUs, whole(h))
-	could = could && spec.Resources.Fits(h.Capacity) && spec.Needs()&^h.Capabilities == 0
+	could = could && spec.Resources.Fits(h.Capacity) && j.SpecFor(t).NeedsFor(spec)&^h.Capabilities == 0
 	switch {
 	case could && t.State == cluster.TaskPending:
 		if now, ok := spec.GPU.Pick(h.GPUs, h.GPURoom()); ok {

@@ -167,6 +167,40 @@ func TestAStatefulTaskComesBack(t *testing.T) {
 	require.Equal(t, []cluster.TaskKey{k}, state.HomeTo(host))
 }
 
+// What is run before a task leaves is part of what its host has to be able to do.
+func TestAHomeCanWarn(t *testing.T) {
+	state := running(t)
+	fleet := machines("h", "a")
+	a := fleet["a"]
+	a.Capabilities = cluster.CanWarn
+	fleet["a"] = a
+	report(t, state, fleet)
+	warned := func(s *cluster.JobSpec) {
+		s.Task.Resources, s.Preemption.Command = size(600), []string{"save"}
+	}
+	stateful := submit(t, state, "stateful", func(s *cluster.JobSpec) { warned(s); s.Type = cluster.Stateful })
+	k := cluster.MakeTaskKey(stateful, 0)
+	settle(t, state, at(0), &cluster.Placed{Task: k, Run: 1, Host: "s/a"})
+	settle(t, state, at(0), &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	tx := rules.Begin(state, at(0))
+	_, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled})
+	require.NoError(t, err)
+	require.NoError(t, rules.Settle(tx))
+	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
+	a.Capabilities = 0
+	fleet["a"] = a
+	report(t, state, fleet)
+	require.Equal(t, cluster.TaskPending, state.Task(k).State, "its host cannot run it any more, and keeps nothing from others")
+	require.Equal(t, size(1000), state.Host("s/a").Room())
+
+	a.Capabilities = cluster.CanWarn
+	fleet["a"] = a
+	settle(t, state, at(0), &cluster.JobStopping{Job: stateful})
+	report(t, state, fleet)
+	homes, _ := daemons(state, submit(t, state, "daemon", func(s *cluster.JobSpec) { warned(s); s.Type, s.Instances = cluster.Daemon, 0 }))
+	require.Equal(t, map[uint32]cluster.HostID{0: "s/a"}, homes)
+}
+
 // A job with a controller ends as that does, and takes the others with it.
 func TestAJobEndsWithItsController(t *testing.T) {
 	for end, want := range map[cluster.TaskState]cluster.JobState{
