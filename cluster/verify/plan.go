@@ -193,7 +193,7 @@ func (c *checker) target(k cluster.TaskKey, id cluster.HostID) *ledger {
 	if l.host.State() != cluster.HostUp {
 		c.fail("task %v is to go to host %s, which takes no work", k, id)
 	}
-	if missing := c.spec(k).Needs() &^ l.host.Capabilities; missing != 0 {
+	if missing := c.runsBy(k).NeedsFor(c.spec(k)) &^ l.host.Capabilities; missing != 0 {
 		c.fail("task %v is to go to host %s, which cannot do %v", k, id, missing)
 	}
 	return l

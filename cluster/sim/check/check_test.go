@@ -340,6 +340,8 @@ func TestEachRule(t *testing.T) {
 			l.add(&cluster.HostDrain{ID: a, Drain: true}, &cluster.HostUnreached{ID: b})
 			l.Quiet()
 		}},
+		{"waits for a host that warns", "", func(s *cluster.JobSpec) { s.Preemption.Command = []string{"save"} }, func(l *log) { l.Quiet() }},
+		{"is not warned", check.Capability, func(s *cluster.JobSpec) { s.Preemption.Command = []string{"save"} }, func(l *log) { l.add(placed(0, 1, a)) }},
 		{"neither here nor there", check.Stuck, nil, func(l *log) { l.add(placed(0, 1, a)); l.Settled() }},
 		{"killed and never ended", check.Stuck, nil, func(l *log) {
 			l.add(placed(0, 1, a), status(0, 1, cluster.TaskRunning), &cluster.TaskStopping{Task: key(0)})

@@ -128,7 +128,7 @@ func (c *Checker) judge(s *cluster.JobSpec, h *host, e *cluster.Placed) {
 		c.report(Capacity, "task %v is placed on %q, which has too little %s left: the machine has %s, others use %s, the task wants %s",
 			e.Task, h.id, what, h.amounts(what, "has"), h.amounts(what, "used"), wants(task, what))
 	}
-	if missing := task.Needs() &^ h.machine.Capabilities; missing != 0 {
+	if missing := s.NeedsFor(task) &^ h.machine.Capabilities; missing != 0 {
 		c.report(Capability, "task %v is placed on %q, which cannot do %v", e.Task, h.id, missing)
 	}
 	c.judgeDevices(&task.GPU, h, e)

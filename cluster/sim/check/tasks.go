@@ -126,7 +126,7 @@ func signature(s *cluster.JobSpec, task *cluster.TaskSpec) string {
 	if s.Constraint != nil {
 		constraint = fmt.Sprintf("%+v", describe(s.Constraint))
 	}
-	return fmt.Sprintf("%v %v %v %v %d %d %s", task.Resources.Fixed, task.Resources.Named, task.GPU, task.Ports.Numbers, task.Ports.Dynamic, task.Needs(), constraint)
+	return fmt.Sprintf("%v %v %v %v %d %d %s", task.Resources.Fixed, task.Resources.Named, task.GPU, task.Ports.Numbers, task.Ports.Dynamic, s.NeedsFor(task), constraint)
 }
 
 func describe(k *cluster.Constraint) string {
