@@ -35,7 +35,7 @@ func TestStorms(t *testing.T) {
 	seen := map[string]int{}
 	lacking := func() []string { // of what may happen in storms
 		return slices.DeleteFunc([]string{
-			"preemptions", "migrations", "copies won", "restarts", "updates", "succeeded updates", "in place", "stopped by hand", "gangs", "lent", "quiet", "anew", "health",
+			"preemptions", "migrations", "copies won", "restarts", "updates", "succeeded updates", "in place", "stopped by hand", "gangs", "lent", "quiet", "anew", "health", "explained",
 		}, func(what string) bool { return seen[what] > 0 })
 	}
 	for range 8 { // a hundred storms may be too few to have seen everything
@@ -43,6 +43,7 @@ func TestStorms(t *testing.T) {
 			s := newStorm(t)
 			one := s.play(seen)
 			if s.oneOf(8) {
+				s.curious = false
 				require.Equal(t, one, s.play(map[string]int{}), "the same seed gives another history")
 			}
 		})
@@ -71,6 +72,7 @@ type storm struct {
 	config   Config
 	bad      map[cluster.JobID]int // runs of an instance that fail, by job
 	stubborn map[cluster.JobID]bool
+	curious  bool                              // ask why tasks wait, and why they are where they are, which changes nothing
 	findings map[cluster.JobID][]fleet.Finding // of runs that have checks, by job
 }
 
@@ -84,6 +86,12 @@ func (s *storm) seconds(n int) time.Duration {
 func pick[T any](s *storm, from ...T) T { return from[s.int(len(from))] }
 
 func (s *storm) hostID() cluster.HostID { return s.hosts[s.int(len(s.hosts))].ID() }
+
+// later is a pool that comes with its first job, or as somebody makes it.
+const later cluster.PoolPath = "root/e"
+
+// dimensions are what pools are bounded in.
+var dimensions = []string{cluster.CPU.String(), cluster.GPU.String(), "tape"}
 
 // span is how long jobs arrive and people interfere; then they let things come to their end.
 const span = 3 * time.Minute
@@ -104,7 +112,7 @@ func newStorm(t *rapid.T) *storm {
 		}
 	}
 	s.free = !s.oneOf(2)
-	s.leaves = []cluster.PoolPath{"root/a", "root/b/c", "root/b/d"}
+	s.leaves = []cluster.PoolPath{"root/a", "root/b/c", "root/b/d", later}
 	for _, path := range []cluster.PoolPath{"root", "root/a", "root/b", "root/b/c", "root/b/d"} {
 		if p := s.pool(path); path != "root" || s.oneOf(2) {
 			s.pools = append(s.pools, p)
@@ -122,6 +130,7 @@ func newStorm(t *rapid.T) *storm {
 		s.byHand = append(s.byHand, byHand{s.seconds(int(span.Seconds())), s.interfere()})
 	}
 	s.settings()
+	s.curious = s.oneOf(2)
 	return s
 }
 
@@ -131,10 +140,16 @@ func (s *storm) machine(i int) cluster.Machine {
 		Capacity: cluster.NewResources([cluster.NumDimensions]int64{
 			cluster.CPU: int64(1000 * s.upTo(8)), cluster.Memory: int64(4*s.upTo(4)) << 30, cluster.Network: 1_000_000_000,
 		}, cluster.Amount{Name: "tape", Value: int64(s.int(3))}),
-		Ports: []cluster.PortRange{{First: 80, Last: 80 + uint16(s.int(4))}}, Capabilities: cluster.CanPorts | cluster.CanContainers | cluster.CanHealthChecks | cluster.CanSecrets,
+		Ports: []cluster.PortRange{{First: 80, Last: 80 + uint16(s.int(4))}}, Capabilities: cluster.CanPorts | cluster.CanContainers | cluster.CanHealthChecks | cluster.CanSecrets | cluster.CanWarn,
 	}
 	if s.oneOf(8) {
 		m.Attributes = append(m.Attributes, cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"})
+	}
+	if s.oneOf(6) {
+		m.Capabilities &^= pick(s, cluster.CanPorts, cluster.CanContainers, cluster.CanHealthChecks, cluster.CanSecrets, cluster.CanWarn)
+	}
+	if s.oneOf(6) {
+		m.Revocable.Fixed[cluster.CPU], m.Revocable.Fixed[cluster.Memory] = int64(500*s.int(8)), int64(s.int(8))<<30
 	}
 	if s.oneOf(2) {
 		for range s.upTo(4) {
@@ -180,21 +195,21 @@ func bears(state *cluster.State, p *cluster.Pool) bool {
 		}
 		return p.Resources[i].Reservation
 	}
-	for _, d := range []cluster.Dimension{cluster.CPU, cluster.GPU} {
-		below, beside := int64(0), reserved(p, d.String())
+	for _, d := range dimensions {
+		below, beside := int64(0), reserved(p, d)
 		for q := range state.Pools() {
 			if q.Path.Parent() == p.Path {
-				below += reserved(q, d.String())
+				below += reserved(q, d)
 			}
 			if q.Path.Parent() == p.Path.Parent() && q.Path != p.Path {
-				beside += reserved(q, d.String())
+				beside += reserved(q, d)
 			}
 		}
 		above := p.Path.Parent()
-		if p.Path != cluster.RootPool && below > reserved(p, d.String()) {
+		if p.Path != cluster.RootPool && below > reserved(p, d) {
 			return false
 		}
-		if above != "" && above != cluster.RootPool && beside > reserved(state.Pool(above), d.String()) {
+		if above != "" && above != cluster.RootPool && beside > reserved(state.Pool(above), d) {
 			return false
 		}
 	}
@@ -209,38 +224,43 @@ func (s *storm) pool(path cluster.PoolPath) cluster.Pool {
 		Path: path, Order: pick(s, cluster.PriorityFIFO, cluster.FairJobs, cluster.FairUsers), Division: pick(s, cluster.MaxMin, cluster.DominantResource),
 		Preemption: pick(s, "", "default", "conservative", "none"), Ageing: pick(s, 0, 10*time.Second),
 	}
-	for _, d := range []cluster.Dimension{cluster.CPU, cluster.GPU} { // by name
-		r := cluster.PoolResource{Dimension: d.String(), Limit: cluster.NoLimit, Share: uint32(s.int(4))}
+	for _, d := range dimensions { // by name
+		r, unit := cluster.PoolResource{Dimension: d, Limit: cluster.NoLimit, Share: uint32(s.int(4))}, int64(1000)
+		if d == "tape" {
+			unit = 1
+		}
 		if path != cluster.RootPool && s.oneOf(2) {
-			r.Reservation, r.Static = int64(1000*s.int(8)), s.oneOf(4)
+			r.Reservation, r.Static = unit*int64(s.int(8)), s.oneOf(4)
 		}
 		if s.oneOf(6) && path != "root" && path != "root/b" {
-			r.Limit = r.Reservation + int64(1000*s.int(8))
+			r.Limit = r.Reservation + unit*int64(s.int(8))
 		}
 		if s.oneOf(2) {
 			p.Resources = append(p.Resources, r)
 		}
 	}
-	switch n := uint32(s.int(3)); s.int(12) {
-	case 11:
-		p.Limits.PreemptedPerCycle = &n
-	case 10:
-		n++
-		p.Limits.RunningJobs = &n
-	case 9:
-		n++
-		if s.oneOf(2) {
-			p.Limits.RunningJobsPerUser = &n
-		} else {
-			p.Limits.RunningJobsPerGroup = &n
+	for range 1 + s.int(2) {
+		switch n := uint32(s.int(3)); s.int(12) {
+		case 11:
+			p.Limits.PreemptedPerCycle = &n
+		case 10:
+			n++
+			p.Limits.RunningJobs = &n
+		case 9:
+			n++
+			if s.oneOf(2) {
+				p.Limits.RunningJobsPerUser = &n
+			} else {
+				p.Limits.RunningJobsPerGroup = &n
+			}
+		case 8:
+			p.Hosts = []cluster.KeyValue{{Key: "disk", Value: "ssd"}}
+		case 7:
+			p.Hosts = []cluster.KeyValue{{Key: cluster.AttributeExclusive, Value: "lab"}}
+		case 6:
+			percent := 30 * n
+			p.Limits.ControllerPercent, p.Limits.RevocablePercent = &percent, &percent
 		}
-	case 8:
-		p.Hosts = []cluster.KeyValue{{Key: "disk", Value: "ssd"}}
-	case 7:
-		p.Hosts = []cluster.KeyValue{{Key: cluster.AttributeExclusive, Value: "lab"}}
-	case 6:
-		percent := 30 * n
-		p.Limits.ControllerPercent, p.Limits.RevocablePercent = &percent, &percent
 	}
 	return p
 }
@@ -347,30 +367,46 @@ func (s *storm) task() cluster.TaskSpec {
 // place draws where tasks of the job may run and like to.
 func (s *storm) place(spec *cluster.JobSpec) {
 	ssd, soft := is("disk", "ssd"), cluster.Soft{Timeout: s.seconds(30), Penalty: time.Minute}
-	domain := pick(s, cluster.DomainHost, "rack", "zone", "disk")
-	switch s.int(12) {
-	case 11:
-		spec.Constraint = &ssd
-	case 10:
-		spec.Constraint = near(pick(s, "x", "y"), domain, pick(s, cluster.Less, cluster.Equal, cluster.Greater), uint32(s.int(3)))
-		if spec.Type == cluster.Daemon {
-			spec.Constraint = &ssd
+	and := func(c cluster.Constraint) {
+		if spec.Type == cluster.Daemon && c.CountsTasks() {
+			c = ssd
 		}
-	case 9:
-		spec.Spread = []cluster.Spread{{Domain: domain, Max: s.upTo(3)}}
-	case 8:
-		spec.Spread = []cluster.Spread{{Domain: domain, MaxSkew: s.upTo(2)}}
-	case 7:
-		spec.Spread = []cluster.Spread{{Domain: domain, Max: s.upTo(2), Selector: []cluster.KeyValue{{Key: "app", Value: "x"}}, Soft: &soft}}
-	case 6:
-		spec.Preferences = []cluster.SoftConstraint{{Constraint: ssd, Soft: soft}}
-	case 5:
-		lab := is(cluster.AttributeExclusive, "lab")
-		spec.Constraint = &cluster.Constraint{Op: cluster.Or, Terms: []cluster.Constraint{lab, ssd}}
+		if spec.Constraint != nil {
+			c = cluster.Constraint{Op: cluster.And, Terms: []cluster.Constraint{*spec.Constraint, c}}
+		}
+		spec.Constraint = &c
+	}
+	for range 1 + s.int(4)/3 {
+		domain := pick(s, cluster.DomainHost, "rack", "zone", "disk")
+		switch s.int(14) {
+		case 13:
+			c := is(pick(s, cluster.LabelHostname, cluster.LabelRack), pick(s, "h0", "r0"))
+			c.Comparison, c.Count = cluster.Less, 1
+			and(c)
+		case 12:
+			spec.Preferences = append(spec.Preferences, cluster.SoftConstraint{Constraint: is(cluster.LabelRack, "r1"), Soft: soft})
+		case 11:
+			and(ssd)
+		case 10:
+			and(*near(pick(s, "x", "y"), domain, pick(s, cluster.Less, cluster.Equal, cluster.Greater), uint32(s.int(3))))
+		case 9:
+			spec.Spread = append(spec.Spread, cluster.Spread{Domain: domain, Max: s.upTo(3)})
+		case 8:
+			spec.Spread = append(spec.Spread, cluster.Spread{Domain: domain, MaxSkew: s.upTo(2)})
+		case 7:
+			spec.Spread = append(spec.Spread, cluster.Spread{Domain: domain, Max: s.upTo(2), Selector: []cluster.KeyValue{{Key: "app", Value: "x"}}, Soft: &soft})
+		case 6:
+			spec.Preferences = append(spec.Preferences, cluster.SoftConstraint{Constraint: ssd, Soft: soft})
+		case 5:
+			and(cluster.Constraint{Op: cluster.Or, Terms: []cluster.Constraint{is(cluster.AttributeExclusive, "lab"), ssd}})
+		}
 	}
 	if spec.Type == cluster.Batch && s.oneOf(3) {
 		for i := range spec.Instances {
 			spec.Inputs = append(spec.Inputs, cluster.Input{Bytes: int64(s.int(8)) << 30, First: i, Last: i, Hosts: []cluster.HostID{s.hostID()}})
+			if in := &spec.Inputs[i]; s.oneOf(4) {
+				in.Hosts, in.Racks, in.Zones = nil, []string{pick(s, "r0", "r1")}, []string{"z1"}
+			}
 		}
 		if s.oneOf(2) {
 			wait := s.seconds(20)
@@ -388,6 +424,9 @@ func (s *storm) limit(spec *cluster.JobSpec, at time.Duration) {
 		spec.Backoff = cluster.Backoff{Initial: time.Second, Max: 4 * time.Second}
 	}
 	spec.Preemption = cluster.PreemptionPolicy{Kill: s.oneOf(6), Grace: s.seconds(3)}
+	if s.oneOf(6) {
+		spec.Preemption.Command = []string{"true"}
+	}
 	switch s.int(12) {
 	case 11:
 		spec.Limits.Deadline = begin.Add(at + time.Second + s.seconds(60))
@@ -421,7 +460,7 @@ func (s *storm) another() func(*cluster.JobSpec) {
 	drawn := cluster.JobSpec{Instances: 8, Task: s.task()}
 	s.place(&drawn)
 	s.limit(&drawn, span/2)
-	preemptible, scales, instances := s.oneOf(2), s.oneOf(4), s.upTo(8)
+	preemptible, changes, priority, scales, instances := s.oneOf(2), s.oneOf(2), int32(s.int(4)), s.oneOf(4), s.upTo(8)
 	labels := []cluster.KeyValue{{Key: "app", Value: pick(s, "x", "y", "z")}}
 	if s.oneOf(3) {
 		drawn.Task.Labels = labels
@@ -432,6 +471,15 @@ func (s *storm) another() func(*cluster.JobSpec) {
 		next.Priority, next.Preemptible, next.Revocable, next.Gang = spec.Priority, spec.Preemptible, spec.Revocable, spec.Gang
 		next.Controller, next.Instances, next.MaxFailures, next.DependsOn = spec.Controller, spec.Instances, spec.MaxFailures, spec.DependsOn
 		next.Secrets, next.Speculation, next.Update, next.Limits.MaxUnavailable = spec.Secrets, spec.Speculation, spec.Update, spec.Limits.MaxUnavailable
+		if changes {
+			next.Priority = priority
+			switch spec.Type {
+			case cluster.Batch:
+				next.MaxFailures, next.Speculation = uint32(priority), nil
+			case cluster.Stateless:
+				next.Preemptible, next.Limits.MaxUnavailable = preemptible, uint32(priority)
+			}
+		}
 		if scales && spec.Type != cluster.Daemon {
 			next.Instances = instances
 		}
@@ -443,7 +491,7 @@ func (s *storm) another() func(*cluster.JobSpec) {
 		}
 		if spec.Type == cluster.Daemon {
 			next.Limits.MaxRunning = 0
-			if c := next.Constraint; c != nil && c.Op == cluster.TaskLabel {
+			if next.Constraint.CountsTasks() {
 				next.Constraint = nil
 			}
 		}
@@ -467,6 +515,9 @@ func (s *storm) updatePolicy() *cluster.UpdatePolicy {
 		MinHealthy: s.seconds(5), Deadline: 10*time.Second + s.seconds(20),
 	}
 	p.MaxFailed, p.MaxAttempts = uint32(s.int(3)), uint32(s.int(3))
+	if s.oneOf(3) {
+		p.Unplaced = 5*time.Second + s.seconds(20)
+	}
 	if s.oneOf(4) {
 		p.Canaries = 1
 	}
@@ -477,7 +528,7 @@ func (s *storm) updatePolicy() *cluster.UpdatePolicy {
 func (s *storm) interfere() func(*rules.Tx) error {
 	which, task, instances, cpu := s.int(100), s.int(100), uint32(1+s.int(8)), int64(500*s.upTo(4))
 	host, move, version := s.hostID(), s.oneOf(2), uint64(s.upTo(3))
-	label, policy, pool := pick(s, "x", "y", "z"), s.updatePolicy(), s.pool(pick(s, s.pools...).Path)
+	label, policy, pool := pick(s, "x", "y", "z"), s.updatePolicy(), s.pool(pick(s, append(s.leaves, "root", "root/b")...))
 	what, machine, another := s.int(20), s.machine(s.int(8)), s.another()
 	if pool.Path == cluster.RootPool {
 		pool.Hosts = nil
@@ -760,6 +811,9 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 	if p.cycles%10 == 0 {
 		p.s.restored(in.Snapshot)
 	}
+	if p.s.curious && len(out.Steps()) == 0 {
+		p.ask(in.Snapshot)
+	}
 	if len(out.Steps()) == 0 && !out.Patient && out.Stats.Waiting > 0 && p.s.free {
 		p.seen["anew"]++
 		again := cycle.New(in.Policy.Model, p.s.config.NewSolver).Run(cycle.Input{
@@ -768,6 +822,46 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 		require.Empty(p.s, again.Placements, "a planner that begins anew at %v", in.Now.Sub(begin))
 	}
 	return out
+}
+
+// ask has the planner say of all tasks why they wait, or are where they are.
+func (p *storming) ask(in *cluster.Snapshot) {
+	planner, hosts := p.Planner.(*cycle.Supervisor), in.NumHosts()
+	adds := func(place cycle.Place) {
+		for _, t := range place.Terms {
+			place.Price -= t.Price
+		}
+		require.Zero(p.s, place.Price, "%v", place)
+	}
+	for t := range in.Tasks(0) {
+		if why, known := planner.WhyPlaced(t.Key); known {
+			require.Equal(p.s, t.Host, why.Host)
+			adds(why.Place)
+			for _, place := range why.Next {
+				adds(place)
+			}
+		} else {
+			require.False(p.s, t.State == cluster.TaskRunning && in.Host(t.Host) != nil, "%v", t)
+		}
+		why, known := planner.WhyWaiting(t.Key)
+		if !known {
+			require.False(p.s, t.State == cluster.TaskPending && t.NotBefore == 0 && t.Home == "", "%v", t)
+			continue
+		}
+		p.seen["explained"]++
+		for _, c := range why.Tally {
+			why.Hosts -= c.Hosts
+			hosts -= c.Hosts
+		}
+		require.Zero(p.s, why.Hosts)
+		require.Zero(p.s, hosts, "%+v", why)
+		hosts = in.NumHosts()
+		require.True(p.s, 1 <= why.Position && why.Position <= why.Queue, "%+v", why)
+		require.NotEmpty(p.s, why.Unblockers, "%v: %+v", t, why)
+		if why.Blocked != nil {
+			adds(why.Blocked.Place)
+		}
+	}
 }
 
 // restored returns the state that begins with a checkpoint, which knows the same as the one before.
