@@ -1039,3 +1039,21 @@ func TestWhoHasAHostKeptTakesOneThatBecomesTooSmallForWhoIsMoreUrgent(t *testing
 	s.settle()
 	require.Equal(t, other.ID, s.state.Task(large).Host)
 }
+
+// TestWhoHasADeviceHeldTakesAnother: who has a device held that somebody still has starts on another one of the host that is free.
+func TestWhoHasADeviceHeldTakesAnother(t *testing.T) {
+	s := newShared(t)
+	m := cluster.Machine{Capacity: vector(8, 0), GPUs: []cluster.GPUDevice{{Model: "A"}, {Model: "A"}}}
+	m.Capacity.Fixed[cluster.GPU] = 2 * cluster.WholeGPU
+	host := s.machine(0, m)
+	first := s.job(cluster.RootPool, 2, 1, gpus(1, 0))
+	s.settle()
+	waits := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1, gpus(1, 0)), 0)
+	one, other := s.state.Task(cluster.MakeTaskKey(first, 0)), cluster.MakeTaskKey(first, 1)
+	s.emit(&cluster.TaskHeld{Task: waits, Hold: cluster.Hold{Host: host, GPUs: one.GPUs, Until: s.now.Add(time.Hour)}})
+	free := s.state.Task(other).GPUs
+	s.report(other, cluster.TaskSucceeded)
+	s.settle()
+	require.Equal(t, cluster.TaskRunning, s.state.Task(waits).State)
+	require.Equal(t, free, s.state.Task(waits).GPUs)
+}

@@ -262,8 +262,8 @@ func (p *Planner) arrives(h *host, units []*unit) bool {
 	return true
 }
 
-// land picks the devices that a held task gets on its host: those that are held for it, as far as they are free, or others where
-// the machine has changed and these would not do.
+// land picks the devices that a held task gets on its host: those that are held for it, or where these are not free, or would not do
+// on the machine as it is now, others that are held for nobody.
 func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 	if !u.spec.Resources.Fits(rec.Free()) {
 		return cluster.Devices{}, false
@@ -275,17 +275,16 @@ func (u *unit) land(rec *cluster.Host) (cluster.Devices, bool) {
 			return cluster.Devices{}, false
 		}
 	}
-	held := u.couldHave(rec)
-	if held {
-		bare.GPUWithheld = nil
+	bare.GPUWithheld = slices.Clone(rec.GPUWithheld)
+	own := u.couldHave(rec)
+	for _, i := range u.hold.GPUs {
+		if int(i) < len(bare.GPUWithheld) {
+			bare.GPUWithheld[i] = 0
+		}
+		own = own && rec.GPUFree[i] >= u.spec.GPU.Takes()
 	}
 	devices, ok := u.spec.Pick(&bare)
-	if held {
-		for _, i := range u.hold.GPUs {
-			if rec.GPUFree[i] < u.spec.GPU.Takes() {
-				return cluster.Devices{}, false
-			}
-		}
+	if own {
 		devices.GPUs = u.hold.GPUs
 	}
 	if len(u.hold.Ports) > 0 {
