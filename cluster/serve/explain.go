@@ -172,14 +172,18 @@ func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.W
 
 // explainHome says why the only host where a task may run, nil if nothing is known of it, does not take it, and what would help.
 func explainHome(w *sluicev1.WaitingExplanation, h *cluster.Host, t *cluster.Task, j *cluster.Job) {
-	reason, help := cycle.HostTooSmall, &cycle.Unblocker{}
+	tally, help := &sluicev1.HostTally{Reason: string(cycle.HostTooSmall), Hosts: 1}, &cycle.Unblocker{}
 	switch {
 	case h == nil || h.State() == cluster.HostUnreachable:
-		reason, help = cycle.HostUnreachable, &cycle.Unblocker{Kind: cycle.ReconnectHost, Host: t.Home}
+		tally.Reason, help = string(cycle.HostUnreachable), &cycle.Unblocker{Kind: cycle.ReconnectHost, Host: t.Home}
 	case h.State() == cluster.HostDraining:
-		reason, help = cycle.HostDraining, &cycle.Unblocker{Kind: cycle.ResumeHost, Host: t.Home}
+		tally.Reason, help = string(cycle.HostDraining), &cycle.Unblocker{Kind: cycle.ResumeHost, Host: t.Home}
+	default:
+		if missing := j.SpecFor(t).NeedsFor(j.TaskFor(t)) &^ h.Capabilities; missing != 0 {
+			tally.Reason, tally.Detail = string(cycle.HostIncapable), missing.First().String()
+		}
 	}
-	w.Hosts, w.Tally = 1, []*sluicev1.HostTally{{Reason: string(reason), Hosts: 1}}
+	w.Hosts, w.Tally = 1, []*sluicev1.HostTally{tally}
 	if help.Host != "" {
 		w.Unblockers = append(w.Unblockers, unblockerWord(help))
 	}
@@ -380,7 +384,7 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 	case waitingForHome:
 		why := map[string]string{
 			string(cycle.HostDraining): "is draining", string(cycle.HostUnreachable): "is unreachable",
-			string(cycle.HostTooSmall): "cannot hold it, even empty",
+			string(cycle.HostTooSmall): "cannot hold it, even empty", string(cycle.HostIncapable): "has a host manager that cannot do what it needs: " + w.Tally[0].Detail,
 		}[w.Tally[0].Reason]
 		return strings.Join(append([]string{fmt.Sprintf("it runs on host %s only, which %s", t.Home, why)}, helps(w, "or: ")...), "\n")
 	case waitingForHosts:

@@ -473,6 +473,12 @@ func TestWhoWaitsForItsHostIsExplained(t *testing.T) {
 		"        or: where its data is gone for good: `sluice task forget-data db/0`", explain().Summary)
 	a.emit(t, &cluster.HostUnreached{ID: "s/h"})
 	require.Contains(t, explain().Summary, "which is unreachable\nwould help: the host manager of host s/h connects again\n")
+	h := a.Snapshot().Host("s/h")
+	a.emit(t, &cluster.HostDrain{ID: "s/h"}, &cluster.HostReported{ID: "s/h", Machine: *h.Machine}, &cluster.JobUpdated{Job: 1, Spec: &cluster.JobSpec{
+		Name: "db", Pool: cluster.DefaultPool, Type: cluster.Stateful, Instances: 1, Preemption: cluster.PreemptionPolicy{Command: []string{"save"}},
+	}})
+	require.Contains(t, explain().Summary, "which has a host manager that cannot do what it needs: on-preempt\n")
+	require.Equal(t, "INCAPABLE", explain().GetWaiting().Tally[0].Reason)
 }
 
 // TestWhatKeepsATaskOutIsNamed: by its rule, whatever hosts there are, and with a dimension where the rule has one.
