@@ -152,6 +152,35 @@ func unblockAll(t *testing.T, s *shared) {
 	t.Logf("%d tasks wait, %d of them were unblocked: %v", len(waiting), tried, kinds)
 }
 
+// TestACoreWithAPortNeedsAHostForEach: of two that start together and ask for the same port, one has a host.
+func TestACoreWithAPortNeedsAHostForEach(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		s := newShared(t)
+		m := cluster.Machine{Capacity: vector(4, 0), Capabilities: cluster.CanPorts, Ports: []cluster.PortRange{{First: 100, Last: 102}}}
+		s.machine(0, m)
+		if full {
+			s.machine(1, m)
+			m.Capacity = vector(1, 0)
+			s.machine(2, m)
+			s.job(cluster.RootPool, 1, 4, func(j *cluster.JobSpec) { j.Preemptible = false })
+			s.settle()
+		}
+		core := cluster.MakeTaskKey(s.job(cluster.RootPool, 2, 2, ports(0, 100), core(2)), 0)
+		s.settle()
+		why, waits := s.planner.WhyWaiting(core)
+		require.True(t, waits)
+		require.Equal(t, []int{1, 2}, []int{why.Fit, why.Together})
+		require.Len(t, why.Unblockers, 1)
+		if full {
+			require.Equal(t, cycle.MoreRoom, why.Unblockers[0].Kind)
+		} else {
+			require.Equal(t, cycle.OtherHost, why.Unblockers[0].Kind)
+			require.Equal(t, vector(2, 0), why.Unblockers[0].Room)
+		}
+		s.unblocked(t, core, why)
+	}
+}
+
 // Who was let in only since those that go before it have no host needs a higher limit, too, if what opens is a host for them as well.
 func TestALimitBindsWhenThoseBeforeHaveAHost(t *testing.T) {
 	for _, test := range []struct {
