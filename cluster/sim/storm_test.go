@@ -232,7 +232,7 @@ func (s *storm) pool(path cluster.PoolPath) cluster.Pool {
 		if path != cluster.RootPool && s.oneOf(2) {
 			r.Reservation, r.Static = unit*int64(s.int(8)), s.oneOf(4)
 		}
-		if s.oneOf(6) && path != "root" && path != "root/b" {
+		if s.oneOf(3) && path != "root" && path != "root/b" {
 			r.Limit = r.Reservation + unit*int64(s.int(8))
 		}
 		if s.oneOf(2) {
