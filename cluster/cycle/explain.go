@@ -12,7 +12,7 @@ import (
 )
 
 // Explanations are worked out when somebody asks, between two cycles, from what the planner knows after the last one. They
-// change nothing, and cost a cycle nothing.
+// cost a cycle nothing, and change nothing but which of several plans of the same cost is found next.
 
 // Waiting says why a task waits.
 type Waiting struct {
