@@ -236,8 +236,8 @@ type Task struct {
 	Result *RunResult `protobuf:"bytes,9,opt,name=result,proto3" json:"result,omitempty"`
 	// Failures that count against the restart policy.
 	Failures uint32 `protobuf:"varint,10,opt,name=failures,proto3" json:"failures,omitempty"`
-	// When it last began to wait, entered its state, was first seen running, and
-	// ended its last run. Unset: not yet.
+	// When it last began to wait, entered its state (PENDING and RESERVED are one
+	// here), was first seen running, and ended its last run. Unset: not yet.
 	QueueTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=queue_time,json=queueTime,proto3" json:"queue_time,omitempty"`
 	StateTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=state_time,json=stateTime,proto3" json:"state_time,omitempty"`
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
