@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/rules/rulestest"
 )
 
 // world is a state with its journal, and a fleet that does what it is told.
@@ -78,38 +79,14 @@ func (w *world) do(command func(*rules.Tx) error) error {
 	tx := rules.Begin(w.state, w.now)
 	err := command(tx)
 	require.NoError(w.t, rules.Settle(tx))
-	records := len(tx.Records())
+	settled := len(tx.Records())
 	require.NoError(w.t, rules.Settle(tx))
-	require.Len(w.t, tx.Records(), records, "what is settled stays so")
-	settled(w.t, w.state, w.now)
+	require.Len(w.t, tx.Records(), settled, "what is settled stays so")
 	w.log = append(w.log, tx.Records()...)
 	snapshot, changes := w.state.Snapshot()
+	rulestest.Settled(w.t, snapshot, w.now)
 	w.timers.Note(snapshot, changes, false)
 	return err
-}
-
-// settled checks that nothing is left to do in a state, whatever is looked at.
-func settled(t require.TestingT, state *cluster.State, now cluster.Time) {
-	snapshot, _ := state.Fork().Snapshot()
-	again := cluster.NewState()
-	for p := range snapshot.Parts() {
-		require.NoError(t, again.Apply(cluster.Record{Seq: snapshot.Seq(), Event: p}))
-	}
-	changed := again.Changed()
-	for h := range again.Hosts("") {
-		changed.Hosts = append(changed.Hosts, h.ID)
-	}
-	for j := range again.Jobs(0) {
-		changed.Jobs = append(changed.Jobs, j.UID)
-	}
-	for task := range again.Tasks(0) {
-		changed.Tasks = append(changed.Tasks, task.Key)
-	}
-	tx := rules.Begin(again, now)
-	require.NoError(t, rules.Settle(tx))
-	for _, r := range tx.Records() {
-		require.Fail(t, "what was settled is not", "%T%+v", r.Event, r.Event)
-	}
 }
 
 func (w *world) emit(e cluster.Event) { _ = w.do(func(tx *rules.Tx) error { return tx.Emit(e) }) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/rules/rulestest"
 )
 
 // serving is a service on a few hosts: what the cycle and the host managers would do is done here, in an order that the test
@@ -81,8 +82,8 @@ func (w *serving) do(command func(tx *rules.Tx) error) {
 	}
 	w.records = append(w.records, tx.Records()...)
 	w.check()
-	settled(w.t, w.state, w.now)
 	snapshot, changes := w.state.Snapshot()
+	rulestest.Settled(w.t, snapshot, w.now)
 	w.timers.Note(snapshot, changes, false)
 }
 
@@ -1339,18 +1340,23 @@ func TestUpdatesOfDaemonsWhileHostsComeAndGo(t *testing.T) {
 	}
 }
 
+// newLastOff has a daemon serve on three hosts, the first of which is drained and has another task left.
+func newLastOff(t *testing.T) (w *serving, other cluster.TaskKey) {
+	w, other = newServing(t, daemonSpec(serves, 0, nil), 3), cluster.MakeTaskKey(2, 0)
+	w.settle()
+	work := serviceSpec(1, serves, 0, nil)
+	work.Name, work.Type = "work", cluster.Batch
+	w.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: work}}}, &cluster.Placed{Task: other, Run: 1, Host: hostID(0)},
+		&cluster.TaskStatus{Task: other, Run: 1, State: cluster.TaskRunning}, &cluster.HostDrain{ID: hostID(0), Drain: true})
+	return w, other
+}
+
 // The last off a host that is drained stays there while it is updated: no run could follow. It has the new spec when the host is
 // resumed, or its next run.
 func TestUpdatesOfDaemonsLeaveTheLastOff(t *testing.T) {
 	for _, when := range []string{"within", "after", "when the host is empty"} {
 		t.Run(when, func(t *testing.T) {
-			w := newServing(t, daemonSpec(serves, 0, nil), 3)
-			w.settle()
-			other := cluster.MakeTaskKey(2, 0)
-			work := serviceSpec(1, serves, 0, nil)
-			work.Name, work.Type = "work", cluster.Batch
-			w.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: work}}}, &cluster.Placed{Task: other, Run: 1, Host: hostID(0)},
-				&cluster.TaskStatus{Task: other, Run: 1, State: cluster.TaskRunning}, &cluster.HostDrain{ID: hostID(0), Drain: true})
+			w, other := newLastOff(t)
 			policy := &cluster.UpdatePolicy{MinHealthy: time.Minute}
 			w.update(daemonSpec(serves, 1, policy))
 			require.NotZero(t, w.tasks()[0].Ready)
@@ -1379,13 +1385,7 @@ func TestDaemonsCatchUpWithoutWhoHasNoHost(t *testing.T) {
 		"drained": &cluster.HostDrain{ID: hostID(1), Drain: true}, "unreachable": &cluster.HostUnreached{ID: hostID(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newServing(t, daemonSpec(serves, 0, nil), 3)
-			w.settle()
-			other := cluster.MakeTaskKey(2, 0)
-			work := serviceSpec(1, serves, 0, nil)
-			work.Name, work.Type = "work", cluster.Batch
-			w.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: work}}}, &cluster.Placed{Task: other, Run: 1, Host: hostID(0)},
-				&cluster.HostDrain{ID: hostID(0), Drain: true})
+			w, _ := newLastOff(t)
 			w.update(daemonSpec(serves, 1, nil))
 			w.settle()
 			w.report(w.tasks()[1], cluster.TaskLost)

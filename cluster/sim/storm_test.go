@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/rules/rulestest"
 	"github.com/sluice-scheduler/sluice/cluster/sim/check"
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels"
@@ -982,10 +983,8 @@ func (s *storm) came(w *simulation) {
 	require.Equal(s, text(asOf), text(again))
 
 	snapshot, _ := again.Snapshot()
-	tx := rules.Begin(s.restored(snapshot), w.clock.Now())
-	everything(tx.State().Changed(), snapshot)
-	require.NoError(s, rules.Settle(tx))
-	require.Empty(s, tx.Records(), "what was settled is not")
+	s.restored(snapshot)
+	rulestest.Settled(s, snapshot, w.clock.Now())
 
 	running := map[cluster.RunID]cluster.HostID{}
 	for _, l := range w.links {
@@ -1017,19 +1016,6 @@ func (s *storm) came(w *simulation) {
 		}
 	}
 	require.Empty(s, running, "nobody knows of them")
-}
-
-// everything has all that there is be looked at again.
-func everything(changed *cluster.Changes, in *cluster.Snapshot) {
-	for h := range in.Hosts("") {
-		changed.Hosts = append(changed.Hosts, h.ID)
-	}
-	for j := range in.Jobs(0) {
-		changed.Jobs = append(changed.Jobs, j.UID)
-	}
-	for t := range in.Tasks(0) {
-		changed.Tasks = append(changed.Tasks, t.Key)
-	}
 }
 
 // note counts what happens.

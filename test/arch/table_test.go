@@ -80,6 +80,7 @@ var table = []row{
 	{"cluster", []string{"cluster/radix", btree}, pure},
 	{"cluster/radix", nil, pure},
 	{"cluster/rules", []string{"cluster"}, pure},
+	{"cluster/rules/rulestest", []string{"cluster", "cluster/rules", testify}, support},
 	{"cluster/access", []string{"cluster"}, pure},
 	{"cluster/verify", []string{"cluster", "cluster/cycle", "cluster/pool"}, pure},
 	{"cluster/pool", []string{"cluster"}, pure},
