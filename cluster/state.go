@@ -434,7 +434,7 @@ func (s *State) setTask(at Time, from, to *Task, job *Job) {
 	if to.State.Bound() {
 		s.bind(to, job, true)
 	}
-	if from == nil || from.State != to.State && !(from.State.waits() && to.State.waits()) {
+	if from == nil || from.State != to.State && !(from.State.Waits() && to.State.Waits()) {
 		to.Since = at
 	}
 	s.tasks.Set(uint64(to.Key), to)

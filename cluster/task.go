@@ -49,8 +49,8 @@ func (s TaskState) Terminal() bool { return s >= TaskSucceeded }
 // Bound reports whether a task in this state holds room on its host.
 func (s TaskState) Bound() bool { return s >= TaskPlaced && s <= TaskKilling }
 
-// waits reports whether a task in this state waits for a place.
-func (s TaskState) waits() bool { return s == TaskPending || s == TaskReserved }
+// Waits reports whether a task in this state waits for a place, with room held for it or not.
+func (s TaskState) Waits() bool { return s == TaskPending || s == TaskReserved }
 
 // transitions lists, for each state, the states that may follow. It completes the predecessor's table:
 //

@@ -63,6 +63,9 @@ func (c *class) apart() bool {
 	})
 }
 
+// oneEach reports whether tasks of the class keep each other from their hosts: by such a rule, or as they ask for the same ports.
+func (c *class) oneEach() bool { return c.apart() || len(c.row.task.Ports.Numbers) > 0 }
+
 // placesAtOnce returns for how many of the tasks that are placed together there is room at once, other than on the host that
 // is left out. Complexity: hosts.
 func (p *Planner) placesAtOnce(c *class, out *host) (most int64) {

@@ -66,7 +66,7 @@ func (p *Planner) ingest(in Input) {
 		p.labels.forget(uid)
 	}
 	for _, j := range p.looked.updated {
-		if known := p.keys[j.UID]; known != nil && p.altered(j) {
+		if known := p.keys[j.UID]; known != nil && known.present != j.Spec {
 			known.present, p.dirty = j.Spec, true // more of its tasks may start, or be asked to leave
 		}
 	}

@@ -73,7 +73,7 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 // not be beside another on its host.
 func hostsToCome(c *class, rank int, w *Waiting, others []contender) int {
 	ports := &c.row.task.Ports
-	if !c.apart() && len(ports.Numbers) == 0 {
+	if !c.oneEach() {
 		return 1
 	}
 	n := 1
@@ -97,7 +97,7 @@ func hostsToCome(c *class, rank int, w *Waiting, others []contender) int {
 
 // otherHosts says what each of so many hosts needs that come: as much as all ask for that may go there first.
 func otherHosts(c *class, n int, all []contender, crowded bool) Unblocker {
-	if n > 1 || c.apart() || len(c.row.task.Ports.Numbers) > 0 { // one on each
+	if n > 1 || c.oneEach() {
 		all[0].n = 1
 	}
 	u := Unblocker{Kind: OtherHost, Hosts: n, Ahead: beside(c, all), Ports: c.row.task.Ports.Numbers, Slack: c.row.key.revocable}

@@ -88,14 +88,15 @@ func instanceAt(tx *Tx, daemon cluster.JobUID, host cluster.HostID) *cluster.Tas
 // suits reports whether a host is one of those on which a daemon is to run, whatever runs there now. within is what its pool
 // asks of hosts.
 func suits(spec *cluster.JobSpec, within *cluster.Constraint, h *cluster.Host) bool {
-	task := &spec.Task
-	_, fits := task.GPU.Pick(h.GPUs, whole(h))
-	return fits && h.Admits(spec.Constraint, within) && spec.NeedsFor(task)&^h.Capabilities == 0 && task.Resources.Fits(h.Capacity) &&
-		h.Meets(spec.Constraint) && h.Meets(within)
+	_, could := couldHave(h, spec, &spec.Task)
+	return could && h.Admits(spec.Constraint, within) && h.Meets(spec.Constraint) && h.Meets(within)
 }
 
-// whole returns the devices of a host as if nobody had any.
-func whole(h *cluster.Host) []int32 { return slices.Repeat([]int32{cluster.WholeGPU}, len(h.GPUs)) }
+// couldHave reports whether a host could have a task of the job if it were empty, and returns the devices that it would have then.
+func couldHave(h *cluster.Host, spec *cluster.JobSpec, task *cluster.TaskSpec) (gpus []uint16, could bool) {
+	gpus, could = task.GPU.Pick(h.GPUs, slices.Repeat([]int32{cluster.WholeGPU}, len(h.GPUs)))
+	return gpus, could && task.Resources.Fits(h.Capacity) && spec.NeedsFor(task)&^h.Capabilities == 0
+}
 
 // lastOff stops the daemons on a host that is drained when all others have left it, unless nothing is killed. They wait, and come back
 // with the host.
@@ -126,20 +127,19 @@ func lastOff(tx *Tx, id cluster.HostID) error {
 // gets what it needs there, also while it backs off. A host that could not have it if it were empty keeps nothing from others.
 func holdHome(tx *Tx, k cluster.TaskKey) error {
 	t := tx.State().Task(k)
-	if t == nil || t.Home == "" || t.State != cluster.TaskPending && t.State != cluster.TaskReserved {
+	if t == nil || t.Home == "" || !t.State.Waits() {
 		return nil
 	}
 	h := tx.State().Host(t.Home)
 	if h == nil || h.State() != cluster.HostUp {
 		return nil
 	}
-	j := tx.State().Job(k.Job())
-	spec := j.TaskFor(t)
-	gpus, could := spec.GPU.Pick(h.GPUs, whole(h))
-	could = could && spec.Resources.Fits(h.Capacity) && j.SpecFor(t).NeedsFor(spec)&^h.Capabilities == 0
+	spec := tx.State().Job(k.Job()).SpecFor(t)
+	task := spec.TaskOf(k.Instance())
+	gpus, could := couldHave(h, spec, task)
 	switch {
 	case could && t.State == cluster.TaskPending:
-		if now, ok := spec.GPU.Pick(h.GPUs, h.GPURoom()); ok {
+		if now, ok := task.GPU.Pick(h.GPUs, h.GPURoom()); ok {
 			gpus = now
 		}
 		return tx.Emit(&cluster.TaskHeld{Task: k, Hold: cluster.Hold{Host: t.Home, GPUs: gpus, Until: cluster.Forever}})

@@ -116,7 +116,7 @@ func startsWhole(tx *Tx, step []cluster.Event) error {
 		}
 	}
 	for i := range j.Spec.Gang.Minimum {
-		if t := tx.state.Task(cluster.MakeTaskKey(j.UID, i)); t.State == cluster.TaskPending || t.State == cluster.TaskReserved {
+		if t := tx.state.Task(cluster.MakeTaskKey(j.UID, i)); t.State.Waits() {
 			waits++
 		}
 	}

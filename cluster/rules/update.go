@@ -556,7 +556,7 @@ func lateFrom(t *cluster.Task, j *cluster.Job, u *cluster.Update, since cluster.
 // or may for as long as it takes. The time in which it backs off does not count.
 func unplacedFrom(t *cluster.Task, j *cluster.Job, u *cluster.Update, since cluster.Time) cluster.Time {
 	bears := u.Policy.PlacementDeadline(j.Spec.Type)
-	if bears == 0 || t.State != cluster.TaskPending && t.State != cluster.TaskReserved {
+	if bears == 0 || !t.State.Waits() {
 		return 0
 	}
 	waits := t.Since

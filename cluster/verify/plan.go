@@ -204,7 +204,7 @@ func (c *checker) placements() {
 		p := &c.plan.Placements[i]
 		c.once(p.Task, "a placement")
 		t := c.snap.Task(p.Task)
-		if t == nil || t.State != cluster.TaskPending && t.State != cluster.TaskReserved {
+		if t == nil || !t.State.Waits() {
 			c.fail("task %v is placed and does not wait", p.Task)
 			continue
 		}
