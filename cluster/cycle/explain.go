@@ -12,7 +12,8 @@ import (
 )
 
 // Explanations are worked out when somebody asks, between two cycles, from what the planner knows after the last one. They
-// cost a cycle nothing, and change nothing but which of several plans of the same cost is found next.
+// cost a cycle nothing, and leave no trace: which of several plans of the same cost is found next depends on the order in which
+// hosts were looked at, and on which counts there are. So they bring no row in line and tell nobody of what they count.
 
 // Waiting says why a task waits.
 type Waiting struct {
@@ -124,10 +125,12 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 		w.Binding = c.why
 	}
 	w.Blocked = p.cheapestBlocked(c)
-	if c.together() {
-		w.Together, w.Fit = c.queue.Len(), int(p.placesAtOnce(c, nil))
-	}
-	w.Unblockers = p.unblockers(c, at.as, rank, refused, &w)
+	p.labels.idly(func() {
+		if c.together() {
+			w.Together, w.Fit = c.queue.Len(), int(p.placesAtOnce(c, nil))
+		}
+		w.Unblockers = p.unblockers(c, at.as, rank, refused, &w)
+	})
 	return w, true
 }
 
@@ -297,17 +300,22 @@ func (r *rule) terms(rec *cluster.Host) []costmodels.Term {
 
 // WhyPlaced says what the task costs where it is, as if it started there now, and where else it could be; false if it is
 // bound to no host. Complexity: hosts.
-func (p *Planner) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
+func (p *Planner) WhyPlaced(k cluster.TaskKey) (out Placed, known bool) {
 	u := p.units.Get(uint64(k))
 	if u == nil || u.host == nil || u.host.rec == nil {
 		return Placed{}, false
 	}
+	p.labels.idly(func() {
+		p.rows.peek(u.row, u.spec, u.wishes, func(r *row) { out = p.placed(u, r) })
+	})
+	return out, true
+}
+
+func (p *Planner) placed(u *unit, r *row) Placed {
 	own := u.host
-	r := p.rows.get(u.row, u.spec, u.wishes)
-	defer p.rows.release(r)
 	q := costmodels.Request{Task: u.spec, Work: u.row.work, Route: r.request.Route}
 	l := p.resolve(&costmodels.Class{
-		Request: q, Pool: u.job.Pool, Type: u.job.Type, Priority: u.job.Priority, Inputs: cluster.IndexInputs(u.job.Inputs).Of(k.Instance()), Images: cluster.ImagesOf(u.spec),
+		Request: q, Pool: u.job.Pool, Type: u.job.Type, Priority: u.job.Priority, Inputs: cluster.IndexInputs(u.job.Inputs).Of(u.task.Instance()), Images: cluster.ImagesOf(u.spec),
 	})
 	mark := len(p.labels.plan)
 	p.labels.planned(u.set, own, u.presence().times(-1))
@@ -325,5 +333,5 @@ func (p *Planner) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
 		h := p.hosts.byID[out.Next[i].Host]
 		out.Next[i] = p.place1(&q, r, &l, h.index, h.rec)
 	}
-	return out, true
+	return out
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/sluice"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/netsimplex"
@@ -592,6 +593,23 @@ func TestWhyATaskIsWhereItIs(t *testing.T) {
 		}
 	}
 	require.Contains(t, fmt.Sprint(why), "data")
+}
+
+// Who asks why a task is where it is has nobody counted by its rules thereafter: those may change places as if nobody had asked.
+func TestToAskWhyLeavesNoTrace(t *testing.T) {
+	s := newShared(t)
+	s.rack(0, "r", 1)
+	counting := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1000, must(tasks("x", cluster.Less, 9, "host"))), 0)
+	require.Len(t, s.step().Placements, 1)
+	s.planner = cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() })
+	s.rack(1, "r", 4)
+	s.rack(2, "r", 2)
+	require.Empty(t, s.step().Placements)
+	_, placed := s.planner.WhyPlaced(counting)
+	require.True(t, placed)
+	s.job(cluster.RootPool, 2, 1000, labeled("app", "x"))
+	s.job(cluster.RootPool, 1, 4000)
+	require.Len(t, s.step().Placements, 3, "the large one fits on one host, if both small ones go to the other")
 }
 
 // Where a limit on running work keeps a task back, that is named and nothing else, and it helps to raise it.

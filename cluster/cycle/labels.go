@@ -23,6 +23,7 @@ type labels struct {
 	lids     map[place][]*leaf // while a plan is made
 
 	plan []countChange       // what the plan of this cycle has counted, to be taken back before the next one
+	idle bool                // what is counted will be taken back before anybody plans; see idly
 	seen map[place]presence  // what was counted when begin was called; nil after changes
 	low  map[*balance]levels // what they were before these
 }
@@ -161,7 +162,7 @@ func (l *labels) tally(s selector, domain string, mark uint32) *tally {
 		l.index(t)
 	}
 	t.users++
-	if at, there := slices.BinarySearch(t.marks, int64(mark)); !there {
+	if at, there := slices.BinarySearch(t.marks, int64(mark)); !there && !l.idle {
 		t.marks = slices.Insert(t.marks, at, int64(mark))
 	}
 	return t
@@ -371,8 +372,19 @@ func (t *tally) crosses(before, after presence) bool {
 	return false
 }
 
+// idly has do count and take back between two plans, for an explanation. Nobody has to look again at what is as it was, and
+// whoever did might find another one of several plans of the same cost.
+func (l *labels) idly(do func()) {
+	l.idle = true
+	do()
+	l.idle = false
+}
+
 // disturb has everything look again at the hosts of the domain of h; with nil at all.
 func (l *labels) disturb(t *tally, h *host) {
+	if l.idle {
+		return
+	}
 	if h != nil && t.domain == cluster.DomainHost {
 		l.hosts.disturb(h)
 		return

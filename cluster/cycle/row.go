@@ -165,21 +165,42 @@ func (s slot) index() int32          { return int32(uint32(s)) }
 
 // get returns the row of the key for one more class.
 func (t *rows) get(asks rowKey, task *cluster.TaskSpec, w wishes) *row {
-	key := pricedKey{asks, t.model.Route(w.spec.Pool, w.spec.Type)}
+	key := t.price(asks, w)
 	r := t.byKey[key]
 	switch {
 	case r == nil:
-		r = &row{
-			key: key, table: t, task: task, rule: t.count.compile(w),
-			request: costmodels.Request{Task: task, Work: asks.work, Route: key.route},
-			read:    -1, sampled: -1,
-		}
-		r.plain = !asks.revocable && r.rule == nil && len(task.Resources.Named) == 0 && task.GPU.IsZero() && task.Ports.IsZero()
+		r = t.make(key, task, w)
 		t.byKey[key] = r
 	case r.users == 0:
 		t.idle = without(t.idle, r)
 	}
 	r.users++
+	return r
+}
+
+// peek calls do with the row of the key, for a question that changes nothing: as it is, or one for this alone if there is none.
+func (t *rows) peek(asks rowKey, task *cluster.TaskSpec, w wishes, do func(*row)) {
+	key := t.price(asks, w)
+	r := t.byKey[key]
+	if r == nil {
+		r = t.make(key, task, w)
+		defer t.count.drop(r.rule)
+	}
+	do(r)
+}
+
+func (t *rows) price(asks rowKey, w wishes) pricedKey {
+	return pricedKey{asks, t.model.Route(w.spec.Pool, w.spec.Type)}
+}
+
+// make returns a row that knows of no host yet.
+func (t *rows) make(key pricedKey, task *cluster.TaskSpec, w wishes) *row {
+	r := &row{
+		key: key, table: t, task: task, rule: t.count.compile(w),
+		request: costmodels.Request{Task: task, Work: key.work, Route: key.route},
+		read:    -1, sampled: -1,
+	}
+	r.plain = !key.revocable && r.rule == nil && len(task.Resources.Named) == 0 && task.GPU.IsZero() && task.Ports.IsZero()
 	return r
 }
 

@@ -175,7 +175,7 @@ func (l *labels) bind(r *rule, c *cluster.Constraint, own *labelSet) {
 
 func (l *labels) leaf(r *rule, c *cluster.Constraint, own *labelSet, x *leaf, s selector) {
 	x.index, x.tally, x.self = len(r.order), l.tally(s, c.Domain, uint32(x.number)), s.takes(own)
-	x.tally.begins = x.tally.begins || x.begins()
+	x.tally.begins = x.tally.begins || x.begins() && !l.idle
 	r.growing = r.growing || x.self
 	r.leaves[c] = x
 	r.order = append(r.order, x)

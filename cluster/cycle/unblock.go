@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/pool"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
 // unblockers returns what would get the task placed in the next cycle that has so many of its class before it. They are
@@ -23,8 +24,7 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 	case refused:
 		all = p.raise(c, nil)
 	}
-	p.rows.refresh(c.row)
-	room := c.row.anyOpen()
+	room := slices.ContainsFunc(w.Tally, func(t Tally) bool { return t.Reason == HostOpen })
 	if c.together() {
 		room = w.Fit == w.Together
 	}
@@ -43,7 +43,7 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 		h = p.hosts.byID[w.Blocked.Host]
 	}
 	if c.together() && len(c.row.task.Ports.Numbers) == 0 { // no host takes two with the same port
-		if open, _ := p.best(c); open != nil {
+		if open := p.cheapestOpen(c); open != nil {
 			h = open
 		}
 	}
@@ -67,6 +67,21 @@ func (p *Planner) unblockers(c *class, as waiter, rank int, refused bool, w *Wai
 	}
 	all = append(all, c.row.rule.unblockers(h)...)
 	return append(all, p.moreOn(c, h, every, crowded)...)
+}
+
+// cheapestOpen returns the host where a start costs least, nil if there is none that the class would rather take than wait. Complexity:
+// hosts.
+func (p *Planner) cheapestOpen(c *class) (best *host) {
+	var least flowgraph.Cost
+	for _, h := range p.hosts.byIndex {
+		if h == nil {
+			continue
+		}
+		if price, ok := c.accepts(h.index); ok && (best == nil || price < least) {
+			best, least = h, price
+		}
+	}
+	return best
 }
 
 // hostsToCome returns how many hosts have to come if none of those that are there gets more room: one for each task that may
