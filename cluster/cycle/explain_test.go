@@ -612,6 +612,29 @@ func TestToAskWhyLeavesNoTrace(t *testing.T) {
 	require.Len(t, s.step().Placements, 3, "the large one fits on one host, if both small ones go to the other")
 }
 
+// A host that reports fewer devices than are taken has none to give, though those that it reports are free.
+func TestADeviceThatIsGoneIsTaken(t *testing.T) {
+	s := newShared(t)
+	gpu := func(n int64) cluster.Resources {
+		return cluster.Resources{Fixed: [cluster.NumDimensions]int64{cluster.GPU: n * cluster.WholeGPU}}
+	}
+	m := cluster.Machine{Rack: "r", Capacity: vector(8000, 1<<30)}
+	id := s.machine(0, larger(m, gpu(2)))
+	s.job(cluster.RootPool, 2, 1000, gpus(1, 0))
+	require.Len(t, s.step().Placements, 2)
+	for _, k := range s.state.Host(id).Tasks {
+		if task := s.state.Task(k); task.GPUs[0] == 0 {
+			s.report(k, cluster.TaskSucceeded)
+		}
+	}
+	s.machine(0, larger(m, gpu(1)))
+	waits := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1000, gpus(1, 0)), 0)
+	require.Empty(t, s.step().Placements)
+	why, known := s.planner.WhyWaiting(waits)
+	require.True(t, known)
+	require.Equal(t, []cycle.Unblocker{{Kind: cycle.MoreRoom, Host: id, Room: gpu(1)}}, why.Unblockers)
+}
+
 // Where a limit on running work keeps a task back, that is named and nothing else, and it helps to raise it.
 func TestLimitsOnRunningWorkAreNamed(t *testing.T) {
 	one, two := uint32(1), uint32(2)

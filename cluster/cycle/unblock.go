@@ -149,9 +149,12 @@ func (p *Planner) moreOn(c *class, h *host, all []contender, crowded bool) []Unb
 	var more []Unblocker
 	room := request(c, all, crowded).Sub(h.room).Positive()
 	if !c.row.task.GPU.IsZero() {
-		room.Fixed[cluster.GPU] = 0
-		if u := with.gpus(c, all, h.rec); u.GPUs > 0 {
+		u := with.gpus(c, all, h.rec)
+		if u.GPUs > 0 {
 			more = append(more, u)
+		}
+		if u.GPUs > 0 || h.room.Fixed[cluster.GPU] >= c.row.task.Resources.Fixed[cluster.GPU] {
+			room.Fixed[cluster.GPU] = 0 // devices say it; else something has one that the host reports no more
 		}
 	}
 	if !c.row.task.Ports.IsZero() {
