@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -119,7 +120,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 	return opts
 }
 
-// warnings passes on what Badger logs as a warning or an error.
+// warnings passes on what Badger logs as a warning or an error, but for its advice.
 type warnings func(string)
 
 func (w warnings) Errorf(format string, args ...any) {
@@ -127,10 +128,16 @@ func (w warnings) Errorf(format string, args ...any) {
 }
 
 func (w warnings) Warningf(format string, args ...any) {
-	w(strings.TrimSpace(fmt.Sprintf(format, args...)))
+	if said := strings.TrimSpace(fmt.Sprintf(format, args...)); !advice.MatchString(said) {
+		w(said)
+	}
 }
+
 func (w warnings) Infof(string, ...any)  {}
 func (w warnings) Debugf(string, ...any) {}
+
+// advice is what Badger says of a cache that is seldom asked twice for the same block. What a journal holds is read once.
+var advice = regexp.MustCompile(`^(Block|Index) cache might be too small|^Cache life expectancy`)
 
 // checkFree refuses to go on when fewer bytes are free on the folder's disk than are to be left.
 func checkFree(dir string, reserve uint64) error {

@@ -522,3 +522,13 @@ func TestNearlyFullDisk(t *testing.T) {
 	require.False(t, j.(*onDisk).db.IsClosed(), "it would write")
 	require.NoError(t, j.(*onDisk).db.Close())
 }
+
+// Badger's advice to make a cache larger is not for whoever reads the scheduler's log; what it warns of otherwise is.
+func TestAdviceIsNoWarning(t *testing.T) {
+	var said []string
+	w := warnings(func(s string) { said = append(said, s) })
+	w.Warningf("%s might be too small. Metrics: %s\n", "Block cache", "hit: 4964 miss: 16257")
+	w.Warningf("Cache life expectancy (in seconds): %+v\n", "50p: 2.00")
+	w.Warningf("While forcing compaction on level %d: %v\n", 0, "no room")
+	require.Equal(t, []string{"While forcing compaction on level 0: no room"}, said)
+}
