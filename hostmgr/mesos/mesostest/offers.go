@@ -83,13 +83,20 @@ func (m *master) allocateAndRepeat() {
 // framework come in one event. Dominant resource fairness is after Ghodsi et al. (NSDI 2011). Complexity: O(agents with
 // something free × roles of frameworks).
 func (m *master) allocate() {
+	if slices.ContainsFunc(m.c.agents, (*agent).hasOffers) { // else nobody has to be asked what he wants, as in most rounds
+		m.offer()
+	}
+	m.offerInverse()
+}
+
+// hasOffers tells whether the agent has something to offer.
+func (a *agent) hasOffers() bool { return a.offerable() && a.free.worthOffering() }
+
+func (m *master) offer() {
 	shares := m.shares()
 	made := make(map[*framework][]mesos.Offer)
 	for _, a := range m.c.agents {
-		if !a.offerable() || !a.free.worthOffering() {
-			continue
-		}
-		for a.free.worthOffering() {
+		for a.hasOffers() {
 			o := m.choose(a, shares)
 			if o == nil {
 				break
@@ -97,12 +104,14 @@ func (m *master) allocate() {
 			made[o.f] = append(made[o.f], o.message())
 		}
 	}
+	if len(made) == 0 {
+		return
+	}
 	for _, f := range m.sortedFrameworks() {
 		if offers := made[f]; len(offers) > 0 {
 			f.send(&scheduler.Event{Type: scheduler.Event_OFFERS, Offers: &scheduler.Event_Offers{Offers: offers}})
 		}
 	}
-	m.offerInverse()
 }
 
 func (m *master) sortedFrameworks() []*framework {
