@@ -165,7 +165,7 @@ func (s slot) index() int32          { return int32(uint32(s)) }
 
 // get returns the row of the key for one more class.
 func (t *rows) get(asks rowKey, task *cluster.TaskSpec, w wishes) *row {
-	key := t.price(asks, w)
+	key := t.keyOf(asks, w)
 	r := t.byKey[key]
 	switch {
 	case r == nil:
@@ -180,7 +180,7 @@ func (t *rows) get(asks rowKey, task *cluster.TaskSpec, w wishes) *row {
 
 // peek calls do with the row of the key, for a question that changes nothing: as it is, or one for this alone if there is none.
 func (t *rows) peek(asks rowKey, task *cluster.TaskSpec, w wishes, do func(*row)) {
-	key := t.price(asks, w)
+	key := t.keyOf(asks, w)
 	r := t.byKey[key]
 	if r == nil {
 		r = t.make(key, task, w)
@@ -189,7 +189,7 @@ func (t *rows) peek(asks rowKey, task *cluster.TaskSpec, w wishes, do func(*row)
 	do(r)
 }
 
-func (t *rows) price(asks rowKey, w wishes) pricedKey {
+func (t *rows) keyOf(asks rowKey, w wishes) pricedKey {
 	return pricedKey{asks, t.model.Route(w.spec.Pool, w.spec.Type)}
 }
 
