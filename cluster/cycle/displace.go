@@ -576,6 +576,7 @@ func (p *Planner) forgetPlan() {
 		if h := u.host; h != nil && h.rec != nil {
 			h.decided = false
 			p.hosts.tick(h)
+			p.hosts.mingle(h)
 			p.hosts.recall(h, false)
 		}
 	}
@@ -585,6 +586,7 @@ func (p *Planner) forgetPlan() {
 	}
 	for _, h := range p.joined {
 		h.joined = h.joined[:0]
+		p.hosts.mingle(h)
 	}
 	p.joined = p.joined[:0]
 }

@@ -241,7 +241,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 	}
 	if old != nil {
 		p.dirty = p.dirty || old.group != u.group || old.job != u.job // others may have it leave now
-		if !old.settled && old.counted == u.counted && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set {
+		if !old.settled && old.counted == u.counted && old.state == u.state && old.run == u.run && old.hold == u.hold && old.rests == u.rests && old.host == u.host && old.set == u.set && old.row.work == u.row.work {
 			old.started, old.ready, old.kind = u.started, u.ready, u.kind
 			p.hosts.tick(old.host)
 			return
@@ -270,6 +270,7 @@ func (p *Planner) ingestUnit(snap *cluster.Snapshot, x *lookedTask) {
 		h.units = append(h.units, u)
 		h.loose += u.loose()
 		p.hosts.tick(h)
+		p.hosts.mingle(h)
 		p.labels.count(u.set, h, u.presence())
 	}
 	p.moved = true
@@ -301,6 +302,7 @@ func (p *Planner) dropUnit(u *unit) {
 		h.units = without(h.units, u)
 		h.loose -= u.loose()
 		p.hosts.tick(h)
+		p.hosts.mingle(h)
 		p.dirty = p.dirty || u.state.Vacating() && len(h.holds) > 0 // what it leaves may not do for those: see rehouse
 	}
 	p.moved = true

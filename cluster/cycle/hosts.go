@@ -126,12 +126,11 @@ func (t *hosts) add(id cluster.HostID) *host {
 	return h
 }
 
-// same reports whether nothing that placement can see differs.
-func (t *hosts) same(old, rec *cluster.Host) bool {
+// same reports whether nothing differs that placement can see of a host, but for who is there; see mingle.
+func (*hosts) same(old, rec *cluster.Host) bool {
 	return old.State() == rec.State() && old.Allocated.Equal(rec.Allocated) && old.Pace == rec.Pace && old.Misfires == rec.Misfires &&
 		old.Lent.Equal(rec.Lent) && old.Lendable().Equal(rec.Lendable()) &&
-		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec) &&
-		(!t.social || slices.Equal(old.Tasks, rec.Tasks))
+		slices.Equal(old.GPUFree, rec.GPUFree) && old.SamePorts(rec) && old.Withheld.Equal(rec.Withheld) && slices.Equal(old.GPUWithheld, rec.GPUWithheld) && sameMachine(old, rec)
 }
 
 // set replaces what is known of the host, which differs.
@@ -250,6 +249,14 @@ func (t *hosts) disturb(h *host) {
 	t.tick(h)
 	t.note(h.index)
 	t.touched(h)
+}
+
+// mingle notes that somebody came to the host, was asked to leave it or does other work than before: where prices depend on company,
+// everything has to look at it again, though it may have room for the same as before.
+func (t *hosts) mingle(h *host) {
+	if t.social {
+		t.disturb(h)
+	}
 }
 
 // tick notes that who is on the host, nil for none, has room held there or is to leave it has changed.

@@ -15,10 +15,13 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
 	"github.com/sluice-scheduler/sluice/cluster/verify"
+	"github.com/sluice-scheduler/sluice/costmodels/coco"
 	"github.com/sluice-scheduler/sluice/costmodels/compose"
 	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
 	"github.com/sluice-scheduler/sluice/costmodels/quincy"
 	"github.com/sluice-scheduler/sluice/flowgraph"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/netsimplex"
 )
 
 // Whatever tasks ask for besides, no plan breaks a rule, and the state takes all of it: ports, models of GPUs, rules about places, gangs,
@@ -320,8 +323,14 @@ func (l *life) demand() {
 			s.Speculation = &cluster.Speculation{}
 		}
 		l.rule(s)
+		if l.harsh != nil {
+			s.Labels = append(s.Labels, cluster.KeyValue{Key: cluster.WorkLabel, Value: l.work()})
+		}
 	})
 }
+
+// work draws a kind of work.
+func (l *life) work() string { return []string{"turtle", "sheep", "devil"}[l.harsh.IntN(3)] }
 
 // measure has the tasks of some hosts use more or less than before of what they hold.
 func (l *life) measure() {
@@ -345,11 +354,16 @@ func TestWhatIsKeptChangesNoPlan(t *testing.T) {
 	var seen tally
 	for seed := first; seed <= last; seed++ {
 		l := newLife(t, seed, seed%2 == 0)
-		l.harsh, l.twin = rand.New(rand.NewPCG(seed, 8)), l.planner.Twin()
+		l.harsh = rand.New(rand.NewPCG(seed, 8))
+		if l.harsh.IntN(3) == 0 { // by a model to which company matters
+			l.planner = cycle.New(coco.Model{}, func() solver.Solver { return netsimplex.New() })
+		}
+		l.twin = l.planner.Twin()
 		for range 60 {
 			l.disrupt()
 			l.live()
 			seen.kept += l.planner.CheckOutlooks(t)
+			l.planner.CheckRowsOfClasses(t)
 			for _, k := range l.in(cluster.TaskPending) {
 				if l.harsh.IntN(8) == 0 {
 					l.planner.WhyWaiting(k)
@@ -384,7 +398,7 @@ func (l *life) disrupt() {
 		case n < 3:
 			j := jobs[l.harsh.IntN(len(jobs))]
 			spec := *j.Spec
-			switch l.harsh.IntN(5) {
+			switch l.harsh.IntN(6) {
 			case 0:
 				spec.Priority = int32(l.harsh.IntN(4))
 			case 1:
@@ -399,6 +413,11 @@ func (l *life) disrupt() {
 				}
 			case 4:
 				spec.Owner = fmt.Sprint("user", l.harsh.IntN(3))
+			case 5:
+				if spec.Gang == nil {
+					spec.Labels = slices.Clone(spec.Labels)
+					spec.Labels[len(spec.Labels)-1].Value = l.work()
+				}
 			}
 			try(&cluster.JobUpdated{Job: j.UID, Spec: &spec, Update: &cluster.Update{From: j.Version}})
 			for n := range j.Spec.Instances {

@@ -240,6 +240,37 @@ func TestCompanyCounts(t *testing.T) {
 	}
 }
 
+// A host is priced anew for those whom its company disturbs as soon as that is asked to leave, or does other work than before: neither
+// changes what the host has room for.
+func TestCompanyMayChangeWhereItIs(t *testing.T) {
+	for name, change := range map[string]func(*world, cluster.TaskKey){
+		"it leaves": func(w *world, devil cluster.TaskKey) {
+			w.emit(&cluster.TaskStopping{Task: devil, Reason: cluster.ReasonTaskStopped})
+		},
+		"it does other work": func(w *world, devil cluster.TaskKey) {
+			spec := work("sheep", *w.state.Job(devil.Job()).Spec)
+			w.emit(&cluster.JobUpdated{Job: devil.Job(), Spec: &spec, Update: &cluster.Update{From: 1}})
+			w.emit(&cluster.TaskUpdated{Task: devil, Version: 2, InPlace: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldWith(t, coco.Model{Disturbance: 1000})
+			w.host(0, vector(8000, 64<<30))
+			devil := cluster.MakeTaskKey(w.submit(work("devil", small(1))), 0)
+			w.cycle()
+			w.host(1, vector(8000, 64<<30))
+			sheep := work("sheep", small(2))
+			sheep.Limits.MaxRunning = 1 // one waits, and could go to both hosts
+			w.submit(sheep)
+			require.Len(t, w.cycle().Placements, 1)
+			require.Equal(t, 1, w.planner.CheckRowsOfClasses(t))
+			change(w, devil)
+			w.cycle()
+			require.Equal(t, 1, w.planner.CheckRowsOfClasses(t))
+		})
+	}
+}
+
 // Equal requests of two pools have prices of their own in one solve.
 func TestPoolsHaveModelsOfTheirOwn(t *testing.T) {
 	model := compose.NewChoice(loadspread.Model{}, []compose.Binding{{Pool: "root/packed", Model: binpack.Model{}}})

@@ -40,16 +40,30 @@ func (s *Supervisor) CheckRows(t require.TestingT) (rows, prices int) {
 	p.rows.renew(all, from)
 	for _, r := range all {
 		r.read = p.hosts.position()
-		want := []slot{}
-		for i := range p.hosts.byIndex {
-			if s, open := r.price(int32(i)); open && s < r.end {
-				want = append(want, s)
-			}
-		}
-		slices.Sort(want)
-		require.Equal(t, want, r.head)
+		r.check(t)
 	}
 	return len(all), len(all) * len(p.rows.changes(from).hosts)
+}
+
+// check requires the row, which is fresh, to list the cheapest of its open hosts in order.
+func (r *row) check(t require.TestingT) {
+	var want []slot
+	for i := range r.table.hosts.byIndex {
+		if s, open := r.price(int32(i)); open && s < r.end {
+			want = append(want, s)
+		}
+	}
+	slices.Sort(want)
+	require.Truef(t, slices.Equal(want, r.head), "%v, and is %v", r.head, want)
+}
+
+// CheckRowsOfClasses is CheckRows for the rows of what waits, each brought in line by itself.
+func (s *Supervisor) CheckRowsOfClasses(t require.TestingT) (rows int) {
+	for _, c := range s.planner.order {
+		s.planner.rows.refresh(c.row)
+		c.row.check(t)
+	}
+	return len(s.planner.order)
 }
 
 // Unpriced returns how many plain rows are not in line with the hosts.
