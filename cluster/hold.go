@@ -176,10 +176,8 @@ func (s *State) checkHold(k TaskKey, hold *Hold) error {
 		return fmt.Errorf("task %v could not have the devices %v of host %q", k, hold.GPUs, hold.Host)
 	case len(hold.Ports) > 0 && !spec.Ports.valid(&empty, hold.Ports):
 		return fmt.Errorf("task %v could not have the ports %v of host %q", k, hold.Ports, hold.Host)
-	case spec.Needs()&^h.Capabilities != 0:
-		return fmt.Errorf("host %q cannot do what task %v needs: %v", hold.Host, k, spec.Needs()&^h.Capabilities)
 	}
-	return nil
+	return checkNeeds(s.Task(k), s.Job(k.Job()), h)
 }
 
 func (s *State) reserveTask(at Time, e *TaskHeld) error {

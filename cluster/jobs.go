@@ -339,14 +339,20 @@ func checkRoom(t *Task, j *Job, h *Host, on Devices) error {
 		own, devices = &held, h.roomWith(t.Hold.GPUs)
 	}
 	switch {
-	case spec.Needs()&^h.Capabilities != 0:
-		return fmt.Errorf("host %q cannot do what task %v needs: %v", h.ID, t.Key, spec.Needs()&^h.Capabilities)
 	case !spec.Resources.Fits(roomFor(t, j, h)):
 		return fmt.Errorf("task %v does not fit on host %q", t.Key, h.ID)
 	case !spec.GPU.valid(h.GPUs, devices, on.GPUs):
 		return fmt.Errorf("task %v cannot have the devices %v of host %q", t.Key, on.GPUs, h.ID)
 	case !spec.Ports.valid(own, on.Ports):
 		return fmt.Errorf("task %v cannot have the ports %v of host %q", t.Key, on.Ports, h.ID)
+	}
+	return checkNeeds(t, j, h)
+}
+
+// checkNeeds refuses a host whose manager cannot do what the task needs.
+func checkNeeds(t *Task, j *Job, h *Host) error {
+	if missing := j.SpecFor(t).NeedsFor(j.TaskFor(t)) &^ h.Capabilities; missing != 0 {
+		return fmt.Errorf("host %q cannot do what task %v needs: %v", h.ID, t.Key, missing)
 	}
 	return nil
 }

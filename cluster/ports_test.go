@@ -138,3 +138,15 @@ func TestCapabilities(t *testing.T) {
 	err := h.try(&cluster.Placed{Task: cluster.MakeTaskKey(1, 0), Run: 1, Host: host, Ports: []uint16{80}})
 	require.ErrorContains(t, err, "cannot do what task 1.0 needs: ports")
 }
+
+// A job may ask more of a host manager than its tasks do: to run what it says beside a task that has to leave.
+func TestCapabilitiesForTheJob(t *testing.T) {
+	h := newHistory(t)
+	submitted := portJob(1, cluster.PortRequest{})
+	submitted.Jobs[0].Spec.Preemption.Command = []string{"save"}
+	h.emit(&cluster.HostReported{ID: host, Machine: portMachine()}, submitted)
+	k := cluster.MakeTaskKey(1, 0)
+	const lacks = "cannot do what task 1.0 needs: on-preempt"
+	require.ErrorContains(t, h.try(&cluster.Placed{Task: k, Run: 1, Host: host}), lacks)
+	require.ErrorContains(t, h.try(&cluster.TaskHeld{Task: k, Hold: cluster.Hold{Host: host, Until: cluster.Forever}}), lacks)
+}
