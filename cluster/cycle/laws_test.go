@@ -31,8 +31,10 @@ func TestMixedClustersBreakNoRule(t *testing.T) {
 	var seen tally
 	for seed := first; seed <= last; seed++ {
 		l := newLife(t, seed, true)
+		l.planner.Shorten()
 		for range 40 {
 			l.live()
+			l.planner.CheckRowsOfClasses(t)
 		}
 		seen.add(l.seen)
 	}
@@ -182,7 +184,9 @@ func (l *life) rule(s *cluster.JobSpec) {
 	}
 	labeled("app", []string{"x", "y"}[l.mix.IntN(2)])(s)
 	app, domain := []string{"x", "y"}[l.mix.IntN(2)], []string{"host", "rack"}[l.mix.IntN(2)]
-	switch l.mix.IntN(10) {
+	switch l.mix.IntN(11) {
+	case 10:
+		s.Spread = append(s.Spread, cluster.Spread{Domain: domain, MaxSkew: 1 + uint32(l.mix.IntN(2))})
 	case 0:
 		ports(0, uint16(100+l.mix.IntN(3)))(s)
 	case 1:
@@ -350,7 +354,7 @@ func (l *life) measure() {
 // TestWhatIsKeptChangesNoPlan: a planner that has forgotten what hosts could have left plans the same as one that has not, also where plans
 // are not carried out in full, hosts go and come back, jobs are updated, tasks have copies, and somebody asks why tasks wait.
 func TestWhatIsKeptChangesNoPlan(t *testing.T) {
-	first, last := seeds(8, 30, 5_000)
+	first, last := seeds(16, 30, 5_000)
 	var seen tally
 	for seed := first; seed <= last; seed++ {
 		l := newLife(t, seed, seed%2 == 0)

@@ -139,6 +139,7 @@ func DefaultOptions() Options {
 type Planner struct {
 	model     *guard.Guard
 	newSolver func() solver.Solver
+	lengths   lengths // of rows
 
 	graph       *graph
 	hosts       *hosts
@@ -220,7 +221,7 @@ func (p *Planner) reset() {
 	p.hosts = newHosts(p.graph.touch)
 	p.units, p.held = radix.Map[unit]{}, map[cluster.TaskKey]*unit{}
 	p.labels, p.ripening = newLabels(p.hosts, p.held), cluster.NewAlarms()
-	p.rows = newRows(p.model, &p.round, p.hosts, p.labels)
+	p.rows = newRows(p.model, &p.round, p.hosts, p.labels, p.lengths)
 	p.classes, p.order = map[ClassKey]*class{}, nil
 	p.groups, p.groupOrder, p.freeIndices = map[groupKey]*group{}, nil, nil
 	p.waiting = map[cluster.TaskKey]entry{}

@@ -104,7 +104,7 @@ func (s *Supervisor) replace(fault error) {
 // begin plans with the model, of which nothing is known yet, and with a planner that has seen nothing.
 func (s *Supervisor) begin(model costmodels.Model) {
 	s.model, s.proven = model, false
-	s.planner = &Planner{model: guard.New(model), newSolver: s.newSolver, options: s.options}
+	s.planner = &Planner{model: guard.New(model), newSolver: s.newSolver, lengths: usual, options: s.options}
 }
 
 func (s *Supervisor) lastGood() costmodels.Model {

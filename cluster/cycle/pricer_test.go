@@ -84,7 +84,10 @@ const Part = part
 func (s *Supervisor) RanOut() (rows, together int) {
 	t := s.planner.rows
 	for _, r := range t.asked.rows {
-		together += int(one(len(r.head) > shortHead))
+		together += int(one(len(r.head) > usual.short))
 	}
 	return t.short.out, together
 }
+
+// Shorten has rows list hardly more than is looked at, and those without a class be forgotten soon.
+func (s *Supervisor) Shorten() { s.planner.lengths = lengths{idle: 4, short: 1, full: 1, hosts: 1} }

@@ -11,26 +11,31 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-const (
-	// idleRows is how many rows without a class are kept, since the next job often asks for what an earlier one did.
-	idleRows = 4096
-	// shortHead is how many hosts a row lists at least.
-	shortHead = 384
-	// fullHead is how many open hosts a row lists at most because there are no more: to sort them is nothing beside having
+// lengths bound how many rows are kept, and how much each lists. The plans do not depend on them.
+type lengths struct {
+	// idle is how many rows without a class are kept, since the next job often asks for what an earlier one did.
+	idle int
+	// short is how many hosts a row lists at least.
+	short int
+	// full is how many open hosts a row lists at most because there are no more: to sort them is nothing beside having
 	// looked for them.
-	fullHead = 1024
-	// fullHosts is among how many hosts it lists all that are open when it has looked at all, since it would look again.
-	fullHosts = 2048
-)
+	full int
+	// hosts is among how many hosts it lists all that are open when it has looked at all, since it would look again.
+	hosts int
+}
+
+// usual are the lengths of all rows but those of tests.
+var usual = lengths{idle: 4096, short: 384, full: 1024, hosts: 2048}
 
 // rows is the table of all rows.
 type rows struct {
-	model *guard.Guard
-	round *costmodels.Round
-	hosts *hosts
-	count *labels
-	byKey map[pricedKey]*row
-	idle  []*row // without a class, longest idle first
+	lengths lengths
+	model   *guard.Guard
+	round   *costmodels.Round
+	hosts   *hosts
+	count   *labels
+	byKey   map[pricedKey]*row
+	idle    []*row // without a class, longest idle first
 
 	pricers  []*pricer // the first with the model itself, others with forks of it
 	cycle    int       // counts the plans
@@ -56,9 +61,9 @@ type asked struct {
 	rows      []*row
 }
 
-func newRows(model *guard.Guard, round *costmodels.Round, hosts *hosts, count *labels) *rows {
+func newRows(model *guard.Guard, round *costmodels.Round, hosts *hosts, count *labels, l lengths) *rows {
 	return &rows{
-		model: model, round: round, hosts: hosts, count: count, byKey: map[pricedKey]*row{},
+		lengths: l, model: model, round: round, hosts: hosts, count: count, byKey: map[pricedKey]*row{},
 		pricers: []*pricer{{model: model}}, all: changed{all: true},
 	}
 }
@@ -210,7 +215,7 @@ func (t *rows) release(r *row) {
 		return
 	}
 	t.idle, r.racks = append(t.idle, r), nil
-	if len(t.idle) > idleRows {
+	if len(t.idle) > t.lengths.idle {
 		delete(t.byKey, t.idle[0].key)
 		t.count.drop(t.idle[0].rule)
 		t.idle = slices.Delete(t.idle, 0, 1)
@@ -236,7 +241,7 @@ func (t *rows) lengthen(r *row) {
 	}
 	together := append(t.short.rows[:0], r)
 	for n := min(block, t.short.out/4); len(together) < n && t.short.next < len(t.asked.rows); t.short.next++ {
-		if o := t.asked.rows[t.short.next]; o != r && o.end != endless && o.read == t.hosts.position() && len(o.head) <= 2*max(len(r.head), shortHead) {
+		if o := t.asked.rows[t.short.next]; o != r && o.end != endless && o.read == t.hosts.position() && len(o.head) <= 2*max(len(r.head), t.lengths.short) {
 			o.deep = max(o.deep, len(o.head))
 			together = append(together, o)
 		}
@@ -265,8 +270,9 @@ func (t *rows) roomy(together []*row, hosts []int32) []int32 {
 // list takes the cheapest of all that is open, which it may reorder.
 func (r *row) list(all []slot) {
 	r.count, r.end = len(all), endless
-	n := max(shortHead, 8*r.deep)
-	if n < len(all) && len(all) > fullHead && len(r.table.hosts.byIndex) > fullHosts {
+	l := &r.table.lengths
+	n := max(l.short, 8*r.deep)
+	if n < len(all) && len(all) > l.full && len(r.table.hosts.byIndex) > l.hosts {
 		r.end = nth(all, n)
 		all = all[:n]
 	}
@@ -350,8 +356,8 @@ func (r *row) shorten() {
 		r.cycle = r.table.cycle
 		r.deep -= r.deep / 64
 	}
-	n := r.deep + r.deep/2 + shortHead
-	if len(r.head) > fullHead && len(r.head) > n+n/4 {
+	n := r.deep + r.deep/2 + r.table.lengths.short
+	if len(r.head) > r.table.lengths.full && len(r.head) > n+n/4 {
 		r.end = r.head[n]
 		r.head = r.head[:n]
 	}
