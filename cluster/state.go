@@ -171,6 +171,7 @@ func (s *State) apply(at Time, e Event) error {
 	}
 }
 
+// forgetNumbers has runs and jobs numbered from beyond those that may have been forgotten. Complexity: the tasks.
 func (s *State) forgetNumbers(at Time) error {
 	jobs := slices.Collect(s.Jobs(0))
 	for _, j := range jobs {
@@ -186,6 +187,11 @@ func (s *State) forgetNumbers(at Time) error {
 		own := *j
 		own.Forgotten += Forgettable
 		s.setJob(at, &own)
+		for t := range s.TasksOf(j.UID, 0) {
+			if t.State.Waits() { // its next run has another number
+				s.changes.Tasks = append(s.changes.Tasks, t.Key)
+			}
+		}
 	}
 	return nil
 }

@@ -277,6 +277,17 @@ func TestWhoHasRoomHeldStartsAfterARestore(t *testing.T) {
 	require.Equal(t, uint32(cluster.Forgettable+1), s.state.Task(daemon).Run)
 }
 
+// TestWhoWaitsStartsWhenNumbersAreForgotten: by the first plan after that, though nothing about the task itself has changed.
+func TestWhoWaitsStartsWhenNumbersAreForgotten(t *testing.T) {
+	s := newShared(t)
+	waits := cluster.MakeTaskKey(s.job(cluster.RootPool, 1, 1), 0)
+	require.Empty(t, s.step().Placements)
+	s.emit(&cluster.NumbersForgotten{})
+	s.host(0, vector(1, 0))
+	require.Len(t, s.step().Placements, 1)
+	require.Equal(t, uint32(cluster.Forgettable+1), s.state.Task(waits).Run)
+}
+
 // TestWhoWasAskedToLeaveIsAskedAgainInTime: a claim that may only have the place of somebody who had to leave a moment ago has it as
 // soon as that may be asked again, without anything else happening.
 func TestWhoWasAskedToLeaveIsAskedAgainInTime(t *testing.T) {
