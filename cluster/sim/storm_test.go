@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
 	"github.com/sluice-scheduler/sluice/costmodels"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
+	"github.com/sluice-scheduler/sluice/flowgraph"
 	"github.com/sluice-scheduler/sluice/hostmgr"
 	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -36,7 +37,7 @@ func TestStorms(t *testing.T) {
 	seen := map[string]int{}
 	lacking := func() []string { // of what may happen in storms
 		return slices.DeleteFunc([]string{
-			"preemptions", "migrations", "copies won", "restarts", "updates", "succeeded updates", "in place", "stopped by hand", "gangs", "lent", "quiet", "anew", "health", "explained",
+			"preemptions", "migrations", "copies won", "restarts", "updates", "succeeded updates", "in place", "stopped by hand", "gangs", "lent", "quiet", "anew", "health", "explained", "networks", "broken",
 		}, func(what string) bool { return seen[what] > 0 })
 	}
 	for range 8 { // a hundred storms may be too few to have seen everything
@@ -69,7 +70,8 @@ type storm struct {
 	jobs     []trace.Job
 	byHand   []byHand
 	policies []*cycle.Policy
-	every    int // cycles between two policies
+	flawed   []*flawed // models that break
+	every    int       // cycles between two policies
 	config   Config
 	bad      map[cluster.JobID]int // runs of an instance that fail, by job
 	stubborn map[cluster.JobID]bool
@@ -93,6 +95,9 @@ const later cluster.PoolPath = "root/e"
 
 // dimensions are what pools are bounded in.
 var dimensions = []string{cluster.CPU.String(), cluster.GPU.String(), "tape"}
+
+// works are the kinds of work that there are: one of them disturbs all others by its name.
+var works = []string{"sort", "scan", "devil"}
 
 // span is how long jobs arrive and people interfere; then they let things come to their end.
 const span = 3 * time.Minute
@@ -142,6 +147,16 @@ func (s *storm) machine(i int) cluster.Machine {
 			cluster.CPU: int64(1000 * s.upTo(8)), cluster.Memory: int64(4*s.upTo(4)) << 30, cluster.Network: 1_000_000_000,
 		}, cluster.Amount{Name: "tape", Value: int64(s.int(3))}),
 		Ports: []cluster.PortRange{{First: 80, Last: 80 + uint16(s.int(4))}}, Capabilities: cluster.CanPorts | cluster.CanContainers | cluster.CanHealthChecks | cluster.CanSecrets | cluster.CanWarn,
+	}
+	switch s.int(12) { // some are in no domain
+	case 11:
+		if i > 0 { // or there is none in which all hosts fail together
+			m.Rack = ""
+		}
+	case 10:
+		m.Zone = ""
+	case 9:
+		m.Attributes = nil
 	}
 	if s.oneOf(8) {
 		m.Attributes = append(m.Attributes, cluster.KeyValue{Key: cluster.AttributeExclusive, Value: "lab"})
@@ -270,7 +285,7 @@ func (s *storm) job(i int, at time.Duration) trace.Job {
 	j := trace.Job{Submit: at, Durations: []time.Duration{time.Second + s.seconds(60)}, Spec: cluster.JobSpec{
 		Name: s.name(i), Pool: pick(s, s.leaves...), Owner: fmt.Sprint("user", s.int(2)), Instances: s.upTo(8),
 		MaxFailures: 3, Priority: int32(s.int(3)), Preemptible: !s.oneOf(3),
-		Labels: []cluster.KeyValue{{Key: "app", Value: pick(s, "x", "y")}, {Key: cluster.WorkLabel, Value: pick(s, "sort", "scan")}},
+		Labels: []cluster.KeyValue{{Key: "app", Value: pick(s, "x", "y")}, {Key: cluster.WorkLabel, Value: pick(s, works...)}},
 	}}
 	spec := &j.Spec
 	if s.oneOf(2) {
@@ -378,7 +393,7 @@ func (s *storm) place(spec *cluster.JobSpec) {
 		spec.Constraint = &c
 	}
 	for range 1 + s.int(4)/3 {
-		domain := pick(s, cluster.DomainHost, "rack", "zone", "disk")
+		domain := pick(s, cluster.DomainHost, "rack", "zone", "disk", "")
 		switch s.int(14) {
 		case 13:
 			c := is(pick(s, cluster.LabelHostname, cluster.LabelRack), pick(s, "h0", "r0"))
@@ -389,7 +404,11 @@ func (s *storm) place(spec *cluster.JobSpec) {
 		case 11:
 			and(ssd)
 		case 10:
-			and(*near(pick(s, "x", "y"), domain, pick(s, cluster.Less, cluster.Equal, cluster.Greater), uint32(s.int(3))))
+			c := near(pick(s, "x", "y"), domain, pick(s, cluster.Less, cluster.Equal, cluster.Greater), uint32(s.int(3)))
+			if s.oneOf(4) {
+				c.Label.Value, c.AnyValue = "", true
+			}
+			and(*c)
 		case 9:
 			spec.Spread = append(spec.Spread, cluster.Spread{Domain: domain, Max: s.upTo(3)})
 		case 8:
@@ -530,7 +549,7 @@ func (s *storm) interfere() func(*rules.Tx) error {
 	which, task, instances, cpu := s.int(100), s.int(100), uint32(1+s.int(8)), int64(500*s.upTo(4))
 	host, move, version := s.hostID(), s.oneOf(2), uint64(s.upTo(3))
 	label, policy, pool := pick(s, "x", "y", "z"), s.updatePolicy(), s.pool(pick(s, append(s.leaves, "root", "root/b")...))
-	what, machine, another := s.int(20), s.machine(s.int(8)), s.another()
+	what, machine, another, work := s.int(22), s.machine(s.int(8)), s.another(), pick(s, works...)
 	if pool.Path == cluster.RootPool {
 		pool.Hosts = nil
 	}
@@ -620,7 +639,7 @@ func (s *storm) interfere() func(*rules.Tx) error {
 		})
 	case 7:
 		return update(func(spec *cluster.JobSpec) {
-			spec.Labels = []cluster.KeyValue{{Key: "app", Value: label}}
+			spec.Labels = []cluster.KeyValue{{Key: "app", Value: label}, {Key: cluster.WorkLabel, Value: work}}
 			spec.Priority = int32(cpu / 1000)
 			if move {
 				spec.Owner, spec.Groups = fmt.Sprint("user", instances%2), []string{fmt.Sprint("group", cpu/500%2)}
@@ -653,7 +672,7 @@ func (s *storm) interfere() func(*rules.Tx) error {
 		return func(tx *rules.Tx) (err error) {
 			for h := range slices.Values(slices.Collect(tx.State().Hosts(""))) {
 				if h.ID == host || instances > 4 && h.Rack == machine.Rack {
-					err = errors.Join(err, tx.Emit(&cluster.HostDrain{ID: h.ID, Drain: true, Move: move}))
+					err = errors.Join(err, tx.Emit(&cluster.HostDrain{ID: h.ID, Drain: task%3 > 0, Move: move && task%3 > 0}))
 				}
 			}
 			return err
@@ -691,6 +710,15 @@ func (s *storm) interfere() func(*rules.Tx) error {
 			u.End(tx.Now(), cluster.UpdateAborted, cluster.ReasonRequested)
 			return tx.Emit(&cluster.UpdateAdvanced{Job: j.UID, Update: u, Surge: j.Surge})
 		})
+	case 19:
+		return onTask(func(tx *rules.Tx, t *cluster.Task, j *cluster.Job) error { // while a host of the job's takes no work
+			if !t.State.Bound() {
+				return errors.New("it is on no host")
+			}
+			return errors.Join(tx.Emit(&cluster.HostDrain{ID: t.Host, Drain: true, Move: move}), update(another)(tx))
+		})
+	case 20:
+		return func(tx *rules.Tx) error { return tx.Emit(&cluster.NumbersForgotten{}) }
 	default:
 		return func(tx *rules.Tx) error {
 			if !bears(tx.State(), &pool) {
@@ -723,6 +751,10 @@ func (s *storm) settings() {
 			p.Shadow, p.ShadowEvery = pick(s, all...), int(s.upTo(3))
 		}
 		s.policies = append(s.policies, p)
+	}
+	if s.oneOf(8) {
+		m := &flawed{Model: pick(s, all...), sound: s.int(300)}
+		s.policies[len(s.policies)-1].Model, s.flawed = m, append(s.flawed, m)
 	}
 	s.every = pick(s, 1000, 20, 3, 1)
 	c := &s.config
@@ -783,6 +815,23 @@ func (s *storm) life(l hostmgr.Launch, p *fleet.Plan) {
 	}
 }
 
+// flawed is a model that breaks while a plan is made.
+type flawed struct {
+	costmodels.Model
+	sound int // starts that it prices before
+	left  int
+	tried bool
+}
+
+func (m *flawed) Start(r *costmodels.Round, q *costmodels.Request, h *cluster.Host) flowgraph.Cost {
+	if m.tried {
+		if m.left--; m.left < 0 {
+			return -1
+		}
+	}
+	return m.Model.Start(r, q, h)
+}
+
 // Run is the planner's, by the policy of the time. Where nothing is to be done, a planner that begins anew finds nothing to place.
 type storming struct {
 	Planner
@@ -804,11 +853,21 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 	require.Less(p.s, p.atOnce, 1000, "cycles at %v", in.Now.Sub(begin))
 	require.NotEqual(p.s, p.acted, in.Snapshot.Seq()+1, "all of a plan was refused by the state that it was made of, at %v", in.Now.Sub(begin))
 	p.acted = 0
+	for _, m := range p.s.flawed {
+		m.tried = true
+	}
 	out := p.Planner.Run(in)
+	broken := false
+	for _, m := range p.s.flawed {
+		m.tried, broken = false, broken || m.left < 0
+	}
 	if len(out.Steps()) > 0 {
 		p.acted = in.Snapshot.Seq() + 1
 	}
-	require.Empty(p.s, out.Stats.Fault)
+	if out.Stats.Fault != "" {
+		p.seen["broken"]++
+		require.True(p.s, broken, out.Stats.Fault)
+	}
 	if p.cycles%10 == 0 {
 		p.s.restored(in.Snapshot)
 	}
@@ -828,6 +887,14 @@ func (p *storming) Run(in cycle.Input) cycle.Output {
 // ask has the planner say of all tasks why they wait, or are where they are.
 func (p *storming) ask(in *cluster.Snapshot) {
 	planner, hosts := p.Planner.(*cycle.Supervisor), in.NumHosts()
+	if n, err := planner.Network(nil); err == nil && n.Solved {
+		p.seen["networks"]++
+		cost := int64(0)
+		for a := range n.Arcs {
+			cost += n.Arcs[a].Flow * int64(n.Graph.Cost(flowgraph.ArcID(a)))
+		}
+		require.Equal(p.s, n.Objective, cost)
+	}
 	adds := func(place cycle.Place) {
 		for _, t := range place.Terms {
 			place.Price -= t.Price
@@ -843,6 +910,9 @@ func (p *storming) ask(in *cluster.Snapshot) {
 			}
 		} else {
 			require.False(p.s, t.State == cluster.TaskRunning && in.Host(t.Host) != nil, "%v", t)
+		}
+		if _, err := planner.Network(&t.Key); err != nil && p.s.config.NewSolver != nil && p.cycles > 1 {
+			require.ErrorIs(p.s, err, cycle.ErrNotInNetwork)
 		}
 		why, known := planner.WhyWaiting(t.Key)
 		if !known {
@@ -900,6 +970,9 @@ func (s *storm) play(seen map[string]int) string {
 		return &j
 	}}}
 	c.life, c.byHand = s.life, slices.Clone(s.byHand)
+	for _, m := range s.flawed {
+		m.left = m.sound
+	}
 	reports := map[string]int{}
 	c.report = func(h hostmgr.Host) hostmgr.Host { // one that comes back has other devices, or less of everything
 		reports[h.Name]++

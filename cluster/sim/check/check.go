@@ -225,6 +225,8 @@ func (c *Checker) Record(r cluster.Record) {
 		c.measure(e)
 	case *cluster.HostRemoved:
 		c.removeHost(e.ID)
+	case *cluster.NumbersForgotten:
+		c.forgetNumbers()
 	default:
 		c.report(Life, "an event of type %T, which this checker cannot judge", e)
 	}

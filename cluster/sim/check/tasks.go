@@ -225,6 +225,15 @@ func (c *Checker) place(e *cluster.Placed) {
 	c.withinLimits(c.jobs[e.Task.Job()], t.spec.TaskOf(e.Task.Instance()))
 }
 
+// forgetNumbers has all tasks count their runs on from higher numbers.
+func (c *Checker) forgetNumbers() {
+	for _, j := range c.jobs { // each by itself
+		for _, t := range j.all {
+			t.again = true
+		}
+	}
+}
+
 func (c *Checker) status(e *cluster.TaskStatus) {
 	t := c.task(e.Task)
 	switch {
