@@ -881,6 +881,41 @@ func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
 	require.Equal(t, 1, s.running(small))
 }
 
+// TestAClaimThatWasPassedOverIsLookedAtAgain: where more claims find no room than one plan passes over, what becomes possible for one of
+// the first before the next plan, which goes on with those behind, is seen by the one after that, though nothing else happens.
+func TestAClaimThatWasPassedOverIsLookedAtAgain(t *testing.T) {
+	one := uint32(1)
+	s := newShared(t)
+	s.host(0, vector(6, 50))
+	s.host(1, vector(6, 100))
+	s.pool("root/kept", 2)
+	s.pool("root/others", 0)
+	kept := s.job("root/kept", 2, 1, func(j *cluster.JobSpec) { j.Preemptible, j.Spread = false, []cluster.Spread{{Domain: "host", Max: 1}} })
+	s.settle()
+	s.job("root/others", 10, 1)
+	s.settle()
+	s.emit(&cluster.PoolPut{Pool: cluster.Pool{
+		Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one},
+		Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 6, Limit: cluster.NoLimit, Share: 1}},
+	}})
+	first := s.job("root/a", 1, 6, urgent(200))
+	for i := range 10 {
+		s.job("root/a", 1, 6, urgent(int32(100-i)), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = int64(60 + i) })
+	}
+	require.Empty(t, s.step().Displacements)
+	for k := range s.state.TasksOf(kept, 0) {
+		if k.Host.Name() == "h00000" {
+			s.report(k.Key, cluster.TaskSucceeded)
+			break
+		}
+	}
+	for range 10 {
+		s.step()
+		s.leave()
+	}
+	require.Equal(t, 1, s.running(first))
+}
+
 // keptOnTwo fills the two hosts of a rack, beside four others, with tasks of 1 that nobody may stop, and returns a task of 2 for which one of
 // the two is kept, and what has a job run in that rack only.
 func (s *shared) keptOnTwo(capacity int64) (task cluster.TaskKey, kept cluster.HostID, mine func(*cluster.JobSpec)) {

@@ -26,6 +26,8 @@ const secondLook = time.Second
 // next plan, since this one starts what lets them, or kept them from a host.
 func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	p.wakeAt, p.patient, p.made, p.cut, p.barred, p.unfinished = 0, false, p.made[:0], false, false, false
+	vain := slices.ContainsFunc(p.order, func(c *class) bool { return c.vain })
+	p.changed = p.changed && vain
 	p.moves, p.stuck, p.scarce = p.model.Moves() && !in.KeepAll, nil, map[cluster.JobUID]int64{}
 	p.rows.cycle++
 	p.price(in.Now)
@@ -53,7 +55,15 @@ func (p *Planner) plan(in Input, out *Output, lap *laps) (again bool) {
 	for _, c := range p.order {
 		c.vain = c.vain && p.unfinished
 	}
-	if p.unfinished {
+	if vain {
+		p.alarm(p.due)
+	}
+	p.due = 0
+	switch {
+	case p.unfinished:
+		p.due = p.wakeAt
+		fallthrough
+	case p.changed: // there may be room by now for those that were passed over
 		p.alarm(in.Now.Add(secondLook))
 	}
 	return again || p.barred || len(out.Placements) > 0 && slices.ContainsFunc(p.order, p.fitsBeside)

@@ -191,6 +191,8 @@ type Planner struct {
 	made       []made          // starts of the plan in progress
 	cut        bool            // something did not fit where the flow sent it
 	unfinished bool            // the last plan passed claims on as often as one may, and more were to be passed on
+	changed    bool            // something happened since the last plan that passed nobody over from its beginning
+	due        cluster.Time    // when time alone may do for those that the next plan passes over, 0 for never
 	barred     bool            // a lid kept somebody from a host that the next plan may start him on
 	counts     []int64         // see keep
 	solves     int             // networks brought up to date so far
@@ -247,7 +249,7 @@ func (p *Planner) Run(in Input) Output {
 	p.dropEmpty()
 	lap.end(&out.Stats, Ingest)
 	p.dirty = p.recovers(in.Snapshot) || p.kept && !in.KeepAll || p.dirty
-	p.kept = in.KeepAll
+	p.kept, p.changed = in.KeepAll, p.changed || p.dirty
 	if p.wakeAt != 0 && in.Now >= p.wakeAt {
 		p.dirty, p.wakeAt = true, 0 // a plan may set it again
 	}
