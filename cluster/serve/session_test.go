@@ -260,6 +260,34 @@ func TestTheClockIsSetForward(t *testing.T) {
 	require.True(t, d.Overdue(r.s.Snapshot(), since.Add(2*jump)))
 }
 
+// While the scheduler is stopped nobody can come back to it: that makes nobody away for longer.
+func TestTheSchedulerIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var shards shardTable
+		shards.init(time.Now())
+		away := func(name cluster.ShardID) time.Duration {
+			since, away := shards.away(name, time.Now())
+			require.True(t, away)
+			return cluster.Time(time.Now().UnixNano()).Sub(since)
+		}
+		for range 10 {
+			time.Sleep(deadlineTick)
+			require.Zero(t, shards.look(time.Now()))
+		}
+		require.Equal(t, 10*deadlineTick, away("before"))
+		time.Sleep(30 * time.Minute)
+		shards.get("just now").since = time.Now()
+		time.Sleep(time.Second)
+		require.Equal(t, 30*time.Minute+time.Second, shards.look(time.Now()))
+		require.Equal(t, 10*deadlineTick, away("before"))
+		require.Equal(t, 10*deadlineTick, away("never connected"))
+		require.Zero(t, away("just now"))
+		time.Sleep(deadlineTick)
+		require.Zero(t, shards.look(time.Now()))
+		require.Equal(t, 11*deadlineTick, away("before"))
+	})
+}
+
 // What is due at a time is done when a clock that is set forward, or that went on while the machine slept, shows it.
 func TestTheClockIsSetForwardOverADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,7 @@ type shardTable struct {
 	mu     sync.Mutex
 	byName map[cluster.ShardID]*shard
 	began  time.Time
+	looked time.Time // when deadlines were looked at last
 }
 
 // shard is a host-manager shard as this process knows it.
@@ -41,7 +42,7 @@ type ShardInfo struct {
 }
 
 func (t *shardTable) init(now time.Time) {
-	t.byName, t.began = map[cluster.ShardID]*shard{}, now
+	t.byName, t.began, t.looked = map[cluster.ShardID]*shard{}, now, now
 }
 
 // get returns the shard; one that has not connected yet counts as cut off since the start.
@@ -123,6 +124,26 @@ func (t *shardTable) away(name cluster.ShardID, now time.Time) (cluster.Time, bo
 	return cluster.Time(now.Add(-time.Since(sh.since)).UnixNano()), !sh.there
 }
 
+// look takes in that deadlines are looked at, and returns for how long this process stood still before, 0 if it did not. Who is cut off
+// could not come back in that time, as while the process was stopped, so it does not count.
+func (t *shardTable) look(now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	still := now.Sub(t.looked)
+	t.looked = now
+	if still <= 2*deadlineTick {
+		return 0
+	}
+	later := func(since time.Time) time.Time { return now.Add(-max(0, now.Sub(since)-still)) }
+	t.began = later(t.began)
+	for _, sh := range t.byName {
+		if !sh.there {
+			sh.since = later(sh.since)
+		}
+	}
+	return still
+}
+
 // Shards lists the shards that have ever connected to this process or own a known host, by name.
 func (s *Scheduler) Shards() []ShardInfo {
 	s.shards.mu.Lock()
@@ -155,6 +176,9 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if still := s.shards.look(time.Now()); still > 0 {
+			s.log.Warn("the scheduler stood still; host managers that are cut off get that time in addition", "for", still)
 		}
 		if !deadlines.Overdue(s.Snapshot(), cluster.Time(s.now().UnixNano())) {
 			continue
