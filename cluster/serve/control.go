@@ -194,11 +194,17 @@ func (c *control) receive(ctx context.Context, stream sluicev1.HostManagerServic
 	}
 }
 
-// health queues what checks say for the writer. It is not acknowledged: the shard tells it again in its next session.
+// health queues what checks say for the writer. It is not acknowledged: the shard tells it again in its next session, which it must
+// not overtake.
 func (c *control) health(ctx context.Context, h *sluicev1.RunHealth) error {
 	run := runFrom(h.GetRun())
 	e := &cluster.TaskHealth{Task: run.Task, Run: run.Run, Health: healthFrom(h), Message: shorten(strings.ToValidUTF8(h.GetMessage(), "�"), maxMessage)}
-	return c.s.Send(ctx, e.Task, func(tx *Tx) error { return rules.Health(tx, c.shard, e) }, func(err error) {
+	return c.s.Send(ctx, e.Task, func(tx *Tx) error {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return rules.Health(tx, c.shard, e)
+	}, func(err error) {
 		if err != nil {
 			c.s.log.Error("health refused by the state", "run", run, "error", err)
 		}

@@ -237,6 +237,32 @@ func TestWhatHasBegunIsNotGivenBack(t *testing.T) {
 	}
 }
 
+// What a session has said of a task's health, and the writer has not come to when the session ends, does not come after what the next
+// one says.
+func TestHealthOfAnEndedSession(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	sh := r.connect("s", 1)
+	uid := r.submit("job", 1, 0)
+	run := sh.down().GetLaunch().GetRun()
+	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+	k := cluster.MakeTaskKey(uid, 0)
+	held, release := make(chan struct{}), make(chan struct{})
+	require.NoError(t, r.s.Send(t.Context(), 0, func(*Tx) error { close(held); <-release; return nil }, func(error) {}))
+	<-held
+	says := func(ready bool) context.CancelFunc {
+		ctx, end := context.WithCancel(t.Context())
+		c := &control{s: r.s, shard: "s"}
+		require.NoError(t, c.health(ctx, &sluicev1.RunHealth{Run: run, Healthy: true, Ready: ready}))
+		return end
+	}
+	next := says(true)
+	defer next()
+	says(false)()
+	close(release)
+	require.NoError(t, r.s.Do(t.Context(), func(*Tx) error { return nil }))
+	require.Equal(t, cluster.HealthReady, r.s.Snapshot().Task(k).Health)
+}
+
 // A clock that is set forward makes nobody away for longer: what runs with a host manager that is cut off for a moment is not given up.
 func TestTheClockIsSetForward(t *testing.T) {
 	var ahead atomic.Int64
