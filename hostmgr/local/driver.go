@@ -220,9 +220,9 @@ func (d *driver) adoptRun(name, dir string) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("local: %s is not the folder of a run: %w", dir, err)
 	}
-	launch, err := readRecord[launchRecord](dir, launchFile)
-	if err == nil && (launch == nil || launch.Launch.Run != id) {
-		err = fmt.Errorf("%s is %w: it does not hold the launch of the run", dir, errDamaged)
+	launch, err := readLaunch(dir)
+	if err == nil && launch.Launch.Run != id {
+		err = fmt.Errorf("%s is %w: it holds the launch of run %v", dir, errDamaged, launch.Launch.Run)
 	}
 	if errors.Is(err, errDamaged) {
 		d.config.Log.Warn("how a run was launched is not known any more", "run", id, "error", err)

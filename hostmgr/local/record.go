@@ -228,6 +228,15 @@ func readRecord[T any](dir, name string) (*T, error) {
 	return v, nil
 }
 
+// readLaunch reads what is to be run. A run has that from the beginning, so without it its folder is damaged.
+func readLaunch(dir string) (*launchRecord, error) {
+	launch, err := readRecord[launchRecord](dir, launchFile)
+	if err == nil && launch == nil {
+		err = fmt.Errorf("%s is %w: it does not hold the launch of the run", dir, errDamaged)
+	}
+	return launch, err
+}
+
 // readExit reads how a run ended, nil if it has not. It is recorded last: of a run whose record is damaged nothing is left.
 func readExit(dir string) (*exitRecord, error) {
 	exit, err := readRecord[exitRecord](dir, exitFile)

@@ -178,6 +178,23 @@ func TestLaunchDamaged(t *testing.T) {
 	}
 }
 
+// TestLaunchMissing: a run that has not begun, and whose launch is not there any more, is given back.
+func TestLaunchMissing(t *testing.T) {
+	f := newFixture(t, nil)
+	require.NoError(t, f.Close())
+	const id = "3.1.2"
+	dir := filepath.Join(f.config.Dir, "runs", id)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	f.driver = newDriver(t, f.config)
+	require.NoError(t, f.Start(t.Context(), drivertest.NewRecorder()))
+	run, err := cluster.ParseRunID(id)
+	require.NoError(t, err)
+	s := f.ended(run)
+	require.Equal(t, cluster.ReasonLaunchRefused, s.Reason, "%+v", s)
+	require.Contains(t, s.Message, dir+" is damaged: it does not hold the launch of the run")
+	require.NoFileExists(t, filepath.Join(dir, startedFile))
+}
+
 func TestSurplus(t *testing.T) {
 	hours := func(n int) cluster.Time { return cluster.Time(time.Duration(n) * time.Hour) }
 	all := func() []*kept {

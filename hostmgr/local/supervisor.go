@@ -104,7 +104,7 @@ func (s *supervisor) run() (err error) {
 	if exists(s.dir, exitFile) {
 		return nil
 	}
-	if s.launch, err = readRecord[launchRecord](s.dir, launchFile); err != nil {
+	if s.launch, err = readLaunch(s.dir); err != nil {
 		return err
 	}
 	crashPoint(s.dir, "supervisor before start")
