@@ -199,7 +199,7 @@ func (d *driver) adopt() (watch []*run, err error) {
 		return nil, err
 	}
 	for _, name := range names {
-		r, err := d.adoptRun(name, d.state.run(name))
+		r, err := d.adoptRun(d.state.run(name))
 		if err != nil {
 			return nil, err
 		}
@@ -215,10 +215,10 @@ func (d *driver) adopt() (watch []*run, err error) {
 
 // adoptRun reads what is known of a run. Of one whose launch is damaged that is little, but it is followed, can be killed, and is
 // not started twice; the others have no part in it.
-func (d *driver) adoptRun(name, dir string) (*run, error) {
-	id, err := cluster.ParseRunID(name)
+func (d *driver) adoptRun(dir string) (*run, error) {
+	id, err := runOf(dir)
 	if err != nil {
-		return nil, fmt.Errorf("local: %s is not the folder of a run: %w", dir, err)
+		return nil, err
 	}
 	launch, err := readLaunch(dir)
 	if err == nil && launch.Launch.Run != id {

@@ -132,6 +132,15 @@ func (s *stateFolder) runNames() ([]string, error) {
 	return names, nil
 }
 
+// runOf returns the run whose folder it is.
+func runOf(dir string) (cluster.RunID, error) {
+	id, err := cluster.ParseRunID(filepath.Base(dir))
+	if err != nil {
+		err = fmt.Errorf("local: %s is not the folder of a run: move it out of there, and start again: %w", dir, err)
+	}
+	return id, err
+}
+
 // kept is a released run whose folder still exists.
 type kept struct {
 	id    cluster.RunID
@@ -147,9 +156,9 @@ func (s *stateFolder) loadReleased() (map[cluster.RunID]*kept, error) {
 	}
 	all := map[cluster.RunID]*kept{}
 	for _, e := range entries {
-		id, err := cluster.ParseRunID(e.Name())
+		id, err := runOf(s.releasedRun(e.Name()))
 		if err != nil {
-			return nil, fmt.Errorf("local: %s is not the folder of a run: %w", s.releasedRun(e.Name()), err)
+			return nil, err
 		}
 		k := &kept{id: id, bytes: -1}
 		if exit, err := readRecord[exitRecord](s.releasedRun(e.Name()), exitFile); err == nil && exit != nil {

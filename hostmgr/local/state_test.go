@@ -123,7 +123,7 @@ func TestStateDamaged(t *testing.T) {
 		return newDriver(t, Config{Dir: state})
 	}
 	d := damaged(func(dir string) error { return os.Rename(dir, filepath.Join(filepath.Dir(dir), "stranger")) })
-	require.ErrorContains(t, d.Start(t.Context(), drivertest.NewRecorder()), "stranger is not the folder of a run")
+	require.ErrorContains(t, d.Start(t.Context(), drivertest.NewRecorder()), "stranger is not the folder of a run: move it out of there, and start again")
 	d = damaged(func(dir string) error { return os.WriteFile(filepath.Join(dir, exitFile), []byte("x"), 0o600) })
 	require.NoError(t, d.Start(t.Context(), drivertest.NewRecorder()))
 	require.Equal(t, cluster.TaskLost, d.Inventory()[0].State)
