@@ -182,13 +182,16 @@ func (l *launchRecord) prepares() bool { return len(l.Init) > 0 || l.brings() }
 // brings reports whether there is something to make or to fetch.
 func (l *launchRecord) brings() bool { return len(l.Launch.Task.Volumes) > 0 || len(l.fetches()) > 0 }
 
-// killedBefore is the end of a run that was killed before any process of it was started.
+// killedBefore is the end of a run that was killed before anything of it had begun.
 var killedBefore = exitRecord{State: cluster.TaskKilled, ExitCode: -1, Message: "killed before it was started"}
 
 // unless returns the end, unless the run was killed: then that is how it ended.
 func (s *supervisor) unless(end exitRecord) exitRecord {
 	switch {
 	case !s.killed:
+	case len(s.started) == 0 && s.begun:
+		end = killedBefore
+		end.Message = "killed while it was prepared"
 	case len(s.started) == 0:
 		return killedBefore
 	default:

@@ -90,6 +90,21 @@ func TestInitStepFails(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(f.state.run(id.String()), workFolder, "work"))
 }
 
+// TestKillOfAnInitStep: what is killed while its init steps run says so.
+func TestKillOfAnInitStep(t *testing.T) {
+	f := newFixture(t, nil)
+	id := f.task(0, cluster.TaskSpec{
+		Init:      []cluster.Process{sh("one", "echo up; exec sleep 1000")},
+		Processes: []cluster.Process{sh("work", "touch work")},
+	}, nil)
+	eventually(t, "the step runs", func() bool { return f.log(id, "one") == "up\n" })
+	require.NoError(t, f.Kill(t.Context(), id, 0))
+	s := f.ended(id)
+	require.Equal(t, cluster.TaskKilled, s.State)
+	require.Equal(t, "killed while it was prepared", s.Message)
+	require.NoFileExists(t, filepath.Join(f.state.run(id.String()), workFolder, "work"))
+}
+
 // TestWhichCannotBeStarted: of several it is said which one could not be started.
 func TestWhichCannotBeStarted(t *testing.T) {
 	f := newFixture(t, nil)
