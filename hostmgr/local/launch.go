@@ -34,7 +34,11 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 		}
 		if why != 0 {
 			d.config.Log.Error("a launch cannot be recorded", "run", r.id, "error", r.failed)
-			r.failed = fmt.Errorf("%w: %v", hostmgr.ErrRefused, why)
+			what := why.Error()
+			if errors.Is(r.failed, errSecrets) {
+				what = "the folder for secrets: " + what
+			}
+			r.failed = fmt.Errorf("%w: %s", hostmgr.ErrRefused, what)
 			d.lookForMeans()
 		}
 		d.mu.Lock()
@@ -135,7 +139,7 @@ func (d *driver) record(r *run, l hostmgr.Launch) (err error) {
 		}
 	}()
 	if err := d.writeSecrets(&l); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errSecrets, err)
 	}
 	for _, dir := range []string{temp, filepath.Join(temp, workFolder), filepath.Join(temp, tempFolder)} {
 		if err := os.Mkdir(dir, 0o700); err != nil {

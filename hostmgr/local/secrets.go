@@ -53,6 +53,9 @@ func findSecrets(c Config) (string, error) {
 	return "", problem
 }
 
+// errSecrets: the secrets of a run could not be written.
+var errSecrets = errors.New("local: secrets")
+
 func (d *driver) secretsOf(run cluster.RunID) string { return filepath.Join(d.secrets, run.String()) }
 
 // checkSecrets refuses paths that lead out of the folder of the secrets.
@@ -75,7 +78,7 @@ func (d *driver) writeSecrets(l *hostmgr.Launch) error {
 		return err
 	}
 	if several {
-		return errors.New("local: launch: the processes of a task with secrets have to run as one user")
+		return errors.New("the processes of a task with secrets have to run as one user")
 	}
 	dir := d.secretsOf(l.Run)
 	if err := d.makeSecretsRoot(); err != nil {
@@ -87,10 +90,10 @@ func (d *driver) writeSecrets(l *hostmgr.Launch) error {
 	for _, s := range l.Secrets {
 		path := filepath.Join(dir, s.Path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return fmt.Errorf("local: secrets: %w", err)
+			return err
 		}
 		if err := os.WriteFile(path, s.Value, 0o400); err != nil {
-			return fmt.Errorf("local: secrets: %w", err)
+			return err
 		}
 	}
 	if owner == nil {
@@ -107,17 +110,17 @@ func (d *driver) writeSecrets(l *hostmgr.Launch) error {
 // makeSecretsRoot makes the folder of all runs. One that somebody else has made is not used.
 func (d *driver) makeSecretsRoot() error {
 	if err := os.Mkdir(d.secrets, 0o711); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("local: secrets: %w", err)
+		return err
 	}
 	var info unix.Stat_t
 	if err := unix.Lstat(d.secrets, &info); err != nil {
-		return fmt.Errorf("local: secrets: %w", err)
+		return err
 	}
 	if info.Mode&unix.S_IFMT != unix.S_IFDIR || info.Uid != uint32(os.Getuid()) || info.Mode&0o022 != 0 {
-		return fmt.Errorf("local: secrets: %s was made by somebody else: remove it", d.secrets)
+		return fmt.Errorf("%s was made by somebody else: remove it", d.secrets)
 	}
 	if err := os.Chmod(d.secrets, 0o711); err != nil { // the umask may keep the users of tasks out
-		return fmt.Errorf("local: secrets: %w", err)
+		return err
 	}
 	return nil
 }

@@ -135,3 +135,17 @@ func TestTheFolderOfSecretsLetsUsersThrough(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o711), info.Mode().Perm())
 }
+
+// Where the folder for secrets is full, the launch is given back, and says that it is not the disk.
+func TestTheFolderOfSecretsIsFull(t *testing.T) {
+	small, _ := smallDisk(t)
+	f := newFixture(t, func(c *Config) { c.SecretsDir = small })
+	err := f.Launch(t.Context(), hostmgr.Launch{
+		Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0",
+		Task:    cluster.TaskSpec{Processes: []cluster.Process{{Command: []string{"true"}}}},
+		Secrets: []hostmgr.SecretFile{{Path: "large", Value: make([]byte, 2<<20)}},
+	})
+	require.ErrorIs(t, err, hostmgr.ErrRefused)
+	require.ErrorContains(t, err, "the folder for secrets: no space left on device")
+	require.NoDirExists(t, f.secretsOf(cluster.RunID{Task: 1, Run: 1}))
+}
