@@ -130,8 +130,11 @@ func (c *client) call(ctx context.Context, master, streamID string, call *schedu
 		return errors.Join(err, response.Body.Close())
 	}
 	leader, err := c.failed(response)
-	if leader != "" {
+	switch {
+	case leader != "":
 		return fmt.Errorf("%w: %s leads now", errNotSubscribed, leader)
+	case response.StatusCode == http.StatusUnauthorized: // so are all calls; the next subscription tells whether that lasts
+		return fmt.Errorf("%w: %v", errNotSubscribed, err)
 	}
 	return err
 }

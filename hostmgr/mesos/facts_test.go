@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -322,6 +323,24 @@ func TestErrorsArePlainText(t *testing.T) {
 		require.ErrorContains(t, err, text)
 		require.NotContains(t, err.Error(), "hush")
 	}
+}
+
+// TestCredentialsThatAreTakenAway: a master that does not know the caller of a call any more is asked for another subscription, which it
+// refuses with the reason if that lasts.
+func TestCredentialsThatAreTakenAway(t *testing.T) {
+	k := newTalk(t)
+	var passes atomic.Bool
+	k.answer = func(string) (int, string) {
+		if passes.Load() {
+			return http.StatusAccepted, ""
+		}
+		return http.StatusUnauthorized, "401 Unauthorized."
+	}
+	k.launch(0)
+	require.Eventually(t, func() bool { return k.count.Load() == 2 }, 30*time.Second, time.Millisecond)
+	require.Equal(t, cluster.ReasonLaunchRefused, becomes(t, k.d, runID(0), cluster.TaskFailed).Reason)
+	passes.Store(true)
+	k.run(1)
 }
 
 // TestAnAcceptThatAProxyAnswers: it may have reached the master, so the run is not given back, to be started elsewhere.
