@@ -61,7 +61,8 @@ func (b *batch) userOf(id string) *run {
 	return nil
 }
 
-// create makes a volume out of free disk: RESERVE where it is not reserved yet, and CREATE.
+// create makes a volume out of free disk: RESERVE where it is not reserved to the role yet, and CREATE. On disk that is reserved to a role
+// above, the volume would be offered to all roles below that.
 func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Operation, err error) {
 	if b.role == "*" {
 		err := fmt.Errorf("volume %q: persistent volumes need a role other than \"*\", to which their disk is reserved", id)
@@ -73,14 +74,14 @@ func (b *batch) create(id string) (disk api.Resource, operations []api.Offer_Ope
 	if disk, err = b.supply.takeAlike(nameDisk, megabytesOf(b.d.config.VolumeBytes)); err != nil {
 		return disk, nil, fmt.Errorf("volume %q: %w", id, err)
 	}
-	if len(disk.Reservations) == 0 {
+	if n := len(disk.Reservations); n == 0 || disk.Reservations[n-1].GetRole() != b.role {
 		reservation := api.Resource_ReservationInfo{
 			Type: api.Resource_ReservationInfo_DYNAMIC.Enum(), Role: text(b.role), Labels: &api.Labels{Labels: []api.Label{{Key: oursLabel}}},
 		}
 		if b.d.config.Principal != "" {
 			reservation.Principal = text(b.d.config.Principal)
 		}
-		disk.Reservations = append(disk.Reservations, reservation)
+		disk.Reservations = append(slices.Clip(disk.Reservations), reservation)
 		operations = append(operations, api.Offer_Operation{
 			Type: api.Offer_Operation_RESERVE, Reserve: &api.Offer_Operation_Reserve{Resources: []api.Resource{disk}},
 		})

@@ -93,6 +93,39 @@ func TestAVolumeHasItsSize(t *testing.T) {
 	})
 }
 
+// TestAVolumeOnDiskOfARoleAbove is the role's own: other roles below are not offered it, and are offered its disk when it is deleted.
+func TestAVolumeOnDiskOfARoleAbove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, mesostest.Config{}, 0)
+		spec := agentSpec(0)
+		spec.Resources = []api.Resource{
+			mesostest.Scalar("cpus", 4), mesostest.Scalar("mem", 4096), reservedDisk(api.Resource_ReservationInfo_STATIC, 1000),
+		}
+		w.AddAgent(spec)
+		below := func(role, dir string) (*settled, *drivertest.Recorder) {
+			return w.drive(t, func(c *Config) { withRole(c); c.Roles, c.Dir = []string{"eng/" + role}, dir })
+		}
+		ours, others := t.TempDir(), t.TempDir()
+		d, recorder := below("a", ours)
+		require.NoError(t, d.Launch(t.Context(), storing(0, "v", "second")))
+		time.Sleep(time.Minute)
+		require.Equal(t, cluster.TaskSucceeded, d.Inventory()[0].State, d.Inventory()[0].Message)
+		require.Len(t, hosted(t, recorder).Volumes, 1)
+		require.NoError(t, d.Close())
+
+		d, recorder = below("b", others)
+		require.Empty(t, hosted(t, recorder).Volumes)
+		require.EqualValues(t, 1000-256, hosted(t, recorder).Capacity.Fixed[cluster.Disk]>>20)
+		require.NoError(t, d.Close())
+
+		d, _ = below("a", ours)
+		require.NoError(t, d.DeleteVolume(t.Context(), "h0", "v"))
+		require.NoError(t, d.Close())
+		_, recorder = below("b", others)
+		require.EqualValues(t, 1000, hosted(t, recorder).Capacity.Fixed[cluster.Disk]>>20)
+	})
+}
+
 // TestAVolumeOnDiskThatIsReserved leaves it reserved when it is deleted: who reserved it wants it for the role.
 func TestAVolumeOnDiskThatIsReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
