@@ -159,6 +159,9 @@ func poolResourcesFrom(list []*sluicev1.PoolResource, path string, v *violations
 		if p.Limit != nil {
 			checkRange(*p.Limit, 0, maxPoolAmount, "in the unit of the dimension", child(at, "limit"), v)
 			r.Limit = max(0, *p.Limit)
+			if r.Reservation > *p.Limit {
+				v.Invalid(child(at, "reservation"), "is %d: the limit is %d", r.Reservation, *p.Limit)
+			}
 		}
 		if p.Share != nil {
 			checkRange(int64(*p.Share), 0, maxShare, "", child(at, "share"), v)

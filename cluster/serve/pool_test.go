@@ -110,6 +110,7 @@ func TestBadPools(t *testing.T) {
 		{"twice", func(s *sluicev1.PoolSpec) { s.Resources = append(s.Resources, s.Resources[0]) }, "spec.resources[1].dimension", "again"},
 		{"negative reservation", func(s *sluicev1.PoolSpec) { s.Resources[0].Reservation = -1 }, "spec.resources[0].reservation", "is -1: 0 to"},
 		{"negative limit", func(s *sluicev1.PoolSpec) { s.Resources[0].Limit = proto.Int64(-1) }, "spec.resources[0].limit", "is -1: 0 to"},
+		{"reservation above the limit", func(s *sluicev1.PoolSpec) { s.Resources[0].Reservation = 6 }, "spec.resources[0].reservation", "is 6: the limit is 5"},
 		{"large share", func(s *sluicev1.PoolSpec) { s.Resources[0].Share = proto.Uint32(1_000_001) }, "spec.resources[0].share", "0 to 1000000"},
 		{"unknown policy", func(s *sluicev1.PoolSpec) { s.PreemptionPolicy = "x" }, "spec.preemption_policy", "one of conservative, default, none"},
 		{"rule for nobody", func(s *sluicev1.PoolSpec) {
@@ -170,10 +171,9 @@ func TestPoolTreeRules(t *testing.T) {
 		{"nothing is left to reserve", create(cpuClaim("root/a/z", 1, 10)), map[string]string{
 			reservation: `"root/a" reserves 50, of which its other children have 50`,
 		}},
-		{"two rules at once", create(cpuClaim("root/a/z", 100, 90)), map[string]string{
-			limit: "is 90: the limit", reservation: "is 100:",
+		{"two rules at once", create(cpuClaim("root/a/z", 90, 99)), map[string]string{
+			limit: "is 99: the limit", reservation: "is 90: the limit",
 		}},
-		{"more than the limit", create(cpuClaim("root/c", 11, 10)), map[string]string{reservation: "is 11: the limit is 10"}},
 		{"more than the limit above", update(cpuClaim("root/a/y", 81, -1)), map[string]string{reservation: "is 81:"}},
 		{"below a child's limit", update(cpuClaim("root/a", 50, 59)), map[string]string{limit: `the limit of "root/a/x" below it is 60`}},
 		{"below the children's reservations", update(cpuClaim("root/a", 49, 80)), map[string]string{

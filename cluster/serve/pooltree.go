@@ -8,8 +8,7 @@ import (
 
 // checkTree reports every rule between parents and children that the pool, as it is to be, would break:
 //
-//   - no limit is above that of a pool above it;
-//   - a reservation is within the pool's limit, or the nearest one above;
+//   - no limit and no reservation is above the limit of a pool above it;
 //   - the reservations of the children of a pool sum to no more than the pool's own. The root reserves nothing and gives
 //     what there is, so its children are not bound.
 //
@@ -17,15 +16,13 @@ import (
 func checkTree(in *cluster.State, p *cluster.Pool, v *violations) {
 	for i, r := range p.Resources {
 		at := entry("spec.resources", r.Dimension)
-		limit, above := r.Limit, limitAbove(in, p.Path, r.Dimension)
-		switch {
-		case above.Limit != cluster.NoLimit && limit > above.Limit:
-			v.Invalid(child(at, "limit"), "is %d: the limit of %s above it is %d", limit, quote(string(above.pool)), above.Limit)
-		case limit == cluster.NoLimit:
-			limit = above.Limit
-		}
-		if limit != cluster.NoLimit && r.Reservation > limit {
-			v.Invalid(child(at, "reservation"), "is %d: the limit is %d", r.Reservation, limit)
+		if above := limitAbove(in, p.Path, r.Dimension); above.Limit != cluster.NoLimit {
+			if r.Limit > above.Limit {
+				v.Invalid(child(at, "limit"), "is %d: the limit of %s above it is %d", r.Limit, quote(string(above.pool)), above.Limit)
+			}
+			if r.Reservation > above.Limit {
+				v.Invalid(child(at, "reservation"), "is %d: the limit of %s above it is %d", r.Reservation, quote(string(above.pool)), above.Limit)
+			}
 		}
 		checkChildrensLimits(in, p, i, at, v)
 	}
