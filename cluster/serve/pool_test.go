@@ -214,6 +214,10 @@ func TestDrainPool(t *testing.T) {
 	version := drain(false).Version
 	require.Equal(t, uint64(2), version, "draining twice changes nothing")
 	_, err := a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: job("during")})
+	requireViolation(t, err, codes.FailedPrecondition, "spec.pool", `"root/a" is draining and takes no new jobs`)
+	bad := job("during")
+	bad.Instances = proto.Uint32(0)
+	_, err = a.jobs.SubmitJob(t.Context(), &sluicev1.SubmitJobRequest{Spec: bad})
 	requireViolation(t, err, codes.InvalidArgument, "spec.pool", `"root/a" is draining and takes no new jobs`)
 
 	// An update of the settings does not open the pool.

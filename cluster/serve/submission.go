@@ -33,7 +33,7 @@ func resolvePool(in poolTable, spec *cluster.JobSpec, path string, v *violations
 	case !in.IsLeaf(named):
 		v.Invalid(path, "is %s: it has pools below it, and jobs go to the lowest ones only", is)
 	case draining(in, named) != nil:
-		v.Invalid(path, "is %s: %s is draining and takes no new jobs", is, quote(string(draining(in, named).Path)))
+		v.Premature(path, "is %s: %s is draining and takes no new jobs", is, quote(string(draining(in, named).Path)))
 	}
 	return named
 }

@@ -20,6 +20,7 @@ import (
 // Reasons of field violations, beside the description for people. Violations are shown in the order of these words.
 const (
 	violationInvalid     = "INVALID"
+	violationPremature   = "PREMATURE"
 	violationUnsupported = "UNSUPPORTED"
 )
 
@@ -39,21 +40,28 @@ const (
 type violations struct {
 	list    []*errdetails.BadRequest_FieldViolation
 	omitted int
-	invalid int
+	code    codes.Code // of the gravest one
 }
 
 // Invalid says that the value at path is not allowed, and what is.
 func (v *violations) Invalid(path, format string, args ...any) {
-	v.invalid++
-	v.add(path, violationInvalid, fmt.Sprintf(format, args...))
+	v.add(codes.InvalidArgument, path, violationInvalid, fmt.Sprintf(format, args...))
+}
+
+// Premature says that the value at path is refused as things are now, and may be taken later.
+func (v *violations) Premature(path, format string, args ...any) {
+	v.add(codes.FailedPrecondition, path, violationPremature, fmt.Sprintf(format, args...))
 }
 
 // Unsupported says that the request is valid, but asks for what this server cannot do.
 func (v *violations) Unsupported(path, format string, args ...any) {
-	v.add(path, violationUnsupported, fmt.Sprintf(format, args...))
+	v.add(codes.Unimplemented, path, violationUnsupported, fmt.Sprintf(format, args...))
 }
 
-func (v *violations) add(path, reason, description string) {
+func (v *violations) add(code codes.Code, path, reason, description string) {
+	if v.Empty() || code < v.code { // the graver, the lower is its number
+		v.code = code
+	}
 	if v.Full() {
 		v.omitted++
 		return
@@ -70,19 +78,16 @@ func (v *violations) Full() bool { return len(v.list) >= maxViolations }
 func (v *violations) Empty() bool { return len(v.list) == 0 }
 
 // Err returns nil if nothing is wrong, else one status with all violations: Unimplemented if the request would be fine
-// for a server that can do more, InvalidArgument otherwise.
+// for a server that can do more, FailedPrecondition if it would be, or so, at another time, InvalidArgument otherwise.
 func (v *violations) Err() error {
 	if v.Empty() {
 		return nil
-	}
-	if v.invalid == 0 {
-		return v.status(codes.Unimplemented)
 	}
 	// What is wrong comes before what is merely too early.
 	slices.SortStableFunc(v.list, func(a, b *errdetails.BadRequest_FieldViolation) int {
 		return strings.Compare(a.Reason, b.Reason)
 	})
-	return v.status(codes.InvalidArgument)
+	return v.status(v.code)
 }
 
 func (v *violations) status(code codes.Code) error {

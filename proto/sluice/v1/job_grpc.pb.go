@@ -42,9 +42,10 @@ const (
 // Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation
 // and its field path; UNIMPLEMENTED carries the same for fields that this
 // server cannot honour yet: in all services those whose comment says that they
-// are for later, and what no host manager of the cluster can do. ALREADY_EXISTS,
-// NOT_FOUND, FAILED_PRECONDITION and ABORTED (a version that is not the current
-// one) name the job.
+// are for later, and what no host manager of the cluster can do. A job for a pool
+// that is draining is FAILED_PRECONDITION with the same. ALREADY_EXISTS, NOT_FOUND,
+// FAILED_PRECONDITION and ABORTED (a version that is not the current one) name
+// the job.
 type JobServiceClient interface {
 	// Submitting the same name and the same spec again has no effect and returns
 	// the job; another spec under a name in use is ALREADY_EXISTS.
@@ -226,9 +227,10 @@ func (c *jobServiceClient) PlanJobs(ctx context.Context, in *PlanJobsRequest, op
 // Errors: INVALID_ARGUMENT carries google.rpc.BadRequest with every violation
 // and its field path; UNIMPLEMENTED carries the same for fields that this
 // server cannot honour yet: in all services those whose comment says that they
-// are for later, and what no host manager of the cluster can do. ALREADY_EXISTS,
-// NOT_FOUND, FAILED_PRECONDITION and ABORTED (a version that is not the current
-// one) name the job.
+// are for later, and what no host manager of the cluster can do. A job for a pool
+// that is draining is FAILED_PRECONDITION with the same. ALREADY_EXISTS, NOT_FOUND,
+// FAILED_PRECONDITION and ABORTED (a version that is not the current one) name
+// the job.
 type JobServiceServer interface {
 	// Submitting the same name and the same spec again has no effect and returns
 	// the job; another spec under a name in use is ALREADY_EXISTS.
