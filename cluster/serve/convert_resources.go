@@ -31,16 +31,25 @@ func namedFrom(m map[string]int64, path string, v *violations) []cluster.Amount 
 	var named []cluster.Amount
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		at := entry(path, name)
-		switch {
-		case !isKey(name):
-			v.Invalid(at, "has a bad name: %s", keyRule)
-		case isDimension(name):
-			v.Invalid(at, "has a field of its own: give it there")
+		if wrong := resourceNameWrong(name); wrong != "" {
+			v.Invalid(at, "%s", wrong)
 		}
 		checkRange(m[name], 0, cluster.MaxAmount, "whole units", at, v)
 		named = append(named, cluster.Amount{Name: name, Value: m[name]})
 	}
 	return named
+}
+
+// resourceNameWrong says what is wrong with the name of a named resource, of a job or of a host: "" if nothing is.
+func resourceNameWrong(name string) string {
+	switch {
+	case !isKey(name):
+		return "has a bad name: " + keyRule
+	case isDimension(name): // pools would take it for the whole of what there is of that
+		return "has a field of its own: give it there"
+	default:
+		return ""
+	}
 }
 
 func isDimension(name string) bool {

@@ -811,6 +811,8 @@ func TestNonsenseFromAShard(t *testing.T) {
 		{Name: "negative", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: -1}}},
 		{Name: "endless", Notes: []string{strings.Repeat("n", maxSpecBytes)}}, // nobody could list the hosts
 		{Name: "ambiguous", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{Named: map[string]int64{"cpu_milli": 9}}}},
+		{Name: "nameless", Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{Named: map[string]int64{"": 9}}}},
+		{Name: "spaced", Capacity: &sluicev1.Capacity{Revocable: &sluicev1.ResourceVector{Named: map[string]int64{"a b": 0}}}},
 	}}}})
 	sh.up(&sluicev1.ShardUp{})
 	sh.up(&sluicev1.ShardUp{Message: &sluicev1.ShardUp_Status{Status: &sluicev1.RunStatus{UpdateId: 1, State: 99}}})

@@ -220,9 +220,9 @@ func amountsFrom(p *sluicev1.ResourceVector) (cluster.Resources, error) {
 	var named []cluster.Amount
 	for _, name := range slices.Sorted(maps.Keys(p.GetNamed())) {
 		v := p.GetNamed()[name]
-		switch {
-		case isDimension(name): // pools would take it for the whole of what there is of that
-			return cluster.Resources{}, fmt.Errorf("serve: named resource %q has a field of its own: give it there", name)
+		switch wrong := resourceNameWrong(name); {
+		case wrong != "":
+			return cluster.Resources{}, fmt.Errorf("serve: named resource %s %s", quote(name), wrong)
 		case v < 0 || v > cluster.MaxAmount:
 			return cluster.Resources{}, fmt.Errorf("serve: resource %q is %d, it must be 0..%d", name, v, int64(cluster.MaxAmount))
 		}
