@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -274,7 +275,7 @@ func (a *api) checkSecrets(spec *sluicev1.JobSpec, at string, v *violations) {
 func (a *clusterService) reseal(tx *Tx) (count int, err error) {
 	ring := a.s.config.Secrets
 	if ring == nil {
-		return 0, fieldError(codes.FailedPrecondition, "", "this server has no key to keep secrets with: scheduler.secret_key_file gives it one")
+		return 0, status.Error(codes.FailedPrecondition, "this server has no key to keep secrets with: scheduler.secret_key_file gives it one")
 	}
 	var events []cluster.Event
 	for j := range tx.State().Jobs(0) {

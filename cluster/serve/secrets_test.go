@@ -225,6 +225,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 	requireViolation(t, err, codes.Unimplemented, "spec.secrets", "scheduler.secret_key_file")
 	_, err = without.cluster.RotateKey(t.Context(), &sluicev1.RotateKeyRequest{})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+	require.Empty(t, status.Convert(err).Details(), "the request has no field")
 
 	a := newAPITestWith(t, func(c *Config) { c.Secrets = newKeyring(t, "k") })
 	a.emit(t, &cluster.HostReported{ID: "s/h", Machine: cluster.Machine{Capabilities: cluster.CanSecrets}})
