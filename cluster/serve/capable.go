@@ -1,22 +1,47 @@
 package serve
 
 import (
+	"slices"
+
 	"github.com/sluice-scheduler/sluice/cluster"
 )
 
+// kinds has what hosts can do together, for one request: there are many hosts, and few kinds of them.
+type kinds struct {
+	snapshot *cluster.Snapshot
+	met      []cluster.Capabilities // of the hosts that were looked at, each once
+	all      bool                   // every host was
+}
+
+// has reports whether there is a host that can do all of that. Complexity: the hosts, for as many calls as there are kinds; then the kinds.
+func (k *kinds) has(needs cluster.Capabilities) bool {
+	can := func(c cluster.Capabilities) bool { return needs&^c == 0 }
+	if known := slices.ContainsFunc(k.met, can); known || k.all {
+		return known
+	}
+	for h := range k.snapshot.Hosts("") {
+		if !slices.Contains(k.met, h.Capabilities) {
+			k.met = append(k.met, h.Capabilities)
+		}
+		if can(h.Capabilities) {
+			return true
+		}
+	}
+	k.all = true
+	return false
+}
+
 // checkCapabilities reports what a job needs and no host of the cluster can do. In a cluster without hosts that is not
 // known, and the job waits.
-func checkCapabilities(snapshot *cluster.Snapshot, job *cluster.JobSpec, path string, v *violations) {
+func checkCapabilities(hosts *kinds, job *cluster.JobSpec, path string, v *violations) {
 	check := func(task *cluster.TaskSpec, at string) {
 		needs := job.NeedsFor(task)
-		if needs == 0 || snapshot.NumHosts() == 0 {
+		if needs == 0 || hosts.snapshot.NumHosts() == 0 || hosts.has(needs) {
 			return
 		}
 		var anywhere cluster.Capabilities
-		for h := range snapshot.Hosts("") {
-			if anywhere |= h.Capabilities; needs&^h.Capabilities == 0 {
-				return
-			}
+		for _, c := range hosts.met {
+			anywhere |= c
 		}
 		missing := needs &^ anywhere
 		if missing == 0 {

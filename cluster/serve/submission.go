@@ -54,6 +54,7 @@ func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int)
 	}
 	snapshot := a.s.Snapshot()
 	sees := c.sight(snapshot)
+	hosts := &kinds{snapshot: snapshot}
 	first := map[string]int{}
 	var instances uint64
 	for i, p := range specs {
@@ -72,7 +73,7 @@ func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int)
 			checkRanges(spec, path(i), v)
 		}
 		a.checkSecrets(p, path(i), v)
-		checkCapabilities(snapshot, spec, path(i), v)
+		checkCapabilities(hosts, spec, path(i), v)
 		if spec.Revocable && a.s.config.SlackWindow <= 0 {
 			v.Unsupported(child(path(i), "revocable"), "this server lends nothing: scheduler.slack_window is 0")
 		}

@@ -306,3 +306,24 @@ func TestCapabilities(t *testing.T) {
 	host("both", cluster.CanDocker|cluster.CanPorts)
 	a.submit(t, spec)
 }
+
+// Hosts are looked through once for all that a request asks for, not once for each override of each job.
+func TestHostsAreLookedThroughOnce(t *testing.T) {
+	a := newAPITest(t)
+	for i := range 100 {
+		can := cluster.CanPorts
+		if i == 50 {
+			can |= cluster.CanUsers
+		}
+		a.emit(t, &cluster.HostReported{ID: cluster.HostID(fmt.Sprintf("s/h%02d", i)), Machine: cluster.Machine{Capabilities: can}})
+	}
+	k := kinds{snapshot: a.Snapshot()}
+	require.True(t, k.has(cluster.CanPorts))
+	require.Len(t, k.met, 1)
+	require.True(t, k.has(cluster.CanUsers))
+	require.False(t, k.has(cluster.CanDocker))
+	require.Len(t, k.met, 2)
+	k.snapshot = nil
+	require.True(t, k.has(cluster.CanPorts|cluster.CanUsers))
+	require.False(t, k.has(cluster.CanUsers|cluster.CanDocker))
+}
