@@ -91,17 +91,19 @@ func keyConflict(key string) error {
 
 // once runs a change in the writer, which returns what to answer of its jobs. Where the same request was answered before, it
 // changes nothing and returns that answer, and again is true. What it returns is durable together with the change.
-func (a *api) once(ctx context.Context, change func(*Tx) ([]cluster.JobAnswer, error)) (jobs []cluster.JobAnswer, again bool, err error) {
+func (a *api) once(ctx context.Context, change func(*Tx) ([]cluster.JobAnswer, error)) (_ []cluster.JobAnswer, again bool, _ error) {
 	k, ring := &callOf(ctx).keyed, a.s.config.Secrets
 	if k.receipt != nil {
 		return k.receipt.Jobs, true, nil
 	}
-	err = a.do(ctx, func(tx *Tx) (err error) {
+	var jobs []cluster.JobAnswer
+	found := false
+	err := a.do(ctx, func(tx *Tx) (err error) {
 		if err := k.find(tx.State(), ring, tx.Now()); err != nil {
 			return err
 		}
 		if k.receipt != nil {
-			jobs, again = k.receipt.Jobs, true
+			jobs, found = k.receipt.Jobs, true
 			return nil
 		}
 		if jobs, err = change(tx); err != nil || k.key.Key == "" {
@@ -114,5 +116,8 @@ func (a *api) once(ctx context.Context, change func(*Tx) ([]cluster.JobAnswer, e
 		r.Digest = ring.digest(r.Keyring, k.content)
 		return tx.Emit(&cluster.RequestAnswered{Receipt: r})
 	})
-	return jobs, again, err
+	if err != nil { // the call may have ended before the change, which sets the answer still
+		return nil, false, err
+	}
+	return jobs, found, nil
 }

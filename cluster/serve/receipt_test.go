@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -262,4 +264,28 @@ func TestRepeatedRequestsOfWhoMayNotAskForThatAnyMore(t *testing.T) {
 	}
 	_, err = a.jobs.SubmitJob(ann, &sluicev1.SubmitJobRequest{Spec: sleepJob("job"), IdempotencyKey: "new"})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err), "nothing else is let through: %v", err)
+}
+
+// A caller who does not wait for the answer shares nothing with the change that he asked for: the race detector says so.
+func TestWhoDoesNotWaitForTheAnswer(t *testing.T) {
+	a := newAPITest(t)
+	for range 50 {
+		wait, cancel := context.WithCancel(t.Context())
+		ctx := context.WithValue(wait, callKey{}, &call{who: &access.Caller{Free: true}})
+		busy, answered := make(chan struct{}), make(chan struct{})
+		go func() { _ = a.Do(t.Context(), func(*Tx) error { close(busy); <-wait.Done(); return nil }) }()
+		<-busy
+		go func() {
+			defer close(answered)
+			jobs, again, err := (&api{s: a.Scheduler}).once(ctx, func(*Tx) ([]cluster.JobAnswer, error) { return make([]cluster.JobAnswer, 1), nil })
+			if err != nil {
+				assert.Empty(t, jobs)
+				assert.False(t, again)
+				assert.Equal(t, codes.Canceled, status.Code(err))
+			}
+		}()
+		require.Eventually(t, func() bool { return len(a.queue) > 0 }, time.Minute, time.Millisecond)
+		cancel()
+		<-answered
+	}
 }
