@@ -7,17 +7,19 @@ import (
 )
 
 func (s *State) submitJobs(at Time, jobs []NewJob) error {
+	names := make(map[JobID]bool, len(jobs))
 	for i, n := range jobs {
 		switch {
 		case n.UID != s.nextJob+JobUID(i):
 			return fmt.Errorf("job uid %d is not the next one", n.UID)
-		case s.JobByName(n.Spec.Name) != nil:
+		case s.JobByName(n.Spec.Name) != nil || names[n.Spec.Name]:
 			return fmt.Errorf("job %q exists", n.Spec.Name)
 		case !sealed(n.Spec.Secrets):
 			return fmt.Errorf("job %q has a secret that is not sealed", n.Spec.Name)
 		case !s.IsLeaf(n.Spec.Pool):
 			return fmt.Errorf("pool %q does not exist or has children", n.Spec.Pool)
 		}
+		names[n.Spec.Name] = true
 	}
 	for _, n := range jobs {
 		j := &Job{UID: n.UID, Spec: n.Spec, Version: 1, Submitted: at}

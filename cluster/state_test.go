@@ -135,6 +135,9 @@ func TestIllegalEventsChangeNothing(t *testing.T) {
 	for name, e := range map[string]cluster.Event{
 		"a second cluster":              &cluster.ClusterCreated{ID: "another"},
 		"a job name again":              &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Name = "job" })}}},
+		"two jobs of one name": &cluster.JobsSubmitted{Jobs: []cluster.NewJob{
+			{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Name = "twin" })}, {UID: 3, Spec: spec(func(s *cluster.JobSpec) { s.Name = "twin" })},
+		}},
 		"a job in no pool":              &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Pool = "root/none" })}}},
 		"a job uid out of order":        &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: spec(func(*cluster.JobSpec) {})}}},
 		"another name":                  &cluster.JobUpdated{Job: 1, Spec: spec(func(*cluster.JobSpec) {})},
