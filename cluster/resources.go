@@ -25,6 +25,21 @@ var dimensionNames = [NumDimensions]string{"cpu_milli", "memory_bytes", "disk_by
 // String returns the dimension's name with its unit, as the API spells it.
 func (d Dimension) String() string { return dimensionNames[d] }
 
+// IsDimension reports whether a fixed dimension has the name, which no named resource can have: pools would take it for the whole
+// of what there is of that dimension.
+func IsDimension(name string) bool { return slices.Contains(dimensionNames[:], name) }
+
+// MaxKey is how many characters a key has at most.
+const MaxKey = 63
+
+// IsKey reports whether a label may have the key, or a named resource the name: 1..[MaxKey] letters, digits, '-', '_', '.' and '/'.
+func IsKey(s string) bool {
+	part := func(c rune) bool {
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("-_./", c)
+	}
+	return s != "" && len(s) <= MaxKey && !strings.ContainsFunc(s, func(c rune) bool { return !part(c) })
+}
+
 // MaxAmount is the largest amount of one dimension that a task may ask for and a host may have. Sums over 8,192 hosts
 // of this size stay exact; larger ones saturate.
 const MaxAmount = 1 << 50

@@ -97,7 +97,7 @@ func labelsFrom(m map[string]string, path string, v *violations) []cluster.KeyVa
 		return nil
 	}
 	return pairsFrom(m, func(k, value string) {
-		if !isKey(k) {
+		if !cluster.IsKey(k) {
 			v.Invalid(entry(path, k), "has a bad key: %s", keyRule)
 		}
 		checkText(value, entry(path, k), maxLabelValue, v)

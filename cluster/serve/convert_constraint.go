@@ -109,7 +109,7 @@ func domainFrom(name, path string, v *violations) string {
 	if name == "" {
 		return cluster.DomainHost
 	}
-	if !isKey(name) {
+	if !cluster.IsKey(name) {
 		v.Invalid(path, "is %s: host, rack, zone or an attribute of hosts", quote(name))
 	}
 	return name
@@ -154,7 +154,7 @@ func (r *constraintReader) list(op cluster.ConstraintOp, p *sluicev1.ConstraintL
 }
 
 func (r *constraintReader) label(p *sluicev1.LabelConstraint, path string) cluster.Constraint {
-	if !isKey(p.GetKey()) {
+	if !cluster.IsKey(p.GetKey()) {
 		r.v.Invalid(child(path, "key"), "is %s: %s", quote(p.GetKey()), keyRule)
 	}
 	checkText(p.GetValue(), child(path, "value"), maxLabelValue, r.v)

@@ -145,7 +145,7 @@ func poolResourcesFrom(list []*sluicev1.PoolResource, path string, v *violations
 		switch name := p.GetDimension(); {
 		case name == "":
 			v.Invalid(child(at, "dimension"), `is required: such as "cpu_milli", or the name of a named resource`)
-		case !isKey(name):
+		case !cluster.IsKey(name):
 			v.Invalid(child(at, "dimension"), "is %s: %s", quote(name), keyRule)
 		case seen[name]:
 			v.Invalid(child(at, "dimension"), "is %s again: one entry for a dimension", quote(name))

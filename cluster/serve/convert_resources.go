@@ -43,22 +43,13 @@ func namedFrom(m map[string]int64, path string, v *violations) []cluster.Amount 
 // resourceNameWrong says what is wrong with the name of a named resource, of a job or of a host: "" if nothing is.
 func resourceNameWrong(name string) string {
 	switch {
-	case !isKey(name):
+	case !cluster.IsKey(name):
 		return "has a bad name: " + keyRule
-	case isDimension(name): // pools would take it for the whole of what there is of that
+	case cluster.IsDimension(name):
 		return "has a field of its own: give it there"
 	default:
 		return ""
 	}
-}
-
-func isDimension(name string) bool {
-	for d := range cluster.NumDimensions {
-		if d.String() == name {
-			return true
-		}
-	}
-	return false
 }
 
 // requestFrom converts what a task, or one of its processes, asks for.
@@ -128,7 +119,7 @@ func portRequestFrom(p *sluicev1.PortRequest, path string, v *violations) cluste
 	r.Dynamic = uint16(min(p.GetDynamic(), maxPorts))
 	r.Names = slices.Clone(p.GetDynamicNames())
 	for i, name := range r.Names {
-		if !isKey(name) || '0' <= name[0] && name[0] <= '9' {
+		if !cluster.IsKey(name) || '0' <= name[0] && name[0] <= '9' {
 			v.Invalid(item(child(path, "dynamic_names"), i), "is %s: %s, beginning with a letter", quote(name), keyRule)
 		}
 	}

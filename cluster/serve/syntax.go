@@ -12,7 +12,7 @@ import (
 const (
 	maxNameLength        = 100
 	maxHostLength        = maxNameLength + len("/") + 255 // of a host with its shard
-	maxKeyLength         = 63
+	maxKeyLength         = cluster.MaxKey
 	maxLabelValue        = 255
 	maxLabels            = 64
 	maxOwner             = 255
@@ -58,14 +58,6 @@ func consists(s, others string) bool {
 		}
 	}
 	return true
-}
-
-func isKey(s string) bool {
-	return s != "" && len(s) <= maxKeyLength && consists(strings.ToLower(s), "-_./") && isASCII(s)
-}
-
-func isASCII(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) < 0
 }
 
 // isText reports whether s is free of control characters, which would garble tables and logs.

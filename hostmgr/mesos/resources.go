@@ -123,6 +123,9 @@ func (p *piece) quantity() quantity {
 		}
 		q.ports = joinPorts(q.ports)
 	default:
+		if !cluster.IsKey(p.Name) || cluster.IsDimension(p.Name) {
+			break // nobody can ask for it
+		}
 		n := p.scalar/milli + int64(len(p.set))
 		for _, g := range p.ranges {
 			n += int64(g.End-g.Begin) + 1
