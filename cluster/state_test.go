@@ -133,8 +133,8 @@ func TestIllegalEventsChangeNothing(t *testing.T) {
 	}
 	task := cluster.MakeTaskKey(1, 0)
 	for name, e := range map[string]cluster.Event{
-		"a second cluster":              &cluster.ClusterCreated{ID: "another"},
-		"a job name again":              &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Name = "job" })}}},
+		"a second cluster": &cluster.ClusterCreated{ID: "another"},
+		"a job name again": &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Name = "job" })}}},
 		"two jobs of one name": &cluster.JobsSubmitted{Jobs: []cluster.NewJob{
 			{UID: 2, Spec: spec(func(s *cluster.JobSpec) { s.Name = "twin" })}, {UID: 3, Spec: spec(func(s *cluster.JobSpec) { s.Name = "twin" })},
 		}},
