@@ -280,7 +280,7 @@ func (p *Planner) cheapest(c *class) iter.Seq2[*host, flowgraph.Cost] {
 		if !c.row.anyOpen() {
 			return
 		}
-		if all := yield; len(p.labels.lids) > 0 {
+		if all := yield; len(p.labels.lids)+len(p.victims) > 0 {
 			yield = func(h *host, price flowgraph.Cost) bool { return p.below(c, h, 0, 1) == 0 || all(h, price) }
 		}
 		for _, near := range c.local.hosts.order {

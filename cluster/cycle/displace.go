@@ -563,6 +563,11 @@ func (h *host) makesWay(u *unit) bool {
 	return slices.ContainsFunc(h.arrivals, func(a arrival) bool { return a.job == u.task.Job() || a.group == u.group })
 }
 
+// losesTo reports whether the plan asks one of the job or the group to leave the host: then it is not another of these that starts there.
+func (h *host) losesTo(job cluster.JobUID, g *group) bool {
+	return slices.ContainsFunc(h.units, func(u *unit) bool { return u.victim && (u.task.Job() == job || u.group == g) })
+}
+
 // forgetPlan takes back what the last plan noted beside the snapshot: what has come of it is in the next one.
 func (p *Planner) forgetPlan() {
 	for _, h := range p.crowded {

@@ -28,8 +28,15 @@ import (
 // services, revocable tasks and preemption, while machines come back with other devices.
 func TestMixedClustersBreakNoRule(t *testing.T) {
 	first, last := seeds(40, 200, 20_000)
+	all := []uint64{first}
+	if first < last {
+		all = []uint64{423} // the core of a gang is asked to leave, of which others wait that were not let in before
+		for seed := first; seed <= last; seed++ {
+			all = append(all, seed)
+		}
+	}
 	var seen tally
-	for seed := first; seed <= last; seed++ {
+	for _, seed := range all {
 		l := newLife(t, seed, true)
 		l.planner.Shorten()
 		for range 40 {
@@ -184,8 +191,8 @@ func (l *life) rule(s *cluster.JobSpec) {
 	}
 	labeled("app", []string{"x", "y"}[l.mix.IntN(2)])(s)
 	app, domain := []string{"x", "y"}[l.mix.IntN(2)], []string{"host", "rack"}[l.mix.IntN(2)]
-	switch l.mix.IntN(11) {
-	case 10:
+	switch l.mix.IntN(8) {
+	case 7:
 		s.Spread = append(s.Spread, cluster.Spread{Domain: domain, MaxSkew: 1 + uint32(l.mix.IntN(2))})
 	case 0:
 		ports(0, uint16(100+l.mix.IntN(3)))(s)

@@ -78,14 +78,15 @@ func (x *leaf) bears(domain string) int64 {
 	}
 }
 
-// below returns how many of n tasks of the class, after so many others of it, the lids let start on the host.
+// below returns how many of n tasks of the class, after so many others of it, the lids let start on the host, and those of their own that
+// an earlier pass of the plan asks to leave it.
 func (p *Planner) below(c *class, h *host, before, n int64) int64 {
-	if len(p.labels.lids) == 0 || n <= 0 {
+	if len(p.labels.lids) == 0 && !h.decided || n <= 0 {
 		return n
 	}
 	at, end := int64(0), before+n
 	c.queue.Scan(func(w waiter) bool {
-		if at >= before && p.labels.below(w.set, h) <= at {
+		if at >= before && (p.labels.below(w.set, h) <= at || h.losesTo(w.task.Job(), c.group)) {
 			end, p.barred = at, true
 		}
 		at++
