@@ -166,10 +166,14 @@ func TestWhatMayBeDoneIsNotLeft(t *testing.T) {
 		if l.moving { // what a model would move depends on the flow that it finds
 			continue
 		}
+		harsh := rand.New(rand.NewPCG(seed, 8))
 		for range 6 {
+			l.harsh = harsh
 			for range 6 {
+				l.disrupt()
 				l.live()
 			}
+			l.harsh = nil
 			if !l.rest(30 * time.Minute) {
 				continue
 			}
