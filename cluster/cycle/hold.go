@@ -364,6 +364,7 @@ func (p *Planner) startHeld(u *unit, h *host, devices cluster.Devices, out *Outp
 	p.use(u.group, 1)
 	p.arrived[u.task.Job()]++
 	p.noteStart(u.group)
+	p.welcome(h, u.row.work, 1)
 	p.alter(h, u.spec.Bind(h.rec, devices))
 	p.labels.planned(u.set, h, comes)
 	p.release(u)

@@ -240,6 +240,23 @@ func TestCompanyCounts(t *testing.T) {
 	}
 }
 
+// So are those that start where room was held for them.
+func TestWhoHadRoomHeldIsCompany(t *testing.T) {
+	w := newWorldWith(t, coco.Model{Disturbance: 1000})
+	held := w.host(0, vector(8000, 64<<30))
+	devil := cluster.MakeTaskKey(w.submit(work("devil", small(1))), 0)
+	w.emit(&cluster.TaskHeld{Task: devil, Hold: cluster.Hold{Host: held, Until: cluster.Forever}})
+	busy := w.host(1, vector(8000, 64<<30))
+	sheep := w.submit(work("sheep", small(4)))
+	for i := range uint32(4) {
+		w.emit(&cluster.Placed{Task: cluster.MakeTaskKey(sheep, i), Run: 1, Host: busy})
+	}
+	late := cluster.MakeTaskKey(w.submit(work("sheep", small(1))), 0)
+	require.Len(t, w.cycle().Placements, 2)
+	require.Equal(t, held, w.state.Task(devil).Host)
+	require.Equal(t, busy, w.state.Task(late).Host)
+}
+
 // A host is priced anew for those whom its company disturbs as soon as that is asked to leave, or does other work than before: neither
 // changes what the host has room for.
 func TestCompanyMayChangeWhereItIs(t *testing.T) {
