@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
 
-// lengths bound how many rows are kept, and how much each lists. The plans do not depend on them.
+// lengths bound how many rows are kept, and how much each lists. Plans do not depend on them, but for the estimate of breadth.
 type lengths struct {
 	// idle is how many rows without a class are kept, since the next job often asks for what an earlier one did.
 	idle int
