@@ -55,10 +55,10 @@
 //
 // The driver writes "kill" and then sends a signal; the supervisor installs its handler and then reads "kill", first
 // before it claims the run (if the file is there, the task is never forked), and again after the fork. One of the two
-// always sees the other. A supervisor that was stopped, as by its task, is continued for it. A driver that did not send
-// the signal, because it died or knew of no supervisor yet, is made up for: whoever begins to follow a supervisor of a run
-// with a kill record sends it. The supervisor keeps the time, and only ever brings the deadline forward, so looking twice
-// changes nothing.
+// always sees the other. A supervisor that was stopped, as by its task, is continued for it, and else when the usage is
+// next measured. A driver that did not send the signal, because it died or knew of no supervisor yet, is made up for:
+// whoever begins to follow a supervisor of a run with a kill record sends it. The supervisor keeps the time, and only
+// ever brings the deadline forward, so looking twice changes nothing.
 //
 // # A machine that is out of something
 //

@@ -248,6 +248,15 @@ func TestSupervisorIsDeaf(t *testing.T) {
 // TestKillOfAStoppedSupervisor: a run whose supervisor was stopped, as by its task, ends all the same.
 func TestKillOfAStoppedSupervisor(t *testing.T) { killedAfter(t, unix.SIGSTOP) }
 
+// TestEndUnderAStoppedSupervisor: what a task does after its supervisor was stopped is not missed, though nobody kills it.
+func TestEndUnderAStoppedSupervisor(t *testing.T) {
+	f := newFixture(t, func(c *Config) { c.UsageInterval = 100 * time.Millisecond })
+	id := f.shell(0, "kill -STOP $PPID; echo over; exit 3", nil)
+	s := f.ended(id)
+	require.EqualValues(t, 3, s.ExitCode)
+	require.Equal(t, "over\n", f.output(id, 0))
+}
+
 // killedAfter sends signals to a supervisor, and has its run go on until it is killed.
 func killedAfter(t *testing.T, signals ...unix.Signal) {
 	f := newFixture(t, nil)
@@ -264,7 +273,7 @@ func killedAfter(t *testing.T, signals ...unix.Signal) {
 
 // TestSupervisorsThatHang: however many do not come to start their runs, others start.
 func TestSupervisorsThatHang(t *testing.T) {
-	f := newFixture(t, nil)
+	f := newFixture(t, func(c *Config) { c.UsageInterval = time.Hour }) // they are not continued
 	for i := range cap(f.starting) {
 		armCrash(t, f.config.Dir, "supervisor before start"+stopping)
 		f.shell(i, "exec sleep 1000", nil)

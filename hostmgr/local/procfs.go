@@ -16,6 +16,7 @@ import (
 type process struct {
 	pid, parent, session int
 	ended                bool  // a zombie
+	stopped              bool  // by a signal
 	begins               bool  // executes a program whose environment is not there yet
 	ticks                int64 // of processor time used by itself
 	reaped               int64 // the same, of its children that have ended and been waited for
@@ -82,6 +83,7 @@ func parseStat(pid int, stat []byte) (process, error) {
 		parent:  int(n(statParent)),
 		session: int(n(statSession)),
 		ended:   ended,
+		stopped: f[statState][0] == 'T',
 		begins:  !ended && n(statFlags)&kernelThread == 0 && n(statEnvEnd) == 0,
 		ticks:   n(statTicks) + n(statTicks+1),
 		reaped:  n(statTicks+2) + n(statTicks+3),

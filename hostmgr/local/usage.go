@@ -20,7 +20,8 @@ type meter struct {
 // tick is the unit of processor time in /proc: the kernel shows hundredths of a second on all architectures.
 const tick = 10 * time.Millisecond
 
-// reportUsage reports the usage of all runs together, every now and then, from one look at all processes.
+// reportUsage reports the usage of all runs together, every now and then, from one look at all processes, and continues supervisors that
+// stand still.
 func (d *driver) reportUsage() {
 	ticker := time.NewTicker(d.config.UsageInterval)
 	defer ticker.Stop()
@@ -39,12 +40,31 @@ func (d *driver) reportUsage() {
 			d.config.Log.Warn("usage cannot be measured", "error", err)
 			continue
 		}
+		d.resume(running, all)
 		usage := usageOf(running, all, time.Now())
 		d.reporting.RLock()
 		if d.sink != nil && len(usage) > 0 {
 			d.sink.ReportUsage(usage)
 		}
 		d.reporting.RUnlock()
+	}
+}
+
+// resume continues supervisors that were stopped, as by their tasks: one that stands still reads no output, checks no health, and records
+// no end.
+func (d *driver) resume(running map[int]*run, all []process) {
+	for _, p := range all {
+		r := running[p.pid]
+		if r == nil || !p.stopped {
+			continue
+		}
+		d.config.Log.Warn("the supervisor of a run was stopped, and is continued", "run", r.id)
+		d.mu.Lock()
+		supervisor := r.supervisor
+		d.mu.Unlock()
+		if supervisor != nil {
+			supervisor.wake()
+		}
 	}
 }
 
