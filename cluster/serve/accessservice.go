@@ -190,10 +190,31 @@ func (a *accessService) RevokeRole(ctx context.Context, r *sluicev1.RevokeRoleRe
 }
 
 // ListRoles implements sluicev1.AccessServiceServer.
-func (a *accessService) ListRoles(context.Context, *sluicev1.ListRolesRequest) (*sluicev1.ListRolesResponse, error) {
+func (a *accessService) ListRoles(_ context.Context, r *sluicev1.ListRolesRequest) (*sluicev1.ListRolesResponse, error) {
+	page, err := openLong(r)
+	if err != nil {
+		return nil, err
+	}
+	last := &sluicev1.RoleBinding{}
+	if err := proto.Unmarshal([]byte(page.after), last); err != nil {
+		return nil, fieldError(codes.InvalidArgument, "page_token", "is not of this list")
+	}
+	after := bindingFrom(last, new(violations))
 	answer := &sluicev1.ListRolesResponse{}
 	for _, b := range a.s.Snapshot().RoleBindings() {
-		answer.Bindings = append(answer.Bindings, bindingTo(b))
+		if page.after != "" && b.Compare(after) <= 0 {
+			continue
+		}
+		record := bindingTo(b)
+		if !page.Add(record) {
+			key, err := proto.Marshal(last)
+			if err != nil {
+				return nil, statusOf(err)
+			}
+			answer.NextPageToken = page.Token(string(key))
+			break
+		}
+		answer.Bindings, last = append(answer.Bindings, record), record
 	}
 	return answer, nil
 }

@@ -66,7 +66,7 @@ func requestSeeds() []proto.Message {
 		&sluicev1.WhoAmIRequest{}, &sluicev1.CreateTokenRequest{User: "u", Groups: []string{"g"}, Job: "there"},
 		&sluicev1.ListTokensRequest{User: "u"}, &sluicev1.RevokeTokenRequest{Id: "t"},
 		&sluicev1.GrantRoleRequest{Binding: &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "u"}},
-		&sluicev1.RevokeRoleRequest{Binding: &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "u"}}, &sluicev1.ListRolesRequest{},
+		&sluicev1.RevokeRoleRequest{Binding: &sluicev1.RoleBinding{Role: sluicev1.Role_ROLE_VIEWER, User: "u"}}, &sluicev1.ListRolesRequest{PageSize: proto.Uint32(1)},
 		&sluicev1.SetModeRequest{Mode: &sluicev1.ClusterMode{ReadOnly: true}}, &sluicev1.RotateKeyRequest{},
 	}, shardSeeds()...)
 }

@@ -371,6 +371,32 @@ func TestRolesAreGrantedAndRevoked(t *testing.T) {
 	requireViolation(t, err, codes.NotFound, "binding.pool", "there is no such pool")
 }
 
+func TestRolesAreListedInPages(t *testing.T) {
+	a, _ := newGuarded(t, Limits{})
+	roles, ops := sluicev1.NewAccessServiceClient(a.conn), a.as(t, "olga", "ops")
+	for _, b := range []*sluicev1.RoleBinding{
+		{Role: sluicev1.Role_ROLE_VIEWER, Group: "é"},
+		{Role: sluicev1.Role_ROLE_VIEWER, User: "ann"},
+		{Role: sluicev1.Role_ROLE_VIEWER, User: "ann", Pool: "root/default"},
+		{Role: sluicev1.Role_ROLE_VIEWER, User: "bob"},
+		{Role: sluicev1.Role_ROLE_OPERATOR, User: "ann"},
+	} {
+		_, err := roles.GrantRole(ops, &sluicev1.GrantRoleRequest{Binding: b})
+		require.NoError(t, err)
+	}
+	whole, err := roles.ListRoles(ops, &sluicev1.ListRolesRequest{})
+	require.NoError(t, err)
+	require.Len(t, whole.Bindings, 5)
+	for size := range uint32(5) {
+		listed := pages(t, func(token string) (*sluicev1.ListRolesResponse, error) {
+			return roles.ListRoles(ops, &sluicev1.ListRolesRequest{PageSize: proto.Uint32(size + 1), PageToken: token})
+		}, (*sluicev1.ListRolesResponse).GetBindings)
+		requireSame(t, &sluicev1.ListRolesResponse{Bindings: whole.Bindings}, &sluicev1.ListRolesResponse{Bindings: listed})
+	}
+	_, err = roles.ListRoles(ops, &sluicev1.ListRolesRequest{PageToken: "x"})
+	requireViolation(t, err, codes.InvalidArgument, "page_token", "is not of this list")
+}
+
 // TestRolesEndWithTheirPool: a pool that is made again under the name begins without those of the one before.
 func TestRolesEndWithTheirPool(t *testing.T) {
 	a, _ := newGuarded(t, Limits{})

@@ -103,6 +103,7 @@ var supported = fieldSet(map[string]string{
 	"CreateTokenRequest": "user groups lifetime job note",
 	"ListTokensRequest":  "user page_size page_token",
 	"RevokeTokenRequest": "id",
+	"ListRolesRequest":   "page_size page_token",
 	"GrantRoleRequest":   "binding",
 	"RevokeRoleRequest":  "binding",
 	"RoleBinding":        "role user group pool",

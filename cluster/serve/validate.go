@@ -82,6 +82,8 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 	case *sluicev1.ListTokensRequest:
 		checkText(r.User, "user", maxOwner, v)
 		checkPage(r, v)
+	case *sluicev1.ListRolesRequest:
+		checkPage(r, v)
 	case *sluicev1.RevokeTokenRequest:
 		checkRequired(r.Id, "id", v)
 	case *sluicev1.GrantRoleRequest:

@@ -217,13 +217,18 @@ func newRoleListCommand(a *app) *cobra.Command {
 		Short: "List who holds which role; those of the configuration are not listed",
 		Args:  wants(),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
-			res, err := call(cmd.Context(), c, c.access.ListRoles, &sluicev1.ListRolesRequest{})
+			all := &sluicev1.ListRolesResponse{}
+			_, err := pages(0, func(_ uint32, token string) (int, string, error) {
+				res, err := call(cmd.Context(), c, c.access.ListRoles, &sluicev1.ListRolesRequest{PageToken: token})
+				all.Bindings = append(all.Bindings, res.GetBindings()...)
+				return len(res.GetBindings()), res.GetNextPageToken(), err
+			})
 			if err != nil {
 				return err
 			}
-			return a.show(res, func(w io.Writer) {
+			return a.show(all, func(w io.Writer) {
 				var rows [][]string
-				for _, b := range res.GetBindings() {
+				for _, b := range all.GetBindings() {
 					rows = append(rows, []string{roleWord(b.GetRole()), b.GetUser(), b.GetGroup(), b.GetPool()})
 				}
 				columns(w, "ROLE USER GROUP POOL", rows)

@@ -858,7 +858,11 @@ func (*RevokeRoleResponse) Descriptor() ([]byte, []int) {
 }
 
 type ListRolesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Most bindings in the answer, 1..1000; unset: as many as it has room for.
+	PageSize *uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// From the response before.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -893,10 +897,27 @@ func (*ListRolesRequest) Descriptor() ([]byte, []int) {
 	return file_sluice_v1_access_proto_rawDescGZIP(), []int{14}
 }
 
+func (x *ListRolesRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListRolesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 type ListRolesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bound in the state; those of the configuration are not listed.
-	Bindings      []*RoleBinding `protobuf:"bytes,1,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	// Bound in the state, by role, user, group and pool; those of the configuration
+	// are not listed.
+	Bindings []*RoleBinding `protobuf:"bytes,1,rep,name=bindings,proto3" json:"bindings,omitempty"`
+	// Empty: this was the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -936,6 +957,13 @@ func (x *ListRolesResponse) GetBindings() []*RoleBinding {
 		return x.Bindings
 	}
 	return nil
+}
+
+func (x *ListRolesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 var File_sluice_v1_access_proto protoreflect.FileDescriptor
@@ -994,10 +1022,16 @@ const file_sluice_v1_access_proto_rawDesc = "" +
 	"\x11GrantRoleResponse\"E\n" +
 	"\x11RevokeRoleRequest\x120\n" +
 	"\abinding\x18\x01 \x01(\v2\x16.sluice.v1.RoleBindingR\abinding\"\x14\n" +
-	"\x12RevokeRoleResponse\"\x12\n" +
-	"\x10ListRolesRequest\"G\n" +
+	"\x12RevokeRoleResponse\"a\n" +
+	"\x10ListRolesRequest\x12 \n" +
+	"\tpage_size\x18\x01 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageTokenB\f\n" +
+	"\n" +
+	"_page_size\"o\n" +
 	"\x11ListRolesResponse\x122\n" +
-	"\bbindings\x18\x01 \x03(\v2\x16.sluice.v1.RoleBindingR\bbindings*\x80\x01\n" +
+	"\bbindings\x18\x01 \x03(\v2\x16.sluice.v1.RoleBindingR\bbindings\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\x80\x01\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_VIEWER\x10\x01\x12\x12\n" +
@@ -1089,6 +1123,7 @@ func file_sluice_v1_access_proto_init() {
 		return
 	}
 	file_sluice_v1_access_proto_msgTypes[6].OneofWrappers = []any{}
+	file_sluice_v1_access_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
