@@ -252,7 +252,7 @@ func (s *Scheduler) awaitNoVolume(ctx context.Context, at place) error {
 		}
 		select {
 		case <-ctx.Done():
-			return status.FromContextError(ctx.Err()).Err()
+			return status.FromContextError(fmt.Errorf("its host manager has destroyed it, and has not reported its host without it: %w", ctx.Err())).Err()
 		case <-s.stopped:
 			return statusOf(ErrStopped)
 		case <-w.C:

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -96,6 +97,11 @@ func TestVolumes(t *testing.T) {
 		require.Fail(t, "the state does not know it yet", err)
 	default:
 	}
+	soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	err = r.s.awaitNoVolume(soon, place{"east/h0", "db-0"})
+	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
+	require.ErrorContains(t, err, "has destroyed it, and has not reported")
 	east.keep(r, "east", "db-1", "only")
 	require.NoError(t, <-deleted)
 	_, err = volumes.GetVolume(t.Context(), &sluicev1.GetVolumeRequest{Name: "db-0", Host: "east/h0"})
