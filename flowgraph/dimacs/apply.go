@@ -113,12 +113,13 @@ func (s *Stream) addNode(id, supply int64) error {
 }
 
 func (s *Stream) removeNode(v flowgraph.NodeID, id int64) error {
-	if supply := s.net.Supply(v); supply > 0 {
+	supply := s.net.Supply(v)
+	s.setSupply(v, 0) // so that it is not the sink itself
+	if supply > 0 || s.demands > 0 {
 		if err := s.shiftDemand(supply, -1); err != nil {
 			return err
 		}
 	}
-	s.setSupply(v, 0)
 	s.net.RemoveNode(v)
 	s.nodes[id-1] = flowgraph.NoNode
 	if s.added == v {

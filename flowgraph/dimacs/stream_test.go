@@ -72,6 +72,7 @@ func TestStream(t *testing.T) {
 		{"add a task, the demand rises", "d 1 0 2 1\na 0 3 0 1 1\na 0 4 0 1 6 2\n", []int64{6, 12}},
 		{"the last task goes, and one comes", "r 1\nr 2\nc EOI\nd 1 0 1\na 0 4 0 1 3\n", []int64{6, 0, 3}},
 		{"a new id is above all others", "r 1\nd 1 0 1\na 0 4 0 1 3\nc EOI\nx 5 4 0 1 8\n", []int64{6, 7, 12}},
+		{"a node with a demand of its own comes and goes", "d -1 0 1\na 1 0 0 1 1\nc EOI\nr 5\n", []int64{6, 5, 6}},
 		{"n adds a task, the demand rises", "n 7 1 1\na 7 3 0 1 1 0\na 7 4 0 1 6 0\n", []int64{6, 12}},
 		{"n adds one of an old id", "r 1\nc EOI\nn 1 1 1\na 1 4 0 1 3 0\nc EOI\nr 1\n", []int64{6, 4, 7, 4}},
 		{"d goes on above n", "n 9 0\nd 1 0 1\na 0 4 0 1 3\nc EOI\nx 10 4 0 1 8\n", []int64{6, 9, 14}},
