@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -135,8 +136,7 @@ func (a *app) finishWait(ctx context.Context, c *client, names []string) error {
 	}
 	err = a.show(&sluicev1.ListJobsResponse{Jobs: jobs}, func(w io.Writer) {
 		for _, j := range jobs {
-			fmt.Fprintf(w, "job %s %s after %s (%s)\n", j.GetName(), jobStateWord(j.GetState()),
-				spanWord(j.GetCreateTime(), j.GetEndTime()), countsWord(j))
+			fmt.Fprintln(w, endedWord(j))
 		}
 	})
 	if err != nil {
@@ -153,6 +153,12 @@ func (a *app) finishWait(ctx context.Context, c *client, names []string) error {
 		return exitError{exitJobFailed, nil}
 	}
 	return nil
+}
+
+// endedWord says how a job that has ended did, and why where that does not speak for itself.
+func endedWord(j *sluicev1.Job) string {
+	return fmt.Sprintf("job %s %s after %s (%s)", j.GetName(), jobStateWord(j.GetState()), spanWord(j.GetCreateTime(), j.GetEndTime()), countsWord(j)) +
+		after(": ", strings.TrimSpace(j.GetReason()+" "+j.GetMessage()))
 }
 
 // failures tells the first tasks of a job that did not succeed.

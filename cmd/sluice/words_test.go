@@ -181,3 +181,14 @@ func TestControlCharacters(t *testing.T) {
 	require.Equal(t, "TASK  REASON\na/0   "+plain+"\nreason:  "+plain+"\nstart x\n"+`\x1b[31my`+"\tz"+`\u009bß`+"\n", out.String())
 	require.Equal(t, plain, endWord(task))
 }
+
+func TestWhyAJobEnded(t *testing.T) {
+	job := &sluicev1.Job{
+		Name: "late", State: sluicev1.JobState_JOB_STATE_FAILED, Reason: "DEADLINE",
+		CreateTime: timestamppb.New(time.Unix(1, 0)), EndTime: timestamppb.New(time.Unix(4, 0)),
+		TaskCounts: []*sluicev1.TaskStateCount{{State: sluicev1.TaskState_TASK_STATE_KILLED, Count: 1}},
+	}
+	require.Equal(t, "job late failed after 3s (1: 1 killed): DEADLINE", endedWord(job))
+	job.Reason, job.State = "", sluicev1.JobState_JOB_STATE_SUCCEEDED
+	require.Equal(t, "job late succeeded after 3s (1: 1 killed)", endedWord(job))
+}
