@@ -29,6 +29,7 @@ package delay
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math/bits"
 	"time"
 
@@ -47,6 +48,9 @@ const (
 	Share    = 2 // a place has the data if it holds one Share-th of the input
 )
 
+// maxWait bounds a wait, so that sums of two are exact.
+const maxWait = 365 * 24 * time.Hour
+
 // Model is the policy. The zero value is ready for use: a field that is zero has the value of the constant.
 type Model struct {
 	HostWait time.Duration // how long only hosts with the data will do
@@ -60,6 +64,9 @@ var _ costmodels.Localizer = Model{}
 func (m Model) Validate() error {
 	if m.HostWait < 0 || m.RackWait < 0 || m.Share < 0 {
 		return errors.New("host_wait, rack_wait and share must be positive")
+	}
+	if max(m.HostWait, m.RackWait) > maxWait {
+		return fmt.Errorf("host_wait and rack_wait must be at most %v", maxWait)
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"random(seed=0)":                    `seed: "0" is no whole number above 0`,
 		"random(seed=1, seed=2)":            "seed is set twice",
 		"random(seed=99999999999999999999)": "no whole number",
+		"delay(rack_wait=2562047h)":         "host_wait and rack_wait must be at most 8760h",
 		"delay(host_wait=4)":                `host_wait: "4" is no duration above 0s`,
 		"coco(devils=)":                     "devils: an empty list",
 		"coco(devils=sort, rabbits=sort)":   `coco: devils: "sort" is one of the rabbits`,
