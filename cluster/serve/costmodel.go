@@ -156,6 +156,9 @@ func (a *clusterService) SetCostModel(ctx context.Context, r *sluicev1.SetCostMo
 	return &sluicev1.SetCostModelResponse{Bindings: a.bindings(set)}, nil
 }
 
+// maxModels bounds the models of one sum: each of them is asked for every price.
+const maxModels = 64
+
 func (m *CostModels) from(b *sluicev1.CostModelBinding, v *violations) *cluster.CostModelSet {
 	e := &cluster.CostModelSet{
 		Binding: cluster.CostBinding{Pool: cluster.PoolPath(b.GetPool()), Type: b.GetJobType()},
@@ -183,6 +186,10 @@ func (m *CostModels) from(b *sluicev1.CostModelBinding, v *violations) *cluster.
 		if _, err := m.New(e.Shadow); err != nil {
 			v.Invalid("binding.shadow", "cannot be used: %v", err)
 		}
+	}
+	if n := len(b.GetModels()); n > maxModels {
+		v.Invalid("binding.models", "has %d entries: at most %d", n, maxModels)
+		return e
 	}
 	var sum []string
 	for i, one := range b.GetModels() {

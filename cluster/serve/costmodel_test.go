@@ -3,6 +3,7 @@ package serve
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -147,16 +148,17 @@ func TestBadCostModelsAreRefused(t *testing.T) {
 	unknown.Shadow, unknown.ShadowEvery = "slice", 3
 	a.createPool(t, &sluicev1.PoolSpec{Path: "root/a"})
 	for want, b := range map[string]*sluicev1.CostModelBinding{
-		"binding: is required":              nil,
-		"no such pool":                      binding("root/none", "", "sjf"),
-		`binding.job_type: is "Batch"`:      binding("", "Batch", "sjf"),
-		`binding.job_type: is "batches"`:    binding("", "batches", "sjf"),
-		`binding.job_type: is "root/a"`:     binding("", "root/a", "sjf"),
-		"binding.shadow_every: is missing":  shadow,
-		`binding.models[0].name: is "a; b"`: binding("", "", "a; b"),
-		`binding.models[0].name: is "sjf("`: binding("", "", "sjf(", ")"),
-		`[0].name: is "0.5 sjf"`:            binding("", "", "0.5 sjf"),
-		`[0].name: is "batch=sjf"`:          binding("", "", "batch=sjf"),
+		"binding: is required":                       nil,
+		"no such pool":                               binding("root/none", "", "sjf"),
+		`binding.job_type: is "Batch"`:               binding("", "Batch", "sjf"),
+		`binding.job_type: is "batches"`:             binding("", "batches", "sjf"),
+		`binding.job_type: is "root/a"`:              binding("", "root/a", "sjf"),
+		"binding.shadow_every: is missing":           shadow,
+		`binding.models[0].name: is "a; b"`:          binding("", "", "a; b"),
+		"binding.models: has 65 entries: at most 64": binding("", "", slices.Repeat([]string{"sjf"}, 65)...),
+		`binding.models[0].name: is "sjf("`:          binding("", "", "sjf(", ")"),
+		`[0].name: is "0.5 sjf"`:                     binding("", "", "0.5 sjf"),
+		`[0].name: is "batch=sjf"`:                   binding("", "", "batch=sjf"),
 
 		`binding.models[1].name: cannot be used: models: no cost model "slice"`: binding("", "", "sjf", "slice"),
 		`binding.shadow: cannot be used: models: no cost model "slice"`:         unknown,
