@@ -107,6 +107,9 @@ func TestRefusals(t *testing.T) {
 	}{
 		"unknown key":    {file: "servr: x\n", want: []string{`unknown key "servr": did you mean "server"?`}},
 		"unknown nested": {file: "local: {colour: x}\n", want: []string{`unknown key "local.colour": `}},
+		"none near":      {file: "local: {bar: 1}\n", want: []string{`unknown key "local.bar": ` + "`sluice config print`"}},
+		"near nested":    {file: "local: {host: 1}\n", want: []string{`unknown key "local.host": did you mean "local.hosts"?`}},
+		"near section":   {file: "locl: {hosts: 1}\n", want: []string{`unknown key "locl.hosts": did you mean "local.hosts"?`}},
 		"no section":     {file: "local: 5\n", want: []string{`local: "5" is not keys with values`}},
 		"two documents":  {file: "# a\n---\nserver: 127.0.0.1:5\n---\noutput: json\n", want: []string{"holds 2 documents, separated by ---: put all settings into one"}},
 		"not yaml":       {file: "server: [\n", want: []string{"config: file "}},

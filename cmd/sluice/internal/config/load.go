@@ -188,6 +188,24 @@ func readFile(v *viper.Viper, path string) (string, error) {
 	return path, unknown(path, own)
 }
 
+// nearest returns the key that may have been meant, "" if none is near: of a section that there is, by what follows its name.
+func nearest(key string, keys []string) string {
+	section := key[:strings.LastIndex(key, ".")+1]
+	var within []string
+	for _, k := range keys {
+		if rest, ok := strings.CutPrefix(k, section); ok {
+			within = append(within, rest)
+		}
+	}
+	if len(within) == 0 {
+		return jobfile.Nearest(key, keys)
+	}
+	if near := jobfile.Nearest(key[len(section):], within); near != "" {
+		return section + near
+	}
+	return ""
+}
+
 func unknown(path string, file *viper.Viper) error {
 	given := file.AllKeys()
 	var keys []string
@@ -207,7 +225,7 @@ func unknown(path string, file *viper.Viper) error {
 			continue
 		}
 		hint := ": `sluice config print` lists the keys"
-		if near := jobfile.Nearest(key, keys); near != "" {
+		if near := nearest(key, keys); near != "" {
 			hint = fmt.Sprintf(": did you mean %q?", near)
 		}
 		problems = append(problems, fmt.Errorf("config: file %s: unknown key %q%s", path, key, hint))
