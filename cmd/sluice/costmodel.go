@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -101,7 +103,7 @@ func newCostModelSetCommand(a *app) *cobra.Command {
 			defer c.close()
 			res, err := call(cmd.Context(), c, c.cluster.SetCostModel, &sluicev1.SetCostModelRequest{Binding: b})
 			if err != nil {
-				return err
+				return asTyped(err)
 			}
 			return a.show(res, func(w io.Writer) { costModelTable(w, res.GetBindings()) })
 		},
@@ -115,6 +117,23 @@ func newCostModelSetCommand(a *app) *cobra.Command {
 }
 
 // weightedModels reads "sluice + 0.5 sjf(ageing=10)".
+// bindingField finds the fields of a binding in an error of the API.
+var bindingField = regexp.MustCompile(`(?m)^(sluice: )?binding\.(models\[\d+\]\.name|pool|job_type|shadow_every|shadow): `)
+
+// asTyped gives the arguments of the command in the place of the fields that they became.
+func asTyped(err error) error {
+	var e exitError
+	if !errors.As(err, &e) || e.err == nil {
+		return err
+	}
+	typed := map[string]string{"pool": "--pool", "job_type": "--type", "shadow": "--shadow", "shadow_every": "--shadow-every"}
+	e.err = errors.New(bindingField.ReplaceAllStringFunc(e.Error(), func(found string) string {
+		part := bindingField.FindStringSubmatch(found)
+		return part[1] + cmp.Or(typed[part[2]], "MODEL") + ": "
+	}))
+	return e
+}
+
 func weightedModels(text string) (sum []*sluicev1.WeightedCostModel, err error) {
 	parts, err := models.Cut(text, '+')
 	if err != nil {

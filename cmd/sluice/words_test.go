@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -191,4 +192,15 @@ func TestWhyAJobEnded(t *testing.T) {
 	require.Equal(t, "job late failed after 3s (1: 1 killed): DEADLINE", endedWord(job))
 	job.Reason, job.State = "", sluicev1.JobState_JOB_STATE_SUCCEEDED
 	require.Equal(t, "job late succeeded after 3s (1: 1 killed)", endedWord(job))
+}
+
+// What is wrong with a cost model is said of what was typed.
+func TestErrorsNameArguments(t *testing.T) {
+	err := asTyped(exitError{exitRefused, errors.New("binding.models[1].name: no cost model \"slice\"\nsluice: binding.shadow_every: is missing")})
+	require.EqualError(t, err, "MODEL: no cost model \"slice\"\nsluice: --shadow-every: is missing")
+	var e exitError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, exitRefused, e.code)
+	other := errors.New("binding.pool: as it is")
+	require.Equal(t, other, asTyped(other))
 }
