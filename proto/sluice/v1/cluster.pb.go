@@ -1391,7 +1391,7 @@ type CostModelBinding struct {
 	// Empty: the whole cluster.
 	Pool    string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
 	JobType string `protobuf:"bytes,2,opt,name=job_type,json=jobType,proto3" json:"job_type,omitempty"`
-	// Models with their weights; more than one are added.
+	// Models with their weights, at most 64; more than one are added.
 	Models []*WeightedCostModel `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
 	// Plans every so many cycles and only reports differences. Empty: none.
 	Shadow        string `protobuf:"bytes,4,opt,name=shadow,proto3" json:"shadow,omitempty"`
