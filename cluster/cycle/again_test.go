@@ -853,16 +853,13 @@ func TestManyThatFitNowhereKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestManyThatFindNoRoomKeepNobodyOut: nor do more of different sizes for whom no room can be made than one plan passes over, where a limit
-// counts the jobs that run: the plans that follow go on with those behind them, though nothing else happens.
-func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
+// crowdedByOthers fills two hosts of 6 thousandths with a task each of a job that keeps its place, and with what may be asked to leave,
+// and adds the pool root/a, of which one job may run at a time.
+func (s *shared) crowdedByOthers() (kept cluster.JobUID) {
 	one := uint32(1)
-	s := newShared(t)
-	s.host(0, vector(6, 100))
-	s.host(1, vector(6, 100))
 	s.pool("root/kept", 2)
 	s.pool("root/others", 0)
-	s.job("root/kept", 2, 1, func(j *cluster.JobSpec) { j.Preemptible, j.Spread = false, []cluster.Spread{{Domain: "host", Max: 1}} })
+	kept = s.job("root/kept", 2, 1, func(j *cluster.JobSpec) { j.Preemptible, j.Spread = false, []cluster.Spread{{Domain: "host", Max: 1}} })
 	s.settle()
 	s.job("root/others", 10, 1)
 	s.settle()
@@ -870,6 +867,16 @@ func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
 		Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one},
 		Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 6, Limit: cluster.NoLimit, Share: 1}},
 	}})
+	return kept
+}
+
+// TestManyThatFindNoRoomKeepNobodyOut: nor do more of different sizes for whom no room can be made than one plan passes over, where a limit
+// counts the jobs that run: the plans that follow go on with those behind them, though nothing else happens.
+func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
+	s := newShared(t)
+	s.host(0, vector(6, 100))
+	s.host(1, vector(6, 100))
+	s.crowdedByOthers()
 	for i := range 10 {
 		s.job("root/a", 1, 6, urgent(int32(100-i)), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = int64(i) })
 	}
@@ -884,20 +891,10 @@ func TestManyThatFindNoRoomKeepNobodyOut(t *testing.T) {
 // TestAClaimThatWasPassedOverIsLookedAtAgain: where more claims find no room than one plan passes over, what becomes possible for one of
 // the first before the next plan, which goes on with those behind, is seen by the one after that, though nothing else happens.
 func TestAClaimThatWasPassedOverIsLookedAtAgain(t *testing.T) {
-	one := uint32(1)
 	s := newShared(t)
 	s.host(0, vector(6, 50))
 	s.host(1, vector(6, 100))
-	s.pool("root/kept", 2)
-	s.pool("root/others", 0)
-	kept := s.job("root/kept", 2, 1, func(j *cluster.JobSpec) { j.Preemptible, j.Spread = false, []cluster.Spread{{Domain: "host", Max: 1}} })
-	s.settle()
-	s.job("root/others", 10, 1)
-	s.settle()
-	s.emit(&cluster.PoolPut{Pool: cluster.Pool{
-		Path: "root/a", Limits: cluster.PoolLimits{RunningJobs: &one},
-		Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Reservation: 6, Limit: cluster.NoLimit, Share: 1}},
-	}})
+	kept := s.crowdedByOthers()
 	first := s.job("root/a", 1, 6, urgent(200))
 	for i := range 10 {
 		s.job("root/a", 1, 6, urgent(int32(100-i)), func(j *cluster.JobSpec) { j.Task.Resources.Fixed[cluster.Memory] = int64(60 + i) })

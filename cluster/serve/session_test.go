@@ -237,14 +237,20 @@ func TestWhatHasBegunIsNotGivenBack(t *testing.T) {
 	}
 }
 
-// What a session has said of a task's health, and the writer has not come to when the session ends, does not come after what the next
-// one says.
-func TestHealthOfAnEndedSession(t *testing.T) {
+// newRunning returns a rig with a shard, on which the one task of a job runs.
+func newRunning(t *testing.T) (*rig, *scripted, cluster.JobUID, *sluicev1.RunRef) {
 	r := newRig(t, journal.NewMemory())
 	sh := r.connect("s", 1)
 	uid := r.submit("job", 1, 0)
 	run := sh.down().GetLaunch().GetRun()
 	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+	return r, sh, uid, run
+}
+
+// What a session has said of a task's health, and the writer has not come to when the session ends, does not come after what the next
+// one says.
+func TestHealthOfAnEndedSession(t *testing.T) {
+	r, _, uid, run := newRunning(t)
 	k := cluster.MakeTaskKey(uid, 0)
 	held, release := make(chan struct{}), make(chan struct{})
 	require.NoError(t, r.s.Send(t.Context(), 0, func(*Tx) error { close(held); <-release; return nil }, func(error) {}))
@@ -391,11 +397,7 @@ func TestFailuresAreRetriedAndRefusalsAreNotFailures(t *testing.T) {
 }
 
 func TestStoppingKillsOnce(t *testing.T) {
-	r := newRig(t, journal.NewMemory())
-	sh := r.connect("s", 1)
-	uid := r.submit("job", 1, 0)
-	run := sh.down().GetLaunch().GetRun()
-	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+	r, sh, uid, run := newRunning(t)
 	require.NoError(t, r.s.Do(t.Context(), func(tx *Tx) error { return tx.Emit(&cluster.JobStopping{Job: uid}) }))
 	require.Equal(t, runFrom(run), runFrom(sh.down().GetKill().GetRun()))
 	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_KILLED))
@@ -404,11 +406,7 @@ func TestStoppingKillsOnce(t *testing.T) {
 
 // Who is stopped while he leaves for another has as long as one that is stopped, not as one that leaves.
 func TestStoppingWhoLeaves(t *testing.T) {
-	r := newRig(t, journal.NewMemory())
-	sh := r.connect("s", 1)
-	uid := r.submit("job", 1, 0)
-	run := sh.down().GetLaunch().GetRun()
-	sh.status(runStatus(run, sluicev1.RunState_RUN_STATE_RUNNING))
+	r, sh, uid, run := newRunning(t)
 	spec := *r.s.Snapshot().Job(uid).Spec
 	spec.Preemption.Grace, spec.Task.KillGrace = time.Hour, time.Second
 	k := cluster.MakeTaskKey(uid, 0)

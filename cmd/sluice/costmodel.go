@@ -116,7 +116,6 @@ func newCostModelSetCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// weightedModels reads "sluice + 0.5 sjf(ageing=10)".
 // bindingField finds the fields of a binding in an error of the API.
 var bindingField = regexp.MustCompile(`(?m)^(sluice: )?binding\.(models\[\d+\]\.name|pool|job_type|shadow_every|shadow): `)
 
@@ -134,6 +133,7 @@ func asTyped(err error) error {
 	return e
 }
 
+// weightedModels reads "sluice + 0.5 sjf(ageing=10)".
 func weightedModels(text string) (sum []*sluicev1.WeightedCostModel, err error) {
 	parts, err := models.Cut(text, '+')
 	if err != nil {
