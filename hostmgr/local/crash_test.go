@@ -195,9 +195,13 @@ func TestCrashPoints(t *testing.T) {
 		{[]string{"driver after intent", "driver after spawn", "supervisor before start"}, 0, 0},
 		{[]string{"driver after spawn", "supervisor after start", "driver before report SUCCEEDED"}, 0, 1},
 	}
+	tasks := 4
+	if testing.Short() {
+		tasks = 2
+	}
 	for _, c := range cases {
 		t.Run(strings.Join(c.points, ", "), func(t *testing.T) {
-			ct := newCrashTest(t, 4, c.served)
+			ct := newCrashTest(t, tasks, c.served)
 			for _, p := range c.points {
 				armCrash(t, ct.state, p)
 			}

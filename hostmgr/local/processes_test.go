@@ -328,7 +328,11 @@ func TestLeftoversThatBegin(t *testing.T) {
 		require.NoError(t, load.Start())
 		t.Cleanup(func() { _ = load.Wait() }) // killed at the end of the context
 	}
-	for i := range 20 {
+	rounds := 20
+	if testing.Short() {
+		rounds = 5
+	}
+	for i := range rounds {
 		id := f.shell(i, "echo ready; (setsid sleep 1000 &); exec sleep 1000", nil)
 		f.says(id, "ready\n")
 		f.processOf(id)
