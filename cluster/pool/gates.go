@@ -47,13 +47,15 @@ func (s *gates) init(t *Tree) {
 func (a *Admission) openQueues() {
 	for _, q := range a.queues {
 		q.valid = false
+		n := len(q.groups)
+		q.open, q.shut = slices.Grow(q.open[:0], n)[:n], slices.Grow(q.shut[:0], n)[:n]
+		clear(q.open)
+		clear(q.shut)
 		if _, limited := a.gates.above[q.node]; !limited {
-			open, shut := make([]int64, len(q.groups)), make([]Binding, len(q.groups))
 			for i := range q.groups {
-				open[i] = q.groups[i].Waiting
+				q.open[i] = q.groups[i].Waiting
 			}
-			a.boundJobs(q, open, shut)
-			q.open, q.shut = open, shut
+			a.boundJobs(q)
 		}
 	}
 	if len(a.gates.limited) > 0 {
@@ -107,7 +109,7 @@ func (a *Admission) vainCores(q *queue) map[cluster.JobUID]bool {
 }
 
 // boundJobs applies the jobs' own limits on running tasks: cores go first, then by rank, and last what would be let in in vain.
-func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
+func (a *Admission) boundJobs(q *queue) {
 	var left, beside map[cluster.JobUID]int64 // beside the core, where the job has one
 	type bounded struct {
 		rank
@@ -140,16 +142,16 @@ func (a *Admission) boundJobs(q *queue, open []int64, shut []Binding) {
 	})
 	for _, b := range order {
 		i, g := b.index, &q.groups[b.index]
-		counted := min(open[i], g.Leaving) // they have their part already
-		n := min(open[i]-counted, max(0, left[g.Job]))
+		counted := min(q.open[i], g.Leaving) // they have their part already
+		n := min(q.open[i]-counted, max(0, left[g.Job]))
 		if g.ForCore > 0 {
 			n = min(n, max(0, beside[g.Job]))
 			beside[g.Job] -= n
 		}
-		if counted+n < open[i] {
-			shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
+		if counted+n < q.open[i] {
+			q.shut[i] = Binding{Rule: RuleMaxRunning, Pool: a.tree.nodes[q.node].pool.Path}
 		}
-		open[i] = counted + n
+		q.open[i] = counted + n
 		left[g.Job] -= n
 	}
 }
@@ -190,11 +192,7 @@ func (a *Admission) openLimited() {
 	slices.SortFunc(waiting, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(one(a.vain), one(b.vain)), a.compare(&b.rank))
 	})
-	open, shut := map[*queue][]int64{}, map[*queue][]Binding{}
 	for _, c := range waiting {
-		if open[c.q] == nil {
-			open[c.q], shut[c.q] = make([]int64, len(c.q.groups)), make([]Binding, len(c.q.groups))
-		}
 		g := &c.q.groups[c.i]
 		why, seen := decided[g.Job]
 		if g.Job != 0 && !seen {
@@ -203,19 +201,14 @@ func (a *Admission) openLimited() {
 			}
 			decided[g.Job] = why
 		}
-		if shut[c.q][c.i] = why; why.Rule == RuleNone {
-			open[c.q][c.i], shut[c.q][c.i] = a.openControllers(c.q, g)
+		if c.q.shut[c.i] = why; why.Rule == RuleNone {
+			c.q.open[c.i], c.q.shut[c.i] = a.openControllers(c.q, g)
 		}
 	}
 	for _, q := range a.queues {
-		if a.gates.above[q.node] == nil {
-			continue
+		if a.gates.above[q.node] != nil {
+			a.boundJobs(q)
 		}
-		if open[q] == nil {
-			open[q], shut[q] = make([]int64, len(q.groups)), make([]Binding, len(q.groups))
-		}
-		a.boundJobs(q, open[q], shut[q])
-		q.open, q.shut = open[q], shut[q]
 	}
 }
 
