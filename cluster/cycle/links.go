@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/sluice-scheduler/sluice/flowgraph"
 )
@@ -18,14 +19,21 @@ type link struct {
 // links is the arcs of a class to candidate hosts. The zero value has none.
 type links struct {
 	list  []*link  // in the order in which they were added; nil where one was removed, but not at the end
-	holes int      // how many are nil
-	to    []uint64 // bit i%64 of word i/64: there is one to the host of index i
+	hosts []int32  // their hosts' indices, −1 where one was removed
+	holes int      // how many those are
+	to    []uint64 // where there ever were more than few, bit i%64 of word i/64: there is one to the host of index i
 }
+
+// few is how many indices are compared as fast as a bit of many is found: one cache line.
+const few = 16
 
 func (s *links) len() int { return len(s.list) - s.holes }
 
 // has reports whether there is one to the host of that index.
 func (s *links) has(i int32) bool {
+	if s.to == nil {
+		return slices.Contains(s.hosts, i)
+	}
 	return int(i/64) < len(s.to) && s.to[i/64]>>(i%64)&1 != 0
 }
 
@@ -41,39 +49,53 @@ func (s *links) all() iter.Seq[*link] {
 }
 
 func (s *links) add(l *link) {
-	word := int(l.host.index / 64)
-	if grow := word + 1 - len(s.to); grow > 0 {
-		s.to = append(s.to, make([]uint64, grow)...)
-	}
-	s.to[word] |= 1 << (l.host.index % 64)
 	l.in = len(s.list)
 	s.list = append(s.list, l)
+	s.hosts = append(s.hosts, l.host.index)
+	switch {
+	case s.to != nil:
+		s.mark(l.host.index)
+	case len(s.list) > few:
+		for x := range s.all() {
+			s.mark(x.host.index)
+		}
+	}
+}
+
+func (s *links) mark(i int32) {
+	if grow := int(i/64) + 1 - len(s.to); grow > 0 {
+		s.to = append(s.to, make([]uint64, grow)...)
+	}
+	s.to[i/64] |= 1 << (i % 64)
 }
 
 // clear takes all out.
 func (s *links) clear() {
 	clear(s.list)
 	clear(s.to)
-	s.list, s.holes = s.list[:0], 0
+	s.list, s.hosts, s.holes = s.list[:0], s.hosts[:0], 0
 }
 
 // remove takes one out. Complexity: constant, if as many are removed as were added.
 func (s *links) remove(l *link) {
-	s.to[l.host.index/64] &^= 1 << (l.host.index % 64)
-	s.list[l.in] = nil
+	if i := l.host.index; s.to != nil {
+		s.to[i/64] &^= 1 << (i % 64)
+	}
+	s.list[l.in], s.hosts[l.in] = nil, -1
 	s.holes++
-	for n := len(s.list); n > 0 && s.list[n-1] == nil; n-- {
-		s.list = s.list[:n-1]
+	n := len(s.list)
+	for ; n > 0 && s.list[n-1] == nil; n-- {
 		s.holes--
 	}
-	if s.holes <= len(s.list)/2 {
+	if s.list, s.hosts = s.list[:n], s.hosts[:n]; s.holes <= n/2 {
 		return
 	}
 	kept := s.list[:0]
 	for x := range s.all() {
 		x.in = len(kept)
+		s.hosts[x.in] = x.host.index
 		kept = append(kept, x)
 	}
 	clear(s.list[len(kept):])
-	s.list, s.holes = kept, 0
+	s.list, s.hosts, s.holes = kept, s.hosts[:len(kept)], 0
 }
