@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -110,11 +111,11 @@ func firstDifference(v, w Value) cluster.Tier {
 	return cluster.NumTiers
 }
 
-// quantile sorts the numbers; it is 0 of none.
+// quantile sorts the numbers and returns one by nearest rank; it is 0 of none.
 func quantile(all []float64, q float64) float64 {
 	if len(all) == 0 {
 		return 0
 	}
 	slices.Sort(all)
-	return all[min(len(all)-1, int(q*float64(len(all))))]
+	return all[int(math.Ceil(q*float64(len(all))))-1]
 }

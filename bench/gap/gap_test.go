@@ -119,3 +119,16 @@ func TestSum(t *testing.T) {
 	require.Equal(t, 1, rows[1].Instances)
 	require.InDelta(t, 0.2, rows[2].Max, 1e-9)
 }
+
+// TestQuantilesAreByNearestRank, as everywhere in the benchmarks.
+func TestQuantilesAreByNearestRank(t *testing.T) {
+	var hundred []float64
+	for i := range 100 {
+		hundred = append(hundred, float64(100-i))
+	}
+	for q, want := range map[float64]float64{0.5: 50, 0.95: 95, 1: 100} {
+		require.Equal(t, want, quantile(hundred, q))
+	}
+	require.Equal(t, 7.0, quantile([]float64{7}, 0.5))
+	require.Zero(t, quantile(nil, 0.5))
+}
