@@ -152,6 +152,15 @@ func checkFree(dir string, reserve uint64) error {
 	return nil
 }
 
+// checkCreate reports why no file can be created in the folder.
+func checkCreate(dir string) error {
+	f, err := os.CreateTemp(dir, "probe")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // removeUnbegun removes the memory tables and value logs that a crash left between their creation and their first byte.
 // Badger gives them their size in a second step, and takes an empty one for damage.
 func removeUnbegun(dir string) error {
@@ -467,8 +476,9 @@ func (j *onDisk) Close() error {
 		return nil
 	}
 	j.closed = true
-	if checkFree(j.dir, j.reserve/2) != nil {
-		// Badger would make tables of its memory, and be ended by a signal before anybody has read why nothing was written.
+	if checkFree(j.dir, j.reserve/2) != nil || checkCreate(j.dir) != nil {
+		// Badger would make tables of its memory. On a full disk it would be ended by a signal before anybody has read why nothing
+		// was written; where it can create no file, as on a disk that has become read-only, it would try for ever.
 		// What is durable is in its log, as after a crash; its lock ends with the process.
 		return j.closeFiles()
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/stretchr/testify/require"
@@ -521,6 +522,37 @@ func TestNearlyFullDisk(t *testing.T) {
 	require.NoError(t, j.Close())
 	require.False(t, j.(*onDisk).db.IsClosed(), "it would write")
 	require.NoError(t, j.(*onDisk).db.Close())
+}
+
+// Close ends also where no file can be created any more, as on a disk that has become read-only, or when the process is out of
+// files, and what was durable is there afterwards.
+func TestCloseWhereNoFileCanBeCreated(t *testing.T) {
+	dir := t.TempDir()
+	j, err := Open(dir, Options{})
+	require.NoError(t, err)
+	require.NoError(t, j.Append([]cluster.Record{labelled(1)}))
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	none := limit
+	none.Cur = 0
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
+	closed := make(chan error, 1)
+	go func() { closed <- j.Close() }()
+	select {
+	case err = <-closed:
+	case <-time.After(20 * time.Second):
+		err = errors.New("it goes on and on")
+	}
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	require.NoError(t, err)
+	require.NoError(t, j.(*onDisk).db.Close()) // for its lock, which otherwise ends with the process
+
+	j, err = Open(dir, Options{})
+	require.NoError(t, err)
+	state, err := Load(j)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, state.Seq())
+	require.NoError(t, j.Close())
 }
 
 // Badger's advice to make a cache larger is not for whoever reads the scheduler's log; what it warns of otherwise is.
