@@ -116,33 +116,27 @@ func (s *Scheduler) rejects(h *sluicev1.Hello) string {
 	return ""
 }
 
-// serve runs the session until one of its goroutines ends it, and waits for all of them.
+// serve runs the session until one of its goroutines ends it. One that waits for the stream ends with that, when this function has
+// returned: who has closed his side, or has begun another session, may read no more.
 func (c *control) serve(ctx context.Context, stream sluicev1.HostManagerService_ControlServer) error {
 	welcome := &sluicev1.Welcome{ClusterId: c.s.Snapshot().ClusterID(), ProtocolVersion: protocolVersion}
 	if err := stream.Send(&sluicev1.ShardDown{Message: &sluicev1.ShardDown_Welcome{Welcome: welcome}}); err != nil {
 		return err
 	}
-	done := make(chan error, 2)
-	go func() { done <- c.send(ctx, stream) }()
-	go func() { done <- c.dispatch(ctx) }()
-	received := make(chan error, 1) // receive ends with the stream, when this function returns
-	go func() { received <- c.receive(ctx, stream) }()
+	ended := make(chan error, 3)
+	go func() { ended <- c.send(ctx, stream) }()
+	go func() { ended <- c.dispatch(ctx) }()
+	go func() { ended <- c.receive(ctx, stream) }()
 
 	var err error
-	running := 2
 	select {
-	case err = <-received:
-	case err = <-done:
-		running--
+	case err = <-ended:
+	case <-ctx.Done(): // another session has taken its place
+		err = ctx.Err()
 	case <-c.s.stopped:
 		err = status.Error(codes.Unavailable, "the scheduler is stopping")
 	}
 	c.cancel()
-	for range running {
-		if e := <-done; err == nil {
-			err = e
-		}
-	}
 	c.s.log.Info("shard disconnected", "shard", c.shard, "reason", err)
 	return err
 }

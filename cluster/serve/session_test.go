@@ -737,6 +737,23 @@ func TestAShardThatReadsLate(t *testing.T) {
 	})
 }
 
+// A shard that closes its side and never reads what it was sent is gone all the same.
+func TestAShardThatReadsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, journal.NewMemory())
+		sh := r.connect("s", 1)
+		synctest.Wait()
+		session := r.s.shards.get("s").control
+		for len(session.commands) == 0 { // until the stream has no room for more
+			session.commands <- killDown(ref(1, 0, 1), 0, nil, cluster.Reason(strings.Repeat("x", 1<<20)))
+			synctest.Wait()
+		}
+		require.NoError(t, sh.stream.CloseSend())
+		synctest.Wait()
+		require.Nil(t, r.s.shards.get("s").control)
+	})
+}
+
 // What a session said of hosts and runs does not count any more when another has taken its place.
 func TestASessionThatWasReplacedSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
