@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -211,4 +212,13 @@ func TestSettingsAreDocumented(t *testing.T) {
 		row := fmt.Sprintf("| %s | %s | %s | %s |\n", code(s.Key), code(value), flag, s.Usage)
 		require.True(t, strings.Contains(string(page), row), "docs/cli.md has no row\n%s", row)
 	}
+}
+
+// Without HOME, as in a service of the system, state is kept in the user's home and not among temporary files.
+func TestStateWithoutHome(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	self, err := user.Current()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(self.HomeDir, ".local", "state", "sluice"), StateHome())
 }

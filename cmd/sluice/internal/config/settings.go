@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"os/user"
 	"path/filepath"
 	"time"
 
@@ -124,14 +125,19 @@ func Settings() []Setting {
 	}
 }
 
-// StateHome returns the folder below which state is kept: sluice in XDG_STATE_HOME or, without it, in ~/.local/state.
+// StateHome returns the folder below which state is kept: sluice in XDG_STATE_HOME or, without it, in ~/.local/state. Services of the
+// system are started without HOME: their user's home is asked for then. A folder for temporary files would not do, which is emptied at
+// a boot and where others may have made it.
 func StateHome() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "sluice")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		home = os.TempDir()
+		home = "/"
+		if u, err := user.Current(); err == nil {
+			home = u.HomeDir
+		}
 	}
 	return filepath.Join(home, ".local", "state", "sluice")
 }
