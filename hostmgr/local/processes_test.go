@@ -3,6 +3,7 @@
 package local
 
 import (
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -318,6 +319,32 @@ func TestFolderIsGone(t *testing.T) {
 		f.Release(id)
 	}
 	require.Empty(t, f.Inventory())
+}
+
+// TestStateFolderIsAway: a run that ends while all of them are away is looked for until they are back, and it is said once why.
+func TestStateFolderIsAway(t *testing.T) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	defer func() { _ = log.Close() }()
+	f := newFixture(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	id := f.shell(0, "echo ready; exec sleep 1000", nil)
+	f.says(id, "ready\n")
+	process := f.processOf(id)
+	runs := filepath.Join(f.config.Dir, "runs")
+	require.NoError(t, os.Rename(runs, runs+"-away"))
+	require.NoError(t, unix.Kill(process, unix.SIGKILL))
+	time.Sleep(3*retryPause + retryPause/2)
+	require.NoError(t, os.Rename(runs+"-away", runs))
+	require.Equal(t, cluster.TaskLost, f.ended(id).State)
+	told, err := os.ReadFile(log.Name())
+	require.NoError(t, err)
+	said := map[string]bool{}
+	for line := range strings.Lines(string(told)) {
+		_, why, _ := strings.Cut(line, "a run needs another look")
+		require.False(t, why != "" && said[why], "%s", told)
+		said[why] = true
+	}
+	require.Greater(t, len(said), 1, "%s", told)
 }
 
 // TestLeftoversThatBegin: nothing is left of runs that were just starting processes when their supervisors were killed.

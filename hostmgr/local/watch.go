@@ -26,13 +26,17 @@ const (
 // lock and does the one thing that is next; see the package documentation for why no interleaving breaks it.
 func (d *driver) watch(r *run) {
 	var tried attempts
+	told := "" // of the last error: once is enough, however long the machine is as it is
 	for d.ctx.Err() == nil {
 		ended, err := d.step(r, &tried)
 		if ended {
 			return
 		}
 		if err != nil && d.ctx.Err() == nil {
-			d.config.Log.Warn("a run needs another look", "run", r.id, "error", err)
+			if text := err.Error(); text != told {
+				d.config.Log.Warn("a run needs another look", "run", r.id, "error", err)
+				told = text
+			}
 			select {
 			case <-d.ctx.Done():
 			case <-time.After(retryPause):
