@@ -63,7 +63,6 @@ func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Se
 	sluicev1.RegisterDiscoveryServiceServer(server, &discoveryService{api: a})
 	sluicev1.RegisterHostManagerServiceServer(server, hostManagers{s: s})
 	sluicev1.RegisterVolumeServiceServer(server, &volumeService{api: a})
-	// Registered so that clients learn of them; every call says that it is not implemented.
 	healthv1.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)
 	return server

@@ -600,9 +600,11 @@ type Hello struct {
 	// The version of this protocol that the shard speaks: 1.
 	ProtocolVersion uint32 `protobuf:"varint,2,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
 	// The cluster that the shard last served, from an earlier Welcome. Empty:
-	// none. A scheduler of another cluster rejects it.
+	// none; while tasks are on the hosts of a shard of this name, it is rejected. A
+	// scheduler of another cluster rejects it.
 	ClusterId string `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	// Random, and new for each process of the shard.
+	// Random, and new for each process of the shard. A session takes the place of one
+	// of the same process; that of another one has to end first.
 	SessionId string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// "local", "mesos", "fleet".
 	Driver string `protobuf:"bytes,5,opt,name=driver,proto3" json:"driver,omitempty"`
@@ -752,7 +754,7 @@ func (x *Welcome) GetProtocolVersion() uint32 {
 	return 0
 }
 
-// Reject ends the stream: the shard may not serve this scheduler as it is.
+// Reject ends the stream, with the status OK: the shard may not serve this scheduler as it is.
 type Reject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For people: what is wrong and what to do.
@@ -1060,7 +1062,9 @@ func (x *MaintenanceWindow) GetDurationNs() int64 {
 }
 
 // Inventory lists every run that the shard knows and that has not been
-// released, also those that have ended.
+// released, also those that have ended. A run that is not in it counts as not
+// launched yet if the scheduler has heard nothing of it, else as LOST, or as
+// KILLED if it was to end.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Runs  []*RunStatus           `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
@@ -1115,7 +1119,9 @@ func (x *Inventory) GetLast() bool {
 }
 
 // RunStatus is a run's state. The final states are SUCCEEDED, FAILED, KILLED
-// and LOST; in them the run holds nothing of its host any more.
+// and LOST; in them the run holds nothing of its host any more. States may be
+// left out, but do not go back: what cannot follow is acknowledged and changes
+// nothing, as does a state that the scheduler does not know.
 type RunStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique within the session, from 1; repeated until acknowledged. 0 in an
@@ -1132,7 +1138,8 @@ type RunStatus struct {
 	// for the scheduler to say.
 	Reason  string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	// When it came about, by the clock of the shard.
+	// When it came about, by the clock of the shard. For later: the scheduler goes by
+	// its own clock.
 	TimeUnixNs int64 `protobuf:"varint,8,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
 	// Ports that the run got, in the order of the request. For later: the scheduler
 	// chooses them.
@@ -1834,12 +1841,13 @@ func (x *Pong) GetNumber() uint64 {
 
 // RunHealth is a change of a run's health.
 type RunHealth struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Healthy       bool                   `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`
-	Ready         bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
-	Message       string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	TimeUnixNs    int64                  `protobuf:"varint,5,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Run     *RunRef                `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Healthy bool                   `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	Ready   bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	Message string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// For later.
+	TimeUnixNs    int64 `protobuf:"varint,5,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2411,10 +2419,12 @@ func (x *BulkHello) GetSessionId() string {
 // UsageReport is what runs use, measured over the interval. It names all runs of
 // the shard that have not ended.
 type UsageReport struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	TimeUnixNs int64                  `protobuf:"varint,1,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
-	IntervalNs int64                  `protobuf:"varint,2,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
-	Runs       []*RunUsage            `protobuf:"bytes,3,rep,name=runs,proto3" json:"runs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The end of the interval, by the clock of the shard, and how long it was. For
+	// later: the scheduler goes by when a report comes.
+	TimeUnixNs int64       `protobuf:"varint,1,opt,name=time_unix_ns,json=timeUnixNs,proto3" json:"time_unix_ns,omitempty"`
+	IntervalNs int64       `protobuf:"varint,2,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
+	Runs       []*RunUsage `protobuf:"bytes,3,rep,name=runs,proto3" json:"runs,omitempty"`
 	// Another part of the same report follows.
 	More          bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -38,13 +38,30 @@ const (
 //
 // Nothing is lost over a broken stream: a shard repeats a RunStatus until it
 // has the Ack, the scheduler repeats a Launch or Kill until a status answers
-// it, and either side treats a repetition as the same thing.
+// it, and either side treats a repetition as the same thing. Repetitions are
+// for the next session, after the inventory: in the same one neither says again
+// what it has said, and a launch that is not answered waits.
+//
+// A stream that breaks is opened again after a wait that grows, whatever its
+// status was: UNAVAILABLE from a scheduler that stops, PERMISSION_DENIED and
+// UNAUTHENTICATED from one that does not know the shard, INVALID_ARGUMENT after
+// text that is not UTF-8. CANCELLED is what a session ends with whose place
+// another has taken. A shard may close its side, which ends the session too.
+//
+// A message has at most 4 MiB, also when it is unpacked; gzip is the only
+// compression. The first one comes within 30 s. The scheduler sends an HTTP/2
+// ping when a connection was silent for 10 s, and gives it up when no answer
+// comes in 10 s more; a shard does so too, or it does not notice that the
+// scheduler is gone, but not more often than every 5 s. Fields that the scheduler
+// does not know are passed over.
 //
 // What its comment says is for later, or for people, the scheduler of this
 // release neither sends nor goes by.
 type HostManagerServiceClient interface {
 	Control(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ShardUp, ShardDown], error)
-	// Begins with BulkHello, naming the session of the Control stream.
+	// Begins with BulkHello, naming the session of a Control stream that has had
+	// its Welcome; else it ends with FAILED_PRECONDITION. It need not be there: without
+	// it nobody reads logs of the shard's runs or knows what they use.
 	Bulk(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[BulkUp, BulkDown], error)
 }
 
@@ -98,13 +115,30 @@ type HostManagerService_BulkClient = grpc.BidiStreamingClient[BulkUp, BulkDown]
 //
 // Nothing is lost over a broken stream: a shard repeats a RunStatus until it
 // has the Ack, the scheduler repeats a Launch or Kill until a status answers
-// it, and either side treats a repetition as the same thing.
+// it, and either side treats a repetition as the same thing. Repetitions are
+// for the next session, after the inventory: in the same one neither says again
+// what it has said, and a launch that is not answered waits.
+//
+// A stream that breaks is opened again after a wait that grows, whatever its
+// status was: UNAVAILABLE from a scheduler that stops, PERMISSION_DENIED and
+// UNAUTHENTICATED from one that does not know the shard, INVALID_ARGUMENT after
+// text that is not UTF-8. CANCELLED is what a session ends with whose place
+// another has taken. A shard may close its side, which ends the session too.
+//
+// A message has at most 4 MiB, also when it is unpacked; gzip is the only
+// compression. The first one comes within 30 s. The scheduler sends an HTTP/2
+// ping when a connection was silent for 10 s, and gives it up when no answer
+// comes in 10 s more; a shard does so too, or it does not notice that the
+// scheduler is gone, but not more often than every 5 s. Fields that the scheduler
+// does not know are passed over.
 //
 // What its comment says is for later, or for people, the scheduler of this
 // release neither sends nor goes by.
 type HostManagerServiceServer interface {
 	Control(grpc.BidiStreamingServer[ShardUp, ShardDown]) error
-	// Begins with BulkHello, naming the session of the Control stream.
+	// Begins with BulkHello, naming the session of a Control stream that has had
+	// its Welcome; else it ends with FAILED_PRECONDITION. It need not be there: without
+	// it nobody reads logs of the shard's runs or knows what they use.
 	Bulk(grpc.BidiStreamingServer[BulkUp, BulkDown]) error
 	mustEmbedUnimplementedHostManagerServiceServer()
 }
