@@ -69,7 +69,7 @@ func (m hostManagers) Control(stream sluicev1.HostManagerService_ControlServer) 
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	c := &control{
-		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: hello.GetDriver(),
+		s: m.s, shard: cluster.ShardID(hello.GetShard()), sessionID: hello.GetSessionId(), driver: shorten(hello.GetDriver(), maxShownValue),
 		cancel: cancel, gone: ctx.Done(), blank: hello.GetClusterId() == "",
 		can:      cluster.ParseCapabilities(hello.GetCapabilities()),
 		answers:  make(chan []*sluicev1.ShardDown, maxAnswers),

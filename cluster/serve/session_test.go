@@ -814,6 +814,14 @@ func TestWhoMayConnect(t *testing.T) {
 }
 
 // What a shard sends that makes no sense is left out; it neither stops the scheduler nor the session.
+// Whoever asks for the shards gets an answer that is no longer than a message may be.
+func TestAShardOfALongDriver(t *testing.T) {
+	r := newRig(t, journal.NewMemory())
+	_, answer := r.hello(&sluicev1.Hello{Shard: "s", ProtocolVersion: protocolVersion, SessionId: "x", Driver: strings.Repeat("d", 3<<20)})
+	require.NotNil(t, answer.GetWelcome())
+	require.Less(t, len(r.s.Shards()[0].Driver), 100)
+}
+
 func TestNonsenseFromAShard(t *testing.T) {
 	r := newRig(t, journal.NewMemory())
 	sh := r.connect("s", 1)
