@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
@@ -92,10 +94,10 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	if s.api, err = listen(c.Listen, "--listen"); err != nil {
+	if s.api, err = listen(c.Listen, "--listen", apiPart); err != nil {
 		return s, err
 	}
-	if s.web, err = listen(c.HTTPListen, "--http-listen"); err != nil {
+	if s.web, err = listen(c.HTTPListen, "--http-listen", pagesPart); err != nil {
 		return s, err
 	}
 	reach, err := s.reach(c)
@@ -196,8 +198,19 @@ func ownFolder(dir, own string) error {
 	return nil
 }
 
+// What part of the files that the process may have open connections may take: one in so many. The journal needs the others, and a
+// scheduler whose journal can open none has to stop. Connections beyond that wait until others end.
+const (
+	apiPart   = 2
+	pagesPart = 8
+)
+
 // listen takes an address.
-func listen(address, flag string) (net.Listener, error) {
+func listen(address, flag string, part uint64) (net.Listener, error) {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return nil, fmt.Errorf("look how many files may be open: %w", err)
+	}
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -205,7 +218,7 @@ func listen(address, flag string) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w; %s chooses another address", err, flag)
 	}
-	return l, nil
+	return netutil.LimitListener(l, int(min(files.Cur/part, math.MaxInt32))), nil
 }
 
 // pages serves metrics and profiles.

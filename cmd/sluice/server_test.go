@@ -1,9 +1,12 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -26,4 +29,46 @@ func TestFoldersOfOthers(t *testing.T) {
 		}
 		require.NoError(t, ownFolder(dir, mark))
 	}
+}
+
+// Connections, which anybody can open, do not take the files that the journal needs: those beyond their part wait.
+func TestConnectionsLeaveFiles(t *testing.T) {
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	few := limit
+	few.Cur = 200
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
+	t.Cleanup(func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) })
+	l, err := listen("127.0.0.1:0", "--listen", 8)
+	require.NoError(t, err)
+	accepted := make(chan net.Conn)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				close(accepted)
+				return
+			}
+			accepted <- c
+		}
+	}()
+	for range 30 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	var last net.Conn
+	for range 25 {
+		c := <-accepted
+		t.Cleanup(func() { _ = c.Close() })
+		last = c
+	}
+	select {
+	case <-accepted:
+		t.Fatal("there is one too many")
+	case <-time.After(100 * time.Millisecond):
+	}
+	require.NoError(t, last.Close())
+	require.NoError(t, (<-accepted).Close())
+	require.NoError(t, l.Close())
 }

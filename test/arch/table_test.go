@@ -31,6 +31,7 @@ const (
 	gonum      = "gonum.org/v1/gonum"
 	grpc       = "google.golang.org/grpc"
 	mesosGo    = "github.com/mesos/mesos-go/api/v1/lib"
+	netutil    = "golang.org/x/net/netutil"
 	pflag      = "github.com/spf13/pflag"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	protobuf   = "google.golang.org/protobuf"
@@ -155,7 +156,7 @@ var table = []row{
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
 		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/families", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
-		autolimit, cobra, pflag, yaml, term, errgroup, genproto, grpc, protobuf,
+		autolimit, cobra, pflag, yaml, term, errgroup, netutil, genproto, grpc, protobuf,
 	}, shell},
 
 	{"test/arch", nil, support},
