@@ -191,7 +191,7 @@ func openError(dir string, err error) error {
 	}
 	for _, lack := range []error{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.EMFILE, syscall.ENFILE,
-		syscall.ENOMEM,
+		syscall.ENOMEM, syscall.EFBIG, syscall.EIO,
 	} {
 		if strings.Contains(err.Error(), lack.Error()) {
 			return fmt.Errorf("journal: open the store in %s: %w", dir, err)

@@ -493,6 +493,25 @@ func TestBounded(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
+// What the machine lacks is no damage: nobody is to throw a store away for it.
+func TestWhatTheMachineLacksIsNoDamage(t *testing.T) {
+	dir := store(t, 3)
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	small := limit
+	small.Cur = 1 << 20 // less than a memory table
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
+	_, err := Open(dir, Options{})
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	require.ErrorContains(t, err, syscall.EFBIG.Error())
+	require.NotErrorIs(t, err, ErrDamaged)
+	require.NotErrorIs(t, openError(dir, fmt.Errorf("read a table: %w", syscall.EIO)), ErrDamaged)
+
+	j, err := Open(dir, Options{})
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+}
+
 // A disk that is nearly full is found out before Badger writes to it, which would be the end of the process: what does not find
 // room is refused and nothing of it is there, and what is there stays readable once there is room again. Nor does Close write.
 func TestNearlyFullDisk(t *testing.T) {
