@@ -235,3 +235,21 @@ func (d *dominant) trim(dim int, amount int64) {
 		d.members[i].out[dim] = d.parts[i]
 	}
 }
+
+// spread divides what is left of each dimension among the members that ask for more of it.
+func (d *dominant) spread(amounts []int64) {
+	n := len(d.members)
+	d.caps = slices.Grow(d.caps[:0], n)[:n]
+	d.weights = slices.Grow(d.weights[:0], n)[:n]
+	d.parts = slices.Grow(d.parts[:0], n)[:n]
+	for dim, amount := range amounts {
+		for i := range d.members {
+			m := &d.members[i]
+			d.caps[i], d.weights[i] = m.want[dim]-m.out[dim], m.weight[dim]
+		}
+		d.fill(amount-d.used(dim), d.caps, d.weights, d.parts)
+		for i := range d.members {
+			d.members[i].out[dim] += d.parts[i]
+		}
+	}
+}

@@ -76,6 +76,7 @@ func (w *walk) admitFairly(order cluster.PoolOrder, bounds bands) {
 			left[d] = max(0, sub(left[d], all[d]))
 		}
 		w.dominant.divide(left, bound)
+		w.dominant.spread(left) // the first in the line of a party may ask for more of it than the party does in the mean
 		for i := range parties {
 			parts[i][tier] = w.vector(fixed[i])
 			addTimes(parts[i][tier], w.dominant.members[i].out, 1)

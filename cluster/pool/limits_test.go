@@ -134,6 +134,28 @@ func TestFairUsersByDominantShare(t *testing.T) {
 	require.Equal(t, tiers{0, 1, 8}, grants[1].Waiting)
 }
 
+// A user's part has the proportions of all that the user asks for. What that leaves of a dimension is divided too, or else who
+// asks for more of it than the others of the same user would wait until these have ended.
+func TestFairUsersWithUnlikeTasks(t *testing.T) {
+	leaf := &cluster.Pool{Path: "root/a", Order: cluster.FairUsers}
+	gang := batch(0, 1, cpuMemory(3, 5), 0, 4)
+	gang.Core = 4
+	grants := admit(t, leaf, cpuMemory(16, 40), 10,
+		owned(gang, 1, "ann"),
+		owned(batch(0, 1, cpuMemory(1, 1), 0, 40), 2, "ann"),
+	)
+	require.Equal(t, tiers{0, 4, 0}, grants[0].Waiting)
+	require.Equal(t, tiers{0, 4, 36}, grants[1].Waiting)
+	grants = admit(t, leaf, cpuMemory(16, 40), 10,
+		owned(batch(0, 1, cpuMemory(1, 2), 0, 9), 1, "ann"),
+		owned(batch(0, 1, cpu(1), 0, 9), 2, "ann"),
+		owned(batch(0, 2, cpuMemory(1, 1), 0, 9), 3, "bob"),
+	)
+	require.Equal(t, tiers{0, 8, 1}, grants[0].Waiting)
+	require.Equal(t, tiers{0, 0, 9}, grants[1].Waiting)
+	require.Equal(t, tiers{0, 8, 1}, grants[2].Waiting)
+}
+
 func TestRunningJobs(t *testing.T) {
 	limited := func(l cluster.PoolLimits) []*cluster.Pool {
 		return []*cluster.Pool{root(), {Path: "root/a", Limits: l}, {Path: "root/a/x"}, {Path: "root/a/y"}}
