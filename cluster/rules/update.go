@@ -281,20 +281,42 @@ func (r *rollout) failed() (cluster.Reason, string, bool) {
 	}
 }
 
-// failures says for people which instances failed, and which of them have no place.
+// failures says for people which instances failed, which of them have no place, and how the last run of one that had some ended: an
+// instance that was started first is forgotten with the update.
 func (r *rollout) failures() string {
 	var unplaced []uint32
+	how := ""
 	for _, i := range r.u.Failed {
-		if t := r.task(i); t != nil && unplacedFrom(t, r.job, &r.u, 0) != 0 && t.Failures < r.u.Policy.Attempts() {
+		switch t := r.task(i); {
+		case t == nil:
+		case t.Failures >= r.u.Policy.Attempts():
+			if how == "" {
+				how = fmt.Sprintf(" (run %d of instance %d on %v %s)", t.Run, i, t.Host, r.howEnded(t))
+			}
+		case unplacedFrom(t, r.job, &r.u, 0) != 0:
 			unplaced = append(unplaced, i)
 		}
 	}
-	text := instances(r.u.Failed) + " failed"
+	text := instances(r.u.Failed) + " failed" + how
 	if len(unplaced) > 0 {
 		bears := r.u.Policy.PlacementDeadline(r.job.Spec.Type)
 		text += fmt.Sprintf(" (for %s there was no place within %v)", instances(unplaced), bears)
 	}
 	return text
+}
+
+// howEnded says for people how the last run of an instance ended that failed.
+func (r *rollout) howEnded(t *cluster.Task) string {
+	switch {
+	case t.Reason == cluster.ReasonTaskRestarted:
+		return fmt.Sprintf("was not ready within %v", r.u.Policy.HealthyDeadline())
+	case t.Message != "":
+		return "failed: " + t.Message
+	case t.ExitCode >= 0:
+		return fmt.Sprintf("ended with exit code %d", t.ExitCode)
+	default:
+		return fmt.Sprintf("ended by signal %d", t.Signal)
+	}
 }
 
 // instances names some instances for people.

@@ -134,6 +134,9 @@ func (w *serving) check() {
 
 func (w *serving) report(t *cluster.Task, state cluster.TaskState) {
 	e := &cluster.TaskStatus{Task: t.Key, Run: t.Run, State: state}
+	if state == cluster.TaskFailed {
+		e.ExitCode = 3
+	}
 	w.do(func(tx *rules.Tx) error { _, err := rules.Report(tx, shard, e); return err })
 }
 
@@ -322,6 +325,16 @@ func TestUpdates(t *testing.T) {
 			j := w.state.Job(servingJob)
 			require.Equal(t, c.state, j.Update.State, "%+v", j.Update)
 			require.Equal(t, c.reason, j.Update.Reason)
+			switch {
+			case c.reason == "":
+				require.Empty(t, j.Update.Message)
+			case c.turns == sickens:
+				require.Contains(t, j.Update.Message, "instance 0 failed (run 3 of instance 0 on s/h0 was not ready within 5m0s)")
+			case c.policy.StartFirst:
+				require.Contains(t, j.Update.Message, "instance 5 failed (run 2 of instance 5 on s/h0 ended with exit code 3)")
+			default:
+				require.Contains(t, j.Update.Message, "instance 0 failed (run 3 of instance 0 on s/h0 ended with exit code 3)")
+			}
 			runs, serve := 0, 0
 			for _, r := range w.records[before:] {
 				if _, ok := r.Event.(*cluster.Placed); ok {
