@@ -200,6 +200,12 @@ func TestSecretsOfUpdates(t *testing.T) {
 	version := a.Snapshot().Job(uid).Version
 	require.NoError(t, update(changes))
 	require.Equal(t, version, a.Snapshot().Job(uid).Version, "the same value changes nothing")
+	for given, want := range map[string]uint64{"two": version, "three": version + 1} {
+		changes.Secrets[0].Value = []byte(given)
+		would, err := a.jobs.UpdateJob(t.Context(), &sluicev1.UpdateJobRequest{Spec: changes, ExpectedVersion: version, DryRun: true})
+		require.NoError(t, err)
+		require.Equal(t, want, would.Job.Version, "what a dry run would change shows by the version alone")
+	}
 	more := withSecret("job", "")
 	more.Secrets = append(more.Secrets, &sluicev1.Secret{Name: "other", Path: "x"})
 	requireViolation(t, update(more), codes.InvalidArgument, "spec.secrets[1].value", "is required")

@@ -58,7 +58,7 @@ func (a *jobService) update(tx *Tx, j *cluster.Job, spec *cluster.JobSpec, r *sl
 		return jobTo(j), nil
 	case r.DryRun:
 		would := jobTo(j)
-		would.Spec = jobSpecTo(spec)
+		would.Spec, would.Version = jobSpecTo(spec), j.Version+1
 		return would, nil
 	}
 	e.Description = r.Description

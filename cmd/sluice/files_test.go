@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,8 @@ import (
 // What is printed as a file is taken as one, and changes nothing.
 func TestFilesOfWhatIsThere(t *testing.T) {
 	noSettings(t)
+	t.Setenv("KEYS", "k1:"+base64.StdEncoding.EncodeToString(make([]byte, 32)))
+	t.Setenv("SLUICE_SCHEDULER_SECRET_KEY_FILE", "env:KEYS")
 	finish := startDev(t, filepath.Join(t.TempDir(), "state"))
 	file := func(args ...string) string {
 		a := try(t, "", args...)
@@ -29,6 +32,14 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 		require.Contains(t, text, "# job "+job+", version 1\nname: "+job+"\n")
 		require.Equal(t, answer{0, "nothing would change\n", ""}, try(t, text, "job", "diff", "-"))
 	}
+
+	sealed := "name: sealed\ntype: stateless\nsecrets: [{name: db, path: db, value: one}]\n" +
+		"task: {processes: [{shell: sleep 60}], resources: {cpu: 1m, memory: 1Mi}}\n"
+	require.Zero(t, try(t, sealed, "job", "submit", "-").code)
+	require.Equal(t, "nothing would change\n", try(t, sealed, "job", "diff", "-").out)
+	require.Equal(t, "~ secrets[0].value: the value that is kept -> the value that is given\n",
+		try(t, strings.Replace(sealed, "one", "two", 1), "job", "diff", "-").out)
+
 	first := file("job", "file", "sleep")
 	require.Zero(t, try(t, first+"progress: {interval: 90s}\n", "job", "update", "-").code)
 	require.Contains(t, file("job", "file", "sleep"), "# job sleep, version 2\nname: sleep\n")

@@ -38,6 +38,16 @@ func specDiff(from, to *sluicev1.JobSpec) []difference {
 	return all
 }
 
+// secretsGiven lists the secrets that a spec has values for. The scheduler shows no value, so they may be those that the job has.
+func secretsGiven(spec *sluicev1.JobSpec) (all []difference) {
+	for i, s := range spec.GetSecrets() {
+		if len(s.GetValue()) > 0 {
+			all = append(all, difference{fmt.Sprintf("secrets[%d].value", i), "the value that is kept", "the value that is given"})
+		}
+	}
+	return all
+}
+
 // leaves returns the values of a spec by their paths.
 func leaves(spec *sluicev1.JobSpec) map[string]string {
 	out := map[string]string{}

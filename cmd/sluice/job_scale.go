@@ -55,7 +55,10 @@ func (c *client) scale(ctx context.Context, name string, instances uint32) (*slu
 		req.DryRun = req.Spec.GetInstances() == instances // the same spec would begin an update again that has left instances
 		req.Spec.Instances = &instances
 		res, err := call(ctx, c, c.jobs.UpdateJob, req)
-		if status.Code(err) != codes.Aborted {
+		switch {
+		case err == nil && req.DryRun:
+			return now.GetJob(), nil
+		case status.Code(err) != codes.Aborted:
 			return res.GetJob(), err
 		}
 	}

@@ -132,7 +132,16 @@ func newJobDiffCommand(a *app) *cobra.Command {
 				return err
 			}
 			all := specDiff(now.GetSpec(), would.GetSpec())
-			return a.showValue(all, func(w io.Writer) error { return writeDiff(w, all) })
+			if would.GetVersion() != now.GetVersion() {
+				all = append(all, secretsGiven(req.Spec)...)
+			}
+			return a.showValue(all, func(w io.Writer) error {
+				if len(all) == 0 && would.GetVersion() != now.GetVersion() {
+					fmt.Fprintln(w, "nothing in the spec would change; the last update, which did not come to its end, would begin again")
+					return nil
+				}
+				return writeDiff(w, all)
+			})
 		},
 	}
 }

@@ -1281,7 +1281,9 @@ type UpdateJobRequest struct {
 	// Kept in the job's history.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// Check the request and fill in defaults, and change nothing: the answer is
-	// the job with the spec that it would have.
+	// the job with the spec and the version that it would have. The version is the
+	// present one where the update would change nothing; values of secrets, which
+	// the spec is without, count.
 	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
