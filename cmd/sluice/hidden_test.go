@@ -25,7 +25,28 @@ func TestNothingLooksLikeAnotherLine(t *testing.T) {
 	hostProperties(&out, &sluicev1.Host{Notes: []string{"a\nstate: up"}})
 	jobGraph{"j": {Name: "j", Message: "b\nj  succeeded", Spec: &sluicev1.JobSpec{}}}.tree(&out)
 	require.NoError(t, writeDiff(&out, []difference{{"task.processes[0].shell", "c\n- pool: root/a", "d\n+ pool: root/b"}}))
-	for _, text := range []string{`note: a\nstate: up`, `: b\nj  succeeded`, `~ task.processes[0].shell: c\n- pool: root/a -> d\n+ pool: root/b`} {
+	for _, text := range []string{`note: a\nstate: up`, `: b\nj  succeeded`, "\n~ task.processes[0].shell:\n    - c\n    - - pool: root/a\n    + d\n    + + pool: root/b\n"} {
 		require.Contains(t, out.String(), text)
 	}
+}
+
+// Of texts of several lines the lines that differ are shown, each on a line of its own.
+func TestDifferencesOfTexts(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, writeDiff(&out, []difference{
+		{"task.processes[0].shell", "cd x\nserve --port 1\nrm y\x1b\n", "cd x\nserve --port 2\nwait\nrm y\x1b\n"},
+		{"task.processes[1].shell", "", "a\nb"}, {"priority", "1", "2"}, {"owner", "", "ann"}, {"pool", "root/a", ""},
+	}))
+	require.Equal(t, `~ task.processes[0].shell:
+    - serve --port 1
+    + serve --port 2
+    + wait
+~ task.processes[1].shell:
+    - `+`
+    + a
+    + b
+~ priority: 1 -> 2
++ owner: ann
+- pool: root/a
+`, out.String())
 }

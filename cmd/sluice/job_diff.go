@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -81,15 +82,34 @@ func writeDiff(w io.Writer, all []difference) error {
 		fmt.Fprintln(w, "nothing would change")
 	}
 	for _, d := range all {
-		d.Field, d.From, d.To = visible(d.Field, ""), visible(d.From, ""), visible(d.To, "")
+		field, from, to := visible(d.Field, ""), visible(d.From, ""), visible(d.To, "")
 		switch {
+		case strings.Contains(d.From, "\n") || strings.Contains(d.To, "\n"):
+			fmt.Fprintf(w, "~ %s:\n", field)
+			writeLines(w, strings.Split(d.From, "\n"), strings.Split(d.To, "\n"))
 		case d.From == "":
-			fmt.Fprintf(w, "+ %s: %s\n", d.Field, d.To)
+			fmt.Fprintf(w, "+ %s: %s\n", field, to)
 		case d.To == "":
-			fmt.Fprintf(w, "- %s: %s\n", d.Field, d.From)
+			fmt.Fprintf(w, "- %s: %s\n", field, from)
 		default:
-			fmt.Fprintf(w, "~ %s: %s -> %s\n", d.Field, d.From, d.To)
+			fmt.Fprintf(w, "~ %s: %s -> %s\n", field, from, to)
 		}
 	}
 	return nil
+}
+
+// writeLines shows two texts without the lines that both begin or end with.
+func writeLines(w io.Writer, from, to []string) {
+	for len(from) > 0 && len(to) > 0 && from[0] == to[0] {
+		from, to = from[1:], to[1:]
+	}
+	for len(from) > 0 && len(to) > 0 && from[len(from)-1] == to[len(to)-1] {
+		from, to = from[:len(from)-1], to[:len(to)-1]
+	}
+	for _, line := range from {
+		fmt.Fprintf(w, "    - %s\n", visible(line, "\t"))
+	}
+	for _, line := range to {
+		fmt.Fprintf(w, "    + %s\n", visible(line, "\t"))
+	}
 }
