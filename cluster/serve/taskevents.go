@@ -110,6 +110,18 @@ func (h *taskHistory) of(task cluster.TaskKey) (all []keptEvent) {
 	return all
 }
 
+// placeOf returns the host of a run, "" where no event of it is kept. Complexity: the events of its task.
+func (h *taskHistory) placeOf(run cluster.RunID) cluster.HostID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := h.last[run.Task]; h.kept(n); n = h.at(n).before {
+		if e := h.at(n); e.run == run.Run && e.host != "" {
+			return e.host
+		}
+	}
+	return ""
+}
+
 // eventOf tells what a task is now.
 func eventOf(t *cluster.Task, at cluster.Time) taskEvent {
 	return taskEvent{at: at, task: t.Key, run: t.Run, state: t.State, host: t.Host, reason: t.Reason, message: t.Message}

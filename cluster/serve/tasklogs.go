@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -20,9 +21,10 @@ func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerSt
 	if err != nil {
 		return err
 	}
-	run := t.RunID()
-	if r.Run != nil {
+	run, host := t.RunID(), t.Host
+	if r.Run != nil && *r.Run != t.Run {
 		run.Run = *r.Run
+		host = cmp.Or(a.s.history.placeOf(run), t.Host) // the state knows the last run only; within one shard any host will do
 	}
 	request := &sluicev1.LogRequest{
 		Run:          runRef(run, j.Spec.Name),
@@ -38,8 +40,7 @@ func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerSt
 	case *sluicev1.TaskLogsRequest_TailLines:
 		request.Tail = &sluicev1.LogRequest_TailLines{TailLines: tail.TailLines}
 	}
-	// Where earlier runs were is not kept; within one shard it does not matter.
-	err = a.s.ReadLog(ctx, t.Host, request, func(c *sluicev1.LogChunk) error {
+	err = a.s.ReadLog(ctx, host, request, func(c *sluicev1.LogChunk) error {
 		if len(c.Data) == 0 && !c.Eof && c.Done {
 			return nil
 		}
@@ -47,7 +48,7 @@ func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerSt
 			Stream: c.Stream, Data: c.Data, Offset: c.Offset, Run: run.Run, Eof: c.Eof,
 		})
 	})
-	return logStatus(err, t.Host)
+	return logStatus(err, host)
 }
 
 // awaitRun finds the task with the run whose output is wanted. A client that follows waits until there is one.

@@ -13,8 +13,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/rules"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -216,6 +218,39 @@ func TestTaskLogsOfAShardThatIsAway(t *testing.T) {
 	_, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job"})
 	require.Equal(t, codes.Unavailable, status.Code(err))
 	require.Contains(t, err.Error(), `host "away/h": its host manager is not connected`)
+}
+
+// The output of an earlier run is asked for where that run was, which may be with another shard.
+func TestTaskLogsOfAnEarlierRunElsewhere(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "first/h", 1)
+	spec := sleepJob("job")
+	spec.Restart = &sluicev1.RestartPolicy{MaxFailures: proto.Uint32(1), BackoffInitial: durationpb.New(0)}
+	key := cluster.MakeTaskKey(cluster.JobUID(a.submit(t, spec).Uid), 0)
+	w := a.Watch()
+	defer w.Close()
+	placed := func(run uint32) bool {
+		task := a.Snapshot().Task(key)
+		return task.State == cluster.TaskPlaced && task.Run == run
+	}
+	for !placed(1) {
+		<-w.C
+	}
+	a.addHost(t, "second/h", 1)
+	a.emit(t, &cluster.HostDrain{ID: "first/h", Drain: true})
+	require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+		_, err := rules.Report(tx, "first", &cluster.TaskStatus{Task: key, Run: 1, State: cluster.TaskFailed, ExitCode: 1})
+		return err
+	}))
+	for !placed(2) {
+		<-w.C
+	}
+	a.emit(t, &cluster.TaskStatus{Task: key, Run: 2, State: cluster.TaskRunning})
+	for run, host := range map[uint32]string{1: "first/h", 2: "second/h"} {
+		_, err := a.logs(t, t.Context(), &sluicev1.TaskLogsRequest{Job: "job", Run: &run})
+		require.Equal(t, codes.Unavailable, status.Code(err))
+		require.Contains(t, err.Error(), fmt.Sprintf("host %q: its host manager is not connected", host))
+	}
 }
 
 // The runs of an instance that is added count on from those of one that is gone: it has no output before it ran itself.
