@@ -49,7 +49,7 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 		placed := explainPlaced(t, &why)
 		placed.Cycle, placed.Time = a.lastCycle()
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Placed{Placed: placed}
-		answer.Summary = fmt.Sprintf("run %d is %v on host %s", t.Run, t.State, t.Host)
+		answer.Summary = a.summarizeBound(t)
 	case t.State != cluster.TaskInitialized && a.s.Snapshot().Mode().SchedulingStopped:
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Waiting{Waiting: &sluicev1.WaitingExplanation{Reason: waitingForMode}}
 		answer.Summary = "scheduling is switched off: an operator switches it on with `sluice cluster mode --stop-scheduling=false`"
@@ -294,6 +294,16 @@ func outstanding(in *cluster.Snapshot, j *cluster.Job) *cluster.Dependency {
 		}
 	}
 	return nil
+}
+
+// summarizeBound says where a task is, and until when, if its host is out of reach.
+func (a *taskService) summarizeBound(t *cluster.Task) string {
+	text := fmt.Sprintf("run %d is %v on host %s", t.Run, t.State, t.Host)
+	if h := a.s.Snapshot().Host(t.Host); h != nil && h.Unreachable {
+		text += fmt.Sprintf(", which is unreachable since %s: the run is given up when it has been so for %v (scheduler.lost_after)",
+			h.Since.Go().Format(time.RFC3339), a.s.config.LostAfter)
+	}
+	return text
 }
 
 func summarizeEnd(t *cluster.Task) string {

@@ -454,6 +454,22 @@ func TestWhatKeepsAHeldTaskIsExplained(t *testing.T) {
 	require.Contains(t, summarizeWaiting(&sluicev1.WaitingExplanation{Reason: waitingForHold}, pool.Binding{}, task, job), "max_running_instances")
 }
 
+// What is on a host that is out of reach is told so: it may not run any more.
+func TestWhoIsOutOfReachIsExplained(t *testing.T) {
+	a := newAPITestWith(t, func(c *Config) { c.LostAfter = time.Hour })
+	a.emit(t, &cluster.HostReported{ID: "s/h"}, &cluster.ModeSet{Mode: cluster.Mode{SchedulingStopped: true}}, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{
+		UID: 1, Spec: &cluster.JobSpec{Name: "web", Pool: cluster.DefaultPool, Type: cluster.Stateless, Instances: 1},
+	}}}, &cluster.Placed{Task: cluster.MakeTaskKey(1, 0), Run: 1, Host: "s/h"})
+	explain := func() string {
+		answer, err := a.tasks.ExplainTask(t.Context(), &sluicev1.ExplainTaskRequest{Job: "web"})
+		require.NoError(t, err)
+		return answer.Summary
+	}
+	require.Equal(t, "run 1 is PLACED on host s/h", explain())
+	a.emit(t, &cluster.HostUnreached{ID: "s/h"})
+	require.Regexp(t, `^run 1 is PLACED on host s/h, which is unreachable since \S+: the run is given up when it has been so for 1h0m0s \(scheduler.lost_after\)$`, explain())
+}
+
 // TestWhoWaitsForItsHostIsExplained: no cycle looks at a task that runs on one host only, and that takes no work.
 func TestWhoWaitsForItsHostIsExplained(t *testing.T) {
 	a := newAPITest(t)
