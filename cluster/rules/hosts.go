@@ -87,14 +87,15 @@ type records interface {
 	Mode() cluster.Mode
 }
 
-// Overdue reports whether Expire would do something. Complexity: the hosts, and the tasks of those that are unreachable.
-func (d *Deadlines) Overdue(in records, now cluster.Time) bool {
+// Overdue returns the hosts about which Expire would do something, in the order of their names. Complexity: the hosts, and the tasks
+// of those that are unreachable.
+func (d *Deadlines) Overdue(in records, now cluster.Time) (hosts []cluster.HostID) {
 	for h := range in.Hosts("") {
 		if d.overdue(in, h, now) {
-			return true
+			hosts = append(hosts, h.ID)
 		}
 	}
-	return false
+	return hosts
 }
 
 func (d *Deadlines) overdue(in records, h *cluster.Host, now cluster.Time) bool {

@@ -163,6 +163,14 @@ func (s *Scheduler) Shards() []ShardInfo {
 // deadlineTick is how often deadlines are looked at; they are tens of seconds apart.
 const deadlineTick = time.Second
 
+// shardsOf returns the shards of hosts that are in the order of their names.
+func shardsOf(hosts []cluster.HostID) (shards []cluster.ShardID) {
+	for _, h := range hosts {
+		shards = append(shards, h.Shard())
+	}
+	return slices.Compact(shards)
+}
+
 // runDeadlines gives up hosts that are out of reach for too long, and later the tasks on them.
 func (s *Scheduler) runDeadlines(ctx context.Context) error {
 	deadlines := rules.Deadlines{
@@ -180,10 +188,11 @@ func (s *Scheduler) runDeadlines(ctx context.Context) error {
 		if still := s.shards.look(time.Now()); still > 0 {
 			s.log.Warn("the scheduler stood still; host managers that are cut off get that time in addition", "for", still)
 		}
-		if !deadlines.Overdue(s.Snapshot(), cluster.Time(s.now().UnixNano())) {
+		hosts := deadlines.Overdue(s.Snapshot(), cluster.Time(s.now().UnixNano()))
+		if len(hosts) == 0 {
 			continue
 		}
-		s.log.Warn("hosts are out of reach for too long")
+		s.log.Warn("hosts are out of reach for too long", "shards", shardsOf(hosts), "hosts", len(hosts), "first", hosts[0])
 		s.byItself(ctx, deadlines.Expire)
 	}
 }

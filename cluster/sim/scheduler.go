@@ -440,7 +440,7 @@ func (p *scheduler) watch() {
 		for h := range p.snapshot.Hosts("") {
 			again = again || h.Unreachable && len(h.Tasks) > 0
 		}
-		if deadlines.Overdue(p.snapshot, p.s.clock.Now()) {
+		if len(deadlines.Overdue(p.snapshot, p.s.clock.Now())) > 0 {
 			p.send(deadlines.Expire, nil)
 		}
 		if again || p.s.cutOff() {
