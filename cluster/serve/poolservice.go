@@ -272,13 +272,10 @@ func poolTotals(s *cluster.Snapshot) poolTotalTable {
 		if j.State().Terminal() {
 			continue
 		}
-		var waiting, bound, running uint64
+		var waiting, bound uint64
 		for state := range cluster.NumTaskStates {
 			n := uint64(j.Counts[state])
 			switch {
-			case state == cluster.TaskRunning:
-				running += n
-				bound += n
 			case state.Bound():
 				bound += n
 			case !state.Terminal():
@@ -297,7 +294,7 @@ func poolTotals(s *cluster.Snapshot) poolTotalTable {
 			}
 			t.activeJobs++
 			t.waiting += waiting
-			t.running += running
+			t.running += bound
 			t.allocated, t.demand = t.allocated.Add(held), t.demand.Add(wanted)
 		}
 	}

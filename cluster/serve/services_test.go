@@ -583,6 +583,7 @@ func TestClusterStatusAndCycles(t *testing.T) {
 	require.Equal(t, "test", got.Version)
 	require.Equal(t, uint64(1), got.ActiveJobs)
 	require.Equal(t, uint64(1), got.WaitingTasks)
+	require.Equal(t, uint64(2), got.RunningTasks, "also while they are launched: they have what is allocated")
 	require.Equal(t, uint64(1), got.HostsUp)
 	require.Equal(t, int64(2000), got.Capacity.CpuMilli)
 	require.Equal(t, int64(2000), got.Allocated.CpuMilli)

@@ -113,19 +113,20 @@ func (*GetStatusRequest) Descriptor() ([]byte, []int) {
 }
 
 type GetStatusResponse struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId    string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
-	Version      string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	StartTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	Revision     uint64                 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
-	Jobs         uint64                 `protobuf:"varint,5,opt,name=jobs,proto3" json:"jobs,omitempty"`
-	ActiveJobs   uint64                 `protobuf:"varint,6,opt,name=active_jobs,json=activeJobs,proto3" json:"active_jobs,omitempty"`
-	WaitingTasks uint64                 `protobuf:"varint,7,opt,name=waiting_tasks,json=waitingTasks,proto3" json:"waiting_tasks,omitempty"`
-	RunningTasks uint64                 `protobuf:"varint,8,opt,name=running_tasks,json=runningTasks,proto3" json:"running_tasks,omitempty"`
-	Hosts        uint64                 `protobuf:"varint,9,opt,name=hosts,proto3" json:"hosts,omitempty"`
-	HostsUp      uint64                 `protobuf:"varint,10,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
-	Capacity     *ResourceVector        `protobuf:"bytes,11,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Allocated    *ResourceVector        `protobuf:"bytes,12,opt,name=allocated,proto3" json:"allocated,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ClusterId  string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
+	Version    string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	StartTime  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Revision   uint64                 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
+	Jobs       uint64                 `protobuf:"varint,5,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	ActiveJobs uint64                 `protobuf:"varint,6,opt,name=active_jobs,json=activeJobs,proto3" json:"active_jobs,omitempty"`
+	// Tasks without a place and with one, as in Pool, of jobs that have not ended.
+	WaitingTasks uint64          `protobuf:"varint,7,opt,name=waiting_tasks,json=waitingTasks,proto3" json:"waiting_tasks,omitempty"`
+	RunningTasks uint64          `protobuf:"varint,8,opt,name=running_tasks,json=runningTasks,proto3" json:"running_tasks,omitempty"`
+	Hosts        uint64          `protobuf:"varint,9,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	HostsUp      uint64          `protobuf:"varint,10,opt,name=hosts_up,json=hostsUp,proto3" json:"hosts_up,omitempty"`
+	Capacity     *ResourceVector `protobuf:"bytes,11,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Allocated    *ResourceVector `protobuf:"bytes,12,opt,name=allocated,proto3" json:"allocated,omitempty"`
 	// Last measured, over all tasks. Unset: not measured.
 	Used   *ResourceVector `protobuf:"bytes,13,opt,name=used,proto3" json:"used,omitempty"`
 	Shards []*ShardStatus  `protobuf:"bytes,14,rep,name=shards,proto3" json:"shards,omitempty"`

@@ -709,7 +709,8 @@ type Pool struct {
 	// One entry for each dimension in use.
 	Dimensions []*PoolDimensionStatus `protobuf:"bytes,5,rep,name=dimensions,proto3" json:"dimensions,omitempty"`
 	// Jobs that have not ended, and their tasks that wait and that run, in this
-	// pool and below it.
+	// pool and below it. Those that have a place run, also while they are launched
+	// or leave: all that have not ended do one or the other.
 	ActiveJobs    uint64                 `protobuf:"varint,6,opt,name=active_jobs,json=activeJobs,proto3" json:"active_jobs,omitempty"`
 	WaitingTasks  uint64                 `protobuf:"varint,7,opt,name=waiting_tasks,json=waitingTasks,proto3" json:"waiting_tasks,omitempty"`
 	RunningTasks  uint64                 `protobuf:"varint,8,opt,name=running_tasks,json=runningTasks,proto3" json:"running_tasks,omitempty"`
