@@ -145,6 +145,45 @@ func (a *app) connected(run func(cmd *cobra.Command, c *client, args []string) e
 	}
 }
 
+// each does something for every name, once where it is given twice, and goes on after one for which that failed, unless nobody answers
+// any more. Its error has a line for each that failed, and the exit code of the first.
+func each(ctx context.Context, names []string, do func(name string) error) error {
+	var code int
+	var lines []string
+	done := map[string]bool{}
+	for _, name := range names {
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		err := do(name)
+		if err == nil {
+			continue
+		}
+		e := exitError{code: exitFailure}
+		_ = errors.As(err, &e)
+		if code == 0 {
+			code = e.code
+		}
+		if lines = append(lines, err.Error()); e.code == exitUnavailable || ctx.Err() != nil {
+			break
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	return exitError{code, errors.New(strings.Join(lines, "\nsluice: "))}
+}
+
+// versionOfOne gives the version that a flag says a job has to have, nil where it says nothing; several names have no version.
+func versionOfOne(cmd *cobra.Command, version uint64, names []string) (*uint64, error) {
+	given := uintFlag(cmd, "expected-version", version)
+	if given != nil && len(names) > 1 {
+		return nil, usageError(cmd, errors.New("--expected-version is about one job"))
+	}
+	return given, nil
+}
+
 // call makes one call and gives its error the form for people.
 func call[Req, Res any](ctx context.Context, c *client, f func(context.Context, *Req, ...grpc.CallOption) (*Res, error), req *Req) (*Res, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

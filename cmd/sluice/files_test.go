@@ -57,3 +57,29 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 	require.Equal(t, strings.Replace(text, "version 1", "version 2", 1), file("pool", "file", "root/a"))
 	require.Zero(t, finish())
 }
+
+// Commands that take several names do what they can, and say what they could not.
+func TestSeveralNames(t *testing.T) {
+	noSettings(t)
+	finish := startDev(t, filepath.Join(t.TempDir(), "state"))
+	jobs := ""
+	for _, name := range []string{"a", "b", "c"} {
+		jobs += "---\nname: " + name + "\ntask: {processes: [{shell: sleep 60}], resources: {cpu: 1m, memory: 1Mi}}\n"
+	}
+	require.Zero(t, try(t, jobs, "job", "submit", "-").code)
+	a := try(t, "", "job", "stop", "--wait", "a", "none", "b", "a", "nor")
+	require.Equal(t, exitNotFound, a.code)
+	require.Equal(t, "job a is killed\njob b is killed\n", a.out)
+	require.Contains(t, a.err, "sluice: job \"none\": there is no such job\nsluice: job \"nor\": there is no such job\n")
+	require.Contains(t, try(t, "", "job", "list").out, "c     running")
+	a = try(t, "", "job", "delete", "a", "c", "b")
+	require.Equal(t, answer{exitConflict, "job a deleted\njob b deleted\n", "sluice: job \"c\": it has not ended: stop it first\n"}, a)
+	require.Contains(t, try(t, "", "job", "stop", "c", "d", "--expected-version", "1").err, "--expected-version is about one job")
+
+	require.Equal(t, "host local/h1 is drained, tasks on it: 0\nhost local/h2 is drained, tasks on it: 0\n",
+		try(t, "", "host", "drain", "local/h1", "local/h2").out)
+	out := strings.Split(try(t, "", "host", "resume", "local/h1", "local/h2", "-o", "json").out, "\n")
+	require.Len(t, out, 3, "a line for each")
+	require.Contains(t, out[1], `"name":"local/h2"`)
+	require.Zero(t, finish())
+}

@@ -35,7 +35,10 @@ func TestDifferencesOfTexts(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, writeDiff(&out, []difference{
 		{"task.processes[0].shell", "cd x\nserve --port 1\nrm y\x1b\n", "cd x\nserve --port 2\nwait\nrm y\x1b\n"},
-		{"task.processes[1].shell", "", "a\nb"}, {"priority", "1", "2"}, {"owner", "", "ann"}, {"pool", "root/a", ""},
+		{"task.processes[1].shell", "", "a\nb"},
+		{"priority", "1", "2"},
+		{"owner", "", "ann"},
+		{"pool", "root/a", ""},
 	}))
 	require.Equal(t, `~ task.processes[0].shell:
     - serve --port 1

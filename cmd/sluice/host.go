@@ -116,16 +116,18 @@ func hostProperties(w io.Writer, h *sluicev1.Host) {
 func newHostDrainCommand(a *app) *cobra.Command {
 	req := &sluicev1.DrainHostRequest{}
 	cmd := &cobra.Command{
-		Use:   "drain NAME",
-		Short: "Place nothing more on a host, and let finish what runs there",
-		Args:  wants("NAME"),
+		Use:   "drain NAME...",
+		Short: "Place nothing more on hosts, and let finish what runs there",
+		Args:  atLeastOne("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
-			req.Name = args[0]
-			res, err := call(cmd.Context(), c, c.hosts.DrainHost, req)
-			if err != nil {
-				return err
-			}
-			return a.showHostState(res.GetHost())
+			return each(cmd.Context(), args, func(name string) error {
+				req.Name = name
+				res, err := call(cmd.Context(), c, c.hosts.DrainHost, req)
+				if err != nil {
+					return err
+				}
+				return a.showHostState(len(args), res.GetHost())
+			})
 		}),
 	}
 	f := cmd.Flags()
@@ -136,21 +138,23 @@ func newHostDrainCommand(a *app) *cobra.Command {
 
 func newHostResumeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "resume NAME",
-		Short: "Open a draining or drained host again",
-		Args:  wants("NAME"),
+		Use:   "resume NAME...",
+		Short: "Open draining or drained hosts again",
+		Args:  atLeastOne("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
-			res, err := call(cmd.Context(), c, c.hosts.ResumeHost, &sluicev1.ResumeHostRequest{Name: args[0]})
-			if err != nil {
-				return err
-			}
-			return a.showHostState(res.GetHost())
+			return each(cmd.Context(), args, func(name string) error {
+				res, err := call(cmd.Context(), c, c.hosts.ResumeHost, &sluicev1.ResumeHostRequest{Name: name})
+				if err != nil {
+					return err
+				}
+				return a.showHostState(len(args), res.GetHost())
+			})
 		}),
 	}
 }
 
-func (a *app) showHostState(h *sluicev1.Host) error {
-	return a.show(h, func(w io.Writer) {
+func (a *app) showHostState(of int, h *sluicev1.Host) error {
+	return a.showOne(of, h, func(w io.Writer) {
 		fmt.Fprintf(w, "host %s is %s, tasks on it: %d\n", h.GetName(), hostStateWord(h.GetState()), h.GetTasks())
 	})
 }

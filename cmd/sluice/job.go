@@ -172,62 +172,83 @@ func (a *app) cut(more bool, limit uint32) {
 }
 
 func newJobStopCommand(a *app) *cobra.Command {
-	req := &sluicev1.StopJobRequest{}
 	var version uint64
-	var wait bool
+	var cascade, wait bool
 	cmd := &cobra.Command{
-		Use:   "stop NAME",
-		Short: "End all tasks of a job; it stays listed",
-		Args:  wants("NAME"),
+		Use:   "stop NAME...",
+		Short: "End all tasks of jobs; they stay listed",
+		Args:  atLeastOne("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
-			req.Name = args[0]
-			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
-			res, err := call(cmd.Context(), c, c.jobs.StopJob, req)
+			expected, err := versionOfOne(cmd, version, args)
 			if err != nil {
 				return err
 			}
-			job := res.GetJob()
-			if wait {
-				ended, err := a.waitForJobs(cmd.Context(), c, []string{job.GetName()})
+			var jobs []*sluicev1.Job
+			wrong := each(cmd.Context(), args, func(name string) error {
+				res, err := call(cmd.Context(), c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name, ExpectedVersion: expected, Cascade: cascade})
+				if err == nil {
+					jobs = append(jobs, res.GetJob())
+				}
+				return err
+			})
+			if wait && len(jobs) > 0 {
+				var names []string
+				for _, j := range jobs {
+					names = append(names, j.GetName())
+				}
+				if jobs, err = a.waitForJobs(cmd.Context(), c, names); err != nil {
+					return err
+				}
+			}
+			for _, j := range jobs {
+				err := a.showOne(len(args), j, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", j.GetName(), jobStateWord(j.GetState())) })
 				if err != nil {
 					return err
 				}
-				job = ended[0]
 			}
-			return a.show(job, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", job.GetName(), jobStateWord(job.GetState())) })
+			return wrong
 		}),
 	}
 	f := cmd.Flags()
 	f.Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
-	f.BoolVar(&req.Cascade, "cascade", false, "stop the jobs that depend on it as well")
+	f.BoolVar(&cascade, "cascade", false, "stop the jobs that depend on them as well")
 	f.BoolVar(&wait, "wait", false, "wait until all tasks have ended")
 	return cmd
 }
 
 func newJobDeleteCommand(a *app) *cobra.Command {
-	req := &sluicev1.DeleteJobRequest{}
 	var version uint64
 	var stop bool
 	cmd := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Remove a job that has ended",
-		Args:  wants("NAME"),
+		Use:   "delete NAME...",
+		Short: "Remove jobs that have ended",
+		Args:  atLeastOne("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
-			req.Name = args[0]
-			req.ExpectedVersion = uintFlag(cmd, "expected-version", version)
-			if stop {
-				if err := c.stopAndWait(cmd.Context(), a, args[0], req.ExpectedVersion); err != nil {
-					return err
-				}
-			}
-			res, err := call(cmd.Context(), c, c.jobs.DeleteJob, req)
+			expected, err := versionOfOne(cmd, version, args)
 			if err != nil {
 				return err
 			}
-			return a.show(res, func(w io.Writer) { fmt.Fprintf(w, "job %s deleted\n", args[0]) })
+			if stop && len(args) > 1 { // all at once: what is wrong with one is told below
+				_ = each(cmd.Context(), args, func(name string) error {
+					_, err := call(cmd.Context(), c, c.jobs.StopJob, &sluicev1.StopJobRequest{Name: name})
+					return err
+				})
+			}
+			return each(cmd.Context(), args, func(name string) error {
+				if stop {
+					if err := c.stopAndWait(cmd.Context(), a, name, expected); err != nil {
+						return err
+					}
+				}
+				res, err := call(cmd.Context(), c, c.jobs.DeleteJob, &sluicev1.DeleteJobRequest{Name: name, ExpectedVersion: expected})
+				if err != nil {
+					return err
+				}
+				return a.showOne(len(args), res, func(w io.Writer) { fmt.Fprintf(w, "job %s deleted\n", name) })
+			})
 		}),
 	}
-	cmd.Flags().BoolVar(&stop, "stop", false, "end it first if it has not ended, and wait for that")
+	cmd.Flags().BoolVar(&stop, "stop", false, "end them first if they have not ended, and wait for that")
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
 	return cmd
 }

@@ -116,6 +116,14 @@ func (a *app) showEach(m proto.Message, table func(w io.Writer)) error {
 	return a.show(m, table)
 }
 
+// showOne shows one answer of a command that may have several: where there is one only, as any other command does, else as showEach.
+func (a *app) showOne(of int, m proto.Message, table func(w io.Writer)) error {
+	if of > 1 {
+		return a.showEach(m, table)
+	}
+	return a.show(m, table)
+}
+
 // columns prints rows under a heading, aligned. An empty cell is shown as "-".
 func columns(w io.Writer, heading string, rows [][]string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
