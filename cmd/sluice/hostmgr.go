@@ -21,7 +21,8 @@ import (
 
 // localKeys are the settings of commands with a local host manager that have flags.
 var localKeys = []string{
-	"local.shard", "local.hosts", "local.racks", "local.rack", "local.zone", "local.address", "local.ports", "local.cpu", "local.memory", "local.disk", "local.cgroup",
+	"local.shard", "local.hosts", "local.racks", "local.rack", "local.zone", "local.address", "local.ports", "local.cpu", "local.memory", "local.disk",
+	"local.resources", "local.attributes", "local.cgroup",
 }
 
 func newHostmgrCommand(a *app) *cobra.Command {
@@ -98,7 +99,12 @@ func openManager(c config.Local, dir string, conn *grpc.ClientConn, log *slog.Lo
 	capacity.Fixed[cluster.CPU] = amount(c.CPU, jobfile.ParseMilli)
 	capacity.Fixed[cluster.Memory] = amount(c.Memory, jobfile.ParseBytes)
 	capacity.Fixed[cluster.Disk] = amount(c.Disk, jobfile.ParseBytes)
-	first, last, _ := config.ParsePorts(c.Ports) // was checked too
+	first, last, _ := config.ParsePorts(c.Ports) // was checked too, as what follows
+	named, _ := config.ParseResources(c.Resources)
+	for _, a := range named {
+		capacity = capacity.Add(cluster.Resources{Named: []cluster.Amount{a}})
+	}
+	attributes, _ := config.ParseAttributes(c.Attributes)
 	driver, err := local.New(local.Config{
 		Dir:           dir,
 		Hosts:         c.Hosts,
@@ -106,6 +112,7 @@ func openManager(c config.Local, dir string, conn *grpc.ClientConn, log *slog.Lo
 		Rack:          c.Rack,
 		Zone:          c.Zone,
 		Capacity:      capacity,
+		Attributes:    attributes,
 		Address:       c.Address,
 		Ports:         cluster.PortRange{First: first, Last: last},
 		Cgroup:        c.Cgroup,

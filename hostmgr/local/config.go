@@ -21,6 +21,8 @@ type Config struct {
 	Zone     string            // of all hosts; default "local"
 	Capacity cluster.Resources // of each host; a fixed amount of 0 means this machine's divided by Hosts
 
+	Attributes []cluster.KeyValue // of all hosts, besides arch, local and os
+
 	// Ports may be given to tasks; each host has its own part of them. Default 20000 to 29999.
 	Ports   cluster.PortRange
 	Address string // where the tasks of all hosts are reached; default "127.0.0.1"

@@ -27,6 +27,7 @@ func divide(c Config, notes []string) ([]hostmgr.Host, error) {
 			capacity.Fixed[d] = machine[d] / int64(c.Hosts)
 		}
 	}
+	attributes := append([]cluster.KeyValue{{Key: "arch", Value: runtime.GOARCH}, {Key: "local", Value: "true"}, {Key: "os", Value: runtime.GOOS}}, c.Attributes...)
 	hosts := make([]hostmgr.Host, c.Hosts)
 	for i := range hosts {
 		hosts[i] = hostmgr.Host{
@@ -34,7 +35,7 @@ func divide(c Config, notes []string) ([]hostmgr.Host, error) {
 			Machine: cluster.Machine{
 				Rack:       fmt.Sprintf("%s%d", c.Rack, i%c.Racks),
 				Zone:       c.Zone,
-				Attributes: []cluster.KeyValue{{Key: "arch", Value: runtime.GOARCH}, {Key: "local", Value: "true"}, {Key: "os", Value: runtime.GOOS}},
+				Attributes: attributes,
 				Capacity:   capacity,
 				Ports:      portsOf(c, i),
 				Address:    c.Address,

@@ -20,6 +20,8 @@ func TestHosts(t *testing.T) {
 	f := newFixture(t, func(c *Config) {
 		c.Hosts, c.Racks, c.Rack, c.Zone = 3, 2, "b-", "here"
 		c.Capacity.Fixed[cluster.CPU] = 64_000
+		c.Capacity.Named = []cluster.Amount{{Name: "licence", Value: 2}}
+		c.Attributes = []cluster.KeyValue{{Key: "disk", Value: "ssd"}}
 	})
 	machine, err := measure(f.config.Dir)
 	require.NoError(t, err)
@@ -29,7 +31,10 @@ func TestHosts(t *testing.T) {
 		require.Equal(t, []string{"h0", "h1", "h2"}[i], h.Name)
 		require.Equal(t, []string{"b-0", "b-1", "b-0"}[i], h.Rack)
 		require.Equal(t, "here", h.Zone)
-		require.Equal(t, []cluster.KeyValue{{Key: "arch", Value: runtime.GOARCH}, {Key: "local", Value: "true"}, {Key: "os", Value: "linux"}}, h.Attributes)
+		require.Equal(t, []cluster.KeyValue{
+			{Key: "arch", Value: runtime.GOARCH}, {Key: "local", Value: "true"}, {Key: "os", Value: "linux"}, {Key: "disk", Value: "ssd"},
+		}, h.Attributes)
+		require.EqualValues(t, 2, h.Capacity.In("licence"))
 		require.EqualValues(t, 64_000, h.Capacity.Fixed[cluster.CPU], "what the configuration claims")
 		require.Equal(t, machine[cluster.Memory]/3, h.Capacity.Fixed[cluster.Memory])
 		require.Equal(t, machine[cluster.Disk]/3, h.Capacity.Fixed[cluster.Disk])

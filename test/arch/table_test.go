@@ -147,7 +147,7 @@ var table = []row{
 
 	{"cmd/sluice/internal/jobfile", []string{api, protobuf, yaml}, shell},
 	{"cmd/sluice/internal/config", []string{
-		"cmd/sluice/internal/jobfile", "costmodels/models", "solver/registry", pflag, viper,
+		"cluster", "cmd/sluice/internal/jobfile", "costmodels/models", "solver/registry", pflag, viper,
 	}, shell},
 	{"cmd/sluice/internal/filecount", nil, shell},
 	{"cmd/sluice/internal/pki", nil, shell},

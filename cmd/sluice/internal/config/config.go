@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
 )
 
@@ -104,6 +107,8 @@ type Local struct {
 	CPU           string
 	Memory        string
 	Disk          string
+	Resources     string // joined by commas
+	Attributes    string // joined by commas
 	Cgroup        string
 	LogLimit      string        `mapstructure:"log_limit"`
 	UsageInterval time.Duration `mapstructure:"usage_interval"`
@@ -244,6 +249,10 @@ func (c *Config) Validate() error {
 	check("local.address", hostName(c.Local.Address))
 	_, _, err := ParsePorts(c.Local.Ports)
 	check("local.ports", err)
+	_, err = ParseResources(c.Local.Resources)
+	check("local.resources", err)
+	_, err = ParseAttributes(c.Local.Attributes)
+	check("local.attributes", err)
 	check("local.shard", shardName(c.Local.Shard))
 	check("dev.driver", oneOf(c.Dev.Driver, Drivers))
 	check("mesos.state_dir", absolute(c.Mesos.StateDir))
@@ -324,6 +333,59 @@ func ParsePorts(s string) (first, last uint16, err error) {
 		return 0, 0, fmt.Errorf("%q is no range of 1 to 65535, such as 20000-29999", s)
 	}
 	return uint16(a), uint16(b), nil
+}
+
+// ParseResources reads named resources of a host, such as licence=2,fpga=1.
+func ParseResources(s string) (all []cluster.Amount, err error) {
+	for name, value := range pairs(s) {
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case !cluster.IsKey(name):
+			return nil, fmt.Errorf("%q is no name of a resource with an amount in whole units, such as licence=2", name+"="+value)
+		case cluster.IsDimension(name):
+			return nil, fmt.Errorf("%q has a setting of its own, or comes from the machine", name)
+		case err != nil || n < 0 || n > cluster.MaxAmount:
+			return nil, fmt.Errorf("%q is no amount of %s: 0 to %d, in whole units", value, name, int64(cluster.MaxAmount))
+		case slices.ContainsFunc(all, func(a cluster.Amount) bool { return a.Name == name }):
+			return nil, fmt.Errorf("%q is there twice", name)
+		}
+		all = append(all, cluster.Amount{Name: name, Value: n})
+	}
+	return all, nil
+}
+
+// ParseAttributes reads attributes of a host, such as disk=ssd,sluice/exclusive=lab. A key may have several values.
+func ParseAttributes(s string) (all []cluster.KeyValue, err error) {
+	for key, value := range pairs(s) {
+		switch a := (cluster.KeyValue{Key: key, Value: value}); {
+		case !cluster.IsKey(key) || value == "" || len(value) > maxValue || strings.ContainsFunc(value, unicode.IsControl):
+			return nil, fmt.Errorf("%q is no attribute with a value, such as disk=ssd", key+"="+value)
+		case slices.Contains(hostLabels, key):
+			return nil, fmt.Errorf("%q is said of every host by itself", key)
+		case slices.Contains(all, a):
+			return nil, fmt.Errorf("%q is there twice", key+"="+value)
+		default:
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// maxValue is how many bytes the value of an attribute has at most.
+const maxValue = 255
+
+// hostLabels are what a local host manager says of its hosts in any case, and what hosts have besides attributes.
+var hostLabels = []string{cluster.LabelHostname, cluster.LabelRack, cluster.LabelZone, "arch", "local", "os"}
+
+// pairs goes through KEY=VALUE,KEY=VALUE...; of what has no = the value is empty.
+func pairs(s string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for part := range strings.SplitSeq(s, ",") {
+			if key, value, _ := strings.Cut(strings.TrimSpace(part), "="); s != "" && !yield(key, value) {
+				return
+			}
+		}
+	}
 }
 
 func oneOf(v string, all []string) error {

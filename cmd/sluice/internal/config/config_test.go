@@ -136,6 +136,13 @@ func TestRefusals(t *testing.T) {
 		"address":  {args: []string{"--address=10.0.0.5:80"}, want: []string{`local.address: "10.0.0.5:80" is no IP address, and no name`}},
 		"no ports": {file: "local: {ports: 8080}\n", want: []string{`local.ports: "8080" is no range of 1 to 65535`}},
 		"ports":    {env: map[string]string{"SLUICE_LOCAL_PORTS": "3-70000"}, want: []string{`local.ports: "3-70000" is no range`}},
+		"resources": {
+			env:  map[string]string{"SLUICE_LOCAL_RESOURCES": "licence=two"},
+			want: []string{`local.resources: "two" is no amount of licence: 0 to 1125899906842624, in whole units (from environment SLUICE_LOCAL_RESOURCES)`},
+		},
+		"attributes":        {file: "local: {attributes: ssd}\n", want: []string{`local.attributes: "ssd=" is no attribute with a value, such as disk=ssd`}},
+		"rack as attribute": {file: "local: {attributes: 'disk=ssd, rack=r1'}\n", want: []string{`local.attributes: "rack" is said of every host by itself`}},
+		"cpu as resource":   {file: "local: {resources: 'cpu_milli=4'}\n", want: []string{`local.resources: "cpu_milli" has a setting of its own`}},
 		"no units": {
 			file: "reconnect: 300\nscheduler: {lost_after: 300, keep_finished: 60, learn_every: 1.5}\n",
 			want: []string{

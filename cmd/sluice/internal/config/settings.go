@@ -85,6 +85,8 @@ func Settings() []Setting {
 		{"local.cpu", "0", "host-cpu", "", "CPU of each virtual host, such as 2 or 500m; 0 divides this machine"},
 		{"local.memory", "0", "host-memory", "", "memory of each virtual host, such as 4Gi; 0 divides this machine"},
 		{"local.disk", "0", "host-disk", "", "disk of each virtual host, such as 10Gi; 0 divides this machine"},
+		{"local.resources", "", "resources", "", "named resources of each virtual host, NAME=AMOUNT,NAME=AMOUNT..., such as licence=2"},
+		{"local.attributes", "", "attributes", "", "attributes of all virtual hosts, KEY=VALUE,KEY=VALUE..., such as disk=ssd,sluice/exclusive=lab"},
 		{"local.cgroup", "", "cgroup", "", "cgroup v2 folder for the limits of tasks; empty looks for one"},
 		{"local.log_limit", "8Mi", "", "", "what is kept of each output of a run, where the job does not say"},
 		{"local.usage_interval", 5 * time.Second, "", "", "time between two measurements of what tasks use"},
