@@ -81,7 +81,7 @@ not run any more.`,
 			}
 			stateDir := a.config.Scheduler.StateDir
 			dir := filepath.Join(stateDir, "journal")
-			j, err := openJournal(stateDir, newLogger(a.err, a.config.Log.Level))
+			j, err := openJournal(stateDir, newLogger(a.err, a.config.Log))
 			if err != nil {
 				return err
 			}

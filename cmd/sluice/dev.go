@@ -49,7 +49,7 @@ once. Only a crash leaves tasks running, and the next start finds them again.`,
 
 func (a *app) runDev(ctx context.Context, d *demo) error {
 	c := a.config
-	log := newLogger(a.err, c.DevLogLevel())
+	log := newLogger(a.err, c.DevLog())
 	if c.Scheduler.TLS.Cert != "" {
 		return exitError{exitUsage, errors.New("dev serves this machine without TLS: leave scheduler.tls out, or run `sluice scheduler` and `sluice hostmgr local`")}
 	}

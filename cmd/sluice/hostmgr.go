@@ -43,7 +43,7 @@ them again when it starts with the same state folder.`,
 			if err != nil {
 				return err
 			}
-			m, err := openManager(c.Local, c.Local.StateDir, conn, newLogger(a.err, c.Log.Level))
+			m, err := openManager(c.Local, c.Local.StateDir, conn, newLogger(a.err, c.Log))
 			if err != nil {
 				return errors.Join(err, conn.Close())
 			}

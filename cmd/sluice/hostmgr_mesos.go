@@ -41,7 +41,7 @@ folder. Several clusters have a host manager each, with a name each (--shard).`,
 			if err != nil {
 				return err
 			}
-			m, err := openMesos(c.Mesos, c.Mesos.StateDir, giveUp, conn, newLogger(a.err, c.Log.Level))
+			m, err := openMesos(c.Mesos, c.Mesos.StateDir, giveUp, conn, newLogger(a.err, c.Log))
 			if err != nil {
 				return errors.Join(err, conn.Close())
 			}

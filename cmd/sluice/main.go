@@ -115,7 +115,7 @@ func newRootCommand(a *app) *cobra.Command {
 	})
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentFlags().StringVar(&a.configFile, "config", "", "file with settings")
-	config.AddFlags(root.PersistentFlags(), "server", "tls.ca", "tls.cert", "tls.key", "token_file", "output", "reconnect", "log.level")
+	config.AddFlags(root.PersistentFlags(), "server", "tls.ca", "tls.cert", "tls.key", "token_file", "output", "reconnect", "log.level", "log.format")
 	root.AddCommand(
 		newJobCommand(a), newTaskCommand(a), newPoolCommand(a), newHostCommand(a), newVolumeCommand(a), newClusterCommand(a), newGraphCommand(a),
 		newTokenCommand(a), newRoleCommand(a), newWhoamiCommand(a), newTLSCommand(a),

@@ -39,7 +39,7 @@ configuration. With --insecure everybody on this machine may do everything.`,
 			if c.Scheduler.Insecure {
 				fmt.Fprintln(a.err, "sluice: warning: --insecure: everybody on this machine may do everything, and run commands as this user")
 			}
-			s, err := openServer(c.Scheduler, c.Scheduler.StateDir, newLogger(a.err, c.Log.Level))
+			s, err := openServer(c.Scheduler, c.Scheduler.StateDir, newLogger(a.err, c.Log))
 			if err != nil {
 				return err
 			}

@@ -245,11 +245,22 @@ func TestTasksAreToldANameOfTheCertificate(t *testing.T) {
 // Where the audit log cannot be written, as on a full disk, the scheduler's own log says so.
 func TestALineOfTheAuditThatIsLost(t *testing.T) {
 	var said bytes.Buffer
-	s := &server{log: newLogger(&said, "info")}
+	s := &server{log: newLogger(&said, config.Log{Level: "info"})}
 	audit, err := s.openAudit(config.Scheduler{AuditLog: "/dev/full"}, "")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.audit.Close()) }()
 	audit.Info("call")
 	require.Contains(t, said.String(), "a line of the audit log is lost")
 	require.Contains(t, said.String(), "/dev/full: no space left on device")
+}
+
+func TestFormOfTheLog(t *testing.T) {
+	for form, want := range map[string]string{"text": `level=WARN msg="too late" shard=a`, "json": `"level":"WARN","msg":"too late","shard":"a"}`} {
+		var said bytes.Buffer
+		log := newLogger(&said, config.Log{Level: "warn", Format: form})
+		log.Info("in time")
+		log.Warn("too late", "shard", "a")
+		require.Contains(t, said.String(), want)
+		require.Equal(t, 1, strings.Count(said.String(), "\n"))
+	}
 }

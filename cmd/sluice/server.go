@@ -55,9 +55,12 @@ type server struct {
 }
 
 // newLogger returns the logger of the long-running commands.
-func newLogger(w io.Writer, level string) *slog.Logger {
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var l slog.LevelVar
-	_ = l.UnmarshalText([]byte(level)) // was checked with the settings
+	_ = l.UnmarshalText([]byte(c.Level)) // was checked with the settings
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: &l}))
+	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l}))
 }
 

@@ -48,7 +48,7 @@ type ServerTLS struct {
 }
 
 // Log says what is logged.
-type Log struct{ Level string }
+type Log struct{ Level, Format string }
 
 // Scheduler is for the process that schedules.
 type Scheduler struct {
@@ -198,6 +198,7 @@ func (c *Config) Validate() error {
 	if new(slog.LevelVar).UnmarshalText([]byte(c.Log.Level)) != nil { // which takes more than is documented
 		check("log.level", oneOf(c.Log.Level, []string{"debug", "info", "warn", "error"}))
 	}
+	check("log.format", oneOf(c.Log.Format, []string{"text", "json"}))
 	check("reconnect", positive(c.Reconnect))
 	check("scheduler.batch_window", positive(c.Scheduler.BatchWindow))
 	check("scheduler.unreachable_after", positive(c.Scheduler.UnreachableAfter))

@@ -116,10 +116,11 @@ func TestRefusals(t *testing.T) {
 		"not yaml":       {file: "server: [\n", want: []string{"config: file "}},
 		"wrong type":     {file: "local: {hosts: many}\n", want: []string{`config: local.hosts: "many" is not a value such as 8 (from file `}},
 		"all at once": {
-			file: "output: xml\nlog: {level: loud}\n", args: []string{"--server=10.1.2.3:5"},
+			file: "output: xml\nlog: {level: loud, format: xml}\n", args: []string{"--server=10.1.2.3:5"},
 			want: []string{
 				`server: "10.1.2.3:5" is not on this machine`, "(from flag --server)",
 				`output: "xml" is none of table, json, yaml (from file `, `log.level: "loud" is none of debug, info, warn, error`,
+				`log.format: "xml" is none of text, json`,
 			},
 		},
 		"no port":  {args: []string{"--server=localhost"}, want: []string{`"localhost" is not an address such as 127.0.0.1:7461`}},

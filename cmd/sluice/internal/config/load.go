@@ -50,13 +50,14 @@ type Value struct {
 // Values lists the effective settings in the order of Settings.
 func (l *Loaded) Values() []Value { return l.values }
 
-// DevLogLevel is the level of the log where people watch: only what matters, if the settings do not say otherwise.
-func (l *Loaded) DevLogLevel() string {
+// DevLog is the log where people watch: only what matters, if the settings do not say otherwise.
+func (l *Loaded) DevLog() Log {
+	log := l.Log
 	i := slices.IndexFunc(l.values, func(v Value) bool { return v.Key == "log.level" })
 	if l.values[i].Source == "default" {
-		return "warn"
+		log.Level = "warn"
 	}
-	return l.Log.Level
+	return log
 }
 
 // Load reads the settings. file may be "": then the environment variable SLUICE_CONFIG names the file, or else it is

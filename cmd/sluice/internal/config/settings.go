@@ -32,6 +32,7 @@ func Settings() []Setting {
 		{"tls.server_name", "", "", "", "name in the scheduler's certificate, where it is not that of the address"},
 		{"token_file", "", "token-file", "", "file with the token to show, in place of a certificate"},
 		{"log.level", "info", "log-level", "", "debug, info, warn or error"},
+		{"log.format", "text", "log-format", "", "of the log: text, or json with an object in each line"},
 
 		{"scheduler.listen", "127.0.0.1:7461", "listen", "", "address for the API; port 0 takes a free one"},
 		{"scheduler.http_listen", "127.0.0.1:7462", "http-listen", "", "address for /metrics and /debug/pprof; port 0 takes a free one"},
