@@ -18,6 +18,7 @@ type metrics struct {
 	phases     *prometheus.HistogramVec
 	total      prometheus.Histogram
 	placements prometheus.Counter
+	left       *prometheus.CounterVec
 	conflicts  prometheus.Counter
 	solves     prometheus.Counter
 	work       prometheus.Counter
@@ -45,6 +46,7 @@ func newMetrics(s *Scheduler) *metrics {
 			Namespace: "sluice", Name: "cycle_seconds", Help: "Time of a whole cycle, its placements durable.", Buckets: buckets,
 		}),
 		placements: counter("placements_total", "Placements planned."),
+		left:       vec("tasks_asked_to_leave_total", "Tasks that were asked to leave their hosts: for others, or to go on elsewhere.", "why"),
 		conflicts:  counter("placement_conflicts_total", "Placements that the state refused when they were to be committed."),
 		solves:     counter("solves_total", "Calls of the min-cost-flow solver."),
 		work:       counter("solver_work_total", "Work of the solver, in its own units."),
@@ -53,7 +55,7 @@ func newMetrics(s *Scheduler) *metrics {
 		outcomes:   vec("task_runs_total", "Runs of tasks that ended, by how.", "state"),
 		shadow:     vec("shadow_placements_total", "What the model in the shadow would do with tasks, compared with the plan.", "outcome"),
 	}
-	m.registry.MustRegister(m.cycles, m.phases, m.total, m.placements, m.conflicts, m.solves, m.work, m.limited, m.touched, m.outcomes, m.shadow,
+	m.registry.MustRegister(m.cycles, m.phases, m.total, m.placements, m.left, m.conflicts, m.solves, m.work, m.limited, m.touched, m.outcomes, m.shadow,
 		&stateCollector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -66,6 +68,8 @@ func (m *metrics) observe(c *CycleSummary) {
 	}
 	m.phases.WithLabelValues("commit").Observe(c.Commit.Seconds())
 	m.placements.Add(float64(c.Placements))
+	m.left.WithLabelValues("preemption").Add(float64(c.Done.Preemptions))
+	m.left.WithLabelValues("migration").Add(float64(c.Done.Migrations))
 	m.conflicts.Add(float64(c.Conflicts))
 	m.solves.Add(float64(c.Stats.Solves))
 	m.work.Add(float64(c.Stats.SolverWork))
@@ -104,6 +108,8 @@ var (
 	tasksDesc    = prometheus.NewDesc("sluice_tasks", "Tasks by state.", []string{"state"}, nil)
 	jobsDesc     = prometheus.NewDesc("sluice_jobs", "Jobs by state.", []string{"state"}, nil)
 	hostsDesc    = prometheus.NewDesc("sluice_hosts", "Hosts by state.", []string{"state"}, nil)
+	capacityDesc = prometheus.NewDesc("sluice_capacity", "What all hosts have, in the unit of the dimension.", []string{"dimension"}, nil)
+	heldDesc     = prometheus.NewDesc("sluice_allocated", "What tasks have of the hosts, in the unit of the dimension.", []string{"dimension"}, nil)
 	commandsDesc = prometheus.NewDesc("sluice_writer_queue", "Commands that wait for the writer.", nil, nil)
 	shardDesc    = prometheus.NewDesc("sluice_shard_queue", "Messages that wait to be sent to a shard.", []string{"shard"}, nil)
 	brokenDesc   = prometheus.NewDesc("sluice_cost_model_broken", "Whether the cost model is broken and another one plans.", nil, nil)
@@ -128,8 +134,18 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	hosts := make([]uint64, cluster.HostUnreachable+1)
+	var capacity, allocated cluster.Resources
 	for h := range snapshot.Hosts("") {
 		hosts[h.State()]++
+		capacity, allocated = capacity.Add(h.Capacity), allocated.Add(h.Allocated)
+	}
+	for d, n := range capacity.Fixed {
+		gauge(capacityDesc, float64(n), cluster.Dimension(d).String())
+		gauge(heldDesc, float64(allocated.Fixed[d]), cluster.Dimension(d).String())
+	}
+	for _, a := range capacity.Named {
+		gauge(capacityDesc, float64(a.Value), a.Name)
+		gauge(heldDesc, float64(allocated.Amount(a.Name)), a.Name)
 	}
 	for state, n := range tasks {
 		gauge(tasksDesc, float64(n), cluster.TaskState(state).String())

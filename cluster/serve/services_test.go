@@ -6,6 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
 	"testing"
 	"time"
 
@@ -588,6 +592,27 @@ func TestClusterStatusAndCycles(t *testing.T) {
 	require.Equal(t, int64(2000), got.Capacity.CpuMilli)
 	require.Equal(t, int64(2000), got.Allocated.CpuMilli)
 	require.NotNil(t, got.LastCycle)
+	w := httptest.NewRecorder()
+	a.MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, line := range []string{
+		`sluice_capacity{dimension="cpu_milli"} 2000`, `sluice_allocated{dimension="cpu_milli"} 2000`,
+		`sluice_tasks_asked_to_leave_total{why="preemption"} 0`,
+	} {
+		require.Contains(t, w.Body.String(), "\n"+line+"\n")
+	}
+}
+
+// The page about metrics has all of them.
+func TestMetricsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	newAPITest(t).MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	names := regexp.MustCompile(`(?m)^# HELP (sluice_\w+)`).FindAllStringSubmatch(w.Body.String(), -1)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		require.Regexp(t, "`"+name[1]+"[`{]", string(page))
+	}
 }
 
 func TestExportSnapshot(t *testing.T) {
