@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,15 +109,29 @@ func newTaskListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// taskTable lists tasks, with their versions where a job has had an update, and with their health where it is checked.
 func taskTable(w io.Writer, tasks []*sluicev1.Task) {
+	heading := "TASK STATE HOST RUN"
+	versions := slices.ContainsFunc(tasks, func(t *sluicev1.Task) bool { return t.GetJobVersion() > 1 })
+	if versions {
+		heading += " VERSION"
+	}
+	health := slices.ContainsFunc(tasks, func(t *sluicev1.Task) bool { return healthWord(t.GetHealth()) != "" })
+	if health {
+		heading += " HEALTH"
+	}
 	var rows [][]string
 	for _, t := range tasks {
-		rows = append(rows, []string{
-			taskWord(t), taskStateWord(t.GetState()), t.GetHost(), strconv.Itoa(int(t.GetRun())),
-			strconv.Itoa(int(t.GetFailures())), spanWord(t.GetStartTime(), t.GetEndTime()), waitWord(t),
-		})
+		row := []string{taskWord(t), taskStateWord(t.GetState()), t.GetHost(), strconv.Itoa(int(t.GetRun()))}
+		if versions {
+			row = append(row, versionWord(t))
+		}
+		if health {
+			row = append(row, healthWord(t.GetHealth()))
+		}
+		rows = append(rows, append(row, strconv.Itoa(int(t.GetFailures())), spanWord(t.GetStartTime(), t.GetEndTime()), waitWord(t)))
 	}
-	columns(w, "TASK STATE HOST RUN FAILURES RAN REASON", rows)
+	columns(w, heading+" FAILURES RAN REASON", rows)
 }
 
 func newTaskGetCommand(a *app) *cobra.Command {
@@ -142,10 +157,6 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 			copied += " on " + c.GetHost()
 		}
 	}
-	version := ""
-	if v := t.GetJobVersion(); v > 0 {
-		version = strconv.FormatUint(v, 10)
-	}
 	properties(w,
 		[2]string{"task", taskWord(t)},
 		[2]string{"state", taskStateWord(t.GetState())},
@@ -153,7 +164,7 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"host", t.GetHost()},
 		[2]string{"bound to", t.GetHomeHost()},
 		[2]string{"run", strconv.Itoa(int(t.GetRun()))},
-		[2]string{"version", version},
+		[2]string{"version", versionWord(t)},
 		[2]string{"failures", strconv.Itoa(int(t.GetFailures()))},
 		[2]string{"allocated", resourcesWord(t.GetAllocated())},
 		[2]string{"used", resourcesWord(t.GetUsed())},
@@ -168,6 +179,14 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"copy", copied},
 		[2]string{"sandbox", t.GetSandbox()},
 	)
+}
+
+// versionWord is the version of the job that a run goes by, "" where there is no run.
+func versionWord(t *sluicev1.Task) string {
+	if t.GetJobVersion() == 0 {
+		return ""
+	}
+	return strconv.FormatUint(t.GetJobVersion(), 10)
 }
 
 func progressWord(part *float64) string {

@@ -114,6 +114,26 @@ func TestPrinting(t *testing.T) {
 	}
 }
 
+// Versions and health have columns where there is something to tell apart.
+func TestColumnsOfTasks(t *testing.T) {
+	tasks := []*sluicev1.Task{
+		{Job: "a", State: sluicev1.TaskState_TASK_STATE_RUNNING, Host: "s/h", Run: 1, JobVersion: 1},
+		{Job: "a", Instance: 1, State: sluicev1.TaskState_TASK_STATE_PENDING},
+	}
+	table := func() string {
+		var b bytes.Buffer
+		taskTable(&b, tasks)
+		return b.String()
+	}
+	require.Equal(t, "TASK  STATE    HOST  RUN  FAILURES  RAN  REASON\n"+
+		"a/0   running  s/h   1    0         -    -\n"+
+		"a/1   pending  -     0    0         -    -\n", table())
+	tasks[0].JobVersion, tasks[0].Health = 2, sluicev1.Health_HEALTH_UNREADY
+	require.Equal(t, "TASK  STATE    HOST  RUN  VERSION  HEALTH   FAILURES  RAN  REASON\n"+
+		"a/0   running  s/h   1    2        unready  0         -    -\n"+
+		"a/1   pending  -     0    -        -        0         -    -\n", table())
+}
+
 func TestStreamsOfMessages(t *testing.T) {
 	for output, want := range map[string]string{
 		"json": "{\"name\":\"a\",\"version\":\"3\"}\n{\"name\":\"a\",\"version\":\"3\"}\n",
