@@ -51,6 +51,13 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 
 	pool := "path: root/a\nresources:\n- dimension: cpu_milli\n  reservation: 500\n  limit: 4000\n"
 	require.Zero(t, try(t, pool, "pool", "create", "--file", "-").code)
+	several := "path: root/b\n---\npath: root/b/c\n---\npath: root/none/d\n---\npath: root/e\n"
+	refused := try(t, several, "pool", "create", "--file", "-")
+	require.Equal(t, exitConflict, refused.code)
+	require.Contains(t, refused.err, `root/none`)
+	require.Equal(t, "pool root/b created\npool root/b/c created\n", refused.out)
+	updated := try(t, "path: root/b\n---\npath: root/b/c\n", "pool", "update", "--file", "-")
+	require.Equal(t, answer{0, "pool root/b updated to version 2\npool root/b/c updated to version 2\n", ""}, updated)
 	text := file("pool", "file", "root/a")
 	require.Contains(t, text, "# pool root/a, version 1\npath: root/a\n")
 	require.Zero(t, try(t, text, "pool", "update", "--file", "-").code)

@@ -162,8 +162,6 @@ func TestFilesAreCheckedBeforeTheSchedulerIsAsked(t *testing.T) {
 	require.Equal(t, answer{exitUsage, "", "sluice: standard input:1:1: unknown key \"nmae\": did you mean \"name\"?\n"}, a)
 	a = try(t, "name: a\n---\nname: b\n", "job", "update", "-")
 	require.Equal(t, answer{exitUsage, "", "sluice: an update takes a file with one job\n"}, a)
-	a = try(t, "path: root/a\n---\npath: root/b\n", "pool", "create", "--file", "-")
-	require.Equal(t, answer{exitUsage, "", "sluice: -: holds 2 pools, give one\n"}, a)
 }
 
 func TestNobodyListens(t *testing.T) {

@@ -122,34 +122,50 @@ func newPoolCreateCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create {PATH | --file FILE}",
 		Short: "Create a pool below one that exists, such as root/batch",
+		Long: `Create a pool below one that exists, such as root/batch. A file may hold several,
+separated by "---", parents before their children; they are created one after
+the other, up to the first that is refused.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, err := poolSpec(a, cmd, args, description, file)
+			specs, err := poolSpecs(a, cmd, args, description, file)
 			if err != nil {
 				return err
 			}
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
-			res, err := call(cmd.Context(), c, c.pools.CreatePool, &sluicev1.CreatePoolRequest{Spec: spec})
-			if err != nil {
-				return err
-			}
-			return a.show(res.GetPool(), func(w io.Writer) { fmt.Fprintf(w, "pool %s created\n", res.GetPool().GetSpec().GetPath()) })
+			return a.forPools(cmd, specs, func(c *client, spec *sluicev1.PoolSpec) (*sluicev1.Pool, string, error) {
+				res, err := call(cmd.Context(), c, c.pools.CreatePool, &sluicev1.CreatePoolRequest{Spec: spec})
+				return res.GetPool(), "created", err
+			})
 		},
 	}
 	cmd.Flags().StringVar(&description, "description", "", "for people")
-	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the whole pool; \"-\" reads standard input")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the whole pool, or several; \"-\" reads standard input")
 	return cmd
 }
 
-func poolSpec(a *app, cmd *cobra.Command, args []string, description, file string) (*sluicev1.PoolSpec, error) {
+// forPools does something with each pool, up to the first that is refused, and says what was done.
+func (a *app) forPools(cmd *cobra.Command, specs []*sluicev1.PoolSpec, do func(*client, *sluicev1.PoolSpec) (*sluicev1.Pool, string, error)) error {
+	c, err := a.connect(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for _, spec := range specs {
+		p, done, err := do(c, spec)
+		if err == nil {
+			err = a.showOne(len(specs), p, func(w io.Writer) { fmt.Fprintf(w, "pool %s %s\n", p.GetSpec().GetPath(), done) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func poolSpecs(a *app, cmd *cobra.Command, args []string, description, file string) ([]*sluicev1.PoolSpec, error) {
 	if file == "" {
 		if err := wants("PATH")(cmd, args); err != nil {
 			return nil, err
 		}
-		return &sluicev1.PoolSpec{Path: args[0], Description: description}, nil
+		return []*sluicev1.PoolSpec{{Path: args[0], Description: description}}, nil
 	}
 	if len(args) > 0 || cmd.Flags().Changed("description") {
 		return nil, usageError(cmd, errors.New("--file holds the whole pool: give no PATH and no --description"))
@@ -158,11 +174,10 @@ func poolSpec(a *app, cmd *cobra.Command, args []string, description, file strin
 	if err != nil {
 		return nil, err
 	}
-	if len(specs) != 1 {
-		return nil, exitError{exitUsage, fmt.Errorf("%s: holds %d pools, give one", file, len(specs))}
+	for _, p := range specs {
+		a.doubtDimensions(p)
 	}
-	a.doubtDimensions(specs[0])
-	return specs[0], nil
+	return specs, nil
 }
 
 // doubtDimensions tells of dimensions that count as named resources, since they are not quite one that every host has.

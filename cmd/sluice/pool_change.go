@@ -16,38 +16,35 @@ func newPoolUpdateCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update --file FILE",
 		Short: "Replace the settings of a pool",
-		Args:  wants(),
+		Long: `Replace the settings of a pool. A file may hold several, separated by "---"; they
+are changed one after the other, up to the first that is refused.`,
+		Args: wants(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				return usageError(cmd, errors.New("--file is missing: it holds all settings of the pool"))
 			}
-			spec, err := poolSpec(a, cmd, args, "", file)
-			if err != nil {
+			specs, err := poolSpecs(a, cmd, args, "", file)
+			switch {
+			case err != nil:
 				return err
+			case version != 0 && len(specs) > 1:
+				return usageError(cmd, errors.New("--expected-version is about one pool"))
 			}
-			c, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.close()
-			req := &sluicev1.UpdatePoolRequest{Spec: spec, ExpectedVersion: version}
-			if version == 0 {
-				old, err := call(cmd.Context(), c, c.pools.GetPool, &sluicev1.GetPoolRequest{Path: spec.GetPath()})
-				if err != nil {
-					return err
+			return a.forPools(cmd, specs, func(c *client, spec *sluicev1.PoolSpec) (*sluicev1.Pool, string, error) {
+				req := &sluicev1.UpdatePoolRequest{Spec: spec, ExpectedVersion: version}
+				if version == 0 {
+					old, err := call(cmd.Context(), c, c.pools.GetPool, &sluicev1.GetPoolRequest{Path: spec.GetPath()})
+					if err != nil {
+						return nil, "", err
+					}
+					req.ExpectedVersion = old.GetPool().GetVersion()
 				}
-				req.ExpectedVersion = old.GetPool().GetVersion()
-			}
-			res, err := call(cmd.Context(), c, c.pools.UpdatePool, req)
-			if err != nil {
-				return err
-			}
-			return a.show(res.GetPool(), func(w io.Writer) {
-				fmt.Fprintf(w, "pool %s updated to version %d\n", res.GetPool().GetSpec().GetPath(), res.GetPool().GetVersion())
+				res, err := call(cmd.Context(), c, c.pools.UpdatePool, req)
+				return res.GetPool(), fmt.Sprintf("updated to version %d", res.GetPool().GetVersion()), err
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the whole pool; \"-\" reads standard input")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the whole pool, or several; \"-\" reads standard input")
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the pool has another version; else it is looked up")
 	return cmd
 }
