@@ -171,7 +171,7 @@ func taskProperties(w io.Writer, t *sluicev1.Task) {
 		[2]string{"ports", strings.Trim(fmt.Sprint(t.GetPorts()), "[]")},
 		[2]string{"health", healthWord(t.GetHealth())},
 		[2]string{"progress", progressWord(t.Progress)},
-		[2]string{"waiting since", timeWord(t.GetQueueTime())},
+		[2]string{"queued", timeWord(t.GetQueueTime())},
 		[2]string{"started", timeWord(t.GetStartTime())},
 		[2]string{"ended", timeWord(t.GetEndTime())},
 		[2]string{"ran for", spanWord(t.GetStartTime(), t.GetEndTime())},

@@ -134,6 +134,13 @@ func TestColumnsOfTasks(t *testing.T) {
 		"a/1   pending  -     0    -        -        0         -    -\n", table())
 }
 
+// A task that runs does not wait any more.
+func TestWhenATaskWasQueued(t *testing.T) {
+	var b bytes.Buffer
+	taskProperties(&b, &sluicev1.Task{Job: "a", State: sluicev1.TaskState_TASK_STATE_RUNNING, QueueTime: timestamppb.New(time.Unix(0, 0))})
+	require.Contains(t, b.String(), "queued:    1970-01-01 00:00:00 UTC\n")
+}
+
 func TestStreamsOfMessages(t *testing.T) {
 	for output, want := range map[string]string{
 		"json": "{\"name\":\"a\",\"version\":\"3\"}\n{\"name\":\"a\",\"version\":\"3\"}\n",
