@@ -83,16 +83,20 @@ func poolProperties(w io.Writer, p *sluicev1.Pool) {
 	if len(p.GetDimensions()) == 0 {
 		return
 	}
-	var rows [][]string
+	var amounts, tasks [][]string
 	for _, d := range p.GetDimensions() {
-		rows = append(rows, []string{
+		amounts = append(amounts, []string{
 			d.GetDimension(), fmt.Sprint(d.GetReservation()), limitWord(d.GetLimit()), fmt.Sprint(d.GetShare()),
-			fmt.Sprint(d.GetDemand()), fmt.Sprint(d.GetAllocation()), fmt.Sprint(d.GetEntitlement()), fmt.Sprint(d.GetReservedTasks()), fmt.Sprint(d.GetEntitledTasks()),
-			fmt.Sprint(d.GetBorrowedTasks()), fmt.Sprint(d.GetRefusedTasks()), d.GetBoundBy(),
+			fmt.Sprint(d.GetDemand()), fmt.Sprint(d.GetAllocation()), fmt.Sprint(d.GetEntitlement()), d.GetBoundBy(),
+		})
+		tasks = append(tasks, []string{
+			d.GetDimension(), fmt.Sprint(d.GetReservedTasks()), fmt.Sprint(d.GetEntitledTasks()), fmt.Sprint(d.GetBorrowedTasks()), fmt.Sprint(d.GetRefusedTasks()),
 		})
 	}
 	fmt.Fprintln(w)
-	columns(w, "DIMENSION RESERVATION LIMIT SHARE DEMAND ALLOCATION ENTITLEMENT RESERVED ENTITLED BORROWED REFUSED BOUND-BY", rows)
+	columns(w, "DIMENSION RESERVATION LIMIT SHARE DEMAND ALLOCATION ENTITLEMENT BOUND-BY", amounts)
+	fmt.Fprintln(w, "\ntasks that run or wait, by the tier that they are admitted in")
+	columns(w, "DIMENSION RESERVED ENTITLED BORROWED REFUSED", tasks)
 	for _, d := range p.GetDimensions() {
 		if len(d.GetBoundChain()) > 0 {
 			fmt.Fprintf(w, "\n%s: %s\n", d.GetDimension(), boundWords(d.GetBoundChain()))

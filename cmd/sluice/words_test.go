@@ -141,6 +141,23 @@ func TestWhenATaskWasQueued(t *testing.T) {
 	require.Contains(t, b.String(), "queued:    1970-01-01 00:00:00 UTC\n")
 }
 
+// Amounts and numbers of tasks, whose columns have names that are alike, are in tables of their own.
+func TestNumbersOfAPool(t *testing.T) {
+	var b bytes.Buffer
+	poolProperties(&b, &sluicev1.Pool{Dimensions: []*sluicev1.PoolDimensionStatus{{
+		Dimension: "cpu_milli", Reservation: 8000, Limit: -1, Share: 2, Demand: 5000, Allocation: 16000, Entitlement: 12000, BoundBy: "root",
+		ReservedTasks: 8, EntitledTasks: 4, BorrowedTasks: 5, RefusedTasks: 9,
+	}}})
+	require.Contains(t, b.String(), `
+DIMENSION  RESERVATION  LIMIT  SHARE  DEMAND  ALLOCATION  ENTITLEMENT  BOUND-BY
+cpu_milli  8000         -      2      5000    16000       12000        root
+
+tasks that run or wait, by the tier that they are admitted in
+DIMENSION  RESERVED  ENTITLED  BORROWED  REFUSED
+cpu_milli  8         4         5         9
+`)
+}
+
 func TestStreamsOfMessages(t *testing.T) {
 	for output, want := range map[string]string{
 		"json": "{\"name\":\"a\",\"version\":\"3\"}\n{\"name\":\"a\",\"version\":\"3\"}\n",
