@@ -3,11 +3,13 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -62,6 +64,27 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 	require.Contains(t, text, "# pool root/a, version 1\npath: root/a\n")
 	require.Zero(t, try(t, text, "pool", "update", "--file", "-").code)
 	require.Equal(t, strings.Replace(text, "version 1", "version 2", 1), file("pool", "file", "root/a"))
+	require.Zero(t, finish())
+}
+
+// Who no longer waits for a job has not ended it, and is told so.
+func TestWaitIsInterrupted(t *testing.T) {
+	noSettings(t)
+	finish := startDev(t, filepath.Join(t.TempDir(), "state"))
+	ctx, interrupt := context.WithCancel(t.Context())
+	var said output
+	ended := make(chan int, 1)
+	go func() {
+		job := "name: a\ntask: {processes: [{shell: sleep 60}], resources: {cpu: 1m, memory: 1Mi}}\n"
+		ended <- run(ctx, []string{"job", "submit", "--wait", "-"}, strings.NewReader(job), &said, &said)
+	}()
+	for !strings.Contains(said.String(), "job a submitted\n") || !strings.Contains(try(t, "", "job", "list").out, "a     running") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	interrupt()
+	require.Equal(t, exitInterrupted, <-ended)
+	require.Contains(t, said.String(), "sluice: interrupted: what was submitted goes on; `sluice job stop a` ends it\n")
+	require.Contains(t, try(t, "", "job", "list").out, "a     running")
 	require.Zero(t, finish())
 }
 

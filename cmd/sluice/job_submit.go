@@ -57,7 +57,10 @@ for a day.`,
 			for _, j := range res.GetJobs() {
 				names = append(names, j.GetName())
 			}
-			return a.finishWait(cmd.Context(), c, names)
+			if err = a.finishWait(cmd.Context(), c, names); err != nil && cmd.Context().Err() != nil {
+				return exitError{exitInterrupted, fmt.Errorf("interrupted: what was submitted goes on; `sluice job stop %s` ends it", strings.Join(names, " "))}
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key does not submit twice within a day")
