@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,17 +58,34 @@ func newHostListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// hostTable lists hosts, with their GPUs and why they take no work, where there are such.
 func hostTable(w io.Writer, hosts []*sluicev1.Host) {
+	heading := "NAME STATE RACK ZONE TASKS CPU MEMORY"
+	gpus := slices.ContainsFunc(hosts, func(h *sluicev1.Host) bool { return h.GetCapacity().GetTotal().GetGpuMilli() > 0 })
+	if gpus {
+		heading += " GPU"
+	}
+	reasons := slices.ContainsFunc(hosts, func(h *sluicev1.Host) bool { return h.GetReason() != "" })
+	if reasons {
+		heading += " REASON"
+	}
 	var rows [][]string
 	for _, h := range hosts {
 		total, allocated := h.GetCapacity().GetTotal(), h.GetAllocated()
-		rows = append(rows, []string{
+		row := []string{
 			h.GetName(), hostStateWord(h.GetState()), h.GetRack(), h.GetZone(), strconv.Itoa(int(h.GetTasks())),
 			milliWord(allocated.GetCpuMilli()) + "/" + milliWord(total.GetCpuMilli()),
 			bytesWord(allocated.GetMemoryBytes()) + "/" + bytesWord(total.GetMemoryBytes()),
-		})
+		}
+		if gpus {
+			row = append(row, milliWord(allocated.GetGpuMilli())+"/"+milliWord(total.GetGpuMilli()))
+		}
+		if reasons {
+			row = append(row, h.GetReason())
+		}
+		rows = append(rows, row)
 	}
-	columns(w, "NAME STATE RACK ZONE TASKS CPU MEMORY", rows)
+	columns(w, heading, rows)
 }
 
 func newHostGetCommand(a *app) *cobra.Command {
@@ -90,12 +108,16 @@ func hostProperties(w io.Writer, h *sluicev1.Host) {
 	for _, x := range h.GetAttributes() {
 		attributes = append(attributes, x.GetKey()+"="+x.GetValue())
 	}
+	drain := h.GetDrain().GetReason()
+	if drain == h.GetReason() { // it is not unreachable, too
+		drain = ""
+	}
 	properties(w,
 		[2]string{"name", h.GetName()},
 		[2]string{"state", hostStateWord(h.GetState())},
 		[2]string{"since", timeWord(h.GetStateTime())},
 		[2]string{"reason", h.GetReason()},
-		[2]string{"drain", h.GetDrain().GetReason()},
+		[2]string{"drain", drain},
 		[2]string{"shard", h.GetShard()},
 		[2]string{"rack", h.GetRack()},
 		[2]string{"zone", h.GetZone()},

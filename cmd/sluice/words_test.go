@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,29 @@ tasks that run or wait, by the tier that they are admitted in
 DIMENSION  RESERVED  ENTITLED  BORROWED  REFUSED
 cpu_milli  8         4         5         9
 `)
+}
+
+// A list of hosts has GPUs, and why hosts take no work, where there is something to tell.
+func TestColumnsOfHosts(t *testing.T) {
+	hosts := []*sluicev1.Host{
+		{Name: "s/a", Rack: "r", Zone: "z", State: sluicev1.HostState_HOST_STATE_UP, Capacity: &sluicev1.Capacity{Total: &sluicev1.ResourceVector{CpuMilli: 4000}}},
+		{Name: "s/b", Rack: "r", Zone: "z", State: sluicev1.HostState_HOST_STATE_DRAINED},
+	}
+	var b bytes.Buffer
+	hostTable(&b, hosts)
+	require.Equal(t, "NAME  STATE    RACK  ZONE  TASKS  CPU  MEMORY\n"+
+		"s/a   up       r     z     0      0/4  0/0\n"+
+		"s/b   drained  r     z     0      0/0  0/0\n", b.String())
+	hosts[0].Capacity.Total.GpuMilli, hosts[0].Allocated = 8000, &sluicev1.ResourceVector{GpuMilli: 2500}
+	hosts[1].Reason, hosts[1].Drain = "the fan is broken", &sluicev1.Drain{Reason: "the fan is broken"}
+	b.Reset()
+	hostTable(&b, hosts)
+	require.Equal(t, "NAME  STATE    RACK  ZONE  TASKS  CPU  MEMORY  GPU    REASON\n"+
+		"s/a   up       r     z     0      0/4  0/0     2.5/8  -\n"+
+		"s/b   drained  r     z     0      0/0  0/0     0/0    the fan is broken\n", b.String())
+	b.Reset()
+	hostProperties(&b, hosts[1])
+	require.Equal(t, 1, strings.Count(b.String(), "the fan is broken"))
 }
 
 func TestStreamsOfMessages(t *testing.T) {
