@@ -296,12 +296,16 @@ func outstanding(in *cluster.Snapshot, j *cluster.Job) *cluster.Dependency {
 	return nil
 }
 
-// summarizeBound says where a task is, and until when, if its host is out of reach.
+// summarizeBound says where a task is, and whether its host is out of reach.
 func (a *taskService) summarizeBound(t *cluster.Task) string {
 	text := fmt.Sprintf("run %d is %v on host %s", t.Run, t.State, t.Host)
-	if h := a.s.Snapshot().Host(t.Host); h != nil && h.Unreachable {
+	since, away := a.s.shards.away(t.Host.Shard(), a.s.now())
+	switch h := a.s.Snapshot().Host(t.Host); {
+	case h != nil && h.Unreachable:
 		text += fmt.Sprintf(", which is unreachable since %s: the run is given up when it has been so for %v (scheduler.lost_after)",
 			h.Since.Go().Format(time.RFC3339), a.s.config.LostAfter)
+	case away:
+		text += fmt.Sprintf(", whose host manager is cut off since %s", since.Go().Format(time.RFC3339))
 	}
 	return text
 }
