@@ -116,20 +116,21 @@ func newTokenListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) {
-				var rows [][]string
-				for _, t := range all.GetTokens() {
-					rows = append(rows, []string{
-						t.GetId(), t.GetUser(), strings.Join(t.GetGroups(), ","), t.GetCreateTime().AsTime().Format(time.RFC3339),
-						t.GetExpireTime().AsTime().Format(time.RFC3339), t.GetNote(),
-					})
-				}
-				columns(w, "ID USER GROUPS CREATED EXPIRES NOTE", rows)
-			})
+			return a.show(all, func(w io.Writer) { tokenTable(w, all.GetTokens()) })
 		}),
 	}
 	cmd.Flags().StringVar(&user, "user", "", "only tokens of this user")
 	return cmd
+}
+
+func tokenTable(w io.Writer, tokens []*sluicev1.Token) {
+	var rows [][]string
+	for _, t := range tokens {
+		rows = append(rows, []string{
+			t.GetId(), t.GetUser(), strings.Join(t.GetGroups(), ","), timeWord(t.GetCreateTime()), timeWord(t.GetExpireTime()), t.GetNote(),
+		})
+	}
+	columns(w, "ID USER GROUPS CREATED EXPIRES NOTE", rows)
 }
 
 func newTokenRevokeCommand(a *app) *cobra.Command {

@@ -266,20 +266,22 @@ func newTaskEventsCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) {
-				var rows [][]string
-				for _, e := range all.GetEvents() {
-					rows = append(rows, []string{
-						e.GetTime().AsTime().Format("2006-01-02 15:04:05.000 UTC"), strconv.Itoa(int(e.GetRun())), taskStateWord(e.GetState()), e.GetHost(),
-						strings.TrimSpace(e.GetReason() + " " + e.GetMessage()),
-					})
-				}
-				columns(w, "TIME RUN STATE HOST REASON", rows)
-			})
+			return a.show(all, func(w io.Writer) { eventTable(w, all.GetEvents()) })
 		}),
 	}
 	cmd.Flags().Uint32Var(&run, "run", 0, "only of this run")
 	return cmd
+}
+
+func eventTable(w io.Writer, events []*sluicev1.TaskEvent) {
+	var rows [][]string
+	for _, e := range events {
+		rows = append(rows, []string{
+			momentWord(e.GetTime()), strconv.Itoa(int(e.GetRun())), taskStateWord(e.GetState()), e.GetHost(),
+			strings.TrimSpace(e.GetReason() + " " + e.GetMessage()),
+		})
+	}
+	columns(w, "TIME RUN STATE HOST REASON", rows)
 }
 
 func newTaskForgetDataCommand(a *app) *cobra.Command {

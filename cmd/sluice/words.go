@@ -65,6 +65,14 @@ func timeWord(t *timestamppb.Timestamp) string {
 	return t.AsTime().Local().Format("2006-01-02 15:04:05 MST")
 }
 
+// momentWord is timeWord to the millisecond.
+func momentWord(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().Local().Format("2006-01-02 15:04:05.000 MST")
+}
+
 // spanWord writes how long it is from one instant to another, or to now where there is no other.
 func spanWord(from, to *timestamppb.Timestamp) string {
 	if from == nil {

@@ -139,7 +139,23 @@ func TestColumnsOfTasks(t *testing.T) {
 func TestWhenATaskWasQueued(t *testing.T) {
 	var b bytes.Buffer
 	taskProperties(&b, &sluicev1.Task{Job: "a", State: sluicev1.TaskState_TASK_STATE_RUNNING, QueueTime: timestamppb.New(time.Unix(0, 0))})
-	require.Contains(t, b.String(), "queued:    1970-01-01 00:00:00 UTC\n")
+	require.Regexp(t, `(?m)^queued: +\d`, b.String())
+	require.NotContains(t, b.String(), "waiting")
+}
+
+// All tables have times of one form, and of the zone of who looks at them.
+func TestTimes(t *testing.T) {
+	zone := time.Local
+	time.Local = time.FixedZone("HERE", 2*60*60)
+	defer func() { time.Local = zone }()
+	at := timestamppb.New(time.Unix(0, 5e6))
+	var b bytes.Buffer
+	taskProperties(&b, &sluicev1.Task{QueueTime: at})
+	eventTable(&b, []*sluicev1.TaskEvent{{Time: at}})
+	tokenTable(&b, []*sluicev1.Token{{CreateTime: at, ExpireTime: at}})
+	for _, text := range []string{"queued:    1970-01-01 02:00:00 HERE", "\n1970-01-01 02:00:00.005 HERE", "1970-01-01 02:00:00 HERE  1970-01-01 02:00:00 HERE"} {
+		require.Contains(t, b.String(), text)
+	}
 }
 
 // Amounts and numbers of tasks, whose columns have names that are alike, are in tables of their own.
