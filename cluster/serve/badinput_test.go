@@ -780,6 +780,7 @@ func TestBadRequests(t *testing.T) {
 			return err
 		}, codes.NotFound, "", `pool "root/x"`},
 		{"drain nothing", func() error { _, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{}); return err }, codes.InvalidArgument, "name", "is required"},
+		{"forget nothing", func() error { _, err := a.hosts.ForgetHost(ctx, &sluicev1.ForgetHostRequest{}); return err }, codes.InvalidArgument, "name", "is required"},
 		{"drain unknown", func() error {
 			_, err := a.hosts.DrainHost(ctx, &sluicev1.DrainHostRequest{Name: "h"})
 			return err

@@ -115,6 +115,28 @@ func (a *hostService) ResumeHost(ctx context.Context, r *sluicev1.ResumeHostRequ
 	return &sluicev1.ResumeHostResponse{Host: host}, nil
 }
 
+// ForgetHost implements sluicev1.HostServiceServer. With its last host goes a shard that is cut off.
+func (a *hostService) ForgetHost(ctx context.Context, r *sluicev1.ForgetHostRequest) (*sluicev1.ForgetHostResponse, error) {
+	err := a.do(ctx, func(tx *Tx) error {
+		h, err := findHost(tx.State(), r.Name)
+		switch {
+		case err != nil:
+			return err
+		case !h.Unreachable:
+			return resourceError(codes.FailedPrecondition, "host", r.Name, "it is not unreachable: its host manager would report it again")
+		case len(h.Tasks) > 0:
+			return resourceError(codes.FailedPrecondition, "host", r.Name,
+				"it has %d tasks: they are given up when it has been unreachable for %v (scheduler.lost_after)", len(h.Tasks), a.s.config.LostAfter)
+		}
+		return tx.Emit(&cluster.HostRemoved{ID: h.ID})
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.s.shards.forget(a.s.Snapshot(), cluster.HostID(r.Name).Shard())
+	return &sluicev1.ForgetHostResponse{}, nil
+}
+
 func (a *hostService) setDrain(ctx context.Context, name string, wish cluster.HostDrain) (*sluicev1.Host, error) {
 	var after *cluster.Host
 	err := a.do(ctx, func(tx *Tx) error {

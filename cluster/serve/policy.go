@@ -80,6 +80,7 @@ var rows = map[string]row{
 	"sluice.v1.HostService/GetHost":    read(whoeverHoldsARole),
 	"sluice.v1.HostService/DrainHost":  change(operators),
 	"sluice.v1.HostService/ResumeHost": change(operators),
+	"sluice.v1.HostService/ForgetHost": change(operators),
 
 	"sluice.v1.ClusterService/GetStatus":      read(whoeverHoldsARole),
 	"sluice.v1.ClusterService/WatchCycles":    watch(whoeverHoldsARole),

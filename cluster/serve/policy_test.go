@@ -92,6 +92,7 @@ var policyTable = map[string]struct {
 	"HostService/GetHost":    {&sluicev1.GetHostRequest{Name: "s/h"}, "vsaoh"},
 	"HostService/DrainHost":  {&sluicev1.DrainHostRequest{Name: "s/h"}, "o"},
 	"HostService/ResumeHost": {&sluicev1.ResumeHostRequest{Name: "s/h"}, "o"},
+	"HostService/ForgetHost": {&sluicev1.ForgetHostRequest{Name: "s/h"}, "o"},
 
 	"ClusterService/GetStatus":      {&sluicev1.GetStatusRequest{}, "vsaoh"},
 	"ClusterService/WatchCycles":    {&sluicev1.WatchCyclesRequest{}, "vsaoh"},

@@ -298,6 +298,37 @@ func TestHosts(t *testing.T) {
 	require.Equal(t, int64(1000), got.Host.Capacity.Total.CpuMilli)
 }
 
+// A host that is gone for good is forgotten once nothing is known to run there, and with the last one its shard.
+func TestForgetHosts(t *testing.T) {
+	a := newAPITest(t)
+	a.addHost(t, "s/a", 1)
+	a.addHost(t, "s/b", 1)
+	key := cluster.MakeTaskKey(1, 0)
+	a.emit(t, &cluster.ModeSet{Mode: cluster.Mode{SchedulingStopped: true}}, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{
+		UID: 1, Spec: &cluster.JobSpec{Name: "job", Pool: cluster.DefaultPool, Instances: 1},
+	}}}, &cluster.Placed{Task: key, Run: 1, Host: "s/a"}, &cluster.HostDrain{ID: "s/b", Drain: true})
+	forget := func(name string) error {
+		_, err := a.hosts.ForgetHost(t.Context(), &sluicev1.ForgetHostRequest{Name: name})
+		return err
+	}
+	refused := func(name, why string) {
+		err := forget(name)
+		require.Equal(t, codes.FailedPrecondition, status.Code(err))
+		require.ErrorContains(t, err, why)
+	}
+	refused("s/b", "it is not unreachable")
+	a.emit(t, &cluster.HostUnreached{ID: "s/a"}, &cluster.HostUnreached{ID: "s/b"})
+	refused("s/a", "it has 1 tasks: they are given up when")
+	require.NoError(t, forget("s/b"), "also where it is drained")
+	require.Equal(t, codes.NotFound, status.Code(forget("s/b")))
+	_, _ = a.shards.away("s", a.now())
+	require.Len(t, a.Shards(), 1)
+	a.emit(t, &cluster.TaskStatus{Task: key, Run: 1, State: cluster.TaskLost})
+	require.NoError(t, forget("s/a"))
+	require.Zero(t, a.Snapshot().NumHosts())
+	require.Empty(t, a.Shards())
+}
+
 func TestPools(t *testing.T) {
 	a := newAPITest(t)
 	create := func(path string) *sluicev1.Pool {

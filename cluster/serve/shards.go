@@ -124,6 +124,18 @@ func (t *shardTable) away(name cluster.ShardID, now time.Time) (cluster.Time, bo
 	return cluster.Time(now.Add(-time.Since(sh.since)).UnixNano()), !sh.there
 }
 
+// forget takes a shard out that is cut off and has no hosts any more.
+func (t *shardTable) forget(in *cluster.Snapshot, name cluster.ShardID) {
+	for range rules.HostsOf(in, name) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sh := t.byName[name]; sh != nil && sh.control == nil {
+		delete(t.byName, name)
+	}
+}
+
 // look takes in that deadlines are looked at, and returns for how long this process stood still before, 0 if it did not. Who is cut off
 // could not come back in that time, as while the process was stopped, so it does not count.
 func (t *shardTable) look(now time.Time) time.Duration {

@@ -112,6 +112,7 @@ var supported = fieldSet(map[string]string{
 	"GetHostRequest":    "name",
 	"DrainHostRequest":  "name reason move",
 	"ResumeHostRequest": "name",
+	"ForgetHostRequest": "name",
 
 	"ListVolumesRequest":  "host page_size page_token",
 	"GetVolumeRequest":    "name host",

@@ -128,6 +128,8 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		checkRequired(r.Name, "name", v)
 	case *sluicev1.ResumeHostRequest:
 		checkRequired(r.Name, "name", v)
+	case *sluicev1.ForgetHostRequest:
+		checkRequired(r.Name, "name", v)
 
 	case *sluicev1.ListVolumesRequest:
 		checkHost(r.Host, "host", v)

@@ -14,7 +14,7 @@ import (
 
 func newHostCommand(a *app) *cobra.Command {
 	return group("host", "Show hosts, take them out of service and back",
-		newHostListCommand(a), newHostGetCommand(a), newHostDrainCommand(a), newHostResumeCommand(a))
+		newHostListCommand(a), newHostGetCommand(a), newHostDrainCommand(a), newHostResumeCommand(a), newHostForgetCommand(a))
 }
 
 func newHostListCommand(a *app) *cobra.Command {
@@ -170,6 +170,26 @@ func newHostResumeCommand(a *app) *cobra.Command {
 					return err
 				}
 				return a.showHostState(len(args), res.GetHost())
+			})
+		}),
+	}
+}
+
+func newHostForgetCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget NAME...",
+		Short: "Forget hosts that are gone for good",
+		Long: `Forget hosts that are gone for good, such as machines that were taken away: they
+have to be unreachable, and their tasks given up (scheduler.lost_after). A host
+manager that reports one again brings it back.`,
+		Args: atLeastOne("NAME"),
+		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
+			return each(cmd.Context(), args, func(name string) error {
+				res, err := call(cmd.Context(), c, c.hosts.ForgetHost, &sluicev1.ForgetHostRequest{Name: name})
+				if err != nil {
+					return err
+				}
+				return a.showOne(len(args), res, func(w io.Writer) { fmt.Fprintf(w, "host %s is forgotten\n", name) })
 			})
 		}),
 	}

@@ -743,6 +743,86 @@ func (x *ResumeHostResponse) GetHost() *Host {
 	return nil
 }
 
+type ForgetHostRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetHostRequest) Reset() {
+	*x = ForgetHostRequest{}
+	mi := &file_sluice_v1_host_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetHostRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetHostRequest) ProtoMessage() {}
+
+func (x *ForgetHostRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_host_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetHostRequest.ProtoReflect.Descriptor instead.
+func (*ForgetHostRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ForgetHostRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ForgetHostResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetHostResponse) Reset() {
+	*x = ForgetHostResponse{}
+	mi := &file_sluice_v1_host_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetHostResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetHostResponse) ProtoMessage() {}
+
+func (x *ForgetHostResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_host_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetHostResponse.ProtoReflect.Descriptor instead.
+func (*ForgetHostResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{11}
+}
+
 var File_sluice_v1_host_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_host_proto_rawDesc = "" +
@@ -805,19 +885,24 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"\x11ResumeHostRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"9\n" +
 	"\x12ResumeHostResponse\x12#\n" +
-	"\x04host\x18\x01 \x01(\v2\x0f.sluice.v1.HostR\x04host*\x87\x01\n" +
+	"\x04host\x18\x01 \x01(\v2\x0f.sluice.v1.HostR\x04host\"'\n" +
+	"\x11ForgetHostRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
+	"\x12ForgetHostResponse*\x87\x01\n" +
 	"\tHostState\x12\x1a\n" +
 	"\x16HOST_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rHOST_STATE_UP\x10\x01\x12\x17\n" +
 	"\x13HOST_STATE_DRAINING\x10\x02\x12\x16\n" +
 	"\x12HOST_STATE_DRAINED\x10\x03\x12\x1a\n" +
-	"\x16HOST_STATE_UNREACHABLE\x10\x042\xaa\x02\n" +
+	"\x16HOST_STATE_UNREACHABLE\x10\x042\xf5\x02\n" +
 	"\vHostService\x12F\n" +
 	"\tListHosts\x12\x1b.sluice.v1.ListHostsRequest\x1a\x1c.sluice.v1.ListHostsResponse\x12@\n" +
 	"\aGetHost\x12\x19.sluice.v1.GetHostRequest\x1a\x1a.sluice.v1.GetHostResponse\x12F\n" +
 	"\tDrainHost\x12\x1b.sluice.v1.DrainHostRequest\x1a\x1c.sluice.v1.DrainHostResponse\x12I\n" +
 	"\n" +
-	"ResumeHost\x12\x1c.sluice.v1.ResumeHostRequest\x1a\x1d.sluice.v1.ResumeHostResponseB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
+	"ResumeHost\x12\x1c.sluice.v1.ResumeHostRequest\x1a\x1d.sluice.v1.ResumeHostResponse\x12I\n" +
+	"\n" +
+	"ForgetHost\x12\x1c.sluice.v1.ForgetHostRequest\x1a\x1d.sluice.v1.ForgetHostResponseB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
 
 var (
 	file_sluice_v1_host_proto_rawDescOnce sync.Once
@@ -832,7 +917,7 @@ func file_sluice_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_sluice_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_sluice_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: sluice.v1.HostState
 	(*Host)(nil),                  // 1: sluice.v1.Host
@@ -845,41 +930,45 @@ var file_sluice_v1_host_proto_goTypes = []any{
 	(*DrainHostResponse)(nil),     // 8: sluice.v1.DrainHostResponse
 	(*ResumeHostRequest)(nil),     // 9: sluice.v1.ResumeHostRequest
 	(*ResumeHostResponse)(nil),    // 10: sluice.v1.ResumeHostResponse
-	nil,                           // 11: sluice.v1.ListHostsRequest.AttributesEntry
-	(*Attribute)(nil),             // 12: sluice.v1.Attribute
-	(*Capacity)(nil),              // 13: sluice.v1.Capacity
-	(*ResourceVector)(nil),        // 14: sluice.v1.ResourceVector
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*ForgetHostRequest)(nil),     // 11: sluice.v1.ForgetHostRequest
+	(*ForgetHostResponse)(nil),    // 12: sluice.v1.ForgetHostResponse
+	nil,                           // 13: sluice.v1.ListHostsRequest.AttributesEntry
+	(*Attribute)(nil),             // 14: sluice.v1.Attribute
+	(*Capacity)(nil),              // 15: sluice.v1.Capacity
+	(*ResourceVector)(nil),        // 16: sluice.v1.ResourceVector
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
 }
 var file_sluice_v1_host_proto_depIdxs = []int32{
-	12, // 0: sluice.v1.Host.attributes:type_name -> sluice.v1.Attribute
-	13, // 1: sluice.v1.Host.capacity:type_name -> sluice.v1.Capacity
-	14, // 2: sluice.v1.Host.allocated:type_name -> sluice.v1.ResourceVector
-	14, // 3: sluice.v1.Host.used:type_name -> sluice.v1.ResourceVector
+	14, // 0: sluice.v1.Host.attributes:type_name -> sluice.v1.Attribute
+	15, // 1: sluice.v1.Host.capacity:type_name -> sluice.v1.Capacity
+	16, // 2: sluice.v1.Host.allocated:type_name -> sluice.v1.ResourceVector
+	16, // 3: sluice.v1.Host.used:type_name -> sluice.v1.ResourceVector
 	0,  // 4: sluice.v1.Host.state:type_name -> sluice.v1.HostState
 	2,  // 5: sluice.v1.Host.drain:type_name -> sluice.v1.Drain
-	15, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
-	14, // 7: sluice.v1.Host.slack:type_name -> sluice.v1.ResourceVector
-	14, // 8: sluice.v1.Host.lent:type_name -> sluice.v1.ResourceVector
-	15, // 9: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	17, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
+	16, // 7: sluice.v1.Host.slack:type_name -> sluice.v1.ResourceVector
+	16, // 8: sluice.v1.Host.lent:type_name -> sluice.v1.ResourceVector
+	17, // 9: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 10: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
-	11, // 11: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
+	13, // 11: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
 	1,  // 12: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
 	1,  // 13: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
-	16, // 14: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
+	18, // 14: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
 	1,  // 15: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
 	1,  // 16: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
 	3,  // 17: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
 	5,  // 18: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
 	7,  // 19: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
 	9,  // 20: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
-	4,  // 21: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
-	6,  // 22: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
-	8,  // 23: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
-	10, // 24: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
-	21, // [21:25] is the sub-list for method output_type
-	17, // [17:21] is the sub-list for method input_type
+	11, // 21: sluice.v1.HostService.ForgetHost:input_type -> sluice.v1.ForgetHostRequest
+	4,  // 22: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
+	6,  // 23: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
+	8,  // 24: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
+	10, // 25: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
+	12, // 26: sluice.v1.HostService.ForgetHost:output_type -> sluice.v1.ForgetHostResponse
+	22, // [22:27] is the sub-list for method output_type
+	17, // [17:22] is the sub-list for method input_type
 	17, // [17:17] is the sub-list for extension type_name
 	17, // [17:17] is the sub-list for extension extendee
 	0,  // [0:17] is the sub-list for field type_name
@@ -898,7 +987,7 @@ func file_sluice_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_host_proto_rawDesc), len(file_sluice_v1_host_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

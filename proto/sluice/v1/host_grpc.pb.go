@@ -22,6 +22,7 @@ const (
 	HostService_GetHost_FullMethodName    = "/sluice.v1.HostService/GetHost"
 	HostService_DrainHost_FullMethodName  = "/sluice.v1.HostService/DrainHost"
 	HostService_ResumeHost_FullMethodName = "/sluice.v1.HostService/ResumeHost"
+	HostService_ForgetHost_FullMethodName = "/sluice.v1.HostService/ForgetHost"
 )
 
 // HostServiceClient is the client API for HostService service.
@@ -37,6 +38,10 @@ type HostServiceClient interface {
 	DrainHost(ctx context.Context, in *DrainHostRequest, opts ...grpc.CallOption) (*DrainHostResponse, error)
 	// Opens a draining or drained host again.
 	ResumeHost(ctx context.Context, in *ResumeHostRequest, opts ...grpc.CallOption) (*ResumeHostResponse, error)
+	// Forgets a host that is gone for good, drained or not. It has to be
+	// unreachable, and its tasks given up. A host manager that reports it again
+	// brings it back.
+	ForgetHost(ctx context.Context, in *ForgetHostRequest, opts ...grpc.CallOption) (*ForgetHostResponse, error)
 }
 
 type hostServiceClient struct {
@@ -87,6 +92,16 @@ func (c *hostServiceClient) ResumeHost(ctx context.Context, in *ResumeHostReques
 	return out, nil
 }
 
+func (c *hostServiceClient) ForgetHost(ctx context.Context, in *ForgetHostRequest, opts ...grpc.CallOption) (*ForgetHostResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetHostResponse)
+	err := c.cc.Invoke(ctx, HostService_ForgetHost_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // HostServiceServer is the server API for HostService service.
 // All implementations must embed UnimplementedHostServiceServer
 // for forward compatibility.
@@ -100,6 +115,10 @@ type HostServiceServer interface {
 	DrainHost(context.Context, *DrainHostRequest) (*DrainHostResponse, error)
 	// Opens a draining or drained host again.
 	ResumeHost(context.Context, *ResumeHostRequest) (*ResumeHostResponse, error)
+	// Forgets a host that is gone for good, drained or not. It has to be
+	// unreachable, and its tasks given up. A host manager that reports it again
+	// brings it back.
+	ForgetHost(context.Context, *ForgetHostRequest) (*ForgetHostResponse, error)
 	mustEmbedUnimplementedHostServiceServer()
 }
 
@@ -121,6 +140,9 @@ func (UnimplementedHostServiceServer) DrainHost(context.Context, *DrainHostReque
 }
 func (UnimplementedHostServiceServer) ResumeHost(context.Context, *ResumeHostRequest) (*ResumeHostResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeHost not implemented")
+}
+func (UnimplementedHostServiceServer) ForgetHost(context.Context, *ForgetHostRequest) (*ForgetHostResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetHost not implemented")
 }
 func (UnimplementedHostServiceServer) mustEmbedUnimplementedHostServiceServer() {}
 func (UnimplementedHostServiceServer) testEmbeddedByValue()                     {}
@@ -215,6 +237,24 @@ func _HostService_ResumeHost_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _HostService_ForgetHost_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetHostRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HostServiceServer).ForgetHost(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HostService_ForgetHost_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HostServiceServer).ForgetHost(ctx, req.(*ForgetHostRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // HostService_ServiceDesc is the grpc.ServiceDesc for HostService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -237,6 +277,10 @@ var HostService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumeHost",
 			Handler:    _HostService_ResumeHost_Handler,
+		},
+		{
+			MethodName: "ForgetHost",
+			Handler:    _HostService_ForgetHost_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
