@@ -72,6 +72,9 @@ func progressLine(jobs []*sluicev1.Job) string {
 		names[i] = j.GetName()
 		total += j.GetSpec().GetInstances()
 		for _, c := range j.GetTaskCounts() {
+			if j.GetSpec().GetType() == sluicev1.JobType_JOB_TYPE_DAEMON { // which says no number
+				total += c.GetCount()
+			}
 			switch s := c.GetState(); {
 			case s == sluicev1.TaskState_TASK_STATE_SUCCEEDED:
 				succeeded += c.GetCount()

@@ -90,6 +90,8 @@ func TestProgressLine(t *testing.T) {
 	require.Contains(t, progressLine([]*sluicev1.Job{job, job, job, job}), "4 jobs: 8 of 24 tasks")
 	job.TaskCounts = append(job.TaskCounts, count(sluicev1.TaskState_TASK_STATE_KILLED, 3))
 	require.Equal(t, "job a: 2 of 6 tasks succeeded, 2 running, 1 waiting, 1 failed, 3 killed", progressLine([]*sluicev1.Job{job}))
+	job.Spec = &sluicev1.JobSpec{Type: sluicev1.JobType_JOB_TYPE_DAEMON}
+	require.Contains(t, progressLine([]*sluicev1.Job{job}), "job a: 2 of 9 tasks succeeded, ", "instances are as many as there are hosts")
 }
 
 func TestPrinting(t *testing.T) {
