@@ -113,6 +113,7 @@ func (a *app) waitForJobs(ctx context.Context, c *client, names []string) ([]*sl
 	var jobs []*sluicev1.Job
 	p := newProgress(a.err)
 	defer p.end()
+	defer p.keep()()
 	c.notes = p
 	err := c.follow(ctx, &sluicev1.JobFilter{Names: names}, func(view *jobView, _ *sluicev1.WatchJobsResponse) (bool, error) {
 		if !view.synced {

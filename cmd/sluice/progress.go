@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
-// progress shows one line that changes: rewritten on a terminal, else printed anew at most once a second.
+// progress shows one line that changes: rewritten on a terminal, else printed anew at most once a second. It is safe for concurrent
+// use.
 type progress struct {
+	mu       sync.Mutex
 	w        io.Writer
 	terminal bool
 	width    func() int // of the terminal; 0: not known
@@ -24,6 +27,8 @@ func newProgress(w io.Writer) *progress {
 }
 
 func (p *progress) show(line string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
 	case line == p.last:
 		p.held = ""
@@ -38,6 +43,34 @@ func (p *progress) show(line string, now time.Time) {
 	}
 }
 
+// keep prints lines that came too soon when their second is over, also if no other comes, until stop is called.
+func (p *progress) keep() (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case now := <-tick.C:
+				p.flush(now)
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+func (p *progress) flush(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held != "" && now.Sub(p.printed) >= time.Second {
+		fmt.Fprintln(p.w, p.held)
+		p.last, p.held, p.printed = p.held, "", now
+	}
+}
+
 // fit cuts off the beginning of a line that would go on in the next row, which is not rewritten: the end of it is what changes.
 func fit(line string, width int) string {
 	runes := []rune(line)
@@ -49,6 +82,12 @@ func fit(line string, width int) string {
 
 // end leaves the last line standing.
 func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leave()
+}
+
+func (p *progress) leave() {
 	switch {
 	case p.held != "":
 		fmt.Fprintln(p.w, p.held)
@@ -60,7 +99,9 @@ func (p *progress) end() {
 
 // Write implements [io.Writer] for what is said meanwhile: it gets lines of its own.
 func (p *progress) Write(text []byte) (int, error) {
-	p.end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leave()
 	return p.w.Write(text)
 }
 

@@ -76,6 +76,22 @@ func TestProgressElsewhere(t *testing.T) {
 	require.Equal(t, "one\nfour\nfive\n", b.String())
 }
 
+// The last line of a change is shown, also if nothing changes after it.
+func TestProgressThatStandsStill(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b)
+	at := time.Unix(1000, 0)
+	p.show("one", at)
+	p.show("two", at.Add(100*time.Millisecond))
+	p.flush(at.Add(900 * time.Millisecond))
+	require.Equal(t, "one\n", b.String())
+	p.flush(at.Add(1100 * time.Millisecond))
+	p.flush(at.Add(2100 * time.Millisecond))
+	require.Equal(t, "one\ntwo\n", b.String())
+	p.end()
+	require.Equal(t, "one\ntwo\n", b.String())
+}
+
 func TestProgressLine(t *testing.T) {
 	n := uint32(6)
 	count := func(s sluicev1.TaskState, n uint32) *sluicev1.TaskStateCount {
