@@ -15,6 +15,9 @@ func TestTasksThatAreNotNamed(t *testing.T) {
 	planTable(&out, &sluicev1.PlanJobsResponse{Preemptions: []*sluicev1.PlannedTask{{Reason: "PREEMPTED"}}})
 	require.Equal(t, []string{"-", "is", "preempted", "-", "-", "PREEMPTED"}, strings.Fields(out.String())[5:])
 	out.Reset()
+	planTable(&out, &sluicev1.PlanJobsResponse{})
+	require.Contains(t, out.String(), "the next cycle would start, stop and move nothing", "an empty table would say so of all that follows")
+	out.Reset()
 	preempted(&out, &sluicev1.PreemptionExplanation{BeneficiaryPool: "root/a", CostMs: 3})
 	require.Equal(t, "\nasked to leave for a task of pool root/a, which costs 3 ms\n", out.String())
 }

@@ -59,5 +59,9 @@ func planTable(w io.Writer, res *sluicev1.PlanJobsResponse) {
 	add("is preempted", res.GetPreemptions())
 	add("moves", res.GetMigrations())
 	add("waits", res.GetWaiting())
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "the next cycle would start, stop and move nothing; what an update does once runs have ended is not planned: `sluice job diff` shows what it changes")
+		return
+	}
 	columns(w, "TASK PLAN HOST COST_MS REASON", rows)
 }
