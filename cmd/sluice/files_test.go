@@ -60,6 +60,12 @@ func TestFilesOfWhatIsThere(t *testing.T) {
 	require.Equal(t, "pool root/b created\npool root/b/c created\n", refused.out)
 	updated := try(t, "path: root/b\n---\npath: root/b/c\n", "pool", "update", "--file", "-")
 	require.Equal(t, answer{0, "pool root/b updated to version 2\npool root/b/c updated to version 2\n", ""}, updated)
+	rules := "rules:\n- {user: eve, reject: true}\n- {user: ann, pool: root/nine}\n- {group: x, pool: \"root/{user}\"}\n- {group: y, pool: root/b}\n- {pool: root/default}\n"
+	require.Equal(t, answer{
+		0, "queue mapping set: version 1, 5 rules\n",
+		"sluice: rules[1].pool: there is no pool root/nine yet: jobs that it finds are refused\n" +
+			"sluice: rules[3].pool: root/b has pools below it: jobs that it finds are refused\n",
+	}, try(t, rules, "pool", "mapping", "set", "--file", "-"))
 	text := file("pool", "file", "root/a")
 	require.Contains(t, text, "# pool root/a, version 1\npath: root/a\n")
 	require.Zero(t, try(t, text, "pool", "update", "--file", "-").code)

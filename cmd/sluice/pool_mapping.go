@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
@@ -89,6 +92,7 @@ func newPoolMappingSetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			c.doubtTargets(cmd.Context(), a.err, res.GetMapping())
 			return a.show(res.GetMapping(), func(w io.Writer) {
 				fmt.Fprintf(w, "queue mapping set: version %d, %d rules\n", res.GetMapping().GetVersion(), len(res.GetMapping().GetRules()))
 			})
@@ -96,4 +100,21 @@ func newPoolMappingSetCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the mapping; without a version in it, the present one is replaced; \"-\" reads standard input")
 	return cmd
+}
+
+// doubtTargets tells of rules that lead to pools which take no jobs now: they may be made later, but also be misspelt. Names with a
+// user or a group in them are not looked at.
+func (c *client) doubtTargets(ctx context.Context, w io.Writer, m *sluicev1.QueueMapping) {
+	for i, r := range m.GetRules() {
+		if r.GetPool() == "" || strings.Contains(r.GetPool(), "{") {
+			continue
+		}
+		res, err := c.pools.GetPool(ctx, &sluicev1.GetPoolRequest{Path: r.GetPool()})
+		switch {
+		case status.Code(err) == codes.NotFound:
+			fmt.Fprintf(w, "sluice: rules[%d].pool: there is no pool %s yet: jobs that it finds are refused\n", i, r.GetPool())
+		case err == nil && !res.GetPool().GetLeaf():
+			fmt.Fprintf(w, "sluice: rules[%d].pool: %s has pools below it: jobs that it finds are refused\n", i, r.GetPool())
+		}
+	}
 }
