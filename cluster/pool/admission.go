@@ -63,7 +63,6 @@ func (a *Admission) SetCapacity(capacity cluster.Resources) {
 		return
 	}
 	a.capacity = capacity
-	a.know(capacity)
 	a.tree.SetCapacity(capacity)
 	a.lend() // revocable work is bounded in parts of the capacity
 }
@@ -304,7 +303,7 @@ func (a *Admission) admit(q *queue) {
 	for i := range q.groups {
 		g, grant := &q.groups[i], &q.grants[i]
 		grant.Refused = g.Waiting - grant.Admitted()
-		if q.open[i] < g.Waiting && grant.Why.Rule == RuleNone {
+		if grant.Why.Rule == RuleNone {
 			grant.Why = q.shut[i]
 		}
 	}

@@ -55,14 +55,13 @@ func (d *dominant) divide(amounts, total []int64) {
 	slices.SortFunc(d.order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(d.members[a].end(), d.members[b].end()), cmp.Compare(a, b))
 	})
-	for spent := make([]bool, len(amounts)); ; {
-		level, dim := d.nextSpent(amounts, spent)
+	for {
+		level, dim := d.nextSpent(amounts)
 		d.serve(level)
 		if dim < 0 {
 			break
 		}
-		spent[dim] = true
-		d.exhaust(dim, amounts, level)
+		d.exhaust(dim, amounts, level) // nobody who asks for it grows any more
 	}
 	for dim, amount := range amounts {
 		d.trim(dim, amount)
@@ -96,13 +95,13 @@ func span(m *member, v, total []int64) float64 {
 
 // nextSpent returns the dimension that is used up first while the members that still grow do so, and at which level; −1
 // and +Inf if all of them get what they ask for.
-func (d *dominant) nextSpent(amounts []int64, spent []bool) (level float64, dim int) {
+func (d *dominant) nextSpent(amounts []int64) (level float64, dim int) {
 	level, dim = math.Inf(1), -1
 	d.starts = append(d.starts[:0], d.order...)
 	slices.SortStableFunc(d.starts, func(a, b int32) int { return cmp.Compare(d.members[a].base, d.members[b].base) })
 	for k, amount := range amounts {
 		left := float64(amount - d.used(k))
-		if spent[k] || float64(d.asked(k)) <= left {
+		if float64(d.asked(k)) <= left {
 			continue // for all who still grow
 		}
 		rates, before := 0.0, 0.0 // of those who have begun and are not full, and what they would have more if all had begun at 0
@@ -170,8 +169,7 @@ func (d *dominant) exhaust(dim int, amounts []int64, level float64) {
 	d.caps = slices.Grow(d.caps[:0], n)[:n]
 	d.parts = slices.Grow(d.parts[:0], n)[:n]
 	d.weights = slices.Grow(d.weights[:0], n)[:n]
-	clear(d.caps)
-	clear(d.weights)
+	clear(d.weights) // who has none gets nothing, whatever the caps of another division
 	fastest := 0.0
 	for _, i := range d.order {
 		fastest = max(fastest, float64(d.members[i].want[dim])/d.members[i].span)
@@ -179,9 +177,9 @@ func (d *dominant) exhaust(dim int, amounts []int64, level float64) {
 	scale := math.Ldexp(1, 62-bits.Len(uint(n))) / fastest // the sum of the weights stays within a word
 	for _, i := range d.order {
 		m := &d.members[i]
-		if ask := m.want[dim]; ask > 0 && (m.base == 0 || m.base < level) {
-			d.caps[i] = ask
-			d.weights[i] = max(1, uint64(float64(ask)/m.span*scale*grown(m.base, level)))
+		if m.base < level { // it has grown for that part of the way to the level
+			d.caps[i] = m.want[dim]
+			d.weights[i] = max(1, uint64(float64(m.want[dim])/m.span*scale*(1-m.base/level)))
 		}
 	}
 	d.fill(left, d.caps, d.weights, d.parts)
@@ -197,14 +195,6 @@ func (d *dominant) exhaust(dim int, amounts []int64, level float64) {
 			m.out[k] = proportion(ask, d.parts[i], m.want[dim])
 		}
 	}
-}
-
-// grown is the part of the way to a level that one has come who began at the base.
-func grown(base, level float64) float64 {
-	if base == 0 {
-		return 1
-	}
-	return 1 - base/level
 }
 
 // proportion returns ⌈a·b/c⌉ for 0 ≤ b ≤ c, c > 0.
