@@ -28,9 +28,6 @@ func (w *walk) hold(l line, i int32, unit []int64, short, refused bool) {
 	if w.weakest(i) == cluster.TierReserved {
 		first = cluster.TierReserved
 	}
-	if w.strongest(i) == cluster.TierBorrowed {
-		first = cluster.TierBorrowed
-	}
 	if !slices.ContainsFunc(w.heads[first:last+1], func(h head) bool { return h.held == nil }) {
 		return
 	}

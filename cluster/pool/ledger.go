@@ -181,7 +181,7 @@ func (l *Ledger) Beneficiary(u Unit, dims []string) Beneficiary {
 // MayStop is [Ledger.Permits] for the two. Complexity: the depth of the pools and their dimensions.
 func (b *Beneficiary) MayStop(d *Donor) bool {
 	if b.Revocable || d.Revocable {
-		return d.Revocable && !b.Revocable
+		return !b.Revocable
 	}
 	l := b.ledger
 	if b.leaf == d.leaf {
@@ -251,7 +251,7 @@ func (l *Ledger) MayReturn(u, to, from Unit) bool {
 	}
 	gainer := l.account(gains, to.Job, to.User)
 	fair := gainer != nil && to.Priority == from.Priority && !from.Revocable
-	return !fair || own != gains || gainer != l.account(own, u.Job, u.User) || gainer.stays(l.vector(u.Request))
+	return !fair || gainer != l.account(own, u.Job, u.User) || gainer.stays(l.vector(u.Request))
 }
 
 func (l *Ledger) policy(pool int32) Policy {

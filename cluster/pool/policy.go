@@ -53,7 +53,7 @@ type Default struct{}
 
 // Inside implements Policy.
 func (Default) Inside(to, from Rival) bool {
-	return to.Priority > from.Priority || to.Priority == from.Priority && to.Fair && from.Fair
+	return to.Priority > from.Priority || to.Fair && from.Fair
 }
 
 // Across implements Policy.
