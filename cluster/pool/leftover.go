@@ -50,14 +50,21 @@ type unit struct {
 // tells that the claims are new: until they are again, nobody has of them for good, even if there is no host for them.
 // Complexity: the groups of all queues, with a logarithmic factor, times dimensions and depth.
 func (a *Admission) dealLeftovers(fresh bool) {
-	a.deal(a.tree, false, fresh)
-	a.deal(a.lending, true, fresh)
-}
-
-func (a *Admission) deal(t *Tree, revocable, fresh bool) {
-	if revocable && !anyOf(t.nodes[0].entitled) || !revocable && !t.limited && !slices.ContainsFunc(a.queues, (*queue).bound) {
+	if fresh {
+		for _, q := range a.queues {
+			q.claims = a.claims(q)
+		}
+	}
+	if !slices.ContainsFunc(a.queues, (*queue).refuses) {
 		return
 	}
+	a.deal(a.tree, false)
+	if anyOf(a.lending.nodes[0].entitled) {
+		a.deal(a.lending, true)
+	}
+}
+
+func (a *Admission) deal(t *Tree, revocable bool) {
 	l := &a.leftovers
 	l.vacant = map[standing][]int64{}
 	l.next, l.turns, l.used, l.claimed = l.next[:0], l.turns[:0], t.vectors(), make([]int64, len(t.dims))
@@ -65,9 +72,6 @@ func (a *Admission) deal(t *Tree, revocable, fresh bool) {
 		has := a.use(q, revocable)
 		if !revocable { // nothing revocable needs a reservation
 			claims := a.claims(q)
-			if fresh {
-				q.claims = claims
-			}
 			for d, n := range q.claims {
 				l.claimed[d] = sum(l.claimed[d], max(n, claims[d]))
 			}
@@ -104,11 +108,9 @@ func (t *Tree) vectors() [][]int64 {
 	return all
 }
 
-// bound reports whether some of a queue is refused for the part of its leaf or what is held of it.
-func (q *queue) bound() bool {
-	return slices.ContainsFunc(q.grants, func(g Grant) bool {
-		return g.Refused > 0 && (g.Why.Rule.lent() || g.Why.Rule == RuleReservation || g.Why.Rule == RuleHead || g.Why.Rule == RuleGang)
-	})
+// refuses reports whether some of a queue have no tier.
+func (q *queue) refuses() bool {
+	return slices.ContainsFunc(q.grants, func(g Grant) bool { return g.Refused > 0 })
 }
 
 func anyOf(v []int64) bool { return slices.ContainsFunc(v, func(n int64) bool { return n > 0 }) }
@@ -176,7 +178,7 @@ func (l *leftovers) unreserved(t *Tree, u *unit) []int64 {
 
 // collect appends what may have leftovers of a leaf.
 func (l *leftovers) collect(a *Admission, q *queue, revocable bool) {
-	if !slices.ContainsFunc(q.grants, func(g Grant) bool { return g.Refused > 0 }) {
+	if !q.refuses() {
 		return
 	}
 	w := &a.walk

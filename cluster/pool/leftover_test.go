@@ -84,6 +84,18 @@ func TestAStaticReservationIsNotBorrowedBesideWhatRuns(t *testing.T) {
 	require.EqualValues(t, 10, a.Grants("root/b")[1].Admitted()+a.Grants("root/c")[0].Admitted(), "nobody leaves for what only borrows")
 }
 
+// What is left over beside what runs is so for those, too, who come when everybody had all before.
+func TestNothingIsLeftOverOfWhatRuns(t *testing.T) {
+	a := pool.NewAdmission([]*cluster.Pool{root(), claims("root/a", cluster.CPU, 10, cluster.NoLimit, 1), {Path: "root/b"}}, cpu(10))
+	a.SetQueue("root/b", []pool.Group{batch(0, 1, cpu(1), 10, 0)})
+	a.Run(10)
+	fixed := batch(0, 2, cpu(1), 0, 3)
+	fixed.Preemptible = false
+	a.SetQueue("root/a", []pool.Group{fixed})
+	a.Regrant()
+	require.Zero(t, a.Grants("root/a")[0].Admitted())
+}
+
 // The same of what tasks do not use: half of a task's worth of slack each starts none.
 func TestLeavesShareWhatSlackLeavesOver(t *testing.T) {
 	a := pool.NewAdmission([]*cluster.Pool{root(), {Path: "root/a"}, {Path: "root/b"}}, cpu(10))

@@ -21,8 +21,6 @@ type Tree struct {
 
 	static []bool // by dimension: some pool below the root never lends its reservation
 
-	limited bool // some pool has a limit of its own
-
 	filler   filler
 	dominant dominant
 	scratch  scratch
@@ -88,7 +86,6 @@ func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *
 			d := t.dimension(r.Dimension)
 			n.set(d, r)
 			t.kept[d] = t.kept[d] || r.Reservation > 0
-			t.limited = t.limited || r.Limit != cluster.NoLimit
 			t.static[d] = t.static[d] || r.Static && r.Reservation > 0 && n.parent >= 0
 		}
 	}
