@@ -55,11 +55,7 @@ func NewTree(pools []*cluster.Pool, capacity cluster.Resources) *Tree {
 
 // newTree is NewTree with dimensions that come first, after the fixed ones.
 func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *Tree {
-	t := &Tree{
-		named: map[string]int{},
-		nodes: make([]node, len(pools)),
-		index: make(map[cluster.PoolPath]int32, len(pools)),
-	}
+	t := &Tree{named: map[string]int{}, index: make(map[cluster.PoolPath]int32, len(pools))}
 	for d := range cluster.NumDimensions {
 		t.dimension(d.String())
 	}
@@ -72,6 +68,7 @@ func newTree(dims []string, pools []*cluster.Pool, capacity cluster.Resources) *
 			t.dimension(r.Dimension)
 		}
 	}
+	t.nodes = make([]node, len(pools))
 	for i, p := range pools {
 		t.index[p.Path] = int32(i)
 		n := &t.nodes[i]
@@ -130,15 +127,13 @@ func (t *Tree) dimension(name string) int {
 	return t.addDimension(name)
 }
 
+// addDimension adds a dimension of which there is nothing and nobody has or asks for anything: what has been divided is right for it.
 func (t *Tree) addDimension(name string) int {
 	t.dims = append(t.dims, name)
 	t.named[name] = len(t.dims) - 1
 	t.kept, t.static = append(t.kept, false), append(t.static, false)
 	for i := range t.nodes {
 		n := &t.nodes[i]
-		if n.pool == nil {
-			continue // not made yet
-		}
 		for _, v := range []*[]int64{&n.reservation, &n.allocation, &n.demand, &n.claim, &n.reserved, &n.entitled, &n.ceiling} {
 			*v = append(*v, 0)
 		}
@@ -146,7 +141,6 @@ func (t *Tree) addDimension(name string) int {
 		if n.parent < 0 {
 			n.ceiling[len(n.ceiling)-1] = unlimited
 		}
-		n.summed, n.divided = false, false
 	}
 	return len(t.dims) - 1
 }
