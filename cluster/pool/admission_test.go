@@ -65,6 +65,7 @@ func TestAdmission(t *testing.T) {
 	}
 	job := func(g pool.Group, uid cluster.JobUID, user string) pool.Group { g.Job, g.User = uid, user; return g }
 	gang := func(g pool.Group, uid cluster.JobUID, core int64) pool.Group { g.Job, g.Core = uid, core; return g }
+	passed := func(g pool.Group) pool.Group { g.Passed = true; return g }
 	why := func(rule pool.Rule, p cluster.PoolPath) pool.Binding {
 		return pool.Binding{Rule: rule, Pool: p, Dimension: "cpu_milli"}
 	}
@@ -167,6 +168,17 @@ func TestAdmission(t *testing.T) {
 			why:     []pool.Binding{{}, why(pool.RuleLimit, "root/a"), why(pool.RuleHead, "root/a"), {}},
 		},
 		{
+			name: "the head starts when the first who end leave enough, of those who have a limit", leaf: leaf(0, 10), capacity: 10,
+			groups: []pool.Group{
+				ends(batch(0, 1, cpu(3), 1, 0), time.Hour, 2000), ends(batch(0, 2, cpu(3), 1, 0), time.Hour, 1000), batch(0, 3, cpu(3), 1, 0),
+				batch(0, 4, cpu(4), 0, 1), ends(batch(0, 5, cpu(1), 0, 1), 901, 0), ends(batch(0, 6, cpu(1), 0, 1), 900, 0),
+			},
+			running: []tiers{{0, 1, 0}, {0, 1, 0}, {0, 1, 0}, {}, {}, {}},
+			waiting: []tiers{{}, {}, {}, {}, {}, {0, 1, 0}},
+			refused: []int64{0, 0, 0, 1, 1, 0},
+			why:     []pool.Binding{{}, {}, {}, why(pool.RuleLimit, "root/a"), why(pool.RuleHead, "root/a"), {}},
+		},
+		{
 			name: "preemptible work of lower priority passes it", leaf: leaf(0, 10), capacity: 10,
 			groups:  []pool.Group{batch(5, 1, cpu(6), 1, 0), batch(5, 2, cpu(6), 0, 1), batch(4, 3, cpu(1), 0, 9)},
 			running: []tiers{{0, 1, 0}, {}, {}},
@@ -211,6 +223,31 @@ func TestAdmission(t *testing.T) {
 			why: []pool.Binding{
 				{}, {Rule: pool.RuleGang, Pool: "root/a"}, why(pool.RuleLimit, "root/a"), why(pool.RuleLimit, "root/a"),
 			},
+		},
+		{
+			name: "there is no host for it", leaf: leaf(0, none), capacity: 10,
+			groups:  []pool.Group{passed(batch(5, 1, cpu(1), 0, 5)), batch(0, 2, cpu(1), 0, 5)},
+			waiting: []tiers{{}, {0, 5, 0}},
+			refused: []int64{5, 0},
+			why:     []pool.Binding{{}, {}},
+		},
+		{
+			name: "there is no host for some of a gang", leaf: leaf(0, none), capacity: 10,
+			groups:  []pool.Group{gang(batch(0, 1, cpu(1), 0, 3), 1, 2), passed(gang(batch(0, 1, cpu(2), 0, 1), 1, 1))},
+			waiting: []tiers{{}, {}},
+			refused: []int64{3, 1},
+			why:     []pool.Binding{{Rule: pool.RuleGang, Pool: "root/a"}, {}},
+		},
+		{
+			name: "a gang of which the job may run some", leaf: leaf(0, none), capacity: 10,
+			groups: []pool.Group{func() pool.Group {
+				g := gang(batch(0, 1, cpu(1), 0, 3), 1, 3)
+				g.MaxRunning = 2
+				return g
+			}()},
+			waiting: []tiers{{}},
+			refused: []int64{3},
+			why:     []pool.Binding{{Rule: pool.RuleMaxRunning, Pool: "root/a"}},
 		},
 		{
 			name: "a gang over two groups", leaf: leaf(0, 10), capacity: 10,
@@ -264,6 +301,23 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// TestWhatALeafClaims: whole tasks below its limit and the one that waits at the head, and of what may not be preempted no more than the
+// reservation.
+func TestWhatALeafClaims(t *testing.T) {
+	claim := func(leaf *cluster.Pool, groups ...pool.Group) cluster.Resources {
+		a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, cpuMemory(100, 100))
+		a.SetQueue(leaf.Path, groups)
+		a.Run(10)
+		return a.Tree().Claim(leaf.Path)
+	}
+	fixed := batch(0, 1, cpuMemory(1, 1), 1, 9)
+	fixed.Preemptible = false
+	require.Equal(t, cpuMemory(4+2+3, 4+2+3), claim(claims("root/a", cluster.CPU, 4, 50, 1), fixed, batch(0, 2, cpuMemory(1, 1), 2, 3)))
+	// Two of four fit, and the third is the head; the other group has none of its own.
+	require.Equal(t, cpuMemory(10, 1+2+1), claim(claims("root/a", cluster.CPU, 0, 10, 1), batch(0, 1, cpuMemory(3, 1), 1, 4), batch(0, 2, cpuMemory(3, 1), 0, 4)))
+	require.Equal(t, cpuMemory(10, 1+1+1+1), claim(claims("root/a", cluster.CPU, 0, 10, 1), batch(0, 1, cpuMemory(3, 1), 1, 1), batch(0, 2, cpuMemory(3, 1), 0, 4)))
+}
+
 // The core of a gang may be larger than its job's part of a fair leaf: it has what the parts leave over, one after the other.
 func TestACoreTakesWhatFairPartsLeave(t *testing.T) {
 	leaf := claims("root/a", cluster.CPU, 0, 2, 1)
@@ -274,7 +328,7 @@ func TestACoreTakesWhatFairPartsLeave(t *testing.T) {
 		return g
 	}
 	grants := admit(t, leaf, cpu(8), 10, gang(1), gang(2))
-	require.EqualValues(t, 2, grants[0].Admitted())
+	require.Equal(t, tiers{0, 2, 0}, grants[0].Waiting, "it does not borrow what the leaf is entitled to")
 	require.Zero(t, grants[1].Admitted())
 }
 
@@ -330,15 +384,30 @@ func TestWhoNeverFitsHoldsNothing(t *testing.T) {
 	require.EqualValues(t, 1, grants[1].Admitted())
 }
 
-// TestEqualsGoByTheirTasks: of groups that are equal in all else the one with the lower task goes first, in whatever order they are
-// given: a scheduler that begins anew lists them in another one.
-func TestEqualsGoByTheirTasks(t *testing.T) {
-	for _, first := range []int{0, 1} {
-		groups := []pool.Group{batch(0, 1, cpuMemory(1, 0), 0, 1), batch(0, 1, cpuMemory(1, 0), 0, 1)}
-		groups[first].Head, groups[1-first].Head = cluster.MakeTaskKey(1, 0), cluster.MakeTaskKey(2, 0)
-		leaf := &cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 1, Share: 1}}}
-		grants := admit(t, leaf, cpuMemory(8, 8), 2, groups...)
-		require.EqualValues(t, 1, grants[first].Admitted())
-		require.Zero(t, grants[1-first].Admitted())
+// TestWhoGoesFirst: of two groups the same one goes first in whatever order they are given: a scheduler that begins anew lists them in
+// another one. Each rule goes before those that follow.
+func TestWhoGoesFirst(t *testing.T) {
+	type change = func(first, second *pool.Group)
+	rules := []change{
+		func(first, _ *pool.Group) { first.Priority = 1 },
+		func(first, _ *pool.Group) { first.Ahead = true },
+		func(_, second *pool.Group) { second.Queued = 2 },
+		func(first, _ *pool.Group) { first.Worth = 1 },
+		func(first, second *pool.Group) {
+			first.Head, second.Head = cluster.MakeTaskKey(1, 0), cluster.MakeTaskKey(2, 0)
+		},
+	}
+	leaf := &cluster.Pool{Path: "root/a", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 1, Share: 1}}}
+	for r, rule := range rules {
+		for _, first := range []int{0, 1} {
+			groups := []pool.Group{batch(0, 1, cpuMemory(1, 0), 0, 1), batch(0, 1, cpuMemory(1, 0), 0, 1)}
+			rule(&groups[first], &groups[1-first])
+			for _, weaker := range rules[r+1:] {
+				weaker(&groups[1-first], &groups[first])
+			}
+			grants := admit(t, leaf, cpuMemory(8, 8), 3, groups...)
+			require.EqualValues(t, 1, grants[first].Admitted(), "rule %d", r)
+			require.Zero(t, grants[1-first].Admitted(), "rule %d", r)
+		}
 	}
 }

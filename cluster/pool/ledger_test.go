@@ -110,9 +110,12 @@ func TestPermits(t *testing.T) {
 	revocable.Revocable = true
 	require.True(t, l.Permits(vm("root/a/y", 1, 0), revocable, cpuDim), "revocable work gives way")
 	require.False(t, l.Permits(revocable, vm("root/a/x", 1, 1), cpuDim))
+	lent := vm("root/a/y", 1, 0)
+	lent.Revocable = true
+	require.False(t, l.Permits(lent, vm("root/a/x", 1, 1), cpuDim), "however little its pool has")
 	require.False(t, l.Permits(revocable, revocable, cpuDim))
 	l.Remove(revocable)
-	require.False(t, l.Permits(vm("root/b", 1, 0), vm("root/a/x", 1, 1), cpuDim), "it was never booked")
+	require.EqualValues(t, 50, l.Holds("root/b", cluster.CPU.String()), "it was never booked")
 
 	require.True(t, l.Permits(vm("root/a/y", 1, 0), vm("root/a/x", 20, 0), cpuDim))
 	l.Remove(vm("root/a/x", 1, 1))
@@ -143,7 +146,9 @@ func TestPartiesBelowTheirShare(t *testing.T) {
 		owned(batch(0, 1, cpu(1), 6, 5), 1, "ann"),
 		owned(batch(0, 1, cpu(1), 2, 5), 2, "ann"),
 		owned(batch(0, 1, cpu(1), 2, 5), 3, "bob"),
+		owned(batch(0, 1, cpu(1), 9, 0), 3, "bob"), // on slack
 	}
+	queue[3].Revocable = true
 	tests := []struct {
 		name     string
 		order    cluster.PoolOrder
@@ -206,6 +211,9 @@ func TestMayReturn(t *testing.T) {
 	l.Remove(two)
 	l.Add(one)
 	require.False(t, l.MayReturn(one, one, two), "it would have 4")
+	l.Remove(one)
+	require.True(t, l.MayReturn(one, one, two), "it would have 3")
+	l.Add(one)
 	require.True(t, l.MayReturn(two, one, two), "it was not the one that had to stay within something")
 	require.True(t, l.MayReturn(eve, one, two))
 	urgent := one
@@ -239,11 +247,16 @@ func TestOnlyPool(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	a := pool.NewAdmission([]*cluster.Pool{
-		root(), claims("root/a", cluster.CPU, 10, 60, 2), {Path: "root/a/x"}, claims("root/a/y", cluster.CPU, 5, 20, 1), {Path: "root/b"},
+		root(), claims("root/a", cluster.CPU, 10, 60, 2),
+		{Path: "root/a/x"},
+		claims("root/a/y", cluster.CPU, 5, 20, 1),
+		{Path: "root/b", Resources: []cluster.PoolResource{{Dimension: "license", Limit: 3, Share: 1}}},
 	}, cpuMemory(100, 50))
+	lent := batch(0, 1, cpu(1), 7, 7)
+	lent.Revocable = true
 	a.SetQueue("root/a/x", []pool.Group{batch(0, 1, cpuMemory(1, 1), 10, 90)})
 	a.SetQueue("root/a/y", []pool.Group{batch(0, 1, cpu(1), 10, 90)})
-	a.SetQueue("root/b", []pool.Group{batch(0, 1, cpu(1), 10, 20)})
+	a.SetQueue("root/b", []pool.Group{batch(0, 1, cpu(1), 10, 20), lent})
 	a.Run(1)
 	all := map[cluster.PoolPath]map[string]pool.DimensionStatus{}
 	for _, s := range a.Status() {
@@ -265,6 +278,8 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, cluster.RootPool, all["root/a/x"]["memory_bytes"].BoundBy)
 	require.Empty(t, all["root/b"]["cpu_milli"].BoundBy)
 	require.Equal(t, int64(30), all["root/b"]["cpu_milli"].Entitlement)
+	require.Equal(t, tiers{0, 30, 0}, all["root/b"]["cpu_milli"].Tiers, "without what is revocable")
+	require.Equal(t, int64(3), all["root/b"]["license"].Limit, "it is set, though there is none")
 	require.NotContains(t, all["root/b"], "memory_bytes")
 	require.Equal(t, int64(100), all["root"]["cpu_milli"].Entitlement)
 }

@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -51,6 +52,8 @@ func TestLeavesShareWhatALimitLeavesOver(t *testing.T) {
 	a.Run(30)
 	require.EqualValues(t, 2, admitted(a, "root/p/a"))
 	require.EqualValues(t, 1, admitted(a, "root/p/b"))
+	require.Equal(t, pool.RuleEntitlement, a.Grants("root/p/a")[0].Why.Rule, "what kept it out lets it borrow only")
+	require.Equal(t, pool.RuleLimit, a.Grants("root/p/b")[0].Why.Rule)
 }
 
 // What a static pool reserves stays free of what borrows, and what the parts of the others leave over of the rest does not.
@@ -329,4 +332,23 @@ func TestReservedLeavesShareWhatNobodyCanUse(t *testing.T) {
 	a.Run(50)
 	require.Equal(t, tiers{0, 0, 1}, a.Grants("root/a")[0].Waiting)
 	require.Equal(t, tiers{}, a.Grants("root/a")[1].Waiting, "more than is reserved")
+
+	// 8 of 10 each can be honoured, of which tasks use 6: what is left starts three more, each in another leaf.
+	pools := []*cluster.Pool{root()}
+	for i := range 5 {
+		pools = append(pools, claims(cluster.PoolPath(fmt.Sprint("root/", i)), cluster.CPU, 10, cluster.NoLimit, 1))
+	}
+	a = pool.NewAdmission(pools, cpu(40))
+	for _, p := range pools[1:] {
+		a.SetQueue(p.Path, []pool.Group{fixed(1, cpu(3), 0, 3), fixed(2, cpu(3), 0, 3)})
+	}
+	a.Run(50)
+	for i, p := range pools[1:] {
+		want := int64(2)
+		if i < 3 {
+			want++
+		}
+		require.Equal(t, want, a.Grants(p.Path)[0].Admitted(), p.Path)
+		require.Zero(t, a.Grants(p.Path)[1].Admitted(), "more than is reserved in %s", p.Path)
+	}
 }

@@ -80,6 +80,21 @@ func TestRevocable(t *testing.T) {
 	require.Equal(t, tiers{0, 0, 2}, a.Grants("root/b")[0].Waiting, "half of the new capacity")
 }
 
+// A part of the capacity bounds revocable work in every dimension, also those that its pool says nothing of.
+func TestRevocableIsBoundedInEveryDimension(t *testing.T) {
+	licenses := func(n int64) cluster.Resources {
+		return cluster.Resources{Named: []cluster.Amount{{Name: "license", Value: n}}}
+	}
+	leaf := &cluster.Pool{Path: "root/a", Limits: cluster.PoolLimits{RevocablePercent: uintp(50)}}
+	g := batch(0, 1, licenses(1), 0, 9)
+	g.Revocable = true
+	a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, licenses(7))
+	a.SetSlack(licenses(7))
+	a.SetQueue("root/a", []pool.Group{g})
+	a.Run(1)
+	require.Equal(t, tiers{0, 0, 3}, a.Grants("root/a")[0].Waiting)
+}
+
 func TestFairUsers(t *testing.T) {
 	leaf := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
 	leaf.Order = cluster.FairUsers
@@ -126,12 +141,37 @@ func TestFairUsersByDominantShare(t *testing.T) {
 	require.Equal(t, tiers{0, 4, 5}, grants[0].Waiting)
 	require.Zero(t, grants[1].Waiting[cluster.TierEntitled])
 	require.Equal(t, tiers{0, 4, 5}, grants[2].Waiting)
-	grants = admit(t, leaf, cpu(11), 10,
+	grants = admit(t, leaf, cpu(10), 10,
 		owned(batch(0, 1, cpu(3), 0, 9), 1, "ann"),
 		owned(batch(0, 2, cpu(3), 0, 9), 2, "bob"),
 	)
-	require.Equal(t, tiers{0, 2, 7}, grants[0].Waiting, "one of 5.5 each, and one more where the rest is enough")
+	require.Equal(t, tiers{0, 2, 7}, grants[0].Waiting, "one of 5 each, and one more where the rest is enough")
 	require.Equal(t, tiers{0, 1, 8}, grants[1].Waiting)
+	grants = admit(t, leaf, cpu(10), 10,
+		owned(batch(0, 1, cpu(3), 3, 0), 1, "ann"),
+		owned(batch(0, 2, cpu(3), 0, 9), 2, "bob"),
+	)
+	require.Equal(t, tiers{0, 2, 1}, grants[0].Running, "what runs comes first there, too")
+	require.Equal(t, tiers{0, 1, 8}, grants[1].Waiting)
+	passed := owned(batch(0, 1, cpu(3), 0, 9), 1, "ann")
+	passed.Passed = true
+	grants = admit(t, leaf, cpu(10), 10, passed, owned(batch(0, 2, cpu(3), 0, 9), 2, "bob"))
+	require.Zero(t, grants[0].Admitted())
+	require.Equal(t, tiers{0, 3, 6}, grants[1].Waiting, "there is no host for ann's")
+}
+
+// TestStatusTellsWhatPartiesMayClaim: the shares of a leaf that is fair are its entitlement, by user.
+func TestStatusTellsWhatPartiesMayClaim(t *testing.T) {
+	leaf := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
+	leaf.Order = cluster.FairUsers
+	a := pool.NewAdmission([]*cluster.Pool{root(), leaf}, cpu(9))
+	a.SetQueue(leaf.Path, []pool.Group{
+		owned(batch(0, 1, cpu(1), 6, 20), 1, "bob"), owned(batch(0, 2, cpu(1), 0, 20), 2, "ann"), owned(batch(0, 4, cpu(1), 0, 1), 3, "eve"),
+	})
+	a.Run(10)
+	require.Equal(t, []pool.Share{
+		{Party: pool.Party{User: "ann"}, Amount: cpu(4)}, {Party: pool.Party{User: "bob"}, Amount: cpu(4)}, {Party: pool.Party{User: "eve"}, Amount: cpu(1)},
+	}, a.Status()[1].Shares)
 }
 
 // A user's part has the proportions of all that the user asks for. What that leaves of a dimension is divided too, or else who
@@ -223,6 +263,69 @@ func TestAJobRunsUntilItsLastTaskIsGone(t *testing.T) {
 		require.Equal(t, waits, grants[0].Admitted())
 		require.Equal(t, pool.Binding{Rule: pool.RuleRunningJobs, Pool: "root/a"}, grants[1].Why)
 	}
+}
+
+// TestWhoCannotStartKeepsNobodyOut: where a limit counts what runs, those come last whom nobody who ends could let in.
+func TestWhoCannotStartKeepsNobodyOut(t *testing.T) {
+	fixed := func(g pool.Group) pool.Group { g.Preemptible = false; return g }
+	first := func(change func(*pool.Group)) []pool.Group {
+		g := owned(batch(0, 1, cpu(2), 0, 2), 1, "ann")
+		change(&g)
+		return []pool.Group{g}
+	}
+	tests := map[string][]pool.Group{
+		"no host now":                        first(func(g *pool.Group) { g.Passed = true }),
+		"no host":                            first(func(g *pool.Group) { g.NoHost = true }),
+		"larger than a limit above":          first(func(g *pool.Group) { g.Request = cpu(9) }),
+		"a core larger than that":            first(func(g *pool.Group) { g.Request, g.Core = cpu(5), 2 }),
+		"larger than all slack":              first(func(g *pool.Group) { g.Request, g.Revocable = cpu(4), true }),
+		"not preemptible, and not reserved":  {fixed(owned(batch(0, 1, cpu(5), 0, 2), 1, "ann"))},
+		"a job of whose core some do so":     append(first(func(g *pool.Group) { g.Core, g.NoHost = 1, true }), owned(batch(0, 0, cpu(2), 0, 2), 1, "ann")),
+		"":                                   first(func(*pool.Group) {}),
+		"not preemptible, and just reserved": {fixed(owned(batch(0, 1, cpu(4), 0, 2), 1, "ann"))},
+	}
+	for name, groups := range tests {
+		leaf := claims("root/p/a", cluster.CPU, 4, cluster.NoLimit, 1)
+		leaf.Limits.RunningJobs = uintp(1)
+		a := pool.NewAdmission([]*cluster.Pool{root(), claims("root/p", cluster.CPU, 4, 8, 1), leaf}, cpu(100))
+		a.SetSlack(cpu(3))
+		a.SetQueue("root/p/a", append(groups, owned(batch(0, 2, cpu(1), 0, 1), 2, "bob")))
+		a.Run(10)
+		grants := a.Grants("root/p/a")
+		if name == "" || name == "not preemptible, and just reserved" {
+			require.Equal(t, pool.Binding{Rule: pool.RuleRunningJobs, Pool: "root/p/a"}, grants[1].Why, name)
+			continue
+		}
+		for i := range groups {
+			require.Zero(t, grants[i].Admitted(), name)
+		}
+		require.EqualValues(t, 1, grants[len(groups)].Admitted(), name)
+	}
+}
+
+// TestWhatAJobMayRun: of a limit on the running tasks of a job its core has its part, and those who could not start come last.
+func TestWhatAJobMayRun(t *testing.T) {
+	group := func(queued cluster.Time, waiting int64, change func(*pool.Group)) pool.Group {
+		g := owned(batch(0, queued, cpu(1), 0, waiting), 1, "ann")
+		g.MaxRunning = 3
+		change(&g)
+		return g
+	}
+	leaf, limited := claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1), claims("root/a", cluster.CPU, 0, cluster.NoLimit, 1)
+	limited.Limits.RunningJobs = uintp(1)
+	admitted := func(groups ...pool.Group) (n [2]int64) {
+		for i, grant := range admit(t, leaf, cpu(9), 10, groups...) {
+			n[i] = grant.Admitted()
+			require.Equal(t, n[i], admit(t, limited, cpu(9), 10, groups...)[i].Admitted(), "a limit on jobs is another one")
+		}
+		return n
+	}
+	rest, core := group(1, 5, func(g *pool.Group) { g.ForCore = 2 }), group(2, 2, func(g *pool.Group) { g.Core = 2 })
+	require.Equal(t, [2]int64{1, 2}, admitted(rest, core), "the core goes first, though the others are older")
+	require.Equal(t, [2]int64{1, 0}, admitted(rest), "and its part is kept")
+	rest.Running = 1
+	require.Equal(t, [2]int64{0, 2}, admitted(rest, core))
+	require.Equal(t, [2]int64{0, 3}, admitted(group(1, 5, func(g *pool.Group) { g.NoHost = true; g.Passed = true }), group(2, 5, func(*pool.Group) {})))
 }
 
 func TestControllers(t *testing.T) {

@@ -278,6 +278,14 @@ func TestDominantResource(t *testing.T) {
 			[2]cluster.Resources{cpuMemory(12, 0), cpuMemory(9, 0)},
 			[2]cluster.Resources{cpuMemory(6, 0), cpuMemory(3, 0)},
 		},
+		// CPU is split into 2 and 1; their 6.7 and 3.3 of memory are rounded up to 7 and 4, of which there is one too many.
+		{
+			"rounding spends no more than there is", cpuMemory(3, 10),
+			&cluster.Pool{Path: "root/a"},
+			&cluster.Pool{Path: "root/b"},
+			[2]cluster.Resources{cpuMemory(3, 10), cpuMemory(3, 10)},
+			[2]cluster.Resources{cpuMemory(2, 6), cpuMemory(1, 4)},
+		},
 		{
 			"a share of 0", cpuMemory(9, 18),
 			claims("root/a", cluster.CPU, 3, cluster.NoLimit, 0),
