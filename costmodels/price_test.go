@@ -56,13 +56,36 @@ func TestSharesOfManyRequestsAreThoseOfEach(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		allocated, capacity, request := vector(t, "allocated"), vector(t, "capacity"), vector(t, "request")
-		limit := rapid.Int64Range(0, math.MaxInt64).Draw(t, "limit")
+		limit := rapid.SampledFrom([]int64{1, 2000, math.MaxInt64}).Draw(t, "limit") // seldom reached by most
 		load := allocated.Add(request)
 		want := costmodels.DominantShare(&load, &capacity, 1, limit)
 		require.Equal(t, want, costmodels.ShareWith(&allocated, &request, &capacity, limit))
 		shares := costmodels.SharesOn(&allocated, &capacity, limit)
 		require.Equal(t, want, shares.With(&request))
 	})
+}
+
+// The dominant share is that of the dimension of which least is left, named ones among them; where there is nothing of what is asked
+// for, it is the limit.
+func TestDominantShare(t *testing.T) {
+	vector := func(cpu, memory, licenses int64) *cluster.Resources {
+		r := cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: cpu, cluster.Memory: memory}, cluster.Amount{Name: "license", Value: licenses})
+		return &r
+	}
+	host := vector(10, 3, 4)
+	require.EqualValues(t, 333, costmodels.DominantShare(vector(1, 1, 0), host, 1, 5000))
+	require.EqualValues(t, 1500, costmodels.DominantShare(vector(1, 1, 3), host, 2, 5000))
+	require.EqualValues(t, 1400, costmodels.DominantShare(vector(1, 1, 3), host, 2, 1400))
+	require.Zero(t, costmodels.DominantShare(vector(1, 1, 1), host, 0, 5000))
+	require.EqualValues(t, 5000, costmodels.DominantShare(vector(1, 0, 1), vector(10, 0, 0), 1, 5000))
+	require.EqualValues(t, 100, costmodels.DominantShare(vector(1, 0, 0), vector(10, 0, 0), 1, 5000))
+}
+
+// Time of waiting doubles from one stage to the next, beside the steps of priority.
+func TestPatience(t *testing.T) {
+	for stage, want := range []flowgraph.Cost{0, 1000, 2000, 4000} {
+		require.Equal(t, 3*costmodels.Step+want, costmodels.Patience(&costmodels.Class{Priority: 2, Stage: stage}))
+	}
 }
 
 func TestPriorityOutweighsWaiting(t *testing.T) {
@@ -129,4 +152,32 @@ func TestCensusForgets(t *testing.T) {
 		}
 	}
 	require.InDelta(t, 16, pictures, 1)
+	c.Add(gpus(500, 0), 1<<12)
+	mix, due = c.Mix()
+	require.True(t, due)
+	require.Len(t, mix, 2, "those that are left are known by what they ask for")
+	require.InDelta(t, 1_000_000, mix[0].Weight+mix[1].Weight, 2)
+}
+
+// Tasks that ask for devices of another model, for parts of another size or for something beside are of another shape.
+func TestCensusTellsShapesApart(t *testing.T) {
+	model, licensed, halves, tenths := gpus(0, 1), gpus(0, 1), gpus(500, 0), gpus(500, 0)
+	model.GPU.Models = []string{"A"}
+	licensed.Resources.Named = []cluster.Amount{{Name: "license", Value: 1}}
+	tenths.GPU.Milli = 100 // of the same amount
+	var c costmodels.Census
+	for _, task := range []*cluster.TaskSpec{gpus(0, 1), model, licensed, halves, tenths} {
+		c.Add(task, 1)
+		c.Add(task, 1)
+	}
+	mix, _ := c.Mix()
+	require.Len(t, mix, 5)
+	for i := range int32(100) {
+		c.Add(gpus(0, 2+i), 1)
+	}
+	c.Add(gpus(0, 1), 1000)
+	mix, due := c.Mix()
+	require.True(t, due)
+	require.Len(t, mix, 64, "the most frequent ones")
+	require.Equal(t, gpus(0, 1), mix[0].Task)
 }

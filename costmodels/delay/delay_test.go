@@ -40,6 +40,24 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
+// Hosts with a fifth of the data cost nothing, their racks what is near, and all others what is far.
+func TestWhereTheDataIs(t *testing.T) {
+	racks := map[cluster.HostID]string{"s/most": "r1", "s/fifth": "r2", "s/less": "r3"}
+	round := &costmodels.Round{Hosts: func(id cluster.HostID) *cluster.Host {
+		return &cluster.Host{ID: id, Machine: &cluster.Machine{Rack: racks[id]}}
+	}}
+	class := &costmodels.Class{Inputs: []cluster.Input{
+		{Bytes: 61, Hosts: []cluster.HostID{"s/most"}}, {Bytes: 20, Hosts: []cluster.HostID{"s/fifth"}}, {Bytes: 19, Hosts: []cluster.HostID{"s/less"}},
+	}}
+	model := delay.Model{Share: 5}
+	require.Equal(t, costmodels.Locality{
+		Elsewhere: delay.Far,
+		Hosts:     []costmodels.HostPrice{{Host: "s/fifth"}, {Host: "s/most"}},
+		Racks:     []costmodels.RackPrice{{Rack: "r1", Price: delay.Near}, {Rack: "r2", Price: delay.Near}},
+	}, model.Locality(round, class))
+	require.Equal(t, costmodels.Locality{}, model.Locality(round, &costmodels.Class{}), "there is none")
+}
+
 // A zone with the data is better than none, and is not waited for.
 func TestZones(t *testing.T) {
 	round := &costmodels.Round{Zones: func(string) ([]string, []cluster.HostID) { return []string{"r"}, []cluster.HostID{"s/bare"} }}
