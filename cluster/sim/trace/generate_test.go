@@ -42,11 +42,17 @@ func TestGenerateKeepsThePromises(t *testing.T) {
 	require.Len(t, rackNames(hosts), 5)
 	v := validator{hosts: hosts}
 	seen := make(map[cluster.PoolPath]int)
-	var gangs, constrained, reading int
+	var gangs, constrained, reading, atOnce, early int
 	for _, j := range jobs {
 		require.NoError(t, v.check(j))
 		require.LessOrEqual(t, j.Submit, s.Horizon)
 		seen[j.Spec.Pool]++
+		if j.Spec.Type.Service() {
+			require.Zero(t, j.Submit)
+			atOnce++
+		} else if j.Submit < s.Horizon/2 {
+			early++
+		}
 		if j.Spec.Gang != nil {
 			gangs++
 		}
@@ -58,6 +64,7 @@ func TestGenerateKeepsThePromises(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, 5)
+	require.InDelta(t, float64(len(jobs)-atOnce)/2, float64(early), float64(len(jobs))/10, "they arrive evenly")
 	require.Positive(t, gangs)
 	require.Positive(t, reading)
 	require.InDelta(t, float64(len(jobs))/16, float64(constrained), float64(len(jobs))/32)
