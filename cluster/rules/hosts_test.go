@@ -35,6 +35,11 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 	require.Equal(t, cluster.HostUp, state.Host("s/h").State())
 	require.Equal(t, cluster.HostDraining, state.Host("s/drained").State())
 	require.Equal(t, "new disks", state.Host("s/drained").DrainReason)
+
+	emit(t, state, at(2), &cluster.HostReported{ID: "t/other", Machine: machines("other")["other"]})
+	again := rules.Begin(state, at(3))
+	require.NoError(t, rules.ReportHosts(again, "s", machines("h", "idle", "drained"), nil, true))
+	require.Empty(t, again.Records(), "nothing has changed, and the hosts of other shards are none of its business")
 }
 
 // What kept a host that its shard does not see any more from being forgotten may come to an end later: then it is forgotten, with

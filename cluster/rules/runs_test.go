@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -218,6 +219,36 @@ func TestAShardHasNothingToSayOfOthersRuns(t *testing.T) {
 	verdict, err = rules.Report(tx, shard, end)
 	require.NoError(t, err)
 	require.Equal(t, rules.Applied, verdict)
+}
+
+// What has begun does not wait again because somebody says that it waits.
+func TestNobodySaysThatATaskWaits(t *testing.T) {
+	state, k := running(t), cluster.MakeTaskKey(1, 0)
+	again := rules.Begin(state, 2)
+	_, err := rules.Report(again, shard, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskLost})
+	require.NoError(t, err)
+	emit(t, state, 3, &cluster.Placed{Task: k, Run: 2, Host: host})
+	tx := rules.Begin(state, 4)
+	verdict, err := rules.Report(tx, shard, &cluster.TaskStatus{Task: k, Run: 2, State: cluster.TaskPending})
+	require.NoError(t, err)
+	require.Equal(t, rules.Known, verdict)
+	require.Empty(t, tx.Records())
+}
+
+// Runs are found in an inventory in whatever order it lists them.
+func TestAnInventoryInAnyOrder(t *testing.T) {
+	state, placed := gang(t)
+	inventory := []*cluster.TaskStatus{{Task: cluster.MakeTaskKey(1, 0), Run: 1, State: cluster.TaskRunning}}
+	for _, k := range placed {
+		run(t, state, k, cluster.TaskRunning)
+		inventory = append(inventory, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+	}
+	slices.Reverse(inventory)
+	tx := rules.Begin(state, at(1))
+	answers, err := rules.Reconcile(tx, shard, inventory)
+	require.NoError(t, err)
+	require.Empty(t, answers)
+	require.Empty(t, tx.Records())
 }
 
 // A launch that did not arrive is sent again. In a restored cluster nobody knows whether it did: its run may be over since.

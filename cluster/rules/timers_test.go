@@ -20,6 +20,12 @@ func TestAGangComesToRunTogetherOrIsGivenBack(t *testing.T) {
 	due := at(0).Add(rules.DefaultGangTimeout)
 	require.Equal(t, due, timers.Next())
 	require.Empty(t, timers.Due(due-1))
+	hurried := rules.NewTimers(0)
+	state.Job(placed[0].Job()).Spec.Gang.LaunchTimeout = time.Second
+	snapshot, _ = state.Fork().Snapshot()
+	hurried.Note(snapshot, cluster.Changes{}, true)
+	require.Equal(t, at(time.Second), hurried.Next(), "as the gang wants it")
+	state.Job(placed[0].Job()).Spec.Gang.LaunchTimeout = 0
 
 	run(t, state, placed[0], cluster.TaskRunning)
 	require.NoError(t, timers.Fire(rules.Begin(state, due), timers.Due(due)))
@@ -165,6 +171,25 @@ func TestAlarmsOfRunsThatHaveEndedAreForgotten(t *testing.T) {
 	ends := state.Task(k).Started.Add(24 * time.Hour)
 	require.Less(t, len(timers.Due(ends-1)), 1500)
 	require.Equal(t, []cluster.TaskKey{k}, timers.Due(ends))
+}
+
+// Who is looked at before his time is left alone: that he may wait no longer, and that his run has taken too long; and the limit of a
+// run that is to end already says nothing more.
+func TestWhoIsLookedAtTooEarlyIsLeftAlone(t *testing.T) {
+	state, k := running(t), cluster.MakeTaskKey(1, 0)
+	spec := *state.Job(1).Spec
+	spec.Limits.MaxRunTime = time.Minute
+	emit(t, state, at(0), &cluster.JobUpdated{Job: 1, Spec: &spec})
+	fire := func(when cluster.Time) {
+		tx := rules.Begin(state, when)
+		require.NoError(t, rules.NewTimers(0).Fire(tx, []cluster.TaskKey{k}))
+		require.Empty(t, tx.Records())
+	}
+	fire(state.Task(k).Started.Add(time.Minute) - 1)
+	emit(t, state, at(1), &cluster.TaskStopping{Task: k, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	fire(at(time.Hour))
+	emit(t, state, at(2), &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskKilled}, &cluster.TaskRequeued{Task: k, NotBefore: at(time.Second)})
+	fire(at(time.Second) - 1)
 }
 
 func TestAJobPastItsDeadlineHasFailed(t *testing.T) {
