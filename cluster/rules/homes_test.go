@@ -124,6 +124,18 @@ func TestDaemonsAreLastOff(t *testing.T) {
 	require.Equal(t, cluster.TaskReserved, state.Task(k).State)
 }
 
+// A daemon comes to a host when that takes work.
+func TestADaemonComesWhenAHostTakesWork(t *testing.T) {
+	state := running(t)
+	settle(t, state, at(0), &cluster.HostDrain{ID: host, Drain: true})
+	uid := submit(t, state, "daemon", func(s *cluster.JobSpec) { s.Type, s.Instances, s.Task.Resources = cluster.Daemon, 0, size(100) })
+	homes, _ := daemons(state, uid)
+	require.Empty(t, homes)
+	settle(t, state, at(1), &cluster.HostDrain{ID: host})
+	homes, _ = daemons(state, uid)
+	require.Equal(t, map[uint32]cluster.HostID{0: host}, homes)
+}
+
 // While nothing is killed they stay, and go when that is over.
 func TestDaemonsStayWhileNothingIsKilled(t *testing.T) {
 	state := running(t)

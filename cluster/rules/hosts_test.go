@@ -42,6 +42,22 @@ func TestWhatAReportLeavesOut(t *testing.T) {
 	require.Empty(t, again.Records(), "nothing has changed, and the hosts of other shards are none of its business")
 }
 
+// Hosts count as unreachable when their shard has been away for long enough; one that is connected may be silent as long as it likes.
+func TestHowLongSilenceIsBorne(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		state := running(t)
+		d := rules.Deadlines{
+			UnreachableAfter: time.Minute, LostAfter: time.Hour, Away: func(cluster.ShardID) (cluster.Time, bool) { return at(0), away },
+		}
+		for _, when := range []time.Duration{time.Minute - 1, time.Minute} {
+			overdue := away && when == time.Minute
+			require.Equal(t, overdue, d.Overdue(state, at(when)))
+			require.NoError(t, d.Expire(rules.Begin(state, at(when))))
+			require.Equal(t, overdue, state.Host(host).Unreachable)
+		}
+	}
+}
+
 // What kept a host that its shard does not see any more from being forgotten may come to an end later: then it is forgotten, with
 // the instances of daemons that were bound to it. A host whose shard is cut off stays.
 func TestAHostIsForgottenWithWhatKeptIt(t *testing.T) {

@@ -83,6 +83,13 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 		{"even", cluster.JobSpec{Spread: []cluster.Spread{{Domain: "rack", MaxSkew: 1}}}, nil, [][]cluster.Event{{place(0, 0)}, {place(1, 1)}, {place(2, 0)}}, 0},
 		{"uneven", cluster.JobSpec{Spread: []cluster.Spread{{Domain: "rack", MaxSkew: 1}}}, nil, [][]cluster.Event{{place(0, 0)}, {place(1, 0)}, {place(2, 1)}}, 1},
 		{
+			"even where hosts take work",
+			cluster.JobSpec{Spread: []cluster.Spread{{Domain: "rack", MaxSkew: 1}}},
+			[]cluster.Event{&cluster.HostDrain{ID: "s/h1", Drain: true}},
+			[][]cluster.Event{{place(0, 0)}, {place(1, 0)}},
+			0,
+		},
+		{
 			"uneven as one ended",
 			cluster.JobSpec{Spread: []cluster.Spread{{Domain: "rack", MaxSkew: 1, Selector: []cluster.KeyValue{{Key: "app", Value: "x"}}}}},
 			ends(0),

@@ -25,6 +25,7 @@ func submit(t *testing.T, state *cluster.State, name cluster.JobID, change func(
 // settle emits events and what follows from them.
 func settle(t *testing.T, state *cluster.State, when cluster.Time, events ...cluster.Event) {
 	t.Helper()
+	_, _ = state.Snapshot() // what changed before has been settled, and does not change again
 	tx := rules.Begin(state, when)
 	for _, e := range events {
 		require.NoError(t, tx.Emit(e))
