@@ -161,11 +161,11 @@ func (c *Caller) mayWith(in View, may cluster.Permission, j *cluster.Job) bool {
 
 // owns reports whether the job is the caller's. One without an owner is its own controller's.
 func (c *Caller) owns(j *cluster.Job) bool {
-	return c.Free || (c.User != "" || c.Job != 0) && c.User == j.Spec.Owner
+	return (c.User != "" || c.Job != 0) && c.User == j.Spec.Owner
 }
 
 // reaches reports whether the caller's credential is good for the job, if he himself is.
-func (c *Caller) reaches(j *cluster.Job) bool { return c.Free || c.Job == 0 || c.Job == j.UID }
+func (c *Caller) reaches(j *cluster.Job) bool { return c.Job == 0 || c.Job == j.UID }
 
 // unbound returns the caller as he is without a token for one job: what that lets him do ends with what he may.
 func (c *Caller) unbound() *Caller {

@@ -91,7 +91,10 @@ func TestMay(t *testing.T) {
 		{&access.Caller{User: "x", Roles: []cluster.Role{cluster.Operator}}, administer, "root", true},
 		{&access.Caller{User: "x", Roles: []cluster.Role{cluster.HostManager}}, see, "root/b", false},
 		{&access.Caller{Free: true}, administer, "root", true},
+		// A credential for one job is good for nothing else.
 		{&access.Caller{User: "olga", Groups: []string{"ops"}, Job: 7}, see, "root/b", false},
+		{&access.Caller{User: "ann", Job: 7}, submit, "root/a", false},
+		{&access.Caller{User: "lead", Job: 7}, see, "root/a", false},
 	} {
 		require.Equal(t, tt.want, tt.who.May(world(), tt.may, tt.path), "%+v %d %s", tt.who, tt.may, tt.path)
 	}
@@ -105,6 +108,9 @@ func TestMayConfigure(t *testing.T) {
 	require.True(t, admin.MayConfigure(world(), "root/a"))
 	require.True(t, admin.MayConfigure(world(), "root"))
 	require.False(t, lead.MayConfigure(world(), "root"))
+	v := world()
+	v.roles = append(v.roles, cluster.RoleBinding{Role: cluster.PoolAdmin, User: "rita", Pool: "root"})
+	require.True(t, user("rita").MayConfigure(v, "root"), "it has none above it")
 }
 
 func TestJobs(t *testing.T) {
@@ -129,6 +135,8 @@ func TestJobs(t *testing.T) {
 	require.True(t, adam.MayChange(v, named(7, "root/b", "ann")))
 	require.False(t, adam.MaySee(v, named(7, "root/c", "ann")) || adam.Sight(v)(named(7, "root/c", "ann")))
 	require.False(t, limited.HoldsAny(v))
+	free := &access.Caller{Free: true}
+	require.True(t, free.MaySee(v, job("root/c", "ann")) && free.MayChange(v, job("root/c", "ann")) && free.Sight(v)(job("root/c", "ann")))
 }
 
 func TestHolds(t *testing.T) {
@@ -140,4 +148,10 @@ func TestHolds(t *testing.T) {
 	require.False(t, user("bob").MayKnow(v, "root/a"))
 	require.True(t, user("olga", "ops").IsOperator(v))
 	require.False(t, user("adam").IsOperator(v))
+	for _, c := range []*access.Caller{{User: "olga", Groups: []string{"ops"}, Job: 7}, {Roles: []cluster.Role{cluster.Operator}, Job: 7}} {
+		require.False(t, c.IsOperator(v) || c.HoldsAny(v), "with a credential for one job")
+	}
+	require.True(t, (&access.Caller{Roles: []cluster.Role{cluster.HostManager}}).HoldsAny(v))
+	require.True(t, (&access.Caller{Free: true}).HoldsAny(v))
+	require.True(t, user("vera").MayKnow(v, "root/a"))
 }
