@@ -100,6 +100,24 @@ func TestCopiesThatMayNotBe(t *testing.T) {
 	}
 }
 
+// Copies are for batch jobs whose tasks run each for itself, if they want it.
+func TestWhoseTasksMayHaveCopies(t *testing.T) {
+	for name, change := range map[string]func(*cluster.JobSpec){
+		"": func(*cluster.JobSpec) {}, "asks for none": func(s *cluster.JobSpec) { s.Speculation = nil },
+		"a service": func(s *cluster.JobSpec) { s.Type = cluster.Stateless }, "a gang": func(s *cluster.JobSpec) { s.Gang = &cluster.Gang{Minimum: 1} },
+		"has a controller": func(s *cluster.JobSpec) { s.Controller = true },
+	} {
+		h := newHistory(t)
+		spec := &cluster.JobSpec{Name: "job", Pool: cluster.RootPool, Instances: 1, Speculation: &cluster.Speculation{}}
+		change(spec)
+		h.emit(&cluster.HostReported{ID: host}, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}})
+		h.place(0)
+		require.NoError(t, h.report(0, cluster.TaskRunning))
+		err := h.try(&cluster.CopyAdded{Task: h.task(0).Key, Run: 1})
+		require.Equal(t, name == "", err == nil, name)
+	}
+}
+
 // Runs that were outrun, or took longer than is usual, make their host slow in what is believed of it; usual ones fast again.
 func TestHostsHaveAPace(t *testing.T) {
 	h := newHistory(t)

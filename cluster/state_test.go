@@ -56,6 +56,37 @@ func (h *history) report(i uint32, state cluster.TaskState) error {
 	return h.try(&cluster.TaskStatus{Task: t.Key, Run: t.Run, State: state})
 }
 
+// Nothing is left of a job that was deleted, and a snapshot from before stays as it was.
+func TestNothingIsLeftOfAJob(t *testing.T) {
+	h := newHistory(t)
+	h.emit(&cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: vector(10, 10)}},
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{
+			{UID: 1, Spec: &cluster.JobSpec{Name: "first", Pool: cluster.RootPool, Instances: 1, Type: cluster.Stateful}},
+			{UID: 2, Spec: &cluster.JobSpec{Name: "second", Pool: cluster.RootPool, Instances: 1, DependsOn: []cluster.Dependency{{Job: "first"}}}},
+			{UID: 3, Spec: &cluster.JobSpec{Name: "daemon", Pool: cluster.RootPool, Type: cluster.Daemon}},
+		}},
+		&cluster.TokenCreated{Token: cluster.Token{ID: "t", User: "u", Job: 1}}, &cluster.TokenCreated{Token: cluster.Token{ID: "v", User: "u"}})
+	h.place(0)
+	before, _ := h.state.Snapshot()
+	require.NotEmpty(t, before.HomeTo(host))
+	was := contents(before)
+	look := func() []any {
+		return []any{before.HomeTo(host), before.Daemons(), before.WaitingFor("first"), before.Token("t"), before.Task(cluster.MakeTaskKey(1, 0))}
+	}
+	seen := look()
+	h.emit(&cluster.JobStopping{Job: 2}, &cluster.JobStopping{Job: 3}, &cluster.JobDeleted{Job: 3}, &cluster.JobStopping{Job: 1})
+	require.NoError(t, h.report(0, cluster.TaskKilled))
+	h.emit(&cluster.JobDeleted{Job: 1})
+	require.Empty(t, h.state.HomeTo(host))
+	require.Empty(t, h.state.Daemons())
+	require.Empty(t, h.state.WaitingFor("first"))
+	require.Nil(t, h.state.Token("t"))
+	require.NotNil(t, h.state.Token("v"))
+	require.Nil(t, h.state.Task(cluster.MakeTaskKey(1, 0)))
+	require.Equal(t, seen, look())
+	require.Equal(t, was, contents(before))
+}
+
 // Every pair of states: an event that would take a task from one to the other is accepted exactly where the table
 // allows it.
 func TestTransitions(t *testing.T) {

@@ -57,6 +57,14 @@ func TestTaskOf(t *testing.T) {
 	require.Equal(t, []cluster.KeyValue{kv("app", "web"), kv("tier", "task")}, spec.LabelsOf(0))
 	require.Equal(t, []cluster.KeyValue{kv("app", "web"), kv("tier", "job"), kv("z", "z")}, spec.LabelsOf(6))
 
+	all := cluster.TaskSpec{
+		Resources: vector(3, 3), Init: []cluster.Process{{Name: "i"}}, Processes: []cluster.Process{{Name: "q"}},
+		Labels: []cluster.KeyValue{kv("y", "y")}, Volumes: []cluster.Volume{{Name: "v"}}, LogLimitBytes: 9, KillGrace: 5,
+	}
+	replaced := spec
+	replaced.Overrides = []cluster.InstanceOverride{{Task: &all}, {Task: &cluster.TaskSpec{}}}
+	require.Equal(t, &all, replaced.TaskOf(0), "as a whole, where something is set")
+
 	h := newHistory(t)
 	spec.Name, spec.Pool = "job", cluster.RootPool
 	h.emit(&cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: vector(10, 10)}},

@@ -1,0 +1,77 @@
+package cluster_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+// What takes a new run, what a run takes on, and what is nothing to it.
+func TestChangesOfASpec(t *testing.T) {
+	label := []cluster.KeyValue{{Key: "k", Value: "v"}}
+	elsewhere := &cluster.Constraint{Op: cluster.HostLabel, Label: label[0], Comparison: cluster.Greater}
+	for name, test := range map[string]struct {
+		change func(*cluster.JobSpec)
+		want   cluster.Change
+	}{
+		"nothing":             {func(*cluster.JobSpec) {}, cluster.NoChange},
+		"priority":            {func(s *cluster.JobSpec) { s.Priority = 5 }, cluster.NoChange},
+		"grace":               {func(s *cluster.JobSpec) { s.Task.KillGrace = time.Minute }, cluster.NoChange},
+		"of another instance": {func(s *cluster.JobSpec) { s.Overrides = []cluster.InstanceOverride{{First: 1, Last: 9, Env: label}} }, cluster.NoChange},
+		"labels":              {func(s *cluster.JobSpec) { s.Labels = label }, cluster.SmallChange},
+		"labels of tasks":     {func(s *cluster.JobSpec) { s.Task.Labels = label }, cluster.SmallChange},
+		"resources":           {func(s *cluster.JobSpec) { s.Task.Resources = vector(2, 2) }, cluster.SmallChange},
+		"devices":             {func(s *cluster.JobSpec) { s.Task.GPU.Count = 1 }, cluster.NewRun},
+		"process":             {func(s *cluster.JobSpec) { s.Task.Processes[0].Command = []string{"b"} }, cluster.NewRun},
+		"of this instance":    {func(s *cluster.JobSpec) { s.Overrides = []cluster.InstanceOverride{{First: 0, Last: 0, Env: label}} }, cluster.NewRun},
+		"constraint":          {func(s *cluster.JobSpec) { s.Constraint = elsewhere }, cluster.NewRun},
+		"preferences":         {func(s *cluster.JobSpec) { s.Preferences = []cluster.SoftConstraint{{Constraint: *elsewhere}} }, cluster.NewRun},
+		"spread":              {func(s *cluster.JobSpec) { s.Spread = []cluster.Spread{{Domain: "rack", Max: 1}} }, cluster.NewRun},
+		"labels and spread": {func(s *cluster.JobSpec) {
+			s.Labels, s.Spread = label, []cluster.Spread{{Domain: "rack", Max: 1}}
+		}, cluster.NewRun},
+	} {
+		spec := func() *cluster.JobSpec {
+			return &cluster.JobSpec{Task: cluster.TaskSpec{Resources: vector(1, 1), Processes: []cluster.Process{{Command: []string{"a"}}}}}
+		}
+		changed := spec()
+		test.change(changed)
+		require.Equal(t, test.want, spec().ChangeOf(changed, 0), name)
+	}
+}
+
+// Of the specs of a job the last ones are kept, and the one that a task runs by, without their secrets.
+func TestWhichSpecsAreKept(t *testing.T) {
+	for _, newRuns := range []bool{false, true} { // that they take
+		h := newHistory(t)
+		spec := func(n int32) *cluster.JobSpec {
+			s := &cluster.JobSpec{
+				Name: "job", Pool: cluster.RootPool, Instances: 1, Type: cluster.Stateless, Priority: n,
+				Secrets: []cluster.Secret{{Name: "s", Key: "k", Sealed: []byte{1}}},
+			}
+			if newRuns {
+				s.Task.LogLimitBytes = int64(n)
+			}
+			return s
+		}
+		h.emit(&cluster.HostReported{ID: host}, &cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec(1)}}})
+		h.place(0)
+		for n := int32(2); n <= 30; n++ {
+			h.emit(&cluster.JobUpdated{Job: 1, Spec: spec(n)})
+		}
+		var kept []uint64
+		for _, v := range h.state.Job(1).Versions() {
+			kept = append(kept, v.Number)
+			require.EqualValues(t, v.Number, v.Spec.Priority)
+			require.Equal(t, v.Number == 30, len(v.Spec.Secrets) > 0)
+		}
+		want := []uint64{21, 22, 23, 24, 25, 26, 27, 28, 29, 30}
+		if newRuns {
+			want = append([]uint64{1}, want...)
+		}
+		require.Equal(t, want, kept)
+	}
+}
