@@ -161,7 +161,24 @@ func TestRefusals(t *testing.T) {
 		"no fail-over":  {env: map[string]string{"SLUICE_MESOS_FAILOVER_TIMEOUT": "0"}, want: []string{"mesos.failover_timeout: 0s has to be more than 0s"}},
 		"shard":         {env: map[string]string{"SLUICE_LOCAL_SHARD": "a/b"}, want: []string{`local.shard: "a/b" has to be`}},
 		"model timeout": {env: map[string]string{"SLUICE_SCHEDULER_MODEL_TIMEOUT": "5ms"}, want: []string{"scheduler.model_timeout: is 5ms: 100ms to 1h0m0s, or 0"}},
-		"checkpoint":    {env: map[string]string{"SLUICE_SCHEDULER_CHECKPOINT_EVERY": "0"}, want: []string{"scheduler.checkpoint_every: is too small: 1 or more"}},
+		"too much": {
+			file: "scheduler: {model_timeout: 61m, slow_task_percent: 100, slow_host_percent: 10001, max_copies_percent: 101}\nlocal: {shard: " + strings.Repeat("s", 64) + "}\n",
+			want: []string{
+				"scheduler.model_timeout: is 1h1m0s: ", "scheduler.slow_task_percent: is 100, and has to be 1 to 99", "scheduler.slow_host_percent: is 10001, ",
+				"scheduler.max_copies_percent: is 101, ", `local.shard: "ssss`,
+			},
+		},
+		"half a certificate": {
+			file: "tls: {cert: /c}\nscheduler: {tls: {cert: /c}}\nmesos: {tls: {key: /k}}\n",
+			want: []string{"tls.cert: a certificate and its key belong together", "scheduler.tls.cert, scheduler.tls.key and ", "mesos.tls.cert: a certificate and its key belong together"},
+		},
+		"a token in the clear": {file: "token_file: /t\n", want: []string{"tls.cert: a certificate or a token is shown over TLS only"}},
+		"not of this machine": {
+			file: "scheduler: {listen: '0.0.0.0:1', http_listen: 'h:1', advertise: '10.0.0.1:1'}\n",
+			want: []string{`scheduler.listen: "0.0.0.0:1" is not`, `scheduler.http_listen: "h:1" is not`, `scheduler.advertise: "10.0.0.1:1" is not`},
+		},
+		"none of them": {file: "dev: {driver: x}\nlocal: {secrets_dir: x}\n", want: []string{`dev.driver: "x" is none of`, `local.secrets_dir: "x" is not an absolute`}},
+		"checkpoint":   {env: map[string]string{"SLUICE_SCHEDULER_CHECKPOINT_EVERY": "0"}, want: []string{"scheduler.checkpoint_every: is too small: 1 or more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, c.file, c.env, c.args...)
@@ -169,6 +186,28 @@ func TestRefusals(t *testing.T) {
 				require.ErrorContains(t, err, want)
 			}
 		})
+	}
+}
+
+// No number or duration may be less than nothing. Of runs that are kept it stands for none.
+func TestNothingIsNegative(t *testing.T) {
+	env, keys := map[string]string{}, []string{}
+	for _, s := range Settings() {
+		value := ""
+		switch s.Default.(type) {
+		case time.Duration:
+			value = "-1s"
+		case int, int64, uint64:
+			value = "-1"
+		}
+		if value != "" && s.Key != "local.retention.runs" {
+			env["SLUICE_"+strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))] = value
+			keys = append(keys, s.Key)
+		}
+	}
+	_, err := load(t, "", env)
+	for _, key := range keys {
+		require.ErrorContains(t, err, "config: "+key+": ")
 	}
 }
 
