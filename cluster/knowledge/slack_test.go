@@ -92,6 +92,18 @@ func TestNobodyAsksForSlack(t *testing.T) {
 	require.Zero(t, m.report(time.Second, 0))
 }
 
+// A report tells of the hosts of its shard, by the runs that they have now.
+func TestOfWhatAReportTells(t *testing.T) {
+	m := newMeter(t)
+	m.report(time.Second, 0)
+	require.EqualValues(t, 16_000, m.report(window, 0))
+	snapshot, _ := m.state.Snapshot()
+	require.Empty(t, m.slack.Measured(snapshot, "another", m.now, nil))
+	before := cluster.RunID{Task: cluster.MakeTaskKey(1, 0)}
+	m.take(m.slack.Measured(snapshot, "s", m.now, []knowledge.Sample{{Run: before}, {Run: cluster.RunID{Task: cluster.MakeTaskKey(9, 0), Run: 1}}}))
+	require.Zero(t, m.state.Host("s/h").Slack)
+}
+
 func TestSilenceEndsLending(t *testing.T) {
 	m := newMeter(t)
 	m.report(time.Second, 0)

@@ -16,6 +16,8 @@ type race struct {
 	ended []int // minutes, of the first tasks
 	tasks uint32
 	job   func(*cluster.JobSpec)
+	waits bool // one task more, which has no place
+	since cluster.Event
 }
 
 func (r *race) at(t *testing.T, minute int) (*cluster.State, *cluster.Snapshot, cluster.Time) {
@@ -26,6 +28,9 @@ func (r *race) at(t *testing.T, minute int) (*cluster.State, *cluster.Snapshot, 
 	}
 	emit(begin, &cluster.HostReported{ID: "s/h"})
 	spec := &cluster.JobSpec{Name: "j", Pool: cluster.RootPool, Instances: r.tasks, Speculation: &cluster.Speculation{}}
+	if r.waits {
+		spec.Instances++
+	}
 	if r.job != nil {
 		r.job(spec)
 	}
@@ -37,6 +42,9 @@ func (r *race) at(t *testing.T, minute int) (*cluster.State, *cluster.Snapshot, 
 	}
 	for i, m := range r.ended {
 		emit(begin.Add(time.Duration(m)*time.Minute), &cluster.TaskStatus{Task: cluster.MakeTaskKey(1, uint32(i)), Run: 1, State: cluster.TaskSucceeded})
+	}
+	if r.since != nil {
+		emit(begin.Add(time.Duration(minute)*time.Minute), r.since)
 	}
 	snap, _ := s.Snapshot()
 	return s, snap, begin.Add(time.Duration(minute) * time.Minute)
@@ -57,6 +65,15 @@ func TestTheSlowestGetCopies(t *testing.T) {
 		{"two tell too little", race{tasks: 9, ended: []int{2, 2}}, 100, nil, nil},
 		{"as long as others", race{tasks: 4, ended: []int{2, 2, 3}}, 3, nil, nil},
 		{"longer than others", race{tasks: 4, ended: []int{2, 2, 3}}, 4, nil, []uint32{3}},
+		{"while another waits", race{tasks: 4, ended: []int{2, 2, 3}, waits: true}, 4, nil, nil},
+		{"while it is stopped", race{tasks: 4, ended: []int{2, 2, 3}, since: &cluster.JobStopping{Job: 1}}, 4, nil, nil},
+		{
+			"not for who leaves",
+			race{tasks: 5, ended: []int{2, 2, 3}, since: &cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 3), Reason: cluster.ReasonTaskRestarted, Restart: true}},
+			4, nil,
+			[]uint32{4},
+		},
+		{"whoever ended first", race{tasks: 5, ended: []int{3, 9, 2, 2}}, 9, nil, []uint32{4}},
 		{"not for the first minute", race{tasks: 4, ended: []int{0, 0, 0}}, 0, nil, nil},
 		{"one in ten", race{tasks: 20, ended: []int{2, 2, 2}}, 9, nil, []uint32{3, 4}},
 		{"as many as the job says", race{tasks: 20, ended: []int{2, 2, 2}, job: share(20)}, 9, nil, []uint32{3, 4, 5, 6}},
