@@ -209,6 +209,29 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Every unit is what it says, and an amount is written with the largest that leaves it whole.
+func TestUnits(t *testing.T) {
+	for units, step := range map[string]int64{"Ki Mi Gi Ti Pi": 1 << 10, "k M G T P": 1000} {
+		size := int64(1)
+		for _, unit := range strings.Fields(units) {
+			size *= step
+			got, err := ParseBytes("3" + unit)
+			require.NoError(t, err)
+			require.Equal(t, 3*size, got, unit)
+			require.Equal(t, "3"+unit, formatBytes(3*size))
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 1: "1", 1001: "1001", 1024_000: "1000Ki", -2048: "-2Ki"} {
+		require.Equal(t, want, formatBytes(n))
+	}
+	for n, want := range map[int64]string{0: "0", 1: "1m", 1000: "1", 1500: "1500m", -2000: "-2"} {
+		require.Equal(t, want, formatMilli(n))
+		got, err := ParseMilli(want)
+		require.NoError(t, err)
+		require.Equal(t, n, got)
+	}
+}
+
 // Constraints that lie deeper in each other than people write must not exhaust the stack.
 func TestDepthByIndentation(t *testing.T) {
 	var b strings.Builder
