@@ -90,11 +90,17 @@ func TestAnImageIsAnInput(t *testing.T) {
 
 // A place with less than a tenth of the input is like any other.
 func TestSmallPartsAreNotPreferred(t *testing.T) {
-	l := quincy.Model{}.Locality(&costmodels.Round{}, &costmodels.Class{Inputs: []cluster.Input{
+	racks := map[cluster.HostID]string{"s/much": "r1", "s/little": "r2"}
+	round := &costmodels.Round{Hosts: func(id cluster.HostID) *cluster.Host {
+		return &cluster.Host{Machine: &cluster.Machine{Rack: racks[id]}}
+	}}
+	l := quincy.Model{}.Locality(round, &costmodels.Class{Inputs: []cluster.Input{
 		{Bytes: 10 * gb, Hosts: []cluster.HostID{"s/much"}},
 		{Bytes: gb / 2, Hosts: []cluster.HostID{"s/little"}},
 	}})
 	require.Equal(t, []costmodels.HostPrice{{Host: "s/much", Price: flowgraph.Cost(quincy.Xi / 2)}}, l.Hosts)
+	require.Equal(t, []costmodels.RackPrice{{Rack: "r1", Price: 10*quincy.Psi + quincy.Xi/2}}, l.Racks)
+	require.Equal(t, costmodels.Locality{}, quincy.Model{}.Locality(round, &costmodels.Class{Inputs: []cluster.Input{{Hosts: []cluster.HostID{"s/much"}}}}), "there is nothing to read")
 }
 
 // A second of waiting is worth half a GB through a rack switch.
