@@ -21,6 +21,7 @@ func TestGPURequests(t *testing.T) {
 	}{
 		{"none", cluster.GPURequest{}, []int32{0, 0, 0, 0}, 9, nil},
 		{"a part goes where least is left", cluster.GPURequest{Milli: 300}, []int32{1000, 700, 400, 200}, 6, []uint16{2}},
+		{"all that is left of a device", cluster.GPURequest{Milli: 700}, []int32{0, 700, 699, 0}, 1, []uint16{1}},
 		{"600 of two free devices is two, not three", cluster.GPURequest{Milli: 600}, []int32{1000, 1000, 0, 0}, 2, []uint16{0}},
 		{"whole devices are whole", cluster.GPURequest{Count: 2}, []int32{1000, 999, 1000, 1000}, 1, []uint16{0, 2}},
 		{"of one model", cluster.GPURequest{Count: 2, Models: []string{"B"}}, []int32{1000, 1000, 1000, 1000}, 1, []uint16{2, 3}},

@@ -26,6 +26,7 @@ func TestFits(t *testing.T) {
 	}{
 		{"nothing fits anywhere", vector(0, 0), vector(0, 0), true, 100, nil},
 		{"exactly", vector(500, 10), vector(1000, 20), true, 2, nil},
+		{"all of it", vector(1000, 20, license(5)), vector(1000, 20, license(5)), true, 1, nil},
 		{"one dimension binds", vector(500, 10), vector(10_000, 25), true, 2, nil},
 		{"too little", vector(500, 30), vector(10_000, 25), false, 0, []string{"memory_bytes"}},
 		{"over-committed where nothing is asked", vector(500, 0), vector(1000, -5), true, 2, nil},

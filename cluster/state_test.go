@@ -87,6 +87,46 @@ func TestNothingIsLeftOfAJob(t *testing.T) {
 	require.Equal(t, was, contents(before))
 }
 
+// The state of a job by what its tasks are in.
+func TestStatesOfAJob(t *testing.T) {
+	counts := func(states ...cluster.TaskState) (c [cluster.NumTaskStates]uint32) {
+		for _, s := range states {
+			c[s]++
+		}
+		return c
+	}
+	const done, failed, killed, waits = cluster.TaskSucceeded, cluster.TaskFailed, cluster.TaskKilled, cluster.TaskPending
+	controlled := func(head cluster.TaskState, of ...cluster.TaskState) cluster.Job {
+		return cluster.Job{Spec: &cluster.JobSpec{Controller: true}, Stopping: true, StopReason: cluster.ReasonController, Head: head, Counts: counts(of...)}
+	}
+	batch, service, daemon := &cluster.JobSpec{}, &cluster.JobSpec{Type: cluster.Stateless}, &cluster.JobSpec{Type: cluster.Daemon}
+	for name, c := range map[string]struct {
+		job  cluster.Job
+		want cluster.JobState
+	}{
+		"new":                           {cluster.Job{Spec: batch, Counts: counts(waits)}, cluster.JobPending},
+		"waits for others":              {cluster.Job{Spec: batch, Counts: counts(waits), Waiting: true}, cluster.JobInitialized},
+		"has started":                   {cluster.Job{Spec: batch, Counts: counts(waits, done), Started: 1}, cluster.JobRunning},
+		"all have succeeded":            {cluster.Job{Spec: batch, Counts: counts(done, done), Started: 1}, cluster.JobSucceeded},
+		"one has failed":                {cluster.Job{Spec: batch, Counts: counts(done, failed), Started: 1}, cluster.JobFailed},
+		"one was killed":                {cluster.Job{Spec: batch, Counts: counts(done, failed, killed), Started: 1}, cluster.JobKilled},
+		"is stopped":                    {cluster.Job{Spec: batch, Counts: counts(done, waits), Started: 1, Stopping: true}, cluster.JobKilling},
+		"was stopped, as one failed":    {cluster.Job{Spec: batch, Counts: counts(done, failed), Started: 1, Stopping: true}, cluster.JobKilled},
+		"was late":                      {cluster.Job{Spec: batch, Counts: counts(done, killed), Stopping: true, StopReason: cluster.ReasonDeadline}, cluster.JobFailed},
+		"a service that ended":          {cluster.Job{Spec: service, Counts: counts(done), Started: 1}, cluster.JobFailed},
+		"a service without instances":   {cluster.Job{Spec: service, Started: 1}, cluster.JobRunning},
+		"one that was stopped":          {cluster.Job{Spec: service, Started: 1, Stopping: true}, cluster.JobKilled},
+		"a daemon whose instances were": {cluster.Job{Spec: daemon, Counts: counts(killed), Started: 1}, cluster.JobRunning},
+		"a daemon that was":             {cluster.Job{Spec: daemon, Counts: counts(killed), Started: 1, Stopping: true}, cluster.JobKilled},
+		"its controller has succeeded":  {controlled(done, done, killed), cluster.JobSucceeded},
+		"and others run yet":            {controlled(done, done, cluster.TaskKilling), cluster.JobKilling},
+		"its controller has failed":     {controlled(failed, failed, killed), cluster.JobFailed},
+		"its controller was killed":     {controlled(killed, killed, done), cluster.JobKilled},
+	} {
+		require.Equal(t, c.want, c.job.State(), name)
+	}
+}
+
 // Every pair of states: an event that would take a task from one to the other is accepted exactly where the table
 // allows it.
 func TestTransitions(t *testing.T) {

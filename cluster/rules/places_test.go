@@ -128,6 +128,12 @@ func TestRulesHoldWhenPlansAreCarriedOut(t *testing.T) {
 		{"a limit and one that leaves", sized, []cluster.Event{limit(2), leaves}, [][]cluster.Event{{place(0, 0)}}, 1},
 		{"a limit and one that has ended", sized, append(ends(0), limit(2)), [][]cluster.Event{{place(0, 0)}}, 0},
 		{"a limit in one step", gang, []cluster.Event{limit(4)}, [][]cluster.Event{{place(0, 0), place(1, 0), place(2, 1)}}, 3},
+		{
+			"a limit of another pool", sized,
+			[]cluster.Event{&cluster.PoolPut{Pool: cluster.Pool{Path: "root/b", Resources: []cluster.PoolResource{{Dimension: cluster.CPU.String(), Limit: 1}}}}},
+			[][]cluster.Event{{place(0, 0)}, {place(1, 1)}},
+			0,
+		},
 		{"a limit of other things", cluster.JobSpec{}, []cluster.Event{limit(0)}, [][]cluster.Event{{place(0, 0)}}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
