@@ -51,7 +51,7 @@ func TestHowLongSilenceIsBorne(t *testing.T) {
 		}
 		for _, when := range []time.Duration{time.Minute - 1, time.Minute} {
 			overdue := away && when == time.Minute
-			require.Equal(t, overdue, d.Overdue(state, at(when)))
+			require.Equal(t, overdue, len(d.Overdue(state, at(when))) > 0)
 			require.NoError(t, d.Expire(rules.Begin(state, at(when))))
 			require.Equal(t, overdue, state.Host(host).Unreachable)
 		}
