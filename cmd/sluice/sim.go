@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -588,6 +589,11 @@ func (a *app) showResults(results []*sim.Result, list bool) error {
 	return a.showValue(shown, func(w io.Writer) error { return report.WriteTable(w, results) })
 }
 
+// special reports whether a shell may take the character for something else.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-+./:,=@%", r)
+}
+
 // replay is the command line that does the same again.
 func replay(cmd *cobra.Command) string {
 	line := []string{cmd.CommandPath()}
@@ -600,7 +606,7 @@ func replay(cmd *cobra.Command) string {
 			}
 		}
 		for _, v := range values {
-			if strings.ContainsAny(v, " \t\"'$&|;<>*?()\\") {
+			if strings.ContainsFunc(v, special) {
 				v = "'" + strings.ReplaceAll(v, "'", `'\''`) + "'"
 			}
 			line = append(line, "--"+f.Name+"="+v)

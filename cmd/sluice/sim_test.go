@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster/sim"
@@ -297,4 +298,18 @@ func TestBenchQualityNamesPolicies(t *testing.T) {
 	for _, policy := range []string{"sluice: fragmentation(rate=1) ", "sluice: fragmentation(rate=40), one batch "} {
 		require.Contains(t, got.out, policy)
 	}
+}
+
+// What a shell could take for something else is quoted in the command that does the same again.
+func TestReplayIsForAShell(t *testing.T) {
+	cmd := &cobra.Command{Use: "sim"}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		cmd.Flags().String(name, "", "")
+	}
+	cmd.Flags().StringSlice("f", nil, "")
+	cmd.Flags().StringArray("g", nil, "")
+	require.NoError(t, cmd.ParseFlags([]string{
+		"--a=/x/y-1.csv.gz", "--b=coco(devils=sort scan)", "--c=it's", "--d=`x`", "--e={1,2}[3]!", "--f=x,y", "--g=m+n", "--g=$HOME",
+	}))
+	require.Equal(t, `sim --a=/x/y-1.csv.gz --b='coco(devils=sort scan)' --c='it'\''s' --d='`+"`x`"+`' --e='{1,2}[3]!' --f=x,y --g=m+n --g='$HOME'`, replay(cmd))
 }
