@@ -113,8 +113,8 @@ func TestSum(t *testing.T) {
 	rows := Sum(all)
 	require.Len(t, rows, int(cluster.NumTiers))
 	require.Equal(t, Row{
-		Tier: "reserved", Instances: 2, Median: 0.25, P95: 0.25, Max: 0.25, Optimal: 1,
-		GreedyP50: 0.25, GreedyP95: 0.25, DensityP50: 0.2, DensityP95: 0.2, BelowSimple: 1,
+		Tier: "reserved", Instances: 2, Median: 0, P95: 0.25, Max: 0.25, Optimal: 1,
+		GreedyP50: 0.1, GreedyP95: 0.25, DensityP50: 0.2, DensityP95: 0.2, BelowSimple: 1,
 	}, rows[0])
 	require.Equal(t, 1, rows[1].Instances)
 	require.InDelta(t, 0.2, rows[2].Max, 1e-9)
