@@ -89,7 +89,7 @@ func (t *shardTable) attach(hello *sluicev1.BulkHello, b *bulk) error {
 func (t *shardTable) detach(hello *sluicev1.BulkHello, b *bulk) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if sh := t.byName[cluster.ShardID(hello.GetShard())]; sh.bulk == b {
+	if sh := t.get(cluster.ShardID(hello.GetShard())); sh.bulk == b {
 		sh.bulk = nil
 	}
 }

@@ -327,6 +327,10 @@ func TestForgetHosts(t *testing.T) {
 	require.NoError(t, forget("s/a"))
 	require.Zero(t, a.Snapshot().NumHosts())
 	require.Empty(t, a.Shards())
+	a.shards.detach(&sluicev1.BulkHello{Shard: "s"}, &bulk{}) // whose stream went on
+	a.takeUsage("s", nil)
+	require.ErrorIs(t, a.ReadLog(t.Context(), "s/a", &sluicev1.LogRequest{}, nil), ErrShardAway)
+	require.Empty(t, a.Shards(), "nobody who asks brings it back")
 }
 
 func TestPools(t *testing.T) {

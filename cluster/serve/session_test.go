@@ -308,7 +308,7 @@ func TestTheSchedulerIsStopped(t *testing.T) {
 		}
 		require.Equal(t, 10*deadlineTick, away("before"))
 		time.Sleep(30 * time.Minute)
-		shards.get("just now").since = time.Now()
+		shards.list("just now").since = time.Now()
 		time.Sleep(time.Second)
 		require.Equal(t, 30*time.Minute+time.Second, shards.look(time.Now()))
 		require.Equal(t, 10*deadlineTick, away("before"))

@@ -45,13 +45,18 @@ func (t *shardTable) init(now time.Time) {
 	t.byName, t.began, t.looked = map[cluster.ShardID]*shard{}, now, now
 }
 
-// get returns the shard; one that has not connected yet counts as cut off since the start.
+// get returns the shard; one that has not connected yet counts as cut off since the start, and is not listed for having been asked for.
 func (t *shardTable) get(name cluster.ShardID) *shard {
-	sh := t.byName[name]
-	if sh == nil {
-		sh = &shard{since: t.began}
-		t.byName[name] = sh
+	if sh := t.byName[name]; sh != nil {
+		return sh
 	}
+	return &shard{since: t.began}
+}
+
+// list is get for a shard that connects, or has hosts: it is listed from now on.
+func (t *shardTable) list(name cluster.ShardID) *shard {
+	sh := t.get(name)
+	t.byName[name] = sh
 	return sh
 }
 
@@ -61,7 +66,7 @@ func (t *shardTable) get(name cluster.ShardID) *shard {
 func (t *shardTable) connect(c *control, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sh := t.get(c.shard)
+	sh := t.list(c.shard)
 	if old := sh.control; old != nil {
 		if old.sessionID != c.sessionID {
 			return fmt.Errorf("a shard named %q is connected already; give this one another name, or stop the other", c.shard)
@@ -115,12 +120,12 @@ func (sh *shard) leave(now time.Time) {
 	sh.control, sh.there = nil, false
 }
 
-// away reports since when the shard is cut off, or connected, and whether it is cut off. The time is one of the clock as it shows
+// away reports since when the shard, which has hosts, is cut off, or connected, and whether it is cut off. The time is one of the clock as it shows
 // now, however it was set since: it tells how long that has been.
 func (t *shardTable) away(name cluster.ShardID, now time.Time) (cluster.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sh := t.get(name)
+	sh := t.list(name)
 	return cluster.Time(now.Add(-time.Since(sh.since)).UnixNano()), !sh.there
 }
 

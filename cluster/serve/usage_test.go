@@ -118,6 +118,7 @@ func TestAShardMeasuresItsOwnRunsOnly(t *testing.T) {
 	require.Eventually(t, func() bool { return a.Snapshot().Task(k).State == cluster.TaskPlaced }, 10*time.Second, time.Millisecond)
 	a.emit(t, &cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
 	using := func(shard cluster.ShardID, run uint32, cpu int64) {
+		a.shards.list(shard)
 		a.takeUsage(shard, a.samplesOf(shard, &sluicev1.UsageReport{Runs: []*sluicev1.RunUsage{{
 			Run: &sluicev1.RunRef{JobUid: uint32(k.Job()), Instance: k.Instance(), Run: run}, CpuMilli: cpu,
 		}}}))
