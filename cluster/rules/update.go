@@ -290,7 +290,7 @@ func (r *rollout) failures() string {
 		switch t := r.task(i); {
 		case t == nil:
 		case t.Failures >= r.u.Policy.Attempts():
-			if how == "" {
+			if how == "" && !t.State.Bound() { // else it has another run since
 				how = fmt.Sprintf(" (run %d of instance %d on %v %s)", t.Run, i, t.Host, r.howEnded(t))
 			}
 		case unplacedFrom(t, r.job, &r.u, 0) != 0:

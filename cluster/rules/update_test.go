@@ -287,6 +287,20 @@ func abort(u *cluster.Update) { u.State = cluster.UpdateAborted }
 
 func promote(u *cluster.Update) { u.Promoted = true }
 
+// TestAFailedUpdateSaysHowRunsEnded: of an instance that runs again when the update fails nothing is said, as it has not ended.
+func TestAFailedUpdateSaysHowRunsEnded(t *testing.T) {
+	spec := func(turns string, version int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+		s := serviceSpec(5, turns, version, policy)
+		s.Limits.MaxUnavailable = 4
+		return s
+	}
+	w := newServing(t, spec(serves, 0, nil), 3)
+	w.settle()
+	w.update(spec(sickens, 1, &cluster.UpdatePolicy{BatchSize: 1, MaxAttempts: 2, MaxFailed: 2}))
+	w.settle()
+	require.Contains(t, w.state.Job(servingJob).Update.Message, "instances [0 1] failed (run 3 of instance 1 on s/h1 was not ready within 5m0s)")
+}
+
 func TestUpdates(t *testing.T) {
 	policy := cluster.UpdatePolicy{BatchSize: 2, MaxAttempts: 2, MaxFailed: 1}
 	with := func(change func(*cluster.UpdatePolicy)) *cluster.UpdatePolicy {
