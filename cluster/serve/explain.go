@@ -302,12 +302,18 @@ func (a *taskService) summarizeBound(t *cluster.Task) string {
 	since, away := a.s.shards.away(t.Host.Shard(), a.s.now())
 	switch h := a.s.Snapshot().Host(t.Host); {
 	case h != nil && h.Unreachable:
-		text += fmt.Sprintf(", which is unreachable since %s: the run is given up when it has been so for %v (scheduler.lost_after)",
-			h.Since.Go().Format(time.RFC3339), a.s.config.LostAfter)
+		text += fmt.Sprintf(", which is unreachable since %s: the run is given up %s",
+			h.Since.Go().Format(time.RFC3339), a.s.config.givesUp())
 	case away:
 		text += fmt.Sprintf(", whose host manager is cut off since %s", since.Go().Format(time.RFC3339))
 	}
 	return text
+}
+
+// givesUp says for people when runs on a host that is out of reach are given up.
+func (c *Config) givesUp() string {
+	return fmt.Sprintf("%v (scheduler.lost_after) after that, or after its host manager connected or was cut off, or the scheduler started, if that was later",
+		c.LostAfter)
 }
 
 func summarizeEnd(t *cluster.Task) string {

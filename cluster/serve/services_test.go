@@ -318,7 +318,7 @@ func TestForgetHosts(t *testing.T) {
 	}
 	refused("s/b", "it is not unreachable")
 	a.emit(t, &cluster.HostUnreached{ID: "s/a"}, &cluster.HostUnreached{ID: "s/b"})
-	refused("s/a", "it has 1 tasks: they are given up when")
+	refused("s/a", "and has 1 tasks: they are given up 5m0s (scheduler.lost_after) after that")
 	require.NoError(t, forget("s/b"), "also where it is drained")
 	require.Equal(t, codes.NotFound, status.Code(forget("s/b")))
 	_, _ = a.shards.away("s", a.now())

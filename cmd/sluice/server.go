@@ -39,6 +39,9 @@ const maxHeaderBytes = 16 << 10
 // keepaliveTime is how long a connection may be silent before its other end is asked whether it is still there.
 const keepaliveTime = 10 * time.Second
 
+// idleTime is how long a connection may be open on which nothing is asked.
+const idleTime = 2 * time.Minute
+
 // lockPatience is how long a start waits for the state folder to become free.
 const lockPatience = time.Second
 
@@ -150,11 +153,11 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	}
 	s.grpc = serve.NewServer(s.scheduler, serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver},
 		append(options,
-			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime}),
+			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime, MaxConnectionIdle: idleTime}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}))...)
 	s.http = &http.Server{
 		Handler: s.pages(), TLSConfig: s.tls, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 5 * time.Minute, IdleTimeout: idleTime,
 	}
 	return s, nil
 }
