@@ -44,6 +44,9 @@ type About struct {
 func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Server {
 	a := &api{s: s, about: about}
 	g := gate{s: s, check: a.check}
+	if s.config.Traces != nil {
+		options = append(options, s.config.Traces.option())
+	}
 	server := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -75,7 +78,12 @@ func (a *api) do(ctx context.Context, change func(*Tx) error) error {
 		if err := c.allow(tx.State(), c.request); err != nil {
 			return err
 		}
-		return change(tx)
+		before := tx.State().Revision()
+		err := change(tx)
+		if now := tx.State().Revision(); now > before && traced(ctx) {
+			a.s.config.Traces.changed(ctx, now)
+		}
+		return err
 	}))
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -49,6 +50,9 @@ func (s *Scheduler) tellAudit(ctx context.Context, c *call, result string, err e
 	attrs = append(attrs, slog.String("result", result))
 	if err != nil {
 		attrs = append(attrs, slog.String("error", shorten(status.Convert(err).Message(), maxReason)))
+	}
+	if traced(ctx) {
+		attrs = append(attrs, slog.String("trace", trace.SpanContextFromContext(ctx).TraceID().String()))
 	}
 	s.config.Audit.LogAttrs(ctx, slog.LevelInfo, "call", attrs...)
 }

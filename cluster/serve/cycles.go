@@ -120,8 +120,12 @@ func (s *Scheduler) runCycles(ctx context.Context) error {
 				s.log.Error("the cost model is broken; another one plans until another policy is set", "fault", fault, "planning", out.Stats.Model)
 			}
 		}
-		s.cycles.publish(sum, snapshot, &out)
+		plan := madePlan{sum, snapshot, &out}
+		s.cycles.publish(plan)
 		s.metrics.observe(&sum)
+		if t := s.config.Traces; t != nil {
+			t.cycle(&plan)
+		}
 		if c := out.Shadow; c != nil {
 			s.metrics.compare(c)
 			s.log.Info("the model in the shadow plans otherwise", "model", c.Model, "same", c.Same, "elsewhere", c.Elsewhere, "later", c.Later,
@@ -199,11 +203,11 @@ type cycleFeed struct {
 
 func (f *cycleFeed) init() { f.next = make(chan struct{}) }
 
-func (f *cycleFeed) publish(sum CycleSummary, from *cluster.Snapshot, out *cycle.Output) {
+func (f *cycleFeed) publish(plan madePlan) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.last, f.pools = sum, out.Pools
-	if plan := (madePlan{sum, from, out}); !plan.idle() || f.plan.idle() {
+	f.last, f.pools = plan.cycle, plan.out.Pools
+	if !plan.idle() || f.plan.idle() {
 		f.plan = plan
 	}
 	close(f.next)

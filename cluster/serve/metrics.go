@@ -57,6 +57,9 @@ func newMetrics(s *Scheduler) *metrics {
 	}
 	m.registry.MustRegister(m.cycles, m.phases, m.total, m.placements, m.left, m.conflicts, m.solves, m.work, m.limited, m.touched, m.outcomes, m.shadow,
 		&stateCollector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if t := s.config.Traces; t != nil {
+		m.registry.MustRegister(t.spans.ended)
+	}
 	return m
 }
 

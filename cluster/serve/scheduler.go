@@ -41,6 +41,7 @@ type Config struct {
 	Reach    Reach        // of the API, for tasks
 	Limits   Limits       // of what one caller may ask for
 	Audit    *slog.Logger // of who did what; nil drops it
+	Traces   *Traces      // of calls and cycles; nil traces nothing. Whoever made them closes them when Run has ended
 
 	// Rest, if there is one, is called when a cycle is over and nothing has changed since. It must return at once.
 	Rest func()

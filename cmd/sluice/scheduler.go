@@ -16,7 +16,7 @@ import (
 
 // schedulerKeys are the settings of commands with a scheduler that have flags.
 var schedulerKeys = []string{
-	"scheduler.listen", "scheduler.http_listen", "scheduler.cost_model", "scheduler.solver",
+	"scheduler.listen", "scheduler.http_listen", "scheduler.traces", "scheduler.cost_model", "scheduler.solver",
 }
 
 func newSchedulerCommand(a *app) *cobra.Command {

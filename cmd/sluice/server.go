@@ -53,7 +53,8 @@ type server struct {
 	http      *http.Server
 	api, web  net.Listener
 	audit     *os.File
-	tls       *tls.Config // nil: without
+	traces    *serve.Traces // nil: nothing is traced
+	tls       *tls.Config   // nil: without
 	log       *slog.Logger
 }
 
@@ -93,6 +94,9 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if err != nil {
 		return s, exitError{exitUsage, fmt.Errorf("scheduler.secret_key_file: %w", err)}
 	}
+	if s.traces, err = openTraces(c.Traces, log); err != nil {
+		return s, exitError{exitUsage, fmt.Errorf("scheduler.traces: %w", err)}
+	}
 	if s.journal, err = openJournal(dir, log); err != nil {
 		return s, err
 	}
@@ -131,6 +135,7 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		Secrets:          ring,
 		Reach:            reach,
 		Audit:            audit,
+		Traces:           s.traces,
 		Rest:             new(restCollector).begin,
 		Limits:           serve.Limits{Rate: c.Rate, Burst: c.Burst, Streams: c.Streams},
 		BatchWindow:      c.BatchWindow,
@@ -282,6 +287,9 @@ func (s *server) close() error {
 	}
 	if s.journal != nil {
 		errs = append(errs, s.journal.Close())
+	}
+	if s.traces != nil {
+		s.traces.Close()
 	}
 	return errors.Join(errs...)
 }

@@ -30,8 +30,11 @@ const (
 	genproto   = "google.golang.org/genproto/googleapis/rpc"
 	gonum      = "gonum.org/v1/gonum"
 	grpc       = "google.golang.org/grpc"
+	logr       = "github.com/go-logr/logr"
 	mesosGo    = "github.com/mesos/mesos-go/api/v1/lib"
 	netutil    = "golang.org/x/net/netutil"
+	otel       = "go.opentelemetry.io/otel"
+	otelgrpc   = "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	pflag      = "github.com/spf13/pflag"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	protobuf   = "google.golang.org/protobuf"
@@ -121,7 +124,7 @@ var table = []row{
 	{"cluster/serve", []string{
 		"cluster", "cluster/access", "cluster/cycle", "cluster/cycle/netview", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels",
 		"solver", api, protobuf, grpc,
-		genproto, prometheus, errgroup, ratelimit,
+		genproto, otel, otelgrpc, prometheus, errgroup, ratelimit,
 	}, shell},
 
 	{"hostmgr", []string{"cluster", api, protobuf, grpc, errgroup}, shell},
@@ -156,7 +159,7 @@ var table = []row{
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
 		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/families", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
-		autolimit, cobra, pflag, yaml, term, errgroup, netutil, genproto, grpc, protobuf,
+		autolimit, cobra, pflag, yaml, term, errgroup, netutil, genproto, grpc, logr, otel, protobuf,
 	}, shell},
 
 	{"test/arch", nil, support},

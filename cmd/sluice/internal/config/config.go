@@ -8,6 +8,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -54,6 +55,7 @@ type Log struct{ Level, Format string }
 type Scheduler struct {
 	Listen           string
 	HTTPListen       string `mapstructure:"http_listen"`
+	Traces           string
 	Advertise        string
 	StateDir         string `mapstructure:"state_dir"`
 	TLS              ServerTLS
@@ -186,6 +188,7 @@ func (c *Config) Validate() error {
 	if a := c.Scheduler.Advertise; a != "" {
 		check("scheduler.advertise", reachable(a, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
 	}
+	check("scheduler.traces", collector(c.Scheduler.Traces))
 	check("tls.cert", c.TLS.problem(c.TokenFile))
 	check("scheduler.tls.cert", c.Scheduler.TLS.problem())
 	if c.Scheduler.Insecure && c.Scheduler.TLS.Cert != "" {
@@ -313,6 +316,20 @@ func reachable(address string, encrypted bool, setting string) error {
 		return fmt.Errorf("%q is not on this machine; without TLS only loopback addresses such as 127.0.0.1 are allowed: set %s", address, setting)
 	}
 	return nil
+}
+
+// collector refuses what is no address of a collector of traces. None is one.
+func collector(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.Port() != "" && strings.TrimSuffix(s, "/") == u.Scheme+"://"+u.Host {
+		if _, err := net.LookupPort("tcp", u.Port()); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not the address of a collector, which takes OTLP over gRPC, such as http://127.0.0.1:4317, or https://HOST:PORT with TLS", s)
 }
 
 // hostName refuses what is neither an IP address nor a name of DNS.

@@ -99,6 +99,23 @@ func TestFileIsReadOnce(t *testing.T) {
 	require.Equal(t, "json", l.Output)
 }
 
+func TestCollectors(t *testing.T) {
+	for address, good := range map[string]bool{
+		"": true, "http://127.0.0.1:4317": true, "https://collector.example.org:443/": true, "http://[::1]:4317": true,
+		"127.0.0.1:4317": false, "localhost:4317": false, "http://localhost": false, "http://:4317": false, "http://localhost:99999": false,
+		"grpc://localhost:4317": false, "http://localhost:4318/v1/traces": false, "http://user:word@localhost:4317": false, "http://localhost:4317?x": false,
+	} {
+		l, err := load(t, "scheduler: {traces: '"+address+"'}\n", nil)
+		if good {
+			require.NoError(t, err, address)
+			require.Equal(t, address, l.Scheduler.Traces)
+			continue
+		}
+		require.ErrorContains(t, err, `scheduler.traces: "`+address+`" is not the address of a collector`)
+		require.ErrorContains(t, err, "(from file ")
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
