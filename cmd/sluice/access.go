@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -127,7 +128,7 @@ func tokenTable(w io.Writer, tokens []*sluicev1.Token) {
 	var rows [][]string
 	for _, t := range tokens {
 		rows = append(rows, []string{
-			t.GetId(), t.GetUser(), strings.Join(t.GetGroups(), ","), timeWord(t.GetCreateTime()), timeWord(t.GetExpireTime()), t.GetNote(),
+			t.GetId(), t.GetUser(), strings.Join(t.GetGroups(), ","), words.Time(t.GetCreateTime()), words.Time(t.GetExpireTime()), t.GetNote(),
 		})
 	}
 	columns(w, "ID USER GROUPS CREATED EXPIRES NOTE", rows)

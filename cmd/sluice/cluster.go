@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -33,71 +33,9 @@ func newClusterStatusCommand(a *app) *cobra.Command {
 }
 
 func statusProperties(w io.Writer, s *sluicev1.GetStatusResponse) {
-	last := ""
-	if s.GetLastCycle() != nil {
-		last = cycleLine(s.GetLastCycle())
-	}
-	properties(w,
-		[2]string{"cluster", s.GetClusterId()},
-		[2]string{"version", s.GetVersion()},
-		[2]string{"running for", spanWord(s.GetStartTime(), nil)},
-		[2]string{"mode", modeWord(s.GetMode())},
-		[2]string{"cost model", s.GetCostModel()},
-		[2]string{"solver", s.GetSolver()},
-		[2]string{"jobs", fmt.Sprintf("%d, %d not ended", s.GetJobs(), s.GetActiveJobs())},
-		[2]string{"tasks", fmt.Sprintf("%d waiting, %d running", s.GetWaitingTasks(), s.GetRunningTasks())},
-		[2]string{"hosts", fmt.Sprintf("%d, %d up", s.GetHosts(), s.GetHostsUp())},
-		[2]string{"capacity", resourcesWord(s.GetCapacity())},
-		[2]string{"allocated", resourcesWord(s.GetAllocated())},
-		[2]string{"used", resourcesWord(s.GetUsed())},
-		[2]string{"last cycle", last},
-	)
-	var rows [][]string
-	for _, x := range s.GetShards() {
-		state := "cut off"
-		if x.GetConnected() {
-			state = "connected"
-		}
-		rows = append(rows, []string{
-			x.GetName(), x.GetDriver(), state, spanWord(x.GetSince(), nil), fmt.Sprint(x.GetHosts()), fmt.Sprint(x.GetTasks()),
-			fmt.Sprint(x.GetCommandsPending()),
-		})
-	}
+	properties(w, words.StatusProperties(s)...)
 	fmt.Fprintln(w)
-	columns(w, "SHARD DRIVER STATE FOR HOSTS TASKS PENDING", rows)
-}
-
-func modeWord(m *sluicev1.ClusterMode) string {
-	var parts []string
-	for _, x := range []struct {
-		on   bool
-		word string
-	}{
-		{m.GetReadOnly(), "read-only"},
-		{m.GetSchedulingStopped(), "scheduling stopped"},
-		{m.GetKillingStopped(), "killing stopped"},
-	} {
-		if x.on {
-			parts = append(parts, x.word)
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// cycleLine sums a cycle up.
-func cycleLine(c *sluicev1.CycleSummary) string {
-	line := fmt.Sprintf("%d: %d placed, %d waiting in %d classes, %d arcs (%d touched), solver work %d, %d us",
-		c.GetNumber(), c.GetPlacements(), c.GetWaiting(), c.GetClasses(), c.GetArcs(), c.GetArcsTouched(), c.GetSolverWork(), c.GetTotalUs())
-	if n := c.GetPreemptions(); n > 0 {
-		line += fmt.Sprintf(", %d preempted", n)
-	}
-	if n := c.GetMigrations(); n > 0 {
-		line += fmt.Sprintf(", %d moved", n)
-	}
-	if c.GetLimitedBy() != "" {
-		line += ", limited by " + c.GetLimitedBy()
-	}
-	return line
+	table(w, words.ShardTable(s.GetShards()))
 }
 
 func newClusterWatchCommand(a *app) *cobra.Command {
@@ -119,7 +57,7 @@ func newClusterWatchCommand(a *app) *cobra.Command {
 						return err
 					}
 					alive()
-					if err := a.showEach(res, func(w io.Writer) { fmt.Fprintln(w, cycleLine(res.GetCycle())) }); err != nil {
+					if err := a.showEach(res, func(w io.Writer) { fmt.Fprintln(w, words.Cycle(res.GetCycle())) }); err != nil {
 						return err
 					}
 				}

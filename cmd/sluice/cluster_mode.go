@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -47,7 +48,7 @@ Each is switched on again with =false. The mode survives a restart.`,
 				mode = set.GetMode()
 			}
 			return a.show(mode, func(w io.Writer) {
-				word := modeWord(mode)
+				word := words.Mode(mode)
 				if word == "" {
 					word = "nothing is switched off"
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/filecount"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -84,9 +85,9 @@ func (d *demo) count(ctx context.Context, a *app, c *client, dir string) (fileco
 	}
 	if jobs[0].GetState() != sluicev1.JobState_JOB_STATE_SUCCEEDED {
 		a.failures(ctx, c, demoJob)
-		return total, fmt.Errorf("job %s %s", demoJob, jobStateWord(jobs[0].GetState()))
+		return total, fmt.Errorf("job %s %s", demoJob, words.JobState(jobs[0].GetState()))
 	}
-	fmt.Fprintf(a.out, "demo: done after %s\n", spanWord(jobs[0].GetCreateTime(), jobs[0].GetEndTime()))
+	fmt.Fprintf(a.out, "demo: done after %s\n", words.Span(jobs[0].GetCreateTime(), jobs[0].GetEndTime()))
 	for i := range uint32(demoTasks) {
 		share, err := c.shareOf(ctx, i)
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 )
 
 // exitCodes gives the exit code for each code of the API; others are exitFailure.
@@ -54,24 +56,7 @@ func (c *client) describe(err error) error {
 	case codes.Canceled:
 		return exitError{code, errors.New("interrupted")}
 	}
-	var lines []string
-	for _, d := range s.Details() {
-		bad, ok := d.(*errdetails.BadRequest)
-		if !ok {
-			continue
-		}
-		for _, v := range bad.GetFieldViolations() {
-			lines = append(lines, strings.TrimPrefix(v.GetField()+": "+v.GetDescription(), ": ")) // some are about no field
-		}
-	}
-	switch {
-	case len(lines) > 0:
-	case s.Code() == codes.Unimplemented:
-		lines = []string{"this scheduler cannot do that yet: " + s.Message()}
-	default:
-		lines = []string{s.Message()}
-	}
-	return exitError{code, errors.New(strings.Join(lines, "\nsluice: "))}
+	return exitError{code, errors.New(strings.Join(words.Problems(err), "\nsluice: "))}
 }
 
 // shardAway reports errors of a scheduler that is there, whose host manager is not.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -18,8 +19,8 @@ func TestTasksThatAreNotNamed(t *testing.T) {
 	planTable(&out, &sluicev1.PlanJobsResponse{})
 	require.Contains(t, out.String(), "the next cycle would start, stop and move nothing", "an empty table would say so of all that follows")
 	out.Reset()
-	preempted(&out, &sluicev1.PreemptionExplanation{BeneficiaryPool: "root/a", CostMs: 3})
-	require.Equal(t, "\nasked to leave for a task of pool root/a, which costs 3 ms\n", out.String())
+	words.Explanation(&out, &sluicev1.ExplainTaskResponse{Preempted: &sluicev1.PreemptionExplanation{BeneficiaryPool: "root/a", CostMs: 3}})
+	require.Contains(t, out.String(), "\nasked to leave for a task of pool root/a, which costs 3 ms\n")
 }
 
 // What others have written stays on the line that it belongs to.

@@ -3,12 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -45,7 +43,7 @@ func newHostListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { hostTable(w, all.GetHosts()); a.cut(more, limit) })
+			return a.show(all, func(w io.Writer) { table(w, words.HostTable(all.GetHosts())); a.cut(more, limit) })
 		},
 	}
 	f := cmd.Flags()
@@ -56,36 +54,6 @@ func newHostListCommand(a *app) *cobra.Command {
 	f.StringToStringVar(&req.Attributes, "attribute", nil, "only with these attributes, as key=value")
 	f.Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
 	return cmd
-}
-
-// hostTable lists hosts, with their GPUs and why they take no work, where there are such.
-func hostTable(w io.Writer, hosts []*sluicev1.Host) {
-	heading := "NAME STATE RACK ZONE TASKS CPU MEMORY"
-	gpus := slices.ContainsFunc(hosts, func(h *sluicev1.Host) bool { return h.GetCapacity().GetTotal().GetGpuMilli() > 0 })
-	if gpus {
-		heading += " GPU"
-	}
-	reasons := slices.ContainsFunc(hosts, func(h *sluicev1.Host) bool { return h.GetReason() != "" })
-	if reasons {
-		heading += " REASON"
-	}
-	var rows [][]string
-	for _, h := range hosts {
-		total, allocated := h.GetCapacity().GetTotal(), h.GetAllocated()
-		row := []string{
-			h.GetName(), hostStateWord(h.GetState()), h.GetRack(), h.GetZone(), strconv.Itoa(int(h.GetTasks())),
-			milliWord(allocated.GetCpuMilli()) + "/" + milliWord(total.GetCpuMilli()),
-			bytesWord(allocated.GetMemoryBytes()) + "/" + bytesWord(total.GetMemoryBytes()),
-		}
-		if gpus {
-			row = append(row, milliWord(allocated.GetGpuMilli())+"/"+milliWord(total.GetGpuMilli()))
-		}
-		if reasons {
-			row = append(row, h.GetReason())
-		}
-		rows = append(rows, row)
-	}
-	columns(w, heading, rows)
 }
 
 func newHostGetCommand(a *app) *cobra.Command {
@@ -104,34 +72,9 @@ func newHostGetCommand(a *app) *cobra.Command {
 }
 
 func hostProperties(w io.Writer, h *sluicev1.Host) {
-	var attributes []string
-	for _, x := range h.GetAttributes() {
-		attributes = append(attributes, x.GetKey()+"="+x.GetValue())
-	}
-	drain := h.GetDrain().GetReason()
-	if drain == h.GetReason() { // it is not unreachable, too
-		drain = ""
-	}
-	properties(w,
-		[2]string{"name", h.GetName()},
-		[2]string{"state", hostStateWord(h.GetState())},
-		[2]string{"since", timeWord(h.GetStateTime())},
-		[2]string{"reason", h.GetReason()},
-		[2]string{"drain", drain},
-		[2]string{"shard", h.GetShard()},
-		[2]string{"rack", h.GetRack()},
-		[2]string{"zone", h.GetZone()},
-		[2]string{"attributes", strings.Join(attributes, ",")},
-		[2]string{"capacity", resourcesWord(h.GetCapacity().GetTotal())},
-		[2]string{"of it revocable", resourcesWord(h.GetCapacity().GetRevocable())},
-		[2]string{"allocated", resourcesWord(h.GetAllocated())},
-		[2]string{"left unused of it", resourcesWord(h.GetSlack())},
-		[2]string{"lent to revocable tasks", resourcesWord(h.GetLent())},
-		[2]string{"used", resourcesWord(h.GetUsed())},
-		[2]string{"tasks", strconv.Itoa(int(h.GetTasks()))},
-	)
+	properties(w, words.HostProperties(h)...)
 	for _, n := range h.GetNotes() {
-		fmt.Fprintf(w, "note: %s\n", visible(n, ""))
+		fmt.Fprintf(w, "note: %s\n", words.Visible(n, ""))
 	}
 }
 
@@ -197,6 +140,6 @@ manager that reports one again brings it back.`,
 
 func (a *app) showHostState(of int, h *sluicev1.Host) error {
 	return a.showOne(of, h, func(w io.Writer) {
-		fmt.Fprintf(w, "host %s is %s, tasks on it: %d\n", h.GetName(), hostStateWord(h.GetState()), h.GetTasks())
+		fmt.Fprintf(w, "host %s is %s, tasks on it: %d\n", h.GetName(), words.HostState(h.GetState()), h.GetTasks())
 	})
 }

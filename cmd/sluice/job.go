@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -35,48 +34,9 @@ func newJobGetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(res.GetJob(), func(w io.Writer) { jobProperties(w, res.GetJob()) })
+			return a.show(res.GetJob(), func(w io.Writer) { properties(w, words.JobProperties(res.GetJob())...) })
 		}),
 	}
-}
-
-func jobProperties(w io.Writer, j *sluicev1.Job) {
-	s := j.GetSpec()
-	properties(w,
-		[2]string{"name", j.GetName()},
-		[2]string{"state", jobStateWord(j.GetState())},
-		[2]string{"reason", strings.TrimSpace(j.GetReason() + " " + j.GetMessage())},
-		[2]string{"tasks", countsWord(j)},
-		[2]string{"type", stateWord(s.GetType(), "JOB_TYPE_")},
-		[2]string{"pool", s.GetPool()},
-		[2]string{"owner", s.GetOwner()},
-		[2]string{"priority", strconv.Itoa(int(s.GetPriority()))},
-		[2]string{"labels", labelsWord(s.GetLabels())},
-		[2]string{"uid", strconv.FormatUint(uint64(j.GetUid()), 10)},
-		[2]string{"version", strconv.FormatUint(j.GetVersion(), 10)},
-		[2]string{"update", updateWord(j.GetUpdate())},
-		[2]string{"progress", progressWord(j.Progress)},
-		[2]string{"submitted", timeWord(j.GetCreateTime())},
-		[2]string{"started", timeWord(j.GetStartTime())},
-		[2]string{"ended", timeWord(j.GetEndTime())},
-		[2]string{"ran for", spanWord(j.GetStartTime(), j.GetEndTime())},
-	)
-}
-
-// countsWord says how many of a job's tasks are in which state: "200: 12 running, 188 succeeded"; of services
-// also how many are ready.
-func countsWord(j *sluicev1.Job) string {
-	var parts []string
-	all := uint32(0)
-	for _, c := range j.GetTaskCounts() {
-		if all += c.GetCount(); c.GetCount() > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.GetCount(), taskStateWord(c.GetState())))
-		}
-	}
-	if j.GetSpec().GetType() > sluicev1.JobType_JOB_TYPE_BATCH {
-		parts = append(parts, fmt.Sprintf("%d ready", j.GetReadyCount()))
-	}
-	return fmt.Sprintf("%d: %s", all, strings.Join(parts, ", "))
 }
 
 func newJobListCommand(a *app) *cobra.Command {
@@ -113,7 +73,7 @@ func newJobListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { jobTable(w, all.GetJobs()); a.cut(more, limit) })
+			return a.show(all, func(w io.Writer) { table(w, words.JobTable(all.GetJobs())); a.cut(more, limit) })
 		},
 	}
 	f := cmd.Flags()
@@ -126,17 +86,6 @@ func newJobListCommand(a *app) *cobra.Command {
 	f.BoolVar(&req.Descending, "descending", false, "the other way round")
 	f.Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
 	return cmd
-}
-
-func jobTable(w io.Writer, jobs []*sluicev1.Job) {
-	var rows [][]string
-	for _, j := range jobs {
-		rows = append(rows, []string{
-			j.GetName(), jobStateWord(j.GetState()), j.GetSpec().GetPool(), j.GetSpec().GetOwner(),
-			strconv.Itoa(int(j.GetSpec().GetPriority())), countsWord(j), spanWord(j.GetCreateTime(), nil),
-		})
-	}
-	columns(w, "NAME STATE POOL OWNER PRIORITY TASKS AGE", rows)
 }
 
 // pageSize is the largest page that the API gives.
@@ -201,7 +150,7 @@ func newJobStopCommand(a *app) *cobra.Command {
 				}
 			}
 			for _, j := range jobs {
-				err := a.showOne(len(args), j, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", j.GetName(), jobStateWord(j.GetState())) })
+				err := a.showOne(len(args), j, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", j.GetName(), words.JobState(j.GetState())) })
 				if err != nil {
 					return err
 				}

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -82,7 +83,7 @@ func writeDiff(w io.Writer, all []difference) error {
 		fmt.Fprintln(w, "nothing would change")
 	}
 	for _, d := range all {
-		field, from, to := visible(d.Field, ""), visible(d.From, ""), visible(d.To, "")
+		field, from, to := words.Visible(d.Field, ""), words.Visible(d.From, ""), words.Visible(d.To, "")
 		switch {
 		case strings.Contains(d.From, "\n") || strings.Contains(d.To, "\n"):
 			fmt.Fprintf(w, "~ %s:\n", field)
@@ -107,9 +108,9 @@ func writeLines(w io.Writer, from, to []string) {
 		from, to = from[:len(from)-1], to[:len(to)-1]
 	}
 	for _, line := range from {
-		fmt.Fprintf(w, "    - %s\n", visible(line, "\t"))
+		fmt.Fprintf(w, "    - %s\n", words.Visible(line, "\t"))
 	}
 	for _, line := range to {
-		fmt.Fprintf(w, "    + %s\n", visible(line, "\t"))
+		fmt.Fprintf(w, "    + %s\n", words.Visible(line, "\t"))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -103,9 +104,9 @@ func (g jobGraph) tree(w io.Writer) {
 	show = func(j *sluicev1.Job, on, indent string) {
 		again := printed[j.GetName()]
 		printed[j.GetName()] = true
-		line := fmt.Sprintf("%s%s%s  %s", indent, on, j.GetName(), jobStateWord(j.GetState()))
+		line := fmt.Sprintf("%s%s%s  %s", indent, on, j.GetName(), words.JobState(j.GetState()))
 		if m := j.GetMessage(); m != "" {
-			line += ": " + visible(m, "")
+			line += ": " + words.Visible(m, "")
 		}
 		if again {
 			line += "  (see above)"
@@ -129,7 +130,7 @@ func (g jobGraph) tree(w io.Writer) {
 func (g jobGraph) dot(w io.Writer) {
 	fmt.Fprintln(w, "digraph jobs {")
 	for _, j := range g.sorted() {
-		fmt.Fprintf(w, "  %q [label=%q];\n", j.GetName(), j.GetName()+"\n"+jobStateWord(j.GetState()))
+		fmt.Fprintf(w, "  %q [label=%q];\n", j.GetName(), j.GetName()+"\n"+words.JobState(j.GetState()))
 		for _, d := range j.GetSpec().GetDependsOn() {
 			fmt.Fprintf(w, "  %q -> %q [label=%q];\n", d.GetJob(), j.GetName(), conditionWord(d))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -123,7 +124,7 @@ func (c *client) submitted(ctx context.Context, res *sluicev1.SubmitJobsResponse
 		// That it is there has been said; what became of it is only help.
 		if res, err := call(ctx, c, c.jobs.GetJob, &sluicev1.GetJobRequest{Name: j.GetName()}); err == nil {
 			state := res.GetJob().GetState()
-			fmt.Fprintf(&b, ", and is %s", jobStateWord(state))
+			fmt.Fprintf(&b, ", and is %s", words.JobState(state))
 			if hasEnded(res.GetJob()) || state == sluicev1.JobState_JOB_STATE_KILLING {
 				fmt.Fprintf(&b, ": nothing is started; once it is deleted (`sluice job delete %s`) it can be submitted again", j.GetName())
 			}

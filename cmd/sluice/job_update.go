@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -45,7 +46,7 @@ superseded.`,
 				return err
 			}
 			return a.show(job, func(w io.Writer) {
-				fmt.Fprintf(w, "job %s has version %d%s\n", job.GetName(), job.GetVersion(), after(", update ", updateWord(job.GetUpdate())))
+				fmt.Fprintf(w, "job %s has version %d%s\n", job.GetName(), job.GetVersion(), words.After(", update ", words.Update(job.GetUpdate())))
 			})
 		},
 	}
@@ -78,37 +79,6 @@ func (c *client) update(ctx context.Context, req *sluicev1.UpdateJobRequest) (no
 	}
 	res, err := call(ctx, c, c.jobs.UpdateJob, req)
 	return res.GetJob(), was.GetJob(), err
-}
-
-// after joins two texts, or returns nothing where there is no second.
-func after(text, more string) string {
-	if more == "" {
-		return ""
-	}
-	return text + more
-}
-
-// updateWord says how far an update is: "rolling_forward, 3 of 20 done, version 1 to 2".
-func updateWord(u *sluicev1.JobUpdate) string {
-	if u == nil {
-		return ""
-	}
-	parts := []string{
-		stateWord(u.GetState(), "UPDATE_STATE_"),
-		fmt.Sprintf("%d of %d done", u.GetInstancesDone(), u.GetInstancesTotal()),
-	}
-	if n := u.GetInstancesFailed(); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", n))
-	}
-	if u.GetAwaitsPromotion() {
-		parts = append(parts, "waits to be promoted")
-	}
-	if u.GetFromVersion() == u.GetToVersion() {
-		parts = append(parts, fmt.Sprintf("restart of version %d", u.GetToVersion()))
-	} else {
-		parts = append(parts, fmt.Sprintf("version %d to %d", u.GetFromVersion(), u.GetToVersion()))
-	}
-	return strings.Join(parts, ", ") + after(": ", strings.TrimSpace(u.GetReason()+" "+u.GetMessage()))
 }
 
 func newJobDiffCommand(a *app) *cobra.Command {
@@ -182,7 +152,7 @@ func historyTable(w io.Writer, versions []*sluicev1.JobVersion) {
 		if i+1 < len(versions) {
 			changes = strconv.Itoa(len(specDiff(versions[i+1].GetSpec(), v.GetSpec())))
 		}
-		rows = append(rows, []string{strconv.FormatUint(v.GetVersion(), 10), timeWord(v.GetCreateTime()), changes, v.GetDescription()})
+		rows = append(rows, []string{strconv.FormatUint(v.GetVersion(), 10), words.Time(v.GetCreateTime()), changes, v.GetDescription()})
 	}
 	columns(w, "VERSION SINCE CHANGES DESCRIPTION", rows)
 }
@@ -246,7 +216,7 @@ func parseRange(text string) (*sluicev1.InstanceRange, error) {
 
 // showUpdate shows a job's update after something was done to it.
 func (a *app) showUpdate(j *sluicev1.Job) error {
-	return a.show(j, func(w io.Writer) { fmt.Fprintf(w, "job %s: %s\n", j.GetName(), updateWord(j.GetUpdate())) })
+	return a.show(j, func(w io.Writer) { fmt.Fprintf(w, "job %s: %s\n", j.GetName(), words.Update(j.GetUpdate())) })
 }
 
 func newJobRollbackCommand(a *app) *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -158,8 +159,8 @@ func (a *app) finishWait(ctx context.Context, c *client, names []string) error {
 
 // endedWord says how a job that has ended did, and why where that does not speak for itself.
 func endedWord(j *sluicev1.Job) string {
-	return fmt.Sprintf("job %s %s after %s (%s)", j.GetName(), jobStateWord(j.GetState()), spanWord(j.GetCreateTime(), j.GetEndTime()), countsWord(j)) +
-		after(": ", strings.TrimSpace(j.GetReason()+" "+j.GetMessage()))
+	return fmt.Sprintf("job %s %s after %s (%s)", j.GetName(), words.JobState(j.GetState()), words.Span(j.GetCreateTime(), j.GetEndTime()), words.Counts(j)) +
+		words.After(": ", strings.TrimSpace(j.GetReason()+" "+j.GetMessage()))
 }
 
 // failures tells the first tasks of a job that did not succeed.
@@ -173,7 +174,7 @@ func (a *app) failures(ctx context.Context, c *client, job string) {
 		return // the job's state has been told; this was only help
 	}
 	for _, t := range res.GetTasks() {
-		fmt.Fprintf(a.err, "sluice: task %s %s: %s; see: sluice task logs %s\n", taskWord(t), taskStateWord(t.GetState()), endWord(t), taskWord(t))
+		fmt.Fprintf(a.err, "sluice: task %s %s: %s; see: sluice task logs %s\n", words.Task(t), words.TaskState(t.GetState()), words.End(t), words.Task(t))
 	}
 	if res.GetNextPageToken() != "" {
 		fmt.Fprintf(a.err, "sluice: and more; see: sluice task list %s --state failed,lost\n", job)
@@ -202,7 +203,7 @@ func newJobWatchCommand(a *app) *cobra.Command {
 			return c.follow(cmd.Context(), filter, func(_ *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
 				return false, a.showEach(res, func(w io.Writer) {
 					for _, j := range res.GetJobs() {
-						fmt.Fprintf(w, "%s  %-9s  %s  %s\n", time.Now().Format("15:04:05"), jobStateWord(j.GetState()), j.GetName(), countsWord(j))
+						fmt.Fprintf(w, "%s  %-9s  %s  %s\n", time.Now().Format("15:04:05"), words.JobState(j.GetState()), j.GetName(), words.Counts(j))
 					}
 				})
 			})

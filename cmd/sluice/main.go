@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	"github.com/sluice-scheduler/sluice/hostmgr/local"
 )
 
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		e = exitError{exitFailure, err}
 	}
 	if e.err != nil {
-		fmt.Fprintln(errOut, "sluice: "+visible(e.Error(), "\n\t"))
+		fmt.Fprintln(errOut, "sluice: "+words.Visible(e.Error(), "\n\t"))
 	}
 	if errors.Is(ctx.Err(), context.Canceled) && e.code != exitOK {
 		return exitInterrupted

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -39,16 +39,7 @@ func newPoolListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) {
-				var rows [][]string
-				for _, p := range all.GetPools() {
-					rows = append(rows, []string{
-						p.GetSpec().GetPath(), poolStateWord(p.GetState()), strconv.FormatUint(p.GetActiveJobs(), 10),
-						strconv.FormatUint(p.GetWaitingTasks(), 10), strconv.FormatUint(p.GetRunningTasks(), 10), p.GetSpec().GetDescription(),
-					})
-				}
-				columns(w, "PATH STATE JOBS WAITING RUNNING DESCRIPTION", rows)
-			})
+			return a.show(all, func(w io.Writer) { table(w, words.PoolTable(all.GetPools())) })
 		}),
 	}
 }
@@ -69,56 +60,19 @@ func newPoolGetCommand(a *app) *cobra.Command {
 }
 
 func poolProperties(w io.Writer, p *sluicev1.Pool) {
-	properties(w,
-		[2]string{"path", p.GetSpec().GetPath()},
-		[2]string{"state", poolStateWord(p.GetState())},
-		[2]string{"description", p.GetSpec().GetDescription()},
-		[2]string{"leaf", strconv.FormatBool(p.GetLeaf())},
-		[2]string{"version", strconv.FormatUint(p.GetVersion(), 10)},
-		[2]string{"active jobs", strconv.FormatUint(p.GetActiveJobs(), 10)},
-		[2]string{"waiting tasks", strconv.FormatUint(p.GetWaitingTasks(), 10)},
-		[2]string{"running tasks", strconv.FormatUint(p.GetRunningTasks(), 10)},
-		[2]string{"created", timeWord(p.GetCreateTime())},
-	)
+	properties(w, words.PoolProperties(p)...)
 	if len(p.GetDimensions()) == 0 {
 		return
 	}
-	var amounts, tasks [][]string
-	for _, d := range p.GetDimensions() {
-		amounts = append(amounts, []string{
-			d.GetDimension(), fmt.Sprint(d.GetReservation()), limitWord(d.GetLimit()), fmt.Sprint(d.GetShare()),
-			fmt.Sprint(d.GetDemand()), fmt.Sprint(d.GetAllocation()), fmt.Sprint(d.GetEntitlement()), d.GetBoundBy(),
-		})
-		tasks = append(tasks, []string{
-			d.GetDimension(), fmt.Sprint(d.GetReservedTasks()), fmt.Sprint(d.GetEntitledTasks()), fmt.Sprint(d.GetBorrowedTasks()), fmt.Sprint(d.GetRefusedTasks()),
-		})
-	}
 	fmt.Fprintln(w)
-	columns(w, "DIMENSION RESERVATION LIMIT SHARE DEMAND ALLOCATION ENTITLEMENT BOUND-BY", amounts)
-	fmt.Fprintln(w, "\ntasks that run or wait, by the tier that they are admitted in")
-	columns(w, "DIMENSION RESERVED ENTITLED BORROWED REFUSED", tasks)
+	table(w, words.PoolAmounts(p.GetDimensions()))
+	fmt.Fprintf(w, "\n%s\n", words.PoolTasksCaption)
+	table(w, words.PoolTasks(p.GetDimensions()))
 	for _, d := range p.GetDimensions() {
 		if len(d.GetBoundChain()) > 0 {
-			fmt.Fprintf(w, "\n%s: %s\n", d.GetDimension(), boundWords(d.GetBoundChain()))
+			fmt.Fprintf(w, "\n%s: %s\n", d.GetDimension(), words.Bounds(d.GetBoundChain()))
 		}
 	}
-}
-
-// boundWords says what each pool up to the one that binds is entitled to, of what it holds and asks for.
-func boundWords(chain []*sluicev1.PoolBound) string {
-	words := make([]string, len(chain))
-	for i, b := range chain {
-		words[i] = fmt.Sprintf("%s is entitled to %d of %d", b.GetPool(), b.GetEntitlement(), b.GetWanted())
-	}
-	return strings.Join(words, "; ")
-}
-
-// limitWord shows a limit; below 0 is none.
-func limitWord(n int64) string {
-	if n < 0 {
-		return "-"
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 func newPoolCreateCommand(a *app) *cobra.Command {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -60,7 +61,7 @@ func newPoolSwitchCommand(a *app, name, short string, resume bool) *cobra.Comman
 				return err
 			}
 			return a.show(res.GetPool(), func(w io.Writer) {
-				fmt.Fprintf(w, "pool %s is %s\n", res.GetPool().GetSpec().GetPath(), poolStateWord(res.GetPool().GetState()))
+				fmt.Fprintf(w, "pool %s is %s\n", res.GetPool().GetSpec().GetPath(), words.PoolState(res.GetPool().GetState()))
 			})
 		}),
 	}

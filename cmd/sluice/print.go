@@ -6,15 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 )
 
 // show prints a message: as JSON or YAML as it is, or by calling table.
@@ -44,22 +44,8 @@ func (a *app) showTable(table func(w io.Writer) error) error {
 	if err := table(&b); err != nil {
 		return err
 	}
-	_, err := io.WriteString(a.out, visible(b.String(), "\n\t"))
+	_, err := io.WriteString(a.out, words.Visible(b.String(), "\n\t"))
 	return err
-}
-
-// visible writes control characters out, save those in keep: what a job or a host manager has put into a message is not to command
-// the terminal of whoever looks at it, nor to look like another row.
-func visible(s, keep string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // showValue is show for what is no message.
@@ -124,6 +110,9 @@ func (a *app) showOne(of int, m proto.Message, table func(w io.Writer)) error {
 	return a.show(m, table)
 }
 
+// table is columns for a table of words.
+func table(w io.Writer, t words.Table) { columns(w, t.Heading, t.Rows) }
+
 // columns prints rows under a heading, aligned. An empty cell is shown as "-".
 func columns(w io.Writer, heading string, rows [][]string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -131,7 +120,7 @@ func columns(w io.Writer, heading string, rows [][]string) {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = cmp.Or(visible(cell, ""), "-")
+			cells[i] = cmp.Or(words.Visible(cell, ""), "-")
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -143,7 +132,7 @@ func properties(w io.Writer, pairs ...[2]string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range pairs {
 		if p[1] != "" {
-			fmt.Fprintf(t, "%s:\t%s\n", p[0], visible(p[1], ""))
+			fmt.Fprintf(t, "%s:\t%s\n", p[0], words.Visible(p[1], ""))
 		}
 	}
 	_ = t.Flush()

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -37,36 +37,6 @@ func (a *app) onTask(job *string, instance *uint32, run func(*cobra.Command, *cl
 		}
 		return a.connected(func(cmd *cobra.Command, c *client, _ []string) error { return run(cmd, c) })(cmd, args)
 	}
-}
-
-func taskWord(t *sluicev1.Task) string { return fmt.Sprintf("%s/%d", t.GetJob(), t.GetInstance()) }
-
-// endWord says how a run ended, "" where it has not.
-func endWord(t *sluicev1.Task) string {
-	var parts []string
-	if r := t.GetResult(); r != nil {
-		if r.ExitCode != nil {
-			parts = append(parts, fmt.Sprintf("exit code %d", r.GetExitCode()))
-		}
-		if r.GetSignal() != 0 {
-			parts = append(parts, fmt.Sprintf("signal %d", r.GetSignal()))
-		}
-	}
-	if t.GetReason() != "" {
-		parts = append(parts, t.GetReason())
-	}
-	if t.GetMessage() != "" {
-		parts = append(parts, visible(t.GetMessage(), ""))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// waitWord says how a run ended, and when it is tried again if it backs off.
-func waitWord(t *sluicev1.Task) string {
-	if t.GetNotBefore() == nil {
-		return endWord(t)
-	}
-	return endWord(t) + ", again at " + timeWord(t.GetNotBefore())
 }
 
 func newTaskListCommand(a *app) *cobra.Command {
@@ -100,38 +70,13 @@ func newTaskListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { taskTable(w, all.GetTasks()); a.cut(more, limit) })
+			return a.show(all, func(w io.Writer) { table(w, words.TaskTable(all.GetTasks())); a.cut(more, limit) })
 		},
 	}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only in these states, such as running,failed")
 	cmd.Flags().StringVar(&req.Host, "host", "", "only on this host, as SHARD/NAME")
 	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
 	return cmd
-}
-
-// taskTable lists tasks, with their versions where a job has had an update, and with their health where it is checked.
-func taskTable(w io.Writer, tasks []*sluicev1.Task) {
-	heading := "TASK STATE HOST RUN"
-	versions := slices.ContainsFunc(tasks, func(t *sluicev1.Task) bool { return t.GetJobVersion() > 1 })
-	if versions {
-		heading += " VERSION"
-	}
-	health := slices.ContainsFunc(tasks, func(t *sluicev1.Task) bool { return healthWord(t.GetHealth()) != "" })
-	if health {
-		heading += " HEALTH"
-	}
-	var rows [][]string
-	for _, t := range tasks {
-		row := []string{taskWord(t), taskStateWord(t.GetState()), t.GetHost(), strconv.Itoa(int(t.GetRun()))}
-		if versions {
-			row = append(row, versionWord(t))
-		}
-		if health {
-			row = append(row, healthWord(t.GetHealth()))
-		}
-		rows = append(rows, append(row, strconv.Itoa(int(t.GetFailures())), spanWord(t.GetStartTime(), t.GetEndTime()), waitWord(t)))
-	}
-	columns(w, heading+" FAILURES RAN REASON", rows)
 }
 
 func newTaskGetCommand(a *app) *cobra.Command {
@@ -145,62 +90,9 @@ func newTaskGetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(res.GetTask(), func(w io.Writer) { taskProperties(w, res.GetTask()) })
+			return a.show(res.GetTask(), func(w io.Writer) { properties(w, words.TaskProperties(res.GetTask())...) })
 		}),
 	}
-}
-
-func taskProperties(w io.Writer, t *sluicev1.Task) {
-	copied := ""
-	if c := t.GetCopy(); c != nil {
-		if copied = strings.ToLower(taskStateWord(c.GetState())); c.GetHost() != "" {
-			copied += " on " + c.GetHost()
-		}
-	}
-	properties(w,
-		[2]string{"task", taskWord(t)},
-		[2]string{"state", taskStateWord(t.GetState())},
-		[2]string{"reason", endWord(t)},
-		[2]string{"host", t.GetHost()},
-		[2]string{"bound to", t.GetHomeHost()},
-		[2]string{"run", strconv.Itoa(int(t.GetRun()))},
-		[2]string{"version", versionWord(t)},
-		[2]string{"failures", strconv.Itoa(int(t.GetFailures()))},
-		[2]string{"allocated", resourcesWord(t.GetAllocated())},
-		[2]string{"used", resourcesWord(t.GetUsed())},
-		[2]string{"ports", strings.Trim(fmt.Sprint(t.GetPorts()), "[]")},
-		[2]string{"health", healthWord(t.GetHealth())},
-		[2]string{"progress", progressWord(t.Progress)},
-		[2]string{"queued", timeWord(t.GetQueueTime())},
-		[2]string{"started", timeWord(t.GetStartTime())},
-		[2]string{"ended", timeWord(t.GetEndTime())},
-		[2]string{"ran for", spanWord(t.GetStartTime(), t.GetEndTime())},
-		[2]string{"not before", timeWord(t.GetNotBefore())},
-		[2]string{"copy", copied},
-		[2]string{"sandbox", t.GetSandbox()},
-	)
-}
-
-// versionWord is the version of the job that a run goes by, "" where there is no run.
-func versionWord(t *sluicev1.Task) string {
-	if t.GetJobVersion() == 0 {
-		return ""
-	}
-	return strconv.FormatUint(t.GetJobVersion(), 10)
-}
-
-func progressWord(part *float64) string {
-	if part == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.0f %%", 100**part)
-}
-
-func healthWord(h sluicev1.Health) string {
-	if h == sluicev1.Health_HEALTH_UNSPECIFIED {
-		return ""
-	}
-	return stateWord(h, "HEALTH_")
 }
 
 func newTaskRestartCommand(a *app) *cobra.Command {
@@ -244,7 +136,7 @@ func newTaskStopCommand(a *app) *cobra.Command {
 }
 
 func (a *app) showTaskState(t *sluicev1.Task) error {
-	return a.show(t, func(w io.Writer) { fmt.Fprintf(w, "task %s is %s\n", taskWord(t), taskStateWord(t.GetState())) })
+	return a.show(t, func(w io.Writer) { fmt.Fprintf(w, "task %s is %s\n", words.Task(t), words.TaskState(t.GetState())) })
 }
 
 func newTaskEventsCommand(a *app) *cobra.Command {
@@ -266,22 +158,11 @@ func newTaskEventsCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { eventTable(w, all.GetEvents()) })
+			return a.show(all, func(w io.Writer) { table(w, words.EventTable(all.GetEvents())) })
 		}),
 	}
 	cmd.Flags().Uint32Var(&run, "run", 0, "only of this run")
 	return cmd
-}
-
-func eventTable(w io.Writer, events []*sluicev1.TaskEvent) {
-	var rows [][]string
-	for _, e := range events {
-		rows = append(rows, []string{
-			momentWord(e.GetTime()), strconv.Itoa(int(e.GetRun())), taskStateWord(e.GetState()), e.GetHost(),
-			strings.TrimSpace(e.GetReason() + " " + e.GetMessage()),
-		})
-	}
-	columns(w, "TIME RUN STATE HOST REASON", rows)
 }
 
 func newTaskForgetDataCommand(a *app) *cobra.Command {
@@ -298,7 +179,7 @@ host otherwise, however long that takes. Nothing is deleted.`,
 			if err != nil {
 				return err
 			}
-			return a.show(res.GetTask(), func(w io.Writer) { fmt.Fprintf(w, "task %s may run on any host\n", taskWord(res.GetTask())) })
+			return a.show(res.GetTask(), func(w io.Writer) { fmt.Fprintf(w, "task %s may run on any host\n", words.Task(res.GetTask())) })
 		}),
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -86,7 +87,7 @@ func volumeTable(w io.Writer, volumes []*sluicev1.Volume) {
 		if v.GetUsedByJob() != "" {
 			user = v.GetUsedByJob() + "/" + strconv.Itoa(int(v.GetUsedByInstance()))
 		}
-		rows = append(rows, []string{v.GetSpec().GetName(), v.GetHost(), bytesWord(v.GetSpec().GetBytes()), user})
+		rows = append(rows, []string{v.GetSpec().GetName(), v.GetHost(), words.Bytes(v.GetSpec().GetBytes()), user})
 	}
 	columns(w, "NAME HOST SIZE USER", rows)
 }

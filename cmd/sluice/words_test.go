@@ -13,39 +13,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
-
-func TestWords(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0", 1023: "1023", 1024: "1Ki", 1536: "1.5Ki", 64 << 20: "64Mi", -2048: "-2Ki", 5 << 40: "5Ti", 1 << 62: "4096Pi",
-	} {
-		require.Equal(t, want, bytesWord(n))
-	}
-	require.Equal(t, "0.25", milliWord(250))
-	require.Equal(t, "cpu=1.5 memory=1Gi licence=2", resourcesWord(&sluicev1.ResourceVector{
-		CpuMilli: 1500, MemoryBytes: 1 << 30, Named: map[string]int64{"licence": 2},
-	}))
-	require.Empty(t, resourcesWord(nil))
-	require.Equal(t, "a=1,b=2", labelsWord(map[string]string{"b": "2", "a": "1"}))
-	require.Empty(t, timeWord(nil))
-	at := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Unix(1000, 0).Add(d)) }
-	for d, want := range map[time.Duration]string{
-		1234 * time.Millisecond: "1.2s", 75*time.Second + 300*time.Millisecond: "1m15s", 150 * time.Minute: "2h30m", 75 * time.Hour: "3d3h", -time.Second: "0s",
-	} {
-		require.Equal(t, want, spanWord(at(0), at(d)))
-	}
-	require.Empty(t, spanWord(nil, at(0)))
-}
-
-func TestEndWord(t *testing.T) {
-	seven := int32(7)
-	require.Equal(t, "exit code 7, EXITED", endWord(&sluicev1.Task{Reason: "EXITED", Result: &sluicev1.RunResult{ExitCode: &seven}}))
-	require.Equal(t, "signal 9, RUN_TIME, ended by SIGKILL",
-		endWord(&sluicev1.Task{Reason: "RUN_TIME", Message: "ended by SIGKILL", Result: &sluicev1.RunResult{Signal: 9}}))
-	require.Equal(t, "signal 9, SIGNALED, out of memory", endWord(&sluicev1.Task{Reason: "SIGNALED", Message: "out of memory", Result: &sluicev1.RunResult{Signal: 9}}))
-	require.Empty(t, endWord(&sluicev1.Task{}))
-}
 
 func TestProgressOnATerminal(t *testing.T) {
 	var b bytes.Buffer
@@ -125,7 +95,7 @@ func TestPrinting(t *testing.T) {
 		var b bytes.Buffer
 		a := &app{out: &b, config: &config.Loaded{Config: config.Config{Output: output}}}
 		if output == "table" {
-			jobTable(&b, jobs.GetJobs())
+			table(&b, words.JobTable(jobs.GetJobs()))
 		} else {
 			require.NoError(t, a.show(&sluicev1.Job{Name: "a", Version: 3}, nil))
 		}
@@ -141,7 +111,7 @@ func TestColumnsOfTasks(t *testing.T) {
 	}
 	table := func() string {
 		var b bytes.Buffer
-		taskTable(&b, tasks)
+		table(&b, words.TaskTable(tasks))
 		return b.String()
 	}
 	require.Equal(t, "TASK  STATE    HOST  RUN  FAILURES  RAN  REASON\n"+
@@ -156,7 +126,7 @@ func TestColumnsOfTasks(t *testing.T) {
 // A task that runs does not wait any more.
 func TestWhenATaskWasQueued(t *testing.T) {
 	var b bytes.Buffer
-	taskProperties(&b, &sluicev1.Task{Job: "a", State: sluicev1.TaskState_TASK_STATE_RUNNING, QueueTime: timestamppb.New(time.Unix(0, 0))})
+	properties(&b, words.TaskProperties(&sluicev1.Task{Job: "a", State: sluicev1.TaskState_TASK_STATE_RUNNING, QueueTime: timestamppb.New(time.Unix(0, 0))})...)
 	require.Regexp(t, `(?m)^queued: +\d`, b.String())
 	require.NotContains(t, b.String(), "waiting")
 }
@@ -168,8 +138,8 @@ func TestTimes(t *testing.T) {
 	defer func() { time.Local = zone }()
 	at := timestamppb.New(time.Unix(0, 5e6))
 	var b bytes.Buffer
-	taskProperties(&b, &sluicev1.Task{QueueTime: at})
-	eventTable(&b, []*sluicev1.TaskEvent{{Time: at}})
+	properties(&b, words.TaskProperties(&sluicev1.Task{QueueTime: at})...)
+	table(&b, words.EventTable([]*sluicev1.TaskEvent{{Time: at}}))
 	tokenTable(&b, []*sluicev1.Token{{CreateTime: at, ExpireTime: at}})
 	for _, text := range []string{"queued:    1970-01-01 02:00:00 HERE", "\n1970-01-01 02:00:00.005 HERE", "1970-01-01 02:00:00 HERE  1970-01-01 02:00:00 HERE"} {
 		require.Contains(t, b.String(), text)
@@ -200,14 +170,14 @@ func TestColumnsOfHosts(t *testing.T) {
 		{Name: "s/b", Rack: "r", Zone: "z", State: sluicev1.HostState_HOST_STATE_DRAINED},
 	}
 	var b bytes.Buffer
-	hostTable(&b, hosts)
+	table(&b, words.HostTable(hosts))
 	require.Equal(t, "NAME  STATE    RACK  ZONE  TASKS  CPU  MEMORY\n"+
 		"s/a   up       r     z     0      0/4  0/0\n"+
 		"s/b   drained  r     z     0      0/0  0/0\n", b.String())
 	hosts[0].Capacity.Total.GpuMilli, hosts[0].Allocated = 8000, &sluicev1.ResourceVector{GpuMilli: 2500}
 	hosts[1].Reason, hosts[1].Drain = "the fan is broken", &sluicev1.Drain{Reason: "the fan is broken"}
 	b.Reset()
-	hostTable(&b, hosts)
+	table(&b, words.HostTable(hosts))
 	require.Equal(t, "NAME  STATE    RACK  ZONE  TASKS  CPU  MEMORY  GPU    REASON\n"+
 		"s/a   up       r     z     0      0/4  0/0     2.5/8  -\n"+
 		"s/b   drained  r     z     0      0/0  0/0     0/0    the fan is broken\n", b.String())
@@ -258,18 +228,6 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestCountsWord(t *testing.T) {
-	counts := []*sluicev1.TaskStateCount{
-		{State: sluicev1.TaskState_TASK_STATE_RUNNING, Count: 3},
-		{State: sluicev1.TaskState_TASK_STATE_PENDING},
-		{State: sluicev1.TaskState_TASK_STATE_KILLING, Count: 1},
-	}
-	j := &sluicev1.Job{TaskCounts: counts, ReadyCount: 2, Spec: &sluicev1.JobSpec{Type: sluicev1.JobType_JOB_TYPE_STATELESS}}
-	require.Equal(t, "4: 3 running, 1 killing, 2 ready", countsWord(j))
-	j.Spec.Type = sluicev1.JobType_JOB_TYPE_BATCH
-	require.Equal(t, "4: 3 running, 1 killing", countsWord(j))
-}
-
 // TestControlCharacters: what a job says of itself neither commands a terminal nor looks like another row.
 func TestControlCharacters(t *testing.T) {
 	var out, notes bytes.Buffer
@@ -282,7 +240,7 @@ func TestControlCharacters(t *testing.T) {
 	}))
 	const plain = `start x\n\x1b[31my\tz\u009bß`
 	require.Equal(t, "TASK  REASON\na/0   "+plain+"\nreason:  "+plain+"\nstart x\n"+`\x1b[31my`+"\tz"+`\u009bß`+"\n", out.String())
-	require.Equal(t, plain, endWord(task))
+	require.Equal(t, plain, words.End(task))
 }
 
 func TestWhyAJobEnded(t *testing.T) {

@@ -1,0 +1,81 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// StatusProperties shows the scheduler as a whole.
+func StatusProperties(s *sluicev1.GetStatusResponse) []Property {
+	last := ""
+	if s.GetLastCycle() != nil {
+		last = Cycle(s.GetLastCycle())
+	}
+	return []Property{
+		{"cluster", s.GetClusterId()},
+		{"version", s.GetVersion()},
+		{"running for", Span(s.GetStartTime(), nil)},
+		{"mode", Mode(s.GetMode())},
+		{"cost model", s.GetCostModel()},
+		{"solver", s.GetSolver()},
+		{"jobs", fmt.Sprintf("%d, %d not ended", s.GetJobs(), s.GetActiveJobs())},
+		{"tasks", fmt.Sprintf("%d waiting, %d running", s.GetWaitingTasks(), s.GetRunningTasks())},
+		{"hosts", fmt.Sprintf("%d, %d up", s.GetHosts(), s.GetHostsUp())},
+		{"capacity", Resources(s.GetCapacity())},
+		{"allocated", Resources(s.GetAllocated())},
+		{"used", Resources(s.GetUsed())},
+		{"last cycle", last},
+	}
+}
+
+// ShardTable lists host managers.
+func ShardTable(shards []*sluicev1.ShardStatus) Table {
+	var rows [][]string
+	for _, x := range shards {
+		state := "cut off"
+		if x.GetConnected() {
+			state = "connected"
+		}
+		rows = append(rows, []string{
+			x.GetName(), x.GetDriver(), state, Span(x.GetSince(), nil), fmt.Sprint(x.GetHosts()), fmt.Sprint(x.GetTasks()),
+			fmt.Sprint(x.GetCommandsPending()),
+		})
+	}
+	return Table{"SHARD DRIVER STATE FOR HOSTS TASKS PENDING", rows}
+}
+
+// Mode says what the cluster does not do now, "" where it does everything.
+func Mode(m *sluicev1.ClusterMode) string {
+	var parts []string
+	for _, x := range []struct {
+		on   bool
+		word string
+	}{
+		{m.GetReadOnly(), "read-only"},
+		{m.GetSchedulingStopped(), "scheduling stopped"},
+		{m.GetKillingStopped(), "killing stopped"},
+	} {
+		if x.on {
+			parts = append(parts, x.word)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Cycle sums a cycle up.
+func Cycle(c *sluicev1.CycleSummary) string {
+	line := fmt.Sprintf("%d: %d placed, %d waiting in %d classes, %d arcs (%d touched), solver work %d, %d us",
+		c.GetNumber(), c.GetPlacements(), c.GetWaiting(), c.GetClasses(), c.GetArcs(), c.GetArcsTouched(), c.GetSolverWork(), c.GetTotalUs())
+	if n := c.GetPreemptions(); n > 0 {
+		line += fmt.Sprintf(", %d preempted", n)
+	}
+	if n := c.GetMigrations(); n > 0 {
+		line += fmt.Sprintf(", %d moved", n)
+	}
+	if c.GetLimitedBy() != "" {
+		line += ", limited by " + c.GetLimitedBy()
+	}
+	return line
+}

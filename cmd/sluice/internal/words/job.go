@@ -1,0 +1,84 @@
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// JobTable lists jobs.
+func JobTable(jobs []*sluicev1.Job) Table {
+	var rows [][]string
+	for _, j := range jobs {
+		rows = append(rows, []string{
+			j.GetName(), JobState(j.GetState()), j.GetSpec().GetPool(), j.GetSpec().GetOwner(),
+			strconv.Itoa(int(j.GetSpec().GetPriority())), Counts(j), Span(j.GetCreateTime(), nil),
+		})
+	}
+	return Table{"NAME STATE POOL OWNER PRIORITY TASKS AGE", rows}
+}
+
+// JobProperties shows a job.
+func JobProperties(j *sluicev1.Job) []Property {
+	s := j.GetSpec()
+	return []Property{
+		{"name", j.GetName()},
+		{"state", JobState(j.GetState())},
+		{"reason", strings.TrimSpace(j.GetReason() + " " + j.GetMessage())},
+		{"tasks", Counts(j)},
+		{"type", State(s.GetType(), "JOB_TYPE_")},
+		{"pool", s.GetPool()},
+		{"owner", s.GetOwner()},
+		{"priority", strconv.Itoa(int(s.GetPriority()))},
+		{"labels", Labels(s.GetLabels())},
+		{"uid", strconv.FormatUint(uint64(j.GetUid()), 10)},
+		{"version", strconv.FormatUint(j.GetVersion(), 10)},
+		{"update", Update(j.GetUpdate())},
+		{"progress", Progress(j.Progress)},
+		{"submitted", Time(j.GetCreateTime())},
+		{"started", Time(j.GetStartTime())},
+		{"ended", Time(j.GetEndTime())},
+		{"ran for", Span(j.GetStartTime(), j.GetEndTime())},
+	}
+}
+
+// Counts says how many of a job's tasks are in which state: "200: 12 running, 188 succeeded"; of services
+// also how many are ready.
+func Counts(j *sluicev1.Job) string {
+	var parts []string
+	all := uint32(0)
+	for _, c := range j.GetTaskCounts() {
+		if all += c.GetCount(); c.GetCount() > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.GetCount(), TaskState(c.GetState())))
+		}
+	}
+	if j.GetSpec().GetType() > sluicev1.JobType_JOB_TYPE_BATCH {
+		parts = append(parts, fmt.Sprintf("%d ready", j.GetReadyCount()))
+	}
+	return fmt.Sprintf("%d: %s", all, strings.Join(parts, ", "))
+}
+
+// Update says how far an update is: "rolling_forward, 3 of 20 done, version 1 to 2".
+func Update(u *sluicev1.JobUpdate) string {
+	if u == nil {
+		return ""
+	}
+	parts := []string{
+		State(u.GetState(), "UPDATE_STATE_"),
+		fmt.Sprintf("%d of %d done", u.GetInstancesDone(), u.GetInstancesTotal()),
+	}
+	if n := u.GetInstancesFailed(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", n))
+	}
+	if u.GetAwaitsPromotion() {
+		parts = append(parts, "waits to be promoted")
+	}
+	if u.GetFromVersion() == u.GetToVersion() {
+		parts = append(parts, fmt.Sprintf("restart of version %d", u.GetToVersion()))
+	} else {
+		parts = append(parts, fmt.Sprintf("version %d to %d", u.GetFromVersion(), u.GetToVersion()))
+	}
+	return strings.Join(parts, ", ") + After(": ", strings.TrimSpace(u.GetReason()+" "+u.GetMessage()))
+}
