@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -123,7 +125,7 @@ func findToken(in interface{ Token(string) *cluster.Token }, text string, now ti
 func credentialsOf(ctx context.Context) (c Credentials, from string) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if list := md.Get("authorization"); len(list) > 0 {
-		c.Token = BearerToken(list[0])
+		c.Token = TokenIn(list[0])
 	}
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -135,13 +137,20 @@ func credentialsOf(ctx context.Context) (c Credentials, from string) {
 	return c, hostOf(p.Addr.String())
 }
 
-// BearerToken returns the token in the value of an Authorization header. What is no bearer token is one that is not valid.
-func BearerToken(header string) string {
-	const scheme = "bearer "
-	if len(header) >= len(scheme) && strings.EqualFold(header[:len(scheme)], scheme) {
-		return strings.TrimSpace(header[len(scheme):])
+// TokenIn returns the token in the value of an Authorization header: a bearer token, or the password of HTTP Basic, whatever the name
+// beside it is, since browsers ask for that. What is neither is a token that is not valid.
+func TokenIn(header string) string {
+	scheme, token, _ := strings.Cut(header, " ")
+	token = strings.TrimSpace(token)
+	switch strings.ToLower(scheme) {
+	case "bearer":
+	case "basic":
+		pair, _ := base64.StdEncoding.DecodeString(token)
+		_, token, _ = strings.Cut(string(pair), ":")
+	default:
+		token = ""
 	}
-	return "?"
+	return cmp.Or(token, "?")
 }
 
 func hostOf(address string) string {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -449,8 +450,13 @@ func TestWhoIsIdentified(t *testing.T) {
 		_, err = a.Identify(Credentials{Token: text}, now)
 		require.ErrorContains(t, err, "is not valid", text)
 	}
-	require.Equal(t, "x", BearerToken("bearer x "))
-	require.Equal(t, "?", BearerToken("Basic x"))
+	require.Equal(t, "x", TokenIn("bearer x "))
+	basic := func(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
+	require.Equal(t, "x", TokenIn(basic("ann:x")), "a browser shows it as a password")
+	require.Equal(t, "x:y", TokenIn(basic(":x:y")))
+	for _, header := range []string{"Bearer", "Basic x", basic("x"), basic("ann:"), "Digest x", "x"} {
+		require.Equal(t, "?", TokenIn(header), header)
+	}
 }
 
 func TestGuessingTokensIsLimited(t *testing.T) {
@@ -722,6 +728,8 @@ func TestPagesAreProtected(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, get(true, ""))
 	require.Equal(t, http.StatusUnauthorized, get(true, "Basic x"))
 	require.Equal(t, http.StatusNoContent, get(true, token("vera")))
+	secret := strings.TrimPrefix(token("vera"), "Bearer ")
+	require.Equal(t, http.StatusNoContent, get(true, "Basic "+base64.StdEncoding.EncodeToString([]byte("vera:"+secret))))
 	require.Equal(t, http.StatusForbidden, get(false, token("vera")))
 	require.Contains(t, said, "the role operator is needed")
 	require.Equal(t, http.StatusForbidden, get(true, token("nobody")))

@@ -17,7 +17,7 @@ func (s *Scheduler) Protect(page http.Handler, everybody bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var shown Credentials
 		if header := r.Header.Get("Authorization"); header != "" {
-			shown.Token = BearerToken(header)
+			shown.Token = TokenIn(header)
 		}
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			shown.Chain = r.TLS.VerifiedChains[0]
@@ -28,7 +28,8 @@ func (s *Scheduler) Protect(page http.Handler, everybody bool) http.Handler {
 		case status.Code(err) == codes.ResourceExhausted:
 			http.Error(w, status.Convert(err).Message(), http.StatusTooManyRequests)
 		case err != nil:
-			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Add("WWW-Authenticate", "Bearer")
+			w.Header().Add("WWW-Authenticate", `Basic realm="sluice", charset="UTF-8"`)
 			http.Error(w, status.Convert(err).Message(), http.StatusUnauthorized)
 		case !who.IsOperator(in) && (!everybody || !who.HoldsAny(in)):
 			s.config.Audit.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "page", slog.String("user", who.User),
