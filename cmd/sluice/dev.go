@@ -158,7 +158,8 @@ func (a *app) greet(s *server) {
 	}
 	properties(a.out,
 		[2]string{"API", s.api.Addr().String()},
-		[2]string{"metrics", fmt.Sprintf("http://%s/metrics, profiles under /debug/pprof/", s.web.Addr())},
+		[2]string{"console", s.address()},
+		[2]string{"metrics", s.address() + "metrics, profiles under /debug/pprof/"},
 		[2]string{"state", c.Dev.StateDir},
 		[2]string{"hosts", devHosts(c)},
 		[2]string{"tasks", adopted},

@@ -43,7 +43,7 @@ configuration. With --insecure everybody on this machine may do everything.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "scheduler: API on %s, metrics on %s://%s/metrics, state in %s\n", s.api.Addr(), s.scheme(), s.web.Addr(), c.Scheduler.StateDir)
+			fmt.Fprintf(a.out, "scheduler: API on %s, console on %s, metrics on %[2]smetrics, state in %[3]s\n", s.api.Addr(), s.address(), c.Scheduler.StateDir)
 			return runUntil(cmd.Context(), s.parts(), s.stopServing, s.close)
 		},
 	}

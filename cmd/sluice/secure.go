@@ -164,12 +164,13 @@ func (f auditFile) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// scheme is that of the addresses of pages.
-func (s *server) scheme() string {
+// address is where the pages are.
+func (s *server) address() string {
+	scheme := "http"
 	if s.tls != nil {
-		return "https"
+		scheme = "https"
 	}
-	return "http"
+	return fmt.Sprintf("%s://%s/", scheme, s.web.Addr())
 }
 
 // credentials are what commands and host managers show to the scheduler.

@@ -155,6 +155,11 @@ func TestClusterWithIdentity(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, get(t, page, dir, ""))
 	require.Equal(t, http.StatusForbidden, get(t, regexp.MustCompile(`/metrics`).ReplaceAllString(page, "/debug/pprof/"), dir, "ann"))
 	require.Equal(t, http.StatusOK, get(t, page, dir, "admin"))
+	console := strings.TrimSuffix(page, "metrics")
+	require.Equal(t, http.StatusUnauthorized, get(t, console, dir, ""))
+	require.Equal(t, http.StatusOK, get(t, console+"jobs/hello", dir, "ann"))
+	require.Equal(t, http.StatusNotFound, get(t, console+"jobs/absent", dir, "ann"))
+	require.Equal(t, http.StatusOK, get(t, console+"style.css", dir, ""))
 	local.stop(t)
 	scheduler.stop(t)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/console"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
@@ -50,6 +51,7 @@ type server struct {
 	scheduler *serve.Scheduler
 	journal   journal.Journal
 	grpc      *grpc.Server
+	console   *console.Console
 	http      *http.Server
 	api, web  net.Listener
 	audit     *os.File
@@ -156,7 +158,9 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	s.grpc = serve.NewServer(s.scheduler, serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver},
+	about := serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver}
+	s.console = console.New(serve.NewServer(s.scheduler, about, grpc.Creds(console.Credentials())), identity == nil, c.HTTPListen)
+	s.grpc = serve.NewServer(s.scheduler, about,
 		append(options,
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime, MaxConnectionIdle: idleTime}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}))...)
@@ -232,9 +236,10 @@ func listen(address, flag string, part uint64) (net.Listener, error) {
 	return netutil.LimitListener(l, int(min(files.Cur/part, math.MaxInt32))), nil
 }
 
-// pages serves metrics and profiles.
+// pages serves the console, metrics and profiles.
 func (s *server) pages() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("/", s.console)
 	mux.Handle("GET /metrics", s.scheduler.Protect(s.scheduler.MetricsHandler(), true))
 	for path, page := range map[string]http.HandlerFunc{
 		"": pprof.Index, "cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
@@ -248,6 +253,7 @@ func (s *server) pages() http.Handler {
 func (s *server) parts() []func(context.Context) error {
 	return []func(context.Context) error{
 		s.scheduler.Run,
+		s.console.Serve,
 		func(context.Context) error { return s.grpc.Serve(s.api) },
 		func(ctx context.Context) error {
 			stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })

@@ -155,9 +155,10 @@ var table = []row{
 	{"cmd/sluice/internal/filecount", nil, shell},
 	{"cmd/sluice/internal/pki", nil, shell},
 	{"cmd/sluice/internal/words", []string{api, genproto, grpc, protobuf}, shell},
+	{"cmd/sluice/internal/console", []string{"cmd/sluice/internal/jobfile", "cmd/sluice/internal/words", api, grpc}, shell},
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount", "cmd/sluice/internal/pki",
-		"cmd/sluice/internal/words",
+		"cmd/sluice/internal/words", "cmd/sluice/internal/console",
 		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
 		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/families", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,

@@ -35,7 +35,7 @@ func Settings() []Setting {
 		{"log.format", "text", "log-format", "", "of the log: text, or json with an object in each line"},
 
 		{"scheduler.listen", "127.0.0.1:7461", "listen", "", "address for the API; port 0 takes a free one"},
-		{"scheduler.http_listen", "127.0.0.1:7462", "http-listen", "", "address for /metrics and /debug/pprof; port 0 takes a free one"},
+		{"scheduler.http_listen", "127.0.0.1:7462", "http-listen", "", "address for the console, /metrics and /debug/pprof; port 0 takes a free one"},
 		{"scheduler.traces", "", "traces", "", "OTLP/gRPC endpoint for traces, such as http://127.0.0.1:4317; empty: nothing is traced"},
 		{"scheduler.advertise", "", "", "", "HOST:PORT at which tasks reach the API; empty: scheduler.listen, by a name of the certificate"},
 		{"scheduler.state_dir", filepath.Join(state, "scheduler"), "state-dir", "", "folder of the journal"},

@@ -1,0 +1,60 @@
+package console
+
+import (
+	"strconv"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// fewHosts is how many hosts that take no work the overview names.
+const fewHosts = 20
+
+// overview shows the scheduler as a whole.
+func overview(v *visit) (*page, error) {
+	s, err := v.cluster.GetStatus(v.ctx, &sluicev1.GetStatusRequest{})
+	if err != nil {
+		return nil, err
+	}
+	size := uint32(fewHosts)
+	away, err := v.hosts.ListHosts(v.ctx, &sluicev1.ListHostsRequest{PageSize: &size, States: []sluicev1.HostState{
+		sluicev1.HostState_HOST_STATE_DRAINING, sluicev1.HostState_HOST_STATE_DRAINED, sluicev1.HostState_HOST_STATE_UNREACHABLE,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	shards := tableOf("Who starts tasks on hosts", words.ShardTable(s.GetShards()), nil, "No host manager has been here.")
+	for i, x := range s.GetShards() {
+		shards.Rows[i][0].To = filtered("/hosts", "shard", x.GetName())
+	}
+	p := &page{Title: "Overview", Parts: []part{
+		{Properties: propertiesOf(words.StatusProperties(s), nil)},
+		{Heading: "Capacity", Table: capacity(s.GetCapacity(), s.GetAllocated())},
+		{Heading: "Host managers", Table: shards},
+	}}
+	if hosts := away.GetHosts(); len(hosts) > 0 {
+		take := part{Heading: "Hosts that take no work", Table: hostTable(hosts)}
+		if away.GetNextPageToken() != "" {
+			take.More = &link{Text: "All hosts", To: "/hosts"}
+		}
+		p.Parts = append(p.Parts, take)
+	}
+	if c := s.GetLastCycle(); c != nil {
+		p.Parts = append(p.Parts, part{Heading: "Last cycle", Table: phases(c)})
+	}
+	return p, nil
+}
+
+// phases shows how long each part of a cycle took.
+func phases(c *sluicev1.CycleSummary) *table {
+	t := &table{
+		Caption: "Phases of cycle " + strconv.FormatUint(c.GetNumber(), 10) + ", at " + words.Moment(c.GetTime()),
+		Columns: []column{{Name: "Phase"}, {Name: "Microseconds", Numeric: true}, {Name: "Part"}},
+	}
+	for _, x := range c.GetPhases() {
+		t.Rows = append(t.Rows, []cell{
+			{Text: x.GetName()}, {Text: strconv.FormatInt(x.GetDurationUs(), 10)}, {Meter: &meter{Value: x.GetDurationUs(), Max: max(1, c.GetTotalUs())}},
+		})
+	}
+	return t
+}

@@ -1,0 +1,408 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/serve"
+	"github.com/sluice-scheduler/sluice/costmodels/loadspread"
+	"github.com/sluice-scheduler/sluice/costmodels/models"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+	"github.com/sluice-scheduler/sluice/solver"
+	"github.com/sluice-scheduler/sluice/solver/ssp"
+)
+
+// consoleTest is a console of a scheduler that works, without a host manager.
+type consoleTest struct {
+	*Console
+	scheduler *serve.Scheduler
+	stop      func()
+}
+
+// newTest asks who calls, unless anybody may; the group ops operates it.
+func newTest(t *testing.T, anybody bool) *consoleTest {
+	t.Helper()
+	config := serve.Config{
+		Journal: journal.NewMemory(),
+		State:   cluster.NewState(),
+		Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return ssp.New() }),
+		Costs:   serve.CostModels{Configured: "loadspread", Names: models.Names(), New: models.New},
+		// Hosts made up by a test have no shard; they stay as they are.
+		UnreachableAfter: time.Hour,
+	}
+	if !anybody {
+		config.Identity = &serve.Identity{Roles: []cluster.RoleBinding{{Role: cluster.Operator, Group: "ops", Pool: cluster.RootPool}}}
+	}
+	s, err := serve.New(config)
+	require.NoError(t, err)
+	c := New(serve.NewServer(s, serve.About{Version: "test"}, grpc.Creds(Credentials())), anybody, "127.0.0.1:1")
+	ctx, cancel := context.WithCancel(context.Background())
+	serving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 2)
+	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- c.Serve(serving) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, <-ended)
+	})
+	return &consoleTest{c, s, stop}
+}
+
+func (c *consoleTest) emit(t *testing.T, events ...cluster.Event) {
+	t.Helper()
+	require.NoError(t, c.scheduler.Do(t.Context(), func(tx *serve.Tx) error {
+		for _, e := range events {
+			if err := tx.Emit(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// as has a request made by the holder of a certificate, "" for nobody.
+func as(r *http.Request, user string, groups ...string) *http.Request {
+	if user != "" {
+		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{
+			Subject: pkix.Name{CommonName: user, Organization: groups}, NotAfter: time.Now().Add(time.Hour),
+		}}}}
+	}
+	return r
+}
+
+func request(path string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Host = "localhost:7462"
+	return r
+}
+
+// get returns the status and the text of the page that a user sees.
+func (c *consoleTest) get(t *testing.T, r *http.Request) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, r)
+	require.NotContains(t, w.Body.String(), "goroutine ")
+	if w.Code < 300 || w.Code >= 400 {
+		require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+		require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	}
+	return w.Code, w.Body.String()
+}
+
+// sees returns the page that the user sees, which is one.
+func (c *consoleTest) sees(t *testing.T, path, user string, groups ...string) string {
+	t.Helper()
+	code, body := c.get(t, as(request(path), user, groups...))
+	require.Equal(t, http.StatusOK, code, "%s: %s", path, body)
+	return body
+}
+
+// api returns clients that call as the user.
+func (c *consoleTest) api(t *testing.T, user string, groups ...string) *visit {
+	t.Helper()
+	v, err := c.visit(t.Context(), as(request("/"), user, groups...))
+	require.NoError(t, err)
+	t.Cleanup(v.close)
+	return v
+}
+
+func (v *visit) submit(t *testing.T, spec *sluicev1.JobSpec) {
+	t.Helper()
+	_, err := v.jobs.SubmitJob(v.ctx, &sluicev1.SubmitJobRequest{Spec: spec})
+	require.NoError(t, err)
+}
+
+func (v *visit) createPool(t *testing.T, spec *sluicev1.PoolSpec) {
+	t.Helper()
+	_, err := v.pools.CreatePool(v.ctx, &sluicev1.CreatePoolRequest{Spec: spec})
+	require.NoError(t, err)
+}
+
+func sleeper(name string, instances uint32, cores int64) *sluicev1.JobSpec {
+	return &sluicev1.JobSpec{
+		Name: name, Instances: proto.Uint32(instances), Pool: "root/default",
+		Task: &sluicev1.TaskSpec{
+			Processes: []*sluicev1.ProcessSpec{{Command: &sluicev1.ProcessSpec_Argv{Argv: &sluicev1.Argv{Args: []string{"sleep", "1"}}}}},
+			Resources: &sluicev1.ResourceRequest{CpuMilli: 1000 * cores, MemoryBytes: 1 << 20},
+		},
+	}
+}
+
+func hostOf(name string, cores int64) *cluster.HostReported {
+	var capacity cluster.Resources
+	capacity.Fixed[cluster.CPU], capacity.Fixed[cluster.Memory] = 1000*cores, cores<<30
+	return &cluster.HostReported{ID: cluster.HostID(name), Machine: cluster.Machine{Rack: "r1", Zone: "z1", Capacity: capacity, Notes: []string{"no <script> limits"}}}
+}
+
+// filled is a cluster with something on every page, some of it with names that are no text of ours.
+func filled(t *testing.T, anybody bool) *consoleTest {
+	t.Helper()
+	c := newTest(t, anybody)
+	c.emit(t, hostOf("s/a", 4), hostOf("s/<script>b?c#d%2F", 4))
+	v := c.api(t, "olga", "ops")
+	v.createPool(t, &sluicev1.PoolSpec{Path: "root/batch", Description: "<script>pool</script>"})
+	spec := sleeper("many", 130, 1)
+	spec.Labels = map[string]string{"team": "<script>label</script>"}
+	v.submit(t, spec)
+	v.submit(t, sleeper("large", 1, 1000))
+	_, err := v.hosts.DrainHost(v.ctx, &sluicev1.DrainHostRequest{Name: "s/a", Reason: "<script>drain</script>"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		res, err := v.tasks.ExplainTask(v.ctx, &sluicev1.ExplainTaskRequest{Job: "large"})
+		return err == nil && res.GetWaiting().GetCycle() > 0
+	}, 10*time.Second, 10*time.Millisecond)
+	return c
+}
+
+func TestPagesShowWhatTheAPITells(t *testing.T) {
+	c := filled(t, false)
+	for path, wants := range map[string][]string{
+		"/": {
+			"Overview", "<dt>jobs</dt><dd>2, 2 not ended</dd>", "<dt>hosts</dt><dd>2, 1 up</dd>", `<meter min="0" max="8000" value="`,
+			"Hosts that take no work", "Phases of cycle", `<span class="user">olga</span>`, `<meta http-equiv="refresh" content="10">`,
+		},
+		"/jobs":             {`<a href="/jobs/many">many</a>`, `<a href="/pools/root/default">root/default</a>`, "130: "},
+		"/jobs?prefix=la":   {"large", `<input name="prefix" value="la">`},
+		"/jobs?state=":      {"large", "many"},
+		"/jobs?label=a=b":   {"There is no such job."},
+		"/jobs?pool=root":   {"large", "many"},
+		"/jobs/many":        {"Job many", "team=&lt;script&gt;label", "name: many", `<a href="/tasks/many/99">many/99</a>`, "Next page"},
+		"/tasks/large/0":    {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "have too little cpu_milli", "has no output of run 1"},
+		"/pools":            {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},
+		"/pools/root":       {"Pools below", "cpu_milli: root is entitled to", "Refused"},
+		"/pools/root/batch": {"Pool root/batch"},
+		"/hosts":            {"&lt;script&gt;b?c#d%2F", `<a href="/hosts/s/%3Cscript%3Eb%3Fc%23d%252F">`, "&lt;script&gt;drain", "0/4Gi"},
+		"/hosts?state=up":   {"&lt;script&gt;b?c#d%2F"},
+		"/hosts/s/a":        {"Host s/a", `<span class="state drain`, "no &lt;script&gt; limits", "Capacity"},
+
+		"/hosts/s/%3Cscript%3Eb%3Fc%23d%252F": {"Host s/&lt;script&gt;b?c#d%2F", "many/"},
+	} {
+		body := c.sees(t, path, "olga", "ops")
+		for _, want := range wants {
+			require.Contains(t, body, want, path)
+		}
+		require.NotContains(t, body, "<script", path)
+	}
+	require.NotContains(t, c.sees(t, "/jobs?prefix=la", "olga", "ops"), "many")
+	still := c.sees(t, "/jobs?refresh=0&prefix=la", "olga", "ops")
+	require.NotContains(t, still, "http-equiv")
+	require.Contains(t, still, `<a href="/jobs?prefix=la">switch on</a>`)
+	require.Contains(t, still, `<input type="hidden" name="refresh" value="0">`)
+	require.Contains(t, c.sees(t, styleName, ""), "prefers-color-scheme", "who is not known is shown that in good order, too")
+}
+
+// Every link of every page leads to a page, and none of them elsewhere.
+func TestEveryLinkLeadsToAPage(t *testing.T) {
+	c := filled(t, false)
+	links := regexp.MustCompile(`(?:href|action|src)="([^"]*)"`)
+	seen, todo := map[string]bool{"/": true}, []string{"/"}
+	for len(todo) > 0 {
+		path := todo[0]
+		todo = todo[1:]
+		code, body := c.get(t, as(request(path), "olga", "ops"))
+		require.Equal(t, http.StatusOK, code, "%s: %s", path, body)
+		for _, m := range links.FindAllStringSubmatch(body, -1) {
+			to, err := url.Parse(html.UnescapeString(m[1]))
+			require.NoError(t, err, "%s on %s", m[1], path)
+			require.True(t, to.Host == "" && to.Scheme == "", "%s on %s leads elsewhere", m[1], path)
+			to.Fragment = ""
+			if next := to.String(); next != "" && !seen[next] {
+				require.True(t, strings.HasPrefix(next, "/"), "%s on %s", m[1], path)
+				seen[next] = true
+				todo = append(todo, next)
+			}
+		}
+	}
+	for _, path := range []string{"/jobs/many", "/tasks/many/129", "/tasks/large/0", "/pools/root/batch", "/hosts/s/a"} {
+		require.True(t, seen[path], path)
+	}
+}
+
+// What the API keeps from somebody, pages keep from him, as if it were not there.
+func TestPagesShowNothingOfOthers(t *testing.T) {
+	c := newTest(t, false)
+	c.emit(t, hostOf("s/a", 4))
+	olga := c.api(t, "olga", "ops")
+	olga.createPool(t, &sluicev1.PoolSpec{Path: "root/hers"})
+	olga.createPool(t, &sluicev1.PoolSpec{Path: "root/theirs"})
+	c.emit(t, &cluster.RoleGranted{Binding: cluster.RoleBinding{Role: cluster.Submitter, User: "ann", Pool: "root/hers"}})
+	ours, theirs := sleeper("mine", 2, 1), sleeper("confidential", 2, 1)
+	ours.Pool, theirs.Pool = "root/hers", "root/theirs"
+	c.api(t, "ann").submit(t, ours)
+	olga.submit(t, theirs)
+	require.Eventually(t, func() bool {
+		return strings.Contains(c.sees(t, "/hosts/s/a", "olga", "ops"), "confidential/1")
+	}, 10*time.Second, 10*time.Millisecond)
+	for _, path := range []string{"/", "/jobs", "/jobs/mine", "/tasks/mine/0", "/pools", "/pools/root/hers", "/hosts", "/hosts/s/a"} {
+		body := c.sees(t, path, "ann")
+		require.NotContains(t, body, "confidential", path)
+		require.NotContains(t, body, "theirs", path)
+	}
+	require.Contains(t, c.sees(t, "/hosts/s/a", "ann"), "mine/0")
+	for _, pair := range [][2]string{
+		{"/jobs/confidential", "/jobs/confidentiam"}, {"/tasks/confidential/0", "/tasks/confidentiam/0"}, {"/pools/root/theirs", "/pools/root/theirt"},
+	} {
+		code, hidden := c.get(t, as(request(pair[0]), "ann"))
+		require.Equal(t, http.StatusNotFound, code)
+		code, absent := c.get(t, as(request(pair[1]), "ann"))
+		require.Equal(t, http.StatusNotFound, code)
+		require.Equal(t, absent, strings.NewReplacer("confidential", "confidentiam", "theirs", "theirt").Replace(hidden))
+	}
+}
+
+func TestErrorsArePages(t *testing.T) {
+	c := filled(t, false)
+	long := strings.Repeat("x", 8000)
+	for path, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"/nowhere":               {http.StatusNotFound, "there is no such page"},
+		"/jobs/":                 {http.StatusNotFound, "there is no such page"},
+		"/jobs/absent":           {http.StatusNotFound, "job &#34;absent&#34;: there is no such job"},
+		"/tasks/many/130":        {http.StatusNotFound, "there is no instance 130"},
+		"/tasks/many/x":          {http.StatusNotFound, "is not the number of an instance"},
+		"/tasks/many/4294967296": {http.StatusNotFound, "is not the number of an instance"},
+		"/pools/root/absent":     {http.StatusNotFound, "absent"},
+		"/hosts/s/absent":        {http.StatusNotFound, "absent"},
+		"/jobs?state=gone":       {http.StatusBadRequest, "state: &#34;gone&#34; is none of failed"},
+		"/jobs?label=x":          {http.StatusBadRequest, "is not key=value"},
+		"/jobs?page=" + long:     {http.StatusBadRequest, "page_token: "},
+		"/jobs?pool=root/absent": {http.StatusNotFound, "there is no such pool"},
+		"/jobs/%ff":              {http.StatusBadRequest, "the address is not UTF-8"},
+		"/jobs?prefix=%ff":       {http.StatusBadRequest, "the address is not UTF-8"},
+	} {
+		code, body := c.get(t, as(request(path), "olga", "ops"))
+		require.Equal(t, want.code, code, path)
+		require.Contains(t, body, want.text, path)
+		require.NotContains(t, body, "http-equiv", "what is wrong stays wrong")
+	}
+	for _, path := range []string{
+		"/jobs/a%2Fb", "/jobs/%00", "/jobs/%ff", "/jobs/日本", "/jobs/" + long, "/jobs/..", "/jobs/%2e%2e", "/tasks/a%2Fb/0", "/tasks/-/-1", "/tasks/many/%30x",
+		"/hosts/%2F%2F", "/hosts/s/a/b/c", "/pools/root%2Fbatch/x", "/pools/%3Cscript%3E", "/jobs?page=%ff&pool=%00", "/jobs?state=%ff", "/jobs?label=%00=%ff",
+		"/hosts?state=&shard=%ff", "//example.com/..", "/hosts?page=a&page=b", "/jobs?%", "/tasks/many/0?page=" + long,
+	} {
+		code, body := c.get(t, as(request(path), "olga", "ops"))
+		require.True(t, code >= 300 && code < 500, "%s: %d %s", path, code, body)
+		require.NotContains(t, body, "<script>", path)
+	}
+	w := httptest.NewRecorder()
+	c.ServeHTTP(w, as(httptest.NewRequest(http.MethodPost, "/jobs", nil), "olga", "ops"))
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
+
+	code, body := c.get(t, as(request("/"), "nobody"))
+	require.Equal(t, http.StatusForbidden, code)
+	require.Contains(t, body, "user &#34;nobody&#34; may not")
+	c.stop()
+	require.Eventually(t, func() bool {
+		code, body = c.get(t, as(request("/jobs"), "olga", "ops"))
+		return code == http.StatusServiceUnavailable
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Contains(t, body, "http-equiv", "another one may come to answer")
+}
+
+func TestWhoIsAsked(t *testing.T) {
+	c := newTest(t, false)
+	secret := strings.Repeat("a", 64)
+	c.emit(t,
+		&cluster.TokenCreated{Token: cluster.Token{
+			ID: "t1", Hash: sha256.Sum256([]byte(secret)), User: "vera", Expires: cluster.Time(time.Now().Add(time.Hour).UnixNano()),
+		}},
+		&cluster.RoleGranted{Binding: cluster.RoleBinding{Role: cluster.Viewer, User: "vera", Pool: cluster.RootPool}},
+	)
+	shows := func(path, header string) *httptest.ResponseRecorder {
+		r := request(path)
+		if header != "" {
+			r.Header.Set("Authorization", header)
+		}
+		w := httptest.NewRecorder()
+		c.ServeHTTP(w, r)
+		return w
+	}
+	basic := func(name, password string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+password))
+	}
+	for _, header := range []string{basic("whoever", "sluice_t1_"+secret), "Bearer sluice_t1_" + secret} {
+		w := shows("/", header)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), `<span class="user">vera</span>`)
+	}
+	for i, header := range []string{"", "Digest x", "Bearer é\x01", "Basic " + strings.Repeat("x", 15000), basic("vera", "sluice_t1_x")} {
+		for _, path := range []string{"/", "/jobs/absent", "/nowhere"} {
+			w := shows(path, header)
+			if i == 4 && path == "/nowhere" {
+				continue // too many by then
+			}
+			require.Contains(t, []int{http.StatusUnauthorized, http.StatusTooManyRequests}, w.Code, "%s by %.20q: %s", path, header, w.Body)
+			if w.Code == http.StatusUnauthorized {
+				require.Equal(t, `Basic realm="sluice", charset="UTF-8"`, w.Header().Get("WWW-Authenticate"))
+				require.Contains(t, w.Body.String(), "a token is shown as the password")
+			}
+		}
+	}
+	// Guesses are counted where they come from.
+	require.Equal(t, http.StatusTooManyRequests, shows("/", "Bearer sluice_t1_"+secret).Code)
+	r := request("/")
+	r.RemoteAddr = "[2001:db8::1]:5"
+	r.Header.Set("Authorization", "Bearer sluice_t1_"+secret)
+	code, _ := c.get(t, r)
+	require.Equal(t, http.StatusOK, code)
+}
+
+// Where nobody is asked who he is, a page of somebody else's whose name was made to lead here reads nothing.
+func TestNamesOfThisMachine(t *testing.T) {
+	c := filled(t, true)
+	for name, want := range map[string]int{
+		"localhost": 200, "LOCALHOST:80": 200, "127.0.0.1:7462": 200, "[::1]:7462": 200, "[::1]": 200, "evil.example": 421, "localhost.evil.example:80": 421, "": 421,
+	} {
+		r := request("/jobs")
+		r.Host = name
+		code, body := c.get(t, r)
+		require.Equal(t, want, code, name)
+		require.Equal(t, want == 200, strings.Contains(body, "many"), name)
+	}
+	guarded := newTest(t, false)
+	r := as(request("/"), "olga", "ops")
+	r.Host = "scheduler.example.com"
+	code, _ := guarded.get(t, r)
+	require.Equal(t, http.StatusOK, code)
+}
+
+// The end of an output begins with a line, and commands nothing.
+func TestEndOfAnOutput(t *testing.T) {
+	var whole, late tail
+	whole.take(&sluicev1.TaskLogsResponse{Data: []byte("a\x1b[31m\tb\xff\r\n")})
+	require.Equal(t, `a\x1b[31m`+"\tb\uFFFD"+`\r`+"\n", whole.text())
+	late.take(&sluicev1.TaskLogsResponse{Offset: 7})
+	late.take(&sluicev1.TaskLogsResponse{Offset: 7, Data: []byte("rest of a line\nb\n")})
+	require.Equal(t, "b\n", late.text())
+	var long tail
+	for i := range 3000 {
+		long.take(&sluicev1.TaskLogsResponse{Data: fmt.Appendf(nil, "line %d\n", i)})
+	}
+	require.LessOrEqual(t, len(long.text()), outputShown)
+	require.True(t, strings.HasPrefix(long.text(), "line ") && bytes.HasSuffix([]byte(long.text()), []byte("line 2999\n")))
+}

@@ -1,0 +1,56 @@
+package console
+
+import (
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// hosts lists hosts that a filter lets through.
+func hosts(v *visit) (*page, error) {
+	q := v.request.URL.Query()
+	req := &sluicev1.ListHostsRequest{Shard: q.Get("shard"), Rack: q.Get("rack"), Zone: q.Get("zone"), PageToken: q.Get("page")}
+	var err error
+	if req.States, err = states[sluicev1.HostState](v, hostStates, sluicev1.HostState_value); err != nil {
+		return nil, err
+	}
+	res, err := v.hosts.ListHosts(v.ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Hosts", Parts: []part{
+		{Form: []field{
+			v.field("state", "State", words.StateNames(hostStates, sluicev1.HostState_value)...),
+			v.field("shard", "Shard"), v.field("rack", "Rack"), v.field("zone", "Zone"),
+		}},
+		{Table: hostTable(res.GetHosts()), More: next(v.request.URL, res.GetNextPageToken())},
+	}}, nil
+}
+
+func hostTable(all []*sluicev1.Host) *table {
+	return tableOf("Hosts by name", words.HostTable(all), links{"NAME": "/hosts"}, "There is no such host.")
+}
+
+// host shows a host and the tasks on it that the caller may see.
+func host(v *visit) (*page, error) {
+	name := v.request.PathValue("name")
+	if name == "" {
+		return hosts(v)
+	}
+	res, err := v.hosts.GetHost(v.ctx, &sluicev1.GetHostRequest{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Host: name})
+	if err != nil {
+		return nil, err
+	}
+	h := res.GetHost()
+	parts := []part{{Properties: propertiesOf(words.HostProperties(h), nil)}}
+	if notes := h.GetNotes(); len(notes) > 0 {
+		parts = append(parts, part{Heading: "Notes of the host manager", Text: words.Visible(strings.Join(notes, "\n"), "\n")})
+	}
+	parts = append(parts, part{Heading: "Capacity", Table: capacity(h.GetCapacity().GetTotal(), h.GetAllocated())})
+	return &page{Title: "Host " + name, Above: []link{{"Hosts", "/hosts"}}, Parts: append(parts, tasks...)}, nil
+}

@@ -1,0 +1,122 @@
+package console
+
+import (
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+const (
+	jobStates  = "JOB_STATE_"
+	taskStates = "TASK_STATE_"
+	hostStates = "HOST_STATE_"
+)
+
+// jobs lists jobs that a filter lets through.
+func jobs(v *visit) (*page, error) {
+	q := v.request.URL.Query()
+	req := &sluicev1.ListJobsRequest{PageToken: q.Get("page"), Filter: &sluicev1.JobFilter{
+		Pool: q.Get("pool"), Owner: q.Get("owner"), NamePrefix: q.Get("prefix"),
+	}}
+	var err error
+	if req.Filter.States, err = states[sluicev1.JobState](v, jobStates, sluicev1.JobState_value); err != nil {
+		return nil, err
+	}
+	for _, l := range given(q["label"]) {
+		key, value, ok := strings.Cut(l, "=")
+		if !ok {
+			return nil, status.Errorf(codes.InvalidArgument, "label: %q is not key=value", l)
+		}
+		if req.Filter.Labels == nil {
+			req.Filter.Labels = map[string]string{}
+		}
+		req.Filter.Labels[key] = value
+	}
+	res, err := v.jobs.ListJobs(v.ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Jobs", Parts: []part{
+		{Form: []field{
+			v.field("pool", "Pool"), v.field("state", "State", words.StateNames(jobStates, sluicev1.JobState_value)...),
+			v.field("label", "Label, as key=value"), v.field("owner", "Owner"), v.field("prefix", "Name begins with"),
+		}},
+		{
+			Table: tableOf("Jobs by name", words.JobTable(res.GetJobs()), links{"NAME": "/jobs"}, "There is no such job."),
+			More:  next(v.request.URL, res.GetNextPageToken()),
+		},
+	}}, nil
+}
+
+// field is an input with the value that the address has.
+func (v *visit) field(name, label string, options ...string) field {
+	return field{Name: name, Label: label, Value: v.request.URL.Query().Get(name), Options: options}
+}
+
+// states reads the states that the address has.
+func states[E ~int32](v *visit, prefix string, values map[string]int32) ([]E, error) {
+	all, err := words.ParseStates[E](given(v.request.URL.Query()["state"]), prefix, values)
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "state: %v", err)
+	}
+	return all, nil
+}
+
+// given leaves out what was not filled in.
+func given(values []string) (all []string) {
+	for _, x := range values {
+		if x != "" {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// job shows a job and its tasks.
+func job(v *visit) (*page, error) {
+	res, err := v.jobs.GetJob(v.ctx, &sluicev1.GetJobRequest{Name: v.request.PathValue("name")})
+	if err != nil {
+		return nil, err
+	}
+	j := res.GetJob()
+	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Job: j.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	file, err := jobfile.Format(j.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	return &page{
+		Title: "Job " + j.GetName(), Above: []link{{"Jobs", "/jobs"}},
+		Parts: append([]part{
+			{Properties: propertiesOf(words.JobProperties(j), nil)},
+			{Heading: "Job file", Text: string(file), Folded: true},
+		}, tasks...),
+	}, nil
+}
+
+// taskList lists tasks that a request and the states in the address let through.
+func taskList(v *visit, req *sluicev1.ListTasksRequest) ([]part, error) {
+	req.PageToken = v.request.URL.Query().Get("page")
+	var err error
+	if req.States, err = states[sluicev1.TaskState](v, taskStates, sluicev1.TaskState_value); err != nil {
+		return nil, err
+	}
+	res, err := v.tasks.ListTasks(v.ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return []part{
+		{Heading: "Tasks", Form: []field{v.field("state", "State", words.StateNames(taskStates, sluicev1.TaskState_value)...)}},
+		{
+			Table: tableOf("Tasks by job and instance", words.TaskTable(res.GetTasks()), nil, "There is no such task."),
+			More:  next(v.request.URL, res.GetNextPageToken()),
+		},
+	}, nil
+}

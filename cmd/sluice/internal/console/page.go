@@ -1,0 +1,212 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// page is what the template shows.
+type page struct {
+	Title    string
+	Above    []link // what the thing is part of, the outermost first
+	Problems []string
+	Parts    []part
+
+	User    string
+	Section string // path of the part of the pages that it belongs to
+	Style   string
+	Refresh int    // seconds; 0: never
+	Toggle  string // the same page, that is asked for anew where this is not, and the other way round; "": neither
+}
+
+// part is a section of a page. What is empty is left out.
+type part struct {
+	Heading    string
+	Form       []field
+	Note       string
+	Properties []property
+	Table      *table
+	Text       string // of several lines, as it is
+	Folded     bool   // shown on demand
+	More       *link
+}
+
+// field is an input of a form that filters a list.
+type field struct {
+	Name, Label, Value string   // without a label it is not shown
+	Options            []string // nil: any text
+}
+
+type link struct{ Text, To string }
+
+type property struct {
+	Name  string
+	Value cell
+}
+
+type table struct {
+	Caption string
+	Columns []column
+	Rows    [][]cell
+	None    string // said where there are no rows
+}
+
+type column struct {
+	Name    string
+	Numeric bool
+}
+
+// cell is a piece of text, perhaps one that leads somewhere.
+type cell struct {
+	Text, To string
+	State    string // shows as one
+	Meter    *meter
+}
+
+// meter shows Value of Max.
+type meter struct{ Value, Max int64 }
+
+// links says, by the name of a column or a property, below which path the page is that a value names.
+type links map[string]string
+
+// the names that mean the same wherever they are.
+var common = links{
+	"POOL": "/pools", "HOST": "/hosts", "TASK": "/tasks", "BOUND-BY": "/pools", "pool": "/pools", "host": "/hosts", "bound to": "/hosts",
+}
+
+// to returns where a value leads, "" for nowhere.
+func (l links) to(name, value string) string {
+	path, ok := l[name]
+	if !ok {
+		path = common[name]
+	}
+	if path == "" || value == "" {
+		return ""
+	}
+	return to(path, value)
+}
+
+// to is the address of the page of a name, whose parts a slash separates, below a path.
+func to(path, name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return path + "/" + strings.Join(parts, "/")
+}
+
+// filtered is the address of a list with a filter.
+func filtered(path, key, value string) string { return path + "?" + url.Values{key: {value}}.Encode() }
+
+// tableOf makes a table of one that commands print.
+func tableOf(caption string, t words.Table, l links, none string) *table {
+	shown := &table{Caption: caption, None: none}
+	names := strings.Fields(t.Heading)
+	for i, name := range names {
+		shown.Columns = append(shown.Columns, column{Name: label(name), Numeric: numeric(t.Rows, i)})
+	}
+	for _, row := range t.Rows {
+		cells := make([]cell, len(row))
+		for i, value := range row {
+			cells[i] = cell{Text: words.Visible(value, ""), To: l.to(names[i], value)}
+			if names[i] == "STATE" {
+				cells[i].State = value
+			}
+		}
+		shown.Rows = append(shown.Rows, cells)
+	}
+	return shown
+}
+
+// label writes the name of a column as a heading: BOUND-BY is "Bound by".
+func label(name string) string {
+	lower := strings.ReplaceAll(strings.ToLower(name), "-", " ")
+	switch lower {
+	case "cpu", "gpu":
+		return strings.ToUpper(lower)
+	}
+	return strings.ToUpper(lower[:1]) + lower[1:]
+}
+
+// numeric reports whether there are numbers in a column, and nothing else.
+func numeric(rows [][]string, i int) bool {
+	some := false
+	for _, row := range rows {
+		if row[i] == "" {
+			continue
+		}
+		if _, err := strconv.ParseFloat(row[i], 64); err != nil {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+// propertiesOf makes properties of those that commands print.
+func propertiesOf(all []words.Property, l links) (shown []property) {
+	for _, p := range all {
+		if p[1] == "" {
+			continue
+		}
+		value := cell{Text: words.Visible(p[1], ""), To: l.to(p[0], p[1])}
+		if p[0] == "state" {
+			value.State = p[1]
+		}
+		shown = append(shown, property{Name: p[0], Value: value})
+	}
+	return shown
+}
+
+// capacity shows what is allocated of all there is, nil where there is nothing.
+func capacity(total, allocated *sluicev1.ResourceVector) *table {
+	t := &table{Caption: "What is allocated to tasks, of all there is", Columns: []column{
+		{Name: "Resource"}, {Name: "Allocated", Numeric: true}, {Name: "Capacity", Numeric: true}, {Name: "Part"},
+	}}
+	taken := words.Amounts(allocated)
+	for _, all := range words.Amounts(total) {
+		of := words.Amount{Word: "0"}
+		if i := slices.IndexFunc(taken, func(a words.Amount) bool { return a.Name == all.Name }); i >= 0 {
+			of = taken[i]
+		}
+		t.Rows = append(t.Rows, []cell{{Text: all.Name}, {Text: of.Word}, {Text: all.Word}, {
+			Text: strconv.FormatInt(int64(100*float64(of.Number)/float64(all.Number)), 10) + " %", Meter: &meter{Value: of.Number, Max: all.Number},
+		}})
+	}
+	if t.Rows == nil {
+		return nil
+	}
+	return t
+}
+
+// setRefresh has a page asked for anew, unless its address says refresh=0, which its forms keep.
+func (p *page) setRefresh(u *url.URL) {
+	q := u.Query()
+	if q.Get("refresh") == "0" {
+		q.Del("refresh")
+		for i := range p.Parts {
+			if form := &p.Parts[i].Form; *form != nil {
+				*form = append(*form, field{Name: "refresh", Value: "0"})
+			}
+		}
+	} else {
+		p.Refresh = refreshEvery
+		q.Set("refresh", "0")
+	}
+	p.Toggle = (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: q.Encode()}).String()
+}
+
+// next is the address of the page of a list after this one, nil where this is the last.
+func next(u *url.URL, token string) *link {
+	if token == "" {
+		return nil
+	}
+	q := u.Query()
+	q.Set("page", token)
+	return &link{Text: "Next page", To: (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: q.Encode()}).String()}
+}

@@ -1,0 +1,87 @@
+package console
+
+import (
+	"strings"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// pools shows the tree of pools, and what each may have.
+func pools(v *visit) (*page, error) { return poolTree(v, "") }
+
+func poolTree(v *visit, below string) (*page, error) {
+	res, err := v.pools.ListPools(v.ctx, &sluicev1.ListPoolsRequest{Path: below, PageToken: v.request.URL.Query().Get("page")})
+	if err != nil {
+		return nil, err
+	}
+	p := &page{Title: "Pools", Parts: poolParts(res.GetPools())}
+	p.Parts[len(p.Parts)-1].More = next(v.request.URL, res.GetNextPageToken())
+	return p, nil
+}
+
+// poolParts lists pools, and what each has of each dimension.
+func poolParts(all []*sluicev1.Pool) []part {
+	list := tableOf("Pools by path", words.PoolTable(all), links{"PATH": "/pools"}, "There is no pool that you may see.")
+	amounts := words.Table{Heading: "PATH " + words.PoolAmounts(nil).Heading}
+	for i, p := range all {
+		list.Rows[i][2].To = filtered("/jobs", "pool", p.GetSpec().GetPath())
+		for _, row := range words.PoolAmounts(p.GetDimensions()).Rows {
+			amounts.Rows = append(amounts.Rows, append([]string{p.GetSpec().GetPath()}, row...))
+		}
+	}
+	parts := []part{{Table: list}}
+	if len(amounts.Rows) > 0 {
+		parts = append(parts, part{
+			Heading: "Amounts",
+			Table:   tableOf("What each may have, in the unit of the dimension, and which pool's bound binds", amounts, links{"PATH": "/pools"}, ""),
+		})
+	}
+	return parts
+}
+
+// pool shows a pool, what binds it, and the pools below it.
+func pool(v *visit) (*page, error) {
+	path := v.request.PathValue("path")
+	if path == "" {
+		return pools(v)
+	}
+	res, err := v.pools.GetPool(v.ctx, &sluicev1.GetPoolRequest{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	below, err := v.pools.ListPools(v.ctx, &sluicev1.ListPoolsRequest{Path: path, PageToken: v.request.URL.Query().Get("page")})
+	if err != nil {
+		return nil, err
+	}
+	got := res.GetPool()
+	p := &page{Title: "Pool " + path, Above: []link{{"Pools", "/pools"}}}
+	p.Parts = append(p.Parts, part{
+		Properties: propertiesOf(words.PoolProperties(got), nil), More: &link{"Jobs of this pool", filtered("/jobs", "pool", path)},
+	})
+	if d := got.GetDimensions(); len(d) > 0 {
+		var bounds []string
+		for _, x := range d {
+			if len(x.GetBoundChain()) > 0 {
+				bounds = append(bounds, x.GetDimension()+": "+words.Bounds(x.GetBoundChain()))
+			}
+		}
+		p.Parts = append(p.Parts,
+			part{Heading: "Amounts", Table: tableOf("In the unit of the dimension", words.PoolAmounts(d), nil, ""), Text: strings.Join(bounds, "\n")},
+			part{Heading: "Tasks by tier", Table: tableOf(strings.ToUpper(words.PoolTasksCaption[:1])+words.PoolTasksCaption[1:], words.PoolTasks(d), nil, "")},
+		)
+	}
+	var children []*sluicev1.Pool
+	for _, x := range below.GetPools() {
+		if x.GetSpec().GetPath() != path {
+			children = append(children, x)
+		}
+	}
+	if len(children) > 0 {
+		parts := poolParts(children)
+		parts[0].Heading = "Pools below"
+		parts[len(parts)-1].More = next(v.request.URL, below.GetNextPageToken())
+		p.Parts = append(p.Parts, parts...)
+	}
+	return p, nil
+}
