@@ -40,6 +40,9 @@ func TestDifferencesOfTexts(t *testing.T) {
 	require.NoError(t, writeDiff(&out, []difference{
 		{"task.processes[0].shell", "cd x\nserve --port 1\nrm y\x1b\n", "cd x\nserve --port 2\nwait\nrm y\x1b\n"},
 		{"task.processes[1].shell", "", "a\nb"},
+		{"task.processes[2].shell", "", "a\nb\n"},
+		{"task.processes[3].shell", "a\n\nb", ""},
+		{"task.processes[4].shell", "a\nb\n", ""},
 		{"priority", "1", "2"},
 		{"owner", "", "ann"},
 		{"pool", "root/a", ""},
@@ -48,10 +51,19 @@ func TestDifferencesOfTexts(t *testing.T) {
     - serve --port 1
     + serve --port 2
     + wait
-~ task.processes[1].shell:
-    - `+`
++ task.processes[1].shell:
     + a
     + b
++ task.processes[2].shell:
+    + a
+    + b
+- task.processes[3].shell:
+    - a
+    - `+`
+    - b
+- task.processes[4].shell:
+    - a
+    - b
 ~ priority: 1 -> 2
 + owner: ann
 - pool: root/a

@@ -83,17 +83,21 @@ func writeDiff(w io.Writer, all []difference) error {
 		fmt.Fprintln(w, "nothing would change")
 	}
 	for _, d := range all {
-		field, from, to := words.Visible(d.Field, ""), words.Visible(d.From, ""), words.Visible(d.To, "")
+		sign, text := "~", words.Visible(d.From, "")+" -> "+words.Visible(d.To, "")
+		from, to := strings.Split(d.From, "\n"), strings.Split(d.To, "\n")
 		switch {
-		case strings.Contains(d.From, "\n") || strings.Contains(d.To, "\n"):
-			fmt.Fprintf(w, "~ %s:\n", field)
-			writeLines(w, strings.Split(d.From, "\n"), strings.Split(d.To, "\n"))
 		case d.From == "":
-			fmt.Fprintf(w, "+ %s: %s\n", field, to)
+			sign, text = "+", words.Visible(d.To, "")
+			from, to = nil, strings.Split(strings.TrimSuffix(d.To, "\n"), "\n")
 		case d.To == "":
-			fmt.Fprintf(w, "- %s: %s\n", field, from)
-		default:
-			fmt.Fprintf(w, "~ %s: %s -> %s\n", field, from, to)
+			sign, text = "-", words.Visible(d.From, "")
+			from, to = strings.Split(strings.TrimSuffix(d.From, "\n"), "\n"), nil
+		}
+		if strings.Contains(d.From+d.To, "\n") {
+			fmt.Fprintf(w, "%s %s:\n", sign, words.Visible(d.Field, ""))
+			writeLines(w, from, to)
+		} else {
+			fmt.Fprintf(w, "%s %s: %s\n", sign, words.Visible(d.Field, ""), text)
 		}
 	}
 	return nil
