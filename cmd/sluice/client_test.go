@@ -123,18 +123,27 @@ func (f *flaky) WatchJobs(req *sluicev1.WatchJobsRequest, stream sluicev1.JobSer
 	return stream.Send(&sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job}, Revision: 9, Synced: true})
 }
 
-// serveFlaky starts a server of f and returns an app that is connected to it.
-func serveFlaky(t *testing.T, f *flaky) (*app, *client, *bytes.Buffer) {
+// serveFake starts a server, which ends with the test, and returns its address.
+func serveFake(t *testing.T, register func(grpc.ServiceRegistrar)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := grpc.NewServer()
-	sluicev1.RegisterTaskServiceServer(server, f)
-	sluicev1.RegisterJobServiceServer(server, f)
+	register(server)
 	go func() { _ = server.Serve(l) }() // ends with Stop
 	t.Cleanup(server.Stop)
+	return l.Addr().String()
+}
+
+// serveFlaky starts a server of f and returns an app that is connected to it.
+func serveFlaky(t *testing.T, f *flaky) (*app, *client, *bytes.Buffer) {
+	t.Helper()
+	address := serveFake(t, func(s grpc.ServiceRegistrar) {
+		sluicev1.RegisterTaskServiceServer(s, f)
+		sluicev1.RegisterJobServiceServer(s, f)
+	})
 	var notes bytes.Buffer
-	a := &app{err: &notes, config: &config.Loaded{Config: config.Config{Server: l.Addr().String(), Reconnect: time.Minute}}}
+	a := &app{err: &notes, config: &config.Loaded{Config: config.Config{Server: address, Reconnect: time.Minute}}}
 	c, err := a.connect(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(c.close)

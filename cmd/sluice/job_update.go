@@ -86,7 +86,11 @@ func newJobDiffCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff FILE",
 		Short: "Show what an update by a YAML file would change in a job; \"-\" reads standard input",
-		Args:  wants("FILE"),
+		Long: `Show what an update by a YAML file would change in a job; "-" reads standard input.
+
+Where that is only its version, nothing in the spec would change: the last update,
+which did not come to its end, would begin again.`,
+		Args: wants("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if req.Spec, err = readJob(a, args[0]); err != nil {
@@ -104,14 +108,11 @@ func newJobDiffCommand(a *app) *cobra.Command {
 			all := specDiff(now.GetSpec(), would.GetSpec())
 			if would.GetVersion() != now.GetVersion() {
 				all = append(all, secretsGiven(req.Spec)...)
-			}
-			return a.showValue(all, func(w io.Writer) error {
-				if len(all) == 0 && would.GetVersion() != now.GetVersion() {
-					fmt.Fprintln(w, "nothing in the spec would change; the last update, which did not come to its end, would begin again")
-					return nil
+				if len(all) == 0 {
+					all = append(all, difference{"version", fmt.Sprint(now.GetVersion()), fmt.Sprint(would.GetVersion())})
 				}
-				return writeDiff(w, all)
-			})
+			}
+			return a.showValue(all, func(w io.Writer) error { return writeDiff(w, all) })
 		},
 	}
 }
