@@ -148,8 +148,7 @@ func (a *app) connected(run func(cmd *cobra.Command, c *client, args []string) e
 // each does something for every name, once where it is given twice, and goes on after one for which that failed, unless nobody answers
 // any more. Its error has a line for each that failed, and the exit code of the first.
 func each(ctx context.Context, names []string, do func(name string) error) error {
-	var code int
-	var lines []string
+	var errs []error
 	done := map[string]bool{}
 	for _, name := range names {
 		if done[name] {
@@ -157,22 +156,38 @@ func each(ctx context.Context, names []string, do func(name string) error) error
 		}
 		done[name] = true
 		err := do(name)
+		errs = append(errs, err)
+		if err != nil && (codeOf(err) == exitUnavailable || ctx.Err() != nil) {
+			break
+		}
+	}
+	return together(errs...)
+}
+
+// together returns an error with a line for each that is not nil, and the exit code of the first; nil if there is none.
+func together(errs ...error) error {
+	var code int
+	var lines []string
+	for _, err := range errs {
 		if err == nil {
 			continue
 		}
-		e := exitError{code: exitFailure}
-		_ = errors.As(err, &e)
-		if code == 0 {
-			code = e.code
+		if lines == nil {
+			code = codeOf(err)
 		}
-		if lines = append(lines, err.Error()); e.code == exitUnavailable || ctx.Err() != nil {
-			break
-		}
+		lines = append(lines, err.Error())
 	}
 	if lines == nil {
 		return nil
 	}
 	return exitError{code, errors.New(strings.Join(lines, "\nsluice: "))}
+}
+
+// codeOf returns the exit code that an error leads to.
+func codeOf(err error) int {
+	e := exitError{code: exitFailure}
+	_ = errors.As(err, &e)
+	return e.code
 }
 
 // versionOfOne gives the version that a flag says a job has to have, nil where it says nothing; several names have no version.

@@ -145,9 +145,11 @@ func newJobStopCommand(a *app) *cobra.Command {
 				for _, j := range jobs {
 					names = append(names, j.GetName())
 				}
-				if jobs, err = a.waitForJobs(cmd.Context(), c, names); err != nil {
-					return err
+				ended, err := a.waitForJobs(cmd.Context(), c, names)
+				if err == nil {
+					jobs = ended
 				}
+				wrong = together(wrong, err)
 			}
 			for _, j := range jobs {
 				err := a.showOne(len(args), j, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", j.GetName(), words.JobState(j.GetState())) })

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// Where the wait fails, what was stopped and what was refused before are told all the same.
+func TestStopWhereTheWaitFails(t *testing.T) {
+	noSettings(t)
+	t.Setenv("SLUICE_SERVER", serveFake(t, func(s grpc.ServiceRegistrar) { sluicev1.RegisterJobServiceServer(s, unwatched{}) }))
+	require.Equal(t, answer{exitNotFound, "job a is killing\n", "sluice: no job none\nsluice: nobody may watch\n"},
+		try(t, "", "job", "stop", "a", "none", "--wait"))
+	require.Equal(t, answer{exitRefused, "job a is killing\n", "sluice: nobody may watch\n"}, try(t, "", "job", "stop", "a", "--wait"))
+}
+
+// unwatched stops any job but "none", and lets nobody watch.
+type unwatched struct {
+	sluicev1.UnimplementedJobServiceServer
+}
+
+func (unwatched) StopJob(_ context.Context, req *sluicev1.StopJobRequest) (*sluicev1.StopJobResponse, error) {
+	if req.GetName() == "none" {
+		return nil, status.Error(codes.NotFound, "no job none")
+	}
+	return &sluicev1.StopJobResponse{Job: &sluicev1.Job{Name: req.GetName(), State: sluicev1.JobState_JOB_STATE_KILLING}}, nil
+}
+
+func (unwatched) WatchJobs(*sluicev1.WatchJobsRequest, grpc.ServerStreamingServer[sluicev1.WatchJobsResponse]) error {
+	return status.Error(codes.PermissionDenied, "nobody may watch")
+}
