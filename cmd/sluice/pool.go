@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,25 +24,28 @@ func newPoolCommand(a *app) *cobra.Command {
 }
 
 func newPoolListCommand(a *app) *cobra.Command {
-	req := &sluicev1.ListPoolsRequest{}
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List pools",
 		Args:  wants(),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
-			all := &sluicev1.ListPoolsResponse{}
-			_, err := pages(0, func(size uint32, token string) (int, string, error) {
-				req.PageSize, req.PageToken = &size, token
-				res, err := call(cmd.Context(), c, c.pools.ListPools, req)
-				all.Pools = append(all.Pools, res.GetPools()...)
-				return len(res.GetPools()), res.GetNextPageToken(), err
-			})
+			all, err := c.allPools(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return a.show(all, func(w io.Writer) { table(w, words.PoolTable(all.GetPools())) })
+			return a.show(&sluicev1.ListPoolsResponse{Pools: all}, func(w io.Writer) { table(w, words.PoolTable(all)) })
 		}),
 	}
+}
+
+// allPools returns the pools that the caller may know, by path.
+func (c *client) allPools(ctx context.Context) (all []*sluicev1.Pool, err error) {
+	_, err = pages(0, func(size uint32, token string) (int, string, error) {
+		res, err := call(ctx, c, c.pools.ListPools, &sluicev1.ListPoolsRequest{PageSize: &size, PageToken: token})
+		all = append(all, res.GetPools()...)
+		return len(res.GetPools()), res.GetNextPageToken(), err
+	})
+	return all, err
 }
 
 func newPoolGetCommand(a *app) *cobra.Command {

@@ -11,10 +11,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -92,10 +91,11 @@ func newPoolMappingSetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c.doubtTargets(cmd.Context(), a.err, res.GetMapping())
-			return a.show(res.GetMapping(), func(w io.Writer) {
+			err = a.show(res.GetMapping(), func(w io.Writer) {
 				fmt.Fprintf(w, "queue mapping set: version %d, %d rules\n", res.GetMapping().GetVersion(), len(res.GetMapping().GetRules()))
 			})
+			c.doubtTargets(cmd.Context(), a.err, res.GetMapping())
+			return err
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the mapping; without a version in it, the present one is replaced; \"-\" reads standard input")
@@ -105,16 +105,29 @@ func newPoolMappingSetCommand(a *app) *cobra.Command {
 // doubtTargets tells of rules that lead to pools which take no jobs now: they may be made later, but also be misspelt. Names with a
 // user or a group in them are not looked at.
 func (c *client) doubtTargets(ctx context.Context, w io.Writer, m *sluicev1.QueueMapping) {
+	all, err := c.allPools(ctx)
+	if err != nil {
+		return // the rules are set; this was only help
+	}
+	pools := map[string]*sluicev1.Pool{}
+	for _, p := range all {
+		pools[p.GetSpec().GetPath()] = p
+	}
 	for i, r := range m.GetRules() {
 		if r.GetPool() == "" || strings.Contains(r.GetPool(), "{") {
 			continue
 		}
-		res, err := c.pools.GetPool(ctx, &sluicev1.GetPoolRequest{Path: r.GetPool()})
-		switch {
-		case status.Code(err) == codes.NotFound:
-			fmt.Fprintf(w, "sluice: rules[%d].pool: there is no pool %s yet: jobs that it finds are refused\n", i, r.GetPool())
-		case err == nil && !res.GetPool().GetLeaf():
-			fmt.Fprintf(w, "sluice: rules[%d].pool: %s has pools below it: jobs that it finds are refused\n", i, r.GetPool())
+		why := ""
+		switch p := pools[r.GetPool()]; {
+		case p == nil:
+			why = "there is no pool " + r.GetPool() + " yet"
+		case !p.GetLeaf():
+			why = r.GetPool() + " has pools below it"
+		case p.GetState() != sluicev1.PoolState_POOL_STATE_OPEN:
+			why = r.GetPool() + " is " + words.PoolState(p.GetState())
+		default:
+			continue
 		}
+		fmt.Fprintf(w, "sluice: rules[%d].pool: %s: jobs that it finds are refused\n", i, why)
 	}
 }
