@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
@@ -60,6 +63,42 @@ func TestProgressThatStandsStill(t *testing.T) {
 	require.Equal(t, "one\ntwo\n", b.String())
 	p.end()
 	require.Equal(t, "one\ntwo\n", b.String())
+}
+
+// Who waits is shown the last line of a change while the jobs go on, not when they have ended.
+func TestWaitThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		jobs, err := (&app{err: &b}).waitForJobs(t.Context(), &client{jobs: &lasting{}}, []string{"a"})
+		require.NoError(t, err)
+		require.Equal(t, sluicev1.JobState_JOB_STATE_SUCCEEDED, jobs[0].GetState())
+		require.Equal(t, `job a: 0 of 0 tasks succeeded, 0 running, 4 waiting, 0 failed
+job a: 0 of 0 tasks succeeded, 4 running, 0 waiting, 0 failed
+job a: 4 of 0 tasks succeeded, 0 running, 0 waiting, 0 failed
+`, b.String())
+	})
+}
+
+// lasting has a job that starts within a second and ends after an hour.
+type lasting struct {
+	sluicev1.JobServiceClient
+	grpc.ServerStreamingClient[sluicev1.WatchJobsResponse]
+	told uint64
+}
+
+func (f *lasting) WatchJobs(context.Context, *sluicev1.WatchJobsRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[sluicev1.WatchJobsResponse], error) {
+	return f, nil
+}
+
+func (f *lasting) Recv() (*sluicev1.WatchJobsResponse, error) {
+	time.Sleep([]time.Duration{0, 100 * time.Millisecond, time.Hour}[f.told])
+	job := &sluicev1.Job{Name: "a", Uid: 1, Revision: f.told, State: sluicev1.JobState_JOB_STATE_RUNNING}
+	state := []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_PENDING, sluicev1.TaskState_TASK_STATE_RUNNING, sluicev1.TaskState_TASK_STATE_SUCCEEDED}[f.told]
+	job.TaskCounts = []*sluicev1.TaskStateCount{{State: state, Count: 4}}
+	if f.told++; state == sluicev1.TaskState_TASK_STATE_SUCCEEDED {
+		job.State = sluicev1.JobState_JOB_STATE_SUCCEEDED
+	}
+	return &sluicev1.WatchJobsResponse{Jobs: []*sluicev1.Job{job}, Revision: f.told, Synced: true}, nil
 }
 
 func TestProgressLine(t *testing.T) {
