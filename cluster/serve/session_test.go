@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -290,6 +292,35 @@ func TestTheClockIsSetForward(t *testing.T) {
 	require.Empty(t, d.Overdue(r.s.Snapshot(), cluster.Time(now().UnixNano())))
 	since, _ := r.s.shards.away("s", now())
 	require.NotEmpty(t, d.Overdue(r.s.Snapshot(), since.Add(2*jump)))
+}
+
+// The log names the hosts that are out of reach for too long, once, and whose they are.
+func TestTheLogNamesHostsOutOfReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s, err := New(Config{
+			Journal: journal.NewMemory(), State: cluster.NewState(), UnreachableAfter: time.Minute,
+			Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return netsimplex.New() }),
+			Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		require.NoError(t, s.Do(t.Context(), func(tx *Tx) error {
+			for _, h := range []cluster.HostID{"t/a", "s/b", "s/a"} {
+				if err := tx.Emit(&cluster.HostReported{ID: h}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		time.Sleep(5 * time.Minute)
+		cancel()
+		require.NoError(t, <-ended)
+		require.Equal(t, 1, strings.Count(log.String(), "out of reach"), "%s", log.String())
+		require.Contains(t, log.String(), `level=WARN msg="hosts are out of reach for too long" shards="[s t]" hosts=3 first=s/a`)
+	})
 }
 
 // While the scheduler is stopped nobody can come back to it: that makes nobody away for longer.
