@@ -24,7 +24,7 @@ func newClusterSnapshotCommand(a *app) *cobra.Command {
 		Short: "Write the whole durable state, as of one moment, to a new file",
 		Long: `Write the whole durable state, as of one moment, to a new file, from which "cluster
 restore" makes the store of a scheduler. Secrets stay sealed: their keys are needed too.`,
-		Args: wants("FILE"),
+		Args: wantsSnapshot,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
@@ -40,6 +40,14 @@ restore" makes the store of a scheduler. Secrets stay sealed: their keys are nee
 			})
 		}),
 	}
+}
+
+// wantsSnapshot is wants for a file, and refuses "-", which other commands take for a standard stream.
+func wantsSnapshot(cmd *cobra.Command, args []string) error {
+	if err := wants("FILE")(cmd, args); err != nil || args[0] != "-" {
+		return err
+	}
+	return usageError(cmd, errors.New("FILE: \"-\" is for standard input and output in other commands: a snapshot is a file, give its name"))
 }
 
 // export copies a snapshot to w.
@@ -68,7 +76,7 @@ func newClusterRestoreCommand(a *app) *cobra.Command {
 folder without one. The scheduler that starts there is the same cluster: host managers
 tell it what has happened to their tasks since. The one that the snapshot is of must
 not run any more.`,
-		Args: wants("FILE"),
+		Args: wantsSnapshot,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])
 			if err != nil {

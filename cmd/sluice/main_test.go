@@ -87,6 +87,8 @@ func TestUsageErrors(t *testing.T) {
 		"sim --format magic --jobs x":               `format "magic" is not known`,
 		"sim --format csv --jobs x --hosts 3":       "x: no such file",
 		"cluster cost-model set sjf sjf":            `unexpected argument "sjf"`,
+		"cluster snapshot -":                        "a snapshot is a file, give its name",
+		"cluster restore -":                         "a snapshot is a file, give its name",
 		"help nope":                                 `unknown command "nope"`,
 		"help job gat":                              `unknown command "gat": did you mean "get"?`,
 		"help job get x":                            `unknown command "x"`,
