@@ -193,7 +193,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/pools":            {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},
 		"/pools/root":       {"Pools below", "cpu_milli: root is entitled to", "Refused"},
 		"/pools/root/batch": {"Pool root/batch"},
-		"/hosts":            {"&lt;script&gt;b?c#d%2F", `<a href="/hosts/s/%3Cscript%3Eb%3Fc%23d%252F">`, "&lt;script&gt;drain", "0/4Gi"},
+		"/hosts":            {"&lt;script&gt;b?c#d%2F", `<a href="/hosts/s/%3Cscript%3Eb%3Fc%23d%252F">`, "&lt;script&gt;drain", "/4Gi"},
 		"/hosts?state=up":   {"&lt;script&gt;b?c#d%2F"},
 		"/hosts/s/a":        {"Host s/a", `<span class="state drain`, "no &lt;script&gt; limits", "Capacity"},
 
