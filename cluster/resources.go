@@ -29,6 +29,15 @@ func (d Dimension) String() string { return dimensionNames[d] }
 // of what there is of that dimension.
 func IsDimension(name string) bool { return slices.Contains(dimensionNames[:], name) }
 
+// DimensionCalled returns the name of the fixed dimension that people call so, without its unit: cpu_milli for cpu; "" if there is none.
+func DimensionCalled(word string) string {
+	i := slices.IndexFunc(dimensionNames[:], func(name string) bool { return strings.HasPrefix(name, word+"_") })
+	if i < 0 {
+		return ""
+	}
+	return dimensionNames[i]
+}
+
 // MaxKey is how many characters a key has at most.
 const MaxKey = 63
 

@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -150,12 +150,7 @@ func (a *app) doubtDimensions(p *sluicev1.PoolSpec) {
 	}
 	for i, r := range p.GetResources() {
 		name := r.GetDimension()
-		near := jobfile.Nearest(name, fixed)
-		for _, d := range fixed {
-			if strings.HasPrefix(d, name+"_") { // cpu, as in a job file
-				near = d
-			}
-		}
+		near := cmp.Or(cluster.DimensionCalled(name), jobfile.Nearest(name, fixed))
 		if near != "" && near != name {
 			fmt.Fprintf(a.err, "sluice: resources[%d].dimension: %q is taken for the name of a named resource: did you mean %q?\n", i, name, near)
 		}

@@ -360,7 +360,7 @@ func ParseResources(s string) (all []cluster.Amount, err error) {
 		switch {
 		case !cluster.IsKey(name):
 			return nil, fmt.Errorf("%q is no name of a resource with an amount in whole units, such as licence=2", name+"="+value)
-		case cluster.IsDimension(name), slices.Contains(ofTheMachine, name):
+		case cluster.IsDimension(name), cluster.DimensionCalled(name) != "", name == "network_per_second", name == "ports": // as job files call them, too
 			return nil, fmt.Errorf("%q has a setting of its own, or comes from the machine", name)
 		case err != nil || n < 0 || n > cluster.MaxAmount:
 			return nil, fmt.Errorf("%q is no amount of %s: 0 to %d, in whole units", value, name, int64(cluster.MaxAmount))
@@ -371,9 +371,6 @@ func ParseResources(s string) (all []cluster.Amount, err error) {
 	}
 	return all, nil
 }
-
-// ofTheMachine are what job files call the dimensions that every host has: nobody means a named resource by them.
-var ofTheMachine = []string{"cpu", "memory", "disk", "gpu", "network", "ports"}
 
 // ParseAttributes reads attributes of a host, such as disk=ssd,sluice/exclusive=lab. A key may have several values.
 func ParseAttributes(s string) (all []cluster.KeyValue, err error) {

@@ -161,6 +161,9 @@ func TestRefusals(t *testing.T) {
 		"attributes":        {file: "local: {attributes: ssd}\n", want: []string{`local.attributes: "ssd=" is no attribute with a value, such as disk=ssd`}},
 		"rack as attribute": {file: "local: {attributes: 'disk=ssd, rack=r1'}\n", want: []string{`local.attributes: "rack" is said of every host by itself`}},
 		"cpu as resource":   {file: "local: {resources: 'cpu_milli=4'}\n", want: []string{`local.resources: "cpu_milli" has a setting of its own`}},
+		"network of a job file": {
+			file: "local: {resources: 'network_per_second=4'}\n", want: []string{`local.resources: "network_per_second" has a setting of its own`},
+		},
 		"cpu of a job file": {file: "local: {resources: 'cpu=4'}\n", want: []string{`local.resources: "cpu" has a setting of its own`}},
 		"no units": {
 			file: "reconnect: 300\nscheduler: {lost_after: 300, keep_finished: 60, learn_every: 1.5}\n",
