@@ -65,6 +65,10 @@ func Encode(records []cluster.Record) ([]byte, error) {
 	return encodeBatch(records)
 }
 
+// Decode reads what Encode wrote; there is at least one record. It fails with ErrDamaged or ErrNewer. The records are fresh: the caller
+// may keep them.
+func Decode(blob []byte) ([]cluster.Record, error) { return decodeBatch(blob) }
+
 // encodeBatch returns the stored form of records with consecutive numbers; there is at least one.
 func encodeBatch(records []cluster.Record) ([]byte, error) {
 	var b bytes.Buffer

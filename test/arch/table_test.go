@@ -23,6 +23,7 @@ const (
 const (
 	autolimit  = "github.com/KimMachineGun/automemlimit/memlimit"
 	badger     = "github.com/dgraph-io/badger/v4"
+	bbolt      = "go.etcd.io/bbolt"
 	btree      = "github.com/tidwall/btree"
 	cbor       = "github.com/fxamacker/cbor/v2"
 	cobra      = "github.com/spf13/cobra"
@@ -30,6 +31,7 @@ const (
 	genproto   = "google.golang.org/genproto/googleapis/rpc"
 	gonum      = "gonum.org/v1/gonum"
 	grpc       = "google.golang.org/grpc"
+	hclog      = "github.com/hashicorp/go-hclog"
 	logr       = "github.com/go-logr/logr"
 	mesosGo    = "github.com/mesos/mesos-go/api/v1/lib"
 	netutil    = "golang.org/x/net/netutil"
@@ -38,6 +40,8 @@ const (
 	pflag      = "github.com/spf13/pflag"
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	protobuf   = "google.golang.org/protobuf"
+	raft       = "github.com/hashicorp/raft"
+	raftBolt   = "github.com/hashicorp/raft-boltdb/v2"
 	rapid      = "pgregory.net/rapid"
 	ratelimit  = "golang.org/x/time/rate"
 	term       = "golang.org/x/term"
@@ -120,6 +124,7 @@ var table = []row{
 
 	{"cluster/journal", []string{"cluster", badger, cbor}, shell},
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
+	{"cluster/replica", []string{"cluster", "cluster/journal", bbolt, errgroup, hclog, raft, raftBolt}, shell},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
 		"cluster", "cluster/access", "cluster/cycle", "cluster/cycle/netview", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels",

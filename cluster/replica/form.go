@@ -1,0 +1,70 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// askEvery is how often the others are asked until the group has begun.
+const askEvery = 300 * time.Millisecond
+
+// form waits until the group begins. begin: it is this member that has to.
+//
+// All members come to the same result, as it depends on what all of them say: that nobody has begun, who has a history, and in which
+// order they are. Who begins can be elected by the others although they have nothing: they have no members to be elected by.
+func (m *Member) form(ctx context.Context) (begin bool, err error) {
+	said := ""
+	for {
+		answers := map[string]answer{}
+		var silent, seeds, differ []string
+		first := m.config.Peers[0].Name
+		for _, p := range m.config.Peers {
+			a, err := m.ask(ctx, p)
+			switch {
+			case err != nil:
+				silent = append(silent, p.Name)
+				m.log.Debug("a member does not answer", "peer", p.Name, "address", p.Address, "error", err)
+				continue
+			case a.Begun:
+				return false, nil
+			case p.Name != m.config.Name && !a.SamePeers:
+				differ = append(differ, p.Name)
+			}
+			if a.Seed {
+				seeds = append(seeds, p.Name)
+			}
+			answers[p.Name] = a
+		}
+		trouble := ""
+		switch {
+		case len(silent) > 0:
+			trouble = fmt.Sprintf("the group begins when all of its members answer: nothing is heard of %s", strings.Join(silent, ", "))
+		case len(differ) > 0:
+			trouble = fmt.Sprintf("other scheduler.peers than those of %[2]s are set at %[1]s: they have to be the same, in the same order", strings.Join(differ, ", "), m.config.Name)
+		case len(seeds) > 1:
+			trouble = fmt.Sprintf("%s have a history each: leave it to the one whose history is to be gone on with, and give the others empty folders", strings.Join(seeds, ", "))
+		case len(seeds) == 1:
+			first = seeds[0]
+			fallthrough
+		default:
+			if first == m.config.Name {
+				m.log.Info("the group begins with this member")
+				return true, nil
+			}
+		}
+		if trouble != said && trouble != "" {
+			m.log.Warn(trouble)
+		}
+		said = trouble
+		m.mu.Lock()
+		m.trouble = trouble
+		m.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-time.After(askEvery):
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Security says how members know each other: all show a certificate of the same authority that is for servers and has the name of a
+// member's address.
+type Security struct {
+	Roots       *x509.CertPool
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	Check       func(chain []*x509.Certificate) error // refuses what was revoked; nil refuses nothing
+}
+
+// What both ends of a connection say first. It is one line of JSON.
+type greeting struct {
+	Protocol string    // protocolName
+	From, To string    // members
+	Ask      *question // nil: what follows is raft's
+}
+
+const protocolName = "sluice-replica/1"
+
+// question is asked of a member by another one.
+type question struct{ Peers []Peer }
+
+// answer is one line of JSON, too.
+type answer struct {
+	Name      string
+	Begun     bool // it is part of a group
+	Seed      bool // it is not, and has a history
+	SamePeers bool
+	Role      string
+	Record    uint64
+	API       string
+}
+
+const (
+	maxLine     = 64 << 10
+	linePatence = 5 * time.Second
+	// maxGreeting bounds connections that have not said yet what they are.
+	maxGreeting = 64
+)
+
+// link connects a member with the others. It is the layer of streams under raft's transport, beside which members ask each other how they
+// are doing.
+type link struct {
+	config    Config
+	log       *slog.Logger
+	answer    func(question) answer
+	transport *raft.NetworkTransport
+
+	accepted chan net.Conn
+	greeting chan struct{} // has an element for each that has not said what it is
+	closed   chan struct{}
+	closing  sync.Once
+}
+
+var _ raft.StreamLayer = (*link)(nil)
+
+func newLink(c Config, log *slog.Logger, answer func(question) answer) *link {
+	l := &link{
+		config: c, log: log, answer: answer,
+		accepted: make(chan net.Conn), greeting: make(chan struct{}, maxGreeting), closed: make(chan struct{}),
+	}
+	go l.listen()
+	l.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: l, MaxPool: 3, Timeout: 10 * time.Second, Logger: hashicorpLog(log),
+	})
+	return l
+}
+
+func (l *link) listen() {
+	for {
+		conn, err := l.config.Listener.Accept()
+		if err != nil {
+			select {
+			case <-l.closed:
+				return
+			case <-time.After(100 * time.Millisecond): // such as no more files
+				continue
+			}
+		}
+		select {
+		case l.greeting <- struct{}{}:
+		case <-l.closed:
+			_ = conn.Close()
+			return
+		}
+		go func() {
+			if err := l.greet(conn); err != nil {
+				l.log.Debug("a connection to this member came to nothing", "from", conn.RemoteAddr(), "error", err)
+				_ = conn.Close()
+			}
+		}()
+	}
+}
+
+// greet finds out what a connection is for.
+func (l *link) greet(raw net.Conn) error {
+	conn, hello, err := l.readGreeting(raw)
+	<-l.greeting
+	switch {
+	case err != nil:
+		return err
+	case hello.Ask != nil:
+		err := writeLine(conn, l.answer(*hello.Ask))
+		return errors.Join(err, conn.Close())
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	select {
+	case l.accepted <- conn:
+		return nil
+	case <-l.closed:
+		return errors.Join(ErrClosed, conn.Close())
+	}
+}
+
+func (l *link) readGreeting(raw net.Conn) (net.Conn, greeting, error) {
+	var hello greeting
+	if err := raw.SetDeadline(time.Now().Add(linePatence)); err != nil {
+		return nil, hello, err
+	}
+	conn := raw
+	if s := l.config.Security; s != nil {
+		secure := tls.Server(raw, &tls.Config{
+			MinVersion: tls.VersionTLS13, GetCertificate: s.Certificate, ClientAuth: tls.RequireAnyClientCert, VerifyConnection: l.verifyPeer,
+		})
+		if err := secure.Handshake(); err != nil {
+			return nil, hello, err
+		}
+		conn = secure
+	}
+	if err := readLine(conn, &hello); err != nil {
+		return nil, hello, err
+	}
+	known := slices.ContainsFunc(l.config.Peers, func(p Peer) bool { return p.Name == hello.From && p.Name != l.config.Name })
+	switch {
+	case hello.Protocol != protocolName:
+		return nil, hello, fmt.Errorf("replica: it speaks %q, not %q", hello.Protocol, protocolName)
+	case hello.To != l.config.Name:
+		return nil, hello, fmt.Errorf("replica: it looks for the member %q", hello.To)
+	case !known:
+		return nil, hello, fmt.Errorf("replica: %q is no other member", hello.From)
+	}
+	return conn, hello, nil
+}
+
+// verifyPeer makes sure that whoever connects is one of the members' machines: a user's certificate is not for servers.
+func (l *link) verifyPeer(c tls.ConnectionState) error {
+	intermediates := x509.NewCertPool()
+	for _, cert := range c.PeerCertificates[1:] {
+		intermediates.AddCert(cert)
+	}
+	chains, err := c.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: l.config.Security.Roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if err != nil {
+		return err
+	}
+	if l.config.Security.Check != nil {
+		if err := l.config.Security.Check(chains[0]); err != nil {
+			return err
+		}
+	}
+	for _, p := range l.config.Peers {
+		host, _, _ := net.SplitHostPort(p.Address)
+		if c.PeerCertificates[0].VerifyHostname(host) == nil {
+			return nil
+		}
+	}
+	return errors.New("replica: the certificate has no name of a member")
+}
+
+// Dial opens a connection of raft's to a member.
+func (l *link) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	for _, p := range l.config.Peers {
+		if p.Address == string(address) {
+			return l.open(ctx, p, nil)
+		}
+	}
+	// One that is to leave the group: it is not told who it is.
+	return nil, fmt.Errorf("replica: no member has the address %s", address)
+}
+
+// open connects with a member and says what for.
+func (l *link) open(ctx context.Context, p Peer, ask *question) (net.Conn, error) {
+	raw, err := l.config.Dial(ctx, "tcp", p.Address)
+	if err != nil {
+		return nil, err
+	}
+	if err := raw.SetDeadline(time.Now().Add(linePatence)); err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	conn := raw
+	if s := l.config.Security; s != nil {
+		host, _, _ := net.SplitHostPort(p.Address)
+		secure := tls.Client(raw, &tls.Config{
+			MinVersion: tls.VersionTLS13, RootCAs: s.Roots, ServerName: host,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.Certificate(nil) },
+			VerifyConnection: func(c tls.ConnectionState) error {
+				if s.Check == nil {
+					return nil
+				}
+				return s.Check(c.VerifiedChains[0])
+			},
+		})
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, raw.Close())
+		}
+		conn = secure
+	}
+	if err := writeLine(conn, greeting{Protocol: protocolName, From: l.config.Name, To: p.Name, Ask: ask}); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if ask == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// askPatience is how long a member may take to answer.
+const askPatience = time.Second
+
+func (l *link) ask(ctx context.Context, p Peer, q question) (a answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	conn, err := l.open(ctx, p, &q)
+	if err != nil {
+		return a, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	err = readLine(conn, &a)
+	return a, errors.Join(err, conn.Close())
+}
+
+func writeLine(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// readLine reads a line and not a byte more, as what follows may be somebody else's.
+func readLine(r io.Reader, v any) error {
+	var line bytes.Buffer
+	var b [1]byte
+	for b[0] != '\n' {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return err
+		}
+		if line.WriteByte(b[0]); line.Len() > maxLine {
+			return errors.New("replica: a line is too long")
+		}
+	}
+	return json.Unmarshal(line.Bytes(), v)
+}
+
+// Accept returns a connection that another member's raft opened.
+func (l *link) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.accepted:
+		return conn, nil
+	case <-l.closed:
+		return nil, ErrClosed
+	}
+}
+
+// Close is called by raft's transport; the Member closes the link.
+func (l *link) Close() error {
+	var err error
+	l.closing.Do(func() {
+		close(l.closed)
+		err = l.config.Listener.Close()
+	})
+	return err
+}
+
+// Addr returns the address of this member.
+func (l *link) Addr() net.Addr { return address(l.config.own().Address) }
+
+// own returns the member's own entry.
+func (c Config) own() Peer {
+	i := slices.IndexFunc(c.Peers, func(p Peer) bool { return p.Name == c.Name })
+	return c.Peers[i]
+}
+
+// address is one of the configuration, as text.
+type address string
+
+func (a address) Network() string { return "tcp" }
+func (a address) String() string  { return string(a) }
+
+func (l *link) close() error { return errors.Join(l.transport.Close(), l.Close()) }

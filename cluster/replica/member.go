@@ -1,0 +1,332 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+)
+
+var (
+	// ErrLost is what Append fails with once the member does not lead any more. What it was to append may be in the log or not.
+	ErrLost = errors.New("replica: this member does not lead any more")
+	// ErrClosed: the member has been closed.
+	ErrClosed = errors.New("replica: closed")
+)
+
+// Peer is a member as the others see it.
+type Peer struct {
+	Name    string
+	Address string // HOST:PORT that it listens at for the others
+}
+
+// Config is what a Member is made of.
+type Config struct {
+	Name  string // of this member: one of Peers
+	Peers []Peer // all members, in the same order on each
+	Dir   string // of this member alone
+
+	Listener net.Listener // at the own address; the Member closes it
+	Security *Security    // nil: whoever gets at the addresses is believed
+	// Dial connects with the others; nil is what net.Dialer does.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	API  string // where the API is when this member leads
+
+	// Seed returns the state that the group is to go on with, if it has not begun and this member has one; else nil. It may be nil.
+	Seed func() (*cluster.State, error)
+	// Election is how long a leader may be silent until another one is elected; 0 is DefaultElection.
+	Election time.Duration
+	// SnapshotEvery is the number of records after which a snapshot takes the place of the log, if it is not small beside what that writes;
+	// 0 is DefaultSnapshotEvery.
+	SnapshotEvery uint64
+	// Stop is called when what Raft must not forget cannot be written: raft ends the process right after. It may be nil.
+	Stop   func(error)
+	Logger *slog.Logger // nil drops it
+}
+
+// The settings that hold where a Config leaves them at zero.
+const (
+	DefaultElection      = time.Second
+	DefaultSnapshotEvery = 50_000
+)
+
+// Member is one of the machines that keep the history. Make it with Open, call Run once, and Close it after Run.
+// Its methods are safe for concurrent use.
+type Member struct {
+	config  Config
+	log     *slog.Logger
+	store   *store
+	machine *machine
+	link    *link
+
+	broken chan error    // has one element when the machine cannot go on
+	grown  chan struct{} // has an element when records have come
+	begun  chan struct{} // closed when raft runs
+	raft   *raft.Raft    // from then on
+
+	mu      sync.Mutex
+	trouble string         // why the group has not begun
+	seed    *cluster.State // until it has
+}
+
+// Open opens the member's folder, which it creates, and listens to the others. Nothing else happens until Run.
+func Open(c Config) (*Member, error) {
+	if c.Election == 0 {
+		c.Election = DefaultElection
+	}
+	if c.SnapshotEvery == 0 {
+		c.SnapshotEvery = DefaultSnapshotEvery
+	}
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	m := &Member{
+		config: c, log: c.Logger.With("member", c.Name),
+		broken: make(chan error, 1), grown: make(chan struct{}, 1), begun: make(chan struct{}),
+	}
+	m.machine = newMachine(
+		func(err error) { m.broken <- err },
+		func() {
+			select {
+			case m.grown <- struct{}{}:
+			default:
+			}
+		})
+	var err error
+	if m.store, err = openStore(c, m.log); err != nil {
+		return nil, errors.Join(err, c.Listener.Close())
+	}
+	if !m.store.begun && c.Seed != nil {
+		if m.seed, err = c.Seed(); err != nil {
+			return nil, errors.Join(err, m.store.close(), c.Listener.Close())
+		}
+	}
+	m.link = newLink(c, m.log, m.answer)
+	return m, nil
+}
+
+// Run takes part in the group until ctx ends or something fails that leaves no way on.
+func (m *Member) Run(ctx context.Context) error {
+	if !m.store.begun {
+		begin, err := m.form(ctx)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if begin {
+			m.mu.Lock()
+			seed := m.seed
+			m.mu.Unlock()
+			if err := m.store.begin(m.config.Peers, seed, m.link.transport); err != nil {
+				return err
+			}
+		}
+	}
+	if err := m.start(); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.takeSnapshots(ctx) })
+	group.Go(func() error { return m.tellOfPeers(ctx) })
+	group.Go(func() error {
+		select {
+		case err := <-m.broken:
+			return fmt.Errorf("%w; this member's folder %s is of no use any more: with an empty one it gets all from the others", err, m.config.Dir)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	return group.Wait()
+}
+
+// start lets raft go on with what the store holds.
+func (m *Member) start() error {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(m.config.Name)
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = m.config.Election, m.config.Election, m.config.Election/2
+	c.CommitTimeout = min(c.CommitTimeout, m.config.Election/10)
+	c.SnapshotThreshold = 1 << 62 // takeSnapshots knows better
+	c.NoLegacyTelemetry = true
+	c.Logger = hashicorpLog(m.log)
+	r, err := raft.NewRaft(c, m.machine, m.store.log, m.store.stable, m.store.snapshots, m.link.transport)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, m.config.Dir, err)
+	}
+	m.raft = r
+	m.mu.Lock()
+	m.trouble, m.seed = "", nil
+	m.mu.Unlock()
+	close(m.begun)
+	return nil
+}
+
+// takeSnapshots has the state written whenever enough records have come since the last time, and at the start, as it is not known how
+// long ago that was.
+func (m *Member) takeSnapshots(ctx context.Context) error {
+	var last uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.grown:
+		}
+		seq, content, _ := m.machine.view()
+		if seq-last < max(m.config.SnapshotEvery, content/4) {
+			continue
+		}
+		// One that fails is no harm: the log is longer. That the disk is full is said by what is written next.
+		if err := m.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+			m.log.Warn("no snapshot could be taken", "error", err)
+		}
+		last = seq
+	}
+}
+
+// Lead waits until this member leads and has all that is durable, and returns its term. The term before has to have ended.
+func (m *Member) Lead(ctx context.Context) (*Term, error) {
+	select {
+	case <-m.begun:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for {
+		if m.raft.State() == raft.Leader {
+			t, err := m.begin(ctx)
+			if err == nil {
+				return t, nil
+			}
+			if ctx.Err() == nil {
+				m.log.Warn("this member was elected, and does not lead after all", "error", err)
+			}
+		}
+		select {
+		case <-m.raft.LeaderCh():
+		case <-time.After(m.config.Election): // what the channel says may have been taken by a term that was ending
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// begin begins a term of the elected leader.
+func (m *Member) begin(ctx context.Context) (*Term, error) {
+	number := m.raft.CurrentTerm()
+	if err := m.raft.Barrier(0).Error(); err != nil { // all that others appended is applied
+		return nil, err
+	}
+	t := &Term{member: m, number: number, lost: make(chan struct{}), ended: make(chan struct{})}
+	if err := t.announce(); err != nil {
+		return nil, err
+	}
+	t.state = m.machine.fork()
+	go t.watch()
+	go t.settleMembers(ctx)
+	m.log.Info("this member leads", "term", number, "record", t.state.Seq())
+	return t, nil
+}
+
+// Leader returns who leads and where its API is, as far as that is known; a zero Leader if not.
+func (m *Member) Leader() Leader {
+	select {
+	case <-m.begun:
+	default:
+		return Leader{}
+	}
+	_, id := m.raft.LeaderWithID()
+	if _, _, leader := m.machine.view(); id != "" && leader.Name == string(id) {
+		return leader
+	}
+	return Leader{Name: string(id)}
+}
+
+// Trouble says why the group has not begun, "" if it has.
+func (m *Member) Trouble() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.trouble
+}
+
+// Close ends the member's part in the group. What it has said to have is on its disk.
+func (m *Member) Close() error {
+	var errs []error
+	select {
+	case <-m.begun:
+		errs = append(errs, m.raft.Shutdown().Error())
+	default:
+	}
+	return errors.Join(append(errs, m.link.close(), m.store.close())...)
+}
+
+// Standing is how a member is doing.
+type Standing struct {
+	Peer
+	Role   string // leader, standby, or waiting as the group has not begun; "" if it does not answer
+	Record uint64 // the last that it has applied
+	API    string // where its API would be
+}
+
+// The roles of members.
+const (
+	RoleLeader  = "leader"
+	RoleStandby = "standby"
+	RoleWaiting = "waiting"
+)
+
+// Members asks all members how they are doing, in the order of the configuration.
+func (m *Member) Members(ctx context.Context) []Standing {
+	all := make([]Standing, len(m.config.Peers))
+	var group errgroup.Group
+	for i, p := range m.config.Peers {
+		group.Go(func() error {
+			all[i].Peer = p
+			a, err := m.ask(ctx, p)
+			if err == nil {
+				all[i] = Standing{Peer: p, Role: a.Role, Record: a.Record, API: a.API}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no error
+	return all
+}
+
+// ask has a member tell about itself.
+func (m *Member) ask(ctx context.Context, p Peer) (answer, error) {
+	if p.Name == m.config.Name {
+		return m.answer(question{}), nil
+	}
+	return m.link.ask(ctx, p, question{Peers: m.config.Peers})
+}
+
+// answer tells another member about this one.
+func (m *Member) answer(q question) answer {
+	seq, _, _ := m.machine.view()
+	a := answer{Name: m.config.Name, Role: RoleWaiting, Record: seq, API: m.config.API, SamePeers: slices.Equal(q.Peers, m.config.Peers)}
+	select {
+	case <-m.begun:
+		a.Role = RoleStandby
+		if m.raft.State() == raft.Leader {
+			a.Role = RoleLeader
+		}
+	default:
+		m.mu.Lock()
+		a.Seed = m.seed != nil
+		m.mu.Unlock()
+	}
+	a.Begun = m.store.begun || a.Role != RoleWaiting
+	return a
+}

@@ -1,0 +1,694 @@
+package replica
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
+)
+
+// patience is far longer than anything here takes.
+const patience = 30 * time.Second
+
+// group is some members on this machine. Those that are cut off can reach nobody and are reached by nobody.
+type group struct {
+	t     testing.TB
+	peers []Peer
+	dirs  []string
+	seeds []*cluster.State
+	every uint64
+	live  []*running // nil: it does not run
+}
+
+// running is a member that runs, and what it came to.
+type running struct {
+	*Member
+	gate   *gate
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// gate is what a member's connections go through. While it is shut there are none.
+type gate struct {
+	net.Listener
+	mu    sync.Mutex
+	shut  bool
+	conns []net.Conn
+}
+
+func (g *gate) Accept() (net.Conn, error) {
+	conn, err := g.Listener.Accept()
+	if err == nil {
+		g.pass(conn)
+	}
+	return conn, err
+}
+
+func (g *gate) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		g.pass(conn)
+	}
+	return conn, err
+}
+
+// pass closes a connection that comes while the gate is shut, and notes others.
+func (g *gate) pass(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.conns = append(g.conns, conn); g.shut {
+		_ = conn.Close()
+	}
+}
+
+func (g *gate) set(shut bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = shut
+	for _, c := range g.conns {
+		_ = c.Close()
+	}
+	g.conns = nil
+}
+
+func newGroup(t testing.TB, n int) *group {
+	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000}
+	for i := range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		g.peers = append(g.peers, Peer{fmt.Sprintf("n%d", i+1), l.Addr().String()})
+		require.NoError(t, l.Close())
+		g.dirs = append(g.dirs, filepath.Join(t.TempDir(), "replica"))
+	}
+	t.Cleanup(func() {
+		for i := range g.live {
+			g.stop(i)
+		}
+	})
+	return g
+}
+
+func (g *group) open(i int) (*Member, *gate, error) {
+	var l net.Listener
+	require.Eventually(g.t, func() (ok bool) {
+		var err error
+		l, err = net.Listen("tcp", g.peers[i].Address)
+		return err == nil
+	}, patience, 10*time.Millisecond)
+	door := &gate{Listener: l}
+	m, err := Open(Config{
+		Name: g.peers[i].Name, Peers: g.peers, Dir: g.dirs[i], Listener: door, Dial: door.dial, API: "api-of-" + g.peers[i].Name,
+		Seed:     func() (*cluster.State, error) { return g.seeds[i], nil },
+		Election: 300 * time.Millisecond, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(testWriter{g.t}, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	})
+	return m, door, err
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	if testing.Verbose() {
+		fmt.Fprint(os.Stderr, string(b))
+	}
+	return len(b), nil
+}
+
+func (g *group) start(members ...int) {
+	for _, i := range members {
+		m, door, err := g.open(i)
+		require.NoError(g.t, err)
+		ctx, cancel := context.WithCancel(g.t.Context())
+		r := &running{m, door, cancel, make(chan error, 1)}
+		go func() { r.ended <- m.Run(ctx) }()
+		g.live[i] = r
+	}
+}
+
+func (g *group) stop(i int) {
+	if r := g.live[i]; r != nil {
+		g.live[i] = nil
+		r.cancel()
+		require.NoError(g.t, <-r.ended)
+		_ = r.Close()
+	}
+}
+
+// lead waits until one of the live members leads.
+func (g *group) lead() (int, *Term) {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
+	defer cancel()
+	type led struct {
+		member int
+		term   *Term
+	}
+	first := make(chan led, len(g.live))
+	var group sync.WaitGroup
+	for i, r := range g.live {
+		if r != nil {
+			group.Go(func() {
+				if term, err := r.Lead(ctx); err == nil {
+					first <- led{i, term}
+					cancel()
+				}
+			})
+		}
+	}
+	group.Wait()
+	close(first)
+	l, ok := <-first
+	require.True(g.t, ok, "nobody leads")
+	return l.member, l.term
+}
+
+// write appends n records to a term's state, one batch each, and returns how many became durable.
+func write(term *Term, n int) (durable int, err error) {
+	for range n {
+		if err := term.Append([]cluster.Record{next(term.State())}); err != nil {
+			return durable, err
+		}
+		durable++
+	}
+	return durable, nil
+}
+
+// next returns a record that follows a state, which it is applied to.
+func next(s *cluster.State) cluster.Record {
+	r := cluster.Record{Seq: s.Seq() + 1, At: cluster.Time(s.Seq() + 1), Event: &cluster.PoolPut{Pool: cluster.Pool{
+		Path: cluster.PoolPath(fmt.Sprintf("/p%d", s.Seq()+1)), Version: 1,
+	}}}
+	if err := s.Apply(r); err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// form returns a State in its stored form.
+func form(t testing.TB, s *cluster.State) string {
+	snapshot, _ := s.Snapshot()
+	var b strings.Builder
+	for part := range snapshot.Parts() {
+		blob, err := journal.Encode([]cluster.Record{{Seq: snapshot.Seq(), Event: part}})
+		require.NoError(t, err)
+		b.Write(blob)
+	}
+	return b.String()
+}
+
+// agree waits until all live members have the state.
+func (g *group) agree(want *cluster.State) {
+	g.t.Helper()
+	for _, r := range g.live {
+		if r != nil {
+			require.Eventually(g.t, func() bool { seq, _, _ := r.machine.view(); return seq == want.Seq() }, patience, 5*time.Millisecond)
+			require.Equal(g.t, form(g.t, want), form(g.t, r.machine.fork()), "member %s", r.config.Name)
+		}
+	}
+}
+
+func TestRecordsOutliveTheirLeader(t *testing.T) {
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	first, term := g.lead()
+	n, err := write(term, 10)
+	require.NoError(t, err)
+	require.Equal(t, 10, n)
+	before := term.State()
+	g.agree(before)
+
+	g.stop(first)
+	select {
+	case <-term.Lost():
+	case <-time.After(patience):
+		require.Fail(t, "the term did not end with its member")
+	}
+	require.ErrorIs(t, term.Append([]cluster.Record{next(before.Fork())}), ErrLost)
+	second, after := g.lead()
+	require.NotEqual(t, first, second)
+	require.Equal(t, form(t, before), form(t, after.State()))
+	_, err = write(after, 10)
+	require.NoError(t, err)
+
+	g.start(first)
+	g.agree(after.State())
+	r := g.live[first]
+	require.Eventually(t, func() bool { return r.Leader() == Leader{g.peers[second].Name, "api-of-" + g.peers[second].Name} }, patience, 5*time.Millisecond)
+}
+
+func TestALeaderThatIsCutOffAcknowledgesNothing(t *testing.T) {
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	first, term := g.lead()
+	_, err := write(term, 3)
+	require.NoError(t, err)
+	g.agree(term.State())
+	durable := term.State().Fork()
+
+	lone := g.live[first]
+	g.live[first] = nil // the group has the other two from now on
+	lone.gate.set(true)
+	_, err = write(term, 1)
+	require.ErrorIs(t, err, ErrLost)
+	_, after := g.lead()
+	require.Equal(t, form(t, durable), form(t, after.State()), "what was not acknowledged is not there, what was is")
+	_, err = write(after, 5)
+	require.NoError(t, err)
+
+	g.live[first] = lone
+	lone.gate.set(false)
+	g.agree(after.State())
+}
+
+func TestABatchOfManyPieces(t *testing.T) {
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	_, term := g.lead()
+	var batch []cluster.Record
+	size := 0
+	for size < 5*pieceSize/2 {
+		r := next(term.State())
+		blob, err := journal.Encode([]cluster.Record{r})
+		require.NoError(t, err)
+		batch, size = append(batch, r), size+len(blob)
+	}
+	require.NoError(t, term.Append(batch))
+	_, err := write(term, 1)
+	require.NoError(t, err)
+	g.agree(term.State())
+}
+
+// What a leader left behind in the middle of a batch is not mixed with what the next one appends.
+func TestPiecesOfALeaderThatIsGone(t *testing.T) {
+	var broken error
+	m := newMachine(func(err error) { broken = err }, func() {})
+	state := cluster.NewState()
+	index := uint64(0)
+	apply := func(m *machine, e entry, term uint64) any {
+		index++
+		return m.Apply(&raft.Log{Index: index, Term: term, Type: raft.LogCommand, Data: e.encode()})
+	}
+	batch := func(n int) []byte {
+		var records []cluster.Record
+		fork := state.Fork()
+		for range n {
+			records = append(records, next(fork))
+		}
+		blob, err := journal.Encode(records)
+		require.NoError(t, err)
+		return blob
+	}
+	long := pieces(1, batch(20_000))
+	require.Greater(t, len(long), 2)
+	require.Nil(t, apply(m, long[0], 1))
+	require.Nil(t, apply(m, long[1], 1))
+
+	// A snapshot in between has the pieces, too.
+	image, err := m.Snapshot()
+	require.NoError(t, err)
+	other := newMachine(func(err error) { broken = err }, func() {})
+	require.NoError(t, other.Restore(stream(t, image)))
+	for _, e := range long[2:] {
+		require.Nil(t, apply(other, e, 1))
+	}
+	seq, _, _ := other.view()
+	require.Equal(t, uint64(20_000), seq)
+
+	short := pieces(2, batch(1))
+	require.Nil(t, apply(m, short[0], 2), "a new batch begins anew")
+	seq, _, _ = m.view()
+	require.Equal(t, uint64(1), seq)
+	require.ErrorIs(t, apply(m, long[2], 1).(error), ErrLost, "a piece without those before it")
+	require.ErrorIs(t, apply(m, short[0], 2).(error), ErrLost, "records that are there already")
+	require.ErrorIs(t, apply(m, short[0], 3).(error), ErrLost, "an entry of a term before")
+	require.NoError(t, broken)
+}
+
+func stream(t testing.TB, s raft.FSMSnapshot) *pipe {
+	var b strings.Builder
+	require.NoError(t, s.(*image).write(&b))
+	return &pipe{strings.NewReader(b.String())}
+}
+
+type pipe struct{ *strings.Reader }
+
+func (pipe) Close() error { return nil }
+
+func TestEntriesThatCannotBeApplied(t *testing.T) {
+	good := pieces(1, func() []byte {
+		blob, err := journal.Encode([]cluster.Record{next(cluster.NewState())})
+		require.NoError(t, err)
+		return blob
+	}())[0].encode()
+	flipped := append([]byte{}, good...)
+	flipped[len(flipped)-1] ^= 1
+	newer := pieces(1, nil)[0].encode()
+	newer[4] = formatVersion + 1
+	reseal(newer)
+	for name, c := range map[string]struct {
+		data []byte
+		want error
+	}{
+		"a bit is wrong": {flipped, ErrDamaged},
+		"cut":            {good[:entryHeader-1], ErrDamaged},
+		"empty":          {nil, ErrDamaged},
+		"newer":          {newer, ErrNewer},
+		"no batch":       {pieces(1, []byte("x"))[0].encode(), journal.ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var broken error
+			m := newMachine(func(err error) { broken = err }, func() {})
+			err, _ := m.Apply(&raft.Log{Index: 7, Term: 1, Type: raft.LogCommand, Data: c.data}).(error)
+			require.ErrorIs(t, err, c.want)
+			require.ErrorIs(t, broken, c.want)
+			require.ErrorContains(t, broken, "entry 7")
+			require.Error(t, m.Apply(&raft.Log{Index: 8, Term: 1, Type: raft.LogCommand, Data: good}).(error), "nothing is applied after it")
+			_, err = m.Snapshot()
+			require.Error(t, err, "and no snapshot hides it")
+		})
+	}
+}
+
+func TestImagesThatCannotBeRead(t *testing.T) {
+	m := newMachine(nil, func() {})
+	for range 3 {
+		next(m.state)
+	}
+	s, err := m.Snapshot()
+	require.NoError(t, err)
+	var whole strings.Builder
+	require.NoError(t, s.(*image).write(&whole))
+	state, _, err := readImage(strings.NewReader(whole.String()))
+	require.NoError(t, err)
+	require.Equal(t, form(t, m.state), form(t, state))
+	for cut := range whole.Len() {
+		if _, _, err := readImage(strings.NewReader(whole.String()[:cut])); err == nil {
+			// Between two parts only the store's checksum can tell.
+			require.Greater(t, cut, 50)
+		}
+	}
+	newer := string(rune(formatVersion+1)) + whole.String()[1:]
+	_, _, err = readImage(strings.NewReader(newer))
+	require.ErrorIs(t, err, ErrNewer)
+}
+
+func TestWhoIsAwayGetsASnapshot(t *testing.T) {
+	g := newGroup(t, 3)
+	g.every = 50
+	g.start(0, 1, 2)
+	leader, term := g.lead()
+	away := (leader + 1) % 3
+	g.stop(away)
+	conf := g.live[leader].raft.ReloadableConfig()
+	conf.TrailingLogs = 1
+	require.NoError(t, g.live[leader].raft.ReloadConfig(conf))
+	_, err := write(term, 200)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		images, err := g.live[leader].store.snapshots.List()
+		return err == nil && len(images) > 0 && images[0].Index > 100
+	}, patience, 10*time.Millisecond)
+	require.NoError(t, os.RemoveAll(g.dirs[away]))
+	g.start(away)
+	g.agree(term.State())
+
+	for i := range g.live {
+		g.stop(i)
+	}
+	g.start(0, 1, 2)
+	_, again := g.lead()
+	require.Equal(t, form(t, term.State()), form(t, again.State()), "all of it is there after all have been away")
+}
+
+func TestAGroupBeginsWithTheHistoryThatThereIs(t *testing.T) {
+	g := newGroup(t, 3)
+	seed := cluster.NewState()
+	for range 5 {
+		next(seed)
+	}
+	g.seeds[1] = seed
+	g.start(0, 1)
+	time.Sleep(3 * askEvery)
+	require.Contains(t, g.live[0].Trouble(), "n3", "as long as one does not answer it might have a history")
+	require.Equal(t, Leader{}, g.live[0].Leader())
+	g.start(2)
+	_, term := g.lead()
+	require.Equal(t, form(t, seed), form(t, term.State()))
+	g.agree(seed)
+	require.Empty(t, g.live[0].Trouble())
+
+	// It began once: another seed is no matter.
+	g.stop(1)
+	g.seeds[1] = cluster.NewState()
+	g.start(1)
+	g.agree(seed)
+}
+
+func TestTwoHistoriesAreNotMixed(t *testing.T) {
+	g := newGroup(t, 3)
+	for i := range 2 {
+		g.seeds[i] = cluster.NewState()
+		next(g.seeds[i])
+	}
+	g.start(0, 1, 2)
+	require.Eventually(t, func() bool { return strings.Contains(g.live[2].Trouble(), "n1, n2 have a history each") }, patience, 10*time.Millisecond)
+	g.stop(0)
+	g.seeds[0] = nil
+	g.start(0)
+	_, term := g.lead()
+	require.Equal(t, form(t, g.seeds[1]), form(t, term.State()))
+}
+
+func TestPeersHaveToBeTheSame(t *testing.T) {
+	g := newGroup(t, 2)
+	g.start(0)
+	g.peers = []Peer{g.peers[1], g.peers[0]}
+	g.dirs[0], g.dirs[1] = g.dirs[1], g.dirs[0]
+	m, _, err := g.open(0)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	require.Eventually(t, func() bool { return strings.Contains(m.Trouble(), "they have to be the same") }, patience, 10*time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, m.Close())
+}
+
+func TestMembersTakeThePlaceOfOthers(t *testing.T) {
+	g := newGroup(t, 4)
+	all := g.peers
+	g.peers = all[:3]
+	g.start(0, 1, 2)
+	_, term := g.lead()
+	_, err := write(term, 5)
+	require.NoError(t, err)
+	g.agree(term.State())
+	for i := range 3 {
+		g.stop(i)
+	}
+	// The third machine is gone, and a new one is to take its place.
+	g.peers = []Peer{all[0], all[1], all[3]}
+	g.dirs[2] = g.dirs[3]
+	g.start(0, 1)
+	leader, after := g.lead()
+	require.Equal(t, form(t, term.State()), form(t, after.State()))
+	require.Eventually(t, func() bool {
+		f := g.live[leader].raft.GetConfiguration()
+		return f.Error() == nil && len(f.Configuration().Servers) == 3 && f.Configuration().Servers[2].ID == "n4"
+	}, patience, 10*time.Millisecond)
+	g.start(2)
+	_, err = write(after, 5)
+	require.NoError(t, err)
+	g.agree(after.State())
+	for i, s := range g.live[leader].Members(t.Context()) {
+		role := RoleStandby
+		if i == leader {
+			role = RoleLeader
+		}
+		require.Equal(t, Standing{g.peers[i], role, after.State().Seq(), "api-of-" + g.peers[i].Name}, s)
+	}
+	g.stop(1 - leader)
+	require.Empty(t, g.live[leader].Members(t.Context())[1-leader].Role)
+}
+
+func TestWhoEndsATermHandsItOver(t *testing.T) {
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	first, term := g.lead()
+	_, err := write(term, 5)
+	require.NoError(t, err)
+	term.End()
+	<-term.Lost()
+	_, err = write(term, 1)
+	require.ErrorIs(t, err, ErrLost)
+	require.Eventually(t, func() bool {
+		l := g.live[first].Leader().Name
+		return l != "" && l != g.peers[first].Name
+	}, patience, 10*time.Millisecond)
+}
+
+func TestAGroupOfOne(t *testing.T) {
+	g := newGroup(t, 1)
+	g.start(0)
+	_, term := g.lead()
+	_, err := write(term, 5)
+	require.NoError(t, err)
+	term.End()
+	g.stop(0)
+	g.start(0)
+	_, again := g.lead()
+	require.Equal(t, form(t, term.State()), form(t, again.State()))
+}
+
+func TestFoldersThatAreNoMembers(t *testing.T) {
+	listener := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		return l
+	}
+	open := func(dir string) error {
+		m, err := Open(Config{Name: "n1", Peers: []Peer{{"n1", "127.0.0.1:1"}}, Dir: dir, Listener: listener()})
+		if err == nil {
+			err = m.Close()
+		}
+		return err
+	}
+	dir := filepath.Join(t.TempDir(), "replica")
+	require.NoError(t, open(dir))
+	require.NoError(t, open(dir), "again")
+
+	held, err := Open(Config{Name: "n1", Peers: []Peer{{"n1", "127.0.0.1:1"}}, Dir: dir, Listener: listener()})
+	require.NoError(t, err)
+	require.ErrorIs(t, open(dir), ErrInUse)
+	require.NoError(t, held.Close())
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, formatName), []byte("sluice-replica 9\n"), 0o600))
+	require.ErrorIs(t, open(dir), ErrNewer)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, formatName), []byte("something\n"), 0o600))
+	require.ErrorIs(t, open(dir), ErrDamaged)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, formatName), []byte("sluice-replica 1\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, logName), []byte(strings.Repeat("x", 1<<16)), 0o600))
+	require.ErrorIs(t, open(dir), ErrDamaged)
+
+	other := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(other, "photo.jpg"), nil, 0o600))
+	require.ErrorContains(t, open(other), "photo.jpg")
+	entries, err := os.ReadDir(other)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "it is as it was")
+}
+
+// Whatever happens to members, what was acknowledged stays, and all end with the same state.
+func TestStorms(t *testing.T) {
+	rounds := uint64(4)
+	if testing.Short() {
+		rounds = 1
+	}
+	for seed := range rounds {
+		random := rand.New(rand.NewPCG(seed, 1))
+		g := newGroup(t, 3)
+		g.every = 20
+		g.start(0, 1, 2)
+		_, term := g.lead()
+		durable := cluster.NewState()
+		verbs := []string{"write", "write", "write", "cut 0", "cut 1", "cut 2", "stop 0", "stop 1", "stop 2", "hand over"}
+		var steps []string
+		for range 12 {
+			step := verbs[random.IntN(len(verbs))]
+			steps = append(steps, step)
+			var member int
+			verb, number, _ := strings.Cut(step, " ")
+			_, _ = fmt.Sscan(number, &member)
+			switch {
+			case verb == "write":
+				if n, err := write(term, 25); err != nil || n > 0 {
+					durable = upTo(t, term.State(), term.State().Seq()-uint64(min(1, 25-n)))
+				}
+			case verb == "cut":
+				if r := g.live[member]; r != nil {
+					r.gate.set(true)
+					_, _ = write(term, 1) // fails if it is the leader that is cut off
+					if term.failure() == nil {
+						durable = term.State().Fork()
+					}
+					r.gate.set(false)
+				}
+			case verb == "stop":
+				g.stop(member)
+				g.start(member)
+			default:
+				term.End()
+			}
+			select {
+			case <-term.Lost():
+			default:
+				if term.failure() == nil {
+					continue
+				}
+			}
+			_, term = g.lead()
+			require.GreaterOrEqual(t, term.State().Seq(), durable.Seq(), "%v", steps)
+			require.Equal(t, form(t, durable), form(t, upTo(t, term.State(), durable.Seq())), "%v", steps)
+		}
+		g.agree(term.State())
+		for i := range g.live {
+			g.stop(i)
+		}
+	}
+}
+
+// upTo returns the State of the pools that the first records put.
+func upTo(t testing.TB, s *cluster.State, seq uint64) *cluster.State {
+	out := cluster.NewState()
+	for out.Seq() < seq {
+		next(out)
+		require.NotNil(t, s.Pool(cluster.PoolPath(fmt.Sprintf("/p%d", out.Seq()))))
+	}
+	return out
+}
+
+// What is no member is told nothing, and what it sends harms nobody.
+func TestStrangers(t *testing.T) {
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	leader, term := g.lead()
+	to := g.peers[leader]
+	for _, text := range []string{
+		"", "\n", "{}\n", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", maxLine+10), "\x00\x01\x02\xff\n",
+		`{"Protocol":"sluice-replica/1","From":"n9","To":"` + to.Name + "\"}\n",
+		`{"Protocol":"sluice-replica/1","From":"` + to.Name + `","To":"` + to.Name + "\"}\n",
+		`{"Protocol":"sluice-replica/1","From":"n1","To":"elsewhere","Ask":{}}` + "\n",
+		`{"Protocol":"sluice-replica/2","From":"n1","To":"` + to.Name + "\",\"Ask\":{}}\n",
+	} {
+		conn, err := net.Dial("tcp", to.Address)
+		require.NoError(t, err)
+		_, _ = conn.Write([]byte(text)) // it may hang up before it has read all
+		_ = conn.(*net.TCPConn).CloseWrite()
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		n, err := conn.Read(make([]byte, 1))
+		require.Zero(t, n, text)
+		require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "%q: the connection stays open", text)
+		require.NoError(t, conn.Close())
+	}
+	_, err := write(term, 1)
+	require.NoError(t, err)
+}
+
+// reseal gives an entry that was changed the checksum that it would have been written with.
+func reseal(b []byte) { binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli)) }
