@@ -29,7 +29,7 @@ func unaryMethods() []string {
 		{sluicev1.HostService_ServiceDesc.ServiceName, []string{"GetHost", "ListHosts", "DrainHost", "ResumeHost", "ForgetHost"}},
 		{sluicev1.ClusterService_ServiceDesc.ServiceName, []string{"GetStatus"}},
 		{sluicev1.AccessService_ServiceDesc.ServiceName, []string{"WhoAmI", "CreateToken", "ListTokens", "RevokeToken", "GrantRole", "RevokeRole", "ListRoles"}},
-		{sluicev1.ClusterService_ServiceDesc.ServiceName, []string{"SetMode", "RotateKey", "VerifyPlan", "GetCostModels", "SetCostModel"}},
+		{sluicev1.ClusterService_ServiceDesc.ServiceName, []string{"SetMode", "RotateKey", "VerifyPlan", "GetCostModels", "SetCostModel", "ListMembers"}},
 		{sluicev1.PoolService_ServiceDesc.ServiceName, []string{"DrainPool", "GetQueueMapping", "SetQueueMapping"}},
 		{sluicev1.JobService_ServiceDesc.ServiceName, []string{"RestartJob", "ControlUpdate", "ListJobVersions", "PlanJobs"}},
 		{sluicev1.TaskService_ServiceDesc.ServiceName, []string{"ListTaskEvents"}},

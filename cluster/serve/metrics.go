@@ -56,7 +56,7 @@ func newMetrics(s *Scheduler) *metrics {
 		shadow:     vec("shadow_placements_total", "What the model in the shadow would do with tasks, compared with the plan.", "outcome"),
 	}
 	m.registry.MustRegister(m.cycles, m.phases, m.total, m.placements, m.left, m.conflicts, m.solves, m.work, m.limited, m.touched, m.outcomes, m.shadow,
-		&stateCollector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		&stateCollector{s}, leading(1), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if t := s.config.Traces; t != nil {
 		m.registry.MustRegister(t.spans.ended)
 	}

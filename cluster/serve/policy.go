@@ -90,6 +90,7 @@ var rows = map[string]row{
 	"sluice.v1.ClusterService/SetMode":        audited(read(operators)), // also in a read-only cluster
 	"sluice.v1.ClusterService/RotateKey":      change(operators),
 	"sluice.v1.ClusterService/GetCostModels":  read(whoeverHoldsARole),
+	"sluice.v1.ClusterService/ListMembers":    read(whoeverHoldsARole),
 	"sluice.v1.ClusterService/SetCostModel":   change(operators),
 
 	"sluice.v1.AccessService/WhoAmI":      read(whoeverIdentified),

@@ -97,6 +97,7 @@ var policyTable = map[string]struct {
 	"ClusterService/GetStatus":      {&sluicev1.GetStatusRequest{}, "vsaoh"},
 	"ClusterService/WatchCycles":    {&sluicev1.WatchCyclesRequest{}, "vsaoh"},
 	"ClusterService/GetCostModels":  {&sluicev1.GetCostModelsRequest{}, "vsaoh"},
+	"ClusterService/ListMembers":    {&sluicev1.ListMembersRequest{}, "vsaoh"},
 	"ClusterService/VerifyPlan":     {&sluicev1.VerifyPlanRequest{}, "o"},
 	"ClusterService/ExportSnapshot": {&sluicev1.ExportSnapshotRequest{}, "o"},
 	"ClusterService/ExportGraph":    {&sluicev1.ExportGraphRequest{}, "o"},

@@ -41,7 +41,9 @@ type Config struct {
 	Reach    Reach        // of the API, for tasks
 	Limits   Limits       // of what one caller may ask for
 	Audit    *slog.Logger // of who did what; nil drops it
-	Traces   *Traces      // of calls and cycles; nil traces nothing. Whoever made them closes them when Run has ended
+	// Members asks all schedulers that have the same history how they are doing, in the order of the configuration; nil: it is alone.
+	Members func(context.Context) []Member
+	Traces  *Traces // of calls and cycles; nil traces nothing. Whoever made them closes them when Run has ended
 
 	// Rest, if there is one, is called when a cycle is over and nothing has changed since. It must return at once.
 	Rest func()
@@ -96,6 +98,24 @@ func (c *Config) fill() {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 }
+
+// Member is one of several schedulers that have the same history.
+type Member struct {
+	Name, PeerAddress, APIAddress string
+	Role                          MemberRole
+	Record                        uint64 // the last that it has
+}
+
+// MemberRole says what a member does.
+type MemberRole uint8
+
+// The roles of members.
+const (
+	MemberSilent  MemberRole = iota // it does not answer
+	MemberLeads                     // and schedules
+	MemberStands                    // by, with a copy of the history
+	MemberWaiting                   // to find the others
+)
 
 // Scheduler ties the writer, the cycles and the shards together. Make it with New, then call Run once.
 type Scheduler struct {

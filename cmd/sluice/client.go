@@ -30,8 +30,9 @@ const (
 
 // client speaks with one scheduler.
 type client struct {
-	conn   *grpc.ClientConn
-	server string
+	conn    *grpc.ClientConn
+	server  string // addresses, as configured
+	several bool   // schedulers, one of which leads
 	// reconnect is for how long a broken conversation is taken up again.
 	reconnect time.Duration
 	notes     io.Writer
@@ -53,8 +54,8 @@ func (a *app) connect(ctx context.Context) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient("passthrough:///"+a.config.Server, append(options,
-		grpc.WithNoProxy(),
+	target, found := a.target()
+	conn, err := grpc.NewClient(target, append(append(options, found...),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: firstPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: longestPause},
@@ -64,7 +65,7 @@ func (a *app) connect(ctx context.Context) (*client, error) {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}
 	c := &client{
-		conn: conn, server: a.config.Server, reconnect: a.config.Reconnect, notes: a.err,
+		conn: conn, server: a.config.Server, several: len(a.config.Servers()) > 1, reconnect: a.config.Reconnect, notes: a.err,
 		jobs:    sluicev1.NewJobServiceClient(conn),
 		tasks:   sluicev1.NewTaskServiceClient(conn),
 		pools:   sluicev1.NewPoolServiceClient(conn),
@@ -92,6 +93,9 @@ func (c *client) ready(ctx context.Context) error {
 		case connectivity.Ready:
 			return nil
 		case connectivity.TransientFailure:
+			if c.several {
+				break // another one may be about to lead
+			}
 			_, err := c.access.WhoAmI(ctx, &sluicev1.WhoAmIRequest{})
 			switch why := status.Convert(err).Message(); {
 			case strings.Contains(why, "tls: "):
@@ -128,6 +132,9 @@ func (c *client) withTLS(ctx context.Context) bool {
 }
 
 func (c *client) unreachable() error {
+	if c.several {
+		return exitError{exitUnavailable, fmt.Errorf("none of the schedulers at %s answers and leads; ask one alone with --server to be told why", c.server)}
+	}
 	return exitError{exitUnavailable, fmt.Errorf(
 		"no scheduler answers at %s: start one with `sluice dev`, or name its address with --server or SLUICE_SERVER", c.server)}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func newClusterCommand(a *app) *cobra.Command {
-	return group("cluster", "Show the scheduler as a whole", newClusterStatusCommand(a), newClusterWatchCommand(a),
+	return group("cluster", "Show the scheduler as a whole", newClusterStatusCommand(a), newClusterWatchCommand(a), newClusterMembersCommand(a),
 		newClusterVerifyCommand(a), newCostModelCommand(a), newClusterModeCommand(a),
 		newClusterRotateCommand(a), newClusterSnapshotCommand(a), newClusterRestoreCommand(a))
 }
@@ -36,6 +36,27 @@ func statusProperties(w io.Writer, s *sluicev1.GetStatusResponse) {
 	properties(w, words.StatusProperties(s)...)
 	fmt.Fprintln(w)
 	table(w, words.ShardTable(s.GetShards()))
+}
+
+func newClusterMembersCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "members",
+		Short: "List the schedulers that stand by for each other",
+		Args:  wants(),
+		RunE: a.connected(func(cmd *cobra.Command, c *client, _ []string) error {
+			res, err := call(cmd.Context(), c, c.cluster.ListMembers, &sluicev1.ListMembersRequest{})
+			if err != nil {
+				return err
+			}
+			return a.show(res, func(w io.Writer) {
+				if len(res.GetMembers()) == 0 {
+					fmt.Fprintln(w, "this scheduler is alone: no other one stands by")
+					return
+				}
+				table(w, words.MemberTable(res.GetMembers()))
+			})
+		}),
+	}
 }
 
 func newClusterWatchCommand(a *app) *cobra.Command {

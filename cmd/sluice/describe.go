@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 )
 
@@ -47,7 +48,7 @@ func (c *client) describe(err error) error {
 	}
 	switch s.Code() {
 	case codes.Unavailable:
-		if shardAway(err) {
+		if shardAway(err) || standsBy(err) {
 			return exitError{code, errors.New(s.Message())}
 		}
 		return exitError{code, fmt.Errorf("the scheduler at %s went away: %s", c.server, s.Message())}
@@ -65,5 +66,13 @@ func shardAway(err error) bool {
 	return s.Code() == codes.Unavailable && slices.ContainsFunc(s.Details(), func(d any) bool {
 		_, ok := d.(*errdetails.ResourceInfo)
 		return ok
+	})
+}
+
+// standsBy reports errors of a scheduler that stands by for another one, which it names.
+func standsBy(err error) bool {
+	return slices.ContainsFunc(status.Convert(err).Details(), func(d any) bool {
+		info, ok := d.(*errdetails.ErrorInfo)
+		return ok && info.GetReason() == serve.ReasonStandby
 	})
 }

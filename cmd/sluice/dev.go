@@ -53,7 +53,10 @@ func (a *app) runDev(ctx context.Context, d *demo) error {
 	if c.Scheduler.TLS.Cert != "" {
 		return exitError{exitUsage, errors.New("dev serves this machine without TLS: leave scheduler.tls out, or run `sluice scheduler` and `sluice hostmgr local`")}
 	}
-	s, err := openServer(c.Scheduler, c.Dev.StateDir, log)
+	if c.Scheduler.Member != "" {
+		return exitError{exitUsage, errors.New("dev is alone: leave scheduler.member and scheduler.peers out, or run `sluice scheduler` and `sluice hostmgr local`")}
+	}
+	s, err := openServer(c.Scheduler, c.Dev.StateDir, alone(c.Dev.StateDir, log), log)
 	if err != nil {
 		return err
 	}

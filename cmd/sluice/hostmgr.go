@@ -63,7 +63,8 @@ func (a *app) dialScheduler() (*grpc.ClientConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient("passthrough:///"+a.config.Server, append(options, grpc.WithNoProxy(),
+	target, found := a.target()
+	conn, err := grpc.NewClient(target, append(append(options, found...),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))...)
 	if err != nil {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}

@@ -29,7 +29,11 @@ away, and it finds them again when it starts with the same state folder.
 
 It asks who calls, and encrypts: scheduler.tls.cert, scheduler.tls.key and
 scheduler.tls.client_ca are needed, and "sluice tls init" makes the files and a
-configuration. With --insecure everybody on this machine may do everything.`,
+configuration. With --insecure everybody on this machine may do everything.
+
+With scheduler.member and scheduler.peers it is one of three or five on several
+machines: one leads and schedules, the others have a copy of all that it knows and
+stand by to go on in its place.`,
 		Args: wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := a.config
@@ -39,7 +43,11 @@ configuration. With --insecure everybody on this machine may do everything.`,
 			if c.Scheduler.Insecure {
 				fmt.Fprintln(a.err, "sluice: warning: --insecure: everybody on this machine may do everything, and run commands as this user")
 			}
-			s, err := openServer(c.Scheduler, c.Scheduler.StateDir, newLogger(a.err, c.Log))
+			log := newLogger(a.err, c.Log)
+			if c.Scheduler.Member != "" {
+				return a.runMember(cmd.Context(), c.Scheduler, log)
+			}
+			s, err := openServer(c.Scheduler, c.Scheduler.StateDir, alone(c.Scheduler.StateDir, log), log)
 			if err != nil {
 				return err
 			}

@@ -29,9 +29,9 @@ func (s *server) secure(c config.Scheduler) (*serve.Identity, []grpc.ServerOptio
 	if c.TLS.Cert == "" {
 		return nil, nil, nil
 	}
-	files, err := pki.NewServer(pki.ServerFiles{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.ClientCA, CRL: c.TLS.CRL})
+	files, err := serverFiles(c)
 	if err != nil {
-		return nil, nil, fmt.Errorf("scheduler.tls: %w", err)
+		return nil, nil, err
 	}
 	operators, err := holders(cluster.Operator, c.Operators)
 	if err != nil {
@@ -44,6 +44,15 @@ func (s *server) secure(c config.Scheduler) (*serve.Identity, []grpc.ServerOptio
 	s.tls = files.Config()
 	return &serve.Identity{Roles: append(operators, managers...), CheckCertificate: files.Check},
 		[]grpc.ServerOption{grpc.Creds(credentials.NewTLS(s.tls))}, nil
+}
+
+// serverFiles reads the files of scheduler.tls.
+func serverFiles(c config.Scheduler) (*pki.Server, error) {
+	files, err := pki.NewServer(pki.ServerFiles{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.ClientCA, CRL: c.TLS.CRL})
+	if err != nil {
+		return nil, fmt.Errorf("scheduler.tls: %w", err)
+	}
+	return files, nil
 }
 
 // holders reads a list of those who hold a role.
@@ -182,9 +191,6 @@ func (a *app) credentials() ([]grpc.DialOption, error) {
 	conf, err := pki.Client(pki.ClientFiles{CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key, ServerName: c.TLS.ServerName})
 	if err != nil {
 		return nil, exitError{exitUsage, fmt.Errorf("tls: %w", err)}
-	}
-	if conf.ServerName == "" {
-		conf.ServerName, _, _ = net.SplitHostPort(c.Server) // was checked with the settings
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(conf))}
 	if c.TokenFile != "" {

@@ -13,6 +13,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
@@ -46,10 +48,33 @@ const idleTime = 2 * time.Minute
 // lockPatience is how long a start waits for the state folder to become free.
 const lockPatience = time.Second
 
-// server is a scheduler with its journal and its addresses.
+// history is what a scheduler goes on with, and where it appends what happens.
+type history struct {
+	journal serve.Checkpointer
+	state   *cluster.State
+	members func(context.Context) []serve.Member // nil: it is alone
+	close   func() error
+}
+
+// alone opens the history in a state folder of which no other machine has a copy.
+func alone(dir string, log *slog.Logger) func() (*history, error) {
+	return func() (*history, error) {
+		j, err := openJournal(dir, log)
+		if err != nil {
+			return nil, err
+		}
+		state, err := journal.Load(j)
+		if err != nil {
+			return nil, errors.Join(err, j.Close())
+		}
+		return &history{journal: j, state: state, close: j.Close}, nil
+	}
+}
+
+// server is a scheduler with its history and its addresses, or one that stands by at them.
 type server struct {
-	scheduler *serve.Scheduler
-	journal   journal.Journal
+	scheduler *serve.Scheduler // nil, as history and console are: it stands by
+	history   *history
 	grpc      *grpc.Server
 	console   *console.Console
 	http      *http.Server
@@ -70,9 +95,9 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: &l}))
 }
 
-// openServer recovers the state in dir and takes the addresses; nothing is served yet. Without scheduler.tls it asks nobody
-// who he is.
-func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, err error) {
+// openServer opens the history and takes the addresses; nothing is served yet. dir is for what only this process has. Without scheduler.tls
+// it asks nobody who he is.
+func openServer(c config.Scheduler, dir string, open func() (*history, error), log *slog.Logger) (s *server, err error) {
 	tuneRuntime()
 	s = &server{log: log}
 	defer func() {
@@ -99,26 +124,19 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	if s.traces, err = openTraces(c.Traces, log); err != nil {
 		return s, exitError{exitUsage, fmt.Errorf("scheduler.traces: %w", err)}
 	}
-	if s.journal, err = openJournal(dir, log); err != nil {
+	if s.history, err = open(); err != nil {
 		return s, err
 	}
 	audit, err := s.openAudit(c, dir)
 	if err != nil {
 		return s, err
 	}
-	if s.api, err = listen(c.Listen, "--listen", apiPart); err != nil {
-		return s, err
-	}
-	if s.web, err = listen(c.HTTPListen, "--http-listen", pagesPart); err != nil {
+	if err := s.listen(c); err != nil {
 		return s, err
 	}
 	reach, err := s.reach(c)
 	if err != nil {
 		return s, exitError{exitUsage, err}
-	}
-	state, err := journal.Load(s.journal)
-	if err != nil {
-		return s, err
 	}
 	planner := cycle.New(model, func() solver.Solver {
 		algorithm, _ := registry.New(c.Solver) // was checked above
@@ -128,8 +146,9 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 	bounds.MaxDisplaced, bounds.Patience = c.MaxPreempted, c.Patience
 	planner.Bound(bounds)
 	s.scheduler, err = serve.New(serve.Config{
-		Journal:          s.journal,
-		State:            state,
+		Journal:          s.history.journal,
+		State:            s.history.state,
+		Members:          s.history.members,
 		Planner:          planner,
 		Costs:            serve.CostModels{Configured: c.CostModel, Names: models.Names(), New: models.New},
 		Logger:           log,
@@ -164,19 +183,41 @@ func openServer(c config.Scheduler, dir string, log *slog.Logger) (s *server, er
 		append(options,
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime, MaxConnectionIdle: idleTime}),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}))...)
-	s.http = &http.Server{
-		Handler: s.pages(), TLSConfig: s.tls, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 5 * time.Minute, IdleTimeout: idleTime,
-	}
+	s.show(s.pages())
 	return s, nil
 }
 
-// openJournal opens the journal in a state folder, and says what to do when that fails. It waits a moment for a lock: a
-// scheduler that was killed may go on to hold it through a process that it was about to start.
+// listen takes the addresses of the API and of the pages.
+func (s *server) listen(c config.Scheduler) (err error) {
+	if s.api, err = listen(c.Listen, "--listen", apiPart); err != nil {
+		return err
+	}
+	s.web, err = listen(c.HTTPListen, "--http-listen", pagesPart)
+	return err
+}
+
+// show makes the server of pages.
+func (s *server) show(pages http.Handler) {
+	s.http = &http.Server{
+		Handler: pages, TLSConfig: s.tls, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 5 * time.Minute, IdleTimeout: idleTime,
+	}
+}
+
+// openJournal opens the journal in the state folder of a scheduler that is alone, and says what to do when that fails.
 func openJournal(dir string, log *slog.Logger) (journal.Journal, error) {
-	if err := ownFolder(dir, schedulerMark); err != nil {
+	if err := ownFolder(dir, schedulerMark, memberMark); err != nil {
 		return nil, err
 	}
+	if hasMark(dir, memberMark) {
+		return nil, exitError{exitUsage, fmt.Errorf("%s is the state folder of one of several schedulers: set scheduler.member and scheduler.peers, or choose another one with --state-dir", dir)}
+	}
+	return lockJournal(dir, log)
+}
+
+// lockJournal opens the journal in a state folder. It waits a moment for a lock: a scheduler that was killed may go on to hold it through a
+// process that it was about to start.
+func lockJournal(dir string, log *slog.Logger) (journal.Journal, error) {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPatience / 20) {
 		j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{Warn: func(m string) { log.Warn(m) }})
 		switch {
@@ -190,27 +231,32 @@ func openJournal(dir string, log *slog.Logger) (journal.Journal, error) {
 	}
 }
 
-// What a state folder has of each part that has worked there.
+// What a state folder has of each part that has worked there. A scheduler has one or both of two: alone, and as a member of several.
 var (
 	schedulerMark = filepath.Join("journal", "FORMAT")
+	memberMark    = filepath.Join("replica", "FORMAT")
 	localMark     = "format"
 	mesosMark     = "framework"
 )
 
 // ownFolder refuses the state folder of another part, which begins with one of its own. One that has been both goes on.
-func ownFolder(dir, own string) error {
-	exists := func(mark string) bool { _, err := os.Stat(filepath.Join(dir, mark)); return err == nil }
-	if exists(own) {
+func ownFolder(dir string, own ...string) error {
+	if slices.ContainsFunc(own, func(mark string) bool { return hasMark(dir, mark) }) {
 		return nil
 	}
 	for _, other := range []struct{ mark, whose string }{
-		{schedulerMark, "a scheduler"}, {localMark, "`sluice hostmgr local`"}, {mesosMark, "`sluice hostmgr mesos`"},
+		{schedulerMark, "a scheduler"}, {memberMark, "a scheduler"}, {localMark, "`sluice hostmgr local`"}, {mesosMark, "`sluice hostmgr mesos`"},
 	} {
-		if exists(other.mark) {
+		if hasMark(dir, other.mark) {
 			return exitError{exitUsage, fmt.Errorf("%s is the state folder of %s: choose another one with --state-dir", dir, other.whose)}
 		}
 	}
 	return nil
+}
+
+func hasMark(dir, mark string) bool {
+	_, err := os.Stat(filepath.Join(dir, mark))
+	return err == nil
 }
 
 // What part of the files that the process may have open connections may take: one in so many. The journal needs the others, and a
@@ -251,10 +297,13 @@ func (s *server) pages() http.Handler {
 
 // parts returns what has to run side by side; each ends when ctx does, save the gRPC server, which stopServing ends.
 func (s *server) parts() []func(context.Context) error {
-	return []func(context.Context) error{
-		s.scheduler.Run,
-		s.console.Serve,
-		func(context.Context) error { return s.grpc.Serve(s.api) },
+	parts := []func(context.Context) error{
+		func(context.Context) error {
+			if err := s.grpc.Serve(s.api); !errors.Is(err, grpc.ErrServerStopped) { // before it began
+				return err
+			}
+			return nil
+		},
 		func(ctx context.Context) error {
 			stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
 			defer stop()
@@ -268,6 +317,10 @@ func (s *server) parts() []func(context.Context) error {
 			return nil
 		},
 	}
+	if s.scheduler != nil {
+		parts = append(parts, s.scheduler.Run, s.console.Serve)
+	}
+	return parts
 }
 
 // stopServing lets calls in progress end, but not for long.
@@ -291,8 +344,8 @@ func (s *server) close() error {
 	if s.audit != nil {
 		errs = append(errs, s.audit.Close())
 	}
-	if s.journal != nil {
-		errs = append(errs, s.journal.Close())
+	if s.history != nil {
+		errs = append(errs, s.history.close())
 	}
 	if s.traces != nil {
 		s.traces.Close()

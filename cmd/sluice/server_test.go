@@ -16,6 +16,7 @@ func TestFoldersOfOthers(t *testing.T) {
 	noSettings(t)
 	for mark, lines := range map[string][][]string{
 		schedulerMark: {{"hostmgr", "local"}, {"hostmgr", "mesos"}},
+		memberMark:    {{"hostmgr", "local"}, {"hostmgr", "mesos"}},
 		localMark:     {{"scheduler", "--insecure"}, {"dev"}, {"hostmgr", "mesos"}},
 		mesosMark:     {{"scheduler", "--insecure"}, {"dev"}, {"hostmgr", "local"}},
 	} {

@@ -164,8 +164,8 @@ var table = []row{
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount", "cmd/sluice/internal/pki",
 		"cmd/sluice/internal/words", "cmd/sluice/internal/console",
-		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/serve", "costmodels/models", "flowgraph", "flowgraph/dimacs",
-		"hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/families", "bench/gap", "bench/peer", "bench/quality",
+		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/replica", "cluster/serve", "costmodels/models", "flowgraph",
+		"flowgraph/dimacs", "hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/families", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
 		autolimit, cobra, pflag, yaml, term, errgroup, netutil, genproto, grpc, logr, otel, protobuf,
 	}, shell},

@@ -21,6 +21,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Member_Role int32
+
+const (
+	// It does not answer.
+	Member_ROLE_UNSPECIFIED Member_Role = 0
+	Member_ROLE_LEADER      Member_Role = 1
+	Member_ROLE_STANDBY     Member_Role = 2
+	// It has not found the others yet.
+	Member_ROLE_WAITING Member_Role = 3
+)
+
+// Enum value maps for Member_Role.
+var (
+	Member_Role_name = map[int32]string{
+		0: "ROLE_UNSPECIFIED",
+		1: "ROLE_LEADER",
+		2: "ROLE_STANDBY",
+		3: "ROLE_WAITING",
+	}
+	Member_Role_value = map[string]int32{
+		"ROLE_UNSPECIFIED": 0,
+		"ROLE_LEADER":      1,
+		"ROLE_STANDBY":     2,
+		"ROLE_WAITING":     3,
+	}
+)
+
+func (x Member_Role) Enum() *Member_Role {
+	p := new(Member_Role)
+	*p = x
+	return p
+}
+
+func (x Member_Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Member_Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_sluice_v1_cluster_proto_enumTypes[0].Descriptor()
+}
+
+func (Member_Role) Type() protoreflect.EnumType {
+	return &file_sluice_v1_cluster_proto_enumTypes[0]
+}
+
+func (x Member_Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Member_Role.Descriptor instead.
+func (Member_Role) EnumDescriptor() ([]byte, []int) {
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{2, 0}
+}
+
 type ExportGraphRequest_Format int32
 
 const (
@@ -60,11 +114,11 @@ func (x ExportGraphRequest_Format) String() string {
 }
 
 func (ExportGraphRequest_Format) Descriptor() protoreflect.EnumDescriptor {
-	return file_sluice_v1_cluster_proto_enumTypes[0].Descriptor()
+	return file_sluice_v1_cluster_proto_enumTypes[1].Descriptor()
 }
 
 func (ExportGraphRequest_Format) Type() protoreflect.EnumType {
-	return &file_sluice_v1_cluster_proto_enumTypes[0]
+	return &file_sluice_v1_cluster_proto_enumTypes[1]
 }
 
 func (x ExportGraphRequest_Format) Number() protoreflect.EnumNumber {
@@ -73,7 +127,169 @@ func (x ExportGraphRequest_Format) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ExportGraphRequest_Format.Descriptor instead.
 func (ExportGraphRequest_Format) EnumDescriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{12, 0}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{15, 0}
+}
+
+type ListMembersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMembersRequest) Reset() {
+	*x = ListMembersRequest{}
+	mi := &file_sluice_v1_cluster_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMembersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMembersRequest) ProtoMessage() {}
+
+func (x *ListMembersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_cluster_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMembersRequest.ProtoReflect.Descriptor instead.
+func (*ListMembersRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{0}
+}
+
+type ListMembersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the configuration. Empty: this scheduler is alone.
+	Members       []*Member `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMembersResponse) Reset() {
+	*x = ListMembersResponse{}
+	mi := &file_sluice_v1_cluster_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMembersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMembersResponse) ProtoMessage() {}
+
+func (x *ListMembersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_cluster_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMembersResponse.ProtoReflect.Descriptor instead.
+func (*ListMembersResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListMembersResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+// Member is one of several schedulers that have the same history.
+type Member struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Where it listens to the others.
+	PeerAddress string `protobuf:"bytes,2,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
+	// Where the API is while it leads.
+	ApiAddress string      `protobuf:"bytes,3,opt,name=api_address,json=apiAddress,proto3" json:"api_address,omitempty"`
+	Role       Member_Role `protobuf:"varint,4,opt,name=role,proto3,enum=sluice.v1.Member_Role" json:"role,omitempty"`
+	// The last record of the history that it has. Those of a standby trail the
+	// leader's by some milliseconds.
+	Record        uint64 `protobuf:"varint,5,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Member) Reset() {
+	*x = Member{}
+	mi := &file_sluice_v1_cluster_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Member) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Member) ProtoMessage() {}
+
+func (x *Member) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_cluster_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Member.ProtoReflect.Descriptor instead.
+func (*Member) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Member) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Member) GetPeerAddress() string {
+	if x != nil {
+		return x.PeerAddress
+	}
+	return ""
+}
+
+func (x *Member) GetApiAddress() string {
+	if x != nil {
+		return x.ApiAddress
+	}
+	return ""
+}
+
+func (x *Member) GetRole() Member_Role {
+	if x != nil {
+		return x.Role
+	}
+	return Member_ROLE_UNSPECIFIED
+}
+
+func (x *Member) GetRecord() uint64 {
+	if x != nil {
+		return x.Record
+	}
+	return 0
 }
 
 type GetStatusRequest struct {
@@ -84,7 +300,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[0]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -96,7 +312,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[0]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -109,7 +325,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{0}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{3}
 }
 
 type GetStatusResponse struct {
@@ -141,7 +357,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[1]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -153,7 +369,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[1]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -166,7 +382,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{1}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetStatusResponse) GetClusterId() string {
@@ -312,7 +528,7 @@ type ShardStatus struct {
 
 func (x *ShardStatus) Reset() {
 	*x = ShardStatus{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[2]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -324,7 +540,7 @@ func (x *ShardStatus) String() string {
 func (*ShardStatus) ProtoMessage() {}
 
 func (x *ShardStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[2]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -337,7 +553,7 @@ func (x *ShardStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardStatus.ProtoReflect.Descriptor instead.
 func (*ShardStatus) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ShardStatus) GetName() string {
@@ -403,7 +619,7 @@ type ClusterMode struct {
 
 func (x *ClusterMode) Reset() {
 	*x = ClusterMode{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[3]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +631,7 @@ func (x *ClusterMode) String() string {
 func (*ClusterMode) ProtoMessage() {}
 
 func (x *ClusterMode) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[3]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +644,7 @@ func (x *ClusterMode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterMode.ProtoReflect.Descriptor instead.
 func (*ClusterMode) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClusterMode) GetReadOnly() bool {
@@ -460,7 +676,7 @@ type WatchCyclesRequest struct {
 
 func (x *WatchCyclesRequest) Reset() {
 	*x = WatchCyclesRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[4]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +688,7 @@ func (x *WatchCyclesRequest) String() string {
 func (*WatchCyclesRequest) ProtoMessage() {}
 
 func (x *WatchCyclesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[4]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +701,7 @@ func (x *WatchCyclesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCyclesRequest.ProtoReflect.Descriptor instead.
 func (*WatchCyclesRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 type WatchCyclesResponse struct {
@@ -497,7 +713,7 @@ type WatchCyclesResponse struct {
 
 func (x *WatchCyclesResponse) Reset() {
 	*x = WatchCyclesResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[5]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +725,7 @@ func (x *WatchCyclesResponse) String() string {
 func (*WatchCyclesResponse) ProtoMessage() {}
 
 func (x *WatchCyclesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[5]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +738,7 @@ func (x *WatchCyclesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCyclesResponse.ProtoReflect.Descriptor instead.
 func (*WatchCyclesResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchCyclesResponse) GetCycle() *CycleSummary {
@@ -568,7 +784,7 @@ type CycleSummary struct {
 
 func (x *CycleSummary) Reset() {
 	*x = CycleSummary{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[6]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +796,7 @@ func (x *CycleSummary) String() string {
 func (*CycleSummary) ProtoMessage() {}
 
 func (x *CycleSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[6]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +809,7 @@ func (x *CycleSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CycleSummary.ProtoReflect.Descriptor instead.
 func (*CycleSummary) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CycleSummary) GetNumber() uint64 {
@@ -739,7 +955,7 @@ type CyclePhase struct {
 
 func (x *CyclePhase) Reset() {
 	*x = CyclePhase{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[7]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +967,7 @@ func (x *CyclePhase) String() string {
 func (*CyclePhase) ProtoMessage() {}
 
 func (x *CyclePhase) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[7]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +980,7 @@ func (x *CyclePhase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CyclePhase.ProtoReflect.Descriptor instead.
 func (*CyclePhase) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CyclePhase) GetName() string {
@@ -789,7 +1005,7 @@ type VerifyPlanRequest struct {
 
 func (x *VerifyPlanRequest) Reset() {
 	*x = VerifyPlanRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[8]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +1017,7 @@ func (x *VerifyPlanRequest) String() string {
 func (*VerifyPlanRequest) ProtoMessage() {}
 
 func (x *VerifyPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[8]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +1030,7 @@ func (x *VerifyPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyPlanRequest.ProtoReflect.Descriptor instead.
 func (*VerifyPlanRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 type VerifyPlanResponse struct {
@@ -834,7 +1050,7 @@ type VerifyPlanResponse struct {
 
 func (x *VerifyPlanResponse) Reset() {
 	*x = VerifyPlanResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[9]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1062,7 @@ func (x *VerifyPlanResponse) String() string {
 func (*VerifyPlanResponse) ProtoMessage() {}
 
 func (x *VerifyPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[9]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1075,7 @@ func (x *VerifyPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyPlanResponse.ProtoReflect.Descriptor instead.
 func (*VerifyPlanResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *VerifyPlanResponse) GetCycle() uint64 {
@@ -912,7 +1128,7 @@ type ExportSnapshotRequest struct {
 
 func (x *ExportSnapshotRequest) Reset() {
 	*x = ExportSnapshotRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[10]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1140,7 @@ func (x *ExportSnapshotRequest) String() string {
 func (*ExportSnapshotRequest) ProtoMessage() {}
 
 func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[10]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1153,7 @@ func (x *ExportSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 type ExportSnapshotResponse struct {
@@ -953,7 +1169,7 @@ type ExportSnapshotResponse struct {
 
 func (x *ExportSnapshotResponse) Reset() {
 	*x = ExportSnapshotResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[11]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -965,7 +1181,7 @@ func (x *ExportSnapshotResponse) String() string {
 func (*ExportSnapshotResponse) ProtoMessage() {}
 
 func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[11]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -978,7 +1194,7 @@ func (x *ExportSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*ExportSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExportSnapshotResponse) GetData() []byte {
@@ -1008,7 +1224,7 @@ type ExportGraphRequest struct {
 
 func (x *ExportGraphRequest) Reset() {
 	*x = ExportGraphRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[12]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1236,7 @@ func (x *ExportGraphRequest) String() string {
 func (*ExportGraphRequest) ProtoMessage() {}
 
 func (x *ExportGraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[12]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1249,7 @@ func (x *ExportGraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportGraphRequest.ProtoReflect.Descriptor instead.
 func (*ExportGraphRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExportGraphRequest) GetFormat() ExportGraphRequest_Format {
@@ -1066,7 +1282,7 @@ type ExportGraphResponse struct {
 
 func (x *ExportGraphResponse) Reset() {
 	*x = ExportGraphResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[13]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1294,7 @@ func (x *ExportGraphResponse) String() string {
 func (*ExportGraphResponse) ProtoMessage() {}
 
 func (x *ExportGraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[13]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1307,7 @@ func (x *ExportGraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportGraphResponse.ProtoReflect.Descriptor instead.
 func (*ExportGraphResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExportGraphResponse) GetData() []byte {
@@ -1110,7 +1326,7 @@ type SetModeRequest struct {
 
 func (x *SetModeRequest) Reset() {
 	*x = SetModeRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[14]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1122,7 +1338,7 @@ func (x *SetModeRequest) String() string {
 func (*SetModeRequest) ProtoMessage() {}
 
 func (x *SetModeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[14]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1135,7 +1351,7 @@ func (x *SetModeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetModeRequest.ProtoReflect.Descriptor instead.
 func (*SetModeRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetModeRequest) GetMode() *ClusterMode {
@@ -1154,7 +1370,7 @@ type SetModeResponse struct {
 
 func (x *SetModeResponse) Reset() {
 	*x = SetModeResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[15]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1166,7 +1382,7 @@ func (x *SetModeResponse) String() string {
 func (*SetModeResponse) ProtoMessage() {}
 
 func (x *SetModeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[15]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1179,7 +1395,7 @@ func (x *SetModeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetModeResponse.ProtoReflect.Descriptor instead.
 func (*SetModeResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetModeResponse) GetMode() *ClusterMode {
@@ -1197,7 +1413,7 @@ type RotateKeyRequest struct {
 
 func (x *RotateKeyRequest) Reset() {
 	*x = RotateKeyRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1425,7 @@ func (x *RotateKeyRequest) String() string {
 func (*RotateKeyRequest) ProtoMessage() {}
 
 func (x *RotateKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[16]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1438,7 @@ func (x *RotateKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateKeyRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 type RotateKeyResponse struct {
@@ -1237,7 +1453,7 @@ type RotateKeyResponse struct {
 
 func (x *RotateKeyResponse) Reset() {
 	*x = RotateKeyResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1465,7 @@ func (x *RotateKeyResponse) String() string {
 func (*RotateKeyResponse) ProtoMessage() {}
 
 func (x *RotateKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[17]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1478,7 @@ func (x *RotateKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateKeyResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RotateKeyResponse) GetKey() string {
@@ -1287,7 +1503,7 @@ type GetCostModelsRequest struct {
 
 func (x *GetCostModelsRequest) Reset() {
 	*x = GetCostModelsRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1515,7 @@ func (x *GetCostModelsRequest) String() string {
 func (*GetCostModelsRequest) ProtoMessage() {}
 
 func (x *GetCostModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[18]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1528,7 @@ func (x *GetCostModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCostModelsRequest.ProtoReflect.Descriptor instead.
 func (*GetCostModelsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 type GetCostModelsResponse struct {
@@ -1329,7 +1545,7 @@ type GetCostModelsResponse struct {
 
 func (x *GetCostModelsResponse) Reset() {
 	*x = GetCostModelsResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1557,7 @@ func (x *GetCostModelsResponse) String() string {
 func (*GetCostModelsResponse) ProtoMessage() {}
 
 func (x *GetCostModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[19]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1570,7 @@ func (x *GetCostModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCostModelsResponse.ProtoReflect.Descriptor instead.
 func (*GetCostModelsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetCostModelsResponse) GetAvailable() []string {
@@ -1403,7 +1619,7 @@ type CostModelBinding struct {
 
 func (x *CostModelBinding) Reset() {
 	*x = CostModelBinding{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1631,7 @@ func (x *CostModelBinding) String() string {
 func (*CostModelBinding) ProtoMessage() {}
 
 func (x *CostModelBinding) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[20]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1644,7 @@ func (x *CostModelBinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostModelBinding.ProtoReflect.Descriptor instead.
 func (*CostModelBinding) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{20}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CostModelBinding) GetPool() string {
@@ -1477,7 +1693,7 @@ type WeightedCostModel struct {
 
 func (x *WeightedCostModel) Reset() {
 	*x = WeightedCostModel{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1705,7 @@ func (x *WeightedCostModel) String() string {
 func (*WeightedCostModel) ProtoMessage() {}
 
 func (x *WeightedCostModel) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[21]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1718,7 @@ func (x *WeightedCostModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedCostModel.ProtoReflect.Descriptor instead.
 func (*WeightedCostModel) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{21}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WeightedCostModel) GetName() string {
@@ -1529,7 +1745,7 @@ type SetCostModelRequest struct {
 
 func (x *SetCostModelRequest) Reset() {
 	*x = SetCostModelRequest{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[22]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1757,7 @@ func (x *SetCostModelRequest) String() string {
 func (*SetCostModelRequest) ProtoMessage() {}
 
 func (x *SetCostModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[22]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1770,7 @@ func (x *SetCostModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCostModelRequest.ProtoReflect.Descriptor instead.
 func (*SetCostModelRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{22}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SetCostModelRequest) GetBinding() *CostModelBinding {
@@ -1573,7 +1789,7 @@ type SetCostModelResponse struct {
 
 func (x *SetCostModelResponse) Reset() {
 	*x = SetCostModelResponse{}
-	mi := &file_sluice_v1_cluster_proto_msgTypes[23]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1801,7 @@ func (x *SetCostModelResponse) String() string {
 func (*SetCostModelResponse) ProtoMessage() {}
 
 func (x *SetCostModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_cluster_proto_msgTypes[23]
+	mi := &file_sluice_v1_cluster_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1814,7 @@ func (x *SetCostModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetCostModelResponse.ProtoReflect.Descriptor instead.
 func (*SetCostModelResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{23}
+	return file_sluice_v1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetCostModelResponse) GetBindings() []*CostModelBinding {
@@ -1612,7 +1828,22 @@ var File_sluice_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x17sluice/v1/cluster.proto\x12\tsluice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\x12\n" +
+	"\x17sluice/v1/cluster.proto\x12\tsluice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\x14\n" +
+	"\x12ListMembersRequest\"B\n" +
+	"\x13ListMembersResponse\x12+\n" +
+	"\amembers\x18\x01 \x03(\v2\x11.sluice.v1.MemberR\amembers\"\xf7\x01\n" +
+	"\x06Member\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fpeer_address\x18\x02 \x01(\tR\vpeerAddress\x12\x1f\n" +
+	"\vapi_address\x18\x03 \x01(\tR\n" +
+	"apiAddress\x12*\n" +
+	"\x04role\x18\x04 \x01(\x0e2\x16.sluice.v1.Member.RoleR\x04role\x12\x16\n" +
+	"\x06record\x18\x05 \x01(\x04R\x06record\"Q\n" +
+	"\x04Role\x12\x14\n" +
+	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vROLE_LEADER\x10\x01\x12\x10\n" +
+	"\fROLE_STANDBY\x10\x02\x12\x10\n" +
+	"\fROLE_WAITING\x10\x03\"\x12\n" +
 	"\x10GetStatusRequest\"\xbd\x05\n" +
 	"\x11GetStatusResponse\x12\x1d\n" +
 	"\n" +
@@ -1741,7 +1972,7 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\x13SetCostModelRequest\x125\n" +
 	"\abinding\x18\x01 \x01(\v2\x1b.sluice.v1.CostModelBindingR\abinding\"O\n" +
 	"\x14SetCostModelResponse\x127\n" +
-	"\bbindings\x18\x01 \x03(\v2\x1b.sluice.v1.CostModelBindingR\bbindings2\xcb\x05\n" +
+	"\bbindings\x18\x01 \x03(\v2\x1b.sluice.v1.CostModelBindingR\bbindings2\x99\x06\n" +
 	"\x0eClusterService\x12F\n" +
 	"\tGetStatus\x12\x1b.sluice.v1.GetStatusRequest\x1a\x1c.sluice.v1.GetStatusResponse\x12N\n" +
 	"\vWatchCycles\x12\x1d.sluice.v1.WatchCyclesRequest\x1a\x1e.sluice.v1.WatchCyclesResponse0\x01\x12I\n" +
@@ -1752,7 +1983,8 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\aSetMode\x12\x19.sluice.v1.SetModeRequest\x1a\x1a.sluice.v1.SetModeResponse\x12F\n" +
 	"\tRotateKey\x12\x1b.sluice.v1.RotateKeyRequest\x1a\x1c.sluice.v1.RotateKeyResponse\x12R\n" +
 	"\rGetCostModels\x12\x1f.sluice.v1.GetCostModelsRequest\x1a .sluice.v1.GetCostModelsResponse\x12O\n" +
-	"\fSetCostModel\x12\x1e.sluice.v1.SetCostModelRequest\x1a\x1f.sluice.v1.SetCostModelResponseB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
+	"\fSetCostModel\x12\x1e.sluice.v1.SetCostModelRequest\x1a\x1f.sluice.v1.SetCostModelResponse\x12L\n" +
+	"\vListMembers\x12\x1d.sluice.v1.ListMembersRequest\x1a\x1e.sluice.v1.ListMembersResponseB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
 
 var (
 	file_sluice_v1_cluster_proto_rawDescOnce sync.Once
@@ -1766,80 +1998,88 @@ func file_sluice_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_sluice_v1_cluster_proto_rawDescData
 }
 
-var file_sluice_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_sluice_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_sluice_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_sluice_v1_cluster_proto_goTypes = []any{
-	(ExportGraphRequest_Format)(0), // 0: sluice.v1.ExportGraphRequest.Format
-	(*GetStatusRequest)(nil),       // 1: sluice.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),      // 2: sluice.v1.GetStatusResponse
-	(*ShardStatus)(nil),            // 3: sluice.v1.ShardStatus
-	(*ClusterMode)(nil),            // 4: sluice.v1.ClusterMode
-	(*WatchCyclesRequest)(nil),     // 5: sluice.v1.WatchCyclesRequest
-	(*WatchCyclesResponse)(nil),    // 6: sluice.v1.WatchCyclesResponse
-	(*CycleSummary)(nil),           // 7: sluice.v1.CycleSummary
-	(*CyclePhase)(nil),             // 8: sluice.v1.CyclePhase
-	(*VerifyPlanRequest)(nil),      // 9: sluice.v1.VerifyPlanRequest
-	(*VerifyPlanResponse)(nil),     // 10: sluice.v1.VerifyPlanResponse
-	(*ExportSnapshotRequest)(nil),  // 11: sluice.v1.ExportSnapshotRequest
-	(*ExportSnapshotResponse)(nil), // 12: sluice.v1.ExportSnapshotResponse
-	(*ExportGraphRequest)(nil),     // 13: sluice.v1.ExportGraphRequest
-	(*ExportGraphResponse)(nil),    // 14: sluice.v1.ExportGraphResponse
-	(*SetModeRequest)(nil),         // 15: sluice.v1.SetModeRequest
-	(*SetModeResponse)(nil),        // 16: sluice.v1.SetModeResponse
-	(*RotateKeyRequest)(nil),       // 17: sluice.v1.RotateKeyRequest
-	(*RotateKeyResponse)(nil),      // 18: sluice.v1.RotateKeyResponse
-	(*GetCostModelsRequest)(nil),   // 19: sluice.v1.GetCostModelsRequest
-	(*GetCostModelsResponse)(nil),  // 20: sluice.v1.GetCostModelsResponse
-	(*CostModelBinding)(nil),       // 21: sluice.v1.CostModelBinding
-	(*WeightedCostModel)(nil),      // 22: sluice.v1.WeightedCostModel
-	(*SetCostModelRequest)(nil),    // 23: sluice.v1.SetCostModelRequest
-	(*SetCostModelResponse)(nil),   // 24: sluice.v1.SetCostModelResponse
-	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
-	(*ResourceVector)(nil),         // 26: sluice.v1.ResourceVector
+	(Member_Role)(0),               // 0: sluice.v1.Member.Role
+	(ExportGraphRequest_Format)(0), // 1: sluice.v1.ExportGraphRequest.Format
+	(*ListMembersRequest)(nil),     // 2: sluice.v1.ListMembersRequest
+	(*ListMembersResponse)(nil),    // 3: sluice.v1.ListMembersResponse
+	(*Member)(nil),                 // 4: sluice.v1.Member
+	(*GetStatusRequest)(nil),       // 5: sluice.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),      // 6: sluice.v1.GetStatusResponse
+	(*ShardStatus)(nil),            // 7: sluice.v1.ShardStatus
+	(*ClusterMode)(nil),            // 8: sluice.v1.ClusterMode
+	(*WatchCyclesRequest)(nil),     // 9: sluice.v1.WatchCyclesRequest
+	(*WatchCyclesResponse)(nil),    // 10: sluice.v1.WatchCyclesResponse
+	(*CycleSummary)(nil),           // 11: sluice.v1.CycleSummary
+	(*CyclePhase)(nil),             // 12: sluice.v1.CyclePhase
+	(*VerifyPlanRequest)(nil),      // 13: sluice.v1.VerifyPlanRequest
+	(*VerifyPlanResponse)(nil),     // 14: sluice.v1.VerifyPlanResponse
+	(*ExportSnapshotRequest)(nil),  // 15: sluice.v1.ExportSnapshotRequest
+	(*ExportSnapshotResponse)(nil), // 16: sluice.v1.ExportSnapshotResponse
+	(*ExportGraphRequest)(nil),     // 17: sluice.v1.ExportGraphRequest
+	(*ExportGraphResponse)(nil),    // 18: sluice.v1.ExportGraphResponse
+	(*SetModeRequest)(nil),         // 19: sluice.v1.SetModeRequest
+	(*SetModeResponse)(nil),        // 20: sluice.v1.SetModeResponse
+	(*RotateKeyRequest)(nil),       // 21: sluice.v1.RotateKeyRequest
+	(*RotateKeyResponse)(nil),      // 22: sluice.v1.RotateKeyResponse
+	(*GetCostModelsRequest)(nil),   // 23: sluice.v1.GetCostModelsRequest
+	(*GetCostModelsResponse)(nil),  // 24: sluice.v1.GetCostModelsResponse
+	(*CostModelBinding)(nil),       // 25: sluice.v1.CostModelBinding
+	(*WeightedCostModel)(nil),      // 26: sluice.v1.WeightedCostModel
+	(*SetCostModelRequest)(nil),    // 27: sluice.v1.SetCostModelRequest
+	(*SetCostModelResponse)(nil),   // 28: sluice.v1.SetCostModelResponse
+	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
+	(*ResourceVector)(nil),         // 30: sluice.v1.ResourceVector
 }
 var file_sluice_v1_cluster_proto_depIdxs = []int32{
-	25, // 0: sluice.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	26, // 1: sluice.v1.GetStatusResponse.capacity:type_name -> sluice.v1.ResourceVector
-	26, // 2: sluice.v1.GetStatusResponse.allocated:type_name -> sluice.v1.ResourceVector
-	26, // 3: sluice.v1.GetStatusResponse.used:type_name -> sluice.v1.ResourceVector
-	3,  // 4: sluice.v1.GetStatusResponse.shards:type_name -> sluice.v1.ShardStatus
-	7,  // 5: sluice.v1.GetStatusResponse.last_cycle:type_name -> sluice.v1.CycleSummary
-	4,  // 6: sluice.v1.GetStatusResponse.mode:type_name -> sluice.v1.ClusterMode
-	25, // 7: sluice.v1.ShardStatus.since:type_name -> google.protobuf.Timestamp
-	7,  // 8: sluice.v1.WatchCyclesResponse.cycle:type_name -> sluice.v1.CycleSummary
-	25, // 9: sluice.v1.CycleSummary.time:type_name -> google.protobuf.Timestamp
-	8,  // 10: sluice.v1.CycleSummary.phases:type_name -> sluice.v1.CyclePhase
-	25, // 11: sluice.v1.VerifyPlanResponse.time:type_name -> google.protobuf.Timestamp
-	0,  // 12: sluice.v1.ExportGraphRequest.format:type_name -> sluice.v1.ExportGraphRequest.Format
-	4,  // 13: sluice.v1.SetModeRequest.mode:type_name -> sluice.v1.ClusterMode
-	4,  // 14: sluice.v1.SetModeResponse.mode:type_name -> sluice.v1.ClusterMode
-	21, // 15: sluice.v1.GetCostModelsResponse.bindings:type_name -> sluice.v1.CostModelBinding
-	22, // 16: sluice.v1.CostModelBinding.models:type_name -> sluice.v1.WeightedCostModel
-	21, // 17: sluice.v1.SetCostModelRequest.binding:type_name -> sluice.v1.CostModelBinding
-	21, // 18: sluice.v1.SetCostModelResponse.bindings:type_name -> sluice.v1.CostModelBinding
-	1,  // 19: sluice.v1.ClusterService.GetStatus:input_type -> sluice.v1.GetStatusRequest
-	5,  // 20: sluice.v1.ClusterService.WatchCycles:input_type -> sluice.v1.WatchCyclesRequest
-	9,  // 21: sluice.v1.ClusterService.VerifyPlan:input_type -> sluice.v1.VerifyPlanRequest
-	11, // 22: sluice.v1.ClusterService.ExportSnapshot:input_type -> sluice.v1.ExportSnapshotRequest
-	13, // 23: sluice.v1.ClusterService.ExportGraph:input_type -> sluice.v1.ExportGraphRequest
-	15, // 24: sluice.v1.ClusterService.SetMode:input_type -> sluice.v1.SetModeRequest
-	17, // 25: sluice.v1.ClusterService.RotateKey:input_type -> sluice.v1.RotateKeyRequest
-	19, // 26: sluice.v1.ClusterService.GetCostModels:input_type -> sluice.v1.GetCostModelsRequest
-	23, // 27: sluice.v1.ClusterService.SetCostModel:input_type -> sluice.v1.SetCostModelRequest
-	2,  // 28: sluice.v1.ClusterService.GetStatus:output_type -> sluice.v1.GetStatusResponse
-	6,  // 29: sluice.v1.ClusterService.WatchCycles:output_type -> sluice.v1.WatchCyclesResponse
-	10, // 30: sluice.v1.ClusterService.VerifyPlan:output_type -> sluice.v1.VerifyPlanResponse
-	12, // 31: sluice.v1.ClusterService.ExportSnapshot:output_type -> sluice.v1.ExportSnapshotResponse
-	14, // 32: sluice.v1.ClusterService.ExportGraph:output_type -> sluice.v1.ExportGraphResponse
-	16, // 33: sluice.v1.ClusterService.SetMode:output_type -> sluice.v1.SetModeResponse
-	18, // 34: sluice.v1.ClusterService.RotateKey:output_type -> sluice.v1.RotateKeyResponse
-	20, // 35: sluice.v1.ClusterService.GetCostModels:output_type -> sluice.v1.GetCostModelsResponse
-	24, // 36: sluice.v1.ClusterService.SetCostModel:output_type -> sluice.v1.SetCostModelResponse
-	28, // [28:37] is the sub-list for method output_type
-	19, // [19:28] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	4,  // 0: sluice.v1.ListMembersResponse.members:type_name -> sluice.v1.Member
+	0,  // 1: sluice.v1.Member.role:type_name -> sluice.v1.Member.Role
+	29, // 2: sluice.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	30, // 3: sluice.v1.GetStatusResponse.capacity:type_name -> sluice.v1.ResourceVector
+	30, // 4: sluice.v1.GetStatusResponse.allocated:type_name -> sluice.v1.ResourceVector
+	30, // 5: sluice.v1.GetStatusResponse.used:type_name -> sluice.v1.ResourceVector
+	7,  // 6: sluice.v1.GetStatusResponse.shards:type_name -> sluice.v1.ShardStatus
+	11, // 7: sluice.v1.GetStatusResponse.last_cycle:type_name -> sluice.v1.CycleSummary
+	8,  // 8: sluice.v1.GetStatusResponse.mode:type_name -> sluice.v1.ClusterMode
+	29, // 9: sluice.v1.ShardStatus.since:type_name -> google.protobuf.Timestamp
+	11, // 10: sluice.v1.WatchCyclesResponse.cycle:type_name -> sluice.v1.CycleSummary
+	29, // 11: sluice.v1.CycleSummary.time:type_name -> google.protobuf.Timestamp
+	12, // 12: sluice.v1.CycleSummary.phases:type_name -> sluice.v1.CyclePhase
+	29, // 13: sluice.v1.VerifyPlanResponse.time:type_name -> google.protobuf.Timestamp
+	1,  // 14: sluice.v1.ExportGraphRequest.format:type_name -> sluice.v1.ExportGraphRequest.Format
+	8,  // 15: sluice.v1.SetModeRequest.mode:type_name -> sluice.v1.ClusterMode
+	8,  // 16: sluice.v1.SetModeResponse.mode:type_name -> sluice.v1.ClusterMode
+	25, // 17: sluice.v1.GetCostModelsResponse.bindings:type_name -> sluice.v1.CostModelBinding
+	26, // 18: sluice.v1.CostModelBinding.models:type_name -> sluice.v1.WeightedCostModel
+	25, // 19: sluice.v1.SetCostModelRequest.binding:type_name -> sluice.v1.CostModelBinding
+	25, // 20: sluice.v1.SetCostModelResponse.bindings:type_name -> sluice.v1.CostModelBinding
+	5,  // 21: sluice.v1.ClusterService.GetStatus:input_type -> sluice.v1.GetStatusRequest
+	9,  // 22: sluice.v1.ClusterService.WatchCycles:input_type -> sluice.v1.WatchCyclesRequest
+	13, // 23: sluice.v1.ClusterService.VerifyPlan:input_type -> sluice.v1.VerifyPlanRequest
+	15, // 24: sluice.v1.ClusterService.ExportSnapshot:input_type -> sluice.v1.ExportSnapshotRequest
+	17, // 25: sluice.v1.ClusterService.ExportGraph:input_type -> sluice.v1.ExportGraphRequest
+	19, // 26: sluice.v1.ClusterService.SetMode:input_type -> sluice.v1.SetModeRequest
+	21, // 27: sluice.v1.ClusterService.RotateKey:input_type -> sluice.v1.RotateKeyRequest
+	23, // 28: sluice.v1.ClusterService.GetCostModels:input_type -> sluice.v1.GetCostModelsRequest
+	27, // 29: sluice.v1.ClusterService.SetCostModel:input_type -> sluice.v1.SetCostModelRequest
+	2,  // 30: sluice.v1.ClusterService.ListMembers:input_type -> sluice.v1.ListMembersRequest
+	6,  // 31: sluice.v1.ClusterService.GetStatus:output_type -> sluice.v1.GetStatusResponse
+	10, // 32: sluice.v1.ClusterService.WatchCycles:output_type -> sluice.v1.WatchCyclesResponse
+	14, // 33: sluice.v1.ClusterService.VerifyPlan:output_type -> sluice.v1.VerifyPlanResponse
+	16, // 34: sluice.v1.ClusterService.ExportSnapshot:output_type -> sluice.v1.ExportSnapshotResponse
+	18, // 35: sluice.v1.ClusterService.ExportGraph:output_type -> sluice.v1.ExportGraphResponse
+	20, // 36: sluice.v1.ClusterService.SetMode:output_type -> sluice.v1.SetModeResponse
+	22, // 37: sluice.v1.ClusterService.RotateKey:output_type -> sluice.v1.RotateKeyResponse
+	24, // 38: sluice.v1.ClusterService.GetCostModels:output_type -> sluice.v1.GetCostModelsResponse
+	28, // 39: sluice.v1.ClusterService.SetCostModel:output_type -> sluice.v1.SetCostModelResponse
+	3,  // 40: sluice.v1.ClusterService.ListMembers:output_type -> sluice.v1.ListMembersResponse
+	31, // [31:41] is the sub-list for method output_type
+	21, // [21:31] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_cluster_proto_init() }
@@ -1853,8 +2093,8 @@ func file_sluice_v1_cluster_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_cluster_proto_rawDesc), len(file_sluice_v1_cluster_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   24,
+			NumEnums:      2,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

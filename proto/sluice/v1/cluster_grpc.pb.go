@@ -27,6 +27,7 @@ const (
 	ClusterService_RotateKey_FullMethodName      = "/sluice.v1.ClusterService/RotateKey"
 	ClusterService_GetCostModels_FullMethodName  = "/sluice.v1.ClusterService/GetCostModels"
 	ClusterService_SetCostModel_FullMethodName   = "/sluice.v1.ClusterService/SetCostModel"
+	ClusterService_ListMembers_FullMethodName    = "/sluice.v1.ClusterService/ListMembers"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -53,6 +54,8 @@ type ClusterServiceClient interface {
 	// The cost models, which one is in use, and the one that runs in its shadow.
 	GetCostModels(ctx context.Context, in *GetCostModelsRequest, opts ...grpc.CallOption) (*GetCostModelsResponse, error)
 	SetCostModel(ctx context.Context, in *SetCostModelRequest, opts ...grpc.CallOption) (*SetCostModelResponse, error)
+	// The schedulers that stand by for each other. All are asked, for a second.
+	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -180,6 +183,16 @@ func (c *clusterServiceClient) SetCostModel(ctx context.Context, in *SetCostMode
 	return out, nil
 }
 
+func (c *clusterServiceClient) ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListMembersResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListMembers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -204,6 +217,8 @@ type ClusterServiceServer interface {
 	// The cost models, which one is in use, and the one that runs in its shadow.
 	GetCostModels(context.Context, *GetCostModelsRequest) (*GetCostModelsResponse, error)
 	SetCostModel(context.Context, *SetCostModelRequest) (*SetCostModelResponse, error)
+	// The schedulers that stand by for each other. All are asked, for a second.
+	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -240,6 +255,9 @@ func (UnimplementedClusterServiceServer) GetCostModels(context.Context, *GetCost
 }
 func (UnimplementedClusterServiceServer) SetCostModel(context.Context, *SetCostModelRequest) (*SetCostModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetCostModel not implemented")
+}
+func (UnimplementedClusterServiceServer) ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMembers not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -403,6 +421,24 @@ func _ClusterService_SetCostModel_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_ListMembers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMembersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListMembers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListMembers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListMembers(ctx, req.(*ListMembersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -433,6 +469,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetCostModel",
 			Handler:    _ClusterService_SetCostModel_Handler,
+		},
+		{
+			MethodName: "ListMembers",
+			Handler:    _ClusterService_ListMembers_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

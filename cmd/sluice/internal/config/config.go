@@ -58,6 +58,10 @@ type Scheduler struct {
 	Traces           string
 	Advertise        string
 	StateDir         string `mapstructure:"state_dir"`
+	Member           string
+	Peers            string        // joined by commas
+	PeerListen       string        `mapstructure:"peer_listen"`
+	ElectionTimeout  time.Duration `mapstructure:"election_timeout"`
 	TLS              ServerTLS
 	Insecure         bool
 	Operators        string // joined by commas
@@ -173,6 +177,77 @@ const (
 	maxModelTimeout = time.Hour
 )
 
+// The bounds of scheduler.election_timeout: below, a busy machine would be taken for a dead one.
+const (
+	minElection = 100 * time.Millisecond
+	maxElection = time.Minute
+)
+
+// Servers are the addresses of schedulers.
+func (c *Config) Servers() []string { return addresses(c.Server) }
+
+// addresses reads a list of addresses, joined by commas; none is none.
+func addresses(s string) (all []string) {
+	for part := range strings.SplitSeq(s, ",") {
+		if s != "" {
+			all = append(all, strings.TrimSpace(part))
+		}
+	}
+	return all
+}
+
+// Peer is one of the schedulers that stand by for each other.
+type Peer struct{ Name, Address string }
+
+// maxPeers bounds the members of a group: each record goes to all of them.
+const maxPeers = 9
+
+// ParsePeers reads scheduler.peers; none is none.
+func ParsePeers(s string) (all []Peer, err error) {
+	for name, address := range pairs(s) {
+		switch {
+		case address == "":
+			return nil, fmt.Errorf("%q is no NAME=HOST:PORT, such as n1=10.0.0.1:7463", name)
+		case !cluster.IsKey(name):
+			return nil, fmt.Errorf("%q cannot be the name of a member: use letters, digits, '-', '_' and '.'", name)
+		case slices.ContainsFunc(all, func(p Peer) bool { return p.Name == name || p.Address == address }):
+			return nil, fmt.Errorf("%q: its name or its address is there twice", name+"="+address)
+		}
+		all = append(all, Peer{name, address})
+	}
+	if len(all) > maxPeers {
+		return nil, fmt.Errorf("%d members are too many: 3 or 5 are usual, %d the most", len(all), maxPeers)
+	}
+	return all, nil
+}
+
+// problemOfPeers says what is wrong with scheduler.peers and scheduler.member together.
+func (s Scheduler) problemOfPeers() error {
+	peers, err := ParsePeers(s.Peers)
+	if err != nil {
+		return err
+	}
+	known := false
+	for _, p := range peers {
+		if err := reachable(p.Address, s.TLS.Cert != "", "scheduler.tls.cert"); err != nil {
+			return err
+		}
+		if _, port, _ := net.SplitHostPort(p.Address); port == "0" {
+			return fmt.Errorf("%q: the others have to know the port", p.Address)
+		}
+		known = known || p.Name == s.Member
+	}
+	switch {
+	case (len(peers) == 0) != (s.Member == ""):
+		return errors.New("scheduler.member and scheduler.peers belong together; set both or neither")
+	case len(peers) > 0 && !known:
+		return fmt.Errorf("scheduler.member is %q, which is none of them", s.Member)
+	case s.PeerListen != "" && len(peers) == 0:
+		return errors.New("scheduler.peer_listen is set, and there are none; set scheduler.peers and scheduler.member too")
+	}
+	return nil
+}
+
 // Validate joins all that is wrong with c into one error. What the parts of the system know better about their own
 // settings they check themselves.
 func (c *Config) Validate() error {
@@ -182,11 +257,23 @@ func (c *Config) Validate() error {
 			problems = append(problems, fmt.Errorf("%s: %w", key, err))
 		}
 	}
-	check("server", reachable(c.Server, c.TLS.CA != "", "tls.ca"))
+	if c.Server == "" {
+		check("server", reachable("", true, ""))
+	}
+	for _, server := range c.Servers() {
+		check("server", reachable(server, c.TLS.CA != "", "tls.ca"))
+	}
 	check("scheduler.listen", reachable(c.Scheduler.Listen, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
 	check("scheduler.http_listen", reachable(c.Scheduler.HTTPListen, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
-	if a := c.Scheduler.Advertise; a != "" {
+	for _, a := range addresses(c.Scheduler.Advertise) {
 		check("scheduler.advertise", reachable(a, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
+	}
+	check("scheduler.peers", c.Scheduler.problemOfPeers())
+	if l := c.Scheduler.PeerListen; l != "" {
+		check("scheduler.peer_listen", reachable(l, c.Scheduler.TLS.Cert != "", "scheduler.tls.cert"))
+	}
+	if t := c.Scheduler.ElectionTimeout; t < minElection || t > maxElection {
+		check("scheduler.election_timeout", fmt.Errorf("is %v: %v to %v", t, minElection, maxElection))
 	}
 	check("scheduler.traces", collector(c.Scheduler.Traces))
 	check("tls.cert", c.TLS.problem(c.TokenFile))

@@ -198,6 +198,25 @@ func TestRefusals(t *testing.T) {
 			file: "scheduler: {listen: '0.0.0.0:1', http_listen: 'h:1', advertise: '10.0.0.1:1'}\n",
 			want: []string{`scheduler.listen: "0.0.0.0:1" is not`, `scheduler.http_listen: "h:1" is not`, `scheduler.advertise: "10.0.0.1:1" is not`},
 		},
+		"one of several servers": {args: []string{"--server=localhost:1, 10.1.2.3:5"}, want: []string{`server: "10.1.2.3:5" is not on this machine`}},
+		"members": {
+			file: "scheduler: {member: n1, peers: 'n2=localhost:1,n3=localhost:2', election_timeout: 1ms}\n",
+			want: []string{`scheduler.peers: scheduler.member is "n1", which is none of them`, "scheduler.election_timeout: is 1ms: 100ms to 1m0s"},
+		},
+		"no members":       {file: "scheduler: {member: n1}\n", want: []string{"scheduler.peers: scheduler.member and scheduler.peers belong together"}},
+		"no member":        {file: "scheduler: {peers: 'n1=localhost:1'}\n", want: []string{"scheduler.peers: scheduler.member and scheduler.peers belong together"}},
+		"only addresses":   {file: "scheduler: {member: n1, peers: 'localhost:1,localhost:2'}\n", want: []string{`scheduler.peers: "localhost:1" is no NAME=HOST:PORT`}},
+		"twice a member":   {file: "scheduler: {member: n1, peers: 'n1=localhost:1,n1=localhost:2'}\n", want: []string{`scheduler.peers: "n1=localhost:2": its name or its address is there twice`}},
+		"twice an address": {file: "scheduler: {member: n1, peers: 'n1=localhost:1,n2=localhost:1'}\n", want: []string{`scheduler.peers: "n2=localhost:1": its name or its address is there twice`}},
+		"any port":         {file: "scheduler: {member: n1, peers: 'n1=localhost:0'}\n", want: []string{`scheduler.peers: "localhost:0": the others have to know the port`}},
+		"a far member":     {file: "scheduler: {member: n1, peers: 'n1=10.0.0.1:1', peer_listen: '0.0.0.0:1'}\n", want: []string{`scheduler.peers: "10.0.0.1:1" is not on this machine`, `scheduler.peer_listen: "0.0.0.0:1" is not`}},
+		"listens to nobody": {
+			file: "scheduler: {peer_listen: 'localhost:1'}\n", want: []string{"scheduler.peers: scheduler.peer_listen is set, and there are none"},
+		},
+		"a crowd": {
+			file: "scheduler: {member: a, peers: 'a=localhost:1,b=localhost:2,c=localhost:3,d=localhost:4,e=localhost:5,f=localhost:6,g=localhost:7,h=localhost:8,i=localhost:9,j=localhost:10'}\n",
+			want: []string{"scheduler.peers: 10 members are too many"},
+		},
 		"none of them": {file: "dev: {driver: x}\nlocal: {secrets_dir: x}\n", want: []string{`dev.driver: "x" is none of`, `local.secrets_dir: "x" is not an absolute`}},
 		"checkpoint":   {env: map[string]string{"SLUICE_SCHEDULER_CHECKPOINT_EVERY": "0"}, want: []string{"scheduler.checkpoint_every: is too small: 1 or more"}},
 	} {

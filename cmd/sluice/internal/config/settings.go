@@ -23,7 +23,7 @@ type Setting struct {
 func Settings() []Setting {
 	state := StateHome()
 	return []Setting{
-		{"server", "127.0.0.1:7461", "server", "", "address of the scheduler"},
+		{"server", "127.0.0.1:7461", "server", "", "address of the scheduler; where several stand by for each other, of all of them, joined by commas"},
 		{"output", "table", "output", "o", "table, json or yaml"},
 		{"reconnect", 5 * time.Minute, "reconnect", "", "how long to try again when the scheduler goes away in the middle"},
 		{"tls.ca", "", "ca", "", "file with the authority of the scheduler's certificate; makes it TLS"},
@@ -37,8 +37,12 @@ func Settings() []Setting {
 		{"scheduler.listen", "127.0.0.1:7461", "listen", "", "address for the API; port 0 takes a free one"},
 		{"scheduler.http_listen", "127.0.0.1:7462", "http-listen", "", "address for the console, /metrics and /debug/pprof; port 0 takes a free one"},
 		{"scheduler.traces", "", "traces", "", "OTLP/gRPC endpoint for traces, such as http://127.0.0.1:4317; empty: nothing is traced"},
-		{"scheduler.advertise", "", "", "", "HOST:PORT at which tasks reach the API; empty: scheduler.listen, by a name of the certificate"},
+		{"scheduler.advertise", "", "", "", "HOST:PORT at which tasks reach the API, of all members joined by commas; empty: scheduler.listen, by a name of the certificate"},
 		{"scheduler.state_dir", filepath.Join(state, "scheduler"), "state-dir", "", "folder of the journal"},
+		{"scheduler.member", "", "", "", "name of this scheduler among those that stand by for each other; empty: it is alone"},
+		{"scheduler.peers", "", "", "", "NAME=HOST:PORT,NAME=HOST:PORT... of all of them, the same on each: where they listen to each other"},
+		{"scheduler.peer_listen", "", "", "", "address to listen at for the others; empty: that in scheduler.peers"},
+		{"scheduler.election_timeout", time.Second, "", "", "how long the one that leads may be silent before another one does"},
 		{"scheduler.tls.cert", "", "", "", "file with the scheduler's certificate; makes it TLS, and asks who calls"},
 		{"scheduler.tls.key", "", "", "", "file with the key of the certificate"},
 		{"scheduler.tls.client_ca", "", "", "", "file with the authorities of client certificates"},

@@ -46,6 +46,29 @@ func ShardTable(shards []*sluicev1.ShardStatus) Table {
 	return Table{"SHARD DRIVER STATE FOR HOSTS TASKS PENDING", rows}
 }
 
+// MemberTable lists schedulers that stand by for each other. Behind is how many records a copy lacks of what the leader has.
+func MemberTable(members []*sluicev1.Member) Table {
+	roles := map[sluicev1.Member_Role]string{
+		sluicev1.Member_ROLE_LEADER: "leads", sluicev1.Member_ROLE_STANDBY: "stands by", sluicev1.Member_ROLE_WAITING: "looks for the others",
+	}
+	var last uint64
+	for _, m := range members {
+		last = max(last, m.GetRecord())
+	}
+	var rows [][]string
+	for _, m := range members {
+		role, known := roles[m.GetRole()]
+		if !known {
+			rows = append(rows, []string{m.GetName(), "does not answer", "", "", m.GetPeerAddress(), ""})
+			continue
+		}
+		rows = append(rows, []string{
+			m.GetName(), role, fmt.Sprint(m.GetRecord()), fmt.Sprint(last - m.GetRecord()), m.GetPeerAddress(), m.GetApiAddress(),
+		})
+	}
+	return Table{"MEMBER ROLE RECORD BEHIND PEER-ADDRESS API-ADDRESS", rows}
+}
+
 // Mode says what the cluster does not do now, "" where it does everything.
 func Mode(m *sluicev1.ClusterMode) string {
 	var parts []string

@@ -1,0 +1,63 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// ReasonStandby is the reason, in a google.rpc.ErrorInfo of the domain "sluice", of calls that came to a scheduler which stands by for
+// another one.
+const ReasonStandby = "STANDBY"
+
+// NewStandby returns a gRPC server, ready to Serve, of a scheduler that stands by for another one. Every call but that of health is
+// UNAVAILABLE, with what why says as its message. Its health is NOT_SERVING: clients that know the addresses of all schedulers, and
+// look at their health, find the one that leads.
+func NewStandby(why func() string, options ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(append([]grpc.ServerOption{
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(maxConnectionStreams),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+			s := status.New(codes.Unavailable, why())
+			if detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: ReasonStandby, Domain: "sluice"}); err == nil {
+				s = detailed
+			}
+			return s.Err()
+		}),
+	}, options...)...)
+	h := health.NewServer()
+	h.SetServingStatus("", healthv1.HealthCheckResponse_NOT_SERVING)
+	healthv1.RegisterHealthServer(server, h)
+	return server
+}
+
+// StandbyPages are the pages of a scheduler that stands by: figures of the process, and for all others what why says.
+func StandbyPages(why func() string) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(leading(0), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	pages := http.NewServeMux()
+	pages.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	pages.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, why())
+	})
+	return pages
+}
+
+// leading says whether this scheduler leads. One that is alone does.
+func leading(is float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "sluice", Name: "leader", Help: "1: this scheduler leads, or is alone; 0: it stands by.",
+	}, func() float64 { return is })
+}

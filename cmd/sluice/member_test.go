@@ -1,0 +1,145 @@
+//go:build linux
+
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
+)
+
+// freeAddress returns an address that was free a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	return l.Addr().String()
+}
+
+// Three schedulers with TLS: they trust each other by the certificates that clients trust, and nobody else is let in between.
+func TestMembersWithIdentity(t *testing.T) {
+	noSettings(t)
+	dir := filepath.Join(t.TempDir(), "tls")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, initTLS(dir, []string{"localhost", "127.0.0.1"}, 1))
+	peers := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	apis := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	pages := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	members := make([]*process, 3)
+	begin := func(i int) {
+		settings := in(fmt.Sprintf("n%d.yaml", i))
+		require.NoError(t, os.WriteFile(settings, []byte(fmt.Sprintf(`
+scheduler:
+  member: n%d
+  peers: n0=%s,n1=%s,n2=%s
+  listen: %s
+  http_listen: %s
+  state_dir: %s
+  election_timeout: 300ms
+  tls: {cert: %s, key: %s, client_ca: %s, crl: %s}
+`, i, peers[0], peers[1], peers[2], apis[i], pages[i], in(fmt.Sprintf("state%d", i)), in("scheduler.pem"), in("scheduler-key.pem"), in("ca.pem"), in("crl.pem"))), 0o600))
+		members[i] = start(t, "--config", settings, "scheduler")
+	}
+	for i := range members {
+		begin(i)
+	}
+	as := func(user string, args ...string) []string {
+		return append([]string{"--server", strings.Join(apis, ","), "--ca", in("ca.pem"), "--cert", in(user + ".pem"), "--key", in(user + "-key.pem")}, args...)
+	}
+	shows(t, `(?s)leads .*stands by.*stands by|stands by.* leads.*stands by|stands by.*stands by.* leads`, as("admin", "cluster", "members")...)
+	leads := -1
+	for i, p := range members {
+		if strings.Contains(p.out.String(), "this member leads") {
+			leads = i
+		}
+	}
+	require.GreaterOrEqual(t, leads, 0)
+
+	// Whoever asks one that stands by is told who leads, and so are browsers and monitors.
+	other := (leads + 1) % 3
+	alone := as("admin", "job", "list")
+	alone[1] = apis[other]
+	a := try(t, "", alone...)
+	require.Equal(t, exitUnavailable, a.code)
+	require.Regexp(t, fmt.Sprintf(`^sluice: member n%d stands by: n%d leads, at %s\n$`, other, leads, apis[leads]), a.err)
+	conf, err := pki.Client(pki.ClientFiles{CA: in("ca.pem"), Cert: in("admin.pem"), Key: in("admin-key.pem")})
+	require.NoError(t, err)
+	browser := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
+	for path, want := range map[string]string{"/": "leads, at " + apis[leads], "/metrics": "sluice_leader 0"} {
+		res, err := browser.Get("https://" + pages[other] + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, errors.Join(err, res.Body.Close()))
+		require.Contains(t, string(body), want)
+	}
+
+	// A user's certificate, or none, is no member's.
+	for _, user := range []string{"admin", ""} {
+		own := &tls.Config{RootCAs: conf.RootCAs, ServerName: "127.0.0.1"}
+		if user != "" {
+			own.Certificates = conf.Certificates
+		}
+		conn, err := tls.Dial("tcp", peers[leads], own)
+		if err == nil {
+			require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+			_, _ = conn.Write([]byte(`{"Protocol":"sluice-replica/1","From":"n` + fmt.Sprint(other) + `","To":"n` + fmt.Sprint(leads) + `","Ask":{}}` + "\n"))
+			_, err = conn.Read(make([]byte, 1))
+		}
+		require.ErrorContains(t, err, "tls: ", "%q", user)
+	}
+
+	spec := "name: hello\ntask:\n  processes: [{shell: 'true'}]\n  resources: {cpu: 10m, memory: 1Mi}\n"
+	submit := try(t, spec, as("admin", "job", "submit", "-")...)
+	require.Equal(t, exitOK, submit.code, submit.err)
+	members[leads].stop(t)
+	shows(t, `hello`, as("admin", "job", "list")...)
+	begin(leads)
+	shows(t, `(?s)leads.*stands by|stands by.*leads`, as("admin", "cluster", "members")...)
+	for _, m := range members {
+		m.stop(t)
+	}
+	a = try(t, "", as("admin", "job", "list")...)
+	require.Equal(t, exitUnavailable, a.code)
+	require.Contains(t, a.err, "none of the schedulers at "+strings.Join(apis, ",")+" answers and leads")
+}
+
+// What cannot be a member says so and does not begin.
+func TestWhoCannotBeAMember(t *testing.T) {
+	noSettings(t)
+	dir := filepath.Join(t.TempDir(), "tls")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, initTLS(dir, []string{"localhost"}, 1))
+	settings := func(address, cert string) string {
+		path := filepath.Join(t.TempDir(), "settings.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(fmt.Sprintf(
+			"scheduler: {member: n1, peers: 'n1=%s', listen: 'localhost:0', http_listen: 'localhost:0', state_dir: %s, tls: {cert: %s, key: %s, client_ca: %s}}\n",
+			address, filepath.Join(filepath.Dir(path), "state"), in(cert+".pem"), in(cert+"-key.pem"), in("ca.pem"))), 0o600))
+		return path
+	}
+	for name, c := range map[string]struct{ address, cert, want string }{
+		"another name":         {"127.0.0.1:1", "scheduler", "scheduler.tls.cert: the other members would not know this one by it: x509: "},
+		"a user's certificate": {"localhost:1", "admin", "scheduler.tls.cert: the other members would not know this one by it: x509: "},
+	} {
+		a := try(t, "", "--config", settings(c.address, c.cert), "scheduler")
+		require.Equal(t, exitUsage, a.code, name)
+		require.Contains(t, a.err, c.want, name)
+	}
+	plain := filepath.Join(t.TempDir(), "settings.yaml")
+	require.NoError(t, os.WriteFile(plain, []byte("scheduler: {member: n1, peers: 'n1=localhost:1'}\n"), 0o600))
+	a := try(t, "", "--config", plain, "dev", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0")
+	require.Equal(t, exitUsage, a.code)
+	require.Contains(t, a.err, "dev is alone: leave scheduler.member")
+}
