@@ -80,6 +80,9 @@ type Member struct {
 
 // Open opens the member's folder, which it creates, and listens to the others. Nothing else happens until Run.
 func Open(c Config) (*Member, error) {
+	if !slices.ContainsFunc(c.Peers, func(p Peer) bool { return p.Name == c.Name }) {
+		return nil, errors.Join(fmt.Errorf("replica: %q is none of the members", c.Name), c.Listener.Close())
+	}
 	if c.Election == 0 {
 		c.Election = DefaultElection
 	}
@@ -205,7 +208,7 @@ func (m *Member) Lead(ctx context.Context) (*Term, error) {
 	}
 	for {
 		if m.raft.State() == raft.Leader {
-			t, err := m.begin(ctx)
+			t, err := m.begin()
 			if err == nil {
 				return t, nil
 			}
@@ -223,7 +226,7 @@ func (m *Member) Lead(ctx context.Context) (*Term, error) {
 }
 
 // begin begins a term of the elected leader.
-func (m *Member) begin(ctx context.Context) (*Term, error) {
+func (m *Member) begin() (*Term, error) {
 	number := m.raft.CurrentTerm()
 	if err := m.raft.Barrier(0).Error(); err != nil { // all that others appended is applied
 		return nil, err
@@ -234,7 +237,7 @@ func (m *Member) begin(ctx context.Context) (*Term, error) {
 	}
 	t.state = m.machine.fork()
 	go t.watch()
-	go t.settleMembers(ctx)
+	go t.settleMembers()
 	m.log.Info("this member leads", "term", number, "record", t.state.Seq())
 	return t, nil
 }

@@ -527,6 +527,48 @@ func TestMembersTakeThePlaceOfOthers(t *testing.T) {
 	require.Empty(t, g.live[leader].Members(t.Context())[1-leader].Role)
 }
 
+// A group of one becomes one of three, and leads on while the others are not there yet.
+func TestAGroupGrows(t *testing.T) {
+	g := newGroup(t, 3)
+	all := g.peers
+	g.peers = all[:1]
+	g.start(0)
+	_, term := g.lead()
+	_, err := write(term, 5)
+	require.NoError(t, err)
+	term.End()
+	g.stop(0)
+	g.peers = all
+	g.start(0)
+	_, term = g.lead()
+	r := g.live[0].raft
+	suffrages := func() (voters, others int) {
+		f := r.GetConfiguration()
+		require.NoError(t, f.Error())
+		for _, s := range f.Configuration().Servers {
+			if s.Suffrage == raft.Voter {
+				voters++
+			} else {
+				others++
+			}
+		}
+		return voters, others
+	}
+	require.Eventually(t, func() bool { _, others := suffrages(); return others == 2 }, patience, 10*time.Millisecond)
+	time.Sleep(3 * 300 * time.Millisecond)
+	_, err = write(term, 5)
+	require.NoError(t, err, "nobody waits for members that are not there")
+	g.start(1)
+	require.Eventually(t, func() bool { voters, _ := suffrages(); return voters == 2 }, patience, 10*time.Millisecond)
+	g.start(2)
+	require.Eventually(t, func() bool { voters, _ := suffrages(); return voters == 3 }, patience, 10*time.Millisecond)
+	g.agree(term.State())
+	g.stop(0)
+	_, term = g.lead()
+	_, err = write(term, 5)
+	require.NoError(t, err)
+}
+
 func TestWhoEndsATermHandsItOver(t *testing.T) {
 	g := newGroup(t, 3)
 	g.start(0, 1, 2)
@@ -562,6 +604,8 @@ func TestFoldersThatAreNoMembers(t *testing.T) {
 		require.NoError(t, err)
 		return l
 	}
+	_, err := Open(Config{Name: "n2", Peers: []Peer{{"n1", "127.0.0.1:1"}}, Dir: t.TempDir(), Listener: listener()})
+	require.ErrorContains(t, err, `"n2" is none of the members`)
 	open := func(dir string) error {
 		m, err := Open(Config{Name: "n1", Peers: []Peer{{"n1", "127.0.0.1:1"}}, Dir: dir, Listener: listener()})
 		if err == nil {

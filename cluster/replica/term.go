@@ -121,50 +121,70 @@ func (t *Term) watch() {
 }
 
 // settleMembers makes the group consist of the members that the leader is configured with: it removes others before it adds any, so that
-// who takes the place of a machine that is gone does not need it. What fails is tried again.
-func (t *Term) settleMembers(ctx context.Context) {
-	for {
-		done, err := t.settleMember()
-		switch {
-		case err == nil && done:
-			return
-		case err != nil && !errors.Is(err, raft.ErrNotLeader):
+// who takes the place of a machine that is gone does not need it. Who is new has no vote before it has nearly all that there is: a group
+// that waits for the votes of members that are not there yet has no leader. It ends with the term.
+func (t *Term) settleMembers() {
+	for settled := false; !settled; {
+		var err error
+		if settled, err = t.settleMember(); err != nil && !errors.Is(err, raft.ErrNotLeader) {
 			t.member.log.Warn("the members of the group could not be changed, trying again", "error", err)
-		case err == nil:
-			continue
 		}
 		select {
-		case <-time.After(t.member.config.Election):
+		case <-time.After(t.member.config.Election / 2):
 		case <-t.lost:
 			return
-		case <-ctx.Done():
+		case <-t.ended:
 			return
 		}
 	}
 }
 
+// nearlyAll is how many records a new member may lack when it gets a vote.
+const nearlyAll = 1000
+
 // settleMember makes one change, or finds that there is none to be made.
-func (t *Term) settleMember() (done bool, err error) {
-	r := t.member.raft
-	f := r.GetConfiguration()
+func (t *Term) settleMember() (settled bool, err error) {
+	m := t.member
+	f := m.raft.GetConfiguration()
 	if err := f.Error(); err != nil {
 		return false, err
 	}
-	servers := f.Configuration().Servers
-	for _, s := range servers {
-		if !slices.ContainsFunc(t.member.config.Peers, func(p Peer) bool { return raft.ServerID(p.Name) == s.ID }) {
-			t.member.log.Warn("a member is not one of scheduler.peers, and is removed from the group", "peer", s.ID, "address", s.Address)
-			return false, r.RemoveServer(s.ID, f.Index(), 0).Error()
+	found := map[raft.ServerID]raft.Server{}
+	for _, s := range f.Configuration().Servers {
+		if !slices.ContainsFunc(m.config.Peers, func(p Peer) bool { return raft.ServerID(p.Name) == s.ID }) {
+			m.log.Warn("a member is not one of scheduler.peers, and is removed from the group", "peer", s.ID, "address", s.Address)
+			return false, m.raft.RemoveServer(s.ID, f.Index(), 0).Error()
+		}
+		found[s.ID] = s
+	}
+	settled = true
+	for _, p := range m.config.Peers {
+		id, address := raft.ServerID(p.Name), raft.ServerAddress(p.Address)
+		switch s, known := found[id]; {
+		case !known:
+			m.log.Info("a member is new in the group", "peer", p.Name, "address", p.Address)
+			return false, m.raft.AddNonvoter(id, address, f.Index(), 0).Error()
+		case s.Suffrage == raft.Voter && s.Address != address:
+			m.log.Info("a member has another address", "peer", p.Name, "address", p.Address)
+			return false, m.raft.AddVoter(id, address, f.Index(), 0).Error()
+		case s.Suffrage == raft.Voter:
+		case s.Address != address:
+			return false, m.raft.AddNonvoter(id, address, f.Index(), 0).Error()
+		case t.hasNearlyAll(p):
+			m.log.Info("a new member has a vote", "peer", p.Name)
+			return false, m.raft.AddVoter(id, address, f.Index(), 0).Error()
+		default:
+			settled = false
 		}
 	}
-	for _, p := range t.member.config.Peers {
-		want := raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(p.Name), Address: raft.ServerAddress(p.Address)}
-		if !slices.Contains(servers, want) {
-			t.member.log.Warn("a member joins the group, or has another address", "peer", p.Name, "address", p.Address)
-			return false, r.AddVoter(want.ID, want.Address, f.Index(), 0).Error()
-		}
-	}
-	return true, nil
+	return settled, nil
+}
+
+// hasNearlyAll reports whether a member answers and has nearly all records.
+func (t *Term) hasNearlyAll(p Peer) bool {
+	a, err := t.member.ask(context.Background(), p)
+	seq, _, _ := t.member.machine.view()
+	return err == nil && a.Begun && a.Record+nearlyAll >= seq
 }
 
 // failure returns what an Append failed with, nil if none did.
