@@ -212,6 +212,7 @@ type (
 		Tokens   []*Token        `cbor:",omitempty"`
 		Images   []*ImageHosts   `cbor:",omitempty"`
 		Receipts []*Receipt      `cbor:",omitempty"`
+		Accounts []*Account      `cbor:",omitempty"`
 	}
 )
 

@@ -435,6 +435,9 @@ func (s *State) reportTask(at Time, e *TaskStatus) error {
 		if e.State == TaskSucceeded {
 			s.learn(at, t, j, e.Peak.orNone())
 		}
+		if t.State.Terminal() {
+			s.charge(at, t, j)
+		}
 		if _, again := t.ShouldRequeue(j); t.State.Terminal() && !again {
 			t.Hold = nil // it was to move, and has ended
 			if !stopping && !leaving && e.State != TaskLost && !j.Spec.Revocable {

@@ -487,6 +487,7 @@ func (s *State) restore(r *Restored) error {
 	}
 	load(s.works, r.Works, func(w *Work) string { return w.Name })
 	load(s.images, r.Images, func(x *ImageHosts) string { return x.Name })
+	load(s.accounts, r.Accounts, (*Account).key)
 	load(s.tokens, r.Tokens, func(t *Token) string { return t.ID })
 	for _, h := range r.Hosts {
 		s.hosts.set(h)

@@ -36,6 +36,7 @@ type tables struct {
 	works     *btree.Map[string, *Work]     // by name
 	images    *btree.Map[string, *ImageHosts]
 	tokens    *btree.Map[string, *Token]
+	accounts  *btree.Map[string, *Account] // by accountKey
 	receipts  receiptTable
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
@@ -61,6 +62,7 @@ func newTables() tables {
 		images:  btree.NewMap[string, *ImageHosts](degree),
 		tokens:  btree.NewMap[string, *Token](degree),
 
+		accounts:  btree.NewMap[string, *Account](degree),
 		unstarted: btree.NewMap[JobUID, struct{}](degree),
 		receipts:  newReceiptTable(),
 	}
@@ -72,6 +74,7 @@ func (t *tables) copy() tables {
 	c.waits, c.homes, c.daemons, c.later = t.waits.Copy(), t.homes.Copy(), t.daemons.Copy(), t.later.Copy()
 	c.names, c.tasks, c.receipts, c.unstarted = t.names.Copy(), t.tasks.Copy(), t.receipts.copy(), t.unstarted.Copy()
 	c.works, c.images, c.tokens, c.used = t.works.Copy(), t.images.Copy(), t.tokens.Copy(), t.used.Copy()
+	c.accounts = t.accounts.Copy()
 	return c
 }
 
@@ -269,6 +272,7 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 			chunks(s.Tasks(0), func(c []*Task) bool { return yield(&Restored{Tasks: c}) }) &&
 			chunks(s.Works(), func(c []*Work) bool { return yield(&Restored{Works: c}) }) &&
 			chunks(s.Images(), func(c []*ImageHosts) bool { return yield(&Restored{Images: c}) }) &&
+			chunks(s.Accounts(0), func(c []*Account) bool { return yield(&Restored{Accounts: c}) }) &&
 			chunks(slices.Values(s.Tokens()), func(c []*Token) bool { return yield(&Restored{Tokens: c}) }) &&
 			chunks(ascend(s.receipts.byAge, ""), func(c []*Receipt) bool { return yield(&Restored{Receipts: c}) })
 	}

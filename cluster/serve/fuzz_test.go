@@ -25,7 +25,7 @@ func unaryMethods() []string {
 	}{
 		{sluicev1.JobService_ServiceDesc.ServiceName, []string{"SubmitJob", "SubmitJobs", "UpdateJob", "GetJob", "ListJobs", "StopJob", "DeleteJob"}},
 		{sluicev1.TaskService_ServiceDesc.ServiceName, []string{"GetTask", "ListTasks", "RestartTask", "StopTask", "ExplainTask"}},
-		{sluicev1.PoolService_ServiceDesc.ServiceName, []string{"CreatePool", "UpdatePool", "GetPool", "ListPools", "DeletePool"}},
+		{sluicev1.PoolService_ServiceDesc.ServiceName, []string{"CreatePool", "UpdatePool", "GetPool", "ListPools", "DeletePool", "ListUsage"}},
 		{sluicev1.HostService_ServiceDesc.ServiceName, []string{"GetHost", "ListHosts", "DrainHost", "ResumeHost", "ForgetHost"}},
 		{sluicev1.ClusterService_ServiceDesc.ServiceName, []string{"GetStatus"}},
 		{sluicev1.AccessService_ServiceDesc.ServiceName, []string{"WhoAmI", "CreateToken", "ListTokens", "RevokeToken", "GrantRole", "RevokeRole", "ListRoles"}},

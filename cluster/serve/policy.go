@@ -75,6 +75,7 @@ var rows = map[string]row{
 	"sluice.v1.PoolService/DrainPool":       change(mayAdministerPool),
 	"sluice.v1.PoolService/GetQueueMapping": read(whoeverHoldsARole),
 	"sluice.v1.PoolService/SetQueueMapping": change(operators),
+	"sluice.v1.PoolService/ListUsage":       read(whoeverIdentified), // only what the caller may see
 
 	"sluice.v1.HostService/ListHosts":  read(whoeverHoldsARole),
 	"sluice.v1.HostService/GetHost":    read(whoeverHoldsARole),

@@ -87,6 +87,7 @@ var policyTable = map[string]struct {
 	"PoolService/ListPools":       {&sluicev1.ListPoolsRequest{}, "-vswaohj"},
 	"PoolService/GetQueueMapping": {&sluicev1.GetQueueMappingRequest{}, "vsaoh"},
 	"PoolService/SetQueueMapping": {&sluicev1.SetQueueMappingRequest{}, "o"},
+	"PoolService/ListUsage":       {&sluicev1.ListUsageRequest{}, "-vswaohj"},
 
 	"HostService/ListHosts":  {&sluicev1.ListHostsRequest{}, "vsaoh"},
 	"HostService/GetHost":    {&sluicev1.GetHostRequest{Name: "s/h"}, "vsaoh"},

@@ -79,6 +79,7 @@ var supported = fieldSet(map[string]string{
 	"CreatePoolRequest":      "spec",
 	"GetPoolRequest":         "path",
 	"ListPoolsRequest":       "path page_size page_token",
+	"ListUsageRequest":       "from_day to_day pool owner group_by page_size page_token",
 	"UpdatePoolRequest":      "spec expected_version",
 	"DeletePoolRequest":      "path expected_version",
 	"SetCostModelRequest":    "binding",

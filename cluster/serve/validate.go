@@ -113,6 +113,8 @@ func (a *api) validate(c *call, request proto.Message, v *violations) {
 		checkPoolPath(r.Path, "path", v)
 	case *sluicev1.DeletePoolRequest:
 		checkPoolPath(r.Path, "path", v)
+	case *sluicev1.ListUsageRequest:
+		checkUsage(r, v)
 	case *sluicev1.ListPoolsRequest:
 		if r.Path != "" {
 			checkPoolPath(r.Path, "path", v)

@@ -20,7 +20,7 @@ func newPoolCommand(a *app) *cobra.Command {
 		newPoolListCommand(a), newPoolGetCommand(a), newPoolCreateCommand(a), newPoolFileCommand(a), newPoolUpdateCommand(a), newPoolDeleteCommand(a),
 		newPoolSwitchCommand(a, "drain", "Take no new jobs in a pool and below it; those that are there go on", false),
 		newPoolSwitchCommand(a, "resume", "Open a draining or drained pool again", true),
-		newPoolMappingCommand(a))
+		newPoolUsageCommand(a), newPoolMappingCommand(a))
 }
 
 func newPoolListCommand(a *app) *cobra.Command {

@@ -75,6 +75,58 @@ func (PoolState) EnumDescriptor() ([]byte, []int) {
 	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{0}
 }
 
+type ListUsageRequest_Group int32
+
+const (
+	ListUsageRequest_GROUP_UNSPECIFIED ListUsageRequest_Group = 0
+	ListUsageRequest_GROUP_DAY         ListUsageRequest_Group = 1
+	ListUsageRequest_GROUP_POOL        ListUsageRequest_Group = 2
+	ListUsageRequest_GROUP_OWNER       ListUsageRequest_Group = 3
+)
+
+// Enum value maps for ListUsageRequest_Group.
+var (
+	ListUsageRequest_Group_name = map[int32]string{
+		0: "GROUP_UNSPECIFIED",
+		1: "GROUP_DAY",
+		2: "GROUP_POOL",
+		3: "GROUP_OWNER",
+	}
+	ListUsageRequest_Group_value = map[string]int32{
+		"GROUP_UNSPECIFIED": 0,
+		"GROUP_DAY":         1,
+		"GROUP_POOL":        2,
+		"GROUP_OWNER":       3,
+	}
+)
+
+func (x ListUsageRequest_Group) Enum() *ListUsageRequest_Group {
+	p := new(ListUsageRequest_Group)
+	*p = x
+	return p
+}
+
+func (x ListUsageRequest_Group) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ListUsageRequest_Group) Descriptor() protoreflect.EnumDescriptor {
+	return file_sluice_v1_pool_proto_enumTypes[1].Descriptor()
+}
+
+func (ListUsageRequest_Group) Type() protoreflect.EnumType {
+	return &file_sluice_v1_pool_proto_enumTypes[1]
+}
+
+func (x ListUsageRequest_Group) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ListUsageRequest_Group.Descriptor instead.
+func (ListUsageRequest_Group) EnumDescriptor() ([]byte, []int) {
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{0, 0}
+}
+
 type PoolSpec_Order int32
 
 const (
@@ -117,11 +169,11 @@ func (x PoolSpec_Order) String() string {
 }
 
 func (PoolSpec_Order) Descriptor() protoreflect.EnumDescriptor {
-	return file_sluice_v1_pool_proto_enumTypes[1].Descriptor()
+	return file_sluice_v1_pool_proto_enumTypes[2].Descriptor()
 }
 
 func (PoolSpec_Order) Type() protoreflect.EnumType {
-	return &file_sluice_v1_pool_proto_enumTypes[1]
+	return &file_sluice_v1_pool_proto_enumTypes[2]
 }
 
 func (x PoolSpec_Order) Number() protoreflect.EnumNumber {
@@ -130,7 +182,7 @@ func (x PoolSpec_Order) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PoolSpec_Order.Descriptor instead.
 func (PoolSpec_Order) EnumDescriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{0, 0}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type PoolSpec_Division int32
@@ -169,11 +221,11 @@ func (x PoolSpec_Division) String() string {
 }
 
 func (PoolSpec_Division) Descriptor() protoreflect.EnumDescriptor {
-	return file_sluice_v1_pool_proto_enumTypes[2].Descriptor()
+	return file_sluice_v1_pool_proto_enumTypes[3].Descriptor()
 }
 
 func (PoolSpec_Division) Type() protoreflect.EnumType {
-	return &file_sluice_v1_pool_proto_enumTypes[2]
+	return &file_sluice_v1_pool_proto_enumTypes[3]
 }
 
 func (x PoolSpec_Division) Number() protoreflect.EnumNumber {
@@ -182,7 +234,7 @@ func (x PoolSpec_Division) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PoolSpec_Division.Descriptor instead.
 func (PoolSpec_Division) EnumDescriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{0, 1}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{4, 1}
 }
 
 type PoolResource_Mode int32
@@ -221,11 +273,11 @@ func (x PoolResource_Mode) String() string {
 }
 
 func (PoolResource_Mode) Descriptor() protoreflect.EnumDescriptor {
-	return file_sluice_v1_pool_proto_enumTypes[3].Descriptor()
+	return file_sluice_v1_pool_proto_enumTypes[4].Descriptor()
 }
 
 func (PoolResource_Mode) Type() protoreflect.EnumType {
-	return &file_sluice_v1_pool_proto_enumTypes[3]
+	return &file_sluice_v1_pool_proto_enumTypes[4]
 }
 
 func (x PoolResource_Mode) Number() protoreflect.EnumNumber {
@@ -234,7 +286,7 @@ func (x PoolResource_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PoolResource_Mode.Descriptor instead.
 func (PoolResource_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{1, 0}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{5, 0}
 }
 
 type AccessRule_Permission int32
@@ -274,11 +326,11 @@ func (x AccessRule_Permission) String() string {
 }
 
 func (AccessRule_Permission) Descriptor() protoreflect.EnumDescriptor {
-	return file_sluice_v1_pool_proto_enumTypes[4].Descriptor()
+	return file_sluice_v1_pool_proto_enumTypes[5].Descriptor()
 }
 
 func (AccessRule_Permission) Type() protoreflect.EnumType {
-	return &file_sluice_v1_pool_proto_enumTypes[4]
+	return &file_sluice_v1_pool_proto_enumTypes[5]
 }
 
 func (x AccessRule_Permission) Number() protoreflect.EnumNumber {
@@ -287,7 +339,344 @@ func (x AccessRule_Permission) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AccessRule_Permission.Descriptor instead.
 func (AccessRule_Permission) EnumDescriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{3, 0}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{7, 0}
+}
+
+type ListUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First and last day, of UTC, as 2026-01-31. Empty: from the first one that is
+	// kept, and until today.
+	FromDay string `protobuf:"bytes,1,opt,name=from_day,json=fromDay,proto3" json:"from_day,omitempty"`
+	ToDay   string `protobuf:"bytes,2,opt,name=to_day,json=toDay,proto3" json:"to_day,omitempty"`
+	// Only of this pool and those below it. Empty: of all.
+	Pool string `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
+	// Only of this owner. Empty: of all.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// What entries are told apart by; they have nothing in other fields. Empty: one
+	// entry for all.
+	GroupBy []ListUsageRequest_Group `protobuf:"varint,5,rep,packed,name=group_by,json=groupBy,proto3,enum=sluice.v1.ListUsageRequest_Group" json:"group_by,omitempty"`
+	// Most entries in the answer, 1..1000; unset: 100.
+	PageSize      *uint32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	PageToken     string  `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageRequest) Reset() {
+	*x = ListUsageRequest{}
+	mi := &file_sluice_v1_pool_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageRequest) ProtoMessage() {}
+
+func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_pool_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
+func (*ListUsageRequest) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListUsageRequest) GetFromDay() string {
+	if x != nil {
+		return x.FromDay
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetToDay() string {
+	if x != nil {
+		return x.ToDay
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ListUsageRequest) GetGroupBy() []ListUsageRequest_Group {
+	if x != nil {
+		return x.GroupBy
+	}
+	return nil
+}
+
+func (x *ListUsageRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListUsageRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By day, pool and owner.
+	Entries       []*UsageEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	NextPageToken string        `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListUsageResponse) Reset() {
+	*x = ListUsageResponse{}
+	mi := &file_sluice_v1_pool_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListUsageResponse) ProtoMessage() {}
+
+func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_pool_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
+func (*ListUsageResponse) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListUsageResponse) GetEntries() []*UsageEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ListUsageResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// UsageEntry is what runs had for the time that they ran, whether they used it
+// or not: those that have ended, and those that go on, until now.
+type UsageEntry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Day   string                 `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
+	Pool  string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Owner string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Used  *Usage                 `protobuf:"bytes,4,opt,name=used,proto3" json:"used,omitempty"`
+	// The part of it by runs that came to nothing: of batch jobs, those that
+	// failed, were lost, or left before they were done.
+	Lost *Usage `protobuf:"bytes,5,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Runs that ended.
+	RunsSucceeded uint64 `protobuf:"varint,6,opt,name=runs_succeeded,json=runsSucceeded,proto3" json:"runs_succeeded,omitempty"`
+	RunsFailed    uint64 `protobuf:"varint,7,opt,name=runs_failed,json=runsFailed,proto3" json:"runs_failed,omitempty"`
+	RunsLost      uint64 `protobuf:"varint,8,opt,name=runs_lost,json=runsLost,proto3" json:"runs_lost,omitempty"`
+	RunsKilled    uint64 `protobuf:"varint,9,opt,name=runs_killed,json=runsKilled,proto3" json:"runs_killed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageEntry) Reset() {
+	*x = UsageEntry{}
+	mi := &file_sluice_v1_pool_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageEntry) ProtoMessage() {}
+
+func (x *UsageEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_pool_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageEntry.ProtoReflect.Descriptor instead.
+func (*UsageEntry) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *UsageEntry) GetDay() string {
+	if x != nil {
+		return x.Day
+	}
+	return ""
+}
+
+func (x *UsageEntry) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *UsageEntry) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *UsageEntry) GetUsed() *Usage {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *UsageEntry) GetLost() *Usage {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+func (x *UsageEntry) GetRunsSucceeded() uint64 {
+	if x != nil {
+		return x.RunsSucceeded
+	}
+	return 0
+}
+
+func (x *UsageEntry) GetRunsFailed() uint64 {
+	if x != nil {
+		return x.RunsFailed
+	}
+	return 0
+}
+
+func (x *UsageEntry) GetRunsLost() uint64 {
+	if x != nil {
+		return x.RunsLost
+	}
+	return 0
+}
+
+func (x *UsageEntry) GetRunsKilled() uint64 {
+	if x != nil {
+		return x.RunsKilled
+	}
+	return 0
+}
+
+type Usage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of all runs together.
+	RunSeconds float64 `protobuf:"fixed64,1,opt,name=run_seconds,json=runSeconds,proto3" json:"run_seconds,omitempty"`
+	// A core for a second.
+	CpuSeconds float64 `protobuf:"fixed64,2,opt,name=cpu_seconds,json=cpuSeconds,proto3" json:"cpu_seconds,omitempty"`
+	// A GiB (2^30 bytes) for a second.
+	MemoryGibSeconds float64 `protobuf:"fixed64,3,opt,name=memory_gib_seconds,json=memoryGibSeconds,proto3" json:"memory_gib_seconds,omitempty"`
+	// A device for a second.
+	GpuSeconds    float64 `protobuf:"fixed64,4,opt,name=gpu_seconds,json=gpuSeconds,proto3" json:"gpu_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_sluice_v1_pool_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_pool_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Usage) GetRunSeconds() float64 {
+	if x != nil {
+		return x.RunSeconds
+	}
+	return 0
+}
+
+func (x *Usage) GetCpuSeconds() float64 {
+	if x != nil {
+		return x.CpuSeconds
+	}
+	return 0
+}
+
+func (x *Usage) GetMemoryGibSeconds() float64 {
+	if x != nil {
+		return x.MemoryGibSeconds
+	}
+	return 0
+}
+
+func (x *Usage) GetGpuSeconds() float64 {
+	if x != nil {
+		return x.GpuSeconds
+	}
+	return 0
 }
 
 // PoolSpec is what an administrator sets.
@@ -327,7 +716,7 @@ type PoolSpec struct {
 
 func (x *PoolSpec) Reset() {
 	*x = PoolSpec{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[0]
+	mi := &file_sluice_v1_pool_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +728,7 @@ func (x *PoolSpec) String() string {
 func (*PoolSpec) ProtoMessage() {}
 
 func (x *PoolSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[0]
+	mi := &file_sluice_v1_pool_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +741,7 @@ func (x *PoolSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolSpec.ProtoReflect.Descriptor instead.
 func (*PoolSpec) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{0}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PoolSpec) GetPath() string {
@@ -459,7 +848,7 @@ type PoolResource struct {
 
 func (x *PoolResource) Reset() {
 	*x = PoolResource{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[1]
+	mi := &file_sluice_v1_pool_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +860,7 @@ func (x *PoolResource) String() string {
 func (*PoolResource) ProtoMessage() {}
 
 func (x *PoolResource) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[1]
+	mi := &file_sluice_v1_pool_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +873,7 @@ func (x *PoolResource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolResource.ProtoReflect.Descriptor instead.
 func (*PoolResource) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{1}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PoolResource) GetDimension() string {
@@ -547,7 +936,7 @@ type PoolLimits struct {
 
 func (x *PoolLimits) Reset() {
 	*x = PoolLimits{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[2]
+	mi := &file_sluice_v1_pool_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +948,7 @@ func (x *PoolLimits) String() string {
 func (*PoolLimits) ProtoMessage() {}
 
 func (x *PoolLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[2]
+	mi := &file_sluice_v1_pool_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +961,7 @@ func (x *PoolLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolLimits.ProtoReflect.Descriptor instead.
 func (*PoolLimits) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{2}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PoolLimits) GetControllerPercent() uint32 {
@@ -650,7 +1039,7 @@ type AccessRule struct {
 
 func (x *AccessRule) Reset() {
 	*x = AccessRule{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[3]
+	mi := &file_sluice_v1_pool_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +1051,7 @@ func (x *AccessRule) String() string {
 func (*AccessRule) ProtoMessage() {}
 
 func (x *AccessRule) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[3]
+	mi := &file_sluice_v1_pool_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +1064,7 @@ func (x *AccessRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessRule.ProtoReflect.Descriptor instead.
 func (*AccessRule) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{3}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AccessRule) GetPermission() AccessRule_Permission {
@@ -721,7 +1110,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[4]
+	mi := &file_sluice_v1_pool_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +1122,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[4]
+	mi := &file_sluice_v1_pool_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +1135,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{4}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Pool) GetSpec() *PoolSpec {
@@ -840,7 +1229,7 @@ type PoolDimensionStatus struct {
 
 func (x *PoolDimensionStatus) Reset() {
 	*x = PoolDimensionStatus{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[5]
+	mi := &file_sluice_v1_pool_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +1241,7 @@ func (x *PoolDimensionStatus) String() string {
 func (*PoolDimensionStatus) ProtoMessage() {}
 
 func (x *PoolDimensionStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[5]
+	mi := &file_sluice_v1_pool_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +1254,7 @@ func (x *PoolDimensionStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolDimensionStatus.ProtoReflect.Descriptor instead.
 func (*PoolDimensionStatus) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{5}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PoolDimensionStatus) GetDimension() string {
@@ -971,7 +1360,7 @@ type PoolBound struct {
 
 func (x *PoolBound) Reset() {
 	*x = PoolBound{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[6]
+	mi := &file_sluice_v1_pool_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1372,7 @@ func (x *PoolBound) String() string {
 func (*PoolBound) ProtoMessage() {}
 
 func (x *PoolBound) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[6]
+	mi := &file_sluice_v1_pool_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1385,7 @@ func (x *PoolBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolBound.ProtoReflect.Descriptor instead.
 func (*PoolBound) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{6}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PoolBound) GetPool() string {
@@ -1029,7 +1418,7 @@ type CreatePoolRequest struct {
 
 func (x *CreatePoolRequest) Reset() {
 	*x = CreatePoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[7]
+	mi := &file_sluice_v1_pool_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1430,7 @@ func (x *CreatePoolRequest) String() string {
 func (*CreatePoolRequest) ProtoMessage() {}
 
 func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[7]
+	mi := &file_sluice_v1_pool_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1443,7 @@ func (x *CreatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolRequest.ProtoReflect.Descriptor instead.
 func (*CreatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{7}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CreatePoolRequest) GetSpec() *PoolSpec {
@@ -1073,7 +1462,7 @@ type CreatePoolResponse struct {
 
 func (x *CreatePoolResponse) Reset() {
 	*x = CreatePoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[8]
+	mi := &file_sluice_v1_pool_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1474,7 @@ func (x *CreatePoolResponse) String() string {
 func (*CreatePoolResponse) ProtoMessage() {}
 
 func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[8]
+	mi := &file_sluice_v1_pool_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1487,7 @@ func (x *CreatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePoolResponse.ProtoReflect.Descriptor instead.
 func (*CreatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{8}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreatePoolResponse) GetPool() *Pool {
@@ -1117,7 +1506,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[9]
+	mi := &file_sluice_v1_pool_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1518,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[9]
+	mi := &file_sluice_v1_pool_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1531,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{9}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetPoolRequest) GetPath() string {
@@ -1161,7 +1550,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[10]
+	mi := &file_sluice_v1_pool_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1562,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[10]
+	mi := &file_sluice_v1_pool_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1575,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{10}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -1209,7 +1598,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[11]
+	mi := &file_sluice_v1_pool_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1610,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[11]
+	mi := &file_sluice_v1_pool_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1623,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{11}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListPoolsRequest) GetPath() string {
@@ -1268,7 +1657,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[12]
+	mi := &file_sluice_v1_pool_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1669,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[12]
+	mi := &file_sluice_v1_pool_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1682,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{12}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -1322,7 +1711,7 @@ type UpdatePoolRequest struct {
 
 func (x *UpdatePoolRequest) Reset() {
 	*x = UpdatePoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[13]
+	mi := &file_sluice_v1_pool_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1723,7 @@ func (x *UpdatePoolRequest) String() string {
 func (*UpdatePoolRequest) ProtoMessage() {}
 
 func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[13]
+	mi := &file_sluice_v1_pool_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1736,7 @@ func (x *UpdatePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolRequest.ProtoReflect.Descriptor instead.
 func (*UpdatePoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{13}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdatePoolRequest) GetSpec() *PoolSpec {
@@ -1373,7 +1762,7 @@ type UpdatePoolResponse struct {
 
 func (x *UpdatePoolResponse) Reset() {
 	*x = UpdatePoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[14]
+	mi := &file_sluice_v1_pool_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1774,7 @@ func (x *UpdatePoolResponse) String() string {
 func (*UpdatePoolResponse) ProtoMessage() {}
 
 func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[14]
+	mi := &file_sluice_v1_pool_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1787,7 @@ func (x *UpdatePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdatePoolResponse.ProtoReflect.Descriptor instead.
 func (*UpdatePoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{14}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UpdatePoolResponse) GetPool() *Pool {
@@ -1418,7 +1807,7 @@ type DeletePoolRequest struct {
 
 func (x *DeletePoolRequest) Reset() {
 	*x = DeletePoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[15]
+	mi := &file_sluice_v1_pool_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1819,7 @@ func (x *DeletePoolRequest) String() string {
 func (*DeletePoolRequest) ProtoMessage() {}
 
 func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[15]
+	mi := &file_sluice_v1_pool_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1832,7 @@ func (x *DeletePoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolRequest.ProtoReflect.Descriptor instead.
 func (*DeletePoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{15}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeletePoolRequest) GetPath() string {
@@ -1469,7 +1858,7 @@ type DeletePoolResponse struct {
 
 func (x *DeletePoolResponse) Reset() {
 	*x = DeletePoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[16]
+	mi := &file_sluice_v1_pool_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1481,7 +1870,7 @@ func (x *DeletePoolResponse) String() string {
 func (*DeletePoolResponse) ProtoMessage() {}
 
 func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[16]
+	mi := &file_sluice_v1_pool_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1494,7 +1883,7 @@ func (x *DeletePoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePoolResponse.ProtoReflect.Descriptor instead.
 func (*DeletePoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{16}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeletePoolResponse) GetRevision() uint64 {
@@ -1514,7 +1903,7 @@ type DrainPoolRequest struct {
 
 func (x *DrainPoolRequest) Reset() {
 	*x = DrainPoolRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[17]
+	mi := &file_sluice_v1_pool_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1915,7 @@ func (x *DrainPoolRequest) String() string {
 func (*DrainPoolRequest) ProtoMessage() {}
 
 func (x *DrainPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[17]
+	mi := &file_sluice_v1_pool_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1928,7 @@ func (x *DrainPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPoolRequest.ProtoReflect.Descriptor instead.
 func (*DrainPoolRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{17}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DrainPoolRequest) GetPath() string {
@@ -1565,7 +1954,7 @@ type DrainPoolResponse struct {
 
 func (x *DrainPoolResponse) Reset() {
 	*x = DrainPoolResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[18]
+	mi := &file_sluice_v1_pool_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1966,7 @@ func (x *DrainPoolResponse) String() string {
 func (*DrainPoolResponse) ProtoMessage() {}
 
 func (x *DrainPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[18]
+	mi := &file_sluice_v1_pool_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1979,7 @@ func (x *DrainPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPoolResponse.ProtoReflect.Descriptor instead.
 func (*DrainPoolResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{18}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DrainPoolResponse) GetPool() *Pool {
@@ -1612,7 +2001,7 @@ type QueueMapping struct {
 
 func (x *QueueMapping) Reset() {
 	*x = QueueMapping{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[19]
+	mi := &file_sluice_v1_pool_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +2013,7 @@ func (x *QueueMapping) String() string {
 func (*QueueMapping) ProtoMessage() {}
 
 func (x *QueueMapping) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[19]
+	mi := &file_sluice_v1_pool_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +2026,7 @@ func (x *QueueMapping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueMapping.ProtoReflect.Descriptor instead.
 func (*QueueMapping) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{19}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QueueMapping) GetRules() []*QueueMappingRule {
@@ -1674,7 +2063,7 @@ type QueueMappingRule struct {
 
 func (x *QueueMappingRule) Reset() {
 	*x = QueueMappingRule{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[20]
+	mi := &file_sluice_v1_pool_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +2075,7 @@ func (x *QueueMappingRule) String() string {
 func (*QueueMappingRule) ProtoMessage() {}
 
 func (x *QueueMappingRule) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[20]
+	mi := &file_sluice_v1_pool_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +2088,7 @@ func (x *QueueMappingRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueMappingRule.ProtoReflect.Descriptor instead.
 func (*QueueMappingRule) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{20}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QueueMappingRule) GetUser() string {
@@ -1772,7 +2161,7 @@ type GetQueueMappingRequest struct {
 
 func (x *GetQueueMappingRequest) Reset() {
 	*x = GetQueueMappingRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[21]
+	mi := &file_sluice_v1_pool_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +2173,7 @@ func (x *GetQueueMappingRequest) String() string {
 func (*GetQueueMappingRequest) ProtoMessage() {}
 
 func (x *GetQueueMappingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[21]
+	mi := &file_sluice_v1_pool_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +2186,7 @@ func (x *GetQueueMappingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueMappingRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueMappingRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{21}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{25}
 }
 
 type GetQueueMappingResponse struct {
@@ -1809,7 +2198,7 @@ type GetQueueMappingResponse struct {
 
 func (x *GetQueueMappingResponse) Reset() {
 	*x = GetQueueMappingResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[22]
+	mi := &file_sluice_v1_pool_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +2210,7 @@ func (x *GetQueueMappingResponse) String() string {
 func (*GetQueueMappingResponse) ProtoMessage() {}
 
 func (x *GetQueueMappingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[22]
+	mi := &file_sluice_v1_pool_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +2223,7 @@ func (x *GetQueueMappingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueMappingResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueMappingResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{22}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetQueueMappingResponse) GetMapping() *QueueMapping {
@@ -1854,7 +2243,7 @@ type SetQueueMappingRequest struct {
 
 func (x *SetQueueMappingRequest) Reset() {
 	*x = SetQueueMappingRequest{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[23]
+	mi := &file_sluice_v1_pool_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +2255,7 @@ func (x *SetQueueMappingRequest) String() string {
 func (*SetQueueMappingRequest) ProtoMessage() {}
 
 func (x *SetQueueMappingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[23]
+	mi := &file_sluice_v1_pool_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2268,7 @@ func (x *SetQueueMappingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueMappingRequest.ProtoReflect.Descriptor instead.
 func (*SetQueueMappingRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{23}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetQueueMappingRequest) GetMapping() *QueueMapping {
@@ -1898,7 +2287,7 @@ type SetQueueMappingResponse struct {
 
 func (x *SetQueueMappingResponse) Reset() {
 	*x = SetQueueMappingResponse{}
-	mi := &file_sluice_v1_pool_proto_msgTypes[24]
+	mi := &file_sluice_v1_pool_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2299,7 @@ func (x *SetQueueMappingResponse) String() string {
 func (*SetQueueMappingResponse) ProtoMessage() {}
 
 func (x *SetQueueMappingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_pool_proto_msgTypes[24]
+	mi := &file_sluice_v1_pool_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2312,7 @@ func (x *SetQueueMappingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetQueueMappingResponse.ProtoReflect.Descriptor instead.
 func (*SetQueueMappingResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{24}
+	return file_sluice_v1_pool_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetQueueMappingResponse) GetMapping() *QueueMapping {
@@ -1937,7 +2326,48 @@ var File_sluice_v1_pool_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/pool.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\x06\n" +
+	"\x14sluice/v1/pool.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\x02\n" +
+	"\x10ListUsageRequest\x12\x19\n" +
+	"\bfrom_day\x18\x01 \x01(\tR\afromDay\x12\x15\n" +
+	"\x06to_day\x18\x02 \x01(\tR\x05toDay\x12\x12\n" +
+	"\x04pool\x18\x03 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12<\n" +
+	"\bgroup_by\x18\x05 \x03(\x0e2!.sluice.v1.ListUsageRequest.GroupR\agroupBy\x12 \n" +
+	"\tpage_size\x18\x06 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\a \x01(\tR\tpageToken\"N\n" +
+	"\x05Group\x12\x15\n" +
+	"\x11GROUP_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tGROUP_DAY\x10\x01\x12\x0e\n" +
+	"\n" +
+	"GROUP_POOL\x10\x02\x12\x0f\n" +
+	"\vGROUP_OWNER\x10\x03B\f\n" +
+	"\n" +
+	"_page_size\"l\n" +
+	"\x11ListUsageResponse\x12/\n" +
+	"\aentries\x18\x01 \x03(\v2\x15.sluice.v1.UsageEntryR\aentries\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9a\x02\n" +
+	"\n" +
+	"UsageEntry\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\tR\x03day\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12$\n" +
+	"\x04used\x18\x04 \x01(\v2\x10.sluice.v1.UsageR\x04used\x12$\n" +
+	"\x04lost\x18\x05 \x01(\v2\x10.sluice.v1.UsageR\x04lost\x12%\n" +
+	"\x0eruns_succeeded\x18\x06 \x01(\x04R\rrunsSucceeded\x12\x1f\n" +
+	"\vruns_failed\x18\a \x01(\x04R\n" +
+	"runsFailed\x12\x1b\n" +
+	"\truns_lost\x18\b \x01(\x04R\brunsLost\x12\x1f\n" +
+	"\vruns_killed\x18\t \x01(\x04R\n" +
+	"runsKilled\"\x98\x01\n" +
+	"\x05Usage\x12\x1f\n" +
+	"\vrun_seconds\x18\x01 \x01(\x01R\n" +
+	"runSeconds\x12\x1f\n" +
+	"\vcpu_seconds\x18\x02 \x01(\x01R\n" +
+	"cpuSeconds\x12,\n" +
+	"\x12memory_gib_seconds\x18\x03 \x01(\x01R\x10memoryGibSeconds\x12\x1f\n" +
+	"\vgpu_seconds\x18\x04 \x01(\x01R\n" +
+	"gpuSeconds\"\xed\x06\n" +
 	"\bPoolSpec\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x125\n" +
@@ -2111,7 +2541,7 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"\x16POOL_STATE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPOOL_STATE_OPEN\x10\x01\x12\x17\n" +
 	"\x13POOL_STATE_DRAINING\x10\x02\x12\x16\n" +
-	"\x12POOL_STATE_DRAINED\x10\x032\xf4\x04\n" +
+	"\x12POOL_STATE_DRAINED\x10\x032\xbc\x05\n" +
 	"\vPoolService\x12I\n" +
 	"\n" +
 	"CreatePool\x12\x1c.sluice.v1.CreatePoolRequest\x1a\x1d.sluice.v1.CreatePoolResponse\x12@\n" +
@@ -2123,7 +2553,8 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"DeletePool\x12\x1c.sluice.v1.DeletePoolRequest\x1a\x1d.sluice.v1.DeletePoolResponse\x12F\n" +
 	"\tDrainPool\x12\x1b.sluice.v1.DrainPoolRequest\x1a\x1c.sluice.v1.DrainPoolResponse\x12X\n" +
 	"\x0fGetQueueMapping\x12!.sluice.v1.GetQueueMappingRequest\x1a\".sluice.v1.GetQueueMappingResponse\x12X\n" +
-	"\x0fSetQueueMapping\x12!.sluice.v1.SetQueueMappingRequest\x1a\".sluice.v1.SetQueueMappingResponseB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
+	"\x0fSetQueueMapping\x12!.sluice.v1.SetQueueMappingRequest\x1a\".sluice.v1.SetQueueMappingResponse\x12F\n" +
+	"\tListUsage\x12\x1b.sluice.v1.ListUsageRequest\x1a\x1c.sluice.v1.ListUsageResponseB=Z;github.com/sluice-scheduler/sluice/proto/sluice/v1;sluicev1b\x06proto3"
 
 var (
 	file_sluice_v1_pool_proto_rawDescOnce sync.Once
@@ -2137,94 +2568,105 @@ func file_sluice_v1_pool_proto_rawDescGZIP() []byte {
 	return file_sluice_v1_pool_proto_rawDescData
 }
 
-var file_sluice_v1_pool_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sluice_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_sluice_v1_pool_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_sluice_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_sluice_v1_pool_proto_goTypes = []any{
 	(PoolState)(0),                  // 0: sluice.v1.PoolState
-	(PoolSpec_Order)(0),             // 1: sluice.v1.PoolSpec.Order
-	(PoolSpec_Division)(0),          // 2: sluice.v1.PoolSpec.Division
-	(PoolResource_Mode)(0),          // 3: sluice.v1.PoolResource.Mode
-	(AccessRule_Permission)(0),      // 4: sluice.v1.AccessRule.Permission
-	(*PoolSpec)(nil),                // 5: sluice.v1.PoolSpec
-	(*PoolResource)(nil),            // 6: sluice.v1.PoolResource
-	(*PoolLimits)(nil),              // 7: sluice.v1.PoolLimits
-	(*AccessRule)(nil),              // 8: sluice.v1.AccessRule
-	(*Pool)(nil),                    // 9: sluice.v1.Pool
-	(*PoolDimensionStatus)(nil),     // 10: sluice.v1.PoolDimensionStatus
-	(*PoolBound)(nil),               // 11: sluice.v1.PoolBound
-	(*CreatePoolRequest)(nil),       // 12: sluice.v1.CreatePoolRequest
-	(*CreatePoolResponse)(nil),      // 13: sluice.v1.CreatePoolResponse
-	(*GetPoolRequest)(nil),          // 14: sluice.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),         // 15: sluice.v1.GetPoolResponse
-	(*ListPoolsRequest)(nil),        // 16: sluice.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),       // 17: sluice.v1.ListPoolsResponse
-	(*UpdatePoolRequest)(nil),       // 18: sluice.v1.UpdatePoolRequest
-	(*UpdatePoolResponse)(nil),      // 19: sluice.v1.UpdatePoolResponse
-	(*DeletePoolRequest)(nil),       // 20: sluice.v1.DeletePoolRequest
-	(*DeletePoolResponse)(nil),      // 21: sluice.v1.DeletePoolResponse
-	(*DrainPoolRequest)(nil),        // 22: sluice.v1.DrainPoolRequest
-	(*DrainPoolResponse)(nil),       // 23: sluice.v1.DrainPoolResponse
-	(*QueueMapping)(nil),            // 24: sluice.v1.QueueMapping
-	(*QueueMappingRule)(nil),        // 25: sluice.v1.QueueMappingRule
-	(*GetQueueMappingRequest)(nil),  // 26: sluice.v1.GetQueueMappingRequest
-	(*GetQueueMappingResponse)(nil), // 27: sluice.v1.GetQueueMappingResponse
-	(*SetQueueMappingRequest)(nil),  // 28: sluice.v1.SetQueueMappingRequest
-	(*SetQueueMappingResponse)(nil), // 29: sluice.v1.SetQueueMappingResponse
-	nil,                             // 30: sluice.v1.PoolSpec.HostSelectorEntry
-	nil,                             // 31: sluice.v1.PoolSpec.LabelsEntry
-	nil,                             // 32: sluice.v1.QueueMappingRule.LabelsEntry
-	(*durationpb.Duration)(nil),     // 33: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
+	(ListUsageRequest_Group)(0),     // 1: sluice.v1.ListUsageRequest.Group
+	(PoolSpec_Order)(0),             // 2: sluice.v1.PoolSpec.Order
+	(PoolSpec_Division)(0),          // 3: sluice.v1.PoolSpec.Division
+	(PoolResource_Mode)(0),          // 4: sluice.v1.PoolResource.Mode
+	(AccessRule_Permission)(0),      // 5: sluice.v1.AccessRule.Permission
+	(*ListUsageRequest)(nil),        // 6: sluice.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),       // 7: sluice.v1.ListUsageResponse
+	(*UsageEntry)(nil),              // 8: sluice.v1.UsageEntry
+	(*Usage)(nil),                   // 9: sluice.v1.Usage
+	(*PoolSpec)(nil),                // 10: sluice.v1.PoolSpec
+	(*PoolResource)(nil),            // 11: sluice.v1.PoolResource
+	(*PoolLimits)(nil),              // 12: sluice.v1.PoolLimits
+	(*AccessRule)(nil),              // 13: sluice.v1.AccessRule
+	(*Pool)(nil),                    // 14: sluice.v1.Pool
+	(*PoolDimensionStatus)(nil),     // 15: sluice.v1.PoolDimensionStatus
+	(*PoolBound)(nil),               // 16: sluice.v1.PoolBound
+	(*CreatePoolRequest)(nil),       // 17: sluice.v1.CreatePoolRequest
+	(*CreatePoolResponse)(nil),      // 18: sluice.v1.CreatePoolResponse
+	(*GetPoolRequest)(nil),          // 19: sluice.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),         // 20: sluice.v1.GetPoolResponse
+	(*ListPoolsRequest)(nil),        // 21: sluice.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),       // 22: sluice.v1.ListPoolsResponse
+	(*UpdatePoolRequest)(nil),       // 23: sluice.v1.UpdatePoolRequest
+	(*UpdatePoolResponse)(nil),      // 24: sluice.v1.UpdatePoolResponse
+	(*DeletePoolRequest)(nil),       // 25: sluice.v1.DeletePoolRequest
+	(*DeletePoolResponse)(nil),      // 26: sluice.v1.DeletePoolResponse
+	(*DrainPoolRequest)(nil),        // 27: sluice.v1.DrainPoolRequest
+	(*DrainPoolResponse)(nil),       // 28: sluice.v1.DrainPoolResponse
+	(*QueueMapping)(nil),            // 29: sluice.v1.QueueMapping
+	(*QueueMappingRule)(nil),        // 30: sluice.v1.QueueMappingRule
+	(*GetQueueMappingRequest)(nil),  // 31: sluice.v1.GetQueueMappingRequest
+	(*GetQueueMappingResponse)(nil), // 32: sluice.v1.GetQueueMappingResponse
+	(*SetQueueMappingRequest)(nil),  // 33: sluice.v1.SetQueueMappingRequest
+	(*SetQueueMappingResponse)(nil), // 34: sluice.v1.SetQueueMappingResponse
+	nil,                             // 35: sluice.v1.PoolSpec.HostSelectorEntry
+	nil,                             // 36: sluice.v1.PoolSpec.LabelsEntry
+	nil,                             // 37: sluice.v1.QueueMappingRule.LabelsEntry
+	(*durationpb.Duration)(nil),     // 38: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 39: google.protobuf.Timestamp
 }
 var file_sluice_v1_pool_proto_depIdxs = []int32{
-	6,  // 0: sluice.v1.PoolSpec.resources:type_name -> sluice.v1.PoolResource
-	1,  // 1: sluice.v1.PoolSpec.order:type_name -> sluice.v1.PoolSpec.Order
-	2,  // 2: sluice.v1.PoolSpec.division:type_name -> sluice.v1.PoolSpec.Division
-	8,  // 3: sluice.v1.PoolSpec.access:type_name -> sluice.v1.AccessRule
-	7,  // 4: sluice.v1.PoolSpec.limits:type_name -> sluice.v1.PoolLimits
-	33, // 5: sluice.v1.PoolSpec.ageing_interval:type_name -> google.protobuf.Duration
-	30, // 6: sluice.v1.PoolSpec.host_selector:type_name -> sluice.v1.PoolSpec.HostSelectorEntry
-	31, // 7: sluice.v1.PoolSpec.labels:type_name -> sluice.v1.PoolSpec.LabelsEntry
-	3,  // 8: sluice.v1.PoolResource.mode:type_name -> sluice.v1.PoolResource.Mode
-	4,  // 9: sluice.v1.AccessRule.permission:type_name -> sluice.v1.AccessRule.Permission
-	5,  // 10: sluice.v1.Pool.spec:type_name -> sluice.v1.PoolSpec
-	0,  // 11: sluice.v1.Pool.state:type_name -> sluice.v1.PoolState
-	10, // 12: sluice.v1.Pool.dimensions:type_name -> sluice.v1.PoolDimensionStatus
-	34, // 13: sluice.v1.Pool.create_time:type_name -> google.protobuf.Timestamp
-	11, // 14: sluice.v1.PoolDimensionStatus.bound_chain:type_name -> sluice.v1.PoolBound
-	5,  // 15: sluice.v1.CreatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
-	9,  // 16: sluice.v1.CreatePoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 17: sluice.v1.GetPoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 18: sluice.v1.ListPoolsResponse.pools:type_name -> sluice.v1.Pool
-	5,  // 19: sluice.v1.UpdatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
-	9,  // 20: sluice.v1.UpdatePoolResponse.pool:type_name -> sluice.v1.Pool
-	9,  // 21: sluice.v1.DrainPoolResponse.pool:type_name -> sluice.v1.Pool
-	25, // 22: sluice.v1.QueueMapping.rules:type_name -> sluice.v1.QueueMappingRule
-	32, // 23: sluice.v1.QueueMappingRule.labels:type_name -> sluice.v1.QueueMappingRule.LabelsEntry
-	24, // 24: sluice.v1.GetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
-	24, // 25: sluice.v1.SetQueueMappingRequest.mapping:type_name -> sluice.v1.QueueMapping
-	24, // 26: sluice.v1.SetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
-	12, // 27: sluice.v1.PoolService.CreatePool:input_type -> sluice.v1.CreatePoolRequest
-	14, // 28: sluice.v1.PoolService.GetPool:input_type -> sluice.v1.GetPoolRequest
-	16, // 29: sluice.v1.PoolService.ListPools:input_type -> sluice.v1.ListPoolsRequest
-	18, // 30: sluice.v1.PoolService.UpdatePool:input_type -> sluice.v1.UpdatePoolRequest
-	20, // 31: sluice.v1.PoolService.DeletePool:input_type -> sluice.v1.DeletePoolRequest
-	22, // 32: sluice.v1.PoolService.DrainPool:input_type -> sluice.v1.DrainPoolRequest
-	26, // 33: sluice.v1.PoolService.GetQueueMapping:input_type -> sluice.v1.GetQueueMappingRequest
-	28, // 34: sluice.v1.PoolService.SetQueueMapping:input_type -> sluice.v1.SetQueueMappingRequest
-	13, // 35: sluice.v1.PoolService.CreatePool:output_type -> sluice.v1.CreatePoolResponse
-	15, // 36: sluice.v1.PoolService.GetPool:output_type -> sluice.v1.GetPoolResponse
-	17, // 37: sluice.v1.PoolService.ListPools:output_type -> sluice.v1.ListPoolsResponse
-	19, // 38: sluice.v1.PoolService.UpdatePool:output_type -> sluice.v1.UpdatePoolResponse
-	21, // 39: sluice.v1.PoolService.DeletePool:output_type -> sluice.v1.DeletePoolResponse
-	23, // 40: sluice.v1.PoolService.DrainPool:output_type -> sluice.v1.DrainPoolResponse
-	27, // 41: sluice.v1.PoolService.GetQueueMapping:output_type -> sluice.v1.GetQueueMappingResponse
-	29, // 42: sluice.v1.PoolService.SetQueueMapping:output_type -> sluice.v1.SetQueueMappingResponse
-	35, // [35:43] is the sub-list for method output_type
-	27, // [27:35] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	1,  // 0: sluice.v1.ListUsageRequest.group_by:type_name -> sluice.v1.ListUsageRequest.Group
+	8,  // 1: sluice.v1.ListUsageResponse.entries:type_name -> sluice.v1.UsageEntry
+	9,  // 2: sluice.v1.UsageEntry.used:type_name -> sluice.v1.Usage
+	9,  // 3: sluice.v1.UsageEntry.lost:type_name -> sluice.v1.Usage
+	11, // 4: sluice.v1.PoolSpec.resources:type_name -> sluice.v1.PoolResource
+	2,  // 5: sluice.v1.PoolSpec.order:type_name -> sluice.v1.PoolSpec.Order
+	3,  // 6: sluice.v1.PoolSpec.division:type_name -> sluice.v1.PoolSpec.Division
+	13, // 7: sluice.v1.PoolSpec.access:type_name -> sluice.v1.AccessRule
+	12, // 8: sluice.v1.PoolSpec.limits:type_name -> sluice.v1.PoolLimits
+	38, // 9: sluice.v1.PoolSpec.ageing_interval:type_name -> google.protobuf.Duration
+	35, // 10: sluice.v1.PoolSpec.host_selector:type_name -> sluice.v1.PoolSpec.HostSelectorEntry
+	36, // 11: sluice.v1.PoolSpec.labels:type_name -> sluice.v1.PoolSpec.LabelsEntry
+	4,  // 12: sluice.v1.PoolResource.mode:type_name -> sluice.v1.PoolResource.Mode
+	5,  // 13: sluice.v1.AccessRule.permission:type_name -> sluice.v1.AccessRule.Permission
+	10, // 14: sluice.v1.Pool.spec:type_name -> sluice.v1.PoolSpec
+	0,  // 15: sluice.v1.Pool.state:type_name -> sluice.v1.PoolState
+	15, // 16: sluice.v1.Pool.dimensions:type_name -> sluice.v1.PoolDimensionStatus
+	39, // 17: sluice.v1.Pool.create_time:type_name -> google.protobuf.Timestamp
+	16, // 18: sluice.v1.PoolDimensionStatus.bound_chain:type_name -> sluice.v1.PoolBound
+	10, // 19: sluice.v1.CreatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
+	14, // 20: sluice.v1.CreatePoolResponse.pool:type_name -> sluice.v1.Pool
+	14, // 21: sluice.v1.GetPoolResponse.pool:type_name -> sluice.v1.Pool
+	14, // 22: sluice.v1.ListPoolsResponse.pools:type_name -> sluice.v1.Pool
+	10, // 23: sluice.v1.UpdatePoolRequest.spec:type_name -> sluice.v1.PoolSpec
+	14, // 24: sluice.v1.UpdatePoolResponse.pool:type_name -> sluice.v1.Pool
+	14, // 25: sluice.v1.DrainPoolResponse.pool:type_name -> sluice.v1.Pool
+	30, // 26: sluice.v1.QueueMapping.rules:type_name -> sluice.v1.QueueMappingRule
+	37, // 27: sluice.v1.QueueMappingRule.labels:type_name -> sluice.v1.QueueMappingRule.LabelsEntry
+	29, // 28: sluice.v1.GetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
+	29, // 29: sluice.v1.SetQueueMappingRequest.mapping:type_name -> sluice.v1.QueueMapping
+	29, // 30: sluice.v1.SetQueueMappingResponse.mapping:type_name -> sluice.v1.QueueMapping
+	17, // 31: sluice.v1.PoolService.CreatePool:input_type -> sluice.v1.CreatePoolRequest
+	19, // 32: sluice.v1.PoolService.GetPool:input_type -> sluice.v1.GetPoolRequest
+	21, // 33: sluice.v1.PoolService.ListPools:input_type -> sluice.v1.ListPoolsRequest
+	23, // 34: sluice.v1.PoolService.UpdatePool:input_type -> sluice.v1.UpdatePoolRequest
+	25, // 35: sluice.v1.PoolService.DeletePool:input_type -> sluice.v1.DeletePoolRequest
+	27, // 36: sluice.v1.PoolService.DrainPool:input_type -> sluice.v1.DrainPoolRequest
+	31, // 37: sluice.v1.PoolService.GetQueueMapping:input_type -> sluice.v1.GetQueueMappingRequest
+	33, // 38: sluice.v1.PoolService.SetQueueMapping:input_type -> sluice.v1.SetQueueMappingRequest
+	6,  // 39: sluice.v1.PoolService.ListUsage:input_type -> sluice.v1.ListUsageRequest
+	18, // 40: sluice.v1.PoolService.CreatePool:output_type -> sluice.v1.CreatePoolResponse
+	20, // 41: sluice.v1.PoolService.GetPool:output_type -> sluice.v1.GetPoolResponse
+	22, // 42: sluice.v1.PoolService.ListPools:output_type -> sluice.v1.ListPoolsResponse
+	24, // 43: sluice.v1.PoolService.UpdatePool:output_type -> sluice.v1.UpdatePoolResponse
+	26, // 44: sluice.v1.PoolService.DeletePool:output_type -> sluice.v1.DeletePoolResponse
+	28, // 45: sluice.v1.PoolService.DrainPool:output_type -> sluice.v1.DrainPoolResponse
+	32, // 46: sluice.v1.PoolService.GetQueueMapping:output_type -> sluice.v1.GetQueueMappingResponse
+	34, // 47: sluice.v1.PoolService.SetQueueMapping:output_type -> sluice.v1.SetQueueMappingResponse
+	7,  // 48: sluice.v1.PoolService.ListUsage:output_type -> sluice.v1.ListUsageResponse
+	40, // [40:49] is the sub-list for method output_type
+	31, // [31:40] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_pool_proto_init() }
@@ -2232,11 +2674,12 @@ func file_sluice_v1_pool_proto_init() {
 	if File_sluice_v1_pool_proto != nil {
 		return
 	}
-	file_sluice_v1_pool_proto_msgTypes[1].OneofWrappers = []any{}
-	file_sluice_v1_pool_proto_msgTypes[2].OneofWrappers = []any{}
-	file_sluice_v1_pool_proto_msgTypes[11].OneofWrappers = []any{}
+	file_sluice_v1_pool_proto_msgTypes[0].OneofWrappers = []any{}
+	file_sluice_v1_pool_proto_msgTypes[5].OneofWrappers = []any{}
+	file_sluice_v1_pool_proto_msgTypes[6].OneofWrappers = []any{}
 	file_sluice_v1_pool_proto_msgTypes[15].OneofWrappers = []any{}
-	file_sluice_v1_pool_proto_msgTypes[20].OneofWrappers = []any{
+	file_sluice_v1_pool_proto_msgTypes[19].OneofWrappers = []any{}
+	file_sluice_v1_pool_proto_msgTypes[24].OneofWrappers = []any{
 		(*QueueMappingRule_Pool)(nil),
 		(*QueueMappingRule_Reject)(nil),
 	}
@@ -2245,8 +2688,8 @@ func file_sluice_v1_pool_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_pool_proto_rawDesc), len(file_sluice_v1_pool_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   28,
+			NumEnums:      6,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	PoolService_DrainPool_FullMethodName       = "/sluice.v1.PoolService/DrainPool"
 	PoolService_GetQueueMapping_FullMethodName = "/sluice.v1.PoolService/GetQueueMapping"
 	PoolService_SetQueueMapping_FullMethodName = "/sluice.v1.PoolService/SetQueueMapping"
+	PoolService_ListUsage_FullMethodName       = "/sluice.v1.PoolService/ListUsage"
 )
 
 // PoolServiceClient is the client API for PoolService service.
@@ -48,6 +49,9 @@ type PoolServiceClient interface {
 	DrainPool(ctx context.Context, in *DrainPoolRequest, opts ...grpc.CallOption) (*DrainPoolResponse, error)
 	GetQueueMapping(ctx context.Context, in *GetQueueMappingRequest, opts ...grpc.CallOption) (*GetQueueMappingResponse, error)
 	SetQueueMapping(ctx context.Context, in *SetQueueMappingRequest, opts ...grpc.CallOption) (*SetQueueMappingResponse, error)
+	// What jobs had on each day, until now: in pools that the caller may view, and
+	// of his own jobs elsewhere.
+	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 }
 
 type poolServiceClient struct {
@@ -138,6 +142,16 @@ func (c *poolServiceClient) SetQueueMapping(ctx context.Context, in *SetQueueMap
 	return out, nil
 }
 
+func (c *poolServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListUsageResponse)
+	err := c.cc.Invoke(ctx, PoolService_ListUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PoolServiceServer is the server API for PoolService service.
 // All implementations must embed UnimplementedPoolServiceServer
 // for forward compatibility.
@@ -158,6 +172,9 @@ type PoolServiceServer interface {
 	DrainPool(context.Context, *DrainPoolRequest) (*DrainPoolResponse, error)
 	GetQueueMapping(context.Context, *GetQueueMappingRequest) (*GetQueueMappingResponse, error)
 	SetQueueMapping(context.Context, *SetQueueMappingRequest) (*SetQueueMappingResponse, error)
+	// What jobs had on each day, until now: in pools that the caller may view, and
+	// of his own jobs elsewhere.
+	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	mustEmbedUnimplementedPoolServiceServer()
 }
 
@@ -191,6 +208,9 @@ func (UnimplementedPoolServiceServer) GetQueueMapping(context.Context, *GetQueue
 }
 func (UnimplementedPoolServiceServer) SetQueueMapping(context.Context, *SetQueueMappingRequest) (*SetQueueMappingResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetQueueMapping not implemented")
+}
+func (UnimplementedPoolServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
 }
 func (UnimplementedPoolServiceServer) mustEmbedUnimplementedPoolServiceServer() {}
 func (UnimplementedPoolServiceServer) testEmbeddedByValue()                     {}
@@ -357,6 +377,24 @@ func _PoolService_SetQueueMapping_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PoolService_ListUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PoolServiceServer).ListUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PoolService_ListUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PoolServiceServer).ListUsage(ctx, req.(*ListUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PoolService_ServiceDesc is the grpc.ServiceDesc for PoolService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -395,6 +433,10 @@ var PoolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetQueueMapping",
 			Handler:    _PoolService_SetQueueMapping_Handler,
+		},
+		{
+			MethodName: "ListUsage",
+			Handler:    _PoolService_ListUsage_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

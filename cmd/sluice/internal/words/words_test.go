@@ -52,3 +52,25 @@ func TestCounts(t *testing.T) {
 	j.Spec.Type = sluicev1.JobType_JOB_TYPE_BATCH
 	require.Equal(t, "4: 3 running, 1 killing", Counts(j))
 }
+
+func TestUsageTable(t *testing.T) {
+	entry := func(day, pool string, hours float64, runs uint64) *sluicev1.UsageEntry {
+		return &sluicev1.UsageEntry{
+			Day: day, Pool: pool, Used: &sluicev1.Usage{RunSeconds: 3600 * hours, CpuSeconds: 7200 * hours, MemoryGibSeconds: 1800 * hours, GpuSeconds: 36},
+			Lost: &sluicev1.Usage{CpuSeconds: 360}, RunsSucceeded: runs, RunsFailed: 1, RunsLost: 2, RunsKilled: 3,
+		}
+	}
+	one := []*sluicev1.UsageEntry{entry("2026-01-01", "root/a", 1, 7)}
+	two := append(one, entry("2026-01-02", "root/b", 2, 8))
+	require.Equal(t, Table{
+		"DAY POOL RUN-HOURS CPU-HOURS LOST GIB-HOURS GPU-HOURS SUCCEEDED FAILED LOST-RUNS KILLED", [][]string{
+			{"2026-01-01", "root/a", "1.000", "2.000", "0.100", "0.500", "0.010", "7", "1", "2", "3"},
+			{"2026-01-02", "root/b", "2.000", "4.000", "0.100", "1.000", "0.010", "8", "1", "2", "3"},
+			{"(all)", "", "3.000", "6.000", "0.200", "1.500", "0.020", "15", "2", "4", "6"},
+		},
+	}, UsageTable(two, true, true, false))
+	require.Equal(t, Table{
+		"RUN-HOURS CPU-HOURS LOST GIB-HOURS GPU-HOURS SUCCEEDED FAILED LOST-RUNS KILLED",
+		[][]string{{"1.000", "2.000", "0.100", "0.500", "0.010", "7", "1", "2", "3"}},
+	}, UsageTable(one, false, false, false))
+}

@@ -1,0 +1,183 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+// checkUsage validates what ListUsage is asked for.
+func checkUsage(r *sluicev1.ListUsageRequest, v *violations) {
+	from, to := dayFrom(r.FromDay, "from_day", 0, v), dayFrom(r.ToDay, "to_day", lastDay, v)
+	if from > to {
+		v.Invalid("to_day", "is %s, before from_day, which is %s", to, from)
+	}
+	if r.Pool != "" {
+		checkPoolPath(r.Pool, "pool", v)
+	}
+	for i, g := range r.GroupBy {
+		if g <= sluicev1.ListUsageRequest_GROUP_UNSPECIFIED || g > sluicev1.ListUsageRequest_GROUP_OWNER {
+			v.Invalid(fmt.Sprintf("group_by[%d]", i), "is %d: GROUP_DAY, GROUP_POOL or GROUP_OWNER", g)
+		}
+	}
+	checkPage(r, v)
+}
+
+// lastDay is a day that no clock gets to.
+const lastDay cluster.Day = 100_000
+
+// dayFrom reads a day such as 2026-01-31; fallback for none.
+func dayFrom(s, path string, fallback cluster.Day, v *violations) cluster.Day {
+	if s == "" {
+		return fallback
+	}
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
+		v.Invalid(path, "is %s, which is no day such as 2026-01-31", quote(s))
+		return fallback
+	}
+	return cluster.DayOf(cluster.Time(t.UnixNano()))
+}
+
+// ListUsage implements sluicev1.PoolServiceServer. Complexity: accounts + tasks that run.
+func (a *poolService) ListUsage(ctx context.Context, r *sluicev1.ListUsageRequest) (*sluicev1.ListUsageResponse, error) {
+	page, err := openPage(r)
+	if err != nil {
+		return nil, err
+	}
+	s, c := a.s.Snapshot(), callOf(ctx)
+	if r.Pool != "" && !c.knowsPool(s, cluster.PoolPath(r.Pool)) {
+		return nil, noPool(r.Pool)
+	}
+	var v violations // was checked before
+	sums := usageSums{from: dayFrom(r.FromDay, "", 0, &v), to: dayFrom(r.ToDay, "", lastDay, &v), entries: map[string]*usageSum{}}
+	for _, g := range r.GroupBy {
+		sums.byDay = sums.byDay || g == sluicev1.ListUsageRequest_GROUP_DAY
+		sums.byPool = sums.byPool || g == sluicev1.ListUsageRequest_GROUP_POOL
+		sums.byOwner = sums.byOwner || g == sluicev1.ListUsageRequest_GROUP_OWNER
+	}
+	shown := usageSight(s, c.who, r)
+	for account := range s.Accounts(sums.from) {
+		if shown(account.Pool, account.Owner) {
+			sums.add(account)
+		}
+	}
+	sums.addRunning(s, cluster.Time(time.Now().UnixNano()), shown)
+	answer, last := &sluicev1.ListUsageResponse{}, ""
+	for _, key := range slices.Sorted(maps.Keys(sums.entries)) {
+		if key <= page.after {
+			continue
+		}
+		entry := sums.entries[key].message()
+		if !page.Add(entry) {
+			answer.NextPageToken = page.Token(last)
+			break
+		}
+		answer.Entries = append(answer.Entries, entry)
+		last = key
+	}
+	return answer, nil
+}
+
+// usageSight returns whose usage the caller asked for and may see: that of his own jobs, and of pools that he may view.
+func usageSight(s *cluster.Snapshot, who *access.Caller, r *sluicev1.ListUsageRequest) func(cluster.PoolPath, string) bool {
+	views := map[cluster.PoolPath]bool{}
+	return func(p cluster.PoolPath, owner string) bool {
+		if r.Pool != "" && !within(p, cluster.PoolPath(r.Pool)) || r.Owner != "" && owner != r.Owner {
+			return false
+		}
+		view, known := views[p]
+		if !known {
+			view = who.May(s, cluster.MayView, p)
+			views[p] = view
+		}
+		return view || owner == who.User && owner != "" && who.Job == 0
+	}
+}
+
+// usageSums are the accounts of some days, summed up by what they are to be told apart by.
+type usageSums struct {
+	from, to               cluster.Day
+	byDay, byPool, byOwner bool
+	entries                map[string]*usageSum
+}
+
+// usageSum is an account, with room for the runs of many days.
+type usageSum struct {
+	day         string
+	pool, owner string
+	used, lost  cluster.Usage
+	runs        [4]uint64 // succeeded, failed, lost, killed
+}
+
+// of returns the sum that something on a day counts to; nil if the day was not asked for.
+func (u *usageSums) of(d cluster.Day, p cluster.PoolPath, owner string) *usageSum {
+	if d < u.from || d > u.to {
+		return nil
+	}
+	var own usageSum
+	if u.byDay {
+		own.day = d.String()
+	}
+	if u.byPool {
+		own.pool = string(p)
+	}
+	if u.byOwner {
+		own.owner = owner
+	}
+	key := own.day + "\x00" + own.pool + "\x00" + own.owner
+	if u.entries[key] == nil {
+		u.entries[key] = &own
+	}
+	return u.entries[key]
+}
+
+// add takes an account in.
+func (u *usageSums) add(a *cluster.Account) {
+	s := u.of(a.Day, a.Pool, a.Owner)
+	if s == nil {
+		return
+	}
+	s.used, s.lost = s.used.Add(a.Used), s.lost.Add(a.Lost)
+	for i, n := range []uint32{a.Runs.Succeeded, a.Runs.Failed, a.Runs.Lost, a.Runs.Killed} {
+		s.runs[i] += uint64(n)
+	}
+}
+
+// addRunning takes in what goes on.
+func (u *usageSums) addRunning(s *cluster.Snapshot, now cluster.Time, shown func(cluster.PoolPath, string) bool) {
+	for h := range s.Hosts("") {
+		for _, k := range h.Tasks {
+			t, j := s.Task(k), s.Job(k.Job())
+			if t == nil || j == nil || t.Started == 0 || !t.State.Bound() || !shown(j.Spec.Pool, j.Spec.Owner) {
+				continue
+			}
+			resources := &j.TaskFor(t).Resources
+			for d, ran := range cluster.Days(max(t.Started, u.from.Begin()), now) {
+				if sum := u.of(d, j.Spec.Pool, j.Spec.Owner); sum != nil {
+					sum.used = sum.used.Add(cluster.UsageOf(resources, ran))
+				}
+			}
+		}
+	}
+}
+
+func (s *usageSum) message() *sluicev1.UsageEntry {
+	return &sluicev1.UsageEntry{
+		Day: s.day, Pool: s.pool, Owner: s.owner, Used: usageAmounts(s.used), Lost: usageAmounts(s.lost),
+		RunsSucceeded: s.runs[0], RunsFailed: s.runs[1], RunsLost: s.runs[2], RunsKilled: s.runs[3],
+	}
+}
+
+// usageAmounts gives usage in the units of the API.
+func usageAmounts(u cluster.Usage) *sluicev1.Usage {
+	return &sluicev1.Usage{
+		RunSeconds: float64(u.Time) / 1e3, CpuSeconds: float64(u.CPU) / 1e6, MemoryGibSeconds: float64(u.Memory) / 1e3 / 1024, GpuSeconds: float64(u.GPU) / 1e6,
+	}
+}
