@@ -117,40 +117,93 @@ func (p *Planner) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	w := p.describeClass(c)
 	rank := c.rank(at.as)
 	w.Position, w.Queue = p.position(c, at.as)
-	refused := int64(rank) >= c.open()
-	switch n := int64(rank) - c.open(); {
-	case refused && n < c.overall():
-		w.Binding = c.limited
-	case refused:
-		w.Binding = c.why
-	}
+	var refused bool
+	w.Binding, refused = c.binding(rank)
 	w.Blocked = p.cheapestBlocked(c)
-	p.labels.idly(func() {
-		if c.together() {
-			w.Together, w.Fit = c.queue.Len(), int(p.placesAtOnce(c, nil))
-		}
-		w.Unblockers = p.unblockers(c, at.as, rank, refused, &w)
-	})
+	p.labels.idly(func() { w.Unblockers = p.unblockers(c, at.as, rank, refused, &w) })
 	return w, true
 }
 
-func (p *Planner) describeClass(c *class) Waiting {
-	w := Waiting{Tasks: c.queue.Len(), Price: c.price}
+// WhyTheyWait says of each of the tasks why it waits, without its place in the queue, the best place and what would help; where
+// one does not wait, Tasks is 0. What tasks have in common is found once. When about so many hosts have been looked at, it
+// leaves the rest of the tasks out; the first is always answered for. Complexity: hosts times the requests of the tasks, and
+// O(log² tasks) for each.
+func (p *Planner) WhyTheyWait(tasks []cluster.TaskKey, looks int) []Waiting {
+	classes, rows := map[*class]Waiting{}, map[*row]Waiting{} // for look-up
+	all := make([]Waiting, 0, len(tasks))
+	for _, k := range tasks {
+		at, waits := p.waiting[k]
+		if !waits {
+			all = append(all, Waiting{})
+			continue
+		}
+		c := at.class
+		w, known := classes[c]
+		if !known {
+			if looks <= 0 && len(all) > 0 {
+				break
+			}
+			of, counted := rows[c.row]
+			if !counted {
+				of.Hosts, of.Tally = p.tally(c.row)
+				rows[c.row] = of
+				looks -= len(p.hosts.byIndex)
+			}
+			if c.together() {
+				looks -= len(p.hosts.byIndex)
+			}
+			w = p.describe1(c, of)
+			classes[c] = w
+		}
+		w.Binding, _ = c.binding(c.rank(at.as))
+		all = append(all, w)
+	}
+	return all
+}
+
+func (p *Planner) describeClass(c *class) (w Waiting) {
+	w.Hosts, w.Tally = p.tally(c.row)
+	return p.describe1(c, w)
+}
+
+// describe1 completes what is known of all tasks of a row for those of a class.
+func (p *Planner) describe1(c *class, w Waiting) Waiting {
+	w.Tasks, w.Price = c.queue.Len(), c.price
+	if c.together() {
+		p.labels.idly(func() { w.Together, w.Fit = c.queue.Len(), int(p.placesAtOnce(c, nil)) })
+	}
+	return w
+}
+
+// binding returns what keeps the task of that rank in the class from being admitted, and whether anything does.
+func (c *class) binding(rank int) (b pool.Binding, refused bool) {
+	switch n := int64(rank) - c.open(); {
+	case n < 0:
+		return b, false
+	case n < c.overall():
+		return c.limited, true
+	default:
+		return c.why, true
+	}
+}
+
+// tally counts all hosts by what rules them out for a task of the row.
+func (p *Planner) tally(r *row) (hosts int, tally []Tally) {
 	counts := map[verdict]int{}
 	for _, h := range p.hosts.byIndex {
-		if v := c.row.judge(h); v != absent {
+		if v := r.judge(h); v != absent {
 			counts[v]++
-			w.Hosts++
+			hosts++
 		}
 	}
 	for v, n := range counts { // sorted below
-		reason, detail := c.row.reason(v)
-		w.Tally = append(w.Tally, Tally{reason, detail, n})
+		reason, detail := r.reason(v)
+		tally = append(tally, Tally{reason, detail, n})
 	}
-	slices.SortFunc(w.Tally, func(a, b Tally) int {
+	slices.SortFunc(tally, func(a, b Tally) int {
 		return cmp.Or(cmp.Compare(b.Hosts, a.Hosts), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Detail, b.Detail))
 	})
-	return w
+	return hosts, tally
 }
 
 // rank returns how many tasks of the class go before the waiter. Complexity: O(log² tasks).

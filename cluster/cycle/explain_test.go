@@ -153,6 +153,36 @@ func unblockAll(t *testing.T, s *shared) {
 	t.Logf("%d tasks wait, %d of them were unblocked: %v", len(waiting), tried, kinds)
 }
 
+// What is said in short of many tasks is what an explanation says of each, in whatever parts it is asked for.
+func TestInShortTasksWaitForTheSame(t *testing.T) {
+	s := crowdedWorld(t, 9, 30, 40)
+	s.job("root/a", 4, 2000, core(4))
+	s.settle()
+	waiting := append(s.in(cluster.TaskPending), cluster.MakeTaskKey(9999, 0), s.in(cluster.TaskRunning)[0])
+	together, bound := 0, 0
+	for _, looks := range []int{0, 50, 1 << 20} {
+		rest, parts := waiting, 0
+		for ; len(rest) > 0; parts++ {
+			said := s.planner.WhyTheyWait(rest, looks)
+			require.NotEmpty(t, said)
+			for i, got := range said {
+				want, known := s.planner.WhyWaiting(rest[i])
+				require.Equal(t, known, got.Tasks > 0)
+				want.Position, want.Queue, want.Blocked, want.Unblockers = 0, 0, nil, nil
+				require.Equal(t, want, got)
+				together += got.Together
+				if got.Binding.Rule != pool.RuleNone {
+					bound++
+				}
+			}
+			rest = rest[len(said):]
+		}
+		require.Equal(t, looks < 1<<20, parts > 1)
+	}
+	require.Positive(t, together)
+	require.Positive(t, bound)
+}
+
 // TestACoreWithAPortNeedsAHostForEach: of two that start together and ask for the same port, one has a host.
 func TestACoreWithAPortNeedsAHostForEach(t *testing.T) {
 	for _, full := range []bool{false, true} {

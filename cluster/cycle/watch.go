@@ -63,6 +63,12 @@ func (s *Supervisor) WhyWaiting(k cluster.TaskKey) (Waiting, bool) {
 	return explain(s, func(p *Planner) (Waiting, bool) { return p.WhyWaiting(k) })
 }
 
+// WhyTheyWait says of the first of the tasks why they wait, and of none if the planner's model is found broken meanwhile. See
+// Planner.WhyTheyWait.
+func (s *Supervisor) WhyTheyWait(tasks []cluster.TaskKey, looks int) []Waiting {
+	return ask(s, func(p *Planner) []Waiting { return p.WhyTheyWait(tasks, looks) })
+}
+
 // WhyPlaced says why a task is where it is, false if it is nowhere, or the model does not answer. See Planner.WhyPlaced.
 func (s *Supervisor) WhyPlaced(k cluster.TaskKey) (Placed, bool) {
 	return explain(s, func(p *Planner) (Placed, bool) { return p.WhyPlaced(k) })

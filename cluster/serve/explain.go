@@ -50,26 +50,18 @@ func (a *taskService) ExplainTask(ctx context.Context, r *sluicev1.ExplainTaskRe
 		placed.Cycle, placed.Time = a.lastCycle()
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Placed{Placed: placed}
 		answer.Summary = a.summarizeBound(t)
-	case t.State != cluster.TaskInitialized && a.s.Snapshot().Mode().SchedulingStopped:
-		answer.Explanation = &sluicev1.ExplainTaskResponse_Waiting{Waiting: &sluicev1.WaitingExplanation{Reason: waitingForMode}}
-		answer.Summary = "scheduling is switched off: an operator switches it on with `sluice cluster mode --stop-scheduling=false`"
 	default:
 		var why cycle.Waiting
-		var known bool
-		if err := a.s.consult(ctx, func(p *cycle.Supervisor) { why, known = p.WhyWaiting(t.Key) }); err != nil {
-			return nil, statusOf(err)
+		waiting := explainBeforehand(a.s.Snapshot(), t, j)
+		if waiting == nil {
+			var known bool
+			if err := a.s.consult(ctx, func(p *cycle.Supervisor) { why, known = p.WhyWaiting(t.Key) }); err != nil {
+				return nil, statusOf(err)
+			}
+			waiting = explainWaiting(&why, known)
 		}
-		waiting := explainWaiting(t, &why, known)
-		if waiting.Reason == waitingForHold {
-			limit, dimension := a.s.Snapshot().OverLimit(j, j.TaskFor(t).Resources)
-			waiting.BindingPool, waiting.BindingDimension = string(limit), dimension
-		}
-		if waiting.Reason == waitingForHome {
-			explainHome(waiting, a.s.Snapshot().Host(t.Home), t, j)
-		}
-		waiting.Cycle, waiting.Time = a.lastCycle()
-		if first := outstanding(a.s.Snapshot(), j); first != nil {
-			waiting.BlockingJob = string(first.Job)
+		if waiting.Reason != waitingForMode {
+			waiting.Cycle, waiting.Time = a.lastCycle()
 		}
 		answer.Explanation = &sluicev1.ExplainTaskResponse_Waiting{Waiting: waiting}
 		answer.Summary = summarizeWaiting(waiting, why.Binding, t, j)
@@ -129,18 +121,41 @@ func termsTo(p *cycle.Place) []*sluicev1.CostTerm {
 	return all
 }
 
-// explainWaiting makes an explanation of what the planner knows about the task.
-func explainWaiting(t *cluster.Task, why *cycle.Waiting, known bool) *sluicev1.WaitingExplanation {
+// explainBeforehand says why a task waits where it takes no planner to know, nil elsewhere.
+func explainBeforehand(in *cluster.Snapshot, t *cluster.Task, j *cluster.Job) *sluicev1.WaitingExplanation {
+	if t.State != cluster.TaskInitialized && in.Mode().SchedulingStopped {
+		return &sluicev1.WaitingExplanation{Reason: waitingForMode}
+	}
+	return explainUnqueued(in, t, j)
+}
+
+// explainUnqueued says why a task waits that no cycle looks at, nil if one does.
+func explainUnqueued(in *cluster.Snapshot, t *cluster.Task, j *cluster.Job) *sluicev1.WaitingExplanation {
+	w := &sluicev1.WaitingExplanation{}
 	switch {
 	case t.State == cluster.TaskInitialized:
-		return &sluicev1.WaitingExplanation{Reason: waitingForJobs}
+		w.Reason = waitingForJobs
+		if first := outstanding(in, j); first != nil {
+			w.BlockingJob = string(first.Job)
+		}
 	case t.NotBefore != 0:
-		return &sluicev1.WaitingExplanation{Reason: waitingForRetry}
+		w.Reason = waitingForRetry
 	case t.State == cluster.TaskReserved:
-		return &sluicev1.WaitingExplanation{Reason: waitingForHold}
-	case t.Home != "": // no cycle looks at it: room is held for it as soon as its host takes work
-		return &sluicev1.WaitingExplanation{Reason: waitingForHome}
-	case !known:
+		w.Reason = waitingForHold
+		limit, dimension := in.OverLimit(j, j.TaskFor(t).Resources)
+		w.BindingPool, w.BindingDimension = string(limit), dimension
+	case t.Home != "": // room is held for it as soon as its host takes work
+		w.Reason = waitingForHome
+		explainHome(w, in.Host(t.Home), t, j)
+	default:
+		return nil
+	}
+	return w
+}
+
+// explainWaiting makes an explanation of what the planner knows about the task.
+func explainWaiting(why *cycle.Waiting, known bool) *sluicev1.WaitingExplanation {
+	if !known {
 		return &sluicev1.WaitingExplanation{Reason: waitingForCycle}
 	}
 	w := &sluicev1.WaitingExplanation{
@@ -399,6 +414,8 @@ func summarizeWaiting(w *sluicev1.WaitingExplanation, binds pool.Binding, t *clu
 			return fmt.Sprintf("it runs on host %s only, and takes what becomes free there before others do", t.Home)
 		}
 		return fmt.Sprintf("room is held for it on host %s until %s, when those who leave are gone", t.Hold.Host, t.Hold.Until.Go().Format(time.RFC3339))
+	case waitingForMode:
+		return "scheduling is switched off: an operator switches it on with `sluice cluster mode --stop-scheduling=false`"
 	case waitingForCycle:
 		return "it has not been looked at yet; the next cycle will"
 	case waitingForHome:

@@ -176,7 +176,11 @@ func (p *planned) describe(out *cycle.Output) *sluicev1.PlanJobsResponse {
 				continue
 			}
 			why, known := p.planner.WhyWaiting(t.Key)
-			p.answer.Waiting = append(p.answer.Waiting, p.task(t.Key, t.Home, int64(why.Price), explainWaiting(t, &why, known).Reason))
+			waiting := explainUnqueued(p.snapshot, t, p.snapshot.Job(uid))
+			if waiting == nil {
+				waiting = explainWaiting(&why, known)
+			}
+			p.answer.Waiting = append(p.answer.Waiting, p.task(t.Key, t.Home, int64(why.Price), waiting.Reason))
 		}
 	}
 	if p.snapshot.Mode().SchedulingStopped {

@@ -410,6 +410,16 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, uint64(1), w.Tally[0].Hosts)
 		require.Len(t, w.Unblockers, 1)
 	}
+	for _, task := range a.listTasks(t) {
+		w := explain(task.Job).GetWaiting()
+		if w != nil {
+			w.QueuePosition, w.QueueLength, w.CheapestBlocked, w.Unblockers, w.Cycle, w.Time = 0, 0, nil, nil, 0, nil
+		}
+		require.True(t, proto.Equal(w, task.Waiting), "%v: %v", w, task)
+		one, err := a.tasks.GetTask(t.Context(), &sluicev1.GetTaskRequest{Job: task.Job})
+		require.NoError(t, err)
+		require.True(t, proto.Equal(w, one.Task.Waiting), "%v: %v", w, one)
+	}
 	require.Contains(t, explain("huge").Summary, "1 have too little cpu_milli, even empty")
 	require.Contains(t, explain("huge").Summary, "a host that its rules allow and that has cpu_milli=7000 memory_bytes=3145728, with what the 2 others that may go there first ask for")
 	require.Contains(t, explain("second").Summary, "would help: cpu_milli=")

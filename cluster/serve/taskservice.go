@@ -28,13 +28,14 @@ func (a *api) measuredTask(t *cluster.Task, j *cluster.Job) *sluicev1.Task {
 }
 
 // GetTask implements sluicev1.TaskServiceServer.
-func (a *taskService) GetTask(_ context.Context, r *sluicev1.GetTaskRequest) (*sluicev1.GetTaskResponse, error) {
+func (a *taskService) GetTask(ctx context.Context, r *sluicev1.GetTaskRequest) (*sluicev1.GetTaskResponse, error) {
 	snapshot := a.s.Snapshot()
 	t, j, err := findTask(snapshot, r.Job, r.Instance)
 	if err != nil {
 		return nil, err
 	}
 	p := a.measuredTask(t, j)
+	p.Waiting = a.whyTheyWait(ctx, snapshot, []*cluster.Task{t})[0]
 	if c := snapshot.Task(t.Key.Copy()); c != nil {
 		p.Copy = copyTo(c)
 	}
@@ -42,7 +43,7 @@ func (a *taskService) GetTask(_ context.Context, r *sluicev1.GetTaskRequest) (*s
 }
 
 // ListTasks implements sluicev1.TaskServiceServer. Complexity: the tasks of the job, or of all jobs, from the beginning
-// of the page on that it takes to fill it.
+// of the page on that it takes to fill it, and what it takes to say why those on the page wait, see whyTheyWait.
 func (a *taskService) ListTasks(ctx context.Context, r *sluicev1.ListTasksRequest) (*sluicev1.ListTasksResponse, error) {
 	page, err := openPage(r)
 	if err != nil {
@@ -53,20 +54,28 @@ func (a *taskService) ListTasks(ctx context.Context, r *sluicev1.ListTasksReques
 	if err != nil {
 		return nil, err
 	}
-	answer := &sluicev1.ListTasksResponse{}
-	var last cluster.TaskKey
+	var shown []*cluster.Task // one more than there may be on the page tells that there is another
 	seen := callOf(ctx).who.Sight(snapshot)
 	for t := range tasks {
 		if t.Key.IsCopy() || !seen(snapshot.Job(t.Key.Job())) || len(r.States) > 0 && !slices.Contains(r.States, taskStates[t.State]) || r.Host != "" && string(t.Host) != r.Host {
 			continue
 		}
+		if shown = append(shown, t); len(shown) > page.left {
+			break
+		}
+	}
+	answer := &sluicev1.ListTasksResponse{}
+	why := a.whyTheyWait(ctx, snapshot, shown[:min(len(shown), page.left)])
+	for i, t := range shown {
 		record := a.measuredTask(t, snapshot.Job(t.Key.Job()))
+		if i < len(why) {
+			record.Waiting = why[i]
+		}
 		if !page.Add(record) {
-			answer.NextPageToken = page.Token(strconv.FormatUint(uint64(last), 10))
+			answer.NextPageToken = page.Token(strconv.FormatUint(uint64(shown[i-1].Key), 10))
 			break
 		}
 		answer.Tasks = append(answer.Tasks, record)
-		last = t.Key
 	}
 	if r.Host != "" && page.after == "" && len(answer.Tasks) == 0 { // else it is one that has gone
 		if _, err := findHost(snapshot, r.Host); err != nil {

@@ -264,7 +264,12 @@ type Task struct {
 	HomeHost string `protobuf:"bytes,23,opt,name=home_host,json=homeHost,proto3" json:"home_host,omitempty"`
 	// The second copy of a task that lags behind. Unset: it has none, or this is
 	// not the answer of GetTask.
-	Copy          *TaskCopy `protobuf:"bytes,24,opt,name=copy,proto3" json:"copy,omitempty"`
+	Copy *TaskCopy `protobuf:"bytes,24,opt,name=copy,proto3" json:"copy,omitempty"`
+	// Why it waits, in short: the reason with the job that is in the way, the pool
+	// and the dimension that bind, the tally of hosts, and how many start together.
+	// Unset: it does not wait, the planner was too busy to answer, or this is not
+	// the answer of GetTask or ListTasks.
+	Waiting       *WaitingExplanation `protobuf:"bytes,25,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -463,6 +468,13 @@ func (x *Task) GetHomeHost() string {
 func (x *Task) GetCopy() *TaskCopy {
 	if x != nil {
 		return x.Copy
+	}
+	return nil
+}
+
+func (x *Task) GetWaiting() *WaitingExplanation {
+	if x != nil {
+		return x.Waiting
 	}
 	return nil
 }
@@ -1784,7 +1796,7 @@ var File_sluice_v1_task_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x14sluice/v1/task.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17sluice/v1/explain.proto\x1a\x19sluice/v1/resources.proto\"\x96\a\n" +
+	"\x14sluice/v1/task.proto\x12\tsluice.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17sluice/v1/explain.proto\x1a\x19sluice/v1/resources.proto\"\xcf\a\n" +
 	"\x04Task\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x17\n" +
 	"\ajob_uid\x18\x02 \x01(\rR\x06jobUid\x12\x1a\n" +
@@ -1815,7 +1827,8 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"not_before\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12\x18\n" +
 	"\asandbox\x18\x16 \x01(\tR\asandbox\x12\x1b\n" +
 	"\thome_host\x18\x17 \x01(\tR\bhomeHost\x12'\n" +
-	"\x04copy\x18\x18 \x01(\v2\x13.sluice.v1.TaskCopyR\x04copyB\v\n" +
+	"\x04copy\x18\x18 \x01(\v2\x13.sluice.v1.TaskCopyR\x04copy\x127\n" +
+	"\awaiting\x18\x19 \x01(\v2\x1d.sluice.v1.WaitingExplanationR\awaitingB\v\n" +
 	"\t_progress\"\xd2\x01\n" +
 	"\bTaskCopy\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12*\n" +
@@ -1999,8 +2012,8 @@ var file_sluice_v1_task_proto_goTypes = []any{
 	(*TaskEvent)(nil),              // 22: sluice.v1.TaskEvent
 	(*timestamppb.Timestamp)(nil),  // 23: google.protobuf.Timestamp
 	(*ResourceVector)(nil),         // 24: sluice.v1.ResourceVector
-	(*durationpb.Duration)(nil),    // 25: google.protobuf.Duration
-	(*WaitingExplanation)(nil),     // 26: sluice.v1.WaitingExplanation
+	(*WaitingExplanation)(nil),     // 25: sluice.v1.WaitingExplanation
+	(*durationpb.Duration)(nil),    // 26: google.protobuf.Duration
 	(*PlacedExplanation)(nil),      // 27: sluice.v1.PlacedExplanation
 	(*EndedExplanation)(nil),       // 28: sluice.v1.EndedExplanation
 	(*PreemptionExplanation)(nil),  // 29: sluice.v1.PreemptionExplanation
@@ -2017,47 +2030,48 @@ var file_sluice_v1_task_proto_depIdxs = []int32{
 	1,  // 8: sluice.v1.Task.health:type_name -> sluice.v1.Health
 	23, // 9: sluice.v1.Task.not_before:type_name -> google.protobuf.Timestamp
 	4,  // 10: sluice.v1.Task.copy:type_name -> sluice.v1.TaskCopy
-	0,  // 11: sluice.v1.TaskCopy.state:type_name -> sluice.v1.TaskState
-	23, // 12: sluice.v1.TaskCopy.queue_time:type_name -> google.protobuf.Timestamp
-	23, // 13: sluice.v1.TaskCopy.start_time:type_name -> google.protobuf.Timestamp
-	3,  // 14: sluice.v1.GetTaskResponse.task:type_name -> sluice.v1.Task
-	0,  // 15: sluice.v1.ListTasksRequest.states:type_name -> sluice.v1.TaskState
-	3,  // 16: sluice.v1.ListTasksResponse.tasks:type_name -> sluice.v1.Task
-	2,  // 17: sluice.v1.TaskLogsRequest.stream:type_name -> sluice.v1.LogStream
-	2,  // 18: sluice.v1.TaskLogsResponse.stream:type_name -> sluice.v1.LogStream
-	3,  // 19: sluice.v1.RestartTaskResponse.task:type_name -> sluice.v1.Task
-	25, // 20: sluice.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
-	3,  // 21: sluice.v1.StopTaskResponse.task:type_name -> sluice.v1.Task
-	3,  // 22: sluice.v1.ForgetTaskDataResponse.task:type_name -> sluice.v1.Task
-	3,  // 23: sluice.v1.ExplainTaskResponse.task:type_name -> sluice.v1.Task
-	26, // 24: sluice.v1.ExplainTaskResponse.waiting:type_name -> sluice.v1.WaitingExplanation
-	27, // 25: sluice.v1.ExplainTaskResponse.placed:type_name -> sluice.v1.PlacedExplanation
-	28, // 26: sluice.v1.ExplainTaskResponse.ended:type_name -> sluice.v1.EndedExplanation
-	29, // 27: sluice.v1.ExplainTaskResponse.preempted:type_name -> sluice.v1.PreemptionExplanation
-	22, // 28: sluice.v1.ListTaskEventsResponse.events:type_name -> sluice.v1.TaskEvent
-	23, // 29: sluice.v1.TaskEvent.time:type_name -> google.protobuf.Timestamp
-	0,  // 30: sluice.v1.TaskEvent.state:type_name -> sluice.v1.TaskState
-	6,  // 31: sluice.v1.TaskService.GetTask:input_type -> sluice.v1.GetTaskRequest
-	8,  // 32: sluice.v1.TaskService.ListTasks:input_type -> sluice.v1.ListTasksRequest
-	10, // 33: sluice.v1.TaskService.TaskLogs:input_type -> sluice.v1.TaskLogsRequest
-	12, // 34: sluice.v1.TaskService.RestartTask:input_type -> sluice.v1.RestartTaskRequest
-	14, // 35: sluice.v1.TaskService.StopTask:input_type -> sluice.v1.StopTaskRequest
-	18, // 36: sluice.v1.TaskService.ExplainTask:input_type -> sluice.v1.ExplainTaskRequest
-	16, // 37: sluice.v1.TaskService.ForgetTaskData:input_type -> sluice.v1.ForgetTaskDataRequest
-	20, // 38: sluice.v1.TaskService.ListTaskEvents:input_type -> sluice.v1.ListTaskEventsRequest
-	7,  // 39: sluice.v1.TaskService.GetTask:output_type -> sluice.v1.GetTaskResponse
-	9,  // 40: sluice.v1.TaskService.ListTasks:output_type -> sluice.v1.ListTasksResponse
-	11, // 41: sluice.v1.TaskService.TaskLogs:output_type -> sluice.v1.TaskLogsResponse
-	13, // 42: sluice.v1.TaskService.RestartTask:output_type -> sluice.v1.RestartTaskResponse
-	15, // 43: sluice.v1.TaskService.StopTask:output_type -> sluice.v1.StopTaskResponse
-	19, // 44: sluice.v1.TaskService.ExplainTask:output_type -> sluice.v1.ExplainTaskResponse
-	17, // 45: sluice.v1.TaskService.ForgetTaskData:output_type -> sluice.v1.ForgetTaskDataResponse
-	21, // 46: sluice.v1.TaskService.ListTaskEvents:output_type -> sluice.v1.ListTaskEventsResponse
-	39, // [39:47] is the sub-list for method output_type
-	31, // [31:39] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	25, // 11: sluice.v1.Task.waiting:type_name -> sluice.v1.WaitingExplanation
+	0,  // 12: sluice.v1.TaskCopy.state:type_name -> sluice.v1.TaskState
+	23, // 13: sluice.v1.TaskCopy.queue_time:type_name -> google.protobuf.Timestamp
+	23, // 14: sluice.v1.TaskCopy.start_time:type_name -> google.protobuf.Timestamp
+	3,  // 15: sluice.v1.GetTaskResponse.task:type_name -> sluice.v1.Task
+	0,  // 16: sluice.v1.ListTasksRequest.states:type_name -> sluice.v1.TaskState
+	3,  // 17: sluice.v1.ListTasksResponse.tasks:type_name -> sluice.v1.Task
+	2,  // 18: sluice.v1.TaskLogsRequest.stream:type_name -> sluice.v1.LogStream
+	2,  // 19: sluice.v1.TaskLogsResponse.stream:type_name -> sluice.v1.LogStream
+	3,  // 20: sluice.v1.RestartTaskResponse.task:type_name -> sluice.v1.Task
+	26, // 21: sluice.v1.StopTaskRequest.grace:type_name -> google.protobuf.Duration
+	3,  // 22: sluice.v1.StopTaskResponse.task:type_name -> sluice.v1.Task
+	3,  // 23: sluice.v1.ForgetTaskDataResponse.task:type_name -> sluice.v1.Task
+	3,  // 24: sluice.v1.ExplainTaskResponse.task:type_name -> sluice.v1.Task
+	25, // 25: sluice.v1.ExplainTaskResponse.waiting:type_name -> sluice.v1.WaitingExplanation
+	27, // 26: sluice.v1.ExplainTaskResponse.placed:type_name -> sluice.v1.PlacedExplanation
+	28, // 27: sluice.v1.ExplainTaskResponse.ended:type_name -> sluice.v1.EndedExplanation
+	29, // 28: sluice.v1.ExplainTaskResponse.preempted:type_name -> sluice.v1.PreemptionExplanation
+	22, // 29: sluice.v1.ListTaskEventsResponse.events:type_name -> sluice.v1.TaskEvent
+	23, // 30: sluice.v1.TaskEvent.time:type_name -> google.protobuf.Timestamp
+	0,  // 31: sluice.v1.TaskEvent.state:type_name -> sluice.v1.TaskState
+	6,  // 32: sluice.v1.TaskService.GetTask:input_type -> sluice.v1.GetTaskRequest
+	8,  // 33: sluice.v1.TaskService.ListTasks:input_type -> sluice.v1.ListTasksRequest
+	10, // 34: sluice.v1.TaskService.TaskLogs:input_type -> sluice.v1.TaskLogsRequest
+	12, // 35: sluice.v1.TaskService.RestartTask:input_type -> sluice.v1.RestartTaskRequest
+	14, // 36: sluice.v1.TaskService.StopTask:input_type -> sluice.v1.StopTaskRequest
+	18, // 37: sluice.v1.TaskService.ExplainTask:input_type -> sluice.v1.ExplainTaskRequest
+	16, // 38: sluice.v1.TaskService.ForgetTaskData:input_type -> sluice.v1.ForgetTaskDataRequest
+	20, // 39: sluice.v1.TaskService.ListTaskEvents:input_type -> sluice.v1.ListTaskEventsRequest
+	7,  // 40: sluice.v1.TaskService.GetTask:output_type -> sluice.v1.GetTaskResponse
+	9,  // 41: sluice.v1.TaskService.ListTasks:output_type -> sluice.v1.ListTasksResponse
+	11, // 42: sluice.v1.TaskService.TaskLogs:output_type -> sluice.v1.TaskLogsResponse
+	13, // 43: sluice.v1.TaskService.RestartTask:output_type -> sluice.v1.RestartTaskResponse
+	15, // 44: sluice.v1.TaskService.StopTask:output_type -> sluice.v1.StopTaskResponse
+	19, // 45: sluice.v1.TaskService.ExplainTask:output_type -> sluice.v1.ExplainTaskResponse
+	17, // 46: sluice.v1.TaskService.ForgetTaskData:output_type -> sluice.v1.ForgetTaskDataResponse
+	21, // 47: sluice.v1.TaskService.ListTaskEvents:output_type -> sluice.v1.ListTaskEventsResponse
+	40, // [40:48] is the sub-list for method output_type
+	32, // [32:40] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_task_proto_init() }

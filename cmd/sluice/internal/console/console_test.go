@@ -189,6 +189,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/jobs?label=a=b":   {"There is no such job."},
 		"/jobs?pool=root":   {"large", "many"},
 		"/jobs/many":        {"Job many", "team=&lt;script&gt;label", "name: many", `<a href="/tasks/many/99">many/99</a>`, "Next page"},
+		"/jobs/large":       {"no host fits: draining (1 of 2 hosts), cpu_milli (1)"},
 		"/tasks/large/0":    {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "have too little cpu_milli", "has no output of run 1"},
 		"/pools":            {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},
 		"/pools/root":       {"Pools below", "cpu_milli: root is entitled to", "Refused"},

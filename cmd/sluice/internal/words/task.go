@@ -29,7 +29,7 @@ func TaskTable(tasks []*sluicev1.Task) Table {
 		if health {
 			row = append(row, Health(t.GetHealth()))
 		}
-		rows = append(rows, append(row, strconv.Itoa(int(t.GetFailures())), Span(t.GetStartTime(), t.GetEndTime()), wait(t)))
+		rows = append(rows, append(row, strconv.Itoa(int(t.GetFailures())), Span(t.GetStartTime(), t.GetEndTime()), why(t)))
 	}
 	return Table{heading + " FAILURES RAN REASON", rows}
 }
@@ -46,6 +46,7 @@ func TaskProperties(t *sluicev1.Task) []Property {
 		{"task", Task(t)},
 		{"state", TaskState(t.GetState())},
 		{"reason", End(t)},
+		{"waits", Waiting(t)},
 		{"host", t.GetHost()},
 		{"bound to", t.GetHomeHost()},
 		{"run", strconv.Itoa(int(t.GetRun()))},
@@ -101,12 +102,10 @@ func End(t *sluicev1.Task) string {
 	return strings.Join(parts, ", ")
 }
 
-// wait says how a run ended, and when it is tried again if it backs off.
-func wait(t *sluicev1.Task) string {
-	if t.GetNotBefore() == nil {
-		return End(t)
-	}
-	return End(t) + ", again at " + Time(t.GetNotBefore())
+// why says how the last run of a task ended, and why there is no other yet.
+func why(t *sluicev1.Task) string {
+	parts := []string{End(t), Waiting(t)}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
 // version is the version of the job that a run goes by, "" where there is no run.

@@ -1,0 +1,41 @@
+package words
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+func TestWaiting(t *testing.T) {
+	tally := func(reason, detail string, hosts uint64) *sluicev1.HostTally {
+		return &sluicev1.HostTally{Reason: reason, Detail: detail, Hosts: hosts}
+	}
+	full, small, other := tally("NO_ROOM", "cpu_milli", 2), tally("TOO_SMALL", "memory_bytes", 3), tally("CONSTRAINT_MISMATCH", "", 4)
+	for _, tt := range []struct {
+		w    *sluicev1.WaitingExplanation
+		want string
+	}{
+		{nil, ""},
+		{&sluicev1.WaitingExplanation{Reason: "SCHEDULING_STOPPED"}, "scheduling is switched off"},
+		{&sluicev1.WaitingExplanation{Reason: "DEPENDENCIES", BlockingJob: "other"}, "waits for job other"},
+		{&sluicev1.WaitingExplanation{Reason: "BACK_OFF"}, "again at "},
+		{&sluicev1.WaitingExplanation{Reason: "ROOM_HELD"}, "room is held for it"},
+		{&sluicev1.WaitingExplanation{Reason: "ROOM_HELD", BindingPool: "root", BindingDimension: "cpu_milli"}, "room is held for it; pool root: limit (cpu_milli)"},
+		{&sluicev1.WaitingExplanation{Reason: "HOST_AWAY", Tally: []*sluicev1.HostTally{tally("DRAINING", "", 1)}}, "its host s/h: draining"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Hosts: 9, Tally: []*sluicev1.HostTally{other, small, full}}, "no room: cpu_milli (2 of 9 hosts)"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Hosts: 4, Tally: []*sluicev1.HostTally{small, tally("OPEN", "", 1)}}, "room by now (1 of 4 hosts)"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_ROOM", Together: 4, TogetherFit: 1}, "no room for all at once: for 1 of 4"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 7, Tally: []*sluicev1.HostTally{other, small}}, "no host fits: constraints (4 of 7 hosts), memory_bytes (3)"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 3, Tally: []*sluicev1.HostTally{small}}, "no host fits: memory_bytes (3 of 3 hosts)"},
+		{&sluicev1.WaitingExplanation{Reason: "LIMIT", BindingPool: "root/a", BindingDimension: "cpu_milli"}, "pool root/a: limit (cpu_milli)"},
+		{&sluicev1.WaitingExplanation{Reason: "RUNNING_JOBS", BindingPool: "root/a"}, "pool root/a: limit of running jobs"},
+		{&sluicev1.WaitingExplanation{Reason: "MAX_RUNNING_INSTANCES", BindingPool: "root/a"}, "its job runs as many at once as it may"},
+		{&sluicev1.WaitingExplanation{Reason: "A_NEWER_RULE", BindingPool: "root/a"}, "pool root/a: a newer rule"},
+		{&sluicev1.WaitingExplanation{Reason: "NO_HOST_FITS", Hosts: 3, Tally: []*sluicev1.HostTally{tally("A_NEWER_REASON", "", 3)}}, "no host fits: a newer reason (3 of 3 hosts)"},
+	} {
+		require.Equal(t, tt.want, Waiting(&sluicev1.Task{HomeHost: "s/h", Waiting: tt.w}), "%v", tt.w)
+	}
+	require.Equal(t, "PREEMPTED; there are no hosts", why(&sluicev1.Task{Reason: "PREEMPTED", Waiting: &sluicev1.WaitingExplanation{Reason: "NO_HOSTS"}}))
+}
