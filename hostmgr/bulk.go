@@ -143,6 +143,7 @@ func (b *bulkStream) answer(ctx context.Context, req *sluicev1.LogRequest) {
 		var err error
 		if busy {
 			err = fmt.Errorf("%d logs are being read from this host manager already", maxLogRequests)
+			done.Busy = true
 		} else {
 			err = b.readLogs(ctx, req)
 		}

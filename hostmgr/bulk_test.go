@@ -54,6 +54,7 @@ func (b *bench) chunks(s *bulk, id uint64) (data map[sluicev1.LogStream]string, 
 		c := b.bulkUp(s).GetLog()
 		require.Equal(b, id, c.GetRequestId())
 		if c.GetDone() {
+			b.busy = c.GetBusy()
 			return data, begin, c.GetError()
 		}
 		if at, begun := next[c.GetStream()]; begun {
@@ -352,6 +353,7 @@ func TestTooManyLogs(t *testing.T) {
 		}
 		_, _, problem := b.chunks(s, 64)
 		require.Contains(t, problem, "64 logs are being read")
+		require.True(t, b.busy)
 		require.NoError(t, s.stream.Send(&sluicev1.BulkDown{Message: &sluicev1.BulkDown_Cancel{Cancel: &sluicev1.LogCancel{RequestId: 3}}}))
 		synctest.Wait()
 		b.driver.logs[hostmgr.Stderr] = text("there is room again")

@@ -74,6 +74,7 @@ type bench struct {
 	conn   *grpc.ClientConn
 	cancel context.CancelFunc
 	result chan error // of Run
+	busy   bool       // what the last request for a log was told
 }
 
 // onBench runs a test in a bubble with a virtual clock: waits cost nothing, a deadlock is a failure, and so is a

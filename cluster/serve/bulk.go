@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ var (
 	ErrShardAway = errors.New("serve: the host manager of the run's host is not connected")
 	// ErrSlowReader: the reader did not take what it asked for, and others waited behind it.
 	ErrSlowReader = errors.New("serve: the reader is too slow")
+	// ErrManyReaders: the shard reads as many outputs at once as it may.
+	ErrManyReaders = errors.New("serve: too many readers")
 )
 
 // slowReader is how long a chunk of a log may wait for its reader before the request is given up.
@@ -190,6 +193,9 @@ func (s *Scheduler) ReadLog(ctx context.Context, host cluster.HostID, req *sluic
 				return ErrSlowReader
 			}
 			if over = chunk.GetDone(); chunk.GetError() != "" {
+				if chunk.GetBusy() {
+					return fmt.Errorf("%w: %s", ErrManyReaders, chunk.GetError())
+				}
 				return errors.New(chunk.GetError())
 			}
 			if err := each(chunk); err != nil {

@@ -45,7 +45,7 @@ func (a *taskService) TaskLogs(r *sluicev1.TaskLogsRequest, stream grpc.ServerSt
 			return nil
 		}
 		return stream.Send(&sluicev1.TaskLogsResponse{
-			Stream: c.Stream, Data: c.Data, Offset: c.Offset, Run: run.Run, Eof: c.Eof,
+			Stream: c.Stream, Data: c.Data, Offset: c.Offset, Run: run.Run, Eof: c.Eof, Instance: r.Instance,
 		})
 	})
 	return logStatus(err, host)
@@ -102,6 +102,8 @@ func logStatus(err error, host cluster.HostID) error {
 		return resourceError(codes.Unavailable, "host", string(host), "its host manager is not connected: try again")
 	case errors.Is(err, ErrSlowReader):
 		return status.Error(codes.ResourceExhausted, "the output was not read for too long: ask again from where it ended")
+	case errors.Is(err, ErrManyReaders):
+		return resourceError(codes.ResourceExhausted, "host", string(host), "as many outputs as its host manager reads at once are being read: try again")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	default:

@@ -325,6 +325,11 @@ func TestTheShardIsToldThatNobodyReads(t *testing.T) {
 	r, done = read(nil)
 	sh.answer(t, r, &sluicev1.LogChunk{Done: true})
 	require.NoError(t, <-done)
+	r, done = read(nil)
+	sh.answer(t, r, &sluicev1.LogChunk{Done: true, Busy: true, Error: "64 logs are being read"})
+	crowded := <-done
+	require.ErrorIs(t, crowded, ErrManyReaders)
+	require.Equal(t, codes.ResourceExhausted, status.Code(logStatus(crowded, "s/h")), "it may be asked again")
 	next, done := read(slow)
 	sh.answer(t, next, &sluicev1.LogChunk{Data: []byte("hello")})
 	require.ErrorIs(t, <-done, slow)

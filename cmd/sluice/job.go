@@ -21,7 +21,7 @@ func newJobCommand(a *app) *cobra.Command {
 		newControlCommand(a, "abort", "End the update of a job where it is", sluicev1.ControlUpdateRequest_ABORT),
 		newControlCommand(a, "promote", "Let the rest of a job follow the canaries of its update", sluicev1.ControlUpdateRequest_PROMOTE),
 		newJobEndpointsCommand(a), newJobScaleCommand(a), newJobPlanCommand(a), newJobGraphCommand(a),
-		newJobWatchCommand(a), newJobWaitCommand(a))
+		newJobWatchCommand(a), newJobWaitCommand(a), newJobLogsCommand(a))
 }
 
 func newJobGetCommand(a *app) *cobra.Command {

@@ -175,12 +175,9 @@ func newJobRestartCommand(a *app) *cobra.Command {
 				return err
 			}
 			req.Name, req.ExpectedVersion = args[0], uintFlag(cmd, "expected-version", version)
-			for _, text := range instances {
-				r, err := parseRange(text)
-				if err != nil {
-					return exitError{exitUsage, err}
-				}
-				req.Instances = append(req.Instances, r)
+			var err error
+			if req.Instances, err = parseRanges(instances); err != nil {
+				return err
 			}
 			c, err := a.connect(cmd.Context())
 			if err != nil {
@@ -199,6 +196,18 @@ func newJobRestartCommand(a *app) *cobra.Command {
 	f.Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
 	f.StringSliceVar(&instances, "instances", nil, "only these, such as 0,3-5")
 	return cmd
+}
+
+// parseRanges reads the values of --instances.
+func parseRanges(values []string) (all []*sluicev1.InstanceRange, err error) {
+	for _, text := range values {
+		r, err := parseRange(text)
+		if err != nil {
+			return nil, exitError{exitUsage, err}
+		}
+		all = append(all, r)
+	}
+	return all, nil
 }
 
 // parseRange reads "3" or "3-5".

@@ -19,12 +19,14 @@ import (
 // follow watches jobs and calls handle after each message, with all that the watch has told so far, until it reports
 // that it is done. It takes the watch up again where it was when the scheduler goes away. What is told once more then is not in
 // the message that handle gets.
-func (c *client) follow(ctx context.Context, filter *sluicev1.JobFilter, handle func(*jobView, *sluicev1.WatchJobsResponse) (done bool, err error)) error {
+func (c *client) follow(ctx context.Context, what *sluicev1.WatchJobsRequest, handle func(*jobView, *sluicev1.WatchJobsResponse) (done bool, err error)) error {
 	view := &jobView{jobs: map[uint32]*sluicev1.Job{}}
 	return c.persist(ctx, func(alive func()) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := c.jobs.WatchJobs(ctx, &sluicev1.WatchJobsRequest{Filter: filter, AfterRevision: view.revision})
+		stream, err := c.jobs.WatchJobs(ctx, &sluicev1.WatchJobsRequest{
+			Filter: what.GetFilter(), IncludeTasks: what.GetIncludeTasks(), AfterRevision: view.revision,
+		})
 		if err != nil {
 			return err
 		}
@@ -116,7 +118,7 @@ func (a *app) waitForJobs(ctx context.Context, c *client, names []string) ([]*sl
 	defer p.end()
 	defer p.keep()()
 	c.notes = p
-	err := c.follow(ctx, &sluicev1.JobFilter{Names: names}, func(view *jobView, _ *sluicev1.WatchJobsResponse) (bool, error) {
+	err := c.follow(ctx, &sluicev1.WatchJobsRequest{Filter: &sluicev1.JobFilter{Names: names}}, func(view *jobView, _ *sluicev1.WatchJobsResponse) (bool, error) {
 		if !view.synced {
 			return false, nil
 		}
@@ -144,6 +146,11 @@ func (a *app) finishWait(ctx context.Context, c *client, names []string) error {
 	if err != nil {
 		return err
 	}
+	return a.judge(ctx, c, jobs)
+}
+
+// judge fails, and says what did, if one of the jobs, which have ended, did not succeed.
+func (a *app) judge(ctx context.Context, c *client, jobs []*sluicev1.Job) error {
 	failed := false
 	for _, j := range jobs {
 		if j.GetState() != sluicev1.JobState_JOB_STATE_SUCCEEDED {
@@ -200,7 +207,7 @@ func newJobWatchCommand(a *app) *cobra.Command {
 		Short: "Print jobs as they are, and again whenever they change, until interrupted",
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			filter.Names = args
-			return c.follow(cmd.Context(), filter, func(_ *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
+			return c.follow(cmd.Context(), &sluicev1.WatchJobsRequest{Filter: filter}, func(_ *jobView, res *sluicev1.WatchJobsResponse) (bool, error) {
 				return false, a.showEach(res, func(w io.Writer) {
 					for _, j := range res.GetJobs() {
 						fmt.Fprintf(w, "%s  %-9s  %s  %s\n", time.Now().Format("15:04:05"), words.JobState(j.GetState()), j.GetName(), words.Counts(j))

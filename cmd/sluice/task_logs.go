@@ -16,8 +16,8 @@ import (
 
 func newTaskLogsCommand(a *app) *cobra.Command {
 	req := &sluicev1.TaskLogsRequest{}
-	var run, lines uint32
-	var stream string
+	var run uint32
+	var flags logFlags
 	cmd := &cobra.Command{
 		Use:   "logs JOB/INSTANCE",
 		Short: "Print the output of a task's run",
@@ -32,17 +32,8 @@ with stream, run and position.`,
 				return err
 			}
 			req.Run = uintFlag(cmd, "run", run)
-			switch stream {
-			case "both":
-			case "stdout":
-				req.Stream = sluicev1.LogStream_LOG_STREAM_STDOUT
-			case "stderr":
-				req.Stream = sluicev1.LogStream_LOG_STREAM_STDERR
-			default:
-				return usageError(cmd, fmt.Errorf("--stream %q is none of both, stdout, stderr", stream))
-			}
-			if cmd.Flags().Changed("tail") {
-				req.Tail = &sluicev1.TaskLogsRequest_TailLines{TailLines: lines}
+			if err := flags.read(cmd, req); err != nil {
+				return err
 			}
 			c, err := a.connect(cmd.Context())
 			if err != nil {
@@ -55,10 +46,38 @@ with stream, run and position.`,
 	f := cmd.Flags()
 	f.BoolVarP(&req.Follow, "follow", "f", false, "go on until the run ends")
 	f.Uint32Var(&run, "run", 0, "a certain run; without it, the current or last one")
-	f.StringVar(&stream, "stream", "both", "both, stdout or stderr")
-	f.Uint32Var(&lines, "tail", 0, "begin with so many of the last lines")
-	f.StringVar(&req.Process, "process", "", "process of a task with several")
+	flags.add(cmd, req)
 	return cmd
+}
+
+// logFlags are the flags that say what of an output is wanted.
+type logFlags struct {
+	stream string
+	lines  uint32
+}
+
+func (l *logFlags) add(cmd *cobra.Command, req *sluicev1.TaskLogsRequest) {
+	f := cmd.Flags()
+	f.StringVar(&l.stream, "stream", "both", "both, stdout or stderr")
+	f.Uint32Var(&l.lines, "tail", 0, "begin with so many of the last lines")
+	f.StringVar(&req.Process, "process", "", "process of a task with several")
+}
+
+// read puts into a request what the flags say.
+func (l *logFlags) read(cmd *cobra.Command, req *sluicev1.TaskLogsRequest) error {
+	switch l.stream {
+	case "both":
+	case "stdout":
+		req.Stream = sluicev1.LogStream_LOG_STREAM_STDOUT
+	case "stderr":
+		req.Stream = sluicev1.LogStream_LOG_STREAM_STDERR
+	default:
+		return usageError(cmd, fmt.Errorf("--stream %q is none of both, stdout, stderr", l.stream))
+	}
+	if cmd.Flags().Changed("tail") {
+		req.Tail = &sluicev1.TaskLogsRequest_TailLines{TailLines: l.lines}
+	}
+	return nil
 }
 
 // showLog prints a piece of output.
@@ -77,6 +96,11 @@ func (a *app) showLog(res *sluicev1.TaskLogsResponse) error {
 // logs calls handle with each piece of output once and in order, also when the stream has to be taken up again: then
 // it asks for the same run from the positions reached. That is so too after whoever reads what it prints has stood still.
 func (c *client) logs(ctx context.Context, req *sluicev1.TaskLogsRequest, handle func(*sluicev1.TaskLogsResponse) error) error {
+	return c.logsWith(ctx, req, 0, handle)
+}
+
+// logsWith is logs that tries again after the pause where too many outputs are read already; 0: that is an error.
+func (c *client) logsWith(ctx context.Context, req *sluicev1.TaskLogsRequest, pause time.Duration, handle func(*sluicev1.TaskLogsResponse) error) error {
 	begun := time.Now()
 	return c.persist(ctx, func(alive func()) error {
 		for {
@@ -89,8 +113,14 @@ func (c *client) logs(ctx context.Context, req *sluicev1.TaskLogsRequest, handle
 			switch {
 			case shardAway(err) && !req.GetFollow() && time.Since(begun) > min(connectTimeout, c.reconnect):
 				return c.describe(err)
-			case !answered || status.Code(err) != codes.ResourceExhausted:
+			case status.Code(err) != codes.ResourceExhausted || !answered && pause == 0:
 				return err
+			case !answered:
+				select {
+				case <-time.After(pause):
+				case <-ctx.Done():
+					return status.FromContextError(ctx.Err()).Err()
+				}
 			}
 		}
 	})

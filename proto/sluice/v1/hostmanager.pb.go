@@ -2729,7 +2729,9 @@ type LogChunk struct {
 	// The request has failed, for this reason; done is set too. Empty: it has not.
 	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	// No further chunk answers this request.
-	Done          bool `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`
+	Done bool `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`
+	// Set with error: too many outputs are being read. Later it may be asked again.
+	Busy          bool `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2809,6 +2811,13 @@ func (x *LogChunk) GetError() string {
 func (x *LogChunk) GetDone() bool {
 	if x != nil {
 		return x.Done
+	}
+	return false
+}
+
+func (x *LogChunk) GetBusy() bool {
+	if x != nil {
+		return x.Busy
 	}
 	return false
 }
@@ -3071,7 +3080,7 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\aprocess\x18\t \x01(\tR\aprocessB\x06\n" +
 	"\x04tailB\x10\n" +
 	"\x0e_stdout_offsetB\x10\n" +
-	"\x0e_stderr_offset\"\xbf\x01\n" +
+	"\x0e_stderr_offset\"\xd3\x01\n" +
 	"\bLogChunk\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x12,\n" +
@@ -3080,7 +3089,8 @@ const file_sluice_v1_hostmanager_proto_rawDesc = "" +
 	"\x06offset\x18\x04 \x01(\x03R\x06offset\x12\x10\n" +
 	"\x03eof\x18\x05 \x01(\bR\x03eof\x12\x14\n" +
 	"\x05error\x18\x06 \x01(\tR\x05error\x12\x12\n" +
-	"\x04done\x18\a \x01(\bR\x04done\"*\n" +
+	"\x04done\x18\a \x01(\bR\x04done\x12\x12\n" +
+	"\x04busy\x18\b \x01(\bR\x04busy\"*\n" +
 	"\tLogCancel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId*\xe1\x01\n" +

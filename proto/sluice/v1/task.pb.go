@@ -1008,7 +1008,9 @@ type TaskLogsResponse struct {
 	// The run that data comes from.
 	Run uint32 `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`
 	// The stream has ended; data may be empty.
-	Eof           bool `protobuf:"varint,5,opt,name=eof,proto3" json:"eof,omitempty"`
+	Eof bool `protobuf:"varint,5,opt,name=eof,proto3" json:"eof,omitempty"`
+	// The instance that was asked for, for who reads several.
+	Instance      uint32 `protobuf:"varint,6,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1076,6 +1078,13 @@ func (x *TaskLogsResponse) GetEof() bool {
 		return x.Eof
 	}
 	return false
+}
+
+func (x *TaskLogsResponse) GetInstance() uint32 {
+	if x != nil {
+		return x.Instance
+	}
+	return 0
 }
 
 type RestartTaskRequest struct {
@@ -1877,13 +1886,14 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\x04tailB\x06\n" +
 	"\x04_runB\x10\n" +
 	"\x0e_stdout_offsetB\x10\n" +
-	"\x0e_stderr_offset\"\x90\x01\n" +
+	"\x0e_stderr_offset\"\xac\x01\n" +
 	"\x10TaskLogsResponse\x12,\n" +
 	"\x06stream\x18\x01 \x01(\x0e2\x14.sluice.v1.LogStreamR\x06stream\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x10\n" +
 	"\x03run\x18\x04 \x01(\rR\x03run\x12\x10\n" +
-	"\x03eof\x18\x05 \x01(\bR\x03eof\"{\n" +
+	"\x03eof\x18\x05 \x01(\bR\x03eof\x12\x1a\n" +
+	"\binstance\x18\x06 \x01(\rR\binstance\"{\n" +
 	"\x12RestartTaskRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\rR\binstance\x12&\n" +
