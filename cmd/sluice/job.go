@@ -13,7 +13,7 @@ import (
 
 func newJobCommand(a *app) *cobra.Command {
 	return group("job", "Submit, show and end jobs",
-		newJobSubmitCommand(a), newJobGetCommand(a), newJobListCommand(a), newJobStopCommand(a), newJobDeleteCommand(a),
+		newJobSubmitCommand(a), newJobRunCommand(a), newJobGetCommand(a), newJobListCommand(a), newJobStopCommand(a), newJobDeleteCommand(a),
 		newJobFileCommand(a), newJobUpdateCommand(a), newJobDiffCommand(a),
 		newJobHistoryCommand(a), newJobRestartCommand(a), newJobRollbackCommand(a),
 		newControlCommand(a, "pause", "Let the update of a job begin with no further instance", sluicev1.ControlUpdateRequest_PAUSE),

@@ -45,28 +45,37 @@ for a day.`,
 			if key == "" {
 				key = rand.Text()
 			}
-			res, err := c.submit(cmd.Context(), specs, key)
-			if err != nil {
-				return err
+			var then func(context.Context, []string) error
+			if wait {
+				then = func(ctx context.Context, names []string) error { return a.finishWait(ctx, c, names) }
 			}
-			lines := c.submitted(cmd.Context(), res)
-			if !wait {
-				return a.show(res, func(w io.Writer) { fmt.Fprint(w, lines) })
-			}
-			fmt.Fprint(a.err, lines)
-			var names []string
-			for _, j := range res.GetJobs() {
-				names = append(names, j.GetName())
-			}
-			if err = a.finishWait(cmd.Context(), c, names); err != nil && cmd.Context().Err() != nil {
-				return exitError{exitInterrupted, fmt.Errorf("interrupted: what was submitted goes on; `sluice job stop %s` ends it", strings.Join(names, " "))}
-			}
-			return err
+			return a.submit(cmd.Context(), c, specs, key, then)
 		},
 	}
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "the same key does not submit twice within a day")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the jobs have ended; exit code 4 if one did not succeed")
 	return cmd
+}
+
+// submit submits jobs and shows that, or, where something is to be done with them then, notes it and does that.
+func (a *app) submit(ctx context.Context, c *client, specs []*sluicev1.JobSpec, key string, then func(ctx context.Context, names []string) error) error {
+	res, err := c.submit(ctx, specs, key)
+	if err != nil {
+		return err
+	}
+	lines := c.submitted(ctx, res)
+	if then == nil {
+		return a.show(res, func(w io.Writer) { fmt.Fprint(w, lines) })
+	}
+	fmt.Fprint(a.err, lines)
+	var names []string
+	for _, j := range res.GetJobs() {
+		names = append(names, j.GetName())
+	}
+	if err = then(ctx, names); err != nil && ctx.Err() != nil {
+		return exitError{exitInterrupted, fmt.Errorf("interrupted: what was submitted goes on; `sluice job stop %s` ends it", strings.Join(names, " "))}
+	}
+	return err
 }
 
 // readSpecs reads a file, or standard input for "-", and parses it.

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+)
+
+// What flags say of a job is what a file would say.
+func TestAJobWithoutAFile(t *testing.T) {
+	noSettings(t)
+	a := try(t, "", "job", "run", "web", "--type", "stateless", "--instances", "3", "--cpu", "1.5", "--memory", "1Gi", "--disk", "2Gi", "--gpu", "0.25",
+		"--pool", "root/a", "--priority", "7", "--env", "A=1,2", "--env", "B=", "--env", "C=x=y", "--label", "app=web", "--max-failures", "2",
+		"--max-run-time", "1m30s", "--working-directory", "/srv", "--dry-run", "--", "./serve", "--port", "80", "a b")
+	require.Zero(t, a.code, a.err)
+	got, err := jobfile.Jobs("printed", []byte(a.out))
+	require.NoError(t, err)
+	want, err := jobfile.Jobs("written", []byte(`
+name: web
+type: stateless
+pool: root/a
+labels: {app: web}
+instances: 3
+priority: 7
+limits: {max_run_time: 1m30s}
+restart: {max_failures: 2}
+task:
+  processes:
+    - argv: [./serve, --port, "80", a b]
+      environment: {A: "1,2", B: "", C: x=y}
+      working_directory: /srv
+  resources: {cpu: 1.5, memory: 1Gi, disk: 2Gi, gpu: {milli: 250}}
+`))
+	require.NoError(t, err)
+	require.Equal(t, want[0].String(), got[0].String())
+	require.NotContains(t, try(t, "", "job", "run", "agent", "--type", "daemon", "--dry-run", "--", "true").out, "instances")
+	require.Contains(t, try(t, "", "job", "run", "a", "--gpu", "2", "--dry-run", "--", "true").out, "count: 2")
+}
+
+// What the scheduler says of fields is said of the flags that they come from.
+func TestErrorsNameFlags(t *testing.T) {
+	for from, to := range map[string]string{
+		"spec.name: is bad\nsluice: spec.task.resources.gpu.count: is -1": "NAME: is bad\nsluice: --gpu: is -1",
+		"spec.task.processes[0].argv.args: is required":                   "COMMAND: is required",
+		`spec.labels["a b"]: is bad`:                                      `--label["a b"]: is bad`,
+		`spec.task.processes[0].environment["SLUICE_X"]: is the server's`: `--env["SLUICE_X"]: is the server's`,
+		"spec.kill_grace: is bad":                                         "spec.kill_grace: is bad",
+		"the scheduler went away":                                         "the scheduler went away",
+	} {
+		err := flagged(exitError{exitRefused, errors.New(from)})
+		require.EqualError(t, err, to)
+		require.Equal(t, exitRefused, codeOf(err))
+	}
+	require.NoError(t, flagged(nil))
+	require.Equal(t, exitJobFailed, codeOf(flagged(exitError{exitJobFailed, nil})))
+}
