@@ -40,8 +40,8 @@ func newJobGetCommand(a *app) *cobra.Command {
 }
 
 func newJobListCommand(a *app) *cobra.Command {
-	req := &sluicev1.ListJobsRequest{Filter: &sluicev1.JobFilter{}}
-	var states []string
+	var selector jobSelector
+	req := &sluicev1.ListJobsRequest{Filter: &selector.filter}
 	var order string
 	var limit uint32
 	cmd := &cobra.Command{
@@ -49,8 +49,7 @@ func newJobListCommand(a *app) *cobra.Command {
 		Short: "List jobs",
 		Args:  wants(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if req.Filter.States, err = parseStates[sluicev1.JobState]("state", states, "JOB_STATE_", sluicev1.JobState_value); err != nil {
+			if err := selector.read(); err != nil {
 				return err
 			}
 			orders, err := parseStates[sluicev1.JobOrder]("order", []string{order}, "JOB_ORDER_", sluicev1.JobOrder_value)
@@ -76,12 +75,8 @@ func newJobListCommand(a *app) *cobra.Command {
 			return a.show(all, func(w io.Writer) { table(w, words.JobTable(all.GetJobs())); a.cut(more, limit) })
 		},
 	}
+	selector.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&req.Filter.Pool, "pool", "", "only in this pool or below it")
-	f.StringSliceVar(&states, "state", nil, "only in these states, such as running,pending")
-	f.StringVar(&req.Filter.Owner, "owner", "", "only of this owner")
-	f.StringVar(&req.Filter.NamePrefix, "prefix", "", "only names that begin so")
-	f.StringToStringVar(&req.Filter.Labels, "label", nil, "only with these labels, as key=value")
 	f.StringVar(&order, "order", "name", "name, create_time or priority")
 	f.BoolVar(&req.Descending, "descending", false, "the other way round")
 	f.Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
@@ -123,11 +118,17 @@ func (a *app) cut(more bool, limit uint32) {
 func newJobStopCommand(a *app) *cobra.Command {
 	var version uint64
 	var cascade, wait bool
+	var which selection
 	cmd := &cobra.Command{
-		Use:   "stop NAME...",
+		Use:   "stop NAME... | --label KEY=VALUE ...",
 		Short: "End all tasks of jobs; they stay listed",
-		Args:  atLeastOne("NAME"),
+		Long: `End all tasks of jobs; they stay listed. Jobs are named, or selected by flags that
+all have to hold: then it is those that have not ended, and --dry-run lists them.`,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
+			args, of, err := which.named(cmd, a, c, args, func(j *sluicev1.Job) bool { return !hasEnded(j) }, "have ended already")
+			if err != nil || len(args) == 0 {
+				return err
+			}
 			expected, err := versionOfOne(cmd, version, args)
 			if err != nil {
 				return err
@@ -152,7 +153,7 @@ func newJobStopCommand(a *app) *cobra.Command {
 				wrong = together(wrong, err)
 			}
 			for _, j := range jobs {
-				err := a.showOne(len(args), j, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", j.GetName(), words.JobState(j.GetState())) })
+				err := a.showOne(of, j, func(w io.Writer) { fmt.Fprintf(w, "job %s is %s\n", j.GetName(), words.JobState(j.GetState())) })
 				if err != nil {
 					return err
 				}
@@ -160,6 +161,7 @@ func newJobStopCommand(a *app) *cobra.Command {
 			return wrong
 		}),
 	}
+	which.add(cmd)
 	f := cmd.Flags()
 	f.Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
 	f.BoolVar(&cascade, "cascade", false, "stop the jobs that depend on them as well")
@@ -170,11 +172,17 @@ func newJobStopCommand(a *app) *cobra.Command {
 func newJobDeleteCommand(a *app) *cobra.Command {
 	var version uint64
 	var stop bool
+	var which selection
 	cmd := &cobra.Command{
-		Use:   "delete NAME...",
+		Use:   "delete NAME... | --label KEY=VALUE ...",
 		Short: "Remove jobs that have ended",
-		Args:  atLeastOne("NAME"),
+		Long: `Remove jobs that have ended. Jobs are named, or selected by flags that all have to
+hold: then it is those that have ended, with --stop all, and --dry-run lists them.`,
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
+			args, of, err := which.named(cmd, a, c, args, func(j *sluicev1.Job) bool { return stop || hasEnded(j) }, "have not ended: --stop ends them first")
+			if err != nil || len(args) == 0 {
+				return err
+			}
 			expected, err := versionOfOne(cmd, version, args)
 			if err != nil {
 				return err
@@ -195,10 +203,11 @@ func newJobDeleteCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.showOne(len(args), res, func(w io.Writer) { fmt.Fprintf(w, "job %s deleted\n", name) })
+				return a.showOne(of, res, func(w io.Writer) { fmt.Fprintf(w, "job %s deleted\n", name) })
 			})
 		}),
 	}
+	which.add(cmd)
 	cmd.Flags().BoolVar(&stop, "stop", false, "end them first if they have not ended, and wait for that")
 	cmd.Flags().Uint64Var(&version, "expected-version", 0, "refuse if the job has another version")
 	return cmd
