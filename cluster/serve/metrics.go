@@ -99,9 +99,13 @@ func (m *metrics) count(records []cluster.Record) {
 	}
 }
 
-// MetricsHandler serves the figures in Prometheus's text format.
+// MetricsHandler serves the figures in Prometheus's text format; those of pools that the reader may know, if it is protected.
 func (s *Scheduler) MetricsHandler() http.Handler {
-	return promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pools := prometheus.NewRegistry()
+		pools.MustRegister(&poolCollector{s, readerOf(r.Context())})
+		promhttp.HandlerFor(prometheus.Gatherers{s.metrics.registry, pools}, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	})
 }
 
 // stateCollector counts tasks, jobs, hosts and queues when it is asked.

@@ -654,6 +654,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	require.NoError(t, err)
 	api, _ := tracedAPI(t, func(*Config) {})
 	_, _ = api.shards.away("s", api.now()) // which lists it
+	api.createPool(t, cpuClaim("root/a", 0, 1000))
 	api.metrics.observe(&CycleSummary{})
 	api.metrics.compare(&cycle.Comparison{})
 	api.metrics.count([]cluster.Record{{Event: &cluster.TaskStatus{State: cluster.TaskSucceeded}}})

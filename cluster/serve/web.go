@@ -40,7 +40,7 @@ func (s *Scheduler) Protect(page http.Handler, everybody bool) http.Handler {
 			}
 			http.Error(w, which+" is needed", http.StatusForbidden)
 		default:
-			page.ServeHTTP(w, r)
+			page.ServeHTTP(w, r.WithContext(withReader(r.Context(), who)))
 		}
 	})
 }
