@@ -152,7 +152,7 @@ func (p *Planner) WhyTheyWait(tasks []cluster.TaskKey, looks int) []Waiting {
 			if c.together() {
 				looks -= len(p.hosts.byIndex)
 			}
-			w = p.describe1(c, of)
+			w = p.ofClass(c, of)
 			classes[c] = w
 		}
 		w.Binding, _ = c.binding(c.rank(at.as))
@@ -163,11 +163,11 @@ func (p *Planner) WhyTheyWait(tasks []cluster.TaskKey, looks int) []Waiting {
 
 func (p *Planner) describeClass(c *class) (w Waiting) {
 	w.Hosts, w.Tally = p.tally(c.row)
-	return p.describe1(c, w)
+	return p.ofClass(c, w)
 }
 
-// describe1 completes what is known of all tasks of a row for those of a class.
-func (p *Planner) describe1(c *class, w Waiting) Waiting {
+// ofClass completes what is known of all tasks of a row for those of a class.
+func (p *Planner) ofClass(c *class, w Waiting) Waiting {
 	w.Tasks, w.Price = c.queue.Len(), c.price
 	if c.together() {
 		p.labels.idly(func() { w.Together, w.Fit = c.queue.Len(), int(p.placesAtOnce(c, nil)) })

@@ -416,8 +416,11 @@ func TestExplain(t *testing.T) {
 			w.QueuePosition, w.QueueLength, w.CheapestBlocked, w.Unblockers, w.Cycle, w.Time = 0, 0, nil, nil, 0, nil
 		}
 		require.True(t, proto.Equal(w, task.Waiting), "%v: %v", w, task)
-		one, err := a.tasks.GetTask(t.Context(), &sluicev1.GetTaskRequest{Job: task.Job})
+		one, err := a.tasks.GetTask(t.Context(), &sluicev1.GetTaskRequest{Explain: true, Job: task.Job})
 		require.NoError(t, err)
+		plain, err := a.tasks.GetTask(t.Context(), &sluicev1.GetTaskRequest{Job: task.Job})
+		require.NoError(t, err)
+		require.Nil(t, plain.Task.Waiting, "nobody asked")
 		require.True(t, proto.Equal(w, one.Task.Waiting), "%v: %v", w, one)
 	}
 	require.Contains(t, explain("huge").Summary, "1 have too little cpu_milli, even empty")

@@ -35,7 +35,9 @@ func (a *taskService) GetTask(ctx context.Context, r *sluicev1.GetTaskRequest) (
 		return nil, err
 	}
 	p := a.measuredTask(t, j)
-	p.Waiting = a.whyTheyWait(ctx, snapshot, []*cluster.Task{t})[0]
+	if r.Explain {
+		p.Waiting = a.whyTheyWait(ctx, snapshot, []*cluster.Task{t})[0]
+	}
 	if c := snapshot.Task(t.Key.Copy()); c != nil {
 		p.Copy = copyTo(c)
 	}
@@ -65,7 +67,10 @@ func (a *taskService) ListTasks(ctx context.Context, r *sluicev1.ListTasksReques
 		}
 	}
 	answer := &sluicev1.ListTasksResponse{}
-	why := a.whyTheyWait(ctx, snapshot, shown[:min(len(shown), page.left)])
+	var why []*sluicev1.WaitingExplanation
+	if r.Explain {
+		why = a.whyTheyWait(ctx, snapshot, shown[:min(len(shown), page.left)])
+	}
 	for i, t := range shown {
 		record := a.measuredTask(t, snapshot.Job(t.Key.Job()))
 		if i < len(why) {

@@ -15,7 +15,7 @@ import (
 
 func (a *apiTest) listTasks(t *testing.T) []*sluicev1.Task {
 	t.Helper()
-	res, err := a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{})
+	res, err := a.tasks.ListTasks(t.Context(), &sluicev1.ListTasksRequest{Explain: true})
 	require.NoError(t, err)
 	return res.Tasks
 }

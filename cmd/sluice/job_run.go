@@ -249,7 +249,7 @@ func (a *app) attach(ctx context.Context, c *client, name string, labels bool) e
 // tellWait notes why the first task of a job waits, if one does.
 func (c *client) tellWait(ctx context.Context, job string) {
 	one := uint32(1)
-	res, err := call(ctx, c, c.tasks.ListTasks, &sluicev1.ListTasksRequest{Job: job, PageSize: &one, States: []sluicev1.TaskState{
+	res, err := call(ctx, c, c.tasks.ListTasks, &sluicev1.ListTasksRequest{Job: job, PageSize: &one, Explain: true, States: []sluicev1.TaskState{
 		sluicev1.TaskState_TASK_STATE_INITIALIZED, sluicev1.TaskState_TASK_STATE_PENDING, sluicev1.TaskState_TASK_STATE_RESERVED,
 	}})
 	for _, t := range res.GetTasks() {

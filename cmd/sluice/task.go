@@ -40,7 +40,7 @@ func (a *app) onTask(job *string, instance *uint32, run func(*cobra.Command, *cl
 }
 
 func newTaskListCommand(a *app) *cobra.Command {
-	req := &sluicev1.ListTasksRequest{}
+	req := &sluicev1.ListTasksRequest{Explain: true}
 	var states []string
 	var limit uint32
 	cmd := &cobra.Command{
@@ -80,7 +80,7 @@ func newTaskListCommand(a *app) *cobra.Command {
 }
 
 func newTaskGetCommand(a *app) *cobra.Command {
-	req := &sluicev1.GetTaskRequest{}
+	req := &sluicev1.GetTaskRequest{Explain: true}
 	return &cobra.Command{
 		Use:   "get JOB/INSTANCE",
 		Short: "Show a task",

@@ -267,8 +267,8 @@ type Task struct {
 	Copy *TaskCopy `protobuf:"bytes,24,opt,name=copy,proto3" json:"copy,omitempty"`
 	// Why it waits, in short: the reason with the job that is in the way, the pool
 	// and the dimension that bind, the tally of hosts, and how many start together.
-	// Unset: it does not wait, the planner was too busy to answer, or this is not
-	// the answer of GetTask or ListTasks.
+	// Unset: it does not wait, GetTask or ListTasks was not asked to explain, or the
+	// planner was too busy to answer.
 	Waiting       *WaitingExplanation `protobuf:"bytes,25,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -615,9 +615,12 @@ func (x *RunResult) GetSignal() int32 {
 }
 
 type GetTaskRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Instance      uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Job      string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Instance uint32                 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	// Say why it waits, if it does: where the planner has to be asked that takes as
+	// long as the cycle that goes on, at most a second.
+	Explain       bool `protobuf:"varint,3,opt,name=explain,proto3" json:"explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -664,6 +667,13 @@ func (x *GetTaskRequest) GetInstance() uint32 {
 		return x.Instance
 	}
 	return 0
+}
+
+func (x *GetTaskRequest) GetExplain() bool {
+	if x != nil {
+		return x.Explain
+	}
+	return false
 }
 
 type GetTaskResponse struct {
@@ -720,7 +730,9 @@ type ListTasksRequest struct {
 	// job, then by instance.
 	PageSize *uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	// From the response before; the rest of the request has to be the same.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Say why tasks wait, as GetTask does; a second for each page at most.
+	Explain       bool `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -788,6 +800,13 @@ func (x *ListTasksRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListTasksRequest) GetExplain() bool {
+	if x != nil {
+		return x.Explain
+	}
+	return false
 }
 
 type ListTasksResponse struct {
@@ -1851,19 +1870,21 @@ const file_sluice_v1_task_proto_rawDesc = "" +
 	"\texit_code\x18\x01 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signalB\f\n" +
 	"\n" +
-	"_exit_code\">\n" +
+	"_exit_code\"X\n" +
 	"\x0eGetTaskRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
-	"\binstance\x18\x02 \x01(\rR\binstance\"6\n" +
+	"\binstance\x18\x02 \x01(\rR\binstance\x12\x18\n" +
+	"\aexplain\x18\x03 \x01(\bR\aexplain\"6\n" +
 	"\x0fGetTaskResponse\x12#\n" +
-	"\x04task\x18\x01 \x01(\v2\x0f.sluice.v1.TaskR\x04task\"\xb5\x01\n" +
+	"\x04task\x18\x01 \x01(\v2\x0f.sluice.v1.TaskR\x04task\"\xcf\x01\n" +
 	"\x10ListTasksRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12,\n" +
 	"\x06states\x18\x02 \x03(\x0e2\x14.sluice.v1.TaskStateR\x06states\x12\x12\n" +
 	"\x04host\x18\x03 \x01(\tR\x04host\x12 \n" +
 	"\tpage_size\x18\x04 \x01(\rH\x00R\bpageSize\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageTokenB\f\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x18\n" +
+	"\aexplain\x18\x06 \x01(\bR\aexplainB\f\n" +
 	"\n" +
 	"_page_size\"b\n" +
 	"\x11ListTasksResponse\x12%\n" +

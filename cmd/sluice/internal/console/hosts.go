@@ -42,7 +42,7 @@ func host(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Host: name})
+	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Host: name, Explain: true})
 	if err != nil {
 		return nil, err
 	}

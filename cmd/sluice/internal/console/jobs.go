@@ -84,7 +84,7 @@ func job(v *visit) (*page, error) {
 		return nil, err
 	}
 	j := res.GetJob()
-	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Job: j.GetName()})
+	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Job: j.GetName(), Explain: true})
 	if err != nil {
 		return nil, err
 	}
