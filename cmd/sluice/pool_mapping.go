@@ -79,14 +79,12 @@ func newPoolMappingSetCommand(a *app) *cobra.Command {
 				return err
 			}
 			defer c.close()
-			req := &sluicev1.SetQueueMappingRequest{Mapping: mappings[0]}
-			if req.Mapping.GetVersion() == 0 {
-				old, err := call(cmd.Context(), c, c.pools.GetQueueMapping, &sluicev1.GetQueueMappingRequest{})
-				if err != nil {
-					return err
-				}
-				req.Mapping.Version = old.GetMapping().GetVersion()
+			old, err := call(cmd.Context(), c, c.pools.GetQueueMapping, &sluicev1.GetQueueMappingRequest{})
+			if err != nil {
+				return err
 			}
+			req := &sluicev1.SetQueueMappingRequest{Mapping: mappings[0]}
+			req.Mapping.Version = old.GetMapping().GetVersion()
 			res, err := call(cmd.Context(), c, c.pools.SetQueueMapping, req)
 			if err != nil {
 				return err
@@ -98,7 +96,7 @@ func newPoolMappingSetCommand(a *app) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the mapping; without a version in it, the present one is replaced; \"-\" reads standard input")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "YAML file with the mapping, which takes the place of the present one; \"-\" reads standard input")
 	return cmd
 }
 
