@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
@@ -64,8 +63,7 @@ func (a *app) dialScheduler() (*grpc.ClientConn, error) {
 		return nil, err
 	}
 	target, found := a.target()
-	conn, err := grpc.NewClient(target, append(append(options, found...),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTime}))...)
+	conn, err := grpc.NewClient(target, append(options, found...)...)
 	if err != nil {
 		return nil, exitError{exitUsage, fmt.Errorf("--server: %w", err)}
 	}

@@ -98,7 +98,7 @@ func (m *member) openStandby() (*server, error) {
 	if err := s.listen(m.config); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	s.grpc = serve.NewStandby(m.why, options...)
+	s.grpc = serve.NewStandby(m.why, append(options, keepingAlive...)...)
 	s.show(serve.StandbyPages(m.why))
 	return s, nil
 }

@@ -39,8 +39,18 @@ const goodbye = 300 * time.Millisecond
 // maxHeaderBytes bounds the header of a request for a page.
 const maxHeaderBytes = 16 << 10
 
-// keepaliveTime is how long a connection may be silent before its other end is asked whether it is still there.
-const keepaliveTime = 10 * time.Second
+// A connection that is silent for keepaliveTime has its other end asked whether it is still there, and is given up where no answer comes in
+// keepalivePatience. gRPC lets clients ask no sooner.
+const (
+	keepaliveTime     = 10 * time.Second
+	keepalivePatience = 5 * time.Second
+)
+
+// keepingAlive are options of all servers: one that expects fewer such questions hangs up on whoever asks them.
+var keepingAlive = []grpc.ServerOption{
+	grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime, MaxConnectionIdle: idleTime}),
+	grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
+}
 
 // idleTime is how long a connection may be open on which nothing is asked.
 const idleTime = 2 * time.Minute
@@ -179,10 +189,7 @@ func openServer(c config.Scheduler, dir string, open func() (*history, error), l
 	}
 	about := serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver}
 	s.console = console.New(serve.NewServer(s.scheduler, about, grpc.Creds(console.Credentials())), identity == nil, c.HTTPListen)
-	s.grpc = serve.NewServer(s.scheduler, about,
-		append(options,
-			grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTime, MaxConnectionIdle: idleTime}),
-			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}))...)
+	s.grpc = serve.NewServer(s.scheduler, about, append(options, keepingAlive...)...)
 	s.show(s.pages())
 	return s, nil
 }

@@ -1,16 +1,26 @@
 package main
 
 import (
+	"context"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/health" // registers what looks at the health of servers
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 )
 
 // byHealth has a client connect with all addresses, and call the one that says that it is healthy: those that stand by do not.
 const byHealth = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
+
+// dial opens a connection that ends some seconds after its other end's machine is gone, even where nothing is on its way to it. Of a process
+// that hangs the system answers: that gRPC finds out.
+func dial(ctx context.Context, address string) (net.Conn, error) {
+	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}}
+	return d.DialContext(ctx, "tcp", address)
+}
 
 // target returns what commands and host managers connect with, and the options to do so.
 func (a *app) target() (string, []grpc.DialOption) {
@@ -22,7 +32,10 @@ func (a *app) target() (string, []grpc.DialOption) {
 		addresses = append(addresses, resolver.Address{Addr: s, ServerName: host})
 	}
 	known.InitialState(resolver.State{Addresses: addresses})
-	options := []grpc.DialOption{grpc.WithNoProxy(), grpc.WithResolvers(known)}
+	options := []grpc.DialOption{
+		grpc.WithNoProxy(), grpc.WithResolvers(known), grpc.WithContextDialer(dial),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepalivePatience}),
+	}
 	if len(servers) > 1 {
 		options = append(options, grpc.WithDefaultServiceConfig(byHealth))
 	}

@@ -138,6 +138,37 @@ task:
 	eventually(t, func() bool { return m.try("job", "get", "job-0").code == 5 }, "one of three does not lead")
 }
 
+// The member that leads stands still without a word, as with its machine. Host managers and commands that follow something go on with
+// another one while it does, and it leads nothing when it goes on.
+func TestALeaderStandsStill(t *testing.T) {
+	t.Parallel()
+	m := newMembers(t)
+	for i := range m.processes {
+		m.run(i)
+	}
+	m.leader()
+	manager := m.start("hostmgr", "local", "--state-dir", m.path("local"), "--host-cpu", "4", "--host-memory", "4Gi")
+	manager.says("connected to the scheduler")
+	// By then a host manager has asked those that stand by, too, whether they are still there.
+	time.Sleep(25 * time.Second)
+	file := m.file("job.yaml", fmt.Sprintf(`
+name: patient
+task:
+  processes: [{shell: "while ! test -e %s; do sleep 0.1; done"}]
+  resources: {cpu: 10m, memory: 1Mi}
+`, m.path("go")))
+	client := m.start("job", "submit", file, "--wait")
+	client.says("1 running")
+	leader := m.leader()
+	m.processes[leader].signal(syscall.SIGSTOP)
+	begun := time.Now()
+	m.file("go", "")
+	require.Zero(t, client.wait(), client.output())
+	require.Less(t, time.Since(begun), 25*time.Second, "a process that says nothing is given up after 15 seconds")
+	m.processes[leader].signal(syscall.SIGCONT)
+	require.NotEqual(t, leader, m.leader())
+}
+
 // A scheduler that was alone becomes one of three with all that it knows, and its folder is not opened alone again.
 func TestASchedulerIsJoinedByOthers(t *testing.T) {
 	t.Parallel()
