@@ -165,11 +165,13 @@ func (m *Member) start() error {
 	c.SnapshotThreshold = 1 << 62 // takeSnapshots knows better
 	c.NoLegacyTelemetry = true
 	c.Logger = hashicorpLog(m.log)
-	r, err := raft.NewRaft(c, m.machine, m.store.log, m.store.stable, m.store.snapshots, m.link.transport)
+	err := reading(m.config.Dir, func() (err error) {
+		m.raft, err = raft.NewRaft(c, m.machine, m.store.log, m.store.stable, m.store.snapshots, m.link.transport)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrDamaged, m.config.Dir, err)
 	}
-	m.raft = r
 	m.mu.Lock()
 	m.trouble, m.seed = "", nil
 	m.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -46,17 +47,16 @@ func openStore(c Config, log *slog.Logger) (s *store, err error) {
 		return nil, err
 	}
 	s = &store{}
+	path := filepath.Join(c.Dir, logName)
+	if err := reading(path, func() error { return checkLog(path) }); err != nil {
+		return nil, err
+	}
 	s.bolt, err = raftbolt.New(raftbolt.Options{
-		Path:        filepath.Join(c.Dir, logName),
+		Path:        path,
 		BoltOptions: &bbolt.Options{Timeout: lockPatience, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true},
 	})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: another process works in %s", ErrInUse, c.Dir)
-	case errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrChecksum) || errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, filepath.Join(c.Dir, logName), err)
-	case err != nil:
-		return nil, fmt.Errorf("replica: %w", err)
+	if err != nil {
+		return nil, openError(path, err)
 	}
 	stop := c.Stop
 	if stop == nil {
@@ -66,10 +66,24 @@ func openStore(c Config, log *slog.Logger) (s *store, err error) {
 	if s.snapshots, err = raft.NewFileSnapshotStoreWithLogger(c.Dir, keptImages, hashicorpLog(log)); err != nil {
 		return nil, errors.Join(fmt.Errorf("replica: %w", err), s.bolt.Close())
 	}
+	if err := s.checkWhole(c.Dir); err != nil {
+		return nil, errors.Join(err, s.bolt.Close())
+	}
 	if s.begun, err = raft.HasExistingState(s.log, s.stable, s.snapshots); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrDamaged, c.Dir, err), s.bolt.Close())
 	}
 	return s, nil
+}
+
+// openError says what it means that the log could not be opened.
+func openError(path string, err error) error {
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return fmt.Errorf("%w: another process works in %s", ErrInUse, filepath.Dir(path))
+	case errors.As(err, new(syscall.Errno)):
+		return fmt.Errorf("replica: %w", err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 }
 
 // checkFormat makes sure that the folder is a member's of this format, or becomes one.
