@@ -52,8 +52,8 @@ type answer struct {
 const (
 	maxLine     = 64 << 10
 	linePatence = 5 * time.Second
-	// maxGreeting bounds connections that have not said yet what they are.
-	maxGreeting = 64
+	// maxUnknown bounds connections that have not said yet what they are. With one more the oldest is closed: a member says it at once.
+	maxUnknown = 64
 )
 
 // link connects a member with the others. It is the layer of streams under raft's transport, beside which members ask each other how they
@@ -65,9 +65,11 @@ type link struct {
 	transport *raft.NetworkTransport
 
 	accepted chan net.Conn
-	greeting chan struct{} // has an element for each that has not said what it is
 	closed   chan struct{}
 	closing  sync.Once
+
+	mu      sync.Mutex
+	unknown []net.Conn // that have not said yet what they are, the oldest first
 }
 
 var _ raft.StreamLayer = (*link)(nil)
@@ -75,7 +77,7 @@ var _ raft.StreamLayer = (*link)(nil)
 func newLink(c Config, log *slog.Logger, answer func(question) answer) *link {
 	l := &link{
 		config: c, log: log, answer: answer,
-		accepted: make(chan net.Conn), greeting: make(chan struct{}, maxGreeting), closed: make(chan struct{}),
+		accepted: make(chan net.Conn), closed: make(chan struct{}),
 	}
 	go l.listen()
 	l.transport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
@@ -95,12 +97,12 @@ func (l *link) listen() {
 				continue
 			}
 		}
-		select {
-		case l.greeting <- struct{}{}:
-		case <-l.closed:
-			_ = conn.Close()
-			return
+		l.mu.Lock()
+		if l.unknown = append(l.unknown, conn); len(l.unknown) > maxUnknown {
+			_ = l.unknown[0].Close()
+			l.unknown = slices.Delete(l.unknown, 0, 1)
 		}
+		l.mu.Unlock()
 		go func() {
 			if err := l.greet(conn); err != nil {
 				l.log.Debug("a connection to this member came to nothing", "from", conn.RemoteAddr(), "error", err)
@@ -113,7 +115,9 @@ func (l *link) listen() {
 // greet finds out what a connection is for.
 func (l *link) greet(raw net.Conn) error {
 	conn, hello, err := l.readGreeting(raw)
-	<-l.greeting
+	l.mu.Lock()
+	l.unknown = slices.DeleteFunc(l.unknown, func(c net.Conn) bool { return c == raw })
+	l.mu.Unlock()
 	switch {
 	case err != nil:
 		return err

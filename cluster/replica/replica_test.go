@@ -734,5 +734,18 @@ func TestStrangers(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Connections that say nothing keep nobody out.
+func TestManyThatSayNothing(t *testing.T) {
+	g := newGroup(t, 2)
+	g.start(0, 1)
+	leader, _ := g.lead()
+	for range 3 * maxUnknown {
+		conn, err := net.Dial("tcp", g.peers[leader].Address)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, conn.Close()) }()
+	}
+	require.Equal(t, RoleLeader, g.live[1-leader].Members(t.Context())[leader].Role)
+}
+
 // reseal gives an entry that was changed the checksum that it would have been written with.
 func reseal(b []byte) { binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli)) }
