@@ -65,7 +65,7 @@ func Open(dir string, o Options) (Journal, error) {
 	if o.Reserve == 0 {
 		o.Reserve = DefaultReserve
 	}
-	if err := checkFree(dir, o.Reserve); err != nil {
+	if err := CheckFree(dir, o.Reserve); err != nil {
 		return nil, errors.Join(err, format.Close())
 	}
 	if err := removeUnbegun(dir); err != nil {
@@ -139,8 +139,8 @@ func (w warnings) Debugf(string, ...any) {}
 // advice is what Badger says of a cache that is seldom asked twice for the same block. What a journal holds is read once.
 var advice = regexp.MustCompile(`^(Block|Index) cache might be too small|^Cache life expectancy`)
 
-// checkFree refuses to go on when fewer bytes are free on the folder's disk than are to be left.
-func checkFree(dir string, reserve uint64) error {
+// CheckFree refuses to go on, with ENOSPC, when fewer bytes are free on the folder's disk than are to be left.
+func CheckFree(dir string, reserve uint64) error {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(dir, &disk); err != nil {
 		return fmt.Errorf("journal: look how much is free in %s: %w", dir, err)
@@ -296,7 +296,7 @@ func (j *onDisk) Append(records []cluster.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := checkFree(j.dir, j.reserve); err != nil {
+	if err := CheckFree(j.dir, j.reserve); err != nil {
 		return err
 	}
 	if err := putBlob(j.db, blobID{kind: batchBlob, seq: records[0].Seq}, blob); err != nil {
@@ -363,7 +363,7 @@ func (j *onDisk) writeBase(ctx context.Context, snapshot *cluster.Snapshot) erro
 		if err != nil {
 			return err
 		}
-		if err := checkFree(j.dir, j.reserve); err != nil {
+		if err := CheckFree(j.dir, j.reserve); err != nil {
 			return err
 		}
 		for c := range chunkCount(len(blob)) {
@@ -476,7 +476,7 @@ func (j *onDisk) Close() error {
 		return nil
 	}
 	j.closed = true
-	if checkFree(j.dir, j.reserve/2) != nil || checkCreate(j.dir) != nil {
+	if CheckFree(j.dir, j.reserve/2) != nil || checkCreate(j.dir) != nil {
 		// Badger would make tables of its memory. On a full disk it would be ended by a signal before anybody has read why nothing
 		// was written; where it can create no file, as on a disk that has become read-only, it would try for ever.
 		// What is durable is in its log, as after a crash; its lock ends with the process.

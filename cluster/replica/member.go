@@ -68,7 +68,7 @@ type Member struct {
 	machine *machine
 	link    *link
 
-	broken chan error    // has one element when the machine cannot go on
+	broken chan error    // has an element when the member cannot go on
 	grown  chan struct{} // has an element when records have come
 	begun  chan struct{} // closed when raft runs
 	raft   *raft.Raft    // from then on
@@ -100,7 +100,9 @@ func Open(c Config) (*Member, error) {
 		broken: make(chan error, 1), grown: make(chan struct{}, 1), begun: make(chan struct{}),
 	}
 	m.machine = newMachine(
-		func(err error) { m.broken <- err },
+		func(err error) {
+			m.fail(fmt.Errorf("%w; this member's folder %s is of no use any more: with an empty one it gets all from the others", err, c.Dir))
+		},
 		func() {
 			select {
 			case m.grown <- struct{}{}:
@@ -108,7 +110,7 @@ func Open(c Config) (*Member, error) {
 			}
 		})
 	var err error
-	if m.store, err = openStore(c, m.log); err != nil {
+	if m.store, err = openStore(c, m.fail, m.log); err != nil {
 		return nil, errors.Join(err, c.Listener.Close())
 	}
 	if !m.store.begun && c.Seed != nil {
@@ -148,12 +150,20 @@ func (m *Member) Run(ctx context.Context) error {
 	group.Go(func() error {
 		select {
 		case err := <-m.broken:
-			return fmt.Errorf("%w; this member's folder %s is of no use any more: with an empty one it gets all from the others", err, m.config.Dir)
+			return err
 		case <-ctx.Done():
 			return nil
 		}
 	})
 	return group.Wait()
+}
+
+// fail has Run end with the error, if it is the first.
+func (m *Member) fail(err error) {
+	select {
+	case m.broken <- err:
+	default:
+	}
 }
 
 // start lets raft go on with what the store holds.

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -732,6 +734,25 @@ func TestStrangers(t *testing.T) {
 	}
 	_, err := write(term, 1)
 	require.NoError(t, err)
+}
+
+// A leader that cannot write its log any more ends, and another one leads.
+func TestAFullDisk(t *testing.T) {
+	g := newGroup(t, 3)
+	g.start(0, 1, 2)
+	leader, term := g.lead()
+	_, err := write(term, 3)
+	require.NoError(t, err)
+	durable := term.State().Fork()
+	full := g.live[leader]
+	full.store.reserve.Store(math.MaxUint64)
+	_, err = write(term, 1)
+	require.ErrorIs(t, err, ErrLost)
+	require.ErrorIs(t, <-full.ended, syscall.ENOSPC)
+	require.NoError(t, full.Close())
+	g.live[leader] = nil
+	_, after := g.lead()
+	require.Equal(t, form(t, durable), form(t, after.State()))
 }
 
 // Connections that say nothing keep nobody out.

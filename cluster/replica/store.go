@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/journal"
 )
 
 // ErrInUse: another process works in the member's folder.
@@ -36,10 +38,12 @@ type store struct {
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	bolt      *raftbolt.BoltStore
-	begun     bool // it is part of a group that has begun
+	begun     bool          // it is part of a group that has begun
+	reserve   atomic.Uint64 // bytes of the disk that are left free
 }
 
-func openStore(c Config, log *slog.Logger) (s *store, err error) {
+// openStore opens what there is, or begins. failed is told when the log cannot be written any more.
+func openStore(c Config, failed func(error), log *slog.Logger) (s *store, err error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
@@ -47,6 +51,10 @@ func openStore(c Config, log *slog.Logger) (s *store, err error) {
 		return nil, err
 	}
 	s = &store{}
+	s.reserve.Store(journal.DefaultReserve)
+	if err := journal.CheckFree(c.Dir, s.reserve.Load()); err != nil {
+		return nil, err
+	}
 	path := filepath.Join(c.Dir, logName)
 	if err := reading(path, func() error { return checkLog(path) }); err != nil {
 		return nil, err
@@ -62,7 +70,7 @@ func openStore(c Config, log *slog.Logger) (s *store, err error) {
 	if stop == nil {
 		stop = func(error) {}
 	}
-	s.log, s.stable = s.bolt, &stable{s.bolt, stop}
+	s.log, s.stable = &entries{s.bolt, func() error { return journal.CheckFree(c.Dir, s.reserve.Load()) }, failed}, &stable{s.bolt, stop}
 	if s.snapshots, err = raft.NewFileSnapshotStoreWithLogger(c.Dir, keptImages, hashicorpLog(log)); err != nil {
 		return nil, errors.Join(fmt.Errorf("replica: %w", err), s.bolt.Close())
 	}
@@ -156,6 +164,27 @@ func (s *store) begin(peers []Peer, state *cluster.State, transport raft.Transpo
 }
 
 func (s *store) close() error { return s.bolt.Close() }
+
+// entries is the log. Where it cannot be written any more, as its disk is full, raft would go on to stand by, and to be elected again and
+// again, since no other member has more.
+type entries struct {
+	raft.LogStore
+	free   func() error
+	failed func(error)
+}
+
+func (e *entries) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Log{l}) }
+
+func (e *entries) StoreLogs(logs []*raft.Log) error {
+	err := e.free()
+	if err == nil {
+		err = e.LogStore.StoreLogs(logs)
+	}
+	if err != nil {
+		e.failed(err)
+	}
+	return err
+}
 
 // stable is what Raft must not forget: the term, and whom this member has voted for in it. Where that cannot be written raft ends the process,
 // as a member that forgets could vote twice; stop is told why before.
