@@ -36,6 +36,7 @@ type group struct {
 	seeds []*cluster.State
 	every uint64
 	live  []*running // nil: it does not run
+	said  *said
 }
 
 // running is a member that runs, and what it came to.
@@ -90,7 +91,7 @@ func (g *gate) set(shut bool) {
 }
 
 func newGroup(t testing.TB, n int) *group {
-	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000}
+	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000, said: &said{}}
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -117,18 +118,30 @@ func (g *group) open(i int) (*Member, *gate, error) {
 	m, err := Open(Config{
 		Name: g.peers[i].Name, Peers: g.peers, Dir: g.dirs[i], Listener: door, Dial: door.dial, API: "api-of-" + g.peers[i].Name,
 		Seed:     func() (*cluster.State, error) { return g.seeds[i], nil },
-		Election: 300 * time.Millisecond, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(testWriter{g.t}, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Election: 300 * time.Millisecond, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(g.said, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	return m, door, err
 }
 
-type testWriter struct{ t testing.TB }
+// said is what members have logged.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
 
-func (w testWriter) Write(b []byte) (int, error) {
+func (s *said) Write(b []byte) (int, error) {
 	if testing.Verbose() {
 		fmt.Fprint(os.Stderr, string(b))
 	}
-	return len(b), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 func (g *group) start(members ...int) {
@@ -267,6 +280,8 @@ func TestALeaderThatIsCutOffAcknowledgesNothing(t *testing.T) {
 	lone.gate.set(true)
 	_, err = write(term, 1)
 	require.ErrorIs(t, err, ErrLost)
+	term.End()
+	require.Contains(t, g.said.String(), `msg="this member does not lead any more"`)
 	_, after := g.lead()
 	require.Equal(t, form(t, durable), form(t, after.State()), "what was not acknowledged is not there, what was is")
 	_, err = write(after, 5)

@@ -53,7 +53,7 @@ func (t *Term) Append(records []cluster.Record) error {
 		return err
 	}
 	if t.failed = t.append(pieces(t.number, batch)); t.failed != nil {
-		t.lose()
+		t.lose(t.failed.Error())
 	}
 	return t.failed
 }
@@ -100,10 +100,18 @@ func (t *Term) End() {
 			t.member.log.Debug("nobody took over at once", "error", err)
 		}
 	}
-	t.lose()
+	t.lose("")
 }
 
-func (t *Term) lose() { t.losing.Do(func() { close(t.lost) }) }
+// lose tells that the member does not lead any more, and why, if nobody had it end the term.
+func (t *Term) lose(why string) {
+	t.losing.Do(func() {
+		if why != "" {
+			t.member.log.Warn("this member does not lead any more", "term", t.number, "reason", why)
+		}
+		close(t.lost)
+	})
+}
 
 // watch notices when the member does not lead any more. raft tells by a channel that another term may read, so it is looked, too.
 func (t *Term) watch() {
@@ -116,8 +124,7 @@ func (t *Term) watch() {
 			return
 		}
 	}
-	t.member.log.Warn("this member does not lead any more", "term", t.number)
-	t.lose()
+	t.lose("most members do not answer, or have elected another one")
 }
 
 // settleMembers makes the group consist of the members that the leader is configured with: it removes others before it adds any, so that
