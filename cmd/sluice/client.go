@@ -236,11 +236,15 @@ func (c *client) persist(ctx context.Context, attempt func(alive func()) error) 
 		if shardAway(err) {
 			who, until = "the host manager", "" // the attempt may give up earlier
 		}
+		trouble, over := who+" is away", exitError{exitUnavailable, fmt.Errorf("%s has been away for %v", who, c.reconnect)}
+		if standsBy(err) {
+			trouble, over.err = status.Convert(err).Message(), c.describe(err)
+		}
 		if time.Since(heard) > c.reconnect {
-			return exitError{exitUnavailable, fmt.Errorf("%s has been away for %v", who, c.reconnect)}
+			return over
 		}
 		if !told {
-			fmt.Fprintf(c.notes, "sluice: %s is away, trying again%s\n", who, until)
+			fmt.Fprintf(c.notes, "sluice: %s, trying again%s\n", trouble, until)
 			told = true
 		}
 		select {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -318,6 +319,27 @@ func TestPersistGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err = c.persist(ctx, func(func()) error { cancel(); return errBroken })
 	require.Error(t, err)
+}
+
+// Of one that stands by it is told who leads, not that it is away.
+func TestPersistWithOneThatStandsBy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := serve.NewStandby(func() string { return "member n1 stands by: n2 leads, at there:1" })
+	go func() { _ = server.Serve(l) }() // ends with Stop
+	t.Cleanup(server.Stop)
+	var notes bytes.Buffer
+	a := &app{err: &notes, config: &config.Loaded{Config: config.Config{Server: l.Addr().String(), Reconnect: time.Second}}}
+	c, err := a.connect(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(c.close)
+	err = c.persist(t.Context(), func(func()) error {
+		_, err := c.jobs.GetJob(t.Context(), &sluicev1.GetJobRequest{})
+		return err
+	})
+	require.EqualError(t, err, "member n1 stands by: n2 leads, at there:1")
+	require.Equal(t, exitUnavailable, codeOf(err))
+	require.Equal(t, "sluice: member n1 stands by: n2 leads, at there:1, trying again for up to 1s\n", notes.String())
 }
 
 func TestJobView(t *testing.T) {
