@@ -190,7 +190,7 @@ func (m *member) open(standby *server) error {
 	}
 	m.Member, err = replica.Open(replica.Config{
 		Name: c.Member, Peers: peers, Dir: filepath.Join(c.StateDir, "replica"),
-		Listener: listener, Security: security, API: reach.Address,
+		Listener: listener, Dial: dial, Security: security, API: reach.Address,
 		Seed:     func() (*cluster.State, error) { return seed(c.StateDir, m.log) },
 		Election: c.ElectionTimeout, SnapshotEvery: c.CheckpointEvery, Logger: m.log,
 		Stop: func(err error) {

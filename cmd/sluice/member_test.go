@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,6 +116,31 @@ scheduler:
 	a = try(t, "", as("admin", "job", "list")...)
 	require.Equal(t, exitUnavailable, a.code)
 	require.Contains(t, a.err, "none of the schedulers at "+strings.Join(apis, ",")+" answers and leads")
+}
+
+// Both ends of a connection find out within seconds that the other machine is gone: a member that gets a snapshot can elect nobody meanwhile.
+func TestConnectionsToMachinesThatAreGone(t *testing.T) {
+	l, err := listen("127.0.0.1:0", "--listen", apiPart)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	from, err := dial(t.Context(), "tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, from.Close()) }()
+	to, err := l.Accept()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, to.Close()) }()
+	limited := reflect.ValueOf(to).Elem().FieldByName("Conn").Interface().(net.Conn)
+	for _, c := range []net.Conn{from, limited} {
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		require.NoError(t, err)
+		require.NoError(t, raw.Control(func(fd uintptr) {
+			for option, want := range map[int]int{syscall.TCP_KEEPIDLE: 2, syscall.TCP_KEEPINTVL: 1, syscall.TCP_KEEPCNT: 3} {
+				got, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, option)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+		}))
+	}
 }
 
 // What cannot be a member says so and does not begin.

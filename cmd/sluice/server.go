@@ -279,7 +279,7 @@ func listen(address, flag string, part uint64) (net.Listener, error) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return nil, fmt.Errorf("look how many files may be open: %w", err)
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := (&net.ListenConfig{KeepAliveConfig: endTCP}).Listen(context.Background(), "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("the address %s is in use, perhaps by another sluice: stop it, or choose another with %s", address, flag)

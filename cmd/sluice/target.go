@@ -15,11 +15,12 @@ import (
 // byHealth has a client connect with all addresses, and call the one that says that it is healthy: those that stand by do not.
 const byHealth = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
 
-// dial opens a connection that ends some seconds after its other end's machine is gone, even where nothing is on its way to it. Of a process
-// that hangs the system answers: that gRPC finds out.
-func dial(ctx context.Context, address string) (net.Conn, error) {
-	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}}
-	return d.DialContext(ctx, "tcp", address)
+// endTCP has a connection end some seconds after its other end's machine is gone, even where nothing is on its way to it. Of a process that
+// hangs the system answers: that gRPC finds out.
+var endTCP = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}
+
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{KeepAliveConfig: endTCP}).DialContext(ctx, network, address)
 }
 
 // target returns what commands and host managers connect with, and the options to do so.
@@ -33,7 +34,8 @@ func (a *app) target() (string, []grpc.DialOption) {
 	}
 	known.InitialState(resolver.State{Addresses: addresses})
 	options := []grpc.DialOption{
-		grpc.WithNoProxy(), grpc.WithResolvers(known), grpc.WithContextDialer(dial),
+		grpc.WithNoProxy(), grpc.WithResolvers(known),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepalivePatience}),
 	}
 	if len(servers) > 1 {
