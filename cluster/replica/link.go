@@ -50,8 +50,8 @@ type answer struct {
 }
 
 const (
-	maxLine     = 64 << 10
-	linePatence = 5 * time.Second
+	maxLine      = 64 << 10
+	linePatience = 5 * time.Second
 	// maxUnknown bounds connections that have not said yet what they are. With one more the oldest is closed: a member says it at once.
 	maxUnknown = 64
 )
@@ -138,7 +138,7 @@ func (l *link) greet(raw net.Conn) error {
 
 func (l *link) readGreeting(raw net.Conn) (net.Conn, greeting, error) {
 	var hello greeting
-	if err := raw.SetDeadline(time.Now().Add(linePatence)); err != nil {
+	if err := raw.SetDeadline(time.Now().Add(linePatience)); err != nil {
 		return nil, hello, err
 	}
 	conn := raw
@@ -211,7 +211,7 @@ func (l *link) open(ctx context.Context, p Peer, ask *question) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	if err := raw.SetDeadline(time.Now().Add(linePatence)); err != nil {
+	if err := raw.SetDeadline(time.Now().Add(linePatience)); err != nil {
 		return nil, errors.Join(err, raw.Close())
 	}
 	conn := raw
