@@ -25,8 +25,12 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 )
 
-// patience is far longer than anything here takes.
-const patience = 30 * time.Second
+const (
+	// patience is far longer than anything here takes.
+	patience = 30 * time.Second
+	// election is as long as that of users: a busy machine is silent for a while, and its leaders are not to give up for that.
+	election = DefaultElection
+)
 
 // group is some members on this machine. Those that are cut off can reach nobody and are reached by nobody.
 type group struct {
@@ -118,7 +122,7 @@ func (g *group) open(i int) (*Member, *gate, error) {
 	m, err := Open(Config{
 		Name: g.peers[i].Name, Peers: g.peers, Dir: g.dirs[i], Listener: door, Dial: door.dial, API: "api-of-" + g.peers[i].Name,
 		Seed:     func() (*cluster.State, error) { return g.seeds[i], nil },
-		Election: 300 * time.Millisecond, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(g.said, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Election: election, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(g.said, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	return m, door, err
 }
@@ -572,7 +576,7 @@ func TestAGroupGrows(t *testing.T) {
 		return voters, others
 	}
 	require.Eventually(t, func() bool { _, others := suffrages(); return others == 2 }, patience, 10*time.Millisecond)
-	time.Sleep(3 * 300 * time.Millisecond)
+	time.Sleep(3 * election)
 	_, err = write(term, 5)
 	require.NoError(t, err, "nobody waits for members that are not there")
 	g.start(1)

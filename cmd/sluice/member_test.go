@@ -50,7 +50,6 @@ scheduler:
   listen: %s
   http_listen: %s
   state_dir: %s
-  election_timeout: 300ms
   tls: {cert: %s, key: %s, client_ca: %s, crl: %s}
 `, i, peers[0], peers[1], peers[2], apis[i], pages[i], in(fmt.Sprintf("state%d", i)), in("scheduler.pem"), in("scheduler-key.pem"), in("ca.pem"), in("crl.pem"))), 0o600))
 		members[i] = start(t, "--config", settings, "scheduler")
