@@ -583,6 +583,8 @@ func TestAGroupGrows(t *testing.T) {
 	require.Eventually(t, func() bool { voters, _ := suffrages(); return voters == 2 }, patience, 10*time.Millisecond)
 	g.start(2)
 	require.Eventually(t, func() bool { voters, _ := suffrages(); return voters == 3 }, patience, 10*time.Millisecond)
+	_, err = write(term, 5) // they have what comes after it, and so that they have votes
+	require.NoError(t, err)
 	g.agree(term.State())
 	g.stop(0)
 	_, term = g.lead()
