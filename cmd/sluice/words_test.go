@@ -172,9 +172,6 @@ func TestWhenATaskWasQueued(t *testing.T) {
 
 // All tables have times of one form, and of the zone of who looks at them.
 func TestTimes(t *testing.T) {
-	zone := time.Local
-	time.Local = time.FixedZone("HERE", 2*60*60)
-	defer func() { time.Local = zone }()
 	at := timestamppb.New(time.Unix(0, 5e6))
 	var b bytes.Buffer
 	properties(&b, words.TaskProperties(&sluicev1.Task{QueueTime: at})...)
