@@ -255,6 +255,14 @@ type Snapshot struct{ tables }
 // Fork returns a state of its own that is equal to s, so that a change can be tried. O(1).
 func (s *State) Fork() *State { return &State{tables: s.copy()} }
 
+// CheckpointDue reports whether a checkpoint is worth writing after the one at record last. It is after so many records, or, as a
+// checkpoint writes all there is, where the state is large after a quarter as many as that: writing it costs each record a constant, and
+// replaying them a start some more of what loading it does.
+func (t *tables) CheckpointDue(last, every uint64) bool {
+	content := uint64(t.NumTasks() + t.NumJobs() + t.NumHosts())
+	return t.seq-last >= max(every, content/4)
+}
+
 // partSize bounds the number of records in one part of a checkpoint, and with it the memory of encoding one.
 const partSize = 1000
 

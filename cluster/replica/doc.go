@@ -1,9 +1,9 @@
 // Package replica keeps the history of one cluster on several machines, so that a scheduler can go on where another one died.
 //
 // The machines are the members of a group, three or five as a rule. By the Raft algorithm (Ongaro, Ousterhout: In Search of an
-// Understandable Consensus Algorithm, USENIX ATC 2014), of which github.com/hashicorp/raft is the implementation, they agree on one log. One of them leads: it alone appends,
-// and a record is durable once it is on the disks of most members. When the leader is gone, or most members cannot reach it, another
-// one leads that has all durable records. A group of 2f+1 members outlives f of them.
+// Understandable Consensus Algorithm, USENIX ATC 2014), of which github.com/hashicorp/raft is the implementation, they agree on one log.
+// One of them leads: it alone appends, and a record is durable once it is on the disks of most members. When the leader is gone, or most
+// members cannot reach it, another one leads that has all durable records. A group of 2f+1 members outlives f of them.
 //
 // The way of a record:
 //
@@ -13,8 +13,9 @@
 //
 // # Files
 //
-// In the member's folder FORMAT names the format and its version, log.db holds the log and what Raft must not forget, and snapshots the state as of
-// some entry, which takes the place of the entries before. An entry and a snapshot hold batches of package journal, each with a checksum.
+// In the member's folder FORMAT names the format and its version, log.db holds the log and what Raft must not forget, and snapshots the
+// state as of some entry, which takes the place of the entries before. An entry and a snapshot hold batches of package journal, each with
+// a checksum.
 //
 // # How a group begins
 //

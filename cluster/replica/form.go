@@ -10,14 +10,13 @@ import (
 // askEvery is how often the others are asked until the group has begun.
 const askEvery = 300 * time.Millisecond
 
-// form waits until the group begins. begin: it is this member that has to.
+// form waits until the group begins, or ctx ends, and reports whether it is this member that has to begin it.
 //
 // All members come to the same result, as it depends on what all of them say: that nobody has begun, who has a history, and in which
 // order they are. Who begins can be elected by the others although they have nothing: they have no members to be elected by.
-func (m *Member) form(ctx context.Context) (begin bool, err error) {
+func (m *Member) form(ctx context.Context) (begin bool) {
 	said := ""
 	for {
-		answers := map[string]answer{}
 		var silent, seeds, differ []string
 		first := m.config.Peers[0].Name
 		for _, p := range m.config.Peers {
@@ -28,14 +27,13 @@ func (m *Member) form(ctx context.Context) (begin bool, err error) {
 				m.log.Debug("a member does not answer", "peer", p.Name, "address", p.Address, "error", err)
 				continue
 			case a.Begun:
-				return false, nil
+				return false
 			case p.Name != m.config.Name && !a.SamePeers:
 				differ = append(differ, p.Name)
 			}
 			if a.Seed {
 				seeds = append(seeds, p.Name)
 			}
-			answers[p.Name] = a
 		}
 		trouble := ""
 		switch {
@@ -51,7 +49,7 @@ func (m *Member) form(ctx context.Context) (begin bool, err error) {
 		default:
 			if first == m.config.Name {
 				m.log.Info("the group begins with this member")
-				return true, nil
+				return true
 			}
 		}
 		if trouble != said && trouble != "" {
@@ -63,7 +61,7 @@ func (m *Member) form(ctx context.Context) (begin bool, err error) {
 		m.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return false, nil
+			return false
 		case <-time.After(askEvery):
 		}
 	}

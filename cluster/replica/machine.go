@@ -122,11 +122,18 @@ func (m *machine) fork() *cluster.State {
 	return m.state.Fork()
 }
 
-// view returns how things stand: the number of the last record, about how many records a snapshot has, and who said last that it leads.
-func (m *machine) view() (seq, content uint64, leader Leader) {
+// view returns how things stand: the number of the last record, and who said last that it leads.
+func (m *machine) view() (seq uint64, leader Leader) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state.Seq(), uint64(m.state.NumTasks() + m.state.NumJobs() + m.state.NumHosts()), m.leader
+	return m.state.Seq(), m.leader
+}
+
+// due reports whether a snapshot is worth writing after the one at record last.
+func (m *machine) due(last, every uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.CheckpointDue(last, every)
 }
 
 // Snapshot returns the state as it is now; it is written while the machine goes on.

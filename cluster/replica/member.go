@@ -125,10 +125,7 @@ func Open(c Config) (*Member, error) {
 // Run takes part in the group until ctx ends or something fails that leaves no way on.
 func (m *Member) Run(ctx context.Context) error {
 	if !m.store.begun {
-		begin, err := m.form(ctx)
-		if err != nil {
-			return err
-		}
+		begin := m.form(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -199,10 +196,10 @@ func (m *Member) takeSnapshots(ctx context.Context) error {
 			return nil
 		case <-m.grown:
 		}
-		seq, content, _ := m.machine.view()
-		if seq-last < max(m.config.SnapshotEvery, content/4) {
+		if !m.machine.due(last, m.config.SnapshotEvery) {
 			continue
 		}
+		seq, _ := m.machine.view()
 		// One that fails is no harm: the log is longer. That the disk is full is said by what is written next.
 		if err := m.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
 			m.log.Warn("no snapshot could be taken", "error", err)
@@ -262,7 +259,7 @@ func (m *Member) Leader() Leader {
 		return Leader{}
 	}
 	_, id := m.raft.LeaderWithID()
-	if _, _, leader := m.machine.view(); id != "" && leader.Name == string(id) {
+	if _, leader := m.machine.view(); id != "" && leader.Name == string(id) {
 		return leader
 	}
 	return Leader{Name: string(id)}
@@ -329,7 +326,7 @@ func (m *Member) ask(ctx context.Context, p Peer) (answer, error) {
 
 // answer tells another member about this one.
 func (m *Member) answer(q question) answer {
-	seq, _, _ := m.machine.view()
+	seq, _ := m.machine.view()
 	a := answer{Name: m.config.Name, Role: RoleWaiting, Record: seq, API: m.config.API, SamePeers: slices.Equal(q.Peers, m.config.Peers)}
 	select {
 	case <-m.begun:

@@ -207,6 +207,13 @@ func write(term *Term, n int) (durable int, err error) {
 	return durable, nil
 }
 
+// failure returns what an Append failed with, nil if none did.
+func (t *Term) failure() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed
+}
+
 // next returns a record that follows a state, which it is applied to.
 func next(s *cluster.State) cluster.Record {
 	r := cluster.Record{Seq: s.Seq() + 1, At: cluster.Time(s.Seq() + 1), Event: &cluster.PoolPut{Pool: cluster.Pool{
@@ -235,7 +242,7 @@ func (g *group) agree(want *cluster.State) {
 	g.t.Helper()
 	for _, r := range g.live {
 		if r != nil {
-			require.Eventually(g.t, func() bool { seq, _, _ := r.machine.view(); return seq == want.Seq() }, patience, 5*time.Millisecond)
+			require.Eventually(g.t, func() bool { seq, _ := r.machine.view(); return seq == want.Seq() }, patience, 5*time.Millisecond)
 			require.Equal(g.t, form(g.t, want), form(g.t, r.machine.fork()), "member %s", r.config.Name)
 		}
 	}
@@ -347,12 +354,12 @@ func TestPiecesOfALeaderThatIsGone(t *testing.T) {
 	for _, e := range long[2:] {
 		require.Nil(t, apply(other, e, 1))
 	}
-	seq, _, _ := other.view()
+	seq, _ := other.view()
 	require.Equal(t, uint64(20_000), seq)
 
 	short := pieces(2, batch(1))
 	require.Nil(t, apply(m, short[0], 2), "a new batch begins anew")
-	seq, _, _ = m.view()
+	seq, _ = m.view()
 	require.Equal(t, uint64(1), seq)
 	require.ErrorIs(t, apply(m, long[2], 1).(error), ErrLost, "a piece without those before it")
 	require.ErrorIs(t, apply(m, short[0], 2).(error), ErrLost, "records that are there already")

@@ -190,13 +190,6 @@ func (t *Term) settleMember() (settled bool, err error) {
 // hasNearlyAll reports whether a member answers and has nearly all records.
 func (t *Term) hasNearlyAll(p Peer) bool {
 	a, err := t.member.ask(context.Background(), p)
-	seq, _, _ := t.member.machine.view()
+	seq, _ := t.member.machine.view()
 	return err == nil && a.Begun && a.Record+nearlyAll >= seq
-}
-
-// failure returns what an Append failed with, nil if none did.
-func (t *Term) failure() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.failed
 }

@@ -192,20 +192,10 @@ func (c *chunker) Flush() error {
 	return c.send(data)
 }
 
-var memberRoles = map[MemberRole]sluicev1.Member_Role{
-	MemberLeads: sluicev1.Member_ROLE_LEADER, MemberStands: sluicev1.Member_ROLE_STANDBY, MemberWaiting: sluicev1.Member_ROLE_WAITING,
-}
-
 // ListMembers implements sluicev1.ClusterServiceServer. All members are asked at once.
 func (a *clusterService) ListMembers(ctx context.Context, _ *sluicev1.ListMembersRequest) (*sluicev1.ListMembersResponse, error) {
-	answer := &sluicev1.ListMembersResponse{}
 	if a.s.config.Members == nil {
-		return answer, nil
+		return &sluicev1.ListMembersResponse{}, nil
 	}
-	for _, m := range a.s.config.Members(ctx) {
-		answer.Members = append(answer.Members, &sluicev1.Member{
-			Name: m.Name, PeerAddress: m.PeerAddress, ApiAddress: m.APIAddress, Role: memberRoles[m.Role], Record: m.Record,
-		})
-	}
-	return answer, nil
+	return &sluicev1.ListMembersResponse{Members: a.s.config.Members(ctx)}, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 	"github.com/sluice-scheduler/sluice/solver"
 )
 
@@ -42,7 +43,7 @@ type Config struct {
 	Limits   Limits       // of what one caller may ask for
 	Audit    *slog.Logger // of who did what; nil drops it
 	// Members asks all schedulers that have the same history how they are doing, in the order of the configuration; nil: it is alone.
-	Members func(context.Context) []Member
+	Members func(context.Context) []*sluicev1.Member
 	Traces  *Traces // of calls and cycles; nil traces nothing. Whoever made them closes them when Run has ended
 
 	// Rest, if there is one, is called when a cycle is over and nothing has changed since. It must return at once.
@@ -98,24 +99,6 @@ func (c *Config) fill() {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 }
-
-// Member is one of several schedulers that have the same history.
-type Member struct {
-	Name, PeerAddress, APIAddress string
-	Role                          MemberRole
-	Record                        uint64 // the last that it has
-}
-
-// MemberRole says what a member does.
-type MemberRole uint8
-
-// The roles of members.
-const (
-	MemberSilent  MemberRole = iota // it does not answer
-	MemberLeads                     // and schedules
-	MemberStands                    // by, with a copy of the history
-	MemberWaiting                   // to find the others
-)
 
 // Scheduler ties the writer, the cycles and the shards together. Make it with New, then call Run once.
 type Scheduler struct {
@@ -232,9 +215,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 // runCheckpoints writes a checkpoint whenever enough records have come since the last one, and at the start, since it is
-// not known how long ago that was: a scheduler that is killed again and again would let the log grow for ever. Since a checkpoint
-// writes all there is, a large state has one after a quarter as many records: writing it costs each record a constant, and replaying
-// them a start some more of what loading it does.
+// not known how long ago that was: a scheduler that is killed again and again would let the log grow for ever.
 func (s *Scheduler) runCheckpoints(ctx context.Context) error {
 	w := s.Watch()
 	defer w.Close()
@@ -246,7 +227,7 @@ func (s *Scheduler) runCheckpoints(ctx context.Context) error {
 		case <-w.C:
 		}
 		snapshot, _, _ := w.Take()
-		if snapshot.Seq()-last < max(s.config.CheckpointEvery, content(snapshot)/4) {
+		if !snapshot.CheckpointDue(last, s.config.CheckpointEvery) {
 			continue
 		}
 		begun := time.Now()
@@ -260,9 +241,6 @@ func (s *Scheduler) runCheckpoints(ctx context.Context) error {
 		s.log.Debug("checkpoint written", "seq", last, "took", time.Since(begun))
 	}
 }
-
-// content returns about how many records a checkpoint of the snapshot has.
-func content(s *cluster.Snapshot) uint64 { return uint64(s.NumTasks() + s.NumJobs() + s.NumHosts()) }
 
 // Started returns when the scheduler was made.
 func (s *Scheduler) Started() time.Time { return s.started }

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
 // member is one of several schedulers that stand by for each other.
@@ -145,14 +146,14 @@ func (m *member) lead(ctx context.Context, term *replica.Term) error {
 }
 
 // roles are the words of the API for those of members.
-var roles = map[string]serve.MemberRole{
-	replica.RoleLeader: serve.MemberLeads, replica.RoleStandby: serve.MemberStands, replica.RoleWaiting: serve.MemberWaiting,
+var roles = map[string]sluicev1.Member_Role{
+	replica.RoleLeader: sluicev1.Member_ROLE_LEADER, replica.RoleStandby: sluicev1.Member_ROLE_STANDBY, replica.RoleWaiting: sluicev1.Member_ROLE_WAITING,
 }
 
 // members asks all members how they are doing.
-func (m *member) members(ctx context.Context) (all []serve.Member) {
+func (m *member) members(ctx context.Context) (all []*sluicev1.Member) {
 	for _, s := range m.Members(ctx) {
-		all = append(all, serve.Member{Name: s.Name, PeerAddress: s.Address, APIAddress: s.API, Role: roles[s.Role], Record: s.Record})
+		all = append(all, &sluicev1.Member{Name: s.Name, PeerAddress: s.Address, ApiAddress: s.API, Role: roles[s.Role], Record: s.Record})
 	}
 	return all
 }

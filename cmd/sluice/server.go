@@ -29,6 +29,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/console"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
@@ -62,7 +63,7 @@ const lockPatience = time.Second
 type history struct {
 	journal serve.Checkpointer
 	state   *cluster.State
-	members func(context.Context) []serve.Member // nil: it is alone
+	members func(context.Context) []*sluicev1.Member // nil: it is alone
 	close   func() error
 }
 
