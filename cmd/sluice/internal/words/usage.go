@@ -10,39 +10,33 @@ import (
 // UsageTable lists what jobs used, in hours, and last the sum where there are several lines.
 func UsageTable(entries []*sluicev1.UsageEntry, byDay, byPool, byOwner bool) Table {
 	var keys []string
-	columns := func(e *sluicev1.UsageEntry, last string) (all []string) {
-		for _, c := range []struct {
-			shown bool
-			value string
-		}{{byDay, e.GetDay()}, {byPool, e.GetPool()}, {byOwner, e.GetOwner()}} {
-			if c.shown {
-				all = append(all, c.value)
-			}
-		}
-		if last != "" {
-			all = append([]string{last}, make([]string, max(0, len(all)-1))...)
-		}
-		return all
-	}
-	for _, c := range []struct {
+	var values []func(*sluicev1.UsageEntry) string
+	for _, k := range []struct {
 		shown bool
 		name  string
-	}{{byDay, "DAY"}, {byPool, "POOL"}, {byOwner, "OWNER"}} {
-		if c.shown {
-			keys = append(keys, c.name)
+		value func(*sluicev1.UsageEntry) string
+	}{
+		{byDay, "DAY", (*sluicev1.UsageEntry).GetDay}, {byPool, "POOL", (*sluicev1.UsageEntry).GetPool}, {byOwner, "OWNER", (*sluicev1.UsageEntry).GetOwner},
+	} {
+		if k.shown {
+			keys, values = append(keys, k.name), append(values, k.value)
 		}
 	}
 	var rows [][]string
 	sum := &sluicev1.UsageEntry{Used: &sluicev1.Usage{}, Lost: &sluicev1.Usage{}}
-	line := func(e *sluicev1.UsageEntry, last string) {
+	line := func(e *sluicev1.UsageEntry) {
 		u := e.GetUsed()
-		rows = append(rows, append(columns(e, last),
+		var row []string
+		for _, value := range values {
+			row = append(row, value(e))
+		}
+		rows = append(rows, append(row,
 			hours(u.GetRunSeconds()), hours(u.GetCpuSeconds()), hours(e.GetLost().GetCpuSeconds()), hours(u.GetMemoryGibSeconds()), hours(u.GetGpuSeconds()),
 			strconv.FormatUint(e.GetRunsSucceeded(), 10), strconv.FormatUint(e.GetRunsFailed(), 10),
 			strconv.FormatUint(e.GetRunsLost(), 10), strconv.FormatUint(e.GetRunsKilled(), 10)))
 	}
 	for _, e := range entries {
-		line(e, "")
+		line(e)
 		for _, x := range []struct{ to, from *sluicev1.Usage }{{sum.Used, e.GetUsed()}, {sum.Lost, e.GetLost()}} {
 			x.to.RunSeconds += x.from.GetRunSeconds()
 			x.to.CpuSeconds += x.from.GetCpuSeconds()
@@ -55,7 +49,8 @@ func UsageTable(entries []*sluicev1.UsageEntry, byDay, byPool, byOwner bool) Tab
 		sum.RunsKilled += e.GetRunsKilled()
 	}
 	if len(entries) > 1 {
-		line(sum, "(all)")
+		line(sum)
+		rows[len(rows)-1][0] = "(all)"
 	}
 	return Table{strings.Join(append(keys, "RUN-HOURS CPU-HOURS LOST GIB-HOURS GPU-HOURS SUCCEEDED FAILED LOST-RUNS KILLED"), " "), rows}
 }
