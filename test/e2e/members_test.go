@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -51,14 +52,12 @@ func (m *members) leader() int {
 	m.t.Helper()
 	leader := -1
 	eventually(m.t, func() bool {
-		if m.try("cluster", "status").code != 0 {
-			return false
-		}
 		a := m.try("cluster", "members", "-o", "json")
 		if a.code != 0 {
 			return false
 		}
-		list := get[memberList](m.site, "cluster", "members")
+		var list memberList
+		require.NoError(m.t, json.Unmarshal([]byte(a.out), &list), a.out)
 		for i, x := range list.Members {
 			switch x.Role {
 			case "ROLE_LEADER":
@@ -111,18 +110,7 @@ task:
 	for i, c := range clients {
 		require.Zero(t, c.wait(), "client %d: %s", i, c.output())
 	}
-	seen := map[string]bool{}
-	for _, line := range lines(t, begun) {
-		task, run, _ := strings.Cut(line, " ")
-		require.False(t, seen[task], "%s began twice", task)
-		require.Equal(t, "1", run, task)
-		seen[task] = true
-	}
-	require.Len(t, seen, kills*tasks)
-	require.Len(t, lines(t, ended), kills*tasks)
-	for _, task := range get[taskList](m.site, "task", "list", "--limit", "0").Tasks {
-		require.Equal(t, "TASK_STATE_SUCCEEDED", task.State, "%s/%d", task.Job, task.Instance)
-	}
+	m.eachRanOnce(begun, ended, kills*tasks)
 
 	// One that is stopped in order hands over, and the last one alone does nothing.
 	leader := m.leader()

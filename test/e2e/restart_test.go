@@ -76,22 +76,28 @@ task:
 		}
 		require.Zero(t, c.wait(), "client %d: %s", i, c.output())
 	}
+	s.eachRanOnce(begun, ended, kills*tasks)
+	dev.finish()
+}
+
+// eachRanOnce makes sure that so many tasks began and ended once, by the lines that they wrote to two files, and that all have succeeded.
+func (s *site) eachRanOnce(begun, ended string, tasks int) {
+	s.t.Helper()
 	seen := map[string]bool{}
-	for _, line := range lines(t, begun) {
+	for _, line := range lines(s.t, begun) {
 		task, run, _ := strings.Cut(line, " ")
-		require.False(t, seen[task], "%s began twice", task)
-		require.Equal(t, "1", run, task)
+		require.False(s.t, seen[task], "%s began twice", task)
+		require.Equal(s.t, "1", run, task)
 		seen[task] = true
 	}
-	require.Len(t, seen, kills*tasks)
-	require.Len(t, lines(t, ended), kills*tasks)
+	require.Len(s.t, seen, tasks)
+	require.Len(s.t, lines(s.t, ended), tasks)
 	list := get[taskList](s, "task", "list", "--limit", "0")
-	require.Len(t, list.Tasks, kills*tasks)
+	require.Len(s.t, list.Tasks, tasks)
 	for _, task := range list.Tasks {
-		require.Equal(t, "TASK_STATE_SUCCEEDED", task.State, "%s/%d", task.Job, task.Instance)
-		require.Equal(t, 1, task.Run, "%s/%d", task.Job, task.Instance)
+		require.Equal(s.t, "TASK_STATE_SUCCEEDED", task.State, "%s/%d", task.Job, task.Instance)
+		require.Equal(s.t, 1, task.Run, "%s/%d", task.Job, task.Instance)
 	}
-	dev.finish()
 }
 
 const slow = `
