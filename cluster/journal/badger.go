@@ -5,42 +5,25 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
-// Options of Open. The zero value is right for most.
-type Options struct {
-	// Reserve is how many bytes of the disk are left free: nothing is written when there are fewer; 0 is DefaultReserve.
-	Reserve uint64
-	// Warn gets what Badger warns of, such as a torn end of its log after a crash; nil drops it.
-	Warn func(message string)
+// kind is what the store says it is. Version 3 added roles, tokens, modes and sealed secrets; all that version 2 holds means the same
+// in it.
+var kind = store.Kind{
+	Magic: "sluice-journal", Version: 3, Oldest: 2,
+	Remedy: "move the folder away, and start anew or from a snapshot: sluice cluster restore",
 }
 
-// DefaultReserve is more than Badger takes between two looks at how much is free: its memory tables, and the tables that a
-// compaction writes anew. It maps its files into memory, and where the disk is full it is a signal that ends the process.
-const DefaultReserve = 64 << 20
-
 // onDisk is the journal in a folder.
-//
-// Values stay below Badger's threshold for its value log, so that everything lives in the LSM tree: compaction frees
-// what checkpoints drop, and there is no value log to collect.
 type onDisk struct {
-	dir    string
-	format *os.File // carries the lock
-	db     *badger.DB
-
-	lastFile *os.File // see lastName
-
-	reserve uint64 // bytes of the disk that are left free
+	dir   string
+	store *store.Store
 
 	inUse         sync.RWMutex // held for reading by Checkpoint and Replay, for writing by Close; before the others
 	checkpointing sync.Mutex   // held by Checkpoint, before mu
@@ -54,158 +37,26 @@ type onDisk struct {
 
 var _ Journal = (*onDisk)(nil)
 
-// Open opens the journal in a folder, and creates both if they are not there. It fails with ErrLocked, ErrNewer,
-// ErrNotStore (in these cases the folder is as it was), ErrDamaged, or ENOSPC where the disk is nearly full. A store of the format before is upgraded in place. A record that Append was writing when the process
-// died is there or not, but with its whole batch.
-func Open(dir string, o Options) (Journal, error) {
-	format, err := openFormat(dir)
+// Open opens the journal in a folder, and creates both if they are not there. It fails as store.Open does. A store of the format before is
+// upgraded in place. A record that Append was writing when the process died is there or not, but with its whole batch.
+func Open(dir string, o store.Options) (Journal, error) {
+	s, err := store.Open(dir, kind, o)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("journal: %w", err)
 	}
-	if o.Reserve == 0 {
-		o.Reserve = DefaultReserve
-	}
-	if err := CheckFree(dir, o.Reserve); err != nil {
-		return nil, errors.Join(err, format.Close())
-	}
-	if err := removeUnbegun(dir); err != nil {
-		return nil, errors.Join(openError(dir, err), format.Close())
-	}
-	options := badgerOptions(dir, o)
-	if err := checkTables(dir, options); err != nil {
-		return nil, errors.Join(damaged(dir, err), format.Close())
-	}
-	lastFile, was, err := openLast(dir)
-	if err != nil {
-		return nil, errors.Join(err, format.Close())
-	}
-	j := &onDisk{dir: dir, format: format, lastFile: lastFile, reserve: o.Reserve}
-	if j.db, err = badger.Open(options); err != nil {
-		return nil, errors.Join(openError(dir, err), j.closeFiles())
-	}
+	j := &onDisk{dir: dir, store: s}
 	if err = j.recover(); err == nil {
-		err = j.checkLast(was)
+		err = s.CheckLast(j.last, "record")
 	}
 	if err != nil {
-		err = damaged(dir, err)
+		err = s.Told(err)
 	} else {
-		err = upgradeFormat(format)
+		err = s.Upgrade()
 	}
 	if err != nil {
-		return nil, errors.Join(err, j.db.Close(), j.closeFiles())
+		return nil, errors.Join(fmt.Errorf("journal: %w", err), s.Close())
 	}
 	return j, nil
-}
-
-// badgerOptions bounds what Badger keeps in memory and on disk to some ten megabytes besides the data. An Append that fills a
-// memory table waits until the next one is there, zeroed and with its file: small ones make that short. They have to be so large
-// that a chunk is less than 15 % of one.
-func badgerOptions(dir string, o Options) badger.Options {
-	opts := badger.DefaultOptions(dir).
-		WithSyncWrites(true).
-		WithDetectConflicts(false). // one writer, no reads in writing transactions
-		WithMetricsEnabled(false).
-		WithMemTableSize(2 << 20).
-		WithNumMemtables(8).
-		WithNumLevelZeroTables(2).
-		WithNumLevelZeroTablesStall(32).
-		WithNumCompactors(2).
-		WithBlockCacheSize(8 << 20).
-		WithValueThreshold(chunkSize + 1024).
-		WithValueLogFileSize(1 << 20).
-		WithLogger(nil)
-	if o.Warn != nil {
-		opts = opts.WithLogger(warnings(o.Warn))
-	}
-	return opts
-}
-
-// warnings passes on what Badger logs as a warning or an error, but for its advice.
-type warnings func(string)
-
-func (w warnings) Errorf(format string, args ...any) {
-	w(strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (w warnings) Warningf(format string, args ...any) {
-	if said := strings.TrimSpace(fmt.Sprintf(format, args...)); !advice.MatchString(said) {
-		w(said)
-	}
-}
-
-func (w warnings) Infof(string, ...any)  {}
-func (w warnings) Debugf(string, ...any) {}
-
-// advice is what Badger says of a cache that is seldom asked twice for the same block. What a journal holds is read once.
-var advice = regexp.MustCompile(`^(Block|Index) cache might be too small|^Cache life expectancy`)
-
-// CheckFree refuses to go on, with ENOSPC, when fewer bytes are free on the folder's disk than are to be left.
-func CheckFree(dir string, reserve uint64) error {
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(dir, &disk); err != nil {
-		return fmt.Errorf("journal: look how much is free in %s: %w", dir, err)
-	}
-	if free := disk.Bavail * uint64(disk.Bsize); free < reserve {
-		return fmt.Errorf("journal: %w: %d MiB are free in %s, and the store needs %d to work with: make room and start again",
-			syscall.ENOSPC, free>>20, dir, reserve>>20)
-	}
-	return nil
-}
-
-// checkCreate reports why no file can be created in the folder.
-func checkCreate(dir string) error {
-	f, err := os.CreateTemp(dir, "probe")
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-// removeUnbegun removes the memory tables and value logs that a crash left between their creation and their first byte.
-// Badger gives them their size in a second step, and takes an empty one for damage.
-func removeUnbegun(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); ext != ".mem" && ext != ".vlog" {
-			continue
-		}
-		info, err := e.Info()
-		if err == nil && info.Size() == 0 {
-			err = os.Remove(filepath.Join(dir, e.Name()))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openError tells damage from what the machine lacks and from Badger's own lock, which only other tools take alone.
-// Badger passes most causes on as text only.
-func openError(dir string, err error) error {
-	if strings.Contains(err.Error(), "Cannot acquire directory lock") {
-		return fmt.Errorf("%w: another process works in %s", ErrLocked, dir)
-	}
-	for _, lack := range []error{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.EMFILE, syscall.ENFILE,
-		syscall.ENOMEM, syscall.EFBIG, syscall.EIO,
-	} {
-		if strings.Contains(err.Error(), lack.Error()) {
-			return fmt.Errorf("journal: open the store in %s: %w", dir, err)
-		}
-	}
-	return damaged(dir, fmt.Errorf("%w: %w", ErrDamaged, err))
-}
-
-// damaged adds the folder, and to damage what can be done about it.
-func damaged(dir string, err error) error {
-	if errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w (in %s: move the folder away, and start anew or from a snapshot: sluice cluster restore)", err, dir)
-	}
-	return fmt.Errorf("%w (in %s)", err, dir)
 }
 
 // recover finds the base and the last record, and removes what a crash left of a batch that was never acknowledged.
@@ -220,7 +71,7 @@ func (j *onDisk) recover() error {
 		}
 		return j.recover()
 	}
-	return j.db.View(func(txn *badger.Txn) error {
+	return j.store.View(func(txn *badger.Txn) error {
 		seq, _, err := readHead(txn)
 		if err != nil {
 			return err
@@ -241,7 +92,7 @@ func (j *onDisk) recover() error {
 
 // lastBatch returns the id of the newest batch and whether its last chunk is there; the zero id if there is no batch.
 func (j *onDisk) lastBatch() (id blobID, complete bool, err error) {
-	err = j.db.View(func(txn *badger.Txn) error {
+	err = j.store.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.IteratorOptions{Reverse: true})
 		defer it.Close()
 		it.Seek([]byte{byte(batchBlob) + 1})
@@ -267,7 +118,7 @@ func readHead(txn *badger.Txn) (seq uint64, parts uint32, err error) {
 	case err != nil || head == nil:
 		return 0, 0, err
 	case len(head) != 12:
-		return 0, 0, fmt.Errorf("%w: %v has %d bytes", ErrDamaged, blobID{kind: headBlob}, len(head))
+		return 0, 0, fmt.Errorf("%w: %v has %d bytes", store.ErrDamaged, blobID{kind: headBlob}, len(head))
 	}
 	return binary.BigEndian.Uint64(head), binary.BigEndian.Uint32(head[8:]), nil
 }
@@ -296,10 +147,10 @@ func (j *onDisk) Append(records []cluster.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := CheckFree(j.dir, j.reserve); err != nil {
-		return err
+	if err := j.store.CheckFree(); err != nil {
+		return fmt.Errorf("journal: %w", err)
 	}
-	if err := putBlob(j.db, blobID{kind: batchBlob, seq: records[0].Seq}, blob); err != nil {
+	if err := putBlob(j.store.DB, blobID{kind: batchBlob, seq: records[0].Seq}, blob); err != nil {
 		j.failed = err
 		return fmt.Errorf("journal: write to %s: %w", j.dir, err)
 	}
@@ -355,7 +206,7 @@ func (j *onDisk) Restore(ctx context.Context, snapshot *cluster.Snapshot) error 
 
 // writeBase writes the parts of a base and, when all are durable, makes it the valid one.
 func (j *onDisk) writeBase(ctx context.Context, snapshot *cluster.Snapshot) error {
-	w := j.db.NewWriteBatch()
+	w := j.store.NewWriteBatch()
 	defer w.Cancel()
 	id := blobID{kind: baseBlob, seq: snapshot.Seq()}
 	for part := range snapshot.Parts() {
@@ -363,7 +214,7 @@ func (j *onDisk) writeBase(ctx context.Context, snapshot *cluster.Snapshot) erro
 		if err != nil {
 			return err
 		}
-		if err := CheckFree(j.dir, j.reserve); err != nil {
+		if err := j.store.CheckFree(); err != nil {
 			return err
 		}
 		for c := range chunkCount(len(blob)) {
@@ -377,7 +228,7 @@ func (j *onDisk) writeBase(ctx context.Context, snapshot *cluster.Snapshot) erro
 		return err
 	}
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(nil, id.seq), id.part)
-	return putBlob(j.db, blobID{kind: headBlob}, head)
+	return putBlob(j.store.DB, blobID{kind: headBlob}, head)
 }
 
 // dropBefore deletes all bases but the one at seq, and the batches that it covers. The newest batch stays, whatever it
@@ -387,7 +238,7 @@ func (j *onDisk) dropBefore(seq uint64) error {
 		return err
 	}
 	var keep blobID
-	err := j.db.View(func(txn *badger.Txn) (err error) {
+	err := j.store.View(func(txn *badger.Txn) (err error) {
 		keep, err = firstAfter(txn, seq)
 		return err
 	})
@@ -411,9 +262,9 @@ func firstAfter(txn *badger.Txn, seq uint64) (first blobID, err error) {
 
 // drop deletes the blobs that begin with prefix and that which picks.
 func (j *onDisk) drop(prefix []byte, which func(blobID) bool) error {
-	w := j.db.NewWriteBatch()
+	w := j.store.NewWriteBatch()
 	defer w.Cancel()
-	err := j.db.View(func(txn *badger.Txn) error {
+	err := j.store.View(func(txn *badger.Txn) error {
 		return scanIDs(txn, prefix, func(id blobID, chunk uint32) error {
 			if !which(id) {
 				return nil
@@ -436,7 +287,7 @@ func (j *onDisk) Replay(fn func(cluster.Record) error) error {
 	if closed {
 		return ErrClosed
 	}
-	err := j.db.View(func(txn *badger.Txn) error {
+	err := j.store.View(func(txn *badger.Txn) error {
 		seq, parts, err := readHead(txn)
 		if err != nil {
 			return err
@@ -449,7 +300,7 @@ func (j *onDisk) Replay(fn func(cluster.Record) error) error {
 			case err != nil:
 				return err
 			case blob == nil:
-				return fmt.Errorf("%w: %v is missing", ErrDamaged, id)
+				return fmt.Errorf("%w: %v is missing", store.ErrDamaged, id)
 			}
 			if err := r.base(seq, blob); err != nil {
 				return err
@@ -461,8 +312,8 @@ func (j *onDisk) Replay(fn func(cluster.Record) error) error {
 		}
 		return scanBlobs(txn, []byte{byte(batchBlob)}, first.prefix(), func(_ blobID, blob []byte) error { return r.batch(blob) })
 	})
-	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrNewer) {
-		return damaged(j.dir, err)
+	if errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrNewer) {
+		return fmt.Errorf("journal: %w", j.store.Told(err))
 	}
 	return err
 }
@@ -476,11 +327,11 @@ func (j *onDisk) Close() error {
 		return nil
 	}
 	j.closed = true
-	if CheckFree(j.dir, j.reserve/2) != nil || checkCreate(j.dir) != nil {
-		// Badger would make tables of its memory. On a full disk it would be ended by a signal before anybody has read why nothing
-		// was written; where it can create no file, as on a disk that has become read-only, it would try for ever.
-		// What is durable is in its log, as after a crash; its lock ends with the process.
-		return j.closeFiles()
-	}
-	return errors.Join(j.db.Close(), j.closeFiles())
+	return j.store.Close()
+}
+
+// note takes in what the last durable record is now; the caller holds mu.
+func (j *onDisk) note(last uint64) {
+	j.last = last
+	j.store.Note(last)
 }

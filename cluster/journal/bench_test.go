@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 // history is a writer of events that the State accepts.
@@ -72,7 +73,7 @@ func BenchmarkLoad(b *testing.B) {
 	for _, from := range []string{"checkpoint", "history"} {
 		b.Run(from, func(b *testing.B) {
 			dir := b.TempDir()
-			j, err := journal.Open(dir, journal.Options{})
+			j, err := journal.Open(dir, store.Options{})
 			require.NoError(b, err)
 			h := &history{tb: b, j: j, state: cluster.NewState()}
 			fillCluster(h, 5_000, 100_000)
@@ -82,7 +83,7 @@ func BenchmarkLoad(b *testing.B) {
 			}
 			require.NoError(b, j.Close())
 			for b.Loop() {
-				j, err := journal.Open(dir, journal.Options{})
+				j, err := journal.Open(dir, store.Options{})
 				require.NoError(b, err)
 				s, err := journal.Load(j)
 				require.NoError(b, err)
@@ -98,7 +99,7 @@ func BenchmarkLoad(b *testing.B) {
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			j, err := journal.Open(b.TempDir(), journal.Options{})
+			j, err := journal.Open(b.TempDir(), store.Options{})
 			require.NoError(b, err)
 			records := make([]cluster.Record, size)
 			var seq uint64
@@ -119,7 +120,7 @@ func BenchmarkAppend(b *testing.B) {
 
 // BenchmarkCheckpoint writes a checkpoint of 5,000 hosts and 100,000 tasks.
 func BenchmarkCheckpoint(b *testing.B) {
-	j, err := journal.Open(b.TempDir(), journal.Options{})
+	j, err := journal.Open(b.TempDir(), store.Options{})
 	require.NoError(b, err)
 	h := &history{tb: b, j: j, state: cluster.NewState()}
 	fillCluster(h, 5_000, 100_000)

@@ -9,6 +9,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 // Limits of what is encoded and decoded. They are far above what the API accepts; an event beyond them is refused when
@@ -65,7 +66,7 @@ func Encode(records []cluster.Record) ([]byte, error) {
 	return encodeBatch(records)
 }
 
-// Decode reads what Encode wrote; there is at least one record. It fails with ErrDamaged or ErrNewer. The records are fresh: the caller
+// Decode reads what Encode wrote; there is at least one record. It fails with store.ErrDamaged or store.ErrNewer. The records are fresh: the caller
 // may keep them.
 func Decode(blob []byte) ([]cluster.Record, error) { return decodeBatch(blob) }
 
@@ -129,7 +130,7 @@ func decodeBatch(blob []byte) ([]cluster.Record, error) {
 		}
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("%w: %d bytes after record %d", ErrDamaged, len(rest), records[count-1].Seq)
+		return nil, fmt.Errorf("%w: %d bytes after record %d", store.ErrDamaged, len(rest), records[count-1].Seq)
 	}
 	return records, nil
 }
@@ -139,22 +140,22 @@ func decodeRecord(data []byte, r *cluster.Record) ([]byte, error) {
 	var kind uint64
 	data, err := decodeTwo(data, &at, &kind)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	}
 	if kind >= uint64(len(kindTypes)) {
-		return nil, fmt.Errorf("%w: it holds events of kind %d", ErrNewer, kind)
+		return nil, fmt.Errorf("%w: it holds events of kind %d", store.ErrNewer, kind)
 	}
 	if kindTypes[kind] == nil {
-		return nil, fmt.Errorf("%w: there are no events of kind %d", ErrDamaged, kind)
+		return nil, fmt.Errorf("%w: there are no events of kind %d", store.ErrDamaged, kind)
 	}
 	event := reflect.New(kindTypes[kind])
 	data, err = decoding.UnmarshalFirst(data, event.Interface())
 	var unknown *cbor.UnknownFieldError
 	switch {
 	case errors.As(err, &unknown):
-		return nil, fmt.Errorf("%w: it holds a %v with a field that is not known here", ErrNewer, kindTypes[kind])
+		return nil, fmt.Errorf("%w: it holds a %v with a field that is not known here", store.ErrNewer, kindTypes[kind])
 	case err != nil:
-		return nil, fmt.Errorf("%w: %v: %w", ErrDamaged, kindTypes[kind], err)
+		return nil, fmt.Errorf("%w: %v: %w", store.ErrDamaged, kindTypes[kind], err)
 	}
 	r.At, r.Event = cluster.Time(at), event.Interface().(cluster.Event)
 	return data, nil
@@ -167,7 +168,7 @@ func decodeHeader(blob []byte) (first, count uint64, rest []byte, err error) {
 		err = fmt.Errorf("%d records from %d on in %d bytes", count, first, len(rest))
 	}
 	if err != nil {
-		return 0, 0, nil, fmt.Errorf("%w: a batch without a header: %w", ErrDamaged, err)
+		return 0, 0, nil, fmt.Errorf("%w: a batch without a header: %w", store.ErrDamaged, err)
 	}
 	return first, count, rest, nil
 }

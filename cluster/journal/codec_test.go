@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -172,18 +173,18 @@ func TestNewerEvents(t *testing.T) {
 	_, err := decodeBatch(encode(6, map[string]any{"Job": 3}))
 	require.NoError(t, err)
 	_, err = decodeBatch(encode(6, map[string]any{"Job": 3, "Mood": "fine"}))
-	require.ErrorIs(t, err, ErrNewer)
+	require.ErrorIs(t, err, store.ErrNewer)
 	require.ErrorContains(t, err, "record 1")
 	_, err = decodeBatch(encode(5, map[string]any{"Spec": map[string]any{"Mood": "fine"}}))
-	require.ErrorIs(t, err, ErrNewer)
+	require.ErrorIs(t, err, store.ErrNewer)
 	_, err = decodeBatch(encode(1000, map[string]any{}))
-	require.ErrorIs(t, err, ErrNewer)
+	require.ErrorIs(t, err, store.ErrNewer)
 	_, err = decodeBatch(encode(0, map[string]any{}))
-	require.ErrorIs(t, err, ErrDamaged)
+	require.ErrorIs(t, err, store.ErrDamaged)
 	_, err = decodeBatch(encode(6, map[string]any{"Job": "three"}))
-	require.ErrorIs(t, err, ErrDamaged)
+	require.ErrorIs(t, err, store.ErrDamaged)
 	_, err = decodeBatch(append(encode(6, map[string]any{"Job": 3}), 0))
-	require.ErrorIs(t, err, ErrDamaged)
+	require.ErrorIs(t, err, store.ErrDamaged)
 }
 
 // FuzzDecode: whatever the bytes, an error or records, and never more memory than they are worth.

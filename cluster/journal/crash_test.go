@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/journal/journaltest"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 // writerDir tells this test binary, run again as a child, to append to the journal in that folder for ever.
@@ -46,7 +47,7 @@ func batchSize(first uint64) int {
 
 // appendForEver prints the last sequence number when it is durable, and makes checkpoints at the side.
 func appendForEver(dir string) error {
-	j, err := journal.Open(dir, journal.Options{})
+	j, err := journal.Open(dir, store.Options{})
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func killedWriter(t *testing.T, dir string, after time.Duration) (acknowledged u
 
 // loadWhole loads the journal and holds it to a prefix of the history that ends between two batches.
 func loadWhole(t *testing.T, dir string) uint64 {
-	j, err := journal.Open(dir, journal.Options{})
+	j, err := journal.Open(dir, store.Options{})
 	require.NoError(t, err)
 	s, err := journal.Load(j)
 	require.NoError(t, err)
@@ -161,7 +162,7 @@ func tornEnds(t *testing.T, dir string, random *rand.Rand) {
 // TestLockedByAnotherProcess: the message of a second scheduler on the same folder.
 func TestLockedByAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
-	j, err := journal.Open(dir, journal.Options{})
+	j, err := journal.Open(dir, store.Options{})
 	require.NoError(t, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), writerDir+"="+dir)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 func labelled(seq uint64) cluster.Record {
@@ -26,10 +27,10 @@ func labelled(seq uint64) cluster.Record {
 	return cluster.Record{Seq: seq, Event: &cluster.PoolPut{Pool: cluster.Pool{Path: cluster.RootPool, Labels: labels}}}
 }
 
-// store makes a store with some batches, and closes it.
-func store(t *testing.T, batches int) string {
+// filled makes a store with some batches, and closes it.
+func filled(t *testing.T, batches int) string {
 	dir := filepath.Join(t.TempDir(), "new", "state")
-	j, err := Open(dir, Options{})
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
 	for i := range uint64(batches) {
 		require.NoError(t, j.Append([]cluster.Record{labelled(2*i + 1), labelled(2*i + 2)}))
@@ -40,10 +41,10 @@ func store(t *testing.T, batches int) string {
 
 // tamper changes what Badger holds.
 func tamper(t *testing.T, dir string, change func(txn *badger.Txn) error) {
-	db, err := badger.Open(badgerOptions(dir, Options{}))
+	s, err := store.Open(dir, kind, store.Options{})
 	require.NoError(t, err)
-	require.NoError(t, db.Update(change))
-	require.NoError(t, db.Close())
+	require.NoError(t, s.Update(change))
+	require.NoError(t, s.Close())
 }
 
 func files(t *testing.T, dir string) map[string]string {
@@ -66,34 +67,34 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		"newer format": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 4\n") },
-			ErrNewer, "has format 4, this version reads up to 3",
+			store.ErrNewer, "has format 4, this version reads up to 3",
 		},
 		"unreleased format": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "sluice-journal 1\n") },
-			ErrNotStore, "has format 1 of an unreleased version, this one reads 2 to 3; begin with a new folder",
+			store.ErrNotStore, "has format 1 of an unreleased version, this one reads 2 to 3; begin with a new folder",
 		},
 		"other format": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", "something else\n") },
-			ErrNotStore, `FORMAT says "something else\n"; in a store of this version it has the line "sluice-journal 3": write that into it`,
+			store.ErrNotStore, `FORMAT says "something else\n"; in a store of this version it has the line "sluice-journal 3": write that into it`,
 		},
 		"other files": {
 			func(t *testing.T, dir string) { write(t, dir, "thesis.tex", "\\begin") },
-			ErrNotStore, "holds other files, such as thesis.tex; name an empty or a new folder",
+			store.ErrNotStore, "holds other files, such as thesis.tex; name an empty or a new folder",
 		},
 		"other files and an empty FORMAT": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", ""); write(t, dir, "a", "") },
-			ErrNotStore, "holds other files, such as a",
+			store.ErrNotStore, "holds other files, such as a",
 		},
 		"a store whose FORMAT is empty": {
 			func(t *testing.T, dir string) { write(t, dir, "FORMAT", ""); write(t, dir, "LAST", "1") },
-			ErrDamaged, `FORMAT, is missing or empty; in a store of this version it has the line "sluice-journal 3": write that into it`,
+			store.ErrDamaged, `FORMAT, is missing or empty; in a store of this version it has the line "sluice-journal 3": write that into it`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			test.make(t, dir)
 			before := files(t, dir)
-			_, err := Open(dir, Options{})
+			_, err := Open(dir, store.Options{})
 			require.ErrorIs(t, err, test.want)
 			require.ErrorContains(t, err, test.text)
 			require.ErrorContains(t, err, dir)
@@ -103,7 +104,7 @@ func TestOpenRefuses(t *testing.T) {
 	t.Run("a file", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, "file", "")
-		_, err := Open(filepath.Join(dir, "file"), Options{})
+		_, err := Open(filepath.Join(dir, "file"), store.Options{})
 		require.ErrorContains(t, err, "not a directory")
 	})
 }
@@ -114,7 +115,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	unpack(t, filepath.Join("testdata", "format2.tar.gz"), dir)
 	require.Equal(t, "sluice-journal 2\n", files(t, dir)["FORMAT"])
 	for seq := uint64(6); seq < 8; seq++ { // again after the upgrade
-		j, err := Open(dir, Options{})
+		j, err := Open(dir, store.Options{})
 		require.NoError(t, err)
 		require.Equal(t, "sluice-journal 3\n", files(t, dir)["FORMAT"])
 		s, err := Load(j)
@@ -162,7 +163,7 @@ func TestOpenAfterACrashAtCreation(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "FORMAT", "")
 	for range 2 {
-		j, err := Open(dir, Options{})
+		j, err := Open(dir, store.Options{})
 		require.NoError(t, err)
 		require.NoError(t, j.Close())
 	}
@@ -172,9 +173,9 @@ func TestOpenAfterACrashAtCreation(t *testing.T) {
 func TestOpenAfterACrashBetweenCreationAndSize(t *testing.T) {
 	for _, name := range []string{"00000.mem", "00099.mem", "000099.vlog", "000099.sst", "DISCARD", "MANIFEST-REWRITE", "KEYREGISTRY-REWRITE"} {
 		t.Run(name, func(t *testing.T) {
-			dir := store(t, 3)
+			dir := filled(t, 3)
 			write(t, dir, name, "")
-			j, err := Open(dir, Options{})
+			j, err := Open(dir, store.Options{})
 			require.NoError(t, err)
 			var last uint64
 			require.NoError(t, j.Replay(func(r cluster.Record) error { last = r.Seq; return nil }))
@@ -186,26 +187,26 @@ func TestOpenAfterACrashBetweenCreationAndSize(t *testing.T) {
 }
 
 func TestLocked(t *testing.T) {
-	dir := store(t, 1)
-	j, err := Open(dir, Options{})
+	dir := filled(t, 1)
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
-	_, err = Open(dir, Options{})
-	require.ErrorIs(t, err, ErrLocked)
+	_, err = Open(dir, store.Options{})
+	require.ErrorIs(t, err, store.ErrLocked)
 	require.ErrorContains(t, err, dir)
 	require.NoError(t, j.Append([]cluster.Record{labelled(3)}), "the first one is not disturbed")
 	require.NoError(t, j.Close())
-	j, err = Open(dir, Options{})
+	j, err = Open(dir, store.Options{})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
 }
 
 // TestLockedByATool: a tool for Badger stores knows nothing of our lock.
 func TestLockedByATool(t *testing.T) {
-	dir := store(t, 1)
-	db, err := badger.Open(badgerOptions(dir, Options{}))
+	dir := filled(t, 1)
+	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
 	require.NoError(t, err)
-	_, err = Open(dir, Options{})
-	require.ErrorIs(t, err, ErrLocked)
+	_, err = Open(dir, store.Options{})
+	require.ErrorIs(t, err, store.ErrLocked)
 	require.NoError(t, db.Close())
 }
 
@@ -232,26 +233,26 @@ func TestDamage(t *testing.T) {
 			}
 			value[len(value)-3] ^= 4
 			return txn.SetEntry(badger.NewEntry(second.key(0), value))
-		}, ErrDamaged, "the batch from record 3 on: chunk 0 has a wrong checksum"},
+		}, store.ErrDamaged, "the batch from record 3 on: chunk 0 has a wrong checksum"},
 		"value at another key": {func(txn *badger.Txn) error {
 			return txn.Set(second.key(0), chunkValue(blobID{kind: batchBlob, seq: 1}, 0, []byte("x")))
-		}, ErrDamaged, "wrong checksum"},
+		}, store.ErrDamaged, "wrong checksum"},
 		"short value": {
 			func(txn *badger.Txn) error { return txn.Set(second.key(0), []byte{1, 2}) },
-			ErrDamaged, "wrong checksum",
+			store.ErrDamaged, "wrong checksum",
 		},
 		"lost batch": {
 			func(txn *badger.Txn) error { return txn.Delete(second.key(0)) },
-			ErrDamaged, "record 3 is missing, 5 is the next one there is",
+			store.ErrDamaged, "record 3 is missing, 5 is the next one there is",
 		},
 		"lost chunk": {func(txn *badger.Txn) error {
 			return txn.Set(second.key(0), chunkValue(second, 0, make([]byte, 2*chunkSize)))
-		}, ErrDamaged, "the batch from record 3 on: chunk 1 is missing"},
-		"no records": {set(second, []byte{3, 0}), ErrDamaged, "a batch without a header"},
-		"nothing":    {set(second, nil), ErrDamaged, "a batch without a header"},
+		}, store.ErrDamaged, "the batch from record 3 on: chunk 1 is missing"},
+		"no records": {set(second, []byte{3, 0}), store.ErrDamaged, "a batch without a header"},
+		"nothing":    {set(second, nil), store.ErrDamaged, "a batch without a header"},
 		"lost base": {
 			set(head, []byte{0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 2}),
-			ErrDamaged, "part 0 of the checkpoint at 4 is missing",
+			store.ErrDamaged, "part 0 of the checkpoint at 4 is missing",
 		},
 		"base of something else": {func(txn *badger.Txn) error {
 			blob, err := encodeBatch([]cluster.Record{labelled(4)})
@@ -262,17 +263,17 @@ func TestDamage(t *testing.T) {
 				return err
 			}
 			return set(head, []byte{0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1})(txn)
-		}, ErrDamaged, "record 4, *cluster.PoolPut, in the checkpoint at 4"},
-		"short head": {set(head, []byte{1}), ErrDamaged, "the pointer to the checkpoint has 1 bytes"},
+		}, store.ErrDamaged, "record 4, *cluster.PoolPut, in the checkpoint at 4"},
+		"short head": {set(head, []byte{1}), store.ErrDamaged, "the pointer to the checkpoint has 1 bytes"},
 		"newer event": {
 			set(second, append([]byte{3, 1, 0, 25, 255, 255}, 0xa0)),
-			ErrNewer, "record 3: journal: the store was written by a newer version: it holds events of kind 65535",
+			store.ErrNewer, "record 3: the store was written by a newer version: it holds events of kind 65535",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := store(t, 3)
+			dir := filled(t, 3)
 			tamper(t, dir, test.change)
-			j, err := Open(dir, Options{})
+			j, err := Open(dir, store.Options{})
 			if err == nil {
 				_, err = Load(j)
 				require.NoError(t, j.Close())
@@ -280,16 +281,16 @@ func TestDamage(t *testing.T) {
 			require.ErrorIs(t, err, test.want)
 			require.ErrorContains(t, err, test.text)
 			require.ErrorContains(t, err, dir)
-			if test.want == ErrDamaged {
+			if test.want == store.ErrDamaged {
 				require.ErrorContains(t, err, "from a snapshot: sluice cluster restore")
 			}
 		})
 	}
 	t.Run("manifest", func(t *testing.T) {
-		dir := store(t, 3)
+		dir := filled(t, 3)
 		write(t, dir, "MANIFEST", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")
-		_, err := Open(dir, Options{})
-		require.ErrorIs(t, err, ErrDamaged)
+		_, err := Open(dir, store.Options{})
+		require.ErrorIs(t, err, store.ErrDamaged)
 		require.ErrorContains(t, err, dir)
 	})
 }
@@ -297,7 +298,7 @@ func TestDamage(t *testing.T) {
 // TestDamagedTable: a table that was cut off anywhere, whose end is nothing but zeros, or of which a bit is another, is damage and no
 // panic of Badger's.
 func TestDamagedTable(t *testing.T) {
-	dir := store(t, 40)
+	dir := filled(t, 40)
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
 	require.NoError(t, err)
 	require.Len(t, tables, 1)
@@ -307,8 +308,8 @@ func TestDamagedTable(t *testing.T) {
 		left := len(whole) * i / 24
 		for _, content := range []string{string(whole[:left]), string(whole[:left]) + strings.Repeat("\x00", len(whole)-left)} {
 			write(t, dir, filepath.Base(tables[0]), content)
-			_, err := Open(dir, Options{})
-			require.ErrorIs(t, err, ErrDamaged, "%d of %d bytes are left", left, len(whole))
+			_, err := Open(dir, store.Options{})
+			require.ErrorIs(t, err, store.ErrDamaged, "%d of %d bytes are left", left, len(whole))
 			require.ErrorContains(t, err, "from a snapshot: sluice cluster restore")
 		}
 	}
@@ -316,11 +317,11 @@ func TestDamagedTable(t *testing.T) {
 		flipped := slices.Clone(whole)
 		flipped[at] ^= 1 << (at % 8)
 		write(t, dir, filepath.Base(tables[0]), string(flipped))
-		_, err := Open(dir, Options{})
-		require.ErrorIs(t, err, ErrDamaged, "byte %d of %d", at, len(whole))
+		_, err := Open(dir, store.Options{})
+		require.ErrorIs(t, err, store.ErrDamaged, "byte %d of %d", at, len(whole))
 	}
 	write(t, dir, filepath.Base(tables[0]), string(whole))
-	j, err := Open(dir, Options{})
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
 }
@@ -330,7 +331,7 @@ func TestDamagedTable(t *testing.T) {
 func TestDamagedLog(t *testing.T) {
 	killed := func(t *testing.T) string { // as a process that was killed leaves it
 		dir := t.TempDir()
-		j, err := Open(dir, Options{})
+		j, err := Open(dir, store.Options{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, j.Close()) }()
 		for i := range uint64(3) {
@@ -369,20 +370,20 @@ func TestDamagedLog(t *testing.T) {
 			dir := killed(t)
 			damage(t, dir)
 			for range 2 {
-				_, err := Open(dir, Options{})
-				require.ErrorIs(t, err, ErrDamaged)
+				_, err := Open(dir, store.Options{})
+				require.ErrorIs(t, err, store.ErrDamaged)
 				require.ErrorContains(t, err, "and record 6 was durable")
 				require.ErrorContains(t, err, "from a snapshot: sluice cluster restore")
 			}
 		})
 	}
 	for name, content := range map[string]string{
-		"none": "", "older": "00000000000000000002\n", "of a power failure": "\x00\x00\x00", "flipped bit": strings.Replace(lastLine(6), "0", "1", 1),
+		"none": "", "older": "00000000000000000002\n", "of a power failure": "\x00\x00\x00", "flipped bit": "00000000000000000016" + strings.TrimPrefix(files(t, killed(t))["LAST"], "00000000000000000006"),
 	} {
 		t.Run("number: "+name, func(t *testing.T) {
 			dir := killed(t)
-			write(t, dir, lastName, content)
-			j, err := Open(dir, Options{})
+			write(t, dir, "LAST", content)
+			j, err := Open(dir, store.Options{})
 			require.NoError(t, err)
 			state, err := Load(j)
 			require.NoError(t, err)
@@ -394,24 +395,24 @@ func TestDamagedLog(t *testing.T) {
 
 // TestTornBatch: a batch whose last chunk did not get to the disk was never acknowledged, and goes.
 func TestTornBatch(t *testing.T) {
-	dir := store(t, 2)
+	dir := filled(t, 2)
 	long := make([]byte, 3*chunkSize)
 	id := blobID{kind: batchBlob, seq: 5}
 	tamper(t, dir, func(txn *badger.Txn) error { return txn.Set(id.key(0), chunkValue(id, 0, long)) })
 	tamper(t, dir, func(txn *badger.Txn) error { return txn.Set(id.key(1), chunkValue(id, 1, long)) })
 	for range 2 {
-		j, err := Open(dir, Options{})
+		j, err := Open(dir, store.Options{})
 		require.NoError(t, err)
 		var got []cluster.Record
 		require.NoError(t, j.Replay(func(r cluster.Record) error { got = append(got, r); return nil }))
 		require.Equal(t, []cluster.Record{labelled(1), labelled(2), labelled(3), labelled(4)}, got)
 		require.NoError(t, j.Close())
 	}
-	j, err := Open(dir, Options{})
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
 	require.NoError(t, j.Append([]cluster.Record{labelled(5)}))
 	require.NoError(t, j.Close())
-	j, err = Open(dir, Options{})
+	j, err = Open(dir, store.Options{})
 	require.NoError(t, err)
 	require.ErrorIs(t, j.Append([]cluster.Record{labelled(5)}), ErrSequence)
 	require.NoError(t, j.Close())
@@ -419,8 +420,8 @@ func TestTornBatch(t *testing.T) {
 
 // TestTornDrop: a crash while a checkpoint removes what it replaced leaves parts of long batches, which nobody needs.
 func TestTornDrop(t *testing.T) {
-	dir := store(t, 3)
-	j, err := Open(dir, Options{})
+	dir := filled(t, 3)
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
 	state, err := Load(j)
 	require.NoError(t, err)
@@ -432,7 +433,7 @@ func TestTornDrop(t *testing.T) {
 	id := blobID{kind: batchBlob, seq: 1}
 	tamper(t, dir, func(txn *badger.Txn) error { return txn.Set(id.key(2), chunkValue(id, 2, long)) })
 
-	j, err = Open(dir, Options{})
+	j, err = Open(dir, store.Options{})
 	require.NoError(t, err)
 	state, err = Load(j)
 	require.NoError(t, err)
@@ -444,9 +445,9 @@ func TestTornDrop(t *testing.T) {
 
 // TestFailedWrite: after a write that may or may not be durable nothing more is accepted.
 func TestFailedWrite(t *testing.T) {
-	j, err := Open(t.TempDir(), Options{})
+	j, err := Open(t.TempDir(), store.Options{})
 	require.NoError(t, err)
-	require.NoError(t, j.(*onDisk).db.Close()) // as good as a disk that went away
+	require.NoError(t, j.(*onDisk).store.DB.Close()) // as good as a disk that went away
 	require.Error(t, j.Append([]cluster.Record{labelled(1)}))
 	require.ErrorIs(t, j.Append([]cluster.Record{labelled(1)}), ErrFailed)
 	snapshot, _ := cluster.NewState().Snapshot()
@@ -454,20 +455,10 @@ func TestFailedWrite(t *testing.T) {
 	require.NoError(t, j.Close())
 }
 
-func TestWarnings(t *testing.T) {
-	var got []string
-	logger := badgerOptions(t.TempDir(), Options{Warn: func(m string) { got = append(got, m) }}).Logger
-	logger.Infof("all is well")
-	logger.Debugf("all is well")
-	logger.Warningf("file %d is torn\n", 1)
-	logger.Errorf("disk %q is full", "a")
-	require.Equal(t, []string{"file 1 is torn", `disk "a" is full`}, got)
-}
-
 // TestBounded: what checkpoints replace is given back.
 func TestBounded(t *testing.T) {
 	dir := t.TempDir()
-	j, err := Open(dir, Options{})
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
 	s := cluster.NewState()
 	for seq := uint64(1); seq <= 400; {
@@ -486,7 +477,7 @@ func TestBounded(t *testing.T) {
 		require.NoError(t, j.Checkpoint(t.Context(), snapshot))
 	}
 	keys := 0
-	require.NoError(t, j.(*onDisk).db.View(func(txn *badger.Txn) error {
+	require.NoError(t, j.(*onDisk).store.View(func(txn *badger.Txn) error {
 		return scanIDs(txn, nil, func(blobID, uint32) error { keys++; return nil })
 	}))
 	require.Less(t, keys, 10, "one checkpoint, one batch, one pointer")
@@ -495,19 +486,18 @@ func TestBounded(t *testing.T) {
 
 // What the machine lacks is no damage: nobody is to throw a store away for it.
 func TestWhatTheMachineLacksIsNoDamage(t *testing.T) {
-	dir := store(t, 3)
+	dir := filled(t, 3)
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	small := limit
 	small.Cur = 1 << 20 // less than a memory table
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
-	_, err := Open(dir, Options{})
+	_, err := Open(dir, store.Options{})
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 	require.ErrorContains(t, err, syscall.EFBIG.Error())
-	require.NotErrorIs(t, err, ErrDamaged)
-	require.NotErrorIs(t, openError(dir, fmt.Errorf("read a table: %w", syscall.EIO)), ErrDamaged)
+	require.NotErrorIs(t, err, store.ErrDamaged)
 
-	j, err := Open(dir, Options{})
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
 	require.NoError(t, j.Close())
 }
@@ -515,39 +505,39 @@ func TestWhatTheMachineLacksIsNoDamage(t *testing.T) {
 // A disk that is nearly full is found out before Badger writes to it, which would be the end of the process: what does not find
 // room is refused and nothing of it is there, and what is there stays readable once there is room again. Nor does Close write.
 func TestNearlyFullDisk(t *testing.T) {
-	dir := store(t, 3)
-	_, err := Open(dir, Options{Reserve: math.MaxUint64})
+	dir := filled(t, 3)
+	_, err := Open(dir, store.Options{Reserve: math.MaxUint64})
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorContains(t, err, dir)
-	require.NotErrorIs(t, err, ErrDamaged)
+	require.NotErrorIs(t, err, store.ErrDamaged)
 
-	j, err := Open(dir, Options{})
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
 	state, err := Load(j)
 	require.NoError(t, err)
 	next := []cluster.Record{{Seq: state.Seq() + 1, Event: &cluster.ModeSet{}}}
-	j.(*onDisk).reserve = math.MaxUint64
+	j.(*onDisk).store.Reserve.Store(math.MaxUint64)
 	require.ErrorIs(t, j.Append(next), syscall.ENOSPC)
 	snapshot, _ := state.Snapshot()
 	require.ErrorIs(t, j.Checkpoint(t.Context(), snapshot), syscall.ENOSPC)
-	j.(*onDisk).reserve = DefaultReserve
+	j.(*onDisk).store.Reserve.Store(store.DefaultReserve)
 	again, err := Load(j)
 	require.NoError(t, err)
 	require.Equal(t, state.Seq(), again.Seq())
 	require.NoError(t, j.Append(next))
 	require.NoError(t, j.Checkpoint(t.Context(), snapshot))
 
-	j.(*onDisk).reserve = math.MaxUint64
+	j.(*onDisk).store.Reserve.Store(math.MaxUint64)
 	require.NoError(t, j.Close())
-	require.False(t, j.(*onDisk).db.IsClosed(), "it would write")
-	require.NoError(t, j.(*onDisk).db.Close())
+	require.False(t, j.(*onDisk).store.IsClosed(), "it would write")
+	require.NoError(t, j.(*onDisk).store.DB.Close())
 }
 
 // Close ends also where no file can be created any more, as on a disk that has become read-only, or when the process is out of
 // files, and what was durable is there afterwards.
 func TestCloseWhereNoFileCanBeCreated(t *testing.T) {
 	dir := t.TempDir()
-	j, err := Open(dir, Options{})
+	j, err := Open(dir, store.Options{})
 	require.NoError(t, err)
 	require.NoError(t, j.Append([]cluster.Record{labelled(1)}))
 	var limit syscall.Rlimit
@@ -564,22 +554,12 @@ func TestCloseWhereNoFileCanBeCreated(t *testing.T) {
 	}
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	require.NoError(t, err)
-	require.NoError(t, j.(*onDisk).db.Close()) // for its lock, which otherwise ends with the process
+	require.NoError(t, j.(*onDisk).store.DB.Close()) // for its lock, which otherwise ends with the process
 
-	j, err = Open(dir, Options{})
+	j, err = Open(dir, store.Options{})
 	require.NoError(t, err)
 	state, err := Load(j)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, state.Seq())
 	require.NoError(t, j.Close())
-}
-
-// Badger's advice to make a cache larger is not for whoever reads the scheduler's log; what it warns of otherwise is.
-func TestAdviceIsNoWarning(t *testing.T) {
-	var said []string
-	w := warnings(func(s string) { said = append(said, s) })
-	w.Warningf("%s might be too small. Metrics: %s\n", "Block cache", "hit: 4964 miss: 16257")
-	w.Warningf("Cache life expectancy (in seconds): %+v\n", "50p: 2.00")
-	w.Warningf("While forcing compaction on level %d: %v\n", 0, "no room")
-	require.Equal(t, []string{"While forcing compaction on level 0: no room"}, said)
 }

@@ -9,9 +9,7 @@
 // A part of a checkpoint is a batch of one record, a [cluster.Restored]. Renaming a field, changing what a number
 // means, or using a kind's number again changes the format, and then formatVersion must grow; the golden test notices.
 //
-// In the folder, the file FORMAT names the format and its version and carries the lock, and LAST has the number of the last
-// durable record, so that none is missing at the end unnoticed; all else belongs to Badger.
-// There a batch is cut into values that each carry a checksum and how many there are (see store.go), so that it is
+// In the folder a batch is cut into values that each carry a checksum and how many there are (see blob.go), so that it is
 // there as a whole or not at all, however long it is.
 package journal
 
@@ -21,18 +19,11 @@ import (
 	"fmt"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
-// Errors that the errors of this package wrap.
+// Errors that the errors of this package wrap, beside those of package store.
 var (
-	// ErrLocked: another process, or another Journal of this one, has the folder open.
-	ErrLocked = errors.New("journal: the store is in use")
-	// ErrNewer: a newer version of Sluice wrote the store.
-	ErrNewer = errors.New("journal: the store was written by a newer version")
-	// ErrDamaged: what is stored is not what was written.
-	ErrDamaged = errors.New("journal: the store is damaged")
-	// ErrNotStore: the folder holds something else.
-	ErrNotStore = errors.New("journal: not a Sluice store")
 	// ErrSequence: records that do not follow the last one, or a snapshot that is not of this history.
 	ErrSequence = errors.New("journal: out of sequence")
 	// ErrFailed: an earlier Append failed in a way that leaves open what is durable. Only opening the store again,
@@ -117,7 +108,7 @@ func (r *replayer) base(seq uint64, blob []byte) error {
 	for _, rec := range records {
 		if restored, ok := rec.Event.(*cluster.Restored); !ok || rec.Seq != seq ||
 			restored.Header != nil && restored.Header.Seq != seq {
-			return fmt.Errorf("%w: record %d, %T, in the checkpoint at %d", ErrDamaged, rec.Seq, rec.Event, seq)
+			return fmt.Errorf("%w: record %d, %T, in the checkpoint at %d", store.ErrDamaged, rec.Seq, rec.Event, seq)
 		}
 		if err := r.fn(rec); err != nil {
 			return err
@@ -137,7 +128,7 @@ func (r *replayer) batch(blob []byte) error {
 			continue
 		}
 		if rec.Seq > r.next {
-			return fmt.Errorf("%w: record %d is missing, %d is the next one there is", ErrDamaged, r.next, rec.Seq)
+			return fmt.Errorf("%w: record %d is missing, %d is the next one there is", store.ErrDamaged, r.next, rec.Seq)
 		}
 		if err := r.fn(rec); err != nil {
 			return err

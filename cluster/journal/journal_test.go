@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/journal/journaltest"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 func TestMemory(t *testing.T) {
@@ -19,7 +20,7 @@ func TestMemory(t *testing.T) {
 func TestOnDisk(t *testing.T) {
 	dirs := map[journal.Journal]string{}
 	open := func(t testing.TB, dir string) journal.Journal {
-		j, err := journal.Open(dir, journal.Options{Warn: func(m string) { t.Error(m) }})
+		j, err := journal.Open(dir, store.Options{Warn: func(m string) { t.Error(m) }})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, j.Close()) })
 		dirs[j] = dir

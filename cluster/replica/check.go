@@ -76,7 +76,7 @@ func checkEntry(l *raft.Log) error {
 
 // checkWhole makes sure that no part of what a member has said to have is missing: raft takes what it can read, and would go on as one that
 // has promised nothing.
-func (s *store) checkWhole(dir string) error {
+func (s *folder) checkWhole(dir string) error {
 	entries, err := os.ReadDir(filepath.Join(dir, "snapshots"))
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)

@@ -64,7 +64,7 @@ const (
 type Member struct {
 	config  Config
 	log     *slog.Logger
-	store   *store
+	folder  *folder
 	machine *machine
 	link    *link
 
@@ -110,12 +110,12 @@ func Open(c Config) (*Member, error) {
 			}
 		})
 	var err error
-	if m.store, err = openStore(c, m.fail, m.log); err != nil {
+	if m.folder, err = openFolder(c, m.fail, m.log); err != nil {
 		return nil, errors.Join(err, c.Listener.Close())
 	}
-	if !m.store.begun && c.Seed != nil {
+	if !m.folder.begun && c.Seed != nil {
 		if m.seed, err = c.Seed(); err != nil {
-			return nil, errors.Join(err, m.store.close(), c.Listener.Close())
+			return nil, errors.Join(err, m.folder.close(), c.Listener.Close())
 		}
 	}
 	m.link = newLink(c, m.log, m.answer)
@@ -124,7 +124,7 @@ func Open(c Config) (*Member, error) {
 
 // Run takes part in the group until ctx ends or something fails that leaves no way on.
 func (m *Member) Run(ctx context.Context) error {
-	if !m.store.begun {
+	if !m.folder.begun {
 		begin := m.form(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -133,7 +133,7 @@ func (m *Member) Run(ctx context.Context) error {
 			m.mu.Lock()
 			seed := m.seed
 			m.mu.Unlock()
-			if err := m.store.begin(m.config.Peers, seed, m.link.transport); err != nil {
+			if err := m.folder.begin(m.config.Peers, seed, m.link.transport); err != nil {
 				return err
 			}
 		}
@@ -173,7 +173,7 @@ func (m *Member) start() error {
 	c.NoLegacyTelemetry = true
 	c.Logger = hashicorpLog(m.log)
 	err := reading(m.config.Dir, func() (err error) {
-		m.raft, err = raft.NewRaft(c, m.machine, m.store.log, m.store.stable, m.store.snapshots, m.link.transport)
+		m.raft, err = raft.NewRaft(c, m.machine, m.folder.log, m.folder.stable, m.folder.snapshots, m.link.transport)
 		return err
 	})
 	if err != nil {
@@ -280,7 +280,7 @@ func (m *Member) Close() error {
 		errs = append(errs, m.raft.Shutdown().Error())
 	default:
 	}
-	return errors.Join(append(errs, m.link.close(), m.store.close())...)
+	return errors.Join(append(errs, m.link.close(), m.folder.close())...)
 }
 
 // Standing is how a member is doing.
@@ -339,6 +339,6 @@ func (m *Member) answer(q question) answer {
 		a.Seed = m.seed != nil
 		m.mu.Unlock()
 	}
-	a.Begun = m.store.begun || a.Role != RoleWaiting
+	a.Begun = m.folder.begun || a.Role != RoleWaiting
 	return a
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 const (
@@ -396,7 +397,7 @@ func TestEntriesThatCannotBeApplied(t *testing.T) {
 		"cut":            {good[:entryHeader-1], ErrDamaged},
 		"empty":          {nil, ErrDamaged},
 		"newer":          {newer, ErrNewer},
-		"no batch":       {pieces(1, []byte("x"))[0].encode(), journal.ErrDamaged},
+		"no batch":       {pieces(1, []byte("x"))[0].encode(), store.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var broken error
@@ -448,7 +449,7 @@ func TestWhoIsAwayGetsASnapshot(t *testing.T) {
 	_, err := write(term, 200)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		images, err := g.live[leader].store.snapshots.List()
+		images, err := g.live[leader].folder.snapshots.List()
 		return err == nil && len(images) > 0 && images[0].Index > 100
 	}, patience, 10*time.Millisecond)
 	require.NoError(t, os.RemoveAll(g.dirs[away]))
@@ -773,7 +774,7 @@ func TestAFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	durable := term.State().Fork()
 	full := g.live[leader]
-	full.store.reserve.Store(math.MaxUint64)
+	full.folder.reserve.Store(math.MaxUint64)
 	_, err = write(term, 1)
 	require.ErrorIs(t, err, ErrLost)
 	require.ErrorIs(t, <-full.ended, syscall.ENOSPC)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 	"github.com/sluice-scheduler/sluice/solver"
@@ -86,7 +87,7 @@ type wide struct {
 const wideHosts = 12_500
 
 func newWide(b *testing.B) *wide {
-	store, err := journal.Open(b.TempDir(), journal.Options{})
+	store, err := journal.Open(b.TempDir(), store.Options{})
 	require.NoError(b, err)
 	model, err := models.New(models.Default)
 	require.NoError(b, err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -99,7 +100,7 @@ const canary = "canary-5c1f7e0a93d24b6f8e"
 // or stores.
 func TestSecretsDoNotLeak(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
-	disk, err := journal.Open(dir, journal.Options{})
+	disk, err := journal.Open(dir, store.Options{})
 	require.NoError(t, err)
 	var out syncBuffer
 	a := newAPITestWith(t, func(c *Config) {

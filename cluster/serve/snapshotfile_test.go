@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
@@ -41,7 +42,7 @@ func TestSnapshotIsRestored(t *testing.T) {
 	state, err := ReadSnapshot(bytes.NewReader(file.Bytes()), 0)
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "journal")
-	j, err := journal.Open(dir, journal.Options{})
+	j, err := journal.Open(dir, store.Options{})
 	require.NoError(t, err)
 	restored, _ := state.Snapshot()
 	require.NoError(t, j.Restore(t.Context(), restored))
@@ -50,7 +51,7 @@ func TestSnapshotIsRestored(t *testing.T) {
 	require.NoError(t, j.Append(next))
 	require.NoError(t, j.Close())
 
-	j, err = journal.Open(dir, journal.Options{})
+	j, err = journal.Open(dir, store.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, j.Close()) }()
 	again, err := journal.Load(j)

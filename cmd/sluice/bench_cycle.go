@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cluster/sim"
 	"github.com/sluice-scheduler/sluice/cluster/sim/report"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
@@ -110,7 +111,7 @@ func (a *app) runBenchCycle(cmd *cobra.Command, b *sim.CycleBench, model, clock 
 			return err
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		if b.Journal, err = journal.Open(filepath.Join(dir, "journal"), journal.Options{}); err != nil {
+		if b.Journal, err = journal.Open(filepath.Join(dir, "journal"), store.Options{}); err != nil {
 			return err
 		}
 	}

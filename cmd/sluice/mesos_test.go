@@ -243,7 +243,7 @@ func TestMesosHostManagers(t *testing.T) {
 	}
 }
 
-const store = `name: store
+const storing = `name: store
 task:
   processes: [{argv: [serve]}]
   resources: {cpu: 1, memory: 64Mi}
@@ -265,7 +265,7 @@ func TestMesosVolumesAndMaintenance(t *testing.T) {
 		require.Zero(t, a.code, a.err)
 		return a.out
 	}
-	require.Zero(t, try(t, store, "job", "submit", "-").code)
+	require.Zero(t, try(t, storing, "job", "submit", "-").code)
 	shows(t, `1: 1 running`, "job", "list")
 	shows(t, `(?m)^db-0 +mesos/h\d +64Mi +store/0`, "volume", "list")
 	where := regexp.MustCompile(`mesos/h\d`).FindString(ok("volume", "get", "db-0"))

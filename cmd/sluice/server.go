@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/journal"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/serve"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/console"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
@@ -227,11 +228,11 @@ func openJournal(dir string, log *slog.Logger) (journal.Journal, error) {
 // process that it was about to start.
 func lockJournal(dir string, log *slog.Logger) (journal.Journal, error) {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPatience / 20) {
-		j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{Warn: func(m string) { log.Warn(m) }})
+		j, err := journal.Open(filepath.Join(dir, "journal"), store.Options{Warn: func(m string) { log.Warn(m) }})
 		switch {
 		case err == nil:
 			return j, nil
-		case !errors.Is(err, journal.ErrLocked):
+		case !errors.Is(err, store.ErrLocked):
 			return nil, fmt.Errorf("%w; the state folder is --state-dir", err)
 		case time.Now().After(deadline):
 			return nil, fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", dir)

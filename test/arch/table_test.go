@@ -122,9 +122,10 @@ var table = []row{
 
 	{"cluster/cycle/netview", []string{"cluster", "cluster/cycle", "flowgraph", "flowgraph/dimacs", "flowgraph/view"}, pure},
 
-	{"cluster/journal", []string{"cluster", badger, cbor}, shell},
+	{"cluster/store", []string{badger}, shell},
+	{"cluster/journal", []string{"cluster", "cluster/store", badger, cbor}, shell},
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
-	{"cluster/replica", []string{"cluster", "cluster/journal", bbolt, errgroup, hclog, raft, raftBolt}, shell},
+	{"cluster/replica", []string{"cluster", "cluster/journal", "cluster/store", bbolt, errgroup, hclog, raft, raftBolt}, shell},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
 		"cluster", "cluster/access", "cluster/cycle", "cluster/cycle/netview", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels",
@@ -164,7 +165,7 @@ var table = []row{
 	{"cmd/sluice", []string{
 		"cmd/sluice/internal/jobfile", "cmd/sluice/internal/config", "cmd/sluice/internal/filecount", "cmd/sluice/internal/pki",
 		"cmd/sluice/internal/words", "cmd/sluice/internal/console",
-		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/replica", "cluster/serve", "costmodels/models", "flowgraph",
+		"cluster", "cluster/cycle", "cluster/journal", "cluster/knowledge", "cluster/replica", "cluster/serve", "cluster/store", "costmodels/models", "flowgraph",
 		"flowgraph/dimacs", "hostmgr", "hostmgr/local", "hostmgr/mesos", "solver", "solver/registry", "bench", "bench/families", "bench/gap", "bench/peer", "bench/quality",
 		"cluster/sim", "cluster/sim/report", "cluster/sim/trace", api,
 		autolimit, cobra, pflag, yaml, term, errgroup, netutil, genproto, grpc, logr, otel, protobuf,

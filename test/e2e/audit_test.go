@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 // audit reads the whole history of a scheduler that was killed and never wrote a checkpoint, and holds everything that it did
@@ -18,7 +19,7 @@ import (
 // by reason.
 func (s *site) audit(t *testing.T, job cluster.JobID) map[cluster.Reason]int {
 	t.Helper()
-	history, err := journal.Open(filepath.Join(s.path("state"), "journal"), journal.Options{})
+	history, err := journal.Open(filepath.Join(s.path("state"), "journal"), store.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, history.Close()) }()
 	state := cluster.NewState()

@@ -1,4 +1,4 @@
-package journal
+package store
 
 import (
 	"errors"
@@ -12,39 +12,34 @@ import (
 	"time"
 )
 
-// formatVersion grows when older versions of Sluice could misread or lose what is written. Version 3 added roles, tokens,
-// modes and sealed secrets; all that version 2 holds means the same in it.
-const (
-	formatVersion = 3
-	oldestVersion = 2 // that is read, and upgraded in place
-)
+const formatName = "FORMAT"
 
-const (
-	formatName  = "FORMAT"
-	formatMagic = "sluice-journal"
-)
+// line is what FORMAT holds.
+func (k Kind) line() string { return fmt.Sprintf("%s %d\n", k.Magic, k.Version) }
 
-// formatRemedy is what can be done about a file that does not say the version.
-var formatRemedy = fmt.Sprintf("in a store of this version it has the line %q: write that into it", fmt.Sprintf("%s %d", formatMagic, formatVersion))
+// remedy is what can be done about a file that does not say the version.
+func (k Kind) remedy() string {
+	return fmt.Sprintf("in a store of this version it has the line %q: write that into it", strings.TrimSpace(k.line()))
+}
 
 // openFormat makes sure that the folder is a store of this format, or becomes one, and locks it until the file that it
 // returns is closed. It looks before it touches anything, and Badger has not been there yet.
-func openFormat(dir string) (*os.File, error) {
+func (k Kind) openFormat(dir string) (*os.File, error) {
 	if err := makeDir(dir); err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+		return nil, err
 	}
 	path := filepath.Join(dir, formatName)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		if err := mustBeEmpty(dir); err != nil {
+		if err := k.mustBeEmpty(dir); err != nil {
 			return nil, err
 		}
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+		return nil, err
 	}
 	if err = lock(f); err == nil {
-		err = readFormat(f, dir)
+		err = k.readFormat(f, dir)
 	}
 	if errors.Is(err, ErrLocked) {
 		err = fmt.Errorf("%w: another process works in %s", err, dir)
@@ -65,7 +60,7 @@ func lock(f *os.File) error {
 		case err == nil:
 			return nil
 		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return fmt.Errorf("journal: lock %s: %w", f.Name(), err)
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		case attempt == attempts:
 			return ErrLocked
 		}
@@ -93,13 +88,13 @@ func makeDir(dir string) error {
 
 // mustBeEmpty refuses a folder with files in it that are not ours, and a store that has lost its version: with another folder in its
 // place, what its tasks run would be nobody's.
-func mustBeEmpty(dir string) error {
+func (k Kind) mustBeEmpty(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, lastName)); err == nil {
-		return fmt.Errorf("%w: its version, %s, is missing or empty; %s", ErrDamaged, filepath.Join(dir, formatName), formatRemedy)
+		return fmt.Errorf("%w: its version, %s, is missing or empty; %s", ErrDamaged, filepath.Join(dir, formatName), k.remedy())
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("journal: %w", err)
+		return err
 	}
 	for _, e := range entries {
 		if e.Name() != formatName {
@@ -111,42 +106,42 @@ func mustBeEmpty(dir string) error {
 }
 
 // readFormat checks the version, and writes it where the file is new.
-func readFormat(f *os.File, dir string) error {
+func (k Kind) readFormat(f *os.File, dir string) error {
 	content, err := io.ReadAll(io.LimitReader(f, 100))
 	if err != nil {
-		return fmt.Errorf("journal: %w", err)
+		return err
 	}
 	if len(content) == 0 {
-		if err := mustBeEmpty(dir); err != nil {
+		if err := k.mustBeEmpty(dir); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(f, "%s %d\n", formatMagic, formatVersion)
+		_, err := f.WriteString(k.line())
 		if err = errors.Join(err, f.Sync(), syncDir(dir)); err != nil {
-			return fmt.Errorf("journal: %w", err)
+			return err
 		}
 		return nil
 	}
 	word, number, _ := strings.Cut(strings.TrimSpace(string(content)), " ")
 	version, err := strconv.ParseUint(number, 10, 32)
 	switch {
-	case word != formatMagic || err != nil || version == 0:
-		return fmt.Errorf("%w: %s says %q; %s", ErrNotStore, f.Name(), content, formatRemedy)
-	case version < oldestVersion:
+	case word != k.Magic || err != nil || version == 0:
+		return fmt.Errorf("%w: %s says %q; %s", ErrNotStore, f.Name(), content, k.remedy())
+	case version < k.Oldest:
 		return fmt.Errorf("%w: %s has format %d of an unreleased version, this one reads %d to %d; begin with a new folder",
-			ErrNotStore, dir, version, oldestVersion, formatVersion)
-	case version > formatVersion:
+			ErrNotStore, dir, version, k.Oldest, k.Version)
+	case version > k.Version:
 		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use a newer one",
-			ErrNewer, dir, version, formatVersion)
+			ErrNewer, dir, version, k.Version)
 	}
 	return nil
 }
 
-// upgradeFormat makes a store of an older format, which has been found readable, one of this format. The text has the same
+// Upgrade makes a store of an older version, whose owner has found that it can be read, one of this version. The text has the same
 // length in both and is far shorter than a sector: a crash leaves the old or the new one.
-func upgradeFormat(f *os.File) error {
-	_, err := f.WriteAt(fmt.Appendf(nil, "%s %d\n", formatMagic, formatVersion), 0)
-	if err = errors.Join(err, f.Sync()); err != nil {
-		return fmt.Errorf("journal: upgrade %s: %w", f.Name(), err)
+func (s *Store) Upgrade() error {
+	_, err := s.format.WriteAt([]byte(s.kind.line()), 0)
+	if err = errors.Join(err, s.format.Sync()); err != nil {
+		return fmt.Errorf("upgrade %s: %w", s.format.Name(), err)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 // A blob is a byte string of any length that the store keeps under an id in chunks. A chunk's key is the id and the
@@ -93,11 +95,11 @@ func checksum(key, rest []byte) uint32 {
 func parseChunk(key, value []byte) (uint32, []byte, error) {
 	id, chunk := parseKey(key)
 	if len(value) < headerSize || binary.BigEndian.Uint32(value) != checksum(key, value[4:]) {
-		return 0, nil, fmt.Errorf("%w: %v: chunk %d has a wrong checksum", ErrDamaged, id, chunk)
+		return 0, nil, fmt.Errorf("%w: %v: chunk %d has a wrong checksum", store.ErrDamaged, id, chunk)
 	}
 	total := binary.BigEndian.Uint32(value[4:])
 	if chunk >= total {
-		return 0, nil, fmt.Errorf("%w: %v: chunk %d of %d", ErrDamaged, id, chunk, total)
+		return 0, nil, fmt.Errorf("%w: %v: chunk %d of %d", store.ErrDamaged, id, chunk, total)
 	}
 	return total, value[headerSize:], nil
 }
@@ -152,7 +154,7 @@ func readBlob(it *badger.Iterator) (blobID, []byte, error) {
 	blob := []byte{}
 	for c, total := uint32(0), uint32(1); c < total; c++ {
 		if !it.Valid() || string(it.Item().Key()) != string(id.key(c)) {
-			return id, nil, fmt.Errorf("%w: %v: chunk %d is missing", ErrDamaged, id, c)
+			return id, nil, fmt.Errorf("%w: %v: chunk %d is missing", store.ErrDamaged, id, c)
 		}
 		err := it.Item().Value(func(value []byte) error {
 			n, payload, err := parseChunk(it.Item().Key(), value)
@@ -160,10 +162,10 @@ func readBlob(it *badger.Iterator) (blobID, []byte, error) {
 			return err
 		})
 		switch {
-		case errors.Is(err, ErrDamaged):
+		case errors.Is(err, store.ErrDamaged):
 			return id, nil, err
 		case err != nil:
-			return id, nil, fmt.Errorf("%w: %v: %w", ErrDamaged, id, err)
+			return id, nil, fmt.Errorf("%w: %v: %w", store.ErrDamaged, id, err)
 		}
 		it.Next()
 	}

@@ -17,7 +17,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sluice-scheduler/sluice/cluster"
-	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 // ErrInUse: another process works in the member's folder.
@@ -32,8 +32,8 @@ const (
 	keptImages   = 2
 )
 
-// store is what a member has on its disk.
-type store struct {
+// folder is what a member has on its disk.
+type folder struct {
 	log       raft.LogStore
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
@@ -42,17 +42,17 @@ type store struct {
 	reserve   atomic.Uint64 // bytes of the disk that are left free
 }
 
-// openStore opens what there is, or begins. failed is told when the log cannot be written any more.
-func openStore(c Config, failed func(error), log *slog.Logger) (s *store, err error) {
+// openFolder opens what there is, or begins. failed is told when the log cannot be written any more.
+func openFolder(c Config, failed func(error), log *slog.Logger) (s *folder, err error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	if err := checkFormat(c.Dir); err != nil {
 		return nil, err
 	}
-	s = &store{}
-	s.reserve.Store(journal.DefaultReserve)
-	if err := journal.CheckFree(c.Dir, s.reserve.Load()); err != nil {
+	s = &folder{}
+	s.reserve.Store(store.DefaultReserve)
+	if err := store.CheckFree(c.Dir, s.reserve.Load()); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(c.Dir, logName)
@@ -70,7 +70,7 @@ func openStore(c Config, failed func(error), log *slog.Logger) (s *store, err er
 	if stop == nil {
 		stop = func(error) {}
 	}
-	s.log, s.stable = &entries{s.bolt, func() error { return journal.CheckFree(c.Dir, s.reserve.Load()) }, failed}, &stable{s.bolt, stop}
+	s.log, s.stable = &entries{s.bolt, func() error { return store.CheckFree(c.Dir, s.reserve.Load()) }, failed}, &stable{s.bolt, stop}
 	if s.snapshots, err = raft.NewFileSnapshotStoreWithLogger(c.Dir, keptImages, hashicorpLog(log)); err != nil {
 		return nil, errors.Join(fmt.Errorf("replica: %w", err), s.bolt.Close())
 	}
@@ -144,7 +144,7 @@ func writeSynced(path, content string) error {
 }
 
 // begin makes this store the first of its group: with the state, or an empty one, as of an entry before all others.
-func (s *store) begin(peers []Peer, state *cluster.State, transport raft.Transport) error {
+func (s *folder) begin(peers []Peer, state *cluster.State, transport raft.Transport) error {
 	if state == nil {
 		state = cluster.NewState()
 	}
@@ -163,7 +163,7 @@ func (s *store) begin(peers []Peer, state *cluster.State, transport raft.Transpo
 	return nil
 }
 
-func (s *store) close() error { return s.bolt.Close() }
+func (s *folder) close() error { return s.bolt.Close() }
 
 // entries is the log. Where it cannot be written any more, as its disk is full, raft would go on to stand by, and to be elected again and
 // again, since no other member has more.

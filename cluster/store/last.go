@@ -1,7 +1,6 @@
-package journal
+package store
 
 import (
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -10,11 +9,13 @@ import (
 	"strings"
 )
 
-// lastName is the file that says which record was the last durable one. Badger takes damage in the middle of its log for the torn end
+// lastName is the file that says how far the store was durable. Badger takes damage in the middle of its log for the torn end
 // of a crash and drops all that comes after, or tables when its list of them is damaged; what is missing at the end is not missed
-// otherwise. The file is written after the record is durable and is not synced, since a number that is too low does no harm: a process
-// that is killed leaves the right one, and a machine that loses power one of some seconds before.
+// otherwise. The file is written after what it tells of is durable and is not synced, since a number that is too low does no harm: a
+// process that is killed leaves the right one, and a machine that loses power one of some seconds before.
 const lastName = "LAST"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // lastLine is what the file holds: the number and its checksum, always equally long, so that each takes the place of the one before.
 func lastLine(last uint64) string {
@@ -27,7 +28,7 @@ func lastLine(last uint64) string {
 func openLast(dir string) (*os.File, uint64, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lastName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, 0, fmt.Errorf("journal: %w", err)
+		return nil, 0, err
 	}
 	content := make([]byte, len(lastLine(0)))
 	n, _ := f.ReadAt(content, 0)
@@ -39,19 +40,15 @@ func openLast(dir string) (*os.File, uint64, error) {
 	return f, seq, nil
 }
 
-// note takes in what the last durable record is now; the caller holds mu.
-func (j *onDisk) note(last uint64) {
-	j.last = last
-	_, _ = j.lastFile.WriteAt([]byte(lastLine(last)), 0) // too low a number does no harm
+// Note says how far the store is durable now, by a number that grows: of the last record, or of the last write. One call at a time.
+func (s *Store) Note(last uint64) {
+	_, _ = s.lastFile.WriteAt([]byte(lastLine(last)), 0) // too low a number does no harm
 }
 
-// checkLast compares the last record that there is with the last one that was there.
-func (j *onDisk) checkLast(was uint64) error {
-	if j.last >= was {
+// CheckLast compares how far what there is goes with how far it was durable when it was last noted; what names that which is counted.
+func (s *Store) CheckLast(last uint64, what string) error {
+	if last >= s.last {
 		return nil
 	}
-	return fmt.Errorf("%w: it ends with record %d, and record %d was durable", ErrDamaged, j.last, was)
+	return fmt.Errorf("%w: it ends with %s %d, and %s %d was durable", ErrDamaged, what, last, what, s.last)
 }
-
-// closeFiles closes what is open beside Badger.
-func (j *onDisk) closeFiles() error { return errors.Join(j.lastFile.Close(), j.format.Close()) }
