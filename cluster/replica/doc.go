@@ -13,7 +13,7 @@
 //
 // # Files
 //
-// In the member's folder FORMAT names the format and its version, log.db holds the log and what Raft must not forget, and snapshots the
+// The member's folder is a store (package store) of the log and of what Raft must not forget, and in its folder snapshots there is the
 // state as of some entry, which takes the place of the entries before. An entry and a snapshot hold batches of package journal, each with
 // a checksum.
 //

@@ -2,16 +2,11 @@ package replica
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
-
-// ErrDamaged: what is stored is not what was written.
-var ErrDamaged = errors.New("replica: the store is damaged")
-
-// ErrNewer: a newer version of Sluice wrote an entry of the log.
-var ErrNewer = errors.New("replica: a newer version wrote to the log")
 
 // formatVersion grows when older versions could misread an entry or a snapshot. All members have to be of a version that reads it
 // before one may write it.
@@ -79,7 +74,7 @@ func (e entry) encode() []byte {
 // decodeEntry reads what encode wrote. The payload is a part of b.
 func decodeEntry(b []byte) (entry, error) {
 	if len(b) < entryHeader || binary.BigEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
-		return entry{}, fmt.Errorf("%w: an entry of the log has a wrong checksum", ErrDamaged)
+		return entry{}, fmt.Errorf("%w: an entry of the log has a wrong checksum", store.ErrDamaged)
 	}
 	e := entry{
 		kind: entryKind(b[5]), term: binary.BigEndian.Uint64(b[6:]),
@@ -87,9 +82,9 @@ func decodeEntry(b []byte) (entry, error) {
 	}
 	switch {
 	case b[4] > formatVersion || e.kind > leaderEntry:
-		return entry{}, fmt.Errorf("%w: an entry of format %d and kind %d", ErrNewer, b[4], e.kind)
+		return entry{}, fmt.Errorf("%w: an entry of format %d and kind %d", store.ErrNewer, b[4], e.kind)
 	case b[4] == 0 || e.kind == 0 || e.piece >= e.pieces:
-		return entry{}, fmt.Errorf("%w: an entry of format %d and kind %d, piece %d of %d", ErrDamaged, b[4], e.kind, e.piece, e.pieces)
+		return entry{}, fmt.Errorf("%w: an entry of format %d and kind %d, piece %d of %d", store.ErrDamaged, b[4], e.kind, e.piece, e.pieces)
 	}
 	return e, nil
 }

@@ -7,144 +7,92 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
-	"time"
 
 	"github.com/hashicorp/raft"
-	raftbolt "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
-// ErrInUse: another process works in the member's folder.
-var ErrInUse = errors.New("replica: the store is in use")
+// kind is what the folder says it is. Version 1 had the log in a file of its own.
+var kind = store.Kind{
+	Magic: "sluice-replica", Version: 2, Oldest: 2,
+	Remedy: "with the folder moved away, this member gets all from the others",
+}
 
-// The files of a member.
-const (
-	formatName   = "FORMAT"
-	logName      = "log.db"
-	formatMagic  = "sluice-replica"
-	lockPatience = time.Second
-	keptImages   = 2
-)
+// keptImages is the number of snapshots that are kept.
+const keptImages = 2
 
 // folder is what a member has on its disk.
 type folder struct {
-	log       raft.LogStore
-	stable    raft.StableStore
+	dir       string
+	store     *store.Store
+	entries   *entries
 	snapshots raft.SnapshotStore
-	bolt      *raftbolt.BoltStore
-	begun     bool          // it is part of a group that has begun
-	reserve   atomic.Uint64 // bytes of the disk that are left free
+	begun     bool // it is part of a group that has begun
 }
 
 // openFolder opens what there is, or begins. failed is told when the log cannot be written any more.
-func openFolder(c Config, failed func(error), log *slog.Logger) (s *folder, err error) {
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+func openFolder(c Config, failed func(error), log *slog.Logger) (*folder, error) {
+	f := &folder{dir: c.Dir}
+	var err error
+	if f.store, err = store.Open(c.Dir, kind, store.Options{Warn: func(m string) { log.Warn(m) }}); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	if err := checkFormat(c.Dir); err != nil {
-		return nil, err
+	if err := f.read(c, failed, log); err != nil {
+		return nil, errors.Join(fmt.Errorf("replica: %w", f.store.Told(err)), f.close())
 	}
-	s = &folder{}
-	s.reserve.Store(store.DefaultReserve)
-	if err := store.CheckFree(c.Dir, s.reserve.Load()); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(c.Dir, logName)
-	if err := reading(path, func() error { return checkLog(path) }); err != nil {
-		return nil, err
-	}
-	s.bolt, err = raftbolt.New(raftbolt.Options{
-		Path:        path,
-		BoltOptions: &bbolt.Options{Timeout: lockPatience, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true},
-	})
-	if err != nil {
-		return nil, openError(path, err)
-	}
+	return f, nil
+}
+
+// read reads what the open folder holds.
+func (f *folder) read(c Config, failed func(error), log *slog.Logger) (err error) {
 	stop := c.Stop
 	if stop == nil {
 		stop = func(error) {}
 	}
-	s.log, s.stable = &entries{s.bolt, func() error { return store.CheckFree(c.Dir, s.reserve.Load()) }, failed}, &stable{s.bolt, stop}
-	if s.snapshots, err = raft.NewFileSnapshotStoreWithLogger(c.Dir, keptImages, hashicorpLog(log)); err != nil {
-		return nil, errors.Join(fmt.Errorf("replica: %w", err), s.bolt.Close())
+	if f.entries, err = openEntries(f.store, failed, stop); err != nil {
+		return err
 	}
-	if err := s.checkWhole(c.Dir); err != nil {
-		return nil, errors.Join(err, s.bolt.Close())
+	if f.snapshots, err = raft.NewFileSnapshotStoreWithLogger(f.dir, keptImages, hashicorpLog(log)); err != nil {
+		return err
 	}
-	if s.begun, err = raft.HasExistingState(s.log, s.stable, s.snapshots); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrDamaged, c.Dir, err), s.bolt.Close())
+	if err := f.checkWhole(); err != nil {
+		return err
 	}
-	return s, nil
+	f.begun, err = raft.HasExistingState(f.entries, f.entries, f.snapshots)
+	return err
 }
 
-// openError says what it means that the log could not be opened.
-func openError(path string, err error) error {
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return fmt.Errorf("%w: another process works in %s", ErrInUse, filepath.Dir(path))
-	case errors.As(err, new(syscall.Errno)):
-		return fmt.Errorf("replica: %w", err)
+// checkWhole makes sure that no part of what a member has said to have is missing: raft takes what it can read, and would go on as one that
+// has promised nothing.
+func (f *folder) checkWhole() error {
+	dir := filepath.Join(f.dir, "snapshots")
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
-}
-
-// checkFormat makes sure that the folder is a member's of this format, or becomes one.
-func checkFormat(dir string) error {
-	path, line := filepath.Join(dir, formatName), fmt.Sprintf("%s %d\n", formatMagic, formatVersion)
-	content, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		entries, err := os.ReadDir(dir)
-		if err == nil && len(entries) > 0 {
-			return fmt.Errorf("replica: %s holds other files, such as %s, and no %s; name an empty or a new folder", dir, entries[0].Name(), formatName)
+	written := 0
+	for _, e := range found {
+		if e.IsDir() && !strings.HasSuffix(e.Name(), ".tmp") {
+			written++
 		}
-		if err == nil {
-			err = writeSynced(path, line)
-		}
-		if err != nil {
-			return fmt.Errorf("replica: %w", err)
-		}
-		return nil
 	}
-	var version int
-	switch _, scanned := fmt.Sscanf(string(content), formatMagic+" %d\n", &version); {
-	case err != nil:
-		return fmt.Errorf("replica: %w", err)
-	case scanned != nil || version < 1:
-		return fmt.Errorf("%w: %s says %q; in a folder of this version it says %q", ErrDamaged, path, content, strings.TrimSpace(line))
-	case version > formatVersion:
-		return fmt.Errorf("%w: %s has format %d, this version reads up to %d; use a newer one", ErrNewer, dir, version, formatVersion)
+	images, err := f.snapshots.List()
+	if err != nil {
+		return err
+	}
+	if len(images) < min(written, keptImages) {
+		return fmt.Errorf("%w: not all of the %d snapshots in %s can be read", store.ErrDamaged, written, dir)
+	}
+	if _, err := f.entries.GetUint64(termKey); len(images) > 0 && images[0].Index > 1 && err != nil {
+		return fmt.Errorf("%w: there is a snapshot, and no term: %w", store.ErrDamaged, err)
 	}
 	return nil
 }
 
-// writeSynced writes a small file, durably, under its name as a whole or not at all.
-func writeSynced(path, content string) error {
-	f, err := os.CreateTemp(filepath.Dir(filepath.Dir(path)), "."+filepath.Base(path))
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// begin makes this store the first of its group: with the state, or an empty one, as of an entry before all others.
-func (s *folder) begin(peers []Peer, state *cluster.State, transport raft.Transport) error {
+// begin makes this folder the first of its group: with the state, or an empty one, as of an entry before all others.
+func (f *folder) begin(peers []Peer, state *cluster.State, transport raft.Transport) error {
 	if state == nil {
 		state = cluster.NewState()
 	}
@@ -152,7 +100,7 @@ func (s *folder) begin(peers []Peer, state *cluster.State, transport raft.Transp
 	for _, p := range peers {
 		members.Servers = append(members.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(p.Name), Address: raft.ServerAddress(p.Address)})
 	}
-	sink, err := s.snapshots.Create(raft.SnapshotVersionMax, 1, 1, members, 1, transport)
+	sink, err := f.snapshots.Create(raft.SnapshotVersionMax, 1, 1, members, 1, transport)
 	if err != nil {
 		return fmt.Errorf("replica: begin: %w", err)
 	}
@@ -163,47 +111,14 @@ func (s *folder) begin(peers []Peer, state *cluster.State, transport raft.Transp
 	return nil
 }
 
-func (s *folder) close() error { return s.bolt.Close() }
+func (f *folder) close() error { return f.store.Close() }
 
-// entries is the log. Where it cannot be written any more, as its disk is full, raft would go on to stand by, and to be elected again and
-// again, since no other member has more.
-type entries struct {
-	raft.LogStore
-	free   func() error
-	failed func(error)
-}
-
-func (e *entries) StoreLog(l *raft.Log) error { return e.StoreLogs([]*raft.Log{l}) }
-
-func (e *entries) StoreLogs(logs []*raft.Log) error {
-	err := e.free()
-	if err == nil {
-		err = e.LogStore.StoreLogs(logs)
-	}
-	if err != nil {
-		e.failed(err)
-	}
-	return err
-}
-
-// stable is what Raft must not forget: the term, and whom this member has voted for in it. Where that cannot be written raft ends the process,
-// as a member that forgets could vote twice; stop is told why before.
-type stable struct {
-	raft.StableStore
-	stop func(error)
-}
-
-func (s *stable) Set(key, value []byte) error {
-	return s.told(s.StableStore.Set(key, value))
-}
-
-func (s *stable) SetUint64(key []byte, value uint64) error {
-	return s.told(s.StableStore.SetUint64(key, value))
-}
-
-func (s *stable) told(err error) error {
-	if err != nil {
-		s.stop(fmt.Errorf("replica: %w", err))
-	}
-	return err
+// reading calls read, and makes its panics over what is stored errors.
+func reading(read func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", store.ErrDamaged, p)
+		}
+	}()
+	return read()
 }

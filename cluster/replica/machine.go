@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/journal"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 // Leader says who leads and where its API is reached.
@@ -65,7 +66,7 @@ func (m *machine) Apply(l *raft.Log) any {
 	case leaderEntry:
 		var leader Leader
 		if err := json.Unmarshal(e.payload, &leader); err != nil {
-			return m.breakOff(l.Index, fmt.Errorf("%w: %w", ErrDamaged, err))
+			return m.breakOff(l.Index, fmt.Errorf("%w: %w", store.ErrDamaged, err))
 		}
 		m.leader = leader
 		m.batch, m.pieces = nil, 0 // of a leader that is gone
@@ -234,11 +235,11 @@ func readBlock(r *bufio.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if n > maxBlock {
-		return nil, fmt.Errorf("%w: a part of a snapshot of %d bytes", ErrDamaged, n)
+		return nil, fmt.Errorf("%w: a part of a snapshot of %d bytes", store.ErrDamaged, n)
 	}
 	var b bytes.Buffer // grows by what there is, not by what the length promises
 	if _, err := io.CopyN(&b, r, int64(n)); err != nil {
-		return nil, fmt.Errorf("%w: a snapshot ends too early", ErrDamaged)
+		return nil, fmt.Errorf("%w: a snapshot ends too early", store.ErrDamaged)
 	}
 	return b.Bytes(), nil
 }
@@ -250,16 +251,16 @@ func readImage(stream io.Reader) (*cluster.State, imageHeader, error) {
 	version, err := r.ReadByte()
 	switch {
 	case err != nil:
-		return nil, h, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, h, fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	case version > formatVersion:
-		return nil, h, fmt.Errorf("%w: a snapshot of format %d", ErrNewer, version)
+		return nil, h, fmt.Errorf("%w: a snapshot of format %d", store.ErrNewer, version)
 	}
 	b, err := readBlock(r)
 	if err == nil {
 		err = json.Unmarshal(b, &h)
 	}
 	if err != nil {
-		return nil, h, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, h, fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	}
 	state := cluster.NewState()
 	for {
@@ -281,7 +282,7 @@ func readImage(stream io.Reader) (*cluster.State, imageHeader, error) {
 		}
 	}
 	if state.Seq() != h.Seq {
-		return nil, h, fmt.Errorf("%w: a snapshot at record %d leads to record %d", ErrDamaged, h.Seq, state.Seq())
+		return nil, h, fmt.Errorf("%w: a snapshot at record %d leads to record %d", store.ErrDamaged, h.Seq, state.Seq())
 	}
 	return state, h, nil
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/store"
 )
 
 var (
@@ -172,12 +173,12 @@ func (m *Member) start() error {
 	c.SnapshotThreshold = 1 << 62 // takeSnapshots knows better
 	c.NoLegacyTelemetry = true
 	c.Logger = hashicorpLog(m.log)
-	err := reading(m.config.Dir, func() (err error) {
-		m.raft, err = raft.NewRaft(c, m.machine, m.folder.log, m.folder.stable, m.folder.snapshots, m.link.transport)
+	err := reading(func() (err error) {
+		m.raft, err = raft.NewRaft(c, m.machine, m.folder.entries, m.folder.entries, m.folder.snapshots, m.link.transport)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, m.config.Dir, err)
+		return fmt.Errorf("replica: %w", m.folder.store.Told(fmt.Errorf("%w: %w", store.ErrDamaged, err)))
 	}
 	m.mu.Lock()
 	m.trouble, m.seed = "", nil

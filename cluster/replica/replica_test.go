@@ -35,13 +35,14 @@ const (
 
 // group is some members on this machine. Those that are cut off can reach nobody and are reached by nobody.
 type group struct {
-	t     testing.TB
-	peers []Peer
-	dirs  []string
-	seeds []*cluster.State
-	every uint64
-	live  []*running // nil: it does not run
-	said  *said
+	t        testing.TB
+	peers    []Peer
+	dirs     []string
+	seeds    []*cluster.State
+	every    uint64
+	election time.Duration
+	live     []*running // nil: it does not run
+	said     *said
 }
 
 // running is a member that runs, and what it came to.
@@ -96,7 +97,7 @@ func (g *gate) set(shut bool) {
 }
 
 func newGroup(t testing.TB, n int) *group {
-	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000, said: &said{}}
+	g := &group{t: t, live: make([]*running, n), seeds: make([]*cluster.State, n), every: 1000, election: election, said: &said{}}
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -123,7 +124,7 @@ func (g *group) open(i int) (*Member, *gate, error) {
 	m, err := Open(Config{
 		Name: g.peers[i].Name, Peers: g.peers, Dir: g.dirs[i], Listener: door, Dial: door.dial, API: "api-of-" + g.peers[i].Name,
 		Seed:     func() (*cluster.State, error) { return g.seeds[i], nil },
-		Election: election, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(g.said, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Election: g.election, SnapshotEvery: g.every, Logger: slog.New(slog.NewTextHandler(g.said, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	return m, door, err
 }
@@ -393,10 +394,10 @@ func TestEntriesThatCannotBeApplied(t *testing.T) {
 		data []byte
 		want error
 	}{
-		"a bit is wrong": {flipped, ErrDamaged},
-		"cut":            {good[:entryHeader-1], ErrDamaged},
-		"empty":          {nil, ErrDamaged},
-		"newer":          {newer, ErrNewer},
+		"a bit is wrong": {flipped, store.ErrDamaged},
+		"cut":            {good[:entryHeader-1], store.ErrDamaged},
+		"empty":          {nil, store.ErrDamaged},
+		"newer":          {newer, store.ErrNewer},
 		"no batch":       {pieces(1, []byte("x"))[0].encode(), store.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -433,35 +434,46 @@ func TestImagesThatCannotBeRead(t *testing.T) {
 	}
 	newer := string(rune(formatVersion+1)) + whole.String()[1:]
 	_, _, err = readImage(strings.NewReader(newer))
-	require.ErrorIs(t, err, ErrNewer)
+	require.ErrorIs(t, err, store.ErrNewer)
 }
 
 func TestWhoIsAwayGetsASnapshot(t *testing.T) {
-	g := newGroup(t, 3)
-	g.every = 50
-	g.start(0, 1, 2)
-	leader, term := g.lead()
-	away := (leader + 1) % 3
-	g.stop(away)
-	conf := g.live[leader].raft.ReloadableConfig()
-	conf.TrailingLogs = 1
-	require.NoError(t, g.live[leader].raft.ReloadConfig(conf))
-	_, err := write(term, 200)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		images, err := g.live[leader].folder.snapshots.List()
-		return err == nil && len(images) > 0 && images[0].Index > 100
-	}, patience, 10*time.Millisecond)
-	require.NoError(t, os.RemoveAll(g.dirs[away]))
-	g.start(away)
-	g.agree(term.State())
+	for name, wiped := range map[string]bool{"with a part of the log": false, "with an empty folder": true} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, 3)
+			g.every = 50
+			g.start(0, 1, 2)
+			leader, term := g.lead()
+			away := (leader + 1) % 3
+			_, err := write(term, 20)
+			require.NoError(t, err)
+			g.stop(away)
+			conf := g.live[leader].raft.ReloadableConfig()
+			conf.TrailingLogs = 1
+			require.NoError(t, g.live[leader].raft.ReloadConfig(conf))
+			_, err = write(term, 200)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				images, err := g.live[leader].folder.snapshots.List()
+				return err == nil && len(images) > 0 && images[0].Index > 100
+			}, patience, 10*time.Millisecond)
+			if wiped {
+				require.NoError(t, os.RemoveAll(g.dirs[away]))
+			}
+			g.start(away)
+			g.agree(term.State())
+			_, err = write(term, 3)
+			require.NoError(t, err)
+			g.agree(term.State())
 
-	for i := range g.live {
-		g.stop(i)
+			for i := range g.live {
+				g.stop(i)
+			}
+			g.start(0, 1, 2)
+			_, again := g.lead()
+			require.Equal(t, form(t, term.State()), form(t, again.State()), "all of it is there after all have been away")
+		})
 	}
-	g.start(0, 1, 2)
-	_, again := g.lead()
-	require.Equal(t, form(t, term.State()), form(t, again.State()), "all of it is there after all have been away")
 }
 
 func TestAGroupBeginsWithTheHistoryThatThereIs(t *testing.T) {
@@ -650,16 +662,13 @@ func TestFoldersThatAreNoMembers(t *testing.T) {
 
 	held, err := Open(Config{Name: "n1", Peers: []Peer{{"n1", "127.0.0.1:1"}}, Dir: dir, Listener: listener()})
 	require.NoError(t, err)
-	require.ErrorIs(t, open(dir), ErrInUse)
+	require.ErrorIs(t, open(dir), store.ErrLocked)
 	require.NoError(t, held.Close())
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, formatName), []byte("sluice-replica 9\n"), 0o600))
-	require.ErrorIs(t, open(dir), ErrNewer)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, formatName), []byte("something\n"), 0o600))
-	require.ErrorIs(t, open(dir), ErrDamaged)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, formatName), []byte("sluice-replica 1\n"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, logName), []byte(strings.Repeat("x", 1<<16)), 0o600))
-	require.ErrorIs(t, open(dir), ErrDamaged)
+	for line, want := range map[string]error{"sluice-replica 9": store.ErrNewer, "sluice-replica 1": store.ErrNotStore, "sluice-journal 3": store.ErrNotStore} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "FORMAT"), []byte(line+"\n"), 0o600))
+		require.ErrorIs(t, open(dir), want)
+	}
 
 	other := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(other, "photo.jpg"), nil, 0o600))
@@ -774,7 +783,7 @@ func TestAFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	durable := term.State().Fork()
 	full := g.live[leader]
-	full.folder.reserve.Store(math.MaxUint64)
+	full.folder.store.Reserve.Store(math.MaxUint64)
 	_, err = write(term, 1)
 	require.ErrorIs(t, err, ErrLost)
 	require.ErrorIs(t, <-full.ended, syscall.ENOSPC)

@@ -185,24 +185,23 @@ func (m *member) open(standby *server) error {
 	if err != nil {
 		return exitError{exitUsage, err}
 	}
-	listener, err := listen(cmp.Or(c.PeerListen, address), "scheduler.peer_listen", pagesPart)
-	if err != nil {
+	return unlocked(c.StateDir, func() error {
+		listener, err := listen(cmp.Or(c.PeerListen, address), "scheduler.peer_listen", pagesPart)
+		if err != nil {
+			return err
+		}
+		m.Member, err = replica.Open(replica.Config{
+			Name: c.Member, Peers: peers, Dir: filepath.Join(c.StateDir, "replica"),
+			Listener: listener, Dial: dial, Security: security, API: reach.Address,
+			Seed:     func() (*cluster.State, error) { return seed(c.StateDir, m.log) },
+			Election: c.ElectionTimeout, SnapshotEvery: c.CheckpointEvery, Logger: m.log,
+			Stop: func(err error) {
+				m.log.Error("what must not be forgotten cannot be written: stopping", "error", err)
+				os.Exit(exitFailure)
+			},
+		})
 		return err
-	}
-	m.Member, err = replica.Open(replica.Config{
-		Name: c.Member, Peers: peers, Dir: filepath.Join(c.StateDir, "replica"),
-		Listener: listener, Dial: dial, Security: security, API: reach.Address,
-		Seed:     func() (*cluster.State, error) { return seed(c.StateDir, m.log) },
-		Election: c.ElectionTimeout, SnapshotEvery: c.CheckpointEvery, Logger: m.log,
-		Stop: func(err error) {
-			m.log.Error("what must not be forgotten cannot be written: stopping", "error", err)
-			os.Exit(exitFailure)
-		},
 	})
-	if errors.Is(err, replica.ErrInUse) {
-		return fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", c.StateDir)
-	}
-	return err
 }
 
 // memberSecurity returns how members know each other, by the certificates that clients know them by; nil without TLS. The others know

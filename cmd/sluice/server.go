@@ -224,18 +224,28 @@ func openJournal(dir string, log *slog.Logger) (journal.Journal, error) {
 	return lockJournal(dir, log)
 }
 
-// lockJournal opens the journal in a state folder. It waits a moment for a lock: a scheduler that was killed may go on to hold it through a
-// process that it was about to start.
-func lockJournal(dir string, log *slog.Logger) (journal.Journal, error) {
+// lockJournal opens the journal in a state folder.
+func lockJournal(dir string, log *slog.Logger) (j journal.Journal, err error) {
+	err = unlocked(dir, func() (err error) {
+		j, err = journal.Open(filepath.Join(dir, "journal"), store.Options{Warn: func(m string) { log.Warn(m) }})
+		if err != nil {
+			err = fmt.Errorf("%w; the state folder is --state-dir", err)
+		}
+		return err
+	})
+	return j, err
+}
+
+// unlocked opens what holds a lock in a state folder. It waits a moment for that: a scheduler that was killed may go on to hold it through
+// a process that it was about to start.
+func unlocked(dir string, open func() error) error {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPatience / 20) {
-		j, err := journal.Open(filepath.Join(dir, "journal"), store.Options{Warn: func(m string) { log.Warn(m) }})
+		err := open()
 		switch {
-		case err == nil:
-			return j, nil
 		case !errors.Is(err, store.ErrLocked):
-			return nil, fmt.Errorf("%w; the state folder is --state-dir", err)
+			return err
 		case time.Now().After(deadline):
-			return nil, fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", dir)
+			return fmt.Errorf("the state folder %s is in use by another sluice: stop it, or choose another folder with --state-dir", dir)
 		}
 	}
 }

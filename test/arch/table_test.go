@@ -23,7 +23,6 @@ const (
 const (
 	autolimit  = "github.com/KimMachineGun/automemlimit/memlimit"
 	badger     = "github.com/dgraph-io/badger/v4"
-	bbolt      = "go.etcd.io/bbolt"
 	btree      = "github.com/tidwall/btree"
 	cbor       = "github.com/fxamacker/cbor/v2"
 	cobra      = "github.com/spf13/cobra"
@@ -41,7 +40,6 @@ const (
 	prometheus = "github.com/prometheus/client_golang/prometheus"
 	protobuf   = "google.golang.org/protobuf"
 	raft       = "github.com/hashicorp/raft"
-	raftBolt   = "github.com/hashicorp/raft-boltdb/v2"
 	rapid      = "pgregory.net/rapid"
 	ratelimit  = "golang.org/x/time/rate"
 	term       = "golang.org/x/term"
@@ -125,7 +123,7 @@ var table = []row{
 	{"cluster/store", []string{badger}, shell},
 	{"cluster/journal", []string{"cluster", "cluster/store", badger, cbor}, shell},
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
-	{"cluster/replica", []string{"cluster", "cluster/journal", "cluster/store", bbolt, errgroup, hclog, raft, raftBolt}, shell},
+	{"cluster/replica", []string{"cluster", "cluster/journal", "cluster/store", badger, errgroup, hclog, raft}, shell},
 	{api, []string{protobuf, grpc}, shell},
 	{"cluster/serve", []string{
 		"cluster", "cluster/access", "cluster/cycle", "cluster/cycle/netview", "cluster/knowledge", "cluster/pool", "cluster/rules", "cluster/verify", "costmodels",
