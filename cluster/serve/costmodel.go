@@ -24,8 +24,8 @@ type CostModels struct {
 	New func(policy string) (costmodels.Model, error)
 }
 
-// merge returns the policy that holds when what was set at run time goes before what is configured.
-func (m *CostModels) merge(set *cluster.CostPolicy) string {
+// Merge returns the policy that holds when what was set at run time goes before what is configured.
+func (m *CostModels) Merge(set *cluster.CostPolicy) string {
 	pieces := cut(m.Configured, ';')
 	for _, b := range set.Bindings {
 		target := targetOf(b)
@@ -64,7 +64,7 @@ func targetOf(b cluster.CostBinding) string {
 
 // policy returns what the planner plans by after something was set.
 func (m *CostModels) policy(set *cluster.CostPolicy) (*cycle.Policy, error) {
-	model, err := m.New(m.merge(set))
+	model, err := m.New(m.Merge(set))
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func (a *clusterService) bindings(set *cluster.CostPolicy) []*sluicev1.CostModel
 		set = &cluster.CostPolicy{}
 	}
 	var all []*sluicev1.CostModelBinding
-	for i, piece := range cut(a.s.config.Costs.merge(set), ';') {
+	for i, piece := range cut(a.s.config.Costs.Merge(set), ';') {
 		b := &sluicev1.CostModelBinding{}
 		if i == 0 {
 			b.Shadow, b.ShadowEvery = set.Shadow, set.ShadowEvery
@@ -283,7 +283,7 @@ func (a *api) costModelText(s *cluster.Snapshot, who *access.Caller) string {
 	set := s.CostPolicy()
 	text := a.about.CostModel
 	if set != nil {
-		text = a.s.config.Costs.merge(set)
+		text = a.s.config.Costs.Merge(set)
 	}
 	pieces := cut(text, ';')
 	all := len(pieces)

@@ -71,6 +71,8 @@ type Config struct {
 	// Progress, if set, is called now and then from the loop.
 	Progress func(Progress)
 
+	present *present // what the run goes on from; nil: it begins with nothing
+
 	// With these a test plants bugs: around the planner, in what the scheduler is told of hosts, and in what the checker
 	// sees of its decisions.
 	wrap    func(Planner) Planner

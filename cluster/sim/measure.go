@@ -132,7 +132,7 @@ func newMeasure(s *simulation) *measure {
 	}
 	m.series = newSeries(append(names, "waiting_tasks", "running_tasks", "hosts")...)
 	if s.config.Placements != nil {
-		m.writer = newPlacementWriter(s.config.Placements)
+		m.writer = newPlacementWriter(s.config.Placements, s.begin)
 	}
 	return m
 }
@@ -169,6 +169,45 @@ func (m *measure) record(r cluster.Record) {
 		m.resize(m.hosts[e.ID], -1)
 		delete(m.hosts, e.ID)
 	}
+}
+
+// resume takes in what there is at the beginning of a run that goes on from a snapshot. What is counted begins with the run.
+func (m *measure) resume(snap *cluster.Snapshot) {
+	for h := range snap.Hosts("") {
+		m.report(&cluster.HostReported{ID: h.ID, Machine: *h.Machine})
+	}
+	for j := range snap.Jobs(0) {
+		m.submit(cluster.NewJob{UID: j.UID, Spec: j.Spec}, j.Submitted)
+	}
+	m.tasks = Tasks{}
+	for t := range snap.Tasks(0) {
+		j := m.byUID[t.Key.Job()]
+		if t.Key.IsCopy() && !t.State.Bound() {
+			continue
+		}
+		m.tasks.Submitted++
+		m.tasks.Waiting++
+		switch {
+		case t.State.Bound():
+			m.place(&cluster.Placed{Task: t.Key, Run: t.Run, Host: t.Host, GPUs: t.GPUs}, t.Placed)
+			m.runs[t.Key].leaves = t.State == cluster.TaskPreempting
+			if t.Key.IsCopy() {
+				m.tasks.Submitted--
+				m.tasks.Waiting--
+			}
+		case t.State == cluster.TaskSucceeded:
+			m.tasks.Waiting--
+			*j.placed.of(t.Key.Instance()) = true
+			m.finish(t.Key)
+		case t.State.Terminal():
+			m.tasks.Waiting--
+			m.tasks.Failed++
+		default:
+			j.waitAgain(t.Key, t.Since)
+		}
+	}
+	m.placements, m.waits, m.read = 0, map[waitKey]*histogram{}, BytesRead{}
+	m.batch()
 }
 
 func (m *measure) submit(n cluster.NewJob, at cluster.Time) {
@@ -260,7 +299,7 @@ func (m *measure) end(k cluster.TaskKey, state cluster.TaskState, why cluster.Re
 	}
 	m.load(m.hosts[run.host], j.spec, k.Instance(), -1)
 	m.account(j.spec.TaskOf(k.Instance()), run, state, at)
-	m.writer.write(j.spec, k, run, at.Sub(begin), state.String())
+	m.writer.write(j.spec, k, run, at.Sub(m.s.begin), state.String())
 }
 
 // account books the work of a run that ends.

@@ -23,13 +23,14 @@ var placementColumns = []string{"job", "instance", "run", "host", "gpus", "start
 
 // placementWriter writes the runs as they end. A nil one writes nothing. Errors show when it is flushed.
 type placementWriter struct {
-	out *bufio.Writer
-	csv *csv.Writer
+	out   *bufio.Writer
+	csv   *csv.Writer
+	begin cluster.Time
 }
 
-func newPlacementWriter(w io.Writer) *placementWriter {
+func newPlacementWriter(w io.Writer, begin cluster.Time) *placementWriter {
 	out := bufio.NewWriter(w)
-	p := &placementWriter{out, csv.NewWriter(out)}
+	p := &placementWriter{out, csv.NewWriter(out), begin}
 	_ = p.csv.Write(placementColumns) // kept by the writer until Flush
 	return p
 }
@@ -48,7 +49,7 @@ func (p *placementWriter) write(s *cluster.JobSpec, k cluster.TaskKey, r *openRu
 	}
 	_ = p.csv.Write([]string{
 		string(s.Name), strconv.Itoa(int(k.Instance())), strconv.Itoa(int(r.run)), r.host.Name(),
-		strings.Join(devices, " "), inSeconds(r.placed.Sub(begin)), until, state, strconv.FormatBool(k.IsCopy()),
+		strings.Join(devices, " "), inSeconds(r.placed.Sub(p.begin)), until, state, strconv.FormatBool(k.IsCopy()),
 	})
 }
 

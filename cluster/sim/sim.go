@@ -21,12 +21,13 @@ import (
 	"github.com/sluice-scheduler/sluice/hostmgr/fleet"
 )
 
-// begin is the virtual time at which every trace begins.
+// begin is the virtual time at which every trace begins. What goes on from a snapshot begins at its time.
 const begin = cluster.Time(24 * time.Hour)
 
 // simulation is one run.
 type simulation struct {
 	config Config
+	begin  cluster.Time
 	clock  *fleet.VirtualClock
 	err    error // ends the run
 
@@ -71,9 +72,16 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 
 func newSimulation(config Config) (*simulation, error) {
 	s := &simulation{
-		config: config, clock: fleet.NewVirtualClock(begin), journal: journal.NewMemory(), digest: sha256.New(),
+		config: config, begin: begin, journal: journal.NewMemory(), digest: sha256.New(),
 		jobs: map[cluster.JobID]*trace.Job{},
 	}
+	if p := config.present; p != nil {
+		s.begin, s.moved, s.jobs = p.now, p.now, p.jobs
+		if err := s.journal.Restore(context.Background(), p.snap); err != nil {
+			return nil, err
+		}
+	}
+	s.clock = fleet.NewVirtualClock(s.begin)
 	truth := map[cluster.HostID]cluster.Machine{}
 	hosts := map[cluster.ShardID][]hostmgr.Host{}
 	for _, h := range config.Workload.Hosts {
@@ -81,13 +89,22 @@ func newSimulation(config Config) (*simulation, error) {
 		shard := h.ID().Shard()
 		hosts[shard] = append(hosts[shard], hostmgr.Host{Name: h.Name, Machine: h.Machine})
 	}
+	if config.present != nil {
+		for h := range config.present.snap.Hosts("") { // also where none is reachable
+			hosts[h.ID.Shard()] = slices.Clip(hosts[h.ID.Shard()])
+		}
+	}
 	s.checker = check.New(truth)
 	s.measure = newMeasure(s)
 	for _, shard := range slices.Sorted(maps.Keys(hosts)) {
 		world, err := fleet.New(fleet.Config{
 			Hosts: hosts[shard], Clock: s.clock, Plan: func(l hostmgr.Launch) fleet.Plan { return s.script(l, cluster.MakeHostID(shard, l.Host)) },
-			OnStart: func(l hostmgr.Launch) { s.checker.Started(l.Run) },
-			Faults:  config.Faults.ofReports(config.Seed),
+			OnStart: func(l hostmgr.Launch) {
+				if s.judged() {
+					s.checker.Started(l.Run)
+				}
+			},
+			Faults: config.Faults.ofReports(config.Seed),
 
 			UsageInterval: config.Usage.Interval, Interference: config.Interference,
 		})
@@ -95,7 +112,7 @@ func newSimulation(config Config) (*simulation, error) {
 			return nil, err
 		}
 		l := &link{
-			s: s, shard: shard, fleet: world, driver: world.Open(), since: begin, sent: map[cluster.TaskKey]sentRun{},
+			s: s, shard: shard, fleet: world, driver: world.Open(), since: s.begin, sent: map[cluster.TaskKey]sentRun{},
 			refused: map[cluster.RunID]hostmgr.Status{}, health: map[cluster.RunID]cluster.Health{},
 		}
 		s.links = append(s.links, l)
@@ -104,6 +121,11 @@ func newSimulation(config Config) (*simulation, error) {
 		}
 	}
 	s.faults = newInjector(s)
+	if config.present != nil {
+		if err := s.resume(); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.startScheduler(); err != nil {
 		return nil, err
 	}
@@ -131,6 +153,9 @@ func newSimulation(config Config) (*simulation, error) {
 func (s *simulation) script(l hostmgr.Launch, host cluster.HostID) fleet.Plan {
 	job := s.jobs[l.Job]
 	d := job.Duration(l.Run.Task.Instance())
+	if p := s.config.present; p != nil {
+		d = cmp.Or(p.remaining[l.Run], d)
+	}
 	if d == 0 {
 		d = fleet.Forever
 	}
@@ -168,8 +193,11 @@ func (s *simulation) loop(ctx context.Context) error {
 
 // over reports whether the moment is quiet, and the horizon has passed, all has ended, or all has settled.
 func (s *simulation) over() bool {
-	return s.scheduler.idle() && (s.ending || s.next == nil && len(s.jobs) == 0 || s.settled())
+	return s.scheduler.idle() && (s.ending || s.next == nil && len(s.jobs) == 0 || s.config.present.told() || s.settled())
 }
+
+// judged reports whether the checker knows all that was before, and so what may be.
+func (s *simulation) judged() bool { return s.config.present == nil }
 
 // settleTime is how long nothing has to move until it never will: longer than any task waits for a better place once others
 // do not come any more, and longer than room is held in vain.
@@ -182,7 +210,7 @@ func (s *simulation) settled() bool {
 }
 
 // now returns the virtual time since the beginning of the trace.
-func (s *simulation) now() time.Duration { return s.clock.Now().Sub(begin) }
+func (s *simulation) now() time.Duration { return s.clock.Now().Sub(s.begin) }
 
 // fail ends the run; failOn does if there is an error.
 func (s *simulation) fail(err error) {
@@ -233,7 +261,11 @@ func (s *simulation) observe(records []cluster.Record) {
 		if s.config.rewrite != nil {
 			s.config.rewrite(&r)
 		}
-		s.checker.Record(r)
+		if s.judged() {
+			s.checker.Record(r)
+		} else {
+			s.config.present.observe(r)
+		}
 		switch r.Event.(type) {
 		case *cluster.Placed, *cluster.TaskStatus, *cluster.JobsSubmitted, *cluster.JobStopping, *cluster.TaskStopping, *cluster.UpdateAdvanced:
 			s.moved = r.At
@@ -249,7 +281,7 @@ const quietPrice = 50
 // quiet is called when the scheduler has planned with all there is and nothing has happened since. Asking the checker
 // costs jobs + requests × hosts, so it is done as often as the records pay for it, and at the end in any case.
 func (s *simulation) quiet() {
-	if s.paid < 0 {
+	if s.paid < 0 || !s.judged() {
 		return
 	}
 	s.measure.quiet++
@@ -258,6 +290,9 @@ func (s *simulation) quiet() {
 
 // finish asks the last questions. The loop has come to a quiet end.
 func (s *simulation) finish() {
+	if !s.judged() {
+		return
+	}
 	if !s.scheduler.patient || s.settled() { // else some wait because they want to
 		s.measure.quiet++
 		s.checker.Quiet()
@@ -297,7 +332,7 @@ func (s *simulation) arrive() error {
 		s.allow(next)
 		s.next = next
 	}
-	at := begin.Add(s.next.Submit)
+	at := s.begin.Add(s.next.Submit)
 	s.clock.AfterFunc(at.Sub(s.clock.Now()), func() { s.failOn(s.submitDue()) })
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func newClusterCommand(a *app) *cobra.Command {
 	return group("cluster", "Show the scheduler as a whole", newClusterStatusCommand(a), newClusterWatchCommand(a), newClusterMembersCommand(a),
 		newClusterVerifyCommand(a), newCostModelCommand(a), newClusterModeCommand(a),
-		newClusterRotateCommand(a), newClusterSnapshotCommand(a), newClusterRestoreCommand(a))
+		newClusterRotateCommand(a), newClusterSnapshotCommand(a), newClusterRestoreCommand(a), newClusterForecastCommand(a))
 }
 
 func newClusterStatusCommand(a *app) *cobra.Command {

@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/cycle"
+	"github.com/sluice-scheduler/sluice/cluster/knowledge"
+	"github.com/sluice-scheduler/sluice/cluster/sim/trace"
+)
+
+// snapshotter keeps the first snapshot that is planned with after a time.
+type snapshotter struct {
+	Planner
+	after cluster.Time
+	snap  *cluster.Snapshot
+}
+
+func (p *snapshotter) Run(in cycle.Input) cycle.Output {
+	if p.snap == nil && in.Now >= p.after {
+		p.snap = in.Snapshot
+	}
+	return p.Planner.Run(in)
+}
+
+// history notes when tasks were placed first after a time, and when jobs ended.
+type history struct {
+	placed map[cluster.TaskKey]cluster.Time
+	ended  map[cluster.JobUID]cluster.Time
+}
+
+// backlog is a cluster with more work than fits for a long time, of which none comes later than after half an hour. All runs take the same time.
+func backlog(seed uint64, runTime time.Duration) *trace.Workload {
+	w := mixed(seed, 10, 0, 0)
+	random := rand.New(rand.NewPCG(seed, 3))
+	at := time.Duration(0)
+	w.Jobs = &jobs{n: 60, make: func(i int) *trace.Job {
+		at += time.Duration(random.Int64N(int64(time.Minute)))
+		j := &trace.Job{Submit: at, Durations: []time.Duration{runTime}}
+		j.Spec = cluster.JobSpec{
+			Name: cluster.JobID(fmt.Sprintf("j%d", i)), Pool: cluster.DefaultPool, Instances: 1 + random.Uint32N(8), Preemptible: true,
+			Task: cluster.TaskSpec{
+				Processes: []cluster.Process{{Command: []string{"true"}}},
+				Resources: cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 4_000, cluster.Memory: 1 << 30}),
+			},
+		}
+		if i == 7 {
+			j.Spec.Type, j.Durations = cluster.Stateless, []time.Duration{0}
+		}
+		return j
+	}}
+	return w
+}
+
+// A forecast says of the jobs that wait what then happens, where it knows how long everything runs.
+func TestForecastSaysWhatHappens(t *testing.T) {
+	const runTime = 20 * time.Minute
+	for seed := range uint64(5) {
+		took := history{map[cluster.TaskKey]cluster.Time{}, map[cluster.JobUID]cluster.Time{}}
+		var at snapshotter
+		c := config(backlog(seed, runTime))
+		c.wrap = func(p Planner) Planner {
+			at = snapshotter{Planner: p, after: begin.Add(45 * time.Minute)}
+			return &at
+		}
+		c.rewrite = func(r *cluster.Record) {
+			switch e := r.Event.(type) {
+			case *cluster.Placed:
+				took.placed[e.Task] = cmp.Or(took.placed[e.Task], r.At)
+			case *cluster.TaskStatus:
+				took.ended[e.Task.Job()] = r.At
+			}
+		}
+		r, err := Run(t.Context(), c)
+		require.NoError(t, err)
+		require.Empty(t, r.Violations)
+
+		out, err := Forecast(t.Context(), at.snap, runTime, config(nil))
+		require.NoError(t, err)
+		require.Greater(t, len(out.Jobs), 10)
+		require.Greater(t, out.Unknown, len(out.Jobs), "nobody says what work it is")
+		waiting := 0
+		for _, j := range out.Jobs {
+			waiting += j.Waiting
+			uid := at.snap.JobByName(j.Job).UID
+			var first, last cluster.Time
+			for task := range at.snap.TasksOf(uid, 0) {
+				if task.State.Waits() {
+					placed := took.placed[task.Key]
+					first, last = cmp.Or(min(cmp.Or(first, placed), placed), placed), max(last, placed)
+				}
+			}
+			near := func(want cluster.Time, got time.Duration, what string) {
+				require.InDelta(t, want.Sub(out.AsOf).Seconds(), got.Seconds(), 2, "seed %d: %s: %s", seed, j.Job, what)
+			}
+			near(first, j.First, "first")
+			near(last, j.Last, "last")
+			near(took.ended[uid], j.End, "end")
+		}
+		require.Greater(t, waiting, 30)
+	}
+}
+
+// A forecast goes on from whatever there is: with hosts that are away or drained, gangs that form, tasks that leave for others, services
+// that are updated, copies.
+func TestForecastFromAnywhere(t *testing.T) {
+	for seed := range uint64(4) {
+		var at snapshotter
+		c := config(crowded(seed, 20, 300, 2*time.Second))
+		c.Seed = seed
+		var err error
+		c.Faults, err = ParseFaults("host=1m/30s,rack=3m/30s,drain=2m/1m,link=2m/20s,scheduler=3m/5s,launch-fails=0.05,launch-refused=0.05")
+		require.NoError(t, err)
+		c.Horizon = 6 * time.Minute
+		c.wrap = func(p Planner) Planner { // another one in each life of the scheduler
+			at.Planner, at.after = p, begin.Add(time.Duration(2+seed)*time.Minute)
+			return &at
+		}
+		clean(t, run(t, c))
+		require.NotNil(t, at.snap)
+		waiting := map[cluster.JobID]int{}
+		for task := range at.snap.Tasks(0) {
+			if task.State.Waits() && !task.Key.IsCopy() {
+				waiting[at.snap.Job(task.Key.Job()).Spec.Name]++
+			}
+		}
+		out, err := Forecast(t.Context(), at.snap, time.Minute, config(nil))
+		require.NoError(t, err, "seed %d", seed)
+		clean(t, out.Result)
+		require.Len(t, out.Jobs, len(waiting))
+		for _, j := range out.Jobs {
+			require.Equal(t, waiting[j.Job], j.Waiting)
+			if j.End >= 0 {
+				require.LessOrEqual(t, j.First, j.Last, "%+v", j)
+				require.LessOrEqual(t, j.Last, j.End, "%+v", j)
+			}
+		}
+	}
+}
+
+func TestRunTimesOfWhatRunsAlready(t *testing.T) {
+	state, at := cluster.NewState(), cluster.Time(time.Hour)
+	emit := func(e cluster.Event) {
+		require.NoError(t, state.Apply(cluster.Record{Seq: state.Seq() + 1, At: at, Event: e}))
+	}
+	emit(&cluster.HostReported{ID: "s/h"})
+	spec := &cluster.JobSpec{Name: "j", Pool: cluster.RootPool, Instances: 10, Labels: []cluster.KeyValue{{Key: cluster.WorkLabel, Value: "w"}}}
+	emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: spec}}})
+	for i := range uint32(10) { // 10 to 100 seconds
+		k := cluster.MakeTaskKey(1, i)
+		emit(&cluster.Placed{Task: k, Run: 1, Host: "s/h"})
+		emit(&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskRunning})
+		at = at.Add(time.Duration(i+1) * 10 * time.Second)
+		emit(&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskSucceeded})
+	}
+	snap, _ := state.Snapshot()
+	known := new(knowledge.Feed).Next(snap, 0, nil)
+	for _, test := range []struct {
+		work    string
+		elapsed time.Duration
+		want    float64 // seconds
+	}{
+		{"w", 0, 50},
+		{"w", 5 * time.Second, 50},
+		{"w", 55 * time.Second, 80},
+		{"w", 95 * time.Second, 100},
+		{"w", time.Hour, 100},
+		{"", 0, 7},
+		{"other", time.Hour, 7},
+	} {
+		got := runTime(known, test.work, test.elapsed, 7*time.Second)
+		require.InEpsilon(t, test.want, got.Seconds(), 0.07, "%+v", test)
+	}
+	limited := &cluster.JobSpec{Limits: cluster.JobLimits{MaxRunTime: time.Minute}}
+	require.Equal(t, time.Minute, bounded(0, limited))
+	require.Equal(t, time.Minute, bounded(time.Hour, limited))
+	require.Equal(t, time.Second, bounded(time.Second, limited))
+	require.Equal(t, time.Hour, bounded(time.Hour, spec))
+}
