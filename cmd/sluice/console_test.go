@@ -56,5 +56,19 @@ func TestConsole(t *testing.T) {
 	require.Equal(t, exitOK, explained.code)
 	require.Contains(t, html.UnescapeString(pages["/tasks/large/0"]), explained.out)
 	require.Contains(t, pages["/hosts"], `<a href="/hosts/local/h7">local/h7</a>`)
+
+	// Nobody is asked who he is, so that no page answers under a name that may be somebody else's.
+	for _, path := range []string{"/", "/metrics", "/debug/pprof/", "/debug/pprof/cmdline"} {
+		for name, want := range map[string]int{"localhost": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, console+path, nil)
+			require.NoError(t, err)
+			r.Host = name
+			res, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, want, res.StatusCode, "%s of %s", path, name)
+			require.Equal(t, "nosniff", res.Header.Get("X-Content-Type-Options"), path)
+		}
+	}
 	dev.stop(t)
 }

@@ -100,7 +100,7 @@ func (m *member) openStandby() (*server, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	s.grpc = serve.NewStandby(m.why, append(options, keepingAlive...)...)
-	s.show(serve.StandbyPages(m.why))
+	s.show(serve.StandbyPages(m.why), m.config.HTTPListen)
 	return s, nil
 }
 

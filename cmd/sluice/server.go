@@ -190,9 +190,9 @@ func openServer(c config.Scheduler, dir string, open func() (*history, error), l
 		return s, err
 	}
 	about := serve.About{Version: version, CostModel: c.CostModel, Solver: c.Solver}
-	s.console = console.New(serve.NewServer(s.scheduler, about, grpc.Creds(console.Credentials())), identity == nil, c.HTTPListen)
+	s.console = console.New(serve.NewServer(s.scheduler, about, grpc.Creds(console.Credentials())))
 	s.grpc = serve.NewServer(s.scheduler, about, append(options, keepingAlive...)...)
-	s.show(s.pages())
+	s.show(s.pages(), c.HTTPListen)
 	return s, nil
 }
 
@@ -205,10 +205,10 @@ func (s *server) listen(c config.Scheduler) (err error) {
 	return err
 }
 
-// show makes the server of pages.
-func (s *server) show(pages http.Handler) {
+// show makes the server of pages at an address. Without TLS nobody is asked who he is.
+func (s *server) show(pages http.Handler, address string) {
 	s.http = &http.Server{
-		Handler: pages, TLSConfig: s.tls, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		Handler: console.Guard(pages, s.tls == nil, address), TLSConfig: s.tls, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 5 * time.Minute, IdleTimeout: idleTime,
 	}
 }

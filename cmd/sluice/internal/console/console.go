@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,16 +49,11 @@ type Console struct {
 	api      *grpc.Server
 	listener *listener
 	pages    *http.ServeMux
-	anybody  bool   // may call without showing who he is
-	name     string // that the pages may have then, beside those of this machine
 }
 
-// New returns the pages of a scheduler, whose API has been made with Credentials and is the console's from now on. Where anybody may call,
-// without showing who he is, pages answer under names of this machine and the host in address only: a page of somebody else's could get
-// a name that leads here, and read with it.
-func New(api *grpc.Server, anybody bool, address string) *Console {
-	c := &Console{api: api, listener: newListener(), pages: http.NewServeMux(), anybody: anybody}
-	c.name, _, _ = net.SplitHostPort(address)
+// New returns the pages of a scheduler, whose API has been made with Credentials and is the console's from now on.
+func New(api *grpc.Server) *Console {
+	c := &Console{api: api, listener: newListener(), pages: http.NewServeMux()}
 	for pattern, show := range map[string]pageFunc{
 		"/{$}":                    overview,
 		"/jobs":                   jobs,
@@ -94,32 +88,12 @@ func (c *Console) Serve(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
-	switch {
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		h.Set("Allow", "GET, HEAD")
-		c.fail(w, http.StatusMethodNotAllowed, "Pages only show things: commands change them.")
-	case c.anybody && !c.own(r.Host):
-		c.fail(w, http.StatusMisdirectedRequest, "This scheduler asks nobody who he is, and so it answers under names of this machine only, such as localhost.")
-	default:
-		c.pages.ServeHTTP(w, r)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		fail(w, http.StatusMethodNotAllowed, "Pages only show things: commands change them.")
+		return
 	}
-}
-
-// own reports whether a request was made for a name that leads nowhere but to here: an address, or a name of this machine.
-func (c *Console) own(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.Trim(name, "[]")
-	return net.ParseIP(name) != nil || strings.EqualFold(name, "localhost") || strings.EqualFold(name, c.name)
+	c.pages.ServeHTTP(w, r)
 }
 
 // pageFunc makes a page of answers of the API, whose errors it returns as they are.
@@ -137,7 +111,7 @@ func (c *Console) page(show pageFunc) http.Handler {
 				p.User = v.user
 				p.Section = section(r.URL.Path)
 				p.setRefresh(r.URL)
-				c.write(w, http.StatusOK, p)
+				write(w, http.StatusOK, p)
 				return
 			}
 		}
@@ -145,7 +119,7 @@ func (c *Console) page(show pageFunc) http.Handler {
 		if code == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Basic realm="sluice", charset="UTF-8"`)
 		}
-		c.fail(w, code, words.Problems(err)...)
+		fail(w, code, words.Problems(err)...)
 	})
 }
 
@@ -191,7 +165,7 @@ func httpStatus(err error) int {
 }
 
 // fail shows what is wrong. It is not asked for anew by itself: what is wrong with a request stays so.
-func (c *Console) fail(w http.ResponseWriter, code int, problems ...string) {
+func fail(w http.ResponseWriter, code int, problems ...string) {
 	p := &page{Title: http.StatusText(code), Problems: problems}
 	switch code {
 	case http.StatusUnauthorized:
@@ -199,11 +173,11 @@ func (c *Console) fail(w http.ResponseWriter, code int, problems ...string) {
 	case http.StatusServiceUnavailable:
 		p.Refresh = refreshEvery
 	}
-	c.write(w, code, p)
+	write(w, code, p)
 }
 
 // write sends a page as a whole or not at all.
-func (c *Console) write(w http.ResponseWriter, code int, p *page) {
+func write(w http.ResponseWriter, code int, p *page) {
 	p.Style = styleName
 	var b bytes.Buffer
 	if err := layout.Execute(&b, p); err != nil {

@@ -36,6 +36,7 @@ import (
 // consoleTest is a console of a scheduler that works, without a host manager.
 type consoleTest struct {
 	*Console
+	guarded   http.Handler
 	scheduler *serve.Scheduler
 	stop      func()
 }
@@ -56,7 +57,7 @@ func newTest(t *testing.T, anybody bool) *consoleTest {
 	}
 	s, err := serve.New(config)
 	require.NoError(t, err)
-	c := New(serve.NewServer(s, serve.About{Version: "test"}, grpc.Creds(Credentials())), anybody, "127.0.0.1:1")
+	c := New(serve.NewServer(s, serve.About{Version: "test"}, grpc.Creds(Credentials())))
 	ctx, cancel := context.WithCancel(context.Background())
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 2)
@@ -67,8 +68,11 @@ func newTest(t *testing.T, anybody bool) *consoleTest {
 		require.NoError(t, <-ended)
 		require.NoError(t, <-ended)
 	})
-	return &consoleTest{c, s, stop}
+	return &consoleTest{c, Guard(c, anybody, "127.0.0.1:1"), s, stop}
 }
+
+// ServeHTTP implements [http.Handler], as the scheduler serves it.
+func (c *consoleTest) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.guarded.ServeHTTP(w, r) }
 
 func (c *consoleTest) emit(t *testing.T, events ...cluster.Event) {
 	t.Helper()
