@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,18 +40,11 @@ func NewStandby(why func() string, options ...grpc.ServerOption) *grpc.Server {
 	return server
 }
 
-// StandbyPages are the pages of a scheduler that stands by: figures of the process, and for all others what why says.
-func StandbyPages(why func() string) http.Handler {
+// StandbyMetrics are the metrics of a scheduler that stands by: figures of the process.
+func StandbyMetrics() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(leading(0), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	pages := http.NewServeMux()
-	pages.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	pages.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, why())
-	})
-	return pages
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
 // leading says whether this scheduler leads. One that is alone does.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster/replica"
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/console"
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/pki"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
@@ -100,7 +102,10 @@ func (m *member) openStandby() (*server, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	s.grpc = serve.NewStandby(m.why, append(options, keepingAlive...)...)
-	s.show(serve.StandbyPages(m.why), m.config.HTTPListen)
+	pages := http.NewServeMux()
+	pages.Handle("/", console.Standby(m.why))
+	pages.Handle("GET /metrics", serve.StandbyMetrics())
+	s.show(pages, m.config.HTTPListen)
 	return s, nil
 }
 

@@ -69,10 +69,7 @@ func New(api *grpc.Server) *Console {
 	} {
 		c.pages.Handle(pattern, c.page(show))
 	}
-	c.pages.HandleFunc("/style.css", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=86400")
-		http.ServeContent(w, r, "style.css", time.Time{}, bytes.NewReader(style))
-	})
+	c.pages.HandleFunc("/style.css", serveStyle)
 	return c
 }
 
@@ -174,6 +171,12 @@ func fail(w http.ResponseWriter, code int, problems ...string) {
 		p.Refresh = refreshEvery
 	}
 	write(w, code, p)
+}
+
+// serveStyle sends what pages look like.
+func serveStyle(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "max-age=86400")
+	http.ServeContent(w, r, "style.css", time.Time{}, bytes.NewReader(style))
 }
 
 // write sends a page as a whole or not at all.

@@ -396,6 +396,21 @@ func TestNamesOfThisMachine(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 }
 
+// Whoever stands by says so on a page, which is asked for anew until it leads.
+func TestStandby(t *testing.T) {
+	pages := Standby(func() string { return "n1 stands by: n<2> leads" })
+	for _, path := range []string{"/", "/jobs/a"} {
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, request(path))
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Contains(t, w.Body.String(), "n1 stands by: n&lt;2&gt; leads")
+		require.Contains(t, w.Body.String(), `http-equiv="refresh"`)
+	}
+	w := httptest.NewRecorder()
+	pages.ServeHTTP(w, request(styleName))
+	require.Equal(t, style, w.Body.Bytes())
+}
+
 // The end of an output begins with a line, and commands nothing.
 func TestEndOfAnOutput(t *testing.T) {
 	var whole, late tail

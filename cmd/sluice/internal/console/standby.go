@@ -1,0 +1,12 @@
+package console
+
+import "net/http"
+
+// Standby is the page at every address of a scheduler that stands by for another one; why says so, and who leads. Browsers ask for it
+// anew: this scheduler may come to lead.
+func Standby(why func() string) http.Handler {
+	pages := http.NewServeMux()
+	pages.HandleFunc("/style.css", serveStyle)
+	pages.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusServiceUnavailable, why()) })
+	return pages
+}
