@@ -223,16 +223,21 @@ func TestEveryLinkLeadsToAPage(t *testing.T) {
 	c := filled(t, false)
 	links := regexp.MustCompile(`(?:href|action|src)="([^"]*)"`)
 	seen, todo := map[string]bool{"/": true}, []string{"/"}
+	still := func(path string) bool { return strings.Contains(path, "refresh=0") }
 	for len(todo) > 0 {
 		path := todo[0]
 		todo = todo[1:]
 		code, body := c.get(t, as(request(path), "olga", "ops"))
 		require.Equal(t, http.StatusOK, code, "%s: %s", path, body)
+		require.Equal(t, still(path), !strings.Contains(body, "http-equiv") && !strings.HasPrefix(path, "/style.css"), path)
 		for _, m := range links.FindAllStringSubmatch(body, -1) {
 			to, err := url.Parse(html.UnescapeString(m[1]))
 			require.NoError(t, err, "%s on %s", m[1], path)
 			require.True(t, to.Host == "" && to.Scheme == "", "%s on %s leads elsewhere", m[1], path)
 			to.Fragment = ""
+			if still(path) && to.Path != "" && to.Path != "/style.css" && !strings.Contains(body, `<a href="`+m[1]+`">switch on</a>`) {
+				require.Equal(t, 1, strings.Count(to.RawQuery, "refresh=0"), "%s on %s does not keep still", m[1], path)
+			}
 			if next := to.String(); next != "" && !seen[next] {
 				require.True(t, strings.HasPrefix(next, "/"), "%s on %s", m[1], path)
 				seen[next] = true

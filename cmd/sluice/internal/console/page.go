@@ -21,6 +21,7 @@ type page struct {
 	Section string // path of the part of the pages that it belongs to
 	Style   string
 	Refresh int    // seconds; 0: never
+	Keep    string // what the links of all pages end in
 	Toggle  string // the same page, that is asked for anew where this is not, and the other way round; "": neither
 }
 
@@ -184,11 +185,21 @@ func capacity(total, allocated *sluicev1.ResourceVector) *table {
 	return t
 }
 
-// setRefresh has a page asked for anew, unless its address says refresh=0, which its forms keep.
+// setRefresh has a page asked for anew, unless its address says refresh=0, which its forms and links keep.
 func (p *page) setRefresh(u *url.URL) {
 	q := u.Query()
 	if q.Get("refresh") == "0" {
 		q.Del("refresh")
+		p.Keep = "?refresh=0"
+		for _, to := range p.links() {
+			if *to != "" {
+				sep := "?"
+				if strings.Contains(*to, "?") {
+					sep = "&"
+				}
+				*to += sep + "refresh=0"
+			}
+		}
 		for i := range p.Parts {
 			if form := &p.Parts[i].Form; *form != nil {
 				*form = append(*form, field{Name: "refresh", Value: "0"})
@@ -201,6 +212,30 @@ func (p *page) setRefresh(u *url.URL) {
 	p.Toggle = (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: q.Encode()}).String()
 }
 
+// links are where the links of a page lead, save those that all pages have; "" for what is none.
+func (p *page) links() (all []*string) {
+	for i := range p.Above {
+		all = append(all, &p.Above[i].To)
+	}
+	for i := range p.Parts {
+		part := &p.Parts[i]
+		for j := range part.Properties {
+			all = append(all, &part.Properties[j].Value.To)
+		}
+		if part.Table != nil {
+			for _, row := range part.Table.Rows {
+				for j := range row {
+					all = append(all, &row[j].To)
+				}
+			}
+		}
+		if part.More != nil {
+			all = append(all, &part.More.To)
+		}
+	}
+	return all
+}
+
 // next is the address of the page of a list after this one, nil where this is the last.
 func next(u *url.URL, token string) *link {
 	if token == "" {
@@ -208,5 +243,6 @@ func next(u *url.URL, token string) *link {
 	}
 	q := u.Query()
 	q.Set("page", token)
+	q.Del("refresh") // links keep it
 	return &link{Text: "Next page", To: (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: q.Encode()}).String()}
 }
