@@ -187,7 +187,10 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 			"Overview", "<dt>jobs</dt><dd>2, 2 not ended</dd>", "<dt>hosts</dt><dd>2, 1 up</dd>", `<meter min="0" max="8000" value="`,
 			"Hosts that take no work", "Phases of cycle", `<span class="user">olga</span>`, `<meta http-equiv="refresh" content="10">`,
 		},
-		"/jobs":             {`<a href="/jobs/many">many</a>`, `<a href="/pools/root/default">root/default</a>`, "130: "},
+		"/jobs": {
+			`<th scope="row"><a href="/jobs/many">many</a></th>`, `<td data-name="Pool"><a href="/pools/root/default">root/default</a></td>`,
+			`<td data-name="Tasks">130: `, `<td class="number" data-name="Priority">0</td>`,
+		},
 		"/jobs?prefix=la":   {"large", `<input name="prefix" value="la">`},
 		"/jobs?state=":      {"large", "many"},
 		"/jobs?label=a=b":   {"There is no such job."},

@@ -69,6 +69,9 @@ type cell struct {
 	Meter    *meter
 }
 
+// Empty reports whether there is nothing to show.
+func (c cell) Empty() bool { return c.Text == "" && c.Meter == nil }
+
 // meter shows Value of Max.
 type meter struct{ Value, Max int64 }
 
