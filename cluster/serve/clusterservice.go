@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -37,11 +39,37 @@ func (a *clusterService) GetStatus(ctx context.Context, _ *sluicev1.GetStatusReq
 	if total := poolTotals(s)[cluster.RootPool]; total != nil {
 		answer.ActiveJobs, answer.WaitingTasks, answer.RunningTasks = total.activeJobs, total.waiting, total.running
 	}
+	addStates(s, answer)
 	a.addHosts(s, answer)
 	if last, _ := a.s.LastCycle(); last.Number > 0 {
 		answer.LastCycle = cycleTo(&last, a.about.Solver)
 	}
 	return answer, nil
+}
+
+// addStates counts jobs, tasks and hosts by state. Complexity: jobs + hosts.
+func addStates(s *cluster.Snapshot, answer *sluicev1.GetStatusResponse) {
+	jobs, tasks, hosts := map[sluicev1.JobState]uint32{}, map[sluicev1.TaskState]uint32{}, map[sluicev1.HostState]uint32{}
+	for j := range s.Jobs(0) {
+		jobs[jobStates[j.State()]]++
+		for state, n := range j.Counts {
+			if n > 0 {
+				tasks[taskStates[state]] += n
+			}
+		}
+	}
+	for h := range s.Hosts("") {
+		hosts[hostStateTo(h)]++
+	}
+	for _, state := range slices.Sorted(maps.Keys(jobs)) {
+		answer.JobCounts = append(answer.JobCounts, &sluicev1.JobStateCount{State: state, Count: jobs[state]})
+	}
+	for _, state := range slices.Sorted(maps.Keys(tasks)) {
+		answer.TaskCounts = append(answer.TaskCounts, &sluicev1.TaskStateCount{State: state, Count: tasks[state]})
+	}
+	for _, state := range slices.Sorted(maps.Keys(hosts)) {
+		answer.HostCounts = append(answer.HostCounts, &sluicev1.HostStateCount{State: state, Count: hosts[state]})
+	}
 }
 
 // addHosts sums up the hosts, in all and by shard.

@@ -638,6 +638,14 @@ func TestClusterStatusAndCycles(t *testing.T) {
 	require.Equal(t, uint64(1), got.WaitingTasks)
 	require.Equal(t, uint64(2), got.RunningTasks, "also while they are launched: they have what is allocated")
 	require.Equal(t, uint64(1), got.HostsUp)
+	states := &sluicev1.GetStatusResponse{
+		JobCounts: []*sluicev1.JobStateCount{{State: sluicev1.JobState_JOB_STATE_RUNNING, Count: 1}},
+		TaskCounts: []*sluicev1.TaskStateCount{
+			{State: sluicev1.TaskState_TASK_STATE_PENDING, Count: 1}, {State: sluicev1.TaskState_TASK_STATE_PLACED, Count: 2},
+		},
+		HostCounts: []*sluicev1.HostStateCount{{State: sluicev1.HostState_HOST_STATE_UP, Count: 1}},
+	}
+	require.True(t, proto.Equal(states, &sluicev1.GetStatusResponse{JobCounts: got.JobCounts, TaskCounts: got.TaskCounts, HostCounts: got.HostCounts}), "%v", got)
 	require.Equal(t, int64(2000), got.Capacity.CpuMilli)
 	require.Equal(t, int64(2000), got.Allocated.CpuMilli)
 	require.NotNil(t, got.LastCycle)

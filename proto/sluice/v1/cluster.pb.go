@@ -347,10 +347,15 @@ type GetStatusResponse struct {
 	Used   *ResourceVector `protobuf:"bytes,13,opt,name=used,proto3" json:"used,omitempty"`
 	Shards []*ShardStatus  `protobuf:"bytes,14,rep,name=shards,proto3" json:"shards,omitempty"`
 	// Unset: none has run yet.
-	LastCycle     *CycleSummary `protobuf:"bytes,15,opt,name=last_cycle,json=lastCycle,proto3" json:"last_cycle,omitempty"`
-	CostModel     string        `protobuf:"bytes,16,opt,name=cost_model,json=costModel,proto3" json:"cost_model,omitempty"`
-	Solver        string        `protobuf:"bytes,17,opt,name=solver,proto3" json:"solver,omitempty"`
-	Mode          *ClusterMode  `protobuf:"bytes,18,opt,name=mode,proto3" json:"mode,omitempty"`
+	LastCycle *CycleSummary `protobuf:"bytes,15,opt,name=last_cycle,json=lastCycle,proto3" json:"last_cycle,omitempty"`
+	CostModel string        `protobuf:"bytes,16,opt,name=cost_model,json=costModel,proto3" json:"cost_model,omitempty"`
+	Solver    string        `protobuf:"bytes,17,opt,name=solver,proto3" json:"solver,omitempty"`
+	Mode      *ClusterMode  `protobuf:"bytes,18,opt,name=mode,proto3" json:"mode,omitempty"`
+	// How many are in which state, the tasks of ended jobs among them. States that
+	// nothing is in are left out.
+	JobCounts     []*JobStateCount  `protobuf:"bytes,19,rep,name=job_counts,json=jobCounts,proto3" json:"job_counts,omitempty"`
+	TaskCounts    []*TaskStateCount `protobuf:"bytes,20,rep,name=task_counts,json=taskCounts,proto3" json:"task_counts,omitempty"`
+	HostCounts    []*HostStateCount `protobuf:"bytes,21,rep,name=host_counts,json=hostCounts,proto3" json:"host_counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -507,6 +512,27 @@ func (x *GetStatusResponse) GetSolver() string {
 func (x *GetStatusResponse) GetMode() *ClusterMode {
 	if x != nil {
 		return x.Mode
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetJobCounts() []*JobStateCount {
+	if x != nil {
+		return x.JobCounts
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetTaskCounts() []*TaskStateCount {
+	if x != nil {
+		return x.TaskCounts
+	}
+	return nil
+}
+
+func (x *GetStatusResponse) GetHostCounts() []*HostStateCount {
+	if x != nil {
+		return x.HostCounts
 	}
 	return nil
 }
@@ -1828,7 +1854,7 @@ var File_sluice_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x17sluice/v1/cluster.proto\x12\tsluice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19sluice/v1/resources.proto\"\x14\n" +
+	"\x17sluice/v1/cluster.proto\x12\tsluice.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14sluice/v1/host.proto\x1a\x13sluice/v1/job.proto\x1a\x19sluice/v1/resources.proto\"\x14\n" +
 	"\x12ListMembersRequest\"B\n" +
 	"\x13ListMembersResponse\x12+\n" +
 	"\amembers\x18\x01 \x03(\v2\x11.sluice.v1.MemberR\amembers\"\xf7\x01\n" +
@@ -1844,7 +1870,7 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\vROLE_LEADER\x10\x01\x12\x10\n" +
 	"\fROLE_STANDBY\x10\x02\x12\x10\n" +
 	"\fROLE_WAITING\x10\x03\"\x12\n" +
-	"\x10GetStatusRequest\"\xbd\x05\n" +
+	"\x10GetStatusRequest\"\xee\x06\n" +
 	"\x11GetStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -1869,7 +1895,13 @@ const file_sluice_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"cost_model\x18\x10 \x01(\tR\tcostModel\x12\x16\n" +
 	"\x06solver\x18\x11 \x01(\tR\x06solver\x12*\n" +
-	"\x04mode\x18\x12 \x01(\v2\x16.sluice.v1.ClusterModeR\x04mode\"\xe0\x01\n" +
+	"\x04mode\x18\x12 \x01(\v2\x16.sluice.v1.ClusterModeR\x04mode\x127\n" +
+	"\n" +
+	"job_counts\x18\x13 \x03(\v2\x18.sluice.v1.JobStateCountR\tjobCounts\x12:\n" +
+	"\vtask_counts\x18\x14 \x03(\v2\x19.sluice.v1.TaskStateCountR\n" +
+	"taskCounts\x12:\n" +
+	"\vhost_counts\x18\x15 \x03(\v2\x19.sluice.v1.HostStateCountR\n" +
+	"hostCounts\"\xe0\x01\n" +
 	"\vShardStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06driver\x18\x02 \x01(\tR\x06driver\x12\x1c\n" +
@@ -2032,6 +2064,9 @@ var file_sluice_v1_cluster_proto_goTypes = []any{
 	(*SetCostModelResponse)(nil),   // 28: sluice.v1.SetCostModelResponse
 	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
 	(*ResourceVector)(nil),         // 30: sluice.v1.ResourceVector
+	(*JobStateCount)(nil),          // 31: sluice.v1.JobStateCount
+	(*TaskStateCount)(nil),         // 32: sluice.v1.TaskStateCount
+	(*HostStateCount)(nil),         // 33: sluice.v1.HostStateCount
 }
 var file_sluice_v1_cluster_proto_depIdxs = []int32{
 	4,  // 0: sluice.v1.ListMembersResponse.members:type_name -> sluice.v1.Member
@@ -2043,43 +2078,46 @@ var file_sluice_v1_cluster_proto_depIdxs = []int32{
 	7,  // 6: sluice.v1.GetStatusResponse.shards:type_name -> sluice.v1.ShardStatus
 	11, // 7: sluice.v1.GetStatusResponse.last_cycle:type_name -> sluice.v1.CycleSummary
 	8,  // 8: sluice.v1.GetStatusResponse.mode:type_name -> sluice.v1.ClusterMode
-	29, // 9: sluice.v1.ShardStatus.since:type_name -> google.protobuf.Timestamp
-	11, // 10: sluice.v1.WatchCyclesResponse.cycle:type_name -> sluice.v1.CycleSummary
-	29, // 11: sluice.v1.CycleSummary.time:type_name -> google.protobuf.Timestamp
-	12, // 12: sluice.v1.CycleSummary.phases:type_name -> sluice.v1.CyclePhase
-	29, // 13: sluice.v1.VerifyPlanResponse.time:type_name -> google.protobuf.Timestamp
-	1,  // 14: sluice.v1.ExportGraphRequest.format:type_name -> sluice.v1.ExportGraphRequest.Format
-	8,  // 15: sluice.v1.SetModeRequest.mode:type_name -> sluice.v1.ClusterMode
-	8,  // 16: sluice.v1.SetModeResponse.mode:type_name -> sluice.v1.ClusterMode
-	25, // 17: sluice.v1.GetCostModelsResponse.bindings:type_name -> sluice.v1.CostModelBinding
-	26, // 18: sluice.v1.CostModelBinding.models:type_name -> sluice.v1.WeightedCostModel
-	25, // 19: sluice.v1.SetCostModelRequest.binding:type_name -> sluice.v1.CostModelBinding
-	25, // 20: sluice.v1.SetCostModelResponse.bindings:type_name -> sluice.v1.CostModelBinding
-	5,  // 21: sluice.v1.ClusterService.GetStatus:input_type -> sluice.v1.GetStatusRequest
-	9,  // 22: sluice.v1.ClusterService.WatchCycles:input_type -> sluice.v1.WatchCyclesRequest
-	13, // 23: sluice.v1.ClusterService.VerifyPlan:input_type -> sluice.v1.VerifyPlanRequest
-	15, // 24: sluice.v1.ClusterService.ExportSnapshot:input_type -> sluice.v1.ExportSnapshotRequest
-	17, // 25: sluice.v1.ClusterService.ExportGraph:input_type -> sluice.v1.ExportGraphRequest
-	19, // 26: sluice.v1.ClusterService.SetMode:input_type -> sluice.v1.SetModeRequest
-	21, // 27: sluice.v1.ClusterService.RotateKey:input_type -> sluice.v1.RotateKeyRequest
-	23, // 28: sluice.v1.ClusterService.GetCostModels:input_type -> sluice.v1.GetCostModelsRequest
-	27, // 29: sluice.v1.ClusterService.SetCostModel:input_type -> sluice.v1.SetCostModelRequest
-	2,  // 30: sluice.v1.ClusterService.ListMembers:input_type -> sluice.v1.ListMembersRequest
-	6,  // 31: sluice.v1.ClusterService.GetStatus:output_type -> sluice.v1.GetStatusResponse
-	10, // 32: sluice.v1.ClusterService.WatchCycles:output_type -> sluice.v1.WatchCyclesResponse
-	14, // 33: sluice.v1.ClusterService.VerifyPlan:output_type -> sluice.v1.VerifyPlanResponse
-	16, // 34: sluice.v1.ClusterService.ExportSnapshot:output_type -> sluice.v1.ExportSnapshotResponse
-	18, // 35: sluice.v1.ClusterService.ExportGraph:output_type -> sluice.v1.ExportGraphResponse
-	20, // 36: sluice.v1.ClusterService.SetMode:output_type -> sluice.v1.SetModeResponse
-	22, // 37: sluice.v1.ClusterService.RotateKey:output_type -> sluice.v1.RotateKeyResponse
-	24, // 38: sluice.v1.ClusterService.GetCostModels:output_type -> sluice.v1.GetCostModelsResponse
-	28, // 39: sluice.v1.ClusterService.SetCostModel:output_type -> sluice.v1.SetCostModelResponse
-	3,  // 40: sluice.v1.ClusterService.ListMembers:output_type -> sluice.v1.ListMembersResponse
-	31, // [31:41] is the sub-list for method output_type
-	21, // [21:31] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	31, // 9: sluice.v1.GetStatusResponse.job_counts:type_name -> sluice.v1.JobStateCount
+	32, // 10: sluice.v1.GetStatusResponse.task_counts:type_name -> sluice.v1.TaskStateCount
+	33, // 11: sluice.v1.GetStatusResponse.host_counts:type_name -> sluice.v1.HostStateCount
+	29, // 12: sluice.v1.ShardStatus.since:type_name -> google.protobuf.Timestamp
+	11, // 13: sluice.v1.WatchCyclesResponse.cycle:type_name -> sluice.v1.CycleSummary
+	29, // 14: sluice.v1.CycleSummary.time:type_name -> google.protobuf.Timestamp
+	12, // 15: sluice.v1.CycleSummary.phases:type_name -> sluice.v1.CyclePhase
+	29, // 16: sluice.v1.VerifyPlanResponse.time:type_name -> google.protobuf.Timestamp
+	1,  // 17: sluice.v1.ExportGraphRequest.format:type_name -> sluice.v1.ExportGraphRequest.Format
+	8,  // 18: sluice.v1.SetModeRequest.mode:type_name -> sluice.v1.ClusterMode
+	8,  // 19: sluice.v1.SetModeResponse.mode:type_name -> sluice.v1.ClusterMode
+	25, // 20: sluice.v1.GetCostModelsResponse.bindings:type_name -> sluice.v1.CostModelBinding
+	26, // 21: sluice.v1.CostModelBinding.models:type_name -> sluice.v1.WeightedCostModel
+	25, // 22: sluice.v1.SetCostModelRequest.binding:type_name -> sluice.v1.CostModelBinding
+	25, // 23: sluice.v1.SetCostModelResponse.bindings:type_name -> sluice.v1.CostModelBinding
+	5,  // 24: sluice.v1.ClusterService.GetStatus:input_type -> sluice.v1.GetStatusRequest
+	9,  // 25: sluice.v1.ClusterService.WatchCycles:input_type -> sluice.v1.WatchCyclesRequest
+	13, // 26: sluice.v1.ClusterService.VerifyPlan:input_type -> sluice.v1.VerifyPlanRequest
+	15, // 27: sluice.v1.ClusterService.ExportSnapshot:input_type -> sluice.v1.ExportSnapshotRequest
+	17, // 28: sluice.v1.ClusterService.ExportGraph:input_type -> sluice.v1.ExportGraphRequest
+	19, // 29: sluice.v1.ClusterService.SetMode:input_type -> sluice.v1.SetModeRequest
+	21, // 30: sluice.v1.ClusterService.RotateKey:input_type -> sluice.v1.RotateKeyRequest
+	23, // 31: sluice.v1.ClusterService.GetCostModels:input_type -> sluice.v1.GetCostModelsRequest
+	27, // 32: sluice.v1.ClusterService.SetCostModel:input_type -> sluice.v1.SetCostModelRequest
+	2,  // 33: sluice.v1.ClusterService.ListMembers:input_type -> sluice.v1.ListMembersRequest
+	6,  // 34: sluice.v1.ClusterService.GetStatus:output_type -> sluice.v1.GetStatusResponse
+	10, // 35: sluice.v1.ClusterService.WatchCycles:output_type -> sluice.v1.WatchCyclesResponse
+	14, // 36: sluice.v1.ClusterService.VerifyPlan:output_type -> sluice.v1.VerifyPlanResponse
+	16, // 37: sluice.v1.ClusterService.ExportSnapshot:output_type -> sluice.v1.ExportSnapshotResponse
+	18, // 38: sluice.v1.ClusterService.ExportGraph:output_type -> sluice.v1.ExportGraphResponse
+	20, // 39: sluice.v1.ClusterService.SetMode:output_type -> sluice.v1.SetModeResponse
+	22, // 40: sluice.v1.ClusterService.RotateKey:output_type -> sluice.v1.RotateKeyResponse
+	24, // 41: sluice.v1.ClusterService.GetCostModels:output_type -> sluice.v1.GetCostModelsResponse
+	28, // 42: sluice.v1.ClusterService.SetCostModel:output_type -> sluice.v1.SetCostModelResponse
+	3,  // 43: sluice.v1.ClusterService.ListMembers:output_type -> sluice.v1.ListMembersResponse
+	34, // [34:44] is the sub-list for method output_type
+	24, // [24:34] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_cluster_proto_init() }
@@ -2087,6 +2125,8 @@ func file_sluice_v1_cluster_proto_init() {
 	if File_sluice_v1_cluster_proto != nil {
 		return
 	}
+	file_sluice_v1_host_proto_init()
+	file_sluice_v1_job_proto_init()
 	file_sluice_v1_resources_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -305,6 +305,58 @@ func (x *Drain) GetReason() string {
 	return ""
 }
 
+type HostStateCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         HostState              `protobuf:"varint,1,opt,name=state,proto3,enum=sluice.v1.HostState" json:"state,omitempty"`
+	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HostStateCount) Reset() {
+	*x = HostStateCount{}
+	mi := &file_sluice_v1_host_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HostStateCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HostStateCount) ProtoMessage() {}
+
+func (x *HostStateCount) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_host_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HostStateCount.ProtoReflect.Descriptor instead.
+func (*HostStateCount) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *HostStateCount) GetState() HostState {
+	if x != nil {
+		return x.State
+	}
+	return HostState_HOST_STATE_UNSPECIFIED
+}
+
+func (x *HostStateCount) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type ListHostsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every condition that is set has to hold.
@@ -323,7 +375,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[2]
+	mi := &file_sluice_v1_host_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -335,7 +387,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[2]
+	mi := &file_sluice_v1_host_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -348,7 +400,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{2}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListHostsRequest) GetShard() string {
@@ -410,7 +462,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[3]
+	mi := &file_sluice_v1_host_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -422,7 +474,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[3]
+	mi := &file_sluice_v1_host_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -435,7 +487,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{3}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListHostsResponse) GetHosts() []*Host {
@@ -461,7 +513,7 @@ type GetHostRequest struct {
 
 func (x *GetHostRequest) Reset() {
 	*x = GetHostRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[4]
+	mi := &file_sluice_v1_host_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +525,7 @@ func (x *GetHostRequest) String() string {
 func (*GetHostRequest) ProtoMessage() {}
 
 func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[4]
+	mi := &file_sluice_v1_host_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +538,7 @@ func (x *GetHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostRequest.ProtoReflect.Descriptor instead.
 func (*GetHostRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{4}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetHostRequest) GetName() string {
@@ -505,7 +557,7 @@ type GetHostResponse struct {
 
 func (x *GetHostResponse) Reset() {
 	*x = GetHostResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[5]
+	mi := &file_sluice_v1_host_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +569,7 @@ func (x *GetHostResponse) String() string {
 func (*GetHostResponse) ProtoMessage() {}
 
 func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[5]
+	mi := &file_sluice_v1_host_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +582,7 @@ func (x *GetHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHostResponse.ProtoReflect.Descriptor instead.
 func (*GetHostResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{5}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetHostResponse) GetHost() *Host {
@@ -555,7 +607,7 @@ type DrainHostRequest struct {
 
 func (x *DrainHostRequest) Reset() {
 	*x = DrainHostRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[6]
+	mi := &file_sluice_v1_host_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +619,7 @@ func (x *DrainHostRequest) String() string {
 func (*DrainHostRequest) ProtoMessage() {}
 
 func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[6]
+	mi := &file_sluice_v1_host_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +632,7 @@ func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostRequest.ProtoReflect.Descriptor instead.
 func (*DrainHostRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{6}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DrainHostRequest) GetName() string {
@@ -620,7 +672,7 @@ type DrainHostResponse struct {
 
 func (x *DrainHostResponse) Reset() {
 	*x = DrainHostResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[7]
+	mi := &file_sluice_v1_host_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +684,7 @@ func (x *DrainHostResponse) String() string {
 func (*DrainHostResponse) ProtoMessage() {}
 
 func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[7]
+	mi := &file_sluice_v1_host_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +697,7 @@ func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostResponse.ProtoReflect.Descriptor instead.
 func (*DrainHostResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{7}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DrainHostResponse) GetHost() *Host {
@@ -664,7 +716,7 @@ type ResumeHostRequest struct {
 
 func (x *ResumeHostRequest) Reset() {
 	*x = ResumeHostRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[8]
+	mi := &file_sluice_v1_host_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +728,7 @@ func (x *ResumeHostRequest) String() string {
 func (*ResumeHostRequest) ProtoMessage() {}
 
 func (x *ResumeHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[8]
+	mi := &file_sluice_v1_host_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +741,7 @@ func (x *ResumeHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeHostRequest.ProtoReflect.Descriptor instead.
 func (*ResumeHostRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{8}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResumeHostRequest) GetName() string {
@@ -708,7 +760,7 @@ type ResumeHostResponse struct {
 
 func (x *ResumeHostResponse) Reset() {
 	*x = ResumeHostResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[9]
+	mi := &file_sluice_v1_host_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +772,7 @@ func (x *ResumeHostResponse) String() string {
 func (*ResumeHostResponse) ProtoMessage() {}
 
 func (x *ResumeHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[9]
+	mi := &file_sluice_v1_host_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +785,7 @@ func (x *ResumeHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeHostResponse.ProtoReflect.Descriptor instead.
 func (*ResumeHostResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{9}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResumeHostResponse) GetHost() *Host {
@@ -752,7 +804,7 @@ type ForgetHostRequest struct {
 
 func (x *ForgetHostRequest) Reset() {
 	*x = ForgetHostRequest{}
-	mi := &file_sluice_v1_host_proto_msgTypes[10]
+	mi := &file_sluice_v1_host_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +816,7 @@ func (x *ForgetHostRequest) String() string {
 func (*ForgetHostRequest) ProtoMessage() {}
 
 func (x *ForgetHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[10]
+	mi := &file_sluice_v1_host_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +829,7 @@ func (x *ForgetHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetHostRequest.ProtoReflect.Descriptor instead.
 func (*ForgetHostRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{10}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForgetHostRequest) GetName() string {
@@ -795,7 +847,7 @@ type ForgetHostResponse struct {
 
 func (x *ForgetHostResponse) Reset() {
 	*x = ForgetHostResponse{}
-	mi := &file_sluice_v1_host_proto_msgTypes[11]
+	mi := &file_sluice_v1_host_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +859,7 @@ func (x *ForgetHostResponse) String() string {
 func (*ForgetHostResponse) ProtoMessage() {}
 
 func (x *ForgetHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_host_proto_msgTypes[11]
+	mi := &file_sluice_v1_host_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +872,7 @@ func (x *ForgetHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetHostResponse.ProtoReflect.Descriptor instead.
 func (*ForgetHostResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_host_proto_rawDescGZIP(), []int{11}
+	return file_sluice_v1_host_proto_rawDescGZIP(), []int{12}
 }
 
 var File_sluice_v1_host_proto protoreflect.FileDescriptor
@@ -851,7 +903,10 @@ const file_sluice_v1_host_proto_rawDesc = "" +
 	"\x04lent\x18\x10 \x01(\v2\x19.sluice.v1.ResourceVectorR\x04lent\"W\n" +
 	"\x05Drain\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd9\x02\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"R\n" +
+	"\x0eHostStateCount\x12*\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x14.sluice.v1.HostStateR\x05state\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"\xd9\x02\n" +
 	"\x10ListHostsRequest\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\tR\x05shard\x12,\n" +
 	"\x06states\x18\x02 \x03(\x0e2\x14.sluice.v1.HostStateR\x06states\x12\x12\n" +
@@ -917,61 +972,63 @@ func file_sluice_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sluice_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_sluice_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_sluice_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: sluice.v1.HostState
 	(*Host)(nil),                  // 1: sluice.v1.Host
 	(*Drain)(nil),                 // 2: sluice.v1.Drain
-	(*ListHostsRequest)(nil),      // 3: sluice.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),     // 4: sluice.v1.ListHostsResponse
-	(*GetHostRequest)(nil),        // 5: sluice.v1.GetHostRequest
-	(*GetHostResponse)(nil),       // 6: sluice.v1.GetHostResponse
-	(*DrainHostRequest)(nil),      // 7: sluice.v1.DrainHostRequest
-	(*DrainHostResponse)(nil),     // 8: sluice.v1.DrainHostResponse
-	(*ResumeHostRequest)(nil),     // 9: sluice.v1.ResumeHostRequest
-	(*ResumeHostResponse)(nil),    // 10: sluice.v1.ResumeHostResponse
-	(*ForgetHostRequest)(nil),     // 11: sluice.v1.ForgetHostRequest
-	(*ForgetHostResponse)(nil),    // 12: sluice.v1.ForgetHostResponse
-	nil,                           // 13: sluice.v1.ListHostsRequest.AttributesEntry
-	(*Attribute)(nil),             // 14: sluice.v1.Attribute
-	(*Capacity)(nil),              // 15: sluice.v1.Capacity
-	(*ResourceVector)(nil),        // 16: sluice.v1.ResourceVector
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*HostStateCount)(nil),        // 3: sluice.v1.HostStateCount
+	(*ListHostsRequest)(nil),      // 4: sluice.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),     // 5: sluice.v1.ListHostsResponse
+	(*GetHostRequest)(nil),        // 6: sluice.v1.GetHostRequest
+	(*GetHostResponse)(nil),       // 7: sluice.v1.GetHostResponse
+	(*DrainHostRequest)(nil),      // 8: sluice.v1.DrainHostRequest
+	(*DrainHostResponse)(nil),     // 9: sluice.v1.DrainHostResponse
+	(*ResumeHostRequest)(nil),     // 10: sluice.v1.ResumeHostRequest
+	(*ResumeHostResponse)(nil),    // 11: sluice.v1.ResumeHostResponse
+	(*ForgetHostRequest)(nil),     // 12: sluice.v1.ForgetHostRequest
+	(*ForgetHostResponse)(nil),    // 13: sluice.v1.ForgetHostResponse
+	nil,                           // 14: sluice.v1.ListHostsRequest.AttributesEntry
+	(*Attribute)(nil),             // 15: sluice.v1.Attribute
+	(*Capacity)(nil),              // 16: sluice.v1.Capacity
+	(*ResourceVector)(nil),        // 17: sluice.v1.ResourceVector
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_sluice_v1_host_proto_depIdxs = []int32{
-	14, // 0: sluice.v1.Host.attributes:type_name -> sluice.v1.Attribute
-	15, // 1: sluice.v1.Host.capacity:type_name -> sluice.v1.Capacity
-	16, // 2: sluice.v1.Host.allocated:type_name -> sluice.v1.ResourceVector
-	16, // 3: sluice.v1.Host.used:type_name -> sluice.v1.ResourceVector
+	15, // 0: sluice.v1.Host.attributes:type_name -> sluice.v1.Attribute
+	16, // 1: sluice.v1.Host.capacity:type_name -> sluice.v1.Capacity
+	17, // 2: sluice.v1.Host.allocated:type_name -> sluice.v1.ResourceVector
+	17, // 3: sluice.v1.Host.used:type_name -> sluice.v1.ResourceVector
 	0,  // 4: sluice.v1.Host.state:type_name -> sluice.v1.HostState
 	2,  // 5: sluice.v1.Host.drain:type_name -> sluice.v1.Drain
-	17, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
-	16, // 7: sluice.v1.Host.slack:type_name -> sluice.v1.ResourceVector
-	16, // 8: sluice.v1.Host.lent:type_name -> sluice.v1.ResourceVector
-	17, // 9: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 10: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
-	13, // 11: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
-	1,  // 12: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
-	1,  // 13: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
-	18, // 14: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
-	1,  // 15: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
-	1,  // 16: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
-	3,  // 17: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
-	5,  // 18: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
-	7,  // 19: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
-	9,  // 20: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
-	11, // 21: sluice.v1.HostService.ForgetHost:input_type -> sluice.v1.ForgetHostRequest
-	4,  // 22: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
-	6,  // 23: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
-	8,  // 24: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
-	10, // 25: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
-	12, // 26: sluice.v1.HostService.ForgetHost:output_type -> sluice.v1.ForgetHostResponse
-	22, // [22:27] is the sub-list for method output_type
-	17, // [17:22] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	18, // 6: sluice.v1.Host.state_time:type_name -> google.protobuf.Timestamp
+	17, // 7: sluice.v1.Host.slack:type_name -> sluice.v1.ResourceVector
+	17, // 8: sluice.v1.Host.lent:type_name -> sluice.v1.ResourceVector
+	18, // 9: sluice.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 10: sluice.v1.HostStateCount.state:type_name -> sluice.v1.HostState
+	0,  // 11: sluice.v1.ListHostsRequest.states:type_name -> sluice.v1.HostState
+	14, // 12: sluice.v1.ListHostsRequest.attributes:type_name -> sluice.v1.ListHostsRequest.AttributesEntry
+	1,  // 13: sluice.v1.ListHostsResponse.hosts:type_name -> sluice.v1.Host
+	1,  // 14: sluice.v1.GetHostResponse.host:type_name -> sluice.v1.Host
+	19, // 15: sluice.v1.DrainHostRequest.deadline:type_name -> google.protobuf.Duration
+	1,  // 16: sluice.v1.DrainHostResponse.host:type_name -> sluice.v1.Host
+	1,  // 17: sluice.v1.ResumeHostResponse.host:type_name -> sluice.v1.Host
+	4,  // 18: sluice.v1.HostService.ListHosts:input_type -> sluice.v1.ListHostsRequest
+	6,  // 19: sluice.v1.HostService.GetHost:input_type -> sluice.v1.GetHostRequest
+	8,  // 20: sluice.v1.HostService.DrainHost:input_type -> sluice.v1.DrainHostRequest
+	10, // 21: sluice.v1.HostService.ResumeHost:input_type -> sluice.v1.ResumeHostRequest
+	12, // 22: sluice.v1.HostService.ForgetHost:input_type -> sluice.v1.ForgetHostRequest
+	5,  // 23: sluice.v1.HostService.ListHosts:output_type -> sluice.v1.ListHostsResponse
+	7,  // 24: sluice.v1.HostService.GetHost:output_type -> sluice.v1.GetHostResponse
+	9,  // 25: sluice.v1.HostService.DrainHost:output_type -> sluice.v1.DrainHostResponse
+	11, // 26: sluice.v1.HostService.ResumeHost:output_type -> sluice.v1.ResumeHostResponse
+	13, // 27: sluice.v1.HostService.ForgetHost:output_type -> sluice.v1.ForgetHostResponse
+	23, // [23:28] is the sub-list for method output_type
+	18, // [18:23] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_host_proto_init() }
@@ -980,14 +1037,14 @@ func file_sluice_v1_host_proto_init() {
 		return
 	}
 	file_sluice_v1_resources_proto_init()
-	file_sluice_v1_host_proto_msgTypes[2].OneofWrappers = []any{}
+	file_sluice_v1_host_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_host_proto_rawDesc), len(file_sluice_v1_host_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -268,7 +268,7 @@ func (x ControlUpdateRequest_Action) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlUpdateRequest_Action.Descriptor instead.
 func (ControlUpdateRequest_Action) EnumDescriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{23, 0}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{24, 0}
 }
 
 // Job is a job as the server sees it.
@@ -444,6 +444,58 @@ func (x *Job) GetReadyCount() uint32 {
 	return 0
 }
 
+type JobStateCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         JobState               `protobuf:"varint,1,opt,name=state,proto3,enum=sluice.v1.JobState" json:"state,omitempty"`
+	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobStateCount) Reset() {
+	*x = JobStateCount{}
+	mi := &file_sluice_v1_job_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobStateCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobStateCount) ProtoMessage() {}
+
+func (x *JobStateCount) ProtoReflect() protoreflect.Message {
+	mi := &file_sluice_v1_job_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobStateCount.ProtoReflect.Descriptor instead.
+func (*JobStateCount) Descriptor() ([]byte, []int) {
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *JobStateCount) GetState() JobState {
+	if x != nil {
+		return x.State
+	}
+	return JobState_JOB_STATE_UNSPECIFIED
+}
+
+func (x *JobStateCount) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type TaskStateCount struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         TaskState              `protobuf:"varint,1,opt,name=state,proto3,enum=sluice.v1.TaskState" json:"state,omitempty"`
@@ -454,7 +506,7 @@ type TaskStateCount struct {
 
 func (x *TaskStateCount) Reset() {
 	*x = TaskStateCount{}
-	mi := &file_sluice_v1_job_proto_msgTypes[1]
+	mi := &file_sluice_v1_job_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -466,7 +518,7 @@ func (x *TaskStateCount) String() string {
 func (*TaskStateCount) ProtoMessage() {}
 
 func (x *TaskStateCount) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[1]
+	mi := &file_sluice_v1_job_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -479,7 +531,7 @@ func (x *TaskStateCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStateCount.ProtoReflect.Descriptor instead.
 func (*TaskStateCount) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{1}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TaskStateCount) GetState() TaskState {
@@ -512,7 +564,7 @@ type SubmitJobRequest struct {
 
 func (x *SubmitJobRequest) Reset() {
 	*x = SubmitJobRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[2]
+	mi := &file_sluice_v1_job_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +576,7 @@ func (x *SubmitJobRequest) String() string {
 func (*SubmitJobRequest) ProtoMessage() {}
 
 func (x *SubmitJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[2]
+	mi := &file_sluice_v1_job_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +589,7 @@ func (x *SubmitJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitJobRequest.ProtoReflect.Descriptor instead.
 func (*SubmitJobRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{2}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SubmitJobRequest) GetSpec() *JobSpec {
@@ -569,7 +621,7 @@ type SubmitJobResponse struct {
 
 func (x *SubmitJobResponse) Reset() {
 	*x = SubmitJobResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[3]
+	mi := &file_sluice_v1_job_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +633,7 @@ func (x *SubmitJobResponse) String() string {
 func (*SubmitJobResponse) ProtoMessage() {}
 
 func (x *SubmitJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[3]
+	mi := &file_sluice_v1_job_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +646,7 @@ func (x *SubmitJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitJobResponse.ProtoReflect.Descriptor instead.
 func (*SubmitJobResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{3}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SubmitJobResponse) GetName() string {
@@ -643,7 +695,7 @@ type SubmitJobsRequest struct {
 
 func (x *SubmitJobsRequest) Reset() {
 	*x = SubmitJobsRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[4]
+	mi := &file_sluice_v1_job_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +707,7 @@ func (x *SubmitJobsRequest) String() string {
 func (*SubmitJobsRequest) ProtoMessage() {}
 
 func (x *SubmitJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[4]
+	mi := &file_sluice_v1_job_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +720,7 @@ func (x *SubmitJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitJobsRequest.ProtoReflect.Descriptor instead.
 func (*SubmitJobsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{4}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SubmitJobsRequest) GetSpecs() []*JobSpec {
@@ -695,7 +747,7 @@ type SubmitJobsResponse struct {
 
 func (x *SubmitJobsResponse) Reset() {
 	*x = SubmitJobsResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[5]
+	mi := &file_sluice_v1_job_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +759,7 @@ func (x *SubmitJobsResponse) String() string {
 func (*SubmitJobsResponse) ProtoMessage() {}
 
 func (x *SubmitJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[5]
+	mi := &file_sluice_v1_job_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +772,7 @@ func (x *SubmitJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitJobsResponse.ProtoReflect.Descriptor instead.
 func (*SubmitJobsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{5}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SubmitJobsResponse) GetJobs() []*SubmitJobResponse {
@@ -739,7 +791,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[6]
+	mi := &file_sluice_v1_job_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +803,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[6]
+	mi := &file_sluice_v1_job_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +816,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{6}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetJobRequest) GetName() string {
@@ -783,7 +835,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[7]
+	mi := &file_sluice_v1_job_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +847,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[7]
+	mi := &file_sluice_v1_job_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +860,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{7}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -838,7 +890,7 @@ type JobFilter struct {
 
 func (x *JobFilter) Reset() {
 	*x = JobFilter{}
-	mi := &file_sluice_v1_job_proto_msgTypes[8]
+	mi := &file_sluice_v1_job_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +902,7 @@ func (x *JobFilter) String() string {
 func (*JobFilter) ProtoMessage() {}
 
 func (x *JobFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[8]
+	mi := &file_sluice_v1_job_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +915,7 @@ func (x *JobFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFilter.ProtoReflect.Descriptor instead.
 func (*JobFilter) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{8}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JobFilter) GetNames() []string {
@@ -931,7 +983,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[9]
+	mi := &file_sluice_v1_job_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +995,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[9]
+	mi := &file_sluice_v1_job_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1008,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{9}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListJobsRequest) GetFilter() *JobFilter {
@@ -1005,7 +1057,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[10]
+	mi := &file_sluice_v1_job_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1069,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[10]
+	mi := &file_sluice_v1_job_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1082,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{10}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1062,7 +1114,7 @@ type StopJobRequest struct {
 
 func (x *StopJobRequest) Reset() {
 	*x = StopJobRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[11]
+	mi := &file_sluice_v1_job_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1126,7 @@ func (x *StopJobRequest) String() string {
 func (*StopJobRequest) ProtoMessage() {}
 
 func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[11]
+	mi := &file_sluice_v1_job_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1139,7 @@ func (x *StopJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobRequest.ProtoReflect.Descriptor instead.
 func (*StopJobRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{11}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StopJobRequest) GetName() string {
@@ -1127,7 +1179,7 @@ type StopJobResponse struct {
 
 func (x *StopJobResponse) Reset() {
 	*x = StopJobResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[12]
+	mi := &file_sluice_v1_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1191,7 @@ func (x *StopJobResponse) String() string {
 func (*StopJobResponse) ProtoMessage() {}
 
 func (x *StopJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[12]
+	mi := &file_sluice_v1_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1204,7 @@ func (x *StopJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopJobResponse.ProtoReflect.Descriptor instead.
 func (*StopJobResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{12}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StopJobResponse) GetJob() *Job {
@@ -1174,7 +1226,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[13]
+	mi := &file_sluice_v1_job_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1238,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[13]
+	mi := &file_sluice_v1_job_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1251,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{13}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteJobRequest) GetName() string {
@@ -1232,7 +1284,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[14]
+	mi := &file_sluice_v1_job_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1296,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[14]
+	mi := &file_sluice_v1_job_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1309,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{14}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteJobResponse) GetRevision() uint64 {
@@ -1291,7 +1343,7 @@ type UpdateJobRequest struct {
 
 func (x *UpdateJobRequest) Reset() {
 	*x = UpdateJobRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[15]
+	mi := &file_sluice_v1_job_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1355,7 @@ func (x *UpdateJobRequest) String() string {
 func (*UpdateJobRequest) ProtoMessage() {}
 
 func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[15]
+	mi := &file_sluice_v1_job_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +1368,7 @@ func (x *UpdateJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobRequest.ProtoReflect.Descriptor instead.
 func (*UpdateJobRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{15}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpdateJobRequest) GetSpec() *JobSpec {
@@ -1363,7 +1415,7 @@ type UpdateJobResponse struct {
 
 func (x *UpdateJobResponse) Reset() {
 	*x = UpdateJobResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[16]
+	mi := &file_sluice_v1_job_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1427,7 @@ func (x *UpdateJobResponse) String() string {
 func (*UpdateJobResponse) ProtoMessage() {}
 
 func (x *UpdateJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[16]
+	mi := &file_sluice_v1_job_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1440,7 @@ func (x *UpdateJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateJobResponse.ProtoReflect.Descriptor instead.
 func (*UpdateJobResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{16}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UpdateJobResponse) GetJob() *Job {
@@ -1414,7 +1466,7 @@ type WatchJobsRequest struct {
 
 func (x *WatchJobsRequest) Reset() {
 	*x = WatchJobsRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[17]
+	mi := &file_sluice_v1_job_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1478,7 @@ func (x *WatchJobsRequest) String() string {
 func (*WatchJobsRequest) ProtoMessage() {}
 
 func (x *WatchJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[17]
+	mi := &file_sluice_v1_job_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1491,7 @@ func (x *WatchJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobsRequest.ProtoReflect.Descriptor instead.
 func (*WatchJobsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{17}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchJobsRequest) GetFilter() *JobFilter {
@@ -1489,7 +1541,7 @@ type WatchJobsResponse struct {
 
 func (x *WatchJobsResponse) Reset() {
 	*x = WatchJobsResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[18]
+	mi := &file_sluice_v1_job_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1553,7 @@ func (x *WatchJobsResponse) String() string {
 func (*WatchJobsResponse) ProtoMessage() {}
 
 func (x *WatchJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[18]
+	mi := &file_sluice_v1_job_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1566,7 @@ func (x *WatchJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchJobsResponse.ProtoReflect.Descriptor instead.
 func (*WatchJobsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{18}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchJobsResponse) GetJobs() []*Job {
@@ -1577,7 +1629,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_sluice_v1_job_proto_msgTypes[19]
+	mi := &file_sluice_v1_job_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1641,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[19]
+	mi := &file_sluice_v1_job_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1654,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{19}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskRef) GetJobUid() uint32 {
@@ -1640,7 +1692,7 @@ type JobUpdate struct {
 
 func (x *JobUpdate) Reset() {
 	*x = JobUpdate{}
-	mi := &file_sluice_v1_job_proto_msgTypes[20]
+	mi := &file_sluice_v1_job_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1704,7 @@ func (x *JobUpdate) String() string {
 func (*JobUpdate) ProtoMessage() {}
 
 func (x *JobUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[20]
+	mi := &file_sluice_v1_job_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1717,7 @@ func (x *JobUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobUpdate.ProtoReflect.Descriptor instead.
 func (*JobUpdate) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{20}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobUpdate) GetFromVersion() uint64 {
@@ -1757,7 +1809,7 @@ type RestartJobRequest struct {
 
 func (x *RestartJobRequest) Reset() {
 	*x = RestartJobRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[21]
+	mi := &file_sluice_v1_job_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1821,7 @@ func (x *RestartJobRequest) String() string {
 func (*RestartJobRequest) ProtoMessage() {}
 
 func (x *RestartJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[21]
+	mi := &file_sluice_v1_job_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1834,7 @@ func (x *RestartJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartJobRequest.ProtoReflect.Descriptor instead.
 func (*RestartJobRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{21}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RestartJobRequest) GetName() string {
@@ -1815,7 +1867,7 @@ type RestartJobResponse struct {
 
 func (x *RestartJobResponse) Reset() {
 	*x = RestartJobResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[22]
+	mi := &file_sluice_v1_job_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1879,7 @@ func (x *RestartJobResponse) String() string {
 func (*RestartJobResponse) ProtoMessage() {}
 
 func (x *RestartJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[22]
+	mi := &file_sluice_v1_job_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1892,7 @@ func (x *RestartJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartJobResponse.ProtoReflect.Descriptor instead.
 func (*RestartJobResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{22}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RestartJobResponse) GetJob() *Job {
@@ -1862,7 +1914,7 @@ type ControlUpdateRequest struct {
 
 func (x *ControlUpdateRequest) Reset() {
 	*x = ControlUpdateRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[23]
+	mi := &file_sluice_v1_job_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +1926,7 @@ func (x *ControlUpdateRequest) String() string {
 func (*ControlUpdateRequest) ProtoMessage() {}
 
 func (x *ControlUpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[23]
+	mi := &file_sluice_v1_job_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +1939,7 @@ func (x *ControlUpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlUpdateRequest.ProtoReflect.Descriptor instead.
 func (*ControlUpdateRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{23}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ControlUpdateRequest) GetName() string {
@@ -1920,7 +1972,7 @@ type ControlUpdateResponse struct {
 
 func (x *ControlUpdateResponse) Reset() {
 	*x = ControlUpdateResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[24]
+	mi := &file_sluice_v1_job_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +1984,7 @@ func (x *ControlUpdateResponse) String() string {
 func (*ControlUpdateResponse) ProtoMessage() {}
 
 func (x *ControlUpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[24]
+	mi := &file_sluice_v1_job_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +1997,7 @@ func (x *ControlUpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlUpdateResponse.ProtoReflect.Descriptor instead.
 func (*ControlUpdateResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{24}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ControlUpdateResponse) GetJob() *Job {
@@ -1966,7 +2018,7 @@ type ListJobVersionsRequest struct {
 
 func (x *ListJobVersionsRequest) Reset() {
 	*x = ListJobVersionsRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[25]
+	mi := &file_sluice_v1_job_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2030,7 @@ func (x *ListJobVersionsRequest) String() string {
 func (*ListJobVersionsRequest) ProtoMessage() {}
 
 func (x *ListJobVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[25]
+	mi := &file_sluice_v1_job_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2043,7 @@ func (x *ListJobVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{25}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListJobVersionsRequest) GetName() string {
@@ -2025,7 +2077,7 @@ type ListJobVersionsResponse struct {
 
 func (x *ListJobVersionsResponse) Reset() {
 	*x = ListJobVersionsResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[26]
+	mi := &file_sluice_v1_job_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2037,7 +2089,7 @@ func (x *ListJobVersionsResponse) String() string {
 func (*ListJobVersionsResponse) ProtoMessage() {}
 
 func (x *ListJobVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[26]
+	mi := &file_sluice_v1_job_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2050,7 +2102,7 @@ func (x *ListJobVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{26}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListJobVersionsResponse) GetVersions() []*JobVersion {
@@ -2079,7 +2131,7 @@ type JobVersion struct {
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_sluice_v1_job_proto_msgTypes[27]
+	mi := &file_sluice_v1_job_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2143,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[27]
+	mi := &file_sluice_v1_job_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2156,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{27}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobVersion) GetVersion() uint64 {
@@ -2147,7 +2199,7 @@ type PlanJobsRequest struct {
 
 func (x *PlanJobsRequest) Reset() {
 	*x = PlanJobsRequest{}
-	mi := &file_sluice_v1_job_proto_msgTypes[28]
+	mi := &file_sluice_v1_job_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2211,7 @@ func (x *PlanJobsRequest) String() string {
 func (*PlanJobsRequest) ProtoMessage() {}
 
 func (x *PlanJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[28]
+	mi := &file_sluice_v1_job_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2224,7 @@ func (x *PlanJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanJobsRequest.ProtoReflect.Descriptor instead.
 func (*PlanJobsRequest) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{28}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PlanJobsRequest) GetSpecs() []*JobSpec {
@@ -2204,7 +2256,7 @@ type PlanJobsResponse struct {
 
 func (x *PlanJobsResponse) Reset() {
 	*x = PlanJobsResponse{}
-	mi := &file_sluice_v1_job_proto_msgTypes[29]
+	mi := &file_sluice_v1_job_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2268,7 @@ func (x *PlanJobsResponse) String() string {
 func (*PlanJobsResponse) ProtoMessage() {}
 
 func (x *PlanJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[29]
+	mi := &file_sluice_v1_job_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2281,7 @@ func (x *PlanJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanJobsResponse.ProtoReflect.Descriptor instead.
 func (*PlanJobsResponse) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{29}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PlanJobsResponse) GetPlacements() []*PlannedTask {
@@ -2284,7 +2336,7 @@ type PlannedTask struct {
 
 func (x *PlannedTask) Reset() {
 	*x = PlannedTask{}
-	mi := &file_sluice_v1_job_proto_msgTypes[30]
+	mi := &file_sluice_v1_job_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2348,7 @@ func (x *PlannedTask) String() string {
 func (*PlannedTask) ProtoMessage() {}
 
 func (x *PlannedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_sluice_v1_job_proto_msgTypes[30]
+	mi := &file_sluice_v1_job_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2361,7 @@ func (x *PlannedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedTask.ProtoReflect.Descriptor instead.
 func (*PlannedTask) Descriptor() ([]byte, []int) {
-	return file_sluice_v1_job_proto_rawDescGZIP(), []int{30}
+	return file_sluice_v1_job_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PlannedTask) GetJob() string {
@@ -2380,7 +2432,10 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\bprogress\x18\x0e \x01(\x01H\x00R\bprogress\x88\x01\x01\x12\x1f\n" +
 	"\vready_count\x18\x0f \x01(\rR\n" +
 	"readyCountB\v\n" +
-	"\t_progress\"R\n" +
+	"\t_progress\"P\n" +
+	"\rJobStateCount\x12)\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x13.sluice.v1.JobStateR\x05state\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"R\n" +
 	"\x0eTaskStateCount\x12*\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x14.sluice.v1.TaskStateR\x05state\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"c\n" +
@@ -2597,123 +2652,125 @@ func file_sluice_v1_job_proto_rawDescGZIP() []byte {
 }
 
 var file_sluice_v1_job_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_sluice_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_sluice_v1_job_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_sluice_v1_job_proto_goTypes = []any{
 	(JobState)(0),                    // 0: sluice.v1.JobState
 	(JobOrder)(0),                    // 1: sluice.v1.JobOrder
 	(UpdateState)(0),                 // 2: sluice.v1.UpdateState
 	(ControlUpdateRequest_Action)(0), // 3: sluice.v1.ControlUpdateRequest.Action
 	(*Job)(nil),                      // 4: sluice.v1.Job
-	(*TaskStateCount)(nil),           // 5: sluice.v1.TaskStateCount
-	(*SubmitJobRequest)(nil),         // 6: sluice.v1.SubmitJobRequest
-	(*SubmitJobResponse)(nil),        // 7: sluice.v1.SubmitJobResponse
-	(*SubmitJobsRequest)(nil),        // 8: sluice.v1.SubmitJobsRequest
-	(*SubmitJobsResponse)(nil),       // 9: sluice.v1.SubmitJobsResponse
-	(*GetJobRequest)(nil),            // 10: sluice.v1.GetJobRequest
-	(*GetJobResponse)(nil),           // 11: sluice.v1.GetJobResponse
-	(*JobFilter)(nil),                // 12: sluice.v1.JobFilter
-	(*ListJobsRequest)(nil),          // 13: sluice.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),         // 14: sluice.v1.ListJobsResponse
-	(*StopJobRequest)(nil),           // 15: sluice.v1.StopJobRequest
-	(*StopJobResponse)(nil),          // 16: sluice.v1.StopJobResponse
-	(*DeleteJobRequest)(nil),         // 17: sluice.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),        // 18: sluice.v1.DeleteJobResponse
-	(*UpdateJobRequest)(nil),         // 19: sluice.v1.UpdateJobRequest
-	(*UpdateJobResponse)(nil),        // 20: sluice.v1.UpdateJobResponse
-	(*WatchJobsRequest)(nil),         // 21: sluice.v1.WatchJobsRequest
-	(*WatchJobsResponse)(nil),        // 22: sluice.v1.WatchJobsResponse
-	(*TaskRef)(nil),                  // 23: sluice.v1.TaskRef
-	(*JobUpdate)(nil),                // 24: sluice.v1.JobUpdate
-	(*RestartJobRequest)(nil),        // 25: sluice.v1.RestartJobRequest
-	(*RestartJobResponse)(nil),       // 26: sluice.v1.RestartJobResponse
-	(*ControlUpdateRequest)(nil),     // 27: sluice.v1.ControlUpdateRequest
-	(*ControlUpdateResponse)(nil),    // 28: sluice.v1.ControlUpdateResponse
-	(*ListJobVersionsRequest)(nil),   // 29: sluice.v1.ListJobVersionsRequest
-	(*ListJobVersionsResponse)(nil),  // 30: sluice.v1.ListJobVersionsResponse
-	(*JobVersion)(nil),               // 31: sluice.v1.JobVersion
-	(*PlanJobsRequest)(nil),          // 32: sluice.v1.PlanJobsRequest
-	(*PlanJobsResponse)(nil),         // 33: sluice.v1.PlanJobsResponse
-	(*PlannedTask)(nil),              // 34: sluice.v1.PlannedTask
-	nil,                              // 35: sluice.v1.JobFilter.LabelsEntry
-	(*JobSpec)(nil),                  // 36: sluice.v1.JobSpec
-	(*timestamppb.Timestamp)(nil),    // 37: google.protobuf.Timestamp
-	(TaskState)(0),                   // 38: sluice.v1.TaskState
-	(JobType)(0),                     // 39: sluice.v1.JobType
-	(*durationpb.Duration)(nil),      // 40: google.protobuf.Duration
-	(*Task)(nil),                     // 41: sluice.v1.Task
-	(*InstanceRange)(nil),            // 42: sluice.v1.InstanceRange
+	(*JobStateCount)(nil),            // 5: sluice.v1.JobStateCount
+	(*TaskStateCount)(nil),           // 6: sluice.v1.TaskStateCount
+	(*SubmitJobRequest)(nil),         // 7: sluice.v1.SubmitJobRequest
+	(*SubmitJobResponse)(nil),        // 8: sluice.v1.SubmitJobResponse
+	(*SubmitJobsRequest)(nil),        // 9: sluice.v1.SubmitJobsRequest
+	(*SubmitJobsResponse)(nil),       // 10: sluice.v1.SubmitJobsResponse
+	(*GetJobRequest)(nil),            // 11: sluice.v1.GetJobRequest
+	(*GetJobResponse)(nil),           // 12: sluice.v1.GetJobResponse
+	(*JobFilter)(nil),                // 13: sluice.v1.JobFilter
+	(*ListJobsRequest)(nil),          // 14: sluice.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),         // 15: sluice.v1.ListJobsResponse
+	(*StopJobRequest)(nil),           // 16: sluice.v1.StopJobRequest
+	(*StopJobResponse)(nil),          // 17: sluice.v1.StopJobResponse
+	(*DeleteJobRequest)(nil),         // 18: sluice.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),        // 19: sluice.v1.DeleteJobResponse
+	(*UpdateJobRequest)(nil),         // 20: sluice.v1.UpdateJobRequest
+	(*UpdateJobResponse)(nil),        // 21: sluice.v1.UpdateJobResponse
+	(*WatchJobsRequest)(nil),         // 22: sluice.v1.WatchJobsRequest
+	(*WatchJobsResponse)(nil),        // 23: sluice.v1.WatchJobsResponse
+	(*TaskRef)(nil),                  // 24: sluice.v1.TaskRef
+	(*JobUpdate)(nil),                // 25: sluice.v1.JobUpdate
+	(*RestartJobRequest)(nil),        // 26: sluice.v1.RestartJobRequest
+	(*RestartJobResponse)(nil),       // 27: sluice.v1.RestartJobResponse
+	(*ControlUpdateRequest)(nil),     // 28: sluice.v1.ControlUpdateRequest
+	(*ControlUpdateResponse)(nil),    // 29: sluice.v1.ControlUpdateResponse
+	(*ListJobVersionsRequest)(nil),   // 30: sluice.v1.ListJobVersionsRequest
+	(*ListJobVersionsResponse)(nil),  // 31: sluice.v1.ListJobVersionsResponse
+	(*JobVersion)(nil),               // 32: sluice.v1.JobVersion
+	(*PlanJobsRequest)(nil),          // 33: sluice.v1.PlanJobsRequest
+	(*PlanJobsResponse)(nil),         // 34: sluice.v1.PlanJobsResponse
+	(*PlannedTask)(nil),              // 35: sluice.v1.PlannedTask
+	nil,                              // 36: sluice.v1.JobFilter.LabelsEntry
+	(*JobSpec)(nil),                  // 37: sluice.v1.JobSpec
+	(*timestamppb.Timestamp)(nil),    // 38: google.protobuf.Timestamp
+	(TaskState)(0),                   // 39: sluice.v1.TaskState
+	(JobType)(0),                     // 40: sluice.v1.JobType
+	(*durationpb.Duration)(nil),      // 41: google.protobuf.Duration
+	(*Task)(nil),                     // 42: sluice.v1.Task
+	(*InstanceRange)(nil),            // 43: sluice.v1.InstanceRange
 }
 var file_sluice_v1_job_proto_depIdxs = []int32{
-	36, // 0: sluice.v1.Job.spec:type_name -> sluice.v1.JobSpec
+	37, // 0: sluice.v1.Job.spec:type_name -> sluice.v1.JobSpec
 	0,  // 1: sluice.v1.Job.state:type_name -> sluice.v1.JobState
-	5,  // 2: sluice.v1.Job.task_counts:type_name -> sluice.v1.TaskStateCount
-	37, // 3: sluice.v1.Job.create_time:type_name -> google.protobuf.Timestamp
-	37, // 4: sluice.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	37, // 5: sluice.v1.Job.end_time:type_name -> google.protobuf.Timestamp
-	24, // 6: sluice.v1.Job.update:type_name -> sluice.v1.JobUpdate
-	38, // 7: sluice.v1.TaskStateCount.state:type_name -> sluice.v1.TaskState
-	36, // 8: sluice.v1.SubmitJobRequest.spec:type_name -> sluice.v1.JobSpec
-	36, // 9: sluice.v1.SubmitJobsRequest.specs:type_name -> sluice.v1.JobSpec
-	7,  // 10: sluice.v1.SubmitJobsResponse.jobs:type_name -> sluice.v1.SubmitJobResponse
-	4,  // 11: sluice.v1.GetJobResponse.job:type_name -> sluice.v1.Job
-	0,  // 12: sluice.v1.JobFilter.states:type_name -> sluice.v1.JobState
-	35, // 13: sluice.v1.JobFilter.labels:type_name -> sluice.v1.JobFilter.LabelsEntry
-	39, // 14: sluice.v1.JobFilter.types:type_name -> sluice.v1.JobType
-	12, // 15: sluice.v1.ListJobsRequest.filter:type_name -> sluice.v1.JobFilter
-	1,  // 16: sluice.v1.ListJobsRequest.order:type_name -> sluice.v1.JobOrder
-	4,  // 17: sluice.v1.ListJobsResponse.jobs:type_name -> sluice.v1.Job
-	40, // 18: sluice.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
-	4,  // 19: sluice.v1.StopJobResponse.job:type_name -> sluice.v1.Job
-	36, // 20: sluice.v1.UpdateJobRequest.spec:type_name -> sluice.v1.JobSpec
-	4,  // 21: sluice.v1.UpdateJobResponse.job:type_name -> sluice.v1.Job
-	12, // 22: sluice.v1.WatchJobsRequest.filter:type_name -> sluice.v1.JobFilter
-	4,  // 23: sluice.v1.WatchJobsResponse.jobs:type_name -> sluice.v1.Job
-	41, // 24: sluice.v1.WatchJobsResponse.tasks:type_name -> sluice.v1.Task
-	23, // 25: sluice.v1.WatchJobsResponse.gone_tasks:type_name -> sluice.v1.TaskRef
-	2,  // 26: sluice.v1.JobUpdate.state:type_name -> sluice.v1.UpdateState
-	37, // 27: sluice.v1.JobUpdate.create_time:type_name -> google.protobuf.Timestamp
-	37, // 28: sluice.v1.JobUpdate.end_time:type_name -> google.protobuf.Timestamp
-	42, // 29: sluice.v1.RestartJobRequest.instances:type_name -> sluice.v1.InstanceRange
-	4,  // 30: sluice.v1.RestartJobResponse.job:type_name -> sluice.v1.Job
-	3,  // 31: sluice.v1.ControlUpdateRequest.action:type_name -> sluice.v1.ControlUpdateRequest.Action
-	4,  // 32: sluice.v1.ControlUpdateResponse.job:type_name -> sluice.v1.Job
-	31, // 33: sluice.v1.ListJobVersionsResponse.versions:type_name -> sluice.v1.JobVersion
-	36, // 34: sluice.v1.JobVersion.spec:type_name -> sluice.v1.JobSpec
-	37, // 35: sluice.v1.JobVersion.create_time:type_name -> google.protobuf.Timestamp
-	36, // 36: sluice.v1.PlanJobsRequest.specs:type_name -> sluice.v1.JobSpec
-	34, // 37: sluice.v1.PlanJobsResponse.placements:type_name -> sluice.v1.PlannedTask
-	34, // 38: sluice.v1.PlanJobsResponse.preemptions:type_name -> sluice.v1.PlannedTask
-	34, // 39: sluice.v1.PlanJobsResponse.migrations:type_name -> sluice.v1.PlannedTask
-	34, // 40: sluice.v1.PlanJobsResponse.waiting:type_name -> sluice.v1.PlannedTask
-	6,  // 41: sluice.v1.JobService.SubmitJob:input_type -> sluice.v1.SubmitJobRequest
-	8,  // 42: sluice.v1.JobService.SubmitJobs:input_type -> sluice.v1.SubmitJobsRequest
-	10, // 43: sluice.v1.JobService.GetJob:input_type -> sluice.v1.GetJobRequest
-	13, // 44: sluice.v1.JobService.ListJobs:input_type -> sluice.v1.ListJobsRequest
-	15, // 45: sluice.v1.JobService.StopJob:input_type -> sluice.v1.StopJobRequest
-	17, // 46: sluice.v1.JobService.DeleteJob:input_type -> sluice.v1.DeleteJobRequest
-	19, // 47: sluice.v1.JobService.UpdateJob:input_type -> sluice.v1.UpdateJobRequest
-	21, // 48: sluice.v1.JobService.WatchJobs:input_type -> sluice.v1.WatchJobsRequest
-	25, // 49: sluice.v1.JobService.RestartJob:input_type -> sluice.v1.RestartJobRequest
-	27, // 50: sluice.v1.JobService.ControlUpdate:input_type -> sluice.v1.ControlUpdateRequest
-	29, // 51: sluice.v1.JobService.ListJobVersions:input_type -> sluice.v1.ListJobVersionsRequest
-	32, // 52: sluice.v1.JobService.PlanJobs:input_type -> sluice.v1.PlanJobsRequest
-	7,  // 53: sluice.v1.JobService.SubmitJob:output_type -> sluice.v1.SubmitJobResponse
-	9,  // 54: sluice.v1.JobService.SubmitJobs:output_type -> sluice.v1.SubmitJobsResponse
-	11, // 55: sluice.v1.JobService.GetJob:output_type -> sluice.v1.GetJobResponse
-	14, // 56: sluice.v1.JobService.ListJobs:output_type -> sluice.v1.ListJobsResponse
-	16, // 57: sluice.v1.JobService.StopJob:output_type -> sluice.v1.StopJobResponse
-	18, // 58: sluice.v1.JobService.DeleteJob:output_type -> sluice.v1.DeleteJobResponse
-	20, // 59: sluice.v1.JobService.UpdateJob:output_type -> sluice.v1.UpdateJobResponse
-	22, // 60: sluice.v1.JobService.WatchJobs:output_type -> sluice.v1.WatchJobsResponse
-	26, // 61: sluice.v1.JobService.RestartJob:output_type -> sluice.v1.RestartJobResponse
-	28, // 62: sluice.v1.JobService.ControlUpdate:output_type -> sluice.v1.ControlUpdateResponse
-	30, // 63: sluice.v1.JobService.ListJobVersions:output_type -> sluice.v1.ListJobVersionsResponse
-	33, // 64: sluice.v1.JobService.PlanJobs:output_type -> sluice.v1.PlanJobsResponse
-	53, // [53:65] is the sub-list for method output_type
-	41, // [41:53] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	6,  // 2: sluice.v1.Job.task_counts:type_name -> sluice.v1.TaskStateCount
+	38, // 3: sluice.v1.Job.create_time:type_name -> google.protobuf.Timestamp
+	38, // 4: sluice.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	38, // 5: sluice.v1.Job.end_time:type_name -> google.protobuf.Timestamp
+	25, // 6: sluice.v1.Job.update:type_name -> sluice.v1.JobUpdate
+	0,  // 7: sluice.v1.JobStateCount.state:type_name -> sluice.v1.JobState
+	39, // 8: sluice.v1.TaskStateCount.state:type_name -> sluice.v1.TaskState
+	37, // 9: sluice.v1.SubmitJobRequest.spec:type_name -> sluice.v1.JobSpec
+	37, // 10: sluice.v1.SubmitJobsRequest.specs:type_name -> sluice.v1.JobSpec
+	8,  // 11: sluice.v1.SubmitJobsResponse.jobs:type_name -> sluice.v1.SubmitJobResponse
+	4,  // 12: sluice.v1.GetJobResponse.job:type_name -> sluice.v1.Job
+	0,  // 13: sluice.v1.JobFilter.states:type_name -> sluice.v1.JobState
+	36, // 14: sluice.v1.JobFilter.labels:type_name -> sluice.v1.JobFilter.LabelsEntry
+	40, // 15: sluice.v1.JobFilter.types:type_name -> sluice.v1.JobType
+	13, // 16: sluice.v1.ListJobsRequest.filter:type_name -> sluice.v1.JobFilter
+	1,  // 17: sluice.v1.ListJobsRequest.order:type_name -> sluice.v1.JobOrder
+	4,  // 18: sluice.v1.ListJobsResponse.jobs:type_name -> sluice.v1.Job
+	41, // 19: sluice.v1.StopJobRequest.grace:type_name -> google.protobuf.Duration
+	4,  // 20: sluice.v1.StopJobResponse.job:type_name -> sluice.v1.Job
+	37, // 21: sluice.v1.UpdateJobRequest.spec:type_name -> sluice.v1.JobSpec
+	4,  // 22: sluice.v1.UpdateJobResponse.job:type_name -> sluice.v1.Job
+	13, // 23: sluice.v1.WatchJobsRequest.filter:type_name -> sluice.v1.JobFilter
+	4,  // 24: sluice.v1.WatchJobsResponse.jobs:type_name -> sluice.v1.Job
+	42, // 25: sluice.v1.WatchJobsResponse.tasks:type_name -> sluice.v1.Task
+	24, // 26: sluice.v1.WatchJobsResponse.gone_tasks:type_name -> sluice.v1.TaskRef
+	2,  // 27: sluice.v1.JobUpdate.state:type_name -> sluice.v1.UpdateState
+	38, // 28: sluice.v1.JobUpdate.create_time:type_name -> google.protobuf.Timestamp
+	38, // 29: sluice.v1.JobUpdate.end_time:type_name -> google.protobuf.Timestamp
+	43, // 30: sluice.v1.RestartJobRequest.instances:type_name -> sluice.v1.InstanceRange
+	4,  // 31: sluice.v1.RestartJobResponse.job:type_name -> sluice.v1.Job
+	3,  // 32: sluice.v1.ControlUpdateRequest.action:type_name -> sluice.v1.ControlUpdateRequest.Action
+	4,  // 33: sluice.v1.ControlUpdateResponse.job:type_name -> sluice.v1.Job
+	32, // 34: sluice.v1.ListJobVersionsResponse.versions:type_name -> sluice.v1.JobVersion
+	37, // 35: sluice.v1.JobVersion.spec:type_name -> sluice.v1.JobSpec
+	38, // 36: sluice.v1.JobVersion.create_time:type_name -> google.protobuf.Timestamp
+	37, // 37: sluice.v1.PlanJobsRequest.specs:type_name -> sluice.v1.JobSpec
+	35, // 38: sluice.v1.PlanJobsResponse.placements:type_name -> sluice.v1.PlannedTask
+	35, // 39: sluice.v1.PlanJobsResponse.preemptions:type_name -> sluice.v1.PlannedTask
+	35, // 40: sluice.v1.PlanJobsResponse.migrations:type_name -> sluice.v1.PlannedTask
+	35, // 41: sluice.v1.PlanJobsResponse.waiting:type_name -> sluice.v1.PlannedTask
+	7,  // 42: sluice.v1.JobService.SubmitJob:input_type -> sluice.v1.SubmitJobRequest
+	9,  // 43: sluice.v1.JobService.SubmitJobs:input_type -> sluice.v1.SubmitJobsRequest
+	11, // 44: sluice.v1.JobService.GetJob:input_type -> sluice.v1.GetJobRequest
+	14, // 45: sluice.v1.JobService.ListJobs:input_type -> sluice.v1.ListJobsRequest
+	16, // 46: sluice.v1.JobService.StopJob:input_type -> sluice.v1.StopJobRequest
+	18, // 47: sluice.v1.JobService.DeleteJob:input_type -> sluice.v1.DeleteJobRequest
+	20, // 48: sluice.v1.JobService.UpdateJob:input_type -> sluice.v1.UpdateJobRequest
+	22, // 49: sluice.v1.JobService.WatchJobs:input_type -> sluice.v1.WatchJobsRequest
+	26, // 50: sluice.v1.JobService.RestartJob:input_type -> sluice.v1.RestartJobRequest
+	28, // 51: sluice.v1.JobService.ControlUpdate:input_type -> sluice.v1.ControlUpdateRequest
+	30, // 52: sluice.v1.JobService.ListJobVersions:input_type -> sluice.v1.ListJobVersionsRequest
+	33, // 53: sluice.v1.JobService.PlanJobs:input_type -> sluice.v1.PlanJobsRequest
+	8,  // 54: sluice.v1.JobService.SubmitJob:output_type -> sluice.v1.SubmitJobResponse
+	10, // 55: sluice.v1.JobService.SubmitJobs:output_type -> sluice.v1.SubmitJobsResponse
+	12, // 56: sluice.v1.JobService.GetJob:output_type -> sluice.v1.GetJobResponse
+	15, // 57: sluice.v1.JobService.ListJobs:output_type -> sluice.v1.ListJobsResponse
+	17, // 58: sluice.v1.JobService.StopJob:output_type -> sluice.v1.StopJobResponse
+	19, // 59: sluice.v1.JobService.DeleteJob:output_type -> sluice.v1.DeleteJobResponse
+	21, // 60: sluice.v1.JobService.UpdateJob:output_type -> sluice.v1.UpdateJobResponse
+	23, // 61: sluice.v1.JobService.WatchJobs:output_type -> sluice.v1.WatchJobsResponse
+	27, // 62: sluice.v1.JobService.RestartJob:output_type -> sluice.v1.RestartJobResponse
+	29, // 63: sluice.v1.JobService.ControlUpdate:output_type -> sluice.v1.ControlUpdateResponse
+	31, // 64: sluice.v1.JobService.ListJobVersions:output_type -> sluice.v1.ListJobVersionsResponse
+	34, // 65: sluice.v1.JobService.PlanJobs:output_type -> sluice.v1.PlanJobsResponse
+	54, // [54:66] is the sub-list for method output_type
+	42, // [42:54] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_sluice_v1_job_proto_init() }
@@ -2725,19 +2782,19 @@ func file_sluice_v1_job_proto_init() {
 	file_sluice_v1_jobspec_proto_init()
 	file_sluice_v1_task_proto_init()
 	file_sluice_v1_job_proto_msgTypes[0].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[9].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[11].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[13].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[21].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[23].OneofWrappers = []any{}
-	file_sluice_v1_job_proto_msgTypes[25].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[10].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[12].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[14].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[22].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[24].OneofWrappers = []any{}
+	file_sluice_v1_job_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sluice_v1_job_proto_rawDesc), len(file_sluice_v1_job_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

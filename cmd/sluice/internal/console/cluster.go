@@ -27,8 +27,15 @@ func overview(v *visit) (*page, error) {
 	for i, x := range s.GetShards() {
 		shards.Rows[i][0].To = filtered("/hosts", "shard", x.GetName())
 	}
+	numbers := propertiesOf(words.StatusProperties(s), nil)
+	for i := range numbers {
+		switch name := numbers[i].Name; name {
+		case "jobs", "tasks", "hosts":
+			numbers[i].Value.To = "/" + name
+		}
+	}
 	p := &page{Title: "Overview", Parts: []part{
-		{Properties: propertiesOf(words.StatusProperties(s), nil)},
+		{Properties: numbers},
 		{Heading: "Capacity", Table: capacity(s.GetCapacity(), s.GetAllocated())},
 		{Heading: "Host managers", Table: shards},
 	}}

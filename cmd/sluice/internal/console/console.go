@@ -58,6 +58,7 @@ func New(api *grpc.Server) *Console {
 		"/{$}":                    overview,
 		"/jobs":                   jobs,
 		"/jobs/{name}":            job,
+		"/tasks":                  tasks,
 		"/tasks/{job}/{instance}": task,
 		"/pools":                  pools,
 		"/pools/{path...}":        pool,
@@ -131,8 +132,8 @@ func (v *visit) show(f pageFunc) (*page, error) {
 
 // section is the part of the pages that a path is in.
 func section(path string) string {
-	part, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if part == "tasks" {
+	part, below, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if part == "tasks" && below != "" {
 		part = "jobs"
 	}
 	return "/" + part

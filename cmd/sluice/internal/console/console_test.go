@@ -184,13 +184,14 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 	c := filled(t, false)
 	for path, wants := range map[string][]string{
 		"/": {
-			"Overview", "<dt>jobs</dt><dd>2, 2 not ended</dd>", "<dt>hosts</dt><dd>2, 1 up</dd>", `<meter min="0" max="8000" value="`,
+			"Overview", `<dt>jobs</dt><dd><a href="/jobs">2: 1 pending, 1 running</a></dd>`, `<dt>tasks</dt><dd><a href="/tasks">131: `, `<dt>hosts</dt><dd><a href="/hosts">2: 1 up, 1 dra`, `<meter min="0" max="8000" value="`,
 			"Hosts that take no work", "Phases of cycle", `<span class="user">olga</span>`, `<meta http-equiv="refresh" content="10">`,
 		},
 		"/jobs": {
 			`<th scope="row"><a href="/jobs/many">many</a></th>`, `<td data-name="Pool"><a href="/pools/root/default">root/default</a></td>`,
 			`<td data-name="Tasks">130: `, `<td class="number" data-name="Priority">0</td>`,
 		},
+		"/tasks":            {`<a href="/tasks/many/0">many/0</a>`, "Next page", `aria-current="true">Tasks</a>`},
 		"/jobs?prefix=la":   {"large", `<input name="prefix" value="la">`},
 		"/jobs?state=":      {"large", "many"},
 		"/jobs?label=a=b":   {"There is no such job."},
@@ -268,7 +269,7 @@ func TestPagesShowNothingOfOthers(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(c.sees(t, "/hosts/s/a", "olga", "ops"), "confidential/1")
 	}, 10*time.Second, 10*time.Millisecond)
-	for _, path := range []string{"/", "/jobs", "/jobs/mine", "/tasks/mine/0", "/pools", "/pools/root/hers", "/hosts", "/hosts/s/a"} {
+	for _, path := range []string{"/", "/jobs", "/tasks", "/jobs/mine", "/tasks/mine/0", "/pools", "/pools/root/hers", "/hosts", "/hosts/s/a"} {
 		body := c.sees(t, path, "ann")
 		require.NotContains(t, body, "confidential", path)
 		require.NotContains(t, body, "theirs", path)

@@ -25,6 +25,16 @@ const (
 	outputPatience = 3 * time.Second
 )
 
+// tasks lists tasks of all jobs.
+func tasks(v *visit) (*page, error) {
+	list, err := taskList(v, &sluicev1.ListTasksRequest{Explain: true})
+	if err != nil {
+		return nil, err
+	}
+	list[0].Heading = "" // is that of the page
+	return &page{Title: "Tasks", Parts: list}, nil
+}
+
 // task shows a task, why it is as it is, what happened to it, and the end of its output.
 func task(v *visit) (*page, error) {
 	name := v.request.PathValue("job")

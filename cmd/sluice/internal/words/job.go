@@ -47,17 +47,11 @@ func JobProperties(j *sluicev1.Job) []Property {
 // Counts says how many of a job's tasks are in which state: "200: 12 running, 188 succeeded"; of services
 // also how many are ready.
 func Counts(j *sluicev1.Job) string {
-	var parts []string
-	all := uint32(0)
-	for _, c := range j.GetTaskCounts() {
-		if all += c.GetCount(); c.GetCount() > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.GetCount(), TaskState(c.GetState())))
-		}
-	}
+	var ready []string
 	if j.GetSpec().GetType() > sluicev1.JobType_JOB_TYPE_BATCH {
-		parts = append(parts, fmt.Sprintf("%d ready", j.GetReadyCount()))
+		ready = append(ready, fmt.Sprintf("%d ready", j.GetReadyCount()))
 	}
-	return fmt.Sprintf("%d: %s", all, strings.Join(parts, ", "))
+	return states(j.GetTaskCounts(), "TASK_STATE_", ready...)
 }
 
 // Update says how far an update is: "rolling_forward, 3 of 20 done, version 1 to 2".

@@ -131,6 +131,24 @@ func State(s fmt.Stringer, prefix string) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), prefix))
 }
 
+// stateCount says how many are in a state.
+type stateCount[S fmt.Stringer] interface {
+	GetState() S
+	GetCount() uint32
+}
+
+// states says how many there are, and in which state: "200: 12 running, 188 succeeded", with what more there is to say.
+func states[C stateCount[S], S fmt.Stringer](counts []C, prefix string, more ...string) string {
+	var parts []string
+	all := uint32(0)
+	for _, c := range counts {
+		if all += c.GetCount(); c.GetCount() > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.GetCount(), State(c.GetState(), prefix)))
+		}
+	}
+	return fmt.Sprint(all) + After(": ", strings.Join(append(parts, more...), ", "))
+}
+
 // JobState writes the state of a job.
 func JobState(s sluicev1.JobState) string { return State(s, "JOB_STATE_") }
 
