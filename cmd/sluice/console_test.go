@@ -55,6 +55,9 @@ func TestConsole(t *testing.T) {
 	explained := try(t, "", "task", "explain", "large/0")
 	require.Equal(t, exitOK, explained.code)
 	require.Contains(t, html.UnescapeString(pages["/tasks/large/0"]), explained.out)
+	for _, want := range []string{"Of the last 30 days, by owner", "CPU hours", "GiB hours", `<td class="number" data-name="Succeeded">3</td>`} {
+		require.Contains(t, pages["/pools/root/default"], want)
+	}
 	require.Contains(t, pages["/hosts"], `<a href="/hosts/local/h7">local/h7</a>`)
 
 	// Nobody is asked who he is, so that no page answers under a name that may be somebody else's.

@@ -23,6 +23,10 @@ func overview(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	members, err := v.cluster.ListMembers(v.ctx, &sluicev1.ListMembersRequest{})
+	if err != nil {
+		return nil, err
+	}
 	shards := tableOf("Who starts tasks on hosts", words.ShardTable(s.GetShards()), nil, "No host manager has been here.")
 	for i, x := range s.GetShards() {
 		shards.Rows[i][0].To = filtered("/hosts", "shard", x.GetName())
@@ -39,6 +43,11 @@ func overview(v *visit) (*page, error) {
 		{Heading: "Capacity", Table: capacity(s.GetCapacity(), s.GetAllocated())},
 		{Heading: "Host managers", Table: shards},
 	}}
+	if all := members.GetMembers(); len(all) > 0 {
+		p.Parts = append(p.Parts, part{
+			Heading: "Schedulers", Table: tableOf("Which stand by for each other, and how many records each lacks", words.MemberTable(all), nil, ""),
+		})
+	}
 	if hosts := away.GetHosts(); len(hosts) > 0 {
 		take := part{Heading: "Hosts that take no work", Table: hostTable(hosts)}
 		if away.GetNextPageToken() != "" {

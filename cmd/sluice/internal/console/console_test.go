@@ -49,6 +49,13 @@ func newTest(t *testing.T, anybody bool) *consoleTest {
 		State:   cluster.NewState(),
 		Planner: cycle.New(loadspread.Model{}, func() solver.Solver { return ssp.New() }),
 		Costs:   serve.CostModels{Configured: "loadspread", Names: models.Names(), New: models.New},
+		Members: func(context.Context) []*sluicev1.Member {
+			return []*sluicev1.Member{
+				{Name: "n1", Role: sluicev1.Member_ROLE_LEADER, Record: 7, PeerAddress: "there:1"},
+				{Name: "n2", Role: sluicev1.Member_ROLE_STANDBY, Record: 5},
+				{Name: "n<3>"},
+			}
+		},
 		// Hosts made up by a test have no shard; they stay as they are.
 		UnreachableAfter: time.Hour,
 	}
@@ -185,7 +192,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/": {
 			"Overview", `<dt>jobs</dt><dd><a href="/jobs">2: 1 pending, 1 running</a></dd>`, `<dt>tasks</dt><dd><a href="/tasks">131: `, `<dt>hosts</dt><dd><a href="/hosts">2: 1 up, 1 dra`, `<meter min="0" max="8000" value="`,
-			"Hosts that take no work", "Phases of cycle", `<span class="user">olga</span>`, `<meta http-equiv="refresh" content="10">`,
+			"API address", `<th scope="row">n2</th><td data-name="Role">stands by</td>`, "n&lt;3&gt;", "does not answer", "Hosts that take no work", "Phases of cycle", `<span class="user">olga</span>`, `<meta http-equiv="refresh" content="10">`,
 		},
 		"/jobs": {
 			`<th scope="row"><a href="/jobs/many">many</a></th>`, `<td data-name="Pool"><a href="/pools/root/default">root/default</a></td>`,
@@ -200,7 +207,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/jobs/large":       {"no host fits: draining (1 of 2 hosts), cpu_milli (1)"},
 		"/tasks/large/0":    {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "have too little cpu_milli", "has no output of run 1"},
 		"/pools":            {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},
-		"/pools/root":       {"Pools below", "cpu_milli: root is entitled to", "Refused"},
+		"/pools/root":       {"Pools below", "Nothing has run here for as long.", "cpu_milli: root is entitled to", "Refused"},
 		"/pools/root/batch": {"Pool root/batch"},
 		"/hosts":            {"&lt;script&gt;b?c#d%2F", `<a href="/hosts/s/%3Cscript%3Eb%3Fc%23d%252F">`, "&lt;script&gt;drain", "/4Gi"},
 		"/hosts?state=up":   {"&lt;script&gt;b?c#d%2F"},

@@ -129,12 +129,20 @@ func tableOf(caption string, t words.Table, l links, none string) *table {
 
 // label writes the name of a column as a heading: BOUND-BY is "Bound by".
 func label(name string) string {
-	lower := strings.ReplaceAll(strings.ToLower(name), "-", " ")
-	switch lower {
-	case "cpu", "gpu":
-		return strings.ToUpper(lower)
+	parts := strings.Split(name, "-")
+	for i, p := range parts {
+		switch p {
+		case "CPU", "GPU", "API":
+			continue
+		case "GIB":
+			parts[i] = "GiB"
+			continue
+		}
+		if parts[i] = strings.ToLower(p); i == 0 {
+			parts[i] = p[:1] + parts[i][1:]
+		}
 	}
-	return strings.ToUpper(lower[:1]) + lower[1:]
+	return strings.Join(parts, " ")
 }
 
 // numeric reports whether there are numbers in a column, and nothing else.

@@ -1,10 +1,19 @@
 package console
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
+)
+
+const (
+	// usageDays is for how many days before today the page of a pool shows what jobs used.
+	usageDays = 30
+	// ownersShown is of how many owners, as many as the API gives at a time.
+	ownersShown = 1000
 )
 
 // pools shows the tree of pools, and what each may have.
@@ -54,6 +63,10 @@ func pool(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	used, err := usage(v, path)
+	if err != nil {
+		return nil, err
+	}
 	got := res.GetPool()
 	p := &page{Title: "Pool " + path, Above: []link{{"Pools", "/pools"}}}
 	p.Parts = append(p.Parts, part{
@@ -71,6 +84,7 @@ func pool(v *visit) (*page, error) {
 			part{Heading: "Tasks by tier", Table: tableOf(strings.ToUpper(words.PoolTasksCaption[:1])+words.PoolTasksCaption[1:], words.PoolTasks(d), nil, "")},
 		)
 	}
+	p.Parts = append(p.Parts, used)
 	var children []*sluicev1.Pool
 	for _, x := range below.GetPools() {
 		if x.GetSpec().GetPath() != path {
@@ -84,4 +98,21 @@ func pool(v *visit) (*page, error) {
 		p.Parts = append(p.Parts, parts...)
 	}
 	return p, nil
+}
+
+// usage shows what jobs of each owner had in a pool and those below it.
+func usage(v *visit, path string) (part, error) {
+	size := uint32(ownersShown)
+	res, err := v.pools.ListUsage(v.ctx, &sluicev1.ListUsageRequest{
+		Pool: path, FromDay: time.Now().UTC().AddDate(0, 0, -usageDays).Format(time.DateOnly), PageSize: &size,
+		GroupBy: []sluicev1.ListUsageRequest_Group{sluicev1.ListUsageRequest_GROUP_OWNER},
+	})
+	if err != nil {
+		return part{}, err
+	}
+	caption := fmt.Sprintf("Of the last %d days, by owner; lost is CPU of runs that came to nothing", usageDays)
+	if res.GetNextPageToken() != "" {
+		caption += fmt.Sprintf("; the first %d owners", ownersShown)
+	}
+	return part{Heading: "Usage", Table: tableOf(caption, words.UsageTable(res.GetEntries(), false, false, true), nil, "Nothing has run here for as long.")}, nil
 }
