@@ -176,6 +176,7 @@ func filled(t *testing.T, anybody bool) *consoleTest {
 	v.createPool(t, &sluicev1.PoolSpec{Path: "root/batch", Description: "<script>pool</script>"})
 	spec := sleeper("many", 130, 1)
 	spec.Labels = map[string]string{"team": "<script>label</script>"}
+	spec.Task.Processes[0].GetArgv().Args = []string{"echo", "\u202e; rm x"}
 	v.submit(t, spec)
 	v.submit(t, sleeper("large", 1, 1000))
 	_, err := v.hosts.DrainHost(v.ctx, &sluicev1.DrainHostRequest{Name: "s/a", Reason: "<script>drain</script>"})
@@ -203,7 +204,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/jobs?state=":      {"large", "many"},
 		"/jobs?label=a=b":   {"There is no such job."},
 		"/jobs?pool=root":   {"large", "many"},
-		"/jobs/many":        {"Job many", "team=&lt;script&gt;label", "name: many", `<a href="/tasks/many/99">many/99</a>`, "Next page"},
+		"/jobs/many":        {"Job many", "team=&lt;script&gt;label", "name: many", `\u202e; rm x`, `<a href="/tasks/many/99">many/99</a>`, "Next page"},
 		"/jobs/large":       {"no host fits: draining (1 of 2 hosts), cpu_milli (1)"},
 		"/tasks/large/0":    {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "have too little cpu_milli", "has no output of run 1"},
 		"/pools":            {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},

@@ -96,7 +96,7 @@ func job(v *visit) (*page, error) {
 		Title: "Job " + j.GetName(), Above: []link{{"Jobs", "/jobs"}},
 		Parts: append([]part{
 			{Properties: propertiesOf(words.JobProperties(j), nil)},
-			{Heading: "Job file", Text: string(file), Folded: true},
+			{Heading: "Job file", Text: words.Visible(string(file), "\n\t"), Folded: true},
 		}, tasks...),
 	}, nil
 }

@@ -162,11 +162,12 @@ func HostState(s sluicev1.HostState) string { return State(s, "HOST_STATE_") }
 func PoolState(s sluicev1.PoolState) string { return State(s, "POOL_STATE_") }
 
 // Visible writes control characters out, save those in keep: what a job or a host manager has put into a message is not to command
-// the terminal of whoever looks at it, nor to look like another row.
+// the terminal of whoever looks at it, nor to look like another row. Those that turn the direction of text are among them: by them a
+// command would read as another one (Boucher, Anderson, "Trojan Source", USENIX Security 2023).
 func Visible(s, keep string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune(keep, r) {
 			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		} else {
 			b.WriteRune(r)

@@ -32,6 +32,14 @@ func TestWords(t *testing.T) {
 	require.Empty(t, Span(nil, at(0)))
 }
 
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\x1b[31m\tb\r\n": `a\x1b[31m` + "\t" + `b\r` + "\n", "rm \u202eevil\u2069": `rm \u202eevil\u2069`, "日本 שלום é": "日本 שלום é", "\x7f\u0085": `\x7f\u0085`,
+	} {
+		require.Equal(t, want, Visible(text, "\n\t"))
+	}
+}
+
 func TestEnd(t *testing.T) {
 	seven := int32(7)
 	require.Equal(t, "exit code 7, EXITED", End(&sluicev1.Task{Reason: "EXITED", Result: &sluicev1.RunResult{ExitCode: &seven}}))
