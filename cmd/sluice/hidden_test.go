@@ -28,7 +28,7 @@ func TestNothingLooksLikeAnotherLine(t *testing.T) {
 	var out strings.Builder
 	hostProperties(&out, &sluicev1.Host{Notes: []string{"a\nstate: up"}})
 	jobGraph{"j": {Name: "j", Message: "b\nj  succeeded", Spec: &sluicev1.JobSpec{}}}.tree(&out)
-	require.NoError(t, writeDiff(&out, []difference{{"task.processes[0].shell", "c\n- pool: root/a", "d\n+ pool: root/b"}}))
+	require.NoError(t, writeDiff(&out, []words.Difference{{Field: "task.processes[0].shell", From: "c\n- pool: root/a", To: "d\n+ pool: root/b"}}))
 	for _, text := range []string{`note: a\nstate: up`, `: b\nj  succeeded`, "\n~ task.processes[0].shell:\n    - c\n    - - pool: root/a\n    + d\n    + + pool: root/b\n"} {
 		require.Contains(t, out.String(), text)
 	}
@@ -37,15 +37,15 @@ func TestNothingLooksLikeAnotherLine(t *testing.T) {
 // Of texts of several lines the lines that differ are shown, each on a line of its own.
 func TestDifferencesOfTexts(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, writeDiff(&out, []difference{
-		{"task.processes[0].shell", "cd x\nserve --port 1\nrm y\x1b\n", "cd x\nserve --port 2\nwait\nrm y\x1b\n"},
-		{"task.processes[1].shell", "", "a\nb"},
-		{"task.processes[2].shell", "", "a\nb\n"},
-		{"task.processes[3].shell", "a\n\nb", ""},
-		{"task.processes[4].shell", "a\nb\n", ""},
-		{"priority", "1", "2"},
-		{"owner", "", "ann"},
-		{"pool", "root/a", ""},
+	require.NoError(t, writeDiff(&out, []words.Difference{
+		{Field: "task.processes[0].shell", From: "cd x\nserve --port 1\nrm y\x1b\n", To: "cd x\nserve --port 2\nwait\nrm y\x1b\n"},
+		{Field: "task.processes[1].shell", From: "", To: "a\nb"},
+		{Field: "task.processes[2].shell", From: "", To: "a\nb\n"},
+		{Field: "task.processes[3].shell", From: "a\n\nb", To: ""},
+		{Field: "task.processes[4].shell", From: "a\nb\n", To: ""},
+		{Field: "priority", From: "1", To: "2"},
+		{Field: "owner", From: "", To: "ann"},
+		{Field: "pool", From: "root/a", To: ""},
 	}))
 	require.Equal(t, `~ task.processes[0].shell:
     - serve --port 1

@@ -105,11 +105,11 @@ which did not come to its end, would begin again.`,
 			if err != nil {
 				return err
 			}
-			all := specDiff(now.GetSpec(), would.GetSpec())
+			all := words.SpecDiff(now.GetSpec(), would.GetSpec())
 			if would.GetVersion() != now.GetVersion() {
 				all = append(all, secretsGiven(req.Spec)...)
 				if len(all) == 0 {
-					all = append(all, difference{"version", fmt.Sprint(now.GetVersion()), fmt.Sprint(would.GetVersion())})
+					all = append(all, words.Difference{Field: "version", From: fmt.Sprint(now.GetVersion()), To: fmt.Sprint(would.GetVersion())})
 				}
 			}
 			return a.showValue(all, func(w io.Writer) error { return writeDiff(w, all) })
@@ -128,7 +128,7 @@ func newJobHistoryCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(&sluicev1.ListJobVersionsResponse{Versions: all}, func(w io.Writer) { historyTable(w, all); a.cut(more, limit) })
+			return a.show(&sluicev1.ListJobVersionsResponse{Versions: all}, func(w io.Writer) { table(w, words.HistoryTable(all)); a.cut(more, limit) })
 		}),
 	}
 	cmd.Flags().Uint32Var(&limit, "limit", 1000, "at most so many; 0 is all")
@@ -143,19 +143,6 @@ func (c *client) versions(ctx context.Context, job string, limit uint32) (all []
 		return len(res.GetVersions()), res.GetNextPageToken(), err
 	})
 	return all, more, err
-}
-
-// historyTable lists versions with how many fields each changed of the one before.
-func historyTable(w io.Writer, versions []*sluicev1.JobVersion) {
-	var rows [][]string
-	for i, v := range versions {
-		changes := ""
-		if i+1 < len(versions) {
-			changes = strconv.Itoa(len(specDiff(versions[i+1].GetSpec(), v.GetSpec())))
-		}
-		rows = append(rows, []string{strconv.FormatUint(v.GetVersion(), 10), words.Time(v.GetCreateTime()), changes, v.GetDescription()})
-	}
-	columns(w, "VERSION SINCE CHANGES DESCRIPTION", rows)
 }
 
 func newJobRestartCommand(a *app) *cobra.Command {

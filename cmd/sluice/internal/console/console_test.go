@@ -179,7 +179,11 @@ func filled(t *testing.T, anybody bool) *consoleTest {
 	spec.Task.Processes[0].GetArgv().Args = []string{"echo", "\u202e; rm x"}
 	v.submit(t, spec)
 	v.submit(t, sleeper("large", 1, 1000))
-	_, err := v.hosts.DrainHost(v.ctx, &sluicev1.DrainHostRequest{Name: "s/a", Reason: "<script>drain</script>"})
+	changed := sleeper("large", 1, 1000)
+	changed.Labels = map[string]string{"b": "c"}
+	_, err := v.jobs.UpdateJob(v.ctx, &sluicev1.UpdateJobRequest{Spec: changed, ExpectedVersion: 1, Description: "<script>change</script>"})
+	require.NoError(t, err)
+	_, err = v.hosts.DrainHost(v.ctx, &sluicev1.DrainHostRequest{Name: "s/a", Reason: "<script>drain</script>"})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		res, err := v.tasks.ExplainTask(v.ctx, &sluicev1.ExplainTaskRequest{Job: "large"})
@@ -205,7 +209,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 		"/jobs?label=a=b":   {"There is no such job."},
 		"/jobs?pool=root":   {"large", "many"},
 		"/jobs/many":        {"Job many", "team=&lt;script&gt;label", "name: many", `\u202e; rm x`, `<a href="/tasks/many/99">many/99</a>`, "Next page"},
-		"/jobs/large":       {"no host fits: draining (1 of 2 hosts), cpu_milli (1)"},
+		"/jobs/large":       {`<th scope="row">2</th>`, `<td class="number" data-name="Changes">1</td><td data-name="Description">&lt;script&gt;change`, "no host fits: draining (1 of 2 hosts), cpu_milli (1)"},
 		"/tasks/large/0":    {"Task large/0", `<span class="state pending">pending</span>`, "task large/0 is pending", "have too little cpu_milli", "has no output of run 1"},
 		"/pools":            {"root/batch", "&lt;script&gt;pool", `<a href="/jobs?pool=root%2Fdefault">2</a>`, "Entitlement"},
 		"/pools/root":       {"Pools below", "Nothing has run here for as long.", "cpu_milli: root is entitled to", "Refused"},

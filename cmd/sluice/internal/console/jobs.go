@@ -17,6 +17,9 @@ const (
 	hostStates = "HOST_STATE_"
 )
 
+// versionsShown is how many versions the page of a job lists.
+const versionsShown = 10
+
 // jobs lists jobs that a filter lets through.
 func jobs(v *visit) (*page, error) {
 	q := v.request.URL.Query()
@@ -92,10 +95,23 @@ func job(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	var versions part
+	if j.GetVersion() > 1 {
+		size := uint32(versionsShown)
+		history, err := v.jobs.ListJobVersions(v.ctx, &sluicev1.ListJobVersionsRequest{Name: j.GetName(), PageSize: &size})
+		if err != nil {
+			return nil, err
+		}
+		versions = part{
+			Heading: "Versions",
+			Table:   tableOf("The newest first, and how many fields each changed", words.HistoryTable(history.GetVersions()), nil, ""),
+		}
+	}
 	return &page{
 		Title: "Job " + j.GetName(), Above: []link{{"Jobs", "/jobs"}},
 		Parts: append([]part{
 			{Properties: propertiesOf(words.JobProperties(j), nil)},
+			versions,
 			{Heading: "Job file", Text: words.Visible(string(file), "\n\t"), Folded: true},
 		}, tasks...),
 	}, nil
