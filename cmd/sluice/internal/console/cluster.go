@@ -40,7 +40,7 @@ func overview(v *visit) (*page, error) {
 	}
 	p := &page{Title: "Overview", Parts: []part{
 		{Properties: numbers},
-		{Heading: "Capacity", Table: capacity(s.GetCapacity(), s.GetAllocated())},
+		{Heading: "Capacity", Table: capacity(s.GetCapacity(), s.GetAllocated(), s.GetUsed())},
 		{Heading: "Host managers", Table: shards},
 	}}
 	if all := members.GetMembers(); len(all) > 0 {

@@ -196,7 +196,7 @@ func TestPagesShowWhatTheAPITells(t *testing.T) {
 	c := filled(t, false)
 	for path, wants := range map[string][]string{
 		"/": {
-			"Overview", `<dt>jobs</dt><dd><a href="/jobs">2: 1 pending, 1 running</a></dd>`, `<dt>tasks</dt><dd><a href="/tasks">131: `, `<dt>hosts</dt><dd><a href="/hosts">2: 1 up, 1 dra`, `<meter min="0" max="8000" value="`,
+			"Overview", `<dt>jobs</dt><dd><a href="/jobs">2: 1 pending, 1 running</a></dd>`, `<dt>tasks</dt><dd><a href="/tasks">131: `, `<dt>hosts</dt><dd><a href="/hosts">2: 1 up, 1 dra`, `<td class="empty number"><span class="none">–</span></td>`, `<meter aria-hidden="true" min="0" max="8000" value="`,
 			"API address", `<th scope="row">n2</th><td data-name="Role">stands by</td>`, "n&lt;3&gt;", "does not answer", "Hosts that take no work", "Phases of cycle", `<span class="user">olga</span>`, `<meta http-equiv="refresh" content="10">`,
 		},
 		"/jobs": {

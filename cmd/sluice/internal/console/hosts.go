@@ -51,6 +51,6 @@ func host(v *visit) (*page, error) {
 	if notes := h.GetNotes(); len(notes) > 0 {
 		parts = append(parts, part{Heading: "Notes of the host manager", Text: words.Visible(strings.Join(notes, "\n"), "\n")})
 	}
-	parts = append(parts, part{Heading: "Capacity", Table: capacity(h.GetCapacity().GetTotal(), h.GetAllocated())})
+	parts = append(parts, part{Heading: "Capacity", Table: capacity(h.GetCapacity().GetTotal(), h.GetAllocated(), h.GetUsed())})
 	return &page{Title: "Host " + name, Above: []link{{"Hosts", "/hosts"}}, Parts: append(parts, tasks...)}, nil
 }

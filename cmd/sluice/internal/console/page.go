@@ -175,19 +175,22 @@ func propertiesOf(all []words.Property, l links) (shown []property) {
 	return shown
 }
 
-// capacity shows what is allocated of all there is, nil where there is nothing.
-func capacity(total, allocated *sluicev1.ResourceVector) *table {
-	t := &table{Caption: "What is allocated to tasks, of all there is", Columns: []column{
-		{Name: "Resource"}, {Name: "Allocated", Numeric: true}, {Name: "Capacity", Numeric: true}, {Name: "Part"},
+// capacity shows what is allocated of all there is, and what of that was measured to be used, nil where there is nothing.
+func capacity(total, allocated, used *sluicev1.ResourceVector) *table {
+	t := &table{Caption: "What is allocated to tasks, of all there is, and what they were measured to use", Columns: []column{
+		{Name: "Resource"}, {Name: "Used", Numeric: true}, {Name: "Allocated", Numeric: true}, {Name: "Capacity", Numeric: true}, {Name: "Part"},
 	}}
-	taken := words.Amounts(allocated)
-	for _, all := range words.Amounts(total) {
-		of := words.Amount{Word: "0"}
-		if i := slices.IndexFunc(taken, func(a words.Amount) bool { return a.Name == all.Name }); i >= 0 {
-			of = taken[i]
+	for _, whole := range words.Amounts(total) {
+		find := func(in *sluicev1.ResourceVector, none string) words.Amount {
+			amounts := words.Amounts(in)
+			if i := slices.IndexFunc(amounts, func(a words.Amount) bool { return a.Name == whole.Name }); i >= 0 {
+				return amounts[i]
+			}
+			return words.Amount{Word: none}
 		}
-		t.Rows = append(t.Rows, []cell{{Text: all.Name}, {Text: of.Word}, {Text: all.Word}, {
-			Text: strconv.FormatInt(int64(100*float64(of.Number)/float64(all.Number)), 10) + " %", Meter: &meter{Value: of.Number, Max: all.Number},
+		of := find(allocated, "0")
+		t.Rows = append(t.Rows, []cell{{Text: whole.Name}, {Text: find(used, "").Word}, {Text: of.Word}, {Text: whole.Word}, {
+			Text: strconv.FormatInt(int64(100*float64(of.Number)/float64(whole.Number)), 10) + " %", Meter: &meter{Value: of.Number, Max: whole.Number},
 		}})
 	}
 	if t.Rows == nil {
