@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -58,6 +59,12 @@ func TestConsole(t *testing.T) {
 	for _, want := range []string{"Of the last 30 days, by owner", "CPU hours", "GiB hours", `<td class="number" data-name="Succeeded">3</td>`} {
 		require.Contains(t, pages["/pools/root/default"], want)
 	}
+	onHosts := ""
+	for i := range 8 {
+		onHosts += pages[fmt.Sprintf("/hosts/local/h%d", i)]
+	}
+	require.Contains(t, onHosts, `<option value="">here now</option>`)
+	require.NotContains(t, onHosts, "/tasks/hello/", "those have ended")
 	require.Contains(t, pages["/hosts"], `<a href="/hosts/local/h7">local/h7</a>`)
 
 	// Nobody is asked who he is, so that no page answers under a name that may be somebody else's.

@@ -7,6 +7,12 @@ import (
 	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
+// bound are the states of tasks that have room on their hosts.
+var bound = []sluicev1.TaskState{
+	sluicev1.TaskState_TASK_STATE_PLACED, sluicev1.TaskState_TASK_STATE_LAUNCHING, sluicev1.TaskState_TASK_STATE_STARTING,
+	sluicev1.TaskState_TASK_STATE_RUNNING, sluicev1.TaskState_TASK_STATE_PREEMPTING, sluicev1.TaskState_TASK_STATE_KILLING,
+}
+
 // hosts lists hosts that a filter lets through.
 func hosts(v *visit) (*page, error) {
 	q := v.request.URL.Query()
@@ -42,7 +48,7 @@ func host(v *visit) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Host: name, Explain: true})
+	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Host: name, States: bound, Explain: true}, "here now")
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func jobs(v *visit) (*page, error) {
 
 // field is an input with the value that the address has.
 func (v *visit) field(name, label string, options ...string) field {
-	return field{Name: name, Label: label, Value: v.request.URL.Query().Get(name), Options: options}
+	return field{Name: name, Label: label, Value: v.request.URL.Query().Get(name), Options: options, Otherwise: "any"}
 }
 
 // states reads the states that the address has.
@@ -87,7 +87,7 @@ func job(v *visit) (*page, error) {
 		return nil, err
 	}
 	j := res.GetJob()
-	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Job: j.GetName(), Explain: true})
+	tasks, err := taskList(v, &sluicev1.ListTasksRequest{Job: j.GetName(), Explain: true}, "any")
 	if err != nil {
 		return nil, err
 	}
@@ -117,19 +117,24 @@ func job(v *visit) (*page, error) {
 	}, nil
 }
 
-// taskList lists tasks that a request and the states in the address let through.
-func taskList(v *visit, req *sluicev1.ListTasksRequest) ([]part, error) {
+// taskList lists tasks that a request lets through. States in the address take the place of those that it has, which otherwise names.
+func taskList(v *visit, req *sluicev1.ListTasksRequest, otherwise string) ([]part, error) {
 	req.PageToken = v.request.URL.Query().Get("page")
-	var err error
-	if req.States, err = states[sluicev1.TaskState](v, taskStates, sluicev1.TaskState_value); err != nil {
+	chosen, err := states[sluicev1.TaskState](v, taskStates, sluicev1.TaskState_value)
+	if err != nil {
 		return nil, err
+	}
+	if len(chosen) > 0 {
+		req.States = chosen
 	}
 	res, err := v.tasks.ListTasks(v.ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	state := v.field("state", "State", words.StateNames(taskStates, sluicev1.TaskState_value)...)
+	state.Otherwise = otherwise
 	return []part{
-		{Heading: "Tasks", Form: []field{v.field("state", "State", words.StateNames(taskStates, sluicev1.TaskState_value)...)}},
+		{Heading: "Tasks", Form: []field{state}},
 		{
 			Table: tableOf("Tasks by job and instance", words.TaskTable(res.GetTasks()), nil, "There is no such task."),
 			More:  next(v.request.URL, res.GetNextPageToken()),

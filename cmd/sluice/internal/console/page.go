@@ -41,6 +41,7 @@ type part struct {
 type field struct {
 	Name, Label, Value string   // without a label it is not shown
 	Options            []string // nil: any text
+	Otherwise          string   // what is shown where none of the options is chosen
 }
 
 type link struct{ Text, To string }
@@ -112,7 +113,7 @@ func tableOf(caption string, t words.Table, l links, none string) *table {
 	shown := &table{Caption: caption, None: none}
 	names := strings.Fields(t.Heading)
 	for i, name := range names {
-		shown.Columns = append(shown.Columns, column{Name: label(name), Numeric: numeric(t.Rows, i)})
+		shown.Columns = append(shown.Columns, column{Name: label(name), Numeric: i > 0 && numeric(t.Rows, i)})
 	}
 	for _, row := range t.Rows {
 		cells := make([]cell, len(row))
