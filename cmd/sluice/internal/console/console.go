@@ -162,13 +162,13 @@ func httpStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail shows what is wrong. It is not asked for anew by itself: what is wrong with a request stays so.
+// fail shows what is wrong. What is wrong with a request stays so, and is not asked for anew by itself.
 func fail(w http.ResponseWriter, code int, problems ...string) {
 	p := &page{Title: http.StatusText(code), Problems: problems}
 	switch code {
 	case http.StatusUnauthorized:
 		p.Problems = append(p.Problems, "In a browser, a token is shown as the password; the name beside it does not matter.")
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		p.Refresh = refreshEvery
 	}
 	write(w, code, p)

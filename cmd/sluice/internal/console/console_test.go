@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -348,6 +349,10 @@ func TestErrorsArePages(t *testing.T) {
 		return code == http.StatusServiceUnavailable
 	}, 10*time.Second, 10*time.Millisecond)
 	require.Contains(t, body, "http-equiv", "another one may come to answer")
+	late := httptest.NewRecorder()
+	fail(late, httpStatus(status.FromContextError(context.DeadlineExceeded).Err()), "late")
+	require.Equal(t, http.StatusGatewayTimeout, late.Code)
+	require.Contains(t, late.Body.String(), "http-equiv", "it may be in time again")
 }
 
 func TestWhoIsAsked(t *testing.T) {
