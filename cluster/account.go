@@ -107,16 +107,17 @@ func Days(from, to Time) iter.Seq2[Day, time.Duration] {
 
 // charge adds a run that has just ended to the account of the job's owner. Complexity: the days that it ran.
 func (s *State) charge(at Time, t *Task, j *Job) {
-	if t.Started == 0 {
-		return
-	}
 	resources := &j.TaskFor(t).Resources
 	_, again := t.ShouldRequeue(j)
-	lost := !j.Spec.Type.Service() && (again || t.State == TaskFailed || t.State == TaskLost || t.Reason == ReasonOutrun || t.Reason == ReasonSuperseded)
-	today := DayOf(at)
+	lost := !j.Spec.Type.Service() &&
+		(again || t.State == TaskFailed || t.State == TaskLost || t.Reason == ReasonOutrun || t.Copy != nil && t.State != TaskSucceeded)
+	today, begun := DayOf(at), t.Started
+	if begun == 0 {
+		begun = at // it was over before it was seen running
+	}
 	var last Usage // of today
 	// Of a run that took longer than is kept the beginning is left out.
-	for d, ran := range Days(max(t.Started, (today-KeptDays).Begin()), at) {
+	for d, ran := range Days(max(begun, (today-KeptDays).Begin()), at) {
 		used := UsageOf(resources, ran)
 		if d == today {
 			last = used

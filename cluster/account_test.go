@@ -82,7 +82,8 @@ func TestRunsAreCharged(t *testing.T) {
 		Day: 20485, Pool: "root", Owner: "bob", Used: used(4 * time.Minute), Runs: cluster.RunCounts{Failed: 1},
 	}, got["2026-02-01 root bob"])
 
-	// Who has to leave loses what he has done, and has not if he was done when he was told. What never ran counts for nothing.
+	// Who has to leave loses what he has done, and has not if he was done when he was told. A run that was over before it was seen running
+	// took no time, and has ended all the same.
 	left := later.Add(time.Hour)
 	l.at(left, &cluster.TaskRequeued{Task: cluster.MakeTaskKey(1, 1), Reason: cluster.ReasonRetry}, &cluster.TaskRequeued{Task: cluster.MakeTaskKey(1, 2), Reason: cluster.ReasonRetry})
 	for i, end := range []cluster.TaskState{cluster.TaskKilled, cluster.TaskSucceeded} {
@@ -97,7 +98,8 @@ func TestRunsAreCharged(t *testing.T) {
 	require.Equal(t, used(time.Hour+3*time.Minute), got["2026-02-01 root ann"].Lost)
 	require.Equal(t, used(3*time.Hour+3*time.Minute), got["2026-02-01 root ann"].Used)
 	require.Equal(t, cluster.RunCounts{Succeeded: 2, Failed: 1, Lost: 1, Killed: 1}, got["2026-02-01 root ann"].Runs)
-	require.Equal(t, cluster.RunCounts{Failed: 1}, got["2026-02-01 root bob"].Runs)
+	require.Equal(t, cluster.RunCounts{Failed: 2}, got["2026-02-01 root bob"].Runs)
+	require.Equal(t, used(4*time.Minute), got["2026-02-01 root bob"].Used)
 
 	// A copy of the state has it all.
 	again := cluster.NewState()
@@ -106,6 +108,23 @@ func TestRunsAreCharged(t *testing.T) {
 		require.NoError(t, again.Apply(cluster.Record{Event: part}))
 	}
 	require.Equal(t, got, accounts(again))
+}
+
+// A copy that does not succeed was in vain, however it ended: there is no second one, and the task goes on without.
+func TestCopiesInVainAreLost(t *testing.T) {
+	l := &timeline{history: newHistory(t)}
+	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	l.at(day, &cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: vector(10_000, 1<<40)}},
+		&cluster.HostReported{ID: "shard/other", Machine: cluster.Machine{Capacity: vector(10_000, 1<<40)}},
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+			Name: "job", Pool: cluster.RootPool, Instances: 1, Speculation: &cluster.Speculation{}, Task: cluster.TaskSpec{Resources: vector(1000, 1<<20)},
+		}}}})
+	task := cluster.MakeTaskKey(1, 0)
+	l.at(day, &cluster.Placed{Task: task, Run: 1, Host: host}, &cluster.TaskStatus{Task: task, Run: 1, State: cluster.TaskRunning},
+		&cluster.CopyAdded{Task: task, Run: 1}, &cluster.Placed{Task: task.Copy(), Run: 1, Host: "shard/other"},
+		&cluster.TaskStatus{Task: task.Copy(), Run: 1, State: cluster.TaskRunning})
+	l.at(day.Add(time.Hour), &cluster.TaskPreempted{Task: task.Copy(), Run: 1}, &cluster.TaskStatus{Task: task.Copy(), Run: 1, State: cluster.TaskKilled})
+	require.Equal(t, time.Hour.Milliseconds(), accounts(l.state)["2026-01-31 root "].Lost.Time)
 }
 
 func TestAccountsAreForgotten(t *testing.T) {
