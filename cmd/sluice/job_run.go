@@ -44,8 +44,10 @@ func newJobRunCommand(a *app) *cobra.Command {
 What follows -- is the program and its arguments, which no shell reads. It runs
 in a folder of its own on one of the hosts. With --attach its output is printed
 until the job has ended, each line with its instance before it where there are
-several; an interrupt ends the command, and the job goes on. With --dry-run the
-job file is printed, and nothing is submitted.`,
+several; an interrupt ends the command, and the job goes on. Where the job fails,
+the exit code is that of the command, or 128 and the signal that ended it: of
+several instances the highest one. With --dry-run the job file is printed, and
+nothing is submitted.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			switch {
@@ -108,7 +110,7 @@ job file is printed, and nothing is submitted.`,
 	f.Uint32Var(&r.failures, "max-failures", 0, "how often an instance may fail and run again")
 	f.DurationVar(&r.runTime, "max-run-time", 0, "a run that takes longer is ended, and has failed")
 	f.BoolVar(&wait, "wait", false, "wait until it has ended; exit code 4 if it did not succeed")
-	f.BoolVar(&attach, "attach", false, "print the output until it has ended; exit code 4 if it did not succeed")
+	f.BoolVar(&attach, "attach", false, "print the output until it has ended, and exit as the command did")
 	f.BoolVar(&dryRun, "dry-run", false, "print the job file and submit nothing")
 	f.StringVar(&key, "idempotency-key", "", "the same key does not submit twice within a day")
 	return cmd
@@ -243,7 +245,34 @@ func (a *app) attach(ctx context.Context, c *client, name string, labels bool) e
 		return exitError{exitNotFound, fmt.Errorf("job %s has been deleted", name)}
 	}
 	fmt.Fprintln(a.err, "sluice: "+words.Visible(endedWord(job), ""))
-	return a.judge(ctx, c, []*sluicev1.Job{job})
+	err = a.judge(ctx, c, []*sluicev1.Job{job})
+	if job.GetState() == sluicev1.JobState_JOB_STATE_FAILED {
+		if code := c.commandCode(ctx, name); code != 0 {
+			return exitError{code, nil}
+		}
+	}
+	return err
+}
+
+// commandCode returns how the command of a job that has failed ended, as a shell tells it: its exit code, or 128 and the signal that ended it;
+// the highest one of all instances that failed, and 0 where none has any.
+func (c *client) commandCode(ctx context.Context, job string) (code int) {
+	req := &sluicev1.ListTasksRequest{Job: job, States: []sluicev1.TaskState{sluicev1.TaskState_TASK_STATE_FAILED}}
+	_, _ = pages(0, func(size uint32, token string) (int, string, error) { // without an answer it is that of a job that did not succeed
+		req.PageSize, req.PageToken = &size, token
+		res, err := call(ctx, c, c.tasks.ListTasks, req)
+		for _, t := range res.GetTasks() {
+			own := int(t.GetResult().GetExitCode())
+			if signal := t.GetResult().GetSignal(); signal > 0 {
+				own = 128 + int(signal)
+			}
+			if own <= 255 { // others are none that a command can end with
+				code = max(code, own)
+			}
+		}
+		return len(res.GetTasks()), res.GetNextPageToken(), err
+	})
+	return code
 }
 
 // tellWait notes why the first task of a job waits, if one does.

@@ -5,8 +5,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 )
 
 // What flags say of a job is what a file would say.
@@ -56,4 +58,24 @@ func TestErrorsNameFlags(t *testing.T) {
 	}
 	require.NoError(t, flagged(nil))
 	require.Equal(t, exitJobFailed, codeOf(flagged(exitError{exitJobFailed, nil})))
+}
+
+// Who is attached to a job that fails ends as its command did.
+func TestTheCodeOfACommand(t *testing.T) {
+	for _, tt := range []struct {
+		results []*sluicev1.RunResult
+		code    int
+	}{
+		{nil, 0},
+		{[]*sluicev1.RunResult{{}}, 0},
+		{[]*sluicev1.RunResult{{ExitCode: proto.Int32(3)}, {ExitCode: proto.Int32(7)}, {ExitCode: proto.Int32(1)}}, 7},
+		{[]*sluicev1.RunResult{{Signal: 15}, {ExitCode: proto.Int32(2)}}, 143},
+		{[]*sluicev1.RunResult{{ExitCode: proto.Int32(-1)}, {ExitCode: proto.Int32(70_000)}, {Signal: 1 << 30}}, 0},
+	} {
+		w := &writers{}
+		for _, r := range tt.results {
+			w.tasks = append(w.tasks, &sluicev1.Task{State: sluicev1.TaskState_TASK_STATE_FAILED, Result: r})
+		}
+		require.Equal(t, tt.code, (&client{tasks: w}).commandCode(t.Context(), "job"), tt.results)
+	}
 }
