@@ -257,7 +257,7 @@ func (a *jobService) DeleteJob(ctx context.Context, r *sluicev1.DeleteJobRequest
 	if err != nil {
 		return nil, err
 	}
-	return &sluicev1.DeleteJobResponse{Revision: revision}, nil
+	return &sluicev1.DeleteJobResponse{Revision: revision, Name: r.Name}, nil
 }
 
 // changeJob runs a change of one job in the writer and returns the job as it is afterwards, nil if it is gone.

@@ -113,8 +113,9 @@ func TestStopUpdateDelete(t *testing.T) {
 	_, err = a.tasks.RestartTask(t.Context(), &sluicev1.RestartTaskRequest{Job: "job"})
 	require.Equal(t, codes.FailedPrecondition, status.Code(err))
 
-	_, err = a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "job"})
+	deleted, err := a.jobs.DeleteJob(t.Context(), &sluicev1.DeleteJobRequest{Name: "job"})
 	require.NoError(t, err)
+	require.Equal(t, "job", deleted.Name)
 	_, err = a.jobs.GetJob(t.Context(), &sluicev1.GetJobRequest{Name: "job"})
 	require.Equal(t, codes.NotFound, status.Code(err))
 }

@@ -38,7 +38,7 @@ func (s *shop) StopJob(_ context.Context, r *sluicev1.StopJobRequest) (*sluicev1
 
 func (s *shop) DeleteJob(_ context.Context, r *sluicev1.DeleteJobRequest) (*sluicev1.DeleteJobResponse, error) {
 	s.did = append(s.did, "delete "+r.GetName())
-	return &sluicev1.DeleteJobResponse{Revision: 9}, nil
+	return &sluicev1.DeleteJobResponse{Revision: 9, Name: r.GetName()}, nil
 }
 
 // What is selected is stopped or deleted, as far as that can be, from all pages; and nothing where it is only asked what that is.
@@ -62,6 +62,7 @@ func TestJobsAreSelected(t *testing.T) {
 		{"job stop --owner ann --dry-run", "", "j6 ", ""},
 		{"job stop --owner ann --dry-run -o json", "", `"name": "j6"`, ""},
 		{"job delete --prefix j", "delete j1,delete j3,delete j5", "job j5 deleted\n", "4 of the 7 jobs that are selected have not ended: --stop ends them first"},
+		{"job delete --prefix j -o json", "delete j1,delete j3,delete j5", `{"revision":"9","name":"j5"}`, ""},
 		{"job delete --state failed --type batch --dry-run", "", "j5 ", ""},
 		{"job stop j1 j0", "stop j1,stop j0", "job j1 is killing\n", ""},
 	} {

@@ -1278,6 +1278,7 @@ func (x *DeleteJobRequest) GetStop() bool {
 type DeleteJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1317,6 +1318,13 @@ func (x *DeleteJobResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *DeleteJobResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 type UpdateJobRequest struct {
@@ -2495,9 +2503,10 @@ const file_sluice_v1_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x12\n" +
 	"\x04stop\x18\x03 \x01(\bR\x04stopB\x13\n" +
-	"\x11_expected_version\"/\n" +
+	"\x11_expected_version\"C\n" +
 	"\x11DeleteJobResponse\x12\x1a\n" +
-	"\brevision\x18\x01 \x01(\x04R\brevision\"\xc9\x01\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xc9\x01\n" +
 	"\x10UpdateJobRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.sluice.v1.JobSpecR\x04spec\x12)\n" +
 	"\x10expected_version\x18\x02 \x01(\x04R\x0fexpectedVersion\x12'\n" +
