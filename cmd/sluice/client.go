@@ -23,6 +23,7 @@ import (
 const (
 	connectTimeout = 5 * time.Second
 	callTimeout    = 30 * time.Second
+	longestCall    = 2 * time.Minute // of those that the scheduler takes its time for: then it ends them itself
 	firstPause     = 100 * time.Millisecond
 	longestPause   = 2 * time.Second
 	maxAnswerBytes = 64 << 20
@@ -208,7 +209,12 @@ func versionOfOne(cmd *cobra.Command, version uint64, names []string) (*uint64, 
 
 // call makes one call and gives its error the form for people.
 func call[Req, Res any](ctx context.Context, c *client, f func(context.Context, *Req, ...grpc.CallOption) (*Res, error), req *Req) (*Res, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	return callFor(ctx, callTimeout, c, f, req)
+}
+
+// callFor is call with as much patience.
+func callFor[Req, Res any](ctx context.Context, patience time.Duration, c *client, f func(context.Context, *Req, ...grpc.CallOption) (*Res, error), req *Req) (*Res, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	res, err := f(ctx, req)
 	return res, c.describe(err)

@@ -370,3 +370,24 @@ func TestJobView(t *testing.T) {
 	require.EqualValues(t, 8, v.revision)
 	require.Nil(t, v.named([]string{"a"})[0])
 }
+
+// slowVolumes tells how long it may take.
+type slowVolumes struct {
+	sluicev1.UnimplementedVolumeServiceServer
+	patience time.Duration
+}
+
+func (s *slowVolumes) DeleteVolume(ctx context.Context, _ *sluicev1.DeleteVolumeRequest) (*sluicev1.DeleteVolumeResponse, error) {
+	until, _ := ctx.Deadline()
+	s.patience = time.Until(until)
+	return &sluicev1.DeleteVolumeResponse{}, nil
+}
+
+// The scheduler gives the host manager a minute to destroy a volume: who asked for that waits for what it says then.
+func TestVolumesAreWaitedFor(t *testing.T) {
+	noSettings(t)
+	s := &slowVolumes{}
+	server := serveFake(t, func(r grpc.ServiceRegistrar) { sluicev1.RegisterVolumeServiceServer(r, s) })
+	require.Zero(t, try(t, "", "volume", "delete", "db", "--server", server).code)
+	require.Greater(t, s.patience, time.Minute)
+}

@@ -29,7 +29,7 @@ would be preempted or moved for it, and what would wait. Nothing is changed.`,
 				return err
 			}
 			defer c.close()
-			res, err := call(cmd.Context(), c, c.jobs.PlanJobs, req)
+			res, err := callFor(cmd.Context(), longestCall, c, c.jobs.PlanJobs, req)
 			if err != nil {
 				return err
 			}

@@ -69,7 +69,7 @@ func newVolumeDeleteCommand(a *app) *cobra.Command {
 		Args:  wants("NAME"),
 		RunE: a.connected(func(cmd *cobra.Command, c *client, args []string) error {
 			req.Name = args[0]
-			res, err := call(cmd.Context(), c, c.volumes.DeleteVolume, req)
+			res, err := callFor(cmd.Context(), longestCall, c, c.volumes.DeleteVolume, req)
 			if err != nil {
 				return err
 			}
