@@ -58,7 +58,9 @@ func (s *selection) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&s.dryRun, "dry-run", false, "list the jobs that these flags select, and do nothing")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch {
-		case len(args) > 0 && (s.given(cmd) || s.dryRun):
+		case len(args) > 0 && s.dryRun && !s.given(cmd):
+			return usageError(cmd, errors.New("--dry-run lists what flags select: give some in place of NAME"))
+		case len(args) > 0 && s.given(cmd):
 			return usageError(cmd, errors.New("give names of jobs, or flags that select jobs, not both"))
 		case len(args) > 0:
 			return nil

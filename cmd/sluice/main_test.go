@@ -72,7 +72,7 @@ func TestUsageErrors(t *testing.T) {
 		"job stop --wait":                           "NAME is missing, or a flag that selects jobs",
 		"job delete --stop":                         "NAME is missing, or a flag that selects jobs",
 		"job stop a --pool root":                    "give names of jobs, or flags that select jobs, not both",
-		"job stop a --dry-run":                      "give names of jobs, or flags that select jobs, not both",
+		"job stop a --dry-run":                      "--dry-run lists what flags select: give some in place of NAME",
 		"job stop --pool=":                          "--pool: is empty",
 		"job stop --label=":                         "\"--label\" flag:  must be formatted as key=value",
 		"job stop --pool root/a --owner=":           "--owner: is empty",
