@@ -22,7 +22,7 @@ func (d Day) Begin() Time { return Time(int64(d) * int64(day)) }
 // String returns the day as 2006-01-02.
 func (d Day) String() string { return d.Begin().Go().Format(time.DateOnly) }
 
-// Bounds of the accounts that are kept: beyond them the oldest days go.
+// Bounds of the accounts that are kept: beyond them the oldest days go, each as a whole. Of today's as many are kept as there may be.
 const (
 	KeptDays    = 400
 	MaxAccounts = 100_000
@@ -86,6 +86,9 @@ func accountKey(d Day, p PoolPath, owner string) string {
 	return string(key)
 }
 
+// KeptFrom returns the first day of which no account has been forgotten, 0 where none ever was.
+func (t *tables) KeptFrom() Day { return t.keptFrom }
+
 // Accounts yields the accounts from a day on, by day, pool and owner.
 func (t *tables) Accounts(from Day) iter.Seq[*Account] {
 	return ascend(t.accounts, accountKey(max(from, 0), "", ""))
@@ -116,16 +119,16 @@ func (s *State) charge(at Time, t *Task, j *Job) {
 		begun = at // it was over before it was seen running
 	}
 	var last Usage // of today
-	// Of a run that took longer than is kept the beginning is left out.
-	for d, ran := range Days(max(begun, (today-KeptDays).Begin()), at) {
+	// Of a run that began before what is kept the beginning is left out.
+	for d, ran := range Days(max(begun, (today-KeptDays).Begin(), s.keptFrom.Begin()), at) {
 		used := UsageOf(resources, ran)
 		if d == today {
 			last = used
 			break
 		}
-		s.account(d, j, func(a *Account) { a.add(used, lost) })
+		s.account(today, d, j, func(a *Account) { a.add(used, lost) })
 	}
-	s.account(today, j, func(a *Account) {
+	s.account(today, today, j, func(a *Account) {
 		a.add(last, lost)
 		switch t.State {
 		case TaskSucceeded:
@@ -148,26 +151,27 @@ func (a *Account) add(used Usage, lost bool) {
 	}
 }
 
-// account changes the account of the job's owner on a day.
-func (s *State) account(d Day, j *Job, change func(*Account)) {
+// account changes the account of the job's owner on a day, today or before, unless it is not kept.
+func (s *State) account(today, d Day, j *Job, change func(*Account)) {
 	key := accountKey(d, j.Spec.Pool, j.Spec.Owner)
 	own := Account{Day: d, Pool: j.Spec.Pool, Owner: j.Spec.Owner}
 	if a := find(s.accounts, key); a != nil {
 		own = *a
-	} else {
-		s.forgetAccounts(d)
+	} else if s.forgetAccounts(today); d < s.keptFrom || s.accounts.Len() >= MaxAccounts {
+		return
 	}
 	change(&own)
 	s.accounts.Set(key, &own)
 }
 
-// forgetAccounts makes room for one more account on a day.
-func (s *State) forgetAccounts(d Day) {
+// forgetAccounts makes room for one more account, of a day until today.
+func (s *State) forgetAccounts(today Day) {
 	for {
 		key, oldest, ok := s.accounts.Min()
-		if !ok || oldest.Day >= d-KeptDays && s.accounts.Len() < MaxAccounts {
+		if !ok || oldest.Day >= today || oldest.Day >= max(s.keptFrom, today-KeptDays) && s.accounts.Len() < MaxAccounts {
 			return
 		}
+		s.keptFrom = max(s.keptFrom, oldest.Day+1)
 		s.accounts.Delete(key)
 	}
 }

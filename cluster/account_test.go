@@ -148,6 +148,47 @@ func TestAccountsAreForgotten(t *testing.T) {
 	require.Equal(t, all[5:], slices.Collect(l.state.Accounts(all[5].Day)))
 }
 
+// Days are kept as a whole or not at all, so that no sum of one lacks a part.
+func TestDaysAreForgottenAsAWhole(t *testing.T) {
+	state := cluster.NewState()
+	day := cluster.Day(20_000)
+	restored := &cluster.Restored{Header: &cluster.RestoredHeader{NextJob: 1}}
+	for i := range cluster.MaxAccounts {
+		restored.Accounts = append(restored.Accounts, &cluster.Account{Day: day + cluster.Day(2*i/cluster.MaxAccounts), Pool: "root", Owner: fmt.Sprintf("u%06d", i)})
+	}
+	require.NoError(t, state.Apply(cluster.Record{Event: restored}))
+	l := &timeline{history: &history{t: t, state: state}}
+	begin := (day + 1).Begin().Go()
+	l.at(begin, &cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: vector(10_000, 10_000)}},
+		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+			Name: "job", Pool: cluster.RootPool, Owner: "ann", Instances: 2, Task: cluster.TaskSpec{Resources: vector(1, 1)},
+		}}}})
+	l.run(1, 0, begin.Add(-2*time.Hour), begin.Add(time.Hour), cluster.TaskSucceeded)
+	require.Equal(t, day+1, state.KeptFrom())
+	all := accounts(state)
+	require.Len(t, all, cluster.MaxAccounts/2+1, "what began on a day that is gone is charged since then only")
+	require.Equal(t, time.Hour.Milliseconds(), all[fmt.Sprintf("%v root ann", day+1)].Used.Time)
+
+	// Today's accounts do not make room for each other.
+	full := &cluster.Restored{}
+	for i := range cluster.MaxAccounts {
+		full.Accounts = append(full.Accounts, &cluster.Account{Day: day + 1, Pool: "root", Owner: fmt.Sprintf("v%06d", i)})
+	}
+	snapshot, _ := state.Snapshot()
+	again := cluster.NewState()
+	for part := range snapshot.Parts() {
+		if part.Accounts = nil; part.Header != nil {
+			part.Accounts = full.Accounts
+		}
+		require.NoError(t, again.Apply(cluster.Record{Event: part}))
+	}
+	require.Equal(t, day+1, again.KeptFrom())
+	l.state = again
+	l.run(1, 1, begin.Add(2*time.Hour), begin.Add(3*time.Hour), cluster.TaskSucceeded)
+	require.Len(t, accounts(again), cluster.MaxAccounts)
+	require.Contains(t, accounts(again), fmt.Sprintf("%v root v000000", day+1))
+}
+
 func TestUsageIsBounded(t *testing.T) {
 	huge := vector(cluster.MaxAmount, cluster.MaxAmount)
 	u := cluster.UsageOf(&huge, 1<<62)

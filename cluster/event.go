@@ -236,6 +236,7 @@ type RestoredHeader struct {
 	Mode      Mode          `cbor:",omitempty"`
 	ModeSince Time          `cbor:",omitempty"`
 	Turnover  Turnover
+	KeptFrom  Day `cbor:",omitempty"` // see Snapshot.KeptFrom
 }
 
 // Forgettable is how many jobs a cluster may have been given, and how often a task of it may have been started, between a snapshot

@@ -479,7 +479,7 @@ func (s *State) restore(r *Restored) error {
 		s.seq, s.clusterID, s.nextJob, s.revision = h.Seq, h.ClusterID, h.NextJob, h.Revision
 		s.mapping, s.costs = h.Mapping, h.Costs
 		s.roles, s.access, s.turnover = h.Roles, h.Access, h.Turnover
-		s.mode, s.modeSince = h.Mode, h.ModeSince
+		s.mode, s.modeSince, s.keptFrom = h.Mode, h.ModeSince, h.KeptFrom
 	}
 	load(s.pools, r.Pools, func(p *Pool) PoolPath { return p.Path })
 	for _, p := range r.Pools {

@@ -37,6 +37,7 @@ type tables struct {
 	images    *btree.Map[string, *ImageHosts]
 	tokens    *btree.Map[string, *Token]
 	accounts  *btree.Map[string, *Account] // by accountKey
+	keptFrom  Day                          // see KeptFrom
 	receipts  receiptTable
 	roles     []RoleBinding // sorted; replaced, never changed
 	mode      Mode
@@ -271,7 +272,7 @@ func (s *Snapshot) Parts() iter.Seq[*Restored] {
 	return func(yield func(*Restored) bool) {
 		header := &RestoredHeader{
 			Seq: s.seq, ClusterID: s.clusterID, NextJob: s.nextJob, Revision: s.revision, Mapping: s.mapping, Costs: s.costs,
-			Roles: s.roles, Access: s.access, Mode: s.mode, ModeSince: s.modeSince, Turnover: s.turnover,
+			Roles: s.roles, Access: s.access, Mode: s.mode, ModeSince: s.modeSince, Turnover: s.turnover, KeptFrom: s.keptFrom,
 		}
 		_ = yield(&Restored{Header: header}) &&
 			chunks(s.Pools(), func(c []*Pool) bool { return yield(&Restored{Pools: c}) }) &&

@@ -70,6 +70,9 @@ func (a *poolService) ListUsage(ctx context.Context, r *sluicev1.ListUsageReques
 	}
 	sums.addRunning(s, cluster.Time(time.Now().UnixNano()), shown)
 	answer, last := &sluicev1.ListUsageResponse{}, ""
+	if kept := s.KeptFrom(); kept > sums.from {
+		answer.KeptFromDay = kept.String()
+	}
 	for _, key := range slices.Sorted(maps.Keys(sums.entries)) {
 		if key <= page.after {
 			continue

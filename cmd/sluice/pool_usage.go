@@ -55,11 +55,14 @@ func newPoolUsageCommand(a *app) *cobra.Command {
 				_, err := pages(0, func(size uint32, token string) (int, string, error) {
 					r.PageSize, r.PageToken = &size, token
 					res, err := call(cmd.Context(), c, c.pools.ListUsage, r)
-					all.Entries = append(all.Entries, res.GetEntries()...)
+					all.Entries, all.KeptFromDay = append(all.Entries, res.GetEntries()...), res.GetKeptFromDay()
 					return len(res.GetEntries()), res.GetNextPageToken(), err
 				})
 				if err != nil {
 					return err
+				}
+				if day := all.GetKeptFromDay(); day != "" {
+					fmt.Fprintf(a.err, "sluice: what was used before %s is not kept any more\n", day)
 				}
 				return a.show(all, func(w io.Writer) {
 					table(w, words.UsageTable(all.GetEntries(), slices.Contains(by, "day"), slices.Contains(by, "pool"), slices.Contains(by, "owner")))

@@ -446,6 +446,9 @@ type ListUsageResponse struct {
 	// By day, pool and owner.
 	Entries       []*UsageEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	NextPageToken string        `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// What was used before this day has been forgotten, and is in no entry, though
+	// it was asked for. Empty: that is not so.
+	KeptFromDay   string `protobuf:"bytes,3,opt,name=kept_from_day,json=keptFromDay,proto3" json:"kept_from_day,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -490,6 +493,13 @@ func (x *ListUsageResponse) GetEntries() []*UsageEntry {
 func (x *ListUsageResponse) GetNextPageToken() string {
 	if x != nil {
 		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListUsageResponse) GetKeptFromDay() string {
+	if x != nil {
+		return x.KeptFromDay
 	}
 	return ""
 }
@@ -2343,10 +2353,11 @@ const file_sluice_v1_pool_proto_rawDesc = "" +
 	"GROUP_POOL\x10\x02\x12\x0f\n" +
 	"\vGROUP_OWNER\x10\x03B\f\n" +
 	"\n" +
-	"_page_size\"l\n" +
+	"_page_size\"\x90\x01\n" +
 	"\x11ListUsageResponse\x12/\n" +
 	"\aentries\x18\x01 \x03(\v2\x15.sluice.v1.UsageEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9a\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\"\n" +
+	"\rkept_from_day\x18\x03 \x01(\tR\vkeptFromDay\"\x9a\x02\n" +
 	"\n" +
 	"UsageEntry\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\tR\x03day\x12\x12\n" +
