@@ -14,13 +14,13 @@ type Day int32
 const day = 24 * time.Hour
 
 // DayOf returns the day of a time.
-func DayOf(t Time) Day { return Day(t.Go().Unix() / int64(day/time.Second)) }
+func DayOf(t Time) Day { return Day(int64(t) / int64(day)) }
 
 // Begin returns when the day begins.
 func (d Day) Begin() Time { return Time(int64(d) * int64(day)) }
 
 // String returns the day as 2006-01-02.
-func (d Day) String() string { return d.Begin().Go().Format(time.DateOnly) }
+func (d Day) String() string { return time.Unix(0, int64(d.Begin())).UTC().Format(time.DateOnly) }
 
 // Bounds of the accounts that are kept: beyond them the oldest days go, each as a whole. Of today's as many are kept as there may be.
 const (

@@ -190,6 +190,8 @@ func TestDaysAreForgottenAsAWhole(t *testing.T) {
 }
 
 func TestUsageIsBounded(t *testing.T) {
+	require.Zero(t, cluster.DayOf(0))
+	require.Equal(t, "1970-01-01", cluster.Day(0).String())
 	huge := vector(cluster.MaxAmount, cluster.MaxAmount)
 	u := cluster.UsageOf(&huge, 1<<62)
 	require.Equal(t, int64(math.MaxInt64), u.CPU)

@@ -39,7 +39,7 @@ func dayFrom(s, path string, fallback cluster.Day, v *violations) cluster.Day {
 	}
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
-		v.Invalid(path, "is %s, which is no day such as 2026-01-31", quote(s))
+		v.Invalid(path, "is %s: a day such as 2026-01-31, from 1970-01-01 to 2200-12-31", quote(s))
 		return fallback
 	}
 	return cluster.DayOf(cluster.Time(t.UnixNano()))
