@@ -33,7 +33,7 @@ func newJobRunCommand(a *app) *cobra.Command {
 	var key string
 	var wait, attach, dryRun bool
 	cmd := &cobra.Command{
-		Use:   "run NAME -- COMMAND [ARGUMENT...]",
+		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command as a job, without a file",
 		Long: `Run a command as a job, without a file.
 
