@@ -3,8 +3,10 @@ package serve
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
@@ -62,6 +64,14 @@ func (a *poolService) ListUsage(ctx context.Context, r *sluicev1.ListUsageReques
 		sums.byPool = sums.byPool || g == sluicev1.ListUsageRequest_GROUP_POOL
 		sums.byOwner = sums.byOwner || g == sluicev1.ListUsageRequest_GROUP_OWNER
 	}
+	answer, last := &sluicev1.ListUsageResponse{}, ""
+	if kept := s.KeptFrom(); kept > sums.from {
+		answer.KeptFromDay = kept.String()
+	}
+	if sums.byDay && page.after != "" { // its key begins with its day
+		day, _, _ := strings.Cut(page.after, "\x00")
+		sums.from = max(sums.from, dayFrom(day, "", 0, &v))
+	}
 	shown := usageSight(s, c.who, r)
 	for account := range s.Accounts(sums.from) {
 		if shown(account.Pool, account.Owner) {
@@ -69,10 +79,6 @@ func (a *poolService) ListUsage(ctx context.Context, r *sluicev1.ListUsageReques
 		}
 	}
 	sums.addRunning(s, cluster.Time(time.Now().UnixNano()), shown)
-	answer, last := &sluicev1.ListUsageResponse{}, ""
-	if kept := s.KeptFrom(); kept > sums.from {
-		answer.KeptFromDay = kept.String()
-	}
 	for _, key := range slices.Sorted(maps.Keys(sums.entries)) {
 		if key <= page.after {
 			continue
@@ -153,20 +159,43 @@ func (u *usageSums) add(a *cluster.Account) {
 	}
 }
 
-// addRunning takes in what goes on.
+// addRunning takes in what goes on, of the days that are kept. Complexity: the tasks that run, times the days where these are told apart.
 func (u *usageSums) addRunning(s *cluster.Snapshot, now cluster.Time, shown func(cluster.PoolPath, string) bool) {
+	from, to := max(u.from, s.KeptFrom(), cluster.DayOf(now)-cluster.KeptDays).Begin(), min(now, (u.to+1).Begin())
+	last := cluster.DayOf(to - 1)
+	type account struct {
+		pool  cluster.PoolPath
+		owner string
+	}
+	sums := map[account][]*usageSum{} // by how many days before the last, for look-up
 	for h := range s.Hosts("") {
 		for _, k := range h.Tasks {
 			t, j := s.Task(k), s.Job(k.Job())
 			if t == nil || j == nil || t.Started == 0 || !t.State.Bound() || !shown(j.Spec.Pool, j.Spec.Owner) {
 				continue
 			}
-			resources := &j.TaskFor(t).Resources
-			for d, ran := range cluster.Days(max(t.Started, u.from.Begin()), now) {
-				if sum := u.of(d, j.Spec.Pool, j.Spec.Owner); sum != nil {
-					sum.used = sum.used.Add(cluster.UsageOf(resources, ran))
+			resources, whose := &j.TaskFor(t).Resources, account{j.Spec.Pool, j.Spec.Owner}
+			own := sums[whose]
+			for d, ran := range u.days(max(t.Started, from), to) {
+				for ago := int(last - d); len(own) <= ago; {
+					own = append(own, u.of(last-cluster.Day(len(own)), whose.pool, whose.owner))
 				}
+				sum := own[last-d]
+				sum.used = sum.used.Add(cluster.UsageOf(resources, ran))
 			}
+			sums[whose] = own
+		}
+	}
+}
+
+// days yields the parts of a time that count to a sum each: where days are not told apart that is all of it.
+func (u *usageSums) days(from, to cluster.Time) iter.Seq2[cluster.Day, time.Duration] {
+	if u.byDay {
+		return cluster.Days(from, to)
+	}
+	return func(yield func(cluster.Day, time.Duration) bool) {
+		if from < to {
+			yield(cluster.DayOf(to-1), to.Sub(from))
 		}
 	}
 }

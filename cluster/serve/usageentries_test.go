@@ -83,6 +83,15 @@ func TestUsageIsSummedUp(t *testing.T) {
 	require.Equal(t, map[string]string{"  ": "2.5 2 2"}, sum(&usageSums{to: lastDay}, &sluicev1.ListUsageRequest{Pool: "root/b"}, free))
 	require.Equal(t, map[string]string{"  ": "2.5 2 2"}, sum(&usageSums{to: lastDay}, &sluicev1.ListUsageRequest{Pool: "root", Owner: "ann"}, free))
 
+	// What goes on counts for the days that are kept, as when it ends; and without end if nobody says until when.
+	far := now.Add((cluster.KeptDays + 10) * 24 * time.Hour)
+	long := usageSums{to: lastDay, byDay: true, entries: map[string]*usageSum{}}
+	long.addRunning(s, far, usageSight(s, free, all))
+	require.Len(t, long.entries, cluster.KeptDays+1)
+	short := usageSums{from: second + 100, to: second + 101, entries: map[string]*usageSum{}}
+	short.addRunning(s, far, usageSight(s, free, all))
+	require.Equal(t, (4 * 24 * time.Hour).Milliseconds(), short.entries["\x00\x00"].used.Time)
+
 	// Who may not view a pool sees what is his own there, and a controller's token nothing.
 	require.Equal(t, map[string]string{"  bob": "2.5 2 2"}, sum(&usageSums{to: lastDay, byOwner: true}, all, &access.Caller{User: "bob"}))
 	require.Empty(t, sum(&usageSums{to: lastDay}, all, &access.Caller{User: "bob", Job: 2}))
