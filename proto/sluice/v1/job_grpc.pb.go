@@ -76,7 +76,9 @@ type JobServiceClient interface {
 	// Earlier specs of a job, newest first.
 	ListJobVersions(ctx context.Context, in *ListJobVersionsRequest, opts ...grpc.CallOption) (*ListJobVersionsResponse, error)
 	// What would be placed where, and what would be preempted, if the jobs were
-	// submitted now. Changes nothing.
+	// submitted now. Changes nothing. The answer has every instance, 20,000 at most,
+	// and with long names more than the 4 MiB that gRPC's clients take if they are
+	// not told to take more.
 	PlanJobs(ctx context.Context, in *PlanJobsRequest, opts ...grpc.CallOption) (*PlanJobsResponse, error)
 }
 
@@ -261,7 +263,9 @@ type JobServiceServer interface {
 	// Earlier specs of a job, newest first.
 	ListJobVersions(context.Context, *ListJobVersionsRequest) (*ListJobVersionsResponse, error)
 	// What would be placed where, and what would be preempted, if the jobs were
-	// submitted now. Changes nothing.
+	// submitted now. Changes nothing. The answer has every instance, 20,000 at most,
+	// and with long names more than the 4 MiB that gRPC's clients take if they are
+	// not told to take more.
 	PlanJobs(context.Context, *PlanJobsRequest) (*PlanJobsResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
 }
