@@ -54,9 +54,6 @@ func (a *poolService) ListUsage(ctx context.Context, r *sluicev1.ListUsageReques
 		return nil, err
 	}
 	s, c := a.s.Snapshot(), callOf(ctx)
-	if r.Pool != "" && !c.knowsPool(s, cluster.PoolPath(r.Pool)) {
-		return nil, noPool(r.Pool)
-	}
 	var v violations // was checked before
 	sums := usageSums{from: dayFrom(r.FromDay, "", 0, &v), to: dayFrom(r.ToDay, "", lastDay, &v), entries: map[string]*usageSum{}}
 	for _, g := range r.GroupBy {
@@ -79,6 +76,9 @@ func (a *poolService) ListUsage(ctx context.Context, r *sluicev1.ListUsageReques
 		}
 	}
 	sums.addRunning(s, cluster.Time(time.Now().UnixNano()), shown)
+	if r.Pool != "" && len(sums.entries) == 0 && !c.knowsPool(s, cluster.PoolPath(r.Pool)) { // else there is, or was, such a pool for the caller
+		return nil, noPool(r.Pool)
+	}
 	for _, key := range slices.Sorted(maps.Keys(sums.entries)) {
 		if key <= page.after {
 			continue

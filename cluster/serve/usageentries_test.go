@@ -139,6 +139,20 @@ func TestListUsage(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, answer.Entries, 1)
 	require.Equal(t, []any{"", "root/secret", "ann", uint64(1)}, []any{answer.Entries[0].Day, answer.Entries[0].Pool, answer.Entries[0].Owner, answer.Entries[0].RunsSucceeded})
+	// The accounts outlive the jobs and the pool: who finds them in the list may ask for them by its path.
+	require.NoError(t, a.Do(t.Context(), func(tx *Tx) error {
+		for _, e := range []cluster.Event{&cluster.JobDeleted{Job: k.Job()}, &cluster.PoolDeleted{Path: "root/secret"}} {
+			if err := tx.Emit(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	answer, err = a.pools.ListUsage(ann, &sluicev1.ListUsageRequest{Pool: "root/secret"})
+	require.NoError(t, err)
+	require.Len(t, answer.Entries, 1)
+	_, err = a.pools.ListUsage(bob, &sluicev1.ListUsageRequest{Pool: "root/secret"})
+	require.Equal(t, codes.NotFound, status.Code(err))
 	answer, err = a.pools.ListUsage(bob, by)
 	require.NoError(t, err)
 	require.Empty(t, answer.Entries)
