@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ const (
 	followedAtOnce = 32
 	// crowdedPause is after how long an output is asked for again of which there are too many just then.
 	crowdedPause = time.Second
+	// missingTold is of how many outputs that cannot be read it is told one by one, where there is no end to wait for.
+	missingTold = 10
 )
 
 func newJobLogsCommand(a *app) *cobra.Command {
@@ -62,7 +65,9 @@ and position.`, followedAtOnce),
 			if !req.Follow {
 				return l.read(cmd.Context())
 			}
-			_, err = l.follow(cmd.Context())
+			if _, err = l.follow(cmd.Context()); err == nil && l.missed != exitOK {
+				return exitError{l.missed, nil}
+			}
 			return err
 		},
 	}
@@ -79,6 +84,7 @@ type jobLogs struct {
 	req     *sluicev1.TaskLogsRequest // for each of them, save the instance and the run
 	only    []*sluicev1.InstanceRange // none: all
 	printer *logPrinter
+	missed  int // the exit code of the first output that follow could not read, which it has told; exitOK: none
 }
 
 // newJobLogs reads with the client, which says to the printer what it has to say from now on.
@@ -151,6 +157,7 @@ func (l *jobLogs) read(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var errs []error
+	untold := 0
 	for o := range l.ahead(ctx, begun) {
 		for piece := range o.pieces {
 			if err := l.printer.print(piece); err != nil {
@@ -161,11 +168,19 @@ func (l *jobLogs) read(ctx context.Context) error {
 			return err
 		}
 		if o.err != nil {
-			errs = append(errs, exitError{codeOf(o.err), fmt.Errorf("instance %d: %w", o.instance, o.err)})
-			if codeOf(o.err) == exitUnavailable || ctx.Err() != nil {
+			last := codeOf(o.err) == exitUnavailable || ctx.Err() != nil
+			if last || len(errs) < missingTold {
+				errs = append(errs, exitError{codeOf(o.err), fmt.Errorf("instance %d: %w", o.instance, o.err)})
+			} else {
+				untold++
+			}
+			if last {
 				break
 			}
 		}
+	}
+	if untold > 0 {
+		errs = append(errs, fmt.Errorf("and so of %d further instances", untold))
 	}
 	if waiting > 0 {
 		fmt.Fprintf(l.c.notes, "sluice: instances that have not run yet: %d\n", waiting)
@@ -311,6 +326,9 @@ func (f *followed) print(instance uint32, r *runsOf) {
 		case f.ctx.Err() != nil:
 			return
 		case err != nil: // such as an output that is not kept any more; the others go on
+			f.mu.Lock()
+			f.missed = cmp.Or(f.missed, codeOf(err))
+			f.mu.Unlock()
 			fmt.Fprintf(f.c.notes, "sluice: instance %d: %v\n", instance, err)
 		}
 	}

@@ -139,6 +139,17 @@ func TestOutputsOfAJobComeInOrder(t *testing.T) {
 		require.Len(t, w.asked, 39)
 		require.EqualValues(t, 3, w.asked[0].GetRun())
 
+		w.refusals = map[uint32]error{}
+		for i := range uint32(25) {
+			w.refusals[i] = status.Error(codes.NotFound, "it is gone")
+		}
+		l, out, _ = logsOf(w, &sluicev1.TaskLogsRequest{}, true)
+		err = l.read(t.Context())
+		require.Equal(t, missingTold, strings.Count(err.Error(), "it is gone"))
+		require.ErrorContains(t, err, "\nsluice: and so of 15 further instances")
+		require.Equal(t, exitNotFound, codeOf(err))
+		require.Contains(t, out.String(), "25: one\n")
+
 		l, out, _ = logsOf(w, &sluicev1.TaskLogsRequest{}, true)
 		l.only = []*sluicev1.InstanceRange{{First: 1, Last: 2}, {First: 40, Last: 40}}
 		require.NoError(t, l.read(t.Context()))
@@ -194,16 +205,19 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 			}
 			w.watched <- end
 			w.watched <- &sluicev1.WatchJobsResponse{Tasks: []*sluicev1.Task{taskOf(0, 6, someState), {Job: "j", JobUid: 8, Run: 1, Host: "s/h"}}, Revision: 4}
-			l, out, _ := logsOf(w, &sluicev1.TaskLogsRequest{Follow: true}, true)
+			l, out, errOut := logsOf(w, &sluicev1.TaskLogsRequest{Follow: true}, true)
+			w.refusals = map[uint32]error{1: status.Error(codes.NotFound, "it is gone")}
 			j, err := l.follow(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, !deleted, hasEnded(j))
+			require.Equal(t, exitNotFound, l.missed, "the others went on")
+			require.Contains(t, errOut.String(), "sluice: instance 1: it is gone\n")
 			var runs []string
 			for _, r := range w.asked {
 				runs = append(runs, fmt.Sprintf("%d.%d", r.GetInstance(), r.GetRun()))
 				require.True(t, r.GetFollow())
 			}
-			require.ElementsMatch(t, []string{"0.4", "0.5", "0.6", "1.1"}, runs)
+			require.ElementsMatch(t, []string{"0.4", "0.5", "0.6"}, runs)
 			require.Equal(t, 3, strings.Count(out.String(), "0: two\n"))
 		})
 	}
