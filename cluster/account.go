@@ -132,7 +132,11 @@ func (s *State) charge(at Time, t *Task, j *Job) {
 		a.add(last, lost)
 		switch t.State {
 		case TaskSucceeded:
-			a.Runs.Succeeded++
+			if t.Outrun { // by its copy, which has succeeded for it
+				a.Runs.Killed++
+			} else {
+				a.Runs.Succeeded++
+			}
 		case TaskFailed:
 			a.Runs.Failed++
 		case TaskLost:

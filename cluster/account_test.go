@@ -110,21 +110,33 @@ func TestRunsAreCharged(t *testing.T) {
 	require.Equal(t, got, accounts(again))
 }
 
-// A copy that does not succeed was in vain, however it ended: there is no second one, and the task goes on without.
-func TestCopiesInVainAreLost(t *testing.T) {
-	l := &timeline{history: newHistory(t)}
-	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
-	l.at(day, &cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: vector(10_000, 1<<40)}},
-		&cluster.HostReported{ID: "shard/other", Machine: cluster.Machine{Capacity: vector(10_000, 1<<40)}},
-		&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
-			Name: "job", Pool: cluster.RootPool, Instances: 1, Speculation: &cluster.Speculation{}, Task: cluster.TaskSpec{Resources: vector(1000, 1<<20)},
-		}}}})
-	task := cluster.MakeTaskKey(1, 0)
-	l.at(day, &cluster.Placed{Task: task, Run: 1, Host: host}, &cluster.TaskStatus{Task: task, Run: 1, State: cluster.TaskRunning},
-		&cluster.CopyAdded{Task: task, Run: 1}, &cluster.Placed{Task: task.Copy(), Run: 1, Host: "shard/other"},
-		&cluster.TaskStatus{Task: task.Copy(), Run: 1, State: cluster.TaskRunning})
-	l.at(day.Add(time.Hour), &cluster.TaskPreempted{Task: task.Copy(), Run: 1}, &cluster.TaskStatus{Task: task.Copy(), Run: 1, State: cluster.TaskKilled})
-	require.Equal(t, time.Hour.Milliseconds(), accounts(l.state)["2026-01-31 root "].Lost.Time)
+// Of a task and its copy one has succeeded at most; the other was in vain, however it ended.
+func TestOneOfTwoCopiesIsLost(t *testing.T) {
+	for _, won := range []bool{false, true} {
+		l := &timeline{history: newHistory(t)}
+		day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+		l.at(day, &cluster.HostReported{ID: host, Machine: cluster.Machine{Capacity: vector(10_000, 1<<40)}},
+			&cluster.HostReported{ID: "shard/other", Machine: cluster.Machine{Capacity: vector(10_000, 1<<40)}},
+			&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 1, Spec: &cluster.JobSpec{
+				Name: "job", Pool: cluster.RootPool, Instances: 1, Speculation: &cluster.Speculation{}, Task: cluster.TaskSpec{Resources: vector(1000, 1<<20)},
+			}}}})
+		task := cluster.MakeTaskKey(1, 0)
+		l.at(day, &cluster.Placed{Task: task, Run: 1, Host: host}, &cluster.TaskStatus{Task: task, Run: 1, State: cluster.TaskRunning},
+			&cluster.CopyAdded{Task: task, Run: 1}, &cluster.Placed{Task: task.Copy(), Run: 1, Host: "shard/other"},
+			&cluster.TaskStatus{Task: task.Copy(), Run: 1, State: cluster.TaskRunning})
+		end := day.Add(time.Hour)
+		if won {
+			l.at(end, &cluster.TaskStatus{Task: task.Copy(), Run: 1, State: cluster.TaskSucceeded}, &cluster.CopyWon{Task: task.Copy()},
+				&cluster.TaskStatus{Task: task, Run: 1, State: cluster.TaskKilled})
+		} else {
+			l.at(end, &cluster.TaskPreempted{Task: task.Copy(), Run: 1}, &cluster.TaskStatus{Task: task.Copy(), Run: 1, State: cluster.TaskKilled},
+				&cluster.TaskStatus{Task: task, Run: 1, State: cluster.TaskSucceeded})
+		}
+		got := accounts(l.state)["2026-01-31 root "]
+		require.Equal(t, cluster.RunCounts{Succeeded: 1, Killed: 1}, got.Runs)
+		require.Equal(t, 2*time.Hour.Milliseconds(), got.Used.Time)
+		require.Equal(t, time.Hour.Milliseconds(), got.Lost.Time)
+	}
 }
 
 func TestAccountsAreForgotten(t *testing.T) {
