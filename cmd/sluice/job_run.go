@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -130,6 +131,11 @@ func (r *runFlags) read(cmd *cobra.Command, name string, command []string) error
 		WorkingDirectory: r.directory,
 	}
 	var wrong []error
+	for _, text := range command {
+		if !utf8.ValidString(text) {
+			wrong = append(wrong, exitError{exitUsage, fmt.Errorf("COMMAND: %q is not UTF-8", text)})
+		}
+	}
 	usage := func(format string, args ...any) error { return exitError{exitUsage, fmt.Errorf(format, args...)} }
 	amount := func(flag, value string, parse func(string) (int64, error)) int64 {
 		n, err := parse(value)
@@ -161,6 +167,8 @@ func (r *runFlags) read(cmd *cobra.Command, name string, command []string) error
 		switch {
 		case !ok:
 			wrong = append(wrong, usage("--env: %q is not KEY=VALUE", text))
+		case !utf8.ValidString(text):
+			wrong = append(wrong, usage("--env: %q is not UTF-8", text))
 		case twice:
 			wrong = append(wrong, usage("--env: %s is given twice", key))
 		case process.Environment == nil:

@@ -42,6 +42,18 @@ task:
 	require.Contains(t, try(t, "", "job", "run", "a", "--gpu", "2", "--dry-run", "--", "true").out, "count: 2")
 }
 
+// What no message of the API can hold is refused by its name.
+func TestCommandsThatAreNoText(t *testing.T) {
+	noSettings(t)
+	for want, args := range map[string][]string{
+		`sluice: COMMAND: "b\xff" is not UTF-8` + "\n": {"--", "a", "b\xff"},
+		`sluice: --env: "A=\xff" is not UTF-8` + "\n":  {"--env", "A=\xff", "--", "a"},
+	} {
+		a := try(t, "", append([]string{"job", "run", "x", "--dry-run"}, args...)...)
+		require.Equal(t, answer{exitUsage, "", want}, a)
+	}
+}
+
 // What the scheduler says of fields is said of the flags that they come from.
 func TestErrorsNameFlags(t *testing.T) {
 	for from, to := range map[string]string{
