@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/base64"
 	"maps"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-scheduler/sluice/cluster"
+	"github.com/sluice-scheduler/sluice/cluster/access"
 	"github.com/sluice-scheduler/sluice/cluster/cycle"
 	"github.com/sluice-scheduler/sluice/cluster/knowledge"
 	"github.com/sluice-scheduler/sluice/cluster/rules"
@@ -113,6 +115,27 @@ func addToPlan(tx *Tx, c *call, ring *Keyring, specs []*sluicev1.JobSpec) (map[c
 		jobs[tx.State().JobByName(name).UID] = true
 	}
 	return jobs, nil
+}
+
+// SubmitTo adds jobs to a state, and changes those that exist to these specs, as if somebody who may do all had asked for it at that
+// time. It checks specs as the API does, as far as that does not depend on how a scheduler is configured, and fails as the API does. The
+// state is for looking at only: the values of secrets are of no use in it.
+func SubmitTo(state *cluster.State, now cluster.Time, specs []*sluicev1.JobSpec) error {
+	snapshot, _ := state.Snapshot()
+	c := &call{who: &access.Caller{Free: true}}
+	var v violations
+	if checkSpecs(c, snapshot, specs, numbered, &v); !v.Empty() {
+		return v.Err()
+	}
+	ring, err := ParseKeyring("none:" + base64.StdEncoding.EncodeToString(make([]byte, keyBytes)))
+	if err != nil {
+		return err
+	}
+	tx := rules.Begin(state, now)
+	if _, err := addToPlan(tx, c, ring, specs); err != nil {
+		return err
+	}
+	return statusOf(rules.Settle(tx))
 }
 
 // planPolicy returns what to plan by: the model of that name, or what is in use.

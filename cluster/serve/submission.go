@@ -45,6 +45,17 @@ func numbered(i int) string { return item("specs", i) }
 
 // checkSubmission validates the specs of a request, which are submitted together.
 func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int) string, v *violations) {
+	checkSpecs(c, a.s.Snapshot(), specs, path, v)
+	for i, p := range specs[:min(len(specs), maxGraphJobs)] {
+		a.checkSecrets(p, path(i), v)
+		if p.GetRevocable() && a.s.config.SlackWindow <= 0 {
+			v.Unsupported(child(path(i), "revocable"), "this server lends nothing: scheduler.slack_window is 0")
+		}
+	}
+}
+
+// checkSpecs is checkSubmission as far as it does not depend on how the scheduler is configured.
+func checkSpecs(c *call, snapshot *cluster.Snapshot, specs []*sluicev1.JobSpec, path func(int) string, v *violations) {
 	switch {
 	case len(specs) == 0:
 		v.Invalid("specs", "is required: at least one job")
@@ -52,7 +63,6 @@ func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int)
 		v.Invalid("specs", "has %d jobs: at most %d", len(specs), maxGraphJobs)
 		return
 	}
-	snapshot := a.s.Snapshot()
 	sees := c.sight(snapshot)
 	hosts := &kinds{snapshot: snapshot}
 	first := map[string]int{}
@@ -72,11 +82,7 @@ func (a *api) checkSubmission(c *call, specs []*sluicev1.JobSpec, path func(int)
 		if snapshot.JobByName(spec.Name) == nil {
 			checkRanges(spec, path(i), v)
 		}
-		a.checkSecrets(p, path(i), v)
 		checkCapabilities(hosts, spec, path(i), v)
-		if spec.Revocable && a.s.config.SlackWindow <= 0 {
-			v.Unsupported(child(path(i), "revocable"), "this server lends nothing: scheduler.slack_window is 0")
-		}
 		if !isThere(snapshot, spec.Name, sees) && (p.Pool == "" || checkPoolPath(p.Pool, "", new(violations))) {
 			resolvePool(snapshot, spec, child(path(i), "pool"), v) // that of a job that exists stays
 		}

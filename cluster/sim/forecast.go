@@ -41,7 +41,7 @@ type Outlook struct {
 // Horizon ends the run. No checker is asked, which would have to know all that was before. If ctx ends first, the outlook is as far as
 // the run came, and comes with ctx's error.
 func Forecast(ctx context.Context, snap *cluster.Snapshot, unknown time.Duration, c Config) (*Outlook, error) {
-	p := &present{snap: snap, now: lastChange(snap), remaining: map[cluster.RunID]time.Duration{}, waiting: map[cluster.JobUID]*prospect{}}
+	p := &present{snap: snap, now: LastChange(snap), remaining: map[cluster.RunID]time.Duration{}, waiting: map[cluster.JobUID]*prospect{}}
 	out := &Outlook{AsOf: p.now, Unknown: p.estimate(unknown)}
 	c.present = p
 	c.Workload = &trace.Workload{Jobs: noJobs{}, Departures: true, Arrivals: true}
@@ -90,8 +90,8 @@ type prospect struct {
 	ended    cluster.Time // when a task of it ended last
 }
 
-// lastChange returns when the cluster changed last.
-func lastChange(snap *cluster.Snapshot) (at cluster.Time) {
+// LastChange returns when the cluster changed last.
+func LastChange(snap *cluster.Snapshot) (at cluster.Time) {
 	for t := range snap.Tasks(0) {
 		at = max(at, t.Since, t.Queued, t.Placed, t.Started, t.Finished)
 	}

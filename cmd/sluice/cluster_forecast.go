@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,10 @@ import (
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/cluster/serve"
 	"github.com/sluice-scheduler/sluice/cluster/sim"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/jobfile"
+	"github.com/sluice-scheduler/sluice/cmd/sluice/internal/words"
 	"github.com/sluice-scheduler/sluice/costmodels/models"
+	sluicev1 "github.com/sluice-scheduler/sluice/proto/sluice/v1"
 	"github.com/sluice-scheduler/sluice/solver"
 	"github.com/sluice-scheduler/sluice/solver/registry"
 )
@@ -22,6 +26,8 @@ import (
 const forecastHelp = `Say when the tasks that wait will start: take a snapshot of the cluster, or that of
 --snapshot, and go on from it in the simulator, on a virtual clock, with the planner
 of the scheduler. Nothing is changed.
+
+With --submit it is said, too, of jobs that are submitted at that moment, or changed.
 
 Tasks of batch jobs run as long as others of the same work did (the label "work" of
 their jobs), at the median; those that run already as long as the median of those
@@ -31,7 +37,8 @@ not a promise. With --model it is said of another cost model.`
 
 // forecastFlags is what the flags of `sluice cluster forecast` say.
 type forecastFlags struct {
-	snapshot, model  string
+	snapshot, submit string
+	model            string
 	runTime, horizon time.Duration
 }
 
@@ -46,15 +53,29 @@ func newClusterForecastCommand(a *app) *cobra.Command {
 			if err := f.check(); err != nil {
 				return usageError(cmd, err)
 			}
+			var specs []*sluicev1.JobSpec
+			var err error
+			if f.submit != "" {
+				if specs, err = readSpecs(a, f.submit, jobfile.Jobs); err != nil {
+					return err
+				}
+			}
 			state, err := a.forecastState(cmd.Context(), f.snapshot)
 			if err != nil {
 				return err
+			}
+			if len(specs) > 0 {
+				before, _ := state.Snapshot()
+				if err := serve.SubmitTo(state, sim.LastChange(before), specs); err != nil {
+					return exitError{exitRefused, errors.New(strings.Join(words.Problems(err), "\nsluice: "))}
+				}
 			}
 			return a.runForecast(cmd.Context(), &f, state)
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.snapshot, "snapshot", "", "begin with this file of `sluice cluster snapshot`, and ask no scheduler")
+	fs.StringVar(&f.submit, "submit", "", "file of jobs, as of `sluice job submit`, that are submitted first; \"-\" reads standard input")
 	fs.StringVar(&f.model, "model", "", "cost model; \"\": what was set with `cluster cost-model set`, else scheduler.cost_model of these settings")
 	fs.DurationVar(&f.runTime, "run-time", time.Hour, "how long a task of a batch job runs where nothing is known; 0: for ever")
 	fs.DurationVar(&f.horizon, "horizon", 24*time.Hour, "how far to look")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,6 +50,24 @@ task:
 	require.Nil(t, nap.Ended)
 	require.Nil(t, answer.Jobs[1].FirstStart, "no host is so large")
 	require.Contains(t, try(t, "", "cluster", "forecast", "--snapshot", file, "--run-time", "0").out, "taken to run for ever")
+
+	// Before it is submitted: one that goes before the others, and one that is a mistake.
+	urgent := `name: urgent
+priority: 10
+secrets: [{name: key, value: aHVzaA==, path: key}]
+task:
+  processes: [{argv: [sleep, "1"]}]
+  resources: {cpu: 1, memory: 16Mi}
+`
+	a = try(t, urgent, "cluster", "forecast", "--snapshot", file, "--submit", "-", "--run-time", "30m", "-o", "json")
+	require.Zero(t, a.code, a.err)
+	require.NoError(t, json.Unmarshal([]byte(a.out), &answer))
+	require.Len(t, answer.Jobs, 3)
+	require.Equal(t, "urgent", answer.Jobs[2].Job)
+	require.Less(t, *answer.Jobs[2].FirstStart, *answer.Jobs[0].AllStarted)
+	a = try(t, strings.Replace(urgent, "priority: 10", "pool: root/nowhere", 1), "cluster", "forecast", "--snapshot", file, "--submit", "-")
+	require.Equal(t, exitRefused, a.code)
+	require.Equal(t, "sluice: specs[0].pool: is \"root/nowhere\": there is no such pool\n", a.err)
 
 	broken := filepath.Join(t.TempDir(), "broken")
 	require.NoError(t, os.WriteFile(broken, []byte("{}\n"), 0o600))
