@@ -62,6 +62,7 @@ type link struct {
 	config    Config
 	log       *slog.Logger
 	answer    func(question) answer
+	hangs     func() error // why nothing may be sent to the others, nil: nothing is wrong
 	transport *raft.NetworkTransport
 
 	accepted chan net.Conn
@@ -74,9 +75,9 @@ type link struct {
 
 var _ raft.StreamLayer = (*link)(nil)
 
-func newLink(c Config, log *slog.Logger, answer func(question) answer) *link {
+func newLink(c Config, log *slog.Logger, answer func(question) answer, hangs func() error) *link {
 	l := &link{
-		config: c, log: log, answer: answer,
+		config: c, log: log, answer: answer, hangs: hangs,
 		accepted: make(chan net.Conn), closed: make(chan struct{}),
 	}
 	go l.listen()
@@ -198,11 +199,28 @@ func (l *link) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn
 	defer cancel()
 	for _, p := range l.config.Peers {
 		if p.Address == string(address) {
-			return l.open(ctx, p, nil)
+			conn, err := l.open(ctx, p, nil)
+			if err != nil {
+				return nil, err
+			}
+			return calling{conn, l.hangs}, nil
 		}
 	}
 	// One that is to leave the group: it is not told who it is.
 	return nil, fmt.Errorf("replica: no member has the address %s", address)
+}
+
+// calling is a connection that raft calls another member on.
+type calling struct {
+	net.Conn
+	hangs func() error
+}
+
+func (c calling) Write(b []byte) (int, error) {
+	if err := c.hangs(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
 }
 
 // open connects with a member and says what for.

@@ -66,6 +66,7 @@ type Member struct {
 	config  Config
 	log     *slog.Logger
 	folder  *folder
+	disk    *disk
 	machine *machine
 	link    *link
 
@@ -119,7 +120,8 @@ func Open(c Config) (*Member, error) {
 			return nil, errors.Join(err, m.folder.close(), c.Listener.Close())
 		}
 	}
-	m.link = newLink(c, m.log, m.answer)
+	m.disk = &disk{patience: hangsAfter * c.Election, log: m.log}
+	m.link = newLink(c, m.log, m.answer, m.disk.err)
 	return m, nil
 }
 
@@ -174,7 +176,8 @@ func (m *Member) start() error {
 	c.NoLegacyTelemetry = true
 	c.Logger = hashicorpLog(m.log)
 	err := reading(func() (err error) {
-		m.raft, err = raft.NewRaft(c, m.machine, m.folder.entries, m.folder.entries, m.folder.snapshots, m.link.transport)
+		log, stable := watchedLog{m.folder.entries, m.disk}, watchedStable{m.folder.entries, m.disk}
+		m.raft, err = raft.NewRaft(c, m.machine, log, stable, m.folder.snapshots, m.link.transport)
 		return err
 	})
 	if err != nil {
@@ -217,7 +220,7 @@ func (m *Member) Lead(ctx context.Context) (*Term, error) {
 		return nil, ctx.Err()
 	}
 	for {
-		if m.raft.State() == raft.Leader {
+		if m.leads() {
 			t, err := m.begin()
 			if err == nil {
 				return t, nil
@@ -234,6 +237,9 @@ func (m *Member) Lead(ctx context.Context) (*Term, error) {
 		}
 	}
 }
+
+// leads reports whether the others hear this member as their leader. Raft has begun.
+func (m *Member) leads() bool { return m.raft.State() == raft.Leader && m.disk.err() == nil }
 
 // begin begins a term of the elected leader.
 func (m *Member) begin() (*Term, error) {
@@ -273,8 +279,11 @@ func (m *Member) Trouble() string {
 	return m.trouble
 }
 
-// Close ends the member's part in the group. What it has said to have is on its disk.
+// Close ends the member's part in the group. What it has said to have is on its disk. It does not wait for a disk that does not answer.
 func (m *Member) Close() error {
+	if err := m.disk.err(); err != nil {
+		return errors.Join(err, m.link.close())
+	}
 	var errs []error
 	select {
 	case <-m.begun:
@@ -332,7 +341,7 @@ func (m *Member) answer(q question) answer {
 	select {
 	case <-m.begun:
 		a.Role = RoleStandby
-		if m.raft.State() == raft.Leader {
+		if m.leads() {
 			a.Role = RoleLeader
 		}
 	default:

@@ -152,13 +152,19 @@ func (s *said) String() string {
 
 func (g *group) start(members ...int) {
 	for _, i := range members {
-		m, door, err := g.open(i)
-		require.NoError(g.t, err)
-		ctx, cancel := context.WithCancel(g.t.Context())
-		r := &running{m, door, cancel, make(chan error, 1)}
-		go func() { r.ended <- m.Run(ctx) }()
-		g.live[i] = r
+		g.startWith(i, func(*running) {})
 	}
+}
+
+// startWith starts a member that was changed before.
+func (g *group) startWith(i int, change func(*running)) {
+	m, door, err := g.open(i)
+	require.NoError(g.t, err)
+	ctx, cancel := context.WithCancel(g.t.Context())
+	r := &running{m, door, cancel, make(chan error, 1)}
+	change(r)
+	go func() { r.ended <- m.Run(ctx) }()
+	g.live[i] = r
 }
 
 func (g *group) stop(i int) {

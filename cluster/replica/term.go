@@ -95,7 +95,7 @@ func (t *Term) End() {
 	}
 	t.mu.Unlock()
 	t.ending.Do(func() { close(t.ended) })
-	if t.member.raft.State() == raft.Leader && len(t.member.config.Peers) > 1 {
+	if t.member.leads() && len(t.member.config.Peers) > 1 {
 		if err := t.member.raft.LeadershipTransfer().Error(); err != nil {
 			t.member.log.Debug("nobody took over at once", "error", err)
 		}
@@ -117,14 +117,18 @@ func (t *Term) lose(why string) {
 func (t *Term) watch() {
 	tick := time.NewTicker(t.member.config.Election / 10)
 	defer tick.Stop()
-	for t.member.raft.State() == raft.Leader && t.member.raft.CurrentTerm() == t.number {
+	for t.member.leads() && t.member.raft.CurrentTerm() == t.number {
 		select {
 		case <-tick.C:
 		case <-t.ended:
 			return
 		}
 	}
-	t.lose("most members do not answer, or have elected another one")
+	why := "most members do not answer, or have elected another one"
+	if err := t.member.disk.err(); err != nil {
+		why = err.Error()
+	}
+	t.lose(why)
 }
 
 // settleMembers makes the group consist of the members that the leader is configured with: it removes others before it adds any, so that
