@@ -152,7 +152,7 @@ func (j *onDisk) Append(records []cluster.Record) error {
 	}
 	if err := putBlob(j.store.DB, blobID{kind: batchBlob, seq: records[0].Seq}, blob); err != nil {
 		j.failed = err
-		return fmt.Errorf("journal: write to %s: %w", j.dir, err)
+		return fmt.Errorf("journal: write to %s: %w: start again when its disk can be written", j.dir, err)
 	}
 	j.note(j.last + uint64(len(records)))
 	return nil

@@ -3,11 +3,14 @@ package journal
 import (
 	"archive/tar"
 	"compress/gzip"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -533,33 +536,69 @@ func TestNearlyFullDisk(t *testing.T) {
 	require.NoError(t, j.(*onDisk).store.DB.Close())
 }
 
-// Close ends also where no file can be created any more, as on a disk that has become read-only, or when the process is out of
+// Close ends also where nothing can be written any more, as on a disk that has become read-only or fails, or when the process is out of
 // files, and what was durable is there afterwards.
-func TestCloseWhereNoFileCanBeCreated(t *testing.T) {
-	dir := t.TempDir()
-	j, err := Open(dir, store.Options{})
-	require.NoError(t, err)
-	require.NoError(t, j.Append([]cluster.Record{labelled(1)}))
-	var limit syscall.Rlimit
-	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
-	none := limit
-	none.Cur = 0
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
-	closed := make(chan error, 1)
-	go func() { closed <- j.Close() }()
-	select {
-	case err = <-closed:
-	case <-time.After(20 * time.Second):
-		err = errors.New("it goes on and on")
-	}
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
-	require.NoError(t, err)
-	require.NoError(t, j.(*onDisk).store.DB.Close()) // for its lock, which otherwise ends with the process
+func TestCloseWhereNothingCanBeWritten(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	for name, c := range map[string]struct {
+		resource int
+		limit    uint64
+		before   int  // how many records are appended before
+		append   bool // and then until it fails
+	}{
+		"no file can be created":               {syscall.RLIMIT_NOFILE, 0, 1, false},
+		"no table can be written":              {syscall.RLIMIT_FSIZE, 1 << 20, 7, false},
+		"no memory table, and an append fails": {syscall.RLIMIT_FSIZE, 1 << 20, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			j, err := Open(dir, store.Options{})
+			require.NoError(t, err)
+			durable, random := uint64(0), rand.NewChaCha8([32]byte{})
+			appends := func() error {
+				noise := make([]byte, 150<<10)
+				_, _ = random.Read(noise)
+				r := labelled(durable + 1)
+				r.Event.(*cluster.PoolPut).Pool.Labels[0].Value = base64.StdEncoding.EncodeToString(noise)
+				err := j.Append([]cluster.Record{r})
+				if err == nil {
+					durable++
+				}
+				return err
+			}
+			for range c.before {
+				require.NoError(t, appends())
+			}
+			var limit syscall.Rlimit
+			require.NoError(t, syscall.Getrlimit(c.resource, &limit))
+			none := limit
+			none.Cur = c.limit
+			require.NoError(t, syscall.Setrlimit(c.resource, &none))
+			var failed error
+			for c.append && failed == nil && durable < 100 {
+				failed = appends()
+			}
+			closed := make(chan error, 1)
+			go func() { closed <- j.Close() }()
+			select {
+			case err = <-closed:
+			case <-time.After(20 * time.Second):
+				err = errors.New("it goes on and on")
+			}
+			require.NoError(t, syscall.Setrlimit(c.resource, &limit))
+			require.NoError(t, err)
+			if c.append {
+				require.ErrorContains(t, failed, "start again when its disk can be written")
+			}
+			require.NoError(t, j.(*onDisk).store.DB.Close()) // for its lock, which otherwise ends with the process
 
-	j, err = Open(dir, store.Options{})
-	require.NoError(t, err)
-	state, err := Load(j)
-	require.NoError(t, err)
-	require.EqualValues(t, 1, state.Seq())
-	require.NoError(t, j.Close())
+			j, err = Open(dir, store.Options{})
+			require.NoError(t, err)
+			state, err := Load(j)
+			require.NoError(t, err)
+			require.Equal(t, durable, state.Seq())
+			require.NoError(t, j.Close())
+		})
+	}
 }

@@ -96,6 +96,8 @@ func Open(dir string, kind Kind, o Options) (*Store, error) {
 	return s, nil
 }
 
+const memTableSize = 2 << 20
+
 // badgerOptions bounds what Badger keeps in memory and on disk to some ten megabytes besides the data. A commit that fills a
 // memory table waits until the next one is there, zeroed and with its file: small ones make that short. They have to be so large
 // that a value is less than 15 % of one. Values stay below the threshold for Badger's value log, so that everything lives in the LSM
@@ -105,7 +107,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithSyncWrites(true).
 		WithDetectConflicts(false). // one writer, no reads in writing transactions
 		WithMetricsEnabled(false).
-		WithMemTableSize(2 << 20).
+		WithMemTableSize(memTableSize).
 		WithNumMemtables(8).
 		WithNumLevelZeroTables(2).
 		WithNumLevelZeroTablesStall(32).
@@ -155,13 +157,17 @@ func CheckFree(dir string, reserve uint64) error {
 	return nil
 }
 
-// checkCreate reports why no file can be created in the folder.
-func checkCreate(dir string) error {
+// checkWrite reports why no table can be written to the folder.
+func checkWrite(dir string) error {
 	f, err := os.CreateTemp(dir, "probe")
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	err = f.Truncate(memTableSize) // as Badger does before it writes
+	if err == nil {
+		_, err = f.Write(make([]byte, memTableSize))
+	}
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 }
 
 // removeUnbegun removes the memory tables and value logs that a crash left between their creation and their first byte.
@@ -213,9 +219,9 @@ func (s *Store) Told(err error) error {
 
 // Close releases the folder. It is called once.
 func (s *Store) Close() error {
-	if CheckFree(s.dir, s.Reserve.Load()/2) != nil || checkCreate(s.dir) != nil {
+	if CheckFree(s.dir, s.Reserve.Load()/2) != nil || checkWrite(s.dir) != nil {
 		// Badger would make tables of its memory. On a full disk it would be ended by a signal before anybody has read why nothing
-		// was written; where it can create no file, as on a disk that has become read-only, it would try for ever.
+		// was written; where it can write none, as on a disk that fails or has become read-only, it would try for ever.
 		// What is durable is in its log, as after a crash; its lock ends with the process.
 		return s.closeFiles()
 	}
