@@ -74,6 +74,9 @@ func NewServer(s *Scheduler, about About, options ...grpc.ServerOption) *grpc.Se
 // do runs a change in the writer, if the caller may make it as things are then, and returns a status.
 func (a *api) do(ctx context.Context, change func(*Tx) error) error {
 	c := callOf(ctx)
+	if a.s.stalled.Load() {
+		return errStalled
+	}
 	return statusOf(a.s.Do(ctx, func(tx *Tx) error {
 		if err := c.allow(tx.State(), c.request); err != nil {
 			return err

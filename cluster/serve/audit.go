@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,6 +16,9 @@ import (
 // audit tells who did what with what result: every call that changes something or that hands out everything, and every
 // call that was refused for who made it. Of a request it names what it is about and nothing else of it.
 func (s *Scheduler) audit(ctx context.Context, c *call, err error) {
+	if errors.Is(err, errStalled) { // nothing was done, and the audit log may be on the disk that does not answer
+		return
+	}
 	code := status.Code(err)
 	if code == codes.Unknown {
 		code = status.FromContextError(err).Code()

@@ -148,6 +148,7 @@ func New(c Config) (*Scheduler, error) {
 	s.durable = s.metrics.count
 	s.history = newTaskHistory(keptEvents, keptText)
 	s.history.begin(s.Snapshot())
+	s.stalls = s.tellStall
 	s.unsettled = func(err error) { s.log.Error("what follows from a change could not be done", "error", err) }
 	if err := s.begin(); err != nil {
 		return nil, err

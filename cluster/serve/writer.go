@@ -43,10 +43,12 @@ type writer struct {
 	now       func() time.Time
 	durable   func([]cluster.Record) // told of every batch, in the writer; may be nil
 	unsettled func(error)            // told what rules.Settle could not do; may be nil
+	stalls    func(begins bool)      // see append
 	history   *taskHistory           // may be nil
 	state     *cluster.State
 	queue     chan command
 	published atomic.Pointer[cluster.Snapshot]
+	stalled   atomic.Bool
 
 	mu       sync.Mutex // guards what follows
 	watchers map[*Watcher]struct{}
@@ -59,7 +61,7 @@ type writer struct {
 
 func newWriter(state *cluster.State, log Log, now func() time.Time) *writer {
 	w := &writer{
-		log: log, now: now, state: state,
+		log: log, now: now, state: state, stalls: func(bool) {},
 		queue:    make(chan command, maxBatch),
 		watchers: map[*Watcher]struct{}{},
 		sessions: map[cluster.ShardID][]*Watcher{},
@@ -120,7 +122,7 @@ func (w *writer) commit(batch []command, at cluster.Time) error {
 	if records := tx.Records(); len(records) > 0 {
 		snapshot, changes := w.state.Snapshot()
 		w.preview(snapshot, changes)
-		if err := w.log.Append(records); err != nil {
+		if err := w.append(records); err != nil {
 			// The state in memory is ahead of the journal now: nothing of it may be shown or acted on.
 			err = fmt.Errorf("%w: %w", errJournal, err)
 			for _, c := range batch {

@@ -243,7 +243,7 @@ func (c *client) persist(ctx context.Context, attempt func(alive func()) error) 
 			who, until = "the host manager", "" // the attempt may give up earlier
 		}
 		trouble, over := who+" is away", exitError{exitUnavailable, fmt.Errorf("%s has been away for %v", who, c.reconnect)}
-		if standsBy(err) {
+		if saysWhy(err) {
 			trouble, over.err = status.Convert(err).Message(), c.describe(err)
 		}
 		if time.Since(heard) > c.reconnect {

@@ -37,6 +37,8 @@ func TestDescribe(t *testing.T) {
 	require.NoError(t, err)
 	shard, err := status.New(codes.Unavailable, "its host manager is away").WithDetails(&errdetails.ResourceInfo{ResourceType: "host"})
 	require.NoError(t, err)
+	stalled, err := status.New(codes.Unavailable, "its disk hangs").WithDetails(&errdetails.ErrorInfo{Reason: serve.ReasonStalled, Domain: "sluice"})
+	require.NoError(t, err)
 	c := &client{server: "there:1"}
 	for name, test := range map[string]struct {
 		err  error
@@ -54,6 +56,7 @@ func TestDescribe(t *testing.T) {
 		"too large":     {status.Error(codes.ResourceExhausted, "larger than 4 MiB"), exitRefused, "larger than 4 MiB"},
 		"away":          {status.Error(codes.Unavailable, "EOF"), exitUnavailable, "the scheduler at there:1 went away: EOF"},
 		"shard away":    {shard.Err(), exitUnavailable, "its host manager is away"},
+		"stalled":       {stalled.Err(), exitUnavailable, "its disk hangs"},
 		"slow":          {status.Error(codes.DeadlineExceeded, "x"), exitUnavailable, "the scheduler at there:1 did not answer in time"},
 		"interrupted":   {status.Error(codes.Canceled, "x"), exitInterrupted, "interrupted"},
 		"fault":         {status.Error(codes.Internal, "a bug"), exitFailure, "a bug"},

@@ -48,7 +48,7 @@ func (c *client) describe(err error) error {
 	}
 	switch s.Code() {
 	case codes.Unavailable:
-		if shardAway(err) || standsBy(err) {
+		if shardAway(err) || saysWhy(err) {
 			return exitError{code, errors.New(s.Message())}
 		}
 		return exitError{code, fmt.Errorf("the scheduler at %s went away: %s", c.server, s.Message())}
@@ -69,10 +69,11 @@ func shardAway(err error) bool {
 	})
 }
 
-// standsBy reports errors of a scheduler that stands by for another one, which it names.
-func standsBy(err error) bool {
+// saysWhy reports errors of a scheduler that is there and says why it does not do what it is asked for: it stands by for another one, or its
+// disk does not answer.
+func saysWhy(err error) bool {
 	return slices.ContainsFunc(status.Convert(err).Details(), func(d any) bool {
 		info, ok := d.(*errdetails.ErrorInfo)
-		return ok && info.GetReason() == serve.ReasonStandby
+		return ok && (info.GetReason() == serve.ReasonStandby || info.GetReason() == serve.ReasonStalled)
 	})
 }
