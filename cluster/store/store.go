@@ -84,6 +84,9 @@ func Open(dir string, kind Kind, o Options) (*Store, error) {
 		return nil, errors.Join(s.openError(err), s.format.Close())
 	}
 	options := badgerOptions(dir, o)
+	if err := undoChanges(dir, options); err != nil {
+		return nil, errors.Join(s.openError(err), s.format.Close())
+	}
 	if err := checkTables(dir, options); err != nil {
 		return nil, errors.Join(s.Told(err), s.format.Close())
 	}

@@ -16,17 +16,12 @@ import (
 // checkTables reads the tables that Badger is about to open. Badger itself takes what is damaged in one for lengths and places, and
 // panics in a goroutine of its own, or leaves out what it cannot read when it makes a new table of it.
 func checkTables(dir string, o badger.Options) error {
-	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
+	manifest, err := readManifest(filepath.Join(dir, badger.ManifestFilename), o)
 	if err != nil {
 		return nil // there are no tables yet, or Badger says why it cannot be read
 	}
-	defer func() { _ = f.Close() }()
-	manifest, _, err := badger.ReplayManifestFile(f, o.ExternalMagicVersion, o)
-	if err != nil {
-		return nil
-	}
 	for id, t := range manifest.Tables { // the first that is found is as good as another
-		path := filepath.Join(dir, fmt.Sprintf("%06d.sst", id))
+		path := tablePath(dir, id)
 		if err := checkTable(path); err != nil {
 			return err
 		}

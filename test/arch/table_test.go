@@ -120,7 +120,7 @@ var table = []row{
 
 	{"cluster/cycle/netview", []string{"cluster", "cluster/cycle", "flowgraph", "flowgraph/dimacs", "flowgraph/view"}, pure},
 
-	{"cluster/store", []string{badger}, shell},
+	{"cluster/store", []string{badger, protobuf}, shell},
 	{"cluster/journal", []string{"cluster", "cluster/store", badger, cbor}, shell},
 	{"cluster/journal/journaltest", []string{"cluster", "cluster/journal", testify, rapid}, support},
 	{"cluster/replica", []string{"cluster", "cluster/journal", "cluster/store", badger, errgroup, hclog, raft}, shell},
