@@ -262,11 +262,11 @@ func (l *link) open(ctx context.Context, p Peer, ask *question) (net.Conn, error
 	return conn, nil
 }
 
-// askPatience is how long a member may take to answer.
+// askPatience is how long a member may take to answer, if an election timeout is no longer: where the network is slow, so are answers.
 const askPatience = time.Second
 
 func (l *link) ask(ctx context.Context, p Peer, q question) (a answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	ctx, cancel := context.WithTimeout(ctx, max(askPatience, l.config.Election))
 	defer cancel()
 	conn, err := l.open(ctx, p, &q)
 	if err != nil {

@@ -814,3 +814,27 @@ func TestManyThatSayNothing(t *testing.T) {
 
 // reseal gives an entry that was changed the checksum that it would have been written with.
 func reseal(b []byte) { binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli)) }
+
+// Members of a group that was told to be patient may be far away from each other.
+func TestMembersThatAreFarAway(t *testing.T) {
+	g := newGroup(t, 2)
+	g.start(0, 1)
+	m := g.live[0]
+	dial := m.link.config.Dial
+	far := &link{config: m.link.config, log: m.log}
+	far.config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		select {
+		case <-time.After(askPatience + askPatience/5):
+			return dial(ctx, network, address)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	far.config.Election = askPatience
+	_, err := far.ask(t.Context(), g.peers[1], question{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	far.config.Election = patience
+	a, err := far.ask(t.Context(), g.peers[1], question{})
+	require.NoError(t, err)
+	require.Equal(t, "n2", a.Name)
+}
