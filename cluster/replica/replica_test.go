@@ -792,7 +792,9 @@ func TestAFullDisk(t *testing.T) {
 	full.folder.store.Reserve.Store(math.MaxUint64)
 	_, err = write(term, 1)
 	require.ErrorIs(t, err, ErrLost)
-	require.ErrorIs(t, <-full.ended, syscall.ENOSPC)
+	err = <-full.ended
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "nothing can be written to "+g.dirs[leader]+", start again when it can")
 	require.NoError(t, full.Close())
 	g.live[leader] = nil
 	_, after := g.lead()

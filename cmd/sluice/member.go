@@ -201,7 +201,7 @@ func (m *member) open(standby *server) error {
 			Seed:     func() (*cluster.State, error) { return seed(c.StateDir, m.log) },
 			Election: c.ElectionTimeout, SnapshotEvery: c.CheckpointEvery, Logger: m.log,
 			Stop: func(err error) {
-				m.log.Error("what must not be forgotten cannot be written: stopping", "error", err)
+				m.log.Error("what must not be forgotten cannot be written: stopping; start again when it can", "error", err)
 				os.Exit(exitFailure)
 			},
 		})
