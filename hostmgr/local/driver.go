@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluice-scheduler/sluice/cluster"
 	"github.com/sluice-scheduler/sluice/hostmgr"
@@ -44,7 +45,9 @@ type driver struct {
 	released   map[cluster.RunID]*kept
 	dropping   chan struct{} // wakes the janitor
 	failing    chan struct{} // has an element when a launch could not be recorded or started
-	lacks      string        // why none can, "" if that is not so
+	hanging    chan struct{} // has an element when one takes longer to record than patience
+	patience   time.Duration
+	lacks      string // why none can, "" if that is not so
 	machines   []hostmgr.Host
 }
 
@@ -53,6 +56,7 @@ type driver struct {
 type run struct {
 	id          cluster.RunID
 	dir         string
+	host        string
 	boot        string // id of the boot in which the launch was recorded
 	secrets     string // folder of its secrets, "" if it has none
 	ports       []uint16
@@ -94,6 +98,7 @@ func New(c Config) (hostmgr.Driver, error) {
 		runs:     map[cluster.RunID]*run{},
 		dropping: make(chan struct{}, 1),
 		failing:  make(chan struct{}, 1),
+		hanging:  make(chan struct{}, 1), patience: recordPatience,
 	}, nil
 }
 

@@ -27,7 +27,7 @@ func (d *driver) Launch(ctx context.Context, l hostmgr.Launch) error {
 	} else if old != nil {
 		return old.repeat(ctx, r)
 	}
-	if r.failed = d.record(r, l); r.failed != nil {
+	if r.failed = d.timed(r, l); r.failed != nil {
 		why := trouble(r.failed)
 		if why == 0 { // the folder may be gone, or another's, but so may what the task asks for
 			why = d.shortage()
@@ -66,7 +66,7 @@ func trouble(err error) syscall.Errno {
 // newRun returns a run of which nothing has been recorded.
 func newRun(l hostmgr.Launch, dir string) *run {
 	return &run{
-		id: l.Run, dir: dir, ports: l.Ports, asks: l.Task.Resources, fingerprint: l.Fingerprint(),
+		id: l.Run, dir: dir, host: l.Host, ports: l.Ports, asks: l.Task.Resources, fingerprint: l.Fingerprint(),
 		checked: checked(&l.Task), told: told{interval: l.Progress},
 		recorded: make(chan struct{}), ended: make(chan struct{}),
 	}

@@ -3,12 +3,14 @@
 package local
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -192,6 +194,61 @@ func TestLaunchWithoutMeans(t *testing.T) {
 	l.Run.Run++
 	require.NoError(t, f.Launch(t.Context(), l))
 	require.Equal(t, cluster.TaskSucceeded, f.ended(l.Run).State)
+}
+
+// TestLaunchThatHangs: a machine whose disk hangs without an error takes no new tasks until it goes on. The launch that waits for it is not
+// given back, as it may be recorded yet.
+func TestLaunchThatHangs(t *testing.T) {
+	f := newFixture(t, nil)
+	whole := f.sink.Hosts()
+	asks := cluster.NewResources([cluster.NumDimensions]int64{cluster.CPU: 100})
+	waits := newRun(hostmgr.Launch{Run: cluster.RunID{Task: 1, Run: 1}, Host: "h0", Task: cluster.TaskSpec{Resources: asks}}, f.state.run("waits"))
+	f.mu.Lock()
+	f.runs[waits.id] = waits // as Launch has it while it records
+	f.mu.Unlock()
+	f.hanging <- struct{}{}
+	eventually(t, "the machine takes no new tasks", func() bool { return f.sink.Hosts()[1].Capacity.IsZero() })
+	require.True(t, f.sink.Hosts()[0].Capacity.Equal(asks), "what waits has its place")
+	require.Contains(t, f.sink.Hosts()[0].Notes, "no new tasks: the disk does not answer")
+	f.mu.Lock()
+	delete(f.runs, waits.id)
+	f.mu.Unlock()
+	again := func() bool {
+		return f.sink.Hosts()[0].Equal(whole[0].Machine) && f.sink.Hosts()[1].Equal(whole[1].Machine)
+	}
+	eventually(t, "the machine takes tasks again", again)
+}
+
+// TestLaunchThatTakesLong: that a launch takes too long to record is said, and it is carried out all the same.
+func TestLaunchThatTakesLong(t *testing.T) {
+	said := make(lines, 1000)
+	f := newFixture(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(said, nil)) })
+	f.patience = time.Nanosecond
+	require.Equal(t, cluster.TaskSucceeded, f.ended(f.shell(0, "true", nil)).State)
+	said.wait(t, `msg="this machine takes no new tasks" reason="the disk does not answer"`)
+	said.wait(t, "this machine takes tasks again")
+}
+
+// lines is what was logged.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
+}
+
+func (l lines) wait(t *testing.T, text string) {
+	t.Helper()
+	for end := time.After(time.Minute); ; {
+		select {
+		case line := <-l:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-end:
+			require.Fail(t, "it is not said", text)
+		}
+	}
 }
 
 // TestWhatALaunchLeavesGoes: what could not be removed while the machine was out of files goes later, secrets too.

@@ -24,6 +24,9 @@ import (
 const (
 	meansBytes    = 256 << 10       // that it has to be possible to write
 	meansInterval = 2 * time.Second // between two looks whether that is so again
+	// recordPatience is how long it may take to record a launch. What takes longer is not given back, as it may be recorded yet.
+	recordPatience = 10 * time.Second
+	hangs          = "the disk does not answer"
 )
 
 // means returns why nothing can be recorded, or no supervisor started, nil if both are possible.
@@ -61,28 +64,46 @@ func (d *driver) lookForMeans() {
 	}
 }
 
+// timed records a launch, and has it known meanwhile if that takes too long.
+func (d *driver) timed(r *run, l hostmgr.Launch) error {
+	timer := time.AfterFunc(d.patience, func() {
+		select {
+		case d.hanging <- struct{}{}:
+		default:
+		}
+	})
+	err := d.record(r, l)
+	if !timer.Stop() {
+		d.lookForMeans()
+	}
+	return err
+}
+
 // watchMeans looks whether launches can be recorded and started when one could not be, and until they can again.
 func (d *driver) watchMeans() {
 	tick := time.NewTicker(meansInterval)
 	defer tick.Stop()
 	before := ""
 	for {
-		failed := false
+		failed, lacks := false, ""
 		select {
 		case <-d.ctx.Done():
 			return
 		case <-d.failing:
 			failed = true
+		case <-d.hanging: // to look would hang, too
+			lacks = hangs
 		case <-tick.C:
 		}
-		if failed || before != "" {
-			lacks := ""
-			why := d.shortage()
-			for (why == unix.ENOSPC || why == unix.EDQUOT) && d.thin() {
-				why = d.shortage()
-			}
-			if why != 0 {
-				lacks = why.Error()
+		if failed || lacks != "" || before != "" {
+			if lacks == "" {
+				why := d.shortage()
+				for (why == unix.ENOSPC || why == unix.EDQUOT) && d.thin() {
+					why = d.shortage()
+				}
+				if why != 0 {
+					lacks = why.Error()
+				}
 			}
 			d.mu.Lock()
 			d.lacks = lacks
@@ -128,7 +149,7 @@ func (d *driver) present() []hostmgr.Host {
 		at[h.Name] = h
 	}
 	for _, r := range d.runs {
-		h := at[r.status.Host]
+		h := at[r.host]
 		if h == nil || r.status.State.Terminal() {
 			continue
 		}
