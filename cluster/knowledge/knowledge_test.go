@@ -78,4 +78,45 @@ func TestTheFeedTellsWhatChanged(t *testing.T) {
 	require.Equal(t, int64(2), u.Fixed[cluster.CPU])
 	_, ok = second.Used("s/other")
 	require.False(t, ok)
+	more, _ := runs(t, "sort", 4).Snapshot()
+	require.NotSame(t, second, feed.Next(more, at(3*time.Minute), used(2)), "one more run has ended")
+}
+
+// A pace is that of the best kind of host, alone, until enough was seen of another.
+func TestWhatIsKnownOfKindsCompanyAndImages(t *testing.T) {
+	s := cluster.NewState()
+	w := &cluster.Work{Name: "sort", Pairs: []cluster.Pair{
+		{Kind: "fast", Runs: 3, Milli: 2000},
+		{Kind: "fast", Company: "kind", Runs: 3, Milli: -500},
+		{Kind: "fast", Company: "new", Runs: 2, Milli: 100},
+		{Kind: "fast", Company: "noise", Runs: 3, Milli: 1000},
+		{Kind: "fast", Company: "odd", Runs: 3, Milli: -3000},
+		{Kind: "new", Runs: 2, Milli: 1000},
+		{Kind: "slow", Runs: 3, Milli: 5000},
+	}}
+	image := &cluster.ImageHosts{Name: "tools", Hosts: []cluster.HostID{"s/h"}}
+	require.NoError(t, s.Apply(cluster.Record{Event: &cluster.Restored{Works: []*cluster.Work{w}, Images: []*cluster.ImageHosts{image}}}))
+	snapshot, _ := s.Snapshot()
+	known := new(knowledge.Feed).Next(snapshot, 0, nil)
+	for _, c := range []struct {
+		kind, company string
+		want          int64 // -1: unknown
+	}{
+		{"fast", "", 1000},
+		{"slow", "", 2500},
+		{"new", "", -1},
+		{"none", "", -1},
+		{"fast", "noise", 1500},
+		{"fast", "kind", 750},
+		{"fast", "odd", 0},
+		{"fast", "new", -1},
+		{"slow", "noise", -1},
+	} {
+		pace, ok := known.Pace("sort", c.kind, c.company)
+		require.Equal(t, c.want >= 0, ok, "%+v", c)
+		require.Equal(t, max(0, c.want), pace, "%+v", c)
+	}
+	_, ok := known.Pace("search", "fast", "")
+	require.False(t, ok)
+	require.Equal(t, image.Hosts, known.Holders("tools"))
 }

@@ -56,6 +56,13 @@ func (m *meter) report(after time.Duration, cpu int64) int64 {
 	return m.state.Host("s/h").Slack.Fixed[cluster.CPU]
 }
 
+// silent takes back the slack of hosts without reports, and returns that of the host then.
+func (m *meter) silent() int64 {
+	snapshot, _ := m.state.Snapshot()
+	m.take(m.slack.Silent(snapshot, m.now))
+	return m.state.Host("s/h").Slack.Fixed[cluster.CPU]
+}
+
 func (m *meter) take(changes []knowledge.SlackChange) {
 	for _, c := range changes {
 		if e := c.Event(m.state); e != nil {
@@ -108,15 +115,21 @@ func TestSilenceEndsLending(t *testing.T) {
 	m := newMeter(t)
 	m.report(time.Second, 0)
 	require.EqualValues(t, 16_000, m.report(window, 0))
-	silent := func() int64 {
-		snapshot, _ := m.state.Snapshot()
-		m.take(m.slack.Silent(snapshot, m.now))
-		return m.state.Host("s/h").Slack.Fixed[cluster.CPU]
-	}
 	m.now = m.now.Add(window)
-	require.EqualValues(t, 16_000, silent())
+	require.EqualValues(t, 16_000, m.silent())
 	m.now = m.now.Add(1)
-	require.Zero(t, silent())
+	require.Zero(t, m.silent())
+}
+
+// A look at who is silent, which a new scheduler may take before the first report, makes nobody's window shorter.
+func TestALookAtSilenceChangesNothingElse(t *testing.T) {
+	m := newMeter(t)
+	m.report(time.Second, 4000)
+	require.EqualValues(t, 7000, m.report(window*3/4, 4000))
+	m.silent()
+	require.EqualValues(t, 7000, m.report(window/2, 4000), "more was told half a window ago")
+	m.slack = knowledge.Slack{Window: window, Margin: 25}
+	require.EqualValues(t, 7000, m.silent())
 }
 
 // A restart takes nothing away, and gives nothing for a while.
@@ -140,8 +153,10 @@ func TestChangesOvertakenByTasks(t *testing.T) {
 	changes := m.slack.Measured(snapshot, "s", m.now, []knowledge.Sample{{Run: run}})
 	require.Len(t, changes, 1)
 	m.emit(&cluster.TaskStatus{Task: run.Task, Run: 1, State: cluster.TaskSucceeded})
-	m.take(changes)
+	require.Nil(t, changes[0].Event(m.state), "it had none")
 	require.Zero(t, m.state.Host("s/h").Slack)
+	m.emit(&cluster.HostRemoved{ID: "s/h"})
+	require.Nil(t, changes[0].Event(m.state))
 }
 
 // What a run leaves unused is of what it was placed with, while an update of its job asks for more.
@@ -152,4 +167,54 @@ func TestAnUpdateLendsNothingMore(t *testing.T) {
 	spec.Task.Resources.Fixed[cluster.CPU] = 30_000
 	m.emit(&cluster.JobUpdated{Job: 1, Spec: &spec, Update: &cluster.Update{From: 1}})
 	require.EqualValues(t, 11_000, m.report(window, 4000), "16,000 less 4,000 and a quarter")
+}
+
+// Revocable tasks run on what others leave, and leave nothing themselves. Nor does a run that has ended.
+func TestWhoLeavesNothing(t *testing.T) {
+	m := newMeter(t)
+	m.report(time.Second, 0)
+	require.EqualValues(t, 16_000, m.report(window, 0))
+	lent, own := cluster.RunID{Task: cluster.MakeTaskKey(2, 0), Run: 1}, cluster.RunID{Task: cluster.MakeTaskKey(1, 0), Run: 1}
+	m.emit(&cluster.Placed{Task: lent.Task, Run: 1, Host: "s/h"})
+	measure := func() int64 {
+		m.now = m.now.Add(2 * window)
+		snapshot, _ := m.state.Snapshot()
+		m.take(m.slack.Measured(snapshot, "s", m.now, []knowledge.Sample{{Run: lent}, {Run: own}}))
+		return m.state.Host("s/h").Slack.Fixed[cluster.CPU]
+	}
+	measure()
+	require.EqualValues(t, 16_000, measure())
+	m.emit(&cluster.TaskStatus{Task: own.Task, Run: 1, State: cluster.TaskSucceeded})
+	require.Zero(t, measure())
+}
+
+// What one run of a task did not use says nothing of the next.
+func TestANewRunIsBelievedToUseAll(t *testing.T) {
+	m := newMeter(t)
+	m.report(time.Second, 0)
+	require.EqualValues(t, 16_000, m.report(window, 0))
+	k := cluster.MakeTaskKey(1, 0)
+	m.emit(&cluster.TaskStatus{Task: k, Run: 1, State: cluster.TaskLost})
+	m.emit(&cluster.TaskRequeued{Task: k, Reason: cluster.ReasonRetry})
+	m.emit(&cluster.Placed{Task: k, Run: 2, Host: "s/h"})
+	snapshot, _ := m.state.Snapshot()
+	m.take(m.slack.Measured(snapshot, "s", m.now.Add(2*window), []knowledge.Sample{{Run: cluster.RunID{Task: k, Run: 2}}}))
+	require.Zero(t, m.state.Host("s/h").Slack)
+}
+
+// Only tasks that ran before the scheduler began are believed by their first measurement, and only in its first window.
+func TestWhoIsBelievedAtOnce(t *testing.T) {
+	m := newMeter(t)
+	m.silent()
+	require.Zero(t, m.report(2*window, 4000), "a host that was out of reach for long")
+
+	m = newMeter(t)
+	k := cluster.MakeTaskKey(3, 0)
+	spec := &cluster.JobSpec{Name: "c", Pool: cluster.RootPool, Instances: 1}
+	spec.Task.Resources.Fixed[cluster.CPU] = 16_000
+	m.emit(&cluster.JobsSubmitted{Jobs: []cluster.NewJob{{UID: 3, Spec: spec}}})
+	m.emit(&cluster.Placed{Task: k, Run: 1, Host: "s/h"}) // and does not run yet
+	snapshot, _ := m.state.Snapshot()
+	m.take(m.slack.Measured(snapshot, "s", m.now.Add(time.Second), []knowledge.Sample{{Run: cluster.RunID{Task: k, Run: 1}}}))
+	require.Zero(t, m.state.Host("s/h").Slack)
 }

@@ -13,11 +13,12 @@ import (
 
 // race is a job of tasks that began together, of which some ended after so many minutes, and a view of them at a minute.
 type race struct {
-	ended []int // minutes, of the first tasks
-	tasks uint32
-	job   func(*cluster.JobSpec)
-	waits bool // one task more, which has no place
-	since cluster.Event
+	ended  []int // minutes, of the first tasks
+	tasks  uint32
+	job    func(*cluster.JobSpec)
+	waits  bool     // one task more, which has no place
+	copies []uint32 // of these tasks, which run on another host
+	since  cluster.Event
 }
 
 func (r *race) at(t *testing.T, minute int) (*cluster.State, *cluster.Snapshot, cluster.Time) {
@@ -42,6 +43,13 @@ func (r *race) at(t *testing.T, minute int) (*cluster.State, *cluster.Snapshot, 
 	}
 	for i, m := range r.ended {
 		emit(begin.Add(time.Duration(m)*time.Minute), &cluster.TaskStatus{Task: cluster.MakeTaskKey(1, uint32(i)), Run: 1, State: cluster.TaskSucceeded})
+	}
+	for _, i := range r.copies {
+		k := cluster.MakeTaskKey(1, i)
+		emit(begin, &cluster.HostReported{ID: "s/other"})
+		emit(begin, &cluster.CopyAdded{Task: k, Run: 1})
+		emit(begin, &cluster.Placed{Task: k.Copy(), Run: 1, Host: "s/other"})
+		emit(begin, &cluster.TaskStatus{Task: k.Copy(), Run: 1, State: cluster.TaskRunning})
 	}
 	if r.since != nil {
 		emit(begin.Add(time.Duration(minute)*time.Minute), r.since)
@@ -78,6 +86,9 @@ func TestTheSlowestGetCopies(t *testing.T) {
 		{"one in ten", race{tasks: 20, ended: []int{2, 2, 2}}, 9, nil, []uint32{3, 4}},
 		{"as many as the job says", race{tasks: 20, ended: []int{2, 2, 2}, job: share(20)}, 9, nil, []uint32{3, 4, 5, 6}},
 		{"not allowed", race{tasks: 4, ended: []int{2, 2, 3}, job: func(s *cluster.JobSpec) { s.Speculation = nil }}, 9, nil, nil},
+		{"with the copies that run already", race{tasks: 20, ended: []int{2, 2, 2}, copies: []uint32{5}}, 9, nil, []uint32{3}},
+		{"no copy again", race{tasks: 4, ended: []int{2, 2, 3}, copies: []uint32{3}, job: share(100)}, 9, nil, nil},
+		{"not slower than the slow", race{tasks: 4, job: share(100)}, 2, map[uint32]float64{0: 1, 1: 1, 2: 0.2, 3: 0.21}, []uint32{2}},
 		{"longest time left first", race{tasks: 8, job: share(50)}, 10, map[uint32]float64{0: 0.9, 1: 0.9, 2: 0.9, 3: 0.9, 4: 0.9, 5: 0.9, 6: 0.2, 7: 0.1}, []uint32{7, 6}},
 		{"slow and nearly done", race{tasks: 4}, 10, map[uint32]float64{0: 0.99, 1: 0.99, 2: 0.99, 3: 0.6}, nil},
 		{"fast by its progress", race{tasks: 4, ended: []int{2, 2, 2}}, 9, map[uint32]float64{3: 0.95}, nil},
@@ -120,5 +131,22 @@ func TestCopiesByKnowledge(t *testing.T) {
 				require.Empty(t, s.Choose(again, base, nil, now))
 			}
 		})
+	}
+}
+
+// Run times that more than a quarter of earlier runs had are not slow, and a young run is not judged.
+func TestWhatIsNotSlow(t *testing.T) {
+	s := cluster.NewState()
+	w := &cluster.Work{Name: "sort", Times: []cluster.TimeBin{{Bin: 64, Runs: 3}, {Bin: 128, Runs: 3}}} // a second, and more than four minutes
+	require.NoError(t, s.Apply(cluster.Record{Event: &cluster.Restored{Works: []*cluster.Work{w}}}))
+	taught, _ := s.Snapshot()
+	base := new(knowledge.Feed).Next(taught, 0, nil)
+	r := race{tasks: 1, job: func(j *cluster.JobSpec) { j.Labels = []cluster.KeyValue{{Key: cluster.WorkLabel, Value: "sort"}} }}
+	for minute, want := range map[int]int{4: 0, 6: 1} {
+		_, snap, now := r.at(t, minute)
+		limits := knowledge.DefaultSpeculation()
+		require.Len(t, limits.Choose(snap, base, nil, now), want, minute)
+		limits.After = 10 * time.Minute
+		require.Empty(t, limits.Choose(snap, base, nil, now))
 	}
 }

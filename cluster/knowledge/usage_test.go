@@ -43,3 +43,32 @@ func TestUsesKeepThePeakUntilTheEndIsReported(t *testing.T) {
 	require.Equal(t, using(a, 1, 3).Used, on(second), "b holds no room any more")
 	require.Nil(t, second.Next(snapshot, nil).Peak(b))
 }
+
+// What one run of a task used is not what the next one uses, and tells nothing of its peak. Nor does a task count that is gone.
+func TestUsesAreOfOneRun(t *testing.T) {
+	s := runs(t, "sort", 1)
+	emit := func(e cluster.Event) { require.NoError(t, s.Apply(cluster.Record{Seq: s.Seq() + 1, Event: e})) }
+	emit(&cluster.TaskStopping{Task: cluster.MakeTaskKey(1, 0), Reason: cluster.ReasonTaskRestarted, Restart: true})
+	emit(&cluster.Placed{Task: cluster.MakeTaskKey(1, 0), Run: 2, Host: "s/h"})
+	snapshot, _ := s.Snapshot()
+	sample := func(run uint32, cpu int64) knowledge.Sample {
+		m := knowledge.Sample{Run: cluster.RunID{Task: cluster.MakeTaskKey(1, 0), Run: run}}
+		m.Used.Fixed[cluster.CPU] = cpu
+		return m
+	}
+	on := func(u knowledge.Uses) int64 {
+		sums := knowledge.Usage{}
+		sums.Add(u, snapshot)
+		return sums["s/h"].Fixed[cluster.CPU]
+	}
+	first := knowledge.Uses(nil).Next(snapshot, []knowledge.Sample{sample(1, 9)})
+	require.Zero(t, on(first))
+	require.Empty(t, first.Next(snapshot, nil))
+	second := first.Next(snapshot, []knowledge.Sample{sample(2, 4)})
+	require.EqualValues(t, 4, on(second))
+	require.EqualValues(t, 4, second.Peak(sample(2, 0).Run).Fixed[cluster.CPU])
+
+	snapshot, _ = cluster.NewState().Snapshot()
+	require.Zero(t, on(second))
+	require.Empty(t, second.Next(snapshot, nil))
+}
