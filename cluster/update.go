@@ -155,7 +155,7 @@ func (u *Update) Covers(instance uint32) bool {
 
 // HoldsCanaries reports whether only canaries may be touched, as nobody has promoted them yet.
 func (u *Update) HoldsCanaries() bool {
-	return u.Live() && u.Policy.Canaries > 0 && !u.Promoted && !u.Back()
+	return u.Live() && u.Policy.Canaries > 0 && !u.Promoted
 }
 
 // Pauses reports whether the update, on its way forward, begins with no further instance before it is resumed.

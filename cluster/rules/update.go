@@ -178,7 +178,7 @@ func verdictOn(t *cluster.Task, j *cluster.Job, u *cluster.Update, since, now cl
 		return coming, 0
 	case t.State.Terminal() && (t.State != cluster.TaskFailed || j.Spec.Type.Service()):
 		return good, 0 // it is done, or would wait again if nobody had stopped it
-	case tired && t.Ready == 0 && !t.State.Bound():
+	case tired && !t.State.Bound():
 		return bad, 0
 	case t.State == cluster.TaskFailed:
 		return broken, 0
@@ -334,7 +334,7 @@ func instances(list []uint32) string {
 
 // fail ends the update, or begins to take it back where the policy says so; a daemon then returns to the hosts that it had left.
 func (r *rollout) fail(why cluster.Reason, message string) error {
-	if !r.u.Policy.Rollback || r.u.Back() || r.u.Restarts() || r.job.SpecOf(r.u.From) == nil {
+	if !r.u.Policy.Rollback || r.u.Restarts() || r.job.SpecOf(r.u.From) == nil {
 		return r.end(cluster.UpdateFailed, why, message)
 	}
 	if err := Rollback(r.tx, r.job, r.u.From, why, message); err != nil || r.job.Spec.Type != cluster.Daemon {

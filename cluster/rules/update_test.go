@@ -402,6 +402,134 @@ func TestTheLastInstancesFail(t *testing.T) {
 	}
 }
 
+// An update that bears failures says of whom, and does not count them among the good.
+func TestFailuresThatAreBorneAreTold(t *testing.T) {
+	w := newServing(t, serviceSpec(2, serves, 0, nil), 3)
+	w.settle()
+	spec := serviceSpec(2, serves, 1, &cluster.UpdatePolicy{MaxAttempts: 1})
+	spec.Limits.MaxUnavailable = 2
+	spec.Overrides = []cluster.InstanceOverride{{First: 0, Last: 0, Task: &serviceSpec(1, fails, 1, nil).Task}}
+	w.update(spec)
+	w.settle()
+	u := w.state.Job(servingJob).Update
+	require.Equal(t, cluster.UpdateSucceeded, u.State)
+	require.Equal(t, []uint32{0}, u.Failed)
+	require.Equal(t, [2]uint32{1, 2}, [2]uint32{u.Good, u.Total})
+	require.Contains(t, u.Message, "instance 0 failed")
+}
+
+// An instance that is ready is good when it has been so for the time of the policy, and no further one is touched before. If it ends
+// before that, it has failed.
+func TestAnInstanceHasToServeForAWhile(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
+		w.settle()
+		w.update(serviceSpec(3, serves, 1, &cluster.UpdatePolicy{MinHealthy: time.Minute, StartFirst: first, MaxAttempts: 1, MaxFailed: 1}))
+		updated := func() (all []*cluster.Task) {
+			for _, task := range w.tasks() {
+				if task.Version == 2 || task.Next == 2 {
+					all = append(all, task)
+				}
+			}
+			return all
+		}
+		for updated()[0].Ready == 0 {
+			require.True(t, w.turn(updated()[0]), "%v", w)
+		}
+		require.Len(t, updated(), 1, "%v", w)
+		require.Equal(t, updated()[0].Ready.Add(time.Minute), w.timers.Next())
+		w.now = w.now.Add(59 * time.Second)
+		w.report(updated()[0], cluster.TaskFailed)
+		require.Equal(t, cluster.UpdateFailed, w.state.Job(servingJob).Update.State, "%v", w)
+	}
+}
+
+// Nothing that serves is touched before all that were started first are good.
+func TestAllThatAreStartedFirstAreGoodBefore(t *testing.T) {
+	w := newServing(t, serviceSpec(4, serves, 0, nil), 3)
+	w.settle()
+	w.update(serviceSpec(4, serves, 1, &cluster.UpdatePolicy{StartFirst: true, BatchSize: 2}))
+	for i := 4; i < 6; i++ {
+		for _, task := range w.tasks()[:4] {
+			require.Zero(t, task.Next, "%v", w)
+		}
+		for w.tasks()[i].Ready == 0 {
+			require.True(t, w.turn(w.tasks()[i]))
+		}
+	}
+	require.EqualValues(t, 2, w.tasks()[0].Next)
+}
+
+// One that fails and backs off is not waiting for a place.
+func TestWhoBacksOffWaitsForNoPlace(t *testing.T) {
+	spec := func(number int) *cluster.JobSpec {
+		s := serviceSpec(1, serves, number, &cluster.UpdatePolicy{Unplaced: time.Minute})
+		s.Backoff = cluster.Backoff{Initial: time.Hour, Max: time.Hour}
+		return s
+	}
+	w := newServing(t, spec(0), 1)
+	w.settle()
+	w.update(spec(1))
+	for w.tasks()[0].State != cluster.TaskRunning {
+		require.True(t, w.turn(w.tasks()[0]))
+	}
+	w.report(w.tasks()[0], cluster.TaskFailed)
+	w.settle()
+	w.succeeded(1)
+}
+
+// One that was started first for a spec that was superseded, and serves, makes way for the next one when the job bears it.
+func TestWhoWasStartedFirstFollowsTheNextUpdate(t *testing.T) {
+	w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
+	w.settle()
+	w.update(serviceSpec(3, serves, 1, &cluster.UpdatePolicy{StartFirst: true, MinHealthy: time.Hour}))
+	for len(w.tasks()) < 4 || w.tasks()[3].Ready == 0 {
+		require.True(t, w.turn(w.tasks()[3]))
+	}
+	w.update(serviceSpec(3, serves, 2, &cluster.UpdatePolicy{StartFirst: true}))
+	w.settle()
+	w.succeeded(3)
+	require.Equal(t, map[uint32][2]uint64{0: {3, 2}, 1: {3, 2}, 2: {3, 2}}, w.runs())
+}
+
+// An update that has touched nobody, since an instance that it is not about uses the budget up, waits for that as long as for one of its own.
+func TestAnUpdateWaitsForOthersAsLongAsForItsOwn(t *testing.T) {
+	spec := serviceSpec(2, serves, 0, nil)
+	spec.Overrides = []cluster.InstanceOverride{{First: 0, Last: 0, Task: &serviceSpec(1, sickens, 0, nil).Task}}
+	w := newServing(t, spec, 2)
+	w.settle()
+	w.now = w.now.Add(time.Minute)
+	w.emit(&cluster.TaskStopping{Task: w.tasks()[0].Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
+	for w.turn(w.tasks()[0]) {
+	}
+	w.restart(cluster.Update{Only: []cluster.InstanceRange{{First: 1, Last: 1}}})
+	require.Empty(t, w.state.Job(servingJob).Update.Active)
+	placed := w.tasks()[0].Placed
+	for w.state.Job(servingJob).Update.Live() {
+		require.True(t, w.ring())
+	}
+	require.Equal(t, placed.Add(cluster.DefaultHealthyDeadline), w.now)
+	require.Equal(t, cluster.UpdateFailed, w.state.Job(servingJob).Update.State)
+	require.Equal(t, cluster.ReasonNoneToSpare, w.state.Job(servingJob).Update.Reason)
+}
+
+// A rolling restart restarts the instances that it is about. There is nothing that it could be taken back to.
+func TestARestart(t *testing.T) {
+	w := newServing(t, serviceSpec(3, serves, 0, nil), 3)
+	w.settle()
+	policy := cluster.UpdatePolicy{MaxAttempts: 1, MaxFailed: 1, Rollback: true, InPlace: true}
+	w.restart(cluster.Update{Policy: policy, Only: []cluster.InstanceRange{{First: 1, Last: 1}}})
+	w.settle()
+	w.succeeded(1)
+	require.Equal(t, map[uint32][2]uint64{0: {1, 1}, 1: {1, 2}, 2: {1, 1}}, w.runs())
+	w.restart(cluster.Update{Policy: policy})
+	for w.tasks()[0].State != cluster.TaskRunning || w.tasks()[0].Run == 1 {
+		require.True(t, w.turn(w.tasks()[0]))
+	}
+	w.report(w.tasks()[0], cluster.TaskFailed)
+	require.Equal(t, cluster.UpdateFailed, w.state.Job(servingJob).Update.State)
+}
+
 // A failed instance that is taken away in the middle of an update is none of its failures any more.
 func TestWhoFailedAndIsTakenAwayIsForgotten(t *testing.T) {
 	w := newServing(t, serviceSpec(4, serves, 0, nil), 3)
@@ -509,6 +637,7 @@ func TestTheTimeForAPlaceBeginsAnew(t *testing.T) {
 	spec.Type, spec.Task.Resources = cluster.Batch, amounts(500, 1)
 	w.update(spec)
 	require.Zero(t, w.timers.Next())
+	require.True(t, live(), "and counts as a canary when it has run")
 }
 
 // Room that is held for an instance, and that it never gets, gives it no more time.
@@ -618,6 +747,13 @@ func TestAnotherIsCanary(t *testing.T) {
 			w.emit(&cluster.TaskStopping{Task: w.tasks()[2].Key, Reason: cluster.ReasonTaskStopped})
 		}},
 		"its host is drained": {daemonSpec, func(w *serving) { w.emit(&cluster.HostDrain{ID: w.tasks()[2].Home, Drain: true}) }},
+		"it is stopped, of a batch job": {
+			func(turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
+				return batchSpec(3, turns, number, policy)
+			}, func(w *serving) {
+				w.emit(&cluster.TaskStopping{Task: w.tasks()[2].Key, Reason: cluster.ReasonTaskStopped})
+			},
+		},
 		"it is taken away": {
 			func(turns string, number int, policy *cluster.UpdatePolicy) *cluster.JobSpec {
 				return serviceSpec(3, turns, number, policy)
@@ -884,7 +1020,7 @@ func TestUpdatesLeaveWhoWasStoppedAndEndedFirst(t *testing.T) {
 			require.Equal(t, end, w.tasks()[0].State, "%s: %v", name, w)
 			require.EqualValues(t, 2, w.tasks()[0].Version)
 			require.Equal(t, map[uint32][2]uint64{1: {2, 2}, 2: {2, 2}}, w.runs(), name)
-			w.restart()
+			w.restart(cluster.Update{})
 			w.settle()
 			require.Equal(t, end, w.tasks()[0].State, "%s: %v", name, w)
 			require.Equal(t, map[uint32][2]uint64{1: {2, 3}, 2: {2, 3}}, w.runs(), name)
@@ -934,6 +1070,34 @@ func TestInPlaceUpdates(t *testing.T) {
 		moved += int(task.Run - 1)
 	}
 	require.Equal(t, 2, moved, "those that do not fit beside others any more begin anew elsewhere")
+}
+
+// Without a word for it nothing changes in place. With one, what has just begun goes on, and what failed before and serves now.
+func TestWhatChangesInPlace(t *testing.T) {
+	for _, in := range []bool{false, true} {
+		w := newServing(t, serviceSpec(2, serves, 0, nil), 2)
+		w.settle()
+		for _, task := range w.tasks() {
+			w.report(task, cluster.TaskFailed)
+		}
+		w.settle()
+		require.EqualValues(t, 1, w.tasks()[1].Failures)
+		w.now = w.now.Add(2 * time.Minute)
+		w.emit(&cluster.TaskStopping{Task: w.tasks()[0].Key, Reason: cluster.ReasonTaskRestarted, Restart: true})
+		for w.tasks()[0].State != cluster.TaskPlaced {
+			require.True(t, w.turn(w.tasks()[0]))
+		}
+		more := serviceSpec(2, serves, 0, &cluster.UpdatePolicy{InPlace: in})
+		more.Task.Resources = amounts(3, 2)
+		w.update(more)
+		w.settle()
+		w.succeeded(2)
+		want := map[uint32][2]uint64{0: {2, 4}, 1: {2, 3}}
+		if in {
+			want = map[uint32][2]uint64{0: {2, 3}, 1: {2, 2}}
+		}
+		require.Equal(t, want, w.runs())
+	}
 }
 
 // What runs on slack grows in place within the slack that is left, whatever is free besides.
@@ -1227,12 +1391,11 @@ func daemonSpec(turns string, number int, policy *cluster.UpdatePolicy) *cluster
 	return s
 }
 
-func (w *serving) restart() {
+// restart begins a rolling restart of the present version.
+func (w *serving) restart(u cluster.Update) {
 	w.now = w.now.Add(time.Second)
-	w.do(func(tx *rules.Tx) error {
-		v := tx.State().Job(servingJob).Version
-		return tx.Emit(&cluster.UpdateAdvanced{Job: servingJob, Update: cluster.Update{From: v, To: v}, Begins: true})
-	})
+	u.From, u.To = w.state.Job(servingJob).Version, w.state.Job(servingJob).Version
+	w.emit(&cluster.UpdateAdvanced{Job: servingJob, Update: u, Begins: true})
 }
 
 // runs returns the version and the run of every instance that is ready, by number.
@@ -1268,12 +1431,15 @@ func (w *serving) emit(events ...cluster.Event) {
 func TestUpdatesOfDaemons(t *testing.T) {
 	w := newServing(t, daemonSpec(serves, 0, nil), 4)
 	w.settle()
-	w.update(daemonSpec(serves, 1, &cluster.UpdatePolicy{BatchPercent: 50, MinHealthy: time.Second}))
+	half := daemonSpec(serves, 1, &cluster.UpdatePolicy{BatchPercent: 50, MinHealthy: time.Second})
+	half.Limits.MaxUnavailable = 4
+	w.update(half)
 	require.EqualValues(t, 4, w.state.Job(servingJob).Update.Total)
+	require.Equal(t, []uint32{0, 1}, w.state.Job(servingJob).Update.Active)
 	w.settle()
 	w.succeeded(4)
 	require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 2}, 2: {2, 2}, 3: {2, 2}}, w.runs())
-	w.restart()
+	w.restart(cluster.Update{})
 	w.settle()
 	w.succeeded(4)
 	require.Equal(t, map[uint32][2]uint64{0: {2, 3}, 1: {2, 3}, 2: {2, 3}, 3: {2, 3}}, w.runs())
@@ -1316,7 +1482,7 @@ func TestUpdatesOfDaemonsLeaveWhoWasStopped(t *testing.T) {
 			w.settle()
 			w.succeeded(3)
 			require.Equal(t, map[uint32][2]uint64{1: {2, 2}, 2: {2, 2}}, w.runs())
-			w.restart()
+			w.restart(cluster.Update{})
 			w.settle()
 			w.succeeded(2)
 			require.Equal(t, map[uint32][2]uint64{1: {2, 3}, 2: {2, 3}}, w.runs())
@@ -1335,6 +1501,7 @@ func TestUpdatesOfDaemonsWhileHostsComeAndGo(t *testing.T) {
 	seen := func(i int) cluster.Event {
 		return &cluster.HostReported{ID: hostID(i), Machine: cluster.Machine{Capacity: amounts(100, 100), Capabilities: cluster.CanHealthChecks}}
 	}
+	removed := []cluster.Event{away, &cluster.TaskStatus{Task: cluster.MakeTaskKey(servingJob, 0), Run: 1, State: cluster.TaskLost}, &cluster.HostRemoved{ID: hostID(0)}}
 	for name, c := range map[string]struct {
 		before, within []cluster.Event
 		done           uint32 // without those that went
@@ -1345,7 +1512,8 @@ func TestUpdatesOfDaemonsWhileHostsComeAndGo(t *testing.T) {
 		"drained and resumed": {[]cluster.Event{drain}, []cluster.Event{resume}, 3, nil},
 		"unreachable before":  {[]cluster.Event{away}, nil, 3, nil},
 		"unreachable within":  {nil, []cluster.Event{away}, 3, nil},
-		"removed":             {nil, []cluster.Event{away, &cluster.TaskStatus{Task: cluster.MakeTaskKey(servingJob, 0), Run: 1, State: cluster.TaskLost}, &cluster.HostRemoved{ID: hostID(0)}}, 2, nil},
+		"removed before":      {removed, nil, 2, nil},
+		"removed within":      {nil, removed, 2, nil},
 		"another joins":       {nil, []cluster.Event{seen(3)}, 3, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -1384,7 +1552,7 @@ func TestUpdatesOfDaemonsLeaveTheLastOff(t *testing.T) {
 	for _, when := range []string{"within", "after", "when the host is empty"} {
 		t.Run(when, func(t *testing.T) {
 			w, other := newLastOff(t)
-			policy := &cluster.UpdatePolicy{MinHealthy: time.Minute}
+			policy := &cluster.UpdatePolicy{MinHealthy: time.Minute, BatchSize: 3}
 			w.update(daemonSpec(serves, 1, policy))
 			require.NotZero(t, w.tasks()[0].Ready)
 			if when == "within" {
@@ -1430,7 +1598,6 @@ func batchSpec(instances uint32, turns string, number int, policy *cluster.Updat
 	return s
 }
 
-// An update of a batch job sees what it stopped run before it counts as done: where it fails, the others are left alone.
 // An instance of a stateful service runs on while its host is drained, since no run could follow there: it gets its new spec when the
 // host takes work again, during the update or after it. A rolling restart passes it over.
 func TestUpdatesLeaveWhoIsBoundToADrainedHost(t *testing.T) {
@@ -1444,7 +1611,7 @@ func TestUpdatesLeaveWhoIsBoundToADrainedHost(t *testing.T) {
 		w.settle()
 		home := w.tasks()[0].Home
 		w.emit(&cluster.HostDrain{ID: home, Drain: true})
-		w.restart()
+		w.restart(cluster.Update{})
 		w.settle()
 		w.succeeded(2)
 		w.update(spec(1))
@@ -1460,6 +1627,28 @@ func TestUpdatesLeaveWhoIsBoundToADrainedHost(t *testing.T) {
 		require.Equal(t, map[uint32][2]uint64{0: {2, 2}, 1: {2, 3}, 2: {2, 3}}, w.runs())
 		require.EqualValues(t, 3, w.state.Job(servingJob).Ready)
 	}
+}
+
+// One whose host takes work again during the update is looked after by that as all others are.
+func TestWhoIsLateMayFail(t *testing.T) {
+	spec := func(number int) *cluster.JobSpec {
+		s := serviceSpec(2, serves, number, &cluster.UpdatePolicy{MinHealthy: time.Minute, MaxAttempts: 1, MaxFailed: 1})
+		s.Type, s.Preemptible = cluster.Stateful, false
+		return s
+	}
+	w := newServing(t, spec(0), 2)
+	w.settle()
+	home := w.tasks()[0].Home
+	w.emit(&cluster.HostDrain{ID: home, Drain: true})
+	bad := spec(1)
+	bad.Overrides = []cluster.InstanceOverride{{First: 0, Last: 0, Task: &serviceSpec(1, fails, 1, nil).Task}}
+	w.update(bad)
+	require.Equal(t, []uint32{1}, w.state.Job(servingJob).Update.Active)
+	w.emit(&cluster.HostDrain{ID: home})
+	w.settle()
+	u := w.state.Job(servingJob).Update
+	require.Equal(t, cluster.UpdateFailed, u.State, "%v", w)
+	require.Equal(t, []uint32{0}, u.Failed)
 }
 
 // One whose new spec waits for its next run, since the job could not bear that it began one, has it with a rolling restart.
@@ -1479,7 +1668,7 @@ func TestARestartBringsTheSpecThatWaits(t *testing.T) {
 	w.report(w.tasks()[1], cluster.TaskFailed)
 	w.emit(&cluster.HostDrain{ID: home})
 	require.EqualValues(t, 1, w.tasks()[0].Version)
-	w.restart()
+	w.restart(cluster.Update{})
 	w.settle()
 	w.succeeded(1) // the other one waited already
 	for _, task := range w.tasks() {
@@ -1543,6 +1732,7 @@ func TestInPlaceLeavesNoneBehind(t *testing.T) {
 	require.Equal(t, map[uint32][2]uint64{0: {3, 1}, 1: {3, 3}}, w.runs())
 }
 
+// An update of a batch job sees what it stopped run before it counts as done: where it fails, the others are left alone.
 func TestUpdatesOfBatchJobs(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy cluster.UpdatePolicy
@@ -1703,4 +1893,29 @@ func TestARollbackBringsNoDeadlineBackThatIsOver(t *testing.T) {
 			require.Equal(t, tt.want, j.Spec.Limits.Deadline)
 		})
 	}
+}
+
+// A way back goes by the policy of the update that it takes back, else by that of the spec to which it leads; nobody is asked about it.
+func TestThePolicyOfARollback(t *testing.T) {
+	w := newServing(t, serviceSpec(3, serves, 0, &cluster.UpdatePolicy{BatchSize: 3}), 3)
+	w.settle()
+	w.update(serviceSpec(3, fails, 1, &cluster.UpdatePolicy{BatchSize: 2, MaxAttempts: 1, Canaries: 1, StartPaused: true, Rollback: true}))
+	w.steer(resume)
+	w.settle()
+	j := w.state.Job(servingJob)
+	require.Equal(t, cluster.RolledBack, j.Update.State)
+	require.Equal(t, cluster.UpdatePolicy{BatchSize: 2, MaxAttempts: 1}, j.Update.Policy)
+
+	back := func(to uint64) cluster.UpdatePolicy {
+		w.do(func(tx *rules.Tx) error {
+			return rules.Rollback(tx, w.state.Job(servingJob), to, cluster.ReasonRequested, "")
+		})
+		w.settle()
+		return w.state.Job(servingJob).Update.Policy
+	}
+	w.update(serviceSpec(3, serves, 2, nil))
+	w.settle()
+	without := w.state.Job(servingJob).Version
+	require.Equal(t, cluster.UpdatePolicy{BatchSize: 3}, back(j.Version))
+	require.Zero(t, back(without))
 }
